@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * path.h
+ *	  What may name a lock.
+ *
+ * Promises that a path which passes is one that every ZooKeeper server takes:
+ * the check is made here, before the client library or a server sees the path,
+ * because the library lets some bad paths through and answers others with an
+ * abort.  Knows no PostgreSQL and no ZooKeeper.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PATH_H
+#define ZKLOCK_PATH_H
+
+#include <stddef.h>
+
+/* Longest lock path in bytes of UTF-8. */
+#define ZKLOCK_PATH_MAX 1024
+
+/*
+ * Is this a good lock path?  `path` is UTF-8 of `len` bytes.  Returns NULL if
+ * it is, else the reason why not, as a sentence for an errdetail().
+ *
+ * The rules are those of ZooKeeper's PathUtils.validatePath(), plus: not "/",
+ * nothing under /zookeeper, at most ZKLOCK_PATH_MAX bytes.
+ */
+extern const char *zklock_path_check(const char *path, size_t len);
+
+#endif							/* ZKLOCK_PATH_H */

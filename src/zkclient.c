@@ -1,0 +1,414 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkclient.c
+ *	  The session: opening, closing, state and messages.
+ *	  See zkclient.h and, for how threads meet, zkclient_int.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "zkclient_int.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "zkhosts.h"
+#include "zklog.h"
+
+int64_t
+zklock_zkclient_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+const char *
+zklock_zkclient_strerror(int code)
+{
+	return zerror(code);
+}
+
+/* Start a thread that no signal is ever delivered to, nor to its children. */
+static bool
+start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
+{
+	sigset_t	all;
+	sigset_t	before;
+	int			rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc == 0;
+}
+
+
+const char *
+zklock_zkclient_acl_check(const char *acl)
+{
+	int			n = 0;
+
+	for (const char *entry = acl;; entry++)
+	{
+		size_t		len = strcspn(entry, ",");
+		const char *scheme_end = memchr(entry, ':', len);
+		const char *perms = NULL;
+
+		for (size_t i = 0; i < len; i++)
+			if (entry[i] == ':')
+				perms = entry + i + 1;
+		if (scheme_end == NULL || scheme_end == entry || scheme_end + 1 == perms)
+			return "Each entry must be given as scheme:id:permissions.";
+		if (perms == entry + len ||
+			perms + strspn(perms, "cdrwa") < entry + len)
+			return "Permissions are letters of \"cdrwa\".";
+		if (++n > MAX_ACLS)
+			return "There are more than 16 entries.";
+		entry += len;
+		if (*entry == '\0')
+			return NULL;
+	}
+}
+
+/* Cut up client->acl_text, which has passed the check. */
+static void
+parse_acl(ZkLockClient *client)
+{
+	char	   *entry = client->acl_text;
+
+	client->acls.data = client->acl;
+	while (entry != NULL)
+	{
+		struct ACL *acl = &client->acl[client->acls.count++];
+		char	   *end = strchr(entry, ',');
+		char	   *perms;
+
+		if (end != NULL)
+			*end++ = '\0';
+		perms = strrchr(entry, ':');
+		*perms++ = '\0';
+		acl->id.scheme = entry;
+		acl->id.id = strchr(entry, ':');
+		*acl->id.id++ = '\0';
+		acl->perms = 0;
+		for (; *perms != '\0'; perms++)
+			acl->perms |= *perms == 'c' ? ZOO_PERM_CREATE :
+				*perms == 'd' ? ZOO_PERM_DELETE :
+				*perms == 'r' ? ZOO_PERM_READ :
+				*perms == 'w' ? ZOO_PERM_WRITE : ZOO_PERM_ADMIN;
+		entry = end;
+	}
+}
+
+
+/* The caller's eventfd counts: a write that finds it full changes nothing. */
+static void
+wake(ZkLockClient *client)
+{
+	uint64_t	one = 1;
+
+	while (write(client->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void
+zklock_zkclient_post(ZkLockClient *client, ZkLockMessage *message)
+{
+	pthread_mutex_lock(&client->mutex);
+	message->next = NULL;
+	if (client->newest == NULL)
+		client->oldest = message;
+	else
+		client->newest->next = message;
+	client->newest = message;
+	pthread_mutex_unlock(&client->mutex);
+	wake(client);
+}
+
+ZkLockMessage *
+zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
+{
+	ZkLockMessage *messages;
+
+	pthread_mutex_lock(&client->mutex);
+	messages = client->oldest;
+	client->oldest = client->newest = NULL;
+	*status = client->status;
+	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
+		status->state = ZKLOCK_CLIENT_CONNECTING;
+	pthread_mutex_unlock(&client->mutex);
+	return messages;
+}
+
+void
+zklock_zkclient_free(ZkLockMessage *message)
+{
+	free(message->text);
+	free((void *) message->children);
+	free(message);
+}
+
+bool
+zklock_zkclient_is_connected(ZkLockClient *client)
+{
+	bool		connected;
+
+	pthread_mutex_lock(&client->mutex);
+	connected = client->opened &&
+		client->status.state == ZKLOCK_CLIENT_CONNECTED;
+	pthread_mutex_unlock(&client->mutex);
+	return connected;
+}
+
+
+void
+zklock_zkclient_lost_event(ZkLockClient *client)
+{
+	pthread_mutex_lock(&client->mutex);
+	client->status.connects++;
+	pthread_mutex_unlock(&client->mutex);
+	wake(client);
+}
+
+static void
+session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+	ZkLockClient *client = ctx;
+
+	(void) path;
+	if (type != ZOO_SESSION_EVENT)
+		return;
+
+	pthread_mutex_lock(&client->mutex);
+	if (state == ZOO_CONNECTED_STATE)
+	{
+		client->zh = zh;
+		client->status.state = ZKLOCK_CLIENT_CONNECTED;
+		client->status.connects++;
+		client->status.session = zoo_client_id(zh)->client_id;
+		client->status.timeout = zoo_recv_timeout(zh);
+	}
+	else if (state == ZOO_EXPIRED_SESSION_STATE)
+		client->status.state = ZKLOCK_CLIENT_EXPIRED;
+	else if (state == ZOO_AUTH_FAILED_STATE)
+		client->status.state = ZKLOCK_CLIENT_REFUSED;
+	else
+		client->status.state = ZKLOCK_CLIENT_CONNECTING;
+	pthread_mutex_unlock(&client->mutex);
+
+	wake(client);
+	zklock_zknode_pump(client);
+}
+
+
+static void *
+stand_at_gate(void *gate)
+{
+	pthread_mutex_lock(gate);
+	pthread_mutex_unlock(gate);
+	return NULL;
+}
+
+/*
+ * The library aborts the process when it cannot start its two threads.  See
+ * first whether two more can be had.
+ */
+static bool
+threads_to_spare(void)
+{
+	pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t	thread[2];
+	int			n = 0;
+
+	pthread_mutex_lock(&gate);
+	while (n < 2 && pthread_create(&thread[n], NULL, stand_at_gate, &gate) == 0)
+		n++;
+	pthread_mutex_unlock(&gate);
+	for (int i = 0; i < n; i++)
+		pthread_join(thread[i], NULL);
+	return n == 2;
+}
+
+static void *
+open_client(void *arg)
+{
+	ZkLockClient *client = arg;
+	const char *why = NULL;
+	char	   *hosts = zklock_zkhosts_resolve(client->hosts, &why);
+	zhandle_t  *zh = NULL;
+
+	if (hosts != NULL && !threads_to_spare())
+		why = "No thread could be started.";
+	else if (hosts != NULL)
+	{
+		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
+							 NULL, client, ZOO_NO_LOG_CLIENTENV,
+							 zklock_zklog_put);
+		if (zh == NULL)
+			why = "The client library could not start.";
+	}
+	free(hosts);
+	if (zh != NULL)
+	{
+		char	   *colon = strchr(client->auth, ':');
+
+		/* By default it would ask the resolver at every turn of its loop. */
+		zoo_set_servers_resolution_delay(zh, -1);
+		if (colon != NULL)
+		{
+			*colon = '\0';
+			zoo_add_auth(zh, client->auth, colon + 1,
+						 (int) strlen(colon + 1), NULL, NULL);
+		}
+	}
+
+	pthread_mutex_lock(&client->mutex);
+	client->zh = zh;
+	client->opened = true;
+	if (zh == NULL)
+	{
+		client->status.state = ZKLOCK_CLIENT_FAILED;
+		client->status.why = why;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	wake(client);
+	return NULL;
+}
+
+static void
+free_client(ZkLockClient *client)
+{
+	pthread_cond_destroy(&client->closed_cond);
+	pthread_mutex_destroy(&client->mutex);
+	free(client->hosts);
+	free(client->auth);
+	free(client->acl_text);
+	free(client);
+}
+
+ZkLockClient *
+zklock_zkclient_open(const ZkLockClientConfig *config)
+{
+	ZkLockClient *client = calloc(1, sizeof(ZkLockClient));
+	pthread_condattr_t attr;
+
+	if (client == NULL)
+		return NULL;
+	pthread_mutex_init(&client->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&client->closed_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	list_init(&client->requests);
+	for (int i = 0; i < N_NODE_LISTS; i++)
+		list_init(&client->nodes[i]);
+
+	client->refs = 1;
+	client->wake_fd = config->wake_fd;
+	client->session_timeout = config->session_timeout;
+	client->hosts = strdup(config->hosts);
+	client->auth = strdup(config->auth);
+	client->acl_text = strdup(config->acl);
+	if (client->hosts != NULL && client->auth != NULL &&
+		client->acl_text != NULL)
+	{
+		parse_acl(client);
+		zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+		if (start_thread(&client->opener, open_client, client))
+			return client;
+	}
+	free_client(client);
+	return NULL;
+}
+
+/* Drop the mutex, and the client if nobody else has it. */
+static void
+release(ZkLockClient *client)
+{
+	bool		last = --client->refs == 0;
+
+	pthread_mutex_unlock(&client->mutex);
+	if (last)
+		free_client(client);
+}
+
+static void *
+close_client(void *arg)
+{
+	ZkLockClient *client = arg;
+	ZkLockMessage *message;
+
+	pthread_join(client->opener, NULL);
+	if (client->zh != NULL)
+		zookeeper_close(client->zh);
+
+	while (!list_is_empty(&client->requests))
+	{
+		Request    *request = (Request *) client->requests.next;
+
+		list_remove(&request->link);
+		if (request->message != NULL)
+			zklock_zkclient_free(request->message);
+		free(request);
+	}
+	for (int i = 0; i < N_NODE_LISTS; i++)
+		while (!list_is_empty(&client->nodes[i]))
+		{
+			ZkLockNode *node = (ZkLockNode *) client->nodes[i].next;
+
+			list_remove(&node->link);
+			zklock_zknode_free(node);
+		}
+	while ((message = client->oldest) != NULL)
+	{
+		client->oldest = message->next;
+		zklock_zkclient_free(message);
+	}
+
+	pthread_mutex_lock(&client->mutex);
+	client->closed = true;
+	pthread_cond_signal(&client->closed_cond);
+	release(client);
+	return NULL;
+}
+
+void
+zklock_zkclient_close(ZkLockClient *client, int wait_ms)
+{
+	pthread_t	closer;
+	struct timespec until;
+	bool		opened;
+
+	pthread_mutex_lock(&client->mutex);
+	opened = client->opened;
+	client->refs++;
+	pthread_mutex_unlock(&client->mutex);
+
+	if (!start_thread(&closer, close_client, client))
+		close_client(client);
+	else
+		pthread_detach(closer);
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += wait_ms / 1000;
+	until.tv_nsec += wait_ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000)
+	{
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+
+	/* The resolver has no end that could be waited for, nor a session yet. */
+	pthread_mutex_lock(&client->mutex);
+	while (opened && !client->closed &&
+		   pthread_cond_timedwait(&client->closed_cond, &client->mutex,
+								  &until) != ETIMEDOUT)
+		;
+	release(client);
+}

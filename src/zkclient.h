@@ -1,0 +1,175 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkclient.h
+ *	  One ZooKeeper session, walled off.
+ *
+ * zkclient.c is the only file that includes zookeeper.h.  It knows nodes,
+ * requests and replies; it knows no PostgreSQL, no locks and no SQL.
+ *
+ * Promises:
+ *	- nothing here blocks, except zklock_zkclient_close() for as long as it is
+ *	  told to.  Names are resolved and sessions opened and closed on threads;
+ *	- threads run with all signals blocked and touch nothing of the caller's
+ *	  but the file descriptor it gave to be woken by;
+ *	- every request that was accepted gets exactly one message back, while the
+ *	  client lives;
+ *	- a node once asked for is known here until ZooKeeper has said that it is
+ *	  gone: zklock_zkclient_leave() cannot fail and needs nobody's help, whether
+ *	  or not the create was ever answered.
+ *
+ * One thread of the caller's uses a client.  All texts are copied.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ZKCLIENT_H
+#define ZKLOCK_ZKCLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ZkLockClient ZkLockClient;
+typedef struct ZkLockNode ZkLockNode;
+
+typedef enum ZkLockClientState
+{
+	ZKLOCK_CLIENT_CONNECTING,	/* no connection: not yet, or not any more */
+	ZKLOCK_CLIENT_CONNECTED,
+	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone */
+	ZKLOCK_CLIENT_REFUSED,		/* final: authentication failed */
+	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
+} ZkLockClientState;
+
+typedef struct ZkLockClientStatus
+{
+	ZkLockClientState state;
+	uint32_t	connects;		/* grows with every connection made */
+	int64_t		session;		/* 0 before the first connection */
+	int			timeout;		/* of the session as negotiated, ms */
+	int64_t		confirmed;		/* see zklock_zkclient_now(); 0: never */
+	const char *why;			/* ZKLOCK_CLIENT_FAILED: a sentence */
+} ZkLockClientStatus;
+
+/* What became of a request. */
+typedef enum ZkLockRc
+{
+	ZKLOCK_RC_OK,
+	ZKLOCK_RC_NO_NODE,
+	ZKLOCK_RC_NODE_EXISTS,
+	ZKLOCK_RC_NO_CHILDREN,		/* ephemeral nodes cannot have children */
+	ZKLOCK_RC_NO_AUTH,			/* not permitted by an ACL */
+	ZKLOCK_RC_LOST,				/* no reply: done or not, nobody knows */
+	ZKLOCK_RC_OVER,				/* the session is over */
+	ZKLOCK_RC_OTHER				/* see `code` */
+} ZkLockRc;
+
+typedef enum ZkLockMessageKind
+{
+	ZKLOCK_MSG_PARENTS_MADE,	/* how the last of them ended */
+	ZKLOCK_MSG_CREATED,			/* name, czxid */
+	ZKLOCK_MSG_LISTED,			/* children */
+	ZKLOCK_MSG_GOT,				/* czxid, owner, data */
+	ZKLOCK_MSG_SYNCED,
+	ZKLOCK_MSG_DELETED,			/* a watch fired; tag of its get */
+	ZKLOCK_MSG_CHANGED			/* likewise */
+} ZkLockMessageKind;
+
+typedef struct ZkLockMessage
+{
+	struct ZkLockMessage *next;
+	ZkLockMessageKind kind;
+	uintptr_t	tag;			/* the request's */
+	ZkLockRc	rc;
+	int			code;			/* ZooKeeper's own, for people */
+	int64_t		czxid;
+	int64_t		owner;			/* the session that an ephemeral node is of */
+	char	   *text;			/* CREATED: name without path; GOT: data */
+	const char *const *children;	/* LISTED: names without path */
+	int			nchildren;
+} ZkLockMessage;
+
+typedef struct ZkLockClientConfig
+{
+	const char *hosts;			/* passes zklock_zkhosts_check() */
+	int			session_timeout;	/* ms; the server may negotiate */
+	const char *auth;			/* "scheme:credentials", or empty */
+	const char *acl;			/* passes zklock_zkclient_acl_check() */
+	int			wake_fd;		/* an eventfd that outlives the client */
+} ZkLockClientConfig;
+
+/* File descriptors that the library opens for a client: pipe and socket. */
+#define ZKLOCK_CLIENT_FDS 3
+
+/*
+ * Begin a session.  Returns NULL if memory or threads are out; every other
+ * failure shows in the status.  wake_fd is written to whenever there is a new
+ * message or another state.
+ */
+extern ZkLockClient *zklock_zkclient_open(const ZkLockClientConfig *config);
+
+/*
+ * End the session; its ephemeral nodes go.  All nodes of this client, let go
+ * of or not, must not be used any more.  Returns when the session is closed or
+ * after `wait_ms`; what is left to do then goes on in a thread.
+ */
+extern void zklock_zkclient_close(ZkLockClient *client, int wait_ms);
+
+/*
+ * Take all messages, oldest first, and the state as it is after them.  Free
+ * each with zklock_zkclient_free().
+ */
+extern ZkLockMessage *zklock_zkclient_receive(ZkLockClient *client,
+											  ZkLockClientStatus *status);
+extern void zklock_zkclient_free(ZkLockMessage *message);
+
+/*
+ * Requests.  Each returns false if memory is out or too much is under way, and
+ * then nothing was asked; otherwise a message with `tag` follows.  Requests
+ * are carried out in the order they were made.
+ */
+
+/*
+ * A node that is to be: dir/<prefix><marker><number>, ephemeral and
+ * sequential.  `prefix` must be used for no other node.  NULL: out of memory.
+ */
+extern ZkLockNode *zklock_zkclient_node(ZkLockClient *client, const char *dir,
+										const char *prefix,
+										const char *marker);
+extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
+								   const char *data, uintptr_t tag);
+
+/* Create `path` and whatever is missing above it, as containers. */
+extern bool zklock_zkclient_make_parents(ZkLockClient *client,
+										 const char *path, uintptr_t tag);
+extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
+								 uintptr_t tag);
+
+/*
+ * Read a node.  With `watch`, its end or change is told by a later message
+ * with the same tag, provided that the reply was ZKLOCK_RC_OK.  (get and not
+ * exists: on an absent node that leaves a watch which may never fire.)
+ */
+extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
+								bool watch, uintptr_t tag);
+extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
+								 uintptr_t tag);
+
+/*
+ * Give a node up: delete it until ZooKeeper says that it is gone, over any
+ * number of lost connections, on the client's threads.  Returns at once, never
+ * fails, allocates nothing.  The node must not be used any more.
+ */
+extern void zklock_zkclient_leave(ZkLockNode *node);
+
+/* Tell the node the name it was found under, when its create was not answered. */
+extern bool zklock_zkclient_adopt(ZkLockNode *node, const char *name);
+
+/* Nanoseconds on the clock of `confirmed`; goes on while the machine sleeps. */
+extern int64_t zklock_zkclient_now(void);
+
+/* NULL if `acl` is a list of scheme:id:permissions, else why it is not. */
+extern const char *zklock_zkclient_acl_check(const char *acl);
+
+/* ZooKeeper's own words for a message's code. */
+extern const char *zklock_zkclient_strerror(int code);
+
+#endif							/* ZKLOCK_ZKCLIENT_H */

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkclient_int.h
+ *	  What the files behind the wall share: zkclient.c (the session),
+ *	  zkrequest.c (requests and replies), zknode.c (nodes and their end).
+ *
+ * The only place where zookeeper.h is included; only those three include this.
+ *
+ * Four kinds of threads meet here.  The caller's makes requests and takes
+ * messages.  A thread of ours opens the client, another closes it, because
+ * both may block: the first in the resolver, the second for a server that does
+ * not answer.  The library's own two send pings and run the callbacks below.
+ *
+ * One mutex guards a client.  It is never held across a call of the library,
+ * whose locks the callbacks may be called under (CURATOR-495 is that
+ * deadlock).  So the library's handle must be good without it: it is made
+ * before the state says CONNECTED, and destroyed only by the closing thread,
+ * when the caller has promised to make no more requests; zookeeper_close()
+ * itself ends the threads that run callbacks before it frees anything.
+ *
+ * Not every callback is ever called: zookeeper_close() may drop pending ones
+ * (ZOOKEEPER-3868).  Therefore requests and nodes stay on lists of ours, and
+ * what is left is freed after the close.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ZKCLIENT_INT_H
+#define ZKLOCK_ZKCLIENT_INT_H
+
+#include <pthread.h>
+
+#include <zookeeper/zookeeper.h>
+
+#include "zkclient.h"
+
+#define MAX_ACLS 16
+
+typedef struct Link
+{
+	struct Link *prev;
+	struct Link *next;
+} Link;
+
+typedef struct Request
+{
+	Link		link;			/* in client->requests */
+	ZkLockClient *client;
+	ZkLockMessage *message;		/* the answer, made beforehand */
+	ZkLockNode *node;			/* create only */
+	int64_t		sent;			/* when it was asked for */
+} Request;
+
+/* Lists a node is on, one at a time. */
+typedef enum NodeList
+{
+	NODES_KEPT,					/* in use, or beyond help until the close */
+	NODES_LEAVING,				/* to be deleted */
+	NODES_BUSY,					/* a request of the deletion is under way */
+	N_NODE_LISTS
+} NodeList;
+
+struct ZkLockNode
+{
+	Link		link;
+	ZkLockClient *client;
+	char	   *dir;
+	char	   *stem;			/* path to create: dir/<prefix><marker> */
+	size_t		prefix_len;		/* the prefix is at stem + strlen(dir) + 1 */
+	char	   *path;			/* as created; NULL while not known */
+	bool		sent;			/* it may exist */
+	bool		creating;		/* a create has not been answered */
+	bool		leaving;
+	bool		hunted;			/* path comes from a hunt: there may be more */
+	int64_t		delete_sent;
+};
+
+struct ZkLockClient
+{
+	pthread_mutex_t mutex;
+	pthread_cond_t closed_cond;
+	int			refs;			/* the caller and the closing thread */
+	bool		closed;
+
+	char	   *hosts;
+	char	   *auth;
+	int			session_timeout;
+	int			wake_fd;
+	struct ACL_vector acls;
+	struct ACL	acl[MAX_ACLS];
+	char	   *acl_text;		/* what acl[] points into */
+
+	pthread_t	opener;
+	bool		opened;			/* before that, CONNECTED does not show */
+	zhandle_t  *zh;
+
+	ZkLockClientStatus status;
+	ZkLockMessage *oldest;
+	ZkLockMessage *newest;
+	Link		requests;
+	int			nrequests;
+	Link		nodes[N_NODE_LISTS];
+	int			nbusy;
+};
+
+static inline void
+list_init(Link *head)
+{
+	head->prev = head->next = head;
+}
+
+static inline bool
+list_is_empty(const Link *head)
+{
+	return head->next == head;
+}
+
+static inline void
+list_remove(Link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+}
+
+static inline void
+list_insert_before(Link *where, Link *link)
+{
+	link->prev = where->prev;
+	link->next = where;
+	where->prev->next = link;
+	where->prev = link;
+}
+/* zkclient.c */
+extern void zklock_zkclient_post(ZkLockClient *client, ZkLockMessage *message);
+extern bool zklock_zkclient_is_connected(ZkLockClient *client);
+
+/* Tell the caller that a watch may have fired unseen: it will look again. */
+extern void zklock_zkclient_lost_event(ZkLockClient *client);
+
+/* zkrequest.c */
+extern ZkLockRc zklock_zkrequest_class(int rc);
+
+/*
+ * Note that the leader answered what was sent at `sent`, if `rc` says so.  It
+ * proves that the session was alive after that.  Reads, pings and events prove
+ * nothing: a follower that has lost its leader goes on answering them.
+ */
+extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
+									 int64_t sent);
+
+/* A request whose answer has this kind and tag; NULL: see zkclient.h. */
+extern Request *zklock_zkrequest_new(ZkLockClient *client,
+									 ZkLockMessageKind kind, uintptr_t tag);
+
+/* Post the answer: request->message but for how it ended. */
+extern void zklock_zkrequest_answer(Request *request, int rc);
+
+/*
+ * The library did not take a request: post that.  Having run out of memory
+ * halfway it might still call back with it, so the request itself stays until
+ * the close, without a message.
+ */
+extern void zklock_zkrequest_not_taken(Request *request, int rc);
+
+/* The reply to a create, of a lock's node or of its last parent. */
+extern void zklock_zkrequest_created(int rc, const char *path,
+									 const struct Stat *stat,
+									 const void *data);
+
+/* zknode.c */
+extern void zklock_zknode_created(ZkLockNode *node, int rc, const char *path);
+extern void zklock_zknode_pump(ZkLockClient *client);
+extern void zklock_zknode_free(ZkLockNode *node);
+
+#endif							/* ZKLOCK_ZKCLIENT_INT_H */

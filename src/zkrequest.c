@@ -1,0 +1,348 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkrequest.c
+ *	  Requests and their replies.  See zkclient.h and zkclient_int.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "zkclient_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The library's wake-up pipe blocks, and then breaks, at 64 k calls that its
+ * thread has not seen.  Stay far below.
+ */
+#define MAX_REQUESTS 4096
+
+/* What a person is told of a holder; longer data of other clients is cut. */
+#define MAX_DATA 1024
+
+ZkLockRc
+zklock_zkrequest_class(int rc)
+{
+	switch (rc)
+	{
+		case ZOK:
+			return ZKLOCK_RC_OK;
+		case ZNONODE:
+			return ZKLOCK_RC_NO_NODE;
+		case ZNODEEXISTS:
+			return ZKLOCK_RC_NODE_EXISTS;
+		case ZNOCHILDRENFOREPHEMERALS:
+			return ZKLOCK_RC_NO_CHILDREN;
+		case ZNOAUTH:
+			return ZKLOCK_RC_NO_AUTH;
+		case ZSESSIONEXPIRED:
+		case ZAUTHFAILED:
+		case ZCLOSING:
+		case ZINVALIDSTATE:
+			return ZKLOCK_RC_OVER;
+		case ZCONNECTIONLOSS:
+		case ZOPERATIONTIMEOUT:
+		case ZRUNTIMEINCONSISTENCY:
+		case ZSYSTEMERROR:
+		case ZMARSHALLINGERROR:
+		case ZSESSIONMOVED:
+		case ZTHROTTLEDOP:
+			return ZKLOCK_RC_LOST;
+		default:
+			return ZKLOCK_RC_OTHER;
+	}
+}
+
+/* Did a server carry the request out, or refuse to, in a living session? */
+static bool
+is_answer(int rc)
+{
+	ZkLockRc	class = zklock_zkrequest_class(rc);
+
+	return class != ZKLOCK_RC_LOST && class != ZKLOCK_RC_OVER;
+}
+
+void
+zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
+{
+	if (!is_answer(rc))
+		return;
+	pthread_mutex_lock(&client->mutex);
+	if (sent > client->status.confirmed)
+		client->status.confirmed = sent;
+	pthread_mutex_unlock(&client->mutex);
+}
+
+/*
+ * A node's watch.  ctx is the tag itself, so that there is nothing to free:
+ * the library hands session events to every watch and keeps it.
+ */
+static void
+node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+	ZkLockClient *client = (ZkLockClient *) zoo_get_context(zh);
+	ZkLockMessage *message;
+
+	(void) state;
+	(void) path;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+
+	message = calloc(1, sizeof(ZkLockMessage));
+	if (message == NULL)
+	{
+		zklock_zkclient_lost_event(client);
+		return;
+	}
+	message->kind = type == ZOO_DELETED_EVENT ?
+		ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED;
+	message->tag = (uintptr_t) ctx;
+	zklock_zkclient_post(client, message);
+}
+
+Request *
+zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, uintptr_t tag)
+{
+	Request    *request = calloc(1, sizeof(Request));
+	ZkLockMessage *message = calloc(1, sizeof(ZkLockMessage));
+	bool		ok = request != NULL && message != NULL;
+
+	if (ok)
+	{
+		message->kind = kind;
+		message->tag = tag;
+		request->client = client;
+		request->message = message;
+		request->sent = zklock_zkclient_now();
+
+		pthread_mutex_lock(&client->mutex);
+		ok = client->nrequests < MAX_REQUESTS;
+		if (ok)
+		{
+			client->nrequests++;
+			list_insert_before(&client->requests, &request->link);
+		}
+		pthread_mutex_unlock(&client->mutex);
+	}
+	if (!ok)
+	{
+		free(request);
+		free(message);
+		return NULL;
+	}
+	return request;
+}
+
+void
+zklock_zkrequest_answer(Request *request, int rc)
+{
+	ZkLockClient *client = request->client;
+	ZkLockMessage *message = request->message;
+
+	message->rc = zklock_zkrequest_class(rc);
+	message->code = rc;
+	request->message = NULL;
+
+	pthread_mutex_lock(&client->mutex);
+	client->nrequests--;
+	list_remove(&request->link);
+	pthread_mutex_unlock(&client->mutex);
+	free(request);
+	zklock_zkclient_post(client, message);
+}
+
+void
+zklock_zkrequest_not_taken(Request *request, int rc)
+{
+	ZkLockMessage *message = request->message;
+
+	message->rc = zklock_zkrequest_class(rc);
+	message->code = rc;
+	request->message = NULL;
+	zklock_zkclient_post(request->client, message);
+}
+
+static void
+synced(int rc, const char *path, const void *data)
+{
+	Request    *request = (Request *) data;
+
+	(void) path;
+	if (request->message == NULL)
+		return;
+	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	zklock_zkrequest_answer(request, rc);
+}
+
+void
+zklock_zkrequest_created(int rc, const char *path, const struct Stat *stat,
+						 const void *data)
+{
+	Request    *request = (Request *) data;
+	ZkLockClient *client = request->client;
+	ZkLockMessage *message = request->message;
+
+	if (message == NULL)
+		return;
+	zklock_zkrequest_confirm(client, rc, request->sent);
+	if (request->node != NULL)
+		zklock_zknode_created(request->node, rc, path);
+	if (rc == ZOK)
+	{
+		message->text = strdup(strrchr(path, '/') + 1);
+		message->czxid = stat->czxid;
+		if (message->text == NULL)
+			rc = ZSYSTEMERROR;	/* as good as lost: it will be looked for */
+	}
+	zklock_zkrequest_answer(request, rc);
+	zklock_zknode_pump(client);
+}
+
+static void
+listed(int rc, const struct String_vector *strings, const void *data)
+{
+	Request    *request = (Request *) data;
+	ZkLockMessage *message = request->message;
+
+	if (message == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		size_t		size = strings->count * sizeof(char *) + 1;
+		const char **children;
+		char	   *text;
+
+		for (int i = 0; i < strings->count; i++)
+			size += strlen(strings->data[i]) + 1;
+		children = malloc(size);
+		if (children == NULL)
+			rc = ZSYSTEMERROR;
+		else
+		{
+			text = (char *) (children + strings->count);
+			for (int i = 0; i < strings->count; i++)
+			{
+				children[i] = text;
+				text = stpcpy(text, strings->data[i]) + 1;
+			}
+			message->children = children;
+			message->nchildren = strings->count;
+		}
+	}
+	zklock_zkrequest_answer(request, rc);
+}
+
+static void
+got(int rc, const char *value, int len, const struct Stat *stat,
+	const void *data)
+{
+	Request    *request = (Request *) data;
+	ZkLockMessage *message = request->message;
+
+	if (message == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		message->czxid = stat->czxid;
+		message->owner = stat->ephemeralOwner;
+		/* no data is -1, and not having kept it is not worth an error */
+		if (len > 0)
+			message->text = strndup(value, len < MAX_DATA ? len : MAX_DATA);
+	}
+	zklock_zkrequest_answer(request, rc);
+}
+
+/* An ancestor that exists, or that must not be made, shows at the last one. */
+static void
+ancestor_done(int rc, const char *path, const struct Stat *stat,
+			  const void *data)
+{
+	(void) rc;
+	(void) path;
+	(void) stat;
+	(void) data;
+}
+
+bool
+zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
+							 uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
+	char	   *ancestor = strdup(path);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL || ancestor == NULL)
+	{
+		if (request != NULL)
+			zklock_zkrequest_not_taken(request, ZSYSTEMERROR);
+		free(ancestor);
+		return request != NULL;
+	}
+
+	if (zklock_zkclient_is_connected(client))
+	{
+		rc = ZOK;
+		for (char *slash = strchr(ancestor + 1, '/');
+			 slash != NULL && rc == ZOK;
+			 slash = strchr(slash + 1, '/'))
+		{
+			*slash = '\0';
+			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
+							  ZOO_CONTAINER, ancestor_done, NULL);
+			*slash = '/';
+		}
+		if (rc == ZOK)
+			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
+							  ZOO_CONTAINER, zklock_zkrequest_created, request);
+	}
+	free(ancestor);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
+
+bool
+zklock_zkclient_list(ZkLockClient *client, const char *path, uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_LISTED, tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (zklock_zkclient_is_connected(client))
+		rc = zoo_aget_children(client->zh, path, 0, listed, request);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
+
+bool
+zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
+					uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_GOT, tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (zklock_zkclient_is_connected(client))
+		rc = zoo_awget(client->zh, path, watch ? node_event : NULL,
+					   (void *) tag, got, request);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
+
+bool
+zklock_zkclient_sync(ZkLockClient *client, const char *path, uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SYNCED, tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (zklock_zkclient_is_connected(client))
+		rc = zoo_async(client->zh, path, synced, request);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
