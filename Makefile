@@ -1,0 +1,59 @@
+# zklock: locks in ZooKeeper for PostgreSQL
+#
+#   make, make install     build and install (PGXS)
+#   make installcheck      test against a running server and ZooKeeper
+#   make test              install what is missing, build, run every test
+#   make demo              the flash sale, start to finish
+
+EXTENSION = zklock
+DATA = sql/zklock--1.0.sql
+MODULE_big = zklock
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+PGFILEDESC = "zklock - locks in ZooKeeper"
+
+REGRESS = $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
+REGRESS_OPTS = --inputdir=test
+ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test --outputdir=.
+TAP_TESTS = 1
+PROVE_TESTS ?= test/t/*.pl
+PROVE_FLAGS += -I test/perl
+
+SHLIB_LINK = -lzookeeper_mt -lpthread
+EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log
+
+# What has to be there before anything can be built: said, not stumbled over.
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
+	$(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo found)
+
+# PostgreSQL's headers as a system's: they are not ours to warn about.
+PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
+
+ifneq ($(and $(wildcard $(PGXS)),$(ZOOKEEPER_H)),)
+include $(PGXS)
+else
+.PHONY: all install installcheck clean
+all install installcheck clean:
+ifeq ($(wildcard $(PGXS)),)
+	@echo "zklock needs PostgreSQL's server headers, found through pg_config." >&2
+	@echo "  Debian, Ubuntu: apt-get install postgresql-server-dev-all" >&2
+	@echo "  elsewhere:      the -devel package of PostgreSQL 13 or later, PG_CONFIG=/path/to/pg_config" >&2
+endif
+ifeq ($(ZOOKEEPER_H),)
+	@echo "zklock needs the C client library of ZooKeeper, libzookeeper_mt." >&2
+	@echo "  Debian, Ubuntu: apt-get install libzookeeper-mt-dev" >&2
+endif
+	@exit 1
+endif
+
+.PHONY: test demo unit
+test:
+	@test/run
+
+demo:
+	@test/demo/run
+
+unit:
+	@$(MAKE) --no-print-directory -C test/unit check

@@ -1,0 +1,95 @@
+/* sql/zklock--1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION zklock" to load this file. \quit
+
+-- How a lock is held.  Any two holders of one path exclude each other, unless
+-- both are 'shared'.
+CREATE TYPE zk_lock_mode AS ENUM ('exclusive', 'shared', 'write', 'simple');
+
+-- How long it is held: until released or the session ends, or to the end of
+-- the transaction.
+CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
+
+-- All functions: a path that is null is an error 22004, one that ZooKeeper
+-- would not take 22023.  No connection within zklock.connect_timeout is 08001,
+-- a connection lost for good 08006, an authentication or ACL that refuses
+-- 28000, a lock that was held and is lost 40001.
+
+-- Take a lock.  Returns true once it is held, false if "timeout" passed first.
+-- A null timeout waits for ever; zero or less takes the lock only if it is free.
+-- May be called again by the holder and counts, like pg_advisory_lock().
+CREATE FUNCTION zk_lock_acquire(
+    path text,
+    timeout interval DEFAULT NULL,
+    mode zk_lock_mode DEFAULT 'exclusive',
+    scope zk_lock_scope DEFAULT 'session')
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+-- Take a lock for the rest of the transaction, or raise 55P03
+-- (lock_not_available): for procedures, where a result can be overlooked.
+-- Returns the fencing token, which grows from each holder to the next.
+-- Raises 25001 at REPEATABLE READ and above.
+CREATE FUNCTION zk_lock_guard(
+    path text,
+    timeout interval DEFAULT NULL,
+    mode zk_lock_mode DEFAULT 'exclusive')
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+-- Give one hold of session scope back.  Not held: a warning, and false.
+CREATE FUNCTION zk_lock_release(
+    path text,
+    mode zk_lock_mode DEFAULT 'exclusive')
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- Give all holds of session scope back.  Returns how many there were.
+CREATE FUNCTION zk_lock_release_all()
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- The fencing token of a lock that is held here; error 55000 if it is not.
+CREATE FUNCTION zk_lock_token(
+    path text,
+    mode zk_lock_mode DEFAULT 'exclusive')
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- This backend's ZooKeeper session: its id as ZooKeeper's tools print it, its
+-- state ('none' before the first lock), the timeout that was negotiated, and
+-- how long ago the leader last confirmed it.  Does not connect.
+CREATE FUNCTION zk_session(
+    OUT session_id text,
+    OUT state text,
+    OUT timeout interval,
+    OUT confirmed_ago interval)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION zk_lock_status(
+    OUT path text,
+    OUT mode text,
+    OUT session_holds integer,
+    OUT transaction_holds integer,
+    OUT token bigint,
+    OUT node text,
+    OUT lost boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- The locks that this backend holds.
+CREATE VIEW zk_locks AS
+SELECT path, mode::zk_lock_mode AS mode, session_holds, transaction_holds,
+       token, node, lost
+FROM zk_lock_status();
+
+GRANT SELECT ON zk_locks TO PUBLIC;

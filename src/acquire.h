@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.h
+ *	  Taking locks and giving them back.
+ *
+ * Promises that a call either ends with the lock held and counted, or leaves
+ * nothing behind: a timeout, an error, a cancel or the backend's end gives up
+ * the node in ZooKeeper.  Paths are UTF-8 and have passed
+ * zklock_path_check().
+ *
+ * Knows no SQL types.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ACQUIRE_H
+#define ZKLOCK_ACQUIRE_H
+
+#include "locktable.h"
+
+extern void zklock_acquire_init(void);
+
+/*
+ * Take the lock once more for `scope`.  `patience` is how long to wait, in
+ * nanoseconds, connecting included: ZKLOCK_NEVER waits for ever, 0 takes the
+ * lock only if nobody is before us.  Returns NULL if the time passed.
+ *
+ * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
+ * is lost and does not come back; 40001 if the lock was held and has been
+ * lost; 55P03 by lock_timeout; those of errors.h for what ZooKeeper refuses.
+ */
+extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
+								  ZkLockScope scope, int64 patience);
+
+/* The hold on a lock, checked: NULL if none, ERROR 40001 if it is lost. */
+extern ZkLockHold *zklock_acquire_find(const char *path, ZkLockMode mode);
+
+#endif							/* ZKLOCK_ACQUIRE_H */

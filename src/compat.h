@@ -1,0 +1,89 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  PostgreSQL 13 to 18: the only file that asks for a version.
+ *
+ * Promises one spelling, the newest one where it can be had, for what differs
+ * between the versions.  To be included after postgres.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_COMPAT_H
+#define ZKLOCK_COMPAT_H
+
+#include "datatype/timestamp.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "tcop/utility.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#if PG_VERSION_NUM >= 140000
+#include "utils/wait_event.h"
+#endif
+
+/* Wait events of extensions have names since 17. */
+static inline uint32
+zklock_compat_wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	(void) name;
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* A wait event set for the life of the process. */
+static inline WaitEventSet *
+zklock_compat_wait_event_set(int nevents)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(NULL, nevents);
+#else
+	return CreateWaitEventSet(TopMemoryContext, nevents);
+#endif
+}
+
+/* Intervals can be infinite since 17. */
+static inline bool
+zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
+{
+#ifdef INTERVAL_NOT_FINITE
+	*positive = INTERVAL_IS_NOEND(interval);
+	return INTERVAL_NOT_FINITE(interval);
+#else
+	(void) interval;
+	*positive = false;
+	return false;
+#endif
+}
+
+#if PG_VERSION_NUM < 150000
+#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
+/* The arguments of a ProcessUtility hook, declared and passed on. */
+#if PG_VERSION_NUM >= 140000
+#define ZKLOCK_UTILITY_PARAMS \
+	PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, \
+	ProcessUtilityContext context, ParamListInfo params, \
+	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
+#define ZKLOCK_UTILITY_ARGS \
+	pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc
+#else
+#define ZKLOCK_UTILITY_PARAMS \
+	PlannedStmt *pstmt, const char *queryString, \
+	ProcessUtilityContext context, ParamListInfo params, \
+	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
+#define ZKLOCK_UTILITY_ARGS \
+	pstmt, queryString, context, params, queryEnv, dest, qc
+#endif
+
+#ifdef PG_MODULE_MAGIC_EXT
+#define ZKLOCK_MODULE_MAGIC \
+	PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0")
+#else
+#define ZKLOCK_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
+#endif							/* ZKLOCK_COMPAT_H */

@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  The settings, zklock.*  See guc.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "compat.h"
+#include "guc.h"
+#include "zkclient.h"
+#include "zkhosts.h"
+
+char	   *zklock_hosts;
+char	   *zklock_auth;
+char	   *zklock_acl;
+int			zklock_session_timeout;
+int			zklock_connect_timeout;
+int			zklock_confirm_commit;
+int			zklock_log_level;
+
+static const struct config_enum_entry confirm_options[] = {
+	{"off", ZKLOCK_CONFIRM_OFF, false},
+	{"lease", ZKLOCK_CONFIRM_LEASE, false},
+	{"always", ZKLOCK_CONFIRM_ALWAYS, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry level_options[] = {
+	{"debug5", DEBUG5, false},
+	{"debug4", DEBUG4, false},
+	{"debug3", DEBUG3, false},
+	{"debug2", DEBUG2, false},
+	{"debug1", DEBUG1, false},
+	{"log", LOG, false},
+	{"notice", NOTICE, false},
+	{"warning", WARNING, false},
+	{NULL, 0, false}
+};
+
+static bool
+check_hosts(char **newval, void **extra, GucSource source)
+{
+	const char *why = zklock_zkhosts_check(*newval);
+
+	(void) extra;
+	(void) source;
+	if (why == NULL)
+		return true;
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write host:port, several separated by commas, and a path to work below at the end, if any: \"zk1:2181,zk2:2181,zk3:2181/app\".");
+	return false;
+}
+
+/* The value is a secret: the message must not repeat it. */
+static bool
+check_auth(char **newval, void **extra, GucSource source)
+{
+	const char *colon = strchr(*newval, ':');
+
+	(void) extra;
+	(void) source;
+	if (**newval == '\0' || (colon != NULL && colon != *newval))
+		return true;
+	GUC_check_errmsg("invalid value for parameter \"zklock.auth\"");
+	GUC_check_errhint("Write scheme:credentials, as in \"digest:user:password\".");
+	return false;
+}
+
+static const char *
+show_auth(void)
+{
+	return zklock_auth[0] == '\0' ? "" : "********";
+}
+
+static bool
+check_acl(char **newval, void **extra, GucSource source)
+{
+	const char *why = zklock_zkclient_acl_check(*newval);
+
+	(void) extra;
+	(void) source;
+	if (why == NULL)
+		return true;
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write scheme:id:permissions, several separated by commas, as in \"world:anyone:r,auth::cdrwa\".");
+	return false;
+}
+
+void
+zklock_guc_init(void)
+{
+	DefineCustomStringVariable("zklock.hosts",
+							   "ZooKeeper servers to connect to.",
+							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
+							   &zklock_hosts, "127.0.0.1:2181",
+							   PGC_SUSET, 0,
+							   check_hosts, NULL, NULL);
+	DefineCustomStringVariable("zklock.auth",
+							   "Credentials for ZooKeeper, as scheme:credentials.",
+							   NULL,
+							   &zklock_auth, "",
+							   PGC_SUSET,
+							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL,
+							   check_auth, NULL, show_auth);
+	DefineCustomStringVariable("zklock.acl",
+							   "Access control list of the nodes that are created.",
+							   "scheme:id:permissions, separated by commas.",
+							   &zklock_acl, "world:anyone:cdrwa",
+							   PGC_SUSET, 0,
+							   check_acl, NULL, NULL);
+	DefineCustomIntVariable("zklock.session_timeout",
+							"Time after which ZooKeeper gives up a silent session and its locks.",
+							"The server may negotiate another value; see zk_session().",
+							&zklock_session_timeout, 10000, 1000, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.connect_timeout",
+							"Longest wait for a connection to ZooKeeper.",
+							NULL,
+							&zklock_connect_timeout, 10000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomEnumVariable("zklock.confirm_commit",
+							 "When a commit asks ZooKeeper whether locks are still held.",
+							 "\"lease\" asks only if nothing has confirmed the session for a third of its timeout.",
+							 &zklock_confirm_commit, ZKLOCK_CONFIRM_LEASE,
+							 confirm_options,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+	DefineCustomEnumVariable("zklock.log_level",
+							 "Message level of what the ZooKeeper client library logs.",
+							 NULL,
+							 &zklock_log_level, LOG,
+							 level_options,
+							 PGC_SUSET, 0,
+							 NULL, NULL, NULL);
+	MarkGUCPrefixReserved("zklock");
+}

@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.h
+ *	  The settings, zklock.*
+ *
+ * Promises that every value passed its check: a connect string, an
+ * authentication and an ACL can be handed to the client as they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_GUC_H
+#define ZKLOCK_GUC_H
+
+typedef enum ZkLockConfirmCommit
+{
+	ZKLOCK_CONFIRM_OFF,
+	ZKLOCK_CONFIRM_LEASE,		/* ask only when the lease has run out */
+	ZKLOCK_CONFIRM_ALWAYS
+} ZkLockConfirmCommit;
+
+extern char *zklock_hosts;
+extern char *zklock_auth;
+extern char *zklock_acl;
+extern int	zklock_session_timeout; /* ms */
+extern int	zklock_connect_timeout; /* ms */
+extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
+extern int	zklock_log_level;	/* an elevel */
+
+extern void zklock_guc_init(void);
+
+#endif							/* ZKLOCK_GUC_H */

@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.c
+ *	  This backend's ZooKeeper session.  See session.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "compat.h"
+#include "errors.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "session.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "zklog.h"
+
+/*
+ * How long an exiting backend waits for the goodbye to its session.  A server
+ * that does not answer in that time gives the locks up by itself later.
+ */
+#define GOODBYE_MS 2000
+
+/* For the life of the process, once made. */
+static int	wake_fd = -1;
+static WaitEventSet *wait_set = NULL;
+static uint32 wait_event = 0;
+
+static ZkLockClient *client = NULL;
+static ZkLockClientStatus status;	/* valid while there is a client */
+static uint32 serial = 0;		/* of the present or the last session */
+static int64 begun_at;			/* when it was begun */
+
+/* The settings that the session was begun with. */
+static char *begun_hosts = NULL;
+static char *begun_auth = NULL;
+static char *begun_acl = NULL;
+static int	begun_timeout;
+
+static void
+close_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	if (client != NULL)
+		zklock_zkclient_close(client, GOODBYE_MS);
+	client = NULL;
+}
+
+static void
+reserve_fds(int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (AcquireExternalFD())
+			continue;
+		while (i-- > 0)
+			ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not connect to ZooKeeper: out of file descriptors"),
+				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
+	}
+}
+
+/*
+ * Everything that may fail comes before the first session, and each step can
+ * be taken again after an error in a later one.
+ */
+static void
+prepare_to_wait(void)
+{
+	if (wake_fd < 0)
+	{
+		reserve_fds(1);
+		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (wake_fd < 0)
+		{
+			ReleaseExternalFD();
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not create an event descriptor: %m")));
+		}
+	}
+	if (wait_event == 0)
+		wait_event = zklock_compat_wait_event("ZooKeeper");
+	if (wait_set == NULL)
+	{
+		WaitEventSet *set = zklock_compat_wait_event_set(3);
+
+		AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+		AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+		AddWaitEventToSet(set, WL_SOCKET_READABLE, wake_fd, NULL, NULL);
+		wait_set = set;
+		on_proc_exit(close_at_exit, 0);
+	}
+}
+
+static void
+replace(char **kept, const char *value)
+{
+	char	   *copy = MemoryContextStrdup(TopMemoryContext, value);
+
+	if (*kept != NULL)
+		pfree(*kept);
+	*kept = copy;
+}
+
+static void
+begin(void)
+{
+	ZkLockClientConfig config;
+
+	prepare_to_wait();
+	replace(&begun_hosts, zklock_hosts);
+	replace(&begun_auth, zklock_auth);
+	replace(&begun_acl, zklock_acl);
+	begun_timeout = zklock_session_timeout;
+
+	config.hosts = begun_hosts;
+	config.auth = begun_auth;
+	config.acl = begun_acl;
+	config.session_timeout = begun_timeout;
+	config.wake_fd = wake_fd;
+
+	reserve_fds(ZKLOCK_CLIENT_FDS);
+	client = zklock_zkclient_open(&config);
+	if (client == NULL)
+	{
+		for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
+			ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not connect to ZooKeeper: out of memory or threads")));
+	}
+	memset(&status, 0, sizeof(status));
+	begun_at = zklock_zkclient_now();
+	if (++serial == 0)
+		serial = 1;
+}
+
+void
+zklock_session_close(void)
+{
+	if (client == NULL)
+		return;
+	zklock_zkclient_close(client, 0);
+	client = NULL;
+	for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
+		ReleaseExternalFD();
+}
+
+static bool
+is_over(void)
+{
+	return status.state == ZKLOCK_CLIENT_EXPIRED ||
+		status.state == ZKLOCK_CLIENT_REFUSED ||
+		status.state == ZKLOCK_CLIENT_FAILED;
+}
+
+uint32
+zklock_session_current(void)
+{
+	return client == NULL || is_over() ? 0 : serial;
+}
+
+bool
+zklock_session_is_outdated(void)
+{
+	return client != NULL &&
+		(strcmp(begun_hosts, zklock_hosts) != 0 ||
+		 strcmp(begun_auth, zklock_auth) != 0 ||
+		 strcmp(begun_acl, zklock_acl) != 0 ||
+		 begun_timeout != zklock_session_timeout);
+}
+
+ZkLockClient *
+zklock_session_client(void)
+{
+	return client;
+}
+
+const ZkLockClientStatus *
+zklock_session_status(void)
+{
+	return client == NULL ? NULL : &status;
+}
+
+/* Pass on what the client library has said meanwhile. */
+static void
+report_log(void)
+{
+	char		line[ZKLOCK_LOG_LINE];
+	unsigned	suppressed;
+
+	while (zklock_zklog_take(line, &suppressed))
+	{
+		if (suppressed > 0)
+			ereport(zklock_log_level,
+					(errmsg_internal("ZooKeeper client: %s", line),
+					 errdetail_internal("%u lines before this one were suppressed.",
+										suppressed)));
+		else
+			ereport(zklock_log_level,
+					(errmsg_internal("ZooKeeper client: %s", line)));
+	}
+}
+
+ZkLockMessage *
+zklock_session_wait(int64 deadline)
+{
+	for (;;)
+	{
+		const ZkLockClientStatus before = status;
+		ZkLockMessage *messages;
+		int64		left = deadline - zklock_zkclient_now();
+		WaitEvent	event;
+
+		CHECK_FOR_INTERRUPTS();
+		report_log();
+
+		messages = zklock_zkclient_receive(client, &status);
+		if (messages != NULL || status.state != before.state ||
+			status.connects != before.connects || left <= 0)
+			return messages;
+
+		/* Rounded up, lest the last millisecond be spent in a busy loop. */
+		left = left / ZKLOCK_NS_PER_MS + 1;
+		if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
+							 wait_event) == 0)
+			continue;
+		if (event.events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		if (event.events & WL_SOCKET_READABLE)
+		{
+			uint64		count;
+
+			if (read(wake_fd, &count, sizeof(count)) < 0 &&
+				errno != EAGAIN && errno != EINTR)
+				ereport(ERROR,
+						(errcode_for_file_access(),
+						 errmsg("could not read from an event descriptor: %m")));
+		}
+	}
+}
+
+/* Free all messages but the one with `tag`, and return that. */
+static ZkLockMessage *
+sift(ZkLockMessage *messages, uintptr_t tag)
+{
+	ZkLockMessage *found = NULL;
+
+	while (messages != NULL)
+	{
+		ZkLockMessage *message = messages;
+
+		messages = message->next;
+		if (tag != 0 && message->tag == tag)
+			found = message;
+		else
+			zklock_zkclient_free(message);
+	}
+	return found;
+}
+
+ZkLockMessage *
+zklock_session_await(uintptr_t tag, int64 deadline)
+{
+	ZkLockMessage *found = NULL;
+
+	while (found == NULL && status.state == ZKLOCK_CLIENT_CONNECTED &&
+		   zklock_zkclient_now() < deadline)
+		found = sift(zklock_session_wait(deadline), tag);
+	return found;
+}
+
+void
+zklock_session_poll(void)
+{
+	if (client == NULL)
+		return;
+	report_log();
+	sift(zklock_zkclient_receive(client, &status), 0);
+}
+
+uintptr_t
+zklock_session_new_tag(void)
+{
+	static uintptr_t last = 0;
+
+	last = (last + 1) & ZKLOCK_TAG_MASK;
+	if (last == 0)
+		last = 1;
+	return last << ZKLOCK_TAG_BITS;
+}
+
+static void
+raise_unreachable(const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			 errmsg("could not connect to ZooKeeper"),
+			 errdetail("%s", detail),
+			 errhint("Check zklock.hosts and that its servers are up and have a quorum.")));
+}
+
+/* Wait for the first connection of a session; false: `deadline` has passed. */
+static bool
+wait_until_connected(int64 deadline)
+{
+	int64		limit = begun_at + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+
+	for (;;)
+	{
+		zklock_session_poll();
+		switch (status.state)
+		{
+			case ZKLOCK_CLIENT_CONNECTED:
+				return true;
+			case ZKLOCK_CLIENT_REFUSED:
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
+						 errmsg("ZooKeeper refused the authentication"),
+						 errhint("Check zklock.auth.")));
+				break;
+			case ZKLOCK_CLIENT_FAILED:
+				raise_unreachable(status.why);
+				break;
+			default:
+				break;
+		}
+		if (zklock_zkclient_now() >= deadline)
+			return false;
+		if (zklock_zkclient_now() >= limit)
+			raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
+									   zklock_connect_timeout));
+
+		/* A message here is nobody's: the session has only begun. */
+		sift(zklock_session_wait(Min(limit, deadline)), 0);
+	}
+}
+
+bool
+zklock_session_connect(int64 deadline)
+{
+	bool		connected = false;
+
+	zklock_session_poll();
+	if (client != NULL && is_over())
+		zklock_session_close();
+	if (client != NULL && status.connects > 0)
+		return true;			/* a lost connection is the recipe's affair */
+
+	if (client == NULL)
+		begin();
+
+	/*
+	 * After an error an idle backend shall not go on knocking.  After the
+	 * caller's deadline it shall: or else a caller of little patience, however
+	 * often it tries, never gets connected.
+	 */
+	PG_TRY();
+	{
+		connected = wait_until_connected(deadline);
+	}
+	PG_CATCH();
+	{
+		zklock_session_close();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return connected;
+}

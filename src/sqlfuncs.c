@@ -1,0 +1,199 @@
+/*-------------------------------------------------------------------------
+ *
+ * sqlfuncs.c
+ *	  The SQL functions that take, keep and give back locks.
+ *
+ * Arguments in, one call of the engine, answer out.  What the functions
+ * promise is said in sql/zklock--1.0.sql.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "acquire.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "inquiry.h"
+#include "mb/pg_wchar.h"
+#include "path.h"
+#include "session.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(zk_lock_acquire);
+PG_FUNCTION_INFO_V1(zk_lock_guard);
+PG_FUNCTION_INFO_V1(zk_lock_release);
+PG_FUNCTION_INFO_V1(zk_lock_release_all);
+PG_FUNCTION_INFO_V1(zk_lock_token);
+
+static void
+refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+}
+
+/* A lock path, checked and in UTF-8. */
+static char *
+get_path(FunctionCallInfo fcinfo, int argno)
+{
+	char	   *given;
+	char	   *path;
+	const char *why;
+
+	refuse_null(fcinfo, argno, "lock path");
+	given = text_to_cstring(PG_GETARG_TEXT_PP(argno));
+	path = pg_server_to_any(given, strlen(given), PG_UTF8);
+	why = zklock_path_check(path, strlen(path));
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid lock path \"%s\"", given),
+				 errdetail("%s", why),
+				 errhint("Write a path as in ZooKeeper, for example \"/shop/product_42\".")));
+	return path;
+}
+
+/* The label of an enum value, palloc'd. */
+static char *
+get_label(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	refuse_null(fcinfo, argno, name);
+	return DatumGetCString(DirectFunctionCall1(enum_out,
+											   PG_GETARG_DATUM(argno)));
+}
+
+static ZkLockMode
+get_mode(FunctionCallInfo fcinfo, int argno)
+{
+	char	   *label = get_label(fcinfo, argno, "lock mode");
+
+	if (strcmp(label, zklock_recipe_mode_name(ZKLOCK_EXCLUSIVE)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("lock mode \"%s\" is not supported yet", label)));
+	return ZKLOCK_EXCLUSIVE;
+}
+
+static ZkLockScope
+get_scope(FunctionCallInfo fcinfo, int argno)
+{
+	char	   *label = get_label(fcinfo, argno, "lock scope");
+
+	return strcmp(label, "transaction") == 0 ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
+}
+
+/* A timeout in nanoseconds; NULL waits for ever, what is not positive tries. */
+static int64
+get_patience(FunctionCallInfo fcinfo, int argno)
+{
+	Interval   *interval;
+	bool		forever;
+	double		us;
+
+	if (PG_ARGISNULL(argno))
+		return ZKLOCK_NEVER;
+	interval = PG_GETARG_INTERVAL_P(argno);
+	if (zklock_compat_interval_is_infinite(interval, &forever))
+		return forever ? ZKLOCK_NEVER : 0;
+
+	us = (double) interval->time +
+		((double) interval->month * DAYS_PER_MONTH + interval->day) *
+		(double) USECS_PER_DAY;
+	if (us <= 0)
+		return 0;
+	if (us >= (double) PG_INT64_MAX / 1000)
+		return ZKLOCK_NEVER;
+	return (int64) us * 1000;
+}
+
+Datum
+zk_lock_acquire(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	int64		patience = get_patience(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+
+	PG_RETURN_BOOL(zklock_acquire(path, mode, scope, patience) != NULL);
+}
+
+Datum
+zk_lock_guard(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	int64		patience = get_patience(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockHold *hold;
+	char	   *holder;
+
+	/*
+	 * The snapshot is older than the lock: what its last holder did would be
+	 * out of sight.
+	 */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("zk_lock_guard() cannot guard a transaction whose snapshot is older than the lock"),
+				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
+
+	hold = zklock_acquire(path, mode, ZKLOCK_TRANSACTION, patience);
+	if (hold != NULL)
+		PG_RETURN_INT64(hold->token);
+
+	holder = zklock_inquiry_holder(path);
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not obtain lock on \"%s\" in time",
+					pg_any_to_server(path, strlen(path), PG_UTF8)),
+			 holder != NULL ?
+			 errdetail("%s", pg_any_to_server(holder, strlen(holder), PG_UTF8)) : 0,
+			 errhint("Retry, or allow a longer timeout.")));
+	PG_RETURN_NULL();			/* not reached */
+}
+
+Datum
+zk_lock_release(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
+	{
+		ereport(WARNING,
+				(errmsg("you don't own a session-level %s lock on \"%s\"",
+						zklock_recipe_mode_name(mode),
+						pg_any_to_server(path, strlen(path), PG_UTF8))));
+		PG_RETURN_BOOL(false);
+	}
+	zklock_locktable_release(hold);
+	PG_RETURN_BOOL(true);
+}
+
+Datum
+zk_lock_release_all(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	PG_RETURN_INT32(zklock_locktable_release_all());
+}
+
+Datum
+zk_lock_token(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no %s lock on \"%s\" is held",
+						zklock_recipe_mode_name(mode),
+						pg_any_to_server(path, strlen(path), PG_UTF8)),
+				 errhint("Take it with zk_lock_acquire() or zk_lock_guard().")));
+	PG_RETURN_INT64(hold->token);
+}

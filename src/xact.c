@@ -1,0 +1,98 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *	  What the ends of transactions do to locks.  See xact.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "lease.h"
+#include "locktable.h"
+#include "nodes/parsenodes.h"
+#include "xact.h"
+
+static ProcessUtility_hook_type prev_ProcessUtility = NULL;
+
+static void
+xact_event(XactEvent event, void *arg)
+{
+	(void) arg;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+
+			/* The last moment to refuse. */
+			zklock_lease_confirm();
+			break;
+
+		case XACT_EVENT_PRE_PREPARE:
+
+			/* Nobody could hold them until COMMIT PREPARED. */
+			if (zklock_locktable_in_xact())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that holds ZooKeeper locks of transaction scope"),
+						 errhint("Take the locks with scope 'session'.")));
+			zklock_lease_confirm();
+			break;
+
+		case XACT_EVENT_COMMIT:
+
+			/*
+			 * Other backends see the commit by now, so that the next holder
+			 * does, too.
+			 */
+		case XACT_EVENT_ABORT:
+			zklock_locktable_end_xact();
+			break;
+
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+static void
+subxact_event(SubXactEvent event, SubTransactionId sub,
+			  SubTransactionId parent, void *arg)
+{
+	(void) arg;
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+		zklock_locktable_commit_sub(sub, parent);
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+		zklock_locktable_abort_sub(sub);
+}
+
+/*
+ * DISCARD ALL gives advisory locks back, and poolers send it between clients.
+ * There is no event for extensions.
+ */
+static void
+process_utility(ZKLOCK_UTILITY_PARAMS)
+{
+	/* The statement may be gone after it was carried out. */
+	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
+		((DiscardStmt *) pstmt->utilityStmt)->target == DISCARD_ALL;
+
+	if (prev_ProcessUtility)
+		prev_ProcessUtility(ZKLOCK_UTILITY_ARGS);
+	else
+		standard_ProcessUtility(ZKLOCK_UTILITY_ARGS);
+
+	if (discard_all)
+		zklock_locktable_release_all();
+}
+
+void
+zklock_xact_init(void)
+{
+	RegisterXactCallback(xact_event, NULL);
+	RegisterSubXactCallback(subxact_event, NULL);
+	prev_ProcessUtility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+}

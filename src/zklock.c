@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * zklock.c
+ *	  ZooKeeper locks for PostgreSQL: what is done when the library is loaded.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "acquire.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "guc.h"
+#include "xact.h"
+
+ZKLOCK_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+/*
+ * No thread is started and nothing is connected here: this may be the
+ * postmaster.
+ */
+void
+_PG_init(void)
+{
+	zklock_guc_init();
+	zklock_acquire_init();
+	zklock_xact_init();
+}
