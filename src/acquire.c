@@ -318,7 +318,7 @@ log_wait(const Attempt *attempt, int64 began, const char *what)
 
 	ereport(LOG,
 			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
-					MyProcPid, what, attempt->path,
+					MyProcPid, what, zklock_errors_path(attempt->path),
 					(long) (us / 1000), (int) (us % 1000))));
 }
 
@@ -358,7 +358,7 @@ drive(Attempt *attempt, int64 deadline)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
-							attempt->path),
+							zklock_errors_path(attempt->path)),
 					 errhint("Check that the servers in zklock.hosts are up and have a quorum.")));
 		if (now >= log_at && attempt->recipe.verdict == ZKLOCK_PENDING)
 		{
@@ -409,23 +409,25 @@ abandon(Attempt *attempt)
 static void
 raise_verdict(const Attempt *attempt)
 {
+	char	   *path = zklock_errors_path(attempt->path);
+
 	switch (attempt->recipe.verdict)
 	{
 		case ZKLOCK_DENIED:
 			zklock_errors_raise(attempt->rc, attempt->code, "lock",
-								attempt->path);
+								path);
 			break;
 		case ZKLOCK_NO_ROOT:
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("could not create lock path \"%s\" in ZooKeeper",
-							attempt->path),
+							path),
 					 errhint("The path at the end of zklock.hosts must exist, and zklock.auth must be allowed to create nodes below it.")));
 			break;
 		case ZKLOCK_NOT_A_QUEUE:
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("\"%s\" cannot be used as a lock path", attempt->path),
+					 errmsg("\"%s\" cannot be used as a lock path", path),
 					 errdetail("It is, or is below, an ephemeral node, which cannot have children."),
 					 errhint("Use another path.")));
 			break;
@@ -433,14 +435,14 @@ raise_verdict(const Attempt *attempt)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("the sequence numbers of lock path \"%s\" are used up",
-							attempt->path),
+							path),
 					 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
 			break;
 		case ZKLOCK_FOREIGN_NAME:
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("a node below lock path \"%s\" has too long a name",
-							attempt->path),
+							path),
 					 errhint("See the path's children in ZooKeeper for a client that queues under such names.")));
 			break;
 		case ZKLOCK_PENDING:
@@ -545,7 +547,7 @@ zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope,
 	if (attempt.recipe.seq >= ZKLOCK_SEQ_WORN)
 		ereport(WARNING,
 				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
-						path),
+						zklock_errors_path(path)),
 				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
 						   attempt.recipe.seq),
 				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "errors.h"
+#include "mb/pg_wchar.h"
 
 static const struct
 {
@@ -36,18 +37,18 @@ static const struct
 	[ZKLOCK_RC_OTHER] = {ERRCODE_INTERNAL_ERROR, NULL}
 };
 
-int
-zklock_errors_sqlstate(ZkLockRc rc)
+char *
+zklock_errors_path(const char *path)
 {
-	return rc_table[rc].sqlstate;
+	return pg_any_to_server(path, (int) strlen(path), PG_UTF8);
 }
 
 void
 zklock_errors_raise(ZkLockRc rc, int code, const char *doing, const char *path)
 {
 	ereport(ERROR,
-			(errcode(zklock_errors_sqlstate(rc)),
-			 errmsg("could not %s \"%s\"", doing, path),
+			(errcode(rc_table[rc].sqlstate),
+			 errmsg("could not %s \"%s\"", doing, zklock_errors_path(path)),
 			 errdetail("ZooKeeper says: %s.", zklock_zkclient_strerror(code)),
 			 rc_table[rc].hint != NULL ? errhint("%s", rc_table[rc].hint) : 0));
 }
@@ -57,7 +58,7 @@ zklock_errors_lock_lost(const char *path, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("lock on \"%s\" was lost", path),
+			 errmsg("lock on \"%s\" was lost", zklock_errors_path(path)),
 			 errdetail("%s", detail),
 			 errhint("Retry the transaction.")));
 }

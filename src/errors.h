@@ -10,8 +10,11 @@
 
 #include "zkclient.h"
 
-/* The SQLSTATE of a request's end. */
-extern int	zklock_errors_sqlstate(ZkLockRc rc);
+/*
+ * A path of ours, UTF-8, in the server's encoding: for messages.  Palloc'd, or
+ * the path itself.
+ */
+extern char *zklock_errors_path(const char *path);
 
 /*
  * ERROR: could not <doing> "<path>", with SQLSTATE, DETAIL and HINT of a

@@ -10,8 +10,7 @@
 
 /*
  * The contender that is first in line on the path: the text that its client
- * put there and its node's name, as a palloc'd sentence in UTF-8 for a
- * message.  NULL if that cannot be learned within a second.
+ * put there and its node's name, as a palloc'd sentence for a message.  NULL if that cannot be learned within a second.
  */
 extern char *zklock_inquiry_holder(const char *path);
 

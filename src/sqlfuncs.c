@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "acquire.h"
 #include "compat.h"
+#include "errors.h"
 #include "fmgr.h"
 #include "inquiry.h"
 #include "mb/pg_wchar.h"
@@ -148,9 +149,9 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("could not obtain lock on \"%s\" in time",
-					pg_any_to_server(path, strlen(path), PG_UTF8)),
+					zklock_errors_path(path)),
 			 holder != NULL ?
-			 errdetail("%s", pg_any_to_server(holder, strlen(holder), PG_UTF8)) : 0,
+			 errdetail("%s", holder) : 0,
 			 errhint("Retry, or allow a longer timeout.")));
 	PG_RETURN_NULL();			/* not reached */
 }
@@ -167,7 +168,7 @@ zk_lock_release(PG_FUNCTION_ARGS)
 		ereport(WARNING,
 				(errmsg("you don't own a session-level %s lock on \"%s\"",
 						zklock_recipe_mode_name(mode),
-						pg_any_to_server(path, strlen(path), PG_UTF8))));
+						zklock_errors_path(path))));
 		PG_RETURN_BOOL(false);
 	}
 	zklock_locktable_release(hold);
@@ -193,7 +194,7 @@ zk_lock_token(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no %s lock on \"%s\" is held",
 						zklock_recipe_mode_name(mode),
-						pg_any_to_server(path, strlen(path), PG_UTF8)),
+						zklock_errors_path(path)),
 				 errhint("Take it with zk_lock_acquire() or zk_lock_guard().")));
 	PG_RETURN_INT64(hold->token);
 }
