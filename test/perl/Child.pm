@@ -1,0 +1,134 @@
+# A child process, ended by its own pid. What it prints goes to a file.
+
+package Child;
+
+use strict;
+use warnings;
+
+use IO::Handle;
+use POSIX ();
+use Time::HiRes qw(sleep time);
+
+my %running;    # all of them, by pid
+
+# Starts @command; what it prints is appended to the file $log.
+sub start
+{
+	my ($class, $log, @command) = @_;
+
+	pipe(my $stdin, my $input) or die "pipe: $!\n";
+	open(my $output, '>>', $log) or die "$log: $!\n";
+	my $pid = fork() // die "fork: $!\n";
+	if ($pid == 0)
+	{
+		# _exit, because the parent's END blocks are not ours to run.
+		open(STDIN, '<&', $stdin) or POSIX::_exit(127);
+		open(STDOUT, '>&', $output) or POSIX::_exit(127);
+		open(STDERR, '>&', $output) or POSIX::_exit(127);
+		exec(@command) or POSIX::_exit(127);
+	}
+	$input->autoflush(1);
+	return $running{$pid} = bless {
+		name => $command[0] =~ s{.*/}{}r,
+		log => $log,
+		pid => $pid,
+		input => $input
+	}, $class;
+}
+
+# Runs @command to its end, at most $seconds, and dies if it fails.
+sub run
+{
+	my ($class, $log, $seconds, @command) = @_;
+
+	return $class->start($log, @command)->finish($seconds);
+}
+
+# Sends a line to its standard input.
+sub say
+{
+	my ($self, $line) = @_;
+
+	# Nobody listens if it has ended; its reader will notice.
+	local $SIG{PIPE} = 'IGNORE';
+	print { $self->{input} } "$line\n";
+	return;
+}
+
+sub is_running
+{
+	my ($self) = @_;
+
+	if ($self->{pid} && waitpid($self->{pid}, POSIX::WNOHANG) != 0)
+	{
+		$self->{status} = $?;
+		delete $running{ $self->{pid} };
+		$self->{pid} = 0;
+	}
+	return $self->{pid} != 0;
+}
+
+# Dies if it has ended.
+sub check
+{
+	my ($self) = @_;
+
+	die "$self->{name} ended too early\n", $self->output
+	  if !$self->is_running;
+	return;
+}
+
+# Waits for it to end by itself; dies if it does not, or fails.
+sub finish
+{
+	my ($self, $seconds) = @_;
+	my $deadline = time() + $seconds;
+
+	close($self->{input});
+	while ($self->is_running)
+	{
+		if (time() > $deadline)
+		{
+			$self->stop('KILL');
+			die "$self->{name} did not end within $seconds seconds\n";
+		}
+		sleep(0.01);
+	}
+	die "$self->{name} failed: status $self->{status}\n", $self->output
+	  if $self->{status} != 0;
+	return;
+}
+
+# Ends it with the given signal, or with SIGKILL if that does not help.
+sub stop
+{
+	my ($self, $signal) = @_;
+	my $deadline = time() + 10;
+
+	kill($signal, $self->{pid}) if $self->is_running;
+	while ($self->is_running)
+	{
+		kill('KILL', $self->{pid}) if time() > $deadline;
+		sleep(0.01);
+	}
+	return;
+}
+
+# Ends all that still run.
+sub stop_all
+{
+	$_->stop('TERM') for values %running;
+	return;
+}
+
+# What it has printed so far.
+sub output
+{
+	my ($self) = @_;
+
+	open(my $fh, '<', $self->{log}) or die "$self->{log}: $!\n";
+	local $/;
+	return <$fh> // '';
+}
+
+1;

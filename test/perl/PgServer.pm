@@ -1,0 +1,101 @@
+# A throwaway PostgreSQL server.
+#
+# It lives in one directory and listens on a Unix socket in that directory only:
+# whoever may enter the directory is trusted, and nobody else can connect.
+
+package PgServer;
+
+use strict;
+use warnings;
+
+use Child;
+use Wait;
+
+use constant PORT => 5432;    # part of the socket's name; no TCP port is taken
+
+# Makes a server in $dir, which must exist and be private. %conf are settings
+# for its postgresql.conf.
+sub new
+{
+	my ($class, $bindir, $dir, %conf) = @_;
+
+	Child->run(
+		"$dir/initdb.log", $Wait::timeout,
+		"$bindir/initdb", '-D', "$dir/data", '-U', 'postgres',
+		'-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync');
+
+	%conf = (
+		fsync => 'off',
+		listen_addresses => '',
+		port => PORT,
+		unix_socket_directories => $dir,
+		%conf);
+	open(my $fh, '>>', "$dir/data/postgresql.conf") or die "$dir: $!\n";
+	print $fh "$_ = '$conf{$_}'\n" for sort keys %conf;
+	close($fh) or die "$dir: $!\n";
+
+	return bless { bindir => $bindir, dir => $dir }, $class;
+}
+
+sub start
+{
+	my ($self) = @_;
+
+	$self->{postmaster} = Child->start("$self->{dir}/server.log",
+		"$self->{bindir}/postgres", '-D', "$self->{dir}/data");
+	wait_until('PostgreSQL is ready',
+		sub { $self->{postmaster}->check; $self->_is_ready });
+	return;
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	# SIGQUIT is the immediate shutdown: the data is thrown away anyway.
+	$self->{postmaster}->stop('QUIT') if $self->{postmaster};
+	return;
+}
+
+# The connection string for whatever listens in $dir.
+sub conninfo
+{
+	my ($dir) = @_;
+
+	return "host=$dir port=" . PORT . " user=postgres dbname=postgres";
+}
+
+# The socket of whatever listens in $dir.
+sub socket_path
+{
+	my ($dir) = @_;
+
+	return "$dir/.s.PGSQL." . PORT;
+}
+
+# Runs psql with the given arguments and returns what it printed, unaligned and
+# without headings.
+sub psql
+{
+	my ($self, @args) = @_;
+
+	open(my $fh, '-|', "$self->{bindir}/psql", '-XqAt', '-v',
+		'ON_ERROR_STOP=1', conninfo($self->{dir}), @args)
+	  or die "psql: $!\n";
+	my $out = do { local $/; <$fh> }
+	  // '';
+	close($fh) or die "psql failed: @args\n";
+	chomp $out;
+	return $out;
+}
+
+# The last line of postmaster.pid is the server's state.
+sub _is_ready
+{
+	my ($self) = @_;
+
+	open(my $fh, '<', "$self->{dir}/data/postmaster.pid") or return 0;
+	return grep { /^ready\s*$/ } <$fh>;
+}
+
+1;
