@@ -177,7 +177,7 @@ perform(Attempt *attempt, const ZkLockActions *actions)
 											tag);
 				break;
 			case ZKLOCK_DO_SYNC:
-				taken = zklock_zkclient_sync(client, attempt->path, 0);
+				taken = zklock_zkclient_sync(client, attempt->path, tag);
 				break;
 			case ZKLOCK_DO_DROP:
 				drop_surplus(attempt, action->name);
@@ -242,6 +242,7 @@ feed_message(Attempt *attempt, const ZkLockMessage *message)
 		[ZKLOCK_MSG_CREATED] = ZKLOCK_EV_CREATED,
 		[ZKLOCK_MSG_LISTED] = ZKLOCK_EV_LISTED,
 		[ZKLOCK_MSG_GOT] = ZKLOCK_EV_WATCHED,
+		[ZKLOCK_MSG_SYNCED] = ZKLOCK_EV_SYNCED,
 		[ZKLOCK_MSG_DELETED] = ZKLOCK_EV_DELETED,
 		[ZKLOCK_MSG_CHANGED] = ZKLOCK_EV_CHANGED
 	};

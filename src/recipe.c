@@ -196,6 +196,8 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->parents = 0;
 	else if (ev->request == r->create)
 		r->create = 0;
+	else if (ev->request == r->sync)
+		r->sync = 0;			/* without it, the list behind it is no good */
 	else if (ev->request == r->list)
 		r->list = 0;
 	else if (ev->request == r->verify)
@@ -328,7 +330,7 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
 
-	ask(r, ZKLOCK_DO_SYNC, NULL, out);
+	r->sync = ask(r, ZKLOCK_DO_SYNC, NULL, out);
 	if (r->name[0] != '\0' && r->token == 0)
 		r->verify = ask(r, ZKLOCK_DO_VERIFY, r->name, out);
 	r->list = ask(r, ZKLOCK_DO_LIST, NULL, out);

@@ -64,6 +64,7 @@ typedef enum ZkLockEventKind
 	ZKLOCK_EV_LISTED,			/* reply to ZKLOCK_DO_LIST */
 	ZKLOCK_EV_WATCHED,			/* reply to ZKLOCK_DO_WATCH */
 	ZKLOCK_EV_VERIFIED,			/* reply to ZKLOCK_DO_VERIFY */
+	ZKLOCK_EV_SYNCED,			/* reply to ZKLOCK_DO_SYNC */
 	ZKLOCK_EV_DELETED,			/* watch fired: the node is gone */
 	ZKLOCK_EV_CHANGED,			/* watch fired for any other reason */
 	ZKLOCK_EV_CONNECTED,		/* same session, new connection */
@@ -90,7 +91,7 @@ typedef enum ZkLockActionKind
 	ZKLOCK_DO_LIST,				/* read the children of the lock path */
 	ZKLOCK_DO_WATCH,			/* get `name`, leaving a watch if it exists */
 	ZKLOCK_DO_VERIFY,			/* get `name`, no watch: who owns it? */
-	ZKLOCK_DO_SYNC,				/* sync; has no reply event */
+	ZKLOCK_DO_SYNC,				/* bring the server up to the leader */
 	ZKLOCK_DO_DROP,				/* delete our surplus node `name` until gone */
 	ZKLOCK_DO_GRANT,			/* the lock is held; the attempt is over */
 	ZKLOCK_DO_FAIL				/* see verdict; the attempt is over */
@@ -162,6 +163,7 @@ typedef struct ZkLockRecipe
 	uint32_t	last_request;
 	uint32_t	parents;
 	uint32_t	create;
+	uint32_t	sync;
 	uint32_t	list;
 	uint32_t	verify;
 

@@ -1,0 +1,2 @@
+# A node with our prefix is ours, whichever session owns it.
+s/ && ev->owner == r->session)/)/

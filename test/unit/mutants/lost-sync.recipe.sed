@@ -1,0 +1,2 @@
+# Trust the list behind a sync that was lost.
+s/^\telse if (ev->request == r->sync)/\telse if (false)/

@@ -1,0 +1,2 @@
+# After a connection loss, list without a sync.
+s/^\tr->sync = ask(.*$//

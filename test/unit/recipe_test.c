@@ -1,0 +1,671 @@
+/*-------------------------------------------------------------------------
+ *
+ * recipe_test.c
+ *	  The lock recipe, event by event: names, order, conflicts, rails.
+ *
+ * What many clients do to each other is the simulation's affair (sim.c), what
+ * becomes of an attempt that loses its connection that of recipe_loss_test.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "recipe_play.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Names.
+ */
+
+static void
+test_parse(void **state)
+{
+	static const struct
+	{
+		const char *name;
+		int64_t		seq;
+	}			contenders[] = {
+		{CURATOR("lock-0000000000"), 0},
+		{CURATOR("lock-2147483647"), INT32_MAX},
+		{CURATOR("lock--2147483648"), INT32_MIN},
+		{CURATOR("__READ__0000000012"), 12},
+		{CURATOR("__WRIT__0000000013"), 13},
+		{GO("lock-0000000014"), 14},
+		{KAZOO("__lock__0000000015"), 15},
+		{KAZOO("__rlock__0000000016"), 16},
+		{KAZOO("-lock-0000000017"), 17},
+		{"lock-0000000018", 18},
+		/* "%010d" counts the sign: nine digits */
+		{CURATOR("lock--000000005"), -5},
+		{KAZOO("__lock__-000000006"), -6},
+		{KAZOO("__rlock__-000000007"), -7},
+		{CURATOR("__READ__-000000008"), -8},
+		{CURATOR("__WRIT__-000000009"), -9},
+		{"lock-7", 7},
+		{"lock-00000000000000000000000000000000000000000000000007", 7},
+		{"lock-9223372036854775807", INT64_MAX},
+		{"lock-9223372036854775808", INT64_MAX},
+		{"lock-99999999999999999999999999999999", INT64_MAX},
+		{"lock--99999999999999999999999999999999", -INT64_MAX},
+		/* only the end counts */
+		{"lock-0000000001-lock-0000000002", 2},
+		{"__READ__0000000001__WRIT__0000000003", 3},
+		{"lock--lock-0000000004", 4},
+		{"0000000009lock-0000000005", 5}
+	};
+	static const char *const others[] = {
+		"", "-", "0", "5", "-5", "lock-", "lock--", "lock", "__lock__", "__READ__",
+		"0000000001", "-0000000001", "lock0000000001", "ock-0000000001",
+		"lock---0000000001", "lock-0000000001 ", "lock-0000000001-",
+		"lock-0x1", "lock-+1", "lock- 1", "lock-1.5", "LOCK-0000000001",
+		"__read__0000000001", "__WRITE__0000000001", "_rlock__0000000001",
+		"x-72057594037927936-0000000001",	/* ZooKeeper's own recipes */
+		"n_0000000001", "member_0000000001",
+		CURATOR("lease-0000000001"), KAZOO(""), "locks", "leases",
+		"lock-\xd9\xa1"			/* a digit, but not to ZooKeeper */
+	};
+	int64_t		seq;
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(contenders) / sizeof(contenders[0]); i++)
+	{
+		seq = 4711;
+		if (!zklock_recipe_parse(contenders[i].name, &seq))
+			fail_msg("no contender: %s", contenders[i].name);
+		assert_int_equal(seq, contenders[i].seq);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	{
+		if (zklock_recipe_parse(others[i], &seq))
+			fail_msg("taken for a contender: %s", others[i]);
+	}
+}
+
+static void
+test_first(void **state)
+{
+	/* by name, the first would be the last */
+	static const char *const children[] = {
+		"zookeeper", KAZOO("__lock__0000000010"), GO("lock-0000000009"),
+		CURATOR("__WRIT__0000000008"), "0"
+	};
+
+	(void) state;
+	assert_null(zklock_recipe_first(NULL, 0));
+	assert_null(zklock_recipe_first(children, 1));
+	assert_ptr_equal(zklock_recipe_first(children, 5), children[3]);
+	assert_ptr_equal(zklock_recipe_first(children, 3), children[2]);
+}
+
+static void
+test_markers(void **state)
+{
+	(void) state;
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_EXCLUSIVE), "lock-");
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_SHARED), "__READ__");
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_WRITE), "__WRIT__");
+}
+
+/*
+ * A free lock, with and without parents.
+ */
+
+static void
+test_free_lock(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock-0000000003"), 77);
+	expect("");
+	listed(OURS("lock-0000000003"), GO("lock-0000000004"), "unknown", "0");
+	expect("GRANT");
+	expect_granted(OURS("lock-0000000003"), 3, 77);
+
+	/* The attempt is over. */
+	happen(ZKLOCK_EV_EXPIRED);
+	expect("");
+	assert_int_equal(recipe.verdict, ZKLOCK_GRANTED);
+}
+
+static void
+test_parents_missing(void **state)
+{
+	uint32_t	first_list;
+
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	first_list = asked[ZKLOCK_DO_LIST];
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE LIST");
+	list_request(first_list, (const char *const[]) {NULL});
+	expect("");
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_OK);
+	expect("");
+	created(OURS("lock-0000000000"), 5);
+	listed(OURS("lock-0000000000"));
+	expect("GRANT");
+	expect_granted(OURS("lock-0000000000"), 0, 5);
+}
+
+static void
+test_parents_reaped_again(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	for (int i = 0; i < 3; i++)
+	{
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect("PARENTS CREATE LIST");
+
+		/* One of them vanished while the next was made: once is bad luck. */
+		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS,
+			  i == 1 ? ZKLOCK_NO_NODE : ZKLOCK_OK);
+		expect("");
+	}
+	created(OURS("lock-0000000000"), 5);
+	listed(OURS("lock-0000000000"));
+	expect("GRANT");
+}
+
+static void
+test_no_root(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_NODE);
+	expect("");
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE LIST");
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NO_ROOT);
+}
+
+static void
+test_ephemeral_parent(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_CHILDREN);
+	expect_failed(ZKLOCK_NOT_A_QUEUE);
+
+	begin(ZKLOCK_EXCLUSIVE);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_CHILDREN);
+	expect_failed(ZKLOCK_NOT_A_QUEUE);
+}
+
+static void
+test_refused(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_REFUSED);
+	expect_failed(ZKLOCK_DENIED);
+
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_REFUSED);
+	expect_failed(ZKLOCK_DENIED);
+
+	queue_behind_three();
+	gone(A);
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_REFUSED);
+	expect_failed(ZKLOCK_DENIED);
+
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_REFUSED, H);
+	expect_failed(ZKLOCK_DENIED);
+}
+
+/*
+ * Queueing.
+ */
+
+static void
+test_hand_over(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H);
+	expect("WATCH " H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
+	expect("");
+
+	/* No read stands between; the sync only confirms the session. */
+	gone(H);
+	expect("GRANT SYNC");
+	expect_granted(ME, 5, 77);
+}
+
+static void
+test_look_ahead_leaves_first(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(A, ME, H);
+	expect("WATCH " A " WATCH " H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, A);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
+	gone(H);
+	expect("");
+	gone(A);
+	expect("GRANT SYNC");
+	expect_granted(ME, 5, 77);
+}
+
+static void
+test_nearest_leaves_first(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(A, ME, H);
+	gone(A);
+	expect("");
+	gone(H);
+	expect("GRANT SYNC");
+}
+
+static void
+test_look_ahead_of_many(void **state)
+{
+	(void) state;
+	queue_behind_three();
+
+	/* H is still ahead and nobody watches it for us. */
+	gone(A);
+	expect("LIST");
+	listed(B, H, ME);
+	expect("WATCH " H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
+	gone(H);
+	expect("");
+	gone(B);
+	expect("GRANT SYNC");
+}
+
+static void
+test_nearest_of_many(void **state)
+{
+	(void) state;
+	queue_behind_three();
+	gone(B);
+	expect("LIST");
+	listed(A, H, ME);
+	expect("WATCH " H);
+
+	/* A is the nearest now, under the watch it was looked ahead at by. */
+	gone(H);
+	expect("");
+	gone(A);
+	expect("GRANT SYNC");
+}
+
+static void
+test_all_leave_during_list(void **state)
+{
+	(void) state;
+	queue_behind_three();
+	gone(A);
+	expect("LIST");
+	gone(B);
+	expect("");
+	listed(ME);
+	expect("GRANT");
+	expect_granted(ME, 5, 77);
+}
+
+static void
+test_fired_twice(void **state)
+{
+	(void) state;
+	queue_behind_three();
+	gone(A);
+	expect("LIST");
+	gone(A);
+	expect("");
+	listed(B, H, ME);
+	expect("WATCH " H);
+	gone(A);
+	expect("");
+	assert_int_equal(recipe.verdict, ZKLOCK_PENDING);
+}
+
+static void
+test_vanished_before_watch(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
+	expect("GRANT SYNC");
+
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H, A, B);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, B);
+	expect("LIST");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, A);
+	expect("");
+	listed(ME, H);
+	expect("WATCH " H);
+}
+
+static void
+test_changed(void **state)
+{
+	uint32_t	stale;
+
+	(void) state;
+	queue_behind_three();
+	watch(ZKLOCK_EV_CHANGED, ZKLOCK_OK, B);
+	expect("LIST");
+	stale = asked[ZKLOCK_DO_LIST];
+	watch(ZKLOCK_EV_CHANGED, ZKLOCK_OK, A);
+	expect("LIST");
+
+	/* Only the newest list counts, and both watches are used up. */
+	list_request(stale, (const char *const[]) {ME, NULL});
+	expect("");
+	listed(B, H, A, ME);
+	expect("WATCH " B " WATCH " A);
+}
+
+static void
+test_nowait(void **state)
+{
+	(void) state;
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	created(ME, 77);
+	listed(ME, H);
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	created(ME, 77);
+	listed(ME, GO("lock-0000000006"));
+	expect("GRANT");
+
+	begin_with(ZKLOCK_SHARED, true);
+	created(OURS("__READ__0000000005"), 77);
+	listed(OURS("__READ__0000000005"), CURATOR("__READ__0000000001"));
+	expect("GRANT");
+}
+
+static void
+test_own_node_deleted(void **state)
+{
+	(void) state;
+	queue_behind_three();
+	gone(B);
+	expect("LIST");
+	listed(H, A);
+	expect("CREATE LIST");
+
+	/* What the lost place was watched for is of no interest. */
+	gone(A);
+	expect("");
+	created(OURS("lock-0000000009"), 99);
+	listed(OURS("lock-0000000009"));
+	expect("GRANT");
+	expect_granted(OURS("lock-0000000009"), 9, 99);
+}
+
+static void
+test_path_deleted(void **state)
+{
+	(void) state;
+	queue_behind_three();
+	gone(B);
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NO_NODE);
+	expect("CREATE LIST");
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE LIST");
+}
+
+/*
+ * Who excludes whom.
+ */
+
+static void
+test_conflicts(void **state)
+{
+	static const char *const ahead[] = {
+		[ZKLOCK_EXCLUSIVE] = CURATOR("lock-0000000001"),
+		[ZKLOCK_SHARED] = CURATOR("__READ__0000000001"),
+		[ZKLOCK_WRITE] = CURATOR("__WRIT__0000000001")
+	};
+	static const char *const kazoos[] = {
+		[ZKLOCK_EXCLUSIVE] = KAZOO("__lock__0000000001"),
+		[ZKLOCK_SHARED] = KAZOO("__rlock__0000000001"),
+		[ZKLOCK_WRITE] = KAZOO("__lock__0000000001")
+	};
+	static const char *const own[] = {
+		[ZKLOCK_EXCLUSIVE] = OURS("lock-0000000002"),
+		[ZKLOCK_SHARED] = OURS("__READ__0000000002"),
+		[ZKLOCK_WRITE] = OURS("__WRIT__0000000002")
+	};
+
+	(void) state;
+	for (int mine = ZKLOCK_EXCLUSIVE; mine <= ZKLOCK_WRITE; mine++)
+	{
+		for (int other = ZKLOCK_EXCLUSIVE; other <= ZKLOCK_WRITE; other++)
+		{
+			bool		free = mine == ZKLOCK_SHARED && other == ZKLOCK_SHARED;
+			char		watch_it[ZKLOCK_NAME_SIZE];
+
+			begin((ZkLockMode) mine);
+			created(own[mine], 77);
+			listed(own[mine], ahead[other]);
+			snprintf(watch_it, sizeof(watch_it), "WATCH %s", ahead[other]);
+			expect(free ? "GRANT" : watch_it);
+
+			begin((ZkLockMode) mine);
+			created(own[mine], 77);
+			listed(own[mine], kazoos[other]);
+			snprintf(watch_it, sizeof(watch_it), "WATCH %s", kazoos[other]);
+			expect(free ? "GRANT" : watch_it);
+		}
+	}
+}
+
+static void
+test_reader_overlooks_readers(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_SHARED);
+	created(OURS("__READ__0000000009"), 77);
+	listed(OURS("__READ__0000000009"), CURATOR("__READ__0000000008"),
+		   CURATOR("__WRIT__0000000005"), KAZOO("__rlock__0000000006"),
+		   KAZOO("__lock__0000000003"), CURATOR("__WRIT__0000000010"));
+	expect("WATCH " CURATOR("__WRIT__0000000005")
+		   " WATCH " KAZOO("__lock__0000000003"));
+	gone(KAZOO("__lock__0000000003"));
+	expect("");
+
+	/* Should that writer be downgraded now, then to one more reader. */
+	gone(CURATOR("__WRIT__0000000005"));
+	expect("GRANT SYNC");
+}
+
+static void
+test_downgrade(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_WRITE);
+	created(OURS("__WRIT__0000000009"), 77);
+	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
+	expect("WATCH " CURATOR("__WRIT__0000000005"));
+
+	/* Its end may be the writer's, or only the downgrade's second half. */
+	gone(CURATOR("__WRIT__0000000005"));
+	expect("LIST");
+	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
+	expect("WATCH " CURATOR("__READ__0000000005"));
+	gone(CURATOR("__READ__0000000005"));
+	expect("GRANT SYNC");
+
+	/* Both halves at once: no number is worn out, both are ahead. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock-0000000009"), 77);
+	listed(OURS("lock-0000000009"), CURATOR("__WRIT__0000000005"),
+		   CURATOR("__READ__0000000005"));
+	expect("WATCH " CURATOR("__WRIT__0000000005")
+		   " WATCH " CURATOR("__READ__0000000005"));
+	gone(CURATOR("__WRIT__0000000005"));
+	expect("LIST");
+	listed(OURS("lock-0000000009"), CURATOR("__READ__0000000005"));
+	expect("");
+	gone(CURATOR("__READ__0000000005"));
+	expect("GRANT SYNC");
+}
+
+/*
+ * Guard rails.
+ */
+
+static void
+test_worn_out(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock-2147483647"), 77);
+	listed(OURS("lock-2147483647"));
+	expect_failed(ZKLOCK_WORN_OUT);
+
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock--2147483648"), 77);
+	listed(OURS("lock--2147483648"));
+	expect_failed(ZKLOCK_WORN_OUT);
+
+	begin(ZKLOCK_WRITE);
+	created(OURS("__WRIT__-000000005"), 77);
+	listed(OURS("__WRIT__-000000005"));
+	expect_failed(ZKLOCK_WORN_OUT);
+
+	/* The last good number. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock-2147483646"), 77);
+	listed(OURS("lock-2147483646"), GO("lock-2147483647"));
+	expect("GRANT");
+
+	/* A newcomer from beyond the end got ahead: wait for it, it gives up. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock-2147483646"), 77);
+	listed(OURS("lock-2147483646"), GO("lock--2147483648"));
+	expect("WATCH " GO("lock--2147483648"));
+}
+
+static void
+test_equal_number(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, GO("lock-0000000005"));
+	expect_failed(ZKLOCK_WORN_OUT);
+
+	/* Two readers do not mind, and nobody minds what is no contender. */
+	begin(ZKLOCK_SHARED);
+	created(OURS("__READ__0000000005"), 77);
+	listed(OURS("__READ__0000000005"), CURATOR("__READ__0000000005"),
+		   CURATOR("lease-0000000005"));
+	expect("GRANT");
+}
+
+static void
+test_long_names(void **state)
+{
+	char		name[ZKLOCK_NAME_SIZE + 20];
+
+	(void) state;
+
+	/* One byte too long, and conflicting. */
+	memset(name, 'x', sizeof(name));
+	strcpy(name + ZKLOCK_NAME_SIZE - 15, "lock-0000000001");
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, name);
+	expect_failed(ZKLOCK_FOREIGN_NAME);
+
+	/* It does not matter behind us, nor to a reader as another reader's. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(OURS("lock-0000000000"), 77);
+	listed(OURS("lock-0000000000"), name);
+	expect("GRANT");
+
+	/* The longest that fits. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, name + 1);
+	assert_int_equal(actions.n, 1);
+	assert_string_equal(actions.act[0].name, name + 1);
+
+	/* Our own, from a server that has gone mad. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(name, 77);
+	expect_failed(ZKLOCK_FOREIGN_NAME);
+}
+
+static void
+test_stray_events(void **state)
+{
+	ZkLockEvent ev = {.kind = ZKLOCK_EV_DELETED};
+
+	(void) state;
+	queue_behind_three();
+
+	/* Request 0 stands for none, and for a free watch. */
+	feed(&ev);
+	expect("");
+	ev.request = 4711;
+	for (int kind = ZKLOCK_EV_PARENTS_MADE; kind <= ZKLOCK_EV_CHANGED; kind++)
+	{
+		ev.kind = (ZkLockEventKind) kind;
+		feed(&ev);
+		expect("");
+	}
+	assert_int_equal(recipe.verdict, ZKLOCK_PENDING);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_markers),
+		cmocka_unit_test(test_free_lock),
+		cmocka_unit_test(test_parents_missing),
+		cmocka_unit_test(test_parents_reaped_again),
+		cmocka_unit_test(test_no_root),
+		cmocka_unit_test(test_ephemeral_parent),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_look_ahead_leaves_first),
+		cmocka_unit_test(test_nearest_leaves_first),
+		cmocka_unit_test(test_look_ahead_of_many),
+		cmocka_unit_test(test_nearest_of_many),
+		cmocka_unit_test(test_all_leave_during_list),
+		cmocka_unit_test(test_fired_twice),
+		cmocka_unit_test(test_vanished_before_watch),
+		cmocka_unit_test(test_changed),
+		cmocka_unit_test(test_nowait),
+		cmocka_unit_test(test_own_node_deleted),
+		cmocka_unit_test(test_path_deleted),
+		cmocka_unit_test(test_conflicts),
+		cmocka_unit_test(test_reader_overlooks_readers),
+		cmocka_unit_test(test_downgrade),
+		cmocka_unit_test(test_worn_out),
+		cmocka_unit_test(test_equal_number),
+		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_stray_events)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

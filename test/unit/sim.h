@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim.h
+ *	  What the parts of the simulation share: chance, trace, verdict, counts.
+ *
+ * A schedule is a function of its seed alone: every choice is drawn from
+ * sim_random(), and nothing else (time, addresses, hashes) decides anything.
+ * The same seed of the same program plays the same schedule on any machine.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is promised; each breach is reported under its name in sim.c. */
+typedef enum SimProperty
+{
+	SIM_KEPT,					/* nothing is broken */
+	SIM_EXCLUSION,
+	SIM_PROGRESS,
+	SIM_ORDER,
+	SIM_NO_LEAK,
+	SIM_ONE_NODE,
+	SIM_TWO_WATCHES,
+	SIM_TOKEN_IS_CZXID,
+	SIM_TOKENS_GROW,
+	SIM_N_PROPERTIES
+} SimProperty;
+
+/* What the schedules went through; descriptions in sim.c. */
+typedef enum SimCount
+{
+	/* the ensemble */
+	SIM_N_STALE_LISTS,
+	SIM_N_ORPHANS,
+	SIM_N_BEHIND,
+	SIM_N_REWATCH_FIRED,
+	SIM_N_REAPED,
+	SIM_N_RECREATED,
+	SIM_N_WRAPPED,
+	/* the client */
+	SIM_N_LOSSES,
+	SIM_N_UNSENT_LOST,
+	SIM_N_UNSENT_KEPT,
+	SIM_N_EXPIRIES,
+	SIM_N_CRASHES,
+	SIM_N_ABANDONED,
+	SIM_N_LEAVE_RETRIES,
+	SIM_N_GHOSTS,
+	SIM_N_DOWNGRADES,
+	/* the recipe */
+	SIM_N_AT_ONCE,
+	SIM_N_BY_LIST,
+	SIM_N_DIRECT,
+	SIM_N_LOOKAHEAD,
+	SIM_N_RELISTS,
+	SIM_N_CHANGED,
+	SIM_N_WATCH_MISSED,
+	SIM_N_RECOVERIES,
+	SIM_N_ADOPTIONS,
+	SIM_N_RECREATES,
+	SIM_N_VERIFY_GONE,
+	SIM_N_VERIFY_FOREIGN,
+	SIM_N_DROPS,
+	SIM_N_ROBBED,
+	SIM_N_NOWAIT,
+	SIM_N_DEADLINES,
+	SIM_N_CANCELS,
+	SIM_N_WORN_OUT,
+	SIM_N_DENIED,
+	SIM_N_COUNTS
+} SimCount;
+
+typedef struct Sim
+{
+	uint64_t	random;
+	bool		verbose;
+	bool		quiet;			/* no more faults: let it come to rest */
+	bool		reuse_prefix;	/* drivers keep the prefix in a new session */
+	int			break_percent;	/* of connections, at each request */
+	bool		refusals;		/* the server refuses a request now and then */
+	int			first_number;	/* where the first lock path's counter starts */
+	SimProperty broken;
+	char		message[256];
+	uint64_t	counts[SIM_N_COUNTS];
+} Sim;
+
+extern Sim	sim;
+
+/* 0 .. n - 1 */
+extern uint32_t sim_random(uint32_t n);
+
+/* The first breach of a schedule counts, what follows is its consequence. */
+extern void sim_breach(SimProperty property, const char *fmt,...)
+			__attribute__((format(printf, 2, 3)));
+
+/* A fixed-size table of the simulation itself is too small. */
+extern void sim_overflow(const char *what) __attribute__((noreturn));
+
+extern void sim_print(const char *fmt,...)
+			__attribute__((format(printf, 1, 2)));
+
+/* A line of the schedule, for --verbose. */
+#define sim_trace(...) \
+	do { \
+		if (sim.verbose) \
+			sim_print(__VA_ARGS__); \
+	} while (0)
+
+#define sim_count(which) (sim.counts[which]++)
+
+#endif							/* SIM_H */

@@ -1,0 +1,487 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim_client.c
+ *	  A client of the simulated ensemble.  See sim_client.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim_client.h"
+
+#include <string.h>
+
+#include "sim.h"
+
+static void pump(SimClient *c);
+static void own_created(SimClient *c, int own, const SimReply *reply);
+static void own_left(SimClient *c, int own, SimOp op, const SimReply *reply);
+
+/* Names of the simulation are short; the recipe's could be longer. */
+void
+sim_copy_name(char *to, const char *from)
+{
+	if (strlen(from) >= SIM_NAME_SIZE)
+		sim_overflow("characters of a name");
+	strcpy(to, from);
+}
+
+void
+sim_client_open(SimClient *c)
+{
+	c->session = sim_zk_open(&c->last_zxid);
+	c->up = false;
+	c->over = false;
+	c->nsent = 0;
+	c->nwatches = 0;
+	c->ncompletions = 0;
+	c->nmail = 0;
+	c->status = (SimStatus) {0};
+	for (int i = 0; i < SIM_MAX_OWN; i++)
+		c->own[i].used = false;
+	sim_trace("client %d: opens session %d", c->number, c->session);
+}
+
+/* Without a goodbye: the session ends when the ensemble gets tired of it. */
+void
+sim_client_close(SimClient *c)
+{
+	if (!c->over)
+		sim_zk_desert(c->session);
+	c->session = -1;
+	c->up = false;
+	c->nsent = 0;
+	c->ncompletions = 0;
+	c->nmail = 0;
+}
+
+/*
+ * The library, network thread.
+ */
+
+static void
+complete_later(SimClient *c, SimNews news, SimOp op, const SimMessage *message)
+{
+	SimCompletion *completion =
+		&c->completions[(c->first_completion + c->ncompletions) % SIM_MAX_MAIL];
+
+	if (c->ncompletions++ == SIM_MAX_MAIL)
+		sim_overflow("completions");
+	completion->news = news;
+	completion->op = op;
+	if (message != NULL)
+		completion->message = *message;
+}
+
+static void
+reply_later(SimClient *c, const SimReply *reply)
+{
+	static const ZkLockEventKind kinds[] = {
+		[SIM_MAKE_INNER] = ZKLOCK_EV_PARENTS_MADE,
+		[SIM_CREATE] = ZKLOCK_EV_CREATED,
+		[SIM_CREATE_PLAIN] = ZKLOCK_EV_CREATED,
+		[SIM_SYNC] = ZKLOCK_EV_SYNCED,
+		[SIM_LIST] = ZKLOCK_EV_LISTED,
+		[SIM_GET] = ZKLOCK_EV_VERIFIED,
+		[SIM_GET_WATCH] = ZKLOCK_EV_WATCHED
+	};
+	const SimSent *sent = &c->sent[c->first_sent];
+	SimMessage	message = {
+		.kind = kinds[sent->request.op],.tag = sent->tag,.reply = *reply
+	};
+
+	c->first_sent = (c->first_sent + 1) % SIM_MAX_QUEUE;
+	c->nsent--;
+	if (sent->request.op == SIM_GET_WATCH && reply->reply == ZKLOCK_OK)
+	{
+		if (c->nwatches == SIM_MAX_QUEUE)
+			sim_overflow("client's watches");
+		c->watches[c->nwatches++] = (SimWatch) {reply->node, sent->tag};
+	}
+	complete_later(c, SIM_NEWS_REPLY, sent->request.op, &message);
+}
+
+static void
+lose_requests(SimClient *c)
+{
+	static const SimReply lost = {.reply = ZKLOCK_LOST,.node = -1};
+
+	while (c->nsent > 0)
+		reply_later(c, &lost);
+}
+
+bool
+sim_client_lose(SimClient *c)
+{
+	if (!c->up)
+		return false;
+	sim_trace("client %d: loses its connection", c->number);
+	sim_count(SIM_N_LOSSES);
+	sim_zk_cut(c->session);
+	c->up = false;
+	complete_later(c, SIM_NEWS_CONNECTING, 0, NULL);
+	lose_requests(c);
+	return true;
+}
+
+bool
+sim_client_connect(SimClient *c, int server)
+{
+	int			watched[SIM_MAX_QUEUE];
+	SimLink		link;
+
+	if (c->session < 0 || c->over || c->up)
+		return false;
+	for (int i = 0; i < c->nwatches; i++)
+		watched[i] = c->watches[i].node;
+	link = sim_zk_connect(c->session, server, c->last_zxid,
+						  watched, c->nwatches);
+	sim_trace("client %d: session %d %s server %d", c->number, c->session,
+			  link == SIM_LINK_UP ? "connects to" :
+			  link == SIM_LINK_BEHIND ? "is ahead of" : "is told its end by",
+			  server);
+
+	if (link == SIM_LINK_UP)
+	{
+		c->up = true;
+		complete_later(c, SIM_NEWS_CONNECTED, 0, NULL);
+		for (int i = 0; i < c->nsent; i++)
+		{
+			sim_count(SIM_N_UNSENT_KEPT);
+			sim_zk_send(c->session,
+						&c->sent[(c->first_sent + i) % SIM_MAX_QUEUE].request);
+		}
+		return true;
+	}
+
+	if (link == SIM_LINK_EXPIRED)
+	{
+		sim_count(SIM_N_EXPIRIES);
+		c->over = true;
+		complete_later(c, SIM_NEWS_EXPIRED, 0, NULL);
+	}
+	if (c->nsent > 0)
+		sim_count(SIM_N_UNSENT_LOST);
+	lose_requests(c);
+	return true;
+}
+
+static void
+fire_watches(SimClient *c, const SimReply *event)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < c->nwatches; i++)
+	{
+		const SimWatch watch = c->watches[i];
+
+		if (watch.node != event->node)
+			c->watches[kept++] = watch;
+		else
+		{
+			SimMessage	message = {
+				.kind = event->deleted ?
+				ZKLOCK_EV_DELETED : ZKLOCK_EV_CHANGED,
+				.tag = watch.tag,
+				.reply = {.node = -1}
+			};
+
+			complete_later(c, SIM_NEWS_EVENT, 0, &message);
+		}
+	}
+	c->nwatches = kept;
+}
+
+bool
+sim_client_listen(SimClient *c)
+{
+	SimReply	reply;
+
+	if (!c->up)
+		return false;
+	switch (sim_zk_receive(c->session, &reply))
+	{
+		case SIM_LINK_NOTHING:
+			return false;
+		case SIM_LINK_CLOSED:
+			return sim_client_lose(c);
+		default:
+			break;
+	}
+	if (reply.event)
+		fire_watches(c, &reply);
+	else
+	{
+		if (reply.zxid > c->last_zxid)
+			c->last_zxid = reply.zxid;
+		reply_later(c, &reply);
+	}
+	return true;
+}
+
+/*
+ * The library, completion thread.
+ */
+
+static void
+post(SimClient *c, const SimMessage *message)
+{
+	if (c->nmail == SIM_MAX_MAIL)
+		sim_overflow("mailbox");
+	c->mailbox[(c->first_mail + c->nmail++) % SIM_MAX_MAIL] = *message;
+}
+
+bool
+sim_client_complete(SimClient *c)
+{
+	const SimCompletion *completion = &c->completions[c->first_completion];
+	const SimMessage *message = &completion->message;
+
+	if (c->session < 0 || c->ncompletions == 0)
+		return false;
+	c->first_completion = (c->first_completion + 1) % SIM_MAX_MAIL;
+	c->ncompletions--;
+
+	switch (completion->news)
+	{
+		case SIM_NEWS_CONNECTED:
+			c->status.connected = true;
+			c->status.connects++;
+			break;
+		case SIM_NEWS_CONNECTING:
+			c->status.connected = false;
+			break;
+		case SIM_NEWS_EXPIRED:
+			c->status.connected = false;
+			c->status.expired = true;
+			break;
+		case SIM_NEWS_EVENT:
+			post(c, message);
+			break;
+		case SIM_NEWS_REPLY:
+			if (message->tag.purpose == SIM_FOR_LEAVE)
+				own_left(c, message->tag.own, completion->op, &message->reply);
+			else if (message->tag.own >= 0)
+				own_created(c, message->tag.own, &message->reply);
+			if (message->tag.purpose == SIM_FOR_ATTEMPT ||
+				message->tag.purpose == SIM_FOR_DOWNGRADE)
+				post(c, message);
+			break;
+	}
+	pump(c);
+	return true;
+}
+
+/*
+ * The wall, for the caller and for the completion thread.
+ */
+
+/* Hand a request to the library. */
+static void
+submit(SimClient *c, const SimTag *tag, SimOp op, const char *name)
+{
+	SimSent    *sent;
+
+	/* The network does not wait for a caller to be through with his requests. */
+	if (!sim.quiet && sim_random(100) < (uint32_t) sim.break_percent)
+		sim_client_lose(c);
+
+	if (c->over)
+		return;
+	if (c->nsent == SIM_MAX_QUEUE)
+		sim_overflow("requests under way");
+	sent = &c->sent[(c->first_sent + c->nsent++) % SIM_MAX_QUEUE];
+	sent->tag = *tag;
+	sent->request.op = op;
+	sent->request.refused = sim.refusals && !sim.quiet &&
+		tag->purpose == SIM_FOR_ATTEMPT && sim_random(30) == 0;
+	sim_copy_name(sent->request.name, name != NULL ? name : "");
+	if (c->up)
+		sim_zk_send(c->session, &sent->request);
+}
+
+/* Nobody asks a library that is known to have no connection. */
+static bool
+refuse(SimClient *c, const SimTag *tag, ZkLockEventKind kind)
+{
+	SimMessage	message = {
+		.kind = kind,.tag = *tag,.reply = {.reply = ZKLOCK_LOST,.node = -1}
+	};
+
+	if (c->status.connected)
+		return false;
+	if (tag->purpose != SIM_FOR_NOBODY)
+		post(c, &message);
+	return true;
+}
+
+void
+sim_client_request(SimClient *c, const SimTag *tag, SimOp op, const char *name)
+{
+	static const ZkLockEventKind kinds[] = {
+		[SIM_MAKE_INNER] = ZKLOCK_EV_PARENTS_MADE,
+		[SIM_SYNC] = ZKLOCK_EV_SYNCED,
+		[SIM_LIST] = ZKLOCK_EV_LISTED,
+		[SIM_GET] = ZKLOCK_EV_VERIFIED,
+		[SIM_GET_WATCH] = ZKLOCK_EV_WATCHED
+	};
+
+	if (!refuse(c, tag, kinds[op]))
+		submit(c, tag, op, name);
+}
+
+SimMessage *
+sim_client_receive(SimClient *c)
+{
+	SimMessage *message = &c->mailbox[c->first_mail];
+
+	c->first_mail = (c->first_mail + 1) % SIM_MAX_MAIL;
+	c->nmail--;
+	return message;
+}
+
+int
+sim_client_own(SimClient *c, const char *stem, bool plain)
+{
+	for (int i = 0; i < SIM_MAX_OWN; i++)
+	{
+		SimOwn	   *own = &c->own[i];
+
+		if (own->used)
+			continue;
+		*own = (SimOwn) {.used = true,.plain = plain};
+		sim_copy_name(own->stem, stem);
+		if (plain)
+			sim_copy_name(own->name, stem);
+		return i;
+	}
+	sim_overflow("nodes of a client");
+}
+
+void
+sim_client_create(SimClient *c, const SimTag *tag)
+{
+	SimOwn	   *own = &c->own[tag->own];
+
+	if (refuse(c, tag, ZKLOCK_EV_CREATED))
+		return;
+	if (!own->plain)
+		own->name[0] = '\0';
+	own->sent = true;
+	own->creating = true;
+	submit(c, tag, own->plain ? SIM_CREATE_PLAIN : SIM_CREATE, own->stem);
+}
+
+static void
+own_created(SimClient *c, int which, const SimReply *reply)
+{
+	SimOwn	   *own = &c->own[which];
+
+	own->creating = false;
+	if (reply->reply == ZKLOCK_OK)
+		sim_copy_name(own->name, sim_tree_node(reply->node)->name);
+	else if (reply->reply != ZKLOCK_LOST)
+		own->sent = false;
+	if (own->leaving && !own->sent)
+		own->used = false;
+}
+
+void
+sim_client_adopt(SimClient *c, int own, const char *name)
+{
+	sim_copy_name(c->own[own].name, name);
+	c->own[own].sent = true;
+}
+
+void
+sim_client_leave(SimClient *c, int which)
+{
+	SimOwn	   *own = &c->own[which];
+
+	own->leaving = true;
+	if (!own->sent)
+		own->used = false;
+	pump(c);
+}
+
+/* Delete what is to be deleted, as long as there is a connection. */
+static void
+pump(SimClient *c)
+{
+	for (int i = 0; i < SIM_MAX_OWN && c->status.connected; i++)
+	{
+		SimOwn	   *own = &c->own[i];
+		const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = i};
+
+		if (!own->used || !own->leaving || own->creating || own->busy)
+			continue;
+		own->busy = true;
+		submit(c, &tag, own->name[0] != '\0' ? SIM_DELETE : SIM_SYNC,
+			   own->name);
+	}
+}
+
+static void
+own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
+{
+	const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = which};
+	SimOwn	   *own = &c->own[which];
+	const SimNode *found = NULL;
+
+	if (op == SIM_SYNC && reply->reply != ZKLOCK_LOST)
+	{
+		/*
+		 * Now even a server that lags knows of our create.  Not so if we had
+		 * not waited: a sync may be lost, and the list sent all the same.
+		 */
+		submit(c, &tag, SIM_LIST, NULL);
+		return;
+	}
+	own->busy = false;
+	if (reply->reply == ZKLOCK_LOST)
+	{
+		sim_count(SIM_N_LEAVE_RETRIES);
+		return;
+	}
+	if (op == SIM_DELETE)
+	{
+		if (own->hunted)
+			own->name[0] = '\0';
+		else
+			own->used = false;
+		return;
+	}
+
+	for (int i = 0; i < reply->nchildren && found == NULL; i++)
+	{
+		found = sim_tree_node(reply->children[i]);
+		if (strncmp(found->name, own->stem, ZKLOCK_PREFIX_LEN) != 0)
+			found = NULL;
+	}
+	if (found == NULL)
+	{
+		own->used = false;
+		return;
+	}
+	sim_trace("client %d: finds its ghost \"%s\"", c->number, found->name);
+	sim_count(SIM_N_GHOSTS);
+	own->hunted = true;
+	sim_copy_name(own->name, found->name);
+}
+
+int
+sim_client_nwatched(const SimClient *c, int attempt)
+{
+	int			n = 0;
+
+	for (int i = 0; i < c->nwatches; i++)
+	{
+		bool		counted = c->watches[i].tag.attempt != attempt;
+
+		for (int j = 0; j < i && !counted; j++)
+			counted = c->watches[j].tag.attempt == attempt &&
+				sim_tree_node(c->watches[j].node)->seq ==
+				sim_tree_node(c->watches[i].node)->seq;
+		if (!counted)
+			n++;
+	}
+	return n;
+}

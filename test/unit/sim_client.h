@@ -1,0 +1,159 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim_client.h
+ *	  A client of the simulated ensemble: ZooKeeper's library and our wall.
+ *
+ * Three threads are at work, and each of their steps is one for the scheduler:
+ * the library's network thread (connect, receive, lose), its completion thread
+ * (complete), which is later to know of everything, and the caller's.
+ *
+ * As in the real ones,
+ *	- requests are refused as lost as soon as the completion thread knows that
+ *	  the connection is; before that the library takes them, and if the network
+ *	  thread has reported the loss already, they wait for the next connection,
+ *	  or for the next vain attempt at one, which loses them, too;
+ *	- messages come in the order of the replies, together with the state as it
+ *	  is after the last of them;
+ *	- watches are kept over connections, those whose reply was lost are not;
+ *	- a node that was asked for is known here until it is certainly gone, and
+ *	  once let go of is deleted without anybody's help.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SIM_CLIENT_H
+#define SIM_CLIENT_H
+
+#include "sim_zk.h"
+
+#define SIM_MAX_OWN 32
+#define SIM_MAX_MAIL 256
+
+typedef enum SimPurpose
+{
+	SIM_FOR_NOBODY,				/* the reply is of no interest */
+	SIM_FOR_ATTEMPT,
+	SIM_FOR_DOWNGRADE,
+	SIM_FOR_LEAVE
+} SimPurpose;
+
+/* What a request is for, and with that what its message will be for. */
+typedef struct SimTag
+{
+	SimPurpose	purpose;
+	int			attempt;
+	uint32_t	id;				/* FOR_ATTEMPT: the recipe's number for it */
+	int			own;			/* the node that is created or left, or -1 */
+} SimTag;
+
+typedef struct SimMessage
+{
+	ZkLockEventKind kind;
+	SimTag		tag;
+	SimReply	reply;
+} SimMessage;
+
+typedef struct SimStatus
+{
+	bool		connected;
+	bool		expired;
+	int			connects;
+} SimStatus;
+
+/* A node of ours, from before it exists until it is gone for certain. */
+typedef struct SimOwn
+{
+	bool		used;
+	bool		plain;			/* not sequential, the name is known */
+	char		stem[SIM_NAME_SIZE];	/* prefix and marker */
+	char		name[SIM_NAME_SIZE];	/* "" while not known */
+	bool		sent;			/* it may exist */
+	bool		creating;
+	bool		leaving;
+	bool		busy;			/* a request of the deletion is under way */
+	bool		hunted;			/* found by prefix: there may be more */
+} SimOwn;
+
+/* Internal to sim_client.c. */
+typedef struct SimSent
+{
+	SimTag		tag;
+	SimRequest	request;
+} SimSent;
+
+typedef struct SimWatch
+{
+	int			node;
+	SimTag		tag;
+} SimWatch;
+
+typedef enum SimNews
+{
+	SIM_NEWS_CONNECTED,
+	SIM_NEWS_CONNECTING,
+	SIM_NEWS_EXPIRED,
+	SIM_NEWS_REPLY,
+	SIM_NEWS_EVENT
+} SimNews;
+
+typedef struct SimCompletion
+{
+	SimNews		news;
+	SimOp		op;				/* REPLY */
+	SimMessage	message;		/* REPLY, EVENT */
+} SimCompletion;
+
+typedef struct SimClient
+{
+	int			number;
+	int			session;		/* -1: closed */
+
+	/* network thread */
+	bool		up;
+	bool		over;			/* the session, as we were told */
+	int64_t		last_zxid;
+	SimSent		sent[SIM_MAX_QUEUE];	/* ring: no reply yet, or not sent */
+	int			first_sent;
+	int			nsent;
+	SimWatch	watches[SIM_MAX_QUEUE];
+	int			nwatches;
+
+	/* completion thread */
+	SimCompletion completions[SIM_MAX_MAIL];	/* ring */
+	int			first_completion;
+	int			ncompletions;
+
+	/* for the caller */
+	SimStatus	status;
+	SimMessage	mailbox[SIM_MAX_MAIL];	/* ring */
+	int			first_mail;
+	int			nmail;
+	SimOwn		own[SIM_MAX_OWN];
+} SimClient;
+
+/* The caller's.  Requests are answered by a message, if their tag wants one. */
+extern void sim_client_open(SimClient *c);
+extern void sim_client_close(SimClient *c);
+extern void sim_client_request(SimClient *c, const SimTag *tag, SimOp op,
+							   const char *name);
+extern SimMessage *sim_client_receive(SimClient *c);
+
+extern int	sim_client_own(SimClient *c, const char *stem, bool plain);
+extern void sim_client_create(SimClient *c, const SimTag *tag);
+extern void sim_client_adopt(SimClient *c, int own, const char *name);
+extern void sim_client_leave(SimClient *c, int own);
+
+/* What the threads do; false: there was nothing to do. */
+extern bool sim_client_connect(SimClient *c, int server);
+extern bool sim_client_listen(SimClient *c);
+extern bool sim_client_lose(SimClient *c);
+extern bool sim_client_complete(SimClient *c);
+
+/*
+ * Contenders that an attempt watches.  The two nodes of a downgrade are one:
+ * the list that shows both may come while the other is still watched.
+ */
+extern int	sim_client_nwatched(const SimClient *c, int attempt);
+
+extern void sim_copy_name(char *to, const char *from);
+
+#endif							/* SIM_CLIENT_H */

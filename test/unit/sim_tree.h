@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim_tree.h
+ *	  The znodes of the simulated ensemble, and the log of its transactions.
+ *
+ * There is one table of nodes with the zxids of their creation and deletion,
+ * which is the leader's tree and at the same time that of every follower: one
+ * that has got to some zxid sees the nodes created up to there and not deleted
+ * up to there.  Below the root there is a container, below that another, the
+ * lock path, and below that are the contenders.
+ *
+ * Promises, because ZooKeeper does the same: numbers come from a counter of
+ * the parent that every create moves on and no delete does; it begins anew
+ * with each incarnation of the parent, and at its end sticks or wraps.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SIM_TREE_H
+#define SIM_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_NAME_SIZE 72
+
+typedef enum SimDepth
+{
+	SIM_ROOT,
+	SIM_OUTER,					/* a container */
+	SIM_INNER,					/* the lock path, a container */
+	SIM_CONTENDER
+} SimDepth;
+
+/* A znode, through all of its history; never reused within a schedule. */
+typedef struct SimNode
+{
+	SimDepth	depth;
+	int			parent;			/* -1: the root */
+	char		name[SIM_NAME_SIZE];	/* of contenders */
+	int64_t		seq;
+	bool		reader;
+	int			owner;			/* session; -1: a container */
+	int64_t		czxid;
+	int64_t		dzxid;			/* INT64_MAX while it exists */
+	bool		robbed;			/* deleted by somebody else's hand */
+
+	/* as the leader knows it */
+	int32_t		cversion;
+	int			nchildren;
+} SimNode;
+
+typedef enum SimTxnKind
+{
+	SIM_TXN_OTHER,				/* nothing that anybody watches */
+	SIM_TXN_DELETE,
+	SIM_TXN_CHANGE,
+	SIM_TXN_CLOSE				/* a session's end; its nodes go with it */
+} SimTxnKind;
+
+typedef struct SimTxn
+{
+	SimTxnKind	kind;
+	int			subject;		/* a node; CLOSE: a session */
+} SimTxn;
+
+extern void sim_tree_reset(void);
+extern int64_t sim_tree_zxid(void); /* of the last transaction */
+extern const SimTxn *sim_tree_txn(int64_t zxid);
+
+extern int	sim_tree_nnodes(void);
+extern const SimNode *sim_tree_node(int node);
+extern bool sim_tree_exists(int node);	/* at the leader */
+extern bool sim_tree_exists_at(int node, int64_t zxid);
+
+/* The node at this depth, of this name unless NULL; -1: none. */
+extern int	sim_tree_find(SimDepth depth, const char *name, int64_t zxid);
+
+/* Transactions.  Each is one zxid, or none if there was nothing to do. */
+extern int64_t sim_tree_log(SimTxnKind kind, int subject);
+extern bool sim_tree_make(SimDepth depth);	/* false: no parent */
+
+/*
+ * A contender; if it need not be sequential and is there already, that.  A
+ * sequential one can be there already only if its prefix is used twice and the
+ * counter sticks.
+ */
+#define SIM_NO_PARENT (-1)
+#define SIM_NODE_EXISTS (-2)
+extern int	sim_tree_create(const char *name, bool sequential, int owner);
+
+extern void sim_tree_delete(int node);
+extern void sim_tree_rob(int node);
+extern void sim_tree_close(int session);
+extern bool sim_tree_reap(void);
+
+#endif							/* SIM_TREE_H */

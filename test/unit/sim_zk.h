@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim_zk.h
+ *	  An ensemble of ZooKeeper servers in memory, as one lock's clients see it.
+ *
+ * What it keeps, because ZooKeeper does:
+ *	- a session's requests are carried out, and answered, in the order sent;
+ *	- writes take effect in one order, at the leader; a follower goes through
+ *	  the same states, later.  A read shows the state of the session's server,
+ *	  arbitrarily old, but never older than the session's own writes.  A sync
+ *	  brings the server up to the leader first;
+ *	- a server that is behind the last zxid of a client does not take it;
+ *	- a watch fires once, and its event reaches the client before any reply
+ *	  that shows the change; SetWatches delivers what happened meanwhile;
+ *	- when a connection breaks, some first part of the requests on their way
+ *	  still arrives, and a write that arrived may take effect until the session
+ *	  has its next connection, but not after;
+ *	- an expired session's nodes go in one step, and the client hears of it
+ *	  when it next connects; until a lagging server knows, it goes on serving;
+ *	- empty containers that were used are reaped.
+ *
+ * What it does not promise, although one might hope: a watch event does not
+ * move the client's last zxid on (servers before 3.9 send none), so that the
+ * next server may show a state from before the event.
+ *
+ * Every step that has a choice of when (arrival, effect, reply, a follower's
+ * progress) is a call, for the scheduler to make.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SIM_ZK_H
+#define SIM_ZK_H
+
+#include "recipe.h"
+#include "sim_tree.h"
+
+#define SIM_SERVERS 3			/* number 0 leads */
+#define SIM_MAX_CHILDREN 64
+#define SIM_MAX_QUEUE 64
+
+typedef enum SimOp
+{
+	SIM_MAKE_OUTER,				/* the container above the lock path */
+	SIM_MAKE_INNER,				/* the lock path, a container */
+	SIM_CREATE,					/* ephemeral, name || number of ten digits */
+	SIM_CREATE_PLAIN,			/* ephemeral, exactly name; or it is there */
+	SIM_DELETE,
+	SIM_SYNC,
+	SIM_LIST,					/* reads from here on */
+	SIM_GET,
+	SIM_GET_WATCH,
+	SIM_SET_WATCHES
+} SimOp;
+
+typedef struct SimRequest
+{
+	SimOp		op;
+	bool		refused;		/* the server says no */
+	char		name[SIM_NAME_SIZE];
+	int64_t		since;			/* SET_WATCHES: the client's last zxid */
+
+	/* the ensemble's own, for writes: */
+	int64_t		zxid;			/* to be reached before the reply; 0: pending */
+	ZkLockReply reply;
+	int			node;
+} SimRequest;
+
+typedef struct SimReply
+{
+	bool		event;			/* a watch fired on `node`, else a reply */
+	bool		deleted;		/* event: deleted, else changed */
+	ZkLockReply reply;
+	int64_t		zxid;
+	int			node;			/* created, read or watched; -1: none */
+	int			nchildren;
+	int			children[SIM_MAX_CHILDREN]; /* nodes */
+} SimReply;
+
+typedef enum SimLink
+{
+	SIM_LINK_NOTHING,			/* nothing to be had right now */
+	SIM_LINK_REPLY,
+	SIM_LINK_CLOSED,			/* by the server, all was read */
+	SIM_LINK_UP,
+	SIM_LINK_BEHIND,			/* the server is behind the client */
+	SIM_LINK_EXPIRED			/* the session is over */
+} SimLink;
+
+extern void sim_zk_reset(void);
+
+extern int	sim_zk_nsessions(void);
+extern bool sim_zk_session_alive(int session);	/* at the leader */
+
+/* What clients do. */
+extern int	sim_zk_open(int64_t *last_zxid);
+extern SimLink sim_zk_connect(int session, int server, int64_t last_zxid,
+							  const int *watched, int nwatched);
+extern void sim_zk_send(int session, const SimRequest *request);
+extern SimLink sim_zk_receive(int session, SimReply *reply);
+extern void sim_zk_cut(int session);
+extern void sim_zk_desert(int session); /* cut, and never come back */
+
+/* What happens by itself; false: there was nothing to do. */
+extern bool sim_zk_arrive(int session);
+extern bool sim_zk_apply(int session);
+extern bool sim_zk_catch_up(int server);
+extern bool sim_zk_reap(void);
+extern bool sim_zk_expire_deserted(void);
+extern bool sim_zk_expire(int session);
+
+/* What other people do. */
+extern void sim_zk_touch(int node);
+extern void sim_zk_rob(int node);
+
+#endif							/* SIM_ZK_H */
