@@ -1,0 +1,290 @@
+# A proxy between ZooKeeper clients and a server, which understands what passes:
+# it keeps a list of the frames, counts round trips, and loses, delays or holds
+# back any frame it is told to.
+#
+#	my $proxy = ZkProxy->new($zk->hosts);	# clients connect to $proxy->hosts
+#	$proxy->rule(dir => 's2c', op => 'create', action => 'drop');
+#
+# A direction is 'c2s' (what clients send) or 's2c' (what the server sends). An
+# op is named as in ZkWire, or 'connect' for the handshake, or 'event'; a reply
+# has the op and the path of its request.
+#
+# This is the test's end. The work is done by ZkProxy::Relay in a process of its
+# own, which lives as long as the socket to it is open.
+
+package ZkProxy;
+
+use strict;
+use warnings;
+
+use IO::Socket::INET;
+use JSON::PP;
+use POSIX ();
+use Socket qw(AF_UNIX SOCK_STREAM PF_UNSPEC);
+use Time::HiRes qw(time);
+use Wait;
+use ZkProxy::Relay;
+use ZkWire;
+
+# How long nothing must have passed before everyone is taken to be waiting.
+use constant SETTLE => 0.1;
+
+my $json = JSON::PP->new->utf8->allow_nonref;
+
+# What a rule may say
+my %rule_value = (
+	dir => qr/^(c2s|s2c)$/,
+	op => qr/^(${\ join('|', 'connect', 'event', keys %op_code)})$/,
+	path => qr/./,
+	nth => qr/^[1-9]\d*$/,
+	action => qr/^(drop|cut|delay|hold)$/,
+	ms => qr/^\d+$/,
+	pings => qr/^1$/,
+	refuse => qr/^1$/,
+);
+
+# Starts a proxy to the server at "host:port".
+sub new
+{
+	my ($class, $target) = @_;
+
+	my $listener = IO::Socket::INET->new(
+		LocalAddr => '127.0.0.1',
+		Listen => 128,
+		Proto => 'tcp') or die "cannot listen: $@\n";
+	socketpair(my $control, my $relay_control, AF_UNIX, SOCK_STREAM, PF_UNSPEC)
+	  or die "socketpair: $!\n";
+	my $pid = fork() // die "fork: $!\n";
+
+	if ($pid == 0)
+	{
+		# _exit, because the parent's END blocks are not ours to run.
+		$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP __DIE__);
+		close($control);
+		eval { ZkProxy::Relay->new($listener, $relay_control, $target)->run; 1 }
+		  or print STDERR "# the proxy failed: $@";
+		POSIX::_exit(0);
+	}
+	return bless {
+		port => $listener->sockport,
+		control => $control,
+		pid => $pid,
+		owner => $$
+	}, $class;
+}
+
+# The connect string of the proxy
+sub hosts
+{
+	my ($self) = @_;
+
+	return "127.0.0.1:$self->{port}";
+}
+
+# Ends the proxy; all connections are cut.
+sub stop
+{
+	my ($self) = @_;
+
+	close($self->{control});
+	waitpid($self->{pid}, 0);
+	$self->{pid} = 0;
+	return;
+}
+
+sub DESTROY
+{
+	my ($self) = @_;
+
+	local ($?, $@, $!);
+	$self->stop if $self->{pid} && $self->{owner} == $$;
+	return;
+}
+
+# Forgets the frames so far: the trace begins here.
+sub mark
+{
+	my ($self) = @_;
+
+	$self->_ask('mark');
+	return;
+}
+
+# The frames since the mark, in the order in which they reached the proxy, each
+# a hash with conn (1, 2, ...), dir, xid, op, path, err and event. Pings are left
+# out.
+sub trace
+{
+	my ($self) = @_;
+
+	return grep { $_->{op} ne 'ping' } @{ $self->_ask('trace') };
+}
+
+# Waits for a frame since the mark that has all the given properties, for
+# instance (dir => 's2c', op => 'event').
+sub wait_frame
+{
+	my ($self, %wanted) = @_;
+
+	return wait_until(
+		"a frame with @{[%wanted]}",
+		sub {
+			for my $frame (@{ $self->_ask('trace') })
+			{
+				return $frame
+				  if !grep { ($frame->{$_} // '') ne $wanted{$_} } keys %wanted;
+			}
+			return;
+		});
+}
+
+# Does something at one frame, the nth (the first) from now on of those that
+# have the dir, op and path (a regular expression) given. Pings only count if op
+# is 'ping'. The action is
+#
+#	drop	lose the frame and cut the connection
+#	cut		let the frame pass, then cut the connection
+#	delay	keep it, and all that follows on its way, for so many ms
+#	hold	keep it and all frames of its direction until release; pings => 1 as
+#			for hold below
+#
+# With refuse => 1 new connections are refused from that frame on. Returns the
+# rule's id.
+sub rule
+{
+	my ($self, %rule) = @_;
+
+	for my $key (keys %rule)
+	{
+		die "bad rule: $key => $rule{$key}\n"
+		  if $rule{$key} !~ ($rule_value{$key} // qr/(?!)/);
+		$rule{$key} = "$rule{$key}";
+	}
+	die "bad rule: no action\n" if !$rule{action};
+	die "bad rule: no ms\n" if $rule{action} eq 'delay' && !$rule{ms};
+	return $self->_ask('rule', \%rule);
+}
+
+# Has the rule come to act?
+sub fired
+{
+	my ($self, $id) = @_;
+
+	return $self->_ask('fired', $id);
+}
+
+# Forgets all rules and undoes hold and refuse.
+sub reset
+{
+	my ($self) = @_;
+
+	$self->_ask('reset');
+	return;
+}
+
+# Keeps all frames of a direction, or of both, until release. With pings => 1
+# sessions stay alive meanwhile: pings pass, and the proxy sends some of its own,
+# as a client that awaits a reply sends none.
+sub hold
+{
+	my ($self, $dir, %opt) = @_;
+
+	$self->_ask('hold', $_, $opt{pings} ? 1 : 0)
+	  for $dir // qw(c2s s2c);
+	return;
+}
+
+sub release
+{
+	my ($self, $dir) = @_;
+
+	$self->_ask('release', $_) for $dir // qw(c2s s2c);
+	return;
+}
+
+# Refuses new connections from now on.
+sub refuse
+{
+	my ($self) = @_;
+
+	$self->_ask('refuse', 1);
+	return;
+}
+
+sub accept
+{
+	my ($self) = @_;
+
+	$self->_ask('refuse', 0);
+	return;
+}
+
+# Cuts all connections; what was held back or under way is lost.
+sub cut
+{
+	my ($self) = @_;
+
+	$self->_ask('cut');
+	return;
+}
+
+# Waits until nothing passes and no reply is owed by the server.
+sub wait_idle
+{
+	my ($self) = @_;
+	my ($before, $since) = (-1, 0);
+
+	wait_until(
+		'the connections are idle',
+		sub {
+			my ($frames, $awaited) = @{ $self->_ask('progress') };
+
+			($before, $since) = ($frames, time()) if $frames != $before;
+			return !$awaited && time() - $since >= SETTLE;
+		});
+	return;
+}
+
+# Runs $code and returns the number of flights, that is of round trips one after
+# the other, that it had to wait for.
+#
+# The proxy keeps whatever the server sends until the clients have been silent
+# for a while, and only then hands it out in one go. Each time it does so,
+# and the clients had sent something, is a flight: no request can depend on a
+# reply that has not been given out. So the count is never too low. It is too high
+# if a client pauses for longer than the settle time (in seconds) when it waits
+# for nothing, or if $code lasts that much longer than the last flight it needs.
+sub flights
+{
+	my ($self, $code, $settle) = @_;
+
+	$self->wait_idle;
+	$self->_ask('count', $settle // SETTLE);
+	my $done = eval { $code->(); 1 };
+	my $error = $@;
+	my $flights = $self->_ask('count_end');
+	die $error if !$done;
+	return $flights;
+}
+
+# Sends a command to the relay and returns its answer.
+sub _ask
+{
+	my ($self, @command) = @_;
+	my $deadline = time() + $Wait::timeout;
+	my $answer = '';
+
+	local $SIG{PIPE} = 'IGNORE';
+	syswrite($self->{control}, frame($json->encode(\@command)))
+	  or die "the proxy is gone\n";
+	while (1)
+	{
+		my $payload = take_frame(\$answer);
+
+		return $json->decode($payload) if defined $payload;
+		read_more($self->{control}, \$answer, $deadline)
+		  or die "the proxy is gone\n";
+	}
+}
+
+1;

@@ -1,0 +1,129 @@
+# One direction of a connection through ZkProxy: takes frames in and says what
+# they are, and sends on what it is given. What is to become of a frame is not
+# decided here.
+
+package ZkProxy::Lane;
+
+use strict;
+use warnings;
+
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
+use ZkWire;
+
+# Makes the two lanes of a connection, 'c2s' and 's2c'.
+sub pair
+{
+	my ($class, $conn, $client, $server) = @_;
+	my %common = (
+		conn => $conn,
+		awaited => {},    # requests without a reply so far, by xid
+	);
+
+	for my $socket ($client, $server)
+	{
+		$socket->blocking(0);
+		$socket->setsockopt(IPPROTO_TCP, TCP_NODELAY, 1);
+	}
+	return map {
+		my ($dir, $from, $to) = @$_;
+
+		bless {
+			%common,
+			dir => $dir,
+			from => $from,
+			to => $to,
+			in => '',
+			out => '',
+			queue => [],     # what has come in and not gone on to out
+			greeted => 0,    # has the handshake been seen?
+			ended => 0,      # is there no more to read?
+		}, $class;
+	} [ 'c2s', $client, $server ], [ 's2c', $server, $client ];
+}
+
+# Takes in what there is, and returns the frames that are whole now: each is a
+# pair of its payload and its entry for the trace.
+sub read
+{
+	my ($self) = @_;
+	my @frames;
+
+	my $got = sysread($self->{from}, $self->{in}, 65536, length($self->{in}));
+	$self->{ended} = 1 if defined $got ? $got == 0 : !$!{EAGAIN};
+	while (defined(my $payload = take_frame(\$self->{in})))
+	{
+		push @frames, [ $payload, $self->_describe($payload) ];
+	}
+	return @frames;
+}
+
+# Appends a frame to what is to be sent.
+sub put
+{
+	my ($self, $payload) = @_;
+
+	$self->{out} .= frame($payload);
+	return;
+}
+
+# Sends as much as the peer takes.
+sub flush
+{
+	my ($self) = @_;
+	my $sent = syswrite($self->{to}, $self->{out});
+
+	if (defined $sent)
+	{
+		substr($self->{out}, 0, $sent, '');
+	}
+	elsif (!$!{EAGAIN})
+	{
+		# The peer has gone. What it sent before is still read.
+		$self->{out} = '';
+	}
+	return;
+}
+
+# The number of requests of this connection that the server has not answered
+sub awaited
+{
+	my ($self) = @_;
+
+	return scalar(grep { $_ != XID_PING } keys %{ $self->{awaited} });
+}
+
+sub _describe
+{
+	my ($self, $payload) = @_;
+	my %frame = (conn => $self->{conn}, dir => $self->{dir});
+
+	if (!$self->{greeted}++)
+	{
+		$frame{op} = 'connect';
+		return \%frame;
+	}
+	if ($self->{dir} eq 'c2s')
+	{
+		my $request = decode_request($payload);
+
+		push @{ $self->{awaited}{ $request->{xid} } }, $request;
+		return { %frame, %$request };
+	}
+
+	my $reply = decode_reply($payload);
+
+	@frame{qw(xid err)} = @$reply{qw(xid err)};
+	if ($frame{xid} == XID_EVENT)
+	{
+		return { %frame, op => 'event', %{ decode_event($reply->{results}) } };
+	}
+
+	# Some frames share an xid, and a ping of the proxy's own is in no list.
+	my $requests = $self->{awaited}{ $frame{xid} } // [];
+	my $request = shift(@$requests) // { op => 'ping' };
+
+	delete $self->{awaited}{ $frame{xid} } if !@$requests;
+	return { %$request, %frame };
+}
+
+1;

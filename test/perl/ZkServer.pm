@@ -1,0 +1,241 @@
+# A throwaway ZooKeeper server, on a free port of this machine and with its data
+# in a temporary directory. It is ended with the program that made it.
+
+package ZkServer;
+
+use strict;
+use warnings;
+
+use Child;
+use File::Temp;
+use IO::Socket::INET;
+use POSIX qw(WUNTRACED);
+use Time::HiRes qw(time);
+use Wait;
+use ZkClient;
+use ZkWire;
+
+# Debian's jar names in its manifest all that it needs, but for something to log
+# with.
+my $class_path = $ENV{ZOOKEEPER_CLASSPATH}
+  || join(':', map { "/usr/share/java/$_.jar" } qw(zookeeper slf4j-simple));
+
+my $main_pid = $$;
+my %running;    # by port
+
+# So that the END block below is reached.
+$SIG{$_} ||= sub { exit(1) }
+  for qw(INT TERM HUP);
+
+# Options: tick_time (ms; sessions expire at a multiple of it, after twice as
+# much at least) and container_check (ms between looks for empty containers).
+sub new
+{
+	my ($class, %opt) = @_;
+
+	return bless {
+		dir => File::Temp->newdir('zookeeper-XXXXXX', TMPDIR => 1),
+		port => free_port(),
+		tick_time => $opt{tick_time} // 500,
+		container_check => $opt{container_check} // 60_000,
+	}, $class;
+}
+
+sub port
+{
+	my ($self) = @_;
+
+	return $self->{port};
+}
+
+# The connect string
+sub hosts
+{
+	my ($self) = @_;
+
+	return "127.0.0.1:$self->{port}";
+}
+
+# The contents of zoo.cfg
+sub config
+{
+	my ($self) = @_;
+
+	return (
+		tickTime => $self->{tick_time},
+		minSessionTimeout => 2 * $self->{tick_time},
+		maxSessionTimeout => 60_000,
+		dataDir => "$self->{dir}/data",
+		clientPort => $self->{port},
+		clientPortAddress => '127.0.0.1',
+		maxClientCnxns => 0,
+		'admin.enableServer' => 'false',
+		'4lw.commands.whitelist' => '*');
+}
+
+# Starts it, or starts it again with the data it had, and waits until it serves.
+sub start
+{
+	my ($self) = @_;
+	my %config = $self->config;
+
+	open(my $cfg, '>', "$self->{dir}/zoo.cfg") or die "zoo.cfg: $!\n";
+	print $cfg map { "$_=$config{$_}\n" } sort keys %config;
+	close($cfg) or die "zoo.cfg: $!\n";
+
+	# Small and quick to start. Nothing here outlives the machine, so nothing is
+	# forced to disk.
+	$self->{java} = Child->start(
+		"$self->{dir}/log",
+		'java',
+		'-Xmx128m',
+		'-XX:+UseSerialGC',
+		'-XX:TieredStopAtLevel=1',
+		'-XX:-UsePerfData',
+		'-Dorg.slf4j.simpleLogger.defaultLogLevel=error',
+		'-Dorg.slf4j.simpleLogger.showDateTime=true',
+		# The start below asks too early.
+		'-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.ServerCnxn=off',
+		'-Dzookeeper.forceSync=no',
+		'-Dzookeeper.preAllocSize=64',
+		"-Dznode.container.checkIntervalMs=$self->{container_check}",
+		'-cp',
+		$class_path,
+		'org.apache.zookeeper.server.quorum.QuorumPeerMain',
+		"$self->{dir}/zoo.cfg");
+	$running{ $self->{port} } = $self;
+
+	# One that is about to serve may take a question and never answer it: ask
+	# again soon, but the later the slower the machine is.
+	my $begin = time();
+	wait_until(
+		'ZooKeeper serves',
+		sub {
+			die "ZooKeeper did not start\n", $self->{java}->output
+			  if !$self->{java}->is_running;
+
+			my $patience = 0.1 + (time() - $begin) / 10;
+			return $self->four_letter('srvr', $patience) =~ /^Mode: /m;
+		});
+	return $self;
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	$self->resume;
+	$self->_end('TERM');
+	return;
+}
+
+# A crash
+sub kill9
+{
+	my ($self) = @_;
+
+	$self->_end('KILL');
+	return;
+}
+
+sub restart
+{
+	my ($self) = @_;
+
+	$self->stop;
+	return $self->start;
+}
+
+# It stands still, but its connections stay open.
+sub pause
+{
+	my ($self) = @_;
+	my $pid = $self->{java}{pid};
+
+	# Not all threads stop at once.
+	kill('STOP', $pid);
+	waitpid($pid, WUNTRACED);
+	return;
+}
+
+sub resume
+{
+	my ($self) = @_;
+
+	kill('CONT', $self->{java}{pid}) if $self->{java}{pid};
+	return;
+}
+
+# Its answer to 'ruok', 'wchc' and the like; '' if there is none in time.
+sub four_letter
+{
+	my ($self, $word, $seconds) = @_;
+	my $deadline = time() + ($seconds // 10);
+	my $answer = '';
+	my $socket = IO::Socket::INET->new(PeerAddr => $self->hosts) or return '';
+
+	$socket->syswrite($word);
+	eval { 1 while read_more($socket, \$answer, $deadline); 1 } or return '';
+	return $answer;
+}
+
+# A look into the tree, or a change of it, from outside. See ZkClient for what
+# these return.
+for my $verb (qw(children get exists create delete))
+{
+	no strict 'refs';
+	*$verb = sub {
+		my ($self, @args) = @_;
+		my $client = ZkClient->new($self->hosts);
+		my @result =
+		  wantarray ? $client->$verb(@args) : scalar $client->$verb(@args);
+
+		$client->close;
+		return wantarray ? @result : $result[0];
+	};
+}
+
+sub _end
+{
+	my ($self, $signal) = @_;
+
+	$self->{java}->stop($signal) if delete $running{ $self->{port} };
+	return;
+}
+
+# A port that nobody listens on. It is not one of those that the kernel gives to
+# outgoing connections, so that nobody takes it while the server is down.
+sub free_port
+{
+	while (1)
+	{
+		my $port = 10_000 + int(rand(22_000));
+
+		return $port
+		  if IO::Socket::INET->new(
+			LocalAddr => '127.0.0.1',
+			LocalPort => $port,
+			Listen => 1,
+			ReuseAddr => 1);
+	}
+}
+
+# What they logged is of interest if the test failed.
+END
+{
+	if ($$ == $main_pid)
+	{
+		my $status = $?;
+		my $failed = $INC{'Test/More.pm'} && !Test::More->builder->is_passing;
+
+		for my $server (values %running)
+		{
+			$server->kill9;
+			print STDERR $server->{java}->output =~ s/^(?=.)/# ZooKeeper: /gmr
+			  if $failed;
+		}
+		$? = $status;
+	}
+}
+
+1;

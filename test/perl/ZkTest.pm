@@ -1,0 +1,188 @@
+# What the TAP tests share: PostgreSQL servers with zklock on them, and database
+# sessions that can be told to wait for a lock while the test goes on.
+#
+#	my $node = new_node('a', $zk->hosts);
+#	my $session = ZkTest->new($node, application_name => 'me');
+#	$session->query('SELECT 1');         # returns what psql prints
+#	$session->start('SELECT zk_lock_acquire(...)');
+#	$session->is_done, $session->result;
+#
+# A session is a psql. Errors are among what it prints, with their SQLSTATE,
+# DETAIL and HINT.
+
+package ZkTest;
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use IO::Select;
+use IPC::Open3;
+use PostgreSQL::Test::Cluster;
+use POSIX ();
+use Time::HiRes qw(time);
+use Wait;
+
+our @EXPORT = qw(new_node queue wait_for_queue seconds_of wait_until);
+
+my %running;    # sessions, by psql's pid
+
+# A running server with the extension. %conf is for its postgresql.conf.
+sub new_node
+{
+	my ($name, $hosts, %conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	%conf = ('zklock.hosts' => $hosts, %conf);
+	$node->init;
+	$node->append_conf('postgresql.conf', "$_ = '$conf{$_}'")
+	  for sort keys %conf;
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
+	return $node;
+}
+
+# The pids of the backends that queue for a lock, first in line first, as
+# ZooKeeper has them.
+sub queue
+{
+	my ($zk, $path) = @_;
+	my @names =
+	  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
+
+	# A node that went meanwhile has no data.
+	return
+	  map { ($zk->get("$path/$_") // { data => '' })->{data} =~ /pid=(\d+)/ }
+	  @names;
+}
+
+# Waits until exactly these sessions queue for a lock, in this order.
+sub wait_for_queue
+{
+	my ($zk, $path, @sessions) = @_;
+	my $wanted = join(' ', map { $_->pid } @sessions);
+
+	wait_until("the queue at $path is ($wanted)",
+		sub { join(' ', queue($zk, $path)) eq $wanted });
+	return;
+}
+
+# How long $code takes.
+sub seconds_of
+{
+	my ($code) = @_;
+	my $began = time();
+
+	$code->();
+	return time() - $began;
+}
+
+# %settings are for this session.
+sub new
+{
+	my ($class, $node, %settings) = @_;
+	my $self = bless { out => '', statements => 0, done => 1 }, $class;
+
+	$self->{psql} = open3(
+		$self->{to}, $self->{from}, undef,
+		'psql', '-XqAt', '-v', 'VERBOSITY=verbose',
+		$node->connstr('postgres'));
+	$running{ $self->{psql} } = $self;
+	$self->{backend} = $self->query('SELECT pg_backend_pid()');
+	$self->query("SET $_ = '$settings{$_}'") for sort keys %settings;
+	return $self;
+}
+
+# The backend's
+sub pid
+{
+	my ($self) = @_;
+
+	return $self->{backend};
+}
+
+# Sends SQL, which may be several statements, without waiting for its end.
+sub start
+{
+	my ($self, $sql) = @_;
+
+	local $SIG{PIPE} = 'IGNORE';
+	$self->{out} = '';
+	$self->{done} = 0;
+	$self->{statements}++;
+	syswrite($self->{to}, "$sql;\n\\echo end $self->{statements}\n");
+	return;
+}
+
+# Has it ended? A psql that lost its server has, too.
+sub is_done
+{
+	my ($self) = @_;
+
+	$self->_read(0);
+	return $self->{done};
+}
+
+# Waits until it has ended and returns what psql printed.
+sub result
+{
+	my ($self) = @_;
+	my $deadline = time() + $Wait::timeout;
+
+	while (!$self->{done})
+	{
+		die "no end of a statement in sight; so far: $self->{out}\n"
+		  if time() > $deadline;
+		$self->_read(1);
+	}
+	return $self->{out};
+}
+
+sub query
+{
+	my ($self, $sql) = @_;
+
+	$self->start($sql);
+	return $self->result;
+}
+
+# Disconnects, in the middle of a statement if there is one.
+sub close
+{
+	my ($self) = @_;
+
+	if (delete $running{ $self->{psql} })
+	{
+		kill('KILL', $self->{psql});
+		waitpid($self->{psql}, 0);
+	}
+	return;
+}
+
+# Takes in what there is to read, or will be within $seconds.
+sub _read
+{
+	my ($self, $seconds) = @_;
+
+	while (!$self->{done} && IO::Select->new($self->{from})->can_read($seconds))
+	{
+		my $open =
+		  sysread($self->{from}, $self->{out}, 65536, length($self->{out}));
+
+		$self->{done} = !$open
+		  || $self->{out} =~ s/^end $self->{statements}\n\z//m;
+		chomp $self->{out} if $self->{done};
+	}
+	return;
+}
+
+# A psql that waits for a lock would not notice that we are gone.
+END
+{
+	my $status = $?;
+
+	$_->close for values %running;
+	$? = $status;
+}
+
+1;

@@ -1,0 +1,139 @@
+# ZooKeeper's wire protocol, as far as the tests need it: frames, and the heads
+# of requests and replies. ZkClient speaks it, ZkProxy listens in.
+#
+# A frame is a four-byte length and a payload. The first payload each way is the
+# handshake (connect request and response). After that a request is xid, op code
+# and arguments, a reply is xid, zxid, error code and results.
+
+package ZkWire;
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use Time::HiRes qw(time);
+
+our @EXPORT = qw(frame take_frame take_buffer read_more
+  %op_code decode_request decode_reply decode_event
+  XID_EVENT XID_PING);
+
+# Not the number of a request, but what the frame is.
+use constant {
+	XID_EVENT => -1,
+	XID_PING => -2,
+};
+
+our %op_code = (
+	create => 1,
+	delete => 2,
+	exists => 3,
+	getData => 4,
+	setData => 5,
+	getACL => 6,
+	setACL => 7,
+	getChildren => 8,
+	sync => 9,
+	ping => 11,
+	getChildren2 => 12,
+	check => 13,
+	multi => 14,
+	create2 => 15,
+	checkWatches => 17,
+	removeWatches => 18,
+	createContainer => 19,
+	createTTL => 21,
+	auth => 100,
+	setWatches => 101,
+	setWatches2 => 105,
+	addWatch => 106,
+	closeSession => -11,
+);
+my %op_name = reverse %op_code;
+
+# The others begin with the path they are about.
+my %has_no_path = map { $_ => 1 }
+  qw(ping multi auth setWatches setWatches2 closeSession);
+
+my %event_name = (
+	-1 => 'none',
+	1 => 'created',
+	2 => 'deleted',
+	3 => 'changed',
+	4 => 'children',
+);
+
+# Makes a frame of a payload.
+sub frame
+{
+	my ($payload) = @_;
+
+	return pack('N/a*', $payload);
+}
+
+# Takes the first whole frame off a buffer and returns its payload, or undef
+# while it is not all there.
+sub take_frame
+{
+	my ($buffer) = @_;
+
+	return if length($$buffer) < 4;
+	my $length = unpack('N', $$buffer);
+	return if length($$buffer) < 4 + $length;
+	return substr(substr($$buffer, 0, 4 + $length, ''), 4);
+}
+
+# Takes a byte array (or string) off the results of a reply; undef is null.
+sub take_buffer
+{
+	my ($bytes) = @_;
+	my $length = unpack('l>', substr($$bytes, 0, 4, ''));
+
+	return $length < 0 ? undef : substr($$bytes, 0, $length, '');
+}
+
+# Appends to a buffer what comes in on a socket, and returns false once the other
+# side has closed it. Dies if nothing comes until the deadline.
+sub read_more
+{
+	my ($socket, $buffer, $deadline) = @_;
+	my $ready = '';
+	my $seconds = $deadline - time();
+
+	vec($ready, fileno($socket), 1) = 1;
+	die "no answer within the time given\n"
+	  if $seconds <= 0 || select($ready, undef, undef, $seconds) <= 0;
+	return sysread($socket, $$buffer, 65536, length($$buffer));
+}
+
+sub decode_request
+{
+	my ($payload) = @_;
+	my ($xid, $code, $rest) = unpack('l> l> a*', $payload);
+	my $op = $op_name{$code} // $code;
+
+	return {
+		xid => $xid,
+		op => $op,
+		path => $has_no_path{$op} ? undef : take_buffer(\$rest)
+	};
+}
+
+sub decode_reply
+{
+	my ($payload) = @_;
+	my %reply;
+
+	@reply{qw(xid zxid err results)} = unpack('l> q> l> a*', $payload);
+	return \%reply;
+}
+
+# What is in a reply whose xid is XID_EVENT.
+sub decode_event
+{
+	my ($results) = @_;
+	my ($type, $state, $path) = unpack('l> l> N/a*', $results);
+
+	return { event => $event_name{$type} // $type, path => $path };
+}
+
+1;

@@ -1,0 +1,315 @@
+# The tools of the other tests: the throwaway ZooKeeper server, the plain client,
+# and the proxy that loses, delays, holds and counts what passes between a client
+# and the server.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use IO::Select;
+use IO::Socket::INET;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use Wait;
+use ZkClient;
+use ZkProxy;
+use ZkServer;
+
+my $zk = ZkServer->new(container_check => 100)->start;
+
+# What the proxy saw since the mark, one line a frame.
+my $proxy = ZkProxy->new($zk->hosts);
+
+sub trace
+{
+	return map {
+		join(' ', grep { defined && length } @$_{qw(dir op path err event)})
+	} $proxy->trace;
+}
+
+sub connection_is_cut
+{
+	my ($client, $what) = @_;
+
+	is(eval { $client->recv; 'a frame' } // $@,
+		"the connection is closed\n", $what);
+	return;
+}
+
+sub is_silent
+{
+	my ($client) = @_;
+
+	return !IO::Select->new($client->{socket})->can_read(0.1);
+}
+
+#
+# Server and client
+#
+is($zk->four_letter('ruok'), 'imok', 'the server answers a four-letter word');
+
+my $client = ZkClient->new($zk->hosts);
+is($client->create('/a', 'data'), '/a', 'create returns the name');
+is($client->create('/a/n-', '', ZkClient::EPHEMERAL | ZkClient::SEQUENCE),
+	'/a/n-0000000000', 'create returns the name with its number');
+is($zk->get('/a')->{data}, 'data', 'get returns the data');
+is($zk->get('/a/n-0000000000')->{ephemeralOwner},
+	$client->session, 'an ephemeral node is owned by its session');
+is_deeply([ $zk->children('/a') ], ['n-0000000000'], 'children');
+is(eval { $zk->create('/a') } // $@,
+	"create /a: ZooKeeper error -110\n", 'an error is raised');
+ok($zk->exists('/a'), 'a node exists');
+is($zk->exists('/b'), undef, 'a node does not exist');
+is($zk->get('/b'), undef, 'get without node');
+is_deeply([ $zk->children('/b') ], [], 'children without node');
+ok(!$zk->delete('/b'), 'delete without node');
+
+$client->close;
+is_deeply([ $zk->children('/a') ], [], 'an ephemeral node ends with its session');
+
+$client = ZkClient->new($zk->hosts);
+$client->call('createContainer', '/c', '', ZkClient::CONTAINER);
+$client->create('/c/child');
+$client->delete('/c/child');
+ok(wait_until('the empty container goes', sub { !$zk->exists('/c') }),
+	'the container check runs as often as asked for');
+
+$zk->pause;
+is($zk->four_letter('ruok', 0.2), '', 'a paused server does not answer');
+$zk->resume;
+is($zk->four_letter('ruok'), 'imok', 'it answers when resumed');
+
+my $hosts = $zk->hosts;
+$zk->restart;
+is($zk->hosts, $hosts, 'the port is the same after a restart');
+is($zk->get('/a')->{data}, 'data', 'so is the data');
+$zk->kill9;
+is($zk->four_letter('ruok'), '', 'a killed server does not answer');
+$zk->start;
+is($zk->get('/a')->{data}, 'data', 'the data is the same after a crash');
+
+#
+# The trace
+#
+$client = ZkClient->new($proxy->hosts);
+my $other = ZkClient->new($proxy->hosts);
+$client->get('/a', 1);
+$client->exists('/b');
+$other->delete('/a');
+is($client->recv->{xid}, -1, 'a watch fires through the proxy');
+
+# Event and reply go to different clients, so either may be the first.
+my @trace = trace();
+is_deeply(
+	[ @trace[ 0 .. 8 ] ],
+	[
+		'c2s connect',
+		's2c connect',
+		'c2s connect',
+		's2c connect',
+		'c2s getData /a',
+		's2c getData /a 0',
+		'c2s exists /b',
+		's2c exists /b -101',
+		'c2s delete /a',
+	],
+	'the trace has requests and replies');
+is_deeply(
+	[ sort @trace[ 9 .. $#trace ] ],
+	[ 's2c delete /a 0', 's2c event /a 0 deleted' ],
+	'the trace has the watch event');
+is(($proxy->trace)[4]{conn}, 1, 'the trace has the connection');
+is(($proxy->trace)[8]{conn}, 2, 'the trace has the other connection');
+
+$proxy->mark;
+is_deeply([trace()], [], 'the trace begins at the mark');
+
+# More than the sockets take at once
+my $big = 'x' x 900_000;
+my $count = 20;
+$client->create('/big', $big);
+$proxy->rule(dir => 's2c', op => 'getData', nth => $count, action => 'cut');
+$client->send(getData => '/big') for 1 .. $count;
+$proxy->wait_idle;
+is( scalar(grep { index($client->recv->{results}, $big) > 0 } 1 .. $count),
+	$count, 'big frames pass');
+connection_is_cut($client, 'a connection is cut when all has passed');
+$client = ZkClient->new($proxy->hosts);
+$client->delete('/big');
+
+#
+# Frames lost at a chosen place
+#
+$proxy->rule(
+	dir => 'c2s',
+	op => 'create',
+	path => qr{^/lost},
+	action => 'drop');
+$client->create('/kept');
+ok($zk->exists('/kept'), 'a rule leaves other paths alone');
+$client->send(create => '/lost');
+connection_is_cut($client, 'the request is lost: the client is cut off');
+is($zk->exists('/lost'), undef, 'the request is lost: there is no node');
+
+$client = ZkClient->new($proxy->hosts);
+is($client->create('/lost'), '/lost', 'a rule acts once');
+$client->delete('/lost');
+
+$proxy->rule(dir => 's2c', op => 'create', action => 'drop');
+$client->send(create => '/lost');
+connection_is_cut($client, 'the reply is lost: the client is cut off');
+ok($zk->exists('/lost'), 'the reply is lost: there is a node');
+
+$client = ZkClient->new($proxy->hosts);
+my $rule =
+  $proxy->rule(dir => 's2c', nth => 2, action => 'cut', refuse => 1);
+$client->get('/lost');
+ok(!$proxy->fired($rule), 'the rule waits for the second frame');
+ok($client->get('/lost'), 'the frame before the cut passes');
+ok($proxy->fired($rule), 'the rule has fired');
+connection_is_cut($client, 'the connection is cut after the frame');
+ok(!eval { ZkClient->new($proxy->hosts) }, 'new connections are refused');
+$proxy->accept;
+$client = ZkClient->new($proxy->hosts);
+ok($client->get('/lost'), 'new connections are accepted again');
+
+$proxy->rule(action => 'cut', refuse => 1);
+$proxy->reset;
+ok($client->get('/lost'), 'reset forgets the rules');
+ok(!eval { $proxy->rule(op => 'creat', action => 'drop') },
+	'a rule that can never fire is an error');
+
+#
+# Frames delayed and held back
+#
+$proxy->rule(dir => 's2c', op => 'getData', action => 'delay', ms => 300);
+my $begin = time();
+my @xids = ($client->send(getData => '/lost'), $client->send(exists => '/a'));
+is_deeply([ map { $client->recv->{xid} } @xids ],
+	\@xids, 'a delayed frame is not overtaken');
+cmp_ok(time() - $begin, '>=', 0.3, 'the delay is as long as asked for');
+
+$proxy->mark;
+$proxy->rule(dir => 'c2s', op => 'getData', action => 'delay', ms => 300);
+$client->send(getData => '/lost');
+$proxy->wait_idle;
+is_deeply([trace()], [ 'c2s getData /lost', 's2c getData /lost 0' ],
+	'wait_idle waits for replies');
+$client->recv;
+
+$proxy->mark;
+$proxy->hold('c2s');
+$client->send(create => '/held');
+$proxy->wait_frame(dir => 'c2s', op => 'create');
+is($zk->exists('/held'), undef, 'a held request does not reach the server');
+$proxy->release('c2s');
+is($client->recv->{err}, 0, 'it does after release');
+ok($zk->exists('/held'), 'and has its effect');
+
+$proxy->mark;
+$proxy->hold('s2c');
+@xids = map { $client->send(exists => $_) } qw(/a /held /lost);
+$proxy->wait_frame(dir => 's2c', path => '/lost');
+ok(is_silent($client), 'held replies do not reach the client');
+$proxy->release('s2c');
+is_deeply([ map { $client->recv->{xid} } @xids ],
+	\@xids, 'they do after release, in order');
+
+$proxy->rule(dir => 'c2s', op => 'delete', action => 'hold');
+ok($client->exists('/held'), 'what comes before the frame to hold passes');
+$client->send(delete => '/held');
+$client->send(exists => '/held');
+ok(is_silent($client), 'from the frame to hold on, nothing passes');
+ok($zk->exists('/held'), 'the server has not seen the frame');
+$proxy->release;
+is($client->recv->{err}, 0, 'release lets the frame pass');
+is($client->recv->{err}, -101, 'release lets the next frame pass');
+
+$proxy->hold(undef, pings => 1);
+my $xid = $client->send(exists => '/a');
+is($client->recv->{xid}, -2, 'during a hold, the session is kept alive');
+$proxy->release;
+my $reply;
+do { $reply = $client->recv } until $reply->{xid} != -2;
+is($reply->{xid}, $xid, 'what was held follows');
+
+#
+# Counting flights
+#
+sub pipelined
+{
+	my @sent = map { $client->send(exists => $_) } @_;
+
+	$client->recv for @sent;
+	return;
+}
+
+# Pings of the proxy's own may have been answered late.
+$client = ZkClient->new($proxy->hosts);
+$other = ZkClient->new($proxy->hosts);
+is($proxy->flights(sub { }), 0, 'nothing sent: no flight');
+is($proxy->flights(sub { pipelined('/a', '/b') }),
+	1, 'two pipelined requests: 1 flight');
+is($proxy->flights(sub { pipelined('/a'); pipelined('/b') }),
+	2, 'two requests one after the other: 2 flights');
+is( $proxy->flights(
+		sub { pipelined('/a'); pipelined('/b', '/c'); pipelined('/d') }),
+	3,
+	'one request, two, and one: 3 flights');
+is( $proxy->flights(
+		sub {
+			pipelined('/a');
+			@xids = $client->send(exists => '/b');
+			sleep(0.1);
+			push @xids, $client->send(exists => '/c');
+			$client->recv for @xids;
+		},
+		1),
+	2,
+	'a pause shorter than the settle time makes no flight');
+is($proxy->flights(sub { $xid = $client->send(exists => '/a') }, 1),
+	0, 'a request without a wait for its reply: no flight');
+is($client->recv->{xid}, $xid, 'its reply comes afterwards');
+$client->get('/kept', 1);
+is( $proxy->flights(
+		sub {
+			pipelined('/a');
+			$zk->delete('/kept');
+			$client->recv;
+		}),
+	1,
+	'an event that no client of the proxy has caused: no flight');
+$client->get('/lost', 1);
+is( $proxy->flights(
+		sub {
+			$other->send(delete => '/lost');
+			$client->recv;
+		}),
+	1,
+	'from one client to the other: 1 flight');
+$other->recv;
+is(eval { $proxy->flights(sub { die "broken\n" }) } // $@,
+	"broken\n", 'an error in the code is passed on');
+ok(!$client->exists('/lost'), 'and replies come without delay again');
+
+#
+# The ends
+#
+$proxy->cut;
+connection_is_cut($_, 'all connections are cut') for $client, $other;
+
+$client = ZkClient->new($proxy->hosts);
+$zk->kill9;
+connection_is_cut($client, 'the end of the server reaches the client');
+$zk->start;
+$client = ZkClient->new($proxy->hosts);
+is($client->exists('/lost'), undef, 'the proxy finds a server that has come back');
+$client->close;
+
+my $address = $proxy->hosts;
+$proxy->stop;
+ok(!IO::Socket::INET->new(PeerAddr => $address), 'the proxy has gone');
+
+done_testing();
