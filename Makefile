@@ -11,13 +11,14 @@ MODULE_big = zklock
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"
 
-REGRESS = $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
+# The test named extension creates it.
+REGRESS = extension $(filter-out extension, \
+	$(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql))))
 REGRESS_OPTS = --inputdir=test
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 TAP_TESTS = 1
 PROVE_TESTS ?= test/t/*.pl
-PROVE_FLAGS += -I test/perl
 
 SHLIB_LINK = -lzookeeper_mt -lpthread
 EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log
@@ -33,6 +34,7 @@ PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
 ifneq ($(and $(wildcard $(PGXS)),$(ZOOKEEPER_H)),)
 include $(PGXS)
+PROVE_FLAGS += -I test/perl
 else
 .PHONY: all install installcheck clean
 all install installcheck clean:

@@ -28,6 +28,18 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
+-- Take locks on all of the paths, or on none.  Costs one round trip if all are
+-- free.  Callers that name overlapping paths in different orders do not
+-- deadlock.  At most 1000 paths; more are an error 53400.
+CREATE FUNCTION zk_lock_acquire_all(
+    paths text[],
+    timeout interval DEFAULT NULL,
+    mode zk_lock_mode DEFAULT 'exclusive',
+    scope zk_lock_scope DEFAULT 'session')
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
 -- Take a lock for the rest of the transaction, or raise 55P03
 -- (lock_not_available): for procedures, where a result can be overlooked.
 -- Returns the fencing token, which grows from each holder to the next.
@@ -62,6 +74,23 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
+-- Get one of "leases" leases of a semaphore.  Returns and waits as
+-- zk_lock_acquire() does.  The number must be the same for all callers.
+CREATE FUNCTION zk_semaphore_acquire(
+    path text,
+    leases integer,
+    timeout interval DEFAULT NULL,
+    scope zk_lock_scope DEFAULT 'session')
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+-- Give one hold of session scope back.  Not held: a warning, and false.
+CREATE FUNCTION zk_semaphore_release(path text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
 -- This backend's ZooKeeper session: its id as ZooKeeper's tools print it, its
 -- state ('none' before the first lock), the timeout that was negotiated, and
 -- how long ago the leader last confirmed it.  Does not connect.
@@ -86,10 +115,9 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- The locks that this backend holds.
+-- What this backend holds.  The mode is that of the lock, or 'semaphore'.
 CREATE VIEW zk_locks AS
-SELECT path, mode::zk_lock_mode AS mode, session_holds, transaction_holds,
-       token, node, lost
+SELECT path, mode, session_holds, transaction_holds, token, node, lost
 FROM zk_lock_status();
 
 GRANT SELECT ON zk_locks TO PUBLIC;

@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
+#include "contender.h"
 #include "inquiry.h"
 #include "mb/pg_wchar.h"
-#include "recipe.h"
 #include "session.h"
 
 #define PATIENCE_MS 1000
@@ -38,11 +38,11 @@ first_in_line(const char *path, int64 deadline)
 	const char *first;
 	char	   *name = NULL;
 
-	if (zklock_zkclient_list(zklock_session_client(), path, tag))
+	if (zklock_zkclient_list(zklock_session_client(), path, false, tag))
 		reply = zklock_session_await(tag, deadline);
 	if (reply == NULL)
 		return NULL;
-	first = zklock_recipe_first(reply->children, reply->nchildren);
+	first = zklock_contender_first(reply->children, reply->nchildren);
 	if (first != NULL)
 		name = pstrdup(first);
 	zklock_zkclient_free(reply);

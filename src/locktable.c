@@ -180,10 +180,22 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 }
 
 void
-zklock_locktable_release(ZkLockHold *hold)
+zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 {
-	Assert(hold->session_count > 0);
-	hold->session_count--;
+	ZkLockXactCount *xc;
+
+	if (scope == ZKLOCK_SESSION)
+	{
+		Assert(hold->session_count > 0);
+		hold->session_count--;
+	}
+	else
+	{
+		xc = find_count(hold, GetCurrentSubTransactionId());
+		Assert(xc != NULL);
+		if (--xc->count == 0)
+			drop_count(hold, xc);
+	}
 	forget_if_unheld(hold);
 }
 

@@ -67,8 +67,8 @@ extern void zklock_locktable_forget(ZkLockHold *hold);
 /* One more hold, for the session or for the current subtransaction. */
 extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);
 
-/* One session hold less. */
-extern void zklock_locktable_release(ZkLockHold *hold);
+/* One hold less, of those that zklock_locktable_add() would add to. */
+extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
 
 /* No session holds any more; returns how many there were. */
 extern int	zklock_locktable_release_all(void);

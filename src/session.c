@@ -351,9 +351,9 @@ zklock_session_connect(int64 deadline)
 	bool		connected = false;
 
 	zklock_session_poll();
-	if (client != NULL && is_over())
+	if (client != NULL && status.state == ZKLOCK_CLIENT_EXPIRED)
 		zklock_session_close();
-	if (client != NULL && status.connects > 0)
+	if (client != NULL && status.connects > 0 && !is_over())
 		return true;			/* a lost connection is the recipe's affair */
 
 	if (client == NULL)

@@ -12,6 +12,7 @@
 
 #include "access/xact.h"
 #include "acquire.h"
+#include "catalog/pg_type.h"
 #include "compat.h"
 #include "errors.h"
 #include "fmgr.h"
@@ -19,14 +20,21 @@
 #include "mb/pg_wchar.h"
 #include "path.h"
 #include "session.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_acquire);
+PG_FUNCTION_INFO_V1(zk_lock_acquire_all);
 PG_FUNCTION_INFO_V1(zk_lock_guard);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
+PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
+PG_FUNCTION_INFO_V1(zk_semaphore_release);
+
+/* All of them are asked for in one flight; the client bounds what is under way. */
+#define MAX_PATHS 1000
 
 static void
 refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
@@ -39,16 +47,12 @@ refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
 
 /* A lock path, checked and in UTF-8. */
 static char *
-get_path(FunctionCallInfo fcinfo, int argno)
+check_path(const text *arg)
 {
-	char	   *given;
-	char	   *path;
-	const char *why;
+	char	   *given = text_to_cstring(arg);
+	char	   *path = pg_server_to_any(given, strlen(given), PG_UTF8);
+	const char *why = zklock_path_check(path, strlen(path));
 
-	refuse_null(fcinfo, argno, "lock path");
-	given = text_to_cstring(PG_GETARG_TEXT_PP(argno));
-	path = pg_server_to_any(given, strlen(given), PG_UTF8);
-	why = zklock_path_check(path, strlen(path));
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -56,6 +60,41 @@ get_path(FunctionCallInfo fcinfo, int argno)
 				 errdetail("%s", why),
 				 errhint("Write a path as in ZooKeeper, for example \"/shop/product_42\".")));
 	return path;
+}
+
+static char *
+get_path(FunctionCallInfo fcinfo, int argno)
+{
+	refuse_null(fcinfo, argno, "lock path");
+	return check_path(PG_GETARG_TEXT_PP(argno));
+}
+
+static const char **
+get_paths(FunctionCallInfo fcinfo, int argno, int *n)
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	const char **paths;
+
+	refuse_null(fcinfo, argno, "array of lock paths");
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elems, &nulls, n);
+	if (*n > MAX_PATHS)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many lock paths"),
+				 errdetail("There are %d, and %d can be taken at once.",
+						   *n, MAX_PATHS)));
+	paths = palloc(Max(*n, 1) * sizeof(char *));
+	for (int i = 0; i < *n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("lock path must not be null")));
+		paths[i] = check_path(DatumGetTextPP(elems[i]));
+	}
+	return paths;
 }
 
 /* The label of an enum value, palloc'd. */
@@ -72,11 +111,10 @@ get_mode(FunctionCallInfo fcinfo, int argno)
 {
 	char	   *label = get_label(fcinfo, argno, "lock mode");
 
-	if (strcmp(label, zklock_recipe_mode_name(ZKLOCK_EXCLUSIVE)) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("lock mode \"%s\" is not supported yet", label)));
-	return ZKLOCK_EXCLUSIVE;
+	for (int mode = 0; mode < ZKLOCK_N_MODES; mode++)
+		if (strcmp(label, zklock_recipe_mode_name(mode)) == 0)
+			return mode;
+	elog(ERROR, "unknown lock mode \"%s\"", label);
 }
 
 static ZkLockScope
@@ -123,6 +161,37 @@ zk_lock_acquire(PG_FUNCTION_ARGS)
 }
 
 Datum
+zk_lock_acquire_all(PG_FUNCTION_ARGS)
+{
+	int			n;
+	const char **paths = get_paths(fcinfo, 0, &n);
+	int64		patience = get_patience(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+
+	PG_RETURN_BOOL(zklock_acquire_all(paths, n, mode, scope, patience));
+}
+
+Datum
+zk_semaphore_acquire(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	int64		patience = get_patience(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+	int			leases;
+
+	refuse_null(fcinfo, 1, "number of leases");
+	leases = PG_GETARG_INT32(1);
+	if (leases < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of leases must be at least 1")));
+
+	PG_RETURN_BOOL(zklock_acquire_semaphore(path, leases, scope,
+											patience) != NULL);
+}
+
+Datum
 zk_lock_guard(PG_FUNCTION_ARGS)
 {
 	char	   *path = get_path(fcinfo, 0);
@@ -156,23 +225,41 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();			/* not reached */
 }
 
+static bool
+release(const char *path, ZkLockMode mode)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
+	{
+		if (mode == ZKLOCK_SEMAPHORE)
+			ereport(WARNING,
+					(errmsg("you don't own a session-level lease of semaphore \"%s\"",
+							zklock_errors_path(path))));
+		else
+			ereport(WARNING,
+					(errmsg("you don't own a session-level %s lock on \"%s\"",
+							zklock_recipe_mode_name(mode),
+							zklock_errors_path(path))));
+		return false;
+	}
+	zklock_locktable_drop(hold, ZKLOCK_SESSION);
+	return true;
+}
+
 Datum
 zk_lock_release(PG_FUNCTION_ARGS)
 {
 	char	   *path = get_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
-	ZkLockHold *hold = zklock_acquire_find(path, mode);
 
-	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
-	{
-		ereport(WARNING,
-				(errmsg("you don't own a session-level %s lock on \"%s\"",
-						zklock_recipe_mode_name(mode),
-						zklock_errors_path(path))));
-		PG_RETURN_BOOL(false);
-	}
-	zklock_locktable_release(hold);
-	PG_RETURN_BOOL(true);
+	PG_RETURN_BOOL(release(path, mode));
+}
+
+Datum
+zk_semaphore_release(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(release(get_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
 }
 
 Datum

@@ -176,6 +176,17 @@ zklock_zkclient_lost_event(ZkLockClient *client)
 	wake(client);
 }
 
+void
+zklock_zkclient_is_over(ZkLockClient *client)
+{
+	bool		refused = zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE;
+
+	pthread_mutex_lock(&client->mutex);
+	client->status.state = refused ?
+		ZKLOCK_CLIENT_REFUSED : ZKLOCK_CLIENT_EXPIRED;
+	pthread_mutex_unlock(&client->mutex);
+}
+
 static void
 session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {

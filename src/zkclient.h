@@ -67,9 +67,10 @@ typedef enum ZkLockMessageKind
 	ZKLOCK_MSG_PARENTS_MADE,	/* how the last of them ended */
 	ZKLOCK_MSG_CREATED,			/* name, czxid */
 	ZKLOCK_MSG_LISTED,			/* children */
-	ZKLOCK_MSG_GOT,				/* czxid, owner, data */
+	ZKLOCK_MSG_GOT,				/* czxid, owner, version, data */
+	ZKLOCK_MSG_SET,
 	ZKLOCK_MSG_SYNCED,
-	ZKLOCK_MSG_DELETED,			/* a watch fired; tag of its get */
+	ZKLOCK_MSG_DELETED,			/* a watch fired: path; tag 0 */
 	ZKLOCK_MSG_CHANGED			/* likewise */
 } ZkLockMessageKind;
 
@@ -82,7 +83,9 @@ typedef struct ZkLockMessage
 	int			code;			/* ZooKeeper's own, for people */
 	int64_t		czxid;
 	int64_t		owner;			/* the session that an ephemeral node is of */
-	char	   *text;			/* CREATED: name without path; GOT: data */
+	int			version;		/* how often the data was set */
+	char	   *text;			/* CREATED: name without path; GOT: data;
+								 * DELETED, CHANGED: path */
 	const char *const *children;	/* LISTED: names without path */
 	int			nchildren;
 } ZkLockMessage;
@@ -134,19 +137,38 @@ extern void zklock_zkclient_free(ZkLockMessage *message);
 extern ZkLockNode *zklock_zkclient_node(ZkLockClient *client, const char *dir,
 										const char *prefix,
 										const char *marker);
+
+/*
+ * A node that is to be: dir/name, ephemeral.  If `name` does not begin with
+ * `prefix`, others may have a node of this name: then what is created must
+ * have data that ends with `prefix`, to be known as ours.
+ */
+extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
+											  const char *dir,
+											  const char *name,
+											  const char *prefix);
 extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, uintptr_t tag);
 
 /* Create `path` and whatever is missing above it, as containers. */
 extern bool zklock_zkclient_make_parents(ZkLockClient *client,
 										 const char *path, uintptr_t tag);
+
+/* With `watch`, the next child to come or go is told, as CHANGED. */
 extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
-								 uintptr_t tag);
+								 bool watch, uintptr_t tag);
+
+/* Set a node's data. */
+extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
+								const char *data, uintptr_t tag);
 
 /*
- * Read a node.  With `watch`, its end or change is told by a later message
- * with the same tag, provided that the reply was ZKLOCK_RC_OK.  (get and not
- * exists: on an absent node that leaves a watch which may never fire.)
+ * Read a node.  With `watch`, its end or change is told, as DELETED or CHANGED,
+ * provided that the reply was ZKLOCK_RC_OK.  (get and not exists: on an absent
+ * node that leaves a watch which may never fire.)
+ *
+ * A path is watched once, however often it is asked for, and until it fires:
+ * the library cannot take a watch back.
  */
 extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
 								bool watch, uintptr_t tag);

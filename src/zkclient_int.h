@@ -64,13 +64,15 @@ struct ZkLockNode
 	Link		link;
 	ZkLockClient *client;
 	char	   *dir;
-	char	   *stem;			/* path to create: dir/<prefix><marker> */
-	size_t		prefix_len;		/* the prefix is at stem + strlen(dir) + 1 */
+	char	   *prefix;
+	char	   *request;		/* path to create */
+	bool		sequence;		/* ZooKeeper appends a number to it */
 	char	   *path;			/* as created; NULL while not known */
 	bool		sent;			/* it may exist */
 	bool		creating;		/* a create has not been answered */
 	bool		leaving;
-	bool		hunted;			/* path comes from a hunt: there may be more */
+	bool		more;			/* path comes from a list: there may be more */
+	bool		in_doubt;		/* others may be at path: see leave_step() */
 	int64_t		delete_sent;
 };
 
@@ -135,6 +137,9 @@ extern bool zklock_zkclient_is_connected(ZkLockClient *client);
 
 /* Tell the caller that a watch may have fired unseen: it will look again. */
 extern void zklock_zkclient_lost_event(ZkLockClient *client);
+
+/* The library says so before the event that will: believe it. */
+extern void zklock_zkclient_is_over(ZkLockClient *client);
 
 /* zkrequest.c */
 extern ZkLockRc zklock_zkrequest_class(int rc);

@@ -67,9 +67,10 @@ next_host(const char **rest, HostPort *hp, bool *done)
 	memcpy(hp->host, start, hostlen);
 	hp->host[hostlen] = '\0';
 
-	if (portlen == 0 || portlen > PORT_MAX ||
-		strspn(colon + 1, "0123456789") < portlen)
+	if (portlen == 0 || strspn(colon + 1, "0123456789") < portlen)
 		return "A server's port is not a number.";
+	if (portlen > PORT_MAX)
+		return "A server's port is not between 1 and 65535.";
 	memcpy(hp->port, colon + 1, portlen);
 	hp->port[portlen] = '\0';
 	port = strtol(hp->port, NULL, 10);
@@ -99,6 +100,8 @@ zklock_zkhosts_check(const char *hosts)
 	}
 	if (n == 0)
 		return "No server is named.";
+	if (chroot != NULL && strchr(chroot, ',') != NULL)
+		return "The path must come last, once for all servers.";
 	if (chroot != NULL && chroot[1] != '\0')
 		return zklock_path_check(chroot, strlen(chroot));
 	return NULL;

@@ -21,7 +21,8 @@ void
 zklock_zknode_free(ZkLockNode *node)
 {
 	free(node->dir);
-	free(node->stem);
+	free(node->prefix);
+	free(node->request);
 	free(node->path);
 	free(node);
 }
@@ -39,29 +40,66 @@ move_node(ZkLockNode *node, NodeList to, bool first)
 	list_insert_before(first ? head->next : head, &node->link);
 }
 
-ZkLockNode *
-zklock_zkclient_node(ZkLockClient *client, const char *dir, const char *prefix,
-					 const char *marker)
+static char *
+join(const char *dir, const char *prefix, const char *name)
+{
+	size_t		size = strlen(dir) + strlen(prefix) + strlen(name) + 2;
+	char	   *path = malloc(size);
+
+	if (path != NULL)
+		snprintf(path, size, "%s/%s%s", dir, prefix, name);
+	return path;
+}
+
+static ZkLockNode *
+new_node(ZkLockClient *client, const char *dir, const char *prefix,
+		 char *request, bool sequence)
 {
 	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
 
 	if (node == NULL)
+	{
+		free(request);
 		return NULL;
+	}
 	node->client = client;
-	node->prefix_len = strlen(prefix);
 	node->dir = strdup(dir);
-	node->stem = malloc(strlen(dir) + strlen(prefix) + strlen(marker) + 2);
-	if (node->dir == NULL || node->stem == NULL)
+	node->prefix = strdup(prefix);
+	node->request = request;
+	node->sequence = sequence;
+	if (node->dir == NULL || node->prefix == NULL || request == NULL)
 	{
 		zklock_zknode_free(node);
 		return NULL;
 	}
-	sprintf(node->stem, "%s/%s%s", dir, prefix, marker);
 
 	pthread_mutex_lock(&client->mutex);
 	list_insert_before(&client->nodes[NODES_KEPT], &node->link);
 	pthread_mutex_unlock(&client->mutex);
 	return node;
+}
+
+ZkLockNode *
+zklock_zkclient_node(ZkLockClient *client, const char *dir, const char *prefix,
+					 const char *marker)
+{
+	return new_node(client, dir, prefix, join(dir, prefix, marker), true);
+}
+
+ZkLockNode *
+zklock_zkclient_named_node(ZkLockClient *client, const char *dir,
+						   const char *name, const char *prefix)
+{
+	return new_node(client, dir, prefix, join(dir, "", name), false);
+}
+
+/* Can others have a node at the same path? */
+static bool
+is_anybodys(const ZkLockNode *node)
+{
+	return !node->sequence &&
+		strncmp(node->request + strlen(node->dir) + 1, node->prefix,
+				strlen(node->prefix)) != 0;
 }
 
 bool
@@ -83,11 +121,12 @@ zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 	pthread_mutex_lock(&client->mutex);
 	free(node->path);
 	node->path = NULL;
-	node->sent = node->creating = true;
+	node->sent = node->creating = node->in_doubt = true;
 	pthread_mutex_unlock(&client->mutex);
 
-	rc = zoo_acreate2(client->zh, node->stem, data, (int) strlen(data),
-					  &client->acls, ZOO_EPHEMERAL_SEQUENTIAL,
+	rc = zoo_acreate2(client->zh, node->request, data, (int) strlen(data),
+					  &client->acls,
+					  node->sequence ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_EPHEMERAL,
 					  zklock_zkrequest_created, request);
 	if (rc != ZOK)
 	{
@@ -108,9 +147,12 @@ zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
 	pthread_mutex_lock(&client->mutex);
 	node->creating = false;
 	if (class == ZKLOCK_RC_OK)
+	{
 		node->path = strdup(path);	/* if NULL, the prefix finds it */
-	else if (class != ZKLOCK_RC_LOST)
-		node->sent = false;
+		node->in_doubt = false;
+	}
+	else if (class != ZKLOCK_RC_LOST && class != ZKLOCK_RC_NODE_EXISTS)
+		node->sent = false;		/* one that exists may be ours after all */
 	gone = node->leaving && !node->sent;
 	if (gone)
 		list_remove(&node->link);
@@ -156,62 +198,91 @@ deleted(int rc, const void *data)
 	bool		gone = rc == ZOK || rc == ZNONODE;
 
 	zklock_zkrequest_confirm(node->client, rc, node->delete_sent);
-	if (gone && node->hunted)
+	node->in_doubt = true;
+	if (gone && node->more)
 	{
 		free(node->path);
 		node->path = NULL;
 		gone = false;
-		rc = ZOK;				/* hunt on */
+		rc = ZOK;				/* list again */
 	}
 	leave_step_done(node, rc, gone);
 }
 
+/* Ours are those that begin with the prefix. */
 static void
-hunted(int rc, const struct String_vector *strings, const void *data)
+listed(int rc, const struct String_vector *strings, const void *data)
 {
 	ZkLockNode *node = (ZkLockNode *) data;
-	const char *prefix = node->stem + strlen(node->dir) + 1;
 	bool		gone = rc == ZOK || rc == ZNONODE;
 
 	for (int i = 0; rc == ZOK && i < strings->count; i++)
 	{
-		size_t		len = strlen(node->dir) + strlen(strings->data[i]) + 2;
-
-		if (strncmp(strings->data[i], prefix, node->prefix_len) != 0)
+		if (strncmp(strings->data[i], node->prefix, strlen(node->prefix)) != 0)
 			continue;
 		gone = false;
-		node->hunted = true;
-		node->path = malloc(len);	/* if NULL, the hunt begins anew */
-		if (node->path != NULL)
-			snprintf(node->path, len, "%s/%s", node->dir, strings->data[i]);
+		node->more = true;
+		node->path = join(node->dir, "", strings->data[i]); /* NULL: again */
 		break;
 	}
 	leave_step_done(node, rc, gone);
 }
 
+/* Ours is the one whose data ends with the prefix. */
 static void
-sync_ignored(int rc, const char *value, const void *data)
+looked_at(int rc, const char *value, int len, const struct Stat *stat,
+		  const void *data)
 {
-	(void) rc;
-	(void) value;
-	(void) data;
+	ZkLockNode *node = (ZkLockNode *) data;
+	int			prefix_len = (int) strlen(node->prefix);
+	bool		ours = rc == ZOK && len >= prefix_len &&
+		memcmp(value + len - prefix_len, node->prefix, prefix_len) == 0;
+
+	(void) stat;
+	if (ours)
+		node->in_doubt = false;
+	leave_step_done(node, rc, rc == ZNONODE || (rc == ZOK && !ours));
 }
 
-/* Ask for the next step of a deletion; returns whether the library took it. */
+/*
+ * Behind a sync even a server that lags knows of our create.  If the sync gets
+ * lost, another server may have answered what was sent behind it, so that the
+ * question has to wait for the reply.
+ */
+static void
+synced(int rc, const char *value, const void *data)
+{
+	ZkLockNode *node = (ZkLockNode *) data;
+	zhandle_t  *zh = node->client->zh;
+
+	(void) value;
+	if (rc == ZOK)
+		rc = node->sequence ?
+			zoo_aget_children(zh, node->dir, 0, listed, node) :
+			zoo_aget(zh, node->request, 0, looked_at, node);
+	if (rc != ZOK)
+		leave_step_done(node, rc, false);
+}
+
+/*
+ * Ask for the next step of a deletion; returns whether the library took it.
+ *
+ * A create or a delete that was not answered leaves a doubt: is there a node,
+ * of what number, and is the one at a path that anybody may use still ours?
+ */
 static bool
 leave_step(ZkLockNode *node)
 {
 	zhandle_t  *zh = node->client->zh;
 
-	if (node->path != NULL)
-	{
-		node->delete_sent = zklock_zkclient_now();
-		return zoo_adelete(zh, node->path, -1, deleted, node) == ZOK;
-	}
+	if (node->sequence ? node->path == NULL :
+		node->in_doubt && is_anybodys(node))
+		return zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
+						 node) == ZOK;
 
-	/* Behind a sync even a server that lags knows of our create. */
-	return zoo_async(zh, node->dir, sync_ignored, NULL) == ZOK &&
-		zoo_aget_children(zh, node->dir, 0, hunted, node) == ZOK;
+	node->delete_sent = zklock_zkclient_now();
+	return zoo_adelete(zh, node->sequence ? node->path : node->request, -1,
+					   deleted, node) == ZOK;
 }
 
 /* Work on the nodes that are to go, as long as there is a connection. */
@@ -272,12 +343,10 @@ zklock_zkclient_leave(ZkLockNode *node)
 bool
 zklock_zkclient_adopt(ZkLockNode *node, const char *name)
 {
-	size_t		len = strlen(node->dir) + strlen(name) + 2;
-	char	   *path = malloc(len);
+	char	   *path = join(node->dir, "", name);
 
 	if (path == NULL)
 		return false;
-	snprintf(path, len, "%s/%s", node->dir, name);
 	pthread_mutex_lock(&node->client->mutex);
 	free(node->path);
 	node->path = path;

@@ -33,6 +33,7 @@ zklock_zkrequest_class(int rc)
 		case ZNOCHILDRENFOREPHEMERALS:
 			return ZKLOCK_RC_NO_CHILDREN;
 		case ZNOAUTH:
+		case ZINVALIDACL:
 			return ZKLOCK_RC_NO_AUTH;
 		case ZSESSIONEXPIRED:
 		case ZAUTHFAILED:
@@ -73,8 +74,8 @@ zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 }
 
 /*
- * A node's watch.  ctx is the tag itself, so that there is nothing to free:
- * the library hands session events to every watch and keeps it.
+ * A node's watch.  The context is none at all: the library would keep one entry
+ * for each, and hands session events to every one of them, over and over.
  */
 static void
 node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
@@ -83,19 +84,21 @@ node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	ZkLockMessage *message;
 
 	(void) state;
-	(void) path;
+	(void) ctx;
 	if (type == ZOO_SESSION_EVENT)
 		return;
 
 	message = calloc(1, sizeof(ZkLockMessage));
-	if (message == NULL)
+	if (message != NULL)
+		message->text = strdup(path);
+	if (message == NULL || message->text == NULL)
 	{
+		free(message);
 		zklock_zkclient_lost_event(client);
 		return;
 	}
 	message->kind = type == ZOO_DELETED_EVENT ?
 		ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED;
-	message->tag = (uintptr_t) ctx;
 	zklock_zkclient_post(client, message);
 }
 
@@ -153,12 +156,24 @@ zklock_zkrequest_answer(Request *request, int rc)
 void
 zklock_zkrequest_not_taken(Request *request, int rc)
 {
+	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
+
+	if (rc == ZINVALIDSTATE)
+		zklock_zkclient_is_over(client);
+	if (rc != ZMARSHALLINGERROR)
+	{
+		zklock_zkrequest_answer(request, rc);
+		return;
+	}
 
 	message->rc = zklock_zkrequest_class(rc);
 	message->code = rc;
 	request->message = NULL;
-	zklock_zkclient_post(request->client, message);
+	pthread_mutex_lock(&client->mutex);
+	client->nrequests--;
+	pthread_mutex_unlock(&client->mutex);
+	zklock_zkclient_post(client, message);
 }
 
 static void
@@ -244,6 +259,7 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 	{
 		message->czxid = stat->czxid;
 		message->owner = stat->ephemeralOwner;
+		message->version = stat->version;
 		/* no data is -1, and not having kept it is not worth an error */
 		if (len > 0)
 			message->text = strndup(value, len < MAX_DATA ? len : MAX_DATA);
@@ -278,7 +294,9 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 		return request != NULL;
 	}
 
-	if (zklock_zkclient_is_connected(client))
+	if (path[0] == '\0')
+		rc = ZNONODE;			/* the root itself is missing */
+	else if (zklock_zkclient_is_connected(client))
 	{
 		rc = ZOK;
 		for (char *slash = strchr(ancestor + 1, '/');
@@ -301,7 +319,8 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 }
 
 bool
-zklock_zkclient_list(ZkLockClient *client, const char *path, uintptr_t tag)
+zklock_zkclient_list(ZkLockClient *client, const char *path, bool watch,
+					 uintptr_t tag)
 {
 	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_LISTED, tag);
 	int			rc = ZCONNECTIONLOSS;
@@ -309,7 +328,8 @@ zklock_zkclient_list(ZkLockClient *client, const char *path, uintptr_t tag)
 	if (request == NULL)
 		return false;
 	if (zklock_zkclient_is_connected(client))
-		rc = zoo_aget_children(client->zh, path, 0, listed, request);
+		rc = zoo_awget_children(client->zh, path, watch ? node_event : NULL,
+								NULL, listed, request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;
@@ -325,8 +345,37 @@ zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
 	if (request == NULL)
 		return false;
 	if (zklock_zkclient_is_connected(client))
-		rc = zoo_awget(client->zh, path, watch ? node_event : NULL,
-					   (void *) tag, got, request);
+		rc = zoo_awget(client->zh, path, watch ? node_event : NULL, NULL, got,
+					   request);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
+
+static void
+set_done(int rc, const struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+
+	(void) stat;
+	if (request->message == NULL)
+		return;
+	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	zklock_zkrequest_answer(request, rc);
+}
+
+bool
+zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
+					uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SET, tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (zklock_zkclient_is_connected(client))
+		rc = zoo_aset(client->zh, path, data, (int) strlen(data), -1,
+					  set_done, request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;
