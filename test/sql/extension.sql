@@ -1,0 +1,44 @@
+-- What CREATE EXTENSION makes, and who may use it.
+
+CREATE EXTENSION zklock;
+
+SELECT p.proname AS function,
+       CASE p.provolatile WHEN 'v' THEN 'volatile' ELSE 'not volatile' END AS volatility,
+       CASE p.proparallel WHEN 'r' THEN 'restricted' ELSE 'not restricted' END AS parallel,
+       p.proisstrict AS strict, p.prosecdef AS definer,
+       has_function_privilege('public', p.oid, 'execute') AS public
+FROM pg_depend d
+JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
+WHERE e.extname = 'zklock' AND d.deptype = 'e'
+ORDER BY p.proname COLLATE "C";
+
+SELECT enum_range(NULL::zk_lock_mode) AS modes,
+       enum_range(NULL::zk_lock_scope) AS scopes;
+
+SELECT has_table_privilege('public', 'zk_locks', 'select') AS can_select,
+       has_table_privilege('public', 'zk_locks', 'insert, update, delete') AS can_change;
+
+-- Looking does not connect.
+SELECT * FROM zk_session();
+SELECT * FROM zk_locks;
+SELECT zk_lock_release_all();
+SELECT state FROM zk_session();
+
+-- Locking does.
+SELECT zk_lock_acquire('/zklock_regress/extension');
+SELECT session_id ~ '^0x[0-9a-f]+$' AS session_id, state,
+       timeout > '0' AS timeout,
+       confirmed_ago BETWEEN '0' AND '1 minute' AS confirmed_ago
+FROM zk_session();
+SELECT path, mode, session_holds, transaction_holds, token > 0 AS token,
+       node ~ '^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-[0-9]{10}$' AS node,
+       lost
+FROM zk_locks;
+
+-- A lock is the backend's and not the extension's, which may come and go.
+DROP EXTENSION zklock;
+CREATE EXTENSION zklock;
+SELECT zk_lock_release('/zklock_regress/extension');
+SELECT count(*) FROM zk_locks;
+SELECT state FROM zk_session();

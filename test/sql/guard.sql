@@ -1,0 +1,96 @@
+-- zk_lock_guard() and fencing tokens.  (What it does when the lock is not to
+-- be had takes two sessions: see the isolation tests.)
+
+-- The token is the hold's.
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/guard') AS token \gset first_
+SELECT zk_lock_token('/zklock_regress/guard') = :first_token AS same,
+       :first_token > 0 AS positive;
+SELECT path, session_holds, transaction_holds, token = :first_token AS same
+FROM zk_locks;
+
+-- Taken again, it is the same grant.
+SELECT zk_lock_guard('/zklock_regress/guard', '1 second') = :first_token AS same;
+SELECT zk_lock_guard('/zklock_regress/guard', '0') = :first_token AS same;
+SELECT zk_lock_guard('/zklock_regress/guard', timeout => NULL,
+                     mode => 'exclusive') = :first_token AS same;
+SELECT transaction_holds FROM zk_locks;
+COMMIT;
+
+-- It ends with the transaction.
+SELECT count(*) FROM zk_locks;
+SELECT zk_lock_token('/zklock_regress/guard');
+\set VERBOSITY sqlstate
+SELECT zk_lock_token('/zklock_regress/guard');
+\set VERBOSITY default
+
+-- Tokens grow from grant to grant, also after a rollback.
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/guard') AS token \gset second_
+SELECT :second_token > :first_token AS later;
+ROLLBACK;
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/guard') AS token \gset third_
+SELECT :third_token > :second_token AS later;
+COMMIT;
+
+-- So they do for the grants of other locks, and a session's hold keeps its own.
+SELECT zk_lock_acquire('/zklock_regress/guard_session');
+SELECT zk_lock_token('/zklock_regress/guard_session') AS token \gset session_
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/guard') > :session_token AS later;
+SELECT zk_lock_guard('/zklock_regress/guard_session') = :session_token AS same;
+ROLLBACK;
+SELECT zk_lock_token('/zklock_regress/guard_session') = :session_token AS same;
+SELECT zk_lock_release('/zklock_regress/guard_session');
+SELECT zk_lock_token('/zklock_regress/guard_session');
+
+-- A snapshot that is older than the lock would show what was before its last
+-- holder.
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT zk_lock_guard('/zklock_regress/guard');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT zk_lock_guard('/zklock_regress/guard');
+ROLLBACK;
+\set VERBOSITY sqlstate
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT zk_lock_guard('/zklock_regress/guard');
+ROLLBACK;
+\set VERBOSITY default
+SELECT count(*) FROM zk_locks;
+
+-- The other levels are fine, and a plain lock is the caller's own affair.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT zk_lock_guard('/zklock_regress/guard') > 0 AS guarded;
+COMMIT;
+BEGIN ISOLATION LEVEL READ UNCOMMITTED;
+SELECT zk_lock_guard('/zklock_regress/guard') > 0 AS guarded;
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT zk_lock_acquire('/zklock_regress/guard', scope => 'transaction');
+SELECT zk_lock_token('/zklock_regress/guard') > 0 AS token;
+COMMIT;
+
+-- What it is for.
+CREATE TABLE product (id int PRIMARY KEY, stock int NOT NULL);
+INSERT INTO product VALUES (1, 2);
+CREATE FUNCTION reduce_stock(product_id int) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    available int;
+BEGIN
+    PERFORM zk_lock_guard('/zklock_regress/product_' || product_id, '1 minute');
+    SELECT stock INTO available FROM product WHERE id = product_id;
+    IF available < 1 THEN
+        RETURN false;
+    END IF;
+    UPDATE product SET stock = available - 1 WHERE id = product_id;
+    RETURN true;
+END;
+$$;
+SELECT reduce_stock(1) FROM generate_series(1, 3);
+SELECT stock FROM product;
+SELECT count(*) FROM zk_locks;
+DROP FUNCTION reduce_stock;
+DROP TABLE product;
