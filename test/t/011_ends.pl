@@ -1,0 +1,110 @@
+# However a backend comes to its end: what it held goes to the next in line, and
+# its own place in a queue is given up.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node_a = new_node('a', $zk->hosts, restart_after_crash => 'on');
+my $node_b = new_node('b', $zk->hosts);
+
+# A backend that waits looks after its client since PostgreSQL 14.
+my $watches_client = $node_a->safe_psql('postgres',
+	q(SELECT count(*) FROM pg_settings
+	  WHERE name = 'client_connection_check_interval'));
+
+# Ways to end sessions on A. A session that can say goodbye to ZooKeeper gives
+# its locks up at once; otherwise they go when it expires.
+my @ends = (
+	{
+		name => 'pg_terminate_backend',
+		goodbye => 1,
+		end => sub {
+			$node_a->safe_psql('postgres',
+				"SELECT pg_terminate_backend(${\ $_->pid})")
+			  for @_;
+		}
+	},
+	{
+		name => 'client gone',
+		goodbye => 1,
+		end => sub { $_->close for @_ }
+	},
+	{
+		name => 'kill -9',
+		end => sub { kill('KILL', map { $_->pid } @_) },
+		restart =>
+		  sub { $node_a->poll_query_until('postgres', 'SELECT true') }
+	},
+	{
+		name => 'fast shutdown',
+		goodbye => 1,
+		end => sub { $node_a->stop('fast') },
+		restart => sub { $node_a->start }
+	},
+	{
+		name => 'immediate shutdown',
+		end => sub { $node_a->stop('immediate') },
+		restart => sub { $node_a->start }
+	},
+	{
+		name => 'postmaster killed',
+		goodbye => 1,
+		end => sub { $node_a->kill9 }
+	});
+
+for my $end (@ends)
+{
+	my %timeout =
+	  ('zklock.session_timeout' => $end->{goodbye} ? '60s' : '2s');
+	my $holder = ZkTest->new($node_a, %timeout);
+	my $waiter = ZkTest->new($node_a, %timeout);
+	my $other = ZkTest->new($node_b);
+	my $next = ZkTest->new($node_b);
+	my @victims = ($holder, $waiter);
+
+	# On A one holds /held and one waits for /wanted; on B one waits for both.
+	$holder->query(q(SELECT zk_lock_acquire('/held')));
+	$other->query(q(SELECT zk_lock_acquire('/wanted')));
+	if ($end->{name} ne 'client gone')
+	{
+		$waiter->start(q(SELECT zk_lock_acquire('/wanted')));
+	}
+	elsif ($watches_client)
+	{
+		$waiter->query(q(SET client_connection_check_interval = '50ms'));
+		$waiter->start(q(SELECT zk_lock_acquire('/wanted')));
+	}
+	else
+	{
+		$waiter->close;
+		@victims = ($holder);
+	}
+	wait_for_queue($zk, '/wanted', $other, @victims > 1 ? $waiter : ());
+	$next->start(
+		q(SELECT zk_lock_acquire('/held') AND zk_lock_acquire('/wanted')));
+	wait_for_queue($zk, '/held', $holder, $next);
+
+	my $seconds = seconds_of(
+		sub {
+			$end->{end}->(@victims);
+			wait_for_queue($zk, '/held', $next);
+			wait_for_queue($zk, '/wanted', $other, $next);
+		});
+	pass("$end->{name}: the nodes go");
+	cmp_ok($seconds, '<', 30, '... at once') if $end->{goodbye};
+
+	ok(!$next->is_done, '... the other lock is still held');
+	$other->query('SELECT zk_lock_release_all()');
+	is($next->result, 't', '... the next in line gets both');
+
+	$_->close for @victims, $other, $next;
+	$end->{restart}->() if $end->{restart};
+}
+
+done_testing();

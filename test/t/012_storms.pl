@@ -1,0 +1,136 @@
+# Backends cancelled and terminated at random moments while they take a lock:
+# none hangs and no node is left.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+use ZkServer;
+use ZkTest;
+
+use constant ROUNDS => 200;
+
+# So long a life that no node goes because a session expires.
+use constant TIMEOUT => ('zklock.session_timeout' => '60s');
+
+my $zk = ZkServer->new->start;
+my $node = new_node('main', $zk->hosts);
+my $control = ZkTest->new($node);
+
+# Somebody who takes and gives one of the locks all the time.
+my $rival = ZkTest->new($node, TIMEOUT);
+$rival->start(q(
+	DO $$ BEGIN
+		LOOP
+			PERFORM zk_lock_acquire('/storm/contended');
+			PERFORM pg_sleep(0.001);
+			PERFORM zk_lock_release('/storm/contended');
+		END LOOP;
+	END $$));
+
+# How long it takes to get a lock, $times times.
+sub seconds_to_get
+{
+	my ($session, $path, $times) = @_;
+
+	return seconds_of(
+		sub {
+			$session->query(
+				"SELECT zk_lock_acquire('$path'), zk_lock_release_all()")
+			  for 1 .. $times;
+		});
+}
+
+# Lets a backend take a lock, which may take so many seconds, does $what to it
+# before, in the middle or after that, and returns how the statement ended.
+sub strike
+{
+	my ($victim, $path, $seconds, $what) = @_;
+
+	$victim->start("SELECT zk_lock_acquire('$path')");
+	sleep(rand(2 * $seconds));
+	$control->query("SELECT $what(${\ $victim->pid})");
+	return $victim->result;
+}
+
+# Waits until nobody but the rival has a node.
+sub wait_for_calm
+{
+	for my $path ('/storm/free', '/storm/contended')
+	{
+		wait_until("no victim has a node at $path",
+			sub { !grep { $_ != $rival->pid } queue($zk, $path) });
+	}
+	return;
+}
+
+# Not before the servers have found their ports, or each run would try the same.
+srand(42);
+
+# pg_cancel_backend
+
+my $victim = ZkTest->new($node, TIMEOUT);
+my $first_time = seconds_to_get($victim, '/storm/free', 1);
+my @locks = map { [ $_, seconds_to_get($victim, $_, 20) / 20 ] }
+  ('/storm/free', '/storm/contended');
+my $session_of = q(SELECT session_id FROM zk_session());
+my $session = $victim->query($session_of);
+my %ended = (t => 0, cancelled => 0);
+
+for my $round (1 .. ROUNDS)
+{
+	my $answer =
+	  strike($victim, @{ $locks[ $round % 2 ] }, 'pg_cancel_backend');
+
+	$answer = 'cancelled' if $answer =~ /^ERROR:  57014:/;
+	$ended{$answer}++;
+	my $alive = $victim->query('SELECT 1 FROM zk_lock_release_all()');
+	$ended{"then $alive"}++ if $alive ne '1';
+}
+note("$ended{t} acquires succeeded, $ended{cancelled} were cancelled");
+is($ended{t} + $ended{cancelled},
+	ROUNDS, 'every statement succeeds or is cancelled')
+  || diag(explain(\%ended));
+is(keys(%ended), 2, '... and the backend goes on')
+  || diag(explain(\%ended));
+cmp_ok($ended{t}, '>', 0, '... some succeed');
+cmp_ok($ended{cancelled}, '>', 0, '... some are cancelled');
+wait_for_calm();
+is($victim->query($session_of),
+	$session, '... and no node is left, in the same ZooKeeper session');
+$victim->close;
+
+# pg_terminate_backend
+
+for my $round (1 .. ROUNDS)
+{
+	my ($path, $seconds) = @{ $locks[ $round % 2 ] };
+	my $connected = $round % 4 < 2;
+
+	$victim = ZkTest->new($node, TIMEOUT, application_name => 'victim');
+	seconds_to_get($victim, '/storm/free', 1) if $connected;
+	strike($victim, $path, $connected ? $seconds : $first_time,
+		'pg_terminate_backend');
+	$victim->close;
+}
+
+my $seconds = seconds_of(
+	sub {
+		ok( $node->poll_query_until(
+				'postgres',
+				q(SELECT count(*) = 0 FROM pg_stat_activity
+				  WHERE application_name = 'victim')),
+			'every terminated backend ends');
+		wait_for_calm();
+	});
+cmp_ok($seconds, '<', 30, '... and leaves no node');
+
+ok(!$rival->is_done, 'the rival has gone on all the time');
+$control->query("SELECT pg_cancel_backend(${\ $rival->pid})");
+like($rival->result, qr/^ERROR:  57014:/, '... to the end');
+$rival->query(q(SELECT zk_lock_release_all()));
+wait_for_queue($zk, '/storm/contended');
+
+done_testing();

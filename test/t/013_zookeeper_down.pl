@@ -1,0 +1,260 @@
+# ZooKeeper restarted, frozen, out of reach or not there at all; and backends
+# that were away for longer than their sessions live.
+
+use strict;
+use warnings;
+
+use IO::Socket::INET;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+# "At once", and "in time" for what has a timeout of a second, with all the
+# patience that a busy machine asks for.
+use constant SOON => 15;
+
+my $zk = ZkServer->new->start;
+my $node = new_node('main', $zk->hosts);
+$node->safe_psql('postgres',
+	'CREATE TABLE stock (n int); INSERT INTO stock VALUES (10)');
+
+sub signal_backend
+{
+	my ($function, $session) = @_;
+
+	$node->safe_psql('postgres', "SELECT $function(${\ $session->pid})");
+	return;
+}
+
+# Waits until the session waits for ZooKeeper.
+sub wait_for_wait
+{
+	my ($session) = @_;
+
+	$node->poll_query_until(
+		'postgres',
+		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity
+		 WHERE pid = ${\ $session->pid}")
+	  or die "it does not wait\n";
+	return;
+}
+
+# A statement that waits for ZooKeeper can be cancelled at once.
+sub cancel_ok
+{
+	my ($session, $sql, $what) = @_;
+	my $answer;
+
+	$session->start($sql);
+	wait_for_wait($session);
+	my $seconds = seconds_of(
+		sub {
+			signal_backend('pg_cancel_backend', $session);
+			$answer = $session->result;
+		});
+	like($answer, qr/^ERROR:  57014:/, "$what: it can be cancelled");
+	cmp_ok($seconds, '<', SOON, '... at once');
+	return;
+}
+
+# A statement ends in time with the given answer.
+sub ends_ok
+{
+	my ($session, $sql, $expected, $what) = @_;
+	my $answer;
+	my $seconds = seconds_of(sub { $answer = $session->query($sql) });
+
+	like($answer, $expected, $what);
+	cmp_ok($seconds, '<', SOON, '... in time');
+	return;
+}
+
+# ZooKeeper is restarted: whoever holds or waits keeps their place.
+
+my ($holder, $waiter) =
+  map { ZkTest->new($node, 'zklock.session_timeout' => '10s') } (1 .. 2);
+
+for my $stop (qw(stop kill9))
+{
+	$holder->query(q(SELECT zk_lock_acquire('/restart')));
+	$waiter->start(q(SELECT zk_lock_acquire('/restart')));
+	wait_for_queue($zk, '/restart', $holder, $waiter);
+	my @names = $zk->children('/restart');
+
+	$zk->$stop;
+	$zk->start;
+	is_deeply([ $zk->children('/restart') ],
+		\@names, "after $stop and start everyone keeps their place");
+	is($holder->query(q(SELECT zk_lock_release('/restart'))),
+		't', '... the holder can release');
+	is($waiter->result, 't', '... the waiter is granted the lock');
+	$waiter->query(q(SELECT zk_lock_release('/restart')));
+	wait_for_queue($zk, '/restart');
+}
+
+# There is no ZooKeeper, in several ways.
+
+my $silent = IO::Socket::INET->new(
+	LocalAddr => '127.0.0.1',
+	Listen => 10,
+	Proto => 'tcp') or die "cannot listen: $@";
+my %nowhere = (
+	'a closed port' => '127.0.0.1:' . ZkServer::free_port(),
+	'a listener that never answers' => '127.0.0.1:' . $silent->sockport,
+	'a host that does not exist' => 'no-such-host.invalid:2181');
+for my $what (sort keys %nowhere)
+{
+	my $session = ZkTest->new($node,
+		'zklock.hosts' => $nowhere{$what},
+		'zklock.connect_timeout' => '1s');
+
+	ends_ok($session, q(SELECT zk_lock_acquire('/nowhere')),
+		qr/^ERROR:  08001:.*^HINT:  Check zklock\.hosts/ms, $what);
+
+	# What cannot be resolved is known at once, or not before the resolver gives
+	# up.
+	if ($what !~ /host/)
+	{
+		ends_ok($session, q(SELECT zk_lock_acquire('/nowhere', '100ms')),
+			qr/^f$/, "$what, with a timeout");
+		$session->query(q(SET zklock.connect_timeout = '1h'));
+		cancel_ok($session, q(SELECT zk_lock_acquire('/nowhere')), $what);
+	}
+	is($session->query('SELECT 1'), '1', '... and the backend goes on');
+	$session->close;
+}
+
+my $session = ZkTest->new($node, 'zklock.hosts' => $zk->hosts . '/missing');
+like(
+	$session->query(q(SELECT zk_lock_acquire('/nowhere'))),
+	qr/^ERROR:  42704:.*^HINT:  The path at the end of zklock\.hosts/ms,
+	'a path that does not exist in ZooKeeper');
+$session->close;
+
+# Nonsense is refused at once.
+
+$session = ZkTest->new($node);
+$session->query(q(LOAD 'zklock'));
+for my $hosts (
+	'', ',', 'zk', 'zk:', ':2181', 'zk:0', 'zk:65536', 'zk:port', 'z k:2181',
+	'zk1:2181,,zk2:2181', '/shop', 'zk:2181//shop', 'zk:2181/shop/',
+	'zk:2181/../shop')
+{
+	like(
+		$session->query("SET zklock.hosts = '$hosts'"),
+		qr/^ERROR:  22023:.*"zklock\.hosts".*\nDETAIL:/,
+		"bad hosts: '$hosts'");
+}
+$session->close;
+
+# ZooKeeper stands still.
+
+$session = ZkTest->new($node,
+	'zklock.session_timeout' => '6s',
+	'zklock.connect_timeout' => '1s');
+$session->query(q(SELECT zk_lock_acquire('/frozen'), zk_lock_release_all()));
+$zk->pause;
+cancel_ok($session, q(SELECT zk_lock_acquire('/frozen')), 'a frozen server');
+ends_ok($session, q(SELECT zk_lock_acquire('/frozen', '100ms')),
+	qr/^f$/, 'the timeout counts while the server is frozen');
+ends_ok($session, q(SELECT zk_lock_acquire('/frozen', '0')),
+	qr/^ERROR:  0800[16]:/, 'a server that is frozen cannot say yes or no');
+$zk->resume;
+is($session->query(q(SELECT zk_lock_acquire('/frozen'))),
+	't', 'once it goes on the lock can be had');
+wait_for_queue($zk, '/frozen', $session);
+pass('... and none of the attempts has left a node');
+
+# The backend can end meanwhile.
+$zk->pause;
+signal_backend('pg_terminate_backend', $session);
+my $seconds = seconds_of(
+	sub {
+		$node->poll_query_until('postgres',
+			"SELECT count(*) = 0 FROM pg_stat_activity
+			 WHERE pid = ${\ $session->pid}");
+	});
+cmp_ok($seconds, '<', SOON, 'a backend ends while the server is frozen');
+$zk->resume;
+wait_for_queue($zk, '/frozen');
+pass('... and its node goes when the server goes on');
+$session->close;
+
+# A commit that cannot know whether the lock is still held is refused.
+$session = ZkTest->new($node,
+	'zklock.session_timeout' => '3s',
+	'zklock.connect_timeout' => '1s');
+$session->query(q(BEGIN; SELECT zk_lock_guard('/lease')));
+$session->query('UPDATE stock SET n = n - 1');
+$zk->pause;
+$session->outlive_lease;
+ends_ok(
+	$session, 'COMMIT',
+	qr{^ERROR:  40001:.*"/lease".*^HINT:  Retry the transaction}ms,
+	'a commit past the lease of a frozen server is refused');
+$zk->resume;
+is($node->safe_psql('postgres', 'SELECT n FROM stock'),
+	10, '... and rolled back');
+is($session->query(q(SELECT zk_lock_guard('/lease') > 0)),
+	't', '... and can be retried once the server goes on');
+$session->close;
+
+# A backend stands still until its session is over and somebody else has the
+# lock.
+
+for my $in_transaction (0, 1)
+{
+	$session = ZkTest->new($node, 'zklock.session_timeout' => '2s');
+	$session->query(
+		$in_transaction
+		? q(BEGIN; UPDATE stock SET n = n - 1; SELECT zk_lock_guard('/asleep'))
+		: q(SELECT zk_lock_acquire('/asleep')));
+	$waiter->start(q(SELECT zk_lock_acquire('/asleep')));
+	wait_for_queue($zk, '/asleep', $session, $waiter);
+
+	kill('STOP', $session->pid);
+	is($waiter->result, 't', 'the lock of a session that is over goes on');
+	kill('CONT', $session->pid);
+
+	like(
+		$session->query($in_transaction ? 'COMMIT' : 'SELECT 1'),
+		qr{^ERROR:  40001:.*"/asleep"}m,
+		$in_transaction
+		? '... it cannot commit what it did under the lock'
+		: '... it is told in its next transaction');
+	is($session->query('SELECT n FROM stock'),
+		10, '... and goes on after that');
+	$waiter->query(q(SELECT zk_lock_release_all()));
+	is($session->query(q(SELECT zk_lock_acquire('/asleep', '10s'))),
+		't', '... and can have the lock again');
+	$session->close;
+}
+
+# The network between the two is cut for so long that the session is over. This
+# backend cannot know that before it hears from ZooKeeper again.
+my $proxy = ZkProxy->new($zk->hosts);
+$session = ZkTest->new($node,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '2s',
+	'zklock.connect_timeout' => '1s');
+$session->query(q(SELECT zk_lock_acquire('/cut')));
+wait_for_queue($zk, '/cut', $session);
+$proxy->refuse;
+$proxy->cut;
+wait_for_queue($zk, '/cut');
+for my $attempt (1 .. 2)
+{
+	ends_ok($session, 'SELECT 1', qr{^ERROR:  40001:.*"/cut"}m,
+		"cut off for too long, transaction $attempt fails");
+}
+$proxy->accept;
+wait_until('the lock is known to be lost',
+	sub { $session->query('SELECT 1') eq '1' });
+is($session->query('SELECT count(*) FROM zk_locks'),
+	'0', '... until it is known that the lock is lost');
+is($session->query(q(SELECT zk_lock_acquire('/cut'))),
+	't', '... and then it can be had again');
+
+done_testing();

@@ -1,0 +1,194 @@
+# What each operation costs, in flights (round trips to ZooKeeper one after the
+# other) and in frames.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+# Silence of this many seconds means that everybody waits for a reply. A machine
+# that is busy must not look silent.
+use constant SETTLE => 0.5;
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $proxy->hosts);
+
+# What passed the proxy since the mark, as "c2s create2" and the like; only one
+# way if $dir is given.
+sub frames
+{
+	my ($dir) = @_;
+
+	return
+	  map { "$_->{dir} $_->{op}" }
+	  grep { !$dir || $_->{dir} eq $dir } $proxy->trace;
+}
+
+# The statement answers what is expected, in so many flights, and the session
+# sends just these requests.
+sub costs
+{
+	my ($session, $sql, $expected, $flights, $requests, $what) = @_;
+	my $answer;
+
+	$proxy->wait_idle;
+	$proxy->mark;
+	is($proxy->flights(sub { $answer = $session->query($sql) }, SETTLE),
+		$flights, "$what: $flights flights");
+	is($answer, $expected, '... with the right answer');
+
+	# The last one may be on its way still.
+	wait_until("it sends @$requests", sub { frames('c2s') >= @$requests });
+	$proxy->wait_idle;
+	is_deeply([ frames('c2s') ],
+		[ map { "c2s $_" } @$requests ], "... by @$requests");
+	return;
+}
+
+my $session = ZkTest->new($node, 'zklock.session_timeout' => '60s');
+my $rival = ZkTest->new($node, 'zklock.session_timeout' => '60s');
+my @enter = qw(create2 getChildren);
+
+# The parent of the lock comes to be.
+$session->query(q(SELECT zk_lock_acquire('/flights'), zk_lock_release_all()));
+
+costs(
+	$rival,
+	q(SELECT zk_lock_acquire('/flights') AND zk_lock_release('/flights')),
+	't', 2,
+	[ 'connect', @enter, 'delete' ],
+	'a first lock, connecting');
+costs($session, q(SELECT zk_lock_acquire('/flights')),
+	't', 1, \@enter, 'a free lock');
+costs($rival, q(SELECT zk_lock_acquire('/flights', '0')),
+	'f', 1, [ @enter, 'delete' ], 'a lock that is taken');
+costs($session, q(SELECT zk_lock_acquire('/flights')),
+	't', 0, [], 'a lock that is held already');
+costs($session, q(SELECT zk_lock_release('/flights')),
+	't', 0, [], 'a release but for one');
+costs($session, q(SELECT 1), '1', 0, [], 'a commit with a lock of the session');
+costs($session, q(SELECT zk_lock_release('/flights')),
+	't', 0, ['delete'], 'the last release');
+costs($session, q(SELECT zk_lock_acquire('/un/known/parent')),
+	't', 2, [ @enter, ('createContainer') x 3, @enter ], 'parents missing');
+costs($session, q(SELECT zk_lock_release_all()),
+	'1', 0, ['delete'], 'release of all');
+
+# Many at once
+my $paths = "'{" . join(', ', map { "/all/$_" } 1 .. 8) . "}'";
+
+$session->query("SELECT zk_lock_acquire_all($paths), zk_lock_release_all()");
+costs($session, "SELECT zk_lock_acquire_all($paths)",
+	't', 1, [ (@enter) x 8 ], 'eight free locks');
+costs($session, 'SELECT zk_lock_release_all()',
+	'8', 0, [ ('delete') x 8 ], 'release of eight');
+
+for my $end (qw(COMMIT ROLLBACK))
+{
+	$session->query('BEGIN');
+	costs($session, q(SELECT zk_lock_guard('/flights') > 0),
+		't', 1, \@enter, 'a free lock in a transaction');
+	costs($session, $end, '', 0, ['delete'], $end);
+}
+costs($session, q(BEGIN; SELECT zk_lock_guard('/flights') > 0; COMMIT),
+	't', 1, [ @enter, 'delete' ], 'a whole transaction');
+costs(
+	$session,
+	q(BEGIN; SAVEPOINT s; SELECT zk_lock_guard('/flights') > 0; ROLLBACK TO s),
+	't', 1,
+	[ @enter, 'delete' ],
+	'ROLLBACK TO');
+$session->query('COMMIT');
+
+# Past the lease a commit has to ask.
+my $lazy = ZkTest->new($node, 'zklock.session_timeout' => '6s');
+$lazy->query(q(BEGIN; SELECT zk_lock_guard('/flights')));
+$lazy->outlive_lease;
+costs($lazy, 'COMMIT', '', 1, [qw(sync delete)], 'COMMIT past the lease');
+$lazy->close;
+
+# From hand to hand down a queue.
+my @line =
+  map { ZkTest->new($node, 'zklock.session_timeout' => '60s') } (1 .. 5);
+for my $i (0 .. $#line)
+{
+	$line[$i]->start(q(SELECT zk_lock_acquire('/line')));
+	wait_for_queue($zk, '/line', @line[ 0 .. $i ]);
+}
+is($line[0]->result, 't', 'the first in line has the lock');
+while (@line > 1)
+{
+	my $holder = shift @line;
+
+	is( $proxy->flights(
+			sub {
+				$holder->query(q(SELECT zk_lock_release('/line')));
+				$line[0]->result;
+			},
+			SETTLE),
+		1,
+		'a hand-over with ' . @line . ' waiting: 1 flight');
+}
+
+# The event that the predecessor is gone is all that a waiter needs: it is
+# granted the lock though nothing else reaches it. Only the waiter is behind the
+# proxy.
+for my $depth (2, 5)
+{
+	my @ahead =
+	  map { ZkTest->new($node, 'zklock.hosts' => $zk->hosts) } (2 .. $depth);
+	my @queue;
+
+	for my $waiter (@ahead)
+	{
+		$waiter->start(q(SELECT zk_lock_acquire('/event')));
+		push @queue, $waiter;
+		wait_for_queue($zk, '/event', @queue);
+	}
+
+	$proxy->wait_idle;
+	$proxy->mark;
+	$session->start(q(SELECT zk_lock_acquire('/event')));
+	wait_for_queue($zk, '/event', @queue, $session);
+	$proxy->wait_frame(dir => 's2c', op => 'getData');
+	$proxy->wait_idle;
+	is_deeply(
+		[ frames('c2s') ],
+		[ map { "c2s $_" } @enter, ('getData') x ($depth == 2 ? 1 : 2) ],
+		"number $depth in line watches no more than two");
+
+	# Once the one it looks ahead to has gone, it asks in the background who is
+	# left.
+	my $last = pop @ahead;
+	$proxy->mark;
+	for my $holder (@ahead)
+	{
+		$holder->result;
+		$holder->query(q(SELECT zk_lock_release('/event')));
+	}
+	is($last->result, 't', '... the one before it has the lock');
+	$proxy->wait_frame(dir => 's2c', op => 'getChildren') if @ahead;
+	$proxy->wait_idle;
+	ok(!$session->is_done, '... and it waits');
+
+	$proxy->mark;
+	$proxy->rule(dir => 's2c', nth => 2, action => 'hold');
+	$last->query(q(SELECT zk_lock_release('/event')));
+	is($session->result, 't', '... the event alone makes it the holder');
+	$proxy->wait_frame(dir => 's2c', op => 'sync');
+	is_deeply(
+		[ frames() ],
+		[ 's2c event', 'c2s sync', 's2c sync' ],
+		'... and it reads nothing more');
+	$proxy->release;
+	$proxy->reset;
+	$session->query(q(SELECT zk_lock_release('/event')));
+	$_->close for @ahead, $last;
+}
+
+done_testing();
