@@ -1,0 +1,223 @@
+/*
+ * Curator's locks, told what to do as Peer.pm describes.
+ *
+ *	java CuratorPeer.java <ZooKeeper's hosts> <connection string>
+ */
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStreamWriter;
+import java.io.Writer;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.StringJoiner;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+public class CuratorPeer
+{
+	static CuratorFramework curator;
+	static String conninfo;
+
+	public static void main(String[] args) throws Exception
+	{
+		Map<String, Actor> actors = new HashMap<>();
+		BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+		String line;
+
+		conninfo = args[1];
+		curator = CuratorFrameworkFactory.newClient(args[0],
+				new ExponentialBackoffRetry(100, 3));
+		curator.start();
+		while ((line = in.readLine()) != null)
+		{
+			String[] words = line.split(" ");
+
+			actors.computeIfAbsent(words[1], name -> new Actor()).tell(words);
+		}
+		System.exit(0);
+	}
+
+	/* A lease of a semaphore, with the look of a lock. */
+	static class LeaseLock implements InterProcessLock
+	{
+		final InterProcessSemaphoreV2 semaphore;
+		Lease lease;
+
+		LeaseLock(String path, int leases)
+		{
+			semaphore = new InterProcessSemaphoreV2(curator, path, leases);
+		}
+
+		public void acquire() throws Exception
+		{
+			lease = semaphore.acquire();
+		}
+
+		public boolean acquire(long time, TimeUnit unit) throws Exception
+		{
+			lease = semaphore.acquire(time, unit);
+			return lease != null;
+		}
+
+		public void release()
+		{
+			semaphore.returnLease(lease);
+			lease = null;
+		}
+
+		public boolean isAcquiredInThisProcess()
+		{
+			return lease != null;
+		}
+	}
+
+	/* A database session */
+	static class Database implements AutoCloseable
+	{
+		final Process psql;
+		final Writer to;
+		final BufferedReader from;
+
+		Database() throws IOException
+		{
+			psql = new ProcessBuilder("psql", "-XqAt", "-v", "ON_ERROR_STOP=1",
+					conninfo).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+			to = new OutputStreamWriter(psql.getOutputStream());
+			from = new BufferedReader(new InputStreamReader(psql.getInputStream()));
+		}
+
+		String ask(String sql) throws IOException
+		{
+			to.write(sql + ";\n");
+			to.flush();
+
+			String answer = from.readLine();
+
+			if (answer == null)
+				throw new IOException("psql failed");
+			return answer;
+		}
+
+		public void close() throws IOException, InterruptedException
+		{
+			to.close();
+			psql.waitFor();
+		}
+	}
+
+	/* Always the same thread, because Curator's locks belong to threads. */
+	static class Actor
+	{
+		final ExecutorService thread = Executors.newSingleThreadExecutor();
+		final Map<String, InterProcessLock> locks = new HashMap<>();
+		final Map<String, InterProcessReadWriteLock> pairs = new HashMap<>();
+
+		void tell(String[] words)
+		{
+			thread.execute(() -> {
+				String answer;
+
+				try
+				{
+					answer = perform(words);
+				}
+				catch (Exception e)
+				{
+					answer = "error: " + e;
+				}
+				System.out.println(words[0] + " " + answer);
+			});
+		}
+
+		String perform(String[] words) throws Exception
+		{
+			InterProcessLock lock = locks.computeIfAbsent(words[3] + words[4],
+					key -> make(words[3], words[4]));
+
+			switch (words[2])
+			{
+				case "acquire":
+					if (words.length > 5)
+						return lock.acquire(Long.parseLong(words[5]),
+								TimeUnit.MILLISECONDS) ? "t" : "f";
+					lock.acquire();
+					return "t";
+				case "release":
+					lock.release();
+					return "t";
+				case "contend":
+					contend(lock, Integer.parseInt(words[5]), words[6]);
+					return "t";
+				case "contenders":
+					return contenders((InterProcessMutex) lock);
+				default:
+					throw new IllegalArgumentException(words[2]);
+			}
+		}
+
+		InterProcessLock make(String kind, String path)
+		{
+			switch (kind)
+			{
+				case "mutex":
+					return new InterProcessMutex(curator, path);
+				case "read":
+					return pair(path).readLock();
+				case "write":
+					return pair(path).writeLock();
+				case "semaphore-mutex":
+					return new InterProcessSemaphoreMutex(curator, path);
+				case "semaphore-of-1":
+					return new LeaseLock(path, 1);
+				case "semaphore-of-3":
+					return new LeaseLock(path, 3);
+				default:
+					throw new IllegalArgumentException(kind);
+			}
+		}
+
+		InterProcessReadWriteLock pair(String path)
+		{
+			return pairs.computeIfAbsent(path,
+					key -> new InterProcessReadWriteLock(curator, path));
+		}
+
+		void contend(InterProcessLock lock, int rounds, String work) throws Exception
+		{
+			try (Database database = new Database())
+			{
+				for (int i = 0; i < rounds; i++)
+				{
+					lock.acquire();
+
+					String seen = database.ask("SELECT " + work + "()");
+
+					database.ask("SELECT " + work + "(" + seen + ")");
+					lock.release();
+				}
+			}
+		}
+
+		String contenders(InterProcessMutex lock) throws Exception
+		{
+			StringJoiner all = new StringJoiner("; ");
+
+			for (String node : lock.getParticipantNodes())
+				all.add(new String(curator.getData().forPath(node)));
+			return all.toString();
+		}
+	}
+}

@@ -1,0 +1,336 @@
+# What the interoperation tests share: parties to a lock, whatever they are
+# written in, and what must be true of every company of them.
+#
+#	my @parties = (ours($session, 'exclusive', '/a/b'),
+#		theirs($actor, 'mutex', '/a/b'));
+
+package Interop;
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use Peer;
+use Test::More;
+use ZkTest;
+
+our @EXPORT = qw(counting_node ours theirs parties nodes wait_until_gone
+  get_turns give_up see_each_other count_together crowd_together);
+
+# A server with functions for the parties to call while they hold the lock, first
+# f() and then f(what it returned), which go wrong in the wrong company.
+sub counting_node
+{
+	my ($hosts) = @_;
+	my $node = new_node('main', $hosts);
+
+	$node->safe_psql('postgres', q(
+		-- who writes, alone
+		CREATE TABLE counter (n int);
+		CREATE FUNCTION bump() RETURNS int LANGUAGE sql
+			AS 'SELECT n FROM counter';
+		CREATE FUNCTION bump(seen int) RETURNS int LANGUAGE sql
+			AS 'UPDATE counter SET n = seen + 1 RETURNING n';
+
+		-- who only reads
+		CREATE FUNCTION look() RETURNS int LANGUAGE sql
+			AS 'SELECT n FROM counter';
+		CREATE FUNCTION look(seen int) RETURNS int LANGUAGE plpgsql AS $$
+		BEGIN
+			ASSERT (SELECT n FROM counter) = seen;
+			RETURN seen;
+		END $$;
+
+		-- a few at a time, who count themselves; each stays for a moment, so
+		-- that there is something to count
+		CREATE TABLE inside (pid int);
+		CREATE TABLE crowds (n int);
+		CREATE FUNCTION crowd() RETURNS int LANGUAGE sql
+			AS 'INSERT INTO inside VALUES (pg_backend_pid()) RETURNING pid';
+		CREATE FUNCTION crowd(me int) RETURNS int LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM pg_sleep(0.005);
+			INSERT INTO crowds SELECT count(*) FROM inside;
+			DELETE FROM inside WHERE pid = me;
+			RETURN me;
+		END $$));
+	return $node;
+}
+
+# A party in a database session, whose kind is a mode or 'semaphore-of-' and a
+# number.
+sub ours
+{
+	my ($session, $kind, $path) = @_;
+	my ($acquire, $release, $round);
+
+	# Between two statements of a round, the holder of a lease shows the others
+	# what it did; that takes a commit, and so a hold that survives it.
+	if ($kind =~ /^semaphore-of-(.*)/)
+	{
+		$acquire = "zk_semaphore_acquire('$path', $1, TIMEOUT)";
+		$release = "zk_semaphore_release('$path')";
+		$round = "
+			PERFORM zk_semaphore_acquire('$path', $1);
+			seen := WORK();
+			COMMIT;
+			PERFORM WORK(seen);
+			COMMIT;
+			PERFORM $release;";
+	}
+	else
+	{
+		$acquire = "zk_lock_acquire('$path', TIMEOUT, '$kind')";
+		$release = "zk_lock_release('$path', '$kind')";
+		$round = "
+			PERFORM zk_lock_guard('$path', mode => '$kind');
+			seen := WORK();
+			PERFORM WORK(seen);
+			COMMIT;";
+	}
+	return bless {
+		name => "our $kind",
+		shared => $kind eq 'shared',
+		session => $session,
+		acquire => sub {
+			my $timeout = @_ ? "'$_[0] ms'" : 'NULL';
+
+			return "SELECT $acquire" =~ s/TIMEOUT/$timeout/r;
+		},
+		release => "SELECT $release",
+		contend => sub {
+			my ($rounds, $work) = @_;
+
+			return "
+				DO \$\$
+				DECLARE
+					seen int;
+				BEGIN
+					FOR i IN 1 .. $rounds LOOP
+						$round
+					END LOOP;
+				END \$\$;
+				SELECT true" =~ s/WORK/$work/gr;
+		}
+	}, 'Interop::Party';
+}
+
+# A party in a peer, of one of the kinds that the peer knows
+sub theirs
+{
+	my ($actor, $kind, $path) = @_;
+
+	return bless {
+		name => "their $kind",
+		shared => $kind eq 'read',
+		session => $actor,
+		acquire => sub { join(' ', 'acquire', $kind, $path, @_) },
+		release => "release $kind $path",
+		contend => sub { join(' ', 'contend', $kind, $path, @_) },
+		contenders => "contenders $kind $path"
+	}, 'Interop::Party';
+}
+
+# For each session a party of ours and a party of theirs, by turns; of the kinds
+# given, by turns.
+sub parties
+{
+	my ($path, $sessions, $ours, $peer, $theirs) = @_;
+
+	return map {
+		ours($sessions->[$_], $ours->[ $_ % @$ours ], $path),
+		  theirs($peer->actor, $theirs->[ $_ % @$theirs ], $path)
+	} 0 .. $#$sessions;
+}
+
+# The nodes of a lock's holders and waiters, or a semaphore's.
+sub nodes
+{
+	my ($zk, $path) = @_;
+
+	return grep { !/^(locks|leases)$/ }
+	  map { $zk->children($_) } $path, "$path/locks", "$path/leases";
+}
+
+sub wait_until_gone
+{
+	my ($zk, $path) = @_;
+
+	wait_until("no nodes at $path", sub { !nodes($zk, $path) });
+	return;
+}
+
+# The parties come one after the other and leave one after the other. Everybody
+# gets in when it is their turn and not before: when fewer than $slots of those
+# before them are still there that they cannot share with.
+sub get_turns
+{
+	my ($zk, $path, $slots, @parties) = @_;
+	my (@got, @expected);
+
+	for my $i (0 .. $#parties)
+	{
+		$parties[$i]->start_acquire;
+
+		# Who waits for a lease has a node in the line for it, too.
+		my $nodes = $i + 1;
+		$nodes++
+		  if $parties[0]{name} =~ /semaphore/ && $nodes > $slots;
+		wait_until("$parties[$i]{name} is in line",
+			sub { nodes($zk, $path) == $nodes });
+	}
+
+	for my $first (0 .. $#parties)
+	{
+		my @there = $first .. $#parties;
+		my @inside;
+
+		for my $i (@there)
+		{
+			my $in_the_way =
+			  grep { !($parties[$i]{shared} && $parties[$_]{shared}) }
+			  $first .. $i - 1;
+
+			push(@inside, $i) if $in_the_way < $slots;
+		}
+		push(@expected, join(', ', map { "$_: t" } @inside));
+		$parties[$_]->result for @inside;
+		push(@got,
+			join(', ',
+				map { "$_: " . $parties[$_]->result }
+				grep { $parties[$_]->is_done } @there));
+		$parties[$first]->release;
+	}
+	is_deeply(\@got, \@expected,
+		'all get in in turn: ' . join(', ', map { $_->{name} } @parties));
+	wait_until_gone($zk, $path);
+	return;
+}
+
+# Who is not let in in time leaves nothing behind, and can come again.
+sub give_up
+{
+	my ($zk, $path, $holder, $other) = @_;
+
+	is($holder->acquire, 't', "$holder->{name} is in");
+	my @before = nodes($zk, $path);
+	for my $ms (0, 200)
+	{
+		is($other->acquire($ms), 'f', "... $other->{name} not in $ms ms");
+		wait_until('its nodes are gone',
+			sub { join(' ', nodes($zk, $path)) eq "@before" });
+	}
+	$holder->release;
+	wait_until_gone($zk, $path);
+	is($other->acquire(0), 't', '... but at once when nobody is in');
+	$other->release;
+	wait_until_gone($zk, $path);
+	return;
+}
+
+# Each side tells who is there of the other side.
+sub see_each_other
+{
+	my ($zk, $path, $ours, $theirs) = @_;
+
+	is($theirs->acquire, 't', "$theirs->{name} is in");
+	my ($node) = nodes($zk, $path);
+	like($ours->{session}->query("SELECT zk_lock_guard('$path', '0')"),
+		qr/^DETAIL:  .*"\Q$node\E"/m, '... and we say so');
+	$ours->start_acquire;
+	wait_until("$ours->{name} is in line", sub { nodes($zk, $path) == 2 });
+	like(
+		$theirs->{session}->query($theirs->{contenders}),
+		qr/; host=\S+ port=\d+ pid=${\ $ours->{session}->pid} /,
+		'... and they say that we wait');
+	$theirs->release;
+	is($ours->result, 't', '... and we see them leave');
+	$ours->release;
+	wait_until_gone($zk, $path);
+	return;
+}
+
+# All work at the same time, $rounds rounds each.
+sub contend
+{
+	my ($rounds, $work, @parties) = @_;
+
+	my $seconds = seconds_of(
+		sub {
+			$_->{session}->start($_->{contend}->($rounds, $work->($_)))
+			  for @parties;
+			is( join(', ', map { "$_->{name}: " . $_->result } @parties),
+				join(', ', map { "$_->{name}: t" } @parties),
+				'everybody works');
+		});
+	note(sprintf('%d rounds in %.1f seconds', $rounds * @parties, $seconds));
+	return;
+}
+
+# Those who can share read the counter, the others read it and write one more.
+sub count_together
+{
+	my ($node, $rounds, @parties) = @_;
+
+	$node->safe_psql('postgres',
+		'DELETE FROM counter; INSERT INTO counter VALUES (0)');
+	contend($rounds, sub { $_[0]{shared} ? 'look' : 'bump' }, @parties);
+	is($node->safe_psql('postgres', 'SELECT n FROM counter'),
+		$rounds * grep({ !$_->{shared} } @parties), '... no increment is lost');
+	return;
+}
+
+# There is a time when $slots of the parties are inside, but never one more.
+sub crowd_together
+{
+	my ($node, $rounds, $slots, @parties) = @_;
+
+	contend($rounds, sub { 'crowd' }, @parties);
+	is($node->safe_psql('postgres', 'SELECT max(n) FROM crowds'),
+		$slots, "... up to $slots at a time");
+	return;
+}
+
+package Interop::Party;
+
+sub is_done
+{
+	my ($self) = @_;
+
+	return $self->{session}->is_done;
+}
+
+sub result
+{
+	my ($self) = @_;
+
+	return $self->{session}->result;
+}
+
+sub start_acquire
+{
+	my ($self, @ms) = @_;
+
+	$self->{session}->start($self->{acquire}->(@ms));
+	return;
+}
+
+sub acquire
+{
+	my ($self, @ms) = @_;
+
+	$self->start_acquire(@ms);
+	return $self->{session}->result;
+}
+
+# Dies if there was nothing to release.
+sub release
+{
+	my ($self) = @_;
+	my $answer = $self->{session}->query($self->{release});
+
+	die "$self->{name} did not release: $answer\n" if $answer ne 't';
+	return;
+}
+
+1;

@@ -1,0 +1,170 @@
+# Another program that takes locks in ZooKeeper, written with one of the client
+# libraries that people use: Curator, kazoo or go-zookeeper.
+#
+#	my $peer = Peer->curator($zk, $node);
+#	my $actor = $peer->actor;
+#	$actor->start('acquire mutex /a/b 500');
+#	$actor->is_done, $actor->result;
+#
+# A peer is one process with one ZooKeeper session; its actors are threads. An
+# actor is told, in one line each, to
+#
+#	acquire KIND PATH [MILLISECONDS]	answer: t, or f if the time passed
+#	release KIND PATH					answer: t
+#	contenders KIND PATH				answer: the data of their nodes, by rank
+#	contend KIND PATH ROUNDS WORK		answer: t
+#
+# Without a time, an acquire waits for ever. To contend is to acquire, SELECT
+# WORK(), SELECT WORK(what that returned) and release, over and over. What kinds
+# of lock there are depends on the peer. An answer may also be an error's text.
+#
+# On the wire, a number and the actor's name come before the order and the number
+# again before the answer.
+
+package Peer;
+
+use strict;
+use warnings;
+
+use Child;
+use File::Basename;
+use File::Spec;
+use File::Temp;
+use Wait;
+
+my $here = File::Spec->rel2abs(dirname(__FILE__));
+my $main_pid = $$;
+my @running;
+
+sub curator
+{
+	my ($class, $zk, $node) = @_;
+
+	# The jar names in its manifest all that it needs, but for something to log
+	# with.
+	my $class_path =
+	  join(':', map { "/usr/share/java/$_.jar" } qw(curator-recipes slf4j-simple));
+
+	return $class->_start(
+		$zk, $node, _new_dir(), 'java',
+		'-Xmx128m',
+		'-XX:+UseSerialGC',
+		'-XX:TieredStopAtLevel=1',
+		'-XX:-UsePerfData',
+		'-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+		'-cp', $class_path, "$here/CuratorPeer.java");
+}
+
+# Not any python3, but the one that Debian's packages are for.
+sub kazoo
+{
+	my ($class, $zk, $node) = @_;
+
+	return $class->_start($zk, $node, _new_dir(), '/usr/bin/python3',
+		"$here/kazoo_peer.py");
+}
+
+sub go
+{
+	my ($class, $zk, $node) = @_;
+	my $dir = _new_dir();
+
+	local $ENV{GOPATH} = '/usr/share/gocode';
+	local $ENV{GO111MODULE} = 'off';
+	local $ENV{GOCACHE} = "$dir/cache";
+	Child->run("$dir/log", $Wait::timeout,
+		'go', 'build', '-o', "$dir/go_peer", "$here/go_peer.go");
+	return $class->_start($zk, $node, $dir, "$dir/go_peer");
+}
+
+sub _new_dir
+{
+	return File::Temp->newdir('peer-XXXXXX', TMPDIR => 1);
+}
+
+sub _start
+{
+	my ($class, $zk, $node, $dir, @command) = @_;
+	my $child = Child->start("$dir/log", @command, $zk->hosts,
+		$node->connstr('postgres'));
+	my $self = bless { dir => $dir, child => $child, actors => 0, orders => 0 },
+	  $class;
+
+	push(@running, $self);
+	return $self;
+}
+
+# A new one
+sub actor
+{
+	my ($self) = @_;
+
+	return bless { peer => $self, name => 'actor' . ++$self->{actors} },
+	  'Peer::Actor';
+}
+
+# What it printed is of interest if the test failed.
+END
+{
+	if ($$ == $main_pid)
+	{
+		my $status = $?;
+
+		for my $child (map { $_->{child} } @running)
+		{
+			$child->stop('TERM');
+			print STDERR $child->output =~ s/^/# $child->{name}: /gmr
+			  if $status != 0 || !Test::More->builder->is_passing;
+		}
+		$? = $status;
+	}
+}
+
+package Peer::Actor;
+
+use Wait;
+
+# Gives an order without waiting for the answer.
+sub start
+{
+	my ($self, $order) = @_;
+
+	$self->{order} = ++$self->{peer}{orders};
+	$self->{peer}{child}->say("$self->{order} $self->{name} $order");
+	return;
+}
+
+sub is_done
+{
+	my ($self) = @_;
+
+	return defined $self->_answer;
+}
+
+# Waits for the answer.
+sub result
+{
+	my ($self) = @_;
+
+	wait_until("$self->{name} answers", sub { $self->is_done });
+	return $self->_answer;
+}
+
+sub query
+{
+	my ($self, $order) = @_;
+
+	$self->start($order);
+	return $self->result;
+}
+
+sub _answer
+{
+	my ($self) = @_;
+	my $child = $self->{peer}{child};
+
+	$child->check;
+	return $child->output =~ /^$self->{order} (.*)\n/m ? $1 : undef;
+}
+
+1;

@@ -1,0 +1,132 @@
+# Crowds on two servers: a semaphore never has more inside than it has leases, and
+# locks taken many at a time, in any order, never deadlock. In the end ZooKeeper
+# is as empty as before.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my @nodes = map { new_node($_, $zk->hosts) } qw(a b);
+
+# What was done, from when to when. Both servers have the same clock.
+$_->safe_psql(
+	'postgres', q(
+	CREATE TABLE inside (entered timestamptz, left_at timestamptz);
+
+	CREATE FUNCTION enter_semaphore() RETURNS void LANGUAGE plpgsql AS $$
+	DECLARE
+		entered timestamptz;
+	BEGIN
+		PERFORM zk_semaphore_acquire('/crowd/semaphore', 3, scope => 'transaction');
+		entered := clock_timestamp();
+		PERFORM pg_sleep(random() * 0.003);
+		INSERT INTO inside VALUES (entered, clock_timestamp());
+	END
+	$$;
+
+	CREATE FUNCTION enter_many() RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN
+		PERFORM zk_lock_acquire_all(
+			(SELECT array_agg('/crowd/many/' || n)
+			 FROM (SELECT n FROM generate_series(1, 10) AS n
+				   ORDER BY random() LIMIT 5) AS picked),
+			scope => 'transaction');
+		INSERT INTO inside VALUES (clock_timestamp(), clock_timestamp());
+	END
+	$$;))
+  for @nodes;
+
+# Starts so many sessions on both servers, each to call the function so often.
+sub start_crowd
+{
+	my ($sessions, $rounds, $function) = @_;
+
+	$_->safe_psql('postgres', 'TRUNCATE inside') for @nodes;
+
+	my @crowd = map {
+		ZkTest->new($nodes[ $_ % 2 ], application_name => 'crowd')
+	} 1 .. $sessions;
+	$_->start("SELECT $function();" x $rounds) for @crowd;
+	return @crowd;
+}
+
+# When they entered and left, of all that committed
+sub visits
+{
+	return map {
+		[ split(/\|/) ]
+	  } map {
+		split(
+			/\n/,
+			$_->safe_psql('postgres',
+				'SELECT extract(epoch FROM entered), extract(epoch FROM left_at) FROM inside'
+			))
+	  } @nodes;
+}
+
+sub leftovers
+{
+	my ($path) = @_;
+
+	return $zk->exists($path) ? $zk->children($path) : ();
+}
+
+#
+# A semaphore of 3, 50 sessions, cancelled at random
+#
+my @crowd = start_crowd(50, 40, 'enter_semaphore');
+my $cancelled = 0;
+my @killers = map { ZkTest->new($_) } @nodes;
+
+while (grep { !$_->is_done } @crowd)
+{
+	for my $killer (@killers)
+	{
+		$cancelled += $killer->query(
+			q(SELECT count(pg_cancel_backend(pid))
+			  FROM (SELECT pid FROM pg_stat_activity
+					WHERE application_name = 'crowd' AND state = 'active'
+					ORDER BY random() LIMIT 1) AS one));
+	}
+}
+
+my @visits = visits();
+my @events = sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] }
+  map { [ $_->[0], 1 ], [ $_->[1], -1 ] } @visits;
+my ($inside, $most) = (0, 0);
+
+for my $event (@events)
+{
+	$inside += $event->[1];
+	$most = $inside if $inside > $most;
+}
+is($most, 3, 'there were 3 inside, and never more');
+ok($cancelled > 50, "many were cancelled ($cancelled)");
+ok(@visits > 1000, "and many were not (@{[scalar @visits]})");
+unlike(join('', map { $_->result } @crowd),
+	qr/ERROR:  (?!57014)/, 'nothing else failed');
+wait_until('all leases are gone',
+	sub { !leftovers('/crowd/semaphore/leases') });
+wait_until('and the mutex is free',
+	sub { !leftovers('/crowd/semaphore/locks') });
+pass('nothing is left of the semaphore');
+
+#
+# 5 of 10 locks, in any order, 20 sessions
+#
+$_->close for @crowd;
+@crowd = start_crowd(20, 100, 'enter_many');
+is(join('', map { $_->result =~ s/^\s*$//gmr } @crowd),
+	'', 'nobody gets an error');
+is(scalar(visits()), 2000, 'all got their locks, 2000 times');
+wait_until(
+	'all locks are free',
+	sub { !grep { leftovers("/crowd/many/$_") } 1 .. 10 });
+pass('nothing is left of the locks');
+
+done_testing();

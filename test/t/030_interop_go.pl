@@ -1,0 +1,43 @@
+# Locks in one line with go-zookeeper's Lock, which knows no timeouts and does
+# not tell who waits; and then with everybody's.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../interop";
+
+use Interop;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node = counting_node($zk->hosts);
+my $go = Peer->go($zk, $node);
+my @sessions = map { ZkTest->new($node) } 0 .. 3;
+
+my @all = parties('/lock', \@sessions, ['exclusive'], $go, ['lock']);
+my ($ours, $theirs) = @all;
+
+get_turns($zk, '/lock', 1, @all);
+give_up($zk, '/lock', $theirs, $ours);
+count_together($node, 250, @all);
+wait_until_gone($zk, '/lock');
+
+my $curator = Peer->curator($zk, $node);
+my $kazoo = Peer->kazoo($zk, $node);
+
+@all = map {
+	ours($sessions[$_], 'exclusive', '/all'),
+	  theirs($go->actor, 'lock', '/all'),
+	  theirs($curator->actor, 'mutex', '/all'),
+	  theirs($kazoo->actor, 'dashed-lock', '/all')
+} 0, 1;
+
+get_turns($zk, '/all', 1, @all);
+count_together($node, 125, @all);
+wait_until_gone($zk, '/all');
+
+done_testing();

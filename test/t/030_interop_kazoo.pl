@@ -1,0 +1,55 @@
+# Locks in one line with kazoo's Lock, ReadLock and WriteLock, which must have
+# been told to heed the names of Curator's nodes.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../interop";
+
+use Interop;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node = counting_node($zk->hosts);
+my $kazoo = Peer->kazoo($zk, $node);
+my @sessions = map { ZkTest->new($node) } 0 .. 3;
+
+# Lock, and one that gives its own nodes such names
+
+for my $their_kind ('lock', 'dashed-lock')
+{
+	my $path = "/$their_kind";
+	my @all =
+	  parties($path, \@sessions, ['exclusive'], $kazoo, [$their_kind]);
+	my ($ours, $theirs) = @all;
+
+	get_turns($zk, $path, 1, @all);
+	give_up($zk, $path, $ours, $theirs);
+	give_up($zk, $path, $theirs, $ours);
+	see_each_other($zk, $path, $ours, $theirs);
+	count_together($node, 175, @all);
+	wait_until_gone($zk, $path);
+}
+
+# ReadLock and WriteLock. A ReadLock before kazoo 2.9.0 must not be waiting when
+# somebody comes who wants to write, because it would wait for them as well.
+
+my @all = parties('/rw', \@sessions, [ 'shared', 'write' ],
+	$kazoo, [ 'read', 'write' ]);
+my ($shared, $read, $write, $their_write) = @all;
+
+get_turns($zk, '/rw', 1, @all[ 0, 1, 2, 4, 3 ]);
+get_turns($zk, '/rw', 1, @all[ 3, 2, 0, 1, 4, 5 ]);
+give_up($zk, '/rw', $shared, $their_write);
+give_up($zk, '/rw', $read, $write);
+give_up($zk, '/rw', $write, $read);
+give_up($zk, '/rw', $their_write, $shared);
+see_each_other($zk, '/rw', $write, $their_write);
+count_together($node, 250, grep { $_->{name} ne 'their read' } @all);
+wait_until_gone($zk, '/rw');
+
+done_testing();

@@ -1,0 +1,42 @@
+# The same leases as Curator's InterProcessSemaphoreV2 and
+# InterProcessSemaphoreMutex.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../interop";
+
+use Interop;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node = counting_node($zk->hosts);
+my $curator = Peer->curator($zk, $node);
+my @sessions = map { ZkTest->new($node) } 0 .. 3;
+
+for my $their_kind ('semaphore-of-1', 'semaphore-mutex')
+{
+	my $path = "/$their_kind";
+	my @all =
+	  parties($path, \@sessions, ['semaphore-of-1'], $curator, [$their_kind]);
+	my ($ours, $theirs) = @all;
+
+	get_turns($zk, $path, 1, @all);
+	give_up($zk, $path, $ours, $theirs);
+	give_up($zk, $path, $theirs, $ours);
+	count_together($node, 125, @all);
+	wait_until_gone($zk, $path);
+}
+
+my @all = parties('/three', \@sessions, ['semaphore-of-3'],
+	$curator, ['semaphore-of-3']);
+
+get_turns($zk, '/three', 3, @all);
+crowd_together($node, 125, 3, @all);
+wait_until_gone($zk, '/three');
+
+done_testing();
