@@ -94,7 +94,7 @@ sub start
 		'-XX:-UsePerfData',
 		'-Dorg.slf4j.simpleLogger.defaultLogLevel=error',
 		'-Dorg.slf4j.simpleLogger.showDateTime=true',
-		# The start below asks too early.
+		# It complains of questions that come too early, as those below.
 		'-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.ServerCnxn=off',
 		'-Dzookeeper.forceSync=no',
 		'-Dzookeeper.preAllocSize=64',

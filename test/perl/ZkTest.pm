@@ -146,6 +146,21 @@ sub query
 	return $self->result;
 }
 
+# Waits until so much time has passed since ZooKeeper last confirmed the session
+# that a commit has to ask.
+sub outlive_lease
+{
+	my ($self) = @_;
+
+	wait_until(
+		'the lease has run out',
+		sub {
+			$self->query(
+				'SELECT confirmed_ago > timeout / 3 FROM zk_session()') eq 't';
+		});
+	return;
+}
+
 # Disconnects, in the middle of a statement if there is one.
 sub close
 {
