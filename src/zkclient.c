@@ -199,7 +199,6 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	pthread_mutex_lock(&client->mutex);
 	if (state == ZOO_CONNECTED_STATE)
 	{
-		client->zh = zh;
 		client->status.state = ZKLOCK_CLIENT_CONNECTED;
 		client->status.connects++;
 		client->status.session = zoo_client_id(zh)->client_id;

@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * stress.c
+ *	  Many short sessions over the real client, for the thread checkers.
+ *
+ * Promises to use every call of zkclient.h from several threads, each with
+ * clients of its own: requests in bulk, nodes left before and after their
+ * create was answered, sessions closed in the middle of all that.  Checks that
+ * a request gets one message and no more, and that in the end ZooKeeper has no
+ * node of ours.  Meant to be built with -fsanitize=thread or address and to be
+ * run against a server, or a proxy that cuts connections.
+ *
+ * usage: stress hosts seed rounds
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "zkclient.h"
+
+#define WORKERS 4
+#define NODES 16
+#define REQUESTS (NODES * 4)
+#define TOP "/stress"
+#define DIR TOP "/queue"
+#define DEADLINE_NS INT64_C(30000000000)
+
+static const char *hosts;
+static int	rounds;
+static unsigned seed;
+
+typedef struct Worker
+{
+	pthread_t	thread;
+	int			number;
+	unsigned	random;
+	int			wake_fd;
+	ZkLockClient *client;
+	ZkLockClientStatus status;
+	int			asked;			/* tags 1 .. asked are requests */
+	int			answers[REQUESTS + 1];
+	int			nchildren;		/* of the last list that came */
+	bool		simple_there;	/* as of the last look */
+} Worker;
+
+static void
+fail(const char *what)
+{
+	fprintf(stderr, "stress: %s\n", what);
+	exit(1);
+}
+
+static unsigned
+dice(Worker *w, unsigned sides)
+{
+	w->random = w->random * 1103515245 + 12345;
+	return (w->random >> 16) % sides;
+}
+
+static void
+receive(Worker *w)
+{
+	ZkLockMessage *message = zklock_zkclient_receive(w->client, &w->status);
+
+	while (message != NULL)
+	{
+		ZkLockMessage *next = message->next;
+
+		if (message->kind != ZKLOCK_MSG_DELETED &&
+			message->kind != ZKLOCK_MSG_CHANGED &&
+			++w->answers[message->tag] > 1)
+			fail("a request was answered twice");
+		if (message->kind == ZKLOCK_MSG_LISTED && message->rc == ZKLOCK_RC_OK)
+			w->nchildren = message->nchildren;
+		zklock_zkclient_free(message);
+		message = next;
+	}
+}
+
+/* Wait for something to happen, or fail. */
+static void
+wait_for_news(Worker *w, int64_t deadline)
+{
+	struct pollfd pfd = {.fd = w->wake_fd,.events = POLLIN};
+	uint64_t	count;
+	int64_t		left = deadline - zklock_zkclient_now();
+
+	if (left <= 0)
+		fail("nothing happened for too long");
+	if (poll(&pfd, 1, (int) (left / 1000000) + 1) == 1 &&
+		read(w->wake_fd, &count, sizeof(count)) < 0)
+		fail("the eventfd cannot be read");
+	receive(w);
+}
+
+static void
+wait_until_connected(Worker *w)
+{
+	int64_t		deadline = zklock_zkclient_now() + DEADLINE_NS;
+
+	receive(w);
+	while (w->status.state != ZKLOCK_CLIENT_CONNECTED)
+		wait_for_news(w, deadline);
+}
+
+static void
+wait_for_answers(Worker *w)
+{
+	int64_t		deadline = zklock_zkclient_now() + DEADLINE_NS;
+
+	receive(w);
+	for (int tag = 1; tag <= w->asked; tag++)
+		while (w->answers[tag] == 0)
+			wait_for_news(w, deadline);
+}
+
+static uintptr_t
+next_tag(Worker *w)
+{
+	w->answers[++w->asked] = 0;
+	return w->asked;
+}
+
+/* How many children `path` has; fails if it cannot be listed for too long. */
+static int
+count_children(Worker *w, const char *path, int64_t deadline)
+{
+	do
+	{
+		if (zklock_zkclient_now() > deadline)
+			fail("a node was left behind");
+		w->asked = 0;
+		w->nchildren = -1;
+		zklock_zkclient_list(w->client, path, false, next_tag(w));
+		wait_for_answers(w);
+	} while (w->nchildren < 0);
+	return w->nchildren;
+}
+
+static void
+open_client(Worker *w)
+{
+	const ZkLockClientConfig config = {
+		.hosts = hosts,
+		.session_timeout = 10000,
+		.auth = "",
+		.acl = "world:anyone:cdrwa",
+		.wake_fd = w->wake_fd
+	};
+
+	w->asked = 0;
+	w->client = zklock_zkclient_open(&config);
+	if (w->client == NULL)
+		fail("a client could not be opened");
+}
+
+static void
+run_round(Worker *w, int round)
+{
+	ZkLockNode *node[NODES];
+
+	open_client(w);
+	if (dice(w, 8) == 0)
+	{
+		zklock_zkclient_close(w->client, 0);	/* while it opens */
+		return;
+	}
+	wait_until_connected(w);
+	if (!zklock_zkclient_make_parents(w->client, DIR, next_tag(w)))
+		fail("a request was refused");
+
+	for (int i = 0; i < NODES; i++)
+	{
+		char		prefix[64];
+		bool		ok;
+
+		/* Every fourth is at a path that all of them want. */
+		snprintf(prefix, sizeof(prefix), "_c_%d-%d-%d-", w->number, round, i);
+		node[i] = i % 4 == 0 ?
+			zklock_zkclient_named_node(w->client, TOP, "simple", prefix) :
+			zklock_zkclient_node(w->client, DIR, prefix, "lock-");
+		ok = node[i] != NULL &&
+			zklock_zkclient_create(w->client, node[i], prefix, next_tag(w)) &&
+			zklock_zkclient_list(w->client, DIR, false, next_tag(w));
+		if (ok && dice(w, 2) == 0)
+			ok = zklock_zkclient_sync(w->client, DIR, next_tag(w));
+		if (ok)
+			ok = zklock_zkclient_get(w->client, DIR, true, next_tag(w));
+		if (!ok)
+			fail("a request was refused");
+		if (dice(w, 3) == 0)
+			receive(w);
+		if (dice(w, 3) == 0)
+		{
+			zklock_zkclient_leave(node[i]); /* perhaps not yet answered */
+			node[i] = NULL;
+		}
+	}
+
+	if (dice(w, 4) != 0)
+	{
+		wait_for_answers(w);
+		for (int i = 0; i < NODES; i++)
+			if (node[i] != NULL)
+				zklock_zkclient_leave(node[i]);
+	}
+	zklock_zkclient_close(w->client, dice(w, 2) == 0 ? 0 : 5000);
+}
+
+static void *
+work(void *arg)
+{
+	Worker	   *w = arg;
+
+	for (int round = 0; round < rounds; round++)
+		run_round(w, round);
+	return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+	static Worker worker[WORKERS];
+	Worker	   *w = &worker[0];
+	int64_t		deadline;
+
+	if (argc != 4)
+		fail("usage: stress hosts seed rounds");
+	hosts = argv[1];
+	seed = (unsigned) atoi(argv[2]);
+	rounds = atoi(argv[3]);
+
+	for (int i = 0; i < WORKERS; i++)
+	{
+		worker[i].number = i;
+		worker[i].random = seed + i;
+		worker[i].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (pthread_create(&worker[i].thread, NULL, work, &worker[i]) != 0)
+			fail("a thread could not be started");
+	}
+	for (int i = 0; i < WORKERS; i++)
+		pthread_join(worker[i].thread, NULL);
+
+	/* Every session has ended or is ending: nothing of ours may stay. */
+	open_client(w);
+	wait_until_connected(w);
+	deadline = zklock_zkclient_now() + DEADLINE_NS;
+	while (count_children(w, DIR, deadline) > 0 ||
+		   count_children(w, TOP, deadline) > 1)
+		;
+	zklock_zkclient_close(w->client, 5000);
+	printf("stress: %d sessions, nothing left\n", WORKERS * rounds);
+	return 0;
+}
