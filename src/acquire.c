@@ -358,6 +358,13 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	if (!granted)
 		return NULL;
 	grant(hold, &wanted->attempt);
+
+	/*
+	 * A downgraded lock is the stronger one's grant still: those who wait
+	 * behind it have larger tokens, whenever the reader's node was made.
+	 */
+	if (wanted->from != NULL)
+		hold->token = wanted->from->token;
 	return hold;
 }
 

@@ -271,6 +271,14 @@ feed_watch(ZkLockAttempt *attempt, const ZkLockMessage *message)
 	const ZkLockRecipe *r = &attempt->recipe;
 	ZkLockEvent event = {0};
 
+	/*
+	 * What happened while there was no connection is told in short: a node
+	 * that was set and then deleted is deleted.  The recipe looks anew anyway,
+	 * as soon as it is told of the connection.
+	 */
+	if (attempt->connects != zklock_session_status()->connects)
+		return;
+
 	if (is_watched(attempt, &r->nearest, message->text))
 		event.request = r->nearest.request;
 	else if (is_watched(attempt, &r->lookahead, message->text))

@@ -29,7 +29,8 @@
  *
  * What the driver promises:
  *	- it tells a fired watch by the request of the slot, nearest or lookahead,
- *	  whose name the node has;
+ *	  whose name the node has, unless the connection is a new one that it has
+ *	  not reported yet;
  *	- it sends the requests of one step in the given order over one ZooKeeper
  *	  session, and delivers the replies in the order they arrive;
  *	- when it has performed ZKLOCK_DO_FAIL, it removes whatever the attempt

@@ -68,8 +68,8 @@ struct ZkLockNode
 	char	   *request;		/* path to create */
 	bool		sequence;		/* ZooKeeper appends a number to it */
 	char	   *path;			/* as created; NULL while not known */
-	bool		sent;			/* it may exist */
-	bool		creating;		/* a create has not been answered */
+	int			creating;		/* creates that have not been answered */
+	bool		may_exist;		/* a create was not refused; never unset */
 	bool		leaving;
 	bool		more;			/* path comes from a list: there may be more */
 	bool		in_doubt;		/* others may be at path: see leave_step() */

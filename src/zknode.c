@@ -121,7 +121,8 @@ zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 	pthread_mutex_lock(&client->mutex);
 	free(node->path);
 	node->path = NULL;
-	node->sent = node->creating = node->in_doubt = true;
+	node->creating++;
+	node->in_doubt = true;
 	pthread_mutex_unlock(&client->mutex);
 
 	rc = zoo_acreate2(client->zh, node->request, data, (int) strlen(data),
@@ -136,6 +137,22 @@ zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 	return true;
 }
 
+/*
+ * Put a node that is left on its way, once no create of it can come any more;
+ * the caller has the mutex.  True: there is nothing to delete.
+ */
+static bool
+begin_leaving(ZkLockNode *node)
+{
+	if (node->creating > 0)
+		return false;
+	if (node->may_exist)
+		move_node(node, NODES_LEAVING, false);
+	else
+		list_remove(&node->link);
+	return !node->may_exist;
+}
+
 /* A create of this node was answered, or never will be. */
 void
 zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
@@ -145,19 +162,19 @@ zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
 	bool		gone;
 
 	pthread_mutex_lock(&client->mutex);
-	node->creating = false;
+	node->creating--;
 	if (class == ZKLOCK_RC_OK)
 	{
+		free(node->path);
 		node->path = strdup(path);	/* if NULL, the prefix finds it */
 		node->in_doubt = false;
 	}
-	else if (class != ZKLOCK_RC_LOST && class != ZKLOCK_RC_NODE_EXISTS)
-		node->sent = false;		/* one that exists may be ours after all */
-	gone = node->leaving && !node->sent;
-	if (gone)
-		list_remove(&node->link);
-	else if (node->leaving)
-		move_node(node, NODES_LEAVING, false);
+
+	/* One that exists already may be ours, from a create that was not answered. */
+	if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST ||
+		class == ZKLOCK_RC_NODE_EXISTS)
+		node->may_exist = true;
+	gone = node->leaving && begin_leaving(node);
 	pthread_mutex_unlock(&client->mutex);
 	if (gone)
 		zklock_zknode_free(node);
@@ -323,18 +340,14 @@ void
 zklock_zkclient_leave(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
-	bool		never_sent;
+	bool		gone;
 
 	pthread_mutex_lock(&client->mutex);
 	node->leaving = true;
-	never_sent = !node->sent;
-	if (never_sent)
-		list_remove(&node->link);
-	else if (!node->creating)
-		move_node(node, NODES_LEAVING, false);
+	gone = begin_leaving(node);
 	pthread_mutex_unlock(&client->mutex);
 
-	if (never_sent)
+	if (gone)
 		zklock_zknode_free(node);
 	else
 		zklock_zknode_pump(client);
@@ -350,7 +363,7 @@ zklock_zkclient_adopt(ZkLockNode *node, const char *name)
 	pthread_mutex_lock(&node->client->mutex);
 	free(node->path);
 	node->path = path;
-	node->sent = true;
+	node->may_exist = true;
 	pthread_mutex_unlock(&node->client->mutex);
 	return true;
 }

@@ -56,7 +56,8 @@ SELECT zk_lock_acquire('/zklock_regress/modes/a'),
        zk_lock_acquire('/zklock_regress/modes/b', mode => 'write'),
        zk_lock_acquire('/zklock_regress/modes/b', '0', 'shared');
 SELECT * FROM held;
-SELECT path, count(DISTINCT right(node, 10)) AS numbers
+SELECT path, count(DISTINCT right(node, 10)) AS numbers,
+       count(DISTINCT token) AS tokens
 FROM zk_locks GROUP BY path ORDER BY path;
 SELECT zk_lock_release('/zklock_regress/modes/a'),
        zk_lock_release('/zklock_regress/modes/b', 'write');

@@ -83,17 +83,19 @@ my @crowd = start_crowd(50, 40, 'enter_semaphore');
 my $cancelled = 0;
 my @killers = map { ZkTest->new($_) } @nodes;
 
-while (grep { !$_->is_done } @crowd)
-{
-	for my $killer (@killers)
-	{
-		$cancelled += $killer->query(
-			q(SELECT count(pg_cancel_backend(pid))
-			  FROM (SELECT pid FROM pg_stat_activity
-					WHERE application_name = 'crowd' AND state = 'active'
-					ORDER BY random() LIMIT 1) AS one));
-	}
-}
+wait_until(
+	'all are through',
+	sub {
+		for my $killer ($cancelled < 400 ? @killers : ())
+		{
+			$cancelled += $killer->query(
+				q(SELECT count(pg_cancel_backend(pid))
+				  FROM (SELECT pid FROM pg_stat_activity
+						WHERE application_name = 'crowd' AND state = 'active'
+						ORDER BY random() LIMIT 1) AS one));
+		}
+		return !grep { !$_->is_done } @crowd;
+	});
 
 my @visits = visits();
 my @events = sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] }
@@ -106,8 +108,8 @@ for my $event (@events)
 	$most = $inside if $inside > $most;
 }
 is($most, 3, 'there were 3 inside, and never more');
-ok($cancelled > 50, "many were cancelled ($cancelled)");
-ok(@visits > 1000, "and many were not (@{[scalar @visits]})");
+ok($cancelled >= 400, "many were cancelled ($cancelled)");
+cmp_ok(scalar(@visits), '>=', 2000 - $cancelled, 'all others came in');
 unlike(join('', map { $_->result } @crowd),
 	qr/ERROR:  (?!57014)/, 'nothing else failed');
 wait_until('all leases are gone',

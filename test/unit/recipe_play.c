@@ -31,6 +31,7 @@ said(void)
 		[ZKLOCK_DO_LIST] = "LIST",
 		[ZKLOCK_DO_WATCH] = "WATCH",
 		[ZKLOCK_DO_VERIFY] = "VERIFY",
+		[ZKLOCK_DO_TOUCH] = "TOUCH",
 		[ZKLOCK_DO_SYNC] = "SYNC",
 		[ZKLOCK_DO_DROP] = "DROP",
 		[ZKLOCK_DO_GRANT] = "GRANT",
@@ -77,15 +78,54 @@ feed(const ZkLockEvent *ev)
 	note_requests();
 }
 
-void
-begin_with(ZkLockMode mode, bool nowait)
+/* Before an attempt begins, and after. */
+static void
+forget(void)
 {
 	nwatched = 0;
 	memset(asked, 0, sizeof(asked));
-	zklock_recipe_begin(&recipe, mode, PREFIX, SESSION, nowait, &actions);
+}
+
+static void
+begun(const char *what)
+{
 	note_requests();
-	assert_string_equal(said(), "CREATE LIST");
+	assert_string_equal(said(), what);
 	assert_int_equal(recipe.verdict, ZKLOCK_PENDING);
+}
+
+void
+begin_with(ZkLockMode mode, bool nowait)
+{
+	forget();
+	zklock_recipe_begin(&recipe, mode, NULL, PREFIX, SESSION, nowait, &actions);
+	begun("CREATE LIST");
+}
+
+void
+begin_simple(bool nowait)
+{
+	forget();
+	zklock_recipe_begin(&recipe, ZKLOCK_SIMPLE, "leader", PREFIX, SESSION,
+						nowait, &actions);
+	begun("CREATE leader");
+}
+
+void
+begin_downgrade(const char *from, const char *what)
+{
+	forget();
+	zklock_recipe_begin_downgrade(&recipe, from, PREFIX, SESSION, &actions);
+	begun(what);
+}
+
+void
+begin_lease(int leases, bool nowait)
+{
+	forget();
+	zklock_recipe_begin_lease(&recipe, leases, PREFIX, SESSION, nowait,
+							  &actions);
+	begun("CREATE LIST");
 }
 
 void
@@ -108,6 +148,19 @@ reply(ZkLockEventKind kind, ZkLockActionKind to, ZkLockReply how)
 	const ZkLockEvent ev = {.kind = kind,.request = asked[to],.reply = how};
 
 	feed(&ev);
+}
+
+/* The latest request that watches this node. */
+static uint32_t
+watch_request(const char *name)
+{
+	for (int i = nwatched - 1; i >= 0; i--)
+	{
+		if (strcmp(watched[i].name, name) == 0)
+			return watched[i].request;
+	}
+	fail_msg("nobody watches %s", name);
+	return 0;
 }
 
 void
@@ -133,6 +186,17 @@ verified(int64_t owner, int64_t czxid)
 }
 
 void
+looked(const char *name, int64_t owner, bool has_prefix, int version)
+{
+	const ZkLockEvent ev = {
+		.kind = ZKLOCK_EV_WATCHED,.request = watch_request(name),
+		.owner = owner,.czxid = 88,.has_prefix = has_prefix,.version = version
+	};
+
+	feed(&ev);
+}
+
+void
 list_request(uint32_t request, const char *const *children)
 {
 	ZkLockEvent ev = {
@@ -147,19 +211,11 @@ list_request(uint32_t request, const char *const *children)
 void
 watch(ZkLockEventKind kind, ZkLockReply how, const char *name)
 {
-	for (int i = nwatched - 1; i >= 0; i--)
-	{
-		if (strcmp(watched[i].name, name) == 0)
-		{
-			const ZkLockEvent ev = {
-				.kind = kind,.request = watched[i].request,.reply = how
-			};
+	const ZkLockEvent ev = {
+		.kind = kind,.request = watch_request(name),.reply = how
+	};
 
-			feed(&ev);
-			return;
-		}
-	}
-	fail_msg("nobody watches %s", name);
+	feed(&ev);
 }
 
 void

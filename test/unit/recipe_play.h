@@ -38,6 +38,9 @@ extern const char *said(void);
 
 extern void begin_with(ZkLockMode mode, bool nowait);
 extern void begin(ZkLockMode mode);
+extern void begin_simple(bool nowait);
+extern void begin_downgrade(const char *from, const char *what);
+extern void begin_lease(int leases, bool nowait);
 
 /* Events, each of the latest request of its kind. */
 extern void feed(const ZkLockEvent *ev);
@@ -45,6 +48,8 @@ extern void happen(ZkLockEventKind kind);
 extern void reply(ZkLockEventKind kind, ZkLockActionKind to, ZkLockReply how);
 extern void created(const char *name, int64_t czxid);
 extern void verified(int64_t owner, int64_t czxid);
+extern void looked(const char *name, int64_t owner, bool has_prefix,
+				   int version);
 extern void list_request(uint32_t request, const char *const *children);
 extern void watch(ZkLockEventKind kind, ZkLockReply how, const char *name);
 

@@ -4,7 +4,8 @@
  *	  The lock recipe, event by event: names, order, conflicts, rails.
  *
  * What many clients do to each other is the simulation's affair (sim.c), what
- * becomes of an attempt that loses its connection that of recipe_loss_test.c.
+ * becomes of an attempt that loses its connection that of recipe_loss_test.c,
+ * and whatever is not a queue that of recipe_modes_test.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +13,8 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#include "contender.h"
 
 /*
  * Names.
@@ -70,13 +73,13 @@ test_parse(void **state)
 	for (size_t i = 0; i < sizeof(contenders) / sizeof(contenders[0]); i++)
 	{
 		seq = 4711;
-		if (!zklock_recipe_parse(contenders[i].name, &seq))
+		if (!zklock_contender_parse(contenders[i].name, &seq))
 			fail_msg("no contender: %s", contenders[i].name);
 		assert_int_equal(seq, contenders[i].seq);
 	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 	{
-		if (zklock_recipe_parse(others[i], &seq))
+		if (zklock_contender_parse(others[i], &seq))
 			fail_msg("taken for a contender: %s", others[i]);
 	}
 }
@@ -91,10 +94,10 @@ test_first(void **state)
 	};
 
 	(void) state;
-	assert_null(zklock_recipe_first(NULL, 0));
-	assert_null(zklock_recipe_first(children, 1));
-	assert_ptr_equal(zklock_recipe_first(children, 5), children[3]);
-	assert_ptr_equal(zklock_recipe_first(children, 3), children[2]);
+	assert_null(zklock_contender_first(NULL, 0));
+	assert_null(zklock_contender_first(children, 1));
+	assert_ptr_equal(zklock_contender_first(children, 5), children[3]);
+	assert_ptr_equal(zklock_contender_first(children, 3), children[2]);
 }
 
 static void
@@ -104,6 +107,8 @@ test_markers(void **state)
 	assert_string_equal(zklock_recipe_marker(ZKLOCK_EXCLUSIVE), "lock-");
 	assert_string_equal(zklock_recipe_marker(ZKLOCK_SHARED), "__READ__");
 	assert_string_equal(zklock_recipe_marker(ZKLOCK_WRITE), "__WRIT__");
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_SEMAPHORE), "lease-");
+	assert_null(zklock_recipe_marker(ZKLOCK_SIMPLE));
 }
 
 /*
@@ -316,7 +321,7 @@ test_all_leave_during_list(void **state)
 	gone(B);
 	expect("");
 	listed(ME);
-	expect("GRANT");
+	expect("GRANT SYNC");
 	expect_granted(ME, 5, 77);
 }
 
@@ -343,6 +348,19 @@ test_vanished_before_watch(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
+
+	/* It may have been downgraded meanwhile, and we were not told. */
+	expect("LIST");
+	listed(ME, CURATOR("__READ__0000000001"));
+	expect("WATCH " CURATOR("__READ__0000000001"));
+	gone(CURATOR("__READ__0000000001"));
+	expect("GRANT SYNC");
+
+	/* Which is nothing to a reader. */
+	begin(ZKLOCK_SHARED);
+	created(OURS("__READ__0000000005"), 77);
+	listed(OURS("__READ__0000000005"), H);
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
 	expect("GRANT SYNC");
 
@@ -375,6 +393,31 @@ test_changed(void **state)
 	expect("");
 	listed(B, H, A, ME);
 	expect("WATCH " B " WATCH " A);
+}
+
+/* The data was set before we watched: what that tells is in a new list. */
+static void
+test_changed_before_watch(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H);
+	expect("WATCH " H);
+	looked(H, SESSION + 1, false, 1);
+	expect("LIST");
+	listed(ME, H, CURATOR("__READ__0000000001"));
+	expect("WATCH " CURATOR("__READ__0000000001"));
+
+	/* Once is enough: the watch hears what is set from now on. */
+	looked(CURATOR("__READ__0000000001"), SESSION + 1, false, 0);
+	expect("");
+	looked(H, SESSION + 1, false, 2);
+	expect("");
+	gone(H);
+	expect("");
+	gone(CURATOR("__READ__0000000001"));
+	expect("GRANT SYNC");
 }
 
 static void
@@ -494,7 +537,7 @@ test_reader_overlooks_readers(void **state)
 }
 
 static void
-test_downgrade(void **state)
+test_behind_downgrade(void **state)
 {
 	(void) state;
 	begin(ZKLOCK_WRITE);
@@ -568,6 +611,11 @@ test_equal_number(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, GO("lock-0000000005"));
+	expect_failed(ZKLOCK_WORN_OUT);
+
+	/* Even our own name, for want of another number. */
+	begin(ZKLOCK_EXCLUSIVE);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	expect_failed(ZKLOCK_WORN_OUT);
 
 	/* Two readers do not mind, and nobody minds what is no contender. */
@@ -655,12 +703,13 @@ main(void)
 		cmocka_unit_test(test_fired_twice),
 		cmocka_unit_test(test_vanished_before_watch),
 		cmocka_unit_test(test_changed),
+		cmocka_unit_test(test_changed_before_watch),
 		cmocka_unit_test(test_nowait),
 		cmocka_unit_test(test_own_node_deleted),
 		cmocka_unit_test(test_path_deleted),
 		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_reader_overlooks_readers),
-		cmocka_unit_test(test_downgrade),
+		cmocka_unit_test(test_behind_downgrade),
 		cmocka_unit_test(test_worn_out),
 		cmocka_unit_test(test_equal_number),
 		cmocka_unit_test(test_long_names),

@@ -37,10 +37,12 @@
 
 static const char *const properties[SIM_N_PROPERTIES] = {
 	[SIM_EXCLUSION] = "never two holders of conflicting modes",
+	[SIM_LIMIT] = "never more holders than leases",
 	[SIM_PROGRESS] = "every live waiter is granted or told why not",
 	[SIM_ORDER] = "first come, first served",
 	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
 	[SIM_ONE_NODE] = "an attempt never has two nodes",
+	[SIM_OWN_NODES] = "nobody deletes another session's node",
 	[SIM_TWO_WATCHES] = "a waiter has two watches at most",
 	[SIM_TOKEN_IS_CZXID] = "a holder has a node, the token is its czxid",
 	[SIM_TOKENS_GROW] = "tokens grow from grant to grant"
@@ -63,13 +65,22 @@ static const char *const counts[SIM_N_COUNTS] = {
 	[SIM_N_ABANDONED] = "sessions given up alive",
 	[SIM_N_LEAVE_RETRIES] = "deletes tried again",
 	[SIM_N_GHOSTS] = "nodes found by prefix on leaving",
+	[SIM_N_SPARED] = "nodes of others found on leaving, and let be",
 	[SIM_N_DOWNGRADES] = "holds downgraded",
+	[SIM_N_ALL] = "several locks taken together",
+	[SIM_N_GIVEN_BACK] = "locks given back to wait for one before them",
 	[SIM_N_AT_ONCE] = "grants by the first list",
 	[SIM_N_BY_LIST] = "grants by a later list",
 	[SIM_N_DIRECT] = "grants by a watch",
 	[SIM_N_LOOKAHEAD] = "grants by a watch, after the look-ahead's",
 	[SIM_N_RELISTS] = "lists after somebody left",
 	[SIM_N_CHANGED] = "watched nodes written to",
+	[SIM_N_TOLD] = "nodes written to before they were watched",
+	[SIM_N_TOUCHES] = "nodes touched for a downgrade",
+	[SIM_N_SIMPLE] = "simple locks taken",
+	[SIM_N_SIMPLE_FOUND] = "simple locks found to be ours",
+	[SIM_N_LEASES] = "leases taken at once",
+	[SIM_N_LEASE_WAITS] = "leases waited for",
 	[SIM_N_WATCH_MISSED] = "nodes gone before they were watched",
 	[SIM_N_RECOVERIES] = "attempts that went on over a new connection",
 	[SIM_N_ADOPTIONS] = "nodes adopted",
@@ -100,16 +111,29 @@ typedef enum Misfortune
 	N_MISFORTUNES
 } Misfortune;
 
+/* What clients do; schedules that do one thing only go deeper. */
+typedef enum Tasks
+{
+	EXCLUSIVE_ONLY,
+	QUEUE_ONLY,
+	SIMPLE_ONLY,
+	LEASES_ONLY,
+	ALL_AND_ONE,
+	EVERYTHING
+} Tasks;
+
 /* What a schedule draws from its seed to begin with. */
 typedef struct Plan
 {
 	int			nclients;
-	bool		exclusive_only;
+	Tasks		tasks;
 	int			noisy_steps;
 	int			misfortunes_per_mille;
 	bool		may[N_MISFORTUNES];
 	int			lag;			/* percent of chances followers let pass */
-	int			patience;		/* percent of chances holders let pass */
+	int			away;			/* those that clients without connection do */
+	int			drowsy;			/* those that callers do */
+	int			patience;		/* those that holders do */
 } Plan;
 
 Sim			sim;
@@ -172,25 +196,61 @@ sim_overflow(const char *what)
  * The scheduler.
  */
 
-static bool
-begin(SimDriver *d)
+static ZkLockMode
+draw_queue_mode(void)
 {
-	ZkLockMode	mode = plan.exclusive_only ?
-		ZKLOCK_EXCLUSIVE : (ZkLockMode) sim_random(3);
+	return (ZkLockMode) sim_random(3);
+}
 
-	return sim_driver_begin(d, mode, percent(10));
+/* Some of the queues, in their order. */
+static void
+draw_several(SimTask *task)
+{
+	int			left_out = sim_random(4);
+
+	task->kind = SIM_ALL;
+	task->n = 0;
+	for (int i = 0; i < 3; i++)
+	{
+		if (i != left_out)
+			task->dirs[task->n++] = (SimDir) (SIM_QUEUE_A + i);
+	}
 }
 
 static bool
-drive(SimDriver *d)
+begin(SimDriver *d)
 {
-	SimState	before = d->state;
+	Tasks		tasks = plan.tasks;
+	SimTask		task = {
+		.kind = SIM_ONE,.mode = draw_queue_mode(),.nowait = percent(10),
+		.n = 1,.dirs = {SIM_QUEUE_A}
+	};
 
-	if (!sim_driver_step(d))
-		return false;
-	if (before != SIM_HOLDING && d->state == SIM_HOLDING)
-		sim_check_grant(d);
-	return true;
+	if (tasks == EVERYTHING)
+		tasks = (Tasks) (QUEUE_ONLY + sim_random(EVERYTHING - QUEUE_ONLY));
+	switch (tasks)
+	{
+		case EXCLUSIVE_ONLY:
+			task.mode = ZKLOCK_EXCLUSIVE;
+			break;
+		case SIMPLE_ONLY:
+			task.mode = ZKLOCK_SIMPLE;
+			task.dirs[0] = SIM_TOP;
+			sim_copy_name(task.name, percent(80) ? "leader" : "deputy");
+			break;
+		case LEASES_ONLY:
+			task.kind = SIM_LEASE;
+			break;
+		case ALL_AND_ONE:
+			if (percent(70))
+				draw_several(&task);
+			else
+				task.dirs[0] = (SimDir) (SIM_QUEUE_A + sim_random(3));
+			break;
+		default:
+			break;
+	}
+	return sim_driver_begin(d, &task);
 }
 
 static bool
@@ -200,7 +260,7 @@ hold(SimDriver *d)
 		return false;
 	if (percent(plan.patience))
 		return true;
-	if (sim_check_holds(d) && d->downgrade == SIM_NOT_ASKED && percent(50) &&
+	if (sim_check_holds(&d->attempts[0]) && percent(30) &&
 		sim_driver_downgrade(d))
 		return true;
 	return sim_driver_let_go(d);
@@ -227,7 +287,7 @@ step(int which, SimDriver *d)
 	{
 		case 0:
 		case 1:
-			return drive(d);
+			return (sim.quiet || !percent(plan.drowsy)) && sim_driver_step(d);
 		case 2:
 		case 3:
 			return sim_client_complete(c);
@@ -242,7 +302,8 @@ step(int which, SimDriver *d)
 				return apply(sim_random(sim_zk_nsessions()));
 			return apply(c->session);
 		case 8:
-			return sim_client_connect(c, sim_random(SIM_SERVERS));
+			return (sim.quiet || !percent(plan.away)) &&
+				sim_client_connect(c, sim_random(SIM_SERVERS));
 		case 9:
 			return (sim.quiet || !percent(plan.lag)) &&
 				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
@@ -293,6 +354,25 @@ progress(void)
 	return sim_zk_expire_deserted();
 }
 
+/*
+ * Who is robbed of a simple lock deletes the next one's, and who is robbed of
+ * a mutex leaves two to wait for a lease: nothing helps against that.
+ */
+static bool
+may_be_robbed(const SimNode *node)
+{
+	if (node->dir == SIM_TOP || node->dir == SIM_LOCKS)
+		return false;
+	for (int i = 0; i < plan.nclients; i++)
+	{
+		const SimAttempt *a = sim_driver_claims(&drivers[i], node);
+
+		if (a != NULL && a->progress == SIM_TRYING)
+			return true;
+	}
+	return false;
+}
+
 static int
 draw_contender(void)
 {
@@ -303,7 +383,7 @@ draw_contender(void)
 	{
 		int			node = (start + i) % n;
 
-		if (sim_tree_node(node)->depth == SIM_CONTENDER && sim_tree_exists(node))
+		if (!sim_tree_node(node)->container && sim_tree_exists(node))
 			return node;
 	}
 	return -1;
@@ -356,15 +436,8 @@ misfortune(void)
 			break;
 		default:
 			node = draw_contender();
-			for (int i = 0; i < plan.nclients && node >= 0; i++)
-			{
-				if (drivers[i].state == SIM_TRYING &&
-					sim_driver_claims(&drivers[i], sim_tree_node(node)))
-				{
-					sim_zk_rob(node);
-					break;
-				}
-			}
+			if (node >= 0 && may_be_robbed(sim_tree_node(node)))
+				sim_zk_rob(node);
 			break;
 	}
 }
@@ -382,11 +455,12 @@ draw_plan(uint64_t seed)
 	sim.broken = SIM_KEPT;
 	sim.reuse_prefix = percent(10);
 	sim.refusals = percent(5);
-	plan.exclusive_only = percent(40);
+	plan.tasks = percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
+	sim.leases = 1 + sim_random(3);
 	sim.first_number = percent(3) ? INT32_MAX - (int) sim_random(8) : 0;
 
 	plan.nclients = 2 + sim_random(MAX_CLIENTS - 1);
-	plan.noisy_steps = 40 + sim_random(260);
+	plan.noisy_steps = 40 + sim_random(percent(25) ? 1500 : 260);
 	plan.misfortunes_per_mille = sim_random(2) ? sim_random(300) : sim_random(60);
 	for (int i = 0; i < N_MISFORTUNES; i++)
 		plan.may[i] = percent(i == ROB || i == ABANDON ? 15 : 45);
@@ -394,19 +468,21 @@ draw_plan(uint64_t seed)
 		plan.may[LOSE] = plan.may[ABANDON] = true;
 	sim.break_percent = plan.may[LOSE] ? sim_random(4) * 6 : 0;
 	plan.lag = sim_random(98);
+	plan.away = sim_random(2) ? sim_random(98) : 0;
+	plan.drowsy = sim_random(2) ? sim_random(95) : 0;
 	plan.patience = sim_random(90);
 }
 
 static void
 play(uint64_t seed)
 {
-	int			attempts;
+	int			tasks;
 
 	draw_plan(seed);
 	sim_zk_reset();
-	attempts = 1 + sim_random(4);
+	tasks = 1 + sim_random(4);
 	for (int i = 0; i < plan.nclients; i++)
-		sim_driver_init(&drivers[i], i, attempts);
+		sim_driver_init(&drivers[i], i, tasks);
 	sim_check_reset(drivers, plan.nclients);
 
 	for (int i = 0; sim.broken == SIM_KEPT; i++)

@@ -20,10 +20,12 @@ typedef enum SimProperty
 {
 	SIM_KEPT,					/* nothing is broken */
 	SIM_EXCLUSION,
+	SIM_LIMIT,
 	SIM_PROGRESS,
 	SIM_ORDER,
 	SIM_NO_LEAK,
 	SIM_ONE_NODE,
+	SIM_OWN_NODES,
 	SIM_TWO_WATCHES,
 	SIM_TOKEN_IS_CZXID,
 	SIM_TOKENS_GROW,
@@ -50,7 +52,10 @@ typedef enum SimCount
 	SIM_N_ABANDONED,
 	SIM_N_LEAVE_RETRIES,
 	SIM_N_GHOSTS,
+	SIM_N_SPARED,
 	SIM_N_DOWNGRADES,
+	SIM_N_ALL,
+	SIM_N_GIVEN_BACK,
 	/* the recipe */
 	SIM_N_AT_ONCE,
 	SIM_N_BY_LIST,
@@ -58,6 +63,12 @@ typedef enum SimCount
 	SIM_N_LOOKAHEAD,
 	SIM_N_RELISTS,
 	SIM_N_CHANGED,
+	SIM_N_TOLD,
+	SIM_N_TOUCHES,
+	SIM_N_SIMPLE,
+	SIM_N_SIMPLE_FOUND,
+	SIM_N_LEASES,
+	SIM_N_LEASE_WAITS,
 	SIM_N_WATCH_MISSED,
 	SIM_N_RECOVERIES,
 	SIM_N_ADOPTIONS,
@@ -82,7 +93,8 @@ typedef struct Sim
 	bool		reuse_prefix;	/* drivers keep the prefix in a new session */
 	int			break_percent;	/* of connections, at each request */
 	bool		refusals;		/* the server refuses a request now and then */
-	int			first_number;	/* where the first lock path's counter starts */
+	int			first_number;	/* where the lock paths' counters start */
+	int			leases;			/* of the semaphore */
 	SimProperty broken;
 	char		message[256];
 	uint64_t	counts[SIM_N_COUNTS];

@@ -14,15 +14,16 @@
 
 static const SimDriver *drivers;
 static int	ndrivers;
-static int64_t last_token;		/* of any grant */
-static int64_t last_writer_token;	/* of a grant that is not shared */
+static int64_t last_token[SIM_N_DIRS];	/* of any grant */
+static int64_t last_writer_token[SIM_N_DIRS];	/* of a grant that is not shared */
 
 void
 sim_check_reset(const SimDriver *all, int n)
 {
 	drivers = all;
 	ndrivers = n;
-	last_token = last_writer_token = 0;
+	for (int dir = 0; dir < SIM_N_DIRS; dir++)
+		last_token[dir] = last_writer_token[dir] = 0;
 }
 
 static bool
@@ -31,106 +32,148 @@ conflict(bool a_reads, bool b_reads)
 	return !(a_reads && b_reads);
 }
 
-static int
-find_node(const char *name)
+/* The node by which it holds; NULL: there never was one. */
+static const SimNode *
+held_node(const SimAttempt *a)
 {
 	for (int i = sim_tree_nnodes() - 1; i >= 0; i--)
 	{
-		if (sim_tree_node(i)->depth == SIM_CONTENDER &&
-			strcmp(sim_tree_node(i)->name, name) == 0)
-			return i;
+		const SimNode *node = sim_tree_node(i);
+
+		if (node->czxid == a->recipe.token)
+			return !node->container && node->dir == a->dir &&
+				node->owner == a->session &&
+				strcmp(node->name, a->recipe.name) == 0 ? node : NULL;
 	}
-	return -1;
+	return NULL;
 }
 
 bool
-sim_check_holds(const SimDriver *d)
-{
-	int			node;
-
-	if (d->state != SIM_HOLDING || !sim_zk_session_alive(d->held_session))
-		return false;
-	node = find_node(d->held);
-	return node < 0 || !sim_tree_node(node)->robbed;
-}
-
-void
-sim_check_grant(const SimDriver *d)
+sim_check_holds(const SimAttempt *a)
 {
 	const SimNode *node;
-	int			found = find_node(d->held);
-	bool		reads = d->mode == ZKLOCK_SHARED;
 
-	if (!sim_check_holds(d))
-	{
-		/* Nobody tells a waiter that his node is deleted, but the list does. */
-		if (found >= 0 && sim_tree_node(found)->robbed &&
-			sim_tree_node(found)->dzxid <= d->list_zxid)
-			sim_breach(SIM_TOKEN_IS_CZXID,
-					   "client %d is granted by \"%s\", not in its list",
-					   d->number, d->held);
-		return;
-	}
+	if (a->progress != SIM_HELD || !sim_zk_session_alive(a->session))
+		return false;
+	node = held_node(a);
+	return node == NULL || !node->robbed;
+}
+
+static bool
+reads(const SimAttempt *a)
+{
+	return a->recipe.mode == ZKLOCK_SHARED;
+}
+
+/* Nobody else holds what this excludes. */
+static void
+check_others(const SimDriver *d, const SimAttempt *a)
+{
+	int			nholders = 1;
 
 	for (int i = 0; i < ndrivers; i++)
 	{
-		const SimDriver *other = &drivers[i];
+		for (int j = 0; j < SIM_MAX_ATTEMPTS && &drivers[i] != d; j++)
+		{
+			const SimAttempt *other = &drivers[i].attempts[j];
 
-		if (other != d && sim_check_holds(other) &&
-			conflict(reads, other->mode == ZKLOCK_SHARED))
-			sim_breach(SIM_EXCLUSION,
-					   "client %d holds by \"%s\", client %d by \"%s\"",
-					   d->number, d->held, other->number, other->held);
+			if (other->dir != a->dir || !sim_check_holds(other))
+				continue;
+			nholders++;
+			if (a->dir == SIM_LEASES ||
+				(a->dir == SIM_TOP &&
+				 strcmp(a->recipe.name, other->recipe.name) != 0))
+				continue;
+			if (conflict(reads(a), reads(other)))
+				sim_breach(SIM_EXCLUSION,
+						   "client %d holds by \"%s\", client %d by \"%s\"",
+						   d->number, a->recipe.name, i, other->recipe.name);
+		}
 	}
+	if (a->dir == SIM_LEASES && nholders > sim.leases)
+		sim_breach(SIM_LIMIT, "%d hold one of %d leases", nholders, sim.leases);
+}
 
-	if (found < 0 || !sim_tree_exists(found) ||
-		sim_tree_node(found)->czxid != d->recipe.token)
-	{
-		sim_breach(SIM_TOKEN_IS_CZXID,
-				   "client %d has token %" PRId64 " for \"%s\"",
-				   d->number, d->recipe.token, d->held);
-		return;
-	}
+/* A queue is first come, first served, and its tokens tell the order. */
+static void
+check_order(const SimAttempt *a, const SimNode *node)
+{
+	int64_t		last = reads(a) ? last_writer_token[a->dir] :
+		last_token[a->dir];
 
-	node = sim_tree_node(found);
 	for (int i = 0; i < sim_tree_nnodes(); i++)
 	{
 		const SimNode *ahead = sim_tree_node(i);
 
 		/* Numbers from beyond the counter's end are never granted. */
-		if (ahead->depth == SIM_CONTENDER && sim_tree_exists(i) &&
+		if (ahead->dir == a->dir && !ahead->container && sim_tree_exists(i) &&
 			ahead->seq >= 0 && ahead->seq < node->seq &&
-			conflict(reads, ahead->reader))
+			conflict(reads(a), ahead->reader))
 			sim_breach(SIM_ORDER, "\"%s\" is granted before \"%s\"",
 					   node->name, ahead->name);
 	}
 
-	if (d->recipe.token <= (reads ? last_writer_token : last_token))
+	/* A downgrade's node is younger than those that wait for it. */
+	if (a->recipe.fixed)
+		return;
+	if (a->recipe.token <= last)
 		sim_breach(SIM_TOKENS_GROW, "token %" PRId64 " is not the largest",
-				   d->recipe.token);
-	if (d->recipe.token > last_token)
-		last_token = d->recipe.token;
-	if (!reads && d->recipe.token > last_writer_token)
-		last_writer_token = d->recipe.token;
+				   a->recipe.token);
+	if (a->recipe.token > last_token[a->dir])
+		last_token[a->dir] = a->recipe.token;
+	if (!reads(a) && a->recipe.token > last_writer_token[a->dir])
+		last_writer_token[a->dir] = a->recipe.token;
+}
+
+void
+sim_check_grant(const SimDriver *d, const SimAttempt *a)
+{
+	const SimNode *node = held_node(a);
+
+	if (node == NULL)
+	{
+		sim_breach(SIM_TOKEN_IS_CZXID,
+				   "client %d has token %" PRId64 " for \"%s\"",
+				   d->number, a->recipe.token, a->recipe.name);
+		return;
+	}
+	if (!sim_check_holds(a))
+	{
+		/* Nobody tells a waiter that his node is deleted, but the list does. */
+		if (node->robbed && node->dzxid <= a->list_zxid)
+			sim_breach(SIM_TOKEN_IS_CZXID,
+					   "client %d is granted by \"%s\", not in its list",
+					   d->number, node->name);
+		return;
+	}
+	if (node->dzxid != INT64_MAX)
+		sim_breach(SIM_TOKEN_IS_CZXID, "client %d is granted by \"%s\", deleted",
+				   d->number, node->name);
+	check_others(d, a);
+	if (a->dir != SIM_TOP && a->dir != SIM_LEASES)
+		check_order(a, node);
 }
 
 void
 sim_check_driver(const SimDriver *d)
 {
-	int			nwatched;
-
-	if (d->state != SIM_TRYING || d->crashed)
-		return;
-
 	/* Behind a worn counter, newcomers get in ahead: no order, no bound. */
-	if (sim.first_number > 0)
+	if (d->crashed || sim.first_number > 0)
 		return;
+	for (int i = 0; i < SIM_MAX_ATTEMPTS; i++)
+	{
+		const SimAttempt *a = &d->attempts[i];
+		int			nwatched;
 
-	/* Who has lost his place to others' deletes begins with new watches. */
-	nwatched = sim_client_nwatched(&d->client, d->attempt);
-	if (nwatched > 2 + 2 * d->nrobbed)
-		sim_breach(SIM_TWO_WATCHES, "client %d watches %d nodes",
-				   d->number, nwatched);
+		if (a->progress != SIM_TRYING)
+			continue;
+
+		/* Who has lost his place to others' deletes begins with new watches. */
+		nwatched = sim_client_nwatched(&d->client, a->id);
+		if (nwatched > 2 + 2 * a->nrobbed)
+			sim_breach(SIM_TWO_WATCHES, "client %d watches %d nodes",
+					   d->number, nwatched);
+	}
 }
 
 void
@@ -149,10 +192,8 @@ sim_check_nodes(int session)
 	{
 		const SimNode *node = sim_tree_node(i);
 
-		/* A downgrade has two nodes of one number for a while. */
-		if (node->owner == session && node->seq != last->seq &&
-			sim_tree_exists(i) &&
-			strncmp(node->name, last->name, ZKLOCK_PREFIX_LEN) == 0)
+		if (node->owner == session && sim_tree_exists(i) &&
+			strcmp(node->prefix, last->prefix) == 0)
 			sim_breach(SIM_ONE_NODE, "\"%s\" and \"%s\"",
 					   node->name, last->name);
 	}
@@ -166,10 +207,10 @@ sim_check_rest(void)
 		const SimNode *node = sim_tree_node(i);
 		bool		claimed = false;
 
-		if (node->depth != SIM_CONTENDER || !sim_tree_exists(i))
+		if (node->container || !sim_tree_exists(i))
 			continue;
 		for (int j = 0; j < ndrivers && !claimed; j++)
-			claimed = sim_driver_claims(&drivers[j], node);
+			claimed = sim_driver_claims(&drivers[j], node) != NULL;
 		if (!claimed)
 			sim_breach(SIM_NO_LEAK, "\"%s\" of session %d is left behind",
 					   node->name, node->owner);
@@ -177,7 +218,6 @@ sim_check_rest(void)
 	for (int i = 0; i < ndrivers; i++)
 	{
 		if (!drivers[i].crashed && drivers[i].state != SIM_IDLE)
-			sim_breach(SIM_PROGRESS, "client %d waits for ever as \"%s\"",
-					   i, drivers[i].recipe.name);
+			sim_breach(SIM_PROGRESS, "client %d waits for ever", i);
 	}
 }

@@ -20,10 +20,10 @@ extern void sim_check_reset(const SimDriver *drivers, int n);
  * A hold is good until its session's end at the leader, whatever the holder
  * knows of it.  Who lets others delete his node has given it away.
  */
-extern bool sim_check_holds(const SimDriver *d);
+extern bool sim_check_holds(const SimAttempt *a);
 
-/* This driver has just been granted its lock. */
-extern void sim_check_grant(const SimDriver *d);
+/* This attempt has just been granted its lock. */
+extern void sim_check_grant(const SimDriver *d, const SimAttempt *a);
 
 /* At any time. */
 extern void sim_check_driver(const SimDriver *d);

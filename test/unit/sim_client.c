@@ -71,18 +71,48 @@ complete_later(SimClient *c, SimNews news, SimOp op, const SimMessage *message)
 		completion->message = *message;
 }
 
+static const ZkLockEventKind kinds[] = {
+	[SIM_MAKE] = ZKLOCK_EV_PARENTS_MADE,
+	[SIM_CREATE] = ZKLOCK_EV_CREATED,
+	[SIM_CREATE_PLAIN] = ZKLOCK_EV_CREATED,
+	[SIM_SET] = ZKLOCK_EV_TOUCHED,
+	[SIM_SYNC] = ZKLOCK_EV_SYNCED,
+	[SIM_LIST] = ZKLOCK_EV_LISTED,
+	[SIM_LIST_WATCH] = ZKLOCK_EV_LISTED,
+	[SIM_GET] = ZKLOCK_EV_VERIFIED,
+	[SIM_GET_WATCH] = ZKLOCK_EV_WATCHED
+};
+
+/* The library knows watches by path. */
+static bool
+is_same_path(int a, int b)
+{
+	const SimNode *x = sim_tree_node(a);
+	const SimNode *y = sim_tree_node(b);
+
+	return x->dir == y->dir && x->container == y->container &&
+		strcmp(x->name, y->name) == 0;
+}
+
+static void
+remember_watch(SimClient *c, SimWatch watch, int attempt)
+{
+	int			i = 0;
+
+	while (i < c->nwatches &&
+		   (c->watches[i].watch.of_children != watch.of_children ||
+			!is_same_path(c->watches[i].watch.node, watch.node)))
+		i++;
+	if (i == SIM_MAX_QUEUE)
+		sim_overflow("client's watches");
+	if (i == c->nwatches)
+		c->nwatches++;
+	c->watches[i] = (SimWatching) {watch, attempt};
+}
+
 static void
 reply_later(SimClient *c, const SimReply *reply)
 {
-	static const ZkLockEventKind kinds[] = {
-		[SIM_MAKE_INNER] = ZKLOCK_EV_PARENTS_MADE,
-		[SIM_CREATE] = ZKLOCK_EV_CREATED,
-		[SIM_CREATE_PLAIN] = ZKLOCK_EV_CREATED,
-		[SIM_SYNC] = ZKLOCK_EV_SYNCED,
-		[SIM_LIST] = ZKLOCK_EV_LISTED,
-		[SIM_GET] = ZKLOCK_EV_VERIFIED,
-		[SIM_GET_WATCH] = ZKLOCK_EV_WATCHED
-	};
 	const SimSent *sent = &c->sent[c->first_sent];
 	SimMessage	message = {
 		.kind = kinds[sent->request.op],.tag = sent->tag,.reply = *reply
@@ -90,12 +120,12 @@ reply_later(SimClient *c, const SimReply *reply)
 
 	c->first_sent = (c->first_sent + 1) % SIM_MAX_QUEUE;
 	c->nsent--;
-	if (sent->request.op == SIM_GET_WATCH && reply->reply == ZKLOCK_OK)
-	{
-		if (c->nwatches == SIM_MAX_QUEUE)
-			sim_overflow("client's watches");
-		c->watches[c->nwatches++] = (SimWatch) {reply->node, sent->tag};
-	}
+	if (reply->reply == ZKLOCK_OK &&
+		(sent->request.op == SIM_GET_WATCH ||
+		 sent->request.op == SIM_LIST_WATCH))
+		remember_watch(c, (SimWatch) {reply->node,
+					   sent->request.op == SIM_LIST_WATCH},
+					   sent->tag.attempt);
 	complete_later(c, SIM_NEWS_REPLY, sent->request.op, &message);
 }
 
@@ -125,13 +155,13 @@ sim_client_lose(SimClient *c)
 bool
 sim_client_connect(SimClient *c, int server)
 {
-	int			watched[SIM_MAX_QUEUE];
+	SimWatch	watched[SIM_MAX_QUEUE];
 	SimLink		link;
 
 	if (c->session < 0 || c->over || c->up)
 		return false;
 	for (int i = 0; i < c->nwatches; i++)
-		watched[i] = c->watches[i].node;
+		watched[i] = c->watches[i].watch;
 	link = sim_zk_connect(c->session, server, c->last_zxid,
 						  watched, c->nwatches);
 	sim_trace("client %d: session %d %s server %d", c->number, c->session,
@@ -167,27 +197,21 @@ sim_client_connect(SimClient *c, int server)
 static void
 fire_watches(SimClient *c, const SimReply *event)
 {
-	int			kept = 0;
+	const SimMessage message = {
+		.kind = event->deleted ? ZKLOCK_EV_DELETED : ZKLOCK_EV_CHANGED,
+		.reply = *event
+	};
 
 	for (int i = 0; i < c->nwatches; i++)
 	{
-		const SimWatch watch = c->watches[i];
-
-		if (watch.node != event->node)
-			c->watches[kept++] = watch;
-		else
+		if (c->watches[i].watch.of_children == event->of_children &&
+			is_same_path(c->watches[i].watch.node, event->node))
 		{
-			SimMessage	message = {
-				.kind = event->deleted ?
-				ZKLOCK_EV_DELETED : ZKLOCK_EV_CHANGED,
-				.tag = watch.tag,
-				.reply = {.node = -1}
-			};
-
+			c->watches[i] = c->watches[--c->nwatches];
 			complete_later(c, SIM_NEWS_EVENT, 0, &message);
+			break;
 		}
 	}
-	c->nwatches = kept;
 }
 
 bool
@@ -261,8 +285,7 @@ sim_client_complete(SimClient *c)
 				own_left(c, message->tag.own, completion->op, &message->reply);
 			else if (message->tag.own >= 0)
 				own_created(c, message->tag.own, &message->reply);
-			if (message->tag.purpose == SIM_FOR_ATTEMPT ||
-				message->tag.purpose == SIM_FOR_DOWNGRADE)
+			if (message->tag.purpose == SIM_FOR_ATTEMPT)
 				post(c, message);
 			break;
 	}
@@ -276,7 +299,7 @@ sim_client_complete(SimClient *c)
 
 /* Hand a request to the library. */
 static void
-submit(SimClient *c, const SimTag *tag, SimOp op, const char *name)
+submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name)
 {
 	SimSent    *sent;
 
@@ -291,6 +314,8 @@ submit(SimClient *c, const SimTag *tag, SimOp op, const char *name)
 	sent = &c->sent[(c->first_sent + c->nsent++) % SIM_MAX_QUEUE];
 	sent->tag = *tag;
 	sent->request.op = op;
+	sent->request.dir = dir;
+	strcpy(sent->request.prefix, tag->own >= 0 ? c->own[tag->own].prefix : "");
 	sent->request.refused = sim.refusals && !sim.quiet &&
 		tag->purpose == SIM_FOR_ATTEMPT && sim_random(30) == 0;
 	sim_copy_name(sent->request.name, name != NULL ? name : "");
@@ -314,18 +339,11 @@ refuse(SimClient *c, const SimTag *tag, ZkLockEventKind kind)
 }
 
 void
-sim_client_request(SimClient *c, const SimTag *tag, SimOp op, const char *name)
+sim_client_request(SimClient *c, const SimTag *tag, SimOp op, SimDir dir,
+				   const char *name)
 {
-	static const ZkLockEventKind kinds[] = {
-		[SIM_MAKE_INNER] = ZKLOCK_EV_PARENTS_MADE,
-		[SIM_SYNC] = ZKLOCK_EV_SYNCED,
-		[SIM_LIST] = ZKLOCK_EV_LISTED,
-		[SIM_GET] = ZKLOCK_EV_VERIFIED,
-		[SIM_GET_WATCH] = ZKLOCK_EV_WATCHED
-	};
-
 	if (!refuse(c, tag, kinds[op]))
-		submit(c, tag, op, name);
+		submit(c, tag, op, dir, name);
 }
 
 SimMessage *
@@ -339,7 +357,8 @@ sim_client_receive(SimClient *c)
 }
 
 int
-sim_client_own(SimClient *c, const char *stem, bool plain)
+sim_client_own(SimClient *c, SimDir dir, const char *stem, const char *prefix,
+			   bool plain)
 {
 	for (int i = 0; i < SIM_MAX_OWN; i++)
 	{
@@ -347,8 +366,9 @@ sim_client_own(SimClient *c, const char *stem, bool plain)
 
 		if (own->used)
 			continue;
-		*own = (SimOwn) {.used = true,.plain = plain};
+		*own = (SimOwn) {.used = true,.plain = plain,.dir = dir};
 		sim_copy_name(own->stem, stem);
+		strcpy(own->prefix, prefix);
 		if (plain)
 			sim_copy_name(own->name, stem);
 		return i;
@@ -365,9 +385,10 @@ sim_client_create(SimClient *c, const SimTag *tag)
 		return;
 	if (!own->plain)
 		own->name[0] = '\0';
-	own->sent = true;
-	own->creating = true;
-	submit(c, tag, own->plain ? SIM_CREATE_PLAIN : SIM_CREATE, own->stem);
+	own->creating++;
+	own->in_doubt = true;
+	submit(c, tag, own->plain ? SIM_CREATE_PLAIN : SIM_CREATE, own->dir,
+		   own->stem);
 }
 
 static void
@@ -375,20 +396,23 @@ own_created(SimClient *c, int which, const SimReply *reply)
 {
 	SimOwn	   *own = &c->own[which];
 
-	own->creating = false;
+	own->creating--;
+	if (reply->reply == ZKLOCK_OK || reply->reply == ZKLOCK_LOST ||
+		reply->reply == ZKLOCK_NODE_EXISTS)
+		own->may_exist = true;
 	if (reply->reply == ZKLOCK_OK)
+	{
 		sim_copy_name(own->name, sim_tree_node(reply->node)->name);
-	else if (reply->reply != ZKLOCK_LOST)
-		own->sent = false;
-	if (own->leaving && !own->sent)
-		own->used = false;
+		own->in_doubt = false;
+	}
+	own->used = !own->leaving || own->creating > 0 || own->may_exist;
 }
 
 void
 sim_client_adopt(SimClient *c, int own, const char *name)
 {
 	sim_copy_name(c->own[own].name, name);
-	c->own[own].sent = true;
+	c->own[own].may_exist = true;
 }
 
 void
@@ -397,9 +421,16 @@ sim_client_leave(SimClient *c, int which)
 	SimOwn	   *own = &c->own[which];
 
 	own->leaving = true;
-	if (!own->sent)
-		own->used = false;
+	own->used = own->creating > 0 || own->may_exist;
 	pump(c);
+}
+
+/* Can others have a node of the same name? */
+static bool
+is_anybodys(const SimOwn *own)
+{
+	return own->plain &&
+		strncmp(own->stem, own->prefix, strlen(own->prefix)) != 0;
 }
 
 /* Delete what is to be deleted, as long as there is a connection. */
@@ -410,13 +441,63 @@ pump(SimClient *c)
 	{
 		SimOwn	   *own = &c->own[i];
 		const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = i};
+		bool		ask_first;
 
-		if (!own->used || !own->leaving || own->creating || own->busy)
+		if (!own->used || !own->leaving || own->creating > 0 || own->busy)
 			continue;
 		own->busy = true;
-		submit(c, &tag, own->name[0] != '\0' ? SIM_DELETE : SIM_SYNC,
-			   own->name);
+		ask_first = own->name[0] == '\0' ||
+			(own->in_doubt && is_anybodys(own));
+		submit(c, &tag, ask_first ? SIM_SYNC : SIM_DELETE, own->dir, own->name);
 	}
+}
+
+static void
+own_deleted(SimOwn *own)
+{
+	own->in_doubt = true;
+	if (own->hunted)
+		own->name[0] = '\0';
+	else
+		own->used = false;
+}
+
+/* Ours is the one with our prefix in its data. */
+static void
+own_looked_at(SimClient *c, SimOwn *own, const SimReply *reply)
+{
+	if (reply->reply == ZKLOCK_OK &&
+		strcmp(sim_tree_node(reply->node)->prefix, own->prefix) == 0)
+	{
+		own->in_doubt = false;
+		sim_trace("client %d: finds its \"%s\"", c->number, own->name);
+		sim_count(SIM_N_GHOSTS);
+		return;
+	}
+	if (reply->reply == ZKLOCK_OK)
+		sim_count(SIM_N_SPARED);
+	own->used = false;
+}
+
+/* Ours are those that begin with our prefix. */
+static void
+own_listed(SimClient *c, SimOwn *own, const SimReply *reply)
+{
+	for (int i = 0; i < reply->nchildren; i++)
+	{
+		const SimNode *found = sim_tree_node(reply->children[i]);
+
+		if (strncmp(found->name, own->prefix, strlen(own->prefix)) == 0)
+		{
+			sim_trace("client %d: finds its ghost \"%s\"", c->number,
+					  found->name);
+			sim_count(SIM_N_GHOSTS);
+			own->hunted = true;
+			sim_copy_name(own->name, found->name);
+			return;
+		}
+	}
+	own->used = false;
 }
 
 static void
@@ -424,47 +505,28 @@ own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
 {
 	const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = which};
 	SimOwn	   *own = &c->own[which];
-	const SimNode *found = NULL;
 
 	if (op == SIM_SYNC && reply->reply != ZKLOCK_LOST)
 	{
 		/*
 		 * Now even a server that lags knows of our create.  Not so if we had
-		 * not waited: a sync may be lost, and the list sent all the same.
+		 * not waited: a sync may be lost, and the question sent all the same.
 		 */
-		submit(c, &tag, SIM_LIST, NULL);
+		submit(c, &tag, own->plain ? SIM_GET : SIM_LIST, own->dir, own->name);
 		return;
 	}
 	own->busy = false;
 	if (reply->reply == ZKLOCK_LOST)
 	{
+		own->in_doubt = true;
 		sim_count(SIM_N_LEAVE_RETRIES);
-		return;
 	}
-	if (op == SIM_DELETE)
-	{
-		if (own->hunted)
-			own->name[0] = '\0';
-		else
-			own->used = false;
-		return;
-	}
-
-	for (int i = 0; i < reply->nchildren && found == NULL; i++)
-	{
-		found = sim_tree_node(reply->children[i]);
-		if (strncmp(found->name, own->stem, ZKLOCK_PREFIX_LEN) != 0)
-			found = NULL;
-	}
-	if (found == NULL)
-	{
-		own->used = false;
-		return;
-	}
-	sim_trace("client %d: finds its ghost \"%s\"", c->number, found->name);
-	sim_count(SIM_N_GHOSTS);
-	own->hunted = true;
-	sim_copy_name(own->name, found->name);
+	else if (op == SIM_DELETE)
+		own_deleted(own);
+	else if (own->plain)
+		own_looked_at(c, own, reply);
+	else
+		own_listed(c, own, reply);
 }
 
 int
@@ -474,12 +536,12 @@ sim_client_nwatched(const SimClient *c, int attempt)
 
 	for (int i = 0; i < c->nwatches; i++)
 	{
-		bool		counted = c->watches[i].tag.attempt != attempt;
+		bool		counted = c->watches[i].attempt != attempt;
 
 		for (int j = 0; j < i && !counted; j++)
-			counted = c->watches[j].tag.attempt == attempt &&
-				sim_tree_node(c->watches[j].node)->seq ==
-				sim_tree_node(c->watches[i].node)->seq;
+			counted = c->watches[j].attempt == attempt &&
+				sim_tree_node(c->watches[j].watch.node)->seq ==
+				sim_tree_node(c->watches[i].watch.node)->seq;
 		if (!counted)
 			n++;
 	}

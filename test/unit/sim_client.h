@@ -25,14 +25,13 @@
 
 #include "sim_zk.h"
 
-#define SIM_MAX_OWN 32
+#define SIM_MAX_OWN 64
 #define SIM_MAX_MAIL 256
 
 typedef enum SimPurpose
 {
 	SIM_FOR_NOBODY,				/* the reply is of no interest */
 	SIM_FOR_ATTEMPT,
-	SIM_FOR_DOWNGRADE,
 	SIM_FOR_LEAVE
 } SimPurpose;
 
@@ -40,8 +39,8 @@ typedef enum SimPurpose
 typedef struct SimTag
 {
 	SimPurpose	purpose;
-	int			attempt;
-	uint32_t	id;				/* FOR_ATTEMPT: the recipe's number for it */
+	int			attempt;		/* FOR_ATTEMPT */
+	uint32_t	id;				/* and the recipe's number for it */
 	int			own;			/* the node that is created or left, or -1 */
 } SimTag;
 
@@ -64,10 +63,13 @@ typedef struct SimOwn
 {
 	bool		used;
 	bool		plain;			/* not sequential, the name is known */
-	char		stem[SIM_NAME_SIZE];	/* prefix and marker */
+	SimDir		dir;
+	char		prefix[SIM_PREFIX_SIZE];
+	char		stem[SIM_NAME_SIZE];	/* of the name, or all of it */
 	char		name[SIM_NAME_SIZE];	/* "" while not known */
-	bool		sent;			/* it may exist */
-	bool		creating;
+	bool		may_exist;
+	int			creating;		/* creates that were not answered */
+	bool		in_doubt;		/* what is at the name may be another's */
 	bool		leaving;
 	bool		busy;			/* a request of the deletion is under way */
 	bool		hunted;			/* found by prefix: there may be more */
@@ -80,11 +82,11 @@ typedef struct SimSent
 	SimRequest	request;
 } SimSent;
 
-typedef struct SimWatch
+typedef struct SimWatching
 {
-	int			node;
-	SimTag		tag;
-} SimWatch;
+	SimWatch	watch;
+	int			attempt;
+} SimWatching;
 
 typedef enum SimNews
 {
@@ -114,7 +116,7 @@ typedef struct SimClient
 	SimSent		sent[SIM_MAX_QUEUE];	/* ring: no reply yet, or not sent */
 	int			first_sent;
 	int			nsent;
-	SimWatch	watches[SIM_MAX_QUEUE];
+	SimWatching watches[SIM_MAX_QUEUE];
 	int			nwatches;
 
 	/* completion thread */
@@ -134,10 +136,12 @@ typedef struct SimClient
 extern void sim_client_open(SimClient *c);
 extern void sim_client_close(SimClient *c);
 extern void sim_client_request(SimClient *c, const SimTag *tag, SimOp op,
-							   const char *name);
+							   SimDir dir, const char *name);
 extern SimMessage *sim_client_receive(SimClient *c);
 
-extern int	sim_client_own(SimClient *c, const char *stem, bool plain);
+/* `stem` is what comes before the number, or the whole name. */
+extern int	sim_client_own(SimClient *c, SimDir dir, const char *stem,
+						   const char *prefix, bool plain);
 extern void sim_client_create(SimClient *c, const SimTag *tag);
 extern void sim_client_adopt(SimClient *c, int own, const char *name);
 extern void sim_client_leave(SimClient *c, int own);

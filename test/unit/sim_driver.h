@@ -4,10 +4,14 @@
  *	  A driver of the recipe over a simulated client.
  *
  * It does what the extension's driver does: takes all messages and the state
- * after them, feeds the recipe the messages and then the state, performs each
- * action in order, and lets go of what an attempt made when that ends without
- * a grant.  Holders let go after a while; some turn a write hold into a shared
- * one before that, the way Curator does.
+ * after them, feeds the recipes the messages and then the state, performs each
+ * action in order, and once nothing is left to do with these looks at how its
+ * attempts stand.  It lets go of what an attempt made when that ends without a
+ * grant.
+ *
+ * A task is one call of the extension: one lock, a lease of a semaphore (under
+ * its mutex), or all of several locks.  Holders let go after a while; some turn
+ * a hold into a shared one before that.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,21 +20,59 @@
 
 #include "sim_client.h"
 
+#define SIM_MAX_ATTEMPTS 3
+
+typedef enum SimProgress
+{
+	SIM_UNUSED,
+	SIM_TRYING,					/* until granted, or let go of */
+	SIM_HELD
+} SimProgress;
+
+typedef struct SimAttempt
+{
+	SimProgress progress;
+	int			id;				/* of all that this driver began */
+	SimDir		dir;
+	char		prefix[SIM_PREFIX_SIZE];
+	ZkLockRecipe recipe;
+	ZkLockActions todo;
+	int			ndone;
+	int			own;			/* the client's handle of its node */
+	int			session;
+	int			connects;		/* connections that the recipe knows of */
+
+	/* for the counts and checks */
+	bool		absorbed;		/* a contender left and no read was needed */
+	int			nlists;			/* lists asked for */
+	int64_t		list_zxid;		/* of the last one that was answered */
+	int			nrobbed;		/* places lost to others' deletes */
+} SimAttempt;
+
+typedef enum SimKind
+{
+	SIM_ONE,					/* attempt 0, and 1 for its downgrade */
+	SIM_LEASE,					/* 0 is the mutex, 1 the lease */
+	SIM_ALL						/* one attempt for each path, in their order */
+} SimKind;
+
+typedef struct SimTask
+{
+	SimKind		kind;
+	ZkLockMode	mode;			/* ONE, ALL */
+	bool		nowait;
+	int			n;
+	SimDir		dirs[SIM_MAX_ATTEMPTS];
+	char		name[SIM_NAME_SIZE];	/* a simple lock's */
+} SimTask;
+
 typedef enum SimState
 {
 	SIM_IDLE,
 	SIM_CONNECTING,				/* to begin once there is a new session */
-	SIM_TRYING,
+	SIM_RUNNING,
 	SIM_HOLDING
 } SimState;
-
-typedef enum SimDowngrade
-{
-	SIM_NOT_ASKED,
-	SIM_ASKED,
-	SIM_IN_DOUBT,				/* to be asked again */
-	SIM_DONE
-} SimDowngrade;
 
 typedef struct SimDriver
 {
@@ -38,41 +80,26 @@ typedef struct SimDriver
 	bool		crashed;
 	SimClient	client;
 	SimState	state;
-	int			attempts_left;
+	int			tasks_left;
+	int			last_id;
 
-	/* the messages that were taken together, and the state after them */
+	/* the messages that were taken together, and what is due after them */
 	int			nbatch;
 	bool		state_due;
+	bool		settle_due;
 	SimStatus	status;
+	bool		deadline;		/* is over */
 
-	/* the attempt */
-	int			attempt;		/* counts all that this driver began */
-	ZkLockMode	mode;
-	char		prefix[ZKLOCK_PREFIX_LEN + 1];
-	bool		nowait;
-	ZkLockRecipe recipe;
-	ZkLockActions todo;
-	int			ndone;
-	int			own;			/* the client's handle of its node */
-	int			connects;		/* connections that the recipe knows of */
-
-	/* the hold */
-	int			held_session;
-	char		held[SIM_NAME_SIZE];
-	SimDowngrade downgrade;
-	int			reader;			/* handle of the downgrade's node */
-
-	/* for the counts and checks */
-	bool		absorbed;		/* a contender left and no read was needed */
-	int			nlists;			/* lists asked for */
-	int64_t		list_zxid;		/* of the last one that was answered */
-	int			nrobbed;		/* places lost to others' deletes */
+	SimTask		task;
+	SimAttempt	attempts[SIM_MAX_ATTEMPTS];
+	int			nheld;			/* ALL: those before are ours */
+	bool		alone;			/* ALL: only that one is waited for */
 } SimDriver;
 
-extern void sim_driver_init(SimDriver *d, int number, int attempts);
+extern void sim_driver_init(SimDriver *d, int number, int tasks);
 
 /* Steps; false: there was nothing to do. */
-extern bool sim_driver_begin(SimDriver *d, ZkLockMode mode, bool nowait);
+extern bool sim_driver_begin(SimDriver *d, const SimTask *task);
 extern bool sim_driver_step(SimDriver *d);
 extern bool sim_driver_let_go(SimDriver *d);
 extern bool sim_driver_downgrade(SimDriver *d);
@@ -83,7 +110,8 @@ extern bool sim_driver_cancel(SimDriver *d);
 extern bool sim_driver_crash(SimDriver *d);
 extern bool sim_driver_abandon(SimDriver *d);
 
-/* Does the driver still answer for this node of its session? */
-extern bool sim_driver_claims(const SimDriver *d, const SimNode *node);
+/* The attempt that still answers for this node, or NULL. */
+extern const SimAttempt *sim_driver_claims(const SimDriver *d,
+										   const SimNode *node);
 
 #endif							/* SIM_DRIVER_H */

@@ -14,15 +14,15 @@
 
 #include "sim.h"
 
-#define MAX_NODES 1024
+#define MAX_NODES 2048
 #define MAX_TXNS 4096
 
 static SimNode nodes[MAX_NODES];
 static int	nnodes;
 static SimTxn txns[MAX_TXNS];
 static int64_t last_zxid;
-static int	containers[SIM_CONTENDER];	/* by depth, the leader's; -1: none */
-static int	nincarnations;		/* of the lock path */
+static int	containers[SIM_N_DIRS]; /* the leader's; -1: none */
+static int	nincarnations[SIM_N_DIRS];
 static int32_t wrapped;			/* the next number past the counter's end */
 
 void
@@ -30,8 +30,11 @@ sim_tree_reset(void)
 {
 	nnodes = 0;
 	last_zxid = 0;
-	containers[SIM_OUTER] = containers[SIM_INNER] = -1;
-	nincarnations = 0;
+	for (int dir = 0; dir < SIM_N_DIRS; dir++)
+	{
+		containers[dir] = -1;
+		nincarnations[dir] = 0;
+	}
 	wrapped = INT32_MIN;
 }
 
@@ -80,17 +83,29 @@ sim_tree_log(SimTxnKind kind, int subject)
 	return last_zxid;
 }
 
+SimDir
+sim_tree_parent_dir(SimDir dir)
+{
+	return dir == SIM_LOCKS || dir == SIM_LEASES ? SIM_SEMAPHORE : SIM_TOP;
+}
+
 static int
-new_node(SimDepth depth, int owner, const char *name)
+new_node(SimDir dir, bool container, int owner, const char *name)
 {
 	SimNode    *node = &nodes[nnodes];
 
 	if (nnodes == MAX_NODES)
 		sim_overflow("nodes");
-	*node = (SimNode) {.depth = depth,.owner = owner,.dzxid = INT64_MAX};
+	*node = (SimNode) {
+		.dir = dir,.container = container,.owner = owner,.dzxid = INT64_MAX
+	};
 	snprintf(node->name, sizeof(node->name), "%s", name);
-	node->parent = depth == SIM_OUTER ? -1 : containers[depth - 1];
-	node->czxid = sim_tree_log(SIM_TXN_OTHER, nnodes);
+	if (!container)
+		node->parent = containers[dir];
+	else
+		node->parent = dir == SIM_TOP ? -1 :
+			containers[sim_tree_parent_dir(dir)];
+	node->czxid = sim_tree_log(SIM_TXN_CREATE, nnodes);
 	if (node->parent >= 0)
 		nodes[node->parent].nchildren++;
 	return nnodes++;
@@ -102,39 +117,66 @@ remove_node(int node, int64_t zxid)
 	nodes[node].dzxid = zxid;
 	if (nodes[node].parent >= 0)
 		nodes[nodes[node].parent].nchildren--;
-	if (nodes[node].depth < SIM_CONTENDER)
-		containers[nodes[node].depth] = -1;
+	if (nodes[node].container)
+		containers[nodes[node].dir] = -1;
 }
 
 int
-sim_tree_find(SimDepth depth, const char *name, int64_t zxid)
+sim_tree_find(SimDir dir, const char *name, int64_t zxid)
 {
 	for (int i = nnodes - 1; i >= 0; i--)
 	{
-		if (nodes[i].depth == depth && sim_tree_exists_at(i, zxid) &&
+		if (nodes[i].dir == dir && nodes[i].container == (name == NULL) &&
+			sim_tree_exists_at(i, zxid) &&
 			(name == NULL || strcmp(nodes[i].name, name) == 0))
 			return i;
 	}
 	return -1;
 }
 
+int
+sim_tree_changes(int node, int64_t since, int64_t zxid)
+{
+	int			n = 0;
+
+	if (since < nodes[node].czxid)
+		since = nodes[node].czxid;
+	while (++since <= zxid)
+		n += txns[since].kind == SIM_TXN_CHANGE && txns[since].subject == node;
+	return n;
+}
+
+bool
+sim_tree_children_changed(int node, int64_t since, int64_t zxid)
+{
+	for (int i = 0; i < nnodes; i++)
+	{
+		if (nodes[i].parent == node &&
+			((nodes[i].czxid > since && nodes[i].czxid <= zxid) ||
+			 (nodes[i].dzxid > since && nodes[i].dzxid <= zxid)))
+			return true;
+	}
+	return false;
+}
+
 /* Whether the parent was there; that the container itself is does not matter. */
 bool
-sim_tree_make(SimDepth depth)
+sim_tree_make(SimDir dir)
 {
-	if (depth == SIM_INNER && containers[SIM_OUTER] < 0)
+	int			parent = dir == SIM_TOP ? -1 :
+		containers[sim_tree_parent_dir(dir)];
+
+	if (dir != SIM_TOP && parent < 0)
 		return false;
-	if (containers[depth] >= 0)
+	if (containers[dir] >= 0)
 		return true;
-	containers[depth] = new_node(depth, -1, "");
-	if (depth == SIM_INNER)
-	{
-		nodes[containers[SIM_OUTER]].cversion++;
-		if (nincarnations++ == 0)
-			nodes[containers[SIM_INNER]].cversion = sim.first_number;
-		else
-			sim_count(SIM_N_RECREATED);
-	}
+	containers[dir] = new_node(dir, true, -1, "");
+	if (parent >= 0)
+		nodes[parent].cversion++;
+	if (nincarnations[dir]++ > 0)
+		sim_count(SIM_N_RECREATED);
+	else if (dir != SIM_TOP && dir != SIM_SEMAPHORE)
+		nodes[containers[dir]].cversion = sim.first_number;
 	return true;
 }
 
@@ -152,34 +194,41 @@ next_number(SimNode *parent)
 }
 
 int
-sim_tree_create(const char *name, bool sequential, int owner)
+sim_tree_create(SimDir dir, const char *name, const char *prefix,
+				bool sequential, int owner)
 {
 	char		full[SIM_NAME_SIZE + 12];
-	int			node;
+	SimNode    *parent;
+	const char *digits;
 	int32_t		number;
+	int			node;
 
-	if (containers[SIM_INNER] < 0)
+	if (containers[dir] < 0)
 		return SIM_NO_PARENT;
+	parent = &nodes[containers[dir]];
 	if (sequential)
 	{
-		number = next_number(&nodes[containers[SIM_INNER]]);
+		number = next_number(parent);
 		snprintf(full, sizeof(full), "%s%010" PRId32, name, number);
-		if (sim_tree_find(SIM_CONTENDER, full, last_zxid) >= 0)
-			return SIM_NODE_EXISTS;
-		node = new_node(SIM_CONTENDER, owner, full);
 	}
 	else
 	{
-		node = sim_tree_find(SIM_CONTENDER, name, last_zxid);
-		if (node >= 0)
-			return node;
-		number = atoi(name + strlen(name) - 10);
-		if (nodes[containers[SIM_INNER]].cversion < INT32_MAX)
-			nodes[containers[SIM_INNER]].cversion++;
-		node = new_node(SIM_CONTENDER, owner, name);
+		/* A downgrade's name ends with a number, a simple lock's does not. */
+		digits = name + strlen(name);
+		while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+			digits--;
+		number = strtol(digits, NULL, 10);
+		snprintf(full, sizeof(full), "%s", name);
 	}
+	if (sim_tree_find(dir, full, last_zxid) >= 0)
+		return SIM_NODE_EXISTS;
+	if (!sequential && parent->cversion < INT32_MAX)
+		parent->cversion++;
+
+	node = new_node(dir, false, owner, full);
+	snprintf(nodes[node].prefix, sizeof(nodes[node].prefix), "%s", prefix);
+	nodes[node].reader = strstr(full, "__READ__") != NULL;
 	nodes[node].seq = number;
-	nodes[node].reader = strstr(name, "__READ__") != NULL;
 	return node;
 }
 
@@ -208,18 +257,21 @@ sim_tree_close(int session)
 	}
 }
 
+/* One container that was in use and is empty. */
 bool
 sim_tree_reap(void)
 {
-	for (SimDepth depth = SIM_INNER; depth >= SIM_OUTER; depth--)
+	int			start = sim_random(SIM_N_DIRS);
+
+	for (int i = 0; i < SIM_N_DIRS; i++)
 	{
-		int			node = containers[depth];
+		int			node = containers[(start + i) % SIM_N_DIRS];
 
 		if (node >= 0 && nodes[node].nchildren == 0 &&
 			nodes[node].cversion > 0)
 		{
-			remove_node(node, sim_tree_log(SIM_TXN_OTHER, node));
-			sim_trace("leader: container at depth %d reaped", depth);
+			remove_node(node, sim_tree_log(SIM_TXN_DELETE, node));
+			sim_trace("leader: container %d reaped", nodes[node].dir);
 			sim_count(SIM_N_REAPED);
 			return true;
 		}

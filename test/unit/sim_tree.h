@@ -6,8 +6,8 @@
  * There is one table of nodes with the zxids of their creation and deletion,
  * which is the leader's tree and at the same time that of every follower: one
  * that has got to some zxid sees the nodes created up to there and not deleted
- * up to there.  Below the root there is a container, below that another, the
- * lock path, and below that are the contenders.
+ * up to there.  There is a fixed set of containers; what is in them are the
+ * contenders, and the simple locks.
  *
  * Promises, because ZooKeeper does the same: numbers come from a counter of
  * the parent that every create moves on and no delete does; it begins anew
@@ -23,20 +23,29 @@
 
 #define SIM_NAME_SIZE 72
 
-typedef enum SimDepth
+#define SIM_PREFIX_SIZE 41
+
+/* The containers. */
+typedef enum SimDir
 {
-	SIM_ROOT,
-	SIM_OUTER,					/* a container */
-	SIM_INNER,					/* the lock path, a container */
-	SIM_CONTENDER
-} SimDepth;
+	SIM_TOP,					/* below the root; simple locks are in here */
+	SIM_QUEUE_A,				/* lock paths, below the top */
+	SIM_QUEUE_B,
+	SIM_QUEUE_C,
+	SIM_SEMAPHORE,				/* a semaphore's path, below the top */
+	SIM_LOCKS,					/* the two below that */
+	SIM_LEASES,
+	SIM_N_DIRS
+} SimDir;
 
 /* A znode, through all of its history; never reused within a schedule. */
 typedef struct SimNode
 {
-	SimDepth	depth;
+	SimDir		dir;			/* that it is in, or that it is */
+	bool		container;
 	int			parent;			/* -1: the root */
-	char		name[SIM_NAME_SIZE];	/* of contenders */
+	char		name[SIM_NAME_SIZE];	/* of what is no container */
+	char		prefix[SIM_PREFIX_SIZE];	/* in its data */
 	int64_t		seq;
 	bool		reader;
 	int			owner;			/* session; -1: a container */
@@ -52,6 +61,7 @@ typedef struct SimNode
 typedef enum SimTxnKind
 {
 	SIM_TXN_OTHER,				/* nothing that anybody watches */
+	SIM_TXN_CREATE,
 	SIM_TXN_DELETE,
 	SIM_TXN_CHANGE,
 	SIM_TXN_CLOSE				/* a session's end; its nodes go with it */
@@ -72,21 +82,27 @@ extern const SimNode *sim_tree_node(int node);
 extern bool sim_tree_exists(int node);	/* at the leader */
 extern bool sim_tree_exists_at(int node, int64_t zxid);
 
-/* The node at this depth, of this name unless NULL; -1: none. */
-extern int	sim_tree_find(SimDepth depth, const char *name, int64_t zxid);
+extern SimDir sim_tree_parent_dir(SimDir dir);	/* SIM_TOP for itself */
+
+/* The container if name is NULL, else what is in it; -1: none. */
+extern int	sim_tree_find(SimDir dir, const char *name, int64_t zxid);
+
+/* How often the node's data was set, its children created or deleted. */
+extern int	sim_tree_changes(int node, int64_t since, int64_t zxid);
+extern bool sim_tree_children_changed(int node, int64_t since, int64_t zxid);
 
 /* Transactions.  Each is one zxid, or none if there was nothing to do. */
 extern int64_t sim_tree_log(SimTxnKind kind, int subject);
-extern bool sim_tree_make(SimDepth depth);	/* false: no parent */
+extern bool sim_tree_make(SimDir dir);	/* false: no parent */
 
 /*
- * A contender; if it need not be sequential and is there already, that.  A
- * sequential one can be there already only if its prefix is used twice and the
- * counter sticks.
+ * A sequential node can be there already only if its prefix is used twice and
+ * the counter sticks.
  */
 #define SIM_NO_PARENT (-1)
 #define SIM_NODE_EXISTS (-2)
-extern int	sim_tree_create(const char *name, bool sequential, int owner);
+extern int	sim_tree_create(SimDir dir, const char *name, const char *prefix,
+							bool sequential, int owner);
 
 extern void sim_tree_delete(int node);
 extern void sim_tree_rob(int node);

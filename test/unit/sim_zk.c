@@ -36,9 +36,9 @@ typedef struct Session
 	int			first_reply;
 	int			nreplies;
 
-	int			watched[SIM_MAX_QUEUE]; /* at the server; lost with the link */
+	SimWatch	watched[SIM_MAX_QUEUE]; /* at the server; lost with the link */
 	int			nwatched;
-	int			rewatch[SIM_MAX_QUEUE]; /* for SET_WATCHES */
+	SimWatch	rewatch[SIM_MAX_QUEUE]; /* for SET_WATCHES */
 	int			nrewatch;
 } Session;
 
@@ -48,7 +48,8 @@ static int	nsessions;
 
 static void close_link(Session *s);
 static void answer(Session *s);
-static void fire(int server, int node, bool deleted);
+static void fire(int server, SimWatch watch, bool deleted);
+static void fire_deleted(int server, int node);
 
 void
 sim_zk_reset(void)
@@ -89,7 +90,7 @@ sim_zk_open(int64_t *zxid)
 
 SimLink
 sim_zk_connect(int session, int server, int64_t zxid,
-			   const int *watched, int nwatched)
+			   const SimWatch *watched, int nwatched)
 {
 	Session    *s = &sessions[session];
 
@@ -112,7 +113,7 @@ sim_zk_connect(int session, int server, int64_t zxid,
 	{
 		SimRequest	request = {.op = SIM_SET_WATCHES,.since = zxid};
 
-		memcpy(s->rewatch, watched, nwatched * sizeof(int));
+		memcpy(s->rewatch, watched, nwatched * sizeof(SimWatch));
 		sim_zk_send(session, &request);
 	}
 	return SIM_LINK_UP;
@@ -184,6 +185,54 @@ sim_zk_arrive(int session)
 	return true;
 }
 
+static void
+carry_out(int session, SimRequest *request)
+{
+	bool		found = true;
+
+	if (request->op == SIM_SET || request->op == SIM_DELETE)
+	{
+		request->node = sim_tree_find(request->dir, request->name,
+									  sim_tree_zxid());
+		found = request->node >= 0;
+	}
+	switch (request->op)
+	{
+		case SIM_MAKE:
+			found = sim_tree_make(request->dir);
+			break;
+		case SIM_CREATE:
+		case SIM_CREATE_PLAIN:
+			request->node = sim_tree_create(request->dir, request->name,
+											request->prefix,
+											request->op == SIM_CREATE, session);
+			found = request->node != SIM_NO_PARENT;
+			if (request->node == SIM_NODE_EXISTS)
+				request->reply = ZKLOCK_NODE_EXISTS;
+			break;
+		case SIM_SET:
+			if (found)
+				sim_tree_log(SIM_TXN_CHANGE, request->node);
+			break;
+		case SIM_DELETE:
+			if (!found)
+				break;
+
+			/* Drivers that break the rule of the prefix may do it. */
+			if (sim_tree_node(request->node)->owner != session &&
+				!sim.reuse_prefix)
+				sim_breach(SIM_OWN_NODES, "session %d deletes \"%s\" of session %d",
+						   session, request->name,
+						   sim_tree_node(request->node)->owner);
+			sim_tree_delete(request->node);
+			break;
+		default:
+			break;
+	}
+	if (!found)
+		request->reply = ZKLOCK_NO_NODE;
+}
+
 /* The leader carries out the session's next write. */
 bool
 sim_zk_apply(int session)
@@ -208,39 +257,7 @@ sim_zk_apply(int session)
 	if (request->refused)
 		request->reply = ZKLOCK_REFUSED;
 	else
-	{
-		bool		found = true;
-
-		switch (request->op)
-		{
-			case SIM_MAKE_OUTER:
-				sim_tree_make(SIM_OUTER);
-				break;
-			case SIM_MAKE_INNER:
-				found = sim_tree_make(SIM_INNER);
-				break;
-			case SIM_CREATE:
-			case SIM_CREATE_PLAIN:
-				request->node = sim_tree_create(request->name,
-												request->op == SIM_CREATE,
-												session);
-				found = request->node != SIM_NO_PARENT;
-				if (request->node == SIM_NODE_EXISTS)
-					request->reply = ZKLOCK_REFUSED;
-				break;
-			case SIM_DELETE:
-				request->node = sim_tree_find(SIM_CONTENDER, request->name,
-											  sim_tree_zxid());
-				found = request->node >= 0;
-				if (found)
-					sim_tree_delete(request->node);
-				break;
-			default:
-				break;
-		}
-		if (!found)
-			request->reply = ZKLOCK_NO_NODE;
-	}
+		carry_out(session, request);
 	sim_trace("leader: session %d op %d \"%s\" -> %d, zxid %" PRId64,
 			  session, request->op, request->name, request->reply, sim_tree_zxid());
 
@@ -262,8 +279,13 @@ sim_zk_catch_up(int server)
 	zxid = ++applied[server];
 	txn = sim_tree_txn(zxid);
 
-	if (txn->kind == SIM_TXN_DELETE || txn->kind == SIM_TXN_CHANGE)
-		fire(server, txn->subject, txn->kind == SIM_TXN_DELETE);
+	if (txn->kind == SIM_TXN_CREATE)
+		fire(server, (SimWatch) {sim_tree_node(txn->subject)->parent, true},
+			 false);
+	else if (txn->kind == SIM_TXN_CHANGE)
+		fire(server, (SimWatch) {txn->subject, false}, false);
+	else if (txn->kind == SIM_TXN_DELETE)
+		fire_deleted(server, txn->subject);
 	else if (txn->kind == SIM_TXN_CLOSE)
 	{
 		Session    *s = &sessions[txn->subject];
@@ -271,7 +293,7 @@ sim_zk_catch_up(int server)
 		for (int i = 0; i < sim_tree_nnodes(); i++)
 		{
 			if (sim_tree_node(i)->dzxid == zxid)
-				fire(server, i, true);
+				fire_deleted(server, i);
 		}
 		if (s->server == server)
 			close_link(s);
@@ -284,7 +306,6 @@ sim_zk_catch_up(int server)
 	return true;
 }
 
-/* Containers that were in use and are empty go, the lower first. */
 bool
 sim_zk_reap(void)
 {
@@ -349,43 +370,52 @@ push_reply(Session *s)
 	if (s->nreplies == SIM_MAX_QUEUE)
 		sim_overflow("replies");
 	reply = &s->replies[(s->first_reply + s->nreplies++) % SIM_MAX_QUEUE];
-	reply->event = false;
-	reply->deleted = false;
+	reply->event = reply->of_children = reply->deleted = false;
 	reply->reply = ZKLOCK_OK;
 	reply->zxid = applied[s->server];
 	reply->node = -1;
+	reply->version = 0;
 	reply->nchildren = 0;
 	return reply;
 }
 
 static void
-push_event(Session *s, int node, bool deleted)
+push_event(Session *s, SimWatch watch, bool deleted)
 {
 	SimReply   *event = push_reply(s);
 
 	event->event = true;
-	event->node = node;
+	event->node = watch.node;
+	event->of_children = watch.of_children;
 	event->deleted = deleted;
-	sim_trace("server %d: watch of session %d on \"%s\" fires: %s",
-			  s->server, (int) (s - sessions), sim_tree_node(node)->name,
+	sim_trace("server %d: watch of session %d on %s\"%s\" fires: %s",
+			  s->server, (int) (s - sessions),
+			  watch.of_children ? "what is in " : "",
+			  sim_tree_node(watch.node)->name,
 			  deleted ? "deleted" : "changed");
 }
 
+static bool
+is_same_watch(SimWatch a, SimWatch b)
+{
+	return a.node == b.node && a.of_children == b.of_children;
+}
+
 static void
-add_watch(Session *s, int node)
+add_watch(Session *s, SimWatch watch)
 {
 	for (int i = 0; i < s->nwatched; i++)
 	{
-		if (s->watched[i] == node)
+		if (is_same_watch(s->watched[i], watch))
 			return;
 	}
 	if (s->nwatched == SIM_MAX_QUEUE)
 		sim_overflow("watches");
-	s->watched[s->nwatched++] = node;
+	s->watched[s->nwatched++] = watch;
 }
 
 static void
-fire(int server, int node, bool deleted)
+fire(int server, SimWatch watch, bool deleted)
 {
 	for (int i = 0; i < nsessions; i++)
 	{
@@ -395,10 +425,10 @@ fire(int server, int node, bool deleted)
 			continue;
 		for (int w = 0; w < s->nwatched; w++)
 		{
-			if (s->watched[w] == node)
+			if (is_same_watch(s->watched[w], watch))
 			{
 				s->watched[w] = s->watched[--s->nwatched];
-				push_event(s, node, deleted);
+				push_event(s, watch, deleted);
 				break;
 			}
 		}
@@ -406,45 +436,60 @@ fire(int server, int node, bool deleted)
 }
 
 static void
+fire_deleted(int server, int node)
+{
+	fire(server, (SimWatch) {node, false}, true);
+	fire(server, (SimWatch) {node, true}, true);
+	fire(server, (SimWatch) {sim_tree_node(node)->parent, true}, false);
+}
+
+/* Watches are on paths: there may be another node by now. */
+static void
 set_watches(Session *s, int64_t since)
 {
 	int64_t		now = applied[s->server];
 
 	for (int i = 0; i < s->nrewatch; i++)
 	{
-		int			node = s->rewatch[i];
-		bool		deleted = !sim_tree_exists_at(node, now);
-		bool		changed = false;
+		SimWatch	watch = s->rewatch[i];
+		const SimNode *before = sim_tree_node(watch.node);
+		int			node = sim_tree_find(before->dir, before->container ?
+										 NULL : before->name, now);
 
-		for (int64_t zxid = since + 1; zxid <= now; zxid++)
-			changed |= sim_tree_txn(zxid)->kind == SIM_TXN_CHANGE &&
-				sim_tree_txn(zxid)->subject == node;
-
-		if (deleted || changed)
-		{
-			push_event(s, node, deleted);
-			sim_count(SIM_N_REWATCH_FIRED);
-		}
+		if (node < 0)
+			push_event(s, watch, true);
+		else if (sim_tree_node(node)->czxid > since ||
+				 (watch.of_children ?
+				  sim_tree_children_changed(node, since, now) :
+				  sim_tree_changes(node, since, now) > 0))
+			push_event(s, watch, false);
 		else
-			add_watch(s, node);
+		{
+			add_watch(s, (SimWatch) {node, watch.of_children});
+			continue;
+		}
+		sim_count(SIM_N_REWATCH_FIRED);
 	}
 }
 
 static void
-list(Session *s, SimReply *reply)
+list(Session *s, SimDir dir, bool watch, SimReply *reply)
 {
 	int64_t		now = applied[s->server];
 
 	if (now < sim_tree_zxid())
 		sim_count(SIM_N_STALE_LISTS);
-	if (sim_tree_find(SIM_INNER, NULL, now) < 0)
+	reply->node = sim_tree_find(dir, NULL, now);
+	if (reply->node < 0)
 	{
 		reply->reply = ZKLOCK_NO_NODE;
 		return;
 	}
+	if (watch)
+		add_watch(s, (SimWatch) {reply->node, true});
 	for (int i = 0; i < sim_tree_nnodes(); i++)
 	{
-		if (sim_tree_node(i)->depth != SIM_CONTENDER ||
+		if (sim_tree_node(i)->parent != reply->node ||
 			!sim_tree_exists_at(i, now))
 			continue;
 		if (reply->nchildren == SIM_MAX_CHILDREN)
@@ -461,6 +506,22 @@ list(Session *s, SimReply *reply)
 		reply->children[i] = reply->children[j];
 		reply->children[j] = swap;
 	}
+}
+
+static void
+get(Session *s, const SimRequest *request, SimReply *reply)
+{
+	int64_t		now = applied[s->server];
+
+	reply->node = sim_tree_find(request->dir, request->name, now);
+	if (reply->node < 0)
+	{
+		reply->reply = ZKLOCK_NO_NODE;
+		return;
+	}
+	reply->version = sim_tree_changes(reply->node, 0, now);
+	if (request->op == SIM_GET_WATCH)
+		add_watch(s, (SimWatch) {reply->node, false});
 }
 
 /* Answer what can be answered: reads at once, writes once we know of them. */
@@ -490,17 +551,10 @@ answer(Session *s)
 		}
 		else if (request->refused)
 			reply->reply = ZKLOCK_REFUSED;
-		else if (request->op == SIM_LIST)
-			list(s, reply);
+		else if (request->op == SIM_LIST || request->op == SIM_LIST_WATCH)
+			list(s, request->dir, request->op == SIM_LIST_WATCH, reply);
 		else
-		{
-			reply->node = sim_tree_find(SIM_CONTENDER, request->name,
-										applied[s->server]);
-			if (reply->node < 0)
-				reply->reply = ZKLOCK_NO_NODE;
-			else if (request->op == SIM_GET_WATCH)
-				add_watch(s, reply->node);
-		}
+			get(s, request, reply);
 		s->head++;
 	}
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sim_zk.h
- *	  An ensemble of ZooKeeper servers in memory, as one lock's clients see it.
+ *	  An ensemble of ZooKeeper servers in memory, as the clients of a few locks see it.
  *
  * What it keeps, because ZooKeeper does:
  *	- a session's requests are carried out, and answered, in the order sent;
@@ -40,13 +40,14 @@
 
 typedef enum SimOp
 {
-	SIM_MAKE_OUTER,				/* the container above the lock path */
-	SIM_MAKE_INNER,				/* the lock path, a container */
+	SIM_MAKE,					/* the container dir; of no parent, NO_NODE */
 	SIM_CREATE,					/* ephemeral, name || number of ten digits */
-	SIM_CREATE_PLAIN,			/* ephemeral, exactly name; or it is there */
+	SIM_CREATE_PLAIN,			/* ephemeral, exactly name */
+	SIM_SET,
 	SIM_DELETE,
 	SIM_SYNC,
 	SIM_LIST,					/* reads from here on */
+	SIM_LIST_WATCH,
 	SIM_GET,
 	SIM_GET_WATCH,
 	SIM_SET_WATCHES
@@ -56,7 +57,9 @@ typedef struct SimRequest
 {
 	SimOp		op;
 	bool		refused;		/* the server says no */
+	SimDir		dir;
 	char		name[SIM_NAME_SIZE];
+	char		prefix[SIM_PREFIX_SIZE];	/* create: in the node's data */
 	int64_t		since;			/* SET_WATCHES: the client's last zxid */
 
 	/* the ensemble's own, for writes: */
@@ -68,13 +71,22 @@ typedef struct SimRequest
 typedef struct SimReply
 {
 	bool		event;			/* a watch fired on `node`, else a reply */
+	bool		of_children;	/* event: on what is in it */
 	bool		deleted;		/* event: deleted, else changed */
 	ZkLockReply reply;
 	int64_t		zxid;
 	int			node;			/* created, read or watched; -1: none */
+	int			version;		/* read: how often it was set */
 	int			nchildren;
 	int			children[SIM_MAX_CHILDREN]; /* nodes */
 } SimReply;
+
+/* A watch is on a node or on what is in it. */
+typedef struct SimWatch
+{
+	int			node;
+	bool		of_children;
+} SimWatch;
 
 typedef enum SimLink
 {
@@ -94,7 +106,7 @@ extern bool sim_zk_session_alive(int session);	/* at the leader */
 /* What clients do. */
 extern int	sim_zk_open(int64_t *last_zxid);
 extern SimLink sim_zk_connect(int session, int server, int64_t last_zxid,
-							  const int *watched, int nwatched);
+							  const SimWatch *watched, int nwatched);
 extern void sim_zk_send(int session, const SimRequest *request);
 extern SimLink sim_zk_receive(int session, SimReply *reply);
 extern void sim_zk_cut(int session);

@@ -1,2 +1,2 @@
 # Leave: a create whose reply was lost has made no node.
-s/else if (reply->reply != ZKLOCK_LOST)/else/
+/^own_created/,/^}/ s/ || reply->reply == ZKLOCK_LOST ||/ ||/

@@ -1,2 +1,2 @@
 # After a connection loss, list without a sync.
-s/^\tr->sync = ask(.*$//
+/^recover/,/^}/ s/^\tr->sync = zklock_recipe_ask(.*$//

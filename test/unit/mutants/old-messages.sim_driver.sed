@@ -1,2 +1,2 @@
 # Feed an attempt what was meant for the one before.
-s/d->state != SIM_TRYING || message->tag.attempt != d->attempt/d->state != SIM_TRYING/
+s/^\t\t\td->attempts\[i\]\.id == message->tag\.attempt)/\t\t\tmessage->tag.attempt > 0)/

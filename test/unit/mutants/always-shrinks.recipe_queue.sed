@@ -1,2 +1,2 @@
 # Forget that a downgraded writer's new node appears ahead of us.
-s/r->only_shrinks = false;/(void) 0;/
+s/ahead->only_shrinks = false;/(void) 0;/

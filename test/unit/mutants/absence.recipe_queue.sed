@@ -1,0 +1,2 @@
+# Do not mind that our own node is not in the list.
+s/else if (!ahead.self)/else if (!ahead.self \&\& false)/

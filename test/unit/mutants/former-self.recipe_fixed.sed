@@ -1,0 +1,2 @@
+# Take the node of an attempt before this for ours.
+s/ && ev->has_prefix)/)/

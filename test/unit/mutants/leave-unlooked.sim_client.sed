@@ -1,0 +1,2 @@
+# Delete a simple lock's node without asking whose it is.
+s/(own->in_doubt && is_anybodys(own))/(own->in_doubt \&\& is_anybodys(own) \&\& false)/

@@ -1,0 +1,2 @@
+# A reader conflicts with nobody.
+s/(a->reader && b->reader)/(a->reader || b->reader)/

@@ -1,2 +1,0 @@
-# A reader conflicts with nobody.
-s/(kind->reader && mine->reader)/(kind->reader || mine->reader)/
