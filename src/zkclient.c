@@ -18,6 +18,9 @@
 #include "zkhosts.h"
 #include "zklog.h"
 
+/* How long a closing session tries to see its nodes off. */
+#define LEAVE_ALL_MS 1500
+
 int64_t
 zklock_zkclient_now(void)
 {
@@ -210,6 +213,7 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 		client->status.state = ZKLOCK_CLIENT_REFUSED;
 	else
 		client->status.state = ZKLOCK_CLIENT_CONNECTING;
+	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
 	wake(client);
@@ -294,7 +298,7 @@ open_client(void *arg)
 static void
 free_client(ZkLockClient *client)
 {
-	pthread_cond_destroy(&client->closed_cond);
+	pthread_cond_destroy(&client->changed_cond);
 	pthread_mutex_destroy(&client->mutex);
 	free(client->hosts);
 	free(client->auth);
@@ -313,7 +317,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&client->closed_cond, &attr);
+	pthread_cond_init(&client->changed_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	list_init(&client->requests);
 	for (int i = 0; i < N_NODE_LISTS; i++)
@@ -348,15 +352,40 @@ release(ZkLockClient *client)
 		free_client(client);
 }
 
+static struct timespec
+after_ms(int ms)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += ms % 1000 * 1000000;
+	if (at.tv_nsec >= 1000000000)
+	{
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	return at;
+}
+
+/*
+ * The library's goodbye does not make sure that the nodes go: it takes whatever
+ * comes in for the answer and closes the socket on the rest, upon which the
+ * server may drop what it has not read, the goodbye among it.
+ */
 static void *
 close_client(void *arg)
 {
 	ZkLockClient *client = arg;
+	struct timespec until = after_ms(LEAVE_ALL_MS);
 	ZkLockMessage *message;
 
 	pthread_join(client->opener, NULL);
 	if (client->zh != NULL)
+	{
+		zklock_zknode_leave_all(client, &until);
 		zookeeper_close(client->zh);
+	}
 
 	while (!list_is_empty(&client->requests))
 	{
@@ -383,7 +412,7 @@ close_client(void *arg)
 
 	pthread_mutex_lock(&client->mutex);
 	client->closed = true;
-	pthread_cond_signal(&client->closed_cond);
+	pthread_cond_broadcast(&client->changed_cond);
 	release(client);
 	return NULL;
 }
@@ -392,7 +421,7 @@ void
 zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 {
 	pthread_t	closer;
-	struct timespec until;
+	struct timespec until = after_ms(wait_ms);
 	bool		opened;
 
 	pthread_mutex_lock(&client->mutex);
@@ -405,19 +434,10 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	else
 		pthread_detach(closer);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += wait_ms / 1000;
-	until.tv_nsec += wait_ms % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000)
-	{
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-
 	/* The resolver has no end that could be waited for, nor a session yet. */
 	pthread_mutex_lock(&client->mutex);
 	while (opened && !client->closed &&
-		   pthread_cond_timedwait(&client->closed_cond, &client->mutex,
+		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
 		;
 	release(client);

@@ -79,7 +79,7 @@ struct ZkLockNode
 struct ZkLockClient
 {
 	pthread_mutex_t mutex;
-	pthread_cond_t closed_cond;
+	pthread_cond_t changed_cond;	/* closed, state or nodes */
 	int			refs;			/* the caller and the closing thread */
 	bool		closed;
 
@@ -174,6 +174,10 @@ extern void zklock_zkrequest_created(int rc, const char *path,
 /* zknode.c */
 extern void zklock_zknode_created(ZkLockNode *node, int rc, const char *path);
 extern void zklock_zknode_pump(ZkLockClient *client);
+
+/* Delete all nodes; return when they are gone, cannot go, or at `until`. */
+extern void zklock_zknode_leave_all(ZkLockClient *client,
+									const struct timespec *until);
 extern void zklock_zknode_free(ZkLockNode *node);
 
 #endif							/* ZKLOCK_ZKCLIENT_INT_H */

@@ -8,6 +8,7 @@
  */
 #include "zkclient_int.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,7 @@ zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
 		class == ZKLOCK_RC_NODE_EXISTS)
 		node->may_exist = true;
 	gone = node->leaving && begin_leaving(node);
+	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 	if (gone)
 		zklock_zknode_free(node);
@@ -198,6 +200,7 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 		move_node(node, NODES_LEAVING, true);
 	else
 		move_node(node, NODES_KEPT, false);
+	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
 	if (gone)
@@ -351,6 +354,47 @@ zklock_zkclient_leave(ZkLockNode *node)
 		zklock_zknode_free(node);
 	else
 		zklock_zknode_pump(client);
+}
+
+/* Is the end of a node still under way?  The caller has the mutex. */
+static bool
+are_going(ZkLockClient *client)
+{
+	Link	   *kept = &client->nodes[NODES_KEPT];
+
+	for (Link *link = kept->next; link != kept; link = link->next)
+		if (((ZkLockNode *) link)->creating > 0)
+			return true;
+	return !list_is_empty(&client->nodes[NODES_LEAVING]) ||
+		!list_is_empty(&client->nodes[NODES_BUSY]);
+}
+
+void
+zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
+{
+	Link	   *kept = &client->nodes[NODES_KEPT];
+	Link	   *next;
+
+	pthread_mutex_lock(&client->mutex);
+	for (Link *link = kept->next; link != kept; link = next)
+	{
+		ZkLockNode *node = (ZkLockNode *) link;
+
+		next = link->next;
+		node->leaving = true;
+		if (begin_leaving(node))
+			zklock_zknode_free(node);
+	}
+	pthread_mutex_unlock(&client->mutex);
+	zklock_zknode_pump(client);
+
+	pthread_mutex_lock(&client->mutex);
+	while (client->status.state == ZKLOCK_CLIENT_CONNECTED &&
+		   are_going(client) &&
+		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
+								  until) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&client->mutex);
 }
 
 bool
