@@ -27,7 +27,8 @@ EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
-	$(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo found)
+	$(CC) $(CPPFLAGS) -E -x c - 2>/dev/null | \
+	grep -o -m 1 zoo_set_servers_resolution_delay)
 
 # PostgreSQL's headers as a system's: they are not ours to warn about.
 PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
@@ -44,7 +45,7 @@ ifeq ($(wildcard $(PGXS)),)
 	@echo "  elsewhere:      the -devel package of PostgreSQL 13 or later, PG_CONFIG=/path/to/pg_config" >&2
 endif
 ifeq ($(ZOOKEEPER_H),)
-	@echo "zklock needs the C client library of ZooKeeper, libzookeeper_mt." >&2
+	@echo "zklock needs the C client library of ZooKeeper, libzookeeper_mt, 3.7 or later." >&2
 	@echo "  Debian, Ubuntu: apt-get install libzookeeper-mt-dev" >&2
 endif
 	@exit 1

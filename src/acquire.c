@@ -9,11 +9,9 @@
 
 #include "acquire.h"
 #include "attempt.h"
-#include "compat.h"
 #include "errors.h"
 #include "guc.h"
 #include "lease.h"
-#include "miscadmin.h"
 #include "session.h"
 #include "storage/proc.h"
 #include "utils/timeout.h"
@@ -113,7 +111,8 @@ static void
 renew_session(void)
 {
 	zklock_lease_check();
-	if (zklock_session_is_outdated() && zklock_locktable_size() == 0)
+	if ((zklock_session_is_outdated() || zklock_session_is_gone()) &&
+		zklock_locktable_size() == 0)
 		zklock_session_close();
 }
 
@@ -281,6 +280,7 @@ wait_for_all(Bunch *bunch, Patience *patience)
 	return true;
 }
 
+/* From here on the node is the hold's.  Cannot fail. */
 static void
 grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 {
@@ -291,6 +291,13 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	hold->node = attempt->node;
 	strlcpy(hold->name, r->name, sizeof(hold->name));
 	hold->token = r->token;
+}
+
+static void
+warn_if_worn(const ZkLockAttempt *attempt)
+{
+	const ZkLockRecipe *r = &attempt->recipe;
+
 	if (r->seq >= ZKLOCK_SEQ_WORN)
 		ereport(WARNING,
 				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
@@ -365,6 +372,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	 */
 	if (wanted->from != NULL)
 		hold->token = wanted->from->token;
+	warn_if_worn(&wanted->attempt);
 	return hold;
 }
 
@@ -387,17 +395,24 @@ compare_paths(const void *a, const void *b)
 	return strcmp(*(const char *const *) a, *(const char *const *) b);
 }
 
-/* Count one hold of the path, and make an entry if it is to be waited for. */
-static void
+/*
+ * Count one hold of the path, and make an entry if it is to be waited for.
+ * False: `ns` was not enough for ZooKeeper to answer.
+ */
+static bool
 add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
-			 ZkLockScope scope)
+			 ZkLockScope scope, int64 ns)
 {
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
 
 	if (hold != NULL)
 		zklock_locktable_add(hold, scope);
 	else if (find_stronger(path, mode) != NULL)
-		hold = zklock_acquire(path, mode, scope, ZKLOCK_NEVER);
+	{
+		hold = zklock_acquire(path, mode, scope, ns);
+		if (hold == NULL)
+			return false;
+	}
 
 	if (hold != NULL)
 		bunch->held[bunch->nheld++] = hold;
@@ -407,6 +422,15 @@ add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
 		bunch->fresh[bunch->nfresh++] = hold;
 		zklock_locktable_add(hold, scope);
 	}
+	return true;
+}
+
+/* What is left of `ns` that began to run at `began`. */
+static int64
+time_left(int64 ns, int64 began)
+{
+	return ns == ZKLOCK_NEVER || ns <= 0 ? ns :
+		Max(ns - (zklock_zkclient_now() - began), 1);
 }
 
 static void
@@ -426,6 +450,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 				   ZkLockScope scope, int64 ns)
 {
 	Bunch	   *bunch = palloc0(sizeof(Bunch));
+	int64		began = zklock_zkclient_now();
 	volatile bool granted = false;
 
 	bunch->held = palloc0((n + 1) * sizeof(ZkLockHold *));
@@ -438,13 +463,17 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	PG_TRY();
 	{
 		Patience	patience;
+		bool		in_time = true;
 
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n && in_time; i++)
 			if (i == 0 || strcmp(paths[i], paths[i - 1]) != 0)
-				add_to_bunch(bunch, paths[i], mode, scope);
+				in_time = add_to_bunch(bunch, paths[i], mode, scope,
+									   time_left(ns, began));
 		arm_lock_timeout();
-		granted = bunch->nfresh == 0 ||
-			(start_waiting(&patience, ns) && wait_for_all(bunch, &patience));
+		granted = in_time &&
+			(bunch->nfresh == 0 ||
+			 (start_waiting(&patience, time_left(ns, began)) &&
+			  wait_for_all(bunch, &patience)));
 	}
 	PG_FINALLY();
 	{
@@ -456,5 +485,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		grant(bunch->fresh[i], &bunch->attempts[i]);
+	for (int i = 0; granted && i < bunch->nfresh; i++)
+		warn_if_worn(&bunch->attempts[i]);
 	return granted;
 }

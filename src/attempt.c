@@ -375,11 +375,15 @@ zklock_attempt_drive(ZkLockAttempt *attempts, int n, int64 deadline,
 			gone_at = now + ((int64) status->timeout + zklock_connect_timeout) *
 				ZKLOCK_NS_PER_MS;
 		else if (pending != NULL && now >= gone_at)
+		{
+			/* Its servers may be elsewhere now: the next one looks for them. */
+			zklock_session_close();
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
 							zklock_errors_path(pending->path)),
 					 errhint("Check that the servers in zklock.hosts are up and have a quorum.")));
+		}
 
 		if (pending != NULL && now >= log_at)
 		{
@@ -422,6 +426,11 @@ zklock_attempt_begin(ZkLockAttempt *attempt, ZkLockMode mode, const char *path,
 		*slash = '\0';
 		attempt->dir = dir;
 		name = slash + 1;
+		if (strlen(name) >= ZKLOCK_NAME_SIZE)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("the last part of a simple lock's path is longer than %d bytes",
+							ZKLOCK_NAME_SIZE - 1)));
 
 		/* The name is everybody's: this tells ours. */
 		attempt->data = psprintf("%s id=%s", attempt->data, prefix);
@@ -483,7 +492,11 @@ zklock_attempt_abandon(ZkLockAttempt *attempt)
 void
 zklock_attempt_raise(const ZkLockAttempt *attempt)
 {
-	char	   *path = zklock_errors_path(attempt->path);
+	char	   *path;
+
+	if (attempt->path == NULL)
+		return;					/* not begun */
+	path = zklock_errors_path(attempt->path);
 
 	switch (attempt->recipe.verdict)
 	{

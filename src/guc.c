@@ -115,7 +115,8 @@ zklock_guc_init(void)
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",
-							&zklock_session_timeout, 10000, 1000, INT_MAX,
+							&zklock_session_timeout, 10000, 1000,
+							24 * 60 * 60 * 1000,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.connect_timeout",

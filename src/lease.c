@@ -13,6 +13,9 @@
 #include "locktable.h"
 #include "session.h"
 
+/* Was a loss raised in this transaction? */
+static bool reported = false;
+
 static bool
 is_lost(ZkLockHold *hold, void *arg)
 {
@@ -31,14 +34,24 @@ void
 zklock_lease_check(void)
 {
 	ZkLockHold *lost = zklock_locktable_search(is_lost, NULL);
-	char	   *path;
 
 	if (lost == NULL)
 		return;
-	path = pstrdup(lost->key.path);
-	if (zklock_locktable_count(lost, ZKLOCK_TRANSACTION) == 0)
+	reported = true;
+	zklock_errors_lock_lost(lost->key.path,
+							"The ZooKeeper session that held it has ended.");
+}
+
+void
+zklock_lease_forget(void)
+{
+	ZkLockHold *lost;
+
+	if (!reported)
+		return;
+	reported = false;
+	while ((lost = zklock_locktable_search(is_lost, NULL)) != NULL)
 		zklock_locktable_forget(lost);
-	zklock_errors_lock_lost(path, "The ZooKeeper session that held it has ended.");
 }
 
 void
@@ -71,8 +84,14 @@ zklock_lease_confirm(void)
 		ZkLockMessage *reply = NULL;
 
 		if (zklock_zkclient_now() >= deadline)
+		{
+			/* Not to be asked for ever: the servers may be elsewhere now. */
+			if (zklock_session_is_gone())
+				zklock_session_close();
+			zklock_lease_check();
 			zklock_errors_lock_lost(hold->key.path,
 									"ZooKeeper did not confirm that it is still held.");
+		}
 		if (status->state == ZKLOCK_CLIENT_CONNECTED &&
 			zklock_zkclient_sync(zklock_session_client(), hold->key.path, tag))
 			reply = zklock_session_await(tag, deadline);

@@ -13,11 +13,17 @@
 #define ZKLOCK_LEASE_H
 
 /*
- * ERROR 40001 if a lock is known to have gone with its session.  A transaction
- * hold dooms its transaction; a session hold is reported once and forgotten,
- * or else the session could never do anything again.
+ * ERROR 40001 if a lock is known to have gone with its session.  It dooms the
+ * transaction, whatever savepoint the error is caught at.
  */
 extern void zklock_lease_check(void);
+
+/*
+ * To be called when a transaction has been aborted: session holds whose loss
+ * was its end are forgotten, or else the session could never do anything again.
+ * Raises and allocates nothing.
+ */
+extern void zklock_lease_forget(void);
 
 /*
  * To be called before a commit.  Besides zklock_lease_check(): if no reply of

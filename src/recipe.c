@@ -119,9 +119,9 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	}
 
 	/*
-	 * Anything else concerns a request that must still be of interest.  Only
-	 * the reply to a create may be: if its loss was reported and it succeeded
-	 * all the same, the list that recovery asks for shows it.
+	 * Anything else concerns a request that must still be of interest.  A
+	 * create that was given up for lost and succeeded all the same needs no
+	 * reply: the list that recovery asks for shows its node.
 	 */
 	if (ev->request == 0)
 		return;

@@ -136,7 +136,7 @@ typedef struct ZkLockAction
 	const char *name;			/* valid until the next call */
 } ZkLockAction;
 
-/* No step asks for more than: two drops' worth, verify, sync, list, watches. */
+/* No step asks for more: adopt() fills what it leaves free with drops. */
 #define ZKLOCK_MAX_ACTIONS 8
 
 typedef struct ZkLockActions

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "compat.h"
-#include "errors.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "session.h"
@@ -35,6 +34,7 @@ static ZkLockClient *client = NULL;
 static ZkLockClientStatus status;	/* valid while there is a client */
 static uint32 serial = 0;		/* of the present or the last session */
 static int64 begun_at;			/* when it was begun */
+static int64 lost_at;			/* since when it has no connection; 0: it has */
 
 /* The settings that the session was begun with. */
 static char *begun_hosts = NULL;
@@ -140,6 +140,7 @@ begin(void)
 	}
 	memset(&status, 0, sizeof(status));
 	begun_at = zklock_zkclient_now();
+	lost_at = 0;
 	if (++serial == 0)
 		serial = 1;
 }
@@ -167,6 +168,26 @@ uint32
 zklock_session_current(void)
 {
 	return client == NULL || is_over() ? 0 : serial;
+}
+
+/* Take the messages, and the state after them. */
+static ZkLockMessage *
+receive(void)
+{
+	ZkLockMessage *messages = zklock_zkclient_receive(client, &status);
+
+	if (status.state == ZKLOCK_CLIENT_CONNECTED)
+		lost_at = 0;
+	else if (lost_at == 0)
+		lost_at = zklock_zkclient_now();
+	return messages;
+}
+
+bool
+zklock_session_is_gone(void)
+{
+	return client != NULL && status.connects > 0 && lost_at != 0 &&
+		zklock_zkclient_now() - lost_at > status.timeout * ZKLOCK_NS_PER_MS;
 }
 
 bool
@@ -224,7 +245,7 @@ zklock_session_wait(int64 deadline)
 		CHECK_FOR_INTERRUPTS();
 		report_log();
 
-		messages = zklock_zkclient_receive(client, &status);
+		messages = receive();
 		if (messages != NULL || status.state != before.state ||
 			status.connects != before.connects || left <= 0)
 			return messages;
@@ -285,7 +306,7 @@ zklock_session_poll(void)
 	if (client == NULL)
 		return;
 	report_log();
-	sift(zklock_zkclient_receive(client, &status), 0);
+	sift(receive(), 0);
 }
 
 uintptr_t
@@ -330,6 +351,10 @@ wait_until_connected(int64 deadline)
 				break;
 			case ZKLOCK_CLIENT_FAILED:
 				raise_unreachable(status.why);
+				break;
+			case ZKLOCK_CLIENT_EXPIRED:
+				zklock_session_close();
+				begin();
 				break;
 			default:
 				break;

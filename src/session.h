@@ -37,6 +37,9 @@ extern uint32 zklock_session_current(void);
 /* Was the session begun with other settings than those in force? */
 extern bool zklock_session_is_outdated(void);
 
+/* Has it had no connection for so long that it has probably expired? */
+extern bool zklock_session_is_gone(void);
+
 /* End the session, if there is one. */
 extern void zklock_session_close(void);
 

@@ -17,6 +17,7 @@
 #include "errors.h"
 #include "fmgr.h"
 #include "inquiry.h"
+#include "lease.h"
 #include "mb/pg_wchar.h"
 #include "path.h"
 #include "session.h"
@@ -266,6 +267,8 @@ Datum
 zk_lock_release_all(PG_FUNCTION_ARGS)
 {
 	(void) fcinfo;
+	zklock_session_poll();
+	zklock_lease_check();
 	PG_RETURN_INT32(zklock_locktable_release_all());
 }
 

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"

@@ -45,8 +45,12 @@ xact_event(XactEvent event, void *arg)
 			 * Other backends see the commit by now, so that the next holder
 			 * does, too.
 			 */
+			zklock_locktable_end_xact();
+			break;
+
 		case XACT_EVENT_ABORT:
 			zklock_locktable_end_xact();
+			zklock_lease_forget();
 			break;
 
 		case XACT_EVENT_PREPARE:

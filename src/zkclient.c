@@ -200,7 +200,12 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 		return;
 
 	pthread_mutex_lock(&client->mutex);
-	if (state == ZOO_CONNECTED_STATE)
+	if (client->status.state == ZKLOCK_CLIENT_EXPIRED ||
+		client->status.state == ZKLOCK_CLIENT_REFUSED)
+	{
+		/* final; what comes now was on its way */
+	}
+	else if (state == ZOO_CONNECTED_STATE)
 	{
 		client->status.state = ZKLOCK_CLIENT_CONNECTED;
 		client->status.connects++;

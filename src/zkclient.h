@@ -3,8 +3,9 @@
  * zkclient.h
  *	  One ZooKeeper session, walled off.
  *
- * zkclient.c is the only file that includes zookeeper.h.  It knows nodes,
- * requests and replies; it knows no PostgreSQL, no locks and no SQL.
+ * Behind it are zkclient.c, zkrequest.c and zknode.c, and nothing else includes
+ * zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL,
+ * no locks and no SQL.
  *
  * Promises:
  *	- nothing here blocks, except zklock_zkclient_close() for as long as it is
@@ -177,8 +178,8 @@ extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
 
 /*
  * Give a node up: delete it until ZooKeeper says that it is gone, over any
- * number of lost connections, on the client's threads.  Returns at once, never
- * fails, allocates nothing.  The node must not be used any more.
+ * number of lost connections, on the client's threads.  Returns at once and
+ * never fails.  The node must not be used any more.
  */
 extern void zklock_zkclient_leave(ZkLockNode *node);
 

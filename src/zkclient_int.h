@@ -11,7 +11,7 @@
  * both may block: the first in the resolver, the second for a server that does
  * not answer.  The library's own two send pings and run the callbacks below.
  *
- * One mutex guards a client.  It is never held across a call of the library,
+ * One mutex guards a client.  It is never held across a request to the library,
  * whose locks the callbacks may be called under (CURATOR-495 is that
  * deadlock).  So the library's handle must be good without it: it is made
  * before the state says CONNECTED, and destroyed only by the closing thread,

@@ -15,8 +15,11 @@
 
 #include "zklog.h"
 
-/* Deletions under way; see also MAX_REQUESTS. */
-#define MAX_LEAVES 128
+/*
+ * Deletions under way; see also MAX_REQUESTS.  More than can be taken at once:
+ * what waited here would be overtaken by who asks for the same locks again.
+ */
+#define MAX_LEAVES 2048
 
 void
 zklock_zknode_free(ZkLockNode *node)
@@ -327,15 +330,13 @@ zklock_zknode_pump(ZkLockClient *client)
 		if (node == NULL)
 			return;
 
+		/*
+		 * If it is not taken, memory is out or the session is over.  Having
+		 * run out halfway the library might still call back, so the node
+		 * stays where it is until the close.
+		 */
 		if (!leave_step(node))
-		{
-			/* Memory is out, or the connection: the next event tries again. */
-			pthread_mutex_lock(&client->mutex);
-			client->nbusy--;
-			move_node(node, NODES_LEAVING, true);
-			pthread_mutex_unlock(&client->mutex);
 			return;
-		}
 	}
 }
 

@@ -232,6 +232,29 @@ for my $in_transaction (0, 1)
 	$session->close;
 }
 
+# Locks of the session that were lost doom a transaction whatever savepoint the
+# error is caught at, and all of them together no more than that one.
+$session = ZkTest->new($node, 'zklock.session_timeout' => '2s');
+$session->query(
+	q(SELECT zk_lock_acquire_all('{/asleep, /asleep2, /asleep3}');
+	  BEGIN; UPDATE stock SET n = n - 1));
+$waiter->start(q(SELECT zk_lock_acquire('/asleep')));
+wait_for_queue($zk, '/asleep', $session, $waiter);
+kill('STOP', $session->pid);
+is($waiter->result, 't', 'three locks of a session that is over go on');
+kill('CONT', $session->pid);
+like(
+	$session->query(q(SAVEPOINT s; SELECT zk_lock_acquire('/awake'))),
+	qr{^ERROR:  40001:}m, '... which is found out at a savepoint');
+$session->query('ROLLBACK TO s');
+like($session->query('COMMIT'), qr{^ERROR:  40001:}m,
+	'... and the transaction cannot commit all the same');
+is($session->query('SELECT n FROM stock'), 10, '... but the next one can');
+is($session->query('SELECT count(*) FROM zk_locks'),
+	'0', '... with nothing held any more');
+$waiter->query(q(SELECT zk_lock_release_all()));
+$session->close;
+
 # The network between the two is cut for so long that the session is over. This
 # backend cannot know that before it hears from ZooKeeper again.
 my $proxy = ZkProxy->new($zk->hosts);

@@ -133,6 +133,22 @@ is($s[1]->query(acquire('/beside', 'shared', '1 minute')),
 $_->query('SELECT zk_lock_release_all()') for @s;
 
 #
+# A semaphore: one inside, one who waits for a lease under the mutex, and others
+# who do not even get the mutex in time
+#
+is($s[0]->query("SELECT zk_semaphore_acquire('/one', 1)"), 't', 'one lease');
+$s[1]->start("SELECT zk_semaphore_acquire('/one', 1)");
+wait_for_nodes('/one/leases', 2);
+is($s[2]->query("SELECT zk_semaphore_acquire('/one', 1, '$_')"),
+	'f', "none is left for a third within $_")
+  for '300ms', '0';
+is($s[0]->query("SELECT zk_semaphore_release('/one')"), 't', 'released');
+is($s[1]->result, 't', 'the second has it');
+is($s[1]->query("SELECT zk_semaphore_release('/one')"), 't', '... and back');
+wait_for_nodes($_, 0) for qw(/one/leases /one/locks);
+pass('nothing is left of the semaphore');
+
+#
 # Simple locks: one node, no queue
 #
 is($s[0]->query(acquire('/simple', 'simple')), 't', 'a simple lock');
