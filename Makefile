@@ -4,6 +4,7 @@
 #   make installcheck      test against a running server and ZooKeeper
 #   make test              install what is missing, build, run every test
 #   make demo              the flash sale, start to finish
+#   make bench             our locks and advisory locks side by side
 
 EXTENSION = zklock
 DATA = sql/zklock--1.0.sql
@@ -51,12 +52,15 @@ endif
 	@exit 1
 endif
 
-.PHONY: test demo unit
+.PHONY: test demo bench unit
 test:
 	@test/run
 
 demo:
 	@test/demo/run
+
+bench:
+	@test/bench/run
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check

@@ -6,6 +6,7 @@ use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
@@ -106,5 +107,34 @@ for my $end (@ends)
 	$_->close for @victims, $other, $next;
 	$end->{restart}->() if $end->{restart};
 }
+
+# The goodbye to ZooKeeper may get lost on its way: it must not be needed.
+my $proxy = ZkProxy->new($zk->hosts);
+my %proxied = (
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '60s');
+my $holder = ZkTest->new($node_b, %proxied);
+my $waiter = ZkTest->new($node_b, %proxied);
+my $other = ZkTest->new($node_b);
+
+$holder->query(q(SELECT zk_lock_acquire('/held')));
+$other->query(q(SELECT zk_lock_acquire('/wanted')));
+$waiter->start(q(SELECT zk_lock_acquire('/wanted')));
+wait_for_queue($zk, '/wanted', $other, $waiter);
+
+my @lost = map {
+	$proxy->rule(dir => 'c2s', op => 'closeSession', action => 'drop')
+} (1 .. 2);
+my $seconds = seconds_of(
+	sub {
+		$node_b->safe_psql('postgres',
+			"SELECT pg_terminate_backend(${\ $_->pid})")
+		  for $holder, $waiter;
+		wait_for_queue($zk, '/held');
+		wait_for_queue($zk, '/wanted', $other);
+	});
+cmp_ok($seconds, '<', 30, 'the nodes go at once when the goodbye is lost');
+wait_until('both goodbyes are lost',
+	sub { !grep { !$proxy->fired($_) } @lost });
 
 done_testing();
