@@ -1,0 +1,116 @@
+/*-------------------------------------------------------------------------
+ *
+ * contender_test.c
+ *	  The names under which clients queue.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "recipe_play.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "contender.h"
+
+static void
+test_parse(void **state)
+{
+	static const struct
+	{
+		const char *name;
+		int64_t		seq;
+	}			contenders[] = {
+		{CURATOR("lock-0000000000"), 0},
+		{CURATOR("lock-2147483647"), INT32_MAX},
+		{CURATOR("lock--2147483648"), INT32_MIN},
+		{CURATOR("__READ__0000000012"), 12},
+		{CURATOR("__WRIT__0000000013"), 13},
+		{GO("lock-0000000014"), 14},
+		{KAZOO("__lock__0000000015"), 15},
+		{KAZOO("__rlock__0000000016"), 16},
+		{KAZOO("-lock-0000000017"), 17},
+		{"lock-0000000018", 18},
+		/* "%010d" counts the sign: nine digits */
+		{CURATOR("lock--000000005"), -5},
+		{KAZOO("__lock__-000000006"), -6},
+		{KAZOO("__rlock__-000000007"), -7},
+		{CURATOR("__READ__-000000008"), -8},
+		{CURATOR("__WRIT__-000000009"), -9},
+		{"lock-7", 7},
+		{"lock-00000000000000000000000000000000000000000000000007", 7},
+		{"lock-9223372036854775807", INT64_MAX},
+		{"lock-9223372036854775808", INT64_MAX},
+		{"lock-99999999999999999999999999999999", INT64_MAX},
+		{"lock--99999999999999999999999999999999", -INT64_MAX},
+		/* only the end counts */
+		{"lock-0000000001-lock-0000000002", 2},
+		{"__READ__0000000001__WRIT__0000000003", 3},
+		{"lock--lock-0000000004", 4},
+		{"0000000009lock-0000000005", 5}
+	};
+	static const char *const others[] = {
+		"", "-", "0", "5", "-5", "lock-", "lock--", "lock", "__lock__", "__READ__",
+		"0000000001", "-0000000001", "lock0000000001", "ock-0000000001",
+		"lock---0000000001", "lock-0000000001 ", "lock-0000000001-",
+		"lock-0x1", "lock-+1", "lock- 1", "lock-1.5", "LOCK-0000000001",
+		"__read__0000000001", "__WRITE__0000000001", "_rlock__0000000001",
+		"x-72057594037927936-0000000001",	/* ZooKeeper's own recipes */
+		"n_0000000001", "member_0000000001",
+		CURATOR("lease-0000000001"), KAZOO(""), "locks", "leases",
+		"lock-\xd9\xa1"			/* a digit, but not to ZooKeeper */
+	};
+	int64_t		seq;
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(contenders) / sizeof(contenders[0]); i++)
+	{
+		seq = 4711;
+		if (!zklock_contender_parse(contenders[i].name, &seq))
+			fail_msg("no contender: %s", contenders[i].name);
+		assert_int_equal(seq, contenders[i].seq);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	{
+		if (zklock_contender_parse(others[i], &seq))
+			fail_msg("taken for a contender: %s", others[i]);
+	}
+}
+
+static void
+test_first(void **state)
+{
+	/* by name, the first would be the last */
+	static const char *const children[] = {
+		"zookeeper", KAZOO("__lock__0000000010"), GO("lock-0000000009"),
+		CURATOR("__WRIT__0000000008"), "0"
+	};
+
+	(void) state;
+	assert_null(zklock_contender_first(NULL, 0));
+	assert_null(zklock_contender_first(children, 1));
+	assert_ptr_equal(zklock_contender_first(children, 5), children[3]);
+	assert_ptr_equal(zklock_contender_first(children, 3), children[2]);
+}
+
+static void
+test_markers(void **state)
+{
+	(void) state;
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_EXCLUSIVE), "lock-");
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_SHARED), "__READ__");
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_WRITE), "__WRIT__");
+	assert_string_equal(zklock_recipe_marker(ZKLOCK_SEMAPHORE), "lease-");
+	assert_null(zklock_recipe_marker(ZKLOCK_SIMPLE));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_markers)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
