@@ -74,6 +74,41 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
+-- The newest fencing tokens that were used in this database: of holders that
+-- had a lock for themselves, and of those that shared it.  After ZooKeeper has
+-- been set up anew its tokens begin again: then the rows are to be deleted.
+CREATE TABLE zk_lock_fences (
+    path text COLLATE "C" PRIMARY KEY,
+    token bigint NOT NULL,
+    shared_token bigint NOT NULL);
+
+SELECT pg_catalog.pg_extension_config_dump('zk_lock_fences', '');
+
+-- Make this database refuse all older holders of a lock that is held here;
+-- returns the fencing token.  Raises 40001 if a newer holder was here, and 55000
+-- if the lock is not held.  To be called before anything is read that the lock
+-- protects: it waits for the end of a transaction that has called it before.
+CREATE FUNCTION zk_lock_fence(
+    path text,
+    mode zk_lock_mode DEFAULT 'exclusive')
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+
+-- The same for a holder elsewhere, who passes the token: what zk_lock_guard()
+-- returned on another server, or the czxid of another client's node.  A wrong
+-- token shuts the rightful holders out, so this is not for everyone.
+CREATE FUNCTION zk_fence(
+    path text,
+    token bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+
+REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint) FROM PUBLIC;
+
 -- Get one of "leases" leases of a semaphore.  Returns and waits as
 -- zk_lock_acquire() does.  The number must be the same for all callers.
 CREATE FUNCTION zk_semaphore_acquire(

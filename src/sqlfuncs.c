@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "errors.h"
+#include "fence.h"
 #include "fmgr.h"
 #include "inquiry.h"
 #include "lease.h"
@@ -23,10 +24,13 @@
 #include "session.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+PG_FUNCTION_INFO_V1(zk_fence);
 PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_all);
+PG_FUNCTION_INFO_V1(zk_lock_fence);
 PG_FUNCTION_INFO_V1(zk_lock_guard);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
@@ -272,11 +276,10 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(zklock_locktable_release_all());
 }
 
-Datum
-zk_lock_token(PG_FUNCTION_ARGS)
+/* The lock that is held here, or an error. */
+static ZkLockHold *
+find_held(const char *path, ZkLockMode mode)
 {
-	char	   *path = get_path(fcinfo, 0);
-	ZkLockMode	mode = get_mode(fcinfo, 1);
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
 
 	if (hold == NULL)
@@ -286,5 +289,49 @@ zk_lock_token(PG_FUNCTION_ARGS)
 						zklock_recipe_mode_name(mode),
 						zklock_errors_path(path)),
 				 errhint("Take it with zk_lock_acquire() or zk_lock_guard().")));
-	PG_RETURN_INT64(hold->token);
+	return hold;
+}
+
+Datum
+zk_lock_token(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+
+	PG_RETURN_INT64(find_held(path, mode)->token);
+}
+
+/* The table of fences is where the extension is. */
+static Oid
+own_schema(FunctionCallInfo fcinfo)
+{
+	return get_func_namespace(fcinfo->flinfo->fn_oid);
+}
+
+Datum
+zk_lock_fence(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+	int64		token = find_held(path, mode)->token;
+
+	zklock_fence(own_schema(fcinfo), path, token, mode == ZKLOCK_SHARED);
+	PG_RETURN_INT64(token);
+}
+
+Datum
+zk_fence(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_path(fcinfo, 0);
+	int64		token;
+
+	refuse_null(fcinfo, 1, "fencing token");
+	token = PG_GETARG_INT64(1);
+	if (token < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("fencing token must be at least 1")));
+
+	zklock_fence(own_schema(fcinfo), path, token, false);
+	PG_RETURN_INT64(token);
 }

@@ -4,8 +4,9 @@ CREATE EXTENSION zklock;
 
 SELECT p.proname AS function,
        CASE p.provolatile WHEN 'v' THEN 'volatile' ELSE 'not volatile' END AS volatility,
-       CASE p.proparallel WHEN 'r' THEN 'restricted' ELSE 'not restricted' END AS parallel,
+       CASE p.proparallel WHEN 'r' THEN 'restricted' WHEN 'u' THEN 'unsafe' END AS parallel,
        p.proisstrict AS strict, p.prosecdef AS definer,
+       p.proconfig AS settings,
        has_function_privilege('public', p.oid, 'execute') AS public
 FROM pg_depend d
 JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
@@ -17,7 +18,9 @@ SELECT enum_range(NULL::zk_lock_mode) AS modes,
        enum_range(NULL::zk_lock_scope) AS scopes;
 
 SELECT has_table_privilege('public', 'zk_locks', 'select') AS can_select,
-       has_table_privilege('public', 'zk_locks', 'insert, update, delete') AS can_change;
+       has_table_privilege('public', 'zk_locks', 'insert, update, delete') AS can_change,
+       has_table_privilege('public', 'zk_lock_fences',
+                           'select, insert, update, delete, truncate') AS fences;
 
 -- Looking does not connect.
 SELECT * FROM zk_session();

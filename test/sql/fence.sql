@@ -1,0 +1,128 @@
+-- zk_lock_fence() and zk_fence(): tokens recorded in the database.  (Who waits
+-- for whom takes two sessions: see the isolation tests.)
+
+\set VERBOSITY terse
+
+-- A holder's token is recorded.
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/fence') AS token \gset first_
+SELECT zk_lock_fence('/zklock_regress/fence') = :first_token AS same;
+SELECT zk_lock_fence('/zklock_regress/fence') = :first_token AS again;
+SELECT path, token = :first_token AS token, shared_token FROM zk_lock_fences;
+COMMIT;
+
+-- So is the next one's, unless it is rolled back.
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/fence') AS token \gset second_
+SELECT zk_lock_fence('/zklock_regress/fence') = :second_token AS same;
+ROLLBACK;
+SELECT token = :first_token AS first FROM zk_lock_fences;
+BEGIN;
+SELECT zk_lock_guard('/zklock_regress/fence') AS token \gset second_
+SELECT zk_lock_fence('/zklock_regress/fence') = :second_token AS same;
+COMMIT;
+SELECT token = :second_token AS second FROM zk_lock_fences;
+
+-- An older one is refused from there on.
+SELECT zk_fence('/zklock_regress/fence', :second_token) = :second_token AS same;
+\set VERBOSITY sqlstate
+SELECT zk_fence('/zklock_regress/fence', :first_token);
+\set VERBOSITY default
+TRUNCATE zk_lock_fences;
+SELECT zk_fence('/zklock_regress/fence', 8);
+SELECT zk_fence('/zklock_regress/fence', 7);
+SELECT zk_fence('/zklock_regress/fence', 8);
+SELECT zk_fence('/zklock_regress/fence', 9);
+SELECT * FROM zk_lock_fences;
+
+-- An error that is caught has recorded nothing.
+BEGIN;
+SAVEPOINT s;
+SELECT zk_fence('/zklock_regress/fence', 10);
+ROLLBACK TO s;
+SELECT zk_fence('/zklock_regress/fence', 9);
+COMMIT;
+
+-- Tokens that look older than what is there: ZooKeeper was set up anew.
+SELECT zk_fence('/zklock_regress/fence', 1);
+DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence';
+SELECT zk_fence('/zklock_regress/fence', 1);
+DELETE FROM zk_lock_fences;
+
+-- Every mode has a token, and readers are not newer than one another.
+\set VERBOSITY sqlstate
+SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
+SELECT zk_lock_token('/zklock_regress/fence', 'shared') AS token \gset reader_
+SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = :reader_token AS same;
+SELECT token, shared_token = :reader_token AS shared FROM zk_lock_fences;
+UPDATE zk_lock_fences SET shared_token = :reader_token + 1;
+SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = :reader_token AS same;
+SELECT shared_token = :reader_token + 1 AS kept FROM zk_lock_fences;
+SELECT zk_fence('/zklock_regress/fence', :reader_token);
+SELECT zk_fence('/zklock_regress/fence', :reader_token + 2) > 0 AS writer;
+SELECT zk_lock_fence('/zklock_regress/fence', 'shared');
+SELECT zk_lock_release('/zklock_regress/fence', 'shared');
+DELETE FROM zk_lock_fences;
+SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'write');
+SELECT zk_lock_fence('/zklock_regress/fence', 'write') = zk_lock_token('/zklock_regress/fence', 'write') AS write;
+SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
+SELECT zk_lock_release('/zklock_regress/fence', 'write');
+SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = zk_lock_token('/zklock_regress/fence', 'shared') AS downgraded;
+SELECT token = shared_token AS same FROM zk_lock_fences;
+SELECT zk_lock_acquire('/zklock_regress/fence_simple', mode => 'simple');
+SELECT zk_lock_fence('/zklock_regress/fence_simple', 'simple') = zk_lock_token('/zklock_regress/fence_simple', 'simple') AS simple;
+SELECT zk_lock_release_all();
+DELETE FROM zk_lock_fences;
+\set VERBOSITY default
+
+-- What is refused.
+SELECT zk_lock_fence('/zklock_regress/fence');
+SELECT zk_lock_fence('/zklock_regress/fence', 'shared');
+SELECT zk_fence('/zklock_regress/fence', 0);
+\set VERBOSITY sqlstate
+SELECT zk_lock_fence(NULL);
+SELECT zk_lock_fence('/zklock_regress/fence', NULL);
+SELECT zk_lock_fence('zklock_regress/fence');
+SELECT zk_fence(NULL, 1);
+SELECT zk_fence('/zklock_regress/fence', NULL);
+SELECT zk_fence('/zklock_regress/fence', -1);
+SELECT zk_fence('/zklock_regress/fence/', 1);
+BEGIN READ ONLY;
+SELECT zk_fence('/zklock_regress/fence', 1);
+ROLLBACK;
+\set VERBOSITY default
+
+-- Whoever may lock may fence with that lock's token, but not with any other,
+-- and whatever else there is of the names that are used.
+CREATE ROLE regress_zklock_fence;
+CREATE SCHEMA regress_zklock_fence AUTHORIZATION regress_zklock_fence;
+SET ROLE regress_zklock_fence;
+CREATE TABLE regress_zklock_fence.zk_lock_fences (path text);
+CREATE FUNCTION regress_zklock_fence.le(bigint, bigint) RETURNS boolean
+LANGUAGE sql AS 'SELECT 1 / 0 = 1';
+CREATE OPERATOR regress_zklock_fence.<=
+    (FUNCTION = regress_zklock_fence.le, LEFTARG = bigint, RIGHTARG = bigint);
+SET search_path = regress_zklock_fence, pg_catalog, public;
+SELECT zk_lock_acquire('/zklock_regress/fence');
+SELECT zk_lock_fence('/zklock_regress/fence') = zk_lock_token('/zklock_regress/fence') AS same;
+SELECT zk_lock_fence('/zklock_regress/fence') = zk_lock_token('/zklock_regress/fence') AS again;
+\set VERBOSITY terse
+SELECT zk_fence('/zklock_regress/fence', 1);
+SELECT * FROM public.zk_lock_fences;
+RESET ROLE;
+RESET search_path;
+SELECT zk_lock_release('/zklock_regress/fence');
+DROP SCHEMA regress_zklock_fence CASCADE;
+DROP ROLE regress_zklock_fence;
+
+-- The table goes where the extension goes.
+CREATE SCHEMA zklock_elsewhere;
+ALTER EXTENSION zklock SET SCHEMA zklock_elsewhere;
+SELECT zklock_elsewhere.zk_fence('/zklock_regress/fence_moved', 3);
+SELECT path FROM zklock_elsewhere.zk_lock_fences ORDER BY path;
+ALTER SCHEMA zklock_elsewhere RENAME TO zklock_renamed;
+SELECT zklock_renamed.zk_fence('/zklock_regress/fence_moved', 2);
+ALTER EXTENSION zklock SET SCHEMA public;
+DROP SCHEMA zklock_renamed;
+SELECT zk_fence('/zklock_regress/fence_moved', 3);
+DELETE FROM zk_lock_fences;
