@@ -48,6 +48,8 @@ let_go(ZkLockHold *hold)
 {
 	if (hold->node != NULL && hold->session == zklock_session_current())
 		zklock_zkclient_leave(hold->node);
+	hold->granted = false;
+	zklock_lease_watch();
 }
 
 void
@@ -291,6 +293,7 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	hold->node = attempt->node;
 	strlcpy(hold->name, r->name, sizeof(hold->name));
 	hold->token = r->token;
+	zklock_lease_watch();
 }
 
 static void

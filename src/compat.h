@@ -12,6 +12,7 @@
 #define ZKLOCK_COMPAT_H
 
 #include "datatype/timestamp.h"
+#include "executor/executor.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
@@ -77,6 +78,18 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
 #define ZKLOCK_UTILITY_ARGS \
 	pstmt, queryString, context, params, queryEnv, dest, qc
+#endif
+
+/* Likewise of an ExecutorRun hook. */
+#if PG_VERSION_NUM >= 180000
+#define ZKLOCK_EXECUTOR_RUN_PARAMS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define ZKLOCK_EXECUTOR_RUN_ARGS queryDesc, direction, count
+#else
+#define ZKLOCK_EXECUTOR_RUN_PARAMS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count, \
+	bool execute_once
+#define ZKLOCK_EXECUTOR_RUN_ARGS queryDesc, direction, count, execute_once
 #endif
 
 #ifdef PG_MODULE_MAGIC_EXT

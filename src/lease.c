@@ -16,6 +16,9 @@
 /* Was a loss raised in this transaction? */
 static bool reported = false;
 
+/* Is there a statement that a loss is to end? */
+static bool in_statement = false;
+
 static bool
 is_lost(ZkLockHold *hold, void *arg)
 {
@@ -30,16 +33,46 @@ is_granted(ZkLockHold *hold, void *arg)
 	return hold->granted;
 }
 
+static void
+raise_loss(const ZkLockHold *hold, const char *detail)
+{
+	reported = true;
+	zklock_errors_lock_lost(hold->key.path, detail);
+}
+
 void
 zklock_lease_check(void)
 {
 	ZkLockHold *lost = zklock_locktable_search(is_lost, NULL);
 
-	if (lost == NULL)
-		return;
-	reported = true;
-	zklock_errors_lock_lost(lost->key.path,
-							"The ZooKeeper session that held it has ended.");
+	if (lost != NULL)
+		raise_loss(lost, "The ZooKeeper session that held it has ended.");
+}
+
+void
+zklock_lease_watch(void)
+{
+	zklock_session_alarm(in_statement &&
+						 zklock_locktable_search(is_granted, NULL) != NULL);
+}
+
+void
+zklock_lease_statement(bool begins)
+{
+	in_statement = begins;
+	zklock_lease_watch();
+}
+
+void
+zklock_lease_explain(void)
+{
+	ZkLockHold *hold;
+
+	zklock_session_poll();
+	zklock_lease_check();
+	hold = zklock_locktable_search(is_granted, NULL);
+	if (hold != NULL && zklock_session_is_gone())
+		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
 }
 
 void

@@ -5,7 +5,8 @@
  *
  * Promises that after zklock_lease_confirm() every lock of this backend was
  * held at some moment since the lease began, as far as the setting
- * zklock.confirm_commit asks for it.
+ * zklock.confirm_commit asks for it; and that a loss in the middle of a
+ * statement cancels it.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +18,21 @@
  * transaction, whatever savepoint the error is caught at.
  */
 extern void zklock_lease_check(void);
+
+/*
+ * To be called when the outermost statement begins and when it has ended, be it
+ * with an error: in between, a loss cancels it.  What was lost before does not.
+ */
+extern void zklock_lease_statement(bool begins);
+
+/* To be called when a lock is granted or given back. */
+extern void zklock_lease_watch(void);
+
+/*
+ * To be called when a statement was cancelled: ERROR 40001 if that was, or might
+ * as well have been, because a lock is lost, or most probably lost.
+ */
+extern void zklock_lease_explain(void);
 
 /*
  * To be called when a transaction has been aborted: session holds whose loss

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -34,7 +35,6 @@ static ZkLockClient *client = NULL;
 static ZkLockClientStatus status;	/* valid while there is a client */
 static uint32 serial = 0;		/* of the present or the last session */
 static int64 begun_at;			/* when it was begun */
-static int64 lost_at;			/* since when it has no connection; 0: it has */
 
 /* The settings that the session was begun with. */
 static char *begun_hosts = NULL;
@@ -127,6 +127,7 @@ begin(void)
 	config.acl = begun_acl;
 	config.session_timeout = begun_timeout;
 	config.wake_fd = wake_fd;
+	config.alarm_signal = SIGINT;	/* as pg_cancel_backend() */
 
 	reserve_fds(ZKLOCK_CLIENT_FDS);
 	client = zklock_zkclient_open(&config);
@@ -136,11 +137,10 @@ begin(void)
 			ReleaseExternalFD();
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("could not connect to ZooKeeper: out of memory or threads")));
+				 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
 	}
 	memset(&status, 0, sizeof(status));
 	begun_at = zklock_zkclient_now();
-	lost_at = 0;
 	if (++serial == 0)
 		serial = 1;
 }
@@ -170,24 +170,17 @@ zklock_session_current(void)
 	return client == NULL || is_over() ? 0 : serial;
 }
 
-/* Take the messages, and the state after them. */
-static ZkLockMessage *
-receive(void)
-{
-	ZkLockMessage *messages = zklock_zkclient_receive(client, &status);
-
-	if (status.state == ZKLOCK_CLIENT_CONNECTED)
-		lost_at = 0;
-	else if (lost_at == 0)
-		lost_at = zklock_zkclient_now();
-	return messages;
-}
-
 bool
 zklock_session_is_gone(void)
 {
-	return client != NULL && status.connects > 0 && lost_at != 0 &&
-		zklock_zkclient_now() - lost_at > status.timeout * ZKLOCK_NS_PER_MS;
+	return client != NULL && zklock_zkclient_is_gone(&status);
+}
+
+void
+zklock_session_alarm(bool on)
+{
+	if (client != NULL)
+		zklock_zkclient_alarm(client, on);
 }
 
 bool
@@ -245,7 +238,7 @@ zklock_session_wait(int64 deadline)
 		CHECK_FOR_INTERRUPTS();
 		report_log();
 
-		messages = receive();
+		messages = zklock_zkclient_receive(client, &status);
 		if (messages != NULL || status.state != before.state ||
 			status.connects != before.connects || left <= 0)
 			return messages;
@@ -306,7 +299,7 @@ zklock_session_poll(void)
 	if (client == NULL)
 		return;
 	report_log();
-	sift(receive(), 0);
+	sift(zklock_zkclient_receive(client, &status), 0);
 }
 
 uintptr_t

@@ -44,6 +44,12 @@ extern bool zklock_session_is_gone(void);
 extern void zklock_session_close(void);
 
 /*
+ * While it is on, the end of the session cancels the running statement, and so
+ * does a connection that stays away for as long as the session lives.
+ */
+extern void zklock_session_alarm(bool on);
+
+/*
  * Tags for requests.  The upper half is new with each call, so that a late
  * reply to somebody else is not taken for one's own; the lower half is zero
  * and free to use.  Tag 0 is nobody's.

@@ -8,13 +8,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "compat.h"
 #include "lease.h"
 #include "locktable.h"
-#include "nodes/parsenodes.h"
 #include "xact.h"
-
-static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
 static void
 xact_event(XactEvent event, void *arg)
@@ -72,31 +68,23 @@ subxact_event(SubXactEvent event, SubTransactionId sub,
 		zklock_locktable_abort_sub(sub);
 }
 
-/*
- * DISCARD ALL gives advisory locks back, and poolers send it between clients.
- * There is no event for extensions.
- */
-static void
-process_utility(ZKLOCK_UTILITY_PARAMS)
+void
+zklock_xact_come_first(void)
 {
-	/* The statement may be gone after it was carried out. */
-	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
-		((DiscardStmt *) pstmt->utilityStmt)->target == DISCARD_ALL;
+	static char arg[2];			/* tells the two registrations apart */
+	static int	current = -1;
 
-	if (prev_ProcessUtility)
-		prev_ProcessUtility(ZKLOCK_UTILITY_ARGS);
-	else
-		standard_ProcessUtility(ZKLOCK_UTILITY_ARGS);
+	int			next = current == 0 ? 1 : 0;
 
-	if (discard_all)
-		zklock_locktable_release_all();
+	RegisterXactCallback(xact_event, &arg[next]);
+	if (current >= 0)
+		UnregisterXactCallback(xact_event, &arg[current]);
+	current = next;
 }
 
 void
 zklock_xact_init(void)
 {
-	RegisterXactCallback(xact_event, NULL);
+	zklock_xact_come_first();
 	RegisterSubXactCallback(subxact_event, NULL);
-	prev_ProcessUtility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
 }

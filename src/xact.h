@@ -13,4 +13,11 @@
 
 extern void zklock_xact_init(void);
 
+/*
+ * Have PostgreSQL call us first of all libraries when a transaction ends.  It
+ * calls last who was first to ask for it, and postgres_fdw, for one, commits on
+ * other servers then: no lock must turn out to be lost after that.
+ */
+extern void zklock_xact_come_first(void);
+
 #endif							/* ZKLOCK_XACT_H */

@@ -170,6 +170,73 @@ zklock_zkclient_is_connected(ZkLockClient *client)
 }
 
 
+/* When a session that has lost its connection is as good as over. */
+static int64_t
+gone_at(const ZkLockClientStatus *status)
+{
+	return status->lost + status->timeout * INT64_C(1000000);
+}
+
+bool
+zklock_zkclient_is_gone(const ZkLockClientStatus *status)
+{
+	return status->connects > 0 && status->lost != 0 &&
+		zklock_zkclient_now() >= gone_at(status);
+}
+
+/*
+ * Have the alarm sent at a time, or not at all if that is 0.  A timer of the
+ * kernel's does that: there is no thread whose turn comes when nothing happens.
+ */
+static void
+set_timer(ZkLockClient *client, int64_t at)
+{
+	struct itimerspec when = {
+		.it_value = {at / 1000000000, at % 1000000000}
+	};
+
+	timer_settime(client->timer, TIMER_ABSTIME, &when, NULL);
+}
+
+void
+zklock_zkclient_alarm(ZkLockClient *client, bool on)
+{
+	const ZkLockClientStatus *status = &client->status;
+
+	pthread_mutex_lock(&client->mutex);
+	client->alarm = on;
+	if (status->lost != 0)
+		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
+				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
+	pthread_mutex_unlock(&client->mutex);
+}
+
+static bool
+is_final(ZkLockClientState state)
+{
+	return state != ZKLOCK_CLIENT_CONNECTING &&
+		state != ZKLOCK_CLIENT_CONNECTED;
+}
+
+/* The caller has the mutex. */
+static void
+set_state(ZkLockClient *client, ZkLockClientState state)
+{
+	ZkLockClientStatus *status = &client->status;
+
+	if (is_final(status->state))
+		return;					/* what comes now was on its way */
+	status->state = state;
+	if (state == ZKLOCK_CLIENT_CONNECTED)
+		status->lost = 0;
+	else if (status->lost == 0)
+		status->lost = zklock_zkclient_now();
+
+	if (client->alarm)
+		set_timer(client, is_final(state) ? 1 :
+				  status->lost == 0 ? 0 : gone_at(status));
+}
+
 void
 zklock_zkclient_lost_event(ZkLockClient *client)
 {
@@ -185,8 +252,7 @@ zklock_zkclient_is_over(ZkLockClient *client)
 	bool		refused = zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE;
 
 	pthread_mutex_lock(&client->mutex);
-	client->status.state = refused ?
-		ZKLOCK_CLIENT_REFUSED : ZKLOCK_CLIENT_EXPIRED;
+	set_state(client, refused ? ZKLOCK_CLIENT_REFUSED : ZKLOCK_CLIENT_EXPIRED);
 	pthread_mutex_unlock(&client->mutex);
 }
 
@@ -200,24 +266,18 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 		return;
 
 	pthread_mutex_lock(&client->mutex);
-	if (client->status.state == ZKLOCK_CLIENT_EXPIRED ||
-		client->status.state == ZKLOCK_CLIENT_REFUSED)
+	if (state == ZOO_CONNECTED_STATE)
 	{
-		/* final; what comes now was on its way */
-	}
-	else if (state == ZOO_CONNECTED_STATE)
-	{
-		client->status.state = ZKLOCK_CLIENT_CONNECTED;
+		set_state(client, ZKLOCK_CLIENT_CONNECTED);
 		client->status.connects++;
 		client->status.session = zoo_client_id(zh)->client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
 	}
-	else if (state == ZOO_EXPIRED_SESSION_STATE)
-		client->status.state = ZKLOCK_CLIENT_EXPIRED;
-	else if (state == ZOO_AUTH_FAILED_STATE)
-		client->status.state = ZKLOCK_CLIENT_REFUSED;
 	else
-		client->status.state = ZKLOCK_CLIENT_CONNECTING;
+		set_state(client,
+				  state == ZOO_EXPIRED_SESSION_STATE ? ZKLOCK_CLIENT_EXPIRED :
+				  state == ZOO_AUTH_FAILED_STATE ? ZKLOCK_CLIENT_REFUSED :
+				  ZKLOCK_CLIENT_CONNECTING);
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
@@ -292,7 +352,7 @@ open_client(void *arg)
 	client->opened = true;
 	if (zh == NULL)
 	{
-		client->status.state = ZKLOCK_CLIENT_FAILED;
+		set_state(client, ZKLOCK_CLIENT_FAILED);
 		client->status.why = why;
 	}
 	pthread_mutex_unlock(&client->mutex);
@@ -303,6 +363,7 @@ open_client(void *arg)
 static void
 free_client(ZkLockClient *client)
 {
+	timer_delete(client->timer);
 	pthread_cond_destroy(&client->changed_cond);
 	pthread_mutex_destroy(&client->mutex);
 	free(client->hosts);
@@ -315,10 +376,19 @@ ZkLockClient *
 zklock_zkclient_open(const ZkLockClientConfig *config)
 {
 	ZkLockClient *client = calloc(1, sizeof(ZkLockClient));
+	struct sigevent alarm = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = config->alarm_signal
+	};
 	pthread_condattr_t attr;
 
 	if (client == NULL)
 		return NULL;
+	if (timer_create(CLOCK_BOOTTIME, &alarm, &client->timer) != 0)
+	{
+		free(client);
+		return NULL;
+	}
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -429,6 +499,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	struct timespec until = after_ms(wait_ms);
 	bool		opened;
 
+	zklock_zkclient_alarm(client, false);
 	pthread_mutex_lock(&client->mutex);
 	opened = client->opened;
 	client->refs++;

@@ -11,7 +11,8 @@
  *	- nothing here blocks, except zklock_zkclient_close() for as long as it is
  *	  told to.  Names are resolved and sessions opened and closed on threads;
  *	- threads run with all signals blocked and touch nothing of the caller's
- *	  but the file descriptor it gave to be woken by;
+ *	  but the file descriptor it gave to be woken by.  They may have the kernel
+ *	  send the process a signal, if asked to: see zklock_zkclient_alarm();
  *	- every request that was accepted gets exactly one message back, while the
  *	  client lives;
  *	- a node once asked for is known here until ZooKeeper has said that it is
@@ -47,6 +48,7 @@ typedef struct ZkLockClientStatus
 	int64_t		session;		/* 0 before the first connection */
 	int			timeout;		/* of the session as negotiated, ms */
 	int64_t		confirmed;		/* see zklock_zkclient_now(); 0: never */
+	int64_t		lost;			/* without a connection since; 0: it has one */
 	const char *why;			/* ZKLOCK_CLIENT_FAILED: a sentence */
 } ZkLockClientStatus;
 
@@ -98,13 +100,14 @@ typedef struct ZkLockClientConfig
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_zkclient_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
+	int			alarm_signal;	/* what zklock_zkclient_alarm() sends */
 } ZkLockClientConfig;
 
 /* File descriptors that the library opens for a client: pipe and socket. */
 #define ZKLOCK_CLIENT_FDS 3
 
 /*
- * Begin a session.  Returns NULL if memory or threads are out; every other
+ * Begin a session.  Returns NULL if memory, timers or threads are out; every other
  * failure shows in the status.  wake_fd is written to whenever there is a new
  * message or another state.
  */
@@ -124,6 +127,17 @@ extern void zklock_zkclient_close(ZkLockClient *client, int wait_ms);
 extern ZkLockMessage *zklock_zkclient_receive(ZkLockClient *client,
 											  ZkLockClientStatus *status);
 extern void zklock_zkclient_free(ZkLockMessage *message);
+
+/*
+ * While it is on, the process is sent a signal as soon as the session ends, or
+ * has been without a connection for as long as it lives: nobody can know then,
+ * but it has most probably ended.  (The latter is what Curator, too, calls
+ * LOST, since its version 3.)  What has happened before is not told.
+ */
+extern void zklock_zkclient_alarm(ZkLockClient *client, bool on);
+
+/* Has a session with this status been without a connection for so long? */
+extern bool zklock_zkclient_is_gone(const ZkLockClientStatus *status);
 
 /*
  * Requests.  Each returns false if memory is out or too much is under way, and

@@ -28,6 +28,7 @@
 #define ZKLOCK_ZKCLIENT_INT_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include <zookeeper/zookeeper.h>
 
@@ -94,6 +95,9 @@ struct ZkLockClient
 	pthread_t	opener;
 	bool		opened;			/* before that, CONNECTED does not show */
 	zhandle_t  *zh;
+
+	timer_t		timer;			/* sends the alarm */
+	bool		alarm;			/* is it to be sent? */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;

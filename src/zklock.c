@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "statement.h"
 #include "xact.h"
 
 ZKLOCK_MODULE_MAGIC;
@@ -27,4 +28,5 @@ _PG_init(void)
 	zklock_guc_init();
 	zklock_acquire_init();
 	zklock_xact_init();
+	zklock_statement_init();
 }

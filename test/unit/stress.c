@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +154,8 @@ open_client(Worker *w)
 		.session_timeout = 10000,
 		.auth = "",
 		.acl = "world:anyone:cdrwa",
-		.wake_fd = w->wake_fd
+		.wake_fd = w->wake_fd,
+		.alarm_signal = SIGINT
 	};
 
 	w->asked = 0;

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * statement.h
+ *	  What is done around statements: the executor's and the utility hook.
+ *
+ * Promises that
+ *	- a statement that is cancelled because a lock was lost fails with 40001,
+ *	  naming the lock.  PL/pgSQL sees the cancellation, which WHEN OTHERS does
+ *	  not catch: the statement that ends is the client's;
+ *	- DISCARD ALL gives holds of session scope back;
+ *	- at its end zklock's check of the commit comes before what other libraries
+ *	  do at that time, such as committing elsewhere.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_STATEMENT_H
+#define ZKLOCK_STATEMENT_H
+
+extern void zklock_statement_init(void);
+
+#endif							/* ZKLOCK_STATEMENT_H */

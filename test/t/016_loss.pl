@@ -1,0 +1,272 @@
+# A lock that is lost while its holder is in the middle of something: the
+# statement that runs is cancelled, the transaction cannot commit, here or on
+# another server, and a fence refuses it even if nobody looks.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $main = new_node('main', $zk->hosts);
+my $other = new_node('other', $zk->hosts);
+
+# The stock is in one server, and the other one sells, too. A token that is
+# inserted into fence, from wherever, goes to zk_fence().
+$main->safe_psql('postgres', q(
+	CREATE TABLE stock (n int);
+	INSERT INTO stock VALUES (10);
+	CREATE TABLE fence (path text, token bigint);
+	CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM public.zk_fence(NEW.path, NEW.token);
+			RETURN NULL;
+		END $$;
+	CREATE TRIGGER fence BEFORE INSERT ON fence
+		FOR EACH ROW EXECUTE FUNCTION fence()));
+$other->safe_psql('postgres', qq(
+	CREATE EXTENSION postgres_fdw;
+	CREATE SERVER main FOREIGN DATA WRAPPER postgres_fdw
+		OPTIONS (host '${\ $main->host}', port '${\ $main->port}',
+			dbname 'postgres');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER main;
+	IMPORT FOREIGN SCHEMA public LIMIT TO (stock, fence)
+		FROM SERVER main INTO public));
+
+# Sessions that soon expire, and one that is not behind the proxy
+my @brief = ('zklock.session_timeout' => '1s');
+my @proxied = (@brief, 'zklock.hosts' => $proxy->hosts);
+my $rival = ZkTest->new($other);
+
+sub stock
+{
+	return $main->safe_psql('postgres', 'SELECT n FROM stock');
+}
+
+# Lets the session of who holds a lock end, without its notice.
+sub steal
+{
+	my ($path) = @_;
+
+	$proxy->hold;
+	is($rival->query("SELECT zk_lock_acquire('$path')"),
+		't', '... somebody else has the lock');
+	return;
+}
+
+# Who lost the lock finds out, and the other gives it back.
+sub settle
+{
+	my ($path) = @_;
+
+	$proxy->release;
+	$rival->query("SELECT zk_lock_release('$path')");
+	wait_for_queue($zk, $path);
+	return;
+}
+
+# A statement under way is cancelled, whatever it does.
+
+my $do = q(DO $$ BEGIN %s EXCEPTION WHEN OTHERS THEN NULL; END $$);
+my $sleep = 'PERFORM pg_sleep(1000);';
+my %statements = (
+	'a query' => 'SELECT pg_sleep(1000)',
+	'a function that catches all errors' => sprintf($do, $sleep),
+	'a wait for another lock' => q(SELECT zk_lock_acquire('/loss/taken')),
+	'a trigger' => 'INSERT INTO slow VALUES (1)');
+
+$main->safe_psql('postgres', qq(
+	CREATE TABLE slow (n int);
+	CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN $sleep RETURN NULL; END';
+	CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow
+		FOR EACH ROW EXECUTE FUNCTION slow()));
+$rival->query(q(SELECT zk_lock_acquire('/loss/taken')));
+
+for my $what (sort keys %statements)
+{
+	my $session = ZkTest->new($main, @proxied);
+
+	$session->query(q(BEGIN; SELECT zk_lock_guard('/loss/early')));
+	$session->start($statements{$what});
+	steal('/loss/early');
+	$proxy->release;
+	like(
+		$session->result,
+		qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  The Zoo}m,
+		"... $what is cancelled, and told why");
+	is($session->query('ROLLBACK; SELECT count(*) FROM zk_locks'),
+		'0', '... and the backend goes on');
+	settle('/loss/early');
+	$session->close;
+}
+
+# So it is if the connection stays away for as long as a session lives.
+my $session = ZkTest->new($main, @proxied);
+$session->query(q(SELECT zk_lock_acquire('/loss/early')));
+$session->start('SELECT pg_sleep(1000)');
+$proxy->refuse;
+$proxy->cut;
+like(
+	$session->result,
+	qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  There has been no}m,
+	'a statement is cancelled when the connection stays away');
+wait_for_queue($zk, '/loss/early');
+$proxy->accept;
+wait_until('the session has forgotten the lock',
+	sub { $session->query('SELECT count(*) FROM zk_locks') eq '0' });
+$session->close;
+
+# A statement is left alone if nothing is held, or nothing lost.
+for my $what ('holds nothing', 'has lost nothing')
+{
+	my $loses = $what eq 'holds nothing';
+	my $session = ZkTest->new($main, @proxied);
+	my $key = ZkTest->new($main);
+
+	$key->query('SELECT pg_advisory_lock(1)');
+	$session->query(q(SELECT zk_lock_acquire('/loss/early')));
+	$session->query(q(SELECT zk_lock_release('/loss/early'))) if $loses;
+	my $id = $session->query('SELECT session_id FROM zk_session()');
+	$session->start('SELECT pg_advisory_lock(1)');
+	$proxy->mark;
+	if ($loses)
+	{
+		$proxy->hold;
+		wait_until('the session is over',
+			sub { $zk->four_letter('cons') !~ /sid=$id,/ });
+	}
+	else
+	{
+		$proxy->cut;
+	}
+	$proxy->release;
+	$proxy->wait_frame(dir => 's2c', op => 'connect');
+	$proxy->wait_idle;
+	$key->query('SELECT pg_advisory_unlock(1)');
+	is($session->result, '', "a statement of one who $what is left alone");
+	is($session->query('SELECT state FROM zk_session()'),
+		$loses ? 'expired' : 'connected', '... as was to be shown');
+
+	$session->start('SELECT pg_sleep(1000)');
+	$main->poll_query_until('postgres',
+		"SELECT pg_cancel_backend(${\ $session->pid})");
+	like($session->result, qr/^ERROR:  57014:/m, '... and can be cancelled');
+	$_->close for $session, $key;
+	wait_for_queue($zk, '/loss/early');
+}
+
+# A backend stands still while another server takes the lock and sells. What it
+# has read is not true any more, and it cannot commit what it makes of that.
+my $sell = q(
+	BEGIN;
+	SELECT zk_lock_guard('/loss/stock') AS token \gset
+	INSERT INTO fence VALUES ('/loss/stock', :token);
+	SELECT n AS seen FROM stock \gset
+	UPDATE stock SET n = :seen - 1;
+	COMMIT);
+my $read = q(
+	BEGIN;
+	SELECT zk_lock_guard('/loss/stock') AS token \gset
+	SELECT n AS seen FROM stock \gset
+	\echo :seen
+	);
+
+$session = ZkTest->new($main, @brief);
+is($session->query($read), '10', 'one reads the stock under the lock');
+kill('STOP', $session->pid);
+is($rival->query($sell), '', '... and stands still while another one sells');
+is(stock(), 9, '... who is right to');
+kill('CONT', $session->pid);
+is($session->query('UPDATE stock SET n = :seen - 1'),
+	'', '... goes on, knowing nothing');
+like(
+	$session->query('COMMIT'),
+	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
+	'... and cannot commit');
+is(stock(), 9, '... so that no sale is lost');
+$session->close;
+
+# The same without the check, and with no news of the loss.
+for my $fenced (0, 1)
+{
+	$session = ZkTest->new($main, @proxied, 'zklock.confirm_commit' => 'off');
+	$session->query($read);
+	$proxy->hold;
+	is($rival->query($sell), '', 'another one sells, and no commit is checked');
+	my $now = stock();
+	if ($fenced)
+	{
+		like(
+			$session->query(q(SELECT zk_lock_fence('/loss/stock'))),
+			qr{^ERROR:  40001: lock on "/loss/stock" was lost\nDETAIL:  Its fen}m,
+			'... the fence stops who lost the lock');
+		$session->query('COMMIT');
+		is(stock(), $now, '... so that no sale is lost');
+	}
+	else
+	{
+		is($session->query('UPDATE stock SET n = :seen - 1; COMMIT'),
+			'', '... who lost the lock commits');
+		is(stock(), $now, '... and a sale is lost');
+	}
+	$proxy->release;
+	$session->close;
+}
+
+# Who has fenced comes first, and the next one waits for the end of that.
+$session = ZkTest->new($main, @proxied, 'zklock.confirm_commit' => 'off');
+my $before = $session->query($read);
+is($session->query(q(SELECT zk_lock_fence('/loss/stock') = :token)),
+	't', 'one fences in time');
+$proxy->hold;
+$rival->start($sell);
+$main->poll_query_until('postgres',
+	q(SELECT count(*) > 0 FROM pg_stat_activity
+	  WHERE wait_event_type = 'Lock' AND application_name = 'postgres_fdw'));
+is($session->query('UPDATE stock SET n = :seen - 1; COMMIT'),
+	'', '... and commits, though the lock is lost meanwhile');
+like($rival->result, qr{^ERROR:  40001: could not serialize access}m,
+	'... for which the next one waits, but with a snapshot (postgres_fdw)');
+is($rival->query($sell), '', '... so that it has to retry');
+is(stock(), $before - 2, '... and no sale is lost');
+$proxy->release;
+$session->close;
+
+# What was written on another server is not committed there before the check.
+$session = ZkTest->new($other, @brief);
+$session->query(
+	q(BEGIN; SELECT zk_lock_guard('/loss/stock'); UPDATE stock SET n = 0));
+kill('STOP', $session->pid);
+is($rival->query(q(SELECT zk_lock_acquire('/loss/stock'))),
+	't', 'a lock is lost by one who wrote elsewhere');
+kill('CONT', $session->pid);
+like(
+	$session->query('COMMIT'),
+	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
+	'... who cannot commit');
+is(stock(), $before - 2, '... neither here nor there');
+$session->close;
+
+# A dump has the fences: who restores it keeps what they kept out.
+my $tokens = 'SELECT path, token, shared_token FROM zk_lock_fences';
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump.sql";
+$main->command_ok([ 'pg_dump', '-f', $dump, '-d', $main->connstr('postgres') ],
+	'pg_dump');
+$main->safe_psql('postgres', 'CREATE DATABASE restored');
+$main->command_ok(
+	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d',
+		$main->connstr('restored') ],
+	'... and restore');
+like($main->safe_psql('restored', $tokens),
+	qr{^/loss/stock\|\d+\|0$}, '... brings the fences along');
+is( $main->safe_psql('restored', $tokens),
+	$main->safe_psql('postgres', $tokens),
+	'... as they are');
+
+done_testing();
