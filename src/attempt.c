@@ -501,8 +501,7 @@ zklock_attempt_raise(const ZkLockAttempt *attempt)
 	switch (attempt->recipe.verdict)
 	{
 		case ZKLOCK_DENIED:
-			zklock_errors_raise(attempt->rc, attempt->code, "lock",
-								path);
+			zklock_errors_refused(attempt->path, attempt->rc, attempt->code);
 			break;
 		case ZKLOCK_NO_ROOT:
 			ereport(ERROR,

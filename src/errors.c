@@ -10,33 +10,6 @@
 #include "errors.h"
 #include "mb/pg_wchar.h"
 
-static const struct
-{
-	int			sqlstate;
-	const char *hint;
-}			rc_table[] = {
-	[ZKLOCK_RC_OK] = {ERRCODE_INTERNAL_ERROR, NULL},
-	[ZKLOCK_RC_NO_NODE] = {
-		ERRCODE_UNDEFINED_OBJECT,
-		"If zklock.hosts ends with a path, that node must be created first."
-	},
-	[ZKLOCK_RC_NODE_EXISTS] = {ERRCODE_DUPLICATE_OBJECT, NULL},
-	[ZKLOCK_RC_NO_CHILDREN] = {
-		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"The path is an ephemeral node of another client; use another path."
-	},
-	[ZKLOCK_RC_NO_AUTH] = {
-		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
-		"Check zklock.auth and the access control list of the node in ZooKeeper."
-	},
-	[ZKLOCK_RC_LOST] = {
-		ERRCODE_CONNECTION_FAILURE,
-		"Check that the servers in zklock.hosts are up and have a quorum."
-	},
-	[ZKLOCK_RC_OVER] = {ERRCODE_CONNECTION_FAILURE, NULL},
-	[ZKLOCK_RC_OTHER] = {ERRCODE_INTERNAL_ERROR, NULL}
-};
-
 char *
 zklock_errors_path(const char *path)
 {
@@ -44,13 +17,16 @@ zklock_errors_path(const char *path)
 }
 
 void
-zklock_errors_raise(ZkLockRc rc, int code, const char *doing, const char *path)
+zklock_errors_refused(const char *path, ZkLockRc rc, int code)
 {
+	bool		no_auth = rc == ZKLOCK_RC_NO_AUTH;
+
 	ereport(ERROR,
-			(errcode(rc_table[rc].sqlstate),
-			 errmsg("could not %s \"%s\"", doing, zklock_errors_path(path)),
+			(errcode(no_auth ? ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION :
+					 ERRCODE_INTERNAL_ERROR),
+			 errmsg("could not lock \"%s\"", zklock_errors_path(path)),
 			 errdetail("ZooKeeper says: %s.", zklock_zkclient_strerror(code)),
-			 rc_table[rc].hint != NULL ? errhint("%s", rc_table[rc].hint) : 0));
+			 no_auth ? errhint("Check zklock.auth and the access control list of the node in ZooKeeper.") : 0));
 }
 
 void

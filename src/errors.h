@@ -17,11 +17,10 @@
 extern char *zklock_errors_path(const char *path);
 
 /*
- * ERROR: could not <doing> "<path>", with SQLSTATE, DETAIL and HINT of a
- * request that ended with `rc` and ZooKeeper's own `code`.
+ * ERROR: a request ended with `rc`, which is ZooKeeper's final no, and `code`,
+ * its own name for that.
  */
-extern void zklock_errors_raise(ZkLockRc rc, int code, const char *doing,
-								const char *path);
+extern void zklock_errors_refused(const char *path, ZkLockRc rc, int code);
 
 /* ERROR 40001: a lock that this backend held is not held any more. */
 extern void zklock_errors_lock_lost(const char *path, const char *detail);
