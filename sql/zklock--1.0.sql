@@ -128,7 +128,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- This backend's ZooKeeper session: its id as ZooKeeper's tools print it, its
 -- state ('none' before the first lock), the timeout that was negotiated, and
--- how long ago the leader last confirmed it.  Does not connect.
+-- how long ago a quorum of its servers confirmed it.  Does not connect.
 CREATE FUNCTION zk_session(
     OUT session_id text,
     OUT state text,

@@ -49,7 +49,7 @@ let_go(ZkLockHold *hold)
 	if (hold->node != NULL && hold->session == zklock_session_current())
 		zklock_zkclient_leave(hold->node);
 	hold->granted = false;
-	zklock_lease_watch();
+	zklock_lease_given_back();
 }
 
 void
@@ -293,7 +293,7 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	hold->node = attempt->node;
 	strlcpy(hold->name, r->name, sizeof(hold->name));
 	hold->token = r->token;
-	zklock_lease_watch();
+	zklock_lease_granted(hold);
 }
 
 static void

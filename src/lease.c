@@ -49,18 +49,25 @@ zklock_lease_check(void)
 		raise_loss(lost, "The ZooKeeper session that held it has ended.");
 }
 
-void
-zklock_lease_watch(void)
+/* Have a loss end the statement, if there is one and something to be lost. */
+static void
+watch(void)
 {
 	zklock_session_alarm(in_statement &&
 						 zklock_locktable_search(is_granted, NULL) != NULL);
 }
 
 void
+zklock_lease_given_back(void)
+{
+	watch();
+}
+
+void
 zklock_lease_statement(bool begins)
 {
 	in_statement = begins;
-	zklock_lease_watch();
+	watch();
 }
 
 void
@@ -87,6 +94,56 @@ zklock_lease_forget(void)
 		zklock_locktable_forget(lost);
 }
 
+/* How long what was confirmed is good for. */
+static int64
+lease_ns(void)
+{
+	return zklock_session_status()->timeout * ZKLOCK_NS_PER_MS / 3;
+}
+
+/*
+ * Whoever waited for long has little left of the lease that began with his
+ * create.  Have it renewed while the transaction works, so that the commit need
+ * not wait for that.
+ */
+void
+zklock_lease_granted(const ZkLockHold *hold)
+{
+	watch();
+	if (zklock_session_status()->confirmed <
+		zklock_zkclient_now() - lease_ns() / 2)
+		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
+}
+
+/* Ask whether a lock is still held, if that can be asked now, and wait. */
+static void
+ask(ZkLockHold *hold, int64 deadline)
+{
+	uintptr_t	tag = zklock_session_new_tag();
+	ZkLockMessage *reply;
+	bool		gone;
+
+	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
+		!zklock_zkclient_confirm(hold->node, tag))
+	{
+		zklock_session_await_news(deadline);
+		return;
+	}
+	reply = zklock_session_await(tag, deadline);
+	if (reply == NULL)
+		return;
+	gone = reply->rc == ZKLOCK_RC_NO_NODE;
+	zklock_zkclient_free(reply);
+	if (gone)
+	{
+		/* Somebody has deleted it.  From here on it is of no session. */
+		zklock_zkclient_leave(hold->node);
+		hold->node = NULL;
+		hold->session = 0;
+		raise_loss(hold, "Its node in ZooKeeper is gone.");
+	}
+}
+
 void
 zklock_lease_confirm(void)
 {
@@ -108,35 +165,20 @@ zklock_lease_confirm(void)
 	status = zklock_session_status();
 	now = zklock_zkclient_now();
 	wanted = zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ? now :
-		now - status->timeout * ZKLOCK_NS_PER_MS / 3;
+		now - lease_ns();
 	deadline = now + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
 
 	while (status->confirmed < wanted)
 	{
-		uintptr_t	tag = zklock_session_new_tag();
-		ZkLockMessage *reply = NULL;
-
 		if (zklock_zkclient_now() >= deadline)
 		{
 			/* Not to be asked for ever: the servers may be elsewhere now. */
 			if (zklock_session_is_gone())
 				zklock_session_close();
 			zklock_lease_check();
-			zklock_errors_lock_lost(hold->key.path,
-									"ZooKeeper did not confirm that it is still held.");
+			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
 		}
-		if (status->state == ZKLOCK_CLIENT_CONNECTED &&
-			zklock_zkclient_sync(zklock_session_client(), hold->key.path, tag))
-			reply = zklock_session_await(tag, deadline);
-		else
-			reply = zklock_session_wait(deadline);
-		while (reply != NULL)
-		{
-			ZkLockMessage *next = reply->next;
-
-			zklock_zkclient_free(reply);
-			reply = next;
-		}
+		ask(hold, deadline);
 		zklock_lease_check();
 	}
 }

@@ -13,6 +13,8 @@
 #ifndef ZKLOCK_LEASE_H
 #define ZKLOCK_LEASE_H
 
+#include "locktable.h"
+
 /*
  * ERROR 40001 if a lock is known to have gone with its session.  It dooms the
  * transaction, whatever savepoint the error is caught at.
@@ -25,8 +27,9 @@ extern void zklock_lease_check(void);
  */
 extern void zklock_lease_statement(bool begins);
 
-/* To be called when a lock is granted or given back. */
-extern void zklock_lease_watch(void);
+/* To be called when a lock has been granted, and when one is given back. */
+extern void zklock_lease_granted(const ZkLockHold *hold);
+extern void zklock_lease_given_back(void);
 
 /*
  * To be called when a statement was cancelled: ERROR 40001 if that was, or might
@@ -42,9 +45,9 @@ extern void zklock_lease_explain(void);
 extern void zklock_lease_forget(void);
 
 /*
- * To be called before a commit.  Besides zklock_lease_check(): if no reply of
- * the leader has confirmed the session for a third of its timeout, ask for one
- * and wait for it, up to zklock.connect_timeout.  ERROR 40001 without it.
+ * To be called before a commit.  Besides zklock_lease_check(): if no reply of a
+ * quorum has confirmed the session for a third of its timeout, ask for one and
+ * wait for it, up to zklock.connect_timeout.  ERROR 40001 without it.
  */
 extern void zklock_lease_confirm(void);
 

@@ -199,7 +199,6 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->touch = 0;
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
-	r->proven = false;
 
 	if (r->fixed)
 	{
@@ -217,16 +216,8 @@ zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 {
 	r->verdict = verdict;
 	out->n = 0;
-	if (verdict != ZKLOCK_GRANTED)
-	{
-		zklock_recipe_ask(r, ZKLOCK_DO_FAIL, NULL, out);
-		return;
-	}
-	zklock_recipe_ask(r, ZKLOCK_DO_GRANT, NULL, out);
-
-	/* Neither an event nor a read proves that our session is alive. */
-	if (!r->proven)
-		zklock_recipe_ask(r, ZKLOCK_DO_SYNC, NULL, out);
+	zklock_recipe_ask(r, verdict == ZKLOCK_GRANTED ?
+					  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
 }
 
 uint32_t

@@ -196,7 +196,6 @@ typedef struct ZkLockRecipe
 	uint32_t	touch;
 
 	bool		parentless;		/* MAKE_PARENTS found no ground last time */
-	bool		proven;			/* nothing was waited for since the create */
 	bool		only_shrinks;	/* nobody can still slip in ahead of us */
 	int			ahead;			/* contenders ahead of us that we know of */
 	ZkLockWatch nearest;

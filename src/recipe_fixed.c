@@ -14,7 +14,6 @@ zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents, ZkLockActions *out
 {
 	r->token = 0;
 	r->nearest.request = 0;
-	r->proven = false;
 	if (make_parents)
 		r->parents = zklock_recipe_ask(r, ZKLOCK_DO_MAKE_PARENTS, NULL, out);
 	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, r->name, out);
@@ -67,10 +66,7 @@ zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *
 	{
 		case ZKLOCK_EV_CREATED:
 			if (ev->reply == ZKLOCK_OK)
-			{
-				r->proven = true;
 				have_fixed(r, ev->czxid, out);
-			}
 			else if (ev->reply == ZKLOCK_NODE_EXISTS && simple)
 				watch_simple(r, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS)

@@ -51,7 +51,6 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockWatch *wa
 			{
 				strcpy(r->name, ev->name);
 				r->token = ev->czxid;
-				r->proven = true;
 			}
 			break;
 
@@ -259,7 +258,6 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else
 	{
 		r->queued = true;
-		r->proven = false;
 		r->ahead = ahead.n;
 		r->only_shrinks = ahead.only_shrinks;
 		keep_watch(r, &r->nearest, ahead.nearest, before, out);
@@ -292,7 +290,6 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	{
 		/* The list left a watch on the children. */
 		r->queued = true;
-		r->proven = false;
 		r->nearest.request = ev->request;
 	}
 }

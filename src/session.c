@@ -294,6 +294,12 @@ zklock_session_await(uintptr_t tag, int64 deadline)
 }
 
 void
+zklock_session_await_news(int64 deadline)
+{
+	sift(zklock_session_wait(deadline), 0);
+}
+
+void
 zklock_session_poll(void)
 {
 	if (client == NULL)
@@ -359,7 +365,7 @@ wait_until_connected(int64 deadline)
 									   zklock_connect_timeout));
 
 		/* A message here is nobody's: the session has only begun. */
-		sift(zklock_session_wait(Min(limit, deadline)), 0);
+		zklock_session_await_news(Min(limit, deadline));
 	}
 }
 

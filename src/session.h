@@ -76,6 +76,9 @@ extern ZkLockMessage *zklock_session_wait(int64 deadline);
  */
 extern ZkLockMessage *zklock_session_await(uintptr_t tag, int64 deadline);
 
+/* Wait likewise, for who waits for no message: all that come are dropped. */
+extern void zklock_session_await_news(int64 deadline);
+
 /* Take in the state without waiting; messages that nobody waits for go. */
 extern void zklock_session_poll(void);
 

@@ -73,6 +73,7 @@ typedef enum ZkLockMessageKind
 	ZKLOCK_MSG_GOT,				/* czxid, owner, version, data */
 	ZKLOCK_MSG_SET,
 	ZKLOCK_MSG_SYNCED,
+	ZKLOCK_MSG_CONFIRMED,		/* OK: the node is there */
 	ZKLOCK_MSG_DELETED,			/* a watch fired: path; tag 0 */
 	ZKLOCK_MSG_CHANGED			/* likewise */
 } ZkLockMessageKind;
@@ -189,6 +190,15 @@ extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
 								bool watch, uintptr_t tag);
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
 								 uintptr_t tag);
+
+/*
+ * Is a node, whose create was answered, still there, and its session alive?  It
+ * is a write that cannot be carried out: it changes nothing and no watch fires,
+ * but its failure, too, is agreed upon by a quorum of the servers.  That a sync
+ * was answered proves nothing: a leader that has been deposed without its notice
+ * goes on answering them (ZOOKEEPER-1675).
+ */
+extern bool zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag);
 
 /*
  * Give a node up: delete it until ZooKeeper says that it is gone, over any

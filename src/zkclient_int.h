@@ -149,9 +149,9 @@ extern void zklock_zkclient_is_over(ZkLockClient *client);
 extern ZkLockRc zklock_zkrequest_class(int rc);
 
 /*
- * Note that the leader answered what was sent at `sent`, if `rc` says so.  It
- * proves that the session was alive after that.  Reads, pings and events prove
- * nothing: a follower that has lost its leader goes on answering them.
+ * Note that a write which was sent at `sent` was answered, if `rc` says so: a
+ * quorum has agreed that the session was alive after that.  Reads, pings, events
+ * and syncs prove nothing: see zklock_zkclient_confirm().
  */
 extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 									 int64_t sent);

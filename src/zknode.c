@@ -9,6 +9,7 @@
 #include "zkclient_int.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@
  * what waited here would be overtaken by who asks for the same locks again.
  */
 #define MAX_LEAVES 2048
+
+/* The version that no node has: they count from 0. */
+#define NO_VERSION INT_MIN
 
 void
 zklock_zknode_free(ZkLockNode *node)
@@ -396,6 +400,40 @@ zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
 								  until) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&client->mutex);
+}
+
+/* That the node has another version means that there is one. */
+static void
+confirmed(int rc, const struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+
+	(void) stat;
+	if (request->message == NULL)
+		return;
+	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	zklock_zkrequest_answer(request,
+							rc == ZBADVERSION || rc == ZNOAUTH ? ZOK : rc);
+}
+
+bool
+zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag)
+{
+	ZkLockClient *client = node->client;
+	const char *path = node->sequence ? node->path : node->request;
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
+											   tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (path == NULL)
+		rc = ZSYSTEMERROR;		/* memory was out when we were told */
+	else if (zklock_zkclient_is_connected(client))
+		rc = zoo_aset(client->zh, path, "", 0, NO_VERSION, confirmed, request);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
 }
 
 bool

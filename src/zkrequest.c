@@ -182,10 +182,8 @@ synced(int rc, const char *path, const void *data)
 	Request    *request = (Request *) data;
 
 	(void) path;
-	if (request->message == NULL)
-		return;
-	zklock_zkrequest_confirm(request->client, rc, request->sent);
-	zklock_zkrequest_answer(request, rc);
+	if (request->message != NULL)
+		zklock_zkrequest_answer(request, rc);
 }
 
 void

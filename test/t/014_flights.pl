@@ -6,6 +6,7 @@ use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -109,8 +110,31 @@ $session->query('COMMIT');
 my $lazy = ZkTest->new($node, 'zklock.session_timeout' => '6s');
 $lazy->query(q(BEGIN; SELECT zk_lock_guard('/flights')));
 $lazy->outlive_lease;
-costs($lazy, 'COMMIT', '', 1, [qw(sync delete)], 'COMMIT past the lease');
+costs($lazy, 'COMMIT', '', 1, [qw(setData delete)], 'COMMIT past the lease');
 $lazy->close;
+
+# Who has waited for more than half of the lease has it renewed in the background.
+my $holder = ZkTest->new($node);
+$lazy = ZkTest->new($node, 'zklock.session_timeout' => '6s');
+$holder->query(q(SELECT zk_lock_acquire('/flights')));
+$lazy->start(q(SELECT zk_lock_guard('/flights') > 0));
+wait_for_queue($zk, '/flights', $holder, $lazy);
+my $began = time();
+wait_until('more than a sixth of the timeout has passed',
+	sub { time() > $began + 1.1 });
+$proxy->wait_idle;
+$proxy->mark;
+$proxy->rule(dir => 's2c', op => 'setData', action => 'hold', pings => 1);
+$holder->query(q(SELECT zk_lock_release('/flights')));
+is($lazy->result, 't', 'a grant after a long wait');
+$proxy->wait_frame(dir => 's2c', op => 'setData');
+is_deeply(
+	[ frames('c2s') ],
+	[ map { "c2s $_" } qw(delete setData delete) ],
+	'... renews the lease, but waits for no answer');
+$proxy->release;
+$proxy->reset;
+$_->close for $lazy, $holder;
 
 # From hand to hand down a queue.
 my @line =
@@ -180,12 +204,8 @@ for my $depth (2, 5)
 	$proxy->rule(dir => 's2c', nth => 2, action => 'hold');
 	$last->query(q(SELECT zk_lock_release('/event')));
 	is($session->result, 't', '... the event alone makes it the holder');
-	$proxy->wait_frame(dir => 's2c', op => 'sync');
-	is_deeply(
-		[ frames() ],
-		[ 's2c event', 'c2s sync', 's2c sync' ],
-		'... and it reads nothing more');
-	$proxy->release;
+	$proxy->wait_idle;
+	is_deeply([ frames() ], ['s2c event'], '... and it asks nothing more');
 	$proxy->reset;
 	$session->query(q(SELECT zk_lock_release('/event')));
 	$_->close for @ahead, $last;

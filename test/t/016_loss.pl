@@ -238,6 +238,18 @@ is(stock(), $before - 2, '... and no sale is lost');
 $proxy->release;
 $session->close;
 
+# A node that somebody has deleted is as good as a session that is over.
+$session = ZkTest->new($main, 'zklock.confirm_commit' => 'always');
+$session->query(q(SELECT zk_lock_acquire('/loss/deleted')));
+$zk->delete("/loss/deleted/$_") for $zk->children('/loss/deleted');
+like(
+	$session->query('SELECT 1'),
+	qr{^ERROR:  40001: lock on "/loss/deleted" was lost\nDETAIL:  Its node}m,
+	'a lock is lost whose node somebody has deleted');
+is($session->query('SELECT count(*) FROM zk_locks'),
+	'0', '... and that is told once');
+$session->close;
+
 # What was written on another server is not committed there before the check.
 $session = ZkTest->new($other, @brief);
 $session->query(

@@ -49,7 +49,7 @@ test_lost_create_done(void **state)
 	verified(SESSION, 77);
 	expect("");
 	listed(ME, GO("lock-0000000006"));
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(ME, 5, 77);
 }
 
@@ -64,7 +64,7 @@ test_lost_list(void **state)
 	happen(ZKLOCK_EV_CONNECTED);
 	expect("SYNC LIST");
 	listed(ME);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(ME, 5, 77);
 }
 
@@ -100,7 +100,7 @@ test_lost_verify(void **state)
 	expect("SYNC VERIFY " ME " LIST");
 	verified(SESSION, 77);
 	listed(ME);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(ME, 5, 77);
 }
 
@@ -159,7 +159,7 @@ test_lost_relist(void **state)
 	happen(ZKLOCK_EV_CONNECTED);
 	expect("SYNC LIST");
 	listed(ME);
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 /* The news of a connection may be older than the replies that came over it. */
@@ -227,7 +227,7 @@ test_foreign_owner(void **state)
 	listed(ME, OURS("lock-0000000008"));
 	expect("WATCH " ME);
 	gone(ME);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(OURS("lock-0000000008"), 8, 88);
 }
 

@@ -100,7 +100,7 @@ test_simple_in_doubt(void **state)
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	expect("WATCH leader");
 	looked("leader", SESSION, true, 0);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_simple(88);
 
 	/* The prefix alone is no title either. */
@@ -262,7 +262,7 @@ test_downgrade_in_doubt(void **state)
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	expect("VERIFY " READER);
 	verified(SESSION, 77);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(READER, 7, 77);
 
 	begin_downgrade(EXCLUSIVE, ASK_AND_TOUCH);
@@ -276,7 +276,7 @@ test_downgrade_in_doubt(void **state)
 	touched(ZKLOCK_OK);
 	expect("");
 	verified(SESSION, 77);
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 /* A reply that came over the next connection makes no lost touch good. */
@@ -398,7 +398,7 @@ test_lease_wait(void **state)
 	leases_changed(ZKLOCK_EV_CHANGED);
 	expect("LIST");
 	listed(LEASE, L2);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(LEASE, 0, 77);
 }
 
@@ -447,7 +447,7 @@ test_lease_lost(void **state)
 	expect("VERIFY " LEASE " LIST");
 	verified(SESSION, 77);
 	listed(LEASE);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(LEASE, 0, 77);
 
 	no_lease_left();
@@ -455,7 +455,7 @@ test_lease_lost(void **state)
 	expect("SYNC LIST");
 	reply(ZKLOCK_EV_SYNCED, ZKLOCK_DO_SYNC, ZKLOCK_OK);
 	listed(LEASE, L1);
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 static void

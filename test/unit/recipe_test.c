@@ -144,9 +144,9 @@ test_hand_over(void **state)
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
 	expect("");
 
-	/* No read stands between; the sync only confirms the session. */
+	/* No read stands between. */
 	gone(H);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(ME, 5, 77);
 }
 
@@ -163,7 +163,7 @@ test_look_ahead_leaves_first(void **state)
 	gone(H);
 	expect("");
 	gone(A);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(ME, 5, 77);
 }
 
@@ -177,7 +177,7 @@ test_nearest_leaves_first(void **state)
 	gone(A);
 	expect("");
 	gone(H);
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 static void
@@ -195,7 +195,7 @@ test_look_ahead_of_many(void **state)
 	gone(H);
 	expect("");
 	gone(B);
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 static void
@@ -212,7 +212,7 @@ test_nearest_of_many(void **state)
 	gone(H);
 	expect("");
 	gone(A);
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 static void
@@ -225,7 +225,7 @@ test_all_leave_during_list(void **state)
 	gone(B);
 	expect("");
 	listed(ME);
-	expect("GRANT SYNC");
+	expect("GRANT");
 	expect_granted(ME, 5, 77);
 }
 
@@ -259,14 +259,14 @@ test_vanished_before_watch(void **state)
 	listed(ME, CURATOR("__READ__0000000001"));
 	expect("WATCH " CURATOR("__READ__0000000001"));
 	gone(CURATOR("__READ__0000000001"));
-	expect("GRANT SYNC");
+	expect("GRANT");
 
 	/* Which is nothing to a reader. */
 	begin(ZKLOCK_SHARED);
 	created(OURS("__READ__0000000005"), 77);
 	listed(OURS("__READ__0000000005"), H);
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
-	expect("GRANT SYNC");
+	expect("GRANT");
 
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
@@ -321,7 +321,7 @@ test_changed_before_watch(void **state)
 	gone(H);
 	expect("");
 	gone(CURATOR("__READ__0000000001"));
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 static void
@@ -437,7 +437,7 @@ test_reader_overlooks_readers(void **state)
 
 	/* Should that writer be downgraded now, then to one more reader. */
 	gone(CURATOR("__WRIT__0000000005"));
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 static void
@@ -455,7 +455,7 @@ test_behind_downgrade(void **state)
 	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
 	expect("WATCH " CURATOR("__READ__0000000005"));
 	gone(CURATOR("__READ__0000000005"));
-	expect("GRANT SYNC");
+	expect("GRANT");
 
 	/* Both halves at once: no number is worn out, both are ahead. */
 	begin(ZKLOCK_EXCLUSIVE);
@@ -469,7 +469,7 @@ test_behind_downgrade(void **state)
 	listed(OURS("lock-0000000009"), CURATOR("__READ__0000000005"));
 	expect("");
 	gone(CURATOR("__READ__0000000005"));
-	expect("GRANT SYNC");
+	expect("GRANT");
 }
 
 /*
