@@ -144,13 +144,25 @@ ask(ZkLockHold *hold, int64 deadline)
 	}
 }
 
+/*
+ * Is what ZooKeeper has confirmed good enough for a commit that began to ask at
+ * `began`?  An answer is as old as its question, however long it was on its way
+ * or we stood still with it at hand.
+ */
+static bool
+is_confirmed(int64 began)
+{
+	int64		confirmed = zklock_session_status()->confirmed;
+
+	return confirmed >= zklock_zkclient_now() - lease_ns() &&
+		(zklock_confirm_commit != ZKLOCK_CONFIRM_ALWAYS || confirmed >= began);
+}
+
 void
 zklock_lease_confirm(void)
 {
-	const ZkLockClientStatus *status;
 	ZkLockHold *hold;
-	int64		now;
-	int64		wanted;			/* confirmed since then is good enough */
+	int64		began;
 	int64		deadline;
 
 	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
@@ -162,13 +174,9 @@ zklock_lease_confirm(void)
 	zklock_session_poll();
 	zklock_lease_check();
 
-	status = zklock_session_status();
-	now = zklock_zkclient_now();
-	wanted = zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ? now :
-		now - lease_ns();
-	deadline = now + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-
-	while (status->confirmed < wanted)
+	began = zklock_zkclient_now();
+	deadline = began + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	while (!is_confirmed(began))
 	{
 		if (zklock_zkclient_now() >= deadline)
 		{

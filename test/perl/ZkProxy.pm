@@ -86,6 +86,8 @@ sub stop
 {
 	my ($self) = @_;
 
+	# Proxies started later have inherited our end: closing it is not enough.
+	shutdown($self->{control}, 2);
 	close($self->{control});
 	waitpid($self->{pid}, 0);
 	$self->{pid} = 0;
@@ -242,6 +244,15 @@ sub wait_idle
 			($before, $since) = ($frames, time()) if $frames != $before;
 			return !$awaited && time() - $since >= SETTLE;
 		});
+	return;
+}
+
+# Waits until no reply is owed by the server.
+sub wait_answered
+{
+	my ($self) = @_;
+
+	wait_until('all is answered', sub { !$self->_ask('progress')->[1] });
 	return;
 }
 

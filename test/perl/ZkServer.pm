@@ -22,23 +22,33 @@ my $class_path = $ENV{ZOOKEEPER_CLASSPATH}
 
 my $main_pid = $$;
 my %running;    # by port
+my %given;      # ports that free_port() has returned
 
 # So that the END block below is reached.
 $SIG{$_} ||= sub { exit(1) }
   for qw(INT TERM HUP);
 
 # Options: tick_time (ms; sessions expire at a multiple of it, after twice as
-# much at least) and container_check (ms between looks for empty containers).
+# much at least), container_check (ms between looks for empty containers),
+# config (more lines for zoo.cfg, in a hash) and id (a number that tells the
+# members of an ensemble apart).
 sub new
 {
 	my ($class, %opt) = @_;
-
-	return bless {
+	my $self = bless {
 		dir => File::Temp->newdir('zookeeper-XXXXXX', TMPDIR => 1),
 		port => free_port(),
 		tick_time => $opt{tick_time} // 500,
 		container_check => $opt{container_check} // 60_000,
+		config => $opt{config} // {},
 	}, $class;
+
+	if ($opt{id})
+	{
+		mkdir("$self->{dir}/data") or die "$self->{dir}: $!\n";
+		$self->_write('data/myid', $opt{id});
+	}
+	return $self;
 }
 
 sub port
@@ -70,18 +80,25 @@ sub config
 		clientPortAddress => '127.0.0.1',
 		maxClientCnxns => 0,
 		'admin.enableServer' => 'false',
-		'4lw.commands.whitelist' => '*');
+		'4lw.commands.whitelist' => '*',
+		%{ $self->{config} });
 }
 
 # Starts it, or starts it again with the data it had, and waits until it serves.
 sub start
 {
 	my ($self) = @_;
+
+	return $self->launch->wait_until_serving;
+}
+
+# Starts it without waiting: a member of an ensemble does not serve alone.
+sub launch
+{
+	my ($self) = @_;
 	my %config = $self->config;
 
-	open(my $cfg, '>', "$self->{dir}/zoo.cfg") or die "zoo.cfg: $!\n";
-	print $cfg map { "$_=$config{$_}\n" } sort keys %config;
-	close($cfg) or die "zoo.cfg: $!\n";
+	$self->_write('zoo.cfg', map { "$_=$config{$_}\n" } sort keys %config);
 
 	# Small and quick to start. Nothing here outlives the machine, so nothing is
 	# forced to disk.
@@ -104,6 +121,12 @@ sub start
 		'org.apache.zookeeper.server.quorum.QuorumPeerMain',
 		"$self->{dir}/zoo.cfg");
 	$running{ $self->{port} } = $self;
+	return $self;
+}
+
+sub wait_until_serving
+{
+	my ($self) = @_;
 
 	# One that is about to serve may take a question and never answer it: ask
 	# again soon, but the later the slower the machine is.
@@ -115,7 +138,7 @@ sub start
 			  if !$self->{java}->is_running;
 
 			my $patience = 0.1 + (time() - $begin) / 10;
-			return $self->four_letter('srvr', $patience) =~ /^Mode: /m;
+			return $self->mode($patience);
 		});
 	return $self;
 }
@@ -155,6 +178,7 @@ sub pause
 	# Not all threads stop at once.
 	kill('STOP', $pid);
 	waitpid($pid, WUNTRACED);
+	$self->{paused} = 1;
 	return;
 }
 
@@ -163,7 +187,25 @@ sub resume
 	my ($self) = @_;
 
 	kill('CONT', $self->{java}{pid}) if $self->{java}{pid};
+	$self->{paused} = 0;
 	return;
+}
+
+# Is it neither stopped nor paused?
+sub is_up
+{
+	my ($self) = @_;
+
+	return $running{ $self->{port} } && !$self->{paused};
+}
+
+# What it is now: 'standalone', 'leader' or 'follower', or '' if it does not
+# serve.
+sub mode
+{
+	my ($self, $seconds) = @_;
+
+	return $self->four_letter('srvr', $seconds) =~ /^Mode: (\w+)/m ? $1 : '';
 }
 
 # Its answer to 'ruok', 'wchc' and the like; '' if there is none in time.
@@ -177,6 +219,14 @@ sub four_letter
 	$socket->syswrite($word);
 	eval { 1 while read_more($socket, \$answer, $deadline); 1 } or return '';
 	return $answer;
+}
+
+# The sessions that are alive, as zk_session() has them.
+sub sessions
+{
+	my ($self) = @_;
+
+	return $self->four_letter('dump') =~ /^\t(0x\w+)$/mg;
 }
 
 # A look into the tree, or a change of it, from outside. See ZkClient for what
@@ -195,16 +245,47 @@ for my $verb (qw(children get exists create delete))
 	};
 }
 
+# The children of a node, each with the session that it is of, as zk_session()
+# has it.
+sub owners
+{
+	my ($self, $path) = @_;
+	my $client = ZkClient->new($self->hosts);
+	my %owners;
+
+	for my $name ($client->children($path))
+	{
+		my $stat = $client->exists("$path/$name") or next;
+
+		$owners{$name} = sprintf('0x%x', $stat->{ephemeralOwner});
+	}
+	$client->close;
+	return \%owners;
+}
+
 sub _end
 {
 	my ($self, $signal) = @_;
 
 	$self->{java}->stop($signal) if delete $running{ $self->{port} };
+	$self->{paused} = 0;
 	return;
 }
 
-# A port that nobody listens on. It is not one of those that the kernel gives to
-# outgoing connections, so that nobody takes it while the server is down.
+# Makes a file in the server's directory.
+sub _write
+{
+	my ($self, $file, @lines) = @_;
+
+	open(my $fh, '>', "$self->{dir}/$file") or die "$file: $!\n";
+	print $fh @lines;
+	close($fh) or die "$file: $!\n";
+	return;
+}
+
+# A port that nobody listens on, another one each time. It is not one of those
+# that the kernel gives to outgoing connections, so that nobody takes it while
+# the server is down.
 sub free_port
 {
 	while (1)
@@ -212,7 +293,7 @@ sub free_port
 		my $port = 10_000 + int(rand(22_000));
 
 		return $port
-		  if IO::Socket::INET->new(
+		  if !$given{$port}++ && IO::Socket::INET->new(
 			LocalAddr => '127.0.0.1',
 			LocalPort => $port,
 			Listen => 1,
