@@ -108,7 +108,7 @@ for my $event (@events)
 	$most = $inside if $inside > $most;
 }
 is($most, 3, 'there were 3 inside, and never more');
-ok($cancelled >= 400, "many were cancelled ($cancelled)");
+cmp_ok($cancelled, '>', 0, 'some were cancelled');
 cmp_ok(scalar(@visits), '>=', 2000 - $cancelled, 'all others came in');
 unlike(join('', map { $_->result } @crowd),
 	qr/ERROR:  (?!57014)/, 'nothing else failed');

@@ -1,0 +1,166 @@
+# Database sessions to be seen through a fault: one that holds a lock, two that
+# wait for it in line, and one in a transaction that has a lock and has written.
+#
+#	my $line = ZkLine->new($zk, '/shop', [ $node_a, $node_b ]);
+#	$line->form;
+#	...                # the fault
+#	$line->kept_ok('the leader is killed');
+#	$line->finish_ok;
+
+package ZkLine;
+
+use strict;
+use warnings;
+
+use Test::More;
+use ZkTest;
+
+# "At once", or after a timeout of a second, with patience for a busy machine
+use constant SOON => 15;
+
+# Locks are below $path, and $zk is asked who has them. The sessions are spread
+# over the nodes; %settings are theirs.
+sub new
+{
+	my ($class, $zk, $path, $nodes, %settings) = @_;
+	my ($holder, $first, $second, $writer) =
+	  map { ZkTest->new($nodes->[ $_ % @$nodes ], %settings) } (0 .. 3);
+
+	$writer->query(
+		qq(SET client_min_messages = warning;
+		   CREATE TABLE IF NOT EXISTS stock (path text, n int);
+		   INSERT INTO stock VALUES ('$path', 0)));
+	return bless {
+		zk => $zk,
+		path => $path,
+		holder => $holder,
+		waiters => [ $first, $second ],
+		writer => $writer,
+		commits => 0,
+	}, $class;
+}
+
+sub holder
+{
+	my ($self) = @_;
+
+	return $self->{holder};
+}
+
+sub writer
+{
+	my ($self) = @_;
+
+	return $self->{writer};
+}
+
+sub waiters
+{
+	my ($self) = @_;
+
+	return @{ $self->{waiters} };
+}
+
+# All take their places.
+sub form
+{
+	my ($self) = @_;
+	my ($zk, $path) = ($self->{zk}, "$self->{path}/line");
+	my @line = ($self->holder, $self->waiters);
+
+	for my $last (0 .. $#line)
+	{
+		$line[$last]->start("SELECT zk_lock_acquire('$path')");
+		wait_for_queue($zk, $path, @line[ 0 .. $last ]);
+	}
+	$self->holder->result;
+	$self->{owners}{line} = $zk->owners($path);
+	$self->write;
+	return;
+}
+
+# The writer begins a transaction.
+sub write
+{
+	my ($self) = @_;
+
+	$self->{writer}->query(
+		qq(BEGIN;
+		   UPDATE stock SET n = n + 1 WHERE path = '$self->{path}';
+		   SELECT zk_lock_guard('$self->{path}/stock')));
+	wait_for_queue($self->{zk}, "$self->{path}/stock", $self->{writer});
+	$self->{owners}{stock} = $self->{zk}->owners("$self->{path}/stock");
+	return;
+}
+
+# Nobody has lost their place or session, and nobody has been given the lock.
+sub kept_ok
+{
+	my ($self, $what) = @_;
+
+	for my $name (sort keys %{ $self->{owners} })
+	{
+		is_deeply(
+			$self->{zk}->owners("$self->{path}/$name"),
+			$self->{owners}{$name},
+			"$what: all keep their sessions and places ($name)");
+	}
+	is(scalar(grep { $_->is_done } @{ $self->{waiters} }),
+		0, '... and nobody is granted the lock');
+	return;
+}
+
+# The writer's commit is refused, in good time.
+sub refused_ok
+{
+	my ($self, $what) = @_;
+	my $answer;
+
+	$self->{writer}->query(q(SET LOCAL zklock.connect_timeout = '1s'));
+	$self->{writer}->outlive_lease;
+	my $seconds =
+	  seconds_of(sub { $answer = $self->{writer}->query('COMMIT') });
+	like($answer, qr{^ERROR:  40001:.*"$self->{path}/stock"}m,
+		"$what: a commit past the lease is refused");
+	cmp_ok($seconds, '<', SOON, '... in time');
+	return;
+}
+
+# All come to their ends, in the right order, and leave nothing.
+sub finish_ok
+{
+	my ($self) = @_;
+	my ($holder, @waiters) = ($self->{holder}, @{ $self->{waiters} });
+
+	is($self->{writer}->query('COMMIT'), '', '... the writer can commit');
+	is( $self->{writer}
+		  ->query("SELECT n FROM stock WHERE path = '$self->{path}'"),
+		++$self->{commits},
+		'... and nothing that was refused');
+	for my $node (
+		sort { substr($a, -10) <=> substr($b, -10) }
+		keys %{ $self->{owners}{line} })
+	{
+		is($holder->query('SELECT node FROM zk_locks'),
+			$node, '... the lock is held by the same node');
+		is($holder->query("SELECT zk_lock_release('$self->{path}/line')"),
+			't', '... and can be released');
+		$holder = shift @waiters or last;
+		is($holder->result, 't', '... then the next has it');
+		is(scalar(grep { $_->is_done } @waiters), 0, '... and nobody else');
+	}
+	wait_for_queue($self->{zk}, "$self->{path}/$_") for qw(line stock);
+	pass('... and no node is left');
+	return;
+}
+
+# Ends the sessions.
+sub close
+{
+	my ($self) = @_;
+
+	$_->close for $self->holder, $self->waiters, $self->writer;
+	return;
+}
+
+1;

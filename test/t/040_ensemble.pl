@@ -1,0 +1,206 @@
+# An ensemble of three servers, of which some are killed, frozen or restarted.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkEnsemble;
+use ZkLine;
+use ZkTest;
+
+use constant {
+	TIMEOUT => 5,    # of sessions; far more than an election takes
+	SOON => 15,      # "at once", with patience for a busy machine
+};
+
+my $zk = ZkEnsemble->new(tick_time => 200)->start;
+my ($node_a, $node_b) =
+  map { new_node($_, $zk->hosts, 'zklock.session_timeout' => TIMEOUT . 's') }
+  qw(a b);
+
+my $line = ZkLine->new($zk, '/ensemble', [ $node_a, $node_b ]);
+
+# The server that a session is connected to.
+sub server_of
+{
+	my ($session) = @_;
+	my $id = $session->query('SELECT session_id FROM zk_session()');
+
+	return wait_until(
+		'the session is connected',
+		sub {
+			(grep { $_->is_up && $_->four_letter('cons') =~ /\bsid=$id,/ }
+				  $zk->servers)[0];
+		});
+}
+
+# One server is killed, or stands still: until the others have gone on without
+# it, or for longer than a session lives.
+
+my %servers = (
+	'the leader' => sub { $zk->leader },
+	"the holder's server" => sub { server_of($line->holder) },
+	'another follower' => sub {
+		my $server = server_of($line->holder);
+		return (grep { $_ != $server } $zk->followers)[0];
+	});
+
+sub wait_for_absence
+{
+	wait_until(
+		'the others are two',
+		sub {
+			my $leader = $zk->leader;
+			return $leader
+			  && $leader->four_letter('mntr') =~ /^zk_synced_followers\t1$/m;
+		});
+	return;
+}
+
+for my $who (sort keys %servers)
+{
+	$line->form;
+	my $server = $servers{$who}->();
+	$server->kill9;
+	wait_for_absence();
+	$line->kept_ok("$who is killed");
+	$line->finish_ok;
+	$server->launch;
+	$zk->wait_for_all;
+
+	$line->form;
+	$server = $servers{$who}->();
+	$server->pause;
+	wait_for_absence();
+	$server->resume;
+	$zk->wait_for_all;
+	$line->kept_ok("$who is frozen for a while");
+	$line->finish_ok;
+
+	$line->form;
+	$server = $servers{$who}->();
+	my $late = time() + TIMEOUT;
+	$server->pause;
+	wait_until('no session lives for so long', sub { time() > $late });
+	$line->kept_ok("$who is frozen for long");
+	$line->finish_ok;
+	$server->resume;
+	$zk->wait_for_all;
+}
+
+# Two are lost and come back. Meanwhile there is nobody to ask.
+
+my $rival = ZkTest->new($node_b);
+my %losses = (
+	'killed' => [ 'kill9', 'launch', sub { ($zk->leader, $zk->followers) } ],
+	'frozen' => [ 'pause', 'resume', sub { $zk->followers } ]);
+
+for my $how (sort keys %losses)
+{
+	my ($lose, $recover, $choose) = @{ $losses{$how} };
+	my $answer;
+
+	$line->form;
+	$rival->start(q(SELECT zk_lock_acquire('/ensemble/stock')));
+	wait_for_queue($zk, '/ensemble/stock', $line->writer, $rival);
+	my @lost = ($choose->())[ 0, 1 ];
+	$_->$lose for @lost;
+	wait_until('nobody serves', sub { !$zk->leader && !$zk->followers });
+
+	my $seconds = seconds_of(
+		sub {
+			$node_b->safe_psql('postgres',
+				"SELECT pg_cancel_backend(${\ $rival->pid})");
+			$answer = $rival->result;
+		});
+	like($answer, qr/^ERROR:  57014:/, "two are $how: a wait can be cancelled");
+	cmp_ok($seconds, '<', SOON, '... at once');
+	$line->refused_ok("two are $how");
+
+	$_->$recover for @lost;
+	$zk->wait_for_all;
+	$line->write;
+	$line->kept_ok("two are back that were $how");
+	$line->finish_ok;
+}
+
+# Whose followers have just stopped still takes himself for the leader, and would
+# answer a sync: it takes a majority to confirm a commit.
+
+my $client = ZkTest->new(
+	$node_a,
+	'zklock.hosts' => $zk->leader->hosts,
+	'zklock.connect_timeout' => '1s',
+	'zklock.confirm_commit' => 'always');
+$client->query(q(BEGIN; SELECT zk_lock_guard('/ensemble/alone')));
+my @followers = $zk->followers;
+$_->pause for @followers;
+like($client->query('COMMIT'),
+	qr{^ERROR:  40001:.*"/ensemble/alone"}m,
+	'a leader without followers confirms no commit');
+$_->resume for @followers;
+$zk->wait_for_all;
+$client->close;
+
+# Every server is restarted, one after the other, while a counter is read and
+# written back through both nodes.
+
+my $bump = q(
+	CREATE PROCEDURE bump(who int) LANGUAGE plpgsql AS $$
+	DECLARE
+		seen int;
+	BEGIN
+		LOOP
+			PERFORM zk_lock_guard('/bump');
+			EXIT WHEN EXISTS (SELECT FROM stop);
+			SELECT n INTO seen FROM counter;
+			UPDATE counter SET n = seen + 1;
+			INSERT INTO bumps VALUES (seen + 1, who);
+			COMMIT;
+		END LOOP;
+	END $$);
+$node_a->safe_psql('postgres', qq(
+	CREATE TABLE counter (n int);
+	INSERT INTO counter VALUES (0);
+	CREATE TABLE bumps (n int, who int);
+	CREATE TABLE stop ();
+	$bump));
+$node_b->safe_psql('postgres', qq(
+	CREATE EXTENSION postgres_fdw;
+	CREATE SERVER a FOREIGN DATA WRAPPER postgres_fdw
+		OPTIONS (host '${\ $node_a->host}', port '${\ $node_a->port}',
+			dbname 'postgres');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER a;
+	IMPORT FOREIGN SCHEMA public LIMIT TO (counter, bumps, stop)
+		FROM SERVER a INTO public;
+	$bump));
+
+my @clients = map { ZkTest->new($_, 'zklock.session_timeout' => '10s') }
+  ($node_a, $node_b) x 4;
+$clients[$_]->start("CALL bump($_)") for 0 .. $#clients;
+for my $server ($zk->servers)
+{
+	$server->stop;
+	$zk->wait_for_quorum;
+	$server->start;
+	$zk->wait_for_all;
+
+	my $n = $node_a->safe_psql('postgres', 'SELECT n FROM counter');
+	$node_a->poll_query_until('postgres',
+		"SELECT count(DISTINCT who) = ${\ scalar @clients} FROM bumps
+		 WHERE n > $n")
+	  or die "not all go on\n";
+}
+$node_a->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
+is_deeply([ map { $_->result } @clients ],
+	[ ('') x @clients ],
+	'a restart of every server: no transaction fails');
+is($node_a->safe_psql('postgres', 'SELECT n FROM counter'),
+	$node_a->safe_psql('postgres', 'SELECT count(*) FROM bumps'),
+	'... and no increment is lost');
+wait_for_queue($zk, '/bump');
+pass('... and no node is left');
+
+done_testing();

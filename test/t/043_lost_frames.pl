@@ -1,0 +1,426 @@
+# Every frame of every operation lost in turn, and the connection with it: each
+# operation comes to the end that it comes to when nothing is lost.
+#
+# The frames are numbered as they pass. A sweep over the numbers is over when an
+# operation ends before there was a frame of that number, so that nobody has to
+# know how many there are.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkClient;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $zk->hosts, 'zklock.session_timeout' => '30s');
+$node->safe_psql('postgres',
+	'CREATE TABLE stock (n int); INSERT INTO stock VALUES (0)');
+
+# Before it reconnects the client library takes a rest whenever it has been
+# through all its servers. Only the victim's frames are lost.
+my $victim =
+  ZkTest->new($node, 'zklock.hosts' => join(',', ($proxy->hosts) x 99));
+my ($holder, $second, $third, $rival) = map { ZkTest->new($node) } (1 .. 4);
+my $looker = ZkClient->new($zk->hosts);
+
+my $state = 'SELECT state FROM zk_session()';
+my $rounds = 0;      # that an operation has been through
+my $commits = 0;
+my $lost = '';       # what is lost in this round
+my @problems;        # of this sweep
+
+# Notes a wrong answer. What never ends ends the test.
+sub expect
+{
+	my ($what, $got, $expected) = @_;
+
+	push @problems, "$lost: $what: $got" if $got ne $expected;
+	return;
+}
+
+sub answers
+{
+	my ($session, $sql, $expected) = @_;
+
+	expect($sql, $session->query($sql), $expected);
+	return;
+}
+
+# What takes a lock of each kind on a path, within a time
+my %take = (
+	exclusive => q(SELECT zk_lock_acquire('%s', %s)),
+	all => q(SELECT zk_lock_acquire_all('{%1$s/1, %1$s/2, %1$s/3}', %2$s)),
+	write => q(SELECT zk_lock_acquire('%s', %s, 'write')),
+	simple => q(SELECT zk_lock_acquire('%s/simple', %s, 'simple')),
+	semaphore => q(SELECT zk_semaphore_acquire('%s', 1, %s)));
+
+sub take
+{
+	my ($kind, $path, $timeout) = @_;
+
+	return sprintf($take{$kind}, $path, $timeout // 'NULL');
+}
+
+# The nodes of a lock, each as its name and the session that it is of
+sub nodes
+{
+	my ($kind, $path) = @_;
+	my $dir = $kind eq 'semaphore' ? "$path/leases" : $path;
+	my %stat = map { $_ => $looker->exists("$dir/$_") } $looker->children($dir);
+
+	return
+	  map { sprintf('%s|0x%x', $_, $stat{$_}{ephemeralOwner}) }
+	  grep { $stat{$_} } keys %stat;
+}
+
+# Are there so many?
+sub are_there
+{
+	my ($n, @lock) = @_;
+
+	return sub { $n == (my @nodes = nodes(@lock)) };
+}
+
+# The victim has a lock: the node that it knows of is there, of its own session,
+# and no other; and nobody else is let in.
+sub holds
+{
+	my ($kind, $path) = @_;
+	my $node = $victim->query(
+		"SELECT node, session_id FROM zk_locks, zk_session()
+		 WHERE path LIKE '$path%' AND NOT lost");
+
+	answers($rival, take($kind, $path, q('0')), 'f');
+	wait_until("there is $node only",
+		sub { join(' ', nodes($kind, $path)) eq $node });
+	return;
+}
+
+# The victim has left nothing: the rival gets the lock, and is alone there.
+sub is_free
+{
+	my ($kind, $path) = @_;
+
+	answers($rival, take($kind, $path, q('1 min')), 't');
+	wait_until('the rival is alone', are_there(1, $kind, $path));
+	$rival->query('SELECT zk_lock_release_all()');
+	return;
+}
+
+sub holds_and_releases
+{
+	my ($kind, @paths) = @_;
+
+	holds($kind, $_) for @paths;
+	answers($victim, 'SELECT zk_lock_release_all()', scalar(@paths));
+	is_free($kind, $_) for @paths;
+	return;
+}
+
+sub granted
+{
+	my ($kind, $path) = @_;
+
+	answers($victim, take($kind, $path), 't');
+	holds_and_releases($kind, $path);
+	return;
+}
+
+sub not_granted
+{
+	my ($path, $timeout) = @_;
+
+	answers($victim, take('exclusive', $path, $timeout), 'f');
+	wait_for_queue($looker, $path, $holder);
+	return;
+}
+
+# Starts what has to wait, and returns once it does.
+sub wait_in_line
+{
+	my ($sql, $does_wait) = @_;
+
+	$victim->start($sql);
+	wait_until('the victim waits', $does_wait);
+	return;
+}
+
+# Are so many nodes watched?
+sub are_watched
+{
+	my ($n) = @_;
+
+	return sub {
+		$zk->four_letter('wchs') =~ /^Total watches:(\d+)/m && $1 >= $n;
+	};
+}
+
+# The last one ahead releases, so that it is the victim's turn.
+sub takes_over
+{
+	my ($session, $kind, @paths) = @_;
+
+	$session->query('SELECT zk_lock_release_all()');
+	expect('its turn', $victim->result, 't');
+	holds_and_releases($kind, @paths);
+	return;
+}
+
+sub handed_over
+{
+	my ($kind, $path) = @_;
+
+	wait_in_line(take($kind, $path),
+		$kind eq 'semaphore' ? are_there(2, $kind, $path) : are_watched(1));
+	takes_over($holder, $kind, $path);
+	return;
+}
+
+sub cancel
+{
+	my ($session) = @_;
+
+	$rival->query("SELECT pg_cancel_backend(${\ $session->pid})");
+	expect('cancelled', substr($session->result, 0, 13), 'ERROR:  57014');
+	return;
+}
+
+sub downgraded
+{
+	my ($kind, $path) = @_;
+
+	answers($victim, take($kind, $path), 't');
+	answers($victim, "SELECT zk_lock_acquire('$path', mode => 'shared')", 't');
+	answers($victim, "SELECT zk_lock_release('$path', '$kind')", 't');
+	holds_and_releases('write', $path);
+	return;
+}
+
+sub transaction
+{
+	my ($path, $end, $confirm) = @_;
+
+	$victim->query("BEGIN; SET LOCAL zklock.confirm_commit = '$confirm'");
+	answers($victim, "SELECT zk_lock_guard('$path') > 0", 't');
+	holds('exclusive', $path);
+	$victim->query('UPDATE stock SET n = n + 1');
+	answers($victim, $end, '');
+	$commits++ if $end eq 'COMMIT';
+	is_free('exclusive', $path);
+	answers($rival, 'SELECT n FROM stock', $commits);
+	return;
+}
+
+sub is_held
+{
+	my ($kind) = @_;
+
+	return sub { $holder->query(take($kind, $_[0])) };
+}
+
+sub is_queued_for_by_three
+{
+	my ($path) = @_;
+	my @queue;
+
+	for my $session ($holder, $second, $third)
+	{
+		$session->start(take('exclusive', $path));
+		push @queue, $session;
+		wait_for_queue($looker, $path, @queue);
+	}
+	return;
+}
+
+# What is done to a path, and what others have done to it before. Each gives
+# back what it has got, so that the frames of a release are among those lost.
+my @operations = (
+	{
+		name => 'a free lock',
+		more => 1,
+		do => sub { granted('exclusive', @_) }
+	},
+	{
+		name => 'a free lock, connecting',
+		do => sub {
+			$victim->query(
+				"SET zklock.session_timeout = '${\ (30 + $rounds % 2)} s'");
+			granted('exclusive', @_);
+		}
+	},
+	{
+		name => 'a free lock, parents missing',
+		do => sub { granted('exclusive', "$_[0]/un/known") }
+	},
+	{
+		name => 'a simple lock',
+		more => 1,
+		do => sub { granted('simple', @_) }
+	},
+	{
+		name => 'a semaphore',
+		do => sub { granted('semaphore', @_) }
+	},
+	{
+		name => 'three locks at once',
+		do => sub {
+			answers($victim, take('all', @_), 't');
+			holds_and_releases('exclusive', map { "$_[0]/$_" } (1 .. 3));
+		}
+	},
+	{
+		name => 'three locks, one of which is handed over',
+		before => sub { is_held('exclusive')->("$_[0]/2") },
+		do => sub {
+			wait_in_line(take('all', @_), are_watched(1));
+			takes_over($holder, 'exclusive', map { "$_[0]/$_" } (1 .. 3));
+		}
+	},
+	{
+		name => 'a lock that is handed over',
+		more => 1,
+		before => is_held('exclusive'),
+		do => sub { handed_over('exclusive', @_) }
+	},
+	{
+		name => 'a simple lock that is handed over',
+		before => is_held('simple'),
+		do => sub { handed_over('simple', @_) }
+	},
+	{
+		name => 'a semaphore that is handed over',
+		before => is_held('semaphore'),
+		do => sub { handed_over('semaphore', @_) }
+	},
+	{
+		name => 'a lock with three ahead',
+		before => \&is_queued_for_by_three,
+		do => sub {
+			wait_in_line(take('exclusive', @_), are_watched(5));
+			for my $session ($holder, $second)
+			{
+				$session->result;
+				$session->query('SELECT zk_lock_release_all()');
+				$proxy->wait_answered;
+			}
+			$third->result;
+			takes_over($third, 'exclusive', @_);
+		}
+	},
+	{
+		name => 'a lock with three ahead, one of whom gives up',
+		before => \&is_queued_for_by_three,
+		do => sub {
+			wait_in_line(take('exclusive', @_), are_watched(5));
+			cancel($third);
+			$proxy->wait_answered;
+			$holder->result;
+			$holder->query('SELECT zk_lock_release_all()');
+			$second->result;
+			takes_over($second, 'exclusive', @_);
+		}
+	},
+	{
+		name => 'a lock that is taken',
+		before => is_held('exclusive'),
+		do => sub { not_granted(@_, q('0')) }
+	},
+	{
+		name => 'a lock that does not come in time',
+		before => is_held('exclusive'),
+		do => sub { not_granted(@_, q('20 ms')) }
+	},
+	{
+		name => 'a wait that is cancelled',
+		before => is_held('exclusive'),
+		do => sub {
+			wait_in_line(take('exclusive', @_), are_watched(1));
+			cancel($victim);
+			wait_for_queue($looker, @_, $holder);
+		}
+	},
+	{
+		name => 'a downgraded write lock',
+		do => sub { downgraded('write', @_) }
+	},
+	{
+		name => 'a downgraded exclusive lock',
+		do => sub { downgraded('exclusive', @_) }
+	},
+	{
+		name => 'COMMIT within the lease',
+		do => sub { transaction(@_, 'COMMIT', 'lease') }
+	},
+	{
+		name => 'COMMIT that asks',
+		do => sub { transaction(@_, 'COMMIT', 'always') }
+	},
+	{
+		name => 'ROLLBACK',
+		do => sub { transaction(@_, 'ROLLBACK', 'lease') }
+	});
+
+# Loses these frames, the last of which has the highest number. Returns whether
+# it came.
+sub lose
+{
+	my ($operation, $dir, $action, @numbers) = @_;
+	my $path = '/lost/' . ++$rounds;
+
+	$lost = "frame @numbers";
+	$looker->create($path);
+	$operation->{before}->($path) if $operation->{before};
+	wait_until('the victim is connected',
+		sub { $victim->query($state) eq 'connected' });
+
+	my @rules =
+	  map { $proxy->rule(dir => $dir, action => $action, nth => $_) } @numbers;
+	eval { $operation->{do}->($path); 1 } or die "$lost: $@";
+	$proxy->wait_answered;
+	my $came = $proxy->fired($rules[-1]);
+	$proxy->reset;
+
+	$holder->query('SELECT zk_lock_release_all()');
+	return $came;
+}
+
+# Loses each frame in turn. With $more, also each of those that come after it,
+# and so on.
+sub sweep
+{
+	my ($operation, $dir, $action, $more, @before) = @_;
+
+	for (my $number = ($before[-1] // 0) + 1;
+		lose($operation, $dir, $action, @before, $number);
+		$number++)
+	{
+		sweep($operation, $dir, $action, $more - 1, @before, $number) if $more;
+	}
+	return;
+}
+
+$victim->query(q(SELECT zk_lock_acquire('/first'), zk_lock_release_all()));
+$looker->create('/lost');
+for my $operation (@operations)
+{
+	for my $dir (qw(c2s s2c))
+	{
+		for my $action (qw(drop cut))
+		{
+			my $what = "$operation->{name}: $action $dir";
+
+			@problems = ();
+			eval { sweep($operation, $dir, $action, $operation->{more}); 1 }
+			  or die "$what: $@";
+			is_deeply(\@problems, [], $what);
+		}
+	}
+}
+note("$rounds rounds");
+
+done_testing();

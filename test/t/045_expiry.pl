@@ -1,0 +1,252 @@
+# Sessions that expire, with holders and waiters of every mode; and nodes that
+# look as if they were one's own.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkClient;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+# "At once", with all the patience that a busy machine asks for
+use constant SOON => 15;
+
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $zk->hosts, 'zklock.session_timeout' => '30s');
+my ($rival, $next) = map { ZkTest->new($node) } (1 .. 2);
+
+# Each mode: what takes a lock, what keeps others from that, and where there are
+# nodes of the lock, if below its path.
+my $exclusive = q(SELECT zk_lock_acquire('%s'));
+my $simple = q(SELECT zk_lock_acquire('%s', mode => 'simple'));
+my $semaphore = q(SELECT zk_semaphore_acquire('%s', 1));
+my %modes = (
+	exclusive => [ $exclusive, $exclusive, '' ],
+	shared => [
+		q(SELECT zk_lock_acquire('%s', mode => 'shared')), $exclusive, ''
+	],
+	write =>
+	  [ q(SELECT zk_lock_acquire('%s', mode => 'write')), $exclusive, '' ],
+	downgraded => [
+		q(SELECT zk_lock_acquire('%1$s', mode => 'write')
+			AND zk_lock_acquire('%1$s', mode => 'shared')
+			AND zk_lock_release('%1$s', 'write')),
+		$exclusive,
+		''
+	],
+	simple => [ $simple, $simple, undef ],
+	semaphore => [ $semaphore, $semaphore, '/leases' ],
+	all => [
+		q(SELECT zk_lock_acquire_all('{%1$s/1, %1$s/2, %1$s/3}')),
+		q(SELECT zk_lock_acquire('%s/2')), '/1'
+	]);
+
+sub take
+{
+	my ($mode, $path) = @_;
+
+	return sprintf($modes{$mode}[0], $path);
+}
+
+sub rival_takes
+{
+	my ($mode, $path) = @_;
+
+	is($rival->query(sprintf($modes{$mode}[1], $path)),
+		't', "$path: somebody else has it");
+	return;
+}
+
+sub victim
+{
+	my ($through) = @_;
+
+	return ZkTest->new(
+		$node,
+		'zklock.hosts' => $through->hosts,
+		'zklock.session_timeout' => '2s');
+}
+
+# What stands before "lock-" and the like in the name of the session's node for
+# a lock, or '' if it has none
+sub prefix
+{
+	my ($session, $dir) = @_;
+
+	for my $name ($zk->children($dir))
+	{
+		my $data = ($zk->get("$dir/$name") // { data => '' })->{data};
+
+		return substr($name, 0, 40) if $data =~ /pid=${\ $session->pid} /;
+	}
+	return '';
+}
+
+sub wait_for_wait
+{
+	my ($session) = @_;
+
+	wait_until(
+		'it waits',
+		sub {
+			$rival->query("SELECT wait_event_type FROM pg_stat_activity
+				WHERE pid = ${\ $session->pid}") eq 'Extension';
+		});
+	return;
+}
+
+# For each mode there are one who holds and is idle, one who waits, and one who
+# does both.
+
+my (%idle, %waiter, %both, %before);
+for my $mode (sort keys %modes)
+{
+	my $dir = $modes{$mode}[2];
+
+	rival_takes($mode, "/wait/$mode");
+	$_->{$mode} = victim($proxy) for \%idle, \%waiter, \%both;
+	is($idle{$mode}->query(take($mode, "/idle/$mode")), 't', "$mode: held");
+	is($both{$mode}->query(take($mode, "/both/$mode")), 't', '... twice');
+	for my $session ($waiter{$mode}, $both{$mode})
+	{
+		$session->start(take($mode, "/wait/$mode"));
+		wait_for_wait($session);
+		$before{$mode} //= wait_until('it is in the queue',
+			sub { prefix($session, "/wait/$mode$dir") })
+		  if defined $dir;
+	}
+}
+
+# Two more have lost the reply to their create.
+my %stale;
+for my $mode (qw(exclusive simple))
+{
+	my $path = "/stale/$mode";
+	my %case = (proxy => ZkProxy->new($zk->hosts));
+
+	$rival->query("SELECT zk_lock_acquire('/stale/exclusive')");
+	$rival->query("SELECT zk_lock_release('/stale/exclusive')");
+	wait_for_queue($zk, '/stale/exclusive');
+	$case{session} = victim($case{proxy});
+	my $lost = $case{proxy}->rule(
+		dir => 's2c',
+		op => 'create2',
+		action => 'drop',
+		refuse => 1);
+	$case{session}->start(take($mode, $path));
+	wait_until('the reply is lost', sub { $case{proxy}->fired($lost) });
+	$case{node} =
+	  $mode eq 'simple' ? $path : "$path/" . ($zk->children($path))[0];
+	$case{data} = $zk->get($case{node})->{data};
+	$stale{$mode} = \%case;
+}
+
+my $survivor = $rival->query('SELECT session_id FROM zk_session()');
+$proxy->refuse;
+$proxy->cut;
+wait_until('all other sessions are over',
+	sub { join(' ', $zk->sessions) eq $survivor });
+
+# Others go first. Among them is one whose nodes have the names, and all, that
+# those of two sessions had that are over now.
+rival_takes($_, "/idle/$_") for sort keys %modes;
+$next->start(take('exclusive', '/wait/exclusive'));
+wait_for_queue($zk, '/wait/exclusive', $rival, $next);
+my $impostor = ZkClient->new($zk->hosts);
+$impostor->create(@$_{qw(node data)}, ZkClient::EPHEMERAL) for values %stale;
+
+my $seconds = seconds_of(
+	sub {
+		$proxy->accept;
+		for my $mode (sort keys %modes)
+		{
+			my $dir = $modes{$mode}[2];
+
+			like(
+				$both{$mode}->result,
+				qr{^ERROR:  40001: lock on "/both/$mode},
+				"$mode: who waits and has lost something is told");
+			like(
+				$idle{$mode}->query('SELECT 1'),
+				qr{^ERROR:  40001: lock on "/idle/$mode},
+				'... who was idle is told in the next transaction');
+			is($idle{$mode}->query('SELECT count(*) FROM zk_locks'),
+				'0', '... and once');
+
+			# Who was told for want of a connection may be told for sure.
+			wait_until('nothing is left to be told',
+				sub { $both{$mode}->query('SELECT 1') eq '1' });
+			next if !defined $dir;
+			isnt(
+				wait_until(
+					'it is in the queue again',
+					sub { prefix($waiter{$mode}, "/wait/$mode$dir") }),
+				$before{$mode},
+				'... who had nothing but a place gets a new one');
+		}
+	});
+cmp_ok($seconds, '<', SOON, 'all of that in time');
+
+wait_for_queue($zk, '/wait/exclusive', $rival, $next, $waiter{exclusive});
+pass('the new place is behind those who came meanwhile');
+ok(!(grep { $_->is_done } values %waiter), '... and all still wait');
+$rival->query('SELECT zk_lock_release_all()');
+is($next->result, 't', '... for their turn');
+$next->query('SELECT zk_lock_release_all()');
+for my $mode (sort keys %modes)
+{
+	is($waiter{$mode}->result, 't', "$mode: who waited has it");
+	$waiter{$mode}->query('SELECT zk_lock_release_all()');
+	is($_->[0]{$mode}->query(take($mode, "/$_->[1]/$mode")),
+		't', '... who has lost it can have it again')
+	  for [ \%idle, 'idle' ], [ \%both, 'both' ];
+	$_->{$mode}->close for \%waiter, \%idle, \%both;
+}
+
+# A node that is another session's is not one's own, whatever its name and data.
+
+sub gives_way_ok
+{
+	my ($session, $path, $what) = @_;
+
+	wait_until("$path is watched",
+		sub { $zk->four_letter('wchp') =~ /^\Q$path\E$/m });
+	ok(!$session->is_done, "$what: it waits");
+	ok($impostor->delete($path), '... and does not touch the node');
+	is($session->result, 't', '... until that goes');
+	$session->query('SELECT zk_lock_release_all()');
+	return;
+}
+
+for my $mode (sort keys %stale)
+{
+	$stale{$mode}{proxy}->accept;
+	gives_way_ok(@{ $stale{$mode} }{qw(session node)},
+		"$mode, a new session and a node of the old name");
+}
+
+# The same session, which never gets to create the node.
+my $session = ZkTest->new($node, 'zklock.hosts' => $proxy->hosts);
+my $query = 'SELECT session_id FROM zk_session()';
+$session->query(
+	q(SELECT zk_lock_acquire('/stale/exclusive'), zk_lock_release_all()));
+my $id = $session->query($query);
+$proxy->mark;
+my $lost = $proxy->rule(
+	dir => 'c2s',
+	op => 'create2',
+	action => 'drop',
+	refuse => 1);
+$session->start(take('exclusive', '/stale/exclusive'));
+my $request = $proxy->wait_frame(dir => 'c2s', op => 'create2');
+my $path = $impostor->create($request->{path}, '',
+	ZkClient::EPHEMERAL | ZkClient::SEQUENCE);
+$proxy->accept;
+gives_way_ok($session, $path, 'a session that lives and a node of its name');
+is($session->query($query), $id, '... in the same session');
+
+done_testing();
