@@ -84,6 +84,7 @@ SELECT zk_semaphore_acquire('/zklock_regress/modes/simple', 1);
 SELECT zk_lock_acquire('/zklock_regress/modes/s');
 SELECT zk_lock_acquire('/zklock_regress/modes/s', mode => 'simple');
 SELECT zk_lock_acquire('/zklock_regress/modes/s', '0', mode => 'simple');
+SELECT zk_lock_acquire('/zklock_regress/modes/' || repeat('x', 256), mode => 'simple');
 SELECT * FROM held;
 SELECT zk_lock_release_all();
 
@@ -91,9 +92,11 @@ SELECT zk_lock_release_all();
 SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', 0);
 SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', -1);
 SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', NULL);
+SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', 1, NULL, NULL);
 SELECT zk_semaphore_acquire(NULL, 1);
 SELECT zk_semaphore_acquire('semaphore', 1);
 SELECT zk_semaphore_release(NULL);
+SELECT zk_semaphore_release('semaphore');
 
 -- Many at once: sorted, each once, all or none
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/c, /zklock_regress/modes/a, /zklock_regress/modes/c}');
@@ -116,6 +119,8 @@ SELECT zk_lock_acquire_all('{}');
 SELECT zk_lock_acquire_all(NULL);
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/a, NULL}');
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/a, a}');
+SELECT zk_lock_acquire_all('{/zklock_regress/modes/a}', NULL, NULL);
+SELECT zk_lock_acquire_all('{/zklock_regress/modes/a}', NULL, 'shared', NULL);
 SELECT zk_lock_acquire_all(array_agg('/zklock_regress/modes/' || i))
 FROM generate_series(1, 1001) AS i;
 SELECT zk_lock_acquire_all(array_agg('/zklock_regress/modes/many/' || i))

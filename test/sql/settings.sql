@@ -53,7 +53,11 @@ SELECT n, left(value, 50) AS value, try('zklock.hosts', value) FROM (VALUES
     (27, 'zk1:2181/app/'),
     (28, 'zk1:2181/app//locks'),
     (29, 'zk1:2181/../app'),
-    (30, 'zk1:2181/zookeeper')
+    (30, 'zk1:2181/zookeeper'),
+    (31, 'zk1:2181/app,zk2:2181/app'),
+    (32, 'zk1:123456'),
+    (33, '[::1:2181'),
+    (34, '::1]:2181')
 ) AS t (n, value) ORDER BY n;
 
 --
@@ -103,6 +107,7 @@ RESET zklock.auth;
 
 \set VERBOSITY sqlstate
 SET zklock.session_timeout = '999ms';
+SET zklock.session_timeout = '86400001ms';
 SET zklock.session_timeout = '1s';
 SET zklock.connect_timeout = 0;
 SET zklock.connect_timeout = 1;
