@@ -5,6 +5,9 @@
 #   make test              install what is missing, build, run every test
 #   make demo              the flash sale, start to finish
 #   make bench             our locks and advisory locks side by side
+#   make soak              two servers under load while all kinds of things fail
+#   make sanitize          the tests under AddressSanitizer and UBSan
+#   make fuzz              hostile paths, names and settings
 
 EXTENSION = zklock
 DATA = sql/zklock--1.0.sql
@@ -52,7 +55,7 @@ endif
 	@exit 1
 endif
 
-.PHONY: test demo bench unit
+.PHONY: test demo bench soak sanitize fuzz unit
 test:
 	@test/run
 
@@ -61,6 +64,15 @@ demo:
 
 bench:
 	@test/bench/run
+
+soak:
+	@test/soak/run
+
+sanitize:
+	@test/sanitize
+
+fuzz:
+	@$(MAKE) --no-print-directory -C test/unit fuzz
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check

@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * fuzz_contender.c
+ *	  Names of children, whatever they are.
+ *
+ * The input is a list of names, each ended by a "/", which no name has in it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <assert.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contender.h"
+
+int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MAX_CHILDREN 64
+
+#define NAME "(lock-|__READ__|__WRIT__|__lock__|__rlock__)(-?)([0-9]+)$"
+
+/* Returns the marker, NULL if the name is not a contender's. */
+static const char *
+match(const char *name, size_t *len, int64_t *seq)
+{
+	static regex_t compiled;
+	regmatch_t	m[4];
+
+	if (compiled.re_nsub == 0)
+		assert(regcomp(&compiled, NAME, REG_EXTENDED) == 0);
+	if (regexec(&compiled, name, 4, m, 0) != 0)
+		return NULL;
+	*len = m[1].rm_eo - m[1].rm_so;
+
+	/* What is too large becomes the largest. */
+	*seq = strtoll(name + m[3].rm_so, NULL, 10);
+	if (m[2].rm_eo > m[2].rm_so)
+		*seq = -*seq;
+	return name + m[1].rm_so;
+}
+
+static void
+check_name(const char *name)
+{
+	int64_t		expected;
+	int64_t		seq;
+	size_t		len;
+	const char *marker = match(name, &len, &expected);
+	const ZkLockContender *kind = zklock_contender_parse(name, &seq);
+	const char *digits = zklock_contender_digits(name);
+
+	assert((kind == NULL) == (marker == NULL));
+	if (kind != NULL)
+	{
+		assert(strlen(kind->marker) == len);
+		assert(memcmp(kind->marker, marker, len) == 0);
+		assert(seq == expected);
+	}
+	assert(strspn(digits, "0123456789") == strlen(digits));
+	assert(digits == name || strchr("0123456789", digits[-1]) == NULL);
+}
+
+static void
+check_first(char *const *children, int n)
+{
+	const char *first = zklock_contender_first((const char *const *) children, n);
+	int64_t		lowest;
+	int64_t		seq;
+
+	if (first != NULL)
+		assert(zklock_contender_parse(first, &lowest) != NULL);
+	for (int i = 0; i < n; i++)
+		if (zklock_contender_parse(children[i], &seq) != NULL)
+			assert(first != NULL && lowest <= seq);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char	   *children[MAX_CHILDREN];
+	int			n = 0;
+
+	for (const uint8_t *name = data; size > 0 && n < MAX_CHILDREN; n++)
+	{
+		const uint8_t *end = memchr(name, '/', data + size - name);
+
+		if (end == NULL)
+			break;
+		children[n] = strndup((const char *) name, end - name);
+		check_name(children[n]);
+		name = end + 1;
+	}
+	check_first(children, n);
+	while (n > 0)
+		free(children[--n]);
+	return 0;
+}

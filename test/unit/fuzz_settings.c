@@ -1,0 +1,144 @@
+/*-------------------------------------------------------------------------
+ *
+ * fuzz_settings.c
+ *	  Connect strings and access control lists against their grammars.
+ *
+ * What passes for a connect string must still do so when its names have become
+ * addresses, of which there must be an odd number.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <netdb.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "path.h"
+#include "zkclient.h"
+#include "zkhosts.h"
+
+int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define SERVER " *(\\[[^][ ,/]+\\]|[^][ ,/]+):[0-9]{1,5} *"
+#define HOSTS "^" SERVER "(," SERVER ")*(, *)?(/[^,]*)?$"
+
+#define ENTRY "[^:,]+:[^,]*:[cdrwa]+"
+#define ACL "^" ENTRY "(," ENTRY "){0,15}$"
+
+/* One resolver for all: a name has as many addresses as its first byte says. */
+int
+getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
+			struct addrinfo **found)
+{
+	static struct sockaddr_in v4 = {.sin_family = AF_INET};
+	static struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+	static struct addrinfo all[] = {
+		{.ai_addr = (void *) &v4,.ai_addrlen = sizeof(v4)},
+		{.ai_addr = (void *) &v6,.ai_addrlen = sizeof(v6),.ai_next = &all[0]},
+		{.ai_addr = (void *) &v4,.ai_addrlen = sizeof(v4),.ai_next = &all[1]}
+	};
+	int			n = (unsigned char) name[0] % 4;
+
+	(void) port;
+	(void) hints;
+	if (n == 0)
+		return EAI_NONAME;
+	*found = &all[n - 1];
+	return 0;
+}
+
+void
+freeaddrinfo(struct addrinfo *found)
+{
+	(void) found;
+}
+
+static bool
+matches(regex_t *compiled, const char *pattern, const char *text)
+{
+	if (compiled->re_nsub == 0)
+		assert(regcomp(compiled, pattern, REG_EXTENDED) == 0);
+	return regexec(compiled, text, 0, NULL, 0) == 0;
+}
+
+/* The limits of names and ports, which the pattern does not know. */
+static bool
+within_limits(const char *hosts)
+{
+	size_t		n = strcspn(hosts, "/");
+
+	for (size_t i = 0, begin = 0; i <= n; i++)
+	{
+		const char *colon;
+
+		if (i < n && hosts[i] != ',')
+			continue;
+		begin += strspn(hosts + begin, " ");
+		colon = memrchr(hosts + begin, ':', i - begin);
+		if (colon != NULL)
+		{
+			long		port = strtol(colon + 1, NULL, 10);
+			size_t		len = colon - hosts - begin;
+
+			if (hosts[begin] == '[')
+				len -= 2;
+			if (len > 255 || port < 1 || port > 65535)
+				return false;
+		}
+		begin = i + 1;
+	}
+	return true;
+}
+
+static bool
+is_hosts(const char *text)
+{
+	static regex_t compiled;
+	const char *chroot = strchr(text, '/');
+
+	return matches(&compiled, HOSTS, text) && within_limits(text) &&
+		(chroot == NULL || chroot[1] == '\0' ||
+		 zklock_path_check(chroot, strlen(chroot)) == NULL);
+}
+
+static void
+check_resolved(const char *hosts)
+{
+	const char *why = NULL;
+	char	   *resolved = zklock_zkhosts_resolve(hosts, &why);
+	const char *chroot = strchr(hosts, '/');
+	const char *end;
+	int			n = 1;
+
+	assert((resolved == NULL) == (why != NULL));
+	if (resolved == NULL)
+		return;
+	assert(zklock_zkhosts_check(resolved) == NULL);
+
+	end = strchrnul(resolved, '/');
+	assert(strcmp(end, chroot != NULL && chroot[1] != '\0' ? chroot : "") == 0);
+	for (const char *c = resolved; c < end; c++)
+		n += *c == ',';
+	assert(n % 2 == 1);
+	free(resolved);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static regex_t acl;
+	char	   *text = strndup((const char *) data, size);
+	bool		good = zklock_zkhosts_check(text) == NULL;
+
+	assert(good == is_hosts(text));
+	if (good)
+		check_resolved(text);
+	assert((zklock_zkclient_acl_check(text) == NULL) ==
+		   matches(&acl, ACL, text));
+	free(text);
+	return 0;
+}
