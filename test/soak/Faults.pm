@@ -1,0 +1,247 @@
+# What can go wrong with ZooKeeper, the network and the backends, one thing at a
+# time: each fault is made, lasts for some seconds, and is undone.
+#
+#	my $next = Faults::plan($seed);
+#	my $fault = $next->();		# { name, gap, seconds, pick }
+#	$faults->make($fault->{name}, $fault->{pick});
+#	$faults->undo;
+#
+# A plan depends on nothing but its seed. Who is hit depends on who is there.
+
+package Faults;
+
+use strict;
+use warnings;
+
+use Digest::MD5 qw(md5);
+use Load;
+use PgServer;
+use Wait;
+
+# Seconds between which a fault lasts: shorter than a session lives, longer, or
+# either
+my ($short, $long, $any) = ([ 0.3, 2 ], [ 4, 5 ], [ 0.3, 5 ]);
+
+# How long each lasts, the method that makes it, and what that is told
+my %faults = (
+	'leader killed' => [ $short, _kill => 'leader' ],
+	'leader frozen' => [ $any, _freeze => 'leader' ],
+	'follower killed' => [ $short, _kill => 'follower' ],
+	'follower frozen' => [ $any, _freeze => 'follower' ],
+	'quorum lost' => [ $any, _kill => 'quorum' ],
+	'quorum frozen' => [ $any, _freeze => 'quorum' ],
+
+	'connections cut' => [ $short, _network => ['cut'] ],
+	'cut off' => [ $any, _network => ['refuse'], ['cut'] ],
+	'requests held' => [ $any, _network => [ 'hold', 'c2s' ] ],
+	'replies held' => [ $any, _network => [ 'hold', 's2c' ] ],
+	'requests lost' => [ $short, _lose => 'c2s' ],
+	'replies lost' => [ $short, _lose => 's2c' ],
+
+	'holder frozen' => [ $short, _signal => 'holder', 'STOP' ],
+	'holder frozen for long' => [ $long, _signal => 'holder', 'STOP' ],
+	'holder cancelled' => [ $short, _signal => 'holder', 'INT' ],
+	'holder terminated' => [ $short, _signal => 'holder', 'TERM' ],
+	'holder killed' => [ $short, _signal => 'holder', 'KILL' ],
+	'waiter frozen' => [ $short, _signal => 'waiter', 'STOP' ],
+	'waiter frozen for long' => [ $long, _signal => 'waiter', 'STOP' ],
+	'waiter cancelled' => [ $short, _signal => 'waiter', 'INT' ],
+	'waiter terminated' => [ $short, _signal => 'waiter', 'TERM' ]);
+
+# How a backend is known in pg_stat_activity: it works under a lock, or waits
+my %busy = (
+	holder => "wait_event = 'PgSleep'",
+	waiter => "wait_event_type = 'Extension'");
+
+# An endless plan: all faults in some order, then all in another, and so on. The
+# one that locks alone do not survive comes first, and more often.
+sub plan
+{
+	my ($seed) = @_;
+	my $numbers = 0;
+	my $random = sub { unpack('N', md5("$seed " . $numbers++)) / 2**32 };
+	my @deadly = 'holder frozen for long';
+	my @names = @deadly;
+
+	return sub {
+		@names = (sort(keys %faults), @deadly, @deadly) if !@names;
+		my ($name) = splice(@names, $random->() * @names, 1);
+		my ($least, $most) = @{ $faults{$name}[0] };
+
+		return {
+			name => $name,
+			gap => 0.5 + 2 * $random->(),
+			seconds => $least + ($most - $least) * $random->(),
+			pick => $random->()
+		};
+	};
+}
+
+# %arg: ensemble (a ZkEnsemble), proxies (a list of ZkProxy; those clients hang on
+# the network that can fail), servers (a list of PgServer)
+sub new
+{
+	my ($class, %arg) = @_;
+
+	return bless { %arg, undo => [] }, $class;
+}
+
+# Among several that can be hit, $pick (from 0 to 1) says which.
+sub make
+{
+	my ($self, $name, $pick) = @_;
+	my (undef, $method, @args) = @{ $faults{$name} };
+
+	$self->$method($pick, @args);
+	return;
+}
+
+sub undo
+{
+	my ($self) = @_;
+
+	while (my $undo = pop @{ $self->{undo} })
+	{
+		$undo->();
+	}
+	return;
+}
+
+# Servers of the ensemble
+
+sub _kill
+{
+	my ($self, $pick, $who) = @_;
+	my @members = $self->_members($pick, $who);
+
+	push @{ $self->{undo} },
+	  sub { $_->launch for @members; $self->{ensemble}->wait_for_all };
+	$_->kill9 for @members;
+	return;
+}
+
+sub _freeze
+{
+	my ($self, $pick, $who) = @_;
+	my @members = $self->_members($pick, $who);
+
+	push @{ $self->{undo} },
+	  sub { $_->resume for @members; $self->{ensemble}->wait_for_all };
+	$_->pause for @members;
+	return;
+}
+
+# 'quorum' is so many of them that the others cannot do without.
+sub _members
+{
+	my ($self, $pick, $who) = @_;
+	my $ensemble = $self->{ensemble};
+	my @members = $ensemble->servers;
+	my $one = _choose($pick, @members);
+
+	return grep { $_ != $one } @members if $who eq 'quorum';
+	return wait_until(
+		"there is a $who",
+		sub {
+			return $who eq 'leader'
+			  ? $ensemble->leader
+			  : _choose($pick, $ensemble->followers);
+		});
+}
+
+# The network of those who are behind the proxies
+
+sub _network
+{
+	my ($self, undef, @commands) = @_;
+
+	push @{ $self->{undo} }, sub { $_->reset for @{ $self->{proxies} } };
+	for my $proxy (@{ $self->{proxies} })
+	{
+		# What has passed until now is of no interest.
+		$proxy->mark;
+		for (@commands)
+		{
+			my ($command, @args) = @$_;
+
+			$proxy->$command(@args);
+		}
+	}
+	return;
+}
+
+sub _lose
+{
+	my ($self, $pick, $dir) = @_;
+
+	$self->_network(
+		$pick,
+		map {
+			[
+				'rule',
+				dir => $dir,
+				nth => 1 + int($_ * 20 * $pick),
+				action => 'drop'
+			]
+		} 1 .. 5);
+	return;
+}
+
+# Backends
+
+sub _signal
+{
+	my ($self, $pick, $who, $signal) = @_;
+	my $server = _choose($pick, @{ $self->{servers} });
+	my $pid = $self->_catch($server, $who);
+
+	kill($signal, $pid);
+	kill('CONT', $pid) if $signal ne 'STOP';
+
+	# A server that has lost a backend starts anew.
+	push @{ $self->{undo} }, sub {
+		my @is_ready = (
+			"$server->{bindir}/pg_isready",
+			'-q', '-d', PgServer::conninfo($server->{dir}));
+
+		wait_until('the server is back',
+			sub { !kill(0, $pid) && system(@is_ready) == 0 });
+	  }
+	  if $signal eq 'KILL';
+	return;
+}
+
+# Stops a backend that is at what we want it to be at, and returns its pid. It
+# may be elsewhere by the time the signal arrives, so it is asked again.
+sub _catch
+{
+	my ($self, $server, $who) = @_;
+	my $find = sub {
+		my ($also) = @_;
+
+		return $server->psql(
+			'-c', "SELECT pid FROM pg_stat_activity
+			WHERE query = '${\ Load::CALL}' AND $busy{$who} AND $also LIMIT 1");
+	};
+
+	return wait_until(
+		"there is a $who",
+		sub {
+			my $pid = $find->('true') or return;
+
+			push @{ $self->{undo} }, sub { kill('CONT', $pid) };
+			kill('STOP', $pid);
+			return $pid if $find->("pid = $pid");
+			kill('CONT', $pid);
+			return;
+		});
+}
+
+sub _choose
+{
+	my ($pick, @all) = @_;
+
+	return $all[ $pick * @all ];
+}
+
+1;

@@ -1,0 +1,192 @@
+# Judges what clients have committed. Functions only: what they are told is all
+# that they know.
+#
+# A row is what one transaction did under one lock: a hash with path, mode
+# ('shared', or any other, which excludes all), token, xid, server, client, kind,
+# before and after (amounts), and began and committed (times in seconds): when it
+# began to read with all of its locks held, and when it committed.
+
+package History;
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use List::Util qw(max min sum0);
+
+our @EXPORT_OK = qw(violations longest_stall);
+
+# What is wrong, in words; nothing if nothing is. $books has the amounts by path
+# before the first row (opening) and after the last one (closing), and how many
+# sales there were by path (sales).
+#
+# The order of commits is that of their times. Two that are the same prove
+# nothing; then the tokens decide.
+sub violations
+{
+	my ($rows, $books) = @_;
+	my (%of_path, %of_transaction, @wrong);
+
+	my $order =
+	  sub { $a->{committed} <=> $b->{committed} || $a->{token} <=> $b->{token} };
+
+	for my $row (sort $order @$rows)
+	{
+		push @{ $of_path{ $row->{path} } }, $row;
+		push @{ $of_transaction{ $row->{xid} } }, $row;
+	}
+	for my $path (sort keys %{ $books->{opening} })
+	{
+		my $history = $of_path{$path} // [];
+
+		push @wrong, map { "$path: $_" } _of_locks($history),
+		  _of_amounts(
+			$history,
+			$books->{opening}{$path},
+			$books->{closing}{$path}),
+		  _of_sales($history, $books->{sales}{$path} // 0);
+	}
+	push @wrong, _of_money(\%of_transaction, $books), _of_tokens($rows);
+	return @wrong;
+}
+
+# Locks that conflict were held one after the other, in the order of tokens.
+sub _of_locks
+{
+	my ($history) = @_;
+	my (%last, %newest, @wrong);    # of all, and of those that are not shared
+
+	for my $row (@$history)
+	{
+		my $rivals = $row->{mode} eq 'shared' ? 'exclusive' : 'all';
+		my ($before, $newer) = ($last{$rivals}, $newest{$rivals});
+
+		push @wrong, _pair('overlap', $before, $row)
+		  if $before && $row->{began} < $before->{committed};
+		push @wrong, _pair('an older token commits later', $newer, $row)
+		  if $newer && $row->{token} <= $newer->{token};
+		for my $kind ('all', $row->{mode} eq 'shared' ? () : 'exclusive')
+		{
+			$last{$kind} = $row;
+			$newest{$kind} = $row
+			  if !$newest{$kind} || $row->{token} > $newest{$kind}{token};
+		}
+	}
+	return @wrong;
+}
+
+# Each found what the one before it left, and none went below zero.
+sub _of_amounts
+{
+	my ($history, $opening, $closing) = @_;
+	my $amount = $opening;
+	my ($previous, @wrong);
+
+	for my $row (@$history)
+	{
+		push @wrong, $previous
+		  ? _pair('a lost update', $previous, $row)
+		  : "began with $opening, not as in " . _describe($row)
+		  if $row->{before} != $amount;
+		push @wrong, 'below zero: ' . _describe($row) if $row->{after} < 0;
+		$amount = $row->{after};
+		$previous = $row;
+	}
+	push @wrong, "ends with $closing, not with $amount" if $closing != $amount;
+	return @wrong;
+}
+
+sub _of_sales
+{
+	my ($history, $sales) = @_;
+	my $known = grep { $_->{kind} eq 'sale' } @$history;
+
+	return $sales == $known ? () : "$sales sales, of which $known are known";
+}
+
+# No transfer makes or loses money, nor do all of them.
+sub _of_money
+{
+	my ($of_transaction, $books) = @_;
+	my (%account, @wrong);
+
+	for my $xid (sort { $a <=> $b } keys %$of_transaction)
+	{
+		my @rows = @{ $of_transaction->{$xid} };
+		next if $rows[0]{kind} ne 'transfer';
+		push @wrong,
+		  'money made or lost: ' . join(', ', map { _describe($_) } @rows)
+		  if sum0(map { $_->{after} - $_->{before} } @rows) != 0;
+		$account{ $_->{path} } = 1 for @rows;
+	}
+
+	my ($opening, $closing) =
+	  map { sum0(@$_{ keys %account }) } @$books{qw(opening closing)};
+	push @wrong, "all money was $opening and is $closing"
+	  if $opening != $closing;
+	return @wrong;
+}
+
+# Nobody else has the same token.
+sub _of_tokens
+{
+	my ($rows) = @_;
+	my (%owner, @wrong);
+
+	for my $row (@$rows)
+	{
+		my $owner = $owner{ $row->{token} } //= $row;
+
+		push @wrong, _pair('one token twice', $owner, $row)
+		  if $owner->{xid} != $row->{xid};
+	}
+	return @wrong;
+}
+
+# The longest time in which a client committed nothing though nothing disturbed
+# it, in seconds, and which client that was. @$calm are the times without
+# disturbance, [from, to], in order.
+sub longest_stall
+{
+	my ($rows, $clients, $calm) = @_;
+	my ($longest, $who) = (0, '');
+	my %commits;
+
+	push @{ $commits{ $_->{client} } }, $_->{committed} for @$rows;
+	for my $client (@$clients)
+	{
+		my $since = $calm->[0][0];
+
+		for my $commit ((sort { $a <=> $b } @{ $commits{$client} // [] }),
+			$calm->[-1][1])
+		{
+			my $stall =
+			  sum0(map { max(0, min($commit, $_->[1]) - max($since, $_->[0])) }
+				  @$calm);
+
+			($longest, $who) = ($stall, $client) if $stall > $longest;
+			$since = $commit;
+		}
+	}
+	return ($longest, $who);
+}
+
+sub _pair
+{
+	my ($what, $first, $second) = @_;
+
+	return "$what: " . _describe($first) . ', ' . _describe($second);
+}
+
+sub _describe
+{
+	my ($row) = @_;
+
+	return sprintf(
+		'[%s %s of %s, %d to %d, token %d, xid %d, %.6f to %.6f]',
+		$row->{mode}, $row->{kind}, $row->{client},
+		$row->{before}, $row->{after}, $row->{token},
+		$row->{xid}, $row->{began}, $row->{committed});
+}
+
+1;

@@ -1,0 +1,77 @@
+# Says how a round went; Soak.pm says what is in one.
+
+package Report;
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use List::Util qw(sum0);
+use Text::Wrap qw(wrap);
+
+our @EXPORT = qw(report);
+
+$Text::Wrap::unexpand = 0;
+
+# How many violations are shown.
+use constant SHOWN => 3;
+
+sub report
+{
+	my ($round) = @_;
+	my %errors = %{ $round->{errors} };
+	my ($refused, $timed_out) =
+	  map { delete $errors{$_} // 0 } qw(40001 55P03);
+	my @violations = @{ $round->{violations} };
+
+	printf("\nconfirm_commit=%s, fence %s (%d s)\n",
+		@$round{qw(confirm fence seconds)});
+	_line('faults', _sum($round->{faults}));
+	_line('commits', _sum(_transactions($round->{rows}, 'server')));
+	_line('', _sum(_transactions($round->{rows}, 'kind')));
+	_line('refused', $refused, '(40001)');
+	_line('timed out', $timed_out, '(55P03)');
+	_line('other ends', _sum(\%errors));
+	_line(
+		'stall',
+		sprintf('%.1f', $round->{stall}),
+		"seconds without a commit of $round->{staller} and without a fault");
+	_line('violations', scalar(@violations), '');
+	print wrap('    ', '      ', "$_\n")
+	  for grep { defined } @violations[ 0 .. SHOWN - 1 ];
+	print "  WRONG: $_\n" for @{ $round->{problems} };
+	return;
+}
+
+sub _line
+{
+	my ($label, $number, $text) = @_;
+
+	# A count is not to be parted from its name.
+	local $Text::Wrap::break = qr/(?<=,)\s/;
+
+	print wrap('', ' ' x 21, sprintf('  %-10s %6s  %s', $label, $number, $text))
+	  =~ s/ *$/\n/r;
+	return;
+}
+
+# The sum of the counts in a hash, and what they are
+sub _sum
+{
+	my ($count) = @_;
+
+	return (sum0(values %$count),
+		join(', ', map { "$_ $count->{$_}" } sort keys %$count));
+}
+
+# How many transactions there are of each value in a column
+sub _transactions
+{
+	my ($rows, $column) = @_;
+	my (%seen, %count);
+
+	$seen{ $_->{xid} }++ or $count{ $_->{$column} }++ for @$rows;
+	return \%count;
+}
+
+1;

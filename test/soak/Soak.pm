@@ -1,0 +1,323 @@
+# Two PostgreSQL servers, A and B, and three ZooKeeper servers under load, while
+# one thing after another goes wrong; and what came of it.
+#
+#	my $soak = Soak->new($bindir, $dir, $seed);
+#	$soak->start;
+#	my $ok = $soak->run($seconds);		# prints a report
+#	$soak->stop;
+#
+# $dir must be private, and its path short enough for a socket.
+
+package Soak;
+
+use strict;
+use warnings;
+
+use Faults;
+use File::Basename qw(dirname);
+use File::Copy qw(copy);
+use History qw(violations longest_stall);
+use List::Util qw(max sum0 uniq);
+use Load;
+use PgServer;
+use Report;
+use Time::HiRes qw(sleep time);
+use Wait;
+use ZkEnsemble;
+use ZkProxy;
+
+use constant {
+	CLIENTS => 4,    # on each server
+	SESSION_TIMEOUT => '3s',
+};
+
+# What keeps commits apart, and which part of the time each way gets. With
+# neither the check nor the fence nothing does, once a holder stands still for
+# too long: that is there to see whether violations are found.
+my @modes = (
+	{ confirm => 'lease', fence => 'on', part => 0.4, unsafe => 0 },
+	{ confirm => 'lease', fence => 'off', part => 0.4, unsafe => 0 },
+	{ confirm => 'off', fence => 'on', part => 0.15, unsafe => 0 },
+	{ confirm => 'off', fence => 'off', part => 0.05, unsafe => 1 });
+
+# Such a holder, on A, and the seconds in which that must tell.
+my %deadly =
+  (name => 'holder frozen for long', gap => 0.5, seconds => 4.5, pick => 0);
+my $patience = 60;
+
+sub new
+{
+	my ($class, $bindir, $dir, $seed) = @_;
+
+	copy(dirname(__FILE__) . '/soak.sql', $dir) or die "soak.sql: $!\n";
+	return bless { bindir => $bindir, dir => $dir, seed => $seed }, $class;
+}
+
+sub start
+{
+	my ($self) = @_;
+	my $dir = $self->{dir};
+	my $ensemble = $self->{ensemble} =
+	  ZkEnsemble->new(size => 3, tick_time => 500);
+
+	$ensemble->start;
+	$self->{proxies} = [ map { ZkProxy->new($_->hosts) } $ensemble->servers ];
+
+	# The tables are A's; B reaches them with postgres_fdw. B reaches ZooKeeper
+	# through proxies.
+	my %hosts = (
+		A => $ensemble->hosts,
+		B => join(',', map { $_->hosts } @{ $self->{proxies} }));
+	my %variables = (
+		A => [],
+		B => [ '-v', "dir_of_a=$dir/A", '-v', 'port=' . PgServer::PORT ]);
+
+	for my $name (qw(A B))
+	{
+		mkdir("$dir/$name") or die "$dir/$name: $!\n";
+		my $pg = $self->{pg}{$name} = PgServer->new(
+			$self->{bindir}, "$dir/$name",
+			cluster_name => $name,
+			track_commit_timestamp => 'on',
+			'zklock.hosts' => $hosts{$name},
+			'zklock.session_timeout' => SESSION_TIMEOUT);
+		$pg->start;
+		$pg->psql(@{ $variables{$name} }, '-f', "$dir/soak.sql");
+	}
+	$self->{faults} = Faults->new(
+		ensemble => $ensemble,
+		proxies => $self->{proxies},
+		servers => [ @{ $self->{pg} }{qw(A B)} ]);
+	return;
+}
+
+# Ends it, at whatever point it is.
+sub stop
+{
+	my ($self) = @_;
+
+	eval { $self->{faults}->undo } if $self->{faults};
+	$self->{load}->stop if $self->{load};
+	$_->stop for values %{ $self->{pg} };
+	eval { $self->{ensemble}->stop } if $self->{ensemble};
+	return;
+}
+
+# Returns whether all is as it should be.
+sub run
+{
+	my ($self, $seconds) = @_;
+	my ($commits, $faults, $problems) = (0, 0, 0);
+	my %violations = (0 => 0, 1 => 0);    # by whether they are welcome
+
+	printf("Seed %s, %d s, %d clients on each server, sessions of %s\n",
+		$self->{seed}, $seconds, CLIENTS, SESSION_TIMEOUT);
+	for my $mode (@modes)
+	{
+		my $round = $self->_play($mode, $mode->{part} * $seconds);
+
+		report($round);
+		$commits += uniq(map { $_->{xid} } @{ $round->{rows} });
+		$faults += sum0(values %{ $round->{faults} });
+		$problems += @{ $round->{problems} };
+		$violations{ $mode->{unsafe} } += @{ $round->{violations} };
+	}
+
+	my $ok = !$problems && !$violations{0};
+	printf(
+		"\n%s: %d commits, %d faults, %d violations;"
+		  . " %d with neither check nor fence\n",
+		$ok ? 'ok' : 'failed',
+		$commits, $faults, @violations{ 0, 1 });
+	return $ok;
+}
+
+# A round: lets the clients trade in one mode for so many seconds, with faults.
+# Returns a hash with
+#
+#	confirm, fence		the mode
+#	seconds				how long it took
+#	opening				the amounts by path before it
+#	faults				how many there were, by name
+#	calm				the times without a fault, [from, to]
+#	rows, violations	what was committed, and what is wrong with it
+#	errors				how many the clients saw, by SQLSTATE
+#	stall, staller		the longest in which a client committed nothing, and who
+#	problems			what else is wrong
+sub _play
+{
+	my ($self, $mode, $seconds) = @_;
+	my $begin = time();
+	my $deadline =
+	  $begin + ($mode->{unsafe} ? max($seconds, $patience) : $seconds);
+	my $plan =
+	  $mode->{unsafe}
+	  ? sub { return \%deadly }
+	  : Faults::plan("$self->{seed} $mode->{confirm} $mode->{fence}");
+
+	$self->_ask('A', 'TRUNCATE history, sale');
+	my %round = (
+		%$mode{qw(confirm fence)},
+		opening => { split(/[|\n]/, $self->_ask('A', 'TABLE holding')) },
+		faults => {},
+		calm => [ [$begin] ],
+		problems => []);
+
+	$self->{load} = Load->start(
+		$self->{bindir}, $self->{dir}, [qw(A B)], CLIENTS,
+		'zklock.confirm_commit' => $mode->{confirm},
+		'soak.fence' => $mode->{fence});
+	do
+	{
+		$self->_disturb($plan->(), \%round);
+		$self->_look(\%round) if $mode->{unsafe};
+	} until time() > $deadline || @{ $round{violations} // [] };
+
+	$self->_settle(\%round);
+	$self->_look(\%round);
+	push @{ $round{problems} }, 'the checker found nothing'
+	  if $mode->{unsafe} && !@{ $round{violations} };
+	$round{seconds} = time() - $begin;
+	@round{qw(stall staller)} =
+	  longest_stall($round{rows}, [ $self->{load}->clients ], $round{calm});
+	return \%round;
+}
+
+sub _disturb
+{
+	my ($self, $fault, $round) = @_;
+
+	$self->_pass($fault->{gap});
+	$self->{faults}->make(@$fault{qw(name pick)});
+	push @{ $round->{calm}[-1] }, time();
+	$round->{faults}{ $fault->{name} }++;
+	$self->_pass($fault->{seconds});
+	$self->{faults}->undo;
+	push @{ $round->{calm} }, [ time() ];
+	return;
+}
+
+# Lets the clients be for a while.
+sub _pass
+{
+	my ($self, $seconds) = @_;
+	my $end = time() + $seconds;
+
+	while (time() < $end)
+	{
+		$self->{load}->tend;
+		sleep(0.05);
+	}
+	return;
+}
+
+# Nothing disturbs the clients any more: all go on, and once they have ended, so
+# have their backends and their nodes in ZooKeeper, and each lock is free.
+sub _settle
+{
+	my ($self, $round) = @_;
+	my $load = $self->{load};
+	my @clients = $load->clients;
+	my $since = $round->{calm}[-1][0];
+	my $expect = sub {
+		my ($what, $condition) = @_;
+
+		eval { wait_until($what, $condition); 1 }
+		  or push @{ $round->{problems} }, $@ =~ s/\n.*//sr;
+	};
+
+	$expect->(
+		'every client commits again',
+		sub {
+			$load->tend;
+			return $self->_ask(
+				'A',
+				"SELECT count(DISTINCT client) FROM history
+				 WHERE began > to_timestamp($since)") == @clients;
+		});
+	push @{ $round->{calm}[-1] }, time();
+	$round->{errors} = $load->errors;
+	$load->stop;
+
+	for my $name (qw(A B))
+	{
+		$expect->(
+			"no client has a backend on $name",
+			sub {
+				return 0 == $self->_ask(
+					$name,
+					"SELECT count(*) FROM pg_stat_activity
+					 WHERE backend_type = 'client backend'
+					 AND pid <> pg_backend_pid()");
+			});
+	}
+	$expect->(
+		'ZooKeeper has no ephemeral node',
+		sub {
+			my $leader = $self->{ensemble}->leader;
+
+			return $leader
+			  && $leader->four_letter('dump') =~
+			  /^Sessions with Ephemerals \(0\):/m;
+		});
+	for my $name (qw(A B))
+	{
+		my $all = $self->_ask($name,
+			"SELECT bool_and(zk_lock_acquire(path, '30s')) FROM holding");
+
+		push @{ $round->{problems} }, "not every lock can be had on $name"
+		  if $all ne 't';
+	}
+	return;
+}
+
+# Looks at what was committed so far: all of it at one moment.
+sub _look
+{
+	my ($self, $round) = @_;
+	my @columns =
+	  qw(path mode token xid server client kind before after began committed);
+	my ($history, $closing, $sales) = split(
+		/^--\n/m,
+		$self->{pg}{A}->psql(
+			'-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+			'-c',
+			"SELECT path, mode, token, xid, server, client, kind, before, after,
+					extract(epoch FROM began),
+					extract(epoch FROM pg_xact_commit_timestamp(xid::xid))
+				 FROM history",
+			'-c', '\echo --',
+			'-c', 'TABLE holding',
+			'-c', '\echo --',
+			'-c', 'SELECT path, count(*) FROM sale GROUP BY path',
+			'-c', 'COMMIT'));
+	my @rows;
+
+	for my $line (split(/\n/, $history))
+	{
+		my %row;
+
+		@row{@columns} = split(/\|/, $line);
+		push @rows, \%row;
+	}
+	$round->{rows} = \@rows;
+	$round->{violations} = [
+		violations(
+			\@rows,
+			{
+				opening => $round->{opening},
+				closing => { split(/[|\n]/, $closing) },
+				sales => { split(/[|\n]/, $sales // '') }
+			})
+	];
+	return;
+}
+
+sub _ask
+{
+	my ($self, $name, $sql) = @_;
+
+	return $self->{pg}{$name}->psql('-c', $sql);
+}
+
+1;

@@ -1,0 +1,181 @@
+# The soak: its checker on histories made by hand, and a short run. (make soak
+# runs it for longer.)
+
+use strict;
+use warnings;
+
+use File::Temp qw(tempdir);
+use FindBin;
+use Test::More;
+
+use lib "$FindBin::RealBin/../soak";
+use Child;
+use Faults;
+use History qw(violations longest_stall);
+use Install;
+use Soak;
+
+use constant SECONDS => 20;
+
+my $seed = $ENV{SEED} // int(rand(1_000_000));
+my $main_pid = $$;
+my $soak;
+
+# Runs before the one that ends all servers of ZooKeeper.
+END
+{
+	if ($$ == $main_pid)
+	{
+		my $status = $?;
+
+		$soak->stop if $soak;
+		Child::stop_all();
+		$? = $status;
+	}
+}
+
+# A history in which all is well: a sale and a supply of a product, and two
+# transfers between accounts with an audit by two at once between them.
+sub history
+{
+	my @rows;
+	my $add = sub {
+		my ($kind, $xid, $began, $committed, @locks) = @_;
+
+		push @rows,
+		  {
+			kind => $kind,
+			xid => $xid,
+			began => $began,
+			committed => $committed,
+			mode => $kind eq 'audit' ? 'shared' : 'exclusive',
+			server => 'A',
+			client => 'A1',
+			path => $_->[0],
+			token => $_->[1],
+			before => $_->[2],
+			after => $_->[3]
+		  }
+		  for @locks;
+	};
+
+	$add->('sale', 1, 1.0, 1.5, [ '/p', 10, 1, 0 ]);
+	$add->('supply', 2, 1.6, 1.7, [ '/p', 11, 0, 5 ]);
+	$add->('transfer', 3, 1.0, 2.0, [ '/a', 20, 7, 5 ], [ '/b', 21, 1, 3 ]);
+	$add->('audit', 5, 2.1, 2.8, [ '/a', 30, 5, 5 ], [ '/b', 31, 3, 3 ]);
+	$add->('audit', 4, 2.2, 2.7, [ '/a', 32, 5, 5 ], [ '/b', 33, 3, 3 ]);
+	$add->('transfer', 6, 3.0, 4.0, [ '/a', 40, 5, 8 ], [ '/b', 41, 3, 0 ]);
+	return (
+		\@rows,
+		{
+			opening => { '/p' => 1, '/a' => 7, '/b' => 1 },
+			closing => { '/p' => 5, '/a' => 8, '/b' => 0 },
+			sales => { '/p' => 1 }
+		});
+}
+
+is_deeply([ violations(history()) ], [], 'a history in which all is well');
+
+# What is done to it, and what must be found then, and nothing else. The rows are
+# 0 and 1 of the product, 2 and 3 transfer, 4 to 7 audit, 8 and 9 transfer.
+my @wrong = (
+	'two writers at once' =>
+	  [ sub { $_[0][1]{began} = 1.4 }, qr{^/p: overlap} ],
+	'a writer before a reader is done' =>
+	  [ sub { $_[0][8]{began} = 2.75 }, qr{^/a: overlap.*audit.*transfer} ],
+	'a reader before a writer is done' =>
+	  [ sub { $_[0][4]{began} = 1.9 }, qr{^/a: overlap.*transfer.*audit} ],
+	'a token older than the one before' =>
+	  [ sub { $_[0][1]{token} = 9 }, qr{^/p: an older token commits later} ],
+	'a token older than a reader\'s' => [
+		sub { $_[0][9]{token} = 22 },
+		qr{^/b: an older token commits later.*audit.*transfer}
+	],
+	'a reader\'s token older than a writer\'s' => [
+		sub { $_[0][6]{token} = 19 },
+		qr{^/a: an older token commits later.*transfer.*audit}
+	],
+	'an update that is lost' => [
+		sub { @{ $_[0][1] }{qw(before after)} = (1, 5) },
+		qr{^/p: a lost update}
+	],
+	'a reader who sees something else' => [
+		sub { @{ $_[0][4] }{qw(before after)} = (6, 5) },
+		qr{^/a: a lost update}
+	],
+	'a beginning elsewhere' =>
+	  [ sub { $_[1]{opening}{'/p'} = 2 }, qr{^/p: began with 2} ],
+	'an end elsewhere' =>
+	  [ sub { $_[1]{closing}{'/p'} = 4 }, qr{^/p: ends with 4, not with 5} ],
+	'an amount below zero' => [
+		sub {
+			$_[0][0]{after} = $_[0][1]{before} = -1;
+		},
+		qr{^/p: below zero}
+	],
+	'a sale without a history' => [
+		sub { $_[1]{sales}{'/p'} = 2 },
+		qr{^/p: 2 sales, of which 1 are known}
+	],
+	'a sale that is missing' =>
+	  [ sub { $_[1]{sales} = {} }, qr{^/p: 0 sales, of which 1 are known} ],
+	'two with one token' =>
+	  [ sub { $_[0][2]{token} = 10 }, qr{^one token twice} ],
+	'money out of nothing' => [
+		sub { $_[0][9]{after} = $_[1]{closing}{'/b'} = 1 },
+		qr{^money made or lost},
+		qr{^all money was 8 and is 9}
+	]);
+
+while (my ($what, $case) = splice(@wrong, 0, 2))
+{
+	my ($spoil, @expected) = @$case;
+	my ($rows, $books) = history();
+
+	$spoil->($rows, $books);
+	my @found = violations($rows, $books);
+	ok( @found == @expected
+		  && !(grep { $found[$_] !~ $expected[$_] } 0 .. $#found),
+		"found: $what") or diag(join("\n", @found));
+}
+
+# Commits of a client at 2 and 4, of another at 9, with a fault from 5 to 8
+my @commits =
+  map { { client => $_->[0], committed => $_->[1] } }[ a => 2 ], [ a => 4 ],
+  [ b => 9 ];
+my @calm = ([ 1, 5 ], [ 8, 10 ]);
+
+is_deeply(
+	[ longest_stall(\@commits, [qw(a b)], \@calm) ],
+	[ 5, 'b' ],
+	'a stall on both sides of a fault');
+is_deeply(
+	[ longest_stall(\@commits, [qw(a b c)], \@calm) ],
+	[ 6, 'c' ],
+	'a client that never commits');
+is_deeply(
+	[ longest_stall(\@commits, ['a'], \@calm) ],
+	[ 3, 'a' ],
+	'a client that commits no more');
+
+# Plans
+my ($plan, $again, $other) =
+  map {
+	my $next = Faults::plan($_);
+	[ map { $next->() } 1 .. 40 ]
+  } 1, 1, 2;
+
+is_deeply($plan, $again, 'one seed, one plan');
+isnt($plan->[1]{gap}, $other->[1]{gap}, 'another seed, another plan');
+
+# The short run
+open(my $out, '>', \my $report) or die "cannot write to a string: $!";
+$soak =
+  Soak->new(pg_config('bindir'), tempdir(TMPDIR => 1, CLEANUP => 1), $seed);
+$soak->start;
+select($out);
+my $ok = $soak->run(SECONDS);
+select(STDOUT);
+ok($ok, "a short soak, SEED=$seed") ? note($report) : diag($report);
+
+done_testing();
