@@ -326,6 +326,7 @@ open_client(void *arg)
 		why = "No thread could be started.";
 	else if (hosts != NULL)
 	{
+		zoo_deterministic_conn_order(1);
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
 							 NULL, client, ZOO_NO_LOG_CLIENTENV,
 							 zklock_zklog_put);

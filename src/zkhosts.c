@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <netinet/in.h>
 
@@ -19,6 +20,9 @@
 
 #define HOST_MAX 255
 #define PORT_MAX 5
+
+/* How often each address is listed: see zkhosts.h.  Odd. */
+#define ROUNDS 25
 
 /* One "host:port"; brackets around an IPv6 address are taken off. */
 typedef struct HostPort
@@ -107,26 +111,26 @@ zklock_zkhosts_check(const char *hosts)
 	return NULL;
 }
 
-/* A growing list of "address:port," as the library reads it. */
+/* The addresses of all hosts, each "address:port". */
 typedef struct Addresses
 {
-	char	   *text;
-	size_t		len;
+	char	  **item;
 	int			n;
 } Addresses;
 
 static bool
 add_address(Addresses *list, const char *host, const char *port)
 {
-	size_t		more = strlen(host) + strlen(port) + 3;
-	char	   *text = realloc(list->text, list->len + more);
+	size_t		size = strlen(host) + strlen(port) + 2;
+	char	  **item = realloc(list->item, (list->n + 1) * sizeof(char *));
 
-	if (text == NULL)
+	if (item == NULL)
 		return false;
-	list->text = text;
-	list->len += sprintf(text + list->len, "%s%s:%s",
-						 list->n > 0 ? "," : "", host, port);
-	list->n++;
+	list->item = item;
+	item[list->n] = malloc(size);
+	if (item[list->n] == NULL)
+		return false;
+	snprintf(item[list->n++], size, "%s:%s", host, port);
 	return true;
 }
 
@@ -152,48 +156,76 @@ resolve_host(Addresses *list, const HostPort *hp)
 	return ok;
 }
 
+/* Each client has its own order, so that not all go to the same server. */
+static void
+shuffle(Addresses *list)
+{
+	for (int i = list->n - 1; i > 0; i--)
+	{
+		unsigned	random = 0;
+		char	   *item = list->item[i];
+		int			j;
+
+		if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+			return;
+		j = random % (i + 1);
+		list->item[i] = list->item[j];
+		list->item[j] = item;
+	}
+}
+
+/* The connect string in which the library finds them one after the other. */
+static char *
+arrange(const Addresses *list, const char *chroot)
+{
+	int			n = list->n * ROUNDS | 1;
+	const char **slot = malloc(n * sizeof(char *));
+	size_t		size = strlen(chroot) + 1;
+	char	   *text = NULL;
+
+	for (int i = 0; slot != NULL && i < n; i++)
+	{
+		slot[2 * i % n] = list->item[i % list->n];
+		size += strlen(slot[2 * i % n]) + 1;
+	}
+	if (slot != NULL)
+		text = malloc(size);
+	if (text != NULL)
+	{
+		char	   *end = text;
+
+		for (int i = 0; i < n; i++)
+			end = stpcpy(stpcpy(end, i > 0 ? "," : ""), slot[i]);
+		strcpy(end, chroot);
+	}
+	free(slot);
+	return text;
+}
+
 char *
 zklock_zkhosts_resolve(const char *hosts, const char **why)
 {
 	const char *chroot = strchr(hosts, '/');
 	const char *rest = hosts;
-	Addresses	list = {NULL, 0, 0};
+	Addresses	list = {NULL, 0};
+	char	   *text = NULL;
 	HostPort	hp;
 	bool		done;
 	bool		ok = true;
 
 	while (ok && next_host(&rest, &hp, &done) == NULL && !done)
 		ok = resolve_host(&list, &hp);
-
-	if (ok && list.n > 0 && list.n % 2 == 0)
-	{
-		size_t		hostlen;
-
-		/* Repeat the first. */
-		memset(&hp, 0, sizeof(hp));
-		hostlen = strcspn(list.text, ",");
-		while (list.text[hostlen - 1] != ':')
-			hostlen--;
-		memcpy(hp.host, list.text, hostlen - 1);
-		memcpy(hp.port, list.text + hostlen,
-			   strcspn(list.text + hostlen, ","));
-		ok = add_address(&list, hp.host, hp.port);
-	}
-	if (ok && list.n > 0 && chroot != NULL && chroot[1] != '\0')
-	{
-		char	   *text = realloc(list.text, list.len + strlen(chroot) + 1);
-
-		ok = text != NULL;
-		if (ok)
-		{
-			list.text = text;
-			strcpy(text + list.len, chroot);
-		}
-	}
 	if (ok && list.n > 0)
-		return list.text;
+	{
+		shuffle(&list);
+		text = arrange(&list, chroot != NULL && chroot[1] != '\0' ? chroot : "");
+		ok = text != NULL;
+	}
+	if (text == NULL)
+		*why = ok ? "None of the host names could be resolved." : "Out of memory.";
 
-	*why = ok ? "None of the host names could be resolved." : "Out of memory.";
-	free(list.text);
-	return NULL;
+	while (list.n > 0)
+		free(list.item[--list.n]);
+	free(list.item);
+	return text;
 }

@@ -4,8 +4,8 @@
  *	  ZooKeeper connect strings: "host:port,host:port/chroot".
  *
  * Promises that what is handed to the client library is a string it takes and
- * connects to for good: literal addresses only, an odd number of them.  Knows
- * neither PostgreSQL nor the client library.
+ * with which it finds its way to a living server.  Knows neither PostgreSQL nor
+ * the client library's functions, but its ways.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,9 +24,16 @@ extern const char *zklock_zkhosts_check(const char *hosts);
  * resolved or memory is out; `*why` is then a static text.
  *
  * Literals, because the library resolves names again whenever it has no
- * connection and spins on a core while that fails.  An odd number, because it
- * moves on by two servers at a time after a failure and never tries half of an
- * even number (ZOOKEEPER-2466).
+ * connection and spins on a core while that fails.
+ *
+ * After a failure the library moves on by two places (ZOOKEEPER-2466).  So the
+ * number of places is odd, or else it would never see half of them, and the
+ * addresses are laid out for such steps: with each it comes to another server.
+ * (It gives a server that does not answer two thirds of the session's timeout,
+ * which a session survives once and not twice.)  Each address is listed many
+ * times, because the library takes a rest whenever it has been through the list.
+ *
+ * To be used with zoo_deterministic_conn_order(1).
  */
 extern char *zklock_zkhosts_resolve(const char *hosts, const char **why);
 
