@@ -171,6 +171,8 @@ zklock_lease_confirm(void)
 	if (hold == NULL)
 		return;
 
+	/* In a procedure a statement is under way, but this is not its affair. */
+	zklock_session_alarm(false);
 	zklock_session_poll();
 	zklock_lease_check();
 
@@ -189,4 +191,5 @@ zklock_lease_confirm(void)
 		ask(hold, deadline);
 		zklock_lease_check();
 	}
+	watch();
 }

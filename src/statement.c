@@ -22,6 +22,14 @@ static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 /* Is the outermost statement under way?  Only that one is watched. */
 static bool inside = false;
 
+/* Also in the middle of a procedure, which may commit then. */
+static void
+come_first(void)
+{
+	if (zklock_locktable_size() > 0)
+		zklock_xact_come_first();
+}
+
 static void
 begin(void)
 {
@@ -37,8 +45,7 @@ end(void)
 	/* A cancellation that came in last shall be explained, too. */
 	CHECK_FOR_INTERRUPTS();
 	inside = false;
-	if (zklock_locktable_size() > 0)
-		zklock_xact_come_first();
+	come_first();
 }
 
 /* To be called in PG_CATCH(), with the memory context of before. */
@@ -68,6 +75,7 @@ fail(MemoryContext before)
 		if (inside) \
 		{ \
 			call; \
+			come_first(); \
 			break; \
 		} \
 		PG_TRY(); \

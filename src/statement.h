@@ -8,8 +8,8 @@
  *	  naming the lock.  PL/pgSQL sees the cancellation, which WHEN OTHERS does
  *	  not catch: the statement that ends is the client's;
  *	- DISCARD ALL gives holds of session scope back;
- *	- at its end zklock's check of the commit comes before what other libraries
- *	  do at that time, such as committing elsewhere.
+ *	- after it zklock's check of the commit comes before what other libraries do
+ *	  at that time, such as committing elsewhere.
  *
  *-------------------------------------------------------------------------
  */

@@ -23,7 +23,8 @@ use POSIX ();
 use Time::HiRes qw(time);
 use Wait;
 
-our @EXPORT = qw(new_node queue wait_for_queue seconds_of wait_until);
+our @EXPORT =
+  qw(new_node import_tables queue wait_for_queue seconds_of wait_until);
 
 my %running;    # sessions, by psql's pid
 
@@ -40,6 +41,23 @@ sub new_node
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
 	return $node;
+}
+
+# Has a node see tables of another one, with postgres_fdw.
+sub import_tables
+{
+	my ($node, $other, @tables) = @_;
+	my ($host, $port, $tables) =
+	  ($other->host, $other->port, join(', ', @tables));
+
+	$node->safe_psql('postgres', qq(
+		CREATE EXTENSION postgres_fdw;
+		CREATE SERVER other FOREIGN DATA WRAPPER postgres_fdw
+			OPTIONS (host '$host', port '$port', dbname 'postgres');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER other;
+		IMPORT FOREIGN SCHEMA public LIMIT TO ($tables)
+			FROM SERVER other INTO public));
+	return;
 }
 
 # The pids of the backends that queue for a lock, first in line first, as

@@ -29,14 +29,7 @@ $main->safe_psql('postgres', q(
 		END $$;
 	CREATE TRIGGER fence BEFORE INSERT ON fence
 		FOR EACH ROW EXECUTE FUNCTION fence()));
-$other->safe_psql('postgres', qq(
-	CREATE EXTENSION postgres_fdw;
-	CREATE SERVER main FOREIGN DATA WRAPPER postgres_fdw
-		OPTIONS (host '${\ $main->host}', port '${\ $main->port}',
-			dbname 'postgres');
-	CREATE USER MAPPING FOR CURRENT_USER SERVER main;
-	IMPORT FOREIGN SCHEMA public LIMIT TO (stock, fence)
-		FROM SERVER main INTO public));
+import_tables($other, $main, qw(stock fence));
 
 # Sessions that soon expire, and one that is not behind the proxy
 my @brief = ('zklock.session_timeout' => '1s');
@@ -139,7 +132,7 @@ for my $what ('holds nothing', 'has lost nothing')
 	{
 		$proxy->hold;
 		wait_until('the session is over',
-			sub { $zk->four_letter('cons') !~ /sid=$id,/ });
+			sub { !grep { $_ eq $id } $zk->sessions });
 	}
 	else
 	{
@@ -261,7 +254,35 @@ like(
 	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
 	'... who cannot commit');
 is(stock(), $before - 2, '... neither here nor there');
+$rival->query(q(SELECT zk_lock_release('/loss/stock')));
 $session->close;
+
+# Nor if a procedure commits in its midst.
+$other->safe_psql('postgres', q(
+	CREATE PROCEDURE sell_out() LANGUAGE plpgsql AS $$
+	BEGIN
+		PERFORM zk_lock_guard('/loss/stock');
+		UPDATE stock SET n = 0;
+		PERFORM pg_advisory_xact_lock(1);
+		COMMIT;
+	END $$));
+my $key = ZkTest->new($other);
+$key->query('SELECT pg_advisory_lock(1)');
+$session = ZkTest->new($other, @proxied);
+$session->query(q(LOAD 'zklock'));
+$session->start('CALL sell_out()');
+$other->poll_query_until('postgres',
+	"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
+	 WHERE pid = ${\ $session->pid}");
+steal('/loss/stock');
+$key->query('SELECT pg_advisory_unlock(1)');
+like(
+	$session->result,
+	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
+	'... a procedure that has lost its lock cannot commit');
+is(stock(), $before - 2, '... neither here nor there');
+settle('/loss/stock');
+$_->close for $session, $key;
 
 # A dump has the fences: who restores it keeps what they kept out.
 my $tokens = 'SELECT path, token, shared_token FROM zk_lock_fences';

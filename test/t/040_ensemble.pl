@@ -167,15 +167,8 @@ $node_a->safe_psql('postgres', qq(
 	CREATE TABLE bumps (n int, who int);
 	CREATE TABLE stop ();
 	$bump));
-$node_b->safe_psql('postgres', qq(
-	CREATE EXTENSION postgres_fdw;
-	CREATE SERVER a FOREIGN DATA WRAPPER postgres_fdw
-		OPTIONS (host '${\ $node_a->host}', port '${\ $node_a->port}',
-			dbname 'postgres');
-	CREATE USER MAPPING FOR CURRENT_USER SERVER a;
-	IMPORT FOREIGN SCHEMA public LIMIT TO (counter, bumps, stop)
-		FROM SERVER a INTO public;
-	$bump));
+import_tables($node_b, $node_a, qw(counter bumps stop));
+$node_b->safe_psql('postgres', $bump);
 
 my @clients = map { ZkTest->new($_, 'zklock.session_timeout' => '10s') }
   ($node_a, $node_b) x 4;
