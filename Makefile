@@ -24,7 +24,7 @@ ISOLATION_OPTS = --inputdir=test --outputdir=.
 TAP_TESTS = 1
 PROVE_TESTS ?= test/t/*.pl
 
-SHLIB_LINK = -lzookeeper_mt -lpthread
+SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
 EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log
 
 # What has to be there before anything can be built: said, not stumbled over.

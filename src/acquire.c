@@ -48,8 +48,7 @@ let_go(ZkLockHold *hold)
 {
 	if (hold->node != NULL && hold->session == zklock_session_current())
 		zklock_zkclient_leave(hold->node);
-	hold->granted = false;
-	zklock_lease_given_back();
+	zklock_lease_give_back(hold);
 }
 
 void

@@ -11,6 +11,7 @@
 #include "guc.h"
 #include "lease.h"
 #include "locktable.h"
+#include "path.h"
 #include "session.h"
 
 /* Was a loss raised in this transaction? */
@@ -19,11 +20,15 @@ static bool reported = false;
 /* Is there a statement that a loss is to end? */
 static bool in_statement = false;
 
+/* A lock that was given back in this statement, when it was lost already. */
+static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
+
 static bool
 is_lost(ZkLockHold *hold, void *arg)
 {
 	(void) arg;
-	return hold->granted && hold->session != zklock_session_current();
+	return hold->granted &&
+		(hold->node == NULL || hold->session != zklock_session_current());
 }
 
 static bool
@@ -49,25 +54,33 @@ zklock_lease_check(void)
 		raise_loss(lost, "The ZooKeeper session that held it has ended.");
 }
 
-/* Have a loss end the statement, if there is one and something to be lost. */
-static void
-watch(void)
+void
+zklock_lease_watch(void)
 {
 	zklock_session_alarm(in_statement &&
 						 zklock_locktable_search(is_granted, NULL) != NULL);
 }
 
 void
-zklock_lease_given_back(void)
+zklock_lease_give_back(ZkLockHold *hold)
 {
-	watch();
+	if (in_statement && hold->granted)
+	{
+		zklock_session_refresh();
+		if (is_lost(hold, NULL) || zklock_session_is_gone())
+			strlcpy(lost_path, hold->key.path, sizeof(lost_path));
+	}
+	hold->granted = false;
+	zklock_lease_watch();
 }
 
 void
 zklock_lease_statement(bool begins)
 {
 	in_statement = begins;
-	watch();
+	if (begins)
+		lost_path[0] = '\0';
+	zklock_lease_watch();
 }
 
 void
@@ -80,6 +93,9 @@ zklock_lease_explain(void)
 	hold = zklock_locktable_search(is_granted, NULL);
 	if (hold != NULL && zklock_session_is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
+	if (lost_path[0] != '\0')
+		zklock_errors_lock_lost(lost_path,
+								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
 }
 
 void
@@ -109,7 +125,7 @@ lease_ns(void)
 void
 zklock_lease_granted(const ZkLockHold *hold)
 {
-	watch();
+	zklock_lease_watch();
 	if (zklock_session_status()->confirmed <
 		zklock_zkclient_now() - lease_ns() / 2)
 		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
@@ -136,10 +152,9 @@ ask(ZkLockHold *hold, int64 deadline)
 	zklock_zkclient_free(reply);
 	if (gone)
 	{
-		/* Somebody has deleted it.  From here on it is of no session. */
+		/* Somebody has deleted it. */
 		zklock_zkclient_leave(hold->node);
 		hold->node = NULL;
-		hold->session = 0;
 		raise_loss(hold, "Its node in ZooKeeper is gone.");
 	}
 }
@@ -165,14 +180,19 @@ zklock_lease_confirm(void)
 	int64		began;
 	int64		deadline;
 
+	/*
+	 * In a procedure a statement is under way, but a commit is not to be
+	 * cancelled.  Nor does what came before doom it, unless it is found again.
+	 */
+	zklock_session_alarm(false);
+	reported = false;
+
 	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	hold = zklock_locktable_search(is_granted, NULL);
 	if (hold == NULL)
 		return;
 
-	/* In a procedure a statement is under way, but this is not its affair. */
-	zklock_session_alarm(false);
 	zklock_session_poll();
 	zklock_lease_check();
 
@@ -191,5 +211,4 @@ zklock_lease_confirm(void)
 		ask(hold, deadline);
 		zklock_lease_check();
 	}
-	watch();
 }

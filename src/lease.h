@@ -3,10 +3,11 @@
  * lease.h
  *	  Is what this backend holds still held?
  *
- * Promises that after zklock_lease_confirm() every lock of this backend was
- * held at some moment since the lease began, as far as the setting
- * zklock.confirm_commit asks for it; and that a loss in the middle of a
- * statement cancels it.
+ * Promises that after zklock_lease_confirm() the session, and with it every lock
+ * of this backend, was alive at some moment since the lease began, as far as the
+ * setting zklock.confirm_commit asks for it; and that a loss in the middle of a
+ * statement cancels it.  (That a node is deleted by hand in a living session is
+ * found out for one of the locks only.)
  *
  *-------------------------------------------------------------------------
  */
@@ -27,9 +28,15 @@ extern void zklock_lease_check(void);
  */
 extern void zklock_lease_statement(bool begins);
 
-/* To be called when a lock has been granted, and when one is given back. */
+/* To be called when a lock has been granted. */
 extern void zklock_lease_granted(const ZkLockHold *hold);
-extern void zklock_lease_given_back(void);
+
+/*
+ * To be called when a lock is given back, and at the end of a transaction, in
+ * which a statement may go on.  Both raise and allocate nothing.
+ */
+extern void zklock_lease_give_back(ZkLockHold *hold);
+extern void zklock_lease_watch(void);
 
 /*
  * To be called when a statement was cancelled: ERROR 40001 if that was, or might

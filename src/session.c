@@ -300,12 +300,17 @@ zklock_session_await_news(int64 deadline)
 }
 
 void
+zklock_session_refresh(void)
+{
+	if (client != NULL)
+		sift(zklock_zkclient_receive(client, &status), 0);
+}
+
+void
 zklock_session_poll(void)
 {
-	if (client == NULL)
-		return;
 	report_log();
-	sift(zklock_zkclient_receive(client, &status), 0);
+	zklock_session_refresh();
 }
 
 uintptr_t

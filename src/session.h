@@ -82,4 +82,7 @@ extern void zklock_session_await_news(int64 deadline);
 /* Take in the state without waiting; messages that nobody waits for go. */
 extern void zklock_session_poll(void);
 
+/* The same, but for the library's log: raises and allocates nothing. */
+extern void zklock_session_refresh(void);
+
 #endif							/* ZKLOCK_SESSION_H */

@@ -42,8 +42,12 @@ end(void)
 {
 	zklock_lease_statement(false);
 
-	/* A cancellation that came in last shall be explained, too. */
-	CHECK_FOR_INTERRUPTS();
+	/*
+	 * A cancellation that came in last shall be explained, too.  Not if it
+	 * cannot be ours: DROP DATABASE, for one, is not to be disturbed now.
+	 */
+	if (zklock_locktable_size() > 0)
+		CHECK_FOR_INTERRUPTS();
 	inside = false;
 	come_first();
 }

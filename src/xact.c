@@ -42,14 +42,19 @@ xact_event(XactEvent event, void *arg)
 			 * does, too.
 			 */
 			zklock_locktable_end_xact();
+			zklock_lease_watch();
 			break;
 
 		case XACT_EVENT_ABORT:
 			zklock_locktable_end_xact();
 			zklock_lease_forget();
+			zklock_lease_watch();
 			break;
 
 		case XACT_EVENT_PREPARE:
+			zklock_lease_watch();
+			break;
+
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:

@@ -411,7 +411,10 @@ confirmed(int rc, const struct Stat *stat, const void *data)
 	(void) stat;
 	if (request->message == NULL)
 		return;
-	zklock_zkrequest_confirm(request->client, rc, request->sent);
+
+	/* A node that is gone is no reason to be at ease. */
+	if (rc != ZNONODE)
+		zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request,
 							rc == ZBADVERSION || rc == ZNOAUTH ? ZOK : rc);
 }

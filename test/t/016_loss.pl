@@ -70,6 +70,8 @@ my $sleep = 'PERFORM pg_sleep(1000);';
 my %statements = (
 	'a query' => 'SELECT pg_sleep(1000)',
 	'a function that catches all errors' => sprintf($do, $sleep),
+	'one that gives its lock back when it does' =>
+	  sprintf($do, "PERFORM zk_lock_guard('/loss/early'); $sleep"),
 	'a wait for another lock' => q(SELECT zk_lock_acquire('/loss/taken')),
 	'a trigger' => 'INSERT INTO slow VALUES (1)');
 
@@ -85,8 +87,12 @@ for my $what (sort keys %statements)
 {
 	my $session = ZkTest->new($main, @proxied);
 
-	$session->query(q(BEGIN; SELECT zk_lock_guard('/loss/early')));
+	# What is loaded in the middle of a statement knows only the rest of it.
+	$session->query(q(LOAD 'zklock'; BEGIN));
+	$session->query(q(SELECT zk_lock_guard('/loss/early')))
+	  if $what !~ /gives/;
 	$session->start($statements{$what});
+	wait_for_queue($zk, '/loss/early', $session);
 	steal('/loss/early');
 	$proxy->release;
 	like(
