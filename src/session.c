@@ -159,9 +159,7 @@ zklock_session_close(void)
 static bool
 is_over(void)
 {
-	return status.state == ZKLOCK_CLIENT_EXPIRED ||
-		status.state == ZKLOCK_CLIENT_REFUSED ||
-		status.state == ZKLOCK_CLIENT_FAILED;
+	return zklock_zkclient_is_final(status.state);
 }
 
 uint32

@@ -211,8 +211,8 @@ zklock_zkclient_alarm(ZkLockClient *client, bool on)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-static bool
-is_final(ZkLockClientState state)
+bool
+zklock_zkclient_is_final(ZkLockClientState state)
 {
 	return state != ZKLOCK_CLIENT_CONNECTING &&
 		state != ZKLOCK_CLIENT_CONNECTED;
@@ -224,7 +224,7 @@ set_state(ZkLockClient *client, ZkLockClientState state)
 {
 	ZkLockClientStatus *status = &client->status;
 
-	if (is_final(status->state))
+	if (zklock_zkclient_is_final(status->state))
 		return;					/* what comes now was on its way */
 	status->state = state;
 	if (state == ZKLOCK_CLIENT_CONNECTED)
@@ -233,7 +233,7 @@ set_state(ZkLockClient *client, ZkLockClientState state)
 		status->lost = zklock_zkclient_now();
 
 	if (client->alarm)
-		set_timer(client, is_final(state) ? 1 :
+		set_timer(client, zklock_zkclient_is_final(state) ? 1 :
 				  status->lost == 0 ? 0 : gone_at(status));
 }
 

@@ -137,6 +137,9 @@ extern void zklock_zkclient_free(ZkLockMessage *message);
  */
 extern void zklock_zkclient_alarm(ZkLockClient *client, bool on);
 
+/* Is this a state that nothing follows on? */
+extern bool zklock_zkclient_is_final(ZkLockClientState state);
+
 /* Has a session with this status been without a connection for so long? */
 extern bool zklock_zkclient_is_gone(const ZkLockClientStatus *status);
 
