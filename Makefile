@@ -28,8 +28,10 @@ SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
 EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log
 
 # What has to be there before anything can be built: said, not stumbled over.
+# Debian has PGXS and pg_config in packages that come without the headers.
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+POSTGRES_H := $(wildcard $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h)
 ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 	$(CC) $(CPPFLAGS) -E -x c - 2>/dev/null | \
 	grep -o -m 1 zoo_set_servers_resolution_delay)
@@ -37,13 +39,13 @@ ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 # PostgreSQL's headers as a system's: they are not ours to warn about.
 PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
-ifneq ($(and $(wildcard $(PGXS)),$(ZOOKEEPER_H)),)
+ifneq ($(and $(wildcard $(PGXS)),$(POSTGRES_H),$(ZOOKEEPER_H)),)
 include $(PGXS)
 PROVE_FLAGS += -I test/perl
 else
 .PHONY: all install installcheck clean
 all install installcheck clean:
-ifeq ($(wildcard $(PGXS)),)
+ifeq ($(and $(wildcard $(PGXS)),$(POSTGRES_H)),)
 	@echo "zklock needs PostgreSQL's server headers, found through pg_config." >&2
 	@echo "  Debian, Ubuntu: apt-get install postgresql-server-dev-all" >&2
 	@echo "  elsewhere:      the -devel package of PostgreSQL 13 or later, PG_CONFIG=/path/to/pg_config" >&2
