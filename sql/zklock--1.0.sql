@@ -52,7 +52,8 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- Give one hold of session scope back.  Not held: a warning, and false.
+-- Give one hold of session scope back.  Not held: a warning, and false.  Asks
+-- first, as a commit does, if the lock may be lost: then it is an error 40001.
 CREATE FUNCTION zk_lock_release(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -62,7 +63,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- Give all holds of session scope back.  Returns how many there were.
 CREATE FUNCTION zk_lock_release_all()
-RETURNS integer
+RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
@@ -141,8 +142,8 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 CREATE FUNCTION zk_lock_status(
     OUT path text,
     OUT mode text,
-    OUT session_holds integer,
-    OUT transaction_holds integer,
+    OUT session_holds bigint,
+    OUT transaction_holds bigint,
     OUT token bigint,
     OUT node text,
     OUT lost boolean)

@@ -46,7 +46,7 @@ typedef struct Patience
 static void
 let_go(ZkLockHold *hold)
 {
-	if (hold->node != NULL && hold->session == zklock_session_current())
+	if (hold->node != NULL && zklock_session_is_current(hold->session))
 		zklock_zkclient_leave(hold->node);
 	zklock_lease_give_back(hold);
 }
@@ -64,9 +64,42 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 
 	zklock_session_poll();
 	hold = zklock_locktable_find(path, mode);
-	if (hold != NULL && hold->session != zklock_session_current())
+	if (hold != NULL && !zklock_session_is_current(hold->session))
 		zklock_lease_check();
 	return hold;
+}
+
+/*
+ * A semaphore's mutex and leases are below its path.  A lock of our own at the
+ * mutex would be waited for, and one at or below the leases counts as a lease.
+ */
+static bool
+is_in_semaphore(ZkLockHold *hold, void *semaphore)
+{
+	size_t		len = strlen(semaphore);
+	const char *rest = hold->key.path + len;
+
+	return hold->key.mode != ZKLOCK_SEMAPHORE &&
+		strncmp(hold->key.path, semaphore, len) == 0 &&
+		(strcmp(rest, "/locks") == 0 || strcmp(rest, "/leases") == 0 ||
+		 strncmp(rest, "/leases/", strlen("/leases/")) == 0);
+}
+
+static void
+refuse_own_semaphore(const char *path)
+{
+	const ZkLockHold *held = zklock_locktable_search(is_in_semaphore,
+													 unconstify(char *, path));
+
+	if (held != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("cannot enter semaphore \"%s\" while holding %s lock on \"%s\"",
+						zklock_errors_path(path),
+						zklock_recipe_mode_name(held->key.mode),
+						zklock_errors_path(held->key.path)),
+				 errdetail("It would wait for this session itself."),
+				 errhint("Keep locks off the paths below a semaphore's.")));
 }
 
 /*
@@ -84,6 +117,8 @@ find_stronger(const char *path, ZkLockMode mode)
 		ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE, ZKLOCK_SHARED
 	};
 
+	if (mode == ZKLOCK_SEMAPHORE)
+		refuse_own_semaphore(path);
 	if (mode == ZKLOCK_SIMPLE || mode == ZKLOCK_SEMAPHORE)
 		return NULL;
 	for (int i = 0; i < (int) lengthof(queueing); i++)
@@ -134,7 +169,7 @@ start_waiting(Patience *patience, int64 ns)
 	if (patience->nowait)
 		patience->deadline = zklock_zkclient_now() +
 			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-	return true;
+	return zklock_session_await_room(patience->deadline);
 }
 
 /*
@@ -146,7 +181,8 @@ static bool
 start_over(Patience *patience)
 {
 	zklock_lease_check();
-	return zklock_session_connect(patience->deadline);
+	return zklock_session_connect(patience->deadline) &&
+		zklock_session_await_room(patience->deadline);
 }
 
 /* "Not free" is an answer; none at all is an error. */

@@ -241,7 +241,7 @@ feed_state(ZkLockAttempt *attempt)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
-	if (attempt->session == 0 || attempt->session != zklock_session_current())
+	if (!zklock_session_is_current(attempt->session))
 		feed_simple(attempt, ZKLOCK_EV_EXPIRED);
 	else if (status->state == ZKLOCK_CLIENT_CONNECTED &&
 			 (status->connects != attempt->connects || attempt->recipe.stalled))
@@ -314,6 +314,24 @@ deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages)
 	}
 }
 
+/*
+ * What has come may be long over: have nothing of it, and every attempt look
+ * anew, as it does after a lost connection.
+ */
+static void
+disregard(ZkLockAttempt *attempts, int n, ZkLockMessage *messages)
+{
+	while (messages != NULL)
+	{
+		ZkLockMessage *message = messages;
+
+		messages = message->next;
+		zklock_zkclient_free(message);
+	}
+	for (int i = 0; i < n; i++)
+		attempts[i].connects = 0;
+}
+
 /* log_lock_waits, in the words of ProcSleep() */
 static void
 log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
@@ -354,10 +372,16 @@ zklock_attempt_drive(ZkLockAttempt *attempts, int n, int64 deadline,
 
 	while ((pending = find_pending(attempts, n, queued_is_enough)) != NULL)
 	{
+		ZkLockMessage *messages;
+		bool		stale;
 		int64		now;
 
-		deliver(attempts, n,
-				zklock_session_wait(Min(deadline, Min(gone_at, log_at))));
+		messages = zklock_session_wait(Min(deadline, Min(gone_at, log_at)),
+									   &stale);
+		if (stale)
+			disregard(attempts, n, messages);
+		else
+			deliver(attempts, n, messages);
 		now = zklock_zkclient_now();
 		for (int i = 0; i < n; i++)
 		{
@@ -484,7 +508,7 @@ zklock_attempt_begin_downgrade(ZkLockAttempt *attempt, const char *path,
 void
 zklock_attempt_abandon(ZkLockAttempt *attempt)
 {
-	if (attempt->node != NULL && attempt->session == zklock_session_current())
+	if (attempt->node != NULL && zklock_session_is_current(attempt->session))
 		zklock_zkclient_leave(attempt->node);
 	attempt->node = NULL;
 }

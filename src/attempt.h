@@ -29,7 +29,8 @@ typedef struct ZkLockAttempt
 	const char *dir;			/* where its node is */
 	const char *data;			/* the node's */
 	uintptr_t	tag;			/* of its requests, but for the lower half */
-	uint32		connects;		/* connections that the recipe knows of */
+	uint32		connects;		/* connections that the recipe knows of; 0 has it
+								 * look anew */
 
 	/* what the server refused, for the message */
 	ZkLockRc	rc;

@@ -7,11 +7,13 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "errors.h"
 #include "guc.h"
 #include "lease.h"
 #include "locktable.h"
 #include "path.h"
+#include "replication/syncrep.h"
 #include "session.h"
 
 /* Was a loss raised in this transaction? */
@@ -28,7 +30,7 @@ is_lost(ZkLockHold *hold, void *arg)
 {
 	(void) arg;
 	return hold->granted &&
-		(hold->node == NULL || hold->session != zklock_session_current());
+		(hold->node == NULL || !zklock_session_is_current(hold->session));
 }
 
 static bool
@@ -110,13 +112,6 @@ zklock_lease_forget(void)
 		zklock_locktable_forget(lost);
 }
 
-/* How long what was confirmed is good for. */
-static int64
-lease_ns(void)
-{
-	return zklock_session_status()->timeout * ZKLOCK_NS_PER_MS / 3;
-}
-
 /*
  * Whoever waited for long has little left of the lease that began with his
  * create.  Have it renewed while the transaction works, so that the commit need
@@ -127,7 +122,7 @@ zklock_lease_granted(const ZkLockHold *hold)
 {
 	zklock_lease_watch();
 	if (zklock_session_status()->confirmed <
-		zklock_zkclient_now() - lease_ns() / 2)
+		zklock_zkclient_now() - zklock_session_lease() / 2)
 		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
 }
 
@@ -160,45 +155,32 @@ ask(ZkLockHold *hold, int64 deadline)
 }
 
 /*
- * Is what ZooKeeper has confirmed good enough for a commit that began to ask at
- * `began`?  An answer is as old as its question, however long it was on its way
- * or we stood still with it at hand.
+ * Is what ZooKeeper has confirmed good enough for who began to ask at `began`?
+ * An answer is as old as its question, however long it was on its way or we
+ * stood still with it at hand.
  */
 static bool
-is_confirmed(int64 began)
+is_confirmed(int64 began, bool always)
 {
 	int64		confirmed = zklock_session_status()->confirmed;
 
-	return confirmed >= zklock_zkclient_now() - lease_ns() &&
-		(zklock_confirm_commit != ZKLOCK_CONFIRM_ALWAYS || confirmed >= began);
+	return confirmed >= zklock_zkclient_now() - zklock_session_lease() &&
+		(!always || confirmed >= began);
 }
 
-void
-zklock_lease_confirm(void)
+/* Have it confirmed that a lock is held, in the last third or `always` anew. */
+static void
+confirm(ZkLockHold *hold, bool always)
 {
-	ZkLockHold *hold;
 	int64		began;
 	int64		deadline;
-
-	/*
-	 * In a procedure a statement is under way, but a commit is not to be
-	 * cancelled.  Nor does what came before doom it, unless it is found again.
-	 */
-	zklock_session_alarm(false);
-	reported = false;
-
-	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
-		return;
-	hold = zklock_locktable_search(is_granted, NULL);
-	if (hold == NULL)
-		return;
 
 	zklock_session_poll();
 	zklock_lease_check();
 
 	began = zklock_zkclient_now();
 	deadline = began + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-	while (!is_confirmed(began))
+	while (!is_confirmed(began, always))
 	{
 		if (zklock_zkclient_now() >= deadline)
 		{
@@ -211,4 +193,43 @@ zklock_lease_confirm(void)
 		ask(hold, deadline);
 		zklock_lease_check();
 	}
+}
+
+/*
+ * A commit that is to wait for a standby does so with its check behind it and
+ * the locks still taken.  So it begins that with all of the session's timeout
+ * ahead of it, rather than with two thirds.
+ */
+static bool
+waits_for_standby(void)
+{
+	return SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0' &&
+		synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH;
+}
+
+void
+zklock_lease_confirm(void)
+{
+	ZkLockHold *hold;
+
+	/*
+	 * In a procedure a statement is under way, but a commit is not to be
+	 * cancelled.  Nor does what came before doom it, unless it is found again.
+	 */
+	zklock_session_alarm(false);
+	reported = false;
+
+	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
+		return;
+	hold = zklock_locktable_search(is_granted, NULL);
+	if (hold != NULL)
+		confirm(hold, zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
+				waits_for_standby());
+}
+
+void
+zklock_lease_assure(ZkLockHold *hold)
+{
+	if (zklock_confirm_commit != ZKLOCK_CONFIRM_OFF && hold->granted)
+		confirm(hold, false);
 }

@@ -58,4 +58,11 @@ extern void zklock_lease_forget(void);
  */
 extern void zklock_lease_confirm(void);
 
+/*
+ * To be called before a lock is given back in the middle of a transaction, whose
+ * commit will not ask for it any more: likewise for this one, once its lease has
+ * run out.
+ */
+extern void zklock_lease_assure(ZkLockHold *hold);
+
 #endif							/* ZKLOCK_LEASE_H */

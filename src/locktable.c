@@ -18,7 +18,7 @@ typedef struct ZkLockXactCount
 {
 	dlist_node	link;
 	SubTransactionId sub;
-	int			count;
+	int64		count;
 } ZkLockXactCount;
 
 static ZkLockLetGo let_go_hook;
@@ -199,12 +199,12 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 	forget_if_unheld(hold);
 }
 
-int
+int64
 zklock_locktable_release_all(void)
 {
 	HASH_SEQ_STATUS scan;
 	ZkLockHold *hold;
-	int			released = 0;
+	int64		released = 0;
 
 	if (table == NULL)
 		return 0;
@@ -220,11 +220,11 @@ zklock_locktable_release_all(void)
 	return released;
 }
 
-int
+int64
 zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope)
 {
 	dlist_iter	iter;
-	int			count = 0;
+	int64		count = 0;
 
 	if (scope == ZKLOCK_SESSION)
 		return hold->session_count;
@@ -290,6 +290,12 @@ int
 zklock_locktable_size(void)
 {
 	return table == NULL ? 0 : (int) hash_get_num_entries(table);
+}
+
+bool
+zklock_locktable_is_used(void)
+{
+	return table != NULL;
 }
 
 bool

@@ -46,7 +46,7 @@ typedef struct ZkLockHold
 	int64		token;
 
 	/* kept by locktable.c */
-	int			session_count;
+	int64		session_count;
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
 	dlist_node	xact_link;		/* in the list of those with xact_counts */
 } ZkLockHold;
@@ -71,10 +71,10 @@ extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);
 extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
 
 /* No session holds any more; returns how many there were. */
-extern int	zklock_locktable_release_all(void);
+extern int64 zklock_locktable_release_all(void);
 
 /* Holds that `scope` has in all: of one entry. */
-extern int	zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope);
+extern int64 zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope);
 
 /* Transactions and subtransactions end. */
 extern void zklock_locktable_end_xact(void);
@@ -83,6 +83,9 @@ extern void zklock_locktable_commit_sub(SubTransactionId sub,
 extern void zklock_locktable_abort_sub(SubTransactionId sub);
 
 extern int	zklock_locktable_size(void);
+
+/* Has this backend ever held anything, or tried to? */
+extern bool zklock_locktable_is_used(void);
 
 /* Is there a hold of transaction scope? */
 extern bool zklock_locktable_in_xact(void);

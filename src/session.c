@@ -35,12 +35,21 @@ static ZkLockClient *client = NULL;
 static ZkLockClientStatus status;	/* valid while there is a client */
 static uint32 serial = 0;		/* of the present or the last session */
 static int64 begun_at;			/* when it was begun */
+static int64 received_at;		/* when we last looked for messages */
 
 /* The settings that the session was begun with. */
 static char *begun_hosts = NULL;
 static char *begun_auth = NULL;
 static char *begun_acl = NULL;
 static int	begun_timeout;
+
+/* Take in the state and the messages that have come. */
+static ZkLockMessage *
+receive(void)
+{
+	received_at = zklock_zkclient_now();
+	return zklock_zkclient_receive(client, &status);
+}
 
 static void
 close_at_exit(int code, Datum arg)
@@ -140,7 +149,7 @@ begin(void)
 				 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
 	}
 	memset(&status, 0, sizeof(status));
-	begun_at = zklock_zkclient_now();
+	begun_at = received_at = zklock_zkclient_now();
 	if (++serial == 0)
 		serial = 1;
 }
@@ -169,6 +178,12 @@ zklock_session_current(void)
 }
 
 bool
+zklock_session_is_current(uint32 number)
+{
+	return number != 0 && number == zklock_session_current();
+}
+
+bool
 zklock_session_is_gone(void)
 {
 	return client != NULL && zklock_zkclient_is_gone(&status);
@@ -189,6 +204,12 @@ zklock_session_is_outdated(void)
 		 strcmp(begun_auth, zklock_auth) != 0 ||
 		 strcmp(begun_acl, zklock_acl) != 0 ||
 		 begun_timeout != zklock_session_timeout);
+}
+
+int64
+zklock_session_lease(void)
+{
+	return client == NULL ? 0 : status.timeout * ZKLOCK_NS_PER_MS / 3;
 }
 
 ZkLockClient *
@@ -224,22 +245,33 @@ report_log(void)
 }
 
 ZkLockMessage *
-zklock_session_wait(int64 deadline)
+zklock_session_wait(int64 deadline, bool *stale)
 {
 	for (;;)
 	{
 		const ZkLockClientStatus before = status;
 		ZkLockMessage *messages;
 		int64		left = deadline - zklock_zkclient_now();
+		int64		lease = zklock_session_lease();
+		int64		before_that = received_at;
 		WaitEvent	event;
 
 		CHECK_FOR_INTERRUPTS();
 		report_log();
 
-		messages = zklock_zkclient_receive(client, &status);
+		/*
+		 * While the process is stopped so are the threads, and then they read
+		 * what came long ago as if it had come just now.  Nothing tells but
+		 * the clock, looked at often enough.
+		 */
+		messages = receive();
+		*stale = lease > 0 && received_at - before_that > lease;
 		if (messages != NULL || status.state != before.state ||
-			status.connects != before.connects || left <= 0)
+			status.connects != before.connects || left <= 0 || *stale)
 			return messages;
+
+		if (lease > 0)
+			left = Min(left, lease / 2);
 
 		/* Rounded up, lest the last millisecond be spent in a busy loop. */
 		left = left / ZKLOCK_NS_PER_MS + 1;
@@ -285,23 +317,39 @@ zklock_session_await(uintptr_t tag, int64 deadline)
 {
 	ZkLockMessage *found = NULL;
 
+	bool		stale;
+
 	while (found == NULL && status.state == ZKLOCK_CLIENT_CONNECTED &&
 		   zklock_zkclient_now() < deadline)
-		found = sift(zklock_session_wait(deadline), tag);
+		found = sift(zklock_session_wait(deadline, &stale), tag);
 	return found;
 }
 
 void
 zklock_session_await_news(int64 deadline)
 {
-	sift(zklock_session_wait(deadline), 0);
+	bool		stale;
+
+	sift(zklock_session_wait(deadline, &stale), 0);
+}
+
+bool
+zklock_session_await_room(int64 deadline)
+{
+	while (!zklock_zkclient_has_room(client))
+	{
+		if (zklock_zkclient_now() >= deadline)
+			return false;
+		zklock_session_await_news(deadline);
+	}
+	return true;
 }
 
 void
 zklock_session_refresh(void)
 {
 	if (client != NULL)
-		sift(zklock_zkclient_receive(client, &status), 0);
+		sift(receive(), 0);
 }
 
 void

@@ -34,6 +34,9 @@ extern bool zklock_session_connect(int64 deadline);
 /* The live session's number, from 1 on; 0 if there is none. */
 extern uint32 zklock_session_current(void);
 
+/* Is this the live session's number?  0 never is: none is not like none. */
+extern bool zklock_session_is_current(uint32 number);
+
 /* Was the session begun with other settings than those in force? */
 extern bool zklock_session_is_outdated(void);
 
@@ -42,6 +45,12 @@ extern bool zklock_session_is_gone(void);
 
 /* End the session, if there is one. */
 extern void zklock_session_close(void);
+
+/*
+ * How long it is good for that ZooKeeper has confirmed the session, in
+ * nanoseconds: a third of its timeout.  0 while that is not known.
+ */
+extern int64 zklock_session_lease(void);
 
 /*
  * While it is on, the end of the session cancels the running statement, and so
@@ -66,9 +75,17 @@ extern const ZkLockClientStatus *zklock_session_status(void);
 
 /*
  * Wait until there are messages, another state, or `deadline` has passed.
- * Returns the messages, oldest first, NULL if none.
+ * Returns the messages, oldest first, NULL if none.  `*stale`: this process may
+ * have stood still, for longer than what ZooKeeper said is good for, since they
+ * were sent.
  */
-extern ZkLockMessage *zklock_session_wait(int64 deadline);
+extern ZkLockMessage *zklock_session_wait(int64 deadline, bool *stale);
+
+/*
+ * Wait until there is room for new requests beside those under way, which may be
+ * many after waits that were given up.  Returns false if `deadline` comes first.
+ */
+extern bool zklock_session_await_room(int64 deadline);
 
 /*
  * Wait for the one message with this tag.  Returns NULL if `deadline` passes

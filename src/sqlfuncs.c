@@ -248,6 +248,7 @@ release(const char *path, ZkLockMode mode)
 							zklock_errors_path(path))));
 		return false;
 	}
+	zklock_lease_assure(hold);
 	zklock_locktable_drop(hold, ZKLOCK_SESSION);
 	return true;
 }
@@ -267,13 +268,25 @@ zk_semaphore_release(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(release(get_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
 }
 
+static bool
+is_session_hold(ZkLockHold *hold, void *arg)
+{
+	(void) arg;
+	return hold->session_count > 0;
+}
+
 Datum
 zk_lock_release_all(PG_FUNCTION_ARGS)
 {
+	ZkLockHold *hold;
+
 	(void) fcinfo;
 	zklock_session_poll();
 	zklock_lease_check();
-	PG_RETURN_INT32(zklock_locktable_release_all());
+	hold = zklock_locktable_search(is_session_hold, NULL);
+	if (hold != NULL)
+		zklock_lease_assure(hold);
+	PG_RETURN_INT64(zklock_locktable_release_all());
 }
 
 /* The lock that is held here, or an error. */

@@ -23,8 +23,8 @@ PG_FUNCTION_INFO_V1(zk_session);
 typedef struct HoldRow
 {
 	ZkLockHold	hold;
-	int			session_count;
-	int			xact_count;
+	int64		session_count;
+	int64		xact_count;
 } HoldRow;
 
 /* What is held at the first call, shown row by row. */
@@ -93,11 +93,11 @@ zk_lock_status(PG_FUNCTION_ARGS)
 
 		values[0] = utf8_text(row->hold.key.path);
 		values[1] = CStringGetTextDatum(zklock_recipe_mode_name(row->hold.key.mode));
-		values[2] = Int32GetDatum(row->session_count);
-		values[3] = Int32GetDatum(row->xact_count);
+		values[2] = Int64GetDatum(row->session_count);
+		values[3] = Int64GetDatum(row->xact_count);
 		values[4] = Int64GetDatum(row->hold.token);
 		values[5] = utf8_text(row->hold.name);
-		values[6] = BoolGetDatum(row->hold.session != zklock_session_current());
+		values[6] = BoolGetDatum(!zklock_session_is_current(row->hold.session));
 		SRF_RETURN_NEXT(call,
 						HeapTupleGetDatum(heap_form_tuple(call->tuple_desc,
 														  values, nulls)));

@@ -150,6 +150,12 @@ extern bool zklock_zkclient_is_gone(const ZkLockClientStatus *status);
  */
 
 /*
+ * Is so little under way that a thousand attempts can begin at once, and go on
+ * without a request that is not accepted?
+ */
+extern bool zklock_zkclient_has_room(ZkLockClient *client);
+
+/*
  * A node that is to be: dir/<prefix><marker><number>, ephemeral and
  * sequential.  `prefix` must be used for no other node.  NULL: out of memory.
  */

@@ -49,6 +49,8 @@ typedef struct Request
 	ZkLockMessage *message;		/* the answer, made beforehand */
 	ZkLockNode *node;			/* create only */
 	int64_t		sent;			/* when it was asked for */
+	bool		in_parts;		/* calls before the last one have it, too */
+	int			ancestor_rc;	/* why a parent above the last is not there */
 } Request;
 
 /* Lists a node is on, one at a time. */

@@ -14,7 +14,7 @@
  * The library's wake-up pipe blocks, and then breaks, at 64 k calls that its
  * thread has not seen.  Stay far below.
  */
-#define MAX_REQUESTS 4096
+#define MAX_REQUESTS 16384
 
 /* What a person is told of a holder; longer data of other clients is cut. */
 #define MAX_DATA 1024
@@ -102,6 +102,17 @@ node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	zklock_zkclient_post(client, message);
 }
 
+bool
+zklock_zkclient_has_room(ZkLockClient *client)
+{
+	bool		has_room;
+
+	pthread_mutex_lock(&client->mutex);
+	has_room = client->nrequests < MAX_REQUESTS / 2;
+	pthread_mutex_unlock(&client->mutex);
+	return has_room;
+}
+
 Request *
 zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, uintptr_t tag)
 {
@@ -161,7 +172,7 @@ zklock_zkrequest_not_taken(Request *request, int rc)
 
 	if (rc == ZINVALIDSTATE)
 		zklock_zkclient_is_over(client);
-	if (rc != ZMARSHALLINGERROR)
+	if (rc != ZMARSHALLINGERROR && !request->in_parts)
 	{
 		zklock_zkrequest_answer(request, rc);
 		return;
@@ -199,6 +210,8 @@ zklock_zkrequest_created(int rc, const char *path, const struct Stat *stat,
 	zklock_zkrequest_confirm(client, rc, request->sent);
 	if (request->node != NULL)
 		zklock_zknode_created(request->node, rc, path);
+	if (rc == ZNONODE && request->ancestor_rc != ZOK)
+		rc = request->ancestor_rc;
 	if (rc == ZOK)
 	{
 		message->text = strdup(strrchr(path, '/') + 1);
@@ -265,15 +278,20 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 	zklock_zkrequest_answer(request, rc);
 }
 
-/* An ancestor that exists, or that must not be made, shows at the last one. */
+/*
+ * An ancestor that exists is as good as made, also if we may not make it.  If it
+ * does not, the last one will miss it.
+ */
 static void
 ancestor_done(int rc, const char *path, const struct Stat *stat,
 			  const void *data)
 {
-	(void) rc;
+	Request    *request = (Request *) data;
+
 	(void) path;
 	(void) stat;
-	(void) data;
+	if (rc == ZNOAUTH || rc == ZNOCHILDRENFOREPHEMERALS)
+		request->ancestor_rc = rc;
 }
 
 bool
@@ -303,8 +321,9 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 		{
 			*slash = '\0';
 			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
-							  ZOO_CONTAINER, ancestor_done, NULL);
+							  ZOO_CONTAINER, ancestor_done, request);
 			*slash = '/';
+			request->in_parts |= rc == ZOK;
 		}
 		if (rc == ZOK)
 			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,

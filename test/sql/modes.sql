@@ -81,6 +81,8 @@ SELECT zk_lock_acquire('/zklock_regress/modes/simple', mode => 'simple');
 SELECT zk_lock_acquire('/zklock_regress/modes/simple');
 SELECT zk_lock_acquire('/zklock_regress/modes/simple/below', mode => 'simple');
 SELECT zk_semaphore_acquire('/zklock_regress/modes/simple', 1);
+SELECT zk_lock_acquire('/zklock_regress/modes/simple/far/below');
+SELECT zk_semaphore_acquire('/zklock_regress/modes/simple/below', 1);
 SELECT zk_lock_acquire('/zklock_regress/modes/s');
 SELECT zk_lock_acquire('/zklock_regress/modes/s', mode => 'simple');
 SELECT zk_lock_acquire('/zklock_regress/modes/s', '0', mode => 'simple');
@@ -97,6 +99,20 @@ SELECT zk_semaphore_acquire(NULL, 1);
 SELECT zk_semaphore_acquire('semaphore', 1);
 SELECT zk_semaphore_release(NULL);
 SELECT zk_semaphore_release('semaphore');
+
+-- Nobody waits for oneself inside a semaphore.
+SELECT zk_lock_acquire('/zklock_regress/modes/in1/locks', mode => 'shared'),
+       zk_lock_acquire('/zklock_regress/modes/in2/leases', mode => 'write'),
+       zk_lock_acquire('/zklock_regress/modes/in3/leases/x', mode => 'simple'),
+       zk_lock_acquire('/zklock_regress/modes/in4/leases2'),
+       zk_semaphore_acquire('/zklock_regress/modes/in5', 2),
+       zk_lock_acquire('/zklock_regress/modes/in5/locks', '0');
+SELECT zk_semaphore_acquire('/zklock_regress/modes/in1', 1);
+SELECT zk_semaphore_acquire('/zklock_regress/modes/in2', 1, '0');
+SELECT zk_semaphore_acquire('/zklock_regress/modes/in3', 1);
+SELECT zk_semaphore_acquire('/zklock_regress/modes/in4', 1),
+       zk_semaphore_acquire('/zklock_regress/modes/in5', 2);
+SELECT zk_lock_release_all();
 
 -- Many at once: sorted, each once, all or none
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/c, /zklock_regress/modes/a, /zklock_regress/modes/c}');

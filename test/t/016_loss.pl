@@ -247,6 +247,35 @@ is($session->query('SELECT count(*) FROM zk_locks'),
 	'0', '... and that is told once');
 $session->close;
 
+# A lock that is given back before the commit is not asked for any more then, but
+# it is before it is given back.
+my %releases = (
+	q(zk_lock_release('/loss/early')) => q(zk_lock_acquire('/loss/early')),
+	q(zk_semaphore_release('/loss/semaphore')) =>
+	  q(zk_semaphore_acquire('/loss/semaphore', 1)),
+	'zk_lock_release_all()' => q(zk_lock_acquire('/loss/early')));
+
+for my $release (sort keys %releases)
+{
+	my $before = stock();
+	my $session =
+	  ZkTest->new($main, @proxied, 'zklock.connect_timeout' => '2s');
+
+	$session->query("SELECT $releases{$release}");
+	my $id = $session->query('SELECT session_id FROM zk_session()');
+	$session->query('BEGIN; UPDATE stock SET n = n - 1');
+	$proxy->hold;
+	wait_until('the session is over',
+		sub { !grep { $_ eq $id } $zk->sessions });
+	like(
+		$session->query("SELECT $release; COMMIT"),
+		qr{^ERROR:  40001: lock on "/loss/\w+" was lost}m,
+		"$release says so when the lock is lost");
+	is(stock(), $before, '... and the transaction does not commit');
+	$proxy->release;
+	$session->close;
+}
+
 # What was written on another server is not committed there before the check.
 $session = ZkTest->new($other, @brief);
 $session->query(

@@ -130,5 +130,28 @@ wait_until(
 	'all locks are free',
 	sub { !grep { leftovers("/crowd/many/$_") } 1 .. 10 });
 pass('nothing is left of the locks');
+$_->close for @crowd;
+
+#
+# 1,000 locks asked for at once, again and again, of a server that stands still.
+# What is under way is bounded, but that is no error.
+#
+my $session = ZkTest->new($nodes[0], 'zklock.session_timeout' => '60s');
+$session->query(q(SELECT zk_lock_acquire('/crowd/first')));
+$zk->pause;
+my @answers = map {
+	$session->query(q(
+		SELECT zk_lock_acquire_all(array_agg('/crowd/bunch/' || i), '100ms')
+		FROM generate_series(1, 1000) AS i))
+} (1 .. 8);
+$zk->resume;
+is(scalar(grep { !/^f$|^ERROR:  08/ } @answers),
+	0, 'nobody is told that there were too many requests')
+  or diag(join("\n", @answers));
+is($session->query(q(SELECT zk_lock_acquire('/crowd/free'))),
+	't', '... and once the server goes on, a free lock can be had');
+wait_until(
+	'all others are free',
+	sub { !grep { leftovers("/crowd/bunch/$_") } 1 .. 1000 });
 
 done_testing();

@@ -122,7 +122,7 @@ sub first_releases
 # How to bring a victim to each step, and how what it does ends if its session
 # is over when it goes on. A frame that is held reaches its end while the victim
 # stands still, or (late) not before its session is over. Who reads only now that
-# a lock was granted may notice in time that it was long ago.
+# a lock was granted, long ago, does not take it for good, and waits again.
 my @steps = (
 	{
 		name => 'connecting',
@@ -135,7 +135,6 @@ my @steps = (
 	},
 	{
 		name => 'with the reply that grants the lock under way',
-		ends => 'lost|committed',
 		to => sub { hold_at($_[0], \&go, dir => 's2c', op => 'create2') }
 	},
 	{
@@ -155,7 +154,6 @@ my @steps = (
 	},
 	{
 		name => 'with the event that grants the lock under way',
-		ends => 'lost|committed',
 		to => sub {
 			queue_behind_first(@_);
 			hold_at($_[0], \&first_releases, dir => 's2c', op => 'event');

@@ -1,0 +1,90 @@
+# A backend that is busy, with the server log that does not take its lines, while
+# its turn comes, its session ends and ZooKeeper goes away: it learns all of that
+# at once.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+# Memory that was freed is no good for anything.
+$ENV{MALLOC_PERTURB_} = 165;
+
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node(
+	'main', $zk->hosts,
+	logging_collector => 'on',
+	log_lock_waits => 'on',
+	deadlock_timeout => '2s');
+my $rival = ZkTest->new(new_node('other', $zk->hosts));
+
+# The process that takes what the others log
+my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+my ($logger) =
+  `ps --ppid $postmaster -o pid=,args=` =~ /^ *(\d+) postgres: .*logger/m;
+
+# Does it write what nobody takes?
+sub is_stuck
+{
+	my ($session) = @_;
+
+	return slurp_file("/proc/${\ $session->pid}/wchan") =~ /pipe/;
+}
+
+my %asked = (
+	'many locks' => q(zk_lock_acquire_all('{/busy/1, /busy/2}')),
+	'a semaphore' => q(zk_semaphore_acquire('/busy', 1)));
+my %first = ('many locks' => '/busy/1', 'a semaphore' => '/busy/locks');
+
+for my $what (sort keys %asked)
+{
+	my $session = ZkTest->new(
+		$node,
+		'zklock.hosts' => $proxy->hosts,
+		'zklock.session_timeout' => '1s',
+		'zklock.connect_timeout' => '2s');
+	my $writer = ZkTest->new($node);
+
+	$rival->query("SELECT zk_lock_acquire('$first{$what}')");
+	$session->start("SELECT $asked{$what}");
+	wait_for_queue($zk, $first{$what}, $rival, $session);
+	kill('STOP', $logger);
+	$writer->start(q(DO $$ BEGIN RAISE LOG '%', repeat('x', 1000000); END $$));
+	wait_until('the log is full', sub { is_stuck($writer) });
+	wait_until('the session has something to log', sub { is_stuck($session) });
+
+	$proxy->mark;
+	$rival->query("SELECT zk_lock_release('$first{$what}')");
+	$proxy->wait_frame(dir => 's2c', op => 'event');
+	my ($id) = values %{ $zk->owners($first{$what}) };
+	$proxy->mark;
+	$proxy->hold;
+	wait_until('the session is over', sub { !grep { $_ eq $id } $zk->sessions });
+	$proxy->release;
+	$proxy->wait_frame(dir => 's2c', op => 'connect');
+	$proxy->refuse;
+	kill('CONT', $logger);
+
+	like($session->result, qr/^ERROR:  080/m,
+		"$what: who finds that all is over gives up");
+	is($writer->result, '', '... and the server is well');
+	is($session->query('SELECT count(*) FROM zk_locks'),
+		'0', '... and so is the session');
+	$proxy->accept;
+	is($session->query("SELECT $asked{$what}"), 't', '... and gets what it asked for');
+	$_->close for $session, $writer;
+	wait_for_queue($zk, $first{$what});
+}
+
+# It could not end otherwise.
+END
+{
+	kill('CONT', $logger) if $logger;
+}
+
+done_testing();
