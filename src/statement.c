@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "compat.h"
 #include "lease.h"
 #include "locktable.h"
@@ -15,25 +16,22 @@
 #include "statement.h"
 #include "xact.h"
 
-static ExecutorRun_hook_type prev_ExecutorRun = NULL;
-static ExecutorFinish_hook_type prev_ExecutorFinish = NULL;
-static ProcessUtility_hook_type prev_ProcessUtility = NULL;
+/* The next in line: another library's hook, or what PostgreSQL does itself. */
+static ExecutorRun_hook_type next_ExecutorRun;
+static ExecutorFinish_hook_type next_ExecutorFinish;
+static ProcessUtility_hook_type next_ProcessUtility;
 
 /* Is the outermost statement under way?  Only that one is watched. */
 static bool inside = false;
 
-/* Also in the middle of a procedure, which may commit then. */
-static void
-come_first(void)
-{
-	if (zklock_locktable_size() > 0)
-		zklock_xact_come_first();
-}
+/* Can it commit in its midst? */
+static bool may_commit = false;
 
 static void
 begin(void)
 {
 	inside = true;
+	may_commit = false;
 	zklock_lease_statement(true);
 }
 
@@ -43,13 +41,13 @@ end(void)
 	zklock_lease_statement(false);
 
 	/*
-	 * A cancellation that came in last shall be explained, too.  Not if it
-	 * cannot be ours: DROP DATABASE, for one, is not to be disturbed now.
+	 * A cancellation that came in last may be ours: then there is a loss to be
+	 * raised.  If there is none, it is somebody else's, and too late.
 	 */
-	if (zklock_locktable_size() > 0)
-		CHECK_FOR_INTERRUPTS();
+	if (QueryCancelPending)
+		zklock_lease_explain();
 	inside = false;
-	come_first();
+	zklock_xact_come_first(true);
 }
 
 /* To be called in PG_CATCH(), with the memory context of before. */
@@ -79,7 +77,8 @@ fail(MemoryContext before)
 		if (inside) \
 		{ \
 			call; \
-			come_first(); \
+			if (may_commit) \
+				zklock_xact_come_first(false); \
 			break; \
 		} \
 		PG_TRY(); \
@@ -98,38 +97,102 @@ fail(MemoryContext before)
 static void
 executor_run(ZKLOCK_EXECUTOR_RUN_PARAMS)
 {
-	ExecutorRun_hook_type run = prev_ExecutorRun ?
-		prev_ExecutorRun : standard_ExecutorRun;
-
-	WATCH(run(ZKLOCK_EXECUTOR_RUN_ARGS));
+	WATCH(next_ExecutorRun(ZKLOCK_EXECUTOR_RUN_ARGS));
 }
 
 /* AFTER triggers */
 static void
 executor_finish(QueryDesc *queryDesc)
 {
-	ExecutorFinish_hook_type finish = prev_ExecutorFinish ?
-		prev_ExecutorFinish : standard_ExecutorFinish;
+	WATCH(next_ExecutorFinish(queryDesc));
+}
 
-	WATCH(finish(queryDesc));
+static void
+process(ZKLOCK_UTILITY_PARAMS)
+{
+	if (IsA(pstmt->utilityStmt, CallStmt) || IsA(pstmt->utilityStmt, DoStmt))
+		may_commit = true;
+	next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
+}
+
+/* For the compiler: what lives across a PG_TRY() is best not inlined. */
+static pg_noinline void
+watch_utility(ZKLOCK_UTILITY_PARAMS)
+{
+	WATCH(process(ZKLOCK_UTILITY_ARGS));
+}
+
+/*
+ * A statement that does what no abort takes back, in a transaction of its own:
+ * whatever there is to say against it must be said before.  Nor is it to be
+ * disturbed, which would leave a database half dropped.
+ */
+static pg_noinline void
+carry_through_utility(ZKLOCK_UTILITY_PARAMS)
+{
+	zklock_xact_settle(true);
+	inside = true;
+	PG_TRY();
+	{
+		next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
+	}
+	PG_FINALLY();
+	{
+		inside = false;
+	}
+	PG_END_TRY();
+	zklock_xact_settle(false);
+}
+
+/* Has the statement effects that are not undone with its transaction? */
+static bool
+is_irrevocable(const Node *statement)
+{
+	switch (nodeTag(statement))
+	{
+		case T_TransactionStmt:
+			{
+				TransactionStmtKind kind = ((const TransactionStmt *) statement)->kind;
+
+				return kind == TRANS_STMT_COMMIT_PREPARED ||
+					kind == TRANS_STMT_ROLLBACK_PREPARED;
+			}
+			/* directories of databases and tablespaces */
+		case T_CreatedbStmt:
+		case T_DropdbStmt:
+		case T_AlterDatabaseStmt:
+		case T_CreateTableSpaceStmt:
+		case T_DropTableSpaceStmt:
+			/* slots on other servers */
+		case T_CreateSubscriptionStmt:
+		case T_AlterSubscriptionStmt:
+		case T_DropSubscriptionStmt:
+			return true;
+		default:
+			return false;
+	}
 }
 
 static void
 process_utility(ZKLOCK_UTILITY_PARAMS)
 {
-	ProcessUtility_hook_type process = prev_ProcessUtility ?
-		prev_ProcessUtility : standard_ProcessUtility;
-
 	/* The statement may be gone after it was carried out. */
-	Node	   *parsetree = pstmt->utilityStmt;
-	bool		discard_all = IsA(parsetree, DiscardStmt) &&
-		((DiscardStmt *) parsetree)->target == DISCARD_ALL;
+	const Node *statement = pstmt->utilityStmt;
+	bool		discard_all = IsA(statement, DiscardStmt) &&
+		((const DiscardStmt *) statement)->target == DISCARD_ALL;
 
-	/* A ROLLBACK shall not be cancelled, and a COMMIT looks for itself. */
-	if (IsA(parsetree, TransactionStmt))
-		process(ZKLOCK_UTILITY_ARGS);
+	/*
+	 * Some forms of these can stand beside others in a transaction block, and
+	 * are undone with it.  A ROLLBACK shall not be cancelled, and a COMMIT
+	 * looks for itself.
+	 */
+	if (is_irrevocable(statement) && !inside &&
+		!IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL))
+		carry_through_utility(ZKLOCK_UTILITY_ARGS);
+	else if (IsA(statement, TransactionStmt))
+		next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
 	else
-		WATCH(process(ZKLOCK_UTILITY_ARGS));
+		watch_utility(ZKLOCK_UTILITY_ARGS);
 
 	/*
 	 * DISCARD ALL gives advisory locks back, and poolers send it between
@@ -142,10 +205,13 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 void
 zklock_statement_init(void)
 {
-	prev_ExecutorRun = ExecutorRun_hook;
+	next_ExecutorRun = ExecutorRun_hook ? ExecutorRun_hook :
+		standard_ExecutorRun;
 	ExecutorRun_hook = executor_run;
-	prev_ExecutorFinish = ExecutorFinish_hook;
+	next_ExecutorFinish = ExecutorFinish_hook ? ExecutorFinish_hook :
+		standard_ExecutorFinish;
 	ExecutorFinish_hook = executor_finish;
-	prev_ProcessUtility = ProcessUtility_hook;
+	next_ProcessUtility = ProcessUtility_hook ? ProcessUtility_hook :
+		standard_ProcessUtility;
 	ProcessUtility_hook = process_utility;
 }

@@ -7,6 +7,9 @@
  *	- a statement that is cancelled because a lock was lost fails with 40001,
  *	  naming the lock.  PL/pgSQL sees the cancellation, which WHEN OTHERS does
  *	  not catch: the statement that ends is the client's;
+ *	- a statement whose effects outlive an abort (CREATE DATABASE, COMMIT PREPARED
+ *	  and the like) does not begin before it is known that the locks are held,
+ *	  and is neither cancelled nor refused for their sake after that;
  *	- DISCARD ALL gives holds of session scope back;
  *	- after it zklock's check of the commit comes before what other libraries do
  *	  at that time, such as committing elsewhere.

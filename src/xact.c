@@ -10,7 +10,37 @@
 #include "access/xact.h"
 #include "lease.h"
 #include "locktable.h"
+#include "tcop/pquery.h"
 #include "xact.h"
+
+/* Is there a statement that must not be refused any more? */
+static enum
+{
+	NOT_SETTLED,
+	SETTLED_STATEMENT,			/* it is under way, and may commit meanwhile */
+	SETTLED_COMMIT				/* only its commit is left */
+}			settled = NOT_SETTLED;
+
+/* Has the check of this commit begun? */
+static bool committing = false;
+
+static void
+check_commit(void)
+{
+	if (!committing && settled == NOT_SETTLED)
+	{
+		committing = true;
+		zklock_lease_confirm();
+	}
+}
+
+static void
+xact_ended(bool committed)
+{
+	committing = false;
+	if (!committed || settled == SETTLED_COMMIT)
+		settled = NOT_SETTLED;
+}
 
 static void
 xact_event(XactEvent event, void *arg)
@@ -21,7 +51,7 @@ xact_event(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 
 			/* The last moment to refuse. */
-			zklock_lease_confirm();
+			check_commit();
 			break;
 
 		case XACT_EVENT_PRE_PREPARE:
@@ -32,7 +62,7 @@ xact_event(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that holds ZooKeeper locks of transaction scope"),
 						 errhint("Take the locks with scope 'session'.")));
-			zklock_lease_confirm();
+			check_commit();
 			break;
 
 		case XACT_EVENT_COMMIT:
@@ -41,17 +71,20 @@ xact_event(XactEvent event, void *arg)
 			 * Other backends see the commit by now, so that the next holder
 			 * does, too.
 			 */
+			xact_ended(true);
 			zklock_locktable_end_xact();
 			zklock_lease_watch();
 			break;
 
 		case XACT_EVENT_ABORT:
+			xact_ended(false);
 			zklock_locktable_end_xact();
 			zklock_lease_forget();
 			zklock_lease_watch();
 			break;
 
 		case XACT_EVENT_PREPARE:
+			xact_ended(true);
 			zklock_lease_watch();
 			break;
 
@@ -74,22 +107,42 @@ subxact_event(SubXactEvent event, SubTransactionId sub,
 }
 
 void
-zklock_xact_come_first(void)
+zklock_xact_settle(bool begins)
 {
-	static char arg[2];			/* tells the two registrations apart */
-	static int	current = -1;
+	if (begins)
+		zklock_lease_confirm();
+	settled = begins ? SETTLED_STATEMENT : SETTLED_COMMIT;
+}
 
-	int			next = current == 0 ? 1 : 0;
+/*
+ * Another library may run statements when a transaction ends, in a callback of
+ * its own.  PostgreSQL is on its way through the list of them then: to take ours
+ * out would have it miss us, or follow a link to what is free.
+ *
+ * Once we have come first we are called before such a library, and know by
+ * `committing`; but it may have come after us, from a deferred trigger for one.
+ * So ours are taken out only when the client's statement has ended, in a portal:
+ * no commit can be under way.  At other times it is one that has been there for
+ * long, which such a callback hardly gets to.  The one made at load stays.
+ */
+void
+zklock_xact_come_first(bool outermost)
+{
+	static char arg[32];		/* tells the registrations apart */
+	static unsigned newest = 0;
+	static unsigned oldest = 0; /* those from here on are registered */
 
-	RegisterXactCallback(xact_event, &arg[next]);
-	if (current >= 0)
-		UnregisterXactCallback(xact_event, &arg[current]);
-	current = next;
+	if (committing || !zklock_locktable_is_used())
+		return;
+	RegisterXactCallback(xact_event, &arg[newest++ % lengthof(arg)]);
+	while (newest - oldest >
+		   (outermost && ActivePortal != NULL ? 1 : lengthof(arg) - 1))
+		UnregisterXactCallback(xact_event, &arg[oldest++ % lengthof(arg)]);
 }
 
 void
 zklock_xact_init(void)
 {
-	zklock_xact_come_first();
+	RegisterXactCallback(xact_event, NULL);
 	RegisterSubXactCallback(subxact_event, NULL);
 }

@@ -1,0 +1,47 @@
+/*
+ * A library that has each DROP DATABASE cancelled when it is done: as a person
+ * may do who has waited for long.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+
+PG_MODULE_MAGIC;
+
+extern PGDLLEXPORT void _PG_init(void);
+
+static ProcessUtility_hook_type next_ProcessUtility;
+
+#if PG_VERSION_NUM >= 140000
+#define PARAMS PlannedStmt *pstmt, const char *query, bool read_only, \
+	ProcessUtilityContext context, ParamListInfo params, \
+	QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc
+#define ARGS pstmt, query, read_only, context, params, env, dest, qc
+#else
+#define PARAMS PlannedStmt *pstmt, const char *query, \
+	ProcessUtilityContext context, ParamListInfo params, \
+	QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc
+#define ARGS pstmt, query, context, params, env, dest, qc
+#endif
+
+static void
+process_utility(PARAMS)
+{
+	bool		is_drop = IsA(pstmt->utilityStmt, DropdbStmt);
+
+	next_ProcessUtility(ARGS);
+	if (is_drop)
+		raise(SIGINT);
+}
+
+void
+_PG_init(void)
+{
+	next_ProcessUtility = ProcessUtility_hook ? ProcessUtility_hook :
+		standard_ProcessUtility;
+	ProcessUtility_hook = process_utility;
+}

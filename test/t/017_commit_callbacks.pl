@@ -1,0 +1,86 @@
+# Another library that runs statements when a transaction is about to commit,
+# before zklock is asked: no commit goes unchecked, and no list is broken.
+
+use strict;
+use warnings;
+
+use Module;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $library = build_module('at_commit');
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $zk->hosts);
+my $rival = ZkTest->new($node);
+my $key = ZkTest->new($node);
+
+# Whoever inserts into late has the library come in when the commit has begun,
+# and by an expression, for which no statement is run.
+$node->safe_psql('postgres', qq(
+	CREATE TABLE early (what text);
+	CREATE TABLE late (what text);
+	CREATE FUNCTION at_commit(text) RETURNS text AS '$library' LANGUAGE C;
+	CREATE FUNCTION come_late() RETURNS trigger LANGUAGE plpgsql AS
+		\$\$ DECLARE nothing text;
+		BEGIN nothing := at_commit('SELECT 1'); RETURN NULL; END \$\$;
+	CREATE CONSTRAINT TRIGGER come_late AFTER INSERT ON late
+		DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION come_late()));
+
+my $lock = q(zk_lock_acquire('/callbacks', scope => 'transaction'));
+my $take = qq(at_commit(\$q\$SELECT $lock\$q\$));
+my $do = q(DO $$ BEGIN %s; COMMIT; END $$);
+
+# What is done before, and the transaction
+my %commits = (
+	'the other library takes the first lock' => [
+		q(SELECT at_commit('SELECT 1')),
+		"BEGIN; INSERT INTO early VALUES (1); SELECT $take; COMMIT" ],
+	'the other library comes late' =>
+	  [ 'SELECT 1', "BEGIN; SELECT $lock; INSERT INTO late VALUES (1); COMMIT" ],
+	'the other library takes the first lock in a procedure' => [
+		q(SELECT at_commit('SELECT 1')),
+		sprintf($do, "INSERT INTO early VALUES (1); PERFORM $take") ],
+	'the other library comes late in a procedure' => [
+		'SELECT 1', sprintf($do, "PERFORM $lock; INSERT INTO late VALUES (1)")
+	]);
+
+for my $what (sort keys %commits)
+{
+	my ($before, $sql) = @{ $commits{$what} };
+	my $session = ZkTest->new(
+		$node,
+		'zklock.session_timeout' => '1s',
+		'zklock.connect_timeout' => '2s',
+		'zklock.hosts' => $proxy->hosts);
+
+	# While the other library is busy, the lock is lost.
+	$session->query("LOAD 'zklock'; $before");
+	$key->query('SELECT pg_advisory_lock(1)');
+	$session->start($sql);
+	wait_for_queue($zk, '/callbacks', $session);
+	$node->poll_query_until('postgres',
+		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
+		 WHERE pid = ${\ $session->pid}");
+	$proxy->hold;
+	is($rival->query(q(SELECT zk_lock_acquire('/callbacks'))),
+		't', "$what: somebody else has the lock meanwhile");
+	$key->query('SELECT pg_advisory_unlock(1)');
+	like($session->result, qr{^ERROR:  40001: lock on "/callbacks" was lost}m,
+		'... the commit is refused');
+	$proxy->release;
+	is( $node->safe_psql('postgres',
+			'SELECT (SELECT count(*) FROM early) + (SELECT count(*) FROM late)'),
+		'0', '... and nothing is done');
+	is($session->query('SELECT count(*) FROM zk_locks'),
+		'0', '... and the session goes on');
+	$rival->query(q(SELECT zk_lock_release_all()));
+	wait_for_queue($zk, '/callbacks');
+	$session->close;
+}
+
+done_testing();

@@ -1,0 +1,157 @@
+# Statements that no abort undoes: who has lost a lock is told before they begin,
+# and nothing gets in their way after that.
+
+use strict;
+use warnings;
+
+use Module;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node(
+	'main', $zk->hosts,
+	max_prepared_transactions => 10,
+	max_wal_senders => 5,
+	wal_level => 'logical');
+my $rival = ZkTest->new($node);
+my $dir = $node->basedir;
+my @proxied = (
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '1s',
+	'zklock.connect_timeout' => '2s');
+
+mkdir("$dir/$_") or die "$dir/$_: $!\n" for qw(old new);
+$node->safe_psql('postgres', $_)
+  for 'CREATE TABLE t (n int)',
+  'CREATE DATABASE template',
+  'CREATE DATABASE victim',
+  "CREATE TABLESPACE old LOCATION '$dir/old'",
+  q(SELECT pg_create_logical_replication_slot('slot', 'pgoutput')),
+  "CREATE SUBSCRIPTION sub CONNECTION \$\$${\ $node->connstr('postgres')}\$\$
+   PUBLICATION pub WITH (connect = false, slot_name = 'slot')",
+  map { "BEGIN; INSERT INTO t VALUES ($_); PREPARE TRANSACTION '$_'" } (1, 2);
+
+# All that they could leave changed
+sub state_of
+{
+	return $node->safe_psql('postgres', q(
+		SELECT n FROM t;
+		SELECT 'prepared', gid FROM pg_prepared_xacts ORDER BY gid;
+		SELECT datname, datconnlimit, dattablespace FROM pg_database ORDER BY 1;
+		SELECT pg_ls_dir('base') ORDER BY 1;
+		SELECT spcname FROM pg_tablespace ORDER BY 1;
+		SELECT pg_ls_dir('pg_tblspc') ORDER BY 1;
+		SELECT subname FROM pg_subscription;
+		SELECT slot_name FROM pg_replication_slots));
+}
+
+# A session with a lock that it loses without notice once it is stolen
+sub holder
+{
+	my $session = ZkTest->new($node, @proxied);
+
+	$session->query(q(SELECT zk_lock_acquire('/lost')));
+	wait_for_queue($zk, '/lost', $session);
+	return $session;
+}
+
+sub steal
+{
+	$proxy->hold;
+	is($rival->query(q(SELECT zk_lock_acquire('/lost'))),
+		't', '... somebody else has the lock');
+	return;
+}
+
+sub settle
+{
+	my ($session) = @_;
+
+	$session->close;
+	$proxy->release;
+	$rival->query(q(SELECT zk_lock_release('/lost')));
+	wait_for_queue($zk, '/lost');
+	return;
+}
+
+# Lost before: in an order in which each can be carried out when tried again
+for my $sql (
+	q(COMMIT PREPARED '1'),
+	q(ROLLBACK PREPARED '2'),
+	'CREATE DATABASE made',
+	'ALTER DATABASE victim SET TABLESPACE old',
+	'DROP DATABASE victim',
+	"CREATE TABLESPACE new LOCATION '$dir/new'",
+	'DROP TABLESPACE new',
+	'DROP SUBSCRIPTION sub')
+{
+	my $before = state_of();
+	my $session = holder();
+
+	pass($sql);
+	steal();
+	like($session->query($sql), qr{^ERROR:  40001: lock on "/lost" was lost}m,
+		'... is refused');
+	is(state_of(), $before, '... and has done nothing');
+	settle($session);
+
+	$session = ZkTest->new($node);
+	$session->query(q(SELECT zk_lock_acquire('/lost')));
+	unlike($session->query($sql), qr/ERROR/, '... and can be retried');
+	isnt(state_of(), $before, '... with effect');
+	$session->query(q(SELECT zk_lock_release('/lost')));
+	$session->close;
+}
+
+# Lost in its midst: a transaction that has the other database for itself keeps
+# it waiting.
+for my $sql ('CREATE DATABASE copy TEMPLATE template',
+	'DROP DATABASE template')
+{
+	my $before = state_of();
+	my $session = holder();
+	my $brake = ZkTest->new($node);
+
+	$brake->query('BEGIN; ALTER DATABASE template RENAME TO other');
+	$session->start($sql);
+	$node->poll_query_until('postgres',
+		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
+		 WHERE pid = ${\ $session->pid}");
+	pass("$sql, which waits");
+	$proxy->mark;
+	steal();
+	$proxy->release;
+	$proxy->wait_frame(dir => 's2c', op => 'connect');
+	$proxy->wait_idle;
+	ok(!$session->is_done, '... goes on waiting when it has lost the lock');
+	$brake->query('ROLLBACK');
+	is($session->result, '', '... and is carried out');
+	isnt(state_of(), $before, '... as one can see');
+	like($session->query('SELECT 1'),
+		qr{^ERROR:  40001: lock on "/lost" was lost}m,
+		'... then the next one is told');
+	is($session->query('SELECT 1'), '1', '... and no other');
+	settle($session);
+	$brake->close;
+}
+
+# Cancelled when all is done
+my $library = build_module('late_cancel');
+$node->safe_psql('postgres', 'CREATE DATABASE victim');
+my $session = ZkTest->new($node);
+$session->query(qq(LOAD '$library'; LOAD 'zklock';
+	SELECT zk_lock_acquire('/held')));
+is($session->query('DROP DATABASE victim'),
+	'', 'a cancellation that comes in last does not undo half of it');
+is( $node->safe_psql('postgres',
+		q(SELECT count(*) FROM pg_database WHERE datname = 'victim')),
+	'0',
+	'... and the database is gone');
+is($session->query('SELECT lost FROM zk_locks'), 'f', '... and the lock is held');
+
+done_testing();
