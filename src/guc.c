@@ -19,8 +19,10 @@ char	   *zklock_auth;
 char	   *zklock_acl;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
-int			zklock_confirm_commit;
-int			zklock_log_level;
+
+/* PostgreSQL wants the variables of enums to begin with their defaults. */
+int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
+int			zklock_log_level = LOG;
 
 static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
@@ -104,7 +106,7 @@ zklock_guc_init(void)
 							   NULL,
 							   &zklock_auth, "",
 							   PGC_SUSET,
-							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL,
+							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   check_auth, NULL, show_auth);
 	DefineCustomStringVariable("zklock.acl",
 							   "Access control list of the nodes that are created.",

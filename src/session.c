@@ -102,7 +102,9 @@ prepare_to_wait(void)
 	{
 		WaitEventSet *set = zklock_compat_wait_event_set(3);
 
-		AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+		/* A standalone backend has no postmaster. */
+		if (IsUnderPostmaster)
+			AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 		AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 		AddWaitEventToSet(set, WL_SOCKET_READABLE, wake_fd, NULL, NULL);
 		wait_set = set;
