@@ -161,21 +161,23 @@ sub wait_until_gone
 }
 
 # The parties come one after the other and leave one after the other. Everybody
-# gets in when it is their turn and not before: when fewer than $slots of those
-# before them are still there that they cannot share with.
+# gets in when it is their turn and not before.
 sub get_turns
 {
 	my ($zk, $path, $slots, @parties) = @_;
 	my (@got, @expected);
 
+	wait_until_gone($zk, $path);
 	for my $i (0 .. $#parties)
 	{
-		$parties[$i]->start_acquire;
+		my $waits = !_is_turn($slots, @parties[ 0 .. $i ]);
 
-		# Who waits for a lease has a node in the line for it, too.
+		# Who comes in has a node, and until then sometimes two. Who waits for a
+		# lease has two, and keeps those behind from coming so far.
 		my $nodes = $i + 1;
-		$nodes++
-		  if $parties[0]{name} =~ /semaphore/ && $nodes > $slots;
+		$nodes++ if $waits && $parties[0]{name} =~ /semaphore/;
+		$parties[$i]->start_acquire;
+		$parties[$i]->result if !$waits;
 		wait_until("$parties[$i]{name} is in line",
 			sub { nodes($zk, $path) == $nodes });
 	}
@@ -183,16 +185,9 @@ sub get_turns
 	for my $first (0 .. $#parties)
 	{
 		my @there = $first .. $#parties;
-		my @inside;
+		my @inside =
+		  grep { _is_turn($slots, @parties[ $first .. $_ ]) } @there;
 
-		for my $i (@there)
-		{
-			my $in_the_way =
-			  grep { !($parties[$i]{shared} && $parties[$_]{shared}) }
-			  $first .. $i - 1;
-
-			push(@inside, $i) if $in_the_way < $slots;
-		}
 		push(@expected, join(', ', map { "$_: t" } @inside));
 		$parties[$_]->result for @inside;
 		push(@got,
@@ -205,6 +200,16 @@ sub get_turns
 		'all get in in turn: ' . join(', ', map { $_->{name} } @parties));
 	wait_until_gone($zk, $path);
 	return;
+}
+
+# Is it the last one's turn? It is when fewer than $slots of those before are
+# still there that it cannot share with.
+sub _is_turn
+{
+	my ($slots, @line) = @_;
+	my $last = pop(@line);
+
+	return $slots > grep { !($last->{shared} && $_->{shared}) } @line;
 }
 
 # Who is not let in in time leaves nothing behind, and can come again.

@@ -59,7 +59,7 @@ sub new
 	if ($pid == 0)
 	{
 		# _exit, because the parent's END blocks are not ours to run.
-		$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP __DIE__);
+		$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP CHLD __DIE__);
 		close($control);
 		eval { ZkProxy::Relay->new($listener, $relay_control, $target)->run; 1 }
 		  or print STDERR "# the proxy failed: $@";
@@ -89,7 +89,7 @@ sub stop
 	# Proxies started later have inherited our end: closing it is not enough.
 	shutdown($self->{control}, 2);
 	close($self->{control});
-	waitpid($self->{pid}, 0);
+	1 while waitpid($self->{pid}, 0) < 0 && $!{EINTR};
 	$self->{pid} = 0;
 	return;
 }
@@ -113,8 +113,8 @@ sub mark
 }
 
 # The frames since the mark, in the order in which they reached the proxy, each
-# a hash with conn (1, 2, ...), dir, xid, op, path, err and event. Pings are left
-# out.
+# a hash with conn (1, 2, ...), dir, xid, op, path, err and event; and session in
+# the server's half of a handshake. Pings are left out.
 sub trace
 {
 	my ($self) = @_;

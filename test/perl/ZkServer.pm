@@ -177,7 +177,7 @@ sub pause
 
 	# Not all threads stop at once.
 	kill('STOP', $pid);
-	waitpid($pid, WUNTRACED);
+	1 while waitpid($pid, WUNTRACED) < 0 && $!{EINTR};
 	$self->{paused} = 1;
 	return;
 }

@@ -96,13 +96,23 @@ sub take_buffer
 sub read_more
 {
 	my ($socket, $buffer, $deadline) = @_;
-	my $ready = '';
-	my $seconds = $deadline - time();
+	my ($ready, $found, $read) = ('');
 
+	# A signal, such as the end of a child process, is no answer and no end.
 	vec($ready, fileno($socket), 1) = 1;
-	die "no answer within the time given\n"
-	  if $seconds <= 0 || select($ready, undef, undef, $seconds) <= 0;
-	return sysread($socket, $$buffer, 65536, length($$buffer));
+	do
+	{
+		my $seconds = $deadline - time();
+
+		$found =
+		  $seconds > 0 ? select(my $which = $ready, undef, undef, $seconds) : 0;
+	} while ($found < 0 && $!{EINTR});
+	die "no answer within the time given\n" if $found <= 0;
+	do
+	{
+		$read = sysread($socket, $$buffer, 65536, length($$buffer));
+	} while (!defined $read && $!{EINTR});
+	return $read;
 }
 
 sub decode_request

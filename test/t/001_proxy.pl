@@ -11,7 +11,7 @@ use lib "$FindBin::RealBin/../perl";
 use IO::Select;
 use IO::Socket::INET;
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(setitimer sleep time ITIMER_REAL);
 use Wait;
 use ZkClient;
 use ZkProxy;
@@ -138,6 +138,17 @@ is( scalar(grep { index($client->recv->{results}, $big) > 0 } 1 .. $count),
 connection_is_cut($client, 'a connection is cut when all has passed');
 $client = ZkClient->new($proxy->hosts);
 $client->delete('/big');
+
+my $signals = 0;
+$proxy->rule(dir => 's2c', op => 'getData', action => 'delay', ms => 300);
+{
+	local $SIG{ALRM} = sub { $signals++ };
+	setitimer(ITIMER_REAL, 0.05, 0.05);
+	ok(eval { $client->get('/zookeeper') }, 'signals do not end the wait for an answer')
+	  or diag($@);
+	setitimer(ITIMER_REAL, 0);
+}
+cmp_ok($signals, '>', 0, '... though there were some');
 
 #
 # Frames lost at a chosen place

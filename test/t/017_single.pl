@@ -18,7 +18,7 @@ $node->stop;
 $holder->query(q(SELECT zk_lock_acquire('/line')));
 
 my $single = Child->start(
-	$node->basedir . "/single.log",
+	$node->basedir . '/single.log',
 	'postgres', '--single', '-D', $node->data_dir, 'postgres');
 $single->say(q(SELECT zk_lock_acquire('/line', '0') AS at_once));
 $single->say(q(SELECT zk_lock_guard('/transaction') > 0 AS guarded));

@@ -37,11 +37,13 @@ sub reconnect
 	wait_until(
 		"$number sessions are connected again",
 		sub {
-			my @connected =
+			# On a busy machine one may lose its connection again meanwhile.
+			my %connected =
+			  map { $_->{session} => 1 }
 			  grep { $_->{dir} eq 's2c' && $_->{op} eq 'connect' }
 			  map { $_->trace } @through;
 
-			return @connected == $number;
+			return keys %connected == $number;
 		},
 		3 * TIMEOUT);
 	return;

@@ -100,6 +100,8 @@ sub _describe
 	if (!$self->{greeted}++)
 	{
 		$frame{op} = 'connect';
+		$frame{session} = sprintf('0x%x', (unpack('l> l> q>', $payload))[2])
+		  if $self->{dir} eq 's2c';
 		return \%frame;
 	}
 	if ($self->{dir} eq 'c2s')
