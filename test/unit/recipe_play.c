@@ -41,7 +41,7 @@ said(void)
 	size_t		len = 0;
 
 	text[0] = '\0';
-	assert_in_range(actions.n, 0, ZKLOCK_MAX_ACTIONS);
+	assert_true(actions.n >= 0 && actions.n <= ZKLOCK_MAX_ACTIONS);
 	for (int i = 0; i < actions.n; i++)
 	{
 		const ZkLockAction *act = &actions.act[i];
