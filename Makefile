@@ -9,19 +9,21 @@
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make fuzz              hostile paths, names and settings
 
+# Where the sources are, if it is elsewhere: make -f DIR/Makefile VPATH=DIR
+here = $(if $(VPATH),$(VPATH)/)
+
 EXTENSION = zklock
 DATA = sql/zklock--1.0.sql
 MODULE_big = zklock
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"
 
 # The test named extension creates it.
 REGRESS = extension $(filter-out extension, \
-	$(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql))))
-REGRESS_OPTS = --inputdir=test
-ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
-ISOLATION_OPTS = --inputdir=test --outputdir=.
-TAP_TESTS = 1
+	$(basename $(notdir $(sort $(wildcard $(here)test/sql/*.sql)))))
+REGRESS_OPTS = --inputdir=$(here)test
+ISOLATION = $(basename $(notdir $(sort $(wildcard $(here)test/specs/*.spec))))
+ISOLATION_OPTS = --inputdir=$(here)test --outputdir=.
 PROVE_TESTS ?= test/t/*.pl
 
 SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
@@ -40,8 +42,24 @@ ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
 ifneq ($(and $(wildcard $(PGXS)),$(POSTGRES_H),$(ZOOKEEPER_H)),)
+# The TAP tests need much more than a server: without that, they are left out,
+# and what is missing is said.
+ifeq ($(origin TAP_TESTS) $(filter installcheck,$(MAKECMDGOALS)),undefined installcheck)
+TAP_TESTS := $(shell PG_CONFIG='$(PG_CONFIG)' '$(here)test/setup' look && echo 1)
+endif
+
 include $(PGXS)
 PROVE_FLAGS += -I test/perl
+
+ifdef VPATH
+# What the compiler and pg_regress take to be where they work
+$(OBJS) $(OBJS:.o=.bc): | $(CURDIR)/src
+$(CURDIR)/src:
+	@mkdir $@
+installcheck: $(CURDIR)/expected
+$(CURDIR)/expected:
+	@ln -s $(abspath $(VPATH))/expected $@
+endif
 else
 .PHONY: all install installcheck clean
 all install installcheck clean:

@@ -1,0 +1,85 @@
+# A build in another directory than the sources', as packagers make it, and its
+# make installcheck against a server that runs.
+
+use strict;
+use warnings;
+
+use Child;
+use File::Spec;
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Wait;
+use ZkServer;
+use ZkTest;
+
+my $top = File::Spec->rel2abs("$FindBin::RealBin/../..");
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
+my @make =
+  ('env', '-u', 'MAKEFLAGS', 'make', "PG_CONFIG=$pg_config", 'with_llvm=no');
+
+# What a library has for others
+sub symbols
+{
+	my ($library) = @_;
+	my ($stdout, $stderr) = run_command([ 'nm', '-D', '--defined-only', $library ]);
+
+	return [ sort map { (split)[2] } split(/\n/, $stdout) ];
+}
+
+chomp(my $pkglibdir = `"$pg_config" --pkglibdir`);
+
+# What is built already would be taken for sources.
+mkdir("$dir/$_") or die "$dir/$_: $!\n" for qw(sources build);
+for my $step (
+	[
+		'cp', '-R',
+		map({ "$top/$_" } qw(Makefile zklock.control expected sql src test)),
+		"$dir/sources"
+	],
+	[ @make, '-C', "$dir/sources", 'clean' ])
+{
+	Child->run("$dir/log", $Wait::timeout, @$step);
+}
+push(@make, '-C', "$dir/build", '-f', "$dir/sources/Makefile",
+	"VPATH=$dir/sources");
+
+Child->run("$dir/log", $Wait::timeout, @make);
+my $symbols = symbols("$dir/build/zklock.so");
+cmp_ok(@$symbols, '>', 20, 'the library is not empty');
+is_deeply($symbols, symbols("$pkglibdir/zklock.so"),
+	'... and has what the installed one has');
+
+my $node = new_node('main', ZkServer->new->start->hosts);
+my %installcheck = (
+	PGHOST => $node->host,
+	PGPORT => $node->port,
+	PGUSER => $node->safe_psql('postgres', 'SELECT CURRENT_USER'));
+Child->run(
+	"$dir/log", $Wait::timeout,
+	'env', map({ "$_=$installcheck{$_}" } keys %installcheck),
+	@make, 'installcheck', 'TAP_TESTS=');
+my $log = slurp_file("$dir/log");
+my @passed = $log =~ /^# ?All \d+ tests passed|^ All \d+ tests passed/mg;
+is(@passed, 2, 'installcheck runs both kinds of SQL tests there');
+
+# Without what the TAP tests need, that is all of it.
+append_to_file("$dir/perl", <<"EOSH");
+#!/bin/sh
+case "\$*" in *IPC::Run*) exit 1; esac
+exec '$^X' "\$@"
+EOSH
+chmod(0755, "$dir/perl");
+
+my ($all) = run_command([ @make, '-n', 'installcheck' ]);
+my ($part, $complaint) = run_command(
+	[ 'env', "PATH=$dir:$ENV{PATH}", @make, '-n', 'installcheck' ]);
+my $prove = qr/\bprove .*\.pl$/m;
+like($all, $prove, 'installcheck runs the TAP tests');
+unlike($part, $prove, '... but not without a module that they need');
+like($part, qr/pg_isolation_regress /, '... though what it can');
+is($complaint, "The TAP tests are left out. For them, this is missing:
+  the Perl module IPC::Run", '... and says what is missing');
+
+done_testing();
