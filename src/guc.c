@@ -9,6 +9,7 @@
 
 #include <limits.h>
 
+#include "authfile.h"
 #include "compat.h"
 #include "guc.h"
 #include "zkclient.h"
@@ -16,6 +17,7 @@
 
 char	   *zklock_hosts;
 char	   *zklock_auth;
+char	   *zklock_auth_file;
 char	   *zklock_acl;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
@@ -57,18 +59,49 @@ check_hosts(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* The value is a secret: the message must not repeat it. */
+/*
+ * Is a value from there kept, and shown to others?  What is in a configuration
+ * file also gets into the server's log, when it changes.  PGC_S_TEST is what is
+ * to be kept with a role, a database or a function.
+ */
+static bool
+is_kept(GucSource source)
+{
+	switch (source)
+	{
+		case PGC_S_ENV_VAR:
+		case PGC_S_FILE:
+		case PGC_S_ARGV:
+		case PGC_S_GLOBAL:
+		case PGC_S_DATABASE:
+		case PGC_S_USER:
+		case PGC_S_DATABASE_USER:
+		case PGC_S_TEST:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* The value is a secret: no message must repeat it. */
 static bool
 check_auth(char **newval, void **extra, GucSource source)
 {
-	const char *colon = strchr(*newval, ':');
+	const char *how = zklock_authfile_check(*newval);
 
 	(void) extra;
-	(void) source;
-	if (**newval == '\0' || (colon != NULL && colon != *newval))
+	if (**newval != '\0' && is_kept(source))
+	{
+		GUC_check_errcode(ERRCODE_CANT_CHANGE_RUNTIME_PARAM);
+		GUC_check_errmsg("parameter \"zklock.auth\" can be set within a session only");
+		GUC_check_errdetail("Elsewhere its value could be read by others.");
+		GUC_check_errhint("Write the credentials to a file, and set zklock.auth_file to its path.");
+		return false;
+	}
+	if (how == NULL)
 		return true;
 	GUC_check_errmsg("invalid value for parameter \"zklock.auth\"");
-	GUC_check_errhint("Write scheme:credentials, as in \"digest:user:password\".");
+	GUC_check_errhint("%s", how);
 	return false;
 }
 
@@ -103,11 +136,17 @@ zklock_guc_init(void)
 							   check_hosts, NULL, NULL);
 	DefineCustomStringVariable("zklock.auth",
 							   "Credentials for ZooKeeper, as scheme:credentials.",
-							   NULL,
+							   "For tests and tools; what is to last belongs into zklock.auth_file.",
 							   &zklock_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   check_auth, NULL, show_auth);
+	DefineCustomStringVariable("zklock.auth_file",
+							   "File with the credentials for ZooKeeper.",
+							   "One line scheme:credentials.  A relative path is taken from the data directory.",
+							   &zklock_auth_file, "",
+							   PGC_SUSET, 0,
+							   NULL, NULL, NULL);
 	DefineCustomStringVariable("zklock.acl",
 							   "Access control list of the nodes that are created.",
 							   "scheme:id:permissions, separated by commas.",

@@ -19,7 +19,8 @@ typedef enum ZkLockConfirmCommit
 } ZkLockConfirmCommit;
 
 extern char *zklock_hosts;
-extern char *zklock_auth;
+extern char *zklock_auth;		/* comes before zklock_auth_file */
+extern char *zklock_auth_file;
 extern char *zklock_acl;
 extern int	zklock_session_timeout; /* ms */
 extern int	zklock_connect_timeout; /* ms */

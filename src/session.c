@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "authfile.h"
 #include "compat.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -40,6 +41,7 @@ static int64 received_at;		/* when we last looked for messages */
 /* The settings that the session was begun with. */
 static char *begun_hosts = NULL;
 static char *begun_auth = NULL;
+static char *begun_auth_file = NULL;
 static char *begun_acl = NULL;
 static int	begun_timeout;
 
@@ -130,11 +132,13 @@ begin(void)
 	prepare_to_wait();
 	replace(&begun_hosts, zklock_hosts);
 	replace(&begun_auth, zklock_auth);
+	replace(&begun_auth_file, zklock_auth_file);
 	replace(&begun_acl, zklock_acl);
 	begun_timeout = zklock_session_timeout;
 
 	config.hosts = begun_hosts;
-	config.auth = begun_auth;
+	config.auth = begun_auth[0] == '\0' && begun_auth_file[0] != '\0' ?
+		zklock_authfile_read(begun_auth_file) : begun_auth;
 	config.acl = begun_acl;
 	config.session_timeout = begun_timeout;
 	config.wake_fd = wake_fd;
@@ -204,6 +208,7 @@ zklock_session_is_outdated(void)
 	return client != NULL &&
 		(strcmp(begun_hosts, zklock_hosts) != 0 ||
 		 strcmp(begun_auth, zklock_auth) != 0 ||
+		 strcmp(begun_auth_file, zklock_auth_file) != 0 ||
 		 strcmp(begun_acl, zklock_acl) != 0 ||
 		 begun_timeout != zklock_session_timeout);
 }

@@ -163,6 +163,7 @@ SET ROLE regress_zklock_user;
 SET zklock.hosts = 'zk1:2181';
 SET zklock.acl = 'world:anyone:r';
 SET zklock.auth = 'digest:regress:xyzzy';
+SET zklock.auth_file = 'xyzzy';
 SET zklock.log_level = 'debug1';
 \set VERBOSITY sqlstate
 SHOW zklock.auth;
