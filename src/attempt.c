@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "errors.h"
 #include "guc.h"
+#include "inquiry.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "postmaster/postmaster.h"
@@ -199,6 +200,41 @@ ends_with(const char *s, const char *end)
 	return len >= endlen && strcmp(s + len - endlen, end) == 0;
 }
 
+/* The node whose data this request asks for. */
+static const char *
+name_asked_for(const ZkLockRecipe *r, uint32 request)
+{
+	return request == r->nearest.request ? r->nearest.name :
+		request == r->lookahead.request ? r->lookahead.name : r->name;
+}
+
+/* What was asked with the request that is refused now, palloc'd. */
+static char *
+describe_request(const ZkLockAttempt *attempt, const ZkLockMessage *message)
+{
+	const ZkLockRecipe *r = &attempt->recipe;
+	uint32		request = (uint32) (message->tag & ZKLOCK_TAG_MASK);
+
+	switch (message->kind)
+	{
+		case ZKLOCK_MSG_PARENTS_MADE:
+			return psprintf("create \"%s\"", attempt->dir);
+		case ZKLOCK_MSG_CREATED:
+			return r->fixed ?
+				psprintf("create \"%s\"", child_path(attempt, r->name)) :
+				psprintf("create a node below \"%s\"", attempt->dir);
+		case ZKLOCK_MSG_LISTED:
+			return psprintf("list the children of \"%s\"", attempt->dir);
+		case ZKLOCK_MSG_GOT:
+			return psprintf("read \"%s\"",
+							child_path(attempt, name_asked_for(r, request)));
+		case ZKLOCK_MSG_SET:
+			return psprintf("write to \"%s\"", child_path(attempt, r->touched));
+		default:
+			return psprintf("look at \"%s\"", attempt->dir);
+	}
+}
+
 static void
 feed_message(ZkLockAttempt *attempt, const ZkLockMessage *message)
 {
@@ -227,8 +263,9 @@ feed_message(ZkLockAttempt *attempt, const ZkLockMessage *message)
 	event.children = message->children;
 	event.nchildren = message->nchildren;
 
-	if (event.reply == ZKLOCK_REFUSED && attempt->rc == ZKLOCK_RC_OK)
+	if (event.reply == ZKLOCK_REFUSED && attempt->refused == NULL)
 	{
+		attempt->refused = describe_request(attempt, message);
 		attempt->rc = message->rc;
 		attempt->code = message->code;
 	}
@@ -430,7 +467,7 @@ prepare(ZkLockAttempt *attempt, const char *path)
 	attempt->tag = zklock_session_new_tag();
 	attempt->session = zklock_session_current();
 	attempt->connects = zklock_session_status()->connects;
-	attempt->rc = ZKLOCK_RC_OK;
+	attempt->refused = NULL;
 	return new_prefix();
 }
 
@@ -513,6 +550,25 @@ zklock_attempt_abandon(ZkLockAttempt *attempt)
 	attempt->node = NULL;
 }
 
+/* Is the root missing, or was one of the parents refused? */
+static void
+raise_no_ground(const ZkLockAttempt *attempt)
+{
+	ZkLockRc	rc;
+	int			code;
+	char	   *missing = zklock_inquiry_missing(attempt->dir, &rc, &code);
+
+	if (missing != NULL && rc != ZKLOCK_RC_NO_NODE)
+		zklock_errors_refused(attempt->path,
+							  psprintf("create \"%s\"", missing),
+							  zklock_session_identity(), rc, code);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("could not create lock path \"%s\" in ZooKeeper",
+					zklock_errors_path(attempt->path)),
+			 errhint("The path at the end of zklock.hosts must exist.")));
+}
+
 void
 zklock_attempt_raise(const ZkLockAttempt *attempt)
 {
@@ -525,14 +581,12 @@ zklock_attempt_raise(const ZkLockAttempt *attempt)
 	switch (attempt->recipe.verdict)
 	{
 		case ZKLOCK_DENIED:
-			zklock_errors_refused(attempt->path, attempt->rc, attempt->code);
+			zklock_errors_refused(attempt->path, attempt->refused,
+								  zklock_session_identity(), attempt->rc,
+								  attempt->code);
 			break;
 		case ZKLOCK_NO_ROOT:
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("could not create lock path \"%s\" in ZooKeeper",
-							path),
-					 errhint("The path at the end of zklock.hosts must exist, and zklock.auth must be allowed to create nodes below it.")));
+			raise_no_ground(attempt);
 			break;
 		case ZKLOCK_NOT_A_QUEUE:
 			ereport(ERROR,

@@ -32,7 +32,8 @@ typedef struct ZkLockAttempt
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */
 
-	/* what the server refused, for the message */
+	/* what the server refused, for the message; NULL: nothing */
+	char	   *refused;
 	ZkLockRc	rc;
 	int			code;
 } ZkLockAttempt;

@@ -17,16 +17,42 @@ zklock_errors_path(const char *path)
 }
 
 void
-zklock_errors_refused(const char *path, ZkLockRc rc, int code)
+zklock_errors_refused(const char *path, const char *request,
+					  const char *identity, ZkLockRc rc, int code)
 {
-	bool		no_auth = rc == ZKLOCK_RC_NO_AUTH;
+	char	   *quoted = zklock_errors_path(path);
 
-	ereport(ERROR,
-			(errcode(no_auth ? ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION :
-					 ERRCODE_INTERNAL_ERROR),
-			 errmsg("could not lock \"%s\"", zklock_errors_path(path)),
-			 errdetail("ZooKeeper says: %s.", zklock_zkclient_strerror(code)),
-			 no_auth ? errhint("Check zklock.auth and the access control list of the node in ZooKeeper.") : 0));
+	request = zklock_errors_path(request);
+	switch (rc)
+	{
+		case ZKLOCK_RC_NO_AUTH:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
+					 errmsg("could not lock \"%s\"", quoted),
+					 identity != NULL ?
+					 errdetail("ZooKeeper refused to %s: %s.  The session has the credentials in %s.",
+							   request, zklock_zkclient_strerror(code), identity) :
+					 errdetail("ZooKeeper refused to %s: %s.  The session has no credentials.",
+							   request, zklock_zkclient_strerror(code)),
+					 identity != NULL ?
+					 errhint("Check the node's access control list in ZooKeeper, zklock.acl, which new nodes get, and the credentials: a wrong password of scheme \"digest\" is not refused before.") :
+					 errhint("Check the node's access control list in ZooKeeper, and zklock.acl, which new nodes get, or set zklock.auth_file.")));
+			break;
+		case ZKLOCK_RC_QUOTA:
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("could not lock \"%s\"", quoted),
+					 errdetail("ZooKeeper refused to %s: a quota is exceeded.",
+							   request),
+					 errhint("Check the quotas of the path, and of those above it, in ZooKeeper.")));
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not lock \"%s\"", quoted),
+					 errdetail("ZooKeeper refused to %s: %s.", request,
+							   zklock_zkclient_strerror(code))));
+	}
 }
 
 void

@@ -219,6 +219,13 @@ zklock_session_lease(void)
 	return client == NULL ? 0 : status.timeout * ZKLOCK_NS_PER_MS / 3;
 }
 
+const char *
+zklock_session_identity(void)
+{
+	return begun_auth[0] != '\0' ? "zklock.auth" :
+		begun_auth_file[0] != '\0' ? "zklock.auth_file" : NULL;
+}
+
 ZkLockClient *
 zklock_session_client(void)
 {
@@ -404,7 +411,7 @@ wait_until_connected(int64 deadline)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
 						 errmsg("ZooKeeper refused the authentication"),
-						 errhint("Check zklock.auth.")));
+						 errhint("Check %s.", zklock_session_identity())));
 				break;
 			case ZKLOCK_CLIENT_FAILED:
 				raise_unreachable(status.why);

@@ -40,6 +40,9 @@ extern bool zklock_session_is_current(uint32 number);
 /* Was the session begun with other settings than those in force? */
 extern bool zklock_session_is_outdated(void);
 
+/* The setting that the last session has its credentials of; NULL: none. */
+extern const char *zklock_session_identity(void);
+
 /* Has it had no connection for so long that it has probably expired? */
 extern bool zklock_session_is_gone(void);
 

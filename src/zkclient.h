@@ -60,6 +60,7 @@ typedef enum ZkLockRc
 	ZKLOCK_RC_NODE_EXISTS,
 	ZKLOCK_RC_NO_CHILDREN,		/* ephemeral nodes cannot have children */
 	ZKLOCK_RC_NO_AUTH,			/* not permitted by an ACL */
+	ZKLOCK_RC_QUOTA,			/* a quota is used up */
 	ZKLOCK_RC_LOST,				/* no reply: done or not, nobody knows */
 	ZKLOCK_RC_OVER,				/* the session is over */
 	ZKLOCK_RC_OTHER				/* see `code` */

@@ -16,6 +16,9 @@
  */
 #define MAX_REQUESTS 16384
 
+/* ZQUOTAEXCEEDED, which only the library of ZooKeeper 3.9 has a name for */
+#define QUOTA_EXCEEDED (-125)
+
 /* What a person is told of a holder; longer data of other clients is cut. */
 #define MAX_DATA 1024
 
@@ -35,6 +38,8 @@ zklock_zkrequest_class(int rc)
 		case ZNOAUTH:
 		case ZINVALIDACL:
 			return ZKLOCK_RC_NO_AUTH;
+		case QUOTA_EXCEEDED:
+			return ZKLOCK_RC_QUOTA;
 		case ZSESSIONEXPIRED:
 		case ZAUTHFAILED:
 		case ZCLOSING:

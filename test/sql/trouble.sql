@@ -92,6 +92,9 @@ SELECT zk_lock_acquire('/zklock_regress_read_only');
 SELECT zk_lock_acquire('/zklock_regress_read_only');
 \set VERBOSITY default
 
+-- one further up
+SELECT zk_lock_acquire('/zklock_regress_read_only/a/b');
+
 -- one for the authenticated only, with and without being it
 SET zklock.acl = 'auth::cdrwa';
 SELECT zk_lock_acquire('/zklock_regress_digest');

@@ -1,0 +1,107 @@
+# What ZooKeeper refuses: the error says which node, what was asked of it and
+# with whose credentials.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new(config => { enforceQuota => 'true' })->start;
+my $node = new_node('main', $zk->hosts);
+my $file = "${\ $node->data_dir}/zk.auth";
+
+append_to_file($file, "digest:app:right\n");
+chmod(0600, $file) or die "$file: $!\n";
+
+# Tries to lock in a session with such settings.
+sub try
+{
+	my ($path, %settings) = @_;
+	my $session = ZkTest->new($node, %settings);
+	my $answer = $session->query("SELECT zk_lock_acquire('$path', '1 minute')");
+
+	$session->close;
+	return $answer;
+}
+
+# What it says of a request that an access control list refuses
+sub refusal
+{
+	my ($path, $request, $credentials) = @_;
+
+	return qr/^ERROR:  28000: could not lock "$path"\nDETAIL:  ZooKeeper refused to $request: not authenticated.  The session has $credentials\.\nHINT:  .*zklock.acl/m;
+}
+
+$zk->create('/refuse', '');
+my %mine = ('zklock.auth_file' => 'zk.auth', 'zklock.acl' => 'auth::cdrwa');
+
+is(try('/refuse/mine', %mine), 't', 'a lock for who has the credentials');
+like(try('/refuse/mine'),
+	refusal('/refuse/mine', 'create a node below "/refuse/mine"',
+		'no credentials'),
+	'who has none is told so');
+like(try('/refuse/mine', 'zklock.auth' => 'digest:app:wrong'),
+	refusal('/refuse/mine', 'create a node below "/refuse/mine"',
+		'the credentials in zklock.auth'),
+	'who has a wrong password is told which setting it came from');
+like(
+	try('/refuse/mine', 'zklock.auth' => 'digest:app:wrong'),
+	qr/HINT:  .*a wrong password of scheme "digest" is not refused before/,
+	'... and why only now');
+like(try('/refuse/mine', %mine, 'zklock.auth' => 'nosuch:right'),
+	qr/^ERROR:  28000: ZooKeeper refused the authentication\nHINT:  Check zklock.auth\./m,
+	'a scheme that there is not');
+append_to_file("$file.2", "nosuch:right\n");
+chmod(0600, "$file.2") or die "$file.2: $!\n";
+like(try('/refuse/mine', 'zklock.auth_file' => 'zk.auth.2'),
+	qr/^ERROR:  28000: ZooKeeper refused the authentication\nHINT:  Check zklock.auth_file\./m,
+	'... in a file');
+
+like(try('/refuse/mine/a/b/c'),
+	refusal('/refuse/mine/a/b/c', 'create "/refuse/mine/a"',
+		'no credentials'),
+	'parents that are missing and may not be made');
+like(try('/refuse/mine/a/b/c', 'zklock.hosts' => $zk->hosts . '/nowhere'),
+	qr/^ERROR:  42704: .*\nHINT: .* zklock.hosts must exist/m,
+	'... are not taken for a root that is missing');
+like(try('/refuse/mine/a/b/c', 'zklock.hosts' => $zk->hosts . '/refuse/mine'),
+	refusal('/refuse/mine/a/b/c', 'create "/refuse"', 'no credentials'),
+	'... nor is a root that is there');
+
+like(try('/refuse/list', 'zklock.acl' => 'world:anyone:cdwa'),
+	refusal('/refuse/list', 'list the children of "/refuse/list"',
+		'no credentials'),
+	'children that may not be listed');
+
+my $holder = ZkTest->new($node);
+$holder->query(q(SELECT zk_lock_acquire('/refuse/read', mode => 'shared')));
+$holder->query(q(SELECT zk_lock_release_all()));
+$holder->query(q(SET zklock.acl = 'world:anyone:d'));
+is($holder->query(q(SELECT zk_lock_acquire('/refuse/read'))),
+	't', 'a holder that nobody may read');
+my ($name) = $zk->children('/refuse/read');
+like(try('/refuse/read'),
+	refusal('/refuse/read', qq(read "/refuse/read/$name"), 'no credentials'),
+	'... is named to who waits for it');
+
+# A quota of two nodes, /refuse/quota among them
+is(try('/refuse/quota/lock'), 't', 'a lock below a quota');
+$zk->create('/zookeeper/quota/refuse', '');
+$zk->create('/zookeeper/quota/refuse/quota', '');
+$zk->create('/zookeeper/quota/refuse/quota/zookeeper_limits',
+	'count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=2');
+$zk->create('/zookeeper/quota/refuse/quota/zookeeper_stats',
+	'count=2,bytes=0');
+like(
+	try('/refuse/quota/lock'),
+	qr/^ERROR:  53400: could not lock "\/refuse\/quota\/lock"\nDETAIL:  ZooKeeper refused to create a node below "\/refuse\/quota\/lock": a quota is exceeded\.\nHINT: /m,
+	'... that is used up');
+like(
+	try('/refuse/quota/more/lock'),
+	qr/^ERROR:  53400: .*\nDETAIL:  ZooKeeper refused to create "\/refuse\/quota\/more": a quota/m,
+	'... by what its path needs, too');
+
+done_testing();
