@@ -7,41 +7,15 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "attempt.h"
-#include "commands/dbcommands.h"
 #include "compat.h"
 #include "errors.h"
 #include "guc.h"
 #include "inquiry.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "postmaster/postmaster.h"
+#include "nodedata.h"
 #include "session.h"
 #include "storage/proc.h"
-
-/* The text in our nodes, for people who look at the queue in ZooKeeper. */
-static char *
-describe_self(void)
-{
-	char		host[256];
-	char	   *database;
-	char	   *user;
-	char	   *text;
-
-	if (gethostname(host, sizeof(host)) != 0)
-		strlcpy(host, "?", sizeof(host));
-	host[sizeof(host) - 1] = '\0';
-	database = get_database_name(MyDatabaseId);
-	user = GetUserNameFromId(GetSessionUserId(), true);
-	text = psprintf("host=%s port=%d pid=%d database=%s user=%s application=%s",
-					host, PostPortNumber, MyProcPid,
-					database != NULL ? database : "",
-					user != NULL ? user : "",
-					application_name != NULL ? application_name : "");
-	return pg_server_to_any(text, strlen(text), PG_UTF8);
-}
 
 /* "_c_", a random UUID and "-": Curator's protected names. */
 static const char *
@@ -463,7 +437,7 @@ prepare(ZkLockAttempt *attempt, const char *path)
 {
 	attempt->path = path;
 	attempt->dir = path;
-	attempt->data = describe_self();
+	attempt->data = zklock_nodedata_self();
 	attempt->tag = zklock_session_new_tag();
 	attempt->session = zklock_session_current();
 	attempt->connects = zklock_session_status()->connects;

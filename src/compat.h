@@ -11,8 +11,10 @@
 #ifndef ZKLOCK_COMPAT_H
 #define ZKLOCK_COMPAT_H
 
+#include "catalog/namespace.h"
 #include "datatype/timestamp.h"
 #include "executor/executor.h"
+#include "mb/pg_wchar.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
@@ -42,6 +44,44 @@ zklock_compat_wait_event_set(int nevents)
 	return CreateWaitEventSet(NULL, nevents);
 #else
 	return CreateWaitEventSet(TopMemoryContext, nevents);
+#endif
+}
+
+/*
+ * Text that is valid in its encoding in another one, palloc'd, or NULL if not all
+ * of it can be converted.  (Before 14 there is no asking, only an error: the
+ * conversion functions leave nothing else behind.)
+ */
+static inline char *
+zklock_compat_convert(const char *text, int from, int to)
+{
+#if PG_VERSION_NUM >= 140000
+	Oid			proc = FindDefaultConversionProc(from, to);
+	int			len = (int) strlen(text);
+	int			size = len * MAX_CONVERSION_GROWTH + 1;
+	char	   *result = (char *) palloc(size);
+
+	return OidIsValid(proc) &&
+		pg_do_encoding_conversion_buf(proc, from, to,
+									  (unsigned char *) unconstify(char *, text),
+									  len, (unsigned char *) result, size,
+									  true) == len ? result : NULL;
+#else
+	MemoryContext before = CurrentMemoryContext;
+	char	   *volatile result = NULL;
+
+	PG_TRY();
+	{
+		result = (char *) pg_do_encoding_conversion((unsigned char *) unconstify(char *, text),
+													(int) strlen(text), from, to);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(before);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return result;
 #endif
 }
 

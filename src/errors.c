@@ -9,6 +9,7 @@
 
 #include "errors.h"
 #include "mb/pg_wchar.h"
+#include "text.h"
 
 char *
 zklock_errors_path(const char *path)
@@ -22,7 +23,7 @@ zklock_errors_refused(const char *path, const char *request,
 {
 	char	   *quoted = zklock_errors_path(path);
 
-	request = zklock_errors_path(request);
+	request = zklock_text_from_utf8(request);
 	switch (rc)
 	{
 		case ZKLOCK_RC_NO_AUTH:

@@ -9,25 +9,10 @@
 
 #include "contender.h"
 #include "inquiry.h"
-#include "mb/pg_wchar.h"
 #include "session.h"
+#include "text.h"
 
 #define PATIENCE_MS 1000
-
-/*
- * Make what another client wrote fit to be shown: it may be in any encoding, or
- * compressed.
- */
-static void
-make_readable(char *text)
-{
-	bool		ascii_only = GetDatabaseEncoding() != PG_UTF8 ||
-		!pg_verify_mbstr(PG_UTF8, text, (int) strlen(text), true);
-
-	for (unsigned char *c = (unsigned char *) text; *c != '\0'; c++)
-		if (*c < 0x20 || *c == 0x7f || (ascii_only && *c > 0x7f))
-			*c = '?';
-}
 
 /* The node's name of the first in line, palloc'd, or NULL. */
 static char *
@@ -77,9 +62,7 @@ zklock_inquiry_holder(const char *path)
 			psprintf("The lock is held by %s (node \"%s\").",
 					 reply->text, name);
 	zklock_zkclient_free(reply);
-	if (text != NULL)
-		make_readable(text);
-	return text;
+	return text != NULL ? zklock_text_from_utf8(text) : NULL;
 }
 
 /* How the request with this tag, if it was taken, ended; false: not in time. */
