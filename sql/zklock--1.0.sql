@@ -76,18 +76,37 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- The newest fencing tokens that were used in this database: of holders that
--- had a lock for themselves, and of those that shared it.  After ZooKeeper has
--- been set up anew its tokens begin again: then the rows are to be deleted.
+-- had a lock for themselves, and of those that shared it; and when one of them
+-- last did.  After ZooKeeper has been set up anew its tokens begin again: then
+-- the rows are to be deleted.
 CREATE TABLE zk_lock_fences (
     path text COLLATE "C" PRIMARY KEY,
     token bigint NOT NULL,
-    shared_token bigint NOT NULL);
+    shared_token bigint NOT NULL,
+    fenced_at timestamptz NOT NULL DEFAULT now());
 
 SELECT pg_catalog.pg_extension_config_dump('zk_lock_fences', '');
 
+-- What comes by logical replication is merged with what is here: the newer
+-- token stays, and rows that are deleted there stay.  (A TRUNCATE does not let
+-- itself be kept out.)  What the trigger writes itself is no second time for it.
+CREATE FUNCTION zk_fence_merge()
+RETURNS trigger
+AS 'MODULE_PATHNAME'
+LANGUAGE C
+SET search_path = pg_catalog, pg_temp;
+
+CREATE TRIGGER zk_fence_merge
+BEFORE INSERT OR UPDATE OR DELETE ON zk_lock_fences
+FOR EACH ROW WHEN (pg_catalog.pg_trigger_depth() = 0)
+EXECUTE FUNCTION zk_fence_merge();
+
+ALTER TABLE zk_lock_fences ENABLE REPLICA TRIGGER zk_fence_merge;
+
 -- Make this database refuse all older holders of a lock that is held here;
 -- returns the fencing token.  Raises 40001 if a newer holder was here, and 55000
--- if the lock is not held.  To be called before anything is read that the lock
+-- if the lock is not held, or is held although a newer token is here: no retry
+-- helps then, see the hint.  To be called before anything is read that the lock
 -- protects: it waits for the end of a transaction that has called it before.
 CREATE FUNCTION zk_lock_fence(
     path text,
@@ -109,6 +128,17 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint) FROM PUBLIC;
+
+-- Delete the fences that no holder has used for so long; returns how many there
+-- were.  A holder that is later than that is not refused any more, so this is
+-- not for everyone.
+CREATE FUNCTION zk_fence_prune(older_than interval)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+
+REVOKE EXECUTE ON FUNCTION zk_fence_prune(interval) FROM PUBLIC;
 
 -- Get one of "leases" leases of a semaphore.  Returns and waits as
 -- zk_lock_acquire() does.  The number must be the same for all callers.

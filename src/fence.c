@@ -7,17 +7,37 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "errors.h"
 #include "executor/spi.h"
 #include "fence.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+/* The columns of zk_lock_fences */
+enum
+{
+	PATH = 1,
+	TOKEN,
+	SHARED_TOKEN,
+	FENCED_AT
+};
 
 /* Kept from one call to the next; the schema's name is part of the text. */
 static char *plan_text = NULL;
 static SPIPlanPtr plan = NULL;
+
+static const char *
+table_name(Oid schema)
+{
+	return quote_qualified_identifier(get_namespace_name(schema),
+									  "zk_lock_fences");
+}
 
 /*
  * Path, token, shared.  Holders of the lock in a shared mode exclude only the
@@ -26,14 +46,14 @@ static SPIPlanPtr plan = NULL;
 static char *
 statement(Oid schema)
 {
-	return psprintf("INSERT INTO %s AS f (path, token, shared_token) "
-					"VALUES ($1, CASE WHEN $3 THEN 0 ELSE $2 END, CASE WHEN $3 THEN $2 ELSE 0 END) "
+	return psprintf("INSERT INTO %s AS f (path, token, shared_token, fenced_at) "
+					"VALUES ($1, CASE WHEN $3 THEN 0 ELSE $2 END, CASE WHEN $3 THEN $2 ELSE 0 END, clock_timestamp()) "
 					"ON CONFLICT (path) DO UPDATE "
 					"SET token = greatest(f.token, excluded.token), "
-					"shared_token = greatest(f.shared_token, excluded.shared_token) "
+					"shared_token = greatest(f.shared_token, excluded.shared_token), "
+					"fenced_at = excluded.fenced_at "
 					"WHERE f.token <= $2 AND ($3 OR f.shared_token <= $2)",
-					quote_qualified_identifier(get_namespace_name(schema),
-											   "zk_lock_fences"));
+					table_name(schema));
 }
 
 static void
@@ -60,7 +80,32 @@ prepare(Oid schema)
 	plan_text = text;
 }
 
-void
+static void
+check_rc(int rc, int expected)
+{
+	if (rc != expected)
+		elog(ERROR, "SPI failed: %s", SPI_result_code_string(rc));
+}
+
+/* The newest token that there is of those who exclude a holder, 0 if none. */
+static int64
+newest(Oid schema, Datum path, bool shared)
+{
+	Oid			types[] = {TEXTOID, BOOLOID};
+	Datum		values[] = {path, BoolGetDatum(shared)};
+	bool		is_null;
+
+	check_rc(SPI_execute_with_args(psprintf("SELECT CASE WHEN $2 THEN token ELSE greatest(token, shared_token) END "
+											"FROM %s WHERE path = $1",
+											table_name(schema)),
+								   lengthof(types), types, values, NULL,
+								   false, 1), SPI_OK_SELECT);
+	return SPI_processed == 0 ? 0 :
+		DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+									SPI_tuptable->tupdesc, 1, &is_null));
+}
+
+int64
 zklock_fence(Oid schema, const char *path, int64 token, bool shared)
 {
 	Datum		values[] = {
@@ -68,19 +113,110 @@ zklock_fence(Oid schema, const char *path, int64 token, bool shared)
 		Int64GetDatum(token),
 		BoolGetDatum(shared)
 	};
-	int			rc;
-	uint64		written;
+	int64		newer = 0;
 
 	SPI_connect();
 	prepare(schema);
-	rc = SPI_execute_plan(plan, values, NULL, false, 0);
-	if (rc != SPI_OK_INSERT)
-		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(rc));
-	written = SPI_processed;
-	SPI_finish();
 
-	if (written == 0)
-		zklock_errors_lock_lost(path,
-								psprintf("Its fencing token " INT64_FORMAT " is older than one in zk_lock_fences.",
-										 token));
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_rc(SPI_execute_plan(plan, values, NULL, false, 0), SPI_OK_INSERT);
+		if (SPI_processed > 0)
+			break;
+
+		/* Should the row be deleted meanwhile, the way is free. */
+		newer = newest(schema, values[0], shared);
+		if (newer > token)
+			break;
+		newer = 0;
+	}
+	SPI_finish();
+	return newer;
+}
+
+uint64
+zklock_fence_prune(Oid schema, const Interval *age)
+{
+	Oid			types[] = {INTERVALOID};
+	Datum		values[] = {IntervalPGetDatum(age)};
+	uint64		pruned;
+
+	SPI_connect();
+	check_rc(SPI_execute_with_args(psprintf("DELETE FROM %s WHERE fenced_at < clock_timestamp() - $1",
+											table_name(schema)),
+								   lengthof(types), types, values, NULL,
+								   false, 0), SPI_OK_DELETE);
+	pruned = SPI_processed;
+	SPI_finish();
+	return pruned;
+}
+
+/*
+ * A row that comes in where there may be one.  What does not grow is not written,
+ * or else two servers that replicate to one another would never come to an end.
+ */
+static void
+merge_insert(const TriggerData *trigger)
+{
+	Oid			types[] = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID};
+	Datum		values[lengthof(types)];
+	bool		is_null;
+
+	for (size_t i = 0; i < lengthof(types); i++)
+		values[i] = heap_getattr(trigger->tg_trigtuple, PATH + i,
+								 RelationGetDescr(trigger->tg_relation),
+								 &is_null);
+	SPI_connect();
+	check_rc(SPI_execute_with_args(psprintf("INSERT INTO %s AS f (path, token, shared_token, fenced_at) "
+											"VALUES ($1, $2, $3, $4) "
+											"ON CONFLICT (path) DO UPDATE "
+											"SET token = greatest(f.token, $2), "
+											"shared_token = greatest(f.shared_token, $3), "
+											"fenced_at = greatest(f.fenced_at, $4) "
+											"WHERE f.token < $2 OR f.shared_token < $3 OR f.fenced_at < $4",
+											table_name(RelationGetNamespace(trigger->tg_relation))),
+								   lengthof(types), types, values, NULL,
+								   false, 0), SPI_OK_INSERT);
+	SPI_finish();
+}
+
+static HeapTuple
+merge_update(const TriggerData *trigger)
+{
+	TupleDesc	desc = RelationGetDescr(trigger->tg_relation);
+	int			columns[] = {TOKEN, SHARED_TOKEN, FENCED_AT};
+	Datum		values[lengthof(columns)];
+	bool		nulls[lengthof(columns)] = {false};
+	bool		grows = false;
+
+	/* All three are 64-bit integers inside. */
+	for (size_t i = 0; i < lengthof(columns); i++)
+	{
+		bool		is_null;
+		int64		here = DatumGetInt64(heap_getattr(trigger->tg_trigtuple,
+													  columns[i], desc,
+													  &is_null));
+		int64		there = DatumGetInt64(heap_getattr(trigger->tg_newtuple,
+													   columns[i], desc,
+													   &is_null));
+
+		values[i] = Int64GetDatum(Max(here, there));
+		grows = grows || there > here;
+	}
+	return grows ? heap_modify_tuple_by_cols(trigger->tg_newtuple, desc,
+											 lengthof(columns), columns,
+											 values, nulls) : NULL;
+}
+
+HeapTuple
+zklock_fence_merge(const TriggerData *trigger)
+{
+	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		merge_insert(trigger);
+	else if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+		return merge_update(trigger);
+
+	/* A row that is deleted there may be newer here. */
+	return NULL;
 }

@@ -16,11 +16,29 @@
 #ifndef ZKLOCK_FENCE_H
 #define ZKLOCK_FENCE_H
 
+#include "commands/trigger.h"
+#include "datatype/timestamp.h"
+
 /*
  * Record `token` for `path` (UTF-8) in the table zk_lock_fences of `schema`, as
- * part of the transaction.  ERROR 40001 if a newer holder's is there, where
- * those who share the lock are not newer than one another.
+ * part of the transaction.  Returns 0, or the token of a newer holder if one is
+ * there: then nothing is recorded.  Those who share the lock are not newer than
+ * one another.
  */
-extern void zklock_fence(Oid schema, const char *path, int64 token, bool shared);
+extern int64 zklock_fence(Oid schema, const char *path, int64 token,
+						  bool shared);
+
+/*
+ * Delete the rows that no holder has used for so long.  Returns how many there
+ * were.
+ */
+extern uint64 zklock_fence_prune(Oid schema, const Interval *age);
+
+/*
+ * To be called before a row of the table is changed by replication: what is here
+ * and what comes from there are merged, the newer token of each kind.  Returns
+ * the row to be written, or NULL if there is nothing left to do.
+ */
+extern HeapTuple zklock_fence_merge(const TriggerData *trigger);
 
 #endif							/* ZKLOCK_FENCE_H */

@@ -126,32 +126,46 @@ zklock_lease_granted(const ZkLockHold *hold)
 		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
 }
 
-/* Ask whether a lock is still held, if that can be asked now, and wait. */
-static void
+/*
+ * Ask whether a lock is still held, if that can be asked now, and wait.  True:
+ * it is.
+ */
+static bool
 ask(ZkLockHold *hold, int64 deadline)
 {
 	uintptr_t	tag = zklock_session_new_tag();
 	ZkLockMessage *reply;
-	bool		gone;
+	ZkLockRc	rc;
 
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
 		!zklock_zkclient_confirm(hold->node, tag))
 	{
 		zklock_session_await_news(deadline);
-		return;
+		return false;
 	}
 	reply = zklock_session_await(tag, deadline);
 	if (reply == NULL)
-		return;
-	gone = reply->rc == ZKLOCK_RC_NO_NODE;
+		return false;
+	rc = reply->rc;
 	zklock_zkclient_free(reply);
-	if (gone)
+	if (rc == ZKLOCK_RC_NO_NODE)
 	{
 		/* Somebody has deleted it. */
 		zklock_zkclient_leave(hold->node);
 		hold->node = NULL;
 		raise_loss(hold, "Its node in ZooKeeper is gone.");
 	}
+	return rc == ZKLOCK_RC_OK;
+}
+
+bool
+zklock_lease_ask(ZkLockHold *hold)
+{
+	zklock_session_poll();
+	zklock_lease_check();
+	return zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED &&
+		ask(hold, zklock_zkclient_now() +
+			zklock_connect_timeout * ZKLOCK_NS_PER_MS);
 }
 
 /*

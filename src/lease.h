@@ -52,6 +52,13 @@ extern void zklock_lease_explain(void);
 extern void zklock_lease_forget(void);
 
 /*
+ * Does ZooKeeper confirm, asked now, that a lock is held?  False without an
+ * answer, in a lost connection or after zklock.connect_timeout; ERROR 40001 if
+ * it is lost.
+ */
+extern bool zklock_lease_ask(ZkLockHold *hold);
+
+/*
  * To be called before a commit.  Besides zklock_lease_check(): if no reply of a
  * quorum has confirmed the session for a third of its timeout, ask for one and
  * wait for it, up to zklock.connect_timeout.  ERROR 40001 without it.

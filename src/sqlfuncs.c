@@ -25,9 +25,12 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_fence);
+PG_FUNCTION_INFO_V1(zk_fence_merge);
+PG_FUNCTION_INFO_V1(zk_fence_prune);
 PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_all);
 PG_FUNCTION_INFO_V1(zk_lock_fence);
@@ -321,14 +324,41 @@ own_schema(FunctionCallInfo fcinfo)
 	return get_func_namespace(fcinfo->flinfo->fn_oid);
 }
 
+/*
+ * A newer holder has fenced: 40001, unless this lock is known to be held.  Then
+ * no retry would help.
+ */
+static void
+refuse_fence(const char *path, int64 token, int64 newer, bool held)
+{
+	if (!held)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("lock on \"%s\" was lost", zklock_errors_path(path)),
+				 errdetail("Its fencing token " INT64_FORMAT " is older than " INT64_FORMAT " in zk_lock_fences.",
+						   token, newer),
+				 errhint("Retry the transaction.  If the lock's next token is refused, too, ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("fence of \"%s\" is newer than the lock, which is held",
+					zklock_errors_path(path)),
+			 errdetail("The lock's fencing token is " INT64_FORMAT ", that in zk_lock_fences " INT64_FORMAT ".",
+					   token, newer),
+			 errhint("ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.  When no holder from before is left, delete the path's row from zk_lock_fences, or all rows if ZooKeeper is not what it was.")));
+}
+
 Datum
 zk_lock_fence(PG_FUNCTION_ARGS)
 {
 	char	   *path = get_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
-	int64		token = find_held(path, mode)->token;
+	ZkLockHold *hold = find_held(path, mode);
+	int64		token = hold->token;
+	int64		newer = zklock_fence(own_schema(fcinfo), path, token,
+									 mode == ZKLOCK_SHARED);
 
-	zklock_fence(own_schema(fcinfo), path, token, mode == ZKLOCK_SHARED);
+	if (newer != 0)
+		refuse_fence(path, token, newer, zklock_lease_ask(hold));
 	PG_RETURN_INT64(token);
 }
 
@@ -337,6 +367,7 @@ zk_fence(PG_FUNCTION_ARGS)
 {
 	char	   *path = get_path(fcinfo, 0);
 	int64		token;
+	int64		newer;
 
 	refuse_null(fcinfo, 1, "fencing token");
 	token = PG_GETARG_INT64(1);
@@ -345,6 +376,41 @@ zk_fence(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("fencing token must be at least 1")));
 
-	zklock_fence(own_schema(fcinfo), path, token, false);
+	newer = zklock_fence(own_schema(fcinfo), path, token, false);
+	if (newer != 0)
+		refuse_fence(path, token, newer, false);
 	PG_RETURN_INT64(token);
+}
+
+Datum
+zk_fence_prune(PG_FUNCTION_ARGS)
+{
+	Interval   *age;
+	Interval	zero = {0};
+
+	refuse_null(fcinfo, 0, "age");
+	age = PG_GETARG_INTERVAL_P(0);
+	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(age),
+										  IntervalPGetDatum(&zero))) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("age must not be negative")));
+	PG_RETURN_INT64(zklock_fence_prune(own_schema(fcinfo), age));
+}
+
+Datum
+zk_fence_merge(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
+	/* Anybody can try it on a table of another kind. */
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+		RelationGetRelid(trigger->tg_relation) !=
+		get_relname_relid("zk_lock_fences", own_schema(fcinfo)))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("zk_fence_merge() is the trigger of zk_lock_fences only")));
+	PG_RETURN_POINTER(zklock_fence_merge(trigger));
 }

@@ -33,7 +33,8 @@ SELECT zk_fence('/zklock_regress/fence', 8);
 SELECT zk_fence('/zklock_regress/fence', 7);
 SELECT zk_fence('/zklock_regress/fence', 8);
 SELECT zk_fence('/zklock_regress/fence', 9);
-SELECT * FROM zk_lock_fences;
+SELECT path, token, shared_token, fenced_at BETWEEN now() - interval '1 minute' AND clock_timestamp() AS fenced_at
+FROM zk_lock_fences;
 
 -- An error that is caught has recorded nothing.
 BEGIN;
@@ -48,6 +49,54 @@ SELECT zk_fence('/zklock_regress/fence', 1);
 DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence';
 SELECT zk_fence('/zklock_regress/fence', 1);
 DELETE FROM zk_lock_fences;
+
+-- So does the lock that is held, as ZooKeeper confirms: no retry would help.
+CREATE FUNCTION refusal(mode zk_lock_mode) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    token text = zk_lock_token('/zklock_regress/fence', mode);
+    state text;
+    message text;
+    detail text;
+    hint text;
+BEGIN
+    PERFORM zk_lock_fence('/zklock_regress/fence', mode);
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE,
+                            message = MESSAGE_TEXT,
+                            detail = PG_EXCEPTION_DETAIL,
+                            hint = PG_EXCEPTION_HINT;
+    RETURN QUERY VALUES (state), (message), (replace(detail, token, '...')), (hint);
+END;
+$$;
+SELECT zk_fence('/zklock_regress/fence', 9000000000000000000);
+SELECT zk_lock_acquire('/zklock_regress/fence');
+SELECT refusal('exclusive');
+SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
+SELECT zk_lock_release('/zklock_regress/fence');
+SELECT refusal('shared');
+UPDATE zk_lock_fences SET token = 0, shared_token = token;
+SELECT zk_lock_fence('/zklock_regress/fence', 'shared') > 0 AS shared;
+SELECT zk_lock_release_all();
+SELECT zk_lock_acquire('/zklock_regress/fence');
+SELECT refusal('exclusive');
+SELECT zk_lock_release_all();
+DELETE FROM zk_lock_fences;
+DROP FUNCTION refusal;
+
+-- Those that have not been used for long can be deleted.
+SELECT zk_fence('/zklock_regress/fence_' || n, 7) FROM generate_series(1, 3) n;
+UPDATE zk_lock_fences SET fenced_at = now() - interval '2 days';
+SELECT zk_fence('/zklock_regress/fence_2', 7);
+UPDATE zk_lock_fences SET fenced_at = now() - interval '2 hours'
+WHERE path = '/zklock_regress/fence_3';
+SELECT zk_fence_prune('1 day');
+SELECT path FROM zk_lock_fences ORDER BY path;
+SELECT zk_fence_prune('1 hour');
+SELECT zk_fence_prune('1 hour');
+SELECT path FROM zk_lock_fences ORDER BY path;
+SELECT zk_fence_prune('0');
+SELECT zk_fence_prune('-1 second');
+SELECT zk_fence_prune(NULL);
 
 -- Every mode has a token, and readers are not newer than one another.
 \set VERBOSITY sqlstate
@@ -108,7 +157,11 @@ SELECT zk_lock_fence('/zklock_regress/fence') = zk_lock_token('/zklock_regress/f
 SELECT zk_lock_fence('/zklock_regress/fence') = zk_lock_token('/zklock_regress/fence') AS again;
 \set VERBOSITY terse
 SELECT zk_fence('/zklock_regress/fence', 1);
+SELECT zk_fence_prune('0');
 SELECT * FROM public.zk_lock_fences;
+CREATE TRIGGER merge BEFORE INSERT ON zk_lock_fences
+    FOR EACH ROW EXECUTE FUNCTION zk_fence_merge();
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence');
 RESET ROLE;
 RESET search_path;
 SELECT zk_lock_release('/zklock_regress/fence');

@@ -1,0 +1,164 @@
+# Fences under logical replication, as with a publication FOR ALL TABLES: each
+# server's own and the other's are merged, and nothing stops what is replicated.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my %conf = (
+	wal_level => 'logical',
+	max_wal_senders => 8,
+	wal_retrieve_retry_interval => '100ms');
+my $here = new_node('here', $zk->hosts, %conf);
+my $there = new_node('there', $zk->hosts, %conf);
+
+# Fences, with the tokens of those who exclude others and those who share
+sub fences
+{
+	my ($node) = @_;
+
+	return $node->safe_psql('postgres',
+		'SELECT path, token, shared_token FROM zk_lock_fences ORDER BY path');
+}
+
+sub fence
+{
+	my ($node, $path, $token) = @_;
+
+	$node->safe_psql('postgres', "SELECT zk_fence('$path', $token)");
+	return;
+}
+
+# Waits until what was committed here has arrived there, this very row being the
+# last.
+my $rows = 0;
+
+sub replicate
+{
+	$here->safe_psql('postgres', "INSERT INTO sales VALUES (${\ ++$rows})");
+	$there->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM sales WHERE n = $rows")
+	  or die "nothing is replicated\n";
+	return;
+}
+
+sub subscribe
+{
+	my ($node, $name, $other) = @_;
+
+	$node->safe_psql('postgres', sprintf(
+		q(CREATE SUBSCRIPTION %s CONNECTION '%s dbname=postgres' PUBLICATION %s),
+		$name, $other->connstr, $name));
+	return;
+}
+
+# Fences of its own at each side, before anything is copied
+
+$_->safe_psql('postgres', 'CREATE TABLE sales (n int PRIMARY KEY)')
+  for $here, $there;
+fence($here, "/$_", 5) for qw(both only_here older_here);
+fence($there, '/both', 5);
+fence($there, '/only_there', 5);
+fence($there, '/older_here', 6);
+$here->safe_psql('postgres', 'CREATE PUBLICATION forth FOR ALL TABLES');
+subscribe($there, 'forth', $here);
+$there->poll_query_until('postgres',
+	q(SELECT count(*) = 2 FROM pg_subscription_rel WHERE srsubstate = 'r'))
+  or die "tables are not copied\n";
+is( fences($there),
+	"/both|5|0\n/older_here|6|0\n/only_here|5|0\n/only_there|5|0",
+	'the copy at the beginning is merged with what is there');
+replicate();
+
+# What comes later
+
+fence($here, '/only_there', 4);
+fence($here, '/new', 7);
+fence($here, '/both', 8);
+fence($here, '/older_here', 5);
+my $session = ZkTest->new($here);
+$session->query(
+	q(SELECT zk_lock_acquire('/shared', mode => 'shared');
+	  SELECT zk_lock_fence('/shared', 'shared')));
+my $token = $session->query(q(SELECT zk_lock_token('/shared', 'shared')));
+$session->close;
+replicate();
+is( fences($there),
+	"/both|8|0\n/new|7|0\n/older_here|6|0\n/only_here|5|0\n"
+	  . "/only_there|5|0\n/shared|0|$token",
+	'rows that are new there, older or newer are merged');
+my ($result, undef, $error) =
+  $there->psql('postgres', q(SELECT zk_fence('/both', 7)));
+like($error, qr/Its fencing token 7 is older than 8 in zk_lock_fences/,
+	'... and refuse older holders there, too');
+is( $there->safe_psql('postgres', q(
+		SELECT count(*) FROM zk_lock_fences
+		WHERE fenced_at NOT BETWEEN now() - interval '10 minutes' AND now())),
+	'0', '... each as of when it was used');
+
+$here->safe_psql('postgres',
+	q(DELETE FROM zk_lock_fences; SELECT zk_fence('/both', 3)));
+replicate();
+like(fences($there), qr{^/both\|8\|0\n/new}, 'what is deleted here stays there');
+is(fences($here), '/both|3|0', '... but not here');
+
+$there->safe_psql('postgres', 'DELETE FROM zk_lock_fences');
+fence($here, '/both', 4);
+fence($here, '/new', 4);
+replicate();
+is(fences($there), '/new|4|0',
+	'the change of a row that is not there any more is passed over');
+
+# Both ways: what has been merged comes back, once.
+
+fence($there, '/both', 9);
+$there->safe_psql('postgres',
+	'CREATE PUBLICATION back FOR TABLE zk_lock_fences');
+subscribe($here, 'back', $there);
+$here->poll_query_until('postgres',
+	q(SELECT token = 9 FROM zk_lock_fences WHERE path = '/both'))
+  or die "tables are not copied\n";
+$here->poll_query_until('postgres',
+	q(SELECT count(*) = 1 FROM pg_subscription_rel WHERE srsubstate = 'r'))
+  or die "tables are not copied\n";
+is(fences($here), "/both|9|0\n/new|4|0", 'the same in the other direction');
+
+fence($here, '/both', 10);
+fence($there, '/new', 10);
+fence($there, '/both', 11);
+for my $node ($here, $there)
+{
+	$node->poll_query_until('postgres',
+		q(SELECT string_agg(path || token, ' ' ORDER BY path)
+		  = '/both11 /new10' FROM zk_lock_fences))
+	  or die "the fences differ: ${\ fences($node)}\n";
+}
+pass('both come to the same fences');
+
+# There is nothing left to be sent when each has all that the other wrote.
+sub lsn { return $_[0]->safe_psql('postgres', 'SELECT pg_current_wal_lsn()') }
+my $still = wait_until(
+	'nothing is written any more',
+	sub {
+		my @before = map { lsn($_) } $here, $there;
+
+		$here->wait_for_catchup('forth');
+		$there->wait_for_catchup('back');
+		return "@before" eq join(' ', map { lsn($_) } $here, $there);
+	});
+ok($still, '... and to an end');
+
+for my $node ($here, $there)
+{
+	unlike(slurp_file($node->logfile), qr/ERROR:  (duplicate|deadlock)|PANIC/,
+		'no worker was stopped');
+}
+$_->safe_psql('postgres', 'DROP SUBSCRIPTION ' . ($_ == $here ? 'back' : 'forth'))
+  for $here, $there;
+
+done_testing();
