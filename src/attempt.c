@@ -11,7 +11,6 @@
 #include "compat.h"
 #include "errors.h"
 #include "guc.h"
-#include "inquiry.h"
 #include "miscadmin.h"
 #include "nodedata.h"
 #include "session.h"
@@ -174,6 +173,20 @@ ends_with(const char *s, const char *end)
 	return len >= endlen && strcmp(s + len - endlen, end) == 0;
 }
 
+/* The node so many levels below the root, on the way to our own. */
+static char *
+ancestor(const ZkLockAttempt *attempt, int depth)
+{
+	char	   *path = pstrdup(attempt->dir);
+	char	   *end = path;
+
+	while (depth-- > 0 && end != NULL)
+		end = strchr(end + 1, '/');
+	if (end != NULL)
+		*end = '\0';
+	return path;
+}
+
 /* The node whose data this request asks for. */
 static const char *
 name_asked_for(const ZkLockRecipe *r, uint32 request)
@@ -192,7 +205,7 @@ describe_request(const ZkLockAttempt *attempt, const ZkLockMessage *message)
 	switch (message->kind)
 	{
 		case ZKLOCK_MSG_PARENTS_MADE:
-			return psprintf("create \"%s\"", attempt->dir);
+			return psprintf("create \"%s\"", ancestor(attempt, message->depth));
 		case ZKLOCK_MSG_CREATED:
 			return r->fixed ?
 				psprintf("create \"%s\"", child_path(attempt, r->name)) :
@@ -524,25 +537,6 @@ zklock_attempt_abandon(ZkLockAttempt *attempt)
 	attempt->node = NULL;
 }
 
-/* Is the root missing, or was one of the parents refused? */
-static void
-raise_no_ground(const ZkLockAttempt *attempt)
-{
-	ZkLockRc	rc;
-	int			code;
-	char	   *missing = zklock_inquiry_missing(attempt->dir, &rc, &code);
-
-	if (missing != NULL && rc != ZKLOCK_RC_NO_NODE)
-		zklock_errors_refused(attempt->path,
-							  psprintf("create \"%s\"", missing),
-							  zklock_session_identity(), rc, code);
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("could not create lock path \"%s\" in ZooKeeper",
-					zklock_errors_path(attempt->path)),
-			 errhint("The path at the end of zklock.hosts must exist.")));
-}
-
 void
 zklock_attempt_raise(const ZkLockAttempt *attempt)
 {
@@ -560,7 +554,11 @@ zklock_attempt_raise(const ZkLockAttempt *attempt)
 								  attempt->code);
 			break;
 		case ZKLOCK_NO_ROOT:
-			raise_no_ground(attempt);
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("could not create lock path \"%s\" in ZooKeeper",
+							path),
+					 errhint("The path at the end of zklock.hosts must exist.")));
 			break;
 		case ZKLOCK_NOT_A_QUEUE:
 			ereport(ERROR,

@@ -89,6 +89,8 @@ typedef struct ZkLockMessage
 	int64_t		czxid;
 	int64_t		owner;			/* the session that an ephemeral node is of */
 	int			version;		/* how often the data was set */
+	int			depth;			/* PARENTS_MADE: levels below the root of the one
+								 * that was refused */
 	char	   *text;			/* CREATED: name without path; GOT: data;
 								 * DELETED, CHANGED: path */
 	const char *const *children;	/* LISTED: names without path */

@@ -50,6 +50,7 @@ typedef struct Request
 	ZkLockNode *node;			/* create only */
 	int64_t		sent;			/* when it was asked for */
 	bool		in_parts;		/* calls before the last one have it, too */
+	int			depth;			/* how many of those were answered */
 	int			ancestor_rc;	/* why a parent above the last is not there */
 } Request;
 

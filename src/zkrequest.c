@@ -217,6 +217,8 @@ zklock_zkrequest_created(int rc, const char *path, const struct Stat *stat,
 		zklock_zknode_created(request->node, rc, path);
 	if (rc == ZNONODE && request->ancestor_rc != ZOK)
 		rc = request->ancestor_rc;
+	else
+		message->depth = request->depth + 1;
 	if (rc == ZOK)
 	{
 		message->text = strdup(strrchr(path, '/') + 1);
@@ -295,8 +297,12 @@ ancestor_done(int rc, const char *path, const struct Stat *stat,
 
 	(void) path;
 	(void) stat;
-	if (rc == ZNOAUTH || rc == ZNOCHILDRENFOREPHEMERALS)
-		request->ancestor_rc = rc;
+	request->depth++;
+	if (request->message == NULL || !is_answer(rc) ||
+		rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
+		return;
+	request->ancestor_rc = rc;
+	request->message->depth = request->depth;
 }
 
 bool
