@@ -140,18 +140,39 @@ for my $node ($here, $there)
 }
 pass('both come to the same fences');
 
-# There is nothing left to be sent when each has all that the other wrote.
-sub lsn { return $_[0]->safe_psql('postgres', 'SELECT pg_current_wal_lsn()') }
-my $still = wait_until(
-	'nothing is written any more',
-	sub {
-		my @before = map { lsn($_) } $here, $there;
+# What is under way arrives before what is sent after it.
+sub round_trip
+{
+	my ($path) = @_;
 
-		$here->wait_for_catchup('forth');
-		$there->wait_for_catchup('back');
-		return "@before" eq join(' ', map { lsn($_) } $here, $there);
-	});
-ok($still, '... and to an end');
+	for ([ $here, $there ], [ $there, $here ])
+	{
+		my ($from, $to) = @$_;
+
+		fence($from, "$path/${\ $from->name}", 1);
+		$to->poll_query_until('postgres', qq(
+			SELECT count(*) = 1 FROM zk_lock_fences
+			WHERE path = '$path/${\ $from->name}'))
+		  or die "nothing is replicated\n";
+	}
+	return;
+}
+
+# Rows, and the transactions that wrote them last
+sub versions
+{
+	return join("\n", map {
+		$_->safe_psql('postgres', q(
+			SELECT path, xmin FROM zk_lock_fences
+			WHERE path !~ '/trip' ORDER BY path))
+	} $here, $there);
+}
+
+round_trip('/trip_1');
+my $before = versions();
+round_trip('/trip_2');
+round_trip('/trip_3');
+is(versions(), $before, '... and to an end');
 
 for my $node ($here, $there)
 {
