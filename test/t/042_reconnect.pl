@@ -43,6 +43,7 @@ sub reconnect
 			  grep { $_->{dir} eq 's2c' && $_->{op} eq 'connect' }
 			  map { $_->trace } @through;
 
+			die "a session has expired\n" if $connected{'0x0'};
 			return keys %connected == $number;
 		},
 		3 * TIMEOUT);
@@ -95,7 +96,16 @@ $_->accept for @proxies;
 $holders[$_]->start("SELECT zk_lock_acquire('/list/$_')") for 0 .. $#lists;
 $_->result for @holders;
 my @owners = map { $zk->owners("/list/$_") } 0 .. $#lists;
-reconnect(scalar(@lists), @proxies) for 1 .. 2;
+for (1 .. 2)
+{
+	# A client that idles is silent for a third of the timeout. With two thirds
+	# for a server that does not answer, nothing would be left for a busy machine.
+	$_->query(
+		q(SELECT zk_lock_acquire(path) AND zk_lock_release(path)
+		  FROM (SELECT '/heard/' || pg_backend_pid()) AS own (path)))
+	  for @holders;
+	reconnect(scalar(@lists), @proxies);
+}
 for (0 .. $#lists)
 {
 	my $list = join(', ',
