@@ -3,6 +3,7 @@
 #   make, make install     build and install (PGXS)
 #   make installcheck      test against a running server and ZooKeeper
 #   make test              install what is missing, build, run every test
+#   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
 #   make bench             our locks and advisory locks side by side
 #   make soak              two servers under load while all kinds of things fail
@@ -75,9 +76,12 @@ endif
 	@exit 1
 endif
 
-.PHONY: test demo bench soak sanitize fuzz unit
+.PHONY: test sandbox demo bench soak sanitize fuzz unit
 test:
 	@test/run
+
+sandbox:
+	@test/sandbox/run
 
 demo:
 	@test/demo/run

@@ -9,6 +9,10 @@ use IO::Handle;
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
+# Set it to keep from those that are started then what is typed at the terminal,
+# such as ^C.
+our $detached = 0;
+
 my %running;    # all of them, by pid
 
 # Starts @command; what it prints is appended to the file $log.
@@ -22,6 +26,7 @@ sub start
 	if ($pid == 0)
 	{
 		# _exit, because the parent's END blocks are not ours to run.
+		POSIX::setsid() if $detached;
 		open(STDIN, '<&', $stdin) or POSIX::_exit(127);
 		open(STDOUT, '>&', $output) or POSIX::_exit(127);
 		open(STDERR, '>&', $output) or POSIX::_exit(127);

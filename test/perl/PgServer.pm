@@ -37,6 +37,18 @@ sub new
 	return bless { bindir => $bindir, dir => $dir }, $class;
 }
 
+# Makes the directory as well, starts the server and creates the extension in it.
+sub with_zklock
+{
+	my ($class, $bindir, $dir, $hosts, %conf) = @_;
+
+	mkdir($dir) or die "$dir: $!\n";
+	my $self = $class->new($bindir, $dir, 'zklock.hosts' => $hosts, %conf);
+	$self->start;
+	$self->psql('-c', 'CREATE EXTENSION zklock');
+	return $self;
+}
+
 sub start
 {
 	my ($self) = @_;

@@ -1,20 +1,73 @@
-# Puts the extension of this checkout where PostgreSQL finds it, and gives up
-# being root, as whom PostgreSQL does not run.
+# What the programs that play with servers of their own begin and end with. They
+# leave nothing behind but what they install: packages and the extension.
+#
+#	my ($bindir, $tmp) = set_up('demo', sub { $zk->stop if $zk });
 
-package Install;
+package Stage;
 
 use strict;
 use warnings;
 
 use Child;
 use Exporter qw(import);
+use File::Basename qw(dirname);
+use File::Copy qw(copy);
 use File::Path qw(remove_tree);
+use File::Spec;
+use File::Temp qw(tempdir);
 use POSIX ();
 use Wait;
 
-our @EXPORT = qw(pg_config install_extension step_down);
+our @EXPORT = qw(pg_config set_up keep_files);
 
+my $top = File::Spec->rel2abs(dirname(__FILE__) . '/../..');
 my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
+my $main_pid = $$;
+my ($tmp, $stop, $kept);
+
+# Installs what program $name needs and the extension; the latter not if
+# ZKLOCK_INSTALLED is set. Gives up being root, as whom PostgreSQL does not run.
+#
+# Returns where PostgreSQL's programs are and a private directory, with copies of
+# @files, that goes at the end. Before it goes $at_end is called, also when the
+# program is interrupted.
+sub set_up
+{
+	my ($name, $at_end, @files) = @_;
+
+	$| = 1;
+	umask(077);
+	$stop = $at_end;
+	$SIG{$_} = sub { exit 1 }
+	  for qw(INT TERM HUP PIPE);
+
+	# The settings of the caller, or of a calling make, are not for our programs.
+	delete @ENV{ grep { /^(PG(?!_CONFIG$)|MAKE|MFLAGS$)/ } keys %ENV };
+	$ENV{LC_ALL} = 'C.UTF-8';
+	$ENV{PATH} .= ':/usr/sbin';
+
+	system("$top/test/setup", $name eq 'demo' ? 'demo' : 'sandbox') == 0
+	  or die "test/setup failed\n";
+
+	# Not in TMPDIR: the names of sockets must be short, and the user we step down
+	# to must get there.
+	$tmp = tempdir("zklock-$name-XXXXXX", DIR => '/tmp');
+	$ENV{TMPDIR} = $tmp;
+	for my $file (@files)
+	{
+		copy("$top/test/$name/$file", $tmp) or die "$file: $!\n";
+	}
+	_install_extension() if !$ENV{ZKLOCK_INSTALLED};
+	_step_down() if $> == 0;
+	return (pg_config('bindir'), $tmp);
+}
+
+# Has the directory stay, to be looked at.
+sub keep_files
+{
+	$kept = 1;
+	return;
+}
 
 # What pg_config answers to --$what.
 sub pg_config
@@ -26,17 +79,16 @@ sub pg_config
 	return $answer;
 }
 
-# Builds and installs the extension whose sources are in $top. The build is made
-# in a copy below $tmp, so that an installation as root leaves none of root's
-# files in the checkout.
-sub install_extension
+# The build is made in a copy, so that an installation as root leaves none of
+# root's files in the checkout.
+sub _install_extension
 {
-	my ($top, $tmp) = @_;
 	my $build = "$tmp/build";
 	my @make =
 	  ('make', '-s', '-C', $build, "PG_CONFIG=$pg_config", 'with_llvm=no');
 	my @sudo = -w pg_config('pkglibdir') ? () : ('sudo');
 
+	print 'Building and installing zklock for ', pg_config('version'), " ...\n";
 	mkdir($build) or die "$build: $!\n";
 	for my $step (
 		[
@@ -54,11 +106,11 @@ sub install_extension
 	return;
 }
 
-# From root to postgres, who then owns @paths.
-sub step_down
+# From root to postgres, who then owns the directory.
+sub _step_down
 {
-	my (@paths) = @_;
 	my ($uid, $gid) = (getpwnam('postgres'))[ 2, 3 ];
+	my @paths = ($tmp, glob("$tmp/*"));
 
 	die "There is no user postgres to run PostgreSQL as.\n"
 	  unless defined $uid;
@@ -67,6 +119,20 @@ sub step_down
 	$( = $) = "$gid $gid";
 	POSIX::setuid($uid) or die "setuid: $!\n";
 	return;
+}
+
+END
+{
+	if ($$ == $main_pid && $stop)
+	{
+		my $status = $?;
+
+		$SIG{$_} = 'IGNORE' for qw(INT TERM HUP PIPE);
+		$stop->();
+		Child::stop_all();
+		remove_tree($tmp) if $tmp && !$kept;
+		$? = $status;
+	}
 }
 
 1;

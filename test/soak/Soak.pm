@@ -6,7 +6,8 @@
 #	my $ok = $soak->run($seconds);		# prints a report
 #	$soak->stop;
 #
-# $dir must be private, and its path short enough for a socket.
+# $dir must be private and have a copy of soak.sql, and its path must be short
+# enough for a socket.
 
 package Soak;
 
@@ -14,8 +15,6 @@ use strict;
 use warnings;
 
 use Faults;
-use File::Basename qw(dirname);
-use File::Copy qw(copy);
 use History qw(violations longest_stall);
 use List::Util qw(max sum0 uniq);
 use Load;
@@ -49,7 +48,6 @@ sub new
 {
 	my ($class, $bindir, $dir, $seed) = @_;
 
-	copy(dirname(__FILE__) . '/soak.sql', $dir) or die "soak.sql: $!\n";
 	return bless { bindir => $bindir, dir => $dir, seed => $seed }, $class;
 }
 

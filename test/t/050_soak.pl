@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use File::Copy qw(copy);
 use File::Temp qw(tempdir);
 use FindBin;
 use Test::More;
@@ -12,8 +13,8 @@ use lib "$FindBin::RealBin/../soak";
 use Child;
 use Faults;
 use History qw(violations longest_stall);
-use Install;
 use Soak;
+use Stage;
 
 use constant SECONDS => 20;
 
@@ -170,8 +171,9 @@ isnt($plan->[1]{gap}, $other->[1]{gap}, 'another seed, another plan');
 
 # The short run
 open(my $out, '>', \my $report) or die "cannot write to a string: $!";
-$soak =
-  Soak->new(pg_config('bindir'), tempdir(TMPDIR => 1, CLEANUP => 1), $seed);
+my $dir = tempdir(TMPDIR => 1, CLEANUP => 1);
+copy("$FindBin::RealBin/../soak/soak.sql", $dir) or die "soak.sql: $!\n";
+$soak = Soak->new(pg_config('bindir'), $dir, $seed);
 $soak->start;
 select($out);
 my $ok = $soak->run(SECONDS);

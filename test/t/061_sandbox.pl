@@ -1,0 +1,46 @@
+# make sandbox, with the extension as it is installed.
+
+use strict;
+use warnings;
+
+use Child;
+use File::Temp;
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Wait;
+
+# It is interrupted in the midst of it, as by ^C at a terminal.
+my $dir = File::Temp->newdir('sandbox-XXXXXX', TMPDIR => 1);
+$ENV{ZKLOCK_INSTALLED} = 1;
+$Child::detached = 1;
+
+my $sandbox =
+  Child->start("$dir/log", "$FindBin::RealBin/../sandbox/run");
+$sandbox->say($_)
+  for q(\pset format unaligned),
+  q(SELECT current_setting('cluster_name') AS name,
+	zk_lock_acquire('/shop/a') AS lock;),
+  q(\! kill -INT 0),
+  q(SELECT node <> '' AS kept FROM zk_locks;),
+  q(\c - - :HOST/../B),
+  q(SELECT current_setting('cluster_name') AS name,
+	zk_lock_acquire('/shop/a', '1 min') AS lock;),
+  q(\echo directory :HOST);
+$sandbox->finish($Wait::timeout);
+
+my $log = $sandbox->output;
+like($log, qr/^name\|lock\nA\|t\n/m, 'a lock on A');
+like($log, qr/^kept\nt\n/m, '... which an interrupt leaves alone');
+like($log, qr/^name\|lock\nB\|t\n/m, 'a lock on B');
+my ($servers) = $log =~ m{^directory (/tmp/\S+)/A/\.\./B$}m or diag($log);
+ok(defined $servers && !-e $servers, 'nothing is left');
+
+# psql's status is that of the program.
+$sandbox = Child->start("$dir/failed", "$FindBin::RealBin/../sandbox/run");
+$sandbox->say('\set ON_ERROR_STOP 1');
+$sandbox->say('SELECT no_such_column;');
+ok(!eval { $sandbox->finish($Wait::timeout); 1 }, 'an error is one');
+like($@, qr/status 768\n/, '... with the status of psql');
+
+done_testing();
