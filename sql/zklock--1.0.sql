@@ -170,20 +170,97 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 CREATE FUNCTION zk_lock_status(
+    OUT pid integer,
     OUT path text,
     OUT mode text,
+    OUT granted boolean,
     OUT session_holds bigint,
     OUT transaction_holds bigint,
     OUT token bigint,
     OUT node text,
+    OUT waitstart timestamptz,
     OUT lost boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- What this backend holds.  The mode is that of the lock, or 'semaphore'.
+-- What the backends of this server hold and wait for, or, if the library is not
+-- in shared_preload_libraries, what this backend holds.  The mode is that of the
+-- lock, or 'semaphore'.  A lock that another backend has lost shows as such once
+-- that backend has found out.  Of backends that pg_stat_activity would not tell
+-- all of, it shows nothing but that there is a lock.  Locks for which there is no
+-- room (zklock.max_locks) are counted in zk_lock_stats.
 CREATE VIEW zk_locks AS
-SELECT path, mode, session_holds, transaction_holds, token, node, lost
+SELECT pid, path, mode, granted, session_holds, transaction_holds, token, node,
+       waitstart, lost
 FROM zk_lock_status();
 
 GRANT SELECT ON zk_locks TO PUBLIC;
+
+CREATE FUNCTION zk_lock_stat_counters(
+    OUT datid oid,
+    OUT reentrant bigint,
+    OUT immediate bigint,
+    OUT contended bigint,
+    OUT timeouts bigint,
+    OUT cancels bigint,
+    OUT errors bigint,
+    OUT losses bigint,
+    OUT sessions bigint,
+    OUT reconnects bigint,
+    OUT expiries bigint,
+    OUT wait_time double precision,
+    OUT stats_reset timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION zk_lock_stat_usage(
+    OUT listed integer,
+    OUT max_locks integer,
+    OUT unlisted bigint)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- What has been done in each database since the server was started or the
+-- counters were reset; of this backend only, if the library is not in
+-- shared_preload_libraries.  "acquires" is how often ZooKeeper was asked for a
+-- lock, and how that ended: at once, after a wait for others ("wait_time" in
+-- milliseconds, all together), with others still ahead when the time had passed,
+-- by a cancel or lock_timeout, or by another error.  Databases for which there is
+-- no room share a row without a name.
+CREATE VIEW zk_lock_stats_database AS
+SELECT s.datid, d.datname,
+       s.immediate + s.contended + s.timeouts + s.cancels + s.errors AS acquires,
+       s.immediate, s.contended, s.timeouts, s.cancels, s.errors,
+       s.reentrant, s.wait_time, s.losses,
+       s.sessions, s.reconnects, s.expiries, s.stats_reset
+FROM zk_lock_stat_counters() AS s
+     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.datid;
+
+GRANT SELECT ON zk_lock_stats_database TO PUBLIC;
+
+-- The same for the server, and the room for zk_locks: how many it lists now, how
+-- many it can, and how many more there are.
+CREATE VIEW zk_lock_stats AS
+SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
+       sum(contended)::bigint AS contended, sum(timeouts)::bigint AS timeouts,
+       sum(cancels)::bigint AS cancels, sum(errors)::bigint AS errors,
+       sum(reentrant)::bigint AS reentrant, sum(wait_time) AS wait_time,
+       sum(losses)::bigint AS losses, sum(sessions)::bigint AS sessions,
+       sum(reconnects)::bigint AS reconnects, sum(expiries)::bigint AS expiries,
+       min(stats_reset) AS stats_reset,
+       min(u.listed) AS listed, min(u.max_locks) AS max_locks,
+       min(u.unlisted) AS unlisted
+FROM zk_lock_stats_database, zk_lock_stat_usage() AS u;
+
+GRANT SELECT ON zk_lock_stats TO PUBLIC;
+
+-- Have all counters begin at zero, those of other databases too.
+CREATE FUNCTION zk_lock_stats_reset()
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;

@@ -9,10 +9,12 @@
 
 #include "acquire.h"
 #include "attempt.h"
+#include "claims.h"
 #include "errors.h"
 #include "guc.h"
 #include "lease.h"
 #include "session.h"
+#include "stats.h"
 #include "storage/proc.h"
 #include "utils/timeout.h"
 
@@ -319,7 +321,7 @@ wait_for_all(Bunch *bunch, Patience *patience)
 
 /* From here on the node is the hold's.  Cannot fail. */
 static void
-grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
+grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
 {
 	const ZkLockRecipe *r = &attempt->recipe;
 
@@ -327,8 +329,9 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	hold->session = attempt->session;
 	hold->node = attempt->node;
 	strlcpy(hold->name, r->name, sizeof(hold->name));
-	hold->token = r->token;
+	hold->token = token;
 	zklock_lease_granted(hold);
+	zklock_claims_granted(hold->claim, hold->name, token);
 }
 
 static void
@@ -360,17 +363,40 @@ disarm_lock_timeout(void)
 		disable_timeout(LOCK_TIMEOUT, false);
 }
 
+/* What the statistics say of how it ended, in PG_FINALLY(), if not well. */
+static ZkLockCounter
+how_ended(bool failed)
+{
+	if (!failed)
+		return ZKLOCK_TIMEOUTS;
+	return geterrcode() == ERRCODE_QUERY_CANCELED ||
+		geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE ?
+		ZKLOCK_CANCELS : ZKLOCK_ERRORS;
+}
+
+static void
+count_grant(bool waited, int64 began)
+{
+	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
+	if (waited)
+		zklock_stats_add(ZKLOCK_WAIT_US,
+						 (zklock_zkclient_now() - began) / 1000);
+}
+
 static ZkLockHold *
 acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 		int64 ns)
 {
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
+	int64		began = zklock_zkclient_now();
 	Wanted	   *wanted;
 	volatile bool granted = false;
+	volatile bool failed = true;
 
 	if (hold != NULL)
 	{
 		zklock_locktable_add(hold, scope);
+		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
 	}
 	renew_session();
@@ -380,6 +406,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	wanted->from = find_stronger(path, mode);
 	wanted->leases = leases;
 	wanted->hold = hold = zklock_locktable_enter(path, mode);
+	wanted->attempt.claim = wanted->mutex.claim = hold->claim;
 	PG_TRY();
 	{
 		Patience	patience;
@@ -387,13 +414,16 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 		zklock_locktable_add(hold, scope);
 		arm_lock_timeout();
 		granted = start_waiting(&patience, ns) && wait_for(wanted, &patience);
+		failed = false;
 	}
 	PG_FINALLY();
 	{
 		disarm_lock_timeout();
+		zklock_attempt_wait_over();
 		zklock_attempt_abandon(&wanted->mutex);
 		if (!granted)
 		{
+			zklock_stats_add(how_ended(failed), 1);
 			zklock_attempt_abandon(&wanted->attempt);
 			zklock_locktable_forget(hold);
 		}
@@ -402,14 +432,14 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 
 	if (!granted)
 		return NULL;
-	grant(hold, &wanted->attempt);
+	count_grant(wanted->attempt.waited || wanted->mutex.waited, began);
 
 	/*
 	 * A downgraded lock is the stronger one's grant still: those who wait
 	 * behind it have larger tokens, whenever the reader's node was made.
 	 */
-	if (wanted->from != NULL)
-		hold->token = wanted->from->token;
+	grant(hold, &wanted->attempt, wanted->from != NULL ? wanted->from->token :
+		  wanted->attempt.recipe.token);
 	warn_if_worn(&wanted->attempt);
 	return hold;
 }
@@ -444,7 +474,10 @@ add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
 
 	if (hold != NULL)
+	{
 		zklock_locktable_add(hold, scope);
+		zklock_stats_add(ZKLOCK_REENTRANT, 1);
+	}
 	else if (find_stronger(path, mode) != NULL)
 	{
 		hold = zklock_acquire(path, mode, scope, ns);
@@ -457,6 +490,7 @@ add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
 	else
 	{
 		hold = zklock_locktable_enter(path, mode);
+		bunch->attempts[bunch->nfresh].claim = hold->claim;
 		bunch->fresh[bunch->nfresh++] = hold;
 		zklock_locktable_add(hold, scope);
 	}
@@ -490,6 +524,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	Bunch	   *bunch = palloc0(sizeof(Bunch));
 	int64		began = zklock_zkclient_now();
 	volatile bool granted = false;
+	volatile bool failed = true;
 
 	bunch->held = palloc0((n + 1) * sizeof(ZkLockHold *));
 	bunch->fresh = palloc0((n + 1) * sizeof(ZkLockHold *));
@@ -512,17 +547,25 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 			(bunch->nfresh == 0 ||
 			 (start_waiting(&patience, time_left(ns, began)) &&
 			  wait_for_all(bunch, &patience)));
+		failed = false;
 	}
 	PG_FINALLY();
 	{
 		disarm_lock_timeout();
+		zklock_attempt_wait_over();
 		if (!granted)
+		{
+			zklock_stats_add(how_ended(failed), bunch->nfresh);
 			undo_bunch(bunch, scope);
+		}
 	}
 	PG_END_TRY();
 
 	for (int i = 0; granted && i < bunch->nfresh; i++)
-		grant(bunch->fresh[i], &bunch->attempts[i]);
+		grant(bunch->fresh[i], &bunch->attempts[i],
+			  bunch->attempts[i].recipe.token);
+	for (int i = 0; granted && i < bunch->nfresh; i++)
+		count_grant(bunch->attempts[i].waited, began);
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		warn_if_worn(&bunch->attempts[i]);
 	return granted;

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "attempt.h"
+#include "claims.h"
 #include "compat.h"
 #include "errors.h"
 #include "guc.h"
@@ -368,6 +369,32 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 					(long) (us / 1000), (int) (us % 1000))));
 }
 
+/* Does the title of the process say that it waits? */
+static bool titled = false;
+
+/* For those who look on: it is known that others are ahead of this attempt. */
+static void
+show_wait(ZkLockAttempt *attempt)
+{
+	if (!attempt->recipe.queued || attempt->shown)
+		return;
+	attempt->shown = attempt->waited = true;
+	zklock_claims_queued(attempt->claim, attempt->recipe.name);
+	if (!titled && update_process_title)
+	{
+		titled = true;
+		zklock_compat_title("waiting for ZooKeeper lock");
+	}
+}
+
+void
+zklock_attempt_wait_over(void)
+{
+	if (titled)
+		zklock_compat_title(NULL);
+	titled = false;
+}
+
 /* The first attempt that goes on, or NULL. */
 static ZkLockAttempt *
 find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
@@ -412,6 +439,7 @@ zklock_attempt_drive(ZkLockAttempt *attempts, int n, int64 deadline,
 			feed_state(&attempts[i]);
 			if (now >= deadline)
 				feed_simple(&attempts[i], ZKLOCK_EV_DEADLINE);
+			show_wait(&attempts[i]);
 		}
 		pending = find_pending(attempts, n, queued_is_enough);
 
@@ -455,6 +483,7 @@ prepare(ZkLockAttempt *attempt, const char *path)
 	attempt->session = zklock_session_current();
 	attempt->connects = zklock_session_status()->connects;
 	attempt->refused = NULL;
+	attempt->shown = false;
 	return new_prefix();
 }
 

@@ -18,9 +18,15 @@
 #include "recipe.h"
 #include "zkclient.h"
 
+struct ZkLockClaim;
+
 /* All zero: not begun. */
 typedef struct ZkLockAttempt
 {
+	/* the caller's, kept when it is begun again */
+	struct ZkLockClaim *claim;	/* to be shown where it waits, or NULL */
+	bool		waited;			/* others were ahead, in this or an earlier try */
+
 	ZkLockRecipe recipe;		/* its results are for everybody to read */
 	ZkLockNode *node;			/* NULL: abandoned, or nothing was made yet */
 	uint32		session;		/* the session's number, see session.h */
@@ -28,6 +34,7 @@ typedef struct ZkLockAttempt
 	const char *path;			/* the lock's */
 	const char *dir;			/* where its node is */
 	const char *data;			/* the node's */
+	bool		shown;			/* that others are ahead */
 	uintptr_t	tag;			/* of its requests, but for the lower half */
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */
@@ -59,6 +66,9 @@ extern void zklock_attempt_begin_downgrade(ZkLockAttempt *attempt,
  */
 extern void zklock_attempt_drive(ZkLockAttempt *attempts, int n,
 								 int64 deadline, bool queued_is_enough);
+
+/* To be called when waiting is over, however it ended: the process says so. */
+extern void zklock_attempt_wait_over(void);
 
 /* Undo an attempt, or give up what it was granted. */
 extern void zklock_attempt_abandon(ZkLockAttempt *attempt);

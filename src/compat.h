@@ -15,11 +15,14 @@
 #include "datatype/timestamp.h"
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "tcop/utility.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/ps_status.h"
 #if PG_VERSION_NUM >= 140000
 #include "utils/wait_event.h"
 #endif
@@ -101,6 +104,58 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 
 #if PG_VERSION_NUM < 150000
 #define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
+/*
+ * Shared memory is asked for in a hook since 15, before that at load.  `request`
+ * has to call `*prev`, if there is one.
+ */
+#if PG_VERSION_NUM < 150000
+typedef void (*shmem_request_hook_type) (void);
+#endif
+
+static inline void
+zklock_compat_request_shmem(shmem_request_hook_type request,
+							shmem_request_hook_type *prev)
+{
+#if PG_VERSION_NUM >= 150000
+	*prev = shmem_request_hook;
+	shmem_request_hook = request;
+#else
+	*prev = NULL;
+	request();
+#endif
+}
+
+/*
+ * What the process title says beside the command, while there is something to
+ * say; NULL: no more.
+ */
+static inline void
+zklock_compat_title(const char *suffix)
+{
+#if PG_VERSION_NUM >= 160000
+	if (suffix != NULL)
+		set_ps_display_suffix(suffix);
+	else
+		set_ps_display_remove_suffix();
+#else
+	static char before[128] = "";
+	int			len;
+	const char *title = get_ps_display(&len);
+
+	if (suffix != NULL)
+	{
+		strlcpy(before, title, Min((int) sizeof(before), len + 1));
+		set_ps_display(psprintf("%s %s", before, suffix));
+	}
+	else
+		set_ps_display(before);
+#endif
+}
+
+#if PG_VERSION_NUM < 140000
+#define ROLE_PG_READ_ALL_STATS DEFAULT_ROLE_READ_ALL_STATS
 #endif
 
 /* The arguments of a ProcessUtility hook, declared and passed on. */

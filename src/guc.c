@@ -12,6 +12,7 @@
 #include "authfile.h"
 #include "compat.h"
 #include "guc.h"
+#include "miscadmin.h"
 #include "zkclient.h"
 #include "zkhosts.h"
 
@@ -25,6 +26,8 @@ int			zklock_connect_timeout;
 /* PostgreSQL wants the variables of enums to begin with their defaults. */
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
 int			zklock_log_level = LOG;
+
+int			zklock_max_locks = 2048;
 
 static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
@@ -180,5 +183,12 @@ zklock_guc_init(void)
 							 level_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("zklock.max_locks",
+								"How many locks, held or waited for by a backend, others can see.",
+								"Beyond that they are only counted; see zk_lock_stats.",
+								&zklock_max_locks, 2048, 16, 1024 * 1024,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
 	MarkGUCPrefixReserved("zklock");
 }

@@ -26,6 +26,7 @@ extern int	zklock_session_timeout; /* ms */
 extern int	zklock_connect_timeout; /* ms */
 extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
+extern int	zklock_max_locks;	/* set in shared_preload_libraries only */
 
 extern void zklock_guc_init(void);
 

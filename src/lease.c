@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "claims.h"
 #include "errors.h"
 #include "guc.h"
 #include "lease.h"
@@ -15,6 +16,7 @@
 #include "path.h"
 #include "replication/syncrep.h"
 #include "session.h"
+#include "stats.h"
 
 /* Was a loss raised in this transaction? */
 static bool reported = false;
@@ -44,6 +46,8 @@ static void
 raise_loss(const ZkLockHold *hold, const char *detail)
 {
 	reported = true;
+	zklock_claims_lost(hold->claim);
+	zklock_stats_add(ZKLOCK_LOSSES, 1);
 	zklock_errors_lock_lost(hold->key.path, detail);
 }
 

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/hashfn.h"
+#include "claims.h"
 #include "locktable.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -34,8 +34,7 @@ key_hash(const void *key, Size size)
 	const ZkLockKey *k = key;
 
 	(void) size;
-	return hash_combine(hash_bytes((const unsigned char *) k->path, (int) strlen(k->path)),
-						murmurhash32(k->mode));
+	return zklock_claims_hash(k->path, k->mode);
 }
 
 static int
@@ -100,7 +99,9 @@ zklock_locktable_enter(const char *path, ZkLockMode mode)
 	hold->name[0] = '\0';
 	hold->token = 0;
 	hold->session_count = 0;
+	hold->xact_count = 0;
 	dlist_init(&hold->xact_counts);
+	hold->claim = zklock_claims_enter(path, mode);
 	return hold;
 }
 
@@ -125,9 +126,17 @@ find_count(ZkLockHold *hold, SubTransactionId sub)
 	return NULL;
 }
 
+/* Have the others see how many holds there are. */
+static void
+show_counts(ZkLockHold *hold)
+{
+	zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
+}
+
 static void
 drop_count(ZkLockHold *hold, ZkLockXactCount *xc)
 {
+	hold->xact_count -= xc->count;
 	dlist_delete(&xc->link);
 	pfree(xc);
 	if (dlist_is_empty(&hold->xact_counts))
@@ -141,6 +150,7 @@ zklock_locktable_forget(ZkLockHold *hold)
 
 	while (!dlist_is_empty(&hold->xact_counts))
 		drop_count(hold, first_count(hold));
+	zklock_claims_leave(hold->claim);
 	hash_search(table, &hold->key, HASH_REMOVE, NULL);
 	pfree(path);
 }
@@ -149,7 +159,10 @@ static void
 forget_if_unheld(ZkLockHold *hold)
 {
 	if (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts))
+	{
+		show_counts(hold);
 		return;
+	}
 	let_go_hook(hold);
 	zklock_locktable_forget(hold);
 }
@@ -163,6 +176,7 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 	if (scope == ZKLOCK_SESSION)
 	{
 		hold->session_count++;
+		show_counts(hold);
 		return;
 	}
 
@@ -177,6 +191,8 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 		dlist_push_head(&hold->xact_counts, &xc->link);
 	}
 	xc->count++;
+	hold->xact_count++;
+	show_counts(hold);
 }
 
 void
@@ -193,6 +209,7 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 	{
 		xc = find_count(hold, GetCurrentSubTransactionId());
 		Assert(xc != NULL);
+		hold->xact_count--;
 		if (--xc->count == 0)
 			drop_count(hold, xc);
 	}
@@ -223,14 +240,7 @@ zklock_locktable_release_all(void)
 int64
 zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope)
 {
-	dlist_iter	iter;
-	int64		count = 0;
-
-	if (scope == ZKLOCK_SESSION)
-		return hold->session_count;
-	dlist_foreach(iter, unconstify(dlist_head *, &hold->xact_counts))
-		count += dlist_container(ZkLockXactCount, link, iter.cur)->count;
-	return count;
+	return scope == ZKLOCK_SESSION ? hold->session_count : hold->xact_count;
 }
 
 void
@@ -264,6 +274,7 @@ zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 		else
 		{
 			theirs->count += mine->count;
+			mine->count = 0;
 			drop_count(hold, mine);
 		}
 	}

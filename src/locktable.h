@@ -19,6 +19,7 @@
 #include "lib/ilist.h"
 #include "recipe.h"
 
+struct ZkLockClaim;
 struct ZkLockNode;
 
 /* Labels of the SQL enum, in its order. */
@@ -46,7 +47,9 @@ typedef struct ZkLockHold
 	int64		token;
 
 	/* kept by locktable.c */
+	struct ZkLockClaim *claim;	/* what other backends see of it, or NULL */
 	int64		session_count;
+	int64		xact_count;		/* of all xact_counts */
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
 	dlist_node	xact_link;		/* in the list of those with xact_counts */
 } ZkLockHold;

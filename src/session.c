@@ -17,6 +17,7 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "session.h"
+#include "stats.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "zklog.h"
@@ -49,8 +50,17 @@ static int	begun_timeout;
 static ZkLockMessage *
 receive(void)
 {
+	const ZkLockClientStatus before = status;
+	ZkLockMessage *messages;
+
 	received_at = zklock_zkclient_now();
-	return zklock_zkclient_receive(client, &status);
+	messages = zklock_zkclient_receive(client, &status);
+	if (before.connects > 0 && status.connects > before.connects)
+		zklock_stats_add(ZKLOCK_RECONNECTS, status.connects - before.connects);
+	if (status.state == ZKLOCK_CLIENT_EXPIRED &&
+		before.state != ZKLOCK_CLIENT_EXPIRED)
+		zklock_stats_add(ZKLOCK_EXPIRIES, 1);
+	return messages;
 }
 
 static void
@@ -156,6 +166,7 @@ begin(void)
 	}
 	memset(&status, 0, sizeof(status));
 	begun_at = received_at = zklock_zkclient_now();
+	zklock_stats_add(ZKLOCK_SESSIONS, 1);
 	if (++serial == 0)
 		serial = 1;
 }

@@ -8,76 +8,131 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_authid.h"
+#include "claims.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "locktable.h"
-#include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "session.h"
+#include "stats.h"
+#include "text.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+PG_FUNCTION_INFO_V1(zk_lock_stat_counters);
+PG_FUNCTION_INFO_V1(zk_lock_stat_usage);
+PG_FUNCTION_INFO_V1(zk_lock_stats_reset);
 PG_FUNCTION_INFO_V1(zk_lock_status);
 PG_FUNCTION_INFO_V1(zk_session);
 
-typedef struct HoldRow
+/* What this backend holds at the first call, and the others from there on */
+typedef struct StatusRows
 {
-	ZkLockHold	hold;
-	int64		session_count;
-	int64		xact_count;
-} HoldRow;
-
-/* What is held at the first call, shown row by row. */
-typedef struct HoldRows
-{
+	int			next_claim;
 	int			n;
-	HoldRow		row[FLEXIBLE_ARRAY_MEMBER];
-} HoldRows;
+	ZkLockHold	hold[FLEXIBLE_ARRAY_MEMBER];
+} StatusRows;
 
 static bool
 remember(ZkLockHold *hold, void *arg)
 {
-	HoldRows   *rows = arg;
-	HoldRow    *row = &rows->row[rows->n];
+	StatusRows   *rows = arg;
+	ZkLockHold *copy = &rows->hold[rows->n];
 
 	if (hold->granted)
 	{
-		row->hold = *hold;
-		row->hold.key.path = pstrdup(hold->key.path);
-		row->session_count = zklock_locktable_count(hold, ZKLOCK_SESSION);
-		row->xact_count = zklock_locktable_count(hold, ZKLOCK_TRANSACTION);
+		*copy = *hold;
+		copy->key.path = pstrdup(hold->key.path);
 		rows->n++;
 	}
 	return false;				/* go on to the next */
 }
 
-static Datum
-utf8_text(const char *s)
+/* Begin to return rows; the caller's memory context is theirs. */
+static FuncCallContext *
+first_call(FunctionCallInfo fcinfo)
 {
-	return CStringGetTextDatum(pg_any_to_server(s, strlen(s), PG_UTF8));
+	FuncCallContext *call = SRF_FIRSTCALL_INIT();
+	TupleDesc	desc;
+
+	MemoryContextSwitchTo(call->multi_call_memory_ctx);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	call->tuple_desc = BlessTupleDesc(desc);
+	return call;
+}
+
+static void
+describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
+{
+	memset(row, 0, sizeof(*row));
+	row->pid = MyProcPid;
+	row->role = GetSessionUserId();
+	row->mode = hold->key.mode;
+	strlcpy(row->path, hold->key.path, sizeof(row->path));
+	row->granted = true;
+	row->lost = !zklock_session_is_current(hold->session);
+	row->session_count = hold->session_count;
+	row->xact_count = hold->xact_count;
+	row->token = hold->token;
+	strlcpy(row->node, hold->name, sizeof(row->node));
+}
+
+/* As in pg_stat_activity */
+static bool
+may_see(const ZkLockClaimRow *row)
+{
+	return row->pid == MyProcPid ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		has_privs_of_role(GetUserId(), row->role);
+}
+
+static Datum
+lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
+{
+	bool		visible = may_see(row);
+	Datum		values[10];
+	bool		nulls[10];
+
+	memset(nulls, !visible, sizeof(nulls));
+	nulls[0] = nulls[1] = false;
+	values[0] = Int32GetDatum(row->pid);
+	values[1] = CStringGetTextDatum(visible ? zklock_text_from_utf8(row->path) :
+									"<insufficient privilege>");
+	values[2] = CStringGetTextDatum(zklock_recipe_mode_name(row->mode));
+	values[3] = BoolGetDatum(row->granted);
+	values[4] = Int64GetDatum(row->session_count);
+	values[5] = Int64GetDatum(row->xact_count);
+	values[6] = Int64GetDatum(row->token);
+	nulls[6] |= !row->granted;
+	values[7] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
+	nulls[7] |= row->node[0] == '\0';
+	values[8] = TimestampTzGetDatum(row->waitstart);
+	nulls[8] |= row->granted;
+	values[9] = BoolGetDatum(row->lost);
+	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 
 Datum
 zk_lock_status(PG_FUNCTION_ARGS)
 {
 	FuncCallContext *call;
-	HoldRows   *rows;
+	StatusRows   *rows;
+	ZkLockClaimRow row;
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		MemoryContext old;
-		TupleDesc	desc;
+		MemoryContext old = CurrentMemoryContext;
 
-		call = SRF_FIRSTCALL_INIT();
-		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
-		if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-			elog(ERROR, "return type must be a row type");
-		call->tuple_desc = BlessTupleDesc(desc);
-
+		call = first_call(fcinfo);
 		zklock_session_poll();
-		rows = palloc(offsetof(HoldRows, row) +
-					  zklock_locktable_size() * sizeof(HoldRow));
+		rows = palloc(offsetof(StatusRows, hold) +
+					  zklock_locktable_size() * sizeof(ZkLockHold));
 		rows->n = 0;
+		rows->next_claim = 0;
 		zklock_locktable_search(remember, rows);
 		call->user_fctx = rows;
 		MemoryContextSwitchTo(old);
@@ -86,23 +141,77 @@ zk_lock_status(PG_FUNCTION_ARGS)
 	call = SRF_PERCALL_SETUP();
 	rows = call->user_fctx;
 	if (call->call_cntr < (uint64) rows->n)
-	{
-		HoldRow    *row = &rows->row[call->call_cntr];
-		Datum		values[7];
-		bool		nulls[7] = {0};
+		describe_hold(&rows->hold[call->call_cntr], &row);
+	else if (!zklock_claims_next(&rows->next_claim, &row))
+		SRF_RETURN_DONE(call);
+	SRF_RETURN_NEXT(call, lock_datum(call->tuple_desc, &row));
+}
 
-		values[0] = utf8_text(row->hold.key.path);
-		values[1] = CStringGetTextDatum(zklock_recipe_mode_name(row->hold.key.mode));
-		values[2] = Int64GetDatum(row->session_count);
-		values[3] = Int64GetDatum(row->xact_count);
-		values[4] = Int64GetDatum(row->hold.token);
-		values[5] = utf8_text(row->hold.name);
-		values[6] = BoolGetDatum(!zklock_session_is_current(row->hold.session));
-		SRF_RETURN_NEXT(call,
-						HeapTupleGetDatum(heap_form_tuple(call->tuple_desc,
-														  values, nulls)));
+/* Milliseconds, as PostgreSQL's own statistics have them */
+static Datum
+ms_datum(int64 us)
+{
+	return Float8GetDatum(us / 1000.0);
+}
+
+Datum
+zk_lock_stat_counters(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *call;
+	ZkLockStatsRow row;
+	Datum		values[ZKLOCK_N_COUNTERS + 2];
+	bool		nulls[ZKLOCK_N_COUNTERS + 2] = {0};
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old = CurrentMemoryContext;
+
+		call = first_call(fcinfo);
+		call->user_fctx = palloc0(sizeof(int));
+		MemoryContextSwitchTo(old);
 	}
-	SRF_RETURN_DONE(call);
+
+	call = SRF_PERCALL_SETUP();
+	if (!zklock_stats_next(call->user_fctx, &row))
+		SRF_RETURN_DONE(call);
+	values[0] = ObjectIdGetDatum(row.database);
+	nulls[0] = !OidIsValid(row.database);
+	for (int i = 0; i < ZKLOCK_N_COUNTERS; i++)
+		values[i + 1] = i == ZKLOCK_WAIT_US ? ms_datum(row.count[i]) :
+			Int64GetDatum(row.count[i]);
+	values[ZKLOCK_N_COUNTERS + 1] = TimestampTzGetDatum(row.reset_at);
+	SRF_RETURN_NEXT(call,
+					HeapTupleGetDatum(heap_form_tuple(call->tuple_desc,
+													  values, nulls)));
+}
+
+Datum
+zk_lock_stat_usage(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	int			used;
+	int			room;
+	int64		unlisted;
+	Datum		values[3];
+	bool		nulls[3];
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	memset(nulls, !zklock_claims_are_shared(), sizeof(nulls));
+	zklock_claims_usage(&used, &room, &unlisted);
+	values[0] = Int32GetDatum(used);
+	values[1] = Int32GetDatum(room);
+	values[2] = Int64GetDatum(unlisted);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+Datum
+zk_lock_stats_reset(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	zklock_stats_reset();
+	PG_RETURN_VOID();
 }
 
 static Datum

@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "shmem.h"
 #include "statement.h"
 #include "xact.h"
 
@@ -26,6 +27,7 @@ void
 _PG_init(void)
 {
 	zklock_guc_init();
+	zklock_shmem_init();
 	zklock_acquire_init();
 	zklock_xact_init();
 	zklock_statement_init();
