@@ -177,7 +177,7 @@ zklock_guc_init(void)
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("zklock.log_level",
-							 "Message level of what the ZooKeeper client library logs.",
+							 "Message level of lost connections and of what the ZooKeeper client library logs.",
 							 NULL,
 							 &zklock_log_level, LOG,
 							 level_options,

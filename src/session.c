@@ -38,6 +38,8 @@ static ZkLockClientStatus status;	/* valid while there is a client */
 static uint32 serial = 0;		/* of the present or the last session */
 static int64 begun_at;			/* when it was begun */
 static int64 received_at;		/* when we last looked for messages */
+static int64 told_lost;			/* what report_connection() has said */
+static uint32 told_returns;
 
 /* The settings that the session was begun with. */
 static char *begun_hosts = NULL;
@@ -151,6 +153,7 @@ begin(void)
 		zklock_authfile_read(begun_auth_file) : begun_auth;
 	config.acl = begun_acl;
 	config.session_timeout = begun_timeout;
+	config.connect_timeout = zklock_connect_timeout;
 	config.wake_fd = wake_fd;
 	config.alarm_signal = SIGINT;	/* as pg_cancel_backend() */
 
@@ -165,6 +168,8 @@ begin(void)
 				 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
 	}
 	memset(&status, 0, sizeof(status));
+	told_lost = 0;
+	told_returns = 0;
 	begun_at = received_at = zklock_zkclient_now();
 	zklock_stats_add(ZKLOCK_SESSIONS, 1);
 	if (++serial == 0)
@@ -249,24 +254,53 @@ zklock_session_status(void)
 	return client == NULL ? NULL : &status;
 }
 
-/* Pass on what the client library has said meanwhile. */
+/*
+ * Tell of a connection that was lost and of one that is back, each once, however
+ * often it was tried.  A session that was given up for want of a connection is
+ * no news: nobody needed it.
+ */
+static void
+report_connection(void)
+{
+	if (status.returns != told_returns)
+	{
+		told_returns = status.returns;
+		ereport(zklock_log_level,
+				(errmsg("the connection to ZooKeeper is back after " INT64_FORMAT " ms",
+						status.away / ZKLOCK_NS_PER_MS),
+				 status.server[0] != '\0' ?
+				 errdetail("The server is %s.", status.server) : 0));
+	}
+	if (status.connects > 0 && status.state == ZKLOCK_CLIENT_CONNECTING &&
+		status.lost != told_lost)
+	{
+		told_lost = status.lost;
+		ereport(zklock_log_level,
+				(errmsg("the connection to ZooKeeper was lost"),
+				 status.server[0] != '\0' ?
+				 errdetail("The server was %s.", status.server) : 0));
+	}
+}
+
+/*
+ * Pass on what the client library has said meanwhile.  Its lines about each
+ * attempt to connect are for those who look for something.
+ */
 static void
 report_log(void)
 {
 	char		line[ZKLOCK_LOG_LINE];
+	bool		connecting;
 	unsigned	suppressed;
 
-	while (zklock_zklog_take(line, &suppressed))
-	{
-		if (suppressed > 0)
-			ereport(zklock_log_level,
-					(errmsg_internal("ZooKeeper client: %s", line),
-					 errdetail_internal("%u lines before this one were suppressed.",
-										suppressed)));
-		else
-			ereport(zklock_log_level,
-					(errmsg_internal("ZooKeeper client: %s", line)));
-	}
+	while (zklock_zklog_take(line, &connecting, &suppressed))
+		ereport(connecting ? DEBUG1 : zklock_log_level,
+				(errmsg_internal("ZooKeeper client: %s", line),
+				 suppressed > 0 ?
+				 errdetail_internal("%u lines before this one were suppressed.",
+									suppressed) : 0));
+	if (client != NULL)
+		report_connection();
 }
 
 ZkLockMessage *
@@ -380,8 +414,8 @@ zklock_session_refresh(void)
 void
 zklock_session_poll(void)
 {
-	report_log();
 	zklock_session_refresh();
+	report_log();
 }
 
 uintptr_t

@@ -9,9 +9,12 @@
 #include "zkclient_int.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +31,22 @@ zklock_zkclient_now(void)
 
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+struct timespec
+zklock_zkclient_after_ms(int ms)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += ms % 1000 * 1000000;
+	if (at.tv_nsec >= 1000000000)
+	{
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	return at;
 }
 
 const char *
@@ -218,9 +237,8 @@ zklock_zkclient_is_final(ZkLockClientState state)
 		state != ZKLOCK_CLIENT_CONNECTED;
 }
 
-/* The caller has the mutex. */
-static void
-set_state(ZkLockClient *client, ZkLockClientState state)
+void
+zklock_zkclient_set_state(ZkLockClient *client, ZkLockClientState state)
 {
 	ZkLockClientStatus *status = &client->status;
 
@@ -228,7 +246,15 @@ set_state(ZkLockClient *client, ZkLockClientState state)
 		return;					/* what comes now was on its way */
 	status->state = state;
 	if (state == ZKLOCK_CLIENT_CONNECTED)
+	{
+		client->connected_at = zklock_zkclient_now();
+		if (status->lost != 0)
+		{
+			status->away = client->connected_at - status->lost;
+			status->returns++;
+		}
 		status->lost = 0;
+	}
 	else if (status->lost == 0)
 		status->lost = zklock_zkclient_now();
 
@@ -252,8 +278,27 @@ zklock_zkclient_is_over(ZkLockClient *client)
 	bool		refused = zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE;
 
 	pthread_mutex_lock(&client->mutex);
-	set_state(client, refused ? ZKLOCK_CLIENT_REFUSED : ZKLOCK_CLIENT_EXPIRED);
+	zklock_zkclient_set_state(client, refused ? ZKLOCK_CLIENT_REFUSED :
+							  ZKLOCK_CLIENT_EXPIRED);
 	pthread_mutex_unlock(&client->mutex);
+}
+
+/* Note which server has just let us in, if it can be had. */
+static void
+note_server(ZkLockClient *client, zhandle_t *zh)
+{
+	struct sockaddr_storage addr;
+	socklen_t	len = sizeof(addr);
+	char		host[NI_MAXHOST];
+	char		port[NI_MAXSERV];
+
+	client->status.server[0] = '\0';
+	if (zookeeper_get_connected_host(zh, (struct sockaddr *) &addr, &len) != NULL &&
+		getnameinfo((struct sockaddr *) &addr, len, host, sizeof(host),
+					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(client->status.server, sizeof(client->status.server),
+				 addr.ss_family == AF_INET6 ? "[%.63s]:%.5s" : "%.63s:%.5s",
+				 host, port);
 }
 
 static void
@@ -268,16 +313,19 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	pthread_mutex_lock(&client->mutex);
 	if (state == ZOO_CONNECTED_STATE)
 	{
-		set_state(client, ZKLOCK_CLIENT_CONNECTED);
+		zklock_zkclient_set_state(client, ZKLOCK_CLIENT_CONNECTED);
 		client->status.connects++;
 		client->status.session = zoo_client_id(zh)->client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
+		note_server(client, zh);
 	}
 	else
-		set_state(client,
-				  state == ZOO_EXPIRED_SESSION_STATE ? ZKLOCK_CLIENT_EXPIRED :
-				  state == ZOO_AUTH_FAILED_STATE ? ZKLOCK_CLIENT_REFUSED :
-				  ZKLOCK_CLIENT_CONNECTING);
+		zklock_zkclient_set_state(client,
+								  state == ZOO_EXPIRED_SESSION_STATE ?
+								  ZKLOCK_CLIENT_EXPIRED :
+								  state == ZOO_AUTH_FAILED_STATE ?
+								  ZKLOCK_CLIENT_REFUSED :
+								  ZKLOCK_CLIENT_CONNECTING);
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
@@ -319,7 +367,8 @@ open_client(void *arg)
 {
 	ZkLockClient *client = arg;
 	const char *why = NULL;
-	char	   *hosts = zklock_zkhosts_resolve(client->hosts, &why);
+	char	   *hosts = zklock_zkhosts_resolve(client->hosts, &client->nservers,
+											   &why);
 	zhandle_t  *zh = NULL;
 
 	if (hosts != NULL && !threads_to_spare())
@@ -329,7 +378,7 @@ open_client(void *arg)
 		zoo_deterministic_conn_order(1);
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
 							 NULL, client, ZOO_NO_LOG_CLIENTENV,
-							 zklock_zklog_put);
+							 zklock_zkpace_take(client));
 		if (zh == NULL)
 			why = "The client library could not start.";
 	}
@@ -353,7 +402,7 @@ open_client(void *arg)
 	client->opened = true;
 	if (zh == NULL)
 	{
-		set_state(client, ZKLOCK_CLIENT_FAILED);
+		zklock_zkclient_set_state(client, ZKLOCK_CLIENT_FAILED);
 		client->status.why = why;
 	}
 	pthread_mutex_unlock(&client->mutex);
@@ -402,6 +451,8 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
 	client->session_timeout = config->session_timeout;
+	client->patient_until = zklock_zkclient_now() +
+		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
 	client->auth = strdup(config->auth);
 	client->acl_text = strdup(config->acl);
@@ -409,7 +460,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 		client->acl_text != NULL)
 	{
 		parse_acl(client);
-		zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+		zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
 		if (start_thread(&client->opener, open_client, client))
 			return client;
 	}
@@ -428,22 +479,6 @@ release(ZkLockClient *client)
 		free_client(client);
 }
 
-static struct timespec
-after_ms(int ms)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += ms / 1000;
-	at.tv_nsec += ms % 1000 * 1000000;
-	if (at.tv_nsec >= 1000000000)
-	{
-		at.tv_sec++;
-		at.tv_nsec -= 1000000000;
-	}
-	return at;
-}
-
 /*
  * The library's goodbye does not make sure that the nodes go: it takes whatever
  * comes in for the answer and closes the socket on the rest, upon which the
@@ -453,7 +488,7 @@ static void *
 close_client(void *arg)
 {
 	ZkLockClient *client = arg;
-	struct timespec until = after_ms(LEAVE_ALL_MS);
+	struct timespec until = zklock_zkclient_after_ms(LEAVE_ALL_MS);
 	ZkLockMessage *message;
 
 	pthread_join(client->opener, NULL);
@@ -462,6 +497,7 @@ close_client(void *arg)
 		zklock_zknode_leave_all(client, &until);
 		zookeeper_close(client->zh);
 	}
+	zklock_zkpace_give_back(client);
 
 	while (!list_is_empty(&client->requests))
 	{
@@ -497,11 +533,13 @@ void
 zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 {
 	pthread_t	closer;
-	struct timespec until = after_ms(wait_ms);
+	struct timespec until = zklock_zkclient_after_ms(wait_ms);
 	bool		opened;
 
 	zklock_zkclient_alarm(client, false);
 	pthread_mutex_lock(&client->mutex);
+	client->closing = true;
+	pthread_cond_broadcast(&client->changed_cond);
 	opened = client->opened;
 	client->refs++;
 	pthread_mutex_unlock(&client->mutex);

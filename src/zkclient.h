@@ -3,8 +3,8 @@
  * zkclient.h
  *	  One ZooKeeper session, walled off.
  *
- * Behind it are zkclient.c, zkrequest.c and zknode.c, and nothing else includes
- * zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL,
+ * Behind it are zkclient.c, zkrequest.c, zknode.c and zkpace.c, and nothing else
+ * includes zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL,
  * no locks and no SQL.
  *
  * Promises:
@@ -13,6 +13,9 @@
  *	- threads run with all signals blocked and touch nothing of the caller's
  *	  but the file descriptor it gave to be woken by.  They may have the kernel
  *	  send the process a signal, if asked to: see zklock_zkclient_alarm();
+ *	- without a connection it looks for one, at a pace that a server that is down
+ *	  does not notice, while there are nodes or requests; a session that nobody
+ *	  needs is given up instead and shows as expired;
  *	- every request that was accepted gets exactly one message back, while the
  *	  client lives;
  *	- a node once asked for is known here until ZooKeeper has said that it is
@@ -36,10 +39,14 @@ typedef enum ZkLockClientState
 {
 	ZKLOCK_CLIENT_CONNECTING,	/* no connection: not yet, or not any more */
 	ZKLOCK_CLIENT_CONNECTED,
-	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone */
+	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone, or there
+								 * were none and no connection either */
 	ZKLOCK_CLIENT_REFUSED,		/* final: authentication failed */
 	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
 } ZkLockClientState;
+
+/* "[address]:port" */
+#define ZKLOCK_SERVER_SIZE 72
 
 typedef struct ZkLockClientStatus
 {
@@ -49,6 +56,9 @@ typedef struct ZkLockClientStatus
 	int			timeout;		/* of the session as negotiated, ms */
 	int64_t		confirmed;		/* see zklock_zkclient_now(); 0: never */
 	int64_t		lost;			/* without a connection since; 0: it has one */
+	int64_t		away;			/* how long it was the last time, ns */
+	uint32_t	returns;		/* how many times it came back */
+	char		server[ZKLOCK_SERVER_SIZE]; /* it is, or was, connected to */
 	const char *why;			/* ZKLOCK_CLIENT_FAILED: a sentence */
 } ZkLockClientStatus;
 
@@ -101,6 +111,8 @@ typedef struct ZkLockClientConfig
 {
 	const char *hosts;			/* passes zklock_zkhosts_check() */
 	int			session_timeout;	/* ms; the server may negotiate */
+	int			connect_timeout;	/* ms for the first connection, after which
+									 * the session is given up */
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_zkclient_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */

@@ -2,14 +2,16 @@
  *
  * zkclient_int.h
  *	  What the files behind the wall share: zkclient.c (the session),
- *	  zkrequest.c (requests and replies), zknode.c (nodes and their end).
+ *	  zkrequest.c (requests and replies), zknode.c (nodes and their end),
+ *	  zkpace.c (how fast to try again).
  *
- * The only place where zookeeper.h is included; only those three include this.
+ * The only place where zookeeper.h is included; only those four include this.
  *
  * Four kinds of threads meet here.  The caller's makes requests and takes
  * messages.  A thread of ours opens the client, another closes it, because
  * both may block: the first in the resolver, the second for a server that does
- * not answer.  The library's own two send pings and run the callbacks below.
+ * not answer.  The library's own two send pings and run the callbacks below, and
+ * one of them stops in zkpace.c while there is no connection.
  *
  * One mutex guards a client.  It is never held across a request to the library,
  * whose locks the callbacks may be called under (CURATOR-495 is that
@@ -83,8 +85,9 @@ struct ZkLockNode
 struct ZkLockClient
 {
 	pthread_mutex_t mutex;
-	pthread_cond_t changed_cond;	/* closed, state or nodes */
+	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
 	int			refs;			/* the caller and the closing thread */
+	bool		closing;
 	bool		closed;
 
 	char	   *hosts;
@@ -98,6 +101,12 @@ struct ZkLockClient
 	pthread_t	opener;
 	bool		opened;			/* before that, CONNECTED does not show */
 	zhandle_t  *zh;
+
+	/* see zkpace.c */
+	int			nservers;		/* addresses there are to try */
+	int			failures;		/* in a row */
+	int64_t		connected_at;
+	int64_t		patient_until;	/* how long a first connection is waited for */
 
 	timer_t		timer;			/* sends the alarm */
 	bool		alarm;			/* is it to be sent? */
@@ -138,7 +147,15 @@ list_insert_before(Link *where, Link *link)
 	where->prev->next = link;
 	where->prev = link;
 }
+
 /* zkclient.c */
+/* The caller has the mutex. */
+extern void zklock_zkclient_set_state(ZkLockClient *client,
+									  ZkLockClientState state);
+
+/* The time in so many ms, for the condition variable. */
+extern struct timespec zklock_zkclient_after_ms(int ms);
+
 extern void zklock_zkclient_post(ZkLockClient *client, ZkLockMessage *message);
 extern bool zklock_zkclient_is_connected(ZkLockClient *client);
 
@@ -186,5 +203,16 @@ extern void zklock_zknode_pump(ZkLockClient *client);
 extern void zklock_zknode_leave_all(ZkLockClient *client,
 									const struct timespec *until);
 extern void zklock_zknode_free(ZkLockNode *node);
+
+/* zkpace.c */
+
+/*
+ * The log callback for a client's handle, which is the client's until it is given
+ * back.  While there is no connection it makes the library pause: for a while if
+ * the session is needed, and else until client->closing, with the session given
+ * up for expired.
+ */
+extern log_callback_fn zklock_zkpace_take(ZkLockClient *client);
+extern void zklock_zkpace_give_back(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKCLIENT_INT_H */

@@ -203,7 +203,7 @@ arrange(const Addresses *list, const char *chroot)
 }
 
 char *
-zklock_zkhosts_resolve(const char *hosts, const char **why)
+zklock_zkhosts_resolve(const char *hosts, int *naddresses, const char **why)
 {
 	const char *chroot = strchr(hosts, '/');
 	const char *rest = hosts;
@@ -217,6 +217,7 @@ zklock_zkhosts_resolve(const char *hosts, const char **why)
 		ok = resolve_host(&list, &hp);
 	if (ok && list.n > 0)
 	{
+		*naddresses = list.n;
 		shuffle(&list);
 		text = arrange(&list, chroot != NULL && chroot[1] != '\0' ? chroot : "");
 		ok = text != NULL;

@@ -21,7 +21,8 @@ extern const char *zklock_zkhosts_check(const char *hosts);
 /*
  * Replace each host name by its addresses.  Blocks as long as the resolver
  * does.  Returns a malloc'd connect string, or NULL if no host could be
- * resolved or memory is out; `*why` is then a static text.
+ * resolved or memory is out; `*why` is then a static text.  Else `*naddresses` is
+ * how many there are.
  *
  * Literals, because the library resolves names again whenever it has no
  * connection and spins on a core while that fails.
@@ -31,10 +32,12 @@ extern const char *zklock_zkhosts_check(const char *hosts);
  * addresses are laid out for such steps: with each it comes to another server.
  * (It gives a server that does not answer two thirds of the session's timeout,
  * which a session survives once and not twice.)  Each address is listed many
- * times, because the library takes a rest whenever it has been through the list.
+ * times, because the library takes a rest whenever it has been through the list,
+ * wherever it began.  When to pause is decided in zkpace.c.
  *
  * To be used with zoo_deterministic_conn_order(1).
  */
-extern char *zklock_zkhosts_resolve(const char *hosts, const char **why);
+extern char *zklock_zkhosts_resolve(const char *hosts, int *naddresses,
+									const char **why);
 
 #endif							/* ZKLOCK_ZKHOSTS_H */

@@ -22,6 +22,7 @@
 
 typedef struct LogLine
 {
+	bool		connecting;
 	unsigned	suppressed;		/* lines dropped before this one */
 	char		text[ZKLOCK_LOG_LINE];
 } LogLine;
@@ -35,7 +36,7 @@ static time_t second;			/* the second that is being counted */
 static unsigned in_second;		/* lines let in during it */
 
 void
-zklock_zklog_put(const char *line)
+zklock_zklog_put(const char *line, bool connecting)
 {
 	struct timespec now;
 
@@ -46,7 +47,8 @@ zklock_zklog_put(const char *line)
 		second = now.tv_sec;
 		in_second = 0;
 	}
-	if (count == RING_LINES || in_second == LINES_PER_SECOND)
+	if (count == (connecting ? RING_LINES / 2 : RING_LINES) ||
+		in_second == LINES_PER_SECOND)
 		dropped++;
 	else
 	{
@@ -58,6 +60,7 @@ zklock_zklog_put(const char *line)
 		memcpy(slot->text, line, len);
 		slot->text[len] = '\0';
 		slot->suppressed = dropped;
+		slot->connecting = connecting;
 		dropped = 0;
 		in_second++;
 		count++;
@@ -66,7 +69,7 @@ zklock_zklog_put(const char *line)
 }
 
 bool
-zklock_zklog_take(char *line, unsigned *suppressed)
+zklock_zklog_take(char *line, bool *connecting, unsigned *suppressed)
 {
 	bool		found;
 
@@ -76,6 +79,7 @@ zklock_zklog_take(char *line, unsigned *suppressed)
 	{
 		strcpy(line, ring[first].text);
 		*suppressed = ring[first].suppressed;
+		*connecting = ring[first].connecting;
 		first = (first + 1) % RING_LINES;
 		count--;
 	}

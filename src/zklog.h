@@ -18,14 +18,18 @@
 
 #define ZKLOCK_LOG_LINE 256
 
-/* Called by client threads: keep a line, or count it as suppressed. */
-extern void zklock_zklog_put(const char *line);
+/*
+ * Called by client threads: keep a line, or count it as suppressed.  Lines on a
+ * failure to connect leave room for others.
+ */
+extern void zklock_zklog_put(const char *line, bool connecting);
 
 /*
  * Called by the backend: take the oldest line out, in `line` of at least
  * ZKLOCK_LOG_LINE bytes.  Returns false if there is none.  `*suppressed` is
- * how many lines were dropped before it.
+ * how many lines were dropped before it, `*connecting` what it was put in with.
  */
-extern bool zklock_zklog_take(char *line, unsigned *suppressed);
+extern bool zklock_zklog_take(char *line, bool *connecting,
+							  unsigned *suppressed);
 
 #endif							/* ZKLOCK_ZKLOG_H */

@@ -214,7 +214,7 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 		zklock_zknode_free(node);
 	else if (class == ZKLOCK_RC_NO_AUTH || class == ZKLOCK_RC_OTHER)
 		zklock_zklog_put("zklock: ZooKeeper refuses to delete a lock's node; "
-						 "it stays until the session ends");
+						 "it stays until the session ends", false);
 	zklock_zknode_pump(client);
 }
 

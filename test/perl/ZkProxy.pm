@@ -221,6 +221,14 @@ sub accept
 	return;
 }
 
+# How many connections clients have made so far, those that were refused included.
+sub accepted
+{
+	my ($self) = @_;
+
+	return $self->_ask('accepted');
+}
+
 # Cuts all connections; what was held back or under way is lost.
 sub cut
 {

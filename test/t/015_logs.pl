@@ -11,7 +11,6 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts);
-my $nowhere = '127.0.0.1:' . ZkServer::free_port();
 
 # The lines of a session in the server's log that match.
 sub logged
@@ -22,41 +21,51 @@ sub logged
 	  split(/\n/, slurp_file($node->logfile));
 }
 
-# A client with short timeouts tries some sixty times a second to connect.
-sub knock
+# What the client library says of each attempt to connect, and there are many,
+# is for those who look for something.
+my $nowhere =
+  join(',', map { '127.0.0.1:' . ZkServer::free_port() } (1 .. 30));
+for my $level (qw(warning debug1))
 {
-	my ($level) = @_;
 	my $session = ZkTest->new($node,
 		'zklock.hosts' => $nowhere,
-		'zklock.session_timeout' => '1s',
 		'zklock.connect_timeout' => '2s',
-		'zklock.log_level' => $level);
+		log_min_messages => $level);
 	my $answer;
 	my $seconds = seconds_of(
 		sub { $answer = $session->query(q(SELECT zk_lock_acquire('/log'))) });
+	my $lines = logged($session, qr/DEBUG:  ZooKeeper client: .*127\.0\.0\.1:/);
 
 	like($answer, qr/^ERROR:  08001:/m, "nobody listens, log level $level");
-	return ($session, $answer, $seconds);
+	unlike($answer, qr/ZooKeeper client/, '... the backend\'s client is not told');
+	if ($level eq 'warning')
+	{
+		is(scalar(logged($session, qr/ZooKeeper client/)),
+			0, '... nor is the log of each attempt');
+		next;
+	}
+	cmp_ok($lines, '>', 0, 'attempts are logged');
+	cmp_ok($lines, '<=', 10 * ($seconds + 2),
+		'... no more than ten lines a second');
+	ok(logged($session, qr/DETAIL:  \d+ lines before this one were suppressed/),
+		'... and how many more there were');
 }
 
-my ($session, $answer, $seconds) = knock('log');
-my $lines = logged($session, qr/LOG:  ZooKeeper client: .*\Q$nowhere\E/);
-cmp_ok($lines, '>', 0, 'what the client says is logged');
-cmp_ok($lines, '<=', 10 * ($seconds + 2),
-	'... no more than ten lines a second');
-ok(logged($session, qr/DETAIL:  \d+ lines before this one were suppressed/),
-	'... and how many more there were');
-unlike($answer, qr/ZooKeeper client/, '... but this client is not told');
+# Whatever else it says is logged with the level that is set.
+for my $level (qw(log warning debug1))
+{
+	my $session = ZkTest->new($node,
+		'zklock.auth' => 'nonsense:x',
+		'zklock.log_level' => $level);
+	my $answer = $session->query(q(SELECT zk_lock_acquire('/log')));
+	my $line = qr/ZooKeeper client: .*Authentication scheme nonsense failed/;
 
-($session, $answer) = knock('warning');
-ok(logged($session, qr/WARNING:  ZooKeeper client: /),
-	'it is logged with the level that is set');
-like($answer, qr/^WARNING:.* ZooKeeper client: /m,
-	'... which may be one that this client is told');
-
-($session, $answer) = knock('debug1');
-is(scalar(logged($session, qr/ZooKeeper client/)),
-	0, '... or one that is not logged');
+	like($answer, qr/^ERROR:  28000:/m, "bad authentication, log level $level");
+	is(scalar(logged($session, qr/${\ uc($level)}:  $line/)),
+		$level eq 'debug1' ? 0 : 1, '... is logged once, or not at all');
+	is(scalar(() = $answer =~ /^WARNING:.*$line/mg),
+		$level eq 'warning' ? 1 : 0, '... and told if so asked');
+}
 
 # log_lock_waits
 

@@ -109,7 +109,8 @@ static void
 check_resolved(const char *hosts)
 {
 	const char *why = NULL;
-	char	   *resolved = zklock_zkhosts_resolve(hosts, &why);
+	int			naddresses = 0;
+	char	   *resolved = zklock_zkhosts_resolve(hosts, &naddresses, &why);
 	const char *chroot = strchr(hosts, '/');
 	const char *end;
 	int			n = 1;
@@ -124,6 +125,7 @@ check_resolved(const char *hosts)
 	for (const char *c = resolved; c < end; c++)
 		n += *c == ',';
 	assert(n % 2 == 1);
+	assert(naddresses > 0 && naddresses <= n);
 	free(resolved);
 }
 

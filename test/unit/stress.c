@@ -152,6 +152,7 @@ open_client(Worker *w)
 	const ZkLockClientConfig config = {
 		.hosts = hosts,
 		.session_timeout = 10000,
+		.connect_timeout = 10000,
 		.auth = "",
 		.acl = "world:anyone:cdrwa",
 		.wake_fd = w->wake_fd,

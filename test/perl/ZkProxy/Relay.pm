@@ -44,6 +44,7 @@ my %command = (
 		$self->{rules}{ ++$self->{last_rule} } = { nth => 1, %$rule };
 		return $self->{last_rule};
 	},
+	accepted => sub { $_[0]{accepted} },
 	fired => sub { $_[0]{fired}{ $_[1] } },
 	reset => sub { @{ $_[0] }{qw(rules held refusing)} = ({}, {}, 0) },
 	progress => sub {
@@ -74,6 +75,7 @@ sub new
 		conns => {},       # by number
 		last_conn => 0,
 		trace => [],
+		accepted => 0,     # connections so far, the refused ones too
 		frames => 0,       # that have come in so far, but for pings
 		rules => {},       # by id
 		fired => {},
@@ -134,6 +136,7 @@ sub _accept
 	my $client = $self->{listener}->accept or return;
 	my $server;
 
+	$self->{accepted}++;
 	$server = IO::Socket::INET->new(PeerAddr => $self->{target})
 	  if !$self->{refusing};
 
