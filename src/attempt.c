@@ -558,11 +558,26 @@ zklock_attempt_begin_downgrade(ZkLockAttempt *attempt, const char *path,
 	perform(attempt, &actions);
 }
 
+/*
+ * A grant needs none of this: what was watched has gone.  Nor does a semaphore:
+ * our own node goes, which the watch on its neighbours tells of.
+ */
+static void
+unwatch(const ZkLockAttempt *attempt, const ZkLockWatch *slot)
+{
+	if (attempt->recipe.verdict != ZKLOCK_GRANTED && slot->name[0] != '\0')
+		zklock_zkclient_unwatch(zklock_session_client(), attempt->dir, slot->name);
+}
+
 void
 zklock_attempt_abandon(ZkLockAttempt *attempt)
 {
 	if (attempt->node != NULL && zklock_session_is_current(attempt->session))
+	{
 		zklock_zkclient_leave(attempt->node);
+		unwatch(attempt, &attempt->recipe.nearest);
+		unwatch(attempt, &attempt->recipe.lookahead);
+	}
 	attempt->node = NULL;
 }
 

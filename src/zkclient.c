@@ -445,6 +445,8 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	pthread_cond_init(&client->changed_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	list_init(&client->requests);
+	list_init(&client->unwatching);
+	list_init(&client->unwanted);
 	for (int i = 0; i < N_NODE_LISTS; i++)
 		list_init(&client->nodes[i]);
 
@@ -508,6 +510,8 @@ close_client(void *arg)
 			zklock_zkclient_free(request->message);
 		free(request);
 	}
+	zklock_zkrequest_free_watches(&client->unwatching);
+	zklock_zkrequest_free_watches(&client->unwanted);
 	for (int i = 0; i < N_NODE_LISTS; i++)
 		while (!list_is_empty(&client->nodes[i]))
 		{

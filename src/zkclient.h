@@ -207,11 +207,20 @@ extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
  * provided that the reply was ZKLOCK_RC_OK.  (get and not exists: on an absent
  * node that leaves a watch which may never fire.)
  *
- * A path is watched once, however often it is asked for, and until it fires:
- * the library cannot take a watch back.
+ * A path is watched once, however often it is asked for, and until it fires or is
+ * taken back.
  */
 extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
 								bool watch, uintptr_t tag);
+
+/*
+ * Take back the watch of dir/name, if there is one.  Cannot fail, but what memory
+ * or a connection was lacking for is done with the next one.  Who cares for no
+ * watch must not leave it: with each new connection the library sends the names
+ * of all in one request, and if they are more than ZooKeeper takes, it hangs up.
+ */
+extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *dir,
+									const char *name);
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
 								 uintptr_t tag);
 

@@ -115,7 +115,9 @@ struct ZkLockClient
 	ZkLockMessage *oldest;
 	ZkLockMessage *newest;
 	Link		requests;
-	int			nrequests;
+	int			nrequests;		/* under way, watches taken back included */
+	Link		unwatching;		/* watches that are being taken back */
+	Link		unwanted;		/* those where the request for it was lost */
 	Link		nodes[N_NODE_LISTS];
 	int			nbusy;
 };
@@ -189,6 +191,9 @@ extern void zklock_zkrequest_answer(Request *request, int rc);
  * the close, without a message.
  */
 extern void zklock_zkrequest_not_taken(Request *request, int rc);
+
+/* Free a list of watches to be taken back. */
+extern void zklock_zkrequest_free_watches(Link *list);
 
 /* The reply to a create, of a lock's node or of its last parent. */
 extern void zklock_zkrequest_created(int rc, const char *path,

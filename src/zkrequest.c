@@ -7,6 +7,7 @@
  */
 #include "zkclient_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -363,6 +364,123 @@ zklock_zkclient_list(ZkLockClient *client, const char *path, bool watch,
 	return true;
 }
 
+/* A watch that is to be taken back. */
+typedef struct Unwatch
+{
+	Link		link;			/* in client->unwatching or ->unwanted */
+	ZkLockClient *client;
+	char		path[];
+} Unwatch;
+
+static void
+free_watch(Unwatch *watch)
+{
+	list_remove(&watch->link);
+	free(watch);
+}
+
+void
+zklock_zkrequest_free_watches(Link *list)
+{
+	while (!list_is_empty(list))
+		free_watch((Unwatch *) list->next);
+}
+
+/* Put a watch on one of the lists, which it may be on already or on none. */
+static void
+move_watch(Unwatch *watch, Link *list)
+{
+	if (watch->link.next != NULL)
+		list_remove(&watch->link);
+	list_insert_before(list, &watch->link);
+}
+
+/* That there is no such watch any more is fine: it has fired. */
+static void
+unwatched(int rc, const void *data)
+{
+	Unwatch    *watch = (Unwatch *) data;
+	ZkLockClient *client = watch->client;
+
+	pthread_mutex_lock(&client->mutex);
+	client->nrequests--;
+	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
+		move_watch(watch, &client->unwanted);
+	else
+		free_watch(watch);
+	pthread_mutex_unlock(&client->mutex);
+}
+
+/*
+ * Ask for all that is to be taken back, as long as there is a connection.  Only
+ * the caller's thread does that, lest it overtake a new watch on the same path.
+ *
+ * Only the call for "all" watches makes the server forget one, and only ours are
+ * there.  It takes the function itself, whatever its declaration says.
+ */
+static void
+take_back(ZkLockClient *client)
+{
+	while (zklock_zkclient_is_connected(client))
+	{
+		Unwatch    *watch = NULL;
+		int			rc;
+
+		pthread_mutex_lock(&client->mutex);
+		if (!list_is_empty(&client->unwanted) &&
+			client->nrequests < MAX_REQUESTS)
+		{
+			watch = (Unwatch *) client->unwanted.next;
+			move_watch(watch, &client->unwatching);
+			client->nrequests++;
+		}
+		pthread_mutex_unlock(&client->mutex);
+		if (watch == NULL)
+			break;
+
+		rc = zoo_aremove_all_watches(client->zh, watch->path, ZWATCHTYPE_DATA, 0,
+									 (void_completion_t *) unwatched, watch);
+
+		/* Having run out of memory halfway the library might still call back. */
+		if (rc != ZOK && rc != ZMARSHALLINGERROR)
+			unwatched(rc, watch);
+	}
+}
+
+void
+zklock_zkclient_unwatch(ZkLockClient *client, const char *dir, const char *name)
+{
+	size_t		size = strlen(dir) + strlen(name) + 2;
+	Unwatch    *watch = calloc(1, sizeof(Unwatch) + size);
+
+	if (watch != NULL)
+	{
+		watch->client = client;
+		snprintf(watch->path, size, "%s/%s", dir, name);
+		pthread_mutex_lock(&client->mutex);
+		move_watch(watch, &client->unwanted);
+		pthread_mutex_unlock(&client->mutex);
+	}
+	take_back(client);
+}
+
+/* A path that is watched anew: it is not to be taken back later. */
+static void
+keep_watch(ZkLockClient *client, const char *path)
+{
+	Link	   *next;
+
+	pthread_mutex_lock(&client->mutex);
+	for (Link *link = client->unwanted.next; link != &client->unwanted;
+		 link = next)
+	{
+		next = link->next;
+		if (strcmp(((Unwatch *) link)->path, path) == 0)
+			free_watch((Unwatch *) link);
+	}
+	pthread_mutex_unlock(&client->mutex);
+}
+
 bool
 zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
 					uintptr_t tag)
@@ -372,6 +490,8 @@ zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
 
 	if (request == NULL)
 		return false;
+	if (watch)
+		keep_watch(client, path);
 	if (zklock_zkclient_is_connected(client))
 		rc = zoo_awget(client->zh, path, watch ? node_event : NULL, NULL, got,
 					   request);

@@ -60,7 +60,9 @@ for my $checker (qw(thread address))
 			{ dir => 'c2s', op => 'create2' },
 			{ dir => 's2c', op => 'delete' },
 			{ dir => 'c2s', op => 'delete' },
-			{ dir => 's2c', op => 'getChildren' });
+			{ dir => 's2c', op => 'getChildren' },
+			{ dir => 's2c', op => 'removeWatches' },
+			{ dir => 'c2s', op => 'removeWatches' });
 	} (7, 31, 77, 130);
 
 	for my $hosts ($zk->hosts, $proxy->hosts)

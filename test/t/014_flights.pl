@@ -159,6 +159,14 @@ while (@line > 1)
 		'a hand-over with ' . @line . ' waiting: 1 flight');
 }
 
+# Who gives up takes his node and his watches back, and waits for neither.
+$session->query(q(SELECT zk_lock_acquire('/flights')));
+costs(
+	$rival, q(SELECT zk_lock_acquire('/flights', '2s')), 'f', 1,
+	[ @enter, qw(getData delete removeWatches) ],
+	'a wait that is given up');
+$session->query(q(SELECT zk_lock_release('/flights')));
+
 # The event that the predecessor is gone is all that a waiter needs: it is
 # granted the lock though nothing else reaches it. Only the waiter is behind the
 # proxy.

@@ -197,6 +197,8 @@ run_round(Worker *w, int round)
 			ok = zklock_zkclient_sync(w->client, DIR, next_tag(w));
 		if (ok)
 			ok = zklock_zkclient_get(w->client, DIR, true, next_tag(w));
+		if (dice(w, 2) == 0)
+			zklock_zkclient_unwatch(w->client, TOP, DIR + strlen(TOP "/"));
 		if (!ok)
 			fail("a request was refused");
 		if (dice(w, 3) == 0)

@@ -1,0 +1,115 @@
+# Who gives a wait up takes its watches back: the client library sends the names
+# of all with each new connection, in one request, and ZooKeeper closes a
+# connection on which more than a megabyte comes at once.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $zk->hosts);
+
+sub watches
+{
+	my ($total) = $zk->four_letter('wchs') =~ /^Total watches:(\d+)/m;
+
+	return $total;
+}
+
+sub no_watch_ok
+{
+	my ($what) = @_;
+
+	ok(wait_until('no watch is left', sub { watches() == 0 }), $what);
+	return;
+}
+
+# Two times a thousand locks with the longest paths there are
+my @long = map {
+	qq(ARRAY(SELECT format('/%s-%s', i, repeat('x', 1017))
+		FROM generate_series($_, $_ + 999) i))
+} (10000, 11000);
+my $holder = ZkTest->new($node, 'zklock.session_timeout' => '40s');
+my $waiter = ZkTest->new($node,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '5s');
+
+$waiter->query(q(SELECT zk_lock_acquire('/mine')));
+my $session = $waiter->query('SELECT session_id FROM zk_session()');
+
+# Each kind of wait, given up in each way
+$holder->query(
+	q(SELECT zk_lock_acquire('/queue'), zk_lock_acquire('/simple', mode => 'simple'),
+		zk_semaphore_acquire('/semaphore', 1)));
+my $second = ZkTest->new($node);
+$second->start(q(SELECT zk_lock_acquire('/queue')));
+wait_for_queue($zk, '/queue', $holder, $second);
+my $before = watches();
+
+is($waiter->query(q(SELECT zk_lock_acquire('/queue', '1s'))),
+	'f', 'a wait for a lock behind two times out');
+ok(wait_until('the watches are gone', sub { watches() == $before }),
+	'... and leaves no watch');
+$waiter->query(q(SET lock_timeout = '1s'));
+for my $sql (
+	q(zk_lock_acquire('/queue', mode => 'shared')),
+	q(zk_lock_acquire('/simple', mode => 'simple')),
+	q(zk_semaphore_acquire('/semaphore', 1)))
+{
+	like($waiter->query("SELECT $sql"), qr/^ERROR:  55P03/,
+		"$sql is cancelled");
+	ok(wait_until('the watches are gone', sub { watches() == $before }),
+		'... and leaves no watch');
+}
+$waiter->query(q(RESET lock_timeout));
+$holder->query('SELECT zk_lock_release_all()');
+$second->result;
+no_watch_ok('those who were granted what they waited for have none either');
+
+# So many that they would be too much for one request.
+for my $paths (@long)
+{
+	is($holder->query("SELECT zk_lock_acquire_all($paths)"),
+		't', 'a thousand locks are held');
+	is($waiter->query("SELECT zk_lock_acquire_all($paths, '4s')"),
+		'f', '... and waited for in vain');
+}
+no_watch_ok('... which leaves no watch');
+
+$proxy->mark;
+$proxy->cut;
+$proxy->wait_frame(dir => 's2c', op => 'connect');
+is($waiter->query(q(SELECT zk_lock_acquire('/more', '20s'))),
+	't', 'after a cut the session goes on');
+is( $waiter->query(
+		'SELECT session_id, (SELECT sum(lost::int) FROM zk_locks) FROM zk_session()'),
+	"$session|0",
+	'... and so do its locks');
+
+# If there is no connection, or the request is lost, that is made up for.
+$proxy->wait_idle;
+$holder->query(
+	q(SELECT zk_lock_release_all(), zk_lock_acquire_all('{/a, /b, /c}')));
+my $rule = $proxy->rule(dir => 'c2s', op => 'removeWatches', action => 'drop');
+is($waiter->query(q(SELECT zk_lock_acquire('/a', '1s'))),
+	'f', 'the request to take a watch back gets lost');
+wait_until('it is lost', sub { $proxy->fired($rule) });
+is($waiter->query(q(SELECT zk_lock_acquire('/b', '5s'))), 'f', '... another wait');
+no_watch_ok('... takes back both');
+
+$proxy->rule(dir => 'c2s', op => 'removeWatches', action => 'drop');
+is($waiter->query(q(SELECT zk_lock_acquire('/a', '1s'))),
+	'f', 'it gets lost again');
+$waiter->start(q(SELECT zk_lock_acquire('/a')));
+wait_for_queue($zk, '/a', $holder, $waiter);
+wait_until('it watches', sub { watches() > 0 });
+$holder->query(q(SELECT zk_lock_release('/a')));
+is($waiter->result, 't', '... and a new wait on the same path keeps its watch');
+
+done_testing();
