@@ -12,7 +12,6 @@
 #include "errors.h"
 #include "executor/spi.h"
 #include "fence.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -41,7 +40,8 @@ table_name(Oid schema)
 
 /*
  * Path, token, shared.  Holders of the lock in a shared mode exclude only the
- * others, so the two kinds of tokens are kept apart.
+ * others, so the two kinds of tokens are kept apart.  Returns the newest token of
+ * those who exclude this holder, which is his own unless he comes too late.
  */
 static char *
 statement(Oid schema)
@@ -52,7 +52,7 @@ statement(Oid schema)
 					"SET token = greatest(f.token, excluded.token), "
 					"shared_token = greatest(f.shared_token, excluded.shared_token), "
 					"fenced_at = excluded.fenced_at "
-					"WHERE f.token <= $2 AND ($3 OR f.shared_token <= $2)",
+					"RETURNING CASE WHEN $3 THEN f.token ELSE greatest(f.token, f.shared_token) END",
 					table_name(schema));
 }
 
@@ -87,24 +87,6 @@ check_rc(int rc, int expected)
 		elog(ERROR, "SPI failed: %s", SPI_result_code_string(rc));
 }
 
-/* The newest token that there is of those who exclude a holder, 0 if none. */
-static int64
-newest(Oid schema, Datum path, bool shared)
-{
-	Oid			types[] = {TEXTOID, BOOLOID};
-	Datum		values[] = {path, BoolGetDatum(shared)};
-	bool		is_null;
-
-	check_rc(SPI_execute_with_args(psprintf("SELECT CASE WHEN $2 THEN token ELSE greatest(token, shared_token) END "
-											"FROM %s WHERE path = $1",
-											table_name(schema)),
-								   lengthof(types), types, values, NULL,
-								   false, 1), SPI_OK_SELECT);
-	return SPI_processed == 0 ? 0 :
-		DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
-									SPI_tuptable->tupdesc, 1, &is_null));
-}
-
 int64
 zklock_fence(Oid schema, const char *path, int64 token, bool shared)
 {
@@ -113,26 +95,19 @@ zklock_fence(Oid schema, const char *path, int64 token, bool shared)
 		Int64GetDatum(token),
 		BoolGetDatum(shared)
 	};
-	int64		newer = 0;
+	bool		is_null;
+	int64		newest;
 
 	SPI_connect();
 	prepare(schema);
-
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-		check_rc(SPI_execute_plan(plan, values, NULL, false, 0), SPI_OK_INSERT);
-		if (SPI_processed > 0)
-			break;
-
-		/* Should the row be deleted meanwhile, the way is free. */
-		newer = newest(schema, values[0], shared);
-		if (newer > token)
-			break;
-		newer = 0;
-	}
+	check_rc(SPI_execute_plan(plan, values, NULL, false, 0),
+			 SPI_OK_INSERT_RETURNING);
+	if (SPI_processed != 1)
+		elog(ERROR, "fencing token was not recorded");
+	newest = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+										 SPI_tuptable->tupdesc, 1, &is_null));
 	SPI_finish();
-	return newer;
+	return newest > token ? newest : 0;
 }
 
 uint64
@@ -161,12 +136,17 @@ merge_insert(const TriggerData *trigger)
 {
 	Oid			types[] = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID};
 	Datum		values[lengthof(types)];
-	bool		is_null;
+	char		nulls[lengthof(types)];
 
 	for (size_t i = 0; i < lengthof(types); i++)
+	{
+		bool		is_null;
+
 		values[i] = heap_getattr(trigger->tg_trigtuple, PATH + i,
 								 RelationGetDescr(trigger->tg_relation),
 								 &is_null);
+		nulls[i] = is_null ? 'n' : ' ';
+	}
 	SPI_connect();
 	check_rc(SPI_execute_with_args(psprintf("INSERT INTO %s AS f (path, token, shared_token, fenced_at) "
 											"VALUES ($1, $2, $3, $4) "
@@ -176,7 +156,7 @@ merge_insert(const TriggerData *trigger)
 											"fenced_at = greatest(f.fenced_at, $4) "
 											"WHERE f.token < $2 OR f.shared_token < $3 OR f.fenced_at < $4",
 											table_name(RelationGetNamespace(trigger->tg_relation))),
-								   lengthof(types), types, values, NULL,
+								   lengthof(types), types, values, nulls,
 								   false, 0), SPI_OK_INSERT);
 	SPI_finish();
 }
@@ -212,6 +192,14 @@ merge_update(const TriggerData *trigger)
 HeapTuple
 zklock_fence_merge(const TriggerData *trigger)
 {
+	/*
+	 * Triggers can be enabled anew without a thought, as pg_restore does: what is
+	 * written here must get through all the same.
+	 */
+	if (SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA)
+		return TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
+			trigger->tg_newtuple : trigger->tg_trigtuple;
+
 	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		merge_insert(trigger);
 	else if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))

@@ -22,8 +22,8 @@
 /*
  * Record `token` for `path` (UTF-8) in the table zk_lock_fences of `schema`, as
  * part of the transaction.  Returns 0, or the token of a newer holder if one is
- * there: then nothing is recorded.  Those who share the lock are not newer than
- * one another.
+ * there: then the caller must raise an error, which undoes this.  Those who share
+ * the lock are not newer than one another.
  */
 extern int64 zklock_fence(Oid schema, const char *path, int64 token,
 						  bool shared);

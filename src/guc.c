@@ -139,7 +139,7 @@ zklock_guc_init(void)
 							   check_hosts, NULL, NULL);
 	DefineCustomStringVariable("zklock.auth",
 							   "Credentials for ZooKeeper, as scheme:credentials.",
-							   "For tests and tools; what is to last belongs into zklock.auth_file.",
+							   "For tests and tools; what is to last belongs in the file that zklock.auth_file names.",
 							   &zklock_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,

@@ -16,6 +16,7 @@
 #include "nodedata.h"
 #include "postmaster/postmaster.h"
 #include "text.h"
+#include "utils/lsyscache.h"
 
 /* What a value can have in it without being quoted */
 #define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@%+-"

@@ -189,6 +189,17 @@ zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
 		zklock_zknode_free(node);
 }
 
+static void
+log_refusal(const ZkLockNode *node, int rc)
+{
+	char		line[ZKLOCK_LOG_LINE];
+
+	snprintf(line, sizeof(line),
+			 "zklock: ZooKeeper refused to delete a lock's node, which stays until the session ends (%s): %s",
+			 zerror(rc), node->path != NULL ? node->path : node->request);
+	zklock_zklog_put(line, false);
+}
+
 /*
  * A request of a node's deletion has ended.  `gone` if there is no such node,
  * else `rc` says why it may still be there.
@@ -198,6 +209,9 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 {
 	ZkLockClient *client = node->client;
 	ZkLockRc	class = zklock_zkrequest_class(rc);
+
+	if (!gone && (class == ZKLOCK_RC_NO_AUTH || class == ZKLOCK_RC_OTHER))
+		log_refusal(node, rc);
 
 	pthread_mutex_lock(&client->mutex);
 	client->nbusy--;
@@ -212,9 +226,6 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 
 	if (gone)
 		zklock_zknode_free(node);
-	else if (class == ZKLOCK_RC_NO_AUTH || class == ZKLOCK_RC_OTHER)
-		zklock_zklog_put("zklock: ZooKeeper refuses to delete a lock's node; "
-						 "it stays until the session ends", false);
 	zklock_zknode_pump(client);
 }
 

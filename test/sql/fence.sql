@@ -98,6 +98,26 @@ SELECT zk_fence_prune('0');
 SELECT zk_fence_prune('-1 second');
 SELECT zk_fence_prune(NULL);
 
+-- The trigger is one for replication, however it is enabled; and what has no path
+-- or no token is no fence.
+ALTER TABLE zk_lock_fences DISABLE TRIGGER ALL;
+ALTER TABLE zk_lock_fences ENABLE TRIGGER ALL;
+SELECT zk_fence('/zklock_regress/fence', 5);
+SELECT zk_fence('/zklock_regress/fence', 6);
+UPDATE zk_lock_fences SET token = 4;
+ALTER TABLE zk_lock_fences ENABLE REPLICA TRIGGER zk_fence_merge;
+SET session_replication_role = replica;
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', 3, 1), ('/zklock_regress/fence_2', 2, 2);
+UPDATE zk_lock_fences SET token = 1, shared_token = 3;
+DELETE FROM zk_lock_fences;
+\set VERBOSITY sqlstate
+INSERT INTO zk_lock_fences VALUES (NULL, 3, 1);
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', NULL, 1);
+\set VERBOSITY default
+RESET session_replication_role;
+SELECT path, token, shared_token FROM zk_lock_fences ORDER BY path;
+DELETE FROM zk_lock_fences;
+
 -- Every mode has a token, and readers are not newer than one another.
 \set VERBOSITY sqlstate
 SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');

@@ -87,6 +87,22 @@ like(try('/refuse/read'),
 	refusal('/refuse/read', qq(read "/refuse/read/$name"), 'no credentials'),
 	'... is named to who waits for it');
 
+# Deleting goes on when nobody waits for it any more: what is refused is logged.
+$holder = ZkTest->new($node, 'zklock.acl' => 'world:anyone:crwa');
+$holder->query(q(SELECT zk_lock_acquire('/refuse/delete')));
+($name) = $zk->children('/refuse/delete');
+$holder->query(q(SELECT zk_lock_release('/refuse/delete')));
+ok( wait_until(
+		'it is logged',
+		sub {
+			$holder->query(q(SELECT state FROM zk_session()));
+			slurp_file($node->logfile) =~
+			  m{LOG:  ZooKeeper client: zklock: ZooKeeper refused to delete .* \(not authenticated\): /refuse/delete/$name\n};
+		}),
+	'a node that may not be deleted is named in the log');
+$holder->close;
+wait_until('it is gone', sub { !$zk->children('/refuse/delete') });
+
 # A quota of two nodes, /refuse/quota among them
 is(try('/refuse/quota/lock'), 't', 'a lock below a quota');
 $zk->create('/zookeeper/quota/refuse', '');
