@@ -48,11 +48,12 @@ look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
 	else if (ev->owner == r->session && ev->has_prefix)
 		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
-	else if (r->nowait)
+	else if (r->nowait && ev->owner != r->session)
 		zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
 	else
 	{
-		r->queued = true;
+		/* One that this session has let go of is on its way out. */
+		r->queued = ev->owner != r->session;
 		r->nearest.request = ev->request;
 	}
 }

@@ -229,8 +229,8 @@ extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
  * is a write that cannot be carried out: it changes nothing and no watch fires,
  * but its failure, too, is agreed upon by a quorum of the servers.  That a sync
  * was answered proves nothing: a leader that has been deposed without its notice
- * goes on answering them (ZOOKEEPER-1675).  At a path that is anybody's, the
- * node may be somebody else's.
+ * goes on answering them (ZOOKEEPER-1675).  At a path that is anybody's, a node
+ * that is somebody else's is none.
  */
 extern bool zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag);
 

@@ -49,7 +49,8 @@ typedef struct Request
 	Link		link;			/* in client->requests */
 	ZkLockClient *client;
 	ZkLockMessage *message;		/* the answer, made beforehand */
-	ZkLockNode *node;			/* create only */
+	ZkLockNode *node;			/* create, and confirm at anybody's path */
+	int			set_rc;			/* confirm: how the write ended */
 	int64_t		sent;			/* when it was asked for */
 	bool		in_parts;		/* calls before the last one have it, too */
 	int			depth;			/* how many of those were answered */
@@ -78,7 +79,7 @@ struct ZkLockNode
 	bool		may_exist;		/* a create was not refused; never unset */
 	bool		leaving;
 	bool		more;			/* path comes from a list: there may be more */
-	bool		in_doubt;		/* others may be at path: see leave_step() */
+	bool		in_doubt;		/* its number or being may be other than known */
 	int64_t		delete_sent;
 };
 

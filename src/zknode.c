@@ -266,20 +266,42 @@ listed(int rc, const struct String_vector *strings, const void *data)
 	leave_step_done(node, rc, gone);
 }
 
-/* Ours is the one whose data ends with the prefix. */
+/* Ours is of our session, and its data ends with the prefix. */
+static bool
+is_ours(const ZkLockNode *node, const char *value, int len,
+		const struct Stat *stat)
+{
+	int			prefix_len = (int) strlen(node->prefix);
+
+	return stat->ephemeralOwner == zoo_client_id(node->client->zh)->client_id &&
+		len >= prefix_len &&
+		memcmp(value + len - prefix_len, node->prefix, prefix_len) == 0;
+}
+
+/* Ask for the deletion itself. */
+static int
+delete_node(ZkLockNode *node)
+{
+	node->delete_sent = zklock_zkclient_now();
+	return zoo_adelete(node->client->zh,
+					   node->sequence ? node->path : node->request, -1,
+					   deleted, node);
+}
+
 static void
 looked_at(int rc, const char *value, int len, const struct Stat *stat,
 		  const void *data)
 {
 	ZkLockNode *node = (ZkLockNode *) data;
-	int			prefix_len = (int) strlen(node->prefix);
-	bool		ours = rc == ZOK && len >= prefix_len &&
-		memcmp(value + len - prefix_len, node->prefix, prefix_len) == 0;
+	bool		ours = rc == ZOK && is_ours(node, value, len, stat);
 
-	(void) stat;
+	/* One that we know to have made, but are not permitted to read */
+	if (rc == ZNOAUTH && !node->in_doubt)
+		ours = true;
 	if (ours)
-		node->in_doubt = false;
-	leave_step_done(node, rc, rc == ZNONODE || (rc == ZOK && !ours));
+		rc = delete_node(node);
+	if (!ours || rc != ZOK)
+		leave_step_done(node, rc, !ours && (rc == ZNONODE || rc == ZOK));
 }
 
 /*
@@ -305,8 +327,9 @@ synced(int rc, const char *value, const void *data)
 /*
  * Ask for the next step of a deletion; returns whether the library took it.
  *
- * A create or a delete that was not answered leaves a doubt: is there a node,
- * of what number, and is the one at a path that anybody may use still ours?
+ * A create or a delete that was not answered leaves a doubt: is there a node, and
+ * of what number?  And the one at a path that anybody may use may be somebody
+ * else's, if ours was deleted by hand: look first.
  */
 static bool
 leave_step(ZkLockNode *node)
@@ -318,9 +341,9 @@ leave_step(ZkLockNode *node)
 		return zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
 						 node) == ZOK;
 
-	node->delete_sent = zklock_zkclient_now();
-	return zoo_adelete(zh, node->sequence ? node->path : node->request, -1,
-					   deleted, node) == ZOK;
+	return (is_anybodys(node) ?
+			zoo_aget(zh, node->request, 0, looked_at, node) :
+			delete_node(node)) == ZOK;
 }
 
 /* Work on the nodes that are to go, as long as there is a connection. */
@@ -415,11 +438,8 @@ zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
 
 /* That the node has another version means that there is one. */
 static void
-confirmed(int rc, const struct Stat *stat, const void *data)
+answer_confirm(Request *request, int rc)
 {
-	Request    *request = (Request *) data;
-
-	(void) stat;
 	if (request->message == NULL)
 		return;
 
@@ -428,6 +448,32 @@ confirmed(int rc, const struct Stat *stat, const void *data)
 		zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request,
 							rc == ZBADVERSION || rc == ZNOAUTH ? ZOK : rc);
+}
+
+static void
+confirmed(int rc, const struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+
+	(void) stat;
+	if (request->node == NULL)
+		answer_confirm(request, rc);
+	else
+		request->set_rc = rc;	/* the look behind it is to come */
+}
+
+/* Somebody else's node is as good as none, and one we may not read is ours. */
+static void
+confirmed_ours(int rc, const char *value, int len, const struct Stat *stat,
+			   const void *data)
+{
+	Request    *request = (Request *) data;
+
+	if (rc == ZOK && !is_ours(request->node, value, len, stat))
+		rc = ZNONODE;
+	else if (rc == ZOK || rc == ZNOAUTH)
+		rc = request->set_rc;
+	answer_confirm(request, rc);
 }
 
 bool
@@ -441,10 +487,17 @@ zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag)
 
 	if (request == NULL)
 		return false;
+	if (is_anybodys(node))
+		request->node = node;
 	if (path == NULL)
 		rc = ZSYSTEMERROR;		/* memory was out when we were told */
 	else if (zklock_zkclient_is_connected(client))
 		rc = zoo_aset(client->zh, path, "", 0, NO_VERSION, confirmed, request);
+
+	/* Reads come behind writes: one flight.  The write may call back anyway. */
+	if (rc == ZOK && request->node != NULL &&
+		zoo_aget(client->zh, path, 0, confirmed_ours, request) != ZOK)
+		rc = ZMARSHALLINGERROR;
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;

@@ -162,7 +162,7 @@ while (@line > 1)
 # Who gives up takes his node and his watches back, and waits for neither.
 $session->query(q(SELECT zk_lock_acquire('/flights')));
 costs(
-	$rival, q(SELECT zk_lock_acquire('/flights', '2s')), 'f', 1,
+	$rival, q(SELECT zk_lock_acquire('/flights', '2s')), 'f', 2,
 	[ @enter, qw(getData delete removeWatches) ],
 	'a wait that is given up');
 $session->query(q(SELECT zk_lock_release('/flights')));

@@ -169,4 +169,38 @@ $loser->query('SELECT zk_lock_release_all()');
 wait_until('the node is gone', sub { !$zk->exists('/simple') });
 pass('a simple lock leaves nothing');
 
+# A simple lock's node is deleted by hand, and somebody else makes another.
+
+my $robbed = ZkTest->new($nodes[0], 'zklock.confirm_commit' => 'always');
+my $next = ZkTest->new($nodes[1]);
+
+for my $end (q(SELECT zk_lock_release('/simple', 'simple')), 'COMMIT')
+{
+	$robbed->query(
+		$end eq 'COMMIT'
+		? q(BEGIN; SELECT zk_lock_guard('/simple', mode => 'simple'))
+		: q(SELECT zk_lock_acquire('/simple', mode => 'simple')));
+	$zk->delete('/simple');
+	is( $next->query(q(SELECT zk_lock_acquire('/simple', '10s', 'simple'))),
+		't', 'a simple lock whose node was deleted can be taken');
+	like(
+		$robbed->query($end),
+		$end eq 'COMMIT' ? qr{^ERROR:  40001:.*"/simple"}m : qr/^t$/,
+		'... and who had it can give it back, but not commit');
+	$robbed->query('SELECT zk_lock_release_all()');
+
+	# What the old holder has let go is gone when his next lock is.
+	$robbed->query(q(SELECT zk_lock_acquire('/behind'), zk_lock_release_all()));
+	wait_for_queue($zk, '/behind');
+	is($robbed->query(q(SELECT zk_lock_acquire('/simple', '0', 'simple'))),
+		'f', '... and leaves the new one alone');
+	is( $next->query(
+			q(SELECT zk_lock_release('/simple', 'simple'),
+				zk_lock_acquire('/simple', '0', 'simple'),
+				zk_lock_release('/simple', 'simple'))),
+		't|t|t',
+		'... who can give it back and have it again at once');
+	wait_until('the node is gone', sub { !$zk->exists('/simple') });
+}
+
 done_testing();

@@ -355,8 +355,8 @@ progress(void)
 }
 
 /*
- * Who is robbed of a simple lock deletes the next one's, and who is robbed of
- * a mutex leaves two to wait for a lease: nothing helps against that.
+ * Who is robbed of a simple lock is not told before he commits, and who is robbed
+ * of a mutex leaves two to wait for a lease: nothing helps against that.
  */
 static bool
 may_be_robbed(const SimNode *node)

@@ -441,14 +441,14 @@ pump(SimClient *c)
 	{
 		SimOwn	   *own = &c->own[i];
 		const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = i};
-		bool		ask_first;
+		SimOp		op;
 
 		if (!own->used || !own->leaving || own->creating > 0 || own->busy)
 			continue;
 		own->busy = true;
-		ask_first = own->name[0] == '\0' ||
-			(own->in_doubt && is_anybodys(own));
-		submit(c, &tag, ask_first ? SIM_SYNC : SIM_DELETE, own->dir, own->name);
+		op = own->name[0] == '\0' || (own->in_doubt && is_anybodys(own)) ?
+			SIM_SYNC : is_anybodys(own) ? SIM_GET : SIM_DELETE;
+		submit(c, &tag, op, own->dir, own->name);
 	}
 }
 
@@ -462,21 +462,25 @@ own_deleted(SimOwn *own)
 		own->used = false;
 }
 
-/* Ours is the one with our prefix in its data. */
-static void
+/* Ours is of our session, with our prefix in its data.  True: it is there. */
+static bool
 own_looked_at(SimClient *c, SimOwn *own, const SimReply *reply)
 {
 	if (reply->reply == ZKLOCK_OK &&
+		sim_tree_node(reply->node)->owner == c->session &&
 		strcmp(sim_tree_node(reply->node)->prefix, own->prefix) == 0)
 	{
-		own->in_doubt = false;
-		sim_trace("client %d: finds its \"%s\"", c->number, own->name);
-		sim_count(SIM_N_GHOSTS);
-		return;
+		if (own->in_doubt)
+		{
+			sim_trace("client %d: finds its \"%s\"", c->number, own->name);
+			sim_count(SIM_N_GHOSTS);
+		}
+		return true;
 	}
 	if (reply->reply == ZKLOCK_OK)
 		sim_count(SIM_N_SPARED);
 	own->used = false;
+	return false;
 }
 
 /* Ours are those that begin with our prefix. */
@@ -515,6 +519,12 @@ own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
 		submit(c, &tag, own->plain ? SIM_GET : SIM_LIST, own->dir, own->name);
 		return;
 	}
+	if (op == SIM_GET && reply->reply != ZKLOCK_LOST &&
+		own_looked_at(c, own, reply))
+	{
+		submit(c, &tag, SIM_DELETE, own->dir, own->name);
+		return;
+	}
 	own->busy = false;
 	if (reply->reply == ZKLOCK_LOST)
 	{
@@ -523,9 +533,7 @@ own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
 	}
 	else if (op == SIM_DELETE)
 		own_deleted(own);
-	else if (own->plain)
-		own_looked_at(c, own, reply);
-	else
+	else if (op == SIM_LIST)
 		own_listed(c, own, reply);
 }
 
