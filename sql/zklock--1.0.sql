@@ -16,8 +16,10 @@ CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
 -- a connection lost for good 08006, an authentication or ACL that refuses
 -- 28000, a lock that was held and is lost 40001.
 
--- Take a lock.  Returns true once it is held, false if "timeout" passed first.
--- A null timeout waits for ever; zero or less takes the lock only if it is free.
+-- Take a lock.  Returns true once it is held, false if others were ahead when
+-- "timeout" passed.  A null timeout waits for ever; zero or less takes the lock only
+-- if it is free.  No word from ZooKeeper in that time, or within a second if it is
+-- zero, is 08001 or 08006.
 -- May be called again by the holder and counts, like pg_advisory_lock().
 CREATE FUNCTION zk_lock_acquire(
     path text,

@@ -38,6 +38,9 @@ typedef struct Bunch
 	ZkLockAttempt *attempts;	/* for each of the fresh */
 } Bunch;
 
+/* How long who takes a lock only if it is free waits for the answer. */
+#define TRY_MS 1000
+
 /* How long to wait for it. */
 typedef struct Patience
 {
@@ -154,24 +157,41 @@ renew_session(void)
 		zklock_session_close();
 }
 
+static void
+raise_silence(void)
+{
+	char	   *diagnosis = zklock_session_diagnosis();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("ZooKeeper did not answer in time"),
+			 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
+			 errhint("%s", zklock_session_hint())));
+}
+
+/* Have a connection, and room for requests, before the deadline. */
+static void
+get_ready(const Patience *patience)
+{
+	zklock_session_connect(patience->deadline);
+	if (!zklock_session_await_room(patience->deadline))
+		raise_silence();
+}
+
 /*
- * Connect, and fix the deadline.  To take a lock that is free needs an answer
- * all the same: connecting does not count then.
+ * Connect, and fix the deadline.  To take a lock only if it is free needs an
+ * answer all the same, but not all patience.
  */
-static bool
+static void
 start_waiting(Patience *patience, int64 ns)
 {
 	int64		now = zklock_zkclient_now();
 
 	patience->nowait = ns <= 0;
-	patience->deadline = patience->nowait || ns > ZKLOCK_NEVER - now ?
-		ZKLOCK_NEVER : now + ns;
-	if (!zklock_session_connect(patience->deadline))
-		return false;
 	if (patience->nowait)
-		patience->deadline = zklock_zkclient_now() +
-			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-	return zklock_session_await_room(patience->deadline);
+		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
+	patience->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+	get_ready(patience);
 }
 
 /*
@@ -179,24 +199,19 @@ start_waiting(Patience *patience, int64 ns)
  * and everything that this backend held.  If it held nothing, nothing but the
  * place is lost: go on with a new session.
  */
-static bool
-start_over(Patience *patience)
+static void
+start_over(const Patience *patience)
 {
 	zklock_lease_check();
-	return zklock_session_connect(patience->deadline) &&
-		zklock_session_await_room(patience->deadline);
+	get_ready(patience);
 }
 
-/* "Not free" is an answer; none at all is an error. */
+/* That others are ahead is an answer; none at all by the deadline is an error. */
 static void
-refuse_silence(const Patience *patience)
+refuse_silence(const ZkLockAttempt *attempt)
 {
-	if (patience->nowait && zklock_zkclient_now() >= patience->deadline)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("ZooKeeper did not answer within %d ms (zklock.connect_timeout)",
-						zklock_connect_timeout),
-				 errhint("Check that the servers in zklock.hosts are up and have a quorum.")));
+	if (attempt->recipe.verdict == ZKLOCK_TIMED_OUT && !attempt->recipe.queued)
+		raise_silence();
 }
 
 static void
@@ -259,11 +274,14 @@ wait_for(Wanted *wanted, Patience *patience)
 		zklock_attempt_abandon(&wanted->attempt);
 		if (verdict != ZKLOCK_EXPIRED)
 			break;
-		if (!start_over(patience))
-			return false;
+		start_over(patience);
 	}
 	zklock_attempt_raise(&wanted->attempt);
-	refuse_silence(patience);
+	if (wanted->hold->key.mode != ZKLOCK_SEMAPHORE)
+		refuse_silence(&wanted->attempt);
+	else if (!wanted->mutex.recipe.queued)
+		refuse_silence(wanted->mutex.recipe.verdict == ZKLOCK_GRANTED ?
+					   &wanted->attempt : &wanted->mutex);
 	return false;
 }
 
@@ -304,15 +322,14 @@ wait_for_all(Bunch *bunch, Patience *patience)
 		{
 			/* Those before went with it. */
 			held = 0;
-			if (!start_over(patience))
-				return false;
+			start_over(patience);
 		}
 		else if (attempts[held].recipe.verdict == ZKLOCK_GRANTED)
 			held++;
 		else
 		{
 			zklock_attempt_raise(&attempts[held]);
-			refuse_silence(patience);
+			refuse_silence(&attempts[held]);
 			return false;
 		}
 	}
@@ -413,7 +430,8 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 
 		zklock_locktable_add(hold, scope);
 		arm_lock_timeout();
-		granted = start_waiting(&patience, ns) && wait_for(wanted, &patience);
+		start_waiting(&patience, ns);
+		granted = wait_for(wanted, &patience);
 		failed = false;
 	}
 	PG_FINALLY();
@@ -543,10 +561,10 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 				in_time = add_to_bunch(bunch, paths[i], mode, scope,
 									   time_left(ns, began));
 		arm_lock_timeout();
+		if (in_time && bunch->nfresh > 0)
+			start_waiting(&patience, time_left(ns, began));
 		granted = in_time &&
-			(bunch->nfresh == 0 ||
-			 (start_waiting(&patience, time_left(ns, began)) &&
-			  wait_for_all(bunch, &patience)));
+			(bunch->nfresh == 0 || wait_for_all(bunch, &patience));
 		failed = false;
 	}
 	PG_FINALLY();

@@ -22,10 +22,11 @@ extern void zklock_acquire_init(void);
 /*
  * Take the lock once more for `scope`.  `ns` is how long to wait in
  * nanoseconds, connecting included: ZKLOCK_NEVER waits for ever, 0 takes the
- * lock only if nobody is before us.  Returns NULL if the time has passed.
+ * lock only if nobody is before us, and waits a second for the answer.  Returns
+ * NULL if others were ahead when the time had passed.
  *
  * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
- * is lost and does not come back; 40001 if the lock was held and has been
+ * is lost and does not come back, or there was no answer in time; 40001 if the lock was held and has been
  * lost; 40P01 if it could only be had by waiting for ourselves; 55000 if the
  * path is in use for something else; 55P03 by lock_timeout; those of errors.h
  * for what ZooKeeper refuses.

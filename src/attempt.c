@@ -452,13 +452,16 @@ zklock_attempt_drive(ZkLockAttempt *attempts, int n, int64 deadline,
 				ZKLOCK_NS_PER_MS;
 		else if (pending != NULL && now >= gone_at)
 		{
+			char	   *diagnosis = zklock_session_diagnosis();
+
 			/* Its servers may be elsewhere now: the next one looks for them. */
 			zklock_session_close();
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
 							zklock_errors_path(pending->path)),
-					 errhint("Check that the servers in zklock.hosts are up and have a quorum.")));
+					 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
+					 errhint("%s", zklock_session_hint())));
 		}
 
 		if (pending != NULL && now >= log_at)

@@ -134,7 +134,7 @@ zklock_guc_init(void)
 	DefineCustomStringVariable("zklock.hosts",
 							   "ZooKeeper servers to connect to.",
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
-							   &zklock_hosts, "127.0.0.1:2181",
+							   &zklock_hosts, ZKLOCK_DEFAULT_HOSTS,
 							   PGC_SUSET, 0,
 							   check_hosts, NULL, NULL);
 	DefineCustomStringVariable("zklock.auth",

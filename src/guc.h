@@ -11,6 +11,8 @@
 #ifndef ZKLOCK_GUC_H
 #define ZKLOCK_GUC_H
 
+#define ZKLOCK_DEFAULT_HOSTS "127.0.0.1:2181"
+
 typedef enum ZkLockConfirmCommit
 {
 	ZKLOCK_CONFIRM_OFF,

@@ -220,6 +220,13 @@ zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 					  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
 }
 
+void
+zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out)
+{
+	r->queued = true;
+	zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
+}
+
 uint32_t
 zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 	ZkLockActions *out)

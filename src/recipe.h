@@ -171,7 +171,7 @@ typedef struct ZkLockRecipe
 {
 	/* results; name, seq and token are valid once verdict is GRANTED */
 	ZkLockVerdict verdict;
-	bool		queued;			/* it is known that others are ahead */
+	bool		queued;			/* it is known that others are, or were, ahead */
 	bool		stalled;		/* a reply was LOST; waits for CONNECTED */
 	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
 	int64_t		seq;			/* its number, if it has one */

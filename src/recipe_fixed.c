@@ -49,7 +49,7 @@ look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else if (ev->owner == r->session && ev->has_prefix)
 		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
 	else if (r->nowait && ev->owner != r->session)
-		zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
+		zklock_recipe_refuse(r, out);
 	else
 	{
 		/* One that this session has let go of is on its way out. */

@@ -30,6 +30,9 @@ extern uint32_t zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind,
 extern void zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict,
 								 ZkLockActions *out);
 
+/* The same for an attempt that does not wait: others are ahead. */
+extern void zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out);
+
 extern void zklock_recipe_enter(ZkLockRecipe *r, bool make_parents,
 								ZkLockActions *out);
 extern void zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,

@@ -254,7 +254,7 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else if (ahead.n == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 	else if (r->nowait)
-		zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
+		zklock_recipe_refuse(r, out);
 	else
 	{
 		r->queued = true;
@@ -285,7 +285,7 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else if (ev->nchildren <= r->leases)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 	else if (r->nowait)
-		zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
+		zklock_recipe_refuse(r, out);
 	else
 	{
 		/* The list left a watch on the children. */

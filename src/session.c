@@ -21,6 +21,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "zklog.h"
+#include "zkprobe.h"
 
 /*
  * How long an exiting backend waits for the goodbye to its session.  A server
@@ -28,12 +29,18 @@
  */
 #define GOODBYE_MS 2000
 
+/* When to begin to look why there is no connection, and to wait for what is seen. */
+#define LOOK_AFTER_MS 1000
+#define DIAGNOSIS_MS 300
+#define DIAGNOSIS_SIZE 2048
+
 /* For the life of the process, once made. */
 static int	wake_fd = -1;
 static WaitEventSet *wait_set = NULL;
 static uint32 wait_event = 0;
 
 static ZkLockClient *client = NULL;
+static ZkLockProbe *probe = NULL;
 static ZkLockClientStatus status;	/* valid while there is a client */
 static uint32 serial = 0;		/* of the present or the last session */
 static int64 begun_at;			/* when it was begun */
@@ -137,11 +144,20 @@ replace(char **kept, const char *value)
 }
 
 static void
+forget_look(void)
+{
+	if (probe != NULL)
+		zklock_zkprobe_drop(probe);
+	probe = NULL;
+}
+
+static void
 begin(void)
 {
 	ZkLockClientConfig config;
 
 	prepare_to_wait();
+	forget_look();
 	replace(&begun_hosts, zklock_hosts);
 	replace(&begun_auth, zklock_auth);
 	replace(&begun_auth_file, zklock_auth_file);
@@ -429,14 +445,46 @@ zklock_session_new_tag(void)
 	return last << ZKLOCK_TAG_BITS;
 }
 
+void
+zklock_session_look(void)
+{
+	if (probe == NULL)
+		probe = zklock_zkprobe_start(zklock_hosts);
+}
+
+char *
+zklock_session_diagnosis(void)
+{
+	char		text[DIAGNOSIS_SIZE] = "";
+
+	zklock_session_look();
+	if (probe != NULL)
+		zklock_zkprobe_report(probe, DIAGNOSIS_MS, text, sizeof(text));
+	forget_look();
+	return pstrdup(text);
+}
+
+const char *
+zklock_session_hint(void)
+{
+	return strcmp(zklock_hosts, ZKLOCK_DEFAULT_HOSTS) == 0 ?
+		"zklock.hosts has its default value.  Tell where ZooKeeper is: LOAD 'zklock'; ALTER SYSTEM SET zklock.hosts = 'host:port,...'; SELECT pg_reload_conf()." :
+		"Check zklock.hosts and that its servers are up and have a quorum.";
+}
+
 static void
 raise_unreachable(const char *detail)
 {
+	/* If no name could be resolved, that is all there is to say. */
+	const char *diagnosis = status.state == ZKLOCK_CLIENT_FAILED ? "" :
+		zklock_session_diagnosis();
+
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to ZooKeeper"),
-			 errdetail("%s", detail),
-			 errhint("Check zklock.hosts and that its servers are up and have a quorum.")));
+			 errdetail("%s%s%s", detail, diagnosis[0] != '\0' ? "\n" : "",
+					   diagnosis),
+			 errhint("%s", zklock_session_hint())));
 }
 
 /* Wait for the first connection of a session; false: `deadline` has passed. */
@@ -444,6 +492,9 @@ static bool
 wait_until_connected(int64 deadline)
 {
 	int64		limit = begun_at + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	int64		now = zklock_zkclient_now();
+	int64		look_at = now +
+		Min((Min(limit, deadline) - now) / 2, LOOK_AFTER_MS * ZKLOCK_NS_PER_MS);
 
 	for (;;)
 	{
@@ -451,6 +502,7 @@ wait_until_connected(int64 deadline)
 		switch (status.state)
 		{
 			case ZKLOCK_CLIENT_CONNECTED:
+				forget_look();
 				return true;
 			case ZKLOCK_CLIENT_REFUSED:
 				ereport(ERROR,
@@ -468,18 +520,25 @@ wait_until_connected(int64 deadline)
 			default:
 				break;
 		}
-		if (zklock_zkclient_now() >= deadline)
-			return false;
-		if (zklock_zkclient_now() >= limit)
+		now = zklock_zkclient_now();
+		if (now >= limit)
 			raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
 									   zklock_connect_timeout));
+		if (now >= deadline)
+			return false;
+		if (now >= look_at)
+		{
+			/* So that it is known by the time it is needed. */
+			zklock_session_look();
+			look_at = ZKLOCK_NEVER;
+		}
 
 		/* A message here is nobody's: the session has only begun. */
-		zklock_session_await_news(Min(limit, deadline));
+		zklock_session_await_news(Min(look_at, Min(limit, deadline)));
 	}
 }
 
-bool
+void
 zklock_session_connect(int64 deadline)
 {
 	bool		connected = false;
@@ -488,7 +547,7 @@ zklock_session_connect(int64 deadline)
 	if (client != NULL && status.state == ZKLOCK_CLIENT_EXPIRED)
 		zklock_session_close();
 	if (client != NULL && status.connects > 0 && !is_over())
-		return true;			/* a lost connection is the recipe's affair */
+		return;					/* a lost connection is the recipe's affair */
 
 	if (client == NULL)
 		begin();
@@ -508,5 +567,6 @@ zklock_session_connect(int64 deadline)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	return connected;
+	if (!connected)
+		raise_unreachable("There was no answer within the time given.");
 }

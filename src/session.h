@@ -25,11 +25,21 @@
 #define ZKLOCK_NS_PER_MS INT64CONST(1000000)
 
 /*
- * Have a session with a connection.  Returns false if `deadline` comes before
- * that.  Errors: 08001 after zklock.connect_timeout or if the settings lead
- * nowhere, 28000 if authentication fails, 53000 if descriptors are out.
+ * Have a session with a connection.  Errors: 08001 after zklock.connect_timeout,
+ * at `deadline` or if the settings lead nowhere, 28000 if authentication fails,
+ * 53000 if descriptors are out.
  */
-extern bool zklock_session_connect(int64 deadline);
+extern void zklock_session_connect(int64 deadline);
+
+/*
+ * Why there is no connection, for a message: a look at each server, which takes a
+ * moment unless it was begun before.  Palloc'd; empty if nothing is known.
+ */
+extern void zklock_session_look(void);
+extern char *zklock_session_diagnosis(void);
+
+/* What to do about it. */
+extern const char *zklock_session_hint(void);
 
 /* The live session's number, from 1 on; 0 if there is none. */
 extern uint32 zklock_session_current(void);

@@ -17,26 +17,13 @@
 #include <netinet/in.h>
 
 #include "path.h"
-
-#define HOST_MAX 255
-#define PORT_MAX 5
+#include "zklog.h"
 
 /* How often each address is listed: see zkhosts.h.  Odd. */
 #define ROUNDS 25
 
-/* One "host:port"; brackets around an IPv6 address are taken off. */
-typedef struct HostPort
-{
-	char		host[HOST_MAX + 1];
-	char		port[PORT_MAX + 1];
-} HostPort;
-
-/*
- * Take the next "host:port" off `*rest`.  Returns NULL if it was good; `*done`
- * says that none was left.
- */
-static const char *
-next_host(const char **rest, HostPort *hp, bool *done)
+const char *
+zklock_zkhosts_next(const char **rest, ZkLockHostPort *hp, bool *done)
 {
 	const char *start = *rest + strspn(*rest, " ");
 	size_t		len = strcspn(start, ",/");
@@ -65,7 +52,7 @@ next_host(const char **rest, HostPort *hp, bool *done)
 		start++;
 		hostlen -= 2;
 	}
-	if (hostlen == 0 || hostlen > HOST_MAX ||
+	if (hostlen == 0 || hostlen > ZKLOCK_HOST_MAX ||
 		strcspn(start, " []") < hostlen)
 		return "A server's host name is empty, too long or has a blank in it.";
 	memcpy(hp->host, start, hostlen);
@@ -73,7 +60,7 @@ next_host(const char **rest, HostPort *hp, bool *done)
 
 	if (portlen == 0 || strspn(colon + 1, "0123456789") < portlen)
 		return "A server's port is not a number.";
-	if (portlen > PORT_MAX)
+	if (portlen > ZKLOCK_PORT_MAX)
 		return "A server's port is not between 1 and 65535.";
 	memcpy(hp->port, colon + 1, portlen);
 	hp->port[portlen] = '\0';
@@ -89,13 +76,13 @@ zklock_zkhosts_check(const char *hosts)
 	const char *rest = hosts;
 	const char *chroot = strchr(hosts, '/');
 	const char *why;
-	HostPort	hp;
+	ZkLockHostPort hp;
 	bool		done;
 	int			n = 0;
 
 	for (;;)
 	{
-		why = next_host(&rest, &hp, &done);
+		why = zklock_zkhosts_next(&rest, &hp, &done);
 		if (why != NULL)
 			return why;
 		if (done)
@@ -135,14 +122,24 @@ add_address(Addresses *list, const char *host, const char *port)
 }
 
 static bool
-resolve_host(Addresses *list, const HostPort *hp)
+resolve_host(Addresses *list, const ZkLockHostPort *hp)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC,.ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
 	bool		ok = true;
+	int			error = getaddrinfo(hp->host, hp->port, &hints, &found);
 
-	if (getaddrinfo(hp->host, hp->port, &hints, &found) != 0)
-		return true;			/* the other hosts may do */
+	if (error != 0)
+	{
+		char		line[ZKLOCK_LOG_LINE];
+
+		/* The other hosts may do, but whoever misspelt this one should know. */
+		snprintf(line, sizeof(line),
+				 "zklock: host name \"%.100s\" cannot be resolved: %s",
+				 hp->host, gai_strerror(error));
+		zklock_zklog_put(line, false);
+		return true;
+	}
 
 	for (struct addrinfo *ai = found; ai != NULL && ok; ai = ai->ai_next)
 	{
@@ -209,11 +206,11 @@ zklock_zkhosts_resolve(const char *hosts, int *naddresses, const char **why)
 	const char *rest = hosts;
 	Addresses	list = {NULL, 0};
 	char	   *text = NULL;
-	HostPort	hp;
+	ZkLockHostPort hp;
 	bool		done;
 	bool		ok = true;
 
-	while (ok && next_host(&rest, &hp, &done) == NULL && !done)
+	while (ok && zklock_zkhosts_next(&rest, &hp, &done) == NULL && !done)
 		ok = resolve_host(&list, &hp);
 	if (ok && list.n > 0)
 	{

@@ -117,8 +117,13 @@ for my $what (sort keys %nowhere)
 	# up.
 	if ($what !~ /host/)
 	{
-		ends_ok($session, q(SELECT zk_lock_acquire('/nowhere', '100ms')),
-			qr/^f$/, "$what, with a timeout");
+		ends_ok($session, qq(SELECT $_),
+			qr/^ERROR:  08001:.*DETAIL:.*127\.0\.0\.1:/ms, "$what, $_")
+		  for q(zk_lock_acquire('/nowhere', '100ms')),
+		  q(zk_lock_acquire('/nowhere', '0')),
+		  q(zk_lock_guard('/nowhere', '100ms')),
+		  q(zk_lock_acquire_all('{/nowhere, /else}', '100ms')),
+		  q(zk_semaphore_acquire('/nowhere', 1, '100ms'));
 		$session->query(q(SET zklock.connect_timeout = '1h'));
 		cancel_ok($session, q(SELECT zk_lock_acquire('/nowhere')), $what);
 	}
@@ -157,10 +162,14 @@ $session = ZkTest->new($node,
 $session->query(q(SELECT zk_lock_acquire('/frozen'), zk_lock_release_all()));
 $zk->pause;
 cancel_ok($session, q(SELECT zk_lock_acquire('/frozen')), 'a frozen server');
-ends_ok($session, q(SELECT zk_lock_acquire('/frozen', '100ms')),
-	qr/^f$/, 'the timeout counts while the server is frozen');
-ends_ok($session, q(SELECT zk_lock_acquire('/frozen', '0')),
-	qr/^ERROR:  0800[16]:/, 'a server that is frozen cannot say yes or no');
+ends_ok($session, qq(SELECT $_),
+	qr/^ERROR:  08006:.*DETAIL:.*does not answer/ms,
+	"a server that is frozen cannot say yes or no, $_")
+  for q(zk_lock_acquire('/frozen', '100ms')),
+  q(zk_lock_acquire('/frozen', '0')),
+  q(zk_lock_guard('/frozen', '100ms')),
+  q(zk_lock_acquire_all('{/frozen, /else}', '100ms')),
+  q(zk_semaphore_acquire('/frozen', 1, '100ms'));
 $zk->resume;
 is($session->query(q(SELECT zk_lock_acquire('/frozen'))),
 	't', 'once it goes on the lock can be had');

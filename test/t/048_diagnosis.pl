@@ -1,0 +1,149 @@
+# What the error says of each server when there is no connection.
+
+use strict;
+use warnings;
+
+use Child;
+use File::Temp;
+use IO::Select;
+use IO::Socket::INET;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $dir = File::Temp->newdir(TMPDIR => 1);
+my $zk = ZkServer->new(config => { maxClientCnxns => 1 })->start;
+my $node = new_node('main', $zk->hosts, 'zklock.connect_timeout' => '2s');
+my @children;
+
+sub listener
+{
+	return IO::Socket::INET->new(
+		LocalAddr => '127.0.0.1',
+		Listen => 10,
+		Proto => 'tcp') || die "cannot listen: $@";
+}
+
+# Something that answers a line with a line, as HTTP servers do.
+sub start_http
+{
+	my $listener = listener();
+	my $pid = fork() // die "fork: $!";
+
+	if ($pid == 0)
+	{
+		my $select = IO::Select->new($listener);
+		while (1)
+		{
+			for my $socket ($select->can_read)
+			{
+				if ($socket == $listener)
+				{
+					$select->add($listener->accept);
+					next;
+				}
+				my $open = sysread($socket, my $line, 1000);
+				next if $open && $line !~ /\r\n/;
+				syswrite($socket, "HTTP/1.1 400 Bad Request\r\n\r\n") if $open;
+				$select->remove($socket);
+				close($socket);
+			}
+		}
+	}
+	push @children, $pid;
+	return '127.0.0.1:' . $listener->sockport;
+}
+
+sub start_tls
+{
+	my $port = ZkServer::free_port();
+
+	Child->run("$dir/log", 60, qw(openssl req -x509 -newkey rsa:2048 -nodes),
+		'-subj', '/CN=localhost', '-keyout', "$dir/key", '-out', "$dir/cert");
+	my $child =
+	  Child->start("$dir/log", qw(openssl s_server -quiet -accept),
+		"127.0.0.1:$port", '-key', "$dir/key", '-cert', "$dir/cert");
+	wait_until('TLS is spoken',
+		sub { IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") });
+	return ("127.0.0.1:$port", $child);
+}
+
+# A member of an ensemble whose others are not there
+my $lonely = ZkServer->new(
+	id => 1,
+	config => {
+		initLimit => 10,
+		syncLimit => 5,
+		map {
+			("server.$_" => join(':',
+					'127.0.0.99', map { ZkServer::free_port() } (1, 2)))
+		} (1 .. 3)
+	})->launch;
+wait_until('it answers',
+	sub { $lonely->four_letter('srvr') =~ /not currently serving/ });
+
+# The one connection that it allows is taken.
+my $holder = ZkTest->new($node, 'zklock.connect_timeout' => '20s');
+is($holder->query(q(SELECT zk_lock_acquire('/one'))), 't', 'a connection');
+
+my $silent = listener();
+my ($tls, $tls_server) = start_tls();
+my %says = (
+	'127.0.0.1:' . ZkServer::free_port() =>
+	  'cannot be connected to: Connection refused',
+	'127.0.0.1:' . $silent->sockport => 'lets us connect, but does not answer',
+	'no-such-host.invalid:2181' => 'has a name that cannot be resolved: [^\n]+',
+	start_http() => 'is not a ZooKeeper',
+	$tls => 'speaks TLS on this port',
+	$zk->hosts =>
+	  'closes the connection without an answer: [^\n]*\(maxClientCnxns\)',
+	$lonely->hosts => 'is a ZooKeeper that is not serving: it has no quorum');
+my @hosts = sort keys %says;
+my $session = ZkTest->new($node, 'zklock.hosts' => join(',', @hosts));
+
+for my $timeout ("'0'", "'600ms'", 'NULL')
+{
+	my $answer;
+	my $seconds = seconds_of(
+		sub {
+			$answer =
+			  $session->query("SELECT zk_lock_acquire('/why', $timeout)");
+		});
+
+	like($answer, qr/^ERROR:  08001:/, "no server will do, timeout $timeout");
+	like($answer, qr/^(?:DETAIL:  )?\Q$_\E $says{$_}\.$/m, "... $_")
+	  for @hosts;
+	like($answer, qr/^HINT:  Check zklock\.hosts/m, '... with a hint');
+}
+
+# With one that is good, a misspelt one shows in the log.
+$holder->close;
+$session->query("SET zklock.hosts = 'no-such-host.invalid:2181,${\ $zk->hosts}'");
+wait_until('the connection is free',
+	sub {
+		$session->query(q(SELECT zk_lock_acquire('/why', '2s'))) eq 't';
+	});
+like(
+	slurp_file($node->logfile),
+	qr/LOG:  [^\n]*host name "no-such-host\.invalid" cannot be resolved/,
+	'a name that cannot be resolved is logged when others can');
+
+# Nobody has told where ZooKeeper is.
+$session->close;
+$session = ZkTest->new($node);
+$session->query(q(LOAD 'zklock'; SET zklock.hosts = '127.0.0.1:2181'));
+SKIP:
+{
+	skip 'there is a ZooKeeper at the default port', 1
+	  if IO::Socket::INET->new(PeerAddr => '127.0.0.1:2181');
+	like($session->query(q(SELECT zk_lock_acquire('/why', '100ms'))),
+		qr/^HINT: .*LOAD 'zklock'; ALTER SYSTEM SET zklock\.hosts = /m,
+		'with the default setting the hint says how to set it');
+}
+
+kill('KILL', @children);
+waitpid($_, 0) for @children;
+$tls_server->stop('KILL');
+
+done_testing();
