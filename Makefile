@@ -3,6 +3,7 @@
 #   make, make install     build and install (PGXS)
 #   make installcheck      test against a running server and ZooKeeper
 #   make test              install what is missing, build, run every test
+#   make chroots           make test and the like in three releases of Debian
 #   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
 #   make bench             our locks and advisory locks side by side
@@ -76,9 +77,12 @@ endif
 	@exit 1
 endif
 
-.PHONY: test sandbox demo bench soak sanitize fuzz unit
+.PHONY: test chroots sandbox demo bench soak sanitize fuzz unit
 test:
 	@test/run
+
+chroots:
+	@test/chroots
 
 sandbox:
 	@test/sandbox/run
