@@ -19,13 +19,13 @@ my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
 my @make =
   ('env', '-u', 'MAKEFLAGS', 'make', "PG_CONFIG=$pg_config", 'with_llvm=no');
 
-# What a library has for others
+# What a library has for others, but for what a sanitizer adds
 sub symbols
 {
 	my ($library) = @_;
 	my ($stdout, $stderr) = run_command([ 'nm', '-D', '--defined-only', $library ]);
 
-	return [ sort map { (split)[2] } split(/\n/, $stdout) ];
+	return [ sort grep { !/^__/ } map { (split)[2] } split(/\n/, $stdout) ];
 }
 
 chomp(my $pkglibdir = `"$pg_config" --pkglibdir`);
