@@ -3,9 +3,9 @@
 #   make, make install     build and install (PGXS)
 #   make installcheck      test against a running server and ZooKeeper
 #   make test              install what is missing, build, run every test
-#   make chroots           make test and the like in three releases of Debian
 #   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
+#   make chroots           these three in new installations of Debian and Ubuntu
 #   make bench             our locks and advisory locks side by side
 #   make soak              two servers under load while all kinds of things fail
 #   make sanitize          the tests under AddressSanitizer and UBSan
