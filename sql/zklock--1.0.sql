@@ -266,3 +266,49 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
+
+-- Who holds a lock or a semaphore and who waits for it, asked of ZooKeeper: on all
+-- servers, whatever client they use.  Costs two round trips, and a connection if
+-- there is none yet.  A path that is not there has no rows.
+--
+--   position      from 1 on, in the order in which the lock is granted
+--   state         'holder' or 'waiter'
+--   mode          that of the lock; 'semaphore' for a lease and 'mutex' for the
+--                 lock under which leases are taken: who waits for a lease has both
+--   sequence      the number at the end of the node's name
+--   node          the node's name, without the path
+--   session_id    the ZooKeeper session that the node is of
+--   since         when the node was made, by ZooKeeper's clock
+--   own           is it a node of this backend?
+--   host ... application
+--                 of the backend, as it says itself when it is zklock's
+--   data          what other clients say of themselves: up to a zero byte, or to
+--                 1024 bytes, with "?" for what is no text
+--
+-- Ephemeral nodes that are nobody's that we know come last, without position,
+-- state and mode: they are not waited for.  Of a node that may not be read there
+-- is what its name tells.  A path that may not be read is an error 28000.
+--
+-- As in pg_stat_activity, who is connected to which database is no secret; what a
+-- node says can be read by all who may connect to ZooKeeper with the server's
+-- credentials.  REVOKE the function from PUBLIC if that is too much.
+CREATE FUNCTION zk_lock_queue(
+    path text,
+    OUT "position" integer,
+    OUT state text,
+    OUT mode text,
+    OUT sequence bigint,
+    OUT node text,
+    OUT session_id text,
+    OUT since timestamptz,
+    OUT own boolean,
+    OUT host text,
+    OUT port integer,
+    OUT pid integer,
+    OUT database text,
+    OUT user_name text,
+    OUT application text,
+    OUT data text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 10;

@@ -147,35 +147,13 @@ find_stronger(const char *path, ZkLockMode mode)
 	return NULL;
 }
 
-/* A session that is not needed by anything held may be begun anew. */
-static void
-renew_session(void)
-{
-	zklock_lease_check();
-	if ((zklock_session_is_outdated() || zklock_session_is_gone()) &&
-		zklock_locktable_size() == 0)
-		zklock_session_close();
-}
-
-static void
-raise_silence(void)
-{
-	char	   *diagnosis = zklock_session_diagnosis();
-
-	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("ZooKeeper did not answer in time"),
-			 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
-			 errhint("%s", zklock_session_hint())));
-}
-
 /* Have a connection, and room for requests, before the deadline. */
 static void
 get_ready(const Patience *patience)
 {
 	zklock_session_connect(patience->deadline);
 	if (!zklock_session_await_room(patience->deadline))
-		raise_silence();
+		zklock_session_raise_silence("ZooKeeper did not answer in time");
 }
 
 /*
@@ -211,7 +189,7 @@ static void
 refuse_silence(const ZkLockAttempt *attempt)
 {
 	if (attempt->recipe.verdict == ZKLOCK_TIMED_OUT && !attempt->recipe.queued)
-		raise_silence();
+		zklock_session_raise_silence("ZooKeeper did not answer in time");
 }
 
 static void
@@ -416,7 +394,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
 	}
-	renew_session();
+	zklock_lease_renew_session();
 
 	/* Whatever may fail for want of memory comes before the node. */
 	wanted = palloc0(sizeof(Wanted));
@@ -550,7 +528,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	qsort(paths, n, sizeof(char *), compare_paths);
 
 	zklock_session_poll();
-	renew_session();
+	zklock_lease_renew_session();
 	PG_TRY();
 	{
 		Patience	patience;

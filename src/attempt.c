@@ -40,14 +40,6 @@ child_path(const ZkLockAttempt *attempt, const char *name)
 	return psprintf("%s/%s", attempt->dir, name);
 }
 
-static void
-raise_too_much(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("too much memory or too many ZooKeeper requests in use")));
-}
-
 /* A second node under our prefix, which only a fault can have left. */
 static void
 drop_surplus(ZkLockAttempt *attempt, const char *name)
@@ -58,11 +50,11 @@ drop_surplus(ZkLockAttempt *attempt, const char *name)
 											zklock_recipe_marker(attempt->recipe.mode));
 
 	if (node == NULL)
-		raise_too_much();
+		zklock_errors_too_much();
 	if (!zklock_zkclient_adopt(node, name))
 	{
 		zklock_zkclient_leave(node);
-		raise_too_much();
+		zklock_errors_too_much();
 	}
 	zklock_zkclient_leave(node);
 }
@@ -96,7 +88,7 @@ perform(ZkLockAttempt *attempt, const ZkLockActions *actions)
 			case ZKLOCK_DO_VERIFY:
 				if (!attempt->recipe.fixed &&
 					!zklock_zkclient_adopt(attempt->node, action->name))
-					raise_too_much();
+					zklock_errors_too_much();
 				/* FALLTHROUGH */
 			case ZKLOCK_DO_WATCH:
 				taken = zklock_zkclient_get(client,
@@ -120,7 +112,7 @@ perform(ZkLockAttempt *attempt, const ZkLockActions *actions)
 				break;			/* the verdict says it */
 		}
 		if (!taken)
-			raise_too_much();
+			zklock_errors_too_much();
 	}
 }
 
@@ -452,16 +444,12 @@ zklock_attempt_drive(ZkLockAttempt *attempts, int n, int64 deadline,
 				ZKLOCK_NS_PER_MS;
 		else if (pending != NULL && now >= gone_at)
 		{
-			char	   *diagnosis = zklock_session_diagnosis();
+			char	   *message = psprintf("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
+											   zklock_errors_path(pending->path));
 
 			/* Its servers may be elsewhere now: the next one looks for them. */
 			zklock_session_close();
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
-							zklock_errors_path(pending->path)),
-					 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
-					 errhint("%s", zklock_session_hint())));
+			zklock_session_raise_silence(message);
 		}
 
 		if (pending != NULL && now >= log_at)
@@ -521,7 +509,7 @@ zklock_attempt_begin(ZkLockAttempt *attempt, ZkLockMode mode, const char *path,
 		attempt->node = zklock_zkclient_node(zklock_session_client(), path,
 											 prefix, zklock_recipe_marker(mode));
 	if (attempt->node == NULL)
-		raise_too_much();
+		zklock_errors_too_much();
 	zklock_recipe_begin(&attempt->recipe, mode, name, prefix,
 						zklock_session_status()->session, nowait, &actions);
 	perform(attempt, &actions);
@@ -538,7 +526,7 @@ zklock_attempt_begin_lease(ZkLockAttempt *attempt, const char *path,
 	attempt->node = zklock_zkclient_node(zklock_session_client(), dir, prefix,
 										 zklock_recipe_marker(ZKLOCK_SEMAPHORE));
 	if (attempt->node == NULL)
-		raise_too_much();
+		zklock_errors_too_much();
 	zklock_recipe_begin_lease(&attempt->recipe, leases, prefix,
 							  zklock_session_status()->session, nowait,
 							  &actions);
@@ -557,7 +545,7 @@ zklock_attempt_begin_downgrade(ZkLockAttempt *attempt, const char *path,
 	attempt->node = zklock_zkclient_named_node(zklock_session_client(), path,
 											   attempt->recipe.name, prefix);
 	if (attempt->node == NULL)
-		raise_too_much();
+		zklock_errors_too_much();
 	perform(attempt, &actions);
 }
 
@@ -596,7 +584,7 @@ zklock_attempt_raise(const ZkLockAttempt *attempt)
 	switch (attempt->recipe.verdict)
 	{
 		case ZKLOCK_DENIED:
-			zklock_errors_refused(attempt->path, attempt->refused,
+			zklock_errors_refused(attempt->path, "lock", attempt->refused,
 								  zklock_session_identity(), attempt->rc,
 								  attempt->code);
 			break;

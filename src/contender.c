@@ -101,23 +101,3 @@ zklock_contender_conflict(const ZkLockContender *a, const ZkLockContender *b)
 {
 	return !(a->reader && b->reader);
 }
-
-const char *
-zklock_contender_first(const char *const *children, int n)
-{
-	const char *first = NULL;
-	int64_t		lowest = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		int64_t		seq;
-
-		if (zklock_contender_parse(children[i], &seq) != NULL &&
-			(first == NULL || seq < lowest))
-		{
-			first = children[i];
-			lowest = seq;
-		}
-	}
-	return first;
-}

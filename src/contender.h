@@ -48,7 +48,4 @@ extern const char *zklock_contender_digits(const char *name);
 extern bool zklock_contender_conflict(const ZkLockContender *a,
 									  const ZkLockContender *b);
 
-/* The contender that is first in line among `children`, or NULL. */
-extern const char *zklock_contender_first(const char *const *children, int n);
-
 #endif							/* ZKLOCK_CONTENDER_H */

@@ -18,8 +18,9 @@ zklock_errors_path(const char *path)
 }
 
 void
-zklock_errors_refused(const char *path, const char *request,
-					  const char *identity, ZkLockRc rc, int code)
+zklock_errors_refused(const char *path, const char *purpose,
+					  const char *request, const char *identity,
+					  ZkLockRc rc, int code)
 {
 	char	   *quoted = zklock_errors_path(path);
 
@@ -29,7 +30,7 @@ zklock_errors_refused(const char *path, const char *request,
 		case ZKLOCK_RC_NO_AUTH:
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
-					 errmsg("could not lock \"%s\"", quoted),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
 					 identity != NULL ?
 					 errdetail("ZooKeeper refused to %s: %s.  The session has the credentials in %s.",
 							   request, zklock_zkclient_strerror(code), identity) :
@@ -42,7 +43,7 @@ zklock_errors_refused(const char *path, const char *request,
 		case ZKLOCK_RC_QUOTA:
 			ereport(ERROR,
 					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("could not lock \"%s\"", quoted),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
 					 errdetail("ZooKeeper refused to %s: a quota is exceeded.",
 							   request),
 					 errhint("Check the quotas of the path, and of those above it, in ZooKeeper.")));
@@ -50,10 +51,18 @@ zklock_errors_refused(const char *path, const char *request,
 		default:
 			ereport(ERROR,
 					(errcode(ERRCODE_INTERNAL_ERROR),
-					 errmsg("could not lock \"%s\"", quoted),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
 					 errdetail("ZooKeeper refused to %s: %s.", request,
 							   zklock_zkclient_strerror(code))));
 	}
+}
+
+void
+zklock_errors_too_much(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too much memory or too many ZooKeeper requests in use")));
 }
 
 void

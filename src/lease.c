@@ -61,6 +61,15 @@ zklock_lease_check(void)
 }
 
 void
+zklock_lease_renew_session(void)
+{
+	zklock_lease_check();
+	if ((zklock_session_is_outdated() || zklock_session_is_gone()) &&
+		zklock_locktable_size() == 0)
+		zklock_session_close();
+}
+
+void
 zklock_lease_watch(void)
 {
 	zklock_session_alarm(in_statement &&

@@ -23,6 +23,13 @@
 extern void zklock_lease_check(void);
 
 /*
+ * To be called before ZooKeeper is asked for something new: besides
+ * zklock_lease_check(), a session that has other settings than those in force, or
+ * has probably expired, is closed if nothing that is held needs it.
+ */
+extern void zklock_lease_renew_session(void);
+
+/*
  * To be called when the outermost statement begins and when it has ended, be it
  * with an error: in between, a loss cancels it.  What was lost before does not.
  */

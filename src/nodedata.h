@@ -16,7 +16,23 @@
 #ifndef ZKLOCK_NODEDATA_H
 #define ZKLOCK_NODEDATA_H
 
+typedef struct ZkLockNodeData
+{
+	char	   *host;
+	int			port;
+	int			pid;
+	char	   *database;
+	char	   *user;
+	char	   *application;
+} ZkLockNodeData;
+
 /* That of this backend, palloc'd. */
 extern char *zklock_nodedata_self(void);
+
+/*
+ * What a node's text says, palloc'd and in the encoding of this database.  False
+ * if it is not one of ours; anything may follow after what is ours.
+ */
+extern bool zklock_nodedata_read(const char *data, ZkLockNodeData *result);
 
 #endif							/* ZKLOCK_NODEDATA_H */

@@ -445,31 +445,48 @@ zklock_session_new_tag(void)
 	return last << ZKLOCK_TAG_BITS;
 }
 
-void
-zklock_session_look(void)
+/*
+ * Look at each server, to say why there is no connection.  That takes a moment,
+ * unless it was begun before it is needed.
+ */
+static void
+look(void)
 {
 	if (probe == NULL)
 		probe = zklock_zkprobe_start(zklock_hosts);
 }
 
-char *
-zklock_session_diagnosis(void)
+/* What was seen; empty if nothing is known. */
+static char *
+diagnosis_of_servers(void)
 {
 	char		text[DIAGNOSIS_SIZE] = "";
 
-	zklock_session_look();
+	look();
 	if (probe != NULL)
 		zklock_zkprobe_report(probe, DIAGNOSIS_MS, text, sizeof(text));
 	forget_look();
 	return pstrdup(text);
 }
 
-const char *
-zklock_session_hint(void)
+static const char *
+hint_for_servers(void)
 {
 	return strcmp(zklock_hosts, ZKLOCK_DEFAULT_HOSTS) == 0 ?
 		"zklock.hosts has its default value.  Tell where ZooKeeper is: LOAD 'zklock'; ALTER SYSTEM SET zklock.hosts = 'host:port,...'; SELECT pg_reload_conf()." :
 		"Check zklock.hosts and that its servers are up and have a quorum.";
+}
+
+void
+zklock_session_raise_silence(const char *message)
+{
+	const char *diagnosis = diagnosis_of_servers();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg_internal("%s", message),
+			 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
+			 errhint("%s", hint_for_servers())));
 }
 
 static void
@@ -477,14 +494,14 @@ raise_unreachable(const char *detail)
 {
 	/* If no name could be resolved, that is all there is to say. */
 	const char *diagnosis = status.state == ZKLOCK_CLIENT_FAILED ? "" :
-		zklock_session_diagnosis();
+		diagnosis_of_servers();
 
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to ZooKeeper"),
 			 errdetail("%s%s%s", detail, diagnosis[0] != '\0' ? "\n" : "",
 					   diagnosis),
-			 errhint("%s", zklock_session_hint())));
+			 errhint("%s", hint_for_servers())));
 }
 
 /* Wait for the first connection of a session; false: `deadline` has passed. */
@@ -529,7 +546,7 @@ wait_until_connected(int64 deadline)
 		if (now >= look_at)
 		{
 			/* So that it is known by the time it is needed. */
-			zklock_session_look();
+			look();
 			look_at = ZKLOCK_NEVER;
 		}
 

@@ -32,14 +32,10 @@
 extern void zklock_session_connect(int64 deadline);
 
 /*
- * Why there is no connection, for a message: a look at each server, which takes a
- * moment unless it was begun before.  Palloc'd; empty if nothing is known.
+ * ERROR 08006 with this primary message: there was a connection, but no answer.
+ * The detail says what is wrong with each server, for which they are looked at.
  */
-extern void zklock_session_look(void);
-extern char *zklock_session_diagnosis(void);
-
-/* What to do about it. */
-extern const char *zklock_session_hint(void);
+extern void zklock_session_raise_silence(const char *message);
 
 /* The live session's number, from 1 on; 0 if there is none. */
 extern uint32 zklock_session_current(void);

@@ -19,9 +19,8 @@
 #include "fmgr.h"
 #include "inquiry.h"
 #include "lease.h"
-#include "mb/pg_wchar.h"
-#include "path.h"
 #include "session.h"
+#include "sqlargs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -44,39 +43,6 @@ PG_FUNCTION_INFO_V1(zk_semaphore_release);
 /* All of them are asked for in one flight; the client bounds what is under way. */
 #define MAX_PATHS 1000
 
-static void
-refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
-{
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-}
-
-/* A lock path, checked and in UTF-8. */
-static char *
-check_path(const text *arg)
-{
-	char	   *given = text_to_cstring(arg);
-	char	   *path = pg_server_to_any(given, strlen(given), PG_UTF8);
-	const char *why = zklock_path_check(path, strlen(path));
-
-	if (why != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid lock path \"%s\"", given),
-				 errdetail("%s", why),
-				 errhint("Write a path as in ZooKeeper, for example \"/shop/product_42\".")));
-	return path;
-}
-
-static char *
-get_path(FunctionCallInfo fcinfo, int argno)
-{
-	refuse_null(fcinfo, argno, "lock path");
-	return check_path(PG_GETARG_TEXT_PP(argno));
-}
-
 static const char **
 get_paths(FunctionCallInfo fcinfo, int argno, int *n)
 {
@@ -84,7 +50,7 @@ get_paths(FunctionCallInfo fcinfo, int argno, int *n)
 	bool	   *nulls;
 	const char **paths;
 
-	refuse_null(fcinfo, argno, "array of lock paths");
+	zklock_sqlargs_refuse_null(fcinfo, argno, "array of lock paths");
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), TEXTOID, -1, false,
 					  TYPALIGN_INT, &elems, &nulls, n);
 	if (*n > MAX_PATHS)
@@ -100,7 +66,7 @@ get_paths(FunctionCallInfo fcinfo, int argno, int *n)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("lock path must not be null")));
-		paths[i] = check_path(DatumGetTextPP(elems[i]));
+		paths[i] = zklock_sqlargs_check_path(DatumGetTextPP(elems[i]));
 	}
 	return paths;
 }
@@ -109,7 +75,7 @@ get_paths(FunctionCallInfo fcinfo, int argno, int *n)
 static char *
 get_label(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	refuse_null(fcinfo, argno, name);
+	zklock_sqlargs_refuse_null(fcinfo, argno, name);
 	return DatumGetCString(DirectFunctionCall1(enum_out,
 											   PG_GETARG_DATUM(argno)));
 }
@@ -160,7 +126,7 @@ get_patience(FunctionCallInfo fcinfo, int argno)
 Datum
 zk_lock_acquire(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	int64		patience = get_patience(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
@@ -183,12 +149,12 @@ zk_lock_acquire_all(PG_FUNCTION_ARGS)
 Datum
 zk_semaphore_acquire(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	int64		patience = get_patience(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 	int			leases;
 
-	refuse_null(fcinfo, 1, "number of leases");
+	zklock_sqlargs_refuse_null(fcinfo, 1, "number of leases");
 	leases = PG_GETARG_INT32(1);
 	if (leases < 1)
 		ereport(ERROR,
@@ -202,7 +168,7 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 Datum
 zk_lock_guard(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	int64		patience = get_patience(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockHold *hold;
@@ -259,7 +225,7 @@ release(const char *path, ZkLockMode mode)
 Datum
 zk_lock_release(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 
 	PG_RETURN_BOOL(release(path, mode));
@@ -268,7 +234,7 @@ zk_lock_release(PG_FUNCTION_ARGS)
 Datum
 zk_semaphore_release(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(release(get_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
+	PG_RETURN_BOOL(release(zklock_sqlargs_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
 }
 
 static bool
@@ -311,7 +277,7 @@ find_held(const char *path, ZkLockMode mode)
 Datum
 zk_lock_token(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 
 	PG_RETURN_INT64(find_held(path, mode)->token);
@@ -350,7 +316,7 @@ refuse_fence(const char *path, int64 token, int64 newer, bool held)
 Datum
 zk_lock_fence(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 	ZkLockHold *hold = find_held(path, mode);
 	int64		token = hold->token;
@@ -365,11 +331,11 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 Datum
 zk_fence(PG_FUNCTION_ARGS)
 {
-	char	   *path = get_path(fcinfo, 0);
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	int64		token;
 	int64		newer;
 
-	refuse_null(fcinfo, 1, "fencing token");
+	zklock_sqlargs_refuse_null(fcinfo, 1, "fencing token");
 	token = PG_GETARG_INT64(1);
 	if (token < 1)
 		ereport(ERROR,
@@ -388,7 +354,7 @@ zk_fence_prune(PG_FUNCTION_ARGS)
 	Interval   *age;
 	Interval	zero = {0};
 
-	refuse_null(fcinfo, 0, "age");
+	zklock_sqlargs_refuse_null(fcinfo, 0, "age");
 	age = PG_GETARG_INTERVAL_P(0);
 	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(age),
 										  IntervalPGetDatum(&zero))) < 0)

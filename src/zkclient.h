@@ -81,7 +81,7 @@ typedef enum ZkLockMessageKind
 	ZKLOCK_MSG_PARENTS_MADE,	/* how the last of them ended */
 	ZKLOCK_MSG_CREATED,			/* name, czxid */
 	ZKLOCK_MSG_LISTED,			/* children */
-	ZKLOCK_MSG_GOT,				/* czxid, owner, version, data */
+	ZKLOCK_MSG_GOT,				/* czxid, ctime, owner, version, data */
 	ZKLOCK_MSG_SET,
 	ZKLOCK_MSG_SYNCED,
 	ZKLOCK_MSG_CONFIRMED,		/* OK: the node is there */
@@ -97,6 +97,7 @@ typedef struct ZkLockMessage
 	ZkLockRc	rc;
 	int			code;			/* ZooKeeper's own, for people */
 	int64_t		czxid;
+	int64_t		ctime;			/* when it was made, ms since 1970 */
 	int64_t		owner;			/* the session that an ephemeral node is of */
 	int			version;		/* how often the data was set */
 	int			depth;			/* PARENTS_MADE: levels below the root of the one

@@ -277,6 +277,7 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 	if (rc == ZOK)
 	{
 		message->czxid = stat->czxid;
+		message->ctime = stat->ctime;
 		message->owner = stat->ephemeralOwner;
 		message->version = stat->version;
 		/* no data is -1, and not having kept it is not worth an error */

@@ -77,22 +77,6 @@ test_parse(void **state)
 }
 
 static void
-test_first(void **state)
-{
-	/* by name, the first would be the last */
-	static const char *const children[] = {
-		"zookeeper", KAZOO("__lock__0000000010"), GO("lock-0000000009"),
-		CURATOR("__WRIT__0000000008"), "0"
-	};
-
-	(void) state;
-	assert_null(zklock_contender_first(NULL, 0));
-	assert_null(zklock_contender_first(children, 1));
-	assert_ptr_equal(zklock_contender_first(children, 5), children[3]);
-	assert_ptr_equal(zklock_contender_first(children, 3), children[2]);
-}
-
-static void
 test_markers(void **state)
 {
 	(void) state;
@@ -108,7 +92,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_markers)
 	};
 

@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * sqlargs.h
+ *	  Arguments of SQL functions, checked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_SQLARGS_H
+#define ZKLOCK_SQLARGS_H
+
+#include "fmgr.h"
+
+/* ERROR 22004 if the argument is null.  `name` is what the message calls it. */
+extern void zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno,
+									   const char *name);
+
+/* A lock path in UTF-8, palloc'd; ERROR 22023 if it is none. */
+extern char *zklock_sqlargs_check_path(const text *arg);
+
+/* Both of it. */
+extern char *zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno);
+
+#endif							/* ZKLOCK_SQLARGS_H */

@@ -1,0 +1,84 @@
+-- The queues as ZooKeeper has them: what one session can see of its own holds.
+
+CREATE VIEW seen AS
+SELECT path, replace(q.path, '/zklock_regress/queue/', '') AS lock
+FROM (VALUES ('/zklock_regress/queue/e'), ('/zklock_regress/queue/down'),
+             ('/zklock_regress/queue/s'), ('/zklock_regress/queue/w'),
+             ('/zklock_regress/queue/simple'),
+             ('/zklock_regress/queue/semaphore')) AS q (path);
+
+-- Nobody there yet
+SELECT * FROM zk_lock_queue('/zklock_regress/queue/no/such/path');
+SELECT lock, q.* FROM seen, zk_lock_queue(path) AS q;
+
+-- Each mode; a downgrade has two nodes of one number.
+SELECT zk_lock_acquire('/zklock_regress/queue/e'),
+       zk_lock_acquire('/zklock_regress/queue/s', mode => 'shared'),
+       zk_lock_acquire('/zklock_regress/queue/w', mode => 'write'),
+       zk_lock_acquire('/zklock_regress/queue/simple', mode => 'simple'),
+       zk_semaphore_acquire('/zklock_regress/queue/semaphore', 2),
+       zk_lock_acquire('/zklock_regress/queue/down', mode => 'write'),
+       zk_lock_acquire('/zklock_regress/queue/down', mode => 'shared');
+SELECT lock, position, state, mode, own, data
+FROM seen, zk_lock_queue(path) AS q
+ORDER BY lock COLLATE "C", position;
+
+-- The numbers and names are those of zk_locks.
+SELECT count(*), count(sequence), bool_and(q.session_id = zk_session.session_id) AS session,
+       bool_and(q.node ~ coalesce('0*' || sequence || '$', '^simple$')) AS sequence
+FROM zk_locks JOIN seen USING (path), zk_lock_queue(path) AS q, zk_session()
+WHERE q.node = zk_locks.node AND q.mode = zk_locks.mode;
+SELECT count(DISTINCT sequence) FROM zk_lock_queue('/zklock_regress/queue/down');
+
+-- Who it is, and since when
+SELECT lock, host <> '' AS host, port = current_setting('port')::integer AS port,
+       pid = pg_backend_pid() AS pid, database = current_database() AS database,
+       user_name = session_user AS user_name,
+       application = current_setting('application_name') AS application,
+       abs(extract(epoch FROM clock_timestamp() - since)) < 600 AS since
+FROM seen, zk_lock_queue(path) ORDER BY lock COLLATE "C", position;
+
+-- It stops where it is told to.
+SELECT mode FROM zk_lock_queue('/zklock_regress/queue/down') LIMIT 1;
+
+-- What was given back is not there any more, as soon as it was sent.
+SELECT zk_lock_release('/zklock_regress/queue/down', 'write');
+SELECT position, state, mode FROM zk_lock_queue('/zklock_regress/queue/down');
+SELECT zk_lock_release_all();
+SELECT lock, q.* FROM seen, zk_lock_queue(path) AS q;
+
+-- In a read-only transaction
+BEGIN READ ONLY;
+SELECT count(*) FROM zk_lock_queue('/zklock_regress/queue/e');
+COMMIT;
+
+-- What is no path
+SELECT * FROM zk_lock_queue(NULL);
+SELECT * FROM zk_lock_queue('e');
+SELECT * FROM zk_lock_queue('/');
+SELECT * FROM zk_lock_queue('/zookeeper/quota');
+
+-- No connection
+SET zklock.hosts = '127.0.0.1:1';
+SET zklock.connect_timeout = '300ms';
+SELECT * FROM zk_lock_queue('/zklock_regress/queue/e');
+\set VERBOSITY sqlstate
+SELECT * FROM zk_lock_queue('/zklock_regress/queue/e');
+\set VERBOSITY default
+RESET zklock.hosts;
+RESET zklock.connect_timeout;
+
+-- A path that may not be read
+SET zklock.acl = 'auth::cdrwa';
+SET zklock.auth = 'digest:regress:xyzzy';
+SELECT zk_lock_acquire('/zklock_regress_queue_digest');
+SELECT position, state, own FROM zk_lock_queue('/zklock_regress_queue_digest');
+SELECT zk_lock_release_all();
+RESET zklock.auth;
+SELECT * FROM zk_lock_queue('/zklock_regress_queue_digest');
+\set VERBOSITY sqlstate
+SELECT * FROM zk_lock_queue('/zklock_regress_queue_digest');
+\set VERBOSITY default
+RESET zklock.acl;
+
+DROP VIEW seen;

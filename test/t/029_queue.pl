@@ -1,0 +1,334 @@
+# Who holds and who waits, as zk_lock_queue() tells it: clients of two servers, of
+# Curator and of kazoo; whatever they call themselves, and however many.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../interop";
+
+use Interop;
+use PostgreSQL::Test::Utils;
+use Sys::Hostname;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkClient;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+# Silence of this many seconds means that everybody waits for a reply. A machine
+# that is busy must not look silent.
+use constant SETTLE => 0.5;
+
+use constant NODE => ZkClient::EPHEMERAL | ZkClient::SEQUENCE;
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my %server = map { $_ => new_node($_, $zk->hosts) } qw(a b);
+my $looker = ZkTest->new($server{b}, 'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '60s');
+my $user = $looker->query('SELECT session_user');
+
+# These columns of each row, separated by '|'
+sub rows
+{
+	my ($columns, $path) = @_;
+
+	return split(/\n/,
+		$looker->query("SELECT $columns FROM zk_lock_queue('$path')"));
+}
+
+# What the columns that tell who it is say of a session
+sub who
+{
+	my ($session, $name, $application) = @_;
+
+	return join('|',
+		substr(hostname(), 0, 64),
+		$server{$name}->port, $session->pid, 'postgres', $user, $application,
+		'');
+}
+
+sub wait_for_nodes
+{
+	my ($path, $n) = @_;
+
+	wait_until("$n nodes at $path", sub { nodes($zk, $path) == $n });
+	return;
+}
+
+my $who = 'host, port, pid, database, user_name, application, data';
+
+#
+# Twenty wait, on two servers, one with Curator and one with kazoo.
+#
+my $curator = Peer->curator($zk, $server{a});
+my $kazoo = Peer->kazoo($zk, $server{a});
+my (@line, @expected);
+
+for my $i (0 .. 20)
+{
+	my $place = ($i + 1) . ($i == 0 ? '|holder' : '|waiter') . '|exclusive|';
+
+	if ($i == 7 || $i == 13)
+	{
+		my $actor = $i == 7 ? $curator->actor : $kazoo->actor;
+
+		push(@line, $actor);
+		$actor->start(
+			$i == 7 ? 'acquire mutex /crowd' : 'acquire lock /crowd');
+		push(@expected,
+			qr/^\Q${place}f||||||\E@{[ $i == 7 ? '\|[0-9.:a-f]+' : '\|actor1' ]}$/);
+	}
+	else
+	{
+		my $name = $i % 2 ? 'a' : 'b';
+		my $session = ZkTest->new($server{$name}, application_name => "no. $i");
+
+		push(@line, $session);
+		$session->start(q(SELECT zk_lock_acquire('/crowd')));
+		push(@expected, qr/^\Q${place}f|@{[ who($session, $name, "no. $i") ]}\E$/);
+	}
+	wait_for_nodes('/crowd', $i + 1);
+}
+my @got = rows("position, state, mode, own, $who", '/crowd');
+is(scalar(@got), 21, 'a holder and twenty waiters are seen');
+like($got[$_], $expected[$_], '... number ' . ($_ + 1)) for 0 .. 20;
+is( $looker->query(
+		q(SELECT count(*) FROM (
+			SELECT sequence > lag(sequence) OVER w AND since >= lag(since) OVER w
+			AND session_id <> lag(session_id) OVER w AS ok
+			FROM zk_lock_queue('/crowd') WINDOW w AS (ORDER BY position)) AS q
+		  WHERE ok)),
+	20,
+	'... each later than the one before, in a session of its own');
+is( join(' ', rows('node', '/crowd')),
+	join(
+		' ', sort { substr($a, -10) <=> substr($b, -10) } $zk->children('/crowd')),
+	'... with the names of their nodes');
+
+# Who does not get in in time is told by whom he was kept out.
+my ($first) = rows('node', '/crowd');
+my $holder = $line[0]->pid;
+like(
+	$looker->query(q(SELECT zk_lock_guard('/crowd', '0'))),
+	qr/^DETAIL:  The lock is held by host=\S+ port=\d+ pid=$holder .* \(node "\Q$first\E"\); 20 others wait for it\.$/m,
+	'an error names the holder, and how many wait');
+
+$_->close for grep { $_->isa('ZkTest') } @line;
+wait_until('the peers have been served', sub { $line[7]->is_done });
+$line[7]->query('release mutex /crowd');
+$line[13]->result;
+$line[13]->query('release lock /crowd');
+wait_until_gone($zk, '/crowd');
+
+#
+# Readers share, writers do not; a semaphore is two queues.
+#
+my @sessions = map { ZkTest->new($server{a}) } 1 .. 4;
+
+for my $i (0 .. 3)
+{
+	my $mode = $i == 2 ? 'write' : 'shared';
+
+	$sessions[$i]->start("SELECT zk_lock_acquire('/rw', mode => '$mode')");
+	wait_for_nodes('/rw', $i + 1);
+}
+is_deeply(
+	[ rows('position, state, mode, pid', '/rw') ],
+	[
+		map { "$_->[0]|" . $sessions[ $_->[0] - 1 ]->pid }
+		  [ '1|holder|shared' ], [ '2|holder|shared' ],
+		[ '3|waiter|write' ], ['4|waiter|shared']
+	],
+	'readers hold a lock together, but not past a writer');
+like(
+	$looker->query(q(SELECT zk_lock_guard('/rw', '0'))),
+	qr/ \(node ".*"\), and shared by 1 more; 2 others wait for it\.$/m,
+	'... and an error says so');
+$_->close for @sessions;
+wait_until_gone($zk, '/rw');
+
+@sessions = map { ZkTest->new($server{a}) } 1 .. 4;
+for my $i (0 .. 3)
+{
+	$sessions[$i]->start(q(SELECT zk_semaphore_acquire('/semaphore', 2)));
+	$sessions[$i]->result if $i < 2;
+	wait_for_nodes('/semaphore', [ 1, 2, 4, 5 ]->[$i]);
+}
+my @pids = map { $_->pid } @sessions;
+is_deeply(
+	[ rows('position, state, mode, pid', '/semaphore') ],
+	[
+		"1|holder|semaphore|$pids[0]", "2|holder|semaphore|$pids[1]",
+		"3|waiter|semaphore|$pids[2]", "4|holder|mutex|$pids[2]",
+		"5|waiter|mutex|$pids[3]"
+	],
+	'who waits for a lease has the mutex, and others wait for that');
+$_->close for @sessions;
+wait_until_gone($zk, '/semaphore');
+
+#
+# What nodes say, and are called
+#
+my $other = ZkClient->new($zk->hosts);
+my $utf8 = "\342\202\254 m\303\274ller";
+my %said = (
+	q(host=h port=5432 pid=7 database='a b' user='o\'brien\\\\' application='' id=_c_x) =>
+	  "h|5432|7|a b|o'brien\\||",
+	'host=h port=1 pid=2 database=d user=u application=a' => 'h|1|2|d|u|a|',
+	"host=h port=1 pid=2 database='\377' user='a\nb' application='$utf8'" =>
+	  "h|1|2|?|a?b|$utf8|",
+	map({ $_ => "||||||$_" }
+		'host=h port=1 pid=2 database=d user=u',
+		'host=h port=x pid=2 database=d user=u application=a',
+		'host=h port= pid=2 database=d user=u application=a',
+		'host=h port=-1 pid=2 database=d user=u application=a',
+		'host=h port=1 pid=99999999999 database=d user=u application=a',
+		'host=h port=1 pid=2 database=d user=u application=',
+		q(host=h port=1 pid=2 database=d user=u application='),
+		q(host=h port=1 pid=2 database=d user=u application='\\),
+		q(host=h port=1 pid=2 database=d user=u application='a'b),
+		'pid=2 host=h port=1 database=d user=u application=a',
+		' host=h port=1 pid=2 database=d user=u application=a',
+		'192.168.0.1'),
+	"a\nb\t\33[2J" => '||||||a?b??[2J',
+	"\377\376\0\1" => '||||||??',
+	'' => '||||||');
+
+$other->create('/a lock', '');
+for my $data (sort keys %said)
+{
+	my $name = $other->create('/a lock/lock-', $data, NODE);
+	is(join("\n", rows($who, '/a lock')),
+		$said{$data}, 'a node that says ' . ($data =~ s/[^ -~]/?/gr || 'nothing'));
+	$other->delete($name);
+}
+
+# Names of other clients, and of nobody
+my @names = qw(a__lock__0000000000 __rlock__5 x__rlock__0000000003 lock--2
+  _c_x-__READ__0000000007 _c_x-__WRIT__0000000007 __READ__99999999999999999999);
+$other->create("/a lock/$_", '', ZkClient::EPHEMERAL)
+  for @names, 'stranger', "x-1-0000000009", "$utf8";
+$other->create('/a lock/stays', '');
+$other->create('/a lock/lock-0000000009', '');
+is_deeply(
+	[ rows('position, state, mode, sequence, node, session_id IS NULL', '/a lock') ],
+	[
+		'1|holder|exclusive|-2|lock--2|f',
+		'2|waiter|exclusive|0|a__lock__0000000000|f',
+		'3|waiter|shared|3|x__rlock__0000000003|f',
+		'4|waiter|shared|5|__rlock__5|f',
+		'5|waiter|write|7|_c_x-__WRIT__0000000007|f',
+		'6|waiter|shared|7|_c_x-__READ__0000000007|f',
+		'7|waiter|exclusive|9|lock-0000000009|t',
+		'8|waiter|shared|9223372036854775807|__READ__99999999999999999999|f',
+		'||||stranger|f', '||||x-1-0000000009|f', "||||$utf8|f"
+	],
+	'nodes are told apart by their names');
+
+$server{b}->safe_psql('postgres',
+	q(CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0)
+);
+$server{b}->safe_psql('latin', 'CREATE EXTENSION zklock');
+my $latin = ZkTest->new($server{b});
+$latin->query("\\connect latin\nSET client_encoding = 'UTF8'");
+is($latin->query(q(SELECT node FROM zk_lock_queue('/a lock') OFFSET 10)),
+	'??? m??ller', '... and shown as far as they can be');
+$latin->close;
+
+# A node that may not be read
+my $secret = ZkTest->new(
+	$server{a},
+	'zklock.auth' => 'digest:a:b',
+	'zklock.acl' => 'auth::cdrwa');
+$other->create('/secret', '');
+$secret->query(q(SELECT zk_lock_acquire('/secret')));
+is_deeply(
+	[
+		rows("position, state, mode, sequence, session_id, since, own, $who",
+			'/secret')
+	],
+	['1|holder|exclusive|0||||||||||'],
+	'of a node that may not be read there is the name');
+unlike($looker->query(q(SELECT zk_lock_guard('/secret', '0'))),
+	qr/^DETAIL/m, '... and no error names its holder');
+$secret->close;
+
+# Its own session's
+$looker->query(q(SELECT zk_lock_acquire('/secret')));
+is_deeply([ rows('own', '/secret') ], ['t'], 'a node of its own');
+$looker->query('SELECT zk_lock_release_all()');
+
+#
+# Troubles on the way
+#
+$proxy->wait_idle;
+for my $op (qw(getData getChildren))
+{
+	for my $action (qw(drop cut))
+	{
+		my $rule =
+		  $proxy->rule(dir => 's2c', op => $op, nth => 2, action => $action);
+
+		is(scalar(rows('node', '/a lock')),
+			11, "a connection that is lost ($action) at $op is no trouble");
+		ok($proxy->fired($rule), '... if it was lost');
+		$proxy->reset;
+	}
+}
+$proxy->hold('s2c', pings => 1);
+$looker->start(q(SELECT * FROM zk_lock_queue('/a lock')));
+wait_until(
+	'it waits',
+	sub {
+		$server{b}->safe_psql('postgres',
+			'SELECT wait_event_type FROM pg_stat_activity WHERE pid = '
+			  . $looker->pid) eq 'Extension';
+	});
+$server{b}->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $looker->pid . ')');
+like($looker->result, qr/^ERROR:  57014/, 'it can be cancelled');
+$looker->query(q(SET zklock.connect_timeout = '500ms'));
+like($looker->query(q(SELECT * FROM zk_lock_queue('/a lock'))),
+	qr/^ERROR:  08006: ZooKeeper did not answer within 500 ms/,
+	'... and does not wait for ever');
+$looker->query('RESET zklock.connect_timeout');
+$proxy->reset;
+is(scalar(rows('node', '/a lock')), 11, '... after which all is well');
+$other->close;
+
+#
+# As many flights for a thousand as for ten
+#
+my %flights;
+
+for my $n (10, 1000)
+{
+	my $crowd = ZkClient->new($zk->hosts);
+	my $seconds = 0;
+	my $seen;
+
+	$crowd->create("/queue of $n", '');
+	$crowd->send(
+		'create',
+		"/queue of $n/_c_00000000-0000-4000-8000-000000000000-lock-",
+		"host=h port=1 pid=$_ database=d user=u application='a b'", NODE)
+	  for 1 .. $n;
+	$crowd->recv for 1 .. $n;
+
+	my $sql =
+	  "SELECT count(*), sum(pid), min(state), max(position) FROM zk_lock_queue('/queue of $n')";
+	$flights{$n} =
+	  $proxy->flights(sub { $seen = $looker->query($sql) }, SETTLE);
+	is($seen, "$n|" . $n * ($n + 1) / 2 . "|holder|$n",
+		"a queue of $n is seen");
+	$seconds = seconds_of(sub { $looker->query($sql) });
+	diag(sprintf('a queue of %d in %.3f seconds', $n, $seconds));
+	cmp_ok($seconds, '<', 5, '... in no time') if $n == 1000;
+	$crowd->close;
+}
+is($flights{10}, 2, 'ten cost two flights');
+is($flights{1000}, 2, '... and so do a thousand');
+
+done_testing();
