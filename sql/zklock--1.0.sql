@@ -312,3 +312,26 @@ CREATE FUNCTION zk_lock_queue(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 10;
+
+-- The paths in use as locks at and below "parent", of whatever clients, with the
+-- number of nodes that hold and wait: rows of zk_lock_queue() with a position.
+-- The kind is 'queue' for locks of mode exclusive, shared and write, 'semaphore',
+-- or 'simple', which is any ephemeral node that stands alone.  Costs a round trip
+-- for each level of the tree, and some more if thousands of nodes are on one.
+--
+-- A node that may not be read has neither kind nor number, and what is below it is
+-- not known; if it is "parent", it is an error 28000.  More than 50000 nodes,
+-- besides those of locks, are an error 54000.
+--
+-- It tells what zk_locks keeps from roles that may not see all of a session.
+CREATE FUNCTION zk_lock_paths(
+    parent text DEFAULT '/',
+    OUT path text,
+    OUT kind text,
+    OUT contenders integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100;
+
+REVOKE EXECUTE ON FUNCTION zk_lock_paths(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *	  The SQL functions that tell who holds and who waits, on all servers.
+ *	  The SQL functions that tell which locks there are, who holds them and who
+ *	  waits, on all servers.
  *
  * What the functions promise is said in sql/zklock--1.0.sql.
  *
@@ -17,13 +18,15 @@
 #include "nodedata.h"
 #include "session.h"
 #include "sqlargs.h"
+#include "survey.h"
 #include "text.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+PG_FUNCTION_INFO_V1(zk_lock_paths);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
 
-/* Its columns */
+/* Their columns */
 typedef enum QueueColumn
 {
 	QUEUE_POSITION,
@@ -44,12 +47,26 @@ typedef enum QueueColumn
 	N_QUEUE_COLUMNS
 } QueueColumn;
 
-/* One row to be: columns are null until they are set. */
+typedef enum PathsColumn
+{
+	PATHS_PATH,
+	PATHS_KIND,
+	PATHS_CONTENDERS
+} PathsColumn;
+
+/* A row of either to be: columns are null until they are set. */
 typedef struct Row
 {
 	Datum		values[N_QUEUE_COLUMNS];
 	bool		nulls[N_QUEUE_COLUMNS];
 } Row;
+
+static void
+clear(Row *row)
+{
+	memset(row->values, 0, sizeof(row->values));
+	memset(row->nulls, true, sizeof(row->nulls));
+}
 
 static void
 set(Row *row, int column, Datum value)
@@ -116,34 +133,50 @@ set_place(Row *row, const ZkLockPlace *place, int position)
 		set_data(row, place->data);
 }
 
-/* What a set-returning function shows row by row, all known at its first call. */
-typedef struct Places
+/*
+ * What a set-returning function shows row by row is all known at its first call,
+ * from when it keeps the rows.
+ */
+typedef struct Rows
 {
 	int			n;
-	ZkLockPlace *place;
-} Places;
+	void	   *rows;
+} Rows;
+
+static FuncCallContext *
+begin_rows(FunctionCallInfo fcinfo)
+{
+	FuncCallContext *call = SRF_FIRSTCALL_INIT();
+	TupleDesc	desc;
+
+	(void) MemoryContextSwitchTo(call->multi_call_memory_ctx);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	call->tuple_desc = BlessTupleDesc(desc);
+	call->user_fctx = palloc(sizeof(Rows));
+	return call;
+}
+
+static Datum
+row_datum(const FuncCallContext *call, Row *row)
+{
+	return HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, row->values,
+											 row->nulls));
+}
 
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
 	FuncCallContext *call;
-	Places	   *places;
+	Rows	   *places;
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		MemoryContext old;
-		TupleDesc	desc;
+		MemoryContext old = CurrentMemoryContext;
 
-		call = SRF_FIRSTCALL_INIT();
-		old = MemoryContextSwitchTo(call->multi_call_memory_ctx);
-		if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-			elog(ERROR, "return type must be a row type");
-		call->tuple_desc = BlessTupleDesc(desc);
-
-		places = palloc(sizeof(Places));
-		places->place = zklock_inquiry_queue(zklock_sqlargs_path(fcinfo, 0),
-											 &places->n);
-		call->user_fctx = places;
+		places = begin_rows(fcinfo)->user_fctx;
+		places->rows = zklock_inquiry_queue(zklock_sqlargs_path(fcinfo, 0),
+											&places->n);
 		MemoryContextSwitchTo(old);
 	}
 
@@ -151,16 +184,56 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 	places = call->user_fctx;
 	if (call->call_cntr < (uint64) places->n)
 	{
+		int			i = (int) call->call_cntr;
 		Row			row;
 
-		memset(row.values, 0, sizeof(row.values));
-		memset(row.nulls, true, sizeof(row.nulls));
-		set_place(&row, &places->place[call->call_cntr],
-				  (int) call->call_cntr + 1);
-		SRF_RETURN_NEXT(call,
-						HeapTupleGetDatum(heap_form_tuple(call->tuple_desc,
-														  row.values,
-														  row.nulls)));
+		clear(&row);
+		set_place(&row, (ZkLockPlace *) places->rows + i, i + 1);
+		SRF_RETURN_NEXT(call, row_datum(call, &row));
+	}
+	SRF_RETURN_DONE(call);
+}
+
+/* Where to look for locks: a lock path, or the root, which is none. */
+static char *
+get_parent(FunctionCallInfo fcinfo)
+{
+	zklock_sqlargs_refuse_null(fcinfo, 0, "parent");
+	if (strcmp(text_to_cstring(PG_GETARG_TEXT_PP(0)), "/") == 0)
+		return pstrdup("/");
+	return zklock_sqlargs_path(fcinfo, 0);
+}
+
+Datum
+zk_lock_paths(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *call;
+	Rows	   *uses;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old = CurrentMemoryContext;
+
+		uses = begin_rows(fcinfo)->user_fctx;
+		uses->rows = zklock_survey(get_parent(fcinfo), &uses->n);
+		MemoryContextSwitchTo(old);
+	}
+
+	call = SRF_PERCALL_SETUP();
+	uses = call->user_fctx;
+	if (call->call_cntr < (uint64) uses->n)
+	{
+		const ZkLockUse *use = (ZkLockUse *) uses->rows + call->call_cntr;
+		Row			row;
+
+		clear(&row);
+		set_text(&row, PATHS_PATH, zklock_text_from_utf8(use->path));
+		if (use->kind != NULL)
+		{
+			set_text(&row, PATHS_KIND, use->kind);
+			set(&row, PATHS_CONTENDERS, Int32GetDatum(use->contenders));
+		}
+		SRF_RETURN_NEXT(call, row_datum(call, &row));
 	}
 	SRF_RETURN_DONE(call);
 }

@@ -38,6 +38,15 @@ SELECT lock, host <> '' AS host, port = current_setting('port')::integer AS port
        abs(extract(epoch FROM clock_timestamp() - since)) < 600 AS since
 FROM seen, zk_lock_queue(path) ORDER BY lock COLLATE "C", position;
 
+-- Which locks there are
+SELECT p.*, p.contenders = (SELECT count(position) FROM zk_lock_queue(p.path)) AS seen
+FROM zk_lock_paths('/zklock_regress/queue') AS p;
+SELECT * FROM zk_lock_paths('/zklock_regress/queue/down');
+SELECT * FROM zk_lock_paths('/zklock_regress/queue/simple');
+SELECT count(*) FROM zk_lock_paths() WHERE path LIKE '/zklock\_regress/queue/%';
+SELECT * FROM zk_lock_paths('/zklock_regress/queue/no/such/path');
+SELECT * FROM zk_lock_paths('/') LIMIT 0;
+
 -- It stops where it is told to.
 SELECT mode FROM zk_lock_queue('/zklock_regress/queue/down') LIMIT 1;
 
@@ -46,6 +55,7 @@ SELECT zk_lock_release('/zklock_regress/queue/down', 'write');
 SELECT position, state, mode FROM zk_lock_queue('/zklock_regress/queue/down');
 SELECT zk_lock_release_all();
 SELECT lock, q.* FROM seen, zk_lock_queue(path) AS q;
+SELECT * FROM zk_lock_paths('/zklock_regress/queue');
 
 -- In a read-only transaction
 BEGIN READ ONLY;
@@ -57,6 +67,9 @@ SELECT * FROM zk_lock_queue(NULL);
 SELECT * FROM zk_lock_queue('e');
 SELECT * FROM zk_lock_queue('/');
 SELECT * FROM zk_lock_queue('/zookeeper/quota');
+SELECT * FROM zk_lock_paths(NULL);
+SELECT * FROM zk_lock_paths('e');
+SELECT * FROM zk_lock_paths('/zookeeper');
 
 -- No connection
 SET zklock.hosts = '127.0.0.1:1';
@@ -79,6 +92,12 @@ SELECT * FROM zk_lock_queue('/zklock_regress_queue_digest');
 \set VERBOSITY sqlstate
 SELECT * FROM zk_lock_queue('/zklock_regress_queue_digest');
 \set VERBOSITY default
+SELECT * FROM zk_lock_paths('/zklock_regress_queue_digest');
+SELECT kind IS NULL AS kind, contenders FROM zk_lock_paths()
+WHERE path = '/zklock_regress_queue_digest';
 RESET zklock.acl;
+
+-- Paths are not for everybody.
+SELECT has_function_privilege('pg_monitor', 'zk_lock_paths(text)', 'EXECUTE');
 
 DROP VIEW seen;

@@ -39,6 +39,29 @@ sub rows
 		$looker->query("SELECT $columns FROM zk_lock_queue('$path')"));
 }
 
+# What zk_lock_paths() tells
+sub paths
+{
+	my ($parent) = @_;
+
+	return split(/\n/, $looker->query("SELECT * FROM zk_lock_paths('$parent')"));
+}
+
+# Creates so many nodes.
+sub create_many
+{
+	my ($client, $n, $node) = @_;
+
+	for (my $done = 0; $done < $n; $done += 1000)
+	{
+		my @some = ($done + 1 .. ($n < $done + 1000 ? $n : $done + 1000));
+
+		$client->send('create', $node->($_)) for @some;
+		$client->recv for @some;
+	}
+	return;
+}
+
 # What the columns that tell who it is say of a session
 sub who
 {
@@ -166,6 +189,8 @@ is_deeply(
 		"5|waiter|mutex|$pids[3]"
 	],
 	'who waits for a lease has the mutex, and others wait for that');
+is_deeply([ paths('/semaphore') ],
+	['/semaphore|semaphore|5'], '... which is one path in use');
 $_->close for @sessions;
 wait_until_gone($zk, '/semaphore');
 
@@ -236,6 +261,23 @@ my $latin = ZkTest->new($server{b});
 $latin->query("\\connect latin\nSET client_encoding = 'UTF8'");
 is($latin->query(q(SELECT node FROM zk_lock_queue('/a lock') OFFSET 10)),
 	'??? m??ller', '... and shown as far as they can be');
+
+# The paths of such nodes
+$other->create('/a lock/stays/below', '');
+$other->create("/a lock/stays/$utf8", '');
+$other->create("/a lock/stays/$utf8/lock-", '', NODE);
+$other->create('/a lock/stays/below/' . 'x' x 1023, '');
+$other->create('/a lock/stays/below/' . 'x' x 1023 . '/lock-', '', NODE);
+is_deeply(
+	[ paths('/a lock') ],
+	[
+		'/a lock|queue|8',
+		"/a lock/stays/$utf8|queue|1",
+		map({ "/a lock/$_|simple|1" } 'stranger', 'x-1-0000000009', $utf8)
+	],
+	'paths are told apart by what is below them');
+is($latin->query(q(SELECT path FROM zk_lock_paths('/a lock/stays'))),
+	'/a lock/stays/??? m??ller', '... and shown as far as they can be');
 $latin->close;
 
 # A node that may not be read
@@ -310,12 +352,13 @@ for my $n (10, 1000)
 	my $seen;
 
 	$crowd->create("/queue of $n", '');
-	$crowd->send(
-		'create',
-		"/queue of $n/_c_00000000-0000-4000-8000-000000000000-lock-",
-		"host=h port=1 pid=$_ database=d user=u application='a b'", NODE)
-	  for 1 .. $n;
-	$crowd->recv for 1 .. $n;
+	create_many(
+		$crowd, $n,
+		sub {
+			"/queue of $n/_c_00000000-0000-4000-8000-000000000000-lock-",
+			  "host=h port=1 pid=$_[0] database=d user=u application='a b'",
+			  NODE;
+		});
 
 	my $sql =
 	  "SELECT count(*), sum(pid), min(state), max(position) FROM zk_lock_queue('/queue of $n')";
@@ -330,5 +373,26 @@ for my $n (10, 1000)
 }
 is($flights{10}, 2, 'ten cost two flights');
 is($flights{1000}, 2, '... and so do a thousand');
+
+#
+# A flight for each level of the tree, and one for what has no children; but not
+# any number of nodes
+#
+my $tree = ZkClient->new($zk->hosts);
+my $seen;
+
+$tree->create($_, '') for qw(/tree /tree/1 /tree/1/2 /tree/1/2/3);
+create_many($tree, 3000, sub { "/tree/1/2/$_[0]-", '' });
+$tree->create('/tree/1/2/3/lock-', '', NODE);
+is($proxy->flights(sub { $seen = join(' ', paths('/tree')) }, SETTLE),
+	5, 'a tree of four levels, with three thousand leaves, costs five flights');
+is($seen, '/tree/1/2/3|queue|1', '... and its only lock is found');
+create_many($tree, 47_000, sub { "/tree/1/$_[0]-", '' });
+like(
+	$looker->query(q(SELECT * FROM zk_lock_paths('/tree'))),
+	qr{^ERROR:  54000: too many nodes in ZooKeeper below "/tree"},
+	'there is a limit');
+is(join(' ', paths('/tree/1/2')), $seen, '... which a part of it may not reach');
+$tree->close;
 
 done_testing();

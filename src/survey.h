@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * survey.h
+ *	  Which paths in ZooKeeper are in use as locks.
+ *
+ * Promises one flight for each level of the tree, as far as so many reads go
+ * together, and bounds: nothing longer than a lock path may be is looked at, and
+ * not too many nodes are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_SURVEY_H
+#define ZKLOCK_SURVEY_H
+
+/* How many nodes are looked at, at most; contenders do not count. */
+#define ZKLOCK_SURVEY_MAX 50000
+
+typedef struct ZkLockUse
+{
+	const char *path;			/* UTF-8, or whatever else is in ZooKeeper */
+	const char *kind;			/* "queue", "semaphore", "simple"; NULL: the path
+								 * may not be read */
+	int			contenders;		/* nodes of those that hold and that wait */
+} ZkLockUse;
+
+/*
+ * Those at and below `parent`, which may be "/", by path.  Errors: of flight.h,
+ * 28000 if the parent may not be read, 54000 if there is too much below it.
+ */
+extern ZkLockUse *zklock_survey(const char *parent, int *n);
+
+#endif							/* ZKLOCK_SURVEY_H */
