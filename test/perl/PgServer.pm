@@ -11,7 +11,8 @@ use warnings;
 use Child;
 use Wait;
 
-use constant PORT => 5432;    # part of the socket's name; no TCP port is taken
+# Part of the socket's name, if %conf has no other; no TCP port is taken.
+use constant PORT => 5432;
 
 # Makes a server in $dir, which must exist and be private. %conf are settings
 # for its postgresql.conf.
@@ -34,7 +35,8 @@ sub new
 	print $fh "$_ = '$conf{$_}'\n" for sort keys %conf;
 	close($fh) or die "$dir: $!\n";
 
-	return bless { bindir => $bindir, dir => $dir }, $class;
+	return bless { bindir => $bindir, dir => $dir, port => $conf{port} },
+	  $class;
 }
 
 # Makes the directory as well, starts the server and creates the extension in it.
@@ -72,17 +74,18 @@ sub stop
 # The connection string for whatever listens in $dir.
 sub conninfo
 {
-	my ($dir) = @_;
+	my ($dir, $port) = @_;
 
-	return "host=$dir port=" . PORT . " user=postgres dbname=postgres";
+	$port //= PORT;
+	return "host=$dir port=$port user=postgres dbname=postgres";
 }
 
 # The socket of whatever listens in $dir.
 sub socket_path
 {
-	my ($dir) = @_;
+	my ($dir, $port) = @_;
 
-	return "$dir/.s.PGSQL." . PORT;
+	return "$dir/.s.PGSQL." . ($port // PORT);
 }
 
 # Runs psql with the given arguments and returns what it printed, unaligned and
@@ -92,7 +95,7 @@ sub psql
 	my ($self, @args) = @_;
 
 	open(my $fh, '-|', "$self->{bindir}/psql", '-XqAt', '-v',
-		'ON_ERROR_STOP=1', conninfo($self->{dir}), @args)
+		'ON_ERROR_STOP=1', conninfo($self->{dir}, $self->{port}), @args)
 	  or die "psql: $!\n";
 	my $out = do { local $/; <$fh> }
 	  // '';
