@@ -141,7 +141,7 @@ $s[1]->start("SELECT zk_semaphore_acquire('/one', 1)");
 wait_for_nodes('/one/leases', 2);
 is($s[2]->query("SELECT zk_semaphore_acquire('/one', 1, '$_')"),
 	'f', "none is left for a third within $_")
-  for '300ms', '0';
+  for '1s', '0';
 is($s[0]->query("SELECT zk_semaphore_release('/one')"), 't', 'released');
 is($s[1]->result, 't', 'the second has it');
 is($s[1]->query("SELECT zk_semaphore_release('/one')"), 't', '... and back');
@@ -155,7 +155,7 @@ is($s[0]->query(acquire('/simple', 'simple')), 't', 'a simple lock');
 is($zk->get('/simple')->{data} =~ /pid=(\d+)/ ? $1 : '',
 	$s[0]->pid, '... is a node that names its holder');
 is($s[1]->query(acquire('/simple', 'simple', '0')), 'f', '... is not free');
-is($s[1]->query(acquire('/simple', 'simple', '200ms')),
+is($s[1]->query(acquire('/simple', 'simple', '1s')),
 	'f', '... not after a while, either');
 $_->start(acquire('/simple', 'simple')) for @s[ 1, 2 ];
 release($s[0], '/simple', 'simple');

@@ -115,11 +115,11 @@ unlike(title_of($waiter), qr/waiting/, '... and its title does not say it waits'
 is(stats(), '4|3|1|0|0|0|3|0|2|0|0|t', 'all of that was counted');
 
 # Waits that are given up
-$holder->query(q(SELECT zk_lock_acquire('/seen/a', '10ms')));
+$holder->query(q(SELECT zk_lock_acquire('/seen/a', '1s')));
 $holder->query(q(SELECT zk_lock_acquire('/seen/a', '0')));
 $holder->query(q(SET lock_timeout = '50ms'; SELECT zk_lock_acquire('/seen/a');
 	RESET lock_timeout));
-$holder->query(q(SELECT zk_lock_acquire_all('{/seen/a, /seen/c}', '10ms')));
+$holder->query(q(SELECT zk_lock_acquire_all('{/seen/a, /seen/c}', '1s')));
 $holder->query(q(SELECT zk_lock_acquire('/seen/s')));
 $holder->query(q(SELECT zk_lock_acquire('/seen/s', mode => 'simple')));
 is(locks_of($holder), '/seen/s|exclusive|t|1|0|t|t|f|f',
