@@ -272,29 +272,32 @@ zklock_session_status(void)
 
 /*
  * Tell of a connection that was lost and of one that is back, each once, however
- * often it was tried.  A session that was given up for want of a connection is
- * no news: nobody needed it.
+ * often it was tried, and not as if it were the statement's doing.  A session that
+ * was given up for want of a connection is no news: nobody needed it.
  */
 static void
 report_connection(void)
 {
+	const char *server = status.server[0] != '\0' ? status.server : "?";
+
 	if (status.returns != told_returns)
 	{
 		told_returns = status.returns;
 		ereport(zklock_log_level,
-				(errmsg("the connection to ZooKeeper is back after " INT64_FORMAT " ms",
-						status.away / ZKLOCK_NS_PER_MS),
-				 status.server[0] != '\0' ?
-				 errdetail("The server is %s.", status.server) : 0));
+				(errmsg("the connection to ZooKeeper is back after " INT64_FORMAT " ms, with server %s",
+						status.away / ZKLOCK_NS_PER_MS, server),
+				 errhidestmt(true),
+				 errhidecontext(true)));
 	}
 	if (status.connects > 0 && status.state == ZKLOCK_CLIENT_CONNECTING &&
 		status.lost != told_lost)
 	{
 		told_lost = status.lost;
 		ereport(zklock_log_level,
-				(errmsg("the connection to ZooKeeper was lost"),
-				 status.server[0] != '\0' ?
-				 errdetail("The server was %s.", status.server) : 0));
+				(errmsg("the connection to ZooKeeper, with server %s, was lost",
+						server),
+				 errhidestmt(true),
+				 errhidecontext(true)));
 	}
 }
 
