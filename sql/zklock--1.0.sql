@@ -335,3 +335,31 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100;
 
 REVOKE EXECUTE ON FUNCTION zk_lock_paths(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;
+
+-- Who is in the way of each backend of this server that waits, wherever they are:
+-- those ahead of it in the queue that it cannot share with, holders or waiters.
+-- For who waits for a lease, the holders of the others; for who waits to come that
+-- far, those who came before.  Asks ZooKeeper once for each backend that waits, or
+-- that a condition on pid, path or mode leaves.  Without shared_preload_libraries
+-- there are no rows, and none of sessions that zk_locks does not tell all of.
+CREATE VIEW zk_lock_blockers AS
+SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
+       q.mode AS blocking_mode, q.node AS blocking_node,
+       q.host AS blocking_host, q.port AS blocking_port, q.pid AS blocking_pid,
+       q.database AS blocking_database, q.user_name AS blocking_user_name,
+       q.application AS blocking_application, q.data AS blocking_data
+FROM zk_locks AS w, LATERAL (
+       SELECT a.*,
+              pg_catalog.max(a.mode) FILTER (WHERE a.node = w.node) OVER () AS waits_as,
+              pg_catalog.max(a.position) FILTER (WHERE a.node = w.node) OVER () AS place
+       FROM zk_lock_queue(w.path) AS a) AS q
+WHERE NOT w.granted AND
+      CASE q.waits_as
+          WHEN 'simple' THEN true        -- the one node there is not its own
+          WHEN 'semaphore' THEN q.mode = 'semaphore' AND q.state = 'holder'
+          WHEN 'mutex' THEN q.mode = 'mutex' AND q.position < q.place
+          WHEN 'shared' THEN q.mode <> 'shared' AND q.position < q.place
+          ELSE q.position < q.place
+      END;
+
+GRANT SELECT ON zk_lock_blockers TO PUBLIC;

@@ -46,8 +46,11 @@ is_lost(ZkLockRc rc)
 	return rc == ZKLOCK_RC_LOST || rc == ZKLOCK_RC_OVER;
 }
 
-/* `tag` is that of the first; the others' follow. */
-static void
+/*
+ * `tag` is that of the first; the others' follow.  False if not all requests were
+ * accepted.
+ */
+static bool
 ask(const ZkLockRead *reads, int n, uintptr_t tag)
 {
 	ZkLockClient *client = zklock_session_client();
@@ -57,21 +60,26 @@ ask(const ZkLockRead *reads, int n, uintptr_t tag)
 		if (!(reads[i].list ?
 			  zklock_zkclient_list(client, reads[i].path, false, tag + i) :
 			  zklock_zkclient_get(client, reads[i].path, false, tag + i)))
-			zklock_errors_too_much();
+			return false;
 	}
+	return true;
 }
 
-bool
-zklock_flight_try(ZkLockRead *reads, int n, int64 deadline)
+/* True if all were answered; false also if it was too much. */
+static bool
+read_once(ZkLockRead *reads, int n, int64 deadline, bool *too_much)
 {
 	uintptr_t	tag = zklock_session_new_tag();
 	int			missing = n;
 	bool		complete = true;
 
 	Assert(n <= MAX_TOGETHER);
+	*too_much = false;
 	if (!zklock_session_await_room(deadline))
 		return false;
-	ask(reads, n, tag);
+	*too_much = !ask(reads, n, tag);
+	if (*too_much)
+		return false;
 	while (missing > 0)
 	{
 		ZkLockMessage *messages;
@@ -97,6 +105,14 @@ zklock_flight_try(ZkLockRead *reads, int n, int64 deadline)
 	return complete;
 }
 
+bool
+zklock_flight_try(ZkLockRead *reads, int n, int64 deadline)
+{
+	bool		too_much;
+
+	return read_once(reads, n, deadline, &too_much);
+}
+
 /* The connection is lost, and the session with it perhaps. */
 static void
 reconnect(int64 deadline)
@@ -116,9 +132,12 @@ zklock_flight_read(ZkLockRead *reads, int n)
 		int			some = Min(n - done, MAX_TOGETHER);
 		int64		deadline = zklock_zkclient_now() +
 			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+		bool		too_much;
 
-		while (!zklock_flight_try(reads + done, some, deadline))
+		while (!read_once(reads + done, some, deadline, &too_much))
 		{
+			if (too_much)
+				zklock_errors_too_much();
 			if (zklock_zkclient_now() >= deadline)
 				zklock_session_raise_silence("ZooKeeper did not answer in time");
 			reconnect(deadline);

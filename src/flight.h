@@ -46,7 +46,7 @@ extern void zklock_flight_connect(void);
  */
 extern void zklock_flight_read(ZkLockRead *reads, int n);
 
-/* Read them once: false if not all were answered by the deadline. */
+/* Read a few, once: false if not all were answered by the deadline. */
 extern bool zklock_flight_try(ZkLockRead *reads, int n, int64 deadline);
 
 /*

@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "inquiry.h"

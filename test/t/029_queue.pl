@@ -25,7 +25,11 @@ use constant NODE => ZkClient::EPHEMERAL | ZkClient::SEQUENCE;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
-my %server = map { $_ => new_node($_, $zk->hosts) } qw(a b);
+my %server = map {
+	$_ => new_node($_, $zk->hosts, shared_preload_libraries => 'zklock')
+} qw(a b);
+my $neighbour = ZkTest->new($server{a}, 'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '60s');
 my $looker = ZkTest->new($server{b}, 'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '60s');
 my $user = $looker->query('SELECT session_user');
@@ -45,6 +49,22 @@ sub paths
 	my ($parent) = @_;
 
 	return split(/\n/, $looker->query("SELECT * FROM zk_lock_paths('$parent')"));
+}
+
+# Who is in the way of a session, a row of columns each
+sub blockers
+{
+	my ($session, $columns) = @_;
+	my $pid = $session->pid;
+
+	wait_until(
+		"$pid is known to wait",
+		sub {
+			$neighbour->query(
+				"SELECT node FROM zk_locks WHERE pid = $pid AND NOT granted");
+		});
+	return split(/\n/,
+		$neighbour->query("SELECT $columns FROM zk_lock_blockers WHERE pid = $pid"));
 }
 
 # Creates so many nodes.
@@ -139,6 +159,17 @@ like(
 	qr/^DETAIL:  The lock is held by host=\S+ port=\d+ pid=$holder .* \(node "\Q$first\E"\); 20 others wait for it\.$/m,
 	'an error names the holder, and how many wait');
 
+# The last one but one is on server a.
+is_deeply(
+	[
+		blockers(
+			$line[19],
+			join(', ', 'blocking_state',
+				map { "blocking_$_" } split(/, /, $who)))
+	],
+	[ map { s/^\d+\|(\w+)\|exclusive\|f/$1/r } @got[ 0 .. 18 ] ],
+	'a backend is told who is in its way');
+
 $_->close for grep { $_->isa('ZkTest') } @line;
 wait_until('the peers have been served', sub { $line[7]->is_done });
 $line[7]->query('release mutex /crowd');
@@ -170,6 +201,15 @@ like(
 	$looker->query(q(SELECT zk_lock_guard('/rw', '0'))),
 	qr/ \(node ".*"\), and shared by 1 more; 2 others wait for it\.$/m,
 	'... and an error says so');
+is_deeply(
+	[ map { join(', ', blockers($_, 'blocking_pid')) } @sessions[ 2, 3 ] ],
+	[ join(', ', map { $_->pid } @sessions[ 0, 1 ]), $sessions[2]->pid ],
+	'... readers are in the way of a writer, and he of those behind');
+$proxy->wait_idle;
+$proxy->mark;
+blockers($sessions[3], 'blocking_pid');
+is(scalar(grep { "$_->{dir} $_->{op}" eq 'c2s getChildren' } $proxy->trace),
+	3, '... and only the queue of the one asked for is looked at');
 $_->close for @sessions;
 wait_until_gone($zk, '/rw');
 
@@ -189,10 +229,29 @@ is_deeply(
 		"5|waiter|mutex|$pids[3]"
 	],
 	'who waits for a lease has the mutex, and others wait for that');
+is_deeply(
+	[ map { join(', ', blockers($_, 'blocking_pid')) } @sessions[ 2, 3 ] ],
+	[ "$pids[0], $pids[1]", $pids[2] ],
+	'... as they are told');
 is_deeply([ paths('/semaphore') ],
 	['/semaphore|semaphore|5'], '... which is one path in use');
 $_->close for @sessions;
 wait_until_gone($zk, '/semaphore');
+
+@sessions = map { ZkTest->new($server{a}) } 1 .. 2;
+$sessions[0]->query(q(SELECT zk_lock_acquire('/simple', mode => 'simple')));
+$sessions[1]->start(q(SELECT zk_lock_acquire('/simple', mode => 'simple')));
+is( join(' ', blockers($sessions[1], 'blocking_mode, blocking_pid')),
+	'simple|' . $sessions[0]->pid,
+	'a simple lock has only a holder');
+is( $neighbour->query(
+		q(CREATE ROLE nobody; SET ROLE nobody; SELECT count(*) FROM zk_lock_blockers)),
+	'0',
+	'... which is not for everybody');
+$neighbour->query('RESET ROLE');
+is($neighbour->query('SELECT count(*) FROM zk_lock_blockers'),
+	'1', '... as it is for a superuser');
+$_->close for @sessions;
 
 #
 # What nodes say, and are called
@@ -333,7 +392,7 @@ $server{b}->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $looker->pid . '
 like($looker->result, qr/^ERROR:  57014/, 'it can be cancelled');
 $looker->query(q(SET zklock.connect_timeout = '500ms'));
 like($looker->query(q(SELECT * FROM zk_lock_queue('/a lock'))),
-	qr/^ERROR:  08006: ZooKeeper did not answer within 500 ms/,
+	qr/^ERROR:  08006: ZooKeeper did not answer in time$/m,
 	'... and does not wait for ever');
 $looker->query('RESET zklock.connect_timeout');
 $proxy->reset;
