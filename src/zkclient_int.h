@@ -105,7 +105,8 @@ struct ZkLockClient
 
 	/* see zkpace.c */
 	int			nservers;		/* addresses there are to try */
-	int			failures;		/* in a row */
+	int			failures;		/* to connect, in a row */
+	int			unsteady;		/* connections that did not last, in a row */
 	int64_t		connected_at;
 	int64_t		patient_until;	/* how long a first connection is waited for */
 

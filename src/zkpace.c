@@ -30,8 +30,9 @@
 #define PAUSE_MIN_MS 50
 #define PAUSE_PART 6
 
-/* A connection that lasted for less does not end a series of failures. */
+/* After so many connections in a row that lasted for less there is a pause, too. */
 #define STEADY_NS INT64_C(1000000000)
+#define MAX_UNSTEADY 16
 
 /* What a line about the connection has in it, and nothing else. */
 #define RETCODE " zk retcode="
@@ -85,6 +86,18 @@ is_idle(const ZkLockClient *client)
 		zklock_zkclient_now() >= client->patient_until;
 }
 
+/* The caller has the mutex. */
+static void
+pause_for(ZkLockClient *client, int ms)
+{
+	struct timespec until = zklock_zkclient_after_ms(ms);
+
+	while (!client->closing &&
+		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
+								  &until) != ETIMEDOUT)
+		;
+}
+
 /*
  * An attempt to connect has failed, or a connection was lost.  Between two pauses
  * all servers are tried, so that one of them that stands still (see zkhosts.h) and
@@ -97,28 +110,24 @@ failed(ZkLockClient *client)
 	int			before;
 
 	pthread_mutex_lock(&client->mutex);
-	if (status->lost == 0 && status->connects > 0 &&
-		zklock_zkclient_now() - client->connected_at >= STEADY_NS)
+	if (status->lost == 0 && status->connects > 0)
+	{
 		client->failures = 0;
+		if (zklock_zkclient_now() - client->connected_at >= STEADY_NS)
+			client->unsteady = 0;
+		else if (++client->unsteady % MAX_UNSTEADY == 0)
+			pause_for(client, PAUSE_MIN_MS);
+	}
 	before = client->failures++;
 
-	if (before >= client->nservers && is_idle(client))
+	if (before >= 2 * client->nservers && is_idle(client))
 	{
 		zklock_zkclient_set_state(client, ZKLOCK_CLIENT_EXPIRED);
 		while (!client->closing)
 			pthread_cond_wait(&client->changed_cond, &client->mutex);
 	}
 	else if (before > 0 && before % client->nservers == 0)
-	{
-		struct timespec until =
-			zklock_zkclient_after_ms(pause_ms(client,
-											  before / client->nservers));
-
-		while (!client->closing &&
-			   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
-									  &until) != ETIMEDOUT)
-			;
-	}
+		pause_for(client, pause_ms(client, before / client->nservers));
 	pthread_mutex_unlock(&client->mutex);
 }
 
