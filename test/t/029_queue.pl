@@ -356,6 +356,7 @@ is_deeply(
 unlike($looker->query(q(SELECT zk_lock_guard('/secret', '0'))),
 	qr/^DETAIL/m, '... and no error names its holder');
 $secret->close;
+wait_until_gone($zk, '/secret');
 
 # Its own session's
 $looker->query(q(SELECT zk_lock_acquire('/secret')));
