@@ -210,22 +210,31 @@ static ZkLockClaim *
 make_room(const EntryKey *key, uint32 hash)
 {
 	ZkLockClaim *claim = take_free();
+	Entry	   *entry;
 	bool		found;
 
 	if (claim == NULL)
 		return NULL;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
-	claim->entry = hash_search_with_hash_value(entries, key, hash,
-											   HASH_ENTER_NULL, &found);
-	if (claim->entry == NULL)
+	entry = hash_search_with_hash_value(entries, key, hash, HASH_ENTER_NULL,
+										&found);
+	if (entry == NULL)
 	{
 		LWLockRelease(lock_of(hash));
 		give_free(claim);
 		return NULL;
 	}
 	if (!found)
-		claim->entry->nclaims = 0;
-	claim->entry->nclaims++;
+		entry->nclaims = 0;
+	entry->nclaims++;
+
+	/*
+	 * Who reads the claim has the lock of the hash that it found, which may be
+	 * that of its last entry: this entry must not be seen with that hash.
+	 */
+	claim->hash = hash;
+	pg_write_barrier();
+	claim->entry = entry;
 	return claim;
 }
 
@@ -253,7 +262,6 @@ zklock_claims_enter(const char *path, ZkLockMode mode)
 		unlisted++;
 		return NULL;
 	}
-	claim->hash = hash;
 	claim->pid = MyProcPid;
 	claim->role = GetSessionUserId();
 	claim->granted = false;
@@ -341,9 +349,13 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_SHARED);
 
-	/* It may have been left, and made anew elsewhere, since we looked. */
-	taken = claim->entry != NULL && claim->hash == hash &&
-		claim->pid != MyProcPid;
+	/*
+	 * It may have been left, and made anew elsewhere, since we looked; see
+	 * make_room() for the order.
+	 */
+	taken = *(Entry *volatile *) &claim->entry != NULL;
+	pg_read_barrier();
+	taken = taken && claim->hash == hash && claim->pid != MyProcPid;
 	if (taken)
 	{
 		row->pid = claim->pid;
