@@ -263,7 +263,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode)
 		return NULL;
 	}
 	claim->pid = MyProcPid;
-	claim->role = GetSessionUserId();
+	claim->role = GetAuthenticatedUserId();
 	claim->granted = false;
 	claim->lost = false;
 	claim->waitstart = GetCurrentTimestamp();

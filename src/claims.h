@@ -27,7 +27,7 @@ typedef struct ZkLockClaim ZkLockClaim;
 typedef struct ZkLockClaimRow
 {
 	int			pid;
-	Oid			role;			/* the session's */
+	Oid			role;			/* that has logged in */
 	ZkLockMode	mode;
 	char		path[ZKLOCK_PATH_MAX + 1];
 	bool		granted;

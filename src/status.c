@@ -70,7 +70,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 {
 	memset(row, 0, sizeof(*row));
 	row->pid = MyProcPid;
-	row->role = GetSessionUserId();
+	row->role = GetAuthenticatedUserId();
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
 	row->granted = true;

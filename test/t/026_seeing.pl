@@ -135,8 +135,15 @@ is(stats(), '0|0|0|0|0|0|0|0|0|0|0|f', 'the counters can be reset');
 like(
 	$observer->query('SET ROLE nobody; SELECT zk_lock_stats_reset()'),
 	qr/^ERROR:  42501/, '... but not by everybody');
+$holder->query(
+	q(SELECT zk_lock_release_all();
+	  SET SESSION AUTHORIZATION nobody;
+	  SELECT zk_lock_acquire('/seen/as')));
+is( $observer->query("SELECT path FROM zk_locks WHERE pid = ${\ $holder->pid}"),
+	'<insufficient privilege>',
+	'a role does not see what one who has taken its name has');
 $observer->query('RESET ROLE');
-$holder->query('SELECT zk_lock_release_all()');
+$holder->query('RESET SESSION AUTHORIZATION; SELECT zk_lock_release_all()');
 
 # A statement's frames are what the counters say.
 my $proxy = ZkProxy->new($zk->hosts);
