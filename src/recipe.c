@@ -5,20 +5,17 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "recipe_int.h"
+#include "recipe.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void recover(ZkLockRecipe *r, ZkLockActions *out);
+#include "contender.h"
+#include "recipe_base.h"
+#include "recipe_fixed.h"
+#include "recipe_queue.h"
 
-const ZkLockModeRow zklock_recipe_modes[ZKLOCK_N_MODES] = {
-	[ZKLOCK_EXCLUSIVE] = {"exclusive", "lock-", &zklock_contender_mutex},
-	[ZKLOCK_SHARED] = {"shared", "__READ__", &zklock_contender_reader},
-	[ZKLOCK_WRITE] = {"write", "__WRIT__", &zklock_contender_writer},
-	[ZKLOCK_SIMPLE] = {"simple", NULL, NULL},
-	[ZKLOCK_SEMAPHORE] = {"semaphore", "lease-", NULL}
-};
+static void recover(ZkLockRecipe *r, ZkLockActions *out);
 
 const char *
 zklock_recipe_mode_name(ZkLockMode mode)
@@ -209,34 +206,4 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	if (r->name[0] != '\0' && r->token == 0)
 		r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
 	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
-}
-
-void
-zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
-{
-	r->verdict = verdict;
-	out->n = 0;
-	zklock_recipe_ask(r, verdict == ZKLOCK_GRANTED ?
-					  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
-}
-
-void
-zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out)
-{
-	r->queued = true;
-	zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
-}
-
-uint32_t
-zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
-	ZkLockActions *out)
-{
-	ZkLockAction *action = &out->act[out->n++];
-
-	if (++r->last_request == 0)
-		r->last_request = 1;
-	action->kind = kind;
-	action->request = r->last_request;
-	action->name = name;
-	return action->request;
 }

@@ -1,16 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_fixed.c
- *	  Simple locks and downgrades: a node of a fixed name.  See recipe.h.
+ *	  Simple locks and downgrades: a node of a fixed name.  See recipe_fixed.h.
  *
  *-------------------------------------------------------------------------
  */
-#include "recipe_int.h"
+#include "recipe_fixed.h"
 
 #include <string.h>
 
+#include "recipe_base.h"
+
 void
-zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
+zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
+						  ZkLockActions *out)
 {
 	r->token = 0;
 	r->nearest.request = 0;
@@ -59,7 +62,8 @@ look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 }
 
 void
-zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
+						 ZkLockActions *out)
 {
 	bool		simple = r->mode == ZKLOCK_SIMPLE;
 

@@ -1,13 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_queue.c
- *	  Queues and semaphores: a node among others.  See recipe.h.
+ *	  Queues and semaphores: a node among others.  See recipe_queue.h.
  *
  *-------------------------------------------------------------------------
  */
-#include "recipe_int.h"
+#include "recipe_queue.h"
 
 #include <string.h>
+
+#include "contender.h"
+#include "recipe_base.h"
 
 static void contender_left(ZkLockRecipe *r, ZkLockWatch *watch,
 						   ZkLockActions *out);
@@ -35,8 +38,8 @@ zklock_recipe_enter(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 }
 
 void
-zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockWatch *watch,
-		   ZkLockActions *out)
+zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
+						 ZkLockWatch *watch, ZkLockActions *out)
 {
 	switch (ev->kind)
 	{

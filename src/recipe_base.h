@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
- * recipe_int.h
- *	  What the files of the recipe share: recipe.c (begin, dispatch, end),
- *	  recipe_queue.c and recipe_fixed.c.
+ * recipe_base.h
+ *	  What every attempt needs: the table of modes, asking, ending.
+ *
+ * Promises that what is asked for has a number of its own, and that an attempt
+ * ends with one action and nothing else.  For recipe.c and its two halves.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_RECIPE_INT_H
-#define ZKLOCK_RECIPE_INT_H
+#ifndef ZKLOCK_RECIPE_BASE_H
+#define ZKLOCK_RECIPE_BASE_H
 
 #include "contender.h"
-#include "recipe.h"
+#include "recipe_types.h"
 
 typedef struct ZkLockModeRow
 {
@@ -33,14 +35,4 @@ extern void zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict,
 /* The same for an attempt that does not wait: others are ahead. */
 extern void zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out);
 
-extern void zklock_recipe_enter(ZkLockRecipe *r, bool make_parents,
-								ZkLockActions *out);
-extern void zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
-									 ZkLockWatch *watch, ZkLockActions *out);
-
-extern void zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
-									  ZkLockActions *out);
-extern void zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
-									 ZkLockActions *out);
-
-#endif							/* ZKLOCK_RECIPE_INT_H */
+#endif							/* ZKLOCK_RECIPE_BASE_H */
