@@ -12,9 +12,9 @@
 #include "common/hashfn.h"
 #include "guc.h"
 #include "lib/ilist.h"
+#include "lwlocks.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "shmem.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -165,7 +165,7 @@ zklock_claims_are_shared(void)
 static LWLock *
 lock_of(uint32 hash)
 {
-	return zklock_shmem_partition(hash % ZKLOCK_PARTITIONS);
+	return zklock_lwlocks_partition(hash % ZKLOCK_PARTITIONS);
 }
 
 static ZkLockClaim *

@@ -9,15 +9,16 @@
 
 #include "claims.h"
 #include "compat.h"
+#include "lwlocks.h"
 #include "miscadmin.h"
 #include "shmem.h"
 #include "stats.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 #include "storage/shmem.h"
 
 static shmem_request_hook_type prev_request = NULL;
 static shmem_startup_hook_type prev_startup = NULL;
-static LWLockPadded *locks = NULL;
 
 static void
 request(void)
@@ -26,7 +27,7 @@ request(void)
 		prev_request();
 	RequestAddinShmemSpace(add_size(zklock_claims_shmem_size(),
 									zklock_stats_shmem_size()));
-	RequestNamedLWLockTranche("zklock", ZKLOCK_PARTITIONS + 1);
+	zklock_lwlocks_request();
 }
 
 /* Also after a crash, when all is made anew. */
@@ -36,22 +37,10 @@ startup(void)
 	if (prev_startup)
 		prev_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	locks = GetNamedLWLockTranche("zklock");
+	zklock_lwlocks_startup();
 	zklock_claims_shmem_init();
 	zklock_stats_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
-}
-
-LWLock *
-zklock_shmem_partition(int i)
-{
-	return &locks[i].lock;
-}
-
-LWLock *
-zklock_shmem_stats_lock(void)
-{
-	return &locks[ZKLOCK_PARTITIONS].lock;
 }
 
 void

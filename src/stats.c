@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
+#include "lwlocks.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "shmem.h"
 #include "stats.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
@@ -70,7 +70,7 @@ find_slot(void)
 {
 	Slot	   *slot = &shared->slot[0];
 
-	LWLockAcquire(zklock_shmem_stats_lock(), LW_EXCLUSIVE);
+	LWLockAcquire(zklock_lwlocks_stats(), LW_EXCLUSIVE);
 	for (int i = 1; i < N_SLOTS; i++)
 	{
 		Oid			database = pg_atomic_read_u32(&shared->slot[i].database);
@@ -82,7 +82,7 @@ find_slot(void)
 			break;
 		}
 	}
-	LWLockRelease(zklock_shmem_stats_lock());
+	LWLockRelease(zklock_lwlocks_stats());
 	return slot;
 }
 
