@@ -3,9 +3,10 @@
  * zkclient.h
  *	  One ZooKeeper session, walled off.
  *
- * Behind it are zkclient.c, zkrequest.c, zknode.c and zkpace.c, and nothing else
- * includes zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL,
- * no locks and no SQL.
+ * This is the door, and all that others see.  Behind it are zkcore, zkpace,
+ * zkrequest, zknode and zksession, see zkcore.h, and nothing else includes
+ * zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL, no
+ * locks and no SQL.
  *
  * Promises:
  *	- nothing here blocks, except zklock_zkclient_close() for as long as it is

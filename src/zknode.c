@@ -2,11 +2,11 @@
  *
  * zknode.c
  *	  Nodes of ours, from before they exist until they are gone for certain.
- *	  See zkclient.h and zkclient_int.h.
+ *	  See zkclient.h and zknode.h.
  *
  *-------------------------------------------------------------------------
  */
-#include "zkclient_int.h"
+#include "zknode.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "zklog.h"
+#include "zkrequest.h"
 
 /*
  * Deletions under way; see also MAX_REQUESTS.  More than can be taken at once:
@@ -25,8 +26,25 @@
 /* The version that no node has: they count from 0. */
 #define NO_VERSION INT_MIN
 
-void
-zklock_zknode_free(ZkLockNode *node)
+struct ZkLockNode
+{
+	Link		link;
+	ZkLockClient *client;
+	char	   *dir;
+	char	   *prefix;
+	char	   *request;		/* path to create */
+	bool		sequence;		/* ZooKeeper appends a number to it */
+	char	   *path;			/* as created; NULL while not known */
+	int			creating;		/* creates that have not been answered */
+	bool		may_exist;		/* a create was not refused; never unset */
+	bool		leaving;
+	bool		more;			/* path comes from a list: there may be more */
+	bool		in_doubt;		/* its number or being may be other than known */
+	int64_t		delete_sent;
+};
+
+static void
+free_node(ZkLockNode *node)
 {
 	free(node->dir);
 	free(node->prefix);
@@ -77,7 +95,7 @@ new_node(ZkLockClient *client, const char *dir, const char *prefix,
 	node->sequence = sequence;
 	if (node->dir == NULL || node->prefix == NULL || request == NULL)
 	{
-		zklock_zknode_free(node);
+		free_node(node);
 		return NULL;
 	}
 
@@ -110,41 +128,6 @@ is_anybodys(const ZkLockNode *node)
 				strlen(node->prefix)) != 0;
 }
 
-bool
-zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
-					   const char *data, uintptr_t tag)
-{
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CREATED, tag);
-	int			rc;
-
-	if (request == NULL)
-		return false;
-	if (!zklock_zkclient_is_connected(client))
-	{
-		zklock_zkrequest_not_taken(request, ZCONNECTIONLOSS);
-		return true;
-	}
-
-	request->node = node;
-	pthread_mutex_lock(&client->mutex);
-	free(node->path);
-	node->path = NULL;
-	node->creating++;
-	node->in_doubt = true;
-	pthread_mutex_unlock(&client->mutex);
-
-	rc = zoo_acreate2(client->zh, node->request, data, (int) strlen(data),
-					  &client->acls,
-					  node->sequence ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_EPHEMERAL,
-					  zklock_zkrequest_created, request);
-	if (rc != ZOK)
-	{
-		zklock_zknode_created(node, rc, NULL);
-		zklock_zkrequest_not_taken(request, rc);
-	}
-	return true;
-}
-
 /*
  * Put a node that is left on its way, once no create of it can come any more;
  * the caller has the mutex.  True: there is nothing to delete.
@@ -162,8 +145,8 @@ begin_leaving(ZkLockNode *node)
 }
 
 /* A create of this node was answered, or never will be. */
-void
-zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
+static void
+node_created(ZkLockNode *node, int rc, const char *path)
 {
 	ZkLockClient *client = node->client;
 	ZkLockRc	class = zklock_zkrequest_class(rc);
@@ -186,7 +169,56 @@ zklock_zknode_created(ZkLockNode *node, int rc, const char *path)
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 	if (gone)
-		zklock_zknode_free(node);
+		free_node(node);
+}
+
+static void
+created(int rc, const char *path, const struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+	ZkLockClient *client = request->client;
+
+	if (request->message == NULL)
+		return;
+	zklock_zkrequest_confirm(client, rc, request->sent);
+	node_created(request->node, rc, path);
+	zklock_zkrequest_answer_created(request, rc, path, stat);
+	zklock_zknode_pump(client);
+}
+
+bool
+zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
+					   const char *data, uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CREATED, tag);
+	int			rc;
+
+	if (request == NULL)
+		return false;
+	if (!zklock_zkcore_is_connected(client))
+	{
+		zklock_zkrequest_not_taken(request, ZCONNECTIONLOSS);
+		return true;
+	}
+
+	request->node = node;
+	pthread_mutex_lock(&client->mutex);
+	free(node->path);
+	node->path = NULL;
+	node->creating++;
+	node->in_doubt = true;
+	pthread_mutex_unlock(&client->mutex);
+
+	rc = zoo_acreate2(client->zh, node->request, data, (int) strlen(data),
+					  &client->acls,
+					  node->sequence ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_EPHEMERAL,
+					  created, request);
+	if (rc != ZOK)
+	{
+		node_created(node, rc, NULL);
+		zklock_zkrequest_not_taken(request, rc);
+	}
+	return true;
 }
 
 static void
@@ -225,7 +257,7 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 	pthread_mutex_unlock(&client->mutex);
 
 	if (gone)
-		zklock_zknode_free(node);
+		free_node(node);
 	zklock_zknode_pump(client);
 }
 
@@ -346,7 +378,6 @@ leave_step(ZkLockNode *node)
 			delete_node(node)) == ZOK;
 }
 
-/* Work on the nodes that are to go, as long as there is a connection. */
 void
 zklock_zknode_pump(ZkLockClient *client)
 {
@@ -390,7 +421,7 @@ zklock_zkclient_leave(ZkLockNode *node)
 	pthread_mutex_unlock(&client->mutex);
 
 	if (gone)
-		zklock_zknode_free(node);
+		free_node(node);
 	else
 		zklock_zknode_pump(client);
 }
@@ -422,7 +453,7 @@ zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
 		next = link->next;
 		node->leaving = true;
 		if (begin_leaving(node))
-			zklock_zknode_free(node);
+			free_node(node);
 	}
 	pthread_mutex_unlock(&client->mutex);
 	zklock_zknode_pump(client);
@@ -491,7 +522,7 @@ zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag)
 		request->node = node;
 	if (path == NULL)
 		rc = ZSYSTEMERROR;		/* memory was out when we were told */
-	else if (zklock_zkclient_is_connected(client))
+	else if (zklock_zkcore_is_connected(client))
 		rc = zoo_aset(client->zh, path, "", 0, NO_VERSION, confirmed, request);
 
 	/* Reads come behind writes: one flight.  The write may call back anyway. */
@@ -516,4 +547,17 @@ zklock_zkclient_adopt(ZkLockNode *node, const char *name)
 	node->may_exist = true;
 	pthread_mutex_unlock(&node->client->mutex);
 	return true;
+}
+
+void
+zklock_zknode_free_all(ZkLockClient *client)
+{
+	for (int i = 0; i < N_NODE_LISTS; i++)
+		while (!list_is_empty(&client->nodes[i]))
+		{
+			ZkLockNode *node = (ZkLockNode *) client->nodes[i].next;
+
+			list_remove(&node->link);
+			free_node(node);
+		}
 }

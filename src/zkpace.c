@@ -2,7 +2,7 @@
  *
  * zkpace.c
  *	  The pace at which a client that lost its connection looks for another.
- *	  See zkclient.h and zkclient_int.h.
+ *	  See zkpace.h.
  *
  * Left to itself the library tries its servers one after the other for ever,
  * thousands of times a second if they refuse, whether or not anybody needs the
@@ -16,7 +16,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "zkclient_int.h"
+#include "zkpace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ is_idle(const ZkLockClient *client)
 static void
 pause_for(ZkLockClient *client, int ms)
 {
-	struct timespec until = zklock_zkclient_after_ms(ms);
+	struct timespec until = zklock_zkcore_after_ms(ms);
 
 	while (!client->closing &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
@@ -122,7 +122,7 @@ failed(ZkLockClient *client)
 
 	if (before >= 2 * client->nservers && is_idle(client))
 	{
-		zklock_zkclient_set_state(client, ZKLOCK_CLIENT_EXPIRED);
+		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_EXPIRED);
 		while (!client->closing)
 			pthread_cond_wait(&client->changed_cond, &client->mutex);
 	}

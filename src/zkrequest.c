@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * zkrequest.c
- *	  Requests and their replies.  See zkclient.h and zkclient_int.h.
+ *	  Requests and their replies.  See zkclient.h and zkrequest.h.
  *
  *-------------------------------------------------------------------------
  */
-#include "zkclient_int.h"
+#include "zkrequest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,12 +100,12 @@ node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	if (message == NULL || message->text == NULL)
 	{
 		free(message);
-		zklock_zkclient_lost_event(client);
+		zklock_zkcore_lost_event(client);
 		return;
 	}
 	message->kind = type == ZOO_DELETED_EVENT ?
 		ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED;
-	zklock_zkclient_post(client, message);
+	zklock_zkcore_post(client, message);
 }
 
 bool
@@ -167,7 +167,7 @@ zklock_zkrequest_answer(Request *request, int rc)
 	list_remove(&request->link);
 	pthread_mutex_unlock(&client->mutex);
 	free(request);
-	zklock_zkclient_post(client, message);
+	zklock_zkcore_post(client, message);
 }
 
 void
@@ -177,7 +177,7 @@ zklock_zkrequest_not_taken(Request *request, int rc)
 	ZkLockMessage *message = request->message;
 
 	if (rc == ZINVALIDSTATE)
-		zklock_zkclient_is_over(client);
+		zklock_zkcore_is_over(client);
 	if (rc != ZMARSHALLINGERROR && !request->in_parts)
 	{
 		zklock_zkrequest_answer(request, rc);
@@ -190,7 +190,7 @@ zklock_zkrequest_not_taken(Request *request, int rc)
 	pthread_mutex_lock(&client->mutex);
 	client->nrequests--;
 	pthread_mutex_unlock(&client->mutex);
-	zklock_zkclient_post(client, message);
+	zklock_zkcore_post(client, message);
 }
 
 static void
@@ -204,22 +204,11 @@ synced(int rc, const char *path, const void *data)
 }
 
 void
-zklock_zkrequest_created(int rc, const char *path, const struct Stat *stat,
-						 const void *data)
+zklock_zkrequest_answer_created(Request *request, int rc, const char *path,
+								const struct Stat *stat)
 {
-	Request    *request = (Request *) data;
-	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
 
-	if (message == NULL)
-		return;
-	zklock_zkrequest_confirm(client, rc, request->sent);
-	if (request->node != NULL)
-		zklock_zknode_created(request->node, rc, path);
-	if (rc == ZNONODE && request->ancestor_rc != ZOK)
-		rc = request->ancestor_rc;
-	else
-		message->depth = request->depth + 1;
 	if (rc == ZOK)
 	{
 		message->text = strdup(strrchr(path, '/') + 1);
@@ -228,7 +217,6 @@ zklock_zkrequest_created(int rc, const char *path, const struct Stat *stat,
 			rc = ZSYSTEMERROR;	/* as good as lost: it will be looked for */
 	}
 	zklock_zkrequest_answer(request, rc);
-	zklock_zknode_pump(client);
 }
 
 static void
@@ -307,6 +295,22 @@ ancestor_done(int rc, const char *path, const struct Stat *stat,
 	request->message->depth = request->depth;
 }
 
+static void
+last_parent_done(int rc, const char *path, const struct Stat *stat,
+				 const void *data)
+{
+	Request    *request = (Request *) data;
+
+	if (request->message == NULL)
+		return;
+	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	if (rc == ZNONODE && request->ancestor_rc != ZOK)
+		rc = request->ancestor_rc;
+	else
+		request->message->depth = request->depth + 1;
+	zklock_zkrequest_answer_created(request, rc, path, stat);
+}
+
 bool
 zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 							 uintptr_t tag)
@@ -325,7 +329,7 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 
 	if (path[0] == '\0')
 		rc = ZNONODE;			/* the root itself is missing */
-	else if (zklock_zkclient_is_connected(client))
+	else if (zklock_zkcore_is_connected(client))
 	{
 		rc = ZOK;
 		for (char *slash = strchr(ancestor + 1, '/');
@@ -340,7 +344,7 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 		}
 		if (rc == ZOK)
 			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
-							  ZOO_CONTAINER, zklock_zkrequest_created, request);
+							  ZOO_CONTAINER, last_parent_done, request);
 	}
 	free(ancestor);
 	if (rc != ZOK)
@@ -357,7 +361,7 @@ zklock_zkclient_list(ZkLockClient *client, const char *path, bool watch,
 
 	if (request == NULL)
 		return false;
-	if (zklock_zkclient_is_connected(client))
+	if (zklock_zkcore_is_connected(client))
 		rc = zoo_awget_children(client->zh, path, watch ? node_event : NULL,
 								NULL, listed, request);
 	if (rc != ZOK)
@@ -378,13 +382,6 @@ free_watch(Unwatch *watch)
 {
 	list_remove(&watch->link);
 	free(watch);
-}
-
-void
-zklock_zkrequest_free_watches(Link *list)
-{
-	while (!list_is_empty(list))
-		free_watch((Unwatch *) list->next);
 }
 
 /* Put a watch on one of the lists, which it may be on already or on none. */
@@ -422,7 +419,7 @@ unwatched(int rc, const void *data)
 static void
 take_back(ZkLockClient *client)
 {
-	while (zklock_zkclient_is_connected(client))
+	while (zklock_zkcore_is_connected(client))
 	{
 		Unwatch    *watch = NULL;
 		int			rc;
@@ -493,7 +490,7 @@ zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
 		return false;
 	if (watch)
 		keep_watch(client, path);
-	if (zklock_zkclient_is_connected(client))
+	if (zklock_zkcore_is_connected(client))
 		rc = zoo_awget(client->zh, path, watch ? node_event : NULL, NULL, got,
 					   request);
 	if (rc != ZOK)
@@ -522,7 +519,7 @@ zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
 
 	if (request == NULL)
 		return false;
-	if (zklock_zkclient_is_connected(client))
+	if (zklock_zkcore_is_connected(client))
 		rc = zoo_aset(client->zh, path, data, (int) strlen(data), -1,
 					  set_done, request);
 	if (rc != ZOK)
@@ -538,9 +535,32 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, uintptr_t tag)
 
 	if (request == NULL)
 		return false;
-	if (zklock_zkclient_is_connected(client))
+	if (zklock_zkcore_is_connected(client))
 		rc = zoo_async(client->zh, path, synced, request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;
+}
+
+static void
+free_watches(Link *list)
+{
+	while (!list_is_empty(list))
+		free_watch((Unwatch *) list->next);
+}
+
+void
+zklock_zkrequest_free_all(ZkLockClient *client)
+{
+	while (!list_is_empty(&client->requests))
+	{
+		Request    *request = (Request *) client->requests.next;
+
+		list_remove(&request->link);
+		if (request->message != NULL)
+			zklock_zkclient_free(request->message);
+		free(request);
+	}
+	free_watches(&client->unwatching);
+	free_watches(&client->unwanted);
 }

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * zkclient.c
- *	  The session: opening, closing, state and messages.
- *	  See zkclient.h and, for how threads meet, zkclient_int.h.
+ * zksession.c
+ *	  The session: opened, watched over and closed.
+ *	  See zkclient.h and, for how threads meet, zkcore.h.
  *
  *-------------------------------------------------------------------------
  */
-#include "zkclient_int.h"
+#include "zkcore.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -15,45 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "zkhosts.h"
-#include "zklog.h"
+#include "zknode.h"
+#include "zkpace.h"
+#include "zkrequest.h"
 
 /* How long a closing session tries to see its nodes off. */
 #define LEAVE_ALL_MS 1500
-
-int64_t
-zklock_zkclient_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-struct timespec
-zklock_zkclient_after_ms(int ms)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += ms / 1000;
-	at.tv_nsec += ms % 1000 * 1000000;
-	if (at.tv_nsec >= 1000000000)
-	{
-		at.tv_sec++;
-		at.tv_nsec -= 1000000000;
-	}
-	return at;
-}
-
-const char *
-zklock_zkclient_strerror(int code)
-{
-	return zerror(code);
-}
 
 /* Start a thread that no signal is ever delivered to, nor to its children. */
 static bool
@@ -69,7 +38,6 @@ start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc == 0;
 }
-
 
 const char *
 zklock_zkclient_acl_check(const char *acl)
@@ -128,161 +96,6 @@ parse_acl(ZkLockClient *client)
 	}
 }
 
-
-/* The caller's eventfd counts: a write that finds it full changes nothing. */
-static void
-wake(ZkLockClient *client)
-{
-	uint64_t	one = 1;
-
-	while (write(client->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-void
-zklock_zkclient_post(ZkLockClient *client, ZkLockMessage *message)
-{
-	pthread_mutex_lock(&client->mutex);
-	message->next = NULL;
-	if (client->newest == NULL)
-		client->oldest = message;
-	else
-		client->newest->next = message;
-	client->newest = message;
-	pthread_mutex_unlock(&client->mutex);
-	wake(client);
-}
-
-ZkLockMessage *
-zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
-{
-	ZkLockMessage *messages;
-
-	pthread_mutex_lock(&client->mutex);
-	messages = client->oldest;
-	client->oldest = client->newest = NULL;
-	*status = client->status;
-	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
-		status->state = ZKLOCK_CLIENT_CONNECTING;
-	pthread_mutex_unlock(&client->mutex);
-	return messages;
-}
-
-void
-zklock_zkclient_free(ZkLockMessage *message)
-{
-	free(message->text);
-	free((void *) message->children);
-	free(message);
-}
-
-bool
-zklock_zkclient_is_connected(ZkLockClient *client)
-{
-	bool		connected;
-
-	pthread_mutex_lock(&client->mutex);
-	connected = client->opened &&
-		client->status.state == ZKLOCK_CLIENT_CONNECTED;
-	pthread_mutex_unlock(&client->mutex);
-	return connected;
-}
-
-
-/* When a session that has lost its connection is as good as over. */
-static int64_t
-gone_at(const ZkLockClientStatus *status)
-{
-	return status->lost + status->timeout * INT64_C(1000000);
-}
-
-bool
-zklock_zkclient_is_gone(const ZkLockClientStatus *status)
-{
-	return status->connects > 0 && status->lost != 0 &&
-		zklock_zkclient_now() >= gone_at(status);
-}
-
-/*
- * Have the alarm sent at a time, or not at all if that is 0.  A timer of the
- * kernel's does that: there is no thread whose turn comes when nothing happens.
- */
-static void
-set_timer(ZkLockClient *client, int64_t at)
-{
-	struct itimerspec when = {
-		.it_value = {at / 1000000000, at % 1000000000}
-	};
-
-	timer_settime(client->timer, TIMER_ABSTIME, &when, NULL);
-}
-
-void
-zklock_zkclient_alarm(ZkLockClient *client, bool on)
-{
-	const ZkLockClientStatus *status = &client->status;
-
-	pthread_mutex_lock(&client->mutex);
-	client->alarm = on;
-	if (status->lost != 0)
-		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
-				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
-	pthread_mutex_unlock(&client->mutex);
-}
-
-bool
-zklock_zkclient_is_final(ZkLockClientState state)
-{
-	return state != ZKLOCK_CLIENT_CONNECTING &&
-		state != ZKLOCK_CLIENT_CONNECTED;
-}
-
-void
-zklock_zkclient_set_state(ZkLockClient *client, ZkLockClientState state)
-{
-	ZkLockClientStatus *status = &client->status;
-
-	if (zklock_zkclient_is_final(status->state))
-		return;					/* what comes now was on its way */
-	status->state = state;
-	if (state == ZKLOCK_CLIENT_CONNECTED)
-	{
-		client->connected_at = zklock_zkclient_now();
-		if (status->lost != 0)
-		{
-			status->away = client->connected_at - status->lost;
-			status->returns++;
-		}
-		status->lost = 0;
-	}
-	else if (status->lost == 0)
-		status->lost = zklock_zkclient_now();
-
-	if (client->alarm)
-		set_timer(client, zklock_zkclient_is_final(state) ? 1 :
-				  status->lost == 0 ? 0 : gone_at(status));
-}
-
-void
-zklock_zkclient_lost_event(ZkLockClient *client)
-{
-	pthread_mutex_lock(&client->mutex);
-	client->status.connects++;
-	pthread_mutex_unlock(&client->mutex);
-	wake(client);
-}
-
-void
-zklock_zkclient_is_over(ZkLockClient *client)
-{
-	bool		refused = zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE;
-
-	pthread_mutex_lock(&client->mutex);
-	zklock_zkclient_set_state(client, refused ? ZKLOCK_CLIENT_REFUSED :
-							  ZKLOCK_CLIENT_EXPIRED);
-	pthread_mutex_unlock(&client->mutex);
-}
-
 /* Note which server has just let us in, if it can be had. */
 static void
 note_server(ZkLockClient *client, zhandle_t *zh)
@@ -313,26 +126,25 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	pthread_mutex_lock(&client->mutex);
 	if (state == ZOO_CONNECTED_STATE)
 	{
-		zklock_zkclient_set_state(client, ZKLOCK_CLIENT_CONNECTED);
+		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CONNECTED);
 		client->status.connects++;
 		client->status.session = zoo_client_id(zh)->client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
 		note_server(client, zh);
 	}
 	else
-		zklock_zkclient_set_state(client,
-								  state == ZOO_EXPIRED_SESSION_STATE ?
-								  ZKLOCK_CLIENT_EXPIRED :
-								  state == ZOO_AUTH_FAILED_STATE ?
-								  ZKLOCK_CLIENT_REFUSED :
-								  ZKLOCK_CLIENT_CONNECTING);
+		zklock_zkcore_set_state(client,
+								state == ZOO_EXPIRED_SESSION_STATE ?
+								ZKLOCK_CLIENT_EXPIRED :
+								state == ZOO_AUTH_FAILED_STATE ?
+								ZKLOCK_CLIENT_REFUSED :
+								ZKLOCK_CLIENT_CONNECTING);
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
-	wake(client);
+	zklock_zkcore_wake(client);
 	zklock_zknode_pump(client);
 }
-
 
 static void *
 stand_at_gate(void *gate)
@@ -402,11 +214,11 @@ open_client(void *arg)
 	client->opened = true;
 	if (zh == NULL)
 	{
-		zklock_zkclient_set_state(client, ZKLOCK_CLIENT_FAILED);
+		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_FAILED);
 		client->status.why = why;
 	}
 	pthread_mutex_unlock(&client->mutex);
-	wake(client);
+	zklock_zkcore_wake(client);
 	return NULL;
 }
 
@@ -490,7 +302,7 @@ static void *
 close_client(void *arg)
 {
 	ZkLockClient *client = arg;
-	struct timespec until = zklock_zkclient_after_ms(LEAVE_ALL_MS);
+	struct timespec until = zklock_zkcore_after_ms(LEAVE_ALL_MS);
 	ZkLockMessage *message;
 
 	pthread_join(client->opener, NULL);
@@ -501,25 +313,8 @@ close_client(void *arg)
 	}
 	zklock_zkpace_give_back(client);
 
-	while (!list_is_empty(&client->requests))
-	{
-		Request    *request = (Request *) client->requests.next;
-
-		list_remove(&request->link);
-		if (request->message != NULL)
-			zklock_zkclient_free(request->message);
-		free(request);
-	}
-	zklock_zkrequest_free_watches(&client->unwatching);
-	zklock_zkrequest_free_watches(&client->unwanted);
-	for (int i = 0; i < N_NODE_LISTS; i++)
-		while (!list_is_empty(&client->nodes[i]))
-		{
-			ZkLockNode *node = (ZkLockNode *) client->nodes[i].next;
-
-			list_remove(&node->link);
-			zklock_zknode_free(node);
-		}
+	zklock_zkrequest_free_all(client);
+	zklock_zknode_free_all(client);
 	while ((message = client->oldest) != NULL)
 	{
 		client->oldest = message->next;
@@ -537,7 +332,7 @@ void
 zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 {
 	pthread_t	closer;
-	struct timespec until = zklock_zkclient_after_ms(wait_ms);
+	struct timespec until = zklock_zkcore_after_ms(wait_ms);
 	bool		opened;
 
 	zklock_zkclient_alarm(client, false);
