@@ -17,7 +17,7 @@ here = $(if $(VPATH),$(VPATH)/)
 EXTENSION = zklock
 DATA = sql/zklock--1.0.sql
 MODULE_big = zklock
-OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*.c)))
+OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"
 
 # The test named extension creates it.
@@ -29,7 +29,8 @@ ISOLATION_OPTS = --inputdir=$(here)test --outputdir=.
 PROVE_TESTS ?= test/t/*.pl
 
 SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
-EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log
+EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log \
+	test/unit/build
 
 # What has to be there before anything can be built: said, not stumbled over.
 # Debian has PGXS and pg_config in packages that come without the headers.
@@ -41,7 +42,7 @@ ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 	grep -o -m 1 zoo_set_servers_resolution_delay)
 
 # PostgreSQL's headers as a system's: they are not ours to warn about.
-PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
+PG_CPPFLAGS = -I$(here)src -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
 ifneq ($(and $(wildcard $(PGXS)),$(POSTGRES_H),$(ZOOKEEPER_H)),)
 # The TAP tests need much more than a server: without that, they are left out,
@@ -55,9 +56,10 @@ PROVE_FLAGS += -I test/perl
 
 ifdef VPATH
 # What the compiler and pg_regress take to be where they work
-$(OBJS) $(OBJS:.o=.bc): | $(CURDIR)/src
-$(CURDIR)/src:
-	@mkdir $@
+FOLDERS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS))))
+$(OBJS) $(OBJS:.o=.bc): | $(FOLDERS)
+$(FOLDERS):
+	@mkdir -p $@
 installcheck: $(CURDIR)/expected
 $(CURDIR)/expected:
 	@ln -s $(abspath $(VPATH))/expected $@

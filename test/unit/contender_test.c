@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "contender.h"
+#include "protocol/contender.h"
 
 static void
 test_parse(void **state)

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "path.h"
+#include "protocol/path.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

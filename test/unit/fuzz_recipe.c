@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "contender.h"
-#include "recipe.h"
+#include "protocol/contender.h"
+#include "protocol/recipe.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "path.h"
-#include "zkclient.h"
-#include "zkhosts.h"
+#include "client/zkclient.h"
+#include "client/zkhosts.h"
+#include "protocol/path.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "recipe.h"
+#include "protocol/recipe.h"
 
 #define SESSION INT64_C(0x100000000000007)
 #define PREFIX "_c_01234567-89ab-4cde-8f01-23456789abcd-"

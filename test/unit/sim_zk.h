@@ -31,7 +31,7 @@
 #ifndef SIM_ZK_H
 #define SIM_ZK_H
 
-#include "recipe.h"
+#include "protocol/recipe.h"
 #include "sim_tree.h"
 
 #define SIM_SERVERS 3			/* number 0 leads */

@@ -25,7 +25,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "zkclient.h"
+#include "client/zkclient.h"
 
 #define WORKERS 4
 #define NODES 16

@@ -1,0 +1,568 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.c
+ *	  Taking locks and giving them back.  See acquire.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/acquire.h"
+#include "backend/attempt.h"
+#include "backend/errors.h"
+#include "backend/guc.h"
+#include "backend/lease.h"
+#include "backend/session.h"
+#include "shared/claims.h"
+#include "shared/stats.h"
+#include "storage/proc.h"
+#include "utils/timeout.h"
+
+/* What is to be taken: one lock. */
+typedef struct Wanted
+{
+	ZkLockHold *hold;			/* counted already, to be granted */
+	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
+	int			leases;			/* mode ZKLOCK_SEMAPHORE */
+	ZkLockAttempt attempt;
+	ZkLockAttempt mutex;		/* of a semaphore */
+} Wanted;
+
+/* What is to be taken: many locks. */
+typedef struct Bunch
+{
+	ZkLockHold **held;			/* needed no wait; counted once more */
+	int			nheld;
+	ZkLockHold **fresh;			/* counted already, to be granted */
+	int			nfresh;
+	ZkLockAttempt *attempts;	/* for each of the fresh */
+} Bunch;
+
+/* How long who takes a lock only if it is free waits for the answer. */
+#define TRY_MS 1000
+
+/* How long to wait for it. */
+typedef struct Patience
+{
+	bool		nowait;
+	int64		deadline;
+} Patience;
+
+static void
+let_go(ZkLockHold *hold)
+{
+	if (hold->node != NULL && zklock_session_is_current(hold->session))
+		zklock_zkclient_leave(hold->node);
+	zklock_lease_give_back(hold);
+}
+
+void
+zklock_acquire_init(void)
+{
+	zklock_locktable_init(let_go);
+}
+
+ZkLockHold *
+zklock_acquire_find(const char *path, ZkLockMode mode)
+{
+	ZkLockHold *hold;
+
+	zklock_session_poll();
+	hold = zklock_locktable_find(path, mode);
+	if (hold != NULL && !zklock_session_is_current(hold->session))
+		zklock_lease_check();
+	return hold;
+}
+
+/*
+ * A semaphore's mutex and leases are below its path.  A lock of our own at the
+ * mutex would be waited for, and one at or below the leases counts as a lease.
+ */
+static bool
+is_in_semaphore(ZkLockHold *hold, void *semaphore)
+{
+	size_t		len = strlen(semaphore);
+	const char *rest = hold->key.path + len;
+
+	return hold->key.mode != ZKLOCK_SEMAPHORE &&
+		strncmp(hold->key.path, semaphore, len) == 0 &&
+		(strcmp(rest, "/locks") == 0 || strcmp(rest, "/leases") == 0 ||
+		 strncmp(rest, "/leases/", strlen("/leases/")) == 0);
+}
+
+static void
+refuse_own_semaphore(const char *path)
+{
+	const ZkLockHold *held = zklock_locktable_search(is_in_semaphore,
+													 unconstify(char *, path));
+
+	if (held != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("cannot enter semaphore \"%s\" while holding %s lock on \"%s\"",
+						zklock_errors_path(path),
+						zklock_recipe_mode_name(held->key.mode),
+						zklock_errors_path(held->key.path)),
+				 errdetail("It would wait for this session itself."),
+				 errhint("Keep locks off the paths below a semaphore's.")));
+}
+
+/*
+ * What we hold on the path in other modes decides how it can be taken in this
+ * one.  A reader comes in beside our own stronger lock, which is returned.
+ * Anything else would queue behind ourselves for ever.
+ *
+ * Semaphores are apart from locks.  A simple lock has no queue to get behind;
+ * ZooKeeper refuses to mix it with others.
+ */
+static const ZkLockHold *
+find_stronger(const char *path, ZkLockMode mode)
+{
+	static const ZkLockMode queueing[] = {
+		ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE, ZKLOCK_SHARED
+	};
+
+	if (mode == ZKLOCK_SEMAPHORE)
+		refuse_own_semaphore(path);
+	if (mode == ZKLOCK_SIMPLE || mode == ZKLOCK_SEMAPHORE)
+		return NULL;
+	for (int i = 0; i < (int) lengthof(queueing); i++)
+	{
+		const ZkLockHold *held = zklock_locktable_find(path, queueing[i]);
+
+		if (held == NULL || queueing[i] == mode)
+			continue;
+		if (mode == ZKLOCK_SHARED)
+			return held;
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("cannot take %s lock on \"%s\" while holding %s lock",
+						zklock_recipe_mode_name(mode),
+						zklock_errors_path(path),
+						zklock_recipe_mode_name(queueing[i])),
+				 errdetail("It would wait for this session itself."),
+				 errhint("Release the %s lock first, or take the stronger lock from the start.",
+						 zklock_recipe_mode_name(queueing[i]))));
+	}
+	return NULL;
+}
+
+/* Have a connection, and room for requests, before the deadline. */
+static void
+get_ready(const Patience *patience)
+{
+	zklock_session_connect(patience->deadline);
+	if (!zklock_session_await_room(patience->deadline))
+		zklock_session_raise_silence("ZooKeeper did not answer in time");
+}
+
+/*
+ * Connect, and fix the deadline.  To take a lock only if it is free needs an
+ * answer all the same, but not all patience.
+ */
+static void
+start_waiting(Patience *patience, int64 ns)
+{
+	int64		now = zklock_zkclient_now();
+
+	patience->nowait = ns <= 0;
+	if (patience->nowait)
+		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
+	patience->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+	get_ready(patience);
+}
+
+/*
+ * A session that expires while we wait takes our place in the queue with it,
+ * and everything that this backend held.  If it held nothing, nothing but the
+ * place is lost: go on with a new session.
+ */
+static void
+start_over(const Patience *patience)
+{
+	zklock_lease_check();
+	get_ready(patience);
+}
+
+/* That others are ahead is an answer; none at all by the deadline is an error. */
+static void
+refuse_silence(const ZkLockAttempt *attempt)
+{
+	if (attempt->recipe.verdict == ZKLOCK_TIMED_OUT && !attempt->recipe.queued)
+		zklock_session_raise_silence("ZooKeeper did not answer in time");
+}
+
+static void
+begin_attempt(Wanted *wanted, const Patience *patience)
+{
+	if (wanted->from != NULL)
+		zklock_attempt_begin_downgrade(&wanted->attempt, wanted->hold->key.path,
+									   wanted->from->name);
+	else
+		zklock_attempt_begin(&wanted->attempt, wanted->hold->key.mode,
+							 wanted->hold->key.path, patience->nowait);
+}
+
+/*
+ * A semaphore's lease is taken under its mutex, as InterProcessSemaphoreV2
+ * does it: else two could see the same free lease.
+ */
+static ZkLockVerdict
+run_semaphore(Wanted *wanted, const Patience *patience)
+{
+	const char *path = wanted->hold->key.path;
+
+	zklock_attempt_begin(&wanted->mutex, ZKLOCK_EXCLUSIVE,
+						 psprintf("%s/locks", path), patience->nowait);
+	zklock_attempt_drive(&wanted->mutex, 1, patience->deadline, false);
+	if (wanted->mutex.recipe.verdict != ZKLOCK_GRANTED)
+	{
+		zklock_attempt_raise(&wanted->mutex);
+		return wanted->mutex.recipe.verdict;
+	}
+
+	zklock_attempt_begin_lease(&wanted->attempt, path,
+							   psprintf("%s/leases", path), wanted->leases,
+							   patience->nowait);
+	zklock_attempt_drive(&wanted->attempt, 1, patience->deadline, false);
+	zklock_attempt_abandon(&wanted->mutex);
+	return wanted->attempt.recipe.verdict;
+}
+
+/* Wait for one lock: true once it is ours, false if the time has passed. */
+static bool
+wait_for(Wanted *wanted, Patience *patience)
+{
+	ZkLockVerdict verdict;
+
+	for (;;)
+	{
+		if (wanted->hold->key.mode == ZKLOCK_SEMAPHORE)
+			verdict = run_semaphore(wanted, patience);
+		else
+		{
+			begin_attempt(wanted, patience);
+			zklock_attempt_drive(&wanted->attempt, 1, patience->deadline, false);
+			verdict = wanted->attempt.recipe.verdict;
+		}
+		if (verdict == ZKLOCK_GRANTED)
+			return true;
+
+		zklock_attempt_abandon(&wanted->mutex);
+		zklock_attempt_abandon(&wanted->attempt);
+		if (verdict != ZKLOCK_EXPIRED)
+			break;
+		start_over(patience);
+	}
+	zklock_attempt_raise(&wanted->attempt);
+	if (wanted->hold->key.mode != ZKLOCK_SEMAPHORE)
+		refuse_silence(&wanted->attempt);
+	else if (!wanted->mutex.recipe.queued)
+		refuse_silence(wanted->mutex.recipe.verdict == ZKLOCK_GRANTED ?
+					   &wanted->attempt : &wanted->mutex);
+	return false;
+}
+
+/*
+ * Wait for many locks, which are sorted: true once all are ours.
+ *
+ * All are asked for at once, so that free locks cost one flight.  But nobody
+ * may wait for one lock while he holds, or queues for, a later one: two could
+ * do so for each other.  So if one is not free, all that sort behind it are
+ * given back before the wait for it, and asked for again after it.
+ */
+static bool
+wait_for_all(Bunch *bunch, Patience *patience)
+{
+	ZkLockAttempt *attempts = bunch->attempts;
+	int			n = bunch->nfresh;
+	int			held = 0;		/* those before are ours */
+
+	while (held < n)
+	{
+		for (int i = held; i < n; i++)
+			zklock_attempt_begin(&attempts[i], bunch->fresh[i]->key.mode,
+								 bunch->fresh[i]->key.path, patience->nowait);
+		zklock_attempt_drive(attempts + held, n - held, patience->deadline, true);
+
+		while (held < n && attempts[held].recipe.verdict == ZKLOCK_GRANTED)
+			held++;
+		if (held == n)
+			break;
+		for (int i = held + 1; i < n; i++)
+		{
+			zklock_attempt_raise(&attempts[i]);
+			zklock_attempt_abandon(&attempts[i]);
+		}
+
+		zklock_attempt_drive(&attempts[held], 1, patience->deadline, false);
+		if (attempts[held].recipe.verdict == ZKLOCK_EXPIRED)
+		{
+			/* Those before went with it. */
+			held = 0;
+			start_over(patience);
+		}
+		else if (attempts[held].recipe.verdict == ZKLOCK_GRANTED)
+			held++;
+		else
+		{
+			zklock_attempt_raise(&attempts[held]);
+			refuse_silence(&attempts[held]);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* From here on the node is the hold's.  Cannot fail. */
+static void
+grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
+{
+	const ZkLockRecipe *r = &attempt->recipe;
+
+	hold->granted = true;
+	hold->session = attempt->session;
+	hold->node = attempt->node;
+	strlcpy(hold->name, r->name, sizeof(hold->name));
+	hold->token = token;
+	zklock_lease_granted(hold);
+	zklock_claims_granted(hold->claim, hold->name, token);
+}
+
+static void
+warn_if_worn(const ZkLockAttempt *attempt)
+{
+	const ZkLockRecipe *r = &attempt->recipe;
+
+	if (r->seq >= ZKLOCK_SEQ_WORN)
+		ereport(WARNING,
+				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
+						zklock_errors_path(attempt->path)),
+				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
+						   r->seq),
+				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
+}
+
+/* lock_timeout ends a wait just as it ends that of ProcSleep(). */
+static void
+arm_lock_timeout(void)
+{
+	if (LockTimeout > 0)
+		enable_timeout_after(LOCK_TIMEOUT, LockTimeout);
+}
+
+static void
+disarm_lock_timeout(void)
+{
+	if (get_timeout_active(LOCK_TIMEOUT))
+		disable_timeout(LOCK_TIMEOUT, false);
+}
+
+/* What the statistics say of how it ended, in PG_FINALLY(), if not well. */
+static ZkLockCounter
+how_ended(bool failed)
+{
+	if (!failed)
+		return ZKLOCK_TIMEOUTS;
+	return geterrcode() == ERRCODE_QUERY_CANCELED ||
+		geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE ?
+		ZKLOCK_CANCELS : ZKLOCK_ERRORS;
+}
+
+static void
+count_grant(bool waited, int64 began)
+{
+	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
+	if (waited)
+		zklock_stats_add(ZKLOCK_WAIT_US,
+						 (zklock_zkclient_now() - began) / 1000);
+}
+
+static ZkLockHold *
+acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
+		int64 ns)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+	int64		began = zklock_zkclient_now();
+	Wanted	   *wanted;
+	volatile bool granted = false;
+	volatile bool failed = true;
+
+	if (hold != NULL)
+	{
+		zklock_locktable_add(hold, scope);
+		zklock_stats_add(ZKLOCK_REENTRANT, 1);
+		return hold;
+	}
+	zklock_lease_renew_session();
+
+	/* Whatever may fail for want of memory comes before the node. */
+	wanted = palloc0(sizeof(Wanted));
+	wanted->from = find_stronger(path, mode);
+	wanted->leases = leases;
+	wanted->hold = hold = zklock_locktable_enter(path, mode);
+	wanted->attempt.claim = wanted->mutex.claim = hold->claim;
+	PG_TRY();
+	{
+		Patience	patience;
+
+		zklock_locktable_add(hold, scope);
+		arm_lock_timeout();
+		start_waiting(&patience, ns);
+		granted = wait_for(wanted, &patience);
+		failed = false;
+	}
+	PG_FINALLY();
+	{
+		disarm_lock_timeout();
+		zklock_attempt_wait_over();
+		zklock_attempt_abandon(&wanted->mutex);
+		if (!granted)
+		{
+			zklock_stats_add(how_ended(failed), 1);
+			zklock_attempt_abandon(&wanted->attempt);
+			zklock_locktable_forget(hold);
+		}
+	}
+	PG_END_TRY();
+
+	if (!granted)
+		return NULL;
+	count_grant(wanted->attempt.waited || wanted->mutex.waited, began);
+
+	/*
+	 * A downgraded lock is the stronger one's grant still: those who wait
+	 * behind it have larger tokens, whenever the reader's node was made.
+	 */
+	grant(hold, &wanted->attempt, wanted->from != NULL ? wanted->from->token :
+		  wanted->attempt.recipe.token);
+	warn_if_worn(&wanted->attempt);
+	return hold;
+}
+
+ZkLockHold *
+zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
+{
+	return acquire(path, mode, 0, scope, ns);
+}
+
+ZkLockHold *
+zklock_acquire_semaphore(const char *path, int leases, ZkLockScope scope,
+						 int64 ns)
+{
+	return acquire(path, ZKLOCK_SEMAPHORE, leases, scope, ns);
+}
+
+static int
+compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/*
+ * Count one hold of the path, and make an entry if it is to be waited for.
+ * False: `ns` was not enough for ZooKeeper to answer.
+ */
+static bool
+add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
+			 ZkLockScope scope, int64 ns)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold != NULL)
+	{
+		zklock_locktable_add(hold, scope);
+		zklock_stats_add(ZKLOCK_REENTRANT, 1);
+	}
+	else if (find_stronger(path, mode) != NULL)
+	{
+		hold = zklock_acquire(path, mode, scope, ns);
+		if (hold == NULL)
+			return false;
+	}
+
+	if (hold != NULL)
+		bunch->held[bunch->nheld++] = hold;
+	else
+	{
+		hold = zklock_locktable_enter(path, mode);
+		bunch->attempts[bunch->nfresh].claim = hold->claim;
+		bunch->fresh[bunch->nfresh++] = hold;
+		zklock_locktable_add(hold, scope);
+	}
+	return true;
+}
+
+/* What is left of `ns` that began to run at `began`. */
+static int64
+time_left(int64 ns, int64 began)
+{
+	return ns == ZKLOCK_NEVER || ns <= 0 ? ns :
+		Max(ns - (zklock_zkclient_now() - began), 1);
+}
+
+static void
+undo_bunch(Bunch *bunch, ZkLockScope scope)
+{
+	for (int i = 0; i < bunch->nfresh; i++)
+	{
+		zklock_attempt_abandon(&bunch->attempts[i]);
+		zklock_locktable_forget(bunch->fresh[i]);
+	}
+	for (int i = 0; i < bunch->nheld; i++)
+		zklock_locktable_drop(bunch->held[i], scope);
+}
+
+bool
+zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
+				   ZkLockScope scope, int64 ns)
+{
+	Bunch	   *bunch = palloc0(sizeof(Bunch));
+	int64		began = zklock_zkclient_now();
+	volatile bool granted = false;
+	volatile bool failed = true;
+
+	bunch->held = palloc0((n + 1) * sizeof(ZkLockHold *));
+	bunch->fresh = palloc0((n + 1) * sizeof(ZkLockHold *));
+	bunch->attempts = palloc0((n + 1) * sizeof(ZkLockAttempt));
+	qsort(paths, n, sizeof(char *), compare_paths);
+
+	zklock_session_poll();
+	zklock_lease_renew_session();
+	PG_TRY();
+	{
+		Patience	patience;
+		bool		in_time = true;
+
+		for (int i = 0; i < n && in_time; i++)
+			if (i == 0 || strcmp(paths[i], paths[i - 1]) != 0)
+				in_time = add_to_bunch(bunch, paths[i], mode, scope,
+									   time_left(ns, began));
+		arm_lock_timeout();
+		if (in_time && bunch->nfresh > 0)
+			start_waiting(&patience, time_left(ns, began));
+		granted = in_time &&
+			(bunch->nfresh == 0 || wait_for_all(bunch, &patience));
+		failed = false;
+	}
+	PG_FINALLY();
+	{
+		disarm_lock_timeout();
+		zklock_attempt_wait_over();
+		if (!granted)
+		{
+			zklock_stats_add(how_ended(failed), bunch->nfresh);
+			undo_bunch(bunch, scope);
+		}
+	}
+	PG_END_TRY();
+
+	for (int i = 0; granted && i < bunch->nfresh; i++)
+		grant(bunch->fresh[i], &bunch->attempts[i],
+			  bunch->attempts[i].recipe.token);
+	for (int i = 0; granted && i < bunch->nfresh; i++)
+		count_grant(bunch->attempts[i].waited, began);
+	for (int i = 0; granted && i < bunch->nfresh; i++)
+		warn_if_worn(&bunch->attempts[i]);
+	return granted;
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.h
+ *	  Taking locks and giving them back.
+ *
+ * Promises that a call either ends with the lock held and counted, or leaves
+ * nothing behind: a timeout, an error, a cancel or the backend's end gives up
+ * the node in ZooKeeper.  Paths are UTF-8 and have passed
+ * zklock_path_check().
+ *
+ * Knows no SQL types.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ACQUIRE_H
+#define ZKLOCK_ACQUIRE_H
+
+#include "backend/locktable.h"
+
+extern void zklock_acquire_init(void);
+
+/*
+ * Take the lock once more for `scope`.  `ns` is how long to wait in
+ * nanoseconds, connecting included: ZKLOCK_NEVER waits for ever, 0 takes the
+ * lock only if nobody is before us, and waits a second for the answer.  Returns
+ * NULL if others were ahead when the time had passed.
+ *
+ * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
+ * is lost and does not come back, or there was no answer in time; 40001 if the lock was held and has been
+ * lost; 40P01 if it could only be had by waiting for ourselves; 55000 if the
+ * path is in use for something else; 55P03 by lock_timeout; those of errors.h
+ * for what ZooKeeper refuses.
+ */
+extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
+								  ZkLockScope scope, int64 ns);
+
+/*
+ * The same for one of `leases` leases of a semaphore.  The number is a
+ * convention among its users: it is stored nowhere.
+ */
+extern ZkLockHold *zklock_acquire_semaphore(const char *path, int leases,
+											ZkLockScope scope, int64 ns);
+
+/*
+ * Take locks on all of the paths, or on none: true if they are ours.  Callers
+ * with overlapping paths do not deadlock, in whatever order they name them.
+ * Sorts `paths`.
+ */
+extern bool zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
+							   ZkLockScope scope, int64 ns);
+
+/* The hold on a lock, checked: NULL if none, ERROR 40001 if it is lost. */
+extern ZkLockHold *zklock_acquire_find(const char *path, ZkLockMode mode);
+
+#endif							/* ZKLOCK_ACQUIRE_H */

@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * flight.c
+ *	  Many reads of ZooKeeper in one flight.  See flight.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/errors.h"
+#include "backend/flight.h"
+#include "backend/guc.h"
+#include "backend/lease.h"
+#include "backend/session.h"
+
+/* As many as fit beside what may be under way already: see await_room. */
+#define MAX_TOGETHER 4000
+
+void
+zklock_flight_connect(void)
+{
+	zklock_session_poll();
+	zklock_lease_renew_session();
+	zklock_session_connect(ZKLOCK_NEVER);
+}
+
+static void
+take(ZkLockRead *read, const ZkLockMessage *message)
+{
+	read->rc = message->rc;
+	read->code = message->code;
+	read->czxid = message->czxid;
+	read->ctime = message->ctime;
+	read->owner = message->owner;
+	read->data = message->text != NULL ? pstrdup(message->text) : NULL;
+	read->nchildren = message->nchildren;
+	read->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
+									 MCXT_ALLOC_HUGE);
+	for (int i = 0; i < message->nchildren; i++)
+		read->children[i] = pstrdup(message->children[i]);
+}
+
+static bool
+is_lost(ZkLockRc rc)
+{
+	return rc == ZKLOCK_RC_LOST || rc == ZKLOCK_RC_OVER;
+}
+
+/*
+ * `tag` is that of the first; the others' follow.  False if not all requests were
+ * accepted.
+ */
+static bool
+ask(const ZkLockRead *reads, int n, uintptr_t tag)
+{
+	ZkLockClient *client = zklock_session_client();
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!(reads[i].list ?
+			  zklock_zkclient_list(client, reads[i].path, false, tag + i) :
+			  zklock_zkclient_get(client, reads[i].path, false, tag + i)))
+			return false;
+	}
+	return true;
+}
+
+/* True if all were answered; false also if it was too much. */
+static bool
+read_once(ZkLockRead *reads, int n, int64 deadline, bool *too_much)
+{
+	uintptr_t	tag = zklock_session_new_tag();
+	int			missing = n;
+	bool		complete = true;
+
+	Assert(n <= MAX_TOGETHER);
+	*too_much = false;
+	if (!zklock_session_await_room(deadline))
+		return false;
+	*too_much = !ask(reads, n, tag);
+	if (*too_much)
+		return false;
+	while (missing > 0)
+	{
+		ZkLockMessage *messages;
+		bool		stale;
+
+		if (zklock_zkclient_now() >= deadline)
+			return false;
+		messages = zklock_session_wait(deadline, &stale);
+		while (messages != NULL)
+		{
+			ZkLockMessage *message = messages;
+
+			messages = message->next;
+			if ((message->tag & ~ZKLOCK_TAG_MASK) == tag)
+			{
+				take(&reads[message->tag & ZKLOCK_TAG_MASK], message);
+				complete &= !is_lost(message->rc);
+				missing--;
+			}
+			zklock_zkclient_free(message);
+		}
+	}
+	return complete;
+}
+
+bool
+zklock_flight_try(ZkLockRead *reads, int n, int64 deadline)
+{
+	bool		too_much;
+
+	return read_once(reads, n, deadline, &too_much);
+}
+
+/* The connection is lost, and the session with it perhaps. */
+static void
+reconnect(int64 deadline)
+{
+	while (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTING &&
+		   zklock_zkclient_now() < deadline)
+		zklock_session_await_news(deadline);
+	zklock_lease_check();
+	zklock_session_connect(deadline);
+}
+
+void
+zklock_flight_read(ZkLockRead *reads, int n)
+{
+	for (int done = 0; done < n; done += MAX_TOGETHER)
+	{
+		int			some = Min(n - done, MAX_TOGETHER);
+		int64		deadline = zklock_zkclient_now() +
+			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+		bool		too_much;
+
+		while (!read_once(reads + done, some, deadline, &too_much))
+		{
+			if (too_much)
+				zklock_errors_too_much();
+			if (zklock_zkclient_now() >= deadline)
+				zklock_session_raise_silence("ZooKeeper did not answer in time");
+			reconnect(deadline);
+		}
+	}
+}
+
+void
+zklock_flight_check(const ZkLockRead *read, const char *path)
+{
+	if (read->rc != ZKLOCK_RC_OK && read->rc != ZKLOCK_RC_NO_NODE)
+		zklock_errors_refused(path, "look at",
+							  psprintf(read->list ?
+									   "list the children of \"%s\"" :
+									   "read \"%s\"", read->path),
+							  zklock_session_identity(), read->rc, read->code);
+}

@@ -1,0 +1,58 @@
+/*-------------------------------------------------------------------------
+ *
+ * flight.h
+ *	  Many reads of ZooKeeper in one flight.
+ *
+ * Promises that any number of nodes can be asked for, that as many requests are
+ * under way together as the client bears, and that what was answered is palloc'd.
+ * Every wait can be cancelled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_FLIGHT_H
+#define ZKLOCK_FLIGHT_H
+
+#include "client/zkclient.h"
+
+typedef struct ZkLockRead
+{
+	/* what is asked */
+	const char *path;
+	bool		list;			/* the names of its children, or the node? */
+
+	/* what was answered: `code` is ZooKeeper's own, for people */
+	ZkLockRc	rc;
+	int			code;
+
+	/* valid if rc is ZKLOCK_RC_OK: of a list, of a node */
+	char	  **children;
+	int			nchildren;
+	int64		czxid;
+	int64		ctime;			/* when it was made, ms since 1970 */
+	int64		owner;			/* the session of an ephemeral node, else 0 */
+	char	   *data;			/* NULL if there is none */
+} ZkLockRead;
+
+/*
+ * Have a session with a connection.  Errors: as zklock_session_connect(), and
+ * those of zklock_lease_check().
+ */
+extern void zklock_flight_connect(void);
+
+/*
+ * Read them all, over lost connections.  After zklock_flight_connect().  Errors:
+ * besides its own 08006 if nothing is answered for zklock.connect_timeout, and
+ * 53200.
+ */
+extern void zklock_flight_read(ZkLockRead *reads, int n);
+
+/* Read a few, once: false if not all were answered by the deadline. */
+extern bool zklock_flight_try(ZkLockRead *reads, int n, int64 deadline);
+
+/*
+ * ERROR, as of errors.h, if ZooKeeper refused to have it read; that there is no
+ * such node is an answer.  `path` is what the user wanted to see.
+ */
+extern void zklock_flight_check(const ZkLockRead *read, const char *path);
+
+#endif							/* ZKLOCK_FLIGHT_H */

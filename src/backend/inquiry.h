@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * inquiry.h
+ *	  What ZooKeeper says of a lock's queue.
+ *
+ * Promises the order in which locks are granted, and who holds one, by the rules
+ * of contender.h, whichever clients are in the queue.  Texts are ZooKeeper's, of
+ * any bytes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_INQUIRY_H
+#define ZKLOCK_INQUIRY_H
+
+#include "protocol/contender.h"
+
+/* Where at a path a node stands, in the order in which they are told. */
+typedef enum ZkLockLine
+{
+	ZKLOCK_LINE_QUEUE,			/* of the lock; or it is a simple one's node */
+	ZKLOCK_LINE_LEASES,			/* of the semaphore */
+	ZKLOCK_LINE_MUTEX,			/* that the semaphore is entered under */
+	ZKLOCK_LINE_NONE			/* not a contender, as far as we know */
+} ZkLockLine;
+
+typedef struct ZkLockPlace
+{
+	ZkLockLine	line;
+	const ZkLockContender *kind;	/* NULL: ZKLOCK_LINE_NONE */
+	const char *mode;			/* as SQL has it, or "mutex"; NULL likewise */
+	const char *name;			/* the node's, without the path */
+	bool		numbered;		/* has it a number? */
+	int64		number;
+	bool		holder;
+
+	bool		known;			/* could the node be read?  What follows is its */
+	int64		czxid;
+	int64		ctime;			/* ms since 1970 */
+	int64		owner;			/* the session; 0: the node stays */
+	const char *data;			/* NULL if there is none */
+} ZkLockPlace;
+
+/*
+ * Who holds the lock or the semaphore and who waits, in the order in which it is
+ * granted; those that nobody knows come last.  It takes two flights.  Errors: of
+ * flight.h, and 28000 if the path may not be read.
+ */
+extern ZkLockPlace *zklock_inquiry_queue(const char *path, int *n);
+
+/*
+ * Who is first in line on the path, and how many others there are, as a palloc'd
+ * sentence for a message.  NULL if that cannot be learned within a second.
+ */
+extern char *zklock_inquiry_holder(const char *path);
+
+#endif							/* ZKLOCK_INQUIRY_H */

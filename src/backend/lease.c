@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.c
+ *	  Is what this backend holds still held?  See lease.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "backend/errors.h"
+#include "backend/guc.h"
+#include "backend/lease.h"
+#include "backend/locktable.h"
+#include "backend/session.h"
+#include "protocol/path.h"
+#include "replication/syncrep.h"
+#include "shared/claims.h"
+#include "shared/stats.h"
+
+/* Was a loss raised in this transaction? */
+static bool reported = false;
+
+/* Is there a statement that a loss is to end? */
+static bool in_statement = false;
+
+/* A lock that was given back in this statement, when it was lost already. */
+static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
+
+static bool
+is_lost(ZkLockHold *hold, void *arg)
+{
+	(void) arg;
+	return hold->granted &&
+		(hold->node == NULL || !zklock_session_is_current(hold->session));
+}
+
+static bool
+is_granted(ZkLockHold *hold, void *arg)
+{
+	(void) arg;
+	return hold->granted;
+}
+
+static void
+raise_loss(const ZkLockHold *hold, const char *detail)
+{
+	reported = true;
+	zklock_claims_lost(hold->claim);
+	zklock_stats_add(ZKLOCK_LOSSES, 1);
+	zklock_errors_lock_lost(hold->key.path, detail);
+}
+
+void
+zklock_lease_check(void)
+{
+	ZkLockHold *lost = zklock_locktable_search(is_lost, NULL);
+
+	if (lost != NULL)
+		raise_loss(lost, "The ZooKeeper session that held it has ended.");
+}
+
+void
+zklock_lease_renew_session(void)
+{
+	zklock_lease_check();
+	if ((zklock_session_is_outdated() || zklock_session_is_gone()) &&
+		zklock_locktable_size() == 0)
+		zklock_session_close();
+}
+
+void
+zklock_lease_watch(void)
+{
+	zklock_session_alarm(in_statement &&
+						 zklock_locktable_search(is_granted, NULL) != NULL);
+}
+
+void
+zklock_lease_give_back(ZkLockHold *hold)
+{
+	if (in_statement && hold->granted)
+	{
+		zklock_session_refresh();
+		if (is_lost(hold, NULL) || zklock_session_is_gone())
+			strlcpy(lost_path, hold->key.path, sizeof(lost_path));
+	}
+	hold->granted = false;
+	zklock_lease_watch();
+}
+
+void
+zklock_lease_statement(bool begins)
+{
+	in_statement = begins;
+	if (begins)
+		lost_path[0] = '\0';
+	zklock_lease_watch();
+}
+
+void
+zklock_lease_explain(void)
+{
+	ZkLockHold *hold;
+
+	zklock_session_poll();
+	zklock_lease_check();
+	hold = zklock_locktable_search(is_granted, NULL);
+	if (hold != NULL && zklock_session_is_gone())
+		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
+	if (lost_path[0] != '\0')
+		zklock_errors_lock_lost(lost_path,
+								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
+}
+
+void
+zklock_lease_forget(void)
+{
+	ZkLockHold *lost;
+
+	if (!reported)
+		return;
+	reported = false;
+	while ((lost = zklock_locktable_search(is_lost, NULL)) != NULL)
+		zklock_locktable_forget(lost);
+}
+
+/*
+ * Whoever waited for long has little left of the lease that began with his
+ * create.  Have it renewed while the transaction works, so that the commit need
+ * not wait for that.
+ */
+void
+zklock_lease_granted(const ZkLockHold *hold)
+{
+	zklock_lease_watch();
+	if (zklock_session_status()->confirmed <
+		zklock_zkclient_now() - zklock_session_lease() / 2)
+		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
+}
+
+/*
+ * Ask whether a lock is still held, if that can be asked now, and wait.  True:
+ * it is.
+ */
+static bool
+ask(ZkLockHold *hold, int64 deadline)
+{
+	uintptr_t	tag = zklock_session_new_tag();
+	ZkLockMessage *reply;
+	ZkLockRc	rc;
+
+	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
+		!zklock_zkclient_confirm(hold->node, tag))
+	{
+		zklock_session_await_news(deadline);
+		return false;
+	}
+	reply = zklock_session_await(tag, deadline);
+	if (reply == NULL)
+		return false;
+	rc = reply->rc;
+	zklock_zkclient_free(reply);
+	if (rc == ZKLOCK_RC_NO_NODE)
+	{
+		/* Somebody has deleted it. */
+		zklock_zkclient_leave(hold->node);
+		hold->node = NULL;
+		raise_loss(hold, "Its node in ZooKeeper is gone.");
+	}
+	return rc == ZKLOCK_RC_OK;
+}
+
+bool
+zklock_lease_ask(ZkLockHold *hold)
+{
+	zklock_session_poll();
+	zklock_lease_check();
+	return zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED &&
+		ask(hold, zklock_zkclient_now() +
+			zklock_connect_timeout * ZKLOCK_NS_PER_MS);
+}
+
+/*
+ * Is what ZooKeeper has confirmed good enough for who began to ask at `began`?
+ * An answer is as old as its question, however long it was on its way or we
+ * stood still with it at hand.
+ */
+static bool
+is_confirmed(int64 began, bool always)
+{
+	int64		confirmed = zklock_session_status()->confirmed;
+
+	return confirmed >= zklock_zkclient_now() - zklock_session_lease() &&
+		(!always || confirmed >= began);
+}
+
+/* Have it confirmed that a lock is held, in the last third or `always` anew. */
+static void
+confirm(ZkLockHold *hold, bool always)
+{
+	int64		began;
+	int64		deadline;
+
+	zklock_session_poll();
+	zklock_lease_check();
+
+	began = zklock_zkclient_now();
+	deadline = began + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	while (!is_confirmed(began, always))
+	{
+		if (zklock_zkclient_now() >= deadline)
+		{
+			/* Not to be asked for ever: the servers may be elsewhere now. */
+			if (zklock_session_is_gone())
+				zklock_session_close();
+			zklock_lease_check();
+			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
+		}
+		ask(hold, deadline);
+		zklock_lease_check();
+	}
+}
+
+/*
+ * A commit that is to wait for a standby does so with its check behind it and
+ * the locks still taken.  So it begins that with all of the session's timeout
+ * ahead of it, rather than with two thirds.
+ */
+static bool
+waits_for_standby(void)
+{
+	return SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0' &&
+		synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH;
+}
+
+void
+zklock_lease_confirm(void)
+{
+	ZkLockHold *hold;
+
+	/*
+	 * In a procedure a statement is under way, but a commit is not to be
+	 * cancelled.  Nor does what came before doom it, unless it is found again.
+	 */
+	zklock_session_alarm(false);
+	reported = false;
+
+	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
+		return;
+	hold = zklock_locktable_search(is_granted, NULL);
+	if (hold != NULL)
+		confirm(hold, zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
+				waits_for_standby());
+}
+
+void
+zklock_lease_assure(ZkLockHold *hold)
+{
+	if (zklock_confirm_commit != ZKLOCK_CONFIRM_OFF && hold->granted)
+		confirm(hold, false);
+}

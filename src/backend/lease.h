@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.h
+ *	  Is what this backend holds still held?
+ *
+ * Promises that after zklock_lease_confirm() the session, and with it every lock
+ * of this backend, was alive at some moment since the lease began, as far as the
+ * setting zklock.confirm_commit asks for it; and that a loss in the middle of a
+ * statement cancels it.  (That a node is deleted by hand in a living session is
+ * found out for one of the locks only.)
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_LEASE_H
+#define ZKLOCK_LEASE_H
+
+#include "backend/locktable.h"
+
+/*
+ * ERROR 40001 if a lock is known to have gone with its session.  It dooms the
+ * transaction, whatever savepoint the error is caught at.
+ */
+extern void zklock_lease_check(void);
+
+/*
+ * To be called before ZooKeeper is asked for something new: besides
+ * zklock_lease_check(), a session that has other settings than those in force, or
+ * has probably expired, is closed if nothing that is held needs it.
+ */
+extern void zklock_lease_renew_session(void);
+
+/*
+ * To be called when the outermost statement begins and when it has ended, be it
+ * with an error: in between, a loss cancels it.  What was lost before does not.
+ */
+extern void zklock_lease_statement(bool begins);
+
+/* To be called when a lock has been granted. */
+extern void zklock_lease_granted(const ZkLockHold *hold);
+
+/*
+ * To be called when a lock is given back, and at the end of a transaction, in
+ * which a statement may go on.  Both raise and allocate nothing.
+ */
+extern void zklock_lease_give_back(ZkLockHold *hold);
+extern void zklock_lease_watch(void);
+
+/*
+ * To be called when a statement was cancelled: ERROR 40001 if that was, or might
+ * as well have been, because a lock is lost, or most probably lost.
+ */
+extern void zklock_lease_explain(void);
+
+/*
+ * To be called when a transaction has been aborted: session holds whose loss
+ * was its end are forgotten, or else the session could never do anything again.
+ * Raises and allocates nothing.
+ */
+extern void zklock_lease_forget(void);
+
+/*
+ * Does ZooKeeper confirm, asked now, that a lock is held?  False without an
+ * answer, in a lost connection or after zklock.connect_timeout; ERROR 40001 if
+ * it is lost.
+ */
+extern bool zklock_lease_ask(ZkLockHold *hold);
+
+/*
+ * To be called before a commit.  Besides zklock_lease_check(): if no reply of a
+ * quorum has confirmed the session for a third of its timeout, ask for one and
+ * wait for it, up to zklock.connect_timeout.  ERROR 40001 without it.
+ */
+extern void zklock_lease_confirm(void);
+
+/*
+ * To be called before a lock is given back in the middle of a transaction, whose
+ * commit will not ask for it any more: likewise for this one, once its lease has
+ * run out.
+ */
+extern void zklock_lease_assure(ZkLockHold *hold);
+
+#endif							/* ZKLOCK_LEASE_H */

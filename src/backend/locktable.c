@@ -1,0 +1,336 @@
+/*-------------------------------------------------------------------------
+ *
+ * locktable.c
+ *	  What this backend holds.  See locktable.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "backend/locktable.h"
+#include "shared/claims.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/* Holds taken in one subtransaction. */
+typedef struct ZkLockXactCount
+{
+	dlist_node	link;
+	SubTransactionId sub;
+	int64		count;
+} ZkLockXactCount;
+
+static ZkLockLetGo let_go_hook;
+static HTAB *table = NULL;
+static MemoryContext table_context = NULL;
+
+/* Entries with transaction holds, so that most transactions end at a glance. */
+static dlist_head in_xact = DLIST_STATIC_INIT(in_xact);
+
+static uint32
+key_hash(const void *key, Size size)
+{
+	const ZkLockKey *k = key;
+
+	(void) size;
+	return zklock_claims_hash(k->path, k->mode);
+}
+
+static int
+key_compare(const void *a, const void *b, Size size)
+{
+	const ZkLockKey *ka = a;
+	const ZkLockKey *kb = b;
+
+	(void) size;
+	return ka->mode != kb->mode || strcmp(ka->path, kb->path) != 0;
+}
+
+void
+zklock_locktable_init(ZkLockLetGo let_go)
+{
+	let_go_hook = let_go;
+}
+
+static void
+make_table(void)
+{
+	HASHCTL		ctl = {0};
+
+	if (table_context == NULL)
+		table_context = AllocSetContextCreate(TopMemoryContext,
+											  "zklock holds",
+											  ALLOCSET_SMALL_SIZES);
+	ctl.keysize = sizeof(ZkLockKey);
+	ctl.entrysize = sizeof(ZkLockHold);
+	ctl.hash = key_hash;
+	ctl.match = key_compare;
+	ctl.hcxt = table_context;
+	table = hash_create("zklock holds", 16, &ctl,
+						HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+}
+
+ZkLockHold *
+zklock_locktable_find(const char *path, ZkLockMode mode)
+{
+	ZkLockKey	key = {.path = path,.mode = mode};
+
+	if (table == NULL)
+		return NULL;
+	return hash_search(table, &key, HASH_FIND, NULL);
+}
+
+ZkLockHold *
+zklock_locktable_enter(const char *path, ZkLockMode mode)
+{
+	ZkLockKey	key = {.mode = mode};
+	ZkLockHold *hold;
+	bool		found;
+
+	if (table == NULL)
+		make_table();
+	key.path = MemoryContextStrdup(table_context, path);
+	hold = hash_search(table, &key, HASH_ENTER, &found);
+	Assert(!found);
+	hold->granted = false;
+	hold->session = 0;
+	hold->node = NULL;
+	hold->name[0] = '\0';
+	hold->token = 0;
+	hold->session_count = 0;
+	hold->xact_count = 0;
+	dlist_init(&hold->xact_counts);
+	hold->claim = zklock_claims_enter(path, mode);
+	return hold;
+}
+
+static ZkLockXactCount *
+first_count(ZkLockHold *hold)
+{
+	return dlist_head_element(ZkLockXactCount, link, &hold->xact_counts);
+}
+
+static ZkLockXactCount *
+find_count(ZkLockHold *hold, SubTransactionId sub)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &hold->xact_counts)
+	{
+		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
+
+		if (xc->sub == sub)
+			return xc;
+	}
+	return NULL;
+}
+
+/* Have the others see how many holds there are. */
+static void
+show_counts(ZkLockHold *hold)
+{
+	zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
+}
+
+static void
+drop_count(ZkLockHold *hold, ZkLockXactCount *xc)
+{
+	hold->xact_count -= xc->count;
+	dlist_delete(&xc->link);
+	pfree(xc);
+	if (dlist_is_empty(&hold->xact_counts))
+		dlist_delete(&hold->xact_link);
+}
+
+void
+zklock_locktable_forget(ZkLockHold *hold)
+{
+	char	   *path = unconstify(char *, hold->key.path);
+
+	while (!dlist_is_empty(&hold->xact_counts))
+		drop_count(hold, first_count(hold));
+	zklock_claims_leave(hold->claim);
+	hash_search(table, &hold->key, HASH_REMOVE, NULL);
+	pfree(path);
+}
+
+static void
+forget_if_unheld(ZkLockHold *hold)
+{
+	if (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts))
+	{
+		show_counts(hold);
+		return;
+	}
+	let_go_hook(hold);
+	zklock_locktable_forget(hold);
+}
+
+void
+zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
+{
+	SubTransactionId sub = GetCurrentSubTransactionId();
+	ZkLockXactCount *xc;
+
+	if (scope == ZKLOCK_SESSION)
+	{
+		hold->session_count++;
+		show_counts(hold);
+		return;
+	}
+
+	xc = find_count(hold, sub);
+	if (xc == NULL)
+	{
+		xc = MemoryContextAlloc(table_context, sizeof(ZkLockXactCount));
+		xc->sub = sub;
+		xc->count = 0;
+		if (dlist_is_empty(&hold->xact_counts))
+			dlist_push_tail(&in_xact, &hold->xact_link);
+		dlist_push_head(&hold->xact_counts, &xc->link);
+	}
+	xc->count++;
+	hold->xact_count++;
+	show_counts(hold);
+}
+
+void
+zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
+{
+	ZkLockXactCount *xc;
+
+	if (scope == ZKLOCK_SESSION)
+	{
+		Assert(hold->session_count > 0);
+		hold->session_count--;
+	}
+	else
+	{
+		xc = find_count(hold, GetCurrentSubTransactionId());
+		Assert(xc != NULL);
+		hold->xact_count--;
+		if (--xc->count == 0)
+			drop_count(hold, xc);
+	}
+	forget_if_unheld(hold);
+}
+
+int64
+zklock_locktable_release_all(void)
+{
+	HASH_SEQ_STATUS scan;
+	ZkLockHold *hold;
+	int64		released = 0;
+
+	if (table == NULL)
+		return 0;
+	hash_seq_init(&scan, table);
+	while ((hold = hash_seq_search(&scan)) != NULL)
+	{
+		if (hold->session_count == 0)
+			continue;
+		released += hold->session_count;
+		hold->session_count = 0;
+		forget_if_unheld(hold);
+	}
+	return released;
+}
+
+int64
+zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope)
+{
+	return scope == ZKLOCK_SESSION ? hold->session_count : hold->xact_count;
+}
+
+void
+zklock_locktable_end_xact(void)
+{
+	while (!dlist_is_empty(&in_xact))
+	{
+		ZkLockHold *hold = dlist_head_element(ZkLockHold, xact_link, &in_xact);
+
+		while (!dlist_is_empty(&hold->xact_counts))
+			drop_count(hold, first_count(hold));
+		forget_if_unheld(hold);
+	}
+}
+
+void
+zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &in_xact)
+	{
+		ZkLockHold *hold = dlist_container(ZkLockHold, xact_link, iter.cur);
+		ZkLockXactCount *mine = find_count(hold, sub);
+		ZkLockXactCount *theirs = find_count(hold, parent);
+
+		if (mine == NULL)
+			continue;
+		if (theirs == NULL)
+			mine->sub = parent;
+		else
+		{
+			theirs->count += mine->count;
+			mine->count = 0;
+			drop_count(hold, mine);
+		}
+	}
+}
+
+void
+zklock_locktable_abort_sub(SubTransactionId sub)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &in_xact)
+	{
+		ZkLockHold *hold = dlist_container(ZkLockHold, xact_link, iter.cur);
+		ZkLockXactCount *xc = find_count(hold, sub);
+
+		if (xc == NULL)
+			continue;
+		drop_count(hold, xc);
+		forget_if_unheld(hold);
+	}
+}
+
+int
+zklock_locktable_size(void)
+{
+	return table == NULL ? 0 : (int) hash_get_num_entries(table);
+}
+
+bool
+zklock_locktable_is_used(void)
+{
+	return table != NULL;
+}
+
+bool
+zklock_locktable_in_xact(void)
+{
+	return !dlist_is_empty(&in_xact);
+}
+
+ZkLockHold *
+zklock_locktable_search(bool (*test) (ZkLockHold *hold, void *arg), void *arg)
+{
+	HASH_SEQ_STATUS scan;
+	ZkLockHold *hold;
+
+	if (table == NULL)
+		return NULL;
+	hash_seq_init(&scan, table);
+	while ((hold = hash_seq_search(&scan)) != NULL)
+	{
+		if (test(hold, arg))
+		{
+			hash_seq_term(&scan);
+			return hold;
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * nodedata.c
+ *	  The text in our nodes, which says who holds or waits.  See nodedata.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "backend/compat.h"
+#include "backend/nodedata.h"
+#include "backend/text.h"
+#include "commands/dbcommands.h"
+#include "common/string.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "postmaster/postmaster.h"
+#include "utils/lsyscache.h"
+
+/* What a value can have in it without being quoted */
+#define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@%+-"
+
+/* Linux has no longer ones, and the text is to be short. */
+#define HOST_MAX 64
+
+static void
+append(StringInfo data, const char *key, const char *value)
+{
+	char	   *text = zklock_text_to_utf8(value != NULL ? value : "");
+
+	appendStringInfo(data, " %s=", key);
+	if (text[0] != '\0' && text[strspn(text, BARE)] == '\0')
+	{
+		appendStringInfoString(data, text);
+		return;
+	}
+	appendStringInfoChar(data, '\'');
+	for (const char *c = text; *c != '\0'; c++)
+	{
+		if (*c == '\'' || *c == '\\')
+			appendStringInfoChar(data, '\\');
+		appendStringInfoChar(data, *c);
+	}
+	appendStringInfoChar(data, '\'');
+}
+
+char *
+zklock_nodedata_self(void)
+{
+	char		host[HOST_MAX + 1];
+	StringInfoData data;
+
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[HOST_MAX] = '\0';
+
+	initStringInfo(&data);
+	append(&data, "host", host);
+	appendStringInfo(&data, " port=%d pid=%d", PostPortNumber, MyProcPid);
+	append(&data, "database", get_database_name(MyDatabaseId));
+	append(&data, "user", GetUserNameFromId(GetSessionUserId(), true));
+	append(&data, "application", application_name);
+	return data.data + 1;		/* the first space */
+}
+
+/*
+ * Read key=value at *data, which moves on to what follows after the space.  NULL
+ * if there is something else.
+ */
+static char *
+read_text(const char **data, const char *key)
+{
+	size_t		len = strlen(key);
+	const char *c = *data;
+	StringInfoData value;
+
+	if (strncmp(c, key, len) != 0 || c[len] != '=')
+		return NULL;
+	c += len + 1;
+	initStringInfo(&value);
+	if (*c == '\'')
+	{
+		for (c++; *c != '\'' && *c != '\0'; c++)
+		{
+			if (*c == '\\' && *++c == '\0')
+				return NULL;
+			appendStringInfoChar(&value, *c);
+		}
+		if (*c++ != '\'')
+			return NULL;
+	}
+	else
+	{
+		len = strspn(c, BARE);
+		if (len == 0)
+			return NULL;
+		appendBinaryStringInfo(&value, c, (int) len);
+		c += len;
+	}
+	if (*c != ' ' && *c != '\0')
+		return NULL;
+	*data = *c == ' ' ? c + 1 : c;
+	return zklock_text_from_utf8(value.data);
+}
+
+static bool
+read_number(const char **data, const char *key, int *value)
+{
+	char	   *text = read_text(data, key);
+	char	   *end;
+
+	if (text == NULL || strspn(text, "0123456789") != strlen(text))
+		return false;
+	errno = 0;
+	*value = strtoint(text, &end, 10);
+	return errno == 0 && end != text;
+}
+
+bool
+zklock_nodedata_read(const char *data, ZkLockNodeData *result)
+{
+	return (result->host = read_text(&data, "host")) != NULL &&
+		read_number(&data, "port", &result->port) &&
+		read_number(&data, "pid", &result->pid) &&
+		(result->database = read_text(&data, "database")) != NULL &&
+		(result->user = read_text(&data, "user")) != NULL &&
+		(result->application = read_text(&data, "application")) != NULL;
+}

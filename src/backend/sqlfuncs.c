@@ -1,0 +1,382 @@
+/*-------------------------------------------------------------------------
+ *
+ * sqlfuncs.c
+ *	  The SQL functions that take, keep and give back locks.
+ *
+ * Arguments in, one call of the engine, answer out.  What the functions
+ * promise is said in sql/zklock--1.0.sql.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "backend/acquire.h"
+#include "backend/compat.h"
+#include "backend/errors.h"
+#include "backend/fence.h"
+#include "backend/inquiry.h"
+#include "backend/lease.h"
+#include "backend/session.h"
+#include "backend/sqlargs.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(zk_fence);
+PG_FUNCTION_INFO_V1(zk_fence_merge);
+PG_FUNCTION_INFO_V1(zk_fence_prune);
+PG_FUNCTION_INFO_V1(zk_lock_acquire);
+PG_FUNCTION_INFO_V1(zk_lock_acquire_all);
+PG_FUNCTION_INFO_V1(zk_lock_fence);
+PG_FUNCTION_INFO_V1(zk_lock_guard);
+PG_FUNCTION_INFO_V1(zk_lock_release);
+PG_FUNCTION_INFO_V1(zk_lock_release_all);
+PG_FUNCTION_INFO_V1(zk_lock_token);
+PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
+PG_FUNCTION_INFO_V1(zk_semaphore_release);
+
+/* All of them are asked for in one flight; the client bounds what is under way. */
+#define MAX_PATHS 1000
+
+static const char **
+get_paths(FunctionCallInfo fcinfo, int argno, int *n)
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	const char **paths;
+
+	zklock_sqlargs_refuse_null(fcinfo, argno, "array of lock paths");
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elems, &nulls, n);
+	if (*n > MAX_PATHS)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many lock paths"),
+				 errdetail("There are %d, and %d can be taken at once.",
+						   *n, MAX_PATHS)));
+	paths = palloc(Max(*n, 1) * sizeof(char *));
+	for (int i = 0; i < *n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("lock path must not be null")));
+		paths[i] = zklock_sqlargs_check_path(DatumGetTextPP(elems[i]));
+	}
+	return paths;
+}
+
+/* The label of an enum value, palloc'd. */
+static char *
+get_label(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	zklock_sqlargs_refuse_null(fcinfo, argno, name);
+	return DatumGetCString(DirectFunctionCall1(enum_out,
+											   PG_GETARG_DATUM(argno)));
+}
+
+static ZkLockMode
+get_mode(FunctionCallInfo fcinfo, int argno)
+{
+	char	   *label = get_label(fcinfo, argno, "lock mode");
+
+	for (int mode = 0; mode < ZKLOCK_N_MODES; mode++)
+		if (strcmp(label, zklock_recipe_mode_name(mode)) == 0)
+			return mode;
+	elog(ERROR, "unknown lock mode \"%s\"", label);
+}
+
+static ZkLockScope
+get_scope(FunctionCallInfo fcinfo, int argno)
+{
+	char	   *label = get_label(fcinfo, argno, "lock scope");
+
+	return strcmp(label, "transaction") == 0 ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
+}
+
+/* A timeout in nanoseconds; NULL waits for ever, what is not positive tries. */
+static int64
+get_patience(FunctionCallInfo fcinfo, int argno)
+{
+	Interval   *interval;
+	bool		forever;
+	double		us;
+
+	if (PG_ARGISNULL(argno))
+		return ZKLOCK_NEVER;
+	interval = PG_GETARG_INTERVAL_P(argno);
+	if (zklock_compat_interval_is_infinite(interval, &forever))
+		return forever ? ZKLOCK_NEVER : 0;
+
+	us = (double) interval->time +
+		((double) interval->month * DAYS_PER_MONTH + interval->day) *
+		(double) USECS_PER_DAY;
+	if (us <= 0)
+		return 0;
+	if (us >= (double) PG_INT64_MAX / 1000)
+		return ZKLOCK_NEVER;
+	return (int64) us * 1000;
+}
+
+Datum
+zk_lock_acquire(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	int64		patience = get_patience(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+
+	PG_RETURN_BOOL(zklock_acquire(path, mode, scope, patience) != NULL);
+}
+
+Datum
+zk_lock_acquire_all(PG_FUNCTION_ARGS)
+{
+	int			n;
+	const char **paths = get_paths(fcinfo, 0, &n);
+	int64		patience = get_patience(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+
+	PG_RETURN_BOOL(zklock_acquire_all(paths, n, mode, scope, patience));
+}
+
+Datum
+zk_semaphore_acquire(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	int64		patience = get_patience(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+	int			leases;
+
+	zklock_sqlargs_refuse_null(fcinfo, 1, "number of leases");
+	leases = PG_GETARG_INT32(1);
+	if (leases < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of leases must be at least 1")));
+
+	PG_RETURN_BOOL(zklock_acquire_semaphore(path, leases, scope,
+											patience) != NULL);
+}
+
+Datum
+zk_lock_guard(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	int64		patience = get_patience(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockHold *hold;
+	char	   *holder;
+
+	/*
+	 * The snapshot is older than the lock: what its last holder did would be
+	 * out of sight.
+	 */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("zk_lock_guard() cannot guard a transaction whose snapshot is older than the lock"),
+				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
+
+	hold = zklock_acquire(path, mode, ZKLOCK_TRANSACTION, patience);
+	if (hold != NULL)
+		PG_RETURN_INT64(hold->token);
+
+	holder = zklock_inquiry_holder(path);
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not obtain lock on \"%s\" in time",
+					zklock_errors_path(path)),
+			 holder != NULL ?
+			 errdetail("%s", holder) : 0,
+			 errhint("Retry, or allow a longer timeout.")));
+	PG_RETURN_NULL();			/* not reached */
+}
+
+static bool
+release(const char *path, ZkLockMode mode)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
+	{
+		if (mode == ZKLOCK_SEMAPHORE)
+			ereport(WARNING,
+					(errmsg("you don't own a session-level lease of semaphore \"%s\"",
+							zklock_errors_path(path))));
+		else
+			ereport(WARNING,
+					(errmsg("you don't own a session-level %s lock on \"%s\"",
+							zklock_recipe_mode_name(mode),
+							zklock_errors_path(path))));
+		return false;
+	}
+	zklock_lease_assure(hold);
+	zklock_locktable_drop(hold, ZKLOCK_SESSION);
+	return true;
+}
+
+Datum
+zk_lock_release(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+
+	PG_RETURN_BOOL(release(path, mode));
+}
+
+Datum
+zk_semaphore_release(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(release(zklock_sqlargs_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
+}
+
+static bool
+is_session_hold(ZkLockHold *hold, void *arg)
+{
+	(void) arg;
+	return hold->session_count > 0;
+}
+
+Datum
+zk_lock_release_all(PG_FUNCTION_ARGS)
+{
+	ZkLockHold *hold;
+
+	(void) fcinfo;
+	zklock_session_poll();
+	zklock_lease_check();
+	hold = zklock_locktable_search(is_session_hold, NULL);
+	if (hold != NULL)
+		zklock_lease_assure(hold);
+	PG_RETURN_INT64(zklock_locktable_release_all());
+}
+
+/* The lock that is held here, or an error. */
+static ZkLockHold *
+find_held(const char *path, ZkLockMode mode)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no %s lock on \"%s\" is held",
+						zklock_recipe_mode_name(mode),
+						zklock_errors_path(path)),
+				 errhint("Take it with zk_lock_acquire() or zk_lock_guard().")));
+	return hold;
+}
+
+Datum
+zk_lock_token(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+
+	PG_RETURN_INT64(find_held(path, mode)->token);
+}
+
+/* The table of fences is where the extension is. */
+static Oid
+own_schema(FunctionCallInfo fcinfo)
+{
+	return get_func_namespace(fcinfo->flinfo->fn_oid);
+}
+
+/*
+ * A newer holder has fenced: 40001, unless this lock is known to be held.  Then
+ * no retry would help.
+ */
+static void
+refuse_fence(const char *path, int64 token, int64 newer, bool held)
+{
+	if (!held)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("lock on \"%s\" was lost", zklock_errors_path(path)),
+				 errdetail("Its fencing token " INT64_FORMAT " is older than " INT64_FORMAT " in zk_lock_fences.",
+						   token, newer),
+				 errhint("Retry the transaction.  If the lock's next token is refused, too, ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("fence of \"%s\" is newer than the lock, which is held",
+					zklock_errors_path(path)),
+			 errdetail("The lock's fencing token is " INT64_FORMAT ", that in zk_lock_fences " INT64_FORMAT ".",
+					   token, newer),
+			 errhint("ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.  When no holder from before is left, delete the path's row from zk_lock_fences, or all rows if ZooKeeper is not what it was.")));
+}
+
+Datum
+zk_lock_fence(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+	ZkLockHold *hold = find_held(path, mode);
+	int64		token = hold->token;
+	int64		newer = zklock_fence(own_schema(fcinfo), path, token,
+									 mode == ZKLOCK_SHARED);
+
+	if (newer != 0)
+		refuse_fence(path, token, newer, zklock_lease_ask(hold));
+	PG_RETURN_INT64(token);
+}
+
+Datum
+zk_fence(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	int64		token;
+	int64		newer;
+
+	zklock_sqlargs_refuse_null(fcinfo, 1, "fencing token");
+	token = PG_GETARG_INT64(1);
+	if (token < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("fencing token must be at least 1")));
+
+	newer = zklock_fence(own_schema(fcinfo), path, token, false);
+	if (newer != 0)
+		refuse_fence(path, token, newer, false);
+	PG_RETURN_INT64(token);
+}
+
+Datum
+zk_fence_prune(PG_FUNCTION_ARGS)
+{
+	Interval   *age;
+	Interval	zero = {0};
+
+	zklock_sqlargs_refuse_null(fcinfo, 0, "age");
+	age = PG_GETARG_INTERVAL_P(0);
+	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(age),
+										  IntervalPGetDatum(&zero))) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("age must not be negative")));
+	PG_RETURN_INT64(zklock_fence_prune(own_schema(fcinfo), age));
+}
+
+Datum
+zk_fence_merge(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
+	/* Anybody can try it on a table of another kind. */
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+		RelationGetRelid(trigger->tg_relation) !=
+		get_relname_relid("zk_lock_fences", own_schema(fcinfo)))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("zk_fence_merge() is the trigger of zk_lock_fences only")));
+	PG_RETURN_POINTER(zklock_fence_merge(trigger));
+}

@@ -1,0 +1,265 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  The SQL functions that tell what is held, and in which session.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "backend/compat.h"
+#include "backend/locktable.h"
+#include "backend/session.h"
+#include "backend/text.h"
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "shared/claims.h"
+#include "shared/stats.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(zk_lock_stat_counters);
+PG_FUNCTION_INFO_V1(zk_lock_stat_usage);
+PG_FUNCTION_INFO_V1(zk_lock_stats_reset);
+PG_FUNCTION_INFO_V1(zk_lock_status);
+PG_FUNCTION_INFO_V1(zk_session);
+
+/* What this backend holds at the first call, and the others from there on */
+typedef struct StatusRows
+{
+	int			next_claim;
+	int			n;
+	ZkLockHold	hold[FLEXIBLE_ARRAY_MEMBER];
+} StatusRows;
+
+static bool
+remember(ZkLockHold *hold, void *arg)
+{
+	StatusRows   *rows = arg;
+	ZkLockHold *copy = &rows->hold[rows->n];
+
+	if (hold->granted)
+	{
+		*copy = *hold;
+		copy->key.path = pstrdup(hold->key.path);
+		rows->n++;
+	}
+	return false;				/* go on to the next */
+}
+
+/* Begin to return rows; the caller's memory context is theirs. */
+static FuncCallContext *
+first_call(FunctionCallInfo fcinfo)
+{
+	FuncCallContext *call = SRF_FIRSTCALL_INIT();
+	TupleDesc	desc;
+
+	MemoryContextSwitchTo(call->multi_call_memory_ctx);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	call->tuple_desc = BlessTupleDesc(desc);
+	return call;
+}
+
+static void
+describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
+{
+	memset(row, 0, sizeof(*row));
+	row->pid = MyProcPid;
+	row->role = GetAuthenticatedUserId();
+	row->mode = hold->key.mode;
+	strlcpy(row->path, hold->key.path, sizeof(row->path));
+	row->granted = true;
+	row->lost = !zklock_session_is_current(hold->session);
+	row->session_count = hold->session_count;
+	row->xact_count = hold->xact_count;
+	row->token = hold->token;
+	strlcpy(row->node, hold->name, sizeof(row->node));
+}
+
+/* As in pg_stat_activity */
+static bool
+may_see(const ZkLockClaimRow *row)
+{
+	return row->pid == MyProcPid ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		has_privs_of_role(GetUserId(), row->role);
+}
+
+static Datum
+lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
+{
+	bool		visible = may_see(row);
+	Datum		values[10];
+	bool		nulls[10];
+
+	memset(nulls, !visible, sizeof(nulls));
+	nulls[0] = nulls[1] = false;
+	values[0] = Int32GetDatum(row->pid);
+	values[1] = CStringGetTextDatum(visible ? zklock_text_from_utf8(row->path) :
+									"<insufficient privilege>");
+	values[2] = CStringGetTextDatum(zklock_recipe_mode_name(row->mode));
+	values[3] = BoolGetDatum(row->granted);
+	values[4] = Int64GetDatum(row->session_count);
+	values[5] = Int64GetDatum(row->xact_count);
+	values[6] = Int64GetDatum(row->token);
+	nulls[6] |= !row->granted;
+	values[7] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
+	nulls[7] |= row->node[0] == '\0';
+	values[8] = TimestampTzGetDatum(row->waitstart);
+	nulls[8] |= row->granted;
+	values[9] = BoolGetDatum(row->lost);
+	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
+}
+
+Datum
+zk_lock_status(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *call;
+	StatusRows   *rows;
+	ZkLockClaimRow row;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old = CurrentMemoryContext;
+
+		call = first_call(fcinfo);
+		zklock_session_poll();
+		rows = palloc(offsetof(StatusRows, hold) +
+					  zklock_locktable_size() * sizeof(ZkLockHold));
+		rows->n = 0;
+		rows->next_claim = 0;
+		zklock_locktable_search(remember, rows);
+		call->user_fctx = rows;
+		MemoryContextSwitchTo(old);
+	}
+
+	call = SRF_PERCALL_SETUP();
+	rows = call->user_fctx;
+	if (call->call_cntr < (uint64) rows->n)
+		describe_hold(&rows->hold[call->call_cntr], &row);
+	else if (!zklock_claims_next(&rows->next_claim, &row))
+		SRF_RETURN_DONE(call);
+	SRF_RETURN_NEXT(call, lock_datum(call->tuple_desc, &row));
+}
+
+/* Milliseconds, as PostgreSQL's own statistics have them */
+static Datum
+ms_datum(int64 us)
+{
+	return Float8GetDatum(us / 1000.0);
+}
+
+Datum
+zk_lock_stat_counters(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *call;
+	ZkLockStatsRow row;
+	Datum		values[ZKLOCK_N_COUNTERS + 2];
+	bool		nulls[ZKLOCK_N_COUNTERS + 2] = {0};
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old = CurrentMemoryContext;
+
+		call = first_call(fcinfo);
+		call->user_fctx = palloc0(sizeof(int));
+		MemoryContextSwitchTo(old);
+	}
+
+	call = SRF_PERCALL_SETUP();
+	if (!zklock_stats_next(call->user_fctx, &row))
+		SRF_RETURN_DONE(call);
+	values[0] = ObjectIdGetDatum(row.database);
+	nulls[0] = !OidIsValid(row.database);
+	for (int i = 0; i < ZKLOCK_N_COUNTERS; i++)
+		values[i + 1] = i == ZKLOCK_WAIT_US ? ms_datum(row.count[i]) :
+			Int64GetDatum(row.count[i]);
+	values[ZKLOCK_N_COUNTERS + 1] = TimestampTzGetDatum(row.reset_at);
+	SRF_RETURN_NEXT(call,
+					HeapTupleGetDatum(heap_form_tuple(call->tuple_desc,
+													  values, nulls)));
+}
+
+Datum
+zk_lock_stat_usage(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	int			used;
+	int			room;
+	int64		unlisted;
+	Datum		values[3];
+	bool		nulls[3];
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	memset(nulls, !zklock_claims_are_shared(), sizeof(nulls));
+	zklock_claims_usage(&used, &room, &unlisted);
+	values[0] = Int32GetDatum(used);
+	values[1] = Int32GetDatum(room);
+	values[2] = Int64GetDatum(unlisted);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+Datum
+zk_lock_stats_reset(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	zklock_stats_reset();
+	PG_RETURN_VOID();
+}
+
+static Datum
+interval_datum(int64 ms)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = ms * 1000;
+	return IntervalPGetDatum(interval);
+}
+
+Datum
+zk_session(PG_FUNCTION_ARGS)
+{
+	static const char *const states[] = {
+		[ZKLOCK_CLIENT_CONNECTING] = "connecting",
+		[ZKLOCK_CLIENT_CONNECTED] = "connected",
+		[ZKLOCK_CLIENT_EXPIRED] = "expired",
+		[ZKLOCK_CLIENT_REFUSED] = "refused",
+		[ZKLOCK_CLIENT_FAILED] = "failed"
+	};
+	const ZkLockClientStatus *status;
+	TupleDesc	desc;
+	Datum		values[4] = {0};
+	bool		nulls[4] = {true, true, true, true};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	zklock_session_poll();
+	status = zklock_session_status();
+	values[1] = CStringGetTextDatum(status != NULL ? states[status->state] :
+									"none");
+	nulls[1] = false;
+	if (status != NULL && status->connects > 0)
+	{
+		values[0] = CStringGetTextDatum(psprintf("0x%llx",
+												 (unsigned long long) status->session));
+		nulls[0] = false;
+		values[2] = interval_datum(status->timeout);
+		nulls[2] = false;
+	}
+	if (status != NULL && status->confirmed != 0)
+	{
+		values[3] = interval_datum((zklock_zkclient_now() - status->confirmed) /
+								   ZKLOCK_NS_PER_MS);
+		nulls[3] = false;
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}

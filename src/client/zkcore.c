@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkcore.c
+ *	  The client's state, its messages and its alarm.
+ *	  See zkclient.h and zkcore.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client/zkcore.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t
+zklock_zkclient_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+struct timespec
+zklock_zkcore_after_ms(int ms)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += ms % 1000 * 1000000;
+	if (at.tv_nsec >= 1000000000)
+	{
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	return at;
+}
+
+const char *
+zklock_zkclient_strerror(int code)
+{
+	return zerror(code);
+}
+
+/* The caller's eventfd counts: a write that finds it full changes nothing. */
+void
+zklock_zkcore_wake(ZkLockClient *client)
+{
+	uint64_t	one = 1;
+
+	while (write(client->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void
+zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
+{
+	pthread_mutex_lock(&client->mutex);
+	message->next = NULL;
+	if (client->newest == NULL)
+		client->oldest = message;
+	else
+		client->newest->next = message;
+	client->newest = message;
+	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_wake(client);
+}
+
+ZkLockMessage *
+zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
+{
+	ZkLockMessage *messages;
+
+	pthread_mutex_lock(&client->mutex);
+	messages = client->oldest;
+	client->oldest = client->newest = NULL;
+	*status = client->status;
+	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
+		status->state = ZKLOCK_CLIENT_CONNECTING;
+	pthread_mutex_unlock(&client->mutex);
+	return messages;
+}
+
+void
+zklock_zkclient_free(ZkLockMessage *message)
+{
+	free(message->text);
+	free((void *) message->children);
+	free(message);
+}
+
+bool
+zklock_zkcore_is_connected(ZkLockClient *client)
+{
+	bool		connected;
+
+	pthread_mutex_lock(&client->mutex);
+	connected = client->opened &&
+		client->status.state == ZKLOCK_CLIENT_CONNECTED;
+	pthread_mutex_unlock(&client->mutex);
+	return connected;
+}
+
+/* When a session that has lost its connection is as good as over. */
+static int64_t
+gone_at(const ZkLockClientStatus *status)
+{
+	return status->lost + status->timeout * INT64_C(1000000);
+}
+
+bool
+zklock_zkclient_is_gone(const ZkLockClientStatus *status)
+{
+	return status->connects > 0 && status->lost != 0 &&
+		zklock_zkclient_now() >= gone_at(status);
+}
+
+/*
+ * Have the alarm sent at a time, or not at all if that is 0.  A timer of the
+ * kernel's does that: there is no thread whose turn comes when nothing happens.
+ */
+static void
+set_timer(ZkLockClient *client, int64_t at)
+{
+	struct itimerspec when = {
+		.it_value = {at / 1000000000, at % 1000000000}
+	};
+
+	timer_settime(client->timer, TIMER_ABSTIME, &when, NULL);
+}
+
+void
+zklock_zkclient_alarm(ZkLockClient *client, bool on)
+{
+	const ZkLockClientStatus *status = &client->status;
+
+	pthread_mutex_lock(&client->mutex);
+	client->alarm = on;
+	if (status->lost != 0)
+		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
+				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
+	pthread_mutex_unlock(&client->mutex);
+}
+
+bool
+zklock_zkclient_is_final(ZkLockClientState state)
+{
+	return state != ZKLOCK_CLIENT_CONNECTING &&
+		state != ZKLOCK_CLIENT_CONNECTED;
+}
+
+void
+zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
+{
+	ZkLockClientStatus *status = &client->status;
+
+	if (zklock_zkclient_is_final(status->state))
+		return;					/* what comes now was on its way */
+	status->state = state;
+	if (state == ZKLOCK_CLIENT_CONNECTED)
+	{
+		client->connected_at = zklock_zkclient_now();
+		if (status->lost != 0)
+		{
+			status->away = client->connected_at - status->lost;
+			status->returns++;
+		}
+		status->lost = 0;
+	}
+	else if (status->lost == 0)
+		status->lost = zklock_zkclient_now();
+
+	if (client->alarm)
+		set_timer(client, zklock_zkclient_is_final(state) ? 1 :
+				  status->lost == 0 ? 0 : gone_at(status));
+}
+
+void
+zklock_zkcore_lost_event(ZkLockClient *client)
+{
+	pthread_mutex_lock(&client->mutex);
+	client->status.connects++;
+	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_wake(client);
+}
+
+void
+zklock_zkcore_is_over(ZkLockClient *client)
+{
+	bool		refused = zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE;
+
+	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_set_state(client, refused ? ZKLOCK_CLIENT_REFUSED :
+							ZKLOCK_CLIENT_EXPIRED);
+	pthread_mutex_unlock(&client->mutex);
+}

@@ -1,0 +1,145 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkcore.h
+ *	  What all behind the wall stand on: the client itself, its state, and the
+ *	  way to its caller.
+ *
+ * The only place where zookeeper.h is included.  On it stand zkpace.c and
+ * zkrequest.c, on the latter zknode.c, and on all of them zksession.c, which opens
+ * and closes; no function of one of them calls one that stands on it.
+ *
+ * Four kinds of threads meet here.  The caller's makes requests and takes
+ * messages.  A thread of ours opens the client, another closes it, because
+ * both may block: the first in the resolver, the second for a server that does
+ * not answer.  The library's own two send pings and run the callbacks below, and
+ * one of them stops in zkpace.c while there is no connection.
+ *
+ * One mutex guards a client.  It is never held across a request to the library,
+ * whose locks the callbacks may be called under (CURATOR-495 is that
+ * deadlock).  So the library's handle must be good without it: it is made
+ * before the state says CONNECTED, and destroyed only by the closing thread,
+ * when the caller has promised to make no more requests; zookeeper_close()
+ * itself ends the threads that run callbacks before it frees anything.
+ *
+ * Not every callback is ever called: zookeeper_close() may drop pending ones
+ * (ZOOKEEPER-3868).  Therefore requests and nodes stay on lists of ours, and
+ * what is left is freed after the close.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ZKCORE_H
+#define ZKLOCK_ZKCORE_H
+
+#include <pthread.h>
+#include <time.h>
+
+#include <zookeeper/zookeeper.h>
+
+#include "client/zkclient.h"
+
+#define MAX_ACLS 16
+
+typedef struct Link
+{
+	struct Link *prev;
+	struct Link *next;
+} Link;
+
+/* Lists a node is on, one at a time. */
+typedef enum NodeList
+{
+	NODES_KEPT,					/* in use, or beyond help until the close */
+	NODES_LEAVING,				/* to be deleted */
+	NODES_BUSY,					/* a request of the deletion is under way */
+	N_NODE_LISTS
+} NodeList;
+
+struct ZkLockClient
+{
+	pthread_mutex_t mutex;
+	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
+	int			refs;			/* the caller and the closing thread */
+	bool		closing;
+	bool		closed;
+
+	char	   *hosts;
+	char	   *auth;
+	int			session_timeout;
+	int			wake_fd;
+	struct ACL_vector acls;
+	struct ACL	acl[MAX_ACLS];
+	char	   *acl_text;		/* what acl[] points into */
+
+	pthread_t	opener;
+	bool		opened;			/* before that, CONNECTED does not show */
+	zhandle_t  *zh;
+
+	/* see zkpace.c */
+	int			nservers;		/* addresses there are to try */
+	int			failures;		/* to connect, in a row */
+	int			unsteady;		/* connections that did not last, in a row */
+	int64_t		connected_at;
+	int64_t		patient_until;	/* how long a first connection is waited for */
+
+	timer_t		timer;			/* sends the alarm */
+	bool		alarm;			/* is it to be sent? */
+
+	ZkLockClientStatus status;
+	ZkLockMessage *oldest;
+	ZkLockMessage *newest;
+	Link		requests;
+	int			nrequests;		/* under way, watches taken back included */
+	Link		unwatching;		/* watches that are being taken back */
+	Link		unwanted;		/* those where the request for it was lost */
+	Link		nodes[N_NODE_LISTS];
+	int			nbusy;
+};
+
+static inline void
+list_init(Link *head)
+{
+	head->prev = head->next = head;
+}
+
+static inline bool
+list_is_empty(const Link *head)
+{
+	return head->next == head;
+}
+
+static inline void
+list_remove(Link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+}
+
+static inline void
+list_insert_before(Link *where, Link *link)
+{
+	link->prev = where->prev;
+	link->next = where;
+	where->prev->next = link;
+	where->prev = link;
+}
+
+/* The caller has the mutex. */
+extern void zklock_zkcore_set_state(ZkLockClient *client,
+									ZkLockClientState state);
+
+/* The time in so many ms, for the condition variable. */
+extern struct timespec zklock_zkcore_after_ms(int ms);
+
+/* Have the caller look: there is something new. */
+extern void zklock_zkcore_wake(ZkLockClient *client);
+
+extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
+extern bool zklock_zkcore_is_connected(ZkLockClient *client);
+
+/* Tell the caller that a watch may have fired unseen: it will look again. */
+extern void zklock_zkcore_lost_event(ZkLockClient *client);
+
+/* The library says so before the event that will: believe it. */
+extern void zklock_zkcore_is_over(ZkLockClient *client);
+
+#endif							/* ZKLOCK_ZKCORE_H */

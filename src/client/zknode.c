@@ -1,0 +1,563 @@
+/*-------------------------------------------------------------------------
+ *
+ * zknode.c
+ *	  Nodes of ours, from before they exist until they are gone for certain.
+ *	  See zkclient.h and zknode.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client/zknode.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/zklog.h"
+#include "client/zkrequest.h"
+
+/*
+ * Deletions under way; see also MAX_REQUESTS.  More than can be taken at once:
+ * what waited here would be overtaken by who asks for the same locks again.
+ */
+#define MAX_LEAVES 2048
+
+/* The version that no node has: they count from 0. */
+#define NO_VERSION INT_MIN
+
+struct ZkLockNode
+{
+	Link		link;
+	ZkLockClient *client;
+	char	   *dir;
+	char	   *prefix;
+	char	   *request;		/* path to create */
+	bool		sequence;		/* ZooKeeper appends a number to it */
+	char	   *path;			/* as created; NULL while not known */
+	int			creating;		/* creates that have not been answered */
+	bool		may_exist;		/* a create was not refused; never unset */
+	bool		leaving;
+	bool		more;			/* path comes from a list: there may be more */
+	bool		in_doubt;		/* its number or being may be other than known */
+	int64_t		delete_sent;
+};
+
+static void
+free_node(ZkLockNode *node)
+{
+	free(node->dir);
+	free(node->prefix);
+	free(node->request);
+	free(node->path);
+	free(node);
+}
+
+/*
+ * Move a node to another list; the caller has the mutex.  A node that has to
+ * be tried again comes first, so that nothing overtakes it for ever.
+ */
+static void
+move_node(ZkLockNode *node, NodeList to, bool first)
+{
+	Link	   *head = &node->client->nodes[to];
+
+	list_remove(&node->link);
+	list_insert_before(first ? head->next : head, &node->link);
+}
+
+static char *
+join(const char *dir, const char *prefix, const char *name)
+{
+	size_t		size = strlen(dir) + strlen(prefix) + strlen(name) + 2;
+	char	   *path = malloc(size);
+
+	if (path != NULL)
+		snprintf(path, size, "%s/%s%s", dir, prefix, name);
+	return path;
+}
+
+static ZkLockNode *
+new_node(ZkLockClient *client, const char *dir, const char *prefix,
+		 char *request, bool sequence)
+{
+	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
+
+	if (node == NULL)
+	{
+		free(request);
+		return NULL;
+	}
+	node->client = client;
+	node->dir = strdup(dir);
+	node->prefix = strdup(prefix);
+	node->request = request;
+	node->sequence = sequence;
+	if (node->dir == NULL || node->prefix == NULL || request == NULL)
+	{
+		free_node(node);
+		return NULL;
+	}
+
+	pthread_mutex_lock(&client->mutex);
+	list_insert_before(&client->nodes[NODES_KEPT], &node->link);
+	pthread_mutex_unlock(&client->mutex);
+	return node;
+}
+
+ZkLockNode *
+zklock_zkclient_node(ZkLockClient *client, const char *dir, const char *prefix,
+					 const char *marker)
+{
+	return new_node(client, dir, prefix, join(dir, prefix, marker), true);
+}
+
+ZkLockNode *
+zklock_zkclient_named_node(ZkLockClient *client, const char *dir,
+						   const char *name, const char *prefix)
+{
+	return new_node(client, dir, prefix, join(dir, "", name), false);
+}
+
+/* Can others have a node at the same path? */
+static bool
+is_anybodys(const ZkLockNode *node)
+{
+	return !node->sequence &&
+		strncmp(node->request + strlen(node->dir) + 1, node->prefix,
+				strlen(node->prefix)) != 0;
+}
+
+/*
+ * Put a node that is left on its way, once no create of it can come any more;
+ * the caller has the mutex.  True: there is nothing to delete.
+ */
+static bool
+begin_leaving(ZkLockNode *node)
+{
+	if (node->creating > 0)
+		return false;
+	if (node->may_exist)
+		move_node(node, NODES_LEAVING, false);
+	else
+		list_remove(&node->link);
+	return !node->may_exist;
+}
+
+/* A create of this node was answered, or never will be. */
+static void
+node_created(ZkLockNode *node, int rc, const char *path)
+{
+	ZkLockClient *client = node->client;
+	ZkLockRc	class = zklock_zkrequest_class(rc);
+	bool		gone;
+
+	pthread_mutex_lock(&client->mutex);
+	node->creating--;
+	if (class == ZKLOCK_RC_OK)
+	{
+		free(node->path);
+		node->path = strdup(path);	/* if NULL, the prefix finds it */
+		node->in_doubt = false;
+	}
+
+	/* One that exists already may be ours, from a create that was not answered. */
+	if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST ||
+		class == ZKLOCK_RC_NODE_EXISTS)
+		node->may_exist = true;
+	gone = node->leaving && begin_leaving(node);
+	pthread_cond_broadcast(&client->changed_cond);
+	pthread_mutex_unlock(&client->mutex);
+	if (gone)
+		free_node(node);
+}
+
+static void
+created(int rc, const char *path, const struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+	ZkLockClient *client = request->client;
+
+	if (request->message == NULL)
+		return;
+	zklock_zkrequest_confirm(client, rc, request->sent);
+	node_created(request->node, rc, path);
+	zklock_zkrequest_answer_created(request, rc, path, stat);
+	zklock_zknode_pump(client);
+}
+
+bool
+zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
+					   const char *data, uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CREATED, tag);
+	int			rc;
+
+	if (request == NULL)
+		return false;
+	if (!zklock_zkcore_is_connected(client))
+	{
+		zklock_zkrequest_not_taken(request, ZCONNECTIONLOSS);
+		return true;
+	}
+
+	request->node = node;
+	pthread_mutex_lock(&client->mutex);
+	free(node->path);
+	node->path = NULL;
+	node->creating++;
+	node->in_doubt = true;
+	pthread_mutex_unlock(&client->mutex);
+
+	rc = zoo_acreate2(client->zh, node->request, data, (int) strlen(data),
+					  &client->acls,
+					  node->sequence ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_EPHEMERAL,
+					  created, request);
+	if (rc != ZOK)
+	{
+		node_created(node, rc, NULL);
+		zklock_zkrequest_not_taken(request, rc);
+	}
+	return true;
+}
+
+static void
+log_refusal(const ZkLockNode *node, int rc)
+{
+	char		line[ZKLOCK_LOG_LINE];
+
+	snprintf(line, sizeof(line),
+			 "zklock: ZooKeeper refused to delete a lock's node, which stays until the session ends (%s): %s",
+			 zerror(rc), node->path != NULL ? node->path : node->request);
+	zklock_zklog_put(line, false);
+}
+
+/*
+ * A request of a node's deletion has ended.  `gone` if there is no such node,
+ * else `rc` says why it may still be there.
+ */
+static void
+leave_step_done(ZkLockNode *node, int rc, bool gone)
+{
+	ZkLockClient *client = node->client;
+	ZkLockRc	class = zklock_zkrequest_class(rc);
+
+	if (!gone && (class == ZKLOCK_RC_NO_AUTH || class == ZKLOCK_RC_OTHER))
+		log_refusal(node, rc);
+
+	pthread_mutex_lock(&client->mutex);
+	client->nbusy--;
+	if (gone)
+		list_remove(&node->link);
+	else if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST)
+		move_node(node, NODES_LEAVING, true);
+	else
+		move_node(node, NODES_KEPT, false);
+	pthread_cond_broadcast(&client->changed_cond);
+	pthread_mutex_unlock(&client->mutex);
+
+	if (gone)
+		free_node(node);
+	zklock_zknode_pump(client);
+}
+
+static void
+deleted(int rc, const void *data)
+{
+	ZkLockNode *node = (ZkLockNode *) data;
+	bool		gone = rc == ZOK || rc == ZNONODE;
+
+	zklock_zkrequest_confirm(node->client, rc, node->delete_sent);
+	node->in_doubt = true;
+	if (gone && node->more)
+	{
+		free(node->path);
+		node->path = NULL;
+		gone = false;
+		rc = ZOK;				/* list again */
+	}
+	leave_step_done(node, rc, gone);
+}
+
+/* Ours are those that begin with the prefix. */
+static void
+listed(int rc, const struct String_vector *strings, const void *data)
+{
+	ZkLockNode *node = (ZkLockNode *) data;
+	bool		gone = rc == ZOK || rc == ZNONODE;
+
+	for (int i = 0; rc == ZOK && i < strings->count; i++)
+	{
+		if (strncmp(strings->data[i], node->prefix, strlen(node->prefix)) != 0)
+			continue;
+		gone = false;
+		node->more = true;
+		node->path = join(node->dir, "", strings->data[i]); /* NULL: again */
+		break;
+	}
+	leave_step_done(node, rc, gone);
+}
+
+/* Ours is of our session, and its data ends with the prefix. */
+static bool
+is_ours(const ZkLockNode *node, const char *value, int len,
+		const struct Stat *stat)
+{
+	int			prefix_len = (int) strlen(node->prefix);
+
+	return stat->ephemeralOwner == zoo_client_id(node->client->zh)->client_id &&
+		len >= prefix_len &&
+		memcmp(value + len - prefix_len, node->prefix, prefix_len) == 0;
+}
+
+/* Ask for the deletion itself. */
+static int
+delete_node(ZkLockNode *node)
+{
+	node->delete_sent = zklock_zkclient_now();
+	return zoo_adelete(node->client->zh,
+					   node->sequence ? node->path : node->request, -1,
+					   deleted, node);
+}
+
+static void
+looked_at(int rc, const char *value, int len, const struct Stat *stat,
+		  const void *data)
+{
+	ZkLockNode *node = (ZkLockNode *) data;
+	bool		ours = rc == ZOK && is_ours(node, value, len, stat);
+
+	/* One that we know to have made, but are not permitted to read */
+	if (rc == ZNOAUTH && !node->in_doubt)
+		ours = true;
+	if (ours)
+		rc = delete_node(node);
+	if (!ours || rc != ZOK)
+		leave_step_done(node, rc, !ours && (rc == ZNONODE || rc == ZOK));
+}
+
+/*
+ * Behind a sync even a server that lags knows of our create.  If the sync gets
+ * lost, another server may have answered what was sent behind it, so that the
+ * question has to wait for the reply.
+ */
+static void
+synced(int rc, const char *value, const void *data)
+{
+	ZkLockNode *node = (ZkLockNode *) data;
+	zhandle_t  *zh = node->client->zh;
+
+	(void) value;
+	if (rc == ZOK)
+		rc = node->sequence ?
+			zoo_aget_children(zh, node->dir, 0, listed, node) :
+			zoo_aget(zh, node->request, 0, looked_at, node);
+	if (rc != ZOK)
+		leave_step_done(node, rc, false);
+}
+
+/*
+ * Ask for the next step of a deletion; returns whether the library took it.
+ *
+ * A create or a delete that was not answered leaves a doubt: is there a node, and
+ * of what number?  And the one at a path that anybody may use may be somebody
+ * else's, if ours was deleted by hand: look first.
+ */
+static bool
+leave_step(ZkLockNode *node)
+{
+	zhandle_t  *zh = node->client->zh;
+
+	if (node->sequence ? node->path == NULL :
+		node->in_doubt && is_anybodys(node))
+		return zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
+						 node) == ZOK;
+
+	return (is_anybodys(node) ?
+			zoo_aget(zh, node->request, 0, looked_at, node) :
+			delete_node(node)) == ZOK;
+}
+
+void
+zklock_zknode_pump(ZkLockClient *client)
+{
+	for (;;)
+	{
+		ZkLockNode *node = NULL;
+
+		pthread_mutex_lock(&client->mutex);
+		if (client->opened &&
+			client->status.state == ZKLOCK_CLIENT_CONNECTED &&
+			client->nbusy < MAX_LEAVES &&
+			!list_is_empty(&client->nodes[NODES_LEAVING]))
+		{
+			node = (ZkLockNode *) client->nodes[NODES_LEAVING].next;
+			move_node(node, NODES_BUSY, false);
+			client->nbusy++;
+		}
+		pthread_mutex_unlock(&client->mutex);
+		if (node == NULL)
+			return;
+
+		/*
+		 * If it is not taken, memory is out or the session is over.  Having
+		 * run out halfway the library might still call back, so the node
+		 * stays where it is until the close.
+		 */
+		if (!leave_step(node))
+			return;
+	}
+}
+
+void
+zklock_zkclient_leave(ZkLockNode *node)
+{
+	ZkLockClient *client = node->client;
+	bool		gone;
+
+	pthread_mutex_lock(&client->mutex);
+	node->leaving = true;
+	gone = begin_leaving(node);
+	pthread_mutex_unlock(&client->mutex);
+
+	if (gone)
+		free_node(node);
+	else
+		zklock_zknode_pump(client);
+}
+
+/* Is the end of a node still under way?  The caller has the mutex. */
+static bool
+are_going(ZkLockClient *client)
+{
+	Link	   *kept = &client->nodes[NODES_KEPT];
+
+	for (Link *link = kept->next; link != kept; link = link->next)
+		if (((ZkLockNode *) link)->creating > 0)
+			return true;
+	return !list_is_empty(&client->nodes[NODES_LEAVING]) ||
+		!list_is_empty(&client->nodes[NODES_BUSY]);
+}
+
+void
+zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
+{
+	Link	   *kept = &client->nodes[NODES_KEPT];
+	Link	   *next;
+
+	pthread_mutex_lock(&client->mutex);
+	for (Link *link = kept->next; link != kept; link = next)
+	{
+		ZkLockNode *node = (ZkLockNode *) link;
+
+		next = link->next;
+		node->leaving = true;
+		if (begin_leaving(node))
+			free_node(node);
+	}
+	pthread_mutex_unlock(&client->mutex);
+	zklock_zknode_pump(client);
+
+	pthread_mutex_lock(&client->mutex);
+	while (client->status.state == ZKLOCK_CLIENT_CONNECTED &&
+		   are_going(client) &&
+		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
+								  until) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&client->mutex);
+}
+
+/* That the node has another version means that there is one. */
+static void
+answer_confirm(Request *request, int rc)
+{
+	if (request->message == NULL)
+		return;
+
+	/* A node that is gone is no reason to be at ease. */
+	if (rc != ZNONODE)
+		zklock_zkrequest_confirm(request->client, rc, request->sent);
+	zklock_zkrequest_answer(request,
+							rc == ZBADVERSION || rc == ZNOAUTH ? ZOK : rc);
+}
+
+static void
+confirmed(int rc, const struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+
+	(void) stat;
+	if (request->node == NULL)
+		answer_confirm(request, rc);
+	else
+		request->set_rc = rc;	/* the look behind it is to come */
+}
+
+/* Somebody else's node is as good as none, and one we may not read is ours. */
+static void
+confirmed_ours(int rc, const char *value, int len, const struct Stat *stat,
+			   const void *data)
+{
+	Request    *request = (Request *) data;
+
+	if (rc == ZOK && !is_ours(request->node, value, len, stat))
+		rc = ZNONODE;
+	else if (rc == ZOK || rc == ZNOAUTH)
+		rc = request->set_rc;
+	answer_confirm(request, rc);
+}
+
+bool
+zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag)
+{
+	ZkLockClient *client = node->client;
+	const char *path = node->sequence ? node->path : node->request;
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
+											   tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (is_anybodys(node))
+		request->node = node;
+	if (path == NULL)
+		rc = ZSYSTEMERROR;		/* memory was out when we were told */
+	else if (zklock_zkcore_is_connected(client))
+		rc = zoo_aset(client->zh, path, "", 0, NO_VERSION, confirmed, request);
+
+	/* Reads come behind writes: one flight.  The write may call back anyway. */
+	if (rc == ZOK && request->node != NULL &&
+		zoo_aget(client->zh, path, 0, confirmed_ours, request) != ZOK)
+		rc = ZMARSHALLINGERROR;
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
+
+bool
+zklock_zkclient_adopt(ZkLockNode *node, const char *name)
+{
+	char	   *path = join(node->dir, "", name);
+
+	if (path == NULL)
+		return false;
+	pthread_mutex_lock(&node->client->mutex);
+	free(node->path);
+	node->path = path;
+	node->may_exist = true;
+	pthread_mutex_unlock(&node->client->mutex);
+	return true;
+}
+
+void
+zklock_zknode_free_all(ZkLockClient *client)
+{
+	for (int i = 0; i < N_NODE_LISTS; i++)
+		while (!list_is_empty(&client->nodes[i]))
+		{
+			ZkLockNode *node = (ZkLockNode *) client->nodes[i].next;
+
+			list_remove(&node->link);
+			free_node(node);
+		}
+}

@@ -1,0 +1,430 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkprobe.c
+ *	  Why there is no connection: a look at each server.  See zkprobe.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client/zkprobe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/zkhosts.h"
+
+/* More are not looked at: each takes a socket. */
+#define MAX_TARGETS 16
+
+/* When the thread ends at the latest, once the names are resolved. */
+#define PROBE_MS 3000
+
+/* After so much silence, a server of another kind is helped to an answer. */
+#define NUDGE_MS 100
+
+typedef enum Finding
+{
+	UNRESOLVED,					/* so far */
+	UNKNOWN_NAME,
+	NO_SOCKET,					/* see error */
+	CONNECTING,
+	REFUSED,					/* see error */
+	SILENT,
+	CLOSED,
+	SPEAKS_TLS,
+	NOT_SERVING,
+	SERVING,
+	OTHER
+} Finding;
+
+typedef struct Target
+{
+	char		name[NI_MAXHOST + 8];	/* host:port */
+	struct sockaddr_storage addr;
+	socklen_t	addr_len;
+	Finding		finding;
+	int			error;			/* errno, or getaddrinfo()'s */
+
+	int			fd;
+	bool		connected;
+	bool		nudged;
+	bool		hello;			/* this is the second visit, in TLS */
+} Target;
+
+struct ZkLockProbe
+{
+	pthread_mutex_t mutex;		/* guards findings, done and refs */
+	pthread_cond_t done_cond;
+	int			refs;			/* the caller and the thread */
+	bool		done;
+	int			ntargets;
+	Target		target[MAX_TARGETS];
+	char		hosts[];
+};
+
+/* A greeting that every TLS server answers, if only with an alert. */
+static const char client_hello[] =
+"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
+"0123456789abcdef0123456789abcdef"
+"\x00\x00\x04\xc0\x2f\x00\x2f\x01\x00";
+
+static int64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void
+find(ZkLockProbe *probe, Target *target, Finding finding, int error)
+{
+	pthread_mutex_lock(&probe->mutex);
+	target->finding = finding;
+	target->error = error;
+	pthread_mutex_unlock(&probe->mutex);
+}
+
+static void
+hang_up(Target *target)
+{
+	if (target->fd >= 0)
+		close(target->fd);
+	target->fd = -1;
+}
+
+static void
+call(ZkLockProbe *probe, Target *target)
+{
+	target->connected = target->nudged = false;
+	target->fd = socket(target->addr.ss_family,
+						SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (target->fd < 0)
+		find(probe, target, NO_SOCKET, errno);
+	else if (connect(target->fd, (struct sockaddr *) &target->addr,
+					 target->addr_len) != 0 && errno != EINPROGRESS)
+	{
+		if (!target->hello)
+			find(probe, target, REFUSED, errno);
+		hang_up(target);
+	}
+	else if (!target->hello)
+		find(probe, target, CONNECTING, 0);
+}
+
+/* What the first bytes of an answer tell. */
+static Finding
+judge(const char *answer, size_t len)
+{
+	static const char serving[] = "Zookeeper version";
+	static const char silenced[] = "srvr is not executed";
+	static const char not_serving[] = "This ZooKeeper instance is not";
+
+	if (len >= 2 && (answer[0] == 0x15 || answer[0] == 0x16) && answer[1] == 3)
+		return SPEAKS_TLS;
+	if (strncmp(answer, not_serving, strlen(not_serving)) == 0)
+		return NOT_SERVING;
+	if (strncmp(answer, serving, strlen(serving)) == 0 ||
+		strncmp(answer, silenced, strlen(silenced)) == 0)
+		return SERVING;
+	return OTHER;
+}
+
+static void
+send_all(Target *target, const char *text, size_t len)
+{
+	/* So little fits into any socket's buffer; an error shows at the read. */
+	if (send(target->fd, text, len, MSG_NOSIGNAL) < 0)
+		return;
+}
+
+/* Some that close at once are to be greeted in TLS: see what that brings. */
+static void
+was_closed(ZkLockProbe *probe, Target *target)
+{
+	hang_up(target);
+	if (target->hello)
+		return;
+	find(probe, target, CLOSED, 0);
+	target->hello = true;
+	call(probe, target);
+}
+
+/* The socket has news: a connection, an answer or an end. */
+static void
+serve(ZkLockProbe *probe, Target *target)
+{
+	char		answer[64] = "";
+	ssize_t		len;
+
+	if (!target->connected)
+	{
+		int			error = 0;
+		socklen_t	size = sizeof(error);
+
+		getsockopt(target->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+		if (error == EPIPE || error == ECONNRESET)
+		{
+			was_closed(probe, target);
+			return;
+		}
+		if (error != 0)
+		{
+			if (!target->hello)
+				find(probe, target, REFUSED, error);
+			hang_up(target);
+			return;
+		}
+		target->connected = true;
+		if (target->hello)
+			send_all(target, client_hello, sizeof(client_hello) - 1);
+		else
+		{
+			find(probe, target, SILENT, 0);
+			send_all(target, "srvr", 4);
+		}
+		return;
+	}
+
+	len = recv(target->fd, answer, sizeof(answer) - 1, 0);
+	if (len < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (len > 0)
+	{
+		Finding		finding = judge(answer, len);
+
+		if (!target->hello || finding == SPEAKS_TLS)
+			find(probe, target, finding, 0);
+		hang_up(target);
+	}
+	else
+		was_closed(probe, target);
+}
+
+static void
+watch_targets(ZkLockProbe *probe)
+{
+	int64_t		began = now_ms();
+
+	for (;;)
+	{
+		struct pollfd pfd[MAX_TARGETS];
+		int64_t		passed = now_ms() - began;
+		int			open = 0;
+
+		for (int i = 0; i < probe->ntargets; i++)
+		{
+			Target	   *target = &probe->target[i];
+
+			pfd[i].fd = target->fd;
+			pfd[i].events = target->connected ? POLLIN : POLLOUT;
+			pfd[i].revents = 0;
+			open += target->fd >= 0;
+			if (target->fd >= 0 && target->connected && !target->nudged &&
+				!target->hello && passed >= NUDGE_MS)
+			{
+				target->nudged = true;
+				send_all(target, "\r\n\r\n", 4);
+			}
+		}
+		if (open == 0 || passed >= PROBE_MS)
+			break;
+		poll(pfd, probe->ntargets, passed < NUDGE_MS ?
+			 (int) (NUDGE_MS - passed) : (int) (PROBE_MS - passed));
+		for (int i = 0; i < probe->ntargets; i++)
+			if (pfd[i].revents != 0)
+				serve(probe, &probe->target[i]);
+	}
+	for (int i = 0; i < probe->ntargets; i++)
+		hang_up(&probe->target[i]);
+}
+
+/* One name may have several addresses: each is a target of its own. */
+static void
+resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
+{
+	struct addrinfo hints = {.ai_family = AF_UNSPEC,.ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	struct addrinfo *ai;
+	Target	   *target = &probe->target[probe->ntargets];
+	int			error;
+
+	snprintf(target->name, sizeof(target->name), "%s:%s", hp->host, hp->port);
+	pthread_mutex_lock(&probe->mutex);
+	probe->ntargets++;
+	pthread_mutex_unlock(&probe->mutex);
+	error = getaddrinfo(hp->host, hp->port, &hints, &found);
+	if (error != 0)
+	{
+		find(probe, target, UNKNOWN_NAME, error);
+		return;
+	}
+	for (ai = found; ai != NULL; ai = ai->ai_next)
+	{
+		memcpy(&target->addr, ai->ai_addr, ai->ai_addrlen);
+		target->addr_len = ai->ai_addrlen;
+		call(probe, target);
+		if (ai->ai_next == NULL || probe->ntargets == MAX_TARGETS)
+			break;
+		target++;
+		strcpy(target->name, target[-1].name);
+		pthread_mutex_lock(&probe->mutex);
+		probe->ntargets++;
+		pthread_mutex_unlock(&probe->mutex);
+	}
+	freeaddrinfo(found);
+}
+
+/* Drop the mutex, and the probe if nobody else has it. */
+static void
+release(ZkLockProbe *probe)
+{
+	bool		last = --probe->refs == 0;
+
+	pthread_mutex_unlock(&probe->mutex);
+	if (last)
+	{
+		pthread_cond_destroy(&probe->done_cond);
+		pthread_mutex_destroy(&probe->mutex);
+		free(probe);
+	}
+}
+
+static void *
+run(void *arg)
+{
+	ZkLockProbe *probe = arg;
+	const char *rest = probe->hosts;
+	ZkLockHostPort hp;
+	bool		done;
+
+	while (probe->ntargets < MAX_TARGETS &&
+		   zklock_zkhosts_next(&rest, &hp, &done) == NULL && !done)
+		resolve(probe, &hp);
+	watch_targets(probe);
+
+	pthread_mutex_lock(&probe->mutex);
+	probe->done = true;
+	pthread_cond_broadcast(&probe->done_cond);
+	release(probe);
+	return NULL;
+}
+
+ZkLockProbe *
+zklock_zkprobe_start(const char *hosts)
+{
+	size_t		size = strlen(hosts) + 1;
+	ZkLockProbe *probe = calloc(1, sizeof(ZkLockProbe) + size);
+	pthread_condattr_t attr;
+	pthread_t	thread;
+	sigset_t	all;
+	sigset_t	before;
+	int			rc;
+
+	if (probe == NULL)
+		return NULL;
+	memcpy(probe->hosts, hosts, size);
+	for (int i = 0; i < MAX_TARGETS; i++)
+		probe->target[i].fd = -1;
+	pthread_mutex_init(&probe->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&probe->done_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	probe->refs = 2;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, NULL, run, probe);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		pthread_detach(thread);
+	else
+	{
+		probe->refs = 1;
+		zklock_zkprobe_drop(probe);
+		probe = NULL;
+	}
+	return probe;
+}
+
+/* What a target was found to be, to be put behind its name. */
+static const char *
+describe(const Target *target)
+{
+	switch (target->finding)
+	{
+		case UNRESOLVED:
+			return "has a name that the resolver has not found yet";
+		case UNKNOWN_NAME:
+			return "has a name that cannot be resolved: ";
+		case NO_SOCKET:
+		case REFUSED:
+			return "cannot be connected to: ";
+		case CONNECTING:
+			return "has not answered the attempt to connect";
+		case SILENT:
+			return "lets us connect, but does not answer";
+		case CLOSED:
+			return "closes the connection without an answer: it is not serving, or it has too many connections from this address (maxClientCnxns)";
+		case SPEAKS_TLS:
+			return "speaks TLS on this port";
+		case NOT_SERVING:
+			return "is a ZooKeeper that is not serving: it has no quorum";
+		case SERVING:
+			return "is a ZooKeeper and serves";
+		case OTHER:
+			return "is not a ZooKeeper";
+	}
+	return "";
+}
+
+void
+zklock_zkprobe_report(ZkLockProbe *probe, int wait_ms, char *text, size_t size)
+{
+	struct timespec until;
+	size_t		len = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += wait_ms % 1000 * 1000000L;
+	until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+
+	text[0] = '\0';
+	pthread_mutex_lock(&probe->mutex);
+	while (!probe->done &&
+		   pthread_cond_timedwait(&probe->done_cond, &probe->mutex,
+								  &until) != ETIMEDOUT)
+		;
+	for (int i = 0; i < probe->ntargets && len < size; i++)
+	{
+		const Target *target = &probe->target[i];
+		const char *why =
+			target->finding == UNKNOWN_NAME ? gai_strerror(target->error) :
+			target->finding == NO_SOCKET || target->finding == REFUSED ?
+			strerror(target->error) : "";
+
+		len += snprintf(text + len, size - len, "%s%s %s%s.",
+						i > 0 ? "\n" : "", target->name, describe(target), why);
+	}
+	pthread_mutex_unlock(&probe->mutex);
+}
+
+void
+zklock_zkprobe_drop(ZkLockProbe *probe)
+{
+	pthread_mutex_lock(&probe->mutex);
+	release(probe);
+}

@@ -1,0 +1,358 @@
+/*-------------------------------------------------------------------------
+ *
+ * zksession.c
+ *	  The session: opened, watched over and closed.
+ *	  See zkclient.h and, for how threads meet, zkcore.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client/zkcore.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/zkhosts.h"
+#include "client/zknode.h"
+#include "client/zkpace.h"
+#include "client/zkrequest.h"
+
+/* How long a closing session tries to see its nodes off. */
+#define LEAVE_ALL_MS 1500
+
+/* Start a thread that no signal is ever delivered to, nor to its children. */
+static bool
+start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
+{
+	sigset_t	all;
+	sigset_t	before;
+	int			rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc == 0;
+}
+
+const char *
+zklock_zkclient_acl_check(const char *acl)
+{
+	int			n = 0;
+
+	for (const char *entry = acl;; entry++)
+	{
+		size_t		len = strcspn(entry, ",");
+		const char *scheme_end = memchr(entry, ':', len);
+		const char *perms = NULL;
+
+		for (size_t i = 0; i < len; i++)
+			if (entry[i] == ':')
+				perms = entry + i + 1;
+		if (scheme_end == NULL || scheme_end == entry || scheme_end + 1 == perms)
+			return "Each entry must be given as scheme:id:permissions.";
+		if (perms == entry + len ||
+			perms + strspn(perms, "cdrwa") < entry + len)
+			return "Permissions are letters of \"cdrwa\".";
+		if (++n > MAX_ACLS)
+			return "There are more than 16 entries.";
+		entry += len;
+		if (*entry == '\0')
+			return NULL;
+	}
+}
+
+/* Cut up client->acl_text, which has passed the check. */
+static void
+parse_acl(ZkLockClient *client)
+{
+	char	   *entry = client->acl_text;
+
+	client->acls.data = client->acl;
+	while (entry != NULL)
+	{
+		struct ACL *acl = &client->acl[client->acls.count++];
+		char	   *end = strchr(entry, ',');
+		char	   *perms;
+
+		if (end != NULL)
+			*end++ = '\0';
+		perms = strrchr(entry, ':');
+		*perms++ = '\0';
+		acl->id.scheme = entry;
+		acl->id.id = strchr(entry, ':');
+		*acl->id.id++ = '\0';
+		acl->perms = 0;
+		for (; *perms != '\0'; perms++)
+			acl->perms |= *perms == 'c' ? ZOO_PERM_CREATE :
+				*perms == 'd' ? ZOO_PERM_DELETE :
+				*perms == 'r' ? ZOO_PERM_READ :
+				*perms == 'w' ? ZOO_PERM_WRITE : ZOO_PERM_ADMIN;
+		entry = end;
+	}
+}
+
+/* Note which server has just let us in, if it can be had. */
+static void
+note_server(ZkLockClient *client, zhandle_t *zh)
+{
+	struct sockaddr_storage addr;
+	socklen_t	len = sizeof(addr);
+	char		host[NI_MAXHOST];
+	char		port[NI_MAXSERV];
+
+	client->status.server[0] = '\0';
+	if (zookeeper_get_connected_host(zh, (struct sockaddr *) &addr, &len) != NULL &&
+		getnameinfo((struct sockaddr *) &addr, len, host, sizeof(host),
+					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(client->status.server, sizeof(client->status.server),
+				 addr.ss_family == AF_INET6 ? "[%.63s]:%.5s" : "%.63s:%.5s",
+				 host, port);
+}
+
+static void
+session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+	ZkLockClient *client = ctx;
+
+	(void) path;
+	if (type != ZOO_SESSION_EVENT)
+		return;
+
+	pthread_mutex_lock(&client->mutex);
+	if (state == ZOO_CONNECTED_STATE)
+	{
+		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CONNECTED);
+		client->status.connects++;
+		client->status.session = zoo_client_id(zh)->client_id;
+		client->status.timeout = zoo_recv_timeout(zh);
+		note_server(client, zh);
+	}
+	else
+		zklock_zkcore_set_state(client,
+								state == ZOO_EXPIRED_SESSION_STATE ?
+								ZKLOCK_CLIENT_EXPIRED :
+								state == ZOO_AUTH_FAILED_STATE ?
+								ZKLOCK_CLIENT_REFUSED :
+								ZKLOCK_CLIENT_CONNECTING);
+	pthread_cond_broadcast(&client->changed_cond);
+	pthread_mutex_unlock(&client->mutex);
+
+	zklock_zkcore_wake(client);
+	zklock_zknode_pump(client);
+}
+
+static void *
+stand_at_gate(void *gate)
+{
+	pthread_mutex_lock(gate);
+	pthread_mutex_unlock(gate);
+	return NULL;
+}
+
+/*
+ * The library aborts the process when it cannot start its two threads.  See
+ * first whether two more can be had.
+ */
+static bool
+threads_to_spare(void)
+{
+	pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t	thread[2];
+	int			n = 0;
+
+	pthread_mutex_lock(&gate);
+	while (n < 2 && pthread_create(&thread[n], NULL, stand_at_gate, &gate) == 0)
+		n++;
+	pthread_mutex_unlock(&gate);
+	for (int i = 0; i < n; i++)
+		pthread_join(thread[i], NULL);
+	return n == 2;
+}
+
+static void *
+open_client(void *arg)
+{
+	ZkLockClient *client = arg;
+	const char *why = NULL;
+	char	   *hosts = zklock_zkhosts_resolve(client->hosts, &client->nservers,
+											   &why);
+	zhandle_t  *zh = NULL;
+
+	if (hosts != NULL && !threads_to_spare())
+		why = "No thread could be started.";
+	else if (hosts != NULL)
+	{
+		zoo_deterministic_conn_order(1);
+		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
+							 NULL, client, ZOO_NO_LOG_CLIENTENV,
+							 zklock_zkpace_take(client));
+		if (zh == NULL)
+			why = "The client library could not start.";
+	}
+	free(hosts);
+	if (zh != NULL)
+	{
+		char	   *colon = strchr(client->auth, ':');
+
+		/* By default it would ask the resolver at every turn of its loop. */
+		zoo_set_servers_resolution_delay(zh, -1);
+		if (colon != NULL)
+		{
+			*colon = '\0';
+			zoo_add_auth(zh, client->auth, colon + 1,
+						 (int) strlen(colon + 1), NULL, NULL);
+		}
+	}
+
+	pthread_mutex_lock(&client->mutex);
+	client->zh = zh;
+	client->opened = true;
+	if (zh == NULL)
+	{
+		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_FAILED);
+		client->status.why = why;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_wake(client);
+	return NULL;
+}
+
+static void
+free_client(ZkLockClient *client)
+{
+	timer_delete(client->timer);
+	pthread_cond_destroy(&client->changed_cond);
+	pthread_mutex_destroy(&client->mutex);
+	free(client->hosts);
+	free(client->auth);
+	free(client->acl_text);
+	free(client);
+}
+
+ZkLockClient *
+zklock_zkclient_open(const ZkLockClientConfig *config)
+{
+	ZkLockClient *client = calloc(1, sizeof(ZkLockClient));
+	struct sigevent alarm = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = config->alarm_signal
+	};
+	pthread_condattr_t attr;
+
+	if (client == NULL)
+		return NULL;
+	if (timer_create(CLOCK_BOOTTIME, &alarm, &client->timer) != 0)
+	{
+		free(client);
+		return NULL;
+	}
+	pthread_mutex_init(&client->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&client->changed_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	list_init(&client->requests);
+	list_init(&client->unwatching);
+	list_init(&client->unwanted);
+	for (int i = 0; i < N_NODE_LISTS; i++)
+		list_init(&client->nodes[i]);
+
+	client->refs = 1;
+	client->wake_fd = config->wake_fd;
+	client->session_timeout = config->session_timeout;
+	client->patient_until = zklock_zkclient_now() +
+		config->connect_timeout * INT64_C(1000000);
+	client->hosts = strdup(config->hosts);
+	client->auth = strdup(config->auth);
+	client->acl_text = strdup(config->acl);
+	if (client->hosts != NULL && client->auth != NULL &&
+		client->acl_text != NULL)
+	{
+		parse_acl(client);
+		zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+		if (start_thread(&client->opener, open_client, client))
+			return client;
+	}
+	free_client(client);
+	return NULL;
+}
+
+/* Drop the mutex, and the client if nobody else has it. */
+static void
+release(ZkLockClient *client)
+{
+	bool		last = --client->refs == 0;
+
+	pthread_mutex_unlock(&client->mutex);
+	if (last)
+		free_client(client);
+}
+
+/*
+ * The library's goodbye does not make sure that the nodes go: it takes whatever
+ * comes in for the answer and closes the socket on the rest, upon which the
+ * server may drop what it has not read, the goodbye among it.
+ */
+static void *
+close_client(void *arg)
+{
+	ZkLockClient *client = arg;
+	struct timespec until = zklock_zkcore_after_ms(LEAVE_ALL_MS);
+	ZkLockMessage *message;
+
+	pthread_join(client->opener, NULL);
+	if (client->zh != NULL)
+	{
+		zklock_zknode_leave_all(client, &until);
+		zookeeper_close(client->zh);
+	}
+	zklock_zkpace_give_back(client);
+
+	zklock_zkrequest_free_all(client);
+	zklock_zknode_free_all(client);
+	while ((message = client->oldest) != NULL)
+	{
+		client->oldest = message->next;
+		zklock_zkclient_free(message);
+	}
+
+	pthread_mutex_lock(&client->mutex);
+	client->closed = true;
+	pthread_cond_broadcast(&client->changed_cond);
+	release(client);
+	return NULL;
+}
+
+void
+zklock_zkclient_close(ZkLockClient *client, int wait_ms)
+{
+	pthread_t	closer;
+	struct timespec until = zklock_zkcore_after_ms(wait_ms);
+	bool		opened;
+
+	zklock_zkclient_alarm(client, false);
+	pthread_mutex_lock(&client->mutex);
+	client->closing = true;
+	pthread_cond_broadcast(&client->changed_cond);
+	opened = client->opened;
+	client->refs++;
+	pthread_mutex_unlock(&client->mutex);
+
+	if (!start_thread(&closer, close_client, client))
+		close_client(client);
+	else
+		pthread_detach(closer);
+
+	/* The resolver has no end that could be waited for, nor a session yet. */
+	pthread_mutex_lock(&client->mutex);
+	while (opened && !client->closed &&
+		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
+								  &until) != ETIMEDOUT)
+		;
+	release(client);
+}

@@ -1,0 +1,105 @@
+/*-------------------------------------------------------------------------
+ *
+ * path.c
+ *	  What may name a lock.  See path.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/path.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Decode one UTF-8 character of `len` bytes at most.  Returns its length, 0 if
+ * these bytes are none.
+ */
+static size_t
+decode(const unsigned char *s, size_t len, uint32_t *c)
+{
+	size_t		n = s[0] < 0x80 ? 1 :
+		(s[0] & 0xe0) == 0xc0 ? 2 :
+		(s[0] & 0xf0) == 0xe0 ? 3 :
+		(s[0] & 0xf8) == 0xf0 ? 4 : 0;
+	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+
+	if (n == 0 || n > len)
+		return 0;
+	*c = n == 1 ? s[0] : s[0] & (0xff >> (n + 1));
+	for (size_t i = 1; i < n; i++)
+	{
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*c = *c << 6 | (s[i] & 0x3f);
+	}
+	return *c < smallest[n] ? 0 : n;
+}
+
+/*
+ * ZooKeeper checks Java's UTF-16 units: it refuses surrogates, and with them
+ * every character beyond the Basic Multilingual Plane.
+ */
+static bool
+refused_by_server(uint32_t c)
+{
+	return (c >= 0x7f && c <= 0x9f) || (c >= 0xd800 && c <= 0xf8ff) ||
+		c >= 0xfff0;
+}
+
+static const char *
+check_part(const char *part, size_t len)
+{
+	if (len == 0)
+		return "The path has an empty part.";
+	if ((len == 1 && part[0] == '.') ||
+		(len == 2 && part[0] == '.' && part[1] == '.'))
+		return "The path has a part \".\" or \"..\".";
+	return NULL;
+}
+
+const char *
+zklock_path_check(const char *path, size_t len)
+{
+	static const char reserved[] = "/zookeeper";
+	const size_t nreserved = sizeof(reserved) - 1;
+	size_t		part;
+
+	if (len == 0 || path[0] != '/')
+		return "The path must be absolute: it must begin with \"/\".";
+	if (len == 1)
+		return "The root cannot be a lock.";
+	if (len > ZKLOCK_PATH_MAX)
+		return "The path is longer than 1024 bytes.";
+	if (path[len - 1] == '/')
+		return "The path must not end with \"/\".";
+	if (len >= nreserved && memcmp(path, reserved, nreserved) == 0 &&
+		(len == nreserved || path[nreserved] == '/'))
+		return "\"/zookeeper\" is reserved for ZooKeeper itself.";
+
+	part = 1;
+	for (size_t i = 1; i <= len;)
+	{
+		uint32_t	c;
+		size_t		n;
+
+		if (i == len || path[i] == '/')
+		{
+			const char *why = check_part(path + part, i - part);
+
+			if (why != NULL)
+				return why;
+			part = ++i;
+			continue;
+		}
+		n = decode((const unsigned char *) path + i, len - i, &c);
+		if (n == 0)
+			return "The path is not valid UTF-8.";
+		if (c < 0x20)
+			return "The path has a control character.";
+		if (refused_by_server(c))
+			return "The path has a character that ZooKeeper does not take.";
+		i += n;
+	}
+	return NULL;
+}

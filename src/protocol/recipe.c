@@ -1,0 +1,209 @@
+/*-------------------------------------------------------------------------
+ *
+ * recipe.c
+ *	  The lock protocol as a pure state machine.  See recipe.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/contender.h"
+#include "protocol/recipe_base.h"
+#include "protocol/recipe_fixed.h"
+#include "protocol/recipe_queue.h"
+
+static void recover(ZkLockRecipe *r, ZkLockActions *out);
+
+const char *
+zklock_recipe_mode_name(ZkLockMode mode)
+{
+	return zklock_recipe_modes[mode].name;
+}
+
+const char *
+zklock_recipe_marker(ZkLockMode mode)
+{
+	return zklock_recipe_modes[mode].marker;
+}
+
+static void
+begin(ZkLockRecipe *r, ZkLockMode mode, const char *prefix, int64_t session,
+	  bool nowait, ZkLockActions *out)
+{
+	memset(r, 0, sizeof(*r));
+	r->mode = mode;
+	r->nowait = nowait;
+	r->session = session;
+	snprintf(r->prefix, sizeof(r->prefix), "%s", prefix);
+	out->n = 0;
+}
+
+void
+zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode, const char *name,
+					const char *prefix, int64_t session, bool nowait,
+					ZkLockActions *out)
+{
+	begin(r, mode, prefix, session, nowait, out);
+	r->fixed = mode == ZKLOCK_SIMPLE;
+	if (!r->fixed)
+		zklock_recipe_enter(r, false, out);
+	else if (strlen(name) >= ZKLOCK_NAME_SIZE)
+		zklock_recipe_finish(r, ZKLOCK_FOREIGN_NAME, out);
+	else
+	{
+		strcpy(r->name, name);
+		zklock_recipe_enter_fixed(r, false, out);
+	}
+}
+
+void
+zklock_recipe_begin_lease(ZkLockRecipe *r, int leases, const char *prefix,
+						  int64_t session, bool nowait, ZkLockActions *out)
+{
+	begin(r, ZKLOCK_SEMAPHORE, prefix, session, nowait, out);
+	r->leases = leases;
+	zklock_recipe_enter(r, false, out);
+}
+
+void
+zklock_recipe_begin_downgrade(ZkLockRecipe *r, const char *from,
+							  const char *prefix, int64_t session,
+							  ZkLockActions *out)
+{
+	const ZkLockContender *kind;
+
+	begin(r, ZKLOCK_SHARED, prefix, session, false, out);
+	r->fixed = true;
+	kind = zklock_contender_parse(from, &r->seq);
+	snprintf(r->name, sizeof(r->name), "%s%s%s", prefix,
+			 zklock_contender_reader.marker, zklock_contender_digits(from));
+
+	/*
+	 * Those who wait for a kind that downgrades look for a reader when it
+	 * goes.  Those who wait for any other do not, unless they are told to.
+	 */
+	if (!kind->downgrades)
+		strcpy(r->touched, from);
+	zklock_recipe_enter_fixed(r, false, out);
+}
+
+void
+zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	ZkLockWatch *watch = NULL;
+
+	out->n = 0;
+	if (r->verdict != ZKLOCK_PENDING)
+		return;
+
+	/* What is not about a request. */
+	switch (ev->kind)
+	{
+		case ZKLOCK_EV_CONNECTED:
+			recover(r, out);
+			return;
+		case ZKLOCK_EV_EXPIRED:
+			zklock_recipe_finish(r, ZKLOCK_EXPIRED, out);
+			return;
+		case ZKLOCK_EV_DEADLINE:
+			zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
+			return;
+		default:
+			break;
+	}
+
+	/*
+	 * Anything else concerns a request that must still be of interest.  A
+	 * create that was given up for lost and succeeded all the same needs no
+	 * reply: the list that recovery asks for shows its node.
+	 */
+	if (ev->request == 0)
+		return;
+	else if (ev->request == r->parents)
+		r->parents = 0;
+	else if (ev->request == r->create)
+		r->create = 0;
+	else if (ev->request == r->sync)
+		r->sync = 0;			/* without it, the list behind it is no good */
+	else if (ev->request == r->list)
+		r->list = 0;
+	else if (ev->request == r->verify)
+		r->verify = 0;
+	else if (ev->request == r->touch)
+		r->touch = 0;
+	else if (ev->request == r->nearest.request)
+		watch = &r->nearest;
+	else if (ev->request == r->lookahead.request)
+		watch = &r->lookahead;
+	else
+		return;
+
+	if (ev->kind == ZKLOCK_EV_DELETED || ev->kind == ZKLOCK_EV_CHANGED)
+	{
+		/* not replies */
+	}
+	else if (ev->reply == ZKLOCK_LOST)
+	{
+		r->stalled = true;
+		return;
+	}
+	else if (ev->reply == ZKLOCK_REFUSED)
+	{
+		zklock_recipe_finish(r, ZKLOCK_DENIED, out);
+		return;
+	}
+	else if (ev->reply == ZKLOCK_NO_CHILDREN)
+	{
+		zklock_recipe_finish(r, ZKLOCK_NOT_A_QUEUE, out);
+		return;
+	}
+
+	if (ev->kind == ZKLOCK_EV_PARENTS_MADE)
+	{
+		/*
+		 * A parent may have been reaped while we made the next, but hardly
+		 * twice in a row: then the session's root is missing.
+		 */
+		if (ev->reply == ZKLOCK_NO_NODE && r->parentless)
+			zklock_recipe_finish(r, ZKLOCK_NO_ROOT, out);
+		else
+			r->parentless = ev->reply == ZKLOCK_NO_NODE;
+	}
+	else if (r->fixed)
+		zklock_recipe_feed_fixed(r, ev, out);
+	else
+		zklock_recipe_feed_queue(r, ev, watch, out);
+}
+
+/*
+ * The session lives on over a new connection.  Replies may be missing, and
+ * with them a node we do not know of; the server may lag behind the one we
+ * spoke to.  A list behind a sync answers both.
+ *
+ * Watches would be set again by the client, but those whose request was lost
+ * would not, so all are forgotten and taken anew.
+ */
+static void
+recover(ZkLockRecipe *r, ZkLockActions *out)
+{
+	r->stalled = false;
+	r->parents = 0;
+	r->create = 0;
+	r->verify = 0;
+	r->touch = 0;
+	r->nearest.request = 0;
+	r->lookahead.request = 0;
+
+	if (r->fixed)
+	{
+		zklock_recipe_enter_fixed(r, false, out);
+		return;
+	}
+	r->sync = zklock_recipe_ask(r, ZKLOCK_DO_SYNC, NULL, out);
+	if (r->name[0] != '\0' && r->token == 0)
+		r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
+	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+}

@@ -1,0 +1,86 @@
+/*-------------------------------------------------------------------------
+ *
+ * recipe.h
+ *	  The lock protocol as a pure state machine.
+ *
+ * One ZkLockRecipe is one attempt to take one lock.  It is fed what happened
+ * (a reply, a fired watch, a new connection, the deadline) and answers with
+ * what to do next.  It knows no PostgreSQL, no ZooKeeper client, no clock, no
+ * thread and no memory allocator: a driver performs the actions and owns the
+ * time, so that the same code runs in a backend and in a simulation.
+ *
+ * The protocol is Curator's InterProcessMutex and InterProcessReadWriteLock
+ * (org.apache.curator.framework.recipes.locks), itself the lock recipe of the
+ * ZooKeeper documentation, with these rules of its own:
+ *
+ *	- the create and the first list travel together, so that a free lock is
+ *	  taken in one flight;
+ *	- a waiter watches the nearest contender it conflicts with and the one
+ *	  before that.  Contenders ahead of us can only leave, so once the list is
+ *	  known to hold just one, its end is our turn and needs no further read;
+ *	- after a connection loss with a create in doubt, nothing is trusted but a
+ *	  list behind a sync, and a node found there only if this session owns it.
+ *
+ * Besides the queue there are three shorter ways to hold something.  A lease
+ * of a semaphore (InterProcessSemaphoreV2) counts the nodes beside it instead
+ * of looking who is ahead.  A simple lock is one node at the lock path itself.
+ * A downgrade adds a reader's node to a lock that is held, under its number.
+ * The last two create a node of a fixed name, and share that code.
+ *
+ * What the driver promises:
+ *	- it tells a fired watch by the request of the slot, nearest or lookahead,
+ *	  whose name the node has, unless the connection is a new one that it has
+ *	  not reported yet;
+ *	- it sends the requests of one step in the given order over one ZooKeeper
+ *	  session, and delivers the replies in the order they arrive;
+ *	- when it has performed ZKLOCK_DO_FAIL, it removes whatever the attempt
+ *	  made: every create ever sent is undone, known name or not;
+ *	- after replies with ZKLOCK_LOST it reports ZKLOCK_EV_CONNECTED as soon as
+ *	  the session has a connection again, and never before those replies.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_RECIPE_H
+#define ZKLOCK_RECIPE_H
+
+#include "protocol/recipe_types.h"
+
+/*
+ * Begin an attempt in one of the modes of the SQL enum.  `prefix` must be new
+ * for every attempt and session: it is how an attempt finds its node again when
+ * the reply to the create was lost.  `name` is the last part of the lock path
+ * in mode ZKLOCK_SIMPLE, else NULL.  With `nowait` the attempt fails with
+ * ZKLOCK_TIMED_OUT instead of queueing.
+ */
+extern void zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode,
+								const char *name, const char *prefix,
+								int64_t session, bool nowait,
+								ZkLockActions *out);
+
+/*
+ * Begin an attempt to get one of `leases` leases.  The caller holds the
+ * semaphore's mutex until the attempt is over.
+ */
+extern void zklock_recipe_begin_lease(ZkLockRecipe *r, int leases,
+									  const char *prefix, int64_t session,
+									  bool nowait, ZkLockActions *out);
+
+/*
+ * Begin to add a reader's node to the exclusive or write lock that is held
+ * with node `from`.  Nobody needs to be waited for.
+ */
+extern void zklock_recipe_begin_downgrade(ZkLockRecipe *r, const char *from,
+										  const char *prefix, int64_t session,
+										  ZkLockActions *out);
+
+/* Take one event in, put the actions it asks for into `out`. */
+extern void zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev,
+							   ZkLockActions *out);
+
+/* The mode's name, as in SQL. */
+extern const char *zklock_recipe_mode_name(ZkLockMode mode);
+
+/* What stands between the prefix and the number in this mode's node names. */
+extern const char *zklock_recipe_marker(ZkLockMode mode);
+
+#endif							/* ZKLOCK_RECIPE_H */

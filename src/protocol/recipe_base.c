@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * recipe_base.c
+ *	  What every attempt needs: the table of modes, asking, ending.
+ *	  See recipe_base.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/recipe_base.h"
+
+#include <stddef.h>
+
+const ZkLockModeRow zklock_recipe_modes[ZKLOCK_N_MODES] = {
+	[ZKLOCK_EXCLUSIVE] = {"exclusive", "lock-", &zklock_contender_mutex},
+	[ZKLOCK_SHARED] = {"shared", "__READ__", &zklock_contender_reader},
+	[ZKLOCK_WRITE] = {"write", "__WRIT__", &zklock_contender_writer},
+	[ZKLOCK_SIMPLE] = {"simple", NULL, NULL},
+	[ZKLOCK_SEMAPHORE] = {"semaphore", "lease-", NULL}
+};
+
+void
+zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
+{
+	r->verdict = verdict;
+	out->n = 0;
+	zklock_recipe_ask(r, verdict == ZKLOCK_GRANTED ?
+					  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
+}
+
+void
+zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out)
+{
+	r->queued = true;
+	zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
+}
+
+uint32_t
+zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
+				  ZkLockActions *out)
+{
+	ZkLockAction *action = &out->act[out->n++];
+
+	if (++r->last_request == 0)
+		r->last_request = 1;
+	action->kind = kind;
+	action->request = r->last_request;
+	action->name = name;
+	return action->request;
+}

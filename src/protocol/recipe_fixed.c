@@ -1,0 +1,114 @@
+/*-------------------------------------------------------------------------
+ *
+ * recipe_fixed.c
+ *	  Simple locks and downgrades: a node of a fixed name.  See recipe_fixed.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/recipe_fixed.h"
+
+#include <string.h>
+
+#include "protocol/recipe_base.h"
+
+void
+zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
+						  ZkLockActions *out)
+{
+	r->token = 0;
+	r->nearest.request = 0;
+	if (make_parents)
+		r->parents = zklock_recipe_ask(r, ZKLOCK_DO_MAKE_PARENTS, NULL, out);
+	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, r->name, out);
+	if (r->touched[0] != '\0')
+		r->touch = zklock_recipe_ask(r, ZKLOCK_DO_TOUCH, r->touched, out);
+}
+
+static void
+watch_simple(ZkLockRecipe *r, ZkLockActions *out)
+{
+	strcpy(r->nearest.name, r->name);
+	r->nearest.request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, r->name, out);
+}
+
+static void
+have_fixed(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
+{
+	r->token = czxid;
+
+	/* A touch that was lost is not done, even if this came after it. */
+	if (r->touch == 0 && !r->stalled)
+		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
+}
+
+/* What is at the path of a simple lock that we could not create? */
+static void
+look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	if (ev->reply == ZKLOCK_NO_NODE)
+		zklock_recipe_enter_fixed(r, false, out);
+	else if (ev->owner == 0)
+		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
+	else if (ev->owner == r->session && ev->has_prefix)
+		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
+	else if (r->nowait && ev->owner != r->session)
+		zklock_recipe_refuse(r, out);
+	else
+	{
+		/* One that this session has let go of is on its way out. */
+		r->queued = ev->owner != r->session;
+		r->nearest.request = ev->request;
+	}
+}
+
+void
+zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
+						 ZkLockActions *out)
+{
+	bool		simple = r->mode == ZKLOCK_SIMPLE;
+
+	switch (ev->kind)
+	{
+		case ZKLOCK_EV_CREATED:
+			if (ev->reply == ZKLOCK_OK)
+				have_fixed(r, ev->czxid, out);
+			else if (ev->reply == ZKLOCK_NODE_EXISTS && simple)
+				watch_simple(r, out);
+			else if (ev->reply == ZKLOCK_NODE_EXISTS)
+				r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
+			else if (simple)
+				zklock_recipe_enter_fixed(r, true, out);
+			else
+				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
+			break;
+
+		case ZKLOCK_EV_VERIFIED:
+			if (ev->reply == ZKLOCK_OK && ev->owner == r->session)
+				have_fixed(r, ev->czxid, out);
+			else
+				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
+			break;
+
+		case ZKLOCK_EV_TOUCHED:
+			if (ev->reply == ZKLOCK_NO_NODE)
+				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
+			else if (r->token != 0)
+				zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
+			break;
+
+		case ZKLOCK_EV_WATCHED:
+			look_at_simple(r, ev, out);
+			break;
+
+		case ZKLOCK_EV_DELETED:
+			zklock_recipe_enter_fixed(r, false, out);
+			break;
+
+		case ZKLOCK_EV_CHANGED:
+			watch_simple(r, out);
+			break;
+
+		default:
+			break;
+	}
+}

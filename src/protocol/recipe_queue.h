@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * recipe_queue.h
+ *	  Queues and semaphores: a node among others.
+ *
+ * The half of recipe.h for the modes in which others may stand ahead of us or
+ * beside us.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_RECIPE_QUEUE_H
+#define ZKLOCK_RECIPE_QUEUE_H
+
+#include "protocol/recipe_types.h"
+
+/* Begin, or begin again: our place, if there was one, is gone. */
+extern void zklock_recipe_enter(ZkLockRecipe *r, bool make_parents,
+								ZkLockActions *out);
+
+/*
+ * What a reply or a fired watch means; `watch` is the slot it is about, or NULL.
+ */
+extern void zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
+									 ZkLockWatch *watch, ZkLockActions *out);
+
+#endif							/* ZKLOCK_RECIPE_QUEUE_H */

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * lwlocks.c
+ *	  The LWLocks of our part of shared memory.  See lwlocks.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shared/lwlocks.h"
+
+#define TRANCHE "zklock"
+
+static LWLockPadded *locks = NULL;
+
+void
+zklock_lwlocks_request(void)
+{
+	RequestNamedLWLockTranche(TRANCHE, ZKLOCK_PARTITIONS + 1);
+}
+
+void
+zklock_lwlocks_startup(void)
+{
+	locks = GetNamedLWLockTranche(TRANCHE);
+}
+
+LWLock *
+zklock_lwlocks_partition(int i)
+{
+	return &locks[i].lock;
+}
+
+LWLock *
+zklock_lwlocks_stats(void)
+{
+	return &locks[ZKLOCK_PARTITIONS].lock;
+}
