@@ -569,6 +569,8 @@ zklock_attempt_abandon(ZkLockAttempt *attempt)
 		unwatch(attempt, &attempt->recipe.nearest);
 		unwatch(attempt, &attempt->recipe.lookahead);
 	}
+	if (attempt->node != NULL)
+		zklock_claims_queued(attempt->claim, "");
 	attempt->node = NULL;
 }
 

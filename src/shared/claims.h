@@ -55,7 +55,7 @@ extern bool zklock_claims_are_shared(void);
  */
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode);
 
-/* It stands in the queue, with this node. */
+/* It stands in the queue, with this node; "": no more, or not yet again. */
 extern void zklock_claims_queued(ZkLockClaim *claim, const char *node);
 
 /* It has the lock. */

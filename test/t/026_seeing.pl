@@ -145,6 +145,23 @@ is( $observer->query("SELECT path FROM zk_locks WHERE pid = ${\ $holder->pid}"),
 $observer->query('RESET ROLE');
 $holder->query('RESET SESSION AUTHORIZATION; SELECT zk_lock_release_all()');
 
+# One who waits for many stands in one queue at a time: nothing is left of the
+# node that he made where it is not his turn to wait yet.
+$holder->query(q(SELECT zk_lock_acquire_all('{/seen/b, /seen/c}')));
+my $changes = $zk->get('/seen/c')->{cversion};
+$waiter->query('SELECT zk_lock_release_all()');
+$waiter->start(q(SELECT zk_lock_acquire_all('{/seen/b, /seen/c}')));
+wait_until(
+	'the waiter has left the second queue',
+	sub { $zk->get('/seen/c')->{cversion} == $changes + 2 });
+is(locks_of($waiter),
+	"/seen/b|exclusive|f|1|0|f|t|t|f\n/seen/c|exclusive|f|1|0|f||t|f",
+	'one who waits for many has a node in one queue');
+$holder->query('SELECT zk_lock_release_all()');
+is($waiter->result, 't', '... until it is his turn');
+$waiter->query(
+	q(SELECT zk_lock_release_all(); SELECT zk_lock_acquire('/seen/a')));
+
 # A statement's frames are what the counters say.
 my $proxy = ZkProxy->new($zk->hosts);
 my $seen = ZkTest->new($node, 'zklock.hosts' => $proxy->hosts);
