@@ -78,6 +78,7 @@ struct ZkLockClient
 	int			nservers;		/* addresses there are to try */
 	int			failures;		/* to connect, in a row */
 	int			unsteady;		/* connections that did not last, in a row */
+	uint32_t	lost_connects;	/* the last connection that was lost */
 	int64_t		connected_at;
 	int64_t		patient_until;	/* how long a first connection is waited for */
 

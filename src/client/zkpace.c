@@ -110,8 +110,9 @@ failed(ZkLockClient *client)
 	int			before;
 
 	pthread_mutex_lock(&client->mutex);
-	if (status->lost == 0 && status->connects > 0)
+	if (status->connects != client->lost_connects)
 	{
+		client->lost_connects = status->connects;
 		client->failures = 0;
 		if (zklock_zkclient_now() - client->connected_at >= STEADY_NS)
 			client->unsteady = 0;

@@ -93,6 +93,10 @@ for my $what (sort keys %statements)
 	  if $what !~ /gives/;
 	$session->start($statements{$what});
 	wait_for_queue($zk, '/loss/early', $session);
+	$main->poll_query_until('postgres',
+		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
+		 WHERE pid = ${\ $session->pid}")
+	  if $what =~ /gives/;
 	steal('/loss/early');
 	$proxy->release;
 	like(
