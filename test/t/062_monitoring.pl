@@ -111,6 +111,16 @@ my $exporter = Child->start(
 	"--web.listen-address=127.0.0.1:$port", '--disable-default-metrics',
 	'--disable-settings-metrics',
 	"--extend.query-path=$monitoring/postgres_exporter.yml");
+
+# It would stay, however this ends.
+END
+{
+	my $status = $?;
+
+	Child::stop_all();
+	$? = $status;
+}
+
 my ($samples, $types) = @{
 	wait_until('the exporter answers',
 		sub { $exporter->check; eval { [ scrape($port) ] } })
