@@ -184,7 +184,9 @@ for my $server ($zk->servers)
 	$node_a->poll_query_until('postgres',
 		"SELECT count(DISTINCT who) = ${\ scalar @clients} FROM bumps
 		 WHERE n > $n")
-	  or die "not all go on\n";
+	  or die "not all go on: ",
+	  join(', ', map { $_->is_done ? $_->result : 'runs' } @clients),
+	  "; in line are ", join(' ', queue($zk, '/bump')), "\n";
 }
 $node_a->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
 is_deeply([ map { $_->result } @clients ],
