@@ -13,6 +13,7 @@
 #include "backend/guc.h"
 #include "backend/nodedata.h"
 #include "backend/session.h"
+#include "backend/text.h"
 #include "miscadmin.h"
 #include "shared/claims.h"
 #include "storage/proc.h"
@@ -215,6 +216,20 @@ describe_request(const ZkLockAttempt *attempt, const ZkLockMessage *message)
 	}
 }
 
+/* Who stands before us, for log_wait(): it is the holder if nobody else is ahead. */
+static void
+note_nearest(ZkLockAttempt *attempt, const ZkLockMessage *message)
+{
+	const char *node = attempt->recipe.nearest.name;
+
+	if (attempt->nearest != NULL)
+		pfree(attempt->nearest);
+	attempt->nearest = message->text == NULL ?
+		psprintf("node \"%s\"", zklock_text_from_utf8(node)) :
+		psprintf("%s (node \"%s\")", zklock_text_from_utf8(message->text),
+				 zklock_text_from_utf8(node));
+}
+
 static void
 feed_message(ZkLockAttempt *attempt, const ZkLockMessage *message)
 {
@@ -233,6 +248,9 @@ feed_message(ZkLockAttempt *attempt, const ZkLockMessage *message)
 	if (message->kind == ZKLOCK_MSG_GOT &&
 		event.request == attempt->recipe.verify)
 		event.kind = ZKLOCK_EV_VERIFIED;
+	else if (message->kind == ZKLOCK_MSG_GOT &&
+			 event.request == attempt->recipe.nearest.request)
+		note_nearest(attempt, message);
 	event.reply = reply_of(message);
 	event.name = message->text;
 	event.czxid = message->czxid;
@@ -353,12 +371,20 @@ disregard(ZkLockAttempt *attempts, int n, ZkLockMessage *messages)
 static void
 log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 {
+	const ZkLockRecipe *r = &attempt->recipe;
 	int64		us = (zklock_zkclient_now() - began) / 1000;
+	bool		waits = r->verdict == ZKLOCK_PENDING && r->queued &&
+		attempt->nearest != NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
 					MyProcPid, what, zklock_errors_path(attempt->path),
-					(long) (us / 1000), (int) (us % 1000))));
+					(long) (us / 1000), (int) (us % 1000)),
+			 !waits ? 0 :
+			 r->ahead > 1 ?
+			 errdetail_log("%d are ahead.  The last of them is %s.", r->ahead,
+						   attempt->nearest) :
+			 errdetail_log("The lock is held by %s.", attempt->nearest)));
 }
 
 /* Does the title of the process say that it waits? */
@@ -474,6 +500,7 @@ prepare(ZkLockAttempt *attempt, const char *path)
 	attempt->session = zklock_session_current();
 	attempt->connects = zklock_session_status()->connects;
 	attempt->refused = NULL;
+	attempt->nearest = NULL;
 	attempt->shown = false;
 	return new_prefix();
 }

@@ -39,6 +39,9 @@ typedef struct ZkLockAttempt
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */
 
+	/* who stands before us, for the log; NULL while not known */
+	char	   *nearest;
+
 	/* what the server refused, for the message; NULL: nothing */
 	char	   *refused;
 	ZkLockRc	rc;

@@ -93,4 +93,31 @@ is( scalar(
 	'... and that is logged, too');
 is(scalar(logged($waiter, qr/still waiting/)), 1, '... each once');
 
+# By then it is known who is ahead: the holder, or the last of several.
+my @line = ($waiter,
+	map { ZkTest->new($node, log_lock_waits => 'on', deadlock_timeout => '3s') }
+	  (1, 2));
+for my $i (1, 2)
+{
+	$line[$i]->start(q(SELECT zk_lock_acquire('/log')));
+	wait_for_queue($zk, '/log', @line[ 0 .. $i ]);
+}
+for my $i (1, 2)
+{
+	my $detail =
+	  ('', 'The lock is held by', '2 are ahead\.  The last of them is')[$i];
+
+	wait_until('the wait is logged',
+		sub { logged($line[$i], qr/LOG:  .*still waiting/) });
+	ok( wait_until(
+			'its detail is, too',
+			sub {
+				logged($line[$i],
+					qr/DETAIL:  $detail host=\S+ port=\d+ pid=${\ $line[$i - 1]->pid} .*\(node "_c_.*"\)\.$/
+				);
+			},
+			10),
+		"the log names who is ahead of number $i");
+}
+
 done_testing();
