@@ -8,11 +8,12 @@
 #include "postgres.h"
 
 #include "backend/acquire.h"
-#include "backend/attempt.h"
+#include "backend/await.h"
 #include "backend/errors.h"
 #include "backend/guc.h"
 #include "backend/lease.h"
 #include "backend/session.h"
+#include "backend/venues.h"
 #include "shared/claims.h"
 #include "shared/stats.h"
 #include "storage/proc.h"
@@ -51,8 +52,8 @@ typedef struct Patience
 static void
 let_go(ZkLockHold *hold)
 {
-	if (hold->node != NULL && zklock_session_is_current(hold->session))
-		zklock_zkclient_leave(hold->node);
+	if (hold->node != NULL)
+		zklock_venue->leave(hold);
 	zklock_lease_give_back(hold);
 }
 
@@ -67,9 +68,9 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 {
 	ZkLockHold *hold;
 
-	zklock_session_poll();
+	zklock_venue->poll();
 	hold = zklock_locktable_find(path, mode);
-	if (hold != NULL && !zklock_session_is_current(hold->session))
+	if (hold != NULL && !zklock_venue_is_current(hold->session))
 		zklock_lease_check();
 	return hold;
 }
@@ -147,15 +148,6 @@ find_stronger(const char *path, ZkLockMode mode)
 	return NULL;
 }
 
-/* Have a connection, and room for requests, before the deadline. */
-static void
-get_ready(const Patience *patience)
-{
-	zklock_session_connect(patience->deadline);
-	if (!zklock_session_await_room(patience->deadline))
-		zklock_session_raise_silence("ZooKeeper did not answer in time");
-}
-
 /*
  * Connect, and fix the deadline.  To take a lock only if it is free needs an
  * answer all the same, but not all patience.
@@ -169,7 +161,7 @@ start_waiting(Patience *patience, int64 ns)
 	if (patience->nowait)
 		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
 	patience->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
-	get_ready(patience);
+	zklock_venue->ready(patience->deadline);
 }
 
 /*
@@ -181,52 +173,54 @@ static void
 start_over(const Patience *patience)
 {
 	zklock_lease_check();
-	get_ready(patience);
+	zklock_venue->ready(patience->deadline);
 }
 
 /* That others are ahead is an answer; none at all by the deadline is an error. */
 static void
 refuse_silence(const ZkLockAttempt *attempt)
 {
-	if (attempt->recipe.verdict == ZKLOCK_TIMED_OUT && !attempt->recipe.queued)
+	if (attempt->verdict == ZKLOCK_TIMED_OUT && !attempt->queued)
 		zklock_session_raise_silence("ZooKeeper did not answer in time");
-}
-
-static void
-begin_attempt(Wanted *wanted, const Patience *patience)
-{
-	if (wanted->from != NULL)
-		zklock_attempt_begin_downgrade(&wanted->attempt, wanted->hold->key.path,
-									   wanted->from->name);
-	else
-		zklock_attempt_begin(&wanted->attempt, wanted->hold->key.mode,
-							 wanted->hold->key.path, patience->nowait);
 }
 
 /*
  * A semaphore's lease is taken under its mutex, as InterProcessSemaphoreV2
  * does it: else two could see the same free lease.
  */
-static ZkLockVerdict
-run_semaphore(Wanted *wanted, const Patience *patience)
+static bool
+enter_semaphore(Wanted *wanted, const Patience *patience)
 {
-	const char *path = wanted->hold->key.path;
+	ZkLockOrder order = {
+		.mode = ZKLOCK_EXCLUSIVE,
+		.path = psprintf("%s/locks", wanted->hold->key.path),
+		.nowait = patience->nowait
+	};
 
-	zklock_attempt_begin(&wanted->mutex, ZKLOCK_EXCLUSIVE,
-						 psprintf("%s/locks", path), patience->nowait);
-	zklock_attempt_drive(&wanted->mutex, 1, patience->deadline, false);
-	if (wanted->mutex.recipe.verdict != ZKLOCK_GRANTED)
-	{
-		zklock_attempt_raise(&wanted->mutex);
-		return wanted->mutex.recipe.verdict;
-	}
+	zklock_await_begin(&wanted->mutex, &order);
+	zklock_await(&wanted->mutex, 1, patience->deadline, false);
+	zklock_await_raise(&wanted->mutex);
+	return wanted->mutex.verdict == ZKLOCK_GRANTED;
+}
 
-	zklock_attempt_begin_lease(&wanted->attempt, path,
-							   psprintf("%s/leases", path), wanted->leases,
-							   patience->nowait);
-	zklock_attempt_drive(&wanted->attempt, 1, patience->deadline, false);
-	zklock_attempt_abandon(&wanted->mutex);
-	return wanted->attempt.recipe.verdict;
+/* Try once: how did it end? */
+static ZkLockVerdict
+run(Wanted *wanted, const Patience *patience)
+{
+	ZkLockOrder order = {
+		.mode = wanted->hold->key.mode,
+		.path = wanted->hold->key.path,
+		.nowait = patience->nowait,
+		.leases = wanted->leases,
+		.from = wanted->from != NULL ? wanted->from->name : NULL
+	};
+
+	if (order.mode == ZKLOCK_SEMAPHORE && !enter_semaphore(wanted, patience))
+		return wanted->mutex.verdict;
+	zklock_await_begin(&wanted->attempt, &order);
+	zklock_await(&wanted->attempt, 1, patience->deadline, false);
+	zklock_await_abandon(&wanted->mutex);
+	return wanted->attempt.verdict;
 }
 
 /* Wait for one lock: true once it is ours, false if the time has passed. */
@@ -237,28 +231,21 @@ wait_for(Wanted *wanted, Patience *patience)
 
 	for (;;)
 	{
-		if (wanted->hold->key.mode == ZKLOCK_SEMAPHORE)
-			verdict = run_semaphore(wanted, patience);
-		else
-		{
-			begin_attempt(wanted, patience);
-			zklock_attempt_drive(&wanted->attempt, 1, patience->deadline, false);
-			verdict = wanted->attempt.recipe.verdict;
-		}
+		verdict = run(wanted, patience);
 		if (verdict == ZKLOCK_GRANTED)
 			return true;
 
-		zklock_attempt_abandon(&wanted->mutex);
-		zklock_attempt_abandon(&wanted->attempt);
+		zklock_await_abandon(&wanted->mutex);
+		zklock_await_abandon(&wanted->attempt);
 		if (verdict != ZKLOCK_EXPIRED)
 			break;
 		start_over(patience);
 	}
-	zklock_attempt_raise(&wanted->attempt);
+	zklock_await_raise(&wanted->attempt);
 	if (wanted->hold->key.mode != ZKLOCK_SEMAPHORE)
 		refuse_silence(&wanted->attempt);
-	else if (!wanted->mutex.recipe.queued)
-		refuse_silence(wanted->mutex.recipe.verdict == ZKLOCK_GRANTED ?
+	else if (!wanted->mutex.queued)
+		refuse_silence(wanted->mutex.verdict == ZKLOCK_GRANTED ?
 					   &wanted->attempt : &wanted->mutex);
 	return false;
 }
@@ -281,32 +268,39 @@ wait_for_all(Bunch *bunch, Patience *patience)
 	while (held < n)
 	{
 		for (int i = held; i < n; i++)
-			zklock_attempt_begin(&attempts[i], bunch->fresh[i]->key.mode,
-								 bunch->fresh[i]->key.path, patience->nowait);
-		zklock_attempt_drive(attempts + held, n - held, patience->deadline, true);
+		{
+			ZkLockOrder order = {
+				.mode = bunch->fresh[i]->key.mode,
+				.path = bunch->fresh[i]->key.path,
+				.nowait = patience->nowait
+			};
 
-		while (held < n && attempts[held].recipe.verdict == ZKLOCK_GRANTED)
+			zklock_await_begin(&attempts[i], &order);
+		}
+		zklock_await(attempts + held, n - held, patience->deadline, true);
+
+		while (held < n && attempts[held].verdict == ZKLOCK_GRANTED)
 			held++;
 		if (held == n)
 			break;
 		for (int i = held + 1; i < n; i++)
 		{
-			zklock_attempt_raise(&attempts[i]);
-			zklock_attempt_abandon(&attempts[i]);
+			zklock_await_raise(&attempts[i]);
+			zklock_await_abandon(&attempts[i]);
 		}
 
-		zklock_attempt_drive(&attempts[held], 1, patience->deadline, false);
-		if (attempts[held].recipe.verdict == ZKLOCK_EXPIRED)
+		zklock_await(&attempts[held], 1, patience->deadline, false);
+		if (attempts[held].verdict == ZKLOCK_EXPIRED)
 		{
 			/* Those before went with it. */
 			held = 0;
 			start_over(patience);
 		}
-		else if (attempts[held].recipe.verdict == ZKLOCK_GRANTED)
+		else if (attempts[held].verdict == ZKLOCK_GRANTED)
 			held++;
 		else
 		{
-			zklock_attempt_raise(&attempts[held]);
+			zklock_await_raise(&attempts[held]);
 			refuse_silence(&attempts[held]);
 			return false;
 		}
@@ -318,12 +312,10 @@ wait_for_all(Bunch *bunch, Patience *patience)
 static void
 grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
 {
-	const ZkLockRecipe *r = &attempt->recipe;
-
 	hold->granted = true;
 	hold->session = attempt->session;
 	hold->node = attempt->node;
-	strlcpy(hold->name, r->name, sizeof(hold->name));
+	strlcpy(hold->name, attempt->name, sizeof(hold->name));
 	hold->token = token;
 	zklock_lease_granted(hold);
 	zklock_claims_granted(hold->claim, hold->name, token);
@@ -332,14 +324,12 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
 static void
 warn_if_worn(const ZkLockAttempt *attempt)
 {
-	const ZkLockRecipe *r = &attempt->recipe;
-
-	if (r->seq >= ZKLOCK_SEQ_WORN)
+	if (attempt->seq >= ZKLOCK_SEQ_WORN)
 		ereport(WARNING,
 				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
-						zklock_errors_path(attempt->path)),
+						zklock_errors_path(attempt->order.path)),
 				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
-						   r->seq),
+						   attempt->seq),
 				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
 }
 
@@ -415,12 +405,12 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	PG_FINALLY();
 	{
 		disarm_lock_timeout();
-		zklock_attempt_wait_over();
-		zklock_attempt_abandon(&wanted->mutex);
+		zklock_await_over();
+		zklock_await_abandon(&wanted->mutex);
 		if (!granted)
 		{
 			zklock_stats_add(how_ended(failed), 1);
-			zklock_attempt_abandon(&wanted->attempt);
+			zklock_await_abandon(&wanted->attempt);
 			zklock_locktable_forget(hold);
 		}
 	}
@@ -435,7 +425,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	 * behind it have larger tokens, whenever the reader's node was made.
 	 */
 	grant(hold, &wanted->attempt, wanted->from != NULL ? wanted->from->token :
-		  wanted->attempt.recipe.token);
+		  wanted->attempt.token);
 	warn_if_worn(&wanted->attempt);
 	return hold;
 }
@@ -506,7 +496,7 @@ undo_bunch(Bunch *bunch, ZkLockScope scope)
 {
 	for (int i = 0; i < bunch->nfresh; i++)
 	{
-		zklock_attempt_abandon(&bunch->attempts[i]);
+		zklock_await_abandon(&bunch->attempts[i]);
 		zklock_locktable_forget(bunch->fresh[i]);
 	}
 	for (int i = 0; i < bunch->nheld; i++)
@@ -527,7 +517,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	bunch->attempts = palloc0((n + 1) * sizeof(ZkLockAttempt));
 	qsort(paths, n, sizeof(char *), compare_paths);
 
-	zklock_session_poll();
+	zklock_venue->poll();
 	zklock_lease_renew_session();
 	PG_TRY();
 	{
@@ -548,7 +538,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	PG_FINALLY();
 	{
 		disarm_lock_timeout();
-		zklock_attempt_wait_over();
+		zklock_await_over();
 		if (!granted)
 		{
 			zklock_stats_add(how_ended(failed), bunch->nfresh);
@@ -559,7 +549,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		grant(bunch->fresh[i], &bunch->attempts[i],
-			  bunch->attempts[i].recipe.token);
+			  bunch->attempts[i].token);
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		count_grant(bunch->attempts[i].waited, began);
 	for (int i = 0; granted && i < bunch->nfresh; i++)

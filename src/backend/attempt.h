@@ -1,22 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * attempt.h
- *	  Attempts to take locks, run over the session.
+ *	  An attempt to take a lock, as who wants the lock sees it.
  *
- * This is the driver of the recipe: it performs what the recipe asks for and
- * tells it what came of it.  Promises that whatever an attempt has made in
- * ZooKeeper is known to its node, so that zklock_attempt_abandon() undoes it at
- * any moment.
- *
- * Knows nothing of what this backend holds.
+ * Who carries it out is the venue's affair, see venue.h.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ATTEMPT_H
 #define ZKLOCK_ATTEMPT_H
 
-#include "client/zkclient.h"
-#include "protocol/recipe.h"
+#include "backend/driver.h"
 
 struct ZkLockClaim;
 
@@ -24,59 +18,36 @@ struct ZkLockClaim;
 typedef struct ZkLockAttempt
 {
 	/* the caller's, kept when it is begun again */
-	struct ZkLockClaim *claim;	/* to be shown where it waits, or NULL */
+	struct ZkLockClaim *claim;	/* of the hold that it is for, or NULL */
 	bool		waited;			/* others were ahead, in this or an earlier try */
 
-	ZkLockRecipe recipe;		/* its results are for everybody to read */
-	ZkLockNode *node;			/* NULL: abandoned, or nothing was made yet */
-	uint32		session;		/* the session's number, see session.h */
-
-	const char *path;			/* the lock's */
-	const char *dir;			/* where its node is */
-	const char *data;			/* the node's */
+	ZkLockOrder order;
+	bool		begun;			/* and not abandoned */
 	bool		shown;			/* that others are ahead */
-	uintptr_t	tag;			/* of its requests, but for the lower half */
-	uint32		connects;		/* connections that the recipe knows of; 0 has it
-								 * look anew */
 
-	/* who stands before us, for the log; NULL while not known */
-	char	   *nearest;
+	/* results; name, seq and token are valid once verdict is ZKLOCK_GRANTED */
+	ZkLockVerdict verdict;
+	bool		queued;			/* it is known that others are, or were, ahead */
+	int			ahead;			/* how many */
+	const char *name;			/* the node's; "" while not known */
+	int64		seq;			/* its number */
+	int64		token;			/* its czxid */
+	uint32		session;		/* number of the session that it is in */
+	void	   *node;			/* for the hold; NULL: abandoned */
 
-	/* what the server refused, for the message; NULL: nothing */
-	char	   *refused;
+	/* who stands before us: his node's name and what it says; NULL: not known */
+	const char *nearest;
+	const char *nearest_data;
+
+	/* what the server refused, for the message */
+	const char *refused;
 	ZkLockRc	rc;
 	int			code;
+
+	/* the venue's */
+	ZkLockDriver own;
+	struct ZkLockClaim *seat;
+	bool		at_gate;
 } ZkLockAttempt;
-
-/*
- * Begin an attempt in the present session.  Texts must outlive it.  For
- * `nowait`, leases and downgrades see recipe.h.
- */
-extern void zklock_attempt_begin(ZkLockAttempt *attempt, ZkLockMode mode,
-								 const char *path, bool nowait);
-extern void zklock_attempt_begin_lease(ZkLockAttempt *attempt,
-									   const char *path, const char *dir,
-									   int leases, bool nowait);
-extern void zklock_attempt_begin_downgrade(ZkLockAttempt *attempt,
-										   const char *path, const char *from);
-
-/*
- * Run attempts until each has its verdict or, if `queued_is_enough`, is known
- * to stand behind others.  At `deadline` those that go on time out.
- *
- * Errors: 08006 if the connection is lost and does not come back, and whatever
- * ends a wait.
- */
-extern void zklock_attempt_drive(ZkLockAttempt *attempts, int n,
-								 int64 deadline, bool queued_is_enough);
-
-/* To be called when waiting is over, however it ended: the process says so. */
-extern void zklock_attempt_wait_over(void);
-
-/* Undo an attempt, or give up what it was granted. */
-extern void zklock_attempt_abandon(ZkLockAttempt *attempt);
-
-/* ERROR if the verdict is one. */
-extern void zklock_attempt_raise(const ZkLockAttempt *attempt);
 
 #endif							/* ZKLOCK_ATTEMPT_H */

@@ -13,6 +13,7 @@
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/session.h"
+#include "backend/venue.h"
 #include "protocol/path.h"
 #include "replication/syncrep.h"
 #include "shared/claims.h"
@@ -32,7 +33,7 @@ is_lost(ZkLockHold *hold, void *arg)
 {
 	(void) arg;
 	return hold->granted &&
-		(hold->node == NULL || !zklock_session_is_current(hold->session));
+		(hold->node == NULL || !zklock_venue_is_current(hold->session));
 }
 
 static bool
@@ -64,15 +65,14 @@ void
 zklock_lease_renew_session(void)
 {
 	zklock_lease_check();
-	if ((zklock_session_is_outdated() || zklock_session_is_gone()) &&
-		zklock_locktable_size() == 0)
-		zklock_session_close();
+	if (zklock_locktable_size() == 0)
+		zklock_venue->renew();
 }
 
 void
 zklock_lease_watch(void)
 {
-	zklock_session_alarm(in_statement &&
+	zklock_venue->alarm(in_statement &&
 						 zklock_locktable_search(is_granted, NULL) != NULL);
 }
 
@@ -81,8 +81,8 @@ zklock_lease_give_back(ZkLockHold *hold)
 {
 	if (in_statement && hold->granted)
 	{
-		zklock_session_refresh();
-		if (is_lost(hold, NULL) || zklock_session_is_gone())
+		zklock_venue->refresh();
+		if (is_lost(hold, NULL) || zklock_venue->is_gone())
 			strlcpy(lost_path, hold->key.path, sizeof(lost_path));
 	}
 	hold->granted = false;
@@ -103,10 +103,10 @@ zklock_lease_explain(void)
 {
 	ZkLockHold *hold;
 
-	zklock_session_poll();
+	zklock_venue->poll();
 	zklock_lease_check();
 	hold = zklock_locktable_search(is_granted, NULL);
-	if (hold != NULL && zklock_session_is_gone())
+	if (hold != NULL && zklock_venue->is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
 	if (lost_path[0] != '\0')
 		zklock_errors_lock_lost(lost_path,
@@ -131,52 +131,34 @@ zklock_lease_forget(void)
  * not wait for that.
  */
 void
-zklock_lease_granted(const ZkLockHold *hold)
+zklock_lease_granted(ZkLockHold *hold)
 {
 	zklock_lease_watch();
-	if (zklock_session_status()->confirmed <
-		zklock_zkclient_now() - zklock_session_lease() / 2)
-		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
+	zklock_venue->renew_lease(hold);
 }
 
-/*
- * Ask whether a lock is still held, if that can be asked now, and wait.  True:
- * it is.
- */
+/* Ask whether a lock is still held, if that can be asked now.  True: it is. */
 static bool
 ask(ZkLockHold *hold, int64 deadline)
 {
-	uintptr_t	tag = zklock_session_new_tag();
-	ZkLockMessage *reply;
-	ZkLockRc	rc;
+	ZkLockAnswer answer = zklock_venue->ask(hold, deadline);
 
-	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
-		!zklock_zkclient_confirm(hold->node, tag))
-	{
-		zklock_session_await_news(deadline);
-		return false;
-	}
-	reply = zklock_session_await(tag, deadline);
-	if (reply == NULL)
-		return false;
-	rc = reply->rc;
-	zklock_zkclient_free(reply);
-	if (rc == ZKLOCK_RC_NO_NODE)
+	if (answer == ZKLOCK_ANSWER_GONE)
 	{
 		/* Somebody has deleted it. */
-		zklock_zkclient_leave(hold->node);
+		zklock_venue->leave(hold);
 		hold->node = NULL;
 		raise_loss(hold, "Its node in ZooKeeper is gone.");
 	}
-	return rc == ZKLOCK_RC_OK;
+	return answer == ZKLOCK_ANSWER_HELD;
 }
 
 bool
 zklock_lease_ask(ZkLockHold *hold)
 {
-	zklock_session_poll();
+	zklock_venue->poll();
 	zklock_lease_check();
-	return zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED &&
+	return zklock_venue->status()->state == ZKLOCK_CLIENT_CONNECTED &&
 		ask(hold, zklock_zkclient_now() +
 			zklock_connect_timeout * ZKLOCK_NS_PER_MS);
 }
@@ -189,9 +171,9 @@ zklock_lease_ask(ZkLockHold *hold)
 static bool
 is_confirmed(int64 began, bool always)
 {
-	int64		confirmed = zklock_session_status()->confirmed;
+	int64		confirmed = zklock_venue->status()->confirmed;
 
-	return confirmed >= zklock_zkclient_now() - zklock_session_lease() &&
+	return confirmed >= zklock_zkclient_now() - zklock_venue_lease() &&
 		(!always || confirmed >= began);
 }
 
@@ -202,7 +184,7 @@ confirm(ZkLockHold *hold, bool always)
 	int64		began;
 	int64		deadline;
 
-	zklock_session_poll();
+	zklock_venue->poll();
 	zklock_lease_check();
 
 	began = zklock_zkclient_now();
@@ -212,8 +194,8 @@ confirm(ZkLockHold *hold, bool always)
 		if (zklock_zkclient_now() >= deadline)
 		{
 			/* Not to be asked for ever: the servers may be elsewhere now. */
-			if (zklock_session_is_gone())
-				zklock_session_close();
+			if (zklock_venue->is_gone())
+				zklock_venue->give_up();
 			zklock_lease_check();
 			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
 		}
@@ -243,7 +225,7 @@ zklock_lease_confirm(void)
 	 * In a procedure a statement is under way, but a commit is not to be
 	 * cancelled.  Nor does what came before doom it, unless it is found again.
 	 */
-	zklock_session_alarm(false);
+	zklock_venue->alarm(false);
 	reported = false;
 
 	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)

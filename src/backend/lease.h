@@ -36,7 +36,7 @@ extern void zklock_lease_renew_session(void);
 extern void zklock_lease_statement(bool begins);
 
 /* To be called when a lock has been granted. */
-extern void zklock_lease_granted(const ZkLockHold *hold);
+extern void zklock_lease_granted(ZkLockHold *hold);
 
 /*
  * To be called when a lock is given back, and at the end of a transaction, in

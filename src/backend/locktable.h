@@ -20,7 +20,6 @@
 #include "protocol/recipe.h"
 
 struct ZkLockClaim;
-struct ZkLockNode;
 
 /* Labels of the SQL enum, in its order. */
 typedef enum ZkLockScope
@@ -41,8 +40,8 @@ typedef struct ZkLockHold
 
 	/* set by the owner of the node, when the lock is granted */
 	bool		granted;
-	uint32		session;		/* the session's number, see session.h */
-	struct ZkLockNode *node;
+	uint32		session;		/* the session's number, see venue.h */
+	void	   *node;			/* see venue.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* node's name */
 	int64		token;
 

@@ -12,6 +12,7 @@
 #include "backend/locktable.h"
 #include "backend/session.h"
 #include "backend/text.h"
+#include "backend/venue.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -74,7 +75,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
 	row->granted = true;
-	row->lost = !zklock_session_is_current(hold->session);
+	row->lost = !zklock_venue_is_current(hold->session);
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
 	row->token = hold->token;

@@ -45,18 +45,23 @@ have_fixed(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 static void
 look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
+	/*
+	 * One that this session has let go of is on its way out.  But if others use
+	 * the session, it may well be theirs.
+	 */
+	bool		others = r->shared || ev->owner != r->session;
+
 	if (ev->reply == ZKLOCK_NO_NODE)
 		zklock_recipe_enter_fixed(r, false, out);
 	else if (ev->owner == 0)
 		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
 	else if (ev->owner == r->session && ev->has_prefix)
 		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
-	else if (r->nowait && ev->owner != r->session)
+	else if (r->nowait && others)
 		zklock_recipe_refuse(r, out);
 	else
 	{
-		/* One that this session has let go of is on its way out. */
-		r->queued = ev->owner != r->session;
+		r->queued = others;
 		r->nearest.request = ev->request;
 	}
 }

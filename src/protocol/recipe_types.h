@@ -149,6 +149,8 @@ typedef struct ZkLockRecipe
 	ZkLockMode	mode;
 	bool		nowait;
 	bool		fixed;			/* simple or downgrade: name is given */
+	bool		shared;			/* others use this session, too; set by the
+								 * driver after it has begun */
 	int			leases;
 	int64_t		session;
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];

@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * await.c
+ *	  Waiting for locks.  See await.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/await.h"
+#include "backend/compat.h"
+#include "backend/errors.h"
+#include "backend/guc.h"
+#include "backend/session.h"
+#include "backend/text.h"
+#include "backend/venue.h"
+#include "miscadmin.h"
+#include "shared/claims.h"
+#include "storage/proc.h"
+
+/* Who stands before us; he is the holder if nobody else is ahead. */
+static const char *
+describe_nearest(const ZkLockAttempt *attempt)
+{
+	char	   *node = zklock_text_from_utf8(attempt->nearest);
+
+	return attempt->nearest_data[0] == '\0' ? psprintf("node \"%s\"", node) :
+		psprintf("%s (node \"%s\")",
+				 zklock_text_from_utf8(attempt->nearest_data), node);
+}
+
+/* log_lock_waits, in the words of ProcSleep() */
+static void
+log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
+{
+	int64		us = (zklock_zkclient_now() - began) / 1000;
+	bool		waits = attempt->verdict == ZKLOCK_PENDING && attempt->queued &&
+		attempt->nearest != NULL;
+
+	ereport(LOG,
+			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
+					MyProcPid, what, zklock_errors_path(attempt->order.path),
+					(long) (us / 1000), (int) (us % 1000)),
+			 !waits ? 0 :
+			 attempt->ahead > 1 ?
+			 errdetail_log("%d are ahead.  The last of them is %s.",
+						   attempt->ahead, describe_nearest(attempt)) :
+			 errdetail_log("The lock is held by %s.",
+						   describe_nearest(attempt))));
+}
+
+/* Does the title of the process say that it waits? */
+static bool titled = false;
+
+/* For those who look on: it is known that others are ahead of this attempt. */
+static void
+show_wait(ZkLockAttempt *attempt)
+{
+	if (!attempt->queued || attempt->shown)
+		return;
+	attempt->shown = attempt->waited = true;
+	zklock_claims_queued(attempt->claim, attempt->name);
+	if (!titled && update_process_title)
+	{
+		titled = true;
+		zklock_compat_title("waiting for ZooKeeper lock");
+	}
+}
+
+void
+zklock_await_over(void)
+{
+	if (titled)
+		zklock_compat_title(NULL);
+	titled = false;
+}
+
+/* The first attempt that goes on, or NULL. */
+static ZkLockAttempt *
+find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (attempts[i].verdict == ZKLOCK_PENDING &&
+			!(attempts[i].queued && queued_is_enough))
+			return &attempts[i];
+	}
+	return NULL;
+}
+
+/*
+ * A connection that stays away for longer than a session lives will not come
+ * back for this one.
+ */
+static void
+give_up(const ZkLockAttempt *pending)
+{
+	char	   *message = psprintf("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
+								   zklock_errors_path(pending->order.path));
+
+	/* Its servers may be elsewhere now: the next one looks for them. */
+	zklock_venue->give_up();
+	zklock_session_raise_silence(message);
+}
+
+void
+zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
+			 bool queued_is_enough)
+{
+	int64		began = zklock_zkclient_now();
+	int64		log_at = log_lock_waits ?
+		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
+	int64		gone_at = ZKLOCK_NEVER; /* when a lost connection is given up */
+	ZkLockAttempt *logged = NULL;
+	ZkLockAttempt *pending;
+
+	while ((pending = find_pending(attempts, n, queued_is_enough)) != NULL)
+	{
+		const ZkLockClientStatus *status;
+		int64		now;
+
+		zklock_venue->wait(attempts, n, Min(deadline, Min(gone_at, log_at)));
+		now = zklock_zkclient_now();
+		for (int i = 0; i < n; i++)
+		{
+			if (now >= deadline && attempts[i].verdict == ZKLOCK_PENDING)
+				zklock_venue->time_out(&attempts[i]);
+			show_wait(&attempts[i]);
+		}
+		pending = find_pending(attempts, n, queued_is_enough);
+
+		status = zklock_venue->status();
+		if (zklock_venue->current() == 0 || status == NULL ||
+			status->state == ZKLOCK_CLIENT_CONNECTED)
+			gone_at = ZKLOCK_NEVER;
+		else if (gone_at == ZKLOCK_NEVER)
+			gone_at = now + ((int64) status->timeout + zklock_connect_timeout) *
+				ZKLOCK_NS_PER_MS;
+		else if (pending != NULL && now >= gone_at)
+			give_up(pending);
+
+		if (pending != NULL && now >= log_at)
+		{
+			log_wait(pending, began, "still waiting for");
+			logged = pending;
+			log_at = ZKLOCK_NEVER;
+		}
+	}
+	if (logged != NULL && logged->verdict == ZKLOCK_GRANTED)
+		log_wait(logged, began, "acquired");
+}
+
+void
+zklock_await_begin(ZkLockAttempt *attempt, const ZkLockOrder *order)
+{
+	const char *last = strrchr(order->path, '/') + 1;
+
+	if (order->mode == ZKLOCK_SIMPLE && strlen(last) >= ZKLOCK_NAME_SIZE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the last part of a simple lock's path is longer than %d bytes",
+						ZKLOCK_NAME_SIZE - 1)));
+	attempt->order = *order;
+	attempt->shown = false;
+	attempt->begun = true;
+	zklock_venue->begin(attempt);
+}
+
+void
+zklock_await_abandon(ZkLockAttempt *attempt)
+{
+	if (!attempt->begun)
+		return;
+	attempt->begun = false;
+	zklock_venue->abandon(attempt);
+	zklock_claims_queued(attempt->claim, "");
+}
+
+void
+zklock_await_raise(const ZkLockAttempt *attempt)
+{
+	char	   *path;
+
+	if (attempt->order.path == NULL)
+		return;					/* not begun */
+	path = zklock_errors_path(attempt->order.path);
+
+	switch (attempt->verdict)
+	{
+		case ZKLOCK_DENIED:
+			zklock_errors_refused(attempt->order.path, "lock", attempt->refused,
+								  zklock_venue->identity(), attempt->rc,
+								  attempt->code);
+			break;
+		case ZKLOCK_NO_ROOT:
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("could not create lock path \"%s\" in ZooKeeper",
+							path),
+					 errhint("The path at the end of zklock.hosts must exist.")));
+			break;
+		case ZKLOCK_NOT_A_QUEUE:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" cannot be used as a lock path", path),
+					 errdetail("It is, or is below, an ephemeral node, which cannot have children."),
+					 errhint("A path that is used with mode \"simple\" takes no other mode; otherwise use another path.")));
+			break;
+		case ZKLOCK_NOT_SIMPLE:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" cannot be used as a simple lock", path),
+					 errdetail("It is a node that stays: a path of locks of other modes, or of other data."),
+					 errhint("Use another path, or mode \"exclusive\".")));
+			break;
+		case ZKLOCK_NO_GROUND:
+			zklock_errors_lock_lost(attempt->order.path,
+									"Its node in ZooKeeper is gone.");
+			break;
+		case ZKLOCK_WORN_OUT:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("the sequence numbers of lock path \"%s\" are used up",
+							path),
+					 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
+			break;
+		case ZKLOCK_FOREIGN_NAME:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("a node below lock path \"%s\" has too long a name",
+							path),
+					 errhint("See the path's children in ZooKeeper for a client that queues under such names.")));
+			break;
+		case ZKLOCK_PENDING:
+		case ZKLOCK_GRANTED:
+		case ZKLOCK_TIMED_OUT:
+		case ZKLOCK_EXPIRED:
+			break;				/* not errors */
+	}
+}

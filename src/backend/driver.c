@@ -1,0 +1,434 @@
+/*-------------------------------------------------------------------------
+ *
+ * driver.c
+ *	  One attempt to take a lock, run over this process's session.
+ *	  See driver.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/driver.h"
+#include "backend/errors.h"
+#include "backend/session.h"
+#include "miscadmin.h"
+#include "protocol/path.h"
+
+/* "_c_", a random UUID and "-": Curator's protected names. */
+static const char *
+new_prefix(void)
+{
+	uint8		r[16];
+
+	if (!pg_strong_random(r, sizeof(r)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	r[6] = (r[6] & 0x0f) | 0x40;
+	r[8] = (r[8] & 0x3f) | 0x80;
+	return psprintf("_c_%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x-",
+					r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7],
+					r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
+}
+
+static char *
+child_path(const ZkLockDriver *driver, const char *name)
+{
+	return psprintf("%s/%s", driver->dir, name);
+}
+
+/* A second node under our prefix, which only a fault can have left. */
+static void
+drop_surplus(ZkLockDriver *driver, const char *name)
+{
+	ZkLockNode *node = zklock_zkclient_node(zklock_session_client(),
+											driver->dir,
+											driver->recipe.prefix,
+											zklock_recipe_marker(driver->recipe.mode));
+
+	if (node == NULL)
+		zklock_errors_too_much();
+	if (!zklock_zkclient_adopt(node, name))
+	{
+		zklock_zkclient_leave(node);
+		zklock_errors_too_much();
+	}
+	zklock_zkclient_leave(node);
+}
+
+static void
+perform(ZkLockDriver *driver, const ZkLockActions *actions)
+{
+	ZkLockClient *client = zklock_session_client();
+
+	for (int i = 0; i < actions->n; i++)
+	{
+		const ZkLockAction *action = &actions->act[i];
+		uintptr_t	tag = driver->tag |
+			(action->request & ZKLOCK_TAG_MASK);
+		bool		taken = true;
+
+		switch (action->kind)
+		{
+			case ZKLOCK_DO_MAKE_PARENTS:
+				taken = zklock_zkclient_make_parents(client, driver->dir, tag);
+				break;
+			case ZKLOCK_DO_CREATE:
+				taken = zklock_zkclient_create(client, driver->node,
+											   driver->data, tag);
+				break;
+			case ZKLOCK_DO_LIST:
+				taken = zklock_zkclient_list(client, driver->dir,
+											 driver->recipe.mode == ZKLOCK_SEMAPHORE,
+											 tag);
+				break;
+			case ZKLOCK_DO_VERIFY:
+				if (!driver->recipe.fixed &&
+					!zklock_zkclient_adopt(driver->node, action->name))
+					zklock_errors_too_much();
+				/* FALLTHROUGH */
+			case ZKLOCK_DO_WATCH:
+				taken = zklock_zkclient_get(client,
+											child_path(driver, action->name),
+											action->kind == ZKLOCK_DO_WATCH,
+											tag);
+				break;
+			case ZKLOCK_DO_TOUCH:
+				taken = zklock_zkclient_set(client,
+											child_path(driver, action->name),
+											driver->data, tag);
+				break;
+			case ZKLOCK_DO_SYNC:
+				taken = zklock_zkclient_sync(client, driver->path, tag);
+				break;
+			case ZKLOCK_DO_DROP:
+				drop_surplus(driver, action->name);
+				break;
+			case ZKLOCK_DO_GRANT:
+			case ZKLOCK_DO_FAIL:
+				break;			/* the verdict says it */
+		}
+		if (!taken)
+			zklock_errors_too_much();
+	}
+}
+
+static ZkLockReply
+reply_of(const ZkLockMessage *message)
+{
+	switch (message->rc)
+	{
+		case ZKLOCK_RC_OK:
+			return ZKLOCK_OK;
+		case ZKLOCK_RC_NODE_EXISTS:
+
+			/* A parent that is there is as good as one just made. */
+			return message->kind == ZKLOCK_MSG_PARENTS_MADE ?
+				ZKLOCK_OK : ZKLOCK_NODE_EXISTS;
+		case ZKLOCK_RC_NO_NODE:
+			return ZKLOCK_NO_NODE;
+		case ZKLOCK_RC_NO_CHILDREN:
+			return ZKLOCK_NO_CHILDREN;
+		case ZKLOCK_RC_LOST:
+		case ZKLOCK_RC_OVER:
+			return ZKLOCK_LOST;
+		default:
+			return ZKLOCK_REFUSED;
+	}
+}
+
+static void
+feed(ZkLockDriver *driver, const ZkLockEvent *event)
+{
+	ZkLockActions actions;
+
+	zklock_recipe_feed(&driver->recipe, event, &actions);
+	perform(driver, &actions);
+}
+
+static void
+feed_simple(ZkLockDriver *driver, ZkLockEventKind kind)
+{
+	ZkLockEvent event = {.kind = kind};
+
+	feed(driver, &event);
+}
+
+static bool
+ends_with(const char *s, const char *end)
+{
+	size_t		len = strlen(s);
+	size_t		endlen = strlen(end);
+
+	return len >= endlen && strcmp(s + len - endlen, end) == 0;
+}
+
+/* The node so many levels below the root, on the way to our own. */
+static char *
+ancestor(const ZkLockDriver *driver, int depth)
+{
+	char	   *path = pstrdup(driver->dir);
+	char	   *end = path;
+
+	while (depth-- > 0 && end != NULL)
+		end = strchr(end + 1, '/');
+	if (end != NULL)
+		*end = '\0';
+	return path;
+}
+
+/* The node whose data this request asks for. */
+static const char *
+name_asked_for(const ZkLockRecipe *r, uint32 request)
+{
+	return request == r->nearest.request ? r->nearest.name :
+		request == r->lookahead.request ? r->lookahead.name : r->name;
+}
+
+/* What was asked with the request that is refused now, palloc'd. */
+static char *
+describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+	uint32		request = (uint32) (message->tag & ZKLOCK_TAG_MASK);
+
+	switch (message->kind)
+	{
+		case ZKLOCK_MSG_PARENTS_MADE:
+			return psprintf("create \"%s\"", ancestor(driver, message->depth));
+		case ZKLOCK_MSG_CREATED:
+			return r->fixed ?
+				psprintf("create \"%s\"", child_path(driver, r->name)) :
+				psprintf("create a node below \"%s\"", driver->dir);
+		case ZKLOCK_MSG_LISTED:
+			return psprintf("list the children of \"%s\"", driver->dir);
+		case ZKLOCK_MSG_GOT:
+			return psprintf("read \"%s\"",
+							child_path(driver, name_asked_for(r, request)));
+		case ZKLOCK_MSG_SET:
+			return psprintf("write to \"%s\"", child_path(driver, r->touched));
+		default:
+			return psprintf("look at \"%s\"", driver->dir);
+	}
+}
+
+/* What the node before us says of itself, for those who wait for long. */
+static void
+note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	if (driver->nearest != NULL)
+		pfree(driver->nearest);
+	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
+}
+
+void
+zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	static const ZkLockEventKind kinds[] = {
+		[ZKLOCK_MSG_PARENTS_MADE] = ZKLOCK_EV_PARENTS_MADE,
+		[ZKLOCK_MSG_CREATED] = ZKLOCK_EV_CREATED,
+		[ZKLOCK_MSG_LISTED] = ZKLOCK_EV_LISTED,
+		[ZKLOCK_MSG_GOT] = ZKLOCK_EV_WATCHED,
+		[ZKLOCK_MSG_SET] = ZKLOCK_EV_TOUCHED,
+		[ZKLOCK_MSG_SYNCED] = ZKLOCK_EV_SYNCED
+	};
+	ZkLockEvent event = {0};
+
+	event.request = (uint32_t) (message->tag & ZKLOCK_TAG_MASK);
+	event.kind = kinds[message->kind];
+	if (message->kind == ZKLOCK_MSG_GOT &&
+		event.request == driver->recipe.verify)
+		event.kind = ZKLOCK_EV_VERIFIED;
+	else if (message->kind == ZKLOCK_MSG_GOT &&
+			 event.request == driver->recipe.nearest.request)
+		note_nearest(driver, message);
+	event.reply = reply_of(message);
+	event.name = message->text;
+	event.czxid = message->czxid;
+	event.owner = message->owner;
+	event.version = message->version;
+	event.has_prefix = message->text != NULL &&
+		ends_with(message->text, driver->recipe.prefix);
+	event.children = message->children;
+	event.nchildren = message->nchildren;
+
+	if (event.reply == ZKLOCK_REFUSED && driver->refused == NULL)
+	{
+		driver->refused = describe_request(driver, message);
+		driver->rc = message->rc;
+		driver->code = message->code;
+	}
+	feed(driver, &event);
+}
+
+void
+zklock_driver_look(ZkLockDriver *driver)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	if (!zklock_session_is_current(driver->session))
+		feed_simple(driver, ZKLOCK_EV_EXPIRED);
+	else if (status->state == ZKLOCK_CLIENT_CONNECTED &&
+			 (status->connects != driver->connects || driver->recipe.stalled))
+	{
+		driver->connects = status->connects;
+		feed_simple(driver, ZKLOCK_EV_CONNECTED);
+	}
+}
+
+/* Is `path` what this slot watches? */
+static bool
+is_watched(const ZkLockDriver *driver, const ZkLockWatch *slot,
+		   const char *path)
+{
+	size_t		len = strlen(driver->dir);
+
+	if (slot->request == 0 || strncmp(path, driver->dir, len) != 0)
+		return false;
+	path += len;
+	return *path == '/' ? strcmp(path + 1, slot->name) == 0 :
+		*path == '\0' && slot->name[0] == '\0';
+}
+
+void
+zklock_driver_take_watch(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+	ZkLockEvent event = {0};
+
+	/*
+	 * What happened while there was no connection is told in short: a node
+	 * that was set and then deleted is deleted.  The recipe looks anew anyway,
+	 * as soon as it is told of the connection.
+	 */
+	if (driver->connects != zklock_session_status()->connects)
+		return;
+
+	if (is_watched(driver, &r->nearest, message->text))
+		event.request = r->nearest.request;
+	else if (is_watched(driver, &r->lookahead, message->text))
+		event.request = r->lookahead.request;
+	else
+		return;
+	event.kind = message->kind == ZKLOCK_MSG_DELETED ?
+		ZKLOCK_EV_DELETED : ZKLOCK_EV_CHANGED;
+	feed(driver, &event);
+}
+
+
+void
+zklock_driver_disregard(ZkLockDriver *driver)
+{
+	driver->connects = 0;
+}
+
+void
+zklock_driver_time_out(ZkLockDriver *driver)
+{
+	feed_simple(driver, ZKLOCK_EV_DEADLINE);
+}
+
+/* The node that a simple lock is: its path, split. */
+static ZkLockNode *
+simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
+{
+	char	   *dir = pstrdup(driver->path);
+	char	   *slash = strrchr(dir, '/');
+
+	*slash = '\0';
+	driver->dir = dir;
+	*name = slash + 1;
+
+	/* The name is everybody's: this tells ours. */
+	driver->data = psprintf("%s id=%s", driver->data, prefix);
+	return zklock_zkclient_named_node(zklock_session_client(), dir, *name,
+									  prefix);
+}
+
+void
+zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
+					const char *data, bool shared)
+{
+	ZkLockRecipe *r = &driver->recipe;
+	ZkLockClient *client = zklock_session_client();
+	const char *prefix = new_prefix();
+	const char *name = NULL;
+	int64		session = zklock_session_status()->session;
+	ZkLockActions actions;
+
+	driver->path = driver->dir = order->path;
+	driver->data = data;
+	driver->tag = zklock_session_new_tag();
+	driver->session = zklock_session_current();
+	driver->connects = zklock_session_status()->connects;
+	driver->nearest = NULL;
+	driver->refused = NULL;
+
+	if (order->mode == ZKLOCK_SEMAPHORE)
+	{
+		driver->dir = psprintf("%s/leases", order->path);
+		zklock_recipe_begin_lease(r, order->leases, prefix, session,
+								  order->nowait, &actions);
+		driver->node = zklock_zkclient_node(client, driver->dir, prefix,
+											zklock_recipe_marker(order->mode));
+	}
+	else if (order->from != NULL)
+	{
+		zklock_recipe_begin_downgrade(r, order->from, prefix, session,
+									  &actions);
+		driver->node = zklock_zkclient_named_node(client, driver->dir, r->name,
+												  prefix);
+	}
+	else
+	{
+		driver->node = order->mode == ZKLOCK_SIMPLE ?
+			simple_node(driver, prefix, &name) :
+			zklock_zkclient_node(client, driver->dir, prefix,
+								 zklock_recipe_marker(order->mode));
+		zklock_recipe_begin(r, order->mode, name, prefix, session,
+							order->nowait, &actions);
+	}
+	r->shared = shared;
+	if (driver->node == NULL)
+		zklock_errors_too_much();
+	perform(driver, &actions);
+}
+
+bool
+zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
+{
+	return driver->recipe.verdict == ZKLOCK_PENDING &&
+		(is_watched(driver, &driver->recipe.nearest, path) ||
+		 is_watched(driver, &driver->recipe.lookahead, path));
+}
+
+/*
+ * A grant needs none of this: what was watched has gone.  Nor does a semaphore:
+ * our own node goes, which the watch on its neighbours tells of.
+ */
+static void
+unwatch(const ZkLockDriver *driver, const ZkLockWatch *slot,
+		bool (*is_needed) (const char *path))
+{
+	char		path[ZKLOCK_PATH_MAX + 1 + ZKLOCK_NAME_SIZE];
+
+	if (driver->recipe.verdict == ZKLOCK_GRANTED || slot->name[0] == '\0')
+		return;
+	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
+	if (is_needed == NULL || !is_needed(path))
+		zklock_zkclient_unwatch(zklock_session_client(), driver->dir,
+								slot->name);
+}
+
+void
+zklock_driver_abandon(ZkLockDriver *driver, bool (*is_needed) (const char *path))
+{
+	ZkLockNode *node = driver->node;
+
+	driver->node = NULL;
+	if (node == NULL || !zklock_session_is_current(driver->session))
+		return;
+	zklock_zkclient_leave(node);
+	unwatch(driver, &driver->recipe.nearest, is_needed);
+	unwatch(driver, &driver->recipe.lookahead, is_needed);
+}

@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * driver.h
+ *	  One attempt to take a lock, run over this process's session.
+ *
+ * It performs what the recipe asks for and tells it what came of it.  Promises
+ * that whatever an attempt has made in ZooKeeper is known to its node, so that
+ * zklock_driver_abandon() undoes it at any moment.
+ *
+ * Knows neither who wants the lock nor how he waits: that is a backend for
+ * itself (own.c), or the server's worker for all of them (tenants.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_DRIVER_H
+#define ZKLOCK_DRIVER_H
+
+#include "client/zkclient.h"
+#include "protocol/recipe.h"
+
+/* What is asked for: one node. */
+typedef struct ZkLockOrder
+{
+	ZkLockMode	mode;
+	const char *path;			/* the lock's, UTF-8 */
+	bool		nowait;			/* fail instead of queueing */
+	int			leases;			/* ZKLOCK_SEMAPHORE */
+	const char *from;			/* name of the node to downgrade, or NULL */
+} ZkLockOrder;
+
+/* All zero: not begun. */
+typedef struct ZkLockDriver
+{
+	ZkLockRecipe recipe;		/* its results are for everybody to read */
+	ZkLockNode *node;			/* NULL: abandoned, or nothing was made yet */
+	uint32		session;		/* the session's number, see session.h */
+	uintptr_t	tag;			/* of its requests, but for the lower half */
+
+	const char *path;			/* the lock's */
+	const char *dir;			/* where its node is */
+	const char *data;			/* the node's */
+	uint32		connects;		/* connections that the recipe knows of; 0 has it
+								 * look anew */
+
+	/* what the node before us says of itself; NULL while not known */
+	char	   *nearest;
+
+	/* what the server refused, for a message; NULL: nothing */
+	char	   *refused;
+	ZkLockRc	rc;
+	int			code;
+} ZkLockDriver;
+
+/*
+ * Begin in the present session, which must have had a connection.  `data` is
+ * what the node says.  Texts must outlive the attempt; what is allocated for it
+ * is in the current memory context, here and below.  `shared`: this session has
+ * other users.  Errors: 53200.
+ */
+extern void zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
+								const char *data, bool shared);
+
+/* A message that is for this attempt has come. */
+extern void zklock_driver_take(ZkLockDriver *driver,
+							   const ZkLockMessage *message);
+
+/* A watch has fired, which may be one of this attempt. */
+extern void zklock_driver_take_watch(ZkLockDriver *driver,
+									 const ZkLockMessage *message);
+
+/* See what the session's state means to the attempt. */
+extern void zklock_driver_look(ZkLockDriver *driver);
+
+/* What has come may be long over: look anew, as after a lost connection. */
+extern void zklock_driver_disregard(ZkLockDriver *driver);
+
+/* Its time is over. */
+extern void zklock_driver_time_out(ZkLockDriver *driver);
+
+/* Does it wait for news of dir/name? */
+extern bool zklock_driver_is_watching(const ZkLockDriver *driver,
+									  const char *path);
+
+/*
+ * Undo the attempt, or give up what it was granted; raises nothing.  Watches are
+ * taken back but for those that `is_needed`, if there is such, says yes to.
+ */
+extern void zklock_driver_abandon(ZkLockDriver *driver,
+								  bool (*is_needed) (const char *path));
+
+#endif							/* ZKLOCK_DRIVER_H */

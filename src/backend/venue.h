@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * venue.h
+ *	  Where this backend's locks are held: the ZooKeeper session that their
+ *	  nodes are in, and who drives it.
+ *
+ * There are two: a session of this backend's own (own.h), and that of the server,
+ * which its worker has for all of them (lodger.h).  A backend uses one of them at
+ * a time: while it holds anything, the next lock goes where the first went, or
+ * else "ours" would mean two things in one queue.  See venues.h for the choice.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_VENUE_H
+#define ZKLOCK_VENUE_H
+
+#include "backend/attempt.h"
+#include "backend/locktable.h"
+
+typedef enum ZkLockAnswer
+{
+	ZKLOCK_ANSWER_NONE,			/* in time, or for want of a connection */
+	ZKLOCK_ANSWER_HELD,			/* the session lives, and the node is there */
+	ZKLOCK_ANSWER_GONE			/* the node is not */
+} ZkLockAnswer;
+
+typedef struct ZkLockVenue
+{
+	/*
+	 * Have a session that has had a connection, and room for requests.  Errors:
+	 * 08001 after zklock.connect_timeout, at `deadline` or if the settings lead
+	 * nowhere, 08006 if there is no room until then, 28000, 53000.
+	 */
+	void		(*ready) (int64 deadline);
+
+	/* Take in the session's state; `poll` also logs what there is to tell. */
+	void		(*poll) (void);
+	void		(*refresh) (void);	/* raises and allocates nothing */
+
+	/* The state as taken in last; NULL: there is no session. */
+	const ZkLockClientStatus *(*status) (void);
+
+	/* The live session's number, as of now; 0 if there is none. */
+	uint32		(*current) (void);
+
+	/*
+	 * Has it had no connection for so long that it has probably expired, though
+	 * its number lives?
+	 */
+	bool		(*is_gone) (void);
+
+	/* Nothing is held: a session that is gone, or outdated, may go. */
+	void		(*renew) (void);
+
+	/* It has been silent for too long: the next attempt looks for another. */
+	void		(*give_up) (void);
+
+	/* See zklock_session_identity(). */
+	const char *(*identity) (void);
+
+	/* See zklock_session_alarm(). */
+	void		(*alarm) (bool on);
+
+	/*
+	 * A commit under locks begins: from here to the end of the transaction
+	 * nobody must end the session on purpose.  Both raise nothing.
+	 */
+	void		(*commit) (bool begins);
+
+	/* Begin attempt->order.  Texts must outlive the attempt. */
+	void		(*begin) (ZkLockAttempt *attempt);
+
+	/*
+	 * Wait until `until` for news of the attempts, or of the session, and take it
+	 * in.  Returns early for other reasons, too.
+	 */
+	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until);
+
+	/* Its time is over: it ends, one way or the other. */
+	void		(*time_out) (ZkLockAttempt *attempt);
+
+	/* Undo it, or give up what it was granted.  Raises nothing. */
+	void		(*abandon) (ZkLockAttempt *attempt);
+
+	/* Let a hold's node go.  Raises and allocates nothing. */
+	void		(*leave) (ZkLockHold *hold);
+
+	/* Ask whether a hold's node is there still, and wait for the answer. */
+	ZkLockAnswer (*ask) (ZkLockHold *hold, int64 deadline);
+
+	/* Have the lease renewed meanwhile, if little of it is left. */
+	void		(*renew_lease) (ZkLockHold *hold);
+} ZkLockVenue;
+
+/* That of what is held, or what will be next. */
+extern const ZkLockVenue *zklock_venue;
+
+/* Is this the live session's number?  0 never is: none is not like none. */
+static inline bool
+zklock_venue_is_current(uint32 number)
+{
+	return number != 0 && number == zklock_venue->current();
+}
+
+/*
+ * How long it is good for that ZooKeeper has confirmed the session, in
+ * nanoseconds: a third of its timeout.  0 while that is not known.
+ */
+static inline int64
+zklock_venue_lease(void)
+{
+	const ZkLockClientStatus *status = zklock_venue->status();
+
+	return status == NULL ? 0 : status->timeout * INT64CONST(1000000) / 3;
+}
+
+#endif							/* ZKLOCK_VENUE_H */
