@@ -1,0 +1,273 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate.c
+ *	  Many backends of one server behind one node.  See gate.h.
+ *
+ * There are three states: nobody is here, and no node is wanted; some wait, and
+ * a node is wanted; somebody holds the node that is wanted.  settle() keeps it
+ * so at the end of every call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/gate.h"
+
+#include <string.h>
+
+void
+zklock_gate_init(ZkLockGate *gate, uint64_t last_serial)
+{
+	memset(gate, 0, sizeof(*gate));
+	gate->last_serial = last_serial;
+}
+
+/* Into the queue, by its ticket: those who come again were there before. */
+static void
+enqueue(ZkLockGate *gate, ZkLockTurn *turn)
+{
+	ZkLockTurn *before = gate->last;
+
+	while (before != NULL && before->ticket > turn->ticket)
+		before = before->prev;
+
+	turn->prev = before;
+	turn->next = before != NULL ? before->next : gate->first;
+	if (turn->next != NULL)
+		turn->next->prev = turn;
+	else
+		gate->last = turn;
+	if (before != NULL)
+		before->next = turn;
+	else
+		gate->first = turn;
+}
+
+static void
+dequeue(ZkLockGate *gate, ZkLockTurn *turn)
+{
+	if (turn->prev != NULL)
+		turn->prev->next = turn->next;
+	else
+		gate->first = turn->next;
+	if (turn->next != NULL)
+		turn->next->prev = turn->prev;
+	else
+		gate->last = turn->prev;
+	turn->prev = turn->next = NULL;
+}
+
+static void
+grant(ZkLockGate *gate, ZkLockTurn *turn, uint64_t generation, int64_t token,
+	  int64_t number)
+{
+	dequeue(gate, turn);
+	turn->state = ZKLOCK_TURN_HOLDING;
+	turn->verdict = ZKLOCK_GRANTED;
+	turn->lost = false;
+	turn->generation = generation;
+	turn->token = token;
+	turn->number = number;
+	gate->holder = turn;
+}
+
+/* It waits no more.  Only who may come again keeps his place. */
+static void
+fail(ZkLockGate *gate, ZkLockTurn *turn, ZkLockVerdict verdict)
+{
+	dequeue(gate, turn);
+	turn->state = ZKLOCK_TURN_OUT;
+	turn->verdict = verdict;
+	if (verdict != ZKLOCK_EXPIRED)
+		turn->ticket = 0;
+}
+
+static void
+fail_all(ZkLockGate *gate, ZkLockVerdict verdict, ZkLockTell tell, void *arg)
+{
+	while (gate->first != NULL)
+	{
+		ZkLockTurn *turn = gate->first;
+
+		fail(gate, turn, verdict);
+		tell(turn, arg);
+	}
+}
+
+/* The node is to go, or has gone, and nobody holds it any more. */
+static void
+drop_node(ZkLockGate *gate)
+{
+	gate->wanted = 0;
+	gate->holder = NULL;
+	gate->queued = false;
+	gate->barred = false;
+}
+
+/* The holder has to learn that he holds nothing. */
+static void
+lose_node(ZkLockGate *gate, ZkLockTell tell, void *arg)
+{
+	ZkLockTurn *holder = gate->holder;
+
+	drop_node(gate);
+	if (holder != NULL)
+	{
+		holder->lost = true;
+		tell(holder, arg);
+	}
+}
+
+/*
+ * What follows for the others from a change: tries are refused that others are
+ * ahead of, and a node is wanted if, and only if, somebody is left.  `self` is
+ * the turn that the caller looks at himself, or NULL.
+ */
+static void
+settle(ZkLockGate *gate, const ZkLockTurn *self, ZkLockTell tell, void *arg)
+{
+	ZkLockTurn *next;
+
+	for (ZkLockTurn *turn = gate->first; turn != NULL; turn = next)
+	{
+		bool		ahead = gate->queued || gate->holder != NULL ||
+			turn->prev != NULL;
+		bool		news = ahead && !turn->queued;
+
+		next = turn->next;
+		turn->queued |= ahead;
+		if (ahead && turn->nowait)
+		{
+			fail(gate, turn, ZKLOCK_TIMED_OUT);
+			news = true;
+		}
+		if (news && turn != self)
+			tell(turn, arg);
+	}
+
+	if (gate->first == NULL && gate->holder == NULL)
+		drop_node(gate);
+	else if (gate->wanted == 0)
+		gate->wanted = ++gate->last_serial;
+}
+
+bool
+zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
+				 ZkLockTell tell, void *arg)
+{
+	uint64_t	before = gate->wanted;
+
+	/* Others may not have heard of the loss yet, but it is nobody's any more. */
+	if (turn == gate->holder)
+		drop_node(gate);
+
+	if (turn->ticket == 0)
+		turn->ticket = ++gate->last_ticket;
+	turn->state = ZKLOCK_TURN_WAITING;
+	turn->verdict = ZKLOCK_PENDING;
+	turn->nowait = nowait;
+	turn->queued = false;
+	turn->lost = false;
+	enqueue(gate, turn);
+	settle(gate, turn, tell, arg);
+	return gate->wanted != before;
+}
+
+bool
+zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
+				  int64_t window, ZkLockTell tell, void *arg)
+{
+	uint64_t	before = gate->wanted;
+
+	if (turn->state == ZKLOCK_TURN_WAITING)
+		dequeue(gate, turn);
+	else if (turn == gate->holder)
+	{
+		ZkLockTurn *next = gate->first;
+
+		if (next != NULL && fit && !gate->barred &&
+			now - gate->granted_at < window)
+		{
+			grant(gate, next, turn->generation, turn->token, turn->number + 1);
+			tell(next, arg);
+		}
+		else
+			drop_node(gate);
+	}
+	turn->state = ZKLOCK_TURN_OUT;
+	turn->ticket = 0;
+	settle(gate, NULL, tell, arg);
+	return gate->wanted != before;
+}
+
+void
+zklock_gate_bar(ZkLockGate *gate, const ZkLockTurn *turn)
+{
+	if (turn == gate->holder)
+		gate->barred = true;
+}
+
+/* Does what is known of the node for `serial` still decide anything? */
+static bool
+is_awaited(const ZkLockGate *gate, uint64_t serial)
+{
+	return serial != 0 && serial == gate->wanted && gate->holder == NULL;
+}
+
+bool
+zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint64_t generation,
+					int64_t czxid, int64_t now, ZkLockTell tell, void *arg)
+{
+	ZkLockTurn *turn = gate->first;
+
+	if (!is_awaited(gate, serial))
+		return false;
+	gate->granted_at = now;
+	grant(gate, turn, generation, czxid, 0);
+	tell(turn, arg);
+	settle(gate, NULL, tell, arg);
+	return false;
+}
+
+bool
+zklock_gate_queued(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+{
+	if (!is_awaited(gate, serial))
+		return false;
+	gate->queued = true;
+	settle(gate, NULL, tell, arg);
+	return gate->wanted != serial;
+}
+
+bool
+zklock_gate_failed(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+				   ZkLockTell tell, void *arg)
+{
+	if (!is_awaited(gate, serial))
+		return false;
+	fail_all(gate, verdict, tell, arg);
+	settle(gate, NULL, tell, arg);
+	return true;
+}
+
+bool
+zklock_gate_robbed(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+{
+	if (serial == 0 || serial != gate->wanted || gate->holder == NULL)
+		return false;
+	lose_node(gate, tell, arg);
+	settle(gate, NULL, tell, arg);
+	return true;
+}
+
+bool
+zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
+					void *arg)
+{
+	/* A node of a later session has nothing to do with it. */
+	if (gate->wanted == 0 ||
+		(gate->holder != NULL && gate->holder->generation > generation))
+		return false;
+	lose_node(gate, tell, arg);
+	fail_all(gate, ZKLOCK_EXPIRED, tell, arg);
+	settle(gate, NULL, tell, arg);
+	return true;
+}
