@@ -219,6 +219,12 @@ run(Wanted *wanted, const Patience *patience)
 		return wanted->mutex.verdict;
 	zklock_await_begin(&wanted->attempt, &order);
 	zklock_await(&wanted->attempt, 1, patience->deadline, false);
+
+	/* A lease that was got without the mutex is none. */
+	if (order.mode == ZKLOCK_SEMAPHORE &&
+		wanted->attempt.verdict == ZKLOCK_GRANTED &&
+		wanted->attempt.session != wanted->mutex.session)
+		return ZKLOCK_EXPIRED;
 	zklock_await_abandon(&wanted->mutex);
 	return wanted->attempt.verdict;
 }
@@ -250,6 +256,25 @@ wait_for(Wanted *wanted, Patience *patience)
 	return false;
 }
 
+/* Were they all granted in the same session?  The last may have been in a new one. */
+static bool
+is_of_one_session(const ZkLockAttempt *attempts, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (attempts[i].session != attempts[0].session)
+			return false;
+	return true;
+}
+
+/* Their session is over, and they with it: begin anew. */
+static void
+lose_all(ZkLockAttempt *attempts, int n, const Patience *patience)
+{
+	for (int i = 0; i < n; i++)
+		zklock_await_abandon(&attempts[i]);
+	start_over(patience);
+}
+
 /*
  * Wait for many locks, which are sorted: true once all are ours.
  *
@@ -265,8 +290,13 @@ wait_for_all(Bunch *bunch, Patience *patience)
 	int			n = bunch->nfresh;
 	int			held = 0;		/* those before are ours */
 
-	while (held < n)
+	while (held < n || !is_of_one_session(attempts, n))
 	{
+		if (held == n)
+		{
+			lose_all(attempts, n, patience);
+			held = 0;
+		}
 		for (int i = held; i < n; i++)
 		{
 			ZkLockOrder order = {
@@ -282,7 +312,7 @@ wait_for_all(Bunch *bunch, Patience *patience)
 		while (held < n && attempts[held].verdict == ZKLOCK_GRANTED)
 			held++;
 		if (held == n)
-			break;
+			continue;
 		for (int i = held + 1; i < n; i++)
 		{
 			zklock_await_raise(&attempts[i]);
@@ -293,8 +323,8 @@ wait_for_all(Bunch *bunch, Patience *patience)
 		if (attempts[held].verdict == ZKLOCK_EXPIRED)
 		{
 			/* Those before went with it. */
+			lose_all(attempts, held + 1, patience);
 			held = 0;
-			start_over(patience);
 		}
 		else if (attempts[held].verdict == ZKLOCK_GRANTED)
 			held++;
@@ -317,6 +347,7 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->name, sizeof(hold->name));
 	hold->token = token;
+	hold->number = attempt->number;
 	zklock_lease_granted(hold);
 	zklock_claims_granted(hold->claim, hold->name, token);
 }
@@ -372,12 +403,14 @@ static ZkLockHold *
 acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 		int64 ns)
 {
-	ZkLockHold *hold = zklock_acquire_find(path, mode);
+	ZkLockHold *hold;
 	int64		began = zklock_zkclient_now();
 	Wanted	   *wanted;
 	volatile bool granted = false;
 	volatile bool failed = true;
 
+	zklock_venues_choose();
+	hold = zklock_acquire_find(path, mode);
 	if (hold != NULL)
 	{
 		zklock_locktable_add(hold, scope);
@@ -517,6 +550,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	bunch->attempts = palloc0((n + 1) * sizeof(ZkLockAttempt));
 	qsort(paths, n, sizeof(char *), compare_paths);
 
+	zklock_venues_choose();
 	zklock_venue->poll();
 	zklock_lease_renew_session();
 	PG_TRY();

@@ -13,6 +13,7 @@
 #include "backend/driver.h"
 
 struct ZkLockClaim;
+struct ZkLockPlaceState;
 
 /* All zero: not begun. */
 typedef struct ZkLockAttempt
@@ -32,6 +33,7 @@ typedef struct ZkLockAttempt
 	const char *name;			/* the node's; "" while not known */
 	int64		seq;			/* its number */
 	int64		token;			/* its czxid */
+	int64		number;			/* of the grant, among those of the node */
 	uint32		session;		/* number of the session that it is in */
 	void	   *node;			/* for the hold; NULL: abandoned */
 
@@ -47,7 +49,7 @@ typedef struct ZkLockAttempt
 	/* the venue's */
 	ZkLockDriver own;
 	struct ZkLockClaim *seat;
-	bool		at_gate;
+	struct ZkLockPlaceState *state;
 } ZkLockAttempt;
 
 #endif							/* ZKLOCK_ATTEMPT_H */

@@ -188,6 +188,8 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 	switch (attempt->verdict)
 	{
 		case ZKLOCK_DENIED:
+			if (attempt->rc == ZKLOCK_RC_OK)
+				zklock_errors_too_much();
 			zklock_errors_refused(attempt->order.path, "lock", attempt->refused,
 								  zklock_venue->identity(), attempt->rc,
 								  attempt->code);

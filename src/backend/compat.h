@@ -17,8 +17,14 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#if PG_VERSION_NUM < 150000
+#include "postmaster/autovacuum.h"
+#include "postmaster/bgworker.h"
+#include "replication/walsender.h"
+#endif
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -102,6 +108,17 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 #endif
 }
 
+/* The extra data of a setting is in memory of its own since 16. */
+static inline void *
+zklock_compat_guc_malloc(size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
+#endif
+}
+
 #if PG_VERSION_NUM < 150000
 #define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
 #endif
@@ -151,6 +168,32 @@ zklock_compat_title(const char *suffix)
 	}
 	else
 		set_ps_display(before);
+#endif
+}
+
+/* This process among all that have a PGPROC. */
+static inline int
+zklock_compat_procno(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProcNumber;
+#else
+	return MyProc->pgprocno;
+#endif
+}
+
+/*
+ * How many of them there can be, without the auxiliary ones.  Before 15 that is not
+ * known yet when shared memory is asked for.
+ */
+static inline int
+zklock_compat_max_backends(void)
+{
+#if PG_VERSION_NUM >= 150000
+	return MaxBackends;
+#else
+	return MaxConnections + autovacuum_max_workers + 1 + max_worker_processes +
+		max_wal_senders;
 #endif
 }
 

@@ -27,12 +27,30 @@ int			zklock_connect_timeout;
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
 int			zklock_log_level = LOG;
 
+int			zklock_session = ZKLOCK_SESSION_BACKEND;
+int			zklock_local_handover = 100;
 int			zklock_max_locks = 2048;
+
+/* Of which of the settings that make a session is the value not the server's? */
+enum
+{
+	OWN_HOSTS = 1,
+	OWN_AUTH = 2,
+	OWN_AUTH_FILE = 4,
+	OWN_ACL = 8
+};
+static int	own_settings = 0;
 
 static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
 	{"lease", ZKLOCK_CONFIRM_LEASE, false},
 	{"always", ZKLOCK_CONFIRM_ALWAYS, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry session_options[] = {
+	{"backend", ZKLOCK_SESSION_BACKEND, false},
+	{"server", ZKLOCK_SESSION_SERVER, false},
 	{NULL, 0, false}
 };
 
@@ -48,15 +66,79 @@ static const struct config_enum_entry level_options[] = {
 	{NULL, 0, false}
 };
 
+bool
+zklock_guc_is_servers(void)
+{
+	return own_settings == 0;
+}
+
+/*
+ * Have the assign hook know where a value is from, which PostgreSQL tells the
+ * check hook only.  What the worker sees is in files and on the command line.
+ */
+static bool
+note_source(void **extra, GucSource source)
+{
+	bool	   *own = zklock_compat_guc_malloc(sizeof(bool));
+
+	if (own == NULL)
+		return false;
+	*own = source > PGC_S_ARGV;
+	*extra = own;
+	return true;
+}
+
+static void
+assign(int setting, const void *extra)
+{
+	if (*(const bool *) extra)
+		own_settings |= setting;
+	else
+		own_settings &= ~setting;
+}
+
+static void
+assign_hosts(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(OWN_HOSTS, extra);
+}
+
+static void
+assign_auth(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(OWN_AUTH, extra);
+}
+
+static void
+assign_auth_file(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(OWN_AUTH_FILE, extra);
+}
+
+static void
+assign_acl(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(OWN_ACL, extra);
+}
+
+static bool
+check_auth_file(char **newval, void **extra, GucSource source)
+{
+	(void) newval;
+	return note_source(extra, source);
+}
+
 static bool
 check_hosts(char **newval, void **extra, GucSource source)
 {
 	const char *why = zklock_zkhosts_check(*newval);
 
-	(void) extra;
-	(void) source;
 	if (why == NULL)
-		return true;
+		return note_source(extra, source);
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write host:port, several separated by commas, and a path to work below at the end, if any: \"zk1:2181,zk2:2181,zk3:2181/app\".");
 	return false;
@@ -92,7 +174,6 @@ check_auth(char **newval, void **extra, GucSource source)
 {
 	const char *how = zklock_authfile_check(*newval);
 
-	(void) extra;
 	if (**newval != '\0' && is_kept(source))
 	{
 		GUC_check_errcode(ERRCODE_CANT_CHANGE_RUNTIME_PARAM);
@@ -102,7 +183,7 @@ check_auth(char **newval, void **extra, GucSource source)
 		return false;
 	}
 	if (how == NULL)
-		return true;
+		return note_source(extra, source);
 	GUC_check_errmsg("invalid value for parameter \"zklock.auth\"");
 	GUC_check_errhint("%s", how);
 	return false;
@@ -119,10 +200,8 @@ check_acl(char **newval, void **extra, GucSource source)
 {
 	const char *why = zklock_zkclient_acl_check(*newval);
 
-	(void) extra;
-	(void) source;
 	if (why == NULL)
-		return true;
+		return note_source(extra, source);
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write scheme:id:permissions, several separated by commas, as in \"world:anyone:r,auth::cdrwa\".");
 	return false;
@@ -136,26 +215,26 @@ zklock_guc_init(void)
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
 							   &zklock_hosts, ZKLOCK_DEFAULT_HOSTS,
 							   PGC_SUSET, 0,
-							   check_hosts, NULL, NULL);
+							   check_hosts, assign_hosts, NULL);
 	DefineCustomStringVariable("zklock.auth",
 							   "Credentials for ZooKeeper, as scheme:credentials.",
 							   "For tests and tools; what is to last belongs in the file that zklock.auth_file names.",
 							   &zklock_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
-							   check_auth, NULL, show_auth);
+							   check_auth, assign_auth, show_auth);
 	DefineCustomStringVariable("zklock.auth_file",
 							   "File with the credentials for ZooKeeper.",
 							   "One line scheme:credentials.  A relative path is taken from the data directory.",
 							   &zklock_auth_file, "",
 							   PGC_SUSET, 0,
-							   NULL, NULL, NULL);
+							   check_auth_file, assign_auth_file, NULL);
 	DefineCustomStringVariable("zklock.acl",
 							   "Access control list of the nodes that are created.",
 							   "scheme:id:permissions, separated by commas.",
 							   &zklock_acl, "world:anyone:cdrwa",
 							   PGC_SUSET, 0,
-							   check_acl, NULL, NULL);
+							   check_acl, assign_acl, NULL);
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",
@@ -183,12 +262,27 @@ zklock_guc_init(void)
 							 level_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
+	DefineCustomEnumVariable("zklock.session",
+							 "Whose ZooKeeper session holds the locks.",
+							 "\"backend\" has each backend begin one; \"server\" uses one for all, if the library is in shared_preload_libraries.",
+							 &zklock_session, ZKLOCK_SESSION_BACKEND,
+							 session_options,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 	if (process_shared_preload_libraries_in_progress)
+	{
+		DefineCustomIntVariable("zklock.local_handover",
+								"How long backends may hand a lock over among themselves before it is other servers' turn.",
+								"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
+								&zklock_local_handover, 100, 0, 60 * 60 * 1000,
+								PGC_SIGHUP, GUC_UNIT_MS,
+								NULL, NULL, NULL);
 		DefineCustomIntVariable("zklock.max_locks",
-								"How many locks, held or waited for by a backend, others can see.",
-								"Beyond that they are only counted; see zk_lock_stats.",
+								"How many locks, held or waited for by a backend, there is room for in shared memory.",
+								"With zklock.session = \"backend\", others are only counted; see zk_lock_stats.",
 								&zklock_max_locks, 2048, 16, 1024 * 1024,
 								PGC_POSTMASTER, 0,
 								NULL, NULL, NULL);
+	}
 	MarkGUCPrefixReserved("zklock");
 }

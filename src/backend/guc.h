@@ -20,6 +20,12 @@ typedef enum ZkLockConfirmCommit
 	ZKLOCK_CONFIRM_ALWAYS
 } ZkLockConfirmCommit;
 
+typedef enum ZkLockSessionMode
+{
+	ZKLOCK_SESSION_BACKEND,		/* each backend has one of its own */
+	ZKLOCK_SESSION_SERVER		/* the server's worker has one for all */
+} ZkLockSessionMode;
+
 extern char *zklock_hosts;
 extern char *zklock_auth;		/* comes before zklock_auth_file */
 extern char *zklock_auth_file;
@@ -28,7 +34,16 @@ extern int	zklock_session_timeout; /* ms */
 extern int	zklock_connect_timeout; /* ms */
 extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
-extern int	zklock_max_locks;	/* set in shared_preload_libraries only */
+extern int	zklock_session; /* a ZkLockSessionMode */
+
+/* These two are set in shared_preload_libraries only. */
+extern int	zklock_local_handover;	/* ms; 0: each claim has its own node */
+extern int	zklock_max_locks;
+/*
+ * Are hosts, credentials and ACL what the server's worker has, too?  They are not
+ * if any of them is this database's, role's or session's.
+ */
+extern bool zklock_guc_is_servers(void);
 
 extern void zklock_guc_init(void);
 

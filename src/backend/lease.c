@@ -25,6 +25,9 @@ static bool reported = false;
 /* Is there a statement that a loss is to end? */
 static bool in_statement = false;
 
+/* Does the venue know of a commit? */
+static bool committing = false;
+
 /* A lock that was given back in this statement, when it was lost already. */
 static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
 
@@ -202,6 +205,12 @@ confirm(ZkLockHold *hold, bool always)
 		ask(hold, deadline);
 		zklock_lease_check();
 	}
+
+	/*
+	 * A session that has ended since we looked may have been followed by another,
+	 * which was confirmed.
+	 */
+	zklock_lease_check();
 }
 
 /*
@@ -231,9 +240,20 @@ zklock_lease_confirm(void)
 	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	hold = zklock_locktable_search(is_granted, NULL);
-	if (hold != NULL)
-		confirm(hold, zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
-				waits_for_standby());
+	if (hold == NULL)
+		return;
+	committing = true;
+	zklock_venue->commit(true);
+	confirm(hold, zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
+			waits_for_standby());
+}
+
+void
+zklock_lease_commit_over(void)
+{
+	if (committing)
+		zklock_venue->commit(false);
+	committing = false;
 }
 
 void

@@ -73,6 +73,12 @@ extern bool zklock_lease_ask(ZkLockHold *hold);
 extern void zklock_lease_confirm(void);
 
 /*
+ * To be called when the transaction has ended, one way or the other, and nothing
+ * of what was confirmed matters any more.  Raises and allocates nothing.
+ */
+extern void zklock_lease_commit_over(void);
+
+/*
  * To be called before a lock is given back in the middle of a transaction, whose
  * commit will not ask for it any more: likewise for this one, once its lease has
  * run out.

@@ -10,6 +10,7 @@
 #include "access/xact.h"
 #include "backend/locktable.h"
 #include "shared/claims.h"
+#include "shared/claimtable.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -34,7 +35,7 @@ key_hash(const void *key, Size size)
 	const ZkLockKey *k = key;
 
 	(void) size;
-	return zklock_claims_hash(k->path, k->mode);
+	return zklock_claimtable_hash(k->path, k->mode);
 }
 
 static int
@@ -98,10 +99,11 @@ zklock_locktable_enter(const char *path, ZkLockMode mode)
 	hold->node = NULL;
 	hold->name[0] = '\0';
 	hold->token = 0;
+	hold->number = 0;
 	hold->session_count = 0;
 	hold->xact_count = 0;
 	dlist_init(&hold->xact_counts);
-	hold->claim = zklock_claims_enter(path, mode);
+	hold->claim = zklock_claims_enter(path, mode, false);
 	return hold;
 }
 

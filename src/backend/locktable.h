@@ -44,6 +44,7 @@ typedef struct ZkLockHold
 	void	   *node;			/* see venue.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* node's name */
 	int64		token;
+	int64		number;			/* of the grant, among those of the node */
 
 	/* kept by locktable.c */
 	struct ZkLockClaim *claim;	/* what other backends see of it, or NULL */

@@ -90,7 +90,7 @@ deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages, bool stale)
 }
 
 static void
-wait(ZkLockAttempt *attempts, int n, int64 until)
+await_news(ZkLockAttempt *attempts, int n, int64 until)
 {
 	bool		stale;
 	ZkLockMessage *messages = zklock_session_wait(until, &stale);
@@ -168,7 +168,7 @@ const ZkLockVenue zklock_own_venue = {
 	.alarm = zklock_session_alarm,
 	.commit = commit,
 	.begin = begin,
-	.wait = wait,
+	.wait = await_news,
 	.time_out = time_out,
 	.abandon = abandon,
 	.leave = leave,

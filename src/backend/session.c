@@ -38,6 +38,7 @@
 static int	wake_fd = -1;
 static WaitEventSet *wait_set = NULL;
 static uint32 wait_event = 0;
+static bool stays_at_exit = false;
 
 static ZkLockClient *client = NULL;
 static ZkLockProbe *probe = NULL;
@@ -77,7 +78,7 @@ close_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	if (client != NULL)
+	if (client != NULL && !stays_at_exit)
 		zklock_zkclient_close(client, GOODBYE_MS);
 	client = NULL;
 }
@@ -151,8 +152,9 @@ forget_look(void)
 	probe = NULL;
 }
 
+/* Begin a session, or carry on with the one of this identity. */
 static void
-begin(void)
+begin(const ZkLockIdentity *former)
 {
 	ZkLockClientConfig config;
 
@@ -172,6 +174,7 @@ begin(void)
 	config.connect_timeout = zklock_connect_timeout;
 	config.wake_fd = wake_fd;
 	config.alarm_signal = SIGINT;	/* as pg_cancel_backend() */
+	config.former = former;
 
 	reserve_fds(ZKLOCK_CLIENT_FDS);
 	client = zklock_zkclient_open(&config);
@@ -193,14 +196,33 @@ begin(void)
 }
 
 void
-zklock_session_close(void)
+zklock_session_begin(const ZkLockIdentity *former)
+{
+	if (client == NULL)
+		begin(former);
+}
+
+void
+zklock_session_stay_at_exit(void)
+{
+	stays_at_exit = true;
+}
+
+void
+zklock_session_end(int wait_ms)
 {
 	if (client == NULL)
 		return;
-	zklock_zkclient_close(client, 0);
+	zklock_zkclient_close(client, wait_ms);
 	client = NULL;
 	for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
 		ReleaseExternalFD();
+}
+
+void
+zklock_session_close(void)
+{
+	zklock_session_end(0);
 }
 
 static bool
@@ -322,53 +344,94 @@ report_log(void)
 		report_connection();
 }
 
+/*
+ * Take in what has come.  `*news`: there are messages, another state, or it is
+ * stale.
+ *
+ * While the process is stopped so are the threads, and then they read what came
+ * long ago as if it had come just now.  Nothing tells but the clock, looked at
+ * often enough.
+ */
+static ZkLockMessage *
+take_news(bool *stale, bool *news)
+{
+	const ZkLockClientStatus before = status;
+	int64		before_that = received_at;
+	int64		lease = zklock_session_lease();
+	ZkLockMessage *messages = receive();
+
+	*stale = lease > 0 && received_at - before_that > lease;
+	*news = messages != NULL || status.state != before.state ||
+		status.connects != before.connects || *stale;
+	return messages;
+}
+
+/* Sleep until something has come, for `left` at most. */
+static void
+rest(int64 left)
+{
+	int64		lease = zklock_session_lease();
+	WaitEvent	event;
+
+	if (lease > 0)
+		left = Min(left, lease / 2);
+
+	/* Rounded up, lest the last millisecond be spent in a busy loop. */
+	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
+	if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
+						 wait_event) == 0)
+		return;
+	if (event.events & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	if (event.events & WL_SOCKET_READABLE)
+	{
+		uint64		count;
+
+		if (read(wake_fd, &count, sizeof(count)) < 0 &&
+			errno != EAGAIN && errno != EINTR)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not read from an event descriptor: %m")));
+	}
+}
+
 ZkLockMessage *
 zklock_session_wait(int64 deadline, bool *stale)
 {
 	for (;;)
 	{
-		const ZkLockClientStatus before = status;
-		ZkLockMessage *messages;
 		int64		left = deadline - zklock_zkclient_now();
-		int64		lease = zklock_session_lease();
-		int64		before_that = received_at;
-		WaitEvent	event;
+		bool		news;
+		ZkLockMessage *messages;
 
 		CHECK_FOR_INTERRUPTS();
 		report_log();
-
-		/*
-		 * While the process is stopped so are the threads, and then they read
-		 * what came long ago as if it had come just now.  Nothing tells but
-		 * the clock, looked at often enough.
-		 */
-		messages = receive();
-		*stale = lease > 0 && received_at - before_that > lease;
-		if (messages != NULL || status.state != before.state ||
-			status.connects != before.connects || left <= 0 || *stale)
+		messages = take_news(stale, &news);
+		if (news || left <= 0)
 			return messages;
-
-		if (lease > 0)
-			left = Min(left, lease / 2);
-
-		/* Rounded up, lest the last millisecond be spent in a busy loop. */
-		left = left / ZKLOCK_NS_PER_MS + 1;
-		if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
-							 wait_event) == 0)
-			continue;
-		if (event.events & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		if (event.events & WL_SOCKET_READABLE)
-		{
-			uint64		count;
-
-			if (read(wake_fd, &count, sizeof(count)) < 0 &&
-				errno != EAGAIN && errno != EINTR)
-				ereport(ERROR,
-						(errcode_for_file_access(),
-						 errmsg("could not read from an event descriptor: %m")));
-		}
+		rest(left);
 	}
+}
+
+ZkLockMessage *
+zklock_session_turn(int64 deadline, bool *stale)
+{
+	ZkLockMessage *messages = NULL;
+	bool		news = false;
+
+	prepare_to_wait();
+	*stale = false;
+	if (client != NULL)
+		messages = take_news(stale, &news);
+	if (!news)
+	{
+		rest(deadline - zklock_zkclient_now());
+		if (client != NULL)
+			messages = take_news(stale, &news);
+	}
+	CHECK_FOR_INTERRUPTS();
+	report_log();
+	return messages;
 }
 
 /* Free all messages but the one with `tag`, and return that. */
@@ -492,12 +555,10 @@ zklock_session_raise_silence(const char *message)
 			 errhint("%s", hint_for_servers())));
 }
 
-static void
-raise_unreachable(const char *detail)
+void
+zklock_session_raise_unreachable(const char *detail, bool is_all)
 {
-	/* If no name could be resolved, that is all there is to say. */
-	const char *diagnosis = status.state == ZKLOCK_CLIENT_FAILED ? "" :
-		diagnosis_of_servers();
+	const char *diagnosis = is_all ? "" : diagnosis_of_servers();
 
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
@@ -505,6 +566,15 @@ raise_unreachable(const char *detail)
 			 errdetail("%s%s%s", detail, diagnosis[0] != '\0' ? "\n" : "",
 					   diagnosis),
 			 errhint("%s", hint_for_servers())));
+}
+
+void
+zklock_session_raise_refused(const char *identity)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
+			 errmsg("ZooKeeper refused the authentication"),
+			 errhint("Check %s.", identity)));
 }
 
 /* Wait for the first connection of a session; false: `deadline` has passed. */
@@ -525,25 +595,24 @@ wait_until_connected(int64 deadline)
 				forget_look();
 				return true;
 			case ZKLOCK_CLIENT_REFUSED:
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
-						 errmsg("ZooKeeper refused the authentication"),
-						 errhint("Check %s.", zklock_session_identity())));
+				zklock_session_raise_refused(zklock_session_identity());
 				break;
 			case ZKLOCK_CLIENT_FAILED:
-				raise_unreachable(status.why);
+				/* If no name could be resolved, that is all there is to say. */
+				zklock_session_raise_unreachable(status.why, true);
 				break;
 			case ZKLOCK_CLIENT_EXPIRED:
 				zklock_session_close();
-				begin();
+				begin(NULL);
 				break;
 			default:
 				break;
 		}
 		now = zklock_zkclient_now();
 		if (now >= limit)
-			raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
-									   zklock_connect_timeout));
+			zklock_session_raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
+													  zklock_connect_timeout),
+											 false);
 		if (now >= deadline)
 			return false;
 		if (now >= look_at)
@@ -570,7 +639,7 @@ zklock_session_connect(int64 deadline)
 		return;					/* a lost connection is the recipe's affair */
 
 	if (client == NULL)
-		begin();
+		begin(NULL);
 
 	/*
 	 * After an error an idle backend shall not go on knocking.  After the
@@ -588,5 +657,6 @@ zklock_session_connect(int64 deadline)
 	}
 	PG_END_TRY();
 	if (!connected)
-		raise_unreachable("There was no answer within the time given.");
+		zklock_session_raise_unreachable("There was no answer within the time given.",
+										 false);
 }

@@ -37,6 +37,15 @@ extern void zklock_session_connect(int64 deadline);
  */
 extern void zklock_session_raise_silence(const char *message);
 
+/*
+ * ERROR 08001: there is no connection.  Unless the detail `is_all`, it says what
+ * is wrong with each server, too.
+ */
+extern void zklock_session_raise_unreachable(const char *detail, bool is_all);
+
+/* ERROR 28000; `identity` is as of zklock_session_identity(). */
+extern void zklock_session_raise_refused(const char *identity);
+
 /* The live session's number, from 1 on; 0 if there is none. */
 extern uint32 zklock_session_current(void);
 
@@ -52,8 +61,26 @@ extern const char *zklock_session_identity(void);
 /* Has it had no connection for so long that it has probably expired? */
 extern bool zklock_session_is_gone(void);
 
-/* End the session, if there is one. */
+/* End the session, if there is one; ZooKeeper may be told later. */
 extern void zklock_session_close(void);
+
+/*
+ * For who has a loop of his own.  Have a session begun, if there is none;
+ * `former`, unless NULL, says which one to carry on with.  Errors: 53000.
+ */
+extern void zklock_session_begin(const ZkLockIdentity *former);
+
+/* Wait until ZooKeeper knows that the session is over, but no longer. */
+extern void zklock_session_end(int wait_ms);
+
+/* However this process exits, the session is not to be ended by that. */
+extern void zklock_session_stay_at_exit(void);
+
+/*
+ * Wait as zklock_session_wait(), but only until the latch is set, too, and also if
+ * there is no session.
+ */
+extern ZkLockMessage *zklock_session_turn(int64 deadline, bool *stale);
 
 /*
  * How long it is good for that ZooKeeper has confirmed the session, in

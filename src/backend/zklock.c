@@ -14,6 +14,7 @@
 #include "backend/xact.h"
 #include "fmgr.h"
 #include "shared/shmem.h"
+#include "worker/worker.h"
 
 ZKLOCK_MODULE_MAGIC;
 
@@ -31,4 +32,5 @@ _PG_init(void)
 	zklock_acquire_init();
 	zklock_xact_init();
 	zklock_statement_init();
+	zklock_worker_init();
 }

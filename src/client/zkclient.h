@@ -49,6 +49,13 @@ typedef enum ZkLockClientState
 /* "[address]:port" */
 #define ZKLOCK_SERVER_SIZE 72
 
+/* What a session is known by, to who wants to carry it on. */
+typedef struct ZkLockIdentity
+{
+	int64_t		session;
+	char		password[16];
+} ZkLockIdentity;
+
 typedef struct ZkLockClientStatus
 {
 	ZkLockClientState state;
@@ -119,6 +126,7 @@ typedef struct ZkLockClientConfig
 	const char *acl;			/* passes zklock_zkclient_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
 	int			alarm_signal;	/* what zklock_zkclient_alarm() sends */
+	const ZkLockIdentity *former;	/* session to carry on with, or NULL */
 } ZkLockClientConfig;
 
 /* File descriptors that the library opens for a client: pipe and socket. */
@@ -137,6 +145,10 @@ extern ZkLockClient *zklock_zkclient_open(const ZkLockClientConfig *config);
  * after `wait_ms`; what is left to do then goes on in a thread.
  */
 extern void zklock_zkclient_close(ZkLockClient *client, int wait_ms);
+
+/* The identity of the session; only once it has had a connection. */
+extern void zklock_zkclient_identity(ZkLockClient *client,
+									 ZkLockIdentity *identity);
 
 /*
  * Take all messages, oldest first, and the state as it is after them.  Free

@@ -65,6 +65,8 @@ struct ZkLockClient
 	char	   *hosts;
 	char	   *auth;
 	int			session_timeout;
+	bool		carries_on;
+	clientid_t	id;				/* to carry on with; then the session's */
 	int			wake_fd;
 	struct ACL_vector acls;
 	struct ACL	acl[MAX_ACLS];

@@ -128,7 +128,8 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	{
 		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CONNECTED);
 		client->status.connects++;
-		client->status.session = zoo_client_id(zh)->client_id;
+		client->id = *zoo_client_id(zh);
+		client->status.session = client->id.client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
 		note_server(client, zh);
 	}
@@ -189,7 +190,7 @@ open_client(void *arg)
 	{
 		zoo_deterministic_conn_order(1);
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
-							 NULL, client, ZOO_NO_LOG_CLIENTENV,
+							 client->carries_on ? &client->id : NULL, client, ZOO_NO_LOG_CLIENTENV,
 							 zklock_zkpace_take(client));
 		if (zh == NULL)
 			why = "The client library could not start.";
@@ -265,6 +266,13 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
 	client->session_timeout = config->session_timeout;
+	client->carries_on = config->former != NULL;
+	if (client->carries_on)
+	{
+		client->id.client_id = config->former->session;
+		memcpy(client->id.passwd, config->former->password,
+			   sizeof(client->id.passwd));
+	}
 	client->patient_until = zklock_zkclient_now() +
 		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
@@ -280,6 +288,15 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	}
 	free_client(client);
 	return NULL;
+}
+
+void
+zklock_zkclient_identity(ZkLockClient *client, ZkLockIdentity *identity)
+{
+	pthread_mutex_lock(&client->mutex);
+	identity->session = client->id.client_id;
+	memcpy(identity->password, client->id.passwd, sizeof(identity->password));
+	pthread_mutex_unlock(&client->mutex);
 }
 
 /* Drop the mutex, and the client if nobody else has it. */

@@ -8,190 +8,35 @@
  */
 #include "postgres.h"
 
+#include "backend/compat.h"
 #include "backend/guc.h"
-#include "common/hashfn.h"
-#include "lib/ilist.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
 #include "shared/claims.h"
-#include "shared/lwlocks.h"
+#include "shared/claimtable.h"
+#include "shared/places.h"
+#include "shared/tenure.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
-#include "utils/hsearch.h"
 #include "utils/timestamp.h"
-
-typedef struct EntryKey
-{
-	ZkLockMode	mode;
-	char		path[ZKLOCK_PATH_MAX + 1];
-} EntryKey;
-
-/* Guarded by its partition's lock, and so are the claims on it. */
-typedef struct Entry
-{
-	EntryKey	key;			/* dynahash: must be first */
-	int			nclaims;
-} Entry;
-
-struct ZkLockClaim
-{
-	ZkLockClaim *next_free;
-	dlist_node	mine;			/* in its backend's list */
-
-	uint32		hash;			/* of the entry's key */
-	Entry	   *entry;			/* NULL: the claim is free */
-
-	/* as in ZkLockClaimRow */
-	int			pid;
-	Oid			role;
-	bool		granted;
-	bool		lost;
-	TimestampTz waitstart;
-	int64		token;
-	char		node[ZKLOCK_NAME_SIZE];
-
-	/* changed without the lock, for they change often */
-	pg_atomic_uint64 session_count;
-	pg_atomic_uint64 xact_count;
-};
-
-typedef struct ClaimTable
-{
-	slock_t		mutex;			/* guards the free and how many they are */
-	ZkLockClaim *free;
-	int			nfree;
-	pg_atomic_uint64 unlisted;
-	ZkLockClaim claim[FLEXIBLE_ARRAY_MEMBER];
-} ClaimTable;
-
-static ClaimTable *table = NULL;
-static HTAB *entries = NULL;
 
 /* This backend's */
 static dlist_head mine = DLIST_STATIC_INIT(mine);
 static int64 unlisted = 0;
 
-uint32
-zklock_claims_hash(const char *path, ZkLockMode mode)
-{
-	return hash_combine(hash_bytes((const unsigned char *) path, (int) strlen(path)),
-						murmurhash32(mode));
-}
-
-static uint32
-key_hash(const void *key, Size size)
-{
-	const EntryKey *k = key;
-
-	(void) size;
-	return zklock_claims_hash(k->path, k->mode);
-}
-
-static int
-key_compare(const void *a, const void *b, Size size)
-{
-	const EntryKey *ka = a;
-	const EntryKey *kb = b;
-
-	(void) size;
-	return ka->mode != kb->mode || strcmp(ka->path, kb->path) != 0;
-}
-
-static void *
-key_copy(void *to, const void *from, Size size)
-{
-	EntryKey   *key = to;
-	const EntryKey *k = from;
-
-	(void) size;
-	key->mode = k->mode;
-	strcpy(key->path, k->path);
-	return to;
-}
-
-Size
-zklock_claims_shmem_size(void)
-{
-	return add_size(add_size(offsetof(ClaimTable, claim),
-							 mul_size(zklock_max_locks, sizeof(ZkLockClaim))),
-					hash_estimate_size(zklock_max_locks, sizeof(Entry)));
-}
-
-void
-zklock_claims_shmem_init(void)
-{
-	HASHCTL		ctl = {0};
-	bool		found;
-
-	ctl.keysize = sizeof(EntryKey);
-	ctl.entrysize = sizeof(Entry);
-	ctl.hash = key_hash;
-	ctl.match = key_compare;
-	ctl.keycopy = key_copy;
-	ctl.num_partitions = ZKLOCK_PARTITIONS;
-	entries = ShmemInitHash("zklock entries", zklock_max_locks,
-							zklock_max_locks, &ctl,
-							HASH_ELEM | HASH_FUNCTION | HASH_COMPARE |
-							HASH_KEYCOPY | HASH_PARTITION | HASH_FIXED_SIZE);
-	table = ShmemInitStruct("zklock claims",
-							offsetof(ClaimTable, claim) +
-							zklock_max_locks * sizeof(ZkLockClaim), &found);
-	if (found)
-		return;
-	memset(table, 0, offsetof(ClaimTable, claim));
-	SpinLockInit(&table->mutex);
-	pg_atomic_init_u64(&table->unlisted, 0);
-	for (int i = zklock_max_locks - 1; i >= 0; i--)
-	{
-		ZkLockClaim *claim = &table->claim[i];
-
-		memset(claim, 0, sizeof(ZkLockClaim));
-		pg_atomic_init_u64(&claim->session_count, 0);
-		pg_atomic_init_u64(&claim->xact_count, 0);
-		claim->next_free = table->free;
-		table->free = claim;
-		table->nfree++;
-	}
-}
-
 bool
 zklock_claims_are_shared(void)
 {
-	return table != NULL;
+	return zklock_claimtable != NULL;
 }
 
 static LWLock *
-lock_of(uint32 hash)
+lock(ZkLockClaim *claim)
 {
-	return zklock_lwlocks_partition(hash % ZKLOCK_PARTITIONS);
-}
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->place);
 
-static ZkLockClaim *
-take_free(void)
-{
-	ZkLockClaim *claim;
-
-	SpinLockAcquire(&table->mutex);
-	claim = table->free;
-	if (claim != NULL)
-	{
-		table->free = claim->next_free;
-		table->nfree--;
-	}
-	SpinLockRelease(&table->mutex);
-	return claim;
-}
-
-static void
-give_free(ZkLockClaim *claim)
-{
-	SpinLockAcquire(&table->mutex);
-	claim->next_free = table->free;
-	table->free = claim;
-	table->nfree++;
-	SpinLockRelease(&table->mutex);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	return lock;
 }
 
 static void
@@ -201,69 +46,33 @@ leave_all(int code, Datum arg)
 	(void) arg;
 	while (!dlist_is_empty(&mine))
 		zklock_claims_leave(dlist_head_element(ZkLockClaim, mine, &mine));
-	pg_atomic_sub_fetch_u64(&table->unlisted, unlisted);
+	pg_atomic_sub_fetch_u64(&zklock_claimtable->unlisted, unlisted);
 	unlisted = 0;
 }
 
-/* Find room for a claim and its entry; the entry's lock is taken if there is. */
-static ZkLockClaim *
-make_room(const EntryKey *key, uint32 hash)
-{
-	ZkLockClaim *claim = take_free();
-	Entry	   *entry;
-	bool		found;
-
-	if (claim == NULL)
-		return NULL;
-	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
-	entry = hash_search_with_hash_value(entries, key, hash, HASH_ENTER_NULL,
-										&found);
-	if (entry == NULL)
-	{
-		LWLockRelease(lock_of(hash));
-		give_free(claim);
-		return NULL;
-	}
-	if (!found)
-		entry->nclaims = 0;
-	entry->nclaims++;
-
-	/*
-	 * Who reads the claim has the lock of the hash that it found, which may be
-	 * that of its last entry: this entry must not be seen with that hash.
-	 */
-	claim->hash = hash;
-	pg_write_barrier();
-	claim->entry = entry;
-	return claim;
-}
-
 ZkLockClaim *
-zklock_claims_enter(const char *path, ZkLockMode mode)
+zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 {
 	static bool registered = false;
-	EntryKey	key;
-	uint32		hash;
 	ZkLockClaim *claim;
 
-	if (table == NULL)
+	if (zklock_claimtable == NULL)
 		return NULL;
 	if (!registered)
 		on_shmem_exit(leave_all, 0);
 	registered = true;
 
-	key.mode = mode;
-	strlcpy(key.path, path, sizeof(key.path));
-	hash = zklock_claims_hash(path, mode);
-	claim = make_room(&key, hash);
+	claim = zklock_claimtable_add(path, mode);
 	if (claim == NULL)
 	{
-		pg_atomic_add_fetch_u64(&table->unlisted, 1);
+		pg_atomic_add_fetch_u64(&zklock_claimtable->unlisted, 1);
 		unlisted++;
 		return NULL;
 	}
 	claim->pid = MyProcPid;
+	claim->procno = zklock_compat_procno();
 	claim->role = GetAuthenticatedUserId();
+	claim->hidden = hidden;
 	claim->granted = false;
 	claim->lost = false;
 	claim->waitstart = GetCurrentTimestamp();
@@ -272,30 +81,43 @@ zklock_claims_enter(const char *path, ZkLockMode mode)
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
 	dlist_push_tail(&mine, &claim->mine);
-	LWLockRelease(lock_of(hash));
+	LWLockRelease(zklock_claimtable_lock_of(&claim->place));
 	return claim;
+}
+
+bool
+zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
+					 ZkLockMode mode)
+{
+	const EntryKey *key = &claim->place.entry->key;
+
+	return key->mode == mode && strcmp(key->path, path) == 0;
 }
 
 void
 zklock_claims_queued(ZkLockClaim *claim, const char *node)
 {
+	LWLock	   *entry_lock;
+
 	if (claim == NULL)
 		return;
-	LWLockAcquire(lock_of(claim->hash), LW_EXCLUSIVE);
+	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
-	LWLockRelease(lock_of(claim->hash));
+	LWLockRelease(entry_lock);
 }
 
 void
 zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 token)
 {
+	LWLock	   *entry_lock;
+
 	if (claim == NULL)
 		return;
-	LWLockAcquire(lock_of(claim->hash), LW_EXCLUSIVE);
+	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
 	claim->token = token;
 	claim->granted = true;
-	LWLockRelease(lock_of(claim->hash));
+	LWLockRelease(entry_lock);
 }
 
 void
@@ -317,68 +139,56 @@ zklock_claims_count(ZkLockClaim *claim, int64 session_count, int64 xact_count)
 void
 zklock_claims_leave(ZkLockClaim *claim)
 {
-	Entry	   *entry;
-
 	if (claim == NULL)
 	{
 		if (unlisted > 0)
 		{
-			pg_atomic_sub_fetch_u64(&table->unlisted, 1);
+			pg_atomic_sub_fetch_u64(&zklock_claimtable->unlisted, 1);
 			unlisted--;
 		}
 		return;
 	}
-	LWLockAcquire(lock_of(claim->hash), LW_EXCLUSIVE);
-	entry = claim->entry;
-	claim->entry = NULL;
-	if (--entry->nclaims == 0)
-		hash_search_with_hash_value(entries, &entry->key, claim->hash,
-									HASH_REMOVE, NULL);
-	LWLockRelease(lock_of(claim->hash));
 	dlist_delete(&claim->mine);
-	give_free(claim);
+	zklock_places_leave(claim);
 }
 
 static bool
 read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 {
-	uint32		hash = *(volatile uint32 *) &claim->hash;
-	bool		taken;
+	LWLock	   *lock = zklock_claimtable_lock(&claim->place, LW_SHARED);
+	bool		seen;
 
-	if (*(Entry *volatile *) &claim->entry == NULL)
+	if (lock == NULL)
 		return false;
-	LWLockAcquire(lock_of(hash), LW_SHARED);
-
-	/*
-	 * It may have been left, and made anew elsewhere, since we looked; see
-	 * make_room() for the order.
-	 */
-	taken = *(Entry *volatile *) &claim->entry != NULL;
-	pg_read_barrier();
-	taken = taken && claim->hash == hash && claim->pid != MyProcPid;
-	if (taken)
+	seen = claim->pid != MyProcPid && !claim->hidden && !claim->left;
+	if (seen)
 	{
+		const EntryKey *key = &claim->place.entry->key;
+		uint32		generation = claim->at_gate ?
+			(uint32) claim->turn.generation : claim->place.generation;
+
 		row->pid = claim->pid;
 		row->role = claim->role;
-		row->mode = claim->entry->key.mode;
-		strlcpy(row->path, claim->entry->key.path, sizeof(row->path));
+		row->mode = key->mode;
+		strlcpy(row->path, key->path, sizeof(row->path));
 		row->granted = claim->granted;
-		row->lost = claim->lost;
+		row->lost = claim->lost || (claim->granted && generation != 0 &&
+									generation != zklock_tenure_generation());
 		row->waitstart = claim->waitstart;
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
 		row->token = claim->token;
 		strlcpy(row->node, claim->node, sizeof(row->node));
 	}
-	LWLockRelease(lock_of(hash));
-	return taken;
+	LWLockRelease(lock);
+	return seen;
 }
 
 bool
 zklock_claims_next(int *i, ZkLockClaimRow *row)
 {
-	while (table != NULL && *i < zklock_max_locks)
-		if (read_claim(&table->claim[(*i)++], row))
+	while (zklock_claimtable != NULL && *i < zklock_max_locks)
+		if (read_claim(&zklock_claimtable->claim[(*i)++], row))
 			return true;
 	return false;
 }
@@ -386,6 +196,8 @@ zklock_claims_next(int *i, ZkLockClaimRow *row)
 void
 zklock_claims_usage(int *used, int *room, int64 *n)
 {
+	ClaimTable *table = zklock_claimtable;
+
 	*used = *room = 0;
 	*n = 0;
 	if (table == NULL)

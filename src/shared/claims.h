@@ -39,21 +39,20 @@ typedef struct ZkLockClaimRow
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while not known */
 } ZkLockClaimRow;
 
-/* The hash value of a lock, in whatever table. */
-extern uint32 zklock_claims_hash(const char *path, ZkLockMode mode);
-
-/* In the postmaster only; see shmem.c. */
-extern Size zklock_claims_shmem_size(void);
-extern void zklock_claims_shmem_init(void);
-
 /* Is there shared memory for them? */
 extern bool zklock_claims_are_shared(void);
 
 /*
- * This backend begins to wait for a lock.  NULL: there is no room, or no shared
+ * This backend begins to wait for a lock; `hidden`: as a part of what another
+ * claim of it stands for.  NULL: there is no room, or no shared
  * memory; all of the following take that for a claim, and do nothing.
  */
-extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode);
+extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
+										bool hidden);
+
+/* Is this claim made on this lock? */
+extern bool zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
+								 ZkLockMode mode);
 
 /* It stands in the queue, with this node; "": no more, or not yet again. */
 extern void zklock_claims_queued(ZkLockClaim *claim, const char *node);

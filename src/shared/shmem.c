@@ -9,10 +9,11 @@
 
 #include "backend/compat.h"
 #include "miscadmin.h"
-#include "shared/claims.h"
+#include "shared/claimtable.h"
 #include "shared/lwlocks.h"
 #include "shared/shmem.h"
 #include "shared/stats.h"
+#include "shared/tenure.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -25,7 +26,8 @@ request(void)
 {
 	if (prev_request)
 		prev_request();
-	RequestAddinShmemSpace(add_size(zklock_claims_shmem_size(),
+	RequestAddinShmemSpace(add_size(add_size(zklock_claimtable_shmem_size(),
+											 zklock_tenure_shmem_size()),
 									zklock_stats_shmem_size()));
 	zklock_lwlocks_request();
 }
@@ -38,7 +40,8 @@ startup(void)
 		prev_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	zklock_lwlocks_startup();
-	zklock_claims_shmem_init();
+	zklock_claimtable_shmem_init();
+	zklock_tenure_shmem_init();
 	zklock_stats_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
@@ -49,6 +52,7 @@ zklock_shmem_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	zklock_compat_request_shmem(request, &prev_request);
+	zklock_tenure_init();
 	prev_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 }

@@ -88,7 +88,7 @@ sub look_at_file
 	{
 		@wrong = grep { m{^client/} || $_ =~ $zookeeper } @reach;
 	}
-	elsif ($folder eq 'backend')
+	elsif ($folder eq 'backend' || $folder eq 'worker')
 	{
 		@wrong = grep { $_ =~ $zookeeper } @reach;
 	}

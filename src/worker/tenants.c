@@ -1,0 +1,452 @@
+/*-------------------------------------------------------------------------
+ *
+ * tenants.c
+ *	  The attempts that the worker runs for backends.  See tenants.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/driver.h"
+#include "backend/session.h"
+#include "backend/venue.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "shared/places.h"
+#include "shared/tenure.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "worker/tenants.h"
+
+typedef struct Tenant
+{
+	ZkLockPlace *place;			/* dynahash: must be first */
+	uint64		serial;			/* of the attempt, see places.h */
+	uint32		generation;		/* that it is of */
+	MemoryContext context;		/* of the attempt */
+	ZkLockDriver driver;
+	dlist_node	link;			/* in `pending` or `settled` */
+	uint32		question;		/* that is being asked; 0: none */
+	uintptr_t	asked;			/* its tag */
+
+	/* what was reported last */
+	ZkLockVerdict verdict;
+	bool		queued;
+	int			ahead;
+	const char *nearest;
+} Tenant;
+
+/* Whose a tag is, but for its lower half */
+typedef struct Tag
+{
+	uintptr_t	tag;			/* dynahash: must be first */
+	Tenant	   *tenant;			/* NULL: of the lease */
+} Tag;
+
+static HTAB *tenants = NULL;
+static HTAB *tags = NULL;
+
+/* Those that go on, and those that have their verdict */
+static dlist_head pending = DLIST_STATIC_INIT(pending);
+static dlist_head settled = DLIST_STATIC_INIT(settled);
+
+/* The request under way that is to confirm the session, and when it was made. */
+static uintptr_t lease_tag = 0;
+static int64 lease_asked_at = 0;
+
+void
+zklock_tenants_init(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(ZkLockPlace *);
+	ctl.entrysize = sizeof(Tenant);
+	tenants = hash_create("zklock tenants", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+	ctl.keysize = sizeof(uintptr_t);
+	ctl.entrysize = sizeof(Tag);
+	tags = hash_create("zklock tags", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+}
+
+static void
+register_tag(uintptr_t tag, Tenant *tenant)
+{
+	Tag		   *entry = hash_search(tags, &tag, HASH_ENTER, NULL);
+
+	entry->tenant = tenant;
+}
+
+static void
+forget_tag(uintptr_t tag)
+{
+	(void) hash_search(tags, &tag, HASH_REMOVE, NULL);
+}
+
+/* Does any of the attempts wait for news of this node? */
+static bool
+is_watched(const char *path)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pending)
+	{
+		Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
+
+		if (zklock_driver_is_watching(&tenant->driver, path))
+			return true;
+	}
+	return false;
+}
+
+static void
+remove_tenant(Tenant *tenant)
+{
+	MemoryContext context = tenant->context;
+
+	dlist_delete(&tenant->link);
+	zklock_driver_abandon(&tenant->driver, is_watched);
+	forget_tag(tenant->driver.tag);
+	if (tenant->question != 0)
+		forget_tag(tenant->asked);
+	(void) hash_search(tenants, &tenant->place, HASH_REMOVE, NULL);
+	MemoryContextDelete(context);
+}
+
+/* Tell the place how it stands, if that is news. */
+static void
+report(Tenant *tenant)
+{
+	const ZkLockDriver *driver = &tenant->driver;
+	const ZkLockRecipe *r = &driver->recipe;
+	ZkLockReport report = {
+		.verdict = r->verdict,
+		.queued = r->queued,
+		.ahead = r->ahead,
+		.name = r->name,
+		.seq = r->seq,
+		.token = r->token,
+		.other = driver->nearest != NULL ? r->nearest.name : NULL,
+		.text = driver->refused != NULL ? driver->refused : driver->nearest,
+		.rc = driver->rc,
+		.code = driver->code
+	};
+
+	if (tenant->verdict == r->verdict && tenant->queued == r->queued &&
+		tenant->ahead == r->ahead && tenant->nearest == driver->nearest)
+		return;
+	tenant->verdict = r->verdict;
+	tenant->queued = r->queued;
+	tenant->ahead = r->ahead;
+	tenant->nearest = driver->nearest;
+	if (r->verdict != ZKLOCK_PENDING)
+	{
+		dlist_delete(&tenant->link);
+		dlist_push_tail(&settled, &tenant->link);
+	}
+	zklock_places_report(tenant->place, tenant->serial, tenant->generation,
+						 &report, zklock_zkclient_now());
+}
+
+/*
+ * Do something for one of them, in its memory.  If it raises an error, that is in
+ * the server's log, and the attempt has failed.
+ */
+static void
+attend(Tenant *tenant, void (*step) (Tenant *tenant, const void *arg),
+	   const void *arg)
+{
+	MemoryContext before = MemoryContextSwitchTo(tenant->context);
+
+	PG_TRY();
+	{
+		step(tenant, arg);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(before);
+		EmitErrorReport();
+		FlushErrorState();
+
+		/* ZooKeeper has denied nothing: the backend knows this by the code. */
+		tenant->driver.recipe.verdict = ZKLOCK_DENIED;
+		tenant->driver.rc = ZKLOCK_RC_OK;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(before);
+	report(tenant);
+}
+
+static void
+take(Tenant *tenant, const void *message)
+{
+	zklock_driver_take(&tenant->driver, message);
+}
+
+static void
+take_watch(Tenant *tenant, const void *message)
+{
+	zklock_driver_take_watch(&tenant->driver, message);
+}
+
+static void
+disregard(Tenant *tenant, const void *arg)
+{
+	(void) arg;
+	zklock_driver_disregard(&tenant->driver);
+}
+
+static void
+look(Tenant *tenant, const void *arg)
+{
+	(void) arg;
+	zklock_driver_look(&tenant->driver);
+}
+
+static void
+begin(Tenant *tenant, const void *arg)
+{
+	const ZkLockRequest *request = arg;
+	ZkLockOrder order = {
+		.mode = request->mode,
+		.path = pstrdup(request->path),
+		.nowait = request->nowait,
+		.leases = request->leases,
+		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL
+	};
+
+	zklock_driver_begin(&tenant->driver, &order, pstrdup(request->data), true);
+}
+
+/* All that go on; a step may end one. */
+static void
+attend_all(void (*step) (Tenant *tenant, const void *arg), const void *arg)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pending)
+		attend(dlist_container(Tenant, link, iter.cur), step, arg);
+}
+
+/* A question has been answered: is the node there? */
+static void
+answer(Tenant *tenant, const ZkLockMessage *message)
+{
+	zklock_places_answer(tenant->place, tenant->serial, tenant->question,
+						 message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
+						 message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
+						 ZKLOCK_ANSWER_NONE);
+	tenant->question = 0;
+	forget_tag(message->tag);
+	if (message->rc == ZKLOCK_RC_NO_NODE)
+		zklock_places_robbed(tenant->place, tenant->serial);
+}
+
+static void
+deliver(const ZkLockMessage *message)
+{
+	uintptr_t	tag = message->tag & ~ZKLOCK_TAG_MASK;
+	Tag		   *whose = tag == 0 ? NULL : hash_search(tags, &tag, HASH_FIND, NULL);
+
+	if (tag != 0 && tag == lease_tag)
+		lease_tag = 0;
+	else if (message->kind == ZKLOCK_MSG_DELETED ||
+			 message->kind == ZKLOCK_MSG_CHANGED)
+		attend_all(take_watch, message);
+	else if (whose != NULL && tag == whose->tenant->asked)
+		answer(whose->tenant, message);
+	else if (whose != NULL)
+		attend(whose->tenant, take, message);
+}
+
+void
+zklock_tenants_deliver(ZkLockMessage *messages, bool stale)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	while (messages != NULL)
+	{
+		ZkLockMessage *message = messages;
+
+		messages = message->next;
+		if (!stale || message->kind == ZKLOCK_MSG_CONFIRMED)
+			deliver(message);
+		zklock_zkclient_free(message);
+	}
+	if (stale)
+		attend_all(disregard, NULL);
+	if (status == NULL)
+		return;
+	if (status->state != ZKLOCK_CLIENT_CONNECTED)
+		lease_tag = 0;
+	attend_all(look, NULL);
+}
+
+static void
+begin_tenant(ZkLockPlace *place, const ZkLockRequest *request)
+{
+	Tenant	   *tenant = hash_search(tenants, &place, HASH_ENTER, NULL);
+
+	memset((char *) tenant + sizeof(ZkLockPlace *), 0,
+		   sizeof(Tenant) - sizeof(ZkLockPlace *));
+	tenant->serial = request->wanted;
+	tenant->generation = request->generation;
+	tenant->context = AllocSetContextCreate(TopMemoryContext, "zklock tenant",
+											ALLOCSET_SMALL_SIZES);
+	dlist_push_tail(&pending, &tenant->link);
+	attend(tenant, begin, request);
+	if (tenant->driver.tag != 0)
+		register_tag(tenant->driver.tag, tenant);
+}
+
+static void
+ask(Tenant *tenant, uint32 question)
+{
+	tenant->asked = zklock_session_new_tag();
+	tenant->question = question;
+	register_tag(tenant->asked, tenant);
+	if (!zklock_zkclient_confirm(tenant->driver.node, tenant->asked))
+	{
+		ZkLockMessage none = {.tag = tenant->asked,.rc = ZKLOCK_RC_LOST};
+
+		answer(tenant, &none);
+	}
+}
+
+/* Can it be done now?  Else it is to be looked at again. */
+static bool
+serve(ZkLockPlace *place, bool is_session)
+{
+	static ZkLockRequest request;
+	Tenant	   *tenant;
+
+	if (!zklock_places_read(place, &request))
+		return true;
+	tenant = hash_search(tenants, &place, HASH_FIND, NULL);
+
+	if (request.wanted == request.had)
+	{
+		if (request.asked != 0 && tenant != NULL && tenant->question == 0 &&
+			tenant->driver.node != NULL)
+			ask(tenant, request.asked);
+		return true;
+	}
+	if (tenant != NULL)
+	{
+		remove_tenant(tenant);
+		zklock_places_have(place, 0);
+	}
+	if (request.wanted == 0)
+	{
+		if (tenant == NULL)
+			zklock_places_have(place, 0);
+		return true;
+	}
+	if (request.generation != zklock_tenure_generation())
+	{
+		ZkLockReport expired = {.verdict = ZKLOCK_EXPIRED,.name = ""};
+
+		zklock_places_have(place, request.wanted);
+		zklock_places_report(place, request.wanted, request.generation,
+							 &expired, zklock_zkclient_now());
+		return true;
+	}
+	if (!is_session || !zklock_zkclient_has_room(zklock_session_client()))
+		return false;
+	zklock_places_have(place, request.wanted);
+	begin_tenant(place, &request);
+	return true;
+}
+
+void
+zklock_tenants_serve(bool is_session)
+{
+	static ZkLockPlace **postponed = NULL;
+	static int	size = 0;
+	int			n = 0;
+	ZkLockPlace *place;
+
+	while ((place = zklock_places_next()) != NULL)
+	{
+		if (serve(place, is_session))
+			continue;
+		if (n == size)
+		{
+			size = size == 0 ? 64 : 2 * size;
+			postponed = postponed == NULL ?
+				MemoryContextAlloc(TopMemoryContext, size * sizeof(*postponed)) :
+				repalloc(postponed, size * sizeof(*postponed));
+		}
+		postponed[n++] = place;
+	}
+	for (int i = 0; i < n; i++)
+		zklock_places_post(postponed[i]);
+}
+
+/* A node of ours that is there, for all that is known; or NULL. */
+static Tenant *
+any_tenant(void)
+{
+	dlist_iter	iter;
+
+	if (!dlist_is_empty(&settled))
+	{
+		dlist_foreach(iter, &settled)
+		{
+			Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
+
+			if (tenant->verdict == ZKLOCK_GRANTED)
+				return tenant;
+		}
+	}
+	dlist_foreach(iter, &pending)
+	{
+		Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
+
+		if (tenant->driver.recipe.token != 0)
+			return tenant;
+	}
+	return NULL;
+}
+
+void
+zklock_tenants_renew_lease(void)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+	int64		now = zklock_zkclient_now();
+	Tenant	   *tenant;
+
+	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
+		lease_tag != 0 ||
+		Max(status->confirmed, lease_asked_at) >
+		now - zklock_session_lease() / 2)
+		return;
+	tenant = any_tenant();
+	if (tenant == NULL || tenant->driver.node == NULL)
+		return;
+	lease_tag = zklock_session_new_tag();
+	lease_asked_at = now;
+	if (!zklock_zkclient_confirm(tenant->driver.node, lease_tag))
+		lease_tag = 0;
+}
+
+void
+zklock_tenants_evict(void)
+{
+	HASH_SEQ_STATUS scan;
+	Tenant	   *tenant;
+
+	hash_seq_init(&scan, tenants);
+	while ((tenant = hash_seq_search(&scan)) != NULL)
+	{
+		MemoryContext context = tenant->context;
+
+		forget_tag(tenant->driver.tag);
+		if (tenant->question != 0)
+			forget_tag(tenant->asked);
+		(void) hash_search(tenants, &tenant->place, HASH_REMOVE, NULL);
+		MemoryContextDelete(context);
+	}
+	dlist_init(&pending);
+	dlist_init(&settled);
+	lease_tag = 0;
+	lease_asked_at = 0;
+}
