@@ -342,7 +342,7 @@ wait_for_all(Bunch *bunch, Patience *patience)
 static void
 grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
 {
-	hold->granted = true;
+	zklock_locktable_grant(hold);
 	hold->session = attempt->session;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->name, sizeof(hold->name));

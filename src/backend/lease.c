@@ -32,18 +32,22 @@ static bool committing = false;
 static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
 
 static bool
-is_lost(ZkLockHold *hold, void *arg)
+is_lost(const ZkLockHold *hold)
 {
-	(void) arg;
 	return hold->granted &&
 		(hold->node == NULL || !zklock_venue_is_current(hold->session));
 }
 
-static bool
-is_granted(ZkLockHold *hold, void *arg)
+/*
+ * A lock that is lost, or NULL.  To look at one is enough, however many are held:
+ * one whose node is gone is put first, and else the oldest is of the oldest session.
+ */
+static ZkLockHold *
+find_lost(void)
 {
-	(void) arg;
-	return hold->granted;
+	ZkLockHold *hold = zklock_locktable_first_granted();
+
+	return hold != NULL && is_lost(hold) ? hold : NULL;
 }
 
 static void
@@ -58,7 +62,7 @@ raise_loss(const ZkLockHold *hold, const char *detail)
 void
 zklock_lease_check(void)
 {
-	ZkLockHold *lost = zklock_locktable_search(is_lost, NULL);
+	ZkLockHold *lost = find_lost();
 
 	if (lost != NULL)
 		raise_loss(lost, "The ZooKeeper session that held it has ended.");
@@ -76,7 +80,7 @@ void
 zklock_lease_watch(void)
 {
 	zklock_venue->alarm(in_statement &&
-						 zklock_locktable_search(is_granted, NULL) != NULL);
+						 zklock_locktable_first_granted() != NULL);
 }
 
 void
@@ -85,10 +89,10 @@ zklock_lease_give_back(ZkLockHold *hold)
 	if (in_statement && hold->granted)
 	{
 		zklock_venue->refresh();
-		if (is_lost(hold, NULL) || zklock_venue->is_gone())
+		if (is_lost(hold) || zklock_venue->is_gone())
 			strlcpy(lost_path, hold->key.path, sizeof(lost_path));
 	}
-	hold->granted = false;
+	zklock_locktable_ungrant(hold);
 	zklock_lease_watch();
 }
 
@@ -108,7 +112,7 @@ zklock_lease_explain(void)
 
 	zklock_venue->poll();
 	zklock_lease_check();
-	hold = zklock_locktable_search(is_granted, NULL);
+	hold = zklock_locktable_first_granted();
 	if (hold != NULL && zklock_venue->is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
 	if (lost_path[0] != '\0')
@@ -124,7 +128,7 @@ zklock_lease_forget(void)
 	if (!reported)
 		return;
 	reported = false;
-	while ((lost = zklock_locktable_search(is_lost, NULL)) != NULL)
+	while ((lost = find_lost()) != NULL)
 		zklock_locktable_forget(lost);
 }
 
@@ -151,6 +155,7 @@ ask(ZkLockHold *hold, int64 deadline)
 		/* Somebody has deleted it. */
 		zklock_venue->leave(hold);
 		hold->node = NULL;
+		zklock_locktable_put_first(hold);
 		raise_loss(hold, "Its node in ZooKeeper is gone.");
 	}
 	return answer == ZKLOCK_ANSWER_HELD;
@@ -239,7 +244,7 @@ zklock_lease_confirm(void)
 
 	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
-	hold = zklock_locktable_search(is_granted, NULL);
+	hold = zklock_locktable_first_granted();
 	if (hold == NULL)
 		return;
 	committing = true;

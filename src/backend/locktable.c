@@ -17,7 +17,9 @@
 /* Holds taken in one subtransaction. */
 typedef struct ZkLockXactCount
 {
-	dlist_node	link;
+	dlist_node	link;			/* in its hold's list */
+	dlist_node	xact_link;		/* in in_xact */
+	ZkLockHold *hold;
 	SubTransactionId sub;
 	int64		count;
 } ZkLockXactCount;
@@ -26,8 +28,14 @@ static ZkLockLetGo let_go_hook;
 static HTAB *table = NULL;
 static MemoryContext table_context = NULL;
 
-/* Entries with transaction holds, so that most transactions end at a glance. */
+/*
+ * All transaction holds, newest first: those of the innermost subtransaction come
+ * before all others, so that its end need not look at these.
+ */
 static dlist_head in_xact = DLIST_STATIC_INIT(in_xact);
+
+/* The entries that are granted, in the order of their grants. */
+static dlist_head granted = DLIST_STATIC_INIT(granted);
 
 static uint32
 key_hash(const void *key, Size size)
@@ -140,9 +148,37 @@ drop_count(ZkLockHold *hold, ZkLockXactCount *xc)
 {
 	hold->xact_count -= xc->count;
 	dlist_delete(&xc->link);
+	dlist_delete(&xc->xact_link);
 	pfree(xc);
-	if (dlist_is_empty(&hold->xact_counts))
-		dlist_delete(&hold->xact_link);
+}
+
+void
+zklock_locktable_grant(ZkLockHold *hold)
+{
+	Assert(!hold->granted);
+	hold->granted = true;
+	dlist_push_tail(&granted, &hold->granted_link);
+}
+
+void
+zklock_locktable_ungrant(ZkLockHold *hold)
+{
+	if (hold->granted)
+		dlist_delete(&hold->granted_link);
+	hold->granted = false;
+}
+
+ZkLockHold *
+zklock_locktable_first_granted(void)
+{
+	return dlist_is_empty(&granted) ? NULL :
+		dlist_head_element(ZkLockHold, granted_link, &granted);
+}
+
+void
+zklock_locktable_put_first(ZkLockHold *hold)
+{
+	dlist_move_head(&granted, &hold->granted_link);
 }
 
 void
@@ -152,6 +188,7 @@ zklock_locktable_forget(ZkLockHold *hold)
 
 	while (!dlist_is_empty(&hold->xact_counts))
 		drop_count(hold, first_count(hold));
+	zklock_locktable_ungrant(hold);
 	zklock_claims_leave(hold->claim);
 	hash_search(table, &hold->key, HASH_REMOVE, NULL);
 	pfree(path);
@@ -186,10 +223,10 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 	if (xc == NULL)
 	{
 		xc = MemoryContextAlloc(table_context, sizeof(ZkLockXactCount));
+		xc->hold = hold;
 		xc->sub = sub;
 		xc->count = 0;
-		if (dlist_is_empty(&hold->xact_counts))
-			dlist_push_tail(&in_xact, &hold->xact_link);
+		dlist_push_head(&in_xact, &xc->xact_link);
 		dlist_push_head(&hold->xact_counts, &xc->link);
 	}
 	xc->count++;
@@ -225,7 +262,7 @@ zklock_locktable_release_all(void)
 	ZkLockHold *hold;
 	int64		released = 0;
 
-	if (table == NULL)
+	if (zklock_locktable_size() == 0)
 		return 0;
 	hash_seq_init(&scan, table);
 	while ((hold = hash_seq_search(&scan)) != NULL)
@@ -250,10 +287,11 @@ zklock_locktable_end_xact(void)
 {
 	while (!dlist_is_empty(&in_xact))
 	{
-		ZkLockHold *hold = dlist_head_element(ZkLockHold, xact_link, &in_xact);
+		ZkLockXactCount *xc = dlist_tail_element(ZkLockXactCount, xact_link,
+												 &in_xact);
+		ZkLockHold *hold = xc->hold;
 
-		while (!dlist_is_empty(&hold->xact_counts))
-			drop_count(hold, first_count(hold));
+		drop_count(hold, xc);
 		forget_if_unheld(hold);
 	}
 }
@@ -261,23 +299,24 @@ zklock_locktable_end_xact(void)
 void
 zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 {
-	dlist_iter	iter;
+	dlist_mutable_iter iter;
 
-	dlist_foreach(iter, &in_xact)
+	dlist_foreach_modify(iter, &in_xact)
 	{
-		ZkLockHold *hold = dlist_container(ZkLockHold, xact_link, iter.cur);
-		ZkLockXactCount *mine = find_count(hold, sub);
-		ZkLockXactCount *theirs = find_count(hold, parent);
+		ZkLockXactCount *mine = dlist_container(ZkLockXactCount, xact_link,
+												iter.cur);
+		ZkLockXactCount *theirs;
 
-		if (mine == NULL)
-			continue;
+		if (mine->sub != sub)
+			break;
+		theirs = find_count(mine->hold, parent);
 		if (theirs == NULL)
 			mine->sub = parent;
 		else
 		{
 			theirs->count += mine->count;
 			mine->count = 0;
-			drop_count(hold, mine);
+			drop_count(mine->hold, mine);
 		}
 	}
 }
@@ -289,11 +328,12 @@ zklock_locktable_abort_sub(SubTransactionId sub)
 
 	dlist_foreach_modify(iter, &in_xact)
 	{
-		ZkLockHold *hold = dlist_container(ZkLockHold, xact_link, iter.cur);
-		ZkLockXactCount *xc = find_count(hold, sub);
+		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, xact_link,
+											  iter.cur);
+		ZkLockHold *hold = xc->hold;
 
-		if (xc == NULL)
-			continue;
+		if (xc->sub != sub)
+			break;
 		drop_count(hold, xc);
 		forget_if_unheld(hold);
 	}
@@ -323,7 +363,7 @@ zklock_locktable_search(bool (*test) (ZkLockHold *hold, void *arg), void *arg)
 	HASH_SEQ_STATUS scan;
 	ZkLockHold *hold;
 
-	if (table == NULL)
+	if (zklock_locktable_size() == 0)
 		return NULL;
 	hash_seq_init(&scan, table);
 	while ((hold = hash_seq_search(&scan)) != NULL)

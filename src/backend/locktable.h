@@ -39,7 +39,6 @@ typedef struct ZkLockHold
 	ZkLockKey	key;			/* dynahash: must be first */
 
 	/* set by the owner of the node, when the lock is granted */
-	bool		granted;
 	uint32		session;		/* the session's number, see venue.h */
 	void	   *node;			/* see venue.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* node's name */
@@ -47,11 +46,12 @@ typedef struct ZkLockHold
 	int64		number;			/* of the grant, among those of the node */
 
 	/* kept by locktable.c */
+	bool		granted;
+	dlist_node	granted_link;
 	struct ZkLockClaim *claim;	/* what other backends see of it, or NULL */
 	int64		session_count;
 	int64		xact_count;		/* of all xact_counts */
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
-	dlist_node	xact_link;		/* in the list of those with xact_counts */
 } ZkLockHold;
 
 /* Called when a hold's last count is gone, just before it is freed. */
@@ -66,6 +66,17 @@ extern ZkLockHold *zklock_locktable_enter(const char *path, ZkLockMode mode);
 
 /* Remove an entry whatever its counts; let_go is not called. */
 extern void zklock_locktable_forget(ZkLockHold *hold);
+
+/*
+ * A lock is granted, and it is not any more.  In between it is among those that
+ * are granted, behind all that were before it, unless it is put first.
+ */
+extern void zklock_locktable_grant(ZkLockHold *hold);
+extern void zklock_locktable_ungrant(ZkLockHold *hold);
+extern void zklock_locktable_put_first(ZkLockHold *hold);
+
+/* The first of those that are granted, or NULL. */
+extern ZkLockHold *zklock_locktable_first_granted(void);
 
 /* One more hold, for the session or for the current subtransaction. */
 extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);

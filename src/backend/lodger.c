@@ -98,13 +98,6 @@ raise_vacant(void)
 			 errhint("See the server's log for why; max_worker_processes may be too small.  Or set zklock.session to \"backend\".")));
 }
 
-static bool
-is_granted(ZkLockHold *hold, void *arg)
-{
-	(void) arg;
-	return hold->granted;
-}
-
 /* May this backend ask for something now? */
 static bool
 is_ready(uint32 knock)
@@ -123,7 +116,7 @@ is_ready(uint32 knock)
 	 * would wait for others without an end.
 	 */
 	return tenure.begun && tenure.state != ZKLOCK_TENURE_VACANT &&
-		!(tenure.draining && zklock_locktable_search(is_granted, NULL) == NULL);
+		!(tenure.draining && zklock_locktable_first_granted() == NULL);
 }
 
 static void

@@ -1,0 +1,137 @@
+# What a lock costs does not grow with the number of locks that a backend holds:
+# neither to take, to keep or to give it back, nor the end of a subtransaction.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+use constant { FEW => 1000, MANY => 16_000, ROUNDS => 2 };
+
+# So many times as much may it cost with many as with few: memory that the
+# processor has to fetch costs some, a look at all of them many times as much.
+use constant MOST => 2.5;
+
+my $zk = ZkServer->new->start;
+my $node = new_node('main', $zk->hosts);
+my $session = ZkTest->new($node, 'zklock.session_timeout' => '60s');
+
+# The processor's time that the backend itself has used, in ns: others may use the
+# machine as well.
+sub used
+{
+	return $session->query(
+		q(SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)));
+}
+
+# That of one statement, or of one out of $n things that it does, in us
+sub cost
+{
+	my ($sql, $n) = @_;
+	my $before = used();
+	my $answer = $session->query($sql);
+
+	die "$answer\n" if $answer =~ /ERROR/;
+	return (used() - $before) / 1000 / $n;
+}
+
+sub hold
+{
+	my ($n, $scope) = @_;
+
+	$session->query(qq(
+		DO \$\$ BEGIN
+			FOR i IN 0 .. $n / 250 - 1 LOOP
+				PERFORM zk_lock_acquire_all(
+					(SELECT array_agg('/many/' || j)
+					 FROM generate_series(i * 250, i * 250 + 249) AS j),
+					scope => '$scope');
+			END LOOP;
+		END \$\$));
+	return;
+}
+
+sub loop
+{
+	my ($n, $sql) = @_;
+
+	return cost("DO \$\$ BEGIN FOR i IN 1 .. $n LOOP $sql; END LOOP; END \$\$",
+		$n);
+}
+
+sub take_and_give_back
+{
+	return loop(200, q(
+		PERFORM zk_lock_acquire('/one'); PERFORM zk_lock_release('/one')));
+}
+
+# In a subtransaction, which fails or not
+sub subtransaction
+{
+	my ($end) = @_;
+
+	return loop(2000, qq(
+		BEGIN
+			PERFORM zk_lock_acquire('/many/0', scope => 'transaction');
+			$end;
+		EXCEPTION WHEN division_by_zero THEN
+		END));
+}
+
+# What things cost with $n locks
+sub measure
+{
+	my ($n) = @_;
+	my %us;
+
+	hold($n, 'session');
+	is($session->query('SELECT count(*) FROM zk_locks'), $n, "$n locks are held");
+	$us{'a lock, with others held'} = take_and_give_back();
+	$us{'release of all'} = cost('SELECT zk_lock_release_all()', $n);
+	$us{'a lock, after others were held'} = take_and_give_back();
+
+	$session->query('BEGIN; SAVEPOINT s');
+	hold($n, 'transaction');
+	$us{'a subtransaction that ends well'} = subtransaction('NULL');
+	$us{'a subtransaction that fails'} = subtransaction('PERFORM 1 / 0');
+	$us{'ROLLBACK TO'} = cost('ROLLBACK TO s', $n);
+	hold($n, 'transaction');
+	$us{'RELEASE'} = cost('RELEASE s', $n);
+	$us{'COMMIT'} = cost('COMMIT', $n);
+	is($session->query('SELECT count(*) FROM zk_locks'), 0, '... and none is left');
+	return \%us;
+}
+
+# The least of several rounds is what it costs; more is noise.
+my (%few, %many);
+for my $round (1 .. ROUNDS)
+{
+	for ([ FEW, \%few ], [ MANY, \%many ])
+	{
+		my ($n, $least) = @$_;
+		my $us = measure($n);
+
+		for my $what (keys %$us)
+		{
+			$least->{$what} = $us->{$what}
+			  if !$least->{$what} || $us->{$what} < $least->{$what};
+		}
+	}
+}
+for my $what (sort keys %few)
+{
+	my $ratio = $many{$what} / $few{$what};
+
+	note(sprintf('%s: %.2f and %.2f us', $what, $few{$what}, $many{$what}));
+	cmp_ok($ratio, '<', MOST,
+		"$what: as much with @{[MANY]} locks as with @{[FEW]}");
+}
+
+# Who gives all of them back looks for none of them either.
+cmp_ok($many{'release of all'} / $many{'COMMIT'},
+	'<', 2 * MOST, 'release of all: about as much as their release at a COMMIT');
+
+done_testing();
