@@ -12,6 +12,7 @@
 #include "backend/locktable.h"
 #include "backend/xact.h"
 #include "tcop/pquery.h"
+#include "utils/resowner.h"
 
 /* Is there a statement that must not be refused any more? */
 static enum
@@ -23,6 +24,20 @@ static enum
 
 /* Has the check of this commit begun? */
 static bool committing = false;
+
+/*
+ * What has ended, and has not given its locks back yet.  PostgreSQL still has its
+ * own then, and has not told the others of what has changed in the catalogs: who
+ * came next would run into the one, or go by what there was before the other.
+ */
+static enum
+{
+	NOTHING_ENDED,
+	ENDED_COMMIT,
+	ENDED_ABORT,
+	ENDED_ABORT_SUB
+}			ended = NOTHING_ENDED;
+static SubTransactionId ended_sub;
 
 static void
 check_commit(void)
@@ -66,21 +81,13 @@ xact_event(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_COMMIT:
-
-			/*
-			 * Other backends see the commit by now, so that the next holder
-			 * does, too.
-			 */
 			xact_ended(true);
-			zklock_locktable_end_xact();
-			zklock_lease_watch();
+			ended = ENDED_COMMIT;
 			break;
 
 		case XACT_EVENT_ABORT:
 			xact_ended(false);
-			zklock_locktable_end_xact();
-			zklock_lease_forget();
-			zklock_lease_watch();
+			ended = ENDED_ABORT;
 			break;
 
 		case XACT_EVENT_PREPARE:
@@ -103,7 +110,36 @@ subxact_event(SubXactEvent event, SubTransactionId sub,
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 		zklock_locktable_commit_sub(sub, parent);
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
-		zklock_locktable_abort_sub(sub);
+	{
+		ended = ENDED_ABORT_SUB;
+		ended_sub = sub;
+	}
+}
+
+/*
+ * Called for each resource owner: those of a transaction's portals come before
+ * its own, but in each phase all of them, so that the locks of all are gone.
+ * Owners of others, who end at other times, are not waited for.
+ */
+static void
+release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
+			  void *arg)
+{
+	(void) is_commit;
+	(void) arg;
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || ended == NOTHING_ENDED ||
+		is_top_level != (ended != ENDED_ABORT_SUB))
+		return;
+	if (ended == ENDED_ABORT_SUB)
+		zklock_locktable_abort_sub(ended_sub);
+	else
+	{
+		zklock_locktable_end_xact();
+		if (ended == ENDED_ABORT)
+			zklock_lease_forget();
+		zklock_lease_watch();
+	}
+	ended = NOTHING_ENDED;
 }
 
 void
@@ -145,4 +181,5 @@ zklock_xact_init(void)
 {
 	RegisterXactCallback(xact_event, NULL);
 	RegisterSubXactCallback(subxact_event, NULL);
+	RegisterResourceReleaseCallback(release_event, NULL);
 }

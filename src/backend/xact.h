@@ -3,8 +3,12 @@
  * xact.h
  *	  What the ends of transactions do to locks.
  *
- * Promises that nothing here waits, allocates or raises once a transaction is
- * committed or aborted: an error there is a PANIC, a wait cannot be cancelled.
+ * Promises
+ *	- that nothing here waits, allocates or raises once a transaction is committed
+ *	  or aborted: an error there is a PANIC, a wait cannot be cancelled;
+ *	- that locks are given back after PostgreSQL's own of the same transaction, or
+ *	  subtransaction: who has the next turn sees all that was done, and finds no
+ *	  table locked.
  *
  *-------------------------------------------------------------------------
  */

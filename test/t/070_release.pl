@@ -1,0 +1,106 @@
+# Locks go back after PostgreSQL's own: who waits for one finds no table locked by
+# its last holder, and sees what that has done to the catalogs. Another library
+# stands still at each end of a transaction, just before PostgreSQL's locks go.
+
+use strict;
+use warnings;
+
+use Module;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $library = build_module('at_release');
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $zk->hosts);
+my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
+
+$node->safe_psql('postgres', qq(
+	CREATE TABLE goods (what text);
+	CREATE FUNCTION body(OUT text) LANGUAGE plpgsql AS \$\$ BEGIN \$1 := 'old'; END \$\$;
+	CREATE FUNCTION at_release(text, bool) RETURNS text AS '$library' LANGUAGE C));
+
+sub body
+{
+	my ($what) = @_;
+
+	return "CREATE OR REPLACE FUNCTION body(OUT text) LANGUAGE plpgsql AS \$\$ BEGIN \$1 := '$what'; END \$\$";
+}
+
+# Waits until the client has sent, and ZooKeeper answered, all that was to be sent:
+# a ping goes out behind it.
+sub wait_until_sent
+{
+	my $ping = $proxy->rule(dir => 'c2s', op => 'ping', action => 'delay', ms => 1);
+
+	wait_until('a ping was sent', sub { $proxy->fired($ping) });
+	$proxy->wait_answered;
+	return;
+}
+
+my $top = "SELECT at_release('$file', true)";
+my $sub = "SELECT at_release('$file', false)";
+my $do = body('new');
+my $take = "SELECT zk_lock_guard('/release') > 0; LOCK TABLE goods; $do";
+
+# What is done, how it ends, and what the next holder sees then
+my @ends = (
+	[ 'a commit', "BEGIN; $take; $top", 'COMMIT', 'new' ],
+	[ 'a rollback', "BEGIN; $take; $top", 'ROLLBACK', 'old' ],
+	[ 'an error', "BEGIN; $take; $top", 'SELECT 1/0', 'old' ],
+	[ 'a prepared statement',
+		"PREPARE it AS SELECT zk_lock_guard('/release') > 0", "BEGIN; EXECUTE it; LOCK TABLE goods; $do; $top; COMMIT", 'new' ],
+	[ 'a cursor that is open', "BEGIN; $take; DECLARE c CURSOR FOR SELECT 1; FETCH c; $top", 'COMMIT', 'new' ],
+	[ 'a commit in a procedure', 'SELECT 1',
+		"DO \$do\$ BEGIN PERFORM zk_lock_guard('/release'); LOCK TABLE goods; $do; PERFORM at_release('$file', true); COMMIT; END \$do\$",
+		'new' ],
+	[ 'ROLLBACK TO', "BEGIN; SAVEPOINT s; $take; $sub", 'ROLLBACK TO s', 'old' ],
+	[ 'a block that fails', 'SELECT 1',
+		"DO \$do\$ BEGIN PERFORM zk_lock_guard('/release'); LOCK TABLE goods; $do; PERFORM at_release('$file', false); PERFORM 1/0; EXCEPTION WHEN division_by_zero THEN END \$do\$",
+		'old' ],
+	[ 'a disconnection', "BEGIN; $take; $top", undef, 'old' ]);
+
+for my $end (@ends)
+{
+	my ($what, $before, $last, $seen) = @$end;
+	my $holder = ZkTest->new(
+		$node,
+		'zklock.hosts' => $proxy->hosts,
+		'zklock.session_timeout' => '1s');
+	my $waiter = ZkTest->new($node);
+
+	$node->safe_psql('postgres', body('old'));
+	$waiter->query('BEGIN');
+	is($waiter->query('SELECT body()'), 'old', "$what: before it");
+	unlike($holder->query($before), qr/ERROR/, '... the holder works');
+
+	# In this order: the holder has the lock, the waiter waits, the holder ends.
+	if (defined $last)
+	{
+		$holder->start($last);
+	}
+	else
+	{
+		$holder->close;
+	}
+	wait_until('the holder stands still', sub { -e $file });
+	$waiter->start(q(SELECT zk_lock_guard('/release') > 0));
+	wait_until('the waiter has come',
+		sub { grep { $_ == $waiter->pid } queue($zk, '/release') });
+	wait_until_sent();
+	is( join(' ', queue($zk, '/release')),
+		join(' ', $holder->pid, $waiter->pid),
+		'... who has the lock while PostgreSQL has its own');
+	unlink($file) or die "$file: $!\n";
+	is($waiter->result, 't', '... then the next one has it');
+	is($waiter->query('LOCK TABLE goods NOWAIT'), '', '... who finds no table locked');
+	is($waiter->query('SELECT body()'), $seen, '... and sees what was done');
+	$waiter->query('COMMIT');
+	$_->close for $holder, $waiter;
+	wait_for_queue($zk, '/release');
+}
+
+done_testing();
