@@ -17,6 +17,7 @@
 #include "shared/claims.h"
 #include "shared/stats.h"
 #include "storage/proc.h"
+#include "utils/inval.h"
 #include "utils/timeout.h"
 
 /* What is to be taken: one lock. */
@@ -338,6 +339,18 @@ wait_for_all(Bunch *bunch, Patience *patience)
 	return true;
 }
 
+/*
+ * See what earlier holders have done to the catalogs.  That takes a table's lock,
+ * as a rule; but a function, for one, is called without.
+ */
+static bool
+catch_up(bool granted)
+{
+	if (granted)
+		AcceptInvalidationMessages();
+	return granted;
+}
+
 /* From here on the node is the hold's.  Cannot fail. */
 static void
 grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
@@ -432,7 +445,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 		zklock_locktable_add(hold, scope);
 		arm_lock_timeout();
 		start_waiting(&patience, ns);
-		granted = wait_for(wanted, &patience);
+		granted = catch_up(wait_for(wanted, &patience));
 		failed = false;
 	}
 	PG_FINALLY();
@@ -566,7 +579,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 		if (in_time && bunch->nfresh > 0)
 			start_waiting(&patience, time_left(ns, began));
 		granted = in_time &&
-			(bunch->nfresh == 0 || wait_for_all(bunch, &patience));
+			(bunch->nfresh == 0 || catch_up(wait_for_all(bunch, &patience)));
 		failed = false;
 	}
 	PG_FINALLY();

@@ -96,11 +96,36 @@ for my $end (@ends)
 		'... who has the lock while PostgreSQL has its own');
 	unlink($file) or die "$file: $!\n";
 	is($waiter->result, 't', '... then the next one has it');
-	is($waiter->query('LOCK TABLE goods NOWAIT'), '', '... who finds no table locked');
-	is($waiter->query('SELECT body()'), $seen, '... and sees what was done');
+	is($waiter->query('SELECT body()'), $seen, '... who sees what was done');
+	is($waiter->query('LOCK TABLE goods NOWAIT'), '', '... and finds no table locked');
 	$waiter->query('COMMIT');
 	$_->close for $holder, $waiter;
 	wait_for_queue($zk, '/release');
+}
+
+# Whatever way the lock is taken, and in whatever scope
+for my $take (
+	q(zk_lock_acquire('/release')),
+	q(zk_lock_acquire('/release', scope => 'transaction')),
+	q(zk_lock_acquire_all('{/release, /other}')),
+	q(zk_semaphore_acquire('/semaphore', 1)))
+{
+	my $holder = ZkTest->new($node);
+	my $waiter = ZkTest->new($node);
+
+	$node->safe_psql('postgres', body('old'));
+	$waiter->query('BEGIN');
+	is($waiter->query('SELECT body()'), 'old', "$take: before it");
+	$holder->query("SELECT $take");
+	$waiter->start("SELECT $take");
+	$node->poll_query_until('postgres',
+		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity
+		 WHERE pid = ${\ $waiter->pid}");
+	$holder->query(body('new'));
+	$holder->close;
+	is($waiter->result, 't', '... then the next one has it');
+	is($waiter->query('SELECT body()'), 'new', '... who sees what was done');
+	$waiter->close;
 }
 
 done_testing();
