@@ -11,7 +11,9 @@
 #include "backend/flight.h"
 #include "backend/guc.h"
 #include "backend/lease.h"
+#include "backend/own.h"
 #include "backend/session.h"
+#include "backend/venues.h"
 
 /* As many as fit beside what may be under way already: see await_room. */
 #define MAX_TOGETHER 4000
@@ -19,9 +21,17 @@
 void
 zklock_flight_connect(void)
 {
+	zklock_venues_look();
 	zklock_session_poll();
 	zklock_lease_renew_session();
 	zklock_session_connect(ZKLOCK_NEVER);
+}
+
+void
+zklock_flight_over(void)
+{
+	if (zklock_venue != &zklock_own_venue)
+		zklock_session_close();
 }
 
 static void

@@ -40,6 +40,12 @@ typedef struct ZkLockRead
 extern void zklock_flight_connect(void);
 
 /*
+ * To be called when all is read: a backend whose locks are held elsewhere needs its
+ * own session for nothing else.
+ */
+extern void zklock_flight_over(void);
+
+/*
  * Read them all, over lost connections.  After zklock_flight_connect().  Errors:
  * besides its own 08006 if nothing is answered for zklock.connect_timeout, and
  * 53200.

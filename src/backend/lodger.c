@@ -29,6 +29,7 @@ refresh(void)
 {
 	static const ZkLockClientState states[] = {
 		[ZKLOCK_TENURE_VACANT] = ZKLOCK_CLIENT_CONNECTING,
+		[ZKLOCK_TENURE_IDLE] = ZKLOCK_CLIENT_CONNECTING,
 		[ZKLOCK_TENURE_CONNECTING] = ZKLOCK_CLIENT_CONNECTING,
 		[ZKLOCK_TENURE_CONNECTED] = ZKLOCK_CLIENT_CONNECTED,
 		[ZKLOCK_TENURE_REFUSED] = ZKLOCK_CLIENT_REFUSED,
@@ -44,6 +45,13 @@ refresh(void)
 	status.why = tenure.why;
 }
 
+static bool
+exists(void)
+{
+	return tenure.state != ZKLOCK_TENURE_VACANT &&
+		tenure.state != ZKLOCK_TENURE_IDLE;
+}
+
 static const ZkLockClientStatus *
 get_status(void)
 {
@@ -57,8 +65,17 @@ is_gone(void)
 	return false;
 }
 
+/* Its own session, which looks at queues. */
 static void
-nothing(void)
+renew(void)
+{
+	if (zklock_session_is_outdated())
+		zklock_session_close();
+}
+
+/* The worker gives up by itself. */
+static void
+give_up_session(void)
 {
 }
 
@@ -348,11 +365,12 @@ const ZkLockVenue zklock_lodger_venue = {
 	.ready = ready,
 	.poll = refresh,
 	.refresh = refresh,
+	.exists = exists,
 	.status = get_status,
 	.current = zklock_tenure_generation,
 	.is_gone = is_gone,
-	.renew = nothing,
-	.give_up = nothing,
+	.renew = renew,
+	.give_up = give_up_session,
 	.identity = identity,
 	.alarm = zklock_tenure_alarm,
 	.commit = zklock_tenure_commit,

@@ -19,6 +19,12 @@ ready(int64 deadline)
 		zklock_session_raise_silence("ZooKeeper did not answer in time");
 }
 
+static bool
+exists(void)
+{
+	return zklock_session_status() != NULL;
+}
+
 static void
 renew(void)
 {
@@ -159,6 +165,7 @@ const ZkLockVenue zklock_own_venue = {
 	.ready = ready,
 	.poll = zklock_session_poll,
 	.refresh = zklock_session_refresh,
+	.exists = exists,
 	.status = zklock_session_status,
 	.current = zklock_session_current,
 	.is_gone = zklock_session_is_gone,

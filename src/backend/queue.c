@@ -11,7 +11,9 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "backend/flight.h"
 #include "backend/inquiry.h"
+#include "backend/locktable.h"
 #include "backend/nodedata.h"
 #include "backend/session.h"
 #include "backend/sqlargs.h"
@@ -106,8 +108,15 @@ set_data(Row *row, const char *data)
 	set_text(row, QUEUE_APPLICATION, ours.application);
 }
 
+/* Is this the name of a hold's node?  Most names are nobody else's. */
+static bool
+is_of_hold(ZkLockHold *hold, void *name)
+{
+	return hold->granted && strcmp(hold->name, name) == 0;
+}
+
 static void
-set_place(Row *row, const ZkLockPlace *place, int position)
+set_place(Row *row, const ZkLockPlace *place, int position, int64 own_session)
 {
 	if (place->line != ZKLOCK_LINE_NONE)
 	{
@@ -127,7 +136,8 @@ set_place(Row *row, const ZkLockPlace *place, int position)
 	set(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(place->ctime)));
 	set(row, QUEUE_OWN,
 		BoolGetDatum(place->owner != 0 &&
-					 place->owner == zklock_session_status()->session));
+					 (zklock_locktable_search(is_of_hold, unconstify(char *, place->name)) != NULL ||
+					  place->owner == own_session)));
 	if (place->data != NULL)
 		set_data(row, place->data);
 }
@@ -140,6 +150,7 @@ typedef struct Rows
 {
 	int			n;
 	void	   *rows;
+	int64		session;		/* that they were asked for in */
 } Rows;
 
 static FuncCallContext *
@@ -176,6 +187,8 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 		places = begin_rows(fcinfo)->user_fctx;
 		places->rows = zklock_inquiry_queue(zklock_sqlargs_path(fcinfo, 0),
 											&places->n);
+		places->session = zklock_session_status()->session;
+		zklock_flight_over();
 		MemoryContextSwitchTo(old);
 	}
 
@@ -187,7 +200,8 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 		Row			row;
 
 		clear(&row);
-		set_place(&row, (ZkLockPlace *) places->rows + i, i + 1);
+		set_place(&row, (ZkLockPlace *) places->rows + i, i + 1,
+				  places->session);
 		SRF_RETURN_NEXT(call, row_datum(call, &row));
 	}
 	SRF_RETURN_DONE(call);
@@ -215,6 +229,7 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 
 		uses = begin_rows(fcinfo)->user_fctx;
 		uses->rows = zklock_survey(get_parent(fcinfo), &uses->n);
+		zklock_flight_over();
 		MemoryContextSwitchTo(old);
 	}
 

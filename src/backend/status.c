@@ -12,7 +12,7 @@
 #include "backend/locktable.h"
 #include "backend/session.h"
 #include "backend/text.h"
-#include "backend/venue.h"
+#include "backend/venues.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -129,7 +129,7 @@ zk_lock_status(PG_FUNCTION_ARGS)
 		MemoryContext old = CurrentMemoryContext;
 
 		call = first_call(fcinfo);
-		zklock_session_poll();
+		zklock_venue->poll();
 		rows = palloc(offsetof(StatusRows, hold) +
 					  zklock_locktable_size() * sizeof(ZkLockHold));
 		rows->n = 0;
@@ -242,8 +242,9 @@ zk_session(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	zklock_session_poll();
-	status = zklock_session_status();
+	zklock_venues_look();
+	zklock_venue->poll();
+	status = zklock_venue->exists() ? zklock_venue->status() : NULL;
 	values[1] = CStringGetTextDatum(status != NULL ? states[status->state] :
 									"none");
 	nulls[1] = false;

@@ -37,7 +37,10 @@ typedef struct ZkLockVenue
 	void		(*poll) (void);
 	void		(*refresh) (void);	/* raises and allocates nothing */
 
-	/* The state as taken in last; NULL: there is no session. */
+	/* Is there a session, as far as was taken in? */
+	bool		(*exists) (void);
+
+	/* Its state as taken in last; may be NULL if there is none. */
 	const ZkLockClientStatus *(*status) (void);
 
 	/* The live session's number, as of now; 0 if there is none. */

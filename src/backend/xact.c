@@ -55,6 +55,8 @@ xact_ended(bool committed)
 	committing = false;
 	if (!committed || settled == SETTLED_COMMIT)
 		settled = NOT_SETTLED;
+	if (settled == NOT_SETTLED)
+		zklock_lease_commit_over();
 }
 
 static void

@@ -21,6 +21,7 @@
 typedef enum ZkLockTenureState
 {
 	ZKLOCK_TENURE_VACANT,		/* there is no worker */
+	ZKLOCK_TENURE_IDLE,			/* there is no session */
 	ZKLOCK_TENURE_CONNECTING,
 	ZKLOCK_TENURE_CONNECTED,
 	ZKLOCK_TENURE_REFUSED,		/* the last try: authentication failed */

@@ -98,9 +98,9 @@ publish(const ZkLockClientStatus *status, bool draining)
 
 	if (status != NULL)
 		describe(status, &now);
-	else if (now.state == ZKLOCK_TENURE_VACANT ||
-			 now.state == ZKLOCK_TENURE_CONNECTED)
-		now.state = ZKLOCK_TENURE_CONNECTING;
+	else if (now.state != ZKLOCK_TENURE_REFUSED &&
+			 now.state != ZKLOCK_TENURE_FAILED)
+		now.state = ZKLOCK_TENURE_IDLE;
 	if (status == NULL)
 		now.begun = false;
 	now.draining = draining;

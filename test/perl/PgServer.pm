@@ -30,7 +30,8 @@ sub new
 		listen_addresses => '',
 		port => PORT,
 		unix_socket_directories => $dir,
-		%conf);
+		%conf,
+		$class->session_mode(%conf));
 	open(my $fh, '>>', "$dir/data/postgresql.conf") or die "$dir: $!\n";
 	print $fh "$_ = '$conf{$_}'\n" for sort keys %conf;
 	close($fh) or die "$dir: $!\n";
@@ -102,6 +103,21 @@ sub psql
 	close($fh) or die "psql failed: @args\n";
 	chomp $out;
 	return $out;
+}
+
+# The settings that %conf lacks. With ZKLOCK_SESSION=server each server shares one
+# session among its backends, so that every test can be run in both modes. Tests
+# that are about one of them say so in %conf.
+sub session_mode
+{
+	my ($class, %conf) = @_;
+	my $mode = $conf{'zklock.session'} // $ENV{ZKLOCK_SESSION} || 'backend';
+	my $preload = $conf{shared_preload_libraries} // '';
+
+	return if $mode eq 'backend';
+	$preload = join(',', grep { length } $preload, 'zklock')
+	  unless $preload =~ /\bzklock\b/;
+	return (shared_preload_libraries => $preload, 'zklock.session' => $mode);
 }
 
 # The last line of postmaster.pid is the server's state.
