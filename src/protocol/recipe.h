@@ -18,6 +18,8 @@
  *	- a waiter watches the nearest contender it conflicts with and the one
  *	  before that.  Contenders ahead of us can only leave, so once the list is
  *	  known to hold just one, its end is our turn and needs no further read;
+ *	- that one may have gone before the watch gets there, and may have been
+ *	  downgraded before that: so a list travels with the watch;
  *	- after a connection loss with a create in doubt, nothing is trusted but a
  *	  list behind a sync, and a node found there only if this session owns it.
  *

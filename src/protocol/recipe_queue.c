@@ -265,6 +265,15 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->only_shrinks = ahead.only_shrinks;
 		keep_watch(r, &r->nearest, ahead.nearest, before, out);
 		keep_watch(r, &r->lookahead, ahead.second, before, out);
+
+		/*
+		 * The only one ahead may be gone before it is watched, and only a list
+		 * tells whether it left a reader behind: have that in the same flight.
+		 * Who has more ahead has the time to ask when it is so.
+		 */
+		if (ahead.n == 1 && r->nearest.request == r->last_request &&
+			!zklock_recipe_modes[r->mode].kind->reader)
+			r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
 	}
 }
 

@@ -159,11 +159,36 @@ while (@line > 1)
 		'a hand-over with ' . @line . ' waiting: 1 flight');
 }
 
+# Two who take turns: the one before is seen in the list, but may be gone by the
+# time it is watched. Even so the lock is had in the flight that the watch takes.
+$session->query(q(SELECT zk_lock_acquire('/turns')));
+$proxy->wait_idle;
+$proxy->mark;
+$proxy->rule(dir => 's2c', op => 'getChildren', action => 'hold', pings => 1);
+$rival->start(q(SELECT zk_lock_acquire('/turns')));
+$proxy->wait_frame(dir => 's2c', op => 'getChildren');
+$session->query(q(SELECT zk_lock_release('/turns')));
+wait_until('the one before is gone', sub { queue($zk, '/turns') == 1 });
+is( $proxy->flights(
+		sub {
+			$proxy->reset;
+			is($rival->result, 't', 'who finds the one before gone has the lock');
+		},
+		SETTLE),
+	1,
+	'... in the flight of the watch');
+$proxy->wait_idle;
+is_deeply(
+	[ grep { !/delete/ } frames('c2s') ],
+	[ map { "c2s $_" } @enter, qw(getData getChildren) ],
+	'... by no more than four requests');
+$rival->query(q(SELECT zk_lock_release('/turns')));
+
 # Who gives up takes his node and his watches back, and waits for neither.
 $session->query(q(SELECT zk_lock_acquire('/flights')));
 costs(
 	$rival, q(SELECT zk_lock_acquire('/flights', '2s')), 'f', 2,
-	[ @enter, qw(getData delete removeWatches) ],
+	[ @enter, qw(getData getChildren delete removeWatches) ],
 	'a wait that is given up');
 $session->query(q(SELECT zk_lock_release('/flights')));
 
@@ -191,7 +216,10 @@ for my $depth (2, 5)
 	$proxy->wait_idle;
 	is_deeply(
 		[ frames('c2s') ],
-		[ map { "c2s $_" } @enter, ('getData') x ($depth == 2 ? 1 : 2) ],
+		[
+			map { "c2s $_" } @enter,
+			$depth == 2 ? qw(getData getChildren) : qw(getData getData)
+		],
 		"number $depth in line watches no more than two");
 
 	# Once the one it looks ahead to has gone, it asks in the background who is

@@ -32,7 +32,7 @@ test_lost_create_not_done(void **state)
 	expect("CREATE LIST");
 	created(ME, 77);
 	listed(ME, H);
-	expect("WATCH " H);
+	expect("WATCH " H " LIST");
 }
 
 static void
@@ -225,8 +225,10 @@ test_foreign_owner(void **state)
 	expect("");
 	created(OURS("lock-0000000008"), 88);
 	listed(ME, OURS("lock-0000000008"));
-	expect("WATCH " ME);
+	expect("WATCH " ME " LIST");
 	gone(ME);
+	expect("");
+	listed(OURS("lock-0000000008"));
 	expect("GRANT");
 	expect_granted(OURS("lock-0000000008"), 8, 88);
 }

@@ -140,8 +140,10 @@ test_hand_over(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, H);
-	expect("WATCH " H);
+	expect("WATCH " H " LIST");
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
+	expect("");
+	listed(ME, H);
 	expect("");
 
 	/* No read stands between. */
@@ -252,19 +254,23 @@ test_vanished_before_watch(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, H);
+	expect("WATCH " H " LIST");
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
 
-	/* It may have been downgraded meanwhile, and we were not told. */
-	expect("LIST");
+	/* It may have been downgraded meanwhile, and we were not told: see the list. */
+	expect("");
 	listed(ME, CURATOR("__READ__0000000001"));
-	expect("WATCH " CURATOR("__READ__0000000001"));
-	gone(CURATOR("__READ__0000000001"));
+	expect("WATCH " CURATOR("__READ__0000000001") " LIST");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, CURATOR("__READ__0000000001"));
+	expect("");
+	listed(ME);
 	expect("GRANT");
 
 	/* Which is nothing to a reader. */
 	begin(ZKLOCK_SHARED);
 	created(OURS("__READ__0000000005"), 77);
 	listed(OURS("__READ__0000000005"), H);
+	expect("WATCH " H);
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
 	expect("GRANT");
 
@@ -276,7 +282,22 @@ test_vanished_before_watch(void **state)
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, A);
 	expect("");
 	listed(ME, H);
-	expect("WATCH " H);
+	expect("WATCH " H " LIST");
+}
+
+/* Who leaves between the watch and the list that came with it. */
+static void
+test_vanished_behind_watch(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
+	gone(H);
+	expect("");
+	listed(ME);
+	expect("GRANT");
 }
 
 static void
@@ -307,7 +328,7 @@ test_changed_before_watch(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, H);
-	expect("WATCH " H);
+	expect("WATCH " H " LIST");
 	looked(H, SESSION + 1, false, 1);
 	expect("LIST");
 	listed(ME, H, CURATOR("__READ__0000000001"));
@@ -401,6 +422,8 @@ test_conflicts(void **state)
 	(void) state;
 	for (int mine = ZKLOCK_EXCLUSIVE; mine <= ZKLOCK_WRITE; mine++)
 	{
+		const char *ask = mine == ZKLOCK_SHARED ? "" : " LIST";
+
 		for (int other = ZKLOCK_EXCLUSIVE; other <= ZKLOCK_WRITE; other++)
 		{
 			bool		free = mine == ZKLOCK_SHARED && other == ZKLOCK_SHARED;
@@ -409,13 +432,13 @@ test_conflicts(void **state)
 			begin((ZkLockMode) mine);
 			created(own[mine], 77);
 			listed(own[mine], ahead[other]);
-			snprintf(watch_it, sizeof(watch_it), "WATCH %s", ahead[other]);
+			snprintf(watch_it, sizeof(watch_it), "WATCH %s%s", ahead[other], ask);
 			expect(free ? "GRANT" : watch_it);
 
 			begin((ZkLockMode) mine);
 			created(own[mine], 77);
 			listed(own[mine], kazoos[other]);
-			snprintf(watch_it, sizeof(watch_it), "WATCH %s", kazoos[other]);
+			snprintf(watch_it, sizeof(watch_it), "WATCH %s%s", kazoos[other], ask);
 			expect(free ? "GRANT" : watch_it);
 		}
 	}
@@ -447,13 +470,17 @@ test_behind_downgrade(void **state)
 	begin(ZKLOCK_WRITE);
 	created(OURS("__WRIT__0000000009"), 77);
 	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
-	expect("WATCH " CURATOR("__WRIT__0000000005"));
+	expect("WATCH " CURATOR("__WRIT__0000000005") " LIST");
+	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
+	expect("");
 
 	/* Its end may be the writer's, or only the downgrade's second half. */
 	gone(CURATOR("__WRIT__0000000005"));
 	expect("LIST");
 	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
-	expect("WATCH " CURATOR("__READ__0000000005"));
+	expect("WATCH " CURATOR("__READ__0000000005") " LIST");
+	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
+	expect("");
 	gone(CURATOR("__READ__0000000005"));
 	expect("GRANT");
 
@@ -505,7 +532,7 @@ test_worn_out(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(OURS("lock-2147483646"), 77);
 	listed(OURS("lock-2147483646"), GO("lock--2147483648"));
-	expect("WATCH " GO("lock--2147483648"));
+	expect("WATCH " GO("lock--2147483648") " LIST");
 }
 
 static void
@@ -555,7 +582,7 @@ test_long_names(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, name + 1);
-	assert_int_equal(actions.n, 1);
+	assert_int_equal(actions.n, 2);
 	assert_string_equal(actions.act[0].name, name + 1);
 
 	/* Our own, from a server that has gone mad. */
@@ -603,6 +630,7 @@ main(void)
 		cmocka_unit_test(test_all_leave_during_list),
 		cmocka_unit_test(test_fired_twice),
 		cmocka_unit_test(test_vanished_before_watch),
+		cmocka_unit_test(test_vanished_behind_watch),
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_changed_before_watch),
 		cmocka_unit_test(test_nowait),
