@@ -15,11 +15,14 @@
 #include "client/zkclient.h"
 #include "client/zkhosts.h"
 #include "miscadmin.h"
+#include "protocol/path.h"
 
 char	   *zklock_hosts;
 char	   *zklock_auth;
 char	   *zklock_auth_file;
 char	   *zklock_acl;
+static char *path_prefix;
+static bool path_prefix_hidden;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
 
@@ -207,6 +210,57 @@ check_acl(char **newval, void **extra, GucSource source)
 	return false;
 }
 
+/* Beyond ASCII it is of whichever encoding: what is no good there is no prefix. */
+static bool
+check_path_prefix(char **newval, void **extra, GucSource source)
+{
+	const char *why;
+	char	   *ascii;
+
+	(void) extra;
+	(void) source;
+	if (*newval == NULL || **newval == '\0')
+		return true;
+	ascii = pstrdup(*newval);
+	for (char *c = ascii; *c != '\0'; c++)
+		if (IS_HIGHBIT_SET(*c))
+			*c = 'x';
+	why = zklock_path_check(ascii, strlen(ascii));
+	pfree(ascii);
+	if (why == NULL)
+		return true;
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");
+	return false;
+}
+
+/*
+ * A client may name any setting of a library that is not loaded, when it connects.
+ * PostgreSQL prefers what the client says to what is set for its role or database,
+ * and learns only when the library is loaded that the client may not set this one:
+ * then the other value is forgotten.  So there is nothing to tell what this session
+ * is confined to.
+ */
+static void
+define_path_prefix(void)
+{
+	bool		is_set = GetConfigOption("zklock.path_prefix", true, false) != NULL;
+
+	DefineCustomStringVariable("zklock.path_prefix",
+							   "All lock paths must be below this one.",
+							   "Empty: they may be anywhere.",
+							   &path_prefix, NULL,
+							   PGC_SUSET, 0,
+							   check_path_prefix, NULL, NULL);
+	path_prefix_hidden = is_set && path_prefix == NULL;
+}
+
+const char *
+zklock_guc_path_prefix(void)
+{
+	return path_prefix != NULL ? path_prefix : path_prefix_hidden ? NULL : "";
+}
+
 void
 zklock_guc_init(void)
 {
@@ -235,6 +289,7 @@ zklock_guc_init(void)
 							   &zklock_acl, "world:anyone:cdrwa",
 							   PGC_SUSET, 0,
 							   check_acl, assign_acl, NULL);
+	define_path_prefix();
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",

@@ -47,4 +47,10 @@ extern bool zklock_guc_is_servers(void);
 
 extern void zklock_guc_init(void);
 
+/*
+ * What all paths must be below, in the encoding of the database; empty: anywhere.
+ * NULL: nobody knows, nowhere.
+ */
+extern const char *zklock_guc_path_prefix(void);
+
 #endif							/* ZKLOCK_GUC_H */

@@ -207,16 +207,6 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 	SRF_RETURN_DONE(call);
 }
 
-/* Where to look for locks: a lock path, or the root, which is none. */
-static char *
-get_parent(FunctionCallInfo fcinfo)
-{
-	zklock_sqlargs_refuse_null(fcinfo, 0, "parent");
-	if (strcmp(text_to_cstring(PG_GETARG_TEXT_PP(0)), "/") == 0)
-		return pstrdup("/");
-	return zklock_sqlargs_path(fcinfo, 0);
-}
-
 Datum
 zk_lock_paths(PG_FUNCTION_ARGS)
 {
@@ -228,7 +218,7 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 		MemoryContext old = CurrentMemoryContext;
 
 		uses = begin_rows(fcinfo)->user_fctx;
-		uses->rows = zklock_survey(get_parent(fcinfo), &uses->n);
+		uses->rows = zklock_survey(zklock_sqlargs_parent(fcinfo, 0), &uses->n);
 		zklock_flight_over();
 		MemoryContextSwitchTo(old);
 	}

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "backend/guc.h"
 #include "backend/sqlargs.h"
 #include "mb/pg_wchar.h"
 #include "protocol/path.h"
@@ -21,10 +22,9 @@ zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
 				 errmsg("%s must not be null", name)));
 }
 
-char *
-zklock_sqlargs_check_path(const text *arg)
+static char *
+to_path(const char *given)
 {
-	char	   *given = text_to_cstring(arg);
 	char	   *path = pg_server_to_any(given, strlen(given), PG_UTF8);
 	const char *why = zklock_path_check(path, strlen(path));
 
@@ -37,9 +37,58 @@ zklock_sqlargs_check_path(const text *arg)
 	return path;
 }
 
+/*
+ * Refuse what is not below zklock.path_prefix, or, for a parent, that itself.
+ * Both are compared as they are given, in the encoding of the database: what is
+ * not of this one, as in a setting made for all databases, is below nothing.
+ */
+static void
+refuse_outside(const char *given, bool parent)
+{
+	const char *prefix = zklock_guc_path_prefix();
+
+	if (prefix == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for lock path \"%s\"", given),
+				 errdetail("zklock.path_prefix had a value that was refused when zklock was loaded: what it should be is not known."),
+				 errhint("Set it as a superuser, and do not set it when connecting.")));
+	if (prefix[0] != '\0' && !zklock_path_is_below(given, prefix) &&
+		!(parent && strcmp(given, prefix) == 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for lock path \"%s\"", given),
+				 errdetail("This session is confined to what is below \"%s\" (zklock.path_prefix).",
+						   prefix),
+				 errhint("Use a path below it, or have a superuser change the setting.")));
+}
+
+char *
+zklock_sqlargs_check_path(const text *arg)
+{
+	char	   *given = text_to_cstring(arg);
+	char	   *path = to_path(given);
+
+	refuse_outside(given, false);
+	return path;
+}
+
 char *
 zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno)
 {
 	zklock_sqlargs_refuse_null(fcinfo, argno, "lock path");
 	return zklock_sqlargs_check_path(PG_GETARG_TEXT_PP(argno));
+}
+
+char *
+zklock_sqlargs_parent(FunctionCallInfo fcinfo, int argno)
+{
+	char	   *given;
+	char	   *path;
+
+	zklock_sqlargs_refuse_null(fcinfo, argno, "parent");
+	given = text_to_cstring(PG_GETARG_TEXT_PP(argno));
+	path = strcmp(given, "/") == 0 ? given : to_path(given);
+	refuse_outside(given, true);
+	return path;
 }

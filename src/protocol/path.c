@@ -7,7 +7,6 @@
  */
 #include "protocol/path.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -102,4 +101,12 @@ zklock_path_check(const char *path, size_t len)
 		i += n;
 	}
 	return NULL;
+}
+
+bool
+zklock_path_is_below(const char *path, const char *parent)
+{
+	size_t		len = strlen(parent);
+
+	return strncmp(path, parent, len) == 0 && path[len] == '/';
 }

@@ -13,6 +13,7 @@
 #ifndef ZKLOCK_PATH_H
 #define ZKLOCK_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Longest lock path in bytes of UTF-8. */
@@ -26,5 +27,8 @@
  * nothing under /zookeeper, at most ZKLOCK_PATH_MAX bytes.
  */
 extern const char *zklock_path_check(const char *path, size_t len);
+
+/* Is a path below another one?  It is not below itself, nor "/ab" below "/a". */
+extern bool zklock_path_is_below(const char *path, const char *parent);
 
 #endif							/* ZKLOCK_PATH_H */

@@ -165,6 +165,7 @@ SET zklock.acl = 'world:anyone:r';
 SET zklock.auth = 'digest:regress:xyzzy';
 SET zklock.auth_file = 'xyzzy';
 SET zklock.log_level = 'debug1';
+SET zklock.path_prefix = '/x';
 \set VERBOSITY sqlstate
 SHOW zklock.auth;
 SELECT current_setting('zklock.auth');

@@ -1,0 +1,57 @@
+# The SQL in a page of the documentation, to be run.
+#
+# Statements are in blocks marked as sql. A comment behind a statement says what it
+# prints, or how it ends: "ERROR" and a SQLSTATE, or "waits". A block that begins
+# with "-- as NAME" is for whoever the test knows by that name.
+
+package Docs;
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(sql_blocks run_documented);
+
+# The blocks of a page, or of one section of it, in order: each a hash with the
+# name, as (by default ''), and the statements, each [ statement, what is said ].
+sub sql_blocks
+{
+	my ($page, $section) = @_;
+	my $text = slurp_file("$FindBin::RealBin/../../$page");
+	my @blocks;
+
+	($text) = $text =~ /^## \Q$section\E\n(.*?)(?=^## |\z)/ms if defined $section;
+	while ($text =~ /^```sql\n(?:-- as ([^\n]+)\n)?(.*?)^```$/gms)
+	{
+		my ($as, $sql) = ($1, $2);
+		my @statements;
+
+		push @statements, [ $1, $2 // '' ]
+		  while $sql =~ /^([A-Z].*?);[ \t]*(?:--[ \t]*([^\n]*))?$/gms;
+		push @blocks, { as => $as // '', statements => \@statements };
+	}
+	return @blocks;
+}
+
+# Runs a statement, and checks that it does what is said.
+sub run_documented
+{
+	my ($session, $statement) = @_;
+	my ($sql, $said) = @$statement;
+	my $answer = $session->query($sql);
+
+	if ($said =~ /^ERROR (\w{5})/)
+	{
+		like($answer, qr/^ERROR:  $1:/m, "$sql: $said");
+		return;
+	}
+	unlike($answer, qr/^(ERROR|FATAL|WARNING):/m, $sql);
+	is($answer, $said, "... says $said") if $said ne '';
+	return;
+}
+
+1;

@@ -1,0 +1,232 @@
+# zklock.path_prefix: whatever a confined role calls, and whatever it sets, nothing
+# outside is touched, and nothing told of it.
+
+use strict;
+use warnings;
+
+use Docs;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node = new_node('main', $zk->hosts);
+my $preloaded =
+  new_node('preloaded', $zk->hosts, shared_preload_libraries => 'zklock');
+
+# A session of a role, with settings of its client.
+sub as_role
+{
+	my ($server, $role, $options) = @_;
+
+	local $ENV{PGUSER} = $role;
+	local $ENV{PGOPTIONS} = $options // '';
+	return ZkTest->new($server);
+}
+
+sub refused
+{
+	my ($path, $prefix) = @_;
+
+	return
+	  qr{^ERROR:  42501: permission denied for lock path "\Q$path\E"\nDETAIL:  This session is confined to what is below "\Q$prefix\E" \(zklock.path_prefix\)\.\nHINT:  Use a path below it}m;
+}
+
+for my $server ($node, $preloaded)
+{
+	$server->safe_psql('postgres', q(
+		CREATE ROLE tenant LOGIN;
+		CREATE ROLE plain LOGIN;
+		ALTER ROLE tenant SET zklock.path_prefix = '/a/tenant';
+		CREATE SCHEMA tenant AUTHORIZATION tenant;
+		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint), zk_lock_paths(text),
+			zk_fence_prune(interval) TO tenant;
+		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
+			SECURITY DEFINER AS 'SELECT zk_lock_acquire($1)';
+		CREATE FUNCTION lifted(text) RETURNS boolean LANGUAGE sql
+			SECURITY DEFINER SET zklock.path_prefix = '/shared'
+			AS 'SELECT zk_lock_acquire($1)'));
+}
+
+# All that names a path
+my @calls = (
+	q(zk_lock_acquire('%s')),
+	q(zk_lock_acquire('%s', '0', 'shared', 'transaction')),
+	q(zk_lock_acquire('%s', mode => 'simple')),
+	q(zk_lock_acquire_all('{/a/tenant/x, %s}')),
+	q(zk_lock_guard('%s')),
+	q(zk_semaphore_acquire('%s', 3)),
+	q(zk_lock_release('%s')),
+	q(zk_semaphore_release('%s')),
+	q(zk_lock_token('%s')),
+	q(zk_lock_fence('%s')),
+	q(zk_fence('%s', 1)),
+	q(zk_lock_queue('%s')),
+	q(definer('%s')));
+my $named = $node->safe_psql('postgres', q(
+	SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+	WHERE proname ~ '^zk_' AND proargnames && '{path,paths,parent}'
+	  AND proargmodes IS NULL OR proname IN ('zk_lock_queue', 'zk_lock_paths')));
+my %tried = map { /(zk_\w+)/ ? ($1 => 1) : () } @calls, 'zk_lock_paths';
+is(join(' ', sort keys %tried), $named, 'there is no function that is not tried');
+
+my $owner = ZkTest->new($node);
+$owner->query(q(SELECT zk_lock_acquire('/a/other')));
+my $tenant = as_role($node, 'tenant');
+for my $path ('/a/other', '/a/tenant', '/a/tenant2', '/a/tenan', '/a', '/other')
+{
+	for my $call (@calls)
+	{
+		my $sql = sprintf($call, $path);
+
+		like($tenant->query("SELECT $sql"), refused($path, '/a/tenant'),
+			"$sql is refused");
+	}
+}
+for my $parent ('/', '/a', '/a/other')
+{
+	like(
+		$tenant->query("SELECT * FROM zk_lock_paths('$parent')"),
+		refused($parent, '/a/tenant'),
+		"zk_lock_paths('$parent') is refused");
+}
+is(join(' ', $zk->children('/')), 'a zookeeper', 'nothing was made');
+is(join(' ', $zk->children('/a')), 'other', '... at all');
+is(scalar $zk->children('/a/other'), 1, '... and nobody queued');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM zk_lock_fences'),
+	'0', '... nor fenced');
+
+is($tenant->query(q(
+	SELECT zk_lock_acquire('/a/tenant/x'), zk_lock_acquire('/a/tenant/y/z', mode => 'simple'),
+		zk_semaphore_acquire('/a/tenant/s', 1), zk_lock_token('/a/tenant/x') > 0,
+		zk_lock_fence('/a/tenant/x') > 0, definer('/a/tenant/d'),
+		zk_fence('/a/tenant/f', 1);
+	SELECT count(*) FROM zk_lock_queue('/a/tenant/x');
+	SELECT path FROM zk_lock_paths('/a/tenant');
+	SELECT zk_lock_release('/a/tenant/x'))),
+	"t|t|t|t|t|t|1\n1\n/a/tenant/d\n/a/tenant/s\n/a/tenant/x\n/a/tenant/y/z\nt",
+	'below the prefix all is as ever');
+is($tenant->query('SELECT zk_lock_release_all()'), '3', '... to the end');
+
+# Who could lift it
+
+like($tenant->query($_), qr/^ERROR:  42501: (permission denied to set parameter|must be superuser)/m,
+	"$_ is refused")
+  for (
+	q(SET zklock.path_prefix = ''),
+	q(SELECT set_config('zklock.path_prefix', '', false)),
+	q(BEGIN; SET LOCAL zklock.path_prefix = '/'),
+	q(ROLLBACK; ALTER ROLE tenant SET zklock.path_prefix = ''),
+	q(ALTER ROLE tenant RESET zklock.path_prefix),
+	q(CREATE FUNCTION tenant.f() RETURNS boolean LANGUAGE sql
+		SET zklock.path_prefix = '' AS $$ SELECT public.zk_lock_acquire('/a/other') $$));
+$tenant->query('ALTER ROLE tenant RESET ALL');
+$tenant->query('RESET ALL; DISCARD ALL; RESET SESSION AUTHORIZATION');
+is($tenant->query('SHOW zklock.path_prefix'), '/a/tenant', 'it is still there');
+$tenant->close;
+$tenant = as_role($node, 'tenant');
+like(
+	$tenant->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/other'))),
+	qr{^WARNING:  42501: permission denied to set parameter "zklock.path_prefix"\n.*${\ refused('/other', '/a/tenant')}}s,
+	'... for who sets it before the library is loaded');
+$tenant->close;
+
+# A client that sets it when it connects: that hides what is set for the role.
+for my $value ('', '/', '/other')
+{
+	my $sly = as_role($node, 'tenant', "-c zklock.path_prefix=$value");
+
+	like(
+		$sly->query(q(SELECT zk_lock_acquire('/other'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.path_prefix had a value that was refused/m,
+		"a client that connects with '$value' gets no lock");
+	like($sly->query(q(SELECT * FROM zk_lock_paths('/'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/"/m, '... and no look');
+	$sly->close;
+
+	local $ENV{PGUSER} = 'tenant';
+	local $ENV{PGOPTIONS} = "-c zklock.path_prefix=$value";
+	my ($rc, $out, $err) = $preloaded->psql('postgres', 'SHOW zklock.path_prefix');
+	like($err, qr/permission denied to set parameter "zklock.path_prefix"/,
+		'... and no connection, if the library is preloaded');
+}
+my $sly = as_role($node, 'plain', '-c zklock.hosts=x');
+like($sly->query(q(SELECT state FROM zk_session(); SHOW zklock.hosts)),
+	qr/^none\n127.0.0.1:2181\z/m, 'other settings fall back to their defaults then');
+$sly->close;
+my $same = as_role($node, 'tenant', '-c zklock.connect_timeout=5s');
+is($same->query(q(SELECT zk_lock_acquire('/a/tenant/x'))),
+	't', '... unless they are the client\'s to set');
+$same->close;
+
+# Definers obey, unless they say otherwise.
+
+$tenant = as_role($node, 'tenant');
+is($tenant->query(q(SELECT lifted('/shared/x'))),
+	't', 'a function of a superuser has a prefix of its own');
+like($tenant->query(q(SELECT lifted('/a/tenant/x'))),
+	refused('/a/tenant/x', '/shared'), '... which is as strict');
+like($tenant->query(q(SELECT zk_lock_release('/shared/x'))),
+	refused('/shared/x', '/a/tenant'), '... what it locked cannot be released by its path');
+is($tenant->query(q(SELECT zk_lock_release_all())),
+	'1', '... but with all that the session holds');
+$tenant->close;
+
+# A database's, and who overrides it
+
+$node->safe_psql('postgres', q(ALTER DATABASE postgres SET zklock.path_prefix = '/db'));
+my $plain = as_role($node, 'plain');
+like($plain->query(q(SELECT zk_lock_acquire('/x'))),
+	refused('/x', '/db'), 'a database can have a prefix');
+is($plain->query(q(SELECT zk_lock_acquire('/db/x'))), 't', '... for all who have none');
+$plain->close;
+$tenant = as_role($node, 'tenant');
+is($tenant->query('SHOW zklock.path_prefix'), '/a/tenant', '... of their own');
+my $super = ZkTest->new($node);
+like($super->query(q(SELECT zk_lock_acquire('/x'))),
+	refused('/x', '/db'), 'a superuser is confined, too');
+is($super->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/x'))),
+	't', '... until he says otherwise');
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET zklock.path_prefix');
+
+# What is no prefix
+
+for my $value ('x', '/', '/x/', '/x//y', '/x/../y', '/zookeeper')
+{
+	like(
+		$super->query("SET zklock.path_prefix = '$value'"),
+		qr/^ERROR:  22023: invalid value for parameter "zklock.path_prefix": "\Q$value\E"\nDETAIL: /m,
+		"'$value' is no prefix");
+}
+
+# What the documentation says
+
+$preloaded->safe_psql('postgres', 'CREATE ROLE shop LOGIN');
+for my $block (sql_blocks('docs/security.md', 'Confine a role to a subtree'))
+{
+	my $session = as_role($preloaded, $block->{as} || 'postgres');
+
+	run_documented($session, $_) for @{ $block->{statements} };
+	$session->close;
+}
+my $shop = as_role($preloaded, 'shop');
+like($shop->query('SELECT lock_vault()'), qr/^\d+$/, 'the function has its lock');
+$shop->close;
+
+# Another encoding: it is compared as the database has it.
+$node->safe_psql('postgres', q(
+	CREATE DATABASE latin1 ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0));
+$node->safe_psql('latin1', 'CREATE EXTENSION zklock');
+is( $node->safe_psql('latin1', qq(
+		SET client_encoding = 'UTF8';
+		SET zklock.path_prefix = '/gr\xc3\xb6\xc3\x9fe';
+		SELECT zk_lock_acquire('/gr\xc3\xb6\xc3\x9fe/x'))),
+	't', 'a prefix that is not ASCII');
+my ($rc, $out, $err) = $node->psql('latin1', qq(
+		SET client_encoding = 'UTF8';
+		SET zklock.path_prefix = '/gr\xc3\xb6\xc3\x9fe';
+		SELECT zk_lock_acquire('/gr\xc3\xb6\xc3\xb6e/x')));
+like($err, qr/permission denied for lock path/, '... and another path');
+
+done_testing();
