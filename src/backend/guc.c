@@ -303,12 +303,17 @@ zklock_guc_init(void)
 							&zklock_connect_timeout, 10000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+
+	/*
+	 * Who commits without the check does harm to the others who rely on the
+	 * lock, so this is not the user's to say.
+	 */
 	DefineCustomEnumVariable("zklock.confirm_commit",
 							 "When a commit asks ZooKeeper whether locks are still held.",
 							 "\"lease\" asks only if nothing has confirmed the session for a third of its timeout.",
 							 &zklock_confirm_commit, ZKLOCK_CONFIRM_LEASE,
 							 confirm_options,
-							 PGC_USERSET, 0,
+							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("zklock.log_level",
 							 "Message level of lost connections and of what the ZooKeeper client library logs.",

@@ -155,7 +155,8 @@ SELECT zk_lock_release_all();
 RESET zklock.session_timeout;
 
 --
--- An ordinary user may lock, and be patient, but not choose the server.
+-- An ordinary user may lock, and be patient, but not choose the server, nor
+-- whether a commit is checked.
 --
 
 CREATE ROLE regress_zklock_user;
@@ -166,13 +167,14 @@ SET zklock.auth = 'digest:regress:xyzzy';
 SET zklock.auth_file = 'xyzzy';
 SET zklock.log_level = 'debug1';
 SET zklock.path_prefix = '/x';
+SET zklock.confirm_commit = 'off';
+SET zklock.confirm_commit = 'always';
 \set VERBOSITY sqlstate
 SHOW zklock.auth;
 SELECT current_setting('zklock.auth');
 \set VERBOSITY default
 SET zklock.session_timeout = '20s';
 SET zklock.connect_timeout = '20s';
-SET zklock.confirm_commit = 'always';
 SELECT zk_lock_acquire('/zklock_regress/settings');
 SELECT path, session_holds FROM zk_locks;
 SELECT zk_lock_release('/zklock_regress/settings');

@@ -203,7 +203,9 @@ for my $value ('x', '/', '/x/', '/x//y', '/x/../y', '/zookeeper')
 # What the documentation says
 
 $preloaded->safe_psql('postgres', 'CREATE ROLE shop LOGIN');
-for my $block (sql_blocks('docs/security.md', 'Confine a role to a subtree'))
+for my $block (
+	map { sql_blocks('docs/security.md', $_) }
+	'Confine a role to a subtree', 'What a role can set')
 {
 	my $session = as_role($preloaded, $block->{as} || 'postgres');
 
