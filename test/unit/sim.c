@@ -1,18 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * sim.c
- *	  The deterministic simulation of the lock recipe: scheduler and report.
- *
- *		sim --seeds N [--from S]	play the N schedules from S (1) on
- *		sim --seed S [--verbose]	play schedule S, printing each step
- *		... --mutant NAME			this program is a mutant: it has to fail
+ *	  The deterministic simulation of the lock recipe: its scheduler.
  *
  * A schedule has a noisy part, in which connections, sessions, clients and
  * nodes are lost, and a quiet one, in which everything is allowed to come to
  * rest.  The properties are checked at every grant and every step, and once
- * nothing moves any more.  The answer is in TAP: a line for each property, and
- * one for each path that the schedules have to reach, since a simulation that
- * does not get somewhere says nothing about what is there.
+ * nothing moves any more.
  *
  * Which misfortunes a schedule has, and how many, is drawn from its seed, too:
  * schedules with a few of them go deeper than schedules with all.
@@ -21,21 +15,15 @@
  */
 #include "sim.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "sim_check.h"
+#include "sim_driver.h"
 
 #define MAX_CLIENTS 6
 #define MAX_QUIET_STEPS 20000
 
-/* Fewer schedules than this need not reach every path. */
-#define ENOUGH_SCHEDULES 50000
-
-static const char *const properties[SIM_N_PROPERTIES] = {
+static const char *const properties[] = {
 	[SIM_EXCLUSION] = "never two holders of conflicting modes",
 	[SIM_LIMIT] = "never more holders than leases",
 	[SIM_PROGRESS] = "every live waiter is granted or told why not",
@@ -48,8 +36,8 @@ static const char *const properties[SIM_N_PROPERTIES] = {
 	[SIM_TOKENS_GROW] = "tokens grow from grant to grant"
 };
 
-/* In the order of SimCount.  All of them must be reached. */
-static const char *const counts[SIM_N_COUNTS] = {
+/* All of them must be reached. */
+static const char *const counts[] = {
 	[SIM_N_STALE_LISTS] = "lists read from a lagging server",
 	[SIM_N_ORPHANS] = "writes carried out after their connection broke",
 	[SIM_N_BEHIND] = "servers too far behind a client",
@@ -136,61 +124,9 @@ typedef struct Plan
 	int			patience;		/* those that holders do */
 } Plan;
 
-Sim			sim;
-
 static Plan plan;
 static SimDriver drivers[MAX_CLIENTS];
-
-uint32_t
-sim_random(uint32_t n)
-{
-	uint64_t	x = sim.random;
-
-	/* xorshift64* */
-	x ^= x >> 12;
-	x ^= x << 25;
-	x ^= x >> 27;
-	sim.random = x;
-	return (uint32_t) ((((x * UINT64_C(0x2545F4914F6CDD1D)) >> 32) * n) >> 32);
-}
-
-static bool
-percent(uint32_t chance)
-{
-	return sim_random(100) < chance;
-}
-
-void
-sim_breach(SimProperty property, const char *fmt,...)
-{
-	va_list		args;
-
-	if (sim.broken != SIM_KEPT)
-		return;
-	sim.broken = property;
-	va_start(args, fmt);
-	vsnprintf(sim.message, sizeof(sim.message), fmt, args);
-	va_end(args);
-}
-
-void
-sim_print(const char *fmt,...)
-{
-	va_list		args;
-
-	fputs("# ", stdout);
-	va_start(args, fmt);
-	vprintf(fmt, args);
-	va_end(args);
-	putchar('\n');
-}
-
-void
-sim_overflow(const char *what)
-{
-	printf("Bail out! the simulation has no room for so many %s\n", what);
-	exit(2);
-}
+static const SimRunner *runners[MAX_CLIENTS];
 
 /*
  * The scheduler.
@@ -222,7 +158,7 @@ begin(SimDriver *d)
 {
 	Tasks		tasks = plan.tasks;
 	SimTask		task = {
-		.kind = SIM_ONE,.mode = draw_queue_mode(),.nowait = percent(10),
+		.kind = SIM_ONE,.mode = draw_queue_mode(),.nowait = sim_percent(10),
 		.n = 1,.dirs = {SIM_QUEUE_A}
 	};
 
@@ -236,13 +172,13 @@ begin(SimDriver *d)
 		case SIMPLE_ONLY:
 			task.mode = ZKLOCK_SIMPLE;
 			task.dirs[0] = SIM_TOP;
-			sim_copy_name(task.name, percent(80) ? "leader" : "deputy");
+			sim_copy_name(task.name, sim_percent(80) ? "leader" : "deputy");
 			break;
 		case LEASES_ONLY:
 			task.kind = SIM_LEASE;
 			break;
 		case ALL_AND_ONE:
-			if (percent(70))
+			if (sim_percent(70))
 				draw_several(&task);
 			else
 				task.dirs[0] = (SimDir) (SIM_QUEUE_A + sim_random(3));
@@ -258,9 +194,9 @@ hold(SimDriver *d)
 {
 	if (d->crashed || d->state != SIM_HOLDING)
 		return false;
-	if (percent(plan.patience))
+	if (sim_percent(plan.patience))
 		return true;
-	if (sim_check_holds(&d->attempts[0]) && percent(30) &&
+	if (sim_check_holds(&d->runner.attempts[0]) && sim_percent(30) &&
 		sim_driver_downgrade(d))
 		return true;
 	return sim_driver_let_go(d);
@@ -281,13 +217,13 @@ apply(int session)
 static bool
 step(int which, SimDriver *d)
 {
-	SimClient  *c = &d->client;
+	SimClient  *c = &d->runner.client;
 
 	switch (which)
 	{
 		case 0:
 		case 1:
-			return (sim.quiet || !percent(plan.drowsy)) && sim_driver_step(d);
+			return (sim.quiet || !sim_percent(plan.drowsy)) && sim_driver_step(d);
 		case 2:
 		case 3:
 			return sim_client_complete(c);
@@ -298,14 +234,14 @@ step(int which, SimDriver *d)
 			return c->session >= 0 && sim_zk_arrive(c->session);
 		case 7:
 			/* Now and then another session's, perhaps one left behind. */
-			if (sim_zk_nsessions() > 0 && percent(20))
+			if (sim_zk_nsessions() > 0 && sim_percent(20))
 				return apply(sim_random(sim_zk_nsessions()));
 			return apply(c->session);
 		case 8:
-			return (sim.quiet || !percent(plan.away)) &&
+			return (sim.quiet || !sim_percent(plan.away)) &&
 				sim_client_connect(c, sim_random(SIM_SERVERS));
 		case 9:
-			return (sim.quiet || !percent(plan.lag)) &&
+			return (sim.quiet || !sim_percent(plan.lag)) &&
 				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
 		case 10:
 			return hold(d);
@@ -365,7 +301,7 @@ may_be_robbed(const SimNode *node)
 		return false;
 	for (int i = 0; i < plan.nclients; i++)
 	{
-		const SimAttempt *a = sim_driver_claims(&drivers[i], node);
+		const SimAttempt *a = sim_runner_claims(runners[i], node);
 
 		if (a != NULL && a->progress == SIM_TRYING)
 			return true;
@@ -401,20 +337,20 @@ misfortune(void)
 	switch (which)
 	{
 		case LOSE:
-			sim_client_lose(&d->client);
+			sim_client_lose(&d->runner.client);
 			break;
 		case BREAK_AND_EXPIRE:
-			if (sim_client_lose(&d->client))
-				sim_zk_expire(d->client.session);
+			if (sim_client_lose(&d->runner.client))
+				sim_zk_expire(d->runner.client.session);
 			break;
 		case EXPIRE:
-			if (percent(50))
+			if (sim_percent(50))
 				sim_zk_expire_deserted();
-			else if (d->client.session >= 0)
-				sim_zk_expire(d->client.session);
+			else if (d->runner.client.session >= 0)
+				sim_zk_expire(d->runner.client.session);
 			break;
 		case CRASH:
-			if (percent(30))
+			if (sim_percent(30))
 				sim_driver_crash(d);
 			break;
 		case ABANDON:
@@ -445,25 +381,19 @@ misfortune(void)
 static void
 draw_plan(uint64_t seed)
 {
-	/* Neighbouring seeds have little in common after this (splitmix64). */
-	seed += UINT64_C(0x9E3779B97F4A7C15);
-	seed = (seed ^ (seed >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	seed = (seed ^ (seed >> 27)) * UINT64_C(0x94D049BB133111EB);
-	sim.random = (seed ^ (seed >> 31)) | 1;
+	sim_seed(seed);
 
-	sim.quiet = false;
-	sim.broken = SIM_KEPT;
-	sim.reuse_prefix = percent(10);
-	sim.refusals = percent(5);
-	plan.tasks = percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
+	sim.reuse_prefix = sim_percent(10);
+	sim.refusals = sim_percent(5);
+	plan.tasks = sim_percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
 	sim.leases = 1 + sim_random(3);
-	sim.first_number = percent(3) ? INT32_MAX - (int) sim_random(8) : 0;
+	sim.first_number = sim_percent(3) ? INT32_MAX - (int) sim_random(8) : 0;
 
 	plan.nclients = 2 + sim_random(MAX_CLIENTS - 1);
-	plan.noisy_steps = 40 + sim_random(percent(25) ? 1500 : 260);
+	plan.noisy_steps = 40 + sim_random(sim_percent(25) ? 1500 : 260);
 	plan.misfortunes_per_mille = sim_random(2) ? sim_random(300) : sim_random(60);
 	for (int i = 0; i < N_MISFORTUNES; i++)
-		plan.may[i] = percent(i == ROB || i == ABANDON ? 15 : 45);
+		plan.may[i] = sim_percent(i == ROB || i == ABANDON ? 15 : 45);
 	if (sim.reuse_prefix)
 		plan.may[LOSE] = plan.may[ABANDON] = true;
 	sim.break_percent = plan.may[LOSE] ? sim_random(4) * 6 : 0;
@@ -471,6 +401,16 @@ draw_plan(uint64_t seed)
 	plan.away = sim_random(2) ? sim_random(98) : 0;
 	plan.drowsy = sim_random(2) ? sim_random(95) : 0;
 	plan.patience = sim_random(90);
+}
+
+static void
+check_progress(void)
+{
+	for (int i = 0; i < plan.nclients; i++)
+	{
+		if (!drivers[i].crashed && drivers[i].state != SIM_IDLE)
+			sim_breach(SIM_PROGRESS, "client %d waits for ever", i);
+	}
 }
 
 static void
@@ -482,8 +422,11 @@ play(uint64_t seed)
 	sim_zk_reset();
 	tasks = 1 + sim_random(4);
 	for (int i = 0; i < plan.nclients; i++)
+	{
 		sim_driver_init(&drivers[i], i, tasks);
-	sim_check_reset(drivers, plan.nclients);
+		runners[i] = &drivers[i].runner;
+	}
+	sim_check_reset(runners, plan.nclients);
 
 	for (int i = 0; sim.broken == SIM_KEPT; i++)
 	{
@@ -494,127 +437,20 @@ play(uint64_t seed)
 		else if (!progress() && sim.quiet)
 		{
 			sim_check_rest();
+			check_progress();
 			break;
 		}
 		for (int c = 0; c < plan.nclients; c++)
-			sim_check_driver(&drivers[c]);
+			sim_check_runner(runners[c]);
 		if (i >= plan.noisy_steps + MAX_QUIET_STEPS)
 			sim_breach(SIM_PROGRESS, "no rest after %d steps", i);
 	}
 }
 
-/*
- * The program.
- */
-
-static void
-report_breach(const char *program, uint64_t seed)
-{
-	printf("# seed %" PRIu64 " violates: %s\n# %s\n"
-		   "# replay with: %s --seed %" PRIu64 " --verbose\n",
-		   seed, properties[sim.broken], sim.message, program, seed);
-}
-
-/* A mutant has to be caught. */
-static int
-play_mutant(const char *name, uint64_t from, uint64_t n)
-{
-	printf("1..1\n");
-	for (uint64_t seed = from; seed < from + n; seed++)
-	{
-		play(seed);
-		if (sim.broken != SIM_KEPT)
-		{
-			printf("ok 1 - mutant %s is caught by seed %" PRIu64 ": not \"%s\"\n",
-				   name, seed, properties[sim.broken]);
-			return 0;
-		}
-	}
-	printf("not ok 1 - mutant %s survives %" PRIu64 " schedules\n", name, n);
-	return 1;
-}
-
-static int
-play_all(const char *program, uint64_t from, uint64_t n)
-{
-	uint64_t	breaches[SIM_N_PROPERTIES] = {0};
-	bool		enough = n >= ENOUGH_SCHEDULES;
-	int			test = 0;
-	int			failed = 0;
-
-	for (uint64_t seed = from; seed < from + n; seed++)
-	{
-		play(seed);
-		if (sim.broken != SIM_KEPT && breaches[sim.broken]++ == 0)
-			report_breach(program, seed);
-	}
-
-	printf("1..%d\n", SIM_N_PROPERTIES - 1 + (enough ? SIM_N_COUNTS : 0));
-	for (int i = SIM_KEPT + 1; i < SIM_N_PROPERTIES; i++)
-	{
-		printf("%sok %d - %" PRIu64 " schedules: %s\n",
-			   breaches[i] ? "not " : "", ++test, n, properties[i]);
-		failed += breaches[i] > 0;
-	}
-	for (int i = 0; i < SIM_N_COUNTS; i++)
-	{
-		if (enough)
-		{
-			printf("%sok %d - reached: ", sim.counts[i] ? "" : "not ", ++test);
-			failed += sim.counts[i] == 0;
-		}
-		else
-			printf("# ");
-		printf("%s (%" PRIu64 ")\n", counts[i], sim.counts[i]);
-	}
-	return failed > 0;
-}
-
-static int
-usage(const char *program)
-{
-	fprintf(stderr,
-			"usage: %s --seeds N [--from S] [--mutant NAME]\n"
-			"       %s --seed S [--verbose]\n", program, program);
-	return 2;
-}
-
-int
-main(int argc, char **argv)
-{
-	const char *mutant = NULL;
-	uint64_t	from = 1;
-	uint64_t	n = 0;
-
-	for (int i = 1; i < argc; i++)
-	{
-		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-
-		if (strcmp(argv[i], "--verbose") == 0)
-		{
-			sim.verbose = true;
-			continue;
-		}
-		if (value == NULL)
-			return usage(argv[0]);
-		if (strcmp(argv[i], "--seeds") == 0)
-			n = strtoull(value, NULL, 10);
-		else if (strcmp(argv[i], "--from") == 0)
-			from = strtoull(value, NULL, 10);
-		else if (strcmp(argv[i], "--seed") == 0)
-		{
-			from = strtoull(value, NULL, 10);
-			n = 1;
-		}
-		else if (strcmp(argv[i], "--mutant") == 0)
-			mutant = value;
-		else
-			return usage(argv[0]);
-		i++;
-	}
-	if (n == 0)
-		return usage(argv[0]);
-	if (mutant != NULL)
-		return play_mutant(mutant, from, n);
-	return play_all(argv[0], from, n);
-}
+const SimProgram sim_program = {
+	.play = play,
+	.properties = properties,
+	.nproperties = SIM_N_PROPERTIES,
+	.counts = counts,
+	.ncounts = SIM_N_COUNTS
+};

@@ -15,7 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is promised; each breach is reported under its name in sim.c. */
+/*
+ * What is promised; each breach is reported under its name in sim.c.  Another
+ * simulation counts on from here, as it does for what it goes through.
+ */
 typedef enum SimProperty
 {
 	SIM_KEPT,					/* nothing is broken */
@@ -85,28 +88,48 @@ typedef enum SimCount
 	SIM_N_COUNTS
 } SimCount;
 
+#define SIM_MAX_NAMES 128
+
 typedef struct Sim
 {
 	uint64_t	random;
 	bool		verbose;
 	bool		quiet;			/* no more faults: let it come to rest */
+	int64_t		now;			/* a clock, if it matters */
 	bool		reuse_prefix;	/* drivers keep the prefix in a new session */
 	int			break_percent;	/* of connections, at each request */
 	bool		refusals;		/* the server refuses a request now and then */
 	int			first_number;	/* where the lock paths' counters start */
 	int			leases;			/* of the semaphore */
-	SimProperty broken;
+	int			broken;			/* a property, or SIM_KEPT */
 	char		message[256];
-	uint64_t	counts[SIM_N_COUNTS];
+	uint64_t	counts[SIM_MAX_NAMES];
 } Sim;
 
 extern Sim	sim;
 
+/* Of what sim_main.c makes a program; a name that is NULL does not concern it. */
+typedef struct SimProgram
+{
+	void		(*play) (uint64_t seed);
+	const char *const *properties;
+	int			nproperties;
+	const char *const *counts;
+	int			ncounts;
+} SimProgram;
+
+extern const SimProgram sim_program;
+
+/* To be called first in a schedule. */
+extern void sim_seed(uint64_t seed);
+
 /* 0 .. n - 1 */
 extern uint32_t sim_random(uint32_t n);
 
+extern bool sim_percent(uint32_t chance);
+
 /* The first breach of a schedule counts, what follows is its consequence. */
-extern void sim_breach(SimProperty property, const char *fmt,...)
+extern void sim_breach(int property, const char *fmt,...)
 			__attribute__((format(printf, 2, 3)));
 
 /* A fixed-size table of the simulation itself is too small. */

@@ -12,16 +12,16 @@
 
 #include "sim.h"
 
-static const SimDriver *drivers;
-static int	ndrivers;
+static const SimRunner *const *runners;
+static int	nrunners;
 static int64_t last_token[SIM_N_DIRS];	/* of any grant */
 static int64_t last_writer_token[SIM_N_DIRS];	/* of a grant that is not shared */
 
 void
-sim_check_reset(const SimDriver *all, int n)
+sim_check_reset(const SimRunner *const *all, int n)
 {
-	drivers = all;
-	ndrivers = n;
+	runners = all;
+	nrunners = n;
 	for (int dir = 0; dir < SIM_N_DIRS; dir++)
 		last_token[dir] = last_writer_token[dir] = 0;
 }
@@ -67,15 +67,15 @@ reads(const SimAttempt *a)
 
 /* Nobody else holds what this excludes. */
 static void
-check_others(const SimDriver *d, const SimAttempt *a)
+check_others(const SimRunner *r, const SimAttempt *a)
 {
 	int			nholders = 1;
 
-	for (int i = 0; i < ndrivers; i++)
+	for (int i = 0; i < nrunners; i++)
 	{
-		for (int j = 0; j < SIM_MAX_ATTEMPTS && &drivers[i] != d; j++)
+		for (int j = 0; j < runners[i]->nattempts && runners[i] != r; j++)
 		{
-			const SimAttempt *other = &drivers[i].attempts[j];
+			const SimAttempt *other = &runners[i]->attempts[j];
 
 			if (other->dir != a->dir || !sim_check_holds(other))
 				continue;
@@ -87,7 +87,7 @@ check_others(const SimDriver *d, const SimAttempt *a)
 			if (conflict(reads(a), reads(other)))
 				sim_breach(SIM_EXCLUSION,
 						   "client %d holds by \"%s\", client %d by \"%s\"",
-						   d->number, a->recipe.name, i, other->recipe.name);
+						   r->number, a->recipe.name, i, other->recipe.name);
 		}
 	}
 	if (a->dir == SIM_LEASES && nholders > sim.leases)
@@ -126,7 +126,7 @@ check_order(const SimAttempt *a, const SimNode *node)
 }
 
 void
-sim_check_grant(const SimDriver *d, const SimAttempt *a)
+sim_check_grant(const SimRunner *r, const SimAttempt *a)
 {
 	const SimNode *node = held_node(a);
 
@@ -134,7 +134,7 @@ sim_check_grant(const SimDriver *d, const SimAttempt *a)
 	{
 		sim_breach(SIM_TOKEN_IS_CZXID,
 				   "client %d has token %" PRId64 " for \"%s\"",
-				   d->number, a->recipe.token, a->recipe.name);
+				   r->number, a->recipe.token, a->recipe.name);
 		return;
 	}
 	if (!sim_check_holds(a))
@@ -143,36 +143,36 @@ sim_check_grant(const SimDriver *d, const SimAttempt *a)
 		if (node->robbed && node->dzxid <= a->list_zxid)
 			sim_breach(SIM_TOKEN_IS_CZXID,
 					   "client %d is granted by \"%s\", not in its list",
-					   d->number, node->name);
+					   r->number, node->name);
 		return;
 	}
 	if (node->dzxid != INT64_MAX)
 		sim_breach(SIM_TOKEN_IS_CZXID, "client %d is granted by \"%s\", deleted",
-				   d->number, node->name);
-	check_others(d, a);
+				   r->number, node->name);
+	check_others(r, a);
 	if (a->dir != SIM_TOP && a->dir != SIM_LEASES)
 		check_order(a, node);
 }
 
 void
-sim_check_driver(const SimDriver *d)
+sim_check_runner(const SimRunner *r)
 {
 	/* Behind a worn counter, newcomers get in ahead: no order, no bound. */
-	if (d->crashed || sim.first_number > 0)
+	if (r->client.session < 0 || sim.first_number > 0)
 		return;
-	for (int i = 0; i < SIM_MAX_ATTEMPTS; i++)
+	for (int i = 0; i < r->nattempts; i++)
 	{
-		const SimAttempt *a = &d->attempts[i];
+		const SimAttempt *a = &r->attempts[i];
 		int			nwatched;
 
 		if (a->progress != SIM_TRYING)
 			continue;
 
 		/* Who has lost his place to others' deletes begins with new watches. */
-		nwatched = sim_client_nwatched(&d->client, a->id);
+		nwatched = sim_client_nwatched(&r->client, a->id);
 		if (nwatched > 2 + 2 * a->nrobbed)
 			sim_breach(SIM_TWO_WATCHES, "client %d watches %d nodes",
-					   d->number, nwatched);
+					   r->number, nwatched);
 	}
 }
 
@@ -209,15 +209,10 @@ sim_check_rest(void)
 
 		if (node->container || !sim_tree_exists(i))
 			continue;
-		for (int j = 0; j < ndrivers && !claimed; j++)
-			claimed = sim_driver_claims(&drivers[j], node) != NULL;
+		for (int j = 0; j < nrunners && !claimed; j++)
+			claimed = sim_runner_claims(runners[j], node) != NULL;
 		if (!claimed)
 			sim_breach(SIM_NO_LEAK, "\"%s\" of session %d is left behind",
 					   node->name, node->owner);
-	}
-	for (int i = 0; i < ndrivers; i++)
-	{
-		if (!drivers[i].crashed && drivers[i].state != SIM_IDLE)
-			sim_breach(SIM_PROGRESS, "client %d waits for ever", i);
 	}
 }

@@ -3,7 +3,7 @@
  * sim_check.h
  *	  What has to hold in every schedule.
  *
- * The checks look at the leader's tree and at what drivers believe, never at
+ * The checks look at the leader's tree and at what runners believe, never at
  * the recipe's own reading of names: a recipe that reads them wrongly must not
  * deceive its judge.  Each reports what it finds by sim_breach().
  *
@@ -12,9 +12,9 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "sim_driver.h"
+#include "sim_runner.h"
 
-extern void sim_check_reset(const SimDriver *drivers, int n);
+extern void sim_check_reset(const SimRunner *const *runners, int n);
 
 /*
  * A hold is good until its session's end at the leader, whatever the holder
@@ -23,15 +23,15 @@ extern void sim_check_reset(const SimDriver *drivers, int n);
 extern bool sim_check_holds(const SimAttempt *a);
 
 /* This attempt has just been granted its lock. */
-extern void sim_check_grant(const SimDriver *d, const SimAttempt *a);
+extern void sim_check_grant(const SimRunner *r, const SimAttempt *a);
 
 /* At any time. */
-extern void sim_check_driver(const SimDriver *d);
+extern void sim_check_runner(const SimRunner *r);
 
 /* The leader has just carried something out for this session. */
 extern void sim_check_nodes(int session);
 
-/* Nothing moves any more. */
+/* Nothing moves any more: is a node left behind? */
 extern void sim_check_rest(void);
 
 #endif							/* SIM_CHECK_H */

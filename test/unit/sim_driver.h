@@ -3,11 +3,9 @@
  * sim_driver.h
  *	  A driver of the recipe over a simulated client.
  *
- * It does what the extension's driver does: takes all messages and the state
- * after them, feeds the recipes the messages and then the state, performs each
- * action in order, and once nothing is left to do with these looks at how its
- * attempts stand.  It lets go of what an attempt made when that ends without a
- * grant.
+ * It does what a backend with a session of its own does: once nothing is left to
+ * do with what came it looks at how its attempts stand, and lets go of what an
+ * attempt made when that ends without a grant.
  *
  * A task is one call of the extension: one lock, a lease of a semaphore (under
  * its mutex), or all of several locks.  Holders let go after a while; some turn
@@ -18,36 +16,9 @@
 #ifndef SIM_DRIVER_H
 #define SIM_DRIVER_H
 
-#include "sim_client.h"
+#include "sim_runner.h"
 
-#define SIM_MAX_ATTEMPTS 3
-
-typedef enum SimProgress
-{
-	SIM_UNUSED,
-	SIM_TRYING,					/* until granted, or let go of */
-	SIM_HELD
-} SimProgress;
-
-typedef struct SimAttempt
-{
-	SimProgress progress;
-	int			id;				/* of all that this driver began */
-	SimDir		dir;
-	char		prefix[SIM_PREFIX_SIZE];
-	ZkLockRecipe recipe;
-	ZkLockActions todo;
-	int			ndone;
-	int			own;			/* the client's handle of its node */
-	int			session;
-	int			connects;		/* connections that the recipe knows of */
-
-	/* for the counts and checks */
-	bool		absorbed;		/* a contender left and no read was needed */
-	int			nlists;			/* lists asked for */
-	int64_t		list_zxid;		/* of the last one that was answered */
-	int			nrobbed;		/* places lost to others' deletes */
-} SimAttempt;
+#define SIM_MAX_LOCKS 3
 
 typedef enum SimKind
 {
@@ -62,7 +33,7 @@ typedef struct SimTask
 	ZkLockMode	mode;			/* ONE, ALL */
 	bool		nowait;
 	int			n;
-	SimDir		dirs[SIM_MAX_ATTEMPTS];
+	SimDir		dirs[SIM_MAX_LOCKS];
 	char		name[SIM_NAME_SIZE];	/* a simple lock's */
 } SimTask;
 
@@ -76,22 +47,13 @@ typedef enum SimState
 
 typedef struct SimDriver
 {
-	int			number;
+	SimRunner	runner;
 	bool		crashed;
-	SimClient	client;
 	SimState	state;
 	int			tasks_left;
-	int			last_id;
-
-	/* the messages that were taken together, and what is due after them */
-	int			nbatch;
-	bool		state_due;
-	bool		settle_due;
-	SimStatus	status;
 	bool		deadline;		/* is over */
 
 	SimTask		task;
-	SimAttempt	attempts[SIM_MAX_ATTEMPTS];
 	int			nheld;			/* ALL: those before are ours */
 	bool		alone;			/* ALL: only that one is waited for */
 } SimDriver;
@@ -109,9 +71,5 @@ extern bool sim_driver_deadline(SimDriver *d);
 extern bool sim_driver_cancel(SimDriver *d);
 extern bool sim_driver_crash(SimDriver *d);
 extern bool sim_driver_abandon(SimDriver *d);
-
-/* The attempt that still answers for this node, or NULL. */
-extern const SimAttempt *sim_driver_claims(const SimDriver *d,
-										   const SimNode *node);
 
 #endif							/* SIM_DRIVER_H */

@@ -1,2 +1,2 @@
 # Count leases while others do so, too.
-/^run(/,/^}/ s/&d->attempts\[0\], ZKLOCK_EXCLUSIVE, SIM_LOCKS/\&d->attempts[1], ZKLOCK_SEMAPHORE, SIM_LEASES/
+/^run(/,/^}/ s/&d->runner.attempts\[0\], ZKLOCK_EXCLUSIVE, SIM_LOCKS/\&d->runner.attempts[1], ZKLOCK_SEMAPHORE, SIM_LEASES/

@@ -1,2 +1,0 @@
-# Feed an attempt what was meant for the one before.
-s/^\t\t\td->attempts\[i\]\.id == message->tag\.attempt)/\t\t\tmessage->tag.attempt > 0)/

@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim_runner.h
+ *	  Runs attempts of the recipe over a simulated client.
+ *
+ * It does what the extension's attempt.c does: takes all messages and the state
+ * after them, feeds the recipes the messages and then the state, and performs
+ * each action in order.  What attempts are for, and what becomes of them once
+ * they are decided, is its caller's affair.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SIM_RUNNER_H
+#define SIM_RUNNER_H
+
+#include "sim_client.h"
+
+#define SIM_MAX_ATTEMPTS 32
+
+typedef enum SimProgress
+{
+	SIM_UNUSED,
+	SIM_TRYING,					/* until granted, or let go of */
+	SIM_HELD
+} SimProgress;
+
+typedef struct SimAttempt
+{
+	SimProgress progress;
+	int			id;				/* of all that this driver began */
+	SimDir		dir;
+	char		prefix[SIM_PREFIX_SIZE];
+	ZkLockRecipe recipe;
+	ZkLockActions todo;
+	int			ndone;
+	int			own;			/* the client's handle of its node */
+	int			session;
+	int			connects;		/* connections that the recipe knows of */
+
+	/* for the counts and checks */
+	bool		absorbed;		/* a contender left and no read was needed */
+	int			nlists;			/* lists asked for */
+	int64_t		list_zxid;		/* of the last one that was answered */
+	int			nrobbed;		/* places lost to others' deletes */
+} SimAttempt;
+
+typedef struct SimRunner
+{
+	int			number;
+	SimClient	client;
+	int			last_id;
+
+	/* the messages that were taken together, and what is due after them */
+	int			nbatch;
+	bool		state_due;
+	bool		settle_due;
+	SimStatus	status;
+
+	int			nattempts;
+	SimAttempt	attempts[SIM_MAX_ATTEMPTS];
+} SimRunner;
+
+/* What a step was. */
+typedef enum SimOutcome
+{
+	SIM_NOTHING,				/* there was nothing to do */
+	SIM_DONE,
+	SIM_STATE_SEEN,				/* attempts know the state after the messages */
+	SIM_SETTLED					/* and nothing is left to do with either */
+} SimOutcome;
+
+extern void sim_runner_init(SimRunner *r, int number, int nattempts);
+
+/* A new session; and its end, or that of our interest in it. */
+extern void sim_runner_open(SimRunner *r);
+extern void sim_runner_close(SimRunner *r);
+
+/*
+ * Begin an attempt.  It is given a new prefix if it has none, and keeps it when
+ * it is unused again.  `name` is a simple lock's, `from` the node whose lock is
+ * downgraded.
+ */
+extern void sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode,
+							 SimDir dir, const char *name, bool nowait);
+extern void sim_runner_begin_downgrade(SimRunner *r, SimAttempt *a, SimDir dir,
+									   const char *from);
+
+/* Let go of whatever the attempt made. */
+extern void sim_runner_leave(SimRunner *r, SimAttempt *a);
+
+extern SimOutcome sim_runner_step(SimRunner *r);
+
+/* Tell all attempts that are not decided. */
+extern void sim_runner_feed(SimRunner *r, ZkLockEventKind kind);
+
+extern bool sim_attempt_is_pending(const SimAttempt *a);
+
+/* The attempt that still answers for this node, or NULL. */
+extern const SimAttempt *sim_runner_claims(const SimRunner *r,
+										   const SimNode *node);
+
+#endif							/* SIM_RUNNER_H */
