@@ -329,20 +329,18 @@ zklock_guc_init(void)
 							 session_options,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.local_handover",
+							"How long backends may hand a lock over among themselves before it is other servers' turn.",
+							"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
+							&zklock_local_handover, 100, 0, 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
 	if (process_shared_preload_libraries_in_progress)
-	{
-		DefineCustomIntVariable("zklock.local_handover",
-								"How long backends may hand a lock over among themselves before it is other servers' turn.",
-								"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
-								&zklock_local_handover, 100, 0, 60 * 60 * 1000,
-								PGC_SIGHUP, GUC_UNIT_MS,
-								NULL, NULL, NULL);
 		DefineCustomIntVariable("zklock.max_locks",
 								"How many locks, held or waited for by a backend, there is room for in shared memory.",
 								"With zklock.session = \"backend\", others are only counted; see zk_lock_stats.",
 								&zklock_max_locks, 2048, 16, 1024 * 1024,
 								PGC_POSTMASTER, 0,
 								NULL, NULL, NULL);
-	}
 	MarkGUCPrefixReserved("zklock");
 }

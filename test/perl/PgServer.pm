@@ -105,19 +105,23 @@ sub psql
 	return $out;
 }
 
-# The settings that %conf lacks. With ZKLOCK_SESSION=server each server shares one
-# session among its backends, so that every test can be run in both modes. Tests
-# that are about one of them say so in %conf.
+# The settings that %conf lacks, so that every test can be run in each mode: with
+# ZKLOCK_SESSION=server each server shares one session among its backends; with
+# ZKLOCK_SESSION=gate they hand locks over in shared memory, too. Tests that are
+# about one of the modes say so in %conf.
 sub session_mode
 {
 	my ($class, %conf) = @_;
 	my $mode = $conf{'zklock.session'} // $ENV{ZKLOCK_SESSION} || 'backend';
 	my $preload = $conf{shared_preload_libraries} // '';
+	my %mode = ('zklock.session' => $mode eq 'backend' ? $mode : 'server');
 
 	return if $mode eq 'backend';
-	$preload = join(',', grep { length } $preload, 'zklock')
-	  unless $preload =~ /\bzklock\b/;
-	return (shared_preload_libraries => $preload, 'zklock.session' => $mode);
+	$mode{shared_preload_libraries} =
+	  join(',', grep { length } $preload, $preload =~ /\bzklock\b/ ? () : 'zklock');
+	$mode{'zklock.local_handover'} = 0
+	  if $mode eq 'server' && !exists $conf{'zklock.session'};
+	return %mode;
 }
 
 # The last line of postmaster.pid is the server's state.

@@ -18,6 +18,7 @@ use warnings;
 use Exporter qw(import);
 use IO::Select;
 use IPC::Open3;
+use PgServer;
 use PostgreSQL::Test::Cluster;
 use POSIX ();
 use Time::HiRes qw(time);
@@ -34,7 +35,7 @@ sub new_node
 	my ($name, $hosts, %conf) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	%conf = ('zklock.hosts' => $hosts, %conf);
+	%conf = ('zklock.hosts' => $hosts, %conf, PgServer->session_mode(%conf));
 	$node->init;
 	$node->append_conf('postgresql.conf', "$_ = '$conf{$_}'")
 	  for sort keys %conf;
