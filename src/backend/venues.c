@@ -12,20 +12,22 @@
 #include "backend/own.h"
 #include "backend/session.h"
 #include "backend/venues.h"
+#include "miscadmin.h"
 #include "replication/walsender.h"
 #include "shared/tenure.h"
 
 const ZkLockVenue *zklock_venue = &zklock_own_venue;
 
 /*
- * A walsender stays when the server is shut down, until all else has gone, the
- * worker included.  And who has settings of his own shall have them.
+ * A standalone backend has no worker.  A walsender stays when the server is shut
+ * down, until all else has gone, the worker included.  And who has settings of his
+ * own shall have them.
  */
 static bool
 wants_servers(void)
 {
-	return zklock_session == ZKLOCK_SESSION_SERVER && !am_walsender &&
-		zklock_guc_is_servers();
+	return zklock_session == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
+		!am_walsender && zklock_guc_is_servers();
 }
 
 void
