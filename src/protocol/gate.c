@@ -179,7 +179,10 @@ zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 
 	if (turn->state == ZKLOCK_TURN_WAITING)
 		dequeue(gate, turn);
-	else if (turn == gate->holder)
+	turn->state = ZKLOCK_TURN_OUT;
+	turn->ticket = 0;
+
+	if (turn == gate->holder)
 	{
 		ZkLockTurn *next = gate->first;
 
@@ -192,8 +195,6 @@ zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 		else
 			drop_node(gate);
 	}
-	turn->state = ZKLOCK_TURN_OUT;
-	turn->ticket = 0;
 	settle(gate, NULL, tell, arg);
 	return gate->wanted != before;
 }

@@ -58,7 +58,8 @@ sim_client_close(SimClient *c)
  */
 
 static void
-complete_later(SimClient *c, SimNews news, SimOp op, const SimMessage *message)
+complete_later(SimClient *c, SimNews news, SimOp op, int64_t asked_at,
+			   const SimMessage *message)
 {
 	SimCompletion *completion =
 		&c->completions[(c->first_completion + c->ncompletions) % SIM_MAX_MAIL];
@@ -67,6 +68,7 @@ complete_later(SimClient *c, SimNews news, SimOp op, const SimMessage *message)
 		sim_overflow("completions");
 	completion->news = news;
 	completion->op = op;
+	completion->asked_at = asked_at;
 	if (message != NULL)
 		completion->message = *message;
 }
@@ -126,7 +128,7 @@ reply_later(SimClient *c, const SimReply *reply)
 		remember_watch(c, (SimWatch) {reply->node,
 					   sent->request.op == SIM_LIST_WATCH},
 					   sent->tag.attempt);
-	complete_later(c, SIM_NEWS_REPLY, sent->request.op, &message);
+	complete_later(c, SIM_NEWS_REPLY, sent->request.op, sent->at, &message);
 }
 
 static void
@@ -147,7 +149,7 @@ sim_client_lose(SimClient *c)
 	sim_count(SIM_N_LOSSES);
 	sim_zk_cut(c->session);
 	c->up = false;
-	complete_later(c, SIM_NEWS_CONNECTING, 0, NULL);
+	complete_later(c, SIM_NEWS_CONNECTING, 0, 0, NULL);
 	lose_requests(c);
 	return true;
 }
@@ -172,7 +174,7 @@ sim_client_connect(SimClient *c, int server)
 	if (link == SIM_LINK_UP)
 	{
 		c->up = true;
-		complete_later(c, SIM_NEWS_CONNECTED, 0, NULL);
+		complete_later(c, SIM_NEWS_CONNECTED, 0, 0, NULL);
 		for (int i = 0; i < c->nsent; i++)
 		{
 			sim_count(SIM_N_UNSENT_KEPT);
@@ -186,7 +188,7 @@ sim_client_connect(SimClient *c, int server)
 	{
 		sim_count(SIM_N_EXPIRIES);
 		c->over = true;
-		complete_later(c, SIM_NEWS_EXPIRED, 0, NULL);
+		complete_later(c, SIM_NEWS_EXPIRED, 0, 0, NULL);
 	}
 	if (c->nsent > 0)
 		sim_count(SIM_N_UNSENT_LOST);
@@ -208,7 +210,7 @@ fire_watches(SimClient *c, const SimReply *event)
 			is_same_path(c->watches[i].watch.node, event->node))
 		{
 			c->watches[i] = c->watches[--c->nwatches];
-			complete_later(c, SIM_NEWS_EVENT, 0, &message);
+			complete_later(c, SIM_NEWS_EVENT, 0, 0, &message);
 			break;
 		}
 	}
@@ -281,6 +283,10 @@ sim_client_complete(SimClient *c)
 			post(c, message);
 			break;
 		case SIM_NEWS_REPLY:
+			if (completion->op < SIM_SYNC &&
+				message->reply.reply != ZKLOCK_LOST &&
+				completion->asked_at > c->status.confirmed)
+				c->status.confirmed = completion->asked_at;
 			if (message->tag.purpose == SIM_FOR_LEAVE)
 				own_left(c, message->tag.own, completion->op, &message->reply);
 			else if (message->tag.own >= 0)
@@ -313,6 +319,7 @@ submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name)
 		sim_overflow("requests under way");
 	sent = &c->sent[(c->first_sent + c->nsent++) % SIM_MAX_QUEUE];
 	sent->tag = *tag;
+	sent->at = sim.now;
 	sent->request.op = op;
 	sent->request.dir = dir;
 	strcpy(sent->request.prefix, tag->own >= 0 ? c->own[tag->own].prefix : "");

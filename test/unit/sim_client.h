@@ -56,6 +56,7 @@ typedef struct SimStatus
 	bool		connected;
 	bool		expired;
 	int			connects;
+	int64_t		confirmed;		/* when the last write that was answered was sent */
 } SimStatus;
 
 /* A node of ours, from before it exists until it is gone for certain. */
@@ -79,6 +80,7 @@ typedef struct SimOwn
 typedef struct SimSent
 {
 	SimTag		tag;
+	int64_t		at;
 	SimRequest	request;
 } SimSent;
 
@@ -101,6 +103,7 @@ typedef struct SimCompletion
 {
 	SimNews		news;
 	SimOp		op;				/* REPLY */
+	int64_t		asked_at;		/* REPLY */
 	SimMessage	message;		/* REPLY, EVENT */
 } SimCompletion;
 

@@ -426,7 +426,8 @@ sim_runner_step(SimRunner *r)
 	}
 	if (c->nmail == 0 && c->status.connects == r->status.connects &&
 		c->status.connected == r->status.connected &&
-		c->status.expired == r->status.expired)
+		c->status.expired == r->status.expired &&
+		c->status.confirmed == r->status.confirmed)
 		return SIM_NOTHING;
 	r->nbatch = c->nmail;
 	r->status = c->status;

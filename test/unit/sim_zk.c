@@ -19,6 +19,7 @@
 typedef struct Session
 {
 	bool		alive;			/* at the leader */
+	int64_t		heard;			/* when the leader last heard of it */
 	int			server;			/* -1: no connection */
 	bool		closing;		/* the server has hung up */
 	bool		deserted;		/* its client will not come back */
@@ -72,6 +73,12 @@ sim_zk_session_alive(int session)
 	return sessions[session].alive;
 }
 
+int64_t
+sim_zk_heard(int session)
+{
+	return sessions[session].heard;
+}
+
 int
 sim_zk_open(int64_t *zxid)
 {
@@ -80,6 +87,7 @@ sim_zk_open(int64_t *zxid)
 	if (nsessions == MAX_SESSIONS)
 		sim_overflow("sessions");
 	s->alive = true;
+	s->heard = sim.now;
 	s->deserted = false;
 	s->server = -1;
 	s->head = s->arrived = s->tail = 0;
@@ -249,6 +257,7 @@ sim_zk_apply(int session)
 	}
 	if (request == NULL)
 		return false;
+	s->heard = sim.now;
 	if (s->server < 0)
 		sim_count(SIM_N_ORPHANS);
 

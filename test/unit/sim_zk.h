@@ -36,7 +36,7 @@
 
 #define SIM_SERVERS 3			/* number 0 leads */
 #define SIM_MAX_CHILDREN 64
-#define SIM_MAX_QUEUE 64
+#define SIM_MAX_QUEUE 128
 
 typedef enum SimOp
 {
@@ -102,6 +102,7 @@ extern void sim_zk_reset(void);
 
 extern int	sim_zk_nsessions(void);
 extern bool sim_zk_session_alive(int session);	/* at the leader */
+extern int64_t sim_zk_heard(int session);	/* when it last was, by sim.now */
 
 /* What clients do. */
 extern int	sim_zk_open(int64_t *last_zxid);

@@ -1,0 +1,496 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate_check.c
+ *	  What has to hold of servers whose backends share a session.
+ *	  See gate_check.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate_check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim_check.h"
+
+#define N_CLAIMS (SIM_MAX_LOCKS + 1)
+
+/* A grant, by what fences compare. */
+typedef struct Pair
+{
+	int64_t		token;
+	int64_t		number;
+} Pair;
+
+static const GateServer *servers;
+static int	nservers;
+static const SimDriver *rivals;
+static int	nrivals;
+static Pair last[SIM_N_DIRS];	/* of any grant */
+static Pair last_writer[SIM_N_DIRS];	/* of a grant that is not shared */
+
+void
+gate_check_reset(const GateServer *all_servers, int n,
+				 const SimDriver *all_rivals, int m)
+{
+	servers = all_servers;
+	nservers = n;
+	rivals = all_rivals;
+	nrivals = m;
+	memset(last, 0, sizeof(last));
+	memset(last_writer, 0, sizeof(last_writer));
+}
+
+/* The node that was granted with this token; NULL: there never was one. */
+static const SimNode *
+find_node(SimDir dir, int64_t token)
+{
+	for (int i = sim_tree_nnodes() - 1; i >= 0; i--)
+	{
+		const SimNode *node = sim_tree_node(i);
+
+		if (node->czxid == token)
+			return node->dir == dir && !node->container ? node : NULL;
+	}
+	return NULL;
+}
+
+static const SimNode *
+node_of(const GateClaim *claim)
+{
+	return find_node(claim->place->dir, claim->turn.token);
+}
+
+static bool
+is_there(const SimNode *node)
+{
+	return node != NULL && node->dzxid == INT64_MAX;
+}
+
+/* Who lets others delete his node has given it away. */
+static bool
+is_robbed(const SimNode *node)
+{
+	return node != NULL && node->robbed;
+}
+
+static bool
+holds(const GateClaim *claim)
+{
+	return claim->arrival != 0 && claim->turn.state == ZKLOCK_TURN_HOLDING;
+}
+
+static bool
+conflict(const GatePlace *place, SimDir dir, ZkLockMode mode)
+{
+	return place->dir == dir &&
+		!(place->mode == ZKLOCK_SHARED && mode == ZKLOCK_SHARED);
+}
+
+void
+gate_check_place(const GatePlace *place)
+{
+	const ZkLockGate *gate = &place->gate;
+	const ZkLockTurn *prev = NULL;
+	int			nqueued = 0;
+
+	for (const ZkLockTurn *turn = gate->first; turn != NULL; turn = turn->next)
+	{
+		if (turn->prev != prev || turn->state != ZKLOCK_TURN_WAITING ||
+			turn->verdict != ZKLOCK_PENDING || turn == gate->holder ||
+			(prev != NULL && prev->ticket >= turn->ticket))
+			sim_breach(GATE_SOUND, "the queue of %d is not in order", place->dir);
+		if (turn->nowait && (gate->holder != NULL || prev != NULL || gate->queued))
+			sim_breach(GATE_TRIES, "one that would not wait does, in %d",
+					   place->dir);
+		prev = turn;
+		nqueued++;
+	}
+	for (int i = 0; i < place->server->nbackends; i++)
+	{
+		for (int j = 0; j < N_CLAIMS; j++)
+		{
+			const GateClaim *claim = &place->server->backends[i].claims[j];
+
+			nqueued -= claim->place == place && claim->arrival != 0 &&
+				claim->turn.state == ZKLOCK_TURN_WAITING;
+		}
+	}
+	if (gate->last != prev || nqueued != 0)
+		sim_breach(GATE_SOUND, "the queue of %d is not of those who wait",
+				   place->dir);
+	if (gate->holder != NULL &&
+		(gate->holder->state != ZKLOCK_TURN_HOLDING || gate->holder->lost))
+		sim_breach(GATE_SOUND, "who holds %d does not", place->dir);
+	if ((gate->wanted != 0) != (gate->holder != NULL || gate->first != NULL))
+		sim_breach(GATE_USE, "a node is wanted in %d, or not", place->dir);
+}
+
+void
+gate_check_before_leave(const GateClaim *claim, GateBefore *before)
+{
+	const GatePlace *place = claim->place;
+	const GateServer *s = place->server;
+
+	before->holder = place->gate.holder;
+	before->next = place->gate.first;
+	before->wanted = place->gate.wanted;
+	before->waited = claim->turn.state == ZKLOCK_TURN_WAITING;
+	before->held = before->holder == &claim->turn;
+	before->pass = before->held && before->next != NULL &&
+		claim->turn.generation == s->generation &&
+		sim.now - s->confirmed < s->timeout / 3 &&
+		sim.now - place->since < s->window && !place->read_under;
+}
+
+/* Why it was not passed on, for the counts. */
+static void
+note_end(const GatePlace *place, const GateBefore *before)
+{
+	const GateServer *s = place->server;
+
+	if (before->next == NULL)
+		return;
+	if (place->read_under)
+		sim_count(GATE_N_BARRED);
+	else if (sim.now - place->since >= s->window)
+		sim_count(GATE_N_WINDOW_OVER);
+	else
+		sim_count(GATE_N_UNFIT);
+}
+
+void
+gate_check_leave(const GateClaim *claim, const GateBefore *before)
+{
+	const ZkLockGate *gate = &claim->place->gate;
+	bool		passed = before->held && gate->holder != NULL;
+
+	if (before->held && passed != before->pass)
+		sim_breach(GATE_WINDOW, "a lock in %d is %spassed on", claim->place->dir,
+				   passed ? "" : "not ");
+	if (before->held && !passed && gate->wanted == before->wanted)
+		sim_breach(GATE_WINDOW, "the node in %d is used again",
+				   claim->place->dir);
+	if (!before->held &&
+		(gate->holder != before->holder ||
+		 (gate->first != NULL && gate->wanted != before->wanted)))
+		sim_breach(GATE_USE, "who holds nothing gives a node in %d up",
+				   claim->place->dir);
+
+	if (passed)
+		sim_count(GATE_N_PASSED);
+	else if (before->held)
+		note_end(claim->place, before);
+	else if (!before->waited && before->holder != NULL)
+		sim_count(GATE_N_ORPHANS);
+	gate_check_place(claim->place);
+}
+
+void
+gate_check_told(const GateClaim *claim)
+{
+	const ZkLockTurn *turn = &claim->turn;
+
+	if (turn->verdict == ZKLOCK_TIMED_OUT)
+	{
+		sim_count(GATE_N_TRY_QUEUED);
+		if (!claim->backend->nowait)
+			sim_breach(GATE_TOLD, "one that waits in %d is refused",
+					   claim->place->dir);
+	}
+	if (turn->verdict > ZKLOCK_EXPIRED)
+		sim_count(GATE_N_FAILED);
+}
+
+static bool
+is_larger(Pair a, Pair b)
+{
+	return a.token != b.token ? a.token > b.token : a.number > b.number;
+}
+
+/* Pairs tell the order of grants, also of those that no gate has made. */
+static void
+check_pair(const GateClaim *claim)
+{
+	SimDir		dir = claim->place->dir;
+	bool		reads = claim->place->mode == ZKLOCK_SHARED;
+	Pair		pair = {claim->turn.token, claim->turn.number};
+
+	/* A downgrade's node is younger than those that wait for it. */
+	if (claim->place->from[0] != '\0')
+		return;
+	if (!is_larger(pair, reads ? last_writer[dir] : last[dir]))
+		sim_breach(GATE_PAIRS, "(%" PRId64 ", %" PRId64 ") is not the largest",
+				   pair.token, pair.number);
+	if (is_larger(pair, last[dir]))
+		last[dir] = pair;
+	if (!reads && is_larger(pair, last_writer[dir]))
+		last_writer[dir] = pair;
+}
+
+/* Whoever else believes to hold it, by a node that is there. */
+static void
+check_others(const GateClaim *claim)
+{
+	const GatePlace *place = claim->place;
+
+	for (int i = 0; i < nservers; i++)
+	{
+		for (int j = 0; j < servers[i].nbackends; j++)
+		{
+			const GateBackend *other = &servers[i].backends[j];
+
+			for (int k = 0; k < N_CLAIMS && other != claim->backend; k++)
+			{
+				const GateClaim *theirs = &other->claims[k];
+
+				if (holds(theirs) &&
+					conflict(place, theirs->place->dir, theirs->place->mode) &&
+					is_there(node_of(theirs)))
+					sim_breach(GATE_EXCLUSION,
+							   "backend %d of server %d is granted what %d of %d holds",
+							   claim->backend->number, place->server->number, j, i);
+			}
+		}
+	}
+	for (int i = 0; i < nrivals; i++)
+	{
+		for (int j = 0; j < rivals[i].runner.nattempts; j++)
+		{
+			const SimAttempt *theirs = &rivals[i].runner.attempts[j];
+
+			if (sim_check_holds(theirs) &&
+				conflict(place, theirs->dir, theirs->recipe.mode))
+				sim_breach(GATE_EXCLUSION,
+						   "backend %d of server %d is granted what client %d holds",
+						   claim->backend->number, place->server->number,
+						   rivals[i].runner.number);
+		}
+	}
+}
+
+void
+gate_check_grant(const GateClaim *claim)
+{
+	GatePlace  *place = claim->place;
+	const GateServer *s = place->server;
+	const SimNode *node = node_of(claim);
+
+	sim_trace("server %d: backend %d HOLDS in %d by (%" PRId64 ", %" PRId64 ")",
+			  s->number, claim->backend->number, place->dir, claim->turn.token,
+			  claim->turn.number);
+	if (claim->turn.token != place->token)
+	{
+		/* From outside. */
+		place->token = claim->turn.token;
+		place->number = 0;
+		place->since = sim.now;
+		place->read_under = false;
+	}
+	else
+		place->number++;
+	if (claim->turn.number != place->number || claim->turn.state != ZKLOCK_TURN_HOLDING)
+		sim_breach(GATE_PAIRS, "grant %" PRId64 " of a node is number %" PRId64,
+				   place->number, claim->turn.number);
+
+	/* First come, first served, and for those who come again, too. */
+	for (int i = 0; i < s->nbackends; i++)
+	{
+		for (int j = 0; j < N_CLAIMS; j++)
+		{
+			const GateClaim *other = &s->backends[i].claims[j];
+
+			if (other->place == place && other->arrival != 0 &&
+				other->turn.state == ZKLOCK_TURN_WAITING &&
+				other->arrival < claim->arrival)
+				sim_breach(GATE_ORDER, "backend %d is granted %d before %d",
+						   claim->backend->number, place->dir, i);
+		}
+	}
+	if (is_there(node))
+	{
+		check_pair(claim);
+		check_others(claim);
+	}
+}
+
+void
+gate_check_taken(const GateBackend *b)
+{
+	for (int i = 0; i < b->n; i++)
+	{
+		if (b->claims[i].turn.state != ZKLOCK_TURN_HOLDING ||
+			b->claims[i].turn.generation != b->claims[0].turn.generation)
+			sim_breach(GATE_ONE_SESSION, "backend %d has %d locks of two sessions",
+					   b->number, b->n);
+	}
+}
+
+void
+gate_check_time_out(const GateClaim *claim)
+{
+	if (claim->turn.verdict == ZKLOCK_GRANTED)
+		sim_breach(GATE_GRANTS, "a timeout throws a grant in %d away",
+				   claim->place->dir);
+}
+
+void
+gate_check_downgrade(const GateClaim *base)
+{
+	if (base->place->gate.holder == &base->turn)
+		base->place->read_under = true;
+}
+
+void
+gate_check_clock(GateBackend *b)
+{
+	for (int i = 0; i < N_CLAIMS; i++)
+	{
+		GateClaim  *claim = &b->claims[i];
+
+		if (holds(claim))
+			claim->was_there = is_there(node_of(claim)) ||
+				is_robbed(node_of(claim));
+	}
+}
+
+/* Do two commit at a time under the same lock, of whom nobody was paused? */
+static void
+check_overlap(const GateClaim *ours, const GateClaim *theirs)
+{
+	const SimNode *our_node;
+	const SimNode *their_node;
+
+	if (!holds(theirs) ||
+		!conflict(ours->place, theirs->place->dir, theirs->place->mode))
+		return;
+	our_node = node_of(ours);
+	their_node = node_of(theirs);
+	if (is_robbed(our_node) || is_robbed(their_node))
+		return;
+
+	/*
+	 * A commit that takes longer than a session lives is the fence's affair,
+	 * unless it could be known here.
+	 */
+	if (ours->place->server != theirs->place->server &&
+		(!is_there(our_node) || !is_there(their_node)))
+		return;
+	sim_breach(GATE_OVERLAP,
+			   "backend %d of server %d commits under %d, as %d of %d does",
+			   ours->backend->number, ours->place->server->number,
+			   ours->place->dir, theirs->backend->number,
+			   theirs->place->server->number);
+}
+
+void
+gate_check_commit(const GateBackend *b)
+{
+	for (int i = 0; i < N_CLAIMS; i++)
+	{
+		const GateClaim *claim = &b->claims[i];
+
+		if (!holds(claim))
+			continue;
+		if (!claim->was_there)
+			sim_breach(GATE_COMMIT, "backend %d of server %d has lost %d",
+					   b->number, b->server->number, claim->place->dir);
+		for (int j = 0; j < nservers; j++)
+		{
+			for (int k = 0; k < servers[j].nbackends; k++)
+			{
+				const GateBackend *other = &servers[j].backends[k];
+
+				if (other == b || other->state != GATE_COMMITTING)
+					continue;
+				for (int l = 0; l < N_CLAIMS; l++)
+					check_overlap(claim, &other->claims[l]);
+			}
+		}
+	}
+}
+
+/*
+ * As long as no connection was lost, what a place had is deleted before anything
+ * new stands there.
+ */
+void
+gate_check_queued(const GatePlace *place, const SimAttempt *a)
+{
+	if (place->former >= 0 && place->server->runner.client.status.connects == 1 &&
+		strncmp(a->recipe.nearest.name, place->former_prefix,
+				strlen(place->former_prefix)) == 0)
+		sim_breach(GATE_TRIES, "a place in %d waits for its former self",
+				   place->dir);
+}
+
+void
+gate_check_used(const GatePlace *place, bool wanted)
+{
+	if (wanted ? place->gate.holder == NULL :
+		place->gate.holder != NULL &&
+		place->gate.holder->token == place->server->runner.attempts[place - place->server->places].recipe.token)
+		sim_breach(GATE_USE, "a grant in %d is not used, or one that must not be",
+				   place->dir);
+	gate_check_place(place);
+}
+
+void
+gate_check_expired(const GatePlace *place)
+{
+	if (place->gate.first != NULL || place->gate.wanted != 0)
+		sim_breach(GATE_TOLD, "who waits in %d has not heard of the session's end",
+				   place->dir);
+	gate_check_place(place);
+}
+
+void
+gate_check_close(const GateServer *s, int session)
+{
+	for (int i = 0; i < s->nbackends; i++)
+	{
+		const GateBackend *b = &s->backends[i];
+
+		if (b->state != GATE_COMMITTING &&
+			!(b->state == GATE_TO_LOOK_AT_GENERATION && b->fresh &&
+			  b->generation == s->generation))
+			continue;
+		for (int j = 0; j < N_CLAIMS; j++)
+		{
+			const SimNode *node = holds(&b->claims[j]) ?
+				node_of(&b->claims[j]) : NULL;
+
+			if (is_there(node) && node->owner == session)
+				sim_breach(GATE_CLOSE, "session %d is closed while backend %d commits",
+						   session, i);
+		}
+	}
+}
+
+void
+gate_check_rest(void)
+{
+	for (int i = 0; i < nservers; i++)
+	{
+		for (int j = 0; j < servers[i].nbackends; j++)
+		{
+			if (servers[i].backends[j].state != GATE_IDLE)
+				sim_breach(SIM_PROGRESS, "backend %d of server %d waits for ever",
+						   j, i);
+		}
+		for (int j = 0; j < GATE_N_PLACES; j++)
+		{
+			const GatePlace *place = &servers[i].places[j];
+
+			if (place->gate.wanted != 0 || place->gate.holder != NULL ||
+				place->gate.first != NULL || place->had != 0)
+				sim_breach(GATE_REST, "place %d of server %d is not free", j, i);
+		}
+	}
+	for (int i = 0; i < nrivals; i++)
+	{
+		if (!rivals[i].crashed && rivals[i].state != SIM_IDLE)
+			sim_breach(SIM_PROGRESS, "client %d waits for ever",
+					   rivals[i].runner.number);
+	}
+}

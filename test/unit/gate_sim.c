@@ -1,0 +1,569 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate_sim.c
+ *	  The deterministic simulation of gates: its scheduler.
+ *
+ * Servers whose backends share a session, and clients with a session of their
+ * own, want the same locks of one ensemble.  What sim.c says of schedules holds
+ * here, too.  Besides, workers die and stand still, servers restart, and time
+ * passes: a session never ends by itself before the ensemble has not heard of it
+ * for as long as it lives.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include <stddef.h>
+
+#include "gate_check.h"
+#include "gate_model.h"
+#include "sim_check.h"
+
+#define MAX_RIVALS 3
+#define MAX_ACTORS (GATE_MAX_SERVERS + MAX_RIVALS)
+#define MAX_QUIET_STEPS 40000
+
+static const char *const properties[] = {
+	[SIM_EXCLUSION] = "never two nodes of conflicting modes are granted",
+	[SIM_PROGRESS] = "every live waiter is granted or told why not",
+	[SIM_ORDER] = "nodes are granted first come, first served",
+	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
+	[SIM_ONE_NODE] = "an attempt never has two nodes",
+	[SIM_OWN_NODES] = "nobody deletes another session's node",
+	[SIM_TWO_WATCHES] = "an attempt has two watches at most",
+	[SIM_TOKEN_IS_CZXID] = "a granted node is there, its token is its czxid",
+	[SIM_TOKENS_GROW] = "tokens grow from node to node",
+	[GATE_COMMIT] = "who passes the check at commit holds his locks",
+	[GATE_OVERLAP] = "never two commits at a time under one lock",
+	[GATE_CLOSE] = "no session is closed while somebody commits in it",
+	[GATE_EXCLUSION] = "never two backends hold what conflicts",
+	[GATE_PAIRS] = "token and number grow from grant to grant, from 0 for each node",
+	[GATE_ORDER] = "first come, first served in a server, losses included",
+	[GATE_WINDOW] = "a good lock is passed on within its window, and no other is",
+	[GATE_USE] = "a node stands as long as it is wanted here, and is used once granted",
+	[GATE_TRIES] = "who does not want to wait is refused for others ahead only",
+	[GATE_GRANTS] = "a timeout throws no grant away",
+	[GATE_TOLD] = "all waiters hear of their session's end, and none is refused",
+	[GATE_ONE_SESSION] = "several locks are had in one session",
+	[GATE_SOUND] = "a gate's queue is in order",
+	[GATE_REST] = "in the end all is free"
+};
+
+/* All of them must be reached. */
+static const char *const counts[] = {
+	[SIM_N_LOSSES] = "connections lost",
+	[SIM_N_EXPIRIES] = "sessions told of their end",
+	[SIM_N_ADOPTIONS] = "nodes adopted",
+	[SIM_N_LOOKAHEAD] = "grants by a watch, after the look-ahead's",
+	[SIM_N_TOUCHES] = "nodes touched for a downgrade",
+	[GATE_N_PASSED] = "locks passed on",
+	[GATE_N_WINDOW_OVER] = "locks given back at the window's end",
+	[GATE_N_UNFIT] = "locks given back for fear that they are lost",
+	[GATE_N_BARRED] = "locks given back for a reader's node",
+	[GATE_N_NOBODY_LEFT] = "grants that nobody was left for",
+	[GATE_N_LATE] = "grants of nodes that others had taken the place of",
+	[GATE_N_HELD_BACK] = "nodes held back while another was in the making",
+	[GATE_N_TRY_AT_ONCE] = "tries refused for backends of the server",
+	[GATE_N_TRY_QUEUED] = "tries refused for others",
+	[GATE_N_FAILED] = "waiters told of a node that failed",
+	[GATE_N_TIMEOUTS] = "deadlines",
+	[GATE_N_TIMEOUT_GRANTED] = "news found by a timeout",
+	[GATE_N_CANCELS] = "cancels",
+	[GATE_N_CANCEL_GRANTED] = "grants found by a cancel",
+	[GATE_N_EXITS] = "backends gone",
+	[GATE_N_EXPIRED] = "queues told of a session's end",
+	[GATE_N_STALE] = "grants of an older session",
+	[GATE_N_REJOINED] = "places in the queue taken again",
+	[GATE_N_ORPHANS] = "lost locks released while somebody else held",
+	[GATE_N_ROBBED] = "granted nodes found to be deleted by others",
+	[GATE_N_SEVERAL] = "several locks taken together",
+	[GATE_N_GIVEN_BACK] = "locks given back to wait for one before them",
+	[GATE_N_STARTED_OVER] = "calls started over",
+	[GATE_N_READERS] = "shared locks taken",
+	[GATE_N_DOWNGRADES] = "locks downgraded",
+	[GATE_N_NO_GROUND] = "downgrades of locks that a session's end took away",
+	[GATE_N_OUTLIVED] = "locks released before their downgrade",
+	[GATE_N_COMMITS] = "commits",
+	[GATE_N_REFUSED] = "commits refused for a lost lock",
+	[GATE_N_ASKED] = "commits that had to ask",
+	[GATE_N_UNANSWERED] = "commits that gave up asking",
+	[GATE_N_FLAGS_AWAITED] = "looks at commits that were waited for",
+	[GATE_N_RETIRED] = "sessions retired",
+	[GATE_N_DEATHS] = "workers gone",
+	[GATE_N_RESTARTS] = "servers restarted",
+	[GATE_N_STOPS] = "workers stopped",
+	[GATE_N_LOST_POKES] = "pokes that no worker felt"
+};
+
+typedef enum Misfortune
+{
+	LOSE,
+	BREAK_AND_EXPIRE,
+	EXPIRE,
+	PASS_TIME,
+	RETIRE,
+	DIE,
+	RESTART,
+	STOP,
+	DEADLINE,
+	CANCEL,
+	EXIT,
+	RIVAL,
+	REAP,
+	TOUCH,
+	ROB,
+	N_MISFORTUNES
+} Misfortune;
+
+/* What a schedule draws from its seed to begin with. */
+typedef struct Plan
+{
+	int			nservers;
+	int			nrivals;
+	int			nqueues;
+	bool		exclusive_only;
+	int			several;		/* percent of calls for several locks */
+	int			noisy_steps;
+	int			misfortunes_per_mille;
+	bool		may[N_MISFORTUNES];
+	int			timeout;
+	int			pace;			/* how much time a step takes at most */
+	int			lag;			/* percent of chances followers let pass */
+	int			away;			/* those that clients without connection do */
+	int			drowsy;			/* those that workers and rivals do */
+	int			patience;		/* those that holders do */
+} Plan;
+
+static Plan plan;
+static GateServer servers[GATE_MAX_SERVERS];
+static SimDriver rivals[MAX_RIVALS];
+static const SimRunner *runners[MAX_ACTORS];
+
+static ZkLockMode
+draw_mode(void)
+{
+	return plan.exclusive_only ? ZKLOCK_EXCLUSIVE : (ZkLockMode) sim_random(3);
+}
+
+/* One of the queues or some of them, in their order. */
+static int
+draw_queues(SimDir *dirs)
+{
+	int			left_out = sim_random(plan.nqueues + 1);
+	int			n = 0;
+
+	if (plan.nqueues == 1 || !sim_percent(plan.several))
+	{
+		dirs[0] = (SimDir) (SIM_QUEUE_A + sim_random(plan.nqueues));
+		return 1;
+	}
+	for (int i = 0; i < plan.nqueues; i++)
+	{
+		if (i != left_out)
+			dirs[n++] = (SimDir) (SIM_QUEUE_A + i);
+	}
+	return n;
+}
+
+static bool
+begin_backend(GateBackend *b)
+{
+	SimDir		dirs[SIM_MAX_LOCKS];
+	int			n = draw_queues(dirs);
+
+	return gate_backend_begin(b, n, dirs, draw_mode(), sim_percent(12));
+}
+
+static bool
+begin_rival(SimDriver *d)
+{
+	SimTask		task = {.mode = draw_mode(),.nowait = sim_percent(10)};
+
+	task.n = draw_queues(task.dirs);
+	task.kind = task.n > 1 ? SIM_ALL : SIM_ONE;
+	return sim_driver_begin(d, &task);
+}
+
+static bool
+hold_rival(SimDriver *d)
+{
+	if (d->crashed || d->state != SIM_HOLDING)
+		return false;
+	if (sim_percent(plan.patience))
+		return true;
+	if (sim_check_holds(&d->runner.attempts[0]) && sim_percent(30) &&
+		sim_driver_downgrade(d))
+		return true;
+	return sim_driver_let_go(d);
+}
+
+static bool
+step_backend(GateBackend *b)
+{
+	if (b->state == GATE_WORKING && sim_percent(plan.patience))
+		return true;
+	return gate_backend_step(b) || gate_backend_work(b) || begin_backend(b);
+}
+
+static bool
+apply(int session)
+{
+	if (session < 0 || !sim_zk_apply(session))
+		return false;
+	sim_check_nodes(session);
+	return true;
+}
+
+static GateServer *
+server_of(int actor)
+{
+	return actor < plan.nservers ? &servers[actor] : NULL;
+}
+
+#define N_STEPS 13
+
+/* One thing that can happen by itself; false: it cannot. */
+static bool
+step(int which, int actor)
+{
+	GateServer *s = server_of(actor);
+	SimDriver  *d = s == NULL ? &rivals[actor - plan.nservers] : NULL;
+	SimClient  *c = s != NULL ? &s->runner.client : &d->runner.client;
+	bool		stopped = s != NULL && s->stopped;
+
+	switch (which)
+	{
+		case 0:
+		case 1:
+			if (!sim.quiet && sim_percent(plan.drowsy))
+				return false;
+			return s != NULL ? gate_worker_step(s) : sim_driver_step(d);
+		case 2:
+		case 3:
+			return !stopped && sim_client_complete(c);
+		case 4:
+		case 5:
+			return !stopped && sim_client_listen(c);
+		case 6:
+			return c->session >= 0 && sim_zk_arrive(c->session);
+		case 7:
+			/* Now and then another session's, perhaps one left behind. */
+			if (sim_zk_nsessions() > 0 && sim_percent(20))
+				return apply(sim_random(sim_zk_nsessions()));
+			return apply(c->session);
+		case 8:
+			return !stopped && (sim.quiet || !sim_percent(plan.away)) &&
+				sim_client_connect(c, sim_random(SIM_SERVERS));
+		case 9:
+			return (sim.quiet || !sim_percent(plan.lag)) &&
+				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
+		case 10:
+			/* Whoever looks after a worker takes his time, too. */
+			return s != NULL ?
+				(sim.quiet || sim_percent(10)) && gate_worker_start(s) :
+				begin_rival(d);
+		case 11:
+			return s != NULL ?
+				step_backend(&s->backends[sim_random(s->nbackends)]) :
+				hold_rival(d);
+		default:
+			if (s == NULL)
+				return false;
+			for (int i = 0, b = sim_random(s->nbackends); i < s->nbackends; i++)
+			{
+				if (step_backend(&s->backends[(b + i) % s->nbackends]))
+					return true;
+			}
+			return false;
+	}
+}
+
+/* Take one of all possible steps; false: there is none. */
+static bool
+progress(void)
+{
+	int			nactors = plan.nservers + plan.nrivals;
+	int			start;
+
+	for (int try = 0; try < 40; try++)
+	{
+		int			which = sim_random(N_STEPS);
+
+		if (step(which, sim_random(nactors)))
+			return true;
+	}
+
+	/* There are few steps left, or none. */
+	start = sim_random(N_STEPS);
+	for (int i = 0; i < N_STEPS; i++)
+	{
+		for (int j = 0; j < nactors; j++)
+		{
+			if (step((start + i) % N_STEPS, j))
+				return true;
+		}
+	}
+
+	/* What nobody waits for: the rest of sessions that were left behind. */
+	start = sim_random(sim_zk_nsessions() + 1);
+	for (int i = 0; i < sim_zk_nsessions(); i++)
+	{
+		if (apply((start + i) % sim_zk_nsessions()))
+			return true;
+	}
+	for (int server = 1; server < SIM_SERVERS; server++)
+	{
+		if (sim_zk_catch_up(server))
+			return true;
+	}
+	if (!sim_zk_expire_deserted())
+		return false;
+	sim.now += plan.timeout;
+	return true;
+}
+
+/* By then nobody has heard of it for so long that it may end. */
+static bool
+expire(int session)
+{
+	int64_t		end = sim_zk_heard(session) + plan.timeout;
+
+	if (sim.now < end)
+		sim.now = end;
+	return sim_zk_expire(session);
+}
+
+/*
+ * Of rivals and readers, only those who wait: they find out by themselves.  And
+ * nobody downgrades what may be gone: the reader's node would come into the
+ * queue in the middle.
+ */
+static bool
+may_be_robbed(const SimNode *node)
+{
+	for (int i = 0; i < plan.nservers + plan.nrivals; i++)
+	{
+		const SimAttempt *a = sim_runner_claims(runners[i], node);
+
+		if (a != NULL)
+			return a->progress == SIM_TRYING ||
+				(i < plan.nservers &&
+				 a - runners[i]->attempts < 2 * GATE_N_QUEUES);
+	}
+	return false;
+}
+
+static int
+draw_contender(void)
+{
+	int			n = sim_tree_nnodes();
+	int			start = sim_random(n + 1);
+
+	for (int i = 0; i < n; i++)
+	{
+		int			node = (start + i) % n;
+
+		if (!sim_tree_node(node)->container && sim_tree_exists(node))
+			return node;
+	}
+	return -1;
+}
+
+static void
+rivals_misfortune(void)
+{
+	SimDriver  *d = &rivals[sim_random(plan.nrivals)];
+
+	switch (sim_random(4))
+	{
+		case 0:
+			sim_driver_deadline(d);
+			break;
+		case 1:
+			sim_driver_cancel(d);
+			break;
+		case 2:
+			sim_driver_abandon(d);
+			break;
+		default:
+			if (sim_percent(20))
+				sim_driver_crash(d);
+			break;
+	}
+}
+
+static void
+misfortune(void)
+{
+	int			actor = sim_random(plan.nservers + plan.nrivals);
+	GateServer *s = &servers[sim_random(plan.nservers)];
+	GateBackend *b = &s->backends[sim_random(s->nbackends)];
+	SimClient  *c = server_of(actor) != NULL ?
+		&server_of(actor)->runner.client :
+		&rivals[actor - plan.nservers].runner.client;
+	Misfortune	which = (Misfortune) sim_random(N_MISFORTUNES);
+	int			node;
+
+	/* What is noticed, or comes back, at some time. */
+	if (sim_percent(20))
+		gate_worker_inspect(s, sim_random(GATE_N_PLACES));
+	if (s->stopped && sim_percent(30))
+		s->stopped = false;
+	if (sim_percent(10))
+		gate_backend_give_up_asking(b);
+
+	if (!plan.may[which])
+		return;
+	switch (which)
+	{
+		case LOSE:
+			if (server_of(actor) == NULL || !server_of(actor)->stopped)
+				sim_client_lose(c);
+			break;
+		case BREAK_AND_EXPIRE:
+			if ((server_of(actor) == NULL || !server_of(actor)->stopped) &&
+				sim_client_lose(c))
+				expire(c->session);
+			break;
+		case EXPIRE:
+			if (c->session >= 0)
+				expire(c->session);
+			break;
+		case PASS_TIME:
+			sim.now += sim_random(plan.timeout);
+			break;
+		case RETIRE:
+			gate_worker_retire(s);
+			break;
+		case DIE:
+			gate_worker_die(s);
+			break;
+		case RESTART:
+			if (sim_percent(30))
+				gate_server_restart(s);
+			break;
+		case STOP:
+			if (!s->stopped && s->worker != GATE_W_DEAD)
+			{
+				sim_count(GATE_N_STOPS);
+				s->stopped = true;
+			}
+			break;
+		case DEADLINE:
+			gate_backend_deadline(b);
+			break;
+		case CANCEL:
+			gate_backend_cancel(b, false);
+			break;
+		case EXIT:
+			gate_backend_cancel(b, true);
+			break;
+		case RIVAL:
+			if (plan.nrivals > 0)
+				rivals_misfortune();
+			break;
+		case REAP:
+			sim_zk_reap();
+			break;
+		case TOUCH:
+			node = draw_contender();
+			if (node >= 0)
+				sim_zk_touch(node);
+			break;
+		default:
+			node = draw_contender();
+			if (node >= 0 && may_be_robbed(sim_tree_node(node)))
+				sim_zk_rob(node);
+			break;
+	}
+}
+
+static void
+draw_plan(void)
+{
+	sim.now = 100000;
+	sim.reuse_prefix = false;
+	sim.refusals = sim_percent(5);
+	sim.leases = 1;
+	sim.first_number = 0;
+
+	plan.nservers = 1 + sim_random(GATE_MAX_SERVERS);
+	plan.nrivals = sim_random(MAX_RIVALS + 1);
+	plan.nqueues = sim_percent(60) ? 1 : 1 + sim_random(GATE_N_QUEUES);
+	plan.exclusive_only = sim_percent(40);
+	plan.several = 30 + sim_random(70);
+	plan.noisy_steps = 60 + sim_random(sim_percent(15) ? 1500 : 400);
+	plan.misfortunes_per_mille = sim_random(2) ? sim_random(200) : sim_random(40);
+	for (int i = 0; i < N_MISFORTUNES; i++)
+		plan.may[i] = sim_percent(i == ROB || i == RESTART ? 15 : 40);
+	sim.break_percent = plan.may[LOSE] ? sim_random(4) * 6 : 0;
+	plan.timeout = 90 + sim_random(900);
+	plan.pace = 1 + sim_random(4);
+	plan.lag = sim_random(98);
+	plan.away = sim_random(2) ? sim_random(98) : 0;
+	plan.drowsy = sim_random(2) ? sim_random(90) : 0;
+	plan.patience = sim_random(80);
+}
+
+static void
+set_up(void)
+{
+	int			tasks = 1 + sim_random(3);
+
+	for (int i = 0; i < plan.nservers; i++)
+	{
+		gate_server_init(&servers[i], i, 1 + sim_random(GATE_MAX_BACKENDS),
+						 tasks, plan.timeout,
+						 sim_percent(20) ? 1000000 : 1 + sim_random(500),
+						 !plan.may[ROB]);
+		if (sim_percent(80))
+			gate_worker_start(&servers[i]);
+		runners[i] = &servers[i].runner;
+	}
+	for (int i = 0; i < plan.nrivals; i++)
+	{
+		sim_driver_init(&rivals[i], plan.nservers + i, tasks);
+		runners[plan.nservers + i] = &rivals[i].runner;
+	}
+	sim_check_reset(runners, plan.nservers + plan.nrivals);
+	gate_check_reset(servers, plan.nservers, rivals, plan.nrivals);
+}
+
+static void
+play(uint64_t seed)
+{
+	sim_seed(seed);
+	draw_plan();
+	sim_zk_reset();
+	set_up();
+
+	for (int i = 0; sim.broken == SIM_KEPT; i++)
+	{
+		sim.quiet = i >= plan.noisy_steps;
+		sim.now += sim.quiet ? sim_random(2) : sim_random(plan.pace + 1);
+		for (int s = 0; s < plan.nservers && sim.quiet; s++)
+			servers[s].stopped = false;
+
+		if (!sim.quiet &&
+			sim_random(1000) < (uint32_t) plan.misfortunes_per_mille)
+			misfortune();
+		else if (!progress() && sim.quiet)
+		{
+			sim_check_rest();
+			gate_check_rest();
+			break;
+		}
+		for (int r = 0; r < plan.nservers + plan.nrivals; r++)
+			sim_check_runner(runners[r]);
+		if (i >= plan.noisy_steps + MAX_QUIET_STEPS)
+			sim_breach(SIM_PROGRESS, "no rest after %d steps", i);
+	}
+}
+
+const SimProgram sim_program = {
+	.play = play,
+	.properties = properties,
+	.nproperties = GATE_N_PROPERTIES,
+	.counts = counts,
+	.ncounts = GATE_N_COUNTS
+};

@@ -1,0 +1,718 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate_test.c
+ *	  The gate, call by call: a table of its rules.
+ *
+ * What many backends, their worker and ZooKeeper do to each other through gates
+ * is the simulation's affair (gate_sim.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "protocol/gate.h"
+
+#define WINDOW 100
+
+static ZkLockGate gate;
+
+/* Backends; who has been told something since the last look, by his letter. */
+static ZkLockTurn turns[4];
+static char told_whom[16];
+
+#define A (&turns[0])
+#define B (&turns[1])
+#define C (&turns[2])
+#define D (&turns[3])
+
+static void
+tell(ZkLockTurn *turn, void *arg)
+{
+	size_t		n = strlen(told_whom);
+
+	assert_ptr_equal(arg, &gate);
+	assert_true(n + 1 < sizeof(told_whom));
+	told_whom[n] = 'A' + (char) (turn - turns);
+	told_whom[n + 1] = '\0';
+}
+
+static int
+setup(void **state)
+{
+	(void) state;
+	zklock_gate_init(&gate, 0);
+	memset(turns, 0, sizeof(turns));
+	told_whom[0] = '\0';
+	return 0;
+}
+
+static bool
+join(ZkLockTurn *turn)
+{
+	return zklock_gate_join(&gate, turn, false, tell, &gate);
+}
+
+static bool
+try(ZkLockTurn *turn)
+{
+	return zklock_gate_join(&gate, turn, true, tell, &gate);
+}
+
+static bool
+leave_at(ZkLockTurn *turn, int64_t now)
+{
+	return zklock_gate_leave(&gate, turn, true, now, WINDOW, tell, &gate);
+}
+
+static bool
+leave_unfit(ZkLockTurn *turn)
+{
+	return zklock_gate_leave(&gate, turn, false, 1000, WINDOW, tell, &gate);
+}
+
+/* The node that is wanted is granted, at 1000. */
+static void
+granted(uint64_t generation, int64_t czxid)
+{
+	assert_false(zklock_gate_granted(&gate, gate.wanted, generation, czxid, 1000,
+									 tell, &gate));
+}
+
+static bool
+queued(uint64_t serial)
+{
+	return zklock_gate_queued(&gate, serial, tell, &gate);
+}
+
+static bool
+failed(uint64_t serial, ZkLockVerdict verdict)
+{
+	return zklock_gate_failed(&gate, serial, verdict, tell, &gate);
+}
+
+static bool
+robbed(uint64_t serial)
+{
+	return zklock_gate_robbed(&gate, serial, tell, &gate);
+}
+
+static bool
+expired(uint64_t generation)
+{
+	return zklock_gate_expired(&gate, generation, tell, &gate);
+}
+
+/* These have been told something, in this order, and nobody else. */
+static void
+expect_told(const char *whom)
+{
+	assert_string_equal(told_whom, whom);
+	told_whom[0] = '\0';
+}
+
+static void
+expect_out(const ZkLockTurn *turn, ZkLockVerdict verdict)
+{
+	assert_int_equal(turn->state, ZKLOCK_TURN_OUT);
+	assert_int_equal(turn->verdict, verdict);
+}
+
+static void
+expect_waiting(const ZkLockTurn *turn, bool knows_of_others)
+{
+	assert_int_equal(turn->state, ZKLOCK_TURN_WAITING);
+	assert_int_equal(turn->verdict, ZKLOCK_PENDING);
+	assert_int_equal(turn->queued, knows_of_others);
+}
+
+static void
+expect_holding(const ZkLockTurn *turn, uint64_t generation, int64_t token,
+			   int64_t number)
+{
+	assert_ptr_equal(gate.holder, turn);
+	assert_int_equal(turn->state, ZKLOCK_TURN_HOLDING);
+	assert_int_equal(turn->verdict, ZKLOCK_GRANTED);
+	assert_false(turn->lost);
+	assert_int_equal(turn->generation, generation);
+	assert_int_equal(turn->token, token);
+	assert_int_equal(turn->number, number);
+}
+
+/* Nobody is here. */
+static void
+expect_free(void)
+{
+	assert_int_equal(gate.wanted, 0);
+	assert_null(gate.holder);
+	assert_null(gate.first);
+}
+
+/* A holds by node 77 of generation 1, granted at 1000; B and C wait. */
+static void
+hold_before_two(void)
+{
+	join(A);
+	join(B);
+	join(C);
+	granted(1, 77);
+	told_whom[0] = '\0';
+}
+
+/*
+ * One backend.
+ */
+
+static void
+test_alone(void **state)
+{
+	(void) state;
+	expect_free();
+	assert_true(join(A));
+	assert_int_equal(gate.wanted, 1);
+	expect_waiting(A, false);
+	expect_told("");
+
+	granted(1, 77);
+	expect_told("A");
+	expect_holding(A, 1, 77, 0);
+	assert_int_equal(gate.wanted, 1);
+
+	/* Nobody else is here: the node goes, window or not. */
+	assert_true(leave_at(A, 1001));
+	expect_out(A, ZKLOCK_GRANTED);
+	expect_free();
+	expect_told("");
+}
+
+static void
+test_new_serial_each_time(void **state)
+{
+	(void) state;
+	join(A);
+	leave_at(A, 0);
+	assert_true(join(A));
+	assert_int_equal(gate.wanted, 2);
+
+	zklock_gate_init(&gate, gate.last_serial);
+	memset(turns, 0, sizeof(turns));
+	assert_true(join(A));
+	assert_int_equal(gate.wanted, 3);
+}
+
+static void
+test_gives_up_waiting(void **state)
+{
+	(void) state;
+	join(A);
+	assert_true(leave_at(A, 0));
+	expect_free();
+
+	/* Whatever comes of the node now is nobody's. */
+	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 1000, tell, &gate));
+	expect_free();
+	expect_told("");
+
+	/* To leave twice is to leave. */
+	assert_false(leave_at(A, 0));
+	expect_free();
+}
+
+/*
+ * Passing on.
+ */
+
+static void
+test_passed_on(void **state)
+{
+	(void) state;
+	join(A);
+	assert_false(join(B));
+	assert_false(join(C));
+	expect_waiting(B, true);
+	granted(1, 77);
+	expect_told("A");
+
+	assert_false(leave_at(A, 1000));
+	expect_told("B");
+	expect_out(A, ZKLOCK_GRANTED);
+	expect_holding(B, 1, 77, 1);
+
+	/* Who comes back stands behind. */
+	assert_false(join(A));
+	assert_false(leave_at(B, 1000 + WINDOW - 1));
+	expect_holding(C, 1, 77, 2);
+	expect_waiting(A, true);
+	expect_told("C");
+	assert_int_equal(gate.wanted, 1);
+}
+
+static void
+test_window_is_over(void **state)
+{
+	(void) state;
+	hold_before_two();
+	assert_true(leave_at(A, 1000 + WINDOW));
+	expect_told("");
+	assert_null(gate.holder);
+	assert_int_equal(gate.wanted, 2);
+	expect_waiting(B, true);
+
+	/* A new node, and a new count. */
+	granted(1, 99);
+	expect_told("B");
+	expect_holding(B, 1, 99, 0);
+	assert_false(leave_at(B, 1001));
+	expect_holding(C, 1, 99, 1);
+}
+
+/* However late: a grant is used, and its window begins with it. */
+static void
+test_window_begins_with_grant(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	queued(1);
+	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 50000, tell, &gate));
+	expect_holding(A, 1, 77, 0);
+	assert_false(leave_at(A, 50000 + WINDOW - 1));
+	expect_holding(B, 1, 77, 1);
+}
+
+static void
+test_unfit(void **state)
+{
+	(void) state;
+	hold_before_two();
+	assert_true(leave_unfit(A));
+	expect_told("");
+	assert_int_equal(gate.wanted, 2);
+	expect_waiting(B, true);
+}
+
+static void
+test_barred(void **state)
+{
+	(void) state;
+	hold_before_two();
+
+	/* Who does not hold bars nothing. */
+	zklock_gate_bar(&gate, B);
+	assert_false(gate.barred);
+	zklock_gate_bar(&gate, A);
+	assert_true(leave_at(A, 1001));
+	assert_int_equal(gate.wanted, 2);
+	expect_told("");
+
+	/* The next node is not barred. */
+	granted(1, 99);
+	assert_false(leave_at(B, 1001));
+	expect_holding(C, 1, 99, 1);
+}
+
+/*
+ * The node in the queue.
+ */
+
+static void
+test_place_kept_for_others(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+
+	/* A goes, but its node is B's as well. */
+	assert_false(leave_at(A, 0));
+	assert_int_equal(gate.wanted, 1);
+	granted(1, 77);
+	expect_holding(B, 1, 77, 0);
+}
+
+static void
+test_leaves_the_middle(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	join(C);
+	assert_false(leave_at(B, 0));
+	granted(1, 77);
+	leave_at(A, 1000);
+	expect_holding(C, 1, 77, 1);
+	assert_null(gate.first);
+	assert_null(gate.last);
+}
+
+static void
+test_news_of_another_node(void **state)
+{
+	(void) state;
+	hold_before_two();
+	leave_at(A, 1000 + WINDOW);
+
+	/* All of it is late. */
+	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 1000, tell, &gate));
+	assert_false(queued(1));
+	assert_false(failed(1, ZKLOCK_DENIED));
+	assert_false(robbed(1));
+	assert_false(queued(0));
+	assert_null(gate.holder);
+	assert_false(gate.queued);
+	expect_told("");
+	assert_int_equal(gate.wanted, 2);
+}
+
+static void
+test_news_of_a_held_node(void **state)
+{
+	(void) state;
+	hold_before_two();
+	assert_false(zklock_gate_granted(&gate, 1, 1, 78, 2000, tell, &gate));
+	assert_false(queued(1));
+	assert_false(failed(1, ZKLOCK_DENIED));
+	expect_holding(A, 1, 77, 0);
+	expect_told("");
+}
+
+static void
+test_node_fails(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	expect_told("");
+	assert_true(failed(1, ZKLOCK_DENIED));
+	expect_told("AB");
+	expect_out(A, ZKLOCK_DENIED);
+	expect_out(B, ZKLOCK_DENIED);
+	expect_free();
+
+	/* That was that: who wants it again is behind who came first. */
+	join(C);
+	join(A);
+	granted(1, 77);
+	expect_holding(C, 1, 77, 0);
+}
+
+static void
+test_node_robbed(void **state)
+{
+	(void) state;
+	hold_before_two();
+	assert_true(robbed(1));
+	expect_told("A");
+	assert_true(A->lost);
+	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
+
+	/* The others go on waiting, for another. */
+	assert_int_equal(gate.wanted, 2);
+	expect_waiting(B, true);
+	granted(1, 99);
+	expect_told("B");
+
+	/* What A holds is none of the gate's affair. */
+	assert_false(leave_at(A, 1001));
+	expect_out(A, ZKLOCK_GRANTED);
+	expect_holding(B, 1, 99, 0);
+	expect_told("");
+}
+
+/* An attempt that waits minds its node itself. */
+static void
+test_waiting_node_robbed(void **state)
+{
+	(void) state;
+	join(A);
+	assert_false(robbed(1));
+	assert_int_equal(gate.wanted, 1);
+	expect_waiting(A, false);
+}
+
+/*
+ * Who does not want to wait.
+ */
+
+static void
+test_try_free(void **state)
+{
+	(void) state;
+	assert_true(try(A));
+	expect_waiting(A, false);
+	granted(1, 77);
+	expect_holding(A, 1, 77, 0);
+}
+
+static void
+test_try_behind_holder(void **state)
+{
+	(void) state;
+	join(A);
+	granted(1, 77);
+	expect_told("A");
+	assert_false(try(B));
+	expect_out(B, ZKLOCK_TIMED_OUT);
+	assert_true(B->queued);
+	expect_told("");
+	expect_holding(A, 1, 77, 0);
+}
+
+static void
+test_try_behind_waiter(void **state)
+{
+	(void) state;
+	join(A);
+	assert_false(try(B));
+	expect_out(B, ZKLOCK_TIMED_OUT);
+	assert_true(B->queued);
+}
+
+static void
+test_try_behind_others(void **state)
+{
+	(void) state;
+	try(A);
+	assert_true(queued(1));
+	expect_told("A");
+	expect_out(A, ZKLOCK_TIMED_OUT);
+	assert_true(A->queued);
+
+	/* Nobody is left to wait. */
+	expect_free();
+}
+
+/* One who waits does not go with one who does not, nor the other way round. */
+static void
+test_try_before_waiter(void **state)
+{
+	(void) state;
+	try(A);
+	join(B);
+	assert_false(queued(1));
+	expect_told("A");
+	expect_out(A, ZKLOCK_TIMED_OUT);
+	assert_int_equal(gate.wanted, 1);
+	granted(1, 77);
+	expect_told("B");
+	expect_holding(B, 1, 77, 0);
+}
+
+static void
+test_others_ahead_told_once(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	expect_waiting(A, false);
+	expect_waiting(B, true);
+	assert_false(queued(1));
+	expect_told("A");
+	expect_waiting(A, true);
+	assert_false(queued(1));
+	expect_told("");
+}
+
+/* The node that others are ahead of is not the next one. */
+static void
+test_try_after_others(void **state)
+{
+	(void) state;
+	join(A);
+	queued(1);
+	leave_at(A, 0);
+	assert_true(try(B));
+	expect_waiting(B, false);
+}
+
+/*
+ * The end of a session.
+ */
+
+static void
+test_waiters_decide(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	assert_true(expired(1));
+	expect_told("AB");
+	expect_out(A, ZKLOCK_EXPIRED);
+	expect_out(B, ZKLOCK_EXPIRED);
+	expect_free();
+
+	/* Nobody queues for them. */
+	assert_false(expired(1));
+	expect_free();
+}
+
+static void
+test_places_kept(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	join(C);
+	expired(1);
+	told_whom[0] = '\0';
+
+	/* Whoever comes first, and whoever is new. */
+	assert_true(join(D));
+	assert_false(join(C));
+	assert_false(join(A));
+	assert_false(join(B));
+	granted(2, 99);
+	expect_holding(A, 2, 99, 0);
+	leave_at(A, 1001);
+	expect_holding(B, 2, 99, 1);
+	leave_at(B, 1002);
+	expect_holding(C, 2, 99, 2);
+	leave_at(C, 1003);
+	expect_holding(D, 2, 99, 3);
+}
+
+static void
+test_place_given_up(void **state)
+{
+	(void) state;
+	join(A);
+	expired(1);
+	assert_false(leave_at(A, 0));
+	join(B);
+	join(A);
+	granted(2, 99);
+	expect_holding(B, 2, 99, 0);
+}
+
+/* Who comes back into his place is ahead of who did not want to wait. */
+static void
+test_try_overtaken(void **state)
+{
+	(void) state;
+	join(A);
+	expired(1);
+	try(B);
+	expect_waiting(B, false);
+	told_whom[0] = '\0';
+	assert_false(join(A));
+	expect_told("B");
+	expect_out(B, ZKLOCK_TIMED_OUT);
+}
+
+static void
+test_holder_finds_out(void **state)
+{
+	(void) state;
+	hold_before_two();
+	assert_true(expired(1));
+	expect_told("ABC");
+	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
+	assert_int_equal(A->generation, 1);
+	assert_true(A->lost);
+	expect_out(B, ZKLOCK_EXPIRED);
+	assert_int_equal(gate.wanted, 0);
+
+	/* What the new session brings is not touched by what A does. */
+	assert_true(join(B));
+	granted(2, 99);
+	assert_false(join(C));
+	assert_false(leave_at(A, 1001));
+	expect_out(A, ZKLOCK_GRANTED);
+	expect_holding(B, 2, 99, 0);
+
+	/* Nor by old news. */
+	assert_false(expired(1));
+	expect_holding(B, 2, 99, 0);
+	expect_waiting(C, true);
+}
+
+/* Nor does he bar what others hold. */
+static void
+test_lost_holder_bars_nothing(void **state)
+{
+	(void) state;
+	hold_before_two();
+	expired(1);
+	join(B);
+	granted(2, 99);
+	zklock_gate_bar(&gate, A);
+	assert_false(gate.barred);
+}
+
+/* A grant of an old session: it wakes late, and wants it again. */
+static void
+test_lost_grant_again(void **state)
+{
+	(void) state;
+	hold_before_two();
+	expired(1);
+	join(C);
+	join(B);
+	assert_false(join(A));
+	expect_waiting(A, false);
+	assert_false(A->lost);
+	granted(2, 99);
+	expect_holding(A, 2, 99, 0);
+}
+
+/* The same before the gate has been told. */
+static void
+test_lost_grant_not_told_yet(void **state)
+{
+	(void) state;
+	hold_before_two();
+	assert_true(join(A));
+	expect_waiting(A, false);
+	assert_null(gate.holder);
+	assert_int_equal(gate.wanted, 2);
+	assert_true(expired(1));
+	expect_told("ABC");
+	assert_true(join(B));
+	assert_false(join(A));
+	granted(2, 99);
+	expect_holding(A, 2, 99, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_alone, setup),
+		cmocka_unit_test_setup(test_new_serial_each_time, setup),
+		cmocka_unit_test_setup(test_gives_up_waiting, setup),
+		cmocka_unit_test_setup(test_passed_on, setup),
+		cmocka_unit_test_setup(test_window_is_over, setup),
+		cmocka_unit_test_setup(test_window_begins_with_grant, setup),
+		cmocka_unit_test_setup(test_unfit, setup),
+		cmocka_unit_test_setup(test_barred, setup),
+		cmocka_unit_test_setup(test_place_kept_for_others, setup),
+		cmocka_unit_test_setup(test_leaves_the_middle, setup),
+		cmocka_unit_test_setup(test_news_of_another_node, setup),
+		cmocka_unit_test_setup(test_news_of_a_held_node, setup),
+		cmocka_unit_test_setup(test_node_fails, setup),
+		cmocka_unit_test_setup(test_node_robbed, setup),
+		cmocka_unit_test_setup(test_waiting_node_robbed, setup),
+		cmocka_unit_test_setup(test_try_free, setup),
+		cmocka_unit_test_setup(test_try_behind_holder, setup),
+		cmocka_unit_test_setup(test_try_behind_waiter, setup),
+		cmocka_unit_test_setup(test_try_behind_others, setup),
+		cmocka_unit_test_setup(test_try_before_waiter, setup),
+		cmocka_unit_test_setup(test_others_ahead_told_once, setup),
+		cmocka_unit_test_setup(test_try_after_others, setup),
+		cmocka_unit_test_setup(test_waiters_decide, setup),
+		cmocka_unit_test_setup(test_places_kept, setup),
+		cmocka_unit_test_setup(test_place_given_up, setup),
+		cmocka_unit_test_setup(test_try_overtaken, setup),
+		cmocka_unit_test_setup(test_holder_finds_out, setup),
+		cmocka_unit_test_setup(test_lost_holder_bars_nothing, setup),
+		cmocka_unit_test_setup(test_lost_grant_again, setup),
+		cmocka_unit_test_setup(test_lost_grant_not_told_yet, setup)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,442 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate_worker.c
+ *	  The worker of a server whose session is shared.  See gate_model.h.
+ *
+ * It goes through all places, again whenever it is poked, and sees to it that
+ * what stands is what is wanted.  When a session is over, or is to be, there is
+ * one way to the next: the generation goes up, everybody is told, those who
+ * commit are waited for, and only then is the old session closed if it may still
+ * be alive, and a new one begun.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gate_model.h"
+
+#include <string.h>
+
+#include "gate_check.h"
+#include "sim_check.h"
+
+static void
+reset_memory(GateServer *s)
+{
+	s->generation = 0;
+	s->confirmed = GATE_NEVER;
+	s->latch_known = false;
+	for (int i = 0; i < GATE_N_PLACES; i++)
+	{
+		GatePlace  *place = &s->places[i];
+		int			queue = i < 2 * GATE_N_QUEUES ?
+			i / 2 : i % GATE_N_QUEUES;
+
+		memset(place, 0, sizeof(*place));
+		zklock_gate_init(&place->gate, 0);
+		place->server = s;
+		place->dir = (SimDir) (SIM_QUEUE_A + queue);
+		place->mode = i >= 2 * GATE_N_QUEUES ? ZKLOCK_SHARED :
+			i % 2 ? ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE;
+	}
+	for (int i = 0; i < s->nbackends; i++)
+	{
+		GateBackend *b = &s->backends[i];
+
+		b->server = s;
+		b->number = i;
+		b->state = GATE_IDLE;
+		b->flag = 0;
+		b->asking = b->latch = false;
+		memset(b->claims, 0, sizeof(b->claims));
+	}
+}
+
+void
+gate_server_init(GateServer *s, int number, int nbackends, int tasks,
+				 int64_t timeout, int64_t window, bool downgrades)
+{
+	s->number = number;
+	s->timeout = timeout;
+	s->window = window;
+	s->downgrades = downgrades;
+	s->nbackends = nbackends;
+	reset_memory(s);
+	for (int i = 0; i < nbackends; i++)
+		s->backends[i].tasks_left = tasks;
+	s->session = -1;
+	s->worker = GATE_W_DEAD;
+	s->stopped = false;
+	s->last_arrival = 0;
+	sim_runner_init(&s->runner, number, GATE_N_PLACES);
+}
+
+void
+gate_poke(GateServer *s)
+{
+	if (s->latch_known)
+		s->poked = true;
+	else
+		sim_count(GATE_N_LOST_POKES);
+}
+
+static void
+wake_askers(GateServer *s)
+{
+	for (int i = 0; i < s->nbackends; i++)
+		s->backends[i].latch |= s->backends[i].asking;
+}
+
+/* The session is over, or is to be. */
+static void
+end_session(GateServer *s)
+{
+	sim_trace("server %d: generation %d is over", s->number, (int) s->generation);
+	s->generation++;
+	s->confirmed = GATE_NEVER;
+	s->scan = 0;
+	s->worker = GATE_W_TELLING;
+}
+
+static bool
+tell_next(GateServer *s)
+{
+	GatePlace  *place = &s->places[s->scan];
+
+	if (place->gate.first != NULL)
+		sim_count(GATE_N_EXPIRED);
+	zklock_gate_expired(&place->gate, s->generation - 1, gate_tell, NULL);
+	place->had = 0;
+	place->former = -1;
+	gate_check_expired(place);
+	if (++s->scan == GATE_N_PLACES)
+	{
+		wake_askers(s);
+		s->worker = GATE_W_FLAGS;
+	}
+	return true;
+}
+
+static bool
+somebody_commits(const GateServer *s)
+{
+	for (int i = 0; i < s->nbackends; i++)
+	{
+		if (s->backends[i].flag != 0 && s->backends[i].flag < s->generation)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The session may be the worker's own or that of one before it; and who has no
+ * connection cannot close it.
+ */
+static void
+close_session(GateServer *s)
+{
+	if (s->runner.client.session >= 0)
+		sim_runner_close(&s->runner);
+	if (s->session >= 0 && sim_zk_session_alive(s->session) && sim_percent(70))
+	{
+		gate_check_close(s, s->session);
+		sim_zk_expire(s->session);
+	}
+}
+
+static bool
+begin_session(GateServer *s)
+{
+	if (somebody_commits(s))
+	{
+		sim_count(GATE_N_FLAGS_AWAITED);
+		return false;
+	}
+	close_session(s);
+	sim_runner_open(&s->runner);
+	s->session = s->runner.client.session;
+	s->confirm_sent = 0;
+	s->worker = GATE_W_CONNECTING;
+	return true;
+}
+
+static void
+publish(GateServer *s)
+{
+	if (s->runner.status.confirmed > s->confirmed &&
+		s->runner.status.confirmed > 0)
+	{
+		s->confirmed = s->runner.status.confirmed;
+		wake_askers(s);
+	}
+}
+
+static bool
+run(GateServer *s)
+{
+	switch (sim_runner_step(&s->runner))
+	{
+		case SIM_NOTHING:
+			return false;
+		case SIM_STATE_SEEN:
+			publish(s);
+			if (s->runner.status.expired)
+				end_session(s);
+			else if (s->runner.status.connected &&
+					 s->worker == GATE_W_CONNECTING)
+			{
+				s->worker = GATE_W_SERVING;
+				s->scan = 0;
+			}
+			break;
+		case SIM_SETTLED:
+			if (s->worker == GATE_W_SERVING)
+				s->scan = 0;
+			break;
+		default:
+			break;
+	}
+	return true;
+}
+
+/*
+ * Somebody needs the lease to be good, and it is not, or not for long.  A write
+ * that must fail will tell.
+ */
+static bool
+confirm(GateServer *s)
+{
+	const SimTag nobody = {.own = -1};
+	const SimStatus *status = &s->runner.client.status;
+	bool		needed = false;
+
+	for (int i = 0; i < s->nbackends; i++)
+		needed |= s->backends[i].state != GATE_IDLE;
+	if (!needed || !status->connected ||
+		sim.now - s->confirmed < s->timeout / 6 ||
+		(s->confirm_sent > status->confirmed &&
+		 s->confirm_connects == status->connects))
+		return false;
+	s->confirm_sent = sim.now;
+	s->confirm_connects = status->connects;
+	sim_client_request(&s->runner.client, &nobody, SIM_SET, SIM_TOP, "");
+	return true;
+}
+
+/* What is known of the place's node, and the gate does not know yet. */
+static bool
+report(GateServer *s, GatePlace *place, SimAttempt *a)
+{
+	bool		wanted = place->had == place->gate.wanted;
+
+	if (a->progress == SIM_HELD && !place->told_verdict)
+	{
+		place->told_verdict = true;
+		sim_copy_name(place->node, a->recipe.name);
+		if (!wanted)
+			sim_count(place->gate.wanted == 0 ? GATE_N_NOBODY_LEFT : GATE_N_LATE);
+		zklock_gate_granted(&place->gate, place->had, s->generation,
+							a->recipe.token, sim.now, gate_tell, NULL);
+		gate_check_used(place, wanted);
+		return true;
+	}
+	if (a->progress == SIM_TRYING && !sim_attempt_is_pending(a) &&
+		a->recipe.verdict != ZKLOCK_GRANTED &&
+		a->recipe.verdict != ZKLOCK_EXPIRED && !place->told_verdict)
+	{
+		place->told_verdict = true;
+		zklock_gate_failed(&place->gate, place->had, a->recipe.verdict,
+						   gate_tell, NULL);
+		gate_check_place(place);
+		return true;
+	}
+	if (sim_attempt_is_pending(a) && a->recipe.queued && !place->told_queued)
+	{
+		place->told_queued = true;
+		gate_check_queued(place, a);
+		zklock_gate_queued(&place->gate, place->had, gate_tell, NULL);
+		gate_check_place(place);
+		return true;
+	}
+	return false;
+}
+
+static void
+leave(GateServer *s, GatePlace *place, SimAttempt *a)
+{
+	place->former = a->own;
+	strcpy(place->former_prefix, a->prefix);
+	sim_runner_leave(&s->runner, a);
+	place->had = 0;
+}
+
+/* It cannot be deleted before it is known whether, and as what, it was made. */
+static bool
+is_in_the_making(const GateServer *s, const GatePlace *place)
+{
+	const SimOwn *own = place->former >= 0 ?
+		&s->runner.client.own[place->former] : NULL;
+
+	return own != NULL && own->used && own->leaving && own->creating > 0;
+}
+
+static void
+begin(GateServer *s, GatePlace *place, SimAttempt *a)
+{
+	/* What the reader is to stand under has gone with another session. */
+	if (place->from[0] != '\0' && place->from_generation != s->generation)
+	{
+		sim_count(GATE_N_NO_GROUND);
+		zklock_gate_failed(&place->gate, place->gate.wanted, ZKLOCK_NO_GROUND,
+						   gate_tell, NULL);
+		gate_check_place(place);
+		return;
+	}
+	a->prefix[0] = '\0';
+	place->had = place->gate.wanted;
+	place->told_verdict = place->told_queued = false;
+	place->begun_at = sim.now;
+	if (place->from[0] != '\0')
+		sim_runner_begin_downgrade(&s->runner, a, place->dir, place->from);
+	else
+		sim_runner_begin(&s->runner, a, place->mode, place->dir, NULL, false);
+}
+
+/* False: there is nothing left to do for it. */
+static bool
+look(GateServer *s, int which)
+{
+	GatePlace  *place = &s->places[which];
+	SimAttempt *a = &s->runner.attempts[which];
+
+	if (place->had != 0 && report(s, place, a))
+		return true;
+	if (place->had == place->gate.wanted)
+		return false;
+	if (place->had != 0)
+	{
+		leave(s, place, a);
+		return true;
+	}
+	if (is_in_the_making(s, place))
+	{
+		sim_count(GATE_N_HELD_BACK);
+		return false;
+	}
+	begin(s, place, a);
+	return true;
+}
+
+static bool
+go_through_places(GateServer *s)
+{
+	if (s->poked)
+	{
+		s->poked = false;
+		s->scan = 0;
+	}
+	while (s->scan < GATE_N_PLACES)
+	{
+		if (look(s, s->scan))
+			return true;
+		s->scan++;
+	}
+	return false;
+}
+
+static bool
+serve(GateServer *s)
+{
+	return sim_random(2) ? go_through_places(s) || confirm(s) || run(s) :
+		run(s) || confirm(s) || go_through_places(s);
+}
+
+bool
+gate_worker_step(GateServer *s)
+{
+	if (s->stopped)
+		return false;
+	switch (s->worker)
+	{
+		case GATE_W_DEAD:
+			return false;
+		case GATE_W_NEW:
+			s->latch_known = true;
+			end_session(s);
+			return true;
+		case GATE_W_TELLING:
+			return tell_next(s);
+		case GATE_W_FLAGS:
+			return begin_session(s);
+		case GATE_W_CONNECTING:
+			return run(s);
+		case GATE_W_SERVING:
+			return serve(s);
+	}
+	return false;
+}
+
+/* Is the node still there?  Nobody tells a holder. */
+bool
+gate_worker_inspect(GateServer *s, int which)
+{
+	GatePlace  *place = &s->places[which];
+	const SimAttempt *a = &s->runner.attempts[which];
+
+	if (s->stopped || s->worker != GATE_W_SERVING || place->had == 0 ||
+		!place->told_verdict || a->progress != SIM_HELD ||
+		!sim_zk_session_alive(a->session) || sim_check_holds(a))
+		return false;
+	sim_trace("server %d: the node in %d is gone", s->number, place->dir);
+	sim_count(GATE_N_ROBBED);
+	if (zklock_gate_robbed(&place->gate, place->had, gate_tell, NULL))
+		s->poked = true;
+	gate_check_place(place);
+	return true;
+}
+
+bool
+gate_worker_retire(GateServer *s)
+{
+	if (s->stopped || s->worker != GATE_W_SERVING)
+		return false;
+	sim_count(GATE_N_RETIRED);
+	end_session(s);
+	return true;
+}
+
+/* Without a goodbye: those who hold and commit live on. */
+bool
+gate_worker_die(GateServer *s)
+{
+	if (s->worker == GATE_W_DEAD)
+		return false;
+	sim_trace("server %d: the worker dies", s->number);
+	sim_count(GATE_N_DEATHS);
+	if (s->runner.client.session >= 0)
+		sim_runner_close(&s->runner);
+	s->latch_known = false;
+	s->stopped = false;
+	s->worker = GATE_W_DEAD;
+	return true;
+}
+
+bool
+gate_worker_start(GateServer *s)
+{
+	if (s->worker != GATE_W_DEAD)
+		return false;
+	sim_trace("server %d: a worker starts", s->number);
+	s->poked = false;
+	s->worker = GATE_W_NEW;
+	return true;
+}
+
+/* All of its processes have been killed, and its memory is new. */
+bool
+gate_server_restart(GateServer *s)
+{
+	sim_trace("server %d: restarts", s->number);
+	sim_count(GATE_N_RESTARTS);
+	gate_worker_die(s);
+	reset_memory(s);
+	return true;
+}
