@@ -45,7 +45,8 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 -- Take a lock for the rest of the transaction, or raise 55P03
 -- (lock_not_available): for procedures, where a result can be overlooked.
--- Returns the fencing token, which grows from each holder to the next.
+-- Returns the fencing token, which grows from each holder to the next, but see
+-- zk_lock_number().
 -- Raises 25001 at REPEATABLE READ and above.
 CREATE FUNCTION zk_lock_guard(
     path text,
@@ -78,21 +79,33 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
+-- Tells the holders of one token apart, from 0 on; error 55000 if the lock is not
+-- held.  With zklock.session = 'server' the backends of a server hand a lock over
+-- on one node, and so with one token; not so if zklock.local_handover is 0.
+CREATE FUNCTION zk_lock_number(
+    path text,
+    mode zk_lock_mode DEFAULT 'exclusive')
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
 -- The newest fencing tokens that were used in this database: of holders that
--- had a lock for themselves, and of those that shared it; and when one of them
--- last did.  After ZooKeeper has been set up anew its tokens begin again: then
--- the rows are to be deleted.
+-- had a lock for themselves, with the largest number that came with it, and of
+-- those that shared it; and when one of them last did.  After ZooKeeper has been
+-- set up anew its tokens begin again: then the rows are to be deleted.
 CREATE TABLE zk_lock_fences (
     path text COLLATE "C" PRIMARY KEY,
     token bigint NOT NULL,
+    number bigint NOT NULL,
     shared_token bigint NOT NULL,
     fenced_at timestamptz NOT NULL DEFAULT now());
 
 SELECT pg_catalog.pg_extension_config_dump('zk_lock_fences', '');
 
 -- What comes by logical replication is merged with what is here: the newer
--- token stays, and rows that are deleted there stay.  (A TRUNCATE does not let
--- itself be kept out.)  What the trigger writes itself is no second time for it.
+-- token stays, with its number, and rows that are deleted there stay.  (A TRUNCATE
+-- does not let itself be kept out.)  What the trigger writes itself is no second
+-- time for it.
 CREATE FUNCTION zk_fence_merge()
 RETURNS trigger
 AS 'MODULE_PATHNAME'
@@ -131,6 +144,19 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint) FROM PUBLIC;
+
+-- The same for a holder who has the number, too: what zk_lock_number() returned.
+-- Without it, those who held the lock on one node are not told from one another.
+CREATE FUNCTION zk_fence(
+    path text,
+    token bigint,
+    number bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
+
+REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint, bigint) FROM PUBLIC;
 
 -- Delete the fences that no holder has used for so long; returns how many there
 -- were.  A holder that is later than that is not refused any more, so this is
@@ -180,6 +206,7 @@ CREATE FUNCTION zk_lock_status(
     OUT session_holds bigint,
     OUT transaction_holds bigint,
     OUT token bigint,
+    OUT number bigint,
     OUT node text,
     OUT waitstart timestamptz,
     OUT lost boolean)
@@ -194,8 +221,8 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- all of, it shows nothing but that there is a lock.  Locks for which there is no
 -- room (zklock.max_locks) are counted in zk_lock_stats.
 CREATE VIEW zk_locks AS
-SELECT pid, path, mode, granted, session_holds, transaction_holds, token, node,
-       waitstart, lost
+SELECT pid, path, mode, granted, session_holds, transaction_holds, token, number,
+       node, waitstart, lost
 FROM zk_lock_status();
 
 GRANT SELECT ON zk_locks TO PUBLIC;

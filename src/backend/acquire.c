@@ -351,18 +351,23 @@ catch_up(bool granted)
 	return granted;
 }
 
-/* From here on the node is the hold's.  Cannot fail. */
+/*
+ * From here on the node is the hold's.  Cannot fail.
+ *
+ * A lock downgraded `from` a stronger one is that one's grant still: those who
+ * wait behind it have larger tokens, whenever the reader's node was made.
+ */
 static void
-grant(ZkLockHold *hold, const ZkLockAttempt *attempt, int64 token)
+grant(ZkLockHold *hold, const ZkLockAttempt *attempt, const ZkLockHold *from)
 {
 	zklock_locktable_grant(hold);
 	hold->session = attempt->session;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->name, sizeof(hold->name));
-	hold->token = token;
-	hold->number = attempt->number;
+	hold->token = from != NULL ? from->token : attempt->token;
+	hold->number = from != NULL ? from->number : attempt->number;
 	zklock_lease_granted(hold);
-	zklock_claims_granted(hold->claim, hold->name, token);
+	zklock_claims_granted(hold->claim, hold->name, hold->token, hold->number);
 }
 
 static void
@@ -465,13 +470,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	if (!granted)
 		return NULL;
 	count_grant(wanted->attempt.waited || wanted->mutex.waited, began);
-
-	/*
-	 * A downgraded lock is the stronger one's grant still: those who wait
-	 * behind it have larger tokens, whenever the reader's node was made.
-	 */
-	grant(hold, &wanted->attempt, wanted->from != NULL ? wanted->from->token :
-		  wanted->attempt.token);
+	grant(hold, &wanted->attempt, wanted->from);
 	warn_if_worn(&wanted->attempt);
 	return hold;
 }
@@ -595,8 +594,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	PG_END_TRY();
 
 	for (int i = 0; granted && i < bunch->nfresh; i++)
-		grant(bunch->fresh[i], &bunch->attempts[i],
-			  bunch->attempts[i].token);
+		grant(bunch->fresh[i], &bunch->attempts[i], NULL);
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		count_grant(bunch->attempts[i].waited, began);
 	for (int i = 0; granted && i < bunch->nfresh; i++)

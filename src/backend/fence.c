@@ -23,9 +23,20 @@ enum
 {
 	PATH = 1,
 	TOKEN,
+	NUMBER,
 	SHARED_TOKEN,
 	FENCED_AT
 };
+
+/*
+ * Have a row f take over what is newer in the row that was to be inserted: token
+ * and number as a pair.
+ */
+#define MERGE_TOKENS \
+	"token = greatest(f.token, excluded.token), " \
+	"number = CASE WHEN (f.token, f.number) < (excluded.token, excluded.number) " \
+	"THEN excluded.number ELSE f.number END, " \
+	"shared_token = greatest(f.shared_token, excluded.shared_token), "
 
 /* Kept from one call to the next; the schema's name is part of the text. */
 static char *plan_text = NULL;
@@ -39,27 +50,26 @@ table_name(Oid schema)
 }
 
 /*
- * Path, token, shared.  Holders of the lock in a shared mode exclude only the
- * others, so the two kinds of tokens are kept apart.  Returns the newest token of
- * those who exclude this holder, which is his own unless he comes too late.
+ * Path, token, number, shared.  Holders of the lock in a shared mode exclude only
+ * the others, so the two kinds of tokens are kept apart.  Of those who share,
+ * those have a number who had the lock for themselves before.
  */
 static char *
 statement(Oid schema)
 {
-	return psprintf("INSERT INTO %s AS f (path, token, shared_token, fenced_at) "
-					"VALUES ($1, CASE WHEN $3 THEN 0 ELSE $2 END, CASE WHEN $3 THEN $2 ELSE 0 END, clock_timestamp()) "
-					"ON CONFLICT (path) DO UPDATE "
-					"SET token = greatest(f.token, excluded.token), "
-					"shared_token = greatest(f.shared_token, excluded.shared_token), "
+	return psprintf("INSERT INTO %s AS f (path, token, number, shared_token, fenced_at) "
+					"VALUES ($1, CASE WHEN $4 AND $3 = 0 THEN 0 ELSE $2 END, $3, "
+					"CASE WHEN $4 THEN $2 ELSE 0 END, clock_timestamp()) "
+					"ON CONFLICT (path) DO UPDATE SET " MERGE_TOKENS
 					"fenced_at = excluded.fenced_at "
-					"RETURNING CASE WHEN $3 THEN f.token ELSE greatest(f.token, f.shared_token) END",
+					"RETURNING f.token, f.number, f.shared_token",
 					table_name(schema));
 }
 
 static void
 prepare(Oid schema)
 {
-	Oid			types[] = {TEXTOID, INT8OID, BOOLOID};
+	Oid			types[] = {TEXTOID, INT8OID, INT8OID, BOOLOID};
 	char	   *text = statement(schema);
 	SPIPlanPtr	fresh;
 
@@ -87,16 +97,36 @@ check_rc(int rc, int expected)
 		elog(ERROR, "SPI failed: %s", SPI_result_code_string(rc));
 }
 
-int64
-zklock_fence(Oid schema, const char *path, int64 token, bool shared)
+/* A column of the row that was written */
+static int64
+returned(int column)
 {
+	bool		is_null;
+
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+									   SPI_tuptable->tupdesc, column,
+									   &is_null));
+}
+
+static bool
+is_newer(const ZkLockFenceToken *a, const ZkLockFenceToken *b)
+{
+	return a->token > b->token ||
+		(a->token == b->token && a->number > b->number);
+}
+
+bool
+zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *own,
+			 bool shared, ZkLockFenceToken *newest)
+{
+	bool		numbered = own->number != ZKLOCK_NO_NUMBER;
 	Datum		values[] = {
 		CStringGetTextDatum(zklock_errors_path(path)),
-		Int64GetDatum(token),
+		Int64GetDatum(own->token),
+		Int64GetDatum(numbered ? own->number : 0),
 		BoolGetDatum(shared)
 	};
-	bool		is_null;
-	int64		newest;
+	int64		shared_token;
 
 	SPI_connect();
 	prepare(schema);
@@ -104,10 +134,17 @@ zklock_fence(Oid schema, const char *path, int64 token, bool shared)
 			 SPI_OK_INSERT_RETURNING);
 	if (SPI_processed != 1)
 		elog(ERROR, "fencing token was not recorded");
-	newest = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
-										 SPI_tuptable->tupdesc, 1, &is_null));
+	newest->token = returned(1);
+	newest->number = returned(2);
+	shared_token = returned(3);
 	SPI_finish();
-	return newest > token ? newest : 0;
+
+	if (!shared && shared_token > newest->token)
+	{
+		newest->token = shared_token;
+		newest->number = 0;
+	}
+	return numbered ? !is_newer(newest, own) : newest->token <= own->token;
 }
 
 uint64
@@ -134,7 +171,7 @@ zklock_fence_prune(Oid schema, const Interval *age)
 static void
 merge_insert(const TriggerData *trigger)
 {
-	Oid			types[] = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID};
+	Oid			types[] = {TEXTOID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID};
 	Datum		values[lengthof(types)];
 	char		nulls[lengthof(types)];
 
@@ -148,43 +185,64 @@ merge_insert(const TriggerData *trigger)
 		nulls[i] = is_null ? 'n' : ' ';
 	}
 	SPI_connect();
-	check_rc(SPI_execute_with_args(psprintf("INSERT INTO %s AS f (path, token, shared_token, fenced_at) "
-											"VALUES ($1, $2, $3, $4) "
-											"ON CONFLICT (path) DO UPDATE "
-											"SET token = greatest(f.token, $2), "
-											"shared_token = greatest(f.shared_token, $3), "
-											"fenced_at = greatest(f.fenced_at, $4) "
-											"WHERE f.token < $2 OR f.shared_token < $3 OR f.fenced_at < $4",
+	check_rc(SPI_execute_with_args(psprintf("INSERT INTO %s AS f (path, token, number, shared_token, fenced_at) "
+											"VALUES ($1, $2, $3, $4, $5) "
+											"ON CONFLICT (path) DO UPDATE SET " MERGE_TOKENS
+											"fenced_at = greatest(f.fenced_at, excluded.fenced_at) "
+											"WHERE (f.token, f.number) < (excluded.token, excluded.number) "
+											"OR f.shared_token < excluded.shared_token "
+											"OR f.fenced_at < excluded.fenced_at",
 											table_name(RelationGetNamespace(trigger->tg_relation))),
 								   lengthof(types), types, values, nulls,
 								   false, 0), SPI_OK_INSERT);
 	SPI_finish();
 }
 
+/* What is not the path is a 64-bit integer inside. */
+static int64
+get_column(const TriggerData *trigger, HeapTuple tuple, int column)
+{
+	bool		is_null;
+
+	return DatumGetInt64(heap_getattr(tuple, column,
+									  RelationGetDescr(trigger->tg_relation),
+									  &is_null));
+}
+
+static ZkLockFenceToken
+get_token(const TriggerData *trigger, HeapTuple tuple)
+{
+	return (ZkLockFenceToken) {
+		.token = get_column(trigger, tuple, TOKEN),
+		.number = get_column(trigger, tuple, NUMBER)
+	};
+}
+
 static HeapTuple
 merge_update(const TriggerData *trigger)
 {
-	TupleDesc	desc = RelationGetDescr(trigger->tg_relation);
-	int			columns[] = {TOKEN, SHARED_TOKEN, FENCED_AT};
+	HeapTuple	old = trigger->tg_trigtuple;
+	HeapTuple	new = trigger->tg_newtuple;
+	ZkLockFenceToken here = get_token(trigger, old);
+	ZkLockFenceToken there = get_token(trigger, new);
+	int			columns[] = {TOKEN, NUMBER, SHARED_TOKEN, FENCED_AT};
 	Datum		values[lengthof(columns)];
 	bool		nulls[lengthof(columns)] = {false};
-	bool		grows = false;
+	bool		grows = is_newer(&there, &here);
+	ZkLockFenceToken newest = grows ? there : here;
 
-	/* All three are 64-bit integers inside. */
-	for (size_t i = 0; i < lengthof(columns); i++)
+	values[0] = Int64GetDatum(newest.token);
+	values[1] = Int64GetDatum(newest.number);
+	for (size_t i = 2; i < lengthof(columns); i++)
 	{
-		bool		is_null;
-		int64		here = DatumGetInt64(heap_getattr(trigger->tg_trigtuple,
-													  columns[i], desc,
-													  &is_null));
-		int64		there = DatumGetInt64(heap_getattr(trigger->tg_newtuple,
-													   columns[i], desc,
-													   &is_null));
+		int64		h = get_column(trigger, old, columns[i]);
+		int64		t = get_column(trigger, new, columns[i]);
 
-		values[i] = Int64GetDatum(Max(here, there));
-		grows = grows || there > here;
+		values[i] = Int64GetDatum(Max(h, t));
+		grows = grows || t > h;
 	}
-	return grows ? heap_modify_tuple_by_cols(trigger->tg_newtuple, desc,
+	return grows ? heap_modify_tuple_by_cols(new,
+											 RelationGetDescr(trigger->tg_relation),
 											 lengthof(columns), columns,
 											 values, nulls) : NULL;
 }

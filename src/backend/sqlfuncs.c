@@ -35,6 +35,7 @@ PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_all);
 PG_FUNCTION_INFO_V1(zk_lock_fence);
 PG_FUNCTION_INFO_V1(zk_lock_guard);
+PG_FUNCTION_INFO_V1(zk_lock_number);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
@@ -284,6 +285,15 @@ zk_lock_token(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(find_held(path, mode)->token);
 }
 
+Datum
+zk_lock_number(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+
+	PG_RETURN_INT64(find_held(path, mode)->number);
+}
+
 /* The table of fences is where the extension is. */
 static Oid
 own_schema(FunctionCallInfo fcinfo)
@@ -296,21 +306,30 @@ own_schema(FunctionCallInfo fcinfo)
  * no retry would help.
  */
 static void
-refuse_fence(const char *path, int64 token, int64 newer, bool held)
+refuse_fence(const char *path, const ZkLockFenceToken *own,
+			 const ZkLockFenceToken *newer, bool held)
 {
+	bool		one_node = own->token == newer->token;
+
 	if (!held)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("lock on \"%s\" was lost", zklock_errors_path(path)),
+				 one_node ?
+				 errdetail("Its fencing token " INT64_FORMAT " with number " INT64_FORMAT " is older than number " INT64_FORMAT " in zk_lock_fences.",
+						   own->token, own->number, newer->number) :
 				 errdetail("Its fencing token " INT64_FORMAT " is older than " INT64_FORMAT " in zk_lock_fences.",
-						   token, newer),
+						   own->token, newer->token),
 				 errhint("Retry the transaction.  If the lock's next token is refused, too, ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("fence of \"%s\" is newer than the lock, which is held",
 					zklock_errors_path(path)),
+			 one_node ?
+			 errdetail("The lock's fencing token is " INT64_FORMAT " with number " INT64_FORMAT ", the number in zk_lock_fences " INT64_FORMAT ".",
+					   own->token, own->number, newer->number) :
 			 errdetail("The lock's fencing token is " INT64_FORMAT ", that in zk_lock_fences " INT64_FORMAT ".",
-					   token, newer),
+					   own->token, newer->token),
 			 errhint("ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.  When no holder from before is left, delete the path's row from zk_lock_fences, or all rows if ZooKeeper is not what it was.")));
 }
 
@@ -320,33 +339,41 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 	ZkLockHold *hold = find_held(path, mode);
-	int64		token = hold->token;
-	int64		newer = zklock_fence(own_schema(fcinfo), path, token,
-									 mode == ZKLOCK_SHARED);
+	ZkLockFenceToken own = {.token = hold->token, .number = hold->number};
+	ZkLockFenceToken newest;
 
-	if (newer != 0)
-		refuse_fence(path, token, newer, zklock_lease_ask(hold));
-	PG_RETURN_INT64(token);
+	if (!zklock_fence(own_schema(fcinfo), path, &own, mode == ZKLOCK_SHARED,
+					  &newest))
+		refuse_fence(path, &own, &newest, zklock_lease_ask(hold));
+	PG_RETURN_INT64(own.token);
 }
 
 Datum
 zk_fence(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		token;
-	int64		newer;
+	ZkLockFenceToken own = {.number = ZKLOCK_NO_NUMBER};
+	ZkLockFenceToken newest;
 
 	zklock_sqlargs_refuse_null(fcinfo, 1, "fencing token");
-	token = PG_GETARG_INT64(1);
-	if (token < 1)
+	own.token = PG_GETARG_INT64(1);
+	if (own.token < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("fencing token must be at least 1")));
+	if (PG_NARGS() > 2)
+	{
+		zklock_sqlargs_refuse_null(fcinfo, 2, "number of a fencing token");
+		own.number = PG_GETARG_INT64(2);
+		if (own.number < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("number of a fencing token must not be negative")));
+	}
 
-	newer = zklock_fence(own_schema(fcinfo), path, token, false);
-	if (newer != 0)
-		refuse_fence(path, token, newer, false);
-	PG_RETURN_INT64(token);
+	if (!zklock_fence(own_schema(fcinfo), path, &own, false, &newest))
+		refuse_fence(path, &own, &newest, false);
+	PG_RETURN_INT64(own.token);
 }
 
 Datum

@@ -79,6 +79,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
 	row->token = hold->token;
+	row->number = hold->number;
 	strlcpy(row->node, hold->name, sizeof(row->node));
 }
 
@@ -95,8 +96,8 @@ static Datum
 lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 {
 	bool		visible = may_see(row);
-	Datum		values[10];
-	bool		nulls[10];
+	Datum		values[11];
+	bool		nulls[11];
 
 	memset(nulls, !visible, sizeof(nulls));
 	nulls[0] = nulls[1] = false;
@@ -109,11 +110,13 @@ lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 	values[5] = Int64GetDatum(row->xact_count);
 	values[6] = Int64GetDatum(row->token);
 	nulls[6] |= !row->granted;
-	values[7] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
-	nulls[7] |= row->node[0] == '\0';
-	values[8] = TimestampTzGetDatum(row->waitstart);
-	nulls[8] |= row->granted;
-	values[9] = BoolGetDatum(row->lost);
+	values[7] = Int64GetDatum(row->number);
+	nulls[7] |= !row->granted;
+	values[8] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
+	nulls[8] |= row->node[0] == '\0';
+	values[9] = TimestampTzGetDatum(row->waitstart);
+	nulls[9] |= row->granted;
+	values[10] = BoolGetDatum(row->lost);
 	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 

@@ -77,6 +77,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->lost = false;
 	claim->waitstart = GetCurrentTimestamp();
 	claim->token = 0;
+	claim->number = 0;
 	claim->node[0] = '\0';
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
@@ -107,7 +108,8 @@ zklock_claims_queued(ZkLockClaim *claim, const char *node)
 }
 
 void
-zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 token)
+zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 token,
+					  int64 number)
 {
 	LWLock	   *entry_lock;
 
@@ -116,6 +118,7 @@ zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 token)
 	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
 	claim->token = token;
+	claim->number = number;
 	claim->granted = true;
 	LWLockRelease(entry_lock);
 }
@@ -178,6 +181,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
 		row->token = claim->token;
+		row->number = claim->number;
 		strlcpy(row->node, claim->node, sizeof(row->node));
 	}
 	LWLockRelease(lock);

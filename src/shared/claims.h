@@ -36,6 +36,7 @@ typedef struct ZkLockClaimRow
 	int64		session_count;
 	int64		xact_count;
 	int64		token;			/* once granted */
+	int64		number;			/* of the grant, among those of the node */
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while not known */
 } ZkLockClaimRow;
 
@@ -59,7 +60,7 @@ extern void zklock_claims_queued(ZkLockClaim *claim, const char *node);
 
 /* It has the lock. */
 extern void zklock_claims_granted(ZkLockClaim *claim, const char *node,
-								  int64 token);
+								  int64 token, int64 number);
 
 /* It has found out that it has lost it. */
 extern void zklock_claims_lost(ZkLockClaim *claim);

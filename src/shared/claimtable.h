@@ -107,6 +107,7 @@ struct ZkLockClaim
 	bool		lost;
 	TimestampTz waitstart;
 	int64		token;
+	int64		number;
 	char		node[ZKLOCK_NAME_SIZE];
 
 	/* changed without the lock, for they change often */

@@ -8,7 +8,7 @@ BEGIN;
 SELECT zk_lock_guard('/zklock_regress/fence') AS token \gset first_
 SELECT zk_lock_fence('/zklock_regress/fence') = :first_token AS same;
 SELECT zk_lock_fence('/zklock_regress/fence') = :first_token AS again;
-SELECT path, token = :first_token AS token, shared_token FROM zk_lock_fences;
+SELECT path, token = :first_token AS token, number, shared_token FROM zk_lock_fences;
 COMMIT;
 
 -- So is the next one's, unless it is rolled back.
@@ -33,8 +33,41 @@ SELECT zk_fence('/zklock_regress/fence', 8);
 SELECT zk_fence('/zklock_regress/fence', 7);
 SELECT zk_fence('/zklock_regress/fence', 8);
 SELECT zk_fence('/zklock_regress/fence', 9);
-SELECT path, token, shared_token, fenced_at BETWEEN now() - interval '1 minute' AND clock_timestamp() AS fenced_at
+SELECT path, token, number, shared_token, fenced_at BETWEEN now() - interval '1 minute' AND clock_timestamp() AS fenced_at
 FROM zk_lock_fences;
+
+-- Who holds a lock on one node after others has a number, and the larger pair is
+-- the newer one.
+SELECT zk_fence('/zklock_regress/fence', 9, 3);
+SELECT zk_fence('/zklock_regress/fence', 9, 3);
+SELECT zk_fence('/zklock_regress/fence', 9, 2);
+SELECT zk_fence('/zklock_regress/fence', 8, 4);
+SELECT zk_fence('/zklock_regress/fence', 9, 5);
+SELECT token, number FROM zk_lock_fences;
+
+-- Who comes without a number may be any of the node's holders, and changes nothing
+-- for those who have one.
+SELECT zk_fence('/zklock_regress/fence', 9);
+SELECT token, number FROM zk_lock_fences;
+SELECT zk_fence('/zklock_regress/fence', 8);
+SELECT zk_fence('/zklock_regress/fence', 9, 4);
+SELECT zk_fence('/zklock_regress/fence', 9, 6);
+SELECT zk_fence('/zklock_regress/fence', 10);
+SELECT token, number FROM zk_lock_fences;
+SELECT zk_fence('/zklock_regress/fence', 9, 7);
+SELECT zk_fence('/zklock_regress/fence', 10, 2);
+SELECT zk_fence('/zklock_regress/fence', 11, 0);
+SELECT zk_fence('/zklock_regress/fence', 11, 9223372036854775807);
+SELECT token, number FROM zk_lock_fences;
+UPDATE zk_lock_fences SET token = 9, number = 0;
+
+-- A reader under the same node stops nobody, and a later one all, whatever their
+-- numbers are.
+UPDATE zk_lock_fences SET shared_token = 9;
+SELECT zk_fence('/zklock_regress/fence', 9, 1);
+UPDATE zk_lock_fences SET number = 0, shared_token = 10;
+SELECT zk_fence('/zklock_regress/fence', 9, 1);
+UPDATE zk_lock_fences SET shared_token = 0;
 
 -- An error that is caught has recorded nothing.
 BEGIN;
@@ -71,10 +104,13 @@ $$;
 SELECT zk_fence('/zklock_regress/fence', 9000000000000000000);
 SELECT zk_lock_acquire('/zklock_regress/fence');
 SELECT refusal('exclusive');
+UPDATE zk_lock_fences SET token = zk_lock_token(path), number = 7;
+SELECT refusal('exclusive');
+UPDATE zk_lock_fences SET token = 9000000000000000000;
 SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
 SELECT zk_lock_release('/zklock_regress/fence');
 SELECT refusal('shared');
-UPDATE zk_lock_fences SET token = 0, shared_token = token;
+UPDATE zk_lock_fences SET token = 0, number = 0, shared_token = token;
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared') > 0 AS shared;
 SELECT zk_lock_release_all();
 SELECT zk_lock_acquire('/zklock_regress/fence');
@@ -103,19 +139,25 @@ SELECT zk_fence_prune(NULL);
 ALTER TABLE zk_lock_fences DISABLE TRIGGER ALL;
 ALTER TABLE zk_lock_fences ENABLE TRIGGER ALL;
 SELECT zk_fence('/zklock_regress/fence', 5);
-SELECT zk_fence('/zklock_regress/fence', 6);
-UPDATE zk_lock_fences SET token = 4;
+SELECT zk_fence('/zklock_regress/fence', 6, 6);
+UPDATE zk_lock_fences SET token = 4, number = 4;
 ALTER TABLE zk_lock_fences ENABLE REPLICA TRIGGER zk_fence_merge;
 SET session_replication_role = replica;
-INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', 3, 1), ('/zklock_regress/fence_2', 2, 2);
-UPDATE zk_lock_fences SET token = 1, shared_token = 3;
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', 3, 5, 1), ('/zklock_regress/fence_2', 2, 5, 2), ('/zklock_regress/fence_3', 2, 5, 2), ('/zklock_regress/fence_4', 2, 5, 2), ('/zklock_regress/fence_5', 2, 5, 2);
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence_3', 3, 1, 1), ('/zklock_regress/fence_4', 2, 6, 1), ('/zklock_regress/fence_5', 2, 4, 1);
+SELECT path, token, number, shared_token FROM zk_lock_fences ORDER BY path;
+UPDATE zk_lock_fences SET token = 1, number = 6, shared_token = 3;
+UPDATE zk_lock_fences SET token = 2, number = 6 WHERE path = '/zklock_regress/fence_2';
+UPDATE zk_lock_fences SET token = 4, number = 1 WHERE path = '/zklock_regress/fence_3';
+UPDATE zk_lock_fences SET number = 5 WHERE path = '/zklock_regress/fence_4';
 DELETE FROM zk_lock_fences;
 \set VERBOSITY sqlstate
-INSERT INTO zk_lock_fences VALUES (NULL, 3, 1);
-INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', NULL, 1);
+INSERT INTO zk_lock_fences VALUES (NULL, 3, 0, 1);
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', NULL, 0, 1);
+INSERT INTO zk_lock_fences VALUES ('/zklock_regress/fence', 7, NULL, 1);
 \set VERBOSITY default
 RESET session_replication_role;
-SELECT path, token, shared_token FROM zk_lock_fences ORDER BY path;
+SELECT path, token, number, shared_token FROM zk_lock_fences ORDER BY path;
 DELETE FROM zk_lock_fences;
 
 -- Every mode has a token, and readers are not newer than one another.
@@ -123,7 +165,7 @@ DELETE FROM zk_lock_fences;
 SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
 SELECT zk_lock_token('/zklock_regress/fence', 'shared') AS token \gset reader_
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = :reader_token AS same;
-SELECT token, shared_token = :reader_token AS shared FROM zk_lock_fences;
+SELECT token, number, shared_token = :reader_token AS shared FROM zk_lock_fences;
 UPDATE zk_lock_fences SET shared_token = :reader_token + 1;
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = :reader_token AS same;
 SELECT shared_token = :reader_token + 1 AS kept FROM zk_lock_fences;
@@ -137,7 +179,8 @@ SELECT zk_lock_fence('/zklock_regress/fence', 'write') = zk_lock_token('/zklock_
 SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
 SELECT zk_lock_release('/zklock_regress/fence', 'write');
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = zk_lock_token('/zklock_regress/fence', 'shared') AS downgraded;
-SELECT token = shared_token AS same FROM zk_lock_fences;
+SELECT zk_lock_number('/zklock_regress/fence', 'shared');
+SELECT token = shared_token AS same, number FROM zk_lock_fences;
 SELECT zk_lock_acquire('/zklock_regress/fence_simple', mode => 'simple');
 SELECT zk_lock_fence('/zklock_regress/fence_simple', 'simple') = zk_lock_token('/zklock_regress/fence_simple', 'simple') AS simple;
 SELECT zk_lock_release_all();
@@ -147,7 +190,9 @@ DELETE FROM zk_lock_fences;
 -- What is refused.
 SELECT zk_lock_fence('/zklock_regress/fence');
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared');
+SELECT zk_lock_number('/zklock_regress/fence');
 SELECT zk_fence('/zklock_regress/fence', 0);
+SELECT zk_fence('/zklock_regress/fence', 1, -1);
 \set VERBOSITY sqlstate
 SELECT zk_lock_fence(NULL);
 SELECT zk_lock_fence('/zklock_regress/fence', NULL);
@@ -155,6 +200,10 @@ SELECT zk_lock_fence('zklock_regress/fence');
 SELECT zk_fence(NULL, 1);
 SELECT zk_fence('/zklock_regress/fence', NULL);
 SELECT zk_fence('/zklock_regress/fence', -1);
+SELECT zk_fence('/zklock_regress/fence', 0, 0);
+SELECT zk_fence('/zklock_regress/fence', 1, NULL);
+SELECT zk_lock_number(NULL);
+SELECT zk_lock_number('/zklock_regress/fence', NULL);
 SELECT zk_fence('/zklock_regress/fence/', 1);
 BEGIN READ ONLY;
 SELECT zk_fence('/zklock_regress/fence', 1);
@@ -177,6 +226,7 @@ SELECT zk_lock_fence('/zklock_regress/fence') = zk_lock_token('/zklock_regress/f
 SELECT zk_lock_fence('/zklock_regress/fence') = zk_lock_token('/zklock_regress/fence') AS again;
 \set VERBOSITY terse
 SELECT zk_fence('/zklock_regress/fence', 1);
+SELECT zk_fence('/zklock_regress/fence', 1, 0);
 SELECT zk_fence_prune('0');
 SELECT * FROM public.zk_lock_fences;
 CREATE TRIGGER merge BEFORE INSERT ON zk_lock_fences

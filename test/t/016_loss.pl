@@ -324,7 +324,7 @@ settle('/loss/stock');
 $_->close for $session, $key;
 
 # A dump has the fences: who restores it keeps what they kept out.
-my $tokens = 'SELECT path, token, shared_token FROM zk_lock_fences';
+my $tokens = 'SELECT path, token, number, shared_token FROM zk_lock_fences';
 my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump.sql";
 $main->command_ok([ 'pg_dump', '-f', $dump, '-d', $main->connstr('postgres') ],
 	'pg_dump');
@@ -334,7 +334,7 @@ $main->command_ok(
 		$main->connstr('restored') ],
 	'... and restore');
 like($main->safe_psql('restored', $tokens),
-	qr{^/loss/stock\|\d+\|0$}, '... brings the fences along');
+	qr{^/loss/stock\|\d+\|0\|0$}, '... brings the fences along');
 is( $main->safe_psql('restored', $tokens),
 	$main->safe_psql('postgres', $tokens),
 	'... as they are');

@@ -17,20 +17,22 @@ my %conf = (
 my $here = new_node('here', $zk->hosts, %conf);
 my $there = new_node('there', $zk->hosts, %conf);
 
-# Fences, with the tokens of those who exclude others and those who share
+# Fences, with the tokens and numbers of those who exclude others and the tokens
+# of those who share
 sub fences
 {
 	my ($node) = @_;
 
 	return $node->safe_psql('postgres',
-		'SELECT path, token, shared_token FROM zk_lock_fences ORDER BY path');
+		'SELECT path, token, number, shared_token FROM zk_lock_fences ORDER BY path');
 }
 
 sub fence
 {
-	my ($node, $path, $token) = @_;
+	my ($node, $path, $token, $number) = @_;
 
-	$node->safe_psql('postgres', "SELECT zk_fence('$path', $token)");
+	$number //= 0;
+	$node->safe_psql('postgres', "SELECT zk_fence('$path', $token, $number)");
 	return;
 }
 
@@ -62,16 +64,21 @@ sub subscribe
 $_->safe_psql('postgres', 'CREATE TABLE sales (n int PRIMARY KEY)')
   for $here, $there;
 fence($here, "/$_", 5) for qw(both only_here older_here);
+fence($here, '/number', 5, 2);
+fence($here, '/number_here', 5, 1);
 fence($there, '/both', 5);
 fence($there, '/only_there', 5);
 fence($there, '/older_here', 6);
+fence($there, '/number', 5, 1);
+fence($there, '/number_here', 5, 2);
 $here->safe_psql('postgres', 'CREATE PUBLICATION forth FOR ALL TABLES');
 subscribe($there, 'forth', $here);
 $there->poll_query_until('postgres',
 	q(SELECT count(*) = 2 FROM pg_subscription_rel WHERE srsubstate = 'r'))
   or die "tables are not copied\n";
 is( fences($there),
-	"/both|5|0\n/older_here|6|0\n/only_here|5|0\n/only_there|5|0",
+	"/both|5|0|0\n/number|5|2|0\n/number_here|5|2|0\n"
+	  . "/older_here|6|0|0\n/only_here|5|0|0\n/only_there|5|0|0",
 	'the copy at the beginning is merged with what is there');
 replicate();
 
@@ -81,6 +88,8 @@ fence($here, '/only_there', 4);
 fence($here, '/new', 7);
 fence($here, '/both', 8);
 fence($here, '/older_here', 5);
+fence($here, '/number', 6, 1);
+fence($here, '/number_here', 5, 3);
 my $session = ZkTest->new($here);
 $session->query(
 	q(SELECT zk_lock_acquire('/shared', mode => 'shared');
@@ -89,13 +98,18 @@ my $token = $session->query(q(SELECT zk_lock_token('/shared', 'shared')));
 $session->close;
 replicate();
 is( fences($there),
-	"/both|8|0\n/new|7|0\n/older_here|6|0\n/only_here|5|0\n"
-	  . "/only_there|5|0\n/shared|0|$token",
+	"/both|8|0|0\n/new|7|0|0\n/number|6|1|0\n/number_here|5|3|0\n"
+	  . "/older_here|6|0|0\n/only_here|5|0|0\n/only_there|5|0|0\n"
+	  . "/shared|0|0|$token",
 	'rows that are new there, older or newer are merged');
 my ($result, undef, $error) =
   $there->psql('postgres', q(SELECT zk_fence('/both', 7)));
 like($error, qr/Its fencing token 7 is older than 8 in zk_lock_fences/,
 	'... and refuse older holders there, too');
+($result, undef, $error) =
+  $there->psql('postgres', q(SELECT zk_fence('/number_here', 5, 2)));
+like($error, qr/with number 2 is older than number 3 in zk_lock_fences/,
+	'... those of the same token as well');
 is( $there->safe_psql('postgres', q(
 		SELECT count(*) FROM zk_lock_fences
 		WHERE fenced_at NOT BETWEEN now() - interval '10 minutes' AND now())),
@@ -104,14 +118,14 @@ is( $there->safe_psql('postgres', q(
 $here->safe_psql('postgres',
 	q(DELETE FROM zk_lock_fences; SELECT zk_fence('/both', 3)));
 replicate();
-like(fences($there), qr{^/both\|8\|0\n/new}, 'what is deleted here stays there');
-is(fences($here), '/both|3|0', '... but not here');
+like(fences($there), qr{^/both\|8\|0\|0\n/new}, 'what is deleted here stays there');
+is(fences($here), '/both|3|0|0', '... but not here');
 
 $there->safe_psql('postgres', 'DELETE FROM zk_lock_fences');
 fence($here, '/both', 4);
 fence($here, '/new', 4);
 replicate();
-is(fences($there), '/new|4|0',
+is(fences($there), '/new|4|0|0',
 	'the change of a row that is not there any more is passed over');
 
 # Both ways: what has been merged comes back, once.
@@ -126,16 +140,17 @@ $here->poll_query_until('postgres',
 $here->poll_query_until('postgres',
 	q(SELECT count(*) = 1 FROM pg_subscription_rel WHERE srsubstate = 'r'))
   or die "tables are not copied\n";
-is(fences($here), "/both|9|0\n/new|4|0", 'the same in the other direction');
+is(fences($here), "/both|9|0|0\n/new|4|0|0", 'the same in the other direction');
 
 fence($here, '/both', 10);
 fence($there, '/new', 10);
-fence($there, '/both', 11);
+fence($there, '/both', 11, 1);
+fence($here, '/both', 11, 2);
 for my $node ($here, $there)
 {
 	$node->poll_query_until('postgres',
-		q(SELECT string_agg(path || token, ' ' ORDER BY path)
-		  = '/both11 /new10' FROM zk_lock_fences))
+		q(SELECT string_agg(path || token || '.' || number, ' ' ORDER BY path)
+		  = '/both11.2 /new10.0' FROM zk_lock_fences))
 	  or die "the fences differ: ${\ fences($node)}\n";
 }
 pass('both come to the same fences');

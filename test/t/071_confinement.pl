@@ -40,7 +40,8 @@ for my $server ($node, $preloaded)
 		CREATE ROLE plain LOGIN;
 		ALTER ROLE tenant SET zklock.path_prefix = '/a/tenant';
 		CREATE SCHEMA tenant AUTHORIZATION tenant;
-		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint), zk_lock_paths(text),
+		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint),
+			zk_fence(text, bigint, bigint), zk_lock_paths(text),
 			zk_fence_prune(interval) TO tenant;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
 			SECURITY DEFINER AS 'SELECT zk_lock_acquire($1)';
@@ -60,14 +61,18 @@ my @calls = (
 	q(zk_lock_release('%s')),
 	q(zk_semaphore_release('%s')),
 	q(zk_lock_token('%s')),
+	q(zk_lock_number('%s')),
 	q(zk_lock_fence('%s')),
 	q(zk_fence('%s', 1)),
+	q(zk_fence('%s', 1, 0)),
 	q(zk_lock_queue('%s')),
 	q(definer('%s')));
 my $named = $node->safe_psql('postgres', q(
-	SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
-	WHERE proname ~ '^zk_' AND proargnames && '{path,paths,parent}'
-	  AND proargmodes IS NULL OR proname IN ('zk_lock_queue', 'zk_lock_paths')));
+	SELECT string_agg(proname, ' ' ORDER BY proname) FROM (
+		SELECT DISTINCT proname FROM pg_proc
+		WHERE proname ~ '^zk_' AND proargnames && '{path,paths,parent}'
+		  AND proargmodes IS NULL
+		  OR proname IN ('zk_lock_queue', 'zk_lock_paths')) p));
 my %tried = map { /(zk_\w+)/ ? ($1 => 1) : () } @calls, 'zk_lock_paths';
 is(join(' ', sort keys %tried), $named, 'there is no function that is not tried');
 
