@@ -187,8 +187,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- This backend's ZooKeeper session: its id as ZooKeeper's tools print it, its
--- state ('none' before the first lock), the timeout that was negotiated, and
--- how long ago a quorum of its servers confirmed it.  Does not connect.
+-- state ('none' before the first lock, 'closed' when nobody needed it for
+-- zklock.idle_session_timeout), the timeout that was negotiated, and how long ago a
+-- quorum of its servers confirmed it.  Does not connect.
 CREATE FUNCTION zk_session(
     OUT session_id text,
     OUT state text,

@@ -25,6 +25,7 @@ static char *path_prefix;
 static bool path_prefix_hidden;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
+int			zklock_idle_session_timeout;
 
 /* PostgreSQL wants the variables of enums to begin with their defaults. */
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
@@ -261,6 +262,18 @@ zklock_guc_path_prefix(void)
 	return path_prefix != NULL ? path_prefix : path_prefix_hidden ? NULL : "";
 }
 
+/* Less than a second could end a session before it is used. */
+static bool
+check_idle_session_timeout(int *newval, void **extra, GucSource source)
+{
+	(void) extra;
+	(void) source;
+	if (*newval == 0 || *newval >= 1000)
+		return true;
+	GUC_check_errdetail("It must be 0, which turns it off, or at least 1 second.");
+	return false;
+}
+
 void
 zklock_guc_init(void)
 {
@@ -303,6 +316,12 @@ zklock_guc_init(void)
 							&zklock_connect_timeout, 10000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.idle_session_timeout",
+							"Time after which a session with ZooKeeper that is not used is closed.",
+							"Zero: it stays open.",
+							&zklock_idle_session_timeout, 0, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							check_idle_session_timeout, NULL, NULL);
 
 	/*
 	 * Who commits without the check does harm to the others who rely on the

@@ -55,6 +55,7 @@ static char *begun_auth = NULL;
 static char *begun_auth_file = NULL;
 static char *begun_acl = NULL;
 static int	begun_timeout;
+static int	begun_idle_timeout;
 
 /* Take in the state and the messages that have come. */
 static ZkLockMessage *
@@ -165,6 +166,7 @@ begin(const ZkLockIdentity *former)
 	replace(&begun_auth_file, zklock_auth_file);
 	replace(&begun_acl, zklock_acl);
 	begun_timeout = zklock_session_timeout;
+	begun_idle_timeout = zklock_idle_session_timeout;
 
 	config.hosts = begun_hosts;
 	config.auth = begun_auth[0] == '\0' && begun_auth_file[0] != '\0' ?
@@ -172,6 +174,7 @@ begin(const ZkLockIdentity *former)
 	config.acl = begun_acl;
 	config.session_timeout = begun_timeout;
 	config.connect_timeout = zklock_connect_timeout;
+	config.idle_timeout = begun_idle_timeout;
 	config.wake_fd = wake_fd;
 	config.alarm_signal = SIGINT;	/* as pg_cancel_backend() */
 	config.former = former;
@@ -264,7 +267,8 @@ zklock_session_is_outdated(void)
 		 strcmp(begun_auth, zklock_auth) != 0 ||
 		 strcmp(begun_auth_file, zklock_auth_file) != 0 ||
 		 strcmp(begun_acl, zklock_acl) != 0 ||
-		 begun_timeout != zklock_session_timeout);
+		 begun_timeout != zklock_session_timeout ||
+		 begun_idle_timeout != zklock_idle_session_timeout);
 }
 
 int64
@@ -602,6 +606,7 @@ wait_until_connected(int64 deadline)
 				zklock_session_raise_unreachable(status.why, true);
 				break;
 			case ZKLOCK_CLIENT_EXPIRED:
+			case ZKLOCK_CLIENT_CLOSED:
 				zklock_session_close();
 				begin(NULL);
 				break;
@@ -633,7 +638,8 @@ zklock_session_connect(int64 deadline)
 	bool		connected = false;
 
 	zklock_session_poll();
-	if (client != NULL && status.state == ZKLOCK_CLIENT_EXPIRED)
+	if (client != NULL && (status.state == ZKLOCK_CLIENT_EXPIRED ||
+						   status.state == ZKLOCK_CLIENT_CLOSED))
 		zklock_session_close();
 	if (client != NULL && status.connects > 0 && !is_over())
 		return;					/* a lost connection is the recipe's affair */

@@ -234,6 +234,7 @@ zk_session(PG_FUNCTION_ARGS)
 		[ZKLOCK_CLIENT_CONNECTING] = "connecting",
 		[ZKLOCK_CLIENT_CONNECTED] = "connected",
 		[ZKLOCK_CLIENT_EXPIRED] = "expired",
+		[ZKLOCK_CLIENT_CLOSED] = "closed",
 		[ZKLOCK_CLIENT_REFUSED] = "refused",
 		[ZKLOCK_CLIENT_FAILED] = "failed"
 	};

@@ -17,6 +17,8 @@
  *	- without a connection it looks for one, at a pace that a server that is down
  *	  does not notice, while there are nodes or requests; a session that nobody
  *	  needs is given up instead and shows as expired;
+ *	- a session that nobody has needed for idle_timeout, or a quarter more, nor
+ *	  taken messages of, is closed, whatever the caller is doing;
  *	- every request that was accepted gets exactly one message back, while the
  *	  client lives;
  *	- a node once asked for is known here until ZooKeeper has said that it is
@@ -42,6 +44,7 @@ typedef enum ZkLockClientState
 	ZKLOCK_CLIENT_CONNECTED,
 	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone, or there
 								 * were none and no connection either */
+	ZKLOCK_CLIENT_CLOSED,		/* final: nobody needed it for so long */
 	ZKLOCK_CLIENT_REFUSED,		/* final: authentication failed */
 	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
 } ZkLockClientState;
@@ -122,6 +125,8 @@ typedef struct ZkLockClientConfig
 	int			session_timeout;	/* ms; the server may negotiate */
 	int			connect_timeout;	/* ms for the first connection, after which
 									 * the session is given up */
+	int			idle_timeout;	/* ms after which a session without nodes or
+								 * requests is closed; 0: never */
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_zkclient_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */

@@ -76,6 +76,8 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	pthread_mutex_lock(&client->mutex);
 	messages = client->oldest;
 	client->oldest = client->newest = NULL;
+	if (client->idle_timeout > 0)
+		client->used_at = zklock_zkclient_now();
 	*status = client->status;
 	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
 		status->state = ZKLOCK_CLIENT_CONNECTING;
@@ -149,6 +151,15 @@ zklock_zkclient_is_final(ZkLockClientState state)
 {
 	return state != ZKLOCK_CLIENT_CONNECTING &&
 		state != ZKLOCK_CLIENT_CONNECTED;
+}
+
+bool
+zklock_zkcore_is_unused(const ZkLockClient *client)
+{
+	for (int i = 0; i < N_NODE_LISTS; i++)
+		if (!list_is_empty(&client->nodes[i]))
+			return false;
+	return client->nrequests == 0 && list_is_empty(&client->unwanted);
 }
 
 void

@@ -11,15 +11,16 @@
  * Four kinds of threads meet here.  The caller's makes requests and takes
  * messages.  A thread of ours opens the client, another closes it, because
  * both may block: the first in the resolver, the second for a server that does
- * not answer.  The library's own two send pings and run the callbacks below, and
+ * not answer.  The first stays if it is to see when nobody needs the session.  The library's own two send pings and run the callbacks below, and
  * one of them stops in zkpace.c while there is no connection.
  *
  * One mutex guards a client.  It is never held across a request to the library,
  * whose locks the callbacks may be called under (CURATOR-495 is that
  * deadlock).  So the library's handle must be good without it: it is made
  * before the state says CONNECTED, and destroyed only by the closing thread,
- * when the caller has promised to make no more requests; zookeeper_close()
- * itself ends the threads that run callbacks before it frees anything.
+ * when the caller has promised to make no more requests, or by the opening one
+ * when there are none and the state, which is looked at once a request has been
+ * counted, says that there is no connection; zookeeper_close() itself ends the threads that run callbacks before it frees anything.
  *
  * Not every callback is ever called: zookeeper_close() may drop pending ones
  * (ZOOKEEPER-3868).  Therefore requests and nodes stay on lists of ours, and
@@ -58,8 +59,9 @@ struct ZkLockClient
 {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
+	pthread_cond_t closing_cond;	/* closing only: not for each node */
 	int			refs;			/* the caller and the closing thread */
-	bool		closing;
+	bool		closing;		/* the library's handle is to go */
 	bool		closed;
 
 	char	   *hosts;
@@ -67,6 +69,8 @@ struct ZkLockClient
 	int			session_timeout;
 	bool		carries_on;
 	clientid_t	id;				/* to carry on with; then the session's */
+	int			idle_timeout;
+	int64_t		used_at;		/* see zklock_zkcore_is_unused() */
 	int			wake_fd;
 	struct ACL_vector acls;
 	struct ACL	acl[MAX_ACLS];
@@ -129,6 +133,13 @@ list_insert_before(Link *where, Link *link)
 /* The caller has the mutex. */
 extern void zklock_zkcore_set_state(ZkLockClient *client,
 									ZkLockClientState state);
+
+/*
+ * Are there neither nodes nor requests?  The caller has the mutex.  So long as it
+ * does, none come that the library is asked for; client->used_at is when somebody
+ * last meant to ask.
+ */
+extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
 
 /* The time in so many ms, for the condition variable. */
 extern struct timespec zklock_zkcore_after_ms(int ms);

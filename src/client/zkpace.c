@@ -75,10 +75,7 @@ is_idle(const ZkLockClient *client)
 {
 	const ZkLockClientStatus *status = &client->status;
 
-	for (int i = 0; i < N_NODE_LISTS; i++)
-		if (!list_is_empty(&client->nodes[i]))
-			return false;
-	if (client->nrequests > 0)
+	if (!zklock_zkcore_is_unused(client))
 		return false;
 
 	/* If it has had a connection, the loss must have been told. */

@@ -21,6 +21,9 @@
 #include "client/zkpace.h"
 #include "client/zkrequest.h"
 
+/* How often to look whether a session is needed: so many times in its timeout. */
+#define LOOKS 4
+
 /* How long a closing session tries to see its nodes off. */
 #define LEAVE_ALL_MS 1500
 
@@ -175,6 +178,53 @@ threads_to_spare(void)
 	return n == 2;
 }
 
+/* Is it time to close the session?  The caller has the mutex. */
+static bool
+is_idle(ZkLockClient *client)
+{
+	int64_t		now = zklock_zkclient_now();
+
+	if (client->status.state != ZKLOCK_CLIENT_CONNECTED ||
+		!zklock_zkcore_is_unused(client))
+		client->used_at = now;
+	return now - client->used_at >= client->idle_timeout * INT64_C(1000000);
+}
+
+/*
+ * Wait until nobody has needed the session for its idle_timeout, and close it then.
+ * The caller's thread may have nothing to do with us for days.
+ */
+static void
+close_when_idle(ZkLockClient *client)
+{
+	bool		idle;
+
+	pthread_mutex_lock(&client->mutex);
+	client->used_at = zklock_zkclient_now();
+	while (!client->closing && !is_idle(client))
+	{
+		struct timespec until =
+			zklock_zkcore_after_ms(client->idle_timeout / LOOKS + 1);
+
+		pthread_cond_timedwait(&client->closing_cond, &client->mutex, &until);
+	}
+	idle = !client->closing;
+	if (idle)
+	{
+		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CLOSED);
+		client->closing = true;
+		pthread_cond_broadcast(&client->changed_cond);
+	}
+	pthread_mutex_unlock(&client->mutex);
+
+	if (idle)
+	{
+		zookeeper_close(client->zh);
+		client->zh = NULL;		/* whoever looks joins this thread first */
+		zklock_zkcore_wake(client);
+	}
+}
+
 static void *
 open_client(void *arg)
 {
@@ -220,6 +270,8 @@ open_client(void *arg)
 	}
 	pthread_mutex_unlock(&client->mutex);
 	zklock_zkcore_wake(client);
+	if (zh != NULL && client->idle_timeout > 0)
+		close_when_idle(client);
 	return NULL;
 }
 
@@ -227,6 +279,7 @@ static void
 free_client(ZkLockClient *client)
 {
 	timer_delete(client->timer);
+	pthread_cond_destroy(&client->closing_cond);
 	pthread_cond_destroy(&client->changed_cond);
 	pthread_mutex_destroy(&client->mutex);
 	free(client->hosts);
@@ -256,6 +309,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&client->changed_cond, &attr);
+	pthread_cond_init(&client->closing_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	list_init(&client->requests);
 	list_init(&client->unwatching);
@@ -273,6 +327,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 		memcpy(client->id.passwd, config->former->password,
 			   sizeof(client->id.passwd));
 	}
+	client->idle_timeout = config->idle_timeout;
 	client->patient_until = zklock_zkclient_now() +
 		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
@@ -356,6 +411,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	pthread_mutex_lock(&client->mutex);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);
+	pthread_cond_broadcast(&client->closing_cond);
 	opened = client->opened;
 	client->refs++;
 	pthread_mutex_unlock(&client->mutex);

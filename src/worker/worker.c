@@ -329,6 +329,9 @@ zklock_worker_main(Datum arg)
 	/* Of no database; but so it is seen in pg_stat_activity. */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
+	/* Whether somebody needs it is not for this session's client to see. */
+	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET,
+					PGC_S_OVERRIDE);
 	zklock_session_stay_at_exit();
 	zklock_tenants_init();
 	zklock_tenure_take_up();

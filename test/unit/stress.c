@@ -102,13 +102,15 @@ wait_for_news(Worker *w, int64_t deadline)
 	receive(w);
 }
 
+/* It may be closed again, if nobody needed it for a while. */
 static void
 wait_until_connected(Worker *w)
 {
 	int64_t		deadline = zklock_zkclient_now() + DEADLINE_NS;
 
 	receive(w);
-	while (w->status.state != ZKLOCK_CLIENT_CONNECTED)
+	while (w->status.state != ZKLOCK_CLIENT_CONNECTED &&
+		   w->status.state != ZKLOCK_CLIENT_CLOSED)
 		wait_for_news(w, deadline);
 }
 
@@ -147,12 +149,13 @@ count_children(Worker *w, const char *path, int64_t deadline)
 }
 
 static void
-open_client(Worker *w)
+open_client(Worker *w, int idle_timeout)
 {
 	const ZkLockClientConfig config = {
 		.hosts = hosts,
 		.session_timeout = 10000,
 		.connect_timeout = 10000,
+		.idle_timeout = idle_timeout,
 		.auth = "",
 		.acl = "world:anyone:cdrwa",
 		.wake_fd = w->wake_fd,
@@ -170,7 +173,7 @@ run_round(Worker *w, int round)
 {
 	ZkLockNode *node[NODES];
 
-	open_client(w);
+	open_client(w, dice(w, 2));	/* in ms */
 	if (dice(w, 8) == 0)
 	{
 		zklock_zkclient_close(w->client, 0);	/* while it opens */
@@ -255,7 +258,7 @@ main(int argc, char **argv)
 		pthread_join(worker[i].thread, NULL);
 
 	/* Every session has ended or is ending: nothing of ours may stay. */
-	open_client(w);
+	open_client(w, 0);
 	wait_until_connected(w);
 	deadline = zklock_zkclient_now() + DEADLINE_NS;
 	while (count_children(w, DIR, deadline) > 0 ||
