@@ -22,11 +22,12 @@ CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
 -- if it is free.  No word from ZooKeeper in that time, or within a second if it is
 -- zero, is 08001 or 08006.
 -- May be called again by the holder and counts, like pg_advisory_lock().
+-- A null scope, here and below, is what zklock.default_scope says.
 CREATE FUNCTION zk_lock_acquire(
     path text,
     timeout interval DEFAULT NULL,
     mode zk_lock_mode DEFAULT 'exclusive',
-    scope zk_lock_scope DEFAULT 'session')
+    scope zk_lock_scope DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
@@ -38,7 +39,7 @@ CREATE FUNCTION zk_lock_acquire_all(
     paths text[],
     timeout interval DEFAULT NULL,
     mode zk_lock_mode DEFAULT 'exclusive',
-    scope zk_lock_scope DEFAULT 'session')
+    scope zk_lock_scope DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
@@ -175,7 +176,7 @@ CREATE FUNCTION zk_semaphore_acquire(
     path text,
     leases integer,
     timeout interval DEFAULT NULL,
-    scope zk_lock_scope DEFAULT 'session')
+    scope zk_lock_scope DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;

@@ -33,6 +33,7 @@ int			zklock_log_level = LOG;
 
 int			zklock_session = ZKLOCK_SESSION_BACKEND;
 int			zklock_local_handover = 100;
+int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
 
 /* Of which of the settings that make a session is the value not the server's? */
@@ -55,6 +56,12 @@ static const struct config_enum_entry confirm_options[] = {
 static const struct config_enum_entry session_options[] = {
 	{"backend", ZKLOCK_SESSION_BACKEND, false},
 	{"server", ZKLOCK_SESSION_SERVER, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry scope_options[] = {
+	{"session", 0, false},
+	{"transaction", 1, false},
 	{NULL, 0, false}
 };
 
@@ -322,6 +329,13 @@ zklock_guc_init(void)
 							&zklock_idle_session_timeout, 0, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							check_idle_session_timeout, NULL, NULL);
+	DefineCustomEnumVariable("zklock.default_scope",
+							 "Scope of locks that are taken without naming one.",
+							 NULL,
+							 &zklock_default_scope, 0,
+							 scope_options,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 
 	/*
 	 * Who commits without the check does harm to the others who rely on the

@@ -15,6 +15,7 @@
 #include "backend/compat.h"
 #include "backend/errors.h"
 #include "backend/fence.h"
+#include "backend/guc.h"
 #include "backend/inquiry.h"
 #include "backend/lease.h"
 #include "backend/session.h"
@@ -93,11 +94,15 @@ get_mode(FunctionCallInfo fcinfo, int argno)
 	elog(ERROR, "unknown lock mode \"%s\"", label);
 }
 
+/* Who does not name it leaves it to the setting. */
 static ZkLockScope
 get_scope(FunctionCallInfo fcinfo, int argno)
 {
-	char	   *label = get_label(fcinfo, argno, "lock scope");
+	char	   *label;
 
+	if (PG_ARGISNULL(argno))
+		return zklock_default_scope;
+	label = get_label(fcinfo, argno, "lock scope");
 	return strcmp(label, "transaction") == 0 ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
 }
 

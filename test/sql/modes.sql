@@ -94,7 +94,6 @@ SELECT zk_lock_release_all();
 SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', 0);
 SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', -1);
 SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', NULL);
-SELECT zk_semaphore_acquire('/zklock_regress/modes/semaphore', 1, NULL, NULL);
 SELECT zk_semaphore_acquire(NULL, 1);
 SELECT zk_semaphore_acquire('semaphore', 1);
 SELECT zk_semaphore_release(NULL);
@@ -136,7 +135,6 @@ SELECT zk_lock_acquire_all(NULL);
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/a, NULL}');
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/a, a}');
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/a}', NULL, NULL);
-SELECT zk_lock_acquire_all('{/zklock_regress/modes/a}', NULL, 'shared', NULL);
 SELECT zk_lock_acquire_all(array_agg('/zklock_regress/modes/' || i))
 FROM generate_series(1, 1001) AS i;
 SELECT zk_lock_acquire_all(array_agg('/zklock_regress/modes/many/' || i))

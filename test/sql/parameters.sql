@@ -1,9 +1,11 @@
 -- What the functions take, and what they refuse.
 
--- Nulls: a timeout may be one, nothing else.
+-- Nulls: a timeout may be one, and a scope, nothing else.
 SELECT zk_lock_acquire(NULL);
 SELECT zk_lock_acquire('/zklock_regress/parameters', NULL, NULL);
 SELECT zk_lock_acquire('/zklock_regress/parameters', NULL, 'exclusive', NULL);
+SELECT session_holds, transaction_holds FROM zk_locks;
+SELECT zk_lock_release_all();
 SELECT zk_lock_guard(NULL);
 SELECT zk_lock_guard('/zklock_regress/parameters', NULL, NULL);
 SELECT zk_lock_release(NULL);

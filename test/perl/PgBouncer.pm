@@ -1,0 +1,75 @@
+# A throwaway PgBouncer in front of a PostgreSQL server; it takes the node's place
+# in ZkTest->new. %conf is for its configuration file.
+
+package PgBouncer;
+
+use strict;
+use warnings;
+
+use Child;
+use PostgreSQL::Test::Utils;
+use Wait;
+use ZkServer;
+
+sub new
+{
+	my ($class, $node, %conf) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir_short();
+	my $port = ZkServer::free_port();
+	my $server = join(' ', map { "$_=${\ $node->$_}" } qw(host port));
+
+	%conf = (
+		listen_port => $port,
+		unix_socket_dir => $dir,
+		auth_type => 'trust',
+		auth_file => "$dir/users",
+		admin_users => 'postgres',
+		%conf);
+	append_to_file("$dir/users", qq("postgres" ""\n"shop" ""\n));
+	append_to_file("$dir/ini", join("\n", '[databases]', "postgres = $server",
+		'[pgbouncer]', (map { "$_ = $conf{$_}" } sort keys %conf), ''));
+
+	my $self = bless { dir => $dir, port => $port }, $class;
+	$self->{child} = Child->start("$dir/log", 'pgbouncer', "$dir/ini");
+	wait_until('PgBouncer listens',
+		sub { $self->{child}->check; -S "$dir/.s.PGSQL.$port" });
+	return $self;
+}
+
+sub connstr
+{
+	my ($self, $database) = @_;
+
+	return "host=$self->{dir} port=$self->{port} dbname=$database";
+}
+
+# Gives commands to its console.
+sub console
+{
+	my ($self, @commands) = @_;
+
+	for my $command (@commands)
+	{
+		system_or_bail('psql', '-XqAt', '-U', 'postgres', '-c', $command,
+			$self->connstr('pgbouncer'));
+	}
+	return;
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	$self->{child}->stop('INT');
+	return;
+}
+
+END
+{
+	my $status = $?;
+
+	Child->stop_all;
+	$? = $status;
+}
+
+1;
