@@ -17,7 +17,7 @@ use ZkWire;
 
 # Debian's jar names in its manifest all that it needs, but for something to log
 # with.
-my $class_path = $ENV{ZOOKEEPER_CLASSPATH}
+our $class_path = $ENV{ZOOKEEPER_CLASSPATH}
   || join(':', map { "/usr/share/java/$_.jar" } qw(zookeeper slf4j-simple));
 
 my $main_pid = $$;

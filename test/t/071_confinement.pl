@@ -212,7 +212,8 @@ for my $block (
 	map { sql_blocks('docs/security.md', $_) }
 	'Confine a role to a subtree', 'What a role can set')
 {
-	my $session = as_role($preloaded, $block->{as} || 'postgres');
+	my $session = as_role($preloaded,
+		$block->{as} eq 'shop' ? 'shop' : 'postgres');
 
 	run_documented($session, $_) for @{ $block->{statements} };
 	$session->close;

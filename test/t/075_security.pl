@@ -1,0 +1,181 @@
+# What docs/security.md says of who may lock, of access control lists with real
+# passwords, and of copies of a database. Who must be kept out is a client that knows
+# the protocol and has no password.
+
+use strict;
+use warnings;
+
+use Docs;
+use FindBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkCli;
+use ZkClient;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $hosts = $zk->hosts;
+my $page = slurp_file("$FindBin::RealBin/../../docs/security.md");
+
+# Who may lock
+
+my $bare = PostgreSQL::Test::Cluster->new('bare');
+$bare->init;
+$bare->append_conf('postgresql.conf', "zklock.hosts = '$hosts'");
+$bare->start;
+$bare->safe_psql('postgres', 'CREATE ROLE shop LOGIN; CREATE ROLE other LOGIN');
+my %role = ('shop' => 'shop', 'somebody else' => 'other');
+for my $block (sql_blocks('docs/security.md', 'Who may lock'))
+{
+	local $ENV{PGUSER} = $role{ $block->{as} } // 'postgres';
+	my $session = ZkTest->new($bare);
+
+	run_documented($session, $_) for @{ $block->{statements} };
+	$session->close;
+}
+{
+	local $ENV{PGUSER} = 'shop';
+	my $session = ZkTest->new($bare);
+
+	like($session->query(q(SELECT * FROM locks.zk_lock_queue('/x'))),
+		qr/^ERROR:  42501:/m, 'one function is taken away');
+	like($session->query("SELECT locks.$_"), qr/^ERROR:  42501:/m,
+		"$_ is not for everybody")
+	  for q(zk_fence('/x', 1)), q(zk_fence_prune('1 day')),
+	  'zk_lock_stats_reset()', 'zk_lock_paths()';
+	$session->close;
+}
+$bare->safe_psql('postgres', q(DROP EXTENSION zklock; CREATE EXTENSION zklock));
+$bare->safe_psql('postgres', $1) if $page =~ /`(ALTER EXTENSION [^`]*)`/s;
+is($bare->safe_psql('postgres', q(
+	SELECT locks.zk_lock_acquire('/moved'), locks.zk_lock_fence('/moved') > 0,
+		locks.zk_lock_release('/moved'))), 't|t|t', 'an extension that was moved works');
+
+# Access control lists
+
+my $secrets = PostgreSQL::Test::Utils::tempdir();
+my ($entry) = $page =~ /a line `([^`]*)`/;
+my ($auth_file, $acl) =
+  $page =~ /^zklock.auth_file = '(.*)'\nzklock.acl = '(.*)'$/m;
+my ($cli) = $page =~ /^```sh\n(.*?)^```$/ms;
+
+sub put_file
+{
+	my ($file, $text) = @_;
+
+	append_to_file($file, "$text\n");
+	chmod(0600, $file) or die "$file: $!\n";
+	return;
+}
+
+like($auth_file, qr{^/}, 'the path of the file is absolute');
+put_file("$secrets/auth", $entry);
+my $node = new_node('main', $hosts, 'zklock.auth_file' => "$secrets/auth", 'zklock.acl' => $acl);
+my $holder = ZkTest->new($node);
+
+# What somebody without a password can do to a lock that is held.
+sub outsider
+{
+	my ($path) = @_;
+	my $client = ZkClient->new($hosts);
+	my @names = map { s/.*://r } split(/ /, $holder->query(
+			"SELECT coalesce(string_agg(node, ' '), 'none') FROM zk_locks WHERE path = '$path'"));
+	my %does = (
+		list => sub { $client->children($path) },
+		read => sub { $client->get("$path/$names[0]") },
+		delete => sub { $client->delete("$path/$names[0]") },
+		'get ahead' =>
+		  sub { $client->create("$path/_c_x-lock-0000000000", '', ZkClient::EPHEMERAL) });
+	my @can =
+	  grep { eval { $does{$_}->(); 1 } } 'list', 'read', 'get ahead', 'delete';
+
+	$client->close;
+	return join(', ', @can);
+}
+
+zkcli($zk, split(/\n/, $cli));
+is($holder->query(q(SELECT zk_lock_acquire('/shop/product_42'))), 't', 'a lock below a closed path');
+is(outsider('/shop/product_42'), '', '... is closed to others, with all they might do');
+is($holder->query(q(SELECT zk_lock_acquire('/new/path'))), 't', 'a path that is made for a lock');
+is(outsider('/new/path'), '', '... is closed, too');
+my $client = ZkClient->new($hosts);
+ok(!eval { $client->delete('/shop/product_42'); 1 }, '... and cannot be deleted itself');
+$holder->query(q(SELECT zk_lock_release_all()));
+
+# One that was open before
+$client->create('/open', '');
+$client->create('/open/product', '');
+for my $confirm ('lease', 'always')
+{
+	my $next = ZkTest->new($node);
+
+	$holder->query("SET zklock.confirm_commit = '$confirm'");
+	is($holder->query(q(BEGIN; SELECT zk_lock_guard('/open/product') > 0)), 't', 'a lock on an open path');
+	$next->start(q(SELECT zk_lock_acquire('/open/product')));
+	wait_until('the next one has come',
+		sub { $zk->children('/open/product') == 2 });
+	is(outsider('/open/product'),
+		'list, get ahead, delete', '... is anybody\'s');
+	is($next->result, 't', '... and it goes to the next');
+	like($holder->query('COMMIT'),
+		$confirm eq 'lease' ? qr/^\z/ : qr/^ERROR:  40001: lock on "\/open\/product" was lost/m,
+		"... the holder is told if he asks ($confirm)");
+	$next->close;
+}
+$holder->query('RESET zklock.confirm_commit');
+wait_until('it is free', sub { !$zk->children('/open/product') });
+zkcli($zk, map { s{/shop}{/open}r } grep { !/^create/ } split(/\n/, $cli));
+is($holder->query(q(SELECT zk_lock_acquire('/open/product'))), 't', 'an open path that was closed');
+is(outsider('/open/product'), '', '... is closed');
+$client->close;
+
+like(ZkTest->new($node, 'zklock.auth' => $entry =~ s/secret/guess/r)->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
+	qr/^ERROR:  28000:.*a wrong password of scheme "digest" is not refused before/ms,
+	'a wrong password is found out by what is closed');
+
+# A copy of the server
+
+sub copy_of
+{
+	my ($original, $name, %conf) = @_;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+
+	$copy->init_from_backup($original, 'backup');
+	$copy->append_conf('postgresql.auto.conf', "$_ = '$conf{$_}'") for sort keys %conf;
+	$copy->start;
+	return $copy;
+}
+
+my $lock = q(SELECT zk_lock_acquire('/shop/product_42', '0'));
+
+$node->append_conf('postgresql.conf', 'max_wal_senders = 2');
+$node->append_conf('postgresql.conf', 'wal_level = replica');
+$node->restart;
+is($node->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/f'), zk_lock_fence('/shop/f') > 0)), 't|t', 'a fence');
+$node->backup('backup');
+$holder = ZkTest->new($node);
+$holder->query(q(SELECT zk_lock_acquire('/shop/product_42')));
+my $copy = copy_of($node, 'copy');
+is($copy->safe_psql('postgres', $lock), 'f', 'a copy waits for production\'s locks');
+is($copy->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/product_7'))), 't', '... and takes them');
+
+rename("$secrets/auth", "$secrets/elsewhere") or die "$secrets/auth: $!\n";
+like(ZkTest->new($copy)->query($lock), qr/^ERROR:  58P01:/m, '... but not without the file');
+like(ZkTest->new($copy, 'zklock.auth_file' => '')->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
+	qr/^ERROR:  28000:/m, '... or without credentials');
+$copy->stop;
+
+my $test_zk = ZkServer->new->start;
+put_file("$secrets/auth", 'digest:test:test');
+$copy = copy_of($node, 'copy2', 'zklock.hosts' => $test_zk->hosts);
+my $session = ZkTest->new($copy);
+is($session->query($lock), 't', 'with a ZooKeeper of its own it is on its own');
+is($session->query(q(SELECT zk_lock_acquire('/shop/f'))), 't', 'what was fenced there');
+like($session->query(q(SELECT zk_lock_fence('/shop/f'))), qr/^ERROR:  55000:/m, '... cannot be fenced here');
+run_documented($session, $_)
+  for map { @{ $_->{statements} } } sql_blocks('docs/security.md', 'Copies of a database');
+is($session->query(q(SELECT zk_lock_fence('/shop/f') > 0)), 't', '... until the fences are emptied');
+
+done_testing();

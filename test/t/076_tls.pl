@@ -1,0 +1,172 @@
+# TLS between PostgreSQL and ZooKeeper, by the real stunnel on both sides, set up as
+# docs/security.md says: locks work through it, also when it is restarted, and no
+# other certificate is good enough.
+
+use strict;
+use warnings;
+
+use Child;
+use FindBin;
+use IO::Socket::INET;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Wait;
+use ZkServer;
+use ZkTest;
+
+plan skip_all => 'there is no stunnel'
+  if !grep { -x "$_/stunnel" } split(/:/, $ENV{PATH});
+
+my $tmp = PostgreSQL::Test::Utils::tempdir_short();
+my $page = slurp_file("$FindBin::RealBin/../../docs/security.md");
+my $zk = ZkServer->new->start;
+
+# Certificates: of the authority, and of somebody else's
+
+sub openssl
+{
+	my (@args) = @_;
+
+	system_or_bail('openssl', @args);
+	return;
+}
+
+sub make_authority
+{
+	my ($name) = @_;
+
+	openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', 2,
+		'-subj', "/CN=$name", '-keyout', "$tmp/$name.key", '-out', "$tmp/$name.pem");
+	return;
+}
+
+sub make_certificate
+{
+	my ($name, $ca, $host) = @_;
+
+	openssl('req', '-newkey', 'rsa:2048', '-nodes', '-subj', "/CN=$host",
+		'-keyout', "$tmp/$name.key", '-out', "$tmp/$name.csr");
+	append_to_file("$tmp/$name.ext", "subjectAltName=DNS:$host\n");
+	openssl('x509', '-req', '-in', "$tmp/$name.csr", '-CA', "$tmp/$ca.pem",
+		'-CAkey', "$tmp/$ca.key", '-CAcreateserial', '-days', 2,
+		'-extfile', "$tmp/$name.ext", '-out', "$tmp/$name.crt");
+	append_to_file("$tmp/$name.pem",
+		slurp_file("$tmp/$name.key") . slurp_file("$tmp/$name.crt"));
+	chmod(0600, "$tmp/$name.pem") or die "$tmp/$name.pem: $!\n";
+	return "$tmp/$name.pem";
+}
+
+make_authority($_) for qw(ca another_ca);
+my ($host) = $page =~ /^checkHost = (\S+)$/m;
+my $db_pem = make_certificate('db1', 'ca', 'db1.example.com');
+my $zk_pem = make_certificate('zk1', 'ca', $host);
+my $false_zk_pem = make_certificate('false_zk', 'another_ca', $host);
+my $other_zk_pem = make_certificate('other_zk', 'ca', 'zk2.example.com');
+
+# The configuration in the documentation for one side, with other values for some
+# names, and without those that have none.
+sub configuration
+{
+	my ($side, %value) = @_;
+	my ($text) = $page =~ /^```ini\n; beside \Q$side\E\n(.*?)^```$/ms;
+
+	%value = (CAfile => "$tmp/ca.pem", %value);
+	for my $name (keys %value)
+	{
+		my $line = defined $value{$name} ? "$name = $value{$name}\n" : '';
+
+		$text =~ s/^$name = .*\n/$line/m or die "$name is not in: $text\n";
+	}
+	return "foreground = yes\npid =\n$text";
+}
+
+my $n = 0;
+
+# Starts a tunnel that listens on $port.
+sub tunnel
+{
+	my ($port, $configuration) = @_;
+	my $file = "$tmp/stunnel" . ++$n;
+
+	append_to_file("$file.conf", $configuration);
+	my $child = Child->start("$file.log", 'stunnel', "$file.conf");
+	wait_until('stunnel listens',
+		sub { $child->check; IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") });
+	return $child;
+}
+
+my ($from, $to) = map { ZkServer::free_port() } 1 .. 2;
+my %at_zk = (accept => "127.0.0.1:$to", connect => $zk->hosts, cert => $zk_pem);
+my %at_db = (accept => "127.0.0.1:$from", connect => "127.0.0.1:$to", cert => $db_pem);
+
+my $at_zk = tunnel($to, configuration('ZooKeeper', %at_zk));
+my $at_db = tunnel($from, configuration('PostgreSQL', %at_db));
+
+my @nodes = map { new_node("node$_", "127.0.0.1:$from",
+		'zklock.connect_timeout' => '2s') } 1 .. 2;
+my $holder = ZkTest->new($nodes[0]);
+my $waiter = ZkTest->new($nodes[1]);
+is($holder->query(q(SELECT zk_lock_acquire('/tls'))), 't', 'a lock through TLS');
+$waiter->start(q(SELECT zk_lock_acquire('/tls')));
+wait_for_queue($zk, '/tls', $holder, $waiter);
+pass('... that is waited for on another server');
+
+my $id = $holder->query('SELECT session_id FROM zk_session()');
+for my $end (\$at_db, \$at_zk)
+{
+	my $which = $end == \$at_db ? 'PostgreSQL' : 'ZooKeeper';
+
+	$$end->stop('TERM');
+	$$end = tunnel($end == \$at_db ? ($from, configuration('PostgreSQL', %at_db))
+		: ($to, configuration('ZooKeeper', %at_zk)));
+	wait_until('it is connected',
+		sub { $holder->query('SELECT state FROM zk_session()') eq 'connected' });
+	is($holder->query('SELECT session_id FROM zk_session()'),
+		$id, "the tunnel beside $which is restarted: the session is the same");
+	wait_for_queue($zk, '/tls', $holder, $waiter);
+}
+is($holder->query(q(SELECT zk_lock_release('/tls'))), 't', '... the lock, too');
+is($waiter->result, 't', '... and the place in the queue');
+$_->close for $holder, $waiter;
+
+# Tries to lock through tunnels with other values.
+sub try
+{
+	my ($what, $at_db_values, $at_zk_values) = @_;
+	my $session;
+	my $answer;
+
+	$_->stop('TERM') for $at_db, $at_zk;
+	$at_zk = tunnel($to, configuration('ZooKeeper', %at_zk, %$at_zk_values));
+	$at_db = tunnel($from, configuration('PostgreSQL', %at_db, %$at_db_values));
+	$session = ZkTest->new($nodes[0]);
+	$answer = $session->query(q(SELECT zk_lock_acquire('/tls')));
+	$session->close;
+	return $answer;
+}
+
+is(try('as before', {}, {}), 't', 'with these certificates a lock can be had');
+like(try('no certificate', { cert => undef }, {}), qr/^ERROR:  08001:/m,
+	'PostgreSQL without a certificate gets none');
+like(try('false', { cert => $false_zk_pem }, {}), qr/^ERROR:  08001:/m,
+	'... nor with one of another authority');
+like(try('false', {}, { cert => $false_zk_pem }), qr/^ERROR:  08001:/m,
+	'a ZooKeeper with a certificate of another authority is none');
+like(try('other', {}, { cert => $other_zk_pem }), qr/^ERROR:  08001:/m,
+	'... nor one with another name');
+is(try('as before', {}, {}), 't', '... and then it works again');
+
+my $session = ZkTest->new($nodes[0], 'zklock.hosts' => "127.0.0.1:$to");
+like($session->query(q(SELECT zk_lock_acquire('/tls'))), qr/^ERROR:  08001:.*TLS/ms,
+	'who speaks plain to the tunnel is told that it is TLS');
+$session->close;
+
+END
+{
+	my $status = $?;
+
+	Child->stop_all;
+	$? = $status;
+}
+
+done_testing();
