@@ -103,12 +103,14 @@ for my $end (@ends)
 	wait_for_queue($zk, '/release');
 }
 
-# Whatever way the lock is taken, and in whatever scope
-for my $take (
-	q(zk_lock_acquire('/release')),
-	q(zk_lock_acquire('/release', scope => 'transaction')),
-	q(zk_lock_acquire_all('{/release, /other}')),
-	q(zk_semaphore_acquire('/semaphore', 1)))
+# Whatever way the lock is taken, and in whatever scope: the call, and where the
+# nodes of who holds and who waits are.
+my %ways = (
+	q(zk_lock_acquire('/release')) => '/release',
+	q(zk_lock_acquire('/release', scope => 'transaction')) => '/release',
+	q(zk_lock_acquire_all('{/release, /also}')) => '/also',
+	q(zk_semaphore_acquire('/semaphore', 1)) => '/semaphore/leases');
+for my $take (sort keys %ways)
 {
 	my $holder = ZkTest->new($node);
 	my $waiter = ZkTest->new($node);
@@ -116,16 +118,15 @@ for my $take (
 	$node->safe_psql('postgres', body('old'));
 	$waiter->query('BEGIN');
 	is($waiter->query('SELECT body()'), 'old', "$take: before it");
-	$holder->query("SELECT $take");
+	$holder->query("BEGIN; SELECT $take");
 	$waiter->start("SELECT $take");
-	$node->poll_query_until('postgres',
-		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity
-		 WHERE pid = ${\ $waiter->pid}");
-	$holder->query(body('new'));
+	wait_for_queue($zk, $ways{$take}, $holder, $waiter);
+	$holder->query(body('new') . '; COMMIT');
 	$holder->close;
 	is($waiter->result, 't', '... then the next one has it');
 	is($waiter->query('SELECT body()'), 'new', '... who sees what was done');
 	$waiter->close;
+	wait_for_queue($zk, $ways{$take});
 }
 
 done_testing();
