@@ -241,6 +241,8 @@ CREATE FUNCTION zk_lock_stat_counters(
     OUT sessions bigint,
     OUT reconnects bigint,
     OUT expiries bigint,
+    OUT handovers bigint,
+    OUT hand_backs bigint,
     OUT wait_time double precision,
     OUT stats_reset timestamptz)
 RETURNS SETOF record
@@ -260,14 +262,18 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- shared_preload_libraries.  "acquires" is how often ZooKeeper was asked for a
 -- lock, and how that ended: at once, after a wait for others ("wait_time" in
 -- milliseconds, all together), with others still ahead when the time had passed,
--- by a cancel or lock_timeout, or by another error.  Databases for which there is
+-- by a cancel or lock_timeout, or by another error.  With zklock.session = 'server',
+-- "handovers" are those of the contended grants that another backend of the server
+-- passed on, and "hand_backs" are locks that were given back to ZooKeeper though
+-- another backend waited for them: it was other servers' turn.  Databases for which there is
 -- no room share a row without a name.
 CREATE VIEW zk_lock_stats_database AS
 SELECT s.datid, d.datname,
        s.immediate + s.contended + s.timeouts + s.cancels + s.errors AS acquires,
        s.immediate, s.contended, s.timeouts, s.cancels, s.errors,
        s.reentrant, s.wait_time, s.losses,
-       s.sessions, s.reconnects, s.expiries, s.stats_reset
+       s.handovers, s.hand_backs, s.sessions, s.reconnects, s.expiries,
+       s.stats_reset
 FROM zk_lock_stat_counters() AS s
      LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.datid;
 
@@ -280,7 +286,8 @@ SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(contended)::bigint AS contended, sum(timeouts)::bigint AS timeouts,
        sum(cancels)::bigint AS cancels, sum(errors)::bigint AS errors,
        sum(reentrant)::bigint AS reentrant, sum(wait_time) AS wait_time,
-       sum(losses)::bigint AS losses, sum(sessions)::bigint AS sessions,
+       sum(losses)::bigint AS losses, sum(handovers)::bigint AS handovers,
+       sum(hand_backs)::bigint AS hand_backs, sum(sessions)::bigint AS sessions,
        sum(reconnects)::bigint AS reconnects, sum(expiries)::bigint AS expiries,
        min(stats_reset) AS stats_reset,
        min(u.listed) AS listed, min(u.max_locks) AS max_locks,

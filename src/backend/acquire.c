@@ -409,9 +409,11 @@ how_ended(bool failed)
 }
 
 static void
-count_grant(bool waited, int64 began)
+count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
+	if (attempt->number > 0)
+		zklock_stats_add(ZKLOCK_HANDOVERS, 1);
 	if (waited)
 		zklock_stats_add(ZKLOCK_WAIT_US,
 						 (zklock_zkclient_now() - began) / 1000);
@@ -469,7 +471,8 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 
 	if (!granted)
 		return NULL;
-	count_grant(wanted->attempt.waited || wanted->mutex.waited, began);
+	count_grant(&wanted->attempt,
+				wanted->attempt.waited || wanted->mutex.waited, began);
 	grant(hold, &wanted->attempt, wanted->from);
 	warn_if_worn(&wanted->attempt);
 	return hold;
@@ -596,7 +599,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		grant(bunch->fresh[i], &bunch->attempts[i], NULL);
 	for (int i = 0; granted && i < bunch->nfresh; i++)
-		count_grant(bunch->attempts[i].waited, began);
+		count_grant(&bunch->attempts[i], bunch->attempts[i].waited, began);
 	for (int i = 0; granted && i < bunch->nfresh; i++)
 		warn_if_worn(&bunch->attempts[i]);
 	return granted;

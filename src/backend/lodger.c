@@ -18,6 +18,7 @@
 #include "backend/session.h"
 #include "shared/claims.h"
 #include "shared/places.h"
+#include "shared/stats.h"
 #include "shared/tenure.h"
 
 /* As taken in last. */
@@ -294,8 +295,10 @@ give_up(ZkLockClaim *claim)
 	/* Only a lock that is known to be held is passed on. */
 	refresh();
 	now = zklock_zkclient_now();
-	zklock_places_give_up(claim, status.confirmed >= now - zklock_venue_lease(),
-						  now);
+	if (zklock_places_give_up(claim,
+							  status.confirmed >= now - zklock_venue_lease(),
+							  now))
+		zklock_stats_add(ZKLOCK_HAND_BACKS, 1);
 }
 
 static void

@@ -175,33 +175,40 @@ zklock_places_look(Claim *claim, ZkLockPlaceState *state)
 	LWLockRelease(lock);
 }
 
-static void
+static bool
 give_up(Claim *claim, bool good, int64 now)
 {
 	Entry	   *entry = claim->place.entry;
+	bool		held = claim->turn.state == ZKLOCK_TURN_HOLDING;
 
 	if (claim->at_gate)
 	{
 		good = good && claim->turn.generation == zklock_tenure_generation();
 		if (zklock_gate_leave(&entry->gate, &claim->turn, good, now,
 							  zklock_local_handover * NS_PER_MS, tell, NULL))
+		{
 			gate_changed(entry);
+			return held && entry->gate.first != NULL;
+		}
 	}
 	else if (claim->place.wanted != 0)
 	{
 		claim->place.wanted = 0;
 		order_changed(&claim->place);
 	}
+	return false;
 }
 
-void
+bool
 zklock_places_give_up(Claim *claim, bool good, int64 now)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->place);
+	bool		handed_back;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	give_up(claim, good, now);
+	handed_back = give_up(claim, good, now);
 	LWLockRelease(lock);
+	return handed_back;
 }
 
 void
@@ -210,7 +217,7 @@ zklock_places_leave(Claim *claim)
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->place);
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	give_up(claim, false, 0);
+	(void) give_up(claim, false, 0);
 	claim->left = true;
 	zklock_claimtable_free(claim);
 	LWLockRelease(lock);

@@ -66,9 +66,9 @@ extern void zklock_places_look(Claim *claim, ZkLockPlaceState *state);
 /*
  * Want no node any more, whether waited for or granted.  It may be passed on to
  * another backend if the lease is `good`; `now` is the time on the clock of
- * zklock_places_report().
+ * zklock_places_report().  True: another waits here, but it was not passed on.
  */
-extern void zklock_places_give_up(Claim *claim, bool good, int64 now);
+extern bool zklock_places_give_up(Claim *claim, bool good, int64 now);
 
 /* The same, and have no part in the lock any more: the claim may be gone. */
 extern void zklock_places_leave(Claim *claim);

@@ -27,6 +27,8 @@ typedef enum ZkLockCounter
 	ZKLOCK_SESSIONS,			/* sessions begun */
 	ZKLOCK_RECONNECTS,			/* connections that a session lost and got back */
 	ZKLOCK_EXPIRIES,			/* sessions that ZooKeeper has ended */
+	ZKLOCK_HANDOVERS,			/* granted by another backend of this server */
+	ZKLOCK_HAND_BACKS,			/* given back though others here waited */
 	ZKLOCK_WAIT_US,				/* spent in contended waits, microseconds */
 	ZKLOCK_N_COUNTERS
 } ZkLockCounter;

@@ -130,7 +130,7 @@ my $here = datid($node, 'postgres');
 my %nothing = map { $_ => 0 }
   qw(immediate_total contended_total timeouts_total cancels_total errors_total
   reentrant_total wait_seconds_total losses_total sessions_total
-  reconnects_total expiries_total);
+  reconnects_total expiries_total handovers_total hand_backs_total);
 is_deeply(of_database($samples, $here, 'postgres'),
 	\%nothing, 'nothing has been done yet');
 is_deeply(
