@@ -314,11 +314,16 @@ look_at_clock(GateBackend *b)
 static void
 look_at_generation(GateBackend *b)
 {
-	bool		good = b->server->generation == b->generation;
-
+	b->good = b->server->generation == b->generation;
 	for (int i = 0; i <= READER; i++)
-		good &= !holds(&b->claims[i]) || !b->claims[i].turn.lost;
-	if (!good)
+		b->good &= !holds(&b->claims[i]) || !b->claims[i].turn.lost;
+	b->state = GATE_TO_DECIDE;
+}
+
+static void
+decide(GateBackend *b)
+{
+	if (!b->good)
 	{
 		sim_count(GATE_N_REFUSED);
 		give_up(b);
@@ -331,7 +336,7 @@ look_at_generation(GateBackend *b)
 	}
 	else
 	{
-		/* Not with the flag up: the worker may be waiting for it. */
+		/* It may take long: not with the flag up. */
 		sim_count(GATE_N_ASKED);
 		b->flag = 0;
 		b->asking = true;
@@ -413,6 +418,9 @@ gate_backend_step(GateBackend *b)
 			break;
 		case GATE_TO_LOOK_AT_GENERATION:
 			look_at_generation(b);
+			break;
+		case GATE_TO_DECIDE:
+			decide(b);
 			break;
 		case GATE_ASKING:
 			if (!b->latch)

@@ -453,7 +453,8 @@ gate_check_close(const GateServer *s, int session)
 
 		if (b->state != GATE_COMMITTING &&
 			!(b->state == GATE_TO_LOOK_AT_GENERATION && b->fresh &&
-			  b->generation == s->generation))
+			  b->generation == s->generation) &&
+			!(b->state == GATE_TO_DECIDE && b->fresh && b->good))
 			continue;
 		for (int j = 0; j < N_CLAIMS; j++)
 		{

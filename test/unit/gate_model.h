@@ -151,7 +151,8 @@ typedef enum GateState
 	GATE_READING,				/* waits for its downgrade */
 	GATE_TO_FLAG,				/* commit: the flag, */
 	GATE_TO_LOOK_AT_CLOCK,		/* what is confirmed, */
-	GATE_TO_LOOK_AT_GENERATION, /* and which session it is */
+	GATE_TO_LOOK_AT_GENERATION, /* which session it is, */
+	GATE_TO_DECIDE,
 	GATE_ASKING,				/* the lease is over */
 	GATE_COMMITTING,			/* the check is passed */
 	GATE_COMMITTED,				/* the flag is still up */
@@ -165,6 +166,7 @@ struct GateBackend
 	GateState	state;
 	int			tasks_left;
 	bool		stays;			/* commits more than once */
+	int			awake_at;		/* it stands still up to this step */
 
 	/* what is wanted: one lock, or several */
 	ZkLockMode	mode;
@@ -176,7 +178,8 @@ struct GateBackend
 	bool		alone;			/* only the next one is waited for */
 	uint64_t	generation;		/* in which it has taken what it has */
 	bool		deadline;		/* is over */
-	bool		fresh;			/* as the clock was looked at */
+	bool		fresh;			/* as the commit has found it: the lease, */
+	bool		good;			/* and what is held */
 
 	/* in shared memory */
 	bool		latch;
@@ -190,6 +193,7 @@ typedef enum GateWorker
 	GATE_W_NEW,
 	GATE_W_TELLING,				/* all places that a session is over */
 	GATE_W_FLAGS,				/* waits for those who commit in it */
+	GATE_W_CLOSING,
 	GATE_W_CONNECTING,
 	GATE_W_SERVING
 } GateWorker;
@@ -214,7 +218,9 @@ struct GateServer
 	GateWorker	worker;
 	bool		stopped;
 	bool		poked;
-	int			scan;			/* the next place to look at */
+	int			scan;			/* the next place to look at: what is wanted? */
+	int			news;			/* and to look at: what has come of it? */
+	bool		held_back;		/* something could not be done yet */
 	int64_t		confirm_sent;
 	int			confirm_connects;
 	SimRunner	runner;

@@ -132,9 +132,12 @@ typedef struct Plan
 	int			away;			/* those that clients without connection do */
 	int			drowsy;			/* those that workers and rivals do */
 	int			patience;		/* those that holders do */
+	int			stalls;			/* of steps of backends, after which they stop */
+	int			commit_stalls;	/* and of those of a commit */
 } Plan;
 
 static Plan plan;
+static int	nsteps;
 static GateServer servers[GATE_MAX_SERVERS];
 static SimDriver rivals[MAX_RIVALS];
 static const SimRunner *runners[MAX_ACTORS];
@@ -202,6 +205,12 @@ step_backend(GateBackend *b)
 {
 	if (b->state == GATE_WORKING && sim_percent(plan.patience))
 		return true;
+	if (!sim.quiet && nsteps < b->awake_at)
+		return false;
+	if (!sim.quiet &&
+		sim_percent(b->state >= GATE_TO_FLAG && b->state <= GATE_COMMITTED ?
+					plan.commit_stalls : plan.stalls))
+		b->awake_at = nsteps + sim_random(plan.noisy_steps);
 	return gate_backend_step(b) || gate_backend_work(b) || begin_backend(b);
 }
 
@@ -489,7 +498,7 @@ draw_plan(void)
 
 	plan.nservers = 1 + sim_random(GATE_MAX_SERVERS);
 	plan.nrivals = sim_random(MAX_RIVALS + 1);
-	plan.nqueues = sim_percent(60) ? 1 : 1 + sim_random(GATE_N_QUEUES);
+	plan.nqueues = sim_percent(45) ? 1 : 1 + sim_random(GATE_N_QUEUES);
 	plan.exclusive_only = sim_percent(40);
 	plan.several = 30 + sim_random(70);
 	plan.noisy_steps = 60 + sim_random(sim_percent(15) ? 1500 : 400);
@@ -503,6 +512,8 @@ draw_plan(void)
 	plan.away = sim_random(2) ? sim_random(98) : 0;
 	plan.drowsy = sim_random(2) ? sim_random(90) : 0;
 	plan.patience = sim_random(80);
+	plan.stalls = sim_random(2) ? sim_random(12) : 0;
+	plan.commit_stalls = sim_percent(40) ? (int) sim_random(60) : plan.stalls;
 }
 
 static void
@@ -537,9 +548,9 @@ play(uint64_t seed)
 	sim_zk_reset();
 	set_up();
 
-	for (int i = 0; sim.broken == SIM_KEPT; i++)
+	for (nsteps = 0; sim.broken == SIM_KEPT; nsteps++)
 	{
-		sim.quiet = i >= plan.noisy_steps;
+		sim.quiet = nsteps >= plan.noisy_steps;
 		sim.now += sim.quiet ? sim_random(2) : sim_random(plan.pace + 1);
 		for (int s = 0; s < plan.nservers && sim.quiet; s++)
 			servers[s].stopped = false;
@@ -555,8 +566,8 @@ play(uint64_t seed)
 		}
 		for (int r = 0; r < plan.nservers + plan.nrivals; r++)
 			sim_check_runner(runners[r]);
-		if (i >= plan.noisy_steps + MAX_QUIET_STEPS)
-			sim_breach(SIM_PROGRESS, "no rest after %d steps", i);
+		if (nsteps >= plan.noisy_steps + MAX_QUIET_STEPS)
+			sim_breach(SIM_PROGRESS, "no rest after %d steps", nsteps);
 	}
 }
 

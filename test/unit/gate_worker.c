@@ -45,6 +45,7 @@ reset_memory(GateServer *s)
 		b->number = i;
 		b->state = GATE_IDLE;
 		b->flag = 0;
+		b->awake_at = 0;
 		b->asking = b->latch = false;
 		memset(b->claims, 0, sizeof(b->claims));
 	}
@@ -92,6 +93,11 @@ end_session(GateServer *s)
 	sim_trace("server %d: generation %d is over", s->number, (int) s->generation);
 	s->generation++;
 	s->confirmed = GATE_NEVER;
+	for (int i = 0; i < GATE_N_PLACES; i++)
+	{
+		s->places[i].had = 0;
+		s->places[i].former = -1;
+	}
 	s->scan = 0;
 	s->worker = GATE_W_TELLING;
 }
@@ -104,10 +110,10 @@ tell_next(GateServer *s)
 	if (place->gate.first != NULL)
 		sim_count(GATE_N_EXPIRED);
 	zklock_gate_expired(&place->gate, s->generation - 1, gate_tell, NULL);
-	place->had = 0;
-	place->former = -1;
 	gate_check_expired(place);
-	if (++s->scan == GATE_N_PLACES)
+	while (++s->scan < GATE_N_PLACES && s->places[s->scan].gate.wanted == 0)
+		;
+	if (s->scan == GATE_N_PLACES)
 	{
 		wake_askers(s);
 		s->worker = GATE_W_FLAGS;
@@ -143,17 +149,26 @@ close_session(GateServer *s)
 }
 
 static bool
-begin_session(GateServer *s)
+wait_for_flags(GateServer *s)
 {
 	if (somebody_commits(s))
 	{
 		sim_count(GATE_N_FLAGS_AWAITED);
 		return false;
 	}
+	s->worker = GATE_W_CLOSING;
+	return true;
+}
+
+static bool
+begin_session(GateServer *s)
+{
 	close_session(s);
 	sim_runner_open(&s->runner);
 	s->session = s->runner.client.session;
 	s->confirm_sent = 0;
+	s->news = GATE_N_PLACES;
+	s->held_back = false;
 	s->worker = GATE_W_CONNECTING;
 	return true;
 }
@@ -188,8 +203,9 @@ run(GateServer *s)
 			}
 			break;
 		case SIM_SETTLED:
-			if (s->worker == GATE_W_SERVING)
-				s->scan = 0;
+			s->news = 0;
+			s->poked |= s->held_back;
+			s->held_back = false;
 			break;
 		default:
 			break;
@@ -233,8 +249,9 @@ report(GateServer *s, GatePlace *place, SimAttempt *a)
 		sim_copy_name(place->node, a->recipe.name);
 		if (!wanted)
 			sim_count(place->gate.wanted == 0 ? GATE_N_NOBODY_LEFT : GATE_N_LATE);
-		zklock_gate_granted(&place->gate, place->had, s->generation,
-							a->recipe.token, sim.now, gate_tell, NULL);
+		s->poked |= zklock_gate_granted(&place->gate, place->had, s->generation,
+										a->recipe.token, sim.now, gate_tell,
+										NULL);
 		gate_check_used(place, wanted);
 		return true;
 	}
@@ -243,8 +260,8 @@ report(GateServer *s, GatePlace *place, SimAttempt *a)
 		a->recipe.verdict != ZKLOCK_EXPIRED && !place->told_verdict)
 	{
 		place->told_verdict = true;
-		zklock_gate_failed(&place->gate, place->had, a->recipe.verdict,
-						   gate_tell, NULL);
+		s->poked |= zklock_gate_failed(&place->gate, place->had,
+									   a->recipe.verdict, gate_tell, NULL);
 		gate_check_place(place);
 		return true;
 	}
@@ -252,7 +269,7 @@ report(GateServer *s, GatePlace *place, SimAttempt *a)
 	{
 		place->told_queued = true;
 		gate_check_queued(place, a);
-		zklock_gate_queued(&place->gate, place->had, gate_tell, NULL);
+		s->poked |= zklock_gate_queued(&place->gate, place->had, gate_tell, NULL);
 		gate_check_place(place);
 		return true;
 	}
@@ -300,44 +317,46 @@ begin(GateServer *s, GatePlace *place, SimAttempt *a)
 		sim_runner_begin(&s->runner, a, place->mode, place->dir, NULL, false);
 }
 
-/* False: there is nothing left to do for it. */
+/* What stands is not what is wanted.  False: it is, or has to wait. */
 static bool
-look(GateServer *s, int which)
+mend(GateServer *s, int which)
 {
 	GatePlace  *place = &s->places[which];
 	SimAttempt *a = &s->runner.attempts[which];
 
-	if (place->had != 0 && report(s, place, a))
-		return true;
 	if (place->had == place->gate.wanted)
 		return false;
 	if (place->had != 0)
-	{
 		leave(s, place, a);
-		return true;
-	}
-	if (is_in_the_making(s, place))
+	else if (is_in_the_making(s, place))
 	{
 		sim_count(GATE_N_HELD_BACK);
+		s->held_back = true;
 		return false;
 	}
-	begin(s, place, a);
+	else
+		begin(s, place, a);
 	return true;
 }
 
 static bool
 go_through_places(GateServer *s)
 {
+	for (; s->news < GATE_N_PLACES; s->news++)
+	{
+		if (s->places[s->news].had != 0 &&
+			report(s, &s->places[s->news], &s->runner.attempts[s->news]))
+			return true;
+	}
 	if (s->poked)
 	{
 		s->poked = false;
 		s->scan = 0;
 	}
-	while (s->scan < GATE_N_PLACES)
+	for (; s->scan < GATE_N_PLACES; s->scan++)
 	{
-		if (look(s, s->scan))
+		if (mend(s, s->scan))
 			return true;
-		s->scan++;
 	}
 	return false;
 }
@@ -365,6 +384,8 @@ gate_worker_step(GateServer *s)
 		case GATE_W_TELLING:
 			return tell_next(s);
 		case GATE_W_FLAGS:
+			return wait_for_flags(s);
+		case GATE_W_CLOSING:
 			return begin_session(s);
 		case GATE_W_CONNECTING:
 			return run(s);
@@ -387,8 +408,7 @@ gate_worker_inspect(GateServer *s, int which)
 		return false;
 	sim_trace("server %d: the node in %d is gone", s->number, place->dir);
 	sim_count(GATE_N_ROBBED);
-	if (zklock_gate_robbed(&place->gate, place->had, gate_tell, NULL))
-		s->poked = true;
+	s->poked |= zklock_gate_robbed(&place->gate, place->had, gate_tell, NULL);
 	gate_check_place(place);
 	return true;
 }

@@ -1,0 +1,2 @@
+# Make a reader's node without a word to the gate.
+s/^\tzklock_gate_bar(.*$//

@@ -1,0 +1,2 @@
+# A commit raises no flag.
+s/b->flag = b->generation;/(void) 0;/

@@ -1,0 +1,3 @@
+# A new worker looks at what is wanted, and can be poked after that.
+s/^\t\t\ts->latch_known = true;$//
+/^go_through_places/,/^}/ s/^\treturn false;$/\ts->latch_known = true;\n&/

@@ -1,0 +1,2 @@
+# Who has lost a lock gives back what others hold.
+/^zklock_gate_leave/,/^}/ s/^\tif (turn == gate->holder)$/\tif (gate->holder != NULL \&\& turn->generation != 0)/

@@ -1,0 +1,2 @@
+# Whoever joins stands last, whatever his ticket.
+s/while (before != NULL && before->ticket > turn->ticket)/while (false)/

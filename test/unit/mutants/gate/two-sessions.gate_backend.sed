@@ -1,0 +1,2 @@
+# Of several locks, mind the session of the last one only.
+/^take(/,/^}/ s/(b->generation != 0 && claim->turn.generation != b->generation)/false/
