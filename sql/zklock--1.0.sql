@@ -353,8 +353,10 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 10;
 -- The paths in use as locks at and below "parent", of whatever clients, with the
 -- number of nodes that hold and wait: rows of zk_lock_queue() with a position.
 -- The kind is 'queue' for locks of mode exclusive, shared and write, 'semaphore',
--- or 'simple', which is any ephemeral node that stands alone.  Costs a round trip
--- for each level of the tree, and some more if thousands of nodes are on one.
+-- or 'simple', which is any ephemeral node that stands alone.  "open" tells whether
+-- the access control list above these nodes lets everybody delete them, or make
+-- others: null if it may not be read.  Costs a round trip for each level of the tree
+-- and one more, and some more if thousands of nodes are on one.
 --
 -- A node that may not be read has neither kind nor number, and what is below it is
 -- not known; if it is "parent", it is an error 28000.  More than 50000 nodes,
@@ -365,7 +367,8 @@ CREATE FUNCTION zk_lock_paths(
     parent text DEFAULT '/',
     OUT path text,
     OUT kind text,
-    OUT contenders integer)
+    OUT contenders integer,
+    OUT open boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100;

@@ -42,6 +42,7 @@ take(ZkLockRead *read, const ZkLockMessage *message)
 	read->czxid = message->czxid;
 	read->ctime = message->ctime;
 	read->owner = message->owner;
+	read->open = message->open;
 	read->data = message->text != NULL ? pstrdup(message->text) : NULL;
 	read->nchildren = message->nchildren;
 	read->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
@@ -64,15 +65,26 @@ static bool
 ask(const ZkLockRead *reads, int n, uintptr_t tag)
 {
 	ZkLockClient *client = zklock_session_client();
+	bool		taken = true;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; taken && i < n; i++)
 	{
-		if (!(reads[i].list ?
-			  zklock_zkclient_list(client, reads[i].path, false, tag + i) :
-			  zklock_zkclient_get(client, reads[i].path, false, tag + i)))
-			return false;
+		const char *path = reads[i].path;
+
+		switch (reads[i].kind)
+		{
+			case ZKLOCK_READ_NODE:
+				taken = zklock_zkclient_get(client, path, false, tag + i);
+				break;
+			case ZKLOCK_READ_LIST:
+				taken = zklock_zkclient_list(client, path, false, tag + i);
+				break;
+			case ZKLOCK_READ_ACL:
+				taken = zklock_zkclient_get_acl(client, path, tag + i);
+				break;
+		}
 	}
-	return true;
+	return taken;
 }
 
 /* True if all were answered; false also if it was too much. */
@@ -160,7 +172,7 @@ zklock_flight_check(const ZkLockRead *read, const char *path)
 {
 	if (read->rc != ZKLOCK_RC_OK && read->rc != ZKLOCK_RC_NO_NODE)
 		zklock_errors_refused(path, "look at",
-							  psprintf(read->list ?
+							  psprintf(read->kind == ZKLOCK_READ_LIST ?
 									   "list the children of \"%s\"" :
 									   "read \"%s\"", read->path),
 							  zklock_session_identity(), read->rc, read->code);

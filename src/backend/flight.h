@@ -14,23 +14,31 @@
 
 #include "client/zkclient.h"
 
+typedef enum ZkLockReadKind
+{
+	ZKLOCK_READ_NODE,
+	ZKLOCK_READ_LIST,			/* the names of its children */
+	ZKLOCK_READ_ACL				/* its access control list */
+} ZkLockReadKind;
+
 typedef struct ZkLockRead
 {
 	/* what is asked */
 	const char *path;
-	bool		list;			/* the names of its children, or the node? */
+	ZkLockReadKind kind;
 
 	/* what was answered: `code` is ZooKeeper's own, for people */
 	ZkLockRc	rc;
 	int			code;
 
-	/* valid if rc is ZKLOCK_RC_OK: of a list, of a node */
+	/* valid if rc is ZKLOCK_RC_OK: of a list, of a node, of an ACL */
 	char	  **children;
 	int			nchildren;
 	int64		czxid;
 	int64		ctime;			/* when it was made, ms since 1970 */
 	int64		owner;			/* the session of an ephemeral node, else 0 */
 	char	   *data;			/* NULL if there is none */
+	bool		open;			/* may everybody create, or delete, children? */
 } ZkLockRead;
 
 /*

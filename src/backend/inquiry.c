@@ -45,7 +45,7 @@ prepare(Queue *queue, const char *path)
 	queue->looks[LOOK_LEASES].path = psprintf("%s/leases", path);
 	queue->looks[LOOK_MUTEX].path = psprintf("%s/locks", path);
 	for (int i = LOOK_QUEUE; i < N_LOOKS; i++)
-		queue->looks[i].list = true;
+		queue->looks[i].kind = ZKLOCK_READ_LIST;
 }
 
 static const char *

@@ -52,7 +52,8 @@ typedef enum PathsColumn
 {
 	PATHS_PATH,
 	PATHS_KIND,
-	PATHS_CONTENDERS
+	PATHS_CONTENDERS,
+	PATHS_OPEN
 } PathsColumn;
 
 /* A row of either to be: columns are null until they are set. */
@@ -237,6 +238,8 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 			set_text(&row, PATHS_KIND, use->kind);
 			set(&row, PATHS_CONTENDERS, Int32GetDatum(use->contenders));
 		}
+		if (use->is_open || use->is_closed)
+			set(&row, PATHS_OPEN, BoolGetDatum(use->is_open));
 		SRF_RETURN_NEXT(call, row_datum(call, &row));
 	}
 	SRF_RETURN_DONE(call);

@@ -54,6 +54,7 @@ add_use(Survey *survey, const char *path, const char *kind, int contenders)
 	use->path = path;
 	use->kind = kind;
 	use->contenders = contenders;
+	use->is_open = use->is_closed = false;
 	survey->uses = lappend(survey->uses, use);
 	return use;
 }
@@ -185,7 +186,8 @@ look_on(Survey *survey)
 		const Spot *spot = lfirst(cell);
 
 		reads[i].path = spot->path;
-		reads[i].list = spot->part != PART_LEAF;
+		reads[i].kind = spot->part == PART_LEAF ? ZKLOCK_READ_NODE :
+			ZKLOCK_READ_LIST;
 		i++;
 	}
 	zklock_flight_read(reads, n);
@@ -196,6 +198,63 @@ look_on(Survey *survey)
 	{
 		CHECK_FOR_INTERRUPTS();
 		look_at(survey, lfirst(cell), &reads[i++]);
+	}
+}
+
+static const char *
+parent_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == path ? "/" : pnstrdup(path, slash - path);
+}
+
+static bool
+is_of_mode(const ZkLockUse *use, ZkLockMode mode)
+{
+	return use->kind != NULL &&
+		strcmp(use->kind, zklock_recipe_mode_name(mode)) == 0;
+}
+
+/*
+ * See whether everybody may write where the nodes of the uses are: the lists of the
+ * nodes above them say so.
+ */
+static void
+look_at_lists(ZkLockUse *uses, int n)
+{
+	ZkLockRead *reads = palloc0((2 * n + 1) * sizeof(ZkLockRead));
+	int			nreads = 0;
+	const ZkLockRead *read = reads;
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *path = uses[i].path;
+
+		if (is_of_mode(&uses[i], ZKLOCK_SEMAPHORE))
+		{
+			reads[nreads++].path = child_path(path, "leases");
+			reads[nreads++].path = child_path(path, "locks");
+		}
+		else
+			reads[nreads++].path = is_of_mode(&uses[i], ZKLOCK_SIMPLE) ?
+				parent_path(path) : path;
+	}
+	for (int i = 0; i < nreads; i++)
+		reads[i].kind = ZKLOCK_READ_ACL;
+	zklock_flight_read(reads, nreads);
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		known = true;
+
+		for (int lists = is_of_mode(&uses[i], ZKLOCK_SEMAPHORE) ? 2 : 1;
+			 lists > 0; lists--, read++)
+		{
+			uses[i].is_open |= read->open;
+			known &= read->rc == ZKLOCK_RC_OK;
+		}
+		uses[i].is_closed = known && !uses[i].is_open;
 	}
 }
 
@@ -233,5 +292,6 @@ zklock_survey(const char *parent, int *n)
 			uses[(*n)++] = *use;
 	}
 	qsort(uses, *n, sizeof(ZkLockUse), compare_uses);
+	look_at_lists(uses, *n);
 	return uses;
 }

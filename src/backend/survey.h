@@ -3,8 +3,8 @@
  * survey.h
  *	  Which paths in ZooKeeper are in use as locks.
  *
- * Promises one flight for each level of the tree, as far as so many reads go
- * together, and bounds: nothing longer than a lock path may be is looked at, and
+ * Promises one flight for each level of the tree and one more, as far as so many
+ * reads go together, and bounds: nothing longer than a lock path may be is looked at, and
  * not too many nodes are.
  *
  *-------------------------------------------------------------------------
@@ -21,6 +21,8 @@ typedef struct ZkLockUse
 	const char *kind;			/* "queue", "semaphore", "simple"; NULL: the path
 								 * may not be read */
 	int			contenders;		/* nodes of those that hold and that wait */
+	bool		is_open;		/* may everybody delete these, or make others? */
+	bool		is_closed;		/* neither: that may not be read */
 } ZkLockUse;
 
 /*

@@ -93,6 +93,7 @@ typedef enum ZkLockMessageKind
 	ZKLOCK_MSG_CREATED,			/* name, czxid */
 	ZKLOCK_MSG_LISTED,			/* children */
 	ZKLOCK_MSG_GOT,				/* czxid, ctime, owner, version, data */
+	ZKLOCK_MSG_GOT_ACL,			/* open */
 	ZKLOCK_MSG_SET,
 	ZKLOCK_MSG_SYNCED,
 	ZKLOCK_MSG_CONFIRMED,		/* OK: the node is there */
@@ -111,6 +112,7 @@ typedef struct ZkLockMessage
 	int64_t		ctime;			/* when it was made, ms since 1970 */
 	int64_t		owner;			/* the session that an ephemeral node is of */
 	int			version;		/* how often the data was set */
+	bool		open;			/* may everybody create, or delete, children? */
 	int			depth;			/* PARENTS_MADE: levels below the root of the one
 								 * that was refused */
 	char	   *text;			/* CREATED: name without path; GOT: data;
@@ -231,6 +233,10 @@ extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
  */
 extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
 								bool watch, uintptr_t tag);
+
+/* Read a node's access control list. */
+extern bool zklock_zkclient_get_acl(ZkLockClient *client, const char *path,
+									uintptr_t tag);
 
 /*
  * Take back the watch of dir/name, if there is one.  Cannot fail, but what memory

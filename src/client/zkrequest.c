@@ -499,6 +499,36 @@ zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
 }
 
 static void
+got_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
+{
+	Request    *request = (Request *) data;
+
+	(void) stat;
+	if (request->message == NULL)
+		return;
+	for (int i = 0; rc == ZOK && i < acl->count; i++)
+		if (strcmp(acl->data[i].id.scheme, "world") == 0 &&
+			(acl->data[i].perms & (ZOO_PERM_CREATE | ZOO_PERM_DELETE)) != 0)
+			request->message->open = true;
+	zklock_zkrequest_answer(request, rc);
+}
+
+bool
+zklock_zkclient_get_acl(ZkLockClient *client, const char *path, uintptr_t tag)
+{
+	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_GOT_ACL, tag);
+	int			rc = ZCONNECTIONLOSS;
+
+	if (request == NULL)
+		return false;
+	if (zklock_zkcore_is_connected(client))
+		rc = zoo_aget_acl(client->zh, path, got_acl, request);
+	if (rc != ZOK)
+		zklock_zkrequest_not_taken(request, rc);
+	return true;
+}
+
+static void
 set_done(int rc, const struct Stat *stat, const void *data)
 {
 	Request    *request = (Request *) data;

@@ -104,6 +104,10 @@ my $client = ZkClient->new($hosts);
 ok(!eval { $client->delete('/shop/product_42'); 1 }, '... and cannot be deleted itself');
 $holder->query(q(SELECT zk_lock_release_all()));
 
+my ($open) = map { $_->[0] } map { @{ $_->{statements} } }
+  sql_blocks('docs/security.md', q(ZooKeeper's access control));
+is($holder->query($open), '', '... no path in use is open');
+
 # One that was open before
 $client->create('/open', '');
 $client->create('/open/product', '');
@@ -116,6 +120,7 @@ for my $confirm ('lease', 'always')
 	$next->start(q(SELECT zk_lock_acquire('/open/product')));
 	wait_until('the next one has come',
 		sub { $zk->children('/open/product') == 2 });
+	is($holder->query($open), '/open/product', '... which is told');
 	is(outsider('/open/product'),
 		'list, get ahead, delete', '... is anybody\'s');
 	is($next->result, 't', '... and it goes to the next');
@@ -129,6 +134,22 @@ wait_until('it is free', sub { !$zk->children('/open/product') });
 zkcli($zk, map { s{/shop}{/open}r } grep { !/^create/ } split(/\n/, $cli));
 is($holder->query(q(SELECT zk_lock_acquire('/open/product'))), 't', 'an open path that was closed');
 is(outsider('/open/product'), '', '... is closed');
+is($holder->query($open), '', '... and told no more');
+
+# The list that counts is that of what the nodes are below.
+$client->create($_, '') for qw(/half /half/s /half/s/locks /half/t /half/t/leases /half/x);
+is($holder->query(q(
+	SELECT zk_semaphore_acquire('/half/s', 1), zk_semaphore_acquire('/half/t', 1),
+		zk_semaphore_acquire('/new/u', 1), zk_lock_acquire('/half/x', mode => 'shared'),
+		zk_lock_acquire('/half/y', mode => 'simple'), zk_lock_acquire('/new/z', mode => 'simple');
+	SELECT path, open FROM zk_lock_paths('/half') UNION ALL
+	SELECT path, open FROM zk_lock_paths('/new'))),
+	"t|t|t|t|t|t\n/half/s|t\n/half/t|t\n/half/x|t\n/half/y|t\n/new/u|f\n/new/z|f",
+	'what may be written by everybody is told, for each kind of lock');
+is( ZkTest->new($node, 'zklock.auth_file' => '')
+	  ->query(q(SELECT path, kind, open FROM zk_lock_paths('/half') WHERE path ~ '/(leases|t)$')),
+	"/half/s/leases||\n/half/t|semaphore|t", 'who may not read them all is told what he may');
+$holder->query(q(SELECT zk_lock_release_all()));
 $client->close;
 
 like(ZkTest->new($node, 'zklock.auth' => $entry =~ s/secret/guess/r)->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
