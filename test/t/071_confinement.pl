@@ -174,6 +174,7 @@ like($tenant->query(q(SELECT lifted('/a/tenant/x'))),
 	refused('/a/tenant/x', '/shared'), '... which is as strict');
 like($tenant->query(q(SELECT zk_lock_release('/shared/x'))),
 	refused('/shared/x', '/a/tenant'), '... what it locked cannot be released by its path');
+is($tenant->query('SELECT path FROM zk_locks'), '/shared/x', '... though it is shown');
 is($tenant->query(q(SELECT zk_lock_release_all())),
 	'1', '... but with all that the session holds');
 $tenant->close;
@@ -193,6 +194,17 @@ like($super->query(q(SELECT zk_lock_acquire('/x'))),
 	refused('/x', '/db'), 'a superuser is confined, too');
 is($super->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/x'))),
 	't', '... until he says otherwise');
+is($super->query('SET ROLE tenant; SHOW zklock.path_prefix'),
+	'', 'who takes a role on stays what he has logged in as');
+$super->query('RESET ROLE');
+if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 150000)
+{
+	$node->safe_psql('postgres', 'GRANT SET ON PARAMETER zklock.path_prefix TO plain');
+	$plain = as_role($node, 'plain');
+	is($plain->query(q(SET zklock.path_prefix = '/x'; SHOW zklock.path_prefix)),
+		'/x', 'a role that is granted the setting can set it');
+	$plain->close;
+}
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET zklock.path_prefix');
 
 # What is no prefix
