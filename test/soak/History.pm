@@ -2,7 +2,7 @@
 # that they know.
 #
 # A row is what one transaction did under one lock: a hash with path, mode
-# ('shared', or any other, which excludes all), token, xid, server, client, kind,
+# ('shared', or any other, which excludes all), token, number, xid, server, client, kind,
 # before and after (amounts), and began and committed (times in seconds): when it
 # began to read with all of its locks held, and when it committed.
 
@@ -21,14 +21,14 @@ our @EXPORT_OK = qw(violations longest_stall);
 # sales there were by path (sales).
 #
 # The order of commits is that of their times. Two that are the same prove
-# nothing; then the tokens decide.
+# nothing; then the tokens decide, and of one token the numbers.
 sub violations
 {
 	my ($rows, $books) = @_;
 	my (%of_path, %of_transaction, @wrong);
 
 	my $order =
-	  sub { $a->{committed} <=> $b->{committed} || $a->{token} <=> $b->{token} };
+	  sub { $a->{committed} <=> $b->{committed} || _compare_grants($a, $b) };
 
 	for my $row (sort $order @$rows)
 	{
@@ -64,12 +64,12 @@ sub _of_locks
 		push @wrong, _pair('overlap', $before, $row)
 		  if $before && $row->{began} < $before->{committed};
 		push @wrong, _pair('an older token commits later', $newer, $row)
-		  if $newer && $row->{token} <= $newer->{token};
+		  if $newer && _compare_grants($row, $newer) <= 0;
 		for my $kind ('all', $row->{mode} eq 'shared' ? () : 'exclusive')
 		{
 			$last{$kind} = $row;
 			$newest{$kind} = $row
-			  if !$newest{$kind} || $row->{token} > $newest{$kind}{token};
+			  if !$newest{$kind} || _compare_grants($row, $newest{$kind}) > 0;
 		}
 	}
 	return @wrong;
@@ -127,7 +127,7 @@ sub _of_money
 	return @wrong;
 }
 
-# Nobody else has the same token.
+# Nobody else has the same token and number.
 sub _of_tokens
 {
 	my ($rows) = @_;
@@ -135,7 +135,7 @@ sub _of_tokens
 
 	for my $row (@$rows)
 	{
-		my $owner = $owner{ $row->{token} } //= $row;
+		my $owner = $owner{"$row->{token} $row->{number}"} //= $row;
 
 		push @wrong, _pair('one token twice', $owner, $row)
 		  if $owner->{xid} != $row->{xid};
@@ -171,6 +171,15 @@ sub longest_stall
 	return ($longest, $who);
 }
 
+# Which one is older, as for sort
+sub _compare_grants
+{
+	my ($first, $second) = @_;
+
+	return $first->{token} <=> $second->{token}
+	  || $first->{number} <=> $second->{number};
+}
+
 sub _pair
 {
 	my ($what, $first, $second) = @_;
@@ -183,9 +192,9 @@ sub _describe
 	my ($row) = @_;
 
 	return sprintf(
-		'[%s %s of %s, %d to %d, token %d, xid %d, %.6f to %.6f]',
+		'[%s %s of %s, %d to %d, token %d.%d, xid %d, %.6f to %.6f]',
 		$row->{mode}, $row->{kind}, $row->{client},
-		$row->{before}, $row->{after}, $row->{token},
+		$row->{before}, $row->{after}, @$row{qw(token number)},
 		$row->{xid}, $row->{began}, $row->{committed});
 }
 

@@ -274,13 +274,13 @@ sub _look
 {
 	my ($self, $round) = @_;
 	my @columns =
-	  qw(path mode token xid server client kind before after began committed);
+	  qw(path mode token number xid server client kind before after began committed);
 	my ($history, $closing, $sales) = split(
 		/^--\n/m,
 		$self->{pg}{A}->psql(
 			'-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
 			'-c',
-			"SELECT path, mode, token, xid, server, client, kind, before, after,
+			"SELECT path, mode, token, number, xid, server, client, kind, before, after,
 					extract(epoch FROM began),
 					extract(epoch FROM pg_xact_commit_timestamp(xid::xid))
 				 FROM history",

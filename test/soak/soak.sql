@@ -18,10 +18,10 @@ IMPORT FOREIGN SCHEMA public LIMIT TO (holding, sale, history, fence)
 ALTER FOREIGN TABLE history DROP COLUMN xid;
 
 -- Those who share a lock exclude one another here: zk_fence() knows no modes.
-CREATE FUNCTION fence_off(path text, mode zk_lock_mode, token bigint)
+CREATE FUNCTION fence_off(path text, mode zk_lock_mode, token bigint, number bigint)
 RETURNS void
 LANGUAGE sql
-AS 'INSERT INTO fence VALUES (path, token)';
+AS 'INSERT INTO fence VALUES (path, token, number)';
 
 \else
 
@@ -44,6 +44,7 @@ CREATE TABLE history (
 	path text NOT NULL,
 	mode zk_lock_mode NOT NULL,
 	token bigint NOT NULL,
+	number bigint NOT NULL,
 	xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
 	server text NOT NULL,
 	client text NOT NULL,
@@ -58,14 +59,15 @@ CREATE TABLE history (
 -- empty, too.)
 CREATE TABLE fence (
 	path text NOT NULL,
-	token bigint NOT NULL
+	token bigint NOT NULL,
+	number bigint NOT NULL
 );
 
 CREATE FUNCTION call_zk_fence() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-	PERFORM public.zk_fence(NEW.path, NEW.token);
+	PERFORM public.zk_fence(NEW.path, NEW.token, NEW.number);
 	RETURN NULL;
 END
 $$;
@@ -73,7 +75,7 @@ $$;
 CREATE TRIGGER call_zk_fence BEFORE INSERT ON fence
 	FOR EACH ROW EXECUTE FUNCTION call_zk_fence();
 
-CREATE FUNCTION fence_off(path text, mode zk_lock_mode, token bigint)
+CREATE FUNCTION fence_off(path text, mode zk_lock_mode, token bigint, number bigint)
 RETURNS void
 LANGUAGE sql
 AS 'SELECT zk_lock_fence(path, mode)';
@@ -98,6 +100,7 @@ AS $$
 DECLARE
 	mode zk_lock_mode := CASE kind WHEN 'audit' THEN 'shared' ELSE 'exclusive' END;
 	tokens bigint[];
+	numbers bigint[];
 	befores integer[];
 	afters integer[];
 	sum integer;
@@ -110,11 +113,12 @@ BEGIN
 		RAISE lock_not_available;
 	END IF;
 	tokens := ARRAY(SELECT zk_lock_token(path, mode) FROM unnest(paths) path);
+	numbers := ARRAY(SELECT zk_lock_number(path, mode) FROM unnest(paths) path);
 	PERFORM work();
 
 	IF current_setting('soak.fence')::boolean THEN
-		PERFORM fence_off(path, mode, token)
-		FROM unnest(paths, tokens) u (path, token);
+		PERFORM fence_off(path, mode, token, number)
+		FROM unnest(paths, tokens, numbers) u (path, token, number);
 	END IF;
 	began := clock_timestamp();
 	befores := ARRAY(SELECT h.amount FROM holding h
@@ -142,8 +146,9 @@ BEGIN
 		UPDATE holding h SET amount = afters[i]
 		WHERE h.path = paths[i] AND mode <> 'shared';
 		INSERT INTO history
-			(path, mode, token, server, client, kind, began, before, after)
-		VALUES (paths[i], mode, tokens[i], current_setting('cluster_name'),
+			(path, mode, token, number, server, client, kind, began, before, after)
+		VALUES (paths[i], mode, tokens[i], numbers[i],
+				current_setting('cluster_name'),
 				current_setting('application_name'), kind, began,
 				befores[i], afters[i]);
 	END LOOP;

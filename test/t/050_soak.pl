@@ -54,6 +54,7 @@ sub history
 			client => 'A1',
 			path => $_->[0],
 			token => $_->[1],
+			number => 0,
 			before => $_->[2],
 			after => $_->[3]
 		  }
@@ -76,6 +77,14 @@ sub history
 }
 
 is_deeply([ violations(history()) ], [], 'a history in which all is well');
+
+{
+	my ($rows, $books) = history();
+
+	@$_{qw(token number)} = (10, $_->{xid}) for @$rows[ 0, 1 ];
+	is_deeply([ violations($rows, $books) ],
+		[], '... and so with one token and two numbers');
+}
 
 # What is done to it, and what must be found then, and nothing else. The rows are
 # 0 and 1 of the product, 2 and 3 transfer, 4 to 7 audit, 8 and 9 transfer.
@@ -120,6 +129,10 @@ my @wrong = (
 	],
 	'a sale that is missing' =>
 	  [ sub { $_[1]{sales} = {} }, qr{^/p: 0 sales, of which 1 are known} ],
+	'a number older than the one before' => [
+		sub { $_[0][$_]{token} = 10 for 0, 1; $_[0][0]{number} = 1 },
+		qr{^/p: an older token commits later}
+	],
 	'two with one token' =>
 	  [ sub { $_[0][2]{token} = 10 }, qr{^one token twice} ],
 	'money out of nothing' => [
