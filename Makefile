@@ -6,7 +6,8 @@
 #   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
 #   make chroots           these three in new installations of Debian and Ubuntu
-#   make bench             our locks and advisory locks side by side
+#   make bench             our locks beside Curator's, kazoo's, go-zookeeper's, the
+#                          least that ZooKeeper allows, and advisory locks
 #   make soak              two servers under load while all kinds of things fail
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make fuzz              hostile paths, names and settings

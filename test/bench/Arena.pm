@@ -1,0 +1,306 @@
+# Where the contestants meet: one ZooKeeper, ways to it, and who is there; and the
+# figures that come of it.
+#
+#	my $arena = Arena->new($bindir, $tmp);
+#	$arena->rounds($figure, $unit, $way, $clients, \@contestants, sub { ... });
+#	$arena->median($figure, $way, $clients, $name);
+
+package Arena;
+
+use strict;
+use warnings;
+
+use Backends;
+use Child;
+use PgServer;
+use Program;
+use Wait;
+use ZkEnsemble;
+use ZkServer;
+
+# Ways to ZooKeeper, and how many microseconds longer each is, one way: that of this
+# machine, and a round trip of 2 ms.
+my %way = (loopback => undef, '2 ms' => 1000);
+
+# Options: members (of ZooKeeper), rounds, seconds (of each), names (of the
+# contestants, in their order) and depths (lengths of queues).
+sub new
+{
+	my ($class, $bindir, $tmp, %opt) = @_;
+	my $self = bless {
+		bindir => $bindir, tmp => $tmp, %opt,
+		figures => [],
+		servers => {},
+		delays => {},
+		contestants => {},
+	}, $class;
+	my %config = (maxSessionTimeout => 600_000);
+
+	$self->{zk} = $opt{members} > 1 ?
+	  ZkEnsemble->new(size => $opt{members}, config => \%config) :
+	  ZkServer->new(config => \%config);
+	$self->{zk}->start;
+	my $maker = Program->new('raw', $tmp, $self->hosts('loopback'));
+	$maker->ask('make', '/bench', 0);
+	$maker->ask('make', "/bench/$_", 0) for qw(one fresh mix four);
+	$maker->ask('make', '/bench/many', 10_000);
+	$maker->stop;
+	return $self;
+}
+
+sub zk
+{
+	my ($self) = @_;
+
+	return $self->{zk};
+}
+
+sub ways
+{
+	return qw(loopback), '2 ms';
+}
+
+# The connect string of a way; with a delay, to the first member only.
+sub hosts
+{
+	my ($self, $way) = @_;
+
+	return $self->{zk}->hosts if !defined $way{$way};
+	return $self->relay($way, $way{$way})->{hosts};
+}
+
+# Something that passes on what clients and ZooKeeper say, so much later
+sub relay
+{
+	my ($self, $name, $us) = @_;
+
+	return $self->{delays}{$name} //= do
+	{
+		my $port = ($self->{zk}->hosts =~ /:(\d+)/)[0];
+		my $log = "$self->{tmp}/delay-$name.log" =~ s/ //r;
+		my $child = Child->start($log,
+			Program::_compile($self->{tmp}, 'delay'), $port, $us);
+
+		wait_until('the delay listens', sub { $child->check; $child->output =~ /\n/ });
+		{ child => $child, hosts => '127.0.0.1:' . $child->output =~ s/\n.*//sr };
+	};
+}
+
+# How many bytes have passed a relay so far, both ways
+sub bytes
+{
+	my ($self, $name) = @_;
+	my $child = $self->{delays}{$name}{child};
+	my $before = () = $child->output =~ /\n/g;
+	my @lines;
+
+	$child->say('count');
+	wait_until('the delay answers',
+		sub { (@lines = grep { /\n/ } split(/^/, $child->output)) > $before });
+	return eval { my ($to, $from) = split(/ /, $lines[-1]); $to + $from };
+}
+
+# A PostgreSQL server with zklock that takes a way to ZooKeeper
+sub server
+{
+	my ($self, $way) = @_;
+
+	return $self->{servers}{$way} //= $self->new_server($way, $self->hosts($way));
+}
+
+sub new_server
+{
+	my ($self, $name, $hosts, %conf) = @_;
+	my $server = PgServer->with_zklock(
+		$self->{bindir}, "$self->{tmp}/" . $name =~ s/ //r, $hosts,
+		shared_preload_libraries => 'zklock',
+		'zklock.session_timeout' => '60s',
+		max_connections => 1100,
+		%conf);
+
+	$self->{servers}{$name} = $server;
+	$server->psql('-c', Backends::functions());
+	return $server;
+}
+
+# How backends have a session with ZooKeeper: one each, or where that can be set
+# also one for all.
+sub modes
+{
+	my ($self) = @_;
+	my $there = $self->server('loopback')->psql('-c', q(
+		SELECT count(*) FROM pg_settings WHERE name = 'zklock.session'));
+
+	return ([ 'zklock', {} ],
+		$there ? [ 'zklock server', { 'zklock.session' => 'server' } ] : ());
+}
+
+# All who take a way and know this kind of lock, in their order
+sub contestants
+{
+	my ($self, $way, $kind) = @_;
+
+	$self->{contestants}{$way} //= $self->_invite($way);
+	return grep { $_->knows($kind) } @{ $self->{contestants}{$way} };
+}
+
+sub _invite
+{
+	my ($self, $way) = @_;
+	my %wanted = map { $_ => 1 } @{ $self->{names} };
+	my @all;
+
+	for my $mode ($self->modes)
+	{
+		my ($name, $settings) = @$mode;
+
+		push @all, Backends->new($name, $self->server($way), 'mutex', %$settings)
+		  if $wanted{$name};
+	}
+	push @all, Program->new($_, $self->{tmp}, $self->hosts($way))
+	  for grep { $wanted{$_} } qw(raw Curator kazoo go-zookeeper);
+	push @all, Backends->new('advisory', $self->server($way), 'advisory')
+	  if $wanted{advisory} && $way eq 'loopback';
+	return \@all;
+}
+
+# Has each contestant measured by $code, which returns a value for each of the
+# figures (whose names and units take turns in @$figures), as often as there are
+# rounds. In each round another one comes first, so that noise hits all alike.
+sub rounds
+{
+	my ($self, $figures, $way, $clients, $contestants, $code) = @_;
+	my @who = @$contestants;
+
+	for my $round (1 .. $self->{rounds})
+	{
+		for my $contestant (@who)
+		{
+			my @values = $code->($contestant, $round);
+			my @names = @$figures;
+
+			while (my ($figure, $unit) = splice(@names, 0, 2))
+			{
+				$self->note($figure, $unit, $way, $clients, $contestant->name,
+					$round, shift @values);
+			}
+		}
+		push @who, shift @who;
+	}
+	$self->show($figures->[ 2 * $_ ], $way, $clients) for 0 .. $#$figures / 2;
+	return;
+}
+
+sub note
+{
+	my ($self, $figure, $unit, $way, $clients, $name, $round, $value) = @_;
+
+	push @{ $self->{figures} }, {
+		figure => $figure, unit => $unit, way => $way, clients => $clients,
+		name => $name, round => $round, value => $value,
+	};
+	return;
+}
+
+# The values of one figure, by round
+sub values_of
+{
+	my ($self, $figure, $way, $clients, $name) = @_;
+
+	return map { $_->{value} }
+	  sort { $a->{round} <=> $b->{round} }
+	  grep {
+		$_->{figure} eq $figure && $_->{way} eq $way
+		  && $_->{clients} == $clients && $_->{name} eq $name
+	  } @{ $self->{figures} };
+}
+
+sub median_of
+{
+	my @sorted = sort { $a <=> $b } @_;
+
+	return undef if !@sorted;
+	return ($sorted[ $#sorted / 2 ] + $sorted[ @sorted / 2 ]) / 2;
+}
+
+sub median
+{
+	my ($self, @which) = @_;
+
+	return median_of($self->values_of(@which));
+}
+
+# The median of what one has in each round, divided by what the other has in it: a
+# machine is now more and now less busy.
+sub ratio
+{
+	my ($self, $figure, $way, $clients, $name, $other) = @_;
+	my @a = $self->values_of($figure, $way, $clients, $name);
+	my @b = $self->values_of($figure, $way, $clients, $other);
+
+	return undef if !@a || @a != @b;
+	return median_of(map { $a[$_] / $b[$_] } 0 .. $#a);
+}
+
+# The contestants of one figure, in their order
+sub names_of
+{
+	my ($self, $figure, $way, $clients) = @_;
+	my %seen;
+
+	return grep { !$seen{$_}++ } map { $_->{name} }
+	  grep {
+		$_->{figure} eq $figure && $_->{way} eq $way && $_->{clients} == $clients
+	  } @{ $self->{figures} };
+}
+
+# Prints the medians of one figure, with the least and the most, and the ratios to
+# Curator and to the raw limit.
+sub show
+{
+	my ($self, $figure, $way, $clients) = @_;
+	my @names = $self->names_of($figure, $way, $clients) or return;
+	my ($unit) = map { $_->{unit} }
+	  grep { $_->{figure} eq $figure } @{ $self->{figures} };
+
+	printf("%s, %s, %d: %s\n", $figure, $way, $clients, $unit);
+	for my $name (@names)
+	{
+		my @sorted = sort { $a <=> $b }
+		  $self->values_of($figure, $way, $clients, $name);
+
+		printf("  %-14s%12.4g  (%.4g to %.4g)",
+			$name, median_of(@sorted), @sorted[ 0, -1 ]);
+		for my $other (qw(Curator raw))
+		{
+			my $ratio = $self->ratio($figure, $way, $clients, $name, $other);
+
+			printf('  %.2f x %s', $ratio, $other)
+			  if $ratio && $name ne $other;
+		}
+		print "\n";
+	}
+	return;
+}
+
+# All figures, each value of each round
+sub csv
+{
+	my ($self) = @_;
+	my @columns = qw(figure unit way clients name round value);
+
+	return join('', map { "$_\n" } join(',', @columns),
+		map { my $row = $_; join(',', map { $row->{$_} =~ s/,//gr } @columns) }
+		  @{ $self->{figures} });
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	$_->stop for values %{ $self->{servers} };
+	eval { $self->{zk}->stop };
+	return;
+}
+
+1;

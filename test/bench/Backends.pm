@@ -1,0 +1,222 @@
+# A contestant that is so many backends of a PostgreSQL server, each with a loop of
+# its own inside the server: zklock, and advisory locks. It does what a Program does.
+
+package Backends;
+
+use strict;
+use warnings;
+
+use Child;
+use PgServer;
+use Time::HiRes qw(time);
+use Wait;
+
+# Seconds from an order to the start that all have in common
+use constant HEAD_START => 0.2;
+
+my $started = 0;
+
+# How each kind of lock on path p is taken and given back; those called advisory
+# are not ours.
+my %take = (
+	mutex => [ 'zk_lock_acquire(p)', 'zk_lock_release(p)' ],
+	'read-mostly' => [
+		q(zk_lock_acquire(p, mode => side)), q(zk_lock_release(p, side))
+	],
+	semaphore => [ 'zk_semaphore_acquire(p, 4)', 'zk_semaphore_release(p)' ],
+	advisory =>
+	  [ 'pg_advisory_lock(hashtext(p))', 'pg_advisory_unlock(hashtext(p))' ]);
+
+# To be run on the server once. A run's answer is how often it was, the seconds that
+# took, and those of acquiring.
+sub functions
+{
+	return join('', map { _function($_, @{ $take{$_} }) } sort keys %take)
+	  . <<'EOSQL';
+CREATE FUNCTION first_lock(path text) RETURNS float8
+LANGUAGE plpgsql AS $$
+DECLARE
+	asked timestamptz := clock_timestamp();
+BEGIN
+	PERFORM zk_lock_acquire(path);
+	RETURN extract(epoch FROM clock_timestamp() - asked) * 1e6;
+END $$;
+EOSQL
+}
+
+sub _function
+{
+	my ($kind, $acquire, $release) = @_;
+
+	return <<"EOSQL";
+CREATE FUNCTION "run $kind"(path text, paths int, start float8, seconds float8)
+RETURNS text
+LANGUAGE plpgsql AS \$\$
+DECLARE
+	began timestamptz;
+	asked timestamptz;
+	acquiring interval := '0';
+	ops bigint := 0;
+	p text := path;
+	side zk_lock_mode;
+BEGIN
+	PERFORM pg_sleep(start - extract(epoch FROM clock_timestamp()));
+	began := clock_timestamp();
+	LOOP
+		asked := clock_timestamp();
+		EXIT WHEN asked >= began + make_interval(secs => seconds);
+		IF paths > 1 THEN
+			p := path || '/' || floor(random() * paths);
+		END IF;
+		@{[$kind eq 'read-mostly' ?
+			"side := CASE WHEN random() < 0.05 THEN 'write' ELSE 'shared' END;" : '']}
+		PERFORM $acquire;
+		acquiring := acquiring + (clock_timestamp() - asked);
+		PERFORM $release;
+		ops := ops + 1;
+	END LOOP;
+	RETURN concat_ws(' ', ops, extract(epoch FROM asked - began),
+					 extract(epoch FROM acquiring));
+END \$\$;
+EOSQL
+}
+
+# $mutex is what it takes for a mutex: 'mutex', or 'advisory'. %settings are the
+# sessions'.
+sub new
+{
+	my ($class, $name, $server, $mutex, %settings) = @_;
+
+	return bless {
+		name => $name,
+		server => $server,
+		mutex => $mutex,
+		settings => \%settings,
+		backends => [],
+	}, $class;
+}
+
+sub name
+{
+	my ($self) = @_;
+
+	return $self->{name};
+}
+
+sub knows
+{
+	my ($self, $kind) = @_;
+
+	return $kind eq 'mutex' || $self->{mutex} ne 'advisory';
+}
+
+# So many are connected from now on, to PostgreSQL.
+sub connect
+{
+	my ($self, $clients) = @_;
+	my $backends = $self->{backends};
+	my $set = join(' ',
+		map { "SET $_ = '$self->{settings}{$_}';" }
+		  sort keys %{ $self->{settings} });
+
+	while (@$backends < $clients)
+	{
+		my $psql = Child->start(
+			"$self->{server}{dir}/psql-" . ++$started . '.log',
+			"$self->{server}{bindir}/psql",
+			'-XqAt', '-v', 'ON_ERROR_STOP=1',
+			PgServer::conninfo($self->{server}{dir}, $self->{server}{port}));
+
+		push @$backends, { psql => $psql, answers => 0 };
+		$psql->say($set) if $set;
+	}
+	return;
+}
+
+# ... and to ZooKeeper as well.
+sub open
+{
+	my ($self, $clients) = @_;
+	my $sql = $self->{mutex} eq 'advisory' ? 'SELECT 1' :
+	  q(SELECT zk_lock_acquire('/bench/open_' || pg_backend_pid())
+		AND zk_lock_release_all() = 1);
+
+	$self->connect($clients);
+	$self->_ask($clients, $sql);
+	return;
+}
+
+sub run
+{
+	my ($self, $kind, $clients, $seconds, $path, $paths) = @_;
+	my ($rate, $ops, $acquiring) = (0, 0, 0);
+
+	$kind = $self->{mutex} if $kind eq 'mutex';
+	$self->open($clients);
+	for ($self->_ask($clients,
+			qq(SELECT "run $kind"('$path', $paths, @{[time() + HEAD_START]}, $seconds))))
+	{
+		my ($times, $elapsed, $waited) = split(/ /);
+
+		$rate += $times / $elapsed;
+		$ops += $times;
+		$acquiring += $waited;
+	}
+	return ($rate, $acquiring / $ops * 1e6);
+}
+
+sub first
+{
+	my ($self, $n, $path) = @_;
+	my $sum = 0;
+
+	$sum += $self->{server}->psql('-c', "SELECT first_lock('$path')") for 1 .. $n;
+	return $sum / $n;
+}
+
+sub pids
+{
+	my ($self) = @_;
+
+	return $self->_ask(scalar @{ $self->{backends} },
+		'SELECT pg_backend_pid()');
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	$_->{psql}->finish($Wait::timeout) for @{ $self->{backends} };
+	return;
+}
+
+# The answers of so many backends to one question
+sub _ask
+{
+	my ($self, $clients, $sql) = @_;
+	my @asked = @{ $self->{backends} }[ 0 .. $clients - 1 ];
+	my @answers;
+
+	for my $backend (@asked)
+	{
+		$backend->{answers}++;
+		$backend->{psql}->say("$sql;");
+	}
+	for my $backend (@asked)
+	{
+		my @lines;
+
+		wait_until(
+			"$self->{name} answers",
+			sub {
+				$backend->{psql}->check;
+				@lines = grep { /\n/ } split(/^/, $backend->{psql}->output);
+				return @lines >= $backend->{answers};
+			});
+		push @answers, $lines[ $backend->{answers} - 1 ] =~ s/\n//r;
+		die "$self->{name}: $answers[-1]\n" if $answers[-1] =~ /ERROR|WARNING/;
+	}
+	return @answers;
+}
+
+1;

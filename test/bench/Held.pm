@@ -1,0 +1,108 @@
+# What a lock costs that is held already, and one of many that are held.
+
+package Held;
+
+use strict;
+use warnings;
+
+# Turns of a loop in the server
+use constant TURNS => 20_000;
+
+sub measure
+{
+	my ($arena) = @_;
+	my $server = $arena->server('loopback');
+	my %pair = (
+		zklock => [
+			q(zk_lock_acquire('/bench/held')), q(zk_lock_release('/bench/held'))
+		],
+		advisory => [ 'pg_advisory_lock(1)', 'pg_advisory_unlock(1)' ]);
+
+	for my $round (1 .. 3 * $arena->{rounds})
+	{
+		for my $name (qw(zklock advisory))
+		{
+			my $before = _packets($arena);
+
+			$arena->note('re-entrant pair', 'us', 'loopback', 1, $name, $round,
+				_time_pair($server, @{ $pair{$name} }));
+			$arena->note('requests of a re-entrant pair', 'requests', 'loopback',
+				1, $name, $round, (_packets($arena) - $before) / TURNS);
+		}
+	}
+	$arena->show($_, 'loopback', 1)
+	  for 're-entrant pair', 'requests of a re-entrant pair';
+
+	for my $round (1 .. $arena->{rounds})
+	{
+		_hold_many($arena, $server, $_, $round) for @{ $arena->{holds} };
+	}
+	for my $figure ('take one of many', 'commit many', 'release all')
+	{
+		$arena->show($figure, 'loopback', $_) for @{ $arena->{holds} };
+	}
+	return;
+}
+
+# What ZooKeeper's members have received so far
+sub _packets
+{
+	my ($arena) = @_;
+	my $sum = 0;
+
+	for my $member ($arena->zk->can('servers') ? $arena->zk->servers : $arena->zk)
+	{
+		$sum += ($member->four_letter('mntr') =~ /^zk_packets_received\t(\d+)/m)[0];
+	}
+	return $sum;
+}
+
+# Microseconds of acquire and release of what is held, or is only local
+sub _time_pair
+{
+	my ($server, $acquire, $release) = @_;
+	my @times = split(
+		/\n/,
+		$server->psql(
+			'-c', q(DO $$ BEGIN PERFORM zk_lock_acquire('/bench/held'); END $$),
+			map({ ('-c', $_) } 'SELECT extract(epoch FROM clock_timestamp())',
+				"DO \$\$ BEGIN FOR i IN 1 .. @{[TURNS]} LOOP
+					PERFORM $acquire; PERFORM $release; END LOOP; END \$\$",
+				'SELECT extract(epoch FROM clock_timestamp())')));
+
+	return ($times[1] - $times[0]) / TURNS * 1e6;
+}
+
+# In one transaction each: microseconds per lock of taking, of the commit, and of
+# giving back.
+sub _hold_many
+{
+	my ($arena, $server, $n, $round) = @_;
+	my $now = 'SELECT extract(epoch FROM clock_timestamp())';
+	my @take = map {
+		"DO \$\$ BEGIN
+			FOR i IN 0 .. $n / 250 - 1 LOOP
+				PERFORM zk_lock_acquire_all(
+					(SELECT array_agg('/bench/many/' || j % 10000 || '/x' || j)
+					 FROM generate_series(i * 250, i * 250 + 249) AS j),
+					scope => '$_');
+			END LOOP;
+		END \$\$"
+	} qw(transaction session);
+	my @times = grep { /^\d+\.\d+$/ } split(
+		/\n/,
+		$server->psql(
+			map { ('-c', $_) } 'BEGIN', $now, $take[0], $now, 'COMMIT', $now,
+			$take[1], $now, 'SELECT zk_lock_release_all()', $now));
+
+	for ([ 'take one of many', 0 ], [ 'commit many', 1 ], [ 'release all', 3 ])
+	{
+		my ($figure, $i) = @$_;
+
+		$arena->note($figure, 'us a lock', 'loopback', $n, 'zklock', $round,
+			($times[ $i + 1 ] - $times[$i]) / $n * 1e6);
+	}
+	return;
+}
+
+1;

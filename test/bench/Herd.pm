@@ -1,0 +1,161 @@
+# What ZooKeeper has to do for each hand-over while a queue of so many waiters goes
+# through: requests, watch events, and bytes on the wire.
+
+package Herd;
+
+use strict;
+use warnings;
+
+use Child;
+use PgServer;
+use Time::HiRes qw(time);
+use Transactions;
+use Wait;
+use ZkClient;
+
+# Where it is counted what passes
+use constant RELAY => 'counted';
+
+# In mode simple all wake up each time: the work grows with the square.
+use constant SIMPLE_AT_MOST => 300;
+
+# Backends come to wait here when they have had the lock, so that the ends of their
+# sessions are not counted.
+my $gate = 4711;
+
+my @events = map { "sum_node_${_}_watch_count" } qw(created deleted changed children);
+
+sub measure
+{
+	my ($arena) = @_;
+	my %wanted = map { $_ => 1 } @{ $arena->{names} };
+	my $hosts = $arena->relay(RELAY, 0)->{hosts};
+
+	for my $n (@{ $arena->{depths} })
+	{
+		_drain($arena, $n, $_, $hosts)
+		  for grep { $wanted{s/ simple//r} } 'zklock', 'Curator', 'kazoo',
+		  $n <= SIMPLE_AT_MOST ? 'zklock simple' : ();
+		$arena->show("$_ of a hand-over", RELAY, $n) for qw(requests events bytes);
+	}
+	return;
+}
+
+# The holder, who is nobody's, goes when all are in line.
+sub _drain
+{
+	my ($arena, $n, $name, $hosts) = @_;
+	my $path = "/bench/herd_$n" . $name =~ s/ /_/r;
+	my $simple = $name =~ /simple/;
+	my $zk = ZkClient->new(($arena->zk->hosts =~ /([^,]+)/)[0]);
+
+	$zk->create($path, '', $simple ? ZkClient::EPHEMERAL : 0);
+	$zk->create("$path/_c_00000000-0000-4000-8000-000000000000-lock-", '',
+		ZkClient::EPHEMERAL | ZkClient::SEQUENCE)
+	  if !$simple;
+	my $done = _queue($arena, $n, $name, $path, $hosts);
+	wait_until(
+		"$n queue up",
+		sub {
+			my $queued = $simple ? $n : $zk->children($path) - 1;
+
+			return $queued == $n && _counters($arena)->{watch_count} >= $n;
+		});
+	_wait_for_rest($arena);
+
+	my $before = _counters($arena);
+	$zk->close;
+	$done->();
+	_wait_for_rest($arena);
+	my $after = _counters($arena);
+	my %seen = map { $_ => $after->{$_} - $before->{$_} } keys %$after;
+
+	$arena->note('requests of a hand-over', 'requests', RELAY, $n, $name, 1,
+		$seen{packets_received} / $n);
+	$arena->note('events of a hand-over', 'events', RELAY, $n, $name, 1,
+		$seen{events} / $n);
+	$arena->note('bytes of a hand-over', 'bytes', RELAY, $n, $name, 1,
+		$seen{bytes} / $n);
+	$_->finish($Wait::timeout) for grep { $_ } delete $arena->{waiters};
+	return;
+}
+
+# Has so many queue up; returns what waits until all had their turn.
+sub _queue
+{
+	my ($arena, $n, $name, $path, $hosts) = @_;
+
+	if ($name !~ /zklock/)
+	{
+		my $program = Program->new($name, $arena->{tmp}, $hosts);
+
+		$program->start('queue', $n, $path);
+		return sub { $program->result; $program->stop };
+	}
+
+	my $server = $arena->server('loopback');
+	my $mode = $name =~ /simple/ ? 'simple' : 'exclusive';
+	my $keeper = Child->start("$arena->{tmp}/keeper-$path.log" =~ s{-/bench/}{-}r,
+		"$arena->{bindir}/psql", '-XqAt',
+		PgServer::conninfo($server->{dir}, $server->{port}));
+	$keeper->say("SELECT pg_advisory_lock($gate);");
+	wait_until('the gate is shut', sub { $keeper->output =~ /\n/ });
+
+	local $ENV{PGOPTIONS} =
+	  "-c zklock.hosts=$hosts -c zklock.session_timeout=600s";
+	my $pgbench = Transactions::start(
+		$arena, $server, $n,
+		"SELECT zk_lock_guard('$path', NULL, '$mode');\n"
+		  . "SELECT pg_advisory_xact_lock_shared($gate)",
+		'-t', 1);
+	return sub {
+		wait_until(
+			'all had their turn',
+			sub {
+				$pgbench->check;
+				return $n == $server->psql('-c',
+					"SELECT count(*) FROM pg_locks WHERE NOT granted AND objid = $gate");
+			});
+		$keeper->finish($Wait::timeout);
+		$arena->{waiters} = $pgbench;
+	};
+}
+
+# Waits until ZooKeeper has no more to do.
+sub _wait_for_rest
+{
+	my ($arena) = @_;
+	my ($last, $since) = (-1, time());
+
+	wait_until(
+		'ZooKeeper rests',
+		sub {
+			my $bytes = $arena->bytes(RELAY);
+
+			($last, $since) = ($bytes, time()) if $bytes != $last;
+			return time() - $since > 0.5;
+		});
+	return;
+}
+
+# Of all its members
+sub _counters
+{
+	my ($arena) = @_;
+	my %sum = (bytes => $arena->bytes(RELAY), events => 0);
+
+	for my $member ($arena->zk->can('servers') ? $arena->zk->servers : $arena->zk)
+	{
+		my $mntr = $member->four_letter('mntr');
+
+		for my $name (qw(packets_received watch_count), @events)
+		{
+			my ($value) = $mntr =~ /^zk_$name\t(\d+)/m;
+
+			$sum{ $name =~ /^sum/ ? 'events' : $name } += $value // 0;
+		}
+	}
+	return \%sum;
+}
+
+1;

@@ -1,0 +1,56 @@
+# Locks taken and given back: by one client, by many who want one lock or each some
+# other, by readers and writers, through a semaphore, and the first of all.
+
+package Locks;
+
+use strict;
+use warnings;
+
+sub measure
+{
+	my ($arena) = @_;
+
+	for my $way ($arena->ways)
+	{
+		my @all = $arena->contestants($way, 'mutex');
+
+		$_->open(1) for @all;
+		$arena->rounds(
+			[ 'acquire, release', 'us', 'acquire', 'us' ],
+			$way, 1, \@all,
+			sub {
+				my ($rate, $us) =
+				  $_[0]->run('mutex', 1, $arena->{seconds}, '/bench/one', 1);
+				return (1e6 / $rate, $us);
+			});
+		_contend($arena, 'one lock', $way, $_, 'mutex', '/bench/one', 1)
+		  for @{ $arena->{crowds} };
+		_contend($arena, '10000 locks', $way, 32, 'mutex', '/bench/many', 10_000)
+		  if grep { $_ == 32 } @{ $arena->{crowds} };
+	}
+	_contend($arena, 'read-mostly', 'loopback', 8, 'read-mostly', '/bench/mix', 1);
+	_contend($arena, 'semaphore of 4', 'loopback', 8, 'semaphore', '/bench/four', 1);
+	$arena->rounds(
+		[ 'first lock', 'us' ],
+		'loopback', 1,
+		[ grep { $_->name ne 'advisory' } $arena->contestants('loopback', 'mutex') ],
+		sub { $_[0]->first(5, '/bench/fresh') });
+	return;
+}
+
+sub _contend
+{
+	my ($arena, $figure, $way, $clients, $kind, $path, $paths) = @_;
+	my @all = $arena->contestants($way, $kind);
+
+	$_->open($clients) for @all;
+	$arena->rounds(
+		[ $figure, 'locks a second' ],
+		$way, $clients, \@all,
+		sub {
+			($_[0]->run($kind, $clients, $arena->{seconds}, $path, $paths))[0];
+		});
+	return;
+}
+
+1;

@@ -1,0 +1,131 @@
+# The figures as pictures, by gnuplot.
+
+package Plot;
+
+use strict;
+use warnings;
+
+use Child;
+use Wait;
+
+# What each is made of: a piece's figures
+my %plot = (
+	'pair.svg' => [ Locks => \&_pair ],
+	'contended.svg' => [ Locks => \&_contended ],
+	'herd.svg' => [ Herd => \&_herd ]);
+
+# Those that these pieces have the figures for
+sub names
+{
+	my %measured = map { $_ => 1 } @_;
+
+	return grep { $measured{ $plot{$_}[0] } } sort keys %plot;
+}
+
+# Returns those of these pieces, as text by name.
+sub draw
+{
+	my ($arena, $tmp, @pieces) = @_;
+	my %drawn;
+
+	for my $name (names(@pieces))
+	{
+		my $script = $plot{$name}[1]->($arena) or next;
+
+		open(my $fh, '>', "$tmp/plot") or die "plot: $!\n";
+		print $fh "set terminal svg size 800,400 font 'sans,12' background 'white'\n",
+		  "set output '$tmp/$name'\nset grid ytics\n$script";
+		close($fh) or die "plot: $!\n";
+		Child->run("$tmp/gnuplot.log", $Wait::timeout, 'gnuplot', "$tmp/plot");
+		open($fh, '<', "$tmp/$name") or die "$name: $!\n";
+		$drawn{$name} = do { local $/; <$fh> };
+	}
+	return %drawn;
+}
+
+# Data that gnuplot can refer to as $name: lines of words, undef for what is missing
+sub _data
+{
+	my ($name, @rows) = @_;
+
+	return "\$$name << END\n"
+	  . join('', map { join(' ', map { defined ? $_ : '?' } @$_) . "\n" } @rows)
+	  . "END\n";
+}
+
+sub _pair
+{
+	my ($arena) = @_;
+	my @names = $arena->names_of('acquire, release', 'loopback', 1) or return;
+	my @ways = $arena->ways;
+
+	return _data('pair',
+		map {
+			my $name = $_;
+
+			[
+				"\"$name\"",
+				map { $arena->median('acquire, release', $_, 1, $name) } @ways
+			]
+		} grep { $_ ne 'advisory' } @names)
+	  . "set title 'acquire and release, one client'\nset ylabel 'microseconds'\n"
+	  . "set style data histograms\nset style fill solid 0.8\nset yrange [0:*]\n"
+	  . 'plot '
+	  . join(', ',
+		map { "\$pair using @{[$_ + 2]}:xtic(1) title '$ways[$_]'" } 0 .. $#ways)
+	  . "\n";
+}
+
+# Lines of $figure for each contestant over @$clients
+sub _lines
+{
+	my ($arena, $figure, $way, $clients) = @_;
+	my %seen;
+	my @names = grep { $_ ne 'advisory' && !$seen{$_}++ }
+	  map { $arena->names_of($figure, $way, $_) } @$clients
+	  or return;
+
+	return _data('lines',
+		map {
+			my $n = $_;
+
+			[ $n, map { $arena->median($figure, $way, $n, $_) } @names ]
+		} @$clients)
+	  . "set datafile missing '?'\nset key outside\nplot "
+	  . join(', ',
+		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 title '$names[$_]'" }
+		  0 .. $#names)
+	  . "\n";
+}
+
+sub _contended
+{
+	my ($arena) = @_;
+	my @plots = map {
+		my $lines = _lines($arena, 'one lock', $_, $arena->{crowds});
+
+		$lines ? "set title 'one lock, $_'\n$lines" : ()
+	} $arena->ways;
+
+	return if !@plots;
+	return "set ylabel 'locks a second'\nset xlabel 'clients'\nset logscale x 2\n"
+	  . "set yrange [0:*]\nset multiplot layout 1," . @plots . "\n"
+	  . join('', @plots)
+	  . "unset multiplot\n";
+}
+
+sub _herd
+{
+	my ($arena) = @_;
+	my @plots = map {
+		my $lines = _lines($arena, "$_ of a hand-over", 'counted', $arena->{depths});
+
+		$lines ? "set title '$_ of a hand-over'\n$lines" : ()
+	} qw(requests events);
+
+	return if !@plots;
+	return "set xlabel 'waiters'\nset logscale xy\nset multiplot layout 1,"
+	  . @plots . "\n" . join('', @plots) . "unset multiplot\n";
+}
+
+1;

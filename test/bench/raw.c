@@ -1,0 +1,390 @@
+/*-------------------------------------------------------------------------
+ *
+ * raw.c
+ *	  The least that a lock in ZooKeeper can cost with the C client: told what to
+ *	  do as Program.pm describes.
+ *
+ *	raw <ZooKeeper's hosts>
+ *
+ * It sends no frame but those that a lock needs if nothing ever fails: a create
+ * and a list in one flight, a watch on the one before, and a delete that nobody
+ * waits for.  It recovers from nothing, gives no time limit, looks at no other
+ * kinds, and believes that it has the lock whenever the one before it is gone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#define _GNU_SOURCE
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zookeeper/zookeeper.h>
+
+#define MAX_CLIENTS 1000
+#define SESSION_TIMEOUT 60000
+
+/* As much as is said about a holder elsewhere */
+static const char data[] =
+"host=localhost port=5432 pid=123456 db=postgres user=postgres app=a program of that length";
+
+typedef struct Client
+{
+	zhandle_t  *zh;
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	bool		connected;
+	int			awaited;		/* replies */
+	bool		gone;			/* what stood before us */
+	char		dir[200];
+	char		own[300];
+	char		before[300];
+
+	/* a run */
+	pthread_t	thread;
+	unsigned	seed;
+	int64_t		ops;
+	double		acquiring;
+	double		elapsed;
+} Client;
+
+static const char *hosts;
+static Client *clients[MAX_CLIENTS];
+static int	nclients;
+
+/* The run that all take part in */
+static struct
+{
+	pthread_barrier_t barrier;
+	double		seconds;
+	const char *path;
+	int			paths;
+}			run;
+
+static void
+check(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "raw: %s failed\n", what);
+	exit(1);
+}
+
+static double
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void
+session_event(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+	Client	   *c = context;
+
+	(void) zh;
+	(void) path;
+	if (type != ZOO_SESSION_EVENT)
+		return;
+	pthread_mutex_lock(&c->mutex);
+	c->connected = state == ZOO_CONNECTED_STATE;
+	pthread_cond_signal(&c->cond);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+static Client *
+connect_client(void)
+{
+	Client	   *c = calloc(1, sizeof(Client));
+
+	check(c != NULL, "calloc");
+	pthread_mutex_init(&c->mutex, NULL);
+	pthread_cond_init(&c->cond, NULL);
+	c->zh = zookeeper_init(hosts, session_event, SESSION_TIMEOUT, NULL, c, 0);
+	check(c->zh != NULL, "zookeeper_init");
+	pthread_mutex_lock(&c->mutex);
+	while (!c->connected)
+		pthread_cond_wait(&c->cond, &c->mutex);
+	pthread_mutex_unlock(&c->mutex);
+	return c;
+}
+
+static void
+answered(Client *c)
+{
+	pthread_mutex_lock(&c->mutex);
+	if (--c->awaited == 0)
+		pthread_cond_signal(&c->cond);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+static void
+created(int rc, const char *path, const struct Stat *stat, const void *context)
+{
+	Client	   *c = (Client *) context;
+
+	(void) stat;
+	check(rc == ZOK, "create");
+	snprintf(c->own, sizeof(c->own), "%s", path);
+	answered(c);
+}
+
+/* Names end with ten digits, and the others' differ from ours in these only. */
+static void
+listed(int rc, const struct String_vector *names, const void *context)
+{
+	Client	   *c = (Client *) context;
+	const char *own = c->own + strlen(c->own) - 10;
+	const char *before = NULL;
+
+	check(rc == ZOK, "list");
+	for (int i = 0; i < names->count; i++)
+	{
+		const char *digits = names->data[i] + strlen(names->data[i]) - 10;
+
+		if (strcmp(digits, own) < 0 &&
+			(before == NULL ||
+			 strcmp(digits, before + strlen(before) - 10) > 0))
+			before = names->data[i];
+	}
+	c->before[0] = '\0';
+	if (before != NULL)
+		snprintf(c->before, sizeof(c->before), "%s/%s", c->dir, before);
+	answered(c);
+}
+
+static void
+before_is_gone(Client *c)
+{
+	pthread_mutex_lock(&c->mutex);
+	c->gone = true;
+	pthread_cond_signal(&c->cond);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+static void
+watch_event(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+	(void) zh;
+	(void) state;
+	(void) path;
+	if (type == ZOO_DELETED_EVENT)
+		before_is_gone(context);
+}
+
+static void
+watched(int rc, const char *value, int len, const struct Stat *stat,
+		const void *context)
+{
+	(void) value;
+	(void) len;
+	(void) stat;
+	if (rc == ZNONODE)
+		before_is_gone((Client *) context);
+	else
+		check(rc == ZOK, "get");
+}
+
+static void
+deleted(int rc, const void *context)
+{
+	(void) context;
+	check(rc == ZOK || rc == ZCLOSING, "delete");
+}
+
+static void
+acquire(Client *c, const char *path)
+{
+	char		name[300];
+
+	snprintf(c->dir, sizeof(c->dir), "%s", path);
+	snprintf(name, sizeof(name),
+			 "%s/_c_00000000-0000-4000-8000-000000000000-lock-", path);
+	c->gone = false;
+	c->awaited = 2;
+	check(zoo_acreate2(c->zh, name, data, sizeof(data) - 1,
+					   &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL,
+					   created, c) == ZOK &&
+		  zoo_aget_children(c->zh, path, 0, listed, c) == ZOK, "to ask");
+	pthread_mutex_lock(&c->mutex);
+	while (c->awaited > 0)
+		pthread_cond_wait(&c->cond, &c->mutex);
+	pthread_mutex_unlock(&c->mutex);
+	if (c->before[0] == '\0')
+		return;
+	check(zoo_awget(c->zh, c->before, watch_event, c, watched, c) == ZOK,
+		  "to watch");
+	pthread_mutex_lock(&c->mutex);
+	while (!c->gone)
+		pthread_cond_wait(&c->cond, &c->mutex);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+static void
+release(Client *c)
+{
+	check(zoo_adelete(c->zh, c->own, -1, deleted, c) == ZOK, "to delete");
+}
+
+static void *
+take_turns(void *arg)
+{
+	Client	   *c = arg;
+	double		began;
+	double		asked;
+
+	c->ops = 0;
+	c->acquiring = 0;
+	pthread_barrier_wait(&run.barrier);
+	began = now();
+	while ((asked = now()) < began + run.seconds)
+	{
+		char		path[200];
+
+		if (run.paths > 1)
+			snprintf(path, sizeof(path), "%s/%d", run.path,
+					 rand_r(&c->seed) % run.paths);
+		else
+			snprintf(path, sizeof(path), "%s", run.path);
+		acquire(c, path);
+		c->acquiring += now() - asked;
+		release(c);
+		c->ops++;
+	}
+	c->elapsed = now() - began;
+	return NULL;
+}
+
+/* So many clients are connected from now on. */
+static void
+open_clients(int n)
+{
+	check(n <= MAX_CLIENTS, "so many clients");
+	while (nclients < n)
+	{
+		clients[nclients] = connect_client();
+		clients[nclients]->seed = nclients;
+		nclients++;
+	}
+}
+
+static void
+do_run(int n, double seconds, const char *path, int paths)
+{
+	double		rate = 0;
+	double		acquiring = 0;
+	int64_t		ops = 0;
+
+	open_clients(n);
+	run.seconds = seconds;
+	run.path = path;
+	run.paths = paths;
+	pthread_barrier_init(&run.barrier, NULL, n);
+	for (int i = 0; i < n; i++)
+		check(pthread_create(&clients[i]->thread, NULL, take_turns,
+							 clients[i]) == 0, "pthread_create");
+	for (int i = 0; i < n; i++)
+	{
+		pthread_join(clients[i]->thread, NULL);
+		rate += clients[i]->ops / clients[i]->elapsed;
+		ops += clients[i]->ops;
+		acquiring += clients[i]->acquiring;
+	}
+	printf("%.3f %.3f\n", rate, acquiring / ops * 1e6);
+}
+
+/* The first lock of a client that has yet to connect */
+static void
+do_first(int n, const char *path)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		double		began = now();
+		Client	   *c = connect_client();
+
+		acquire(c, path);
+		sum += now() - began;
+		release(c);
+		zookeeper_close(c->zh);
+		free(c);
+	}
+	printf("%.3f\n", sum / n * 1e6);
+}
+
+static void
+made(int rc, const char *path, const void *context)
+{
+	(void) path;
+	check(rc == ZOK || rc == ZNODEEXISTS, "create");
+	answered((Client *) context);
+}
+
+/* Make the nodes below which locks are taken, to stay. */
+static void
+do_make(const char *path, int paths)
+{
+	Client	   *c;
+
+	open_clients(1);
+	c = clients[0];
+	c->awaited = paths + 1;
+	for (int i = -1; i < paths; i++)
+	{
+		char		name[200];
+
+		snprintf(name, sizeof(name), i < 0 ? "%s" : "%s/%d", path, i);
+		check(zoo_acreate(c->zh, name, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, made,
+						  c) == ZOK, "to create");
+	}
+	pthread_mutex_lock(&c->mutex);
+	while (c->awaited > 0)
+		pthread_cond_wait(&c->cond, &c->mutex);
+	pthread_mutex_unlock(&c->mutex);
+	printf("made\n");
+}
+
+int
+main(int argc, char **argv)
+{
+	char		line[1000];
+
+	if (argc != 2)
+		return 2;
+	hosts = argv[1];
+	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin) != NULL)
+	{
+		char		path[200];
+		double		seconds;
+		int			n;
+		int			paths;
+
+		if (sscanf(line, "run mutex %d %lf %199s %d", &n, &seconds, path,
+				   &paths) == 4)
+			do_run(n, seconds, path, paths);
+		else if (sscanf(line, "first %d %199s", &n, path) == 2)
+			do_first(n, path);
+		else if (sscanf(line, "open %d", &n) == 1)
+		{
+			open_clients(n);
+			printf("open\n");
+		}
+		else if (sscanf(line, "make %199s %d", path, &paths) == 2)
+			do_make(path, paths);
+		else
+			printf("error: %s", line);
+	}
+	for (int i = 0; i < nclients; i++)
+		zookeeper_close(clients[i]->zh);
+	return 0;
+}
