@@ -19,8 +19,8 @@ use ZkEnsemble;
 use ZkServer;
 
 # Ways to ZooKeeper, and how many microseconds longer each is, one way: that of this
-# machine, and a round trip of 2 ms.
-my %way = (loopback => undef, '2 ms' => 1000);
+# machine, a round trip of 2 ms, and what makes that longer without doing so.
+my %way = (loopback => undef, '2 ms' => 1000, relay => 0);
 
 # Options: members (of ZooKeeper), rounds, seconds (of each), names (of the
 # contestants, in their order) and depths (lengths of queues).
@@ -162,6 +162,17 @@ sub _invite
 	push @all, Backends->new('advisory', $self->server($way), 'advisory')
 	  if $wanted{advisory} && $way eq 'loopback';
 	return \@all;
+}
+
+# Ends all contestants, for idle clients have something to say, too. They come back
+# when they are asked for.
+sub dismiss
+{
+	my ($self) = @_;
+
+	$_->stop for map { @$_ } values %{ $self->{contestants} };
+	$self->{contestants} = {};
+	return;
 }
 
 # Has each contestant measured by $code, which returns a value for each of the

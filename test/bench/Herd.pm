@@ -13,7 +13,7 @@ use Transactions;
 use Wait;
 use ZkClient;
 
-# Where it is counted what passes
+# Where bytes are counted
 use constant RELAY => 'counted';
 
 # In mode simple all wake up each time: the work grows with the square.
@@ -30,6 +30,8 @@ sub measure
 	my ($arena) = @_;
 	my %wanted = map { $_ => 1 } @{ $arena->{names} };
 	my $hosts = $arena->relay(RELAY, 0)->{hosts};
+
+	$arena->dismiss;
 
 	for my $n (@{ $arena->{depths} })
 	{

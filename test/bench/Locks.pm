@@ -28,6 +28,7 @@ sub measure
 		_contend($arena, '10000 locks', $way, 32, 'mutex', '/bench/many', 10_000)
 		  if grep { $_ == 32 } @{ $arena->{crowds} };
 	}
+	_time_relay($arena);
 	_contend($arena, 'read-mostly', 'loopback', 8, 'read-mostly', '/bench/mix', 1);
 	_contend($arena, 'semaphore of 4', 'loopback', 8, 'semaphore', '/bench/four', 1);
 	$arena->rounds(
@@ -35,6 +36,28 @@ sub measure
 		'loopback', 1,
 		[ grep { $_->name ne 'advisory' } $arena->contestants('loopback', 'mutex') ],
 		sub { $_[0]->first(5, '/bench/fresh') });
+	return;
+}
+
+# What it costs to be passed on, even without a delay
+sub _time_relay
+{
+	my ($arena) = @_;
+	my %raw = map {
+		$_ => Program->new('raw', $arena->{tmp}, $arena->hosts($_))
+	} qw(loopback relay);
+
+	for my $round (1 .. $arena->{rounds})
+	{
+		for my $way (sort keys %raw)
+		{
+			my ($rate) = $raw{$way}->run('mutex', 1, $arena->{seconds}, '/bench/one', 1);
+
+			$arena->note('passed on', 'us', $way, 1, 'raw', $round, 1e6 / $rate);
+		}
+	}
+	$arena->show('passed on', $_, 1) for sort keys %raw;
+	$_->stop for values %raw;
 	return;
 }
 

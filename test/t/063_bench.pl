@@ -1,0 +1,55 @@
+# make bench, the least of it, with the extension as it is installed: the figures
+# are there, whatever they are.
+
+use strict;
+use warnings;
+
+use Child;
+use File::Temp;
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Wait;
+
+my $dir = File::Temp->newdir('bench-XXXXXX', TMPDIR => 1);
+my %least = (
+	ZKLOCK_INSTALLED => 1, QUICK => 1, RESULTS => $dir,
+	PIECES => 'Locks Held Herd',
+	CONTESTANTS => 'zklock raw advisory',
+	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
+
+@ENV{ keys %least } = values %least;
+Child->run("$dir/log", $Wait::timeout, "$FindBin::RealBin/../bench/run");
+
+my @rows = split(/\n/, slurp_file("$dir/bench.csv"));
+is(shift(@rows), 'figure,unit,way,clients,name,round,value', 'a table of figures');
+for my $row (
+	'acquire release,us,loopback,1,zklock',
+	'acquire release,us,2 ms,1,raw',
+	'one lock,locks a second,2 ms,2,zklock',
+	'one lock,locks a second,loopback,2,advisory',
+	'read-mostly,locks a second,loopback,8,zklock',
+	'semaphore of 4,locks a second,loopback,8,zklock',
+	'first lock,us,loopback,1,raw',
+	'passed on,us,relay,1,raw',
+	're-entrant pair,us,loopback,1,zklock',
+	'release all,us a lock,loopback,250,zklock',
+	'events of a hand-over,events,counted,2,zklock',
+	'bytes of a hand-over,bytes,counted,2,zklock simple')
+{
+	my @values = map { /^\Q$row\E,1,([\d.e+]+)$/ } @rows;
+
+	ok(@values == 1 && $values[0] > 0, $row) or diag("@values");
+}
+
+# On the way with the delay nothing is faster than that.
+my ($us) = map { /^acquire release,us,2 ms,1,zklock,1,(.*)/ } @rows;
+cmp_ok($us, '>', 2000, 'a delay');
+
+like(slurp_file("$dir/verdict.txt"),
+	qr/^  (holds |MISSED) zklock, acquire, release, loopback: [\d.]+ x raw/m,
+	'a verdict');
+like(slurp_file("$dir/$_"), qr/^<svg.*<\/svg>\s*\z/ms, $_)
+  for qw(pair.svg contended.svg herd.svg);
+
+done_testing();
