@@ -283,18 +283,43 @@ zklock_tenants_deliver(ZkLockMessage *messages, bool stale)
 static void
 begin_tenant(ZkLockPlace *place, const ZkLockRequest *request)
 {
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
+												  "zklock tenant",
+												  ALLOCSET_SMALL_SIZES);
 	Tenant	   *tenant = hash_search(tenants, &place, HASH_ENTER, NULL);
 
 	memset((char *) tenant + sizeof(ZkLockPlace *), 0,
 		   sizeof(Tenant) - sizeof(ZkLockPlace *));
 	tenant->serial = request->wanted;
 	tenant->generation = request->generation;
-	tenant->context = AllocSetContextCreate(TopMemoryContext, "zklock tenant",
-											ALLOCSET_SMALL_SIZES);
+	tenant->context = context;
 	dlist_push_tail(&pending, &tenant->link);
 	attend(tenant, begin, request);
 	if (tenant->driver.tag != 0)
 		register_tag(tenant->driver.tag, tenant);
+}
+
+/* The same, but if memory is out that is the backend's error. */
+static void
+try_to_begin(ZkLockPlace *place, const ZkLockRequest *request)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		begin_tenant(place, request);
+	}
+	PG_CATCH();
+	{
+		ZkLockReport none = {.verdict = ZKLOCK_DENIED,.name = ""};
+
+		MemoryContextSwitchTo(before);
+		EmitErrorReport();
+		FlushErrorState();
+		zklock_places_report(place, request->wanted, request->generation,
+							 &none, zklock_zkclient_now());
+	}
+	PG_END_TRY();
 }
 
 static void
@@ -352,7 +377,7 @@ serve(ZkLockPlace *place, bool is_session)
 	if (!is_session || !zklock_zkclient_has_room(zklock_session_client()))
 		return false;
 	zklock_places_have(place, request.wanted);
-	begin_tenant(place, &request);
+	try_to_begin(place, &request);
 	return true;
 }
 

@@ -33,8 +33,8 @@
 /* How long to wait before a session is begun again that could not be had. */
 #define PAUSE_MS 1000
 
-/* How long newcomers are kept waiting for new settings to come into force. */
-#define SETTINGS_MS 1000
+/* How long newcomers are kept waiting so that the session can be ended. */
+#define PATIENCE_MS 1000
 
 static volatile sig_atomic_t terminating = false;
 
@@ -44,8 +44,8 @@ static uint32 knocks_heard = 0;
 /* Not before this time is one begun again. */
 static int64 pause_until = 0;
 
-/* Since when there have been new settings, which have to wait; 0: no. */
-static int64 outdated_since = 0;
+/* Since when the session has been meant to end, as soon as it can; 0: it is not. */
+static int64 draining_since = 0;
 
 static void
 on_sigterm(SIGNAL_ARGS)
@@ -158,9 +158,9 @@ end_former_session(void)
 	ZkLockIdentity former;
 
 	zklock_places_expire(generation);
+	wait_for_commits(generation);
 	if (left == NULL)
 		return;
-	wait_for_commits(generation);
 	former.session = left->session;
 	memcpy(former.password, left->password, sizeof(former.password));
 
@@ -243,37 +243,32 @@ look_after_session(void)
 }
 
 /*
- * New settings need a new session, and that has to wait until nobody has anything
- * in this one.  So that this comes, who has nothing is kept waiting for a moment.
+ * Who was told to terminate, or has new settings, which need a new session, has to
+ * wait until nobody has anything in this one.  So that this comes, who has nothing
+ * is kept waiting, but only for a moment: somebody may hold a lock for days.
  */
 static bool
 is_draining(void)
 {
 	int64		now = zklock_zkclient_now();
 
-	if (terminating)
-		return true;
-	if (!zklock_session_is_outdated())
-	{
-		outdated_since = 0;
-		return false;
-	}
-	if (outdated_since == 0)
-		outdated_since = now;
-	return now < outdated_since + SETTINGS_MS * ZKLOCK_NS_PER_MS;
+	if (!terminating && !zklock_session_is_outdated())
+		draining_since = 0;
+	else if (draining_since == 0)
+		draining_since = now;
+	return draining_since != 0 &&
+		now < draining_since + PATIENCE_MS * ZKLOCK_NS_PER_MS;
 }
 
 /* True: this process is not needed any more. */
 static bool
 end_if_drained(void)
 {
-	if (!terminating && outdated_since == 0)
-		return false;
-	if (zklock_places_are_busy())
+	if (draining_since == 0 || zklock_places_are_busy())
 		return false;
 	if (zklock_session_status() != NULL)
 		retire();
-	outdated_since = 0;
+	draining_since = 0;
 	return terminating;
 }
 
