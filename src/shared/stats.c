@@ -71,7 +71,7 @@ find_slot(void)
 	Slot	   *slot = &shared->slot[0];
 
 	LWLockAcquire(zklock_lwlocks_stats(), LW_EXCLUSIVE);
-	for (int i = 1; i < N_SLOTS; i++)
+	for (int i = 1; i < N_SLOTS && OidIsValid(MyDatabaseId); i++)
 	{
 		Oid			database = pg_atomic_read_u32(&shared->slot[i].database);
 
