@@ -120,8 +120,10 @@ leave_slot(int code, Datum arg)
 	(void) code;
 	(void) arg;
 	pg_atomic_write_u32(&slot->listening, 0);
-	pg_atomic_write_u32(&slot->alarm, ALARM_OFF);
 	pg_atomic_write_u32(&slot->committing, 0);
+
+	/* The number of this process may be another's soon. */
+	zklock_tenure_alarm(false);
 }
 
 /* That it is left again is seen to before it is used. */
@@ -157,6 +159,9 @@ zklock_tenure_status(ZkLockTenureStatus *status)
 		status->begun = false;
 	SpinLockRelease(&tenure->mutex);
 	status->confirmed = (int64) pg_atomic_read_u64(&tenure->confirmed);
+
+	/* Who reads the generation now gets it as it was then, or a later one. */
+	pg_read_barrier();
 }
 
 void
