@@ -330,31 +330,52 @@ leave(ZkLockHold *hold)
 }
 
 static ZkLockAnswer
-ask(ZkLockHold *hold, int64 deadline)
+ask_worker(ZkLockHold *hold, int64 deadline)
 {
 	uint32		question;
 	int			present;
 
 	refresh();
-	zklock_tenure_listen(true);
 	if (status.state != ZKLOCK_CLIENT_CONNECTED)
 	{
 		nap(deadline);
 		return ZKLOCK_ANSWER_NONE;
 	}
 	question = zklock_places_ask(hold->node);
-	while (!zklock_places_is_answered(hold->node, question, &present))
+	for (;;)
 	{
-		if (zklock_tenure_generation() != hold->session ||
-			status.state != ZKLOCK_CLIENT_CONNECTED ||
+		/* After that it could be another's node that is asked for there. */
+		if (zklock_tenure_generation() != hold->session)
+			return ZKLOCK_ANSWER_NONE;
+		if (question == 0)
+			return ZKLOCK_ANSWER_GONE;
+		if (zklock_places_is_answered(hold->node, question, &present))
+			return present;
+		if (status.state != ZKLOCK_CLIENT_CONNECTED ||
 			zklock_zkclient_now() >= deadline)
 			return ZKLOCK_ANSWER_NONE;
 		nap(deadline);
 		refresh();
 	}
-	zklock_tenure_listen(false);
+}
+
+static ZkLockAnswer
+ask(ZkLockHold *hold, int64 deadline)
+{
+	volatile ZkLockAnswer answer = ZKLOCK_ANSWER_NONE;
+
+	zklock_tenure_listen(true);
+	PG_TRY();
+	{
+		answer = ask_worker(hold, deadline);
+	}
+	PG_FINALLY();
+	{
+		zklock_tenure_listen(false);
+	}
+	PG_END_TRY();
 	refresh();
-	return present;
+	return answer;
 }
 
 /* The worker does that, while anything is held or waited for. */

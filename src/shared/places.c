@@ -206,7 +206,10 @@ zklock_places_give_up(Claim *claim, bool good, int64 now)
 	bool		handed_back;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	handed_back = give_up(claim, good, now);
+
+	/* Who is out of the gate may come again, and keeps his place until he leaves. */
+	handed_back = (!claim->at_gate || claim->turn.state != ZKLOCK_TURN_OUT) &&
+		give_up(claim, good, now);
 	LWLockRelease(lock);
 	return handed_back;
 }
@@ -239,12 +242,17 @@ zklock_places_ask(Claim *claim)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->place);
 	Place	   *place;
-	uint32		question;
+	uint32		question = 0;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	place = place_of(claim);
-	question = ++place->asked;
-	order_changed(place);
+	if (!claim->at_gate || !claim->turn.lost)
+	{
+		if (++place->asked == 0)
+			place->asked = 1;
+		question = place->asked;
+		order_changed(place);
+	}
 	LWLockRelease(lock);
 	return question;
 }

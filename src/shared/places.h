@@ -76,7 +76,10 @@ extern void zklock_places_leave(Claim *claim);
 /* A reader's node is about to be made under the claim's lock. */
 extern void zklock_places_bar(Claim *claim);
 
-/* Is the node there, which was granted?  Returns the number of the question. */
+/*
+ * Is the node there, which was granted?  Returns the number of the question, or
+ * 0 if it is known already that it is not.
+ */
 extern uint32 zklock_places_ask(Claim *claim);
 
 /* False: there is no answer yet; else it is in `*present`, as reported. */
