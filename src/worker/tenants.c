@@ -214,6 +214,7 @@ begin(Tenant *tenant, const void *arg)
 	};
 
 	zklock_driver_begin(&tenant->driver, &order, pstrdup(request->data), true);
+	register_tag(tenant->driver.tag, tenant);
 }
 
 /* All that go on; a step may end one. */
@@ -295,8 +296,6 @@ begin_tenant(ZkLockPlace *place, const ZkLockRequest *request)
 	tenant->context = context;
 	dlist_push_tail(&pending, &tenant->link);
 	attend(tenant, begin, request);
-	if (tenant->driver.tag != 0)
-		register_tag(tenant->driver.tag, tenant);
 }
 
 /* The same, but if memory is out that is the backend's error. */
@@ -325,9 +324,11 @@ try_to_begin(ZkLockPlace *place, const ZkLockRequest *request)
 static void
 ask(Tenant *tenant, uint32 question)
 {
-	tenant->asked = zklock_session_new_tag();
+	uintptr_t	tag = zklock_session_new_tag();
+
+	register_tag(tag, tenant);
+	tenant->asked = tag;
 	tenant->question = question;
-	register_tag(tenant->asked, tenant);
 	if (!zklock_zkclient_confirm(tenant->driver.node, tenant->asked))
 	{
 		ZkLockMessage none = {.tag = tenant->asked,.rc = ZKLOCK_RC_LOST};
@@ -336,11 +337,13 @@ ask(Tenant *tenant, uint32 question)
 	}
 }
 
+/* What is wanted at the place that is being served. */
+static ZkLockRequest request;
+
 /* Can it be done now?  Else it is to be looked at again. */
 static bool
 serve(ZkLockPlace *place, bool is_session)
 {
-	static ZkLockRequest request;
 	Tenant	   *tenant;
 
 	if (!zklock_places_read(place, &request))
@@ -381,6 +384,35 @@ serve(ZkLockPlace *place, bool is_session)
 	return true;
 }
 
+/*
+ * The same, but if there is no memory for it, that is this place's failure only.
+ * A question that could not be asked is not answered in time.
+ */
+static bool
+try_to_serve(ZkLockPlace *place, bool is_session)
+{
+	MemoryContext before = CurrentMemoryContext;
+	volatile bool done = true;
+
+	PG_TRY();
+	{
+		done = serve(place, is_session);
+	}
+	PG_CATCH();
+	{
+		ZkLockReport denied = {.verdict = ZKLOCK_DENIED,.name = ""};
+
+		MemoryContextSwitchTo(before);
+		EmitErrorReport();
+		FlushErrorState();
+		if (request.wanted != request.had)
+			zklock_places_report(place, request.wanted, request.generation,
+								 &denied, zklock_zkclient_now());
+	}
+	PG_END_TRY();
+	return done;
+}
+
 void
 zklock_tenants_serve(bool is_session)
 {
@@ -391,7 +423,7 @@ zklock_tenants_serve(bool is_session)
 
 	while ((place = zklock_places_next()) != NULL)
 	{
-		if (serve(place, is_session))
+		if (try_to_serve(place, is_session))
 			continue;
 		if (n == size)
 		{

@@ -17,6 +17,7 @@
 #include "postmaster/interrupt.h"
 #include "shared/places.h"
 #include "shared/tenure.h"
+#include "storage/fd.h"
 #include "tcop/tcopprot.h"
 #include "worker/tenants.h"
 #include "worker/worker.h"
@@ -33,8 +34,12 @@
 /* How long to wait before a session is begun again that could not be had. */
 #define PAUSE_MS 1000
 
-/* How long newcomers are kept waiting so that the session can be ended. */
-#define PATIENCE_MS 1000
+/*
+ * How long newcomers are kept waiting for the session's end, and how often.  Who
+ * only tries waits longer for an answer than that.
+ */
+#define DRAIN_MS 500
+#define DRAIN_PERIOD_MS 10000
 
 static volatile sig_atomic_t terminating = false;
 
@@ -44,8 +49,8 @@ static uint32 knocks_heard = 0;
 /* Not before this time is one begun again. */
 static int64 pause_until = 0;
 
-/* Since when the session has been meant to end, as soon as it can; 0: it is not. */
-static int64 draining_since = 0;
+/* Since when the session is to end once nobody has anything in it; 0: it is not. */
+static int64 ending_since = 0;
 
 static void
 on_sigterm(SIGNAL_ARGS)
@@ -85,6 +90,21 @@ describe(const ZkLockClientStatus *status, ZkLockTenureStatus *now)
 	}
 }
 
+/* What backends were told last */
+static ZkLockTenureStatus told;
+
+static void
+tell(const ZkLockTenureStatus *now)
+{
+	static uint32 told_in = 0;
+
+	if (memcmp(now, &told, sizeof(told)) != 0 ||
+		told_in != zklock_tenure_generation())
+		zklock_tenure_publish(now);
+	told = *now;
+	told_in = zklock_tenure_generation();
+}
+
 /*
  * Have the backends see the session as it is; NULL: there is none.  How the last
  * one failed is to be seen until there is another.
@@ -92,9 +112,7 @@ describe(const ZkLockClientStatus *status, ZkLockTenureStatus *now)
 static void
 publish(const ZkLockClientStatus *status, bool draining)
 {
-	static ZkLockTenureStatus last;
-	static uint32 last_generation = 0;
-	ZkLockTenureStatus now = last;
+	ZkLockTenureStatus now = told;
 
 	if (status != NULL)
 		describe(status, &now);
@@ -104,14 +122,21 @@ publish(const ZkLockClientStatus *status, bool draining)
 	if (status == NULL)
 		now.begun = false;
 	now.draining = draining;
-
-	if (memcmp(&now, &last, sizeof(now)) != 0 ||
-		last_generation != zklock_tenure_generation())
-		zklock_tenure_publish(&now);
-	last = now;
-	last_generation = zklock_tenure_generation();
+	tell(&now);
 	if (now.begun)
 		zklock_tenure_confirm(status->confirmed);
+}
+
+/* There is no session, because none could be begun. */
+static void
+publish_failure(const char *why)
+{
+	ZkLockTenureStatus now = told;
+
+	now.state = ZKLOCK_TENURE_FAILED;
+	now.knocks = knocks_heard;
+	strlcpy(now.why, why, sizeof(now.why));
+	tell(&now);
 }
 
 /* Nobody must rely on what is about to be over. */
@@ -200,6 +225,35 @@ keep(void)
 	kept = status->session;
 }
 
+/*
+ * Begin a session.  What is wrong if that cannot be done, with the file of the
+ * credentials for one, is in the server's log, and told to those who wait.
+ */
+static void
+begin_session(void)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		zklock_session_begin(NULL);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(before);
+		error = CopyErrorData();
+		EmitErrorReport();
+		FlushErrorState();
+		AtEOXact_Files(false);
+		publish_failure(error->message);
+		FreeErrorData(error);
+		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
+	}
+	PG_END_TRY();
+}
+
 /* Have a session, if anybody needs one and there is none. */
 static void
 have_session(void)
@@ -212,8 +266,8 @@ have_session(void)
 	if (knocks == knocks_heard && !zklock_tenure_is_listened() &&
 		!zklock_places_are_busy())
 		return;
-	zklock_session_begin(NULL);
 	knocks_heard = knocks;
+	begin_session();
 }
 
 /* Has the session come to an end, or has it to? */
@@ -243,9 +297,9 @@ look_after_session(void)
 }
 
 /*
- * Who was told to terminate, or has new settings, which need a new session, has to
- * wait until nobody has anything in this one.  So that this comes, who has nothing
- * is kept waiting, but only for a moment: somebody may hold a lock for days.
+ * New settings need a new session, and so does the next worker; that has to wait
+ * until nobody has anything in this one.  So that this comes, who has nothing is
+ * kept waiting for a moment, now and then: somebody may hold a lock for days.
  */
 static bool
 is_draining(void)
@@ -253,22 +307,22 @@ is_draining(void)
 	int64		now = zklock_zkclient_now();
 
 	if (!terminating && !zklock_session_is_outdated())
-		draining_since = 0;
-	else if (draining_since == 0)
-		draining_since = now;
-	return draining_since != 0 &&
-		now < draining_since + PATIENCE_MS * ZKLOCK_NS_PER_MS;
+		ending_since = 0;
+	else if (ending_since == 0)
+		ending_since = now;
+	return ending_since != 0 &&
+		(now - ending_since) / ZKLOCK_NS_PER_MS % DRAIN_PERIOD_MS < DRAIN_MS;
 }
 
 /* True: this process is not needed any more. */
 static bool
 end_if_drained(void)
 {
-	if (draining_since == 0 || zklock_places_are_busy())
+	if (ending_since == 0 || zklock_places_are_busy())
 		return false;
 	if (zklock_session_status() != NULL)
 		retire();
-	draining_since = 0;
+	ending_since = 0;
 	return terminating;
 }
 
@@ -319,6 +373,9 @@ zklock_worker_main(Datum arg)
 	(void) arg;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, on_sigterm);
+
+	/* There is nothing to cancel here; an error would cost all their locks. */
+	pqsignal(SIGINT, SIG_IGN);
 	BackgroundWorkerUnblockSignals();
 
 	/* Of no database; but so it is seen in pg_stat_activity. */
@@ -330,6 +387,8 @@ zklock_worker_main(Datum arg)
 	zklock_session_stay_at_exit();
 	zklock_tenants_init();
 	zklock_tenure_take_up();
+	knocks_heard = zklock_tenure_knocks();
+	publish(NULL, false);
 	end_former_session();
 	run();
 
