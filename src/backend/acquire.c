@@ -26,6 +26,7 @@ typedef struct Wanted
 	ZkLockHold *hold;			/* counted already, to be granted */
 	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
 	int			leases;			/* mode ZKLOCK_SEMAPHORE */
+	bool		curious;		/* who is ahead? */
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
 } Wanted;
@@ -212,6 +213,7 @@ run(Wanted *wanted, const Patience *patience)
 		.mode = wanted->hold->key.mode,
 		.path = wanted->hold->key.path,
 		.nowait = patience->nowait,
+		.curious = wanted->curious,
 		.leases = wanted->leases,
 		.from = wanted->from != NULL ? wanted->from->name : NULL
 	};
@@ -421,7 +423,7 @@ count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 
 static ZkLockHold *
 acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
-		int64 ns)
+		int64 ns, char **ahead)
 {
 	ZkLockHold *hold;
 	int64		began = zklock_zkclient_now();
@@ -443,6 +445,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	wanted = palloc0(sizeof(Wanted));
 	wanted->from = find_stronger(path, mode);
 	wanted->leases = leases;
+	wanted->curious = ahead != NULL;
 	wanted->hold = hold = zklock_locktable_enter(path, mode);
 	wanted->attempt.claim = wanted->mutex.claim = hold->claim;
 	PG_TRY();
@@ -470,7 +473,11 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	PG_END_TRY();
 
 	if (!granted)
+	{
+		if (ahead != NULL)
+			*ahead = zklock_await_describe(&wanted->attempt);
 		return NULL;
+	}
 	count_grant(&wanted->attempt,
 				wanted->attempt.waited || wanted->mutex.waited, began);
 	grant(hold, &wanted->attempt, wanted->from);
@@ -481,14 +488,21 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 ZkLockHold *
 zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
 {
-	return acquire(path, mode, 0, scope, ns);
+	return acquire(path, mode, 0, scope, ns, NULL);
+}
+
+ZkLockHold *
+zklock_acquire_or_tell(const char *path, ZkLockMode mode, ZkLockScope scope,
+					   int64 ns, char **ahead)
+{
+	return acquire(path, mode, 0, scope, ns, ahead);
 }
 
 ZkLockHold *
 zklock_acquire_semaphore(const char *path, int leases, ZkLockScope scope,
 						 int64 ns)
 {
-	return acquire(path, ZKLOCK_SEMAPHORE, leases, scope, ns);
+	return acquire(path, ZKLOCK_SEMAPHORE, leases, scope, ns, NULL);
 }
 
 static int

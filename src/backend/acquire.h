@@ -35,6 +35,14 @@ extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
 								  ZkLockScope scope, int64 ns);
 
 /*
+ * The same for who wants to know what keeps him out: with NULL comes a palloc'd
+ * sentence about who is ahead, or NULL if that is not known.
+ */
+extern ZkLockHold *zklock_acquire_or_tell(const char *path, ZkLockMode mode,
+										  ZkLockScope scope, int64 ns,
+										  char **ahead);
+
+/*
  * The same for one of `leases` leases of a semaphore.  The number is a
  * convention among its users: it is stored nowhere.
  */

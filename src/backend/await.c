@@ -29,24 +29,30 @@ describe_nearest(const ZkLockAttempt *attempt)
 				 zklock_text_from_utf8(attempt->nearest_data), node);
 }
 
+char *
+zklock_await_describe(const ZkLockAttempt *attempt)
+{
+	if (!attempt->queued || attempt->nearest == NULL)
+		return NULL;
+	if (attempt->ahead > 1)
+		return psprintf("%d are ahead.  The last of them is %s.",
+						attempt->ahead, describe_nearest(attempt));
+	return psprintf("The lock is held by %s.", describe_nearest(attempt));
+}
+
 /* log_lock_waits, in the words of ProcSleep() */
 static void
 log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 {
 	int64		us = (zklock_zkclient_now() - began) / 1000;
-	bool		waits = attempt->verdict == ZKLOCK_PENDING && attempt->queued &&
-		attempt->nearest != NULL;
+	char	   *ahead = attempt->verdict == ZKLOCK_PENDING ?
+		zklock_await_describe(attempt) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
 					MyProcPid, what, zklock_errors_path(attempt->order.path),
 					(long) (us / 1000), (int) (us % 1000)),
-			 !waits ? 0 :
-			 attempt->ahead > 1 ?
-			 errdetail_log("%d are ahead.  The last of them is %s.",
-						   attempt->ahead, describe_nearest(attempt)) :
-			 errdetail_log("The lock is held by %s.",
-						   describe_nearest(attempt))));
+			 ahead != NULL ? errdetail_log("%s", ahead) : 0));
 }
 
 /* Does the title of the process say that it waits? */

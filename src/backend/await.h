@@ -30,6 +30,9 @@ extern void zklock_await_begin(ZkLockAttempt *attempt,
 extern void zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 						 bool queued_is_enough);
 
+/* Who is ahead, as a palloc'd sentence; NULL: nobody, or it is not known. */
+extern char *zklock_await_describe(const ZkLockAttempt *attempt);
+
 /* To be called when waiting is over, however it ended: the process says so. */
 extern void zklock_await_over(void);
 

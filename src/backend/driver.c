@@ -389,6 +389,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 							order->nowait, &actions);
 	}
 	r->shared = shared;
+	r->curious = shared && order->curious;
 	if (driver->node == NULL)
 		zklock_errors_too_much();
 	perform(driver, &actions);

@@ -24,6 +24,8 @@ typedef struct ZkLockOrder
 	ZkLockMode	mode;
 	const char *path;			/* the lock's, UTF-8 */
 	bool		nowait;			/* fail instead of queueing */
+	bool		curious;		/* find out who is ahead before that, if the
+								 * session is not one's own to ask in */
 	int			leases;			/* ZKLOCK_SEMAPHORE */
 	const char *from;			/* name of the node to downgrade, or NULL */
 } ZkLockOrder;

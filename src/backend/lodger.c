@@ -254,6 +254,7 @@ begin(ZkLockAttempt *attempt)
 		.at_gate = zklock_local_handover > 0 &&
 		(order->mode == ZKLOCK_EXCLUSIVE || order->mode == ZKLOCK_WRITE),
 		.nowait = order->nowait,
+		.curious = order->curious,
 		.leases = order->leases,
 		.from = order->from,
 		.data = zklock_nodedata_self()

@@ -179,6 +179,7 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	int64		patience = get_patience(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockHold *hold;
+	char	   *ahead;
 	char	   *holder;
 
 	/*
@@ -191,11 +192,15 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 				 errmsg("zk_lock_guard() cannot guard a transaction whose snapshot is older than the lock"),
 				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
 
-	hold = zklock_acquire(path, mode, ZKLOCK_TRANSACTION, patience);
+	hold = zklock_acquire_or_tell(path, mode, ZKLOCK_TRANSACTION, patience,
+								  &ahead);
 	if (hold != NULL)
 		PG_RETURN_INT64(hold->token);
 
+	/* ZooKeeper tells more, but only who has a session can ask. */
 	holder = zklock_inquiry_holder(path);
+	if (holder == NULL)
+		holder = ahead;
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("could not obtain lock on \"%s\" in time",

@@ -150,6 +150,13 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->stalled = true;
 		return;
 	}
+	else if (ev->reply == ZKLOCK_REFUSED && r->nowait && watch != NULL &&
+			 !r->fixed)
+	{
+		/* He does not tell who he is, but he is ahead. */
+		zklock_recipe_refuse(r, out);
+		return;
+	}
 	else if (ev->reply == ZKLOCK_REFUSED)
 	{
 		zklock_recipe_finish(r, ZKLOCK_DENIED, out);

@@ -85,6 +85,8 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 				r->only_shrinks &= zklock_recipe_modes[r->mode].kind->reader;
 				contender_left(r, watch, out);
 			}
+			else if (r->nowait)
+				zklock_recipe_refuse(r, out);	/* now it is known by whom */
 			else if (ev->version > 0 && !watch->seen_set)
 			{
 				/* It was told to us before we could hear: see CHANGED. */
@@ -256,7 +258,7 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		return;					/* the list after VERIFIED decides */
 	else if (ahead.n == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
-	else if (r->nowait)
+	else if (r->nowait && !r->curious)
 		zklock_recipe_refuse(r, out);
 	else
 	{
@@ -264,6 +266,8 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->ahead = ahead.n;
 		r->only_shrinks = ahead.only_shrinks;
 		keep_watch(r, &r->nearest, ahead.nearest, before, out);
+		if (r->nowait)
+			return;
 		keep_watch(r, &r->lookahead, ahead.second, before, out);
 
 		/*

@@ -151,6 +151,7 @@ typedef struct ZkLockRecipe
 	bool		fixed;			/* simple or downgrade: name is given */
 	bool		shared;			/* others use this session, too; set by the
 								 * driver after it has begun */
+	bool		curious;		/* not without a word of who is ahead; likewise */
 	int			leases;
 	int64_t		session;
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];

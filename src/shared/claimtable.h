@@ -44,6 +44,7 @@ typedef struct Place
 	uint64		last_wanted;
 	uint32		generation;		/* that it was asked for in */
 	bool		nowait;
+	bool		curious;
 	int			leases;
 	uint32		asked;			/* questions after a node that was granted */
 

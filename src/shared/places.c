@@ -79,6 +79,7 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	place->verdict = ZKLOCK_PENDING;
 	place->queued = false;
 	place->nowait = order->nowait;
+	place->curious = order->curious;
 	place->leases = order->leases;
 	place->name[0] = '\0';
 	strlcpy(place->other, order->from != NULL ? order->from : "",
@@ -95,24 +96,21 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	LWLockRelease(lock);
 }
 
-/* How many of this server are ahead in the gate; the last of them. */
+/*
+ * How many of this server are ahead in the gate; the last of them.  Who was
+ * refused sees all of them so.
+ */
 static int
 ahead_at_gate(const Claim *claim, const ZkLockTurn **nearest)
 {
-	int			n = 0;
+	const ZkLockGate *gate = &claim->place.entry->gate;
+	const ZkLockTurn *last = claim->turn.state == ZKLOCK_TURN_WAITING ?
+		claim->turn.prev : gate->last;
+	int			n = gate->holder != NULL;
 
-	*nearest = NULL;
-	for (const ZkLockTurn *turn = claim->turn.prev; turn != NULL;
-		 turn = turn->prev)
+	*nearest = last != NULL ? last : gate->holder;
+	for (const ZkLockTurn *turn = last; turn != NULL; turn = turn->prev)
 		n++;
-	if (n > 0)
-		*nearest = claim->turn.prev;
-	if (claim->place.entry->gate.holder != NULL)
-	{
-		if (n == 0)
-			*nearest = claim->place.entry->gate.holder;
-		n++;
-	}
 	return n;
 }
 
@@ -129,7 +127,7 @@ look_at_gate(const Claim *claim, ZkLockPlaceState *state)
 	state->token = turn->token;
 	state->number = turn->number;
 	state->generation = (uint32) turn->generation;
-	if (turn->state != ZKLOCK_TURN_WAITING)
+	if (turn->state == ZKLOCK_TURN_HOLDING)
 		return;
 	state->ahead = ahead_at_gate(claim, &nearest) +
 		(claim->place.entry->gate.holder == NULL ? node->ahead : 0);
@@ -141,6 +139,8 @@ look_at_gate(const Claim *claim, ZkLockPlaceState *state)
 				claim_of_turn(unconstify(ZkLockTurn *, nearest))->place.text,
 				sizeof(state->text));
 	}
+	else if (node->verdict == ZKLOCK_GRANTED)
+		state->other[0] = state->text[0] = '\0';	/* nobody is ahead of it */
 }
 
 void
@@ -332,6 +332,7 @@ zklock_places_read(Place *place, ZkLockRequest *request)
 		request->generation = place->generation;
 		request->mode = place->entry->key.mode;
 		request->nowait = !place->gate && place->nowait;
+		request->curious = place->curious;
 		request->leases = place->leases;
 		strlcpy(request->path, place->entry->key.path, sizeof(request->path));
 		strlcpy(request->from, place->gate ? "" : place->other,
@@ -366,6 +367,14 @@ zklock_places_have(Place *place, uint64 serial)
 	LWLockRelease(lock);
 }
 
+/* Does somebody only try, who is to be told who is ahead? */
+static bool
+is_curious(ZkLockTurn *first)
+{
+	return first != NULL && first->nowait &&
+		claim_of_turn(first)->place.curious;
+}
+
 static void
 report_to_gate(Entry *entry, uint64 serial, uint32 generation,
 			   const ZkLockReport *report, int64 now)
@@ -378,7 +387,8 @@ report_to_gate(Entry *entry, uint64 serial, uint32 generation,
 									  now, tell, NULL);
 	else if (report->verdict != ZKLOCK_PENDING)
 		changed = zklock_gate_failed(gate, serial, report->verdict, tell, NULL);
-	else if (report->queued)
+	else if (report->queued &&
+			 (report->other != NULL || !is_curious(gate->first)))
 		changed = zklock_gate_queued(gate, serial, tell, NULL);
 	if (changed)
 		order_changed(&entry->place);

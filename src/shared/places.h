@@ -30,6 +30,7 @@ typedef struct ZkLockPlaceOrder
 {
 	bool		at_gate;		/* wait at the lock's gate? */
 	bool		nowait;
+	bool		curious;		/* see ZkLockOrder */
 	int			leases;
 	const char *from;			/* name of the node to downgrade, or NULL */
 	const char *data;			/* what the node is to say */
@@ -100,6 +101,7 @@ typedef struct ZkLockRequest
 	uint32		generation;		/* in which it was asked for */
 	ZkLockMode	mode;
 	bool		nowait;
+	bool		curious;
 	int			leases;
 	char		path[ZKLOCK_PATH_MAX + 1];
 	char		from[ZKLOCK_NAME_SIZE]; /* "": no downgrade */

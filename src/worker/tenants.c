@@ -209,6 +209,7 @@ begin(Tenant *tenant, const void *arg)
 		.mode = request->mode,
 		.path = pstrdup(request->path),
 		.nowait = request->nowait,
+		.curious = request->curious,
 		.leases = request->leases,
 		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL
 	};

@@ -370,6 +370,7 @@ begin(void)
 {
 	unsigned	how = next_byte();
 	bool		nowait = how & 0x80;
+	bool		curious = how & 0x40;
 	ZkLockActions actions;
 	char	   *name;
 
@@ -398,6 +399,7 @@ begin(void)
 									  PREFIX "__WRIT__0000000005",
 									  PREFIX, SESSION, &actions);
 	}
+	recipe.curious = curious;
 	return perform(&actions);
 }
 

@@ -365,6 +365,41 @@ test_nowait(void **state)
 	expect("GRANT");
 }
 
+/* Who does not wait, but wants to know who is ahead */
+static void
+test_curious(void **state)
+{
+	(void) state;
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	recipe.curious = true;
+	created(ME, 77);
+	listed(ME, H, A);
+	expect("WATCH " A);
+	looked(A, SESSION + 1, false, 0);
+	expect_failed(ZKLOCK_TIMED_OUT);
+	assert_string_equal(recipe.nearest.name, A);
+
+	/* He is not there any more: nobody is. */
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	recipe.curious = true;
+	created(ME, 77);
+	listed(ME, H);
+	expect("WATCH " H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
+	expect("LIST");
+	listed(ME);
+	expect("GRANT");
+
+	/* He must not be read. */
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	recipe.curious = true;
+	created(ME, 77);
+	listed(ME, H);
+	expect("WATCH " H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_REFUSED, H);
+	expect_failed(ZKLOCK_TIMED_OUT);
+}
+
 static void
 test_own_node_deleted(void **state)
 {
@@ -634,6 +669,7 @@ main(void)
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_changed_before_watch),
 		cmocka_unit_test(test_nowait),
+		cmocka_unit_test(test_curious),
 		cmocka_unit_test(test_own_node_deleted),
 		cmocka_unit_test(test_path_deleted),
 		cmocka_unit_test(test_conflicts),

@@ -340,6 +340,7 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 	else
 		zklock_recipe_begin(&a->recipe, mode, simple ? stem : NULL, a->prefix,
 							a->session + 1, nowait, &a->todo);
+	a->recipe.curious = nowait && sim_percent(50);
 }
 
 void
