@@ -79,13 +79,14 @@ sub come
 	return $error;
 }
 
+# Waits until a session of the other server waits behind others.
 sub wait_for_wait
 {
 	my ($session) = @_;
 
 	$there->poll_query_until('postgres',
-		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}")
+		"SELECT count(*) = 1 FROM zk_locks
+		 WHERE pid = ${\ $session->pid} AND NOT granted AND node <> ''")
 	  or die "it does not wait\n";
 	return;
 }
