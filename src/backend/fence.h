@@ -57,9 +57,9 @@ typedef struct ZkLockFenceToken
  * are told from one another as if he had not come: where 5 did so without, 4 is
  * let in after him, but 2 is not.
  *
- * A reader whose lock was a stronger one is recorded as both, with the number of
- * that one: who held the node before comes too late.  All other readers have a
- * node of their own, and number 0.
+ * A reader whose lock was a stronger one has the number of that, and is recorded
+ * as both, unless it is 0: who held the node before comes too late.  All other
+ * readers have a node of their own, and number 0.
  *----------
  */
 extern bool zklock_fence(Oid schema, const char *path,
