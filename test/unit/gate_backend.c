@@ -144,7 +144,7 @@ take(GateBackend *b, const GateClaim *claim)
 {
 	if (claim->turn.verdict != ZKLOCK_GRANTED)
 		return false;
-	if (claim->turn.lost || claim->turn.generation != b->server->generation ||
+	if (claim->turn.generation != b->server->generation ||
 		(b->generation != 0 && claim->turn.generation != b->generation))
 	{
 		sim_count(GATE_N_STALE);
@@ -315,8 +315,6 @@ static void
 look_at_generation(GateBackend *b)
 {
 	b->good = b->server->generation == b->generation;
-	for (int i = 0; i <= READER; i++)
-		b->good &= !holds(&b->claims[i]) || !b->claims[i].turn.lost;
 	b->state = GATE_TO_DECIDE;
 }
 

@@ -131,6 +131,7 @@ typedef struct Plan
 	int			lag;			/* percent of chances followers let pass */
 	int			away;			/* those that clients without connection do */
 	int			drowsy;			/* those that workers and rivals do */
+	int			dawdle;			/* those that workers do between two sessions */
 	int			patience;		/* those that holders do */
 	int			stalls;			/* of steps of backends, after which they stop */
 	int			commit_stalls;	/* and of those of a commit */
@@ -244,7 +245,10 @@ step(int which, int actor)
 	{
 		case 0:
 		case 1:
-			if (!sim.quiet && sim_percent(plan.drowsy))
+			if (!sim.quiet &&
+				sim_percent(s != NULL && s->worker > GATE_W_NEW &&
+							s->worker < GATE_W_CONNECTING ?
+							plan.dawdle : plan.drowsy))
 				return false;
 			return s != NULL ? gate_worker_step(s) : sim_driver_step(d);
 		case 2:
@@ -511,6 +515,7 @@ draw_plan(void)
 	plan.lag = sim_random(98);
 	plan.away = sim_random(2) ? sim_random(98) : 0;
 	plan.drowsy = sim_random(2) ? sim_random(90) : 0;
+	plan.dawdle = sim_percent(30) ? 80 + (int) sim_random(18) : plan.drowsy;
 	plan.patience = sim_random(80);
 	plan.stalls = sim_random(2) ? sim_random(12) : 0;
 	plan.commit_stalls = sim_percent(40) ? (int) sim_random(60) : plan.stalls;
