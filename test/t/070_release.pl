@@ -27,7 +27,8 @@ sub body
 {
 	my ($what) = @_;
 
-	return "CREATE OR REPLACE FUNCTION body(OUT text) LANGUAGE plpgsql AS \$\$ BEGIN \$1 := '$what'; END \$\$";
+	return qq(CREATE OR REPLACE FUNCTION body(OUT text) LANGUAGE plpgsql AS
+		\$\$ BEGIN \$1 := '$what'; END \$\$);
 }
 
 # Waits until the client has sent, and ZooKeeper answered, all that was to be sent:
@@ -45,6 +46,8 @@ my $top = "SELECT at_release('$file', true)";
 my $sub = "SELECT at_release('$file', false)";
 my $do = body('new');
 my $take = "SELECT zk_lock_guard('/release') > 0; LOCK TABLE goods; $do";
+my $take_in_block =
+  "DO \$do\$ BEGIN PERFORM zk_lock_guard('/release'); LOCK TABLE goods; $do";
 
 # What is done, how it ends, and what the next holder sees then
 my @ends = (
@@ -52,14 +55,18 @@ my @ends = (
 	[ 'a rollback', "BEGIN; $take; $top", 'ROLLBACK', 'old' ],
 	[ 'an error', "BEGIN; $take; $top", 'SELECT 1/0', 'old' ],
 	[ 'a prepared statement',
-		"PREPARE it AS SELECT zk_lock_guard('/release') > 0", "BEGIN; EXECUTE it; LOCK TABLE goods; $do; $top; COMMIT", 'new' ],
-	[ 'a cursor that is open', "BEGIN; $take; DECLARE c CURSOR FOR SELECT 1; FETCH c; $top", 'COMMIT', 'new' ],
+		"PREPARE it AS SELECT zk_lock_guard('/release') > 0",
+		"BEGIN; EXECUTE it; LOCK TABLE goods; $do; $top; COMMIT", 'new' ],
+	[ 'a cursor that is open',
+		"BEGIN; $take; DECLARE c CURSOR FOR SELECT 1; FETCH c; $top",
+		'COMMIT', 'new' ],
 	[ 'a commit in a procedure', 'SELECT 1',
-		"DO \$do\$ BEGIN PERFORM zk_lock_guard('/release'); LOCK TABLE goods; $do; PERFORM at_release('$file', true); COMMIT; END \$do\$",
+		"$take_in_block; PERFORM at_release('$file', true); COMMIT; END \$do\$",
 		'new' ],
 	[ 'ROLLBACK TO', "BEGIN; SAVEPOINT s; $take; $sub", 'ROLLBACK TO s', 'old' ],
 	[ 'a block that fails', 'SELECT 1',
-		"DO \$do\$ BEGIN PERFORM zk_lock_guard('/release'); LOCK TABLE goods; $do; PERFORM at_release('$file', false); PERFORM 1/0; EXCEPTION WHEN division_by_zero THEN END \$do\$",
+		"$take_in_block; PERFORM at_release('$file', false); PERFORM 1/0;
+		 EXCEPTION WHEN division_by_zero THEN END \$do\$",
 		'old' ],
 	[ 'a disconnection', "BEGIN; $take; $top", undef, 'old' ]);
 
@@ -97,7 +104,8 @@ for my $end (@ends)
 	unlink($file) or die "$file: $!\n";
 	is($waiter->result, 't', '... then the next one has it');
 	is($waiter->query('SELECT body()'), $seen, '... who sees what was done');
-	is($waiter->query('LOCK TABLE goods NOWAIT'), '', '... and finds no table locked');
+	is($waiter->query('LOCK TABLE goods NOWAIT'),
+		'', '... and finds no table locked');
 	$waiter->query('COMMIT');
 	$_->close for $holder, $waiter;
 	wait_for_queue($zk, '/release');

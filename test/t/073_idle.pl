@@ -79,9 +79,11 @@ ok(!$busy->is_done, '... nor is one that does other things, undisturbed');
 is($idle->query('SELECT state FROM zk_session()'), 'closed', 'it can be seen');
 my $second = use_it($idle, '/idle');
 isnt($second, $first, '... and it is opened anew when needed');
-is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))), '0', '... again and again');
+is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))),
+	'0', '... again and again');
 wait_until_closed($second);
-is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))), '0', '... to look at a queue, too');
+is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))),
+	'0', '... to look at a queue, too');
 like($idle->query(q(SELECT zk_lock_acquire_all('{/idle, /idle2}'); SELECT zk_lock_release_all())),
 	qr/^t\n2$/, '... and for many locks');
 is( $node->safe_psql('postgres', 'SELECT expiries, losses, reconnects FROM zk_lock_stats'),
@@ -94,12 +96,14 @@ ok(is_connected($holder_id), 'who holds a lock keeps it');
 ok(is_connected($open_id), '... also one of a transaction, or a lease');
 wait_for_queue($zk, '/held', $holder, $waiter);
 is($open->query('COMMIT; SELECT 1'), '1', '... which commits');
-is($holder->query(q(SELECT zk_lock_release('/held'))), 't', 'who waits keeps his place');
+is($holder->query(q(SELECT zk_lock_release('/held'))),
+	't', 'who waits keeps his place');
 is($waiter->result, 't', '... and gets the lock');
 wait_until_closed($holder_id);
 wait_until_closed($open_id);
 pass('when a lock is released its session goes, too');
-is($waiter->query('SELECT zk_lock_release_all()'), '1', 'the lock had by then is released');
+is($waiter->query('SELECT zk_lock_release_all()'),
+	'1', 'the lock had by then is released');
 
 # A session that is being closed does not keep its backend from exiting.
 my $proxy = ZkProxy->new($zk->hosts);

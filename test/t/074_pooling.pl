@@ -80,15 +80,19 @@ $_->close for $old, @clients;
 
 my $one = client($pool);
 my $two = client($pool);
-is($one->query(q(BEGIN; SELECT zk_lock_acquire('/shop/y', '0'))), 't', 'a transaction locks');
-is($two->query(q(SELECT zk_lock_acquire('/shop/y', '0'))), 'f', '... which keeps others out');
+is($one->query(q(BEGIN; SELECT zk_lock_acquire('/shop/y', '0'))),
+	't', 'a transaction locks');
+is($two->query(q(SELECT zk_lock_acquire('/shop/y', '0'))),
+	'f', '... which keeps others out');
 is($two->query(q(SELECT zk_semaphore_acquire('/shop/s', 1), zk_lock_acquire_all('{/shop/a, /shop/b}'))),
 	't|t', '... not from other locks');
-is($two->query('SELECT count(*) FROM zk_locks'), '0', '... which are gone with the statement');
+is($two->query('SELECT count(*) FROM zk_locks'),
+	'0', '... which are gone with the statement');
 $one->close;
 wait_for_queue($zk, '/shop/y');
 pass('... until its client leaves in the midst of it');
-is($two->query(q(SELECT zk_lock_acquire('/shop/y', '0', scope => 'session'))), 't', 'who names the session\'s scope gets it');
+is($two->query(q(SELECT zk_lock_acquire('/shop/y', '0', scope => 'session'))),
+	't', 'who names the session\'s scope gets it');
 $two->close;
 is(held('/shop/y'), 1, '... for longer than he stays');
 $pool->stop;
@@ -102,7 +106,8 @@ $pool->stop;
 # Session pooling
 $pool = PgBouncer->new($node, pool_mode => 'session');
 $one = client($pool);
-is($one->query(q(SELECT zk_lock_acquire('/shop/z', scope => 'session'))), 't', 'in session mode a client locks');
+is($one->query(q(SELECT zk_lock_acquire('/shop/z', scope => 'session'))),
+	't', 'in session mode a client locks');
 is($one->query('SELECT count(*) FROM zk_locks'), '1', '... and has the lock');
 my $pid = $one->pid;
 $one->close;

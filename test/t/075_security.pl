@@ -72,7 +72,10 @@ sub put_file
 
 like($auth_file, qr{^/}, 'the path of the file is absolute');
 put_file("$secrets/auth", $entry);
-my $node = new_node('main', $hosts, 'zklock.auth_file' => "$secrets/auth", 'zklock.acl' => $acl);
+my $node = new_node(
+	'main', $hosts,
+	'zklock.auth_file' => "$secrets/auth",
+	'zklock.acl' => $acl);
 my $holder = ZkTest->new($node);
 
 # What somebody without a password can do to a lock that is held.
@@ -96,9 +99,12 @@ sub outsider
 }
 
 zkcli($zk, split(/\n/, $cli));
-is($holder->query(q(SELECT zk_lock_acquire('/shop/product_42'))), 't', 'a lock below a closed path');
-is(outsider('/shop/product_42'), '', '... is closed to others, with all they might do');
-is($holder->query(q(SELECT zk_lock_acquire('/new/path'))), 't', 'a path that is made for a lock');
+is($holder->query(q(SELECT zk_lock_acquire('/shop/product_42'))),
+	't', 'a lock below a closed path');
+is(outsider('/shop/product_42'),
+	'', '... is closed to others, with all they might do');
+is($holder->query(q(SELECT zk_lock_acquire('/new/path'))),
+	't', 'a path that is made for a lock');
 is(outsider('/new/path'), '', '... is closed, too');
 my $client = ZkClient->new($hosts);
 ok(!eval { $client->delete('/shop/product_42'); 1 }, '... and cannot be deleted itself');
@@ -116,7 +122,8 @@ for my $confirm ('lease', 'always')
 	my $next = ZkTest->new($node);
 
 	$holder->query("SET zklock.confirm_commit = '$confirm'");
-	is($holder->query(q(BEGIN; SELECT zk_lock_guard('/open/product') > 0)), 't', 'a lock on an open path');
+	is($holder->query(q(BEGIN; SELECT zk_lock_guard('/open/product') > 0)),
+		't', 'a lock on an open path');
 	$next->start(q(SELECT zk_lock_acquire('/open/product')));
 	wait_until('the next one has come',
 		sub { $zk->children('/open/product') == 2 });
@@ -132,7 +139,8 @@ for my $confirm ('lease', 'always')
 $holder->query('RESET zklock.confirm_commit');
 wait_until('it is free', sub { !$zk->children('/open/product') });
 zkcli($zk, map { s{/shop}{/open}r } grep { !/^create/ } split(/\n/, $cli));
-is($holder->query(q(SELECT zk_lock_acquire('/open/product'))), 't', 'an open path that was closed');
+is($holder->query(q(SELECT zk_lock_acquire('/open/product'))),
+	't', 'an open path that was closed');
 is(outsider('/open/product'), '', '... is closed');
 is($holder->query($open), '', '... and told no more');
 
@@ -152,7 +160,9 @@ is( ZkTest->new($node, 'zklock.auth_file' => '')
 $holder->query(q(SELECT zk_lock_release_all()));
 $client->close;
 
-like(ZkTest->new($node, 'zklock.auth' => $entry =~ s/secret/guess/r)->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
+my $guesser =
+  ZkTest->new($node, 'zklock.auth' => $entry =~ s/secret/guess/r);
+like($guesser->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 	qr/^ERROR:  28000:.*a wrong password of scheme "digest" is not refused before/ms,
 	'a wrong password is found out by what is closed');
 
@@ -174,17 +184,21 @@ my $lock = q(SELECT zk_lock_acquire('/shop/product_42', '0'));
 $node->append_conf('postgresql.conf', 'max_wal_senders = 2');
 $node->append_conf('postgresql.conf', 'wal_level = replica');
 $node->restart;
-is($node->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/f'), zk_lock_fence('/shop/f') > 0)), 't|t', 'a fence');
+is($node->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/f'), zk_lock_fence('/shop/f') > 0)),
+	't|t', 'a fence');
 $node->backup('backup');
 $holder = ZkTest->new($node);
 $holder->query(q(SELECT zk_lock_acquire('/shop/product_42')));
 my $copy = copy_of($node, 'copy');
-is($copy->safe_psql('postgres', $lock), 'f', 'a copy waits for production\'s locks');
-is($copy->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/product_7'))), 't', '... and takes them');
+is($copy->safe_psql('postgres', $lock),
+	'f', 'a copy waits for production\'s locks');
+is($copy->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/product_7'))),
+	't', '... and takes them');
 
 rename("$secrets/auth", "$secrets/elsewhere") or die "$secrets/auth: $!\n";
 like(ZkTest->new($copy)->query($lock), qr/^ERROR:  58P01:/m, '... but not without the file');
-like(ZkTest->new($copy, 'zklock.auth_file' => '')->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
+my $nobody = ZkTest->new($copy, 'zklock.auth_file' => '');
+like($nobody->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 	qr/^ERROR:  28000:/m, '... or without credentials');
 $copy->stop;
 
@@ -193,10 +207,12 @@ put_file("$secrets/auth", 'digest:test:test');
 $copy = copy_of($node, 'copy2', 'zklock.hosts' => $test_zk->hosts);
 my $session = ZkTest->new($copy);
 is($session->query($lock), 't', 'with a ZooKeeper of its own it is on its own');
-is($session->query(q(SELECT zk_lock_acquire('/shop/f'))), 't', 'what was fenced there');
+is($session->query(q(SELECT zk_lock_acquire('/shop/f'))),
+	't', 'what was fenced there');
 like($session->query(q(SELECT zk_lock_fence('/shop/f'))), qr/^ERROR:  55000:/m, '... cannot be fenced here');
 run_documented($session, $_)
   for map { @{ $_->{statements} } } sql_blocks('docs/security.md', 'Copies of a database');
-is($session->query(q(SELECT zk_lock_fence('/shop/f') > 0)), 't', '... until the fences are emptied');
+is($session->query(q(SELECT zk_lock_fence('/shop/f') > 0)),
+	't', '... until the fences are emptied');
 
 done_testing();
