@@ -31,11 +31,11 @@ static bool committing = false;
 /* A lock that was given back in this statement, when it was lost already. */
 static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
 
+/* Was a lock that has been granted lost since? */
 static bool
 is_lost(const ZkLockHold *hold)
 {
-	return hold->granted &&
-		(hold->node == NULL || !zklock_venue_is_current(hold->session));
+	return hold->node == NULL || !zklock_venue_is_current(hold->session);
 }
 
 /*
@@ -86,13 +86,17 @@ zklock_lease_watch(void)
 void
 zklock_lease_give_back(ZkLockHold *hold)
 {
-	if (in_statement && hold->granted)
+	bool		granted = hold->granted;
+
+	zklock_locktable_ungrant(hold);
+	if (zklock_locktable_first_granted() != NULL)
+		return;					/* those that are left tell of a loss as well */
+	if (in_statement && granted)
 	{
 		zklock_venue->refresh();
 		if (is_lost(hold) || zklock_venue->is_gone())
 			strlcpy(lost_path, hold->key.path, sizeof(lost_path));
 	}
-	zklock_locktable_ungrant(hold);
 	zklock_lease_watch();
 }
 
