@@ -403,3 +403,63 @@ WHERE NOT w.granted AND
       END;
 
 GRANT SELECT ON zk_lock_blockers TO PUBLIC;
+
+-- For \d+ and the like.
+COMMENT ON TYPE zk_lock_mode IS
+    'how a ZooKeeper lock is held';
+COMMENT ON TYPE zk_lock_scope IS
+    'how long a ZooKeeper lock is held';
+COMMENT ON FUNCTION zk_lock_acquire(text, interval, zk_lock_mode, zk_lock_scope) IS
+    'take a ZooKeeper lock; false if others were ahead when the time had passed';
+COMMENT ON FUNCTION zk_lock_acquire_all(text[], interval, zk_lock_mode, zk_lock_scope) IS
+    'take ZooKeeper locks on all of the paths, or on none';
+COMMENT ON FUNCTION zk_lock_guard(text, interval, zk_lock_mode) IS
+    'take a ZooKeeper lock for the rest of the transaction, or raise an error; returns its token';
+COMMENT ON FUNCTION zk_lock_release(text, zk_lock_mode) IS
+    'give one hold of session scope back';
+COMMENT ON FUNCTION zk_lock_release_all() IS
+    'give all holds of session scope back';
+COMMENT ON FUNCTION zk_lock_token(text, zk_lock_mode) IS
+    'fencing token of a lock that is held here';
+COMMENT ON FUNCTION zk_lock_number(text, zk_lock_mode) IS
+    'number of a lock that is held here, among those with its token';
+COMMENT ON TABLE zk_lock_fences IS
+    'the newest holder of each lock that has fenced';
+COMMENT ON FUNCTION zk_fence_merge() IS
+    'trigger: has replicated fences only grow';
+COMMENT ON TRIGGER zk_fence_merge ON zk_lock_fences IS
+    'has replicated fences only grow';
+COMMENT ON FUNCTION zk_lock_fence(text, zk_lock_mode) IS
+    'have this database refuse older holders of a lock that is held here';
+COMMENT ON FUNCTION zk_fence(text, bigint) IS
+    'have this database refuse older holders of a lock that is held elsewhere';
+COMMENT ON FUNCTION zk_fence(text, bigint, bigint) IS
+    'the same, for a holder who knows his number';
+COMMENT ON FUNCTION zk_fence_prune(interval) IS
+    'delete fences that were not used for so long';
+COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval, zk_lock_scope) IS
+    'take one of so many leases';
+COMMENT ON FUNCTION zk_semaphore_release(text) IS
+    'give one hold of a lease back';
+COMMENT ON FUNCTION zk_session() IS
+    'the ZooKeeper session that holds the locks of this backend';
+COMMENT ON FUNCTION zk_lock_status() IS
+    'what zk_locks shows';
+COMMENT ON VIEW zk_locks IS
+    'ZooKeeper locks that backends of this server hold and wait for';
+COMMENT ON FUNCTION zk_lock_stat_counters() IS
+    'what zk_lock_stats_database shows';
+COMMENT ON FUNCTION zk_lock_stat_usage() IS
+    'room in shared memory for what zk_locks shows';
+COMMENT ON VIEW zk_lock_stats_database IS
+    'counters of ZooKeeper locks, by database';
+COMMENT ON VIEW zk_lock_stats IS
+    'counters of ZooKeeper locks of this server';
+COMMENT ON FUNCTION zk_lock_stats_reset() IS
+    'have all counters begin at zero';
+COMMENT ON FUNCTION zk_lock_queue(text) IS
+    'who holds a lock and who waits for it, on all servers, asked of ZooKeeper';
+COMMENT ON FUNCTION zk_lock_paths(text) IS
+    'locks in use at a path and below it, asked of ZooKeeper';
+COMMENT ON VIEW zk_lock_blockers IS
+    'who is ahead of each backend that waits, on all servers';

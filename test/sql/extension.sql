@@ -14,6 +14,14 @@ JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
 WHERE e.extname = 'zklock' AND d.deptype = 'e'
 ORDER BY p.proname COLLATE "C";
 
+-- All of it says what it is for.
+SELECT pg_describe_object(d.classid, d.objid, 0) AS undescribed
+FROM pg_depend d
+JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+WHERE e.extname = 'zklock' AND d.deptype = 'e'
+  AND d.classid IN ('pg_proc'::regclass, 'pg_class'::regclass)
+  AND obj_description(d.objid, d.classid::regclass::text) IS NULL;
+
 SELECT enum_range(NULL::zk_lock_mode) AS modes,
        enum_range(NULL::zk_lock_scope) AS scopes;
 
