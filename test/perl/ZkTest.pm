@@ -25,9 +25,22 @@ use Time::HiRes qw(time);
 use Wait;
 
 our @EXPORT =
-  qw(new_node import_tables queue wait_for_queue seconds_of wait_until);
+  qw(new_node import_tables server_mode queue wait_for_queue seconds_of wait_until
+  OWN_SESSION);
+
+# A setting for those who are about a session of the backend's own, whatever mode
+# the tests are run in.
+use constant OWN_SESSION => ('zklock.session' => 'backend');
 
 my %running;    # sessions, by psql's pid
+my %node;       # servers, by their port
+
+# Do backends share the server's session ('server'), and hand locks over without
+# ZooKeeper ('gate')? False if each has its own.
+sub server_mode
+{
+	return $ENV{ZKLOCK_SESSION};
+}
 
 # A running server with the extension. %conf is for its postgresql.conf.
 sub new_node
@@ -41,7 +54,7 @@ sub new_node
 	  for sort keys %conf;
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
-	return $node;
+	return $node{ $node->port } = $node;
 }
 
 # Has a node see tables of another one, with postgres_fdw.
@@ -70,9 +83,31 @@ sub queue
 	  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
 
 	# A node that went meanwhile has no data.
-	return
-	  map { ($zk->get("$path/$_") // { data => '' })->{data} =~ /pid=(\d+)/ }
-	  @names;
+	return map {
+		my $data = ($zk->get("$path/$_") // { data => '' })->{data};
+
+		server_mode() && !/__READ__/
+		  ? _behind($path, $data)
+		  : $data =~ /pid=(\d+)/;
+	} @names;
+}
+
+# The pids of those for whom a node with this data stands: many, if backends of
+# the server wait at its gate.
+sub _behind
+{
+	my ($path, $data) = @_;
+	my ($port, $pid) = $data =~ /port=(\d+) pid=(\d+)/ or return;
+	my @pids = !$node{$port} ? () : split(
+		/\n/,
+		$node{$port}->safe_psql(
+			'postgres',
+			"SELECT pid FROM zk_locks WHERE path = '$path'
+			 AND (granted OR waitstart IS NOT NULL)
+			 AND current_setting('zklock.local_handover') <> '0'
+			 ORDER BY granted DESC, waitstart"));
+
+	return @pids ? @pids : $pid;
 }
 
 # Waits until exactly these sessions queue for a lock, in this order.

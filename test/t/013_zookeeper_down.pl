@@ -211,11 +211,11 @@ is($session->query(q(SELECT zk_lock_guard('/lease') > 0)),
 $session->close;
 
 # A backend stands still until its session is over and somebody else has the
-# lock.
+# lock.  That of a server goes on without it.
 
 for my $in_transaction (0, 1)
 {
-	$session = ZkTest->new($node, 'zklock.session_timeout' => '2s');
+	$session = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '2s');
 	$session->query(
 		$in_transaction
 		? q(BEGIN; UPDATE stock SET n = n - 1; SELECT zk_lock_guard('/asleep'))
@@ -241,9 +241,21 @@ for my $in_transaction (0, 1)
 	$session->close;
 }
 
+if (server_mode())
+{
+	$session = ZkTest->new($node);
+	$session->query(q(SELECT zk_lock_acquire('/asleep')));
+	kill('STOP', $session->pid);
+	is($waiter->query(q(SELECT zk_lock_acquire('/asleep', '12s'))),
+		'f', 'in the session of the server, who stands still keeps his lock');
+	kill('CONT', $session->pid);
+	is($session->query('SELECT 1'), '1', '... and goes on with it');
+	$session->close;
+}
+
 # Locks of the session that were lost doom a transaction whatever savepoint the
 # error is caught at, and all of them together no more than that one.
-$session = ZkTest->new($node, 'zklock.session_timeout' => '2s');
+$session = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '2s');
 $session->query(
 	q(SELECT zk_lock_acquire_all('{/asleep, /asleep2, /asleep3}');
 	  BEGIN; UPDATE stock SET n = n - 1));
@@ -259,7 +271,7 @@ $session->query('ROLLBACK TO s');
 like($session->query('COMMIT'), qr{^ERROR:  40001:}m,
 	'... and the transaction cannot commit all the same');
 is($session->query('SELECT n FROM stock'), 10, '... but the next one can');
-is($session->query('SELECT count(*) FROM zk_locks'),
+is($session->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
 	'0', '... with nothing held any more');
 $waiter->query(q(SELECT zk_lock_release_all()));
 $session->close;
@@ -277,7 +289,7 @@ $proxy->cut;
 wait_for_queue($zk, '/cut');
 ends_ok($session, 'SELECT 1', qr{^ERROR:  40001:.*"/cut"}m,
 	'cut off for too long, a transaction fails');
-is($session->query('SELECT count(*) FROM zk_locks'),
+is($session->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
 	'0', '... and the lock is given up, though nobody has said that it is lost');
 $proxy->accept;
 is($session->query(q(SELECT zk_lock_acquire('/cut'))),

@@ -17,7 +17,13 @@ use constant SETTLE => 0.5;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
-my $node = new_node('main', $proxy->hosts);
+
+# A session of the server is to need no renewal, and each claim to have its node:
+# what is saved where they have not is told at the end.
+my $node = new_node(
+	'main', $proxy->hosts,
+	'zklock.session_timeout' => '60s',
+	'zklock.local_handover' => 0);
 
 # What passed the proxy since the mark, as "c2s create2" and the like; only one
 # way if $dir is given.
@@ -61,9 +67,9 @@ $session->query(q(SELECT zk_lock_acquire('/flights'), zk_lock_release_all()));
 costs(
 	$rival,
 	q(SELECT zk_lock_acquire('/flights') AND zk_lock_release('/flights')),
-	't', 2,
-	[ 'connect', @enter, 'delete' ],
-	'a first lock, connecting');
+	't',
+	server_mode() ? (1, [ @enter, 'delete' ], 'a first lock, all connected') :
+	  (2, [ 'connect', @enter, 'delete' ], 'a first lock, connecting'));
 costs($session, q(SELECT zk_lock_acquire('/flights')),
 	't', 1, \@enter, 'a free lock');
 costs($rival, q(SELECT zk_lock_acquire('/flights', '0')),
@@ -106,16 +112,17 @@ costs(
 	'ROLLBACK TO');
 $session->query('COMMIT');
 
-# Past the lease a commit has to ask.
-my $lazy = ZkTest->new($node, 'zklock.session_timeout' => '6s');
+# Past the lease a commit has to ask.  A server renews it as long as anybody holds
+# anything.
+my $lazy = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '6s');
 $lazy->query(q(BEGIN; SELECT zk_lock_guard('/flights')));
 $lazy->outlive_lease;
 costs($lazy, 'COMMIT', '', 1, [qw(setData delete)], 'COMMIT past the lease');
 $lazy->close;
 
 # Who has waited for more than half of the lease has it renewed in the background.
-my $holder = ZkTest->new($node);
-$lazy = ZkTest->new($node, 'zklock.session_timeout' => '6s');
+my $holder = ZkTest->new($node, OWN_SESSION);
+$lazy = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '6s');
 $holder->query(q(SELECT zk_lock_acquire('/flights')));
 $lazy->start(q(SELECT zk_lock_guard('/flights') > 0));
 wait_for_queue($zk, '/flights', $holder, $lazy);
@@ -245,6 +252,37 @@ for my $depth (2, 5)
 	$proxy->reset;
 	$session->query(q(SELECT zk_lock_release('/event')));
 	$_->close for @ahead, $last;
+}
+
+# Backends of one server hand a lock over by themselves, for as long as they may.
+if (server_mode())
+{
+	$node->append_conf('postgresql.conf', "zklock.local_handover = '1h'");
+	$node->reload;
+	wait_until('the setting is in force',
+		sub {
+			ZkTest->new($node)->query('SHOW zklock.local_handover') eq '1h';
+		});
+	my ($first, $second) = map { ZkTest->new($node) } (1, 2);
+
+	costs($first, q(SELECT zk_lock_acquire('/flights')),
+		't', 1, \@enter, 'the first of a server');
+	$second->start(q(SELECT zk_lock_acquire('/flights')));
+	wait_for_queue($zk, '/flights', $first, $second);
+	$proxy->wait_idle;
+	$proxy->mark;
+	is( $proxy->flights(
+			sub {
+				$first->query(q(SELECT zk_lock_release('/flights')));
+				$second->result;
+			},
+			SETTLE),
+		0,
+		'a hand-over within the server: 0 flights');
+	$proxy->wait_idle;
+	is_deeply([ frames('c2s') ], [], '... by no request');
+	costs($second, q(SELECT zk_lock_release('/flights')),
+		't', 0, ['delete'], 'the last release');
 }
 
 done_testing();

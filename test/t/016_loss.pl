@@ -31,8 +31,9 @@ $main->safe_psql('postgres', q(
 		FOR EACH ROW EXECUTE FUNCTION fence()));
 import_tables($other, $main, qw(stock fence));
 
-# Sessions that soon expire, and one that is not behind the proxy
-my @brief = ('zklock.session_timeout' => '1s');
+# Sessions that soon expire, which each have to themselves, and one that is not
+# behind the proxy
+my @brief = (OWN_SESSION, 'zklock.session_timeout' => '1s');
 my @proxied = (@brief, 'zklock.hosts' => $proxy->hosts);
 my $rival = ZkTest->new($other);
 
