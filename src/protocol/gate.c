@@ -116,32 +116,48 @@ lose_node(ZkLockGate *gate, ZkLockTell tell, void *arg)
 	}
 }
 
+/* Is anybody ahead of one who waits?  Then he knows, and a try is refused. */
+static void
+mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
+			ZkLockTell tell, void *arg)
+{
+	bool		news = !turn->queued;
+
+	if (!gate->queued && gate->holder == NULL && turn->prev == NULL)
+		return;
+	turn->queued = true;
+	if (turn->nowait)
+	{
+		fail(gate, turn, ZKLOCK_TIMED_OUT);
+		news = true;
+	}
+	if (news && turn != self)
+		tell(turn, arg);
+}
+
 /*
- * What follows for the others from a change: tries are refused that others are
- * ahead of, and a node is wanted if, and only if, somebody is left.  `self` is
- * the turn that the caller looks at himself, or NULL.
+ * What follows from a change, for `self` if he has just joined, and for others:
+ * who has somebody ahead minds that, and a node is wanted if, and only if,
+ * somebody is left.
+ *
+ * Of those who were there before, only the first can have had nobody ahead, who
+ * is the second if somebody has come back into a place before him.  So nobody
+ * else is looked at: the queue may be long, and this is done at every hand-over.
  */
 static void
-settle(ZkLockGate *gate, const ZkLockTurn *self, ZkLockTell tell, void *arg)
+settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
 {
-	ZkLockTurn *next;
+	ZkLockTurn *first;
+	ZkLockTurn *second;
 
-	for (ZkLockTurn *turn = gate->first; turn != NULL; turn = next)
-	{
-		bool		ahead = gate->queued || gate->holder != NULL ||
-			turn->prev != NULL;
-		bool		news = ahead && !turn->queued;
-
-		next = turn->next;
-		turn->queued |= ahead;
-		if (ahead && turn->nowait)
-		{
-			fail(gate, turn, ZKLOCK_TIMED_OUT);
-			news = true;
-		}
-		if (news && turn != self)
-			tell(turn, arg);
-	}
+	if (self != NULL)
+		mind_others(gate, self, self, tell, arg);
+	first = gate->first;
+	second = first != NULL ? first->next : NULL;
+	if (first != NULL)
+		mind_others(gate, first, self, tell, arg);
+	if (second != NULL)
+		mind_others(gate, second, self, tell, arg);
 
 	if (gate->first == NULL && gate->holder == NULL)
 		drop_node(gate);

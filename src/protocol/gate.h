@@ -10,10 +10,11 @@
  * lock cohorting (Dice, Marathe, Shavit: Lock Cohorting, PPoPP 2012).
  *
  * Like the recipe it decides only.  It knows no clock, no lock of shared memory
- * and no allocator, and keeps no pointer but to the turns in it.  Its driver
- * makes every call for a gate, and every look at one of its turns, under one
- * lock; tells backends what has happened to them; and lets a worker do in
- * ZooKeeper what `wanted` says.
+ * and no allocator, and keeps no pointer but to the turns in it: both may be in
+ * memory that all processes have at one address.  Its driver makes every call
+ * for a gate, and every look at one of its turns, under one lock; tells backends
+ * what has happened to them; and lets a worker do in ZooKeeper what `wanted`
+ * says.
  *
  * The rules:
  *	- Turns are taken in the order of their tickets.  A ticket is got by the

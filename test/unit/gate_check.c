@@ -100,8 +100,9 @@ gate_check_place(const GatePlace *place)
 			turn->verdict != ZKLOCK_PENDING || turn == gate->holder ||
 			(prev != NULL && prev->ticket >= turn->ticket))
 			sim_breach(GATE_SOUND, "the queue of %d is not in order", place->dir);
-		if (turn->nowait && (gate->holder != NULL || prev != NULL || gate->queued))
-			sim_breach(GATE_TRIES, "one that would not wait does, in %d",
+		if ((turn->nowait || !turn->queued) &&
+			(gate->holder != NULL || prev != NULL || gate->queued))
+			sim_breach(GATE_TRIES, "one in %d does not know of others ahead",
 					   place->dir);
 		prev = turn;
 		nqueued++;
@@ -427,9 +428,11 @@ gate_check_queued(const GatePlace *place, const SimAttempt *a)
 void
 gate_check_used(const GatePlace *place, bool wanted)
 {
-	if (wanted ? place->gate.holder == NULL :
-		place->gate.holder != NULL &&
-		place->gate.holder->token == place->server->runner.attempts[place - place->server->places].recipe.token)
+	const GateServer *s = place->server;
+	const ZkLockTurn *holder = place->gate.holder;
+	int64_t		token = s->runner.attempts[place - s->places].recipe.token;
+
+	if (wanted ? holder == NULL : holder != NULL && holder->token == token)
 		sim_breach(GATE_USE, "a grant in %d is not used, or one that must not be",
 				   place->dir);
 	gate_check_place(place);

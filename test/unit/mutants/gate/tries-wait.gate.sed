@@ -1,2 +1,2 @@
-# Who does not want to wait does.
-s/if (ahead && turn->nowait)/if (ahead \&\& turn->nowait \&\& gate->queued)/
+# Who does not want to wait does, behind others of his server.
+/^mind_others/,/^}/ s/if (turn->nowait)/if (turn->nowait \&\& gate->queued)/
