@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use Exporter qw(import);
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use ZkServer;
 

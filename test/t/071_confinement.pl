@@ -5,6 +5,7 @@ use strict;
 use warnings;
 
 use Docs;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkServer;
@@ -152,7 +153,13 @@ for my $value ('', '/', '/other')
 
 	local $ENV{PGUSER} = 'tenant';
 	local $ENV{PGOPTIONS} = "-c zklock.path_prefix=$value";
-	my ($rc, $out, $err) = $preloaded->psql('postgres', 'SHOW zklock.path_prefix');
+	my $err = '';
+	IPC::Run::run(
+		[
+			'psql', '-XqAt', '-c', 'SHOW zklock.path_prefix',
+			$preloaded->connstr('postgres')
+		],
+		'<', \undef, '2>', \$err);
 	like($err, qr/permission denied to set parameter "zklock.path_prefix"/,
 		'... and no connection, if the library is preloaded');
 }
@@ -206,6 +213,22 @@ if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 150000)
 	$plain->close;
 }
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET zklock.path_prefix');
+
+# Who sees that others wait elsewhere may not ask what for.
+
+my @others = map { ZkTest->new($preloaded) } 1 .. 2;
+$others[0]->query(q(SELECT zk_lock_acquire('/other')));
+$others[1]->start(q(SELECT zk_lock_acquire('/other')));
+wait_for_queue($zk, '/other', @others);
+$preloaded->safe_psql('postgres', 'GRANT pg_monitor TO tenant');
+$tenant = as_role($preloaded, 'tenant');
+is($tenant->query('SELECT DISTINCT path FROM zk_locks'),
+	'/other', 'a monitor sees all locks of the server');
+like($tenant->query('SELECT count(*) FROM zk_lock_blockers'),
+	refused('/other', '/a/tenant'), '... but not who is in the way of all');
+is($tenant->query(q(SELECT count(*) FROM zk_lock_blockers
+	WHERE path LIKE '/a/tenant/%')), '0', '... but of those below the prefix');
+$_->close for $tenant, @others;
 
 # What is no prefix
 
