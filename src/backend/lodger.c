@@ -231,19 +231,28 @@ take_seat(const ZkLockAttempt *attempt)
 	return seat;
 }
 
-/* The lock that an order is to downgrade must not be passed on any more. */
-static void
+/*
+ * The lock that an order is to downgrade must not be passed on any more.  Returns
+ * the session that it was granted in: in any other there is nothing to downgrade,
+ * and the reader's node would come ahead of somebody else's.
+ */
+static uint32
 bar(const ZkLockOrder *order)
 {
+	uint32		session = 0;
+
 	static const ZkLockMode modes[] = {ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE};
 
 	for (int i = 0; i < (int) lengthof(modes); i++)
 	{
 		ZkLockHold *held = zklock_locktable_find(order->path, modes[i]);
 
-		if (held != NULL && held->node != NULL)
-			zklock_places_bar(held->node);
+		if (held == NULL || held->node == NULL)
+			continue;
+		zklock_places_bar(held->node);
+		session = held->session;
 	}
+	return session;
 }
 
 static void
@@ -251,6 +260,8 @@ begin(ZkLockAttempt *attempt)
 {
 	const ZkLockOrder *order = &attempt->order;
 	ZkLockPlaceOrder asked = {
+		.generation = order->from != NULL ? bar(order) :
+		zklock_tenure_generation(),
 		.at_gate = zklock_local_handover > 0 &&
 		(order->mode == ZKLOCK_EXCLUSIVE || order->mode == ZKLOCK_WRITE),
 		.nowait = order->nowait,
@@ -262,8 +273,6 @@ begin(ZkLockAttempt *attempt)
 
 	if (attempt->state == NULL)
 		attempt->state = palloc(sizeof(ZkLockPlaceState));
-	if (order->from != NULL)
-		bar(order);
 	attempt->verdict = ZKLOCK_PENDING;
 	attempt->queued = false;
 	attempt->name = "";

@@ -75,7 +75,7 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	Assert(place->wanted == 0);
 	claim->at_gate = order->at_gate;
-	place->generation = zklock_tenure_generation();
+	place->generation = order->generation;
 	place->verdict = ZKLOCK_PENDING;
 	place->queued = false;
 	place->nowait = order->nowait;
@@ -122,7 +122,7 @@ look_at_gate(const Claim *claim, ZkLockPlaceState *state)
 	const Place *node = &claim->place.entry->place;
 	const ZkLockTurn *nearest;
 
-	state->verdict = turn->verdict;
+	state->verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
 	state->queued = turn->queued;
 	state->token = turn->token;
 	state->number = turn->number;

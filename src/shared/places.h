@@ -28,6 +28,7 @@ typedef struct Place ZkLockPlace;
 /* What is asked for, beside what the claim says. */
 typedef struct ZkLockPlaceOrder
 {
+	uint32		generation;		/* in which it is good for anything */
 	bool		at_gate;		/* wait at the lock's gate? */
 	bool		nowait;
 	bool		curious;		/* see ZkLockOrder */
