@@ -52,6 +52,15 @@ SELECT mode FROM zk_lock_queue('/zklock_regress/queue/down') LIMIT 1;
 
 -- What was given back is not there any more, as soon as it was sent.
 SELECT zk_lock_release('/zklock_regress/queue/down', 'write');
+-- A session asks after what it has sent, but it may be another that has the locks.
+DO $$
+BEGIN
+    FOR i IN 1..1000 LOOP
+        EXIT WHEN NOT EXISTS (
+            SELECT FROM zk_lock_queue('/zklock_regress/queue/down')
+            WHERE mode = 'write');
+    END LOOP;
+END $$;
 SELECT position, state, mode FROM zk_lock_queue('/zklock_regress/queue/down');
 SELECT zk_lock_release_all();
 SELECT lock, q.* FROM seen, zk_lock_queue(path) AS q;
