@@ -31,7 +31,7 @@ PROVE_TESTS ?= test/t/*.pl
 
 SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
 EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log \
-	test/unit/build
+	test/unit/build bench-results
 
 # What has to be there before anything can be built: said, not stumbled over.
 # Debian has PGXS and pg_config in packages that come without the headers.

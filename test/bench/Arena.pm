@@ -265,16 +265,29 @@ sub names_of
 	  } @{ $self->{figures} };
 }
 
+# Its unit, if there is such a figure
+sub unit
+{
+	my ($self, $figure, $way, $clients) = @_;
+
+	for (@{ $self->{figures} })
+	{
+		return $_->{unit}
+		  if $_->{figure} eq $figure && $_->{way} eq $way
+		  && $_->{clients} == $clients;
+	}
+	return;
+}
+
 # Prints the medians of one figure, with the least and the most, and the ratios to
 # Curator and to the raw limit.
 sub show
 {
 	my ($self, $figure, $way, $clients) = @_;
 	my @names = $self->names_of($figure, $way, $clients) or return;
-	my ($unit) = map { $_->{unit} }
-	  grep { $_->{figure} eq $figure } @{ $self->{figures} };
 
-	printf("%s, %s, %d: %s\n", $figure, $way, $clients, $unit);
+	printf("%s, %s, %d: %s\n",
+		$figure, $way, $clients, $self->unit($figure, $way, $clients));
 	for my $name (@names)
 	{
 		my @sorted = sort { $a <=> $b }

@@ -69,7 +69,7 @@ sub _pair
 			]
 		} grep { $_ ne 'advisory' } @names)
 	  . "set title 'acquire and release, one client'\nset ylabel 'microseconds'\n"
-	  . "set style data histograms\nset style fill solid 0.8\nset yrange [0:*]\n"
+	  . "set key top left\nset style data histograms\nset style fill solid 0.8\nset yrange [0:*]\n"
 	  . 'plot '
 	  . join(', ',
 		map { "\$pair using @{[$_ + 2]}:xtic(1) title '$ways[$_]'" } 0 .. $#ways)
@@ -91,7 +91,7 @@ sub _lines
 
 			[ $n, map { $arena->median($figure, $way, $n, $_) } @names ]
 		} @$clients)
-	  . "set datafile missing '?'\nset key outside\nplot "
+	  . "set datafile missing '?'\nset key bmargin center maxrows 2 samplen 2\nplot "
 	  . join(', ',
 		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 title '$names[$_]'" }
 		  0 .. $#names)

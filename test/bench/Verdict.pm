@@ -27,15 +27,46 @@ my @targets = (
 	[ 'seen: acquire, release', 'loopback', 1, 'session', '<=', 1.05, 'shared' ],
 	[ 'seen: re-entrant pair', 'loopback', 1, 'session', '<=', 1.05, 'shared' ]);
 
+# Rows of the table, as far as there are figures
+my @rows = (
+	map({
+			my $way = $_;
+
+			(map({ [ $_, $way, 1 ] } 'acquire, release', 'acquire'),
+				map({ [ 'one lock', $way, $_ ] } 2, 8, 32, 64),
+				[ '10000 locks', $way, 32 ]);
+		} 'loopback',
+		'2 ms'),
+	[ 'read-mostly', 'loopback', 8 ],
+	[ 'semaphore of 4', 'loopback', 8 ],
+	[ 'first lock', 'loopback', 1 ],
+	[ 'passed on', 'loopback', 1 ],
+	[ 'passed on', 'relay', 1 ],
+	[ 're-entrant pair', 'loopback', 1 ],
+	map({
+			my $figure = $_;
+
+			map { [ $figure, 'loopback', $_ ] } 1000, 16_000;
+		} 'take one of many',
+		'commit many',
+		'release all'),
+	map({ [ "pgbench $_", 'loopback', 1 ], [ "pgbench $_", 'loopback', 32 ] }
+		'one lock', 'own locks'),
+	map({ [ "sales on $_", 'loopback', 8 ] } 'one server', 'two servers'),
+	map({ [ "$_ of a client", 'loopback', 1 ] } qw(memory threads descriptors)));
+
+my @others = qw(raw Curator kazoo go-zookeeper advisory);
+
 # What is the same with many as with few may be so many times as much, for noise
 use constant { SAME => 1.5, EVENTS => 2.1, NOTHING => 0.01 };
 
 sub text
 {
 	my ($arena) = @_;
+	my @modes = map { $_->[0] } $arena->modes;
 	my @lines;
 
-	for my $mode (map { $_->[0] } $arena->modes)
+	for my $mode (@modes)
 	{
 		for (@targets)
 		{
@@ -52,7 +83,65 @@ sub text
 			'<=', NOTHING, '');
 		push @lines, _growth($arena, $mode);
 	}
-	return join('', "Targets, of those that were measured:\n\n", grep { $_ } @lines);
+	return join('', map({ _table($arena, $_) } @modes), _herd($arena, @modes),
+		"Targets, of those that were measured:\n\n", grep { $_ } @lines);
+}
+
+# Medians, and how many times those of Curator and of the raw limit ours are; for
+# GitHub's Markdown.
+sub _table
+{
+	my ($arena, $mode) = @_;
+	my @lines;
+
+	for (@rows)
+	{
+		my ($figure, $way, $clients) = @$_;
+		my @which = ($figure, $way, $clients);
+
+		my ($unit) = $arena->unit(@which) or next;
+
+		push @lines, join(' | ', $figure, $unit, $way, $clients,
+			(map { _number('%.4g', $arena->median(@which, $_)) } $mode, @others),
+			map { _number('%.2f', $arena->ratio(@which, $mode, $_)) } qw(Curator raw))
+		  . "\n";
+	}
+	return if !@lines;
+	return join('',
+		join(' | ', qw(Figure Unit Way Clients), $mode, @others, '/ Curator', '/ raw') . "\n",
+		join(' | ', ('---') x 3, ('---:') x (4 + @others)) . "\n", @lines, "\n");
+}
+
+# Requests, events and bytes of a hand-over
+sub _herd
+{
+	my ($arena, @modes) = @_;
+	my @names = (@modes, 'Curator', 'kazoo', 'zklock simple');
+	my @lines;
+
+	for my $n (@{ $arena->{depths} })
+	{
+		my @cells = map {
+			my $name = $_;
+
+			join(' / ', grep { $_ ne '' }
+				  map { _number('%.3g', $arena->median("$_ of a hand-over", 'counted', $n, $name)) }
+				  qw(requests events bytes));
+		} @names;
+
+		push @lines, join(' | ', $n, @cells) . "\n" if grep { $_ ne '' } @cells;
+	}
+	return if !@lines;
+	return join('', join(' | ', 'Waiters', @names) . "\n",
+		join(' | ', '---:', ('---:') x @names) . "\n", @lines, "\n");
+}
+
+sub _number
+{
+	my ($format, $value) = @_;
+
+	return '' if !defined $value;
+	return sprintf($value >= 1000 ? '%.0f' : $format, $value);
 }
 
 # What must not grow with the queue, or with the number of locks held

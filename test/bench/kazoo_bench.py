@@ -64,7 +64,9 @@ def take_turns(client, kind, seconds, path, paths):
         ops += 1
 
 
-def serve(orders):
+def serve(orders, not_ours):
+    for end in not_ours:
+        end.close()
     client = connect()
     orders.send("ready")
     while True:
@@ -78,8 +80,12 @@ def serve(orders):
 def open_clients(n):
     while len(clients) < n:
         here, there = multiprocessing.Pipe()
-        process = multiprocessing.Process(target=serve, args=(there,), daemon=True)
+        inherited = [here] + [orders for _, orders in clients]
+        process = multiprocessing.Process(
+            target=serve, args=(there, inherited), daemon=True
+        )
         process.start()
+        there.close()
         here.recv()
         clients.append((process, here))
     return "open"
@@ -130,7 +136,12 @@ def queue(n, path):
 
 
 def main():
-    verbs = {"run": run, "first": first, "open": lambda n: open_clients(int(n)), "queue": queue}
+    verbs = {
+        "run": run,
+        "first": first,
+        "open": lambda n: open_clients(int(n)),
+        "queue": queue,
+    }
     threading.stack_size(256 * 1024)
     for line in sys.stdin:
         verb, *words = line.split()
