@@ -48,10 +48,29 @@ my %faults = (
 	'waiter cancelled' => [ $short, _signal => 'waiter', 'INT' ],
 	'waiter terminated' => [ $short, _signal => 'waiter', 'TERM' ]);
 
-# How a backend is known in pg_stat_activity: it works under a lock, or waits
-my %busy = (
-	holder => "wait_event = 'PgSleep'",
-	waiter => "wait_event_type = 'Extension'");
+# Where backends share their server's session, its worker fails as well, and it is
+# the one whose standing still loses locks.
+my %of_workers = (
+	'worker frozen' => [ $short, _signal => 'worker', 'STOP' ],
+	'worker frozen for long' => [ $long, _signal => 'worker', 'STOP' ],
+	'worker terminated' => [ $short, _signal => 'worker', 'TERM' ],
+	'worker killed' => [ $short, _signal => 'worker', 'KILL' ]);
+
+%faults = (%faults, %of_workers) if $ENV{ZKLOCK_SESSION};
+
+# How processes are known in pg_stat_activity: a backend works under a lock, or waits
+my $call = "query = '${\ Load::CALL}'";
+my %known = (
+	holder => "$call AND wait_event = 'PgSleep'",
+	waiter => "$call AND wait_event_type = 'Extension'",
+	worker => "backend_type = 'zklock worker'");
+
+# The one that locks alone do not survive
+sub deadly
+{
+	return $ENV{ZKLOCK_SESSION} ? 'worker frozen for long' :
+	  'holder frozen for long';
+}
 
 # An endless plan: all faults in some order, then all in another, and so on. The
 # one that locks alone do not survive comes first, and more often.
@@ -60,7 +79,7 @@ sub plan
 	my ($seed) = @_;
 	my $numbers = 0;
 	my $random = sub { unpack('N', md5("$seed " . $numbers++)) / 2**32 };
-	my @deadly = 'holder frozen for long';
+	my @deadly = deadly();
 	my @names = @deadly;
 
 	return sub {
@@ -221,7 +240,7 @@ sub _catch
 
 		return $server->psql(
 			'-c', "SELECT pid FROM pg_stat_activity
-			WHERE query = '${\ Load::CALL}' AND $busy{$who} AND $also LIMIT 1");
+			WHERE $known{$who} AND $also LIMIT 1");
 	};
 
 	return wait_until(

@@ -41,7 +41,7 @@ my @modes = (
 
 # Such a holder, on A, and the seconds in which that must tell.
 my %deadly =
-  (name => 'holder frozen for long', gap => 0.5, seconds => 4.5, pick => 0);
+  (name => Faults::deadly(), gap => 0.5, seconds => 4.5, pick => 0);
 my $patience = 60;
 
 sub new
