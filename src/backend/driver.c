@@ -138,11 +138,23 @@ reply_of(const ZkLockMessage *message)
 }
 
 static void
+forget_nearest(ZkLockDriver *driver)
+{
+	if (driver->nearest != NULL)
+		pfree(driver->nearest);
+	driver->nearest = NULL;
+}
+
+static void
 feed(ZkLockDriver *driver, const ZkLockEvent *event)
 {
 	ZkLockActions actions;
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
+
+	/* Now it may be somebody else. */
+	if (driver->recipe.nearest.request != driver->nearest_request)
+		forget_nearest(driver);
 	perform(driver, &actions);
 }
 
@@ -216,8 +228,8 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 static void
 note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 {
-	if (driver->nearest != NULL)
-		pfree(driver->nearest);
+	forget_nearest(driver);
+	driver->nearest_request = driver->recipe.nearest.request;
 	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
 }
 

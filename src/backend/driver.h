@@ -46,6 +46,7 @@ typedef struct ZkLockDriver
 
 	/* what the node before us says of itself; NULL while not known */
 	char	   *nearest;
+	uint32		nearest_request;	/* that asked it */
 
 	/* what the server refused, for a message; NULL: nothing */
 	char	   *refused;

@@ -193,7 +193,8 @@ begin(const ZkLockIdentity *former)
 	told_lost = 0;
 	told_returns = 0;
 	begun_at = received_at = zklock_zkclient_now();
-	zklock_stats_add(ZKLOCK_SESSIONS, 1);
+	if (former == NULL)
+		zklock_stats_add(ZKLOCK_SESSIONS, 1);
 	if (++serial == 0)
 		serial = 1;
 }

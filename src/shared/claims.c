@@ -182,7 +182,11 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
 		row->token = claim->token;
 		row->number = claim->number;
-		strlcpy(row->node, claim->node, sizeof(row->node));
+
+		/* Who waits at a gate sees one node after the other stand for him. */
+		strlcpy(row->node, claim->at_gate && !claim->granted ?
+				claim->place.entry->place.name : claim->node,
+				sizeof(row->node));
 	}
 	LWLockRelease(lock);
 	return seen;

@@ -54,6 +54,7 @@ gate_changed(Entry *entry)
 {
 	entry->place.verdict = ZKLOCK_PENDING;
 	entry->place.queued = false;
+	entry->place.name[0] = '\0';
 	entry->place.other[0] = '\0';
 	entry->place.generation = zklock_tenure_generation();
 	order_changed(&entry->place);

@@ -171,6 +171,36 @@ retire(void)
 }
 
 /*
+ * Begin a session, or carry on with the one of this identity.  What is wrong if that
+ * cannot be done, with the file of the credentials for one, is in the server's log,
+ * and told to those who wait.
+ */
+static void
+begin_session(const ZkLockIdentity *former)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		zklock_session_begin(former);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(before);
+		error = CopyErrorData();
+		EmitErrorReport();
+		FlushErrorState();
+		AtEOXact_Files(false);
+		publish_failure(error->message);
+		FreeErrorData(error);
+		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
+	}
+	PG_END_TRY();
+}
+
+/*
  * The session of a worker that is no more.  Who held anything in it is either
  * gone, after a crash, or has lost it now.  Nobody needs to wait until it expires.
  */
@@ -191,8 +221,9 @@ end_former_session(void)
 
 	/* After so long it has expired. */
 	deadline = zklock_zkclient_now() + left->timeout * ZKLOCK_NS_PER_MS;
-	zklock_session_begin(&former);
-	while (!terminating && zklock_zkclient_now() < deadline)
+	begin_session(&former);
+	while (!terminating && zklock_session_status() != NULL &&
+		   zklock_zkclient_now() < deadline)
 	{
 		const ZkLockClientStatus *status;
 		bool		stale;
@@ -225,35 +256,6 @@ keep(void)
 	kept = status->session;
 }
 
-/*
- * Begin a session.  What is wrong if that cannot be done, with the file of the
- * credentials for one, is in the server's log, and told to those who wait.
- */
-static void
-begin_session(void)
-{
-	MemoryContext before = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		zklock_session_begin(NULL);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(before);
-		error = CopyErrorData();
-		EmitErrorReport();
-		FlushErrorState();
-		AtEOXact_Files(false);
-		publish_failure(error->message);
-		FreeErrorData(error);
-		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
-	}
-	PG_END_TRY();
-}
-
 /* Have a session, if anybody needs one and there is none. */
 static void
 have_session(void)
@@ -267,7 +269,7 @@ have_session(void)
 		!zklock_places_are_busy())
 		return;
 	knocks_heard = knocks;
-	begin_session();
+	begin_session(NULL);
 }
 
 /* Has the session come to an end, or has it to? */

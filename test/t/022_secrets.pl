@@ -22,7 +22,10 @@ my %conf = (
 	log_min_error_statement => 'panic',
 	'zklock.auth_file' => 'zk.auth',
 	'zklock.acl' => 'auth::cdrwa');
-my $node = new_node('main', $zk->hosts, %conf,
+
+# The file is read when a session begins: that is to be each backend's own, but for
+# the last server.
+my $node = new_node('main', $zk->hosts, %conf, OWN_SESSION,
 	shared_preload_libraries => 'zklock');
 my $file = "${\ $node->data_dir}/zk.auth";
 
@@ -160,7 +163,7 @@ unlike(logged(), qr/${\ SECRET}/, 'it is in no line of the log');
 
 # A server that does not know yet whose setting that is. (What it logs of it
 # then is out of our hands.)
-my $late = new_node('late', $zk->hosts, %conf,
+my $late = new_node('late', $zk->hosts, %conf, OWN_SESSION,
 	'zklock.auth' => "digest:app:${\ SECRET}");
 $session = ZkTest->new($late);
 my $answer = $session->query(q(LOAD 'zklock'));
@@ -170,5 +173,20 @@ like(
 	'it is refused as soon as the library is loaded');
 unlike($answer, qr/${\ SECRET}/, '... without a word of the value');
 is($session->query('SHOW zklock.auth'), '', '... and forgotten');
+$session->close;
+
+# The server's own session: its backends are told what is wrong with the file, and
+# it has one as soon as that is mended.
+$node = new_node('shared', $zk->hosts, %conf, 'zklock.session' => 'server');
+$file = "${\ $node->data_dir}/zk.auth";
+like(
+	ask($lock),
+	qr/^ERROR:  08001: .*\nDETAIL:  could not open .*"zk\.auth"/m,
+	'in the session of a server, too, nothing goes without the file');
+put($entry, 0640);
+like(ask($lock), qr/^DETAIL:  .*credentials file "zk\.auth".*group or/m,
+	'... nor if others could have read it');
+put($entry);
+is(ask($lock), 't', '... but as soon as it has the credentials');
 
 done_testing();

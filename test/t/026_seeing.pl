@@ -18,8 +18,11 @@ my $node = new_node(
 	'main', $zk->hosts, %preload,
 	restart_after_crash => 'on',
 	'zklock.max_locks' => ROOM);
-my $other = new_node('other', $zk->hosts);
+my $other = new_node('other', $zk->hosts, OWN_SESSION);
 my $observer = ZkTest->new($node);
+
+# Holder and waiter have a session each, or both the server's.
+my $sessions = server_mode() ? 1 : 2;
 
 my $columns = q(path, mode, granted, session_holds, transaction_holds,
 	token IS NOT NULL, node LIKE '%-%', waitstart IS NOT NULL, lost);
@@ -112,7 +115,7 @@ is(locks_of($holder), '', 'what was given back is not shown any more');
 is($waiter->result, 't', 'the next in line has the lock');
 is(locks_of($waiter), '/seen/a|exclusive|t|1|0|t|t|f|f', '... as all can see');
 unlike(title_of($waiter), qr/waiting/, '... and its title does not say it waits');
-is(stats(), '4|3|1|0|0|0|3|0|2|0|0|t', 'all of that was counted');
+is(stats(), "4|3|1|0|0|0|3|0|$sessions|0|0|t", 'all of that was counted');
 
 # Waits that are given up
 $holder->query(q(SELECT zk_lock_acquire('/seen/a', '1s')));
@@ -125,9 +128,10 @@ $holder->query(q(SELECT zk_lock_acquire('/seen/s', mode => 'simple')));
 is(locks_of($holder), '/seen/s|exclusive|t|1|0|t|t|f|f',
 	'what was given up is not shown');
 unlike(title_of($holder), qr/waiting/, '... nor in the title');
-is(stats(), '11|4|1|4|1|1|3|0|2|0|0|t', '... but counted');
+is(stats(), "11|4|1|4|1|1|3|0|$sessions|0|0|t", '... but counted');
 is( $observer->query(
-		q(SELECT datname, acquires FROM zk_lock_stats_database)),
+		q(SELECT datname, acquires FROM zk_lock_stats_database
+		  WHERE datname IS NOT NULL)),
 	'postgres|11',
 	'... for the database');
 $node->safe_psql('postgres', 'SELECT zk_lock_stats_reset()');
@@ -183,7 +187,22 @@ is( $observer->query('SELECT acquires, immediate, reentrant FROM zk_lock_stats')
 	'as many locks are counted as nodes were made');
 $seen->close;
 
-# There is no room for more, but locks for all.
+# There is no room for more, but locks for all; not in the server's session.
+if (server_mode())
+{
+	like(
+		$holder->query(
+			q(SELECT zk_lock_acquire_all(array_agg('/seen/many/' || i))
+			  FROM generate_series(1, 20) AS i)),
+		qr/^ERROR:  53200: .*\nHINT: .*zklock\.max_locks/m,
+		'without room there is no lock in the session of the server');
+	wait_until('what was taken is given back',
+		sub {
+			$observer->query('SELECT listed, unlisted FROM zk_lock_stats') eq
+			  '1|0';
+		});
+}
+$holder->query("SET zklock.session = 'backend'");
 $holder->query(
 	q(SELECT zk_lock_acquire_all(array_agg('/seen/many/' || i))
 	  FROM generate_series(1, 20) AS i));
