@@ -184,7 +184,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->number = claim->number;
 
 		/* Who waits at a gate sees one node after the other stand for him. */
-		strlcpy(row->node, claim->at_gate && !claim->granted ?
+		strlcpy(row->node, claim->turn.state == ZKLOCK_TURN_WAITING ?
 				claim->place.entry->place.name : claim->node,
 				sizeof(row->node));
 	}

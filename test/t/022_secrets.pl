@@ -184,8 +184,16 @@ like(
 	qr/^ERROR:  08001: .*\nDETAIL:  could not open .*"zk\.auth"/m,
 	'in the session of a server, too, nothing goes without the file');
 put($entry, 0640);
-like(ask($lock), qr/^DETAIL:  .*credentials file "zk\.auth".*group or/m,
-	'... nor if others could have read it');
+my $worker = $node->safe_psql('postgres',
+	q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock worker'));
+my @open;
+for my $try (1, 2)
+{
+	like(ask($lock), qr/^DETAIL:  .*credentials file "zk\.auth".*group or/m,
+		'... nor if others could have read it');
+	push @open, scalar(() = glob("/proc/$worker/fd/*"));
+}
+is($open[1], $open[0], '... though it is closed each time');
 put($entry);
 is(ask($lock), 't', '... but as soon as it has the credentials');
 
