@@ -254,9 +254,10 @@ sub _settle
 		sub {
 			my $leader = $self->{ensemble}->leader;
 
+			# The session of a server stays, without any.
 			return $leader
 			  && $leader->four_letter('dump') =~
-			  /^Sessions with Ephemerals \(0\):/m;
+			  m{^Sessions with Ephemerals \(\d+\):\n(?!.*^\t/)}ms;
 		});
 	for my $name (qw(A B))
 	{
