@@ -98,16 +98,16 @@ sub _behind
 {
 	my ($path, $data) = @_;
 	my ($port, $pid) = $data =~ /port=(\d+) pid=(\d+)/ or return;
-	my @pids = !$node{$port} ? () : split(
-		/\n/,
-		$node{$port}->safe_psql(
-			'postgres',
-			"SELECT pid FROM zk_locks WHERE path = '$path'
-			 AND (granted OR waitstart IS NOT NULL)
-			 AND current_setting('zklock.local_handover') <> '0'
-			 ORDER BY granted DESC, waitstart"));
+	return $pid if !$node{$port};
 
-	return @pids ? @pids : $pid;
+	# The server may be down.
+	my ($failed, $pids) = $node{$port}->psql(
+		'postgres',
+		"SELECT pid FROM zk_locks
+		 WHERE path = '$path' AND current_setting('zklock.local_handover') <> '0'
+		 ORDER BY granted DESC, waitstart");
+
+	return $failed || $pids eq '' ? $pid : split(/\n/, $pids);
 }
 
 # Waits until exactly these sessions queue for a lock, in this order.
