@@ -131,8 +131,18 @@ sub modes
 	my $there = $self->server('loopback')->psql('-c', q(
 		SELECT count(*) FROM pg_settings WHERE name = 'zklock.session'));
 
-	return ([ 'zklock', {} ],
-		$there ? [ 'zklock server', { 'zklock.session' => 'server' } ] : ());
+	my %wanted = map { $_ => 1 } @{ $self->{names} };
+
+	return grep { $wanted{ $_->[0] } } [ 'zklock', {} ],
+	  $there ? [ 'zklock server', { 'zklock.session' => 'server' } ] : ();
+}
+
+# Settings, such as those of a mode, for PGOPTIONS
+sub options
+{
+	my ($settings) = @_;
+
+	return join(' ', map { "-c $_=$settings->{$_}" } sort keys %$settings);
 }
 
 # All who take a way and know this kind of lock, in their order
@@ -154,8 +164,7 @@ sub _invite
 	{
 		my ($name, $settings) = @$mode;
 
-		push @all, Backends->new($name, $self->server($way), 'mutex', %$settings)
-		  if $wanted{$name};
+		push @all, Backends->new($name, $self->server($way), 'mutex', %$settings);
 	}
 	push @all, Program->new($_, $self->{tmp}, $self->hosts($way))
 	  for grep { $wanted{$_} } qw(raw Curator kazoo go-zookeeper);

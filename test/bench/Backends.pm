@@ -170,6 +170,7 @@ sub first
 	my ($self, $n, $path) = @_;
 	my $sum = 0;
 
+	local $ENV{PGOPTIONS} = Arena::options($self->{settings});
 	$sum += $self->{server}->psql('-c', "SELECT first_lock('$path')") for 1 .. $n;
 	return $sum / $n;
 }

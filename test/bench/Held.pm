@@ -12,20 +12,20 @@ sub measure
 {
 	my ($arena) = @_;
 	my $server = $arena->server('loopback');
-	my %pair = (
-		zklock => [
-			q(zk_lock_acquire('/bench/held')), q(zk_lock_release('/bench/held'))
-		],
-		advisory => [ 'pg_advisory_lock(1)', 'pg_advisory_unlock(1)' ]);
+	my @zklock =
+	  (q(zk_lock_acquire('/bench/held')), q(zk_lock_release('/bench/held')));
+	my @advisory = ('pg_advisory_lock(1)', 'pg_advisory_unlock(1)');
 
 	for my $round (1 .. 3 * $arena->{rounds})
 	{
-		for my $name (qw(zklock advisory))
+		for ([ 'advisory', {} ], $arena->modes)
 		{
+			my ($name, $settings) = @$_;
 			my $before = _packets($arena);
 
+			local $ENV{PGOPTIONS} = Arena::options($settings);
 			$arena->note('re-entrant pair', 'us', 'loopback', 1, $name, $round,
-				_time_pair($server, @{ $pair{$name} }));
+				_time_pair($server, $name eq 'advisory' ? @advisory : @zklock));
 			$arena->note('requests of a re-entrant pair', 'requests', 'loopback',
 				1, $name, $round, (_packets($arena) - $before) / TURNS);
 		}
@@ -35,7 +35,13 @@ sub measure
 
 	for my $round (1 .. $arena->{rounds})
 	{
-		_hold_many($arena, $server, $_, $round) for @{ $arena->{holds} };
+		for ($arena->modes)
+		{
+			my ($name, $settings) = @$_;
+
+			local $ENV{PGOPTIONS} = Arena::options($settings);
+			_hold_many($arena, $server, $name, $_, $round) for @{ $arena->{holds} };
+		}
 	}
 	for my $figure ('take one of many', 'commit many', 'release all')
 	{
@@ -77,7 +83,7 @@ sub _time_pair
 # giving back.
 sub _hold_many
 {
-	my ($arena, $server, $n, $round) = @_;
+	my ($arena, $server, $name, $n, $round) = @_;
 	my $now = 'SELECT extract(epoch FROM clock_timestamp())';
 	my @take = map {
 		"DO \$\$ BEGIN
@@ -99,7 +105,7 @@ sub _hold_many
 	{
 		my ($figure, $i) = @$_;
 
-		$arena->note($figure, 'us a lock', 'loopback', $n, 'zklock', $round,
+		$arena->note($figure, 'us a lock', 'loopback', $n, $name, $round,
 			($times[ $i + 1 ] - $times[$i]) / $n * 1e6);
 	}
 	return;

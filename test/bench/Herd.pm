@@ -29,15 +29,23 @@ sub measure
 {
 	my ($arena) = @_;
 	my %wanted = map { $_ => 1 } @{ $arena->{names} };
+	my %mode = map { @$_ } $arena->modes;
 	my $hosts = $arena->relay(RELAY, 0)->{hosts};
 
 	$arena->dismiss;
 
+	$arena->new_server(RELAY, $hosts, 'zklock.session_timeout' => '600s')
+	  if %mode;
 	for my $n (@{ $arena->{depths} })
 	{
-		_drain($arena, $n, $_, $hosts)
-		  for grep { $wanted{s/ simple//r} } 'zklock', 'Curator', 'kazoo',
-		  $n <= SIMPLE_AT_MOST ? 'zklock simple' : ();
+		for my $name (
+			grep { $wanted{s/ simple//r} } 'zklock', 'zklock server', 'Curator',
+			'kazoo', $n <= SIMPLE_AT_MOST ? 'zklock simple' : ())
+		{
+			next if $name eq 'zklock server' && !$mode{$name};
+			local $ENV{PGOPTIONS} = Arena::options($mode{$name} // {});
+			_drain($arena, $n, $name, $hosts);
+		}
 		$arena->show("$_ of a hand-over", RELAY, $n) for qw(requests events bytes);
 	}
 	return;
@@ -59,9 +67,15 @@ sub _drain
 	wait_until(
 		"$n queue up",
 		sub {
+			my $counters = _counters($arena);
+
+			# That of a server is one node for all of its backends.
+			return $counters->{watch_count} > 0
+			  && _waiting($arena, $path) == $n
+			  if $name eq 'zklock server';
 			my $queued = $simple ? $n : $zk->children($path) - 1;
 
-			return $queued == $n && _counters($arena)->{watch_count} >= $n;
+			return $queued == $n && $counters->{watch_count} >= $n;
 		});
 	_wait_for_rest($arena);
 
@@ -95,7 +109,7 @@ sub _queue
 		return sub { $program->result; $program->stop };
 	}
 
-	my $server = $arena->server('loopback');
+	my $server = $arena->server(RELAY);
 	my $mode = $name =~ /simple/ ? 'simple' : 'exclusive';
 	my $keeper = Child->start("$arena->{tmp}/keeper-$path.log" =~ s{-/bench/}{-}r,
 		"$arena->{bindir}/psql", '-XqAt',
@@ -103,8 +117,6 @@ sub _queue
 	$keeper->say("SELECT pg_advisory_lock($gate);");
 	wait_until('the gate is shut', sub { $keeper->output =~ /\n/ });
 
-	local $ENV{PGOPTIONS} =
-	  "-c zklock.hosts=$hosts -c zklock.session_timeout=600s";
 	my $pgbench = Transactions::start(
 		$arena, $server, $n,
 		"SELECT zk_lock_guard('$path', NULL, '$mode');\n"
@@ -121,6 +133,15 @@ sub _queue
 		$keeper->finish($Wait::timeout);
 		$arena->{waiters} = $pgbench;
 	};
+}
+
+# How many backends wait for a lock
+sub _waiting
+{
+	my ($arena, $path) = @_;
+
+	return $arena->server(RELAY)->psql('-c',
+		"SELECT count(*) FROM zk_locks WHERE path = '$path' AND NOT granted");
 }
 
 # Waits until ZooKeeper has no more to do.

@@ -33,8 +33,14 @@ EOSQL
 	for my $round (1 .. $arena->{rounds})
 	{
 		_sell($arena, 'one server', 'advisory', $round, $a);
-		_sell($arena, 'one server', 'zookeeper', $round, $a);
-		_sell($arena, 'two servers', 'zookeeper', $round, $a, $b);
+		for ($arena->modes)
+		{
+			my ($name, $settings) = @$_;
+
+			local $ENV{PGOPTIONS} = Arena::options($settings);
+			_sell($arena, 'one server', $name, $round, $a);
+			_sell($arena, 'two servers', $name, $round, $a, $b);
+		}
 	}
 	$arena->show("sales on $_", 'loopback', CLIENTS) for 'one server', 'two servers';
 	$_->stop for @servers;
@@ -43,7 +49,9 @@ EOSQL
 
 sub _sell
 {
-	my ($arena, $where, $lock, $round, @servers) = @_;
+	my ($arena, $where, $name, $round, @servers) = @_;
+	my $lock = $name eq 'advisory' ? 'advisory' : 'zookeeper';
+	my $seconds = Transactions::SECONDS();
 	my $a = $servers[0];
 
 	$a->psql('-c', 'TRUNCATE sale',
@@ -51,18 +59,17 @@ sub _sell
 	my @pgbench = map {
 		Transactions::start($arena, $_, CLIENTS / @servers,
 			"SELECT reduce_stock(1, '$lock')",
-			'-T', int($arena->{seconds} + 0.9), '--max-tries=1000')
+			'-T', $seconds, '--max-tries=1000')
 	} @servers;
-	$_->finish($arena->{seconds} + 120) for @pgbench;
+	$_->finish($seconds + 120) for @pgbench;
 
 	my ($sold, $left) = split(/\|/,
 		$a->psql('-c', 'SELECT count(*), (SELECT stock FROM product WHERE id = 1)
 			FROM sale'));
 	die "$sold sold, and " . (STOCK - $left) . " taken from the stock\n"
 	  if $sold != STOCK - $left;
-	$arena->note("sales on $where", 'sales a second', 'loopback', CLIENTS,
-		$lock eq 'advisory' ? 'advisory' : 'zklock', $round,
-		$sold / int($arena->{seconds} + 0.9));
+	$arena->note("sales on $where", 'sales a second', 'loopback', CLIENTS, $name,
+		$round, $sold / $seconds);
 	return;
 }
 

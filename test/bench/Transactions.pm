@@ -9,31 +9,37 @@ use warnings;
 use Child;
 use PgServer;
 
-my @contests = (
-	[ 'one lock', 'advisory', 'SELECT pg_advisory_xact_lock(1)' ],
-	[ 'one lock', 'zklock', q(SELECT zk_lock_guard('/bench/one')) ],
-	[ 'own locks', 'advisory', 'SELECT pg_advisory_xact_lock(:client_id)' ],
-	[
-		'own locks', 'zklock',
-		q(SELECT zk_lock_guard('/bench/many/' || :client_id))
-	]);
+# What takes one lock, and one of each client's own
+my @advisory = map { "SELECT pg_advisory_xact_lock($_)" } '1', ':client_id';
+my @zklock =
+  map { "SELECT zk_lock_guard($_)" } q('/bench/one'), q('/bench/many/' || :client_id);
+
+# A new connection takes its time.
+use constant { SECONDS => 2, MOST => 32 };
 
 sub measure
 {
 	my ($arena) = @_;
 	my $server = $arena->server('loopback');
 
-	for my $clients (1, @{ $arena->{crowds} })
+	for my $clients (1, grep { $_ <= MOST } @{ $arena->{crowds} })
 	{
 		for my $round (1 .. $arena->{rounds})
 		{
-			for (@contests)
+			for ([ 'advisory', {} ], $arena->modes)
 			{
-				my ($figure, $name, $sql) = @$_;
+				my ($name, $settings) = @$_;
+				my ($one, $own) = $name eq 'advisory' ? @advisory : @zklock;
 
-				$arena->note("pgbench $figure", 'transactions a second',
-					'loopback', $clients, $name, $round,
-					pgbench($arena, $server, $clients, $sql));
+				local $ENV{PGOPTIONS} = Arena::options($settings);
+				for ([ 'one lock', $one ], [ 'own locks', $own ])
+				{
+					my ($figure, $sql) = @$_;
+
+					$arena->note("pgbench $figure", 'transactions a second',
+						'loopback', $clients, $name, $round,
+						pgbench($arena, $server, $clients, $sql));
+				}
 			}
 		}
 		$arena->show("pgbench $_", 'loopback', $clients) for 'one lock', 'own locks';
@@ -45,8 +51,8 @@ sub measure
 sub start
 {
 	my ($arena, $server, $clients, $sql, @options) = @_;
-	my $script = "$arena->{tmp}/pgbench.sql";
-	my $log = "$arena->{tmp}/pgbench-" . $server->{port} . '.log';
+	my ($script, $log) =
+	  map { "$arena->{tmp}/pgbench-$server->{port}.$_" } qw(sql log);
 
 	open(my $fh, '>', $script) or die "$script: $!\n";
 	print $fh "$sql;\n";
@@ -54,7 +60,7 @@ sub start
 	unlink($log);
 	return Child->start(
 		$log, "$arena->{bindir}/pgbench", '-n', '-c', $clients, '-f', $script,
-		@options ? @options : ('-T', int($arena->{seconds} + 0.9)),
+		@options ? @options : ('-T', SECONDS),
 		PgServer::conninfo($server->{dir}, $server->{port}));
 }
 
@@ -63,7 +69,7 @@ sub pgbench
 	my ($arena, $server, @what) = @_;
 	my $pgbench = start($arena, $server, @what);
 
-	$pgbench->finish($arena->{seconds} + 120);
+	$pgbench->finish(SECONDS + 120);
 	$pgbench->output =~ /^tps = ([\d.]+)/m
 	  or die "pgbench failed:\n", $pgbench->output;
 	return $1;

@@ -14,8 +14,8 @@ use Wait;
 my $dir = File::Temp->newdir('bench-XXXXXX', TMPDIR => 1);
 my %least = (
 	ZKLOCK_INSTALLED => 1, QUICK => 1, RESULTS => $dir,
-	PIECES => 'Locks Held Herd',
-	CONTESTANTS => 'zklock raw advisory',
+	PIECES => 'Locks,Held,Herd',
+	CONTESTANTS => 'zklock,zklock server,raw,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
 @ENV{ keys %least } = values %least;
@@ -27,6 +27,7 @@ for my $row (
 	'acquire release,us,loopback,1,zklock',
 	'acquire release,us,2 ms,1,raw',
 	'one lock,locks a second,2 ms,2,zklock',
+	'one lock,locks a second,loopback,2,zklock server',
 	'one lock,locks a second,loopback,2,advisory',
 	'read-mostly,locks a second,loopback,8,zklock',
 	'semaphore of 4,locks a second,loopback,8,zklock',
