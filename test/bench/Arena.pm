@@ -79,7 +79,7 @@ sub relay
 		my $port = ($self->{zk}->hosts =~ /:(\d+)/)[0];
 		my $log = "$self->{tmp}/delay-$name.log" =~ s/ //r;
 		my $child = Child->start($log,
-			Program::_compile($self->{tmp}, 'delay'), $port, $us);
+			Program::compile($self->{tmp}, 'delay'), $port, $us);
 
 		wait_until('the delay listens', sub { $child->check; $child->output =~ /\n/ });
 		{ child => $child, hosts => '127.0.0.1:' . $child->output =~ s/\n.*//sr };
@@ -150,11 +150,12 @@ sub contestants
 {
 	my ($self, $way, $kind) = @_;
 
-	$self->{contestants}{$way} //= $self->_invite($way);
+	$self->{contestants}{$way} //= $self->invite($way);
 	return grep { $_->knows($kind) } @{ $self->{contestants}{$way} };
 }
 
-sub _invite
+# New ones, all who take a way
+sub invite
 {
 	my ($self, $way) = @_;
 	my %wanted = map { $_ => 1 } @{ $self->{names} };

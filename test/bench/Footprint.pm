@@ -51,7 +51,7 @@ sub _newcomers
 {
 	my ($arena) = @_;
 
-	return grep { $_->name ne 'advisory' } @{ $arena->_invite('loopback') };
+	return grep { $_->name ne 'advisory' } @{ $arena->invite('loopback') };
 }
 
 # Of all its processes
@@ -62,7 +62,7 @@ sub _usage
 
 	for my $pid ($contestant->pids)
 	{
-		my $memory = Program::_slurp("/proc/$pid/smaps_rollup");
+		my $memory = Program::slurp("/proc/$pid/smaps_rollup");
 
 		$sum{memory} += $1 while $memory =~ /^Private_\w+: +(\d+) kB/mg;
 		$sum{threads} += () = glob("/proc/$pid/task/*");

@@ -32,7 +32,7 @@ my $started = 0;
 my %program = (
 	raw => {
 		kinds => [qw(mutex)],
-		command => sub { _compile($_[0], 'raw', '-lzookeeper_mt', '-lpthread') },
+		command => sub { compile($_[0], 'raw', '-lzookeeper_mt', '-lpthread') },
 	},
 	Curator => {
 		kinds => [qw(mutex read-mostly semaphore)],
@@ -153,7 +153,7 @@ sub pids
 	my ($self) = @_;
 	my $pid = $self->{child}{pid};
 
-	return ($pid, map { split(/ /) } _slurp("/proc/$pid/task/$pid/children"));
+	return ($pid, map { split(/ /) } slurp("/proc/$pid/task/$pid/children"));
 }
 
 sub stop
@@ -165,7 +165,7 @@ sub stop
 }
 
 # Compiles a program of one file, unless that was done before; returns where it is.
-sub _compile
+sub compile
 {
 	my ($dir, $name, @libraries) = @_;
 
@@ -188,7 +188,8 @@ sub _build_go
 	return "$dir/go_bench";
 }
 
-sub _slurp
+# What is in a file; nothing if it has gone
+sub slurp
 {
 	my ($file) = @_;
 

@@ -83,7 +83,7 @@ sub text
 			'<=', NOTHING, '');
 		push @lines, _growth($arena, $mode);
 	}
-	return join('', map({ _table($arena, $_) } @modes), _herd($arena, @modes),
+	return join('', _table($arena, @modes), _herd($arena, @modes),
 		"Targets, of those that were measured:\n\n", grep { $_ } @lines);
 }
 
@@ -91,25 +91,32 @@ sub text
 # GitHub's Markdown.
 sub _table
 {
-	my ($arena, $mode) = @_;
+	my ($arena, @modes) = @_;
+	my @names = (@modes, @others);
+	my @pairs = map { my $mode = $_; map { [ $mode, $_ ] } qw(Curator raw) } @modes;
 	my @lines;
 
 	for (@rows)
 	{
-		my ($figure, $way, $clients) = @$_;
-		my @which = ($figure, $way, $clients);
+		my @which = @$_;
+		my $unit = $arena->unit(@which) or next;
 
-		my ($unit) = $arena->unit(@which) or next;
-
-		push @lines, join(' | ', $figure, $unit, $way, $clients,
-			(map { _number('%.4g', $arena->median(@which, $_)) } $mode, @others),
-			map { _number('%.2f', $arena->ratio(@which, $mode, $_)) } qw(Curator raw))
-		  . "\n";
+		push @lines, [
+			$which[0], $unit, @which[ 1, 2 ],
+			map({ _number('%.4g', $arena->median(@which, $_)) } @names),
+			map { _number('%.2f', $arena->ratio(@which, @$_)) } @pairs
+		];
 	}
 	return if !@lines;
-	return join('',
-		join(' | ', qw(Figure Unit Way Clients), $mode, @others, '/ Curator', '/ raw') . "\n",
-		join(' | ', ('---') x 3, ('---:') x (4 + @others)) . "\n", @lines, "\n");
+	return _markdown(
+		[ qw(Figure Unit Way Clients), @names, map { join(' / ', @$_) } @pairs ],
+		[ ('---') x 3, ('---:') x (1 + @names + @pairs) ],
+		@lines);
+}
+
+sub _markdown
+{
+	return join('', map { join(' | ', @$_) . "\n" } @_) . "\n";
 }
 
 # Requests, events and bytes of a hand-over
@@ -129,11 +136,10 @@ sub _herd
 				  qw(requests events bytes));
 		} @names;
 
-		push @lines, join(' | ', $n, @cells) . "\n" if grep { $_ ne '' } @cells;
+		push @lines, [ $n, @cells ] if grep { $_ ne '' } @cells;
 	}
 	return if !@lines;
-	return join('', join(' | ', 'Waiters', @names) . "\n",
-		join(' | ', '---:', ('---:') x @names) . "\n", @lines, "\n");
+	return _markdown([ 'Waiters', @names ], [ ('---:') x (1 + @names) ], @lines);
 }
 
 sub _number
