@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Child;
+use List::Util qw(max);
 use PgServer;
 
 # What takes one lock, and one of each client's own
@@ -22,7 +23,7 @@ sub measure
 	my ($arena) = @_;
 	my $server = $arena->server('loopback');
 
-	for my $clients (1, grep { $_ <= MOST } @{ $arena->{crowds} })
+	for my $clients (1, max(grep { $_ <= MOST } @{ $arena->{crowds} }))
 	{
 		for my $round (1 .. $arena->{rounds})
 		{
