@@ -92,8 +92,13 @@ sub text
 sub _table
 {
 	my ($arena, @modes) = @_;
-	my @names = (@modes, @others);
-	my @pairs = map { my $mode = $_; map { [ $mode, $_ ] } qw(Curator raw) } @modes;
+	my %there = map { $_->{name} => 1 } @{ $arena->{figures} };
+	my @names = grep { $there{$_} } @modes, @others;
+	my @pairs = map {
+		my $mode = $_;
+
+		map { [ $mode, $_ ] } grep { $there{$_} } qw(Curator raw)
+	} @modes;
 	my @lines;
 
 	for (@rows)

@@ -38,7 +38,7 @@ func number(word string) int {
 
 // A client that has a session
 func connect() *zk.Conn {
-	conn, events, err := zk.Connect([]string{hosts}, 60*time.Second,
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), 60*time.Second,
 		zk.WithLogger(quiet{}))
 	check(err)
 	for event := range events {
