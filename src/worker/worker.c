@@ -355,9 +355,6 @@ run(void)
 
 		zklock_tenants_deliver(messages, stale);
 		look_after_session();
-		if (end_if_drained())
-			return;
-		have_session();
 		if (zklock_zkclient_now() >= scan_at)
 		{
 			zklock_places_scan();
@@ -366,6 +363,9 @@ run(void)
 		zklock_tenants_serve(zklock_session_status() != NULL &&
 							 zklock_session_status()->connects > 0);
 		zklock_tenants_renew_lease();
+		if (end_if_drained())
+			return;
+		have_session();
 	}
 }
 

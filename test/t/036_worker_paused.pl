@@ -1,0 +1,109 @@
+# The worker stands still: nobody commits without knowing that he holds his lock,
+# and when the session is over all are told so, once.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Worker;
+use ZkServer;
+use ZkTest;
+
+use constant HOLDERS => 5;
+
+my $zk = ZkServer->new(tick_time => 1000)->start;
+my %server = ('zklock.session' => 'server', 'zklock.connect_timeout' => '1s');
+my $node = new_node('a', $zk->hosts, %server, 'zklock.session_timeout' => '9s');
+my $other = new_node('b', $zk->hosts, %server);
+$node->safe_psql('postgres', 'CREATE TABLE t (i int)');
+
+my @holders = map { ZkTest->new($node) } 1 .. HOLDERS;
+my $writer = ZkTest->new($node);
+my $waiter = ZkTest->new($node);
+my $next = ZkTest->new($other);
+my $worker = worker_of($node);
+
+$holders[$_]->query("SELECT zk_lock_acquire('/paused/$_')") for 0 .. $#holders;
+$waiter->start(q(SELECT zk_lock_acquire('/paused/0')));
+$writer->query(
+	q(BEGIN; SELECT zk_lock_guard('/paused/writer'); INSERT INTO t VALUES (1)));
+wait_until(
+	'one waits',
+	sub {
+		$node->safe_psql('postgres',
+			'SELECT count(*) FROM zk_locks WHERE NOT granted') == 1;
+	});
+
+# For longer than a third of the timeout
+
+kill('STOP', $worker);
+wait_until(
+	'nothing has been confirmed for long',
+	sub {
+		$node->safe_psql('postgres',
+			'SELECT confirmed_ago > timeout / 3 FROM zk_session()') eq 't';
+	});
+like($writer->query('COMMIT'), qr/^ERROR:  40001: .*\nDETAIL:  ZooKeeper did not confirm/,
+	'a commit that nothing vouches for is refused');
+
+# While it waits for the answer
+$node->safe_psql('postgres', q(ALTER SYSTEM SET zklock.connect_timeout = '60s'));
+$node->reload;
+wait_until('the setting is there',
+	sub { $writer->query('SHOW zklock.connect_timeout') eq '1min' });
+my $patient = $holders[1];
+$patient->start('BEGIN; INSERT INTO t VALUES (2); COMMIT');
+wait_until(
+	'a commit waits for the answer',
+	sub {
+		$node->safe_psql('postgres',
+			"SELECT wait_event_type FROM pg_stat_activity WHERE pid = ${\ $patient->pid}")
+		  eq 'Extension';
+	});
+kill('CONT', $worker);
+is($patient->result, '', '... or waits, until the worker goes on');
+is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, '... and is done');
+is($_->query('SELECT 1'), 1, 'nobody has lost anything') for @holders;
+
+# For longer than the session lives
+
+$next->start(
+	q(SELECT zk_lock_acquire_all(array_agg('/paused/' || i))
+	  FROM generate_series(1, 4) AS i));
+wait_until('one waits elsewhere', sub { my @q = $zk->children('/paused/1'); @q > 1 });
+my $session = $node->safe_psql('postgres', 'SELECT session_id FROM zk_session()');
+kill('STOP', $worker);
+wait_until('the session is over', sub { !grep { $_ eq $session } $zk->sessions });
+is($next->result, 't', 'when the session is over, others have the locks');
+my $late = $holders[2];
+$late->start('BEGIN; INSERT INTO t VALUES (4); COMMIT');
+$holders[3]->start(q(SELECT pg_sleep(600)));
+wait_until(
+	'a statement is under way',
+	sub {
+		$node->safe_psql('postgres',
+			q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')) == 1;
+	});
+kill('CONT', $worker);
+like($late->result, qr/^ERROR:  40001: /, 'who commits after that is refused');
+like($holders[3]->result, qr/^ERROR:  40001: /, 'a statement is ended');
+is($waiter->result, 't', 'one who held nothing, but waited, has his lock');
+for my $i (0, 1, 4)
+{
+	like($holders[$i]->query('BEGIN; SELECT 1; COMMIT'), qr/^ERROR:  40001: /m,
+		'a holder is told');
+	$holders[$i]->query('ROLLBACK');
+}
+is($_->query('BEGIN; INSERT INTO t VALUES (0); COMMIT; SELECT 1'), 1, '... once')
+  for @holders;
+is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, 'nothing else was done');
+is(worker_of($node), $worker, 'it is the same worker');
+$next->query('SELECT zk_lock_release_all()');
+$waiter->query('SELECT zk_lock_release_all()');
+is($_->query(q(SELECT zk_lock_acquire('/paused/0'), zk_lock_release_all())),
+	't|1', 'everything goes on')
+  for @holders;
+wait_for_calm($node, $zk, map { "/paused/$_" } 0 .. 4, 'writer');
+
+done_testing();
