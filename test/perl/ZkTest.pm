@@ -101,13 +101,15 @@ sub _behind
 	return $pid if !$node{$port};
 
 	# The server may be down.
-	my ($failed, $pids) = $node{$port}->psql(
-		'postgres',
-		"SELECT pid FROM zk_locks
-		 WHERE path = '$path' AND current_setting('zklock.local_handover') <> '0'
-		 ORDER BY granted DESC, waitstart");
+	my $pids = eval {
+		$node{$port}->safe_psql(
+			'postgres',
+			"SELECT pid FROM zk_locks WHERE path = '$path'
+			 AND current_setting('zklock.local_handover') <> '0'
+			 ORDER BY granted DESC, waitstart");
+	};
 
-	return $failed || $pids eq '' ? $pid : split(/\n/, $pids);
+	return ($pids // '') eq '' ? $pid : split(/\n/, $pids);
 }
 
 # Waits until exactly these sessions queue for a lock, in this order.
