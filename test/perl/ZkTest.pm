@@ -87,16 +87,16 @@ sub queue
 		my $data = ($zk->get("$path/$_") // { data => '' })->{data};
 
 		server_mode() && !/__READ__/
-		  ? _behind($path, $data)
+		  ? _behind($path, $_, $data)
 		  : $data =~ /pid=(\d+)/;
 	} @names;
 }
 
-# The pids of those for whom a node with this data stands: many, if backends of
-# the server wait at its gate.
+# The pids of those for whom a node of this name and data stands: many, if backends
+# of the server wait at its gate.
 sub _behind
 {
-	my ($path, $data) = @_;
+	my ($path, $name, $data) = @_;
 	my ($port, $pid) = $data =~ /port=(\d+) pid=(\d+)/ or return;
 	return $pid if !$node{$port};
 
@@ -104,8 +104,7 @@ sub _behind
 	my $pids = eval {
 		$node{$port}->safe_psql(
 			'postgres',
-			"SELECT pid FROM zk_locks WHERE path = '$path'
-			 AND current_setting('zklock.local_handover') <> '0'
+			"SELECT pid FROM zk_locks WHERE path = '$path' AND node = '$name'
 			 ORDER BY granted DESC, waitstart");
 	};
 
