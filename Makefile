@@ -6,6 +6,7 @@
 #   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
 #   make chroots           these three in new installations of Debian and Ubuntu
+#   make dist              the archive for PGXN
 #   make bench             our locks beside Curator's, kazoo's, go-zookeeper's, the
 #                          least that ZooKeeper allows, and advisory locks
 #   make soak              two servers under load while all kinds of things fail
@@ -80,12 +81,19 @@ endif
 	@exit 1
 endif
 
-.PHONY: test chroots sandbox demo bench soak sanitize fuzz unit
+# What git has, as PGXN wants it
+DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.json')
+DIST ?= zklock-$(DISTVERSION).zip
+
+.PHONY: test chroots dist sandbox demo bench soak sanitize fuzz unit
 test:
 	@test/run
 
 chroots:
 	@test/chroots
+
+dist:
+	git archive --format=zip --prefix=zklock-$(DISTVERSION)/ --output='$(DIST)' HEAD
 
 sandbox:
 	@test/sandbox/run
