@@ -6,6 +6,7 @@
 #   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
 #   make chroots           these three in new installations of Debian and Ubuntu
+#   make package           a .deb, and the installation of it in new Debians
 #   make dist              the archive for PGXN
 #   make bench             our locks beside Curator's, kazoo's, go-zookeeper's, the
 #                          least that ZooKeeper allows, and advisory locks
@@ -85,12 +86,15 @@ endif
 DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.json')
 DIST ?= zklock-$(DISTVERSION).zip
 
-.PHONY: test chroots dist sandbox demo bench soak sanitize fuzz unit
+.PHONY: test chroots package dist sandbox demo bench soak sanitize fuzz unit
 test:
 	@test/run
 
 chroots:
 	@test/chroots
+
+package:
+	@test/package
 
 dist:
 	git archive --format=zip --prefix=zklock-$(DISTVERSION)/ --output='$(DIST)' HEAD
