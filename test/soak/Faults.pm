@@ -48,9 +48,11 @@ my %faults = (
 	'waiter cancelled' => [ $short, _signal => 'waiter', 'INT' ],
 	'waiter terminated' => [ $short, _signal => 'waiter', 'TERM' ]);
 
-# Where backends share their server's session, its worker fails as well, and it is
-# the one whose standing still loses locks.
+# Where backends share their server's session, its worker fails as well. Only if both
+# stand still a holder gets to know that he has lost his lock when it is too late.
 my %of_workers = (
+	'holder and worker frozen for long' =>
+	  [ $long, _signal => [qw(holder worker)], 'STOP' ],
 	'worker frozen' => [ $short, _signal => 'worker', 'STOP' ],
 	'worker frozen for long' => [ $long, _signal => 'worker', 'STOP' ],
 	'worker terminated' => [ $short, _signal => 'worker', 'TERM' ],
@@ -68,8 +70,9 @@ my %known = (
 # The one that locks alone do not survive
 sub deadly
 {
-	return $ENV{ZKLOCK_SESSION} ? 'worker frozen for long' :
-	  'holder frozen for long';
+	return $ENV{ZKLOCK_SESSION}
+	  ? 'holder and worker frozen for long'
+	  : 'holder frozen for long';
 }
 
 # An endless plan: all faults in some order, then all in another, and so on. The
@@ -206,12 +209,20 @@ sub _lose
 	return;
 }
 
-# Backends
+# Backends, one or several of a server
 
 sub _signal
 {
 	my ($self, $pick, $who, $signal) = @_;
 	my $server = _choose($pick, @{ $self->{servers} });
+
+	$self->_signal_one($server, $_, $signal) for ref $who ? @$who : $who;
+	return;
+}
+
+sub _signal_one
+{
+	my ($self, $server, $who, $signal) = @_;
 	my $pid = $self->_catch($server, $who);
 
 	kill($signal, $pid);
