@@ -23,17 +23,19 @@ use PostgreSQL::Test::Cluster;
 use POSIX ();
 use Time::HiRes qw(time);
 use Wait;
+use Worker;
 
 our @EXPORT =
-  qw(new_node import_tables server_mode queue wait_for_queue seconds_of wait_until
-  OWN_SESSION);
+  qw(new_node import_tables with_settings server_mode keeper_of queue
+  wait_for_queue seconds_of wait_until OWN_SESSION);
 
 # A setting for those who are about a session of the backend's own, whatever mode
 # the tests are run in.
 use constant OWN_SESSION => ('zklock.session' => 'backend');
 
 my %running;    # sessions, by psql's pid
-my %node;       # servers, by their port
+my %gate;       # servers whose backends hand locks over, by port
+my $others = 0; # servers that were made for their settings
 
 # Do backends share the server's session ('server'), and hand locks over without
 # ZooKeeper ('gate')? False if each has its own.
@@ -54,7 +56,32 @@ sub new_node
 	  for sort keys %conf;
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
-	return $node{ $node->port } = $node;
+	$gate{ $node->port } = $node
+	  if ($conf{'zklock.session'} // '') eq 'server'
+	  && ($conf{'zklock.local_handover'} // 'default') ne '0';
+	return $node;
+}
+
+# The node and the settings with which a session is to be begun so that locks are
+# held in a session in ZooKeeper for which the given settings are in force. In server
+# mode that is one that the node's other backends do not have: it takes another
+# node, which is not stopped before the end if nobody does.
+sub with_settings
+{
+	my ($node, %settings) = @_;
+	my $hosts = delete $settings{'zklock.hosts'};
+
+	return ($node, 'zklock.hosts' => $hosts, %settings) if !server_mode();
+	return new_node($node->name . '_' . ++$others, $hosts, %settings);
+}
+
+# The pid of the process that has a node's session in ZooKeeper, in which the locks
+# of this database session are held: its backend, or the server's worker.
+sub keeper_of
+{
+	my ($session, $node) = @_;
+
+	return server_mode() ? worker_of($node) : $session->pid;
 }
 
 # Has a node see tables of another one, with postgres_fdw.
@@ -83,32 +110,25 @@ sub queue
 	  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
 
 	# A node that went meanwhile has no data.
-	return map {
-		my $data = ($zk->get("$path/$_") // { data => '' })->{data};
-
-		server_mode() && !/__READ__/
-		  ? _behind($path, $_, $data)
-		  : $data =~ /pid=(\d+)/;
-	} @names;
+	return map { _behind($_, ($zk->get("$path/$_") // { data => '' })->{data}) }
+	  @names;
 }
 
-# The pids of those for whom a node of this name and data stands: many, if backends
-# of the server wait at its gate.
+# The pids of those for whom a node with this name and data stands: many, if
+# backends of its server wait at its gate.
 sub _behind
 {
-	my ($path, $name, $data) = @_;
+	my ($name, $data) = @_;
 	my ($port, $pid) = $data =~ /port=(\d+) pid=(\d+)/ or return;
-	return $pid if !$node{$port};
+	return $pid if !$gate{$port};
 
 	# The server may be down.
-	my $pids = eval {
-		$node{$port}->safe_psql(
-			'postgres',
-			"SELECT pid FROM zk_locks WHERE path = '$path' AND node = '$name'
+	my ($failed, $pids) = eval {
+		$gate{$port}->psql('postgres',
+			"SELECT pid FROM zk_locks WHERE node = '$name'
 			 ORDER BY granted DESC, waitstart");
 	};
-
-	return ($pids // '') eq '' ? $pid : split(/\n/, $pids);
+	return $@ || $failed || $pids eq '' ? $pid : split(/\n/, $pids);
 }
 
 # Waits until exactly these sessions queue for a lock, in this order.
@@ -202,7 +222,7 @@ sub query
 }
 
 # Waits until so much time has passed since ZooKeeper last confirmed the session
-# that a commit has to ask.
+# that a commit has to ask. There may be another session by then, for those who wait.
 sub outlive_lease
 {
 	my ($self) = @_;
@@ -211,7 +231,8 @@ sub outlive_lease
 		'the lease has run out',
 		sub {
 			$self->query(
-				'SELECT confirmed_ago > timeout / 3 FROM zk_session()') eq 't';
+				'SELECT coalesce(confirmed_ago > timeout / 3, true) FROM zk_session()')
+			  eq 't';
 		});
 	return;
 }

@@ -28,13 +28,19 @@ my $node = new_node('main', $zk->hosts);
 sub form_lines
 {
 	my ($path, $timeout) = @_;
-	my %lines = map {
-		$_ => ZkLine->new(
-			$zk, "$path/$cuts{$_}[0]", [$node],
+	my %lines;
+
+	for (keys %cuts)
+	{
+		my ($its_node, %settings) = with_settings(
+			$node,
 			'zklock.session_timeout' => $timeout,
 			'zklock.connect_timeout' => '1min',
-			'zklock.hosts' => $zk->hosts =~ s/127\.0\.0\.1:/$cuts{$_}[0]:/gr)
-	} keys %cuts;
+			'zklock.hosts' => $zk->hosts =~ s/127\.0\.0\.1:/$cuts{$_}[0]:/gr);
+
+		$lines{$_} =
+		  ZkLine->new($zk, "$path/$cuts{$_}[0]", [$its_node], %settings);
+	}
 
 	$_->form for values %lines;
 	return %lines;

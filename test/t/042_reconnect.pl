@@ -20,9 +20,10 @@ use constant TIMEOUT => 5;
 
 my $zk = ZkServer->new->start;
 my @proxies = map { ZkProxy->new($zk->hosts) } (1 .. 4);
-my $node = new_node('main', $zk->hosts,
+my %patience = (
 	'zklock.session_timeout' => TIMEOUT . 's',
 	'zklock.connect_timeout' => '1min');
+my $node = new_node('main', $zk->hosts);
 
 # Cuts all connections and waits until so many have been made again, through
 # these proxies only.
@@ -60,13 +61,15 @@ for my $size (1 .. @proxies)
 		((map { ($from, $_) } @members[ $_ .. $#members ]), $from)
 	} (0 .. $#members);
 
-	my $line = ZkLine->new($zk, "/servers/$size", [$node],
+	my ($its_node, %settings) = with_settings($node, %patience,
 		'zklock.hosts' => join(',', map { $_->hosts } @members));
+	my $line = ZkLine->new($zk, "/servers/$size", [$its_node], %settings);
 	$line->form;
-	reconnect(4, $_) for @tour;
+	reconnect(server_mode() ? 1 : 4, $_) for @tour;
 	$line->kept_ok("$size servers");
 	$line->finish_ok;
 	$line->close;
+	$its_node->stop if $its_node != $node;
 }
 
 # Some that never answer, or are not there at all. The connection may be lost
@@ -89,8 +92,10 @@ my @lists = (
 	[ $mute, @dead, $live ],
 	[ $live, $other, $mute, $dead[0] ],
 	[ $mute, $dead[0], $other, $live ]);
-my @holders =
-  map { ZkTest->new($node, 'zklock.hosts' => join(',', @$_)) } @lists;
+my @holders = map {
+	ZkTest->new(
+		with_settings($node, %patience, 'zklock.hosts' => join(',', @$_)))
+} @lists;
 
 $_->accept for @proxies;
 $holders[$_]->start("SELECT zk_lock_acquire('/list/$_')") for 0 .. $#lists;

@@ -17,12 +17,17 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
-my $node = new_node('main', $zk->hosts, 'zklock.session_timeout' => '30s');
-$node->safe_psql('postgres',
-	'CREATE TABLE stock (n int); INSERT INTO stock VALUES (0)');
+my $node = new_node('main', $zk->hosts,
+	'zklock.session' => 'backend',    # watches are counted
+	'zklock.session_timeout' => '30s');
 
 # Only the victim's frames are lost.
-my $victim = ZkTest->new($node, 'zklock.hosts' => $proxy->hosts);
+my ($victims_node, %settings) = with_settings(
+	$node,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '30s');
+my $victim = ZkTest->new($victims_node, %settings);
+$victim->query('CREATE TABLE stock (n int); INSERT INTO stock VALUES (0)');
 my ($holder, $second, $third, $rival) = map { ZkTest->new($node) } (1 .. 4);
 my $looker = ZkClient->new($zk->hosts);
 
@@ -187,7 +192,7 @@ sub cancel
 {
 	my ($session) = @_;
 
-	$rival->query("SELECT pg_cancel_backend(${\ $session->pid})");
+	kill('INT', $session->pid);
 	expect('cancelled', substr($session->result, 0, 13), 'ERROR:  57014');
 	return;
 }
@@ -214,7 +219,24 @@ sub transaction
 	answers($victim, $end, '');
 	$commits++ if $end eq 'COMMIT';
 	is_free('exclusive', $path);
-	answers($rival, 'SELECT n FROM stock', $commits);
+	answers($victim, 'SELECT n FROM stock', $commits);
+	return;
+}
+
+# It takes a new session to lock anything.
+sub change_timeout
+{
+	my ($seconds) = @_;
+	my $id = 'SELECT session_id FROM zk_session()';
+	my $before = $victim->query($id);
+	my $set = "SET zklock.session_timeout = '$seconds s'";
+
+	$victim->query($set) if !server_mode();
+	return if !server_mode();
+	$victim->query("ALTER SYSTEM $set");
+	$victims_node->reload;
+	wait_until('the old session is over',
+		sub { $victim->query($id) ne $before });
 	return;
 }
 
@@ -250,8 +272,7 @@ my @operations = (
 	{
 		name => 'a free lock, connecting',
 		do => sub {
-			$victim->query(
-				"SET zklock.session_timeout = '${\ (30 + $rounds % 2)} s'");
+			change_timeout(30 + $rounds % 2);
 			granted('exclusive', @_);
 		}
 	},

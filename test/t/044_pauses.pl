@@ -1,5 +1,6 @@
-# Backends that stand still, or are killed, at each step on the way to a lock
-# and back, until their sessions are over and others have the lock.
+# Those who keep a session, backends or a server's worker and its backends, stand
+# still, or are killed, at each step on the way to a lock and back, until their
+# sessions are over and others have the lock.
 
 use strict;
 use warnings;
@@ -15,8 +16,7 @@ use ZkTest;
 use constant SOON => 20;
 
 my $zk = ZkServer->new(tick_time => 200)->start;
-my $node = new_node('main', $zk->hosts, restart_after_crash => 'on');
-$node->safe_psql('postgres', 'CREATE TABLE ledger (path text, entry int)');
+my $main = new_node('main', $zk->hosts);
 
 # A transaction that reads the ledger of a path and writes the next entry, under
 # a lock. Two at once write the same one.
@@ -32,13 +32,41 @@ sub statements
 		'COMMIT');
 }
 
-# A victim is a session and a proxy of its own, and what is left to do for it.
+# A victim is a session with a session in ZooKeeper through a proxy of its own, and
+# what is left to do for it. On its node are also others, who are never cut off: the
+# holder of the lock, if it has to wait for that, and a rival.
+
+sub new_place
+{
+	my $proxy = ZkProxy->new($zk->hosts);
+	my ($node, %settings) = with_settings(
+		$main,
+		'zklock.hosts' => $proxy->hosts,
+		'zklock.session_timeout' => '2s');
+
+	$node->safe_psql('postgres',
+		'CREATE TABLE IF NOT EXISTS ledger (path text, entry int)');
+	$node->append_conf('postgresql.conf', 'restart_after_crash = on');
+	$node->reload;
+	return [ $proxy, $node, %settings ];
+}
+
+my %place;    # of each step
 
 sub new_victim
 {
-	my ($step, $path) = @_;
-	my $proxy = ZkProxy->new($zk->hosts);
+	my ($step, $path, $timeout) = @_;
+	my $name = $step->{name};
 	my $mode = $step->{mode} // 'exclusive';
+
+	my ($proxy, $node, %settings) = @{ $place{$name} //= new_place() };
+	my ($first, $rival) = map {
+		ZkTest->new(
+			$node,
+			'zklock.session' => 'backend',
+			'zklock.hosts' => $zk->hosts,
+			'zklock.session_timeout' => $timeout)
+	} (1, 2);
 
 	return {
 		ends => 'committed',
@@ -47,10 +75,10 @@ sub new_victim
 		path => $path,
 		mode => $mode,
 		proxy => $proxy,
-		session => ZkTest->new(
-			$node,
-			'zklock.hosts' => $proxy->hosts,
-			'zklock.session_timeout' => '2s'),
+		node => $node,
+		session => ZkTest->new($node, %settings),
+		first => $first,
+		rival => $rival,
 		todo => [ statements($path, $mode) ]
 	};
 }
@@ -98,14 +126,11 @@ sub waits
 	return $zk->four_letter('wchp') =~ m{^\Q$victim->{path}\E(/|$)}m;
 }
 
-# The holder of the locks that some have to wait for.
-my $first;
-
 sub queue_behind_first
 {
 	my ($victim) = @_;
 
-	$first->query("SELECT zk_lock_acquire('$victim->{path}')");
+	$victim->{first}->query("SELECT zk_lock_acquire('$victim->{path}')");
 	go($victim);
 	wait_until("$victim->{name}: it waits", sub { waits($victim) });
 	return;
@@ -115,7 +140,7 @@ sub first_releases
 {
 	my ($victim) = @_;
 
-	$first->query("SELECT zk_lock_release('$victim->{path}')");
+	$victim->{first}->query("SELECT zk_lock_release('$victim->{path}')");
 	return;
 }
 
@@ -148,7 +173,7 @@ my @steps = (
 		to => \&queue_behind_first,
 		later => sub {
 			first_releases(@_);
-			$first->query(
+			$_[0]->{first}->query(
 				"SELECT pg_cancel_backend(${\ $_[0]->{session}->pid})");
 		}
 	},
@@ -207,12 +232,13 @@ my @steps = (
 		}
 	});
 
-# New victims, one at each step
+# New victims, one at each step. The others' sessions have the given timeout.
 sub bring_to_steps
 {
-	my ($dir) = @_;
+	my ($dir, $others_timeout) = @_;
 	my $n = 0;
-	my @victims = map { new_victim($_, "$dir/" . ++$n) } @steps;
+	my @victims =
+	  map { new_victim($_, "$dir/" . ++$n, $others_timeout) } @steps;
 
 	$_->{to}->($_) for @victims;
 	return @victims;
@@ -222,7 +248,7 @@ sub signal
 {
 	my ($signal, @victims) = @_;
 
-	kill($signal, map { $_->{session}->pid } @victims);
+	kill($signal, map { @{ $_->{pids} } } @victims);
 	return;
 }
 
@@ -287,16 +313,17 @@ sub is_empty
 
 # They stand still until others have the lock.
 
-$first = ZkTest->new($node, 'zklock.session_timeout' => '30s');
-my $rival = ZkTest->new($node, 'zklock.session_timeout' => '30s');
+my @victims = bring_to_steps('/paused', '30s');
 my %others;
-for my $session ($first, $rival)
+for my $session (map { ($_->{first}, $_->{rival}) } @victims)
 {
-	$session->query(q(SELECT zk_lock_acquire('/first'), zk_lock_release_all()));
+	$session->query(q(
+		SELECT zk_lock_acquire('/first', mode => 'shared');
+		SELECT zk_lock_release('/first', 'shared')));
 	$others{ $session->query('SELECT session_id FROM zk_session()') } = 1;
 }
-
-my @victims = bring_to_steps('/paused');
+$_->{pids} = [ $_->{session}->pid, keeper_of($_->{session}, $_->{node}) ]
+  for @victims;
 signal('STOP', @victims);
 let_go(0, @victims);
 wait_until('the sessions are over',
@@ -307,15 +334,15 @@ $_->{later}->($_) for grep { $_->{later} } @victims;
 for my $victim (@victims)
 {
 	$victim->{entries} += 2;
-	$rival->query(join(";\n", statements($victim->{path}, $victim->{mode})));
+	$victim->{rival}->query(
+		join(";\n", statements($victim->{path}, $victim->{mode})));
 }
 my $seconds = seconds_of(
 	sub {
-		$rival->query('BEGIN');
 		for my $victim (@victims)
 		{
 			my @open = statements($victim->{path}, $victim->{mode});
-			$rival->query(join(";\n", @open[ 1 .. 3 ]));
+			$victim->{rival}->query(join(";\n", @open[ 0 .. 3 ]));
 		}
 		let_go(1, @victims);
 		signal('CONT', @victims);
@@ -325,7 +352,8 @@ my $seconds = seconds_of(
 			wait_until("$victim->{name}: it is done or waits",
 				sub { $victim->{session}->is_done || waits($victim) });
 		}
-		is($rival->query('COMMIT'), '', 'nobody disturbs who has the lock');
+		is(join('', map { $_->{rival}->query('COMMIT') } @victims),
+			'', 'nobody disturbs who has the lock');
 		$_->{outcome} = outcome($_) for @victims;
 	});
 cmp_ok($seconds, '<', SOON, '... and all go on in time');
@@ -335,15 +363,20 @@ for my $victim (@victims)
 	like($victim->{outcome}, qr/^($victim->{ends})$/, "paused $victim->{name}");
 	$victim->{entries}++ if $victim->{outcome} eq 'committed';
 	ledger_ok($victim, $victim->{session});
-	$victim->{session}->close;
+	$victim->{$_}->close for qw(session first rival);
 }
-$_->close for $first, $rival;
+
+# Who connects does that without a session.
+if (server_mode())
+{
+	$_->[1]->restart for values %place;
+}
 
 # They are killed, and with them all others of their server. What was on its way
 # to ZooKeeper arrives all the same.
 
-$first = ZkTest->new($node, 'zklock.session_timeout' => '2s');
-@victims = bring_to_steps('/killed');
+@victims = bring_to_steps('/killed', '2s');
+$_->{pids} = [ keeper_of($_->{session}, $_->{node}) ] for @victims;
 signal('KILL', @victims);
 $_->{session}->result for @victims;
 $_->{proxy}->release for @victims;
@@ -356,13 +389,11 @@ $seconds = seconds_of(
 		}
 	});
 cmp_ok($seconds, '<', SOON, 'killed: no node stays for long');
-$node->poll_query_until('postgres', 'SELECT true');
-
-my $next = ZkTest->new($node);
 for my $victim (@victims)
 {
+	$victim->{node}->poll_query_until('postgres', 'SELECT true');
 	note("killed $victim->{name}");
-	ledger_ok($victim, $next);
+	ledger_ok($victim, ZkTest->new($victim->{node}));
 }
 
 done_testing();

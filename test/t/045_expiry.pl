@@ -17,7 +17,7 @@ use constant SOON => 15;
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node('main', $zk->hosts, 'zklock.session_timeout' => '30s');
-my ($rival, $next) = map { ZkTest->new($node) } (1 .. 2);
+my ($rival, $next) = map { ZkTest->new($node, OWN_SESSION) } (1 .. 2);
 
 # Each mode: what takes a lock, what keeps others from that, and where there are
 # nodes of the lock, if below its path.
@@ -61,11 +61,12 @@ sub rival_takes
 	return;
 }
 
-sub victim
+# Where sessions are that are connected through a proxy, and soon expire
+sub victims_at
 {
 	my ($through) = @_;
 
-	return ZkTest->new(
+	return with_settings(
 		$node,
 		'zklock.hosts' => $through->hosts,
 		'zklock.session_timeout' => '2s');
@@ -86,6 +87,8 @@ sub prefix
 	return '';
 }
 
+my ($victims_node, %settings) = victims_at($proxy);
+
 sub wait_for_wait
 {
 	my ($session) = @_;
@@ -93,8 +96,9 @@ sub wait_for_wait
 	wait_until(
 		'it waits',
 		sub {
-			$rival->query("SELECT wait_event_type FROM pg_stat_activity
-				WHERE pid = ${\ $session->pid}") eq 'Extension';
+			$victims_node->safe_psql('postgres',
+				"SELECT wait_event_type FROM pg_stat_activity
+				 WHERE pid = ${\ $session->pid}") eq 'Extension';
 		});
 	return;
 }
@@ -108,7 +112,8 @@ for my $mode (sort keys %modes)
 	my $dir = $modes{$mode}[2];
 
 	rival_takes($mode, "/wait/$mode");
-	$_->{$mode} = victim($proxy) for \%idle, \%waiter, \%both;
+	$_->{$mode} = ZkTest->new($victims_node, %settings)
+	  for \%idle, \%waiter, \%both;
 	is($idle{$mode}->query(take($mode, "/idle/$mode")), 't', "$mode: held");
 	is($both{$mode}->query(take($mode, "/both/$mode")), 't', '... twice');
 	for my $session ($waiter{$mode}, $both{$mode})
@@ -131,7 +136,7 @@ for my $mode (qw(exclusive simple))
 	$rival->query("SELECT zk_lock_acquire('/stale/exclusive')");
 	$rival->query("SELECT zk_lock_release('/stale/exclusive')");
 	wait_for_queue($zk, '/stale/exclusive');
-	$case{session} = victim($case{proxy});
+	$case{session} = ZkTest->new(victims_at($case{proxy}));
 	my $lost = $case{proxy}->rule(
 		dir => 's2c',
 		op => 'create2',
@@ -174,7 +179,8 @@ my $seconds = seconds_of(
 				$idle{$mode}->query('SELECT 1'),
 				qr{^ERROR:  40001: lock on "/idle/$mode},
 				'... who was idle is told in the next transaction');
-			is($idle{$mode}->query('SELECT count(*) FROM zk_locks'),
+			is($idle{$mode}->query(
+					'SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
 				'0', '... and once');
 
 			# Who was told for want of a connection may be told for sure.
@@ -230,7 +236,8 @@ for my $mode (sort keys %stale)
 }
 
 # The same session, which never gets to create the node.
-my $session = ZkTest->new($node, 'zklock.hosts' => $proxy->hosts);
+my $session =
+  ZkTest->new(with_settings($node, 'zklock.hosts' => $proxy->hosts));
 my $query = 'SELECT session_id FROM zk_session()';
 $session->query(
 	q(SELECT zk_lock_acquire('/stale/exclusive'), zk_lock_release_all()));

@@ -36,9 +36,11 @@ my @long = map {
 		FROM generate_series($_, $_ + 999) i))
 } (10000, 11000);
 my $holder = ZkTest->new($node, 'zklock.session_timeout' => '40s');
-my $waiter = ZkTest->new($node,
-	'zklock.hosts' => $proxy->hosts,
-	'zklock.session_timeout' => '5s');
+my $waiter = ZkTest->new(
+	with_settings(
+		$node,
+		'zklock.hosts' => $proxy->hosts,
+		'zklock.session_timeout' => '5s'));
 
 $waiter->query(q(SELECT zk_lock_acquire('/mine')));
 my $session = $waiter->query('SELECT session_id FROM zk_session()');

@@ -83,8 +83,11 @@ my $lonely = ZkServer->new(
 wait_until('it answers',
 	sub { $lonely->four_letter('srvr') =~ /not currently serving/ });
 
-# The one connection that it allows is taken.
-my $holder = ZkTest->new($node, 'zklock.connect_timeout' => '20s');
+# The one connection that it allows is taken, until this session ends.
+my $holder = ZkTest->new(
+	$node,
+	'zklock.session' => 'backend',
+	'zklock.connect_timeout' => '20s');
 is($holder->query(q(SELECT zk_lock_acquire('/one'))), 't', 'a connection');
 
 my $silent = listener();
@@ -100,7 +103,11 @@ my %says = (
 	  'closes the connection without an answer: [^\n]*\(maxClientCnxns\)',
 	$lonely->hosts => 'is a ZooKeeper that is not serving: it has no quorum');
 my @hosts = sort keys %says;
-my $session = ZkTest->new($node, 'zklock.hosts' => join(',', @hosts));
+my ($its_node, %settings) = with_settings(
+	$node,
+	'zklock.hosts' => join(',', @hosts),
+	'zklock.connect_timeout' => '2s');
+my $session = ZkTest->new($its_node, %settings);
 
 for my $timeout ("'0'", "'600ms'", 'NULL')
 {
@@ -119,13 +126,16 @@ for my $timeout ("'0'", "'600ms'", 'NULL')
 
 # With one that is good, a misspelt one shows in the log.
 $holder->close;
-$session->query("SET zklock.hosts = 'no-such-host.invalid:2181,${\ $zk->hosts}'");
+$its_node->safe_psql('postgres',
+	"ALTER SYSTEM SET zklock.hosts = 'no-such-host.invalid:2181,${\ $zk->hosts}'");
+$session->query('RESET zklock.hosts');
+$its_node->reload;
 wait_until('the connection is free',
 	sub {
 		$session->query(q(SELECT zk_lock_acquire('/why', '2s'))) eq 't';
 	});
 like(
-	slurp_file($node->logfile),
+	slurp_file($its_node->logfile),
 	qr/LOG:  [^\n]*host name "no-such-host\.invalid" cannot be resolved/,
 	'a name that cannot be resolved is logged when others can');
 
