@@ -1,5 +1,7 @@
 # The queries for Prometheus' postgres_exporter, scraped by the real one as a role
 # that may do no more than look, and the dashboard that is made of them.
+#
+# Runs once: of backends that have sessions, and of more locks than room.
 
 use strict;
 use warnings;
@@ -98,6 +100,7 @@ sub lock_in
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts,
 	shared_preload_libraries => 'zklock',
+	'zklock.session' => 'backend',    # it has sessions, and more locks than room
 	'zklock.max_locks' => 16);
 $node->safe_psql('postgres',
 	q(CREATE ROLE watcher LOGIN IN ROLE pg_monitor;

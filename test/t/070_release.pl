@@ -15,7 +15,10 @@ use ZkTest;
 my $library = build_module('at_release');
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
-my $node = new_node('main', $zk->hosts);
+my ($node, %settings) = with_settings(
+	new_node('main', $zk->hosts),
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '2s');
 my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
 
 $node->safe_psql('postgres', qq(
@@ -32,12 +35,16 @@ sub body
 }
 
 # Waits until the client has sent, and ZooKeeper answered, all that was to be sent:
-# a ping goes out behind it.
+# a ping goes out behind it, or what renews the lease, whichever there is.
 sub wait_until_sent
 {
-	my $ping = $proxy->rule(dir => 'c2s', op => 'ping', action => 'delay', ms => 1);
+	my $last = $proxy->rule(
+		dir => 'c2s',
+		op => server_mode() ? 'setData' : 'ping',
+		action => 'delay',
+		ms => 1);
 
-	wait_until('a ping was sent', sub { $proxy->fired($ping) });
+	wait_until('something was sent behind it', sub { $proxy->fired($last) });
 	$proxy->wait_answered;
 	return;
 }
@@ -73,10 +80,7 @@ my @ends = (
 for my $end (@ends)
 {
 	my ($what, $before, $last, $seen) = @$end;
-	my $holder = ZkTest->new(
-		$node,
-		'zklock.hosts' => $proxy->hosts,
-		'zklock.session_timeout' => '1s');
+	my $holder = ZkTest->new($node, %settings);
 	my $waiter = ZkTest->new($node);
 
 	$node->safe_psql('postgres', body('old'));

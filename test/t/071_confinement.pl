@@ -1,5 +1,7 @@
 # zklock.path_prefix: whatever a confined role calls, and whatever it sets, nothing
 # outside is touched, and nothing told of it.
+#
+# Runs once: of nothing that is in ZooKeeper.
 
 use strict;
 use warnings;
@@ -12,7 +14,8 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $node = new_node('main', $zk->hosts);
+my $node =
+  new_node('main', $zk->hosts, 'zklock.session' => 'backend');    # not preloaded
 my $preloaded =
   new_node('preloaded', $zk->hosts, shared_preload_libraries => 'zklock');
 

@@ -1,6 +1,8 @@
 # zklock.idle_session_timeout: a backend that holds nothing and has not asked for
 # anything for so long has no connection to ZooKeeper any more, whatever it does or
 # does not do meanwhile, and gets another one when it needs it.
+#
+# Runs once: the setting is for sessions of backends.
 
 use strict;
 use warnings;
@@ -12,7 +14,10 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $node = new_node('main', $zk->hosts, shared_preload_libraries => 'zklock');
+my $node = new_node(
+	'main', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.session' => 'backend');    # the setting is for that only
 my %idle = ('zklock.idle_session_timeout' => '1s');
 
 sub id
