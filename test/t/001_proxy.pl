@@ -1,6 +1,8 @@
 # The tools of the other tests: the throwaway ZooKeeper server, the plain client,
 # and the proxy that loses, delays, holds and counts what passes between a client
 # and the server.
+#
+# Runs once: of no mode.
 
 use strict;
 use warnings;

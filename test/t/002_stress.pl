@@ -1,5 +1,7 @@
 # The client's threads under the thread and address checkers: many short
 # sessions, over a connection that is cut at bad moments.
+#
+# Runs once: of no mode.
 
 use strict;
 use warnings;

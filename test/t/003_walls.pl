@@ -1,6 +1,8 @@
 # The walls of the house (see src/README): what the sources of a folder may
 # include, and that no room needs a room that needs it. A room is NAME.c and
 # NAME.h together.
+#
+# Runs once: of no mode.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # A standalone backend (postgres --single) takes locks and waits for them, though
 # it has no postmaster and no client.
+#
+# Runs once: of a backend that has no worker.
 
 use strict;
 use warnings;

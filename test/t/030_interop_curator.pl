@@ -1,5 +1,7 @@
 # Locks in one line with Curator's InterProcessMutex and
 # InterProcessReadWriteLock.
+#
+# Not in gate mode: all of ours are in line themselves.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # Locks in one line with go-zookeeper's Lock, which knows no timeouts and does
 # not tell who waits; and then with everybody's.
+#
+# Not in gate mode: all of ours are in line themselves.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # The server's worker is told to end, or cannot do what it should: nobody loses a
 # lock for it, nor waits for longer than it takes.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;

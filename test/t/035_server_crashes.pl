@@ -1,5 +1,7 @@
 # The server ends, one way or the other, with locks in the session of its worker.
 # They are free as soon as can be, and never while somebody can still commit.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # The worker stands still: nobody commits without knowing that he holds his lock,
 # and when the session is over all are told so, once.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;

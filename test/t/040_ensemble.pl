@@ -1,4 +1,6 @@
 # An ensemble of three servers, of which some are killed, frozen or restarted.
+#
+# Not in gate mode: those of two servers are in one line by turns.
 
 use strict;
 use warnings;

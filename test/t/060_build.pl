@@ -1,5 +1,7 @@
 # A build in another directory than the sources', as packagers make it, and its
 # make installcheck against a server that runs.
+#
+# Runs once: the build is the same.
 
 use strict;
 use warnings;

@@ -1,4 +1,6 @@
 # make sandbox, with the extension as it is installed.
+#
+# Runs once: it has servers of its own.
 
 use strict;
 use warnings;

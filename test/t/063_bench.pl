@@ -1,5 +1,7 @@
 # make bench, the least of it, with the extension as it is installed: the figures
 # are there, whatever they are.
+#
+# Runs once: it has servers of its own.
 
 use strict;
 use warnings;

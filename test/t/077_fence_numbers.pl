@@ -1,6 +1,8 @@
 # Fences where backends of one server hand a lock over on one node, and so with one
 # token: the number of the grant tells who comes late, beside servers whose backends
 # have nodes of their own and other clients, who know no numbers.
+#
+# Runs once: of both modes.
 
 use strict;
 use warnings;
