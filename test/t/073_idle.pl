@@ -114,6 +114,7 @@ is($waiter->query('SELECT zk_lock_release_all()'),
 my $proxy = ZkProxy->new($zk->hosts);
 my $stuck = ZkTest->new($node, %idle, 'zklock.hosts' => $proxy->hosts);
 use_it($stuck, '/stuck');
+wait_for_queue($zk, '/stuck');
 $proxy->wait_answered;
 $proxy->mark;
 $proxy->hold;
