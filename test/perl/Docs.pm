@@ -31,7 +31,8 @@ sub sql_blocks
 		my @statements;
 
 		push @statements, [ $1, $2 // '' ]
-		  while $sql =~ /^([A-Z].*?);[ \t]*(?:--[ \t]*([^\n]*))?$/gms;
+		  while $sql =~
+		  /^([A-Z](?:\$\$.*?\$\$|[^\$])*?);[ \t]*(?:--[ \t]*([^\n]*))?$/gms;
 		push @blocks, { as => $as // '', statements => \@statements };
 	}
 	return @blocks;
