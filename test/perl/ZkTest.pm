@@ -38,10 +38,12 @@ my %gate;       # servers whose backends hand locks over, by port
 my $others = 0; # servers that were made for their settings
 
 # Do backends share the server's session ('server'), and hand locks over without
-# ZooKeeper ('gate')? False if each has its own.
+# ZooKeeper ('gate')? Empty if each has its own.
 sub server_mode
 {
-	return $ENV{ZKLOCK_SESSION};
+	my $mode = $ENV{ZKLOCK_SESSION} // '';
+
+	return $mode eq 'backend' ? '' : $mode;
 }
 
 # A running server with the extension. %conf is for its postgresql.conf.
