@@ -86,7 +86,7 @@ $s2->query('COMMIT');
 # over by themselves.
 
 my @line = map { ZkTest->new($_) }
-  ($node_a, $node_b) x ((server_mode() // '') eq 'gate' ? 1 : 3);
+  ($node_a, $node_b) x (server_mode() eq 'gate' ? 1 : 3);
 for my $i (0 .. $#line)
 {
 	$line[$i]->start(q(SELECT zk_lock_acquire('/line')));

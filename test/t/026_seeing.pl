@@ -158,7 +158,7 @@ $waiter->start(q(SELECT zk_lock_acquire_all('{/seen/b, /seen/c}')));
 wait_until(
 	'the waiter has left the second queue',
 	sub {
-		(server_mode() // '') eq 'gate'
+		server_mode() eq 'gate'
 		  ? locks_of($waiter) =~ m{^/seen/b.*\|t\|t\|f\n/seen/c.*\|f\|\|t\|f$}
 		  : $zk->get('/seen/c')->{cversion} == $changes + 2;
 	});
