@@ -115,6 +115,7 @@ sub new_server
 		$self->{bindir}, "$self->{tmp}/" . $name =~ s/ //r, $hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.session_timeout' => '60s',
+		'zklock.max_locks' => 20_000,
 		max_connections => 1100,
 		%conf);
 

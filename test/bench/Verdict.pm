@@ -5,8 +5,6 @@ package Verdict;
 use strict;
 use warnings;
 
-use List::Util qw(max min);
-
 # A figure of ours must be at most, or at least, so many times another's.
 my @targets = (
 	map({
@@ -161,12 +159,12 @@ sub _growth
 	my ($arena, $mode) = @_;
 	my ($few, $many) = @{ $arena->{depths} }[ 0, -1 ];
 	my ($less, $more) = @{ $arena->{holds} }[ 0, -1 ];
-	my @requests = grep { defined }
+	my ($first, $last) =
 	  map { $arena->median('requests of a hand-over', 'counted', $_, $mode) }
-	  @{ $arena->{depths} };
+	  $few, $many;
 	my @lines = (
-		_line("$mode, requests of a hand-over, the most by the least of $few to $many waiters",
-			@requests ? max(@requests) / min(@requests) : undef, '<=', SAME, ''),
+		_line("$mode, requests of a hand-over, $many waiters against $few",
+			$first ? $last / $first : undef, '<=', SAME, ''),
 		map {
 			_line("$mode, watch events of a hand-over, $_ waiters",
 				$arena->median('events of a hand-over', 'counted', $_, $mode),
