@@ -1,0 +1,87 @@
+# What packages are made of: that all of it tells of the same version, and that it
+# is there. test/package makes and installs them.
+
+use strict;
+use warnings;
+
+use Child;
+use File::Spec;
+use File::Temp;
+use FindBin;
+use IO::Uncompress::Unzip qw($UnzipError);
+use JSON::PP;
+use Test::More;
+use Wait;
+
+my $top = File::Spec->rel2abs("$FindBin::RealBin/../..");
+my $dir = File::Temp->newdir('packages-XXXXXX', TMPDIR => 1);
+
+sub slurp
+{
+	my ($file) = @_;
+
+	open(my $fh, '<', "$top/$file") or die "$file: $!\n";
+	return do { local $/; <$fh> };
+}
+
+# One version
+my $meta = decode_json(slurp('META.json'));
+my $version = $meta->{version};
+my ($extension) = slurp('zklock.control') =~ /^default_version = '(.*)'$/m;
+
+like($version, qr/^\d+\.\d+\.\d+$/, 'META.json has the version of the release');
+is($meta->{provides}{zklock}{version}, $version, '... twice');
+is($extension, $version =~ s/\.\d+$//r,
+	'that of the extension is that of the release without the last number');
+is($meta->{provides}{zklock}{file},
+	"sql/zklock--$extension.sql", 'its script is that of the version');
+is((slurp('CHANGELOG.md') =~ /^## (\S+)/)[0],
+	$version, 'CHANGELOG.md begins with it');
+is((slurp('debian/changelog') =~ /^zklock \((.*)-/)[0],
+	$version, 'so does that of the package');
+
+# debian/
+my $control = slurp('debian/control');
+my ($postgresql) = $control =~ /^Package: postgresql-(\d+)-zklock$/m;
+is($control, slurp('debian/control.in') =~ s/PGVERSION/$postgresql/gr,
+	'debian/control is made of control.in');
+my ($permission) = slurp('LICENSE') =~ /(^Permission .*)/ms;
+is((slurp('debian/copyright') =~ s/^ \.?//gmr) =~ /(^Permission .*)/ms && $1,
+	$permission, 'the package has the license');
+
+# make dist, in a repository of what is here
+my @git = (
+	'env', '-u', 'MAKEFLAGS', "GIT_DIR=$dir/git", "GIT_WORK_TREE=$top",
+	map({ ("GIT_$_\_NAME=nobody", "GIT_$_\_EMAIL=nobody") } qw(AUTHOR COMMITTER)));
+Child->run("$dir/log", $Wait::timeout, @git, @$_)
+  for [qw(git init -q)], [ qw(git -C), $top, qw(add .) ],
+  [qw(git commit -q -m all)], [ qw(make -C), $top, 'dist', "DIST=$dir/zip" ];
+
+my %packed;
+my $zip = IO::Uncompress::Unzip->new("$dir/zip") or die "zip: $UnzipError\n";
+do { $packed{ $zip->getHeaderInfo->{Name} } = 1 } while ($zip->nextStream > 0);
+
+is((grep { !m{^zklock-\Q$version\E/} } keys %packed), 0,
+	'make dist: all is in a folder with the name and the version');
+my ($data) = slurp('Makefile') =~ /^DATA = (.*)$/m;
+ok($packed{"zklock-$version/$_"}, "... $_ is there")
+  for qw(META.json Makefile zklock.control LICENSE src/backend/zklock.c
+  debian/rules), split(' ', $data),
+  @{ $meta->{provides}{zklock} }{qw(file docfile)};
+is((grep { m{^[^/]*/\.(ci|github|gitlab)} } keys %packed),
+	0, '... and nothing that is for a repository only');
+
+# The image is built of what its Dockerfile copies, and Docker is given no more than
+# that.
+my %copied = map { $_ => 1 }
+  map { split } slurp('docker/Dockerfile') =~ /^COPY (?!--)(.*) \S+$/mg;
+my %given = map { $_ => 1 }
+  slurp('docker/Dockerfile.dockerignore') =~ /^!(.*)$/mg;
+
+is_deeply(\%copied, \%given, 'Docker is given what the image is built of');
+ok($copied{$_} && $packed{"zklock-$version/$_"}, "... $_ is there")
+  for qw(Makefile zklock.control);
+ok($copied{$_} && $packed{"zklock-$version/$_/"}, "... $_ is there")
+  for qw(sql src);
+
+done_testing();
