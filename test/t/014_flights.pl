@@ -19,7 +19,7 @@ my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
 # A session of the server is to need no renewal, and each claim to have its node:
-# what is saved where they have not is told at the end.
+# what is saved where they share one is told at the end.
 my $node = new_node(
 	'main', $proxy->hosts,
 	'zklock.session_timeout' => '60s',
@@ -255,34 +255,31 @@ for my $depth (2, 5)
 }
 
 # Backends of one server hand a lock over by themselves, for as long as they may.
-if (server_mode())
-{
-	$node->append_conf('postgresql.conf', "zklock.local_handover = '1h'");
-	$node->reload;
-	wait_until('the setting is in force',
-		sub {
-			ZkTest->new($node)->query('SHOW zklock.local_handover') eq '1h';
-		});
-	my ($first, $second) = map { ZkTest->new($node) } (1, 2);
+my $pair = new_node(
+	'pair', $proxy->hosts,
+	'zklock.session' => 'server',
+	'zklock.session_timeout' => '60s',
+	'zklock.local_handover' => '1h');
+my ($first, $second) = map { ZkTest->new($pair) } (1, 2);
 
-	costs($first, q(SELECT zk_lock_acquire('/flights')),
-		't', 1, \@enter, 'the first of a server');
-	$second->start(q(SELECT zk_lock_acquire('/flights')));
-	wait_for_queue($zk, '/flights', $first, $second);
-	$proxy->wait_idle;
-	$proxy->mark;
-	is( $proxy->flights(
-			sub {
-				$first->query(q(SELECT zk_lock_release('/flights')));
-				$second->result;
-			},
-			SETTLE),
-		0,
-		'a hand-over within the server: 0 flights');
-	$proxy->wait_idle;
-	is_deeply([ frames('c2s') ], [], '... by no request');
-	costs($second, q(SELECT zk_lock_release('/flights')),
-		't', 0, ['delete'], 'the last release');
-}
+$first->query(q(SELECT zk_lock_acquire('/flights'), zk_lock_release_all()));
+costs($first, q(SELECT zk_lock_acquire('/flights')),
+	't', 1, \@enter, 'the first of a server');
+$second->start(q(SELECT zk_lock_acquire('/flights')));
+wait_for_queue($zk, '/flights', $first, $second);
+$proxy->wait_idle;
+$proxy->mark;
+is( $proxy->flights(
+		sub {
+			$first->query(q(SELECT zk_lock_release('/flights')));
+			$second->result;
+		},
+		SETTLE),
+	0,
+	'a hand-over within the server: 0 flights');
+$proxy->wait_idle;
+is_deeply([ frames('c2s') ], [], '... by no request');
+costs($second, q(SELECT zk_lock_release('/flights')),
+	't', 0, ['delete'], 'the last release');
 
 done_testing();
