@@ -25,8 +25,13 @@ use constant NODE => ZkClient::EPHEMERAL | ZkClient::SEQUENCE;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
+
+# What is looked at is ZooKeeper's queue, in which each is to stand for himself.
 my %server = map {
-	$_ => new_node($_, $zk->hosts, shared_preload_libraries => 'zklock')
+	$_ => new_node(
+		$_, $zk->hosts,
+		shared_preload_libraries => 'zklock',
+		'zklock.local_handover' => 0)
 } qw(a b);
 my $neighbour = ZkTest->new($server{a}, 'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '60s');
