@@ -299,29 +299,6 @@ begin_tenant(ZkLockPlace *place, const ZkLockRequest *request)
 	attend(tenant, begin, request);
 }
 
-/* The same, but if memory is out that is the backend's error. */
-static void
-try_to_begin(ZkLockPlace *place, const ZkLockRequest *request)
-{
-	MemoryContext before = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		begin_tenant(place, request);
-	}
-	PG_CATCH();
-	{
-		ZkLockReport none = {.verdict = ZKLOCK_DENIED,.name = ""};
-
-		MemoryContextSwitchTo(before);
-		EmitErrorReport();
-		FlushErrorState();
-		zklock_places_report(place, request->wanted, request->generation,
-							 &none, zklock_zkclient_now());
-	}
-	PG_END_TRY();
-}
-
 static void
 ask(Tenant *tenant, uint32 question)
 {
@@ -381,7 +358,7 @@ serve(ZkLockPlace *place, bool is_session)
 	if (!is_session || !zklock_zkclient_has_room(zklock_session_client()))
 		return false;
 	zklock_places_have(place, request.wanted);
-	try_to_begin(place, &request);
+	begin_tenant(place, &request);
 	return true;
 }
 

@@ -332,15 +332,17 @@ static void
 run(void)
 {
 	int64		scan_at = 0;
+	bool		draining = false;
 
 	for (;;)
 	{
 		bool		stale;
-		bool		draining;
 		ZkLockMessage *messages;
 
+		/* Who is kept waiting is not to wait for the next scan. */
 		messages = zklock_session_turn(zklock_zkclient_now() +
-									   SCAN_MS * ZKLOCK_NS_PER_MS, &stale);
+									   (draining ? DRAIN_MS / 5 : SCAN_MS) *
+									   ZKLOCK_NS_PER_MS, &stale);
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;

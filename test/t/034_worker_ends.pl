@@ -75,7 +75,7 @@ $nodes[$_]->safe_psql('postgres', "SELECT pg_terminate_backend($workers[$_])")
 # until all others have gone.
 my $newcomer = ZkTest->new($node);
 is($newcomer->query(q(SELECT zk_lock_acquire('/ends/new', '0'))),
-	't', 'who comes meanwhile is served');
+	't', 'who comes meanwhile is served, even if he has little time');
 $newcomer->close;
 
 is($_->query('SELECT 1'), 1, 'a holder has lost nothing') for @holders;
