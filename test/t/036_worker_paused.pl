@@ -12,7 +12,10 @@ use Worker;
 use ZkServer;
 use ZkTest;
 
-use constant HOLDERS => 5;
+use constant {
+	HOLDERS => 5,
+	WAITERS => 4,
+};
 
 my $zk = ZkServer->new(tick_time => 1000)->start;
 my %server = ('zklock.session' => 'server', 'zklock.connect_timeout' => '1s');
@@ -22,20 +25,24 @@ $node->safe_psql('postgres', 'CREATE TABLE t (i int)');
 
 my @holders = map { ZkTest->new($node) } 1 .. HOLDERS;
 my $writer = ZkTest->new($node);
-my $waiter = ZkTest->new($node);
+my @waiters = map { ZkTest->new($node) } 1 .. WAITERS;
 my $next = ZkTest->new($other);
 my $worker = worker_of($node);
 
 $holders[$_]->query("SELECT zk_lock_acquire('/paused/$_')") for 0 .. $#holders;
-$waiter->start(q(SELECT zk_lock_acquire('/paused/0')));
+for my $n (1 .. WAITERS)
+{
+	# The last ones were there first, so that no other order is theirs.
+	$waiters[-$n]->start(q(SELECT zk_lock_acquire('/paused/0')));
+	wait_until(
+		"$n wait",
+		sub {
+			$node->safe_psql('postgres',
+				'SELECT count(*) FROM zk_locks WHERE NOT granted') == $n;
+		});
+}
 $writer->query(
 	q(BEGIN; SELECT zk_lock_guard('/paused/writer'); INSERT INTO t VALUES (1)));
-wait_until(
-	'one waits',
-	sub {
-		$node->safe_psql('postgres',
-			'SELECT count(*) FROM zk_locks WHERE NOT granted') == 1;
-	});
 
 # For longer than a third of the timeout
 
@@ -90,7 +97,7 @@ wait_until(
 kill('CONT', $worker);
 like($late->result, qr/^ERROR:  40001: /, 'who commits after that is refused');
 like($holders[3]->result, qr/^ERROR:  40001: /, 'a statement is ended');
-is($waiter->result, 't', 'one who held nothing, but waited, has his lock');
+is($waiters[-1]->result, 't', 'the first who held nothing, but waited, has his lock');
 for my $i (0, 1, 4)
 {
 	like($holders[$i]->query('BEGIN; SELECT 1; COMMIT'), qr/^ERROR:  40001: /m,
@@ -102,7 +109,13 @@ is($_->query('BEGIN; INSERT INTO t VALUES (0); COMMIT; SELECT 1'), 1, '... once'
 is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, 'nothing else was done');
 is(worker_of($node), $worker, 'it is the same worker');
 $next->query('SELECT zk_lock_release_all()');
-$waiter->query('SELECT zk_lock_release_all()');
+for my $n (1 .. WAITERS)
+{
+	is($waiters[-$n]->result, 't', 'who waited has it');
+	ok(!grep({ $_->is_done } @waiters[ 0 .. WAITERS - $n - 1 ]),
+		'... in the order in which they came');
+	$waiters[-$n]->query('SELECT zk_lock_release_all()');
+}
 is($_->query(q(SELECT zk_lock_acquire('/paused/0'), zk_lock_release_all())),
 	't|1', 'everything goes on')
   for @holders;
