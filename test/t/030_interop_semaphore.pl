@@ -1,5 +1,7 @@
 # The same leases as Curator's InterProcessSemaphoreV2 and
 # InterProcessSemaphoreMutex.
+#
+# Not in gate mode: all of ours are in line themselves.
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # zklock.hosts is changed while locks are in use: nobody loses one for it, and the
 # new servers are used as soon as that can be. Who has hosts of their own is not
 # concerned.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;

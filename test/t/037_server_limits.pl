@@ -1,5 +1,7 @@
 # What the server's session needs and what it has not got, what ZooKeeper refuses,
 # and how much it saves: an error for who is concerned, and for nobody else.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;

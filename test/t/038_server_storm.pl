@@ -2,6 +2,8 @@
 # there is, before they are served, while they wait for others of the server or of
 # another, or when they have just got the lock: each ends in exactly one way, and
 # nothing is left.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # Two servers with several backends each want one lock all the time: never two have
 # it at once, and it goes from server to server in time. A node that somebody
 # deletes by hand costs that much, and no more.
+#
+# Runs once: of server mode.
 
 use strict;
 use warnings;
