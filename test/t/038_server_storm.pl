@@ -8,6 +8,7 @@
 use strict;
 use warnings;
 
+use List::Util qw(shuffle);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -110,7 +111,9 @@ for my $way (sort keys %strike)
 
 	for my $round (1 .. ROUNDS / VICTIMS)
 	{
-		my @path = map { $paths[ rand(@paths) ] } @victims;
+
+		# No two on one path: who has the lock keeps it until all are done.
+		my @path = shuffle(@paths);
 		my @blows = map {
 			$strike{$way}->($victims[$_], "SELECT zk_lock_acquire('$path[$_]')")
 		} 0 .. $#victims;
