@@ -31,6 +31,9 @@ install()
 		echo 'Acquire::Check-Valid-Until "false";'
 	} >"$root/etc/apt/apt.conf.d/zklock"
 
+	# What is installed here need not outlast a crash.
+	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/zklock"
+
 	mkdir "$root/zklock"
 	tar -C "$top" --exclude=.git -cf - . | tar -C "$root/zklock" -xf -
 }
