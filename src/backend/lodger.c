@@ -239,9 +239,8 @@ take_seat(const ZkLockAttempt *attempt)
 static uint32
 bar(const ZkLockOrder *order)
 {
-	uint32		session = 0;
-
 	static const ZkLockMode modes[] = {ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE};
+	uint32		session = 0;
 
 	for (int i = 0; i < (int) lengthof(modes); i++)
 	{
