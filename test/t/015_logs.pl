@@ -58,6 +58,10 @@ for my $level (qw(log warning debug1))
 		'zklock.auth' => 'nonsense:x',
 		'zklock.log_level' => $level);
 	my $answer = $session->query(q(SELECT zk_lock_acquire('/log')));
+
+	# The library says so a moment after it may be seen: the line is told then, or
+	# with the next statement.
+	$answer .= "\n" . $session->query('SELECT state FROM zk_session()');
 	my $line = qr/ZooKeeper client: .*Authentication scheme nonsense failed/;
 
 	like($answer, qr/^ERROR:  28000:/m, "bad authentication, log level $level");
