@@ -380,7 +380,9 @@ GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;
 -- those ahead of it in the queue that it cannot share with, holders or waiters.
 -- For who waits for a lease, the holders of the others; for who waits to come that
 -- far, those who came before.  Asks ZooKeeper once for each backend that waits, or
--- that a condition on pid, path or mode leaves.  Without shared_preload_libraries
+-- that a condition on pid, path or mode leaves.  Backends of one server may have one
+-- node in the queue, with zklock.session = 'server': those of them who are ahead
+-- come last, without what only the node tells.  Without shared_preload_libraries
 -- there are no rows, and none of sessions that zk_locks does not tell all of.
 CREATE VIEW zk_lock_blockers AS
 SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
@@ -400,7 +402,17 @@ WHERE NOT w.granted AND
           WHEN 'mutex' THEN q.mode = 'mutex' AND q.position < q.place
           WHEN 'shared' THEN q.mode <> 'shared' AND q.position < q.place
           ELSE q.position < q.place
-      END;
+      END
+UNION ALL
+SELECT w.pid, w.path, w.mode, w.waitstart,
+       CASE WHEN b.granted THEN 'holder' ELSE 'waiter' END, b.mode, b.node,
+       NULL, pg_catalog.current_setting('port')::integer, b.pid,
+       a.datname, a.usename, a.application_name, NULL
+FROM zk_locks AS w
+     JOIN zk_locks AS b ON b.path = w.path AND b.mode = w.mode AND b.node = w.node
+     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
+WHERE NOT w.granted AND w.mode IN ('exclusive', 'write') AND b.pid <> w.pid AND
+      (b.granted OR b.waitstart < w.waitstart);
 
 GRANT SELECT ON zk_lock_blockers TO PUBLIC;
 

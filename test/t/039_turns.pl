@@ -168,4 +168,44 @@ is( scalar(
 ok(scalar(grep { $_->[2] > $released } @uses), '... and when it was theirs again');
 wait_for_calm($_, $zk, '/turns/robbed') for @nodes;
 
+# Who is in the way is told, be he behind the same node or elsewhere.
+{
+	my ($holder, $first, $second) = map { ZkTest->new($nodes[0]) } 1 .. 3;
+	my $rival = ZkTest->new($nodes[1]);
+	my $blockers = sub {
+		my ($session, $node) = @_;
+
+		return $node->safe_psql('postgres',
+			'SELECT blocking_state, blocking_pid FROM zk_lock_blockers
+			 WHERE pid = ' . $session->pid . ' ORDER BY 1, 2');
+	};
+	my $waits = sub {
+		my ($session, $node) = @_;
+
+		wait_until(
+			'it waits',
+			sub {
+				$node->safe_psql('postgres',
+					'SELECT count(*) FROM zk_locks
+					 WHERE NOT granted AND node IS NOT NULL AND pid = '
+					  . $session->pid) eq '1';
+			});
+	};
+
+	$holder->query(q(SELECT zk_lock_acquire('/blocked')));
+	for ([ $first, $nodes[0] ], [ $second, $nodes[0] ], [ $rival, $nodes[1] ])
+	{
+		$_->[0]->start(q(SELECT zk_lock_acquire('/blocked')));
+		$waits->(@$_);
+	}
+	is($blockers->($first, $nodes[0]), 'holder|' . $holder->pid,
+		'who waits for a backend of his server is told of it');
+	is($blockers->($second, $nodes[0]),
+		'holder|' . $holder->pid . "\nwaiter|" . $first->pid,
+		'... and of those who came before');
+	is($blockers->($rival, $nodes[1]),
+		'holder|' . $holder->pid, '... and who waits for another server');
+	$_->close for $holder, $first, $second, $rival;
+}
+
 done_testing();
