@@ -272,7 +272,7 @@ my @operations = (
 	{
 		name => 'a free lock, connecting',
 		do => sub {
-			change_timeout(30 + $rounds % 2);
+			change_timeout(31 + $rounds % 2);
 			granted('exclusive', @_);
 		}
 	},
