@@ -1,5 +1,7 @@
 # What packages are made of: that all of it tells of the same version, and that it
 # is there. test/package makes and installs them.
+#
+# Runs once: of no mode.
 
 use strict;
 use warnings;
