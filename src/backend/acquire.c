@@ -14,6 +14,7 @@
 #include "backend/lease.h"
 #include "backend/session.h"
 #include "backend/venues.h"
+#include "miscadmin.h"
 #include "shared/claims.h"
 #include "shared/stats.h"
 #include "storage/proc.h"
@@ -342,18 +343,6 @@ wait_for_all(Bunch *bunch, Patience *patience)
 }
 
 /*
- * See what earlier holders have done to the catalogs.  That takes a table's lock,
- * as a rule; but a function, for one, is called without.
- */
-static bool
-catch_up(bool granted)
-{
-	if (granted)
-		AcceptInvalidationMessages();
-	return granted;
-}
-
-/*
  * From here on the node is the hold's.  Cannot fail.
  *
  * A lock downgraded `from` a stronger one is that one's grant still: those who
@@ -396,7 +385,24 @@ static void
 disarm_lock_timeout(void)
 {
 	if (get_timeout_active(LOCK_TIMEOUT))
-		disable_timeout(LOCK_TIMEOUT, false);
+		disable_timeout(LOCK_TIMEOUT, true);
+}
+
+/*
+ * The wait is over.  Who has been told to give up by now does so, though he may
+ * have been granted the lock just then: an error shall not leave a lock behind.
+ *
+ * Then see what earlier holders have done to the catalogs.  That takes a table's
+ * lock, as a rule; but a function, for one, is called without.
+ */
+static bool
+finish_waiting(bool granted)
+{
+	disarm_lock_timeout();
+	CHECK_FOR_INTERRUPTS();
+	if (granted)
+		AcceptInvalidationMessages();
+	return granted;
 }
 
 /* What the statistics say of how it ended, in PG_FINALLY(), if not well. */
@@ -455,7 +461,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 		zklock_locktable_add(hold, scope);
 		arm_lock_timeout();
 		start_waiting(&patience, ns);
-		granted = catch_up(wait_for(wanted, &patience));
+		granted = finish_waiting(wait_for(wanted, &patience));
 		failed = false;
 	}
 	PG_FINALLY();
@@ -595,7 +601,8 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 		if (in_time && bunch->nfresh > 0)
 			start_waiting(&patience, time_left(ns, began));
 		granted = in_time &&
-			(bunch->nfresh == 0 || catch_up(wait_for_all(bunch, &patience)));
+			(bunch->nfresh == 0 ||
+			 finish_waiting(wait_for_all(bunch, &patience)));
 		failed = false;
 	}
 	PG_FINALLY();
