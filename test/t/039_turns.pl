@@ -1,5 +1,5 @@
-# Two servers with several backends each want one lock all the time: never two have
-# it at once, and it goes from server to server in time. A node that somebody
+# Three servers with several backends each want one lock all the time: never two
+# have it at once, and it goes from server to server in time. A node that somebody
 # deletes by hand costs that much, and no more.
 #
 # Runs once: of server mode.
@@ -16,14 +16,15 @@ use ZkServer;
 use ZkTest;
 
 use constant {
-	BACKENDS => 3,         # of each server
+	BACKENDS => 8,         # of each server
 	SECONDS => 4,
 	WINDOW => 0.1,         # s
 	SLACK => 0.5,          # s, for a machine that has other things to do
 };
 
 my $zk = ZkServer->new->start;
-my @nodes = map { new_node($_, $zk->hosts, 'zklock.session' => 'server') } qw(a b);
+my %conf = ('zklock.session' => 'server', max_connections => 100);
+my @nodes = map { new_node($_, $zk->hosts, %conf) } qw(a b c);
 
 for my $node (@nodes)
 {
@@ -94,7 +95,7 @@ for my $handover ('100ms', '0')
 		my @users = start_users($path, SECONDS, $section, @nodes);
 		is(join('', map { $_->result } @users), '', "$path: nobody has an error");
 
-		my @uses = sort { $a->[2] <=> $b->[2] } map { uses_of($_) } (0, 1);
+		my @uses = sort { $a->[2] <=> $b->[2] } map { uses_of($_) } 0 .. $#nodes;
 		my ($overlaps, $disorder, $longest, $turns, $began) = (0, 0, 0, 1, $uses[0][2]);
 		for my $i (1 .. $#uses)
 		{
