@@ -187,7 +187,8 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- This backend's ZooKeeper session: its id as ZooKeeper's tools print it, its
+-- The ZooKeeper session that this backend's locks are in, its own or the
+-- server's (zklock.session): its id as ZooKeeper's tools print it, its
 -- state ('none' before the first lock, 'closed' when nobody needed it for
 -- zklock.idle_session_timeout), the timeout that was negotiated, and how long ago a
 -- quorum of its servers confirmed it.  Does not connect.

@@ -54,9 +54,6 @@ extern bool zklock_tenure_is_shared(void);
 extern uint32 zklock_tenure_generation(void);
 extern void zklock_tenure_status(ZkLockTenureStatus *status);
 
-/* When its session was confirmed last, and for how long, in ns, that is good. */
-extern int64 zklock_tenure_confirmed(int64 *lease);
-
 /* Have the worker look for work. */
 extern void zklock_tenure_wake_worker(void);
 

@@ -40,7 +40,7 @@ typedef struct Tenant
 typedef struct Tag
 {
 	uintptr_t	tag;			/* dynahash: must be first */
-	Tenant	   *tenant;			/* NULL: of the lease */
+	Tenant	   *tenant;
 } Tag;
 
 static HTAB *tenants = NULL;
@@ -422,15 +422,12 @@ any_tenant(void)
 {
 	dlist_iter	iter;
 
-	if (!dlist_is_empty(&settled))
+	dlist_foreach(iter, &settled)
 	{
-		dlist_foreach(iter, &settled)
-		{
-			Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
+		Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
 
-			if (tenant->verdict == ZKLOCK_GRANTED)
-				return tenant;
-		}
+		if (tenant->verdict == ZKLOCK_GRANTED)
+			return tenant;
 	}
 	dlist_foreach(iter, &pending)
 	{

@@ -366,22 +366,6 @@ may_be_robbed(const SimNode *node)
 	return false;
 }
 
-static int
-draw_contender(void)
-{
-	int			n = sim_tree_nnodes();
-	int			start = sim_random(n + 1);
-
-	for (int i = 0; i < n; i++)
-	{
-		int			node = (start + i) % n;
-
-		if (!sim_tree_node(node)->container && sim_tree_exists(node))
-			return node;
-	}
-	return -1;
-}
-
 static void
 rivals_misfortune(void)
 {
@@ -479,12 +463,12 @@ misfortune(void)
 			sim_zk_reap();
 			break;
 		case TOUCH:
-			node = draw_contender();
+			node = sim_tree_draw_contender();
 			if (node >= 0)
 				sim_zk_touch(node);
 			break;
 		default:
-			node = draw_contender();
+			node = sim_tree_draw_contender();
 			if (node >= 0 && may_be_robbed(sim_tree_node(node)))
 				sim_zk_rob(node);
 			break;

@@ -3,7 +3,7 @@
  * sim_runner.h
  *	  Runs attempts of the recipe over a simulated client.
  *
- * It does what the extension's attempt.c does: takes all messages and the state
+ * It does what the extension's driver.c does for its users: takes all messages and the state
  * after them, feeds the recipes the messages and then the state, and performs
  * each action in order.  What attempts are for, and what becomes of them once
  * they are decided, is its caller's affair.

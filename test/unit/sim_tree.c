@@ -122,6 +122,21 @@ remove_node(int node, int64_t zxid)
 }
 
 int
+sim_tree_draw_contender(void)
+{
+	int			start = sim_random(nnodes + 1);
+
+	for (int i = 0; i < nnodes; i++)
+	{
+		int			node = (start + i) % nnodes;
+
+		if (!nodes[node].container && sim_tree_exists(node))
+			return node;
+	}
+	return -1;
+}
+
+int
 sim_tree_find(SimDir dir, const char *name, int64_t zxid)
 {
 	for (int i = nnodes - 1; i >= 0; i--)

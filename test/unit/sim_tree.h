@@ -82,6 +82,9 @@ extern const SimNode *sim_tree_node(int node);
 extern bool sim_tree_exists(int node);	/* at the leader */
 extern bool sim_tree_exists_at(int node, int64_t zxid);
 
+/* A node that is there and is no container, at random; or -1. */
+extern int	sim_tree_draw_contender(void);
+
 extern SimDir sim_tree_parent_dir(SimDir dir);	/* SIM_TOP for itself */
 
 /* The container if name is NULL, else what is in it; -1: none. */
