@@ -13,8 +13,8 @@ use ZkLine;
 use ZkTest;
 
 use constant {
-	TIMEOUT => 5,    # of sessions; far more than an election takes
-	SOON => 15,      # "at once", with patience for a busy machine
+	TIMEOUT => 10,    # of sessions; far more than an election takes
+	SOON => 15,       # "at once", with patience for a busy machine
 };
 
 my $zk = ZkEnsemble->new(tick_time => 200)->start;
