@@ -146,13 +146,14 @@ sub options
 	return join(' ', map { "-c $_=$settings->{$_}" } sort keys %$settings);
 }
 
-# All who take a way and know this kind of lock, in their order
+# All who take a way and know one of these kinds of locks, in their order
 sub contestants
 {
-	my ($self, $way, $kind) = @_;
+	my ($self, $way, @kinds) = @_;
 
 	$self->{contestants}{$way} //= $self->invite($way);
-	return grep { $_->knows($kind) } @{ $self->{contestants}{$way} };
+	return grep { my $who = $_; grep { $who->knows($_) } @kinds }
+	  @{ $self->{contestants}{$way} };
 }
 
 # New ones, all who take a way
@@ -169,7 +170,7 @@ sub invite
 		push @all, Backends->new($name, $self->server($way), 'mutex', %$settings);
 	}
 	push @all, Program->new($_, $self->{tmp}, $self->hosts($way))
-	  for grep { $wanted{$_} } qw(raw Curator kazoo go-zookeeper);
+	  for grep { $wanted{$_} } 'raw', 'raw safe', qw(Curator kazoo go-zookeeper);
 	push @all, Backends->new('advisory', $self->server($way), 'advisory')
 	  if $wanted{advisory} && $way eq 'loopback';
 	return \@all;
@@ -306,7 +307,7 @@ sub show
 
 		printf("  %-14s%12.4g  (%.4g to %.4g)",
 			$name, median_of(@sorted), @sorted[ 0, -1 ]);
-		for my $other (qw(Curator raw))
+		for my $other ('Curator', 'raw', 'raw safe')
 		{
 			my $ratio = $self->ratio($figure, $way, $clients, $name, $other);
 

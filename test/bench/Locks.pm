@@ -64,7 +64,8 @@ sub _time_relay
 sub _contend
 {
 	my ($arena, $figure, $way, $clients, $kind, $path, $paths) = @_;
-	my @all = $arena->contestants($way, $kind);
+	my @all =
+	  $arena->contestants($way, $kind, $figure eq 'one lock' ? 'crowd' : ());
 
 	$_->open($clients) for @all;
 	$arena->rounds(

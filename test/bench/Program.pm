@@ -1,5 +1,5 @@
-# A contestant that is a program of its own: raw, and those written with Curator,
-# kazoo and go-zookeeper. It reads orders, a line each, and answers with a line.
+# A contestant that is a program of its own: raw, also as it must be lest those who
+# give up break it, and those written with Curator, kazoo and go-zookeeper. It reads orders, a line each, and answers with a line.
 #
 #	run KIND CLIENTS SECONDS PATH PATHS		turns a second, microseconds of an acquire
 #	first N PATH							microseconds
@@ -32,7 +32,14 @@ my $started = 0;
 my %program = (
 	raw => {
 		kinds => [qw(mutex)],
-		command => sub { compile($_[0], 'raw', '-lzookeeper_mt', '-lpthread') },
+		command => \&_compile_raw,
+	},
+
+	# Alone it is the same.
+	'raw safe' => {
+		kinds => [qw(crowd)],
+		command => \&_compile_raw,
+		arguments => ['safe'],
 	},
 	Curator => {
 		kinds => [qw(mutex read-mostly semaphore)],
@@ -67,7 +74,8 @@ sub new
 		answers => 0,
 		child => Child->start(
 			"$dir/$name-" . ++$started . '.log',
-			$program{$name}{command}->($dir), $hosts),
+			$program{$name}{command}->($dir),
+			$hosts, @{ $program{$name}{arguments} // [] }),
 	}, $class;
 
 	return $self;
@@ -173,6 +181,13 @@ sub compile
 		"$dir/$name", "$here/$name.c", @libraries)
 	  if !-x "$dir/$name";
 	return "$dir/$name";
+}
+
+sub _compile_raw
+{
+	my ($dir) = @_;
+
+	return compile($dir, 'raw', '-lzookeeper_mt', '-lpthread');
 }
 
 sub _build_go

@@ -4,12 +4,16 @@
  *	  The least that a lock in ZooKeeper can cost with the C client: told what to
  *	  do as Program.pm describes.
  *
- *	raw <ZooKeeper's hosts>
+ *	raw <ZooKeeper's hosts> [safe]
  *
  * It sends no frame but those that a lock needs if nothing ever fails: a create
  * and a list in one flight, a watch on the one before, and a delete that nobody
  * waits for.  It recovers from nothing, gives no time limit, looks at no other
  * kinds, and believes that it has the lock whenever the one before it is gone.
+ *
+ * If it is to be safe, it does not: the one before it may have given up with others
+ * ahead.  It still has the lock in one flight when that one was the holder, for it
+ * watches the second before it as well, and lists again when that is gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,10 +44,12 @@ typedef struct Client
 	pthread_cond_t cond;
 	bool		connected;
 	int			awaited;		/* replies */
-	bool		gone;			/* what stood before us */
 	char		dir[200];
 	char		own[300];
 	char		before[300];
+	char		second[300];	/* before that; empty: nobody, or nobody cares */
+	bool		before_gone;
+	bool		second_gone;
 
 	/* a run */
 	pthread_t	thread;
@@ -54,6 +60,7 @@ typedef struct Client
 } Client;
 
 static const char *hosts;
+static bool safe;
 static Client *clients[MAX_CLIENTS];
 static int	nclients;
 
@@ -136,35 +143,62 @@ created(int rc, const char *path, const struct Stat *stat, const void *context)
 	answered(c);
 }
 
+static const char *
+number(const char *name)
+{
+	return name + strlen(name) - 10;
+}
+
+/* Note who stands somewhere before us; what is known of him stays known. */
+static void
+note(Client *c, char *who, bool *gone, const char *name)
+{
+	char		path[300] = "";
+
+	if (name != NULL)
+		snprintf(path, sizeof(path), "%s/%s", c->dir, name);
+	if (strcmp(path, who) == 0)
+		return;
+	strcpy(who, path);
+	*gone = false;
+}
+
 /* Names end with ten digits, and the others' differ from ours in these only. */
 static void
 listed(int rc, const struct String_vector *names, const void *context)
 {
 	Client	   *c = (Client *) context;
-	const char *own = c->own + strlen(c->own) - 10;
 	const char *before = NULL;
+	const char *second = NULL;
 
 	check(rc == ZOK, "list");
 	for (int i = 0; i < names->count; i++)
 	{
-		const char *digits = names->data[i] + strlen(names->data[i]) - 10;
+		const char *name = names->data[i];
 
-		if (strcmp(digits, own) < 0 &&
-			(before == NULL ||
-			 strcmp(digits, before + strlen(before) - 10) > 0))
-			before = names->data[i];
+		if (strcmp(number(name), number(c->own)) >= 0)
+			continue;
+		if (before == NULL || strcmp(number(name), number(before)) > 0)
+		{
+			second = before;
+			before = name;
+		}
+		else if (second == NULL || strcmp(number(name), number(second)) > 0)
+			second = name;
 	}
-	c->before[0] = '\0';
-	if (before != NULL)
-		snprintf(c->before, sizeof(c->before), "%s/%s", c->dir, before);
+	pthread_mutex_lock(&c->mutex);
+	note(c, c->before, &c->before_gone, before);
+	note(c, c->second, &c->second_gone, safe ? second : NULL);
+	pthread_mutex_unlock(&c->mutex);
 	answered(c);
 }
 
 static void
-before_is_gone(Client *c)
+is_gone(Client *c, const char *path)
 {
 	pthread_mutex_lock(&c->mutex);
-	c->gone = true;
+	c->before_gone |= strcmp(path, c->before) == 0;
+	c->second_gone |= strcmp(path, c->second) == 0;
 	pthread_cond_signal(&c->cond);
 	pthread_mutex_unlock(&c->mutex);
 }
@@ -174,22 +208,41 @@ watch_event(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
 	(void) zh;
 	(void) state;
-	(void) path;
 	if (type == ZOO_DELETED_EVENT)
-		before_is_gone(context);
+		is_gone(context, path);
 }
+
+typedef struct Watch
+{
+	Client	   *client;
+	char		path[300];
+} Watch;
 
 static void
 watched(int rc, const char *value, int len, const struct Stat *stat,
 		const void *context)
 {
+	Watch	   *w = (Watch *) context;
+
 	(void) value;
 	(void) len;
 	(void) stat;
 	if (rc == ZNONODE)
-		before_is_gone((Client *) context);
+		is_gone(w->client, w->path);
 	else
 		check(rc == ZOK, "get");
+	free(w);
+}
+
+static void
+watch(Client *c, const char *path)
+{
+	Watch	   *w = malloc(sizeof(Watch));
+
+	check(w != NULL, "malloc");
+	w->client = c;
+	strcpy(w->path, path);
+	check(zoo_awget(c->zh, path, watch_event, c, watched, w) == ZOK, "to watch");
 }
 
 static void
@@ -200,31 +253,48 @@ deleted(int rc, const void *context)
 }
 
 static void
+await_answers(Client *c)
+{
+	pthread_mutex_lock(&c->mutex);
+	while (c->awaited > 0)
+		pthread_cond_wait(&c->cond, &c->mutex);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+static void
 acquire(Client *c, const char *path)
 {
 	char		name[300];
+	char		watched_one[300] = "";
 
 	snprintf(c->dir, sizeof(c->dir), "%s", path);
 	snprintf(name, sizeof(name),
 			 "%s/_c_00000000-0000-4000-8000-000000000000-lock-", path);
-	c->gone = false;
+	c->before[0] = c->second[0] = '\0';
 	c->awaited = 2;
 	check(zoo_acreate2(c->zh, name, data, sizeof(data) - 1,
 					   &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL,
 					   created, c) == ZOK &&
 		  zoo_aget_children(c->zh, path, 0, listed, c) == ZOK, "to ask");
-	pthread_mutex_lock(&c->mutex);
-	while (c->awaited > 0)
-		pthread_cond_wait(&c->cond, &c->mutex);
-	pthread_mutex_unlock(&c->mutex);
-	if (c->before[0] == '\0')
-		return;
-	check(zoo_awget(c->zh, c->before, watch_event, c, watched, c) == ZOK,
-		  "to watch");
-	pthread_mutex_lock(&c->mutex);
-	while (!c->gone)
-		pthread_cond_wait(&c->cond, &c->mutex);
-	pthread_mutex_unlock(&c->mutex);
+	await_answers(c);
+	while (c->before[0] != '\0')
+	{
+		bool		alone = c->second[0] == '\0';
+
+		if (strcmp(c->before, watched_one) != 0)
+			watch(c, strcpy(watched_one, c->before));
+		if (!alone)
+			watch(c, c->second);
+		pthread_mutex_lock(&c->mutex);
+		while (!c->before_gone && !c->second_gone)
+			pthread_cond_wait(&c->cond, &c->mutex);
+		pthread_mutex_unlock(&c->mutex);
+		if (alone)
+			return;
+		c->awaited = 1;
+		check(zoo_aget_children(c->zh, path, 0, listed, c) == ZOK, "to ask");
+		await_answers(c);
+	}
 }
 
 static void
@@ -345,10 +415,7 @@ do_make(const char *path, int paths)
 		check(zoo_acreate(c->zh, name, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, made,
 						  c) == ZOK, "to create");
 	}
-	pthread_mutex_lock(&c->mutex);
-	while (c->awaited > 0)
-		pthread_cond_wait(&c->cond, &c->mutex);
-	pthread_mutex_unlock(&c->mutex);
+	await_answers(c);
 	printf("made\n");
 }
 
@@ -357,9 +424,10 @@ main(int argc, char **argv)
 {
 	char		line[1000];
 
-	if (argc != 2)
+	if (argc < 2 || argc > 3)
 		return 2;
 	hosts = argv[1];
+	safe = argc == 3 && strcmp(argv[2], "safe") == 0;
 	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin) != NULL)

@@ -17,7 +17,7 @@ my $dir = File::Temp->newdir('bench-XXXXXX', TMPDIR => 1);
 my %least = (
 	ZKLOCK_INSTALLED => 1, QUICK => 1, RESULTS => $dir,
 	PIECES => 'Locks,Held,Herd',
-	CONTESTANTS => 'zklock,zklock server,raw,advisory',
+	CONTESTANTS => 'zklock,zklock server,raw,raw safe,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
 @ENV{ keys %least } = values %least;
@@ -31,6 +31,7 @@ for my $row (
 	'one lock,locks a second,2 ms,2,zklock',
 	'one lock,locks a second,loopback,2,zklock server',
 	'one lock,locks a second,loopback,2,advisory',
+	'one lock,locks a second,2 ms,2,raw safe',
 	'read-mostly,locks a second,loopback,8,zklock',
 	'semaphore of 4,locks a second,loopback,8,zklock',
 	'first lock,us,loopback,1,raw',
