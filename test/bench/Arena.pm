@@ -170,7 +170,8 @@ sub invite
 		push @all, Backends->new($name, $self->server($way), 'mutex', %$settings);
 	}
 	push @all, Program->new($_, $self->{tmp}, $self->hosts($way))
-	  for grep { $wanted{$_} } 'raw', 'raw safe', qw(Curator kazoo go-zookeeper);
+	  for grep { $wanted{$_} } 'raw', 'raw safe', 'raw shared',
+	  qw(Curator kazoo go-zookeeper);
 	push @all, Backends->new('advisory', $self->server($way), 'advisory')
 	  if $wanted{advisory} && $way eq 'loopback';
 	return \@all;

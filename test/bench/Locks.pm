@@ -61,11 +61,13 @@ sub _time_relay
 	return;
 }
 
+# Who takes part in one of these figures only
+my %more = ('one lock' => ['crowd'], '10000 locks' => ['lanes']);
+
 sub _contend
 {
 	my ($arena, $figure, $way, $clients, $kind, $path, $paths) = @_;
-	my @all =
-	  $arena->contestants($way, $kind, $figure eq 'one lock' ? 'crowd' : ());
+	my @all = $arena->contestants($way, $kind, @{ $more{$figure} // [] });
 
 	$_->open($clients) for @all;
 	$arena->rounds(

@@ -1,5 +1,6 @@
 # A contestant that is a program of its own: raw, also as it must be lest those who
-# give up break it, and those written with Curator, kazoo and go-zookeeper. It reads orders, a line each, and answers with a line.
+# give up break it and with one session for all, and those written with Curator, kazoo
+# and go-zookeeper. It reads orders, a line each, and answers with a line.
 #
 #	run KIND CLIENTS SECONDS PATH PATHS		turns a second, microseconds of an acquire
 #	first N PATH							microseconds
@@ -40,6 +41,11 @@ my %program = (
 		kinds => [qw(crowd)],
 		command => \&_compile_raw,
 		arguments => ['safe'],
+	},
+	'raw shared' => {
+		kinds => [qw(lanes)],
+		command => \&_compile_raw,
+		arguments => ['shared'],
 	},
 	Curator => {
 		kinds => [qw(mutex read-mostly semaphore)],

@@ -27,6 +27,13 @@ my @targets = (
 					32));
 		} 'loopback',
 		'2 ms'),
+	map({
+			my $way = $_;
+
+			([ '10000 locks', $way, 32, 'zklock', '>=', 0.8, 'zklock server' ],
+				[ '10000 locks', $way, 32, 'raw shared', '>=', 0.9, 'zklock server' ]);
+		} 'loopback',
+		'2 ms'),
 	[ 're-entrant pair', 'loopback', 1, 'advisory', '<=', 1.5 ],
 	[ 'seen: acquire, release', 'loopback', 1, 'session', '<=', 1.05, 'shared' ],
 	[ 'seen: re-entrant pair', 'loopback', 1, 'session', '<=', 1.05, 'shared' ]);
@@ -59,7 +66,7 @@ my @rows = (
 	map({ [ "sales on $_", 'loopback', 8 ] } 'one server', 'two servers'),
 	map({ [ "$_ of a client", 'loopback', 1 ] } qw(memory threads descriptors)));
 
-my @others = ('raw', 'raw safe', qw(Curator kazoo go-zookeeper advisory));
+my @others = ('raw', 'raw safe', 'raw shared', qw(Curator kazoo go-zookeeper advisory));
 
 # What is the same with many as with few may be so many times as much, for noise
 use constant { SAME => 1.5, EVENTS => 2.1, NOTHING => 0.01 };

@@ -4,7 +4,7 @@
  *	  The least that a lock in ZooKeeper can cost with the C client: told what to
  *	  do as Program.pm describes.
  *
- *	raw <ZooKeeper's hosts> [safe]
+ *	raw <ZooKeeper's hosts> [safe | shared]
  *
  * It sends no frame but those that a lock needs if nothing ever fails: a create
  * and a list in one flight, a watch on the one before, and a delete that nobody
@@ -14,6 +14,8 @@
  * If it is to be safe, it does not: the one before it may have given up with others
  * ahead.  It still has the lock in one flight when that one was the holder, for it
  * watches the second before it as well, and lists again when that is gone.
+ *
+ * If it is to be shared, all clients have one session.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,6 +63,7 @@ typedef struct Client
 
 static const char *hosts;
 static bool safe;
+static bool shared;
 static Client *clients[MAX_CLIENTS];
 static int	nclients;
 
@@ -107,13 +110,21 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *contex
 }
 
 static Client *
-connect_client(void)
+new_client(void)
 {
 	Client	   *c = calloc(1, sizeof(Client));
 
 	check(c != NULL, "calloc");
 	pthread_mutex_init(&c->mutex, NULL);
 	pthread_cond_init(&c->cond, NULL);
+	return c;
+}
+
+static Client *
+connect_client(void)
+{
+	Client	   *c = new_client();
+
 	c->zh = zookeeper_init(hosts, session_event, SESSION_TIMEOUT, NULL, c, 0);
 	check(c->zh != NULL, "zookeeper_init");
 	pthread_mutex_lock(&c->mutex);
@@ -339,7 +350,13 @@ open_clients(int n)
 	check(n <= MAX_CLIENTS, "so many clients");
 	while (nclients < n)
 	{
-		clients[nclients] = connect_client();
+		if (shared && nclients > 0)
+		{
+			clients[nclients] = new_client();
+			clients[nclients]->zh = clients[0]->zh;
+		}
+		else
+			clients[nclients] = connect_client();
 		clients[nclients]->seed = nclients;
 		nclients++;
 	}
@@ -428,6 +445,7 @@ main(int argc, char **argv)
 		return 2;
 	hosts = argv[1];
 	safe = argc == 3 && strcmp(argv[2], "safe") == 0;
+	shared = argc == 3 && strcmp(argv[2], "shared") == 0;
 	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin) != NULL)
@@ -452,7 +470,7 @@ main(int argc, char **argv)
 		else
 			printf("error: %s", line);
 	}
-	for (int i = 0; i < nclients; i++)
+	for (int i = 0; i < (shared ? nclients > 0 : nclients); i++)
 		zookeeper_close(clients[i]->zh);
 	return 0;
 }
