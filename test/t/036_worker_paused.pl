@@ -18,13 +18,13 @@ use constant {
 };
 
 my $zk = ZkServer->new(tick_time => 1000)->start;
-my %server = ('zklock.session' => 'server', 'zklock.connect_timeout' => '1s');
+my %server = ('zklock.session' => 'server', 'zklock.connect_timeout' => '60s');
 my $node = new_node('a', $zk->hosts, %server, 'zklock.session_timeout' => '9s');
 my $other = new_node('b', $zk->hosts, %server);
 $node->safe_psql('postgres', 'CREATE TABLE t (i int)');
 
 my @holders = map { ZkTest->new($node) } 1 .. HOLDERS;
-my $writer = ZkTest->new($node);
+my $writer = ZkTest->new($node, 'zklock.connect_timeout' => '1s');
 my @waiters = map { ZkTest->new($node) } 1 .. WAITERS;
 my $next = ZkTest->new($other);
 my $worker = worker_of($node);
@@ -57,10 +57,6 @@ like($writer->query('COMMIT'), qr/^ERROR:  40001: .*\nDETAIL:  ZooKeeper did not
 	'a commit that nothing vouches for is refused');
 
 # While it waits for the answer
-$node->safe_psql('postgres', q(ALTER SYSTEM SET zklock.connect_timeout = '60s'));
-$node->reload;
-wait_until('the setting is there',
-	sub { $writer->query('SHOW zklock.connect_timeout') eq '1min' });
 my $patient = $holders[1];
 $patient->start('BEGIN; INSERT INTO t VALUES (2); COMMIT');
 wait_until(
@@ -97,7 +93,12 @@ wait_until(
 kill('CONT', $worker);
 like($late->result, qr/^ERROR:  40001: /, 'who commits after that is refused');
 like($holders[3]->result, qr/^ERROR:  40001: /, 'a statement is ended');
-is($waiters[-1]->result, 't', 'the first who held nothing, but waited, has his lock');
+
+# Those who held nothing, but waited, come back one by one, and the lock is free: any
+# of them may be the first.
+my @line = reverse @waiters;
+my $first = wait_until('somebody has it', sub { (grep { $_->is_done } @line)[0] });
+is($first->result, 't', 'one of those who waited has the lock');
 for my $i (0, 1, 4)
 {
 	like($holders[$i]->query('BEGIN; SELECT 1; COMMIT'), qr/^ERROR:  40001: /m,
@@ -109,13 +110,22 @@ is($_->query('BEGIN; INSERT INTO t VALUES (0); COMMIT; SELECT 1'), 1, '... once'
 is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, 'nothing else was done');
 is(worker_of($node), $worker, 'it is the same worker');
 $next->query('SELECT zk_lock_release_all()');
-for my $n (1 .. WAITERS)
+wait_until(
+	'the others are back',
+	sub {
+		$node->safe_psql('postgres', qq(
+			SELECT count(*) FROM zk_locks AS l JOIN zk_locks AS w USING (path, node)
+			WHERE l.pid = ${\ $first->pid} AND NOT w.granted)) == WAITERS - 1;
+	});
+@line = grep { $_ != $first } @line;
+while (my $who = shift @line)
 {
-	is($waiters[-$n]->result, 't', 'who waited has it');
-	ok(!grep({ $_->is_done } @waiters[ 0 .. WAITERS - $n - 1 ]),
-		'... in the order in which they came');
-	$waiters[-$n]->query('SELECT zk_lock_release_all()');
+	$first->query('SELECT zk_lock_release_all()');
+	is($who->result, 't', 'who waited has it');
+	ok(!grep({ $_->is_done } @line), '... in the order in which they came');
+	$first = $who;
 }
+$first->query('SELECT zk_lock_release_all()');
 is($_->query(q(SELECT zk_lock_acquire('/paused/0'), zk_lock_release_all())),
 	't|1', 'everything goes on')
   for @holders;
