@@ -50,6 +50,7 @@ typedef enum GateProperty
 	GATE_ONE_SESSION,
 	GATE_SOUND,
 	GATE_REST,
+	GATE_TURN,
 	GATE_N_PROPERTIES
 } GateProperty;
 
@@ -93,6 +94,7 @@ typedef enum GateCount
 	GATE_N_RESTARTS,
 	GATE_N_STOPS,
 	GATE_N_LOST_POKES,
+	GATE_N_LONG_WAITS,
 	GATE_N_COUNTS
 } GateCount;
 

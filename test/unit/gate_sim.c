@@ -7,21 +7,26 @@
  * own, want the same locks of one ensemble.  What sim.c says of schedules holds
  * here, too.  Besides, workers die and stand still, servers restart, and time
  * passes: a session never ends by itself before the ensemble has not heard of it
- * for as long as it lives.
+ * for as long as it lives.  Some of the schedules go by the clock instead.
  *
  *-------------------------------------------------------------------------
  */
 #include "sim.h"
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "gate_check.h"
+#include "gate_clock.h"
 #include "gate_model.h"
 #include "sim_check.h"
 
 #define MAX_RIVALS 3
 #define MAX_ACTORS (GATE_MAX_SERVERS + MAX_RIVALS)
 #define MAX_QUIET_STEPS 40000
+
+/* One in so many schedules goes by the clock. */
+#define BY_CLOCK 16
 
 static const char *const properties[] = {
 	[SIM_EXCLUSION] = "never two nodes of conflicting modes are granted",
@@ -46,7 +51,8 @@ static const char *const properties[] = {
 	[GATE_TOLD] = "all waiters hear of their session's end, and none is refused",
 	[GATE_ONE_SESSION] = "several locks are had in one session",
 	[GATE_SOUND] = "a gate's queue is in order",
-	[GATE_REST] = "in the end all is free"
+	[GATE_REST] = "in the end all is free",
+	[GATE_TURN] = "a server waits for a window, a section and a flight of each other"
 };
 
 /* All of them must be reached. */
@@ -92,7 +98,8 @@ static const char *const counts[] = {
 	[GATE_N_DEATHS] = "workers gone",
 	[GATE_N_RESTARTS] = "servers restarted",
 	[GATE_N_STOPS] = "workers stopped",
-	[GATE_N_LOST_POKES] = "pokes that no worker felt"
+	[GATE_N_LOST_POKES] = "pokes that no worker felt",
+	[GATE_N_LONG_WAITS] = "waits for a turn that were as long as may be"
 };
 
 typedef enum Misfortune
@@ -120,6 +127,7 @@ typedef struct Plan
 {
 	int			nservers;
 	int			nrivals;
+	int			ntasks;			/* of each backend and rival */
 	int			nqueues;
 	bool		exclusive_only;
 	int			several;		/* percent of calls for several locks */
@@ -486,6 +494,7 @@ draw_plan(void)
 
 	plan.nservers = 1 + sim_random(GATE_MAX_SERVERS);
 	plan.nrivals = sim_random(MAX_RIVALS + 1);
+	plan.ntasks = 1 + sim_random(3);
 	plan.nqueues = sim_percent(45) ? 1 : 1 + sim_random(GATE_N_QUEUES);
 	plan.exclusive_only = sim_percent(40);
 	plan.several = 30 + sim_random(70);
@@ -505,15 +514,24 @@ draw_plan(void)
 	plan.commit_stalls = sim_percent(40) ? (int) sim_random(60) : plan.stalls;
 }
 
+/* Nothing happens but what has to; sessions live for longer than the schedule. */
+static void
+go_by_clock(void)
+{
+	sim.refusals = false;
+	sim.break_percent = 0;
+	plan.ntasks = INT_MAX;
+	plan.timeout = 2000;
+	plan.may[ROB] = true;
+}
+
 static void
 set_up(void)
 {
-	int			tasks = 1 + sim_random(3);
-
 	for (int i = 0; i < plan.nservers; i++)
 	{
 		gate_server_init(&servers[i], i, 1 + sim_random(GATE_MAX_BACKENDS),
-						 tasks, plan.timeout,
+						 plan.ntasks, plan.timeout,
 						 sim_percent(20) ? 1000000 : 1 + sim_random(500),
 						 !plan.may[ROB]);
 		if (sim_percent(80))
@@ -522,7 +540,7 @@ set_up(void)
 	}
 	for (int i = 0; i < plan.nrivals; i++)
 	{
-		sim_driver_init(&rivals[i], plan.nservers + i, tasks);
+		sim_driver_init(&rivals[i], plan.nservers + i, plan.ntasks);
 		runners[plan.nservers + i] = &rivals[i].runner;
 	}
 	sim_check_reset(runners, plan.nservers + plan.nrivals);
@@ -534,8 +552,15 @@ play(uint64_t seed)
 {
 	sim_seed(seed);
 	draw_plan();
+	if (seed % BY_CLOCK == 0)
+		go_by_clock();
 	sim_zk_reset();
 	set_up();
+	if (seed % BY_CLOCK == 0)
+	{
+		gate_clock_play(servers, plan.nservers, rivals, plan.nrivals);
+		return;
+	}
 
 	for (nsteps = 0; sim.broken == SIM_KEPT; nsteps++)
 	{

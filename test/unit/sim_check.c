@@ -94,6 +94,23 @@ check_others(const SimRunner *r, const SimAttempt *a)
 		sim_breach(SIM_LIMIT, "%d hold one of %d leases", nholders, sim.leases);
 }
 
+/*
+ * A downgrade's node comes into the queue in the middle.  If the lock that it is
+ * for is let go of at the same time, nobody is to be granted anything by it.
+ */
+static bool
+is_stillborn(const SimNode *ahead, const SimNode *node)
+{
+	if (ahead->czxid < node->czxid)
+		return false;
+	for (int i = 0; i < nrunners; i++)
+	{
+		if (sim_runner_claims(runners[i], ahead) != NULL)
+			return false;
+	}
+	return true;
+}
+
 /* A queue is first come, first served, and its tokens tell the order. */
 static void
 check_order(const SimAttempt *a, const SimNode *node)
@@ -108,7 +125,7 @@ check_order(const SimAttempt *a, const SimNode *node)
 		/* Numbers from beyond the counter's end are never granted. */
 		if (ahead->dir == a->dir && !ahead->container && sim_tree_exists(i) &&
 			ahead->seq >= 0 && ahead->seq < node->seq &&
-			conflict(reads(a), ahead->reader))
+			conflict(reads(a), ahead->reader) && !is_stillborn(ahead, node))
 			sim_breach(SIM_ORDER, "\"%s\" is granted before \"%s\"",
 					   node->name, ahead->name);
 	}
