@@ -211,6 +211,7 @@ CREATE FUNCTION zk_lock_status(
     OUT token bigint,
     OUT number bigint,
     OUT node text,
+    OUT session_id text,
     OUT waitstart timestamptz,
     OUT lost boolean)
 RETURNS SETOF record
@@ -219,13 +220,15 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- What the backends of this server hold and wait for, or, if the library is not
 -- in shared_preload_libraries, what this backend holds.  The mode is that of the
--- lock, or 'semaphore'.  A lock that another backend has lost shows as such once
+-- lock, or 'semaphore'.  Where the lock is, its node and the ZooKeeper session that
+-- has it, is as in zk_lock_queue(): backends that use the server's session have one
+-- session_id in common (see zk_session()).  A lock that another backend has lost shows as such once
 -- that backend has found out.  Of backends that pg_stat_activity would not tell
 -- all of, it shows nothing but that there is a lock.  Locks for which there is no
 -- room (zklock.max_locks) are counted in zk_lock_stats.
 CREATE VIEW zk_locks AS
 SELECT pid, path, mode, granted, session_holds, transaction_holds, token, number,
-       node, waitstart, lost
+       node, session_id, waitstart, lost
 FROM zk_lock_status();
 
 GRANT SELECT ON zk_locks TO PUBLIC;

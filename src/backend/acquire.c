@@ -353,12 +353,14 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt, const ZkLockHold *from)
 {
 	zklock_locktable_grant(hold);
 	hold->session = attempt->session;
+	hold->session_id = zklock_venue->status()->session;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->name, sizeof(hold->name));
 	hold->token = from != NULL ? from->token : attempt->token;
 	hold->number = from != NULL ? from->number : attempt->number;
 	zklock_lease_granted(hold);
-	zklock_claims_granted(hold->claim, hold->name, hold->token, hold->number);
+	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
+						  hold->token, hold->number);
 }
 
 static void

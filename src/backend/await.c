@@ -65,7 +65,8 @@ show_wait(ZkLockAttempt *attempt)
 	if (!attempt->queued || attempt->shown)
 		return;
 	attempt->shown = attempt->waited = true;
-	zklock_claims_queued(attempt->claim, attempt->name);
+	zklock_claims_queued(attempt->claim, attempt->name,
+						 zklock_venue->status()->session);
 	if (!titled && update_process_title)
 	{
 		titled = true;
@@ -179,7 +180,7 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 		return;
 	attempt->begun = false;
 	zklock_venue->abandon(attempt);
-	zklock_claims_queued(attempt->claim, "");
+	zklock_claims_queued(attempt->claim, "", 0);
 }
 
 void

@@ -40,6 +40,7 @@ typedef struct ZkLockHold
 
 	/* set by the owner of the node, when the lock is granted */
 	uint32		session;		/* the session's number, see venue.h */
+	int64		session_id;		/* its id in ZooKeeper */
 	void	   *node;			/* see venue.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* node's name */
 	int64		token;

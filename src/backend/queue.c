@@ -132,8 +132,7 @@ set_place(Row *row, const ZkLockPlace *place, int position, int64 own_session)
 		return;
 
 	if (place->owner != 0)
-		set_text(row, QUEUE_SESSION,
-				 psprintf("0x%llx", (unsigned long long) place->owner));
+		set_text(row, QUEUE_SESSION, zklock_text_session(place->owner));
 	set(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(place->ctime)));
 	set(row, QUEUE_OWN,
 		BoolGetDatum(place->owner != 0 &&

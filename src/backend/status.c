@@ -81,6 +81,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->token = hold->token;
 	row->number = hold->number;
 	strlcpy(row->node, hold->name, sizeof(row->node));
+	row->session = hold->session_id;
 }
 
 /* As in pg_stat_activity */
@@ -96,8 +97,8 @@ static Datum
 lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 {
 	bool		visible = may_see(row);
-	Datum		values[11];
-	bool		nulls[11];
+	Datum		values[12];
+	bool		nulls[12];
 
 	memset(nulls, !visible, sizeof(nulls));
 	nulls[0] = nulls[1] = false;
@@ -114,9 +115,11 @@ lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 	nulls[7] |= !row->granted;
 	values[8] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
 	nulls[8] |= row->node[0] == '\0';
-	values[9] = TimestampTzGetDatum(row->waitstart);
-	nulls[9] |= row->granted;
-	values[10] = BoolGetDatum(row->lost);
+	values[9] = CStringGetTextDatum(zklock_text_session(row->session));
+	nulls[9] |= row->session == 0;
+	values[10] = TimestampTzGetDatum(row->waitstart);
+	nulls[10] |= row->granted;
+	values[11] = BoolGetDatum(row->lost);
 	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 
@@ -254,8 +257,7 @@ zk_session(PG_FUNCTION_ARGS)
 	nulls[1] = false;
 	if (status != NULL && status->connects > 0)
 	{
-		values[0] = CStringGetTextDatum(psprintf("0x%llx",
-												 (unsigned long long) status->session));
+		values[0] = CStringGetTextDatum(zklock_text_session(status->session));
 		nulls[0] = false;
 		values[2] = interval_datum(status->timeout);
 		nulls[2] = false;

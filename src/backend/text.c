@@ -72,3 +72,9 @@ zklock_text_from_utf8(const char *text)
 {
 	return convert(text, PG_UTF8, GetDatabaseEncoding());
 }
+
+char *
+zklock_text_session(int64 session)
+{
+	return psprintf("0x%llx", (unsigned long long) session);
+}

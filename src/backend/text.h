@@ -16,4 +16,7 @@
 extern char *zklock_text_to_utf8(const char *text);
 extern char *zklock_text_from_utf8(const char *text);
 
+/* The id of a ZooKeeper session, as ZooKeeper's tools print it; palloc'd. */
+extern char *zklock_text_session(int64 session);
+
 #endif							/* ZKLOCK_TEXT_H */

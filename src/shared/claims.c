@@ -79,6 +79,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->token = 0;
 	claim->number = 0;
 	claim->node[0] = '\0';
+	claim->session = 0;
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
 	dlist_push_tail(&mine, &claim->mine);
@@ -96,7 +97,7 @@ zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
 }
 
 void
-zklock_claims_queued(ZkLockClaim *claim, const char *node)
+zklock_claims_queued(ZkLockClaim *claim, const char *node, int64 session)
 {
 	LWLock	   *entry_lock;
 
@@ -104,12 +105,13 @@ zklock_claims_queued(ZkLockClaim *claim, const char *node)
 		return;
 	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
+	claim->session = session;
 	LWLockRelease(entry_lock);
 }
 
 void
-zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 token,
-					  int64 number)
+zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 session,
+					  int64 token, int64 number)
 {
 	LWLock	   *entry_lock;
 
@@ -117,6 +119,7 @@ zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 token,
 		return;
 	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
+	claim->session = session;
 	claim->token = token;
 	claim->number = number;
 	claim->granted = true;
@@ -187,6 +190,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		strlcpy(row->node, claim->turn.state == ZKLOCK_TURN_WAITING ?
 				claim->place.entry->place.name : claim->node,
 				sizeof(row->node));
+		row->session = row->node[0] != '\0' ? claim->session : 0;
 	}
 	LWLockRelease(lock);
 	return seen;

@@ -38,6 +38,7 @@ typedef struct ZkLockClaimRow
 	int64		token;			/* once granted */
 	int64		number;			/* of the grant, among those of the node */
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while not known */
+	int64		session;		/* that it is of, its id in ZooKeeper; 0: none */
 } ZkLockClaimRow;
 
 /* Is there shared memory for them? */
@@ -55,12 +56,16 @@ extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 extern bool zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
 								 ZkLockMode mode);
 
-/* It stands in the queue, with this node; "": no more, or not yet again. */
-extern void zklock_claims_queued(ZkLockClaim *claim, const char *node);
+/*
+ * It stands in the queue, with this node of this session; "": no more, or not yet
+ * again.
+ */
+extern void zklock_claims_queued(ZkLockClaim *claim, const char *node,
+								 int64 session);
 
 /* It has the lock. */
 extern void zklock_claims_granted(ZkLockClaim *claim, const char *node,
-								  int64 token, int64 number);
+								  int64 session, int64 token, int64 number);
 
 /* It has found out that it has lost it. */
 extern void zklock_claims_lost(ZkLockClaim *claim);

@@ -110,6 +110,7 @@ struct ZkLockClaim
 	int64		token;
 	int64		number;
 	char		node[ZKLOCK_NAME_SIZE];
+	int64		session;
 
 	/* changed without the lock, for they change often */
 	pg_atomic_uint64 session_count;

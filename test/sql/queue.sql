@@ -27,7 +27,8 @@ ORDER BY lock COLLATE "C", position;
 SELECT count(*), count(sequence), bool_and(q.session_id = zk_session.session_id) AS session,
        bool_and(q.node ~ coalesce('0*' || sequence || '$', '^simple$')) AS sequence
 FROM zk_locks JOIN seen USING (path), zk_lock_queue(path) AS q, zk_session()
-WHERE q.node = zk_locks.node AND q.mode = zk_locks.mode;
+WHERE q.node = zk_locks.node AND q.session_id = zk_locks.session_id AND
+      q.mode = zk_locks.mode;
 SELECT count(DISTINCT sequence) FROM zk_lock_queue('/zklock_regress/queue/down');
 
 -- Who it is, and since when

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use List::Util qw(uniq);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkProxy;
@@ -84,6 +85,15 @@ is( $observer->query(
 	q(SELECT zk_lock_acquire('/seen/a');),
 	'... and with which statement');
 my ($name) = $zk->children('/seen/a');
+my $owners = $zk->owners('/seen/a');
+my @places = map { [ split(/\|/, $_) ] } split(
+	/\n/,
+	$observer->query(
+		q(SELECT node, session_id FROM zk_locks WHERE path = '/seen/a')));
+is(scalar(grep { $owners->{ $_->[0] } eq $_->[1] } @places),
+	2, '... in which session their nodes are');
+is(scalar(uniq(map { $_->[1] } @places)),
+	$sessions, '... of their own, or the server\'s');
 like(title_of($waiter), qr/waiting for ZooKeeper lock$/,
 	'... as the title of its process says');
 is( $observer->query(
