@@ -68,23 +68,6 @@ zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
 	zklock_zkcore_wake(client);
 }
 
-ZkLockMessage *
-zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
-{
-	ZkLockMessage *messages;
-
-	pthread_mutex_lock(&client->mutex);
-	messages = client->oldest;
-	client->oldest = client->newest = NULL;
-	if (client->idle_timeout > 0)
-		client->used_at = zklock_zkclient_now();
-	*status = client->status;
-	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
-		status->state = ZKLOCK_CLIENT_CONNECTING;
-	pthread_mutex_unlock(&client->mutex);
-	return messages;
-}
-
 void
 zklock_zkclient_free(ZkLockMessage *message)
 {

@@ -100,6 +100,8 @@ struct ZkLockClient
 	Link		unwanted;		/* those where the request for it was lost */
 	Link		nodes[N_NODE_LISTS];
 	int			nbusy;
+	Link		errands;		/* requests of deletions */
+	bool		starved;		/* one was not taken for want of memory */
 };
 
 static inline void

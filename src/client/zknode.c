@@ -43,6 +43,16 @@ struct ZkLockNode
 	int64_t		delete_sent;
 };
 
+/*
+ * A request of a node's deletion.  The library may call back for one that it has
+ * not taken, if it ran out of memory halfway.
+ */
+typedef struct Errand
+{
+	Link		link;			/* in client->errands */
+	ZkLockNode *node;			/* NULL: it was not taken */
+} Errand;
+
 static void
 free_node(ZkLockNode *node)
 {
@@ -142,6 +152,38 @@ begin_leaving(ZkLockNode *node)
 	else
 		list_remove(&node->link);
 	return !node->may_exist;
+}
+
+/* NULL: there is no memory for it. */
+static Errand *
+new_errand(ZkLockNode *node)
+{
+	ZkLockClient *client = node->client;
+	Errand	   *errand = malloc(sizeof(Errand));
+
+	if (errand == NULL)
+		return NULL;
+	errand->node = node;
+	pthread_mutex_lock(&client->mutex);
+	list_insert_before(&client->errands, &errand->link);
+	pthread_mutex_unlock(&client->mutex);
+	return errand;
+}
+
+/* It has been answered; returns the node, or NULL if nobody waits for that. */
+static ZkLockNode *
+end_errand(const void *data)
+{
+	Errand	   *errand = (Errand *) data;
+	ZkLockNode *node = errand->node;
+
+	if (node == NULL)
+		return NULL;
+	pthread_mutex_lock(&node->client->mutex);
+	list_remove(&errand->link);
+	pthread_mutex_unlock(&node->client->mutex);
+	free(errand);
+	return node;
 }
 
 /* A create of this node was answered, or never will be. */
@@ -264,9 +306,11 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 static void
 deleted(int rc, const void *data)
 {
-	ZkLockNode *node = (ZkLockNode *) data;
+	ZkLockNode *node = end_errand(data);
 	bool		gone = rc == ZOK || rc == ZNONODE;
 
+	if (node == NULL)
+		return;
 	zklock_zkrequest_confirm(node->client, rc, node->delete_sent);
 	node->in_doubt = true;
 	if (gone && node->more)
@@ -283,9 +327,11 @@ deleted(int rc, const void *data)
 static void
 listed(int rc, const struct String_vector *strings, const void *data)
 {
-	ZkLockNode *node = (ZkLockNode *) data;
+	ZkLockNode *node = end_errand(data);
 	bool		gone = rc == ZOK || rc == ZNONODE;
 
+	if (node == NULL)
+		return;
 	for (int i = 0; rc == ZOK && i < strings->count; i++)
 	{
 		if (strncmp(strings->data[i], node->prefix, strlen(node->prefix)) != 0)
@@ -310,28 +356,33 @@ is_ours(const ZkLockNode *node, const char *value, int len,
 		memcmp(value + len - prefix_len, node->prefix, prefix_len) == 0;
 }
 
-/* Ask for the deletion itself. */
-static int
-delete_node(ZkLockNode *node)
+/* What a deletion asks for */
+typedef enum Question
 {
-	node->delete_sent = zklock_zkclient_now();
-	return zoo_adelete(node->client->zh,
-					   node->sequence ? node->path : node->request, -1,
-					   deleted, node);
-}
+	ASK_SYNC,
+	ASK_LIST,
+	ASK_GET,
+	ASK_DELETE
+} Question;
+
+static int	ask(ZkLockNode *node, Question question);
 
 static void
 looked_at(int rc, const char *value, int len, const struct Stat *stat,
 		  const void *data)
 {
-	ZkLockNode *node = (ZkLockNode *) data;
-	bool		ours = rc == ZOK && is_ours(node, value, len, stat);
+	ZkLockNode *node = end_errand(data);
+	bool		ours;
+
+	if (node == NULL)
+		return;
+	ours = rc == ZOK && is_ours(node, value, len, stat);
 
 	/* One that we know to have made, but are not permitted to read */
 	if (rc == ZNOAUTH && !node->in_doubt)
 		ours = true;
 	if (ours)
-		rc = delete_node(node);
+		rc = ask(node, ASK_DELETE);
 	if (!ours || rc != ZOK)
 		leave_step_done(node, rc, !ours && (rc == ZNONODE || rc == ZOK));
 }
@@ -344,38 +395,80 @@ looked_at(int rc, const char *value, int len, const struct Stat *stat,
 static void
 synced(int rc, const char *value, const void *data)
 {
-	ZkLockNode *node = (ZkLockNode *) data;
-	zhandle_t  *zh = node->client->zh;
+	ZkLockNode *node = end_errand(data);
 
 	(void) value;
+	if (node == NULL)
+		return;
 	if (rc == ZOK)
-		rc = node->sequence ?
-			zoo_aget_children(zh, node->dir, 0, listed, node) :
-			zoo_aget(zh, node->request, 0, looked_at, node);
+		rc = ask(node, node->sequence ? ASK_LIST : ASK_GET);
 	if (rc != ZOK)
 		leave_step_done(node, rc, false);
 }
 
+/* Anything but ZOK: it was not taken, and nothing will come of it. */
+static int
+ask(ZkLockNode *node, Question question)
+{
+	zhandle_t  *zh = node->client->zh;
+	Errand	   *errand = new_errand(node);
+	int			rc = ZSYSTEMERROR;
+
+	if (errand == NULL)
+		return rc;
+	switch (question)
+	{
+		case ASK_SYNC:
+			rc = zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
+						   errand);
+			break;
+		case ASK_LIST:
+			rc = zoo_aget_children(zh, node->dir, 0, listed, errand);
+			break;
+		case ASK_GET:
+			rc = zoo_aget(zh, node->request, 0, looked_at, errand);
+			break;
+		case ASK_DELETE:
+			node->delete_sent = zklock_zkclient_now();
+			rc = zoo_adelete(zh, node->sequence ? node->path : node->request,
+							 -1, deleted, errand);
+			break;
+	}
+	if (rc != ZOK)
+		errand->node = NULL;
+	return rc;
+}
+
 /*
- * Ask for the next step of a deletion; returns whether the library took it.
+ * Ask for the next step of a deletion, as ask() does.
  *
  * A create or a delete that was not answered leaves a doubt: is there a node, and
  * of what number?  And the one at a path that anybody may use may be somebody
  * else's, if ours was deleted by hand: look first.
  */
-static bool
+static int
 leave_step(ZkLockNode *node)
 {
-	zhandle_t  *zh = node->client->zh;
-
 	if (node->sequence ? node->path == NULL :
 		node->in_doubt && is_anybodys(node))
-		return zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
-						 node) == ZOK;
+		return ask(node, ASK_SYNC);
+	return ask(node, is_anybodys(node) ? ASK_GET : ASK_DELETE);
+}
 
-	return (is_anybodys(node) ?
-			zoo_aget(zh, node->request, 0, looked_at, node) :
-			delete_node(node)) == ZOK;
+/*
+ * Memory is out: this has to wait until somebody looks, unless a step of another
+ * deletion ends before.  If the session is over, it does not matter.
+ */
+static void
+postpone(ZkLockNode *node)
+{
+	ZkLockClient *client = node->client;
+
+	pthread_mutex_lock(&client->mutex);
+	client->nbusy--;
+	move_node(node, NODES_LEAVING, true);
+	client->starved = true;
+	pthread_mutex_unlock(&client->mutex);
 }
 
 void
@@ -399,13 +492,11 @@ zklock_zknode_pump(ZkLockClient *client)
 		if (node == NULL)
 			return;
 
-		/*
-		 * If it is not taken, memory is out or the session is over.  Having
-		 * run out halfway the library might still call back, so the node
-		 * stays where it is until the close.
-		 */
-		if (!leave_step(node))
+		if (leave_step(node) != ZOK)
+		{
+			postpone(node);
 			return;
+		}
 	}
 }
 
@@ -560,4 +651,11 @@ zklock_zknode_free_all(ZkLockClient *client)
 			list_remove(&node->link);
 			free_node(node);
 		}
+	while (!list_is_empty(&client->errands))
+	{
+		Errand	   *errand = (Errand *) client->errands.next;
+
+		list_remove(&errand->link);
+		free(errand);
+	}
 }

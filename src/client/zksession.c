@@ -314,6 +314,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	list_init(&client->requests);
 	list_init(&client->unwatching);
 	list_init(&client->unwanted);
+	list_init(&client->errands);
 	for (int i = 0; i < N_NODE_LISTS; i++)
 		list_init(&client->nodes[i]);
 
@@ -428,4 +429,26 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 								  &until) != ETIMEDOUT)
 		;
 	release(client);
+}
+
+ZkLockMessage *
+zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
+{
+	ZkLockMessage *messages;
+	bool		starved;
+
+	pthread_mutex_lock(&client->mutex);
+	messages = client->oldest;
+	client->oldest = client->newest = NULL;
+	if (client->idle_timeout > 0)
+		client->used_at = zklock_zkclient_now();
+	*status = client->status;
+	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
+		status->state = ZKLOCK_CLIENT_CONNECTING;
+	starved = client->starved;
+	client->starved = false;
+	pthread_mutex_unlock(&client->mutex);
+	if (starved)
+		zklock_zknode_pump(client);
+	return messages;
 }

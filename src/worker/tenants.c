@@ -166,9 +166,15 @@ attend(Tenant *tenant, void (*step) (Tenant *tenant, const void *arg),
 		EmitErrorReport();
 		FlushErrorState();
 
-		/* ZooKeeper has denied nothing: the backend knows this by the code. */
-		tenant->driver.recipe.verdict = ZKLOCK_DENIED;
-		tenant->driver.rc = ZKLOCK_RC_OK;
+		/*
+		 * ZooKeeper has denied nothing: the backend knows this by the code.  What
+		 * has been granted is, whatever news could not be taken in.
+		 */
+		if (tenant->verdict == ZKLOCK_PENDING)
+		{
+			tenant->driver.recipe.verdict = ZKLOCK_DENIED;
+			tenant->driver.rc = ZKLOCK_RC_OK;
+		}
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
@@ -394,26 +400,19 @@ try_to_serve(ZkLockPlace *place, bool is_session)
 void
 zklock_tenants_serve(bool is_session)
 {
-	static ZkLockPlace **postponed = NULL;
-	static int	size = 0;
-	int			n = 0;
+	ZkLockPlace *postponed = NULL;	/* the first of them */
 	ZkLockPlace *place;
 
 	while ((place = zklock_places_next()) != NULL)
 	{
-		if (try_to_serve(place, is_session))
+		if (place != postponed && try_to_serve(place, is_session))
 			continue;
-		if (n == size)
-		{
-			size = size == 0 ? 64 : 2 * size;
-			postponed = postponed == NULL ?
-				MemoryContextAlloc(TopMemoryContext, size * sizeof(*postponed)) :
-				repalloc(postponed, size * sizeof(*postponed));
-		}
-		postponed[n++] = place;
+		zklock_places_post(place);
+		if (place == postponed)
+			break;
+		if (postponed == NULL)
+			postponed = place;
 	}
-	for (int i = 0; i < n; i++)
-		zklock_places_post(postponed[i]);
 }
 
 /* A node of ours that is there, for all that is known; or NULL. */
@@ -455,8 +454,9 @@ zklock_tenants_renew_lease(void)
 	if (tenant == NULL || tenant->driver.node == NULL)
 		return;
 	lease_tag = zklock_session_new_tag();
-	lease_asked_at = now;
-	if (!zklock_zkclient_confirm(tenant->driver.node, lease_tag))
+	if (zklock_zkclient_confirm(tenant->driver.node, lease_tag))
+		lease_asked_at = now;
+	else
 		lease_tag = 0;
 }
 
