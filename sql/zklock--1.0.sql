@@ -14,8 +14,9 @@ CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
 -- All functions: a path that is null is an error 22004, one that ZooKeeper
 -- would not take 22023, one that is not below zklock.path_prefix 42501.  No
 -- connection within zklock.connect_timeout is 08001, a connection lost for good
--- 08006, an authentication or ACL that refuses 28000, a lock that was held and is
--- lost 40001.
+-- 08006, an authentication or ACL that refuses 28000, a quota of ZooKeeper's or more
+-- locks than zklock.max_locks_per_backend 53400, a lock that was held and is lost
+-- 40001.
 
 -- Take a lock.  Returns true once it is held, false if others were ahead when
 -- "timeout" passed.  A null timeout waits for ever; zero or less takes the lock only

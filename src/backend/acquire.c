@@ -151,6 +151,22 @@ find_stronger(const char *path, ZkLockMode mode)
 	return NULL;
 }
 
+/* So many more locks than there are must not be too many. */
+static void
+refuse_too_many(int more)
+{
+	int			held = zklock_locktable_size();
+	int			limit = zklock_max_locks_per_backend;
+
+	if (limit > 0 && more > limit - held)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many ZooKeeper locks"),
+				 errdetail("This session holds %d, and %d more would exceed zklock.max_locks_per_backend (%d).",
+						   held, more, limit),
+				 errhint("Release locks that are not needed, or have a superuser raise the limit.")));
+}
+
 /*
  * Connect, and fix the deadline.  To take a lock only if it is free needs an
  * answer all the same, but not all patience.
@@ -452,6 +468,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	/* Whatever may fail for want of memory comes before the node. */
 	wanted = palloc0(sizeof(Wanted));
 	wanted->from = find_stronger(path, mode);
+	refuse_too_many(1);
 	wanted->leases = leases;
 	wanted->curious = ahead != NULL;
 	wanted->hold = hold = zklock_locktable_enter(path, mode);
@@ -517,6 +534,26 @@ static int
 compare_paths(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Is it the same as the one before?  They are sorted. */
+static bool
+is_repeated(const char **paths, int i)
+{
+	return i > 0 && strcmp(paths[i], paths[i - 1]) == 0;
+}
+
+/* How many of the paths have no such lock of ours yet? */
+static int
+count_new(const char **paths, int n, ZkLockMode mode)
+{
+	int			count = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!is_repeated(paths, i) &&
+			zklock_locktable_find(paths[i], mode) == NULL)
+			count++;
+	return count;
 }
 
 /*
@@ -590,13 +627,14 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	zklock_venues_choose();
 	zklock_venue->poll();
 	zklock_lease_renew_session();
+	refuse_too_many(count_new(paths, n, mode));
 	PG_TRY();
 	{
 		Patience	patience;
 		bool		in_time = true;
 
 		for (int i = 0; i < n && in_time; i++)
-			if (i == 0 || strcmp(paths[i], paths[i - 1]) != 0)
+			if (!is_repeated(paths, i))
 				in_time = add_to_bunch(bunch, paths[i], mode, scope,
 									   time_left(ns, began));
 		arm_lock_timeout();

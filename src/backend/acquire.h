@@ -28,8 +28,9 @@ extern void zklock_acquire_init(void);
  * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
  * is lost and does not come back, or there was no answer in time; 40001 if the lock was held and has been
  * lost; 40P01 if it could only be had by waiting for ourselves; 55000 if the
- * path is in use for something else; 55P03 by lock_timeout; those of errors.h
- * for what ZooKeeper refuses.
+ * path is in use for something else; 53400 beyond zklock.max_locks_per_backend,
+ * before ZooKeeper is asked; 55P03 by lock_timeout; those of errors.h for what
+ * ZooKeeper refuses.
  */
 extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
 								  ZkLockScope scope, int64 ns);
@@ -52,7 +53,7 @@ extern ZkLockHold *zklock_acquire_semaphore(const char *path, int leases,
 /*
  * Take locks on all of the paths, or on none: true if they are ours.  Callers
  * with overlapping paths do not deadlock, in whatever order they name them.
- * Sorts `paths`.
+ * Sorts `paths`.  Errors: as above.
  */
 extern bool zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 							   ZkLockScope scope, int64 ns);

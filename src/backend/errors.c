@@ -46,7 +46,7 @@ zklock_errors_refused(const char *path, const char *purpose,
 					 errmsg("could not %s \"%s\"", purpose, quoted),
 					 errdetail("ZooKeeper refused to %s: a quota is exceeded.",
 							   request),
-					 errhint("Check the quotas of the path, and of those above it, in ZooKeeper.")));
+					 errhint("Release locks that are not needed, wait until ZooKeeper has removed the paths of former ones, or have the quota raised there.")));
 			break;
 		default:
 			ereport(ERROR,

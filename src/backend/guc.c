@@ -22,7 +22,7 @@ char	   *zklock_auth;
 char	   *zklock_auth_file;
 char	   *zklock_acl;
 static char *path_prefix;
-static bool path_prefix_hidden;
+int			zklock_max_locks_per_backend;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
 int			zklock_idle_session_timeout;
@@ -45,6 +45,11 @@ enum
 	OWN_ACL = 8
 };
 static int	own_settings = 0;
+
+/* Was a value of it given?  And which of them is nothing known of: see is_named(). */
+static bool max_locks_per_backend_given;
+static bool path_prefix_hidden;
+static bool max_locks_per_backend_hidden;
 
 static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
@@ -84,19 +89,26 @@ zklock_guc_is_servers(void)
 }
 
 /*
- * Have the assign hook know where a value is from, which PostgreSQL tells the
- * check hook only.  What the worker sees is in files and on the command line.
+ * Have the assign hook know whether a value is from a source beyond that one: where
+ * it is from PostgreSQL tells the check hook only.
  */
+static bool
+note_beyond(void **extra, GucSource source, GucSource that)
+{
+	bool	   *beyond = zklock_compat_guc_malloc(sizeof(bool));
+
+	if (beyond == NULL)
+		return false;
+	*beyond = source > that;
+	*extra = beyond;
+	return true;
+}
+
+/* What the worker sees is in files and on the command line. */
 static bool
 note_source(void **extra, GucSource source)
 {
-	bool	   *own = zklock_compat_guc_malloc(sizeof(bool));
-
-	if (own == NULL)
-		return false;
-	*own = source > PGC_S_ARGV;
-	*extra = own;
-	return true;
+	return note_beyond(extra, source, PGC_S_ARGV);
 }
 
 static void
@@ -242,6 +254,20 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 	return false;
 }
 
+static bool
+check_max_locks_per_backend(int *newval, void **extra, GucSource source)
+{
+	(void) newval;
+	return note_beyond(extra, source, PGC_S_DEFAULT);
+}
+
+static void
+assign_max_locks_per_backend(int newval, void *extra)
+{
+	(void) newval;
+	max_locks_per_backend_given = *(bool *) extra;
+}
+
 /*
  * A client may name any setting of a library that is not loaded, when it connects.
  * PostgreSQL prefers what the client says to what is set for its role or database,
@@ -249,10 +275,16 @@ check_path_prefix(char **newval, void **extra, GucSource source)
  * then the other value is forgotten.  So there is nothing to tell what this session
  * is confined to.
  */
+static bool
+is_named(const char *name)
+{
+	return GetConfigOption(name, true, false) != NULL;
+}
+
 static void
 define_path_prefix(void)
 {
-	bool		is_set = GetConfigOption("zklock.path_prefix", true, false) != NULL;
+	bool		named = is_named("zklock.path_prefix");
 
 	DefineCustomStringVariable("zklock.path_prefix",
 							   "All lock paths must be below this one.",
@@ -260,13 +292,36 @@ define_path_prefix(void)
 							   &path_prefix, NULL,
 							   PGC_SUSET, 0,
 							   check_path_prefix, NULL, NULL);
-	path_prefix_hidden = is_set && path_prefix == NULL;
+	path_prefix_hidden = named && path_prefix == NULL;
+}
+
+static void
+define_max_locks_per_backend(void)
+{
+	bool		named = is_named("zklock.max_locks_per_backend");
+
+	DefineCustomIntVariable("zklock.max_locks_per_backend",
+							"How many locks a backend may hold or wait for at once.",
+							"Zero: as many as it likes.",
+							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
+							PGC_SUSET, 0,
+							check_max_locks_per_backend,
+							assign_max_locks_per_backend, NULL);
+	max_locks_per_backend_hidden = named && !max_locks_per_backend_given;
 }
 
 const char *
 zklock_guc_path_prefix(void)
 {
-	return path_prefix != NULL ? path_prefix : path_prefix_hidden ? NULL : "";
+	return path_prefix != NULL ? path_prefix : "";
+}
+
+const char *
+zklock_guc_hidden(void)
+{
+	return path_prefix_hidden && path_prefix == NULL ? "zklock.path_prefix" :
+		max_locks_per_backend_hidden && !max_locks_per_backend_given ?
+		"zklock.max_locks_per_backend" : NULL;
 }
 
 /* Less than a second could end a session before it is used. */
@@ -310,6 +365,7 @@ zklock_guc_init(void)
 							   PGC_SUSET, 0,
 							   check_acl, assign_acl, NULL);
 	define_path_prefix();
+	define_max_locks_per_backend();
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",

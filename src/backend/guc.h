@@ -30,6 +30,7 @@ extern char *zklock_hosts;
 extern char *zklock_auth;		/* comes before zklock_auth_file */
 extern char *zklock_auth_file;
 extern char *zklock_acl;
+extern int	zklock_max_locks_per_backend;	/* 0: any number */
 extern int	zklock_session_timeout; /* ms */
 extern int	zklock_connect_timeout; /* ms */
 extern int	zklock_idle_session_timeout;	/* ms; 0: none */
@@ -49,10 +50,13 @@ extern bool zklock_guc_is_servers(void);
 
 extern void zklock_guc_init(void);
 
-/*
- * What all paths must be below, in the encoding of the database; empty: anywhere.
- * NULL: nobody knows, nowhere.
- */
+/* What all paths must be below, in the encoding of the database; empty: anywhere. */
 extern const char *zklock_guc_path_prefix(void);
+
+/*
+ * The name of a setting that confines this session and whose value nobody knows:
+ * then nothing is permitted.  NULL: all are known.
+ */
+extern const char *zklock_guc_hidden(void);
 
 #endif							/* ZKLOCK_GUC_H */

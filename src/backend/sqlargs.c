@@ -46,12 +46,14 @@ static void
 refuse_outside(const char *given, bool parent)
 {
 	const char *prefix = zklock_guc_path_prefix();
+	const char *hidden = zklock_guc_hidden();
 
-	if (prefix == NULL)
+	if (hidden != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for lock path \"%s\"", given),
-				 errdetail("zklock.path_prefix had a value that was refused when zklock was loaded: what it should be is not known."),
+				 errdetail("%s had a value that was refused when zklock was loaded: what it should be is not known.",
+						   hidden),
 				 errhint("Set it as a superuser, and do not set it when connecting.")));
 	if (prefix[0] != '\0' && !zklock_path_is_below(given, prefix) &&
 		!(parent && strcmp(given, prefix) == 0))

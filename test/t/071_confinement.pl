@@ -42,6 +42,8 @@ for my $server ($node, $preloaded)
 	$server->safe_psql('postgres', q(
 		CREATE ROLE tenant LOGIN;
 		CREATE ROLE plain LOGIN;
+		CREATE ROLE limited LOGIN;
+		ALTER ROLE limited SET zklock.max_locks_per_backend = 1;
 		ALTER ROLE tenant SET zklock.path_prefix = '/a/tenant';
 		CREATE SCHEMA tenant AUTHORIZATION tenant;
 		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint),
@@ -170,6 +172,21 @@ my $sly = as_role($node, 'plain', '-c zklock.hosts=x');
 like($sly->query(q(SELECT state FROM zk_session(); SHOW zklock.hosts)),
 	qr/^none\n127.0.0.1:2181\z/m, 'other settings fall back to their defaults then');
 $sly->close;
+for my $value (0, 1, 'x')
+{
+	my $limited = as_role($node, 'limited', "-c zklock.max_locks_per_backend=$value");
+
+	like(
+		$limited->query(q(SELECT zk_lock_acquire('/other'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.max_locks_per_backend had a value that was refused/m,
+		"... but not how many locks there may be, if it was '$value'");
+	$limited->close;
+}
+my $limited = as_role($node, 'limited');
+is($limited->query(q(SELECT zk_lock_acquire('/limited/x'); SHOW zklock.max_locks_per_backend)),
+	"t\n1", '... which is known else');
+like($limited->query(q(SELECT zk_lock_acquire('/limited/y'))), qr/^ERROR:  53400:/m, '... and obeyed');
+$limited->close;
 my $same = as_role($node, 'tenant', '-c zklock.connect_timeout=5s');
 is($same->query(q(SELECT zk_lock_acquire('/a/tenant/x'))),
 	't', '... unless they are the client\'s to set');

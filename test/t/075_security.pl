@@ -59,7 +59,7 @@ my $secrets = PostgreSQL::Test::Utils::tempdir();
 my ($entry) = $page =~ /a line `([^`]*)`/;
 my ($auth_file, $acl) =
   $page =~ /^zklock.auth_file = '(.*)'\nzklock.acl = '(.*)'$/m;
-my ($cli) = $page =~ /^```sh\n(.*?)^```$/ms;
+my ($cli) = $page =~ /^## ZooKeeper's access control\n.*?^```sh\n(.*?)^```$/ms;
 
 sub put_file
 {
