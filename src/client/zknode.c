@@ -558,10 +558,16 @@ zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-/* That the node has another version means that there is one. */
+/*
+ * That the node has another version means that there is one.  So does that we may
+ * not write to it, by its access control list or by a quota: both are looked at
+ * before the version, and only if there is a node.
+ */
 static void
 answer_confirm(Request *request, int rc)
 {
+	ZkLockRc	class = zklock_zkrequest_class(rc);
+
 	if (request->message == NULL)
 		return;
 
@@ -569,7 +575,8 @@ answer_confirm(Request *request, int rc)
 	if (rc != ZNONODE)
 		zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request,
-							rc == ZBADVERSION || rc == ZNOAUTH ? ZOK : rc);
+							rc == ZBADVERSION || class == ZKLOCK_RC_NO_AUTH ||
+							class == ZKLOCK_RC_QUOTA ? ZOK : rc);
 }
 
 static void

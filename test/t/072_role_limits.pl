@@ -210,6 +210,9 @@ wait_for_nodes($nodes);
 # who waits, if he has a node.
 leave_room(-3, 1);
 is($holder->query(q(BEGIN; SELECT zk_lock_token('/shop/held') > 0; COMMIT)), 't', 'a holder commits');
+$node->safe_psql('postgres', q(SELECT zk_fence('/shop/held', 9223372036854775807)));
+like($holder->query(q(SELECT zk_lock_fence('/shop/held'))), qr/^ERROR:  55000:/m,
+	'... and it is confirmed that he holds the lock');
 is($holder->query(q(SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid() AND granted AND NOT lost)),
 	3, '... all of them');
 leave_room(1) if $gate;    # for the next one's node
