@@ -380,7 +380,7 @@ describe(const Target *target)
 		case CLOSED:
 			return "closes the connection without an answer: it is not serving, or it has too many connections from this address (maxClientCnxns)";
 		case SPEAKS_TLS:
-			return "speaks TLS on this port";
+			return "speaks TLS on this port: zklock needs a tunnel to it";
 		case NOT_SERVING:
 			return "is a ZooKeeper that is not serving: it has no quorum";
 		case SERVING:

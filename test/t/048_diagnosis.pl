@@ -98,7 +98,7 @@ my %says = (
 	'127.0.0.1:' . $silent->sockport => 'lets us connect, but does not answer',
 	'no-such-host.invalid:2181' => 'has a name that cannot be resolved: [^\n]+',
 	start_http() => 'is not a ZooKeeper',
-	$tls => 'speaks TLS on this port',
+	$tls => 'speaks TLS on this port: zklock needs a tunnel to it',
 	$zk->hosts =>
 	  'closes the connection without an answer: [^\n]*\(maxClientCnxns\)',
 	$lonely->hosts => 'is a ZooKeeper that is not serving: it has no quorum');

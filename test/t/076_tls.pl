@@ -1,6 +1,6 @@
-# TLS between PostgreSQL and ZooKeeper, by the real stunnel on both sides, set up as
-# docs/security.md says: locks work through it, also when it is restarted, and no
-# other certificate is good enough.
+# TLS between PostgreSQL and ZooKeeper, by the real stunnel on both sides or by
+# ZooKeeper on its own, set up as docs/security.md says: locks work through it, also
+# when it is restarted, and no other certificate is good enough.
 
 use strict;
 use warnings;
@@ -63,21 +63,29 @@ my $zk_pem = make_certificate('zk1', 'ca', $host);
 my $false_zk_pem = make_certificate('false_zk', 'another_ca', $host);
 my $other_zk_pem = make_certificate('other_zk', 'ca', 'zk2.example.com');
 
-# The configuration in the documentation for one side, with other values for some
-# names, and without those that have none.
+# A configuration in the documentation, with other values for some names, and without
+# those that have none.
+sub from_page
+{
+	my ($title, %value) = @_;
+	my ($text) = $page =~ /^```ini\n; \Q$title\E\n(.*?)^```$/ms;
+
+	for my $name (keys %value)
+	{
+		my $line = defined $value{$name} ? "$name=$value{$name}\n" : '';
+
+		$text =~ s/^\Q$name\E ?= ?.*\n/$line/m or die "$name is not in: $text\n";
+	}
+	return $text;
+}
+
+# The one for stunnel on one side
 sub configuration
 {
 	my ($side, %value) = @_;
-	my ($text) = $page =~ /^```ini\n; beside \Q$side\E\n(.*?)^```$/ms;
 
-	%value = (CAfile => "$tmp/ca.pem", %value);
-	for my $name (keys %value)
-	{
-		my $line = defined $value{$name} ? "$name = $value{$name}\n" : '';
-
-		$text =~ s/^$name = .*\n/$line/m or die "$name is not in: $text\n";
-	}
-	return "foreground = yes\npid =\n$text";
+	return "foreground = yes\npid =\n"
+	  . from_page("beside $side", CAfile => "$tmp/ca.pem", %value);
 }
 
 my $n = 0;
@@ -160,6 +168,50 @@ my $session = ZkTest->new($nodes[0], 'zklock.hosts' => "127.0.0.1:$to");
 like($session->query(q(SELECT zk_lock_acquire('/tls'))), qr/^ERROR:  08001:.*TLS/ms,
 	'who speaks plain to the tunnel is told that it is TLS');
 $session->close;
+
+# ZooKeeper on its own, if it has what it needs for that
+
+SKIP:
+{
+	my @netty = grep { -e } '/usr/share/java/netty-codec.jar';
+
+	skip 'there is no Netty', 1 if !@netty && !$ENV{ZOOKEEPER_CLASSPATH};
+
+	local $ZkServer::class_path = join(':', $ZkServer::class_path, @netty);
+	my $secure_port = ZkServer::free_port();
+	my %config = map { split(/=/, $_, 2) } split(
+		/\n/,
+		from_page(
+			'zoo.cfg',
+			'secureClientPort' => $secure_port,
+			'ssl.keyStore.location' => $zk_pem,
+			'ssl.trustStore.location' => "$tmp/ca.pem"));
+	my $its_zk = ZkServer->new(
+		config => { %config, secureClientPortAddress => '127.0.0.1' })->start;
+	my $tunnel_to_it = sub {
+		my ($cert) = @_;
+
+		$at_db->stop('TERM');
+		$at_db = tunnel($from, configuration('PostgreSQL', %at_db,
+			connect => "127.0.0.1:$secure_port", cert => $cert));
+		return;
+	};
+	my $lock = sub {
+		my $session = ZkTest->new($nodes[0]);
+		my $answer = $session->query(q(SELECT zk_lock_acquire('/its_own')));
+
+		$session->close;
+		return $answer;
+	};
+
+	# Java takes its time to speak TLS for the first time.
+	$tunnel_to_it->($db_pem);
+	ok(wait_until('ZooKeeper speaks TLS on its own', sub { $lock->() eq 't' }),
+		'a lock in a ZooKeeper that speaks TLS on its own');
+	is(join(' ', $its_zk->children('/')), 'its_own zookeeper', '... in that one');
+	$tunnel_to_it->(undef);
+	like($lock->(), qr/^ERROR:  08001:/m, '... not without a certificate');
+}
 
 END
 {
