@@ -1,0 +1,192 @@
+# docs/troubleshooting.md has an entry for whatever the sources can say to people,
+# with its SQLSTATE or level, and none for what they do not say.
+#
+# A text is any string literal that has several words. Those that need no entry are
+# hints, and parts of other texts.
+#
+# Runs once: of no mode.
+
+use strict;
+use warnings;
+
+use File::Find;
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $top = "$FindBin::RealBin/../..";
+
+# What is given to these is advice, a description in pg_settings, or no text.
+my $silent_calls =
+  qr/^(?:errhint|GUC_check_errhint|DefineCustom\w+|ShmemInit\w+|hash_create|AllocSetContextCreate|ResourceOwner\w+)$/;
+
+# Whole values: advice that is chosen first, names of things, and what is put into
+# texts that do have an entry.
+my @silent = (
+	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
+	qr/^(?:DELETE FROM|INSERT INTO) |excluded\./,
+	qr/^zk retcode=$/,
+	qr/^zklock (?:holds|worker)$/,
+	qr/^(?:Zookeeper version|srvr is not executed|This ZooKeeper instance is not)$/,
+	qr/^(?:create|list the children of|look at|read|write to|create a node below)(?: "\.\.\.")?$/,
+	qr/^(?:array of lock paths|(?:number of a )?fencing token|lock (?:mode|path|scope)|number of leases)$/,
+	qr/^(?:still waiting for|waiting for ZooKeeper lock|<insufficient privilege>)$/,
+	qr/^(?:The lock is held by|, and shared by \.\.\. more|; \.\.\. others? waits? for it)$/,
+	qr/^(?:\.\.\. \()?node "\.\.\."\)?$/,
+	qr/^port=|^\.\.\. id=/);
+
+# How a value is wrong, which these say themselves
+my $reasons = qr{(?:protocol/path|client/zkhosts|client/zksession|backend/authfile)\.c$};
+
+# What stands for a value, in the sources and in the page
+sub normal
+{
+	my ($text) = @_;
+
+	$text =~ s/\\"/"/g;
+	$text =~ s/%(?:[-.0-9]|l)*[a-z]/.../g;
+	$text =~ s/\.{4,}/.../g;
+	$text =~ s/\s+/ /g;
+	return $text =~ s/^ | $//gr;
+}
+
+# The literals of a file: each a hash with its text, the calls that it is an
+# argument of, outermost first, and of ereport() the level and the condition.
+sub literals
+{
+	my ($source) = @_;
+	my (@literals, @calls, $report, $returned);
+
+	$source =~ s{/\*.*?\*/}{ }gs;
+	$source =~ s/^\s*#\s*include.*$//mg;
+	$source =~ s/\bINT64_FORMAT\b/"%d"/g;
+	$source =~ s/(?<!\\)"\s*"//g;
+	while (
+		$source =~ /\G.*?(?:
+			^(?<end>\}) |
+			(?<return>\breturn\b) |
+			'(?:\\.|[^'\\])+' |
+			"(?<text>(?:\\.|[^"\\])*)" |
+			\b(?<condition>ERRCODE_\w+) |
+			(?<call>\w*)\s*(?<open>\() |
+			(?<close>[);]))/gmsx)
+	{
+		my %found = %+;
+
+		if (defined $found{end})
+		{
+			@calls = ();
+		}
+		elsif (defined $found{return})
+		{
+			$returned = 1;
+		}
+		elsif (defined $found{open})
+		{
+			push @calls, $found{call};
+			$report = { level => $source =~ /\G\s*([^,]*),/ ? $1 : '' }
+			  if $found{call} =~ /^(?:ereport|elog)$/;
+			$report->{condition} = 'errno' if $found{call} eq 'errcode_for_file_access';
+		}
+		elsif (defined $found{close})
+		{
+			$returned = 0 if $found{close} eq ';';
+			pop @calls if $found{close} eq ')';
+		}
+		elsif (defined $found{condition})
+		{
+			$report->{condition} //= $found{condition};
+		}
+		elsif (defined $found{text})
+		{
+			my $reported = (grep { /^(?:errmsg(?:_internal)?|elog)$/ } @calls) > 0;
+
+			push @literals,
+			  {
+				text => normal($found{text}),
+				calls => [@calls],
+				returned => $returned,
+				$reported ? %$report : ()
+			  };
+		}
+	}
+	return @literals;
+}
+
+# SQLSTATEs by PostgreSQL's names for them
+my %sqlstate;
+my ($includes) = run_command([ $ENV{PG_CONFIG} // 'pg_config', '--includedir-server' ]);
+my $codes = slurp_file("$includes/utils/errcodes.h");
+$sqlstate{$1} = join('', split(/\W+/, $2))
+  while $codes =~ /^#define (ERRCODE_\w+) MAKE_SQLSTATE\(([^)]*)\)/mg;
+
+# Texts, each with its SQLSTATEs, 'warning' or 'log', as far as that is known
+my %said;
+find(
+	{
+		no_chdir => 1,
+		wanted => sub {
+			my $file = $File::Find::name;
+			return if $file !~ /\.[ch]$/;
+
+			for my $literal (literals(slurp_file($file)))
+			{
+				my ($text, $level) = ($literal->{text}, $literal->{level} // '');
+
+				next if $text !~ /[a-z]{2}.* |\.\.\. [a-z]{2}/;
+				next if grep { $_ =~ $silent_calls } @{ $literal->{calls} };
+				next if grep { $text =~ $_ } @silent;
+				next if $literal->{returned} && $file =~ $reasons;
+				$said{$text} //= {};
+				$said{$text}{
+					  $level eq 'ERROR'
+					? $sqlstate{ $literal->{condition} // 'ERRCODE_INTERNAL_ERROR' }
+					  // 'various'
+					: $level eq 'WARNING' ? 'warning'
+					: 'log'
+				} = 1 if $level ne '';
+			}
+		}
+	},
+	"$top/src");
+
+# The page: an entry is what an item of a list begins with.
+my %entries;
+my $page = slurp_file("$top/docs/troubleshooting.md");
+$entries{ normal($1) } = $2 // ''
+  while $page =~ /^ *- `([^`]+)`(?: \(([\w, ]+)\))?/mg;
+
+cmp_ok(scalar keys %said, '>', 60, 'there is something to be said');
+is(join("\n", grep { !exists $entries{$_} } sort keys %said),
+	'', 'whatever is said has an entry');
+is(join("\n", grep { !exists $said{$_} } sort keys %entries),
+	'', '... and what has one is said');
+for my $text (sort keys %said)
+{
+	my $how = join(', ', sort keys %{ $said{$text} });
+
+	is($entries{$text}, $how, "$text: $how") if $how ne '' && $how ne 'various';
+}
+
+# Would it notice?
+my @found = literals(<<'C');
+void
+f(void)
+{
+	/* errmsg("a comment is none") */
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("there is no \"%s\" "
+					"of " INT64_FORMAT, a('"'), b),
+			 errdetail("A detail."),
+			 errhint("A hint (%d).", c)));
+	later = "said elsewhere";
+}
+C
+is( join('|', map { join(' ', $_->{text}, @{ $_->{calls} }) } @found),
+	'there is no "..." of ... ereport  errmsg|A detail. ereport  errdetail|A hint (...). ereport  errhint|said elsewhere',
+	'literals are found, and what they are given to');
+is($found[0]{condition}, 'ERRCODE_UNDEFINED_OBJECT', '... with the condition');
+is($sqlstate{ $found[0]{condition} }, '42704', '... whose SQLSTATE is known');
+
+done_testing();
