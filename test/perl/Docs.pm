@@ -1,4 +1,4 @@
-# The SQL in a page of the documentation, to be run.
+# The SQL in a page of the documentation, to be run, and its snippets of other kinds.
 #
 # Statements are in blocks marked as sql. A comment behind a statement says what it
 # prints, or how it ends: "ERROR" and a SQLSTATE, or "waits". A block that begins
@@ -14,7 +14,7 @@ use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(sql_blocks run_documented);
+our @EXPORT = qw(sql_blocks code_blocks run_documented);
 
 # The blocks of a page, or of one section of it, in order: each a hash with the
 # name, as (by default ''), and the statements, each [ statement, what is said ].
@@ -32,10 +32,18 @@ sub sql_blocks
 
 		push @statements, [ $1, $2 // '' ]
 		  while $sql =~
-		  /^([A-Z](?:\$\$.*?\$\$|[^\$])*?);[ \t]*(?:--[ \t]*([^\n]*))?$/gms;
+		  /^([A-Z](?:\$\$.*?\$\$|[^\$]|\$\d)*?);[ \t]*(?:--[ \t]*([^\n]*))?$/gms;
 		push @blocks, { as => $as // '', statements => \@statements };
 	}
 	return @blocks;
+}
+
+# The blocks of a page that are in another language, in order
+sub code_blocks
+{
+	my ($page, $language) = @_;
+
+	return slurp_file("$FindBin::RealBin/../../$page") =~ /^```\Q$language\E\n(.*?)^```$/gms;
 }
 
 # Runs a statement, and checks that it does what is said.
