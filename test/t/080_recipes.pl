@@ -21,6 +21,10 @@ $b->safe_psql(
 		OPTIONS (host '${\ $a->host}', port '${\ $a->port}', dbname 'postgres');
 	CREATE USER MAPPING FOR CURRENT_USER SERVER data));
 
+# Who tries at once, or for a moment, is to be connected already.
+$_->query(q(SELECT zk_lock_acquire('/hello'), zk_lock_release('/hello')))
+  for values %who;
+
 cmp_ok(scalar @blocks, '>', 25, 'there are recipes');
 for my $block (@blocks)
 {
