@@ -13,6 +13,7 @@
 #   make soak              two servers under load while all kinds of things fail
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make fuzz              hostile paths, names and settings
+#   make pictures          those of the documentation, from their text (Graphviz)
 
 # Where the sources are, if it is elsewhere: make -f DIR/Makefile VPATH=DIR
 here = $(if $(VPATH),$(VPATH)/)
@@ -86,7 +87,7 @@ endif
 DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.json')
 DIST ?= zklock-$(DISTVERSION).zip
 
-.PHONY: test chroots package dist sandbox demo bench soak sanitize fuzz unit
+.PHONY: test chroots package dist sandbox demo bench soak sanitize fuzz unit pictures
 test:
 	@test/run
 
@@ -119,3 +120,7 @@ fuzz:
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check
+
+pictures: $(patsubst %.dot,%.svg,$(wildcard $(here)docs/pictures/*.dot))
+$(here)docs/pictures/%.svg: $(here)docs/pictures/%.dot
+	dot -Tsvg -o $@ $<

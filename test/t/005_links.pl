@@ -1,4 +1,5 @@
-# Links from one page of the documentation to another lead somewhere.
+# Links from one page of the documentation to another lead somewhere, and its
+# pictures say what the text says that they are made from.
 #
 # Runs once: of no mode.
 
@@ -57,6 +58,33 @@ for my $page (sort keys %pages)
 		'... which README.md names');
 }
 cmp_ok($links, '>', 20, 'there are links');
+
+# The words of a picture and of its text. How they are arranged depends on who
+# draws it.
+sub words
+{
+	my ($text) = @_;
+
+	$text =~ s/&#160;/ /g;
+	$text =~ s/&#(\d+);/chr($1)/ge;
+	$text =~ s/&gt;/>/g;
+	return join(' ', sort grep { $_ ne '' } split(/\s+/, $text));
+}
+
+my @pictures = glob("$top/docs/pictures/*.dot");
+cmp_ok(scalar @pictures, '>', 1, 'there are pictures');
+for my $file (@pictures)
+{
+	my $svg = $file =~ s/\.dot$/.svg/r;
+	my $name = $svg =~ s/^\Q$top\E\///r;
+	my @labels = slurp_file($file) =~ /\blabel="([^"]*)"/g;
+	my @texts = slurp_file($svg) =~ m{<text\b[^>]*>([^<]*)</text>}g;
+
+	is( words(join(' ', @texts)),
+		words(join(' ', map { s/\\[nlr]/ /gr } @labels)),
+		"$name is made from its text");
+	ok((grep { /\(\Q$name\E\)/ } values %pages), '... and shown');
+}
 
 # Would it notice?
 is(look_at_link('README.md', 'docs/nowhere.md'),
