@@ -25,6 +25,19 @@ $b->safe_psql(
 $_->query(q(SELECT zk_lock_acquire('/hello'), zk_lock_release('/hello')))
   for values %who;
 
+# A release is sent, not awaited: waits until there are no nodes but those of locks
+# that are held.
+sub wait_for_releases
+{
+	my $held = 0;
+
+	$held += $_->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()')
+	  for values %who;
+	wait_until('what was released is free',
+		sub { $zk->four_letter('mntr') =~ /^zk_ephemerals_count\t$held$/m });
+	return;
+}
+
 cmp_ok(scalar @blocks, '>', 25, 'there are recipes');
 for my $block (@blocks)
 {
@@ -33,6 +46,7 @@ for my $block (@blocks)
 	ok(@{ $block->{statements} } > 0, "something to do for $block->{as}");
 	for my $who (@who)
 	{
+		wait_for_releases();
 		run_documented($who{$who}, $_) for @{ $block->{statements} };
 	}
 
