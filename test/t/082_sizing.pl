@@ -61,17 +61,16 @@ sub sent
 	return $zk->four_letter('cons') =~ /recved=(\d+),sent=\d+,sid=$id,/ ? $1 : -1;
 }
 
-# What a process has: threads, descriptors and memory
+# What a process has: threads, descriptors and memory. Pages of shared memory that
+# nobody else has come to yet would count as private.
 sub usage
 {
 	my ($pid) = @_;
-	my $memory = 0;
-	my $rollup = slurp_file("/proc/$pid/smaps_rollup");
 
-	$memory += $1 while $rollup =~ /^Private_\w+: +(\d+) kB/mg;
 	return (
 		scalar(() = glob("/proc/$pid/task/*")),
-		scalar(() = glob("/proc/$pid/fd/*")), $memory);
+		scalar(() = glob("/proc/$pid/fd/*")),
+		slurp_file("/proc/$pid/smaps_rollup") =~ /^Anonymous: +(\d+) kB/m);
 }
 
 # What a process has more of when a session has locked for the first time
@@ -80,8 +79,8 @@ sub first_lock
 	my ($session, @pids) = @_;
 
 	# What PostgreSQL itself keeps after such statements
-	$session->query(
-		q(SELECT * FROM zk_locks; SELECT zk_lock_release_all(); SELECT * FROM zk_session()));
+	like($session->query(q(SELECT zk_lock_acquire(NULL), zk_lock_release('/first'))),
+		qr/^ERROR:  22004/, 'no lock');
 
 	my @before = map { [ usage($_) ] } @pids;
 	is($session->query(q(SELECT zk_lock_acquire('/first'), zk_lock_release('/first'))),
@@ -110,7 +109,8 @@ for my $i (0 .. $#used)
 
 	is($threads, $threads[$i], "threads, $i");
 	cmp_ok($descriptors, '<=', $descriptors[$i], "descriptors, $i");
-	cmp_ok($memory, '<', $1 * MB, "memory, $i: $memory kB")
+	note("memory, $i: $memory kB");
+	cmp_ok($memory, '<', $1 * MB, "memory, $i")
 	  if $memory[$i] =~ /^(\d+) MB$/;
 }
 
