@@ -301,7 +301,7 @@ define_max_locks_per_backend(void)
 	bool		named = is_named("zklock.max_locks_per_backend");
 
 	DefineCustomIntVariable("zklock.max_locks_per_backend",
-							"How many locks a backend may hold or wait for at once.",
+							"How many locks a backend may hold and wait for at once.",
 							"Zero: as many as it likes.",
 							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
 							PGC_SUSET, 0,
