@@ -408,6 +408,12 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 }
 
 bool
+zklock_driver_is_creating(const ZkLockDriver *driver)
+{
+	return driver->recipe.verdict == ZKLOCK_PENDING && driver->recipe.create != 0;
+}
+
+bool
 zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 {
 	return driver->recipe.verdict == ZKLOCK_PENDING &&

@@ -80,6 +80,9 @@ extern void zklock_driver_disregard(ZkLockDriver *driver);
 /* Its time is over. */
 extern void zklock_driver_time_out(ZkLockDriver *driver);
 
+/* Is its node being made? */
+extern bool zklock_driver_is_creating(const ZkLockDriver *driver);
+
 /* Does it wait for news of dir/name? */
 extern bool zklock_driver_is_watching(const ZkLockDriver *driver,
 									  const char *path);

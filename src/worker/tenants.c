@@ -343,6 +343,9 @@ serve(ZkLockPlace *place, bool is_session)
 	}
 	if (tenant != NULL)
 	{
+		/* It cannot be deleted yet, and whoever came next would find it ahead. */
+		if (zklock_driver_is_creating(&tenant->driver))
+			return false;
 		remove_tenant(tenant);
 		zklock_places_have(place, 0);
 	}
