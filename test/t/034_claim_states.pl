@@ -16,7 +16,6 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $outside = ZkClient->new($zk->hosts);
 my $proxy = ZkProxy->new($zk->hosts);
 
 # Turns do not end by themselves.
@@ -48,7 +47,7 @@ sub make
 
 	for my $dir ('/states', $path)
 	{
-		$outside->create($dir, '') if !$outside->exists($dir);
+		$zk->create($dir, '') if !$zk->exists($dir);
 	}
 	return;
 }
@@ -59,15 +58,14 @@ sub put_ahead
 	my ($path) = @_;
 
 	make($path);
-	return $outside->create("$path/_c_1-lock-", '',
-		ZkClient::EPHEMERAL | ZkClient::SEQUENCE);
+	return $zk->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
 }
 
 sub wait_for_nodes
 {
 	my ($path, $n) = @_;
 
-	wait_until("$n nodes are in $path", sub { $outside->children($path) == $n });
+	wait_until("$n nodes are in $path", sub { $zk->children($path) == $n });
 	return;
 }
 
@@ -112,7 +110,7 @@ my @states = (
 			wait_for_nodes($path, 2);
 			$next->start("SELECT zk_lock_acquire('$path')");
 			wait_until('the next one is there', sub { is_seen($next) });
-			return sub { $outside->delete($ahead) };
+			return sub { $zk->delete($ahead) };
 		},
 	},
 	{
@@ -142,7 +140,7 @@ my @states = (
 			$next->start("SELECT zk_lock_acquire('$path')");
 			wait_until('the next one is there', sub { is_seen($next) });
 			kill('STOP', $victim->pid);
-			$outside->delete($ahead);
+			$zk->delete($ahead);
 			catch_up();
 			return sub { kill('CONT', $victim->pid) };
 		},
