@@ -32,15 +32,22 @@ my %take = (
 sub functions
 {
 	return join('', map { _function($_, @{ $take{$_} }) } sort keys %take)
-	  . <<'EOSQL';
-CREATE FUNCTION first_lock(path text) RETURNS float8
-LANGUAGE plpgsql AS $$
+	  . join('', map { _first_lock($_, $take{$_}[0]) } qw(mutex advisory));
+}
+
+sub _first_lock
+{
+	my ($kind, $acquire) = @_;
+
+	return <<"EOSQL";
+CREATE FUNCTION "first $kind"(p text) RETURNS float8
+LANGUAGE plpgsql AS \$\$
 DECLARE
 	asked timestamptz := clock_timestamp();
 BEGIN
-	PERFORM zk_lock_acquire(path);
+	PERFORM $acquire;
 	RETURN extract(epoch FROM clock_timestamp() - asked) * 1e6;
-END $$;
+END \$\$;
 EOSQL
 }
 
@@ -171,7 +178,7 @@ sub first
 	my $sum = 0;
 
 	local $ENV{PGOPTIONS} = Arena::options($self->{settings});
-	$sum += $self->{server}->psql('-c', "SELECT first_lock('$path')") for 1 .. $n;
+	$sum += $self->{server}->psql('-c', qq(SELECT "first $self->{mutex}"('$path'))) for 1 .. $n;
 	return $sum / $n;
 }
 

@@ -31,11 +31,19 @@ sub measure
 	_time_relay($arena);
 	_contend($arena, 'read-mostly', 'loopback', 8, 'read-mostly', '/bench/mix', 1);
 	_contend($arena, 'semaphore of 4', 'loopback', 8, 'semaphore', '/bench/four', 1);
-	$arena->rounds(
-		[ 'first lock', 'us' ],
-		'loopback', 1,
-		[ grep { $_->name ne 'advisory' } $arena->contestants('loopback', 'mutex') ],
-		sub { $_[0]->first(5, '/bench/fresh') });
+	for my $way ($arena->ways)
+	{
+		# Advisory locks have no way to go.
+		$arena->rounds(
+			[ 'first lock', 'us' ],
+			$way, 1,
+			[
+				$arena->contestants($way, 'mutex'),
+				$way eq 'loopback' ? () :
+				  grep { $_->name eq 'advisory' } $arena->contestants('loopback', 'mutex')
+			],
+			sub { $_[0]->first(5, '/bench/fresh') });
+	}
 	return;
 }
 

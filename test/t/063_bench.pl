@@ -35,6 +35,7 @@ for my $row (
 	'read-mostly,locks a second,loopback,8,zklock',
 	'semaphore of 4,locks a second,loopback,8,zklock',
 	'first lock,us,loopback,1,raw',
+	'first lock,us,2 ms,1,advisory',
 	'passed on,us,relay,1,raw',
 	're-entrant pair,us,loopback,1,zklock',
 	'release all,us a lock,loopback,250,zklock',
