@@ -22,7 +22,7 @@ our $class_path = $ENV{ZOOKEEPER_CLASSPATH}
 
 my $main_pid = $$;
 my %running;    # by port
-my %given;      # ports that free_port() has returned
+my @given;      # sockets that keep the ports that free_port() has returned
 
 # So that the END block below is reached.
 $SIG{$_} ||= sub { exit(1) }
@@ -285,15 +285,21 @@ sub _write
 
 # A port that nobody listens on, another one each time. It is not one of those
 # that the kernel gives to outgoing connections, so that nobody takes it while
-# the server is down.
+# the server is down. Nor does a test that runs beside this one: who is given a
+# port has that of UDP as well, which nobody needs, until his end.
 sub free_port
 {
 	while (1)
 	{
 		my $port = 10_000 + int(rand(22_000));
+		my $mark = IO::Socket::INET->new(
+			LocalAddr => '127.0.0.1',
+			LocalPort => $port,
+			Proto => 'udp') or next;
 
+		push @given, $mark;
 		return $port
-		  if !$given{$port}++ && IO::Socket::INET->new(
+		  if IO::Socket::INET->new(
 			LocalAddr => '127.0.0.1',
 			LocalPort => $port,
 			Listen => 1,
