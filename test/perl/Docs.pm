@@ -13,6 +13,7 @@ use Exporter qw(import);
 use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Wait;
 
 our @EXPORT = qw(sql_blocks code_blocks run_documented);
 
@@ -51,7 +52,16 @@ sub run_documented
 {
 	my ($session, $statement) = @_;
 	my ($sql, $said) = @$statement;
-	my $answer = $session->query($sql);
+	my $answer;
+
+	# The time that is given may be over before ZooKeeper has said a word, if it is short
+	# and the machine busy.
+	wait_until(
+		'ZooKeeper answers',
+		sub {
+			$answer = $session->query($sql);
+			return $answer !~ /^ERROR:  08/;
+		});
 
 	if ($said =~ /^ERROR (\w{5})/)
 	{

@@ -53,8 +53,16 @@ while ($section =~ /(.*?)^```sql\n(.*?)^```$/gms)
 sub run
 {
 	my ($session, $statement) = @_;
-	my $answer = $session->query($statement->[0]);
+	my $answer;
 
+	# The time that is given may be over before ZooKeeper has said a word, if it is short
+	# and the machine busy.
+	wait_until(
+		'ZooKeeper answers',
+		sub {
+			$answer = $session->query($statement->[0]);
+			return $answer !~ /^ERROR:  08/;
+		});
 	unlike($answer, qr/ERROR|WARNING/, $statement->[0]);
 	is($answer, $statement->[1], "... says $statement->[1]")
 	  if $statement->[1] ne '';
