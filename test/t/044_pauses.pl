@@ -11,9 +11,12 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# In time for what waits for a session of two seconds to end, with all the
-# patience that a busy machine asks for.
-use constant SOON => 20;
+# Sessions that are to end, but not before the victims are where they should be
+use constant TIMEOUT => '4s';
+
+# In time for what waits for such a session to end, with all the patience that a
+# busy machine asks for.
+use constant SOON => 25;
 
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $main = new_node('main', $zk->hosts);
@@ -42,7 +45,8 @@ sub new_place
 	my ($node, %settings) = with_settings(
 		$main,
 		'zklock.hosts' => $proxy->hosts,
-		'zklock.session_timeout' => '2s');
+		'zklock.connect_timeout' => '5min',    # nobody gives up meanwhile
+		'zklock.session_timeout' => TIMEOUT);
 
 	$node->safe_psql('postgres',
 		'CREATE TABLE IF NOT EXISTS ledger (path text, entry int)');
@@ -375,7 +379,7 @@ if (server_mode())
 # They are killed, and with them all others of their server. What was on its way
 # to ZooKeeper arrives all the same.
 
-@victims = bring_to_steps('/killed', '2s');
+@victims = bring_to_steps('/killed', TIMEOUT);
 $_->{pids} = [ keeper_of($_->{session}, $_->{node}) ] for @victims;
 signal('KILL', @victims);
 $_->{session}->result for @victims;

@@ -61,7 +61,8 @@ sub rival_takes
 	return;
 }
 
-# Where sessions are that are connected through a proxy, and soon expire
+# Where sessions are that are connected through a proxy, and soon expire. Nobody gives
+# up for want of a connection, however long it takes until there is one again.
 sub victims_at
 {
 	my ($through) = @_;
@@ -69,7 +70,8 @@ sub victims_at
 	return with_settings(
 		$node,
 		'zklock.hosts' => $through->hosts,
-		'zklock.session_timeout' => '2s');
+		'zklock.connect_timeout' => '5min',
+		'zklock.session_timeout' => '4s');
 }
 
 # What stands before "lock-" and the like in the name of the session's node for
