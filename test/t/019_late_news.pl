@@ -76,6 +76,7 @@ for my $what (sort keys %asked)
 	is($session->query('SELECT count(*) FROM zk_locks'),
 		'0', '... and so is the session');
 	$proxy->accept;
+	$session->query('RESET zklock.connect_timeout');
 	is($session->query("SELECT $asked{$what}"), 't', '... and gets what it asked for');
 	$_->close for $session, $writer;
 	wait_for_queue($zk, $first{$what});

@@ -110,8 +110,7 @@ my %at_db = (accept => "127.0.0.1:$from", connect => "127.0.0.1:$to", cert => $d
 my $at_zk = tunnel($to, configuration('ZooKeeper', %at_zk));
 my $at_db = tunnel($from, configuration('PostgreSQL', %at_db));
 
-my @nodes = map { new_node("node$_", "127.0.0.1:$from",
-		'zklock.connect_timeout' => '2s') } 1 .. 2;
+my @nodes = map { new_node("node$_", "127.0.0.1:$from") } 1 .. 2;
 my $holder = ZkTest->new($nodes[0]);
 my $waiter = ZkTest->new($nodes[1]);
 is($holder->query(q(SELECT zk_lock_acquire('/tls'))), 't', 'a lock through TLS');
@@ -137,34 +136,37 @@ is($holder->query(q(SELECT zk_lock_release('/tls'))), 't', '... the lock, too');
 is($waiter->result, 't', '... and the place in the queue');
 $_->close for $holder, $waiter;
 
-# Tries to lock through tunnels with other values.
+# Tries to lock through tunnels with other values, for so long.
 sub try
 {
-	my ($what, $at_db_values, $at_zk_values) = @_;
+	my ($time, $at_db_values, $at_zk_values) = @_;
 	my $session;
 	my $answer;
 
 	$_->stop('TERM') for $at_db, $at_zk;
 	$at_zk = tunnel($to, configuration('ZooKeeper', %at_zk, %$at_zk_values));
 	$at_db = tunnel($from, configuration('PostgreSQL', %at_db, %$at_db_values));
-	$session = ZkTest->new($nodes[0]);
+	$session = ZkTest->new($nodes[0], 'zklock.connect_timeout' => $time);
 	$answer = $session->query(q(SELECT zk_lock_acquire('/tls')));
 	$session->close;
 	return $answer;
 }
 
-is(try('as before', {}, {}), 't', 'with these certificates a lock can be had');
-like(try('no certificate', { cert => undef }, {}), qr/^ERROR:  08001:/m,
+is(try('1min', {}, {}), 't', 'with these certificates a lock can be had');
+like(try('2s', { cert => undef }, {}), qr/^ERROR:  08001:/m,
 	'PostgreSQL without a certificate gets none');
-like(try('false', { cert => $false_zk_pem }, {}), qr/^ERROR:  08001:/m,
+like(try('2s', { cert => $false_zk_pem }, {}), qr/^ERROR:  08001:/m,
 	'... nor with one of another authority');
-like(try('false', {}, { cert => $false_zk_pem }), qr/^ERROR:  08001:/m,
+like(try('2s', {}, { cert => $false_zk_pem }), qr/^ERROR:  08001:/m,
 	'a ZooKeeper with a certificate of another authority is none');
-like(try('other', {}, { cert => $other_zk_pem }), qr/^ERROR:  08001:/m,
+like(try('2s', {}, { cert => $other_zk_pem }), qr/^ERROR:  08001:/m,
 	'... nor one with another name');
-is(try('as before', {}, {}), 't', '... and then it works again');
+is(try('1min', {}, {}), 't', '... and then it works again');
 
-my $session = ZkTest->new($nodes[0], 'zklock.hosts' => "127.0.0.1:$to");
+my $session = ZkTest->new(
+	$nodes[0],
+	'zklock.hosts' => "127.0.0.1:$to",
+	'zklock.connect_timeout' => '4s');
 like($session->query(q(SELECT zk_lock_acquire('/tls'))), qr/^ERROR:  08001:.*TLS/ms,
 	'who speaks plain to the tunnel is told that it is TLS');
 $session->close;
