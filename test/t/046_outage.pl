@@ -8,13 +8,16 @@ use POSIX qw(sysconf _SC_CLK_TCK);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
+use Worker;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
-my $node = new_node('main', $proxy->hosts, 'zklock.session_timeout' => '10s');
+
+# So long that there is time to start ZooKeeper again on a busy machine
+my $node = new_node('main', $proxy->hosts, 'zklock.session_timeout' => '60s');
 
 # Who keeps the sessions in ZooKeeper that these sessions have
 sub keepers
@@ -84,11 +87,18 @@ my $accepted = $proxy->accepted;
 $proxy->mark;
 $proxy->cut;
 wait_until('all are back',
-	sub { (grep { $_->{op} eq 'connect' && $_->{dir} eq 's2c' } $proxy->trace) == @keepers }
-);
+	sub {
+		my %back = map { $_->{session} => 1 }
+		  grep { $_->{op} eq 'connect' && $_->{dir} eq 's2c' } $proxy->trace;
+
+		return keys %back == @keepers;
+	});
 is_deeply([ session_ids(@idle) ],
 	\@before, 'a cut costs idle backends no session');
 
+# A node that is to be deleted still would be something to do.
+wait_for_queue($zk, '/idle');
+wait_for_calm($node, $zk) if server_mode();
 $proxy->wait_idle;
 $accepted = $proxy->accepted;
 $proxy->refuse;
