@@ -62,7 +62,7 @@ my @ends = (
 for my $end (@ends)
 {
 	my %timeout =
-	  ('zklock.session_timeout' => $end->{goodbye} ? '60s' : '2s');
+	  ('zklock.session_timeout' => $end->{goodbye} ? '60s' : '4s');
 	my $holder = ZkTest->new($node_a, %timeout);
 	my $waiter = ZkTest->new($node_a, %timeout);
 	my $other = ZkTest->new($node_b);

@@ -249,7 +249,7 @@ is($observer->query('SELECT listed, unlisted, acquires FROM zk_lock_stats'),
 my $brief = ZkTest->new(
 	$node,
 	'zklock.hosts' => $proxy->hosts,
-	'zklock.session_timeout' => '1s');
+	'zklock.session_timeout' => '3s');
 $brief->query(q(SELECT zk_lock_acquire('/seen/lost')));
 my $id = $brief->query('SELECT session_id FROM zk_session()');
 $proxy->mark;
@@ -264,7 +264,9 @@ $proxy->release;
 wait_until(
 	'the loss is told',
 	sub { $brief->query('SELECT 1') =~ /^ERROR:  40001/m });
-is(stats(), '1|1|0|0|0|0|0|1|1|1|1|f', '... and so are a loss and its reason');
+wait_until('the session is known to have expired',
+	sub { stats() eq '1|1|0|0|0|0|0|1|1|1|1|f' });
+pass('... and so are a loss and its reason');
 is(locks_of($brief), '', '... and the lost lock is gone');
 $brief->close;
 

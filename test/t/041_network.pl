@@ -47,7 +47,8 @@ sub form_lines
 }
 
 # Cut off for less than the session timeout: until it is noticed. That takes two
-# thirds of it, and to connect anew a second, when TCP tries again.
+# thirds of it, and to connect anew a second, or three if the first one was too
+# early, when TCP tries again.
 
 sub is_connected
 {
@@ -56,7 +57,7 @@ sub is_connected
 	return $session->query('SELECT state FROM zk_session()') eq 'connected';
 }
 
-my %lines = form_lines('/short', '6s');
+my %lines = form_lines('/short', '12s');
 my %cut = %cuts;
 
 # It takes a connection to commit, even for those who only ask for their state.
@@ -85,7 +86,7 @@ for my $way (sort keys %lines)
 
 # For longer than the session timeout: until somebody else has all the locks.
 
-%lines = form_lines('/long', '2s');
+%lines = form_lines('/long', '4s');
 my $rival = ZkTest->new($node);
 my @paths = map { ("/long/$_->[0]/line", "/long/$_->[0]/stock") } values %cuts;
 

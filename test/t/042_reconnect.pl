@@ -16,7 +16,7 @@ use ZkServer;
 use ZkTest;
 
 # The client gives a server that does not answer two thirds of this.
-use constant TIMEOUT => 5;
+use constant TIMEOUT => 8;
 
 my $zk = ZkServer->new->start;
 my @proxies = map { ZkProxy->new($zk->hosts) } (1 .. 4);

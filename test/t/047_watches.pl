@@ -40,7 +40,7 @@ my $waiter = ZkTest->new(
 	with_settings(
 		$node,
 		'zklock.hosts' => $proxy->hosts,
-		'zklock.session_timeout' => '5s'));
+		'zklock.session_timeout' => '30s'));
 
 $waiter->query(q(SELECT zk_lock_acquire('/mine')));
 my $session = $waiter->query('SELECT session_id FROM zk_session()');

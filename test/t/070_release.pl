@@ -18,7 +18,7 @@ my $proxy = ZkProxy->new($zk->hosts);
 my ($node, %settings) = with_settings(
 	new_node('main', $zk->hosts),
 	'zklock.hosts' => $proxy->hosts,
-	'zklock.session_timeout' => '2s');
+	'zklock.session_timeout' => '3s');
 my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
 
 $node->safe_psql('postgres', qq(
