@@ -42,12 +42,27 @@ sub server_of
 # it, or for longer than a session lives.
 
 my %servers = (
-	'the leader' => sub { $zk->leader },
+	'the leader' => \&leader,
 	"the holder's server" => sub { server_of($line->holder) },
 	'another follower' => sub {
 		my $server = server_of($line->holder);
-		return (grep { $_ != $server } $zk->followers)[0];
+		return (grep { $_ != $server } followers())[0];
 	});
+
+# Both, once they say so: on a busy machine a server may not answer in time.
+sub leader
+{
+	return wait_until('there is a leader', sub { $zk->leader });
+}
+
+sub followers
+{
+	my @followers;
+
+	wait_until('there are two followers',
+		sub { @followers = $zk->followers; @followers == 2 });
+	return @followers;
+}
 
 sub wait_for_absence
 {
@@ -96,8 +111,8 @@ for my $who (sort keys %servers)
 
 my $rival = ZkTest->new($node_b);
 my %losses = (
-	'killed' => [ 'kill9', 'launch', sub { ($zk->leader, $zk->followers) } ],
-	'frozen' => [ 'pause', 'resume', sub { $zk->followers } ]);
+	'killed' => [ 'kill9', 'launch', sub { (leader(), followers()) } ],
+	'frozen' => [ 'pause', 'resume', \&followers ]);
 
 for my $how (sort keys %losses)
 {
@@ -133,11 +148,11 @@ for my $how (sort keys %losses)
 
 my $client = ZkTest->new(
 	$node_a,
-	'zklock.hosts' => $zk->leader->hosts,
-	'zklock.connect_timeout' => '1s',
+	'zklock.hosts' => leader()->hosts,
 	'zklock.confirm_commit' => 'always');
-$client->query(q(BEGIN; SELECT zk_lock_guard('/ensemble/alone')));
-my @followers = $zk->followers;
+$client->query(q(BEGIN; SELECT zk_lock_guard('/ensemble/alone');
+	SET LOCAL zklock.connect_timeout = '1s'));
+my @followers = followers();
 $_->pause for @followers;
 like($client->query('COMMIT'),
 	qr{^ERROR:  40001:.*"/ensemble/alone"}m,
