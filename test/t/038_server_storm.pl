@@ -76,7 +76,7 @@ my %strike = (
 		my ($victim, $sql) = @_;
 
 		$victim->start(
-			"SET statement_timeout = ${\ (1 + int(rand(15)))}; $sql; RESET statement_timeout");
+			"SET statement_timeout = ${\ (1 + int(rand(15)))}; $sql");
 		return sub { };
 	},
 	lock_timeout => sub {
@@ -102,6 +102,19 @@ my %ends = (
 	lock_timeout => '55P03',
 	timeout => 'given up|08006');
 
+# Without the timeout that may strike this as well.
+sub reset_timeout
+{
+	my ($victim) = @_;
+
+	wait_until(
+		'there is no timeout',
+		sub {
+			$victim->query('RESET statement_timeout; SHOW statement_timeout') =~ /^0$/m;
+		});
+	return;
+}
+
 srand(42);
 for my $way (sort keys %strike)
 {
@@ -126,10 +139,7 @@ for my $way (sort keys %strike)
 		for my $i (0 .. $#victims)
 		{
 			my $victim = $victims[$i];
-
-			# The blow may fall when the row has been sent, and the statement has not
-			# ended.
-			my $result = $victim->result =~ s/^t\n(?=ERROR|FATAL)//r;
+			my $result = $victim->result;
 			my $end =
 			    $result eq 't' ? 'held'
 			  : $result eq 'f' ? 'given up'
@@ -144,6 +154,8 @@ for my $way (sort keys %strike)
 				$victims[$i] = ZkTest->new($node);
 				next;
 			}
+
+			reset_timeout($victim) if $way eq 'statement_timeout';
 
 			# A cancel may come when the statement has the lock already, and keeps it
 			# as it would an advisory lock; but lock_timeout is about the wait.
