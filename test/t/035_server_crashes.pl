@@ -49,9 +49,9 @@ wait_until('all backends have come to their end',
 	sub { $holder->query('SELECT 1') ne '1' });
 $node->poll_query_until('postgres', 'SELECT true');
 my $seconds = seconds_of(sub { release_next() });
-cmp_ok($seconds, '<', 2, '... as soon as the server is back');
+cmp_ok($seconds, '<', 10, '... as soon as the server is back');
 note("after $seconds s");
-wait_until("lock $_ is free", sub { !$zk->children("/crash/$_") }, 2)
+wait_until("lock $_ is free", sub { !$zk->children("/crash/$_") }, 10)
   for 1 .. 50;
 $_->close for $holder, $victim, $crowd;
 wait_for_calm($node, $zk, '/crash/held');
