@@ -71,17 +71,20 @@ my $open_id = id($open);
 
 # Those that go: while the client says nothing, and while a statement runs
 my $idle = ZkTest->new($node, %idle);
-my $first = use_it($idle, '/idle');
+$idle->query(q(SELECT zk_lock_acquire('/idle')));
+my $first = id($idle);
+ok(is_connected($first), 'a backend that uses it is connected to ZooKeeper');
+is($idle->query(q(SELECT zk_lock_release('/idle'))), 't', '... and then is idle');
 my $busy = ZkTest->new($node, %idle);
 my $busy_id = use_it($busy, '/busy');
 $busy->start('SELECT pg_sleep(1000)');
-ok(is_connected($first), 'an idle backend is connected to ZooKeeper');
 wait_until_closed($first);
-pass('... not for long');
+pass('... which it is not connected for long');
 wait_until_closed($busy_id);
 ok(!$busy->is_done, '... nor is one that does other things, undisturbed');
 
-is($idle->query('SELECT state FROM zk_session()'), 'closed', 'it can be seen');
+wait_until('it can be seen',
+	sub { $idle->query('SELECT state FROM zk_session()') eq 'closed' });
 my $second = use_it($idle, '/idle');
 isnt($second, $first, '... and it is opened anew when needed');
 is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))),
@@ -113,12 +116,9 @@ is($waiter->query('SELECT zk_lock_release_all()'),
 # A session that is being closed does not keep its backend from exiting.
 my $proxy = ZkProxy->new($zk->hosts);
 my $stuck = ZkTest->new($node, %idle, 'zklock.hosts' => $proxy->hosts);
+my $goodbye = $proxy->rule(dir => 'c2s', op => 'closeSession', action => 'hold');
 use_it($stuck, '/stuck');
-wait_for_queue($zk, '/stuck');
-$proxy->wait_answered;
-$proxy->mark;
-$proxy->hold;
-$proxy->wait_frame(dir => 'c2s', op => 'closeSession');
+wait_until('it says goodbye', sub { $proxy->fired($goodbye) });
 my $pid = $stuck->pid;
 $stuck->close;
 $node->poll_query_until('postgres',
