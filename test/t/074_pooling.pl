@@ -98,13 +98,18 @@ is(held('/shop/y'), 1, '... for longer than he stays');
 $pool->stop;
 wait_for_queue($zk, '/shop/y');
 
-$pool = PgBouncer->new($node, pool_mode => 'transaction', server_reset_query_always => 1);
+# There is one server connection, which the next statement waits for until it is clean.
+$pool = PgBouncer->new(
+	$node,
+	pool_mode => 'transaction',
+	default_pool_size => 1,
+	server_reset_query_always => 1);
 @clients = run_section('Clean up after each transaction', $pool);
 wait_for_queue($zk, '/shop/product_1');
 $pool->stop;
 
-# Session pooling
-$pool = PgBouncer->new($node, pool_mode => 'session');
+# Session pooling, where the next client waits for it
+$pool = PgBouncer->new($node, pool_mode => 'session', default_pool_size => 1);
 $one = client($pool);
 is($one->query(q(SELECT zk_lock_acquire('/shop/z', scope => 'session'))),
 	't', 'in session mode a client locks');
