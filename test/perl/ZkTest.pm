@@ -223,6 +223,18 @@ sub query
 	return $self->result;
 }
 
+# Has its session in ZooKeeper begun, for which a timeout of 0 or of a second may be too
+# short on a busy machine.
+sub connect
+{
+	my ($self) = @_;
+	my $answer =
+	  $self->query(q(SELECT zk_lock_acquire('/connect'), zk_lock_release_all()));
+
+	die "it does not connect: $answer\n" if $answer ne 't|1';
+	return $self;
+}
+
 # Waits until so much time has passed since ZooKeeper last confirmed the session
 # that a commit has to ask. There may be another session by then, for those who wait.
 sub outlive_lease

@@ -22,6 +22,7 @@ $holder->query(q(SELECT zk_lock_acquire('/line')));
 my $single = Child->start(
 	$node->basedir . '/single.log',
 	'postgres', '--single', '-D', $node->data_dir, 'postgres');
+$single->say(q(SELECT zk_lock_acquire('/connect') AS connected));
 $single->say(q(SELECT zk_lock_acquire('/line', '0') AS at_once));
 $single->say(q(SELECT zk_lock_guard('/transaction') > 0 AS guarded));
 $single->say(q(SELECT zk_lock_acquire('/line') AS in_line));

@@ -25,7 +25,7 @@ $node_b->safe_psql(
 		$node_a->host, $node_a->port));
 
 my $s1 = ZkTest->new($node_a, application_name => 'seller');
-my $s2 = ZkTest->new($node_b);
+my $s2 = ZkTest->new($node_b)->connect;
 
 # A lock that is held on one server cannot be had on the other.
 

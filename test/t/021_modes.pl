@@ -11,7 +11,7 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 my @nodes = map { new_node($_, $zk->hosts) } qw(a b);
-my @s = map { ZkTest->new($nodes[ $_ % 2 ]) } 0 .. 3;
+my @s = map { ZkTest->new($nodes[ $_ % 2 ])->connect } 0 .. 3;
 
 sub acquire
 {

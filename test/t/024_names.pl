@@ -48,7 +48,7 @@ create_database('latin', 'LATIN1');
 
 # A name that looks like something else
 
-my $rival = ZkTest->new($node);
+my $rival = ZkTest->new($node)->connect;
 my %quoted = (
 	q(x pid=1 host=evil) => q('x pid=1 host=evil'),
 	q(o'brien\\) => q('o\\'brien\\\\'),
@@ -124,6 +124,7 @@ my %written = (
 for my $database (sort keys %shown)
 {
 	connect_to($rival, $database);
+	$rival->connect;
 	for my $text (sort keys %written)
 	{
 		my $other = ZkClient->new($zk->hosts);
@@ -146,6 +147,7 @@ for (
 	[ 'postgres', "\342\202\254 $utf8" ])
 {
 	connect_to($rival, $_->[0]);
+	$rival->connect;
 	$rival->query(q(SET client_encoding = 'UTF8'));
 	like($rival->query($guard), qr/held by \Q$_->[1]\E \(/,
 		"in $_->[0] what cannot be converted is not");

@@ -74,8 +74,16 @@ $nodes[$_]->safe_psql('postgres', "SELECT pg_terminate_backend($workers[$_])")
 # One who comes meanwhile is kept waiting for a moment, but does not have to wait
 # until all others have gone.
 my $newcomer = ZkTest->new($node);
-is($newcomer->query(q(SELECT zk_lock_acquire('/ends/new', '0'))),
-	't', 'who comes meanwhile is served, even if he has little time');
+my $answer;
+
+# With half a second to wait, another half may be too little for a busy machine, but
+# not again and again.
+for my $try (1 .. 5)
+{
+	$answer = $newcomer->query(q(SELECT zk_lock_acquire('/ends/new', '0')));
+	last if $answer !~ /^ERROR:  08/;
+}
+is($answer, 't', 'who comes meanwhile is served, even if he has little time');
 $newcomer->close;
 
 is($_->query('SELECT 1'), 1, 'a holder has lost nothing') for @holders;

@@ -153,7 +153,7 @@ is( sprintf('%.2f', server($samples, 'stats_reset_timestamp_seconds')->[0]),
 my ($holder, $waiter) = map { ZkTest->new($node) } (1, 2);
 $holder->query(
 	q(SELECT zk_lock_acquire('/monitored/a'), zk_lock_acquire('/monitored/a')));
-$waiter->query(q(SELECT zk_lock_acquire('/monitored/a', '0')));
+$waiter->query(q(SELECT zk_lock_acquire('/monitored/a', '3s')));
 $waiter->start(q(SELECT zk_lock_acquire('/monitored/a')));
 wait_for_queue($zk, '/monitored/a', $holder, $waiter);
 ($samples) = scrape($port);

@@ -63,7 +63,7 @@ my $node;
 $node->safe_psql('postgres',
 	q(DROP EXTENSION zklock; CREATE EXTENSION zklock VERSION '1.0'));
 
-my ($holder, $waiter, $admin) = map { ZkTest->new($node) } 1 .. 3;
+my ($holder, $waiter, $admin) = map { ZkTest->new($node)->connect } 1 .. 3;
 
 # The holder does not look at the fences itself: in the midst of a transaction, that
 # is a reason for the update to wait.

@@ -179,7 +179,7 @@ sub copy_of
 	return $copy;
 }
 
-my $lock = q(SELECT zk_lock_acquire('/shop/product_42', '0'));
+my $lock = q(SELECT zk_lock_acquire('/shop/product_42', '5s'));
 
 $node->append_conf('postgresql.conf', 'max_wal_senders = 2');
 $node->append_conf('postgresql.conf', 'wal_level = replica');
