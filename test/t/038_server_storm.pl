@@ -139,7 +139,9 @@ for my $way (sort keys %strike)
 		for my $i (0 .. $#victims)
 		{
 			my $victim = $victims[$i];
-			my $result = $victim->result;
+
+			# The blow may fall when the lock has been granted and told.
+			my $result = $victim->result =~ s/^t\n(?=ERROR|FATAL)//r;
 			my $end =
 			    $result eq 't' ? 'held'
 			  : $result eq 'f' ? 'given up'
