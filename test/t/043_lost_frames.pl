@@ -95,7 +95,7 @@ sub holds
 {
 	my ($kind, $path) = @_;
 	my $node = $victim->query(
-		"SELECT node, session_id FROM zk_locks, zk_session()
+		"SELECT node, zk_session.session_id FROM zk_locks, zk_session()
 		 WHERE path LIKE '$path%' AND NOT lost");
 
 	answers($rival, take($kind, $path, q('0')), 'f');
