@@ -491,6 +491,7 @@ draw_plan(void)
 	sim.refusals = sim_percent(5);
 	sim.leases = 1;
 	sim.first_number = 0;
+	sim.gates = true;
 
 	plan.nservers = 1 + sim_random(GATE_MAX_SERVERS);
 	plan.nrivals = sim_random(MAX_RIVALS + 1);

@@ -101,6 +101,7 @@ typedef struct Sim
 	bool		refusals;		/* the server refuses a request now and then */
 	int			first_number;	/* where the lock paths' counters start */
 	int			leases;			/* of the semaphore */
+	bool		gates;			/* servers hand locks over among their backends */
 	int			broken;			/* a property, or SIM_KEPT */
 	char		message[256];
 	uint64_t	counts[SIM_MAX_NAMES];

@@ -96,12 +96,13 @@ check_others(const SimRunner *r, const SimAttempt *a)
 
 /*
  * A downgrade's node comes into the queue in the middle.  If the lock that it is
- * for is let go of at the same time, nobody is to be granted anything by it.
+ * for is let go of at the same time, nobody is to be granted anything by it.  Only
+ * a worker does that: at its place somebody else may want something else.
  */
 static bool
 is_stillborn(const SimNode *ahead, const SimNode *node)
 {
-	if (ahead->czxid < node->czxid)
+	if (!sim.gates || ahead->czxid < node->czxid)
 		return false;
 	for (int i = 0; i < nrunners; i++)
 	{
