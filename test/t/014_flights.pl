@@ -144,6 +144,7 @@ $proxy->rule(dir => 's2c', op => 'setData', action => 'hold', pings => 1);
 $holder->query(q(SELECT zk_lock_release('/flights')));
 is($lazy->result, 't', 'a grant after a long wait');
 $proxy->wait_frame(dir => 's2c', op => 'setData');
+wait_until('all is sent', sub { frames('c2s') >= 3 });
 is_deeply(
 	[ frames('c2s') ],
 	[ map { "c2s $_" } qw(delete setData delete) ],
