@@ -214,7 +214,8 @@ CREATE FUNCTION zk_lock_status(
     OUT node text,
     OUT session_id text,
     OUT waitstart timestamptz,
-    OUT lost boolean)
+    OUT lost boolean,
+    OUT revoked boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
@@ -223,13 +224,13 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- in shared_preload_libraries, what this backend holds.  The mode is that of the
 -- lock, or 'semaphore'.  Where the lock is, its node and the ZooKeeper session that
 -- has it, is as in zk_lock_queue(): backends that use the server's session have one
--- session_id in common (see zk_session()).  A lock that another backend has lost shows as such once
--- that backend has found out.  Of backends that pg_stat_activity would not tell
--- all of, it shows nothing but that there is a lock.  Locks for which there is no
--- room (zklock.max_locks) are counted in zk_lock_stats.
+-- session_id in common (see zk_session()).  A lock that another backend has lost, or
+-- was asked for, shows as such once that backend has found out.  Of backends that
+-- pg_stat_activity would not tell all of, it shows nothing but that there is a lock.
+-- Locks for which there is no room (zklock.max_locks) are counted in zk_lock_stats.
 CREATE VIEW zk_locks AS
 SELECT pid, path, mode, granted, session_holds, transaction_holds, token, number,
-       node, session_id, waitstart, lost
+       node, session_id, waitstart, lost, revoked
 FROM zk_lock_status();
 
 GRANT SELECT ON zk_locks TO PUBLIC;
@@ -381,6 +382,24 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100;
 REVOKE EXECUTE ON FUNCTION zk_lock_paths(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;
 
+-- Ask those who hold a lock or a semaphore for it, wherever they are; returns how
+-- many were asked.  It is a request: holders that have agreed to it, by taking the
+-- lock while zklock.revocable was on, have their statement cancelled with an error
+-- 57014, or see it at their next one, and keep the lock until they give it back.
+-- It is Curator's Revoker: nodes of other clients are told, whether they heed it or
+-- not, and say nothing else from then on.  Costs three round trips.  A path that may
+-- not be read, or a node that may not be written to, is an error 28000, a simple
+-- lock 0A000.
+--
+-- Like pg_cancel_backend() it is not for everyone.
+CREATE FUNCTION zk_lock_revoke(path text)
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+REVOKE EXECUTE ON FUNCTION zk_lock_revoke(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zk_lock_revoke(text) TO pg_signal_backend;
+
 -- Who is in the way of each backend of this server that waits, wherever they are:
 -- those ahead of it in the queue that it cannot share with, holders or waiters.
 -- For who waits for a lease, the holders of the others; for who waits to come that
@@ -478,5 +497,7 @@ COMMENT ON FUNCTION zk_lock_queue(text) IS
     'who holds a lock and who waits for it, on all servers, asked of ZooKeeper';
 COMMENT ON FUNCTION zk_lock_paths(text) IS
     'locks in use at a path and below it, asked of ZooKeeper';
+COMMENT ON FUNCTION zk_lock_revoke(text) IS
+    'ask those who hold a lock for it, on all servers';
 COMMENT ON VIEW zk_lock_blockers IS
     'who is ahead of each backend that waits, on all servers';

@@ -12,6 +12,7 @@
 #include "backend/errors.h"
 #include "backend/guc.h"
 #include "backend/lease.h"
+#include "backend/revoke.h"
 #include "backend/session.h"
 #include "backend/venues.h"
 #include "miscadmin.h"
@@ -55,6 +56,7 @@ typedef struct Patience
 static void
 let_go(ZkLockHold *hold)
 {
+	zklock_revoke_give_back(hold);
 	if (hold->node != NULL)
 		zklock_venue->leave(hold);
 	zklock_lease_give_back(hold);
@@ -232,7 +234,8 @@ run(Wanted *wanted, const Patience *patience)
 		.nowait = patience->nowait,
 		.curious = wanted->curious,
 		.leases = wanted->leases,
-		.from = wanted->from != NULL ? wanted->from->name : NULL
+		.from = wanted->from != NULL ? wanted->from->name : NULL,
+		.revocable = zklock_revoke_is_wanted(wanted->hold->key.mode)
 	};
 
 	if (order.mode == ZKLOCK_SEMAPHORE && !enter_semaphore(wanted, patience))
@@ -322,7 +325,8 @@ wait_for_all(Bunch *bunch, Patience *patience)
 			ZkLockOrder order = {
 				.mode = bunch->fresh[i]->key.mode,
 				.path = bunch->fresh[i]->key.path,
-				.nowait = patience->nowait
+				.nowait = patience->nowait,
+				.revocable = zklock_revoke_is_wanted(bunch->fresh[i]->key.mode)
 			};
 
 			zklock_await_begin(&attempts[i], &order);
@@ -374,6 +378,7 @@ grant(ZkLockHold *hold, const ZkLockAttempt *attempt, const ZkLockHold *from)
 	strlcpy(hold->name, attempt->name, sizeof(hold->name));
 	hold->token = from != NULL ? from->token : attempt->token;
 	hold->number = from != NULL ? from->number : attempt->number;
+	hold->revocable = attempt->order.revocable;
 	zklock_lease_granted(hold);
 	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
 						  hold->token, hold->number);

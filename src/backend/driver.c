@@ -149,6 +149,7 @@ static void
 feed(ZkLockDriver *driver, const ZkLockEvent *event)
 {
 	ZkLockActions actions;
+	bool		is_pending = driver->recipe.verdict == ZKLOCK_PENDING;
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
 
@@ -156,6 +157,9 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	if (driver->recipe.nearest.request != driver->nearest_request)
 		forget_nearest(driver);
 	perform(driver, &actions);
+	if (is_pending && driver->recipe.verdict == ZKLOCK_GRANTED &&
+		driver->revocable)
+		zklock_zkclient_heed(driver->node, driver->data);
 }
 
 static void
@@ -370,6 +374,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 
 	driver->path = driver->dir = order->path;
 	driver->data = data;
+	driver->revocable = order->revocable;
 	driver->tag = zklock_session_new_tag();
 	driver->session = zklock_session_current();
 	driver->connects = zklock_session_status()->connects;
@@ -416,9 +421,14 @@ zklock_driver_is_creating(const ZkLockDriver *driver)
 bool
 zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 {
-	return driver->recipe.verdict == ZKLOCK_PENDING &&
-		(is_watched(driver, &driver->recipe.nearest, path) ||
-		 is_watched(driver, &driver->recipe.lookahead, path));
+	size_t		len = strlen(driver->dir);
+
+	if (driver->recipe.verdict == ZKLOCK_PENDING)
+		return is_watched(driver, &driver->recipe.nearest, path) ||
+			is_watched(driver, &driver->recipe.lookahead, path);
+	return driver->recipe.verdict == ZKLOCK_GRANTED && driver->revocable &&
+		strncmp(path, driver->dir, len) == 0 && path[len] == '/' &&
+		strcmp(path + len + 1, driver->recipe.name) == 0;
 }
 
 /*

@@ -28,6 +28,7 @@ typedef struct ZkLockOrder
 								 * session is not one's own to ask in */
 	int			leases;			/* ZKLOCK_SEMAPHORE */
 	const char *from;			/* name of the node to downgrade, or NULL */
+	bool		revocable;		/* is it heeded when somebody asks it back? */
 } ZkLockOrder;
 
 /* All zero: not begun. */
@@ -41,6 +42,7 @@ typedef struct ZkLockDriver
 	const char *path;			/* the lock's */
 	const char *dir;			/* where its node is */
 	const char *data;			/* the node's */
+	bool		revocable;
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */
 
@@ -83,7 +85,7 @@ extern void zklock_driver_time_out(ZkLockDriver *driver);
 /* Is its node being made? */
 extern bool zklock_driver_is_creating(const ZkLockDriver *driver);
 
-/* Does it wait for news of dir/name? */
+/* Does it wait for news of the node at `path`, or heed it? */
 extern bool zklock_driver_is_watching(const ZkLockDriver *driver,
 									  const char *path);
 

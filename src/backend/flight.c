@@ -43,7 +43,8 @@ take(ZkLockRead *read, const ZkLockMessage *message)
 	read->ctime = message->ctime;
 	read->owner = message->owner;
 	read->open = message->open;
-	read->data = message->text != NULL ? pstrdup(message->text) : NULL;
+	if (read->kind != ZKLOCK_WRITE_NODE)
+		read->data = message->text != NULL ? pstrdup(message->text) : NULL;
 	read->nchildren = message->nchildren;
 	read->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
 									 MCXT_ALLOC_HUGE);
@@ -81,6 +82,9 @@ ask(const ZkLockRead *reads, int n, uintptr_t tag)
 				break;
 			case ZKLOCK_READ_ACL:
 				taken = zklock_zkclient_get_acl(client, path, tag + i);
+				break;
+			case ZKLOCK_WRITE_NODE:
+				taken = zklock_zkclient_set(client, path, reads[i].data, tag + i);
 				break;
 		}
 	}
@@ -170,9 +174,12 @@ zklock_flight_read(ZkLockRead *reads, int n)
 void
 zklock_flight_check(const ZkLockRead *read, const char *path)
 {
+	bool		writes = read->kind == ZKLOCK_WRITE_NODE;
+
 	if (read->rc != ZKLOCK_RC_OK && read->rc != ZKLOCK_RC_NO_NODE)
-		zklock_errors_refused(path, "look at",
-							  psprintf(read->kind == ZKLOCK_READ_LIST ?
+		zklock_errors_refused(path, writes ? "revoke lock on" : "look at",
+							  psprintf(writes ? "write to \"%s\"" :
+									   read->kind == ZKLOCK_READ_LIST ?
 									   "list the children of \"%s\"" :
 									   "read \"%s\"", read->path),
 							  zklock_session_identity(), read->rc, read->code);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * flight.h
- *	  Many reads of ZooKeeper in one flight.
+ *	  Many reads of ZooKeeper in one flight, or writes.
  *
  * Promises that any number of nodes can be asked for, that as many requests are
  * under way together as the client bears, and that what was answered is palloc'd.
@@ -18,7 +18,8 @@ typedef enum ZkLockReadKind
 {
 	ZKLOCK_READ_NODE,
 	ZKLOCK_READ_LIST,			/* the names of its children */
-	ZKLOCK_READ_ACL				/* its access control list */
+	ZKLOCK_READ_ACL,			/* its access control list */
+	ZKLOCK_WRITE_NODE			/* have it say `data`, which may be done twice */
 } ZkLockReadKind;
 
 typedef struct ZkLockRead
@@ -37,7 +38,7 @@ typedef struct ZkLockRead
 	int64		czxid;
 	int64		ctime;			/* when it was made, ms since 1970 */
 	int64		owner;			/* the session of an ephemeral node, else 0 */
-	char	   *data;			/* NULL if there is none */
+	char	   *data;			/* NULL if there is none; what is to be written */
 	bool		open;			/* may everybody create, or delete, children? */
 } ZkLockRead;
 

@@ -26,6 +26,7 @@ int			zklock_max_locks_per_backend;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
 int			zklock_idle_session_timeout;
+bool		zklock_revocable;
 
 /* PostgreSQL wants the variables of enums to begin with their defaults. */
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
@@ -390,6 +391,13 @@ zklock_guc_init(void)
 							 NULL,
 							 &zklock_default_scope, 0,
 							 scope_options,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("zklock.revocable",
+							 "Locks that are taken can be asked back, which cancels the holder's statement.",
+							 "See zk_lock_revoke().",
+							 &zklock_revocable, false,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 

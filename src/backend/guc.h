@@ -35,6 +35,7 @@ extern int	zklock_session_timeout; /* ms */
 extern int	zklock_connect_timeout; /* ms */
 extern int	zklock_idle_session_timeout;	/* ms; 0: none */
 extern int	zklock_default_scope;	/* which label of zk_lock_scope, from 0 on */
+extern bool zklock_revocable;
 extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
 extern int	zklock_session; /* a ZkLockSessionMode */

@@ -7,8 +7,10 @@
  */
 #include "postgres.h"
 
+#include "backend/errors.h"
 #include "backend/flight.h"
 #include "backend/inquiry.h"
+#include "backend/nodedata.h"
 #include "backend/session.h"
 #include "backend/text.h"
 #include "lib/stringinfo.h"
@@ -266,22 +268,76 @@ read_nodes(Queue *queue)
 	queue->n = n;
 }
 
+static void
+look(Queue *queue, const char *path)
+{
+	zklock_flight_connect();
+	prepare(queue, path);
+	zklock_flight_read(queue->looks, N_LOOKS);
+	for (int i = 0; i < N_LOOKS; i++)
+		zklock_flight_check(&queue->looks[i], path);
+	line_up(queue);
+	if (queue->looks[LOOK_NODE].owner == 0)
+		read_nodes(queue);
+	find_holders(queue);
+}
+
 ZkLockPlace *
 zklock_inquiry_queue(const char *path, int *n)
 {
 	Queue		queue;
 
-	zklock_flight_connect();
-	prepare(&queue, path);
-	zklock_flight_read(queue.looks, N_LOOKS);
-	for (int i = 0; i < N_LOOKS; i++)
-		zklock_flight_check(&queue.looks[i], path);
-	line_up(&queue);
-	if (queue.looks[LOOK_NODE].owner == 0)
-		read_nodes(&queue);
-	find_holders(&queue);
+	look(&queue, path);
 	*n = queue.n;
 	return queue.place;
+}
+
+/* Does it hold what can be asked back?  Of other clients' nodes nobody knows. */
+static bool
+is_revocable(const ZkLockPlace *place)
+{
+	ZkLockNodeData ours;
+
+	return place->holder && place->line != ZKLOCK_LINE_MUTEX &&
+		(place->data == NULL || !zklock_nodedata_read(place->data, &ours) ||
+		 ours.revocable);
+}
+
+int
+zklock_inquiry_revoke(const char *path)
+{
+	Queue		queue;
+	ZkLockRead *writes;
+	int			n = 0;
+	int			asked = 0;
+
+	look(&queue, path);
+
+	/* It would look like somebody else's to its holder. */
+	if (queue.looks[LOOK_NODE].owner != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot revoke simple lock on \"%s\"",
+						zklock_errors_path(path)),
+				 errdetail("What its node says tells its holder that it is his.")));
+
+	writes = palloc_extended(Max(queue.n, 1) * sizeof(ZkLockRead),
+							 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < queue.n; i++)
+	{
+		if (!is_revocable(&queue.place[i]))
+			continue;
+		writes[n].kind = ZKLOCK_WRITE_NODE;
+		writes[n].path = node_path(&queue, &queue.place[i]);
+		writes[n++].data = ZKLOCK_REVOKE;
+	}
+	zklock_flight_read(writes, n);
+	for (int i = 0; i < n; i++)
+	{
+		zklock_flight_check(&writes[i], path);
+		asked += writes[i].rc == ZKLOCK_RC_OK;
+	}
+	return asked;
 }
 
 static bool

@@ -48,6 +48,15 @@ typedef struct ZkLockPlace
 extern ZkLockPlace *zklock_inquiry_queue(const char *path, int *n);
 
 /*
+ * Ask those who hold the lock or the semaphore for it, as Curator's Revoker does:
+ * the node is told so.  Left out are those of zklock's that have not agreed to it.
+ * Returns how many were asked.  It takes a flight more.  Errors: besides those of
+ * zklock_inquiry_queue() 28000 for a node that may not be written to, and 0A000 if
+ * it is a simple lock.
+ */
+extern int	zklock_inquiry_revoke(const char *path);
+
+/*
  * Who is first in line on the path, and how many others there are, as a palloc'd
  * sentence for a message.  NULL if that cannot be learned within a second.
  */

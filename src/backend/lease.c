@@ -12,6 +12,7 @@
 #include "backend/guc.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
+#include "backend/revoke.h"
 #include "backend/session.h"
 #include "backend/venue.h"
 #include "protocol/path.h"
@@ -79,8 +80,11 @@ zklock_lease_renew_session(void)
 void
 zklock_lease_watch(void)
 {
-	zklock_venue->alarm(in_statement &&
-						 zklock_locktable_first_granted() != NULL);
+	bool		on = in_statement && zklock_locktable_first_granted() != NULL;
+
+	zklock_venue->alarm(on);
+	if (on)
+		zklock_revoke_cancel();
 }
 
 void
@@ -103,9 +107,12 @@ zklock_lease_give_back(ZkLockHold *hold)
 void
 zklock_lease_statement(bool begins)
 {
-	in_statement = begins;
 	if (begins)
+	{
 		lost_path[0] = '\0';
+		zklock_revoke_begin_statement();
+	}
+	in_statement = begins;
 	zklock_lease_watch();
 }
 
@@ -122,6 +129,7 @@ zklock_lease_explain(void)
 	if (lost_path[0] != '\0')
 		zklock_errors_lock_lost(lost_path,
 								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
+	zklock_revoke_explain();
 }
 
 void

@@ -31,7 +31,9 @@ extern void zklock_lease_renew_session(void);
 
 /*
  * To be called when the outermost statement begins and when it has ended, be it
- * with an error: in between, a loss cancels it.  What was lost before does not.
+ * with an error: in between, a loss cancels it, and so does a revocation.  What was
+ * lost before does not; for what was asked back before see revoke.h, whose errors
+ * this raises.
  */
 extern void zklock_lease_statement(bool begins);
 
@@ -47,7 +49,8 @@ extern void zklock_lease_watch(void);
 
 /*
  * To be called when a statement was cancelled: ERROR 40001 if that was, or might
- * as well have been, because a lock is lost, or most probably lost.
+ * as well have been, because a lock is lost, or most probably lost; 57014 that says
+ * so if it was because one is asked back.
  */
 extern void zklock_lease_explain(void);
 

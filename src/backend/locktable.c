@@ -108,6 +108,8 @@ zklock_locktable_enter(const char *path, ZkLockMode mode)
 	hold->name[0] = '\0';
 	hold->token = 0;
 	hold->number = 0;
+	hold->revocable = false;
+	hold->revocations = 0;
 	hold->session_count = 0;
 	hold->xact_count = 0;
 	dlist_init(&hold->xact_counts);
@@ -173,6 +175,14 @@ zklock_locktable_first_granted(void)
 {
 	return dlist_is_empty(&granted) ? NULL :
 		dlist_head_element(ZkLockHold, granted_link, &granted);
+}
+
+ZkLockHold *
+zklock_locktable_next_granted(ZkLockHold *hold)
+{
+	return dlist_has_next(&granted, &hold->granted_link) ?
+		dlist_container(ZkLockHold, granted_link,
+						dlist_next_node(&granted, &hold->granted_link)) : NULL;
 }
 
 void

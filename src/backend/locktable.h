@@ -45,6 +45,8 @@ typedef struct ZkLockHold
 	char		name[ZKLOCK_NAME_SIZE]; /* node's name */
 	int64		token;
 	int64		number;			/* of the grant, among those of the node */
+	bool		revocable;
+	uint32		revocations;	/* that somebody was told of; see revoke.h */
 
 	/* kept by locktable.c */
 	bool		granted;
@@ -76,8 +78,9 @@ extern void zklock_locktable_grant(ZkLockHold *hold);
 extern void zklock_locktable_ungrant(ZkLockHold *hold);
 extern void zklock_locktable_put_first(ZkLockHold *hold);
 
-/* The first of those that are granted, or NULL. */
+/* The first of those that are granted, and the one behind it; or NULL. */
 extern ZkLockHold *zklock_locktable_first_granted(void);
+extern ZkLockHold *zklock_locktable_next_granted(ZkLockHold *hold);
 
 /* One more hold, for the session or for the current subtransaction. */
 extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);

@@ -267,7 +267,8 @@ begin(ZkLockAttempt *attempt)
 		.curious = order->curious,
 		.leases = order->leases,
 		.from = order->from,
-		.data = zklock_nodedata_self()
+		.revocable = order->revocable,
+		.data = zklock_nodedata_self(order->revocable)
 	};
 
 	if (attempt->state == NULL)
@@ -394,6 +395,13 @@ renew_lease(ZkLockHold *hold)
 	(void) hold;
 }
 
+static uint32
+revocations(const ZkLockHold *hold)
+{
+	return hold->node != NULL && hold->session == zklock_tenure_generation() ?
+		zklock_places_revocations(hold->node) : hold->revocations;
+}
+
 const ZkLockVenue zklock_lodger_venue = {
 	.ready = ready,
 	.poll = refresh,
@@ -413,5 +421,6 @@ const ZkLockVenue zklock_lodger_venue = {
 	.abandon = abandon,
 	.leave = leave,
 	.ask = ask,
-	.renew_lease = renew_lease
+	.renew_lease = renew_lease,
+	.revocations = revocations
 };

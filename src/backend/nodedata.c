@@ -47,7 +47,7 @@ append(StringInfo data, const char *key, const char *value)
 }
 
 char *
-zklock_nodedata_self(void)
+zklock_nodedata_self(bool revocable)
 {
 	char		host[HOST_MAX + 1];
 	StringInfoData data;
@@ -62,6 +62,8 @@ zklock_nodedata_self(void)
 	append(&data, "database", get_database_name(MyDatabaseId));
 	append(&data, "user", GetUserNameFromId(GetSessionUserId(), true));
 	append(&data, "application", application_name);
+	if (revocable)
+		append(&data, "revocable", "t");
 	return data.data + 1;		/* the first space */
 }
 
@@ -121,10 +123,13 @@ read_number(const char **data, const char *key, int *value)
 bool
 zklock_nodedata_read(const char *data, ZkLockNodeData *result)
 {
-	return (result->host = read_text(&data, "host")) != NULL &&
+	bool		ours = (result->host = read_text(&data, "host")) != NULL &&
 		read_number(&data, "port", &result->port) &&
 		read_number(&data, "pid", &result->pid) &&
 		(result->database = read_text(&data, "database")) != NULL &&
 		(result->user = read_text(&data, "user")) != NULL &&
 		(result->application = read_text(&data, "application")) != NULL;
+
+	result->revocable = ours && read_text(&data, "revocable") != NULL;
+	return ours;
 }

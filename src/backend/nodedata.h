@@ -9,7 +9,8 @@
  * It is a list of key=value, separated by spaces: host, port, pid, database,
  * user, application.  As in a connection string of libpq, a value of anything
  * but ASCII letters, digits and _.:/@%+- is within single quotes, and a \ comes
- * before each ' and \ in it.  Other clients' nodes have other texts.
+ * before each ' and \ in it.  After these there may be others: revocable=t, if the
+ * node is heeded when somebody asks it back.  Other clients' nodes have other texts.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,10 +25,11 @@ typedef struct ZkLockNodeData
 	char	   *database;
 	char	   *user;
 	char	   *application;
+	bool		revocable;
 } ZkLockNodeData;
 
 /* That of this backend, palloc'd. */
-extern char *zklock_nodedata_self(void);
+extern char *zklock_nodedata_self(bool revocable);
 
 /*
  * What a node's text says, palloc'd and in the encoding of this database.  False

@@ -65,7 +65,7 @@ static void
 begin(ZkLockAttempt *attempt)
 {
 	zklock_driver_begin(&attempt->own, &attempt->order,
-						zklock_nodedata_self(), false);
+						zklock_nodedata_self(attempt->order.revocable), false);
 	show(attempt);
 }
 
@@ -161,6 +161,13 @@ renew_lease(ZkLockHold *hold)
 		zklock_zkclient_confirm(hold->node, zklock_session_new_tag());
 }
 
+static uint32
+revocations(const ZkLockHold *hold)
+{
+	return hold->node != NULL && zklock_session_is_current(hold->session) ?
+		zklock_zkclient_revocations(hold->node) : hold->revocations;
+}
+
 const ZkLockVenue zklock_own_venue = {
 	.ready = ready,
 	.poll = zklock_session_poll,
@@ -180,5 +187,6 @@ const ZkLockVenue zklock_own_venue = {
 	.abandon = abandon,
 	.leave = leave,
 	.ask = ask,
-	.renew_lease = renew_lease
+	.renew_lease = renew_lease,
+	.revocations = revocations
 };

@@ -2,7 +2,7 @@
  *
  * queue.c
  *	  The SQL functions that tell which locks there are, who holds them and who
- *	  waits, on all servers.
+ *	  waits, on all servers, and ask the holders for them.
  *
  * What the functions promise is said in sql/zklock--1.0.sql.
  *
@@ -26,6 +26,7 @@
 
 PG_FUNCTION_INFO_V1(zk_lock_paths);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
+PG_FUNCTION_INFO_V1(zk_lock_revoke);
 
 /* Their columns */
 typedef enum QueueColumn
@@ -242,4 +243,13 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 		SRF_RETURN_NEXT(call, row_datum(call, &row));
 	}
 	SRF_RETURN_DONE(call);
+}
+
+Datum
+zk_lock_revoke(PG_FUNCTION_ARGS)
+{
+	int			asked = zklock_inquiry_revoke(zklock_sqlargs_path(fcinfo, 0));
+
+	zklock_flight_over();
+	PG_RETURN_INT32(asked);
 }

@@ -76,6 +76,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
 	row->granted = true;
 	row->lost = !zklock_venue_is_current(hold->session);
+	row->revoked = hold->revocable && zklock_venue->revocations(hold) > 0;
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
 	row->token = hold->token;
@@ -97,8 +98,8 @@ static Datum
 lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 {
 	bool		visible = may_see(row);
-	Datum		values[12];
-	bool		nulls[12];
+	Datum		values[13];
+	bool		nulls[13];
 
 	memset(nulls, !visible, sizeof(nulls));
 	nulls[0] = nulls[1] = false;
@@ -120,6 +121,7 @@ lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 	values[10] = TimestampTzGetDatum(row->waitstart);
 	nulls[10] |= row->granted;
 	values[11] = BoolGetDatum(row->lost);
+	values[12] = BoolGetDatum(row->revoked);
 	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 

@@ -93,6 +93,13 @@ typedef struct ZkLockVenue
 
 	/* Have the lease renewed meanwhile, if little of it is left. */
 	void		(*renew_lease) (ZkLockHold *hold);
+
+	/*
+	 * How often a revocable hold was asked back; no more once it is lost.  Requests
+	 * that came before the alarm was turned on are seen after that.  Raises and
+	 * allocates nothing.
+	 */
+	uint32		(*revocations) (const ZkLockHold *hold);
 } ZkLockVenue;
 
 /* That of what is held, or what will be next. */

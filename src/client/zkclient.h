@@ -23,7 +23,9 @@
  *	  client lives;
  *	- a node once asked for is known here until ZooKeeper has said that it is
  *	  gone: zklock_zkclient_leave() cannot fail and needs nobody's help, whether
- *	  or not the create was ever answered.
+ *	  or not the create was ever answered;
+ *	- that somebody asks for a node which is heeded is noticed, over any number of
+ *	  connections and whatever the caller is doing.
  *
  * One thread of the caller's uses a client.  All texts are copied.
  *
@@ -69,6 +71,7 @@ typedef struct ZkLockClientStatus
 	int64_t		lost;			/* without a connection since; 0: it has one */
 	int64_t		away;			/* how long it was the last time, ns */
 	uint32_t	returns;		/* how many times it came back */
+	uint32_t	revocations;	/* how often somebody asked for any node */
 	char		server[ZKLOCK_SERVER_SIZE]; /* it is, or was, connected to */
 	const char *why;			/* ZKLOCK_CLIENT_FAILED: a sentence */
 } ZkLockClientStatus;
@@ -169,7 +172,9 @@ extern void zklock_zkclient_free(ZkLockMessage *message);
  * While it is on, the process is sent a signal as soon as the session ends, or
  * has been without a connection for as long as it lives: nobody can know then,
  * but it has most probably ended.  (The latter is what Curator, too, calls
- * LOST, since its version 3.)  What has happened before is not told.
+ * LOST, since its version 3.)  So it is when somebody asks for a node that is
+ * heeded.  What has happened before is not told.  When it has been turned off, no
+ * more signal comes; one that came is there already.
  */
 extern void zklock_zkclient_alarm(ZkLockClient *client, bool on);
 
@@ -258,6 +263,23 @@ extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
  * that is somebody else's is none.
  */
 extern bool zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag);
+
+/* What is written into a node to ask for it.  Curator's clients say it so. */
+#define ZKLOCK_REVOKE "__REVOKE__"
+
+/*
+ * Notice when somebody asks for a node, whose create was answered; those that did
+ * so since then count, too.  `data` is what it said before, and what it is made to
+ * say again, or else nobody would see whose it is.
+ *
+ * Costs a request, and an event when the node goes.  Cannot fail, but if memory is
+ * out, or if so many are heeded that ZooKeeper would hang up on their watches, the
+ * node is not, which the library's log tells.
+ */
+extern void zklock_zkclient_heed(ZkLockNode *node, const char *data);
+
+/* How often somebody has asked for a node that is heeded. */
+extern uint32_t zklock_zkclient_revocations(const ZkLockNode *node);
 
 /*
  * Give a node up: delete it until ZooKeeper says that it is gone, over any

@@ -9,6 +9,7 @@
 #include "client/zkcore.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,7 +127,22 @@ zklock_zkclient_alarm(ZkLockClient *client, bool on)
 	if (status->lost != 0)
 		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
 				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
+
+	/* Any call of the kernel has the signal delivered. */
+	if (client->rung)
+		(void) getppid();
+	client->rung = false;
 	pthread_mutex_unlock(&client->mutex);
+}
+
+/* The timer may be set for something else. */
+void
+zklock_zkcore_ring(ZkLockClient *client)
+{
+	if (!client->alarm)
+		return;
+	client->rung = true;
+	kill(getpid(), client->alarm_signal);
 }
 
 bool

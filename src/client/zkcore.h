@@ -89,7 +89,9 @@ struct ZkLockClient
 	int64_t		patient_until;	/* how long a first connection is waited for */
 
 	timer_t		timer;			/* sends the alarm */
+	int			alarm_signal;
 	bool		alarm;			/* is it to be sent? */
+	bool		rung;			/* was it, while it was on, by ourselves? */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;
@@ -102,6 +104,7 @@ struct ZkLockClient
 	int			nbusy;
 	Link		errands;		/* requests of deletions */
 	bool		starved;		/* one was not taken for want of memory */
+	size_t		heeded;			/* length of the paths of nodes that are heeded */
 };
 
 static inline void
@@ -148,6 +151,9 @@ extern struct timespec zklock_zkcore_after_ms(int ms);
 
 /* Have the caller look: there is something new. */
 extern void zklock_zkcore_wake(ZkLockClient *client);
+
+/* Send the alarm now, if it is on.  The caller has the mutex. */
+extern void zklock_zkcore_ring(ZkLockClient *client);
 
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);

@@ -26,6 +26,12 @@
 /* The version that no node has: they count from 0. */
 #define NO_VERSION INT_MIN
 
+/*
+ * Bytes of paths that can be heeded: with each new connection the library sends
+ * the names of all watches in one request, of which ZooKeeper takes a megabyte.
+ */
+#define MAX_HEEDED (512 * 1024)
+
 struct ZkLockNode
 {
 	Link		link;
@@ -41,6 +47,14 @@ struct ZkLockNode
 	bool		more;			/* path comes from a list: there may be more */
 	bool		in_doubt;		/* its number or being may be other than known */
 	int64_t		delete_sent;
+
+	/* of one that is heeded */
+	char	   *data;			/* what it is to say; NULL: it is not heeded */
+	bool		unheard;		/* its watch is to be set */
+	int			hearing;		/* requests under way for that */
+	bool		gone;			/* to be freed with the last of those */
+	int			heard_version;	/* of the data that asked for it last */
+	uint32_t	revocations;
 };
 
 /*
@@ -56,6 +70,7 @@ typedef struct Errand
 static void
 free_node(ZkLockNode *node)
 {
+	free(node->data);
 	free(node->dir);
 	free(node->prefix);
 	free(node->request);
@@ -74,6 +89,13 @@ move_node(ZkLockNode *node, NodeList to, bool first)
 
 	list_remove(&node->link);
 	list_insert_before(first ? head->next : head, &node->link);
+}
+
+/* Where a node is that is known to have been created. */
+static const char *
+path_of(const ZkLockNode *node)
+{
+	return node->sequence ? node->path : node->request;
 }
 
 static char *
@@ -274,6 +296,17 @@ log_refusal(const ZkLockNode *node, int rc)
 	zklock_zklog_put(line, false);
 }
 
+static void
+log_deaf(const ZkLockNode *node)
+{
+	char		line[ZKLOCK_LOG_LINE];
+
+	snprintf(line, sizeof(line),
+			 "zklock: too many locks can be asked back, so that this one cannot: %s",
+			 node->request);
+	zklock_zklog_put(line, false);
+}
+
 /*
  * A request of a node's deletion has ended.  `gone` if there is no such node,
  * else `rc` says why it may still be there.
@@ -289,7 +322,14 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 
 	pthread_mutex_lock(&client->mutex);
 	client->nbusy--;
-	if (gone)
+	if (gone && node->hearing > 0)
+	{
+		/* The watch was asked for when the deletion had been. */
+		node->gone = true;
+		move_node(node, NODES_KEPT, false);
+		gone = false;
+	}
+	else if (gone)
 		list_remove(&node->link);
 	else if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST)
 		move_node(node, NODES_LEAVING, true);
@@ -430,8 +470,7 @@ ask(ZkLockNode *node, Question question)
 			break;
 		case ASK_DELETE:
 			node->delete_sent = zklock_zkclient_now();
-			rc = zoo_adelete(zh, node->sequence ? node->path : node->request,
-							 -1, deleted, errand);
+			rc = zoo_adelete(zh, path_of(node), -1, deleted, errand);
 			break;
 	}
 	if (rc != ZOK)
@@ -508,6 +547,8 @@ zklock_zkclient_leave(ZkLockNode *node)
 
 	pthread_mutex_lock(&client->mutex);
 	node->leaving = true;
+	if (node->data != NULL)
+		client->heeded -= strlen(path_of(node));
 	gone = begin_leaving(node);
 	pthread_mutex_unlock(&client->mutex);
 
@@ -542,6 +583,8 @@ zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
 		ZkLockNode *node = (ZkLockNode *) link;
 
 		next = link->next;
+		if (node->gone)
+			continue;
 		node->leaving = true;
 		if (begin_leaving(node))
 			free_node(node);
@@ -556,6 +599,179 @@ zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
 								  until) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&client->mutex);
+}
+
+/* Nobody waits for that. */
+static void
+put_back(int rc, const struct Stat *stat, const void *data)
+{
+	(void) rc;
+	(void) stat;
+	(void) data;
+}
+
+/*
+ * What a node says that is heeded.  If somebody asks for it, that is overwritten,
+ * unless he does so once more meanwhile.
+ *
+ * The deletion of a node that was left may have been answered before: then nothing
+ * else has it any more.
+ */
+static void
+heard(int rc, const char *value, int len, const struct Stat *stat,
+	  const void *data)
+{
+	ZkLockNode *node = (ZkLockNode *) data;
+	ZkLockClient *client = node->client;
+	bool		revoked = rc == ZOK && len == (int) strlen(ZKLOCK_REVOKE) &&
+		memcmp(value, ZKLOCK_REVOKE, len) == 0;
+	bool		gone;
+	bool		leaving;
+
+	pthread_mutex_lock(&client->mutex);
+	node->hearing--;
+	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
+		node->unheard = true;
+	if (revoked && stat->version != node->heard_version)
+	{
+		node->heard_version = stat->version;
+		node->revocations++;
+		client->status.revocations++;
+		zklock_zkcore_ring(client);
+	}
+	leaving = node->leaving;
+	gone = node->gone && node->hearing == 0;
+	if (gone)
+		list_remove(&node->link);
+	pthread_mutex_unlock(&client->mutex);
+
+	if (gone)
+		free_node(node);
+	else if (revoked && !leaving)
+		zoo_aset(client->zh, path_of(node), node->data,
+				 (int) strlen(node->data), stat->version, put_back, NULL);
+	if (revoked)
+		zklock_zkcore_wake(client);
+}
+
+/* As for all watches, without a context: see node_event() in zkrequest.c. */
+static void heed_event(zhandle_t *zh, int type, int state, const char *path,
+					   void *ctx);
+
+/*
+ * Ask what a node says, leaving a watch; node->hearing counts that already.  False:
+ * it is to be done with the next connection.
+ */
+static bool
+hear(ZkLockNode *node)
+{
+	ZkLockClient *client = node->client;
+	int			rc = ZCONNECTIONLOSS;
+
+	if (zklock_zkcore_is_connected(client))
+		rc = zoo_awget(client->zh, path_of(node), heed_event, NULL, heard, node);
+
+	/* Having run out of memory halfway the library might still call back. */
+	if (rc == ZOK || rc == ZMARSHALLINGERROR)
+		return true;
+	pthread_mutex_lock(&client->mutex);
+	node->hearing--;
+	node->unheard = true;
+	pthread_mutex_unlock(&client->mutex);
+	return false;
+}
+
+/*
+ * The first of the nodes in use that is at this path, or that is unheard if that
+ * is NULL, with one more request under way; NULL: there is none.
+ */
+static ZkLockNode *
+find_heeded(ZkLockClient *client, const char *path)
+{
+	Link	   *kept = &client->nodes[NODES_KEPT];
+	ZkLockNode *found = NULL;
+
+	pthread_mutex_lock(&client->mutex);
+	for (Link *link = kept->next; link != kept && found == NULL;
+		 link = link->next)
+	{
+		ZkLockNode *node = (ZkLockNode *) link;
+
+		if (node->data != NULL && !node->leaving &&
+			(path == NULL ? node->unheard : strcmp(path_of(node), path) == 0))
+			found = node;
+	}
+	if (found != NULL)
+	{
+		found->unheard = false;
+		found->hearing++;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	return found;
+}
+
+/* That a node is gone is found out elsewhere. */
+static void
+heed_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+	ZkLockNode *node = NULL;
+
+	(void) state;
+	(void) ctx;
+	if (type == ZOO_CHANGED_EVENT)
+		node = find_heeded((ZkLockClient *) zoo_get_context(zh), path);
+	if (node != NULL)
+		(void) hear(node);
+}
+
+void
+zklock_zknode_heed_all(ZkLockClient *client)
+{
+	ZkLockNode *node;
+
+	while (zklock_zkcore_is_connected(client) &&
+		   (node = find_heeded(client, NULL)) != NULL)
+		if (!hear(node))
+			break;
+}
+
+void
+zklock_zkclient_heed(ZkLockNode *node, const char *data)
+{
+	ZkLockClient *client = node->client;
+	const char *path = path_of(node);
+	char	   *copy = strdup(data);
+	bool		heeded;
+
+	pthread_mutex_lock(&client->mutex);
+	heeded = copy != NULL && path != NULL &&
+		client->heeded + strlen(path) <= MAX_HEEDED;
+	if (heeded)
+	{
+		client->heeded += strlen(path);
+		node->data = copy;
+		node->hearing++;
+	}
+	pthread_mutex_unlock(&client->mutex);
+
+	if (heeded)
+		(void) hear(node);
+	else
+	{
+		free(copy);
+		log_deaf(node);
+	}
+}
+
+uint32_t
+zklock_zkclient_revocations(const ZkLockNode *node)
+{
+	uint32_t	revocations;
+
+	pthread_mutex_lock(&node->client->mutex);
+	revocations = node->revocations;
+	pthread_mutex_unlock(&node->client->mutex);
+	return revocations;
 }
 
 /*
@@ -609,7 +825,7 @@ bool
 zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag)
 {
 	ZkLockClient *client = node->client;
-	const char *path = node->sequence ? node->path : node->request;
+	const char *path = path_of(node);
 	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
 											   tag);
 	int			rc = ZCONNECTIONLOSS;

@@ -147,6 +147,7 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	pthread_mutex_unlock(&client->mutex);
 
 	zklock_zkcore_wake(client);
+	zklock_zknode_heed_all(client);
 	zklock_zknode_pump(client);
 }
 
@@ -320,6 +321,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
+	client->alarm_signal = config->alarm_signal;
 	client->session_timeout = config->session_timeout;
 	client->carries_on = config->former != NULL;
 	if (client->carries_on)

@@ -75,6 +75,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->hidden = hidden;
 	claim->granted = false;
 	claim->lost = false;
+	claim->revoked = false;
 	claim->waitstart = GetCurrentTimestamp();
 	claim->token = 0;
 	claim->number = 0;
@@ -82,6 +83,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->session = 0;
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
+	pg_atomic_write_u32(&claim->revocations, 0);
 	dlist_push_tail(&mine, &claim->mine);
 	LWLockRelease(zklock_claimtable_lock_of(&claim->place));
 	return claim;
@@ -134,6 +136,13 @@ zklock_claims_lost(ZkLockClaim *claim)
 }
 
 void
+zklock_claims_revoked(ZkLockClaim *claim)
+{
+	if (claim != NULL)
+		claim->revoked = true;
+}
+
+void
 zklock_claims_count(ZkLockClaim *claim, int64 session_count, int64 xact_count)
 {
 	if (claim == NULL)
@@ -180,6 +189,8 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->granted = claim->granted;
 		row->lost = claim->lost || (claim->granted && generation != 0 &&
 									generation != zklock_tenure_generation());
+		row->revoked = claim->revoked ||
+			pg_atomic_read_u32(&claim->revocations) > 0;
 		row->waitstart = claim->waitstart;
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);

@@ -32,6 +32,7 @@ typedef struct ZkLockClaimRow
 	char		path[ZKLOCK_PATH_MAX + 1];
 	bool		granted;
 	bool		lost;			/* as far as its backend knows */
+	bool		revoked;		/* likewise: was it asked back? */
 	TimestampTz waitstart;		/* when it began to wait */
 	int64		session_count;
 	int64		xact_count;
@@ -69,6 +70,9 @@ extern void zklock_claims_granted(ZkLockClaim *claim, const char *node,
 
 /* It has found out that it has lost it. */
 extern void zklock_claims_lost(ZkLockClaim *claim);
+
+/* It has found out that it was asked back. */
+extern void zklock_claims_revoked(ZkLockClaim *claim);
 
 /* So many holds rest on it. */
 extern void zklock_claims_count(ZkLockClaim *claim, int64 session_count,

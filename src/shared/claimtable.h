@@ -46,6 +46,7 @@ typedef struct Place
 	bool		nowait;
 	bool		curious;
 	int			leases;
+	bool		revocable;		/* is who wants it told when it is asked back? */
 	uint32		asked;			/* questions after a node that was granted */
 
 	/* what is, by the worker */
@@ -106,6 +107,7 @@ struct ZkLockClaim
 	bool		hidden;			/* a part of what another claim stands for */
 	bool		granted;
 	bool		lost;
+	bool		revoked;
 	TimestampTz waitstart;
 	int64		token;
 	int64		number;
@@ -115,6 +117,7 @@ struct ZkLockClaim
 	/* changed without the lock, for they change often */
 	pg_atomic_uint64 session_count;
 	pg_atomic_uint64 xact_count;
+	pg_atomic_uint32 revocations;	/* that the worker knows of */
 };
 
 typedef struct ZkLockClaim Claim;

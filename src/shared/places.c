@@ -82,6 +82,7 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	place->nowait = order->nowait;
 	place->curious = order->curious;
 	place->leases = order->leases;
+	place->revocable = order->revocable;
 	place->name[0] = '\0';
 	strlcpy(place->other, order->from != NULL ? order->from : "",
 			sizeof(place->other));
@@ -273,6 +274,12 @@ zklock_places_is_answered(Claim *claim, uint32 question, int *present)
 	return answered;
 }
 
+uint32
+zklock_places_revocations(Claim *claim)
+{
+	return pg_atomic_read_u32(&claim->revocations);
+}
+
 Place *
 zklock_places_next(void)
 {
@@ -335,6 +342,7 @@ zklock_places_read(Place *place, ZkLockRequest *request)
 		request->nowait = !place->gate && place->nowait;
 		request->curious = place->curious;
 		request->leases = place->leases;
+		request->revocable = source->revocable;
 		strlcpy(request->path, place->entry->key.path, sizeof(request->path));
 		strlcpy(request->from, place->gate ? "" : place->other,
 				sizeof(request->from));
@@ -457,6 +465,31 @@ zklock_places_robbed(Place *place, uint64 serial)
 	if (place->gate &&
 		zklock_gate_robbed(&place->entry->gate, serial, tell, NULL))
 		gate_changed(place->entry);
+	LWLockRelease(lock);
+}
+
+void
+zklock_places_revoked(Place *place, uint64 serial)
+{
+	LWLock	   *lock = zklock_claimtable_lock(place, LW_EXCLUSIVE);
+	Claim	   *claim = NULL;
+
+	if (lock == NULL)
+		return;
+	if (wanted_at(place) != serial)
+		;
+	else if (!place->gate)
+		claim = claim_of_place(place);
+	else if (place->entry->gate.holder != NULL)
+	{
+		zklock_gate_bar(&place->entry->gate, place->entry->gate.holder);
+		claim = claim_of_turn(place->entry->gate.holder);
+	}
+	if (claim != NULL && claim->place.revocable)
+	{
+		pg_atomic_fetch_add_u32(&claim->revocations, 1);
+		zklock_tenure_ring(claim->procno);
+	}
 	LWLockRelease(lock);
 }
 

@@ -34,6 +34,7 @@ typedef struct ZkLockPlaceOrder
 	bool		curious;		/* see ZkLockOrder */
 	int			leases;
 	const char *from;			/* name of the node to downgrade, or NULL */
+	bool		revocable;		/* is it to be told when it is asked back? */
 	const char *data;			/* what the node is to say */
 } ZkLockPlaceOrder;
 
@@ -88,6 +89,9 @@ extern uint32 zklock_places_ask(Claim *claim);
 extern bool zklock_places_is_answered(Claim *claim, uint32 question,
 									  int *present);
 
+/* How often the node was asked back, while it was this claim's. */
+extern uint32 zklock_places_revocations(Claim *claim);
+
 /*
  * For the worker.
  */
@@ -104,6 +108,7 @@ typedef struct ZkLockRequest
 	bool		nowait;
 	bool		curious;
 	int			leases;
+	bool		revocable;
 	char		path[ZKLOCK_PATH_MAX + 1];
 	char		from[ZKLOCK_NAME_SIZE]; /* "": no downgrade */
 	char		data[ZKLOCK_PLACE_TEXT];
@@ -149,6 +154,12 @@ extern void zklock_places_answer(ZkLockPlace *place, uint64 serial,
 
 /* The granted node of this serial is gone, though the session lives. */
 extern void zklock_places_robbed(ZkLockPlace *place, uint64 serial);
+
+/*
+ * The granted node of this serial is asked back: its holder's statement is
+ * cancelled, if he has agreed to that, and it is not handed over any more.
+ */
+extern void zklock_places_revoked(ZkLockPlace *place, uint64 serial);
 
 /*
  * The session of this generation is over, or was never one: nothing is there any

@@ -234,6 +234,7 @@ zklock_tenure_alarm(bool on)
 	if (on)
 	{
 		pg_atomic_write_u32(&slot->alarm, ALARM_ON);
+		pg_memory_barrier();
 		return;
 	}
 	if (pg_atomic_compare_exchange_u32(&slot->alarm, &before, ALARM_OFF) ||
@@ -260,6 +261,12 @@ ring(Slot *slot)
 		kill(slot->pid, SIGINT);
 		pg_atomic_write_u32(&slot->alarm, ALARM_RUNG);
 	}
+}
+
+void
+zklock_tenure_ring(int procno)
+{
+	ring(&tenure->slot[procno]);
 }
 
 uint32

@@ -67,7 +67,8 @@ extern void zklock_tenure_listen(bool on);
 extern void zklock_tenure_commit(bool begins);
 
 /*
- * While it is on, the end of the generation cancels the running statement.  When
+ * While it is on, the end of the generation cancels the running statement, and so
+ * does zklock_tenure_ring(): who turns it on sees what was before that.  When
  * it has been turned off, no more cancel comes; one that came is there already.
  */
 extern void zklock_tenure_alarm(bool on);
@@ -95,6 +96,9 @@ extern bool zklock_tenure_is_listened(void);
  * Returns the one that is over.
  */
 extern uint32 zklock_tenure_end(void);
+
+/* Send a backend's alarm, if it is on. */
+extern void zklock_tenure_ring(int procno);
 
 /* Does anybody commit who has found that generation, or one before, alive? */
 extern bool zklock_tenure_is_committing(uint32 generation);

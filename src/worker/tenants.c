@@ -34,6 +34,7 @@ typedef struct Tenant
 	bool		queued;
 	int			ahead;
 	const char *nearest;
+	uint32		revocations;
 } Tenant;
 
 /* Whose a tag is, but for its lower half */
@@ -81,13 +82,12 @@ forget_tag(uintptr_t tag)
 	(void) hash_search(tags, &tag, HASH_REMOVE, NULL);
 }
 
-/* Does any of the attempts wait for news of this node? */
 static bool
-is_watched(const char *path)
+is_watched_by(const dlist_head *some, const char *path)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &pending)
+	dlist_foreach(iter, unconstify(dlist_head *, some))
 	{
 		Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
 
@@ -95,6 +95,13 @@ is_watched(const char *path)
 			return true;
 	}
 	return false;
+}
+
+/* Does any of the attempts wait for news of this node, or heed it? */
+static bool
+is_watched(const char *path)
+{
+	return is_watched_by(&pending, path) || is_watched_by(&settled, path);
 }
 
 static void
@@ -217,7 +224,8 @@ begin(Tenant *tenant, const void *arg)
 		.nowait = request->nowait,
 		.curious = request->curious,
 		.leases = request->leases,
-		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL
+		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL,
+		.revocable = request->revocable
 	};
 
 	zklock_driver_begin(&tenant->driver, &order, pstrdup(request->data), true);
@@ -461,6 +469,29 @@ zklock_tenants_renew_lease(void)
 		lease_asked_at = now;
 	else
 		lease_tag = 0;
+}
+
+void
+zklock_tenants_pass_on_revocations(void)
+{
+	static uint32 passed_on = 0;
+	const ZkLockClientStatus *status = zklock_session_status();
+	dlist_iter	iter;
+
+	if (status == NULL || status->revocations == passed_on)
+		return;
+	passed_on = status->revocations;
+	dlist_foreach(iter, &settled)
+	{
+		Tenant	   *tenant = dlist_container(Tenant, link, iter.cur);
+		uint32		revocations = tenant->verdict == ZKLOCK_GRANTED ?
+			zklock_zkclient_revocations(tenant->driver.node) : 0;
+
+		if (revocations == tenant->revocations)
+			continue;
+		tenant->revocations = revocations;
+		zklock_places_revoked(tenant->place, tenant->serial);
+	}
 }
 
 void

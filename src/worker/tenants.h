@@ -31,6 +31,9 @@ extern void zklock_tenants_serve(bool is_session);
 /* Have the session confirmed, if little is left of what was, and anyone cares. */
 extern void zklock_tenants_renew_lease(void);
 
+/* Have those told whose nodes are asked back. */
+extern void zklock_tenants_pass_on_revocations(void);
+
 /* The session is over: so are all attempts. */
 extern void zklock_tenants_evict(void);
 

@@ -355,6 +355,7 @@ run(void)
 		publish(zklock_session_status(), draining);
 		zklock_tenants_renew_lease();
 
+		zklock_tenants_pass_on_revocations();
 		zklock_tenants_deliver(messages, stale);
 		look_after_session();
 		if (zklock_zkclient_now() >= scan_at)

@@ -15,6 +15,7 @@ import java.util.StringJoiner;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -24,6 +25,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 public class CuratorPeer
@@ -124,6 +126,7 @@ public class CuratorPeer
 		final ExecutorService thread = Executors.newSingleThreadExecutor();
 		final Map<String, InterProcessLock> locks = new HashMap<>();
 		final Map<String, InterProcessReadWriteLock> pairs = new HashMap<>();
+		final AtomicInteger revocations = new AtomicInteger();
 
 		void tell(String[] words)
 		{
@@ -163,6 +166,16 @@ public class CuratorPeer
 					return "t";
 				case "contenders":
 					return contenders((InterProcessMutex) lock);
+				case "agree":
+					((InterProcessMutex) lock).makeRevocable(
+							any -> revocations.incrementAndGet());
+					return "t";
+				case "revoke":
+					Revoker.attemptRevoke(curator, ((InterProcessMutex) lock)
+							.getParticipantNodes().iterator().next());
+					return "t";
+				case "revocations":
+					return String.valueOf(revocations.get());
 				default:
 					throw new IllegalArgumentException(words[2]);
 			}

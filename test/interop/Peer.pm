@@ -14,6 +14,12 @@
 #	contenders KIND PATH				answer: the data of their nodes, by rank
 #	contend KIND PATH ROUNDS WORK		answer: t
 #
+# and, if it is Curator's, to
+#
+#	agree KIND PATH						answer: t; its locks are revocable now
+#	revoke KIND PATH					answer: t; the first contender was asked
+#	revocations KIND PATH				answer: how often the actor was asked
+#
 # Without a time, an acquire waits for ever. To contend is to acquire, SELECT
 # WORK(), SELECT WORK(what that returned) and release, over and over. What kinds
 # of lock there are depends on the peer. An answer may also be an error's text.

@@ -28,7 +28,7 @@ my @silent = (
 	qr/^zk retcode=$/,
 	qr/^zklock (?:holds|worker)$/,
 	qr/^(?:Zookeeper version|srvr is not executed|This ZooKeeper instance is not)$/,
-	qr/^(?:create|list the children of|look at|read|write to|create a node below)(?: "\.\.\.")?$/,
+	qr/^(?:create|list the children of|look at|read|revoke lock on|write to|create a node below)(?: "\.\.\.")?$/,
 	qr/^(?:array of lock paths|(?:number of a )?fencing token|lock (?:mode|path|scope)|number of leases)$/,
 	qr/^(?:still waiting for|waiting for ZooKeeper lock|<insufficient privilege>)$/,
 	qr/^(?:The lock is held by|, and shared by \.\.\. more|; \.\.\. others? waits? for it)$/,

@@ -104,6 +104,30 @@ costs($session, "SELECT zk_lock_acquire_all($paths)",
 costs($session, 'SELECT zk_lock_release_all()',
 	'8', 0, [ ('delete') x 8 ], 'release of eight');
 
+# One that can be asked back is watched, which nobody waits for; asking takes two
+# looks and a word.
+$session->query('SET zklock.revocable = on');
+costs($session, q(SELECT zk_lock_acquire('/flights')),
+	't', 1, [ @enter, 'getData' ], 'a free lock that can be asked back');
+costs($session, q(SELECT zk_lock_release('/flights')),
+	't', 0, ['delete'], '... its release');
+costs($session, "SELECT zk_lock_acquire_all($paths)",
+	't', 1, [ (@enter) x 8, ('getData') x 8 ], '... eight of them');
+costs($session, 'SELECT zk_lock_release_all()',
+	'8', 0, [ ('delete') x 8 ], '... their release');
+$session->query('SET zklock.revocable = off');
+
+my $asker = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '60s');
+my $asked = ZkTest->new($node, 'zklock.hosts' => $zk->hosts,
+	'zklock.revocable' => 'on');
+$asked->query(q(SELECT zk_lock_acquire('/flights')));
+$asker->query(q(SELECT * FROM zk_lock_queue('/flights')));
+costs($asker, q(SELECT zk_lock_revoke('/flights')),
+	'1', 3, [ 'getData', ('getChildren') x 3, qw(getData setData) ],
+	'asking for it');
+$_->close for $asked, $asker;
+wait_for_queue($zk, '/flights');
+
 for my $end (qw(COMMIT ROLLBACK))
 {
 	$session->query('BEGIN');

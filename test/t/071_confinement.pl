@@ -48,7 +48,7 @@ for my $server ($node, $preloaded)
 		CREATE SCHEMA tenant AUTHORIZATION tenant;
 		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint),
 			zk_fence(text, bigint, bigint), zk_lock_paths(text),
-			zk_fence_prune(interval) TO tenant;
+			zk_fence_prune(interval), zk_lock_revoke(text) TO tenant;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
 			SECURITY DEFINER AS 'SELECT zk_lock_acquire($1)';
 		CREATE FUNCTION lifted(text) RETURNS boolean LANGUAGE sql
@@ -72,6 +72,7 @@ my @calls = (
 	q(zk_fence('%s', 1)),
 	q(zk_fence('%s', 1, 0)),
 	q(zk_lock_queue('%s')),
+	q(zk_lock_revoke('%s')),
 	q(definer('%s')));
 my $named = $node->safe_psql('postgres', q(
 	SELECT string_agg(proname, ' ' ORDER BY proname) FROM (
