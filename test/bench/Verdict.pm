@@ -75,7 +75,7 @@ sub text
 {
 	my ($arena) = @_;
 	my @modes = map { $_->[0] } $arena->modes;
-	my @lines;
+	my (@lines, %seen);
 
 	for my $mode (@modes)
 	{
@@ -96,7 +96,8 @@ sub text
 	}
 	push @lines, map { _first($arena, $_) } 'loopback', '2 ms';
 	return join('', _table($arena, @modes), _herd($arena, @modes),
-		"Targets, of those that were measured:\n\n", grep { $_ } @lines);
+		"Targets, of those that were measured:\n\n",
+		grep { $_ && !$seen{$_}++ } @lines);
 }
 
 # Medians, and how many times those of Curator and of the raw limits ours are; for
