@@ -61,6 +61,19 @@ sub put_ahead
 	return $zk->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
 }
 
+# Has two wait for a lock, behind a node that is nobody's; returns that one.
+sub queue_up
+{
+	my ($path, $victim, $next) = @_;
+	my $ahead = put_ahead($path);
+
+	$victim->start("SELECT zk_lock_acquire('$path')");
+	wait_for_nodes($path, 2);
+	$next->start("SELECT zk_lock_acquire('$path')");
+	wait_until('the next one is there', sub { is_seen($next) });
+	return $ahead;
+}
+
 sub wait_for_nodes
 {
 	my ($path, $n) = @_;
@@ -104,12 +117,8 @@ my @states = (
 		ends => 1,
 		bring => sub {
 			my ($path, $victim, $next) = @_;
-			my $ahead = put_ahead($path);
+			my $ahead = queue_up($path, $victim, $next);
 
-			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_for_nodes($path, 2);
-			$next->start("SELECT zk_lock_acquire('$path')");
-			wait_until('the next one is there', sub { is_seen($next) });
 			return sub { $zk->delete($ahead) };
 		},
 	},
@@ -133,12 +142,8 @@ my @states = (
 		name => 'ZooKeeper has granted it, and it does not know',
 		bring => sub {
 			my ($path, $victim, $next) = @_;
-			my $ahead = put_ahead($path);
+			my $ahead = queue_up($path, $victim, $next);
 
-			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_for_nodes($path, 2);
-			$next->start("SELECT zk_lock_acquire('$path')");
-			wait_until('the next one is there', sub { is_seen($next) });
 			kill('STOP', $victim->pid);
 			$zk->delete($ahead);
 			catch_up();
