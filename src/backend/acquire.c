@@ -193,7 +193,13 @@ start_waiting(Patience *patience, int64 ns)
 static void
 start_over(const Patience *patience)
 {
+	const ZkLockClientStatus *status = zklock_venue->status();
+
 	zklock_lease_check();
+
+	/* Who demands credentials tells so when he is asked for something. */
+	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
+		zklock_session_raise_refused(zklock_venue->identity());
 	zklock_venue->ready(patience->deadline);
 }
 

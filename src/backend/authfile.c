@@ -17,9 +17,10 @@
 const char *
 zklock_authfile_check(const char *auth)
 {
-	const char *colon = strchr(auth, ':');
+	/* With a blank it is as zkCli.sh has it, which ZooKeeper would not explain. */
+	size_t		scheme = strcspn(auth, ": \t");
 
-	return auth[0] == '\0' || (colon != NULL && colon != auth) ? NULL :
+	return auth[0] == '\0' || (scheme > 0 && auth[scheme] == ':') ? NULL :
 		"Write scheme:credentials, as in \"digest:user:password\".";
 }
 

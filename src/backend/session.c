@@ -578,8 +578,11 @@ zklock_session_raise_refused(const char *identity)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
-			 errmsg("ZooKeeper refused the authentication"),
-			 errhint("Check %s.", identity)));
+			 identity != NULL ? errmsg("ZooKeeper refused the authentication") :
+			 errmsg("ZooKeeper requires authentication"),
+			 errhint("%s %s.  SASL, which a server may demand, is not supported.",
+					 identity != NULL ? "Check" : "Set",
+					 identity != NULL ? identity : "zklock.auth_file")));
 }
 
 /* Wait for the first connection of a session; false: `deadline` has passed. */

@@ -47,7 +47,7 @@ typedef enum ZkLockClientState
 	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone, or there
 								 * were none and no connection either */
 	ZKLOCK_CLIENT_CLOSED,		/* final: nobody needed it for so long */
-	ZKLOCK_CLIENT_REFUSED,		/* final: authentication failed */
+	ZKLOCK_CLIENT_REFUSED,		/* final: credentials are wrong, or missing */
 	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
 } ZkLockClientState;
 

@@ -196,13 +196,23 @@ zklock_zkcore_lost_event(ZkLockClient *client)
 	zklock_zkcore_wake(client);
 }
 
+static void
+end_session(ZkLockClient *client, ZkLockClientState how)
+{
+	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_set_state(client, how);
+	pthread_mutex_unlock(&client->mutex);
+}
+
 void
 zklock_zkcore_is_over(ZkLockClient *client)
 {
-	bool		refused = zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE;
+	end_session(client, zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE ?
+				ZKLOCK_CLIENT_REFUSED : ZKLOCK_CLIENT_EXPIRED);
+}
 
-	pthread_mutex_lock(&client->mutex);
-	zklock_zkcore_set_state(client, refused ? ZKLOCK_CLIENT_REFUSED :
-							ZKLOCK_CLIENT_EXPIRED);
-	pthread_mutex_unlock(&client->mutex);
+void
+zklock_zkcore_is_refused(ZkLockClient *client)
+{
+	end_session(client, ZKLOCK_CLIENT_REFUSED);
 }

@@ -164,4 +164,10 @@ extern void zklock_zkcore_lost_event(ZkLockClient *client);
 /* The library says so before the event that will: believe it. */
 extern void zklock_zkcore_is_over(ZkLockClient *client);
 
+/*
+ * The server serves no session without other credentials, and has closed this one.
+ * The library would only come back with another.
+ */
+extern void zklock_zkcore_is_refused(ZkLockClient *client);
+
 #endif							/* ZKLOCK_ZKCORE_H */

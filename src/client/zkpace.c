@@ -114,7 +114,8 @@ failed(ZkLockClient *client)
 		if (zklock_zkclient_now() - client->connected_at >= STEADY_NS)
 			client->unsteady = 0;
 		else if (++client->unsteady % MAX_UNSTEADY == 0)
-			pause_for(client, PAUSE_MIN_MS);
+			pause_for(client,
+					  pause_ms(client, client->unsteady / MAX_UNSTEADY));
 	}
 	before = client->failures++;
 

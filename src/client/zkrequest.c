@@ -20,6 +20,12 @@
 /* ZQUOTAEXCEEDED, which only the library of ZooKeeper 3.9 has a name for */
 #define QUOTA_EXCEEDED (-125)
 
+/*
+ * ZSESSIONCLOSEDREQUIRESASLAUTH, which older libraries have no name for.  In spite
+ * of its name the server may demand any scheme (enforce.auth.schemes).
+ */
+#define AUTH_REQUIRED (-124)
+
 /* What a person is told of a holder; longer data of other clients is cut. */
 #define MAX_DATA 1024
 
@@ -43,6 +49,7 @@ zklock_zkrequest_class(int rc)
 			return ZKLOCK_RC_QUOTA;
 		case ZSESSIONEXPIRED:
 		case ZAUTHFAILED:
+		case AUTH_REQUIRED:
 		case ZCLOSING:
 		case ZINVALIDSTATE:
 			return ZKLOCK_RC_OVER;
@@ -71,6 +78,8 @@ is_answer(int rc)
 void
 zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 {
+	if (rc == AUTH_REQUIRED)
+		zklock_zkcore_is_refused(client);
 	if (!is_answer(rc))
 		return;
 	pthread_mutex_lock(&client->mutex);

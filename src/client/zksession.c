@@ -118,37 +118,71 @@ note_server(ZkLockClient *client, zhandle_t *zh)
 }
 
 static void
-session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 {
-	ZkLockClient *client = ctx;
-
-	(void) path;
-	if (type != ZOO_SESSION_EVENT)
-		return;
-
 	pthread_mutex_lock(&client->mutex);
-	if (state == ZOO_CONNECTED_STATE)
+	zklock_zkcore_set_state(client, state);
+	if (state == ZKLOCK_CLIENT_CONNECTED)
 	{
-		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CONNECTED);
 		client->status.connects++;
 		client->id = *zoo_client_id(zh);
 		client->status.session = client->id.client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
 		note_server(client, zh);
 	}
-	else
-		zklock_zkcore_set_state(client,
-								state == ZOO_EXPIRED_SESSION_STATE ?
-								ZKLOCK_CLIENT_EXPIRED :
-								state == ZOO_AUTH_FAILED_STATE ?
-								ZKLOCK_CLIENT_REFUSED :
-								ZKLOCK_CLIENT_CONNECTING);
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
 	zklock_zkcore_wake(client);
 	zklock_zknode_heed_all(client);
 	zklock_zknode_pump(client);
+}
+
+static void
+tried(int rc, const struct Stat *stat, const void *data)
+{
+	ZkLockClient *client = (ZkLockClient *) data;
+	ZkLockRc	class = zklock_zkrequest_class(rc);
+
+	(void) stat;
+	zklock_zkrequest_confirm(client, rc, 0);
+	if (class != ZKLOCK_RC_LOST && class != ZKLOCK_RC_OVER)
+		enter_state(client, client->zh, ZKLOCK_CLIENT_CONNECTED);
+	else
+		zklock_zkcore_wake(client);
+}
+
+/*
+ * After a connection that did not last, the next is one when a request has been
+ * answered on it.  That is sent alone: a server that refuses a request closes the
+ * connection, and if others are on their way to it, the kernel drops its answer.
+ * True: the answer will tell.
+ */
+static bool
+try_connection(ZkLockClient *client, zhandle_t *zh)
+{
+	bool		doubtful;
+
+	pthread_mutex_lock(&client->mutex);
+	doubtful = client->opened && client->unsteady > 0;
+	pthread_mutex_unlock(&client->mutex);
+	return doubtful && zoo_aexists(zh, "/", 0, tried, client) == ZOK;
+}
+
+static void
+session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+	ZkLockClient *client = ctx;
+
+	(void) path;
+	if (type != ZOO_SESSION_EVENT ||
+		(state == ZOO_CONNECTED_STATE && try_connection(client, zh)))
+		return;
+	enter_state(client, zh,
+				state == ZOO_CONNECTED_STATE ? ZKLOCK_CLIENT_CONNECTED :
+				state == ZOO_EXPIRED_SESSION_STATE ? ZKLOCK_CLIENT_EXPIRED :
+				state == ZOO_AUTH_FAILED_STATE ? ZKLOCK_CLIENT_REFUSED :
+				ZKLOCK_CLIENT_CONNECTING);
 }
 
 static void *

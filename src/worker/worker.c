@@ -288,14 +288,13 @@ look_after_session(void)
 
 	/* What was wrong is to be seen until it is tried again. */
 	publish(status, false);
+	if (status->state == ZKLOCK_CLIENT_REFUSED ||
+		(status->connects == 0 && status->state != ZKLOCK_CLIENT_EXPIRED))
+		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 	if (status->connects > 0)
 		retire();
 	else
-	{
-		if (status->state != ZKLOCK_CLIENT_EXPIRED)
-			pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 		zklock_session_end(0);
-	}
 }
 
 /*

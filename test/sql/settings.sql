@@ -90,6 +90,7 @@ SELECT n, left(value, 50) AS value, try('zklock.acl', value) FROM (VALUES
 -- zklock.auth: whatever is asked, the secret is not answered
 --
 
+SET zklock.auth = 'digest app:xyzzy';
 SET zklock.auth = 'xyzzy';
 SET zklock.auth = ':xyzzy';
 ALTER DATABASE :"DBNAME" SET zklock.auth = 'xyzzy';

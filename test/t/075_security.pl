@@ -166,6 +166,35 @@ like($guesser->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 	qr/^ERROR:  28000:.*a wrong password of scheme "digest" is not refused before/ms,
 	'a wrong password is found out by what is closed');
 
+# Servers that demand credentials
+
+my $required = qr/^ERROR:  28000: ZooKeeper requires authentication\nHINT:  Set zklock.auth_file\./m;
+my $refused = qr/^ERROR:  28000: ZooKeeper refused the authentication\nHINT:  Check zklock.auth_file\.  SASL/m;
+my ($enforced) = $page =~ /^## Servers that demand.*?^```properties\n(.*?)^```$/ms;
+my %demand = (
+	'as documented' => { $enforced =~ /^(.*)=(.*)$/mg },
+	'for SASL' => {
+		sessionRequireClientSASLAuth => 'true',
+		'authProvider.1' => 'org.apache.zookeeper.server.auth.SASLAuthenticationProvider'
+	});
+for my $which (sort keys %demand)
+{
+	my $strict = ZkServer->new(config => $demand{$which})->start;
+	my $server = new_node("strict_$which" =~ s/ /_/gr, $strict->hosts);
+	my $try = q(SELECT zk_lock_acquire('/a', '1min'));
+
+	like(ZkTest->new($server)->query("$try; $try"), qr/$required.*$required/s,
+		"a demand $which is told to who has no credentials, at each try");
+	$server->append_conf('postgresql.conf', "zklock.auth_file = '$secrets/auth'");
+	$server->restart;
+	my $known = ZkTest->new($server);
+	$which =~ /SASL/
+	  ? like($known->query("$try; $try"), qr/$refused.*$refused/s, '... and to who has others')
+	  : is($known->query($try), 't', '... and serves who has');
+	$server->stop;
+	$strict->stop;
+}
+
 # A copy of the server
 
 sub copy_of
