@@ -190,29 +190,47 @@ $node_b->safe_psql('postgres', $bump);
 my @clients = map { ZkTest->new($_, 'zklock.session_timeout' => '10s') }
   ($node_a, $node_b) x 4;
 $clients[$_]->start("CALL bump($_)") for 0 .. $#clients;
-for my $server ($zk->servers)
+
+# Restarts one, and tells whether all clients go on.
+sub survives_restart
 {
+	my ($server) = @_;
+
 	$server->stop;
 	$zk->wait_for_quorum;
 	$server->start;
 	$zk->wait_for_all;
 
 	my $n = $node_a->safe_psql('postgres', 'SELECT n FROM counter');
-	$node_a->poll_query_until('postgres',
+	return $node_a->poll_query_until('postgres',
 		"SELECT count(DISTINCT who) = ${\ scalar @clients} FROM bumps
-		 WHERE n > $n")
-	  or die "not all go on: ",
-	  join(', ', map { $_->is_done ? $_->result : 'runs' } @clients),
-	  "; in line are ", join(' ', queue($zk, '/bump')), "\n";
+		 WHERE n > $n");
 }
-$node_a->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
-is_deeply([ map { $_->result } @clients ],
-	[ ('') x @clients ],
-	'a restart of every server: no transaction fails');
-is($node_a->safe_psql('postgres', 'SELECT n FROM counter'),
-	$node_a->safe_psql('postgres', 'SELECT count(*) FROM bumps'),
-	'... and no increment is lost');
-wait_for_queue($zk, '/bump');
-pass('... and no node is left');
+
+SKIP:
+{
+	for my $server ($zk->servers)
+	{
+		next if survives_restart($server);
+
+		# A follower that joins while others write can lack some of that ever after
+		# (as in ZOOKEEPER-4785 and ZOOKEEPER-4925): who is connected to it waits for
+		# nodes that are nowhere else. By now nobody has written for minutes.
+		my %view = map { join(' ', $_->children('/bump')) => 1 } $zk->servers;
+		skip 'ZooKeeper\'s servers have different trees', 3 if keys %view > 1;
+		die "not all go on: ",
+		  join(', ', map { $_->is_done ? $_->result : 'runs' } @clients),
+		  "; in line are ", join(' ', queue($zk, '/bump')), "\n";
+	}
+	$node_a->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
+	is_deeply([ map { $_->result } @clients ],
+		[ ('') x @clients ],
+		'a restart of every server: no transaction fails');
+	is($node_a->safe_psql('postgres', 'SELECT n FROM counter'),
+		$node_a->safe_psql('postgres', 'SELECT count(*) FROM bumps'),
+		'... and no increment is lost');
+	wait_for_queue($zk, '/bump');
+	pass('... and no node is left');
+}
 
 done_testing();
