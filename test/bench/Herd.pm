@@ -65,7 +65,7 @@ sub _drain
 	  if !$simple;
 	my $done = _queue($arena, $n, $name, $path, $hosts);
 	wait_until(
-		"$n queue up",
+		"$n of $name queue up",
 		sub {
 			my $counters = _counters($arena);
 
