@@ -362,15 +362,30 @@ free_left(Place *place)
 		zklock_claimtable_free(place->entry->keeper);
 }
 
+bool
+zklock_places_take(Place *place, uint64 serial)
+{
+	LWLock	   *lock = zklock_claimtable_lock(place, LW_EXCLUSIVE);
+	bool		wanted;
+
+	if (lock == NULL)
+		return false;
+	wanted = wanted_at(place) == serial;
+	if (wanted)
+		place->had = serial;
+	LWLockRelease(lock);
+	return wanted;
+}
+
 void
-zklock_places_have(Place *place, uint64 serial)
+zklock_places_drop(Place *place)
 {
 	LWLock	   *lock = zklock_claimtable_lock(place, LW_EXCLUSIVE);
 
 	if (lock == NULL)
 		return;
-	place->had = serial;
-	if (wanted_at(place) != serial)
+	place->had = 0;
+	if (wanted_at(place) != 0)
 		zklock_places_post(place);
 	free_left(place);
 	LWLockRelease(lock);

@@ -140,8 +140,14 @@ extern void zklock_places_post(ZkLockPlace *place);
 /* What is to be done there?  False: nothing any more, it is not in use. */
 extern bool zklock_places_read(ZkLockPlace *place, ZkLockRequest *request);
 
-/* The worker has taken up this attempt there, and no other; 0: none. */
-extern void zklock_places_have(ZkLockPlace *place, uint64 serial);
+/*
+ * The worker takes up this attempt, where it has none.  False: it is not wanted any
+ * more, and nobody would tell the worker to give it up.
+ */
+extern bool zklock_places_take(ZkLockPlace *place, uint64 serial);
+
+/* The worker has no attempt there any more. */
+extern void zklock_places_drop(ZkLockPlace *place);
 
 /* How the attempt of this serial stands. */
 extern void zklock_places_report(ZkLockPlace *place, uint64 serial,

@@ -355,27 +355,27 @@ serve(ZkLockPlace *place, bool is_session)
 		if (zklock_driver_is_creating(&tenant->driver))
 			return false;
 		remove_tenant(tenant);
-		zklock_places_have(place, 0);
+		zklock_places_drop(place);
 	}
 	if (request.wanted == 0)
 	{
 		if (tenant == NULL)
-			zklock_places_have(place, 0);
+			zklock_places_drop(place);
 		return true;
 	}
 	if (request.generation != zklock_tenure_generation())
 	{
 		ZkLockReport expired = {.verdict = ZKLOCK_EXPIRED,.name = ""};
 
-		zklock_places_have(place, request.wanted);
-		zklock_places_report(place, request.wanted, request.generation,
-							 &expired, zklock_zkclient_now());
+		if (zklock_places_take(place, request.wanted))
+			zklock_places_report(place, request.wanted, request.generation,
+								 &expired, zklock_zkclient_now());
 		return true;
 	}
 	if (!is_session || !zklock_zkclient_has_room(zklock_session_client()))
 		return false;
-	zklock_places_have(place, request.wanted);
-	begin_tenant(place, &request);
+	if (zklock_places_take(place, request.wanted))
+		begin_tenant(place, &request);
 	return true;
 }
 

@@ -7,13 +7,10 @@
 #define _GNU_SOURCE
 #include "postgres.h"
 
-#include <elf.h>
-#include <link.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 #include "fmgr.h"
+#include "got.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -108,104 +105,19 @@ RETURNING(int, zoo_async,
 
 #define MINE(name) {#name, (void *) my_##name}
 
-static const struct
-{
-	const char *name;
-	void	   *address;
-}			mine[] = {
+static const Replacement mine[] = {
 	MINE(palloc), MINE(palloc0), MINE(pstrdup), MINE(MemoryContextAlloc),
 	MINE(MemoryContextStrdup), MINE(repalloc), MINE(AllocSetContextCreateInternal),
 	MINE(hash_search), MINE(malloc), MINE(calloc), MINE(realloc), MINE(strdup),
 	MINE(strndup), MINE(zoo_adelete), MINE(zoo_aset), MINE(zoo_aget_children),
-	MINE(zoo_acreate2), MINE(zoo_async)
+	MINE(zoo_acreate2), MINE(zoo_async), {NULL, NULL}
 };
-
-/* Where zklock has the address of a function, if it is one of these, put ours. */
-static void
-replace(ElfW(Addr) base, const char *name, ElfW(Addr) offset)
-{
-	void	  **slot = (void **) (base + offset);
-	uintptr_t	page = (uintptr_t) slot & ~((uintptr_t) getpagesize() - 1);
-
-	for (int i = 0; i < (int) lengthof(mine); i++)
-	{
-		if (strcmp(mine[i].name, name) != 0)
-			continue;
-		if (mprotect((void *) page, getpagesize(), PROT_READ | PROT_WRITE) != 0)
-			elog(ERROR, "mprotect: %m");
-		*slot = mine[i].address;
-	}
-}
-
-static int
-patch(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const ElfW(Dyn) *dyn = NULL;
-	const ElfW(Sym) *symbols = NULL;
-	const char *names = NULL;
-	const ElfW(Rela) *tables[2] = {NULL, NULL};
-	size_t		bytes[2] = {0, 0};
-
-	if (strstr(info->dlpi_name, "/zklock.so") == NULL)
-		return 0;
-	for (int i = 0; i < info->dlpi_phnum; i++)
-	{
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dyn = (const ElfW(Dyn) *) (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	}
-	for (; dyn != NULL && dyn->d_tag != DT_NULL; dyn++)
-	{
-		switch (dyn->d_tag)
-		{
-			case DT_SYMTAB:
-				symbols = (const ElfW(Sym) *) dyn->d_un.d_ptr;
-				break;
-			case DT_STRTAB:
-				names = (const char *) dyn->d_un.d_ptr;
-				break;
-			case DT_JMPREL:
-				tables[0] = (const ElfW(Rela) *) dyn->d_un.d_ptr;
-				break;
-			case DT_PLTRELSZ:
-				bytes[0] = dyn->d_un.d_val;
-				break;
-			case DT_RELA:
-				tables[1] = (const ElfW(Rela) *) dyn->d_un.d_ptr;
-				break;
-			case DT_RELASZ:
-				bytes[1] = dyn->d_un.d_val;
-				break;
-		}
-	}
-	for (int t = 0; t < 2; t++)
-	{
-		for (size_t i = 0; i < bytes[t] / sizeof(ElfW(Rela)); i++)
-		{
-			const ElfW(Rela) *r = &tables[t][i];
-
-			if (ELF64_R_SYM(r->r_info) != 0)
-				replace(info->dlpi_addr,
-						names + symbols[ELF64_R_SYM(r->r_info)].st_name, r->r_offset);
-		}
-	}
-	*(bool *) arg = true;
-	return 1;
-}
 
 void
 _PG_init(void)
 {
-	bool		found = false;
-
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	control = mmap(NULL, sizeof(Control), PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (control == MAP_FAILED)
-		elog(ERROR, "mmap: %m");
-	dl_iterate_phdr(patch, &found);
-	if (!found)
-		elog(ERROR, "zklock is not loaded");
+	if (process_shared_preload_libraries_in_progress)
+		control = patch_zklock(mine, sizeof(Control));
 }
 
 /* Have the n-th call of a process from now on fail. */
