@@ -296,14 +296,16 @@ zklock_places_next(void)
 	return place;
 }
 
-/* Is there anything to do, as far as can be seen without the lock? */
 static bool
-is_unserved(Place *place)
+is_unserved(const Place *place, uint64 wanted)
 {
-	return *(Entry *volatile *) &place->entry != NULL &&
-		(wanted_at(place) != place->had || place->asked != place->answered);
+	return wanted != place->had || place->asked != place->answered;
 }
 
+/*
+ * As far as can be seen without the locks: a claim may be left meanwhile.  Then its
+ * entry's place has no entry any more, but the memory is there.
+ */
 void
 zklock_places_scan(void)
 {
@@ -314,9 +316,9 @@ zklock_places_scan(void)
 
 		if (entry == NULL)
 			continue;
-		if (is_unserved(&claim->place))
+		if (is_unserved(&claim->place, claim->place.wanted))
 			zklock_places_post(&claim->place);
-		if (is_unserved(&entry->place))
+		if (is_unserved(&entry->place, entry->gate.wanted))
 			zklock_places_post(&entry->place);
 	}
 }
