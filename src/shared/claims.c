@@ -65,8 +65,11 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim = zklock_claimtable_add(path, mode);
 	if (claim == NULL)
 	{
-		pg_atomic_add_fetch_u64(&zklock_claimtable->unlisted, 1);
-		unlisted++;
+		if (!hidden)
+		{
+			pg_atomic_add_fetch_u64(&zklock_claimtable->unlisted, 1);
+			unlisted++;
+		}
 		return NULL;
 	}
 	claim->pid = MyProcPid;

@@ -47,8 +47,9 @@ extern bool zklock_claims_are_shared(void);
 
 /*
  * This backend begins to wait for a lock; `hidden`: as a part of what another
- * claim of it stands for.  NULL: there is no room, or no shared
- * memory; all of the following take that for a claim, and do nothing.
+ * claim of it stands for, which is neither shown nor counted.  NULL: there is no
+ * room, or no shared memory; all of the following take that for a claim, and do
+ * nothing.
  */
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 										bool hidden);

@@ -148,6 +148,19 @@ like($holder->query($acquire), qr/^ERROR:  53200/, '... whoever wants it');
 is($holder->query(sprintf($take, 1, ROOM)), ROOM, '... but those one has can be taken again');
 is($holder->query('SELECT zk_lock_release_all()'), 2 * ROOM, '... and given back');
 wait_until('there is room again', sub { $victim->query($acquire) eq 't|1' });
+
+# A semaphore takes the room of two while it is waited for.
+my $unlisted = 'SELECT unlisted FROM zk_lock_stats LIMIT 1';
+is($holder->query(sprintf($take, 2, ROOM)), ROOM - 1, 'all but one are taken');
+wait_until(
+	'there is room for one',
+	sub {
+		$victim->query('SELECT listed FROM zk_lock_stats LIMIT 1') == ROOM - 1;
+	});
+like($victim->query(q(SELECT zk_semaphore_acquire('/limits/semaphore', 2))),
+	qr/^ERROR:  53200/, 'a semaphore needs more room than a lock');
+is($victim->query($unlisted), 0, '... and leaves nothing that is counted as unlisted');
+$holder->query('SELECT zk_lock_release_all()');
 wait_for_calm($node, $zk, '/limits/a', map { "/limits/room/$_" } 1 .. ROOM);
 
 done_testing();
