@@ -15,6 +15,7 @@
 #include "backend/revoke.h"
 #include "backend/session.h"
 #include "backend/venue.h"
+#include "miscadmin.h"
 #include "protocol/path.h"
 #include "replication/syncrep.h"
 #include "shared/claims.h"
@@ -77,14 +78,27 @@ zklock_lease_renew_session(void)
 		zklock_venue->renew();
 }
 
-void
-zklock_lease_watch(void)
+/* Have the alarm on if there is a statement that it is to end.  True: it is. */
+static bool
+watch(void)
 {
 	bool		on = in_statement && zklock_locktable_first_granted() != NULL;
 
 	zklock_venue->alarm(on);
 	if (on)
 		zklock_revoke_cancel();
+	return on;
+}
+
+/* Nobody tells of what happened while the alarm was off, during a commit for one. */
+void
+zklock_lease_watch(void)
+{
+	if (!watch())
+		return;
+	zklock_venue->refresh();
+	if (find_lost() != NULL || zklock_venue->is_gone())
+		InterruptPending = QueryCancelPending = true;
 }
 
 void
@@ -113,7 +127,7 @@ zklock_lease_statement(bool begins)
 		zklock_revoke_begin_statement();
 	}
 	in_statement = begins;
-	zklock_lease_watch();
+	(void) watch();
 }
 
 void

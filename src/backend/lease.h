@@ -42,7 +42,8 @@ extern void zklock_lease_granted(ZkLockHold *hold);
 
 /*
  * To be called when a lock is given back, and at the end of a transaction, in
- * which a statement may go on.  Both raise and allocate nothing.
+ * which a statement may go on: what was lost meanwhile cancels it, too.  Both raise
+ * and allocate nothing.
  */
 extern void zklock_lease_give_back(ZkLockHold *hold);
 extern void zklock_lease_watch(void);

@@ -64,9 +64,9 @@ sub orders
 # Waits until a session waits for such a thing.
 sub wait_for_wait
 {
-	my ($session, $event) = @_;
+	my ($session, $event, $node) = @_;
 
-	$main->poll_query_until('postgres',
+	($node // $main)->poll_query_until('postgres',
 		"SELECT wait_event = '$event' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}")
 	  or die "it does not wait\n";
@@ -153,6 +153,37 @@ for my $event ('SyncRep', 'object')
 		wait_for_queue($zk, '/late');
 	}
 }
+
+# A procedure that goes on after such a commit
+my $looping = new_node(
+	'looping', $proxy->hosts,
+	'zklock.session_timeout' => '3s',
+	max_wal_senders => 1,
+	wal_level => 'replica',
+	synchronous_commit => 'local',
+	synchronous_standby_names => 'nobody');
+$looping->safe_psql('postgres', 'CREATE TABLE t (i int)');
+my $looper = ZkTest->new($looping, synchronous_commit => 'on');
+my $next = ZkTest->new($other);
+$looper->query(q(LOAD 'zklock'));
+$looper->start(q(DO $$
+	BEGIN
+		PERFORM zk_lock_acquire('/late/loop', scope => 'session');
+		INSERT INTO t VALUES (1);
+		COMMIT;
+		PERFORM pg_sleep(3600);
+	END $$));
+wait_for_wait($looper, 'SyncRep', $looping);
+$proxy->hold;
+is($next->query(q(SELECT zk_lock_acquire('/late/loop'))),
+	't', 'a lock of the session is lost in the midst of a commit');
+$proxy->mark;
+$proxy->release;
+$proxy->wait_frame(dir => 's2c', op => 'connect');
+$looping->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $looper->pid})");
+like($looper->result, qr{^ERROR:  40001: lock on "/late/loop" was lost$}m,
+	'... after which the procedure does not go on');
+$_->close for $looper, $next;
 
 # One who comes after a fence that was restored beside a new ZooKeeper
 my $new_zk = ZkServer->new->start;
