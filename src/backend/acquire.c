@@ -73,6 +73,7 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 {
 	ZkLockHold *hold;
 
+	zklock_venues_refuse_parallel();
 	zklock_venue->poll();
 	hold = zklock_locktable_find(path, mode);
 	if (hold != NULL && !zklock_venue_is_current(hold->session))

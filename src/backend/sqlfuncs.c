@@ -19,7 +19,7 @@
 #include "backend/inquiry.h"
 #include "backend/lease.h"
 #include "backend/session.h"
-#include "backend/venue.h"
+#include "backend/venues.h"
 #include "backend/sqlargs.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -262,6 +262,7 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	ZkLockHold *hold;
 
 	(void) fcinfo;
+	zklock_venues_refuse_parallel();
 	zklock_venue->poll();
 	zklock_lease_check();
 	hold = zklock_locktable_search(is_session_hold, NULL);

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "backend/guc.h"
 #include "backend/lodger.h"
 #include "backend/own.h"
@@ -31,8 +32,20 @@ wants_servers(void)
 }
 
 void
+zklock_venues_refuse_parallel(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot use ZooKeeper locks in a parallel worker"),
+				 errdetail("It would hold them only until the worker ends, which is before the transaction does."),
+				 errhint("Mark the functions that use them PARALLEL RESTRICTED or PARALLEL UNSAFE.")));
+}
+
+void
 zklock_venues_look(void)
 {
+	zklock_venues_refuse_parallel();
 	if (zklock_locktable_size() > 0)
 		return;
 	zklock_venue = wants_servers() && zklock_tenure_is_shared() ?

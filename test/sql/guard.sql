@@ -94,3 +94,38 @@ SELECT stock FROM product;
 SELECT count(*) FROM zk_locks;
 DROP FUNCTION reduce_stock;
 DROP TABLE product;
+
+-- In a parallel worker nothing would be held, whatever somebody has marked so.
+CREATE FUNCTION in_worker(query text) RETURNS text LANGUAGE plpgsql PARALLEL SAFE COST 10000 AS $$
+DECLARE
+    result text;
+BEGIN
+    EXECUTE query INTO result;
+    RETURN result;
+END;
+$$;
+CREATE TABLE worker WITH (parallel_workers = 2) AS SELECT generate_series(1, 2);
+SELECT zk_lock_acquire('/zklock_regress/worker');
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET parallel_leader_participation = off;
+\set VERBOSITY terse
+SELECT in_worker($$SELECT zk_lock_guard('/zklock_regress/guard')$$) FROM worker;
+SELECT in_worker($$SELECT zk_lock_acquire('/zklock_regress/guard')$$) FROM worker;
+SELECT in_worker($$SELECT zk_lock_acquire_all('{/zklock_regress/guard}')$$) FROM worker;
+SELECT in_worker($$SELECT zk_semaphore_acquire('/zklock_regress/guard', 1)$$) FROM worker;
+SELECT in_worker($$SELECT zk_lock_release('/zklock_regress/worker')$$) FROM worker;
+SELECT in_worker($$SELECT zk_lock_release_all()$$) FROM worker;
+SELECT in_worker($$SELECT zk_lock_token('/zklock_regress/worker')$$) FROM worker;
+SELECT in_worker($$SELECT mode FROM zk_lock_queue('/zklock_regress/worker')$$) FROM worker;
+SELECT in_worker($$SELECT state FROM zk_session()$$) FROM worker;
+\set VERBOSITY default
+SELECT in_worker($$SELECT zk_lock_guard('/zklock_regress/guard')$$) FROM worker;
+-- The leader's are the leader's to take.
+SELECT zk_lock_guard('/zklock_regress/guard') > 0 AS guarded FROM worker;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET parallel_leader_participation;
+SELECT zk_lock_release_all();
+DROP FUNCTION in_worker;
+DROP TABLE worker;
