@@ -47,8 +47,9 @@ enum
 };
 static int	own_settings = 0;
 
-/* Was a value of it given?  And which of them is nothing known of: see is_named(). */
-static bool max_locks_per_backend_given;
+/* Where the values are from.  And of which of them is nothing known: see is_named(). */
+static GucSource path_prefix_source;
+static GucSource max_locks_per_backend_source;
 static bool path_prefix_hidden;
 static bool max_locks_per_backend_hidden;
 
@@ -89,33 +90,24 @@ zklock_guc_is_servers(void)
 	return own_settings == 0;
 }
 
-/*
- * Have the assign hook know whether a value is from a source beyond that one: where
- * it is from PostgreSQL tells the check hook only.
- */
+/* Have the assign hook know where a value is from: PostgreSQL tells the check hook only. */
 static bool
-note_beyond(void **extra, GucSource source, GucSource that)
+note_source(void **extra, GucSource source)
 {
-	bool	   *beyond = zklock_compat_guc_malloc(sizeof(bool));
+	GucSource  *noted = zklock_compat_guc_malloc(sizeof(GucSource));
 
-	if (beyond == NULL)
+	if (noted == NULL)
 		return false;
-	*beyond = source > that;
-	*extra = beyond;
+	*noted = source;
+	*extra = noted;
 	return true;
 }
 
 /* What the worker sees is in files and on the command line. */
-static bool
-note_source(void **extra, GucSource source)
-{
-	return note_beyond(extra, source, PGC_S_ARGV);
-}
-
 static void
 assign(int setting, const void *extra)
 {
-	if (*(const bool *) extra)
+	if (*(const GucSource *) extra > PGC_S_ARGV)
 		own_settings |= setting;
 	else
 		own_settings &= ~setting;
@@ -238,10 +230,8 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 	const char *why;
 	char	   *ascii;
 
-	(void) extra;
-	(void) source;
 	if (*newval == NULL || **newval == '\0')
-		return true;
+		return note_source(extra, source);
 	ascii = pstrdup(*newval);
 	for (char *c = ascii; *c != '\0'; c++)
 		if (IS_HIGHBIT_SET(*c))
@@ -249,24 +239,31 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 	why = zklock_path_check(ascii, strlen(ascii));
 	pfree(ascii);
 	if (why == NULL)
-		return true;
+		return note_source(extra, source);
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");
 	return false;
+}
+
+static void
+assign_path_prefix(const char *newval, void *extra)
+{
+	(void) newval;
+	path_prefix_source = *(GucSource *) extra;
 }
 
 static bool
 check_max_locks_per_backend(int *newval, void **extra, GucSource source)
 {
 	(void) newval;
-	return note_beyond(extra, source, PGC_S_DEFAULT);
+	return note_source(extra, source);
 }
 
 static void
 assign_max_locks_per_backend(int newval, void *extra)
 {
 	(void) newval;
-	max_locks_per_backend_given = *(bool *) extra;
+	max_locks_per_backend_source = *(GucSource *) extra;
 }
 
 /*
@@ -274,7 +271,8 @@ assign_max_locks_per_backend(int newval, void *extra)
  * PostgreSQL prefers what the client says to what is set for its role or database,
  * and learns only when the library is loaded that the client may not set this one:
  * then the other value is forgotten.  So there is nothing to tell what this session
- * is confined to.
+ * is confined to, until a superuser says so in it: a configuration file that is
+ * read again has only what holds for others.
  */
 static bool
 is_named(const char *name)
@@ -292,8 +290,8 @@ define_path_prefix(void)
 							   "Empty: they may be anywhere.",
 							   &path_prefix, NULL,
 							   PGC_SUSET, 0,
-							   check_path_prefix, NULL, NULL);
-	path_prefix_hidden = named && path_prefix == NULL;
+							   check_path_prefix, assign_path_prefix, NULL);
+	path_prefix_hidden = named && path_prefix_source == PGC_S_DEFAULT;
 }
 
 static void
@@ -308,7 +306,8 @@ define_max_locks_per_backend(void)
 							PGC_SUSET, 0,
 							check_max_locks_per_backend,
 							assign_max_locks_per_backend, NULL);
-	max_locks_per_backend_hidden = named && !max_locks_per_backend_given;
+	max_locks_per_backend_hidden = named &&
+		max_locks_per_backend_source == PGC_S_DEFAULT;
 }
 
 const char *
@@ -320,8 +319,10 @@ zklock_guc_path_prefix(void)
 const char *
 zklock_guc_hidden(void)
 {
-	return path_prefix_hidden && path_prefix == NULL ? "zklock.path_prefix" :
-		max_locks_per_backend_hidden && !max_locks_per_backend_given ?
+	return path_prefix_hidden && path_prefix_source <= PGC_S_CLIENT ?
+		"zklock.path_prefix" :
+		max_locks_per_backend_hidden &&
+		max_locks_per_backend_source <= PGC_S_CLIENT ?
 		"zklock.max_locks_per_backend" : NULL;
 }
 

@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Docs;
+use FindBin;
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -193,6 +194,34 @@ is($same->query(q(SELECT zk_lock_acquire('/a/tenant/x'))),
 	't', '... unless they are the client\'s to set');
 $same->close;
 
+# Configuration files that are read again do not know what it was, either: they have
+# what holds for others.
+my %hidden = (
+	'zklock.path_prefix' => as_role($node, 'tenant', '-c zklock.path_prefix=/x'),
+	'zklock.max_locks_per_backend' =>
+	  as_role($node, 'limited', '-c zklock.max_locks_per_backend=9'));
+$_->query('SELECT state FROM zk_session()') for values %hidden;
+$node->append_conf('postgresql.conf', q(
+	zklock.path_prefix = ''
+	zklock.max_locks_per_backend = 0
+	zklock.connect_timeout = 9s));
+$node->reload;
+for my $name (sort keys %hidden)
+{
+	my $session = $hidden{$name};
+
+	wait_until('the files were read again',
+		sub { $session->query('SHOW zklock.connect_timeout') eq '9s' });
+	like($session->query(q(SELECT zk_lock_acquire('/other', '0'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  \Q$name\E had a value that was refused/m,
+		"... nor do files know it that have a $name for all");
+}
+is($hidden{'zklock.path_prefix'}->query(q(SELECT lifted('/shared/y'))),
+	't', '... but a superuser, for his function');
+like($hidden{'zklock.path_prefix'}->query(q(SELECT zk_lock_acquire('/shared/y', '0'))),
+	qr/^ERROR:  42501:/m, '... only');
+$_->close for values %hidden;
+
 # Definers obey, unless they say otherwise.
 
 $tenant = as_role($node, 'tenant');
@@ -274,6 +303,15 @@ for my $block (
 	run_documented($session, $_) for @{ $block->{statements} };
 	$session->close;
 }
+my ($section) = slurp_file("$FindBin::RealBin/../../docs/security.md") =~
+  /^## What a role can set\n(.*?)^\*\*Preload/ms;
+my $what_is_left = $section =~ s/.*What is left is//sr;
+my %said = map { $_ => 1 } $what_is_left =~ /(zklock\.\w+)/g;
+is( join(' ', sort grep { $what_is_left !~ /^SET \Q$_\E .*-- ERROR/m } keys %said),
+	$preloaded->safe_psql('postgres', q(
+		SELECT string_agg(name, ' ' ORDER BY name COLLATE "C") FROM pg_settings
+		WHERE name LIKE 'zklock.%' AND context = 'user')),
+	'the page names all that a role can set');
 my $shop = as_role($preloaded, 'shop');
 like($shop->query('SELECT lock_vault()'), qr/^\d+$/, 'the function has its lock');
 $shop->close;
