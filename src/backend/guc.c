@@ -364,7 +364,7 @@ zklock_guc_init(void)
 							   "Access control list of the nodes that are created.",
 							   "scheme:id:permissions, separated by commas.",
 							   &zklock_acl, "world:anyone:cdrwa",
-							   PGC_SUSET, 0,
+							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   check_acl, assign_acl, NULL);
 	define_path_prefix();
 	define_max_locks_per_backend();

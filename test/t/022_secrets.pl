@@ -143,6 +143,15 @@ for my $where (
 }
 unlike(ask($everything), qr/${\ SECRET}/, 'it is to be seen nowhere');
 
+# An access control list can have a hash in it, without salt, of a password.
+{
+	$node->safe_psql('postgres', 'CREATE ROLE plain LOGIN');
+	local $ENV{PGUSER} = 'plain';
+	like(ask('SHOW zklock.acl'), qr/^ERROR:  42501: /m, 'nor is the access control list, for all');
+	is(ask(q(SELECT count(*) FROM pg_settings WHERE name = 'zklock.acl' AND setting <> '')),
+		0, '... anywhere');
+}
+
 is( ask(qq(SELECT set_config('zklock.auth', 'digest:a:${\ SECRET}', true))),
 	'********', 'within a transaction it can be set');
 
