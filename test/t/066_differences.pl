@@ -44,6 +44,27 @@ is($one->query(q(SELECT zk_lock_release_all())), '1', '... who gives in');
 is($two->result, 't', '... to the other');
 $two->query(q(SELECT zk_lock_release_all()));
 
+# Who may not look at a queue is told who holds the lock that he did not get.
+$node->safe_psql('postgres', q(CREATE ROLE plain LOGIN;
+	REVOKE EXECUTE ON FUNCTION zk_lock_queue(text) FROM PUBLIC));
+$one->query(q(SELECT zk_lock_acquire('/told')));
+{
+	local $ENV{PGUSER} = 'plain';
+	my $plain = ZkTest->new($node)->connect;
+	my $refused = qr/^ERROR:  42501: permission denied for function zk_lock_queue/m;
+	my $answer;
+
+	like($plain->query(q(SELECT count(*) FROM zk_lock_queue('/told'))), $refused, 'nobody may look');
+	$two->start(q(SELECT zk_lock_acquire('/told')));
+	wait_for_queue($zk, '/told', $one, $two);
+	like($plain->query('SELECT count(*) FROM zk_lock_blockers'), $refused, '... by a view');
+	wait_until('the lock is known to be taken',
+		sub { ($answer = $plain->query(q(SELECT zk_lock_guard('/told', '0')))) =~ /^ERROR:  55P03/ });
+	like($answer, qr/^DETAIL:  The lock is held by .* pid=${\ $one->pid} /m, '... but is told');
+	$plain->close;
+}
+$_->query(q(SELECT zk_lock_release_all())) for $one, $two;
+
 # What a function sees after it has locked depends on what it is marked as.
 $node->safe_psql('postgres', q(
 	CREATE TABLE stock (pieces int);
