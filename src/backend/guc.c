@@ -433,12 +433,17 @@ zklock_guc_init(void)
 							&zklock_local_handover, 100, 0, 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
-	if (process_shared_preload_libraries_in_progress)
-		DefineCustomIntVariable("zklock.max_locks",
-								"How many locks, held or waited for by a backend, there is room for in shared memory.",
-								"With zklock.session = \"backend\", others are only counted; see zk_lock_stats.",
-								&zklock_max_locks, 2048, 16, 1024 * 1024,
-								PGC_POSTMASTER, 0,
-								NULL, NULL, NULL);
+
+	/*
+	 * Elsewhere nobody uses it, but a line in postgresql.conf is not to be called
+	 * invalid in each session.
+	 */
+	DefineCustomIntVariable("zklock.max_locks",
+							"How many locks, held or waited for by a backend, there is room for in shared memory.",
+							"With zklock.session = \"backend\", others are only counted; see zk_lock_stats.",
+							&zklock_max_locks, 2048, 16, 1024 * 1024,
+							process_shared_preload_libraries_in_progress ?
+							PGC_POSTMASTER : PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("zklock");
 }

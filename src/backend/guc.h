@@ -40,7 +40,7 @@ extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
 extern int	zklock_session; /* a ZkLockSessionMode */
 
-/* These two are set in shared_preload_libraries only. */
+/* These two mean something with shared_preload_libraries only. */
 extern int	zklock_local_handover;	/* ms; 0: each claim has its own node */
 extern int	zklock_max_locks;
 /*
