@@ -37,21 +37,39 @@ int			zklock_local_handover = 100;
 int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
 
-/* Of which of the settings that make a session is the value not the server's? */
+/*
+ * What nobody who is to obey can set, and where its value is from.  The first four
+ * make a session in ZooKeeper.
+ */
 enum
 {
-	OWN_HOSTS = 1,
-	OWN_AUTH = 2,
-	OWN_AUTH_FILE = 4,
-	OWN_ACL = 8
+	HOSTS,
+	AUTH,
+	AUTH_FILE,
+	ACL,
+	N_OF_SESSION,
+	CONFIRM_COMMIT = N_OF_SESSION,
+	PATH_PREFIX,
+	MAX_LOCKS_PER_BACKEND,
+	N_RULES
 };
-static int	own_settings = 0;
+static struct
+{
+	const char *name;
+	GucSource	source;
+	bool		hidden;			/* see find_hidden() */
+}			rules[N_RULES] = {
+	[HOSTS] = {.name = "zklock.hosts"},
+	[AUTH] = {.name = "zklock.auth"},
+	[AUTH_FILE] = {.name = "zklock.auth_file"},
+	[ACL] = {.name = "zklock.acl"},
+	[CONFIRM_COMMIT] = {.name = "zklock.confirm_commit"},
+	[PATH_PREFIX] = {.name = "zklock.path_prefix"},
+	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"}
+};
 
-/* Where the values are from.  And of which of them is nothing known: see is_named(). */
-static GucSource path_prefix_source;
-static GucSource max_locks_per_backend_source;
-static bool path_prefix_hidden;
-static bool max_locks_per_backend_hidden;
+/* The last source that does not make up for a hidden value. */
+static GucSource doubtful = PGC_S_DEFAULT;
 
 static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
@@ -87,7 +105,11 @@ static const struct config_enum_entry level_options[] = {
 bool
 zklock_guc_is_servers(void)
 {
-	return own_settings == 0;
+	/* What the worker sees is in files and on the command line. */
+	for (int i = 0; i < N_OF_SESSION; i++)
+		if (rules[i].source > PGC_S_ARGV)
+			return false;
+	return true;
 }
 
 /* Have the assign hook know where a value is from: PostgreSQL tells the check hook only. */
@@ -103,42 +125,38 @@ note_source(void **extra, GucSource source)
 	return true;
 }
 
-/* What the worker sees is in files and on the command line. */
 static void
-assign(int setting, const void *extra)
+assign(int rule, const void *extra)
 {
-	if (*(const GucSource *) extra > PGC_S_ARGV)
-		own_settings |= setting;
-	else
-		own_settings &= ~setting;
+	rules[rule].source = *(const GucSource *) extra;
 }
 
 static void
 assign_hosts(const char *newval, void *extra)
 {
 	(void) newval;
-	assign(OWN_HOSTS, extra);
+	assign(HOSTS, extra);
 }
 
 static void
 assign_auth(const char *newval, void *extra)
 {
 	(void) newval;
-	assign(OWN_AUTH, extra);
+	assign(AUTH, extra);
 }
 
 static void
 assign_auth_file(const char *newval, void *extra)
 {
 	(void) newval;
-	assign(OWN_AUTH_FILE, extra);
+	assign(AUTH_FILE, extra);
 }
 
 static void
 assign_acl(const char *newval, void *extra)
 {
 	(void) newval;
-	assign(OWN_ACL, extra);
+	assign(ACL, extra);
 }
 
 static bool
@@ -249,7 +267,7 @@ static void
 assign_path_prefix(const char *newval, void *extra)
 {
 	(void) newval;
-	path_prefix_source = *(GucSource *) extra;
+	assign(PATH_PREFIX, extra);
 }
 
 static bool
@@ -263,51 +281,48 @@ static void
 assign_max_locks_per_backend(int newval, void *extra)
 {
 	(void) newval;
-	max_locks_per_backend_source = *(GucSource *) extra;
+	assign(MAX_LOCKS_PER_BACKEND, extra);
+}
+
+static bool
+check_confirm_commit(int *newval, void **extra, GucSource source)
+{
+	(void) newval;
+	return note_source(extra, source);
+}
+
+static void
+assign_confirm_commit(int newval, void *extra)
+{
+	(void) newval;
+	assign(CONFIRM_COMMIT, extra);
 }
 
 /*
  * A client may name any setting of a library that is not loaded, when it connects.
- * PostgreSQL prefers what the client says to what is set for its role or database,
- * and learns only when the library is loaded that the client may not set this one:
- * then the other value is forgotten.  So there is nothing to tell what this session
- * is confined to, until a superuser says so in it: a configuration file that is
+ * PostgreSQL prefers what the client says to what is set for its role, its database
+ * or all, and learns only when the library is loaded that the client may not set
+ * this one: then the other value is forgotten.  So there is nothing to tell what this
+ * session is to obey, until a superuser says so in it: a configuration file that is
  * read again has only what holds for others.
+ *
+ * Where the library is preloaded no client can have come first: what was refused is
+ * the file's, and mended there.  Then it is only of limits that none is known.
+ *
+ * To be called before the settings are defined, and after it.
  */
-static bool
-is_named(const char *name)
-{
-	return GetConfigOption(name, true, false) != NULL;
-}
-
 static void
-define_path_prefix(void)
+find_hidden(bool defined)
 {
-	bool		named = is_named("zklock.path_prefix");
+	if (!process_shared_preload_libraries_in_progress)
+		doubtful = PGC_S_CLIENT;
+	for (int i = doubtful == PGC_S_CLIENT ? 0 : PATH_PREFIX; i < N_RULES; i++)
+		rules[i].hidden = !defined ?
+			GetConfigOption(rules[i].name, true, false) != NULL :
+			rules[i].hidden && rules[i].source == PGC_S_DEFAULT;
 
-	DefineCustomStringVariable("zklock.path_prefix",
-							   "All lock paths must be below this one.",
-							   "Empty: they may be anywhere.",
-							   &path_prefix, NULL,
-							   PGC_SUSET, 0,
-							   check_path_prefix, assign_path_prefix, NULL);
-	path_prefix_hidden = named && path_prefix_source == PGC_S_DEFAULT;
-}
-
-static void
-define_max_locks_per_backend(void)
-{
-	bool		named = is_named("zklock.max_locks_per_backend");
-
-	DefineCustomIntVariable("zklock.max_locks_per_backend",
-							"How many locks a backend may hold and wait for at once.",
-							"Zero: as many as it likes.",
-							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
-							PGC_SUSET, 0,
-							check_max_locks_per_backend,
-							assign_max_locks_per_backend, NULL);
-	max_locks_per_backend_hidden = named &&
-		max_locks_per_backend_source == PGC_S_DEFAULT;
+	/* That one is never said but in the session. */
+	rules[AUTH].hidden = false;
 }
 
 const char *
@@ -319,11 +334,10 @@ zklock_guc_path_prefix(void)
 const char *
 zklock_guc_hidden(void)
 {
-	return path_prefix_hidden && path_prefix_source <= PGC_S_CLIENT ?
-		"zklock.path_prefix" :
-		max_locks_per_backend_hidden &&
-		max_locks_per_backend_source <= PGC_S_CLIENT ?
-		"zklock.max_locks_per_backend" : NULL;
+	for (int i = 0; i < N_RULES; i++)
+		if (rules[i].hidden && rules[i].source <= doubtful)
+			return rules[i].name;
+	return NULL;
 }
 
 /* Less than a second could end a session before it is used. */
@@ -341,6 +355,7 @@ check_idle_session_timeout(int *newval, void **extra, GucSource source)
 void
 zklock_guc_init(void)
 {
+	find_hidden(false);
 	DefineCustomStringVariable("zklock.hosts",
 							   "ZooKeeper servers to connect to.",
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
@@ -366,8 +381,19 @@ zklock_guc_init(void)
 							   &zklock_acl, "world:anyone:cdrwa",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   check_acl, assign_acl, NULL);
-	define_path_prefix();
-	define_max_locks_per_backend();
+	DefineCustomStringVariable("zklock.path_prefix",
+							   "All lock paths must be below this one.",
+							   "Empty: they may be anywhere.",
+							   &path_prefix, NULL,
+							   PGC_SUSET, 0,
+							   check_path_prefix, assign_path_prefix, NULL);
+	DefineCustomIntVariable("zklock.max_locks_per_backend",
+							"How many locks a backend may hold and wait for at once.",
+							"Zero: as many as it likes.",
+							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
+							PGC_SUSET, 0,
+							check_max_locks_per_backend,
+							assign_max_locks_per_backend, NULL);
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",
@@ -412,7 +438,7 @@ zklock_guc_init(void)
 							 &zklock_confirm_commit, ZKLOCK_CONFIRM_LEASE,
 							 confirm_options,
 							 PGC_SUSET, 0,
-							 NULL, NULL, NULL);
+							 check_confirm_commit, assign_confirm_commit, NULL);
 	DefineCustomEnumVariable("zklock.log_level",
 							 "Message level of lost connections and of what the ZooKeeper client library logs.",
 							 NULL,
@@ -445,5 +471,6 @@ zklock_guc_init(void)
 							process_shared_preload_libraries_in_progress ?
 							PGC_POSTMASTER : PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
+	find_hidden(true);
 	MarkGUCPrefixReserved("zklock");
 }

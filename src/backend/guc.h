@@ -55,7 +55,7 @@ extern void zklock_guc_init(void);
 extern const char *zklock_guc_path_prefix(void);
 
 /*
- * The name of a setting that confines this session and whose value nobody knows:
+ * The name of a setting that this session has to obey and whose value nobody knows:
  * then nothing is permitted.  NULL: all are known.
  */
 extern const char *zklock_guc_hidden(void);

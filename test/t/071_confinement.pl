@@ -170,10 +170,21 @@ for my $value ('', '/', '/other')
 	like($err, qr/permission denied to set parameter "zklock.path_prefix"/,
 		'... and no connection, if the library is preloaded');
 }
-my $sly = as_role($node, 'plain', '-c zklock.hosts=x');
-like($sly->query(q(SELECT state FROM zk_session(); SHOW zklock.hosts)),
-	qr/^none\n127.0.0.1:2181\z/m, 'other settings fall back to their defaults then');
+my $sly = as_role($node, 'plain', '-c zklock.log_level=debug1');
+is($sly->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SHOW zklock.log_level)) =~ s/^[A-Z]+: .*\n//mgr,
+	"debug1\nt\nlog", 'a setting that is no rule falls back to its default then');
 $sly->close;
+for my $rule ('hosts=127.0.0.1:2181', 'acl=world:anyone:cdrwa', 'auth_file=/tmp/mine',
+	'confirm_commit=off')
+{
+	my ($name) = $rule =~ /^(\w+)/;
+
+	$sly = as_role($node, 'plain', "-c zklock.$rule");
+	like($sly->query(q(SELECT zk_lock_acquire('/other', '0'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.$name had a value that was refused/m,
+		"... but nobody gets out of what $name is to be");
+	$sly->close;
+}
 for my $value (0, 1, 'x')
 {
 	my $limited = as_role($node, 'limited', "-c zklock.max_locks_per_backend=$value");
@@ -181,7 +192,7 @@ for my $value (0, 1, 'x')
 	like(
 		$limited->query(q(SELECT zk_lock_acquire('/other'))),
 		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.max_locks_per_backend had a value that was refused/m,
-		"... but not how many locks there may be, if it was '$value'");
+		"... nor of how many locks there may be, if it was '$value'");
 	$limited->close;
 }
 my $limited = as_role($node, 'limited');
