@@ -254,6 +254,7 @@ sub see_each_other
 	my ($node) = nodes($zk, $path);
 	like($ours->{session}->query("SELECT zk_lock_guard('$path', '0')"),
 		qr/^DETAIL:  .*"\Q$node\E"/m, '... and we say so');
+	wait_until('the node of that try is gone', sub { nodes($zk, $path) == 1 });
 	$ours->start_acquire;
 	wait_until("$ours->{name} is in line", sub { nodes($zk, $path) == 2 });
 	like(
