@@ -20,6 +20,7 @@
 #include "gate_clock.h"
 #include "gate_model.h"
 #include "sim_check.h"
+#include "sim_schedule.h"
 
 #define MAX_RIVALS 3
 #define MAX_ACTORS (GATE_MAX_SERVERS + MAX_RIVALS)
@@ -197,19 +198,6 @@ begin_rival(SimDriver *d)
 }
 
 static bool
-hold_rival(SimDriver *d)
-{
-	if (d->crashed || d->state != SIM_HOLDING)
-		return false;
-	if (sim_percent(plan.patience))
-		return true;
-	if (sim_check_holds(&d->runner.attempts[0]) && sim_percent(30) &&
-		sim_driver_downgrade(d))
-		return true;
-	return sim_driver_let_go(d);
-}
-
-static bool
 step_backend(GateBackend *b)
 {
 	if (b->state == GATE_WORKING && sim_percent(plan.patience))
@@ -221,15 +209,6 @@ step_backend(GateBackend *b)
 					plan.commit_stalls : plan.stalls))
 		b->awake_at = nsteps + sim_random(plan.noisy_steps);
 	return gate_backend_step(b) || gate_backend_work(b) || begin_backend(b);
-}
-
-static bool
-apply(int session)
-{
-	if (session < 0 || !sim_zk_apply(session))
-		return false;
-	sim_check_nodes(session);
-	return true;
 }
 
 static GateServer *
@@ -270,8 +249,8 @@ step(int which, int actor)
 		case 7:
 			/* Now and then another session's, perhaps one left behind. */
 			if (sim_zk_nsessions() > 0 && sim_percent(20))
-				return apply(sim_random(sim_zk_nsessions()));
-			return apply(c->session);
+				return sim_schedule_apply(sim_random(sim_zk_nsessions()));
+			return sim_schedule_apply(c->session);
 		case 8:
 			return !stopped && (sim.quiet || !sim_percent(plan.away)) &&
 				sim_client_connect(c, sim_random(SIM_SERVERS));
@@ -286,7 +265,7 @@ step(int which, int actor)
 		case 11:
 			return s != NULL ?
 				step_backend(&s->backends[sim_random(s->nbackends)]) :
-				hold_rival(d);
+				sim_schedule_hold(d, plan.patience);
 		default:
 			if (s == NULL)
 				return false;
@@ -299,44 +278,11 @@ step(int which, int actor)
 	}
 }
 
-/* Take one of all possible steps; false: there is none. */
 static bool
 progress(void)
 {
-	int			nactors = plan.nservers + plan.nrivals;
-	int			start;
-
-	for (int try = 0; try < 40; try++)
-	{
-		int			which = sim_random(N_STEPS);
-
-		if (step(which, sim_random(nactors)))
-			return true;
-	}
-
-	/* There are few steps left, or none. */
-	start = sim_random(N_STEPS);
-	for (int i = 0; i < N_STEPS; i++)
-	{
-		for (int j = 0; j < nactors; j++)
-		{
-			if (step((start + i) % N_STEPS, j))
-				return true;
-		}
-	}
-
-	/* What nobody waits for: the rest of sessions that were left behind. */
-	start = sim_random(sim_zk_nsessions() + 1);
-	for (int i = 0; i < sim_zk_nsessions(); i++)
-	{
-		if (apply((start + i) % sim_zk_nsessions()))
-			return true;
-	}
-	for (int server = 1; server < SIM_SERVERS; server++)
-	{
-		if (sim_zk_catch_up(server))
-			return true;
-	}
+	if (sim_schedule_progress(step, N_STEPS, plan.nservers + plan.nrivals))
+		return true;
 	if (!sim_zk_expire_deserted())
 		return false;
 	sim.now += plan.timeout;

@@ -19,6 +19,7 @@
 
 #include "sim_check.h"
 #include "sim_driver.h"
+#include "sim_schedule.h"
 
 #define MAX_CLIENTS 6
 #define MAX_QUIET_STEPS 20000
@@ -189,34 +190,13 @@ begin(SimDriver *d)
 	return sim_driver_begin(d, &task);
 }
 
-static bool
-hold(SimDriver *d)
-{
-	if (d->crashed || d->state != SIM_HOLDING)
-		return false;
-	if (sim_percent(plan.patience))
-		return true;
-	if (sim_check_holds(&d->runner.attempts[0]) && sim_percent(30) &&
-		sim_driver_downgrade(d))
-		return true;
-	return sim_driver_let_go(d);
-}
-
-static bool
-apply(int session)
-{
-	if (session < 0 || !sim_zk_apply(session))
-		return false;
-	sim_check_nodes(session);
-	return true;
-}
-
 #define N_STEPS 12
 
 /* One thing that can happen by itself; false: it cannot. */
 static bool
-step(int which, SimDriver *d)
+step(int which, int client)
 {
+	SimDriver  *d = &drivers[client];
 	SimClient  *c = &d->runner.client;
 
 	switch (which)
@@ -235,8 +215,8 @@ step(int which, SimDriver *d)
 		case 7:
 			/* Now and then another session's, perhaps one left behind. */
 			if (sim_zk_nsessions() > 0 && sim_percent(20))
-				return apply(sim_random(sim_zk_nsessions()));
-			return apply(c->session);
+				return sim_schedule_apply(sim_random(sim_zk_nsessions()));
+			return sim_schedule_apply(c->session);
 		case 8:
 			return (sim.quiet || !sim_percent(plan.away)) &&
 				sim_client_connect(c, sim_random(SIM_SERVERS));
@@ -244,50 +224,17 @@ step(int which, SimDriver *d)
 			return (sim.quiet || !sim_percent(plan.lag)) &&
 				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
 		case 10:
-			return hold(d);
+			return sim_schedule_hold(d, plan.patience);
 		default:
 			return begin(d);
 	}
 }
 
-/* Take one of all possible steps; false: there is none. */
 static bool
 progress(void)
 {
-	int			start;
-
-	for (int try = 0; try < 40; try++)
-	{
-		int			which = sim_random(N_STEPS);
-
-		if (step(which, &drivers[sim_random(plan.nclients)]))
-			return true;
-	}
-
-	/* There are few steps left, or none. */
-	start = sim_random(N_STEPS);
-	for (int i = 0; i < N_STEPS; i++)
-	{
-		for (int j = 0; j < plan.nclients; j++)
-		{
-			if (step((start + i) % N_STEPS, &drivers[j]))
-				return true;
-		}
-	}
-
-	/* What nobody waits for: the rest of sessions that were left behind. */
-	start = sim_random(sim_zk_nsessions() + 1);
-	for (int i = 0; i < sim_zk_nsessions(); i++)
-	{
-		if (apply((start + i) % sim_zk_nsessions()))
-			return true;
-	}
-	for (int server = 1; server < SIM_SERVERS; server++)
-	{
-		if (sim_zk_catch_up(server))
-			return true;
-	}
-	return sim_zk_expire_deserted();
+	return sim_schedule_progress(step, N_STEPS, plan.nclients) ||
+		sim_zk_expire_deserted();
 }
 
 /*
