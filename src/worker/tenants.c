@@ -299,16 +299,19 @@ zklock_tenants_deliver(ZkLockMessage *messages, bool stale)
 static void
 begin_tenant(ZkLockPlace *place, const ZkLockRequest *request)
 {
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
-												  "zklock tenant",
-												  ALLOCSET_SMALL_SIZES);
-	Tenant	   *tenant = hash_search(tenants, &place, HASH_ENTER, NULL);
+	static MemoryContext spare = NULL;	/* if there was no memory for the rest */
+	Tenant	   *tenant;
 
+	if (spare == NULL)
+		spare = AllocSetContextCreate(TopMemoryContext, "zklock tenant",
+									  ALLOCSET_SMALL_SIZES);
+	tenant = hash_search(tenants, &place, HASH_ENTER, NULL);
 	memset((char *) tenant + sizeof(ZkLockPlace *), 0,
 		   sizeof(Tenant) - sizeof(ZkLockPlace *));
 	tenant->serial = request->wanted;
 	tenant->generation = request->generation;
-	tenant->context = context;
+	tenant->context = spare;
+	spare = NULL;
 	dlist_push_tail(&pending, &tenant->link);
 	attend(tenant, begin, request);
 }
