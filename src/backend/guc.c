@@ -371,7 +371,7 @@ zklock_guc_init(void)
 							   check_auth, assign_auth, show_auth);
 	DefineCustomStringVariable("zklock.auth_file",
 							   "File with the credentials for ZooKeeper.",
-							   "One line scheme:credentials.  A relative path is taken from the data directory.",
+							   "One line scheme:credentials, read when a session with ZooKeeper begins.  A relative path is taken from the data directory.",
 							   &zklock_auth_file, "",
 							   PGC_SUSET, 0,
 							   check_auth_file, assign_auth_file, NULL);

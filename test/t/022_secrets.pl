@@ -76,7 +76,12 @@ like(ask($lock), qr/^ERROR:  28000:/m, '... and with others not');
 put("digest:app:${\ SECRET}");
 is(ask($lock), 't', '... as soon as the file has them, without a reload');
 
+my $begun = ZkTest->new($node, OWN_SESSION);
+is($begun->query($lock), 't', 'one has a session that has begun');
 put('digest:app:other');
+is($begun->query(qq($lock; SELECT zk_lock_release_all(); $lock)),
+	"t\n2\nt", '... and goes on with it when the file has others');
+$begun->close;
 my $session = ZkTest->new($node, 'zklock.auth' => "digest:app:${\ SECRET}");
 is($session->query($lock), 't', 'zklock.auth comes before the file');
 $session->query(q(SELECT zk_lock_release_all(); SET zklock.auth = ''));
