@@ -26,7 +26,7 @@ use Wait;
 use Worker;
 
 our @EXPORT =
-  qw(new_node import_tables with_settings server_mode keeper_of queue
+  qw(new_node import_tables create_fence with_settings server_mode keeper_of queue
   wait_for_queue seconds_of wait_until OWN_SESSION);
 
 # A setting for those who are about a session of the backend's own, whatever mode
@@ -100,6 +100,24 @@ sub import_tables
 		CREATE USER MAPPING FOR CURRENT_USER SERVER other;
 		IMPORT FOREIGN SCHEMA public LIMIT TO ($tables)
 			FROM SERVER other INTO public));
+	return;
+}
+
+# Makes a table fence: a token that is inserted into it, from wherever, goes to
+# zk_fence().
+sub create_fence
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', q(
+		CREATE TABLE fence (path text, token bigint);
+		CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN
+				PERFORM public.zk_fence(NEW.path, NEW.token);
+				RETURN NULL;
+			END $$;
+		CREATE TRIGGER fence BEFORE INSERT ON fence
+			FOR EACH ROW EXECUTE FUNCTION fence()));
 	return;
 }
 

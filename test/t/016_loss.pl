@@ -16,19 +16,11 @@ my $proxy = ZkProxy->new($zk->hosts);
 my $main = new_node('main', $zk->hosts);
 my $other = new_node('other', $zk->hosts);
 
-# The stock is in one server, and the other one sells, too. A token that is
-# inserted into fence, from wherever, goes to zk_fence().
+# The stock is in one server, and the other one sells, too.
 $main->safe_psql('postgres', q(
 	CREATE TABLE stock (n int);
-	INSERT INTO stock VALUES (10);
-	CREATE TABLE fence (path text, token bigint);
-	CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN
-			PERFORM public.zk_fence(NEW.path, NEW.token);
-			RETURN NULL;
-		END $$;
-	CREATE TRIGGER fence BEFORE INSERT ON fence
-		FOR EACH ROW EXECUTE FUNCTION fence()));
+	INSERT INTO stock VALUES (10)));
+create_fence($main);
 import_tables($other, $main, qw(stock fence));
 
 # Sessions that soon expire, which each have to themselves, and one that is not

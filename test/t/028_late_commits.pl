@@ -26,15 +26,8 @@ my $other = new_node('other', $zk->hosts);
 # One piece is for sale; what is sold has a row each.
 $main->safe_psql('postgres', q(
 	CREATE TABLE orders (who text);
-	CREATE TABLE news (n int);
-	CREATE TABLE fence (path text, token bigint);
-	CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN
-			PERFORM public.zk_fence(NEW.path, NEW.token);
-			RETURN NULL;
-		END $$;
-	CREATE TRIGGER fence BEFORE INSERT ON fence
-		FOR EACH ROW EXECUTE FUNCTION fence()));
+	CREATE TABLE news (n int)));
+create_fence($main);
 import_tables($other, $main, qw(orders fence));
 
 # How each server fences, if it does
