@@ -97,11 +97,23 @@ is_in_semaphore(ZkLockHold *hold, void *semaphore)
 		 strncmp(rest, "/leases/", strlen("/leases/")) == 0);
 }
 
+/* Has this backend ever wanted a lock at such a path?  Hardly one does. */
+static bool in_semaphores = false;
+
+static void
+note_semaphore(const char *path)
+{
+	const char *last = strrchr(path, '/');
+
+	in_semaphores |= strcmp(last, "/locks") == 0 ||
+		strcmp(last, "/leases") == 0 || strstr(path, "/leases/") != NULL;
+}
+
 static void
 refuse_own_semaphore(const char *path)
 {
-	const ZkLockHold *held = zklock_locktable_search(is_in_semaphore,
-													 unconstify(char *, path));
+	const ZkLockHold *held = !in_semaphores ? NULL :
+		zklock_locktable_search(is_in_semaphore, unconstify(char *, path));
 
 	if (held != NULL)
 		ereport(ERROR,
@@ -131,6 +143,8 @@ find_stronger(const char *path, ZkLockMode mode)
 
 	if (mode == ZKLOCK_SEMAPHORE)
 		refuse_own_semaphore(path);
+	else
+		note_semaphore(path);
 	if (mode == ZKLOCK_SIMPLE || mode == ZKLOCK_SEMAPHORE)
 		return NULL;
 	for (int i = 0; i < (int) lengthof(queueing); i++)
@@ -350,7 +364,7 @@ wait_for_all(Bunch *bunch, Patience *patience)
 			zklock_await_abandon(&attempts[i]);
 		}
 
-		zklock_await(&attempts[held], 1, patience->deadline, false);
+		zklock_await(attempts, held + 1, patience->deadline, false);
 		if (attempts[held].verdict == ZKLOCK_EXPIRED)
 		{
 			/* Those before went with it. */

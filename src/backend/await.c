@@ -11,6 +11,7 @@
 #include "backend/compat.h"
 #include "backend/errors.h"
 #include "backend/guc.h"
+#include "backend/revoke.h"
 #include "backend/session.h"
 #include "backend/text.h"
 #include "backend/venue.h"
@@ -135,6 +136,8 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			show_wait(&attempts[i]);
 		}
 		pending = find_pending(attempts, n, queued_is_enough);
+		if (pending != NULL)
+			zklock_revoke_refuse(attempts, n);
 
 		status = zklock_venue->status();
 		if (zklock_venue->current() == 0 || status == NULL ||
@@ -179,6 +182,7 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 	if (!attempt->begun)
 		return;
 	attempt->begun = false;
+	zklock_revoke_abandon(attempt);
 	zklock_venue->abandon(attempt);
 	zklock_claims_queued(attempt->claim, "", 0);
 }

@@ -24,8 +24,8 @@ extern void zklock_await_begin(ZkLockAttempt *attempt,
  * Wait until each attempt has its verdict or, if `queued_is_enough`, is known
  * to stand behind others.  At `deadline` those that go on time out.
  *
- * Errors: 08006 if the connection is lost and does not come back, and whatever
- * ends a wait.
+ * Errors: 08006 if the connection is lost and does not come back, 57014 if what one
+ * of them has got is asked back meanwhile, and whatever ends a wait.
  */
 extern void zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 						 bool queued_is_enough);

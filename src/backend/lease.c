@@ -30,7 +30,13 @@ static bool in_statement = false;
 /* Does the venue know of a commit? */
 static bool committing = false;
 
-/* A lock that was given back in this statement, when it was lost already. */
+/* Is the alarm on, so that a loss has this statement cancelled? */
+static bool watching = false;
+
+/*
+ * A lock whose loss has had this statement cancelled, and that was given back since,
+ * or may be before anybody notices.
+ */
 static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
 
 /* Was a lock that has been granted lost since? */
@@ -82,12 +88,10 @@ zklock_lease_renew_session(void)
 static bool
 watch(void)
 {
-	bool		on = in_statement && zklock_locktable_first_granted() != NULL;
-
-	zklock_venue->alarm(on);
-	if (on)
-		zklock_revoke_cancel();
-	return on;
+	watching = in_statement && zklock_locktable_first_granted() != NULL;
+	zklock_venue->alarm(watching);
+	zklock_revoke_watch(watching);
+	return watching;
 }
 
 /* Nobody tells of what happened while the alarm was off, during a commit for one. */
@@ -101,6 +105,15 @@ zklock_lease_watch(void)
 		InterruptPending = QueryCancelPending = true;
 }
 
+/* Have what cancels the statement told once the lock is not there any more. */
+static void
+note_loss(const ZkLockHold *hold)
+{
+	zklock_venue->refresh();
+	if (is_lost(hold) || zklock_venue->is_gone())
+		strlcpy(lost_path, hold->key.path, sizeof(lost_path));
+}
+
 void
 zklock_lease_give_back(ZkLockHold *hold)
 {
@@ -109,12 +122,8 @@ zklock_lease_give_back(ZkLockHold *hold)
 	zklock_locktable_ungrant(hold);
 	if (zklock_locktable_first_granted() != NULL)
 		return;					/* those that are left tell of a loss as well */
-	if (in_statement && granted)
-	{
-		zklock_venue->refresh();
-		if (is_lost(hold) || zklock_venue->is_gone())
-			strlcpy(lost_path, hold->key.path, sizeof(lost_path));
-	}
+	if (watching && granted)
+		note_loss(hold);
 	zklock_lease_watch();
 }
 
@@ -167,6 +176,7 @@ void
 zklock_lease_granted(ZkLockHold *hold)
 {
 	zklock_lease_watch();
+	zklock_revoke_granted(hold);
 	zklock_venue->renew_lease(hold);
 }
 
@@ -256,6 +266,25 @@ waits_for_standby(void)
 		synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH;
 }
 
+/*
+ * What has cancelled the statement, and is to be noticed after its commit, is told
+ * then.  A procedure that has caught it and goes on may be cancelled for another
+ * reason later.
+ */
+static void
+pause_alarm(void)
+{
+	ZkLockHold *hold = zklock_locktable_first_granted();
+
+	zklock_venue->alarm(false);
+	watching = false;
+	if (!QueryCancelPending)
+		lost_path[0] = '\0';
+	else if (hold != NULL)
+		note_loss(hold);
+	zklock_revoke_commit();
+}
+
 void
 zklock_lease_confirm(void)
 {
@@ -265,13 +294,11 @@ zklock_lease_confirm(void)
 	 * In a procedure a statement is under way, but a commit is not to be
 	 * cancelled.  Nor does what came before doom it, unless it is found again.
 	 */
-	zklock_venue->alarm(false);
+	pause_alarm();
 	reported = false;
 
-	if (zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
-		return;
 	hold = zklock_locktable_first_granted();
-	if (hold == NULL)
+	if (hold == NULL || zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	committing = true;
 	zklock_venue->commit(true);

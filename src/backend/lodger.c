@@ -402,6 +402,12 @@ revocations(const ZkLockHold *hold)
 		zklock_places_revocations(hold->node) : hold->revocations;
 }
 
+static bool
+is_asked_back(const ZkLockAttempt *attempt)
+{
+	return attempt->seat != NULL && zklock_places_revocations(attempt->seat) > 0;
+}
+
 const ZkLockVenue zklock_lodger_venue = {
 	.ready = ready,
 	.poll = refresh,
@@ -422,5 +428,7 @@ const ZkLockVenue zklock_lodger_venue = {
 	.leave = leave,
 	.ask = ask,
 	.renew_lease = renew_lease,
-	.revocations = revocations
+	.revocations = revocations,
+	.requests = zklock_tenure_requests,
+	.is_asked_back = is_asked_back
 };

@@ -168,6 +168,24 @@ revocations(const ZkLockHold *hold)
 		zklock_zkclient_revocations(hold->node) : hold->revocations;
 }
 
+static uint64
+requests(void)
+{
+	ZkLockClient *client = zklock_session_client();
+
+	return client == NULL ? 0 : (uint64) zklock_session_current() << 32 |
+		zklock_zkclient_requests(client);
+}
+
+static bool
+is_asked_back(const ZkLockAttempt *attempt)
+{
+	const ZkLockDriver *own = &attempt->own;
+
+	return own->node != NULL && zklock_session_is_current(own->session) &&
+		zklock_zkclient_revocations(own->node) > 0;
+}
+
 const ZkLockVenue zklock_own_venue = {
 	.ready = ready,
 	.poll = zklock_session_poll,
@@ -188,5 +206,7 @@ const ZkLockVenue zklock_own_venue = {
 	.leave = leave,
 	.ask = ask,
 	.renew_lease = renew_lease,
-	.revocations = revocations
+	.revocations = revocations,
+	.requests = requests,
+	.is_asked_back = is_asked_back
 };

@@ -20,7 +20,16 @@
 /* Has this backend ever wanted a revocable lock?  Most never do. */
 static bool used = false;
 
-/* A lock that was given back in this statement, when it was asked for already. */
+/* The number of requests up to which those who held a lock then know of each. */
+static uint64 all_told = 0;
+
+/* Is the alarm on, so that a request has this statement cancelled? */
+static bool watching = false;
+
+/*
+ * A lock whose request has had this statement cancelled, and that was given back
+ * since, or may be before anybody notices.
+ */
 static char given_back[ZKLOCK_PATH_MAX + 1] = "";
 
 /* A simple lock's node is known as ours by what it says. */
@@ -41,13 +50,20 @@ is_untold(const ZkLockHold *hold)
 		zklock_venue->revocations(hold) != hold->revocations;
 }
 
+/* There may be many locks: as long as nobody has asked for any, none is looked at. */
 static ZkLockHold *
 find_untold(void)
 {
-	ZkLockHold *hold = used ? zklock_locktable_first_granted() : NULL;
+	ZkLockHold *hold;
+	uint64		requests = used ? zklock_venue->requests() : all_told;
 
+	if (requests == all_told)
+		return NULL;
+	hold = zklock_locktable_first_granted();
 	while (hold != NULL && !is_untold(hold))
 		hold = zklock_locktable_next_granted(hold);
+	if (hold == NULL)
+		all_told = requests;
 	return hold;
 }
 
@@ -86,11 +102,60 @@ zklock_revoke_begin_statement(void)
 	}
 }
 
-void
-zklock_revoke_cancel(void)
+static void
+cancel(void)
 {
-	if (find_untold() != NULL)
-		InterruptPending = QueryCancelPending = true;
+	InterruptPending = QueryCancelPending = true;
+}
+
+void
+zklock_revoke_watch(bool on)
+{
+	watching = on;
+	if (on && find_untold() != NULL)
+		cancel();
+}
+
+void
+zklock_revoke_granted(const ZkLockHold *hold)
+{
+	if (watching && is_untold(hold))
+		cancel();
+}
+
+/* What an attempt has got is no hold yet. */
+static bool
+is_asked_back(const ZkLockAttempt *attempt)
+{
+	return attempt->order.revocable && zklock_venue->is_asked_back(attempt);
+}
+
+void
+zklock_revoke_refuse(const ZkLockAttempt *attempts, int n)
+{
+	for (int i = 0; used && i < n && zklock_venue->requests() != all_told; i++)
+	{
+		if (attempts[i].verdict == ZKLOCK_GRANTED && is_asked_back(&attempts[i]))
+			raise_revocation(attempts[i].order.path);
+	}
+}
+
+static void
+note(const char *path)
+{
+	strlcpy(given_back, path, sizeof(given_back));
+}
+
+void
+zklock_revoke_commit(void)
+{
+	ZkLockHold *hold;
+
+	watching = false;
+	if (!QueryCancelPending)
+		given_back[0] = '\0';
+	else if ((hold = find_untold()) != NULL)
+		note(hold->key.path);
 }
 
 void
@@ -110,6 +175,13 @@ zklock_revoke_explain(void)
 void
 zklock_revoke_give_back(const ZkLockHold *hold)
 {
-	if (is_untold(hold))
-		strlcpy(given_back, hold->key.path, sizeof(given_back));
+	if (watching && is_untold(hold))
+		note(hold->key.path);
+}
+
+void
+zklock_revoke_abandon(const ZkLockAttempt *attempt)
+{
+	if (watching && is_asked_back(attempt))
+		note(attempt->order.path);
 }

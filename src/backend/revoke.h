@@ -17,6 +17,7 @@
 #ifndef ZKLOCK_REVOKE_H
 #define ZKLOCK_REVOKE_H
 
+#include "backend/attempt.h"
 #include "backend/locktable.h"
 
 /* Is a lock of this mode to be revocable that is taken now? */
@@ -26,15 +27,35 @@ extern bool zklock_revoke_is_wanted(ZkLockMode mode);
 extern void zklock_revoke_begin_statement(void);
 
 /*
- * To be called when the alarm of venue.h has been turned on in a statement: cancel
- * that for requests that came before.  Raises and allocates nothing.
+ * To be called when the alarm of venue.h has been turned on, or off: on, it has
+ * requests cancel the statement, and so do those that came before.  Raises and
+ * allocates nothing.
  */
-extern void zklock_revoke_cancel(void);
+extern void zklock_revoke_watch(bool on);
+
+/*
+ * To be called when a statement is about to commit, and the alarm is off: what comes
+ * now cancels nothing, and what has been got over explains nothing any more.
+ */
+extern void zklock_revoke_commit(void);
+
+/* To be called when a lock was granted: it may have been asked for already. */
+extern void zklock_revoke_granted(const ZkLockHold *hold);
+
+/*
+ * To be called while some of these are waited for: ERROR 57014 if what was granted
+ * to another is asked for.
+ */
+extern void zklock_revoke_refuse(const ZkLockAttempt *attempts, int n);
 
 /* To be called when a statement was cancelled: ERROR 57014 if for a request. */
 extern void zklock_revoke_explain(void);
 
-/* To be called before a lock is given back.  Raises and allocates nothing. */
+/*
+ * To be called before a lock is given back, or an attempt given up, which may have
+ * been granted.  Both raise and allocate nothing.
+ */
 extern void zklock_revoke_give_back(const ZkLockHold *hold);
+extern void zklock_revoke_abandon(const ZkLockAttempt *attempt);
 
 #endif							/* ZKLOCK_REVOKE_H */

@@ -350,8 +350,8 @@ report_log(void)
 }
 
 /*
- * Take in what has come.  `*news`: there are messages, another state, or it is
- * stale.
+ * Take in what has come.  `*news`: there are messages, another state, a request for
+ * a node of ours, or it is stale.
  *
  * While the process is stopped so are the threads, and then they read what came
  * long ago as if it had come just now.  Nothing tells but the clock, looked at
@@ -367,7 +367,8 @@ take_news(bool *stale, bool *news)
 
 	*stale = lease > 0 && received_at - before_that > lease;
 	*news = messages != NULL || status.state != before.state ||
-		status.connects != before.connects || *stale;
+		status.connects != before.connects ||
+		status.revocations != before.revocations || *stale;
 	return messages;
 }
 

@@ -96,10 +96,16 @@ typedef struct ZkLockVenue
 
 	/*
 	 * How often a revocable hold was asked back; no more once it is lost.  Requests
-	 * that came before the alarm was turned on are seen after that.  Raises and
-	 * allocates nothing.
+	 * that came before the alarm was turned on are seen after that.  So it is with
+	 * the next two; all raise and allocate nothing.
 	 */
 	uint32		(*revocations) (const ZkLockHold *hold);
+
+	/* Any request for anything that is held changes this number. */
+	uint64		(*requests) (void);
+
+	/* Was what an attempt was granted asked back?  The grant may not be known yet. */
+	bool		(*is_asked_back) (const ZkLockAttempt *attempt);
 } ZkLockVenue;
 
 /* That of what is held, or what will be next. */

@@ -281,6 +281,9 @@ extern void zklock_zkclient_heed(ZkLockNode *node, const char *data);
 /* How often somebody has asked for a node that is heeded. */
 extern uint32_t zklock_zkclient_revocations(const ZkLockNode *node);
 
+/* And for any of them. */
+extern uint32_t zklock_zkclient_requests(ZkLockClient *client);
+
 /*
  * Give a node up: delete it until ZooKeeper says that it is gone, over any
  * number of lost connections, on the client's threads.  Returns at once and

@@ -774,6 +774,17 @@ zklock_zkclient_revocations(const ZkLockNode *node)
 	return revocations;
 }
 
+uint32_t
+zklock_zkclient_requests(ZkLockClient *client)
+{
+	uint32_t	requests;
+
+	pthread_mutex_lock(&client->mutex);
+	requests = client->status.revocations;
+	pthread_mutex_unlock(&client->mutex);
+	return requests;
+}
+
 /*
  * That the node has another version means that there is one.  So does that we may
  * not write to it, by its access control list or by a quota: both are looked at

@@ -83,6 +83,7 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	place->curious = order->curious;
 	place->leases = order->leases;
 	place->revocable = order->revocable;
+	pg_atomic_write_u32(&claim->revocations, 0);
 	place->name[0] = '\0';
 	strlcpy(place->other, order->from != NULL ? order->from : "",
 			sizeof(place->other));
@@ -505,7 +506,7 @@ zklock_places_revoked(Place *place, uint64 serial)
 	if (claim != NULL && claim->place.revocable)
 	{
 		pg_atomic_fetch_add_u32(&claim->revocations, 1);
-		zklock_tenure_ring(claim->procno);
+		zklock_tenure_request(claim->procno);
 	}
 	LWLockRelease(lock);
 }

@@ -36,6 +36,7 @@ typedef struct Slot
 	pg_atomic_uint32 committing;	/* generation that its commit relies on, or 0 */
 	pg_atomic_uint32 alarm;
 	pg_atomic_uint32 listening;
+	pg_atomic_uint32 requests;	/* for its locks */
 	int			pid;
 } Slot;
 
@@ -81,6 +82,7 @@ zklock_tenure_shmem_init(void)
 		pg_atomic_init_u32(&tenure->slot[i].committing, 0);
 		pg_atomic_init_u32(&tenure->slot[i].alarm, ALARM_OFF);
 		pg_atomic_init_u32(&tenure->slot[i].listening, 0);
+		pg_atomic_init_u32(&tenure->slot[i].requests, 0);
 	}
 }
 
@@ -264,9 +266,20 @@ ring(Slot *slot)
 }
 
 void
-zklock_tenure_ring(int procno)
+zklock_tenure_request(int procno)
 {
-	ring(&tenure->slot[procno]);
+	Slot	   *slot = &tenure->slot[procno];
+
+	/* Who has just turned his alarm on looks at the count after that. */
+	pg_atomic_fetch_add_u32(&slot->requests, 1);
+	ring(slot);
+	zklock_tenure_wake(procno);
+}
+
+uint64
+zklock_tenure_requests(void)
+{
+	return pg_atomic_read_u32(&my_slot()->requests);
 }
 
 uint32

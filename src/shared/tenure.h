@@ -68,10 +68,13 @@ extern void zklock_tenure_commit(bool begins);
 
 /*
  * While it is on, the end of the generation cancels the running statement, and so
- * does zklock_tenure_ring(): who turns it on sees what was before that.  When
+ * does zklock_tenure_request(): who turns it on sees what was before that.  When
  * it has been turned off, no more cancel comes; one that came is there already.
  */
 extern void zklock_tenure_alarm(bool on);
+
+/* How often somebody has asked for what this backend has, or one before it had. */
+extern uint64 zklock_tenure_requests(void);
 
 /* Set a backend's latch. */
 extern void zklock_tenure_wake(int procno);
@@ -97,8 +100,11 @@ extern bool zklock_tenure_is_listened(void);
  */
 extern uint32 zklock_tenure_end(void);
 
-/* Send a backend's alarm, if it is on. */
-extern void zklock_tenure_ring(int procno);
+/*
+ * Somebody asks for what a backend has: count that, send its alarm if that is on,
+ * and set its latch.
+ */
+extern void zklock_tenure_request(int procno);
 
 /* Does anybody commit who has found that generation, or one before, alive? */
 extern bool zklock_tenure_is_committing(uint32 generation);

@@ -57,7 +57,8 @@ sub wait_until_heard
 			  && $stat->{data} =~ / revocable=t$/
 			  && ( !server_mode()
 				|| $main->safe_psql('postgres',
-					"SELECT revoked FROM zk_locks WHERE pid = ${\ $session->pid}")
+					"SELECT revoked FROM zk_locks
+					 WHERE pid = ${\ $session->pid} AND path = '$path'")
 				eq 't');
 		});
 	return;
@@ -123,6 +124,56 @@ is($session->query("ROLLBACK TO s; SELECT transaction_holds, revoked $mine"),
 	'1|t', '... but has the lock');
 is($session->query('COMMIT'), '', '... until the transaction ends');
 wait_for_queue($zk, '/ask/saved');
+
+# Who waits for one of several locks may have others already.
+for my $holds ('no other lock', 'another lock')
+{
+	$session->query(q(SELECT zk_lock_acquire('/ask/another')))
+	  if $holds eq 'another lock';
+	$rival->query(q(SELECT zk_lock_acquire('/ask/several/b')));
+	$session->start(
+		q(SELECT zk_lock_acquire_all('{/ask/several/a, /ask/several/b}')));
+	wait_for_queue($zk, '/ask/several/a', $session);
+	wait_for_queue($zk, '/ask/several/b', $rival, $session);
+	is(ask('/ask/several/a'), 1,
+		"one is asked who waits for the second of two, and holds $holds");
+	like($session->result, asked_back('/ask/several/a'), '... and is cancelled');
+	wait_for_queue($zk, '/ask/several/a');
+	$_->query('SELECT zk_lock_release_all()') for $session, $rival;
+	wait_for_queue($zk, '/ask/several/b');
+}
+
+# Who was granted a lock, and asked for it, before he woke
+for my $holds ('no other lock', 'another lock')
+{
+	$session->query(q(SELECT zk_lock_acquire('/ask/another')))
+	  if $holds eq 'another lock';
+	$rival->query(q(SELECT zk_lock_acquire('/ask/asleep')));
+	$session->start(
+		q(DO $$ BEGIN PERFORM zk_lock_guard('/ask/asleep'); PERFORM pg_sleep(1000); END $$));
+	wait_for_queue($zk, '/ask/asleep', $rival, $session);
+	kill('STOP', $session->pid);
+	$rival->query('SELECT zk_lock_release_all()');
+	wait_for_queue($zk, '/ask/asleep', $session);
+	is(ask('/ask/asleep'), 1, "one is asked who stands still, and holds $holds");
+	wait_until_heard($session, '/ask/asleep') if server_mode();
+	kill('CONT', $session->pid);
+	like($session->result, asked_back('/ask/asleep'), '... and is cancelled');
+	$session->query('SELECT zk_lock_release_all()');
+	wait_for_queue($zk, '/ask/asleep');
+}
+
+# What was asked for is not what is had now: it was given up to wait for one before it.
+$rival->query(q(SELECT zk_lock_acquire('/ask/several/a')));
+$session->start(
+	q(SELECT zk_lock_acquire_all('{/ask/several/a, /ask/several/b}')));
+wait_for_queue($zk, '/ask/several/a', $rival, $session);
+wait_for_queue($zk, '/ask/several/b');
+$rival->query('SELECT zk_lock_release_all()');
+is($session->result, 't', 'one who waited for the first of two gets both');
+is($session->query("SELECT count(*) FILTER (WHERE revoked) $mine"),
+	'0', '... and nobody has asked for them');
+$session->query('SELECT zk_lock_release_all()');
 
 # What the session holds it holds on, and each request is told.
 $session->query(q(SELECT zk_lock_acquire('/ask/held')));

@@ -84,6 +84,12 @@ sub take_and_give_back
 		PERFORM zk_lock_acquire('/one'); PERFORM zk_lock_release('/one')));
 }
 
+sub enter_and_leave
+{
+	return loop(100, q(
+		PERFORM zk_semaphore_acquire('/few', 1); PERFORM zk_semaphore_release('/few')));
+}
+
 # In a subtransaction, which fails or not
 sub subtransaction
 {
@@ -106,9 +112,16 @@ sub measure
 	hold($n, 'session');
 	is($session->query('SELECT count(*) FROM zk_locks'), $n, "$n locks are held");
 	$us{'a lock, with others held'} = take_and_give_back();
+	$us{'a semaphore, with locks held'} = enter_and_leave();
 	$us{'release of all'} = cost('SELECT zk_lock_release_all()', $n);
 	wait_for_calm();
 	$us{'a lock, after others were held'} = take_and_give_back();
+
+	$session->query('SET zklock.revocable = on');
+	hold($n, 'session');
+	$us{'a lock, with revocable ones held'} = take_and_give_back();
+	$us{'a statement, with revocable ones held'} = cost('SELECT 1', 1);
+	$session->query('SELECT zk_lock_release_all(); RESET zklock.revocable');
 
 	$session->query('BEGIN; SAVEPOINT s');
 	hold($n, 'transaction');

@@ -1,0 +1,136 @@
+# A procedure that commits in its midst, or goes on when it was cancelled, may be
+# cancelled once more. It is told why: by whom, or for which lock, and not for one that
+# it has given back with nothing to be told.
+
+use strict;
+use warnings;
+
+use Module;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $library = build_module('at_release');
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $main = new_node('main', $zk->hosts);
+my $asker = ZkTest->new(new_node('other', $zk->hosts));
+my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
+
+# What a procedure does while it has the lock: it stands still at the end of a
+# transaction, when its locks are about to go, or in a trigger, when it has been
+# cancelled and is about to be checked; or it sleeps, is cancelled, and goes on.
+my %procedures = (
+	'about to give its lock back' =>
+	  "PERFORM %s; PERFORM at_release('$file', true); COMMIT",
+	'about to be checked' => 'PERFORM %s; INSERT INTO still VALUES (1); COMMIT',
+	'asleep, and goes on' => 'BEGIN PERFORM %s; PERFORM pg_sleep(1000);
+		EXCEPTION WHEN query_canceled THEN END; COMMIT');
+
+$main->safe_psql('postgres', qq(
+	CREATE FUNCTION at_release(text, bool) RETURNS text AS '$library' LANGUAGE C;
+	CREATE FUNCTION stand_still() RETURNS trigger AS '$library' LANGUAGE C;
+	CREATE TABLE still (n int);
+	CREATE CONSTRAINT TRIGGER still AFTER INSERT ON still
+		INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION stand_still('$file')));
+
+# Somebody else has what it waits for in the end.
+my $key = ZkTest->new($main);
+$key->query('SELECT pg_advisory_lock(1)');
+
+sub wait_until_it_waits
+{
+	my ($session, $event) = @_;
+
+	$main->poll_query_until('postgres',
+		"SELECT wait_event = '$event' FROM pg_stat_activity
+		 WHERE pid = ${\ $session->pid}")
+	  or die "it does not wait\n";
+	return;
+}
+
+# Starts a procedure, and waits until it is where $what says.
+sub call
+{
+	my ($session, $path, $what) = @_;
+	my $todo = sprintf($procedures{$what}, "zk_lock_guard('$path')");
+
+	note("a procedure is $what");
+	$session->query(q(LOAD 'zklock'));
+	$session->start("DO \$do\$ BEGIN $todo; PERFORM pg_advisory_xact_lock(1); END \$do\$");
+	if ($what =~ /asleep/)
+	{
+		wait_for_queue($zk, $path, $session);
+		wait_until_it_waits($session, 'PgSleep');
+	}
+	else
+	{
+		wait_until('it stands still', sub { -e $file });
+	}
+	return;
+}
+
+# It goes on, and is cancelled once more unless it has not noticed yet that it is.
+sub is_told
+{
+	my ($session, $what, $error) = @_;
+
+	unlink($file);
+	if ($what !~ /checked/)
+	{
+		wait_until_it_waits($session, 'advisory');
+		$main->safe_psql('postgres',
+			"SELECT pg_cancel_backend(${\ $session->pid})");
+		$error = '57014: canceling statement due to user request';
+	}
+	like($session->result, qr/^ERROR:  $error$/m, "... and is told why");
+	$session->close;
+	return;
+}
+
+for my $what (sort keys %procedures)
+{
+	my $path = '/call/asked';
+	my $session = ZkTest->new($main, 'zklock.revocable' => 'on',
+		'zklock.session_timeout' => '40s');
+
+	call($session, $path, $what);
+	is($asker->query("SELECT zk_lock_revoke('$path')"), '1', '... its lock is asked for');
+	wait_until(
+		'it is heard',
+		sub {
+			my ($node) = $zk->children($path);
+
+			return !defined($node)
+			  || ( $zk->get("$path/$node")->{version} == 2
+				&& (!server_mode()
+					|| $main->safe_psql('postgres',
+						"SELECT revoked FROM zk_locks WHERE pid = ${\ $session->pid}")
+					ne 'f'));
+		});
+	is_told($session, $what,
+		qr/57014: canceling statement because lock on "$path" was asked back/);
+}
+
+# A commit that does not look, of a lock that is lost
+for my $what (sort keys %procedures)
+{
+	my $path = '/call/lost';
+	my $session = ZkTest->new($main, OWN_SESSION,
+		'zklock.hosts' => $proxy->hosts,
+		'zklock.session_timeout' => '3s',
+		'zklock.confirm_commit' => 'off');
+
+	call($session, $path, $what);
+	$proxy->mark;
+	$proxy->hold;
+	wait_for_queue($zk, $path);
+	$proxy->release;
+	$proxy->wait_frame(dir => 's2c', op => 'connect');
+	$proxy->wait_idle;
+	is_told($session, $what, qr/40001: lock on "$path" was lost/);
+}
+
+done_testing();
