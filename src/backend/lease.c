@@ -98,7 +98,9 @@ watch(void)
 void
 zklock_lease_watch(void)
 {
-	if (!watch())
+	bool		was_on = watching;
+
+	if (!watch() || was_on)
 		return;
 	zklock_venue->refresh();
 	if (find_lost() != NULL || zklock_venue->is_gone())
