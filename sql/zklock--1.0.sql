@@ -172,7 +172,8 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 REVOKE EXECUTE ON FUNCTION zk_fence_prune(interval) FROM PUBLIC;
 
 -- Get one of "leases" leases of a semaphore.  Returns and waits as
--- zk_lock_acquire() does.  The number must be the same for all callers.
+-- zk_lock_acquire() does.  The number should be the same for all callers: who names
+-- another one than the last has named is warned, and let in by his own.
 CREATE FUNCTION zk_semaphore_acquire(
     path text,
     leases integer,

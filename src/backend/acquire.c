@@ -31,6 +31,7 @@ typedef struct Wanted
 	bool		curious;		/* who is ahead? */
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
+	bool		warned;			/* that others name another number of leases */
 } Wanted;
 
 /* What is to be taken: many locks. */
@@ -245,6 +246,27 @@ enter_semaphore(Wanted *wanted, const Patience *patience)
 	return wanted->mutex.verdict == ZKLOCK_GRANTED;
 }
 
+/*
+ * Somebody has named another number of leases.  Each is let in by his own, so that
+ * there may be more than some of them think; but none is wrong by himself, and when
+ * the number is changed, not all can change it at once.  So it is no error.
+ */
+static void
+warn_of_other_size(Wanted *wanted)
+{
+	int			named = wanted->attempt.named;
+
+	if (named == 0 || wanted->warned)
+		return;
+	wanted->warned = true;
+	ereport(WARNING,
+			(errmsg("callers name different numbers of leases for semaphore \"%s\"",
+					zklock_errors_path(wanted->hold->key.path)),
+			 errdetail("This one names %d, and one before it %d.",
+					   wanted->leases, named),
+			 errhint("Unless the number is just being changed, have all name the same: each is let in by its own.")));
+}
+
 /* Try once: how did it end? */
 static ZkLockVerdict
 run(Wanted *wanted, const Patience *patience)
@@ -262,6 +284,13 @@ run(Wanted *wanted, const Patience *patience)
 	if (order.mode == ZKLOCK_SEMAPHORE && !enter_semaphore(wanted, patience))
 		return wanted->mutex.verdict;
 	zklock_await_begin(&wanted->attempt, &order);
+
+	if (order.mode == ZKLOCK_SEMAPHORE)
+	{
+		/* Who has to wait is told before that. */
+		zklock_await(&wanted->attempt, 1, patience->deadline, true);
+		warn_of_other_size(wanted);
+	}
 	zklock_await(&wanted->attempt, 1, patience->deadline, false);
 
 	/* A lease that was got without the mutex is none. */

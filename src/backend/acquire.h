@@ -44,8 +44,8 @@ extern ZkLockHold *zklock_acquire_or_tell(const char *path, ZkLockMode mode,
 										  char **ahead);
 
 /*
- * The same for one of `leases` leases of a semaphore.  The number is a
- * convention among its users: it is stored nowhere.
+ * The same for one of `leases` leases of a semaphore.  The number is a convention
+ * among its users: WARNING if another was named before.
  */
 extern ZkLockHold *zklock_acquire_semaphore(const char *path, int leases,
 											ZkLockScope scope, int64 ns);

@@ -30,6 +30,7 @@ typedef struct ZkLockAttempt
 	ZkLockVerdict verdict;
 	bool		queued;			/* it is known that others are, or were, ahead */
 	int			ahead;			/* how many */
+	int			named;			/* see ZkLockRecipe */
 	const char *name;			/* the node's; "" while not known */
 	int64		seq;			/* its number */
 	int64		token;			/* its czxid */

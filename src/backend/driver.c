@@ -13,6 +13,7 @@
 #include "backend/session.h"
 #include "miscadmin.h"
 #include "protocol/path.h"
+#include "protocol/size.h"
 
 /* "_c_", a random UUID and "-": Curator's protected names. */
 static const char *
@@ -71,7 +72,8 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 		switch (action->kind)
 		{
 			case ZKLOCK_DO_MAKE_PARENTS:
-				taken = zklock_zkclient_make_parents(client, driver->dir, tag);
+				taken = zklock_zkclient_make_parents(client, driver->dir,
+													 driver->size, tag);
 				break;
 			case ZKLOCK_DO_CREATE:
 				taken = zklock_zkclient_create(client, driver->node,
@@ -100,6 +102,15 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 				break;
 			case ZKLOCK_DO_SYNC:
 				taken = zklock_zkclient_sync(client, driver->path, tag);
+				break;
+			case ZKLOCK_DO_SIZE:
+				taken = zklock_zkclient_get(client, driver->dir, false, tag);
+				break;
+			case ZKLOCK_DO_SET_SIZE:
+
+				/* The reply is for nobody: who may not write to it need not. */
+				taken = zklock_zkclient_set(client, driver->dir, driver->size,
+											0);
 				break;
 			case ZKLOCK_DO_DROP:
 				drop_surplus(driver, action->name);
@@ -237,6 +248,14 @@ note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
 }
 
+/* What is longer than what was kept of it is no number. */
+static int
+size_said(const ZkLockMessage *message)
+{
+	return message->text == NULL && message->length > 0 ? ZKLOCK_SIZE_OTHER :
+		zklock_size_read(message->text, message->length);
+}
+
 void
 zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 {
@@ -253,6 +272,12 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 	event.request = (uint32_t) (message->tag & ZKLOCK_TAG_MASK);
 	event.kind = kinds[message->kind];
 	if (message->kind == ZKLOCK_MSG_GOT &&
+		event.request == driver->recipe.size)
+	{
+		event.kind = ZKLOCK_EV_SIZED;
+		event.size = size_said(message);
+	}
+	else if (message->kind == ZKLOCK_MSG_GOT &&
 		event.request == driver->recipe.verify)
 		event.kind = ZKLOCK_EV_VERIFIED;
 	else if (message->kind == ZKLOCK_MSG_GOT &&
@@ -268,7 +293,8 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 	event.children = message->children;
 	event.nchildren = message->nchildren;
 
-	if (event.reply == ZKLOCK_REFUSED && driver->refused == NULL)
+	if (event.reply == ZKLOCK_REFUSED && event.kind != ZKLOCK_EV_SIZED &&
+		driver->refused == NULL)
 	{
 		driver->refused = describe_request(driver, message);
 		driver->rc = message->rc;
@@ -374,6 +400,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 
 	driver->path = driver->dir = order->path;
 	driver->data = data;
+	driver->size = "";
 	driver->revocable = order->revocable;
 	driver->tag = zklock_session_new_tag();
 	driver->session = zklock_session_current();
@@ -384,6 +411,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 	if (order->mode == ZKLOCK_SEMAPHORE)
 	{
 		driver->dir = psprintf("%s/leases", order->path);
+		driver->size = psprintf("%d", order->leases);
 		zklock_recipe_begin_lease(r, order->leases, prefix, session,
 								  order->nowait, &actions);
 		driver->node = zklock_zkclient_node(client, driver->dir, prefix,

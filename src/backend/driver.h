@@ -42,6 +42,8 @@ typedef struct ZkLockDriver
 	const char *path;			/* the lock's */
 	const char *dir;			/* where its node is */
 	const char *data;			/* the node's */
+	const char *size;			/* of a semaphore, as its leases' parent says it;
+								 * else "" */
 	bool		revocable;
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */

@@ -193,8 +193,8 @@ has_turn(const Queue *queue, int i)
 
 /*
  * Who gets a lease has the mutex before and gives it back after, so that only the
- * newest lease can be one that is waited for.  How many there may be is stored
- * nowhere.
+ * newest lease can be one that is waited for.  How many there may be, each of them
+ * says for himself.
  */
 static void
 find_waiting_lease(Queue *queue)

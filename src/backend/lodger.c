@@ -195,6 +195,7 @@ show(ZkLockAttempt *attempt)
 	attempt->verdict = state->verdict;
 	attempt->queued = state->queued;
 	attempt->ahead = state->ahead;
+	attempt->named = state->named;
 	attempt->name = state->name;
 	attempt->seq = state->seq;
 	attempt->token = state->token;

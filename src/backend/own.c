@@ -49,6 +49,7 @@ show(ZkLockAttempt *attempt)
 	attempt->verdict = r->verdict;
 	attempt->queued = r->queued;
 	attempt->ahead = r->ahead;
+	attempt->named = r->named;
 	attempt->name = r->name;
 	attempt->seq = r->seq;
 	attempt->token = r->token;

@@ -118,8 +118,10 @@ typedef struct ZkLockMessage
 	bool		open;			/* may everybody create, or delete, children? */
 	int			depth;			/* PARENTS_MADE: levels below the root of the one
 								 * that was refused */
-	char	   *text;			/* CREATED: name without path; GOT: data;
-								 * DELETED, CHANGED: path */
+	char	   *text;			/* CREATED: name without path; GOT: data, or what
+								 * there is room for; DELETED, CHANGED: path */
+	int			length;			/* GOT: of all of the data, which may have zero
+								 * bytes in it */
 	const char *const *children;	/* LISTED: names without path */
 	int			nchildren;
 } ZkLockMessage;
@@ -216,9 +218,13 @@ extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
 extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, uintptr_t tag);
 
-/* Create `path` and whatever is missing above it, as containers. */
+/*
+ * Create `path`, which is to say `data`, and whatever is missing above it, as
+ * containers.
+ */
 extern bool zklock_zkclient_make_parents(ZkLockClient *client,
-										 const char *path, uintptr_t tag);
+										 const char *path, const char *data,
+										 uintptr_t tag);
 
 /* With `watch`, the next child to come or go is told, as CHANGED. */
 extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,

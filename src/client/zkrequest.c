@@ -263,6 +263,19 @@ listed(int rc, const struct String_vector *strings, const void *data)
 }
 
 static void
+keep_data(ZkLockMessage *message, const char *value, int len)
+{
+	int			kept = len < MAX_DATA ? len : MAX_DATA;
+
+	message->length = len;
+	message->text = malloc(kept + 1);
+	if (message->text == NULL)
+		return;
+	memcpy(message->text, value, kept);
+	message->text[kept] = '\0';
+}
+
+static void
 got(int rc, const char *value, int len, const struct Stat *stat,
 	const void *data)
 {
@@ -279,7 +292,7 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 		message->version = stat->version;
 		/* no data is -1, and not having kept it is not worth an error */
 		if (len > 0)
-			message->text = strndup(value, len < MAX_DATA ? len : MAX_DATA);
+			keep_data(message, value, len);
 	}
 	zklock_zkrequest_answer(request, rc);
 }
@@ -322,7 +335,7 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 
 bool
 zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
-							 uintptr_t tag)
+							 const char *data, uintptr_t tag)
 {
 	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
 	char	   *ancestor = strdup(path);
@@ -352,8 +365,9 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 			request->in_parts |= rc == ZOK;
 		}
 		if (rc == ZOK)
-			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
-							  ZOO_CONTAINER, last_parent_done, request);
+			rc = zoo_acreate2(client->zh, path, data, (int) strlen(data),
+							  &client->acls, ZOO_CONTAINER, last_parent_done,
+							  request);
 	}
 	free(ancestor);
 	if (rc != ZOK)

@@ -134,6 +134,8 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->verify = 0;
 	else if (ev->request == r->touch)
 		r->touch = 0;
+	else if (ev->request == r->size)
+		r->size = 0;
 	else if (ev->request == r->nearest.request)
 		watch = &r->nearest;
 	else if (ev->request == r->lookahead.request)
@@ -150,6 +152,8 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->stalled = true;
 		return;
 	}
+	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED)
+		return;					/* a courtesy: no lease depends on it */
 	else if (ev->reply == ZKLOCK_REFUSED && r->nowait && watch != NULL &&
 			 !r->fixed)
 	{
@@ -201,6 +205,7 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->create = 0;
 	r->verify = 0;
 	r->touch = 0;
+	r->size = 0;
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
 
@@ -212,5 +217,5 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->sync = zklock_recipe_ask(r, ZKLOCK_DO_SYNC, NULL, out);
 	if (r->name[0] != '\0' && r->token == 0)
 		r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
-	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+	zklock_recipe_look(r, out);
 }

@@ -25,7 +25,9 @@
  *
  * Besides the queue there are three shorter ways to hold something.  A lease
  * of a semaphore (InterProcessSemaphoreV2) counts the nodes beside it instead
- * of looking who is ahead.  A simple lock is one node at the lock path itself.
+ * of looking who is ahead.  Those who use one semaphore must agree on how many
+ * leases there are: their container says the number that was named last, which
+ * is read in the flight of the first list, and set to ours.  A simple lock is one node at the lock path itself.
  * A downgrade adds a reader's node to a lock that is held, under its number.
  * The last two create a node of a fixed name, and share that code.
  *

@@ -11,12 +11,27 @@
 
 #include "protocol/contender.h"
 #include "protocol/recipe_base.h"
+#include "protocol/size.h"
 
 static void contender_left(ZkLockRecipe *r, ZkLockWatch *watch,
 						   ZkLockActions *out);
 static void adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out);
 static void look_around(ZkLockRecipe *r, const ZkLockEvent *ev,
 						ZkLockActions *out);
+static void take_size(ZkLockRecipe *r, const ZkLockEvent *ev,
+					  ZkLockActions *out);
+
+/*
+ * Ask for those around our node; for leases also, once, for their number.  That
+ * comes before the list, so that it is known when the list decides.
+ */
+void
+zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out)
+{
+	if (r->mode == ZKLOCK_SEMAPHORE && !r->sized)
+		r->size = zklock_recipe_ask(r, ZKLOCK_DO_SIZE, NULL, out);
+	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+}
 
 /*
  * Ask for a node of ours and, in the same flight, for those it stands among.
@@ -34,7 +49,7 @@ zklock_recipe_enter(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 	if (make_parents)
 		r->parents = zklock_recipe_ask(r, ZKLOCK_DO_MAKE_PARENTS, NULL, out);
 	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, NULL, out);
-	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+	zklock_recipe_look(r, out);
 }
 
 void
@@ -78,6 +93,10 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 				adopt(r, ev, out);
 			break;
 
+		case ZKLOCK_EV_SIZED:
+			take_size(r, ev, out);
+			break;
+
 		case ZKLOCK_EV_WATCHED:
 			if (ev->reply == ZKLOCK_NO_NODE)
 			{
@@ -91,7 +110,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			{
 				/* It was told to us before we could hear: see CHANGED. */
 				watch->seen_set = true;
-				r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+				zklock_recipe_look(r, out);
 			}
 			break;
 
@@ -107,7 +126,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			 * may have been too early.
 			 */
 			watch->request = 0;
-			r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+			zklock_recipe_look(r, out);
 			break;
 
 		default:
@@ -141,7 +160,8 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 			surplus = own;
 			own = child;
 		}
-		if (surplus != NULL && out->n < ZKLOCK_MAX_ACTIONS - 2)
+		/* Three more are to come. */
+		if (surplus != NULL && out->n < ZKLOCK_MAX_ACTIONS - 3)
 			zklock_recipe_ask(r, ZKLOCK_DO_DROP, surplus, out);
 	}
 
@@ -152,7 +172,7 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	}
 	strcpy(r->name, own);
 	r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
-	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+	zklock_recipe_look(r, out);
 }
 
 /* Those who are ahead of us in a list of the queue, as far as we care. */
@@ -277,8 +297,27 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		 */
 		if (ahead.n == 1 && r->nearest.request == r->last_request &&
 			!zklock_recipe_modes[r->mode].kind->reader)
-			r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+			zklock_recipe_look(r, out);
 	}
+}
+
+/*
+ * What others say of the number of leases.  Where that is another one, or nothing
+ * yet, it is made ours: so a number that is changed for all is told of once, and
+ * those who really disagree tell each other for good.  What is no number is
+ * somebody else's, and left alone.
+ */
+static void
+take_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	if (ev->reply != ZKLOCK_OK)
+		return;					/* no container yet: it will be asked again */
+	r->sized = true;
+	if (ev->size == r->leases || ev->size == ZKLOCK_SIZE_OTHER)
+		return;
+	if (ev->size != ZKLOCK_SIZE_EMPTY)
+		r->named = ev->size;
+	zklock_recipe_ask(r, ZKLOCK_DO_SET_SIZE, NULL, out);
 }
 
 /*
@@ -337,5 +376,5 @@ contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 			 (r->nearest.request != 0 || r->lookahead.request != 0))
 		return;					/* the one that is left is watched */
 	else
-		r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+		zklock_recipe_look(r, out);
 }

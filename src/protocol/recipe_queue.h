@@ -17,6 +17,9 @@
 extern void zklock_recipe_enter(ZkLockRecipe *r, bool make_parents,
 								ZkLockActions *out);
 
+/* Ask for those around our node. */
+extern void zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out);
+
 /*
  * What a reply or a fired watch means; `watch` is the slot it is about, or NULL.
  */

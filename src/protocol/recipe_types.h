@@ -45,6 +45,7 @@ typedef enum ZkLockEventKind
 	ZKLOCK_EV_VERIFIED,			/* reply to ZKLOCK_DO_VERIFY */
 	ZKLOCK_EV_TOUCHED,			/* reply to ZKLOCK_DO_TOUCH */
 	ZKLOCK_EV_SYNCED,			/* reply to ZKLOCK_DO_SYNC */
+	ZKLOCK_EV_SIZED,			/* reply to ZKLOCK_DO_SIZE */
 	ZKLOCK_EV_DELETED,			/* watch fired: the node is gone */
 	ZKLOCK_EV_CHANGED,			/* watch fired for any other reason */
 	ZKLOCK_EV_CONNECTED,		/* same session, new connection */
@@ -64,6 +65,7 @@ typedef struct ZkLockEvent
 	bool		has_prefix;		/* WATCHED: its data ends with our prefix */
 	const char *const *children;	/* LISTED */
 	int			nchildren;
+	int			size;			/* SIZED: see size.h */
 } ZkLockEvent;
 
 typedef enum ZkLockActionKind
@@ -77,6 +79,8 @@ typedef enum ZkLockActionKind
 	ZKLOCK_DO_VERIFY,			/* get `name`, no watch: who owns it? */
 	ZKLOCK_DO_TOUCH,			/* set the data of `name`, to tell its watchers */
 	ZKLOCK_DO_SYNC,				/* bring the server up to the leader */
+	ZKLOCK_DO_SIZE,				/* read how many leases others name */
+	ZKLOCK_DO_SET_SIZE,			/* tell them ours; nobody waits for the reply */
 	ZKLOCK_DO_DROP,				/* delete our surplus node `name` until gone */
 	ZKLOCK_DO_GRANT,			/* the lock is held; the attempt is over */
 	ZKLOCK_DO_FAIL				/* see verdict; the attempt is over */
@@ -105,7 +109,7 @@ typedef struct ZkLockAction
 } ZkLockAction;
 
 /* No step asks for more: adopt() fills what it leaves free with drops. */
-#define ZKLOCK_MAX_ACTIONS 8
+#define ZKLOCK_MAX_ACTIONS 9
 
 typedef struct ZkLockActions
 {
@@ -144,6 +148,8 @@ typedef struct ZkLockRecipe
 	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
 	int64_t		seq;			/* its number, if it has one */
 	int64_t		token;			/* its czxid: the fencing token */
+	int			named;			/* another number of leases that somebody has
+								 * named, if any; else 0 */
 
 	/* how the attempt was begun */
 	ZkLockMode	mode;
@@ -165,7 +171,9 @@ typedef struct ZkLockRecipe
 	uint32_t	list;
 	uint32_t	verify;
 	uint32_t	touch;
+	uint32_t	size;
 
+	bool		sized;			/* it is known what others name */
 	bool		parentless;		/* MAKE_PARENTS found no ground last time */
 	bool		only_shrinks;	/* nobody can still slip in ahead of us */
 	int			ahead;			/* contenders ahead of us that we know of */

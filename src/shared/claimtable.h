@@ -54,6 +54,7 @@ typedef struct Place
 	ZkLockVerdict verdict;
 	bool		queued;
 	int			ahead;
+	int			named;
 	int64		seq;
 	int64		token;
 	int			rc;

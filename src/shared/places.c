@@ -79,6 +79,7 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	place->generation = order->generation;
 	place->verdict = ZKLOCK_PENDING;
 	place->queued = false;
+	place->named = 0;
 	place->nowait = order->nowait;
 	place->curious = order->curious;
 	place->leases = order->leases;
@@ -157,6 +158,7 @@ zklock_places_look(Claim *claim, ZkLockPlaceState *state)
 	state->verdict = place->verdict;
 	state->queued = place->queued;
 	state->ahead = place->ahead;
+	state->named = place->named;
 	state->seq = place->seq;
 	state->token = place->token;
 	state->number = 0;
@@ -434,6 +436,7 @@ zklock_places_report(Place *place, uint64 serial, uint32 generation,
 		place->verdict = report->verdict;
 		place->queued = report->queued;
 		place->ahead = report->ahead;
+		place->named = report->named;
 		place->seq = report->seq;
 		place->token = report->token;
 		place->rc = report->rc;

@@ -44,6 +44,7 @@ typedef struct ZkLockPlaceState
 	ZkLockVerdict verdict;
 	bool		queued;
 	int			ahead;
+	int			named;
 	int64		seq;
 	int64		token;
 	int64		number;			/* see ZkLockTurn */
@@ -119,6 +120,7 @@ typedef struct ZkLockReport
 	ZkLockVerdict verdict;
 	bool		queued;
 	int			ahead;
+	int			named;
 	const char *name;
 	int64		seq;
 	int64		token;

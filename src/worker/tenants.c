@@ -128,6 +128,7 @@ report(Tenant *tenant)
 		.verdict = r->verdict,
 		.queued = r->queued,
 		.ahead = r->ahead,
+		.named = r->named,
 		.name = r->name,
 		.seq = r->seq,
 		.token = r->token,

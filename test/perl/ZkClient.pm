@@ -33,6 +33,7 @@ use constant {
 my %packed = (
 	closeSession => sub { '' },
 	delete => sub { pack('N/a* l>', $_[0], -1) },
+	setData => sub { pack('N/a* N/a* l>', $_[0], $_[1], -1) },
 	map({ $_ => \&_pack_create } qw(create createContainer)),
 	map({ $_ => \&_pack_read } qw(exists getData getChildren)),
 );
@@ -109,6 +110,14 @@ sub delete
 	my ($self, $path) = @_;
 
 	return defined $self->call('delete', $path);
+}
+
+# Returns false if there was no such node.
+sub set
+{
+	my ($self, $path, $data) = @_;
+
+	return defined $self->call('setData', $path, $data);
 }
 
 # Returns the node's Stat, or undef.

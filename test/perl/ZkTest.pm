@@ -233,6 +233,15 @@ sub result
 	return $self->{out};
 }
 
+# What was printed so far, while it goes on.
+sub so_far
+{
+	my ($self) = @_;
+
+	$self->_read(0);
+	return $self->{out};
+}
+
 sub query
 {
 	my ($self, $sql) = @_;

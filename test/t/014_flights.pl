@@ -104,6 +104,22 @@ costs($session, "SELECT zk_lock_acquire_all($paths)",
 costs($session, 'SELECT zk_lock_release_all()',
 	'8', 0, [ ('delete') x 8 ], 'release of eight');
 
+# A semaphore is two queues, the second of which says how many leases there are.
+$session->query(q(SELECT zk_semaphore_acquire('/sized', 2), zk_lock_release_all()));
+wait_for_queue($zk, "/sized/$_") for qw(locks leases);
+my @lease = qw(create2 getData getChildren);
+costs($session, q(SELECT zk_semaphore_acquire('/sized', 2)),
+	't', 2, [ @enter, @lease, 'delete' ], 'a lease that is free');
+costs($session, q(SELECT zk_semaphore_release('/sized')),
+	't', 0, ['delete'], '... its release');
+$session->query('SET client_min_messages = error');
+costs($session, q(SELECT zk_semaphore_acquire('/sized', 3)),
+	't', 2, [ @enter, @lease, 'setData', 'delete' ],
+	'... by who names another number');
+$session->query('RESET client_min_messages');
+$session->query(q(SELECT zk_semaphore_release('/sized')));
+wait_for_queue($zk, '/sized/leases');
+
 # One that can be asked back is watched, which nobody waits for; asking takes two
 # looks and a word.
 $session->query('SET zklock.revocable = on');

@@ -151,7 +151,7 @@ perform(const ZkLockActions *actions)
 			shown.czxid = 0;
 			shown.touched = false;
 		}
-		if (act->kind != ZKLOCK_DO_DROP)
+		if (act->kind != ZKLOCK_DO_DROP && act->kind != ZKLOCK_DO_SET_SIZE)
 			requests[nrequests++] = *act;
 	}
 
@@ -317,6 +317,8 @@ answer(bool lost)
 		[ZKLOCK_DO_TOUCH] = {ZKLOCK_EV_TOUCHED,
 		{ZKLOCK_OK, ZKLOCK_OK, ZKLOCK_NO_NODE, ZKLOCK_REFUSED}},
 		[ZKLOCK_DO_SYNC] = {ZKLOCK_EV_SYNCED,
+		{ZKLOCK_OK, ZKLOCK_OK, ZKLOCK_NO_NODE, ZKLOCK_REFUSED}},
+		[ZKLOCK_DO_SIZE] = {ZKLOCK_EV_SIZED,
 		{ZKLOCK_OK, ZKLOCK_OK, ZKLOCK_NO_NODE, ZKLOCK_REFUSED}}
 	};
 	static const int64_t owners[] = {SESSION, SESSION, 0, SESSION + 1};
@@ -337,6 +339,7 @@ answer(bool lost)
 		ev.owner = owners[how / 4 % 4];
 		ev.has_prefix = how & 0x10;
 		ev.version = how >> 7;
+		ev.size = (int) (how / 16) - 2;
 		if (act.kind == ZKLOCK_DO_LIST)
 			make_children(&ev, children);
 		else if (act.kind == ZKLOCK_DO_CREATE)

@@ -259,9 +259,9 @@ test_surplus(void **state)
 		   OURS("lock-0000000035"), OURS("lock-0000000036"),
 		   OURS("lock-0000000037"), OURS("lock-0000000038"),
 		   OURS("lock-0000000039"), ME);
-	assert_int_equal(actions.n, ZKLOCK_MAX_ACTIONS);
-	assert_string_equal(actions.act[ZKLOCK_MAX_ACTIONS - 2].name, ME);
-	assert_int_equal(actions.act[ZKLOCK_MAX_ACTIONS - 2].kind,
+	assert_int_equal(actions.n, ZKLOCK_MAX_ACTIONS - 1);
+	assert_string_equal(actions.act[ZKLOCK_MAX_ACTIONS - 3].name, ME);
+	assert_int_equal(actions.act[ZKLOCK_MAX_ACTIONS - 3].kind,
 					 ZKLOCK_DO_VERIFY);
 }
 

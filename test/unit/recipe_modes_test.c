@@ -5,6 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "protocol/size.h"
 #include "recipe_play.h"
 
 #include <stdio.h>
@@ -357,6 +358,7 @@ no_lease_left(void)
 {
 	begin_lease(2, false);
 	created(LEASE, 77);
+	sized(2);
 	expect("");
 	listed(L1, L2, LEASE);
 	expect("");
@@ -369,9 +371,11 @@ test_lease_free(void **state)
 	(void) state;
 	begin_lease(1, false);
 	created(LEASE, 77);
+	sized(1);
 	listed(LEASE);
 	expect("GRANT");
 	expect_granted(LEASE, 0, 77);
+	assert_int_equal(recipe.named, 0);
 
 	/* Their number counts, not who was first. */
 	begin_lease(2, false);
@@ -434,15 +438,75 @@ test_lease_own_absent(void **state)
 	expect("PARENTS CREATE LIST");
 }
 
+/* What others have named is heard of once, and made ours. */
+static void
+test_lease_other_size(void **state)
+{
+	(void) state;
+	begin_lease(2, false);
+	created(LEASE, 77);
+	sized(3);
+	expect("SET_SIZE");
+	assert_int_equal(recipe.named, 3);
+	listed(L1, L2, LEASE);
+	expect("");
+	assert_true(recipe.queued);
+	leases_changed(ZKLOCK_EV_CHANGED);
+	expect("LIST");
+	listed(L1, LEASE);
+	expect("GRANT");
+	assert_int_equal(recipe.named, 3);
+
+	/* Nobody has named one yet. */
+	begin_lease(2, false);
+	created(LEASE, 77);
+	sized(ZKLOCK_SIZE_EMPTY);
+	expect("SET_SIZE");
+	assert_int_equal(recipe.named, 0);
+
+	/* That is somebody else's. */
+	begin_lease(2, false);
+	created(LEASE, 77);
+	sized(ZKLOCK_SIZE_OTHER);
+	expect("");
+	assert_int_equal(recipe.named, 0);
+}
+
+/* It cannot be told what others name: nothing depends on it. */
+static void
+test_lease_no_size(void **state)
+{
+	(void) state;
+	begin_lease(2, true);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_REFUSED);
+	expect("");
+	listed(LEASE);
+	expect("GRANT");
+
+	/* Without the container it is asked for anew. */
+	begin_lease(2, false);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE SIZE LIST");
+	created(LEASE, 77);
+	sized(2);
+	listed(LEASE);
+	expect("GRANT");
+}
+
 static void
 test_lease_lost(void **state)
 {
 	(void) state;
 	begin_lease(1, false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_LOST);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_LOST);
 	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_LOST);
 	happen(ZKLOCK_EV_CONNECTED);
-	expect("SYNC LIST");
+	expect("SYNC SIZE LIST");
+	sized(2);
+	expect("SET_SIZE");
+	assert_int_equal(recipe.named, 2);
 	listed(LEASE);
 	expect("VERIFY " LEASE " LIST");
 	verified(SESSION, 77);
@@ -496,6 +560,8 @@ main(void)
 		cmocka_unit_test(test_lease_wait),
 		cmocka_unit_test(test_lease_nowait),
 		cmocka_unit_test(test_lease_own_absent),
+		cmocka_unit_test(test_lease_other_size),
+		cmocka_unit_test(test_lease_no_size),
 		cmocka_unit_test(test_lease_lost),
 		cmocka_unit_test(test_lease_ends)
 	};

@@ -33,6 +33,8 @@ said(void)
 		[ZKLOCK_DO_VERIFY] = "VERIFY",
 		[ZKLOCK_DO_TOUCH] = "TOUCH",
 		[ZKLOCK_DO_SYNC] = "SYNC",
+		[ZKLOCK_DO_SIZE] = "SIZE",
+		[ZKLOCK_DO_SET_SIZE] = "SET_SIZE",
 		[ZKLOCK_DO_DROP] = "DROP",
 		[ZKLOCK_DO_GRANT] = "GRANT",
 		[ZKLOCK_DO_FAIL] = "FAIL"
@@ -125,7 +127,17 @@ begin_lease(int leases, bool nowait)
 	forget();
 	zklock_recipe_begin_lease(&recipe, leases, PREFIX, SESSION, nowait,
 							  &actions);
-	begun("CREATE LIST");
+	begun("CREATE SIZE LIST");
+}
+
+void
+sized(int size)
+{
+	const ZkLockEvent ev = {
+		.kind = ZKLOCK_EV_SIZED,.request = asked[ZKLOCK_DO_SIZE],.size = size
+	};
+
+	feed(&ev);
 }
 
 void

@@ -47,6 +47,7 @@ extern void feed(const ZkLockEvent *ev);
 extern void happen(ZkLockEventKind kind);
 extern void reply(ZkLockEventKind kind, ZkLockActionKind to, ZkLockReply how);
 extern void created(const char *name, int64_t czxid);
+extern void sized(int size);
 extern void verified(int64_t owner, int64_t czxid);
 extern void looked(const char *name, int64_t owner, bool has_prefix,
 				   int version);

@@ -305,7 +305,8 @@ sim_client_complete(SimClient *c)
 
 /* Hand a request to the library. */
 static void
-submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name)
+submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name,
+	   int value)
 {
 	SimSent    *sent;
 
@@ -322,6 +323,7 @@ submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name)
 	sent->at = sim.now;
 	sent->request.op = op;
 	sent->request.dir = dir;
+	sent->request.value = value;
 	strcpy(sent->request.prefix, tag->own >= 0 ? c->own[tag->own].prefix : "");
 	sent->request.refused = sim.refusals && !sim.quiet &&
 		tag->purpose == SIM_FOR_ATTEMPT && sim_random(30) == 0;
@@ -349,8 +351,15 @@ void
 sim_client_request(SimClient *c, const SimTag *tag, SimOp op, SimDir dir,
 				   const char *name)
 {
+	sim_client_write(c, tag, op, dir, name, 0);
+}
+
+void
+sim_client_write(SimClient *c, const SimTag *tag, SimOp op, SimDir dir,
+				 const char *name, int value)
+{
 	if (!refuse(c, tag, kinds[op]))
-		submit(c, tag, op, dir, name);
+		submit(c, tag, op, dir, name, value);
 }
 
 SimMessage *
@@ -395,7 +404,7 @@ sim_client_create(SimClient *c, const SimTag *tag)
 	own->creating++;
 	own->in_doubt = true;
 	submit(c, tag, own->plain ? SIM_CREATE_PLAIN : SIM_CREATE, own->dir,
-		   own->stem);
+		   own->stem, 0);
 }
 
 static void
@@ -455,7 +464,7 @@ pump(SimClient *c)
 		own->busy = true;
 		op = own->name[0] == '\0' || (own->in_doubt && is_anybodys(own)) ?
 			SIM_SYNC : is_anybodys(own) ? SIM_GET : SIM_DELETE;
-		submit(c, &tag, op, own->dir, own->name);
+		submit(c, &tag, op, own->dir, own->name, 0);
 	}
 }
 
@@ -523,13 +532,13 @@ own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
 		 * Now even a server that lags knows of our create.  Not so if we had
 		 * not waited: a sync may be lost, and the question sent all the same.
 		 */
-		submit(c, &tag, own->plain ? SIM_GET : SIM_LIST, own->dir, own->name);
+		submit(c, &tag, own->plain ? SIM_GET : SIM_LIST, own->dir, own->name, 0);
 		return;
 	}
 	if (op == SIM_GET && reply->reply != ZKLOCK_LOST &&
 		own_looked_at(c, own, reply))
 	{
-		submit(c, &tag, SIM_DELETE, own->dir, own->name);
+		submit(c, &tag, SIM_DELETE, own->dir, own->name, 0);
 		return;
 	}
 	own->busy = false;

@@ -140,6 +140,8 @@ extern void sim_client_open(SimClient *c);
 extern void sim_client_close(SimClient *c);
 extern void sim_client_request(SimClient *c, const SimTag *tag, SimOp op,
 							   SimDir dir, const char *name);
+extern void sim_client_write(SimClient *c, const SimTag *tag, SimOp op,
+							 SimDir dir, const char *name, int value);
 extern SimMessage *sim_client_receive(SimClient *c);
 
 /* `stem` is what comes before the number, or the whole name. */

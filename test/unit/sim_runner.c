@@ -194,7 +194,8 @@ perform(SimRunner *r, SimAttempt *a)
 				sim_client_request(c, &nobody, SIM_MAKE, SIM_TOP, NULL);
 			if (a->dir == SIM_LOCKS || a->dir == SIM_LEASES)
 				sim_client_request(c, &nobody, SIM_MAKE, SIM_SEMAPHORE, NULL);
-			sim_client_request(c, &tag, SIM_MAKE, a->dir, NULL);
+			sim_client_write(c, &tag, SIM_MAKE, a->dir, NULL,
+							 a->dir == SIM_LEASES ? a->recipe.leases : 0);
 			break;
 		case ZKLOCK_DO_CREATE:
 			tag.own = a->own;
@@ -218,6 +219,13 @@ perform(SimRunner *r, SimAttempt *a)
 			break;
 		case ZKLOCK_DO_SYNC:
 			sim_client_request(c, &tag, SIM_SYNC, a->dir, NULL);
+			break;
+		case ZKLOCK_DO_SIZE:
+			sim_client_request(c, &tag, SIM_GET, a->dir, NULL);
+			break;
+		case ZKLOCK_DO_SET_SIZE:
+			sim_client_write(c, &nobody, SIM_SET, a->dir, NULL,
+							 a->recipe.leases);
 			break;
 		case ZKLOCK_DO_DROP:
 			sim_count(SIM_N_DROPS);
@@ -279,7 +287,10 @@ attempt_message(SimRunner *r, SimAttempt *a, const SimMessage *message)
 	const char *children[SIM_MAX_CHILDREN];
 	ZkLockEvent ev = {.kind = message->kind,.request = message->tag.id};
 
+	if (ev.request == a->recipe.size)
+		ev.kind = ZKLOCK_EV_SIZED;
 	ev.reply = message->reply.reply;
+	ev.size = message->reply.value;
 	ev.version = message->reply.version;
 	if (message->reply.node >= 0)
 	{

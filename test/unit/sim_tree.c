@@ -79,7 +79,7 @@ sim_tree_log(SimTxnKind kind, int subject)
 {
 	if (++last_zxid >= MAX_TXNS)
 		sim_overflow("transactions");
-	txns[last_zxid] = (SimTxn) {kind, subject};
+	txns[last_zxid] = (SimTxn) {.kind = kind,.subject = subject};
 	return last_zxid;
 }
 
@@ -161,6 +161,22 @@ sim_tree_changes(int node, int64_t since, int64_t zxid)
 	return n;
 }
 
+int
+sim_tree_value(int node, int64_t zxid)
+{
+	while (txns[zxid].subject != node ||
+		   (txns[zxid].kind != SIM_TXN_CHANGE &&
+			txns[zxid].kind != SIM_TXN_CREATE))
+		zxid--;
+	return txns[zxid].value;
+}
+
+void
+sim_tree_set(int node, int value)
+{
+	txns[sim_tree_log(SIM_TXN_CHANGE, node)].value = value;
+}
+
 bool
 sim_tree_children_changed(int node, int64_t since, int64_t zxid)
 {
@@ -176,7 +192,7 @@ sim_tree_children_changed(int node, int64_t since, int64_t zxid)
 
 /* Whether the parent was there; that the container itself is does not matter. */
 bool
-sim_tree_make(SimDir dir)
+sim_tree_make(SimDir dir, int value)
 {
 	int			parent = dir == SIM_TOP ? -1 :
 		containers[sim_tree_parent_dir(dir)];
@@ -186,6 +202,7 @@ sim_tree_make(SimDir dir)
 	if (containers[dir] >= 0)
 		return true;
 	containers[dir] = new_node(dir, true, -1, "");
+	txns[last_zxid].value = value;
 	if (parent >= 0)
 		nodes[parent].cversion++;
 	if (nincarnations[dir]++ > 0)

@@ -71,6 +71,7 @@ typedef struct SimTxn
 {
 	SimTxnKind	kind;
 	int			subject;		/* a node; CLOSE: a session */
+	int			value;			/* CREATE, CHANGE: what a container says */
 } SimTxn;
 
 extern void sim_tree_reset(void);
@@ -92,11 +93,14 @@ extern int	sim_tree_find(SimDir dir, const char *name, int64_t zxid);
 
 /* How often the node's data was set, its children created or deleted. */
 extern int	sim_tree_changes(int node, int64_t since, int64_t zxid);
+/* What it says, for those that say a number. */
+extern int	sim_tree_value(int node, int64_t zxid);
 extern bool sim_tree_children_changed(int node, int64_t since, int64_t zxid);
 
 /* Transactions.  Each is one zxid, or none if there was nothing to do. */
 extern int64_t sim_tree_log(SimTxnKind kind, int subject);
-extern bool sim_tree_make(SimDir dir);	/* false: no parent */
+extern bool sim_tree_make(SimDir dir, int value);	/* false: no parent */
+extern void sim_tree_set(int node, int value);
 
 /*
  * A sequential node can be there already only if its prefix is used twice and

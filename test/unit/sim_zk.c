@@ -193,6 +193,13 @@ sim_zk_arrive(int session)
 	return true;
 }
 
+static int
+find(const SimRequest *request, int64_t zxid)
+{
+	return sim_tree_find(request->dir, request->name[0] != '\0' ?
+						 request->name : NULL, zxid);
+}
+
 static void
 carry_out(int session, SimRequest *request)
 {
@@ -200,14 +207,13 @@ carry_out(int session, SimRequest *request)
 
 	if (request->op == SIM_SET || request->op == SIM_DELETE)
 	{
-		request->node = sim_tree_find(request->dir, request->name,
-									  sim_tree_zxid());
+		request->node = find(request, sim_tree_zxid());
 		found = request->node >= 0;
 	}
 	switch (request->op)
 	{
 		case SIM_MAKE:
-			found = sim_tree_make(request->dir);
+			found = sim_tree_make(request->dir, request->value);
 			break;
 		case SIM_CREATE:
 		case SIM_CREATE_PLAIN:
@@ -220,7 +226,7 @@ carry_out(int session, SimRequest *request)
 			break;
 		case SIM_SET:
 			if (found)
-				sim_tree_log(SIM_TXN_CHANGE, request->node);
+				sim_tree_set(request->node, request->value);
 			break;
 		case SIM_DELETE:
 			if (!found)
@@ -522,13 +528,14 @@ get(Session *s, const SimRequest *request, SimReply *reply)
 {
 	int64_t		now = applied[s->server];
 
-	reply->node = sim_tree_find(request->dir, request->name, now);
+	reply->node = find(request, now);
 	if (reply->node < 0)
 	{
 		reply->reply = ZKLOCK_NO_NODE;
 		return;
 	}
 	reply->version = sim_tree_changes(reply->node, 0, now);
+	reply->value = sim_tree_value(reply->node, now);
 	if (request->op == SIM_GET_WATCH)
 		add_watch(s, (SimWatch) {reply->node, false});
 }

@@ -58,8 +58,9 @@ typedef struct SimRequest
 	SimOp		op;
 	bool		refused;		/* the server says no */
 	SimDir		dir;
-	char		name[SIM_NAME_SIZE];
+	char		name[SIM_NAME_SIZE];	/* "": dir itself */
 	char		prefix[SIM_PREFIX_SIZE];	/* create: in the node's data */
+	int			value;			/* MAKE, SET: what it is to say */
 	int64_t		since;			/* SET_WATCHES: the client's last zxid */
 
 	/* the ensemble's own, for writes: */
@@ -77,6 +78,7 @@ typedef struct SimReply
 	int64_t		zxid;
 	int			node;			/* created, read or watched; -1: none */
 	int			version;		/* read: how often it was set */
+	int			value;			/* read: what it says */
 	int			nchildren;
 	int			children[SIM_MAX_CHILDREN]; /* nodes */
 } SimReply;

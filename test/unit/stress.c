@@ -180,7 +180,7 @@ run_round(Worker *w, int round)
 		return;
 	}
 	wait_until_connected(w);
-	if (!zklock_zkclient_make_parents(w->client, DIR, next_tag(w)))
+	if (!zklock_zkclient_make_parents(w->client, DIR, "", next_tag(w)))
 		fail("a request was refused");
 
 	for (int i = 0; i < NODES; i++)

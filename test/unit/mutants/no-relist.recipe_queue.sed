@@ -1,2 +1,2 @@
 # Somebody ahead has left: do nothing about it, if that is not the last.
-/^contender_left/,/^}/ s/r->list = zklock_recipe_ask(.*$/(void) 0;/
+/^contender_left/,/^}/ s/zklock_recipe_look(.*$/(void) 0;/

@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * size.c
+ *	  How many leases a semaphore has, as a node says it.  See size.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/size.h"
+
+#include <stdint.h>
+
+int
+zklock_size_read(const char *data, int len)
+{
+	int64_t		size = 0;
+
+	if (len == 0)
+		return ZKLOCK_SIZE_EMPTY;
+
+	/* As we write it, and no other way: else it may be about something else. */
+	if (data[0] == '0')
+		return ZKLOCK_SIZE_OTHER;
+	for (int i = 0; i < len; i++)
+	{
+		if (data[i] < '0' || data[i] > '9')
+			return ZKLOCK_SIZE_OTHER;
+		size = size * 10 + (data[i] - '0');
+		if (size > INT32_MAX)
+			return ZKLOCK_SIZE_OTHER;
+	}
+	return (int) size;
+}
