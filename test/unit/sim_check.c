@@ -96,20 +96,24 @@ check_others(const SimRunner *r, const SimAttempt *a)
 
 /*
  * A downgrade's node comes into the queue in the middle.  If the lock that it is
- * for is let go of at the same time, nobody is to be granted anything by it.  Only
- * a worker does that: at its place somebody else may want something else.
+ * for is let go of at the same time, nobody is to be granted anything by it.  A
+ * worker does that, at whose place somebody else may want something else, and who
+ * was cancelled in the midst of it.
  */
 static bool
 is_stillborn(const SimNode *ahead, const SimNode *node)
 {
-	if (!sim.gates || ahead->czxid < node->czxid)
+	bool		cancelled = false;
+
+	if (ahead->czxid < node->czxid)
 		return false;
 	for (int i = 0; i < nrunners; i++)
 	{
 		if (sim_runner_claims(runners[i], ahead) != NULL)
 			return false;
+		cancelled |= strcmp(runners[i]->cancelled, ahead->prefix) == 0;
 	}
-	return true;
+	return sim.gates || cancelled;
 }
 
 /* A queue is first come, first served, and its tokens tell the order. */

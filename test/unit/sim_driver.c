@@ -7,6 +7,8 @@
  */
 #include "sim_driver.h"
 
+#include <string.h>
+
 #include "sim.h"
 
 void
@@ -332,7 +334,10 @@ sim_driver_cancel(SimDriver *d)
 	sim_trace("client %d: cancelled", d->runner.number);
 	sim_count(SIM_N_CANCELS);
 	if (downgrading)
+	{
+		strcpy(d->runner.cancelled, d->runner.attempts[1].prefix);
 		sim_runner_leave(&d->runner, &d->runner.attempts[1]);
+	}
 	else
 		leave_all(d);
 	return true;

@@ -24,6 +24,7 @@ sim_runner_init(SimRunner *r, int number, int nattempts)
 	r->client.first_sent = r->client.first_completion = 0;
 	r->client.up = false;
 	r->last_id = 0;
+	r->cancelled[0] = '\0';
 	r->nbatch = 0;
 	r->state_due = r->settle_due = false;
 	if (nattempts > SIM_MAX_ATTEMPTS)

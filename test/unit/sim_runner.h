@@ -49,6 +49,7 @@ typedef struct SimRunner
 	int			number;
 	SimClient	client;
 	int			last_id;
+	char		cancelled[SIM_PREFIX_SIZE]; /* of the last downgrade that was */
 
 	/* the messages that were taken together, and what is due after them */
 	int			nbatch;
