@@ -183,6 +183,38 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
+-- The same for a semaphore whose size is a count in ZooKeeper, of Curator's
+-- SharedCount: as many leases as that says at the time.  Raising it lets who waits in
+-- at once; lowering it takes nothing from holders, but lets nobody in until there is
+-- room.  No count at "count_path" is an error 42704, something else there, or a
+-- negative number, 55000; also while waiting.
+CREATE FUNCTION zk_semaphore_acquire_counted(
+    path text,
+    count_path text,
+    timeout interval DEFAULT NULL,
+    scope zk_lock_scope DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+-- What a count says, or null if there is none.  What is no count is an error 55000.
+CREATE FUNCTION zk_shared_count(path text)
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+-- Have a count say something else; it is made if there is none, and stays.  At once,
+-- whatever becomes of the transaction.  A number below zero is an error 22023, what is
+-- no count 55000, and not written to.  It decides for all, so this is not for everyone.
+CREATE FUNCTION zk_shared_count_set(
+    path text,
+    value integer)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+REVOKE EXECUTE ON FUNCTION zk_shared_count_set(text, integer) FROM PUBLIC;
+
 -- Give one hold of session scope back.  Not held: a warning, and false.
 CREATE FUNCTION zk_semaphore_release(path text)
 RETURNS boolean
@@ -476,8 +508,14 @@ COMMENT ON FUNCTION zk_fence_prune(interval) IS
     'delete fences that were not used for so long';
 COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval, zk_lock_scope) IS
     'take one of so many leases';
+COMMENT ON FUNCTION zk_semaphore_acquire_counted(text, text, interval, zk_lock_scope) IS
+    'take one of as many leases as a count says';
 COMMENT ON FUNCTION zk_semaphore_release(text) IS
     'give one hold of a lease back';
+COMMENT ON FUNCTION zk_shared_count(text) IS
+    'what a count of leases says, asked of ZooKeeper';
+COMMENT ON FUNCTION zk_shared_count_set(text, integer) IS
+    'have a count of leases say something else, or make it';
 COMMENT ON FUNCTION zk_session() IS
     'the ZooKeeper session that holds the locks of this backend';
 COMMENT ON FUNCTION zk_lock_status() IS

@@ -28,6 +28,7 @@ typedef struct Wanted
 	ZkLockHold *hold;			/* counted already, to be granted */
 	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
 	int			leases;			/* mode ZKLOCK_SEMAPHORE */
+	const char *count;			/* likewise, see ZkLockOrder */
 	bool		curious;		/* who is ahead? */
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
@@ -87,15 +88,21 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
  * mutex would be waited for, and one at or below the leases counts as a lease.
  */
 static bool
-is_in_semaphore(ZkLockHold *hold, void *semaphore)
+is_part_of(const char *path, const char *semaphore)
 {
 	size_t		len = strlen(semaphore);
-	const char *rest = hold->key.path + len;
+	const char *rest = path + len;
 
-	return hold->key.mode != ZKLOCK_SEMAPHORE &&
-		strncmp(hold->key.path, semaphore, len) == 0 &&
+	return strncmp(path, semaphore, len) == 0 &&
 		(strcmp(rest, "/locks") == 0 || strcmp(rest, "/leases") == 0 ||
 		 strncmp(rest, "/leases/", strlen("/leases/")) == 0);
+}
+
+static bool
+is_in_semaphore(ZkLockHold *hold, void *semaphore)
+{
+	return hold->key.mode != ZKLOCK_SEMAPHORE &&
+		is_part_of(hold->key.path, semaphore);
 }
 
 /* Has this backend ever wanted a lock at such a path?  Hardly one does. */
@@ -264,7 +271,7 @@ warn_of_other_size(Wanted *wanted)
 					zklock_errors_path(wanted->hold->key.path)),
 			 errdetail("This one names %d, and one before it %d.",
 					   wanted->leases, named),
-			 errhint("Unless the number is just being changed, have all name the same: each is let in by its own.")));
+			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
 /* Try once: how did it end? */
@@ -277,6 +284,7 @@ run(Wanted *wanted, const Patience *patience)
 		.nowait = patience->nowait,
 		.curious = wanted->curious,
 		.leases = wanted->leases,
+		.count = wanted->count,
 		.from = wanted->from != NULL ? wanted->from->name : NULL,
 		.revocable = zklock_revoke_is_wanted(wanted->hold->key.mode)
 	};
@@ -501,8 +509,8 @@ count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 }
 
 static ZkLockHold *
-acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
-		int64 ns, char **ahead)
+acquire(const char *path, ZkLockMode mode, int leases, const char *count,
+		ZkLockScope scope, int64 ns, char **ahead)
 {
 	ZkLockHold *hold;
 	int64		began = zklock_zkclient_now();
@@ -525,6 +533,7 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 	wanted->from = find_stronger(path, mode);
 	refuse_too_many(1);
 	wanted->leases = leases;
+	wanted->count = count;
 	wanted->curious = ahead != NULL;
 	wanted->hold = hold = zklock_locktable_enter(path, mode);
 	wanted->attempt.claim = wanted->mutex.claim = hold->claim;
@@ -568,21 +577,28 @@ acquire(const char *path, ZkLockMode mode, int leases, ZkLockScope scope,
 ZkLockHold *
 zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
 {
-	return acquire(path, mode, 0, scope, ns, NULL);
+	return acquire(path, mode, 0, NULL, scope, ns, NULL);
 }
 
 ZkLockHold *
 zklock_acquire_or_tell(const char *path, ZkLockMode mode, ZkLockScope scope,
 					   int64 ns, char **ahead)
 {
-	return acquire(path, mode, 0, scope, ns, ahead);
+	return acquire(path, mode, 0, NULL, scope, ns, ahead);
 }
 
 ZkLockHold *
-zklock_acquire_semaphore(const char *path, int leases, ZkLockScope scope,
-						 int64 ns)
+zklock_acquire_semaphore(const char *path, int leases, const char *count,
+						 ZkLockScope scope, int64 ns)
 {
-	return acquire(path, ZKLOCK_SEMAPHORE, leases, scope, ns, NULL);
+	if (count != NULL && is_part_of(count, path))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("count of leases \"%s\" is among the nodes of semaphore \"%s\"",
+						zklock_errors_path(count), zklock_errors_path(path)),
+				 errdetail("It would be taken for a lease."),
+				 errhint("Keep it elsewhere.")));
+	return acquire(path, ZKLOCK_SEMAPHORE, leases, count, scope, ns, NULL);
 }
 
 static int

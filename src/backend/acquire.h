@@ -45,9 +45,13 @@ extern ZkLockHold *zklock_acquire_or_tell(const char *path, ZkLockMode mode,
 
 /*
  * The same for one of `leases` leases of a semaphore.  The number is a convention
- * among its users: WARNING if another was named before.
+ * among its users: WARNING if another was named before.  If `count` is not NULL, it
+ * is the path of the node that says the number, see sharedcount.h, until the lease is
+ * had.  Errors: besides 42704 if that is not there, 55000 if it is no such number, and
+ * 22023 if it is among the semaphore's own nodes.
  */
 extern ZkLockHold *zklock_acquire_semaphore(const char *path, int leases,
+											const char *count,
 											ZkLockScope scope, int64 ns);
 
 /*

@@ -244,6 +244,18 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 							path),
 					 errhint("See the path's children in ZooKeeper for a client that queues under such names.")));
 			break;
+		case ZKLOCK_NO_COUNT:
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("count of leases \"%s\" does not exist",
+							zklock_errors_path(attempt->order.count)),
+					 errdetail("It says how many leases semaphore \"%s\" has.",
+							   path),
+					 errhint("Make it with zk_shared_count_set(), or with Curator's SharedCount.")));
+			break;
+		case ZKLOCK_BAD_COUNT:
+			zklock_errors_no_count(attempt->order.count);
+			break;
 		case ZKLOCK_PENDING:
 		case ZKLOCK_GRANTED:
 		case ZKLOCK_TIMED_OUT:

@@ -72,8 +72,9 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 		switch (action->kind)
 		{
 			case ZKLOCK_DO_MAKE_PARENTS:
-				taken = zklock_zkclient_make_parents(client, driver->dir,
-													 driver->size, tag);
+				taken = zklock_zkclient_make(client, driver->dir, driver->size,
+											 (int) strlen(driver->size), false,
+											 tag);
 				break;
 			case ZKLOCK_DO_CREATE:
 				taken = zklock_zkclient_create(client, driver->node,
@@ -98,19 +99,22 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 			case ZKLOCK_DO_TOUCH:
 				taken = zklock_zkclient_set(client,
 											child_path(driver, action->name),
-											driver->data, tag);
+											driver->data,
+											(int) strlen(driver->data), tag);
 				break;
 			case ZKLOCK_DO_SYNC:
 				taken = zklock_zkclient_sync(client, driver->path, tag);
 				break;
 			case ZKLOCK_DO_SIZE:
-				taken = zklock_zkclient_get(client, driver->dir, false, tag);
+				taken = driver->count != NULL ?
+					zklock_zkclient_get(client, driver->count, true, tag) :
+					zklock_zkclient_get(client, driver->dir, false, tag);
 				break;
 			case ZKLOCK_DO_SET_SIZE:
 
 				/* The reply is for nobody: who may not write to it need not. */
 				taken = zklock_zkclient_set(client, driver->dir, driver->size,
-											0);
+											(int) strlen(driver->size), 0);
 				break;
 			case ZKLOCK_DO_DROP:
 				drop_surplus(driver, action->name);
@@ -157,6 +161,26 @@ forget_nearest(ZkLockDriver *driver)
 }
 
 static void
+unwatch(const ZkLockDriver *driver, const char *path)
+{
+	if (driver->is_needed == NULL || !driver->is_needed(path))
+		zklock_zkclient_unwatch(zklock_session_client(), path);
+}
+
+/* The attempt is over: whatever is counted from now on is no affair of its. */
+static void
+unwatch_count(ZkLockDriver *driver)
+{
+	const char *count = driver->count;
+
+	driver->count = NULL;
+	if (count != NULL &&
+		(driver->recipe.count != 0 || driver->recipe.size != 0) &&
+		zklock_session_is_current(driver->session))
+		unwatch(driver, count);
+}
+
+static void
 feed(ZkLockDriver *driver, const ZkLockEvent *event)
 {
 	ZkLockActions actions;
@@ -168,9 +192,12 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	if (driver->recipe.nearest.request != driver->nearest_request)
 		forget_nearest(driver);
 	perform(driver, &actions);
-	if (is_pending && driver->recipe.verdict == ZKLOCK_GRANTED &&
-		driver->revocable)
-		zklock_zkclient_heed(driver->node, driver->data);
+	if (is_pending && driver->recipe.verdict == ZKLOCK_GRANTED)
+	{
+		if (driver->revocable)
+			zklock_zkclient_heed(driver->node, driver->data);
+		unwatch_count(driver);
+	}
 }
 
 static void
@@ -231,6 +258,7 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 			return psprintf("list the children of \"%s\"", driver->dir);
 		case ZKLOCK_MSG_GOT:
 			return psprintf("read \"%s\"",
+							request == r->size ? driver->count :
 							child_path(driver, name_asked_for(r, request)));
 		case ZKLOCK_MSG_SET:
 			return psprintf("write to \"%s\"", child_path(driver, r->touched));
@@ -248,12 +276,19 @@ note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
 }
 
-/* What is longer than what was kept of it is no number. */
+/* What is longer than what is kept of it is no number. */
 static int
-size_said(const ZkLockMessage *message)
+size_said(const ZkLockDriver *driver, const ZkLockMessage *message)
 {
-	return message->text == NULL && message->length > 0 ? ZKLOCK_SIZE_OTHER :
-		zklock_size_read(message->text, message->length);
+	int			count;
+
+	if (message->length > ZKLOCK_MAX_DATA ||
+		(message->text == NULL && message->length > 0))
+		return ZKLOCK_SIZE_OTHER;
+	if (!driver->recipe.counted)
+		return zklock_size_read(message->text, message->length);
+	return zklock_size_read_count(message->text, message->length, &count) &&
+		count >= 0 ? count : ZKLOCK_SIZE_OTHER;
 }
 
 void
@@ -275,10 +310,10 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 		event.request == driver->recipe.size)
 	{
 		event.kind = ZKLOCK_EV_SIZED;
-		event.size = size_said(message);
+		event.size = size_said(driver, message);
 	}
 	else if (message->kind == ZKLOCK_MSG_GOT &&
-		event.request == driver->recipe.verify)
+			 event.request == driver->recipe.verify)
 		event.kind = ZKLOCK_EV_VERIFIED;
 	else if (message->kind == ZKLOCK_MSG_GOT &&
 			 event.request == driver->recipe.nearest.request)
@@ -293,8 +328,8 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 	event.children = message->children;
 	event.nchildren = message->nchildren;
 
-	if (event.reply == ZKLOCK_REFUSED && event.kind != ZKLOCK_EV_SIZED &&
-		driver->refused == NULL)
+	if (event.reply == ZKLOCK_REFUSED && driver->refused == NULL &&
+		(event.kind != ZKLOCK_EV_SIZED || driver->recipe.counted))
 	{
 		driver->refused = describe_request(driver, message);
 		driver->rc = message->rc;
@@ -338,15 +373,19 @@ zklock_driver_take_watch(ZkLockDriver *driver, const ZkLockMessage *message)
 	const ZkLockRecipe *r = &driver->recipe;
 	ZkLockEvent event = {0};
 
+	/* A list over a new connection is not to go by a count read over the old. */
+	if (driver->count != NULL && r->count != 0 &&
+		strcmp(message->text, driver->count) == 0)
+		event.request = r->count;
+
 	/*
 	 * What happened while there was no connection is told in short: a node
 	 * that was set and then deleted is deleted.  The recipe looks anew anyway,
 	 * as soon as it is told of the connection.
 	 */
-	if (driver->connects != zklock_session_status()->connects)
+	else if (driver->connects != zklock_session_status()->connects)
 		return;
-
-	if (is_watched(driver, &r->nearest, message->text))
+	else if (is_watched(driver, &r->nearest, message->text))
 		event.request = r->nearest.request;
 	else if (is_watched(driver, &r->lookahead, message->text))
 		event.request = r->lookahead.request;
@@ -389,7 +428,7 @@ simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
 
 void
 zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
-					const char *data, bool shared)
+					const char *data, bool (*is_needed) (const char *path))
 {
 	ZkLockRecipe *r = &driver->recipe;
 	ZkLockClient *client = zklock_session_client();
@@ -401,6 +440,8 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 	driver->path = driver->dir = order->path;
 	driver->data = data;
 	driver->size = "";
+	driver->count = NULL;
+	driver->is_needed = is_needed;
 	driver->revocable = order->revocable;
 	driver->tag = zklock_session_new_tag();
 	driver->session = zklock_session_current();
@@ -411,8 +452,11 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 	if (order->mode == ZKLOCK_SEMAPHORE)
 	{
 		driver->dir = psprintf("%s/leases", order->path);
-		driver->size = psprintf("%d", order->leases);
-		zklock_recipe_begin_lease(r, order->leases, prefix, session,
+		driver->count = order->count;
+		if (order->count == NULL)
+			driver->size = psprintf("%d", order->leases);
+		zklock_recipe_begin_lease(r, order->count != NULL ? ZKLOCK_COUNTED :
+								  order->leases, prefix, session,
 								  order->nowait, &actions);
 		driver->node = zklock_zkclient_node(client, driver->dir, prefix,
 											zklock_recipe_marker(order->mode));
@@ -433,8 +477,8 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
 		zklock_recipe_begin(r, order->mode, name, prefix, session,
 							order->nowait, &actions);
 	}
-	r->shared = shared;
-	r->curious = shared && order->curious;
+	r->shared = is_needed != NULL;
+	r->curious = r->shared && order->curious;
 	if (driver->node == NULL)
 		zklock_errors_too_much();
 	perform(driver, &actions);
@@ -451,8 +495,10 @@ zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 {
 	size_t		len = strlen(driver->dir);
 
+	/* That of the count may be on its way, and must not be overtaken. */
 	if (driver->recipe.verdict == ZKLOCK_PENDING)
-		return is_watched(driver, &driver->recipe.nearest, path) ||
+		return (driver->count != NULL && strcmp(path, driver->count) == 0) ||
+			is_watched(driver, &driver->recipe.nearest, path) ||
 			is_watched(driver, &driver->recipe.lookahead, path);
 	return driver->recipe.verdict == ZKLOCK_GRANTED && driver->revocable &&
 		strncmp(path, driver->dir, len) == 0 && path[len] == '/' &&
@@ -464,21 +510,18 @@ zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
  * our own node goes, which the watch on its neighbours tells of.
  */
 static void
-unwatch(const ZkLockDriver *driver, const ZkLockWatch *slot,
-		bool (*is_needed) (const char *path))
+unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
 {
 	char		path[ZKLOCK_PATH_MAX + 1 + ZKLOCK_NAME_SIZE];
 
 	if (driver->recipe.verdict == ZKLOCK_GRANTED || slot->name[0] == '\0')
 		return;
 	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
-	if (is_needed == NULL || !is_needed(path))
-		zklock_zkclient_unwatch(zklock_session_client(), driver->dir,
-								slot->name);
+	unwatch(driver, path);
 }
 
 void
-zklock_driver_abandon(ZkLockDriver *driver, bool (*is_needed) (const char *path))
+zklock_driver_abandon(ZkLockDriver *driver)
 {
 	ZkLockNode *node = driver->node;
 
@@ -486,6 +529,7 @@ zklock_driver_abandon(ZkLockDriver *driver, bool (*is_needed) (const char *path)
 	if (node == NULL || !zklock_session_is_current(driver->session))
 		return;
 	zklock_zkclient_leave(node);
-	unwatch(driver, &driver->recipe.nearest, is_needed);
-	unwatch(driver, &driver->recipe.lookahead, is_needed);
+	unwatch_slot(driver, &driver->recipe.nearest);
+	unwatch_slot(driver, &driver->recipe.lookahead);
+	unwatch_count(driver);
 }

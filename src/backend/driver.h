@@ -26,7 +26,8 @@ typedef struct ZkLockOrder
 	bool		nowait;			/* fail instead of queueing */
 	bool		curious;		/* find out who is ahead before that, if the
 								 * session is not one's own to ask in */
-	int			leases;			/* ZKLOCK_SEMAPHORE */
+	int			leases;			/* ZKLOCK_SEMAPHORE, if there is no count */
+	const char *count;			/* path of the count of leases, or NULL */
 	const char *from;			/* name of the node to downgrade, or NULL */
 	bool		revocable;		/* is it heeded when somebody asks it back? */
 } ZkLockOrder;
@@ -42,9 +43,12 @@ typedef struct ZkLockDriver
 	const char *path;			/* the lock's */
 	const char *dir;			/* where its node is */
 	const char *data;			/* the node's */
+	const char *count;			/* path of the count of leases that is, or may
+								 * be, watched; or NULL */
 	const char *size;			/* of a semaphore, as its leases' parent says it;
 								 * else "" */
 	bool		revocable;
+	bool		(*is_needed) (const char *path);
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */
 
@@ -61,11 +65,13 @@ typedef struct ZkLockDriver
 /*
  * Begin in the present session, which must have had a connection.  `data` is
  * what the node says.  Texts must outlive the attempt; what is allocated for it
- * is in the current memory context, here and below.  `shared`: this session has
- * other users.  Errors: 53200.
+ * is in the current memory context, here and below.  If the session has other
+ * users, `is_needed` says of a path whether one of them watches it, and the watch
+ * is to be kept; else it is NULL.  Errors: 53200.
  */
 extern void zklock_driver_begin(ZkLockDriver *driver, const ZkLockOrder *order,
-								const char *data, bool shared);
+								const char *data,
+								bool (*is_needed) (const char *path));
 
 /* A message that is for this attempt has come. */
 extern void zklock_driver_take(ZkLockDriver *driver,
@@ -92,10 +98,9 @@ extern bool zklock_driver_is_watching(const ZkLockDriver *driver,
 									  const char *path);
 
 /*
- * Undo the attempt, or give up what it was granted; raises nothing.  Watches are
- * taken back but for those that `is_needed`, if there is such, says yes to.
+ * Undo the attempt, or give up what it was granted; raises nothing.  Its watches
+ * are taken back.
  */
-extern void zklock_driver_abandon(ZkLockDriver *driver,
-								  bool (*is_needed) (const char *path));
+extern void zklock_driver_abandon(ZkLockDriver *driver);
 
 #endif							/* ZKLOCK_DRIVER_H */

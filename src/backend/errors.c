@@ -66,6 +66,15 @@ zklock_errors_too_much(void)
 }
 
 void
+zklock_errors_no_count(const char *path)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is not a count of leases", zklock_errors_path(path)),
+			 errdetail("A count is a node that stays, with four bytes of data, as Curator's SharedCount makes it.  One that is negative is no number of leases.")));
+}
+
+void
 zklock_errors_lock_lost(const char *path, const char *detail)
 {
 	ereport(ERROR,

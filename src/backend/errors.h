@@ -29,6 +29,9 @@ extern void zklock_errors_refused(const char *path, const char *purpose,
 /* ERROR 53200: a request was not accepted. */
 extern void zklock_errors_too_much(void);
 
+/* ERROR 55000: what is at `path` is no count of leases. */
+extern void zklock_errors_no_count(const char *path);
+
 /* ERROR 40001: a lock that this backend held is not held any more. */
 extern void zklock_errors_lock_lost(const char *path, const char *detail);
 

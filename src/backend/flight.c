@@ -34,6 +34,26 @@ zklock_flight_over(void)
 		zklock_session_close();
 }
 
+static bool
+writes(const ZkLockRead *read)
+{
+	return read->kind == ZKLOCK_WRITE_NODE || read->kind == ZKLOCK_MAKE_NODE;
+}
+
+static void
+take_data(ZkLockRead *read, const ZkLockMessage *message)
+{
+	Size		kept = Min(message->length, ZKLOCK_MAX_DATA);
+
+	read->length = message->length;
+	read->data = NULL;
+	if (message->text == NULL)
+		return;
+	read->data = palloc(kept + 1);
+	memcpy(read->data, message->text, kept);
+	read->data[kept] = '\0';
+}
+
 static void
 take(ZkLockRead *read, const ZkLockMessage *message)
 {
@@ -43,8 +63,8 @@ take(ZkLockRead *read, const ZkLockMessage *message)
 	read->ctime = message->ctime;
 	read->owner = message->owner;
 	read->open = message->open;
-	if (read->kind != ZKLOCK_WRITE_NODE)
-		read->data = message->text != NULL ? pstrdup(message->text) : NULL;
+	if (!writes(read))
+		take_data(read, message);
 	read->nchildren = message->nchildren;
 	read->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
 									 MCXT_ALLOC_HUGE);
@@ -84,7 +104,12 @@ ask(const ZkLockRead *reads, int n, uintptr_t tag)
 				taken = zklock_zkclient_get_acl(client, path, tag + i);
 				break;
 			case ZKLOCK_WRITE_NODE:
-				taken = zklock_zkclient_set(client, path, reads[i].data, tag + i);
+				taken = zklock_zkclient_set(client, path, reads[i].data,
+											reads[i].length, tag + i);
+				break;
+			case ZKLOCK_MAKE_NODE:
+				taken = zklock_zkclient_make(client, path, reads[i].data,
+											 reads[i].length, true, tag + i);
 				break;
 		}
 	}
@@ -172,15 +197,20 @@ zklock_flight_read(ZkLockRead *reads, int n)
 }
 
 void
-zklock_flight_check(const ZkLockRead *read, const char *path)
+zklock_flight_check(const ZkLockRead *read, const char *path,
+					const char *purpose)
 {
-	bool		writes = read->kind == ZKLOCK_WRITE_NODE;
+	static const char *const requests[] = {
+		[ZKLOCK_READ_NODE] = "read \"%s\"",
+		[ZKLOCK_READ_LIST] = "list the children of \"%s\"",
+		[ZKLOCK_READ_ACL] = "read \"%s\"",
+		[ZKLOCK_WRITE_NODE] = "write to \"%s\"",
+		[ZKLOCK_MAKE_NODE] = "create \"%s\""
+	};
 
-	if (read->rc != ZKLOCK_RC_OK && read->rc != ZKLOCK_RC_NO_NODE)
-		zklock_errors_refused(path, writes ? "revoke lock on" : "look at",
-							  psprintf(writes ? "write to \"%s\"" :
-									   read->kind == ZKLOCK_READ_LIST ?
-									   "list the children of \"%s\"" :
-									   "read \"%s\"", read->path),
+	if (read->rc != ZKLOCK_RC_OK && read->rc != ZKLOCK_RC_NO_NODE &&
+		!(read->rc == ZKLOCK_RC_NODE_EXISTS && read->kind == ZKLOCK_MAKE_NODE))
+		zklock_errors_refused(path, purpose,
+							  psprintf(requests[read->kind], read->path),
 							  zklock_session_identity(), read->rc, read->code);
 }

@@ -19,7 +19,8 @@ typedef enum ZkLockReadKind
 	ZKLOCK_READ_NODE,
 	ZKLOCK_READ_LIST,			/* the names of its children */
 	ZKLOCK_READ_ACL,			/* its access control list */
-	ZKLOCK_WRITE_NODE			/* have it say `data`, which may be done twice */
+	ZKLOCK_WRITE_NODE,			/* have it say `data`, which may be done twice */
+	ZKLOCK_MAKE_NODE			/* make it and what is above, to say `data` */
 } ZkLockReadKind;
 
 typedef struct ZkLockRead
@@ -39,6 +40,7 @@ typedef struct ZkLockRead
 	int64		ctime;			/* when it was made, ms since 1970 */
 	int64		owner;			/* the session of an ephemeral node, else 0 */
 	char	   *data;			/* NULL if there is none; what is to be written */
+	int			length;			/* of it; of what was read, beyond what is kept */
 	bool		open;			/* may everybody create, or delete, children? */
 } ZkLockRead;
 
@@ -65,9 +67,11 @@ extern void zklock_flight_read(ZkLockRead *reads, int n);
 extern bool zklock_flight_try(ZkLockRead *reads, int n, int64 deadline);
 
 /*
- * ERROR, as of errors.h, if ZooKeeper refused to have it read; that there is no
- * such node is an answer.  `path` is what the user wanted to see.
+ * ERROR, as of errors.h, if ZooKeeper refused to have it read or written; that there
+ * is no such node is an answer, or, when it was to be made, that there is.  `path` is
+ * what the user wanted to see, or what else the `purpose` was.
  */
-extern void zklock_flight_check(const ZkLockRead *read, const char *path);
+extern void zklock_flight_check(const ZkLockRead *read, const char *path,
+								const char *purpose);
 
 #endif							/* ZKLOCK_FLIGHT_H */

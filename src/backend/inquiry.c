@@ -194,7 +194,7 @@ has_turn(const Queue *queue, int i)
 /*
  * Who gets a lease has the mutex before and gives it back after, so that only the
  * newest lease can be one that is waited for.  How many there may be, each of them
- * says for himself.
+ * says for himself, or a count that we know nothing of.
  */
 static void
 find_waiting_lease(Queue *queue)
@@ -275,7 +275,7 @@ look(Queue *queue, const char *path)
 	prepare(queue, path);
 	zklock_flight_read(queue->looks, N_LOOKS);
 	for (int i = 0; i < N_LOOKS; i++)
-		zklock_flight_check(&queue->looks[i], path);
+		zklock_flight_check(&queue->looks[i], path, "look at");
 	line_up(queue);
 	if (queue->looks[LOOK_NODE].owner == 0)
 		read_nodes(queue);
@@ -329,12 +329,13 @@ zklock_inquiry_revoke(const char *path)
 			continue;
 		writes[n].kind = ZKLOCK_WRITE_NODE;
 		writes[n].path = node_path(&queue, &queue.place[i]);
-		writes[n++].data = ZKLOCK_REVOKE;
+		writes[n].data = ZKLOCK_REVOKE;
+		writes[n++].length = strlen(ZKLOCK_REVOKE);
 	}
 	zklock_flight_read(writes, n);
 	for (int i = 0; i < n; i++)
 	{
-		zklock_flight_check(&writes[i], path);
+		zklock_flight_check(&writes[i], path, "revoke lock on");
 		asked += writes[i].rc == ZKLOCK_RC_OK;
 	}
 	return asked;

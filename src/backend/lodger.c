@@ -267,6 +267,7 @@ begin(ZkLockAttempt *attempt)
 		.nowait = order->nowait,
 		.curious = order->curious,
 		.leases = order->leases,
+		.count = order->count,
 		.from = order->from,
 		.revocable = order->revocable,
 		.data = zklock_nodedata_self(order->revocable)

@@ -66,7 +66,7 @@ static void
 begin(ZkLockAttempt *attempt)
 {
 	zklock_driver_begin(&attempt->own, &attempt->order,
-						zklock_nodedata_self(attempt->order.revocable), false);
+						zklock_nodedata_self(attempt->order.revocable), NULL);
 	show(attempt);
 }
 
@@ -122,7 +122,7 @@ time_out(ZkLockAttempt *attempt)
 static void
 abandon(ZkLockAttempt *attempt)
 {
-	zklock_driver_abandon(&attempt->own, NULL);
+	zklock_driver_abandon(&attempt->own);
 }
 
 static void

@@ -19,6 +19,7 @@
 #include "backend/inquiry.h"
 #include "backend/lease.h"
 #include "backend/session.h"
+#include "backend/sharedcount.h"
 #include "backend/venues.h"
 #include "backend/sqlargs.h"
 #include "catalog/pg_type.h"
@@ -41,7 +42,10 @@ PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
 PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
+PG_FUNCTION_INFO_V1(zk_semaphore_acquire_counted);
 PG_FUNCTION_INFO_V1(zk_semaphore_release);
+PG_FUNCTION_INFO_V1(zk_shared_count);
+PG_FUNCTION_INFO_V1(zk_shared_count_set);
 
 /* All of them are asked for in one flight; the client bounds what is under way. */
 #define MAX_PATHS 1000
@@ -168,8 +172,53 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of leases must be at least 1")));
 
-	PG_RETURN_BOOL(zklock_acquire_semaphore(path, leases, scope,
+	PG_RETURN_BOOL(zklock_acquire_semaphore(path, leases, NULL, scope,
 											patience) != NULL);
+}
+
+/* A count is confined as locks are. */
+static char *
+get_count(FunctionCallInfo fcinfo, int argno)
+{
+	zklock_sqlargs_refuse_null(fcinfo, argno, "path of a count");
+	return zklock_sqlargs_path(fcinfo, argno);
+}
+
+Datum
+zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	char	   *count = get_count(fcinfo, 1);
+	int64		patience = get_patience(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+
+	PG_RETURN_BOOL(zklock_acquire_semaphore(path, 0, count, scope,
+											patience) != NULL);
+}
+
+Datum
+zk_shared_count(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_count(fcinfo, 0);
+	int			value;
+
+	if (!zklock_sharedcount_get(path, &value))
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(value);
+}
+
+Datum
+zk_shared_count_set(PG_FUNCTION_ARGS)
+{
+	char	   *path = get_count(fcinfo, 0);
+
+	zklock_sqlargs_refuse_null(fcinfo, 1, "count");
+	if (PG_GETARG_INT32(1) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("count must not be negative")));
+	zklock_sharedcount_set(path, PG_GETARG_INT32(1));
+	PG_RETURN_VOID();
 }
 
 Datum

@@ -135,7 +135,7 @@ look_at(Survey *survey, const Spot *spot, const ZkLockRead *read)
 	if (read->rc == ZKLOCK_RC_NO_NODE)
 		return;
 	if (spot->path == survey->parent)
-		zklock_flight_check(read, survey->parent);
+		zklock_flight_check(read, survey->parent, "look at");
 	if (read->rc != ZKLOCK_RC_OK)
 	{
 		(void) add_use(survey, spot->path, NULL, 0);

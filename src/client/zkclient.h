@@ -51,6 +51,9 @@ typedef enum ZkLockClientState
 	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
 } ZkLockClientState;
 
+/* What is kept of a node's data; a person is told no more of a holder. */
+#define ZKLOCK_MAX_DATA 1024
+
 /* "[address]:port" */
 #define ZKLOCK_SERVER_SIZE 72
 
@@ -118,8 +121,8 @@ typedef struct ZkLockMessage
 	bool		open;			/* may everybody create, or delete, children? */
 	int			depth;			/* PARENTS_MADE: levels below the root of the one
 								 * that was refused */
-	char	   *text;			/* CREATED: name without path; GOT: data, or what
-								 * there is room for; DELETED, CHANGED: path */
+	char	   *text;			/* CREATED: name without path; GOT: data, up to
+								 * ZKLOCK_MAX_DATA bytes; DELETED, CHANGED: path */
 	int			length;			/* GOT: of all of the data, which may have zero
 								 * bytes in it */
 	const char *const *children;	/* LISTED: names without path */
@@ -219,12 +222,12 @@ extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, uintptr_t tag);
 
 /*
- * Create `path`, which is to say `data`, and whatever is missing above it, as
- * containers.
+ * Create `path` with `length` bytes of data, and whatever is missing above it.  All
+ * of it are containers, but for `path` itself if that `stays`.
  */
-extern bool zklock_zkclient_make_parents(ZkLockClient *client,
-										 const char *path, const char *data,
-										 uintptr_t tag);
+extern bool zklock_zkclient_make(ZkLockClient *client, const char *path,
+								 const char *data, int length, bool stays,
+								 uintptr_t tag);
 
 /* With `watch`, the next child to come or go is told, as CHANGED. */
 extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
@@ -232,7 +235,7 @@ extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
 
 /* Set a node's data. */
 extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
-								const char *data, uintptr_t tag);
+								const char *data, int length, uintptr_t tag);
 
 /*
  * Read a node.  With `watch`, its end or change is told, as DELETED or CHANGED,
@@ -250,13 +253,12 @@ extern bool zklock_zkclient_get_acl(ZkLockClient *client, const char *path,
 									uintptr_t tag);
 
 /*
- * Take back the watch of dir/name, if there is one.  Cannot fail, but what memory
+ * Take back the watch of a node, if there is one.  Cannot fail, but what memory
  * or a connection was lacking for is done with the next one.  Who cares for no
  * watch must not leave it: with each new connection the library sends the names
  * of all in one request, and if they are more than ZooKeeper takes, it hangs up.
  */
-extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *dir,
-									const char *name);
+extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *path);
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
 								 uintptr_t tag);
 

@@ -26,9 +26,6 @@
  */
 #define AUTH_REQUIRED (-124)
 
-/* What a person is told of a holder; longer data of other clients is cut. */
-#define MAX_DATA 1024
-
 ZkLockRc
 zklock_zkrequest_class(int rc)
 {
@@ -265,7 +262,7 @@ listed(int rc, const struct String_vector *strings, const void *data)
 static void
 keep_data(ZkLockMessage *message, const char *value, int len)
 {
-	int			kept = len < MAX_DATA ? len : MAX_DATA;
+	int			kept = len < ZKLOCK_MAX_DATA ? len : ZKLOCK_MAX_DATA;
 
 	message->length = len;
 	message->text = malloc(kept + 1);
@@ -334,8 +331,8 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 }
 
 bool
-zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
-							 const char *data, uintptr_t tag)
+zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
+					 int length, bool stays, uintptr_t tag)
 {
 	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
 	char	   *ancestor = strdup(path);
@@ -365,8 +362,8 @@ zklock_zkclient_make_parents(ZkLockClient *client, const char *path,
 			request->in_parts |= rc == ZOK;
 		}
 		if (rc == ZOK)
-			rc = zoo_acreate2(client->zh, path, data, (int) strlen(data),
-							  &client->acls, ZOO_CONTAINER, last_parent_done,
+			rc = zoo_acreate2(client->zh, path, data, length, &client->acls,
+							  stays ? 0 : ZOO_CONTAINER, last_parent_done,
 							  request);
 	}
 	free(ancestor);
@@ -469,15 +466,14 @@ take_back(ZkLockClient *client)
 }
 
 void
-zklock_zkclient_unwatch(ZkLockClient *client, const char *dir, const char *name)
+zklock_zkclient_unwatch(ZkLockClient *client, const char *path)
 {
-	size_t		size = strlen(dir) + strlen(name) + 2;
-	Unwatch    *watch = calloc(1, sizeof(Unwatch) + size);
+	Unwatch    *watch = calloc(1, sizeof(Unwatch) + strlen(path) + 1);
 
 	if (watch != NULL)
 	{
 		watch->client = client;
-		snprintf(watch->path, size, "%s/%s", dir, name);
+		strcpy(watch->path, path);
 		pthread_mutex_lock(&client->mutex);
 		move_watch(watch, &client->unwanted);
 		pthread_mutex_unlock(&client->mutex);
@@ -565,7 +561,7 @@ set_done(int rc, const struct Stat *stat, const void *data)
 
 bool
 zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
-					uintptr_t tag)
+					int length, uintptr_t tag)
 {
 	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SET, tag);
 	int			rc = ZCONNECTIONLOSS;
@@ -573,8 +569,7 @@ zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
 	if (request == NULL)
 		return false;
 	if (zklock_zkcore_is_connected(client))
-		rc = zoo_aset(client->zh, path, data, (int) strlen(data), -1,
-					  set_done, request);
+		rc = zoo_aset(client->zh, path, data, length, -1, set_done, request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;

@@ -64,6 +64,7 @@ zklock_recipe_begin_lease(ZkLockRecipe *r, int leases, const char *prefix,
 						  int64_t session, bool nowait, ZkLockActions *out)
 {
 	begin(r, ZKLOCK_SEMAPHORE, prefix, session, nowait, out);
+	r->counted = leases == ZKLOCK_COUNTED;
 	r->leases = leases;
 	zklock_recipe_enter(r, false, out);
 }
@@ -136,6 +137,13 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->touch = 0;
 	else if (ev->request == r->size)
 		r->size = 0;
+	else if (ev->request == r->count)
+	{
+		/* It is another one now, and the list that is under way too early. */
+		r->count = 0;
+		zklock_recipe_look(r, out);
+		return;
+	}
 	else if (ev->request == r->nearest.request)
 		watch = &r->nearest;
 	else if (ev->request == r->lookahead.request)
@@ -152,7 +160,8 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->stalled = true;
 		return;
 	}
-	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED)
+	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED &&
+			 !r->counted)
 		return;					/* a courtesy: no lease depends on it */
 	else if (ev->reply == ZKLOCK_REFUSED && r->nowait && watch != NULL &&
 			 !r->fixed)
@@ -206,6 +215,7 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->verify = 0;
 	r->touch = 0;
 	r->size = 0;
+	r->count = 0;
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
 

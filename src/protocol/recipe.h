@@ -27,7 +27,9 @@
  * of a semaphore (InterProcessSemaphoreV2) counts the nodes beside it instead
  * of looking who is ahead.  Those who use one semaphore must agree on how many
  * leases there are: their container says the number that was named last, which
- * is read in the flight of the first list, and set to ours.  A simple lock is one node at the lock path itself.
+ * is read in the flight of the first list, and set to ours.  Or a count that stands
+ * elsewhere says it, which is read before each list and watched: what decides are
+ * the leases of that list, and the count as it was then.  A simple lock is one node at the lock path itself.
  * A downgrade adds a reader's node to a lock that is held, under its number.
  * The last two create a node of a fixed name, and share that code.
  *
@@ -35,6 +37,7 @@
  *	- it tells a fired watch by the request of the slot, nearest or lookahead,
  *	  whose name the node has, unless the connection is a new one that it has
  *	  not reported yet;
+ *	- that of the count it tells always, by the request `count`;
  *	- it sends the requests of one step in the given order over one ZooKeeper
  *	  session, and delivers the replies in the order they arrive;
  *	- when it has performed ZKLOCK_DO_FAIL, it removes whatever the attempt
@@ -62,9 +65,10 @@ extern void zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode,
 								ZkLockActions *out);
 
 /*
- * Begin an attempt to get one of `leases` leases.  The caller holds the
- * semaphore's mutex until the attempt is over.
+ * Begin an attempt to get one of `leases` leases, or of as many as the count says.
+ * The caller holds the semaphore's mutex until the attempt is over.
  */
+#define ZKLOCK_COUNTED 0
 extern void zklock_recipe_begin_lease(ZkLockRecipe *r, int leases,
 									  const char *prefix, int64_t session,
 									  bool nowait, ZkLockActions *out);

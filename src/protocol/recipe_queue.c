@@ -20,15 +20,18 @@ static void look_around(ZkLockRecipe *r, const ZkLockEvent *ev,
 						ZkLockActions *out);
 static void take_size(ZkLockRecipe *r, const ZkLockEvent *ev,
 					  ZkLockActions *out);
+static void take_count(ZkLockRecipe *r, const ZkLockEvent *ev,
+					   ZkLockActions *out);
 
 /*
- * Ask for those around our node; for leases also, once, for their number.  That
- * comes before the list, so that it is known when the list decides.
+ * Ask for those around our node; for leases also for their number, if it is not
+ * known or can change.  That comes before the list, so that it is known when the
+ * list decides.
  */
 void
 zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out)
 {
-	if (r->mode == ZKLOCK_SEMAPHORE && !r->sized)
+	if (r->mode == ZKLOCK_SEMAPHORE && (r->counted || !r->sized))
 		r->size = zklock_recipe_ask(r, ZKLOCK_DO_SIZE, NULL, out);
 	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
 }
@@ -94,7 +97,10 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			break;
 
 		case ZKLOCK_EV_SIZED:
-			take_size(r, ev, out);
+			if (r->counted)
+				take_count(r, ev, out);
+			else
+				take_size(r, ev, out);
 			break;
 
 		case ZKLOCK_EV_WATCHED:
@@ -318,6 +324,24 @@ take_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (ev->size != ZKLOCK_SIZE_EMPTY)
 		r->named = ev->size;
 	zklock_recipe_ask(r, ZKLOCK_DO_SET_SIZE, NULL, out);
+}
+
+/*
+ * How many leases there are, until the watch that was left tells otherwise.  None
+ * at all is a good number: nobody is let in for now.
+ */
+static void
+take_count(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	if (ev->reply != ZKLOCK_OK)
+		zklock_recipe_finish(r, ZKLOCK_NO_COUNT, out);
+	else if (ev->size < 0)
+		zklock_recipe_finish(r, ZKLOCK_BAD_COUNT, out);
+	else
+	{
+		r->leases = ev->size;
+		r->count = ev->request;
+	}
 }
 
 /*

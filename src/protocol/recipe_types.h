@@ -65,7 +65,8 @@ typedef struct ZkLockEvent
 	bool		has_prefix;		/* WATCHED: its data ends with our prefix */
 	const char *const *children;	/* LISTED */
 	int			nchildren;
-	int			size;			/* SIZED: see size.h */
+	int			size;			/* SIZED: see size.h; of a count from 0 on, or
+								 * ZKLOCK_SIZE_OTHER */
 } ZkLockEvent;
 
 typedef enum ZkLockActionKind
@@ -79,7 +80,8 @@ typedef enum ZkLockActionKind
 	ZKLOCK_DO_VERIFY,			/* get `name`, no watch: who owns it? */
 	ZKLOCK_DO_TOUCH,			/* set the data of `name`, to tell its watchers */
 	ZKLOCK_DO_SYNC,				/* bring the server up to the leader */
-	ZKLOCK_DO_SIZE,				/* read how many leases others name */
+	ZKLOCK_DO_SIZE,				/* read how many leases others name; or the
+								 * count, leaving a watch if it exists */
 	ZKLOCK_DO_SET_SIZE,			/* tell them ours; nobody waits for the reply */
 	ZKLOCK_DO_DROP,				/* delete our surplus node `name` until gone */
 	ZKLOCK_DO_GRANT,			/* the lock is held; the attempt is over */
@@ -98,6 +100,8 @@ typedef enum ZkLockVerdict
 	ZKLOCK_NO_ROOT,				/* the parents cannot be made: no chroot */
 	ZKLOCK_WORN_OUT,			/* the path's sequence numbers are used up */
 	ZKLOCK_FOREIGN_NAME,		/* a contender's name is too long to handle */
+	ZKLOCK_NO_COUNT,			/* there is no count of leases */
+	ZKLOCK_BAD_COUNT,			/* what is there is none */
 	ZKLOCK_DENIED				/* a request was REFUSED */
 } ZkLockVerdict;
 
@@ -158,7 +162,8 @@ typedef struct ZkLockRecipe
 	bool		shared;			/* others use this session, too; set by the
 								 * driver after it has begun */
 	bool		curious;		/* not without a word of who is ahead; likewise */
-	int			leases;
+	bool		counted;		/* a count says how many leases there are */
+	int			leases;			/* as named, or counted last */
 	int64_t		session;
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];
 	char		touched[ZKLOCK_NAME_SIZE];	/* node to be touched, or "" */
@@ -174,6 +179,7 @@ typedef struct ZkLockRecipe
 	uint32_t	size;
 
 	bool		sized;			/* it is known what others name */
+	uint32_t	count;			/* that left the watch on the count; 0: none */
 	bool		parentless;		/* MAKE_PARENTS found no ground last time */
 	bool		only_shrinks;	/* nobody can still slip in ahead of us */
 	int			ahead;			/* contenders ahead of us that we know of */

@@ -30,3 +30,23 @@ zklock_size_read(const char *data, int len)
 	}
 	return (int) size;
 }
+
+bool
+zklock_size_read_count(const char *data, int len, int *count)
+{
+	uint32_t	value = 0;
+
+	if (len != ZKLOCK_COUNT_SIZE)
+		return false;
+	for (int i = 0; i < ZKLOCK_COUNT_SIZE; i++)
+		value = value << 8 | (unsigned char) data[i];
+	*count = (int32_t) value;
+	return true;
+}
+
+void
+zklock_size_write_count(char *data, int count)
+{
+	for (int i = 0; i < ZKLOCK_COUNT_SIZE; i++)
+		data[i] = (char) ((uint32_t) count >> (24 - 8 * i));
+}

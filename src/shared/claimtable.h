@@ -100,6 +100,7 @@ struct ZkLockClaim
 	ZkLockTurn	turn;
 	bool		at_gate;		/* it waits and holds there, not at its place */
 	bool		left;			/* its backend has no part in it any more */
+	char		count[ZKLOCK_PATH_MAX + 1]; /* of leases: to the worker; or "" */
 
 	/* as in ZkLockClaimRow */
 	int			pid;

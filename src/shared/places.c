@@ -89,6 +89,8 @@ zklock_places_order(Claim *claim, const ZkLockPlaceOrder *order)
 	strlcpy(place->other, order->from != NULL ? order->from : "",
 			sizeof(place->other));
 	strlcpy(place->text, order->data, sizeof(place->text));
+	strlcpy(claim->count, order->count != NULL ? order->count : "",
+			sizeof(claim->count));
 	if (!claim->at_gate)
 	{
 		place->wanted = ++place->last_wanted;
@@ -349,6 +351,8 @@ zklock_places_read(Place *place, ZkLockRequest *request)
 		request->leases = place->leases;
 		request->revocable = source->revocable;
 		strlcpy(request->path, place->entry->key.path, sizeof(request->path));
+		strlcpy(request->count, place->gate ? "" : claim_of_place(place)->count,
+				sizeof(request->count));
 		strlcpy(request->from, place->gate ? "" : place->other,
 				sizeof(request->from));
 		strlcpy(request->data, source->text, sizeof(request->data));

@@ -33,6 +33,7 @@ typedef struct ZkLockPlaceOrder
 	bool		nowait;
 	bool		curious;		/* see ZkLockOrder */
 	int			leases;
+	const char *count;			/* see ZkLockOrder */
 	const char *from;			/* name of the node to downgrade, or NULL */
 	bool		revocable;		/* is it to be told when it is asked back? */
 	const char *data;			/* what the node is to say */
@@ -111,6 +112,7 @@ typedef struct ZkLockRequest
 	int			leases;
 	bool		revocable;
 	char		path[ZKLOCK_PATH_MAX + 1];
+	char		count[ZKLOCK_PATH_MAX + 1];	/* "": none */
 	char		from[ZKLOCK_NAME_SIZE]; /* "": no downgrade */
 	char		data[ZKLOCK_PLACE_TEXT];
 } ZkLockRequest;

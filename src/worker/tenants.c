@@ -110,7 +110,7 @@ remove_tenant(Tenant *tenant)
 	MemoryContext context = tenant->context;
 
 	dlist_delete(&tenant->link);
-	zklock_driver_abandon(&tenant->driver, is_watched);
+	zklock_driver_abandon(&tenant->driver);
 	forget_tag(tenant->driver.tag);
 	if (tenant->question != 0)
 		forget_tag(tenant->asked);
@@ -225,11 +225,13 @@ begin(Tenant *tenant, const void *arg)
 		.nowait = request->nowait,
 		.curious = request->curious,
 		.leases = request->leases,
+		.count = request->count[0] != '\0' ? pstrdup(request->count) : NULL,
 		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL,
 		.revocable = request->revocable
 	};
 
-	zklock_driver_begin(&tenant->driver, &order, pstrdup(request->data), true);
+	zklock_driver_begin(&tenant->driver, &order, pstrdup(request->data),
+						is_watched);
 	register_tag(tenant->driver.tag, tenant);
 }
 

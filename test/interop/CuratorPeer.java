@@ -26,6 +26,10 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.SharedCountListener;
+import org.apache.curator.framework.recipes.shared.SharedCountReader;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 public class CuratorPeer
@@ -63,6 +67,11 @@ public class CuratorPeer
 			semaphore = new InterProcessSemaphoreV2(curator, path, leases);
 		}
 
+		LeaseLock(String path, SharedCount count)
+		{
+			semaphore = new InterProcessSemaphoreV2(curator, path, count);
+		}
+
 		public void acquire() throws Exception
 		{
 			lease = semaphore.acquire();
@@ -83,6 +92,43 @@ public class CuratorPeer
 		public boolean isAcquiredInThisProcess()
 		{
 			return lease != null;
+		}
+	}
+
+	/* What all actors know of a node, and when its listeners have been told. */
+	static class Count extends SharedCount implements SharedCountListener
+	{
+		static final Map<String, Count> counts = new HashMap<>();
+		volatile int heard;
+
+		Count(String path)
+		{
+			super(curator, path, 0);
+		}
+
+		/* It makes the node, to say 0, if there is none. */
+		static synchronized Count at(String path) throws Exception
+		{
+			Count count = counts.get(path);
+
+			if (count == null)
+			{
+				count = new Count(path);
+				count.start();
+				count.heard = count.getCount();
+				count.addListener(count);
+				counts.put(path, count);
+			}
+			return count;
+		}
+
+		public void countHasChanged(SharedCountReader reader, int newCount)
+		{
+			heard = newCount;
+		}
+
+		public void stateChanged(CuratorFramework client, ConnectionState state)
+		{
 		}
 	}
 
@@ -147,8 +193,22 @@ public class CuratorPeer
 
 		String perform(String[] words) throws Exception
 		{
-			InterProcessLock lock = locks.computeIfAbsent(words[3] + words[4],
-					key -> make(words[3], words[4]));
+			switch (words[2])
+			{
+				case "count":
+					return String.valueOf(Count.at(words[3]).heard);
+				case "set-count":
+					Count.at(words[3]).setCount(Integer.parseInt(words[4]));
+					return "t";
+			}
+
+			InterProcessLock lock = locks.get(words[3] + words[4]);
+
+			if (lock == null)
+			{
+				lock = make(words[3], words[4]);
+				locks.put(words[3] + words[4], lock);
+			}
 
 			switch (words[2])
 			{
@@ -181,7 +241,7 @@ public class CuratorPeer
 			}
 		}
 
-		InterProcessLock make(String kind, String path)
+		InterProcessLock make(String kind, String path) throws Exception
 		{
 			switch (kind)
 			{
@@ -197,6 +257,8 @@ public class CuratorPeer
 					return new LeaseLock(path, 1);
 				case "semaphore-of-3":
 					return new LeaseLock(path, 3);
+				case "semaphore-counted":
+					return new LeaseLock(path, Count.at("/counts" + path));
 				default:
 					throw new IllegalArgumentException(kind);
 			}

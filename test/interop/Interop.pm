@@ -57,8 +57,8 @@ sub counting_node
 	return $node;
 }
 
-# A party in a database session, whose kind is a mode or 'semaphore-of-' and a
-# number.
+# A party in a database session, whose kind is a mode, 'semaphore-of-' and a number,
+# or 'semaphore-counted', whose size is below /counts.
 sub ours
 {
 	my ($session, $kind, $path) = @_;
@@ -66,12 +66,17 @@ sub ours
 
 	# Between two statements of a round, the holder of a lease shows the others
 	# what it did; that takes a commit, and so a hold that survives it.
-	if ($kind =~ /^semaphore-of-(.*)/)
+	if ($kind =~ /^semaphore-(?:of-(.*)|counted)/)
 	{
-		$acquire = "zk_semaphore_acquire('$path', $1, TIMEOUT)";
+		my $call =
+		  defined $1
+		  ? "zk_semaphore_acquire('$path', $1"
+		  : "zk_semaphore_acquire_counted('$path', '/counts$path'";
+
+		$acquire = "$call, TIMEOUT)";
 		$release = "zk_semaphore_release('$path')";
 		$round = "
-			PERFORM zk_semaphore_acquire('$path', $1);
+			PERFORM $call);
 			seen := WORK();
 			COMMIT;
 			PERFORM WORK(seen);

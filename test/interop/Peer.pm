@@ -19,6 +19,8 @@
 #	agree KIND PATH						answer: t; its locks are revocable now
 #	revoke KIND PATH					answer: t; the first contender was asked
 #	revocations KIND PATH				answer: how often the actor was asked
+#	count PATH							answer: what the SharedCount has told its listeners
+#	set-count PATH NUMBER				answer: t
 #
 # Without a time, an acquire waits for ever. To contend is to acquire, SELECT
 # WORK(), SELECT WORK(what that returned) and release, over and over. What kinds

@@ -120,6 +120,37 @@ $session->query('RESET client_min_messages');
 $session->query(q(SELECT zk_semaphore_release('/sized')));
 wait_for_queue($zk, '/sized/leases');
 
+# A count says it, which is watched until the lease is had.
+$session->query(q(SELECT zk_shared_count_set('/count', 1)));
+costs($session, q(SELECT zk_semaphore_acquire_counted('/sized', '/count')),
+	't', 2, [ @enter, @lease, qw(removeWatches delete) ], 'a lease of a count');
+costs($session, q(SELECT zk_semaphore_acquire_counted('/sized', '/count')),
+	't', 0, [], '... that is held already');
+costs($session, q(SELECT zk_semaphore_acquire('/sized', 1)),
+	't', 0, [], '... whatever its size');
+$rival->start(q(SELECT zk_semaphore_acquire_counted('/sized', '/count')));
+wait_for_queue($zk, '/sized/leases', $session, $rival);
+my $counter = ZkTest->new($node, 'zklock.hosts' => $zk->hosts, OWN_SESSION);
+$counter->connect;
+$proxy->wait_idle;
+$proxy->mark;
+is( $proxy->flights(
+		sub {
+			$counter->query(q(SELECT zk_shared_count_set('/count', 2)));
+			is($rival->result, 't', 'who waits for a count to be raised has it');
+		},
+		SETTLE),
+	1,
+	'... in a flight after he was told');
+wait_until('the mutex is given back', sub { frames('c2s') >= 4 });
+is_deeply(
+	[ frames('c2s') ],
+	[ map { "c2s $_" } qw(getData getChildren removeWatches delete) ],
+	'... by a look at it and at the leases');
+$counter->close;
+$_->query('SELECT zk_lock_release_all()') for $session, $rival;
+wait_for_queue($zk, '/sized/leases');
+
 # One that can be asked back is watched, which nobody waits for; asking takes two
 # looks and a word.
 $session->query('SET zklock.revocable = on');

@@ -60,7 +60,8 @@ my %take = (
 	all => q(SELECT zk_lock_acquire_all('{%1$s/1, %1$s/2, %1$s/3}', %2$s)),
 	write => q(SELECT zk_lock_acquire('%s', %s, 'write')),
 	simple => q(SELECT zk_lock_acquire('%s/simple', %s, 'simple')),
-	semaphore => q(SELECT zk_semaphore_acquire('%s', 1, %s)));
+	semaphore => q(SELECT zk_semaphore_acquire('%s', 1, %s)),
+	counted => q(SELECT zk_semaphore_acquire_counted('%1$s', '/counts%1$s', %2$s)));
 
 sub take
 {
@@ -73,7 +74,7 @@ sub take
 sub nodes
 {
 	my ($kind, $path) = @_;
-	my $dir = $kind eq 'semaphore' ? "$path/leases" : $path;
+	my $dir = $kind =~ /^(?:semaphore|counted)$/ ? "$path/leases" : $path;
 	my %stat = map { $_ => $looker->exists("$dir/$_") } $looker->children($dir);
 
 	return
@@ -185,6 +186,18 @@ sub handed_over
 	wait_in_line(take($kind, $path),
 		$kind eq 'semaphore' ? are_there(2, $kind, $path) : are_watched(1));
 	takes_over($holder, $kind, $path);
+	return;
+}
+
+# There is no room, until there is.
+sub let_in_by_count
+{
+	my ($path) = @_;
+
+	wait_in_line(take('counted', $path), are_there(1, 'counted', $path));
+	$holder->query("SELECT zk_shared_count_set('/counts$path', 1)");
+	expect('its turn', $victim->result, 't');
+	holds_and_releases('counted', $path);
 	return;
 }
 
@@ -319,6 +332,13 @@ my @operations = (
 		name => 'a semaphore that is handed over',
 		before => is_held('semaphore'),
 		do => sub { handed_over('semaphore', @_) }
+	},
+	{
+		name => 'a lease that a count lets in',
+		before => sub {
+			$holder->query("SELECT zk_shared_count_set('/counts$_[0]', 0)");
+		},
+		do => \&let_in_by_count
 	},
 	{
 		name => 'a lock with three ahead',

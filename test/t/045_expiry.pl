@@ -24,6 +24,8 @@ my ($rival, $next) = map { ZkTest->new($node, OWN_SESSION) } (1 .. 2);
 my $exclusive = q(SELECT zk_lock_acquire('%s'));
 my $simple = q(SELECT zk_lock_acquire('%s', mode => 'simple'));
 my $semaphore = q(SELECT zk_semaphore_acquire('%s', 1));
+my $counted = q(SELECT zk_semaphore_acquire_counted('%s', '/counts/one'));
+$rival->query(q(SELECT zk_shared_count_set('/counts/one', 1)));
 my %modes = (
 	exclusive => [ $exclusive, $exclusive, '' ],
 	shared => [
@@ -40,6 +42,7 @@ my %modes = (
 	],
 	simple => [ $simple, $simple, undef ],
 	semaphore => [ $semaphore, $semaphore, '/leases' ],
+	counted => [ $counted, $counted, '/leases' ],
 	all => [
 		q(SELECT zk_lock_acquire_all('{%1$s/1, %1$s/2, %1$s/3}')),
 		q(SELECT zk_lock_acquire('%s/2')), '/1'

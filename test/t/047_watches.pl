@@ -48,7 +48,8 @@ my $session = $waiter->query('SELECT session_id FROM zk_session()');
 # Each kind of wait, given up in each way
 $holder->query(
 	q(SELECT zk_lock_acquire('/queue'), zk_lock_acquire('/simple', mode => 'simple'),
-		zk_semaphore_acquire('/semaphore', 1)));
+		zk_semaphore_acquire('/semaphore', 1),
+		zk_shared_count_set('/count', 0)));
 my $second = ZkTest->new($node);
 $second->start(q(SELECT zk_lock_acquire('/queue')));
 wait_for_queue($zk, '/queue', $holder, $second);
@@ -65,7 +66,8 @@ $waiter->query(q(SET lock_timeout = '1s'));
 for my $sql (
 	q(zk_lock_acquire('/queue', mode => 'shared')),
 	q(zk_lock_acquire('/simple', mode => 'simple')),
-	q(zk_semaphore_acquire('/semaphore', 1)))
+	q(zk_semaphore_acquire('/semaphore', 1)),
+	q(zk_semaphore_acquire_counted('/counted', '/count')))
 {
 	like($waiter->query("SELECT $sql"), qr/^ERROR:  55P03/,
 		"$sql is cancelled");

@@ -49,7 +49,8 @@ for my $server ($node, $preloaded)
 		CREATE SCHEMA tenant AUTHORIZATION tenant;
 		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint),
 			zk_fence(text, bigint, bigint), zk_lock_paths(text),
-			zk_fence_prune(interval), zk_lock_revoke(text) TO tenant;
+			zk_fence_prune(interval), zk_lock_revoke(text),
+			zk_shared_count_set(text, integer) TO tenant;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
 			SECURITY DEFINER AS 'SELECT zk_lock_acquire($1)';
 		CREATE FUNCTION lifted(text) RETURNS boolean LANGUAGE sql
@@ -65,6 +66,10 @@ my @calls = (
 	q(zk_lock_acquire_all('{/a/tenant/x, %s}')),
 	q(zk_lock_guard('%s')),
 	q(zk_semaphore_acquire('%s', 3)),
+	q(zk_semaphore_acquire_counted('%s', '/a/tenant/count')),
+	q(zk_semaphore_acquire_counted('/a/tenant/s', '%s')),
+	q(zk_shared_count('%s')),
+	q(zk_shared_count_set('%s', 1)),
 	q(zk_lock_release('%s')),
 	q(zk_semaphore_release('%s')),
 	q(zk_lock_token('%s')),

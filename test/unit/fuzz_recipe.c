@@ -21,6 +21,7 @@
 
 #include "protocol/contender.h"
 #include "protocol/recipe.h"
+#include "protocol/size.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,6 +48,7 @@ static struct
 	bool		touched;
 	bool		listed;			/* that node is in the list that counts */
 	bool		outdated;		/* and there was news since that list */
+	int			leases;			/* that there are */
 	int			nahead;			/* contenders in it that are not gone since */
 	char		ahead[MAX_CHILDREN][ZKLOCK_NAME_SIZE];
 	uint32_t	lost;			/* requests up to this one are forgotten */
@@ -158,6 +160,8 @@ perform(const ZkLockActions *actions)
 	/* Whoever asks for nothing must be told something. */
 	if (nrequests == 0 && !recipe.stalled)
 		assert(is_awaited(&recipe.nearest) || is_awaited(&recipe.lookahead));
+	if (nrequests == 0 && !recipe.stalled && recipe.counted)
+		assert(recipe.count > shown.lost);
 	return true;
 }
 
@@ -191,7 +195,7 @@ show_list(const ZkLockEvent *ev)
 	shown.listed = false;
 	shown.nahead = 0;
 	shown.outdated = recipe.mode == ZKLOCK_SEMAPHORE &&
-		ev->nchildren > recipe.leases;
+		ev->nchildren > shown.leases;
 	for (int i = 0; i < ev->nchildren; i++)
 	{
 		const char *child = ev->children[i];
@@ -239,6 +243,8 @@ show(const ZkLockEvent *ev)
 		shown.lost = recipe.last_request;
 	else if (ev->kind == ZKLOCK_EV_CHANGED)
 		shown.outdated = true;
+	else if (ev->kind == ZKLOCK_EV_DELETED && watch == NULL)
+		shown.outdated = true;	/* the count */
 	else if (ev->kind == ZKLOCK_EV_DELETED)
 		show_gone(watch->name);
 	else if (ev->reply == ZKLOCK_LOST)
@@ -250,6 +256,9 @@ show(const ZkLockEvent *ev)
 			ev->czxid : 0;
 	else if (ev->kind == ZKLOCK_EV_TOUCHED && ev->request == recipe.touch)
 		shown.touched = ev->reply == ZKLOCK_OK;
+	else if (ev->kind == ZKLOCK_EV_SIZED && ev->request == recipe.size &&
+			 recipe.counted)
+		shown.leases = ev->size;
 	else if (ev->kind == ZKLOCK_EV_LISTED && ev->request == recipe.list)
 		show_list(ev);
 	else if (ev->kind == ZKLOCK_EV_WATCHED && watch != NULL)
@@ -340,6 +349,8 @@ answer(bool lost)
 		ev.has_prefix = how & 0x10;
 		ev.version = how >> 7;
 		ev.size = (int) (how / 16) - 2;
+		if (recipe.counted && ev.size == ZKLOCK_SIZE_EMPTY)
+			ev.size = 0;
 		if (act.kind == ZKLOCK_DO_LIST)
 			make_children(&ev, children);
 		else if (act.kind == ZKLOCK_DO_CREATE)
@@ -385,8 +396,11 @@ begin(void)
 		zklock_recipe_begin(&recipe, how % 8, NULL, PREFIX, SESSION, nowait,
 							&actions);
 	else if (how % 8 == ZKLOCK_SEMAPHORE)
-		zklock_recipe_begin_lease(&recipe, next_byte() % MAX_CHILDREN + 1,
-								  PREFIX, SESSION, nowait, &actions);
+	{
+		shown.leases = next_byte() % (MAX_CHILDREN + 1);
+		zklock_recipe_begin_lease(&recipe, shown.leases, PREFIX, SESSION,
+								  nowait, &actions);
+	}
 	else if (how % 8 == ZKLOCK_SIMPLE)
 	{
 		name = make_name();
@@ -429,6 +443,10 @@ step(void)
 		case 7:
 			return watch->request == 0 ||
 				happen(ZKLOCK_EV_CHANGED, watch->request);
+		case 8:
+			return recipe.count == 0 ||
+				happen(what & 0x10 ? ZKLOCK_EV_DELETED : ZKLOCK_EV_CHANGED,
+					   recipe.count);
 		default:
 			return nrequests == 0 || answer(false);
 	}

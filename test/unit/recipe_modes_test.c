@@ -494,6 +494,151 @@ test_lease_no_size(void **state)
 	expect("GRANT");
 }
 
+/*
+ * Leases of a count.
+ */
+
+/* The watch on the count fires. */
+static void
+count_changed(ZkLockEventKind kind)
+{
+	const ZkLockEvent ev = {.kind = kind,.request = recipe.count};
+
+	assert_int_not_equal(recipe.count, 0);
+	feed(&ev);
+}
+
+static void
+count_says(int n)
+{
+	begin_counted(false);
+	created(LEASE, 77);
+	sized(n);
+	expect("");
+	assert_int_equal(recipe.count, asked[ZKLOCK_DO_SIZE]);
+}
+
+static void
+test_count_taken(void **state)
+{
+	(void) state;
+	count_says(2);
+	listed(L1, LEASE);
+	expect("GRANT");
+	assert_int_equal(recipe.named, 0);
+
+	begin_counted(true);
+	created(LEASE, 77);
+	sized(1);
+	listed(L1, LEASE);
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	/* The container is made as for others. */
+	begin_counted(false);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE SIZE LIST");
+}
+
+static void
+test_count_changes(void **state)
+{
+	(void) state;
+
+	/* None for now, then one: nobody has left meanwhile. */
+	count_says(0);
+	listed(LEASE);
+	expect("");
+	assert_true(recipe.queued);
+	count_changed(ZKLOCK_EV_CHANGED);
+	expect("SIZE LIST");
+	sized(1);
+	listed(LEASE);
+	expect("GRANT");
+
+	/* It is lowered while somebody leaves. */
+	count_says(2);
+	listed(L1, L2, LEASE);
+	leases_changed(ZKLOCK_EV_CHANGED);
+	expect("SIZE LIST");
+	sized(1);
+	listed(L1, LEASE);
+	expect("");
+	count_changed(ZKLOCK_EV_CHANGED);
+	expect("SIZE LIST");
+}
+
+/* A list that was asked for before the count changed decides nothing. */
+static void
+test_count_overtakes(void **state)
+{
+	const char *const too_early[] = {L1, LEASE, NULL};
+	uint32_t	request;
+
+	(void) state;
+	count_says(2);
+	request = asked[ZKLOCK_DO_LIST];
+	count_changed(ZKLOCK_EV_CHANGED);
+	expect("SIZE LIST");
+	list_request(request, too_early);
+	expect("");
+	sized(1);
+	listed(L1, LEASE);
+	expect("");
+	assert_true(recipe.queued);
+}
+
+static void
+test_count_missing(void **state)
+{
+	(void) state;
+	begin_counted(false);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NO_COUNT);
+
+	begin_counted(false);
+	created(LEASE, 77);
+	sized(ZKLOCK_SIZE_OTHER);
+	expect_failed(ZKLOCK_BAD_COUNT);
+
+	begin_counted(true);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_REFUSED);
+	expect_failed(ZKLOCK_DENIED);
+
+	/* Deleted while it is waited for */
+	count_says(1);
+	listed(L1, LEASE);
+	count_changed(ZKLOCK_EV_DELETED);
+	expect("SIZE LIST");
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NO_COUNT);
+}
+
+static void
+test_count_lost(void **state)
+{
+	(void) state;
+	count_says(1);
+	listed(L1, LEASE);
+	happen(ZKLOCK_EV_CONNECTED);
+	expect("SYNC SIZE LIST");
+	assert_int_equal(recipe.count, 0);
+	reply(ZKLOCK_EV_SYNCED, ZKLOCK_DO_SYNC, ZKLOCK_OK);
+	sized(2);
+	listed(L1, LEASE);
+	expect("GRANT");
+
+	/* The count is lost, and the list is not. */
+	begin_counted(false);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_LOST);
+	listed(LEASE);
+	expect("");
+	happen(ZKLOCK_EV_CONNECTED);
+	expect("SYNC SIZE LIST");
+}
+
 static void
 test_lease_lost(void **state)
 {
@@ -562,6 +707,11 @@ main(void)
 		cmocka_unit_test(test_lease_own_absent),
 		cmocka_unit_test(test_lease_other_size),
 		cmocka_unit_test(test_lease_no_size),
+		cmocka_unit_test(test_count_taken),
+		cmocka_unit_test(test_count_changes),
+		cmocka_unit_test(test_count_overtakes),
+		cmocka_unit_test(test_count_missing),
+		cmocka_unit_test(test_count_lost),
 		cmocka_unit_test(test_lease_lost),
 		cmocka_unit_test(test_lease_ends)
 	};

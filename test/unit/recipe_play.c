@@ -131,6 +131,12 @@ begin_lease(int leases, bool nowait)
 }
 
 void
+begin_counted(bool nowait)
+{
+	begin_lease(ZKLOCK_COUNTED, nowait);
+}
+
+void
 sized(int size)
 {
 	const ZkLockEvent ev = {

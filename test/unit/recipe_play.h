@@ -41,6 +41,7 @@ extern void begin(ZkLockMode mode);
 extern void begin_simple(bool nowait);
 extern void begin_downgrade(const char *from, const char *what);
 extern void begin_lease(int leases, bool nowait);
+extern void begin_counted(bool nowait);
 
 /* Events, each of the latest request of its kind. */
 extern void feed(const ZkLockEvent *ev);

@@ -26,7 +26,7 @@
 
 static const char *const properties[] = {
 	[SIM_EXCLUSION] = "never two holders of conflicting modes",
-	[SIM_LIMIT] = "never more holders than leases",
+	[SIM_LIMIT] = "never more holders than leases, or than are counted",
 	[SIM_PROGRESS] = "every live waiter is granted or told why not",
 	[SIM_ORDER] = "first come, first served",
 	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
@@ -70,6 +70,11 @@ static const char *const counts[] = {
 	[SIM_N_SIMPLE_FOUND] = "simple locks found to be ours",
 	[SIM_N_LEASES] = "leases taken at once",
 	[SIM_N_LEASE_WAITS] = "leases waited for",
+	[SIM_N_COUNTED] = "leases of a count taken",
+	[SIM_N_COUNT_NEWS] = "attempts told that the count is another",
+	[SIM_N_COUNT_OVERTAKES] = "lists that the count has overtaken",
+	[SIM_N_COUNT_LATE] = "news of the count before those of the connection",
+	[SIM_N_NO_COUNT] = "attempts without a count",
 	[SIM_N_WATCH_MISSED] = "nodes gone before they were watched",
 	[SIM_N_RECOVERIES] = "attempts that went on over a new connection",
 	[SIM_N_ADOPTIONS] = "nodes adopted",
@@ -97,6 +102,7 @@ typedef enum Misfortune
 	REAP,
 	TOUCH,
 	ROB,
+	RECOUNT,
 	N_MISFORTUNES
 } Misfortune;
 
@@ -301,6 +307,10 @@ misfortune(void)
 			if (node >= 0)
 				sim_zk_touch(node);
 			break;
+		case RECOUNT:
+			if (sim.counted)
+				sim_zk_count((int) sim_random(5) - 1);
+			break;
 		default:
 			node = sim_tree_draw_contender();
 			if (node >= 0 && may_be_robbed(sim_tree_node(node)))
@@ -318,6 +328,8 @@ draw_plan(uint64_t seed)
 	sim.refusals = sim_percent(5);
 	plan.tasks = sim_percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
 	sim.leases = 1 + sim_random(3);
+	sim.counted = (plan.tasks == LEASES_ONLY || plan.tasks == EVERYTHING) &&
+		sim_percent(60);
 	sim.first_number = sim_percent(3) ? INT32_MAX - (int) sim_random(8) : 0;
 
 	plan.nclients = 2 + sim_random(MAX_CLIENTS - 1);
@@ -325,6 +337,8 @@ draw_plan(uint64_t seed)
 	plan.misfortunes_per_mille = sim_random(2) ? sim_random(300) : sim_random(60);
 	for (int i = 0; i < N_MISFORTUNES; i++)
 		plan.may[i] = sim_percent(i == ROB || i == ABANDON ? 15 : 45);
+	if (sim.counted)
+		plan.may[RECOUNT] = true;
 	if (sim.reuse_prefix)
 		plan.may[LOSE] = plan.may[ABANDON] = true;
 	sim.break_percent = plan.may[LOSE] ? sim_random(4) * 6 : 0;
@@ -358,10 +372,16 @@ play(uint64_t seed)
 		runners[i] = &drivers[i].runner;
 	}
 	sim_check_reset(runners, plan.nclients);
+	if (sim.counted)
+		sim_zk_count(sim_random(4));
 
 	for (int i = 0; sim.broken == SIM_KEPT; i++)
 	{
 		sim.quiet = i >= plan.noisy_steps;
+
+		/* Nobody leaves, and there is room all the same. */
+		if (sim.counted && i == plan.noisy_steps)
+			sim_zk_count(1 + sim_random(3));
 		if (!sim.quiet &&
 			sim_random(1000) < (uint32_t) plan.misfortunes_per_mille)
 			misfortune();

@@ -72,6 +72,11 @@ typedef enum SimCount
 	SIM_N_SIMPLE_FOUND,
 	SIM_N_LEASES,
 	SIM_N_LEASE_WAITS,
+	SIM_N_COUNTED,
+	SIM_N_COUNT_NEWS,
+	SIM_N_COUNT_OVERTAKES,
+	SIM_N_COUNT_LATE,
+	SIM_N_NO_COUNT,
 	SIM_N_WATCH_MISSED,
 	SIM_N_RECOVERIES,
 	SIM_N_ADOPTIONS,
@@ -100,7 +105,8 @@ typedef struct Sim
 	int			break_percent;	/* of connections, at each request */
 	bool		refusals;		/* the server refuses a request now and then */
 	int			first_number;	/* where the lock paths' counters start */
-	int			leases;			/* of the semaphore */
+	bool		counted;		/* a node says how many leases there are */
+	int			leases;			/* of the semaphore, if not */
 	bool		gates;			/* servers hand locks over among their backends */
 	int			broken;			/* a property, or SIM_KEPT */
 	char		message[256];

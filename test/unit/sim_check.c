@@ -90,8 +90,28 @@ check_others(const SimRunner *r, const SimAttempt *a)
 						   r->number, a->recipe.name, i, other->recipe.name);
 		}
 	}
-	if (a->dir == SIM_LEASES && nholders > sim.leases)
+	if (a->dir == SIM_LEASES && !sim.counted && nholders > sim.leases)
 		sim_breach(SIM_LIMIT, "%d hold one of %d leases", nholders, sim.leases);
+}
+
+/*
+ * Leases that are there are not taken back when the count is lowered, so that it
+ * is not the holders of now that count, but those in the list by which this one was
+ * let in, and the count as it was then.
+ */
+static void
+check_count(const SimRunner *r, const SimAttempt *a)
+{
+	int			count = sim_tree_find_count(a->list_zxid);
+	int			limit = count >= 0 ? sim_tree_value(count, a->list_zxid) : 0;
+	int			n = 0;
+
+	for (int i = 0; i < sim_tree_nnodes(); i++)
+		n += sim_tree_node(i)->dir == SIM_LEASES &&
+			!sim_tree_node(i)->container && sim_tree_exists_at(i, a->list_zxid);
+	if (n > limit)
+		sim_breach(SIM_LIMIT, "client %d is one of %d where the count says %d",
+				   r->number, n, limit);
 }
 
 /*
@@ -172,6 +192,8 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 		sim_breach(SIM_TOKEN_IS_CZXID, "client %d is granted by \"%s\", deleted",
 				   r->number, node->name);
 	check_others(r, a);
+	if (a->recipe.counted)
+		check_count(r, a);
 	if (a->dir != SIM_TOP && a->dir != SIM_LEASES)
 		check_order(a, node);
 }
@@ -229,7 +251,7 @@ sim_check_rest(void)
 		const SimNode *node = sim_tree_node(i);
 		bool		claimed = false;
 
-		if (node->container || !sim_tree_exists(i))
+		if (node->owner < 0 || !sim_tree_exists(i))
 			continue;
 		for (int j = 0; j < nrunners && !claimed; j++)
 			claimed = sim_runner_claims(runners[j], node) != NULL;

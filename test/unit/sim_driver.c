@@ -116,6 +116,8 @@ fail(SimDriver *d, ZkLockVerdict verdict)
 		sim_count(SIM_N_WORN_OUT);
 	else if (verdict == ZKLOCK_DENIED)
 		sim_count(SIM_N_DENIED);
+	else if (verdict == ZKLOCK_NO_COUNT)
+		sim_count(SIM_N_NO_COUNT);
 	leave_all(d);
 }
 

@@ -91,6 +91,8 @@ note_grant(const SimAttempt *a, const ZkLockEvent *ev, bool gone)
 				  SIM_N_SIMPLE_FOUND : SIM_N_SIMPLE);
 	else if (a->recipe.fixed)
 		sim_count(SIM_N_DOWNGRADES);
+	else if (a->recipe.mode == ZKLOCK_SEMAPHORE && a->recipe.counted)
+		sim_count(SIM_N_COUNTED);
 	else if (a->recipe.mode == ZKLOCK_SEMAPHORE)
 		sim_count(a->recipe.queued ? SIM_N_LEASE_WAITS : SIM_N_LEASES);
 	else if (gone)
@@ -174,6 +176,7 @@ prepare(SimRunner *r, SimAttempt *a, SimDir dir)
 	a->nlists = 0;
 	a->list_zxid = 0;
 	a->nrobbed = 0;
+	a->overtaken = 0;
 	if (a->prefix[0] == '\0')
 		make_prefix(a->prefix);
 }
@@ -222,7 +225,10 @@ perform(SimRunner *r, SimAttempt *a)
 			sim_client_request(c, &tag, SIM_SYNC, a->dir, NULL);
 			break;
 		case ZKLOCK_DO_SIZE:
-			sim_client_request(c, &tag, SIM_GET, a->dir, NULL);
+			if (a->recipe.counted)
+				sim_client_request(c, &tag, SIM_GET_WATCH, SIM_TOP, SIM_COUNT);
+			else
+				sim_client_request(c, &tag, SIM_GET, a->dir, NULL);
 			break;
 		case ZKLOCK_DO_SET_SIZE:
 			sim_client_write(c, &nobody, SIM_SET, a->dir, NULL,
@@ -257,6 +263,35 @@ is_watched(const SimAttempt *a, const ZkLockWatch *slot, const SimMessage *messa
 		strcmp(slot->name, node->name) == 0;
 }
 
+/* Is it the count by which this attempt goes? */
+static bool
+is_count(const SimAttempt *a, const SimMessage *message)
+{
+	const SimNode *node = sim_tree_node(message->reply.node);
+
+	return a->recipe.counted && a->recipe.count != 0 &&
+		node->dir == SIM_TOP && !node->container &&
+		strcmp(node->name, SIM_COUNT) == 0;
+}
+
+/*
+ * Not even what was read over another connection, which recovery has not heard of
+ * yet, is to be relied on any more.
+ */
+static void
+count_news(SimRunner *r, SimAttempt *a, const SimMessage *message)
+{
+	const ZkLockEvent ev = {
+		.kind = message->kind,.request = a->recipe.count
+	};
+
+	sim_count(SIM_N_COUNT_NEWS);
+	if (r->status.connects != a->connects)
+		sim_count(SIM_N_COUNT_LATE);
+	a->overtaken = a->recipe.list;
+	feed(r, a, &ev);
+}
+
 /*
  * A watch that fired on a new connection says that the node is gone, but not
  * that its data was set before: recovery, which is due, looks at all anew.
@@ -270,7 +305,14 @@ watch_message(SimRunner *r, const SimMessage *message)
 	{
 		SimAttempt *a = &r->attempts[i];
 
-		if (!sim_attempt_is_pending(a) || r->status.connects != a->connects)
+		if (!sim_attempt_is_pending(a))
+			continue;
+		if (is_count(a, message))
+		{
+			count_news(r, a, message);
+			continue;
+		}
+		if (r->status.connects != a->connects)
 			continue;
 		if (is_watched(a, &a->recipe.nearest, message))
 			ev.request = a->recipe.nearest.request;
@@ -308,6 +350,8 @@ attempt_message(SimRunner *r, SimAttempt *a, const SimMessage *message)
 	ev.nchildren = message->reply.nchildren;
 	if (ev.kind == ZKLOCK_EV_LISTED && ev.reply == ZKLOCK_OK)
 		a->list_zxid = message->reply.zxid;
+	if (ev.kind == ZKLOCK_EV_LISTED && ev.request == a->overtaken)
+		sim_count(SIM_N_COUNT_OVERTAKES);
 	feed(r, a, &ev);
 }
 
@@ -347,7 +391,8 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 			  a->id, mode, nowait ? ", not waiting" : "", dir,
 			  simple ? "of" : "prefix", simple ? stem : a->prefix);
 	if (mode == ZKLOCK_SEMAPHORE)
-		zklock_recipe_begin_lease(&a->recipe, sim.leases, a->prefix,
+		zklock_recipe_begin_lease(&a->recipe, sim.counted ? ZKLOCK_COUNTED :
+								  sim.leases, a->prefix,
 								  a->session + 1, nowait, &a->todo);
 	else
 		zklock_recipe_begin(&a->recipe, mode, simple ? stem : NULL, a->prefix,

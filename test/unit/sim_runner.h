@@ -42,6 +42,7 @@ typedef struct SimAttempt
 	int			nlists;			/* lists asked for */
 	int64_t		list_zxid;		/* of the last one that was answered */
 	int			nrobbed;		/* places lost to others' deletes */
+	uint32_t	overtaken;		/* a list that the count has overtaken */
 } SimAttempt;
 
 typedef struct SimRunner

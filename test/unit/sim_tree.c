@@ -130,7 +130,7 @@ sim_tree_draw_contender(void)
 	{
 		int			node = (start + i) % nnodes;
 
-		if (!nodes[node].container && sim_tree_exists(node))
+		if (nodes[node].owner >= 0 && sim_tree_exists(node))
 			return node;
 	}
 	return -1;
@@ -262,6 +262,27 @@ sim_tree_create(SimDir dir, const char *name, const char *prefix,
 	nodes[node].reader = strstr(full, "__READ__") != NULL;
 	nodes[node].seq = number;
 	return node;
+}
+
+int
+sim_tree_find_count(int64_t zxid)
+{
+	return sim_tree_find(SIM_TOP, SIM_COUNT, zxid);
+}
+
+void
+sim_tree_count(int value)
+{
+	int			node = sim_tree_find_count(last_zxid);
+
+	if (node >= 0)
+		sim_tree_set(node, value);
+	else
+	{
+		sim_tree_make(SIM_TOP, 0);
+		sim_tree_create(SIM_TOP, SIM_COUNT, "", false, -1);
+		txns[last_zxid].value = value;
+	}
 }
 
 void

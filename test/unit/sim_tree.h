@@ -48,7 +48,7 @@ typedef struct SimNode
 	char		prefix[SIM_PREFIX_SIZE];	/* in its data */
 	int64_t		seq;
 	bool		reader;
-	int			owner;			/* session; -1: a container */
+	int			owner;			/* session; -1: a container, or the count */
 	int64_t		czxid;
 	int64_t		dzxid;			/* INT64_MAX while it exists */
 	bool		robbed;			/* deleted by somebody else's hand */
@@ -101,6 +101,11 @@ extern bool sim_tree_children_changed(int node, int64_t since, int64_t zxid);
 extern int64_t sim_tree_log(SimTxnKind kind, int subject);
 extern bool sim_tree_make(SimDir dir, int value);	/* false: no parent */
 extern void sim_tree_set(int node, int value);
+
+/* The count of leases, a node below the top; it is made if there is none. */
+#define SIM_COUNT "count"
+extern void sim_tree_count(int value);
+extern int	sim_tree_find_count(int64_t zxid);	/* or -1 */
 
 /*
  * A sequential node can be there already only if its prefix is used twice and

@@ -369,6 +369,27 @@ sim_zk_rob(int node)
 	sim_zk_catch_up(0);
 }
 
+/* One step of the leader's is one transaction, or several at once. */
+static void
+catch_up_leader(void)
+{
+	while (sim_zk_catch_up(0))
+		;
+}
+
+void
+sim_zk_count(int value)
+{
+	int			node = sim_tree_find_count(sim_tree_zxid());
+
+	sim_trace("somebody has the count say %d", value);
+	if (value >= 0)
+		sim_tree_count(value);
+	else if (node >= 0)
+		sim_tree_delete(node);
+	catch_up_leader();
+}
+
 static void
 close_link(Session *s)
 {

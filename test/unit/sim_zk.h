@@ -126,5 +126,6 @@ extern bool sim_zk_expire(int session);
 /* What other people do. */
 extern void sim_zk_touch(int node);
 extern void sim_zk_rob(int node);
+extern void sim_zk_count(int value);	/* negative: delete the count */
 
 #endif							/* SIM_ZK_H */

@@ -43,12 +43,34 @@ test_others(void **state)
 						 ZKLOCK_SIZE_OTHER);
 }
 
+static void
+test_counts(void **state)
+{
+	static const int counts[] = {0, 1, 30, 256, 65535, INT32_MAX, -1, INT32_MIN};
+	char		data[ZKLOCK_COUNT_SIZE];
+	int			count;
+
+	(void) state;
+	assert_true(zklock_size_read_count("\0\1\2\3", 4, &count));
+	assert_int_equal(count, 0x10203);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+	{
+		zklock_size_write_count(data, counts[i]);
+		assert_true(zklock_size_read_count(data, sizeof(data), &count));
+		assert_int_equal(count, counts[i]);
+	}
+	assert_false(zklock_size_read_count(NULL, 0, &count));
+	assert_false(zklock_size_read_count("\0\0\0", 3, &count));
+	assert_false(zklock_size_read_count("\0\0\0\0\1", 5, &count));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_others)
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_counts)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,7 +180,7 @@ run_round(Worker *w, int round)
 		return;
 	}
 	wait_until_connected(w);
-	if (!zklock_zkclient_make_parents(w->client, DIR, "", next_tag(w)))
+	if (!zklock_zkclient_make(w->client, DIR, "", 0, false, next_tag(w)))
 		fail("a request was refused");
 
 	for (int i = 0; i < NODES; i++)
@@ -201,7 +201,7 @@ run_round(Worker *w, int round)
 		if (ok)
 			ok = zklock_zkclient_get(w->client, DIR, true, next_tag(w));
 		if (dice(w, 2) == 0)
-			zklock_zkclient_unwatch(w->client, TOP, DIR + strlen(TOP "/"));
+			zklock_zkclient_unwatch(w->client, DIR);
 		if (!ok)
 			fail("a request was refused");
 		if (dice(w, 3) == 0)

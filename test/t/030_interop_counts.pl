@@ -1,0 +1,94 @@
+# The same counts as Curator's SharedCount, and its semaphores go by them.
+#
+# Not in gate mode: all of ours are in line themselves.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../interop";
+
+use Interop;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node = counting_node($zk->hosts);
+my $curator = Peer->curator($zk, $node);
+my $admin = ZkTest->new($node);
+my $their_admin = $curator->actor;
+my @sessions = map { ZkTest->new($node) } 0 .. 2;
+
+# Sets a count, on either side; both see it.
+sub set_count
+{
+	my ($path, $whose, $n) = @_;
+
+	if ($whose eq 'our')
+	{
+		$admin->query("SELECT zk_shared_count_set('/counts$path', $n)");
+	}
+	else
+	{
+		$their_admin->query("set-count /counts$path $n");
+	}
+	is($admin->query("SELECT zk_shared_count('/counts$path')"),
+		$n, "$whose count says $n");
+	wait_until('they see it, too',
+		sub { $their_admin->query("count /counts$path") eq $n });
+	return;
+}
+
+# Who makes it
+for my $whose ('our', 'their')
+{
+	my $path = "/$whose";
+
+	set_count($path, $whose, 2);
+
+	my @all = parties($path, \@sessions, ['semaphore-counted'],
+		$curator, ['semaphore-counted']);
+
+	get_turns($zk, $path, 2, @all);
+	crowd_together($node, 40, 2, @all);
+	$node->safe_psql('postgres', 'DELETE FROM crowds');
+	wait_until_gone($zk, $path);
+}
+
+# Who raises it, and lowers it, while who waits
+set_count('/changes', 'their', 1);
+my ($ours, $theirs, $other) = parties('/changes', \@sessions, ['semaphore-counted'],
+	$curator, ['semaphore-counted']);
+for my $whose ('our', 'their')
+{
+	for my $pair ([ $ours, $theirs ], [ $theirs, $ours ])
+	{
+		my ($holder, $waiter) = @$pair;
+
+		is($holder->acquire, 't', "$holder->{name} is in");
+		wait_until('it has one node', sub { nodes($zk, '/changes') == 1 });
+		$waiter->start_acquire;
+		wait_until("$waiter->{name} is in line",
+			sub { nodes($zk, '/changes') == 3 });
+		ok(!$waiter->is_done, '... and waits');
+		set_count('/changes', $whose, 2);
+		is($waiter->result, 't', '... until it is raised');
+		wait_until('it has one node', sub { nodes($zk, '/changes') == 2 });
+
+		# With one of two gone there is still one.
+		set_count('/changes', $whose, 1);
+		$holder->release;
+		$other->start_acquire;
+		wait_until('there is one more in line',
+			sub { nodes($zk, '/changes') == 3 });
+		ok(!$other->is_done, '... and lowered');
+		$waiter->release;
+		is($other->result, 't', '... to one');
+		$other->release;
+		wait_until_gone($zk, '/changes');
+	}
+}
+
+done_testing();
