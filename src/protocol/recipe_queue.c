@@ -151,6 +151,7 @@ static void
 adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	const char *own = NULL;
+	bool		too_many = false;
 
 	for (int i = 0; i < ev->nchildren; i++)
 	{
@@ -166,11 +167,22 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 			surplus = own;
 			own = child;
 		}
+		if (surplus == NULL)
+			continue;
+
 		/* Three more are to come. */
-		if (surplus != NULL && out->n < ZKLOCK_MAX_ACTIONS - 3)
+		if (out->n < ZKLOCK_MAX_ACTIONS - 3)
 			zklock_recipe_ask(r, ZKLOCK_DO_DROP, surplus, out);
+		else
+			too_many = true;
 	}
 
+	if (too_many)
+	{
+		/* This list is asked for behind those deletions, and has the rest. */
+		zklock_recipe_look(r, out);
+		return;
+	}
 	if (own == NULL || strlen(own) >= ZKLOCK_NAME_SIZE)
 	{
 		zklock_recipe_enter(r, false, out);
