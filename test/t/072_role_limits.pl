@@ -223,7 +223,7 @@ is($waiter->query(q(SELECT zk_lock_release_all())), 1, '... in any case');
 wait_for_nodes(0);
 
 leave_room(10);
-is($victim->query(q(SELECT zk_lock_acquire_all('{/shop/free, /shop/n/n/n}'), zk_semaphore_acquire('/shop/s', 1))),
+is($victim->query(q(SELECT zk_lock_acquire_all('{/shop/free, /shop/n/n/n}'), zk_semaphore_acquire('/shop/s', 2))),
 	't|t', 'when there is room again, locks can be had');
 
 done_testing();

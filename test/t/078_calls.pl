@@ -101,10 +101,12 @@ for my $what (sort keys %procedures)
 	wait_until(
 		'it is heard',
 		sub {
-			my ($node) = $zk->children($path);
+			my ($name) = $zk->children($path);
+			my $node = defined($name) ? $zk->get("$path/$name") : undef;
 
+			# Who has noticed already has given it back.
 			return !defined($node)
-			  || ( $zk->get("$path/$node")->{version} == 2
+			  || ( $node->{version} == 2
 				&& (!server_mode()
 					|| $main->safe_psql('postgres',
 						"SELECT revoked FROM zk_locks WHERE pid = ${\ $session->pid}")
