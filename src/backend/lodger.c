@@ -95,7 +95,7 @@ nap(int64 until)
 	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 
 	if (wait_event == 0)
-		wait_event = zklock_compat_wait_event("ZooKeeperLock");
+		wait_event = zklock_compat_wait_event("ZooKeeper");
 	if (until != ZKLOCK_NEVER)
 		events |= WL_TIMEOUT;
 

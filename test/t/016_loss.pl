@@ -160,7 +160,8 @@ for my $what ('holds nothing', 'has lost nothing')
 
 	$session->start('SELECT pg_sleep(1000)');
 	$main->poll_query_until('postgres',
-		"SELECT pg_cancel_backend(${\ $session->pid})");
+		"SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+		 WHERE pid = ${\ $session->pid} AND wait_event = 'PgSleep'");
 	like($session->result, qr/^ERROR:  57014:/m, '... and can be cancelled');
 	$_->close for $session, $key;
 	wait_for_queue($zk, '/loss/early');
