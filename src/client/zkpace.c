@@ -83,13 +83,14 @@ is_idle(const ZkLockClient *client)
 		zklock_zkclient_now() >= client->patient_until;
 }
 
-/* The caller has the mutex. */
+/* Until the client is to be closed, at most.  The caller has the mutex. */
 static void
 pause_for(ZkLockClient *client, int ms)
 {
 	struct timespec until = zklock_zkcore_after_ms(ms);
+	bool		closing = client->closing;
 
-	while (!client->closing &&
+	while (client->closing == closing &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
 		;
@@ -119,7 +120,10 @@ failed(ZkLockClient *client)
 	}
 	before = client->failures++;
 
-	if (before >= 2 * client->nservers && is_idle(client))
+	/* The library goes on until it is told to stop, which may be a while after. */
+	if (client->closing)
+		pause_for(client, PAUSE_MIN_MS);
+	else if (before >= 2 * client->nservers && is_idle(client))
 	{
 		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_EXPIRED);
 		while (!client->closing)
