@@ -76,7 +76,8 @@ sub _drain
 			my $queued = $simple ? $n : $zk->children($path) - 1;
 
 			return $queued == $n && $counters->{watch_count} >= $n;
-		});
+		},
+		3 * $Wait::timeout);
 	_wait_for_rest($arena);
 
 	my $before = _counters($arena);
