@@ -63,9 +63,8 @@ zklock_zkrequest_class(int rc)
 	}
 }
 
-/* Did a server carry the request out, or refuse to, in a living session? */
-static bool
-is_answer(int rc)
+bool
+zklock_zkrequest_is_answer(int rc)
 {
 	ZkLockRc	class = zklock_zkrequest_class(rc);
 
@@ -73,11 +72,16 @@ is_answer(int rc)
 }
 
 void
-zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
+zklock_zkrequest_heed_refusal(ZkLockClient *client, int rc)
 {
 	if (rc == AUTH_REQUIRED)
 		zklock_zkcore_is_refused(client);
-	if (!is_answer(rc))
+}
+
+void
+zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
+{
+	if (!zklock_zkrequest_is_answer(rc))
 		return;
 	pthread_mutex_lock(&client->mutex);
 	if (sent > client->status.confirmed)
@@ -164,6 +168,7 @@ zklock_zkrequest_answer(Request *request, int rc)
 	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
 
+	zklock_zkrequest_heed_refusal(client, rc);
 	message->rc = zklock_zkrequest_class(rc);
 	message->code = rc;
 	request->message = NULL;
@@ -307,7 +312,7 @@ ancestor_done(int rc, const char *path, const struct Stat *stat,
 	(void) path;
 	(void) stat;
 	request->depth++;
-	if (request->message == NULL || !is_answer(rc) ||
+	if (request->message == NULL || !zklock_zkrequest_is_answer(rc) ||
 		rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		return;
 	request->ancestor_rc = rc;

@@ -30,6 +30,12 @@ typedef struct Request
 /* What ZooKeeper's code comes down to. */
 extern ZkLockRc zklock_zkrequest_class(int rc);
 
+/* Did a server carry the request out, or refuse to, in a living session? */
+extern bool zklock_zkrequest_is_answer(int rc);
+
+/* The session is refused if `rc` says that it serves nobody without credentials. */
+extern void zklock_zkrequest_heed_refusal(ZkLockClient *client, int rc);
+
 /*
  * Note that a write which was sent at `sent` was answered, if `rc` says so: a
  * quorum has agreed that the session was alive after that.  Reads, pings, events

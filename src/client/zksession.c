@@ -142,11 +142,10 @@ static void
 tried(int rc, const struct Stat *stat, const void *data)
 {
 	ZkLockClient *client = (ZkLockClient *) data;
-	ZkLockRc	class = zklock_zkrequest_class(rc);
 
 	(void) stat;
-	zklock_zkrequest_confirm(client, rc, 0);
-	if (class != ZKLOCK_RC_LOST && class != ZKLOCK_RC_OVER)
+	zklock_zkrequest_heed_refusal(client, rc);
+	if (zklock_zkrequest_is_answer(rc))
 		enter_state(client, client->zh, ZKLOCK_CLIENT_CONNECTED);
 	else
 		zklock_zkcore_wake(client);

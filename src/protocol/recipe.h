@@ -27,11 +27,12 @@
  * of a semaphore (InterProcessSemaphoreV2) counts the nodes beside it instead
  * of looking who is ahead.  Those who use one semaphore must agree on how many
  * leases there are: their container says the number that was named last, which
- * is read in the flight of the first list, and set to ours.  Or a count that stands
- * elsewhere says it, which is read before each list and watched: what decides are
- * the leases of that list, and the count as it was then.  A simple lock is one node at the lock path itself.
- * A downgrade adds a reader's node to a lock that is held, under its number.
- * The last two create a node of a fixed name, and share that code.
+ * is read in the flight of the first list, and set to ours.  Or a count that
+ * stands elsewhere says it, which is read before each list and watched: what
+ * decides are the leases of that list, and the count as it was then.  A simple
+ * lock is one node at the lock path itself.  A downgrade adds a reader's node to
+ * a lock that is held, under its number.  The last two create a node of a fixed
+ * name, and share that code.
  *
  * What the driver promises:
  *	- it tells a fired watch by the request of the slot, nearest or lookahead,
@@ -64,11 +65,13 @@ extern void zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode,
 								int64_t session, bool nowait,
 								ZkLockActions *out);
 
-/*
- * Begin an attempt to get one of `leases` leases, or of as many as the count says.
- * The caller holds the semaphore's mutex until the attempt is over.
- */
+/* As many leases as the count says. */
 #define ZKLOCK_COUNTED 0
+
+/*
+ * Begin an attempt to get one of `leases` leases.  The caller holds the semaphore's
+ * mutex until the attempt is over.
+ */
 extern void zklock_recipe_begin_lease(ZkLockRecipe *r, int leases,
 									  const char *prefix, int64_t session,
 									  bool nowait, ZkLockActions *out);

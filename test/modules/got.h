@@ -1,6 +1,7 @@
 /*
- * Has zklock call functions of a test's instead of others': replaces the addresses
- * that it has of these.  For libraries that are preloaded behind it.
+ * Has zklock call functions of a test's instead of others', and a chosen one of these
+ * calls is another than the rest: replaces the addresses that zklock has of them.  For
+ * libraries that are preloaded behind it.
  */
 #ifndef GOT_H
 #define GOT_H
@@ -101,6 +102,32 @@ patch_zklock(const Replacement *mine, size_t size)
 	if (dl_iterate_phdr(patch, unconstify(Replacement *, mine)) == 0)
 		elog(ERROR, "zklock is not loaded");
 	return control;
+}
+
+/* In memory of all processes */
+typedef struct Calls
+{
+	volatile int pid;			/* whose calls count; 0: nobody's */
+	volatile int n;				/* so many there were */
+	volatile int which;			/* the chosen one */
+} Calls;
+
+/* Counts a call: is it the chosen one? */
+static bool
+is_chosen(Calls *calls)
+{
+	return calls->pid != 0 && calls->pid == (int) getpid() &&
+		__sync_add_and_fetch(&calls->n, 1) == calls->which;
+}
+
+/* Choose the n-th call of a process from now on; pid 0: none. */
+static void
+choose(Calls *calls, int pid, int which)
+{
+	calls->pid = 0;
+	calls->n = 0;
+	calls->which = which;
+	calls->pid = pid;
 }
 
 #endif							/* GOT_H */

@@ -27,9 +27,7 @@ extern PGDLLEXPORT Datum no_memory_calls(PG_FUNCTION_ARGS);
 /* In memory of all processes */
 typedef struct Control
 {
-	volatile int pid;			/* whose calls count; 0: nobody's */
-	volatile int calls;			/* so many there were */
-	volatile int which;			/* the one that fails */
+	Calls		calls;			/* the chosen one fails */
 	char		name[64];		/* what that was */
 } Control;
 
@@ -38,8 +36,7 @@ static Control *control;
 static bool
 fails(const char *name)
 {
-	if (control->pid == 0 || control->pid != (int) getpid() ||
-		__sync_add_and_fetch(&control->calls, 1) != control->which)
+	if (!is_chosen(&control->calls))
 		return false;
 	strncpy(control->name, name, sizeof(control->name) - 1);
 	return true;
@@ -124,11 +121,9 @@ _PG_init(void)
 Datum
 no_memory(PG_FUNCTION_ARGS)
 {
-	control->pid = 0;
-	control->calls = 0;
+	control->calls.pid = 0;
 	control->name[0] = '\0';
-	control->which = PG_GETARG_INT32(1);
-	control->pid = PG_GETARG_INT32(0);
+	choose(&control->calls, PG_GETARG_INT32(0), PG_GETARG_INT32(1));
 	PG_RETURN_VOID();
 }
 
@@ -136,7 +131,7 @@ no_memory(PG_FUNCTION_ARGS)
 Datum
 no_memory_calls(PG_FUNCTION_ARGS)
 {
-	control->pid = 0;
+	control->calls.pid = 0;
 	if (control->name[0] == '\0')
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(control->name));

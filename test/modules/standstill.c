@@ -19,21 +19,12 @@ PG_FUNCTION_INFO_V1(standstill);
 extern PGDLLEXPORT void _PG_init(void);
 extern PGDLLEXPORT Datum standstill(PG_FUNCTION_ARGS);
 
-/* In memory of all processes */
-typedef struct Control
-{
-	volatile int pid;			/* whose calls count; 0: nobody's */
-	volatile int calls;			/* so many there were */
-	volatile int which;			/* the one at which it stands still */
-} Control;
-
-static Control *control;
+static Calls *calls;
 
 static void
 pass(void)
 {
-	if (control->pid != 0 && control->pid == (int) getpid() &&
-		__sync_add_and_fetch(&control->calls, 1) == control->which)
+	if (is_chosen(calls))
 		raise(SIGSTOP);
 }
 
@@ -61,16 +52,13 @@ void
 _PG_init(void)
 {
 	if (process_shared_preload_libraries_in_progress)
-		control = patch_zklock(mine, sizeof(Control));
+		calls = patch_zklock(mine, sizeof(Calls));
 }
 
 /* Have a process stand still at its n-th call from now on; pid 0: none. */
 Datum
 standstill(PG_FUNCTION_ARGS)
 {
-	control->pid = 0;
-	control->calls = 0;
-	control->which = PG_GETARG_INT32(1);
-	control->pid = PG_GETARG_INT32(0);
+	choose(calls, PG_GETARG_INT32(0), PG_GETARG_INT32(1));
 	PG_RETURN_VOID();
 }

@@ -186,6 +186,8 @@ for my $which (sort keys %demand)
 
 	like(ZkTest->new($server)->query("$try; $try"), qr/$required.*$required/s,
 		"a demand $which is told to who has no credentials, at each try");
+	like(ZkTest->new($server)->query(q(SELECT * FROM zk_lock_queue('/a'))), $required,
+		'... or just looks');
 	$server->append_conf('postgresql.conf', "zklock.auth_file = '$secrets/auth'");
 	$server->restart;
 	my $known = ZkTest->new($server);
