@@ -5,14 +5,15 @@
 #   make test              install what is missing, build, run every test
 #   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
 #   make demo              the flash sale, start to finish
-#   make chroots           these three in new installations of Debian and Ubuntu
+#   make chroots           these three in new installations of Debian and Ubuntu, and
+#                          the tests with PostgreSQL 13 and 14
 #   make package           a .deb, and the installation of it in new Debians
 #   make dist              the archive for PGXN
 #   make bench             our locks beside Curator's, kazoo's, go-zookeeper's, the
 #                          least that ZooKeeper allows, and advisory locks
 #   make soak              two servers under load while all kinds of things fail
 #   make sanitize          the tests under AddressSanitizer and UBSan
-#   make fuzz              hostile paths, names and settings
+#   make fuzz              hostile paths, names and settings, and random statements
 #   make pictures          those of the documentation, from their text (Graphviz)
 
 # Where the sources are, if it is elsewhere: make -f DIR/Makefile VPATH=DIR
@@ -28,7 +29,6 @@ PGFILEDESC = "zklock - locks in ZooKeeper"
 REGRESS = extension $(filter-out extension, \
 	$(basename $(notdir $(sort $(wildcard $(here)test/sql/*.sql)))))
 REGRESS_OPTS = --inputdir=$(here)test
-ISOLATION = $(basename $(notdir $(sort $(wildcard $(here)test/specs/*.spec))))
 ISOLATION_OPTS = --inputdir=$(here)test --outputdir=.
 PROVE_TESTS ?= test/t/*.pl
 
@@ -40,6 +40,11 @@ EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log \
 # Debian has PGXS and pg_config in packages that come without the headers.
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+
+# What runs these is not installed with PostgreSQL 13.
+ifneq ($(wildcard $(dir $(PGXS))../test/isolation/pg_isolation_regress),)
+ISOLATION = $(basename $(notdir $(sort $(wildcard $(here)test/specs/*.spec))))
+endif
 POSTGRES_H := $(wildcard $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h)
 ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 	$(CC) $(CPPFLAGS) -E -x c - 2>/dev/null | \
@@ -117,6 +122,7 @@ sanitize:
 
 fuzz:
 	@$(MAKE) --no-print-directory -C test/unit fuzz
+	@test/fuzz/run
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check

@@ -12,7 +12,9 @@ CREATE TYPE zk_lock_mode AS ENUM ('exclusive', 'shared', 'write', 'simple');
 CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
 
 -- All functions: a path that is null is an error 22004, one that ZooKeeper
--- would not take 22023, one that is not below zklock.path_prefix 42501.  No
+-- would not take 22023, one that is not below zklock.path_prefix 42501.  A path with
+-- a part that is named like a node in a lock's queue, or "leases", is an error 22023,
+-- too, except in zk_lock_queue() and zk_lock_paths(), which only look.  No
 -- connection within zklock.connect_timeout is 08001, a connection lost for good
 -- 08006, an authentication or ACL that refuses 28000, a quota of ZooKeeper's or more
 -- locks than zklock.max_locks_per_backend 53400, a lock that was held and is lost
@@ -48,7 +50,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 -- Take a lock for the rest of the transaction, or raise 55P03
 -- (lock_not_available): for procedures, where a result can be overlooked.
 -- Returns the fencing token, which grows from each holder to the next, but see
--- zk_lock_number().
+-- zk_lock_grant_number().
 -- Raises 25001 at REPEATABLE READ and above.
 CREATE FUNCTION zk_lock_guard(
     path text,
@@ -59,7 +61,8 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 -- Give one hold of session scope back.  Not held: a warning, and false.  Asks
--- first, as a commit does, if the lock may be lost: then it is an error 40001.
+-- first, as a commit does, if the lock may be lost: then it is an error 40001.  If
+-- the transaction has fenced the lock, the last hold becomes one of the transaction.
 CREATE FUNCTION zk_lock_release(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -70,6 +73,15 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- Give all holds of session scope back.  Returns how many there were.
 CREATE FUNCTION zk_lock_release_all()
 RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- Is a lock held here, in this mode and whatever scope?  False also if it is lost, as
+-- far as that is known.  Does not ask ZooKeeper: a commit does, where it has to.
+CREATE FUNCTION zk_lock_held(
+    path text,
+    mode zk_lock_mode DEFAULT 'exclusive')
+RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
@@ -84,7 +96,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- Tells the holders of one token apart, from 0 on; error 55000 if the lock is not
 -- held.  With zklock.session = 'server' the backends of a server hand a lock over
 -- on one node, and so with one token; not so if zklock.local_handover is 0.
-CREATE FUNCTION zk_lock_number(
+CREATE FUNCTION zk_lock_grant_number(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
 RETURNS bigint
@@ -147,18 +159,21 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint) FROM PUBLIC;
 
--- The same for a holder who has the number, too: what zk_lock_number() returned.
+-- The same for a holder who has the number, too: what zk_lock_grant_number() returned.
 -- Without it, those who held the lock on one node are not told from one another.
+-- Holders of mode 'shared' must name it, or else they refuse one another; the number
+-- of a reader of another client is 0.
 CREATE FUNCTION zk_fence(
     path text,
     token bigint,
-    number bigint)
+    number bigint,
+    mode zk_lock_mode DEFAULT 'exclusive')
 RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
-REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode) FROM PUBLIC;
 
 -- Delete the fences that no holder has used for so long; returns how many there
 -- were.  A holder that is later than that is not refused any more, so this is
@@ -243,7 +258,7 @@ CREATE FUNCTION zk_lock_status(
     OUT session_holds bigint,
     OUT transaction_holds bigint,
     OUT token bigint,
-    OUT number bigint,
+    OUT grant_number bigint,
     OUT node text,
     OUT session_id text,
     OUT waitstart timestamptz,
@@ -262,7 +277,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- pg_stat_activity would not tell all of, it shows nothing but that there is a lock.
 -- Locks for which there is no room (zklock.max_locks) are counted in zk_lock_stats.
 CREATE VIEW zk_locks AS
-SELECT pid, path, mode, granted, session_holds, transaction_holds, token, number,
+SELECT pid, path, mode, granted, session_holds, transaction_holds, token, grant_number,
        node, session_id, waitstart, lost, revoked
 FROM zk_lock_status();
 
@@ -291,7 +306,9 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 CREATE FUNCTION zk_lock_stat_usage(
     OUT listed integer,
     OUT max_locks integer,
-    OUT unlisted bigint)
+    OUT unlisted bigint,
+    OUT connected boolean,
+    OUT reload_pending boolean)
 RETURNS record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
@@ -319,7 +336,11 @@ FROM zk_lock_stat_counters() AS s
 GRANT SELECT ON zk_lock_stats_database TO PUBLIC;
 
 -- The same for the server, and the room for zk_locks: how many it lists now, how
--- many it can, and how many more there are.
+-- many it can, and how many more there are.  With zklock.session = 'server',
+-- "connected" is whether the server's session has a connection to ZooKeeper, null
+-- while there is no session, and "reload_pending" is whether that session is to end
+-- when nothing is held in it, because settings have changed or the worker was
+-- terminated.
 CREATE VIEW zk_lock_stats AS
 SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(contended)::bigint AS contended, sum(timeouts)::bigint AS timeouts,
@@ -330,7 +351,9 @@ SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(reconnects)::bigint AS reconnects, sum(expiries)::bigint AS expiries,
        min(stats_reset) AS stats_reset,
        min(u.listed) AS listed, min(u.max_locks) AS max_locks,
-       min(u.unlisted) AS unlisted
+       min(u.unlisted) AS unlisted,
+       bool_and(u.connected) AS connected,
+       bool_and(u.reload_pending) AS reload_pending
 FROM zk_lock_stats_database, zk_lock_stat_usage() AS u;
 
 GRANT SELECT ON zk_lock_stats TO PUBLIC;
@@ -419,7 +442,7 @@ GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;
 -- many were asked.  It is a request: holders that have agreed to it, by taking the
 -- lock while zklock.revocable was on, have their statement cancelled with an error
 -- 57014, or see it at their next one, and keep the lock until they give it back.
--- It is Curator's Revoker: nodes of other clients are told, whether they heed it or
+-- It is Curator's Revoker: nodes of other clients are told, whether they react or
 -- not, and say nothing else from then on.  Costs three round trips.  A path that may
 -- not be read, or a node that may not be written to, is an error 28000, a simple
 -- lock 0A000.
@@ -488,9 +511,11 @@ COMMENT ON FUNCTION zk_lock_release(text, zk_lock_mode) IS
     'give one hold of session scope back';
 COMMENT ON FUNCTION zk_lock_release_all() IS
     'give all holds of session scope back';
+COMMENT ON FUNCTION zk_lock_held(text, zk_lock_mode) IS
+    'is a ZooKeeper lock held here, as far as is known?';
 COMMENT ON FUNCTION zk_lock_token(text, zk_lock_mode) IS
     'fencing token of a lock that is held here';
-COMMENT ON FUNCTION zk_lock_number(text, zk_lock_mode) IS
+COMMENT ON FUNCTION zk_lock_grant_number(text, zk_lock_mode) IS
     'number of a lock that is held here, among those with its token';
 COMMENT ON TABLE zk_lock_fences IS
     'the newest holder of each lock that has fenced';
@@ -502,7 +527,7 @@ COMMENT ON FUNCTION zk_lock_fence(text, zk_lock_mode) IS
     'have this database refuse older holders of a lock that is held here';
 COMMENT ON FUNCTION zk_fence(text, bigint) IS
     'have this database refuse older holders of a lock that is held elsewhere';
-COMMENT ON FUNCTION zk_fence(text, bigint, bigint) IS
+COMMENT ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode) IS
     'the same, for a holder who knows his number';
 COMMENT ON FUNCTION zk_fence_prune(interval) IS
     'delete fences that were not used for so long';
@@ -525,7 +550,7 @@ COMMENT ON VIEW zk_locks IS
 COMMENT ON FUNCTION zk_lock_stat_counters() IS
     'what zk_lock_stats_database shows';
 COMMENT ON FUNCTION zk_lock_stat_usage() IS
-    'room in shared memory for what zk_locks shows';
+    'room in shared memory for what zk_locks shows, and the state of the server''s session';
 COMMENT ON VIEW zk_lock_stats_database IS
     'counters of ZooKeeper locks, by database';
 COMMENT ON VIEW zk_lock_stats IS

@@ -9,13 +9,13 @@
 
 #include "backend/acquire.h"
 #include "backend/await.h"
-#include "backend/errors.h"
-#include "backend/guc.h"
 #include "backend/lease.h"
 #include "backend/revoke.h"
-#include "backend/session.h"
-#include "backend/venues.h"
+#include "backend/sessionchoice.h"
+#include "common/guc.h"
 #include "miscadmin.h"
+#include "session/errors.h"
+#include "session/session.h"
 #include "shared/claims.h"
 #include "shared/stats.h"
 #include "storage/proc.h"
@@ -27,41 +27,46 @@ typedef struct Wanted
 {
 	ZkLockHold *hold;			/* counted already, to be granted */
 	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
-	int			leases;			/* mode ZKLOCK_SEMAPHORE */
-	const char *count;			/* likewise, see ZkLockOrder */
-	bool		curious;		/* who is ahead? */
+	int			permits;		/* mode ZKLOCK_SEMAPHORE */
+	const char *count;			/* likewise, see ZkLockParams */
+	bool		wants_holder;	/* who is ahead? */
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
 	bool		warned;			/* that others name another number of leases */
 } Wanted;
 
 /* What is to be taken: many locks. */
-typedef struct Bunch
+typedef struct ManyLocks
 {
 	ZkLockHold **held;			/* needed no wait; counted once more */
 	int			nheld;
 	ZkLockHold **fresh;			/* counted already, to be granted */
 	int			nfresh;
 	ZkLockAttempt *attempts;	/* for each of the fresh */
-} Bunch;
+} ManyLocks;
 
 /* How long who takes a lock only if it is free waits for the answer. */
 #define TRY_MS 1000
 
 /* How long to wait for it. */
-typedef struct Patience
+typedef struct WaitLimit
 {
 	bool		nowait;
 	int64		deadline;
-} Patience;
+} WaitLimit;
 
+/*
+ * A session may end on purpose as soon as nobody has a node in it.  That must not
+ * cancel the statement that has just given back its last lock, so cancel on loss is
+ * turned off first.
+ */
 static void
 let_go(ZkLockHold *hold)
 {
 	zklock_revoke_give_back(hold);
-	if (hold->node != NULL)
-		zklock_venue->leave(hold);
 	zklock_lease_give_back(hold);
+	if (hold->node != NULL)
+		zklock_session_routine->delete_node(hold);
 }
 
 void
@@ -75,63 +80,32 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 {
 	ZkLockHold *hold;
 
-	zklock_venues_refuse_parallel();
-	zklock_venue->poll();
+	zklock_sessionchoice_refuse_parallel();
+	zklock_session_routine->poll();
 	hold = zklock_locktable_find(path, mode);
-	if (hold != NULL && !zklock_venue_is_current(hold->session))
+	if (hold != NULL && !zklock_sessionroutine_is_current(hold->session_serial))
 		zklock_lease_check();
 	return hold;
 }
 
-/*
- * A semaphore's mutex and leases are below its path.  A lock of our own at the
- * mutex would be waited for, and one at or below the leases counts as a lease.
- */
-static bool
-is_part_of(const char *path, const char *semaphore)
-{
-	size_t		len = strlen(semaphore);
-	const char *rest = path + len;
-
-	return strncmp(path, semaphore, len) == 0 &&
-		(strcmp(rest, "/locks") == 0 || strcmp(rest, "/leases") == 0 ||
-		 strncmp(rest, "/leases/", strlen("/leases/")) == 0);
-}
-
-static bool
-is_in_semaphore(ZkLockHold *hold, void *semaphore)
-{
-	return hold->key.mode != ZKLOCK_SEMAPHORE &&
-		is_part_of(hold->key.path, semaphore);
-}
-
-/* Has this backend ever wanted a lock at such a path?  Hardly one does. */
-static bool in_semaphores = false;
-
+/* A semaphore is entered under the mutex below it: ours would be waited for. */
 static void
-note_semaphore(const char *path)
+refuse_held_semaphore(const char *path)
 {
-	const char *last = strrchr(path, '/');
+	char	   *mutex = psprintf("%s/locks", path);
 
-	in_semaphores |= strcmp(last, "/locks") == 0 ||
-		strcmp(last, "/leases") == 0 || strstr(path, "/leases/") != NULL;
-}
-
-static void
-refuse_own_semaphore(const char *path)
-{
-	const ZkLockHold *held = !in_semaphores ? NULL :
-		zklock_locktable_search(is_in_semaphore, unconstify(char *, path));
-
-	if (held != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("cannot enter semaphore \"%s\" while holding %s lock on \"%s\"",
-						zklock_errors_path(path),
-						zklock_recipe_mode_name(held->key.mode),
-						zklock_errors_path(held->key.path)),
-				 errdetail("It would wait for this session itself."),
-				 errhint("Keep locks off the paths below a semaphore's.")));
+	for (ZkLockMode mode = 0; mode < ZKLOCK_SEMAPHORE; mode++)
+	{
+		if (zklock_locktable_find(mutex, mode) != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+					 errmsg("cannot enter semaphore \"%s\" while holding %s lock on \"%s\"",
+							zklock_errors_path(path),
+							zklock_recipe_mode_name(mode),
+							zklock_errors_path(mutex)),
+					 errdetail("It would wait for this session itself."),
+					 errhint("Keep locks off the paths below a semaphore's.")));
+	}
 }
 
 /*
@@ -150,9 +124,7 @@ find_stronger(const char *path, ZkLockMode mode)
 	};
 
 	if (mode == ZKLOCK_SEMAPHORE)
-		refuse_own_semaphore(path);
-	else
-		note_semaphore(path);
+		refuse_held_semaphore(path);
 	if (mode == ZKLOCK_SIMPLE || mode == ZKLOCK_SEMAPHORE)
 		return NULL;
 	for (int i = 0; i < (int) lengthof(queueing); i++)
@@ -194,36 +166,56 @@ refuse_too_many(int more)
 
 /*
  * Connect, and fix the deadline.  To take a lock only if it is free needs an
- * answer all the same, but not all patience.
+ * answer all the same, but not all patience.  Then wait until the locks can be
+ * asked for, which also counts.
  */
 static void
-start_waiting(Patience *patience, int64 ns)
+start_waiting(WaitLimit *limit, int64 ns, ZkLockHold **holds, int n)
 {
 	int64		now = zklock_zkclient_now();
 
-	patience->nowait = ns <= 0;
-	if (patience->nowait)
+	limit->nowait = ns <= 0;
+	if (limit->nowait)
 		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
-	patience->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
-	zklock_venue->ready(patience->deadline);
+	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+	zklock_session_routine->ready(limit->deadline);
+	zklock_session_routine->admit(holds, n, limit->deadline);
+}
+
+/* Error context callback: the wait for a lock began with a connection. */
+static void
+tell_of_loss(void *path)
+{
+	if (geterrcode() != ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION)
+		return;
+	errcode(ERRCODE_CONNECTION_FAILURE);
+	errmsg_internal("%s", zklock_await_lost_connection(path));
 }
 
 /*
  * A session that expires while we wait takes our place in the queue with it,
  * and everything that this backend held.  If it held nothing, nothing but the
- * place is lost: go on with a new session.
+ * place is lost: go on with a new session.  If there is none to be had, the
+ * connection was lost and did not come back.
  */
 static void
-start_over(const Patience *patience)
+start_over(const char *path, const WaitLimit *limit)
 {
-	const ZkLockClientStatus *status = zklock_venue->status();
+	const ZkLockClientStatus *status = zklock_session_routine->status();
+	ErrorContextCallback loss = {
+		.previous = error_context_stack,
+		.callback = tell_of_loss,
+		.arg = unconstify(char *, path)
+	};
 
 	zklock_lease_check();
 
 	/* Who demands credentials tells so when he is asked for something. */
 	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
-		zklock_session_raise_refused(zklock_venue->identity());
-	zklock_venue->ready(patience->deadline);
+		zklock_session_raise_refused(zklock_session_routine->identity());
+	error_context_stack = &loss;
+	zklock_session_routine->ready(limit->deadline);
+	error_context_stack = loss.previous;
 }
 
 /* That others are ahead is an answer; none at all by the deadline is an error. */
@@ -231,7 +223,7 @@ static void
 refuse_silence(const ZkLockAttempt *attempt)
 {
 	if (attempt->verdict == ZKLOCK_TIMED_OUT && !attempt->queued)
-		zklock_session_raise_silence("ZooKeeper did not answer in time");
+		zklock_session_routine->raise_silence("ZooKeeper did not answer in time");
 }
 
 /*
@@ -239,16 +231,16 @@ refuse_silence(const ZkLockAttempt *attempt)
  * does it: else two could see the same free lease.
  */
 static bool
-enter_semaphore(Wanted *wanted, const Patience *patience)
+enter_semaphore(Wanted *wanted, const WaitLimit *limit)
 {
-	ZkLockOrder order = {
+	ZkLockParams params = {
 		.mode = ZKLOCK_EXCLUSIVE,
 		.path = psprintf("%s/locks", wanted->hold->key.path),
-		.nowait = patience->nowait
+		.nowait = limit->nowait
 	};
 
-	zklock_await_begin(&wanted->mutex, &order);
-	zklock_await(&wanted->mutex, 1, patience->deadline, false);
+	zklock_await_begin(&wanted->mutex, &params, limit->deadline);
+	zklock_await(&wanted->mutex, 1, limit->deadline, false);
 	zklock_await_raise(&wanted->mutex);
 	return wanted->mutex.verdict == ZKLOCK_GRANTED;
 }
@@ -270,41 +262,41 @@ warn_of_other_size(Wanted *wanted)
 			(errmsg("callers name different numbers of leases for semaphore \"%s\"",
 					zklock_errors_path(wanted->hold->key.path)),
 			 errdetail("This one names %d, and one before it %d.",
-					   wanted->leases, named),
+					   wanted->permits, named),
 			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
 /* Try once: how did it end? */
 static ZkLockVerdict
-run(Wanted *wanted, const Patience *patience)
+run(Wanted *wanted, const WaitLimit *limit)
 {
-	ZkLockOrder order = {
+	ZkLockParams params = {
 		.mode = wanted->hold->key.mode,
 		.path = wanted->hold->key.path,
-		.nowait = patience->nowait,
-		.curious = wanted->curious,
-		.leases = wanted->leases,
+		.nowait = limit->nowait,
+		.wants_holder = wanted->wants_holder,
+		.permits = wanted->permits,
 		.count = wanted->count,
 		.from = wanted->from != NULL ? wanted->from->name : NULL,
 		.revocable = zklock_revoke_is_wanted(wanted->hold->key.mode)
 	};
 
-	if (order.mode == ZKLOCK_SEMAPHORE && !enter_semaphore(wanted, patience))
+	if (params.mode == ZKLOCK_SEMAPHORE && !enter_semaphore(wanted, limit))
 		return wanted->mutex.verdict;
-	zklock_await_begin(&wanted->attempt, &order);
+	zklock_await_begin(&wanted->attempt, &params, limit->deadline);
 
-	if (order.mode == ZKLOCK_SEMAPHORE)
+	if (params.mode == ZKLOCK_SEMAPHORE)
 	{
 		/* Who has to wait is told before that. */
-		zklock_await(&wanted->attempt, 1, patience->deadline, true);
+		zklock_await(&wanted->attempt, 1, limit->deadline, true);
 		warn_of_other_size(wanted);
 	}
-	zklock_await(&wanted->attempt, 1, patience->deadline, false);
+	zklock_await(&wanted->attempt, 1, limit->deadline, false);
 
 	/* A lease that was got without the mutex is none. */
-	if (order.mode == ZKLOCK_SEMAPHORE &&
+	if (params.mode == ZKLOCK_SEMAPHORE &&
 		wanted->attempt.verdict == ZKLOCK_GRANTED &&
-		wanted->attempt.session != wanted->mutex.session)
+		wanted->attempt.session_serial != wanted->mutex.session_serial)
 		return ZKLOCK_EXPIRED;
 	zklock_await_abandon(&wanted->mutex);
 	return wanted->attempt.verdict;
@@ -312,13 +304,13 @@ run(Wanted *wanted, const Patience *patience)
 
 /* Wait for one lock: true once it is ours, false if the time has passed. */
 static bool
-wait_for(Wanted *wanted, Patience *patience)
+wait_for(Wanted *wanted, WaitLimit *limit)
 {
 	ZkLockVerdict verdict;
 
 	for (;;)
 	{
-		verdict = run(wanted, patience);
+		verdict = run(wanted, limit);
 		if (verdict == ZKLOCK_GRANTED)
 			return true;
 
@@ -326,7 +318,7 @@ wait_for(Wanted *wanted, Patience *patience)
 		zklock_await_abandon(&wanted->attempt);
 		if (verdict != ZKLOCK_EXPIRED)
 			break;
-		start_over(patience);
+		start_over(wanted->hold->key.path, limit);
 	}
 	zklock_await_raise(&wanted->attempt);
 	if (wanted->hold->key.mode != ZKLOCK_SEMAPHORE)
@@ -342,18 +334,18 @@ static bool
 is_of_one_session(const ZkLockAttempt *attempts, int n)
 {
 	for (int i = 1; i < n; i++)
-		if (attempts[i].session != attempts[0].session)
+		if (attempts[i].session_serial != attempts[0].session_serial)
 			return false;
 	return true;
 }
 
 /* Their session is over, and they with it: begin anew. */
 static void
-lose_all(ZkLockAttempt *attempts, int n, const Patience *patience)
+lose_all(ZkLockAttempt *attempts, int n, const WaitLimit *limit)
 {
 	for (int i = 0; i < n; i++)
 		zklock_await_abandon(&attempts[i]);
-	start_over(patience);
+	start_over(attempts[0].params.path, limit);
 }
 
 /*
@@ -365,31 +357,32 @@ lose_all(ZkLockAttempt *attempts, int n, const Patience *patience)
  * given back before the wait for it, and asked for again after it.
  */
 static bool
-wait_for_all(Bunch *bunch, Patience *patience)
+wait_for_all(ManyLocks *many, WaitLimit *limit)
 {
-	ZkLockAttempt *attempts = bunch->attempts;
-	int			n = bunch->nfresh;
+	ZkLockAttempt *attempts = many->attempts;
+	int			n = many->nfresh;
 	int			held = 0;		/* those before are ours */
 
 	while (held < n || !is_of_one_session(attempts, n))
 	{
 		if (held == n)
 		{
-			lose_all(attempts, n, patience);
+			lose_all(attempts, n, limit);
 			held = 0;
 		}
 		for (int i = held; i < n; i++)
 		{
-			ZkLockOrder order = {
-				.mode = bunch->fresh[i]->key.mode,
-				.path = bunch->fresh[i]->key.path,
-				.nowait = patience->nowait,
-				.revocable = zklock_revoke_is_wanted(bunch->fresh[i]->key.mode)
+			ZkLockParams params = {
+				.mode = many->fresh[i]->key.mode,
+				.path = many->fresh[i]->key.path,
+				.nowait = limit->nowait,
+				.revocable = zklock_revoke_is_wanted(many->fresh[i]->key.mode)
 			};
 
-			zklock_await_begin(&attempts[i], &order);
+			attempts[i].claim = many->fresh[i]->claim;
+			zklock_await_begin(&attempts[i], &params, limit->deadline);
 		}
-		zklock_await(attempts + held, n - held, patience->deadline, true);
+		zklock_await(attempts + held, n - held, limit->deadline, true);
 
 		while (held < n && attempts[held].verdict == ZKLOCK_GRANTED)
 			held++;
@@ -397,15 +390,17 @@ wait_for_all(Bunch *bunch, Patience *patience)
 			continue;
 		for (int i = held + 1; i < n; i++)
 		{
-			zklock_await_raise(&attempts[i]);
+			/* There may be room for it when its turn comes. */
+			if (attempts[i].verdict != ZKLOCK_TOO_MANY_WATCHES)
+				zklock_await_raise(&attempts[i]);
 			zklock_await_abandon(&attempts[i]);
 		}
 
-		zklock_await(attempts, held + 1, patience->deadline, false);
+		zklock_await(attempts, held + 1, limit->deadline, false);
 		if (attempts[held].verdict == ZKLOCK_EXPIRED)
 		{
 			/* Those before went with it. */
-			lose_all(attempts, held + 1, patience);
+			lose_all(attempts, held + 1, limit);
 			held = 0;
 		}
 		else if (attempts[held].verdict == ZKLOCK_GRANTED)
@@ -430,25 +425,25 @@ static void
 grant(ZkLockHold *hold, const ZkLockAttempt *attempt, const ZkLockHold *from)
 {
 	zklock_locktable_grant(hold);
-	hold->session = attempt->session;
-	hold->session_id = zklock_venue->status()->session;
+	hold->session_serial = attempt->session_serial;
+	hold->session_id = zklock_session_routine->status()->session_id;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->name, sizeof(hold->name));
 	hold->token = from != NULL ? from->token : attempt->token;
-	hold->number = from != NULL ? from->number : attempt->number;
-	hold->revocable = attempt->order.revocable;
+	hold->grant_number = from != NULL ? from->grant_number : attempt->grant_number;
+	hold->revocable = attempt->params.revocable;
 	zklock_lease_granted(hold);
 	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
-						  hold->token, hold->number);
+						  hold->token, hold->grant_number);
 }
 
 static void
-warn_if_worn(const ZkLockAttempt *attempt)
+warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
 {
-	if (attempt->seq >= ZKLOCK_SEQ_WORN)
+	if (attempt->seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
 		ereport(WARNING,
 				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
-						zklock_errors_path(attempt->order.path)),
+						zklock_errors_path(attempt->params.path)),
 				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
 						   attempt->seq),
 				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
@@ -501,7 +496,7 @@ static void
 count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
-	if (attempt->number > 0)
+	if (attempt->grant_number > 0)
 		zklock_stats_add(ZKLOCK_HANDOVERS, 1);
 	if (waited)
 		zklock_stats_add(ZKLOCK_WAIT_US,
@@ -509,7 +504,7 @@ count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 }
 
 static ZkLockHold *
-acquire(const char *path, ZkLockMode mode, int leases, const char *count,
+acquire(const char *path, ZkLockMode mode, int permits, const char *count,
 		ZkLockScope scope, int64 ns, char **ahead)
 {
 	ZkLockHold *hold;
@@ -518,7 +513,7 @@ acquire(const char *path, ZkLockMode mode, int leases, const char *count,
 	volatile bool granted = false;
 	volatile bool failed = true;
 
-	zklock_venues_choose();
+	zklock_sessionchoice_choose();
 	hold = zklock_acquire_find(path, mode);
 	if (hold != NULL)
 	{
@@ -532,19 +527,19 @@ acquire(const char *path, ZkLockMode mode, int leases, const char *count,
 	wanted = palloc0(sizeof(Wanted));
 	wanted->from = find_stronger(path, mode);
 	refuse_too_many(1);
-	wanted->leases = leases;
+	wanted->permits = permits;
 	wanted->count = count;
-	wanted->curious = ahead != NULL;
+	wanted->wants_holder = ahead != NULL;
 	wanted->hold = hold = zklock_locktable_enter(path, mode);
-	wanted->attempt.claim = wanted->mutex.claim = hold->claim;
 	PG_TRY();
 	{
-		Patience	patience;
+		WaitLimit	limit;
 
 		zklock_locktable_add(hold, scope);
 		arm_lock_timeout();
-		start_waiting(&patience, ns);
-		granted = finish_waiting(wait_for(wanted, &patience));
+		start_waiting(&limit, ns, &hold, 1);
+		wanted->attempt.claim = wanted->mutex.claim = hold->claim;
+		granted = finish_waiting(wait_for(wanted, &limit));
 		failed = false;
 	}
 	PG_FINALLY();
@@ -570,7 +565,7 @@ acquire(const char *path, ZkLockMode mode, int leases, const char *count,
 	count_grant(&wanted->attempt,
 				wanted->attempt.waited || wanted->mutex.waited, began);
 	grant(hold, &wanted->attempt, wanted->from);
-	warn_if_worn(&wanted->attempt);
+	warn_if_nearly_exhausted(&wanted->attempt);
 	return hold;
 }
 
@@ -588,17 +583,10 @@ zklock_acquire_or_tell(const char *path, ZkLockMode mode, ZkLockScope scope,
 }
 
 ZkLockHold *
-zklock_acquire_semaphore(const char *path, int leases, const char *count,
+zklock_acquire_semaphore(const char *path, int permits, const char *count,
 						 ZkLockScope scope, int64 ns)
 {
-	if (count != NULL && is_part_of(count, path))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("count of leases \"%s\" is among the nodes of semaphore \"%s\"",
-						zklock_errors_path(count), zklock_errors_path(path)),
-				 errdetail("It would be taken for a lease."),
-				 errhint("Keep it elsewhere.")));
-	return acquire(path, ZKLOCK_SEMAPHORE, leases, count, scope, ns, NULL);
+	return acquire(path, ZKLOCK_SEMAPHORE, permits, count, scope, ns, NULL);
 }
 
 static int
@@ -632,7 +620,7 @@ count_new(const char **paths, int n, ZkLockMode mode)
  * False: `ns` was not enough for ZooKeeper to answer.
  */
 static bool
-add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
+add_to_many(ManyLocks *many, const char *path, ZkLockMode mode,
 			 ZkLockScope scope, int64 ns)
 {
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
@@ -650,12 +638,11 @@ add_to_bunch(Bunch *bunch, const char *path, ZkLockMode mode,
 	}
 
 	if (hold != NULL)
-		bunch->held[bunch->nheld++] = hold;
+		many->held[many->nheld++] = hold;
 	else
 	{
 		hold = zklock_locktable_enter(path, mode);
-		bunch->attempts[bunch->nfresh].claim = hold->claim;
-		bunch->fresh[bunch->nfresh++] = hold;
+		many->fresh[many->nfresh++] = hold;
 		zklock_locktable_add(hold, scope);
 	}
 	return true;
@@ -670,50 +657,51 @@ time_left(int64 ns, int64 began)
 }
 
 static void
-undo_bunch(Bunch *bunch, ZkLockScope scope)
+undo_many(ManyLocks *many, ZkLockScope scope)
 {
-	for (int i = 0; i < bunch->nfresh; i++)
+	for (int i = 0; i < many->nfresh; i++)
 	{
-		zklock_await_abandon(&bunch->attempts[i]);
-		zklock_locktable_forget(bunch->fresh[i]);
+		zklock_await_abandon(&many->attempts[i]);
+		zklock_locktable_forget(many->fresh[i]);
 	}
-	for (int i = 0; i < bunch->nheld; i++)
-		zklock_locktable_drop(bunch->held[i], scope);
+	for (int i = 0; i < many->nheld; i++)
+		zklock_locktable_drop(many->held[i], scope);
 }
 
 bool
 zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 				   ZkLockScope scope, int64 ns)
 {
-	Bunch	   *bunch = palloc0(sizeof(Bunch));
+	ManyLocks  *many = palloc0(sizeof(ManyLocks));
 	int64		began = zklock_zkclient_now();
 	volatile bool granted = false;
 	volatile bool failed = true;
 
-	bunch->held = palloc0((n + 1) * sizeof(ZkLockHold *));
-	bunch->fresh = palloc0((n + 1) * sizeof(ZkLockHold *));
-	bunch->attempts = palloc0((n + 1) * sizeof(ZkLockAttempt));
+	many->held = palloc0((n + 1) * sizeof(ZkLockHold *));
+	many->fresh = palloc0((n + 1) * sizeof(ZkLockHold *));
+	many->attempts = palloc0((n + 1) * sizeof(ZkLockAttempt));
 	qsort(paths, n, sizeof(char *), compare_paths);
 
-	zklock_venues_choose();
-	zklock_venue->poll();
+	zklock_sessionchoice_choose();
+	zklock_session_routine->poll();
 	zklock_lease_renew_session();
 	refuse_too_many(count_new(paths, n, mode));
 	PG_TRY();
 	{
-		Patience	patience;
+		WaitLimit	limit;
 		bool		in_time = true;
 
 		for (int i = 0; i < n && in_time; i++)
 			if (!is_repeated(paths, i))
-				in_time = add_to_bunch(bunch, paths[i], mode, scope,
+				in_time = add_to_many(many, paths[i], mode, scope,
 									   time_left(ns, began));
 		arm_lock_timeout();
-		if (in_time && bunch->nfresh > 0)
-			start_waiting(&patience, time_left(ns, began));
+		if (in_time && many->nfresh > 0)
+			start_waiting(&limit, time_left(ns, began), many->fresh,
+						  many->nfresh);
 		granted = in_time &&
-			(bunch->nfresh == 0 ||
-			 finish_waiting(wait_for_all(bunch, &patience)));
+			(many->nfresh == 0 ||
+			 finish_waiting(wait_for_all(many, &limit)));
 		failed = false;
 	}
 	PG_FINALLY();
@@ -722,17 +710,17 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 		zklock_await_over();
 		if (!granted)
 		{
-			zklock_stats_add(how_ended(failed), bunch->nfresh);
-			undo_bunch(bunch, scope);
+			zklock_stats_add(how_ended(failed), many->nfresh);
+			undo_many(many, scope);
 		}
 	}
 	PG_END_TRY();
 
-	for (int i = 0; granted && i < bunch->nfresh; i++)
-		grant(bunch->fresh[i], &bunch->attempts[i], NULL);
-	for (int i = 0; granted && i < bunch->nfresh; i++)
-		count_grant(&bunch->attempts[i], bunch->attempts[i].waited, began);
-	for (int i = 0; granted && i < bunch->nfresh; i++)
-		warn_if_worn(&bunch->attempts[i]);
+	for (int i = 0; granted && i < many->nfresh; i++)
+		grant(many->fresh[i], &many->attempts[i], NULL);
+	for (int i = 0; granted && i < many->nfresh; i++)
+		count_grant(&many->attempts[i], many->attempts[i].waited, began);
+	for (int i = 0; granted && i < many->nfresh; i++)
+		warn_if_nearly_exhausted(&many->attempts[i]);
 	return granted;
 }

@@ -6,7 +6,7 @@
  * Promises that a call either ends with the lock held and counted, or leaves
  * nothing behind: a timeout, an error, a cancel or the backend's end gives up
  * the node in ZooKeeper.  Paths are UTF-8 and have passed
- * zklock_path_check().
+ * zklock_path_check_lock().
  *
  * Knows no SQL types.
  *
@@ -47,10 +47,9 @@ extern ZkLockHold *zklock_acquire_or_tell(const char *path, ZkLockMode mode,
  * The same for one of `leases` leases of a semaphore.  The number is a convention
  * among its users: WARNING if another was named before.  If `count` is not NULL, it
  * is the path of the node that says the number, see sharedcount.h, until the lease is
- * had.  Errors: besides 42704 if that is not there, 55000 if it is no such number, and
- * 22023 if it is among the semaphore's own nodes.
+ * had.  Errors: besides 42704 if that is not there, and 55000 if it is no such number.
  */
-extern ZkLockHold *zklock_acquire_semaphore(const char *path, int leases,
+extern ZkLockHold *zklock_acquire_semaphore(const char *path, int permits,
 											const char *count,
 											ZkLockScope scope, int64 ns);
 

@@ -3,17 +3,17 @@
  * attempt.h
  *	  An attempt to take a lock, as who wants the lock sees it.
  *
- * Who carries it out is the venue's affair, see venue.h.
+ * The session routine carries it out, see sessionroutine.h.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ATTEMPT_H
 #define ZKLOCK_ATTEMPT_H
 
-#include "backend/driver.h"
+#include "session/driver.h"
 
 struct ZkLockClaim;
-struct ZkLockPlaceState;
+struct ZkLockSlotState;
 
 /* All zero: not begun. */
 typedef struct ZkLockAttempt
@@ -22,7 +22,7 @@ typedef struct ZkLockAttempt
 	struct ZkLockClaim *claim;	/* of the hold that it is for, or NULL */
 	bool		waited;			/* others were ahead, in this or an earlier try */
 
-	ZkLockOrder order;
+	ZkLockParams params;
 	bool		begun;			/* and not abandoned */
 	bool		shown;			/* that others are ahead */
 
@@ -34,8 +34,8 @@ typedef struct ZkLockAttempt
 	const char *name;			/* the node's; "" while not known */
 	int64		seq;			/* its number */
 	int64		token;			/* its czxid */
-	int64		number;			/* of the grant, among those of the node */
-	uint32		session;		/* number of the session that it is in */
+	int64		grant_number;	/* of the grant, among those of the node */
+	uint32		session_serial;	/* number of the session that it is in */
 	void	   *node;			/* for the hold; NULL: abandoned */
 
 	/* who stands before us: his node's name and what it says; NULL: not known */
@@ -47,10 +47,10 @@ typedef struct ZkLockAttempt
 	ZkLockRc	rc;
 	int			code;
 
-	/* the venue's */
-	ZkLockDriver own;
-	struct ZkLockClaim *seat;
-	struct ZkLockPlaceState *state;
+	/* the session routine's */
+	ZkLockDriver driver;
+	struct ZkLockClaim *node_claim;
+	struct ZkLockSlotState *state;
 } ZkLockAttempt;
 
 #endif							/* ZKLOCK_ATTEMPT_H */

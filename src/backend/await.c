@@ -8,14 +8,14 @@
 #include "postgres.h"
 
 #include "backend/await.h"
-#include "backend/compat.h"
-#include "backend/errors.h"
-#include "backend/guc.h"
 #include "backend/revoke.h"
-#include "backend/session.h"
-#include "backend/text.h"
-#include "backend/venue.h"
+#include "backend/sessionroutine.h"
+#include "common/compat.h"
+#include "common/guc.h"
+#include "common/text.h"
 #include "miscadmin.h"
+#include "session/errors.h"
+#include "session/session.h"
 #include "shared/claims.h"
 #include "storage/proc.h"
 
@@ -51,7 +51,7 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 
 	ereport(LOG,
 			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
-					MyProcPid, what, zklock_errors_path(attempt->order.path),
+					MyProcPid, what, zklock_errors_path(attempt->params.path),
 					(long) (us / 1000), (int) (us % 1000)),
 			 ahead != NULL ? errdetail_log("%s", ahead) : 0));
 }
@@ -67,7 +67,7 @@ show_wait(ZkLockAttempt *attempt)
 		return;
 	attempt->shown = attempt->waited = true;
 	zklock_claims_queued(attempt->claim, attempt->name,
-						 zklock_venue->status()->session);
+						 zklock_session_routine->status()->session_id);
 	if (!titled && update_process_title)
 	{
 		titled = true;
@@ -96,6 +96,13 @@ find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
 	return NULL;
 }
 
+char *
+zklock_await_lost_connection(const char *path)
+{
+	return psprintf("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
+					zklock_errors_path(path));
+}
+
 /*
  * A connection that stays away for longer than a session lives will not come
  * back for this one.
@@ -103,12 +110,9 @@ find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
 static void
 give_up(const ZkLockAttempt *pending)
 {
-	char	   *message = psprintf("lost the connection to ZooKeeper while waiting for lock on \"%s\"",
-								   zklock_errors_path(pending->order.path));
-
 	/* Its servers may be elsewhere now: the next one looks for them. */
-	zklock_venue->give_up();
-	zklock_session_raise_silence(message);
+	zklock_session_routine->give_up();
+	zklock_session_routine->raise_silence(zklock_await_lost_connection(pending->params.path));
 }
 
 void
@@ -127,20 +131,20 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
-		zklock_venue->wait(attempts, n, Min(deadline, Min(gone_at, log_at)));
+		zklock_session_routine->wait(attempts, n, Min(deadline, Min(gone_at, log_at)));
 		now = zklock_zkclient_now();
 		for (int i = 0; i < n; i++)
 		{
 			if (now >= deadline && attempts[i].verdict == ZKLOCK_PENDING)
-				zklock_venue->time_out(&attempts[i]);
+				zklock_session_routine->time_out(&attempts[i]);
 			show_wait(&attempts[i]);
 		}
 		pending = find_pending(attempts, n, queued_is_enough);
 		if (pending != NULL)
 			zklock_revoke_refuse(attempts, n);
 
-		status = zklock_venue->status();
-		if (zklock_venue->current() == 0 || status == NULL ||
+		status = zklock_session_routine->status();
+		if (zklock_session_routine->current() == 0 || status == NULL ||
 			status->state == ZKLOCK_CLIENT_CONNECTED)
 			gone_at = ZKLOCK_NEVER;
 		else if (gone_at == ZKLOCK_NEVER)
@@ -161,19 +165,20 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 }
 
 void
-zklock_await_begin(ZkLockAttempt *attempt, const ZkLockOrder *order)
+zklock_await_begin(ZkLockAttempt *attempt, const ZkLockParams *params,
+				   int64 deadline)
 {
-	const char *last = strrchr(order->path, '/') + 1;
+	const char *last = strrchr(params->path, '/') + 1;
 
-	if (order->mode == ZKLOCK_SIMPLE && strlen(last) >= ZKLOCK_NAME_SIZE)
+	if (params->mode == ZKLOCK_SIMPLE && strlen(last) >= ZKLOCK_NAME_SIZE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the last part of a simple lock's path is longer than %d bytes",
 						ZKLOCK_NAME_SIZE - 1)));
-	attempt->order = *order;
+	attempt->params = *params;
 	attempt->shown = false;
 	attempt->begun = true;
-	zklock_venue->begin(attempt);
+	zklock_session_routine->begin(attempt, deadline);
 }
 
 void
@@ -183,7 +188,7 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 		return;
 	attempt->begun = false;
 	zklock_revoke_abandon(attempt);
-	zklock_venue->abandon(attempt);
+	zklock_session_routine->abandon(attempt);
 	zklock_claims_queued(attempt->claim, "", 0);
 }
 
@@ -192,17 +197,17 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 {
 	char	   *path;
 
-	if (attempt->order.path == NULL)
+	if (attempt->params.path == NULL)
 		return;					/* not begun */
-	path = zklock_errors_path(attempt->order.path);
+	path = zklock_errors_path(attempt->params.path);
 
 	switch (attempt->verdict)
 	{
 		case ZKLOCK_DENIED:
 			if (attempt->rc == ZKLOCK_RC_OK)
 				zklock_errors_too_much();
-			zklock_errors_refused(attempt->order.path, "lock", attempt->refused,
-								  zklock_venue->identity(), attempt->rc,
+			zklock_errors_refused(attempt->params.path, "lock", attempt->refused,
+								  zklock_session_routine->identity(), attempt->rc,
 								  attempt->code);
 			break;
 		case ZKLOCK_NO_ROOT:
@@ -227,10 +232,10 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 					 errhint("Use another path, or mode \"exclusive\".")));
 			break;
 		case ZKLOCK_NO_GROUND:
-			zklock_errors_lock_lost(attempt->order.path,
+			zklock_errors_lock_lost(attempt->params.path,
 									"Its node in ZooKeeper is gone.");
 			break;
-		case ZKLOCK_WORN_OUT:
+		case ZKLOCK_EXHAUSTED:
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("the sequence numbers of lock path \"%s\" are used up",
@@ -248,13 +253,21 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("count of leases \"%s\" does not exist",
-							zklock_errors_path(attempt->order.count)),
+							zklock_errors_path(attempt->params.count)),
 					 errdetail("It says how many leases semaphore \"%s\" has.",
 							   path),
 					 errhint("Make it with zk_shared_count_set(), or with Curator's SharedCount.")));
 			break;
+		case ZKLOCK_TOO_MANY_WATCHES:
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("too many ZooKeeper watches to take lock on \"%s\"",
+							path),
+					 errdetail("When a connection is made anew, the paths of all watches of a session must fit into one request, of 1 MB at most."),
+					 errhint("Use shorter paths, or fewer locks at a time that are waited for, that are revocable, or that are leases of semaphores.")));
+			break;
 		case ZKLOCK_BAD_COUNT:
-			zklock_errors_no_count(attempt->order.count);
+			zklock_errors_no_count(attempt->params.count);
 			break;
 		case ZKLOCK_PENDING:
 		case ZKLOCK_GRANTED:

@@ -14,21 +14,24 @@
 #include "backend/attempt.h"
 
 /*
- * Begin an attempt, after the venue was made ready.  Texts must outlive it.
- * Errors: 22023 if it cannot be, 53200.
+ * Begin an attempt, after the session is ready.  Texts must outlive it.
+ * Errors: 22023 if it cannot be, 53200, 08006 at `deadline`.
  */
 extern void zklock_await_begin(ZkLockAttempt *attempt,
-							   const ZkLockOrder *order);
+							   const ZkLockParams *params, int64 deadline);
 
 /*
  * Wait until each attempt has its verdict or, if `queued_is_enough`, is known
  * to stand behind others.  At `deadline` those that go on time out.
  *
  * Errors: 08006 if the connection is lost and does not come back, 57014 if what one
- * of them has got is asked back meanwhile, and whatever ends a wait.
+ * of them has got is revoked meanwhile, and whatever ends a wait.
  */
 extern void zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 						 bool queued_is_enough);
+
+/* The primary message of who lost the connection while it waited; palloc'd. */
+extern char *zklock_await_lost_connection(const char *path);
 
 /* Who is ahead, as a palloc'd sentence; NULL: nobody, or it is not known. */
 extern char *zklock_await_describe(const ZkLockAttempt *attempt);

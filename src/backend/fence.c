@@ -8,10 +8,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "backend/errors.h"
 #include "backend/fence.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "session/errors.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -42,11 +42,15 @@ enum
 static char *plan_text = NULL;
 static SPIPlanPtr plan = NULL;
 
+/* Without a schema it would be found in pg_temp, where anybody may have one. */
 static const char *
 table_name(Oid schema)
 {
-	return quote_qualified_identifier(get_namespace_name(schema),
-									  "zk_lock_fences");
+	char	   *name = get_namespace_name(schema);
+
+	if (name == NULL)
+		elog(ERROR, "cache lookup failed for namespace %u", schema);
+	return quote_qualified_identifier(name, "zk_lock_fences");
 }
 
 /*
@@ -112,18 +116,18 @@ static bool
 is_newer(const ZkLockFenceToken *a, const ZkLockFenceToken *b)
 {
 	return a->token > b->token ||
-		(a->token == b->token && a->number > b->number);
+		(a->token == b->token && a->grant_number > b->grant_number);
 }
 
 bool
-zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *own,
+zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 			 bool shared, ZkLockFenceToken *newest)
 {
-	bool		numbered = own->number != ZKLOCK_NO_NUMBER;
+	bool		numbered = mine->grant_number != ZKLOCK_NO_NUMBER;
 	Datum		values[] = {
 		CStringGetTextDatum(zklock_errors_path(path)),
-		Int64GetDatum(own->token),
-		Int64GetDatum(numbered ? own->number : 0),
+		Int64GetDatum(mine->token),
+		Int64GetDatum(numbered ? mine->grant_number : 0),
 		BoolGetDatum(shared)
 	};
 	int64		shared_token;
@@ -135,16 +139,16 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *own,
 	if (SPI_processed != 1)
 		elog(ERROR, "fencing token was not recorded");
 	newest->token = returned(1);
-	newest->number = returned(2);
+	newest->grant_number = returned(2);
 	shared_token = returned(3);
 	SPI_finish();
 
 	if (!shared && shared_token > newest->token)
 	{
 		newest->token = shared_token;
-		newest->number = 0;
+		newest->grant_number = 0;
 	}
-	return numbered ? !is_newer(newest, own) : newest->token <= own->token;
+	return numbered ? !is_newer(newest, mine) : newest->token <= mine->token;
 }
 
 uint64
@@ -214,7 +218,7 @@ get_token(const TriggerData *trigger, HeapTuple tuple)
 {
 	return (ZkLockFenceToken) {
 		.token = get_column(trigger, tuple, TOKEN),
-		.number = get_column(trigger, tuple, NUMBER)
+		.grant_number = get_column(trigger, tuple, NUMBER)
 	};
 }
 
@@ -232,7 +236,7 @@ merge_update(const TriggerData *trigger)
 	ZkLockFenceToken newest = grows ? there : here;
 
 	values[0] = Int64GetDatum(newest.token);
-	values[1] = Int64GetDatum(newest.number);
+	values[1] = Int64GetDatum(newest.grant_number);
 	for (size_t i = 2; i < lengthof(columns); i++)
 	{
 		int64		h = get_column(trigger, old, columns[i]);

@@ -27,7 +27,7 @@
 typedef struct ZkLockFenceToken
 {
 	int64		token;			/* the node's czxid */
-	int64		number;
+	int64		grant_number;
 } ZkLockFenceToken;
 
 #define ZKLOCK_NO_NUMBER (-1)
@@ -63,7 +63,7 @@ typedef struct ZkLockFenceToken
  *----------
  */
 extern bool zklock_fence(Oid schema, const char *path,
-						 const ZkLockFenceToken *own, bool shared,
+						 const ZkLockFenceToken *mine, bool shared,
 						 ZkLockFenceToken *newest);
 
 /*

@@ -8,16 +8,16 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "backend/errors.h"
-#include "backend/guc.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/revoke.h"
-#include "backend/session.h"
-#include "backend/venue.h"
+#include "backend/sessionroutine.h"
+#include "common/guc.h"
 #include "miscadmin.h"
 #include "protocol/path.h"
 #include "replication/syncrep.h"
+#include "session/errors.h"
+#include "session/session.h"
 #include "shared/claims.h"
 #include "shared/stats.h"
 
@@ -27,10 +27,10 @@ static bool reported = false;
 /* Is there a statement that a loss is to end? */
 static bool in_statement = false;
 
-/* Does the venue know of a commit? */
+/* Does the session routine know of a commit? */
 static bool committing = false;
 
-/* Is the alarm on, so that a loss has this statement cancelled? */
+/* Is cancel on loss on? */
 static bool watching = false;
 
 /*
@@ -43,7 +43,37 @@ static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
 static bool
 is_lost(const ZkLockHold *hold)
 {
-	return hold->node == NULL || !zklock_venue_is_current(hold->session);
+	return hold->node == NULL || !zklock_sessionroutine_is_current(hold->session_serial);
+}
+
+/* Somebody has deleted its node. */
+static void
+lose_node(ZkLockHold *hold)
+{
+	zklock_session_routine->delete_node(hold);
+	hold->node = NULL;
+	zklock_locktable_put_first(hold);
+}
+
+/* Take in which nodes are gone: as long as there was no request, none is. */
+static void
+look_for_nodes(void)
+{
+	static uint64 looked_at = 0;
+	uint64		requests;
+	ZkLockHold *next;
+
+	if (zklock_session_routine->is_node_deleted == NULL ||
+		(requests = zklock_session_routine->requests()) == looked_at)
+		return;
+	looked_at = requests;
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = next)
+	{
+		next = zklock_locktable_next_granted(hold);
+		if (!is_lost(hold) && zklock_session_routine->is_node_deleted(hold))
+			lose_node(hold);
+	}
 }
 
 /*
@@ -53,8 +83,10 @@ is_lost(const ZkLockHold *hold)
 static ZkLockHold *
 find_lost(void)
 {
-	ZkLockHold *hold = zklock_locktable_first_granted();
+	ZkLockHold *hold;
 
+	look_for_nodes();
+	hold = zklock_locktable_first_granted();
 	return hold != NULL && is_lost(hold) ? hold : NULL;
 }
 
@@ -73,7 +105,8 @@ zklock_lease_check(void)
 	ZkLockHold *lost = find_lost();
 
 	if (lost != NULL)
-		raise_loss(lost, "The ZooKeeper session that held it has ended.");
+		raise_loss(lost, lost->node == NULL ? "Its node in ZooKeeper is gone." :
+				   "The ZooKeeper session that held it has ended.");
 }
 
 void
@@ -81,20 +114,20 @@ zklock_lease_renew_session(void)
 {
 	zklock_lease_check();
 	if (zklock_locktable_size() == 0)
-		zklock_venue->renew();
+		zklock_session_routine->renew();
 }
 
-/* Have the alarm on if there is a statement that it is to end.  True: it is. */
+/* Turn cancel on loss on if there is a statement to cancel.  True: it is on. */
 static bool
 watch(void)
 {
 	watching = in_statement && zklock_locktable_first_granted() != NULL;
-	zklock_venue->alarm(watching);
+	zklock_session_routine->cancel_on_loss(watching);
 	zklock_revoke_watch(watching);
 	return watching;
 }
 
-/* Nobody tells of what happened while the alarm was off, during a commit for one. */
+/* Nobody tells of what happened while cancel on loss was off, during a commit for one. */
 void
 zklock_lease_watch(void)
 {
@@ -102,30 +135,40 @@ zklock_lease_watch(void)
 
 	if (!watch() || was_on)
 		return;
-	zklock_venue->refresh();
-	if (find_lost() != NULL || zklock_venue->is_gone())
+	zklock_session_routine->refresh();
+	if (find_lost() != NULL || zklock_session_routine->is_gone())
 		InterruptPending = QueryCancelPending = true;
+}
+
+bool
+zklock_lease_is_doubtful(const ZkLockHold *hold)
+{
+	return is_lost(hold) || zklock_session_routine->is_gone();
 }
 
 /* Have what cancels the statement told once the lock is not there any more. */
 static void
 note_loss(const ZkLockHold *hold)
 {
-	zklock_venue->refresh();
-	if (is_lost(hold) || zklock_venue->is_gone())
+	zklock_session_routine->refresh();
+	if (zklock_lease_is_doubtful(hold))
 		strlcpy(lost_path, hold->key.path, sizeof(lost_path));
 }
 
 void
 zklock_lease_give_back(ZkLockHold *hold)
 {
-	bool		granted = hold->granted;
+	bool		watched = watching && hold->granted;
 
 	zklock_locktable_ungrant(hold);
 	if (zklock_locktable_first_granted() != NULL)
 		return;					/* those that are left tell of a loss as well */
-	if (watching && granted)
+	if (watched)
+	{
+		/* Whatever has cancelled the statement happened before this. */
+		zklock_session_routine->cancel_on_loss(false);
 		note_loss(hold);
+	}
 	zklock_lease_watch();
 }
 
@@ -146,14 +189,17 @@ zklock_lease_explain(void)
 {
 	ZkLockHold *hold;
 
-	zklock_venue->poll();
+	zklock_session_routine->poll();
 	zklock_lease_check();
 	hold = zklock_locktable_first_granted();
-	if (hold != NULL && zklock_venue->is_gone())
+	if (hold != NULL && zklock_session_routine->is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
 	if (lost_path[0] != '\0')
+	{
+		zklock_stats_add(ZKLOCK_LOSSES, 1);
 		zklock_errors_lock_lost(lost_path,
 								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
+	}
 	zklock_revoke_explain();
 }
 
@@ -179,21 +225,18 @@ zklock_lease_granted(ZkLockHold *hold)
 {
 	zklock_lease_watch();
 	zklock_revoke_granted(hold);
-	zklock_venue->renew_lease(hold);
+	zklock_session_routine->renew_lease(hold);
 }
 
 /* Ask whether a lock is still held, if that can be asked now.  True: it is. */
 static bool
 ask(ZkLockHold *hold, int64 deadline)
 {
-	ZkLockAnswer answer = zklock_venue->ask(hold, deadline);
+	ZkLockAnswer answer = zklock_session_routine->ask(hold, deadline);
 
 	if (answer == ZKLOCK_ANSWER_GONE)
 	{
-		/* Somebody has deleted it. */
-		zklock_venue->leave(hold);
-		hold->node = NULL;
-		zklock_locktable_put_first(hold);
+		lose_node(hold);
 		raise_loss(hold, "Its node in ZooKeeper is gone.");
 	}
 	return answer == ZKLOCK_ANSWER_HELD;
@@ -202,9 +245,9 @@ ask(ZkLockHold *hold, int64 deadline)
 bool
 zklock_lease_ask(ZkLockHold *hold)
 {
-	zklock_venue->poll();
+	zklock_session_routine->poll();
 	zklock_lease_check();
-	return zklock_venue->status()->state == ZKLOCK_CLIENT_CONNECTED &&
+	return zklock_session_routine->status()->state == ZKLOCK_CLIENT_CONNECTED &&
 		ask(hold, zklock_zkclient_now() +
 			zklock_connect_timeout * ZKLOCK_NS_PER_MS);
 }
@@ -217,9 +260,9 @@ zklock_lease_ask(ZkLockHold *hold)
 static bool
 is_confirmed(int64 began, bool always)
 {
-	int64		confirmed = zklock_venue->status()->confirmed;
+	int64		confirmed = zklock_session_routine->status()->confirmed;
 
-	return confirmed >= zklock_zkclient_now() - zklock_venue_lease() &&
+	return confirmed >= zklock_zkclient_now() - zklock_sessionroutine_lease() &&
 		(!always || confirmed >= began);
 }
 
@@ -230,7 +273,7 @@ confirm(ZkLockHold *hold, bool always)
 	int64		began;
 	int64		deadline;
 
-	zklock_venue->poll();
+	zklock_session_routine->poll();
 	zklock_lease_check();
 
 	began = zklock_zkclient_now();
@@ -240,8 +283,8 @@ confirm(ZkLockHold *hold, bool always)
 		if (zklock_zkclient_now() >= deadline)
 		{
 			/* Not to be asked for ever: the servers may be elsewhere now. */
-			if (zklock_venue->is_gone())
-				zklock_venue->give_up();
+			if (zklock_session_routine->is_gone())
+				zklock_session_routine->give_up();
 			zklock_lease_check();
 			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
 		}
@@ -274,11 +317,11 @@ waits_for_standby(void)
  * reason later.
  */
 static void
-pause_alarm(void)
+pause_cancel_on_loss(void)
 {
 	ZkLockHold *hold = zklock_locktable_first_granted();
 
-	zklock_venue->alarm(false);
+	zklock_session_routine->cancel_on_loss(false);
 	watching = false;
 	if (!QueryCancelPending)
 		lost_path[0] = '\0';
@@ -296,14 +339,14 @@ zklock_lease_confirm(void)
 	 * In a procedure a statement is under way, but a commit is not to be
 	 * cancelled.  Nor does what came before doom it, unless it is found again.
 	 */
-	pause_alarm();
+	pause_cancel_on_loss();
 	reported = false;
 
 	hold = zklock_locktable_first_granted();
 	if (hold == NULL || zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	committing = true;
-	zklock_venue->commit(true);
+	zklock_session_routine->commit(true);
 	confirm(hold, zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
 			waits_for_standby());
 }
@@ -312,7 +355,7 @@ void
 zklock_lease_commit_over(void)
 {
 	if (committing)
-		zklock_venue->commit(false);
+		zklock_session_routine->commit(false);
 	committing = false;
 }
 

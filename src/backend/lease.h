@@ -32,7 +32,7 @@ extern void zklock_lease_renew_session(void);
 /*
  * To be called when the outermost statement begins and when it has ended, be it
  * with an error: in between, a loss cancels it, and so does a revocation.  What was
- * lost before does not; for what was asked back before see revoke.h, whose errors
+ * lost before does not; for what was revoked before see revoke.h, whose errors
  * this raises.
  */
 extern void zklock_lease_statement(bool begins);
@@ -41,9 +41,9 @@ extern void zklock_lease_statement(bool begins);
 extern void zklock_lease_granted(ZkLockHold *hold);
 
 /*
- * To be called when a lock is given back, and at the end of a transaction, in
- * which a statement may go on: what was lost meanwhile cancels it, too.  Both raise
- * and allocate nothing.
+ * To be called when a lock is about to be given back, before its node is left, and at
+ * the end of a transaction, in which a statement may go on: what was lost meanwhile
+ * cancels it, too.  Both raise and allocate nothing.
  */
 extern void zklock_lease_give_back(ZkLockHold *hold);
 extern void zklock_lease_watch(void);
@@ -51,7 +51,7 @@ extern void zklock_lease_watch(void);
 /*
  * To be called when a statement was cancelled: ERROR 40001 if that was, or might
  * as well have been, because a lock is lost, or most probably lost; 57014 that says
- * so if it was because one is asked back.
+ * so if it was because one is revoked.
  */
 extern void zklock_lease_explain(void);
 
@@ -61,6 +61,12 @@ extern void zklock_lease_explain(void);
  * Raises and allocates nothing.
  */
 extern void zklock_lease_forget(void);
+
+/*
+ * Is a lock lost, or most probably lost, as far as was taken in?  Asks nobody, and
+ * raises and allocates nothing.
+ */
+extern bool zklock_lease_is_doubtful(const ZkLockHold *hold);
 
 /*
  * Does ZooKeeper confirm, asked now, that a lock is held?  False without an

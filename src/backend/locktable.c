@@ -21,7 +21,8 @@ typedef struct ZkLockXactCount
 	dlist_node	xact_link;		/* in in_xact */
 	ZkLockHold *hold;
 	SubTransactionId sub;
-	int64		count;
+	int64		count;			/* may be 0 if it is fenced */
+	bool		fenced;			/* this subtransaction has fenced the lock */
 } ZkLockXactCount;
 
 static ZkLockLetGo let_go_hook;
@@ -103,11 +104,11 @@ zklock_locktable_enter(const char *path, ZkLockMode mode)
 	hold = hash_search(table, &key, HASH_ENTER, &found);
 	Assert(!found);
 	hold->granted = false;
-	hold->session = 0;
+	hold->session_serial = 0;
 	hold->node = NULL;
 	hold->name[0] = '\0';
 	hold->token = 0;
-	hold->number = 0;
+	hold->grant_number = 0;
 	hold->revocable = false;
 	hold->revocations = 0;
 	hold->session_count = 0;
@@ -199,7 +200,7 @@ zklock_locktable_forget(ZkLockHold *hold)
 	while (!dlist_is_empty(&hold->xact_counts))
 		drop_count(hold, first_count(hold));
 	zklock_locktable_ungrant(hold);
-	zklock_claims_leave(hold->claim);
+	zklock_claims_remove(hold->claim);
 	hash_search(table, &hold->key, HASH_REMOVE, NULL);
 	pfree(path);
 }
@@ -216,32 +217,69 @@ forget_if_unheld(ZkLockHold *hold)
 	zklock_locktable_forget(hold);
 }
 
-void
-zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
+/* The current subtransaction's part in a hold, made if there is none. */
+static ZkLockXactCount *
+current_count(ZkLockHold *hold)
 {
 	SubTransactionId sub = GetCurrentSubTransactionId();
-	ZkLockXactCount *xc;
+	ZkLockXactCount *xc = find_count(hold, sub);
 
-	if (scope == ZKLOCK_SESSION)
-	{
-		hold->session_count++;
-		show_counts(hold);
-		return;
-	}
-
-	xc = find_count(hold, sub);
 	if (xc == NULL)
 	{
 		xc = MemoryContextAlloc(table_context, sizeof(ZkLockXactCount));
 		xc->hold = hold;
 		xc->sub = sub;
 		xc->count = 0;
+		xc->fenced = false;
 		dlist_push_head(&in_xact, &xc->xact_link);
 		dlist_push_head(&hold->xact_counts, &xc->link);
 	}
-	xc->count++;
-	hold->xact_count++;
+	return xc;
+}
+
+void
+zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
+{
+	if (scope == ZKLOCK_SESSION)
+		hold->session_count++;
+	else
+	{
+		current_count(hold)->count++;
+		hold->xact_count++;
+	}
 	show_counts(hold);
+}
+
+void
+zklock_locktable_fence(ZkLockHold *hold)
+{
+	current_count(hold)->fenced = true;
+}
+
+/*
+ * The session has no hold any more.  If there are fences, the transaction gets one,
+ * where the outermost of them was written: those further in end no later.
+ */
+static void
+end_session_holds(ZkLockHold *hold)
+{
+	ZkLockXactCount *outermost = NULL;
+	dlist_iter	iter;
+
+	hold->session_count = 0;
+	dlist_foreach(iter, &hold->xact_counts)
+	{
+		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
+
+		if (xc->fenced)
+			outermost = xc;		/* they are newest first */
+	}
+	if (outermost != NULL && outermost->count == 0)
+	{
+		outermost->count = 1;
+		hold->xact_count++;
+	}
+	forget_if_unheld(hold);
 }
 
 void
@@ -252,16 +290,17 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 	if (scope == ZKLOCK_SESSION)
 	{
 		Assert(hold->session_count > 0);
-		hold->session_count--;
+		if (--hold->session_count == 0)
+			end_session_holds(hold);
+		else
+			show_counts(hold);
+		return;
 	}
-	else
-	{
-		xc = find_count(hold, GetCurrentSubTransactionId());
-		Assert(xc != NULL);
-		hold->xact_count--;
-		if (--xc->count == 0)
-			drop_count(hold, xc);
-	}
+	xc = find_count(hold, GetCurrentSubTransactionId());
+	Assert(xc != NULL && xc->count > 0);
+	hold->xact_count--;
+	if (--xc->count == 0 && !xc->fenced)
+		drop_count(hold, xc);
 	forget_if_unheld(hold);
 }
 
@@ -280,8 +319,7 @@ zklock_locktable_release_all(void)
 		if (hold->session_count == 0)
 			continue;
 		released += hold->session_count;
-		hold->session_count = 0;
-		forget_if_unheld(hold);
+		end_session_holds(hold);
 	}
 	return released;
 }
@@ -325,6 +363,7 @@ zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 		else
 		{
 			theirs->count += mine->count;
+			theirs->fenced |= mine->fenced;
 			mine->count = 0;
 			drop_count(mine->hold, mine);
 		}
@@ -364,7 +403,14 @@ zklock_locktable_is_used(void)
 bool
 zklock_locktable_in_xact(void)
 {
-	return !dlist_is_empty(&in_xact);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &in_xact)
+	{
+		if (dlist_container(ZkLockXactCount, xact_link, iter.cur)->count > 0)
+			return true;
+	}
+	return false;
 }
 
 ZkLockHold *

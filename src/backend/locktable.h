@@ -39,12 +39,12 @@ typedef struct ZkLockHold
 	ZkLockKey	key;			/* dynahash: must be first */
 
 	/* set by the owner of the node, when the lock is granted */
-	uint32		session;		/* the session's number, see venue.h */
+	uint32		session_serial;	/* the session's number, see sessionroutine.h */
 	int64		session_id;		/* its id in ZooKeeper */
-	void	   *node;			/* see venue.h */
+	void	   *node;			/* see sessionroutine.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* node's name */
 	int64		token;
-	int64		number;			/* of the grant, among those of the node */
+	int64		grant_number;	/* of the grant, among those of the node */
 	bool		revocable;
 	uint32		revocations;	/* that somebody was told of; see revoke.h */
 
@@ -88,6 +88,13 @@ extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);
 /* One hold less, of those that zklock_locktable_add() would add to. */
 extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
 
+/*
+ * The current subtransaction fences the lock, which is held.  The next holder will
+ * wait for the row until this transaction has ended.  So when the session's last
+ * hold goes before that, a hold of the transaction takes its place.
+ */
+extern void zklock_locktable_fence(ZkLockHold *hold);
+
 /* No session holds any more; returns how many there were. */
 extern int64 zklock_locktable_release_all(void);
 
@@ -109,8 +116,8 @@ extern bool zklock_locktable_is_used(void);
 extern bool zklock_locktable_in_xact(void);
 
 /*
- * The first entry for which `test` returns true, else NULL.  `test` may keep
- * what it sees, but must not change the table.
+ * The first entry for which `test` returns true, else NULL.  `test` must not change
+ * the table.
  */
 extern ZkLockHold *zklock_locktable_search(bool (*test) (ZkLockHold *hold,
 														 void *arg),

@@ -9,11 +9,11 @@
 
 #include <unistd.h>
 
-#include "backend/compat.h"
 #include "backend/nodedata.h"
-#include "backend/text.h"
 #include "commands/dbcommands.h"
+#include "common/compat.h"
 #include "common/string.h"
+#include "common/text.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "postmaster/postmaster.h"

@@ -10,7 +10,7 @@
  * user, application.  As in a connection string of libpq, a value of anything
  * but ASCII letters, digits and _.:/@%+- is within single quotes, and a \ comes
  * before each ' and \ in it.  After these there may be others: revocable=t, if the
- * node is heeded when somebody asks it back.  Other clients' nodes have other texts.
+ * node is watched for revocation.  Other clients' nodes have other texts.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,255 +1,397 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *	  The SQL functions that tell which locks there are, who holds them and who
- *	  waits, on all servers, and ask the holders for them.
- *
- * What the functions promise is said in sql/zklock--1.0.sql.
+ *	  What ZooKeeper says of a lock's queue.  See queue.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "backend/flight.h"
-#include "backend/inquiry.h"
-#include "backend/locktable.h"
+#include "backend/batch.h"
 #include "backend/nodedata.h"
-#include "backend/session.h"
-#include "backend/sqlargs.h"
-#include "backend/survey.h"
-#include "backend/text.h"
-#include "fmgr.h"
-#include "funcapi.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
+#include "backend/queue.h"
+#include "common/text.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "protocol/recipe.h"
+#include "session/errors.h"
+#include "session/session.h"
 
-PG_FUNCTION_INFO_V1(zk_lock_paths);
-PG_FUNCTION_INFO_V1(zk_lock_queue);
-PG_FUNCTION_INFO_V1(zk_lock_revoke);
+#define PATIENCE_MS 1000
 
-/* Their columns */
-typedef enum QueueColumn
+/* The first flight: what there is at a path. */
+typedef enum Look
 {
-	QUEUE_POSITION,
-	QUEUE_STATE,
-	QUEUE_MODE,
-	QUEUE_SEQUENCE,
-	QUEUE_NODE,
-	QUEUE_SESSION,
-	QUEUE_SINCE,
-	QUEUE_OWN,
-	QUEUE_HOST,
-	QUEUE_PORT,
-	QUEUE_PID,
-	QUEUE_DATABASE,
-	QUEUE_USER,
-	QUEUE_APPLICATION,
-	QUEUE_DATA,
-	N_QUEUE_COLUMNS
-} QueueColumn;
+	LOOK_NODE,
+	LOOK_QUEUE,
+	LOOK_LEASES,
+	LOOK_MUTEX,
+	N_LOOKS
+} Look;
 
-typedef enum PathsColumn
+typedef struct Queue
 {
-	PATHS_PATH,
-	PATHS_KIND,
-	PATHS_CONTENDERS,
-	PATHS_OPEN
-} PathsColumn;
-
-/* A row of either to be: columns are null until they are set. */
-typedef struct Row
-{
-	Datum		values[N_QUEUE_COLUMNS];
-	bool		nulls[N_QUEUE_COLUMNS];
-} Row;
+	const char *path;
+	ZkLockOp	looks[N_LOOKS];
+	int			n;
+	ZkLockQueueNode *entry;
+} Queue;
 
 static void
-clear(Row *row)
+prepare(Queue *queue, const char *path)
 {
-	memset(row->values, 0, sizeof(row->values));
-	memset(row->nulls, true, sizeof(row->nulls));
+	memset(queue, 0, sizeof(*queue));
+	queue->path = path;
+	queue->looks[LOOK_NODE].path = path;
+	queue->looks[LOOK_QUEUE].path = path;
+	queue->looks[LOOK_LEASES].path = psprintf("%s/leases", path);
+	queue->looks[LOOK_MUTEX].path = psprintf("%s/locks", path);
+	for (int i = LOOK_QUEUE; i < N_LOOKS; i++)
+		queue->looks[i].kind = ZKLOCK_OP_LIST;
 }
 
+static const char *
+mode_of(const ZkLockContender *kind)
+{
+	return zklock_recipe_mode_name(kind->reader ? ZKLOCK_SHARED :
+								   kind == &zklock_contender_writer ?
+								   ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE);
+}
+
+static ZkLockQueueNode *
+add(Queue *queue, ZkLockLine line, const char *name)
+{
+	ZkLockQueueNode *entry = &queue->entry[queue->n++];
+
+	memset(entry, 0, sizeof(*entry));
+	entry->line = line;
+	entry->name = name;
+	return entry;
+}
+
+/* Children who know the order among themselves by their names. */
 static void
-set(Row *row, int column, Datum value)
+add_contenders(Queue *queue, ZkLockLine line, const ZkLockOp *list)
 {
-	row->values[column] = value;
-	row->nulls[column] = false;
-}
-
-static void
-set_text(Row *row, int column, const char *value)
-{
-	set(row, column, CStringGetTextDatum(value));
-}
-
-static TimestampTz
-timestamp_of(int64 ms)
-{
-	return (ms - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
-			SECS_PER_DAY * 1000) * 1000;
-}
-
-/* Who made the node: in columns if it tells so as we do, else as it stands. */
-static void
-set_data(Row *row, const char *data)
-{
-	ZkLockNodeData ours;
-
-	if (!zklock_nodedata_read(data, &ours))
+	for (int i = 0; i < list->nchildren; i++)
 	{
-		set_text(row, QUEUE_DATA, zklock_text_from_utf8(data));
-		return;
+		ZkLockQueueNode *entry = add(queue, line, list->children[i]);
+
+		entry->kind = zklock_contender_parse(entry->name, &entry->number);
+		entry->numbered = entry->kind != NULL;
+		if (entry->kind == NULL)
+			entry->line = ZKLOCK_LINE_NONE;
+		else
+			entry->mode = line == ZKLOCK_LINE_MUTEX ? "mutex" :
+				mode_of(entry->kind);
 	}
-	set_text(row, QUEUE_HOST, ours.host);
-	set(row, QUEUE_PORT, Int32GetDatum(ours.port));
-	set(row, QUEUE_PID, Int32GetDatum(ours.pid));
-	set_text(row, QUEUE_DATABASE, ours.database);
-	set_text(row, QUEUE_USER, ours.user);
-	set_text(row, QUEUE_APPLICATION, ours.application);
 }
 
-/* Is this the name of a hold's node?  Most names are nobody else's. */
-static bool
-is_of_hold(ZkLockHold *hold, void *name)
+/* Whatever is among the leases counts as one.  They share, as readers do. */
+static void
+add_leases(Queue *queue, const ZkLockOp *list)
 {
-	return hold->granted && strcmp(hold->name, name) == 0;
+	for (int i = 0; i < list->nchildren; i++)
+	{
+		ZkLockQueueNode *entry = add(queue, ZKLOCK_LINE_LEASES, list->children[i]);
+		const char *digits = zklock_contender_digits(entry->name);
+
+		entry->kind = &zklock_contender_reader;
+		entry->mode = zklock_recipe_mode_name(ZKLOCK_SEMAPHORE);
+		entry->numbered = *digits != '\0';
+		entry->number = strtoll(digits, NULL, 10);
+	}
 }
 
 static void
-set_place(Row *row, const ZkLockPlace *place, int position, int64 own_session)
+describe(ZkLockQueueNode *entry, const ZkLockOp *node)
 {
-	if (place->line != ZKLOCK_LINE_NONE)
-	{
-		set(row, QUEUE_POSITION, Int32GetDatum(position));
-		set_text(row, QUEUE_STATE, place->holder ? "holder" : "waiter");
-		set_text(row, QUEUE_MODE, place->mode);
-	}
-	if (place->numbered)
-		set(row, QUEUE_SEQUENCE, Int64GetDatum(place->number));
-	set_text(row, QUEUE_NODE, zklock_text_from_utf8(place->name));
-	if (!place->known)
-		return;
+	entry->known = node->rc == ZKLOCK_RC_OK;
+	entry->czxid = node->czxid;
+	entry->ctime = node->ctime;
+	entry->owner = node->owner;
+	entry->data = node->data;
+}
 
-	if (place->owner != 0)
-		set_text(row, QUEUE_SESSION, zklock_text_session(place->owner));
-	set(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(place->ctime)));
-	set(row, QUEUE_OWN,
-		BoolGetDatum(place->owner != 0 &&
-					 (zklock_locktable_search(is_of_hold, unconstify(char *, place->name)) != NULL ||
-					  place->owner == own_session)));
-	if (place->data != NULL)
-		set_data(row, place->data);
+/* The path is a simple lock's node. */
+static void
+add_simple(Queue *queue)
+{
+	ZkLockQueueNode *entry = add(queue, ZKLOCK_LINE_QUEUE,
+							 strrchr(queue->path, '/') + 1);
+
+	entry->kind = &zklock_contender_mutex;
+	entry->mode = zklock_recipe_mode_name(ZKLOCK_SIMPLE);
+	describe(entry, &queue->looks[LOOK_NODE]);
 }
 
 /*
- * What a set-returning function shows row by row is all known at its first call,
- * from when it keeps the rows.
+ * A reader that follows a writer under its number stands behind it: it is the
+ * writer's own, which has been downgraded.
  */
-typedef struct Rows
+static int
+compare_nodes(const void *a, const void *b)
 {
-	int			n;
-	void	   *rows;
-	int64		session;		/* that they were asked for in */
-} Rows;
+	const ZkLockQueueNode *p = a;
+	const ZkLockQueueNode *q = b;
 
-static FuncCallContext *
-begin_rows(FunctionCallInfo fcinfo)
-{
-	FuncCallContext *call = SRF_FIRSTCALL_INIT();
-	TupleDesc	desc;
-
-	(void) MemoryContextSwitchTo(call->multi_call_memory_ctx);
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	call->tuple_desc = BlessTupleDesc(desc);
-	call->user_fctx = palloc(sizeof(Rows));
-	return call;
+	if (p->line != q->line)
+		return p->line < q->line ? -1 : 1;
+	if (p->number != q->number)
+		return p->number < q->number ? -1 : 1;
+	if (p->kind != q->kind && p->kind != NULL && q->kind != NULL &&
+		p->kind->reader != q->kind->reader)
+		return q->kind->reader ? -1 : 1;
+	return strcmp(p->name, q->name);
 }
 
-static Datum
-row_datum(const FuncCallContext *call, Row *row)
+/* Those of the first flight in their order. */
+static void
+line_up(Queue *queue)
 {
-	return HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, row->values,
-											 row->nulls));
+	const ZkLockOp *looks = queue->looks;
+	Size		max = 1;
+
+	for (int i = LOOK_QUEUE; i < N_LOOKS; i++)
+		max += looks[i].nchildren;
+	queue->entry = palloc_extended(max * sizeof(ZkLockQueueNode), MCXT_ALLOC_HUGE);
+
+	if (looks[LOOK_NODE].rc != ZKLOCK_RC_OK)
+		return;
+	if (looks[LOOK_NODE].owner != 0)
+		add_simple(queue);
+	add_contenders(queue, ZKLOCK_LINE_QUEUE, &looks[LOOK_QUEUE]);
+	add_leases(queue, &looks[LOOK_LEASES]);
+
+	/* Without leases it is a path of its own. */
+	if (looks[LOOK_LEASES].rc == ZKLOCK_RC_OK)
+		add_contenders(queue, ZKLOCK_LINE_MUTEX, &looks[LOOK_MUTEX]);
+	qsort(queue->entry, queue->n, sizeof(ZkLockQueueNode), compare_nodes);
 }
 
-Datum
-zk_lock_queue(PG_FUNCTION_ARGS)
+static bool
+is_first_of(const Queue *queue, int i, ZkLockLine line)
 {
-	FuncCallContext *call;
-	Rows	   *places;
-
-	if (SRF_IS_FIRSTCALL())
-	{
-		MemoryContext old = CurrentMemoryContext;
-
-		places = begin_rows(fcinfo)->user_fctx;
-		places->rows = zklock_inquiry_queue(zklock_sqlargs_path(fcinfo, 0),
-											&places->n);
-		places->session = zklock_session_status()->session;
-		zklock_flight_over();
-		MemoryContextSwitchTo(old);
-	}
-
-	call = SRF_PERCALL_SETUP();
-	places = call->user_fctx;
-	if (call->call_cntr < (uint64) places->n)
-	{
-		int			i = (int) call->call_cntr;
-		Row			row;
-
-		clear(&row);
-		set_place(&row, (ZkLockPlace *) places->rows + i, i + 1,
-				  places->session);
-		SRF_RETURN_NEXT(call, row_datum(call, &row));
-	}
-	SRF_RETURN_DONE(call);
+	return queue->entry[i].line == line &&
+		(i == 0 || queue->entry[i - 1].line != line);
 }
 
-Datum
-zk_lock_paths(PG_FUNCTION_ARGS)
+/* Does nobody stand in this one's way? */
+static bool
+has_turn(const Queue *queue, int i)
 {
-	FuncCallContext *call;
-	Rows	   *uses;
+	const ZkLockQueueNode *entry = &queue->entry[i];
 
-	if (SRF_IS_FIRSTCALL())
-	{
-		MemoryContext old = CurrentMemoryContext;
-
-		uses = begin_rows(fcinfo)->user_fctx;
-		uses->rows = zklock_survey(zklock_sqlargs_parent(fcinfo, 0), &uses->n);
-		zklock_flight_over();
-		MemoryContextSwitchTo(old);
-	}
-
-	call = SRF_PERCALL_SETUP();
-	uses = call->user_fctx;
-	if (call->call_cntr < (uint64) uses->n)
-	{
-		const ZkLockUse *use = (ZkLockUse *) uses->rows + call->call_cntr;
-		Row			row;
-
-		clear(&row);
-		set_text(&row, PATHS_PATH, zklock_text_from_utf8(use->path));
-		if (use->kind != NULL)
-		{
-			set_text(&row, PATHS_KIND, use->kind);
-			set(&row, PATHS_CONTENDERS, Int32GetDatum(use->contenders));
-		}
-		if (use->is_open || use->is_closed)
-			set(&row, PATHS_OPEN, BoolGetDatum(use->is_open));
-		SRF_RETURN_NEXT(call, row_datum(call, &row));
-	}
-	SRF_RETURN_DONE(call);
+	if (entry->line == ZKLOCK_LINE_NONE)
+		return false;
+	for (const ZkLockQueueNode *ahead = queue->entry; ahead < entry; ahead++)
+		if (ahead->line == entry->line && ahead->number < entry->number &&
+			zklock_contender_conflict(ahead->kind, entry->kind))
+			return false;
+	return true;
 }
 
-Datum
-zk_lock_revoke(PG_FUNCTION_ARGS)
+/*
+ * Who gets a lease has the mutex before and gives it back after, so that only the
+ * newest lease can be one that is waited for.  How many there may be, each of them
+ * says for himself, or a count that we know nothing of.
+ */
+static void
+find_waiting_lease(Queue *queue)
 {
-	int			asked = zklock_inquiry_revoke(zklock_sqlargs_path(fcinfo, 0));
+	ZkLockQueueNode *newest = NULL;
 
-	zklock_flight_over();
-	PG_RETURN_INT32(asked);
+	for (int i = 0; i < queue->n; i++)
+	{
+		const ZkLockQueueNode *entry = &queue->entry[i];
+
+		if (entry->line == ZKLOCK_LINE_LEASES)
+			newest = &queue->entry[i];
+		else if (newest != NULL && is_first_of(queue, i, ZKLOCK_LINE_MUTEX) &&
+				 entry->known && newest->known &&
+				 entry->owner == newest->owner && entry->czxid < newest->czxid)
+			newest->holder = false;
+	}
+}
+
+static void
+find_holders(Queue *queue)
+{
+	for (int i = 0; i < queue->n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		queue->entry[i].holder = has_turn(queue, i);
+	}
+	find_waiting_lease(queue);
+}
+
+static char *
+node_path(const Queue *queue, const ZkLockQueueNode *entry)
+{
+	switch (entry->line)
+	{
+		case ZKLOCK_LINE_LEASES:
+			return psprintf("%s/%s", queue->looks[LOOK_LEASES].path, entry->name);
+		case ZKLOCK_LINE_MUTEX:
+			return psprintf("%s/%s", queue->looks[LOOK_MUTEX].path, entry->name);
+		default:
+			return psprintf("%s/%s", queue->path, entry->name);
+	}
+}
+
+/*
+ * The second flight.  Those who have left meanwhile are left out, and so are
+ * strangers that stay: lower paths, most probably.
+ */
+static void
+read_nodes(Queue *queue)
+{
+	ZkLockOp *ops = palloc_extended(Max(queue->n, 1) * sizeof(ZkLockOp),
+										MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	int			n = 0;
+
+	for (int i = 0; i < queue->n; i++)
+		ops[i].path = node_path(queue, &queue->entry[i]);
+	zklock_batch_run(ops, queue->n);
+
+	for (int i = 0; i < queue->n; i++)
+	{
+		ZkLockQueueNode *entry = &queue->entry[i];
+
+		describe(entry, &ops[i]);
+		if (ops[i].rc == ZKLOCK_RC_NO_NODE ||
+			(entry->line == ZKLOCK_LINE_NONE &&
+			 !(entry->known && entry->owner != 0)))
+			continue;
+		queue->entry[n++] = *entry;
+	}
+	queue->n = n;
+}
+
+static void
+look(Queue *queue, const char *path)
+{
+	prepare(queue, path);
+	zklock_batch_run(queue->looks, N_LOOKS);
+	for (int i = 0; i < N_LOOKS; i++)
+		zklock_batch_check(&queue->looks[i], path, "look at");
+	line_up(queue);
+	if (queue->looks[LOOK_NODE].owner == 0)
+		read_nodes(queue);
+	find_holders(queue);
+}
+
+ZkLockQueueNode *
+zklock_queue_read(const char *path, int *n)
+{
+	Queue		queue;
+
+	look(&queue, path);
+	*n = queue.n;
+	return queue.entry;
+}
+
+/* Does it hold what can be revoked?  Of other clients' nodes nobody knows. */
+static bool
+is_revocable(const ZkLockQueueNode *entry)
+{
+	ZkLockNodeData ours;
+
+	return entry->holder && entry->line != ZKLOCK_LINE_MUTEX &&
+		(entry->data == NULL || !zklock_nodedata_read(entry->data, &ours) ||
+		 ours.revocable);
+}
+
+int
+zklock_queue_revoke(const char *path)
+{
+	Queue		queue;
+	ZkLockOp *writes;
+	int			n = 0;
+	int			asked = 0;
+
+	look(&queue, path);
+
+	/* It would look like somebody else's to its holder. */
+	if (queue.looks[LOOK_NODE].owner != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot revoke simple lock on \"%s\"",
+						zklock_errors_path(path)),
+				 errdetail("What its node says tells its holder that it is his.")));
+
+	writes = palloc_extended(Max(queue.n, 1) * sizeof(ZkLockOp),
+							 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < queue.n; i++)
+	{
+		if (!is_revocable(&queue.entry[i]))
+			continue;
+		writes[n].kind = ZKLOCK_OP_SET;
+		writes[n].path = node_path(&queue, &queue.entry[i]);
+		writes[n].data = ZKLOCK_REVOKE;
+		writes[n++].length = strlen(ZKLOCK_REVOKE);
+	}
+	zklock_batch_run(writes, n);
+	for (int i = 0; i < n; i++)
+	{
+		zklock_batch_check(&writes[i], path, "revoke lock on");
+		asked += writes[i].rc == ZKLOCK_RC_OK;
+	}
+	return asked;
+}
+
+static bool
+try_to_describe(Queue *queue, ZkLockQueueNode *entry, int64 deadline)
+{
+	ZkLockOp	node = {.path = node_path(queue, entry)};
+
+	if (entry->known)
+		return true;
+	if (!zklock_batch_try(&node, 1, deadline) || node.rc != ZKLOCK_RC_OK)
+		return false;
+	describe(entry, &node);
+	return true;
+}
+
+char *
+zklock_queue_holder(const char *path)
+{
+	int64		deadline = zklock_zkclient_now() +
+		PATIENCE_MS * ZKLOCK_NS_PER_MS;
+	int			holders = 0;
+	int			waiters = 0;
+	StringInfoData text;
+	Queue		queue;
+
+	if (zklock_session_serial() == 0)
+		return NULL;
+	prepare(&queue, path);
+	if (!zklock_batch_try(queue.looks, N_LOOKS, deadline))
+		return NULL;
+	line_up(&queue);
+	find_holders(&queue);
+	for (int i = 0; i < queue.n; i++)
+	{
+		const ZkLockQueueNode *entry = &queue.entry[i];
+
+		if (entry->line == ZKLOCK_LINE_QUEUE)
+			(*(entry->holder ? &holders : &waiters))++;
+	}
+	if (holders == 0 || !try_to_describe(&queue, queue.entry, deadline))
+		return NULL;
+
+	initStringInfo(&text);
+	appendStringInfoString(&text, "The lock is held by ");
+	if (queue.entry->data != NULL)
+		appendStringInfo(&text, "%s (node \"%s\")", queue.entry->data,
+						 queue.entry->name);
+	else
+		appendStringInfo(&text, "node \"%s\"", queue.entry->name);
+	if (holders > 1)
+		appendStringInfo(&text, ", and shared by %d more", holders - 1);
+	if (waiters > 0)
+		appendStringInfo(&text, waiters == 1 ? "; %d other waits for it" :
+						 "; %d others wait for it", waiters);
+	appendStringInfoChar(&text, '.');
+	return zklock_text_from_utf8(text.data);
 }

@@ -7,12 +7,12 @@
  */
 #include "postgres.h"
 
-#include "backend/errors.h"
-#include "backend/guc.h"
 #include "backend/revoke.h"
-#include "backend/venue.h"
+#include "backend/sessionroutine.h"
+#include "common/guc.h"
 #include "miscadmin.h"
 #include "protocol/path.h"
+#include "session/errors.h"
 #include "shared/claims.h"
 
 #define DETAIL "It is held until its transaction ends, or it is released."
@@ -23,7 +23,7 @@ static bool used = false;
 /* The number of requests up to which those who held a lock then know of each. */
 static uint64 all_told = 0;
 
-/* Is the alarm on, so that a request has this statement cancelled? */
+/* Is cancel on loss on, so that a revocation cancels this statement? */
 static bool watching = false;
 
 /*
@@ -47,7 +47,7 @@ static bool
 is_untold(const ZkLockHold *hold)
 {
 	return hold->granted && hold->revocable &&
-		zklock_venue->revocations(hold) != hold->revocations;
+		zklock_session_routine->revocations(hold) != hold->revocations;
 }
 
 /* There may be many locks: as long as nobody has asked for any, none is looked at. */
@@ -55,7 +55,7 @@ static ZkLockHold *
 find_untold(void)
 {
 	ZkLockHold *hold;
-	uint64		requests = used ? zklock_venue->requests() : all_told;
+	uint64		requests = used ? zklock_session_routine->requests() : all_told;
 
 	if (requests == all_told)
 		return NULL;
@@ -70,7 +70,7 @@ find_untold(void)
 static void
 set_told(ZkLockHold *hold)
 {
-	hold->revocations = zklock_venue->revocations(hold);
+	hold->revocations = zklock_session_routine->revocations(hold);
 	zklock_claims_revoked(hold->claim);
 }
 
@@ -125,18 +125,18 @@ zklock_revoke_granted(const ZkLockHold *hold)
 
 /* What an attempt has got is no hold yet. */
 static bool
-is_asked_back(const ZkLockAttempt *attempt)
+is_revoked(const ZkLockAttempt *attempt)
 {
-	return attempt->order.revocable && zklock_venue->is_asked_back(attempt);
+	return attempt->params.revocable && zklock_session_routine->is_revoked(attempt);
 }
 
 void
 zklock_revoke_refuse(const ZkLockAttempt *attempts, int n)
 {
-	for (int i = 0; used && i < n && zklock_venue->requests() != all_told; i++)
+	for (int i = 0; used && i < n && zklock_session_routine->requests() != all_told; i++)
 	{
-		if (attempts[i].verdict == ZKLOCK_GRANTED && is_asked_back(&attempts[i]))
-			raise_revocation(attempts[i].order.path);
+		if (attempts[i].verdict == ZKLOCK_GRANTED && is_revoked(&attempts[i]))
+			raise_revocation(attempts[i].params.path);
 	}
 }
 
@@ -182,6 +182,6 @@ zklock_revoke_give_back(const ZkLockHold *hold)
 void
 zklock_revoke_abandon(const ZkLockAttempt *attempt)
 {
-	if (watching && is_asked_back(attempt))
-		note(attempt->order.path);
+	if (watching && is_revoked(attempt))
+		note(attempt->params.path);
 }

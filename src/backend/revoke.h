@@ -27,14 +27,14 @@ extern bool zklock_revoke_is_wanted(ZkLockMode mode);
 extern void zklock_revoke_begin_statement(void);
 
 /*
- * To be called when the alarm of venue.h has been turned on, or off: on, it has
+ * To be called when cancel_on_loss of sessionroutine.h has been turned on, or off: on, it has
  * requests cancel the statement, and so do those that came before.  Raises and
  * allocates nothing.
  */
 extern void zklock_revoke_watch(bool on);
 
 /*
- * To be called when a statement is about to commit, and the alarm is off: what comes
+ * To be called when a statement is about to commit, and cancel on loss is off: what comes
  * now cancels nothing, and what has been got over explains nothing any more.
  */
 extern void zklock_revoke_commit(void);

@@ -7,18 +7,26 @@
  */
 #include "postgres.h"
 
-#include "backend/errors.h"
-#include "backend/flight.h"
+#include "backend/batch.h"
 #include "backend/sharedcount.h"
 #include "protocol/size.h"
+#include "session/errors.h"
+
+/* What is asked for, and what there is. */
+typedef struct Count
+{
+	const char *path;
+	int			value;
+	bool		exists;
+} Count;
 
 static bool
 read_count(const char *path, int *value)
 {
-	ZkLockRead	node = {.path = path};
+	ZkLockOp	node = {.path = path};
 
-	zklock_flight_read(&node, 1);
-	zklock_flight_check(&node, path, "look at");
+	zklock_batch_run(&node, 1);
+	zklock_batch_check(&node, path, "look at");
 	if (node.rc == ZKLOCK_RC_NO_NODE)
 		return false;
 	if (node.owner != 0 || node.data == NULL ||
@@ -27,15 +35,22 @@ read_count(const char *path, int *value)
 	return true;
 }
 
+static void
+get(void *arg)
+{
+	Count	   *count = arg;
+
+	count->exists = read_count(count->path, &count->value);
+}
+
 bool
 zklock_sharedcount_get(const char *path, int *value)
 {
-	bool		found;
+	Count		count = {.path = path};
 
-	zklock_flight_connect();
-	found = read_count(path, value);
-	zklock_flight_over();
-	return found;
+	zklock_batch_in_session(get, &count);
+	*value = count.value;
+	return count.exists;
 }
 
 /* Write what is there, or make what is not; false: somebody was faster. */
@@ -43,31 +58,31 @@ static bool
 write_count(const char *path, int value, bool exists)
 {
 	char		data[ZKLOCK_COUNT_SIZE];
-	ZkLockRead	node = {
+	ZkLockOp	node = {
 		.path = path,
-		.kind = exists ? ZKLOCK_WRITE_NODE : ZKLOCK_MAKE_NODE,
+		.kind = exists ? ZKLOCK_OP_SET : ZKLOCK_OP_CREATE,
 		.data = data,
 		.length = ZKLOCK_COUNT_SIZE
 	};
 
 	zklock_size_write_count(data, value);
-	zklock_flight_read(&node, 1);
-	zklock_flight_check(&node, path, "set count");
+	zklock_batch_run(&node, 1);
+	zklock_batch_check(&node, path, "set count");
 	return node.rc == ZKLOCK_RC_OK;
 }
 
-void
-zklock_sharedcount_set(const char *path, int value)
+static void
+set(void *arg)
 {
+	const Count *count = arg;
 	int			before;
 	int			failures = 0;	/* to make it */
 
-	zklock_flight_connect();
 	for (;;)
 	{
-		bool		exists = read_count(path, &before);
+		bool		exists = read_count(count->path, &before);
 
-		if (write_count(path, value, exists))
+		if (write_count(count->path, count->value, exists))
 			break;
 
 		/* Somebody deletes it, or makes it, but hardly again and again. */
@@ -75,8 +90,15 @@ zklock_sharedcount_set(const char *path, int value)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("could not create count \"%s\" in ZooKeeper",
-							zklock_errors_path(path)),
+							zklock_errors_path(count->path)),
 					 errhint("The path at the end of zklock.hosts must exist.")));
 	}
-	zklock_flight_over();
+}
+
+void
+zklock_sharedcount_set(const char *path, int value)
+{
+	Count		count = {.path = path,.value = value};
+
+	zklock_batch_in_session(set, &count);
 }

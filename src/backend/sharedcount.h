@@ -12,7 +12,7 @@
 #define ZKLOCK_SHAREDCOUNT_H
 
 /*
- * False: there is none.  One flight.  Errors: of flight.h, 28000 if it may not be
+ * False: there is none.  One flight.  Errors: of batch.h, 28000 if it may not be
  * read, 55000 if what is there is no count.
  */
 extern bool zklock_sharedcount_get(const char *path, int *value);

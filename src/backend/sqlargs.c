@@ -7,11 +7,14 @@
  */
 #include "postgres.h"
 
-#include "backend/guc.h"
 #include "backend/sqlargs.h"
+#include "common/guc.h"
 #include "mb/pg_wchar.h"
 #include "protocol/path.h"
 #include "utils/builtins.h"
+
+/* One of the checks in path.h */
+typedef const char *(*CheckPath) (const char *path, size_t len);
 
 void
 zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
@@ -23,10 +26,10 @@ zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
 }
 
 static char *
-to_path(const char *given)
+to_path(const char *given, CheckPath check)
 {
 	char	   *path = pg_server_to_any(given, strlen(given), PG_UTF8);
-	const char *why = zklock_path_check(path, strlen(path));
+	const char *why = check(path, strlen(path));
 
 	if (why != NULL)
 		ereport(ERROR,
@@ -41,6 +44,9 @@ to_path(const char *given)
  * Refuse what is not below zklock.path_prefix, or, for a parent, that itself.
  * Both are compared as they are given, in the encoding of the database: what is
  * not of this one, as in a setting made for all databases, is below nothing.
+ *
+ * A semaphore at the prefix is outside, but its mutex is below.  A lock there would
+ * let nobody in.
  */
 static void
 refuse_outside(const char *given, bool parent)
@@ -63,16 +69,30 @@ refuse_outside(const char *given, bool parent)
 				 errdetail("This session is confined to what is below \"%s\" (zklock.path_prefix).",
 						   prefix),
 				 errhint("Use a path below it, or have a superuser change the setting.")));
+	if (prefix[0] != '\0' && !parent &&
+		strcmp(given + strlen(prefix), "/locks") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for lock path \"%s\"", given),
+				 errdetail("This session is confined to what is below \"%s\" (zklock.path_prefix), and a semaphore there has its mutex at this path.",
+						   prefix),
+				 errhint("Use another path below it.")));
+}
+
+static char *
+check_path(const text *arg, CheckPath check)
+{
+	char	   *given = text_to_cstring(arg);
+	char	   *path = to_path(given, check);
+
+	refuse_outside(given, false);
+	return path;
 }
 
 char *
 zklock_sqlargs_check_path(const text *arg)
 {
-	char	   *given = text_to_cstring(arg);
-	char	   *path = to_path(given);
-
-	refuse_outside(given, false);
-	return path;
+	return check_path(arg, zklock_path_check_lock);
 }
 
 char *
@@ -83,6 +103,13 @@ zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno)
 }
 
 char *
+zklock_sqlargs_seen_path(FunctionCallInfo fcinfo, int argno)
+{
+	zklock_sqlargs_refuse_null(fcinfo, argno, "lock path");
+	return check_path(PG_GETARG_TEXT_PP(argno), zklock_path_check);
+}
+
+char *
 zklock_sqlargs_parent(FunctionCallInfo fcinfo, int argno)
 {
 	char	   *given;
@@ -90,7 +117,8 @@ zklock_sqlargs_parent(FunctionCallInfo fcinfo, int argno)
 
 	zklock_sqlargs_refuse_null(fcinfo, argno, "parent");
 	given = text_to_cstring(PG_GETARG_TEXT_PP(argno));
-	path = strcmp(given, "/") == 0 ? given : to_path(given);
+	path = strcmp(given, "/") == 0 ? given :
+		to_path(given, zklock_path_check);
 	refuse_outside(given, true);
 	return path;
 }

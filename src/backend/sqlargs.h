@@ -24,6 +24,12 @@ extern char *zklock_sqlargs_check_path(const text *arg);
 extern char *zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno);
 
 /*
+ * The same for a path that is only looked at.  Other clients may have locks where
+ * zklock refuses to make one.
+ */
+extern char *zklock_sqlargs_seen_path(FunctionCallInfo fcinfo, int argno);
+
+/*
  * Where to look for locks: likewise, but it may be the root, which is no lock
  * path, or zklock.path_prefix itself.
  */

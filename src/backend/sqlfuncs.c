@@ -12,18 +12,18 @@
 
 #include "access/xact.h"
 #include "backend/acquire.h"
-#include "backend/compat.h"
-#include "backend/errors.h"
 #include "backend/fence.h"
-#include "backend/guc.h"
-#include "backend/inquiry.h"
 #include "backend/lease.h"
-#include "backend/session.h"
+#include "backend/queue.h"
+#include "backend/sessionchoice.h"
 #include "backend/sharedcount.h"
-#include "backend/venues.h"
 #include "backend/sqlargs.h"
 #include "catalog/pg_type.h"
+#include "common/compat.h"
+#include "common/guc.h"
 #include "fmgr.h"
+#include "session/errors.h"
+#include "session/session.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -37,7 +37,8 @@ PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_all);
 PG_FUNCTION_INFO_V1(zk_lock_fence);
 PG_FUNCTION_INFO_V1(zk_lock_guard);
-PG_FUNCTION_INFO_V1(zk_lock_number);
+PG_FUNCTION_INFO_V1(zk_lock_held);
+PG_FUNCTION_INFO_V1(zk_lock_grant_number);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
@@ -112,7 +113,7 @@ get_scope(FunctionCallInfo fcinfo, int argno)
 
 /* A timeout in nanoseconds; NULL waits for ever, what is not positive tries. */
 static int64
-get_patience(FunctionCallInfo fcinfo, int argno)
+get_timeout(FunctionCallInfo fcinfo, int argno)
 {
 	Interval   *interval;
 	bool		forever;
@@ -138,11 +139,11 @@ Datum
 zk_lock_acquire(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		patience = get_patience(fcinfo, 1);
+	int64		limit = get_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 
-	PG_RETURN_BOOL(zklock_acquire(path, mode, scope, patience) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(path, mode, scope, limit) != NULL);
 }
 
 Datum
@@ -150,30 +151,30 @@ zk_lock_acquire_all(PG_FUNCTION_ARGS)
 {
 	int			n;
 	const char **paths = get_paths(fcinfo, 0, &n);
-	int64		patience = get_patience(fcinfo, 1);
+	int64		limit = get_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 
-	PG_RETURN_BOOL(zklock_acquire_all(paths, n, mode, scope, patience));
+	PG_RETURN_BOOL(zklock_acquire_all(paths, n, mode, scope, limit));
 }
 
 Datum
 zk_semaphore_acquire(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		patience = get_patience(fcinfo, 2);
+	int64		limit = get_timeout(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
-	int			leases;
+	int			permits;
 
 	zklock_sqlargs_refuse_null(fcinfo, 1, "number of leases");
-	leases = PG_GETARG_INT32(1);
-	if (leases < 1)
+	permits = PG_GETARG_INT32(1);
+	if (permits < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of leases must be at least 1")));
 
-	PG_RETURN_BOOL(zklock_acquire_semaphore(path, leases, NULL, scope,
-											patience) != NULL);
+	PG_RETURN_BOOL(zklock_acquire_semaphore(path, permits, NULL, scope,
+											limit) != NULL);
 }
 
 /* A count is confined as locks are. */
@@ -189,11 +190,11 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	char	   *count = get_count(fcinfo, 1);
-	int64		patience = get_patience(fcinfo, 2);
+	int64		limit = get_timeout(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 
 	PG_RETURN_BOOL(zklock_acquire_semaphore(path, 0, count, scope,
-											patience) != NULL);
+											limit) != NULL);
 }
 
 Datum
@@ -225,7 +226,7 @@ Datum
 zk_lock_guard(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		patience = get_patience(fcinfo, 1);
+	int64		limit = get_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockHold *hold;
 	char	   *ahead;
@@ -241,13 +242,13 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 				 errmsg("zk_lock_guard() cannot guard a transaction whose snapshot is older than the lock"),
 				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
 
-	hold = zklock_acquire_or_tell(path, mode, ZKLOCK_TRANSACTION, patience,
+	hold = zklock_acquire_or_tell(path, mode, ZKLOCK_TRANSACTION, limit,
 								  &ahead);
 	if (hold != NULL)
 		PG_RETURN_INT64(hold->token);
 
 	/* ZooKeeper tells more, but only who has a session can ask. */
-	holder = zklock_inquiry_holder(path);
+	holder = zklock_queue_holder(path);
 	if (holder == NULL)
 		holder = ahead;
 	ereport(ERROR,
@@ -260,6 +261,39 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();			/* not reached */
 }
 
+/* There is nothing to release; but the path may be held in another way. */
+static void
+warn_not_owned(const char *path, ZkLockMode mode)
+{
+	const ZkLockHold *held = zklock_locktable_find(path, mode);
+	bool		of_session;
+
+	for (int other = 0; held == NULL && other < ZKLOCK_N_MODES; other++)
+		held = zklock_locktable_find(path, other);
+	of_session = held != NULL &&
+		zklock_locktable_count(held, ZKLOCK_SESSION) > 0;
+
+	ereport(WARNING,
+			(mode == ZKLOCK_SEMAPHORE ?
+			 errmsg("you don't own a session-level lease of semaphore \"%s\"",
+					zklock_errors_path(path)) :
+			 errmsg("you don't own a session-level %s lock on \"%s\"",
+					zklock_recipe_mode_name(mode), zklock_errors_path(path)),
+			 held == NULL ? 0 :
+			 held->key.mode == ZKLOCK_SEMAPHORE ?
+			 errdetail("A semaphore's lease of %s scope is held at this path.",
+					   of_session ? "session" : "transaction") :
+			 errdetail("The path is locked in mode \"%s\", with %s scope.",
+					   zklock_recipe_mode_name(held->key.mode),
+					   of_session ? "session" : "transaction"),
+			 held == NULL ? 0 :
+			 !of_session ?
+			 errhint("It is given back when the transaction ends.") :
+			 held->key.mode == ZKLOCK_SEMAPHORE ?
+			 errhint("Use zk_semaphore_release().") :
+			 errhint("Use zk_lock_release() with this mode.")));
+}
+
 static bool
 release(const char *path, ZkLockMode mode)
 {
@@ -267,15 +301,7 @@ release(const char *path, ZkLockMode mode)
 
 	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
 	{
-		if (mode == ZKLOCK_SEMAPHORE)
-			ereport(WARNING,
-					(errmsg("you don't own a session-level lease of semaphore \"%s\"",
-							zklock_errors_path(path))));
-		else
-			ereport(WARNING,
-					(errmsg("you don't own a session-level %s lock on \"%s\"",
-							zklock_recipe_mode_name(mode),
-							zklock_errors_path(path))));
+		warn_not_owned(path, mode);
 		return false;
 	}
 	zklock_lease_assure(hold);
@@ -311,13 +337,26 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	ZkLockHold *hold;
 
 	(void) fcinfo;
-	zklock_venues_refuse_parallel();
-	zklock_venue->poll();
+	zklock_sessionchoice_refuse_parallel();
+	zklock_session_routine->poll();
 	zklock_lease_check();
 	hold = zklock_locktable_search(is_session_hold, NULL);
 	if (hold != NULL)
 		zklock_lease_assure(hold);
 	PG_RETURN_INT64(zklock_locktable_release_all());
+}
+
+Datum
+zk_lock_held(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	ZkLockMode	mode = get_mode(fcinfo, 1);
+	const ZkLockHold *hold;
+
+	zklock_sessionchoice_refuse_parallel();
+	zklock_session_routine->poll();
+	hold = zklock_locktable_find(path, mode);
+	PG_RETURN_BOOL(hold != NULL && !zklock_lease_is_doubtful(hold));
 }
 
 /* The lock that is held here, or an error. */
@@ -346,17 +385,17 @@ zk_lock_token(PG_FUNCTION_ARGS)
 }
 
 Datum
-zk_lock_number(PG_FUNCTION_ARGS)
+zk_lock_grant_number(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 
-	PG_RETURN_INT64(find_held(path, mode)->number);
+	PG_RETURN_INT64(find_held(path, mode)->grant_number);
 }
 
 /* The table of fences is where the extension is. */
 static Oid
-own_schema(FunctionCallInfo fcinfo)
+extension_schema(FunctionCallInfo fcinfo)
 {
 	return get_func_namespace(fcinfo->flinfo->fn_oid);
 }
@@ -366,10 +405,10 @@ own_schema(FunctionCallInfo fcinfo)
  * no retry would help.
  */
 static void
-refuse_fence(const char *path, const ZkLockFenceToken *own,
+refuse_fence(const char *path, const ZkLockFenceToken *mine,
 			 const ZkLockFenceToken *newer, bool held)
 {
-	bool		one_node = own->token == newer->token;
+	bool		one_node = mine->token == newer->token;
 
 	if (!held)
 		ereport(ERROR,
@@ -377,20 +416,20 @@ refuse_fence(const char *path, const ZkLockFenceToken *own,
 				 errmsg("lock on \"%s\" was lost", zklock_errors_path(path)),
 				 one_node ?
 				 errdetail("Its fencing token " INT64_FORMAT " with number " INT64_FORMAT " is older than number " INT64_FORMAT " in zk_lock_fences.",
-						   own->token, own->number, newer->number) :
+						   mine->token, mine->grant_number, newer->grant_number) :
 				 errdetail("Its fencing token " INT64_FORMAT " is older than " INT64_FORMAT " in zk_lock_fences.",
-						   own->token, newer->token),
-				 errhint("Retry the transaction.  If the lock's next token is refused, too, ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.")));
+						   mine->token, newer->token),
+				 errhint("Retry the transaction.  If the lock's next token is refused, too, ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token, or a shared lock's without its mode.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("fence of \"%s\" is newer than the lock, which is held",
 					zklock_errors_path(path)),
 			 one_node ?
 			 errdetail("The lock's fencing token is " INT64_FORMAT " with number " INT64_FORMAT ", the number in zk_lock_fences " INT64_FORMAT ".",
-					   own->token, own->number, newer->number) :
+					   mine->token, mine->grant_number, newer->grant_number) :
 			 errdetail("The lock's fencing token is " INT64_FORMAT ", that in zk_lock_fences " INT64_FORMAT ".",
-					   own->token, newer->token),
-			 errhint("ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token.  When no holder from before is left, delete the path's row from zk_lock_fences, or all rows if ZooKeeper is not what it was.")));
+					   mine->token, newer->token),
+			 errhint("ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token, or a shared lock's without its mode.  When no holder from before is left, delete the path's row from zk_lock_fences, or all rows if ZooKeeper is not what it was.")));
 }
 
 Datum
@@ -399,41 +438,46 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 	ZkLockHold *hold = find_held(path, mode);
-	ZkLockFenceToken own = {.token = hold->token, .number = hold->number};
+	ZkLockFenceToken mine = {.token = hold->token, .grant_number = hold->grant_number};
 	ZkLockFenceToken newest;
 
-	if (!zklock_fence(own_schema(fcinfo), path, &own, mode == ZKLOCK_SHARED,
+	/* It stays in the table from here on, whatever a trigger does. */
+	zklock_locktable_fence(hold);
+	if (!zklock_fence(extension_schema(fcinfo), path, &mine, mode == ZKLOCK_SHARED,
 					  &newest))
-		refuse_fence(path, &own, &newest, zklock_lease_ask(hold));
-	PG_RETURN_INT64(own.token);
+		refuse_fence(path, &mine, &newest, zklock_lease_ask(hold));
+	PG_RETURN_INT64(mine.token);
 }
 
 Datum
 zk_fence(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	ZkLockFenceToken own = {.number = ZKLOCK_NO_NUMBER};
+	ZkLockFenceToken mine = {.grant_number = ZKLOCK_NO_NUMBER};
 	ZkLockFenceToken newest;
+	ZkLockMode	mode = ZKLOCK_EXCLUSIVE;
 
 	zklock_sqlargs_refuse_null(fcinfo, 1, "fencing token");
-	own.token = PG_GETARG_INT64(1);
-	if (own.token < 1)
+	mine.token = PG_GETARG_INT64(1);
+	if (mine.token < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("fencing token must be at least 1")));
 	if (PG_NARGS() > 2)
 	{
 		zklock_sqlargs_refuse_null(fcinfo, 2, "number of a fencing token");
-		own.number = PG_GETARG_INT64(2);
-		if (own.number < 0)
+		mine.grant_number = PG_GETARG_INT64(2);
+		if (mine.grant_number < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("number of a fencing token must not be negative")));
+		mode = get_mode(fcinfo, 3);
 	}
 
-	if (!zklock_fence(own_schema(fcinfo), path, &own, false, &newest))
-		refuse_fence(path, &own, &newest, false);
-	PG_RETURN_INT64(own.token);
+	if (!zklock_fence(extension_schema(fcinfo), path, &mine, mode == ZKLOCK_SHARED,
+					  &newest))
+		refuse_fence(path, &mine, &newest, false);
+	PG_RETURN_INT64(mine.token);
 }
 
 Datum
@@ -449,7 +493,7 @@ zk_fence_prune(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("age must not be negative")));
-	PG_RETURN_INT64(zklock_fence_prune(own_schema(fcinfo), age));
+	PG_RETURN_INT64(zklock_fence_prune(extension_schema(fcinfo), age));
 }
 
 Datum
@@ -462,7 +506,7 @@ zk_fence_merge(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
 		RelationGetRelid(trigger->tg_relation) !=
-		get_relname_relid("zk_lock_fences", own_schema(fcinfo)))
+		get_relname_relid("zk_lock_fences", extension_schema(fcinfo)))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("zk_fence_merge() is the trigger of zk_lock_fences only")));

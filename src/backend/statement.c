@@ -8,11 +8,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "backend/compat.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
+#include "common/compat.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 

@@ -8,16 +8,18 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "backend/compat.h"
 #include "backend/locktable.h"
-#include "backend/session.h"
-#include "backend/text.h"
-#include "backend/venues.h"
+#include "backend/sessionchoice.h"
+#include "backend/sqlrows.h"
 #include "catalog/pg_authid.h"
+#include "common/compat.h"
+#include "common/text.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "session/session.h"
 #include "shared/claims.h"
+#include "shared/sessionstate.h"
 #include "shared/stats.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -29,43 +31,6 @@ PG_FUNCTION_INFO_V1(zk_lock_stats_reset);
 PG_FUNCTION_INFO_V1(zk_lock_status);
 PG_FUNCTION_INFO_V1(zk_session);
 
-/* What this backend holds at the first call, and the others from there on */
-typedef struct StatusRows
-{
-	int			next_claim;
-	int			n;
-	ZkLockHold	hold[FLEXIBLE_ARRAY_MEMBER];
-} StatusRows;
-
-static bool
-remember(ZkLockHold *hold, void *arg)
-{
-	StatusRows   *rows = arg;
-	ZkLockHold *copy = &rows->hold[rows->n];
-
-	if (hold->granted)
-	{
-		*copy = *hold;
-		copy->key.path = pstrdup(hold->key.path);
-		rows->n++;
-	}
-	return false;				/* go on to the next */
-}
-
-/* Begin to return rows; the caller's memory context is theirs. */
-static FuncCallContext *
-first_call(FunctionCallInfo fcinfo)
-{
-	FuncCallContext *call = SRF_FIRSTCALL_INIT();
-	TupleDesc	desc;
-
-	MemoryContextSwitchTo(call->multi_call_memory_ctx);
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	call->tuple_desc = BlessTupleDesc(desc);
-	return call;
-}
-
 static void
 describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 {
@@ -75,14 +40,14 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
 	row->granted = true;
-	row->lost = !zklock_venue_is_current(hold->session);
-	row->revoked = hold->revocable && zklock_venue->revocations(hold) > 0;
+	row->lost = !zklock_sessionroutine_is_current(hold->session_serial);
+	row->revoked = hold->revocable && zklock_session_routine->revocations(hold) > 0;
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
 	row->token = hold->token;
-	row->number = hold->number;
+	row->grant_number = hold->grant_number;
 	strlcpy(row->node, hold->name, sizeof(row->node));
-	row->session = hold->session_id;
+	row->session_id = hold->session_id;
 }
 
 /* As in pg_stat_activity */
@@ -94,8 +59,8 @@ may_see(const ZkLockClaimRow *row)
 		has_privs_of_role(GetUserId(), row->role);
 }
 
-static Datum
-lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
+static void
+put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 {
 	bool		visible = may_see(row);
 	Datum		values[13];
@@ -112,48 +77,38 @@ lock_datum(TupleDesc desc, const ZkLockClaimRow *row)
 	values[5] = Int64GetDatum(row->xact_count);
 	values[6] = Int64GetDatum(row->token);
 	nulls[6] |= !row->granted;
-	values[7] = Int64GetDatum(row->number);
+	values[7] = Int64GetDatum(row->grant_number);
 	nulls[7] |= !row->granted;
 	values[8] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
 	nulls[8] |= row->node[0] == '\0';
-	values[9] = CStringGetTextDatum(zklock_text_session(row->session));
-	nulls[9] |= row->session == 0;
+	values[9] = CStringGetTextDatum(zklock_text_session(row->session_id));
+	nulls[9] |= row->session_id == 0;
 	values[10] = TimestampTzGetDatum(row->waitstart);
 	nulls[10] |= row->granted;
 	values[11] = BoolGetDatum(row->lost);
 	values[12] = BoolGetDatum(row->revoked);
-	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
+	zklock_sqlrows_put(rows, values, nulls);
 }
 
+/* What this backend holds, and then what the others hold and wait for */
 Datum
 zk_lock_status(PG_FUNCTION_ARGS)
 {
-	FuncCallContext *call;
-	StatusRows   *rows;
+	ZkLockSqlRows rows;
 	ZkLockClaimRow row;
+	int			next_claim = 0;
 
-	if (SRF_IS_FIRSTCALL())
+	zklock_session_routine->poll();
+	zklock_sqlrows_begin(&rows, fcinfo);
+	for (ZkLockHold *hold = zklock_locktable_first_granted();
+		 hold != NULL; hold = zklock_locktable_next_granted(hold))
 	{
-		MemoryContext old = CurrentMemoryContext;
-
-		call = first_call(fcinfo);
-		zklock_venue->poll();
-		rows = palloc(offsetof(StatusRows, hold) +
-					  zklock_locktable_size() * sizeof(ZkLockHold));
-		rows->n = 0;
-		rows->next_claim = 0;
-		zklock_locktable_search(remember, rows);
-		call->user_fctx = rows;
-		MemoryContextSwitchTo(old);
+		describe_hold(hold, &row);
+		put_lock(&rows, &row);
 	}
-
-	call = SRF_PERCALL_SETUP();
-	rows = call->user_fctx;
-	if (call->call_cntr < (uint64) rows->n)
-		describe_hold(&rows->hold[call->call_cntr], &row);
-	else if (!zklock_claims_next(&rows->next_claim, &row))
-		SRF_RETURN_DONE(call);
-	SRF_RETURN_NEXT(call, lock_datum(call->tuple_desc, &row));
+	while (zklock_claims_next(&next_claim, &row))
+		put_lock(&rows, &row);
+	return zklock_sqlrows_end(&rows);
 }
 
 /* Milliseconds, as PostgreSQL's own statistics have them */
@@ -166,32 +121,25 @@ ms_datum(int64 us)
 Datum
 zk_lock_stat_counters(PG_FUNCTION_ARGS)
 {
-	FuncCallContext *call;
+	ZkLockSqlRows rows;
 	ZkLockStatsRow row;
-	Datum		values[ZKLOCK_N_COUNTERS + 2];
-	bool		nulls[ZKLOCK_N_COUNTERS + 2] = {0};
+	int			next = 0;
 
-	if (SRF_IS_FIRSTCALL())
+	zklock_sqlrows_begin(&rows, fcinfo);
+	while (zklock_stats_next(&next, &row))
 	{
-		MemoryContext old = CurrentMemoryContext;
+		Datum		values[ZKLOCK_N_COUNTERS + 2];
+		bool		nulls[ZKLOCK_N_COUNTERS + 2] = {0};
 
-		call = first_call(fcinfo);
-		call->user_fctx = palloc0(sizeof(int));
-		MemoryContextSwitchTo(old);
+		values[0] = ObjectIdGetDatum(row.database);
+		nulls[0] = !OidIsValid(row.database);
+		for (int i = 0; i < ZKLOCK_N_COUNTERS; i++)
+			values[i + 1] = i == ZKLOCK_WAIT_US ? ms_datum(row.count[i]) :
+				Int64GetDatum(row.count[i]);
+		values[ZKLOCK_N_COUNTERS + 1] = TimestampTzGetDatum(row.reset_at);
+		zklock_sqlrows_put(&rows, values, nulls);
 	}
-
-	call = SRF_PERCALL_SETUP();
-	if (!zklock_stats_next(call->user_fctx, &row))
-		SRF_RETURN_DONE(call);
-	values[0] = ObjectIdGetDatum(row.database);
-	nulls[0] = !OidIsValid(row.database);
-	for (int i = 0; i < ZKLOCK_N_COUNTERS; i++)
-		values[i + 1] = i == ZKLOCK_WAIT_US ? ms_datum(row.count[i]) :
-			Int64GetDatum(row.count[i]);
-	values[ZKLOCK_N_COUNTERS + 1] = TimestampTzGetDatum(row.reset_at);
-	SRF_RETURN_NEXT(call,
-					HeapTupleGetDatum(heap_form_tuple(call->tuple_desc,
-													  values, nulls)));
+	return zklock_sqlrows_end(&rows);
 }
 
 Datum
@@ -201,8 +149,8 @@ zk_lock_stat_usage(PG_FUNCTION_ARGS)
 	int			used;
 	int			room;
 	int64		unlisted;
-	Datum		values[3];
-	bool		nulls[3];
+	Datum		values[5] = {0};
+	bool		nulls[5];
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -211,6 +159,15 @@ zk_lock_stat_usage(PG_FUNCTION_ARGS)
 	values[0] = Int32GetDatum(used);
 	values[1] = Int32GetDatum(room);
 	values[2] = Int64GetDatum(unlisted);
+	if (zklock_sessionstate_is_shared())
+	{
+		ZkLockSessionStatus state;
+
+		zklock_sessionstate_status(&state);
+		values[3] = BoolGetDatum(state.state == ZKLOCK_SESSIONSTATE_CONNECTED);
+		nulls[3] = state.state == ZKLOCK_SESSIONSTATE_NONE;
+		values[4] = BoolGetDatum(state.ending);
+	}
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
 }
@@ -251,15 +208,15 @@ zk_session(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	zklock_venues_look();
-	zklock_venue->poll();
-	status = zklock_venue->exists() ? zklock_venue->status() : NULL;
+	zklock_sessionchoice_look();
+	zklock_session_routine->poll();
+	status = zklock_session_routine->exists() ? zklock_session_routine->status() : NULL;
 	values[1] = CStringGetTextDatum(status != NULL ? states[status->state] :
 									"none");
 	nulls[1] = false;
 	if (status != NULL && status->connects > 0)
 	{
-		values[0] = CStringGetTextDatum(zklock_text_session(status->session));
+		values[0] = CStringGetTextDatum(zklock_text_session(status->session_id));
 		nulls[0] = false;
 		values[2] = interval_datum(status->timeout);
 		nulls[2] = false;

@@ -94,6 +94,9 @@ xact_event(XactEvent event, void *arg)
 
 		case XACT_EVENT_PREPARE:
 			xact_ended(true);
+
+			/* There are only fences, of locks that the session holds. */
+			zklock_locktable_end_xact();
 			zklock_lease_watch();
 			break;
 

@@ -8,10 +8,10 @@
 #include "postgres.h"
 
 #include "backend/acquire.h"
-#include "backend/compat.h"
-#include "backend/guc.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
+#include "common/compat.h"
+#include "common/guc.h"
 #include "fmgr.h"
 #include "shared/shmem.h"
 #include "worker/worker.h"

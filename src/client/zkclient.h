@@ -13,7 +13,7 @@
  *	  told to.  Names are resolved and sessions opened and closed on threads;
  *	- threads run with all signals blocked and touch nothing of the caller's
  *	  but the file descriptor it gave to be woken by.  They may have the kernel
- *	  send the process a signal, if asked to: see zklock_zkclient_alarm();
+ *	  send the process a signal, if asked to: see zklock_zkclient_signal_on_loss();
  *	- without a connection it looks for one, at a pace that a server that is down
  *	  does not notice, while there are nodes or requests; a session that nobody
  *	  needs is given up instead and shows as expired;
@@ -22,9 +22,9 @@
  *	- every request that was accepted gets exactly one message back, while the
  *	  client lives;
  *	- a node once asked for is known here until ZooKeeper has said that it is
- *	  gone: zklock_zkclient_leave() cannot fail and needs nobody's help, whether
+ *	  gone: zklock_zkclient_delete() cannot fail and needs nobody's help, whether
  *	  or not the create was ever answered;
- *	- that somebody asks for a node which is heeded is noticed, over any number of
+ *	- a revocation of a watched node is noticed, over any number of
  *	  connections and whatever the caller is doing.
  *
  * One thread of the caller's uses a client.  All texts are copied.
@@ -37,19 +37,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/clienttypes.h"
+#include "protocol/watchlimit.h"
+
 typedef struct ZkLockClient ZkLockClient;
 typedef struct ZkLockNode ZkLockNode;
-
-typedef enum ZkLockClientState
-{
-	ZKLOCK_CLIENT_CONNECTING,	/* no connection: not yet, or not any more */
-	ZKLOCK_CLIENT_CONNECTED,
-	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone, or there
-								 * were none and no connection either */
-	ZKLOCK_CLIENT_CLOSED,		/* final: nobody needed it for so long */
-	ZKLOCK_CLIENT_REFUSED,		/* final: credentials are wrong, or missing */
-	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
-} ZkLockClientState;
 
 /* What is kept of a node's data; a person is told no more of a holder. */
 #define ZKLOCK_MAX_DATA 1024
@@ -57,18 +49,11 @@ typedef enum ZkLockClientState
 /* "[address]:port" */
 #define ZKLOCK_SERVER_SIZE 72
 
-/* What a session is known by, to who wants to carry it on. */
-typedef struct ZkLockIdentity
-{
-	int64_t		session;
-	char		password[16];
-} ZkLockIdentity;
-
 typedef struct ZkLockClientStatus
 {
 	ZkLockClientState state;
 	uint32_t	connects;		/* grows with every connection made */
-	int64_t		session;		/* 0 before the first connection */
+	int64_t		session_id;		/* 0 before the first connection */
 	int			timeout;		/* of the session as negotiated, ms */
 	int64_t		confirmed;		/* see zklock_zkclient_now(); 0: never */
 	int64_t		lost;			/* without a connection since; 0: it has one */
@@ -78,20 +63,6 @@ typedef struct ZkLockClientStatus
 	char		server[ZKLOCK_SERVER_SIZE]; /* it is, or was, connected to */
 	const char *why;			/* ZKLOCK_CLIENT_FAILED: a sentence */
 } ZkLockClientStatus;
-
-/* What became of a request. */
-typedef enum ZkLockRc
-{
-	ZKLOCK_RC_OK,
-	ZKLOCK_RC_NO_NODE,
-	ZKLOCK_RC_NODE_EXISTS,
-	ZKLOCK_RC_NO_CHILDREN,		/* ephemeral nodes cannot have children */
-	ZKLOCK_RC_NO_AUTH,			/* not permitted by an ACL */
-	ZKLOCK_RC_QUOTA,			/* a quota is used up */
-	ZKLOCK_RC_LOST,				/* no reply: done or not, nobody knows */
-	ZKLOCK_RC_OVER,				/* the session is over */
-	ZKLOCK_RC_OTHER				/* see `code` */
-} ZkLockRc;
 
 typedef enum ZkLockMessageKind
 {
@@ -103,15 +74,22 @@ typedef enum ZkLockMessageKind
 	ZKLOCK_MSG_SET,
 	ZKLOCK_MSG_SYNCED,
 	ZKLOCK_MSG_CONFIRMED,		/* OK: the node is there */
-	ZKLOCK_MSG_DELETED,			/* a watch fired: path; tag 0 */
+	ZKLOCK_MSG_DELETED,			/* a watch fired: path; nobody's */
 	ZKLOCK_MSG_CHANGED			/* likewise */
 } ZkLockMessageKind;
+
+/* Identifies a request to its caller: the message comes back with it. */
+typedef struct ZkLockTag
+{
+	uint64_t	owner;			/* 0: nobody */
+	uint32_t	request;
+} ZkLockTag;
 
 typedef struct ZkLockMessage
 {
 	struct ZkLockMessage *next;
 	ZkLockMessageKind kind;
-	uintptr_t	tag;			/* the request's */
+	ZkLockTag	tag;			/* the request's */
 	ZkLockRc	rc;
 	int			code;			/* ZooKeeper's own, for people */
 	int64_t		czxid;
@@ -131,17 +109,19 @@ typedef struct ZkLockMessage
 
 typedef struct ZkLockClientConfig
 {
-	const char *hosts;			/* passes zklock_zkhosts_check() */
+	const char *hosts;			/* passes zklock_hosts_check() */
 	int			session_timeout;	/* ms; the server may negotiate */
 	int			connect_timeout;	/* ms for the first connection, after which
 									 * the session is given up */
 	int			idle_timeout;	/* ms after which a session without nodes or
 								 * requests is closed; 0: never */
 	const char *auth;			/* "scheme:credentials", or empty */
-	const char *acl;			/* passes zklock_zkclient_acl_check() */
+	const char *acl;			/* passes zklock_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
-	int			alarm_signal;	/* what zklock_zkclient_alarm() sends */
-	const ZkLockIdentity *former;	/* session to carry on with, or NULL */
+	int			loss_signal;	/* what zklock_zkclient_signal_on_loss() sends */
+	const ZkLockIdentity *former;	/* session to carry on with, or NULL; it is not
+									 * given up, and only ZooKeeper says that it has
+									 * expired */
 } ZkLockClientConfig;
 
 /* File descriptors that the library opens for a client: pipe and socket. */
@@ -178,10 +158,10 @@ extern void zklock_zkclient_free(ZkLockMessage *message);
  * has been without a connection for as long as it lives: nobody can know then,
  * but it has most probably ended.  (The latter is what Curator, too, calls
  * LOST, since its version 3.)  So it is when somebody asks for a node that is
- * heeded.  What has happened before is not told.  When it has been turned off, no
+ * watched.  What has happened before is not told.  When it has been turned off, no
  * more signal comes; one that came is there already.
  */
-extern void zklock_zkclient_alarm(ZkLockClient *client, bool on);
+extern void zklock_zkclient_signal_on_loss(ZkLockClient *client, bool on);
 
 /* Is this a state that nothing follows on? */
 extern bool zklock_zkclient_is_final(ZkLockClientState state);
@@ -219,7 +199,7 @@ extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
 											  const char *name,
 											  const char *prefix);
 extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
-								   const char *data, uintptr_t tag);
+								   const char *data, ZkLockTag tag);
 
 /*
  * Create `path` with `length` bytes of data, and whatever is missing above it.  All
@@ -227,18 +207,18 @@ extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
  */
 extern bool zklock_zkclient_make(ZkLockClient *client, const char *path,
 								 const char *data, int length, bool stays,
-								 uintptr_t tag);
+								 ZkLockTag tag);
 
-/* With `watch`, the next child to come or go is told, as CHANGED. */
+/* With a watch, the next child to come or go is told, as CHANGED. */
 extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
-								 bool watch, uintptr_t tag);
+								 ZkLockWatchUse watch, ZkLockTag tag);
 
 /* Set a node's data. */
 extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
-								const char *data, int length, uintptr_t tag);
+								const char *data, int length, ZkLockTag tag);
 
 /*
- * Read a node.  With `watch`, its end or change is told, as DELETED or CHANGED,
+ * Read a node.  With a watch, its end or change is told, as DELETED or CHANGED,
  * provided that the reply was ZKLOCK_RC_OK.  (get and not exists: on an absent
  * node that leaves a watch which may never fire.)
  *
@@ -246,21 +226,20 @@ extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
  * taken back.
  */
 extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
-								bool watch, uintptr_t tag);
+								ZkLockWatchUse watch, ZkLockTag tag);
 
 /* Read a node's access control list. */
 extern bool zklock_zkclient_get_acl(ZkLockClient *client, const char *path,
-									uintptr_t tag);
+									ZkLockTag tag);
 
 /*
  * Take back the watch of a node, if there is one.  Cannot fail, but what memory
  * or a connection was lacking for is done with the next one.  Who cares for no
- * watch must not leave it: with each new connection the library sends the names
- * of all in one request, and if they are more than ZooKeeper takes, it hangs up.
+ * watch must not leave it: it counts until it has fired, see watchlimit.h.
  */
 extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *path);
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
-								 uintptr_t tag);
+								 ZkLockTag tag);
 
 /*
  * Is a node, whose create was answered, still there, and its session alive?  It
@@ -270,43 +249,46 @@ extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
  * goes on answering them (ZOOKEEPER-1675).  At a path that is anybody's, a node
  * that is somebody else's is none.
  */
-extern bool zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag);
+extern bool zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag);
 
 /* What is written into a node to ask for it.  Curator's clients say it so. */
 #define ZKLOCK_REVOKE "__REVOKE__"
 
 /*
+ * Keep room for the watch on a node that will be revocable.  False:
+ * there would be too many watches.
+ */
+extern bool zklock_zkclient_reserve_watch(ZkLockNode *node);
+
+/*
  * Notice when somebody asks for a node, whose create was answered; those that did
  * so since then count, too.  `data` is what it said before, and what it is made to
- * say again, or else nobody would see whose it is.
+ * say again, or else nobody would see whose it is.  To be called once, after
+ * zklock_zkclient_reserve_watch().
  *
  * Costs a request, and an event when the node goes.  Cannot fail, but if memory is
- * out, or if so many are heeded that ZooKeeper would hang up on their watches, the
- * node is not, which the library's log tells.
+ * out the node is not watched, which the library's log tells.
  */
-extern void zklock_zkclient_heed(ZkLockNode *node, const char *data);
+extern void zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data);
 
-/* How often somebody has asked for a node that is heeded. */
+/* How often a watched node was revoked. */
 extern uint32_t zklock_zkclient_revocations(const ZkLockNode *node);
 
 /* And for any of them. */
-extern uint32_t zklock_zkclient_requests(ZkLockClient *client);
+extern uint32_t zklock_zkclient_all_revocations(ZkLockClient *client);
 
 /*
  * Give a node up: delete it until ZooKeeper says that it is gone, over any
  * number of lost connections, on the client's threads.  Returns at once and
  * never fails.  The node must not be used any more.
  */
-extern void zklock_zkclient_leave(ZkLockNode *node);
+extern void zklock_zkclient_delete(ZkLockNode *node);
 
 /* Tell the node the name it was found under, when its create was not answered. */
 extern bool zklock_zkclient_adopt(ZkLockNode *node, const char *name);
 
 /* Nanoseconds on the clock of `confirmed`; goes on while the machine sleeps. */
 extern int64_t zklock_zkclient_now(void);
-
-/* NULL if `acl` is a list of scheme:id:permissions, else why it is not. */
-extern const char *zklock_zkclient_acl_check(const char *acl);
 
 /* ZooKeeper's own words for a message's code. */
 extern const char *zklock_zkclient_strerror(int code);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zkcore.c
- *	  The client's state, its messages and its alarm.
+ *	  The client's state, its messages and its signal on loss.
  *	  See zkclient.h and zkcore.h.
  *
  *-------------------------------------------------------------------------
@@ -104,7 +104,7 @@ zklock_zkclient_is_gone(const ZkLockClientStatus *status)
 }
 
 /*
- * Have the alarm sent at a time, or not at all if that is 0.  A timer of the
+ * Have the signal sent at a time, or not at all if that is 0.  A timer of the
  * kernel's does that: there is no thread whose turn comes when nothing happens.
  */
 static void
@@ -118,31 +118,31 @@ set_timer(ZkLockClient *client, int64_t at)
 }
 
 void
-zklock_zkclient_alarm(ZkLockClient *client, bool on)
+zklock_zkclient_signal_on_loss(ZkLockClient *client, bool on)
 {
 	const ZkLockClientStatus *status = &client->status;
 
 	pthread_mutex_lock(&client->mutex);
-	client->alarm = on;
+	client->signal_on_loss = on;
 	if (status->lost != 0)
 		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
 				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
 
 	/* Any call of the kernel has the signal delivered. */
-	if (client->rung)
+	if (client->signal_sent)
 		(void) getppid();
-	client->rung = false;
+	client->signal_sent = false;
 	pthread_mutex_unlock(&client->mutex);
 }
 
 /* The timer may be set for something else. */
 void
-zklock_zkcore_ring(ZkLockClient *client)
+zklock_zkcore_send_signal(ZkLockClient *client)
 {
-	if (!client->alarm)
+	if (!client->signal_on_loss)
 		return;
-	client->rung = true;
-	kill(getpid(), client->alarm_signal);
+	client->signal_sent = true;
+	kill(getpid(), client->loss_signal);
 }
 
 bool
@@ -155,10 +155,10 @@ zklock_zkclient_is_final(ZkLockClientState state)
 bool
 zklock_zkcore_is_unused(const ZkLockClient *client)
 {
-	for (int i = 0; i < N_NODE_LISTS; i++)
-		if (!list_is_empty(&client->nodes[i]))
+	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
+		if (!zklock_list_is_empty(&client->nodes[i]))
 			return false;
-	return client->nrequests == 0 && list_is_empty(&client->unwanted);
+	return client->nrequests == 0 && zklock_list_is_empty(&client->unwanted);
 }
 
 void
@@ -182,7 +182,7 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	else if (status->lost == 0)
 		status->lost = zklock_zkclient_now();
 
-	if (client->alarm)
+	if (client->signal_on_loss)
 		set_timer(client, zklock_zkclient_is_final(state) ? 1 :
 				  status->lost == 0 ? 0 : gone_at(status));
 }

@@ -5,8 +5,9 @@
  *	  way to its caller.
  *
  * The only place where zookeeper.h is included.  On it stand zkpace.c and
- * zkrequest.c, on the latter zknode.c, and on all of them zksession.c, which opens
- * and closes; no function of one of them calls one that stands on it.
+ * zkwatch.c, on the latter zkrequest.c, on that zknode.c, and on all of them
+ * zksession.c, which opens and closes; no function of one of them calls one that
+ * stands on it.
  *
  * Four kinds of threads meet here.  The caller's makes requests and takes
  * messages.  A thread of ours opens the client, another closes it, because
@@ -37,23 +38,27 @@
 #include <zookeeper/zookeeper.h>
 
 #include "client/zkclient.h"
+#include "protocol/acl.h"
 
-#define MAX_ACLS 16
+/* Lists of watches, by the hash of their paths */
+#define N_WATCH_LISTS 512
 
-typedef struct Link
+typedef struct Watch Watch;
+
+typedef struct ZkLockLink
 {
-	struct Link *prev;
-	struct Link *next;
-} Link;
+	struct ZkLockLink *prev;
+	struct ZkLockLink *next;
+} ZkLockLink;
 
 /* Lists a node is on, one at a time. */
-typedef enum NodeList
+typedef enum ZkLockNodeList
 {
-	NODES_KEPT,					/* in use, or beyond help until the close */
-	NODES_LEAVING,				/* to be deleted */
-	NODES_BUSY,					/* a request of the deletion is under way */
-	N_NODE_LISTS
-} NodeList;
+	ZKLOCK_NODES_KEPT,			/* in use, or beyond help until the close */
+	ZKLOCK_NODES_LEAVING,		/* to be deleted */
+	ZKLOCK_NODES_BUSY,			/* a request of the deletion is under way */
+	ZKLOCK_N_NODE_LISTS
+} ZkLockNodeList;
 
 struct ZkLockClient
 {
@@ -73,7 +78,7 @@ struct ZkLockClient
 	int64_t		used_at;		/* see zklock_zkcore_is_unused() */
 	int			wake_fd;
 	struct ACL_vector acls;
-	struct ACL	acl[MAX_ACLS];
+	struct ACL	acl[ZKLOCK_ACL_MAX];
 	char	   *acl_text;		/* what acl[] points into */
 
 	pthread_t	opener;
@@ -88,46 +93,51 @@ struct ZkLockClient
 	int64_t		connected_at;
 	int64_t		patient_until;	/* how long a first connection is waited for */
 
-	timer_t		timer;			/* sends the alarm */
-	int			alarm_signal;
-	bool		alarm;			/* is it to be sent? */
-	bool		rung;			/* was it, while it was on, by ourselves? */
+	timer_t		timer;			/* sends the signal */
+	int			loss_signal;
+	bool		signal_on_loss;		/* is it to be sent? */
+	bool		signal_sent;	/* was it, while it was on, by ourselves? */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;
 	ZkLockMessage *newest;
-	Link		requests;
+	ZkLockLink	requests;
 	int			nrequests;		/* under way, watches taken back included */
-	Link		unwatching;		/* watches that are being taken back */
-	Link		unwanted;		/* those where the request for it was lost */
-	Link		nodes[N_NODE_LISTS];
+	ZkLockLink	unwatching;		/* watches that are being taken back */
+	ZkLockLink	unwanted;		/* those where the request for it was lost */
+	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
 	int			nbusy;
-	Link		errands;		/* requests of deletions */
+	ZkLockLink	pending_deletes;	/* requests of deletions */
 	bool		starved;		/* one was not taken for want of memory */
-	size_t		heeded;			/* length of the paths of nodes that are heeded */
+
+	/* see zkwatch.c */
+	size_t		chroot_len;		/* of what the library puts before each path */
+	Watch	   *watches[N_WATCH_LISTS];
+	size_t		watched;		/* bytes of them */
+	size_t		reserved;		/* and of those that will be asked for later */
 };
 
 static inline void
-list_init(Link *head)
+zklock_list_init(ZkLockLink *head)
 {
 	head->prev = head->next = head;
 }
 
 static inline bool
-list_is_empty(const Link *head)
+zklock_list_is_empty(const ZkLockLink *head)
 {
 	return head->next == head;
 }
 
 static inline void
-list_remove(Link *link)
+zklock_list_remove(ZkLockLink *link)
 {
 	link->prev->next = link->next;
 	link->next->prev = link->prev;
 }
 
 static inline void
-list_insert_before(Link *where, Link *link)
+zklock_list_insert_before(ZkLockLink *where, ZkLockLink *link)
 {
 	link->prev = where->prev;
 	link->next = where;
@@ -152,8 +162,8 @@ extern struct timespec zklock_zkcore_after_ms(int ms);
 /* Have the caller look: there is something new. */
 extern void zklock_zkcore_wake(ZkLockClient *client);
 
-/* Send the alarm now, if it is on.  The caller has the mutex. */
-extern void zklock_zkcore_ring(ZkLockClient *client);
+/* Send the signal now, if it is on.  The caller has the mutex. */
+extern void zklock_zkcore_send_signal(ZkLockClient *client);
 
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);

@@ -1,41 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * zkhosts.h
- *	  ZooKeeper connect strings: "host:port,host:port/chroot".
+ *	  The addresses of ZooKeeper's servers.
  *
  * Promises that what is handed to the client library is a string it takes and
- * with which it finds its way to a living server.  Knows neither PostgreSQL nor
- * the client library's functions, but its ways.
+ * with which it finds its way to a living server.  Does not call the client library,
+ * but depends on how it goes through its servers.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ZKHOSTS_H
 #define ZKLOCK_ZKHOSTS_H
-
-#include <stdbool.h>
-
-#define ZKLOCK_HOST_MAX 255
-#define ZKLOCK_PORT_MAX 5
-
-/* One "host:port"; brackets around an IPv6 address are taken off. */
-typedef struct ZkLockHostPort
-{
-	char		host[ZKLOCK_HOST_MAX + 1];
-	char		port[ZKLOCK_PORT_MAX + 1];
-} ZkLockHostPort;
-
-/*
- * Take the next "host:port" off `*rest`.  Returns NULL if it was good, else why
- * not; `*done` says that none was left.
- */
-extern const char *zklock_zkhosts_next(const char **rest, ZkLockHostPort *hp,
-									   bool *done);
-
-/*
- * Is this a good connect string?  Returns NULL if so, else the reason why not
- * as a sentence.  Asks no name server.
- */
-extern const char *zklock_zkhosts_check(const char *hosts);
 
 /*
  * Replace each host name by its addresses.  Blocks as long as the resolver

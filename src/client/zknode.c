@@ -26,15 +26,12 @@
 /* The version that no node has: they count from 0. */
 #define NO_VERSION INT_MIN
 
-/*
- * Bytes of paths that can be heeded: with each new connection the library sends
- * the names of all watches in one request, of which ZooKeeper takes a megabyte.
- */
-#define MAX_HEEDED (512 * 1024)
+/* Digits that ZooKeeper appends to a sequential node's name, at most */
+#define MAX_DIGITS 11
 
 struct ZkLockNode
 {
-	Link		link;
+	ZkLockLink	link;
 	ZkLockClient *client;
 	char	   *dir;
 	char	   *prefix;
@@ -43,17 +40,19 @@ struct ZkLockNode
 	char	   *path;			/* as created; NULL while not known */
 	int			creating;		/* creates that have not been answered */
 	bool		may_exist;		/* a create was not refused; never unset */
-	bool		leaving;
+	bool		deleting;
 	bool		more;			/* path comes from a list: there may be more */
 	bool		in_doubt;		/* its number or being may be other than known */
 	int64_t		delete_sent;
 
-	/* of one that is heeded */
-	char	   *data;			/* what it is to say; NULL: it is not heeded */
+	/* of a node that is watched for revocation */
+	size_t		reserved;		/* for its watch, until it is watched */
+	Watch	   *watch;			/* while requests for it are under way */
+	char	   *data;			/* what it must say; NULL: it is not watched */
 	bool		unheard;		/* its watch is to be set */
 	int			hearing;		/* requests under way for that */
 	bool		gone;			/* to be freed with the last of those */
-	int			heard_version;	/* of the data that asked for it last */
+	int			revocation_version;	/* of the data that asked for it last */
 	uint32_t	revocations;
 };
 
@@ -61,11 +60,11 @@ struct ZkLockNode
  * A request of a node's deletion.  The library may call back for one that it has
  * not taken, if it ran out of memory halfway.
  */
-typedef struct Errand
+typedef struct PendingDelete
 {
-	Link		link;			/* in client->errands */
+	ZkLockLink	link;			/* in client->pending_deletes */
 	ZkLockNode *node;			/* NULL: it was not taken */
-} Errand;
+} PendingDelete;
 
 static void
 free_node(ZkLockNode *node)
@@ -83,12 +82,12 @@ free_node(ZkLockNode *node)
  * be tried again comes first, so that nothing overtakes it for ever.
  */
 static void
-move_node(ZkLockNode *node, NodeList to, bool first)
+move_node(ZkLockNode *node, ZkLockNodeList to, bool first)
 {
-	Link	   *head = &node->client->nodes[to];
+	ZkLockLink *head = &node->client->nodes[to];
 
-	list_remove(&node->link);
-	list_insert_before(first ? head->next : head, &node->link);
+	zklock_list_remove(&node->link);
+	zklock_list_insert_before(first ? head->next : head, &node->link);
 }
 
 /* Where a node is that is known to have been created. */
@@ -132,7 +131,7 @@ new_node(ZkLockClient *client, const char *dir, const char *prefix,
 	}
 
 	pthread_mutex_lock(&client->mutex);
-	list_insert_before(&client->nodes[NODES_KEPT], &node->link);
+	zklock_list_insert_before(&client->nodes[ZKLOCK_NODES_KEPT], &node->link);
 	pthread_mutex_unlock(&client->mutex);
 	return node;
 }
@@ -165,46 +164,54 @@ is_anybodys(const ZkLockNode *node)
  * the caller has the mutex.  True: there is nothing to delete.
  */
 static bool
-begin_leaving(ZkLockNode *node)
+begin_deleting(ZkLockNode *node)
 {
 	if (node->creating > 0)
 		return false;
 	if (node->may_exist)
-		move_node(node, NODES_LEAVING, false);
+		move_node(node, ZKLOCK_NODES_LEAVING, false);
 	else
-		list_remove(&node->link);
+		zklock_list_remove(&node->link);
 	return !node->may_exist;
 }
 
+/* Its watch is counted from now on, or never will be; the caller has the mutex. */
+static void
+unreserve(ZkLockNode *node)
+{
+	zklock_zkwatch_unreserve(node->client, node->reserved);
+	node->reserved = 0;
+}
+
 /* NULL: there is no memory for it. */
-static Errand *
-new_errand(ZkLockNode *node)
+static PendingDelete *
+new_pending_delete(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
-	Errand	   *errand = malloc(sizeof(Errand));
+	PendingDelete *pending = malloc(sizeof(PendingDelete));
 
-	if (errand == NULL)
+	if (pending == NULL)
 		return NULL;
-	errand->node = node;
+	pending->node = node;
 	pthread_mutex_lock(&client->mutex);
-	list_insert_before(&client->errands, &errand->link);
+	zklock_list_insert_before(&client->pending_deletes, &pending->link);
 	pthread_mutex_unlock(&client->mutex);
-	return errand;
+	return pending;
 }
 
 /* It has been answered; returns the node, or NULL if nobody waits for that. */
 static ZkLockNode *
-end_errand(const void *data)
+end_pending_delete(const void *data)
 {
-	Errand	   *errand = (Errand *) data;
-	ZkLockNode *node = errand->node;
+	PendingDelete *pending = (PendingDelete *) data;
+	ZkLockNode *node = pending->node;
 
 	if (node == NULL)
 		return NULL;
 	pthread_mutex_lock(&node->client->mutex);
-	list_remove(&errand->link);
+	zklock_list_remove(&pending->link);
 	pthread_mutex_unlock(&node->client->mutex);
-	free(errand);
+	free(pending);
 	return node;
 }
 
@@ -229,7 +236,7 @@ node_created(ZkLockNode *node, int rc, const char *path)
 	if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST ||
 		class == ZKLOCK_RC_NODE_EXISTS)
 		node->may_exist = true;
-	gone = node->leaving && begin_leaving(node);
+	gone = node->deleting && begin_deleting(node);
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 	if (gone)
@@ -239,7 +246,7 @@ node_created(ZkLockNode *node, int rc, const char *path)
 static void
 created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 	ZkLockClient *client = request->client;
 
 	if (request->message == NULL)
@@ -252,9 +259,9 @@ created(int rc, const char *path, const struct Stat *stat, const void *data)
 
 bool
 zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
-					   const char *data, uintptr_t tag)
+					   const char *data, ZkLockTag tag)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CREATED, tag);
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CREATED, tag);
 	int			rc;
 
 	if (request == NULL)
@@ -297,12 +304,12 @@ log_refusal(const ZkLockNode *node, int rc)
 }
 
 static void
-log_deaf(const ZkLockNode *node)
+log_unwatched(const ZkLockNode *node)
 {
 	char		line[ZKLOCK_LOG_LINE];
 
 	snprintf(line, sizeof(line),
-			 "zklock: too many locks can be asked back, so that this one cannot: %s",
+			 "zklock: out of memory, so that this lock cannot be asked back: %s",
 			 node->request);
 	zklock_zklog_put(line, false);
 }
@@ -312,7 +319,7 @@ log_deaf(const ZkLockNode *node)
  * else `rc` says why it may still be there.
  */
 static void
-leave_step_done(ZkLockNode *node, int rc, bool gone)
+delete_step_done(ZkLockNode *node, int rc, bool gone)
 {
 	ZkLockClient *client = node->client;
 	ZkLockRc	class = zklock_zkrequest_class(rc);
@@ -326,15 +333,15 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 	{
 		/* The watch was asked for when the deletion had been. */
 		node->gone = true;
-		move_node(node, NODES_KEPT, false);
+		move_node(node, ZKLOCK_NODES_KEPT, false);
 		gone = false;
 	}
 	else if (gone)
-		list_remove(&node->link);
+		zklock_list_remove(&node->link);
 	else if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST)
-		move_node(node, NODES_LEAVING, true);
+		move_node(node, ZKLOCK_NODES_LEAVING, true);
 	else
-		move_node(node, NODES_KEPT, false);
+		move_node(node, ZKLOCK_NODES_KEPT, false);
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
@@ -346,7 +353,7 @@ leave_step_done(ZkLockNode *node, int rc, bool gone)
 static void
 deleted(int rc, const void *data)
 {
-	ZkLockNode *node = end_errand(data);
+	ZkLockNode *node = end_pending_delete(data);
 	bool		gone = rc == ZOK || rc == ZNONODE;
 
 	if (node == NULL)
@@ -360,14 +367,14 @@ deleted(int rc, const void *data)
 		gone = false;
 		rc = ZOK;				/* list again */
 	}
-	leave_step_done(node, rc, gone);
+	delete_step_done(node, rc, gone);
 }
 
 /* Ours are those that begin with the prefix. */
 static void
 listed(int rc, const struct String_vector *strings, const void *data)
 {
-	ZkLockNode *node = end_errand(data);
+	ZkLockNode *node = end_pending_delete(data);
 	bool		gone = rc == ZOK || rc == ZNONODE;
 
 	if (node == NULL)
@@ -381,7 +388,7 @@ listed(int rc, const struct String_vector *strings, const void *data)
 		node->path = join(node->dir, "", strings->data[i]); /* NULL: again */
 		break;
 	}
-	leave_step_done(node, rc, gone);
+	delete_step_done(node, rc, gone);
 }
 
 /* Ours is of our session, and its data ends with the prefix. */
@@ -411,7 +418,7 @@ static void
 looked_at(int rc, const char *value, int len, const struct Stat *stat,
 		  const void *data)
 {
-	ZkLockNode *node = end_errand(data);
+	ZkLockNode *node = end_pending_delete(data);
 	bool		ours;
 
 	if (node == NULL)
@@ -424,7 +431,7 @@ looked_at(int rc, const char *value, int len, const struct Stat *stat,
 	if (ours)
 		rc = ask(node, ASK_DELETE);
 	if (!ours || rc != ZOK)
-		leave_step_done(node, rc, !ours && (rc == ZNONODE || rc == ZOK));
+		delete_step_done(node, rc, !ours && (rc == ZNONODE || rc == ZOK));
 }
 
 /*
@@ -435,7 +442,7 @@ looked_at(int rc, const char *value, int len, const struct Stat *stat,
 static void
 synced(int rc, const char *value, const void *data)
 {
-	ZkLockNode *node = end_errand(data);
+	ZkLockNode *node = end_pending_delete(data);
 
 	(void) value;
 	if (node == NULL)
@@ -443,7 +450,7 @@ synced(int rc, const char *value, const void *data)
 	if (rc == ZOK)
 		rc = ask(node, node->sequence ? ASK_LIST : ASK_GET);
 	if (rc != ZOK)
-		leave_step_done(node, rc, false);
+		delete_step_done(node, rc, false);
 }
 
 /* Anything but ZOK: it was not taken, and nothing will come of it. */
@@ -451,30 +458,30 @@ static int
 ask(ZkLockNode *node, Question question)
 {
 	zhandle_t  *zh = node->client->zh;
-	Errand	   *errand = new_errand(node);
+	PendingDelete *pending = new_pending_delete(node);
 	int			rc = ZSYSTEMERROR;
 
-	if (errand == NULL)
+	if (pending == NULL)
 		return rc;
 	switch (question)
 	{
 		case ASK_SYNC:
 			rc = zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
-						   errand);
+						   pending);
 			break;
 		case ASK_LIST:
-			rc = zoo_aget_children(zh, node->dir, 0, listed, errand);
+			rc = zoo_aget_children(zh, node->dir, 0, listed, pending);
 			break;
 		case ASK_GET:
-			rc = zoo_aget(zh, node->request, 0, looked_at, errand);
+			rc = zoo_aget(zh, node->request, 0, looked_at, pending);
 			break;
 		case ASK_DELETE:
 			node->delete_sent = zklock_zkclient_now();
-			rc = zoo_adelete(zh, path_of(node), -1, deleted, errand);
+			rc = zoo_adelete(zh, path_of(node), -1, deleted, pending);
 			break;
 	}
 	if (rc != ZOK)
-		errand->node = NULL;
+		pending->node = NULL;
 	return rc;
 }
 
@@ -486,7 +493,7 @@ ask(ZkLockNode *node, Question question)
  * else's, if ours was deleted by hand: look first.
  */
 static int
-leave_step(ZkLockNode *node)
+delete_step(ZkLockNode *node)
 {
 	if (node->sequence ? node->path == NULL :
 		node->in_doubt && is_anybodys(node))
@@ -505,7 +512,7 @@ postpone(ZkLockNode *node)
 
 	pthread_mutex_lock(&client->mutex);
 	client->nbusy--;
-	move_node(node, NODES_LEAVING, true);
+	move_node(node, ZKLOCK_NODES_LEAVING, true);
 	client->starved = true;
 	pthread_mutex_unlock(&client->mutex);
 }
@@ -521,17 +528,17 @@ zklock_zknode_pump(ZkLockClient *client)
 		if (client->opened &&
 			client->status.state == ZKLOCK_CLIENT_CONNECTED &&
 			client->nbusy < MAX_LEAVES &&
-			!list_is_empty(&client->nodes[NODES_LEAVING]))
+			!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_LEAVING]))
 		{
-			node = (ZkLockNode *) client->nodes[NODES_LEAVING].next;
-			move_node(node, NODES_BUSY, false);
+			node = (ZkLockNode *) client->nodes[ZKLOCK_NODES_LEAVING].next;
+			move_node(node, ZKLOCK_NODES_BUSY, false);
 			client->nbusy++;
 		}
 		pthread_mutex_unlock(&client->mutex);
 		if (node == NULL)
 			return;
 
-		if (leave_step(node) != ZOK)
+		if (delete_step(node) != ZOK)
 		{
 			postpone(node);
 			return;
@@ -540,16 +547,15 @@ zklock_zknode_pump(ZkLockClient *client)
 }
 
 void
-zklock_zkclient_leave(ZkLockNode *node)
+zklock_zkclient_delete(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
 	bool		gone;
 
 	pthread_mutex_lock(&client->mutex);
-	node->leaving = true;
-	if (node->data != NULL)
-		client->heeded -= strlen(path_of(node));
-	gone = begin_leaving(node);
+	node->deleting = true;
+	unreserve(node);
+	gone = begin_deleting(node);
 	pthread_mutex_unlock(&client->mutex);
 
 	if (gone)
@@ -562,31 +568,31 @@ zklock_zkclient_leave(ZkLockNode *node)
 static bool
 are_going(ZkLockClient *client)
 {
-	Link	   *kept = &client->nodes[NODES_KEPT];
+	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
 
-	for (Link *link = kept->next; link != kept; link = link->next)
+	for (ZkLockLink *link = kept->next; link != kept; link = link->next)
 		if (((ZkLockNode *) link)->creating > 0)
 			return true;
-	return !list_is_empty(&client->nodes[NODES_LEAVING]) ||
-		!list_is_empty(&client->nodes[NODES_BUSY]);
+	return !zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_LEAVING]) ||
+		!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_BUSY]);
 }
 
 void
-zklock_zknode_leave_all(ZkLockClient *client, const struct timespec *until)
+zklock_zknode_delete_all(ZkLockClient *client, const struct timespec *until)
 {
-	Link	   *kept = &client->nodes[NODES_KEPT];
-	Link	   *next;
+	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
+	ZkLockLink *next;
 
 	pthread_mutex_lock(&client->mutex);
-	for (Link *link = kept->next; link != kept; link = next)
+	for (ZkLockLink *link = kept->next; link != kept; link = next)
 	{
 		ZkLockNode *node = (ZkLockNode *) link;
 
 		next = link->next;
 		if (node->gone)
 			continue;
-		node->leaving = true;
-		if (begin_leaving(node))
+		node->deleting = true;
+		if (begin_deleting(node))
 			free_node(node);
 	}
 	pthread_mutex_unlock(&client->mutex);
@@ -611,14 +617,14 @@ put_back(int rc, const struct Stat *stat, const void *data)
 }
 
 /*
- * What a node says that is heeded.  If somebody asks for it, that is overwritten,
+ * What a node says that is watched for revocation.  If somebody asks for it, that is overwritten,
  * unless he does so once more meanwhile.
  *
  * The deletion of a node that was left may have been answered before: then nothing
  * else has it any more.
  */
 static void
-heard(int rc, const char *value, int len, const struct Stat *stat,
+revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 	  const void *data)
 {
 	ZkLockNode *node = (ZkLockNode *) data;
@@ -626,28 +632,29 @@ heard(int rc, const char *value, int len, const struct Stat *stat,
 	bool		revoked = rc == ZOK && len == (int) strlen(ZKLOCK_REVOKE) &&
 		memcmp(value, ZKLOCK_REVOKE, len) == 0;
 	bool		gone;
-	bool		leaving;
+	bool		deleting;
 
+	zklock_zkwatch_answered(client, node->watch, rc);
 	pthread_mutex_lock(&client->mutex);
 	node->hearing--;
 	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
 		node->unheard = true;
-	if (revoked && stat->version != node->heard_version)
+	if (revoked && stat->version != node->revocation_version)
 	{
-		node->heard_version = stat->version;
+		node->revocation_version = stat->version;
 		node->revocations++;
 		client->status.revocations++;
-		zklock_zkcore_ring(client);
+		zklock_zkcore_send_signal(client);
 	}
-	leaving = node->leaving;
+	deleting = node->deleting;
 	gone = node->gone && node->hearing == 0;
 	if (gone)
-		list_remove(&node->link);
+		zklock_list_remove(&node->link);
 	pthread_mutex_unlock(&client->mutex);
 
 	if (gone)
 		free_node(node);
-	else if (revoked && !leaving)
+	else if (revoked && !deleting)
 		zoo_aset(client->zh, path_of(node), node->data,
 				 (int) strlen(node->data), stat->version, put_back, NULL);
 	if (revoked)
@@ -655,7 +662,7 @@ heard(int rc, const char *value, int len, const struct Stat *stat,
 }
 
 /* As for all watches, without a context: see node_event() in zkrequest.c. */
-static void heed_event(zhandle_t *zh, int type, int state, const char *path,
+static void revocation_event(zhandle_t *zh, int type, int state, const char *path,
 					   void *ctx);
 
 /*
@@ -666,14 +673,21 @@ static bool
 hear(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
+	const char *path = path_of(node);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (zklock_zkcore_is_connected(client))
-		rc = zoo_awget(client->zh, path_of(node), heed_event, NULL, heard, node);
+		rc = zklock_zkwatch_ask(client, false, path, ZKLOCK_WATCH_WAITER,
+								&node->watch);
+	if (rc == ZOK)
+	{
+		rc = zoo_awget(client->zh, path, revocation_event, NULL, revocation_read, node);
 
-	/* Having run out of memory halfway the library might still call back. */
-	if (rc == ZOK || rc == ZMARSHALLINGERROR)
-		return true;
+		/* Having run out of memory halfway the library might still call back. */
+		if (rc == ZOK || rc == ZMARSHALLINGERROR)
+			return true;
+		zklock_zkwatch_answered(client, node->watch, rc);
+	}
 	pthread_mutex_lock(&client->mutex);
 	node->hearing--;
 	node->unheard = true;
@@ -686,18 +700,18 @@ hear(ZkLockNode *node)
  * is NULL, with one more request under way; NULL: there is none.
  */
 static ZkLockNode *
-find_heeded(ZkLockClient *client, const char *path)
+find_revocation_watched(ZkLockClient *client, const char *path)
 {
-	Link	   *kept = &client->nodes[NODES_KEPT];
+	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
 	ZkLockNode *found = NULL;
 
 	pthread_mutex_lock(&client->mutex);
-	for (Link *link = kept->next; link != kept && found == NULL;
+	for (ZkLockLink *link = kept->next; link != kept && found == NULL;
 		 link = link->next)
 	{
 		ZkLockNode *node = (ZkLockNode *) link;
 
-		if (node->data != NULL && !node->leaving &&
+		if (node->data != NULL && !node->deleting &&
 			(path == NULL ? node->unheard : strcmp(path_of(node), path) == 0))
 			found = node;
 	}
@@ -712,54 +726,69 @@ find_heeded(ZkLockClient *client, const char *path)
 
 /* That a node is gone is found out elsewhere. */
 static void
-heed_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+revocation_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
+	ZkLockClient *client = (ZkLockClient *) zoo_get_context(zh);
 	ZkLockNode *node = NULL;
 
 	(void) state;
 	(void) ctx;
+	if (type != ZOO_SESSION_EVENT)
+		zklock_zkwatch_fired(client, type, path);
 	if (type == ZOO_CHANGED_EVENT)
-		node = find_heeded((ZkLockClient *) zoo_get_context(zh), path);
+		node = find_revocation_watched(client, path);
 	if (node != NULL)
 		(void) hear(node);
 }
 
 void
-zklock_zknode_heed_all(ZkLockClient *client)
+zklock_zknode_watch_revocations(ZkLockClient *client)
 {
 	ZkLockNode *node;
 
 	while (zklock_zkcore_is_connected(client) &&
-		   (node = find_heeded(client, NULL)) != NULL)
+		   (node = find_revocation_watched(client, NULL)) != NULL)
 		if (!hear(node))
 			break;
 }
 
+bool
+zklock_zkclient_reserve_watch(ZkLockNode *node)
+{
+	size_t		size = zklock_watchlimit_size(node->client->chroot_len,
+											  strlen(node->request) +
+											  (node->sequence ? MAX_DIGITS : 0));
+
+	if (!zklock_zkwatch_reserve(node->client, size))
+		return false;
+	node->reserved = size;
+	return true;
+}
+
 void
-zklock_zkclient_heed(ZkLockNode *node, const char *data)
+zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 {
 	ZkLockClient *client = node->client;
 	const char *path = path_of(node);
 	char	   *copy = strdup(data);
-	bool		heeded;
+	bool		revocation_watched;
 
 	pthread_mutex_lock(&client->mutex);
-	heeded = copy != NULL && path != NULL &&
-		client->heeded + strlen(path) <= MAX_HEEDED;
-	if (heeded)
+	unreserve(node);
+	revocation_watched = copy != NULL && path != NULL;
+	if (revocation_watched)
 	{
-		client->heeded += strlen(path);
 		node->data = copy;
 		node->hearing++;
 	}
 	pthread_mutex_unlock(&client->mutex);
 
-	if (heeded)
+	if (revocation_watched)
 		(void) hear(node);
 	else
 	{
 		free(copy);
-		log_deaf(node);
+		log_unwatched(node);
 	}
 }
 
@@ -775,7 +804,7 @@ zklock_zkclient_revocations(const ZkLockNode *node)
 }
 
 uint32_t
-zklock_zkclient_requests(ZkLockClient *client)
+zklock_zkclient_all_revocations(ZkLockClient *client)
 {
 	uint32_t	requests;
 
@@ -791,7 +820,7 @@ zklock_zkclient_requests(ZkLockClient *client)
  * before the version, and only if there is a node.
  */
 static void
-answer_confirm(Request *request, int rc)
+answer_confirm(ZkLockZkRequest *request, int rc)
 {
 	ZkLockRc	class = zklock_zkrequest_class(rc);
 
@@ -809,7 +838,7 @@ answer_confirm(Request *request, int rc)
 static void
 confirmed(int rc, const struct Stat *stat, const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) stat;
 	if (request->node == NULL)
@@ -823,7 +852,7 @@ static void
 confirmed_ours(int rc, const char *value, int len, const struct Stat *stat,
 			   const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	if (rc == ZOK && !is_ours(request->node, value, len, stat))
 		rc = ZNONODE;
@@ -833,11 +862,11 @@ confirmed_ours(int rc, const char *value, int len, const struct Stat *stat,
 }
 
 bool
-zklock_zkclient_confirm(ZkLockNode *node, uintptr_t tag)
+zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 {
 	ZkLockClient *client = node->client;
 	const char *path = path_of(node);
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
 											   tag);
 	int			rc = ZCONNECTIONLOSS;
 
@@ -877,19 +906,19 @@ zklock_zkclient_adopt(ZkLockNode *node, const char *name)
 void
 zklock_zknode_free_all(ZkLockClient *client)
 {
-	for (int i = 0; i < N_NODE_LISTS; i++)
-		while (!list_is_empty(&client->nodes[i]))
+	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
+		while (!zklock_list_is_empty(&client->nodes[i]))
 		{
 			ZkLockNode *node = (ZkLockNode *) client->nodes[i].next;
 
-			list_remove(&node->link);
+			zklock_list_remove(&node->link);
 			free_node(node);
 		}
-	while (!list_is_empty(&client->errands))
+	while (!zklock_list_is_empty(&client->pending_deletes))
 	{
-		Errand	   *errand = (Errand *) client->errands.next;
+		PendingDelete *pending = (PendingDelete *) client->pending_deletes.next;
 
-		list_remove(&errand->link);
-		free(errand);
+		zklock_list_remove(&pending->link);
+		free(pending);
 	}
 }

@@ -15,11 +15,11 @@
 /* Work on the nodes that are to go, as long as there is a connection. */
 extern void zklock_zknode_pump(ZkLockClient *client);
 
-/* Watch those that are to be heeded, and are not for want of a connection. */
-extern void zklock_zknode_heed_all(ZkLockClient *client);
+/* Watch the revocable nodes whose watch failed for lack of a connection. */
+extern void zklock_zknode_watch_revocations(ZkLockClient *client);
 
 /* Delete all nodes; return when they are gone, cannot go, or at `until`. */
-extern void zklock_zknode_leave_all(ZkLockClient *client,
+extern void zklock_zknode_delete_all(ZkLockClient *client,
 									const struct timespec *until);
 
 /* Behind zookeeper_close(). */

@@ -67,15 +67,15 @@ pause_ms(const ZkLockClient *client, int times)
 }
 
 /*
- * Does nobody need the session?  Then nothing is lost with it.  The caller has
- * the mutex.
+ * Does nobody need the session?  Then nothing is lost with it.  One that is carried on
+ * may have nodes that we do not know of.  The caller has the mutex.
  */
 static bool
 is_idle(const ZkLockClient *client)
 {
 	const ZkLockClientStatus *status = &client->status;
 
-	if (!zklock_zkcore_is_unused(client))
+	if (client->carries_on || !zklock_zkcore_is_unused(client))
 		return false;
 
 	/* If it has had a connection, the loss must have been told. */
@@ -136,7 +136,7 @@ failed(ZkLockClient *client)
 
 /* What the library says.  That a session has expired is no failure to connect. */
 static void
-heard(ZkLockClient *client, const char *line)
+log_line(ZkLockClient *client, const char *line)
 {
 	const char *retcode = strstr(line, RETCODE);
 	bool		failure = retcode != NULL &&
@@ -149,9 +149,9 @@ heard(ZkLockClient *client, const char *line)
 
 #define SLOT(n) \
 static void \
-heard_##n(const char *line) \
+log_line_##n(const char *line) \
 { \
-	heard(slots[n], line); \
+	log_line(slots[n], line); \
 }
 
 SLOT(0)
@@ -165,21 +165,21 @@ SLOT(7)
 
 /* For those that find none free: they go without pauses. */
 static void
-heard_nobody(const char *line)
+log_line_nobody(const char *line)
 {
-	heard(NULL, line);
+	log_line(NULL, line);
 }
 
 log_callback_fn
 zklock_zkpace_take(ZkLockClient *client)
 {
 	static const log_callback_fn functions[N_SLOTS] = {
-		heard_0, heard_1, heard_2, heard_3, heard_4, heard_5, heard_6, heard_7
+		log_line_0, log_line_1, log_line_2, log_line_3, log_line_4, log_line_5, log_line_6, log_line_7
 	};
-	log_callback_fn function = heard_nobody;
+	log_callback_fn function = log_line_nobody;
 
 	pthread_mutex_lock(&slots_mutex);
-	for (int i = 0; i < N_SLOTS && function == heard_nobody; i++)
+	for (int i = 0; i < N_SLOTS && function == log_line_nobody; i++)
 	{
 		if (slots[i] == NULL)
 		{

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/zkhosts.h"
+#include "protocol/hosts.h"
 
 /* More are not looked at: each takes a socket. */
 #define MAX_TARGETS 16
@@ -311,7 +311,7 @@ run(void *arg)
 	bool		done;
 
 	while (probe->ntargets < MAX_TARGETS &&
-		   zklock_zkhosts_next(&rest, &hp, &done) == NULL && !done)
+		   zklock_hosts_next(&rest, &hp, &done) == NULL && !done)
 		resolve(probe, &hp);
 	watch_targets(probe);
 

@@ -4,7 +4,7 @@
  *	  Why there is no connection: a look at each server, for people.
  *
  * Promises to say of every server what it does, as far as that is known by the
- * time it is asked for: a thread of its own knocks at all of them at once, with
+ * time it is asked for: a thread of its own connects to all of them at once, with
  * plain sockets and ZooKeeper's four-letter word "srvr", and makes no session.
  * Nothing here blocks but zklock_zkprobe_report(), for as long as it is told to.
  *

@@ -58,6 +58,8 @@ zklock_zkrequest_class(int rc)
 		case ZSESSIONMOVED:
 		case ZTHROTTLEDOP:
 			return ZKLOCK_RC_LOST;
+		case TOO_MANY_WATCHES:
+			return ZKLOCK_RC_TOO_MANY_WATCHES;
 		default:
 			return ZKLOCK_RC_OTHER;
 	}
@@ -72,7 +74,7 @@ zklock_zkrequest_is_answer(int rc)
 }
 
 void
-zklock_zkrequest_heed_refusal(ZkLockClient *client, int rc)
+zklock_zkrequest_note_refusal(ZkLockClient *client, int rc)
 {
 	if (rc == AUTH_REQUIRED)
 		zklock_zkcore_is_refused(client);
@@ -104,6 +106,7 @@ node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	if (type == ZOO_SESSION_EVENT)
 		return;
 
+	zklock_zkwatch_fired(client, type, path);
 	message = calloc(1, sizeof(ZkLockMessage));
 	if (message != NULL)
 		message->text = strdup(path);
@@ -129,10 +132,10 @@ zklock_zkclient_has_room(ZkLockClient *client)
 	return has_room;
 }
 
-Request *
-zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, uintptr_t tag)
+ZkLockZkRequest *
+zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag)
 {
-	Request    *request = calloc(1, sizeof(Request));
+	ZkLockZkRequest *request = calloc(1, sizeof(ZkLockZkRequest));
 	ZkLockMessage *message = calloc(1, sizeof(ZkLockMessage));
 	bool		ok = request != NULL && message != NULL;
 
@@ -149,7 +152,7 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, uintptr_t tag
 		if (ok)
 		{
 			client->nrequests++;
-			list_insert_before(&client->requests, &request->link);
+			zklock_list_insert_before(&client->requests, &request->link);
 		}
 		pthread_mutex_unlock(&client->mutex);
 	}
@@ -162,27 +165,37 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, uintptr_t tag
 	return request;
 }
 
+/* What the request has left is known, whatever becomes of the reply. */
+static void
+note_watch(ZkLockZkRequest *request, int rc)
+{
+	if (request->watch != NULL)
+		zklock_zkwatch_answered(request->client, request->watch, rc);
+	request->watch = NULL;
+}
+
 void
-zklock_zkrequest_answer(Request *request, int rc)
+zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 {
 	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
 
-	zklock_zkrequest_heed_refusal(client, rc);
+	note_watch(request, rc);
+	zklock_zkrequest_note_refusal(client, rc);
 	message->rc = zklock_zkrequest_class(rc);
 	message->code = rc;
 	request->message = NULL;
 
 	pthread_mutex_lock(&client->mutex);
 	client->nrequests--;
-	list_remove(&request->link);
+	zklock_list_remove(&request->link);
 	pthread_mutex_unlock(&client->mutex);
 	free(request);
 	zklock_zkcore_post(client, message);
 }
 
 void
-zklock_zkrequest_not_taken(Request *request, int rc)
+zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 {
 	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
@@ -207,7 +220,7 @@ zklock_zkrequest_not_taken(Request *request, int rc)
 static void
 synced(int rc, const char *path, const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) path;
 	if (request->message != NULL)
@@ -215,7 +228,7 @@ synced(int rc, const char *path, const void *data)
 }
 
 void
-zklock_zkrequest_answer_created(Request *request, int rc, const char *path,
+zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc, const char *path,
 								const struct Stat *stat)
 {
 	ZkLockMessage *message = request->message;
@@ -233,11 +246,12 @@ zklock_zkrequest_answer_created(Request *request, int rc, const char *path,
 static void
 listed(int rc, const struct String_vector *strings, const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 	ZkLockMessage *message = request->message;
 
 	if (message == NULL)
 		return;
+	note_watch(request, rc);
 	if (rc == ZOK)
 	{
 		size_t		size = strings->count * sizeof(char *) + 1;
@@ -281,7 +295,7 @@ static void
 got(int rc, const char *value, int len, const struct Stat *stat,
 	const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 	ZkLockMessage *message = request->message;
 
 	if (message == NULL)
@@ -307,7 +321,7 @@ static void
 ancestor_done(int rc, const char *path, const struct Stat *stat,
 			  const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) path;
 	(void) stat;
@@ -323,7 +337,7 @@ static void
 last_parent_done(int rc, const char *path, const struct Stat *stat,
 				 const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	if (request->message == NULL)
 		return;
@@ -337,9 +351,9 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 
 bool
 zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
-					 int length, bool stays, uintptr_t tag)
+					 int length, bool stays, ZkLockTag tag)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
 	char	   *ancestor = strdup(path);
 	int			rc = ZCONNECTIONLOSS;
 
@@ -377,17 +391,30 @@ zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
 	return true;
 }
 
-bool
-zklock_zkclient_list(ZkLockClient *client, const char *path, bool watch,
-					 uintptr_t tag)
+/* Count the watch that a request is to leave, if any: ZOK if there may be one. */
+static int
+ask_for_watch(ZkLockZkRequest *request, bool of_children, const char *path,
+			  ZkLockWatchUse watch)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_LISTED, tag);
+	return watch == ZKLOCK_WATCH_NONE ? ZOK :
+		zklock_zkwatch_ask(request->client, of_children, path, watch,
+						   &request->watch);
+}
+
+bool
+zklock_zkclient_list(ZkLockClient *client, const char *path,
+					 ZkLockWatchUse watch, ZkLockTag tag)
+{
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_LISTED, tag);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
 		return false;
 	if (zklock_zkcore_is_connected(client))
-		rc = zoo_awget_children(client->zh, path, watch ? node_event : NULL,
+		rc = ask_for_watch(request, true, path, watch);
+	if (rc == ZOK)
+		rc = zoo_awget_children(client->zh, path,
+								watch != ZKLOCK_WATCH_NONE ? node_event : NULL,
 								NULL, listed, request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
@@ -397,7 +424,7 @@ zklock_zkclient_list(ZkLockClient *client, const char *path, bool watch,
 /* A watch that is to be taken back. */
 typedef struct Unwatch
 {
-	Link		link;			/* in client->unwatching or ->unwanted */
+	ZkLockLink	link;			/* in client->unwatching or ->unwanted */
 	ZkLockClient *client;
 	char		path[];
 } Unwatch;
@@ -405,17 +432,17 @@ typedef struct Unwatch
 static void
 free_watch(Unwatch *watch)
 {
-	list_remove(&watch->link);
+	zklock_list_remove(&watch->link);
 	free(watch);
 }
 
 /* Put a watch on one of the lists, which it may be on already or on none. */
 static void
-move_watch(Unwatch *watch, Link *list)
+move_watch(Unwatch *watch, ZkLockLink *list)
 {
 	if (watch->link.next != NULL)
-		list_remove(&watch->link);
-	list_insert_before(list, &watch->link);
+		zklock_list_remove(&watch->link);
+	zklock_list_insert_before(list, &watch->link);
 }
 
 /* That there is no such watch any more is fine: it has fired. */
@@ -425,6 +452,8 @@ unwatched(int rc, const void *data)
 	Unwatch    *watch = (Unwatch *) data;
 	ZkLockClient *client = watch->client;
 
+	if (rc == ZOK)
+		zklock_zkwatch_removed(client, watch->path);
 	pthread_mutex_lock(&client->mutex);
 	client->nrequests--;
 	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
@@ -450,7 +479,7 @@ take_back(ZkLockClient *client)
 		int			rc;
 
 		pthread_mutex_lock(&client->mutex);
-		if (!list_is_empty(&client->unwanted) &&
+		if (!zklock_list_is_empty(&client->unwanted) &&
 			client->nrequests < MAX_REQUESTS)
 		{
 			watch = (Unwatch *) client->unwanted.next;
@@ -490,10 +519,10 @@ zklock_zkclient_unwatch(ZkLockClient *client, const char *path)
 static void
 keep_watch(ZkLockClient *client, const char *path)
 {
-	Link	   *next;
+	ZkLockLink *next;
 
 	pthread_mutex_lock(&client->mutex);
-	for (Link *link = client->unwanted.next; link != &client->unwanted;
+	for (ZkLockLink *link = client->unwanted.next; link != &client->unwanted;
 		 link = next)
 	{
 		next = link->next;
@@ -504,18 +533,21 @@ keep_watch(ZkLockClient *client, const char *path)
 }
 
 bool
-zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
-					uintptr_t tag)
+zklock_zkclient_get(ZkLockClient *client, const char *path,
+					ZkLockWatchUse watch, ZkLockTag tag)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_GOT, tag);
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_GOT, tag);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
 		return false;
-	if (watch)
+	if (watch != ZKLOCK_WATCH_NONE)
 		keep_watch(client, path);
 	if (zklock_zkcore_is_connected(client))
-		rc = zoo_awget(client->zh, path, watch ? node_event : NULL, NULL, got,
+		rc = ask_for_watch(request, false, path, watch);
+	if (rc == ZOK)
+		rc = zoo_awget(client->zh, path,
+					   watch != ZKLOCK_WATCH_NONE ? node_event : NULL, NULL, got,
 					   request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
@@ -525,7 +557,7 @@ zklock_zkclient_get(ZkLockClient *client, const char *path, bool watch,
 static void
 got_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) stat;
 	if (request->message == NULL)
@@ -538,9 +570,9 @@ got_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
 }
 
 bool
-zklock_zkclient_get_acl(ZkLockClient *client, const char *path, uintptr_t tag)
+zklock_zkclient_get_acl(ZkLockClient *client, const char *path, ZkLockTag tag)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_GOT_ACL, tag);
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_GOT_ACL, tag);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
@@ -555,7 +587,7 @@ zklock_zkclient_get_acl(ZkLockClient *client, const char *path, uintptr_t tag)
 static void
 set_done(int rc, const struct Stat *stat, const void *data)
 {
-	Request    *request = (Request *) data;
+	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) stat;
 	if (request->message == NULL)
@@ -566,9 +598,9 @@ set_done(int rc, const struct Stat *stat, const void *data)
 
 bool
 zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
-					int length, uintptr_t tag)
+					int length, ZkLockTag tag)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SET, tag);
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SET, tag);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
@@ -581,9 +613,9 @@ zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
 }
 
 bool
-zklock_zkclient_sync(ZkLockClient *client, const char *path, uintptr_t tag)
+zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 {
-	Request    *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SYNCED, tag);
+	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_SYNCED, tag);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
@@ -596,24 +628,25 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, uintptr_t tag)
 }
 
 static void
-free_watches(Link *list)
+free_watches(ZkLockLink *list)
 {
-	while (!list_is_empty(list))
+	while (!zklock_list_is_empty(list))
 		free_watch((Unwatch *) list->next);
 }
 
 void
 zklock_zkrequest_free_all(ZkLockClient *client)
 {
-	while (!list_is_empty(&client->requests))
+	while (!zklock_list_is_empty(&client->requests))
 	{
-		Request    *request = (Request *) client->requests.next;
+		ZkLockZkRequest *request = (ZkLockZkRequest *) client->requests.next;
 
-		list_remove(&request->link);
+		zklock_list_remove(&request->link);
 		if (request->message != NULL)
 			zklock_zkclient_free(request->message);
 		free(request);
 	}
 	free_watches(&client->unwatching);
 	free_watches(&client->unwanted);
+	zklock_zkwatch_free_all(client);
 }

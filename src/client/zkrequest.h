@@ -12,20 +12,21 @@
 #ifndef ZKLOCK_ZKREQUEST_H
 #define ZKLOCK_ZKREQUEST_H
 
-#include "client/zkcore.h"
+#include "client/zkwatch.h"
 
-typedef struct Request
+typedef struct ZkLockZkRequest
 {
-	Link		link;			/* in client->requests */
+	ZkLockLink	link;			/* in client->requests */
 	ZkLockClient *client;
 	ZkLockMessage *message;		/* the answer, made beforehand */
 	ZkLockNode *node;			/* create, and confirm at anybody's path */
+	Watch	   *watch;			/* that it may leave, or NULL */
 	int			set_rc;			/* confirm: how the write ended */
 	int64_t		sent;			/* when it was asked for */
 	bool		in_parts;		/* calls before the last one have it, too */
 	int			depth;			/* how many of those were answered */
 	int			ancestor_rc;	/* why a parent above the last is not there */
-} Request;
+} ZkLockZkRequest;
 
 /* What ZooKeeper's code comes down to. */
 extern ZkLockRc zklock_zkrequest_class(int rc);
@@ -34,7 +35,7 @@ extern ZkLockRc zklock_zkrequest_class(int rc);
 extern bool zklock_zkrequest_is_answer(int rc);
 
 /* The session is refused if `rc` says that it serves nobody without credentials. */
-extern void zklock_zkrequest_heed_refusal(ZkLockClient *client, int rc);
+extern void zklock_zkrequest_note_refusal(ZkLockClient *client, int rc);
 
 /*
  * Note that a write which was sent at `sent` was answered, if `rc` says so: a
@@ -45,14 +46,14 @@ extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 									 int64_t sent);
 
 /* A request whose answer has this kind and tag; NULL: see zkclient.h. */
-extern Request *zklock_zkrequest_new(ZkLockClient *client,
-									 ZkLockMessageKind kind, uintptr_t tag);
+extern ZkLockZkRequest *zklock_zkrequest_new(ZkLockClient *client,
+									 ZkLockMessageKind kind, ZkLockTag tag);
 
 /* Post the answer: request->message but for how it ended. */
-extern void zklock_zkrequest_answer(Request *request, int rc);
+extern void zklock_zkrequest_answer(ZkLockZkRequest *request, int rc);
 
 /* The same for a create, whose name and czxid go with it. */
-extern void zklock_zkrequest_answer_created(Request *request, int rc,
+extern void zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc,
 											const char *path,
 											const struct Stat *stat);
 
@@ -61,7 +62,7 @@ extern void zklock_zkrequest_answer_created(Request *request, int rc,
  * halfway it might still call back with it, so the request itself stays until
  * the close, without a message.
  */
-extern void zklock_zkrequest_not_taken(Request *request, int rc);
+extern void zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc);
 
 /* Behind zookeeper_close(): what was not answered, watches included. */
 extern void zklock_zkrequest_free_all(ZkLockClient *client);

@@ -25,7 +25,7 @@
 #define LOOKS 4
 
 /* How long a closing session tries to see its nodes off. */
-#define LEAVE_ALL_MS 1500
+#define DELETE_ALL_MS 1500
 
 /* Start a thread that no signal is ever delivered to, nor to its children. */
 static bool
@@ -40,33 +40,6 @@ start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
 	rc = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc == 0;
-}
-
-const char *
-zklock_zkclient_acl_check(const char *acl)
-{
-	int			n = 0;
-
-	for (const char *entry = acl;; entry++)
-	{
-		size_t		len = strcspn(entry, ",");
-		const char *scheme_end = memchr(entry, ':', len);
-		const char *perms = NULL;
-
-		for (size_t i = 0; i < len; i++)
-			if (entry[i] == ':')
-				perms = entry + i + 1;
-		if (scheme_end == NULL || scheme_end == entry || scheme_end + 1 == perms)
-			return "Each entry must be given as scheme:id:permissions.";
-		if (perms == entry + len ||
-			perms + strspn(perms, "cdrwa") < entry + len)
-			return "Permissions are letters of \"cdrwa\".";
-		if (++n > MAX_ACLS)
-			return "There are more than 16 entries.";
-		entry += len;
-		if (*entry == '\0')
-			return NULL;
-	}
 }
 
 /* Cut up client->acl_text, which has passed the check. */
@@ -99,42 +72,50 @@ parse_acl(ZkLockClient *client)
 	}
 }
 
-/* Note which server has just let us in, if it can be had. */
-static void
-note_server(ZkLockClient *client, zhandle_t *zh)
+/* Which server has let us in?  False: that connection is lost again already. */
+static bool
+find_server(zhandle_t *zh, char *server, size_t size)
 {
 	struct sockaddr_storage addr;
 	socklen_t	len = sizeof(addr);
 	char		host[NI_MAXHOST];
 	char		port[NI_MAXSERV];
 
-	client->status.server[0] = '\0';
-	if (zookeeper_get_connected_host(zh, (struct sockaddr *) &addr, &len) != NULL &&
+	if (zookeeper_get_connected_host(zh, (struct sockaddr *) &addr, &len) == NULL ||
 		getnameinfo((struct sockaddr *) &addr, len, host, sizeof(host),
-					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		snprintf(client->status.server, sizeof(client->status.server),
-				 addr.ss_family == AF_INET6 ? "[%.63s]:%.5s" : "%.63s:%.5s",
-				 host, port);
+					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return false;
+	snprintf(server, size,
+			 addr.ss_family == AF_INET6 ? "[%.63s]:%.5s" : "%.63s:%.5s",
+			 host, port);
+	return true;
 }
 
 static void
 enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 {
+	char		server[sizeof(client->status.server)];
+
+	/* That it is lost is told next. */
+	if (state == ZKLOCK_CLIENT_CONNECTED &&
+		!find_server(zh, server, sizeof(server)))
+		return;
+
 	pthread_mutex_lock(&client->mutex);
 	zklock_zkcore_set_state(client, state);
 	if (state == ZKLOCK_CLIENT_CONNECTED)
 	{
 		client->status.connects++;
 		client->id = *zoo_client_id(zh);
-		client->status.session = client->id.client_id;
+		client->status.session_id = client->id.client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
-		note_server(client, zh);
+		strcpy(client->status.server, server);
 	}
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
 	zklock_zkcore_wake(client);
-	zklock_zknode_heed_all(client);
+	zklock_zknode_watch_revocations(client);
 	zklock_zknode_pump(client);
 }
 
@@ -144,7 +125,7 @@ tried(int rc, const struct Stat *stat, const void *data)
 	ZkLockClient *client = (ZkLockClient *) data;
 
 	(void) stat;
-	zklock_zkrequest_heed_refusal(client, rc);
+	zklock_zkrequest_note_refusal(client, rc);
 	if (zklock_zkrequest_is_answer(rc))
 		enter_state(client, client->zh, ZKLOCK_CLIENT_CONNECTED);
 	else
@@ -155,6 +136,8 @@ tried(int rc, const struct Stat *stat, const void *data)
  * After a connection that did not last, the next is one when a request has been
  * answered on it.  That is sent alone: a server that refuses a request closes the
  * connection, and if others are on their way to it, the kernel drops its answer.
+ * A session that is carried on is to be closed, and nobody hears whether the server
+ * refuses that: its connections are all tried.
  * True: the answer will tell.
  */
 static bool
@@ -163,7 +146,7 @@ try_connection(ZkLockClient *client, zhandle_t *zh)
 	bool		doubtful;
 
 	pthread_mutex_lock(&client->mutex);
-	doubtful = client->opened && client->unsteady > 0;
+	doubtful = client->opened && (client->unsteady > 0 || client->carries_on);
 	pthread_mutex_unlock(&client->mutex);
 	return doubtful && zoo_aexists(zh, "/", 0, tried, client) == ZOK;
 }
@@ -326,15 +309,15 @@ ZkLockClient *
 zklock_zkclient_open(const ZkLockClientConfig *config)
 {
 	ZkLockClient *client = calloc(1, sizeof(ZkLockClient));
-	struct sigevent alarm = {
+	struct sigevent event = {
 		.sigev_notify = SIGEV_SIGNAL,
-		.sigev_signo = config->alarm_signal
+		.sigev_signo = config->loss_signal
 	};
 	pthread_condattr_t attr;
 
 	if (client == NULL)
 		return NULL;
-	if (timer_create(CLOCK_BOOTTIME, &alarm, &client->timer) != 0)
+	if (timer_create(CLOCK_BOOTTIME, &event, &client->timer) != 0)
 	{
 		free(client);
 		return NULL;
@@ -345,21 +328,21 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	pthread_cond_init(&client->changed_cond, &attr);
 	pthread_cond_init(&client->closing_cond, &attr);
 	pthread_condattr_destroy(&attr);
-	list_init(&client->requests);
-	list_init(&client->unwatching);
-	list_init(&client->unwanted);
-	list_init(&client->errands);
-	for (int i = 0; i < N_NODE_LISTS; i++)
-		list_init(&client->nodes[i]);
+	zklock_list_init(&client->requests);
+	zklock_list_init(&client->unwatching);
+	zklock_list_init(&client->unwanted);
+	zklock_list_init(&client->pending_deletes);
+	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
+		zklock_list_init(&client->nodes[i]);
 
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
-	client->alarm_signal = config->alarm_signal;
+	client->loss_signal = config->loss_signal;
 	client->session_timeout = config->session_timeout;
 	client->carries_on = config->former != NULL;
 	if (client->carries_on)
 	{
-		client->id.client_id = config->former->session;
+		client->id.client_id = config->former->session_id;
 		memcpy(client->id.passwd, config->former->password,
 			   sizeof(client->id.passwd));
 	}
@@ -367,6 +350,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	client->patient_until = zklock_zkclient_now() +
 		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
+	client->chroot_len = strlen(config->hosts + strcspn(config->hosts, "/"));
 	client->auth = strdup(config->auth);
 	client->acl_text = strdup(config->acl);
 	if (client->hosts != NULL && client->auth != NULL &&
@@ -385,7 +369,7 @@ void
 zklock_zkclient_identity(ZkLockClient *client, ZkLockIdentity *identity)
 {
 	pthread_mutex_lock(&client->mutex);
-	identity->session = client->id.client_id;
+	identity->session_id = client->id.client_id;
 	memcpy(identity->password, client->id.passwd, sizeof(identity->password));
 	pthread_mutex_unlock(&client->mutex);
 }
@@ -410,13 +394,13 @@ static void *
 close_client(void *arg)
 {
 	ZkLockClient *client = arg;
-	struct timespec until = zklock_zkcore_after_ms(LEAVE_ALL_MS);
+	struct timespec until = zklock_zkcore_after_ms(DELETE_ALL_MS);
 	ZkLockMessage *message;
 
 	pthread_join(client->opener, NULL);
 	if (client->zh != NULL)
 	{
-		zklock_zknode_leave_all(client, &until);
+		zklock_zknode_delete_all(client, &until);
 		zookeeper_close(client->zh);
 	}
 	zklock_zkpace_give_back(client);
@@ -443,7 +427,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	struct timespec until = zklock_zkcore_after_ms(wait_ms);
 	bool		opened;
 
-	zklock_zkclient_alarm(client, false);
+	zklock_zkclient_signal_on_loss(client, false);
 	pthread_mutex_lock(&client->mutex);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);

@@ -65,7 +65,7 @@ grant(ZkLockGate *gate, ZkLockTurn *turn, uint64_t generation, int64_t token,
 	turn->lost = false;
 	turn->generation = generation;
 	turn->token = token;
-	turn->number = number;
+	turn->grant_number = number;
 	gate->holder = turn;
 }
 
@@ -99,7 +99,7 @@ drop_node(ZkLockGate *gate)
 	gate->wanted = 0;
 	gate->holder = NULL;
 	gate->queued = false;
-	gate->barred = false;
+	gate->handover_forbidden = false;
 }
 
 /* The holder has to learn that he holds nothing. */
@@ -188,7 +188,15 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 }
 
 bool
-zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
+zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation)
+{
+	return turn->state == ZKLOCK_TURN_OUT ||
+		(turn->state == ZKLOCK_TURN_HOLDING &&
+		 (turn->lost || turn->generation != generation));
+}
+
+bool
+zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 				  int64_t window, ZkLockTell tell, void *arg)
 {
 	uint64_t	before = gate->wanted;
@@ -202,10 +210,10 @@ zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 	{
 		ZkLockTurn *next = gate->first;
 
-		if (next != NULL && fit && !gate->barred &&
+		if (next != NULL && fit && !gate->handover_forbidden &&
 			now - gate->granted_at < window)
 		{
-			grant(gate, next, turn->generation, turn->token, turn->number + 1);
+			grant(gate, next, turn->generation, turn->token, turn->grant_number + 1);
 			tell(next, arg);
 		}
 		else
@@ -216,10 +224,10 @@ zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 }
 
 void
-zklock_gate_bar(ZkLockGate *gate, const ZkLockTurn *turn)
+zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
 {
 	if (turn == gate->holder)
-		gate->barred = true;
+		gate->handover_forbidden = true;
 }
 
 /* Does what is known of the node for `serial` still decide anything? */
@@ -266,7 +274,7 @@ zklock_gate_failed(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 }
 
 bool
-zklock_gate_robbed(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
 {
 	if (serial == 0 || serial != gate->wanted || gate->holder == NULL)
 		return false;

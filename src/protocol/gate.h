@@ -69,7 +69,7 @@ typedef struct ZkLockTurn
 	bool		lost;			/* what it holds is gone */
 	uint64_t	generation;		/* of the session that has the node */
 	int64_t		token;			/* the node's czxid */
-	int64_t		number;
+	int64_t		grant_number;
 
 	/* the gate's own */
 	uint64_t	ticket;			/* 0: none */
@@ -88,7 +88,7 @@ typedef struct ZkLockGate
 	ZkLockTurn *first;			/* of those who wait */
 	int64_t		granted_at;		/* while there is a holder */
 	bool		queued;			/* others are ahead of the node */
-	bool		barred;			/* it is not to be passed on */
+	bool		handover_forbidden;	/* it is not to be passed on */
 
 	/* the gate's own */
 	ZkLockTurn *last;
@@ -120,6 +120,13 @@ extern bool zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 							 ZkLockTell tell, void *arg);
 
 /*
+ * May the turn join again in its old place?  It is out, or what it holds is lost, as
+ * `generation`, the present one, may tell before the gate does.  A backend that is
+ * to join again must not let such a turn leave: that would cost it its ticket.
+ */
+extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
+
+/*
  * A backend does not want the lock any more, whether it waits, holds, or is out
  * already.  Who gives up waiting has to look first: a grant may have come.
  *
@@ -128,7 +135,7 @@ extern bool zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
  * confirmed), and if less than `window` has passed since the node was granted.
  * `now` and `window` are in the unit of zklock_gate_granted()'s `now`.
  */
-extern bool zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
+extern bool zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 							  int64_t now, int64_t window,
 							  ZkLockTell tell, void *arg);
 
@@ -136,7 +143,7 @@ extern bool zklock_gate_leave(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
  * A reader's node is about to be made under the turn's lock: it is not to be
  * passed on, as the reader would not be seen.
  */
-extern void zklock_gate_bar(ZkLockGate *gate, const ZkLockTurn *turn);
+extern void zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
 
 /*
  * What the worker has learned of the node it made for `serial`.  Of any other
@@ -158,7 +165,7 @@ extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,
 							   ZkLockTell tell, void *arg);
 
 /* It was granted, and somebody has deleted it. */
-extern bool zklock_gate_robbed(ZkLockGate *gate, uint64_t serial,
+extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
 							   ZkLockTell tell, void *arg);
 
 /*

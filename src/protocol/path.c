@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "protocol/contender.h"
+
 /*
  * Decode one UTF-8 character of `len` bytes at most.  Returns its length, 0 if
  * these bytes are none.
@@ -101,6 +103,32 @@ zklock_path_check(const char *path, size_t len)
 		i += n;
 	}
 	return NULL;
+}
+
+const char *
+zklock_path_check_lock(const char *path, size_t len)
+{
+	const char *why = zklock_path_check(path, len);
+	char		part[ZKLOCK_PATH_MAX + 1];
+	size_t		n = 0;
+
+	for (size_t i = 1; why == NULL && i <= len; i++)
+	{
+		int64_t		seq;
+
+		if (i < len && path[i] != '/')
+		{
+			part[n++] = path[i];
+			continue;
+		}
+		part[n] = '\0';
+		n = 0;
+		if (zklock_contender_parse(part, &seq) != NULL)
+			why = "The path has a part that is named like a node in a lock's queue.";
+		else if (strcmp(part, "leases") == 0)
+			why = "The path has a part \"leases\", below which each node counts as a semaphore's lease.";
+	}
+	return why;
 }
 
 bool

@@ -16,6 +16,7 @@
 #include "protocol/recipe_queue.h"
 
 static void recover(ZkLockRecipe *r, ZkLockActions *out);
+static void not_watched(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out);
 
 const char *
 zklock_recipe_mode_name(ZkLockMode mode)
@@ -36,7 +37,7 @@ begin(ZkLockRecipe *r, ZkLockMode mode, const char *prefix, int64_t session,
 	memset(r, 0, sizeof(*r));
 	r->mode = mode;
 	r->nowait = nowait;
-	r->session = session;
+	r->session_id = session;
 	snprintf(r->prefix, sizeof(r->prefix), "%s", prefix);
 	out->n = 0;
 }
@@ -60,12 +61,12 @@ zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode, const char *name,
 }
 
 void
-zklock_recipe_begin_lease(ZkLockRecipe *r, int leases, const char *prefix,
+zklock_recipe_begin_permit(ZkLockRecipe *r, int permits, const char *prefix,
 						  int64_t session, bool nowait, ZkLockActions *out)
 {
 	begin(r, ZKLOCK_SEMAPHORE, prefix, session, nowait, out);
-	r->counted = leases == ZKLOCK_COUNTED;
-	r->leases = leases;
+	r->counted = permits == ZKLOCK_COUNTED;
+	r->permits = permits;
 	zklock_recipe_enter(r, false, out);
 }
 
@@ -160,6 +161,11 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->stalled = true;
 		return;
 	}
+	else if (ev->reply == ZKLOCK_NOT_WATCHED)
+	{
+		not_watched(r, watch, out);
+		return;
+	}
 	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED &&
 			 !r->counted)
 		return;					/* a courtesy: no lease depends on it */
@@ -196,6 +202,21 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_feed_fixed(r, ev, out);
 	else
 		zklock_recipe_feed_queue(r, ev, watch, out);
+}
+
+/*
+ * There are so many watches that this one was not set.  Who has to wait must have
+ * one, but for the look-ahead.
+ */
+static void
+not_watched(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
+{
+	if (watch != NULL && watch->spare)
+		zklock_recipe_left_out(r, watch, out);
+	else if (r->nowait && watch != NULL && !r->fixed)
+		zklock_recipe_refuse(r, out);
+	else
+		zklock_recipe_finish(r, ZKLOCK_TOO_MANY_WATCHES, out);
 }
 
 /*

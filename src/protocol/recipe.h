@@ -20,6 +20,9 @@
  *	  known to hold just one, its end is our turn and needs no further read;
  *	- that one may have gone before the watch gets there, and may have been
  *	  downgraded before that: so a list travels with the watch;
+ *	- a session that has many watches leaves out that of the second, which costs
+ *	  a list when the first has gone.  With too many, nobody begins to wait;
+ *	  see watchlimit.h;
  *	- after a connection loss with a create in doubt, nothing is trusted but a
  *	  list behind a sync, and a node found there only if this session owns it.
  *
@@ -41,6 +44,8 @@
  *	- that of the count it tells always, by the request `count`;
  *	- it sends the requests of one step in the given order over one ZooKeeper
  *	  session, and delivers the replies in the order they arrive;
+ *	- it answers ZKLOCK_NOT_WATCHED to what would leave a watch only if the
+ *	  action's use of it allows that;
  *	- when it has performed ZKLOCK_DO_FAIL, it removes whatever the attempt
  *	  made: every create ever sent is undone, known name or not;
  *	- after replies with ZKLOCK_LOST it reports ZKLOCK_EV_CONNECTED as soon as
@@ -72,7 +77,7 @@ extern void zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode,
  * Begin an attempt to get one of `leases` leases.  The caller holds the semaphore's
  * mutex until the attempt is over.
  */
-extern void zklock_recipe_begin_lease(ZkLockRecipe *r, int leases,
+extern void zklock_recipe_begin_permit(ZkLockRecipe *r, int permits,
 									  const char *prefix, int64_t session,
 									  bool nowait, ZkLockActions *out);
 

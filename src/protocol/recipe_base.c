@@ -45,5 +45,6 @@ zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 	action->kind = kind;
 	action->request = r->last_request;
 	action->name = name;
+	action->use = r->queued ? ZKLOCK_WATCH_WAITER : ZKLOCK_WATCH_NEWCOMER;
 	return action->request;
 }

@@ -28,6 +28,7 @@ static void
 watch_simple(ZkLockRecipe *r, ZkLockActions *out)
 {
 	strcpy(r->nearest.name, r->name);
+	r->nearest.spare = false;
 	r->nearest.request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, r->name, out);
 }
 
@@ -49,13 +50,13 @@ look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	 * One that this session has let go of is on its way out.  But if others use
 	 * the session, it may well be theirs.
 	 */
-	bool		others = r->shared || ev->owner != r->session;
+	bool		others = r->shared || ev->owner != r->session_id;
 
 	if (ev->reply == ZKLOCK_NO_NODE)
 		zklock_recipe_enter_fixed(r, false, out);
 	else if (ev->owner == 0)
 		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
-	else if (ev->owner == r->session && ev->has_prefix)
+	else if (ev->owner == r->session_id && ev->has_prefix)
 		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
 	else if (r->nowait && others)
 		zklock_recipe_refuse(r, out);
@@ -88,7 +89,7 @@ zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 			break;
 
 		case ZKLOCK_EV_VERIFIED:
-			if (ev->reply == ZKLOCK_OK && ev->owner == r->session)
+			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
 				have_fixed(r, ev->czxid, out);
 			else
 				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);

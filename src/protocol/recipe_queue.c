@@ -65,7 +65,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			if (ev->reply == ZKLOCK_NO_NODE)
 				zklock_recipe_enter(r, true, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS)
-				zklock_recipe_finish(r, ZKLOCK_WORN_OUT, out);
+				zklock_recipe_finish(r, ZKLOCK_EXHAUSTED, out);
 			else if (strlen(ev->name) >= ZKLOCK_NAME_SIZE)
 				zklock_recipe_finish(r, ZKLOCK_FOREIGN_NAME, out);
 			else
@@ -81,7 +81,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			 * A node that another session owns goes when that one goes: it is
 			 * not ours to rely on, whatever its name (CURATOR-604).
 			 */
-			if (ev->reply == ZKLOCK_OK && ev->owner == r->session)
+			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
 				r->token = ev->czxid;
 			else
 				zklock_recipe_enter(r, false, out);
@@ -150,7 +150,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 static void
 adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
-	const char *own = NULL;
+	const char *mine = NULL;
 	bool		too_many = false;
 
 	for (int i = 0; i < ev->nchildren; i++)
@@ -162,10 +162,10 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 			continue;
 
 		/* Names of one prefix differ in the number only, all of one width. */
-		if (own == NULL || strcmp(child, own) < 0)
+		if (mine == NULL || strcmp(child, mine) < 0)
 		{
-			surplus = own;
-			own = child;
+			surplus = mine;
+			mine = child;
 		}
 		if (surplus == NULL)
 			continue;
@@ -183,12 +183,12 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_look(r, out);
 		return;
 	}
-	if (own == NULL || strlen(own) >= ZKLOCK_NAME_SIZE)
+	if (mine == NULL || strlen(mine) >= ZKLOCK_NAME_SIZE)
 	{
 		zklock_recipe_enter(r, false, out);
 		return;
 	}
-	strcpy(r->name, own);
+	strcpy(r->name, mine);
 	r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
 	zklock_recipe_look(r, out);
 }
@@ -229,7 +229,7 @@ find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 			seq > r->seq)
 			continue;
 		if (seq == r->seq)
-			return ZKLOCK_WORN_OUT;
+			return ZKLOCK_EXHAUSTED;
 		if (strlen(child) >= ZKLOCK_NAME_SIZE)
 			return ZKLOCK_FOREIGN_NAME;
 
@@ -270,12 +270,15 @@ keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 	}
 	strcpy(slot->name, name);
 	slot->seen_set = false;
+	slot->spare = slot == &r->lookahead;
 	slot->request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, slot->name, out);
+	if (slot->spare)
+		out->act[out->n - 1].use = ZKLOCK_WATCH_SPARE;
 }
 
 /* The queue as it stands: whose turn is it, and who is to be watched? */
 static void
-take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	const ZkLockWatch before[2] = {r->nearest, r->lookahead};
 	ZkLockVerdict verdict;
@@ -287,7 +290,7 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	 */
 	zklock_contender_parse(r->name, &r->seq);
 	verdict = r->seq < 0 || r->seq >= INT32_MAX ?
-		ZKLOCK_WORN_OUT : find_ahead(r, ev, &ahead);
+		ZKLOCK_EXHAUSTED : find_ahead(r, ev, &ahead);
 	if (verdict != ZKLOCK_PENDING)
 		zklock_recipe_finish(r, verdict, out);
 	else if (!ahead.self)
@@ -296,14 +299,14 @@ take_place(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		return;					/* the list after VERIFIED decides */
 	else if (ahead.n == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
-	else if (r->nowait && !r->curious)
+	else if (r->nowait && !r->wants_holder)
 		zklock_recipe_refuse(r, out);
 	else
 	{
-		r->queued = true;
 		r->ahead = ahead.n;
 		r->only_shrinks = ahead.only_shrinks;
 		keep_watch(r, &r->nearest, ahead.nearest, before, out);
+		r->queued = true;
 		if (r->nowait)
 			return;
 		keep_watch(r, &r->lookahead, ahead.second, before, out);
@@ -331,7 +334,7 @@ take_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (ev->reply != ZKLOCK_OK)
 		return;					/* no container yet: it will be asked again */
 	r->sized = true;
-	if (ev->size == r->leases || ev->size == ZKLOCK_SIZE_OTHER)
+	if (ev->size == r->permits || ev->size == ZKLOCK_SIZE_OTHER)
 		return;
 	if (ev->size != ZKLOCK_SIZE_EMPTY)
 		r->named = ev->size;
@@ -351,7 +354,7 @@ take_count(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_finish(r, ZKLOCK_BAD_COUNT, out);
 	else
 	{
-		r->leases = ev->size;
+		r->permits = ev->size;
 		r->count = ev->request;
 	}
 }
@@ -373,7 +376,7 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_enter(r, false, out);
 	else if (r->token == 0)
 		return;
-	else if (ev->nchildren <= r->leases)
+	else if (ev->nchildren <= r->permits)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 	else if (r->nowait)
 		zklock_recipe_refuse(r, out);
@@ -391,7 +394,20 @@ look_around(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (r->mode == ZKLOCK_SEMAPHORE)
 		take_lease(r, ev, out);
 	else
-		take_place(r, ev, out);
+		take_position(r, ev, out);
+}
+
+/*
+ * The one that was to be watched as a look-ahead may be the nearest by now: the one
+ * before us has gone, or a list without it has come.  Then only a list helps, which
+ * asks for a watch that is not refused.
+ */
+void
+zklock_recipe_left_out(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
+{
+	watch->request = 0;
+	if (r->nearest.request == 0 && r->list == 0)
+		zklock_recipe_look(r, out);
 }
 
 /*

@@ -20,6 +20,10 @@ extern void zklock_recipe_enter(ZkLockRecipe *r, bool make_parents,
 /* Ask for those around our node. */
 extern void zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out);
 
+/* The watch of this slot, a look-ahead's when it was asked for, was not set. */
+extern void zklock_recipe_left_out(ZkLockRecipe *r, ZkLockWatch *watch,
+								   ZkLockActions *out);
+
 /*
  * What a reply or a fired watch means; `watch` is the slot it is about, or NULL.
  */

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol/watchlimit.h"
+
 /* Rows of the mode table in recipe_base.c; the SQL enum's labels, in its order. */
 typedef enum ZkLockMode
 {
@@ -33,6 +35,7 @@ typedef enum ZkLockReply
 	ZKLOCK_NODE_EXISTS,			/* create of a fixed name only */
 	ZKLOCK_NO_CHILDREN,			/* the parent is an ephemeral node */
 	ZKLOCK_LOST,				/* connection lost, outcome unknown */
+	ZKLOCK_NOT_WATCHED,			/* not asked for: there are too many watches */
 	ZKLOCK_REFUSED				/* the server's final no: ACL, quota, ... */
 } ZkLockReply;
 
@@ -98,10 +101,11 @@ typedef enum ZkLockVerdict
 	ZKLOCK_NOT_SIMPLE,			/* the path is a node that is not ephemeral */
 	ZKLOCK_NO_GROUND,			/* the lock to downgrade is gone */
 	ZKLOCK_NO_ROOT,				/* the parents cannot be made: no chroot */
-	ZKLOCK_WORN_OUT,			/* the path's sequence numbers are used up */
+	ZKLOCK_EXHAUSTED,			/* the path's sequence numbers are used up */
 	ZKLOCK_FOREIGN_NAME,		/* a contender's name is too long to handle */
 	ZKLOCK_NO_COUNT,			/* there is no count of leases */
 	ZKLOCK_BAD_COUNT,			/* what is there is none */
+	ZKLOCK_TOO_MANY_WATCHES,	/* there is no room for one more waiter */
 	ZKLOCK_DENIED				/* a request was REFUSED */
 } ZkLockVerdict;
 
@@ -110,6 +114,7 @@ typedef struct ZkLockAction
 	ZkLockActionKind kind;
 	uint32_t	request;		/* to be echoed in the reply's event */
 	const char *name;			/* valid until the next call */
+	ZkLockWatchUse use;			/* of the watch, if it leaves one */
 } ZkLockAction;
 
 /* No step asks for more: adopt() fills what it leaves free with drops. */
@@ -129,7 +134,7 @@ typedef struct ZkLockActions
  * Sequence numbers.  ZooKeeper's per-parent counter is an int32 that sticks or
  * turns negative at its end; from there no order of the queue can be trusted.
  */
-#define ZKLOCK_SEQ_WORN INT64_C(2000000000) /* worth a warning */
+#define ZKLOCK_SEQ_NEARLY_EXHAUSTED INT64_C(2000000000) /* worth a warning */
 
 /*
  * A node that we watch: a contender ahead of us, or the simple lock itself.
@@ -139,6 +144,7 @@ typedef struct ZkLockWatch
 {
 	uint32_t	request;		/* 0: the slot is free */
 	bool		seen_set;		/* listed since its data was found to be set */
+	bool		spare;			/* asked for as a look-ahead, so perhaps not had */
 	char		name[ZKLOCK_NAME_SIZE];
 } ZkLockWatch;
 
@@ -161,10 +167,10 @@ typedef struct ZkLockRecipe
 	bool		fixed;			/* simple or downgrade: name is given */
 	bool		shared;			/* others use this session, too; set by the
 								 * driver after it has begun */
-	bool		curious;		/* not without a word of who is ahead; likewise */
+	bool		wants_holder;	/* not without a word of who is ahead; likewise */
 	bool		counted;		/* a count says how many leases there are */
-	int			leases;			/* as named, or counted last */
-	int64_t		session;
+	int			permits;		/* as named, or counted last */
+	int64_t		session_id;
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];
 	char		touched[ZKLOCK_NAME_SIZE];	/* node to be touched, or "" */
 

@@ -8,16 +8,16 @@
  */
 #include "postgres.h"
 
-#include "backend/compat.h"
-#include "backend/guc.h"
+#include "common/compat.h"
+#include "common/guc.h"
 #include "miscadmin.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
-#include "shared/places.h"
-#include "shared/tenure.h"
+#include "shared/owners.h"
+#include "shared/sessionstate.h"
+#include "shared/slots.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
-#include "storage/spin.h"
 #include "utils/timestamp.h"
 
 /* This backend's */
@@ -33,21 +33,23 @@ zklock_claims_are_shared(void)
 static LWLock *
 lock(ZkLockClaim *claim)
 {
-	LWLock	   *lock = zklock_claimtable_lock_of(&claim->place);
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	return lock;
 }
 
 static void
-leave_all(int code, Datum arg)
+remove_all(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
 	while (!dlist_is_empty(&mine))
-		zklock_claims_leave(dlist_head_element(ZkLockClaim, mine, &mine));
+		zklock_claims_remove(dlist_head_element(ZkLockClaim, mine, &mine));
 	pg_atomic_sub_fetch_u64(&zklock_claimtable->unlisted, unlisted);
 	unlisted = 0;
+	zklock_owners_wait_over();
+	zklock_owners_pass_to_role();
 }
 
 ZkLockClaim *
@@ -59,7 +61,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	if (zklock_claimtable == NULL)
 		return NULL;
 	if (!registered)
-		on_shmem_exit(leave_all, 0);
+		on_shmem_exit(remove_all, 0);
 	registered = true;
 
 	claim = zklock_claimtable_add(path, mode);
@@ -81,14 +83,14 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->revoked = false;
 	claim->waitstart = GetCurrentTimestamp();
 	claim->token = 0;
-	claim->number = 0;
+	claim->grant_number = 0;
 	claim->node[0] = '\0';
-	claim->session = 0;
+	claim->session_id = 0;
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
 	pg_atomic_write_u32(&claim->revocations, 0);
 	dlist_push_tail(&mine, &claim->mine);
-	LWLockRelease(zklock_claimtable_lock_of(&claim->place));
+	LWLockRelease(zklock_claimtable_lock_of(&claim->slot));
 	return claim;
 }
 
@@ -96,7 +98,7 @@ bool
 zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
 					 ZkLockMode mode)
 {
-	const EntryKey *key = &claim->place.entry->key;
+	const ZkLockEntryKey *key = &claim->slot.entry->key;
 
 	return key->mode == mode && strcmp(key->path, path) == 0;
 }
@@ -110,7 +112,7 @@ zklock_claims_queued(ZkLockClaim *claim, const char *node, int64 session)
 		return;
 	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
-	claim->session = session;
+	claim->session_id = session;
 	LWLockRelease(entry_lock);
 }
 
@@ -124,9 +126,9 @@ zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 session,
 		return;
 	entry_lock = lock(claim);
 	strlcpy(claim->node, node, sizeof(claim->node));
-	claim->session = session;
+	claim->session_id = session;
 	claim->token = token;
-	claim->number = number;
+	claim->grant_number = number;
 	claim->granted = true;
 	LWLockRelease(entry_lock);
 }
@@ -134,15 +136,25 @@ zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 session,
 void
 zklock_claims_lost(ZkLockClaim *claim)
 {
-	if (claim != NULL)
-		claim->lost = true;
+	LWLock	   *entry_lock;
+
+	if (claim == NULL)
+		return;
+	entry_lock = lock(claim);
+	claim->lost = true;
+	LWLockRelease(entry_lock);
 }
 
 void
 zklock_claims_revoked(ZkLockClaim *claim)
 {
-	if (claim != NULL)
-		claim->revoked = true;
+	LWLock	   *entry_lock;
+
+	if (claim == NULL)
+		return;
+	entry_lock = lock(claim);
+	claim->revoked = true;
+	LWLockRelease(entry_lock);
 }
 
 void
@@ -155,7 +167,7 @@ zklock_claims_count(ZkLockClaim *claim, int64 session_count, int64 xact_count)
 }
 
 void
-zklock_claims_leave(ZkLockClaim *claim)
+zklock_claims_remove(ZkLockClaim *claim)
 {
 	if (claim == NULL)
 	{
@@ -167,13 +179,13 @@ zklock_claims_leave(ZkLockClaim *claim)
 		return;
 	}
 	dlist_delete(&claim->mine);
-	zklock_places_leave(claim);
+	zklock_slots_end_claim(claim);
 }
 
 static bool
 read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 {
-	LWLock	   *lock = zklock_claimtable_lock(&claim->place, LW_SHARED);
+	LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);
 	bool		seen;
 
 	if (lock == NULL)
@@ -181,9 +193,9 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 	seen = claim->pid != MyProcPid && !claim->hidden && !claim->left;
 	if (seen)
 	{
-		const EntryKey *key = &claim->place.entry->key;
+		const ZkLockEntryKey *key = &claim->slot.entry->key;
 		uint32		generation = claim->at_gate ?
-			(uint32) claim->turn.generation : claim->place.generation;
+			(uint32) claim->turn.generation : claim->slot.generation;
 
 		row->pid = claim->pid;
 		row->role = claim->role;
@@ -191,20 +203,20 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		strlcpy(row->path, key->path, sizeof(row->path));
 		row->granted = claim->granted;
 		row->lost = claim->lost || (claim->granted && generation != 0 &&
-									generation != zklock_tenure_generation());
+									generation != zklock_sessionstate_generation());
 		row->revoked = claim->revoked ||
 			pg_atomic_read_u32(&claim->revocations) > 0;
 		row->waitstart = claim->waitstart;
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
 		row->token = claim->token;
-		row->number = claim->number;
+		row->grant_number = claim->grant_number;
 
 		/* Who waits at a gate sees one node after the other stand for him. */
 		strlcpy(row->node, claim->turn.state == ZKLOCK_TURN_WAITING ?
-				claim->place.entry->place.name : claim->node,
+				claim->slot.entry->slot.name : claim->node,
 				sizeof(row->node));
-		row->session = row->node[0] != '\0' ? claim->session : 0;
+		row->session_id = row->node[0] != '\0' ? claim->session_id : 0;
 	}
 	LWLockRelease(lock);
 	return seen;
@@ -222,15 +234,13 @@ zklock_claims_next(int *i, ZkLockClaimRow *row)
 void
 zklock_claims_usage(int *used, int *room, int64 *n)
 {
-	ClaimTable *table = zklock_claimtable;
+	ZkLockClaimTable *table = zklock_claimtable;
 
 	*used = *room = 0;
 	*n = 0;
 	if (table == NULL)
 		return;
-	SpinLockAcquire(&table->mutex);
 	*room = zklock_max_locks;
-	*used = zklock_max_locks - table->nfree;
-	SpinLockRelease(&table->mutex);
+	*used = zklock_max_locks - zklock_claimtable_room();
 	*n = pg_atomic_read_u64(&table->unlisted);
 }

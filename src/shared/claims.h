@@ -32,14 +32,14 @@ typedef struct ZkLockClaimRow
 	char		path[ZKLOCK_PATH_MAX + 1];
 	bool		granted;
 	bool		lost;			/* as far as its backend knows */
-	bool		revoked;		/* likewise: was it asked back? */
+	bool		revoked;		/* likewise: was it revoked? */
 	TimestampTz waitstart;		/* when it began to wait */
 	int64		session_count;
 	int64		xact_count;
 	int64		token;			/* once granted */
-	int64		number;			/* of the grant, among those of the node */
+	int64		grant_number;	/* of the grant, among those of the node */
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while not known */
-	int64		session;		/* that it is of, its id in ZooKeeper; 0: none */
+	int64		session_id;		/* that it is of, its id in ZooKeeper; 0: none */
 } ZkLockClaimRow;
 
 /* Is there shared memory for them? */
@@ -48,8 +48,8 @@ extern bool zklock_claims_are_shared(void);
 /*
  * This backend begins to wait for a lock; `hidden`: as a part of what another
  * claim of it stands for, which is neither shown nor counted.  NULL: there is no
- * room, or no shared memory; all of the following take that for a claim, and do
- * nothing.
+ * room, or none for this backend yet (see owners.h), or no shared memory; all of the
+ * following take that for a claim, and do nothing.
  */
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 										bool hidden);
@@ -72,7 +72,7 @@ extern void zklock_claims_granted(ZkLockClaim *claim, const char *node,
 /* It has found out that it has lost it. */
 extern void zklock_claims_lost(ZkLockClaim *claim);
 
-/* It has found out that it was asked back. */
+/* It has found out that it was revoked. */
 extern void zklock_claims_revoked(ZkLockClaim *claim);
 
 /* So many holds rest on it. */
@@ -80,7 +80,7 @@ extern void zklock_claims_count(ZkLockClaim *claim, int64 session_count,
 								int64 xact_count);
 
 /* It neither has it nor waits. */
-extern void zklock_claims_leave(ZkLockClaim *claim);
+extern void zklock_claims_remove(ZkLockClaim *claim);
 
 /*
  * The first claim from `*i` on that is another backend's; `*i` is moved behind

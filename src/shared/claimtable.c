@@ -7,15 +7,16 @@
  */
 #include "postgres.h"
 
-#include "backend/guc.h"
+#include "common/guc.h"
 #include "common/hashfn.h"
 #include "shared/claimtable.h"
 #include "shared/lwlocks.h"
+#include "shared/sessionstate.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
 
-ClaimTable *zklock_claimtable = NULL;
+ZkLockClaimTable *zklock_claimtable = NULL;
 static HTAB *entries = NULL;
 
 uint32
@@ -28,7 +29,7 @@ zklock_claimtable_hash(const char *path, ZkLockMode mode)
 static uint32
 key_hash(const void *key, Size size)
 {
-	const EntryKey *k = key;
+	const ZkLockEntryKey *k = key;
 
 	(void) size;
 	return zklock_claimtable_hash(k->path, k->mode);
@@ -37,8 +38,8 @@ key_hash(const void *key, Size size)
 static int
 key_compare(const void *a, const void *b, Size size)
 {
-	const EntryKey *ka = a;
-	const EntryKey *kb = b;
+	const ZkLockEntryKey *ka = a;
+	const ZkLockEntryKey *kb = b;
 
 	(void) size;
 	return ka->mode != kb->mode || strcmp(ka->path, kb->path) != 0;
@@ -47,8 +48,8 @@ key_compare(const void *a, const void *b, Size size)
 static void *
 key_copy(void *to, const void *from, Size size)
 {
-	EntryKey   *key = to;
-	const EntryKey *k = from;
+	ZkLockEntryKey *key = to;
+	const ZkLockEntryKey *k = from;
 
 	(void) size;
 	key->mode = k->mode;
@@ -59,20 +60,20 @@ key_copy(void *to, const void *from, Size size)
 Size
 zklock_claimtable_shmem_size(void)
 {
-	return add_size(add_size(offsetof(ClaimTable, claim),
-							 mul_size(zklock_max_locks, sizeof(Claim))),
-					hash_estimate_size(zklock_max_locks, sizeof(Entry)));
+	return add_size(add_size(offsetof(ZkLockClaimTable, claim),
+							 mul_size(zklock_max_locks, sizeof(ZkLockClaim))),
+					hash_estimate_size(zklock_max_locks, sizeof(ZkLockEntry)));
 }
 
 void
 zklock_claimtable_shmem_init(void)
 {
-	ClaimTable *table;
+	ZkLockClaimTable *table;
 	HASHCTL		ctl = {0};
 	bool		found;
 
-	ctl.keysize = sizeof(EntryKey);
-	ctl.entrysize = sizeof(Entry);
+	ctl.keysize = sizeof(ZkLockEntryKey);
+	ctl.entrysize = sizeof(ZkLockEntry);
 	ctl.hash = key_hash;
 	ctl.match = key_compare;
 	ctl.keycopy = key_copy;
@@ -82,20 +83,20 @@ zklock_claimtable_shmem_init(void)
 							HASH_ELEM | HASH_FUNCTION | HASH_COMPARE |
 							HASH_KEYCOPY | HASH_PARTITION | HASH_FIXED_SIZE);
 	table = ShmemInitStruct("zklock claims",
-							offsetof(ClaimTable, claim) +
-							zklock_max_locks * sizeof(Claim), &found);
+							offsetof(ZkLockClaimTable, claim) +
+							zklock_max_locks * sizeof(ZkLockClaim), &found);
 	zklock_claimtable = table;
 	if (found)
 		return;
-	memset(table, 0, offsetof(ClaimTable, claim));
+	memset(table, 0, offsetof(ZkLockClaimTable, claim));
 	SpinLockInit(&table->mutex);
-	dlist_init(&table->work);
 	pg_atomic_init_u64(&table->unlisted, 0);
 	for (int i = zklock_max_locks - 1; i >= 0; i--)
 	{
-		Claim	   *claim = &table->claim[i];
+		ZkLockClaim *claim = &table->claim[i];
 
-		memset(claim, 0, sizeof(Claim));
+		memset(claim, 0, sizeof(ZkLockClaim));
+		claim->slot.work.charge = &claim->charge;
 		pg_atomic_init_u64(&claim->session_count, 0);
 		pg_atomic_init_u64(&claim->xact_count, 0);
 		pg_atomic_init_u32(&claim->revocations, 0);
@@ -111,14 +112,15 @@ lock_of(uint32 hash)
 	return zklock_lwlocks_partition(hash % ZKLOCK_PARTITIONS);
 }
 
-static Claim *
+static ZkLockClaim *
 take_free(void)
 {
-	ClaimTable *table = zklock_claimtable;
-	Claim	   *claim;
+	ZkLockClaimTable *table = zklock_claimtable;
+	int			reserved = zklock_owners_reserved_room();
+	ZkLockClaim *claim;
 
 	SpinLockAcquire(&table->mutex);
-	claim = table->free;
+	claim = table->nfree > reserved ? table->free : NULL;
 	if (claim != NULL)
 	{
 		table->free = claim->next_free;
@@ -129,62 +131,79 @@ take_free(void)
 }
 
 static void
-give_free(Claim *claim)
+give_free(ZkLockClaim *claim)
 {
-	ClaimTable *table = zklock_claimtable;
+	ZkLockClaimTable *table = zklock_claimtable;
 
 	SpinLockAcquire(&table->mutex);
 	claim->next_free = table->free;
 	table->free = claim;
 	table->nfree++;
 	SpinLockRelease(&table->mutex);
+
+	/* The worker wakes them. */
+	if (zklock_owners_is_room_awaited())
+		zklock_sessionstate_wake_worker();
+}
+
+int
+zklock_claimtable_room(void)
+{
+	ZkLockClaimTable *table = zklock_claimtable;
+	int			room;
+
+	SpinLockAcquire(&table->mutex);
+	room = table->nfree;
+	SpinLockRelease(&table->mutex);
+	return room;
 }
 
 /*
- * Who reads a place, or a claim, has the lock of the hash that it found, which
+ * Whoever reads a slot, or a claim, has the lock of the hash that it found, which
  * may be that of its last entry: this one must not be seen with that hash.
  */
 static void
-use_place(Place *place, uint32 hash, Entry *entry)
+use_slot(ZkLockSlot *slot, uint32 hash, ZkLockEntry *entry)
 {
-	place->hash = hash;
+	slot->hash = hash;
 	pg_write_barrier();
-	place->entry = entry;
+	slot->entry = entry;
 }
 
 LWLock *
-zklock_claimtable_lock_of(const Place *place)
+zklock_claimtable_lock_of(const ZkLockSlot *slot)
 {
-	return lock_of(place->hash);
+	return lock_of(slot->hash);
 }
 
 LWLock *
-zklock_claimtable_lock(Place *place, LWLockMode mode)
+zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 {
-	uint32		hash = *(volatile uint32 *) &place->hash;
+	const volatile ZkLockSlot *unlocked = slot;
+	uint32		hash = unlocked->hash;
 	LWLock	   *lock = lock_of(hash);
 	bool		used;
 
-	if (*(Entry *volatile *) &place->entry == NULL)
+	if (unlocked->entry == NULL)
 		return NULL;
 	LWLockAcquire(lock, mode);
 
 	/* It may have been left, and used anew elsewhere, since we looked. */
-	used = *(Entry *volatile *) &place->entry != NULL;
+	used = unlocked->entry != NULL;
 	pg_read_barrier();
-	if (used && place->hash == hash)
+	if (used && unlocked->hash == hash)
 		return lock;
 	LWLockRelease(lock);
 	return NULL;
 }
 
-Claim *
+ZkLockClaim *
 zklock_claimtable_add(const char *path, ZkLockMode mode)
 {
-	Claim	   *claim = take_free();
+	ZkLockClaim *claim = take_free();
 	uint32		hash = zklock_claimtable_hash(path, mode);
-	EntryKey	key;
-	Entry	   *entry;
+	ZkLockEntryKey key;
+	ZkLockEntry *entry;
 	bool		found;
 
 	if (claim == NULL)
@@ -200,6 +219,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 		give_free(claim);
 		return NULL;
 	}
+	zklock_owners_set_owner(&claim->charge);
 	if (!found)
 	{
 		entry->nclaims = 0;
@@ -210,46 +230,54 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 		 * serials of the gate go on.  New memory is all zero.
 		 */
 		zklock_gate_init(&entry->gate, entry->gate.last_serial);
-		entry->place.gate = true;
-		entry->place.had = 0;
-		use_place(&entry->place, hash, entry);
+		entry->slot.gate = true;
+		entry->slot.had = 0;
+		zklock_owners_assign(&entry->slot.work, &claim->charge);
+		use_slot(&entry->slot, hash, entry);
 	}
 	entry->nclaims++;
 	memset(&claim->turn, 0, sizeof(claim->turn));
 	claim->at_gate = claim->left = false;
-	claim->place.generation = 0;
-	use_place(&claim->place, hash, entry);
+	claim->slot.generation = 0;
+	use_slot(&claim->slot, hash, entry);
 	return claim;
 }
 
 /* Is there nothing left for the worker to do? */
 static bool
-is_idle(const Place *place, uint64 wanted)
+is_idle(const ZkLockSlot *slot, uint64 wanted)
 {
-	return wanted == 0 && place->had == 0;
+	return wanted == 0 && slot->had == 0;
 }
 
 void
-zklock_claimtable_free(Claim *claim)
+zklock_claimtable_free(ZkLockClaim *claim)
 {
-	Entry	   *entry = claim->place.entry;
+	ZkLockEntry *entry = claim->slot.entry;
 	bool		last = entry->nclaims == 1;
 
-	if (!claim->left || !is_idle(&claim->place, claim->place.wanted))
+	if (!claim->left)
 		return;
-	if (last && !is_idle(&entry->place, entry->gate.wanted))
+	if (!is_idle(&claim->slot, claim->slot.wanted))
+	{
+		zklock_owners_charge(&claim->charge);
+		return;
+	}
+	if (last && !is_idle(&entry->slot, entry->gate.wanted))
 	{
 		entry->keeper = claim;
+		zklock_owners_charge(&claim->charge);
 		return;
 	}
 	if (entry->keeper == claim)
 		entry->keeper = NULL;
-	claim->place.entry = NULL;
+	zklock_owners_discharge(&claim->charge);
+	claim->slot.entry = NULL;
 	entry->nclaims--;
 	if (last)
 	{
-		entry->place.entry = NULL;
-		hash_search_with_hash_value(entries, &entry->key, entry->place.hash,
+		entry->slot.entry = NULL;
+		hash_search_with_hash_value(entries, &entry->key, entry->slot.hash,
 									HASH_REMOVE, NULL);
 	}
 	give_free(claim);

@@ -7,13 +7,15 @@
  */
 #include "postgres.h"
 
-#include "backend/compat.h"
+#include "common/compat.h"
 #include "miscadmin.h"
 #include "shared/claimtable.h"
+#include "shared/connlimit.h"
 #include "shared/lwlocks.h"
+#include "shared/owners.h"
+#include "shared/sessionstate.h"
 #include "shared/shmem.h"
 #include "shared/stats.h"
-#include "shared/tenure.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -26,9 +28,11 @@ request(void)
 {
 	if (prev_request)
 		prev_request();
-	RequestAddinShmemSpace(add_size(add_size(zklock_claimtable_shmem_size(),
-											 zklock_tenure_shmem_size()),
-									zklock_stats_shmem_size()));
+	RequestAddinShmemSpace(zklock_claimtable_shmem_size());
+	RequestAddinShmemSpace(zklock_owners_shmem_size());
+	RequestAddinShmemSpace(zklock_sessionstate_shmem_size());
+	RequestAddinShmemSpace(zklock_stats_shmem_size());
+	RequestAddinShmemSpace(zklock_connlimit_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -41,8 +45,10 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	zklock_lwlocks_startup();
 	zklock_claimtable_shmem_init();
-	zklock_tenure_shmem_init();
+	zklock_owners_shmem_init();
+	zklock_sessionstate_shmem_init();
 	zklock_stats_shmem_init();
+	zklock_connlimit_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -52,7 +58,6 @@ zklock_shmem_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	zklock_compat_request_shmem(request, &prev_request);
-	zklock_tenure_init();
 	prev_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 }

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use Child;
+use List::Util qw(max min);
 use Wait;
 
 # What each is made of: a piece's figures
@@ -33,7 +34,9 @@ sub draw
 		my $script = $plot{$name}[1]->($arena) or next;
 
 		open(my $fh, '>', "$tmp/plot") or die "plot: $!\n";
-		print $fh "set terminal svg size 800,400 font 'sans,12' background 'white'\n",
+		print $fh "set terminal svg size 960,400 font 'sans,12' background 'white'\n",
+		  # Gnuplot's own fifth colour is a yellow that nobody can read.
+		  "set linetype 5 lc rgb '#606060'\n",
 		  "set output '$tmp/$name'\nset grid ytics\n$script";
 		close($fh) or die "plot: $!\n";
 		Child->run("$tmp/gnuplot.log", $Wait::timeout, 'gnuplot', "$tmp/plot");
@@ -76,7 +79,7 @@ sub _pair
 	  . "\n";
 }
 
-# Lines of $figure for each contestant over @$clients
+# Lines of $figure for each contestant over @$clients, each with its name at its end
 sub _lines
 {
 	my ($arena, $figure, $way, $clients) = @_;
@@ -91,11 +94,45 @@ sub _lines
 
 			[ $n, map { $arena->median($figure, $way, $n, $_) } @names ]
 		} @$clients)
-	  . "set datafile missing '?'\nset key bmargin center maxrows 2 samplen 2\nplot "
+	  . _labels(map { my $name = $_;
+			[ $name, map { $arena->median($figure, $way, $_, $name) // () } @$clients ]
+		  } @names)
+	  . "set datafile missing '?'\n"
+	  . (@$clients > 1 ? "set xrange [$clients->[0]:$clients->[-1]]\n" : '')
+	  . 'set xtics (' . join(', ', @$clients) . ")\n"
+	  . 'plot '
 	  . join(', ',
-		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 title '$names[$_]'" }
+		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 lt @{[$_ + 1]}" }
 		  0 .. $#names)
 	  . "\n";
+}
+
+# The names, each beside the last of its values, and no two on one another: they keep
+# a distance on an axis that is logarithmic.
+sub _labels
+{
+	my @lines = @_;
+	my @by_end = sort { $lines[$a][-1] <=> $lines[$b][-1] } 0 .. $#lines;
+	my @all = map { my (undef, @values) = @$_; @values } @lines;
+	my $step = max((max(@all) / min(@all))**(1 / 18), 1.05);
+	my @at = map { $_->[-1] } @lines[@by_end];
+
+	# Two that are too close give way to each other, until all have room.
+	for my $i (map { 1 .. $#at } 1 .. 50)
+	{
+		my $lack = $step * $at[ $i - 1 ] / $at[$i];
+
+		next if $lack <= 1;
+		$at[ $i - 1 ] /= sqrt($lack);
+		$at[$i] *= sqrt($lack);
+	}
+	return "unset label\nset rmargin 15\nset key off\n"
+	  . sprintf("set yrange [%.4g:%.4g]\n", min(@all) / $step, max(@all) * $step)
+	  . join('',
+		map {
+			sprintf("set label %d '%s' at graph 1.02, first %.4g left tc lt %d\n",
+				$_ + 1, $lines[ $by_end[$_] ][0], $at[$_], $by_end[$_] + 1)
+		} 0 .. $#at);
 }
 
 sub _contended
@@ -109,7 +146,7 @@ sub _contended
 
 	return if !@plots;
 	return "set ylabel 'locks a second'\nset xlabel 'clients'\nset logscale x 2\n"
-	  . "set yrange [0:*]\nset multiplot layout 1," . @plots . "\n"
+	  . "set logscale y\nset multiplot layout 1," . @plots . "\n"
 	  . join('', @plots)
 	  . "unset multiplot\n";
 }

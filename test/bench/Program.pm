@@ -21,15 +21,12 @@ use strict;
 use warnings;
 
 use Child;
-use File::Basename;
-use File::Spec;
 use Wait;
 
-my $here = File::Spec->rel2abs(dirname(__FILE__));
 my $java = '/usr/share/java';
 my $started = 0;
 
-# What each can do, and how it is started in directory $dir.
+# What each can do, and how it is started in directory $dir, where its source is.
 my %program = (
 	raw => {
 		kinds => [qw(mutex)],
@@ -57,7 +54,7 @@ my %program = (
 				'java', '-Xmx512m', '-Xss256k', '-XX:-UsePerfData',
 				'-Dorg.slf4j.simpleLogger.defaultLogLevel=error',
 				'-cp', "$java/curator-recipes.jar:$java/slf4j-simple.jar",
-				"$here/CuratorBench.java");
+				"$_[0]/CuratorBench.java");
 		},
 	},
 
@@ -65,7 +62,7 @@ my %program = (
 	# Debian's 2.8, also wait for writers behind them: all wait for ever.
 	kazoo => {
 		kinds => [qw(mutex semaphore)],
-		command => sub { ('/usr/bin/python3', "$here/kazoo_bench.py") },
+		command => sub { ('/usr/bin/python3', "$_[0]/kazoo_bench.py") },
 	},
 	'go-zookeeper' => {
 		kinds => [qw(mutex)],
@@ -184,7 +181,7 @@ sub compile
 	my ($dir, $name, @libraries) = @_;
 
 	Child->run("$dir/cc.log", $Wait::timeout, 'cc', '-O2', '-DTHREADED', '-o',
-		"$dir/$name", "$here/$name.c", @libraries)
+		"$dir/$name", "$dir/$name.c", @libraries)
 	  if !-x "$dir/$name";
 	return "$dir/$name";
 }
@@ -204,7 +201,7 @@ sub _build_go
 	local $ENV{GO111MODULE} = 'off';
 	local $ENV{GOCACHE} = "$dir/go-cache";
 	Child->run("$dir/go.log", $Wait::timeout,
-		'go', 'build', '-o', "$dir/go_bench", "$here/go_bench.go")
+		'go', 'build', '-o', "$dir/go_bench", "$dir/go_bench.go")
 	  if !-x "$dir/go_bench";
 	return "$dir/go_bench";
 }

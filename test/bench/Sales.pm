@@ -19,7 +19,7 @@ sub measure
 	} qw(A B);
 	my ($a, $b) = @servers;
 
-	open(my $fh, '<', "$arena->{top}/test/demo/flash_sale.sql")
+	open(my $fh, '<', "$arena->{tmp}/flash_sale.sql")
 	  or die "flash_sale.sql: $!\n";
 	my $sql = join('', grep { !/pg_sleep/ } <$fh>);
 	$a->psql('-c', $sql);

@@ -1,7 +1,7 @@
 /*
  * A library that has a process stand still in the midst of zklock: at a chosen one of
- * its calls, where others can go on, as it has none of their locks.  To be preloaded
- * behind zklock.
+ * its calls, where others can go on, as it has none of their locks, or when it is about
+ * to send a signal.  To be preloaded behind zklock.
  */
 #define _GNU_SOURCE
 #include "postgres.h"
@@ -15,11 +15,15 @@
 
 PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(standstill);
+PG_FUNCTION_INFO_V1(standstill_at_signal);
 
 extern PGDLLEXPORT void _PG_init(void);
 extern PGDLLEXPORT Datum standstill(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum standstill_at_signal(PG_FUNCTION_ARGS);
 
+/* Of locks, and of kill() */
 static Calls *calls;
+static Calls *signals;
 
 static void
 pass(void)
@@ -42,9 +46,18 @@ my_LWLockRelease(LWLock *lock)
 	pass();
 }
 
+static int
+my_kill(pid_t pid, int sig)
+{
+	if (is_chosen(signals))
+		raise(SIGSTOP);
+	return kill(pid, sig);
+}
+
 static const Replacement mine[] = {
 	{"LWLockAcquire", (void *) my_LWLockAcquire},
 	{"LWLockRelease", (void *) my_LWLockRelease},
+	{"kill", (void *) my_kill},
 	{NULL, NULL}
 };
 
@@ -52,7 +65,10 @@ void
 _PG_init(void)
 {
 	if (process_shared_preload_libraries_in_progress)
-		calls = patch_zklock(mine, sizeof(Calls));
+	{
+		calls = patch_zklock(mine, 2 * sizeof(Calls));
+		signals = calls + 1;
+	}
 }
 
 /* Have a process stand still at its n-th call from now on; pid 0: none. */
@@ -60,5 +76,13 @@ Datum
 standstill(PG_FUNCTION_ARGS)
 {
 	choose(calls, PG_GETARG_INT32(0), PG_GETARG_INT32(1));
+	PG_RETURN_VOID();
+}
+
+/* The same at its n-th signal. */
+Datum
+standstill_at_signal(PG_FUNCTION_ARGS)
+{
+	choose(signals, PG_GETARG_INT32(0), PG_GETARG_INT32(1));
 	PG_RETURN_VOID();
 }

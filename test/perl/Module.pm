@@ -1,4 +1,5 @@
-# Libraries of test/modules, which do what others may do beside zklock.
+# Libraries of test/modules, which do what others may do beside zklock, and builds of
+# zklock itself with other options.
 
 package Module;
 
@@ -9,20 +10,46 @@ use Exporter qw(import);
 use File::Basename;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(build_module);
+our @EXPORT = qw(build_module build_zklock);
 
 # Builds one and returns its path, as LOAD and CREATE FUNCTION take it.
 sub build_module
 {
 	my ($name) = @_;
-	my $source = dirname(__FILE__) . "/../modules/$name.c";
 	my $library = "$PostgreSQL::Test::Utils::tmp_check/$name";
+
+	_compile($library, dirname(__FILE__) . "/../modules/$name.c");
+	return $library;
+}
+
+# Builds zklock with these options of the compiler. The node uses this library from now on
+# instead of the installed one.
+sub build_zklock
+{
+	my ($node, @options) = @_;
+	my $src = dirname(__FILE__) . '/../../src';
+	my $dir = $node->basedir;
+
+	_compile("$dir/zklock", @options, "-I$src", glob("$src/*/*.c"),
+		qw(-lzookeeper_mt -lpthread -lrt));
+	$node->safe_psql('postgres', qq(
+		UPDATE pg_proc SET probin = '$dir/zklock' WHERE probin = '\$libdir/zklock'));
+	$node->append_conf('postgresql.conf', qq(
+		shared_preload_libraries = '$dir/zklock'
+		dynamic_library_path = '$dir:\$libdir'));
+	$node->restart;
+	return;
+}
+
+sub _compile
+{
+	my ($library, @rest) = @_;
 	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 
 	chomp(my $headers = `$pg_config --includedir-server`);
-	system_or_bail('cc', '-shared', '-fPIC', "-I$headers", '-o',
-		"$library.so", $source);
-	return $library;
+	system_or_bail('cc', '-shared', '-fPIC', "-I$headers", '-o', "$library.so",
+		@rest);
+	return;
 }
 
 1;

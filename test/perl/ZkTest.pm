@@ -27,7 +27,7 @@ use Worker;
 
 our @EXPORT =
   qw(new_node import_tables create_fence with_settings server_mode keeper_of queue
-  wait_for_queue seconds_of wait_until OWN_SESSION);
+  wait_for_queue wait_for_server seconds_of wait_until OWN_SESSION);
 
 # A setting for those who are about a session of the backend's own, whatever mode
 # the tests are run in.
@@ -159,6 +159,16 @@ sub wait_for_queue
 
 	wait_until("the queue at $path is ($wanted)",
 		sub { join(' ', queue($zk, $path)) eq $wanted });
+	return;
+}
+
+# Waits until a server that has crashed takes connections again.
+sub wait_for_server
+{
+	my ($node) = @_;
+
+	wait_until('the server is back',
+		sub { eval { $node->safe_psql('postgres', 'SELECT 1') } });
 	return;
 }
 

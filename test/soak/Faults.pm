@@ -19,8 +19,8 @@ use PgServer;
 use Wait;
 
 # Seconds between which a fault lasts: shorter than a session lives, longer, or
-# either
-my ($short, $long, $any) = ([ 0.3, 2 ], [ 4, 5 ], [ 0.3, 5 ]);
+# either; and for an end of a session on purpose long enough to see what it cost
+my ($short, $long, $any, $observed) = ([ 0.3, 2 ], [ 4, 5 ], [ 0.3, 5 ], [ 5, 5 ]);
 
 # How long each lasts, the method that makes it, and what that is told
 my %faults = (
@@ -55,10 +55,14 @@ my %of_workers = (
 	  [ $long, _signal => [qw(holder worker)], 'STOP' ],
 	'worker frozen' => [ $short, _signal => 'worker', 'STOP' ],
 	'worker frozen for long' => [ $long, _signal => 'worker', 'STOP' ],
-	'worker terminated' => [ $short, _signal => 'worker', 'TERM' ],
 	'worker killed' => [ $short, _signal => 'worker', 'KILL' ]);
 
-%faults = (%faults, %of_workers) if $ENV{ZKLOCK_SESSION};
+# An administrator ends the server's session.  That must not cost a lock.
+my %planned = (
+	'settings changed' => [ $observed, '_change_settings' ],
+	'worker terminated' => [ $observed, _signal => 'worker', 'TERM' ]);
+
+%faults = (%faults, %of_workers, %planned) if $ENV{ZKLOCK_SESSION};
 
 # How processes are known in pg_stat_activity: a backend works under a lock, or waits
 my $call = "query = '${\ Load::CALL}'";
@@ -73,6 +77,13 @@ sub deadly
 	return $ENV{ZKLOCK_SESSION}
 	  ? 'holder and worker frozen for long'
 	  : 'holder frozen for long';
+}
+
+sub is_planned
+{
+	my ($name) = @_;
+
+	return exists $planned{$name};
 }
 
 # An endless plan: all faults in some order, then all in another, and so on. The
@@ -92,7 +103,8 @@ sub plan
 
 		return {
 			name => $name,
-			gap => 0.5 + 2 * $random->(),
+			# What a fault has cost may show only when its session would have timed out.
+			gap => (is_planned($name) ? 5 : 0.5) + 2 * $random->(),
 			seconds => $least + ($most - $least) * $random->(),
 			pick => $random->()
 		};
@@ -105,7 +117,7 @@ sub new
 {
 	my ($class, %arg) = @_;
 
-	return bless { %arg, undo => [] }, $class;
+	return bless { %arg, undo => [], changes => 0 }, $class;
 }
 
 # Among several that can be hit, $pick (from 0 to 1) says which.
@@ -206,6 +218,19 @@ sub _lose
 				action => 'drop'
 			]
 		} 1 .. 5);
+	return;
+}
+
+# A server gets another setting of its session with ZooKeeper.
+
+sub _change_settings
+{
+	my ($self, $pick) = @_;
+	my $server = _choose($pick, @{ $self->{servers} });
+	my $timeout = 3000 + ++$self->{changes};
+
+	$server->psql('-c', "ALTER SYSTEM SET zklock.session_timeout = $timeout");
+	$server->psql('-c', 'SELECT pg_reload_conf()');
 	return;
 }
 

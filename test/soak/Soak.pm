@@ -186,13 +186,30 @@ sub _disturb
 	my ($self, $fault, $round) = @_;
 
 	$self->_pass($fault->{gap});
+	my $before = Faults::is_planned($fault->{name}) && $self->_lost;
 	$self->{faults}->make(@$fault{qw(name pick)});
 	push @{ $round->{calm}[-1] }, time();
 	$round->{faults}{ $fault->{name} }++;
 	$self->_pass($fault->{seconds});
+	if ($before && (my $lost = $self->_lost) ne $before)
+	{
+		push @{ $round->{problems} },
+		  "$fault->{name}: $lost where it was $before";
+	}
 	$self->{faults}->undo;
 	push @{ $round->{calm} }, [ time() ];
 	return;
+}
+
+# What has been lost so far, in words
+sub _lost
+{
+	my ($self) = @_;
+
+	return sprintf(
+		'%d errors 40001, %s lost locks',
+		$self->{load}->errors->{40001} // 0,
+		join(' and ', map { $self->_ask($_, 'SELECT losses FROM zk_lock_stats') } qw(A B)));
 }
 
 # Lets the clients be for a while.

@@ -113,7 +113,7 @@ BEGIN
 		RAISE lock_not_available;
 	END IF;
 	tokens := ARRAY(SELECT zk_lock_token(path, mode) FROM unnest(paths) path);
-	numbers := ARRAY(SELECT zk_lock_number(path, mode) FROM unnest(paths) path);
+	numbers := ARRAY(SELECT zk_lock_grant_number(path, mode) FROM unnest(paths) path);
 	PERFORM work();
 
 	IF current_setting('soak.fence')::boolean THEN

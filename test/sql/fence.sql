@@ -69,6 +69,23 @@ UPDATE zk_lock_fences SET number = 0, shared_token = 10;
 SELECT zk_fence('/zklock_regress/fence', 9, 1);
 UPDATE zk_lock_fences SET shared_token = 0;
 
+-- A reader elsewhere names the mode: those who share the lock are not newer than one
+-- another, but than whoever has had it alone.
+SELECT zk_fence('/zklock_regress/fence_shared', 20, 0, 'write');
+SELECT zk_fence('/zklock_regress/fence_shared', 22, 0, 'shared');
+SELECT zk_fence('/zklock_regress/fence_shared', 21, 0, 'shared');
+SELECT zk_fence('/zklock_regress/fence_shared', 19, 0, 'shared');
+SELECT token, number, shared_token FROM zk_lock_fences
+WHERE path = '/zklock_regress/fence_shared';
+SELECT zk_fence('/zklock_regress/fence_shared', 21, 0);
+SELECT zk_fence('/zklock_regress/fence_shared', 23, 2);
+SELECT zk_fence('/zklock_regress/fence_shared', 22, 0, 'shared');
+SELECT zk_fence('/zklock_regress/fence_shared', 23, 2, mode => 'shared');
+SELECT zk_fence('/zklock_regress/fence_shared', 23, 1, 'exclusive');
+SELECT token, number, shared_token FROM zk_lock_fences
+WHERE path = '/zklock_regress/fence_shared';
+DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence_shared';
+
 -- An error that is caught has recorded nothing.
 BEGIN;
 SAVEPOINT s;
@@ -179,7 +196,7 @@ SELECT zk_lock_fence('/zklock_regress/fence', 'write') = zk_lock_token('/zklock_
 SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
 SELECT zk_lock_release('/zklock_regress/fence', 'write');
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared') = zk_lock_token('/zklock_regress/fence', 'shared') AS downgraded;
-SELECT zk_lock_number('/zklock_regress/fence', 'shared');
+SELECT zk_lock_grant_number('/zklock_regress/fence', 'shared');
 SELECT token = shared_token AS same, number FROM zk_lock_fences;
 SELECT zk_lock_acquire('/zklock_regress/fence_simple', mode => 'simple');
 SELECT zk_lock_fence('/zklock_regress/fence_simple', 'simple') = zk_lock_token('/zklock_regress/fence_simple', 'simple') AS simple;
@@ -190,7 +207,7 @@ DELETE FROM zk_lock_fences;
 -- What is refused.
 SELECT zk_lock_fence('/zklock_regress/fence');
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared');
-SELECT zk_lock_number('/zklock_regress/fence');
+SELECT zk_lock_grant_number('/zklock_regress/fence');
 SELECT zk_fence('/zklock_regress/fence', 0);
 SELECT zk_fence('/zklock_regress/fence', 1, -1);
 \set VERBOSITY sqlstate
@@ -202,8 +219,9 @@ SELECT zk_fence('/zklock_regress/fence', NULL);
 SELECT zk_fence('/zklock_regress/fence', -1);
 SELECT zk_fence('/zklock_regress/fence', 0, 0);
 SELECT zk_fence('/zklock_regress/fence', 1, NULL);
-SELECT zk_lock_number(NULL);
-SELECT zk_lock_number('/zklock_regress/fence', NULL);
+SELECT zk_fence('/zklock_regress/fence', 1, 0, NULL);
+SELECT zk_lock_grant_number(NULL);
+SELECT zk_lock_grant_number('/zklock_regress/fence', NULL);
 SELECT zk_fence('/zklock_regress/fence/', 1);
 BEGIN READ ONLY;
 SELECT zk_fence('/zklock_regress/fence', 1);
@@ -237,6 +255,19 @@ RESET search_path;
 SELECT zk_lock_release('/zklock_regress/fence');
 DROP SCHEMA regress_zklock_fence CASCADE;
 DROP ROLE regress_zklock_fence;
+
+-- A trigger on the table may release the lock that is fenced.
+CREATE FUNCTION release_fenced() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM public.zk_lock_release_all(); RETURN NEW; END $$;
+CREATE TRIGGER release_fenced BEFORE INSERT ON zk_lock_fences
+    FOR EACH ROW EXECUTE FUNCTION release_fenced();
+SELECT zk_lock_acquire('/zklock_regress/fence_released');
+SELECT zk_lock_fence('/zklock_regress/fence_released') > 0 AS fenced;
+SELECT zk_fence('/zklock_regress/fence_released', 9223372036854775807);
+SELECT zk_lock_acquire('/zklock_regress/fence_released');
+SELECT zk_lock_fence('/zklock_regress/fence_released');
+DROP FUNCTION release_fenced CASCADE;
+DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence_released';
 
 -- The table goes where the extension goes.
 CREATE SCHEMA zklock_elsewhere;

@@ -41,7 +41,26 @@ SELECT * FROM held;
 SELECT zk_lock_release('/zklock_regress/modes/s'),
        zk_lock_release('/zklock_regress/modes/w', 'shared'),
        zk_lock_release('/zklock_regress/modes/s', 'simple'),
-       zk_semaphore_release('/zklock_regress/modes/s');
+       zk_semaphore_release('/zklock_regress/modes/s'),
+       zk_lock_release('/zklock_regress/modes/semaphore');
+BEGIN;
+SELECT zk_lock_acquire('/zklock_regress/modes/x', mode => 'write', scope => 'transaction'),
+       zk_semaphore_acquire('/zklock_regress/modes/other', 1, scope => 'transaction');
+SELECT zk_lock_release('/zklock_regress/modes/x'),
+       zk_lock_release('/zklock_regress/modes/x', 'write'),
+       zk_lock_release('/zklock_regress/modes/other'),
+       zk_semaphore_release('/zklock_regress/modes/other');
+
+-- Held here, in this mode and any scope?
+SELECT zk_lock_held('/zklock_regress/modes/x') AS exclusive,
+       zk_lock_held('/zklock_regress/modes/x', 'write') AS write,
+       zk_lock_held('/zklock_regress/modes/s', 'shared') AS shared,
+       zk_lock_held('/zklock_regress/modes/simple', 'simple') AS simple,
+       zk_lock_held('/zklock_regress/modes/other') AS semaphore,
+       zk_lock_held('/zklock_regress/modes/never') AS never;
+COMMIT;
+SELECT zk_lock_held('/zklock_regress/modes/x', 'write') AS write,
+       zk_lock_held('/zklock_regress/modes/s', 'shared') AS shared;
 SELECT zk_lock_release('/zklock_regress/modes/s', 'shared'),
        zk_lock_release('/zklock_regress/modes/w', 'write'),
        zk_lock_release('/zklock_regress/modes/simple', 'simple'),
@@ -101,16 +120,65 @@ SELECT zk_semaphore_release('semaphore');
 
 -- Nobody waits for oneself inside a semaphore.
 SELECT zk_lock_acquire('/zklock_regress/modes/in1/locks', mode => 'shared'),
-       zk_lock_acquire('/zklock_regress/modes/in2/leases', mode => 'write'),
-       zk_lock_acquire('/zklock_regress/modes/in3/leases/x', mode => 'simple'),
-       zk_lock_acquire('/zklock_regress/modes/in4/leases2'),
-       zk_semaphore_acquire('/zklock_regress/modes/in5', 2),
-       zk_lock_acquire('/zklock_regress/modes/in5/locks', '0');
+       zk_lock_acquire('/zklock_regress/modes/in2/locks', mode => 'simple'),
+       zk_lock_acquire('/zklock_regress/modes/in3/locks2'),
+       zk_lock_acquire('/zklock_regress/modes/in3/locks/x'),
+       zk_semaphore_acquire('/zklock_regress/modes/in4', 2),
+       zk_lock_acquire('/zklock_regress/modes/in4/locks', '0');
 SELECT zk_semaphore_acquire('/zklock_regress/modes/in1', 1);
 SELECT zk_semaphore_acquire('/zklock_regress/modes/in2', 1, '0');
-SELECT zk_semaphore_acquire('/zklock_regress/modes/in3', 1);
-SELECT zk_semaphore_acquire('/zklock_regress/modes/in4', 1),
-       zk_semaphore_acquire('/zklock_regress/modes/in5', 2);
+SELECT zk_semaphore_acquire('/zklock_regress/modes/in3', 1),
+       zk_semaphore_acquire('/zklock_regress/modes/in4', 2);
+SELECT zk_lock_release_all();
+
+-- Nothing is put among the nodes of a queue, nor among leases, by any function
+-- that names a path.
+CREATE FUNCTION is_refused(what text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE 'SELECT ' || what;
+    RETURN false;
+EXCEPTION WHEN invalid_parameter_value THEN
+    RETURN true;
+END;
+$$;
+CREATE TABLE refused (part text);
+INSERT INTO refused VALUES
+    ('_c_6a0f-lock-0000000000'), ('lock-0'), ('x__READ__7'), ('x__WRIT__-8'),
+    ('__lock__9'), ('x__rlock__0000000001'), ('leases'), ('lock-0/x'),
+    ('x/lock-0/a/a'), ('leases/x'), ('x/leases/x');
+SELECT call, count(*) AS paths, bool_and(is_refused(format(call, part))) AS refused
+FROM refused, unnest(ARRAY[
+    'zk_lock_acquire(''/zklock_regress/modes/%s'')',
+    'zk_lock_acquire(''/zklock_regress/modes/%s'', mode => ''shared'')',
+    'zk_lock_acquire(''/zklock_regress/modes/%s'', mode => ''write'')',
+    'zk_lock_acquire(''/zklock_regress/modes/%s'', mode => ''simple'')',
+    'zk_lock_acquire_all(''{/zklock_regress/modes/%s}'')',
+    'zk_lock_guard(''/zklock_regress/modes/%s'')',
+    'zk_semaphore_acquire(''/zklock_regress/modes/%s'', 1)',
+    'zk_semaphore_acquire_counted(''/zklock_regress/modes/%s'', ''/zklock_regress/c'')',
+    'zk_semaphore_acquire_counted(''/zklock_regress/modes/in5'', ''/zklock_regress/modes/%s'')',
+    'zk_shared_count(''/zklock_regress/modes/%s'')',
+    'zk_shared_count_set(''/zklock_regress/modes/%s'', 1)',
+    'zk_lock_release(''/zklock_regress/modes/%s'')',
+    'zk_semaphore_release(''/zklock_regress/modes/%s'')',
+    'zk_lock_held(''/zklock_regress/modes/%s'')',
+    'zk_lock_token(''/zklock_regress/modes/%s'')',
+    'zk_lock_grant_number(''/zklock_regress/modes/%s'')',
+    'zk_lock_fence(''/zklock_regress/modes/%s'')',
+    'zk_fence(''/zklock_regress/modes/%s'', 1)',
+    'zk_fence(''/zklock_regress/modes/%s'', 1, 0)',
+    'zk_lock_revoke(''/zklock_regress/modes/%s'')']) AS call
+GROUP BY call ORDER BY call COLLATE "C";
+SELECT zk_lock_acquire('/zklock_regress/modes/a-lock-0000000000');
+SELECT zk_lock_acquire('/zklock_regress/modes/leases/a');
+SET zklock.path_prefix = '/zklock_regress/leases';
+
+-- Others may have done it, which can be looked at.
+SELECT count(*) FROM refused, zk_lock_queue('/zklock_regress/modes/' || part);
+DROP TABLE refused;
+DROP FUNCTION is_refused;
+SELECT zk_lock_acquire('/zklock_regress/modes/' || part)
+FROM unnest('{lock-, lock-0x, 0000000000, lease-0000000000, leases2, Leases, locks}'::text[]) AS part;
 SELECT zk_lock_release_all();
 
 -- Many at once: sorted, each once, all or none

@@ -10,6 +10,8 @@ SELECT zk_lock_guard(NULL);
 SELECT zk_lock_guard('/zklock_regress/parameters', NULL, NULL);
 SELECT zk_lock_release(NULL);
 SELECT zk_lock_release('/zklock_regress/parameters', NULL);
+SELECT zk_lock_held(NULL);
+SELECT zk_lock_held('/zklock_regress/parameters', NULL);
 SELECT zk_lock_token(NULL);
 SELECT zk_lock_token('/zklock_regress/parameters', NULL);
 \set VERBOSITY sqlstate

@@ -309,6 +309,78 @@ ROLLBACK;
 SELECT * FROM held;
 
 --
+-- Fences: a lock that is fenced stays as long as the row that is written
+--
+
+-- however often it was taken
+BEGIN;
+SELECT take('a', 'session'), take('a', 'session'), take('b', 'session');
+SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;
+SELECT * FROM held;
+SELECT release('a');
+SELECT * FROM held;
+SELECT release('a');
+SELECT * FROM held;
+SELECT take('a', 'session'), take('a', 'transaction');
+SELECT zk_lock_release_all();
+SELECT * FROM held;
+COMMIT;
+SELECT * FROM held;
+
+-- What the session keeps is not the transaction's.
+BEGIN;
+SELECT take('a', 'session');
+SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;
+COMMIT;
+SELECT * FROM held;
+BEGIN;
+SELECT release('a');
+SELECT * FROM held;
+COMMIT;
+
+-- A fence that is rolled back holds nothing any more.
+BEGIN;
+SELECT take('a', 'session'), take('b', 'session');
+SAVEPOINT s;
+SELECT zk_lock_fence('/zklock_regress/scopes/' || lock) > 0 AS fenced FROM held;
+SELECT release('a');
+SELECT * FROM held;
+ROLLBACK TO s;
+SELECT * FROM held;
+SELECT release('b');
+SELECT * FROM held;
+COMMIT;
+
+-- RELEASE hands it to the parent.
+BEGIN;
+SELECT take('a', 'session'), take('b', 'session');
+SAVEPOINT s_outer;
+SELECT take('a', 'transaction');
+SAVEPOINT s_inner;
+SELECT zk_lock_fence('/zklock_regress/scopes/' || lock) > 0 AS fenced FROM held;
+RELEASE s_inner;
+SELECT release('a'), release('b');
+SELECT * FROM held;
+ROLLBACK TO s_outer;
+SELECT * FROM held;
+COMMIT;
+
+-- The outermost fence counts, which is the last to go.
+BEGIN;
+SELECT take('a', 'session');
+SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;
+SAVEPOINT s;
+SELECT take('a', 'transaction');
+SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;
+SELECT release('a');
+SELECT * FROM held;
+ROLLBACK TO s;
+SELECT * FROM held;
+ROLLBACK;
+SELECT * FROM held;
+DELETE FROM zk_lock_fences;
+
+--
 -- Many at once
 --
 

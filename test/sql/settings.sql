@@ -109,6 +109,8 @@ RESET zklock.auth;
 --
 
 \set VERBOSITY sqlstate
+-- With the server's session, a session timeout that is set here has no effect: a warning.
+SET client_min_messages = error;
 SET zklock.session_timeout = '999ms';
 SET zklock.session_timeout = '86400001ms';
 SET zklock.session_timeout = '1s';
@@ -149,6 +151,7 @@ SELECT zk_lock_release_all();
 -- server's has the server's.
 SELECT zk_lock_acquire('/zklock_regress/settings');
 SELECT session_id AS id FROM zk_session() \gset first_
+SET client_min_messages = error;
 SET zklock.session_timeout = '17s';
 SELECT zk_lock_acquire('/zklock_regress/settings_too');
 SELECT session_id = :'first_id' AS same FROM zk_session();
@@ -174,10 +177,12 @@ SET zklock.log_level = 'debug1';
 SET zklock.path_prefix = '/x';
 SET zklock.confirm_commit = 'off';
 SET zklock.confirm_commit = 'always';
+SET zklock.session = 'backend';
 \set VERBOSITY sqlstate
 SHOW zklock.auth;
 SELECT current_setting('zklock.auth');
 \set VERBOSITY default
+SET client_min_messages = error;
 SET zklock.session_timeout = '20s';
 SET zklock.connect_timeout = '20s';
 SELECT zk_lock_acquire('/zklock_regress/settings');

@@ -18,6 +18,7 @@ use Wait;
 use ZkClient;
 use ZkProxy;
 use ZkServer;
+use ZkWire;
 
 my $zk = ZkServer->new(container_check => 100)->start;
 
@@ -247,6 +248,19 @@ $proxy->release;
 my $reply;
 do { $reply = $client->recv } until $reply->{xid} != -2;
 is($reply->{xid}, $xid, 'what was held follows');
+
+$proxy->mark;
+$proxy->hold('s2c', pings => 1);
+my $early = IO::Socket::INET->new(PeerAddr => $proxy->hosts);
+my $answer = '';
+syswrite($early, frame(pack('l> q> l> q> N/a* C', 0, 0, 30_000, 0, "\0" x 16, 0)));
+my $greeting = $proxy->wait_frame(dir => 's2c', op => 'connect');
+$proxy->wait_frame(dir => 's2c', op => 'ping', conn => $greeting->{conn});
+$proxy->release;
+read_more($early, \$answer, time() + $Wait::timeout) until $answer =~ /^.{20}/s;
+is(sprintf('0x%x', (unpack('l> l> l> q>', $answer))[3]), $greeting->{session},
+	'who connects during a hold gets its session before any ping');
+close($early);
 
 #
 # Counting flights

@@ -36,7 +36,7 @@ my @silent = (
 	qr/^port=|^\.\.\. id=/);
 
 # How a value is wrong, which these say themselves
-my $reasons = qr{(?:protocol/path|client/zkhosts|client/zksession|backend/authfile)\.c$};
+my $reasons = qr{(?:protocol/(?:path|hosts|acl)|client/zkhosts|client/zksession|common/authfile)\.c$};
 
 # What stands for a value, in the sources and in the page
 sub normal

@@ -13,7 +13,7 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 my %pages = map { ($_ => slurp_file("$top/$_")) }
-  map { s/^\Q$top\E\///r } "$top/README.md", glob("$top/docs/*.md");
+  map { s/^\Q$top\E\///r } glob("$top/*.md $top/docs/*.md");
 
 # The anchors of a page, as forges make them of headings
 sub anchors
@@ -54,7 +54,7 @@ for my $page (sort keys %pages)
 
 	$links += @links;
 	is(join("\n", map { look_at_link($page, $_) } @links), '', $page);
-	ok( $page eq 'README.md' || $pages{'README.md'} =~ /\(\Q$page\E\)/,
+	ok( $page =~ /^(README|CHANGELOG)\.md$/ || $pages{'README.md'} =~ /\(\Q$page\E\)/,
 		'... which README.md names');
 }
 cmp_ok($links, '>', 20, 'there are links');
@@ -83,15 +83,17 @@ for my $file (@pictures)
 	is( words(join(' ', @texts)),
 		words(join(' ', map { s/\\[nlr]/ /gr } @labels)),
 		"$name is made from its text");
-	ok((grep { /\(\Q$name\E\)/ } values %pages), '... and shown');
+	ok( (grep { tidy("docs/$_") eq $name }
+			  map { $pages{$_} =~ /!\[[^]]*\]\(([^)]*)\)/g } grep { /^docs/ } keys %pages),
+		'... and shown');
 }
 
 # Would it notice?
 is(look_at_link('README.md', 'docs/nowhere.md'),
 	'README.md: docs/nowhere.md: there is no docs/nowhere.md', 'a page that is missing');
-is(look_at_link('docs/security.md', '../README.md#fencin'),
-	'docs/security.md: ../README.md#fencin: no such heading', 'a heading that is missing');
-is(look_at_link('docs/security.md', '../README.md#one-session-for-the-server'),
+is(look_at_link('docs/security.md', '../README.md#limit'),
+	'docs/security.md: ../README.md#limit: no such heading', 'a heading that is missing');
+is(look_at_link('docs/security.md', '../README.md#one-session-per-server'),
 	undef, '... and one that is there');
 
 done_testing();

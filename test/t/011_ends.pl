@@ -40,7 +40,7 @@ my @ends = (
 		name => 'kill -9',
 		end => sub { kill('KILL', map { $_->pid } @_) },
 		restart =>
-		  sub { $node_a->poll_query_until('postgres', 'SELECT true') }
+		  sub { wait_for_server($node_a) }
 	},
 	{
 		name => 'fast shutdown',

@@ -148,7 +148,7 @@ $session = ZkTest->new($node);
 $session->query(q(LOAD 'zklock'));
 for my $hosts (
 	'', ',', 'zk', 'zk:', ':2181', 'zk:0', 'zk:65536', 'zk:port', 'z k:2181',
-	'zk1:2181,,zk2:2181', '/shop', 'zk:2181//shop', 'zk:2181/shop/',
+	'zk1:2181,,zk2:2181', 'zk1:2181;zk2:2181', 'zk1;zk2:2181', '/shop', 'zk:2181//shop', 'zk:2181/shop/',
 	'zk:2181/../shop')
 {
 	like(
@@ -300,5 +300,42 @@ $proxy->accept;
 $session->query('RESET zklock.connect_timeout');
 is($session->query(q(SELECT zk_lock_acquire('/cut'))),
 	't', '... and then it can be had again');
+$session->query(q(SELECT zk_lock_release_all()));
+$session->close;
+
+# Who waits meanwhile loses its place with the session, and gives up when no other one
+# can be had.
+my @cut_off = with_settings(
+	$node,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '2s',
+	'zklock.connect_timeout' => '2s');
+my @waits = (
+	[ '/outage1', q(zk_lock_acquire('/outage1')) ],
+	[ '/outage2', q(zk_lock_acquire_all('{/outage2, /outage2/b}')) ],
+	[ '/outage3/locks', q(zk_semaphore_acquire('/outage3', 1)) ]);
+my @waiters = map { ZkTest->new(@cut_off) } @waits;
+for my $i (0 .. $#waits)
+{
+	my ($path, $call) = @{ $waits[$i] };
+
+	$holder->query("SELECT zk_lock_acquire('$path')");
+	$waiters[$i]->start("SELECT $call");
+	wait_for_queue($zk, $path, $holder, $waiters[$i]);
+}
+$proxy->refuse;
+$proxy->cut;
+for my $i (0 .. $#waits)
+{
+	my ($path, $call) = @{ $waits[$i] };
+
+	$path =~ s{/locks$}{(?:/locks)?};
+	like(
+		$waiters[$i]->result,
+		qr{^ERROR:  08006: lost the connection to ZooKeeper while waiting for lock on "$path"\n.*^DETAIL:.*\Q${\ $proxy->hosts}\E .*^HINT:  Check zklock\.hosts}ms,
+		"an outage ends the wait of $call");
+}
+ends_ok($waiters[0], "SELECT $waits[0][1]",
+	qr{^ERROR:  08001: could not connect}m, '... and who asks after that is not connected');
 
 done_testing();

@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
+use Worker;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -246,6 +247,7 @@ while (@line > 1)
 		1,
 		'a hand-over with ' . @line . ' waiting: 1 flight');
 }
+$line[0]->query(q(SELECT zk_lock_release('/line')));
 
 # Two who take turns: the one before is seen in the list, but may be gone by the
 # time it is watched. Even so the lock is had in the flight that the watch takes.
@@ -335,6 +337,10 @@ for my $depth (2, 5)
 	$session->query(q(SELECT zk_lock_release('/event')));
 	$_->close for @ahead, $last;
 }
+
+# While anything is held in a server's session, that is renewed now and then, through
+# the same proxy.
+wait_for_calm($node, $zk) if server_mode();
 
 # Backends of one server hand a lock over by themselves, for as long as they may.
 my $pair = new_node(

@@ -124,6 +124,24 @@ wait_until('the session has forgotten the lock',
 	sub { $session->query('SELECT count(*) FROM zk_locks') eq '0' });
 $session->close;
 
+# Who asks whether a lock is held is told that it is lost; the transaction is refused
+# all the same.
+$session = ZkTest->new($main, @proxied);
+$session->query(q(LOAD 'zklock'; BEGIN; SELECT zk_lock_guard('/loss/held')));
+is($session->query(q(SELECT zk_lock_held('/loss/held'))), 't', 'a lock that is held');
+$proxy->mark;
+steal('/loss/held');
+$proxy->release;
+$proxy->wait_frame(dir => 's2c', op => 'connect');
+$proxy->wait_idle;
+wait_until('... and is lost, is not held',
+	sub { $session->query(q(SELECT zk_lock_held('/loss/held'))) eq 'f' });
+like($session->query('COMMIT'), qr{^ERROR:  40001: lock on "/loss/held" was lost}m,
+	'... which the commit says, too');
+is($session->query(q(SELECT zk_lock_held('/loss/held'))), 'f', '... nor is it after that');
+settle('/loss/held');
+$session->close;
+
 # A statement is left alone if nothing is held, or nothing lost.
 for my $what ('holds nothing', 'has lost nothing')
 {

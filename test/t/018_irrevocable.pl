@@ -140,6 +140,28 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 	$brake->close;
 }
 
+# A prepared transaction has the fence, and not the lock.
+{
+	my $session = ZkTest->new($node);
+
+	is($session->query(q(SELECT zk_lock_acquire('/fenced');
+			BEGIN;
+			SELECT zk_lock_fence('/fenced') > 0;
+			PREPARE TRANSACTION '3';
+			SELECT zk_lock_release('/fenced');
+			SELECT count(*) FROM zk_locks)),
+		"t\nt\nt\n0", 'a lock that was fenced is released once that is prepared');
+	is($rival->query(q(SELECT zk_lock_acquire('/fenced'))), 't', '... and had by the next');
+	$rival->start(q(SELECT zk_lock_fence('/fenced') > 0));
+	$node->poll_query_until('postgres',
+		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
+		 WHERE pid = ${\ $rival->pid}");
+	$node->safe_psql('postgres', q(COMMIT PREPARED '3'));
+	is($rival->result, 't', '... whose fence waits for COMMIT PREPARED');
+	$rival->query('SELECT zk_lock_release_all()');
+	$session->close;
+}
+
 # Cancelled when all is done
 my $library = build_module('late_cancel');
 $node->safe_psql('postgres', 'CREATE DATABASE victim');

@@ -141,7 +141,7 @@ $session->query(q(SELECT zk_lock_acquire('/crowd/first')));
 $zk->pause;
 my @answers = map {
 	$session->query(q(
-		SELECT zk_lock_acquire_all(array_agg('/crowd/bunch/' || i), '100ms')
+		SELECT zk_lock_acquire_all(array_agg('/crowd/many/' || i), '100ms')
 		FROM generate_series(1, 1000) AS i))
 } (1 .. 8);
 $zk->resume;
@@ -152,6 +152,6 @@ is($session->query(q(SELECT zk_lock_acquire('/crowd/free'))),
 	't', '... and once the server goes on, a free lock can be had');
 wait_until(
 	'all others are free',
-	sub { !grep { leftovers("/crowd/bunch/$_") } 1 .. 1000 });
+	sub { !grep { leftovers("/crowd/many/$_") } 1 .. 1000 });
 
 done_testing();

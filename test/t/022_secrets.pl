@@ -195,7 +195,7 @@ $node = new_node('shared', $zk->hosts, %conf, 'zklock.session' => 'server');
 $file = "${\ $node->data_dir}/zk.auth";
 like(
 	ask($lock),
-	qr/^ERROR:  08001: .*\nDETAIL:  could not open .*"zk\.auth"/m,
+	qr/^ERROR:  58P01: could not open .*"zk\.auth"/m,
 	'in the session of a server, too, nothing goes without the file');
 put($entry, 0640);
 my $worker = $node->safe_psql('postgres',
@@ -203,7 +203,7 @@ my $worker = $node->safe_psql('postgres',
 my @open;
 for my $try (1, 2)
 {
-	like(ask($lock), qr/^DETAIL:  .*credentials file "zk\.auth".*group or/m,
+	like(ask($lock), qr/^ERROR:  F0000: credentials file "zk\.auth".*group or/m,
 		'... nor if others could have read it');
 	push @open, scalar(() = glob("/proc/$worker/fd/*"));
 }

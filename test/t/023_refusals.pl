@@ -6,6 +6,7 @@ use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+use ZkClient;
 use ZkServer;
 use ZkTest;
 
@@ -119,5 +120,20 @@ like(
 	try('/refuse/quota/more/lock'),
 	qr/^ERROR:  53400: .*\nDETAIL:  ZooKeeper refused to create "\/refuse\/quota\/more": a quota/m,
 	'... by what its path needs, too');
+
+# Other clients' nodes in the queue: one that has the number which is ours, and one
+# whose name is too long to be watched. A long name that is no contender's is ignored.
+my $client = ZkClient->new($zk->hosts);
+$client->create($_, '')
+  for '/refuse/taken', '/refuse/taken/lock-0000000001', '/refuse/long';
+like(try('/refuse/taken'),
+	qr{^ERROR:  54000: the sequence numbers of lock path "/refuse/taken" are used up\nHINT:  Let all}m,
+	'a number that is taken');
+$client->create('/refuse/long/' . 'x' x $_, '') for 250, 300;
+is(try('/refuse/long'), 't', 'a long name that is nobody\'s');
+$client->create('/refuse/long/' . 'x' x 250 . 'lock-0000000000', '');
+like(try('/refuse/long'),
+	qr{^ERROR:  54000: a node below lock path "/refuse/long" has too long a name\nHINT:  See}m,
+	'... and a contender\'s');
 
 done_testing();

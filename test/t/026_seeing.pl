@@ -99,7 +99,7 @@ like(title_of($waiter), qr/waiting for ZooKeeper lock$/,
 is( $observer->query(
 		qq(SELECT wait_event_type, wait_event FROM pg_stat_activity
 		   WHERE pid = ${\ $waiter->pid})),
-	$node->pg_version >= 17 ? 'Extension|ZooKeeper' : 'Extension|Extension',
+	$node->safe_psql('postgres', 'SHOW server_version_num') >= 170000 ? 'Extension|ZooKeeper' : 'Extension|Extension',
 	'... and its wait event');
 
 # Who may not see all of a session sees that it has locks.
@@ -239,7 +239,7 @@ wait_until('the terminated backend is gone from the view',
 		$observer->query('SELECT listed, unlisted FROM zk_lock_stats') eq '1|0';
 	});
 kill('KILL', $waiter->pid);
-$node->poll_query_until('postgres', 'SELECT true');
+wait_for_server($node);
 $_->close for $observer, $holder, $waiter;
 $observer = ZkTest->new($node);
 is($observer->query('SELECT listed, unlisted, acquires FROM zk_lock_stats'),

@@ -11,6 +11,9 @@ use Test::More;
 use ZkServer;
 use ZkTest;
 
+# Where Debian's package has it listen
+use constant DEFAULT_PORT => 2181;
+
 my $zk = ZkServer->new->start;
 my $hosts = $zk->hosts;
 
@@ -69,12 +72,15 @@ sub run
 	return $answer;
 }
 
-# Has a server set up, as the first block says, in this session.
+# Has a server set up, as the first two blocks say, in this session.
 sub set_up
 {
 	my ($session) = @_;
 
 	run($session, $_) for @{ $blocks[0]->{statements} };
+	is($session->query('SHOW zklock.hosts'), '127.0.0.1:' . DEFAULT_PORT,
+		'by default ZooKeeper is on this machine');
+	run($session, $_) for @{ $blocks[1]->{statements} };
 	wait_until('the setting is in force',
 		sub { $session->query('SHOW zklock.hosts') eq $hosts });
 	return $session;
@@ -83,7 +89,9 @@ sub set_up
 my $node = fresh_node('main');
 my $main = set_up(ZkTest->new($node));
 my $other = set_up(ZkTest->new(fresh_node('other')));
-shift @blocks;
+like($blocks[1]->{text}, qr/same machine, at port ${\ DEFAULT_PORT}, needs no setting/,
+	'... of which a reader is told');
+splice(@blocks, 0, 2);
 
 while (my $block = shift @blocks)
 {

@@ -33,6 +33,18 @@ see_each_other($zk, '/mutex', $ours, $theirs);
 count_together($node, 250, @all);
 wait_until_gone($zk, '/mutex');
 
+# Every child of the path counts for Curator, and none but contenders for us.
+
+my $below = ours($sessions[0], 'exclusive', '/above/0');
+my $actor = $curator->actor;
+is($below->acquire, 't', 'a lock below another path');
+is($sessions[1]->query(q(SELECT zk_lock_acquire('/above', '20s'), zk_lock_release_all())),
+	't|1', '... does not keep us from that');
+$actor->start('acquire mutex /above 500');
+is($actor->result, 'f', '... but keeps Curator from it');
+$below->release;
+wait_until_gone($zk, '/above/0');
+
 # InterProcessReadWriteLock
 
 @all = parties('/rw', \@sessions, [ 'shared', 'write' ],

@@ -28,6 +28,16 @@ give_up($zk, '/lock', $theirs, $ours);
 count_together($node, 250, @all);
 wait_until_gone($zk, '/lock');
 
+# Every child of the path counts for go-zookeeper, which needs a number in its name.
+
+my $below = ours($sessions[0], 'exclusive', '/above/x');
+my $actor = $go->actor;
+is($below->acquire, 't', 'a lock below another path');
+$actor->start('acquire lock /above');
+isnt($actor->result, 't', '... keeps go-zookeeper from that');
+$below->release;
+wait_until_gone($zk, '/above/x');
+
 my $curator = Peer->curator($zk, $node);
 my $kazoo = Peer->kazoo($zk, $node);
 

@@ -1,5 +1,5 @@
 # Locks in one line with kazoo's Lock, ReadLock and WriteLock, which must have
-# been told to heed the names of Curator's nodes.
+# been told the names of Curator's nodes.
 #
 # Not in gate mode: all of ours are in line themselves.
 

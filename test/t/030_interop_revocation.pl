@@ -62,7 +62,7 @@ for my $kind (sort keys %kinds)
 			sub { $actor->query("revocations $kind $path") eq '1' })
 		  if $agrees;
 		is($actor->query("revocations $kind $path"),
-			$agrees, '... and they are told' . ($agrees ? '' : ', but do not heed it'));
+			$agrees, '... and they are told' . ($agrees ? '' : ', but do not give it back'));
 		is( $session->query(
 				"SELECT state, host IS NULL, data FROM zk_lock_queue('$path')"),
 			'holder|t|__REVOKE__',

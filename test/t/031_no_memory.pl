@@ -211,7 +211,7 @@ SKIP:
 	$observer->query("SELECT pg_log_backend_memory_contexts($worker)");
 	wait_until('the worker tells of its memory',
 		sub { slurp_file($node->logfile, $before) =~ /Grand total/ });
-	my @left = slurp_file($node->logfile, $before) =~ /(zklock tenant): \d/g;
+	my @left = slurp_file($node->logfile, $before) =~ /(zklock attempt): \d/g;
 	is(scalar(@left), 0, '... and no attempt has any');
 }
 

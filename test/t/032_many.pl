@@ -1,15 +1,21 @@
 # What a lock costs does not grow with the number of locks that a backend holds:
-# neither to take, to keep or to give it back, nor the end of a subtransaction.
+# neither to take, to keep or to give it back, nor the end of a subtransaction, nor the
+# server's worker to give up a wait.
 
 use strict;
 use warnings;
 
+use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkServer;
 use ZkTest;
 
 use constant { FEW => 1000, MANY => 16_000, ROUNDS => 2 };
+
+# The watches of all revocable locks of a session must fit into half a request of
+# 1 MB (see watchlimit.c): about 7000 of these.
+use constant MOST_REVOCABLE => 6000;
 
 # So many times as much may it cost with many as with few: memory that the
 # processor has to fetch costs some, a look at all of them many times as much.
@@ -19,25 +25,27 @@ my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts,
 	'zklock.session_timeout' => '60s',
 	server_mode() ? ('zklock.max_locks' => MANY + FEW) : ());
-my $session = ZkTest->new($node);
+my ($session, $other) = map { ZkTest->new($node) } 1 .. 2;
 
-# The processor's time that the backend itself has used, in ns: others may use the
-# machine as well.
+# The processor's time that the backend itself has used, or another process, in ns:
+# others may use the machine as well.
 sub used
 {
+	my ($process) = @_;
+
 	return $session->query(
-		q(SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)));
+		"SELECT split_part(pg_read_file('/proc/$process/schedstat'), ' ', 1)");
 }
 
 # That of one statement, or of one out of $n things that it does, in us
 sub cost
 {
-	my ($sql, $n) = @_;
-	my $before = used();
+	my ($sql, $n, $process) = @_;
+	my $before = used($process // 'self');
 	my $answer = $session->query($sql);
 
 	die "$answer\n" if $answer =~ /ERROR/;
-	return (used() - $before) / 1000 / $n;
+	return (used($process // 'self') - $before) / 1000 / $n;
 }
 
 # A lock is given back before its node is gone. Until then it takes its room in shared
@@ -58,7 +66,7 @@ sub hold
 	my ($n, $scope) = @_;
 
 	wait_for_calm();
-	$session->query(qq(
+	my $answer = $session->query(qq(
 		DO \$\$ BEGIN
 			FOR i IN 0 .. $n / 250 - 1 LOOP
 				PERFORM zk_lock_acquire_all(
@@ -67,15 +75,16 @@ sub hold
 					scope => '$scope');
 			END LOOP;
 		END \$\$));
+	die "$answer\n" if $answer =~ /ERROR/;
 	return;
 }
 
 sub loop
 {
-	my ($n, $sql) = @_;
+	my ($n, $sql, $process) = @_;
 
 	return cost("DO \$\$ BEGIN FOR i IN 1 .. $n LOOP $sql; END LOOP; END \$\$",
-		$n);
+		$n, $process);
 }
 
 sub take_and_give_back
@@ -88,6 +97,19 @@ sub enter_and_leave
 {
 	return loop(100, q(
 		PERFORM zk_semaphore_acquire('/few', 1); PERFORM zk_semaphore_release('/few')));
+}
+
+# The worker's part in a wait for what somebody else holds
+sub wait_and_give_up
+{
+	$other->query(q(SELECT zk_lock_acquire('/taken')));
+	my $us = loop(100, q(
+		BEGIN
+			PERFORM zk_lock_acquire('/taken', '10ms', 'shared');
+		EXCEPTION WHEN connection_failure THEN
+		END), keeper_of($session, $node));
+	$other->query('SELECT zk_lock_release_all()');
+	return $us;
 }
 
 # In a subtransaction, which fails or not
@@ -113,12 +135,14 @@ sub measure
 	is($session->query('SELECT count(*) FROM zk_locks'), $n, "$n locks are held");
 	$us{'a lock, with others held'} = take_and_give_back();
 	$us{'a semaphore, with locks held'} = enter_and_leave();
+	$us{'a wait in the worker, with locks held'} = wait_and_give_up()
+	  if server_mode();
 	$us{'release of all'} = cost('SELECT zk_lock_release_all()', $n);
 	wait_for_calm();
 	$us{'a lock, after others were held'} = take_and_give_back();
 
 	$session->query('SET zklock.revocable = on');
-	hold($n, 'session');
+	hold(min($n, MOST_REVOCABLE), 'session');
 	$us{'a lock, with revocable ones held'} = take_and_give_back();
 	$us{'a statement, with revocable ones held'} =
 	  cost(join(';', ('SELECT 1') x 500), 500);
@@ -158,7 +182,7 @@ for my $what (sort keys %few)
 
 	note(sprintf('%s: %.2f and %.2f us', $what, $few{$what}, $many{$what}));
 	cmp_ok($ratio, '<', MOST,
-		"$what: as much with @{[MANY]} locks as with @{[FEW]}");
+		"$what: as much with many locks as with @{[FEW]}");
 }
 
 # Who gives all of them back looks for none of them either.

@@ -30,6 +30,17 @@ sub set_hosts
 	return;
 }
 
+# The lines of the server's log that match.
+sub logged
+{
+	my ($pattern) = @_;
+
+	return grep { /LOG:  .*$pattern/ } split(/\n/, slurp_file($node->logfile));
+}
+
+my $settings = qr/changed settings of the ZooKeeper session/;
+my $waits = qr/$settings wait until no lock is held or waited for/;
+
 # Some who take and give locks all the time, and one who holds one throughout.
 
 $node->safe_psql('postgres', 'CREATE TABLE t (done int)');
@@ -50,13 +61,30 @@ $load[$_]->start(qq(
 $waiter->start(q(SELECT zk_lock_acquire('/hosts/held')));
 wait_until('all are at work', sub { $old->children("/hosts") == LOAD + 2 });
 
+my $newcomer = ZkTest->new($node);
+my @refused;
+
 set_hosts($new);
+
+# While the session could end, newcomers with little time yield, but are not refused.
+wait_until(
+	'the worker has given newcomers a pause',
+	sub {
+		my $answer = $newcomer->query(
+			q(SELECT zk_lock_acquire('/hosts/brief', '400ms'), zk_lock_release_all()));
+
+		push @refused, $answer if $answer =~ /^ERROR:  08001/;
+		return logged($waits);
+	});
+is(join("\n", @refused), '', 'who comes with little time is not refused');
 wait_until('the settings are there',
 	sub { $observer->query('SHOW zklock.hosts') eq $new->hosts });
-my $newcomer = ZkTest->new($node);
+$node->reload;
 is( $newcomer->query(q(SELECT zk_lock_acquire('/hosts/new'), zk_lock_release_all())),
 	't|1', 'who comes meanwhile is served');
 ok(!grep({ $_ eq 'hosts' } $new->children('/')), '... where the locks are');
+is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
+	't|t', '... and all see that settings are to come into force');
 ok(!$_->is_done, 'nobody has lost anything') for @load, $waiter;
 is($holder->query('SELECT 1'), 1, '... nor has who holds');
 is($holder->query('SELECT zk_lock_release_all()'), 1, '... until he gives it back');
@@ -71,7 +99,14 @@ wait_until('... and the old ones are not any more', sub { !$old->sessions });
 $node->safe_psql('postgres', 'INSERT INTO t VALUES (1)');
 is($_->result, '', '... and nobody has had an error') for @load;
 is(worker_of($node), $worker, '... nor did the worker end');
+is(scalar(logged($waits)), 1, 'the log says once that the settings wait');
+like(slurp_file($node->logfile),
+	qr/DETAIL:  There are \d+ locks in this session\.  The oldest is that of process ${\ $holder->pid}\.\n/,
+	'... for whom');
+is(scalar(logged(qr/$settings are in force after \d+ ms/)), 1, '... and when they are in force');
 wait_for_calm($node, $new, '/hosts/load');
+is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
+	't|f', '... where they have come into force');
 
 # Settings of a database, a role or a session have a session of their own.
 

@@ -86,4 +86,58 @@ for my $kind (sort keys %nodes)
 	wait_for_calm($node, $zk);
 }
 
+# The session is over, and the worker stands still when it is about to have the statement
+# of a holder cancelled: the holder does not wait for that.
+
+my $node = new_node('signal', $zk->hosts, %server, 'zklock.session_timeout' => '4s');
+my $worker = worker_of($node);
+my ($asker, $latch) = map { ZkTest->new($node) } 1 .. 2;
+$node->safe_psql('postgres', qq(
+	CREATE FUNCTION standstill_at_signal(pid int, which int) RETURNS void
+		AS '$library' LANGUAGE C));
+
+for my $end (sort keys %errors)
+{
+	my $victim = ZkTest->new($node);
+
+	is($victim->query(q(SELECT zk_lock_acquire('/standstill/signal'))),
+		't', 'a lock is held');
+	$latch->query('SELECT pg_advisory_lock(1)');
+	$victim->start('SELECT pg_advisory_lock(1)');
+	wait_until('its statement is under way',
+		sub {
+			$asker->query("SELECT wait_event FROM pg_stat_activity
+				WHERE pid = ${\ $victim->pid}") eq 'advisory';
+		});
+	my $session = $node->safe_psql('postgres', 'SELECT session_id FROM zk_session()');
+	kill('STOP', $worker);
+	wait_until('the session is over', sub { !grep { $_ eq $session } $zk->sessions });
+	$asker->query("SELECT standstill_at_signal($worker, 1)");
+	kill('CONT', $worker);
+	wait_until('the worker stands still', sub { is_still($worker) });
+
+	# It ends by itself, and is told of the loss all the same.
+	$latch->query('SELECT pg_advisory_unlock(1)');
+	like($victim->result, qr/^ERROR:  40001: /,
+		'the holder is told at the end of its statement');
+	$victim->start('SELECT pg_sleep(600)');
+	wait_until('it goes on',
+		sub {
+			$asker->query("SELECT wait_event FROM pg_stat_activity
+				WHERE pid = ${\ $victim->pid}") eq 'PgSleep';
+		});
+
+	# The signal is late, and does nothing.
+	$asker->query('SELECT standstill_at_signal(0, 0)');
+	kill('CONT', $worker);
+	is( $asker->query(
+			q(SELECT zk_lock_acquire('/standstill/signal'), zk_lock_release_all())),
+		't|1', 'the worker goes on');
+	ok(!$victim->is_done, '... and the statement, too');
+	$asker->query("SELECT $end(${\ $victim->pid})");
+	like($victim->result, $errors{$end}, "$end ends it");
+	$victim->close;
+}
+wait_for_calm($node, $zk);
+
 done_testing();

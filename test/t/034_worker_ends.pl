@@ -106,29 +106,58 @@ wait_for_calm($_, $zk, map { my $n = $_; map { "/ends/$n/$_" } 1 .. PAIRS } 0, 1
 # A session that cannot be begun is told of, and does not end the worker.
 
 $worker = worker_of($node);
-$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = 'no_such_file'");
-$node->reload;
-wait_until('the new setting is there',
-	sub { $holder->query('SHOW zklock.auth_file') eq 'no_such_file' });
-my $error;
-wait_until(
-	'the worker has read it, too',
-	sub {
-		$error = $holder->query(
-			q(SELECT zk_lock_acquire('/ends/auth'), zk_lock_release_all()));
-		$error ne 't|1';
-	});
-like($error, qr/^ERROR:  08001: .*\nDETAIL:  .*"no_such_file"/,
-	'what is wrong with the file is told');
-is(worker_of($node), $worker, '... by the worker, which goes on');
+my $acquire = q(SELECT zk_lock_acquire('/ends/auth'), zk_lock_release_all());
+my $own = ZkTest->new($node, OWN_SESSION);
+my $file = $node->data_dir . '/credentials';
+
+# The error without the place in the sources
+sub error_of
+{
+	my ($session) = @_;
+
+	return $session->query($acquire) =~ s/^(CONTEXT|LOCATION): .*\n?//gmr;
+}
+
+append_to_file($file, "digest:a:b\n");
+for my $case (
+	[ 'no_such_file', 0600, '58P01: could not open credentials file "no_such_file": .*' ],
+	[ $file, 0000, '42501: could not open credentials file "[^"]+": .*' ],
+	[ $file, 0644, 'F0000: credentials file "[^"]+" has group or world access\nDETAIL:  File must .*' ])
+{
+	my ($name, $mode, $expected) = @$case;
+	my $error;
+
+	chmod($mode, $file);
+	$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = '$name'");
+	$node->reload;
+	wait_until('the new setting is there',
+		sub { $own->query('SHOW zklock.auth_file') eq $name });
+	wait_until(
+		'the worker has read it, too',
+		sub { ($error = error_of($holder)) =~ /^ERROR:  (?!08)/ });
+	like($error, qr/^ERROR:  $expected/, 'what is wrong with the file is told');
+	is($error, error_of($own), '... as in a session of the backend\'s own');
+	is(worker_of($node), $worker, '... by the worker, which goes on');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.auth_file');
+	$node->reload;
+	wait_until('it is put right', sub { $holder->query($acquire) eq 't|1' });
+}
+# What is cut off of a long text are whole characters, wherever it is cut.
+for my $name ("\xc3\xa4" x 300, 'a' . "\xc3\xa4" x 300)
+{
+	my $error;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = '$name'");
+	$node->reload;
+	wait_until(
+		'a long name is told of',
+		sub { ($error = error_of($holder)) =~ /^ERROR:  [^\n]*"${\ substr($name, 0, 3)}/ });
+	unlike($error, qr/$name/, 'it is cut');
+	ok(utf8::decode($error), '... behind a whole character');
+}
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.auth_file');
 $node->reload;
-wait_until(
-	'it is put right',
-	sub {
-		$holder->query(
-			q(SELECT zk_lock_acquire('/ends/auth'), zk_lock_release_all())) eq 't|1';
-	});
+wait_until('it is put right', sub { $holder->query($acquire) eq 't|1' });
 is(worker_of($node), $worker, '... with the same worker');
 
 done_testing();

@@ -6,9 +6,11 @@
 use strict;
 use warnings;
 
+use File::Copy qw(copy);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Worker;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
@@ -47,7 +49,7 @@ wait_for_queue($zk, '/crash/held', $holder, $next);
 kill('KILL', $victim->pid);
 wait_until('all backends have come to their end',
 	sub { $holder->query('SELECT 1') ne '1' });
-$node->poll_query_until('postgres', 'SELECT true');
+wait_for_server($node);
 my $seconds = seconds_of(sub { release_next() });
 cmp_ok($seconds, '<', 10, '... as soon as the server is back');
 note("after $seconds s");
@@ -55,6 +57,99 @@ wait_until("lock $_ is free", sub { !$zk->children("/crash/$_") }, 10)
   for 1 .. 50;
 $_->close for $holder, $victim, $crowd;
 wait_for_calm($node, $zk, '/crash/held');
+
+# The server ends without a word, and its shared memory with it. It cannot be started
+# before the last of its processes has ended.
+
+sub end_server
+{
+	my ($end) = @_;
+	my @pids = split(/\n/, $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_activity'));
+
+	if ($end eq 'killed')
+	{
+		$node->kill9;
+	}
+	else
+	{
+		$node->stop($end);
+	}
+	wait_until('all its processes have ended', sub { !kill(0, @pids) });
+	return;
+}
+
+for my $end ('immediate', 'killed')
+{
+	$holder = ZkTest->new($node);
+	$holder->query("SELECT zk_lock_acquire('/crash/at_$end')");
+	$next->start("SELECT zk_lock_acquire('/crash/at_$end')");
+	wait_for_queue($zk, "/crash/at_$end", $holder, $next);
+	is((stat($node->data_dir . '/pg_stat_tmp/zklock_session'))[2] & 07777,
+		0600, 'only the user of the server may read its session');
+	end_server($end);
+	$node->start;
+	$seconds = seconds_of(sub { release_next() });
+	cmp_ok($seconds, '<', 10, "... as soon as the server is back ($end)");
+	note("after $seconds s");
+	$holder->close;
+	wait_for_calm($node, $zk, "/crash/at_$end");
+}
+
+# A copy of the data directory does not end the session of the original.
+
+$holder = ZkTest->new($node);
+$holder->query(q(SELECT zk_lock_acquire('/crash/copy')));
+my $copy = PostgreSQL::Test::Cluster->new('copy');
+$node->backup('base');
+$copy->init_from_backup($node, 'base');
+my $session_file = 'pg_stat_tmp/zklock_session';
+ok(!-e $copy->data_dir . "/$session_file", 'a base backup has no session');
+copy($node->data_dir . "/$session_file", $copy->data_dir . "/$session_file")
+  or die "copy: $!\n";
+$copy->start;
+my $own = ZkTest->new($copy);
+is($own->query(q(SELECT zk_lock_acquire('/crash/own'), zk_lock_release_all())),
+	't|1', '... nor does a copy use that of the original');
+$own->close;
+$copy->stop;
+$holder->query(q(SET zklock.confirm_commit = 'always'));
+is( $holder->query(
+		'BEGIN; CREATE TABLE of_original (); COMMIT; SELECT zk_lock_release_all()'),
+	1, '... which goes on');
+$holder->close;
+
+# ZooKeeper cannot be reached after a crash. The worker is told to end, the next one reads
+# of another way, and its first goodbye gets lost.
+
+my ($away, $lossy) = map { ZkProxy->new($zk->hosts) } 1 .. 2;
+$node->append_conf('postgresql.conf', "zklock.hosts = '${\ $away->hosts}'");
+$node->restart;
+($holder, $victim) = map { ZkTest->new($node) } 1 .. 2;
+$holder->query(q(SELECT zk_lock_acquire('/crash/away')));
+$next->start(q(SELECT zk_lock_acquire('/crash/away')));
+wait_for_queue($zk, '/crash/away', $holder, $next);
+$away->refuse;
+my $connects = $away->accepted;
+$away->cut;
+kill('KILL', $victim->pid);
+wait_until('all backends have come to their end',
+	sub { $holder->query('SELECT 1') ne '1' });
+wait_for_server($node);
+my $worker = worker_of($node);
+wait_until('it tries', sub { $away->accepted > $connects + 1 });
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
+wait_for_other_worker($node, $worker);
+$lossy->rule(dir => 'c2s', op => 'closeSession', nth => 1, action => 'drop');
+$node->append_conf('postgresql.conf', "zklock.hosts = '${\ $lossy->hosts}'");
+$node->reload;
+$seconds = seconds_of(sub { release_next() });
+cmp_ok($seconds, '<', 10, '... when the former session was ended at last');
+note("after $seconds s");
+$_->close for $holder, $victim;
+wait_for_calm($node, $zk, '/crash/away');
+$node->append_conf('postgresql.conf', "zklock.hosts = '${\ $zk->hosts}'");
+$node->restart;
+$_->stop for $away, $lossy;
 
 # From here on they have to.
 $node->append_conf('postgresql.conf', "zklock.session_timeout = '9s'");

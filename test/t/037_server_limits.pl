@@ -46,6 +46,16 @@ $session = ZkTest->new($bare);
 like($session->query($acquire),
 	qr/^ERROR:  08001: .*\nDETAIL:  .*worker.* is not running\.\nHINT:  .*max_worker_processes/,
 	'without a worker an error says why');
+
+# What cannot have an effect is told.
+
+my $set = q(SET zklock.session_timeout = '20s');
+my $warned = qr/^WARNING:  01000: "zklock\.session_timeout" has no effect on locks in the server's session\nHINT:  /;
+like($session->query($set), $warned, 'a timeout that is not used is told');
+like($session->query("ALTER ROLE CURRENT_USER $set"), $warned, '... of a role, too');
+is($session->query('RESET zklock.session_timeout'), '', '... but not the one that is used');
+$session->query(q(SET zklock.session = 'backend'));
+is($session->query($set), '', '... nor one for a session of the backend\'s own');
 $session->close;
 $bare->stop;
 

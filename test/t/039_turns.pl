@@ -215,6 +215,36 @@ for my $case (
 	wait_for_calm($_, $zk, $path) for @taking_part;
 }
 
+# A backend with a session of its own, and so any other client, has the lock once beside
+# each turn of a server.
+{
+	my $path = '/turns/shares';
+	my ($server, $single) = @nodes;
+
+	$server->append_conf('postgresql.conf', "zklock.local_handover = '100ms'");
+	$server->reload;
+	$server->poll_query_until('postgres',
+		"SELECT current_setting('zklock.local_handover') = '100ms'");
+	$single->safe_psql('postgres', 'TRUNCATE used');
+	my $session = ZkTest->new($single, OWN_SESSION);
+	my @users = start_users($path, SECONDS, 0.02, $server);
+	$session->start("CALL use('$path', ${\ SECONDS}, 0.02)");
+	await_users(@users, $session);
+	is(join('', map { $_->result } @users, $session), '', "$path: nobody has an error");
+
+	# While both want it
+	my @uses = sort { $a->[2] <=> $b->[2] } map { uses_of($_) } 0, 1;
+	shift @uses while @uses && $uses[0][0] == 1;
+	pop @uses while @uses && $uses[-1][0] == 1;
+	my $own = grep { $_->[0] == 1 } @uses;
+	note(sprintf('%d uses, %d of the backend with a session', scalar(@uses), $own));
+	is(scalar(grep { $uses[ $_ - 1 ][0] == 1 && $uses[$_][0] == 1 } 1 .. $#uses),
+		0, '... the session never has it twice in a row');
+	cmp_ok(@uses - $own, '>', 2 * $own, '... and the server again and again');
+	$session->close;
+	wait_for_calm($server, $zk, $path);
+}
+
 # A node that is deleted by hand while those of one server pass it on
 
 for my $node (@nodes)

@@ -8,8 +8,10 @@ use strict;
 use warnings;
 
 use IO::Socket::INET;
+use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkLine;
 use ZkProxy;
 use ZkServer;
@@ -120,5 +122,43 @@ for (0 .. $#lists)
 	is_deeply($zk->owners("/list/$_"), $owners[$_],
 		"the lock is kept with servers $list");
 }
+
+# A connection that is lost before it is known of is none.
+my $library = build_module('late_callback');
+my $session =
+  ZkTest->new($node, OWN_SESSION, %patience, 'zklock.hosts' => $proxies[0]->hosts);
+my $log_from = -s $node->logfile;
+
+is( $session->query(
+		qq(LOAD 'zklock'; LOAD '$library';
+		   CREATE FUNCTION late_callback() RETURNS void
+		   AS '$library' LANGUAGE c;
+		   SELECT zk_lock_acquire('/late'))),
+	't', 'a connection');
+my $owners = $zk->owners('/late');
+
+# After a short one, a connection is one when it has served a request: see zksession.c.
+my $began = time();
+wait_until('it has lasted', sub { time() > $began + 1.1 });
+$session->query('SELECT late_callback()');
+my $rule = $proxies[0]->rule(
+	dir => 's2c', op => 'connect', action => 'cut', refuse => 1);
+my $accepted = $proxies[0]->accepted;
+$proxies[0]->cut;
+wait_until('there was one, and others are tried',
+	sub { $proxies[0]->fired($rule) && $proxies[0]->accepted >= $accepted + 4 });
+is($session->query('SELECT state FROM zk_session()'),
+	'connecting', 'a connection that is lost already');
+$proxies[0]->reset;
+wait_until('there is another one',
+	sub { $session->query('SELECT state FROM zk_session()') eq 'connected' });
+my @lines = substr(slurp_file($node->logfile), $log_from) =~ /LOG:  (the connection .*)/g;
+my $server = $proxies[0]->hosts;
+is(scalar(@lines), 2, '... is none')
+  or diag(@lines);
+like($lines[0], qr/, with server \Q$server\E, was lost$/, '... one is lost');
+like($lines[1], qr/is back after \d+ ms, with server \Q$server\E$/, '... and is back');
+is_deeply($zk->owners('/late'), $owners, '... and the lock is kept');
+$session->close;
 
 done_testing();

@@ -395,7 +395,7 @@ $seconds = seconds_of(
 cmp_ok($seconds, '<', SOON, 'killed: no node stays for long');
 for my $victim (@victims)
 {
-	$victim->{node}->poll_query_until('postgres', 'SELECT true');
+	wait_for_server($victim->{node});
 	note("killed $victim->{name}");
 	ledger_ok($victim, ZkTest->new($victim->{node}));
 }

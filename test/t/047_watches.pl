@@ -1,12 +1,14 @@
 # Who gives a wait up takes its watches back: the client library sends the names
 # of all with each new connection, in one request, and ZooKeeper closes a
-# connection on which more than a megabyte comes at once.
+# connection on which more than a megabyte comes at once. So a session has no more
+# watches than fit, whatever they are for.
 
 use strict;
 use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+use ZkClient;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -118,5 +120,94 @@ wait_for_queue($zk, '/a', $holder, $waiter);
 wait_until('it watches', sub { watches() > 0 });
 $holder->query(q(SELECT zk_lock_release('/a')));
 is($waiter->result, 't', '... and a new wait on the same path keeps its watch');
+
+# Whatever watches are for, they have to fit together.
+$_->query('SELECT zk_lock_release_all()') for $holder, $waiter;
+no_watch_ok('nothing is watched to begin with');
+
+# What is refused when there is no room for its watch
+my $refused = qr/^ERROR:  53200: too many ZooKeeper watches to take lock on .*
+DETAIL:  When a connection is made anew, .*
+HINT:  Use shorter paths, /m;
+
+# Takes what the expression says, of paths as long as they can be, up to so many.
+sub take
+{
+	my ($expression, $n) = @_;
+
+	$expression =~ s/LONG/|| i || repeat('x', 1010)/;
+	return $waiter->query(
+		"DO 'BEGIN FOR i IN 1..$n LOOP PERFORM "
+		  . $expression =~ s/'/''/gr
+		  . "; END LOOP; END'");
+}
+
+sub held
+{
+	return $waiter->query(q(SELECT count(*) FROM zk_lock_status() WHERE NOT lost));
+}
+
+# Puts two in the queue for a lock, has the waiter wait for it, and returns how many
+# watches that takes. Then both leave, and the lock is its own.
+sub look_ahead
+{
+	my ($path) = @_;
+	my @rivals;
+
+	is($waiter->query("SELECT zk_lock_acquire('$path'), zk_lock_release('$path')"),
+		't|t', "there is $path");
+	$proxy->wait_idle;
+	my $already = watches();
+	push @rivals, $zk->create("$path/_c_$_-lock-", '', ZkClient::SEQUENCE)
+	  for 'a', 'b';
+	$waiter->start("SELECT zk_lock_acquire('$path')");
+	wait_until('it watches', sub { watches() > $already });
+	$proxy->wait_idle;
+
+	my $watches = watches() - $already;
+	$zk->delete($_) for @rivals;
+	is($waiter->result, 't', 'it is granted when both have left');
+	$waiter->query("SELECT zk_lock_release('$path')");
+	return $watches;
+}
+
+is(look_ahead('/two'), 2, 'a waiter looks ahead');
+
+$waiter->query(q(SET zklock.revocable = on));
+is(take(q(zk_lock_acquire('/r' LONG)), 300), '', 'many locks can be asked back');
+is(look_ahead('/one'), 1, 'then a waiter does not look ahead');
+
+like(take(q(zk_lock_acquire('/r' LONG)), 1100),
+	$refused, 'no more locks than fit can be asked back');
+cmp_ok(held(), '>', 400, '... which are many');
+$waiter->query(q(RESET zklock.revocable));
+is(take(q(zk_lock_acquire('/n' LONG)), 10), '', '... and others that cannot');
+
+like(take(q(zk_semaphore_acquire('/m' LONG, 1)), 1100),
+	$refused, 'no more leases than fit can be had');
+cmp_ok(held(), '>', 700, '... which are many');
+
+my $long = q('/w' || repeat('x', 1020));
+$holder->query("SELECT zk_lock_acquire($long), zk_lock_acquire('/short')");
+like($waiter->query("SELECT zk_lock_acquire($long)"),
+	$refused, 'nobody can begin to wait');
+is($waiter->query("SELECT zk_lock_acquire($long, '0')"), 'f', '... but try');
+is($waiter->query(q(SELECT zk_lock_acquire('/short', '1s'))),
+	'f', '... or wait at a short path');
+
+my $held = held();
+$waiter->start(q(SELECT zk_lock_acquire('/short')));
+wait_for_queue($zk, '/short', $holder, $waiter);
+$proxy->mark;
+$proxy->cut;
+$proxy->wait_frame(dir => 's2c', op => 'connect');
+$holder->query(q(SELECT zk_lock_release('/short')));
+is($waiter->result, 't', 'after a cut the one who waits is granted the lock');
+is(held(), $held + 1, '... nothing else is lost');
+is($waiter->query('SELECT session_id FROM zk_session()'),
+	$session, '... and the session is the same');
+
+$_->query('SELECT zk_lock_release_all()') for $holder, $waiter;
+no_watch_ok('all is given back');
 
 done_testing();

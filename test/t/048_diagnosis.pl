@@ -154,6 +154,16 @@ like(
 	qr/LOG:  [^\n]*host name "no-such-host\.invalid" cannot be resolved/,
 	'a name that cannot be resolved is logged when others can');
 
+# If no name can be resolved, each is named.
+my @names = map { "no-such-host$_.invalid:2181" } (1, 2);
+my $lost = ZkTest->new(with_settings($node, 'zklock.hosts' => join(',', @names)));
+my $answer = $lost->query(q(SELECT zk_lock_acquire('/why')));
+like($answer,
+	qr/^ERROR:  08001:[^\n]*\nDETAIL:  None of the host names could be resolved\.$/m,
+	'no name can be resolved');
+like($answer, qr/^\Q$_\E has a name that [^\n]+\.$/m, "... $_") for @names;
+$lost->close;
+
 # Nobody has told where ZooKeeper is.
 $session->close;
 $session = ZkTest->new($node);

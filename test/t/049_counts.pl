@@ -211,12 +211,6 @@ like($s[0]->query(q(SELECT zk_shared_count_set('/limits/c', -1))),
 my $count = $s[0]->query(q(
 	SELECT zk_lock_acquire('/limits/simple', mode => 'simple'), zk_shared_count('/limits/simple')));
 like($count, qr/^ERROR:  55000:/m, 'a lock is no count');
-for my $path (qw(/c/leases /c/leases/x /c/locks))
-{
-	like($s[0]->query("SELECT zk_semaphore_acquire_counted('/c', '$path')"),
-		qr{^ERROR:  22023: count of leases "$path" is among the nodes of semaphore "/c"\nDETAIL:  It would be taken}m,
-		"$path is no place for a count");
-}
 like($s[0]->query(q(SELECT zk_semaphore_acquire_counted('/c', NULL))),
 	qr/^ERROR:  22004: path of a count must not be null$/m, 'nor is null');
 

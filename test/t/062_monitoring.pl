@@ -197,6 +197,19 @@ is_deeply(
 	},
 	'... and with how much patience');
 
+# The server's session
+is_deeply([ map { "$_" } @{ server($samples, qw(connected reload_pending)) } ],
+	[ 'NaN', 0 ], 'there is no session of the server');
+$node->safe_psql('postgres',
+	q(SET zklock.session = 'server'; SELECT zk_lock_acquire('/monitored/server')));
+($samples) = scrape($port);
+is_deeply(server($samples, qw(connected reload_pending)),
+	[ 1, 0 ], '... and now there is one');
+$zk->stop;
+wait_until('it has no connection',
+	sub { ($samples) = scrape($port); server($samples, 'connected')->[0] eq '0' });
+$zk->start;
+
 # What was done in databases that are no more is still apart.
 my @gone = map { lock_in($node, "gone_$_") } (1, 2);
 $node->safe_psql('postgres', "DROP DATABASE gone_$_") for (1, 2);

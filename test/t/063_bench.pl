@@ -1,5 +1,6 @@
 # make bench, the least of it, with the extension as it is installed: the figures
-# are there, whatever they are.
+# are there, whatever they are. As if it were of a checkout that only root may read, its
+# sources cannot be read any more once it has been set up.
 #
 # Runs once: it has servers of its own.
 
@@ -20,8 +21,31 @@ my %least = (
 	CONTESTANTS => 'zklock,zklock server,raw,raw safe,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
+my @sources = map { "$FindBin::RealBin/../$_" } qw(bench demo perl setup);
+my $gone = <<'EOPERL';
+package Gone;
+INIT
+{
+	no warnings;
+	my $set_up = \&main::set_up;
+
+	*main::set_up = sub {
+		my @result = $set_up->(@_);
+
+		rename($ENV{SOURCES}, "$ENV{SOURCES}.gone") or die "rename: $!\n";
+		return @result;
+	};
+}
+1;
+EOPERL
+
+mkdir("$dir/test") or die "$dir/test: $!\n";
+Child->run("$dir/log", $Wait::timeout, 'cp', '-R', @sources, "$dir/test");
+append_to_file("$dir/Gone.pm", $gone);
 @ENV{ keys %least } = values %least;
-Child->run("$dir/log", $Wait::timeout, "$FindBin::RealBin/../bench/run");
+$ENV{SOURCES} = "$dir/test";
+Child->run("$dir/log", $Wait::timeout, 'perl', "-I$dir", '-MGone', "$dir/test/bench/run");
+ok(-e "$dir/test.gone/bench/run", 'what cannot be read is not needed');
 
 my @rows = split(/\n/, slurp_file("$dir/bench.csv"));
 is(shift(@rows), 'figure,unit,way,clients,name,round,value', 'a table of figures');

@@ -71,7 +71,7 @@ sub state
 {
 	return $holder->query(q(
 			SELECT path, mode, granted, session_holds, transaction_holds, token,
-				number, node, lost
+				grant_number, node, lost
 			FROM zk_locks WHERE pid = pg_backend_pid() ORDER BY path))
 	  . "\n"
 	  . $admin->query(q(

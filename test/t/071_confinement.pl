@@ -41,16 +41,16 @@ sub refused
 for my $server ($node, $preloaded)
 {
 	$server->safe_psql('postgres', q(
-		CREATE ROLE tenant LOGIN;
+		CREATE ROLE customer LOGIN;
 		CREATE ROLE plain LOGIN;
 		CREATE ROLE limited LOGIN;
 		ALTER ROLE limited SET zklock.max_locks_per_backend = 1;
-		ALTER ROLE tenant SET zklock.path_prefix = '/a/tenant';
-		CREATE SCHEMA tenant AUTHORIZATION tenant;
+		ALTER ROLE customer SET zklock.path_prefix = '/a/customer';
+		CREATE SCHEMA customer AUTHORIZATION customer;
 		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint),
-			zk_fence(text, bigint, bigint), zk_lock_paths(text),
+			zk_fence(text, bigint, bigint, zk_lock_mode), zk_lock_paths(text),
 			zk_fence_prune(interval), zk_lock_revoke(text),
-			zk_shared_count_set(text, integer) TO tenant;
+			zk_shared_count_set(text, integer) TO customer;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
 			SECURITY DEFINER AS 'SELECT zk_lock_acquire($1)';
 		CREATE FUNCTION lifted(text) RETURNS boolean LANGUAGE sql
@@ -63,17 +63,18 @@ my @calls = (
 	q(zk_lock_acquire('%s')),
 	q(zk_lock_acquire('%s', '0', 'shared', 'transaction')),
 	q(zk_lock_acquire('%s', mode => 'simple')),
-	q(zk_lock_acquire_all('{/a/tenant/x, %s}')),
+	q(zk_lock_acquire_all('{/a/customer/x, %s}')),
 	q(zk_lock_guard('%s')),
 	q(zk_semaphore_acquire('%s', 3)),
-	q(zk_semaphore_acquire_counted('%s', '/a/tenant/count')),
-	q(zk_semaphore_acquire_counted('/a/tenant/s', '%s')),
+	q(zk_semaphore_acquire_counted('%s', '/a/customer/count')),
+	q(zk_semaphore_acquire_counted('/a/customer/s', '%s')),
 	q(zk_shared_count('%s')),
 	q(zk_shared_count_set('%s', 1)),
 	q(zk_lock_release('%s')),
 	q(zk_semaphore_release('%s')),
+	q(zk_lock_held('%s')),
 	q(zk_lock_token('%s')),
-	q(zk_lock_number('%s')),
+	q(zk_lock_grant_number('%s')),
 	q(zk_lock_fence('%s')),
 	q(zk_fence('%s', 1)),
 	q(zk_fence('%s', 1, 0)),
@@ -91,22 +92,22 @@ is(join(' ', sort keys %tried), $named, 'there is no function that is not tried'
 
 my $owner = ZkTest->new($node);
 $owner->query(q(SELECT zk_lock_acquire('/a/other')));
-my $tenant = as_role($node, 'tenant');
-for my $path ('/a/other', '/a/tenant', '/a/tenant2', '/a/tenan', '/a', '/other')
+my $customer = as_role($node, 'customer');
+for my $path ('/a/other', '/a/customer', '/a/customer2', '/a/tenan', '/a', '/other')
 {
 	for my $call (@calls)
 	{
 		my $sql = sprintf($call, $path);
 
-		like($tenant->query("SELECT $sql"), refused($path, '/a/tenant'),
+		like($customer->query("SELECT $sql"), refused($path, '/a/customer'),
 			"$sql is refused");
 	}
 }
 for my $parent ('/', '/a', '/a/other')
 {
 	like(
-		$tenant->query("SELECT * FROM zk_lock_paths('$parent')"),
-		refused($parent, '/a/tenant'),
+		$customer->query("SELECT * FROM zk_lock_paths('$parent')"),
+		refused($parent, '/a/customer'),
 		"zk_lock_paths('$parent') is refused");
 }
 is(join(' ', $zk->children('/')), 'a zookeeper', 'nothing was made');
@@ -115,45 +116,45 @@ is(scalar $zk->children('/a/other'), 1, '... and nobody queued');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM zk_lock_fences'),
 	'0', '... nor fenced');
 
-is($tenant->query(q(
-	SELECT zk_lock_acquire('/a/tenant/x'), zk_lock_acquire('/a/tenant/y/z', mode => 'simple'),
-		zk_semaphore_acquire('/a/tenant/s', 1), zk_lock_token('/a/tenant/x') > 0,
-		zk_lock_fence('/a/tenant/x') > 0, definer('/a/tenant/d'),
-		zk_fence('/a/tenant/f', 1);
-	SELECT count(*) FROM zk_lock_queue('/a/tenant/x');
-	SELECT path FROM zk_lock_paths('/a/tenant');
-	SELECT zk_lock_release('/a/tenant/x'))),
-	"t|t|t|t|t|t|1\n1\n/a/tenant/d\n/a/tenant/s\n/a/tenant/x\n/a/tenant/y/z\nt",
+is($customer->query(q(
+	SELECT zk_lock_acquire('/a/customer/x'), zk_lock_acquire('/a/customer/y/z', mode => 'simple'),
+		zk_semaphore_acquire('/a/customer/s', 1), zk_lock_token('/a/customer/x') > 0,
+		zk_lock_fence('/a/customer/x') > 0, definer('/a/customer/d'),
+		zk_fence('/a/customer/f', 1);
+	SELECT count(*) FROM zk_lock_queue('/a/customer/x');
+	SELECT path FROM zk_lock_paths('/a/customer');
+	SELECT zk_lock_release('/a/customer/x'))),
+	"t|t|t|t|t|t|1\n1\n/a/customer/d\n/a/customer/s\n/a/customer/x\n/a/customer/y/z\nt",
 	'below the prefix all is as ever');
-is($tenant->query('SELECT zk_lock_release_all()'), '3', '... to the end');
+is($customer->query('SELECT zk_lock_release_all()'), '3', '... to the end');
 
 # Who could lift it
 
-like($tenant->query($_), qr/^ERROR:  42501: (permission denied to set parameter|must be superuser)/m,
+like($customer->query($_), qr/^ERROR:  42501: (permission denied to set parameter|must be superuser)/m,
 	"$_ is refused")
   for (
 	q(SET zklock.path_prefix = ''),
 	q(SELECT set_config('zklock.path_prefix', '', false)),
 	q(BEGIN; SET LOCAL zklock.path_prefix = '/'),
-	q(ROLLBACK; ALTER ROLE tenant SET zklock.path_prefix = ''),
-	q(ALTER ROLE tenant RESET zklock.path_prefix),
-	q(CREATE FUNCTION tenant.f() RETURNS boolean LANGUAGE sql
+	q(ROLLBACK; ALTER ROLE customer SET zklock.path_prefix = ''),
+	q(ALTER ROLE customer RESET zklock.path_prefix),
+	q(CREATE FUNCTION customer.f() RETURNS boolean LANGUAGE sql
 		SET zklock.path_prefix = '' AS $$ SELECT public.zk_lock_acquire('/a/other') $$));
-$tenant->query('ALTER ROLE tenant RESET ALL');
-$tenant->query('RESET ALL; DISCARD ALL; RESET SESSION AUTHORIZATION');
-is($tenant->query('SHOW zklock.path_prefix'), '/a/tenant', 'it is still there');
-$tenant->close;
-$tenant = as_role($node, 'tenant');
+$customer->query('ALTER ROLE customer RESET ALL');
+$customer->query('RESET ALL; DISCARD ALL; RESET SESSION AUTHORIZATION');
+is($customer->query('SHOW zklock.path_prefix'), '/a/customer', 'it is still there');
+$customer->close;
+$customer = as_role($node, 'customer');
 like(
-	$tenant->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/other'))),
-	qr{^WARNING:  42501: permission denied to set parameter "zklock.path_prefix"\n.*${\ refused('/other', '/a/tenant')}}s,
+	$customer->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/other'))),
+	qr{^WARNING:  42501: permission denied to set parameter "zklock.path_prefix"\n.*${\ refused('/other', '/a/customer')}}s,
 	'... for who sets it before the library is loaded');
-$tenant->close;
+$customer->close;
 
 # A client that sets it when it connects: that hides what is set for the role.
 for my $value ('', '/', '/other')
 {
-	my $sly = as_role($node, 'tenant', "-c zklock.path_prefix=$value");
+	my $sly = as_role($node, 'customer', "-c zklock.path_prefix=$value");
 
 	like(
 		$sly->query(q(SELECT zk_lock_acquire('/other'))),
@@ -163,7 +164,7 @@ for my $value ('', '/', '/other')
 		qr/^ERROR:  42501: permission denied for lock path "\/"/m, '... and no look');
 	$sly->close;
 
-	local $ENV{PGUSER} = 'tenant';
+	local $ENV{PGUSER} = 'customer';
 	local $ENV{PGOPTIONS} = "-c zklock.path_prefix=$value";
 	my $err = '';
 	IPC::Run::run(
@@ -180,7 +181,7 @@ is($sly->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SHOW z
 	"debug1\nt\nlog", 'a setting that is no rule falls back to its default then');
 $sly->close;
 for my $rule ('hosts=127.0.0.1:2181', 'acl=world:anyone:cdrwa', 'auth_file=/tmp/mine',
-	'confirm_commit=off')
+	'confirm_commit=off', 'session=backend')
 {
 	my ($name) = $rule =~ /^(\w+)/;
 
@@ -205,15 +206,15 @@ is($limited->query(q(SELECT zk_lock_acquire('/limited/x'); SHOW zklock.max_locks
 	"t\n1", '... which is known else');
 like($limited->query(q(SELECT zk_lock_acquire('/limited/y'))), qr/^ERROR:  53400:/m, '... and obeyed');
 $limited->close;
-my $same = as_role($node, 'tenant', '-c zklock.connect_timeout=5s');
-is($same->query(q(SELECT zk_lock_acquire('/a/tenant/x'))),
+my $same = as_role($node, 'customer', '-c zklock.connect_timeout=5s');
+is($same->query(q(SELECT zk_lock_acquire('/a/customer/x'))),
 	't', '... unless they are the client\'s to set');
 $same->close;
 
 # Configuration files that are read again do not know what it was, either: they have
 # what holds for others.
 my %hidden = (
-	'zklock.path_prefix' => as_role($node, 'tenant', '-c zklock.path_prefix=/x'),
+	'zklock.path_prefix' => as_role($node, 'customer', '-c zklock.path_prefix=/x'),
 	'zklock.max_locks_per_backend' =>
 	  as_role($node, 'limited', '-c zklock.max_locks_per_backend=9'));
 $_->query('SELECT state FROM zk_session()') for values %hidden;
@@ -240,17 +241,17 @@ $_->close for values %hidden;
 
 # Definers obey, unless they say otherwise.
 
-$tenant = as_role($node, 'tenant');
-is($tenant->query(q(SELECT lifted('/shared/x'))),
+$customer = as_role($node, 'customer');
+is($customer->query(q(SELECT lifted('/shared/x'))),
 	't', 'a function of a superuser has a prefix of its own');
-like($tenant->query(q(SELECT lifted('/a/tenant/x'))),
-	refused('/a/tenant/x', '/shared'), '... which is as strict');
-like($tenant->query(q(SELECT zk_lock_release('/shared/x'))),
-	refused('/shared/x', '/a/tenant'), '... what it locked cannot be released by its path');
-is($tenant->query('SELECT path FROM zk_locks'), '/shared/x', '... though it is shown');
-is($tenant->query(q(SELECT zk_lock_release_all())),
+like($customer->query(q(SELECT lifted('/a/customer/x'))),
+	refused('/a/customer/x', '/shared'), '... which is as strict');
+like($customer->query(q(SELECT zk_lock_release('/shared/x'))),
+	refused('/shared/x', '/a/customer'), '... what it locked cannot be released by its path');
+is($customer->query('SELECT path FROM zk_locks'), '/shared/x', '... though it is shown');
+is($customer->query(q(SELECT zk_lock_release_all())),
 	'1', '... but with all that the session holds');
-$tenant->close;
+$customer->close;
 
 # A database's, and who overrides it
 
@@ -260,14 +261,14 @@ like($plain->query(q(SELECT zk_lock_acquire('/x'))),
 	refused('/x', '/db'), 'a database can have a prefix');
 is($plain->query(q(SELECT zk_lock_acquire('/db/x'))), 't', '... for all who have none');
 $plain->close;
-$tenant = as_role($node, 'tenant');
-is($tenant->query('SHOW zklock.path_prefix'), '/a/tenant', '... of their own');
+$customer = as_role($node, 'customer');
+is($customer->query('SHOW zklock.path_prefix'), '/a/customer', '... of their own');
 my $super = ZkTest->new($node);
 like($super->query(q(SELECT zk_lock_acquire('/x'))),
 	refused('/x', '/db'), 'a superuser is confined, too');
 is($super->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/x'))),
 	't', '... until he says otherwise');
-is($super->query('SET ROLE tenant; SHOW zklock.path_prefix'),
+is($super->query('SET ROLE customer; SHOW zklock.path_prefix'),
 	'', 'who takes a role on stays what he has logged in as');
 $super->query('RESET ROLE');
 if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 150000)
@@ -286,15 +287,15 @@ my @others = map { ZkTest->new($preloaded) } 1 .. 2;
 $others[0]->query(q(SELECT zk_lock_acquire('/other')));
 $others[1]->start(q(SELECT zk_lock_acquire('/other')));
 wait_for_queue($zk, '/other', @others);
-$preloaded->safe_psql('postgres', 'GRANT pg_monitor TO tenant');
-$tenant = as_role($preloaded, 'tenant');
-is($tenant->query('SELECT DISTINCT path FROM zk_locks'),
+$preloaded->safe_psql('postgres', 'GRANT pg_monitor TO customer');
+$customer = as_role($preloaded, 'customer');
+is($customer->query('SELECT DISTINCT path FROM zk_locks'),
 	'/other', 'a monitor sees all locks of the server');
-like($tenant->query('SELECT count(*) FROM zk_lock_blockers'),
-	refused('/other', '/a/tenant'), '... but not who is in the way of all');
-is($tenant->query(q(SELECT count(*) FROM zk_lock_blockers
-	WHERE path LIKE '/a/tenant/%')), '0', '... but of those below the prefix');
-$_->close for $tenant, @others;
+like($customer->query('SELECT count(*) FROM zk_lock_blockers'),
+	refused('/other', '/a/customer'), '... but not who is in the way of all');
+is($customer->query(q(SELECT count(*) FROM zk_lock_blockers
+	WHERE path LIKE '/a/customer/%')), '0', '... but of those below the prefix');
+$_->close for $customer, @others;
 
 # What is no prefix
 

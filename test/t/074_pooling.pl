@@ -34,7 +34,7 @@ sub run_section
 	my ($title, $pool) = @_;
 	my %who = (
 		'the administrator' => ZkTest->new($node),
-		'somebody on another server' => ZkTest->new($other));
+		'a client of another server' => ZkTest->new($other));
 	my @blocks = sql_blocks('docs/pooling.md', $title);
 
 	ok(@blocks > 0, $title);

@@ -25,7 +25,7 @@ my $there = new_node(
 	'zklock.session' => 'server',
 	'zklock.local_handover' => '10min');
 
-# As in README.md, and each grant that was let in has a row, by order.
+# As in docs/fencing.md, and each grant that was let in has a row, by order.
 $here->safe_psql('postgres', q(
 	CREATE TABLE grants (n serial, server text, token bigint, number bigint);
 	CREATE TABLE fence (path text, token bigint, number bigint);
@@ -49,7 +49,7 @@ sub grant_of
 
 	$mode //= 'exclusive';
 	return split(/\|/, $session->query(
-		"SELECT zk_lock_token('$path', '$mode'), zk_lock_number('$path', '$mode')"));
+		"SELECT zk_lock_token('$path', '$mode'), zk_lock_grant_number('$path', '$mode')"));
 }
 
 # The fence that is there, with the tokens of both kinds.
@@ -116,8 +116,8 @@ my $path = '/number/line';
 my ($first, $second, $third) = line_up($path, 3);
 my ($token) = grant_of($first, $path);
 is( $observer->query(
-		qq(SELECT number, number IS NULL, token IS NULL FROM zk_locks
-		   WHERE path = '$path' ORDER BY number)),
+		qq(SELECT grant_number, grant_number IS NULL, token IS NULL FROM zk_locks
+		   WHERE path = '$path' ORDER BY grant_number)),
 	"0|f|f\n|t|t\n|t|t",
 	'who waits has no number');
 for my $number (0 .. 2)
@@ -128,7 +128,7 @@ for my $number (0 .. 2)
 	is(join('.', grant_of($session, $path)),
 		"$token.$number", '... with the same token and the next number');
 	is( $observer->query(
-			"SELECT token, number FROM zk_locks WHERE pid = ${\ $session->pid}"),
+			"SELECT token, grant_number FROM zk_locks WHERE pid = ${\ $session->pid}"),
 		"$token|$number",
 		'... as others see, too');
 	is($session->query("SELECT zk_lock_fence('$path')"),
@@ -276,7 +276,7 @@ sub storm
 		my $server = $node->name;
 		my $table = $node == $here ? 'grants (server, token, number)' : 'granted';
 		my $session = ZkTest->new($node);
-		my $grant = "zk_lock_token('$path'), zk_lock_number('$path')";
+		my $grant = "zk_lock_token('$path'), zk_lock_grant_number('$path')";
 
 		$session->query('\o /dev/null');
 		$session->start(join(";\n", (

@@ -5,12 +5,14 @@
  *
  * What a server does with the bytes of a path is done here step by step: make
  * Java's 16-bit characters of them, then look at these.  With the rules of our
- * own on top, that must come to the same as zklock_path_check().
+ * own on top, that must come to the same as zklock_path_check(), and with a regular
+ * expression for names that are taken as zklock_path_check_lock().
  *
  *-------------------------------------------------------------------------
  */
 #include <assert.h>
 #include <iconv.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -92,6 +94,23 @@ is_lock_path(const uint8_t *data, size_t size)
 		!(size == len - 1 && memcmp(data, tree, len - 1) == 0);
 }
 
+/* Of a path that servers take, which has no zero byte */
+static bool
+has_reserved_part(const uint8_t *data, size_t size)
+{
+	static regex_t names;
+	static int	compiled = -1;
+	char		path[ZKLOCK_PATH_MAX + 1];
+
+	if (compiled != 0)
+		compiled = regcomp(&names, "((lock-|__(READ|WRIT|r?lock)__)-?[0-9]+|/leases)(/|$)",
+						   REG_EXTENDED | REG_NOSUB);
+	assert(compiled == 0);
+	memcpy(path, data, size);
+	path[size] = '\0';
+	return regexec(&names, path, 0, NULL, 0) == 0;
+}
+
 static void
 check(const uint8_t *data, size_t size)
 {
@@ -100,6 +119,8 @@ check(const uint8_t *data, size_t size)
 	bool		good = server_takes(units, n) && is_lock_path(data, size);
 
 	assert((zklock_path_check((const char *) data, size) == NULL) == good);
+	assert((zklock_path_check_lock((const char *) data, size) == NULL) ==
+		   (good && !has_reserved_part(data, size)));
 }
 
 int

@@ -247,7 +247,7 @@ show(const ZkLockEvent *ev)
 		shown.outdated = true;	/* the count */
 	else if (ev->kind == ZKLOCK_EV_DELETED)
 		show_gone(watch->name);
-	else if (ev->reply == ZKLOCK_LOST)
+	else if (ev->reply == ZKLOCK_LOST || ev->reply == ZKLOCK_NOT_WATCHED)
 		return;
 	else if (ev->kind == ZKLOCK_EV_CREATED && ev->request == recipe.create)
 		shown.czxid = ev->reply == ZKLOCK_OK ? ev->czxid : 0;
@@ -341,6 +341,13 @@ answer(bool lost)
 		.reply = lost ? ZKLOCK_LOST : answers[act.kind].replies[how % 4]
 	};
 
+	/* There is no room for the watch that it leaves. */
+	if (!lost && how >= 0xe0 && act.use != ZKLOCK_WATCH_WAITER &&
+		(act.kind == ZKLOCK_DO_WATCH ||
+		 (act.kind == ZKLOCK_DO_LIST && recipe.mode == ZKLOCK_SEMAPHORE) ||
+		 (act.kind == ZKLOCK_DO_SIZE && recipe.counted)))
+		ev.reply = ZKLOCK_NOT_WATCHED;
+
 	memmove(requests, requests + 1, --nrequests * sizeof(requests[0]));
 	if (ev.reply == ZKLOCK_OK)
 	{
@@ -384,7 +391,7 @@ begin(void)
 {
 	unsigned	how = next_byte();
 	bool		nowait = how & 0x80;
-	bool		curious = how & 0x40;
+	bool		wants_holder = how & 0x40;
 	ZkLockActions actions;
 	char	   *name;
 
@@ -398,7 +405,7 @@ begin(void)
 	else if (how % 8 == ZKLOCK_SEMAPHORE)
 	{
 		shown.leases = next_byte() % (MAX_CHILDREN + 1);
-		zklock_recipe_begin_lease(&recipe, shown.leases, PREFIX, SESSION,
+		zklock_recipe_begin_permit(&recipe, shown.leases, PREFIX, SESSION,
 								  nowait, &actions);
 	}
 	else if (how % 8 == ZKLOCK_SIMPLE)
@@ -416,7 +423,7 @@ begin(void)
 									  PREFIX "__WRIT__0000000005",
 									  PREFIX, SESSION, &actions);
 	}
-	recipe.curious = curious;
+	recipe.wants_holder = wants_holder;
 	return perform(&actions);
 }
 

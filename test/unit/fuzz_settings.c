@@ -19,11 +19,13 @@
 
 #include "client/zkclient.h"
 #include "client/zkhosts.h"
+#include "protocol/acl.h"
+#include "protocol/hosts.h"
 #include "protocol/path.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define SERVER " *(\\[[^][ ,/]+\\]|[^][ ,/]+):[0-9]{1,5} *"
+#define SERVER " *(\\[[^][ ,;/]+\\]|[^][ ,;/]+):[0-9]{1,5} *"
 #define HOSTS "^" SERVER "(," SERVER ")*(, *)?(/[^,]*)?$"
 
 #define ENTRY "[^:,]+:[^,]*:[cdrwa]+"
@@ -118,7 +120,7 @@ check_resolved(const char *hosts)
 	assert((resolved == NULL) == (why != NULL));
 	if (resolved == NULL)
 		return;
-	assert(zklock_zkhosts_check(resolved) == NULL);
+	assert(zklock_hosts_check(resolved) == NULL);
 
 	end = strchrnul(resolved, '/');
 	assert(strcmp(end, chroot != NULL && chroot[1] != '\0' ? chroot : "") == 0);
@@ -134,12 +136,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static regex_t acl;
 	char	   *text = strndup((const char *) data, size);
-	bool		good = zklock_zkhosts_check(text) == NULL;
+	bool		good = zklock_hosts_check(text) == NULL;
 
 	assert(good == is_hosts(text));
 	if (good)
 		check_resolved(text);
-	assert((zklock_zkclient_acl_check(text) == NULL) ==
+	assert((zklock_acl_check(text) == NULL) ==
 		   matches(&acl, ACL, text));
 	free(text);
 	return 0;

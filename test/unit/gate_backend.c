@@ -34,21 +34,21 @@ gate_tell(ZkLockTurn *turn, void *arg)
 	(void) arg;
 	if (turn->state == ZKLOCK_TURN_HOLDING && !turn->lost)
 	{
-		sim_copy_name(claim->node, claim->place->node);
+		sim_copy_name(claim->node, claim->slot->node);
 		gate_check_grant(claim);
 	}
 	gate_check_told(claim);
 	claim->backend->latch = true;
 }
 
-static GatePlace *
-find_place(GateBackend *b, SimDir dir, ZkLockMode mode)
+static GateSlot *
+find_slot(GateBackend *b, SimDir dir, ZkLockMode mode)
 {
 	int			queue = dir - SIM_QUEUE_A;
 
 	if (mode == ZKLOCK_SHARED)
-		return &b->server->places[GATE_N_QUEUES * (2 + b->number) + queue];
-	return &b->server->places[2 * queue + (mode == ZKLOCK_WRITE)];
+		return &b->server->slots[GATE_N_QUEUES * (2 + b->number) + queue];
+	return &b->server->slots[2 * queue + (mode == ZKLOCK_WRITE)];
 }
 
 static void
@@ -59,30 +59,30 @@ join(GateBackend *b, GateClaim *claim)
 	else
 		sim_count(GATE_N_REJOINED);
 	sim_trace("server %d: backend %d joins, queue %d, mode %d", b->server->number,
-			  b->number, claim->place->dir, claim->place->mode);
-	if (zklock_gate_join(&claim->place->gate, &claim->turn, b->nowait,
+			  b->number, claim->slot->dir, claim->slot->mode);
+	if (zklock_gate_join(&claim->slot->gate, &claim->turn, b->nowait,
 						 gate_tell, NULL))
 		gate_poke(b->server);
 	if (claim->turn.verdict == ZKLOCK_TIMED_OUT)
 		sim_count(GATE_N_TRY_AT_ONCE);
-	gate_check_place(claim->place);
+	gate_check_slot(claim->slot);
 }
 
 static void
-leave(GateBackend *b, GateClaim *claim)
+release(GateBackend *b, GateClaim *claim)
 {
 	GateServer *s = b->server;
 	bool		fit = claim->turn.generation == s->generation && gate_is_fresh(s);
 	GateBefore	before;
 
 	sim_trace("server %d: backend %d leaves, queue %d, mode %d%s", s->number,
-			  b->number, claim->place->dir, claim->place->mode,
-			  claim->place->gate.holder == &claim->turn ? ", which it holds" : "");
-	gate_check_before_leave(claim, &before);
-	if (zklock_gate_leave(&claim->place->gate, &claim->turn, fit, sim.now,
+			  b->number, claim->slot->dir, claim->slot->mode,
+			  claim->slot->gate.holder == &claim->turn ? ", which it holds" : "");
+	gate_check_before_release(claim, &before);
+	if (zklock_gate_release(&claim->slot->gate, &claim->turn, fit, sim.now,
 						  s->window, gate_tell, NULL))
 		gate_poke(s);
-	gate_check_leave(claim, &before);
+	gate_check_release(claim, &before);
 	claim->arrival = 0;
 }
 
@@ -112,8 +112,8 @@ gate_backend_begin(GateBackend *b, int n, const SimDir *dirs, ZkLockMode mode,
 	for (int i = 0; i < n; i++)
 	{
 		b->claims[i].backend = b;
-		b->claims[i].place = find_place(b, dirs[i], mode);
-		b->claims[i].place->from[0] = '\0';
+		b->claims[i].slot = find_slot(b, dirs[i], mode);
+		b->claims[i].slot->from[0] = '\0';
 	}
 	join_from(b, 0);
 	return true;
@@ -125,7 +125,7 @@ give_up(GateBackend *b)
 	b->flag = 0;
 	b->asking = false;
 	b->pos = 0;
-	b->state = GATE_LEAVING;
+	b->state = GATE_DELETING;
 	return true;
 }
 
@@ -135,7 +135,25 @@ start_over(GateBackend *b)
 {
 	sim_count(GATE_N_STARTED_OVER);
 	b->generation = 0;
-	join_from(b, 0);
+	b->pos = 0;
+	b->state = GATE_STARTING_OVER;
+}
+
+/* Gives up the next lock.  What is lost keeps its place, as the judge sees it. */
+static void
+give_up_next(GateBackend *b)
+{
+	GateClaim  *claim = &b->claims[b->pos];
+	uint64_t	arrival = claim->arrival;
+	bool		good = claim->turn.state != ZKLOCK_TURN_HOLDING ||
+		(!claim->turn.lost && claim->turn.generation == b->server->generation);
+
+	if (!zklock_gate_may_rejoin(&claim->turn, b->server->generation))
+		release(b, claim);
+	if (!good)
+		claim->arrival = arrival;
+	if (++b->pos == b->n)
+		join_from(b, 0);
 }
 
 /* A grant, if it is of the present session, and so is all that was taken. */
@@ -236,7 +254,7 @@ time_out(GateBackend *b)
 		return;
 	}
 	gate_check_time_out(claim);
-	leave(b, claim);
+	release(b, claim);
 	give_up(b);
 }
 
@@ -254,11 +272,11 @@ downgrade(GateBackend *b)
 	GateClaim  *reader = &b->claims[READER];
 
 	reader->backend = b;
-	reader->place = find_place(b, base->place->dir, ZKLOCK_SHARED);
-	sim_copy_name(reader->place->from, base->node);
-	reader->place->from_generation = base->turn.generation;
+	reader->slot = find_slot(b, base->slot->dir, ZKLOCK_SHARED);
+	sim_copy_name(reader->slot->from, base->node);
+	reader->slot->from_generation = base->turn.generation;
 	gate_check_downgrade(base);
-	zklock_gate_bar(&base->place->gate, &base->turn);
+	zklock_gate_forbid_handover(&base->slot->gate, &base->turn);
 	b->nowait = false;
 	b->latch = false;
 	b->state = GATE_READING;
@@ -277,7 +295,7 @@ read_under(GateBackend *b)
 	if (take(b, reader))
 		sim_count(GATE_N_DOWNGRADES);
 	else
-		leave(b, reader);
+		release(b, reader);
 }
 
 bool
@@ -287,14 +305,14 @@ gate_backend_work(GateBackend *b)
 
 	if (b->state != GATE_WORKING)
 		return false;
-	if (b->server->downgrades && b->n == 1 &&
+	if (b->server->downgrades > 0 && b->n == 1 &&
 		b->mode != ZKLOCK_SHARED && holds(&b->claims[0]) && !reads &&
-		sim_percent(25))
+		sim_percent(b->server->downgrades))
 		downgrade(b);
 	else if (reads && holds(&b->claims[0]) && sim_percent(50))
 	{
 		sim_count(GATE_N_OUTLIVED);
-		leave(b, &b->claims[0]);
+		release(b, &b->claims[0]);
 	}
 	else if (sim_percent(15))
 		give_up(b);
@@ -355,7 +373,7 @@ ask(GateBackend *b)
 }
 
 static void
-leave_next(GateBackend *b)
+release_next(GateBackend *b)
 {
 	while (b->pos <= READER)
 	{
@@ -363,7 +381,7 @@ leave_next(GateBackend *b)
 
 		if (claim->arrival != 0)
 		{
-			leave(b, claim);
+			release(b, claim);
 			return;
 		}
 	}
@@ -398,9 +416,12 @@ gate_backend_step(GateBackend *b)
 		case GATE_SETTLING:
 			if (holds(&b->claims[b->pos]))
 				sim_count(GATE_N_GIVEN_BACK);
-			leave(b, &b->claims[b->pos]);
+			release(b, &b->claims[b->pos]);
 			if (++b->pos == b->n)
 				b->state = GATE_AWAKE;
+			break;
+		case GATE_STARTING_OVER:
+			give_up_next(b);
 			break;
 		case GATE_READING:
 			if (!b->latch)
@@ -437,8 +458,8 @@ gate_backend_step(GateBackend *b)
 			else
 				give_up(b);
 			break;
-		case GATE_LEAVING:
-			leave_next(b);
+		case GATE_DELETING:
+			release_next(b);
 			break;
 	}
 	return true;
@@ -447,7 +468,7 @@ gate_backend_step(GateBackend *b)
 static bool
 waits(const GateBackend *b)
 {
-	return b->state >= GATE_JOINING && b->state <= GATE_SETTLING;
+	return b->state >= GATE_JOINING && b->state <= GATE_STARTING_OVER;
 }
 
 bool

@@ -58,7 +58,7 @@ find_node(SimDir dir, int64_t token)
 static const SimNode *
 node_of(const GateClaim *claim)
 {
-	return find_node(claim->place->dir, claim->turn.token);
+	return find_node(claim->slot->dir, claim->turn.token);
 }
 
 static bool
@@ -69,9 +69,9 @@ is_there(const SimNode *node)
 
 /* Who lets others delete his node has given it away. */
 static bool
-is_robbed(const SimNode *node)
+is_node_deleted(const SimNode *node)
 {
-	return node != NULL && node->robbed;
+	return node != NULL && node->node_deleted;
 }
 
 static bool
@@ -81,16 +81,16 @@ holds(const GateClaim *claim)
 }
 
 static bool
-conflict(const GatePlace *place, SimDir dir, ZkLockMode mode)
+conflict(const GateSlot *slot, SimDir dir, ZkLockMode mode)
 {
-	return place->dir == dir &&
-		!(place->mode == ZKLOCK_SHARED && mode == ZKLOCK_SHARED);
+	return slot->dir == dir &&
+		!(slot->mode == ZKLOCK_SHARED && mode == ZKLOCK_SHARED);
 }
 
 void
-gate_check_place(const GatePlace *place)
+gate_check_slot(const GateSlot *slot)
 {
-	const ZkLockGate *gate = &place->gate;
+	const ZkLockGate *gate = &slot->gate;
 	const ZkLockTurn *prev = NULL;
 	int			nqueued = 0;
 
@@ -99,92 +99,92 @@ gate_check_place(const GatePlace *place)
 		if (turn->prev != prev || turn->state != ZKLOCK_TURN_WAITING ||
 			turn->verdict != ZKLOCK_PENDING || turn == gate->holder ||
 			(prev != NULL && prev->ticket >= turn->ticket))
-			sim_breach(GATE_SOUND, "the queue of %d is not in order", place->dir);
+			sim_breach(GATE_SOUND, "the queue of %d is not in order", slot->dir);
 		if ((turn->nowait || !turn->queued) &&
 			(gate->holder != NULL || prev != NULL || gate->queued))
 			sim_breach(GATE_TRIES, "one in %d does not know of others ahead",
-					   place->dir);
+					   slot->dir);
 		prev = turn;
 		nqueued++;
 	}
-	for (int i = 0; i < place->server->nbackends; i++)
+	for (int i = 0; i < slot->server->nbackends; i++)
 	{
 		for (int j = 0; j < N_CLAIMS; j++)
 		{
-			const GateClaim *claim = &place->server->backends[i].claims[j];
+			const GateClaim *claim = &slot->server->backends[i].claims[j];
 
-			nqueued -= claim->place == place && claim->arrival != 0 &&
+			nqueued -= claim->slot == slot && claim->arrival != 0 &&
 				claim->turn.state == ZKLOCK_TURN_WAITING;
 		}
 	}
 	if (gate->last != prev || nqueued != 0)
 		sim_breach(GATE_SOUND, "the queue of %d is not of those who wait",
-				   place->dir);
+				   slot->dir);
 	if (gate->holder != NULL &&
 		(gate->holder->state != ZKLOCK_TURN_HOLDING || gate->holder->lost))
-		sim_breach(GATE_SOUND, "who holds %d does not", place->dir);
+		sim_breach(GATE_SOUND, "who holds %d does not", slot->dir);
 	if ((gate->wanted != 0) != (gate->holder != NULL || gate->first != NULL))
-		sim_breach(GATE_USE, "a node is wanted in %d, or not", place->dir);
+		sim_breach(GATE_USE, "a node is wanted in %d, or not", slot->dir);
 }
 
 void
-gate_check_before_leave(const GateClaim *claim, GateBefore *before)
+gate_check_before_release(const GateClaim *claim, GateBefore *before)
 {
-	const GatePlace *place = claim->place;
-	const GateServer *s = place->server;
+	const GateSlot *slot = claim->slot;
+	const GateServer *s = slot->server;
 
-	before->holder = place->gate.holder;
-	before->next = place->gate.first;
-	before->wanted = place->gate.wanted;
+	before->holder = slot->gate.holder;
+	before->next = slot->gate.first;
+	before->wanted = slot->gate.wanted;
 	before->waited = claim->turn.state == ZKLOCK_TURN_WAITING;
 	before->held = before->holder == &claim->turn;
 	before->pass = before->held && before->next != NULL &&
 		claim->turn.generation == s->generation &&
 		sim.now - s->confirmed < s->timeout / 3 &&
-		sim.now - place->since < s->window && !place->read_under;
+		sim.now - slot->since < s->window && !slot->read_under;
 }
 
 /* Why it was not passed on, for the counts. */
 static void
-note_end(const GatePlace *place, const GateBefore *before)
+note_end(const GateSlot *slot, const GateBefore *before)
 {
-	const GateServer *s = place->server;
+	const GateServer *s = slot->server;
 
 	if (before->next == NULL)
 		return;
-	if (place->read_under)
-		sim_count(GATE_N_BARRED);
-	else if (sim.now - place->since >= s->window)
+	if (slot->read_under)
+		sim_count(GATE_N_HANDOVERS_FORBIDDEN);
+	else if (sim.now - slot->since >= s->window)
 		sim_count(GATE_N_WINDOW_OVER);
 	else
 		sim_count(GATE_N_UNFIT);
 }
 
 void
-gate_check_leave(const GateClaim *claim, const GateBefore *before)
+gate_check_release(const GateClaim *claim, const GateBefore *before)
 {
-	const ZkLockGate *gate = &claim->place->gate;
+	const ZkLockGate *gate = &claim->slot->gate;
 	bool		passed = before->held && gate->holder != NULL;
 
 	if (before->held && passed != before->pass)
-		sim_breach(GATE_WINDOW, "a lock in %d is %spassed on", claim->place->dir,
+		sim_breach(GATE_WINDOW, "a lock in %d is %spassed on", claim->slot->dir,
 				   passed ? "" : "not ");
 	if (before->held && !passed && gate->wanted == before->wanted)
 		sim_breach(GATE_WINDOW, "the node in %d is used again",
-				   claim->place->dir);
+				   claim->slot->dir);
 	if (!before->held &&
 		(gate->holder != before->holder ||
 		 (gate->first != NULL && gate->wanted != before->wanted)))
 		sim_breach(GATE_USE, "who holds nothing gives a node in %d up",
-				   claim->place->dir);
+				   claim->slot->dir);
 
 	if (passed)
 		sim_count(GATE_N_PASSED);
 	else if (before->held)
-		note_end(claim->place, before);
+		note_end(claim->slot, before);
 	else if (!before->waited && before->holder != NULL)
 		sim_count(GATE_N_ORPHANS);
-	gate_check_place(claim->place);
+	gate_check_slot(claim->slot);
 }
 
 void
@@ -197,7 +197,7 @@ gate_check_told(const GateClaim *claim)
 		sim_count(GATE_N_TRY_QUEUED);
 		if (!claim->backend->nowait)
 			sim_breach(GATE_TOLD, "one that waits in %d is refused",
-					   claim->place->dir);
+					   claim->slot->dir);
 	}
 	if (turn->verdict > ZKLOCK_EXPIRED)
 		sim_count(GATE_N_FAILED);
@@ -213,12 +213,12 @@ is_larger(Pair a, Pair b)
 static void
 check_pair(const GateClaim *claim)
 {
-	SimDir		dir = claim->place->dir;
-	bool		reads = claim->place->mode == ZKLOCK_SHARED;
-	Pair		pair = {claim->turn.token, claim->turn.number};
+	SimDir		dir = claim->slot->dir;
+	bool		reads = claim->slot->mode == ZKLOCK_SHARED;
+	Pair		pair = {claim->turn.token, claim->turn.grant_number};
 
 	/* A downgrade's node is younger than those that wait for it. */
-	if (claim->place->from[0] != '\0')
+	if (claim->slot->from[0] != '\0')
 		return;
 	if (!is_larger(pair, reads ? last_writer[dir] : last[dir]))
 		sim_breach(GATE_PAIRS, "(%" PRId64 ", %" PRId64 ") is not the largest",
@@ -233,7 +233,7 @@ check_pair(const GateClaim *claim)
 static void
 check_others(const GateClaim *claim)
 {
-	const GatePlace *place = claim->place;
+	const GateSlot *slot = claim->slot;
 
 	for (int i = 0; i < nservers; i++)
 	{
@@ -246,11 +246,11 @@ check_others(const GateClaim *claim)
 				const GateClaim *theirs = &other->claims[k];
 
 				if (holds(theirs) &&
-					conflict(place, theirs->place->dir, theirs->place->mode) &&
+					conflict(slot, theirs->slot->dir, theirs->slot->mode) &&
 					is_there(node_of(theirs)))
 					sim_breach(GATE_EXCLUSION,
 							   "backend %d of server %d is granted what %d of %d holds",
-							   claim->backend->number, place->server->number, j, i);
+							   claim->backend->number, slot->server->number, j, i);
 			}
 		}
 	}
@@ -261,10 +261,10 @@ check_others(const GateClaim *claim)
 			const SimAttempt *theirs = &rivals[i].runner.attempts[j];
 
 			if (sim_check_holds(theirs) &&
-				conflict(place, theirs->dir, theirs->recipe.mode))
+				conflict(slot, theirs->dir, theirs->recipe.mode))
 				sim_breach(GATE_EXCLUSION,
 						   "backend %d of server %d is granted what client %d holds",
-						   claim->backend->number, place->server->number,
+						   claim->backend->number, slot->server->number,
 						   rivals[i].runner.number);
 		}
 	}
@@ -273,26 +273,26 @@ check_others(const GateClaim *claim)
 void
 gate_check_grant(const GateClaim *claim)
 {
-	GatePlace  *place = claim->place;
-	const GateServer *s = place->server;
+	GateSlot  *slot = claim->slot;
+	const GateServer *s = slot->server;
 	const SimNode *node = node_of(claim);
 
 	sim_trace("server %d: backend %d HOLDS in %d by (%" PRId64 ", %" PRId64 ")",
-			  s->number, claim->backend->number, place->dir, claim->turn.token,
-			  claim->turn.number);
-	if (claim->turn.token != place->token)
+			  s->number, claim->backend->number, slot->dir, claim->turn.token,
+			  claim->turn.grant_number);
+	if (claim->turn.token != slot->token)
 	{
 		/* From outside. */
-		place->token = claim->turn.token;
-		place->number = 0;
-		place->since = sim.now;
-		place->read_under = false;
+		slot->token = claim->turn.token;
+		slot->number = 0;
+		slot->since = sim.now;
+		slot->read_under = false;
 	}
 	else
-		place->number++;
-	if (claim->turn.number != place->number || claim->turn.state != ZKLOCK_TURN_HOLDING)
+		slot->number++;
+	if (claim->turn.grant_number != slot->number || claim->turn.state != ZKLOCK_TURN_HOLDING)
 		sim_breach(GATE_PAIRS, "grant %" PRId64 " of a node is number %" PRId64,
-				   place->number, claim->turn.number);
+				   slot->number, claim->turn.grant_number);
 
 	/* First come, first served, and for those who come again, too. */
 	for (int i = 0; i < s->nbackends; i++)
@@ -301,11 +301,11 @@ gate_check_grant(const GateClaim *claim)
 		{
 			const GateClaim *other = &s->backends[i].claims[j];
 
-			if (other->place == place && other->arrival != 0 &&
+			if (other->slot == slot && other->arrival != 0 &&
 				other->turn.state == ZKLOCK_TURN_WAITING &&
 				other->arrival < claim->arrival)
-				sim_breach(GATE_ORDER, "backend %d is granted %d before %d",
-						   claim->backend->number, place->dir, i);
+				sim_breach(GATE_PARAMS, "backend %d is granted %d before %d",
+						   claim->backend->number, slot->dir, i);
 		}
 	}
 	if (is_there(node))
@@ -332,14 +332,14 @@ gate_check_time_out(const GateClaim *claim)
 {
 	if (claim->turn.verdict == ZKLOCK_GRANTED)
 		sim_breach(GATE_GRANTS, "a timeout throws a grant in %d away",
-				   claim->place->dir);
+				   claim->slot->dir);
 }
 
 void
 gate_check_downgrade(const GateClaim *base)
 {
-	if (base->place->gate.holder == &base->turn)
-		base->place->read_under = true;
+	if (base->slot->gate.holder == &base->turn)
+		base->slot->read_under = true;
 }
 
 void
@@ -351,7 +351,7 @@ gate_check_clock(GateBackend *b)
 
 		if (holds(claim))
 			claim->was_there = is_there(node_of(claim)) ||
-				is_robbed(node_of(claim));
+				is_node_deleted(node_of(claim));
 	}
 }
 
@@ -363,25 +363,25 @@ check_overlap(const GateClaim *ours, const GateClaim *theirs)
 	const SimNode *their_node;
 
 	if (!holds(theirs) ||
-		!conflict(ours->place, theirs->place->dir, theirs->place->mode))
+		!conflict(ours->slot, theirs->slot->dir, theirs->slot->mode))
 		return;
 	our_node = node_of(ours);
 	their_node = node_of(theirs);
-	if (is_robbed(our_node) || is_robbed(their_node))
+	if (is_node_deleted(our_node) || is_node_deleted(their_node))
 		return;
 
 	/*
 	 * A commit that takes longer than a session lives is the fence's affair,
 	 * unless it could be known here.
 	 */
-	if (ours->place->server != theirs->place->server &&
+	if (ours->slot->server != theirs->slot->server &&
 		(!is_there(our_node) || !is_there(their_node)))
 		return;
 	sim_breach(GATE_OVERLAP,
 			   "backend %d of server %d commits under %d, as %d of %d does",
-			   ours->backend->number, ours->place->server->number,
-			   ours->place->dir, theirs->backend->number,
-			   theirs->place->server->number);
+			   ours->backend->number, ours->slot->server->number,
+			   ours->slot->dir, theirs->backend->number,
+			   theirs->slot->server->number);
 }
 
 void
@@ -395,7 +395,7 @@ gate_check_commit(const GateBackend *b)
 			continue;
 		if (!claim->was_there)
 			sim_breach(GATE_COMMIT, "backend %d of server %d has lost %d",
-					   b->number, b->server->number, claim->place->dir);
+					   b->number, b->server->number, claim->slot->dir);
 		for (int j = 0; j < nservers; j++)
 		{
 			for (int k = 0; k < servers[j].nbackends; k++)
@@ -416,35 +416,35 @@ gate_check_commit(const GateBackend *b)
  * new stands there.
  */
 void
-gate_check_queued(const GatePlace *place, const SimAttempt *a)
+gate_check_queued(const GateSlot *slot, const SimAttempt *a)
 {
-	if (place->former >= 0 && place->server->runner.client.status.connects == 1 &&
-		strncmp(a->recipe.nearest.name, place->former_prefix,
-				strlen(place->former_prefix)) == 0)
+	if (slot->former >= 0 && slot->server->runner.client.status.connects == 1 &&
+		strncmp(a->recipe.nearest.name, slot->former_prefix,
+				strlen(slot->former_prefix)) == 0)
 		sim_breach(GATE_TRIES, "a place in %d waits for its former self",
-				   place->dir);
+				   slot->dir);
 }
 
 void
-gate_check_used(const GatePlace *place, bool wanted)
+gate_check_used(const GateSlot *slot, bool wanted)
 {
-	const GateServer *s = place->server;
-	const ZkLockTurn *holder = place->gate.holder;
-	int64_t		token = s->runner.attempts[place - s->places].recipe.token;
+	const GateServer *s = slot->server;
+	const ZkLockTurn *holder = slot->gate.holder;
+	int64_t		token = s->runner.attempts[slot - s->slots].recipe.token;
 
 	if (wanted ? holder == NULL : holder != NULL && holder->token == token)
 		sim_breach(GATE_USE, "a grant in %d is not used, or one that must not be",
-				   place->dir);
-	gate_check_place(place);
+				   slot->dir);
+	gate_check_slot(slot);
 }
 
 void
-gate_check_expired(const GatePlace *place)
+gate_check_expired(const GateSlot *slot)
 {
-	if (place->gate.first != NULL || place->gate.wanted != 0)
+	if (slot->gate.first != NULL || slot->gate.wanted != 0)
 		sim_breach(GATE_TOLD, "who waits in %d has not heard of the session's end",
-				   place->dir);
-	gate_check_place(place);
+				   slot->dir);
+	gate_check_slot(slot);
 }
 
 void
@@ -472,7 +472,7 @@ gate_check_close(const GateServer *s, int session)
 }
 
 void
-gate_check_rest(void)
+gate_check_end(void)
 {
 	for (int i = 0; i < nservers; i++)
 	{
@@ -482,12 +482,12 @@ gate_check_rest(void)
 				sim_breach(SIM_PROGRESS, "backend %d of server %d waits for ever",
 						   j, i);
 		}
-		for (int j = 0; j < GATE_N_PLACES; j++)
+		for (int j = 0; j < GATE_N_SLOTS; j++)
 		{
-			const GatePlace *place = &servers[i].places[j];
+			const GateSlot *slot = &servers[i].slots[j];
 
-			if (place->gate.wanted != 0 || place->gate.holder != NULL ||
-				place->gate.first != NULL || place->had != 0)
+			if (slot->gate.wanted != 0 || slot->gate.holder != NULL ||
+				slot->gate.first != NULL || slot->had != 0)
 				sim_breach(GATE_REST, "place %d of server %d is not free", j, i);
 		}
 	}

@@ -29,11 +29,11 @@ extern void gate_check_reset(const GateServer *servers, int nservers,
 							 const SimDriver *rivals, int nrivals);
 
 /* The gate is in one of its three states, and its queue in order. */
-extern void gate_check_place(const GatePlace *place);
+extern void gate_check_slot(const GateSlot *slot);
 
 /* Somebody leaves; has just been told something; has just been granted a lock. */
-extern void gate_check_before_leave(const GateClaim *claim, GateBefore *before);
-extern void gate_check_leave(const GateClaim *claim, const GateBefore *before);
+extern void gate_check_before_release(const GateClaim *claim, GateBefore *before);
+extern void gate_check_release(const GateClaim *claim, const GateBefore *before);
 extern void gate_check_told(const GateClaim *claim);
 extern void gate_check_grant(const GateClaim *claim);
 
@@ -49,14 +49,14 @@ extern void gate_check_clock(GateBackend *b);
 extern void gate_check_commit(const GateBackend *b);
 
 /* The worker finds others ahead; has passed a grant on to the gate. */
-extern void gate_check_queued(const GatePlace *place, const SimAttempt *a);
-extern void gate_check_used(const GatePlace *place, bool wanted);
+extern void gate_check_queued(const GateSlot *slot, const SimAttempt *a);
+extern void gate_check_used(const GateSlot *slot, bool wanted);
 
 /* It has told everybody of a session's end; is about to close it. */
-extern void gate_check_expired(const GatePlace *place);
+extern void gate_check_expired(const GateSlot *slot);
 extern void gate_check_close(const GateServer *s, int session);
 
 /* Nothing moves any more. */
-extern void gate_check_rest(void);
+extern void gate_check_end(void);
 
 #endif							/* GATE_CHECK_H */

@@ -124,7 +124,7 @@ land(SimRunner *r)
 static void
 check_wait(const GateServer *s, int64_t bound)
 {
-	const ZkLockGate *gate = &s->places[2 * (queue - SIM_QUEUE_A)].gate;
+	const ZkLockGate *gate = &s->slots[2 * (queue - SIM_QUEUE_A)].gate;
 	Wait	   *wait = &waits[s->number];
 
 	if (gate->wanted != wait->wanted)
@@ -134,7 +134,7 @@ check_wait(const GateServer *s, int64_t bound)
 	if (gate->holder == NULL && sim.now - wait->since > bound)
 		sim_breach(GATE_TURN, "server %d waits for %" PRId64 " ticks, not %" PRId64,
 				   s->number, sim.now - wait->since, bound);
-	if (gate->holder != NULL && gate->holder->number == 0 &&
+	if (gate->holder != NULL && gate->holder->grant_number == 0 &&
 		sim.now == gate->granted_at && sim.now - wait->since > bound - 2)
 		sim_count(GATE_N_LONG_WAITS);
 }

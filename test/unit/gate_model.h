@@ -30,7 +30,7 @@
 #define GATE_MAX_SERVERS 3
 #define GATE_MAX_BACKENDS 4
 #define GATE_N_QUEUES 3
-#define GATE_N_PLACES (GATE_N_QUEUES * (2 + GATE_MAX_BACKENDS))
+#define GATE_N_SLOTS (GATE_N_QUEUES * (2 + GATE_MAX_BACKENDS))
 #define GATE_NEVER (INT64_MIN / 2)
 
 /* What is promised beyond the properties of sim.h. */
@@ -41,7 +41,7 @@ typedef enum GateProperty
 	GATE_CLOSE,
 	GATE_EXCLUSION,
 	GATE_PAIRS,
-	GATE_ORDER,
+	GATE_PARAMS,
 	GATE_WINDOW,
 	GATE_USE,
 	GATE_TRIES,
@@ -60,7 +60,7 @@ typedef enum GateCount
 	GATE_N_PASSED = SIM_N_COUNTS,
 	GATE_N_WINDOW_OVER,
 	GATE_N_UNFIT,
-	GATE_N_BARRED,
+	GATE_N_HANDOVERS_FORBIDDEN,
 	GATE_N_NOBODY_LEFT,
 	GATE_N_LATE,
 	GATE_N_HELD_BACK,
@@ -76,7 +76,7 @@ typedef enum GateCount
 	GATE_N_STALE,
 	GATE_N_REJOINED,
 	GATE_N_ORPHANS,
-	GATE_N_ROBBED,
+	GATE_N_NODES_DELETED,
 	GATE_N_SEVERAL,
 	GATE_N_GIVEN_BACK,
 	GATE_N_STARTED_OVER,
@@ -101,7 +101,7 @@ typedef enum GateCount
 typedef struct GateServer GateServer;
 typedef struct GateBackend GateBackend;
 
-typedef struct GatePlace
+typedef struct GateSlot
 {
 	GateServer *server;
 	SimDir		dir;
@@ -126,13 +126,13 @@ typedef struct GatePlace
 	int64_t		number;
 	int64_t		since;
 	bool		read_under;
-} GatePlace;
+} GateSlot;
 
 /* A backend's part in one lock. */
 typedef struct GateClaim
 {
 	GateBackend *backend;
-	GatePlace  *place;
+	GateSlot  *slot;
 	ZkLockTurn	turn;
 	char		node[SIM_NAME_SIZE];
 
@@ -149,6 +149,7 @@ typedef enum GateState
 	GATE_AWAKE,					/* to look what has come */
 	GATE_TIMING_OUT,			/* has seen that nothing had */
 	GATE_SETTLING,				/* of several locks, gives back the later ones */
+	GATE_STARTING_OVER,			/* gives back what is not lost */
 	GATE_WORKING,
 	GATE_READING,				/* waits for its downgrade */
 	GATE_TO_FLAG,				/* commit: the flag, */
@@ -158,7 +159,7 @@ typedef enum GateState
 	GATE_ASKING,				/* the lease is over */
 	GATE_COMMITTING,			/* the check is passed */
 	GATE_COMMITTED,				/* the flag is still up */
-	GATE_LEAVING
+	GATE_DELETING
 } GateState;
 
 struct GateBackend
@@ -205,7 +206,7 @@ struct GateServer
 	int			number;
 	int64_t		timeout;		/* of its sessions */
 	int64_t		window;
-	bool		downgrades;		/* its backends do it */
+	int			downgrades;		/* percent of its chances to do so */
 
 	/* shared memory */
 	uint64_t	generation;
@@ -213,7 +214,7 @@ struct GateServer
 	bool		latch_known;	/* the worker's */
 	int			nbackends;
 	GateBackend backends[GATE_MAX_BACKENDS];
-	GatePlace	places[GATE_N_PLACES];
+	GateSlot	slots[GATE_N_SLOTS];
 	int			session;		/* outlives a restart; -1: none yet */
 
 	/* the worker */
@@ -232,7 +233,7 @@ struct GateServer
 
 extern void gate_server_init(GateServer *s, int number, int nbackends,
 							 int tasks, int64_t timeout, int64_t window,
-							 bool downgrades);
+							 int downgrades);
 
 /* Within the lease?  Whoever holds may pass it on, and commit. */
 extern bool gate_is_fresh(const GateServer *s);
@@ -254,7 +255,7 @@ extern bool gate_backend_give_up_asking(GateBackend *b);
 
 /* The worker. */
 extern bool gate_worker_step(GateServer *s);
-extern bool gate_worker_inspect(GateServer *s, int place);
+extern bool gate_worker_inspect(GateServer *s, int slot);
 extern bool gate_worker_retire(GateServer *s);
 extern bool gate_worker_die(GateServer *s);
 extern bool gate_worker_start(GateServer *s);

@@ -7,7 +7,8 @@
  * own, want the same locks of one ensemble.  What sim.c says of schedules holds
  * here, too.  Besides, workers die and stand still, servers restart, and time
  * passes: a session never ends by itself before the ensemble has not heard of it
- * for as long as it lives.  Some of the schedules go by the clock instead.
+ * for as long as it lives.  Some of the schedules go by the clock instead, and some
+ * crowd one queue, with more misfortunes, most of them for downgrades.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +27,7 @@
 #define MAX_ACTORS (GATE_MAX_SERVERS + MAX_RIVALS)
 #define MAX_QUIET_STEPS 40000
 
-/* One in so many schedules goes by the clock. */
+/* One in so many schedules goes by the clock, and as many are crowded. */
 #define BY_CLOCK 16
 
 static const char *const properties[] = {
@@ -35,7 +36,7 @@ static const char *const properties[] = {
 	[SIM_ORDER] = "nodes are granted first come, first served",
 	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
 	[SIM_ONE_NODE] = "an attempt never has two nodes",
-	[SIM_OWN_NODES] = "nobody deletes another session's node",
+	[SIM_TOLD_NODES] = "nobody deletes another session's node",
 	[SIM_TWO_WATCHES] = "an attempt has two watches at most",
 	[SIM_TOKEN_IS_CZXID] = "a granted node is there, its token is its czxid",
 	[SIM_TOKENS_GROW] = "tokens grow from node to node",
@@ -44,7 +45,7 @@ static const char *const properties[] = {
 	[GATE_CLOSE] = "no session is closed while somebody commits in it",
 	[GATE_EXCLUSION] = "never two backends hold what conflicts",
 	[GATE_PAIRS] = "token and number grow from grant to grant, from 0 for each node",
-	[GATE_ORDER] = "first come, first served in a server, losses included",
+	[GATE_PARAMS] = "first come, first served in a server, losses included",
 	[GATE_WINDOW] = "a good lock is passed on within its window, and no other is",
 	[GATE_USE] = "a node stands as long as it is wanted here, and is used once granted",
 	[GATE_TRIES] = "who does not want to wait is refused for others ahead only",
@@ -66,7 +67,7 @@ static const char *const counts[] = {
 	[GATE_N_PASSED] = "locks passed on",
 	[GATE_N_WINDOW_OVER] = "locks given back at the window's end",
 	[GATE_N_UNFIT] = "locks given back for fear that they are lost",
-	[GATE_N_BARRED] = "locks given back for a reader's node",
+	[GATE_N_HANDOVERS_FORBIDDEN] = "locks given back for a reader's node",
 	[GATE_N_NOBODY_LEFT] = "grants that nobody was left for",
 	[GATE_N_LATE] = "grants of nodes that others had taken the place of",
 	[GATE_N_HELD_BACK] = "nodes held back while another was in the making",
@@ -82,7 +83,7 @@ static const char *const counts[] = {
 	[GATE_N_STALE] = "grants of an older session",
 	[GATE_N_REJOINED] = "places in the queue taken again",
 	[GATE_N_ORPHANS] = "lost locks released while somebody else held",
-	[GATE_N_ROBBED] = "granted nodes found to be deleted by others",
+	[GATE_N_NODES_DELETED] = "granted nodes found to be deleted by others",
 	[GATE_N_SEVERAL] = "several locks taken together",
 	[GATE_N_GIVEN_BACK] = "locks given back to wait for one before them",
 	[GATE_N_STARTED_OVER] = "calls started over",
@@ -135,6 +136,8 @@ typedef struct Plan
 	int			noisy_steps;
 	int			misfortunes_per_mille;
 	bool		may[N_MISFORTUNES];
+	int			downgrades;		/* percent of chances to downgrade */
+	bool		disturbs_downgrades;
 	int			timeout;
 	int			pace;			/* how much time a step takes at most */
 	int			lag;			/* percent of chances followers let pass */
@@ -278,13 +281,21 @@ step(int which, int actor)
 	}
 }
 
+/* How long to wait for rest, before what was left behind expires all the same. */
+#define RESTLESS_STEPS 2000
+
 static bool
 progress(void)
 {
-	if (sim_schedule_progress(step, N_STEPS, plan.nservers + plan.nrivals))
+	/* The lease of a server whose backends hold and wait is renewed for ever. */
+	bool		restless = sim.quiet &&
+		(nsteps - plan.noisy_steps) % RESTLESS_STEPS == RESTLESS_STEPS - 1;
+
+	if (!restless &&
+		sim_schedule_progress(step, N_STEPS, plan.nservers + plan.nrivals))
 		return true;
 	if (!sim_zk_expire_deserted())
-		return false;
+		return restless;
 	sim.now += plan.timeout;
 	return true;
 }
@@ -293,7 +304,7 @@ progress(void)
 static bool
 expire(int session)
 {
-	int64_t		end = sim_zk_heard(session) + plan.timeout;
+	int64_t		end = sim_zk_quorum(session) + plan.timeout;
 
 	if (sim.now < end)
 		sim.now = end;
@@ -306,7 +317,7 @@ expire(int session)
  * queue in the middle.
  */
 static bool
-may_be_robbed(const SimNode *node)
+may_be_deleted(const SimNode *node)
 {
 	for (int i = 0; i < plan.nservers + plan.nrivals; i++)
 	{
@@ -343,6 +354,26 @@ rivals_misfortune(void)
 	}
 }
 
+/* They take few steps, so that they meet few misfortunes by chance. */
+static void
+disturb_downgrades(void)
+{
+	for (int i = 0; i < plan.nservers; i++)
+	{
+		GateServer *s = &servers[i];
+
+		for (int j = 0; j < s->nbackends; j++)
+		{
+			if (s->backends[j].state != GATE_READING)
+				continue;
+			if (!s->stopped && sim_percent(25))
+				sim_client_lose(&s->runner.client);
+			if (sim_percent(25))
+				gate_backend_cancel(&s->backends[j], sim_percent(50));
+		}
+	}
+}
+
 static void
 misfortune(void)
 {
@@ -355,9 +386,12 @@ misfortune(void)
 	Misfortune	which = (Misfortune) sim_random(N_MISFORTUNES);
 	int			node;
 
+	if (plan.disturbs_downgrades)
+		disturb_downgrades();
+
 	/* What is noticed, or comes back, at some time. */
 	if (sim_percent(20))
-		gate_worker_inspect(s, sim_random(GATE_N_PLACES));
+		gate_worker_inspect(s, sim_random(GATE_N_SLOTS));
 	if (s->stopped && sim_percent(30))
 		s->stopped = false;
 	if (sim_percent(10))
@@ -423,7 +457,7 @@ misfortune(void)
 			break;
 		default:
 			node = sim_tree_draw_contender();
-			if (node >= 0 && may_be_robbed(sim_tree_node(node)))
+			if (node >= 0 && may_be_deleted(sim_tree_node(node)))
 				sim_zk_rob(node);
 			break;
 	}
@@ -449,6 +483,8 @@ draw_plan(void)
 	plan.misfortunes_per_mille = sim_random(2) ? sim_random(200) : sim_random(40);
 	for (int i = 0; i < N_MISFORTUNES; i++)
 		plan.may[i] = sim_percent(i == ROB || i == RESTART ? 15 : 40);
+	plan.downgrades = 25;
+	plan.disturbs_downgrades = false;
 	sim.break_percent = plan.may[LOSE] ? sim_random(4) * 6 : 0;
 	plan.timeout = 90 + sim_random(900);
 	plan.pace = 1 + sim_random(4);
@@ -473,6 +509,17 @@ go_by_clock(void)
 }
 
 static void
+crowd(void)
+{
+	plan.nqueues = 1;
+	plan.misfortunes_per_mille = 50 + sim_random(200);
+	plan.may[LOSE] = plan.may[CANCEL] = plan.may[EXIT] = true;
+	plan.may[ROB] = false;
+	plan.downgrades = 75;
+	plan.disturbs_downgrades = true;
+}
+
+static void
 set_up(void)
 {
 	for (int i = 0; i < plan.nservers; i++)
@@ -480,7 +527,7 @@ set_up(void)
 		gate_server_init(&servers[i], i, 1 + sim_random(GATE_MAX_BACKENDS),
 						 plan.ntasks, plan.timeout,
 						 sim_percent(20) ? 1000000 : 1 + sim_random(500),
-						 !plan.may[ROB]);
+						 plan.may[ROB] ? 0 : plan.downgrades);
 		if (sim_percent(80))
 			gate_worker_start(&servers[i]);
 		runners[i] = &servers[i].runner;
@@ -497,10 +544,14 @@ set_up(void)
 static void
 play(uint64_t seed)
 {
+	int64_t		quiet_since = 0;
+
 	sim_seed(seed);
 	draw_plan();
 	if (seed % BY_CLOCK == 0)
 		go_by_clock();
+	else if (seed % BY_CLOCK == BY_CLOCK / 2)
+		crowd();
 	sim_zk_reset();
 	set_up();
 	if (seed % BY_CLOCK == 0)
@@ -516,13 +567,19 @@ play(uint64_t seed)
 		for (int s = 0; s < plan.nservers && sim.quiet; s++)
 			servers[s].stopped = false;
 
+		/* Workers that renew their leases do not let it come to rest by itself. */
+		if (nsteps == plan.noisy_steps)
+			quiet_since = sim.now;
+		if (sim.quiet && sim.now >= quiet_since + plan.timeout)
+			sim_zk_expire_deserted();
+
 		if (!sim.quiet &&
 			sim_random(1000) < (uint32_t) plan.misfortunes_per_mille)
 			misfortune();
 		else if (!progress() && sim.quiet)
 		{
-			sim_check_rest();
-			gate_check_rest();
+			sim_check_end();
+			gate_check_end();
 			break;
 		}
 		for (int r = 0; r < plan.nservers + plan.nrivals; r++)

@@ -66,15 +66,15 @@ try(ZkLockTurn *turn)
 }
 
 static bool
-leave_at(ZkLockTurn *turn, int64_t now)
+delete_at(ZkLockTurn *turn, int64_t now)
 {
-	return zklock_gate_leave(&gate, turn, true, now, WINDOW, tell, &gate);
+	return zklock_gate_release(&gate, turn, true, now, WINDOW, tell, &gate);
 }
 
 static bool
-leave_unfit(ZkLockTurn *turn)
+release_unfit(ZkLockTurn *turn)
 {
-	return zklock_gate_leave(&gate, turn, false, 1000, WINDOW, tell, &gate);
+	return zklock_gate_release(&gate, turn, false, 1000, WINDOW, tell, &gate);
 }
 
 /* The node that is wanted is granted, at 1000. */
@@ -98,9 +98,9 @@ failed(uint64_t serial, ZkLockVerdict verdict)
 }
 
 static bool
-robbed(uint64_t serial)
+node_deleted(uint64_t serial)
 {
-	return zklock_gate_robbed(&gate, serial, tell, &gate);
+	return zklock_gate_node_deleted(&gate, serial, tell, &gate);
 }
 
 static bool
@@ -142,7 +142,7 @@ expect_holding(const ZkLockTurn *turn, uint64_t generation, int64_t token,
 	assert_false(turn->lost);
 	assert_int_equal(turn->generation, generation);
 	assert_int_equal(turn->token, token);
-	assert_int_equal(turn->number, number);
+	assert_int_equal(turn->grant_number, number);
 }
 
 /* Nobody is here. */
@@ -185,7 +185,7 @@ test_alone(void **state)
 	assert_int_equal(gate.wanted, 1);
 
 	/* Nobody else is here: the node goes, window or not. */
-	assert_true(leave_at(A, 1001));
+	assert_true(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_free();
 	expect_told("");
@@ -196,7 +196,7 @@ test_new_serial_each_time(void **state)
 {
 	(void) state;
 	join(A);
-	leave_at(A, 0);
+	delete_at(A, 0);
 	assert_true(join(A));
 	assert_int_equal(gate.wanted, 2);
 
@@ -211,7 +211,7 @@ test_gives_up_waiting(void **state)
 {
 	(void) state;
 	join(A);
-	assert_true(leave_at(A, 0));
+	assert_true(delete_at(A, 0));
 	expect_free();
 
 	/* Whatever comes of the node now is nobody's. */
@@ -220,7 +220,7 @@ test_gives_up_waiting(void **state)
 	expect_told("");
 
 	/* To leave twice is to leave. */
-	assert_false(leave_at(A, 0));
+	assert_false(delete_at(A, 0));
 	expect_free();
 }
 
@@ -239,14 +239,14 @@ test_passed_on(void **state)
 	granted(1, 77);
 	expect_told("A");
 
-	assert_false(leave_at(A, 1000));
+	assert_false(delete_at(A, 1000));
 	expect_told("B");
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 1, 77, 1);
 
 	/* Who comes back stands behind. */
 	assert_false(join(A));
-	assert_false(leave_at(B, 1000 + WINDOW - 1));
+	assert_false(delete_at(B, 1000 + WINDOW - 1));
 	expect_holding(C, 1, 77, 2);
 	expect_waiting(A, true);
 	expect_told("C");
@@ -258,7 +258,7 @@ test_window_is_over(void **state)
 {
 	(void) state;
 	hold_before_two();
-	assert_true(leave_at(A, 1000 + WINDOW));
+	assert_true(delete_at(A, 1000 + WINDOW));
 	expect_told("");
 	assert_null(gate.holder);
 	assert_int_equal(gate.wanted, 2);
@@ -268,7 +268,7 @@ test_window_is_over(void **state)
 	granted(1, 99);
 	expect_told("B");
 	expect_holding(B, 1, 99, 0);
-	assert_false(leave_at(B, 1001));
+	assert_false(delete_at(B, 1001));
 	expect_holding(C, 1, 99, 1);
 }
 
@@ -282,7 +282,7 @@ test_window_begins_with_grant(void **state)
 	queued(1);
 	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 50000, tell, &gate));
 	expect_holding(A, 1, 77, 0);
-	assert_false(leave_at(A, 50000 + WINDOW - 1));
+	assert_false(delete_at(A, 50000 + WINDOW - 1));
 	expect_holding(B, 1, 77, 1);
 }
 
@@ -291,29 +291,29 @@ test_unfit(void **state)
 {
 	(void) state;
 	hold_before_two();
-	assert_true(leave_unfit(A));
+	assert_true(release_unfit(A));
 	expect_told("");
 	assert_int_equal(gate.wanted, 2);
 	expect_waiting(B, true);
 }
 
 static void
-test_barred(void **state)
+test_handover_forbidden(void **state)
 {
 	(void) state;
 	hold_before_two();
 
 	/* Who does not hold bars nothing. */
-	zklock_gate_bar(&gate, B);
-	assert_false(gate.barred);
-	zklock_gate_bar(&gate, A);
-	assert_true(leave_at(A, 1001));
+	zklock_gate_forbid_handover(&gate, B);
+	assert_false(gate.handover_forbidden);
+	zklock_gate_forbid_handover(&gate, A);
+	assert_true(delete_at(A, 1001));
 	assert_int_equal(gate.wanted, 2);
 	expect_told("");
 
 	/* The next node is not barred. */
 	granted(1, 99);
-	assert_false(leave_at(B, 1001));
+	assert_false(delete_at(B, 1001));
 	expect_holding(C, 1, 99, 1);
 }
 
@@ -322,29 +322,29 @@ test_barred(void **state)
  */
 
 static void
-test_place_kept_for_others(void **state)
+test_ticket_kept_for_others(void **state)
 {
 	(void) state;
 	join(A);
 	join(B);
 
 	/* A goes, but its node is B's as well. */
-	assert_false(leave_at(A, 0));
+	assert_false(delete_at(A, 0));
 	assert_int_equal(gate.wanted, 1);
 	granted(1, 77);
 	expect_holding(B, 1, 77, 0);
 }
 
 static void
-test_leaves_the_middle(void **state)
+test_releases_the_middle(void **state)
 {
 	(void) state;
 	join(A);
 	join(B);
 	join(C);
-	assert_false(leave_at(B, 0));
+	assert_false(delete_at(B, 0));
 	granted(1, 77);
-	leave_at(A, 1000);
+	delete_at(A, 1000);
 	expect_holding(C, 1, 77, 1);
 	assert_null(gate.first);
 	assert_null(gate.last);
@@ -355,13 +355,13 @@ test_news_of_another_node(void **state)
 {
 	(void) state;
 	hold_before_two();
-	leave_at(A, 1000 + WINDOW);
+	delete_at(A, 1000 + WINDOW);
 
 	/* All of it is late. */
 	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 1000, tell, &gate));
 	assert_false(queued(1));
 	assert_false(failed(1, ZKLOCK_DENIED));
-	assert_false(robbed(1));
+	assert_false(node_deleted(1));
 	assert_false(queued(0));
 	assert_null(gate.holder);
 	assert_false(gate.queued);
@@ -402,11 +402,11 @@ test_node_fails(void **state)
 }
 
 static void
-test_node_robbed(void **state)
+test_node_deleted(void **state)
 {
 	(void) state;
 	hold_before_two();
-	assert_true(robbed(1));
+	assert_true(node_deleted(1));
 	expect_told("A");
 	assert_true(A->lost);
 	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
@@ -418,7 +418,7 @@ test_node_robbed(void **state)
 	expect_told("B");
 
 	/* What A holds is none of the gate's affair. */
-	assert_false(leave_at(A, 1001));
+	assert_false(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 1, 99, 0);
 	expect_told("");
@@ -426,11 +426,11 @@ test_node_robbed(void **state)
 
 /* An attempt that waits minds its node itself. */
 static void
-test_waiting_node_robbed(void **state)
+test_waiting_node_deleted(void **state)
 {
 	(void) state;
 	join(A);
-	assert_false(robbed(1));
+	assert_false(node_deleted(1));
 	assert_int_equal(gate.wanted, 1);
 	expect_waiting(A, false);
 }
@@ -525,7 +525,7 @@ test_try_after_others(void **state)
 	(void) state;
 	join(A);
 	queued(1);
-	leave_at(A, 0);
+	delete_at(A, 0);
 	assert_true(try(B));
 	expect_waiting(B, false);
 }
@@ -552,7 +552,7 @@ test_waiters_decide(void **state)
 }
 
 static void
-test_places_kept(void **state)
+test_ticket_kept(void **state)
 {
 	(void) state;
 	join(A);
@@ -568,21 +568,21 @@ test_places_kept(void **state)
 	assert_false(join(B));
 	granted(2, 99);
 	expect_holding(A, 2, 99, 0);
-	leave_at(A, 1001);
+	delete_at(A, 1001);
 	expect_holding(B, 2, 99, 1);
-	leave_at(B, 1002);
+	delete_at(B, 1002);
 	expect_holding(C, 2, 99, 2);
-	leave_at(C, 1003);
+	delete_at(C, 1003);
 	expect_holding(D, 2, 99, 3);
 }
 
 static void
-test_place_given_up(void **state)
+test_ticket_given_up(void **state)
 {
 	(void) state;
 	join(A);
 	expired(1);
-	assert_false(leave_at(A, 0));
+	assert_false(delete_at(A, 0));
 	join(B);
 	join(A);
 	granted(2, 99);
@@ -621,7 +621,7 @@ test_holder_finds_out(void **state)
 	assert_true(join(B));
 	granted(2, 99);
 	assert_false(join(C));
-	assert_false(leave_at(A, 1001));
+	assert_false(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 2, 99, 0);
 
@@ -633,15 +633,15 @@ test_holder_finds_out(void **state)
 
 /* Nor does he bar what others hold. */
 static void
-test_lost_holder_bars_nothing(void **state)
+test_lost_holder_forbids_nothing(void **state)
 {
 	(void) state;
 	hold_before_two();
 	expired(1);
 	join(B);
 	granted(2, 99);
-	zklock_gate_bar(&gate, A);
-	assert_false(gate.barred);
+	zklock_gate_forbid_handover(&gate, A);
+	assert_false(gate.handover_forbidden);
 }
 
 /* A grant of an old session: it wakes late, and wants it again. */
@@ -658,6 +658,22 @@ test_lost_grant_again(void **state)
 	assert_false(A->lost);
 	granted(2, 99);
 	expect_holding(A, 2, 99, 0);
+}
+
+/* Who may join again: one that is out, or that has lost what it holds. */
+static void
+test_may_rejoin(void **state)
+{
+	(void) state;
+	assert_true(zklock_gate_may_rejoin(A, 1));
+	hold_before_two();
+	assert_false(zklock_gate_may_rejoin(A, 1));
+	assert_false(zklock_gate_may_rejoin(B, 1));
+	assert_false(zklock_gate_may_rejoin(B, 2));
+	assert_true(zklock_gate_may_rejoin(A, 2));
+	expired(1);
+	assert_true(zklock_gate_may_rejoin(A, 1));
+	assert_true(zklock_gate_may_rejoin(B, 1));
 }
 
 /* The same before the gate has been told. */
@@ -689,14 +705,14 @@ main(void)
 		cmocka_unit_test_setup(test_window_is_over, setup),
 		cmocka_unit_test_setup(test_window_begins_with_grant, setup),
 		cmocka_unit_test_setup(test_unfit, setup),
-		cmocka_unit_test_setup(test_barred, setup),
-		cmocka_unit_test_setup(test_place_kept_for_others, setup),
-		cmocka_unit_test_setup(test_leaves_the_middle, setup),
+		cmocka_unit_test_setup(test_handover_forbidden, setup),
+		cmocka_unit_test_setup(test_ticket_kept_for_others, setup),
+		cmocka_unit_test_setup(test_releases_the_middle, setup),
 		cmocka_unit_test_setup(test_news_of_another_node, setup),
 		cmocka_unit_test_setup(test_news_of_a_held_node, setup),
 		cmocka_unit_test_setup(test_node_fails, setup),
-		cmocka_unit_test_setup(test_node_robbed, setup),
-		cmocka_unit_test_setup(test_waiting_node_robbed, setup),
+		cmocka_unit_test_setup(test_node_deleted, setup),
+		cmocka_unit_test_setup(test_waiting_node_deleted, setup),
 		cmocka_unit_test_setup(test_try_free, setup),
 		cmocka_unit_test_setup(test_try_behind_holder, setup),
 		cmocka_unit_test_setup(test_try_behind_waiter, setup),
@@ -705,13 +721,14 @@ main(void)
 		cmocka_unit_test_setup(test_others_ahead_told_once, setup),
 		cmocka_unit_test_setup(test_try_after_others, setup),
 		cmocka_unit_test_setup(test_waiters_decide, setup),
-		cmocka_unit_test_setup(test_places_kept, setup),
-		cmocka_unit_test_setup(test_place_given_up, setup),
+		cmocka_unit_test_setup(test_ticket_kept, setup),
+		cmocka_unit_test_setup(test_ticket_given_up, setup),
 		cmocka_unit_test_setup(test_try_overtaken, setup),
 		cmocka_unit_test_setup(test_holder_finds_out, setup),
-		cmocka_unit_test_setup(test_lost_holder_bars_nothing, setup),
+		cmocka_unit_test_setup(test_lost_holder_forbids_nothing, setup),
 		cmocka_unit_test_setup(test_lost_grant_again, setup),
-		cmocka_unit_test_setup(test_lost_grant_not_told_yet, setup)
+		cmocka_unit_test_setup(test_lost_grant_not_told_yet, setup),
+		cmocka_unit_test_setup(test_may_rejoin, setup)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,17 +24,17 @@ reset_memory(GateServer *s)
 	s->generation = 0;
 	s->confirmed = GATE_NEVER;
 	s->latch_known = false;
-	for (int i = 0; i < GATE_N_PLACES; i++)
+	for (int i = 0; i < GATE_N_SLOTS; i++)
 	{
-		GatePlace  *place = &s->places[i];
+		GateSlot  *slot = &s->slots[i];
 		int			queue = i < 2 * GATE_N_QUEUES ?
 			i / 2 : i % GATE_N_QUEUES;
 
-		memset(place, 0, sizeof(*place));
-		zklock_gate_init(&place->gate, 0);
-		place->server = s;
-		place->dir = (SimDir) (SIM_QUEUE_A + queue);
-		place->mode = i >= 2 * GATE_N_QUEUES ? ZKLOCK_SHARED :
+		memset(slot, 0, sizeof(*slot));
+		zklock_gate_init(&slot->gate, 0);
+		slot->server = s;
+		slot->dir = (SimDir) (SIM_QUEUE_A + queue);
+		slot->mode = i >= 2 * GATE_N_QUEUES ? ZKLOCK_SHARED :
 			i % 2 ? ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE;
 	}
 	for (int i = 0; i < s->nbackends; i++)
@@ -53,7 +53,7 @@ reset_memory(GateServer *s)
 
 void
 gate_server_init(GateServer *s, int number, int nbackends, int tasks,
-				 int64_t timeout, int64_t window, bool downgrades)
+				 int64_t timeout, int64_t window, int downgrades)
 {
 	s->number = number;
 	s->timeout = timeout;
@@ -67,7 +67,7 @@ gate_server_init(GateServer *s, int number, int nbackends, int tasks,
 	s->worker = GATE_W_DEAD;
 	s->stopped = false;
 	s->last_arrival = 0;
-	sim_runner_init(&s->runner, number, GATE_N_PLACES);
+	sim_runner_init(&s->runner, number, GATE_N_SLOTS);
 }
 
 void
@@ -93,10 +93,10 @@ end_session(GateServer *s)
 	sim_trace("server %d: generation %d is over", s->number, (int) s->generation);
 	s->generation++;
 	s->confirmed = GATE_NEVER;
-	for (int i = 0; i < GATE_N_PLACES; i++)
+	for (int i = 0; i < GATE_N_SLOTS; i++)
 	{
-		s->places[i].had = 0;
-		s->places[i].former = -1;
+		s->slots[i].had = 0;
+		s->slots[i].former = -1;
 	}
 	s->scan = 0;
 	s->worker = GATE_W_TELLING;
@@ -105,15 +105,15 @@ end_session(GateServer *s)
 static bool
 tell_next(GateServer *s)
 {
-	GatePlace  *place = &s->places[s->scan];
+	GateSlot  *slot = &s->slots[s->scan];
 
-	if (place->gate.first != NULL)
+	if (slot->gate.first != NULL)
 		sim_count(GATE_N_EXPIRED);
-	zklock_gate_expired(&place->gate, s->generation - 1, gate_tell, NULL);
-	gate_check_expired(place);
-	while (++s->scan < GATE_N_PLACES && s->places[s->scan].gate.wanted == 0)
+	zklock_gate_expired(&slot->gate, s->generation - 1, gate_tell, NULL);
+	gate_check_expired(slot);
+	while (++s->scan < GATE_N_SLOTS && s->slots[s->scan].gate.wanted == 0)
 		;
-	if (s->scan == GATE_N_PLACES)
+	if (s->scan == GATE_N_SLOTS)
 	{
 		wake_askers(s);
 		s->worker = GATE_W_FLAGS;
@@ -167,7 +167,7 @@ begin_session(GateServer *s)
 	sim_runner_open(&s->runner);
 	s->session = s->runner.client.session;
 	s->confirm_sent = 0;
-	s->news = GATE_N_PLACES;
+	s->news = GATE_N_SLOTS;
 	s->held_back = false;
 	s->worker = GATE_W_CONNECTING;
 	return true;
@@ -239,113 +239,113 @@ confirm(GateServer *s)
 
 /* What is known of the place's node, and the gate does not know yet. */
 static bool
-report(GateServer *s, GatePlace *place, SimAttempt *a)
+report(GateServer *s, GateSlot *slot, SimAttempt *a)
 {
-	bool		wanted = place->had == place->gate.wanted;
+	bool		wanted = slot->had == slot->gate.wanted;
 
-	if (a->progress == SIM_HELD && !place->told_verdict)
+	if (a->progress == SIM_HELD && !slot->told_verdict)
 	{
-		place->told_verdict = true;
-		sim_copy_name(place->node, a->recipe.name);
+		slot->told_verdict = true;
+		sim_copy_name(slot->node, a->recipe.name);
 		if (!wanted)
-			sim_count(place->gate.wanted == 0 ? GATE_N_NOBODY_LEFT : GATE_N_LATE);
-		s->poked |= zklock_gate_granted(&place->gate, place->had, s->generation,
+			sim_count(slot->gate.wanted == 0 ? GATE_N_NOBODY_LEFT : GATE_N_LATE);
+		s->poked |= zklock_gate_granted(&slot->gate, slot->had, s->generation,
 										a->recipe.token, sim.now, gate_tell,
 										NULL);
-		gate_check_used(place, wanted);
+		gate_check_used(slot, wanted);
 		return true;
 	}
 	if (a->progress == SIM_TRYING && !sim_attempt_is_pending(a) &&
 		a->recipe.verdict != ZKLOCK_GRANTED &&
-		a->recipe.verdict != ZKLOCK_EXPIRED && !place->told_verdict)
+		a->recipe.verdict != ZKLOCK_EXPIRED && !slot->told_verdict)
 	{
-		place->told_verdict = true;
-		s->poked |= zklock_gate_failed(&place->gate, place->had,
+		slot->told_verdict = true;
+		s->poked |= zklock_gate_failed(&slot->gate, slot->had,
 									   a->recipe.verdict, gate_tell, NULL);
-		gate_check_place(place);
+		gate_check_slot(slot);
 		return true;
 	}
-	if (sim_attempt_is_pending(a) && a->recipe.queued && !place->told_queued)
+	if (sim_attempt_is_pending(a) && a->recipe.queued && !slot->told_queued)
 	{
-		place->told_queued = true;
-		gate_check_queued(place, a);
-		s->poked |= zklock_gate_queued(&place->gate, place->had, gate_tell, NULL);
-		gate_check_place(place);
+		slot->told_queued = true;
+		gate_check_queued(slot, a);
+		s->poked |= zklock_gate_queued(&slot->gate, slot->had, gate_tell, NULL);
+		gate_check_slot(slot);
 		return true;
 	}
 	return false;
 }
 
 static void
-leave(GateServer *s, GatePlace *place, SimAttempt *a)
+delete_node(GateServer *s, GateSlot *slot, SimAttempt *a)
 {
-	place->former = a->own;
-	strcpy(place->former_prefix, a->prefix);
-	sim_runner_leave(&s->runner, a);
-	place->had = 0;
+	slot->former = a->own;
+	strcpy(slot->former_prefix, a->prefix);
+	sim_runner_release(&s->runner, a);
+	slot->had = 0;
 }
 
 /* It cannot be deleted before it is known whether, and as what, it was made. */
 static bool
-is_in_the_making(const GateServer *s, const GatePlace *place)
+is_in_the_making(const GateServer *s, const GateSlot *slot)
 {
-	const SimOwn *own = place->former >= 0 ?
-		&s->runner.client.own[place->former] : NULL;
+	const SimClientNode *own = slot->former >= 0 ?
+		&s->runner.client.own[slot->former] : NULL;
 
-	return own != NULL && own->used && own->leaving && own->creating > 0;
+	return own != NULL && own->used && own->deleting && own->creating > 0;
 }
 
 static void
-begin(GateServer *s, GatePlace *place, SimAttempt *a)
+begin(GateServer *s, GateSlot *slot, SimAttempt *a)
 {
 	/* What the reader is to stand under has gone with another session. */
-	if (place->from[0] != '\0' && place->from_generation != s->generation)
+	if (slot->from[0] != '\0' && slot->from_generation != s->generation)
 	{
 		sim_count(GATE_N_NO_GROUND);
-		zklock_gate_failed(&place->gate, place->gate.wanted, ZKLOCK_NO_GROUND,
+		zklock_gate_failed(&slot->gate, slot->gate.wanted, ZKLOCK_NO_GROUND,
 						   gate_tell, NULL);
-		gate_check_place(place);
+		gate_check_slot(slot);
 		return;
 	}
 	a->prefix[0] = '\0';
-	place->had = place->gate.wanted;
-	place->told_verdict = place->told_queued = false;
-	place->begun_at = sim.now;
-	if (place->from[0] != '\0')
-		sim_runner_begin_downgrade(&s->runner, a, place->dir, place->from);
+	slot->had = slot->gate.wanted;
+	slot->told_verdict = slot->told_queued = false;
+	slot->begun_at = sim.now;
+	if (slot->from[0] != '\0')
+		sim_runner_begin_downgrade(&s->runner, a, slot->dir, slot->from);
 	else
-		sim_runner_begin(&s->runner, a, place->mode, place->dir, NULL, false);
+		sim_runner_begin(&s->runner, a, slot->mode, slot->dir, NULL, false);
 }
 
 /* What stands is not what is wanted.  False: it is, or has to wait. */
 static bool
 mend(GateServer *s, int which)
 {
-	GatePlace  *place = &s->places[which];
+	GateSlot  *slot = &s->slots[which];
 	SimAttempt *a = &s->runner.attempts[which];
 
-	if (place->had == place->gate.wanted)
+	if (slot->had == slot->gate.wanted)
 		return false;
-	if (place->had != 0)
-		leave(s, place, a);
-	else if (is_in_the_making(s, place))
+	if (slot->had != 0)
+		delete_node(s, slot, a);
+	else if (is_in_the_making(s, slot))
 	{
 		sim_count(GATE_N_HELD_BACK);
 		s->held_back = true;
 		return false;
 	}
 	else
-		begin(s, place, a);
+		begin(s, slot, a);
 	return true;
 }
 
 static bool
-go_through_places(GateServer *s)
+go_through_slots(GateServer *s)
 {
-	for (; s->news < GATE_N_PLACES; s->news++)
+	for (; s->news < GATE_N_SLOTS; s->news++)
 	{
-		if (s->places[s->news].had != 0 &&
-			report(s, &s->places[s->news], &s->runner.attempts[s->news]))
+		if (s->slots[s->news].had != 0 &&
+			report(s, &s->slots[s->news], &s->runner.attempts[s->news]))
 			return true;
 	}
 	if (s->poked)
@@ -353,7 +353,7 @@ go_through_places(GateServer *s)
 		s->poked = false;
 		s->scan = 0;
 	}
-	for (; s->scan < GATE_N_PLACES; s->scan++)
+	for (; s->scan < GATE_N_SLOTS; s->scan++)
 	{
 		if (mend(s, s->scan))
 			return true;
@@ -364,8 +364,8 @@ go_through_places(GateServer *s)
 static bool
 serve(GateServer *s)
 {
-	return sim_random(2) ? go_through_places(s) || confirm(s) || run(s) :
-		run(s) || confirm(s) || go_through_places(s);
+	return sim_random(2) ? go_through_slots(s) || confirm(s) || run(s) :
+		run(s) || confirm(s) || go_through_slots(s);
 }
 
 bool
@@ -399,17 +399,17 @@ gate_worker_step(GateServer *s)
 bool
 gate_worker_inspect(GateServer *s, int which)
 {
-	GatePlace  *place = &s->places[which];
+	GateSlot  *slot = &s->slots[which];
 	const SimAttempt *a = &s->runner.attempts[which];
 
-	if (s->stopped || s->worker != GATE_W_SERVING || place->had == 0 ||
-		!place->told_verdict || a->progress != SIM_HELD ||
+	if (s->stopped || s->worker != GATE_W_SERVING || slot->had == 0 ||
+		!slot->told_verdict || a->progress != SIM_HELD ||
 		!sim_zk_session_alive(a->session) || sim_check_holds(a))
 		return false;
-	sim_trace("server %d: the node in %d is gone", s->number, place->dir);
-	sim_count(GATE_N_ROBBED);
-	s->poked |= zklock_gate_robbed(&place->gate, place->had, gate_tell, NULL);
-	gate_check_place(place);
+	sim_trace("server %d: the node in %d is gone", s->number, slot->dir);
+	sim_count(GATE_N_NODES_DELETED);
+	s->poked |= zklock_gate_node_deleted(&slot->gate, slot->had, gate_tell, NULL);
+	gate_check_slot(slot);
 	return true;
 }
 

@@ -417,7 +417,7 @@ test_lease_nowait(void **state)
 }
 
 static void
-test_lease_own_absent(void **state)
+test_lease_mine_absent(void **state)
 {
 	(void) state;
 	no_lease_left();
@@ -704,7 +704,7 @@ main(void)
 		cmocka_unit_test(test_lease_free),
 		cmocka_unit_test(test_lease_wait),
 		cmocka_unit_test(test_lease_nowait),
-		cmocka_unit_test(test_lease_own_absent),
+		cmocka_unit_test(test_lease_mine_absent),
 		cmocka_unit_test(test_lease_other_size),
 		cmocka_unit_test(test_lease_no_size),
 		cmocka_unit_test(test_count_taken),

@@ -125,7 +125,7 @@ void
 begin_lease(int leases, bool nowait)
 {
 	forget();
-	zklock_recipe_begin_lease(&recipe, leases, PREFIX, SESSION, nowait,
+	zklock_recipe_begin_permit(&recipe, leases, PREFIX, SESSION, nowait,
 							  &actions);
 	begun("CREATE SIZE LIST");
 }

@@ -153,7 +153,7 @@ test_hand_over(void **state)
 }
 
 static void
-test_look_ahead_leaves_first(void **state)
+test_look_ahead_goes_first(void **state)
 {
 	(void) state;
 	begin(ZKLOCK_EXCLUSIVE);
@@ -170,7 +170,7 @@ test_look_ahead_leaves_first(void **state)
 }
 
 static void
-test_nearest_leaves_first(void **state)
+test_nearest_goes_first(void **state)
 {
 	(void) state;
 	begin(ZKLOCK_EXCLUSIVE);
@@ -217,8 +217,81 @@ test_nearest_of_many(void **state)
 	expect("GRANT");
 }
 
+/* What may be left out when there are many watches: of each, its use. */
 static void
-test_all_leave_during_list(void **state)
+test_uses_of_watches(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, B, A);
+	expect("WATCH " B " WATCH " A);
+	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_NEWCOMER);
+	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_SPARE);
+
+	/* Who waits already is not refused any more. */
+	happen(ZKLOCK_EV_CONNECTED);
+	listed(ME, B, A);
+	expect("WATCH " B " WATCH " A);
+	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_WAITER);
+	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_SPARE);
+}
+
+static void
+test_look_ahead_left_out(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, B, A);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, A);
+	expect("");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, B);
+	gone(B);
+	expect("LIST");
+	listed(ME, A);
+	expect("WATCH " A " LIST");
+	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_WAITER);
+
+	/* The nearest has gone before that is known. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, B, A);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, B);
+	gone(B);
+	expect("");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, A);
+	expect("LIST");
+	listed(ME);
+	expect("GRANT");
+}
+
+static void
+test_no_room_to_wait(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, B);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
+	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
+
+	/* Who does not wait needs none, even if it would like to know who is ahead. */
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	recipe.wants_holder = true;
+	created(ME, 77);
+	listed(ME, B);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	/* A lease's list leaves a watch before it is known whether it must wait. */
+	begin_lease(1, false);
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NOT_WATCHED);
+	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
+}
+
+static void
+test_all_go_during_list(void **state)
 {
 	(void) state;
 	queue_behind_three();
@@ -367,11 +440,11 @@ test_nowait(void **state)
 
 /* Who does not wait, but wants to know who is ahead */
 static void
-test_curious(void **state)
+test_wants_holder(void **state)
 {
 	(void) state;
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.curious = true;
+	recipe.wants_holder = true;
 	created(ME, 77);
 	listed(ME, H, A);
 	expect("WATCH " A);
@@ -381,7 +454,7 @@ test_curious(void **state)
 
 	/* He is not there any more: nobody is. */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.curious = true;
+	recipe.wants_holder = true;
 	created(ME, 77);
 	listed(ME, H);
 	expect("WATCH " H);
@@ -392,7 +465,7 @@ test_curious(void **state)
 
 	/* He must not be read. */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.curious = true;
+	recipe.wants_holder = true;
 	created(ME, 77);
 	listed(ME, H);
 	expect("WATCH " H);
@@ -401,7 +474,7 @@ test_curious(void **state)
 }
 
 static void
-test_own_node_deleted(void **state)
+test_mine_deleted(void **state)
 {
 	(void) state;
 	queue_behind_three();
@@ -539,23 +612,23 @@ test_behind_downgrade(void **state)
  */
 
 static void
-test_worn_out(void **state)
+test_exhausted(void **state)
 {
 	(void) state;
 	begin(ZKLOCK_EXCLUSIVE);
 	created(OURS("lock-2147483647"), 77);
 	listed(OURS("lock-2147483647"));
-	expect_failed(ZKLOCK_WORN_OUT);
+	expect_failed(ZKLOCK_EXHAUSTED);
 
 	begin(ZKLOCK_EXCLUSIVE);
 	created(OURS("lock--2147483648"), 77);
 	listed(OURS("lock--2147483648"));
-	expect_failed(ZKLOCK_WORN_OUT);
+	expect_failed(ZKLOCK_EXHAUSTED);
 
 	begin(ZKLOCK_WRITE);
 	created(OURS("__WRIT__-000000005"), 77);
 	listed(OURS("__WRIT__-000000005"));
-	expect_failed(ZKLOCK_WORN_OUT);
+	expect_failed(ZKLOCK_EXHAUSTED);
 
 	/* The last good number. */
 	begin(ZKLOCK_EXCLUSIVE);
@@ -577,12 +650,12 @@ test_equal_number(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, GO("lock-0000000005"));
-	expect_failed(ZKLOCK_WORN_OUT);
+	expect_failed(ZKLOCK_EXHAUSTED);
 
 	/* Even our own name, for want of another number. */
 	begin(ZKLOCK_EXCLUSIVE);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
-	expect_failed(ZKLOCK_WORN_OUT);
+	expect_failed(ZKLOCK_EXHAUSTED);
 
 	/* Two readers do not mind, and nobody minds what is no contender. */
 	begin(ZKLOCK_SHARED);
@@ -658,24 +731,27 @@ main(void)
 		cmocka_unit_test(test_ephemeral_parent),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_hand_over),
-		cmocka_unit_test(test_look_ahead_leaves_first),
-		cmocka_unit_test(test_nearest_leaves_first),
+		cmocka_unit_test(test_look_ahead_goes_first),
+		cmocka_unit_test(test_nearest_goes_first),
 		cmocka_unit_test(test_look_ahead_of_many),
+		cmocka_unit_test(test_uses_of_watches),
+		cmocka_unit_test(test_look_ahead_left_out),
+		cmocka_unit_test(test_no_room_to_wait),
 		cmocka_unit_test(test_nearest_of_many),
-		cmocka_unit_test(test_all_leave_during_list),
+		cmocka_unit_test(test_all_go_during_list),
 		cmocka_unit_test(test_fired_twice),
 		cmocka_unit_test(test_vanished_before_watch),
 		cmocka_unit_test(test_vanished_behind_watch),
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_changed_before_watch),
 		cmocka_unit_test(test_nowait),
-		cmocka_unit_test(test_curious),
-		cmocka_unit_test(test_own_node_deleted),
+		cmocka_unit_test(test_wants_holder),
+		cmocka_unit_test(test_mine_deleted),
 		cmocka_unit_test(test_path_deleted),
 		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_reader_overlooks_readers),
 		cmocka_unit_test(test_behind_downgrade),
-		cmocka_unit_test(test_worn_out),
+		cmocka_unit_test(test_exhausted),
 		cmocka_unit_test(test_equal_number),
 		cmocka_unit_test(test_long_names),
 		cmocka_unit_test(test_stray_events)

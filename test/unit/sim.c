@@ -31,7 +31,7 @@ static const char *const properties[] = {
 	[SIM_ORDER] = "first come, first served",
 	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
 	[SIM_ONE_NODE] = "an attempt never has two nodes",
-	[SIM_OWN_NODES] = "nobody deletes another session's node",
+	[SIM_TOLD_NODES] = "nobody deletes another session's node",
 	[SIM_TWO_WATCHES] = "a waiter has two watches at most",
 	[SIM_TOKEN_IS_CZXID] = "a holder has a node, the token is its czxid",
 	[SIM_TOKENS_GROW] = "tokens grow from grant to grant"
@@ -52,7 +52,7 @@ static const char *const counts[] = {
 	[SIM_N_EXPIRIES] = "sessions told of their end",
 	[SIM_N_CRASHES] = "clients crashed",
 	[SIM_N_ABANDONED] = "sessions given up alive",
-	[SIM_N_LEAVE_RETRIES] = "deletes tried again",
+	[SIM_N_DELETE_RETRIES] = "deletes tried again",
 	[SIM_N_GHOSTS] = "nodes found by prefix on leaving",
 	[SIM_N_SPARED] = "nodes of others found on leaving, and let be",
 	[SIM_N_DOWNGRADES] = "holds downgraded",
@@ -82,12 +82,15 @@ static const char *const counts[] = {
 	[SIM_N_VERIFY_GONE] = "adopted nodes that had gone",
 	[SIM_N_VERIFY_FOREIGN] = "adopted nodes that were another session's",
 	[SIM_N_DROPS] = "surplus nodes dropped",
-	[SIM_N_ROBBED] = "waiters whose node was deleted by others",
+	[SIM_N_NODES_DELETED] = "waiters whose node was deleted by others",
 	[SIM_N_NOWAIT] = "attempts that would not wait",
 	[SIM_N_DEADLINES] = "deadlines",
 	[SIM_N_CANCELS] = "cancels",
-	[SIM_N_WORN_OUT] = "attempts refused for a worn counter",
-	[SIM_N_DENIED] = "attempts denied by the server"
+	[SIM_N_EXHAUSTED] = "attempts refused for a worn counter",
+	[SIM_N_DENIED] = "attempts denied by the server",
+	[SIM_N_LEFT_OUT] = "look-aheads that were not watched",
+	[SIM_N_MISSED] = "look-aheads not watched that had become the nearest",
+	[SIM_N_TOO_MANY] = "attempts refused for too many watches"
 };
 
 typedef enum Misfortune
@@ -125,6 +128,7 @@ typedef struct Plan
 	int			noisy_steps;
 	int			misfortunes_per_mille;
 	bool		may[N_MISFORTUNES];
+	bool		disturbs_downgrades;
 	int			lag;			/* percent of chances followers let pass */
 	int			away;			/* those that clients without connection do */
 	int			drowsy;			/* those that callers do */
@@ -248,7 +252,7 @@ progress(void)
  * of a mutex leaves two to wait for a lease: nothing helps against that.
  */
 static bool
-may_be_robbed(const SimNode *node)
+may_be_deleted(const SimNode *node)
 {
 	if (node->dir == SIM_TOP || node->dir == SIM_LOCKS)
 		return false;
@@ -269,6 +273,13 @@ misfortune(void)
 	Misfortune	which = (Misfortune) sim_random(N_MISFORTUNES);
 	int			node;
 
+	/* A downgrade takes few steps, so that it meets few losses by chance. */
+	for (int i = 0; i < plan.nclients && plan.disturbs_downgrades; i++)
+	{
+		if (sim_driver_is_downgrading(&drivers[i]) &&
+			sim_percent(drivers[i].runner.client.nmail > 0 ? 70 : 20))
+			sim_client_lose(&drivers[i].runner.client);
+	}
 	if (!plan.may[which])
 		return;
 	switch (which)
@@ -313,7 +324,7 @@ misfortune(void)
 			break;
 		default:
 			node = sim_tree_draw_contender();
-			if (node >= 0 && may_be_robbed(sim_tree_node(node)))
+			if (node >= 0 && may_be_deleted(sim_tree_node(node)))
 				sim_zk_rob(node);
 			break;
 	}
@@ -326,7 +337,9 @@ draw_plan(uint64_t seed)
 
 	sim.reuse_prefix = sim_percent(10);
 	sim.refusals = sim_percent(5);
-	plan.tasks = sim_percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
+	plan.disturbs_downgrades = sim_percent(20);
+	plan.tasks = plan.disturbs_downgrades ? QUEUE_ONLY :
+		sim_percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
 	sim.leases = 1 + sim_random(3);
 	sim.counted = (plan.tasks == LEASES_ONLY || plan.tasks == EVERYTHING) &&
 		sim_percent(60);
@@ -339,6 +352,11 @@ draw_plan(uint64_t seed)
 		plan.may[i] = sim_percent(i == ROB || i == ABANDON ? 15 : 45);
 	if (sim.counted)
 		plan.may[RECOUNT] = true;
+	if (plan.disturbs_downgrades)
+	{
+		plan.may[LOSE] = true;
+		plan.misfortunes_per_mille = 100 + sim_random(300);
+	}
 	if (sim.reuse_prefix)
 		plan.may[LOSE] = plan.may[ABANDON] = true;
 	sim.break_percent = plan.may[LOSE] ? sim_random(4) * 6 : 0;
@@ -346,6 +364,13 @@ draw_plan(uint64_t seed)
 	plan.away = sim_random(2) ? sim_random(98) : 0;
 	plan.drowsy = sim_random(2) ? sim_random(95) : 0;
 	plan.patience = sim_random(90);
+	if (plan.disturbs_downgrades)
+	{
+		plan.away = 0;
+		plan.drowsy = 50 + sim_random(45);
+		plan.patience = sim_random(40);
+	}
+	sim.crowded = sim_percent(30) ? 1 + sim_random(100) : 0;
 }
 
 static void
@@ -387,7 +412,7 @@ play(uint64_t seed)
 			misfortune();
 		else if (!progress() && sim.quiet)
 		{
-			sim_check_rest();
+			sim_check_end();
 			check_progress();
 			break;
 		}

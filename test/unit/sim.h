@@ -28,7 +28,7 @@ typedef enum SimProperty
 	SIM_ORDER,
 	SIM_NO_LEAK,
 	SIM_ONE_NODE,
-	SIM_OWN_NODES,
+	SIM_TOLD_NODES,
 	SIM_TWO_WATCHES,
 	SIM_TOKEN_IS_CZXID,
 	SIM_TOKENS_GROW,
@@ -53,7 +53,7 @@ typedef enum SimCount
 	SIM_N_EXPIRIES,
 	SIM_N_CRASHES,
 	SIM_N_ABANDONED,
-	SIM_N_LEAVE_RETRIES,
+	SIM_N_DELETE_RETRIES,
 	SIM_N_GHOSTS,
 	SIM_N_SPARED,
 	SIM_N_DOWNGRADES,
@@ -84,12 +84,15 @@ typedef enum SimCount
 	SIM_N_VERIFY_GONE,
 	SIM_N_VERIFY_FOREIGN,
 	SIM_N_DROPS,
-	SIM_N_ROBBED,
+	SIM_N_NODES_DELETED,
 	SIM_N_NOWAIT,
 	SIM_N_DEADLINES,
 	SIM_N_CANCELS,
-	SIM_N_WORN_OUT,
+	SIM_N_EXHAUSTED,
 	SIM_N_DENIED,
+	SIM_N_LEFT_OUT,
+	SIM_N_MISSED,
+	SIM_N_TOO_MANY,
 	SIM_N_COUNTS
 } SimCount;
 
@@ -105,6 +108,7 @@ typedef struct Sim
 	int			break_percent;	/* of connections, at each request */
 	bool		refusals;		/* the server refuses a request now and then */
 	int			first_number;	/* where the lock paths' counters start */
+	int			crowded;		/* percent of look-aheads that are not watched */
 	bool		counted;		/* a node says how many leases there are */
 	int			leases;			/* of the semaphore, if not */
 	bool		gates;			/* servers hand locks over among their backends */

@@ -56,7 +56,7 @@ sim_check_holds(const SimAttempt *a)
 	if (a->progress != SIM_HELD || !sim_zk_session_alive(a->session))
 		return false;
 	node = held_node(a);
-	return node == NULL || !node->robbed;
+	return node == NULL || !node->node_deleted;
 }
 
 static bool
@@ -115,10 +115,31 @@ check_count(const SimRunner *r, const SimAttempt *a)
 }
 
 /*
+ * A downgrade that goes on although its lock is gone: its backend has let go of
+ * both, and the worker does not know that yet.
+ */
+static bool
+is_abandoned(const SimAttempt *a, const SimNode *reader)
+{
+	if (!sim.gates || !a->recipe.fixed || a->progress != SIM_TRYING)
+		return false;
+	for (int i = 0; i < sim_tree_nnodes(); i++)
+	{
+		const SimNode *node = sim_tree_node(i);
+
+		if (node->dir == reader->dir && node->seq == reader->seq &&
+			!node->container && !node->reader && sim_tree_exists(i))
+			return false;
+	}
+	return true;
+}
+
+/*
  * A downgrade's node comes into the queue in the middle.  If the lock that it is
  * for is let go of at the same time, nobody is to be granted anything by it.  A
  * worker does that, at whose place somebody else may want something else, and who
- * was cancelled in the midst of it.
+ * was cancelled, or told that the time was over, in the midst of it.  If it is granted
+ * all the same, that is a breach of exclusion.
  */
 static bool
 is_stillborn(const SimNode *ahead, const SimNode *node)
@@ -129,7 +150,9 @@ is_stillborn(const SimNode *ahead, const SimNode *node)
 		return false;
 	for (int i = 0; i < nrunners; i++)
 	{
-		if (sim_runner_claims(runners[i], ahead) != NULL)
+		const SimAttempt *a = sim_runner_claims(runners[i], ahead);
+
+		if (a != NULL && !is_abandoned(a, ahead))
 			return false;
 		cancelled |= strcmp(runners[i]->cancelled, ahead->prefix) == 0;
 	}
@@ -138,7 +161,7 @@ is_stillborn(const SimNode *ahead, const SimNode *node)
 
 /* A queue is first come, first served, and its tokens tell the order. */
 static void
-check_order(const SimAttempt *a, const SimNode *node)
+check_fairness(const SimAttempt *a, const SimNode *node)
 {
 	int64_t		last = reads(a) ? last_writer_token[a->dir] :
 		last_token[a->dir];
@@ -182,7 +205,7 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 	if (!sim_check_holds(a))
 	{
 		/* Nobody tells a waiter that his node is deleted, but the list does. */
-		if (node->robbed && node->dzxid <= a->list_zxid)
+		if (node->node_deleted && node->dzxid <= a->list_zxid)
 			sim_breach(SIM_TOKEN_IS_CZXID,
 					   "client %d is granted by \"%s\", not in its list",
 					   r->number, node->name);
@@ -195,7 +218,7 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 	if (a->recipe.counted)
 		check_count(r, a);
 	if (a->dir != SIM_TOP && a->dir != SIM_LEASES)
-		check_order(a, node);
+		check_fairness(a, node);
 }
 
 void
@@ -214,7 +237,7 @@ sim_check_runner(const SimRunner *r)
 
 		/* Who has lost his place to others' deletes begins with new watches. */
 		nwatched = sim_client_nwatched(&r->client, a->id);
-		if (nwatched > 2 + 2 * a->nrobbed)
+		if (nwatched > 2 + 2 * a->nodes_deleted)
 			sim_breach(SIM_TWO_WATCHES, "client %d watches %d nodes",
 					   r->number, nwatched);
 	}
@@ -244,7 +267,7 @@ sim_check_nodes(int session)
 }
 
 void
-sim_check_rest(void)
+sim_check_end(void)
 {
 	for (int i = 0; i < sim_tree_nnodes(); i++)
 	{

@@ -32,6 +32,6 @@ extern void sim_check_runner(const SimRunner *r);
 extern void sim_check_nodes(int session);
 
 /* Nothing moves any more: is a node left behind? */
-extern void sim_check_rest(void);
+extern void sim_check_end(void);
 
 #endif							/* SIM_CHECK_H */

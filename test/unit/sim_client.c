@@ -12,8 +12,8 @@
 #include "sim.h"
 
 static void pump(SimClient *c);
-static void own_created(SimClient *c, int own, const SimReply *reply);
-static void own_left(SimClient *c, int own, SimOp op, const SimReply *reply);
+static void node_created(SimClient *c, int own, const SimReply *reply);
+static void node_deleted_reply(SimClient *c, int own, SimOp op, const SimReply *reply);
 
 /* Names of the simulation are short; the recipe's could be longer. */
 void
@@ -35,7 +35,7 @@ sim_client_open(SimClient *c)
 	c->ncompletions = 0;
 	c->nmail = 0;
 	c->status = (SimStatus) {0};
-	for (int i = 0; i < SIM_MAX_OWN; i++)
+	for (int i = 0; i < SIM_MAX_CLIENT_NODES; i++)
 		c->own[i].used = false;
 	sim_trace("client %d: opens session %d", c->number, c->session);
 }
@@ -287,10 +287,10 @@ sim_client_complete(SimClient *c)
 				message->reply.reply != ZKLOCK_LOST &&
 				completion->asked_at > c->status.confirmed)
 				c->status.confirmed = completion->asked_at;
-			if (message->tag.purpose == SIM_FOR_LEAVE)
-				own_left(c, message->tag.own, completion->op, &message->reply);
+			if (message->tag.purpose == SIM_FOR_DELETE)
+				node_deleted_reply(c, message->tag.own, completion->op, &message->reply);
 			else if (message->tag.own >= 0)
-				own_created(c, message->tag.own, &message->reply);
+				node_created(c, message->tag.own, &message->reply);
 			if (message->tag.purpose == SIM_FOR_ATTEMPT)
 				post(c, message);
 			break;
@@ -332,19 +332,33 @@ submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name,
 		sim_zk_send(c->session, &sent->request);
 }
 
+static void
+answer_at_once(SimClient *c, const SimTag *tag, ZkLockEventKind kind,
+			   ZkLockReply how)
+{
+	SimMessage	message = {
+		.kind = kind,.tag = *tag,.reply = {.reply = how,.node = -1}
+	};
+
+	if (tag->purpose != SIM_FOR_NOBODY)
+		post(c, &message);
+}
+
 /* Nobody asks a library that is known to have no connection. */
 static bool
 refuse(SimClient *c, const SimTag *tag, ZkLockEventKind kind)
 {
-	SimMessage	message = {
-		.kind = kind,.tag = *tag,.reply = {.reply = ZKLOCK_LOST,.node = -1}
-	};
-
 	if (c->status.connected)
 		return false;
-	if (tag->purpose != SIM_FOR_NOBODY)
-		post(c, &message);
+	answer_at_once(c, tag, kind, ZKLOCK_LOST);
 	return true;
+}
+
+void
+sim_client_omit_watch(SimClient *c, const SimTag *tag, SimOp op)
+{
+	if (!refuse(c, tag, kinds[op]))
+		answer_at_once(c, tag, kinds[op], ZKLOCK_NOT_WATCHED);
 }
 
 void
@@ -373,16 +387,16 @@ sim_client_receive(SimClient *c)
 }
 
 int
-sim_client_own(SimClient *c, SimDir dir, const char *stem, const char *prefix,
+sim_client_node(SimClient *c, SimDir dir, const char *stem, const char *prefix,
 			   bool plain)
 {
-	for (int i = 0; i < SIM_MAX_OWN; i++)
+	for (int i = 0; i < SIM_MAX_CLIENT_NODES; i++)
 	{
-		SimOwn	   *own = &c->own[i];
+		SimClientNode *own = &c->own[i];
 
 		if (own->used)
 			continue;
-		*own = (SimOwn) {.used = true,.plain = plain,.dir = dir};
+		*own = (SimClientNode) {.used = true,.plain = plain,.dir = dir};
 		sim_copy_name(own->stem, stem);
 		strcpy(own->prefix, prefix);
 		if (plain)
@@ -395,7 +409,7 @@ sim_client_own(SimClient *c, SimDir dir, const char *stem, const char *prefix,
 void
 sim_client_create(SimClient *c, const SimTag *tag)
 {
-	SimOwn	   *own = &c->own[tag->own];
+	SimClientNode *own = &c->own[tag->own];
 
 	if (refuse(c, tag, ZKLOCK_EV_CREATED))
 		return;
@@ -408,9 +422,9 @@ sim_client_create(SimClient *c, const SimTag *tag)
 }
 
 static void
-own_created(SimClient *c, int which, const SimReply *reply)
+node_created(SimClient *c, int which, const SimReply *reply)
 {
-	SimOwn	   *own = &c->own[which];
+	SimClientNode *own = &c->own[which];
 
 	own->creating--;
 	if (reply->reply == ZKLOCK_OK || reply->reply == ZKLOCK_LOST ||
@@ -421,7 +435,7 @@ own_created(SimClient *c, int which, const SimReply *reply)
 		sim_copy_name(own->name, sim_tree_node(reply->node)->name);
 		own->in_doubt = false;
 	}
-	own->used = !own->leaving || own->creating > 0 || own->may_exist;
+	own->used = !own->deleting || own->creating > 0 || own->may_exist;
 }
 
 void
@@ -432,18 +446,18 @@ sim_client_adopt(SimClient *c, int own, const char *name)
 }
 
 void
-sim_client_leave(SimClient *c, int which)
+sim_client_delete(SimClient *c, int which)
 {
-	SimOwn	   *own = &c->own[which];
+	SimClientNode *own = &c->own[which];
 
-	own->leaving = true;
+	own->deleting = true;
 	own->used = own->creating > 0 || own->may_exist;
 	pump(c);
 }
 
 /* Can others have a node of the same name? */
 static bool
-is_anybodys(const SimOwn *own)
+is_anybodys(const SimClientNode *own)
 {
 	return own->plain &&
 		strncmp(own->stem, own->prefix, strlen(own->prefix)) != 0;
@@ -453,13 +467,13 @@ is_anybodys(const SimOwn *own)
 static void
 pump(SimClient *c)
 {
-	for (int i = 0; i < SIM_MAX_OWN && c->status.connected; i++)
+	for (int i = 0; i < SIM_MAX_CLIENT_NODES && c->status.connected; i++)
 	{
-		SimOwn	   *own = &c->own[i];
-		const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = i};
+		SimClientNode *own = &c->own[i];
+		const SimTag tag = {.purpose = SIM_FOR_DELETE,.own = i};
 		SimOp		op;
 
-		if (!own->used || !own->leaving || own->creating > 0 || own->busy)
+		if (!own->used || !own->deleting || own->creating > 0 || own->busy)
 			continue;
 		own->busy = true;
 		op = own->name[0] == '\0' || (own->in_doubt && is_anybodys(own)) ?
@@ -469,7 +483,7 @@ pump(SimClient *c)
 }
 
 static void
-own_deleted(SimOwn *own)
+node_deleted(SimClientNode *own)
 {
 	own->in_doubt = true;
 	if (own->hunted)
@@ -480,7 +494,7 @@ own_deleted(SimOwn *own)
 
 /* Ours is of our session, with our prefix in its data.  True: it is there. */
 static bool
-own_looked_at(SimClient *c, SimOwn *own, const SimReply *reply)
+node_looked_at(SimClient *c, SimClientNode *own, const SimReply *reply)
 {
 	if (reply->reply == ZKLOCK_OK &&
 		sim_tree_node(reply->node)->owner == c->session &&
@@ -501,7 +515,7 @@ own_looked_at(SimClient *c, SimOwn *own, const SimReply *reply)
 
 /* Ours are those that begin with our prefix. */
 static void
-own_listed(SimClient *c, SimOwn *own, const SimReply *reply)
+node_listed(SimClient *c, SimClientNode *own, const SimReply *reply)
 {
 	for (int i = 0; i < reply->nchildren; i++)
 	{
@@ -521,10 +535,10 @@ own_listed(SimClient *c, SimOwn *own, const SimReply *reply)
 }
 
 static void
-own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
+node_deleted_reply(SimClient *c, int which, SimOp op, const SimReply *reply)
 {
-	const SimTag tag = {.purpose = SIM_FOR_LEAVE,.own = which};
-	SimOwn	   *own = &c->own[which];
+	const SimTag tag = {.purpose = SIM_FOR_DELETE,.own = which};
+	SimClientNode *own = &c->own[which];
 
 	if (op == SIM_SYNC && reply->reply != ZKLOCK_LOST)
 	{
@@ -536,7 +550,7 @@ own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
 		return;
 	}
 	if (op == SIM_GET && reply->reply != ZKLOCK_LOST &&
-		own_looked_at(c, own, reply))
+		node_looked_at(c, own, reply))
 	{
 		submit(c, &tag, SIM_DELETE, own->dir, own->name, 0);
 		return;
@@ -545,12 +559,12 @@ own_left(SimClient *c, int which, SimOp op, const SimReply *reply)
 	if (reply->reply == ZKLOCK_LOST)
 	{
 		own->in_doubt = true;
-		sim_count(SIM_N_LEAVE_RETRIES);
+		sim_count(SIM_N_DELETE_RETRIES);
 	}
 	else if (op == SIM_DELETE)
-		own_deleted(own);
+		node_deleted(own);
 	else if (op == SIM_LIST)
-		own_listed(c, own, reply);
+		node_listed(c, own, reply);
 }
 
 int

@@ -25,14 +25,14 @@
 
 #include "sim_zk.h"
 
-#define SIM_MAX_OWN 64
+#define SIM_MAX_CLIENT_NODES 64
 #define SIM_MAX_MAIL 256
 
 typedef enum SimPurpose
 {
 	SIM_FOR_NOBODY,				/* the reply is of no interest */
 	SIM_FOR_ATTEMPT,
-	SIM_FOR_LEAVE
+	SIM_FOR_DELETE
 } SimPurpose;
 
 /* What a request is for, and with that what its message will be for. */
@@ -60,7 +60,7 @@ typedef struct SimStatus
 } SimStatus;
 
 /* A node of ours, from before it exists until it is gone for certain. */
-typedef struct SimOwn
+typedef struct SimClientNode
 {
 	bool		used;
 	bool		plain;			/* not sequential, the name is known */
@@ -71,10 +71,10 @@ typedef struct SimOwn
 	bool		may_exist;
 	int			creating;		/* creates that were not answered */
 	bool		in_doubt;		/* what is at the name may be another's */
-	bool		leaving;
+	bool		deleting;
 	bool		busy;			/* a request of the deletion is under way */
 	bool		hunted;			/* found by prefix: there may be more */
-} SimOwn;
+} SimClientNode;
 
 /* Internal to sim_client.c. */
 typedef struct SimSent
@@ -132,7 +132,7 @@ typedef struct SimClient
 	SimMessage	mailbox[SIM_MAX_MAIL];	/* ring */
 	int			first_mail;
 	int			nmail;
-	SimOwn		own[SIM_MAX_OWN];
+	SimClientNode own[SIM_MAX_CLIENT_NODES];
 } SimClient;
 
 /* The caller's.  Requests are answered by a message, if their tag wants one. */
@@ -142,14 +142,17 @@ extern void sim_client_request(SimClient *c, const SimTag *tag, SimOp op,
 							   SimDir dir, const char *name);
 extern void sim_client_write(SimClient *c, const SimTag *tag, SimOp op,
 							 SimDir dir, const char *name, int value);
+
+/* A request that would leave a watch is not made: there are too many. */
+extern void sim_client_omit_watch(SimClient *c, const SimTag *tag, SimOp op);
 extern SimMessage *sim_client_receive(SimClient *c);
 
 /* `stem` is what comes before the number, or the whole name. */
-extern int	sim_client_own(SimClient *c, SimDir dir, const char *stem,
+extern int	sim_client_node(SimClient *c, SimDir dir, const char *stem,
 						   const char *prefix, bool plain);
 extern void sim_client_create(SimClient *c, const SimTag *tag);
 extern void sim_client_adopt(SimClient *c, int own, const char *name);
-extern void sim_client_leave(SimClient *c, int own);
+extern void sim_client_delete(SimClient *c, int own);
 
 /* What the threads do; false: there was nothing to do. */
 extern bool sim_client_connect(SimClient *c, int server);

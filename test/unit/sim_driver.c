@@ -37,10 +37,10 @@ start_over(SimDriver *d)
 }
 
 static void
-leave_all(SimDriver *d)
+release_all(SimDriver *d)
 {
 	for (int i = 0; i < d->runner.nattempts; i++)
-		sim_runner_leave(&d->runner, &d->runner.attempts[i]);
+		sim_runner_release(&d->runner, &d->runner.attempts[i]);
 	d->state = SIM_IDLE;
 }
 
@@ -112,13 +112,15 @@ fail(SimDriver *d, ZkLockVerdict verdict)
 	}
 	if (verdict == ZKLOCK_TIMED_OUT && d->task.nowait && !d->deadline)
 		sim_count(SIM_N_NOWAIT);
-	else if (verdict == ZKLOCK_WORN_OUT)
-		sim_count(SIM_N_WORN_OUT);
+	else if (verdict == ZKLOCK_EXHAUSTED)
+		sim_count(SIM_N_EXHAUSTED);
 	else if (verdict == ZKLOCK_DENIED)
 		sim_count(SIM_N_DENIED);
+	else if (verdict == ZKLOCK_TOO_MANY_WATCHES)
+		sim_count(SIM_N_TOO_MANY);
 	else if (verdict == ZKLOCK_NO_COUNT)
 		sim_count(SIM_N_NO_COUNT);
-	leave_all(d);
+	release_all(d);
 }
 
 static void
@@ -148,7 +150,7 @@ settle_lease(SimDriver *d)
 	}
 	if (sim_attempt_is_pending(lease))
 		return;
-	sim_runner_leave(&d->runner, mutex);
+	sim_runner_release(&d->runner, mutex);
 	if (lease->progress == SIM_HELD)
 		d->state = SIM_HOLDING;
 	else
@@ -173,11 +175,11 @@ settle_first(SimDriver *d)
 	{
 		ZkLockVerdict verdict = d->runner.attempts[i].recipe.verdict;
 
-		if (verdict > ZKLOCK_EXPIRED)
+		if (verdict > ZKLOCK_EXPIRED && verdict != ZKLOCK_TOO_MANY_WATCHES)
 			error = verdict;
 		else if (verdict == ZKLOCK_GRANTED)
 			sim_count(SIM_N_GIVEN_BACK);
-		sim_runner_leave(&d->runner, &d->runner.attempts[i]);
+		sim_runner_release(&d->runner, &d->runner.attempts[i]);
 	}
 	if (error != ZKLOCK_PENDING)
 		fail(d, error);
@@ -210,6 +212,14 @@ settle_all(SimDriver *d)
 	d->state = SIM_HOLDING;
 }
 
+/* A downgrade that has failed, or is cancelled, leaves the lock as it was. */
+static void
+give_up_downgrade(SimDriver *d)
+{
+	strcpy(d->runner.cancelled, d->runner.attempts[1].prefix);
+	sim_runner_release(&d->runner, &d->runner.attempts[1]);
+}
+
 /* Nothing is left to do with the last messages: how do the attempts stand? */
 static void
 settle(SimDriver *d)
@@ -233,7 +243,7 @@ settle(SimDriver *d)
 	}
 	else if (d->state == SIM_HOLDING && downgrade->progress == SIM_TRYING &&
 			 !sim_attempt_is_pending(downgrade))
-		sim_runner_leave(&d->runner, downgrade);
+		give_up_downgrade(d);
 
 	if (d->state == SIM_HOLDING && d->runner.status.expired)
 		close_session(d);
@@ -255,6 +265,13 @@ sim_driver_downgrade(SimDriver *d)
 	return true;
 }
 
+bool
+sim_driver_is_downgrading(const SimDriver *d)
+{
+	return !d->crashed && d->state == SIM_HOLDING &&
+		d->runner.attempts[1].progress == SIM_TRYING;
+}
+
 /* Of a lock and its downgrade, the lock may go first. */
 bool
 sim_driver_let_go(SimDriver *d)
@@ -264,9 +281,9 @@ sim_driver_let_go(SimDriver *d)
 		return false;
 	if (d->task.kind == SIM_ONE && d->runner.attempts[0].progress == SIM_HELD &&
 		d->runner.attempts[1].progress == SIM_HELD && sim_random(4) > 0)
-		sim_runner_leave(&d->runner, &d->runner.attempts[0]);
+		sim_runner_release(&d->runner, &d->runner.attempts[0]);
 	else
-		leave_all(d);
+		release_all(d);
 	return true;
 }
 
@@ -324,24 +341,19 @@ sim_driver_deadline(SimDriver *d)
 	return true;
 }
 
-/* A downgrade that is cancelled leaves the lock as it was. */
 bool
 sim_driver_cancel(SimDriver *d)
 {
-	bool		downgrading = d->state == SIM_HOLDING &&
-		d->runner.attempts[1].progress == SIM_TRYING;
+	bool		downgrading = sim_driver_is_downgrading(d);
 
 	if (d->crashed || (d->state != SIM_RUNNING && !downgrading))
 		return false;
 	sim_trace("client %d: cancelled", d->runner.number);
 	sim_count(SIM_N_CANCELS);
 	if (downgrading)
-	{
-		strcpy(d->runner.cancelled, d->runner.attempts[1].prefix);
-		sim_runner_leave(&d->runner, &d->runner.attempts[1]);
-	}
+		give_up_downgrade(d);
 	else
-		leave_all(d);
+		release_all(d);
 	return true;
 }
 

@@ -65,6 +65,7 @@ extern bool sim_driver_begin(SimDriver *d, const SimTask *task);
 extern bool sim_driver_step(SimDriver *d);
 extern bool sim_driver_let_go(SimDriver *d);
 extern bool sim_driver_downgrade(SimDriver *d);
+extern bool sim_driver_is_downgrading(const SimDriver *d);
 
 /* Misfortunes; false: does not apply. */
 extern bool sim_driver_deadline(SimDriver *d);

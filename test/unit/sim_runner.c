@@ -119,6 +119,8 @@ take_note(SimAttempt *a, const ZkLockEvent *ev, bool had_name)
 		sim_count(SIM_N_CHANGED);
 	if (ev->kind == ZKLOCK_EV_WATCHED && asks_for(a, ZKLOCK_DO_LIST) && !gone)
 		sim_count(SIM_N_TOLD);
+	if (ev->reply == ZKLOCK_NOT_WATCHED && asks_for(a, ZKLOCK_DO_LIST))
+		sim_count(SIM_N_MISSED);
 	if (ev->kind == ZKLOCK_EV_TOUCHED && ev->reply == ZKLOCK_OK)
 		sim_count(SIM_N_TOUCHES);
 	if (ev->kind == ZKLOCK_EV_CONNECTED)
@@ -128,8 +130,8 @@ take_note(SimAttempt *a, const ZkLockEvent *ev, bool had_name)
 	if (ev->kind == ZKLOCK_EV_LISTED && asks_for(a, ZKLOCK_DO_CREATE))
 	{
 		if (had_name)
-			a->nrobbed++;
-		sim_count(had_name ? SIM_N_ROBBED : SIM_N_RECREATES);
+			a->nodes_deleted++;
+		sim_count(had_name ? SIM_N_NODES_DELETED : SIM_N_RECREATES);
 	}
 	if (ev->kind == ZKLOCK_EV_VERIFIED && asks_for(a, ZKLOCK_DO_CREATE))
 		sim_count(ev->reply == ZKLOCK_NO_NODE ?
@@ -175,10 +177,35 @@ prepare(SimRunner *r, SimAttempt *a, SimDir dir)
 	a->absorbed = false;
 	a->nlists = 0;
 	a->list_zxid = 0;
-	a->nrobbed = 0;
+	a->nodes_deleted = 0;
 	a->overtaken = 0;
 	if (a->prefix[0] == '\0')
 		make_prefix(a->prefix);
+}
+
+/* Is there no room for the watch that this would leave? */
+static bool
+is_left_out(const ZkLockAction *act)
+{
+	if (sim.crowded == 0 || act->use == ZKLOCK_WATCH_WAITER)
+		return false;
+	if (act->use != ZKLOCK_WATCH_SPARE)
+		return sim_percent(sim.crowded / 4);
+	if (!sim_percent(sim.crowded))
+		return false;
+	sim_count(SIM_N_LEFT_OUT);
+	return true;
+}
+
+/* A request that leaves a watch */
+static void
+request_watch(SimClient *c, const SimTag *tag, const ZkLockAction *act, SimOp op,
+			  SimDir dir, const char *name)
+{
+	if (is_left_out(act))
+		sim_client_omit_watch(c, tag, op);
+	else
+		sim_client_request(c, tag, op, dir, name);
 }
 
 static void
@@ -199,7 +226,7 @@ perform(SimRunner *r, SimAttempt *a)
 			if (a->dir == SIM_LOCKS || a->dir == SIM_LEASES)
 				sim_client_request(c, &nobody, SIM_MAKE, SIM_SEMAPHORE, NULL);
 			sim_client_write(c, &tag, SIM_MAKE, a->dir, NULL,
-							 a->dir == SIM_LEASES ? a->recipe.leases : 0);
+							 a->dir == SIM_LEASES ? a->recipe.permits : 0);
 			break;
 		case ZKLOCK_DO_CREATE:
 			tag.own = a->own;
@@ -207,11 +234,13 @@ perform(SimRunner *r, SimAttempt *a)
 			break;
 		case ZKLOCK_DO_LIST:
 			a->nlists++;
-			sim_client_request(c, &tag, a->recipe.mode == ZKLOCK_SEMAPHORE ?
-							   SIM_LIST_WATCH : SIM_LIST, a->dir, NULL);
+			if (a->recipe.mode == ZKLOCK_SEMAPHORE)
+				request_watch(c, &tag, act, SIM_LIST_WATCH, a->dir, NULL);
+			else
+				sim_client_request(c, &tag, SIM_LIST, a->dir, NULL);
 			break;
 		case ZKLOCK_DO_WATCH:
-			sim_client_request(c, &tag, SIM_GET_WATCH, a->dir, act->name);
+			request_watch(c, &tag, act, SIM_GET_WATCH, a->dir, act->name);
 			break;
 		case ZKLOCK_DO_VERIFY:
 			if (!a->recipe.fixed)
@@ -226,21 +255,21 @@ perform(SimRunner *r, SimAttempt *a)
 			break;
 		case ZKLOCK_DO_SIZE:
 			if (a->recipe.counted)
-				sim_client_request(c, &tag, SIM_GET_WATCH, SIM_TOP, SIM_COUNT);
+				request_watch(c, &tag, act, SIM_GET_WATCH, SIM_TOP, SIM_COUNT);
 			else
 				sim_client_request(c, &tag, SIM_GET, a->dir, NULL);
 			break;
 		case ZKLOCK_DO_SET_SIZE:
 			sim_client_write(c, &nobody, SIM_SET, a->dir, NULL,
-							 a->recipe.leases);
+							 a->recipe.permits);
 			break;
 		case ZKLOCK_DO_DROP:
 			sim_count(SIM_N_DROPS);
 			snprintf(stem, sizeof(stem), "%s%s", a->prefix,
 					 zklock_recipe_marker(a->recipe.mode));
-			surplus = sim_client_own(c, a->dir, stem, a->prefix, false);
+			surplus = sim_client_node(c, a->dir, stem, a->prefix, false);
 			sim_client_adopt(c, surplus, act->name);
-			sim_client_leave(c, surplus);
+			sim_client_delete(c, surplus);
 			break;
 		case ZKLOCK_DO_GRANT:
 			sim_trace("client %d: HOLDS by \"%s\", token %" PRId64, r->number,
@@ -386,18 +415,18 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 	else
 		snprintf(stem, sizeof(stem), "%s%s", a->prefix,
 				 zklock_recipe_marker(mode));
-	a->own = sim_client_own(&r->client, dir, stem, a->prefix, simple);
+	a->own = sim_client_node(&r->client, dir, stem, a->prefix, simple);
 	sim_trace("client %d: attempt %d, mode %d%s, in %d, %s \"%s\"", r->number,
 			  a->id, mode, nowait ? ", not waiting" : "", dir,
 			  simple ? "of" : "prefix", simple ? stem : a->prefix);
 	if (mode == ZKLOCK_SEMAPHORE)
-		zklock_recipe_begin_lease(&a->recipe, sim.counted ? ZKLOCK_COUNTED :
+		zklock_recipe_begin_permit(&a->recipe, sim.counted ? ZKLOCK_COUNTED :
 								  sim.leases, a->prefix,
 								  a->session + 1, nowait, &a->todo);
 	else
 		zklock_recipe_begin(&a->recipe, mode, simple ? stem : NULL, a->prefix,
 							a->session + 1, nowait, &a->todo);
-	a->recipe.curious = nowait && sim_percent(50);
+	a->recipe.wants_holder = nowait && sim_percent(50);
 }
 
 void
@@ -407,18 +436,18 @@ sim_runner_begin_downgrade(SimRunner *r, SimAttempt *a, SimDir dir,
 	prepare(r, a, dir);
 	zklock_recipe_begin_downgrade(&a->recipe, from, a->prefix, a->session + 1,
 								  &a->todo);
-	a->own = sim_client_own(&r->client, a->dir, a->recipe.name, a->prefix, true);
+	a->own = sim_client_node(&r->client, a->dir, a->recipe.name, a->prefix, true);
 	sim_trace("client %d: attempt %d, downgrade by \"%s\"", r->number, a->id,
 			  a->recipe.name);
 }
 
 void
-sim_runner_leave(SimRunner *r, SimAttempt *a)
+sim_runner_release(SimRunner *r, SimAttempt *a)
 {
 	if (a->progress == SIM_HELD)
 		sim_trace("client %d: lets go of \"%s\"", r->number, a->recipe.name);
 	if (a->progress != SIM_UNUSED)
-		sim_client_leave(&r->client, a->own);
+		sim_client_delete(&r->client, a->own);
 	a->progress = SIM_UNUSED;
 }
 

@@ -41,7 +41,7 @@ typedef struct SimAttempt
 	bool		absorbed;		/* a contender left and no read was needed */
 	int			nlists;			/* lists asked for */
 	int64_t		list_zxid;		/* of the last one that was answered */
-	int			nrobbed;		/* places lost to others' deletes */
+	int			nodes_deleted;	/* places lost to others' deletes */
 	uint32_t	overtaken;		/* a list that the count has overtaken */
 } SimAttempt;
 
@@ -50,7 +50,7 @@ typedef struct SimRunner
 	int			number;
 	SimClient	client;
 	int			last_id;
-	char		cancelled[SIM_PREFIX_SIZE]; /* of the last downgrade that was */
+	char		cancelled[SIM_PREFIX_SIZE]; /* of the last downgrade that was, or failed */
 
 	/* the messages that were taken together, and what is due after them */
 	int			nbatch;
@@ -88,7 +88,7 @@ extern void sim_runner_begin_downgrade(SimRunner *r, SimAttempt *a, SimDir dir,
 									   const char *from);
 
 /* Let go of whatever the attempt made. */
-extern void sim_runner_leave(SimRunner *r, SimAttempt *a);
+extern void sim_runner_release(SimRunner *r, SimAttempt *a);
 
 extern SimOutcome sim_runner_step(SimRunner *r);
 

@@ -294,7 +294,7 @@ sim_tree_delete(int node)
 void
 sim_tree_rob(int node)
 {
-	nodes[node].robbed = true;
+	nodes[node].node_deleted = true;
 	sim_tree_delete(node);
 }
 

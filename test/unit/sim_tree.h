@@ -51,7 +51,7 @@ typedef struct SimNode
 	int			owner;			/* session; -1: a container, or the count */
 	int64_t		czxid;
 	int64_t		dzxid;			/* INT64_MAX while it exists */
-	bool		robbed;			/* deleted by somebody else's hand */
+	bool		node_deleted;	/* deleted by somebody else's hand */
 
 	/* as the leader knows it */
 	int32_t		cversion;

@@ -74,7 +74,7 @@ sim_zk_session_alive(int session)
 }
 
 int64_t
-sim_zk_heard(int session)
+sim_zk_quorum(int session)
 {
 	return sessions[session].heard;
 }
@@ -235,7 +235,7 @@ carry_out(int session, SimRequest *request)
 			/* Drivers that break the rule of the prefix may do it. */
 			if (sim_tree_node(request->node)->owner != session &&
 				!sim.reuse_prefix)
-				sim_breach(SIM_OWN_NODES, "session %d deletes \"%s\" of session %d",
+				sim_breach(SIM_TOLD_NODES, "session %d deletes \"%s\" of session %d",
 						   session, request->name,
 						   sim_tree_node(request->node)->owner);
 			sim_tree_delete(request->node);

@@ -46,7 +46,7 @@ typedef struct Worker
 	int			wake_fd;
 	ZkLockClient *client;
 	ZkLockClientStatus status;
-	int			asked;			/* tags 1 .. asked are requests */
+	int			asked;			/* requests 1 .. asked were made */
 	int			answers[REQUESTS + 1];
 	int			nchildren;		/* of the last list that came */
 	bool		simple_there;	/* as of the last look */
@@ -77,7 +77,7 @@ receive(Worker *w)
 
 		if (message->kind != ZKLOCK_MSG_DELETED &&
 			message->kind != ZKLOCK_MSG_CHANGED &&
-			++w->answers[message->tag] > 1)
+			++w->answers[message->tag.request] > 1)
 			fail("a request was answered twice");
 		if (message->kind == ZKLOCK_MSG_LISTED && message->rc == ZKLOCK_RC_OK)
 			w->nchildren = message->nchildren;
@@ -120,16 +120,18 @@ wait_for_answers(Worker *w)
 	int64_t		deadline = zklock_zkclient_now() + DEADLINE_NS;
 
 	receive(w);
-	for (int tag = 1; tag <= w->asked; tag++)
-		while (w->answers[tag] == 0)
+	for (int request = 1; request <= w->asked; request++)
+		while (w->answers[request] == 0)
 			wait_for_news(w, deadline);
 }
 
-static uintptr_t
+static ZkLockTag
 next_tag(Worker *w)
 {
-	w->answers[++w->asked] = 0;
-	return w->asked;
+	ZkLockTag	tag = {.request = ++w->asked};
+
+	w->answers[w->asked] = 0;
+	return tag;
 }
 
 /* How many children `path` has; fails if it cannot be listed for too long. */
@@ -142,7 +144,7 @@ count_children(Worker *w, const char *path, int64_t deadline)
 			fail("a node was left behind");
 		w->asked = 0;
 		w->nchildren = -1;
-		zklock_zkclient_list(w->client, path, false, next_tag(w));
+		zklock_zkclient_list(w->client, path, ZKLOCK_WATCH_NONE, next_tag(w));
 		wait_for_answers(w);
 	} while (w->nchildren < 0);
 	return w->nchildren;
@@ -159,7 +161,7 @@ open_client(Worker *w, int idle_timeout)
 		.auth = "",
 		.acl = "world:anyone:cdrwa",
 		.wake_fd = w->wake_fd,
-		.alarm_signal = SIGINT
+		.loss_signal = SIGINT
 	};
 
 	w->asked = 0;
@@ -195,11 +197,11 @@ run_round(Worker *w, int round)
 			zklock_zkclient_node(w->client, DIR, prefix, "lock-");
 		ok = node[i] != NULL &&
 			zklock_zkclient_create(w->client, node[i], prefix, next_tag(w)) &&
-			zklock_zkclient_list(w->client, DIR, false, next_tag(w));
+			zklock_zkclient_list(w->client, DIR, ZKLOCK_WATCH_NONE, next_tag(w));
 		if (ok && dice(w, 2) == 0)
 			ok = zklock_zkclient_sync(w->client, DIR, next_tag(w));
 		if (ok)
-			ok = zklock_zkclient_get(w->client, DIR, true, next_tag(w));
+			ok = zklock_zkclient_get(w->client, DIR, ZKLOCK_WATCH_NEWCOMER, next_tag(w));
 		if (dice(w, 2) == 0)
 			zklock_zkclient_unwatch(w->client, DIR);
 		if (!ok)
@@ -208,7 +210,7 @@ run_round(Worker *w, int round)
 			receive(w);
 		if (dice(w, 3) == 0)
 		{
-			zklock_zkclient_leave(node[i]); /* perhaps not yet answered */
+			zklock_zkclient_delete(node[i]); /* perhaps not yet answered */
 			node[i] = NULL;
 		}
 	}
@@ -218,7 +220,7 @@ run_round(Worker *w, int round)
 		wait_for_answers(w);
 		for (int i = 0; i < NODES; i++)
 			if (node[i] != NULL)
-				zklock_zkclient_leave(node[i]);
+				zklock_zkclient_delete(node[i]);
 	}
 	zklock_zkclient_close(w->client, dice(w, 2) == 0 ? 0 : 5000);
 }

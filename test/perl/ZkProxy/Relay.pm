@@ -4,7 +4,7 @@
 # Each connection has two lanes, one for each direction. A frame that has come in
 # becomes an item at the end of its lane's queue; the first item moves on as soon
 # as nothing keeps it back. Only pings may overtake, as to ZooKeeper their order
-# means nothing.
+# means nothing. They do not overtake the handshake, which a client reads first.
 
 package ZkProxy::Relay;
 
@@ -160,7 +160,7 @@ sub _read
 sub _arrived
 {
 	my ($self, $lane, $payload, $frame) = @_;
-	my $item = { payload => $payload, due => 0 };
+	my $item = { payload => $payload, due => 0, op => $frame->{op} };
 
 	push @{ $self->{trace} }, $frame;
 	for my $rule ($self->_firing($frame))
@@ -178,8 +178,10 @@ sub _arrived
 	if ($frame->{op} eq 'ping')
 	{
 		my $held = $self->{held}{ $lane->{dir} };
+		my $first = $lane->{queue}[0];
 
-		if (!$item->{due} && !$item->{cut} && (!$held || $held->{pings}))
+		if (!$item->{due} && !$item->{cut} && (!$held || $held->{pings})
+			&& (!$first || ($first->{op} // '') ne 'connect'))
 		{
 			$lane->put($payload);
 			return;

@@ -1,3 +1,4 @@
+# Seed 2
 # Read the count behind the list, not before it.
 /^zklock_recipe_look/,/^}/ {
 	/r->list = /d

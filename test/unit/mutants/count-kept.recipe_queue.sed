@@ -1,2 +1,3 @@
+# Seed 6971
 # Go by the count as it was read first.
-s/^\t\tr->leases = ev->size;/\t\tr->leases = r->leases > 0 ? r->leases : ev->size;/
+s/^\t\tr->permits = ev->size;/\t\tr->permits = r->permits > 0 ? r->permits : ev->size;/

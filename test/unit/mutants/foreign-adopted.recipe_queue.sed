@@ -1,2 +1,3 @@
+# Seed 68
 # A node with our prefix is ours, whichever session owns it.
-s/ && ev->owner == r->session)/)/
+s/ && ev->owner == r->session_id)/)/

@@ -1,2 +1,3 @@
+# Seed 202
 # Take the node of an attempt before this for ours.
 s/ && ev->has_prefix)/)/

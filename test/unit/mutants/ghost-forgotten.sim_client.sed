@@ -1,2 +1,3 @@
+# Seed 84
 # Leave: a create whose reply was lost has made no node.
-/^own_created/,/^}/ s/ || reply->reply == ZKLOCK_LOST ||/ ||/
+/^node_created/,/^}/ s/ || reply->reply == ZKLOCK_LOST ||/ ||/

@@ -1,2 +1,3 @@
+# Seed 8476
 # Leave: look for a node of unknown name although the sync was lost.
 s/if (op == SIM_SYNC && reply->reply != ZKLOCK_LOST)/if (op == SIM_SYNC)/

@@ -1,2 +1,3 @@
+# Seed 68
 # Let in one more.
-s/ev->nchildren <= r->leases/ev->nchildren <= r->leases + 1/
+s/ev->nchildren <= r->permits/ev->nchildren <= r->permits + 1/

@@ -1,2 +1,3 @@
+# Seed 2
 # Never pass a lock on any more once one had a reader's node under it.
-/^drop_node/,/^}/ s/^\tgate->barred = false;$//
+/^drop_node/,/^}/ s/^\tgate->handover_forbidden = false;$//

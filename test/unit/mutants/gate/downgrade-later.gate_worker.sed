@@ -1,2 +1,3 @@
+# Seed 2952
 # Make a reader's node under a lock that has gone with its session.
-s/place->from_generation != s->generation)/place->from_generation > s->generation)/
+s/slot->from_generation != s->generation)/slot->from_generation > s->generation)/

@@ -1,2 +1,3 @@
+# Seed 1
 # Forget a node that nobody wants any more before it is deleted.
-/^leave(/,/^}/ s/^\tsim_runner_leave(&s->runner, a);$/\tif (place->gate.wanted != 0)\n\t&/
+/^delete_node(/,/^}/ s/^\tsim_runner_release(&s->runner, a);$/\tif (slot->gate.wanted != 0)\n\t&/

@@ -1,2 +1,3 @@
+# Seed 58
 # Pass a lock on although the lease has lapsed.
-/^leave(/,/^}/ s/ && gate_is_fresh(s);/;/
+/^release(/,/^}/ s/ && gate_is_fresh(s);/;/

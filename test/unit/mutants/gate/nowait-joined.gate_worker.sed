@@ -1,2 +1,3 @@
+# Seed 1
 # The node's attempt does not wait if the first who wanted it did not.
-/^begin(/,/^}/ s/place->dir, NULL, false)/place->dir, NULL,\n\t\t\t\t\t\t place->gate.first->nowait)/
+/^begin(/,/^}/ s/slot->dir, NULL, false)/slot->dir, NULL,\n\t\t\t\t\t\t slot->gate.first->nowait)/

@@ -1,2 +1,3 @@
+# Seed 1
 # The worker is not told that a lock was given back.
-/^leave(/,/^}/ s/^\t\tgate_poke(s);$/\t\t(void) 0;/
+/^release(/,/^}/ s/^\t\tgate_poke(s);$/\t\t(void) 0;/

@@ -1,2 +1,3 @@
+# Seed 1
 # Pass a lock on, and do not say so.
-/^zklock_gate_leave/,/^}/ s/^\t\t\ttell(next, arg);$//
+/^zklock_gate_release/,/^}/ s/^\t\t\ttell(next, arg);$//

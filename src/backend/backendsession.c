@@ -1,0 +1,229 @@
+/*-------------------------------------------------------------------------
+ *
+ * backendsession.c
+ *	  Locks in this backend's own ZooKeeper session.  See backendsession.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/backendsession.h"
+#include "backend/nodedata.h"
+#include "session/session.h"
+
+static void
+ready(int64 deadline)
+{
+	zklock_session_connect(deadline);
+	if (!zklock_session_await_room(deadline))
+		zklock_session_raise_silence("ZooKeeper did not answer in time");
+}
+
+/* What it gives up takes nothing that others need. */
+static void
+admit(ZkLockHold **holds, int n, int64 deadline)
+{
+	(void) holds;
+	(void) n;
+	(void) deadline;
+}
+
+static bool
+exists(void)
+{
+	return zklock_session_status() != NULL;
+}
+
+static void
+renew(void)
+{
+	if (zklock_session_is_outdated() || zklock_session_is_gone())
+		zklock_session_close();
+}
+
+/* A session ends on purpose only when its backend does so itself. */
+static void
+commit(bool begins)
+{
+	(void) begins;
+}
+
+/* Have the results where everybody reads them. */
+static void
+show(ZkLockAttempt *attempt)
+{
+	const ZkLockDriver *driver = &attempt->driver;
+	const ZkLockRecipe *r = &driver->recipe;
+
+	attempt->verdict = r->verdict;
+	attempt->queued = r->queued;
+	attempt->ahead = r->ahead;
+	attempt->named = r->named;
+	attempt->name = r->name;
+	attempt->seq = r->seq;
+	attempt->token = r->token;
+	attempt->session_serial = driver->session_serial;
+	attempt->node = driver->node;
+	attempt->nearest = driver->nearest != NULL ? r->nearest.name : NULL;
+	attempt->nearest_data = driver->nearest;
+	attempt->refused = driver->refused;
+	attempt->rc = driver->rc;
+	attempt->code = driver->code;
+}
+
+static void
+begin(ZkLockAttempt *attempt, int64 deadline)
+{
+	(void) deadline;
+	zklock_driver_begin(&attempt->driver, &attempt->params,
+						zklock_nodedata_self(attempt->params.revocable), NULL);
+	show(attempt);
+}
+
+/*
+ * Hand each message to whom it is for.  Should an error get between, the rest
+ * is lost, which costs memory but no lock.
+ */
+static void
+deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages, bool stale)
+{
+	while (messages != NULL)
+	{
+		ZkLockMessage *message = messages;
+
+		messages = message->next;
+		for (int i = 0; i < n && !stale; i++)
+		{
+			ZkLockDriver *driver = &attempts[i].driver;
+
+			if (message->kind == ZKLOCK_MSG_DELETED ||
+				message->kind == ZKLOCK_MSG_CHANGED)
+				zklock_driver_take_watch(driver, message);
+			else if (message->tag.owner == driver->owner)
+				zklock_driver_take(driver, message);
+		}
+		zklock_zkclient_free(message);
+	}
+}
+
+static void
+await_news(ZkLockAttempt *attempts, int n, int64 until)
+{
+	bool		stale;
+	ZkLockMessage *messages = zklock_session_wait(until, &stale);
+
+	deliver(attempts, n, messages, stale);
+	for (int i = 0; i < n; i++)
+	{
+		if (stale)
+			zklock_driver_disregard(&attempts[i].driver);
+		zklock_driver_look(&attempts[i].driver);
+		show(&attempts[i]);
+	}
+}
+
+static void
+time_out(ZkLockAttempt *attempt)
+{
+	zklock_driver_time_out(&attempt->driver);
+	show(attempt);
+}
+
+static void
+abandon(ZkLockAttempt *attempt)
+{
+	zklock_driver_abandon(&attempt->driver);
+}
+
+static void
+delete_node(ZkLockHold *hold)
+{
+	if (zklock_session_is_current(hold->session_serial))
+		zklock_zkclient_delete(hold->node);
+}
+
+static ZkLockAnswer
+ask(ZkLockHold *hold, int64 deadline)
+{
+	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+	ZkLockMessage *reply;
+	ZkLockRc	rc;
+
+	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
+		!zklock_zkclient_confirm(hold->node, tag))
+	{
+		zklock_session_await_news(deadline);
+		return ZKLOCK_ANSWER_NONE;
+	}
+	reply = zklock_session_await(tag.owner, deadline);
+	if (reply == NULL)
+		return ZKLOCK_ANSWER_NONE;
+	rc = reply->rc;
+	zklock_zkclient_free(reply);
+	return rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
+		rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE : ZKLOCK_ANSWER_NONE;
+}
+
+static void
+renew_lease(ZkLockHold *hold)
+{
+	if (zklock_session_status()->confirmed <
+		zklock_zkclient_now() - zklock_sessionroutine_lease() / 2)
+	{
+		ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+
+		zklock_zkclient_confirm(hold->node, tag);
+	}
+}
+
+static uint32
+revocations(const ZkLockHold *hold)
+{
+	return hold->node != NULL && zklock_session_is_current(hold->session_serial) ?
+		zklock_zkclient_revocations(hold->node) : hold->revocations;
+}
+
+static uint64
+requests(void)
+{
+	ZkLockClient *client = zklock_session_client();
+
+	return client == NULL ? 0 : (uint64) zklock_session_serial() << 32 |
+		zklock_zkclient_all_revocations(client);
+}
+
+static bool
+is_revoked(const ZkLockAttempt *attempt)
+{
+	const ZkLockDriver *driver = &attempt->driver;
+
+	return driver->node != NULL && zklock_session_is_current(driver->session_serial) &&
+		zklock_zkclient_revocations(driver->node) > 0;
+}
+
+const ZkLockSessionRoutine zklock_backendsession_routine = {
+	.ready = ready,
+	.admit = admit,
+	.poll = zklock_session_poll,
+	.refresh = zklock_session_refresh,
+	.exists = exists,
+	.status = zklock_session_status,
+	.current = zklock_session_serial,
+	.is_gone = zklock_session_is_gone,
+	.renew = renew,
+	.give_up = zklock_session_close,
+	.raise_silence = zklock_session_raise_silence,
+	.identity = zklock_session_identity,
+	.cancel_on_loss = zklock_session_cancel_on_loss,
+	.commit = commit,
+	.begin = begin,
+	.wait = await_news,
+	.time_out = time_out,
+	.abandon = abandon,
+	.delete_node = delete_node,
+	.ask = ask,
+	.renew_lease = renew_lease,
+	.revocations = revocations,
+	.requests = requests,
+	.is_revoked = is_revoked
+};

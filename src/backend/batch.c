@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * batch.c
+ *	  Many reads of ZooKeeper in one flight.  See batch.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/backendsession.h"
+#include "backend/batch.h"
+#include "backend/lease.h"
+#include "backend/sessionchoice.h"
+#include "common/guc.h"
+#include "session/errors.h"
+#include "session/session.h"
+#include "shared/connlimit.h"
+
+/* As many as fit beside what may be under way already: see await_room. */
+#define MAX_TOGETHER 4000
+
+/*
+ * How long a connection is waited for that is to be closed: another's may be made
+ * after that.
+ */
+#define GOODBYE_MS 200
+
+static void
+connect_and_work(void (*work) (void *arg), void *arg)
+{
+	zklock_session_poll();
+	zklock_lease_renew_session();
+	zklock_session_connect(ZKLOCK_NEVER);
+	work(arg);
+}
+
+void
+zklock_batch_in_session(void (*work) (void *arg), void *arg)
+{
+	zklock_sessionchoice_look();
+	if (zklock_session_routine == &zklock_backendsession_routine)
+	{
+		connect_and_work(work, arg);
+		return;
+	}
+
+	zklock_connlimit_enter();
+	PG_TRY();
+	{
+		connect_and_work(work, arg);
+	}
+	PG_FINALLY();
+	{
+		zklock_session_end(GOODBYE_MS);
+		zklock_connlimit_release();
+	}
+	PG_END_TRY();
+}
+
+static bool
+writes(const ZkLockOp *op)
+{
+	return op->kind == ZKLOCK_OP_SET || op->kind == ZKLOCK_OP_CREATE;
+}
+
+static void
+take_data(ZkLockOp *op, const ZkLockMessage *message)
+{
+	Size		kept = Min(message->length, ZKLOCK_MAX_DATA);
+
+	op->length = message->length;
+	op->data = NULL;
+	if (message->text == NULL)
+		return;
+	op->data = palloc(kept + 1);
+	memcpy(op->data, message->text, kept);
+	op->data[kept] = '\0';
+}
+
+static void
+take(ZkLockOp *op, const ZkLockMessage *message)
+{
+	op->rc = message->rc;
+	op->code = message->code;
+	op->czxid = message->czxid;
+	op->ctime = message->ctime;
+	op->owner = message->owner;
+	op->open = message->open;
+	if (!writes(op))
+		take_data(op, message);
+	op->nchildren = message->nchildren;
+	op->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
+									 MCXT_ALLOC_HUGE);
+	for (int i = 0; i < message->nchildren; i++)
+		op->children[i] = pstrdup(message->children[i]);
+}
+
+static bool
+is_lost(ZkLockRc rc)
+{
+	return rc == ZKLOCK_RC_LOST || rc == ZKLOCK_RC_OVER;
+}
+
+/*
+ * Their tags are the owner's, numbered in their order.  False if not all requests were
+ * accepted.
+ */
+static bool
+ask(const ZkLockOp *ops, int n, uint64 owner)
+{
+	ZkLockClient *client = zklock_session_client();
+	bool		taken = true;
+
+	for (int i = 0; taken && i < n; i++)
+	{
+		const char *path = ops[i].path;
+		ZkLockTag	tag = {owner, (uint32) i};
+
+		switch (ops[i].kind)
+		{
+			case ZKLOCK_OP_GET:
+				taken = zklock_zkclient_get(client, path, ZKLOCK_WATCH_NONE, tag);
+				break;
+			case ZKLOCK_OP_LIST:
+				taken = zklock_zkclient_list(client, path, ZKLOCK_WATCH_NONE, tag);
+				break;
+			case ZKLOCK_OP_GET_ACL:
+				taken = zklock_zkclient_get_acl(client, path, tag);
+				break;
+			case ZKLOCK_OP_SET:
+				taken = zklock_zkclient_set(client, path, ops[i].data,
+											ops[i].length, tag);
+				break;
+			case ZKLOCK_OP_CREATE:
+				taken = zklock_zkclient_make(client, path, ops[i].data,
+											 ops[i].length, true, tag);
+				break;
+		}
+	}
+	return taken;
+}
+
+/* True if all were answered; false also if it was too much. */
+static bool
+read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
+{
+	uint64		owner = zklock_session_new_owner();
+	int			missing = n;
+	bool		complete = true;
+
+	Assert(n <= MAX_TOGETHER);
+	*too_much = false;
+	if (!zklock_session_await_room(deadline))
+		return false;
+	*too_much = !ask(ops, n, owner);
+	if (*too_much)
+		return false;
+	while (missing > 0)
+	{
+		ZkLockMessage *messages;
+		bool		stale;
+
+		if (zklock_zkclient_now() >= deadline)
+			return false;
+		messages = zklock_session_wait(deadline, &stale);
+		while (messages != NULL)
+		{
+			ZkLockMessage *message = messages;
+
+			messages = message->next;
+			if (message->tag.owner == owner)
+			{
+				take(&ops[message->tag.request], message);
+				complete &= !is_lost(message->rc);
+				missing--;
+			}
+			zklock_zkclient_free(message);
+		}
+	}
+	return complete;
+}
+
+bool
+zklock_batch_try(ZkLockOp *ops, int n, int64 deadline)
+{
+	bool		too_much;
+
+	return read_once(ops, n, deadline, &too_much);
+}
+
+/* The connection is lost, and the session with it perhaps. */
+static void
+reconnect(int64 deadline)
+{
+	while (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTING &&
+		   zklock_zkclient_now() < deadline)
+		zklock_session_await_news(deadline);
+	zklock_lease_check();
+	zklock_session_connect(deadline);
+}
+
+void
+zklock_batch_run(ZkLockOp *ops, int n)
+{
+	for (int done = 0; done < n; done += MAX_TOGETHER)
+	{
+		int			some = Min(n - done, MAX_TOGETHER);
+		int64		deadline = zklock_zkclient_now() +
+			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+		bool		too_much;
+
+		while (!read_once(ops + done, some, deadline, &too_much))
+		{
+			if (too_much)
+				zklock_errors_too_much();
+			if (zklock_zkclient_now() >= deadline)
+				zklock_session_raise_silence("ZooKeeper did not answer in time");
+			reconnect(deadline);
+		}
+	}
+}
+
+void
+zklock_batch_check(const ZkLockOp *op, const char *path,
+					const char *purpose)
+{
+	static const char *const requests[] = {
+		[ZKLOCK_OP_GET] = "read \"%s\"",
+		[ZKLOCK_OP_LIST] = "list the children of \"%s\"",
+		[ZKLOCK_OP_GET_ACL] = "read \"%s\"",
+		[ZKLOCK_OP_SET] = "write to \"%s\"",
+		[ZKLOCK_OP_CREATE] = "create \"%s\""
+	};
+
+	if (op->rc != ZKLOCK_RC_OK && op->rc != ZKLOCK_RC_NO_NODE &&
+		!(op->rc == ZKLOCK_RC_NODE_EXISTS && op->kind == ZKLOCK_OP_CREATE))
+		zklock_errors_refused(path, purpose,
+							  psprintf(requests[op->kind], op->path),
+							  zklock_session_identity(), op->rc, op->code);
+}

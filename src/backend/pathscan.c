@@ -1,0 +1,299 @@
+/*-------------------------------------------------------------------------
+ *
+ * pathscan.c
+ *	  Which paths in ZooKeeper are in use as locks.  See pathscan.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/batch.h"
+#include "backend/pathscan.h"
+#include "miscadmin.h"
+#include "nodes/pg_list.h"
+#include "protocol/contender.h"
+#include "protocol/path.h"
+#include "protocol/recipe.h"
+#include "session/errors.h"
+
+/* What a node is to be looked at as. */
+typedef enum Part
+{
+	PART_PATH,					/* a path like any other */
+	PART_LEAF,					/* the same, known to have no children */
+	PART_LEASES,				/* of a semaphore */
+	PART_MUTEX					/* likewise */
+} Part;
+
+typedef struct Spot
+{
+	const char *path;
+	Part		part;
+	ZkLockUse  *semaphore;		/* that it is a part of */
+} Spot;
+
+typedef struct PathScan
+{
+	const char *parent;
+	List	   *uses;			/* of ZkLockUse; some turn out to be none */
+	List	   *next;			/* of Spot: what the next flight is for */
+	int			looked_at;
+} PathScan;
+
+static const char *
+child_path(const char *path, const char *name)
+{
+	return psprintf("%s/%s", strcmp(path, "/") == 0 ? "" : path, name);
+}
+
+static ZkLockUse *
+add_use(PathScan *scan, const char *path, const char *kind, int contenders)
+{
+	ZkLockUse  *use = palloc(sizeof(ZkLockUse));
+
+	use->path = path;
+	use->kind = kind;
+	use->contenders = contenders;
+	use->is_open = use->is_closed = false;
+	scan->uses = lappend(scan->uses, use);
+	return use;
+}
+
+static void
+add_spot(PathScan *scan, const char *path, Part part, ZkLockUse *semaphore)
+{
+	Spot	   *spot = palloc(sizeof(Spot));
+
+	if (++scan->looked_at > ZKLOCK_PATHSCAN_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many nodes in ZooKeeper below \"%s\"",
+						zklock_errors_path(scan->parent)),
+				 errdetail("There are more than %d.", ZKLOCK_PATHSCAN_MAX),
+				 errhint("Look below a part of it.")));
+	spot->path = path;
+	spot->part = part;
+	spot->semaphore = semaphore;
+	scan->next = lappend(scan->next, spot);
+}
+
+static int
+count_contenders(const ZkLockOp *list)
+{
+	int			n = 0;
+	int64		number;
+
+	for (int i = 0; i < list->nchildren; i++)
+		if (zklock_contender_parse(list->children[i], &number) != NULL)
+			n++;
+	return n;
+}
+
+static bool
+has_child(const ZkLockOp *list, const char *name)
+{
+	for (int i = 0; i < list->nchildren; i++)
+		if (strcmp(list->children[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* What is below a path that is no contender is looked at next. */
+static void
+descend(PathScan *scan, const ZkLockOp *list)
+{
+	ZkLockUse  *semaphore = NULL;
+
+	if (has_child(list, "leases"))
+		semaphore = add_use(scan, list->path,
+							zklock_recipe_mode_name(ZKLOCK_SEMAPHORE), 0);
+	for (int i = 0; i < list->nchildren; i++)
+	{
+		const char *name = list->children[i];
+		const char *path;
+		int64		number;
+
+		if (zklock_contender_parse(name, &number) != NULL)
+			continue;
+		path = child_path(list->path, name);
+		if (strlen(path) > ZKLOCK_PATH_MAX || strcmp(path, "/zookeeper") == 0)
+			continue;
+		if (semaphore != NULL && strcmp(name, "leases") == 0)
+			add_spot(scan, path, PART_LEASES, semaphore);
+		else if (semaphore != NULL && strcmp(name, "locks") == 0)
+			add_spot(scan, path, PART_MUTEX, semaphore);
+		else
+			add_spot(scan, path, PART_PATH, NULL);
+	}
+}
+
+static void
+look_at(PathScan *scan, const Spot *spot, const ZkLockOp *op)
+{
+	int			contenders;
+
+	if (op->rc == ZKLOCK_RC_NO_NODE)
+		return;
+	if (spot->path == scan->parent)
+		zklock_batch_check(op, scan->parent, "look at");
+	if (op->rc != ZKLOCK_RC_OK)
+	{
+		(void) add_use(scan, spot->path, NULL, 0);
+		return;
+	}
+
+	switch (spot->part)
+	{
+		case PART_PATH:
+			contenders = count_contenders(op);
+			if (contenders > 0)
+				(void) add_use(scan, spot->path, "queue", contenders);
+			if (op->nchildren > 0)
+				descend(scan, op);
+			else
+			{
+				/* It has been counted. */
+				scan->looked_at--;
+				add_spot(scan, spot->path, PART_LEAF, NULL);
+			}
+			break;
+		case PART_LEAF:
+			if (op->owner != 0)
+				(void) add_use(scan, spot->path,
+							   zklock_recipe_mode_name(ZKLOCK_SIMPLE), 1);
+			break;
+		case PART_LEASES:
+			spot->semaphore->contenders += op->nchildren;
+			break;
+		case PART_MUTEX:
+			spot->semaphore->contenders += count_contenders(op);
+			break;
+	}
+}
+
+/* The next flight. */
+static void
+look_on(PathScan *scan)
+{
+	List	   *spots = scan->next;
+	int			n = list_length(spots);
+	ZkLockOp *ops = palloc0(n * sizeof(ZkLockOp));
+	int			i = 0;
+	ListCell   *cell;
+
+	foreach(cell, spots)
+	{
+		const Spot *spot = lfirst(cell);
+
+		ops[i].path = spot->path;
+		ops[i].kind = spot->part == PART_LEAF ? ZKLOCK_OP_GET :
+			ZKLOCK_OP_LIST;
+		i++;
+	}
+	zklock_batch_run(ops, n);
+
+	scan->next = NIL;
+	i = 0;
+	foreach(cell, spots)
+	{
+		CHECK_FOR_INTERRUPTS();
+		look_at(scan, lfirst(cell), &ops[i++]);
+	}
+}
+
+static const char *
+parent_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == path ? "/" : pnstrdup(path, slash - path);
+}
+
+static bool
+is_of_mode(const ZkLockUse *use, ZkLockMode mode)
+{
+	return use->kind != NULL &&
+		strcmp(use->kind, zklock_recipe_mode_name(mode)) == 0;
+}
+
+/*
+ * See whether everybody may write where the nodes of the uses are: the lists of the
+ * nodes above them say so.
+ */
+static void
+look_at_lists(ZkLockUse *uses, int n)
+{
+	ZkLockOp *ops = palloc0((2 * n + 1) * sizeof(ZkLockOp));
+	int			nreads = 0;
+	const ZkLockOp *op = ops;
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *path = uses[i].path;
+
+		if (is_of_mode(&uses[i], ZKLOCK_SEMAPHORE))
+		{
+			ops[nreads++].path = child_path(path, "leases");
+			ops[nreads++].path = child_path(path, "locks");
+		}
+		else
+			ops[nreads++].path = is_of_mode(&uses[i], ZKLOCK_SIMPLE) ?
+				parent_path(path) : path;
+	}
+	for (int i = 0; i < nreads; i++)
+		ops[i].kind = ZKLOCK_OP_GET_ACL;
+	zklock_batch_run(ops, nreads);
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		found = false;
+		bool		known = true;
+
+		/* ZooKeeper removes the node of the locks when nobody is about to enter. */
+		for (int lists = is_of_mode(&uses[i], ZKLOCK_SEMAPHORE) ? 2 : 1;
+			 lists > 0; lists--, op++)
+		{
+			uses[i].is_open |= op->open;
+			found |= op->rc == ZKLOCK_RC_OK;
+			known &= op->rc == ZKLOCK_RC_OK || op->rc == ZKLOCK_RC_NO_NODE;
+		}
+		uses[i].is_closed = found && known && !uses[i].is_open;
+	}
+}
+
+static int
+compare_uses(const void *a, const void *b)
+{
+	const ZkLockUse *p = a;
+	const ZkLockUse *q = b;
+	int			by_path = strcmp(p->path, q->path);
+
+	return by_path != 0 || p->kind == NULL || q->kind == NULL ? by_path :
+		strcmp(p->kind, q->kind);
+}
+
+ZkLockUse *
+zklock_pathscan(const char *parent, int *n)
+{
+	PathScan	scan = {.parent = parent};
+	ZkLockUse  *uses;
+	ListCell   *cell;
+
+	add_spot(&scan, parent, PART_PATH, NULL);
+	while (scan.next != NIL)
+		look_on(&scan);
+
+	uses = palloc((list_length(scan.uses) + 1) * sizeof(ZkLockUse));
+	*n = 0;
+	foreach(cell, scan.uses)
+	{
+		const ZkLockUse *use = lfirst(cell);
+
+		/* A semaphore that nobody uses is none. */
+		if (use->kind == NULL || use->contenders > 0)
+			uses[(*n)++] = *use;
+	}
+	qsort(uses, *n, sizeof(ZkLockUse), compare_uses);
+	look_at_lists(uses, *n);
+	return uses;
+}

@@ -1,0 +1,233 @@
+/*-------------------------------------------------------------------------
+ *
+ * queuefuncs.c
+ *	  The SQL functions that tell which locks there are, who holds them and who
+ *	  waits, on all servers, and ask the holders for them.
+ *
+ * What the functions promise is said in sql/zklock--1.0.sql.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/batch.h"
+#include "backend/locktable.h"
+#include "backend/nodedata.h"
+#include "backend/pathscan.h"
+#include "backend/queue.h"
+#include "backend/sqlargs.h"
+#include "backend/sqlrows.h"
+#include "common/text.h"
+#include "fmgr.h"
+#include "session/session.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(zk_lock_paths);
+PG_FUNCTION_INFO_V1(zk_lock_queue);
+PG_FUNCTION_INFO_V1(zk_lock_revoke);
+
+/* Their columns */
+typedef enum QueueColumn
+{
+	QUEUE_POSITION,
+	QUEUE_STATE,
+	QUEUE_MODE,
+	QUEUE_SEQUENCE,
+	QUEUE_NODE,
+	QUEUE_SESSION,
+	QUEUE_SINCE,
+	QUEUE_OWN,
+	QUEUE_HOST,
+	QUEUE_PORT,
+	QUEUE_PID,
+	QUEUE_DATABASE,
+	QUEUE_USER,
+	QUEUE_APPLICATION,
+	QUEUE_DATA,
+	N_QUEUE_COLUMNS
+} QueueColumn;
+
+typedef enum PathsColumn
+{
+	PATHS_PATH,
+	PATHS_KIND,
+	PATHS_CONTENDERS,
+	PATHS_OPEN
+} PathsColumn;
+
+/* A row of either to be: columns are null until they are set. */
+typedef struct Row
+{
+	Datum		values[N_QUEUE_COLUMNS];
+	bool		nulls[N_QUEUE_COLUMNS];
+} Row;
+
+static void
+clear(Row *row)
+{
+	memset(row->values, 0, sizeof(row->values));
+	memset(row->nulls, true, sizeof(row->nulls));
+}
+
+static void
+set(Row *row, int column, Datum value)
+{
+	row->values[column] = value;
+	row->nulls[column] = false;
+}
+
+static void
+set_text(Row *row, int column, const char *value)
+{
+	set(row, column, CStringGetTextDatum(value));
+}
+
+static TimestampTz
+timestamp_of(int64 ms)
+{
+	return (ms - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+			SECS_PER_DAY * 1000) * 1000;
+}
+
+/* Who made the node: in columns if it tells so as we do, else as it stands. */
+static void
+set_data(Row *row, const char *data)
+{
+	ZkLockNodeData ours;
+
+	if (!zklock_nodedata_read(data, &ours))
+	{
+		set_text(row, QUEUE_DATA, zklock_text_from_utf8(data));
+		return;
+	}
+	set_text(row, QUEUE_HOST, ours.host);
+	set(row, QUEUE_PORT, Int32GetDatum(ours.port));
+	set(row, QUEUE_PID, Int32GetDatum(ours.pid));
+	set_text(row, QUEUE_DATABASE, ours.database);
+	set_text(row, QUEUE_USER, ours.user);
+	set_text(row, QUEUE_APPLICATION, ours.application);
+}
+
+/* Is this the name of a hold's node?  Most names are nobody else's. */
+static bool
+is_of_hold(ZkLockHold *hold, void *name)
+{
+	return hold->granted && strcmp(hold->name, name) == 0;
+}
+
+static void
+set_node(Row *row, const ZkLockQueueNode *entry, int position, int64 own_session)
+{
+	if (entry->line != ZKLOCK_LINE_NONE)
+	{
+		set(row, QUEUE_POSITION, Int32GetDatum(position));
+		set_text(row, QUEUE_STATE, entry->holder ? "holder" : "waiter");
+		set_text(row, QUEUE_MODE, entry->mode);
+	}
+	if (entry->numbered)
+		set(row, QUEUE_SEQUENCE, Int64GetDatum(entry->number));
+	set_text(row, QUEUE_NODE, zklock_text_from_utf8(entry->name));
+	if (!entry->known)
+		return;
+
+	if (entry->owner != 0)
+		set_text(row, QUEUE_SESSION, zklock_text_session(entry->owner));
+	set(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(entry->ctime)));
+	set(row, QUEUE_OWN,
+		BoolGetDatum(entry->owner != 0 &&
+					 (zklock_locktable_search(is_of_hold, unconstify(char *, entry->name)) != NULL ||
+					  entry->owner == own_session)));
+	if (entry->data != NULL)
+		set_data(row, entry->data);
+}
+
+/* A look at ZooKeeper, and what came of it */
+typedef struct Look
+{
+	const char *path;
+	int			n;
+	void	   *found;
+	int64		session_id;		/* that it was asked for in */
+} Look;
+
+static void
+read_queue(void *arg)
+{
+	Look	   *look = arg;
+
+	look->found = zklock_queue_read(look->path, &look->n);
+	look->session_id = zklock_session_status()->session_id;
+}
+
+static void
+read_paths(void *arg)
+{
+	Look	   *look = arg;
+
+	look->found = zklock_pathscan(look->path, &look->n);
+}
+
+/* How many were asked. */
+static void
+revoke(void *arg)
+{
+	Look	   *look = arg;
+
+	look->n = zklock_queue_revoke(look->path);
+}
+
+Datum
+zk_lock_queue(PG_FUNCTION_ARGS)
+{
+	Look		look = {.path = zklock_sqlargs_seen_path(fcinfo, 0)};
+	ZkLockSqlRows rows;
+
+	zklock_batch_in_session(read_queue, &look);
+	zklock_sqlrows_begin(&rows, fcinfo);
+	for (int i = 0; i < look.n; i++)
+	{
+		Row			row;
+
+		clear(&row);
+		set_node(&row, (const ZkLockQueueNode *) look.found + i, i + 1, look.session_id);
+		zklock_sqlrows_put(&rows, row.values, row.nulls);
+	}
+	return zklock_sqlrows_end(&rows);
+}
+
+Datum
+zk_lock_paths(PG_FUNCTION_ARGS)
+{
+	Look		look = {.path = zklock_sqlargs_parent(fcinfo, 0)};
+	ZkLockSqlRows rows;
+
+	zklock_batch_in_session(read_paths, &look);
+	zklock_sqlrows_begin(&rows, fcinfo);
+	for (int i = 0; i < look.n; i++)
+	{
+		const ZkLockUse *use = (const ZkLockUse *) look.found + i;
+		Row			row;
+
+		clear(&row);
+		set_text(&row, PATHS_PATH, zklock_text_from_utf8(use->path));
+		if (use->kind != NULL)
+		{
+			set_text(&row, PATHS_KIND, use->kind);
+			set(&row, PATHS_CONTENDERS, Int32GetDatum(use->contenders));
+		}
+		if (use->is_open || use->is_closed)
+			set(&row, PATHS_OPEN, BoolGetDatum(use->is_open));
+		zklock_sqlrows_put(&rows, row.values, row.nulls);
+	}
+	return zklock_sqlrows_end(&rows);
+}
+
+Datum
+zk_lock_revoke(PG_FUNCTION_ARGS)
+{
+	Look		look = {.path = zklock_sqlargs_path(fcinfo, 0)};
+
+	zklock_batch_in_session(revoke, &look);
+	PG_RETURN_INT32(look.n);
+}

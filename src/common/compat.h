@@ -1,0 +1,265 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  PostgreSQL 13 to 18: the only file that asks for a version.
+ *
+ * Promises one spelling, the newest one where it can be had, for what differs
+ * between the versions.  To be included after postgres.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_COMPAT_H
+#define ZKLOCK_COMPAT_H
+
+#include "catalog/namespace.h"
+#include "datatype/timestamp.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#if PG_VERSION_NUM < 150000
+#include "postmaster/autovacuum.h"
+#include "postmaster/bgworker.h"
+#include "replication/walsender.h"
+#endif
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "tcop/utility.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/ps_status.h"
+#if PG_VERSION_NUM >= 140000
+#include "utils/wait_event.h"
+#endif
+
+/* Wait events of extensions have names since 17. */
+static inline uint32
+zklock_compat_wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	(void) name;
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* A wait event set for the life of the process. */
+static inline WaitEventSet *
+zklock_compat_wait_event_set(int nevents)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(NULL, nevents);
+#else
+	return CreateWaitEventSet(TopMemoryContext, nevents);
+#endif
+}
+
+/*
+ * Text that is valid in its encoding in another one, palloc'd, or NULL if not all
+ * of it can be converted.  (Before 14 there is no asking, only an error: the
+ * conversion functions leave nothing else behind.)
+ */
+static inline char *
+zklock_compat_convert(const char *text, int from, int to)
+{
+#if PG_VERSION_NUM >= 140000
+	Oid			proc = FindDefaultConversionProc(from, to);
+	int			len = (int) strlen(text);
+	int			size = len * MAX_CONVERSION_GROWTH + 1;
+	char	   *result = (char *) palloc(size);
+
+	return OidIsValid(proc) &&
+		pg_do_encoding_conversion_buf(proc, from, to,
+									  (unsigned char *) unconstify(char *, text),
+									  len, (unsigned char *) result, size,
+									  true) == len ? result : NULL;
+#else
+	MemoryContext before = CurrentMemoryContext;
+	char	   *volatile result = NULL;
+
+	PG_TRY();
+	{
+		result = (char *) pg_do_encoding_conversion((unsigned char *) unconstify(char *, text),
+													(int) strlen(text), from, to);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(before);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return result;
+#endif
+}
+
+/* Intervals can be infinite since 17. */
+static inline bool
+zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
+{
+#ifdef INTERVAL_NOT_FINITE
+	*positive = INTERVAL_IS_NOEND(interval);
+	return INTERVAL_NOT_FINITE(interval);
+#else
+	(void) interval;
+	*positive = false;
+	return false;
+#endif
+}
+
+/* The extra data of a setting is in memory of its own since 16. */
+static inline void *
+zklock_compat_guc_malloc(size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
+#endif
+}
+
+#if PG_VERSION_NUM < 150000
+#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
+/*
+ * Shared memory is asked for in a hook since 15, before that at load.  `request`
+ * has to call `*prev`, if there is one.
+ */
+#if PG_VERSION_NUM < 150000
+typedef void (*shmem_request_hook_type) (void);
+#endif
+
+static inline void
+zklock_compat_request_shmem(shmem_request_hook_type request,
+							shmem_request_hook_type *prev)
+{
+#if PG_VERSION_NUM >= 150000
+	*prev = shmem_request_hook;
+	shmem_request_hook = request;
+#else
+	*prev = NULL;
+	request();
+#endif
+}
+
+/*
+ * What the process title says beside the command, while there is something to
+ * say; NULL: no more.
+ */
+static inline void
+zklock_compat_title(const char *suffix)
+{
+#if PG_VERSION_NUM >= 160000
+	if (suffix != NULL)
+		set_ps_display_suffix(suffix);
+	else
+		set_ps_display_remove_suffix();
+#else
+	static char before[128] = "";
+	int			len;
+	const char *title = get_ps_display(&len);
+
+	if (suffix != NULL)
+	{
+		strlcpy(before, title, Min((int) sizeof(before), len + 1));
+		set_ps_display(psprintf("%s %s", before, suffix));
+	}
+	else
+		set_ps_display(before);
+#endif
+}
+
+/* This process among all that have a PGPROC. */
+static inline int
+zklock_compat_procno(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProcNumber;
+#else
+	return MyProc->pgprocno;
+#endif
+}
+
+/*
+ * How many of them there can be, without the auxiliary ones.  Before 15 that is not
+ * known yet when shared memory is asked for.
+ */
+static inline int
+zklock_compat_max_backends(void)
+{
+#if PG_VERSION_NUM >= 150000
+	return MaxBackends;
+#else
+	return MaxConnections + autovacuum_max_workers + 1 + max_worker_processes +
+		max_wal_senders;
+#endif
+}
+
+/* Have a function return its rows in a tuplestore, with no flags (since 15.1). */
+#ifndef MAT_SRF_USE_EXPECTED_DESC
+static inline void
+InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TupleDesc	desc;
+	MemoryContext before;
+
+	(void) flags;
+	if (result == NULL || !IsA(result, ReturnSetInfo) ||
+		!(result->allowedModes & SFRM_Materialize) ||
+		get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	before = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
+	result->returnMode = SFRM_Materialize;
+	result->setDesc = CreateTupleDescCopy(desc);
+	result->setResult = tuplestore_begin_heap((result->allowedModes & SFRM_Materialize_Random) != 0,
+											  false, work_mem);
+	MemoryContextSwitchTo(before);
+}
+#endif
+
+#if PG_VERSION_NUM < 140000
+#define ROLE_PG_READ_ALL_STATS DEFAULT_ROLE_READ_ALL_STATS
+#endif
+
+/* The arguments of a ProcessUtility hook, declared and passed on. */
+#if PG_VERSION_NUM >= 140000
+#define ZKLOCK_UTILITY_PARAMS \
+	PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, \
+	ProcessUtilityContext context, ParamListInfo params, \
+	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
+#define ZKLOCK_UTILITY_ARGS \
+	pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc
+#else
+#define ZKLOCK_UTILITY_PARAMS \
+	PlannedStmt *pstmt, const char *queryString, \
+	ProcessUtilityContext context, ParamListInfo params, \
+	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
+#define ZKLOCK_UTILITY_ARGS \
+	pstmt, queryString, context, params, queryEnv, dest, qc
+#endif
+
+/* Likewise of an ExecutorRun hook. */
+#if PG_VERSION_NUM >= 180000
+#define ZKLOCK_EXECUTOR_RUN_PARAMS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define ZKLOCK_EXECUTOR_RUN_ARGS queryDesc, direction, count
+#else
+#define ZKLOCK_EXECUTOR_RUN_PARAMS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count, \
+	bool execute_once
+#define ZKLOCK_EXECUTOR_RUN_ARGS queryDesc, direction, count, execute_once
+#endif
+
+#ifdef PG_MODULE_MAGIC_EXT
+#define ZKLOCK_MODULE_MAGIC \
+	PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0")
+#else
+#define ZKLOCK_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
+#endif							/* ZKLOCK_COMPAT_H */

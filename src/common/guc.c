@@ -1,0 +1,502 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  The settings, zklock.*  See guc.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "access/parallel.h"
+#include "common/authfile.h"
+#include "common/compat.h"
+#include "common/guc.h"
+#include "miscadmin.h"
+#include "protocol/acl.h"
+#include "protocol/hosts.h"
+#include "protocol/path.h"
+
+char	   *zklock_hosts;
+char	   *zklock_auth;
+char	   *zklock_auth_file;
+char	   *zklock_acl;
+static char *path_prefix;
+int			zklock_max_locks_per_backend;
+int			zklock_session_timeout;
+int			zklock_connect_timeout;
+int			zklock_idle_session_timeout;
+bool		zklock_revocable;
+
+/* PostgreSQL wants the variables of enums to begin with their defaults. */
+int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
+int			zklock_log_level = LOG;
+
+int			zklock_session = ZKLOCK_SESSION_BACKEND;
+int			zklock_local_handover = 100;
+int			zklock_default_scope = 0;
+int			zklock_max_locks = 2048;
+
+/*
+ * What nobody who is to obey can set, and where its value is from.  The first four
+ * make a session in ZooKeeper.
+ */
+enum
+{
+	HOSTS,
+	AUTH,
+	AUTH_FILE,
+	ACL,
+	N_OF_SESSION,
+	CONFIRM_COMMIT = N_OF_SESSION,
+	SESSION_MODE,
+	PATH_PREFIX,
+	MAX_LOCKS_PER_BACKEND,
+	N_RULES
+};
+static struct
+{
+	const char *name;
+	GucSource	source;
+	bool		hidden;			/* see find_hidden() */
+}			rules[N_RULES] = {
+	[HOSTS] = {.name = "zklock.hosts"},
+	[AUTH] = {.name = "zklock.auth"},
+	[AUTH_FILE] = {.name = "zklock.auth_file"},
+	[ACL] = {.name = "zklock.acl"},
+	[CONFIRM_COMMIT] = {.name = "zklock.confirm_commit"},
+	[SESSION_MODE] = {.name = "zklock.session"},
+	[PATH_PREFIX] = {.name = "zklock.path_prefix"},
+	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"}
+};
+
+/* The last source that does not make up for a hidden value. */
+static GucSource doubtful = PGC_S_DEFAULT;
+
+static const struct config_enum_entry confirm_options[] = {
+	{"off", ZKLOCK_CONFIRM_OFF, false},
+	{"lease", ZKLOCK_CONFIRM_LEASE, false},
+	{"always", ZKLOCK_CONFIRM_ALWAYS, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry session_options[] = {
+	{"backend", ZKLOCK_SESSION_BACKEND, false},
+	{"server", ZKLOCK_SESSION_SERVER, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry scope_options[] = {
+	{"session", 0, false},
+	{"transaction", 1, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry level_options[] = {
+	{"debug5", DEBUG5, false},
+	{"debug4", DEBUG4, false},
+	{"debug3", DEBUG3, false},
+	{"debug2", DEBUG2, false},
+	{"debug1", DEBUG1, false},
+	{"log", LOG, false},
+	{"notice", NOTICE, false},
+	{"warning", WARNING, false},
+	{NULL, 0, false}
+};
+
+bool
+zklock_guc_is_servers(void)
+{
+	/* What the worker sees is in files and on the command line. */
+	for (int i = 0; i < N_OF_SESSION; i++)
+		if (rules[i].source > PGC_S_ARGV)
+			return false;
+	return true;
+}
+
+/* Have the assign hook know where a value is from: PostgreSQL tells the check hook only. */
+static bool
+note_source(void **extra, GucSource source)
+{
+	GucSource  *noted = zklock_compat_guc_malloc(sizeof(GucSource));
+
+	if (noted == NULL)
+		return false;
+	*noted = source;
+	*extra = noted;
+	return true;
+}
+
+static void
+assign(int rule, const void *extra)
+{
+	rules[rule].source = *(const GucSource *) extra;
+}
+
+static void
+assign_hosts(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(HOSTS, extra);
+}
+
+static void
+assign_auth(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(AUTH, extra);
+}
+
+static void
+assign_auth_file(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(AUTH_FILE, extra);
+}
+
+static void
+assign_acl(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(ACL, extra);
+}
+
+static bool
+check_auth_file(char **newval, void **extra, GucSource source)
+{
+	(void) newval;
+	return note_source(extra, source);
+}
+
+static bool
+check_hosts(char **newval, void **extra, GucSource source)
+{
+	const char *why = zklock_hosts_check(*newval);
+
+	if (why == NULL)
+		return note_source(extra, source);
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write host:port, several separated by commas, and a path to work below at the end, if any: \"zk1:2181,zk2:2181,zk3:2181/app\".");
+	return false;
+}
+
+/*
+ * Is a value from there kept, and shown to others?  What is in a configuration
+ * file also gets into the server's log, when it changes.  PGC_S_TEST is what is
+ * to be kept with a role, a database or a function.
+ */
+static bool
+is_kept(GucSource source)
+{
+	switch (source)
+	{
+		case PGC_S_ENV_VAR:
+		case PGC_S_FILE:
+		case PGC_S_ARGV:
+		case PGC_S_GLOBAL:
+		case PGC_S_DATABASE:
+		case PGC_S_USER:
+		case PGC_S_DATABASE_USER:
+		case PGC_S_TEST:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* The value is a secret: no message must repeat it. */
+static bool
+check_auth(char **newval, void **extra, GucSource source)
+{
+	const char *how = zklock_authfile_check(*newval);
+
+	if (**newval != '\0' && is_kept(source))
+	{
+		GUC_check_errcode(ERRCODE_CANT_CHANGE_RUNTIME_PARAM);
+		GUC_check_errmsg("parameter \"zklock.auth\" can be set within a session only");
+		GUC_check_errdetail("Elsewhere its value could be read by others.");
+		GUC_check_errhint("Write the credentials to a file, and set zklock.auth_file to its path.");
+		return false;
+	}
+	if (how == NULL)
+		return note_source(extra, source);
+	GUC_check_errmsg("invalid value for parameter \"zklock.auth\"");
+	GUC_check_errhint("%s", how);
+	return false;
+}
+
+static const char *
+show_auth(void)
+{
+	return zklock_auth[0] == '\0' ? "" : "********";
+}
+
+static bool
+check_acl(char **newval, void **extra, GucSource source)
+{
+	const char *why = zklock_acl_check(*newval);
+
+	if (why == NULL)
+		return note_source(extra, source);
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write scheme:id:permissions, several separated by commas, as in \"world:anyone:r,auth::cdrwa\".");
+	return false;
+}
+
+/* Beyond ASCII it is of whichever encoding: what is no good there is no prefix. */
+static bool
+check_path_prefix(char **newval, void **extra, GucSource source)
+{
+	const char *why;
+	char	   *ascii;
+
+	if (*newval == NULL || **newval == '\0')
+		return note_source(extra, source);
+	ascii = pstrdup(*newval);
+	for (char *c = ascii; *c != '\0'; c++)
+		if (IS_HIGHBIT_SET(*c))
+			*c = 'x';
+	why = zklock_path_check_lock(ascii, strlen(ascii));
+	pfree(ascii);
+	if (why == NULL)
+		return note_source(extra, source);
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");
+	return false;
+}
+
+static void
+assign_path_prefix(const char *newval, void *extra)
+{
+	(void) newval;
+	assign(PATH_PREFIX, extra);
+}
+
+/* Any number in the range, or any of the options, is good. */
+static bool
+check_int(int *newval, void **extra, GucSource source)
+{
+	(void) newval;
+	return note_source(extra, source);
+}
+
+static void
+assign_max_locks_per_backend(int newval, void *extra)
+{
+	(void) newval;
+	assign(MAX_LOCKS_PER_BACKEND, extra);
+}
+
+static void
+assign_confirm_commit(int newval, void *extra)
+{
+	(void) newval;
+	assign(CONFIRM_COMMIT, extra);
+}
+
+static void
+assign_session(int newval, void *extra)
+{
+	(void) newval;
+	assign(SESSION_MODE, extra);
+}
+
+/*
+ * A client may name any setting of a library that is not loaded, when it connects.
+ * PostgreSQL prefers what the client says to what is set for its role, its database
+ * or all, and learns only when the library is loaded that the client may not set
+ * this one: then the other value is forgotten.  So there is nothing to tell what this
+ * session is to obey, until a superuser says so in it: a configuration file that is
+ * read again has only what holds for others.
+ *
+ * Where the library is preloaded no client can have come first: what was refused is
+ * the file's, and mended there.  Then it is only of limits that none is known.
+ *
+ * To be called before the settings are defined, and after it.
+ */
+static void
+find_hidden(bool defined)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		doubtful = PGC_S_CLIENT;
+	for (int i = doubtful == PGC_S_CLIENT ? 0 : PATH_PREFIX; i < N_RULES; i++)
+		rules[i].hidden = !defined ?
+			GetConfigOption(rules[i].name, true, false) != NULL :
+			rules[i].hidden && rules[i].source == PGC_S_DEFAULT;
+
+	/* That one is never said but in the session. */
+	rules[AUTH].hidden = false;
+}
+
+const char *
+zklock_guc_path_prefix(void)
+{
+	return path_prefix != NULL ? path_prefix : "";
+}
+
+const char *
+zklock_guc_hidden(void)
+{
+	for (int i = 0; i < N_RULES; i++)
+		if (rules[i].hidden && rules[i].source <= doubtful)
+			return rules[i].name;
+	return NULL;
+}
+
+/*
+ * The server's session is begun by its worker, which has the value of the configuration
+ * files: who sets another is told that it does nothing.
+ */
+static bool
+check_session_timeout(int *newval, void **extra, GucSource source)
+{
+	(void) newval;
+	(void) extra;
+	if ((source == PGC_S_SESSION || source == PGC_S_TEST) &&
+		zklock_session == ZKLOCK_SESSION_SERVER && zklock_guc_is_servers() &&
+		!IsParallelWorker())
+		ereport(WARNING,
+				(errmsg("\"zklock.session_timeout\" has no effect on locks in the server's session"),
+				 errhint("Set it in a configuration file, or with ALTER SYSTEM.  A session of this backend's own, with zklock.session = \"backend\", uses the value.")));
+	return true;
+}
+
+/* Less than a second could end a session before it is used. */
+static bool
+check_idle_session_timeout(int *newval, void **extra, GucSource source)
+{
+	(void) extra;
+	(void) source;
+	if (*newval == 0 || *newval >= 1000)
+		return true;
+	GUC_check_errdetail("It must be 0, which turns it off, or at least 1 second.");
+	return false;
+}
+
+void
+zklock_guc_init(void)
+{
+	find_hidden(false);
+	DefineCustomStringVariable("zklock.hosts",
+							   "ZooKeeper servers to connect to.",
+							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
+							   &zklock_hosts, ZKLOCK_DEFAULT_HOSTS,
+							   PGC_SUSET, 0,
+							   check_hosts, assign_hosts, NULL);
+	DefineCustomStringVariable("zklock.auth",
+							   "Credentials for ZooKeeper, as scheme:credentials.",
+							   "For tests and tools; what is to last belongs in the file that zklock.auth_file names.",
+							   &zklock_auth, "",
+							   PGC_SUSET,
+							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   check_auth, assign_auth, show_auth);
+	DefineCustomStringVariable("zklock.auth_file",
+							   "File with the credentials for ZooKeeper.",
+							   "One line scheme:credentials, read when a session with ZooKeeper begins.  A relative path is taken from the data directory.",
+							   &zklock_auth_file, "",
+							   PGC_SUSET, 0,
+							   check_auth_file, assign_auth_file, NULL);
+	DefineCustomStringVariable("zklock.acl",
+							   "Access control list of the nodes that are created.",
+							   "scheme:id:permissions, separated by commas.",
+							   &zklock_acl, "world:anyone:cdrwa",
+							   PGC_SUSET, GUC_SUPERUSER_ONLY,
+							   check_acl, assign_acl, NULL);
+	DefineCustomStringVariable("zklock.path_prefix",
+							   "All lock paths must be below this one.",
+							   "Empty: they may be anywhere.",
+							   &path_prefix, NULL,
+							   PGC_SUSET, 0,
+							   check_path_prefix, assign_path_prefix, NULL);
+	DefineCustomIntVariable("zklock.max_locks_per_backend",
+							"How many locks a backend may hold and wait for at once.",
+							"Zero: as many as it likes.",
+							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
+							PGC_SUSET, 0,
+							check_int, assign_max_locks_per_backend, NULL);
+	DefineCustomIntVariable("zklock.session_timeout",
+							"Time after which ZooKeeper gives up a silent session and its locks.",
+							"The server may negotiate another value; see zk_session().",
+							&zklock_session_timeout, 10000, 1000,
+							24 * 60 * 60 * 1000,
+							PGC_USERSET, GUC_UNIT_MS,
+							check_session_timeout, NULL, NULL);
+	DefineCustomIntVariable("zklock.connect_timeout",
+							"Longest wait for a connection to ZooKeeper.",
+							NULL,
+							&zklock_connect_timeout, 10000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.idle_session_timeout",
+							"Time after which a session with ZooKeeper that is not used is closed.",
+							"Zero: it stays open.",
+							&zklock_idle_session_timeout, 0, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							check_idle_session_timeout, NULL, NULL);
+	DefineCustomEnumVariable("zklock.default_scope",
+							 "Scope of locks that are taken without naming one.",
+							 NULL,
+							 &zklock_default_scope, 0,
+							 scope_options,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("zklock.revocable",
+							 "Locks that are taken can be asked back, which cancels the holder's statement.",
+							 "See zk_lock_revoke().",
+							 &zklock_revocable, false,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	/*
+	 * Who commits without the check does harm to the others who rely on the
+	 * lock, so this is not the user's to say.
+	 */
+	DefineCustomEnumVariable("zklock.confirm_commit",
+							 "When a commit asks ZooKeeper whether locks are still held.",
+							 "\"lease\" asks only if nothing has confirmed the session for a third of its timeout.",
+							 &zklock_confirm_commit, ZKLOCK_CONFIRM_LEASE,
+							 confirm_options,
+							 PGC_SUSET, 0,
+							 check_int, assign_confirm_commit, NULL);
+	DefineCustomEnumVariable("zklock.log_level",
+							 "Message level of lost connections and of what the ZooKeeper client library logs.",
+							 NULL,
+							 &zklock_log_level, LOG,
+							 level_options,
+							 PGC_SUSET, 0,
+							 NULL, NULL, NULL);
+
+	/*
+	 * With a session for each of its backends, one role could use up what
+	 * ZooKeeper allows to the server, and the worker could not come back.
+	 */
+	DefineCustomEnumVariable("zklock.session",
+							 "Whose ZooKeeper session holds the locks.",
+							 "\"backend\" has each backend begin one; \"server\" uses one for all, if the library is in shared_preload_libraries.",
+							 &zklock_session, ZKLOCK_SESSION_BACKEND,
+							 session_options,
+							 PGC_SUSET, 0,
+							 check_int, assign_session, NULL);
+	DefineCustomIntVariable("zklock.local_handover",
+							"How long backends may hand a lock over among themselves before it is other servers' turn.",
+							"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
+							&zklock_local_handover, 100, 0, 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	/*
+	 * Elsewhere nobody uses it, but a line in postgresql.conf is not to be called
+	 * invalid in each session.
+	 */
+	DefineCustomIntVariable("zklock.max_locks",
+							"How many locks, held or waited for by a backend, there is room for in shared memory.",
+							"With zklock.session = \"backend\", others are only counted; see zk_lock_stats.",
+							&zklock_max_locks, 2048, 16, 1024 * 1024,
+							process_shared_preload_libraries_in_progress ?
+							PGC_POSTMASTER : PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+	find_hidden(true);
+	MarkGUCPrefixReserved("zklock");
+}

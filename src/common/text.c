@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * text.c
+ *	  Text that others wrote, or that others will read.  See text.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "common/text.h"
+#include "mb/pg_wchar.h"
+
+static bool
+is_ascii(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if (IS_HIGHBIT_SET(*text))
+			return false;
+	return true;
+}
+
+/* Is there a control character at `c`?  In UTF-8 some take two bytes. */
+static bool
+is_control(const unsigned char *c, int encoding)
+{
+	return *c < 0x20 || *c == 0x7f ||
+		(encoding == PG_UTF8 && c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
+}
+
+static char *
+convert(const char *text, int from, int to)
+{
+	char	   *copy = pstrdup(text);
+	char	   *converted = NULL;
+
+	/* SQL_ASCII is no encoding: its bytes mean what others take them for. */
+	if (from == PG_SQL_ASCII)
+		from = to;
+	if (to == PG_SQL_ASCII)
+		to = from;
+
+	for (unsigned char *c = (unsigned char *) copy; *c != '\0'; c++)
+		if (is_control(c, from))
+		{
+			if (IS_HIGHBIT_SET(*c))
+				*c++ = '?';
+			*c = '?';
+		}
+	if (is_ascii(copy))
+		return copy;
+
+	if (pg_verify_mbstr(from, copy, (int) strlen(copy), true))
+		converted = from == to ? copy : zklock_compat_convert(copy, from, to);
+	if (converted != NULL)
+		return converted;
+
+	for (char *c = copy; *c != '\0'; c++)
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	return copy;
+}
+
+char *
+zklock_text_to_utf8(const char *text)
+{
+	return convert(text, GetDatabaseEncoding(), PG_UTF8);
+}
+
+char *
+zklock_text_from_utf8(const char *text)
+{
+	return convert(text, PG_UTF8, GetDatabaseEncoding());
+}
+
+char *
+zklock_text_session(int64 session)
+{
+	return psprintf("0x%llx", (unsigned long long) session);
+}

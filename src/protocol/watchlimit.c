@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * watchlimit.c
+ *	  How many watches one session can have.  See watchlimit.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/watchlimit.h"
+
+#include <stdint.h>
+
+/* The default of jute.maxbuffer, which a packet must not exceed */
+#define MAX_PACKET 0xfffff
+
+/* What the request has besides the paths: xid, type, zxid and three counts */
+#define HEADER 28
+
+/*
+ * What is kept for attempts that wait already.  Their predecessors change, and
+ * the next one may have a longer name.
+ */
+#define RESERVE (128 * 1024)
+
+size_t
+zklock_watchlimit_size(size_t chroot_len, size_t path_len)
+{
+	return sizeof(int32_t) + chroot_len + path_len;
+}
+
+bool
+zklock_watchlimit_allows(ZkLockWatchUse use, size_t watched, size_t more)
+{
+	static const size_t limits[] = {
+		[ZKLOCK_WATCH_SPARE] = MAX_PACKET / 4,
+		[ZKLOCK_WATCH_REVOCATION] = MAX_PACKET / 2,
+		[ZKLOCK_WATCH_NEWCOMER] = MAX_PACKET - HEADER - RESERVE
+	};
+
+	return use == ZKLOCK_WATCH_NONE || use == ZKLOCK_WATCH_WAITER ||
+		watched + more <= limits[use];
+}

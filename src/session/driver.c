@@ -1,0 +1,570 @@
+/*-------------------------------------------------------------------------
+ *
+ * driver.c
+ *	  One attempt to take a lock, run over this process's session.
+ *	  See driver.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "protocol/path.h"
+#include "protocol/size.h"
+#include "session/driver.h"
+#include "session/errors.h"
+#include "session/session.h"
+
+/* "_c_", a random UUID and "-": Curator's protected names. */
+static const char *
+new_prefix(void)
+{
+	uint8		r[16];
+
+	if (!pg_strong_random(r, sizeof(r)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	r[6] = (r[6] & 0x0f) | 0x40;
+	r[8] = (r[8] & 0x3f) | 0x80;
+	return psprintf("_c_%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x-",
+					r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7],
+					r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
+}
+
+static char *
+child_path(const ZkLockDriver *driver, const char *name)
+{
+	return psprintf("%s/%s", driver->dir, name);
+}
+
+/* A second node under our prefix, which only a fault can have left. */
+static void
+drop_surplus(ZkLockDriver *driver, const char *name)
+{
+	ZkLockNode *node = zklock_zkclient_node(zklock_session_client(),
+											driver->dir,
+											driver->recipe.prefix,
+											zklock_recipe_marker(driver->recipe.mode));
+
+	if (node == NULL)
+		zklock_errors_too_much();
+	if (!zklock_zkclient_adopt(node, name))
+	{
+		zklock_zkclient_delete(node);
+		zklock_errors_too_much();
+	}
+	zklock_zkclient_delete(node);
+}
+
+static void
+perform(ZkLockDriver *driver, const ZkLockActions *actions)
+{
+	ZkLockClient *client = zklock_session_client();
+
+	for (int i = 0; i < actions->n; i++)
+	{
+		const ZkLockAction *action = &actions->act[i];
+		ZkLockTag	tag = {driver->owner, action->request};
+		bool		taken = true;
+
+		switch (action->kind)
+		{
+			case ZKLOCK_DO_MAKE_PARENTS:
+				taken = zklock_zkclient_make(client, driver->dir, driver->size,
+											 (int) strlen(driver->size), false,
+											 tag);
+				break;
+			case ZKLOCK_DO_CREATE:
+				taken = zklock_zkclient_create(client, driver->node,
+											   driver->data, tag);
+				break;
+			case ZKLOCK_DO_LIST:
+				taken = zklock_zkclient_list(client, driver->dir,
+											 driver->recipe.mode == ZKLOCK_SEMAPHORE ?
+											 action->use : ZKLOCK_WATCH_NONE,
+											 tag);
+				break;
+			case ZKLOCK_DO_VERIFY:
+				if (!driver->recipe.fixed &&
+					!zklock_zkclient_adopt(driver->node, action->name))
+					zklock_errors_too_much();
+				/* FALLTHROUGH */
+			case ZKLOCK_DO_WATCH:
+				taken = zklock_zkclient_get(client,
+											child_path(driver, action->name),
+											action->kind == ZKLOCK_DO_WATCH ?
+											action->use : ZKLOCK_WATCH_NONE,
+											tag);
+				break;
+			case ZKLOCK_DO_TOUCH:
+				taken = zklock_zkclient_set(client,
+											child_path(driver, action->name),
+											driver->data,
+											(int) strlen(driver->data), tag);
+				break;
+			case ZKLOCK_DO_SYNC:
+				taken = zklock_zkclient_sync(client, driver->path, tag);
+				break;
+			case ZKLOCK_DO_SIZE:
+				taken = driver->count != NULL ?
+					zklock_zkclient_get(client, driver->count, action->use, tag) :
+					zklock_zkclient_get(client, driver->dir,
+										ZKLOCK_WATCH_NONE, tag);
+				break;
+			case ZKLOCK_DO_SET_SIZE:
+
+				/* The reply is for nobody: who may not write to it need not. */
+				taken = zklock_zkclient_set(client, driver->dir, driver->size,
+											(int) strlen(driver->size),
+											(ZkLockTag) {0});
+				break;
+			case ZKLOCK_DO_DROP:
+				drop_surplus(driver, action->name);
+				break;
+			case ZKLOCK_DO_GRANT:
+			case ZKLOCK_DO_FAIL:
+				break;			/* the verdict says it */
+		}
+		if (!taken)
+			zklock_errors_too_much();
+	}
+}
+
+static ZkLockReply
+reply_of(const ZkLockMessage *message)
+{
+	switch (message->rc)
+	{
+		case ZKLOCK_RC_OK:
+			return ZKLOCK_OK;
+		case ZKLOCK_RC_NODE_EXISTS:
+
+			/* A parent that is there is as good as one just made. */
+			return message->kind == ZKLOCK_MSG_PARENTS_MADE ?
+				ZKLOCK_OK : ZKLOCK_NODE_EXISTS;
+		case ZKLOCK_RC_NO_NODE:
+			return ZKLOCK_NO_NODE;
+		case ZKLOCK_RC_NO_CHILDREN:
+			return ZKLOCK_NO_CHILDREN;
+		case ZKLOCK_RC_LOST:
+		case ZKLOCK_RC_OVER:
+			return ZKLOCK_LOST;
+		case ZKLOCK_RC_TOO_MANY_WATCHES:
+			return ZKLOCK_NOT_WATCHED;
+		default:
+			return ZKLOCK_REFUSED;
+	}
+}
+
+static void
+forget_nearest(ZkLockDriver *driver)
+{
+	if (driver->nearest != NULL)
+		pfree(driver->nearest);
+	driver->nearest = NULL;
+}
+
+static void
+unwatch(const ZkLockDriver *driver, const char *path)
+{
+	if (driver->is_needed == NULL || !driver->is_needed(path))
+		zklock_zkclient_unwatch(zklock_session_client(), path);
+}
+
+/* The attempt is over: whatever is counted from now on is no affair of its. */
+static void
+unwatch_count(ZkLockDriver *driver)
+{
+	const char *count = driver->count;
+
+	driver->count = NULL;
+	if (count != NULL &&
+		(driver->recipe.count != 0 || driver->recipe.size != 0) &&
+		zklock_session_is_current(driver->session_serial))
+		unwatch(driver, count);
+}
+
+static void
+feed(ZkLockDriver *driver, const ZkLockEvent *event)
+{
+	ZkLockActions actions;
+	bool		is_pending = driver->recipe.verdict == ZKLOCK_PENDING;
+
+	zklock_recipe_feed(&driver->recipe, event, &actions);
+
+	/* Now it may be somebody else. */
+	if (driver->recipe.nearest.request != driver->nearest_request)
+		forget_nearest(driver);
+	perform(driver, &actions);
+	if (is_pending && driver->recipe.verdict == ZKLOCK_GRANTED)
+	{
+		if (driver->revocable)
+			zklock_zkclient_watch_revocation(driver->node, driver->data);
+		unwatch_count(driver);
+	}
+}
+
+static void
+feed_simple(ZkLockDriver *driver, ZkLockEventKind kind)
+{
+	ZkLockEvent event = {.kind = kind};
+
+	feed(driver, &event);
+}
+
+static bool
+ends_with(const char *s, const char *end)
+{
+	size_t		len = strlen(s);
+	size_t		endlen = strlen(end);
+
+	return len >= endlen && strcmp(s + len - endlen, end) == 0;
+}
+
+/* The node so many levels below the root, on the way to our own. */
+static char *
+ancestor(const ZkLockDriver *driver, int depth)
+{
+	char	   *path = pstrdup(driver->dir);
+	char	   *end = path;
+
+	while (depth-- > 0 && end != NULL)
+		end = strchr(end + 1, '/');
+	if (end != NULL)
+		*end = '\0';
+	return path;
+}
+
+/* The node whose data this request asks for. */
+static const char *
+name_asked_for(const ZkLockRecipe *r, uint32 request)
+{
+	return request == r->nearest.request ? r->nearest.name :
+		request == r->lookahead.request ? r->lookahead.name : r->name;
+}
+
+/* What was asked with the request that is refused now, palloc'd. */
+static char *
+describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+	uint32		request = message->tag.request;
+
+	switch (message->kind)
+	{
+		case ZKLOCK_MSG_PARENTS_MADE:
+			return psprintf("create \"%s\"", ancestor(driver, message->depth));
+		case ZKLOCK_MSG_CREATED:
+			return r->fixed ?
+				psprintf("create \"%s\"", child_path(driver, r->name)) :
+				psprintf("create a node below \"%s\"", driver->dir);
+		case ZKLOCK_MSG_LISTED:
+			return psprintf("list the children of \"%s\"", driver->dir);
+		case ZKLOCK_MSG_GOT:
+			return psprintf("read \"%s\"",
+							request == r->size ? driver->count :
+							child_path(driver, name_asked_for(r, request)));
+		case ZKLOCK_MSG_SET:
+			return psprintf("write to \"%s\"", child_path(driver, r->touched));
+		default:
+			return psprintf("look at \"%s\"", driver->dir);
+	}
+}
+
+/* What the node before us says of itself, for those who wait for long. */
+static void
+note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	forget_nearest(driver);
+	driver->nearest_request = driver->recipe.nearest.request;
+	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
+}
+
+/* What is longer than what is kept of it is no number. */
+static int
+size_said(const ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	int			count;
+
+	if (message->length > ZKLOCK_MAX_DATA ||
+		(message->text == NULL && message->length > 0))
+		return ZKLOCK_SIZE_OTHER;
+	if (!driver->recipe.counted)
+		return zklock_size_read(message->text, message->length);
+	return zklock_size_read_count(message->text, message->length, &count) &&
+		count >= 0 ? count : ZKLOCK_SIZE_OTHER;
+}
+
+void
+zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	static const ZkLockEventKind kinds[] = {
+		[ZKLOCK_MSG_PARENTS_MADE] = ZKLOCK_EV_PARENTS_MADE,
+		[ZKLOCK_MSG_CREATED] = ZKLOCK_EV_CREATED,
+		[ZKLOCK_MSG_LISTED] = ZKLOCK_EV_LISTED,
+		[ZKLOCK_MSG_GOT] = ZKLOCK_EV_WATCHED,
+		[ZKLOCK_MSG_SET] = ZKLOCK_EV_TOUCHED,
+		[ZKLOCK_MSG_SYNCED] = ZKLOCK_EV_SYNCED
+	};
+	ZkLockEvent event = {0};
+
+	event.request = message->tag.request;
+	event.kind = kinds[message->kind];
+	if (message->kind == ZKLOCK_MSG_GOT &&
+		event.request == driver->recipe.size)
+	{
+		event.kind = ZKLOCK_EV_SIZED;
+		event.size = size_said(driver, message);
+	}
+	else if (message->kind == ZKLOCK_MSG_GOT &&
+			 event.request == driver->recipe.verify)
+		event.kind = ZKLOCK_EV_VERIFIED;
+	else if (message->kind == ZKLOCK_MSG_GOT &&
+			 event.request == driver->recipe.nearest.request)
+		note_nearest(driver, message);
+	event.reply = reply_of(message);
+	event.name = message->text;
+	event.czxid = message->czxid;
+	event.owner = message->owner;
+	event.version = message->version;
+	event.has_prefix = message->text != NULL &&
+		ends_with(message->text, driver->recipe.prefix);
+	event.children = message->children;
+	event.nchildren = message->nchildren;
+
+	if (event.reply == ZKLOCK_REFUSED && driver->refused == NULL &&
+		(event.kind != ZKLOCK_EV_SIZED || driver->recipe.counted))
+	{
+		driver->refused = describe_request(driver, message);
+		driver->rc = message->rc;
+		driver->code = message->code;
+	}
+	feed(driver, &event);
+}
+
+void
+zklock_driver_look(ZkLockDriver *driver)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	if (!zklock_session_is_current(driver->session_serial))
+		feed_simple(driver, ZKLOCK_EV_EXPIRED);
+	else if (status->state == ZKLOCK_CLIENT_CONNECTED &&
+			 (status->connects != driver->connects || driver->recipe.stalled))
+	{
+		driver->connects = status->connects;
+		feed_simple(driver, ZKLOCK_EV_CONNECTED);
+	}
+}
+
+/* Is `path` what this slot watches? */
+static bool
+is_watched(const ZkLockDriver *driver, const ZkLockWatch *slot,
+		   const char *path)
+{
+	size_t		len = strlen(driver->dir);
+
+	if (slot->request == 0 || strncmp(path, driver->dir, len) != 0)
+		return false;
+	path += len;
+	return *path == '/' ? strcmp(path + 1, slot->name) == 0 :
+		*path == '\0' && slot->name[0] == '\0';
+}
+
+void
+zklock_driver_take_watch(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+	ZkLockEvent event = {0};
+
+	/* A list over a new connection is not to go by a count read over the old. */
+	if (driver->count != NULL && r->count != 0 &&
+		strcmp(message->text, driver->count) == 0)
+		event.request = r->count;
+
+	/*
+	 * What happened while there was no connection is told in short: a node
+	 * that was set and then deleted is deleted.  The recipe looks anew anyway,
+	 * as soon as it is told of the connection.
+	 */
+	else if (driver->connects != zklock_session_status()->connects)
+		return;
+	else if (is_watched(driver, &r->nearest, message->text))
+		event.request = r->nearest.request;
+	else if (is_watched(driver, &r->lookahead, message->text))
+		event.request = r->lookahead.request;
+	else
+		return;
+	event.kind = message->kind == ZKLOCK_MSG_DELETED ?
+		ZKLOCK_EV_DELETED : ZKLOCK_EV_CHANGED;
+	feed(driver, &event);
+}
+
+
+void
+zklock_driver_disregard(ZkLockDriver *driver)
+{
+	driver->connects = 0;
+}
+
+void
+zklock_driver_time_out(ZkLockDriver *driver)
+{
+	feed_simple(driver, ZKLOCK_EV_DEADLINE);
+}
+
+/* The node that a simple lock is: its path, split. */
+static ZkLockNode *
+simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
+{
+	char	   *dir = pstrdup(driver->path);
+	char	   *slash = strrchr(dir, '/');
+
+	*slash = '\0';
+	driver->dir = dir;
+	*name = slash + 1;
+
+	/* The name is everybody's: this tells ours. */
+	driver->data = psprintf("%s id=%s", driver->data, prefix);
+	return zklock_zkclient_named_node(zklock_session_client(), dir, *name,
+									  prefix);
+}
+
+void
+zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
+					const char *data, bool (*is_needed) (const char *path))
+{
+	ZkLockRecipe *r = &driver->recipe;
+	ZkLockClient *client = zklock_session_client();
+	const char *prefix = new_prefix();
+	const char *name = NULL;
+	int64		session = zklock_session_status()->session_id;
+	ZkLockActions actions;
+
+	driver->path = driver->dir = params->path;
+	driver->data = data;
+	driver->size = "";
+	driver->count = NULL;
+	driver->is_needed = is_needed;
+	driver->revocable = params->revocable;
+	driver->owner = zklock_session_new_owner();
+	driver->session_serial = zklock_session_serial();
+	driver->connects = zklock_session_status()->connects;
+	driver->nearest = NULL;
+	driver->refused = NULL;
+
+	if (params->mode == ZKLOCK_SEMAPHORE)
+	{
+		driver->dir = psprintf("%s/leases", params->path);
+		driver->count = params->count;
+		if (params->count == NULL)
+			driver->size = psprintf("%d", params->permits);
+		zklock_recipe_begin_permit(r, params->count != NULL ? ZKLOCK_COUNTED :
+								  params->permits, prefix, session,
+								  params->nowait, &actions);
+		driver->node = zklock_zkclient_node(client, driver->dir, prefix,
+											zklock_recipe_marker(params->mode));
+	}
+	else if (params->from != NULL)
+	{
+		zklock_recipe_begin_downgrade(r, params->from, prefix, session,
+									  &actions);
+		driver->node = zklock_zkclient_named_node(client, driver->dir, r->name,
+												  prefix);
+	}
+	else
+	{
+		driver->node = params->mode == ZKLOCK_SIMPLE ?
+			simple_node(driver, prefix, &name) :
+			zklock_zkclient_node(client, driver->dir, prefix,
+								 zklock_recipe_marker(params->mode));
+		zklock_recipe_begin(r, params->mode, name, prefix, session,
+							params->nowait, &actions);
+	}
+	r->shared = is_needed != NULL;
+	r->wants_holder = r->shared && params->wants_holder;
+	if (driver->node == NULL)
+		zklock_errors_too_much();
+	if (params->revocable && !zklock_zkclient_reserve_watch(driver->node))
+		r->verdict = ZKLOCK_TOO_MANY_WATCHES;
+	else
+		perform(driver, &actions);
+}
+
+bool
+zklock_driver_is_creating(const ZkLockDriver *driver)
+{
+	return driver->recipe.verdict == ZKLOCK_PENDING && driver->recipe.create != 0;
+}
+
+bool
+zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
+{
+	size_t		len = strlen(driver->dir);
+
+	/* That of the count may be on its way, and must not be overtaken. */
+	if (driver->recipe.verdict == ZKLOCK_PENDING)
+		return (driver->count != NULL && strcmp(path, driver->count) == 0) ||
+			is_watched(driver, &driver->recipe.nearest, path) ||
+			is_watched(driver, &driver->recipe.lookahead, path);
+	return driver->recipe.verdict == ZKLOCK_GRANTED && driver->revocable &&
+		strncmp(path, driver->dir, len) == 0 && path[len] == '/' &&
+		strcmp(path + len + 1, driver->recipe.name) == 0;
+}
+
+bool
+zklock_driver_watched(const ZkLockDriver *driver, int i, char *path)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+	const ZkLockWatch *slots[] = {&r->nearest, &r->lookahead};
+	bool		is_pending = r->verdict == ZKLOCK_PENDING;
+	const char *name = NULL;
+
+	if (i < (int) lengthof(slots) && is_pending && slots[i]->request != 0)
+		name = slots[i]->name;
+	else if (i == (int) lengthof(slots) && is_pending && driver->count != NULL)
+	{
+		strlcpy(path, driver->count, ZKLOCK_DRIVER_PATH);
+		return true;
+	}
+	else if (i == (int) lengthof(slots) && r->verdict == ZKLOCK_GRANTED &&
+			 driver->revocable)
+		name = r->name;
+	if (name == NULL)
+		return false;
+
+	/* Without a name it is the children that are watched. */
+	snprintf(path, ZKLOCK_DRIVER_PATH, "%s%s%s", driver->dir,
+			 name[0] != '\0' ? "/" : "", name);
+	return true;
+}
+
+/*
+ * A grant needs none of this: what was watched has gone.  Nor does a semaphore:
+ * our own node goes, which the watch on its neighbours tells of.
+ */
+static void
+unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
+{
+	char		path[ZKLOCK_DRIVER_PATH];
+
+	if (driver->recipe.verdict == ZKLOCK_GRANTED || slot->name[0] == '\0')
+		return;
+	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
+	unwatch(driver, path);
+}
+
+void
+zklock_driver_abandon(ZkLockDriver *driver)
+{
+	ZkLockNode *node = driver->node;
+
+	driver->node = NULL;
+	if (node == NULL || !zklock_session_is_current(driver->session_serial))
+		return;
+	zklock_zkclient_delete(node);
+	unwatch_slot(driver, &driver->recipe.nearest);
+	unwatch_slot(driver, &driver->recipe.lookahead);
+	unwatch_count(driver);
+}

@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * errors.c
+ *	  What failed in ZooKeeper, in PostgreSQL's terms.  See errors.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/text.h"
+#include "mb/pg_wchar.h"
+#include "session/errors.h"
+
+char *
+zklock_errors_path(const char *path)
+{
+	return pg_any_to_server(path, (int) strlen(path), PG_UTF8);
+}
+
+void
+zklock_errors_refused(const char *path, const char *purpose,
+					  const char *request, const char *identity,
+					  ZkLockRc rc, int code)
+{
+	char	   *quoted = zklock_errors_path(path);
+
+	request = zklock_text_from_utf8(request);
+	switch (rc)
+	{
+		case ZKLOCK_RC_NO_AUTH:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
+					 identity != NULL ?
+					 errdetail("ZooKeeper refused to %s: %s.  The session has the credentials in %s.",
+							   request, zklock_zkclient_strerror(code), identity) :
+					 errdetail("ZooKeeper refused to %s: %s.  The session has no credentials.",
+							   request, zklock_zkclient_strerror(code)),
+					 identity != NULL ?
+					 errhint("Check the node's access control list in ZooKeeper, zklock.acl, which new nodes get, and the credentials: a wrong password of scheme \"digest\" is not refused before.") :
+					 errhint("Check the node's access control list in ZooKeeper, and zklock.acl, which new nodes get, or set zklock.auth_file.")));
+			break;
+		case ZKLOCK_RC_QUOTA:
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
+					 errdetail("ZooKeeper refused to %s: a quota is exceeded.",
+							   request),
+					 errhint("Release locks that are not needed, wait until ZooKeeper has removed the paths of former ones, or have the quota raised there.")));
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
+					 errdetail("ZooKeeper refused to %s: %s.", request,
+							   zklock_zkclient_strerror(code))));
+	}
+}
+
+void
+zklock_errors_too_much(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too much memory or too many ZooKeeper requests in use")));
+}
+
+void
+zklock_errors_no_count(const char *path)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is not a count of leases", zklock_errors_path(path)),
+			 errdetail("A count is a node that stays, with four bytes of data, as Curator's SharedCount makes it.  One that is negative is no number of leases.")));
+}
+
+void
+zklock_errors_lock_lost(const char *path, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("lock on \"%s\" was lost", zklock_errors_path(path)),
+			 errdetail("%s", detail),
+			 errhint("Retry the transaction.")));
+}

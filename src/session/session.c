@@ -1,0 +1,667 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.c
+ *	  This backend's ZooKeeper session.  See session.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/zklog.h"
+#include "client/zkprobe.h"
+#include "common/authfile.h"
+#include "common/compat.h"
+#include "common/guc.h"
+#include "miscadmin.h"
+#include "session/session.h"
+#include "shared/stats.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+
+/*
+ * How long an exiting backend waits for the goodbye to its session.  A server
+ * that does not answer in that time gives the locks up by itself later.
+ */
+#define GOODBYE_MS 2000
+
+/* When to begin to look why there is no connection, and to wait for what is seen. */
+#define LOOK_AFTER_MS 1000
+#define DIAGNOSIS_MS 300
+#define DIAGNOSIS_SIZE 2048
+
+/* For the life of the process, once made. */
+static int	wake_fd = -1;
+static WaitEventSet *wait_set = NULL;
+static uint32 wait_event = 0;
+static bool stays_at_exit = false;
+static bool carries_on = false; /* was the session begun by another process? */
+
+static ZkLockClient *client = NULL;
+static ZkLockProbe *probe = NULL;
+static ZkLockClientStatus status;	/* valid while there is a client */
+static uint32 serial = 0;		/* of the present or the last session */
+static int64 begun_at;			/* when it was begun */
+static int64 received_at;		/* when we last looked for messages */
+static int64 told_lost;			/* what report_connection() has said */
+static uint32 told_returns;
+
+/* The settings that the session was begun with. */
+static char *begun_hosts = NULL;
+static char *begun_auth = NULL;
+static char *begun_auth_file = NULL;
+static char *begun_acl = NULL;
+static int	begun_timeout;
+static int	begun_idle_timeout;
+
+/* Take in the state and the messages that have come. */
+static ZkLockMessage *
+receive(void)
+{
+	const ZkLockClientStatus before = status;
+	ZkLockMessage *messages;
+
+	received_at = zklock_zkclient_now();
+	messages = zklock_zkclient_receive(client, &status);
+	if (before.connects > 0 && status.connects > before.connects)
+		zklock_stats_add(ZKLOCK_RECONNECTS, status.connects - before.connects);
+	if (status.state == ZKLOCK_CLIENT_EXPIRED &&
+		before.state != ZKLOCK_CLIENT_EXPIRED && !carries_on)
+		zklock_stats_add(ZKLOCK_EXPIRIES, 1);
+	return messages;
+}
+
+static void
+close_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	if (client != NULL && !stays_at_exit)
+		zklock_zkclient_close(client, GOODBYE_MS);
+	client = NULL;
+}
+
+static void
+reserve_fds(int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (AcquireExternalFD())
+			continue;
+		while (i-- > 0)
+			ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not connect to ZooKeeper: out of file descriptors"),
+				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
+	}
+}
+
+/*
+ * Everything that may fail comes before the first session, and each step can
+ * be taken again after an error in a later one.
+ */
+static void
+prepare_to_wait(void)
+{
+	if (wake_fd < 0)
+	{
+		reserve_fds(1);
+		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (wake_fd < 0)
+		{
+			ReleaseExternalFD();
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not create an event descriptor: %m")));
+		}
+	}
+	if (wait_event == 0)
+		wait_event = zklock_compat_wait_event("ZooKeeper");
+	if (wait_set == NULL)
+	{
+		WaitEventSet *set = zklock_compat_wait_event_set(3);
+
+		/* A standalone backend has no postmaster. */
+		if (IsUnderPostmaster)
+			AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+		AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+		AddWaitEventToSet(set, WL_SOCKET_READABLE, wake_fd, NULL, NULL);
+		wait_set = set;
+		on_proc_exit(close_at_exit, 0);
+	}
+}
+
+static void
+replace(char **kept, const char *value)
+{
+	char	   *copy = MemoryContextStrdup(TopMemoryContext, value);
+
+	if (*kept != NULL)
+		pfree(*kept);
+	*kept = copy;
+}
+
+static void
+forget_look(void)
+{
+	if (probe != NULL)
+		zklock_zkprobe_drop(probe);
+	probe = NULL;
+}
+
+/* Begin a session, or carry on with the one of this identity. */
+static void
+begin(const ZkLockIdentity *former)
+{
+	ZkLockClientConfig config;
+
+	prepare_to_wait();
+	forget_look();
+	replace(&begun_hosts, zklock_hosts);
+	replace(&begun_auth, zklock_auth);
+	replace(&begun_auth_file, zklock_auth_file);
+	replace(&begun_acl, zklock_acl);
+	begun_timeout = zklock_session_timeout;
+	begun_idle_timeout = zklock_idle_session_timeout;
+
+	config.hosts = begun_hosts;
+	config.auth = begun_auth[0] == '\0' && begun_auth_file[0] != '\0' ?
+		zklock_authfile_read(begun_auth_file) : begun_auth;
+	config.acl = begun_acl;
+	config.session_timeout = begun_timeout;
+	config.connect_timeout = zklock_connect_timeout;
+	config.idle_timeout = begun_idle_timeout;
+	config.wake_fd = wake_fd;
+	config.loss_signal = SIGINT;	/* as pg_cancel_backend() */
+	config.former = former;
+
+	reserve_fds(ZKLOCK_CLIENT_FDS);
+	client = zklock_zkclient_open(&config);
+	if (client == NULL)
+	{
+		for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
+			ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
+	}
+	memset(&status, 0, sizeof(status));
+	told_lost = 0;
+	told_returns = 0;
+	begun_at = received_at = zklock_zkclient_now();
+	carries_on = former != NULL;
+	if (!carries_on)
+		zklock_stats_add(ZKLOCK_SESSIONS, 1);
+	if (++serial == 0)
+		serial = 1;
+}
+
+void
+zklock_session_begin(const ZkLockIdentity *former)
+{
+	if (client == NULL)
+		begin(former);
+}
+
+void
+zklock_session_stay_at_exit(void)
+{
+	stays_at_exit = true;
+}
+
+void
+zklock_session_end(int wait_ms)
+{
+	if (client == NULL)
+		return;
+	zklock_zkclient_close(client, wait_ms);
+	client = NULL;
+	for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
+		ReleaseExternalFD();
+}
+
+void
+zklock_session_close(void)
+{
+	zklock_session_end(0);
+}
+
+static bool
+is_over(void)
+{
+	return zklock_zkclient_is_final(status.state);
+}
+
+uint32
+zklock_session_serial(void)
+{
+	return client == NULL || is_over() ? 0 : serial;
+}
+
+bool
+zklock_session_is_current(uint32 number)
+{
+	return number != 0 && number == zklock_session_serial();
+}
+
+bool
+zklock_session_is_gone(void)
+{
+	return client != NULL && zklock_zkclient_is_gone(&status);
+}
+
+void
+zklock_session_cancel_on_loss(bool on)
+{
+	if (client != NULL)
+		zklock_zkclient_signal_on_loss(client, on);
+}
+
+bool
+zklock_session_is_outdated(void)
+{
+	return client != NULL &&
+		(strcmp(begun_hosts, zklock_hosts) != 0 ||
+		 strcmp(begun_auth, zklock_auth) != 0 ||
+		 strcmp(begun_auth_file, zklock_auth_file) != 0 ||
+		 strcmp(begun_acl, zklock_acl) != 0 ||
+		 begun_timeout != zklock_session_timeout ||
+		 begun_idle_timeout != zklock_idle_session_timeout);
+}
+
+int64
+zklock_session_lease(void)
+{
+	return client == NULL ? 0 : status.timeout * ZKLOCK_NS_PER_MS / 3;
+}
+
+const char *
+zklock_session_identity(void)
+{
+	return begun_auth[0] != '\0' ? "zklock.auth" :
+		begun_auth_file[0] != '\0' ? "zklock.auth_file" : NULL;
+}
+
+ZkLockClient *
+zklock_session_client(void)
+{
+	return client;
+}
+
+const ZkLockClientStatus *
+zklock_session_status(void)
+{
+	return client == NULL ? NULL : &status;
+}
+
+/*
+ * Tell of a connection that was lost and of one that is back, each once, however
+ * often it was tried, and not as if it were the statement's doing.  A session that
+ * was given up for want of a connection is no news: nobody needed it.
+ */
+static void
+report_connection(void)
+{
+	if (status.returns != told_returns)
+	{
+		told_returns = status.returns;
+		ereport(zklock_log_level,
+				(errmsg("the connection to ZooKeeper is back after " INT64_FORMAT " ms, with server %s",
+						status.away / ZKLOCK_NS_PER_MS, status.server),
+				 errhidestmt(true),
+				 errhidecontext(true)));
+	}
+	if (status.connects > 0 && status.state == ZKLOCK_CLIENT_CONNECTING &&
+		status.lost != told_lost)
+	{
+		told_lost = status.lost;
+		ereport(zklock_log_level,
+				(errmsg("the connection to ZooKeeper, with server %s, was lost",
+						status.server),
+				 errhidestmt(true),
+				 errhidecontext(true)));
+	}
+}
+
+/*
+ * Pass on what the client library has said meanwhile.  Its lines about each
+ * attempt to connect are for those who look for something.
+ */
+static void
+report_log(void)
+{
+	char		line[ZKLOCK_LOG_LINE];
+	bool		connecting;
+	unsigned	suppressed;
+
+	while (zklock_zklog_take(line, &connecting, &suppressed))
+		ereport(connecting ? DEBUG1 : zklock_log_level,
+				(errmsg_internal("ZooKeeper client: %s", line),
+				 suppressed > 0 ?
+				 errdetail_internal("%u lines before this one were suppressed.",
+									suppressed) : 0));
+	if (client != NULL)
+		report_connection();
+}
+
+/*
+ * Take in what has come.  `*news`: there are messages, another state, a request for
+ * a node of ours, or it is stale.
+ *
+ * While the process is stopped so are the threads, and then they read what came
+ * long ago as if it had come just now.  Nothing tells but the clock, looked at
+ * often enough.
+ */
+static ZkLockMessage *
+take_news(bool *stale, bool *news)
+{
+	const ZkLockClientStatus before = status;
+	int64		before_that = received_at;
+	int64		lease = zklock_session_lease();
+	ZkLockMessage *messages = receive();
+
+	*stale = lease > 0 && received_at - before_that > lease;
+	*news = messages != NULL || status.state != before.state ||
+		status.connects != before.connects ||
+		status.revocations != before.revocations || *stale;
+	return messages;
+}
+
+/* Sleep until something has come, for `left` at most. */
+static void
+rest(int64 left)
+{
+	int64		lease = zklock_session_lease();
+	WaitEvent	event;
+
+	if (lease > 0)
+		left = Min(left, lease / 2);
+
+	/* Rounded up, lest the last millisecond be spent in a busy loop. */
+	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
+	if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
+						 wait_event) == 0)
+		return;
+	if (event.events & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	if (event.events & WL_SOCKET_READABLE)
+	{
+		uint64		count;
+
+		if (read(wake_fd, &count, sizeof(count)) < 0 &&
+			errno != EAGAIN && errno != EINTR)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not read from an event descriptor: %m")));
+	}
+}
+
+ZkLockMessage *
+zklock_session_wait(int64 deadline, bool *stale)
+{
+	for (;;)
+	{
+		int64		left = deadline - zklock_zkclient_now();
+		bool		news;
+		ZkLockMessage *messages;
+
+		CHECK_FOR_INTERRUPTS();
+		report_log();
+		messages = take_news(stale, &news);
+		if (news || left <= 0)
+			return messages;
+		rest(left);
+	}
+}
+
+ZkLockMessage *
+zklock_session_turn(int64 deadline, bool *stale)
+{
+	ZkLockMessage *messages = NULL;
+	bool		news = false;
+
+	prepare_to_wait();
+	*stale = false;
+	if (client != NULL)
+		messages = take_news(stale, &news);
+	if (!news)
+	{
+		rest(deadline - zklock_zkclient_now());
+		if (client != NULL)
+			messages = take_news(stale, &news);
+	}
+	CHECK_FOR_INTERRUPTS();
+	report_log();
+	return messages;
+}
+
+/* Free all messages but the one for `owner`, and return that. */
+static ZkLockMessage *
+sift(ZkLockMessage *messages, uint64 owner)
+{
+	ZkLockMessage *found = NULL;
+
+	while (messages != NULL)
+	{
+		ZkLockMessage *message = messages;
+
+		messages = message->next;
+		if (owner != 0 && message->tag.owner == owner)
+			found = message;
+		else
+			zklock_zkclient_free(message);
+	}
+	return found;
+}
+
+ZkLockMessage *
+zklock_session_await(uint64 owner, int64 deadline)
+{
+	ZkLockMessage *found = NULL;
+
+	bool		stale;
+
+	while (found == NULL && status.state == ZKLOCK_CLIENT_CONNECTED &&
+		   zklock_zkclient_now() < deadline)
+		found = sift(zklock_session_wait(deadline, &stale), owner);
+	return found;
+}
+
+void
+zklock_session_await_news(int64 deadline)
+{
+	bool		stale;
+
+	sift(zklock_session_wait(deadline, &stale), 0);
+}
+
+bool
+zklock_session_await_room(int64 deadline)
+{
+	while (!zklock_zkclient_has_room(client))
+	{
+		if (zklock_zkclient_now() >= deadline)
+			return false;
+		zklock_session_await_news(deadline);
+	}
+	return true;
+}
+
+void
+zklock_session_refresh(void)
+{
+	if (client != NULL)
+		sift(receive(), 0);
+}
+
+void
+zklock_session_poll(void)
+{
+	zklock_session_refresh();
+	report_log();
+}
+
+uint64
+zklock_session_new_owner(void)
+{
+	static uint64 last = 0;
+
+	return last += ZKLOCK_OWNER_STEP;
+}
+
+/*
+ * Look at each server, to say why there is no connection.  That takes a moment,
+ * unless it was begun before it is needed.
+ */
+static void
+look(void)
+{
+	if (probe == NULL)
+		probe = zklock_zkprobe_start(zklock_hosts);
+}
+
+/* What was seen; empty if nothing is known. */
+static char *
+diagnosis_of_servers(void)
+{
+	char		text[DIAGNOSIS_SIZE] = "";
+
+	look();
+	if (probe != NULL)
+		zklock_zkprobe_report(probe, DIAGNOSIS_MS, text, sizeof(text));
+	forget_look();
+	return pstrdup(text);
+}
+
+static const char *
+hint_for_servers(void)
+{
+	return strcmp(zklock_hosts, ZKLOCK_DEFAULT_HOSTS) == 0 ?
+		"zklock.hosts has its default value.  Tell where ZooKeeper is: LOAD 'zklock'; ALTER SYSTEM SET zklock.hosts = 'host:port,...'; SELECT pg_reload_conf()." :
+		"Check zklock.hosts and that its servers are up and have a quorum.";
+}
+
+void
+zklock_session_raise_silence(const char *message)
+{
+	const char *diagnosis = diagnosis_of_servers();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg_internal("%s", message),
+			 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
+			 errhint("%s", hint_for_servers())));
+}
+
+void
+zklock_session_raise_unreachable(const char *detail)
+{
+	const char *diagnosis = diagnosis_of_servers();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			 errmsg("could not connect to ZooKeeper"),
+			 errdetail("%s%s%s", detail, diagnosis[0] != '\0' ? "\n" : "",
+					   diagnosis),
+			 errhint("%s", hint_for_servers())));
+}
+
+void
+zklock_session_raise_refused(const char *identity)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
+			 identity != NULL ? errmsg("ZooKeeper refused the authentication") :
+			 errmsg("ZooKeeper requires authentication"),
+			 errhint("%s %s.  SASL, which a server may demand, is not supported.",
+					 identity != NULL ? "Check" : "Set",
+					 identity != NULL ? identity : "zklock.auth_file")));
+}
+
+/* Wait for the first connection of a session; false: `deadline` has passed. */
+static bool
+wait_until_connected(int64 deadline)
+{
+	int64		limit = begun_at + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	int64		now = zklock_zkclient_now();
+	int64		look_at = now +
+		Min((Min(limit, deadline) - now) / 2, LOOK_AFTER_MS * ZKLOCK_NS_PER_MS);
+
+	for (;;)
+	{
+		zklock_session_poll();
+		switch (status.state)
+		{
+			case ZKLOCK_CLIENT_CONNECTED:
+				forget_look();
+				return true;
+			case ZKLOCK_CLIENT_REFUSED:
+				zklock_session_raise_refused(zklock_session_identity());
+				break;
+			case ZKLOCK_CLIENT_FAILED:
+				zklock_session_raise_unreachable(status.why);
+				break;
+			case ZKLOCK_CLIENT_EXPIRED:
+			case ZKLOCK_CLIENT_CLOSED:
+				zklock_session_close();
+				begin(NULL);
+				break;
+			default:
+				break;
+		}
+		now = zklock_zkclient_now();
+		if (now >= limit)
+			zklock_session_raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
+													  zklock_connect_timeout));
+		if (now >= deadline)
+			return false;
+		if (now >= look_at)
+		{
+			/* So that it is known by the time it is needed. */
+			look();
+			look_at = ZKLOCK_NEVER;
+		}
+
+		/* A message here is nobody's: the session has only begun. */
+		zklock_session_await_news(Min(look_at, Min(limit, deadline)));
+	}
+}
+
+void
+zklock_session_connect(int64 deadline)
+{
+	bool		connected = false;
+
+	zklock_session_poll();
+	if (client != NULL && (status.state == ZKLOCK_CLIENT_EXPIRED ||
+						   status.state == ZKLOCK_CLIENT_CLOSED))
+		zklock_session_close();
+	if (client != NULL && status.connects > 0 && !is_over())
+		return;					/* a lost connection is the recipe's affair */
+
+	if (client == NULL)
+		begin(NULL);
+
+	/*
+	 * After an error an idle backend shall not go on knocking.  After the
+	 * caller's deadline it shall: or else a caller of little patience, however
+	 * often it tries, never gets connected.
+	 */
+	PG_TRY();
+	{
+		connected = wait_until_connected(deadline);
+	}
+	PG_CATCH();
+	{
+		zklock_session_close();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!connected)
+		zklock_session_raise_unreachable("There was no answer within the time given.");
+}

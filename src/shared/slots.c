@@ -1,0 +1,692 @@
+/*-------------------------------------------------------------------------
+ *
+ * slots.c
+ *	  What backends ask of the server's worker, and what it answers.
+ *	  See slots.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/guc.h"
+#include "shared/sessionstate.h"
+#include "shared/slots.h"
+
+#define NS_PER_MS INT64CONST(1000000)
+
+/* What is asked for there. */
+static uint64
+wanted_at(const ZkLockSlot *slot)
+{
+	return slot->gate ? slot->entry->gate.wanted : slot->wanted;
+}
+
+/* The slot that a claim's node is in. */
+static ZkLockSlot *
+slot_of(ZkLockClaim *claim)
+{
+	return claim->at_gate ? &claim->slot.entry->slot : &claim->slot;
+}
+
+void
+zklock_slots_post(ZkLockSlot *slot)
+{
+	zklock_owners_queue(&slot->work, ZKLOCK_WORK_DUE, true);
+}
+
+void
+zklock_slots_stall(ZkLockSlot *slot)
+{
+	zklock_owners_queue(&slot->work, ZKLOCK_WORK_STALLED, true);
+}
+
+/*
+ * There is something else to be done there.  At a gate that is for the backend that
+ * holds the lock, or waits first.
+ */
+static void
+request_changed(ZkLockSlot *slot)
+{
+	if (slot->gate)
+	{
+		const ZkLockGate *gate = &slot->entry->gate;
+		ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
+
+		if (turn != NULL)
+			zklock_owners_assign(&slot->work, &claim_of_turn(turn)->charge);
+	}
+	zklock_slots_post(slot);
+	zklock_sessionstate_wake_worker();
+}
+
+static void
+gate_changed(ZkLockEntry *entry)
+{
+	entry->slot.verdict = ZKLOCK_PENDING;
+	entry->slot.queued = false;
+	entry->slot.name[0] = '\0';
+	entry->slot.other[0] = '\0';
+	entry->slot.generation = zklock_sessionstate_generation();
+	request_changed(&entry->slot);
+}
+
+static void
+tell(ZkLockTurn *turn, void *arg)
+{
+	(void) arg;
+	zklock_sessionstate_wake(claim_of_turn(turn)->procno);
+}
+
+/*
+ * The turn's attempt has failed.  Copy the reason from the entry's slot, where the next
+ * attempt reports before the backend may get to look.
+ */
+static void
+tell_reason(ZkLockTurn *turn, void *arg)
+{
+	ZkLockSlot *mine = &claim_of_turn(turn)->slot;
+	const ZkLockSlot *node = &mine->entry->slot;
+
+	mine->rc = node->rc;
+	mine->code = node->code;
+	strlcpy(mine->text, node->text, sizeof(mine->text));
+	tell(turn, arg);
+}
+
+void
+zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	ZkLockSlot *slot = &claim->slot;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	Assert(slot->wanted == 0);
+	Assert(params->at_gate || claim->turn.state == ZKLOCK_TURN_OUT);
+	claim->at_gate = params->at_gate;
+	slot->generation = params->generation;
+	slot->verdict = ZKLOCK_PENDING;
+	slot->queued = false;
+	slot->named = 0;
+	slot->nowait = params->nowait;
+	slot->wants_holder = params->wants_holder;
+	slot->permits = params->permits;
+	slot->revocable = params->revocable;
+	pg_atomic_write_u32(&claim->revocations, 0);
+	claim->node_deleted = false;
+	slot->name[0] = '\0';
+	strlcpy(slot->other, params->from != NULL ? params->from : "",
+			sizeof(slot->other));
+	strlcpy(slot->text, params->data, sizeof(slot->text));
+	strlcpy(claim->count, params->count != NULL ? params->count : "",
+			sizeof(claim->count));
+	if (!claim->at_gate)
+	{
+		slot->wanted = ++slot->last_wanted;
+		request_changed(slot);
+	}
+	else if (zklock_gate_join(&slot->entry->gate, &claim->turn, params->nowait,
+							  tell, NULL))
+		gate_changed(slot->entry);
+	LWLockRelease(lock);
+}
+
+/*
+ * How many of this server are ahead in the gate; the last of them.  Who was
+ * refused sees all of them so.
+ */
+static int
+ahead_at_gate(const ZkLockClaim *claim, const ZkLockTurn **nearest)
+{
+	const ZkLockGate *gate = &claim->slot.entry->gate;
+	const ZkLockTurn *last = claim->turn.state == ZKLOCK_TURN_WAITING ?
+		claim->turn.prev : gate->last;
+	int			n = gate->holder != NULL;
+
+	*nearest = last != NULL ? last : gate->holder;
+	for (const ZkLockTurn *turn = last; turn != NULL; turn = turn->prev)
+		n++;
+	return n;
+}
+
+/* Some of the gate's, and some of what the worker has said of its node. */
+static void
+look_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
+{
+	const ZkLockTurn *turn = &claim->turn;
+	const ZkLockSlot *node = &claim->slot.entry->slot;
+	const ZkLockTurn *nearest;
+
+	state->verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
+	state->queued = turn->queued;
+	state->token = turn->token;
+	state->grant_number = turn->grant_number;
+	state->generation = (uint32) turn->generation;
+	if (turn->state == ZKLOCK_TURN_HOLDING)
+		return;
+	if (turn->state == ZKLOCK_TURN_OUT && turn->verdict != ZKLOCK_TIMED_OUT)
+	{
+		state->rc = claim->slot.rc;
+		state->code = claim->slot.code;
+		state->other[0] = '\0';
+		strlcpy(state->text, claim->slot.text, sizeof(state->text));
+		return;
+	}
+	state->ahead = ahead_at_gate(claim, &nearest) +
+		(claim->slot.entry->gate.holder == NULL ? node->ahead : 0);
+	if (nearest != NULL)
+	{
+		/* Its own slot is not used; so what it wants to be known as is there. */
+		strlcpy(state->other, node->name, sizeof(state->other));
+		strlcpy(state->text,
+				claim_of_turn(unconstify(ZkLockTurn *, nearest))->slot.text,
+				sizeof(state->text));
+	}
+	else if (node->verdict == ZKLOCK_GRANTED)
+		state->other[0] = state->text[0] = '\0';	/* nobody is ahead of it */
+}
+
+void
+zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	const ZkLockSlot *slot;
+
+	LWLockAcquire(lock, LW_SHARED);
+	slot = slot_of(claim);
+	state->verdict = slot->verdict;
+	state->queued = slot->queued;
+	state->ahead = slot->ahead;
+	state->named = slot->named;
+	state->seq = slot->seq;
+	state->token = slot->token;
+	state->grant_number = 0;
+	state->generation = slot->generation;
+	state->rc = slot->rc;
+	state->code = slot->code;
+	strlcpy(state->name, slot->name, sizeof(state->name));
+
+	/* Before there is an answer, these are the request's. */
+	if (slot->queued || slot->verdict != ZKLOCK_PENDING)
+	{
+		strlcpy(state->other, slot->other, sizeof(state->other));
+		strlcpy(state->text, slot->text, sizeof(state->text));
+	}
+	else
+		state->other[0] = state->text[0] = '\0';
+	if (claim->at_gate)
+		look_at_gate(claim, state);
+	LWLockRelease(lock);
+}
+
+static bool
+give_up(ZkLockClaim *claim, bool good, int64 now)
+{
+	ZkLockEntry *entry = claim->slot.entry;
+	bool		held = claim->turn.state == ZKLOCK_TURN_HOLDING;
+
+	if (claim->at_gate)
+	{
+		good = good && claim->turn.generation == zklock_sessionstate_generation();
+		if (zklock_gate_release(&entry->gate, &claim->turn, good, now,
+							  zklock_local_handover * NS_PER_MS, tell, NULL))
+		{
+			zklock_owners_assign(&entry->slot.work, &claim->charge);
+			gate_changed(entry);
+			return held && entry->gate.first != NULL;
+		}
+	}
+	else if (claim->slot.wanted != 0)
+	{
+		claim->slot.wanted = 0;
+		request_changed(&claim->slot);
+	}
+	return false;
+}
+
+bool
+zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	bool		handed_back;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+
+	/* A turn that may join again keeps its ticket until its claim is left. */
+	handed_back = !(claim->at_gate &&
+					zklock_gate_may_rejoin(&claim->turn,
+										   zklock_sessionstate_generation())) &&
+		give_up(claim, good, now);
+	LWLockRelease(lock);
+	return handed_back;
+}
+
+void
+zklock_slots_end_claim(ZkLockClaim *claim)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	(void) give_up(claim, false, 0);
+	claim->left = true;
+	zklock_claimtable_free(claim);
+	LWLockRelease(lock);
+}
+
+void
+zklock_slots_forbid_handover(ZkLockClaim *claim)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (claim->at_gate)
+		zklock_gate_forbid_handover(&claim->slot.entry->gate, &claim->turn);
+	LWLockRelease(lock);
+}
+
+uint32
+zklock_slots_ask(ZkLockClaim *claim)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	ZkLockSlot *slot;
+	uint32		question = 0;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = slot_of(claim);
+	if (!claim->at_gate || !claim->turn.lost)
+	{
+		if (++slot->asked == 0)
+			slot->asked = 1;
+		question = slot->asked;
+		request_changed(slot);
+	}
+	LWLockRelease(lock);
+	return question;
+}
+
+bool
+zklock_slots_is_answered(ZkLockClaim *claim, uint32 question, int *present)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	const ZkLockSlot *slot;
+	bool		answered;
+
+	LWLockAcquire(lock, LW_SHARED);
+	slot = slot_of(claim);
+	answered = slot->answered == question;
+	*present = slot->present;
+	LWLockRelease(lock);
+	return answered;
+}
+
+bool
+zklock_slots_is_node_deleted(ZkLockClaim *claim)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	bool		node_deleted;
+
+	LWLockAcquire(lock, LW_SHARED);
+	node_deleted = claim->node_deleted;
+	LWLockRelease(lock);
+	return node_deleted;
+}
+
+uint32
+zklock_slots_revocations(ZkLockClaim *claim)
+{
+	return pg_atomic_read_u32(&claim->revocations);
+}
+
+static ZkLockSlot *
+next(ZkLockWorkQueue queue)
+{
+	ZkLockWork *work = zklock_owners_next(queue);
+
+	return work == NULL ? NULL :
+		(ZkLockSlot *) ((char *) work - offsetof(ZkLockSlot, work));
+}
+
+ZkLockSlot *
+zklock_slots_next(void)
+{
+	return next(ZKLOCK_WORK_DUE);
+}
+
+ZkLockSlot *
+zklock_slots_next_stalled(void)
+{
+	return next(ZKLOCK_WORK_STALLED);
+}
+
+void
+zklock_slots_finished(void)
+{
+	zklock_owners_wake(zklock_claimtable_room());
+}
+
+/* A slot that is stalled stays stalled. */
+static void
+post_if_unserved(ZkLockSlot *slot, uint64 wanted)
+{
+	const volatile ZkLockSlot *unlocked = slot;
+
+	if (wanted != unlocked->had || unlocked->asked != unlocked->answered)
+		zklock_owners_queue(&slot->work, ZKLOCK_WORK_DUE, false);
+}
+
+/*
+ * As far as can be seen without the locks: a claim may be left meanwhile.  Then its
+ * entry's slot has no entry any more, but the memory is there.
+ */
+void
+zklock_slots_scan(void)
+{
+	for (int i = 0; i < zklock_max_locks; i++)
+	{
+		ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		const volatile ZkLockClaim *unlocked_claim = claim;
+		ZkLockEntry *entry = unlocked_claim->slot.entry;
+		const volatile ZkLockEntry *unlocked_entry = entry;
+
+		if (entry == NULL)
+			continue;
+		post_if_unserved(&claim->slot, unlocked_claim->slot.wanted);
+		post_if_unserved(&entry->slot, unlocked_entry->gate.wanted);
+	}
+}
+
+bool
+zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_SHARED);
+	const ZkLockSlot *source = slot;
+
+	if (lock == NULL)
+		return false;
+	request->wanted = wanted_at(slot);
+	request->had = slot->had;
+	request->asked = slot->asked != slot->answered ? slot->asked : 0;
+	if (request->wanted != 0 && request->wanted != request->had)
+	{
+		/* Who is first at the gate says what stands in the node. */
+		if (slot->gate && slot->entry->gate.first != NULL)
+			source = &claim_of_turn(slot->entry->gate.first)->slot;
+		request->generation = slot->generation;
+		request->mode = slot->entry->key.mode;
+		request->nowait = !slot->gate && slot->nowait;
+		request->wants_holder = slot->wants_holder;
+		request->permits = slot->permits;
+		request->revocable = source->revocable;
+		strlcpy(request->path, slot->entry->key.path, sizeof(request->path));
+		strlcpy(request->count, slot->gate ? "" : claim_of_slot(slot)->count,
+				sizeof(request->count));
+		strlcpy(request->from, slot->gate ? "" : slot->other,
+				sizeof(request->from));
+		strlcpy(request->data, source->text, sizeof(request->data));
+	}
+	LWLockRelease(lock);
+	return true;
+}
+
+/* Free what was left and waited only for the worker. */
+static void
+free_left(ZkLockSlot *slot)
+{
+	if (!slot->gate)
+		zklock_claimtable_free(claim_of_slot(slot));
+	else if (slot->entry->keeper != NULL)
+		zklock_claimtable_free(slot->entry->keeper);
+}
+
+bool
+zklock_slots_take(ZkLockSlot *slot, uint64 serial)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+	bool		wanted;
+
+	if (lock == NULL)
+		return false;
+	wanted = wanted_at(slot) == serial;
+	if (wanted)
+		slot->had = serial;
+	LWLockRelease(lock);
+	return wanted;
+}
+
+void
+zklock_slots_drop(ZkLockSlot *slot)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	slot->had = 0;
+	if (wanted_at(slot) != 0)
+		zklock_slots_post(slot);
+	free_left(slot);
+	LWLockRelease(lock);
+}
+
+/* Does somebody only try, who is to be told who is ahead? */
+static bool
+is_holder_wanted(ZkLockTurn *first)
+{
+	return first != NULL && first->nowait &&
+		claim_of_turn(first)->slot.wants_holder;
+}
+
+static void
+report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
+			   const ZkLockSlotReport *report, int64 now)
+{
+	ZkLockGate *gate = &entry->gate;
+	bool		changed = false;
+
+	if (report->verdict == ZKLOCK_GRANTED)
+		changed = zklock_gate_granted(gate, serial, generation, report->token,
+									  now, tell, NULL);
+	else if (report->verdict != ZKLOCK_PENDING)
+		changed = zklock_gate_failed(gate, serial, report->verdict, tell_reason,
+									 NULL);
+	else if (report->queued &&
+			 (report->other != NULL || !is_holder_wanted(gate->first)))
+		changed = zklock_gate_queued(gate, serial, tell, NULL);
+	if (changed)
+		request_changed(&entry->slot);
+}
+
+void
+zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+					 const ZkLockSlotReport *report, int64 now)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	if (wanted_at(slot) == serial)
+	{
+		slot->verdict = report->verdict;
+		slot->queued = report->queued;
+		slot->ahead = report->ahead;
+		slot->named = report->named;
+		slot->seq = report->seq;
+		slot->token = report->token;
+		slot->rc = report->rc;
+		slot->code = report->code;
+		slot->generation = generation;
+		strlcpy(slot->name, report->name, sizeof(slot->name));
+		strlcpy(slot->other, report->other != NULL ? report->other : "",
+				sizeof(slot->other));
+		strlcpy(slot->text, report->text != NULL ? report->text : "",
+				sizeof(slot->text));
+		if (slot->gate)
+			report_to_gate(slot->entry, serial, generation, report, now);
+		else
+			zklock_sessionstate_wake(claim_of_slot(slot)->procno);
+	}
+	LWLockRelease(lock);
+}
+
+/* The node that was granted is gone.  Whoever holds it is told. */
+static void
+note_node_deleted(ZkLockSlot *slot, uint64 serial)
+{
+	ZkLockClaim *claim = claim_of_slot(slot);
+
+	if (slot->gate)
+	{
+		ZkLockTurn *holder = slot->entry->gate.holder;
+
+		if (!zklock_gate_node_deleted(&slot->entry->gate, serial, tell, NULL))
+			return;
+		claim = claim_of_turn(holder);
+		gate_changed(slot->entry);
+	}
+	claim->node_deleted = true;
+	zklock_sessionstate_revoke(claim->procno);
+}
+
+void
+zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int present,
+					 bool gone)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	if (wanted_at(slot) == serial)
+	{
+		slot->answered = question;
+		slot->present = present;
+		if (slot->asked != question)
+			zklock_slots_post(slot);
+		if (!slot->gate)
+			zklock_sessionstate_wake(claim_of_slot(slot)->procno);
+		else if (slot->entry->gate.holder != NULL)
+			tell(slot->entry->gate.holder, NULL);
+
+		/* Under the same lock, lest the node be passed on meanwhile. */
+		if (gone)
+			note_node_deleted(slot, serial);
+	}
+	LWLockRelease(lock);
+}
+
+void
+zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	if (wanted_at(slot) == serial)
+		note_node_deleted(slot, serial);
+	LWLockRelease(lock);
+}
+
+void
+zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+	ZkLockClaim *claim = NULL;
+
+	if (lock == NULL)
+		return;
+	if (wanted_at(slot) != serial)
+		;
+	else if (!slot->gate)
+		claim = claim_of_slot(slot);
+	else if (slot->entry->gate.holder != NULL)
+	{
+		zklock_gate_forbid_handover(&slot->entry->gate, slot->entry->gate.holder);
+		claim = claim_of_turn(slot->entry->gate.holder);
+	}
+	if (claim != NULL && claim->slot.revocable)
+	{
+		pg_atomic_fetch_add_u32(&claim->revocations, 1);
+		zklock_sessionstate_revoke(claim->procno);
+	}
+	LWLockRelease(lock);
+}
+
+static void
+expire_slot(ZkLockClaim *claim)
+{
+	ZkLockSlot *slot = &claim->slot;
+
+	if (slot->wanted != 0 && slot->verdict == ZKLOCK_PENDING)
+	{
+		slot->verdict = ZKLOCK_EXPIRED;
+		zklock_sessionstate_wake(claim->procno);
+	}
+	slot->wanted = 0;
+	slot->had = 0;
+	slot->answered = slot->asked;
+	slot->present = 0;
+}
+
+static void
+expire_gate(ZkLockEntry *entry, uint32 generation)
+{
+	if (zklock_gate_expired(&entry->gate, generation, tell, NULL))
+		gate_changed(entry);
+	entry->slot.had = 0;
+	entry->slot.answered = entry->slot.asked;
+	entry->slot.present = 0;
+}
+
+void
+zklock_slots_expire(uint32 generation)
+{
+	for (int i = 0; i < zklock_max_locks; i++)
+	{
+		ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_EXCLUSIVE);
+
+		if (lock == NULL)
+			continue;
+		if (claim->slot.generation <= generation)
+			expire_slot(claim);
+		expire_gate(claim->slot.entry, generation);
+		zklock_claimtable_free(claim);
+		LWLockRelease(lock);
+	}
+}
+
+int
+zklock_slots_pid(ZkLockSlot *slot)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_SHARED);
+	int			pid = 0;
+
+	if (lock == NULL)
+		return 0;
+	if (!slot->gate)
+		pid = claim_of_slot(slot)->pid;
+	else if (slot->entry->gate.holder != NULL)
+		pid = claim_of_turn(slot->entry->gate.holder)->pid;
+	else if (slot->entry->gate.first != NULL)
+		pid = claim_of_turn(slot->entry->gate.first)->pid;
+	LWLockRelease(lock);
+	return pid;
+}
+
+bool
+zklock_slots_are_busy(void)
+{
+	for (int i = 0; i < zklock_max_locks; i++)
+	{
+		ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);
+		bool		busy;
+
+		if (lock == NULL)
+			continue;
+		busy = claim->slot.wanted != 0 || claim->slot.had != 0 ||
+			claim->slot.entry->gate.wanted != 0 ||
+			claim->slot.entry->slot.had != 0;
+		LWLockRelease(lock);
+		if (busy)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,747 @@
+/*-------------------------------------------------------------------------
+ *
+ * attempts.c
+ *	  The attempts that the worker runs for backends.  See attempts.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/guc.h"
+#include "common/hashfn.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "session/driver.h"
+#include "session/session.h"
+#include "shared/sessionstate.h"
+#include "shared/slots.h"
+#include "storage/latch.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "worker/attempts.h"
+
+/*
+ * Nodes that are being created at a time, for all backends together.  ZooKeeper answers
+ * in order, so that the next one waits for no more than these.
+ */
+#define MAX_CREATING 256
+
+/* Places that are served before the next replies are taken in. */
+#define MAX_SERVED 256
+
+/* A path that an attempt watches */
+typedef struct Watch
+{
+	dlist_node	link;			/* in its bucket of `watches`, if `hash` is valid */
+	struct WorkerAttempt *attempt;
+	uint32		hash;
+	bool		valid;
+} Watch;
+
+typedef struct WorkerAttempt
+{
+	ZkLockSlot *slot;			/* dynahash: must be first */
+	uint64		serial;			/* of the attempt, see slots.h */
+	uint32		generation;		/* that it is of */
+	MemoryContext context;		/* of the attempt */
+	ZkLockDriver driver;
+	dlist_node	link;			/* in `pending` or `settled` */
+	uint32		question;		/* that is being asked; 0: none */
+	uint64		asked;			/* the owner in its tag */
+	bool		gone;			/* somebody has deleted its node */
+	Watch		watch[ZKLOCK_DRIVER_WATCHES];
+	bool		creating;		/* counted in `creating` */
+	bool		due;			/* to be served again when it is not creating */
+	uint64		event;			/* the last one that it was told of */
+
+	/* what was reported last */
+	ZkLockVerdict verdict;
+	bool		queued;
+	int			ahead;
+	const char *nearest;
+	uint32		revocations;
+} WorkerAttempt;
+
+/* The attempt that the requests of an owner belong to */
+typedef struct Owner
+{
+	uint64		owner;			/* dynahash: must be first */
+	WorkerAttempt *attempt;
+} Owner;
+
+static HTAB *attempts = NULL;
+static HTAB *owners = NULL;
+
+/* Those that go on, and those that have their verdict */
+static dlist_head pending = DLIST_STATIC_INIT(pending);
+static dlist_head settled = DLIST_STATIC_INIT(settled);
+
+/* All watches, by the hash of their path; `nbuckets` is a power of two. */
+static dlist_head *watches = NULL;
+static uint32 nbuckets;
+
+/* The attempt that takes a step now, see is_watched() */
+static const WorkerAttempt *attended = NULL;
+
+static int	creating = 0;
+
+/* Connections that all attempts know of.  Has any of them lost a reply? */
+static uint32 connects_seen = 0;
+static bool any_stalled = false;
+
+/*
+ * The request under way that is to confirm the session, whose node it asks for (NULL:
+ * that attempt is over), and when it was made.
+ */
+static uint64 lease_owner = 0;
+static WorkerAttempt *lease_attempt = NULL;
+static int64 lease_asked_at = 0;
+
+void
+zklock_attempts_init(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(ZkLockSlot *);
+	ctl.entrysize = sizeof(WorkerAttempt);
+	attempts = hash_create("zklock attempts", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(Owner);
+	owners = hash_create("zklock owners", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+
+	nbuckets = pg_nextpower2_32(zklock_max_locks);
+	watches = MemoryContextAlloc(TopMemoryContext,
+								 nbuckets * sizeof(dlist_head));
+	for (uint32 i = 0; i < nbuckets; i++)
+		dlist_init(&watches[i]);
+}
+
+static void
+register_owner(uint64 owner, WorkerAttempt *attempt)
+{
+	Owner	   *entry = hash_search(owners, &owner, HASH_ENTER, NULL);
+
+	entry->attempt = attempt;
+}
+
+static void
+forget_owner(uint64 owner)
+{
+	(void) hash_search(owners, &owner, HASH_REMOVE, NULL);
+}
+
+static uint32
+hash_path(const char *path)
+{
+	return hash_bytes((const unsigned char *) path, (int) strlen(path));
+}
+
+static dlist_head *
+bucket_of(uint32 hash)
+{
+	return &watches[hash & (nbuckets - 1)];
+}
+
+static bool
+is_at(const Watch *watch, uint32 hash, const char *path)
+{
+	return watch->hash == hash &&
+		zklock_driver_is_watching(&watch->attempt->driver, path);
+}
+
+/*
+ * Does any attempt watch this node?  The one that takes a step now does not: it asks
+ * because it needs the watch no more.
+ */
+static bool
+is_watched(const char *path)
+{
+	uint32		hash = hash_path(path);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, bucket_of(hash))
+	{
+		const Watch *watch = dlist_container(Watch, link, iter.cur);
+
+		if (watch->attempt != attended && is_at(watch, hash, path))
+			return true;
+	}
+	return false;
+}
+
+static void
+forget_watch(Watch *watch)
+{
+	if (watch->valid)
+		dlist_delete(&watch->link);
+	watch->valid = false;
+}
+
+static void
+forget_watches(WorkerAttempt *attempt)
+{
+	for (int i = 0; i < ZKLOCK_DRIVER_WATCHES; i++)
+		forget_watch(&attempt->watch[i]);
+}
+
+/* Have the attempt found by what it watches now. */
+static void
+note_watches(WorkerAttempt *attempt)
+{
+	for (int i = 0; i < ZKLOCK_DRIVER_WATCHES; i++)
+	{
+		Watch	   *watch = &attempt->watch[i];
+		char		path[ZKLOCK_DRIVER_PATH];
+		uint32		hash;
+
+		if (!zklock_driver_watched(&attempt->driver, i, path))
+		{
+			forget_watch(watch);
+			continue;
+		}
+		hash = hash_path(path);
+		if (watch->valid && watch->hash == hash)
+			continue;
+		forget_watch(watch);
+		watch->attempt = attempt;
+		watch->hash = hash;
+		watch->valid = true;
+		dlist_push_tail(bucket_of(hash), &watch->link);
+	}
+}
+
+/* Count it as long as its node is being created. */
+static void
+note_creating(WorkerAttempt *attempt, bool is_creating)
+{
+	creating += is_creating - attempt->creating;
+	attempt->creating = is_creating;
+	if (!is_creating && attempt->due)
+	{
+		attempt->due = false;
+		zklock_slots_post(attempt->slot);
+	}
+}
+
+static void
+remove_attempt(WorkerAttempt *attempt)
+{
+	MemoryContext context = attempt->context;
+
+	if (attempt == lease_attempt)
+		lease_attempt = NULL;
+	dlist_delete(&attempt->link);
+	forget_watches(attempt);
+	note_creating(attempt, false);
+	attended = attempt;
+	zklock_driver_abandon(&attempt->driver);
+	forget_owner(attempt->driver.owner);
+	if (attempt->question != 0)
+		forget_owner(attempt->asked);
+	(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
+	MemoryContextDelete(context);
+}
+
+/* Tell the slot how it stands, if that is news. */
+static void
+report(WorkerAttempt *attempt)
+{
+	const ZkLockDriver *driver = &attempt->driver;
+	const ZkLockRecipe *r = &driver->recipe;
+	ZkLockSlotReport report = {
+		.verdict = r->verdict,
+		.queued = r->queued,
+		.ahead = r->ahead,
+		.named = r->named,
+		.name = r->name,
+		.seq = r->seq,
+		.token = r->token,
+		.other = driver->nearest != NULL ? r->nearest.name : NULL,
+		.text = driver->refused != NULL ? driver->refused : driver->nearest,
+		.rc = driver->rc,
+		.code = driver->code
+	};
+
+	if (attempt->verdict == r->verdict && attempt->queued == r->queued &&
+		attempt->ahead == r->ahead && attempt->nearest == driver->nearest)
+		return;
+	attempt->verdict = r->verdict;
+	attempt->queued = r->queued;
+	attempt->ahead = r->ahead;
+	attempt->nearest = driver->nearest;
+	if (r->verdict != ZKLOCK_PENDING)
+	{
+		dlist_delete(&attempt->link);
+		dlist_push_tail(&settled, &attempt->link);
+	}
+	zklock_slots_report(attempt->slot, attempt->serial, attempt->generation,
+						 &report, zklock_zkclient_now());
+}
+
+/*
+ * Do something for one of them, in its memory.  If it raises an error, that is in
+ * the server's log, and the attempt has failed.
+ */
+static void
+attend(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void *arg),
+	   const void *arg)
+{
+	MemoryContext before = MemoryContextSwitchTo(attempt->context);
+
+	attended = attempt;
+	PG_TRY();
+	{
+		step(attempt, arg);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(before);
+		EmitErrorReport();
+		FlushErrorState();
+
+		/*
+		 * ZooKeeper has denied nothing: the backend knows this by the code.  What
+		 * has been granted is, whatever news could not be taken in.
+		 */
+		if (attempt->verdict == ZKLOCK_PENDING)
+		{
+			attempt->driver.recipe.verdict = ZKLOCK_DENIED;
+			attempt->driver.rc = ZKLOCK_RC_OK;
+		}
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(before);
+	note_watches(attempt);
+	note_creating(attempt, zklock_driver_is_creating(&attempt->driver));
+	any_stalled |= attempt->driver.recipe.stalled;
+	report(attempt);
+}
+
+static void
+take(WorkerAttempt *attempt, const void *message)
+{
+	zklock_driver_take(&attempt->driver, message);
+}
+
+static void
+take_watch(WorkerAttempt *attempt, const void *message)
+{
+	zklock_driver_take_watch(&attempt->driver, message);
+}
+
+static void
+disregard(WorkerAttempt *attempt, const void *arg)
+{
+	(void) arg;
+	zklock_driver_disregard(&attempt->driver);
+}
+
+static void
+look(WorkerAttempt *attempt, const void *arg)
+{
+	(void) arg;
+	zklock_driver_look(&attempt->driver);
+}
+
+static void
+begin(WorkerAttempt *attempt, const void *arg)
+{
+	const ZkLockSlotRequest *request = arg;
+	ZkLockParams params = {
+		.mode = request->mode,
+		.path = pstrdup(request->path),
+		.nowait = request->nowait,
+		.wants_holder = request->wants_holder,
+		.permits = request->permits,
+		.count = request->count[0] != '\0' ? pstrdup(request->count) : NULL,
+		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL,
+		.revocable = request->revocable
+	};
+
+	zklock_driver_begin(&attempt->driver, &params, pstrdup(request->data),
+						is_watched);
+	register_owner(attempt->driver.owner, attempt);
+}
+
+/* All that go on; a step may end one. */
+static void
+attend_all(void (*step) (WorkerAttempt *attempt, const void *arg), const void *arg)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pending)
+		attend(dlist_container(WorkerAttempt, link, iter.cur), step, arg);
+}
+
+/* An attempt that waits for news of this node and has not had it; NULL: none. */
+static WorkerAttempt *
+find_watcher(const char *path, uint32 hash, uint64 event)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, bucket_of(hash))
+	{
+		const Watch *watch = dlist_container(Watch, link, iter.cur);
+		WorkerAttempt *attempt = watch->attempt;
+
+		if (attempt->verdict == ZKLOCK_PENDING && attempt->event != event &&
+			is_at(watch, hash, path))
+			return attempt;
+	}
+	return NULL;
+}
+
+/* A watch has fired.  Few attempts have it; each may change what it watches. */
+static void
+attend_watchers(const ZkLockMessage *message)
+{
+	static uint64 event = 0;
+	uint32		hash = hash_path(message->text);
+	WorkerAttempt *attempt;
+
+	event++;
+	while ((attempt = find_watcher(message->text, hash, event)) != NULL)
+	{
+		attempt->event = event;
+		attend(attempt, take_watch, message);
+	}
+}
+
+/* A backend's question has been answered: is the node there? */
+static void
+answer(WorkerAttempt *attempt, const ZkLockMessage *message)
+{
+	attempt->gone |= message->rc == ZKLOCK_RC_NO_NODE;
+	zklock_slots_answer(attempt->slot, attempt->serial, attempt->question,
+						 message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
+						 message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
+						 ZKLOCK_ANSWER_NONE, attempt->gone);
+	attempt->question = 0;
+	forget_owner(message->tag.owner);
+}
+
+/* The worker's question has been answered.  A recipe that waits finds out by itself. */
+static void
+take_confirmation(const ZkLockMessage *message)
+{
+	WorkerAttempt *attempt = lease_attempt;
+
+	lease_owner = 0;
+	lease_attempt = NULL;
+	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
+		return;
+	attempt->gone = true;
+	lease_asked_at = 0;			/* the next one, now */
+	if (attempt->verdict == ZKLOCK_GRANTED)
+		zklock_slots_node_deleted(attempt->slot, attempt->serial);
+}
+
+static void
+deliver(const ZkLockMessage *message)
+{
+	uint64		owner = message->tag.owner;
+	Owner	   *whose = owner == 0 ? NULL :
+		hash_search(owners, &owner, HASH_FIND, NULL);
+
+	if (owner != 0 && owner == lease_owner)
+		take_confirmation(message);
+	else if (message->kind == ZKLOCK_MSG_DELETED ||
+			 message->kind == ZKLOCK_MSG_CHANGED)
+		attend_watchers(message);
+	else if (whose != NULL && owner == whose->attempt->asked)
+		answer(whose->attempt, message);
+	else if (whose != NULL)
+		attend(whose->attempt, take, message);
+}
+
+void
+zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	while (messages != NULL)
+	{
+		ZkLockMessage *message = messages;
+
+		messages = message->next;
+		if (!stale || message->kind == ZKLOCK_MSG_CONFIRMED)
+			deliver(message);
+		zklock_zkclient_free(message);
+	}
+	if (stale)
+		attend_all(disregard, NULL);
+	if (status == NULL)
+		return;
+	if (status->state != ZKLOCK_CLIENT_CONNECTED)
+	{
+		lease_owner = 0;
+		lease_attempt = NULL;
+	}
+
+	/* To look at all of them takes long, and is seldom of use. */
+	if (stale || any_stalled || status->connects != connects_seen ||
+		zklock_session_serial() == 0)
+	{
+		connects_seen = status->connects;
+		any_stalled = false;
+		attend_all(look, NULL);
+	}
+}
+
+static void
+begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
+{
+	static MemoryContext spare = NULL;	/* if there was no memory for the rest */
+	WorkerAttempt *attempt;
+
+	if (spare == NULL)
+		spare = AllocSetContextCreate(TopMemoryContext, "zklock attempt",
+									  ALLOCSET_SMALL_SIZES);
+	attempt = hash_search(attempts, &slot, HASH_ENTER, NULL);
+	memset((char *) attempt + sizeof(ZkLockSlot *), 0,
+		   sizeof(WorkerAttempt) - sizeof(ZkLockSlot *));
+	attempt->serial = request->wanted;
+	attempt->generation = request->generation;
+	attempt->context = spare;
+	spare = NULL;
+	dlist_push_tail(&pending, &attempt->link);
+	attend(attempt, begin, request);
+}
+
+static void
+ask(WorkerAttempt *attempt, uint32 question)
+{
+	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+
+	register_owner(tag.owner, attempt);
+	attempt->asked = tag.owner;
+	attempt->question = question;
+	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
+	{
+		ZkLockMessage none = {.tag = tag,.rc = ZKLOCK_RC_LOST};
+
+		answer(attempt, &none);
+	}
+}
+
+/* What is wanted in the slot that is being served. */
+static ZkLockSlotRequest request;
+
+/* May another attempt begin? */
+static bool
+is_room(bool is_session)
+{
+	return is_session && creating < MAX_CREATING &&
+		zklock_zkclient_has_room(zklock_session_client());
+}
+
+static void
+serve(ZkLockSlot *slot, bool is_session)
+{
+	WorkerAttempt *attempt;
+
+	if (!zklock_slots_read(slot, &request))
+		return;
+	attempt = hash_search(attempts, &slot, HASH_FIND, NULL);
+
+	if (request.wanted == request.had)
+	{
+		if (request.asked != 0 && attempt != NULL && attempt->question == 0 &&
+			attempt->driver.node != NULL)
+			ask(attempt, request.asked);
+		return;
+	}
+	if (attempt != NULL)
+	{
+		/* It cannot be deleted yet, and whoever came next would find it ahead. */
+		if (attempt->creating)
+		{
+			attempt->due = true;
+			return;
+		}
+		remove_attempt(attempt);
+		zklock_slots_drop(slot);
+	}
+	if (request.wanted == 0)
+	{
+		if (attempt == NULL)
+			zklock_slots_drop(slot);
+		return;
+	}
+	if (request.generation != zklock_sessionstate_generation())
+	{
+		ZkLockSlotReport expired = {.verdict = ZKLOCK_EXPIRED,.name = ""};
+
+		if (zklock_slots_take(slot, request.wanted))
+			zklock_slots_report(slot, request.wanted, request.generation,
+								 &expired, zklock_zkclient_now());
+		return;
+	}
+	if (!is_room(is_session))
+		zklock_slots_stall(slot);
+	else if (zklock_slots_take(slot, request.wanted))
+		begin_attempt(slot, &request);
+}
+
+/*
+ * The same, but if there is no memory for it, that is this slot's failure only.
+ * A question that could not be asked is not answered in time.
+ */
+static void
+try_to_serve(ZkLockSlot *slot, bool is_session)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		serve(slot, is_session);
+	}
+	PG_CATCH();
+	{
+		ZkLockSlotReport denied = {.verdict = ZKLOCK_DENIED,.name = ""};
+
+		MemoryContextSwitchTo(before);
+		EmitErrorReport();
+		FlushErrorState();
+		if (request.wanted != request.had)
+			zklock_slots_report(slot, request.wanted, request.generation,
+								 &denied, zklock_zkclient_now());
+	}
+	PG_END_TRY();
+}
+
+void
+zklock_attempts_serve(bool is_session)
+{
+	ZkLockSlot *slot = NULL;
+	int			served = 0;
+
+	/* The stalled ones were there before. */
+	while (is_room(is_session) &&
+		   (slot = zklock_slots_next_stalled()) != NULL)
+		try_to_serve(slot, is_session);
+	while (served++ < MAX_SERVED && (slot = zklock_slots_next()) != NULL)
+		try_to_serve(slot, is_session);
+	if (slot != NULL)
+		SetLatch(MyLatch);		/* there may be more */
+	zklock_slots_finished();
+}
+
+/*
+ * A node of ours that is there, for all that is known; or NULL.  Those that were
+ * granted are asked for in turn, so that the worker finds each that was deleted.
+ */
+static WorkerAttempt *
+any_attempt(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &settled)
+	{
+		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
+
+		if (attempt->verdict == ZKLOCK_GRANTED && !attempt->gone)
+		{
+			dlist_delete(&attempt->link);
+			dlist_push_tail(&settled, &attempt->link);
+			return attempt;
+		}
+	}
+	dlist_foreach(iter, &pending)
+	{
+		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
+
+		if (attempt->driver.recipe.token != 0 && !attempt->gone)
+			return attempt;
+	}
+	return NULL;
+}
+
+void
+zklock_attempts_renew_lease(void)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+	int64		now = zklock_zkclient_now();
+	WorkerAttempt *attempt;
+	ZkLockTag	tag = {0};
+
+	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
+		lease_owner != 0 ||
+		Max(status->confirmed, lease_asked_at) >
+		now - zklock_session_lease() / 2)
+		return;
+	attempt = any_attempt();
+	if (attempt == NULL || attempt->driver.node == NULL)
+		return;
+	tag.owner = zklock_session_new_owner();
+	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
+		return;
+	lease_owner = tag.owner;
+	lease_attempt = attempt;
+	lease_asked_at = now;
+}
+
+void
+zklock_attempts_pass_on_revocations(void)
+{
+	static uint32 passed_on = 0;
+	const ZkLockClientStatus *status = zklock_session_status();
+	dlist_iter	iter;
+
+	if (status == NULL || status->revocations == passed_on)
+		return;
+	passed_on = status->revocations;
+	dlist_foreach(iter, &settled)
+	{
+		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
+		uint32		revocations = attempt->verdict == ZKLOCK_GRANTED ?
+			zklock_zkclient_revocations(attempt->driver.node) : 0;
+
+		if (revocations == attempt->revocations)
+			continue;
+		attempt->revocations = revocations;
+		zklock_slots_revoked(attempt->slot, attempt->serial);
+	}
+}
+
+int
+zklock_attempts_count(void)
+{
+	return (int) hash_get_num_entries(attempts);
+}
+
+int
+zklock_attempts_oldest(void)
+{
+	dlist_head *list = dlist_is_empty(&settled) ? &pending : &settled;
+
+	return dlist_is_empty(list) ? 0 :
+		zklock_slots_pid(dlist_head_element(WorkerAttempt, link, list)->slot);
+}
+
+void
+zklock_attempts_drop_all(void)
+{
+	HASH_SEQ_STATUS scan;
+	WorkerAttempt *attempt;
+
+	hash_seq_init(&scan, attempts);
+	while ((attempt = hash_seq_search(&scan)) != NULL)
+	{
+		MemoryContext context = attempt->context;
+
+		forget_watches(attempt);
+		note_creating(attempt, false);
+		forget_owner(attempt->driver.owner);
+		if (attempt->question != 0)
+			forget_owner(attempt->asked);
+		(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
+		MemoryContextDelete(context);
+	}
+	dlist_init(&pending);
+	dlist_init(&settled);
+	lease_owner = 0;
+	lease_attempt = NULL;
+	lease_asked_at = 0;
+}

@@ -1,0 +1,74 @@
+# How "make test" counts what prove and pg_regress print: a test that has failed must
+# not get lost.
+#
+# Runs once: of no mode.
+
+use strict;
+use warnings;
+
+use FindBin;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($function) = slurp_file("$FindBin::RealBin/../run") =~ /^(count_tests\(\)\n\{.*?^\})$/ms;
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $n = 0;
+
+# What is counted: passed, failed and skipped
+sub count_of
+{
+	my ($text) = @_;
+	my $counts;
+
+	IPC::Run::run([ 'sh', '-c', "$function\ncount_tests" ], '<', \$text, '>', \$counts)
+	  or die "sh failed\n";
+	chomp $counts;
+	return $counts;
+}
+
+# What prove says of files with these programs
+sub prove
+{
+	my @files = map { my $file = "$dir/" . ++$n . '.t'; append_to_file($file, $_); $file } @_;
+	my $said;
+
+	IPC::Run::run([ 'prove', @files ], '>&', \$said);
+	return $said;
+}
+
+my $good = 'print "1..2\nok 1\nok 2\n"';
+my $bad = 'print "1..2\nok 1\nnot ok 2\n"; exit 1';
+my $skipped = 'print "1..0 # SKIP not here\n"';
+my $todo = 'print "1..2\nok 1 # TODO one day\nok 2\n"';
+my %dead = (
+	'at once' => 'die "no\n"',
+	'midway' => 'print "ok 1\nok 2\n"; die "no\n"',
+	'after its tests' => 'print "1..2\nok 1\nok 2\n"; exit 3',
+	'by a signal' => 'print "ok 1\nok 2\n"; $| = 1; kill("KILL", $$); sleep(60)',
+	'in silence' => 'exit 0',
+	'before its plan' => 'print "ok 1\nok 2\n"');
+
+is(count_of(prove($good)), '2 0 0', 'tests that pass');
+is(count_of(prove($good, $bad)), '3 1 0', 'one that fails');
+is(count_of(prove($good, $skipped)), '2 0 1', 'a file that is skipped');
+is(count_of(prove($good, $todo)), '4 0 0', 'one that passes unexpectedly');
+for my $how (sort keys %dead)
+{
+	like(count_of(prove($good, $bad, $dead{$how}, $dead{$how})),
+		qr/^\d+ 3 0$/, "two files that die $how, beside a failed test");
+}
+
+is( count_of(<<'EOTEXT'), '2 1 0', 'pg_regress');
+ok 1         - extension                                  60 ms
+not ok 2     - modes                                      90 ms
+ok 3         - scopes                                     70 ms
+1..3
+EOTEXT
+is( count_of(<<'EOTEXT'), '2 1 0', '... before PostgreSQL 16');
+test extension                    ... ok           60 ms
+test modes                        ... FAILED       90 ms
+     scopes                       ... ok           70 ms
+EOTEXT
+
+done_testing();

@@ -1,0 +1,215 @@
+# The session of the server's worker ends on purpose, for changed settings or because
+# the worker is terminated, at the moments that are worst for it: nobody loses a lock.
+#
+# Runs once: of server mode.
+
+use strict;
+use warnings;
+
+use Module;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Worker;
+use ZkServer;
+use ZkTest;
+
+use constant {
+	MANY => 20,         # no release takes so many calls
+	CLIENTS => 6,
+	PATHS => 3,
+	RELOADS => 10,
+	TERMINATIONS => 3,
+};
+
+my $zk = ZkServer->new->start;
+my $library = build_module('standstill');
+my %server = (
+	'zklock.session' => 'server',
+	shared_preload_libraries => "zklock,$library");
+my %nodes = (
+	gate => new_node('gate', $zk->hosts, %server, 'zklock.local_handover' => '10min'),
+	own => new_node('own', $zk->hosts, %server, 'zklock.local_handover' => '0'));
+my $timeout = 20_000;    # another one each time
+
+sub is_still
+{
+	my ($pid) = @_;
+
+	return slurp_file("/proc/$pid/stat") =~ /\) T /;
+}
+
+# How often the process has slept.
+sub sleeps_of
+{
+	my ($pid) = @_;
+
+	return slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m ? $1 : 0;
+}
+
+# Waits until the worker has been through its loop more than once, unless it stands still.
+sub wait_for_turns
+{
+	my ($worker) = @_;
+	my $before = sleeps_of($worker);
+
+	wait_until('the worker has looked at everything',
+		sub { is_still($worker) || sleeps_of($worker) > $before + 1 });
+	return;
+}
+
+# Changes a setting of the session.  The worker has heard of it at the end.
+sub change_session
+{
+	my ($node) = @_;
+
+	$timeout++;
+	$node->safe_psql('postgres',
+		"ALTER SYSTEM SET zklock.session_timeout = $timeout");
+	kill('HUP', worker_of($node));
+	return;
+}
+
+for my $kind (sort keys %nodes)
+{
+	my $node = $nodes{$kind};
+	my ($observer, $holder) = map { ZkTest->new($node) } 1 .. 2;
+	my $worker = worker_of($node);
+	my ($n, $still, @wrong) = (0, 1);
+
+	$node->safe_psql('postgres', qq(
+		CREATE FUNCTION standstill(pid int, which int) RETURNS void
+			AS '$library' LANGUAGE C));
+
+	# A statement that gives its only lock back is stopped at each of its calls, and the
+	# session ends as soon as it can.
+	while ($still && ++$n < MANY)
+	{
+		$holder->query(q(SELECT zk_lock_acquire('/planned/released')));
+		$observer->query("SELECT standstill(${\ $holder->pid}, $n)");
+		$holder->start(q(SELECT zk_lock_release('/planned/released')));
+		wait_until('it stands still, or has done it',
+			sub { ($still = is_still($holder->pid)) || $holder->is_done });
+		change_session($node);
+		wait_for_turns($worker);
+		$observer->query('SELECT standstill(0, 0)');
+		kill('CONT', $holder->pid);
+		push @wrong, "call $n: ${\ $holder->result}" if $holder->result ne 't';
+	}
+	is(join("\n", @wrong), '', "$kind: no release is cancelled");
+	cmp_ok($n, '>', 2, '... at whichever of its calls the session ends');
+	$_->close for $observer, $holder;
+	wait_for_calm($node, $zk);
+}
+
+# The worker is stopped where it looks at a lock, and the lock is handed over from a
+# claim that it has not looked at to one before that.
+
+my $node = $nodes{gate};
+my ($observer, $first, $holder, $waiter) = map { ZkTest->new($node) } 1 .. 4;
+my $worker = worker_of($node);
+my $acquire = q(SELECT zk_lock_acquire('/planned/handed'));
+
+$first->query(q(SELECT zk_lock_acquire('/planned/first')));
+$holder->query($acquire);
+$first->query('SELECT zk_lock_release_all()');
+wait_for_turns($worker);
+change_session($node);
+wait_for_turns($worker);
+
+# Served as soon as newcomers are not kept waiting for the session's end any more
+is($first->query(q(SELECT zk_lock_acquire('/planned/first'), zk_lock_release_all())),
+	't|1', 'while one holds a lock the session goes on');
+wait_for_turns($worker);
+$observer->query("SELECT standstill($worker, 1)");
+wait_for_turns($worker);
+$waiter->start($acquire);
+wait_until(
+	'one waits',
+	sub {
+		$node->safe_psql('postgres', 'SELECT count(*) FROM zk_locks WHERE NOT granted');
+	});
+is($holder->query('SELECT zk_lock_release_all()'), 1, 'the lock is given back');
+is($waiter->result, 't', '... to the next');
+$observer->query('SELECT standstill(0, 0)');
+kill('CONT', $worker);
+wait_for_turns($worker);
+is($waiter->query('BEGIN; SELECT 1; COMMIT'), 1, '... from whom no planned end takes it');
+$waiter->query('SELECT zk_lock_release_all()');
+$_->close for $first, $holder, $waiter;
+
+# Under load: backends that have a lock at almost any time
+
+my $losses = q(SELECT losses FROM zk_lock_stats);
+my $session = q(SELECT session_id FROM zk_session());
+my $work = qq(
+	DO \$\$ BEGIN
+		WHILE NOT EXISTS (SELECT FROM t) LOOP
+			PERFORM zk_lock_guard('/planned/' || i, '1min')
+				FROM (SELECT DISTINCT (random() * ${\ PATHS})::int AS i
+					  FROM generate_series(1, 2) ORDER BY i) AS _;
+			COMMIT;
+			PERFORM zk_lock_acquire('/planned/session', '1min');
+			PERFORM zk_lock_release('/planned/session');
+		END LOOP;
+	END \$\$);
+
+for my $kind (sort keys %nodes)
+{
+	my $node = $nodes{$kind};
+	my $observer = ZkTest->new($node);
+	my @clients = map { ZkTest->new($node) } 1 .. CLIENTS;
+	my @errors;
+
+	my $check = sub {
+		my ($what) = @_;
+
+		for my $client (grep { $_->is_done } @clients)
+		{
+			push @errors, "$what: ${\ $client->result}";
+			$client->start($work);
+		}
+		return;
+	};
+	my $new_session = sub {
+		my ($id, $what) = @_;
+
+		wait_until(
+			'there is another session',
+			sub {
+				my $now = $observer->query($session);
+				$check->($what);
+				return $now =~ /^0x/ && $now ne $id;
+			});
+		return;
+	};
+
+	$node->safe_psql('postgres', 'CREATE TABLE t (done int)');
+	$node->safe_psql('postgres', 'SELECT zk_lock_stats_reset()');
+	$_->start($work) for @clients;
+	wait_until('all are at work', sub { $observer->query($session) =~ /^0x/ });
+	for my $n (1 .. RELOADS)
+	{
+		my $id = $observer->query($session);
+
+		change_session($node);
+		$new_session->($id, "reload $n");
+	}
+	for my $n (1 .. TERMINATIONS)
+	{
+		my $id = $observer->query($session);
+		my $worker = worker_of($node);
+
+		$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
+		wait_for_other_worker($node, $worker);
+		$new_session->($id, "termination $n");
+	}
+	$node->safe_psql('postgres', 'INSERT INTO t VALUES (1)');
+	$_->result for @clients;
+	push @errors, grep { $_ ne '' } map { $_->result } @clients;
+	is(join("\n", @errors), '',
+		"$kind: nobody has an error for ${\ RELOADS} reloads and ${\ TERMINATIONS} terminations");
+	is($observer->query($losses), 0, '... and nothing was lost');
+	wait_for_calm($node, $zk);
+}
+
+done_testing();

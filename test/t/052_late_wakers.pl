@@ -1,0 +1,103 @@
+# A backend that waits stands still, and wakes when its attempt was decided long ago: it
+# keeps its place if the lock that it was granted is lost, and reports why its own attempt
+# failed, not another one.
+#
+# Runs once: of server mode.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Worker;
+use ZkClient;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new(tick_time => 1000)->start;
+my $node = new_node(
+	'main', $zk->hosts,
+	'zklock.session' => 'server',
+	'zklock.session_timeout' => '6s',
+	'zklock.connect_timeout' => '60s',
+	'zklock.local_handover' => '10min');
+my $worker = worker_of($node);
+my ($holder, $late, $second, $third) = map { ZkTest->new($node) } 1 .. 4;
+
+sub row
+{
+	my ($session, $what) = @_;
+
+	return $node->safe_psql('postgres', "SELECT $what FROM zk_locks JOIN pg_stat_activity
+		USING (pid) WHERE pid = ${\ $session->pid}");
+}
+
+# Starts to wait for a lock, and sleeps, with none of the locks of shared memory.
+sub start_waiting
+{
+	my ($session, $path) = @_;
+
+	$session->start("SELECT zk_lock_acquire('$path')");
+	wait_until(
+		'it sleeps',
+		sub {
+			row($session, q(wait_event_type = 'Extension' AND NOT granted)) eq 't'
+			  && slurp_file("/proc/${\ $session->pid}/stat") =~ /\) S /
+			  && row($session, q(wait_event_type = 'Extension')) eq 't';
+		});
+	return;
+}
+
+# The lock is handed to it, and the session ends before it gets to know of that.
+
+$holder->query(q(SELECT zk_lock_acquire('/late/place')));
+start_waiting($_, '/late/place') for $late, $second, $third;
+kill('STOP', $late->pid);
+is($holder->query('SELECT zk_lock_release_all()'), 1, 'the lock is handed over');
+kill('STOP', $worker);
+wait_until('the session is over', sub { !$zk->sessions });
+kill('CONT', $worker);
+
+# Both come back for a new session, and the lock is free: either may be the first.
+my ($first, $next) = ($second, $third);
+wait_until('one of the others has it', sub { $second->is_done || $third->is_done });
+($first, $next) = ($next, $first) if $third->is_done;
+is($first->result, 't', 'another one has the lock in a new session');
+kill('CONT', $late->pid);
+wait_until('two wait behind it',
+	sub {
+		$node->safe_psql('postgres', qq(
+			SELECT count(*) FROM zk_locks AS l JOIN zk_locks AS w USING (path, node)
+			WHERE l.pid = ${\ $first->pid} AND NOT w.granted)) == 2;
+	});
+$first->query('SELECT zk_lock_release_all()');
+wait_until('one of them has it', sub { $late->is_done || $next->is_done });
+ok(!$next->is_done, 'who was first in line still is');
+is($_->result . $_->query('SELECT zk_lock_release_all()'), 't1', 'each has it in turn')
+  for $late, $next;
+
+# Its attempt is refused, and another one at the same lock is under way when it looks.
+
+ZkTest->new($node, OWN_SESSION, 'zklock.acl' => 'ip:10.1.2.3:cdrwa')
+  ->query(q(SELECT zk_lock_acquire('/late/reason'), zk_lock_release_all()));
+$zk->pause;
+start_waiting($_, '/late/reason') for $late, $second;
+kill('STOP', $late->pid);
+$zk->resume;
+my $refused = qr/^ERROR:  28000: could not lock "\/late\/reason"\nDETAIL:  ZooKeeper refused to create a node below "\/late\/reason"/;
+like($second->result, $refused, 'all who wait are refused');
+wait_until('the path is empty',
+	sub { $zk->exists('/late/reason')->{numChildren} == 0 });
+$zk->delete('/late/reason');
+$zk->create('/late/reason', '');
+my $ahead = $zk->create('/late/reason/_c_1-lock-', '', ZkClient::SEQUENCE);
+$third->start(q(SELECT zk_lock_acquire('/late/reason')));
+wait_until('the next attempt waits', sub { $zk->children('/late/reason') == 2 });
+kill('CONT', $late->pid);
+like($late->result, $refused, 'who wakes late is told the reason, too');
+$zk->delete($ahead);
+is($third->result, 't', '... and disturbs nobody');
+$third->query('SELECT zk_lock_release_all()');
+wait_for_calm($node, $zk, '/late/place', '/late/reason');
+
+done_testing();

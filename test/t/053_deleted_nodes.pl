@@ -1,0 +1,60 @@
+# Somebody deletes the node of a lock that is held: in server mode the worker finds that
+# out, and the holder is told, whatever it does. The session goes on for all others.
+#
+# Runs once: of server mode.
+
+use strict;
+use warnings;
+
+use Test::More;
+use Worker;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my %server = ('zklock.session' => 'server', 'zklock.session_timeout' => '4s');
+my %nodes = (
+	gate => new_node('gate', $zk->hosts, %server, 'zklock.local_handover' => '10min'),
+	own => new_node('own', $zk->hosts, %server, 'zklock.local_handover' => '0'));
+my $gone = qr/^ERROR:  40001: .*\nDETAIL:  Its node in ZooKeeper is gone\./;
+
+for my $kind (sort keys %nodes)
+{
+	my $node = $nodes{$kind};
+	my %sessions = map { $_ => ZkTest->new($node) } qw(busy idle other waiter);
+
+	$sessions{$_}->query("SELECT zk_lock_acquire('/deleted/$kind/$_')")
+	  for qw(busy idle other);
+	$sessions{waiter}->start("SELECT zk_lock_acquire('/deleted/$kind/busy')");
+	$_->start('SELECT pg_sleep(600)') for @sessions{qw(busy other)};
+	wait_until('two are busy',
+		sub {
+			$node->safe_psql('postgres',
+				q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')) == 2;
+		});
+	for my $path (map { "/deleted/$kind/$_" } qw(busy idle))
+	{
+		my ($first) =
+		  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
+		$zk->delete("$path/$first");
+	}
+	like($sessions{busy}->result, $gone, "$kind: a statement is cancelled");
+	is($sessions{waiter}->result, 't', '... and the next in line has the lock');
+	my $answer;
+	wait_until('who is idle is told, too',
+		sub { ($answer = $sessions{idle}->query('SELECT 1')) ne '1' });
+	like($answer, $gone, 'one who was idle is told by the next statement');
+	is($_->query('SELECT 1'), 1, '... once') for @sessions{qw(busy idle)};
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $sessions{other}->pid})");
+	like($sessions{other}->result, qr/^ERROR:  57014: /, 'others are left alone');
+	is($sessions{other}->query('SELECT zk_lock_release_all()'), 1, '... and hold');
+	wait_until('the session is still confirmed',
+		sub {
+			$node->safe_psql('postgres',
+				'SELECT confirmed_ago < timeout / 3 FROM zk_session()') eq 't';
+		});
+	$sessions{waiter}->query('SELECT zk_lock_release_all()');
+	wait_for_calm($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other));
+}
+
+done_testing();

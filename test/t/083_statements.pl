@@ -1,0 +1,43 @@
+# Random statements for a while: the server does not crash, no backend hangs, and
+# nothing is left. (make fuzz runs them for longer.)
+
+use strict;
+use warnings;
+
+use Child;
+use File::Copy qw(copy);
+use File::Temp qw(tempdir);
+use FindBin;
+use Test::More;
+
+use lib "$FindBin::RealBin/../fuzz";
+use Fuzz;
+use Stage;
+
+use constant SECONDS => 30;
+
+my $seed = $ENV{SEED} // int(rand(1_000_000));
+my $main_pid = $$;
+my $dir = tempdir(TMPDIR => 1, CLEANUP => 1);
+my $fuzz;
+
+# Runs before the one that ends all servers of ZooKeeper.
+END
+{
+	if ($$ == $main_pid)
+	{
+		my $status = $?;
+
+		$fuzz->stop if $fuzz;
+		Child::stop_all();
+		$? = $status;
+	}
+}
+
+copy("$FindBin::RealBin/../fuzz/statements.sql", $dir) or die "statements.sql: $!\n";
+$fuzz = Fuzz->new(pg_config('bindir'), $dir, $seed);
+$fuzz->start;
+my @problems = $fuzz->run(SECONDS);
+is(join('', @problems), '', "random statements, SEED=$seed");
+note($fuzz->clients, ' clients');
+done_testing();

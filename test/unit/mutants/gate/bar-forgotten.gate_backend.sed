@@ -1,2 +1,0 @@
-# Make a reader's node without a word to the gate.
-s/^\tzklock_gate_bar(.*$//

@@ -1,0 +1,7 @@
+# Without its barrier, use_place() may write the entry first: so it does here.
+/^use_slot/,/^}/{
+	/slot->hash = hash;/d
+	s/slot->entry = entry;/&\
+	pg_write_barrier();\
+	slot->hash = hash;/
+}
