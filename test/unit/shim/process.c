@@ -46,7 +46,9 @@ volatile sig_atomic_t InterruptPending = false;
 volatile sig_atomic_t QueryCancelPending = false;
 bool		proc_exit_inprogress = false;
 bool		process_shared_preload_libraries_in_progress = true;
+#if PG_VERSION_NUM >= 150000
 shmem_request_hook_type shmem_request_hook = NULL;
+#endif
 shmem_startup_hook_type shmem_startup_hook = NULL;
 
 int			zklock_local_handover;
@@ -82,7 +84,9 @@ shim_process_begin(int procno, int pid, int nprocs)
 	MyProcPid = pid;
 	MaxBackends = nprocs;
 	zklock_shmem_init();
+#if PG_VERSION_NUM >= 150000
 	shmem_request_hook();
+#endif
 	shmem_startup_hook();
 }
 
