@@ -56,14 +56,22 @@ SELECT zk_lock_release('/zklock_regress/queue/down', 'write');
 -- A session asks after what it has sent, but it may be another that has the locks.
 DO $$
 BEGIN
-    FOR i IN 1..1000 LOOP
+    FOR i IN 1..6000 LOOP
         EXIT WHEN NOT EXISTS (
             SELECT FROM zk_lock_queue('/zklock_regress/queue/down')
             WHERE mode = 'write');
+        PERFORM pg_sleep(0.01);
     END LOOP;
 END $$;
 SELECT position, state, mode FROM zk_lock_queue('/zklock_regress/queue/down');
 SELECT zk_lock_release_all();
+DO $$
+BEGIN
+    FOR i IN 1..6000 LOOP
+        EXIT WHEN NOT EXISTS (SELECT FROM seen, zk_lock_queue(path));
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END $$;
 SELECT lock, q.* FROM seen, zk_lock_queue(path) AS q;
 SELECT * FROM zk_lock_paths('/zklock_regress/queue');
 
