@@ -3,9 +3,8 @@
  * zkclient.h
  *	  One ZooKeeper session, walled off.
  *
- * This is the door, and all that others see.  Behind it are zkcore, zkpace,
- * zkrequest, zknode and zksession, see zkcore.h, and nothing else includes
- * zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL, no
+ * This is the door, and all that others see.  Behind it are the modules that
+ * zkcore.h lists, and nothing else includes zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL, no
  * locks and no SQL.
  *
  * Promises:

@@ -5,9 +5,9 @@
  *	  way to its caller.
  *
  * The only place where zookeeper.h is included.  On it stand zkpace.c and
- * zkwatch.c, on the latter zkrequest.c, on that zknode.c, and on all of them
- * zksession.c, which opens and closes; no function of one of them calls one that
- * stands on it.
+ * zkwatch.c, on the latter zkrequest.c, on that zknode.c, on that zkrevoke.c and
+ * zkconfirm.c, and on all of them zksession.c, which opens and closes; no function
+ * of one of them calls one that stands on it.
  *
  * Four kinds of threads meet here.  The caller's makes requests and takes
  * messages.  A thread of ours opens the client, another closes it, because

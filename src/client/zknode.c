@@ -9,7 +9,6 @@
 #include "client/zknode.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,39 +21,6 @@
  * what waited here would be overtaken by who asks for the same locks again.
  */
 #define MAX_LEAVES 2048
-
-/* The version that no node has: they count from 0. */
-#define NO_VERSION INT_MIN
-
-/* Digits that ZooKeeper appends to a sequential node's name, at most */
-#define MAX_DIGITS 11
-
-struct ZkLockNode
-{
-	ZkLockLink	link;
-	ZkLockClient *client;
-	char	   *dir;
-	char	   *prefix;
-	char	   *request;		/* path to create */
-	bool		sequence;		/* ZooKeeper appends a number to it */
-	char	   *path;			/* as created; NULL while not known */
-	int			creating;		/* creates that have not been answered */
-	bool		may_exist;		/* a create was not refused; never unset */
-	bool		deleting;
-	bool		more;			/* path comes from a list: there may be more */
-	bool		in_doubt;		/* its number or being may be other than known */
-	int64_t		delete_sent;
-
-	/* of a node that is watched for revocation */
-	size_t		reserved;		/* for its watch, until it is watched */
-	Watch	   *watch;			/* while requests for it are under way */
-	char	   *data;			/* what it must say; NULL: it is not watched */
-	bool		unheard;		/* its watch is to be set */
-	int			hearing;		/* requests under way for that */
-	bool		gone;			/* to be freed with the last of those */
-	int			revocation_version;	/* of the data that asked for it last */
-	uint32_t	revocations;
-};
 
 /*
  * A request of a node's deletion.  The library may call back for one that it has
@@ -90,9 +56,8 @@ move_node(ZkLockNode *node, ZkLockNodeList to, bool first)
 	zklock_list_insert_before(first ? head->next : head, &node->link);
 }
 
-/* Where a node is that is known to have been created. */
-static const char *
-path_of(const ZkLockNode *node)
+const char *
+zklock_zknode_path(const ZkLockNode *node)
 {
 	return node->sequence ? node->path : node->request;
 }
@@ -150,9 +115,8 @@ zklock_zkclient_named_node(ZkLockClient *client, const char *dir,
 	return new_node(client, dir, prefix, join(dir, "", name), false);
 }
 
-/* Can others have a node at the same path? */
-static bool
-is_anybodys(const ZkLockNode *node)
+bool
+zklock_zknode_is_anybodys(const ZkLockNode *node)
 {
 	return !node->sequence &&
 		strncmp(node->request + strlen(node->dir) + 1, node->prefix,
@@ -173,14 +137,6 @@ begin_deleting(ZkLockNode *node)
 	else
 		zklock_list_remove(&node->link);
 	return !node->may_exist;
-}
-
-/* Its watch is counted from now on, or never will be; the caller has the mutex. */
-static void
-unreserve(ZkLockNode *node)
-{
-	zklock_zkwatch_unreserve(node->client, node->reserved);
-	node->reserved = 0;
 }
 
 /* NULL: there is no memory for it. */
@@ -303,17 +259,6 @@ log_refusal(const ZkLockNode *node, int rc)
 	zklock_zklog_put(line, false);
 }
 
-static void
-log_unwatched(const ZkLockNode *node)
-{
-	char		line[ZKLOCK_LOG_LINE];
-
-	snprintf(line, sizeof(line),
-			 "zklock: out of memory, so that this lock cannot be asked back: %s",
-			 node->request);
-	zklock_zklog_put(line, false);
-}
-
 /*
  * A request of a node's deletion has ended.  `gone` if there is no such node,
  * else `rc` says why it may still be there.
@@ -329,9 +274,8 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 
 	pthread_mutex_lock(&client->mutex);
 	client->nbusy--;
-	if (gone && node->hearing > 0)
+	if (gone && node->users > 0)
 	{
-		/* The watch was asked for when the deletion had been. */
 		node->gone = true;
 		move_node(node, ZKLOCK_NODES_KEPT, false);
 		gone = false;
@@ -391,10 +335,9 @@ listed(int rc, const struct String_vector *strings, const void *data)
 	delete_step_done(node, rc, gone);
 }
 
-/* Ours is of our session, and its data ends with the prefix. */
-static bool
-is_ours(const ZkLockNode *node, const char *value, int len,
-		const struct Stat *stat)
+bool
+zklock_zknode_is_ours(const ZkLockNode *node, const char *value, int len,
+					  const struct Stat *stat)
 {
 	int			prefix_len = (int) strlen(node->prefix);
 
@@ -423,7 +366,7 @@ looked_at(int rc, const char *value, int len, const struct Stat *stat,
 
 	if (node == NULL)
 		return;
-	ours = rc == ZOK && is_ours(node, value, len, stat);
+	ours = rc == ZOK && zklock_zknode_is_ours(node, value, len, stat);
 
 	/* One that we know to have made, but are not permitted to read */
 	if (rc == ZNOAUTH && !node->in_doubt)
@@ -477,7 +420,7 @@ ask(ZkLockNode *node, Question question)
 			break;
 		case ASK_DELETE:
 			node->delete_sent = zklock_zkclient_now();
-			rc = zoo_adelete(zh, path_of(node), -1, deleted, pending);
+			rc = zoo_adelete(zh, zklock_zknode_path(node), -1, deleted, pending);
 			break;
 	}
 	if (rc != ZOK)
@@ -496,9 +439,9 @@ static int
 delete_step(ZkLockNode *node)
 {
 	if (node->sequence ? node->path == NULL :
-		node->in_doubt && is_anybodys(node))
+		node->in_doubt && zklock_zknode_is_anybodys(node))
 		return ask(node, ASK_SYNC);
-	return ask(node, is_anybodys(node) ? ASK_GET : ASK_DELETE);
+	return ask(node, zklock_zknode_is_anybodys(node) ? ASK_GET : ASK_DELETE);
 }
 
 /*
@@ -554,7 +497,7 @@ zklock_zkclient_delete(ZkLockNode *node)
 
 	pthread_mutex_lock(&client->mutex);
 	node->deleting = true;
-	unreserve(node);
+	zklock_zkwatch_unreserve(client, node->reserved);
 	gone = begin_deleting(node);
 	pthread_mutex_unlock(&client->mutex);
 
@@ -562,6 +505,22 @@ zklock_zkclient_delete(ZkLockNode *node)
 		free_node(node);
 	else
 		zklock_zknode_pump(client);
+}
+
+void
+zklock_zknode_release(ZkLockNode *node)
+{
+	ZkLockClient *client = node->client;
+	bool		gone;
+
+	pthread_mutex_lock(&client->mutex);
+	node->users--;
+	gone = node->gone && node->users == 0;
+	if (gone)
+		zklock_list_remove(&node->link);
+	pthread_mutex_unlock(&client->mutex);
+	if (gone)
+		free_node(node);
 }
 
 /* Is the end of a node still under way?  The caller has the mutex. */
@@ -605,287 +564,6 @@ zklock_zknode_delete_all(ZkLockClient *client, const struct timespec *until)
 								  until) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&client->mutex);
-}
-
-/* Nobody waits for that. */
-static void
-put_back(int rc, const struct Stat *stat, const void *data)
-{
-	(void) rc;
-	(void) stat;
-	(void) data;
-}
-
-/*
- * What a node says that is watched for revocation.  If somebody asks for it, that is overwritten,
- * unless he does so once more meanwhile.
- *
- * The deletion of a node that was left may have been answered before: then nothing
- * else has it any more.
- */
-static void
-revocation_read(int rc, const char *value, int len, const struct Stat *stat,
-	  const void *data)
-{
-	ZkLockNode *node = (ZkLockNode *) data;
-	ZkLockClient *client = node->client;
-	bool		revoked = rc == ZOK && len == (int) strlen(ZKLOCK_REVOKE) &&
-		memcmp(value, ZKLOCK_REVOKE, len) == 0;
-	bool		gone;
-	bool		deleting;
-
-	zklock_zkwatch_answered(client, node->watch, rc);
-	pthread_mutex_lock(&client->mutex);
-	node->hearing--;
-	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
-		node->unheard = true;
-	if (revoked && stat->version != node->revocation_version)
-	{
-		node->revocation_version = stat->version;
-		node->revocations++;
-		client->status.revocations++;
-		zklock_zkcore_send_signal(client);
-	}
-	deleting = node->deleting;
-	gone = node->gone && node->hearing == 0;
-	if (gone)
-		zklock_list_remove(&node->link);
-	pthread_mutex_unlock(&client->mutex);
-
-	if (gone)
-		free_node(node);
-	else if (revoked && !deleting)
-		zoo_aset(client->zh, path_of(node), node->data,
-				 (int) strlen(node->data), stat->version, put_back, NULL);
-	if (revoked)
-		zklock_zkcore_wake(client);
-}
-
-/* As for all watches, without a context: see node_event() in zkrequest.c. */
-static void revocation_event(zhandle_t *zh, int type, int state, const char *path,
-					   void *ctx);
-
-/*
- * Ask what a node says, leaving a watch; node->hearing counts that already.  False:
- * it is to be done with the next connection.
- */
-static bool
-hear(ZkLockNode *node)
-{
-	ZkLockClient *client = node->client;
-	const char *path = path_of(node);
-	int			rc = ZCONNECTIONLOSS;
-
-	if (zklock_zkcore_is_connected(client))
-		rc = zklock_zkwatch_ask(client, false, path, ZKLOCK_WATCH_WAITER,
-								&node->watch);
-	if (rc == ZOK)
-	{
-		rc = zoo_awget(client->zh, path, revocation_event, NULL, revocation_read, node);
-
-		/* Having run out of memory halfway the library might still call back. */
-		if (rc == ZOK || rc == ZMARSHALLINGERROR)
-			return true;
-		zklock_zkwatch_answered(client, node->watch, rc);
-	}
-	pthread_mutex_lock(&client->mutex);
-	node->hearing--;
-	node->unheard = true;
-	pthread_mutex_unlock(&client->mutex);
-	return false;
-}
-
-/*
- * The first of the nodes in use that is at this path, or that is unheard if that
- * is NULL, with one more request under way; NULL: there is none.
- */
-static ZkLockNode *
-find_revocation_watched(ZkLockClient *client, const char *path)
-{
-	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
-	ZkLockNode *found = NULL;
-
-	pthread_mutex_lock(&client->mutex);
-	for (ZkLockLink *link = kept->next; link != kept && found == NULL;
-		 link = link->next)
-	{
-		ZkLockNode *node = (ZkLockNode *) link;
-
-		if (node->data != NULL && !node->deleting &&
-			(path == NULL ? node->unheard : strcmp(path_of(node), path) == 0))
-			found = node;
-	}
-	if (found != NULL)
-	{
-		found->unheard = false;
-		found->hearing++;
-	}
-	pthread_mutex_unlock(&client->mutex);
-	return found;
-}
-
-/* That a node is gone is found out elsewhere. */
-static void
-revocation_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
-{
-	ZkLockClient *client = (ZkLockClient *) zoo_get_context(zh);
-	ZkLockNode *node = NULL;
-
-	(void) state;
-	(void) ctx;
-	if (type != ZOO_SESSION_EVENT)
-		zklock_zkwatch_fired(client, type, path);
-	if (type == ZOO_CHANGED_EVENT)
-		node = find_revocation_watched(client, path);
-	if (node != NULL)
-		(void) hear(node);
-}
-
-void
-zklock_zknode_watch_revocations(ZkLockClient *client)
-{
-	ZkLockNode *node;
-
-	while (zklock_zkcore_is_connected(client) &&
-		   (node = find_revocation_watched(client, NULL)) != NULL)
-		if (!hear(node))
-			break;
-}
-
-bool
-zklock_zkclient_reserve_watch(ZkLockNode *node)
-{
-	size_t		size = zklock_watchlimit_size(node->client->chroot_len,
-											  strlen(node->request) +
-											  (node->sequence ? MAX_DIGITS : 0));
-
-	if (!zklock_zkwatch_reserve(node->client, size))
-		return false;
-	node->reserved = size;
-	return true;
-}
-
-void
-zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
-{
-	ZkLockClient *client = node->client;
-	const char *path = path_of(node);
-	char	   *copy = strdup(data);
-	bool		revocation_watched;
-
-	pthread_mutex_lock(&client->mutex);
-	unreserve(node);
-	revocation_watched = copy != NULL && path != NULL;
-	if (revocation_watched)
-	{
-		node->data = copy;
-		node->hearing++;
-	}
-	pthread_mutex_unlock(&client->mutex);
-
-	if (revocation_watched)
-		(void) hear(node);
-	else
-	{
-		free(copy);
-		log_unwatched(node);
-	}
-}
-
-uint32_t
-zklock_zkclient_revocations(const ZkLockNode *node)
-{
-	uint32_t	revocations;
-
-	pthread_mutex_lock(&node->client->mutex);
-	revocations = node->revocations;
-	pthread_mutex_unlock(&node->client->mutex);
-	return revocations;
-}
-
-uint32_t
-zklock_zkclient_all_revocations(ZkLockClient *client)
-{
-	uint32_t	requests;
-
-	pthread_mutex_lock(&client->mutex);
-	requests = client->status.revocations;
-	pthread_mutex_unlock(&client->mutex);
-	return requests;
-}
-
-/*
- * That the node has another version means that there is one.  So does that we may
- * not write to it, by its access control list or by a quota: both are looked at
- * before the version, and only if there is a node.
- */
-static void
-answer_confirm(ZkLockZkRequest *request, int rc)
-{
-	ZkLockRc	class = zklock_zkrequest_class(rc);
-
-	if (request->message == NULL)
-		return;
-
-	/* A node that is gone is no reason to be at ease. */
-	if (rc != ZNONODE)
-		zklock_zkrequest_confirm(request->client, rc, request->sent);
-	zklock_zkrequest_answer(request,
-							rc == ZBADVERSION || class == ZKLOCK_RC_NO_AUTH ||
-							class == ZKLOCK_RC_QUOTA ? ZOK : rc);
-}
-
-static void
-confirmed(int rc, const struct Stat *stat, const void *data)
-{
-	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
-
-	(void) stat;
-	if (request->node == NULL)
-		answer_confirm(request, rc);
-	else
-		request->set_rc = rc;	/* the look behind it is to come */
-}
-
-/* Somebody else's node is as good as none, and one we may not read is ours. */
-static void
-confirmed_ours(int rc, const char *value, int len, const struct Stat *stat,
-			   const void *data)
-{
-	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
-
-	if (rc == ZOK && !is_ours(request->node, value, len, stat))
-		rc = ZNONODE;
-	else if (rc == ZOK || rc == ZNOAUTH)
-		rc = request->set_rc;
-	answer_confirm(request, rc);
-}
-
-bool
-zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
-{
-	ZkLockClient *client = node->client;
-	const char *path = path_of(node);
-	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
-											   tag);
-	int			rc = ZCONNECTIONLOSS;
-
-	if (request == NULL)
-		return false;
-	if (is_anybodys(node))
-		request->node = node;
-	if (path == NULL)
-		rc = ZSYSTEMERROR;		/* memory was out when we were told */
-	else if (zklock_zkcore_is_connected(client))
-		rc = zoo_aset(client->zh, path, "", 0, NO_VERSION, confirmed, request);
-
-	/* Reads come behind writes: one flight.  The write may call back anyway. */
-	if (rc == ZOK && request->node != NULL &&
-		zoo_aget(client->zh, path, 0, confirmed_ours, request) != ZOK)
-		rc = ZMARSHALLINGERROR;
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
-	return true;
 }
 
 bool

@@ -20,6 +20,7 @@
 #include "client/zknode.h"
 #include "client/zkpace.h"
 #include "client/zkrequest.h"
+#include "client/zkrevoke.h"
 
 /* How often to look whether a session is needed: so many times in its timeout. */
 #define LOOKS 4
@@ -115,7 +116,7 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 	pthread_mutex_unlock(&client->mutex);
 
 	zklock_zkcore_wake(client);
-	zklock_zknode_watch_revocations(client);
+	zklock_zkrevoke_watch_all(client);
 	zklock_zknode_pump(client);
 }
 
