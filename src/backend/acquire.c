@@ -212,7 +212,7 @@ start_over(const char *path, const WaitLimit *limit)
 
 	/* Who demands credentials tells so when he is asked for something. */
 	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
-		zklock_session_raise_refused(zklock_session_routine->identity());
+		zklock_errors_session_refused(zklock_session_routine->identity());
 	error_context_stack = &loss;
 	zklock_session_routine->ready(limit->deadline);
 	error_context_stack = loss.previous;

@@ -9,6 +9,7 @@
 
 #include "backend/backendsession.h"
 #include "backend/nodedata.h"
+#include "session/diagnosis.h"
 #include "session/session.h"
 
 static void
@@ -16,7 +17,7 @@ ready(int64 deadline)
 {
 	zklock_session_connect(deadline);
 	if (!zklock_session_await_room(deadline))
-		zklock_session_raise_silence("ZooKeeper did not answer in time");
+		zklock_diagnosis_raise_silence("ZooKeeper did not answer in time");
 }
 
 /* What it gives up takes nothing that others need. */
@@ -212,7 +213,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.is_gone = zklock_session_is_gone,
 	.renew = renew,
 	.give_up = zklock_session_close,
-	.raise_silence = zklock_session_raise_silence,
+	.raise_silence = zklock_diagnosis_raise_silence,
 	.identity = zklock_session_identity,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.commit = commit,

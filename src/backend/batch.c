@@ -12,6 +12,7 @@
 #include "backend/lease.h"
 #include "backend/sessionchoice.h"
 #include "common/guc.h"
+#include "session/diagnosis.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/connlimit.h"
@@ -214,7 +215,7 @@ zklock_batch_run(ZkLockOp *ops, int n)
 			if (too_much)
 				zklock_errors_too_much();
 			if (zklock_zkclient_now() >= deadline)
-				zklock_session_raise_silence("ZooKeeper did not answer in time");
+				zklock_diagnosis_raise_silence("ZooKeeper did not answer in time");
 			reconnect(deadline);
 		}
 	}

@@ -13,6 +13,7 @@
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/text.h"
+#include "session/diagnosis.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/claims.h"
@@ -149,7 +150,7 @@ raise_failure(void)
 
 	zklock_sessionstate_failure(&failure);
 	if (failure.sqlstate == 0)
-		zklock_session_raise_unreachable(failure.message);
+		zklock_diagnosis_raise_unreachable(failure.message);
 	ereport(ERROR,
 			(errcode(failure.sqlstate),
 			 errmsg_internal("%s", zklock_text_from_utf8(failure.message)),
@@ -164,7 +165,7 @@ raise_silence(const char *message)
 {
 	if (absent)
 		raise_absent(ERRCODE_CONNECTION_FAILURE, message);
-	zklock_session_raise_silence(message);
+	zklock_diagnosis_raise_silence(message);
 }
 
 /*
@@ -182,7 +183,7 @@ is_ready(uint32 request, bool yields)
 	refresh();
 	answered = (int32) (state.connect_requests - request) >= 0;
 	if (answered && state.state == ZKLOCK_SESSIONSTATE_REFUSED)
-		zklock_session_raise_refused(identity());
+		zklock_errors_session_refused(identity());
 	if (answered && state.state == ZKLOCK_SESSIONSTATE_FAILED)
 		raise_failure();
 	return state.begun && !absent &&
@@ -206,10 +207,10 @@ wait_until_ready(int64 deadline)
 			if (absent)
 				raise_absent(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 							 "could not connect to ZooKeeper");
-			zklock_session_raise_unreachable(now >= limit ?
-											 psprintf("There was no answer within %d ms (zklock.connect_timeout).",
-													  zklock_connect_timeout) :
-											 "There was no answer within the time given.");
+			zklock_diagnosis_raise_unreachable(now >= limit ?
+											   psprintf("There was no answer within %d ms (zklock.connect_timeout).",
+														zklock_connect_timeout) :
+											   "There was no answer within the time given.");
 		}
 		wait_latch(now < yield_until ? yield_until : end);
 		now = zklock_zkclient_now();

@@ -58,6 +58,18 @@ zklock_errors_refused(const char *path, const char *purpose,
 }
 
 void
+zklock_errors_session_refused(const char *identity)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
+			 identity != NULL ? errmsg("ZooKeeper refused the authentication") :
+			 errmsg("ZooKeeper requires authentication"),
+			 errhint("%s %s.  SASL, which a server may demand, is not supported.",
+					 identity != NULL ? "Check" : "Set",
+					 identity != NULL ? identity : "zklock.auth_file")));
+}
+
+void
 zklock_errors_too_much(void)
 {
 	ereport(ERROR,

@@ -26,6 +26,12 @@ extern void zklock_errors_refused(const char *path, const char *purpose,
 								  const char *request, const char *identity,
 								  ZkLockRc rc, int code);
 
+/*
+ * ERROR 28000: ZooKeeper serves no session with these credentials, or none without;
+ * `identity` likewise.
+ */
+extern void zklock_errors_session_refused(const char *identity);
+
 /* ERROR 53200: a request was not accepted. */
 extern void zklock_errors_too_much(void);
 

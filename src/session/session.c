@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "client/zklog.h"
-#include "client/zkprobe.h"
 #include "common/authfile.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "miscadmin.h"
+#include "session/diagnosis.h"
+#include "session/errors.h"
 #include "session/session.h"
 #include "shared/stats.h"
 #include "storage/fd.h"
@@ -29,10 +30,8 @@
  */
 #define GOODBYE_MS 2000
 
-/* When to begin to look why there is no connection, and to wait for what is seen. */
+/* When to begin to look why there is no connection. */
 #define LOOK_AFTER_MS 1000
-#define DIAGNOSIS_MS 300
-#define DIAGNOSIS_SIZE 2048
 
 /* For the life of the process, once made. */
 static int	wake_fd = -1;
@@ -42,7 +41,6 @@ static bool stays_at_exit = false;
 static bool carries_on = false; /* was the session begun by another process? */
 
 static ZkLockClient *client = NULL;
-static ZkLockProbe *probe = NULL;
 static ZkLockClientStatus status;	/* valid while there is a client */
 static uint32 serial = 0;		/* of the present or the last session */
 static int64 begun_at;			/* when it was begun */
@@ -146,14 +144,6 @@ replace(char **kept, const char *value)
 	*kept = copy;
 }
 
-static void
-forget_look(void)
-{
-	if (probe != NULL)
-		zklock_zkprobe_drop(probe);
-	probe = NULL;
-}
-
 /* Begin a session, or carry on with the one of this identity. */
 static void
 begin(const ZkLockIdentity *former)
@@ -161,7 +151,7 @@ begin(const ZkLockIdentity *former)
 	ZkLockClientConfig config;
 
 	prepare_to_wait();
-	forget_look();
+	zklock_diagnosis_forget();
 	replace(&begun_hosts, zklock_hosts);
 	replace(&begun_auth, zklock_auth);
 	replace(&begun_auth_file, zklock_auth_file);
@@ -514,75 +504,6 @@ zklock_session_new_owner(void)
 	return last += ZKLOCK_OWNER_STEP;
 }
 
-/*
- * Look at each server, to say why there is no connection.  That takes a moment,
- * unless it was begun before it is needed.
- */
-static void
-look(void)
-{
-	if (probe == NULL)
-		probe = zklock_zkprobe_start(zklock_hosts);
-}
-
-/* What was seen; empty if nothing is known. */
-static char *
-diagnosis_of_servers(void)
-{
-	char		text[DIAGNOSIS_SIZE] = "";
-
-	look();
-	if (probe != NULL)
-		zklock_zkprobe_report(probe, DIAGNOSIS_MS, text, sizeof(text));
-	forget_look();
-	return pstrdup(text);
-}
-
-static const char *
-hint_for_servers(void)
-{
-	return strcmp(zklock_hosts, ZKLOCK_DEFAULT_HOSTS) == 0 ?
-		"zklock.hosts has its default value.  Tell where ZooKeeper is: LOAD 'zklock'; ALTER SYSTEM SET zklock.hosts = 'host:port,...'; SELECT pg_reload_conf()." :
-		"Check zklock.hosts and that its servers are up and have a quorum.";
-}
-
-void
-zklock_session_raise_silence(const char *message)
-{
-	const char *diagnosis = diagnosis_of_servers();
-
-	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg_internal("%s", message),
-			 diagnosis[0] != '\0' ? errdetail("%s", diagnosis) : 0,
-			 errhint("%s", hint_for_servers())));
-}
-
-void
-zklock_session_raise_unreachable(const char *detail)
-{
-	const char *diagnosis = diagnosis_of_servers();
-
-	ereport(ERROR,
-			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-			 errmsg("could not connect to ZooKeeper"),
-			 errdetail("%s%s%s", detail, diagnosis[0] != '\0' ? "\n" : "",
-					   diagnosis),
-			 errhint("%s", hint_for_servers())));
-}
-
-void
-zklock_session_raise_refused(const char *identity)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
-			 identity != NULL ? errmsg("ZooKeeper refused the authentication") :
-			 errmsg("ZooKeeper requires authentication"),
-			 errhint("%s %s.  SASL, which a server may demand, is not supported.",
-					 identity != NULL ? "Check" : "Set",
-					 identity != NULL ? identity : "zklock.auth_file")));
-}
-
 /* Wait for the first connection of a session; false: `deadline` has passed. */
 static bool
 wait_until_connected(int64 deadline)
@@ -598,13 +519,13 @@ wait_until_connected(int64 deadline)
 		switch (status.state)
 		{
 			case ZKLOCK_CLIENT_CONNECTED:
-				forget_look();
+				zklock_diagnosis_forget();
 				return true;
 			case ZKLOCK_CLIENT_REFUSED:
-				zklock_session_raise_refused(zklock_session_identity());
+				zklock_errors_session_refused(zklock_session_identity());
 				break;
 			case ZKLOCK_CLIENT_FAILED:
-				zklock_session_raise_unreachable(status.why);
+				zklock_diagnosis_raise_unreachable(status.why);
 				break;
 			case ZKLOCK_CLIENT_EXPIRED:
 			case ZKLOCK_CLIENT_CLOSED:
@@ -616,14 +537,14 @@ wait_until_connected(int64 deadline)
 		}
 		now = zklock_zkclient_now();
 		if (now >= limit)
-			zklock_session_raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
-													  zklock_connect_timeout));
+			zklock_diagnosis_raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
+														zklock_connect_timeout));
 		if (now >= deadline)
 			return false;
 		if (now >= look_at)
 		{
 			/* So that it is known by the time it is needed. */
-			look();
+			zklock_diagnosis_begin();
 			look_at = ZKLOCK_NEVER;
 		}
 
@@ -663,5 +584,5 @@ zklock_session_connect(int64 deadline)
 	}
 	PG_END_TRY();
 	if (!connected)
-		zklock_session_raise_unreachable("There was no answer within the time given.");
+		zklock_diagnosis_raise_unreachable("There was no answer within the time given.");
 }

@@ -31,21 +31,6 @@
  */
 extern void zklock_session_connect(int64 deadline);
 
-/*
- * ERROR 08006 with this primary message: there was a connection, but no answer.
- * The detail says what is wrong with each server, for which they are looked at.
- */
-extern void zklock_session_raise_silence(const char *message);
-
-/*
- * ERROR 08001: there is no connection.  The detail also says what is wrong with each
- * server.
- */
-extern void zklock_session_raise_unreachable(const char *detail);
-
-/* ERROR 28000; `identity` is as of zklock_session_identity(). */
-extern void zklock_session_raise_refused(const char *identity);
-
 /* The live session's number, from 1 on; 0 if there is none. */
 extern uint32 zklock_session_serial(void);
 
