@@ -53,15 +53,17 @@ extern ZkLockHold *zklock_acquire_semaphore(const char *path, int permits,
 											const char *count,
 											ZkLockScope scope, int64 ns);
 
-/*
- * Take locks on all of the paths, or on none: true if they are ours.  Callers
- * with overlapping paths do not deadlock, in whatever order they name them.
- * Sorts `paths`.  Errors: as above.
- */
-extern bool zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
-							   ZkLockScope scope, int64 ns);
-
 /* The hold on a lock, checked: NULL if none, ERROR 40001 if it is lost. */
 extern ZkLockHold *zklock_acquire_find(const char *path, ZkLockMode mode);
+
+/*
+ * The hold in a stronger mode, beside which the lock can be taken; NULL: none.  ERROR
+ * 40P01 if it could only be had by waiting for ourselves.
+ */
+extern const ZkLockHold *zklock_acquire_find_stronger(const char *path,
+													  ZkLockMode mode);
+
+/* ERROR 53400 if so many more locks are beyond zklock.max_locks_per_backend. */
+extern void zklock_acquire_refuse_too_many(int more);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

@@ -12,6 +12,7 @@
 
 #include "access/xact.h"
 #include "backend/acquire.h"
+#include "backend/acquireall.h"
 #include "backend/fence.h"
 #include "backend/lease.h"
 #include "backend/queue.h"

@@ -3,7 +3,7 @@
  * gate_backend.c
  *	  A backend of a server whose session is shared.  See gate_model.h.
  *
- * It takes one lock or several, as acquire.c does, and works; it may add a
+ * It takes one lock or several, as acquireall.c does, and works; it may add a
  * reader's node to a lock; then it commits, or does not, and gives back.
  *
  * A commit raises its flag, looks at what is confirmed, then at the generation,

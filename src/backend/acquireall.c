@@ -1,0 +1,244 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquireall.c
+ *	  Taking many locks, or none of them.  See acquireall.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/acquire.h"
+#include "backend/acquireall.h"
+#include "backend/await.h"
+#include "backend/lease.h"
+#include "backend/revoke.h"
+#include "backend/sessionchoice.h"
+#include "backend/waiting.h"
+#include "session/session.h"
+#include "shared/stats.h"
+
+/* What is to be taken: many locks. */
+typedef struct ManyLocks
+{
+	ZkLockHold **held;			/* needed no wait; counted once more */
+	int			nheld;
+	ZkLockHold **fresh;			/* counted already, to be granted */
+	int			nfresh;
+	ZkLockAttempt *attempts;	/* for each of the fresh */
+} ManyLocks;
+
+/* Were they all granted in the same session?  The last may have been in a new one. */
+static bool
+is_of_one_session(const ZkLockAttempt *attempts, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (attempts[i].session_serial != attempts[0].session_serial)
+			return false;
+	return true;
+}
+
+/* Their session is over, and they with it: begin anew. */
+static void
+lose_all(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
+{
+	for (int i = 0; i < n; i++)
+		zklock_await_abandon(&attempts[i]);
+	zklock_waiting_start_over(attempts[0].params.path, limit);
+}
+
+/*
+ * Wait for many locks, which are sorted: true once all are ours.
+ *
+ * All are asked for at once, so that free locks cost one flight.  But nobody
+ * may wait for one lock while he holds, or queues for, a later one: two could
+ * do so for each other.  So if one is not free, all that sort behind it are
+ * given back before the wait for it, and asked for again after it.
+ */
+static bool
+wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
+{
+	ZkLockAttempt *attempts = many->attempts;
+	int			n = many->nfresh;
+	int			held = 0;		/* those before are ours */
+
+	while (held < n || !is_of_one_session(attempts, n))
+	{
+		if (held == n)
+		{
+			lose_all(attempts, n, limit);
+			held = 0;
+		}
+		for (int i = held; i < n; i++)
+		{
+			ZkLockParams params = {
+				.mode = many->fresh[i]->key.mode,
+				.path = many->fresh[i]->key.path,
+				.nowait = limit->nowait,
+				.revocable = zklock_revoke_is_wanted(many->fresh[i]->key.mode)
+			};
+
+			attempts[i].claim = many->fresh[i]->claim;
+			zklock_await_begin(&attempts[i], &params, limit->deadline);
+		}
+		zklock_await(attempts + held, n - held, limit->deadline, true);
+
+		while (held < n && attempts[held].verdict == ZKLOCK_GRANTED)
+			held++;
+		if (held == n)
+			continue;
+		for (int i = held + 1; i < n; i++)
+		{
+			/* There may be room for it when its turn comes. */
+			if (attempts[i].verdict != ZKLOCK_TOO_MANY_WATCHES)
+				zklock_await_raise(&attempts[i]);
+			zklock_await_abandon(&attempts[i]);
+		}
+
+		zklock_await(attempts, held + 1, limit->deadline, false);
+		if (attempts[held].verdict == ZKLOCK_EXPIRED)
+		{
+			/* Those before went with it. */
+			lose_all(attempts, held + 1, limit);
+			held = 0;
+		}
+		else if (attempts[held].verdict == ZKLOCK_GRANTED)
+			held++;
+		else
+		{
+			zklock_await_raise(&attempts[held]);
+			zklock_waiting_refuse_silence(&attempts[held]);
+			return false;
+		}
+	}
+	return true;
+}
+
+static int
+compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Is it the same as the one before?  They are sorted. */
+static bool
+is_repeated(const char **paths, int i)
+{
+	return i > 0 && strcmp(paths[i], paths[i - 1]) == 0;
+}
+
+/* How many of the paths have no such lock of ours yet? */
+static int
+count_new(const char **paths, int n, ZkLockMode mode)
+{
+	int			count = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!is_repeated(paths, i) &&
+			zklock_locktable_find(paths[i], mode) == NULL)
+			count++;
+	return count;
+}
+
+/*
+ * Count one hold of the path, and make an entry if it is to be waited for.
+ * False: `ns` was not enough for ZooKeeper to answer.
+ */
+static bool
+add_to_many(ManyLocks *many, const char *path, ZkLockMode mode,
+			 ZkLockScope scope, int64 ns)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold != NULL)
+	{
+		zklock_locktable_add(hold, scope);
+		zklock_stats_add(ZKLOCK_REENTRANT, 1);
+	}
+	else if (zklock_acquire_find_stronger(path, mode) != NULL)
+	{
+		hold = zklock_acquire(path, mode, scope, ns);
+		if (hold == NULL)
+			return false;
+	}
+
+	if (hold != NULL)
+		many->held[many->nheld++] = hold;
+	else
+	{
+		hold = zklock_locktable_enter(path, mode);
+		many->fresh[many->nfresh++] = hold;
+		zklock_locktable_add(hold, scope);
+	}
+	return true;
+}
+
+/* What is left of `ns` that began to run at `began`. */
+static int64
+time_left(int64 ns, int64 began)
+{
+	return ns == ZKLOCK_NEVER || ns <= 0 ? ns :
+		Max(ns - (zklock_zkclient_now() - began), 1);
+}
+
+static void
+undo_many(ManyLocks *many, ZkLockScope scope)
+{
+	for (int i = 0; i < many->nfresh; i++)
+	{
+		zklock_await_abandon(&many->attempts[i]);
+		zklock_locktable_forget(many->fresh[i]);
+	}
+	for (int i = 0; i < many->nheld; i++)
+		zklock_locktable_drop(many->held[i], scope);
+}
+
+bool
+zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
+				   ZkLockScope scope, int64 ns)
+{
+	ManyLocks  *many = palloc0(sizeof(ManyLocks));
+	int64		began = zklock_zkclient_now();
+	volatile bool granted = false;
+	volatile bool failed = true;
+
+	many->held = palloc0((n + 1) * sizeof(ZkLockHold *));
+	many->fresh = palloc0((n + 1) * sizeof(ZkLockHold *));
+	many->attempts = palloc0((n + 1) * sizeof(ZkLockAttempt));
+	qsort(paths, n, sizeof(char *), compare_paths);
+
+	zklock_sessionchoice_choose();
+	zklock_session_routine->poll();
+	zklock_lease_renew_session();
+	zklock_acquire_refuse_too_many(count_new(paths, n, mode));
+	PG_TRY();
+	{
+		ZkLockWaitLimit	limit;
+		bool		in_time = true;
+
+		for (int i = 0; i < n && in_time; i++)
+			if (!is_repeated(paths, i))
+				in_time = add_to_many(many, paths[i], mode, scope,
+									   time_left(ns, began));
+		if (in_time && many->nfresh > 0)
+			zklock_waiting_begin(&limit, time_left(ns, began), many->fresh,
+						  many->nfresh);
+		granted = in_time &&
+			(many->nfresh == 0 ||
+			 zklock_waiting_finish(wait_for_all(many, &limit)));
+		failed = false;
+	}
+	PG_FINALLY();
+	{
+		zklock_waiting_end(granted, failed, many->nfresh);
+		if (!granted)
+			undo_many(many, scope);
+	}
+	PG_END_TRY();
+
+	for (int i = 0; granted && i < many->nfresh; i++)
+		zklock_waiting_grant(many->fresh[i], &many->attempts[i], NULL);
+	for (int i = 0; granted && i < many->nfresh; i++)
+		zklock_waiting_report(&many->attempts[i], many->attempts[i].waited,
+							  began);
+	return granted;
+}

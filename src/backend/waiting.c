@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * waiting.c
+ *	  The wait for locks, from its limit to what it has got.  See waiting.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/await.h"
+#include "backend/lease.h"
+#include "backend/waiting.h"
+#include "common/guc.h"
+#include "miscadmin.h"
+#include "session/errors.h"
+#include "session/session.h"
+#include "shared/claims.h"
+#include "shared/stats.h"
+#include "storage/proc.h"
+#include "utils/inval.h"
+#include "utils/timeout.h"
+
+/* How long who takes a lock only if it is free waits for the answer. */
+#define TRY_MS 1000
+
+/* lock_timeout ends a wait just as it ends that of ProcSleep(). */
+static void
+arm_lock_timeout(void)
+{
+	if (LockTimeout > 0)
+		enable_timeout_after(LOCK_TIMEOUT, LockTimeout);
+}
+
+static void
+disarm_lock_timeout(void)
+{
+	if (get_timeout_active(LOCK_TIMEOUT))
+		disable_timeout(LOCK_TIMEOUT, true);
+}
+
+/*
+ * Connect, and fix the deadline.  To take a lock only if it is free needs an
+ * answer all the same, but not all patience.  Then wait until the locks can be
+ * asked for, which also counts.
+ */
+void
+zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
+					 int n)
+{
+	int64		now;
+
+	arm_lock_timeout();
+	now = zklock_zkclient_now();
+	limit->nowait = ns <= 0;
+	if (limit->nowait)
+		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
+	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+	zklock_session_routine->ready(limit->deadline);
+	zklock_session_routine->admit(holds, n, limit->deadline);
+}
+
+/* Error context callback: the wait for a lock began with a connection. */
+static void
+tell_of_loss(void *path)
+{
+	if (geterrcode() != ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION)
+		return;
+	errcode(ERRCODE_CONNECTION_FAILURE);
+	errmsg_internal("%s", zklock_await_lost_connection(path));
+}
+
+/*
+ * A session that expires while we wait takes our place in the queue with it,
+ * and everything that this backend held.  If it held nothing, nothing but the
+ * place is lost: go on with a new session.  If there is none to be had, the
+ * connection was lost and did not come back.
+ */
+void
+zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
+{
+	const ZkLockClientStatus *status = zklock_session_routine->status();
+	ErrorContextCallback loss = {
+		.previous = error_context_stack,
+		.callback = tell_of_loss,
+		.arg = unconstify(char *, path)
+	};
+
+	zklock_lease_check();
+
+	/* Who demands credentials tells so when he is asked for something. */
+	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
+		zklock_errors_session_refused(zklock_session_routine->identity());
+	error_context_stack = &loss;
+	zklock_session_routine->ready(limit->deadline);
+	error_context_stack = loss.previous;
+}
+
+/* That others are ahead is an answer; none at all by the deadline is an error. */
+void
+zklock_waiting_refuse_silence(const ZkLockAttempt *attempt)
+{
+	if (attempt->verdict == ZKLOCK_TIMED_OUT && !attempt->queued)
+		zklock_session_routine->raise_silence("ZooKeeper did not answer in time");
+}
+
+/*
+ * The wait is over.  Who has been told to give up by now does so, though he may
+ * have been granted the lock just then: an error shall not leave a lock behind.
+ *
+ * Then see what earlier holders have done to the catalogs.  That takes a table's
+ * lock, as a rule; but a function, for one, is called without.
+ */
+bool
+zklock_waiting_finish(bool granted)
+{
+	disarm_lock_timeout();
+	CHECK_FOR_INTERRUPTS();
+	if (granted)
+		AcceptInvalidationMessages();
+	return granted;
+}
+
+/* What the statistics say of how it ended, if not well. */
+static ZkLockCounter
+how_ended(bool failed)
+{
+	if (!failed)
+		return ZKLOCK_TIMEOUTS;
+	return geterrcode() == ERRCODE_QUERY_CANCELED ||
+		geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE ?
+		ZKLOCK_CANCELS : ZKLOCK_ERRORS;
+}
+
+void
+zklock_waiting_end(bool granted, bool failed, int n)
+{
+	disarm_lock_timeout();
+	zklock_await_over();
+	if (!granted)
+		zklock_stats_add(how_ended(failed), n);
+}
+
+/*
+ * A lock downgraded `from` a stronger one is that one's grant still: those who
+ * wait behind it have larger tokens, whenever the reader's node was made.
+ */
+void
+zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
+					 const ZkLockHold *from)
+{
+	zklock_locktable_grant(hold);
+	hold->session_serial = attempt->session_serial;
+	hold->session_id = zklock_session_routine->status()->session_id;
+	hold->node = attempt->node;
+	strlcpy(hold->name, attempt->name, sizeof(hold->name));
+	hold->token = from != NULL ? from->token : attempt->token;
+	hold->grant_number = from != NULL ? from->grant_number : attempt->grant_number;
+	hold->revocable = attempt->params.revocable;
+	zklock_lease_granted(hold);
+	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
+						  hold->token, hold->grant_number);
+}
+
+static void
+count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
+{
+	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
+	if (attempt->grant_number > 0)
+		zklock_stats_add(ZKLOCK_HANDOVERS, 1);
+	if (waited)
+		zklock_stats_add(ZKLOCK_WAIT_US,
+						 (zklock_zkclient_now() - began) / 1000);
+}
+
+static void
+warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
+{
+	if (attempt->seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
+		ereport(WARNING,
+				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
+						zklock_errors_path(attempt->params.path)),
+				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
+						   attempt->seq),
+				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
+}
+
+void
+zklock_waiting_report(const ZkLockAttempt *attempt, bool waited, int64 began)
+{
+	count_grant(attempt, waited, began);
+	warn_if_nearly_exhausted(attempt);
+}
