@@ -27,7 +27,7 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "tcop/utility.h"
-#include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
 #if PG_VERSION_NUM >= 140000
@@ -109,14 +109,18 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 #endif
 }
 
-/* The extra data of a setting is in memory of its own since 16. */
-static inline void *
-zklock_compat_guc_malloc(size_t size)
+/* What PostgreSQL knows of a setting that is defined, for the life of the process. */
+static inline const struct config_generic *
+zklock_compat_setting(const char *name)
 {
 #if PG_VERSION_NUM >= 160000
-	return guc_malloc(LOG, size);
+	return find_option(name, false, false, ERROR);
 #else
-	return malloc(size);
+	struct config_generic **settings = get_guc_variables();
+
+	while (strcmp((*settings)->name, name) != 0)
+		settings++;
+	return *settings;
 #endif
 }
 

@@ -38,10 +38,7 @@ int			zklock_local_handover = 100;
 int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
 
-/*
- * What nobody who is to obey can set, and where its value is from.  The first four
- * make a session in ZooKeeper.
- */
+/* What nobody who is to obey can set.  The first four make a session in ZooKeeper. */
 enum
 {
 	HOSTS,
@@ -58,7 +55,7 @@ enum
 static struct
 {
 	const char *name;
-	GucSource	source;
+	const struct config_generic *setting;	/* PostgreSQL's, once defined */
 	bool		hidden;			/* see find_hidden() */
 }			rules[N_RULES] = {
 	[HOSTS] = {.name = "zklock.hosts"},
@@ -110,63 +107,9 @@ zklock_guc_is_servers(void)
 {
 	/* What the worker sees is in files and on the command line. */
 	for (int i = 0; i < N_OF_SESSION; i++)
-		if (rules[i].source > PGC_S_ARGV)
+		if (rules[i].setting->source > PGC_S_ARGV)
 			return false;
 	return true;
-}
-
-/* Have the assign hook know where a value is from: PostgreSQL tells the check hook only. */
-static bool
-note_source(void **extra, GucSource source)
-{
-	GucSource  *noted = zklock_compat_guc_malloc(sizeof(GucSource));
-
-	if (noted == NULL)
-		return false;
-	*noted = source;
-	*extra = noted;
-	return true;
-}
-
-static void
-assign(int rule, const void *extra)
-{
-	rules[rule].source = *(const GucSource *) extra;
-}
-
-static void
-assign_hosts(const char *newval, void *extra)
-{
-	(void) newval;
-	assign(HOSTS, extra);
-}
-
-static void
-assign_auth(const char *newval, void *extra)
-{
-	(void) newval;
-	assign(AUTH, extra);
-}
-
-static void
-assign_auth_file(const char *newval, void *extra)
-{
-	(void) newval;
-	assign(AUTH_FILE, extra);
-}
-
-static void
-assign_acl(const char *newval, void *extra)
-{
-	(void) newval;
-	assign(ACL, extra);
-}
-
-static bool
-check_auth_file(char **newval, void **extra, GucSource source)
-{
-	(void) newval;
-	return note_source(extra, source);
 }
 
 static bool
@@ -174,8 +117,10 @@ check_hosts(char **newval, void **extra, GucSource source)
 {
 	const char *why = zklock_hosts_check(*newval);
 
+	(void) extra;
+	(void) source;
 	if (why == NULL)
-		return note_source(extra, source);
+		return true;
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write host:port, several separated by commas, and a path to work below at the end, if any: \"zk1:2181,zk2:2181,zk3:2181/app\".");
 	return false;
@@ -211,6 +156,7 @@ check_auth(char **newval, void **extra, GucSource source)
 {
 	const char *how = zklock_authfile_check(*newval);
 
+	(void) extra;
 	if (**newval != '\0' && is_kept(source))
 	{
 		GUC_check_errcode(ERRCODE_CANT_CHANGE_RUNTIME_PARAM);
@@ -220,7 +166,7 @@ check_auth(char **newval, void **extra, GucSource source)
 		return false;
 	}
 	if (how == NULL)
-		return note_source(extra, source);
+		return true;
 	GUC_check_errmsg("invalid value for parameter \"zklock.auth\"");
 	GUC_check_errhint("%s", how);
 	return false;
@@ -237,8 +183,10 @@ check_acl(char **newval, void **extra, GucSource source)
 {
 	const char *why = zklock_acl_check(*newval);
 
+	(void) extra;
+	(void) source;
 	if (why == NULL)
-		return note_source(extra, source);
+		return true;
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write scheme:id:permissions, several separated by commas, as in \"world:anyone:r,auth::cdrwa\".");
 	return false;
@@ -251,8 +199,10 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 	const char *why;
 	char	   *ascii;
 
+	(void) extra;
+	(void) source;
 	if (*newval == NULL || **newval == '\0')
-		return note_source(extra, source);
+		return true;
 	ascii = pstrdup(*newval);
 	for (char *c = ascii; *c != '\0'; c++)
 		if (IS_HIGHBIT_SET(*c))
@@ -260,46 +210,10 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 	why = zklock_path_check_lock(ascii, strlen(ascii));
 	pfree(ascii);
 	if (why == NULL)
-		return note_source(extra, source);
+		return true;
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");
 	return false;
-}
-
-static void
-assign_path_prefix(const char *newval, void *extra)
-{
-	(void) newval;
-	assign(PATH_PREFIX, extra);
-}
-
-/* Any number in the range, or any of the options, is good. */
-static bool
-check_int(int *newval, void **extra, GucSource source)
-{
-	(void) newval;
-	return note_source(extra, source);
-}
-
-static void
-assign_max_locks_per_backend(int newval, void *extra)
-{
-	(void) newval;
-	assign(MAX_LOCKS_PER_BACKEND, extra);
-}
-
-static void
-assign_confirm_commit(int newval, void *extra)
-{
-	(void) newval;
-	assign(CONFIRM_COMMIT, extra);
-}
-
-static void
-assign_session(int newval, void *extra)
-{
-	(void) newval;
-	assign(SESSION_MODE, extra);
 }
 
 /*
@@ -323,7 +237,7 @@ find_hidden(bool defined)
 	for (int i = doubtful == PGC_S_CLIENT ? 0 : PATH_PREFIX; i < N_RULES; i++)
 		rules[i].hidden = !defined ?
 			GetConfigOption(rules[i].name, true, false) != NULL :
-			rules[i].hidden && rules[i].source == PGC_S_DEFAULT;
+			rules[i].hidden && rules[i].setting->source == PGC_S_DEFAULT;
 
 	/* That one is never said but in the session. */
 	rules[AUTH].hidden = false;
@@ -339,7 +253,7 @@ const char *
 zklock_guc_hidden(void)
 {
 	for (int i = 0; i < N_RULES; i++)
-		if (rules[i].hidden && rules[i].source <= doubtful)
+		if (rules[i].hidden && rules[i].setting->source <= doubtful)
 			return rules[i].name;
 	return NULL;
 }
@@ -383,38 +297,38 @@ zklock_guc_init(void)
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
 							   &zklock_hosts, ZKLOCK_DEFAULT_HOSTS,
 							   PGC_SUSET, 0,
-							   check_hosts, assign_hosts, NULL);
+							   check_hosts, NULL, NULL);
 	DefineCustomStringVariable("zklock.auth",
 							   "Credentials for ZooKeeper, as scheme:credentials.",
 							   "For tests and tools; what is to last belongs in the file that zklock.auth_file names.",
 							   &zklock_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
-							   check_auth, assign_auth, show_auth);
+							   check_auth, NULL, show_auth);
 	DefineCustomStringVariable("zklock.auth_file",
 							   "File with the credentials for ZooKeeper.",
 							   "One line scheme:credentials, read when a session with ZooKeeper begins.  A relative path is taken from the data directory.",
 							   &zklock_auth_file, "",
 							   PGC_SUSET, 0,
-							   check_auth_file, assign_auth_file, NULL);
+							   NULL, NULL, NULL);
 	DefineCustomStringVariable("zklock.acl",
 							   "Access control list of the nodes that are created.",
 							   "scheme:id:permissions, separated by commas.",
 							   &zklock_acl, "world:anyone:cdrwa",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY,
-							   check_acl, assign_acl, NULL);
+							   check_acl, NULL, NULL);
 	DefineCustomStringVariable("zklock.path_prefix",
 							   "All lock paths must be below this one.",
 							   "Empty: they may be anywhere.",
 							   &path_prefix, NULL,
 							   PGC_SUSET, 0,
-							   check_path_prefix, assign_path_prefix, NULL);
+							   check_path_prefix, NULL, NULL);
 	DefineCustomIntVariable("zklock.max_locks_per_backend",
 							"How many locks a backend may hold and wait for at once.",
 							"Zero: as many as it likes.",
 							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
 							PGC_SUSET, 0,
-							check_int, assign_max_locks_per_backend, NULL);
+							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",
@@ -459,7 +373,7 @@ zklock_guc_init(void)
 							 &zklock_confirm_commit, ZKLOCK_CONFIRM_LEASE,
 							 confirm_options,
 							 PGC_SUSET, 0,
-							 check_int, assign_confirm_commit, NULL);
+							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("zklock.log_level",
 							 "Message level of lost connections and of what the ZooKeeper client library logs.",
 							 NULL,
@@ -478,7 +392,7 @@ zklock_guc_init(void)
 							 &zklock_session, ZKLOCK_SESSION_BACKEND,
 							 session_options,
 							 PGC_SUSET, 0,
-							 check_int, assign_session, NULL);
+							 NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.local_handover",
 							"How long backends may hand a lock over among themselves before it is other servers' turn.",
 							"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
@@ -497,6 +411,8 @@ zklock_guc_init(void)
 							process_shared_preload_libraries_in_progress ?
 							PGC_POSTMASTER : PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
+	for (int i = 0; i < N_RULES; i++)
+		rules[i].setting = zklock_compat_setting(rules[i].name);
 	find_hidden(true);
 	MarkGUCPrefixReserved("zklock");
 }
