@@ -9,6 +9,7 @@
 
 #include "backend/acquire.h"
 #include "backend/await.h"
+#include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
@@ -39,8 +40,7 @@ typedef struct Wanted
 static void
 let_go(ZkLockHold *hold)
 {
-	zklock_revoke_give_back(hold);
-	zklock_lease_give_back(hold);
+	zklock_cancel_give_back(hold);
 	if (hold->node != NULL)
 		zklock_session_routine->delete_node(hold);
 }

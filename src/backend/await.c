@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "backend/await.h"
+#include "backend/cancel.h"
 #include "backend/revoke.h"
 #include "backend/sessionroutine.h"
 #include "common/compat.h"
@@ -187,7 +188,7 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 	if (!attempt->begun)
 		return;
 	attempt->begun = false;
-	zklock_revoke_abandon(attempt);
+	zklock_cancel_abandon(attempt);
 	zklock_session_routine->abandon(attempt);
 	zklock_claims_queued(attempt->claim, "", 0);
 }

@@ -10,11 +10,8 @@
 #include "access/xact.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
-#include "backend/revoke.h"
 #include "backend/sessionroutine.h"
 #include "common/guc.h"
-#include "miscadmin.h"
-#include "protocol/path.h"
 #include "replication/syncrep.h"
 #include "session/errors.h"
 #include "session/session.h"
@@ -24,20 +21,8 @@
 /* Was a loss raised in this transaction? */
 static bool reported = false;
 
-/* Is there a statement that a loss is to end? */
-static bool in_statement = false;
-
 /* Does the session routine know of a commit? */
 static bool committing = false;
-
-/* Is cancel on loss on? */
-static bool watching = false;
-
-/*
- * A lock whose loss has had this statement cancelled, and that was given back since,
- * or may be before anybody notices.
- */
-static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
 
 /* Was a lock that has been granted lost since? */
 static bool
@@ -117,71 +102,16 @@ zklock_lease_renew_session(void)
 		zklock_session_routine->renew();
 }
 
-/* Turn cancel on loss on if there is a statement to cancel.  True: it is on. */
-static bool
-watch(void)
-{
-	watching = in_statement && zklock_locktable_first_granted() != NULL;
-	zklock_session_routine->cancel_on_loss(watching);
-	zklock_revoke_watch(watching);
-	return watching;
-}
-
-/* Nobody tells of what happened while cancel on loss was off, during a commit for one. */
-void
-zklock_lease_watch(void)
-{
-	bool		was_on = watching;
-
-	if (!watch() || was_on)
-		return;
-	zklock_session_routine->refresh();
-	if (find_lost() != NULL || zklock_session_routine->is_gone())
-		InterruptPending = QueryCancelPending = true;
-}
-
 bool
 zklock_lease_is_doubtful(const ZkLockHold *hold)
 {
 	return is_lost(hold) || zklock_session_routine->is_gone();
 }
 
-/* Have what cancels the statement told once the lock is not there any more. */
-static void
-note_loss(const ZkLockHold *hold)
+bool
+zklock_lease_is_any_doubtful(void)
 {
-	zklock_session_routine->refresh();
-	if (zklock_lease_is_doubtful(hold))
-		strlcpy(lost_path, hold->key.path, sizeof(lost_path));
-}
-
-void
-zklock_lease_give_back(ZkLockHold *hold)
-{
-	bool		watched = watching && hold->granted;
-
-	zklock_locktable_ungrant(hold);
-	if (zklock_locktable_first_granted() != NULL)
-		return;					/* those that are left tell of a loss as well */
-	if (watched)
-	{
-		/* Whatever has cancelled the statement happened before this. */
-		zklock_session_routine->cancel_on_loss(false);
-		note_loss(hold);
-	}
-	zklock_lease_watch();
-}
-
-void
-zklock_lease_statement(bool begins)
-{
-	if (begins)
-	{
-		lost_path[0] = '\0';
-		zklock_revoke_begin_statement();
-	}
-	in_statement = begins;
-	(void) watch();
+	return find_lost() != NULL || zklock_session_routine->is_gone();
 }
 
 void
@@ -189,18 +119,10 @@ zklock_lease_explain(void)
 {
 	ZkLockHold *hold;
 
-	zklock_session_routine->poll();
 	zklock_lease_check();
 	hold = zklock_locktable_first_granted();
 	if (hold != NULL && zklock_session_routine->is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
-	if (lost_path[0] != '\0')
-	{
-		zklock_stats_add(ZKLOCK_LOSSES, 1);
-		zklock_errors_lock_lost(lost_path,
-								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
-	}
-	zklock_revoke_explain();
 }
 
 void
@@ -213,19 +135,6 @@ zklock_lease_forget(void)
 	reported = false;
 	while ((lost = find_lost()) != NULL)
 		zklock_locktable_forget(lost);
-}
-
-/*
- * Whoever waited for long has little left of the lease that began with his
- * create.  Have it renewed while the transaction works, so that the commit need
- * not wait for that.
- */
-void
-zklock_lease_granted(ZkLockHold *hold)
-{
-	zklock_lease_watch();
-	zklock_revoke_granted(hold);
-	zklock_session_routine->renew_lease(hold);
 }
 
 /* Ask whether a lock is still held, if that can be asked now.  True: it is. */
@@ -311,38 +220,13 @@ waits_for_standby(void)
 		synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH;
 }
 
-/*
- * What has cancelled the statement, and is to be noticed after its commit, is told
- * then.  A procedure that has caught it and goes on may be cancelled for another
- * reason later.
- */
-static void
-pause_cancel_on_loss(void)
-{
-	ZkLockHold *hold = zklock_locktable_first_granted();
-
-	zklock_session_routine->cancel_on_loss(false);
-	watching = false;
-	if (!QueryCancelPending)
-		lost_path[0] = '\0';
-	else if (hold != NULL)
-		note_loss(hold);
-	zklock_revoke_commit();
-}
-
 void
 zklock_lease_confirm(void)
 {
-	ZkLockHold *hold;
+	ZkLockHold *hold = zklock_locktable_first_granted();
 
-	/*
-	 * In a procedure a statement is under way, but a commit is not to be
-	 * cancelled.  Nor does what came before doom it, unless it is found again.
-	 */
-	pause_cancel_on_loss();
+	/* What came before does not doom this commit, unless it is found again. */
 	reported = false;
-
-	hold = zklock_locktable_first_granted();
 	if (hold == NULL || zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	committing = true;

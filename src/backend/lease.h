@@ -5,9 +5,8 @@
  *
  * Promises that after zklock_lease_confirm() the session, and with it every lock
  * of this backend, was alive at some moment since the lease began, as far as the
- * setting zklock.confirm_commit asks for it; and that a loss in the middle of a
- * statement cancels it.  (That a node is deleted by hand in a living session is
- * found out for one of the locks only.)
+ * setting zklock.confirm_commit asks for it.  (That a node is deleted by hand in a
+ * living session is found out for one of the locks only.)
  *
  *-------------------------------------------------------------------------
  */
@@ -29,30 +28,7 @@ extern void zklock_lease_check(void);
  */
 extern void zklock_lease_renew_session(void);
 
-/*
- * To be called when the outermost statement begins and when it has ended, be it
- * with an error: in between, a loss cancels it, and so does a revocation.  What was
- * lost before does not; for what was revoked before see revoke.h, whose errors
- * this raises.
- */
-extern void zklock_lease_statement(bool begins);
-
-/* To be called when a lock has been granted. */
-extern void zklock_lease_granted(ZkLockHold *hold);
-
-/*
- * To be called when a lock is about to be given back, before its node is left, and at
- * the end of a transaction, in which a statement may go on: what was lost meanwhile
- * cancels it, too.  Both raise and allocate nothing.
- */
-extern void zklock_lease_give_back(ZkLockHold *hold);
-extern void zklock_lease_watch(void);
-
-/*
- * To be called when a statement was cancelled: ERROR 40001 if that was, or might
- * as well have been, because a lock is lost, or most probably lost; 57014 that says
- * so if it was because one is revoked.
- */
+/* ERROR 40001 if a lock is lost, or most probably lost, as far as was taken in. */
 extern void zklock_lease_explain(void);
 
 /*
@@ -67,6 +43,7 @@ extern void zklock_lease_forget(void);
  * raises and allocates nothing.
  */
 extern bool zklock_lease_is_doubtful(const ZkLockHold *hold);
+extern bool zklock_lease_is_any_doubtful(void);
 
 /*
  * Does ZooKeeper confirm, asked now, that a lock is held?  False without an

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "backend/lease.h"
+#include "backend/cancel.h"
 #include "backend/locktable.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
@@ -32,20 +32,20 @@ begin(void)
 {
 	inside = true;
 	may_commit = false;
-	zklock_lease_statement(true);
+	zklock_cancel_statement(true);
 }
 
 static void
 end(void)
 {
-	zklock_lease_statement(false);
+	zklock_cancel_statement(false);
 
 	/*
 	 * A cancellation that came in last may be ours: then there is a loss to be
 	 * raised.  If there is none, it is somebody else's, and too late.
 	 */
 	if (QueryCancelPending)
-		zklock_lease_explain();
+		zklock_cancel_explain();
 	inside = false;
 	zklock_xact_come_first(true);
 }
@@ -55,7 +55,7 @@ static void
 fail(MemoryContext before)
 {
 	inside = false;
-	zklock_lease_statement(false);
+	zklock_cancel_statement(false);
 	if (geterrcode() == ERRCODE_QUERY_CANCELED)
 	{
 		ErrorData  *error;
@@ -63,7 +63,7 @@ fail(MemoryContext before)
 		MemoryContextSwitchTo(before);
 		error = CopyErrorData();
 		FlushErrorState();
-		zklock_lease_explain();
+		zklock_cancel_explain();
 		ReThrowError(error);
 	}
 	PG_RE_THROW();

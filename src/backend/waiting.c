@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "backend/await.h"
+#include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/waiting.h"
 #include "common/guc.h"
@@ -156,7 +157,14 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	hold->token = from != NULL ? from->token : attempt->token;
 	hold->grant_number = from != NULL ? from->grant_number : attempt->grant_number;
 	hold->revocable = attempt->params.revocable;
-	zklock_lease_granted(hold);
+	zklock_cancel_granted(hold);
+
+	/*
+	 * Whoever waited for long has little left of the lease that began with his
+	 * create.  Have it renewed while the transaction works, so that the commit
+	 * need not wait for that.
+	 */
+	zklock_session_routine->renew_lease(hold);
 	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
 						  hold->token, hold->grant_number);
 }

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/xact.h"
@@ -39,13 +40,24 @@ static enum
 }			ended = NOTHING_ENDED;
 static SubTransactionId ended_sub;
 
+/*
+ * The statement of a procedure goes on after a commit, which is not to be cancelled
+ * all the same.
+ */
+static void
+confirm(void)
+{
+	zklock_cancel_pause();
+	zklock_lease_confirm();
+}
+
 static void
 check_commit(void)
 {
 	if (!committing && settled == NOT_SETTLED)
 	{
 		committing = true;
-		zklock_lease_confirm();
+		confirm();
 	}
 }
 
@@ -97,7 +109,7 @@ xact_event(XactEvent event, void *arg)
 
 			/* There are only fences, of locks that the session holds. */
 			zklock_locktable_end_xact();
-			zklock_lease_watch();
+			zklock_cancel_watch();
 			break;
 
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
@@ -142,7 +154,7 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		zklock_locktable_end_xact();
 		if (ended == ENDED_ABORT)
 			zklock_lease_forget();
-		zklock_lease_watch();
+		zklock_cancel_watch();
 	}
 	ended = NOTHING_ENDED;
 }
@@ -151,7 +163,7 @@ void
 zklock_xact_settle(bool begins)
 {
 	if (begins)
-		zklock_lease_confirm();
+		confirm();
 	settled = begins ? SETTLED_STATEMENT : SETTLED_COMMIT;
 }
 

@@ -1,0 +1,178 @@
+/*-------------------------------------------------------------------------
+ *
+ * cancel.c
+ *	  Statements that are cancelled because a lock is lost, or asked for.
+ *	  See cancel.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/cancel.h"
+#include "backend/lease.h"
+#include "backend/revoke.h"
+#include "backend/sessionroutine.h"
+#include "miscadmin.h"
+#include "protocol/path.h"
+#include "session/errors.h"
+#include "shared/stats.h"
+
+/* Is there a statement to cancel? */
+static bool in_statement = false;
+
+/* Is cancel on loss on? */
+static bool watching = false;
+
+/* A loss is told rather than a revocation: the transaction cannot go on. */
+typedef enum Reason
+{
+	NO_REASON,
+	REVOKED,
+	LOST
+} Reason;
+
+/*
+ * Why this statement was cancelled: a lock that was given back since, or may be
+ * before anybody notices.
+ */
+static struct
+{
+	Reason		reason;
+	char		path[ZKLOCK_PATH_MAX + 1];
+}			noted;
+
+static void
+note(Reason reason, const char *path)
+{
+	if (reason < noted.reason)
+		return;
+	noted.reason = reason;
+	strlcpy(noted.path, path, sizeof(noted.path));
+}
+
+static void
+note_loss(const ZkLockHold *hold)
+{
+	zklock_session_routine->refresh();
+	if (zklock_lease_is_doubtful(hold))
+		note(LOST, hold->key.path);
+}
+
+static void
+cancel(void)
+{
+	InterruptPending = QueryCancelPending = true;
+}
+
+/*
+ * Turn cancel on loss on if there is a statement to cancel.  Requests that came
+ * before that cancel it, too.  True: it is on.
+ */
+static bool
+watch(void)
+{
+	watching = in_statement && zklock_locktable_first_granted() != NULL;
+	zklock_session_routine->cancel_on_loss(watching);
+	if (watching && zklock_revoke_find_untold() != NULL)
+		cancel();
+	return watching;
+}
+
+/* Nobody tells of what happened while cancel on loss was off, during a commit for one. */
+void
+zklock_cancel_watch(void)
+{
+	bool		was_on = watching;
+
+	if (!watch() || was_on)
+		return;
+	zklock_session_routine->refresh();
+	if (zklock_lease_is_any_doubtful())
+		cancel();
+}
+
+void
+zklock_cancel_statement(bool begins)
+{
+	if (begins)
+	{
+		noted.reason = NO_REASON;
+		zklock_revoke_begin_statement();
+	}
+	in_statement = begins;
+	(void) watch();
+}
+
+void
+zklock_cancel_granted(const ZkLockHold *hold)
+{
+	zklock_cancel_watch();
+	if (watching && zklock_revoke_is_untold(hold))
+		cancel();
+}
+
+void
+zklock_cancel_give_back(ZkLockHold *hold)
+{
+	bool		watched = watching && hold->granted;
+
+	if (watched && zklock_revoke_is_untold(hold))
+		note(REVOKED, hold->key.path);
+	zklock_locktable_ungrant(hold);
+	if (zklock_locktable_first_granted() != NULL)
+		return;					/* those that are left tell of a loss as well */
+	if (watched)
+	{
+		/* Whatever has cancelled the statement happened before this. */
+		zklock_session_routine->cancel_on_loss(false);
+		note_loss(hold);
+	}
+	(void) watch();
+}
+
+void
+zklock_cancel_abandon(const ZkLockAttempt *attempt)
+{
+	if (watching && zklock_revoke_is_revoked(attempt))
+		note(REVOKED, attempt->params.path);
+}
+
+/*
+ * What has cancelled the statement, and is to be noticed after its commit, is told
+ * then.  A procedure that has caught it and goes on may be cancelled for another
+ * reason later.
+ */
+void
+zklock_cancel_pause(void)
+{
+	ZkLockHold *hold = zklock_locktable_first_granted();
+
+	zklock_session_routine->cancel_on_loss(false);
+	watching = false;
+	if (!QueryCancelPending)
+	{
+		noted.reason = NO_REASON;
+		return;
+	}
+	if (hold != NULL)
+		note_loss(hold);
+	hold = zklock_revoke_find_untold();
+	if (hold != NULL)
+		note(REVOKED, hold->key.path);
+}
+
+void
+zklock_cancel_explain(void)
+{
+	zklock_session_routine->poll();
+	zklock_lease_explain();
+	if (noted.reason == LOST)
+	{
+		zklock_stats_add(ZKLOCK_LOSSES, 1);
+		zklock_errors_lock_lost(noted.path,
+								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
+	}
+	zklock_revoke_explain();
+	if (noted.reason == REVOKED)
+		zklock_revoke_raise(noted.path);
+}
