@@ -3,29 +3,33 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION zklock" to load this file. \quit
 
--- How a lock is held.  Any two holders of one path exclude each other, unless
--- both are 'shared'.
+-- The mode of a lock.  Any two holders of one path exclude each other, unless both
+-- are 'shared'.
 CREATE TYPE zk_lock_mode AS ENUM ('exclusive', 'shared', 'write', 'simple');
 
--- How long it is held: until released or the session ends, or to the end of
--- the transaction.
+-- How long a lock is held: until it is released or the session ends, or until the
+-- transaction ends.
 CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
 
--- All functions: a path that is null is an error 22004, one that ZooKeeper
--- would not take 22023, one that is not below zklock.path_prefix 42501.  A path with
--- a part that is named like a node in a lock's queue, or "leases", is an error 22023,
--- too, except in zk_lock_queue() and zk_lock_paths(), which only look.  No
--- connection within zklock.connect_timeout is 08001, a connection lost for good
--- 08006, an authentication or ACL that refuses 28000, a quota of ZooKeeper's or more
--- locks than zklock.max_locks_per_backend 53400, a lock that was held and is lost
--- 40001.
+-- These errors are common to all functions:
+--
+-- 22004: the path is null.
+-- 22023: ZooKeeper does not accept the path, or a part of it is "leases" or is named
+--     like a node in a lock's queue.  zk_lock_queue() and zk_lock_paths() accept such
+--     parts, since they only read.
+-- 42501: the path is not below zklock.path_prefix.
+-- 08001: there was no connection within zklock.connect_timeout.
+-- 08006: the connection was lost and did not come back.
+-- 28000: the authentication or an access control list refuses.
+-- 53400: a quota in ZooKeeper, or zklock.max_locks_per_backend, is exceeded.
+-- 40001: a lock that was held is lost.
 
--- Take a lock.  Returns true once it is held, false if others were ahead when
--- "timeout" passed.  A null timeout waits for ever; zero or less takes the lock only
--- if it is free.  No word from ZooKeeper in that time, or within a second if it is
--- zero, is 08001 or 08006.
--- May be called again by the holder and counts, like pg_advisory_lock().
--- A null scope, here and below, is what zklock.default_scope says.
+-- Take a lock.  Returns true once it is held, and false if others were ahead when
+-- "timeout" passed.  A null timeout waits without limit.  Zero or less takes the lock
+-- only if it is free.  If ZooKeeper does not answer within the timeout, or within a
+-- second if the timeout is zero, the error is 08001 or 08006.
+-- A holder may call the function again.  Holds are counted, as by pg_advisory_lock().
+-- If scope is null, here and below, zklock.default_scope applies.
 CREATE FUNCTION zk_lock_acquire(
     path text,
     timeout interval DEFAULT NULL,
@@ -35,9 +39,9 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- Take locks on all of the paths, or on none.  Costs one round trip if all are
--- free.  Callers that name overlapping paths in different orders do not
--- deadlock.  At most 1000 paths; more are an error 53400.
+-- Take locks on all of the paths, or on none.  Takes one round trip if all are free.
+-- Callers that name overlapping paths in different orders do not deadlock.  More than
+-- 1000 paths are an error 53400.
 CREATE FUNCTION zk_lock_acquire_all(
     paths text[],
     timeout interval DEFAULT NULL,
@@ -47,10 +51,9 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- Take a lock for the rest of the transaction, or raise 55P03
--- (lock_not_available): for procedures, where a result can be overlooked.
--- Returns the fencing token, which grows from each holder to the next, but see
--- zk_lock_grant_number().
+-- Take a lock for the rest of the transaction, or raise 55P03 (lock_not_available).
+-- For procedures, where a result can be overlooked.  Returns the fencing token, which
+-- grows from each holder to the next, except as zk_lock_grant_number() describes.
 -- Raises 25001 at REPEATABLE READ and above.
 CREATE FUNCTION zk_lock_guard(
     path text,
@@ -60,9 +63,10 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- Give one hold of session scope back.  Not held: a warning, and false.  Asks
--- first, as a commit does, if the lock may be lost: then it is an error 40001.  If
--- the transaction has fenced the lock, the last hold becomes one of the transaction.
+-- Release one hold of session scope.  If there is none, warns and returns false.
+-- Checks first, as a commit does, that the lock is still held; a lost lock is an error
+-- 40001.  If the transaction has fenced the lock, the last hold becomes one of
+-- transaction scope.
 CREATE FUNCTION zk_lock_release(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -70,14 +74,14 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- Give all holds of session scope back.  Returns how many there were.
+-- Release all holds of session scope, including leases.  Returns their number.
 CREATE FUNCTION zk_lock_release_all()
 RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- Is a lock held here, in this mode and whatever scope?  False also if it is lost, as
--- far as that is known.  Does not ask ZooKeeper: a commit does, where it has to.
+-- Does this backend hold the lock, in this mode and either scope?  False also if the
+-- lock is known to be lost.  Does not ask ZooKeeper; a commit does if necessary.
 CREATE FUNCTION zk_lock_held(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -85,7 +89,7 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- The fencing token of a lock that is held here; error 55000 if it is not.
+-- The fencing token of a lock that this backend holds; otherwise an error 55000.
 CREATE FUNCTION zk_lock_token(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -93,9 +97,10 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- Tells the holders of one token apart, from 0 on; error 55000 if the lock is not
--- held.  With zklock.session = 'server' the backends of a server hand a lock over
--- on one node, and so with one token; not so if zklock.local_handover is 0.
+-- The number of the grant, which distinguishes holders with the same token, from 0
+-- on.  Raises 55000 if this backend does not hold the lock.  With zklock.session =
+-- 'server', the backends of a server hand a lock over with one node, and so with one
+-- token, unless zklock.local_handover is 0.
 CREATE FUNCTION zk_lock_grant_number(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -103,10 +108,11 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- The newest fencing tokens that were used in this database: of holders that
--- had a lock for themselves, with the largest number that came with it, and of
--- those that shared it; and when one of them last did.  After ZooKeeper has been
--- set up anew its tokens begin again: then the rows are to be deleted.
+-- The newest fencing tokens that were used in this database.  "token" is that of
+-- exclusive holders, with "number" the largest number used with it.  "shared_token" is
+-- that of holders that shared the lock.  "fenced_at" is the time of the last fence.
+-- If ZooKeeper is set up anew, its tokens start from the beginning; then delete the
+-- rows.
 CREATE TABLE zk_lock_fences (
     path text COLLATE "C" PRIMARY KEY,
     token bigint NOT NULL,
@@ -116,10 +122,10 @@ CREATE TABLE zk_lock_fences (
 
 SELECT pg_catalog.pg_extension_config_dump('zk_lock_fences', '');
 
--- What comes by logical replication is merged with what is here: the newer
--- token stays, with its number, and rows that are deleted there stay.  (A TRUNCATE
--- does not let itself be kept out.)  What the trigger writes itself is no second
--- time for it.
+-- Merges rows that arrive by logical replication with the existing ones: the newer
+-- token stays, with its number, and a row that the publisher deleted stays, too.  (A
+-- trigger cannot prevent a TRUNCATE.)  The condition on the depth exempts the writes of
+-- the trigger itself.
 CREATE FUNCTION zk_fence_merge()
 RETURNS trigger
 AS 'MODULE_PATHNAME'
@@ -133,11 +139,12 @@ EXECUTE FUNCTION zk_fence_merge();
 
 ALTER TABLE zk_lock_fences ENABLE REPLICA TRIGGER zk_fence_merge;
 
--- Make this database refuse all older holders of a lock that is held here;
--- returns the fencing token.  Raises 40001 if a newer holder was here, and 55000
--- if the lock is not held, or is held although a newer token is here: no retry
--- helps then, see the hint.  To be called before anything is read that the lock
--- protects: it waits for the end of a transaction that has called it before.
+-- Make this database refuse all older holders of a lock that this backend holds.
+-- Returns the fencing token.  Raises 40001 if a newer holder has fenced.  Raises 55000
+-- if the lock is not held, or if it is held although a newer token is recorded; a retry
+-- does not help then, see the hint.  Call it before the transaction reads anything that
+-- the lock protects, because it waits for the end of an earlier transaction that has
+-- fenced the lock.
 CREATE FUNCTION zk_lock_fence(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -146,9 +153,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
--- The same for a holder elsewhere, who passes the token: what zk_lock_guard()
--- returned on another server, or the czxid of another client's node.  A wrong
--- token shuts the rightful holders out, so this is not for everyone.
+-- The same for a holder elsewhere, which passes its token: the result of
+-- zk_lock_guard() on another server, or the czxid of another client's node.  Not granted
+-- to PUBLIC, since a wrong token makes the database refuse the rightful holders.
 CREATE FUNCTION zk_fence(
     path text,
     token bigint)
@@ -159,10 +166,10 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint) FROM PUBLIC;
 
--- The same for a holder who has the number, too: what zk_lock_grant_number() returned.
--- Without it, those who held the lock on one node are not told from one another.
--- Holders of mode 'shared' must name it, or else they refuse one another; the number
--- of a reader of another client is 0.
+-- The same for a holder that also passes its number, the result of
+-- zk_lock_grant_number().  Without the number, successive holders of one node cannot be
+-- distinguished.  Holders of mode 'shared' must pass the mode, or else they refuse one
+-- another.  For a read lock of another client, the number is 0.
 CREATE FUNCTION zk_fence(
     path text,
     token bigint,
@@ -175,9 +182,8 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode) FROM PUBLIC;
 
--- Delete the fences that no holder has used for so long; returns how many there
--- were.  A holder that is later than that is not refused any more, so this is
--- not for everyone.
+-- Delete the fences that no holder has used for that long.  Returns their number.  Not
+-- granted to PUBLIC, since an older holder is then no longer refused.
 CREATE FUNCTION zk_fence_prune(older_than interval)
 RETURNS bigint
 AS 'MODULE_PATHNAME'
@@ -186,9 +192,9 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
 REVOKE EXECUTE ON FUNCTION zk_fence_prune(interval) FROM PUBLIC;
 
--- Get one of "leases" leases of a semaphore.  Returns and waits as
--- zk_lock_acquire() does.  The number should be the same for all callers: who names
--- another one than the last has named is warned, and let in by his own.
+-- Take one of "leases" leases of a semaphore.  Returns and waits as zk_lock_acquire()
+-- does.  All callers should name the same number.  A caller that names another number
+-- than the previous one gets a warning, and proceeds by its own number.
 CREATE FUNCTION zk_semaphore_acquire(
     path text,
     leases integer,
@@ -198,11 +204,12 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- The same for a semaphore whose size is a count in ZooKeeper, of Curator's
--- SharedCount: as many leases as that says at the time.  Raising it lets who waits in
--- at once; lowering it takes nothing from holders, but lets nobody in until there is
--- room.  No count at "count_path" is an error 42704, something else there, or a
--- negative number, 55000; also while waiting.
+-- The same for a semaphore whose size is a count in ZooKeeper, in the format of
+-- Curator's SharedCount.  The present value of the count is the number of leases.  If it
+-- is raised, waiters proceed at once.  If it is lowered, holders keep their leases, and
+-- waiters get one when there is room.  It is an error 42704 if there is no count at
+-- "count_path", and 55000 if the node has other data or a negative number.  These errors
+-- can also end a wait.
 CREATE FUNCTION zk_semaphore_acquire_counted(
     path text,
     count_path text,
@@ -212,15 +219,16 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- What a count says, or null if there is none.  What is no count is an error 55000.
+-- Read a count.  Returns null if there is none.  Raises 55000 if the node is no count.
 CREATE FUNCTION zk_shared_count(path text)
 RETURNS integer
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
--- Have a count say something else; it is made if there is none, and stays.  At once,
--- whatever becomes of the transaction.  A number below zero is an error 22023, what is
--- no count 55000, and not written to.  It decides for all, so this is not for everyone.
+-- Set a count, and create it if there is none; the node is persistent.  Takes effect at
+-- once, even if the transaction is rolled back.  A negative number is an error 22023.  If
+-- the node is no count, raises 55000 and does not write.  Not granted to PUBLIC, since
+-- the count applies to all callers.
 CREATE FUNCTION zk_shared_count_set(
     path text,
     value integer)
@@ -230,17 +238,17 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 REVOKE EXECUTE ON FUNCTION zk_shared_count_set(text, integer) FROM PUBLIC;
 
--- Give one hold of session scope back.  Not held: a warning, and false.
+-- Release one hold of session scope.  If there is none, warns and returns false.
 CREATE FUNCTION zk_semaphore_release(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- The ZooKeeper session that this backend's locks are in, its own or the
--- server's (zklock.session): its id as ZooKeeper's tools print it, its
--- state ('none' before the first lock, 'closed' when nobody needed it for
--- zklock.idle_session_timeout), the timeout that was negotiated, and how long ago a
--- quorum of its servers confirmed it.  Does not connect.
+-- The ZooKeeper session that this backend uses, its own or the server's
+-- (zklock.session).  "session_id" is as in ZooKeeper's tools.  "state" is 'none' before
+-- the first lock, and 'closed' after the session was unused for
+-- zklock.idle_session_timeout.  "timeout" is the negotiated one, and "confirmed_ago" is
+-- how long ago a quorum of ZooKeeper's servers confirmed the session.  Does not connect.
 CREATE FUNCTION zk_session(
     OUT session_id text,
     OUT state text,
@@ -268,14 +276,14 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- What the backends of this server hold and wait for, or, if the library is not
--- in shared_preload_libraries, what this backend holds.  The mode is that of the
--- lock, or 'semaphore'.  Where the lock is, its node and the ZooKeeper session that
--- has it, is as in zk_lock_queue(): backends that use the server's session have one
--- session_id in common (see zk_session()).  A lock that another backend has lost, or
--- was asked for, shows as such once that backend has found out.  Of backends that
--- pg_stat_activity would not tell all of, it shows nothing but that there is a lock.
--- Locks for which there is no room (zklock.max_locks) are counted in zk_lock_stats.
+-- The locks that the backends of this server hold and wait for, or, if the library is
+-- not in shared_preload_libraries, those of this backend.  "mode" is that of the lock,
+-- or 'semaphore'.  "node" and "session_id" are as in zk_lock_queue(): the node in
+-- ZooKeeper and the session that owns it.  Backends that use the server's session share
+-- one session_id (see zk_session()).  "lost" and "revoked" are set once the backend that
+-- holds the lock has noticed.  Of a backend whose details pg_stat_activity would hide,
+-- the view shows only the pid.  Locks for which there is no room (zklock.max_locks) are
+-- counted in zk_lock_stats.
 CREATE VIEW zk_locks AS
 SELECT pid, path, mode, granted, session_holds, transaction_holds, token, grant_number,
        node, session_id, waitstart, lost, revoked
@@ -313,16 +321,23 @@ RETURNS record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
--- What has been done in each database since the server was started or the
--- counters were reset; of this backend only, if the library is not in
--- shared_preload_libraries.  "acquires" is how often ZooKeeper was asked for a
--- lock, and how that ended: at once, after a wait for others ("wait_time" in
--- milliseconds, all together), with others still ahead when the time had passed,
--- by a cancel or lock_timeout, or by another error.  With zklock.session = 'server',
--- "handovers" are those of the contended grants that another backend of the server
--- passed on, and "hand_backs" are locks that were given back to ZooKeeper though
--- another backend waited for them: it was other servers' turn.  Databases for which there is
--- no room share a row without a name.
+-- Counters for each database since the server was started or the counters were reset.
+-- If the library is not in shared_preload_libraries, they are those of this backend.
+-- "acquires" is the number of locks requested from ZooKeeper.  It is the sum of these
+-- results:
+--
+--   immediate     granted at once
+--   contended     granted after a wait for others; "wait_time" is the sum of these waits,
+--                 in milliseconds
+--   timeouts      others were still ahead when the timeout passed
+--   cancels       ended by a cancellation or by lock_timeout
+--   errors        ended by another error
+--
+-- With zklock.session = 'server', "handovers" is the number of contended grants that
+-- another backend of the server passed on.  "hand_backs" is the number of locks that
+-- were given back to ZooKeeper, for the turn of other servers, although another backend
+-- of this server waited.  Databases for which there is no room share a row without a
+-- name.
 CREATE VIEW zk_lock_stats_database AS
 SELECT s.datid, d.datname,
        s.immediate + s.contended + s.timeouts + s.cancels + s.errors AS acquires,
@@ -335,12 +350,12 @@ FROM zk_lock_stat_counters() AS s
 
 GRANT SELECT ON zk_lock_stats_database TO PUBLIC;
 
--- The same for the server, and the room for zk_locks: how many it lists now, how
--- many it can, and how many more there are.  With zklock.session = 'server',
--- "connected" is whether the server's session has a connection to ZooKeeper, null
--- while there is no session, and "reload_pending" is whether that session is to end
--- when nothing is held in it, because settings have changed or the worker was
--- terminated.
+-- The same for the server, and the room for zk_locks: "listed" is the number of locks
+-- that it lists, "max_locks" the number that it can list, and "unlisted" the number of
+-- locks beyond that.  With zklock.session = 'server', "connected" tells whether the
+-- server's session has a connection to ZooKeeper; it is null while there is no session.
+-- "reload_pending" tells whether that session will end when no lock is held in it,
+-- because settings have changed or the worker was terminated.
 CREATE VIEW zk_lock_stats AS
 SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(contended)::bigint AS contended, sum(timeouts)::bigint AS timeouts,
@@ -358,7 +373,7 @@ FROM zk_lock_stats_database, zk_lock_stat_usage() AS u;
 
 GRANT SELECT ON zk_lock_stats TO PUBLIC;
 
--- Have all counters begin at zero, those of other databases too.
+-- Reset all counters to zero, for all databases.
 CREATE FUNCTION zk_lock_stats_reset()
 RETURNS void
 AS 'MODULE_PATHNAME'
@@ -366,31 +381,31 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
 
--- Who holds a lock or a semaphore and who waits for it, asked of ZooKeeper: on all
--- servers, whatever client they use.  Costs two round trips, and a connection if
--- there is none yet.  A path that is not there has no rows.
+-- The holders of a lock or a semaphore and the waiters, read from ZooKeeper: those of
+-- all servers and of all clients.  Takes two round trips, and a connection if there is
+-- none yet.  If the path does not exist, there are no rows.
 --
 --   position      from 1 on, in the order in which the lock is granted
 --   state         'holder' or 'waiter'
---   mode          that of the lock; 'semaphore' for a lease and 'mutex' for the
---                 lock under which leases are taken: who waits for a lease has both
+--   mode          that of the lock; 'semaphore' for a lease, and 'mutex' for the lock
+--                 under which leases are taken; a waiter for a lease has nodes of both
 --   sequence      the number at the end of the node's name
 --   node          the node's name, without the path
---   session_id    the ZooKeeper session that the node is of
---   since         when the node was made, by ZooKeeper's clock
---   own           is it a node of this backend?
+--   session_id    the ZooKeeper session that owns the node
+--   since         when the node was created, by ZooKeeper's clock
+--   own           whether the node belongs to this backend
 --   host ... application
---                 of the backend, as it says itself when it is zklock's
---   data          what other clients say of themselves: up to a zero byte, or to
---                 1024 bytes, with "?" for what is no text
+--                 the backend, according to the node's data, if the node is zklock's
+--   data          the data of another client's node: up to a zero byte, or to 1024
+--                 bytes, with "?" for bytes that are not text
 --
--- Ephemeral nodes that are nobody's that we know come last, without position,
--- state and mode: they are not waited for.  Of a node that may not be read there
--- is what its name tells.  A path that may not be read is an error 28000.
+-- Ephemeral nodes with a name of another kind are not waited for.  They come last,
+-- without position, state and mode.  For a node that may not be read, only the columns
+-- that its name determines are set.  A path that may not be read is an error 28000.
 --
--- As in pg_stat_activity, who is connected to which database is no secret; what a
--- node says can be read by all who may connect to ZooKeeper with the server's
--- credentials.  REVOKE the function from PUBLIC if that is too much.
+-- As in pg_stat_activity, it is not secret which user is connected to which database.
+-- Every client that connects to ZooKeeper with the server's credentials can read the
+-- data of a node.  REVOKE the function from PUBLIC if that is too much.
 CREATE FUNCTION zk_lock_queue(
     path text,
     OUT "position" integer,
@@ -412,19 +427,20 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 10;
 
--- The paths in use as locks at and below "parent", of whatever clients, with the
--- number of nodes that hold and wait: rows of zk_lock_queue() with a position.
--- The kind is 'queue' for locks of mode exclusive, shared and write, 'semaphore',
--- or 'simple', which is any ephemeral node that stands alone.  "open" tells whether
--- the access control list above these nodes lets everybody delete them, or make
--- others: null if it may not be read.  Costs a round trip for each level of the tree
--- and one more, and some more if thousands of nodes are on one.
+-- The paths in use as locks at and below "parent", by any client.  "kind" is 'queue' for
+-- locks of mode exclusive, shared and write, 'semaphore', or 'simple', which is any
+-- ephemeral node that stands alone.  "contenders" is the number of nodes that hold or
+-- wait: rows of zk_lock_queue() with a position.  "open" tells whether the access control
+-- list of the path lets every client delete these nodes, or create others; it is null if
+-- the list may not be read.  Takes a round trip for each level of the tree and one more,
+-- and some more if a level has thousands of nodes.
 --
--- A node that may not be read has neither kind nor number, and what is below it is
--- not known; if it is "parent", it is an error 28000.  More than 50000 nodes,
+-- A node that may not be read has no kind and no number, and the nodes below it are not
+-- shown.  If "parent" may not be read, it is an error 28000.  More than 50000 nodes,
 -- besides those of locks, are an error 54000.
 --
--- It tells what zk_locks keeps from roles that may not see all of a session.
+-- Granted to pg_monitor only, since zk_locks hides the locks of other roles, and this
+-- function shows their paths.
 CREATE FUNCTION zk_lock_paths(
     parent text DEFAULT '/',
     OUT path text,
@@ -438,16 +454,15 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100;
 REVOKE EXECUTE ON FUNCTION zk_lock_paths(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;
 
--- Ask those who hold a lock or a semaphore for it, wherever they are; returns how
--- many were asked.  It is a request: holders that have agreed to it, by taking the
--- lock while zklock.revocable was on, have their statement cancelled with an error
--- 57014, or see it at their next one, and keep the lock until they give it back.
--- It is Curator's Revoker: nodes of other clients are told, whether they react or
--- not, and say nothing else from then on.  Costs three round trips.  A path that may
--- not be read, or a node that may not be written to, is an error 28000, a simple
--- lock 0A000.
+-- Ask the holders of a lock or a semaphore, on all servers, to give it back.  Returns how
+-- many were asked.  It is a request: a holder that took the lock while zklock.revocable
+-- was on has agreed to it.  Its running statement, or its next one, is cancelled with an
+-- error 57014, and it keeps the lock until it gives it back.  The request is that of
+-- Curator's Revoker: it overwrites the data of the nodes of other clients, whether these
+-- react or not.  Takes three round trips.  It is an error 28000 if the path may not be
+-- read or a node may not be written, and 0A000 for a simple lock.
 --
--- Like pg_cancel_backend() it is not for everyone.
+-- Like pg_cancel_backend(), it is not granted to PUBLIC.
 CREATE FUNCTION zk_lock_revoke(path text)
 RETURNS integer
 AS 'MODULE_PATHNAME'
@@ -456,14 +471,16 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 REVOKE EXECUTE ON FUNCTION zk_lock_revoke(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_revoke(text) TO pg_signal_backend;
 
--- Who is in the way of each backend of this server that waits, wherever they are:
--- those ahead of it in the queue that it cannot share with, holders or waiters.
--- For who waits for a lease, the holders of the others; for who waits to come that
--- far, those who came before.  Asks ZooKeeper once for each backend that waits, or
--- that a condition on pid, path or mode leaves.  Backends of one server may have one
--- node in the queue, with zklock.session = 'server': those of them who are ahead
--- come last, without what only the node tells.  Without shared_preload_libraries
--- there are no rows, and none of sessions that zk_locks does not tell all of.
+-- The holders and waiters, on any server, that each waiting backend of this server waits
+-- for: those ahead of it in the queue that it cannot share the lock with.  For a backend
+-- that waits for a lease, they are the holders of leases.  For a backend that waits for
+-- the mutex of a semaphore, they are those ahead of it in the queue of the mutex.
+--
+-- Asks ZooKeeper once for each waiting backend, or only for those that a condition on pid,
+-- path or mode selects.  With zklock.session = 'server', several backends of a server may
+-- wait with one node.  Those of them that are ahead come last, without the columns that
+-- only the node's data has.  Without shared_preload_libraries there are no rows, and there
+-- are none for sessions whose details zk_locks hides.
 CREATE VIEW zk_lock_blockers AS
 SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
        q.mode AS blocking_mode, q.node AS blocking_node,
@@ -477,7 +494,7 @@ FROM zk_locks AS w, LATERAL (
        FROM zk_lock_queue(w.path) AS a) AS q
 WHERE NOT w.granted AND
       CASE q.waits_as
-          WHEN 'simple' THEN true        -- the one node there is not its own
+          WHEN 'simple' THEN true        -- the only node, that of the holder
           WHEN 'semaphore' THEN q.mode = 'semaphore' AND q.state = 'holder'
           WHEN 'mutex' THEN q.mode = 'mutex' AND q.position < q.place
           WHEN 'shared' THEN q.mode <> 'shared' AND q.position < q.place
@@ -496,9 +513,9 @@ WHERE NOT w.granted AND w.mode IN ('exclusive', 'write') AND b.pid <> w.pid AND
 
 GRANT SELECT ON zk_lock_blockers TO PUBLIC;
 
--- For \d+ and the like.
+-- Shown by \d+ and similar commands of psql.
 COMMENT ON TYPE zk_lock_mode IS
-    'how a ZooKeeper lock is held';
+    'mode of a ZooKeeper lock';
 COMMENT ON TYPE zk_lock_scope IS
     'how long a ZooKeeper lock is held';
 COMMENT ON FUNCTION zk_lock_acquire(text, interval, zk_lock_mode, zk_lock_scope) IS
@@ -508,60 +525,60 @@ COMMENT ON FUNCTION zk_lock_acquire_all(text[], interval, zk_lock_mode, zk_lock_
 COMMENT ON FUNCTION zk_lock_guard(text, interval, zk_lock_mode) IS
     'take a ZooKeeper lock for the rest of the transaction, or raise an error; returns its token';
 COMMENT ON FUNCTION zk_lock_release(text, zk_lock_mode) IS
-    'give one hold of session scope back';
+    'release one hold of session scope';
 COMMENT ON FUNCTION zk_lock_release_all() IS
-    'give all holds of session scope back';
+    'release all holds of session scope';
 COMMENT ON FUNCTION zk_lock_held(text, zk_lock_mode) IS
-    'is a ZooKeeper lock held here, as far as is known?';
+    'whether this backend holds a ZooKeeper lock, as far as is known';
 COMMENT ON FUNCTION zk_lock_token(text, zk_lock_mode) IS
-    'fencing token of a lock that is held here';
+    'fencing token of a lock that this backend holds';
 COMMENT ON FUNCTION zk_lock_grant_number(text, zk_lock_mode) IS
-    'number of a lock that is held here, among those with its token';
+    'number of the grant of a lock, among grants with the same token';
 COMMENT ON TABLE zk_lock_fences IS
-    'the newest holder of each lock that has fenced';
+    'the newest fencing tokens of each lock';
 COMMENT ON FUNCTION zk_fence_merge() IS
-    'trigger: has replicated fences only grow';
+    'trigger: merge replicated fences, so that tokens only grow';
 COMMENT ON TRIGGER zk_fence_merge ON zk_lock_fences IS
-    'has replicated fences only grow';
+    'merge replicated fences, so that tokens only grow';
 COMMENT ON FUNCTION zk_lock_fence(text, zk_lock_mode) IS
-    'have this database refuse older holders of a lock that is held here';
+    'make this database refuse older holders of a lock that this backend holds';
 COMMENT ON FUNCTION zk_fence(text, bigint) IS
-    'have this database refuse older holders of a lock that is held elsewhere';
+    'make this database refuse older holders of a lock that is held elsewhere';
 COMMENT ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode) IS
-    'the same, for a holder who knows his number';
+    'make this database refuse older holders of a lock that is held elsewhere, with its number';
 COMMENT ON FUNCTION zk_fence_prune(interval) IS
-    'delete fences that were not used for so long';
+    'delete fences that were not used for that long';
 COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval, zk_lock_scope) IS
-    'take one of so many leases';
+    'take one lease of a semaphore of the given size';
 COMMENT ON FUNCTION zk_semaphore_acquire_counted(text, text, interval, zk_lock_scope) IS
-    'take one of as many leases as a count says';
+    'take one lease of a semaphore whose size is a count in ZooKeeper';
 COMMENT ON FUNCTION zk_semaphore_release(text) IS
-    'give one hold of a lease back';
+    'release one hold of a lease';
 COMMENT ON FUNCTION zk_shared_count(text) IS
-    'what a count of leases says, asked of ZooKeeper';
+    'read a count of leases from ZooKeeper';
 COMMENT ON FUNCTION zk_shared_count_set(text, integer) IS
-    'have a count of leases say something else, or make it';
+    'set a count of leases, or create it';
 COMMENT ON FUNCTION zk_session() IS
     'the ZooKeeper session that holds the locks of this backend';
 COMMENT ON FUNCTION zk_lock_status() IS
-    'what zk_locks shows';
+    'data for the view zk_locks';
 COMMENT ON VIEW zk_locks IS
     'ZooKeeper locks that backends of this server hold and wait for';
 COMMENT ON FUNCTION zk_lock_stat_counters() IS
-    'what zk_lock_stats_database shows';
+    'data for the view zk_lock_stats_database';
 COMMENT ON FUNCTION zk_lock_stat_usage() IS
-    'room in shared memory for what zk_locks shows, and the state of the server''s session';
+    'room in shared memory for zk_locks, and the state of the server''s session';
 COMMENT ON VIEW zk_lock_stats_database IS
     'counters of ZooKeeper locks, by database';
 COMMENT ON VIEW zk_lock_stats IS
     'counters of ZooKeeper locks of this server';
 COMMENT ON FUNCTION zk_lock_stats_reset() IS
-    'have all counters begin at zero';
+    'reset all counters to zero';
 COMMENT ON FUNCTION zk_lock_queue(text) IS
-    'who holds a lock and who waits for it, on all servers, asked of ZooKeeper';
+    'holders of a lock and waiters, on all servers, read from ZooKeeper';
 COMMENT ON FUNCTION zk_lock_paths(text) IS
-    'locks in use at a path and below it, asked of ZooKeeper';
+    'locks in use at a path and below it, read from ZooKeeper';
 COMMENT ON FUNCTION zk_lock_revoke(text) IS
-    'ask those who hold a lock for it, on all servers';
+    'ask the holders of a lock, on all servers, to give it back';
 COMMENT ON VIEW zk_lock_blockers IS
-    'who is ahead of each backend that waits, on all servers';
+    'holders and waiters, on all servers, ahead of each waiting backend';
