@@ -282,8 +282,8 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- ZooKeeper and the session that owns it.  Backends that use the server's session share
 -- one session_id (see zk_session()).  "lost" and "revoked" are set once the backend that
 -- holds the lock has noticed.  Of a backend whose details pg_stat_activity would hide,
--- the view shows only the pid.  Locks for which there is no room (zklock.max_locks) are
--- counted in zk_lock_stats.
+-- the view shows only the pid.  zk_lock_stats counts locks for which there is no room
+-- (zklock.max_locks).
 CREATE VIEW zk_locks AS
 SELECT pid, path, mode, granted, session_holds, transaction_holds, token, grant_number,
        node, session_id, waitstart, lost, revoked
