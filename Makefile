@@ -3,20 +3,23 @@
 #   make, make install     build and install (PGXS)
 #   make installcheck      test against a running server and ZooKeeper
 #   make test              install what is missing, build, run every test
-#   make sandbox           psql on a server with zklock and a ZooKeeper, to try it
-#   make demo              the flash sale, start to finish
-#   make chroots           these three in new installations of Debian and Ubuntu, and
-#                          the tests with PostgreSQL 13 and 14
-#   make package           a .deb, and the installation of it in new Debians
-#   make dist              the archive for PGXN
-#   make bench             our locks beside Curator's, kazoo's, go-zookeeper's, the
-#                          least that ZooKeeper allows, and advisory locks
-#   make soak              two servers under load while all kinds of things fail
+#   make sandbox           psql on one of two servers with zklock, and a ZooKeeper
+#   make demo              the flash sale, from start to finish
+#   make chroots           test, sandbox and demo in new installations of Debian and
+#                          Ubuntu, and the tests with PostgreSQL 13 and 14
+#   make package           build a .deb and the archive for PGXN, and install them in
+#                          new installations of Debian
+#   make dist              build the archive for PGXN
+#   make bench             compare the speed of zklock, Curator, kazoo, go-zookeeper, a
+#                          minimal C client, and advisory locks
+#   make unit              the unit tests and simulations only
+#   make soak              two servers under load while faults are injected
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make fuzz              hostile paths, names and settings, and random statements
-#   make pictures          those of the documentation, from their text (Graphviz)
+#   make pictures          draw the pictures of the documentation (Graphviz)
 
-# Where the sources are, if it is elsewhere: make -f DIR/Makefile VPATH=DIR
+# The directory of the sources, for a build in another directory:
+# make -f DIR/Makefile VPATH=DIR
 here = $(if $(VPATH),$(VPATH)/)
 
 EXTENSION = zklock
@@ -25,7 +28,7 @@ MODULE_big = zklock
 OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"
 
-# The test named extension creates it.
+# The test "extension" creates the extension, so it runs first.
 REGRESS = extension $(filter-out extension, \
 	$(basename $(notdir $(sort $(wildcard $(here)test/sql/*.sql)))))
 REGRESS_OPTS = --inputdir=$(here)test
@@ -36,12 +39,12 @@ SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
 EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log \
 	test/unit/build bench-results
 
-# What has to be there before anything can be built: said, not stumbled over.
-# Debian has PGXS and pg_config in packages that come without the headers.
+# Check the requirements of the build, to report all that are missing.  On Debian, PGXS
+# and pg_config are in packages without the headers.
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 
-# What runs these is not installed with PostgreSQL 13.
+# PostgreSQL 13 does not install the isolation tester.
 ifneq ($(wildcard $(dir $(PGXS))../test/isolation/pg_isolation_regress),)
 ISOLATION = $(basename $(notdir $(sort $(wildcard $(here)test/specs/*.spec))))
 endif
@@ -50,12 +53,12 @@ ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 	$(CC) $(CPPFLAGS) -E -x c - 2>/dev/null | \
 	grep -o -m 1 zoo_set_servers_resolution_delay)
 
-# PostgreSQL's headers as a system's: they are not ours to warn about.
+# -isystem suppresses warnings about PostgreSQL's headers.
 PG_CPPFLAGS = -I$(here)src -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
 ifneq ($(and $(wildcard $(PGXS)),$(POSTGRES_H),$(ZOOKEEPER_H)),)
-# The TAP tests need much more than a server: without that, they are left out,
-# and what is missing is said.
+# The TAP tests need much more than a server.  If something is missing, make reports it
+# and omits these tests.
 ifeq ($(origin TAP_TESTS) $(filter installcheck,$(MAKECMDGOALS)),undefined installcheck)
 TAP_TESTS := $(shell PG_CONFIG='$(PG_CONFIG)' '$(here)test/setup' look && echo 1)
 endif
@@ -64,7 +67,7 @@ include $(PGXS)
 PROVE_FLAGS += -I test/perl
 
 ifdef VPATH
-# What the compiler and pg_regress take to be where they work
+# Directories that the compiler and pg_regress expect in the build directory
 FOLDERS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS))))
 $(OBJS) $(OBJS:.o=.bc): | $(FOLDERS)
 $(FOLDERS):
@@ -88,7 +91,7 @@ endif
 	@exit 1
 endif
 
-# What git has, as PGXN wants it
+# The archive of the current commit, in PGXN's format
 DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.json')
 DIST ?= zklock-$(DISTVERSION).zip
 
