@@ -1,6 +1,6 @@
-# The tools of the other tests: the throwaway ZooKeeper server, the plain client,
-# and the proxy that loses, delays, holds and counts what passes between a client
-# and the server.
+# Tests of the tools that other tests use: the temporary ZooKeeper server, the
+# plain client, and the proxy that loses, delays, holds and counts frames
+# between a client and the server.
 #
 # Runs once: of no mode.
 
@@ -22,7 +22,7 @@ use ZkWire;
 
 my $zk = ZkServer->new(container_check => 100)->start;
 
-# What the proxy saw since the mark, one line a frame.
+# What the proxy has seen since the last mark, one line for each frame.
 my $proxy = ZkProxy->new($zk->hosts);
 
 sub trace
@@ -60,14 +60,14 @@ is($client->create('/a/n-', '', ZkClient::EPHEMERAL | ZkClient::SEQUENCE),
 is($zk->get('/a')->{data}, 'data', 'get returns the data');
 is($zk->get('/a/n-0000000000')->{ephemeralOwner},
 	$client->session, 'an ephemeral node is owned by its session');
-is_deeply([ $zk->children('/a') ], ['n-0000000000'], 'children');
+is_deeply([ $zk->children('/a') ], ['n-0000000000'], 'children are listed');
 is(eval { $zk->create('/a') } // $@,
 	"create /a: ZooKeeper error -110\n", 'an error is raised');
 ok($zk->exists('/a'), 'a node exists');
 is($zk->exists('/b'), undef, 'a node does not exist');
-is($zk->get('/b'), undef, 'get without node');
-is_deeply([ $zk->children('/b') ], [], 'children without node');
-ok(!$zk->delete('/b'), 'delete without node');
+is($zk->get('/b'), undef, 'get of a missing node returns nothing');
+is_deeply([ $zk->children('/b') ], [], 'a missing node has no children');
+ok(!$zk->delete('/b'), 'delete of a missing node fails');
 
 $client->close;
 is_deeply([ $zk->children('/a') ], [], 'an ephemeral node ends with its session');
@@ -77,21 +77,21 @@ $client->call('createContainer', '/c', '', ZkClient::CONTAINER);
 $client->create('/c/child');
 $client->delete('/c/child');
 ok(wait_until('the empty container goes', sub { !$zk->exists('/c') }),
-	'the container check runs as often as asked for');
+	'the container check runs at the requested interval');
 
 $zk->pause;
 is($zk->four_letter('ruok', 0.2), '', 'a paused server does not answer');
 $zk->resume;
-is($zk->four_letter('ruok'), 'imok', 'it answers when resumed');
+is($zk->four_letter('ruok'), 'imok', 'the server answers after it is resumed');
 
 my $hosts = $zk->hosts;
 $zk->restart;
 is($zk->hosts, $hosts, 'the port is the same after a restart');
-is($zk->get('/a')->{data}, 'data', 'so is the data');
+is($zk->get('/a')->{data}, 'data', 'data is the same after a restart');
 $zk->kill9;
 is($zk->four_letter('ruok'), '', 'a killed server does not answer');
 $zk->start;
-is($zk->get('/a')->{data}, 'data', 'the data is the same after a crash');
+is($zk->get('/a')->{data}, 'data', 'data is the same after a crash');
 
 #
 # The trace
@@ -103,7 +103,7 @@ $client->exists('/b');
 $other->delete('/a');
 is($client->recv->{xid}, -1, 'a watch fires through the proxy');
 
-# Event and reply go to different clients, so either may be the first.
+# Event and reply go to different clients, so they can arrive in either order.
 my @trace = trace();
 is_deeply(
 	[ @trace[ 0 .. 8 ] ],
@@ -123,13 +123,13 @@ is_deeply(
 	[ sort @trace[ 9 .. $#trace ] ],
 	[ 's2c delete /a 0', 's2c event /a 0 deleted' ],
 	'the trace has the watch event');
-is(($proxy->trace)[4]{conn}, 1, 'the trace has the connection');
-is(($proxy->trace)[8]{conn}, 2, 'the trace has the other connection');
+is(($proxy->trace)[4]{conn}, 1, 'the trace shows the connection');
+is(($proxy->trace)[8]{conn}, 2, 'the trace shows the other connection');
 
 $proxy->mark;
 is_deeply([trace()], [], 'the trace begins at the mark');
 
-# More than the sockets take at once
+# More than the socket buffers hold.
 my $big = 'x' x 900_000;
 my $count = 20;
 $client->create('/big', $big);
@@ -138,7 +138,7 @@ $client->send(getData => '/big') for 1 .. $count;
 $proxy->wait_idle;
 is( scalar(grep { index($client->recv->{results}, $big) > 0 } 1 .. $count),
 	$count, 'big frames pass');
-connection_is_cut($client, 'a connection is cut when all has passed');
+connection_is_cut($client, 'the connection is cut after all frames have passed');
 $client = ZkClient->new($proxy->hosts);
 $client->delete('/big');
 
@@ -151,10 +151,10 @@ $proxy->rule(dir => 's2c', op => 'getData', action => 'delay', ms => 300);
 	  or diag($@);
 	setitimer(ITIMER_REAL, 0);
 }
-cmp_ok($signals, '>', 0, '... though there were some');
+cmp_ok($signals, '>', 0, 'signals arrived during the wait');
 
 #
-# Frames lost at a chosen place
+# Frames lost at a chosen position
 #
 $proxy->rule(
 	dir => 'c2s',
@@ -164,8 +164,8 @@ $proxy->rule(
 $client->create('/kept');
 ok($zk->exists('/kept'), 'a rule leaves other paths alone');
 $client->send(create => '/lost');
-connection_is_cut($client, 'the request is lost: the client is cut off');
-is($zk->exists('/lost'), undef, 'the request is lost: there is no node');
+connection_is_cut($client, 'request lost: the client is cut off');
+is($zk->exists('/lost'), undef, 'request lost: there is no node');
 
 $client = ZkClient->new($proxy->hosts);
 is($client->create('/lost'), '/lost', 'a rule acts once');
@@ -173,14 +173,14 @@ $client->delete('/lost');
 
 $proxy->rule(dir => 's2c', op => 'create', action => 'drop');
 $client->send(create => '/lost');
-connection_is_cut($client, 'the reply is lost: the client is cut off');
-ok($zk->exists('/lost'), 'the reply is lost: there is a node');
+connection_is_cut($client, 'reply lost: the client is cut off');
+ok($zk->exists('/lost'), 'reply lost: there is a node');
 
 $client = ZkClient->new($proxy->hosts);
 my $rule =
   $proxy->rule(dir => 's2c', nth => 2, action => 'cut', refuse => 1);
 $client->get('/lost');
-ok(!$proxy->fired($rule), 'the rule waits for the second frame');
+ok(!$proxy->fired($rule), 'a rule for the second frame has not fired after the first');
 ok($client->get('/lost'), 'the frame before the cut passes');
 ok($proxy->fired($rule), 'the rule has fired');
 connection_is_cut($client, 'the connection is cut after the frame');
@@ -203,7 +203,7 @@ my $begin = time();
 my @xids = ($client->send(getData => '/lost'), $client->send(exists => '/a'));
 is_deeply([ map { $client->recv->{xid} } @xids ],
 	\@xids, 'a delayed frame is not overtaken');
-cmp_ok(time() - $begin, '>=', 0.3, 'the delay is as long as asked for');
+cmp_ok(time() - $begin, '>=', 0.3, 'the delay lasts as long as requested');
 
 $proxy->mark;
 $proxy->rule(dir => 'c2s', op => 'getData', action => 'delay', ms => 300);
@@ -219,8 +219,8 @@ $client->send(create => '/held');
 $proxy->wait_frame(dir => 'c2s', op => 'create');
 is($zk->exists('/held'), undef, 'a held request does not reach the server');
 $proxy->release('c2s');
-is($client->recv->{err}, 0, 'it does after release');
-ok($zk->exists('/held'), 'and has its effect');
+is($client->recv->{err}, 0, 'a held request reaches the server after release');
+ok($zk->exists('/held'), 'the released request takes effect');
 
 $proxy->mark;
 $proxy->hold('s2c');
@@ -229,13 +229,13 @@ $proxy->wait_frame(dir => 's2c', path => '/lost');
 ok(is_silent($client), 'held replies do not reach the client');
 $proxy->release('s2c');
 is_deeply([ map { $client->recv->{xid} } @xids ],
-	\@xids, 'they do after release, in order');
+	\@xids, 'released replies reach the client in order');
 
 $proxy->rule(dir => 'c2s', op => 'delete', action => 'hold');
-ok($client->exists('/held'), 'what comes before the frame to hold passes');
+ok($client->exists('/held'), 'frames before the first held one pass');
 $client->send(delete => '/held');
 $client->send(exists => '/held');
-ok(is_silent($client), 'from the frame to hold on, nothing passes');
+ok(is_silent($client), 'no frame passes from the first held one on');
 ok($zk->exists('/held'), 'the server has not seen the frame');
 $proxy->release;
 is($client->recv->{err}, 0, 'release lets the frame pass');
@@ -243,11 +243,11 @@ is($client->recv->{err}, -101, 'release lets the next frame pass');
 
 $proxy->hold(undef, pings => 1);
 my $xid = $client->send(exists => '/a');
-is($client->recv->{xid}, -2, 'during a hold, the session is kept alive');
+is($client->recv->{xid}, -2, 'the session is kept alive during a hold');
 $proxy->release;
 my $reply;
 do { $reply = $client->recv } until $reply->{xid} != -2;
-is($reply->{xid}, $xid, 'what was held follows');
+is($reply->{xid}, $xid, 'held frames follow after release');
 
 $proxy->mark;
 $proxy->hold('s2c', pings => 1);
@@ -259,7 +259,7 @@ $proxy->wait_frame(dir => 's2c', op => 'ping', conn => $greeting->{conn});
 $proxy->release;
 read_more($early, \$answer, time() + $Wait::timeout) until $answer =~ /^.{20}/s;
 is(sprintf('0x%x', (unpack('l> l> l> q>', $answer))[3]), $greeting->{session},
-	'who connects during a hold gets its session before any ping');
+	'a client that connects during a hold gets its session before any ping');
 close($early);
 
 #
@@ -273,7 +273,8 @@ sub pipelined
 	return;
 }
 
-# With more than the usual patience: to be kept waiting by others is no silence.
+# Waits longer than usual for silence: on a busy machine, a delayed process
+# could otherwise look like silence.
 sub flights
 {
 	my ($code) = @_;
@@ -281,10 +282,10 @@ sub flights
 	return $proxy->flights($code, 0.5);
 }
 
-# Pings of the proxy's own may have been answered late.
+# The proxy's own pings may have been answered late.
 $client = ZkClient->new($proxy->hosts);
 $other = ZkClient->new($proxy->hosts);
-is(flights(sub { }), 0, 'nothing sent: no flight');
+is(flights(sub { }), 0, 'no request: no flight');
 is(flights(sub { pipelined('/a', '/b') }),
 	1, 'two pipelined requests: 1 flight');
 is(flights(sub { pipelined('/a'); pipelined('/b') }),
@@ -303,10 +304,10 @@ is( $proxy->flights(
 		},
 		1),
 	2,
-	'a pause shorter than the settle time makes no flight');
+	'a pause shorter than the settle time adds no flight');
 is($proxy->flights(sub { $xid = $client->send(exists => '/a') }, 1),
-	0, 'a request without a wait for its reply: no flight');
-is($client->recv->{xid}, $xid, 'its reply comes afterwards');
+	0, 'a request whose reply is not awaited: no flight');
+is($client->recv->{xid}, $xid, 'its reply arrives later');
 $client->get('/kept', 1);
 is( flights(
 		sub {
@@ -315,7 +316,7 @@ is( flights(
 			$client->recv;
 		}),
 	1,
-	'an event that no client of the proxy has caused: no flight');
+	'an event caused by a client outside the proxy: no flight');
 $client->get('/lost', 1);
 is( flights(
 		sub {
@@ -323,28 +324,28 @@ is( flights(
 			$client->recv;
 		}),
 	1,
-	'from one client to the other: 1 flight');
+	'a request of one client and its event at the other: 1 flight');
 $other->recv;
 is(eval { $proxy->flights(sub { die "broken\n" }) } // $@,
 	"broken\n", 'an error in the code is passed on');
-ok(!$client->exists('/lost'), 'and replies come without delay again');
+ok(!$client->exists('/lost'), 'replies come without delay again');
 
 #
-# The ends
+# Shutdown
 #
 $proxy->cut;
 connection_is_cut($_, 'all connections are cut') for $client, $other;
 
 $client = ZkClient->new($proxy->hosts);
 $zk->kill9;
-connection_is_cut($client, 'the end of the server reaches the client');
+connection_is_cut($client, 'the client notices the end of the server');
 $zk->start;
 $client = ZkClient->new($proxy->hosts);
-is($client->exists('/lost'), undef, 'the proxy finds a server that has come back');
+is($client->exists('/lost'), undef, 'the proxy connects to a restarted server');
 $client->close;
 
 my $address = $proxy->hosts;
 $proxy->stop;
-ok(!IO::Socket::INET->new(PeerAddr => $address), 'the proxy has gone');
+ok(!IO::Socket::INET->new(PeerAddr => $address), 'a stopped proxy accepts no connections');
 
 done_testing();

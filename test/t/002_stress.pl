@@ -1,5 +1,5 @@
-# The client's threads under the thread and address checkers: many short
-# sessions, over a connection that is cut at bad moments.
+# Runs the client's threads under ThreadSanitizer and AddressSanitizer: many
+# short sessions, over a connection that is cut at inconvenient moments.
 #
 # Runs once: of no mode.
 
@@ -16,12 +16,13 @@ use ZkServer;
 my $rounds = 5;    # sessions of each of the four threads
 my $unit = "$FindBin::RealBin/../unit";
 
-# The library leaks what it had not answered when it is closed.
+# The library leaks requests that are unanswered when it is closed.
 $ENV{LSAN_OPTIONS} = "suppressions=$unit/lsan.supp:print_suppressions=0";
 $ENV{TSAN_OPTIONS} = 'exitcode=0';
 
-# The reports of the thread sanitizer in which one of the two accesses is ours.
-# The library, which is not built for it, has races of its own.
+# Returns the reports of ThreadSanitizer in which our code makes one of the two
+# accesses. The library itself is built without ThreadSanitizer and has races
+# of its own.
 sub our_races
 {
 	my ($output) = @_;
@@ -45,7 +46,7 @@ sub our_races
 
 my $zk = ZkServer->new->start;
 
-is(system('make', '-s', '-C', $unit, 'stress'), 0, 'the programs are built')
+is(system('make', '-s', '-C', $unit, 'stress'), 0, 'the stress programs are built')
   or BAIL_OUT('no stress program');
 
 for my $checker (qw(thread address))
@@ -73,7 +74,7 @@ for my $checker (qw(thread address))
 		my $output = qx{$unit/build/stress-$checker $hosts $seed $rounds 2>&1};
 
 		ok($? == 0 && !our_races($output),
-			"$checker sanitizer has nothing to say of us, $how")
+			"$checker sanitizer reports no error in zklock, $how")
 		  or diag($output);
 		like($output, qr/nothing left/, "no node is left, $how");
 		$seed++;

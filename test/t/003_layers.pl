@@ -1,6 +1,6 @@
-# The layers of the sources (see src/README): which folder may include which, that no
-# two modules need each other, and that names are the field's own. A module is NAME.c
-# and NAME.h together.
+# The layers of the sources (see src/README): which folder may include headers
+# of which other folder, that modules do not depend on each other in circles,
+# and that names use common terms. A module is NAME.c and NAME.h together.
 #
 # Runs once: of no mode.
 
@@ -15,7 +15,7 @@ use File::Temp;
 use FindBin;
 use Test::More;
 
-# For each folder, those whose headers it may include besides its own
+# For each folder, the other folders whose headers it may include
 my %may_include = (
 	protocol => [],
 	common => ['protocol'],
@@ -25,18 +25,19 @@ my %may_include = (
 	worker => [qw(protocol common client shared session)],
 	backend => [qw(protocol common client shared session worker)]);
 
-# Plain types of the client's, for those who do not know the client
+# Plain types of the client, for modules that do not use the client
 my $client_types = 'common/clienttypes.h';
 
-# What the C language itself has and that keeps no time and reads nothing
+# Headers of the C library that protocol/ may use: none gives access to the
+# time or to I/O.
 my %pure = map { ("$_.h" => 1) } qw(stdbool stddef stdint stdio stdlib string);
 
-# Those of PostgreSQL that come before all its others
+# PostgreSQL's basic headers, which come before all its others
 my $postgres = qr{(?:^|/)(?:postgres\w*|c)\.h$};
 my $zookeeper = qr{(?:^|/)zookeeper\.h$};
 
-# What there is below $src: for each file what it includes, by its path below
-# $src if it is there, else as it is written.
+# Reads the files below $src. Returns for each file the headers that it
+# includes: as a path below $src if the header is there, else as written.
 sub read_includes
 {
 	my ($src) = @_;
@@ -66,7 +67,7 @@ sub read_includes
 	return \%includes;
 }
 
-# All that a file gets by including what it includes
+# All headers that a file includes, directly or indirectly
 sub reach
 {
 	my ($includes, $file) = @_;
@@ -80,7 +81,7 @@ sub reach
 	return sort keys %seen;
 }
 
-# What is wrong with one file
+# Returns the violations of one file.
 sub look_at_file
 {
 	my ($includes, $file) = @_;
@@ -106,7 +107,8 @@ sub look_at_file
 	return map { "$file gets $_" } @wrong;
 }
 
-# A circle of modules through this one, if there is any and this is its first one
+# Returns a circle of dependencies through this module, unless there is none or
+# another module of the circle sorts first.
 sub circle
 {
 	my ($needs, $module) = @_;
@@ -130,7 +132,7 @@ sub circle
 	return join(' -> ', @circle);
 }
 
-# All that is wrong below $src, a line each
+# Returns all violations below $src, one per line.
 sub wrongs
 {
 	my ($src) = @_;
@@ -156,7 +158,8 @@ sub wrongs
 	return join("\n", @wrongs);
 }
 
-# The same for a small tree whose layers are right, but for some files of it
+# The same for a small tree with correct layers in which the given files are
+# replaced
 sub wrongs_with
 {
 	my (%files) = @_;
@@ -192,42 +195,42 @@ sub wrongs_with
 	return wrongs("$src");
 }
 
-is(wrongs_with(), '', 'a tree whose layers are right');
+is(wrongs_with(), '', 'a tree with correct layers is accepted');
 
 is(wrongs_with('protocol/path.c' => ['"postgres.h"']),
 	'protocol/path.c gets postgres.h',
-	'the protocol does not know PostgreSQL');
+	"protocol/ must not include PostgreSQL's headers");
 is(wrongs_with('protocol/path.c' => ['<time.h>']),
-	'protocol/path.c gets time.h', '... nor the time');
+	'protocol/path.c gets time.h', 'protocol/ must not include time.h');
 is( wrongs_with('protocol/path.c' => ['"client/zkclient.h"']),
 	'protocol/path.c gets client/zkclient.h',
-	'... nor other folders');
+	'protocol/ must not include other folders');
 is( wrongs_with('common/clienttypes.h' => ['"postgres.h"']),
 	join("\n",
 		'client/core.c gets postgres.h', 'client/core.h gets postgres.h',
 		'client/zkclient.h gets postgres.h',
 		'common/clienttypes.h gets postgres.h'),
-	'types of the client are plain');
+	"clienttypes.h must not include PostgreSQL's headers");
 is( wrongs_with('client/core.c' => ['<postgres_ext.h>']),
 	'client/core.c gets postgres_ext.h',
-	'the client does not know PostgreSQL');
+	"client/ must not include PostgreSQL's headers");
 is( wrongs_with('client/core.c' => ['"common/guc.h"']),
-	'client/core.c gets common/guc.h', '... nor those who use it');
+	'client/core.c gets common/guc.h', 'client/ must not include headers of its callers');
 is( wrongs_with('client/other.h' => ['<zookeeper/zookeeper.h>']),
 	'zookeeper.h is included by client/core.h client/other.h',
-	'the client includes zookeeper.h once');
+	'zookeeper.h must be included only once');
 is( wrongs_with(
 		'session/session.c' => [ '"postgres.h"', '"client/core.h"' ]),
 	'session/session.c gets zookeeper/zookeeper.h',
-	'... and nobody else gets it through a header');
+	'zookeeper.h must not reach other folders through a header');
 is( wrongs_with('shared/claims.c' => [ '"postgres.h"', '"session/session.h"' ]),
 	"shared/claims.c gets session/session.h\n"
 	  . 'session/session -> shared/claims -> session/session',
-	'shared memory does not know the session, nor do modules need each other');
+	'shared/ must not include the session, and modules must not include each other');
 is( wrongs_with(
 		'backend/acquire.h' => [],
 		'worker/worker.c' => [ '"postgres.h"', '"backend/acquire.h"' ]),
-	'worker/worker.c gets backend/acquire.h', 'the worker does not know a backend');
+	'worker/worker.c gets backend/acquire.h', "worker/ must not include a backend's headers");
 is( wrongs_with(
 		'protocol/a.h' => ['"b.h"'],
 		'protocol/b.c' => ['"c.h"'],
@@ -235,26 +238,27 @@ is( wrongs_with(
 		'protocol/c.c' => ['"a.h"'],
 		'protocol/c.h' => []),
 	'protocol/a -> protocol/b -> protocol/c -> protocol/a',
-	'... through any number of modules');
+	'a circle of several modules is found');
 is(wrongs_with('attic.c' => []),
-	'attic.c is in no folder of a layer', 'a folder of no layer');
+	'attic.c is in no folder of a layer', 'a folder without a layer is found');
 
 my $top = "$FindBin::RealBin/../..";
 my $includes = read_includes("$top/src");
 
 cmp_ok(scalar(grep { @{ $includes->{$_} } } keys %$includes),
-	'>', 50, 'there is something to look at');
+	'>', 50, 'the sources have includes');
 ok((grep { $_ =~ $zookeeper } map { @$_ } values %$includes),
-	'... and ZooKeeper is somewhere');
-is(wrongs("$top/src"), '', 'the layers of the sources are right');
+	'the sources include zookeeper.h');
+is(wrongs("$top/src"), '', 'the layers of the sources are correct');
 
-# Names. The first are words that only their author understands; the second have a
-# meaning in prose, but say nothing as the name of a module, a type or a function.
+# Names. $private lists words that only their author understands. The words in
+# $vague have a meaning in prose, but say nothing as the name of a module, a
+# type or a function.
 my $private = join('|',
 	qw(venue lodger tenant tenure keepsake knock evict heed inquiry bunch errand));
 my $vague = join('|', qw(own place order seat flight survey alarm patience bar leave));
 
-# The words of a name: zklock_foo_bar, ZkLockFooBar
+# Splits a name such as zklock_foo_bar or ZkLockFooBar into words.
 sub words_of
 {
 	my ($name) = @_;
@@ -262,8 +266,8 @@ sub words_of
 	return map { lc } split(/_|(?<=[a-z])(?=[A-Z])/, $name);
 }
 
-# Which private words are in a text, and which vague ones in names that a text of C
-# defines
+# Returns the private words in a text, and the vague words in the names that a
+# C file defines.
 sub bad_words
 {
 	my ($file, $text) = @_;
@@ -285,7 +289,7 @@ is_deeply([ bad_words('a.c', "/* a needless word */\nint\nleaves_nothing(int pla
 	['a.c: leaves_nothing'], 'a vague word in a name is found')
   or diag(explain([ bad_words('a.c', "/* a needless word */\nint\nleaves_nothing(int placed)\n") ]));
 is_deeply([ bad_words('a.md', 'The Tenants leave their place.') ],
-	['a.md: Tenants'], '... and a private one anywhere');
+	['a.md: Tenants'], 'a private word is found in prose');
 
 my @bad;
 find(
@@ -302,6 +306,6 @@ find(
 		}
 	},
 	map { "$top/$_" } qw(README.md src test docs sql));
-is(join("\n", @bad), '', 'names are those of the field');
+is(join("\n", @bad), '', 'names and prose use common terms');
 
 done_testing();

@@ -1,8 +1,8 @@
-# docs/troubleshooting.md has an entry for whatever the sources can say to people,
-# with its SQLSTATE or level, and none for what they do not say.
+# docs/troubleshooting.md has an entry for each message in the sources, with
+# its SQLSTATE or level, and no entry for any other text.
 #
-# A text is any string literal that has several words. Those that need no entry are
-# hints, and parts of other texts.
+# A message is a string literal of several words. Hints, and fragments that are
+# put into other texts, need no entry.
 #
 # Runs once: of no mode.
 
@@ -16,12 +16,13 @@ use Test::More;
 
 my $top = "$FindBin::RealBin/../..";
 
-# What is given to these is advice, a description in pg_settings, or no text.
+# Arguments of these calls are advice, descriptions of settings, or no
+# messages.
 my $silent_calls =
   qr/^(?:errhint|GUC_check_errhint|DefineCustom\w+|ShmemInit\w+|hash_create|AllocSetContextCreate|ResourceOwner\w+)$/;
 
-# Whole values: advice that is chosen first, names of things, and what is put into
-# texts that do have an entry.
+# Literals that need no entry: advice that is chosen before ereport(), names of
+# things, and fragments of messages that have an entry.
 my @silent = (
 	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
 	qr/^(?:DELETE FROM|INSERT INTO) |excluded\./,
@@ -35,10 +36,10 @@ my @silent = (
 	qr/^(?:\.\.\. \()?node "\.\.\."\)?$/,
 	qr/^port=|^\.\.\. id=/);
 
-# How a value is wrong, which these say themselves
+# These files return the reason why a value is invalid.
 my $reasons = qr{(?:protocol/(?:path|hosts|acl)|client/zkhosts|client/zksession|common/authfile)\.c$};
 
-# What stands for a value, in the sources and in the page
+# Replaces values and placeholders, in the sources and in the page, by "...".
 sub normal
 {
 	my ($text) = @_;
@@ -50,8 +51,9 @@ sub normal
 	return $text =~ s/^ | $//gr;
 }
 
-# The literals of a file: each a hash with its text, the calls that it is an
-# argument of, outermost first, and of ereport() the level and the condition.
+# Returns the literals of a file: for each a hash with its text, the calls that
+# it is an argument of, outermost first, and the level and condition of
+# ereport().
 sub literals
 {
 	my ($source) = @_;
@@ -113,14 +115,14 @@ sub literals
 	return @literals;
 }
 
-# SQLSTATEs by PostgreSQL's names for them
+# SQLSTATEs by PostgreSQL's names
 my %sqlstate;
 my ($includes) = run_command([ $ENV{PG_CONFIG} // 'pg_config', '--includedir-server' ]);
 my $codes = slurp_file("$includes/utils/errcodes.h");
 $sqlstate{$1} = join('', split(/\W+/, $2))
   while $codes =~ /^#define (ERRCODE_\w+) MAKE_SQLSTATE\(([^)]*)\)/mg;
 
-# Texts, each with its SQLSTATEs, 'warning' or 'log', as far as that is known
+# Messages, each with its known SQLSTATEs, 'warning' or 'log'
 my %said;
 find(
 	{
@@ -150,17 +152,17 @@ find(
 	},
 	"$top/src");
 
-# The page: an entry is what an item of a list begins with.
+# In the page, an entry is the beginning of a list item.
 my %entries;
 my $page = slurp_file("$top/docs/troubleshooting.md");
 $entries{ normal($1) } = $2 // ''
   while $page =~ /^ *- `([^`]+)`(?: \(([\w, ]+)\))?/mg;
 
-cmp_ok(scalar keys %said, '>', 60, 'there is something to be said');
+cmp_ok(scalar keys %said, '>', 60, 'messages are found in the sources');
 is(join("\n", grep { !exists $entries{$_} } sort keys %said),
-	'', 'whatever is said has an entry');
+	'', 'each message has an entry');
 is(join("\n", grep { !exists $said{$_} } sort keys %entries),
-	'', '... and what has one is said');
+	'', 'each entry belongs to a message');
 for my $text (sort keys %said)
 {
 	my $how = join(', ', sort keys %{ $said{$text} });
@@ -168,7 +170,7 @@ for my $text (sort keys %said)
 	is($entries{$text}, $how, "$text: $how") if $how ne '' && $how ne 'various';
 }
 
-# Would it notice?
+# Check the parser itself.
 my @found = literals(<<'C');
 void
 f(void)
@@ -185,8 +187,8 @@ f(void)
 C
 is( join('|', map { join(' ', $_->{text}, @{ $_->{calls} }) } @found),
 	'there is no "..." of ... ereport  errmsg|A detail. ereport  errdetail|A hint (...). ereport  errhint|said elsewhere',
-	'literals are found, and what they are given to');
-is($found[0]{condition}, 'ERRCODE_UNDEFINED_OBJECT', '... with the condition');
-is($sqlstate{ $found[0]{condition} }, '42704', '... whose SQLSTATE is known');
+	'literals are found together with their calls');
+is($found[0]{condition}, 'ERRCODE_UNDEFINED_OBJECT', 'the condition of ereport() is found');
+is($sqlstate{ $found[0]{condition} }, '42704', 'the SQLSTATE of a condition is found');
 
 done_testing();

@@ -1,5 +1,5 @@
-# Links from one page of the documentation to another lead somewhere, and its
-# pictures say what the text says that they are made from.
+# Links between pages of the documentation are valid, and its pictures have the
+# words of the text that they are made from.
 #
 # Runs once: of no mode.
 
@@ -15,7 +15,7 @@ my $top = "$FindBin::RealBin/../..";
 my %pages = map { ($_ => slurp_file("$top/$_")) }
   map { s/^\Q$top\E\///r } glob("$top/*.md $top/docs/*.md");
 
-# The anchors of a page, as forges make them of headings
+# The anchors that forges make from the headings of a page
 sub anchors
 {
 	my ($page) = @_;
@@ -23,7 +23,7 @@ sub anchors
 	return map { lc(s/[^\w\- ]//gr) =~ tr/ /-/r } $page =~ /^#+ (.*)$/mg;
 }
 
-# A path without what leads back
+# Removes "." and ".." from a path.
 sub tidy
 {
 	my ($path) = @_;
@@ -33,7 +33,7 @@ sub tidy
 	return $path;
 }
 
-# What is wrong with a link of a page
+# Returns the error in a link of a page, if any.
 sub look_at_link
 {
 	my ($from, $link) = @_;
@@ -55,12 +55,12 @@ for my $page (sort keys %pages)
 	$links += @links;
 	is(join("\n", map { look_at_link($page, $_) } @links), '', $page);
 	ok( $page =~ /^(README|CHANGELOG)\.md$/ || $pages{'README.md'} =~ /\(\Q$page\E\)/,
-		'... which README.md names');
+		'$page: README.md links to it');
 }
-cmp_ok($links, '>', 20, 'there are links');
+cmp_ok($links, '>', 20, 'links are found');
 
-# The words of a picture and of its text. How they are arranged depends on who
-# draws it.
+# The words of a picture or of its source, sorted: the arrangement depends on
+# the version of the program that draws it.
 sub words
 {
 	my ($text) = @_;
@@ -72,7 +72,7 @@ sub words
 }
 
 my @pictures = glob("$top/docs/pictures/*.dot");
-cmp_ok(scalar @pictures, '>', 1, 'there are pictures');
+cmp_ok(scalar @pictures, '>', 1, 'pictures are found');
 for my $file (@pictures)
 {
 	my $svg = $file =~ s/\.dot$/.svg/r;
@@ -82,18 +82,18 @@ for my $file (@pictures)
 
 	is( words(join(' ', @texts)),
 		words(join(' ', map { s/\\[nlr]/ /gr } @labels)),
-		"$name is made from its text");
+		"$name matches its source");
 	ok( (grep { tidy("docs/$_") eq $name }
 			  map { $pages{$_} =~ /!\[[^]]*\]\(([^)]*)\)/g } grep { /^docs/ } keys %pages),
-		'... and shown');
+		'$name is shown in a page');
 }
 
-# Would it notice?
+# Check look_at_link() itself.
 is(look_at_link('README.md', 'docs/nowhere.md'),
-	'README.md: docs/nowhere.md: there is no docs/nowhere.md', 'a page that is missing');
+	'README.md: docs/nowhere.md: there is no docs/nowhere.md', 'a missing page is found');
 is(look_at_link('docs/security.md', '../README.md#limit'),
-	'docs/security.md: ../README.md#limit: no such heading', 'a heading that is missing');
+	'docs/security.md: ../README.md#limit: no such heading', 'a missing heading is found');
 is(look_at_link('docs/security.md', '../README.md#one-session-per-server'),
-	undef, '... and one that is there');
+	undef, 'an existing heading is accepted');
 
 done_testing();

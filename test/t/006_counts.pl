@@ -1,5 +1,5 @@
-# How "make test" counts what prove and pg_regress print: a test that has failed must
-# not get lost.
+# How test/run counts the results that prove and pg_regress print: no failed
+# test may get lost.
 #
 # Runs once: of no mode.
 
@@ -15,7 +15,7 @@ my ($function) = slurp_file("$FindBin::RealBin/../run") =~ /^(count_tests\(\)\n\
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $n = 0;
 
-# What is counted: passed, failed and skipped
+# Returns the numbers of tests passed, failed and skipped.
 sub count_of
 {
 	my ($text) = @_;
@@ -27,7 +27,7 @@ sub count_of
 	return $counts;
 }
 
-# What prove says of files with these programs
+# Returns the output of prove for files with these programs.
 sub prove
 {
 	my @files = map { my $file = "$dir/" . ++$n . '.t'; append_to_file($file, $_); $file } @_;
@@ -49,23 +49,23 @@ my %dead = (
 	'in silence' => 'exit 0',
 	'before its plan' => 'print "ok 1\nok 2\n"');
 
-is(count_of(prove($good)), '2 0 0', 'tests that pass');
-is(count_of(prove($good, $bad)), '3 1 0', 'one that fails');
-is(count_of(prove($good, $skipped)), '2 0 1', 'a file that is skipped');
-is(count_of(prove($good, $todo)), '4 0 0', 'one that passes unexpectedly');
+is(count_of(prove($good)), '2 0 0', 'passing tests are counted');
+is(count_of(prove($good, $bad)), '3 1 0', 'a failing test is counted');
+is(count_of(prove($good, $skipped)), '2 0 1', 'a skipped file counts as one skipped test');
+is(count_of(prove($good, $todo)), '4 0 0', 'a TODO test that passes counts as passed');
 for my $how (sort keys %dead)
 {
 	like(count_of(prove($good, $bad, $dead{$how}, $dead{$how})),
-		qr/^\d+ 3 0$/, "two files that die $how, beside a failed test");
+		qr/^\d+ 3 0$/, "two files that die $how are counted beside a failed test");
 }
 
-is( count_of(<<'EOTEXT'), '2 1 0', 'pg_regress');
+is( count_of(<<'EOTEXT'), '2 1 0', 'output of pg_regress is counted');
 ok 1         - extension                                  60 ms
 not ok 2     - modes                                      90 ms
 ok 3         - scopes                                     70 ms
 1..3
 EOTEXT
-is( count_of(<<'EOTEXT'), '2 1 0', '... before PostgreSQL 16');
+is( count_of(<<'EOTEXT'), '2 1 0', 'output of pg_regress before PostgreSQL 16 is counted');
 test extension                    ... ok           60 ms
 test modes                        ... FAILED       90 ms
      scopes                       ... ok           70 ms

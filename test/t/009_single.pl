@@ -1,5 +1,5 @@
-# A standalone backend (postgres --single) takes locks and waits for them, though
-# it has no postmaster and no client.
+# A standalone backend (postgres --single) takes locks and waits for them,
+# although it has no postmaster and no client.
 #
 # Runs once: of a backend that has no worker.
 
@@ -27,24 +27,25 @@ $single->say(q(SELECT zk_lock_acquire('/line', '0') AS at_once));
 $single->say(q(SELECT zk_lock_guard('/transaction') > 0 AS guarded));
 $single->say(q(SELECT zk_lock_acquire('/line') AS in_line));
 wait_until(
-	'both are in line',
+	'both backends are in the queue',
 	sub {
 		$single->check;
 
-		# Not the first try, which has a node for a moment, too.
+		# Ignore the first attempt, which also has a node for a moment.
 		return $single->output =~ /guarded = /
 		  && join(' ', queue($zk, '/line')) eq
 		  "${\ $holder->pid} $single->{pid}";
 	});
-pass('waits in line');
+pass('standalone backend waits in the queue');
 $holder->query(q(SELECT zk_lock_release('/line')));
 wait_until('the standalone backend has the lock',
 	sub { $single->check; $single->output =~ /in_line = "t"/ });
-is(join(' ', queue($zk, '/line')), $single->{pid}, '... and gets its turn');
+is(join(' ', queue($zk, '/line')), $single->{pid},
+	'standalone backend is granted the lock after the holder');
 $single->finish($Wait::timeout);
 is(join(' ', $single->output =~ /(?:at_once|guarded|in_line) = "(\w)"/g),
-	'f t t', '... with all the right answers');
+	'f t t', 'functions return the expected results');
 wait_for_queue($zk, '/line');
-pass('its end gives the lock back');
+pass('standalone backend gives the lock back at exit');
 
 done_testing();

@@ -1,4 +1,5 @@
-# Two PostgreSQL servers, one ZooKeeper: locks hold across the servers.
+# Two PostgreSQL servers, one ZooKeeper: locks exclude backends of both
+# servers.
 
 use strict;
 use warnings;
@@ -12,7 +13,7 @@ my $zk = ZkServer->new(container_check => 200)->start;
 my $node_a = new_node('a', $zk->hosts);
 my $node_b = new_node('b', $zk->hosts);
 
-# The table is on A; B reaches it over postgres_fdw.
+# The table is on A; B reaches it through postgres_fdw.
 $node_a->safe_psql('postgres',
 	'CREATE TABLE stock (n int); INSERT INTO stock VALUES (10)');
 $node_b->safe_psql(
@@ -27,16 +28,16 @@ $node_b->safe_psql(
 my $s1 = ZkTest->new($node_a, application_name => 'seller');
 my $s2 = ZkTest->new($node_b)->connect;
 
-# A lock that is held on one server cannot be had on the other.
+# A lock that is held on one server cannot be acquired on the other.
 
-is($s1->query(q(SELECT zk_lock_acquire('/a/b'))), 't', 'taken on A');
+is($s1->query(q(SELECT zk_lock_acquire('/a/b'))), 't', 'lock is acquired on A');
 
 my ($name, @others) = $zk->children('/a/b');
 like(
 	$name,
 	qr/^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-[0-9]{10}$/,
-	"the node's name is as Curator's");
-is(@others, 0, '... and it is the only one');
+	"name of the node has Curator's format");
+is(@others, 0, 'there is no other node');
 
 my $seller = sprintf(
 	'port=%d pid=%d database=postgres user=\S+ application=seller',
@@ -44,46 +45,46 @@ my $seller = sprintf(
 like(
 	$zk->get("/a/b/$name")->{data},
 	qr/^host=\S+ $seller$/,
-	'its data says who holds the lock');
+	'data of the node describes the holder');
 
 my $answer;
 my $seconds = seconds_of(
 	sub { $answer = $s2->query(q(SELECT zk_lock_acquire('/a/b', '1s'))) });
-is($answer, 'f', 'not to be had on B');
-cmp_ok($seconds, '>=', 1, '... which is said no earlier than asked for');
-cmp_ok($seconds, '<', 30, '... and not much later');
+is($answer, 'f', 'lock is not acquired on B');
+cmp_ok($seconds, '>=', 1, 'acquire on B waits until its timeout');
+cmp_ok($seconds, '<', 30, 'acquire on B ends soon after its timeout');
 wait_for_queue($zk, '/a/b', $s1);
-pass('... and leaves no node');
+pass('acquire on B leaves no node');
 
 like(
 	$s2->query(q(SELECT zk_lock_guard('/a/b', '0'))),
 	qr{^ERROR:  55P03:.*"/a/b".*\nDETAIL: .* $seller .*\nHINT: },
-	'zk_lock_guard says who holds the lock');
+	'error of zk_lock_guard describes the holder');
 
-is($s1->query(q(SELECT zk_lock_release('/a/b'))), 't', 'released on A');
-is($s2->query(q(SELECT zk_lock_acquire('/a/b', '1 minute'))), 't', 'taken on B');
-is($s2->query(q(SELECT zk_lock_release('/a/b'))), 't', 'released on B');
+is($s1->query(q(SELECT zk_lock_release('/a/b'))), 't', 'lock is released on A');
+is($s2->query(q(SELECT zk_lock_acquire('/a/b', '1 minute'))), 't', 'lock is acquired on B');
+is($s2->query(q(SELECT zk_lock_release('/a/b'))), 't', 'lock is released on B');
 
-# ZooKeeper shows containers as if they were ordinary nodes, but it reaps no
-# others.
-wait_until('the parents are reaped', sub { !$zk->get('/a') });
-pass('the parents are containers');
+# ZooKeeper shows containers as ordinary nodes, but removes only containers
+# when they are empty.
+wait_until('the parents are removed', sub { !$zk->get('/a') });
+pass('parents of the node are containers');
 
-# The next holder sees what the one before it committed.
+# The next holder sees the committed changes of the previous one.
 
 $s1->query(q(BEGIN; SELECT zk_lock_guard('/stock')));
 $s1->query(q(UPDATE stock SET n = n - 1));
 $s2->query('BEGIN');
 $s2->start(q(SELECT zk_lock_guard('/stock') > 0));
 wait_for_queue($zk, '/stock', $s1, $s2);
-ok(!$s2->is_done, 'a waiter waits while the other transaction is open');
+ok(!$s2->is_done, "waiter waits while the holder's transaction is open");
 $s1->query('COMMIT');
-is($s2->result, 't', 'its commit wakes the waiter');
-is($s2->query('SELECT n FROM stock'), '9', '... who sees the committed row');
+is($s2->result, 't', 'commit of the holder wakes the waiter');
+is($s2->query('SELECT n FROM stock'), '9', 'waiter sees the committed row');
 $s2->query('COMMIT');
 
-# First come, first served: backends, or servers if backends of one hand the lock
-# over by themselves.
+# The lock is granted in the order of requests: of backends, or of servers if
+# backends of one server hand the lock over locally.
 
 my @line = map { ZkTest->new($_) }
   ($node_a, $node_b) x (server_mode() eq 'gate' ? 1 : 3);
@@ -94,12 +95,12 @@ for my $i (0 .. $#line)
 }
 while (my $holder = shift @line)
 {
-	is($holder->result, 't', 'the first in line gets the lock');
-	is(scalar(grep { $_->is_done } @line), 0, '... and nobody else');
+	is($holder->result, 't', 'first backend in the queue gets the lock');
+	is(scalar(grep { $_->is_done } @line), 0, '... and no other backend');
 	$holder->query(q(SELECT zk_lock_release('/line')));
 }
 
-# A counter that is read and then written, from both servers at once.
+# Both servers read and then write one counter concurrently.
 
 my @bench = map {
 	my $node = $_;
@@ -129,7 +130,7 @@ for (@bench)
 {
 	my ($run, $out) = @$_;
 
-	ok($run->finish, 'pgbench') || diag($$out);
+	ok($run->finish, 'pgbench succeeds') || diag($$out);
 }
 is($node_a->safe_psql('postgres', 'SELECT n FROM stock'),
 	9 + 2 * 5 * 30, 'no increment is lost');

@@ -1,5 +1,5 @@
-# However a backend comes to its end: what it held goes to the next in line, and
-# its own place in a queue is given up.
+# However a backend ends, the locks that it held go to the next in the queue,
+# and its own places in queues are given up.
 
 use strict;
 use warnings;
@@ -14,13 +14,13 @@ my $zk = ZkServer->new->start;
 my $node_a = new_node('a', $zk->hosts, restart_after_crash => 'on');
 my $node_b = new_node('b', $zk->hosts);
 
-# A backend that waits looks after its client since PostgreSQL 14.
+# Since PostgreSQL 14, a waiting backend can check its client's connection.
 my $watches_client = $node_a->safe_psql('postgres',
 	q(SELECT count(*) FROM pg_settings
 	  WHERE name = 'client_connection_check_interval'));
 
-# Ways to end sessions on A. A session that can say goodbye to ZooKeeper gives
-# its locks up at once; otherwise they go when it expires.
+# Ways to end sessions on A. A backend that can close its ZooKeeper session
+# gives its locks up at once; otherwise they go when the session expires.
 my @ends = (
 	{
 		name => 'pg_terminate_backend',
@@ -69,7 +69,8 @@ for my $end (@ends)
 	my $next = ZkTest->new($node_b);
 	my @victims = ($holder, $waiter);
 
-	# On A one holds /held and one waits for /wanted; on B one waits for both.
+	# On A, one backend holds /held and one waits for /wanted; on B, one waits
+	# for both.
 	$holder->query(q(SELECT zk_lock_acquire('/held')));
 	$other->query(q(SELECT zk_lock_acquire('/wanted')));
 	if ($end->{name} ne 'client gone')
@@ -97,18 +98,19 @@ for my $end (@ends)
 			wait_for_queue($zk, '/held', $next);
 			wait_for_queue($zk, '/wanted', $other, $next);
 		});
-	pass("$end->{name}: the nodes go");
+	pass("$end->{name}: nodes are deleted");
 	cmp_ok($seconds, '<', 30, '... at once') if $end->{goodbye};
 
-	ok(!$next->is_done, '... the other lock is still held');
+	ok(!$next->is_done, '... a lock of another backend is still held');
 	$other->query('SELECT zk_lock_release_all()');
-	is($next->result, 't', '... the next in line gets both');
+	is($next->result, 't', '... the next in the queue gets both locks');
 
 	$_->close for @victims, $other, $next;
 	$end->{restart}->() if $end->{restart};
 }
 
-# The goodbye to ZooKeeper may get lost on its way: it must not be needed.
+# The nodes must also go at once when the request that closes the session is
+# lost.
 my $proxy = ZkProxy->new($zk->hosts);
 my %proxied = (
 	'zklock.hosts' => $proxy->hosts,
@@ -133,8 +135,8 @@ my $seconds = seconds_of(
 		wait_for_queue($zk, '/held');
 		wait_for_queue($zk, '/wanted', $other);
 	});
-cmp_ok($seconds, '<', 30, 'the nodes go at once when the goodbye is lost');
-wait_until('both goodbyes are lost',
+cmp_ok($seconds, '<', 30, 'nodes are deleted at once when the close request is lost');
+wait_until('both close requests are lost',
 	sub { !grep { !$proxy->fired($_) } @lost });
 
 done_testing();

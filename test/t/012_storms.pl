@@ -1,5 +1,5 @@
-# Backends cancelled and terminated at random moments while they take a lock:
-# none hangs and no node is left.
+# Backends that are cancelled or terminated at random moments while they take a
+# lock: none hangs, and no node is left.
 
 use strict;
 use warnings;
@@ -12,14 +12,14 @@ use ZkTest;
 
 use constant ROUNDS => 200;
 
-# So long a life that no node goes because a session expires.
+# A timeout so long that no node disappears because its session expires.
 use constant TIMEOUT => ('zklock.session_timeout' => '60s');
 
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts);
 my $control = ZkTest->new($node);
 
-# Somebody who takes and gives one of the locks all the time.
+# A backend that acquires and releases one of the locks in a loop
 my $rival = ZkTest->new($node, TIMEOUT);
 $rival->start(q(
 	DO $$ BEGIN
@@ -30,7 +30,7 @@ $rival->start(q(
 		END LOOP;
 	END $$));
 
-# How long it takes to get a lock, $times times.
+# Returns the seconds that $times acquires of a lock take.
 sub seconds_to_get
 {
 	my ($session, $path, $times) = @_;
@@ -43,8 +43,9 @@ sub seconds_to_get
 		});
 }
 
-# Lets a backend take a lock, which may take so many seconds, does $what to it
-# before, in the middle or after that, and returns how the statement ended.
+# Lets a backend acquire a lock, which takes up to $seconds, calls the function
+# $what on it before, during or after that, and returns the result of the
+# statement.
 sub strike
 {
 	my ($victim, $path, $seconds, $what) = @_;
@@ -55,8 +56,8 @@ sub strike
 	return $victim->result;
 }
 
-# Waits until nobody but the rival has a node.
-sub wait_for_calm
+# Waits until only the rival has a node.
+sub wait_for_victims
 {
 	for my $path ('/storm/free', '/storm/contended')
 	{
@@ -66,7 +67,8 @@ sub wait_for_calm
 	return;
 }
 
-# Not before the servers have found their ports, or each run would try the same.
+# Not before the servers have chosen their ports, or concurrent runs would try
+# the same ones.
 srand(42);
 
 # pg_cancel_backend
@@ -93,13 +95,13 @@ note("$ended{t} acquires succeeded, $ended{cancelled} were cancelled");
 is($ended{t} + $ended{cancelled},
 	ROUNDS, 'every statement succeeds or is cancelled')
   || diag(explain(\%ended));
-is(keys(%ended), 2, '... and the backend goes on')
+is(keys(%ended), 2, '... and the backend can run more statements')
   || diag(explain(\%ended));
-cmp_ok($ended{t}, '>', 0, '... some succeed');
-cmp_ok($ended{cancelled}, '>', 0, '... some are cancelled');
-wait_for_calm();
+cmp_ok($ended{t}, '>', 0, 'some statements succeed');
+cmp_ok($ended{cancelled}, '>', 0, 'some statements are cancelled');
+wait_for_victims();
 is($victim->query($session_of),
-	$session, '... and no node is left, in the same ZooKeeper session');
+	$session, 'no node is left, and the ZooKeeper session is the same');
 $victim->close;
 
 # pg_terminate_backend
@@ -123,13 +125,13 @@ my $seconds = seconds_of(
 				q(SELECT count(*) = 0 FROM pg_stat_activity
 				  WHERE application_name = 'victim')),
 			'every terminated backend ends');
-		wait_for_calm();
+		wait_for_victims();
 	});
-cmp_ok($seconds, '<', 30, '... and leaves no node');
+cmp_ok($seconds, '<', 30, 'terminated backends leave no node');
 
-ok(!$rival->is_done, 'the rival has gone on all the time');
+ok(!$rival->is_done, "rival is not affected by other backends' cancellations");
 $control->query("SELECT pg_cancel_backend(${\ $rival->pid})");
-like($rival->result, qr/^ERROR:  57014:/, '... to the end');
+like($rival->result, qr/^ERROR:  57014:/, 'rival runs until it is cancelled itself');
 $rival->query(q(SELECT zk_lock_release_all()));
 wait_for_queue($zk, '/storm/contended');
 

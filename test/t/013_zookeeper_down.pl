@@ -1,5 +1,5 @@
-# ZooKeeper restarted, frozen, out of reach or not there at all; and backends
-# that were away for longer than their sessions live.
+# ZooKeeper is restarted, suspended, unreachable or absent; and backends stop
+# for longer than their sessions' timeout.
 
 use strict;
 use warnings;
@@ -11,8 +11,8 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# "At once", and "in time" for what has a timeout of a second, with all the
-# patience that a busy machine asks for.
+# Limit for "at once", and for statements with a timeout of a second: generous,
+# because the machine may be busy.
 use constant SOON => 15;
 
 my $zk = ZkServer->new->start;
@@ -28,7 +28,7 @@ sub signal_backend
 	return;
 }
 
-# Waits until the session waits for ZooKeeper.
+# Waits until the backend waits for ZooKeeper.
 sub wait_for_wait
 {
 	my ($session) = @_;
@@ -37,11 +37,11 @@ sub wait_for_wait
 		'postgres',
 		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}")
-	  or die "it does not wait\n";
+	  or die "backend does not wait for ZooKeeper\n";
 	return;
 }
 
-# A statement that waits for ZooKeeper can be cancelled at once.
+# Checks that a statement that waits for ZooKeeper can be cancelled at once.
 sub cancel_ok
 {
 	my ($session, $sql, $what) = @_;
@@ -54,12 +54,12 @@ sub cancel_ok
 			signal_backend('pg_cancel_backend', $session);
 			$answer = $session->result;
 		});
-	like($answer, qr/^ERROR:  57014:/, "$what: it can be cancelled");
+	like($answer, qr/^ERROR:  57014:/, "$what: wait can be cancelled");
 	cmp_ok($seconds, '<', SOON, '... at once');
 	return;
 }
 
-# A statement ends in time with the given answer.
+# Checks that a statement ends in time with the expected result.
 sub ends_ok
 {
 	my ($session, $sql, $expected, $what) = @_;
@@ -71,9 +71,9 @@ sub ends_ok
 	return;
 }
 
-# ZooKeeper is restarted: whoever holds or waits keeps their place.
+# ZooKeeper is restarted: holders and waiters keep their places.
 
-# A busy machine may take long to start it again.
+# A busy machine may take long to restart ZooKeeper.
 my @patient = with_settings(
 	$node,
 	'zklock.hosts' => $zk->hosts,
@@ -90,15 +90,15 @@ for my $stop (qw(stop kill9))
 	$zk->$stop;
 	$zk->start;
 	is_deeply([ $zk->children('/restart') ],
-		\@names, "after $stop and start everyone keeps their place");
+		\@names, "holder and waiter keep their places after $stop and start");
 	is($holder->query(q(SELECT zk_lock_release('/restart'))),
-		't', '... the holder can release');
-	is($waiter->result, 't', '... the waiter is granted the lock');
+		't', '... holder can release the lock');
+	is($waiter->result, 't', '... waiter is granted the lock');
 	$waiter->query(q(SELECT zk_lock_release('/restart')));
 	wait_for_queue($zk, '/restart');
 }
 
-# There is no ZooKeeper, in several ways.
+# ZooKeeper is unreachable in several ways.
 
 my $silent = IO::Socket::INET->new(
 	LocalAddr => '127.0.0.1',
@@ -117,8 +117,8 @@ for my $what (sort keys %nowhere)
 	ends_ok($session, q(SELECT zk_lock_acquire('/nowhere')),
 		qr/^ERROR:  08001:.*^HINT:  Check zklock\.hosts/ms, $what);
 
-	# What cannot be resolved is known at once, or not before the resolver gives
-	# up.
+	# A name that cannot be resolved is reported at once, or only when the
+	# resolver gives up.
 	if ($what !~ /host/)
 	{
 		ends_ok($session, qq(SELECT $_),
@@ -131,7 +131,7 @@ for my $what (sort keys %nowhere)
 		$session->query(q(SET zklock.connect_timeout = '1h'));
 		cancel_ok($session, q(SELECT zk_lock_acquire('/nowhere')), $what);
 	}
-	is($session->query('SELECT 1'), '1', '... and the backend goes on');
+	is($session->query('SELECT 1'), '1', '... and the backend can run more statements');
 	$session->close;
 }
 
@@ -139,10 +139,10 @@ my $session = ZkTest->new($node, 'zklock.hosts' => $zk->hosts . '/missing');
 like(
 	$session->query(q(SELECT zk_lock_acquire('/nowhere'))),
 	qr/^ERROR:  42704:.*^HINT:  The path at the end of zklock\.hosts/ms,
-	'a path that does not exist in ZooKeeper');
+	'error for a path that does not exist in ZooKeeper');
 $session->close;
 
-# Nonsense is refused at once.
+# Invalid values are refused at once.
 
 $session = ZkTest->new($node);
 $session->query(q(LOAD 'zklock'));
@@ -154,20 +154,20 @@ for my $hosts (
 	like(
 		$session->query("SET zklock.hosts = '$hosts'"),
 		qr/^ERROR:  22023:.*"zklock\.hosts".*\nDETAIL:/,
-		"bad hosts: '$hosts'");
+		"zklock.hosts refuses '$hosts'");
 }
 $session->close;
 
-# ZooKeeper stands still.
+# ZooKeeper is suspended.
 
 $session = ZkTest->new($node, 'zklock.session_timeout' => '6s');
 $session->query(q(SELECT zk_lock_acquire('/frozen'), zk_lock_release_all();
 	SET zklock.connect_timeout = '1s'));
 $zk->pause;
-cancel_ok($session, q(SELECT zk_lock_acquire('/frozen')), 'a frozen server');
+cancel_ok($session, q(SELECT zk_lock_acquire('/frozen')), 'suspended server');
 ends_ok($session, qq(SELECT $_),
 	qr/^ERROR:  08006:.*DETAIL:.*does not answer/ms,
-	"a server that is frozen cannot say yes or no, $_")
+	"suspended server cannot answer, $_")
   for q(zk_lock_acquire('/frozen', '100ms')),
   q(zk_lock_acquire('/frozen', '0')),
   q(zk_lock_guard('/frozen', '100ms')),
@@ -176,11 +176,11 @@ ends_ok($session, qq(SELECT $_),
 $zk->resume;
 $session->query('RESET zklock.connect_timeout');
 is($session->query(q(SELECT zk_lock_acquire('/frozen'))),
-	't', 'once it goes on the lock can be had');
+	't', 'lock can be acquired after ZooKeeper is resumed');
 wait_for_queue($zk, '/frozen', $session);
-pass('... and none of the attempts has left a node');
+pass('failed attempts leave no node');
 
-# The backend can end meanwhile.
+# A backend can end meanwhile.
 $zk->pause;
 signal_backend('pg_terminate_backend', $session);
 my $seconds = seconds_of(
@@ -189,13 +189,14 @@ my $seconds = seconds_of(
 			"SELECT count(*) = 0 FROM pg_stat_activity
 			 WHERE pid = ${\ $session->pid}");
 	});
-cmp_ok($seconds, '<', SOON, 'a backend ends while the server is frozen');
+cmp_ok($seconds, '<', SOON, 'backend ends while ZooKeeper is suspended');
 $zk->resume;
 wait_for_queue($zk, '/frozen');
-pass('... and its node goes when the server goes on');
+pass('node of the ended backend goes after ZooKeeper is resumed');
 $session->close;
 
-# A commit that cannot know whether the lock is still held is refused.
+# A commit is refused if the backend cannot know whether the lock is still
+# held.
 $session = ZkTest->new($node, 'zklock.session_timeout' => '3s');
 $session->query(q(BEGIN; SELECT zk_lock_guard('/lease')));
 $session->query(q(SET LOCAL zklock.connect_timeout = '1s'));
@@ -205,16 +206,17 @@ $session->outlive_lease;
 ends_ok(
 	$session, 'COMMIT',
 	qr{^ERROR:  40001:.*"/lease".*^HINT:  Retry the transaction}ms,
-	'a commit past the lease of a frozen server is refused');
+	'commit past the lease is refused while ZooKeeper is suspended');
 $zk->resume;
 is($node->safe_psql('postgres', 'SELECT n FROM stock'),
 	10, '... and rolled back');
 is($session->query(q(SELECT zk_lock_guard('/lease') > 0)),
-	't', '... and can be retried once the server goes on');
+	't', '... and can be retried after ZooKeeper is resumed');
 $session->close;
 
-# A backend stands still until its session is over and somebody else has the
-# lock.  That of a server goes on without it.
+# A backend is suspended until its session has expired and another backend has
+# the lock. The backend has its own session: the server's session would survive
+# this.
 
 $waiter = ZkTest->new($node);
 
@@ -229,20 +231,20 @@ for my $in_transaction (0, 1)
 	wait_for_queue($zk, '/asleep', $session, $waiter);
 
 	kill('STOP', $session->pid);
-	is($waiter->result, 't', 'the lock of a session that is over goes on');
+	is($waiter->result, 't', 'lock of an expired session goes to the waiter');
 	kill('CONT', $session->pid);
 
 	like(
 		$session->query($in_transaction ? 'COMMIT' : 'SELECT 1'),
 		qr{^ERROR:  40001:.*"/asleep"}m,
 		$in_transaction
-		? '... it cannot commit what it did under the lock'
-		: '... it is told in its next transaction');
+		? '... former holder cannot commit changes made under the lock'
+		: '... former holder gets an error in its next transaction');
 	is($session->query('SELECT n FROM stock'),
-		10, '... and goes on after that');
+		10, '... and can run statements after that');
 	$waiter->query(q(SELECT zk_lock_release_all()));
 	is($session->query(q(SELECT zk_lock_acquire('/asleep', '10s'))),
-		't', '... and can have the lock again');
+		't', '... and can acquire the lock again');
 	$session->close;
 }
 
@@ -252,14 +254,15 @@ if (server_mode())
 	$session->query(q(SELECT zk_lock_acquire('/asleep')));
 	kill('STOP', $session->pid);
 	is($waiter->query(q(SELECT zk_lock_acquire('/asleep', '12s'))),
-		'f', 'in the session of the server, who stands still keeps his lock');
+		'f', "suspended backend keeps its lock in the server's session");
 	kill('CONT', $session->pid);
-	is($session->query('SELECT 1'), '1', '... and goes on with it');
+	is($session->query('SELECT 1'), '1', '... and holds it after it is resumed');
 	$session->close;
 }
 
-# Locks of the session that were lost doom a transaction whatever savepoint the
-# error is caught at, and all of them together no more than that one.
+# The loss of a session-level lock makes a transaction fail even if the error
+# is caught at a savepoint. Several locks that are lost together make only one
+# transaction fail.
 $session = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '2s');
 $session->query(
 	q(SELECT zk_lock_acquire_all('{/asleep, /asleep2, /asleep3}');
@@ -267,21 +270,21 @@ $session->query(
 $waiter->start(q(SELECT zk_lock_acquire('/asleep')));
 wait_for_queue($zk, '/asleep', $session, $waiter);
 kill('STOP', $session->pid);
-is($waiter->result, 't', 'three locks of a session that is over go on');
+is($waiter->result, 't', 'waiter gets one of three locks of an expired session');
 kill('CONT', $session->pid);
 like(
 	$session->query(q(SAVEPOINT s; SELECT zk_lock_acquire('/awake'))),
-	qr{^ERROR:  40001:}m, '... which is found out at a savepoint');
+	qr{^ERROR:  40001:}m, '... and the former holder gets an error at a savepoint');
 $session->query('ROLLBACK TO s');
 like($session->query('COMMIT'), qr{^ERROR:  40001:}m,
-	'... and the transaction cannot commit all the same');
-is($session->query('SELECT n FROM stock'), 10, '... but the next one can');
+	'... and its transaction cannot commit');
+is($session->query('SELECT n FROM stock'), 10, '... but the next transaction can');
 is($session->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
-	'0', '... with nothing held any more');
+	'0', '... and no lock is held any more');
 $waiter->query(q(SELECT zk_lock_release_all()));
 $session->close;
 
-# The network between the two is cut for so long that the session is over.
+# The connection is cut until the session has expired.
 my $proxy = ZkProxy->new($zk->hosts);
 $session = ZkTest->new($node,
 	'zklock.hosts' => $proxy->hosts,
@@ -293,18 +296,18 @@ $proxy->refuse;
 $proxy->cut;
 wait_for_queue($zk, '/cut');
 ends_ok($session, 'SELECT 1', qr{^ERROR:  40001:.*"/cut"}m,
-	'cut off for too long, a transaction fails');
+	'transaction fails after its backend was cut off for too long');
 is($session->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
-	'0', '... and the lock is given up, though nobody has said that it is lost');
+	'0', '... and the backend gives the lock up although ZooKeeper has not reported the loss');
 $proxy->accept;
 $session->query('RESET zklock.connect_timeout');
 is($session->query(q(SELECT zk_lock_acquire('/cut'))),
-	't', '... and then it can be had again');
+	't', '... and can acquire the lock again');
 $session->query(q(SELECT zk_lock_release_all()));
 $session->close;
 
-# Who waits meanwhile loses its place with the session, and gives up when no other one
-# can be had.
+# A backend that waits meanwhile loses its place with its session, and gives up
+# when it cannot connect to get a new one.
 my @cut_off = with_settings(
 	$node,
 	'zklock.hosts' => $proxy->hosts,
@@ -336,6 +339,6 @@ for my $i (0 .. $#waits)
 		"an outage ends the wait of $call");
 }
 ends_ok($waiters[0], "SELECT $waits[0][1]",
-	qr{^ERROR:  08001: could not connect}m, '... and who asks after that is not connected');
+	qr{^ERROR:  08001: could not connect}m, '... and the next request cannot connect');
 
 done_testing();

@@ -1,5 +1,5 @@
-# What each operation costs, in flights (round trips to ZooKeeper one after the
-# other) and in frames.
+# The cost of each operation, in flights (consecutive round trips to ZooKeeper)
+# and in frames.
 
 use strict;
 use warnings;
@@ -12,22 +12,23 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# Silence of this many seconds means that everybody waits for a reply. A machine
-# that is busy must not look silent.
+# After this many seconds of silence, all processes wait for a reply. The limit
+# is generous, because a busy machine must not look silent.
 use constant SETTLE => 0.5;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-# A session of the server is to need no renewal, and each claim to have its node:
-# what is saved where they share one is told at the end.
+# The long timeout avoids renewals of the server's session. Without local
+# hand-over, each claim has its own node; the end of this file tests the
+# hand-over.
 my $node = new_node(
 	'main', $proxy->hosts,
 	'zklock.session_timeout' => '60s',
 	'zklock.local_handover' => 0);
 
-# What passed the proxy since the mark, as "c2s create2" and the like; only one
-# way if $dir is given.
+# Returns the frames that have passed the proxy since the mark, such as "c2s
+# create2"; only those of one direction if $dir is given.
 sub frames
 {
 	my ($dir) = @_;
@@ -37,15 +38,15 @@ sub frames
 	  grep { !$dir || $_->{dir} eq $dir } $proxy->trace;
 }
 
-# The statement answers what is expected, in so many flights, and the session
-# sends just these requests.
+# Checks that the statement returns the expected result after so many flights,
+# and that the session sends just these requests.
 sub costs
 {
 	my ($session, $sql, $expected, $flights, $requests, $what) = @_;
 	my ($answer, $counted);
 
-	# To count them takes time, and who takes a lock only if it is free has little: on a
-	# busy machine it may be over before there is an answer.
+	# Counting takes time, and an attempt to take a lock only if it is free has
+	# a short timeout: on a busy machine, it can end without an answer.
 	for my $try (1 .. 5)
 	{
 		$proxy->wait_idle;
@@ -55,13 +56,13 @@ sub costs
 		last if $answer !~ /^ERROR:  08006:/;
 	}
 	is($counted, $flights, "$what: $flights flights");
-	is($answer, $expected, '... with the right answer');
+	is($answer, $expected, '... with the expected result');
 
-	# The last one may be on its way still.
+	# The last request may still be on its way.
 	wait_until("it sends @$requests", sub { frames('c2s') >= @$requests });
 	$proxy->wait_idle;
 	is_deeply([ frames('c2s') ],
-		[ map { "c2s $_" } @$requests ], "... by @$requests");
+		[ map { "c2s $_" } @$requests ], "... with requests @$requests");
 	return;
 }
 
@@ -69,7 +70,8 @@ my $session = ZkTest->new($node, 'zklock.session_timeout' => '60s');
 my $rival = ZkTest->new($node, 'zklock.session_timeout' => '60s');
 my @enter = qw(create2 getChildren);
 
-# The parent of the lock comes to be. What was given back may be on its way still.
+# Create the parent of the lock. The deletion of the lock's own node may still
+# be on its way.
 $session->query(q(SELECT zk_lock_acquire('/flights'), zk_lock_release_all()));
 wait_for_queue($zk, '/flights');
 
@@ -77,21 +79,21 @@ costs(
 	$rival,
 	q(SELECT zk_lock_acquire('/flights') AND zk_lock_release('/flights')),
 	't',
-	server_mode() ? (1, [ @enter, 'delete' ], 'a first lock, all connected') :
-	  (2, [ 'connect', @enter, 'delete' ], 'a first lock, connecting'));
+	server_mode() ? (1, [ @enter, 'delete' ], 'a first lock, already connected') :
+	  (2, [ 'connect', @enter, 'delete' ], 'a first lock, not yet connected'));
 costs($session, q(SELECT zk_lock_acquire('/flights')),
 	't', 1, \@enter, 'a free lock');
 costs($rival, q(SELECT zk_lock_acquire('/flights', '0')),
-	'f', 1, [ @enter, 'delete' ], 'a lock that is taken');
+	'f', 1, [ @enter, 'delete' ], 'a lock that another backend holds');
 costs($session, q(SELECT zk_lock_acquire('/flights')),
-	't', 0, [], 'a lock that is held already');
+	't', 0, [], 'a lock that is already held');
 costs($session, q(SELECT zk_lock_release('/flights')),
-	't', 0, [], 'a release but for one');
-costs($session, q(SELECT 1), '1', 0, [], 'a commit with a lock of the session');
+	't', 0, [], 'a release of one hold of two');
+costs($session, q(SELECT 1), '1', 0, [], 'a commit with a session-level lock');
 costs($session, q(SELECT zk_lock_release('/flights')),
 	't', 0, ['delete'], 'the last release');
 costs($session, q(SELECT zk_lock_acquire('/un/known/parent')),
-	't', 2, [ @enter, ('createContainer') x 3, @enter ], 'parents missing');
+	't', 2, [ @enter, ('createContainer') x 3, @enter ], 'a lock whose parents are missing');
 costs($session, q(SELECT zk_lock_release_all()),
 	'1', 0, ['delete'], 'release of all');
 
@@ -102,33 +104,34 @@ $session->query("SELECT zk_lock_acquire_all($paths), zk_lock_release_all()");
 wait_for_queue($zk, "/all/$_") for 1 .. 8;
 costs($session, "SELECT zk_lock_acquire_all($paths)",
 	't', 1, [ (@enter) x 8 ], 'eight free locks');
-costs($session, 'SELECT zk_lock_release_all()',
+costs($session, 'a release of eight locks',
 	'8', 0, [ ('delete') x 8 ], 'release of eight');
 
-# A semaphore is two queues, the second of which says how many leases there are.
+# A semaphore has two queues. The second one stores the number of leases.
 $session->query(q(SELECT zk_semaphore_acquire('/sized', 2), zk_lock_release_all()));
 wait_for_queue($zk, "/sized/$_") for qw(locks leases);
 my @lease = qw(create2 getData getChildren);
 costs($session, q(SELECT zk_semaphore_acquire('/sized', 2)),
-	't', 2, [ @enter, @lease, 'delete' ], 'a lease that is free');
+	't', 2, [ @enter, @lease, 'delete' ], 'a free lease');
 costs($session, q(SELECT zk_semaphore_release('/sized')),
 	't', 0, ['delete'], '... its release');
 $session->query('SET client_min_messages = error');
 costs($session, q(SELECT zk_semaphore_acquire('/sized', 3)),
 	't', 2, [ @enter, @lease, 'setData', 'delete' ],
-	'... by who names another number');
+	'... a request for another number of leases');
 $session->query('RESET client_min_messages');
 $session->query(q(SELECT zk_semaphore_release('/sized')));
 wait_for_queue($zk, '/sized/leases');
 
-# A count says it, which is watched until the lease is had.
+# A shared count has the number of leases. It is watched until the lease is
+# granted.
 $session->query(q(SELECT zk_shared_count_set('/count', 1)));
 costs($session, q(SELECT zk_semaphore_acquire_counted('/sized', '/count')),
-	't', 2, [ @enter, @lease, qw(removeWatches delete) ], 'a lease of a count');
+	't', 2, [ @enter, @lease, qw(removeWatches delete) ], 'a lease of a counted semaphore');
 costs($session, q(SELECT zk_semaphore_acquire_counted('/sized', '/count')),
-	't', 0, [], '... that is held already');
+	't', 0, [], '... a lease that is already held');
 costs($session, q(SELECT zk_semaphore_acquire('/sized', 1)),
-	't', 0, [], '... whatever its size');
+	't', 0, [], '... a lease that is already held, with another size');
 $rival->start(q(SELECT zk_semaphore_acquire_counted('/sized', '/count')));
 wait_for_queue($zk, '/sized/leases', $session, $rival);
 my $counter = ZkTest->new($node, 'zklock.hosts' => $zk->hosts, OWN_SESSION);
@@ -138,25 +141,25 @@ $proxy->mark;
 is( $proxy->flights(
 		sub {
 			$counter->query(q(SELECT zk_shared_count_set('/count', 2)));
-			is($rival->result, 't', 'who waits for a count to be raised has it');
+			is($rival->result, 't', 'waiter gets a lease after the count is raised');
 		},
 		SETTLE),
 	1,
-	'... in a flight after he was told');
-wait_until('the mutex is given back', sub { frames('c2s') >= 4 });
+	'... in one flight after the event');
+wait_until('the mutex is released', sub { frames('c2s') >= 4 });
 is_deeply(
 	[ frames('c2s') ],
 	[ map { "c2s $_" } qw(getData getChildren removeWatches delete) ],
-	'... by a look at it and at the leases');
+	'... by reading the count and the list of leases');
 $counter->close;
 $_->query('SELECT zk_lock_release_all()') for $session, $rival;
 wait_for_queue($zk, '/sized/leases');
 
-# One that can be asked back is watched, which nobody waits for; asking takes two
-# looks and a word.
+# A revocable lock is watched, but its grant does not wait for the watch. A
+# request to revoke it takes two reads and a write.
 $session->query('SET zklock.revocable = on');
 costs($session, q(SELECT zk_lock_acquire('/flights')),
-	't', 1, [ @enter, 'getData' ], 'a free lock that can be asked back');
+	't', 1, [ @enter, 'getData' ], 'a free revocable lock');
 costs($session, q(SELECT zk_lock_release('/flights')),
 	't', 0, ['delete'], '... its release');
 costs($session, "SELECT zk_lock_acquire_all($paths)",
@@ -165,15 +168,15 @@ costs($session, 'SELECT zk_lock_release_all()',
 	'8', 0, [ ('delete') x 8 ], '... their release');
 $session->query('SET zklock.revocable = off');
 
-my $asker = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '60s');
-my $asked = ZkTest->new($node, 'zklock.hosts' => $zk->hosts,
+my $revoker = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '60s');
+my $revocable = ZkTest->new($node, 'zklock.hosts' => $zk->hosts,
 	'zklock.revocable' => 'on');
-$asked->query(q(SELECT zk_lock_acquire('/flights')));
-$asker->query(q(SELECT * FROM zk_lock_queue('/flights')));
-costs($asker, q(SELECT zk_lock_revoke('/flights')),
+$revocable->query(q(SELECT zk_lock_acquire('/flights')));
+$revoker->query(q(SELECT * FROM zk_lock_queue('/flights')));
+costs($revoker, q(SELECT zk_lock_revoke('/flights')),
 	'1', 3, [ 'getData', ('getChildren') x 3, qw(getData setData) ],
-	'asking for it');
-$_->close for $asked, $asker;
+	'a request to revoke it');
+$_->close for $revocable, $revoker;
 wait_for_queue($zk, '/flights');
 
 for my $end (qw(COMMIT ROLLBACK))
@@ -193,15 +196,16 @@ costs(
 	'ROLLBACK TO');
 $session->query('COMMIT');
 
-# Past the lease a commit has to ask.  A server renews it as long as anybody holds
-# anything.
+# Past the lease, a commit asks ZooKeeper. The worker would renew the lease of
+# the server's session, so this backend has its own session.
 my $lazy = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '6s');
 $lazy->query(q(BEGIN; SELECT zk_lock_guard('/flights')));
 $lazy->outlive_lease;
 costs($lazy, 'COMMIT', '', 1, [qw(setData delete)], 'COMMIT past the lease');
 $lazy->close;
 
-# Who has waited for more than half of the lease has it renewed in the background.
+# A backend that has waited for more than half of the lease renews it in the
+# background.
 my $holder = ZkTest->new($node, OWN_SESSION);
 $lazy = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '6s');
 $holder->query(q(SELECT zk_lock_acquire('/flights')));
@@ -214,18 +218,18 @@ $proxy->wait_idle;
 $proxy->mark;
 $proxy->rule(dir => 's2c', op => 'setData', action => 'hold', pings => 1);
 $holder->query(q(SELECT zk_lock_release('/flights')));
-is($lazy->result, 't', 'a grant after a long wait');
+is($lazy->result, 't', 'lock is granted after a long wait');
 $proxy->wait_frame(dir => 's2c', op => 'setData');
-wait_until('all is sent', sub { frames('c2s') >= 3 });
+wait_until('all requests are sent', sub { frames('c2s') >= 3 });
 is_deeply(
 	[ frames('c2s') ],
 	[ map { "c2s $_" } qw(delete setData delete) ],
-	'... renews the lease, but waits for no answer');
+	'... and the lease is renewed without a wait for the answer');
 $proxy->release;
 $proxy->reset;
 $_->close for $lazy, $holder;
 
-# From hand to hand down a queue.
+# The lock is handed over along a queue.
 my @line =
   map { ZkTest->new($node, 'zklock.session_timeout' => '60s') } (1 .. 5);
 for my $i (0 .. $#line)
@@ -233,7 +237,7 @@ for my $i (0 .. $#line)
 	$line[$i]->start(q(SELECT zk_lock_acquire('/line')));
 	wait_for_queue($zk, '/line', @line[ 0 .. $i ]);
 }
-is($line[0]->result, 't', 'the first in line has the lock');
+is($line[0]->result, 't', 'first backend in the queue has the lock');
 while (@line > 1)
 {
 	my $holder = shift @line;
@@ -249,8 +253,9 @@ while (@line > 1)
 }
 $line[0]->query(q(SELECT zk_lock_release('/line')));
 
-# Two who take turns: the one before is seen in the list, but may be gone by the
-# time it is watched. Even so the lock is had in the flight that the watch takes.
+# Two backends take turns: the predecessor is in the list, but can be gone by
+# the time it is watched. Even so, the lock is granted in the flight of the
+# watch.
 $session->query(q(SELECT zk_lock_acquire('/turns')));
 $proxy->wait_idle;
 $proxy->mark;
@@ -258,11 +263,11 @@ $proxy->rule(dir => 's2c', op => 'getChildren', action => 'hold', pings => 1);
 $rival->start(q(SELECT zk_lock_acquire('/turns')));
 $proxy->wait_frame(dir => 's2c', op => 'getChildren');
 $session->query(q(SELECT zk_lock_release('/turns')));
-wait_until('the one before is gone', sub { queue($zk, '/turns') == 1 });
+wait_until('the predecessor is gone', sub { queue($zk, '/turns') == 1 });
 is( $proxy->flights(
 		sub {
 			$proxy->reset;
-			is($rival->result, 't', 'who finds the one before gone has the lock');
+			is($rival->result, 't', 'backend whose predecessor is gone has the lock');
 		},
 		SETTLE),
 	1,
@@ -271,20 +276,21 @@ $proxy->wait_idle;
 is_deeply(
 	[ grep { !/delete/ } frames('c2s') ],
 	[ map { "c2s $_" } @enter, qw(getData getChildren) ],
-	'... by no more than four requests');
+	'... with no more than four requests');
 $rival->query(q(SELECT zk_lock_release('/turns')));
 wait_for_queue($zk, '/turns');
 
-# Who gives up takes his node and his watches back, and waits for neither.
+# A backend that gives up deletes its node and its watches, and waits for
+# neither.
 $session->query(q(SELECT zk_lock_acquire('/flights')));
 costs(
 	$rival, q(SELECT zk_lock_acquire('/flights', '6s')), 'f', 2,
 	[ @enter, qw(getData getChildren delete removeWatches) ],
-	'a wait that is given up');
+	'a wait that times out');
 $session->query(q(SELECT zk_lock_release('/flights')));
 
-# The event that the predecessor is gone is all that a waiter needs: it is
-# granted the lock though nothing else reaches it. Only the waiter is behind the
+# A waiter needs only the event that its predecessor is gone: it is granted the
+# lock although no other frame reaches it. Only the waiter connects through the
 # proxy.
 for my $depth (2, 5)
 {
@@ -311,10 +317,10 @@ for my $depth (2, 5)
 			map { "c2s $_" } @enter,
 			$depth == 2 ? qw(getData getChildren) : qw(getData getData)
 		],
-		"number $depth in line watches no more than two");
+		"waiter number $depth sets no more than two watches");
 
-	# Once the one it looks ahead to has gone, it asks in the background who is
-	# left.
+	# When the second of the watched nodes has gone, the waiter lists the queue
+	# in the background.
 	my $last = pop @ahead;
 	$proxy->mark;
 	for my $holder (@ahead)
@@ -322,27 +328,28 @@ for my $depth (2, 5)
 		$holder->result;
 		$holder->query(q(SELECT zk_lock_release('/event')));
 	}
-	is($last->result, 't', '... the one before it has the lock');
+	is($last->result, 't', '... its predecessor has the lock');
 	$proxy->wait_frame(dir => 's2c', op => 'getChildren') if @ahead;
 	$proxy->wait_idle;
-	ok(!$session->is_done, '... and it waits');
+	ok(!$session->is_done, '... and the waiter still waits');
 
 	$proxy->mark;
 	$proxy->rule(dir => 's2c', nth => 2, action => 'hold');
 	$last->query(q(SELECT zk_lock_release('/event')));
 	is($session->result, 't', '... the event alone makes it the holder');
 	$proxy->wait_idle;
-	is_deeply([ frames() ], ['s2c event'], '... and it asks nothing more');
+	is_deeply([ frames() ], ['s2c event'], '... and it sends no other request');
 	$proxy->reset;
 	$session->query(q(SELECT zk_lock_release('/event')));
 	$_->close for @ahead, $last;
 }
 
-# While anything is held in a server's session, that is renewed now and then, through
-# the same proxy.
+# While any backend holds a lock in the server's session, the worker renews
+# that session through the same proxy.
 wait_for_calm($node, $zk) if server_mode();
 
-# Backends of one server hand a lock over by themselves, for as long as they may.
+# Backends of one server hand a lock over locally until the hand-over time is
+# over.
 my $pair = new_node(
 	'pair', $proxy->hosts,
 	'zklock.session' => 'server',
@@ -353,7 +360,7 @@ my ($first, $second) = map { ZkTest->new($pair) } (1, 2);
 $first->query(q(SELECT zk_lock_acquire('/flights'), zk_lock_release_all()));
 wait_for_queue($zk, '/flights');
 costs($first, q(SELECT zk_lock_acquire('/flights')),
-	't', 1, \@enter, 'the first of a server');
+	't', 1, \@enter, 'a first lock of a server');
 $second->start(q(SELECT zk_lock_acquire('/flights')));
 wait_for_queue($zk, '/flights', $first, $second);
 $proxy->wait_idle;
@@ -367,7 +374,7 @@ is( $proxy->flights(
 	0,
 	'a hand-over within the server: 0 flights');
 $proxy->wait_idle;
-is_deeply([ frames('c2s') ], [], '... by no request');
+is_deeply([ frames('c2s') ], [], '... without a request');
 costs($second, q(SELECT zk_lock_release('/flights')),
 	't', 0, ['delete'], 'the last release');
 

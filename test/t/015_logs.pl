@@ -1,5 +1,4 @@
-# What is in the server's log: the ZooKeeper client's troubles, and waits for
-# locks.
+# The server's log: errors of the ZooKeeper client, and waits for locks.
 
 use strict;
 use warnings;
@@ -12,7 +11,7 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts);
 
-# The lines of a session in the server's log that match.
+# Returns the lines of a session in the server's log that match.
 sub logged
 {
 	my ($session, $pattern) = @_;
@@ -21,8 +20,8 @@ sub logged
 	  split(/\n/, slurp_file($node->logfile));
 }
 
-# What the client library says of each attempt to connect, and there are many,
-# is for those who look for something.
+# The client library logs each attempt to connect. These many lines are debug
+# messages.
 my $nowhere =
   join(',', map { '127.0.0.1:' . ZkServer::free_port() } (1 .. 30));
 for my $level (qw(warning debug1))
@@ -36,19 +35,19 @@ for my $level (qw(warning debug1))
 		sub { $answer = $session->query(q(SELECT zk_lock_acquire('/log'))) });
 	my $lines = logged($session, qr/DEBUG:  ZooKeeper client: .*127\.0\.0\.1:/);
 
-	like($answer, qr/^ERROR:  08001:/m, "nobody listens, log level $level");
-	unlike($answer, qr/ZooKeeper client/, '... the backend\'s client is not told');
+	like($answer, qr/^ERROR:  08001:/m, "no server listens, log level $level");
+	unlike($answer, qr/ZooKeeper client/, "... the backend's client gets no lines of the library");
 	if ($level eq 'warning')
 	{
 		is(scalar(logged($session, qr/ZooKeeper client/)),
-			0, '... nor is the log of each attempt');
+			0, '... and the attempts are not logged');
 		next;
 	}
-	cmp_ok($lines, '>', 0, 'attempts are logged');
+	cmp_ok($lines, '>', 0, 'attempts to connect are logged');
 	cmp_ok($lines, '<=', 10 * ($seconds + 2),
-		'... no more than ten lines a second');
+		'... with no more than ten lines a second');
 	ok( wait_until(
-			'there are so many that not all are told',
+			'some lines are suppressed',
 			sub {
 				return 1
 				  if logged($session,
@@ -56,10 +55,10 @@ for my $level (qw(warning debug1))
 				$session->query(q(SELECT zk_lock_acquire('/log')));
 				return 0;
 			}),
-		'... and how many more there were');
+		'... and the number of suppressed lines');
 }
 
-# Whatever else it says is logged with the level that is set.
+# Other messages of the library are logged at zklock.log_level.
 for my $level (qw(log warning debug1))
 {
 	my $session = ZkTest->new($node,
@@ -68,10 +67,10 @@ for my $level (qw(log warning debug1))
 	my $answer = $session->query(q(SELECT zk_lock_acquire('/log')));
 	my $line = qr/ZooKeeper client: .*Authentication scheme nonsense failed/;
 
-	# The library says so a moment after it may be seen: the line is told then, or
-	# with some statement after that.
+	# The error can be visible a moment before the library logs it; then this
+	# statement or a later one reports the line.
 	wait_until(
-		'the line is told',
+		'the line is logged',
 		sub {
 			$answer .= "\n" . $session->query('SELECT state FROM zk_session()');
 			return $level eq 'debug1' || logged($session, $line);
@@ -79,9 +78,9 @@ for my $level (qw(log warning debug1))
 
 	like($answer, qr/^ERROR:  28000:/m, "bad authentication, log level $level");
 	is(scalar(logged($session, qr/${\ uc($level)}:  $line/)),
-		$level eq 'debug1' ? 0 : 1, '... is logged once, or not at all');
+		$level eq 'debug1' ? 0 : 1, '... is logged once at its level, or not at all');
 	is(scalar(() = $answer =~ /^WARNING:.*$line/mg),
-		$level eq 'warning' ? 1 : 0, '... and told if so asked');
+		$level eq 'warning' ? 1 : 0, '... and sent to the client if it is a warning');
 }
 
 # log_lock_waits
@@ -101,16 +100,17 @@ ok( wait_until(
 				qr/LOG:  process ${\ $waiter->pid} still waiting for $what/);
 		}),
 	'a wait is logged after deadlock_timeout');
-is(scalar(logged($waiter, qr/acquired/)), 0, '... while it goes on');
+is(scalar(logged($waiter, qr/acquired/)), 0, '... while it continues');
 $holder->query(q(SELECT zk_lock_release('/log')));
 is($waiter->result, 't', '... the lock is granted');
 is( scalar(
 		logged($waiter, qr/LOG:  process ${\ $waiter->pid} acquired $what/)),
 	1,
-	'... and that is logged, too');
+	'... and the grant is logged, too');
 is(scalar(logged($waiter, qr/still waiting/)), 1, '... each once');
 
-# By then it is known who is ahead: the holder, or the last of several.
+# By then the backend knows the nodes ahead: the holder, or the last of
+# several.
 my @line = ($waiter,
 	map { ZkTest->new($node, log_lock_waits => 'on', deadlock_timeout => '3s') }
 	  (1, 2));
@@ -127,14 +127,14 @@ for my $i (1, 2)
 	wait_until('the wait is logged',
 		sub { logged($line[$i], qr/LOG:  .*still waiting/) });
 	ok( wait_until(
-			'its detail is, too',
+			'its detail is logged, too',
 			sub {
 				logged($line[$i],
 					qr/DETAIL:  $detail host=\S+ port=\d+ pid=${\ $line[$i - 1]->pid} .*\(node "_c_.*"\)\.$/
 				);
 			},
 			10),
-		"the log names who is ahead of number $i");
+		"log shows the node ahead of waiter number $i");
 }
 
 done_testing();

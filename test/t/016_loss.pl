@@ -1,6 +1,6 @@
-# A lock that is lost while its holder is in the middle of something: the
-# statement that runs is cancelled, the transaction cannot commit, here or on
-# another server, and a fence refuses it even if nobody looks.
+# A lock is lost while its holder is busy: the running statement is cancelled,
+# the transaction cannot commit, here or on another server, and a fence refuses
+# it even without these checks.
 
 use strict;
 use warnings;
@@ -16,21 +16,21 @@ my $proxy = ZkProxy->new($zk->hosts);
 my $main = new_node('main', $zk->hosts);
 my $other = new_node('other', $zk->hosts);
 
-# The stock is in one server, and the other one sells, too.
+# The table is on one server, and both servers sell.
 $main->safe_psql('postgres', q(
 	CREATE TABLE stock (n int);
 	INSERT INTO stock VALUES (10)));
 create_fence($main);
 import_tables($other, $main, qw(stock fence));
 
-# Sessions that soon expire, which each have to themselves, and one that is not
-# behind the proxy
+# Settings of sessions with a short timeout that are not shared, directly and
+# through the proxy
 my @brief = (OWN_SESSION, 'zklock.session_timeout' => '1s');
 my @proxied = (@brief, 'zklock.hosts' => $proxy->hosts);
 
-# When ZooKeeper has ended the session of who hears nothing, two thirds of its timeout
-# pass until he gives it up himself. That has to be enough for what is to be seen in
-# between, on a busy machine, too.
+# After ZooKeeper has ended the session of a backend that receives no messages,
+# the backend assumes for two thirds of the timeout that it is alive. That must
+# be enough for the checks in between, even on a busy machine.
 my @unaware = (@proxied, 'zklock.session_timeout' => '3s',
 	'zklock.confirm_commit' => 'off');
 my $rival = ZkTest->new($other);
@@ -40,18 +40,19 @@ sub stock
 	return $main->safe_psql('postgres', 'SELECT n FROM stock');
 }
 
-# Lets the session of who holds a lock end, without its notice.
+# Ends the session of a lock's holder without its notice, and gives the lock to
+# the rival.
 sub steal
 {
 	my ($path) = @_;
 
 	$proxy->hold;
 	is($rival->query("SELECT zk_lock_acquire('$path')"),
-		't', '... somebody else has the lock');
+		't', '... another backend acquires the lock');
 	return;
 }
 
-# Who lost the lock finds out, and the other gives it back.
+# Lets the former holder learn of the loss, and the rival give the lock back.
 sub settle
 {
 	my ($path) = @_;
@@ -62,7 +63,7 @@ sub settle
 	return;
 }
 
-# A statement under way is cancelled, whatever it does.
+# Any running statement is cancelled.
 
 my $do = q(DO $$ BEGIN %s EXCEPTION WHEN OTHERS THEN NULL; END $$);
 my $sleep = 'PERFORM pg_sleep(1000);';
@@ -86,7 +87,8 @@ for my $what (sort keys %statements)
 {
 	my $session = ZkTest->new($main, @proxied);
 
-	# What is loaded in the middle of a statement knows only the rest of it.
+	# Load zklock first: a library that is loaded during a statement sees only
+	# the rest of that statement.
 	$session->query(q(LOAD 'zklock'; BEGIN));
 	$session->query(q(SELECT zk_lock_guard('/loss/early')))
 	  if $what !~ /gives/;
@@ -101,14 +103,15 @@ for my $what (sort keys %statements)
 	like(
 		$session->result,
 		qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  (The Zoo|There has been no)}m,
-		"... $what is cancelled, and told why");
+		"... $what is cancelled with a reason");
 	is($session->query('ROLLBACK; SELECT count(*) FROM zk_locks'),
-		'0', '... and the backend goes on');
+		'0', '... and the backend can run more statements');
 	settle('/loss/early');
 	$session->close;
 }
 
-# So it is if the connection stays away for as long as a session lives.
+# The statement is also cancelled if the connection is away for as long as the
+# session's timeout.
 my $session = ZkTest->new($main, @proxied);
 $session->query(q(SELECT zk_lock_acquire('/loss/early')));
 $session->start('SELECT pg_sleep(1000)');
@@ -117,32 +120,34 @@ $proxy->cut;
 like(
 	$session->result,
 	qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  There has been no}m,
-	'a statement is cancelled when the connection stays away');
+	'statement is cancelled when the connection stays away');
 wait_for_queue($zk, '/loss/early');
 $proxy->accept;
 wait_until('the session has forgotten the lock',
 	sub { $session->query('SELECT count(*) FROM zk_locks') eq '0' });
 $session->close;
 
-# Who asks whether a lock is held is told that it is lost; the transaction is refused
-# all the same.
+# zk_lock_held() reports that a lock is lost, and the transaction still cannot
+# commit.
 $session = ZkTest->new($main, @proxied);
 $session->query(q(LOAD 'zklock'; BEGIN; SELECT zk_lock_guard('/loss/held')));
-is($session->query(q(SELECT zk_lock_held('/loss/held'))), 't', 'a lock that is held');
+is($session->query(q(SELECT zk_lock_held('/loss/held'))),
+	't', 'zk_lock_held() returns true for a lock that is held');
 $proxy->mark;
 steal('/loss/held');
 $proxy->release;
 $proxy->wait_frame(dir => 's2c', op => 'connect');
 $proxy->wait_idle;
-wait_until('... and is lost, is not held',
+wait_until('... and false after the loss',
 	sub { $session->query(q(SELECT zk_lock_held('/loss/held'))) eq 'f' });
 like($session->query('COMMIT'), qr{^ERROR:  40001: lock on "/loss/held" was lost}m,
-	'... which the commit says, too');
-is($session->query(q(SELECT zk_lock_held('/loss/held'))), 'f', '... nor is it after that');
+	'... and the commit is refused');
+is($session->query(q(SELECT zk_lock_held('/loss/held'))),
+	'f', '... and zk_lock_held() returns false after that');
 settle('/loss/held');
 $session->close;
 
-# A statement is left alone if nothing is held, or nothing lost.
+# A statement continues if its backend holds no lock or has lost none.
 for my $what ('holds nothing', 'has lost nothing')
 {
 	my $loses = $what eq 'holds nothing';
@@ -170,23 +175,23 @@ for my $what ('holds nothing', 'has lost nothing')
 	$proxy->wait_frame(dir => 's2c', op => 'connect');
 	$proxy->wait_idle;
 	$key->query('SELECT pg_advisory_unlock(1)');
-	is($session->result, '', "a statement of one who $what is left alone");
+	is($session->result, '', "statement of a backend that $what continues");
 	my $state = $loses ? 'expired' : 'connected';
-	wait_until("it is $state",
+	wait_until("the session is $state",
 		sub { $session->query('SELECT state FROM zk_session()') eq $state });
-	pass('... as was to be shown');
+	pass('... and the session is $state');
 
 	$session->start('SELECT pg_sleep(1000)');
 	$main->poll_query_until('postgres',
 		"SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid} AND wait_event = 'PgSleep'");
-	like($session->result, qr/^ERROR:  57014:/m, '... and can be cancelled');
+	like($session->result, qr/^ERROR:  57014:/m, '... and a statement can be cancelled');
 	$_->close for $session, $key;
 	wait_for_queue($zk, '/loss/early');
 }
 
-# A backend stands still while another server takes the lock and sells. What it
-# has read is not true any more, and it cannot commit what it makes of that.
+# A backend is suspended while another server takes the lock and sells. The
+# backend has read outdated data and cannot commit changes based on it.
 my $sell = q(
 	BEGIN;
 	SELECT zk_lock_guard('/loss/stock') AS token \gset
@@ -202,78 +207,78 @@ my $read = q(
 	);
 
 $session = ZkTest->new($main, @brief);
-is($session->query($read), '10', 'one reads the stock under the lock');
+is($session->query($read), '10', 'backend reads the stock under the lock');
 kill('STOP', $session->pid);
-is($rival->query($sell), '', '... and stands still while another one sells');
-is(stock(), 9, '... who is right to');
+is($rival->query($sell), '', '... and is suspended while another backend sells');
+is(stock(), 9, '... whose sale is committed');
 kill('CONT', $session->pid);
 like(
 	$session->query('UPDATE stock SET n = :seen - 1; COMMIT'),
 	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
-	'... goes on, and cannot commit');
-is(stock(), 9, '... so that no sale is lost');
+	'... the resumed backend cannot commit');
+is(stock(), 9, '... and no sale is lost');
 $session->close;
 
-# The same without the check, and with no news of the loss.
+# The same without the check at commit, and without notice of the loss.
 for my $fenced (0, 1)
 {
 	$session = ZkTest->new($main, @unaware);
 	$session->query($read);
 	$proxy->hold;
-	is($rival->query($sell), '', 'another one sells, and no commit is checked');
+	is($rival->query($sell), '', 'another backend sells while the first does not know of its loss');
 	my $now = stock();
 	if ($fenced)
 	{
 		like(
 			$session->query(q(SELECT zk_lock_fence('/loss/stock'))),
 			qr{^ERROR:  40001: lock on "/loss/stock" was lost\nDETAIL:  Its fen}m,
-			'... the fence stops who lost the lock');
+			'... the fence refuses the former holder');
 		$session->query('COMMIT');
-		is(stock(), $now, '... so that no sale is lost');
+		is(stock(), $now, '... and no sale is lost');
 	}
 	else
 	{
 		is($session->query('UPDATE stock SET n = :seen - 1; COMMIT'),
-			'', '... who lost the lock commits');
+			'', '... the former holder commits without a fence');
 		is(stock(), $now, '... and a sale is lost');
 	}
 	$proxy->release;
 	$session->close;
 }
 
-# Who has fenced comes first, and the next one waits for the end of that.
+# A backend that fences first can commit, and the next one waits for its end.
 $session = ZkTest->new($main, @unaware);
 my $before = $session->query($read);
 is($session->query(q(SELECT zk_lock_fence('/loss/stock') = :token)),
-	't', 'one fences in time');
+	't', 'backend fences before it loses the lock');
 $proxy->hold;
 $rival->start($sell);
 $main->poll_query_until('postgres',
 	q(SELECT count(*) > 0 FROM pg_stat_activity
 	  WHERE wait_event_type = 'Lock' AND application_name = 'postgres_fdw'));
 is($session->query('UPDATE stock SET n = :seen - 1; COMMIT'),
-	'', '... and commits, though the lock is lost meanwhile');
+	'', '... and commits, although the lock is lost meanwhile');
 like($rival->result, qr{^ERROR:  40001: could not serialize access}m,
-	'... for which the next one waits, but with a snapshot (postgres_fdw)');
-is($rival->query($sell), '', '... so that it has to retry');
+	'... the next holder has waited, but its snapshot is too old (postgres_fdw)');
+is($rival->query($sell), '', '... it succeeds when it retries');
 is(stock(), $before - 2, '... and no sale is lost');
 $proxy->release;
 $session->close;
 
-# A node that somebody has deleted is as good as a session that is over.
+# A lock is also lost when somebody deletes its node.
 $session = ZkTest->new($main, 'zklock.confirm_commit' => 'always');
 $session->query(q(SELECT zk_lock_acquire('/loss/deleted')));
 $zk->delete("/loss/deleted/$_") for $zk->children('/loss/deleted');
 like(
 	$session->query('SELECT 1'),
 	qr{^ERROR:  40001: lock on "/loss/deleted" was lost\nDETAIL:  Its node}m,
-	'a lock is lost whose node somebody has deleted');
+	'lock is lost when its node is deleted');
 is($session->query('SELECT count(*) FROM zk_locks'),
-	'0', '... and that is told once');
+	'0', '... and the loss is reported once');
 $session->close;
 
-# A lock that is given back before the commit is not asked for any more then, but
-# it is before it is given back.
+# A release in the middle of a transaction checks the lock, because the commit
+# does not check it any more.
 my %releases = (
 	q(zk_lock_release('/loss/early')) => q(zk_lock_acquire('/loss/early')),
 	q(zk_semaphore_release('/loss/semaphore')) =>
@@ -295,29 +300,29 @@ for my $release (sort keys %releases)
 	like(
 		$session->query("SELECT $release; COMMIT"),
 		qr{^ERROR:  40001: lock on "/loss/\w+" was lost}m,
-		"$release says so when the lock is lost");
+		"$release raises an error when the lock is lost");
 	is(stock(), $before, '... and the transaction does not commit');
 	$proxy->release;
 	$session->close;
 }
 
-# What was written on another server is not committed there before the check.
+# The check comes before changes are committed on another server.
 $session = ZkTest->new($other, @brief);
 $session->query(
 	q(BEGIN; SELECT zk_lock_guard('/loss/stock'); UPDATE stock SET n = 0));
 kill('STOP', $session->pid);
 is($rival->query(q(SELECT zk_lock_acquire('/loss/stock'))),
-	't', 'a lock is lost by one who wrote elsewhere');
+	't', 'lock of a backend that wrote on another server is lost');
 kill('CONT', $session->pid);
 like(
 	$session->query('COMMIT'),
 	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
-	'... who cannot commit');
-is(stock(), $before - 2, '... neither here nor there');
+	'... and the backend cannot commit');
+is(stock(), $before - 2, '... on either server');
 $rival->query(q(SELECT zk_lock_release('/loss/stock')));
 $session->close;
 
-# Nor if a procedure commits in its midst.
+# The same for a procedure that commits.
 $other->safe_psql('postgres', q(
 	CREATE PROCEDURE sell_out() LANGUAGE plpgsql AS $$
 	BEGIN
@@ -340,24 +345,24 @@ like(
 	$session->result,
 	qr{^ERROR:  40001: lock on "/loss/stock" was lost}m,
 	'... a procedure that has lost its lock cannot commit');
-is(stock(), $before - 2, '... neither here nor there');
+is(stock(), $before - 2, '... on either server');
 settle('/loss/stock');
 $_->close for $session, $key;
 
-# A dump has the fences: who restores it keeps what they kept out.
+# A dump contains the fences: after a restore they refuse the same holders.
 my $tokens = 'SELECT path, token, number, shared_token FROM zk_lock_fences';
 my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump.sql";
 $main->command_ok([ 'pg_dump', '-f', $dump, '-d', $main->connstr('postgres') ],
-	'pg_dump');
+	'pg_dump succeeds');
 $main->safe_psql('postgres', 'CREATE DATABASE restored');
 $main->command_ok(
 	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d',
 		$main->connstr('restored') ],
-	'... and restore');
+	'... and the restore');
 like($main->safe_psql('restored', $tokens),
-	qr{^/loss/stock\|\d+\|0\|0$}, '... brings the fences along');
+	qr{^/loss/stock\|\d+\|0\|0$}, '... contains the fences');
 is( $main->safe_psql('restored', $tokens),
 	$main->safe_psql('postgres', $tokens),
-	'... as they are');
+	'... unchanged');
 
 done_testing();

@@ -1,5 +1,5 @@
-# Another library that runs statements when a transaction is about to commit,
-# before zklock is asked: no commit goes unchecked, and no list is broken.
+# Another library runs statements in its pre-commit callback, before the one of
+# zklock: no commit goes unchecked, and the list of callbacks is not damaged.
 
 use strict;
 use warnings;
@@ -18,8 +18,8 @@ my $node = new_node('main', $zk->hosts);
 my $rival = ZkTest->new($node);
 my $key = ZkTest->new($node);
 
-# Whoever inserts into late has the library come in when the commit has begun,
-# and by an expression, for which no statement is run.
+# An insertion into "late" calls the library during the commit, and through an
+# expression, which runs no statement.
 $node->safe_psql('postgres', qq(
 	CREATE TABLE early (what text);
 	CREATE TABLE late (what text);
@@ -35,7 +35,7 @@ my $lock = q(zk_lock_acquire('/callbacks', scope => 'transaction'));
 my $take = qq(at_commit(\$q\$SELECT $lock\$q\$));
 my $do = q(DO $$ BEGIN %s; COMMIT; END $$);
 
-# What is done before, and the transaction
+# The statements before the transaction, and the transaction
 my %commits = (
 	'the other library takes the first lock' => [
 		q(SELECT at_commit('SELECT 1')),
@@ -58,7 +58,7 @@ for my $what (sort keys %commits)
 		'zklock.connect_timeout' => '2s',
 		'zklock.hosts' => $proxy->hosts);
 
-	# While the other library is busy, the lock is lost.
+	# The lock is lost while the other library is busy.
 	$session->query("LOAD 'zklock'; $before");
 	$key->query('SELECT pg_advisory_lock(1)');
 	$session->start($sql);
@@ -68,17 +68,17 @@ for my $what (sort keys %commits)
 		 WHERE pid = ${\ $session->pid}");
 	$proxy->hold;
 	is($rival->query(q(SELECT zk_lock_acquire('/callbacks'))),
-		't', "$what: somebody else has the lock meanwhile");
+		't', "$what: another backend acquires the lock meanwhile");
 	$key->query('SELECT pg_advisory_unlock(1)');
 	like($session->result, qr{^ERROR:  40001: lock on "/callbacks" was lost}m,
 		'... the commit is refused');
 	$proxy->release;
 	is( $node->safe_psql('postgres',
 			'SELECT (SELECT count(*) FROM early) + (SELECT count(*) FROM late)'),
-		'0', '... and nothing is done');
+		'0', '... and no row is written');
 	is( $session->query(
 			'SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
-		'0', '... and the session goes on');
+		'0', '... and the session can run more statements');
 	$rival->query(q(SELECT zk_lock_release_all()));
 	wait_for_queue($zk, '/callbacks');
 	$session->close;

@@ -1,5 +1,5 @@
-# Statements that no abort undoes: who has lost a lock is told before they begin,
-# and nothing gets in their way after that.
+# Statements that an abort does not undo: a backend that has lost a lock gets
+# the error before they begin, and nothing interrupts them after that.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ $node->safe_psql('postgres', $_)
    PUBLICATION pub WITH (connect = false, slot_name = 'slot')",
   map { "BEGIN; INSERT INTO t VALUES ($_); PREPARE TRANSACTION '$_'" } (1, 2);
 
-# All that they could leave changed
+# All that these statements can change
 sub state_of
 {
 	return $node->safe_psql('postgres', q(
@@ -50,7 +50,7 @@ sub state_of
 		SELECT slot_name FROM pg_replication_slots));
 }
 
-# A session with a lock that it loses without notice once it is stolen
+# A session with a lock that steal() takes from it without notice
 sub holder
 {
 	my $session = ZkTest->new($node, @proxied);
@@ -64,7 +64,7 @@ sub steal
 {
 	$proxy->hold;
 	is($rival->query(q(SELECT zk_lock_acquire('/lost'))),
-		't', '... somebody else has the lock');
+		't', '... another backend acquires the lock');
 	return;
 }
 
@@ -79,7 +79,8 @@ sub settle
 	return;
 }
 
-# Lost before: in an order in which each can be carried out when tried again
+# The lock is lost before the statement. Each statement of this list can be run
+# after the ones before it.
 for my $sql (
 	q(COMMIT PREPARED '1'),
 	q(ROLLBACK PREPARED '2'),
@@ -97,7 +98,7 @@ for my $sql (
 	steal();
 	like($session->query($sql), qr{^ERROR:  40001: lock on "/lost" was lost}m,
 		'... is refused');
-	is(state_of(), $before, '... and has done nothing');
+	is(state_of(), $before, '... and has no effect');
 	settle($session);
 
 	$session = ZkTest->new($node);
@@ -108,8 +109,8 @@ for my $sql (
 	$session->close;
 }
 
-# Lost in its midst: a transaction that has the other database for itself keeps
-# it waiting.
+# The lock is lost during the statement, which waits for a transaction that has
+# locked the other database.
 for my $sql ('CREATE DATABASE copy TEMPLATE template',
 	'DROP DATABASE template')
 {
@@ -128,19 +129,19 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 	$proxy->release;
 	$proxy->wait_frame(dir => 's2c', op => 'connect');
 	$proxy->wait_idle;
-	ok(!$session->is_done, '... goes on waiting when it has lost the lock');
+	ok(!$session->is_done, '... continues to wait when the lock is lost');
 	$brake->query('ROLLBACK');
-	is($session->result, '', '... and is carried out');
-	isnt(state_of(), $before, '... as one can see');
+	is($session->result, '', '... and completes');
+	isnt(state_of(), $before, '... with effect');
 	like($session->query('SELECT 1'),
 		qr{^ERROR:  40001: lock on "/lost" was lost}m,
-		'... then the next one is told');
-	is($session->query('SELECT 1'), '1', '... and no other');
+		'... the next statement gets the error');
+	is($session->query('SELECT 1'), '1', '... and later ones do not');
 	settle($session);
 	$brake->close;
 }
 
-# A prepared transaction has the fence, and not the lock.
+# A prepared transaction keeps the fence, but not the lock.
 {
 	my $session = ZkTest->new($node);
 
@@ -150,8 +151,9 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 			PREPARE TRANSACTION '3';
 			SELECT zk_lock_release('/fenced');
 			SELECT count(*) FROM zk_locks)),
-		"t\nt\nt\n0", 'a lock that was fenced is released once that is prepared');
-	is($rival->query(q(SELECT zk_lock_acquire('/fenced'))), 't', '... and had by the next');
+		"t\nt\nt\n0", 'fenced lock can be released after PREPARE TRANSACTION');
+is($rival->query(q(SELECT zk_lock_acquire('/fenced'))),
+	't', '... and acquired by another backend');
 	$rival->start(q(SELECT zk_lock_fence('/fenced') > 0));
 	$node->poll_query_until('postgres',
 		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
@@ -162,14 +164,14 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 	$session->close;
 }
 
-# Cancelled when all is done
+# The statement is cancelled after its work is done.
 my $library = build_module('late_cancel');
 $node->safe_psql('postgres', 'CREATE DATABASE victim');
 my $session = ZkTest->new($node);
 $session->query(qq(LOAD '$library'; LOAD 'zklock';
 	SELECT zk_lock_acquire('/held')));
 is($session->query('DROP DATABASE victim'),
-	'', 'a cancellation that comes in last does not undo half of it');
+	'', 'a late cancellation does not interrupt DROP DATABASE');
 is( $node->safe_psql('postgres',
 		q(SELECT count(*) FROM pg_database WHERE datname = 'victim')),
 	'0',

@@ -1,6 +1,6 @@
-# A backend that is busy, with the server log that does not take its lines, while
-# its turn comes, its session ends and ZooKeeper goes away: it learns all of that
-# at once.
+# A backend is blocked because the server log does not accept its lines, while
+# its lock is granted, its session ends and ZooKeeper goes away: it learns of
+# all events at once.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# Memory that was freed is no good for anything.
+# Fill freed memory with a pattern, so that a use of it is noticed.
 $ENV{MALLOC_PERTURB_} = 165;
 
 my $zk = ZkServer->new(tick_time => 200)->start;
@@ -23,12 +23,12 @@ my $node = new_node(
 	deadlock_timeout => '2s');
 my $rival = ZkTest->new(new_node('other', $zk->hosts));
 
-# The process that takes what the others log
+# The logging collector
 my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 my ($logger) =
   `ps --ppid $postmaster -o pid=,args=` =~ /^ *(\d+) postgres: .*logger/m;
 
-# Does it write what nobody takes?
+# Is the backend blocked in a write to the log?
 sub is_stuck
 {
 	my ($session) = @_;
@@ -55,8 +55,8 @@ for my $what (sort keys %asked)
 	wait_for_queue($zk, $first{$what}, $rival, $session);
 	kill('STOP', $logger);
 	$writer->start(q(DO $$ BEGIN RAISE LOG '%', repeat('x', 1000000); END $$));
-	wait_until('the log is full', sub { is_stuck($writer) });
-	wait_until('the session has something to log', sub { is_stuck($session) });
+	wait_until('the pipe to the log is full', sub { is_stuck($writer) });
+	wait_until('the session blocks in a log message', sub { is_stuck($session) });
 
 	$proxy->mark;
 	$rival->query("SELECT zk_lock_release('$first{$what}')");
@@ -71,18 +71,18 @@ for my $what (sort keys %asked)
 	kill('CONT', $logger);
 
 	like($session->result, qr/^ERROR:  080/m,
-		"$what: who finds that all is over gives up");
-	is($writer->result, '', '... and the server is well');
+		"$what: backend gives up when it learns of all events");
+	is($writer->result, '', '... and the server still works');
 	is($session->query('SELECT count(*) FROM zk_locks'),
-		'0', '... and so is the session');
+		'0', '... and no lock is held');
 	$proxy->accept;
 	$session->query('RESET zklock.connect_timeout');
-	is($session->query("SELECT $asked{$what}"), 't', '... and gets what it asked for');
+	is($session->query("SELECT $asked{$what}"), 't', '... and the same request succeeds later');
 	$_->close for $session, $writer;
 	wait_for_queue($zk, $first{$what});
 }
 
-# It could not end otherwise.
+# Otherwise the logger could not end.
 END
 {
 	kill('CONT', $logger) if $logger;

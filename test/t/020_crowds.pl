@@ -1,6 +1,6 @@
-# Crowds on two servers: a semaphore never has more inside than it has leases, and
-# locks taken many at a time, in any order, never deadlock. In the end ZooKeeper
-# is as empty as before.
+# Many sessions on two servers: a semaphore never grants more leases than it
+# has, and locks that are taken several at a time, in any order, never
+# deadlock. In the end, no node is left in ZooKeeper.
 
 use strict;
 use warnings;
@@ -13,7 +13,8 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 my @nodes = map { new_node($_, $zk->hosts) } qw(a b);
 
-# What was done, from when to when. Both servers have the same clock.
+# The time that each transaction spends inside. Both servers have the same
+# clock.
 $_->safe_psql(
 	'postgres', q(
 	CREATE TABLE inside (entered timestamptz, left_at timestamptz);
@@ -41,7 +42,8 @@ $_->safe_psql(
 	$$;))
   for @nodes;
 
-# Starts so many sessions on both servers, each to call the function so often.
+# Starts sessions on both servers. Each of them calls the function $rounds
+# times.
 sub start_crowd
 {
 	my ($sessions, $rounds, $function) = @_;
@@ -55,7 +57,7 @@ sub start_crowd
 	return @crowd;
 }
 
-# When they entered and left, of all that committed
+# Returns the times of all committed visits.
 sub visits
 {
 	return map {
@@ -77,14 +79,14 @@ sub leftovers
 }
 
 #
-# A semaphore of 3, 50 sessions, cancelled at random
+# 50 sessions take leases of a semaphore of 3 and are cancelled at random
 #
 my @crowd = start_crowd(50, 40, 'enter_semaphore');
 my $cancelled = 0;
 my @killers = map { ZkTest->new($_) } @nodes;
 
 wait_until(
-	'all are through',
+	'all sessions are done',
 	sub {
 		for my $killer ($cancelled < 400 ? @killers : ())
 		{
@@ -107,34 +109,35 @@ for my $event (@events)
 	$inside += $event->[1];
 	$most = $inside if $inside > $most;
 }
-is($most, 3, 'there were 3 inside, and never more');
-cmp_ok($cancelled, '>', 0, 'some were cancelled');
-cmp_ok(scalar(@visits), '>=', 2000 - $cancelled, 'all others came in');
+is($most, 3, 'at most 3 sessions were inside at a time');
+cmp_ok($cancelled, '>', 0, 'some sessions were cancelled');
+cmp_ok(scalar(@visits), '>=', 2000 - $cancelled, 'all other sessions got a lease');
 unlike(join('', map { $_->result } @crowd),
-	qr/ERROR:  (?!57014)/, 'nothing else failed');
+	qr/ERROR:  (?!57014)/, 'no other error occurred');
 wait_until('all leases are gone',
 	sub { !leftovers('/crowd/semaphore/leases') });
-wait_until('and the mutex is free',
+wait_until('the mutex is free',
 	sub { !leftovers('/crowd/semaphore/locks') });
-pass('nothing is left of the semaphore');
+pass('semaphore leaves no node');
 
 #
-# 5 of 10 locks, in any order, 20 sessions
+# 20 sessions take 5 of 10 locks in any order
 #
 $_->close for @crowd;
 @crowd = start_crowd(20, 100, 'enter_many');
 is(join('', map { $_->result =~ s/^\s*$//gmr } @crowd),
-	'', 'nobody gets an error');
-is(scalar(visits()), 2000, 'all got their locks, 2000 times');
+	'', 'no session gets an error');
+is(scalar(visits()), 2000, 'all sessions got their locks, 2000 times');
 wait_until(
 	'all locks are free',
 	sub { !grep { leftovers("/crowd/many/$_") } 1 .. 10 });
-pass('nothing is left of the locks');
+pass('locks leave no node');
 $_->close for @crowd;
 
 #
-# 1,000 locks asked for at once, again and again, of a server that stands still.
-# What is under way is bounded, but that is no error.
+# 1,000 locks are requested again and again while ZooKeeper is suspended. The
+# number of requests on their way is limited, but reaching the limit is no
+# error.
 #
 my $session = ZkTest->new($nodes[0], 'zklock.session_timeout' => '60s');
 $session->query(q(SELECT zk_lock_acquire('/crowd/first')));
@@ -146,12 +149,12 @@ my @answers = map {
 } (1 .. 8);
 $zk->resume;
 is(scalar(grep { !/^ERROR:  08/ } @answers),
-	0, 'nobody is told that there were too many requests')
+	0, 'no error reports too many requests')
   or diag(join("\n", @answers));
 is($session->query(q(SELECT zk_lock_acquire('/crowd/free'))),
-	't', '... and once the server goes on, a free lock can be had');
+	't', 'free lock can be acquired after ZooKeeper is resumed');
 wait_until(
-	'all others are free',
+	'all other locks are free',
 	sub { !grep { leftovers("/crowd/many/$_") } 1 .. 1000 });
 
 done_testing();

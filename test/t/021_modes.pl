@@ -1,4 +1,4 @@
-# The modes among themselves, each pair on one path, with sessions of two
+# Conflicts between lock modes: each pair on one path, with sessions of two
 # servers.
 
 use strict;
@@ -26,11 +26,12 @@ sub release
 	my ($session, $path, $mode) = @_;
 
 	is($session->query("SELECT zk_lock_release('$path', '$mode')"),
-		't', "released $mode");
+		't', "$mode lock is released");
 	return;
 }
 
-# Waits until so many nodes are at the path, that is until the last has queued.
+# Waits until the path has so many nodes, that is, until the last one has
+# queued.
 sub wait_for_nodes
 {
 	my ($path, $number) = @_;
@@ -45,7 +46,7 @@ sub wait_for_nodes
 }
 
 #
-# Any two exclude each other, unless both are shared.
+# Any two modes conflict, unless both are shared.
 #
 for my $first (qw(exclusive shared write))
 {
@@ -55,23 +56,23 @@ for my $first (qw(exclusive shared write))
 		my $both = $first eq 'shared' && $second eq 'shared';
 
 		is($s[0]->query(acquire($path, $first, '1 minute')),
-			't', "$first, then $second");
+			't', "$first lock is acquired before $second");
 		is( $s[1]->query(acquire($path, $second, '0')),
 			$both ? 't' : 'f',
-			$both ? '... share' : '... exclude each other');
+			$both ? '... both are granted' : '... they conflict');
 		next if $both;
 
 		$s[1]->start(acquire($path, $second));
 		wait_for_nodes($path, 2);
-		ok(!$s[1]->is_done, '... one waits');
+		ok(!$s[1]->is_done, '... the second waits');
 		release($s[0], $path, $first);
-		is($s[1]->result, 't', '... for the other');
+		is($s[1]->result, 't', '... until the first is released');
 	}
 }
 $_->query('SELECT zk_lock_release_all()') for @s;
 
 #
-# First come, first served: a reader does not pass a writer who waits.
+# Requests are granted in order: a reader does not overtake a waiting writer.
 #
 is($s[0]->query(acquire('/fair', 'shared')), 't', 'a reader');
 $s[1]->start(acquire('/fair', 'write'));
@@ -80,18 +81,18 @@ $s[2]->start(acquire('/fair', 'shared'));
 wait_for_nodes('/fair', 3);
 $s[3]->start(acquire('/fair', 'shared'));
 wait_for_nodes('/fair', 4);
-ok(!grep({ $_->is_done } @s[ 1 .. 3 ]), 'a writer and two readers wait');
+ok(!grep({ $_->is_done } @s[ 1 .. 3 ]), 'a writer and two readers wait behind it');
 release($s[0], '/fair', 'shared');
-is($s[1]->result, 't', 'the writer is first');
-ok(!grep({ $_->is_done } @s[ 2, 3 ]), 'the readers still wait');
+is($s[1]->result, 't', 'the writer is granted first');
+ok(!grep({ $_->is_done } @s[ 2, 3 ]), 'both readers still wait');
 release($s[1], '/fair', 'write');
-is($s[2]->result, 't', 'one reader');
-is($s[3]->result, 't', 'and the other, at once');
+is($s[2]->result, 't', 'the first reader is granted after the writer');
+is($s[3]->result, 't', 'the second reader is granted at the same time');
 $_->query('SELECT zk_lock_release_all()') for @s;
 
 #
-# A downgrade lets nobody slip in, whether the waiter comes before or after it,
-# and whether or not it has others ahead.
+# After a downgrade, an exclusive waiter keeps waiting, whether it came before
+# or after the downgrade, and whether or not other nodes are ahead of it.
 #
 for my $mode (qw(exclusive write))
 {
@@ -99,107 +100,109 @@ for my $mode (qw(exclusive write))
 	{
 		my $path = "/downgrade/$mode-$late";
 
-		is($s[0]->query(acquire($path, $mode)), 't', "holds $mode");
+		is($s[0]->query(acquire($path, $mode)), 't', "$mode lock is acquired");
 		$s[1]->start(acquire($path, 'exclusive')) if !$late;
 		wait_for_nodes($path, 2) if !$late;
-		is($s[0]->query(acquire($path, 'shared')), 't', '... and shared');
+		is($s[0]->query(acquire($path, 'shared')), 't', '... and the shared lock');
 		$s[1]->start(acquire($path, 'exclusive')) if $late;
 		wait_for_nodes($path, 3);
 		release($s[0], $path, $mode);
 		wait_for_nodes($path, 2);
 
-		# Were the waiter granted by mistake, one in line behind it would be next.
+		# If the waiter were granted by mistake, a second one behind it would
+		# be next.
 		$s[2]->start(acquire($path, 'shared'));
 		wait_for_nodes($path, 3);
 		is($s[3]->query(acquire($path, 'exclusive', '1s')),
-			'f', '... time passes');
+			'f', '... a request of another session times out');
 		ok(!$s[1]->is_done, '... the waiter waits for the reader');
 		release($s[0], $path, 'shared');
-		is($s[1]->result, 't', '... until it has gone');
-		ok(!$s[2]->is_done, '... with the next behind it');
+		is($s[1]->result, 't', '... until the reader releases the lock');
+		ok(!$s[2]->is_done, '... the next waiter still waits');
 		release($s[1], $path, 'exclusive');
-		is($s[2]->result, 't', '... whose turn comes');
+		is($s[2]->result, 't', '... until its predecessor releases the lock');
 		$_->query('SELECT zk_lock_release_all()') for @s;
 	}
 }
 
-# Readers come in beside a downgraded lock.
-is($s[0]->query(acquire('/beside', 'exclusive')), 't', 'holds exclusive');
-is($s[0]->query(acquire('/beside', 'shared')), 't', '... and shared');
-is($s[1]->query(acquire('/beside', 'shared', '0')), 'f', 'no reader yet');
+# Readers are granted beside a downgraded lock.
+is($s[0]->query(acquire('/beside', 'exclusive')), 't', 'exclusive lock is acquired');
+is($s[0]->query(acquire('/beside', 'shared')), 't', '... and the shared lock');
+is($s[1]->query(acquire('/beside', 'shared', '0')), 'f', 'another reader is not granted before the downgrade');
 release($s[0], '/beside', 'exclusive');
 is($s[1]->query(acquire('/beside', 'shared', '1 minute')),
-	't', 'a reader beside the reader');
+	't', 'another reader is granted after the downgrade');
 $_->query('SELECT zk_lock_release_all()') for @s;
 
 #
-# A semaphore: one inside, one who waits for a lease under the mutex, and others
-# who do not even get the mutex in time
+# A semaphore of one lease: one session has the lease, a second one waits for
+# it and holds the mutex, and a third one does not get the mutex in time
 #
-is($s[0]->query("SELECT zk_semaphore_acquire('/one', 1)"), 't', 'one lease');
+is($s[0]->query("SELECT zk_semaphore_acquire('/one', 1)"), 't', 'the only lease is acquired');
 $s[1]->start("SELECT zk_semaphore_acquire('/one', 1)");
 wait_for_nodes('/one/leases', 2);
 is($s[2]->query("SELECT zk_semaphore_acquire('/one', 1, '$_')"),
-	'f', "none is left for a third within $_")
+	'f', "a third session gets no lease within $_")
   for '1s', '0';
-is($s[0]->query("SELECT zk_semaphore_release('/one')"), 't', 'released');
-is($s[1]->result, 't', 'the second has it');
-is($s[1]->query("SELECT zk_semaphore_release('/one')"), 't', '... and back');
+is($s[0]->query("lease is released"), 't', 'released');
+is($s[1]->result, 't', 'the waiter has the lease');
+is($s[1]->query("SELECT zk_semaphore_release('/one')"), 't', '... and releases it');
 wait_for_nodes($_, 0) for qw(/one/leases /one/locks);
-pass('nothing is left of the semaphore');
+pass('semaphore leaves no node');
 
 #
-# Simple locks: one node, no queue
+# Simple locks: one node without a queue
 #
-is($s[0]->query(acquire('/simple', 'simple')), 't', 'a simple lock');
+is($s[0]->query(acquire('/simple', 'simple')), 't', 'simple lock is acquired');
 is($zk->get('/simple')->{data} =~ /pid=(\d+)/ ? $1 : '',
-	$s[0]->pid, '... is a node that names its holder');
-is($s[1]->query(acquire('/simple', 'simple', '0')), 'f', '... is not free');
+	$s[0]->pid, '... its node describes the holder');
+is($s[1]->query(acquire('/simple', 'simple', '0')), 'f', '... it conflicts with another request');
 is($s[1]->query(acquire('/simple', 'simple', '1s')),
-	'f', '... not after a while, either');
+	'f', '... and with one that waits for a time');
 $_->start(acquire('/simple', 'simple')) for @s[ 1, 2 ];
 release($s[0], '/simple', 'simple');
-wait_until('one of two has it', sub { grep { $_->is_done } @s[ 1, 2 ] });
+wait_until('one of two waiters has the lock', sub { grep { $_->is_done } @s[ 1, 2 ] });
 my ($winner, $loser) = $s[1]->is_done ? @s[ 1, 2 ] : @s[ 2, 1 ];
-is($winner->result, 't', 'one of two gets it');
-ok(!$loser->is_done, '... and the other waits');
+is($winner->result, 't', 'one of two waiters gets the lock');
+ok(!$loser->is_done, '... and the other one waits');
 $winner->close;
-is($loser->result, 't', '... until the one disconnects');
+is($loser->result, 't', '... until the first one disconnects');
 $loser->query('SELECT zk_lock_release_all()');
 wait_until('the node is gone', sub { !$zk->exists('/simple') });
-pass('a simple lock leaves nothing');
+pass('simple lock leaves no node');
 
-# A simple lock's node is deleted by hand, and somebody else makes another.
+# The node of a simple lock is deleted by hand, and another session creates a
+# new one.
 
-my $robbed = ZkTest->new($nodes[0], 'zklock.confirm_commit' => 'always');
+my $former = ZkTest->new($nodes[0], 'zklock.confirm_commit' => 'always');
 my $next = ZkTest->new($nodes[1]);
 
 for my $end (q(SELECT zk_lock_release('/simple', 'simple')), 'COMMIT')
 {
-	$robbed->query(
+	$former->query(
 		$end eq 'COMMIT'
 		? q(BEGIN; SELECT zk_lock_guard('/simple', mode => 'simple'))
 		: q(SELECT zk_lock_acquire('/simple', mode => 'simple')));
 	$zk->delete('/simple');
 	is( $next->query(q(SELECT zk_lock_acquire('/simple', '10s', 'simple'))),
-		't', 'a simple lock whose node was deleted can be taken');
+		't', 'simple lock whose node was deleted can be acquired');
 	like(
-		$robbed->query($end),
+		$former->query($end),
 		$end eq 'COMMIT' ? qr{^ERROR:  40001:.*"/simple"}m : qr/^t$/,
-		'... and who had it can give it back, but not commit');
-	$robbed->query('SELECT zk_lock_release_all()');
+		'... and the former holder can release it, but not commit');
+	$former->query('SELECT zk_lock_release_all()');
 
-	# What the old holder has let go is gone when his next lock is.
-	$robbed->query(q(SELECT zk_lock_acquire('/behind'), zk_lock_release_all()));
+	# The former holder's deletion is done when its next lock is granted.
+	$former->query(q(SELECT zk_lock_acquire('/behind'), zk_lock_release_all()));
 	wait_for_queue($zk, '/behind');
-	is($robbed->query(q(SELECT zk_lock_acquire('/simple', '0', 'simple'))),
-		'f', '... and leaves the new one alone');
+	is($former->query(q(SELECT zk_lock_acquire('/simple', '0', 'simple'))),
+		'f', '... and does not delete the new node');
 	is( $next->query(
 			q(SELECT zk_lock_release('/simple', 'simple'),
 				zk_lock_acquire('/simple', '0', 'simple'),
 				zk_lock_release('/simple', 'simple'))),
 		't|t|t',
-		'... who can give it back and have it again at once');
+		'... whose holder can release the lock and acquire it again at once');
 	wait_until('the node is gone', sub { !$zk->exists('/simple') });
 }
 

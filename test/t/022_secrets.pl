@@ -1,5 +1,6 @@
-# Credentials: they come from a file that nobody else can read, and wherever
-# else they could be left lying about they are refused, without being repeated.
+# Credentials come from a file that other users cannot read. Settings that are
+# stored elsewhere and could reveal credentials are refused, and the errors do
+# not show the value.
 
 use strict;
 use warnings;
@@ -14,8 +15,9 @@ use constant SECRET => 'xyzzy';
 
 my $zk = ZkServer->new->start;
 
-# What is to be seen is what the settings give away. That a statement which has
-# a secret in it can be logged is nothing special.
+# This test checks what the settings reveal. Like any statement, one that
+# contains a secret may be logged if the server is configured to log
+# statements.
 my %conf = (
 	log_min_messages => 'debug1',
 	log_statement => 'none',
@@ -23,13 +25,13 @@ my %conf = (
 	'zklock.auth_file' => 'zk.auth',
 	'zklock.acl' => 'auth::cdrwa');
 
-# The file is read when a session begins: that is to be each backend's own, but for
-# the last server.
+# The file is read when a session begins, so each backend has its own session,
+# except on the last server.
 my $node = new_node('main', $zk->hosts, %conf, OWN_SESSION,
 	shared_preload_libraries => 'zklock');
 my $file = "${\ $node->data_dir}/zk.auth";
 
-# Makes the file anew.
+# Writes the file anew.
 sub put
 {
 	my ($text, $mode) = @_;
@@ -40,7 +42,7 @@ sub put
 	return;
 }
 
-# What a backend says that has just begun.
+# Returns the result of a statement in a new backend.
 sub ask
 {
 	my ($sql, %settings) = @_;
@@ -56,7 +58,7 @@ sub logged
 	return slurp_file($node->logfile);
 }
 
-# What can be seen of a setting, by those who can see most.
+# Queries that show all that a superuser can see of the settings.
 my $everything = q(
 	SELECT name, setting, reset_val FROM pg_settings WHERE name ~ 'zklock';
 	SELECT name, setting FROM pg_file_settings WHERE name ~ 'zklock';
@@ -65,55 +67,55 @@ my $everything = q(
 	SHOW zklock.auth;
 	SHOW zklock.auth_file);
 
-# The file is used by each session that begins.
+# Each new session reads the file.
 
 my $lock = q(SELECT zk_lock_acquire('/secret'));
 
 put("# for ZooKeeper\n\n \t\ndigest:app:${\ SECRET}\n");
-is(ask($lock), 't', 'with the credentials in the file a lock can be had');
+is(ask($lock), 't', 'lock is acquired with the credentials in the file');
 put("digest:app:other\r\n");
-like(ask($lock), qr/^ERROR:  28000:/m, '... and with others not');
+like(ask($lock), qr/^ERROR:  28000:/m, '... and refused with other credentials');
 put("digest:app:${\ SECRET}");
-is(ask($lock), 't', '... as soon as the file has them, without a reload');
+is(ask($lock), 't', '... and a changed file is used without a reload');
 
 my $begun = ZkTest->new($node, OWN_SESSION);
-is($begun->query($lock), 't', 'one has a session that has begun');
+is($begun->query($lock), 't', 'a session begins with the right credentials');
 put('digest:app:other');
 is($begun->query(qq($lock; SELECT zk_lock_release_all(); $lock)),
-	"t\n2\nt", '... and goes on with it when the file has others');
+	"t\n2\nt", '... and continues when the file has changed');
 $begun->close;
 my $session = ZkTest->new($node, 'zklock.auth' => "digest:app:${\ SECRET}");
-is($session->query($lock), 't', 'zklock.auth comes before the file');
+is($session->query($lock), 't', 'zklock.auth takes precedence over the file');
 $session->query(q(SELECT zk_lock_release_all(); SET zklock.auth = ''));
 like($session->query($lock), qr/^ERROR:  28000:/m,
-	'... until it is empty again');
+	'... unless it is empty');
 append_to_file("$file.2", "digest:app:${\ SECRET}\n");
 chmod(0600, "$file.2") or die "$file.2: $!\n";
 $session->query(qq(SET zklock.auth_file = '$file.2'));
-is($session->query($lock), 't', '... as another file is, once it is set');
+is($session->query($lock), 't', 'changed zklock.auth_file is used');
 $session->query('RESET zklock.auth_file');
-is($session->query($lock), 't', '... and kept while a lock is held');
+is($session->query($lock), 't', '... and the session is kept while a lock is held');
 $session->close;
 
-# A file that others could have read, or that is no such file.
+# Files that other users could have read, and files that are not valid
 
 my $entry = "digest:app:${\ SECRET}\n";
 my $many = '#' x 9000;
 my %refused = (
-	'for a group to read' => [ sub { put($entry, 0640) }, 'F0000', 'group or' ],
-	'for all to write' => [ sub { put($entry, 0602) }, 'F0000', 'group or' ],
-	'root\'s, for all to read' =>
+	'readable for the group' => [ sub { put($entry, 0640) }, 'F0000', 'group or' ],
+	'writable for all' => [ sub { put($entry, 0602) }, 'F0000', 'group or' ],
+	'readable for all and owned by root' =>
 	  [ sub { symlink('/etc/passwd', $file) }, 'F0000', 'group or' ],
 	'a directory' => [ sub { mkdir($file, 0700) }, 'F0000', 'not a regular' ],
 	'a pipe' => [ sub { mkfifo($file, 0600) }, 'F0000', 'not a regular' ],
-	'not there' => [ sub { }, '58P01', 'could not open' ],
-	'not ours to read' => [ sub { put($entry, 0) }, '42501', 'could not open' ],
+	'missing' => [ sub { }, '58P01', 'could not open' ],
+	'not readable for the server' => [ sub { put($entry, 0) }, '42501', 'could not open' ],
 	'empty' => [ sub { put("# \n") }, 'F0000', 'must have one line' ],
-	'of two minds' => [ sub { put($entry x 2) }, 'F0000', 'must have one line' ],
+	'of two entries' => [ sub { put($entry x 2) }, 'F0000', 'must have one line' ],
 	'without a scheme' =>
 	  [ sub { put("${\ SECRET}\n") }, 'F0000', 'must have one line' ],
 	'too long' => [ sub { put("$many\n$entry") }, 'F0000', 'is too long' ],
-	'not text' => [ sub { put("$entry\0") }, 'F0000', 'is not a text' ]);
+	'binary' => [ sub { put("$entry\0") }, 'F0000', 'is not a text' ]);
 
 for my $what (sort keys %refused)
 {
@@ -129,7 +131,7 @@ for my $what (sort keys %refused)
 }
 put($entry);
 
-# Where a setting is kept, and shown, the value is refused.
+# The value is refused where a setting would be stored and shown.
 
 for my $where (
 	'ALTER SYSTEM SET',
@@ -144,39 +146,40 @@ for my $where (
 		$answer,
 		qr/^ERROR:  55P02:.*\nDETAIL: .*\nHINT: .*zklock.auth_file/m,
 		"$where is refused");
-	unlike($answer, qr/${\ SECRET}/, '... without a word of the value');
+	unlike($answer, qr/${\ SECRET}/, '... and the error does not show the value');
 }
-unlike(ask($everything), qr/${\ SECRET}/, 'it is to be seen nowhere');
+unlike(ask($everything), qr/${\ SECRET}/, 'no view shows the value');
 
-# An access control list can have a hash in it, without salt, of a password.
+# An access control list can contain an unsalted hash of a password.
 {
 	$node->safe_psql('postgres', 'CREATE ROLE plain LOGIN');
 	local $ENV{PGUSER} = 'plain';
-	like(ask('SHOW zklock.acl'), qr/^ERROR:  42501: /m, 'nor is the access control list, for all');
+	like(ask('SHOW zklock.acl'), qr/^ERROR:  42501: /m, 'zklock.acl cannot be read by all roles');
 	is(ask(q(SELECT count(*) FROM pg_settings WHERE name = 'zklock.acl' AND setting <> '')),
 		0, '... anywhere');
 }
 
 is( ask(qq(SELECT set_config('zklock.auth', 'digest:a:${\ SECRET}', true))),
-	'********', 'within a transaction it can be set');
+	'********', 'zklock.auth can be set within a transaction');
 
-# In a configuration file it is refused when that is read again.
+# In a configuration file, the value is refused at a reload.
 $node->append_conf('postgresql.conf', "zklock.auth = 'digest:app:${\ SECRET}'");
 $node->reload;
 wait_until('the file is read',
 	sub { logged() =~ /LOG:  parameter "zklock.auth" can be set/ });
-is(ask('SHOW zklock.auth'), '', 'in postgresql.conf it does not count');
-ok(unlink($file), 'there is no other');
-like(ask($lock), qr/^ERROR:  58P01:/m, '... so that no lock can be had');
+is(ask('SHOW zklock.auth'), '', 'zklock.auth in postgresql.conf has no effect');
+ok(unlink($file), 'credentials file is removed');
+like(ask($lock), qr/^ERROR:  58P01:/m, '... and no lock can be acquired');
 put($entry);
 $node->restart;
 like(logged(), qr/WARNING:  parameter "zklock.auth" can be set/,
-	'... nor when the server starts with it');
-is(ask('SHOW zklock.auth'), '', '... which it does');
-unlike(logged(), qr/${\ SECRET}/, 'it is in no line of the log');
+	'zklock.auth in postgresql.conf is refused at start');
+is(ask('SHOW zklock.auth'), '', '... and the server starts');
+unlike(logged(), qr/${\ SECRET}/, 'the log does not show the value');
 
-# A server that does not know yet whose setting that is. (What it logs of it
-# then is out of our hands.)
+# On a server without the library in shared_preload_libraries, the setting is
+# unknown until the library is loaded. zklock cannot prevent the server from
+# logging it before that.
 my $late = new_node('late', $zk->hosts, %conf, OWN_SESSION,
 	'zklock.auth' => "digest:app:${\ SECRET}");
 $session = ZkTest->new($late);
@@ -184,19 +187,19 @@ my $answer = $session->query(q(LOAD 'zklock'));
 like(
 	$answer,
 	qr/^WARNING:  55P02: parameter "zklock.auth" can be set/m,
-	'it is refused as soon as the library is loaded');
-unlike($answer, qr/${\ SECRET}/, '... without a word of the value');
-is($session->query('SHOW zklock.auth'), '', '... and forgotten');
+	'zklock.auth is refused when the library is loaded');
+unlike($answer, qr/${\ SECRET}/, '... and the error does not show the value');
+is($session->query('SHOW zklock.auth'), '', '... and its value is reset');
 $session->close;
 
-# The server's own session: its backends are told what is wrong with the file, and
-# it has one as soon as that is mended.
+# In the server's session, backends get the error about the file, and the
+# session begins as soon as the file is valid.
 $node = new_node('shared', $zk->hosts, %conf, 'zklock.session' => 'server');
 $file = "${\ $node->data_dir}/zk.auth";
 like(
 	ask($lock),
 	qr/^ERROR:  58P01: could not open .*"zk\.auth"/m,
-	'in the session of a server, too, nothing goes without the file');
+	'backend gets an error about a missing file from the worker');
 put($entry, 0640);
 my $worker = $node->safe_psql('postgres',
 	q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock worker'));
@@ -204,11 +207,11 @@ my @open;
 for my $try (1, 2)
 {
 	like(ask($lock), qr/^ERROR:  F0000: credentials file "zk\.auth".*group or/m,
-		'... nor if others could have read it');
+		'... and about a file that others could have read');
 	push @open, scalar(() = glob("/proc/$worker/fd/*"));
 }
-is($open[1], $open[0], '... though it is closed each time');
+is($open[1], $open[0], '... and the worker closes the file each time');
 put($entry);
-is(ask($lock), 't', '... but as soon as it has the credentials');
+is(ask($lock), 't', 'lock is acquired as soon as the file is valid');
 
 done_testing();

@@ -1,5 +1,5 @@
-# What ZooKeeper refuses: the error says which node, what was asked of it and
-# with whose credentials.
+# Errors for requests that ZooKeeper refuses: they name the node, the request
+# and the setting of the credentials.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my $file = "${\ $node->data_dir}/zk.auth";
 append_to_file($file, "digest:app:right\n");
 chmod(0600, $file) or die "$file: $!\n";
 
-# Tries to lock in a session with such settings.
+# Returns the result of a request for a lock in a session with these settings.
 sub try
 {
 	my ($path, %settings) = @_;
@@ -28,7 +28,7 @@ sub try
 	return $answer;
 }
 
-# What it says of a request that an access control list refuses
+# The error for a request that an access control list refuses
 sub refusal
 {
 	my ($path, $request, $credentials) = @_;
@@ -39,73 +39,73 @@ sub refusal
 $zk->create('/refuse', '');
 my %mine = ('zklock.auth_file' => 'zk.auth', 'zklock.acl' => 'auth::cdrwa');
 
-is(try('/refuse/mine', %mine), 't', 'a lock for who has the credentials');
+is(try('/refuse/mine', %mine), 't', 'lock is acquired with the credentials');
 like(try('/refuse/mine'),
 	refusal('/refuse/mine', 'create a node below "/refuse/mine"',
 		'no credentials'),
-	'who has none is told so');
+	'error says that the session has no credentials');
 like(try('/refuse/mine', 'zklock.auth' => 'digest:app:wrong'),
 	refusal('/refuse/mine', 'create a node below "/refuse/mine"',
 		'the credentials in zklock.auth'),
-	'who has a wrong password is told which setting it came from');
+	'error names the setting of a wrong password');
 like(
 	try('/refuse/mine', 'zklock.auth' => 'digest:app:wrong'),
 	qr/HINT:  .*a wrong password of scheme "digest" is not refused before/,
-	'... and why only now');
+	'... and the hint says why it is found only now');
 like(try('/refuse/mine', %mine, 'zklock.auth' => 'nosuch:right'),
 	qr/^ERROR:  28000: ZooKeeper refused the authentication\nHINT:  Check zklock.auth\./m,
-	'a scheme that there is not');
+	'error for an unknown scheme in zklock.auth');
 append_to_file("$file.2", "nosuch:right\n");
 chmod(0600, "$file.2") or die "$file.2: $!\n";
 like(try('/refuse/mine', 'zklock.auth_file' => 'zk.auth.2'),
 	qr/^ERROR:  28000: ZooKeeper refused the authentication\nHINT:  Check zklock.auth_file\./m,
-	'... in a file');
+	'error for an unknown scheme in the file');
 
 like(try('/refuse/mine/a/b/c'),
 	refusal('/refuse/mine/a/b/c', 'create "/refuse/mine/a"',
 		'no credentials'),
-	'parents that are missing and may not be made');
+	'error for a missing parent that may not be created');
 like(try('/refuse/mine/a/b/c', 'zklock.hosts' => $zk->hosts . '/nowhere'),
 	qr/^ERROR:  42704: .*\nHINT: .* zklock.hosts must exist/m,
-	'... are not taken for a root that is missing');
+	'error for a missing root differs');
 like(try('/refuse/mine/a/b/c', 'zklock.hosts' => $zk->hosts . '/refuse/mine'),
 	refusal('/refuse/mine/a/b/c', 'create "/refuse"', 'no credentials'),
-	'... nor is a root that is there');
+	'error for an existing root is that of the parent');
 
 like(try('/refuse/list', 'zklock.acl' => 'world:anyone:cdwa'),
 	refusal('/refuse/list', 'list the children of "/refuse/list"',
 		'no credentials'),
-	'children that may not be listed');
+	'error for children that may not be listed');
 
 my $holder = ZkTest->new($node);
 $holder->query(q(SELECT zk_lock_acquire('/refuse/read', mode => 'shared')));
 $holder->query(q(SELECT zk_lock_release_all()));
 $holder->query(q(SET zklock.acl = 'world:anyone:d'));
 is($holder->query(q(SELECT zk_lock_acquire('/refuse/read'))),
-	't', 'a holder that nobody may read');
+	't', "holder's node may not be read");
 my ($name) = $zk->children('/refuse/read');
 like(try('/refuse/read'),
 	refusal('/refuse/read', qq(read "/refuse/read/$name"), 'no credentials'),
-	'... is named to who waits for it');
+	'waiter gets an error with the name of that node');
 
-# Deleting goes on when nobody waits for it any more: what is refused is logged.
+# Deletion continues in the background. A refusal is logged.
 $holder = ZkTest->new($node, 'zklock.acl' => 'world:anyone:crwa');
 $holder->query(q(SELECT zk_lock_acquire('/refuse/delete')));
 ($name) = $zk->children('/refuse/delete');
 $holder->query(q(SELECT zk_lock_release('/refuse/delete')));
 ok( wait_until(
-		'it is logged',
+		'the refusal is logged',
 		sub {
 			$holder->query(q(SELECT state FROM zk_session()));
 			slurp_file($node->logfile) =~
 			  m{LOG:  ZooKeeper client: zklock: ZooKeeper refused to delete .* \(not authenticated\): /refuse/delete/$name\n};
 		}),
-	'a node that may not be deleted is named in the log');
+	'log names a node that may not be deleted');
 $holder->close;
-wait_until('it is gone', sub { !$zk->children('/refuse/delete') });
+wait_until('the node is gone', sub { !$zk->children('/refuse/delete') });
 
-# A quota of two nodes, /refuse/quota among them
-is(try('/refuse/quota/lock'), 't', 'a lock below a quota');
+# A quota of two nodes, including /refuse/quota
+is(try('/refuse/quota/lock'), 't', 'lock is acquired below a quota');
 $zk->create('/zookeeper/quota/refuse', '');
 $zk->create('/zookeeper/quota/refuse/quota', '');
 $zk->create('/zookeeper/quota/refuse/quota/zookeeper_limits',
@@ -115,25 +115,26 @@ $zk->create('/zookeeper/quota/refuse/quota/zookeeper_stats',
 like(
 	try('/refuse/quota/lock'),
 	qr/^ERROR:  53400: could not lock "\/refuse\/quota\/lock"\nDETAIL:  ZooKeeper refused to create a node below "\/refuse\/quota\/lock": a quota is exceeded\.\nHINT: /m,
-	'... that is used up');
+	'... error after the quota is used up by the lock');
 like(
 	try('/refuse/quota/more/lock'),
 	qr/^ERROR:  53400: .*\nDETAIL:  ZooKeeper refused to create "\/refuse\/quota\/more": a quota/m,
-	'... by what its path needs, too');
+	'... error after the quota is used up by its parents');
 
-# Other clients' nodes in the queue: one that has the number which is ours, and one
-# whose name is too long to be watched. A long name that is no contender's is ignored.
+# Nodes of other clients in the queue: one with the same sequence number as
+# ours, and one with a name that is too long to be watched. A long name that
+# does not belong to a contender is ignored.
 my $client = ZkClient->new($zk->hosts);
 $client->create($_, '')
   for '/refuse/taken', '/refuse/taken/lock-0000000001', '/refuse/long';
 like(try('/refuse/taken'),
 	qr{^ERROR:  54000: the sequence numbers of lock path "/refuse/taken" are used up\nHINT:  Let all}m,
-	'a number that is taken');
+	'error for a sequence number that is in use');
 $client->create('/refuse/long/' . 'x' x $_, '') for 250, 300;
-is(try('/refuse/long'), 't', 'a long name that is nobody\'s');
+is(try('/refuse/long'), 't', 'long name of another node is ignored');
 $client->create('/refuse/long/' . 'x' x 250 . 'lock-0000000000', '');
 like(try('/refuse/long'),
 	qr{^ERROR:  54000: a node below lock path "/refuse/long" has too long a name\nHINT:  See}m,
-	'... and a contender\'s');
+	'error for a contender with a long name');
 
 done_testing();

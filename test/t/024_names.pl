@@ -1,5 +1,5 @@
-# What nodes say of who holds a lock: names of all kinds cannot pretend to be
-# something else, nor keep anybody from locking; nor can what other clients write.
+# Nodes describe the holder of a lock: no name can imitate another one or
+# prevent a lock, and neither can data of other clients.
 
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts);
 my $guard = q(SELECT zk_lock_guard('/names', '0'));
 
-# The text of the first node in line
+# Returns the data of the first node in the queue.
 sub described
 {
 	my ($name) = $zk->children('/names');
@@ -22,7 +22,7 @@ sub described
 	return $zk->get("/names/$name")->{data};
 }
 
-# A database of another encoding
+# Creates a database with another encoding.
 sub create_database
 {
 	my ($name, $encoding) = @_;
@@ -34,7 +34,7 @@ sub create_database
 	return;
 }
 
-# Has a session go on in another database.
+# Connects a session to another database.
 sub connect_to
 {
 	my ($session, $name) = @_;
@@ -46,7 +46,7 @@ sub connect_to
 create_database('an SQL\ASCII', 'SQL_ASCII');
 create_database('latin', 'LATIN1');
 
-# A name that looks like something else
+# Application names that could be mistaken for other fields
 
 my $rival = ZkTest->new($node)->connect;
 my %quoted = (
@@ -61,19 +61,19 @@ for my $name (sort keys %quoted)
 {
 	my $session = ZkTest->new($node);
 	my $literal = $name =~ s/'/''/gr;
-	my $said = qr/host=\S+ port=${\ $node->port} pid=${\ $session->pid} database=postgres user=\S+ application=\Q$quoted{$name}\E/;
+	my $described = qr/host=\S+ port=${\ $node->port} pid=${\ $session->pid} database=postgres user=\S+ application=\Q$quoted{$name}\E/;
 
 	$session->query("SET application_name = '$literal'");
 	$session->query(q(SELECT zk_lock_acquire('/names')));
-	like(described(), qr/^$said$/, "an application named ($name)");
+	like(described(), qr/^$described$/, "node quotes application name ($name)");
 	like($rival->query($guard),
-		qr/^DETAIL:  The lock is held by $said \(node/m,
-		'... is shown as that');
+		qr/^DETAIL:  The lock is held by $described \(node/m,
+		'... and the error shows the same');
 	$session->close;
 	wait_until('its lock is free', sub { !$zk->children('/names') });
 }
 
-# Names that are no text in the encoding of the database
+# Names that are invalid in the encoding of the database
 
 my $odd = q('b' || chr(255) || chr(10) || 'd');
 my $latin = ZkTest->new($node);
@@ -84,7 +84,7 @@ is( $latin->query(
 		"DO \$\$ BEGIN EXECUTE format('CREATE ROLE %I SUPERUSER LOGIN', $odd); END \$\$"
 	),
 	'',
-	'a role with a name of no encoding');
+	'role whose name is invalid in any encoding is created');
 $node->safe_psql('postgres', qq(CREATE ROLE "$utf8" SUPERUSER LOGIN));
 
 my %shown = (
@@ -104,15 +104,15 @@ for my $database (sort keys %shown)
 
 		connect_to($session, $database);
 		is($session->query(q(SELECT zk_lock_acquire('/names'))),
-			't', "a lock for $shown in $name");
+			't', "user $shown acquires a lock in database $name");
 		like(described(), qr/ database=\Q$name\E user=\Q$shown\E app/,
-			'... who is shown as that');
+			'... and the node shows both names');
 		$session->close;
 		wait_until('its lock is free', sub { !$zk->children('/names') });
 	}
 }
 
-# Whatever other clients write, the error is the one that was meant.
+# Any data of other clients is shown in the expected error.
 
 my %written = (
 	"\377\376\0\1" => '??',
@@ -134,7 +134,7 @@ for my $database (sort keys %shown)
 		like(
 			$rival->query($guard),
 			qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held by \Q$written{$text}\E \(node "lock-\d+"\)\.\nHINT:/,
-			"in $database what another client wrote is shown, if it can be");
+			"another client's data is shown in $database as far as possible");
 		$other->close;
 	}
 }
@@ -150,7 +150,7 @@ for (
 	$rival->connect;
 	$rival->query(q(SET client_encoding = 'UTF8'));
 	like($rival->query($guard), qr/held by \Q$_->[1]\E \(/,
-		"in $_->[0] what cannot be converted is not");
+		"characters that $_->[0] cannot represent are replaced");
 }
 
 done_testing();

@@ -1,5 +1,5 @@
-# Fences under logical replication, as with a publication FOR ALL TABLES: each
-# server's own and the other's are merged, and nothing stops what is replicated.
+# Fences with logical replication, such as a publication FOR ALL TABLES: the
+# fences of both servers are merged, and no conflict stops the replication.
 
 use strict;
 use warnings;
@@ -17,8 +17,8 @@ my %conf = (
 my $here = new_node('here', $zk->hosts, %conf);
 my $there = new_node('there', $zk->hosts, %conf);
 
-# Fences, with the tokens and numbers of those who exclude others and the tokens
-# of those who share
+# Returns the fences: the tokens and numbers of exclusive holders, and the
+# tokens of shared holders.
 sub fences
 {
 	my ($node) = @_;
@@ -36,8 +36,8 @@ sub fence
 	return;
 }
 
-# Waits until what was committed here has arrived there, this very row being the
-# last.
+# Waits until all changes that were committed here have been applied there: the
+# inserted row is the last one.
 my $rows = 0;
 
 sub replicate
@@ -45,7 +45,7 @@ sub replicate
 	$here->safe_psql('postgres', "INSERT INTO sales VALUES (${\ ++$rows})");
 	$there->poll_query_until('postgres',
 		"SELECT count(*) = 1 FROM sales WHERE n = $rows")
-	  or die "nothing is replicated\n";
+	  or die "changes are not replicated\n";
 	return;
 }
 
@@ -59,7 +59,7 @@ sub subscribe
 	return;
 }
 
-# Fences of its own at each side, before anything is copied
+# Each server has fences before tables are copied.
 
 $_->safe_psql('postgres', 'CREATE TABLE sales (n int PRIMARY KEY)')
   for $here, $there;
@@ -79,10 +79,10 @@ $there->poll_query_until('postgres',
 is( fences($there),
 	"/both|5|0|0\n/number|5|2|0\n/number_here|5|2|0\n"
 	  . "/older_here|6|0|0\n/only_here|5|0|0\n/only_there|5|0|0",
-	'the copy at the beginning is merged with what is there');
+	'initial copy is merged with existing fences');
 replicate();
 
-# What comes later
+# Later changes
 
 fence($here, '/only_there', 4);
 fence($here, '/new', 7);
@@ -101,34 +101,34 @@ is( fences($there),
 	"/both|8|0|0\n/new|7|0|0\n/number|6|1|0\n/number_here|5|3|0\n"
 	  . "/older_here|6|0|0\n/only_here|5|0|0\n/only_there|5|0|0\n"
 	  . "/shared|0|0|$token",
-	'rows that are new there, older or newer are merged');
+	'new, older and newer rows are merged');
 my ($result, undef, $error) =
   $there->psql('postgres', q(SELECT zk_fence('/both', 7)));
 like($error, qr/Its fencing token 7 is older than 8 in zk_lock_fences/,
-	'... and refuse older holders there, too');
+	'... and refuse older holders on the other server');
 ($result, undef, $error) =
   $there->psql('postgres', q(SELECT zk_fence('/number_here', 5, 2)));
 like($error, qr/with number 2 is older than number 3 in zk_lock_fences/,
-	'... those of the same token as well');
+	'... and holders with the same token and a smaller number');
 is( $there->safe_psql('postgres', q(
 		SELECT count(*) FROM zk_lock_fences
 		WHERE fenced_at NOT BETWEEN now() - interval '10 minutes' AND now())),
-	'0', '... each as of when it was used');
+	'0', '... and fenced_at is plausible in each');
 
 $here->safe_psql('postgres',
 	q(DELETE FROM zk_lock_fences; SELECT zk_fence('/both', 3)));
 replicate();
-like(fences($there), qr{^/both\|8\|0\|0\n/new}, 'what is deleted here stays there');
-is(fences($here), '/both|3|0|0', '... but not here');
+like(fences($there), qr{^/both\|8\|0\|0\n/new}, 'deletion is not applied to the other server');
+is(fences($here), '/both|3|0|0', '... but to the server itself');
 
 $there->safe_psql('postgres', 'DELETE FROM zk_lock_fences');
 fence($here, '/both', 4);
 fence($here, '/new', 4);
 replicate();
 is(fences($there), '/new|4|0|0',
-	'the change of a row that is not there any more is passed over');
+	'change of a missing row is skipped');
 
-# Both ways: what has been merged comes back, once.
+# In both directions, a merged row comes back only once.
 
 fence($there, '/both', 9);
 $there->safe_psql('postgres',
@@ -140,7 +140,7 @@ $here->poll_query_until('postgres',
 $here->poll_query_until('postgres',
 	q(SELECT count(*) = 1 FROM pg_subscription_rel WHERE srsubstate = 'r'))
   or die "tables are not copied\n";
-is(fences($here), "/both|9|0|0\n/new|4|0|0", 'the same in the other direction');
+is(fences($here), "/both|9|0|0\n/new|4|0|0", 'fences are merged in the other direction');
 
 fence($here, '/both', 10);
 fence($there, '/new', 10);
@@ -153,9 +153,9 @@ for my $node ($here, $there)
 		  = '/both11.2 /new10.0' FROM zk_lock_fences))
 	  or die "the fences differ: ${\ fences($node)}\n";
 }
-pass('both come to the same fences');
+pass('both servers have the same fences');
 
-# What is under way arrives before what is sent after it.
+# Changes that are already on their way arrive before those sent later.
 sub round_trip
 {
 	my ($path) = @_;
@@ -168,12 +168,12 @@ sub round_trip
 		$to->poll_query_until('postgres', qq(
 			SELECT count(*) = 1 FROM zk_lock_fences
 			WHERE path = '$path/${\ $from->name}'))
-		  or die "nothing is replicated\n";
+		  or die "changes are not replicated\n";
 	}
 	return;
 }
 
-# Rows, and the transactions that wrote them last
+# Returns the rows with the transactions that wrote them last.
 sub versions
 {
 	return join("\n", map {
@@ -187,12 +187,12 @@ round_trip('/trip_1');
 my $before = versions();
 round_trip('/trip_2');
 round_trip('/trip_3');
-is(versions(), $before, '... and to an end');
+is(versions(), $before, 'no change circulates between the servers');
 
 for my $node ($here, $there)
 {
 	unlike(slurp_file($node->logfile), qr/ERROR:  (duplicate|deadlock)|PANIC/,
-		'no worker was stopped');
+		'no replication worker failed');
 }
 $_->safe_psql('postgres', 'DROP SUBSCRIPTION ' . ($_ == $here ? 'back' : 'forth'))
   for $here, $there;

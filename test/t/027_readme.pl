@@ -1,5 +1,5 @@
-# What README.md says to do at the beginning, done in that order on servers that
-# have never heard of zklock.
+# Runs the statements of README.md's "Getting started", in that order, on
+# servers that have not used zklock before.
 
 use strict;
 use warnings;
@@ -11,13 +11,13 @@ use Test::More;
 use ZkServer;
 use ZkTest;
 
-# Where Debian's package has it listen
+# The port of Debian's ZooKeeper package
 use constant DEFAULT_PORT => 2181;
 
 my $zk = ZkServer->new->start;
 my $hosts = $zk->hosts;
 
-# A server with its defaults
+# A server with default settings
 sub fresh_node
 {
 	my ($name) = @_;
@@ -28,7 +28,8 @@ sub fresh_node
 	return $node;
 }
 
-# A statement of a function's body is run in one, and ZooKeeper is where it is.
+# Makes a statement of the page executable: wraps PERFORM into a DO block, and
+# replaces the addresses of ZooKeeper.
 sub to_run
 {
 	my ($statement) = @_;
@@ -38,8 +39,8 @@ sub to_run
 	  : $statement;
 }
 
-# The section's blocks of SQL, each with the text before it and its statements,
-# each of these with what is said behind it.
+# The blocks of SQL in the section: for each, the text before it and its
+# statements, with the result that a comment behind the statement shows.
 my ($section) = slurp_file("$FindBin::RealBin/../../README.md") =~
   /^## Getting started\n(.*?)^## /ms;
 my @blocks;
@@ -58,8 +59,8 @@ sub run
 	my ($session, $statement) = @_;
 	my $answer;
 
-	# The time that is given may be over before ZooKeeper has said a word, if it is short
-	# and the machine busy.
+	# A short timeout can be over before ZooKeeper answers if the machine is
+	# busy.
 	wait_until(
 		'ZooKeeper answers',
 		sub {
@@ -67,21 +68,21 @@ sub run
 			return $answer !~ /^ERROR:  08/;
 		});
 	unlike($answer, qr/ERROR|WARNING/, $statement->[0]);
-	is($answer, $statement->[1], "... says $statement->[1]")
+	is($answer, $statement->[1], "... returns $statement->[1]")
 	  if $statement->[1] ne '';
 	return $answer;
 }
 
-# Has a server set up, as the first two blocks say, in this session.
+# Sets up a server in this session with the first two blocks.
 sub set_up
 {
 	my ($session) = @_;
 
 	run($session, $_) for @{ $blocks[0]->{statements} };
 	is($session->query('SHOW zklock.hosts'), '127.0.0.1:' . DEFAULT_PORT,
-		'by default ZooKeeper is on this machine');
+		'default address of ZooKeeper is this machine');
 	run($session, $_) for @{ $blocks[1]->{statements} };
-	wait_until('the setting is in force',
+	wait_until('the setting is in effect',
 		sub { $session->query('SHOW zklock.hosts') eq $hosts });
 	return $session;
 }
@@ -90,7 +91,7 @@ my $node = fresh_node('main');
 my $main = set_up(ZkTest->new($node));
 my $other = set_up(ZkTest->new(fresh_node('other')));
 like($blocks[1]->{text}, qr/same machine, at port ${\ DEFAULT_PORT}, needs no setting/,
-	'... of which a reader is told');
+	'... and the text says so');
 splice(@blocks, 0, 2);
 
 while (my $block = shift @blocks)
@@ -98,7 +99,8 @@ while (my $block = shift @blocks)
 	my @statements = @{ $block->{statements} };
 	my @meanwhile;
 
-	# The next block may be for somebody who looks on while this one has its lock.
+	# The next block may belong to another session that runs while this one has
+	# the lock.
 	@meanwhile = @{ (shift @blocks)->{statements} }
 	  if @blocks && $blocks[0]->{text} =~ /^Meanwhile, .* another server/m;
 	my $last = pop @statements;
@@ -107,29 +109,29 @@ while (my $block = shift @blocks)
 	{
 		my $wait = pop @meanwhile;
 
-		is($wait->[1], 'waits', 'the last one is to wait');
+		is($wait->[1], 'waits', 'last statement of the other session waits');
 		run($other, $_) for @meanwhile;
 		$other->start($wait->[0]);
 		wait_for_queue($zk, '/shop/product_42', $main, $other);
-		ok(!$other->is_done, '... which it does');
+		ok(!$other->is_done, '... as the comment says');
 	}
 	run($main, $last);
 	next if !@meanwhile;
-	is($other->result, 't', '... until the lock is free');
-	is($other->query('SELECT zk_lock_release_all()'), '1', '... and is had');
+	is($other->result, 't', '... until the lock is released');
+	is($other->query('SELECT zk_lock_release_all()'), '1', '... and is then granted');
 }
 
-# Any session that comes later
+# A session that connects later
 my $later = ZkTest->new($node);
 is($later->query(q(SELECT zk_lock_acquire('/shop/late'))),
-	't', 'who comes later can lock');
+	't', 'later session can acquire a lock');
 like($zk->get("/shop/late/${\ ($zk->children('/shop/late'))[0]}")->{data},
 	qr/pid=${\ $later->pid} /, '... in the same ZooKeeper');
 
-# Or who sets it up in a session of its own
+# A server that is set up in its own session
 my ($load) = $section =~ /`(LOAD '\w+')`/;
 my $admin = ZkTest->new(fresh_node('third'));
 is($admin->query("$load; ALTER SYSTEM SET zklock.hosts = '$hosts'"),
-	'', "$load makes the setting known, too");
+	'', "$load defines the setting");
 
 done_testing();

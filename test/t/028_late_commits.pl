@@ -1,6 +1,7 @@
-# A commit that comes late, after its lock was checked: it waits for a synchronous
-# standby that does not answer, or for another's notifications. That its session
-# ends meanwhile stops nothing but a fence.
+# A commit that becomes visible long after its lock was checked, because it
+# waits for a synchronous standby that does not answer, or for another
+# backend's notifications. If its session ends meanwhile, only a fence keeps
+# the next holder from committing first.
 
 use strict;
 use warnings;
@@ -14,7 +15,7 @@ use ZkTest;
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-# Only those who ask for it wait for the standby.
+# Only sessions with synchronous_commit = on wait for the standby.
 my $main = new_node(
 	'main', $zk->hosts,
 	max_wal_senders => 1,
@@ -23,27 +24,27 @@ my $main = new_node(
 	synchronous_standby_names => 'nobody');
 my $other = new_node('other', $zk->hosts);
 
-# One piece is for sale; what is sold has a row each.
+# One piece is for sale; each sale is a row.
 $main->safe_psql('postgres', q(
-	CREATE TABLE orders (who text);
+	CREATE TABLE orders (buyer text);
 	CREATE TABLE news (n int)));
 create_fence($main);
 import_tables($other, $main, qw(orders fence));
 
-# How each server fences, if it does
+# Statements that fence, locally and through postgres_fdw
 my $here = q(SELECT zk_lock_fence('/late') > 0;);
 my $from_there = q(INSERT INTO fence VALUES ('/late', :token););
 
-# A transaction that buys the piece if it is there.
+# A transaction that buys the piece if it is not sold yet.
 sub buy
 {
-	my ($who, $fence, $before_commit) = @_;
+	my ($buyer, $fence, $before_commit) = @_;
 
 	return qq(
 		BEGIN;
 		SELECT zk_lock_guard('/late') AS token \\gset
 		$fence
-		INSERT INTO orders SELECT '$who' WHERE NOT EXISTS (SELECT FROM orders);
+		INSERT INTO orders SELECT '$buyer' WHERE NOT EXISTS (SELECT FROM orders);
 		$before_commit
 		COMMIT);
 }
@@ -51,10 +52,10 @@ sub buy
 sub orders
 {
 	return $main->safe_psql('postgres',
-		q(SELECT string_agg(who, ' ' ORDER BY who) FROM orders));
+		q(SELECT string_agg(buyer, ' ' ORDER BY buyer) FROM orders));
 }
 
-# Waits until a session waits for such a thing.
+# Waits until a session waits for this event.
 sub wait_for_wait
 {
 	my ($session, $event, $node) = @_;
@@ -62,12 +63,12 @@ sub wait_for_wait
 	($node // $main)->poll_query_until('postgres',
 		"SELECT wait_event = '$event' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}")
-	  or die "it does not wait\n";
+	  or die "session does not wait for $event\n";
 	return;
 }
 
-# Begins a purchase whose commit waits for $event. Returns the session, and what
-# ends the wait.
+# Begins a purchase whose commit waits for $event. Returns the session, and a
+# function that ends the wait.
 sub begin_late
 {
 	my ($event, $fence) = @_;
@@ -102,13 +103,13 @@ for my $event ('SyncRep', 'object')
 
 		$main->safe_psql('postgres', 'TRUNCATE orders');
 		my ($late, $go_on) = begin_late($event, '');
-		ok(!$late->is_done, "a commit waits for $what");
+		ok(!$late->is_done, "commit waits for $what");
 		$proxy->hold;
 		is($rival->query(buy('rival', '', '')),
-			'', "... while its lock goes to another one, $where, who commits");
-		is(orders(), 'rival', '... which is all there is to see');
+			'', "... while a backend of server $where gets the lock and commits");
+		is(orders(), 'rival', '... and only the other commit is visible');
 		$go_on->();
-		unlike($late->result, qr/ERROR/, '... and it commits, too');
+		unlike($late->result, qr/ERROR/, '... and the first one commits, too');
 		is(orders(), 'late rival', '... under the same lock');
 		$proxy->release;
 		$late->close;
@@ -116,38 +117,38 @@ for my $event ('SyncRep', 'object')
 
 		$main->safe_psql('postgres', 'TRUNCATE orders');
 		($late, $go_on) = begin_late($event, $here);
-		ok(!$late->is_done, "a commit that has fenced waits for $what");
+		ok(!$late->is_done, "commit with a fence waits for $what");
 		$proxy->hold;
 		$rival->start(buy('rival', $fence, ''));
 		$main->poll_query_until('postgres', q(
 			SELECT count(*) = 1 FROM pg_stat_activity
 			WHERE wait_event = 'transactionid'));
 		ok(!$rival->is_done,
-			"... and another one, $where, who has the lock by now, for it");
+			"... and a backend of server $where that has the lock waits for it");
 		$go_on->();
-		unlike($late->result, qr/ERROR/, '... it commits');
+		unlike($late->result, qr/ERROR/, '... the first one commits');
 		if ($where eq 'here')
 		{
-			is($rival->result, 't', '... the other one sees that');
+			is($rival->result, 't', '... the other one sees the committed row');
 		}
 		else
 		{
 			like(
 				$rival->result,
 				qr/^ERROR:  40001: could not serialize access/m,
-				'... the other one has a snapshot, and must retry');
+				'... the other one has an older snapshot and must retry');
 			$rival->query('ROLLBACK');
 			is($rival->query(buy('rival', $fence, '')),
-				'', '... which goes well');
+				'', '... and succeeds');
 		}
-		is(orders(), 'late', '... so that the piece is sold once');
+		is(orders(), 'late', '... and the piece is sold once');
 		$proxy->release;
 		$_->close for $late, $rival;
 		wait_for_queue($zk, '/late');
 	}
 }
 
-# A procedure that goes on after such a commit
+# A procedure that continues after such a commit
 my $looping = new_node(
 	'looping', $proxy->hosts,
 	'zklock.session_timeout' => '3s',
@@ -169,25 +170,25 @@ $looper->start(q(DO $$
 wait_for_wait($looper, 'SyncRep', $looping);
 $proxy->hold;
 is($next->query(q(SELECT zk_lock_acquire('/late/loop'))),
-	't', 'a lock of the session is lost in the midst of a commit');
+	't', 'session-level lock is lost during a commit');
 $proxy->mark;
 $proxy->release;
 $proxy->wait_frame(dir => 's2c', op => 'connect');
 $looping->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $looper->pid})");
 like($looper->result, qr{^ERROR:  40001: lock on "/late/loop" was lost$}m,
-	'... after which the procedure does not go on');
+	'... and the procedure does not continue after it');
 $_->close for $looper, $next;
 
-# One who comes after a fence that was restored beside a new ZooKeeper
+# A new ZooKeeper has smaller tokens than the fences in a restored database.
 my $new_zk = ZkServer->new->start;
 my $session = ZkTest->new($main, 'zklock.hosts' => $new_zk->hosts);
 like(
 	$session->query(buy('new', $here, '')),
 	qr/^ERROR:  55000: fence of "\/late" is newer than the lock, which is held\nDETAIL:  The lock's fencing token is \d+, that in zk_lock_fences \d+\.\nHINT:  ZooKeeper was set up anew/m,
-	'a new ZooKeeper is known for what it is');
+	'error says that ZooKeeper was set up anew');
 $session->query('ROLLBACK');
 $main->safe_psql('postgres', 'DELETE FROM zk_lock_fences');
 is($session->query(buy('new', $here, '')),
-	't', '... and its tokens are good when the old ones are deleted');
+	't', 'tokens are accepted after old fences are deleted');
 
 done_testing();

@@ -1,5 +1,5 @@
-# Who holds and who waits, as zk_lock_queue() tells it: clients of two servers, of
-# Curator and of kazoo; whatever they call themselves, and however many.
+# zk_lock_queue() shows the holders and waiters of a lock: clients of two
+# servers, of Curator and of kazoo; with any names, and any number of them.
 
 use strict;
 use warnings;
@@ -17,8 +17,8 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# Silence of this many seconds means that everybody waits for a reply. A machine
-# that is busy must not look silent.
+# After this many seconds of silence, all processes wait for a reply. The limit
+# is generous, because a busy machine must not look silent.
 use constant SETTLE => 0.5;
 
 use constant NODE => ZkClient::EPHEMERAL | ZkClient::SEQUENCE;
@@ -26,54 +26,54 @@ use constant NODE => ZkClient::EPHEMERAL | ZkClient::SEQUENCE;
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-# What is looked at is ZooKeeper's queue, in which each is to stand for himself.
+# Without local hand-over, each backend has its own node in ZooKeeper's queue.
 my %server = map {
 	$_ => new_node(
 		$_, $zk->hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.local_handover' => 0)
 } qw(a b);
-my $neighbour = ZkTest->new($server{a}, 'zklock.hosts' => $proxy->hosts,
+my $local_observer = ZkTest->new($server{a}, 'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '60s');
-my $looker = ZkTest->new($server{b}, 'zklock.hosts' => $proxy->hosts,
+my $observer = ZkTest->new($server{b}, 'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '60s');
-my $user = $looker->query('SELECT session_user');
+my $user = $observer->query('SELECT session_user');
 
-# These columns of each row, separated by '|'
+# Returns these columns of each row, separated by '|'.
 sub rows
 {
 	my ($columns, $path) = @_;
 
 	return split(/\n/,
-		$looker->query("SELECT $columns FROM zk_lock_queue('$path')"));
+		$observer->query("SELECT $columns FROM zk_lock_queue('$path')"));
 }
 
-# What zk_lock_paths() tells
+# Returns the rows of zk_lock_paths().
 sub paths
 {
 	my ($parent) = @_;
 
 	return split(/\n/,
-		$looker->query("SELECT path, kind, contenders FROM zk_lock_paths('$parent')"));
+		$observer->query("SELECT path, kind, contenders FROM zk_lock_paths('$parent')"));
 }
 
-# Who is in the way of a session, a row of columns each
+# Returns rows of zk_lock_blockers for a session.
 sub blockers
 {
 	my ($session, $columns) = @_;
 	my $pid = $session->pid;
 
 	wait_until(
-		"$pid is known to wait",
+		"zk_locks shows that $pid waits",
 		sub {
-			$neighbour->query(
+			$local_observer->query(
 				"SELECT node FROM zk_locks WHERE pid = $pid AND NOT granted");
 		});
 	return split(/\n/,
-		$neighbour->query("SELECT $columns FROM zk_lock_blockers WHERE pid = $pid"));
+		$local_observer->query("SELECT $columns FROM zk_lock_blockers WHERE pid = $pid"));
 }
 
-# Creates so many nodes.
+# Creates $n nodes.
 sub create_many
 {
 	my ($client, $n, $node) = @_;
@@ -88,8 +88,8 @@ sub create_many
 	return;
 }
 
-# What the columns that tell who it is say of a session
-sub who
+# Returns the expected values of the columns that identify a session.
+sub identity
 {
 	my ($session, $name, $application) = @_;
 
@@ -107,10 +107,10 @@ sub wait_for_nodes
 	return;
 }
 
-my $who = 'host, port, pid, database, user_name, application, data';
+my $identity = 'host, port, pid, database, user_name, application, data';
 
 #
-# Twenty wait, on two servers, one with Curator and one with kazoo.
+# Twenty waiters of two servers, one with Curator and one with kazoo
 #
 my $curator = Peer->curator($zk, $server{a});
 my $kazoo = Peer->kazoo($zk, $server{a});
@@ -120,7 +120,7 @@ for my $i (0 .. 20)
 {
 	my $place = ($i + 1) . ($i == 0 ? '|holder' : '|waiter') . '|exclusive|';
 
-	# Curator says its address, if its host's name leads to one.
+	# Curator reports its address if the name of its host can be resolved.
 	if ($i == 7 || $i == 13)
 	{
 		my $actor = $i == 7 ? $curator->actor : $kazoo->actor;
@@ -138,54 +138,54 @@ for my $i (0 .. 20)
 
 		push(@line, $session);
 		$session->start(q(SELECT zk_lock_acquire('/crowd')));
-		push(@expected, qr/^\Q${place}f|@{[ who($session, $name, "no. $i") ]}\E$/);
+		push(@expected, qr/^\Q${place}f|@{[ identity($session, $name, "no. $i") ]}\E$/);
 	}
 	wait_for_nodes('/crowd', $i + 1);
 }
-my @got = rows("position, state, mode, own, $who", '/crowd');
-is(scalar(@got), 21, 'a holder and twenty waiters are seen');
-like($got[$_], $expected[$_], '... number ' . ($_ + 1)) for 0 .. 20;
-is( $looker->query(
+my @got = rows("position, state, mode, own, $identity", '/crowd');
+is(scalar(@got), 21, 'a holder and twenty waiters are shown');
+like($got[$_], $expected[$_], '... row ' . ($_ + 1)) for 0 .. 20;
+is( $observer->query(
 		q(SELECT count(*) FROM (
 			SELECT sequence > lag(sequence) OVER w AND since >= lag(since) OVER w
 			AND session_id <> lag(session_id) OVER w AS ok
 			FROM zk_lock_queue('/crowd') WINDOW w AS (ORDER BY position)) AS q
 		  WHERE ok)),
 	20,
-	'... each later than the one before, in a session of its own');
+	'... ordered by sequence and time, each in its own session');
 is( join(' ', rows('node', '/crowd')),
 	join(
 		' ', sort { substr($a, -10) <=> substr($b, -10) } $zk->children('/crowd')),
 	'... with the names of their nodes');
 
-# Who does not get in in time is told by whom he was kept out.
+# An acquire that times out reports the holder.
 my ($first) = rows('node', '/crowd');
 my $holder = $line[0]->pid;
 like(
-	$looker->query(q(SELECT zk_lock_guard('/crowd', '0'))),
+	$observer->query(q(SELECT zk_lock_guard('/crowd', '0'))),
 	qr/^DETAIL:  The lock is held by host=\S+ port=\d+ pid=$holder .* \(node "\Q$first\E"\); 20 others wait for it\.$/m,
-	'an error names the holder, and how many wait');
+	'error names the holder and the number of waiters');
 
-# The last one but one is on server a.
+# Position 20 belongs to server a.
 is_deeply(
 	[
 		blockers(
 			$line[19],
 			join(', ', 'blocking_state',
-				map { "blocking_$_" } split(/, /, $who)))
+				map { "blocking_$_" } split(/, /, $identity)))
 	],
 	[ map { s/^\d+\|(\w+)\|exclusive\|f/$1/r } @got[ 0 .. 18 ] ],
-	'a backend is told who is in its way');
+	'zk_lock_blockers shows all nodes ahead of a backend');
 
 $_->close for grep { $_->isa('ZkTest') } @line;
-wait_until('the peers have been served', sub { $line[7]->is_done });
+wait_until('the peer has its lock', sub { $line[7]->is_done });
 $line[7]->query('release mutex /crowd');
 $line[13]->result;
 $line[13]->query('release lock /crowd');
 wait_until_gone($zk, '/crowd');
 
 #
-# Readers share, writers do not; a semaphore is two queues.
+# Readers share a lock, writers do not; a semaphore has two queues.
 #
 my @sessions = map { ZkTest->new($server{a}) } 1 .. 4;
 
@@ -203,20 +203,20 @@ is_deeply(
 		  [ '1|holder|shared' ], [ '2|holder|shared' ],
 		[ '3|waiter|write' ], ['4|waiter|shared']
 	],
-	'readers hold a lock together, but not past a writer');
+	'readers hold a lock together, but not behind a writer');
 like(
-	$looker->query(q(SELECT zk_lock_guard('/rw', '0'))),
+	$observer->query(q(SELECT zk_lock_guard('/rw', '0'))),
 	qr/ \(node ".*"\), and shared by 1 more; 2 others wait for it\.$/m,
-	'... and an error says so');
+	'... and the error counts them');
 is_deeply(
 	[ map { join(', ', blockers($_, 'blocking_pid')) } @sessions[ 2, 3 ] ],
 	[ join(', ', map { $_->pid } @sessions[ 0, 1 ]), $sessions[2]->pid ],
-	'... readers are in the way of a writer, and he of those behind');
+	'... readers block a writer, and the writer blocks readers behind it');
 $proxy->wait_idle;
 $proxy->mark;
 blockers($sessions[3], 'blocking_pid');
 is(scalar(grep { "$_->{dir} $_->{op}" eq 'c2s getChildren' } $proxy->trace),
-	3, '... and only the queue of the one asked for is looked at');
+	3, '... and only the queue of the requested row is read');
 $_->close for @sessions;
 wait_until_gone($zk, '/rw');
 
@@ -235,13 +235,13 @@ is_deeply(
 		"3|waiter|semaphore|$pids[2]", "4|holder|mutex|$pids[2]",
 		"5|waiter|mutex|$pids[3]"
 	],
-	'who waits for a lease has the mutex, and others wait for that');
+	'waiter for a lease holds the mutex, and others wait for the mutex');
 is_deeply(
 	[ map { join(', ', blockers($_, 'blocking_pid')) } @sessions[ 2, 3 ] ],
 	[ "$pids[0], $pids[1]", $pids[2] ],
-	'... as they are told');
+	'... and zk_lock_blockers shows both');
 is_deeply([ paths('/semaphore') ],
-	['/semaphore|semaphore|5'], '... which is one path in use');
+	['/semaphore|semaphore|5'], '... and zk_lock_paths() shows one path');
 $_->close for @sessions;
 wait_until_gone($zk, '/semaphore');
 
@@ -251,21 +251,21 @@ $sessions[1]->start(q(SELECT zk_lock_acquire('/simple', mode => 'simple')));
 is( join(' ', blockers($sessions[1], 'blocking_mode, blocking_pid')),
 	'simple|' . $sessions[0]->pid,
 	'a simple lock has only a holder');
-is( $neighbour->query(
+is( $local_observer->query(
 		q(CREATE ROLE nobody; SET ROLE nobody; SELECT count(*) FROM zk_lock_blockers)),
 	'0',
-	'... which is not for everybody');
-$neighbour->query('RESET ROLE');
-is($neighbour->query('SELECT count(*) FROM zk_lock_blockers'),
-	'1', '... as it is for a superuser');
+	'... role without privileges does not see it');
+$local_observer->query('RESET ROLE');
+is($local_observer->query('SELECT count(*) FROM zk_lock_blockers'),
+	'1', '... superuser sees it');
 $_->close for @sessions;
 
 #
-# What nodes say, and are called
+# Data and names of nodes
 #
 my $other = ZkClient->new($zk->hosts);
 my $utf8 = "\342\202\254 m\303\274ller";
-my %said = (
+my %shown = (
 	q(host=h port=5432 pid=7 database='a b' user='o\'brien\\\\' application='' id=_c_x) =>
 	  "h|5432|7|a b|o'brien\\||",
 	'host=h port=1 pid=2 database=d user=u application=a' => 'h|1|2|d|u|a|',
@@ -289,15 +289,15 @@ my %said = (
 	'' => '||||||');
 
 $other->create('/a lock', '');
-for my $data (sort keys %said)
+for my $data (sort keys %shown)
 {
 	my $name = $other->create('/a lock/lock-', $data, NODE);
-	is(join("\n", rows($who, '/a lock')),
-		$said{$data}, 'a node that says ' . ($data =~ s/[^ -~]/?/gr || 'nothing'));
+	is(join("\n", rows($identity, '/a lock')),
+		$shown{$data}, 'data of a node is parsed: ' . ($data =~ s/[^ -~]/?/gr || 'nothing'));
 	$other->delete($name);
 }
 
-# Names of other clients, and of nobody
+# Names of other clients' nodes, and of nodes that are no contenders
 my @names = qw(a__lock__0000000000 __rlock__5 x__rlock__0000000003 lock--2
   _c_x-__READ__0000000007 _c_x-__WRIT__0000000007 __READ__99999999999999999999);
 $other->create("/a lock/$_", '', ZkClient::EPHEMERAL)
@@ -317,7 +317,7 @@ is_deeply(
 		'8|waiter|shared|9223372036854775807|__READ__99999999999999999999|f',
 		'||||stranger|f', '||||x-1-0000000009|f', "||||$utf8|f"
 	],
-	'nodes are told apart by their names');
+	'nodes are classified by their names');
 
 $server{b}->safe_psql('postgres',
 	q(CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0)
@@ -326,9 +326,9 @@ $server{b}->safe_psql('latin', 'CREATE EXTENSION zklock');
 my $latin = ZkTest->new($server{b});
 $latin->query("\\connect latin\nSET client_encoding = 'UTF8'");
 is($latin->query(q(SELECT node FROM zk_lock_queue('/a lock') OFFSET 10)),
-	'??? m??ller', '... and shown as far as they can be');
+	'??? m??ller', '... and shown as far as the encoding allows');
 
-# The paths of such nodes
+# Paths that contain such nodes
 $other->create('/a lock/stays/below', '');
 $other->create("/a lock/stays/$utf8", '');
 $other->create("/a lock/stays/$utf8/lock-", '', NODE);
@@ -341,9 +341,9 @@ is_deeply(
 		"/a lock/stays/$utf8|queue|1",
 		map({ "/a lock/$_|simple|1" } 'stranger', 'x-1-0000000009', $utf8)
 	],
-	'paths are told apart by what is below them');
+	'paths are classified by the nodes below them');
 is($latin->query(q(SELECT path FROM zk_lock_paths('/a lock/stays'))),
-	'/a lock/stays/??? m??ller', '... and shown as far as they can be');
+	'/a lock/stays/??? m??ller', '... and shown as far as the encoding allows');
 $latin->close;
 
 # A node that may not be read
@@ -355,23 +355,23 @@ $other->create('/secret', '');
 $secret->query(q(SELECT zk_lock_acquire('/secret')));
 is_deeply(
 	[
-		rows("position, state, mode, sequence, session_id, since, own, $who",
+		rows("position, state, mode, sequence, session_id, since, own, $identity",
 			'/secret')
 	],
 	['1|holder|exclusive|0||||||||||'],
-	'of a node that may not be read there is the name');
-unlike($looker->query(q(SELECT zk_lock_guard('/secret', '0'))),
-	qr/^DETAIL/m, '... and no error names its holder');
+	'only the name of an unreadable node is shown');
+unlike($observer->query(q(SELECT zk_lock_guard('/secret', '0'))),
+	qr/^DETAIL/m, '... and the error has no detail about its holder');
 $secret->close;
 wait_until_gone($zk, '/secret');
 
-# Its own session's
-$looker->query(q(SELECT zk_lock_acquire('/secret')));
-is_deeply([ rows('own', '/secret') ], ['t'], 'a node of its own');
-$looker->query('SELECT zk_lock_release_all()');
+# A node of the observer's own session
+$observer->query(q(SELECT zk_lock_acquire('/secret')));
+is_deeply([ rows('own', '/secret') ], ['t'], 'node of the own session is marked');
+$observer->query('SELECT zk_lock_release_all()');
 
 #
-# Troubles on the way
+# Connection failures
 #
 $proxy->wait_idle;
 for my $op (qw(getData getChildren))
@@ -382,33 +382,33 @@ for my $op (qw(getData getChildren))
 		  $proxy->rule(dir => 's2c', op => $op, nth => 2, action => $action);
 
 		is(scalar(rows('node', '/a lock')),
-			11, "a connection that is lost ($action) at $op is no trouble");
-		ok($proxy->fired($rule), '... if it was lost');
+			11, "queue is shown after a connection was lost ($action) at $op");
+		ok($proxy->fired($rule), '... and the connection was lost');
 		$proxy->reset;
 	}
 }
 $proxy->hold('s2c', pings => 1);
-$looker->start(q(SELECT * FROM zk_lock_queue('/a lock')));
+$observer->start(q(SELECT * FROM zk_lock_queue('/a lock')));
 wait_until(
-	'it waits',
+	'the statement waits',
 	sub {
 		$server{b}->safe_psql('postgres',
 			'SELECT wait_event_type FROM pg_stat_activity WHERE pid = '
-			  . $looker->pid) eq 'Extension';
+			  . $observer->pid) eq 'Extension';
 	});
-$server{b}->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $looker->pid . ')');
-like($looker->result, qr/^ERROR:  57014/, 'it can be cancelled');
-$looker->query(q(SET zklock.connect_timeout = '500ms'));
-like($looker->query(q(SELECT * FROM zk_lock_queue('/a lock'))),
+$server{b}->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $observer->pid . ')');
+like($observer->result, qr/^ERROR:  57014/, 'statement can be cancelled while it waits');
+$observer->query(q(SET zklock.connect_timeout = '500ms'));
+like($observer->query(q(SELECT * FROM zk_lock_queue('/a lock'))),
 	qr/^ERROR:  08006: ZooKeeper did not answer in time$/m,
-	'... and does not wait for ever');
-$looker->query('RESET zklock.connect_timeout');
+	'... and ends after connect_timeout');
+$observer->query('RESET zklock.connect_timeout');
 $proxy->reset;
-is(scalar(rows('node', '/a lock')), 11, '... after which all is well');
+is(scalar(rows('node', '/a lock')), 11, '... and works again after that');
 $other->close;
 
 #
-# As many flights for a thousand as for ten
+# A thousand nodes take as many flights as ten.
 #
 my %flights;
 
@@ -430,20 +430,20 @@ for my $n (10, 1000)
 	my $sql =
 	  "SELECT count(*), sum(pid), min(state), max(position) FROM zk_lock_queue('/queue of $n')";
 	$flights{$n} =
-	  $proxy->flights(sub { $seen = $looker->query($sql) }, SETTLE);
+	  $proxy->flights(sub { $seen = $observer->query($sql) }, SETTLE);
 	is($seen, "$n|" . $n * ($n + 1) / 2 . "|holder|$n",
-		"a queue of $n is seen");
-	$seconds = seconds_of(sub { $looker->query($sql) });
-	diag(sprintf('a queue of %d in %.3f seconds', $n, $seconds));
-	cmp_ok($seconds, '<', 5, '... in no time') if $n == 1000;
+		"a queue of $n is shown");
+	$seconds = seconds_of(sub { $observer->query($sql) });
+	diag(sprintf('zk_lock_queue() showed %d nodes in %.3f seconds', $n, $seconds));
+	cmp_ok($seconds, '<', 5, '... within five seconds') if $n == 1000;
 	$crowd->close;
 }
-is($flights{10}, 2, 'ten cost two flights');
+is($flights{10}, 2, 'ten nodes take two flights');
 is($flights{1000}, 2, '... and so do a thousand');
 
 #
-# A flight for each level of the tree, and one for what has no children; but not
-# any number of nodes
+# zk_lock_paths() takes one flight for each level of the tree, and one for the
+# nodes without children. The number of nodes is limited.
 #
 my $tree = ZkClient->new($zk->hosts);
 my $seen;
@@ -452,14 +452,14 @@ $tree->create($_, '') for qw(/tree /tree/1 /tree/1/2 /tree/1/2/3);
 create_many($tree, 3000, sub { "/tree/1/2/$_[0]-", '' });
 $tree->create('/tree/1/2/3/lock-', '', NODE);
 is($proxy->flights(sub { $seen = join(' ', paths('/tree')) }, SETTLE),
-	6, 'a tree of four levels, with three thousand leaves, costs six flights');
+	6, 'a tree of four levels with three thousand leaves takes six flights');
 is($seen, '/tree/1/2/3|queue|1', '... and its only lock is found');
 create_many($tree, 47_000, sub { "/tree/1/$_[0]-", '' });
 like(
-	$looker->query(q(SELECT * FROM zk_lock_paths('/tree'))),
+	$observer->query(q(SELECT * FROM zk_lock_paths('/tree'))),
 	qr{^ERROR:  54000: too many nodes in ZooKeeper below "/tree"},
-	'there is a limit');
-is(join(' ', paths('/tree/1/2')), $seen, '... which a part of it may not reach');
+	'a tree with too many nodes is refused');
+is(join(' ', paths('/tree/1/2')), $seen, '... but a part of it is shown');
 $tree->close;
 
 done_testing();
