@@ -95,7 +95,7 @@ costs($session, q(SELECT zk_lock_release('/flights')),
 costs($session, q(SELECT zk_lock_acquire('/un/known/parent')),
 	't', 2, [ @enter, ('createContainer') x 3, @enter ], 'a lock whose parents are missing');
 costs($session, q(SELECT zk_lock_release_all()),
-	'1', 0, ['delete'], 'release of all');
+	'1', 0, ['delete'], 'a release of all locks');
 
 # Many at once
 my $paths = "'{" . join(', ', map { "/all/$_" } 1 .. 8) . "}'";

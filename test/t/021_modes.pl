@@ -74,7 +74,7 @@ $_->query('SELECT zk_lock_release_all()') for @s;
 #
 # Requests are granted in order: a reader does not overtake a waiting writer.
 #
-is($s[0]->query(acquire('/fair', 'shared')), 't', 'a reader');
+is($s[0]->query(acquire('/fair', 'shared')), 't', 'reader has the lock');
 $s[1]->start(acquire('/fair', 'write'));
 wait_for_nodes('/fair', 2);
 $s[2]->start(acquire('/fair', 'shared'));
@@ -128,7 +128,8 @@ for my $mode (qw(exclusive write))
 # Readers are granted beside a downgraded lock.
 is($s[0]->query(acquire('/beside', 'exclusive')), 't', 'exclusive lock is acquired');
 is($s[0]->query(acquire('/beside', 'shared')), 't', '... and the shared lock');
-is($s[1]->query(acquire('/beside', 'shared', '0')), 'f', 'another reader is not granted before the downgrade');
+is($s[1]->query(acquire('/beside', 'shared', '0')),
+	'f', 'another reader is not granted before the downgrade');
 release($s[0], '/beside', 'exclusive');
 is($s[1]->query(acquire('/beside', 'shared', '1 minute')),
 	't', 'another reader is granted after the downgrade');

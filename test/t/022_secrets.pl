@@ -156,7 +156,7 @@ unlike(ask($everything), qr/${\ SECRET}/, 'no view shows the value');
 	local $ENV{PGUSER} = 'plain';
 	like(ask('SHOW zklock.acl'), qr/^ERROR:  42501: /m, 'zklock.acl cannot be read by all roles');
 	is(ask(q(SELECT count(*) FROM pg_settings WHERE name = 'zklock.acl' AND setting <> '')),
-		0, '... anywhere');
+		0, '... in any view');
 }
 
 is( ask(qq(SELECT set_config('zklock.auth', 'digest:a:${\ SECRET}', true))),

@@ -1,4 +1,5 @@
-# The same counts as Curator's SharedCount, and its semaphores go by them.
+# Counts shared with Curator's SharedCount, and the semaphores of both that use
+# them.
 #
 # Not in gate mode: all of ours are in line themselves.
 
@@ -21,7 +22,7 @@ my $admin = ZkTest->new($node);
 my $their_admin = $curator->actor;
 my @sessions = map { ZkTest->new($node) } 0 .. 2;
 
-# Sets a count, on either side; both see it.
+# Sets a count with zklock or with Curator; both see it.
 sub set_count
 {
 	my ($path, $whose, $n) = @_;
@@ -35,13 +36,13 @@ sub set_count
 		$their_admin->query("set-count /counts$path $n");
 	}
 	is($admin->query("SELECT zk_shared_count('/counts$path')"),
-		$n, "$whose count says $n");
-	wait_until('they see it, too',
+		$n, "$whose client has set the count to $n");
+	wait_until('Curator sees the count, too',
 		sub { $their_admin->query("count /counts$path") eq $n });
 	return;
 }
 
-# Who makes it
+# Each side creates a count
 for my $whose ('our', 'their')
 {
 	my $path = "/$whose";
@@ -57,7 +58,7 @@ for my $whose ('our', 'their')
 	wait_until_gone($zk, $path);
 }
 
-# Who raises it, and lowers it, while who waits
+# Each side raises and lowers the count while each side waits
 set_count('/changes', 'their', 1);
 my ($ours, $theirs, $other) = parties('/changes', \@sessions, ['semaphore-counted'],
 	$curator, ['semaphore-counted']);
@@ -67,25 +68,26 @@ for my $whose ('our', 'their')
 	{
 		my ($holder, $waiter) = @$pair;
 
-		is($holder->acquire, 't', "$holder->{name} is in");
-		wait_until('it has one node', sub { nodes($zk, '/changes') == 1 });
+		is($holder->acquire, 't', "$holder->{name} has a lease");
+		wait_until('the mutex is released', sub { nodes($zk, '/changes') == 1 });
 		$waiter->start_acquire;
-		wait_until("$waiter->{name} is in line",
+		wait_until("$waiter->{name} is in the queue",
 			sub { nodes($zk, '/changes') == 3 });
 		ok(!$waiter->is_done, '... and waits');
 		set_count('/changes', $whose, 2);
-		is($waiter->result, 't', '... until it is raised');
-		wait_until('it has one node', sub { nodes($zk, '/changes') == 2 });
+		is($waiter->result, 't', '... until the count is raised');
+		wait_until('the mutex is released', sub { nodes($zk, '/changes') == 2 });
 
-		# With one of two gone there is still one.
+		# After one of the two releases its lease, one lease of one is still
+		# held.
 		set_count('/changes', $whose, 1);
 		$holder->release;
 		$other->start_acquire;
-		wait_until('there is one more in line',
+		wait_until('one more waiter is in the queue',
 			sub { nodes($zk, '/changes') == 3 });
-		ok(!$other->is_done, '... and lowered');
+		ok(!$other->is_done, '... another waits after the count is lowered');
 		$waiter->release;
-		is($other->result, 't', '... to one');
+		is($other->result, 't', '... until the last lease is released');
 		$other->release;
 		wait_until_gone($zk, '/changes');
 	}

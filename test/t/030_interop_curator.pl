@@ -1,5 +1,5 @@
-# Locks in one line with Curator's InterProcessMutex and
-# InterProcessReadWriteLock.
+# zklock and Curator's InterProcessMutex and InterProcessReadWriteLock wait in
+# the same queue.
 #
 # Not in gate mode: all of ours are in line themselves.
 
@@ -33,15 +33,15 @@ see_each_other($zk, '/mutex', $ours, $theirs);
 count_together($node, 250, @all);
 wait_until_gone($zk, '/mutex');
 
-# Every child of the path counts for Curator, and none but contenders for us.
+# Curator counts every child of the path, zklock only contenders.
 
 my $below = ours($sessions[0], 'exclusive', '/above/0');
 my $actor = $curator->actor;
-is($below->acquire, 't', 'a lock below another path');
+is($below->acquire, 't', 'zklock holds a lock below another path');
 is($sessions[1]->query(q(SELECT zk_lock_acquire('/above', '20s'), zk_lock_release_all())),
-	't|1', '... does not keep us from that');
+	't|1', '... which does not block zklock on that path');
 $actor->start('acquire mutex /above 500');
-is($actor->result, 'f', '... but keeps Curator from it');
+is($actor->result, 'f', '... but blocks Curator');
 $below->release;
 wait_until_gone($zk, '/above/0');
 
@@ -61,40 +61,41 @@ see_each_other($zk, '/rw', $write, $their_write);
 count_together($node, 250, @all);
 wait_until_gone($zk, '/rw');
 
-# Who holds the lock to write can go on to read, with nobody else writing in
-# between. With us that is so even if somebody waits to write.
+# The holder of a write lock can continue with a read lock, and no other writer
+# gets in between. With zklock this holds even if another client already waits
+# to write.
 
 my $downgraded = ours($write->{session}, 'shared', '/rw');
 
-is($write->acquire, 't', 'we write');
+is($write->acquire, 't', 'zklock holds the write lock');
 $read->start_acquire;
-wait_until('they are in line to read', sub { nodes($zk, '/rw') == 2 });
+wait_until('Curator waits to read', sub { nodes($zk, '/rw') == 2 });
 $their_write->start_acquire;
-wait_until('they are in line to write', sub { nodes($zk, '/rw') == 3 });
-is($downgraded->acquire, 't', '... and downgrade');
-ok(!$read->is_done, '... which lets nobody in yet');
+wait_until('Curator waits to write', sub { nodes($zk, '/rw') == 3 });
+is($downgraded->acquire, 't', '... zklock acquires the read lock, too');
+ok(!$read->is_done, "... Curator's reader still waits");
 $write->release;
-is($read->result, 't', '... then they read with us');
+is($read->result, 't', '... until the write lock is released');
 $read->release;
-wait_until('they do not read', sub { nodes($zk, '/rw') == 2 });
-ok(!$their_write->is_done, '... but do not write');
+wait_until('Curator has released the read lock', sub { nodes($zk, '/rw') == 2 });
+ok(!$their_write->is_done, "... Curator's writer still waits");
 $downgraded->release;
-is($their_write->result, 't', '... until we have read');
+is($their_write->result, 't', "... until zklock's read lock is released");
 
 $downgraded = theirs($their_write->{session}, 'read', '/rw');
-is($downgraded->acquire, 't', 'they downgrade');
+is($downgraded->acquire, 't', 'Curator acquires the read lock in addition to its write lock');
 $shared->start_acquire;
-wait_until('we are in line to read', sub { nodes($zk, '/rw') == 3 });
+wait_until('zklock waits to read', sub { nodes($zk, '/rw') == 3 });
 $write->start_acquire;
-wait_until('we are in line to write', sub { nodes($zk, '/rw') == 4 });
-ok(!$shared->is_done, '... which lets nobody in yet');
+wait_until('zklock waits to write', sub { nodes($zk, '/rw') == 4 });
+ok(!$shared->is_done, "... zklock's reader still waits");
 $their_write->release;
-is($shared->result, 't', '... then we read with them');
+is($shared->result, 't', "... until Curator's write lock is released");
 $shared->release;
-wait_until('we do not read', sub { nodes($zk, '/rw') == 2 });
-ok(!$write->is_done, '... but do not write');
+wait_until('zklock has released the read lock', sub { nodes($zk, '/rw') == 2 });
+ok(!$write->is_done, "... zklock's writer still waits");
 $downgraded->release;
-is($write->result, 't', '... until they have read');
+is($write->result, 't', "... until Curator's read lock is released");
 $write->release;
 wait_until_gone($zk, '/rw');
 

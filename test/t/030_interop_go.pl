@@ -1,5 +1,5 @@
-# Locks in one line with go-zookeeper's Lock, which knows no timeouts and does
-# not tell who waits; and then with everybody's.
+# zklock and go-zookeeper's Lock wait in the same queue, and then all clients
+# together. go-zookeeper's Lock has no timeout and no way to list waiters.
 #
 # Not in gate mode: all of ours are in line themselves.
 
@@ -28,13 +28,14 @@ give_up($zk, '/lock', $theirs, $ours);
 count_together($node, 250, @all);
 wait_until_gone($zk, '/lock');
 
-# Every child of the path counts for go-zookeeper, which needs a number in its name.
+# go-zookeeper counts every child of the path, and requires a number in its
+# name.
 
 my $below = ours($sessions[0], 'exclusive', '/above/x');
 my $actor = $go->actor;
-is($below->acquire, 't', 'a lock below another path');
+is($below->acquire, 't', 'zklock holds a lock below another path');
 $actor->start('acquire lock /above');
-isnt($actor->result, 't', '... keeps go-zookeeper from that');
+isnt($actor->result, 't', '... which blocks go-zookeeper on that path');
 $below->release;
 wait_until_gone($zk, '/above/x');
 

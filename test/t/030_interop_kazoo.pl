@@ -1,5 +1,5 @@
-# Locks in one line with kazoo's Lock, ReadLock and WriteLock, which must have
-# been told the names of Curator's nodes.
+# zklock and kazoo's Lock, ReadLock and WriteLock, which are configured with
+# the names of Curator's nodes, wait in the same queue.
 #
 # Not in gate mode: all of ours are in line themselves.
 
@@ -20,7 +20,7 @@ my $node = counting_node($zk->hosts);
 my $kazoo = Peer->kazoo($zk, $node);
 my @sessions = map { ZkTest->new($node) } 0 .. 3;
 
-# Lock, and one that gives its own nodes such names
+# Lock, and a variant whose own nodes have such names
 
 for my $their_kind ('lock', 'dashed-lock')
 {
@@ -37,8 +37,8 @@ for my $their_kind ('lock', 'dashed-lock')
 	wait_until_gone($zk, $path);
 }
 
-# ReadLock and WriteLock. A ReadLock before kazoo 2.9.0 must not be waiting when
-# somebody comes who wants to write, because it would wait for them as well.
+# ReadLock and WriteLock. Before kazoo 2.9.0, a waiting ReadLock also waits for
+# writers that come after it, so no writer may come while it waits.
 
 my @all = parties('/rw', \@sessions, [ 'shared', 'write' ],
 	$kazoo, [ 'read', 'write' ]);

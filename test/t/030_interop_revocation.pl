@@ -1,4 +1,5 @@
-# Locks that Curator's Revoker asks for, and that zk_lock_revoke() asks Curator for.
+# Curator's Revoker revokes locks of zklock, and zk_lock_revoke() revokes locks
+# of Curator.
 
 use strict;
 use warnings;
@@ -17,56 +18,57 @@ my $node = new_node('main', $zk->hosts);
 my $curator = Peer->curator($zk, $node);
 my $session = ZkTest->new($node, 'zklock.revocable' => 'on');
 
-# Each kind of lock of theirs, and ours in the same queue
+# Each kind of Curator's locks, and the mode of zklock in the same queue
 my %kinds = (mutex => 'exclusive', read => 'shared', write => 'write');
 
 for my $kind (sort keys %kinds)
 {
-	my ($asker, $holder) = ($curator->actor, $curator->actor);
+	my ($revoker, $holder) = ($curator->actor, $curator->actor);
 	my $path = "/revoke/$kind";
 	my $ours = ours($session, $kinds{$kind}, $path);
 
-	# They ask, we hold.
-	is($ours->acquire, 't', "we hold $kinds{$kind}");
+	# Curator revokes a lock that zklock holds.
+	is($ours->acquire, 't', "zklock holds the $kinds{$kind} lock");
 	my ($name) = nodes($zk, $path);
-	my $said = $zk->get("$path/$name")->{data};
+	my $data = $zk->get("$path/$name")->{data};
 	$session->start('SELECT pg_sleep(1000)');
 	$node->poll_query_until('postgres',
 		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}");
-	is($asker->query("revoke $kind $path"), 't', '... they ask for it');
+	is($revoker->query("revoke $kind $path"), 't', '... Curator revokes it');
 	like($session->result, qr/^ERROR:  57014: .*"$path" was asked back$/m,
-		'... we are cancelled');
-	wait_until('the node says again whose it is',
-		sub { $zk->get("$path/$name")->{data} eq $said });
+		'... running statement is canceled');
+	wait_until('the node describes its holder again',
+		sub { $zk->get("$path/$name")->{data} eq $data });
 	my $rival = theirs($holder, 'write', $path);
 	$rival = theirs($holder, 'mutex', $path) if $kind eq 'mutex';
 	$rival->start_acquire;
-	wait_until('they are in line', sub { nodes($zk, $path) == 2 });
-	ok(!$rival->is_done, '... and hold it on');
+	wait_until('Curator waits', sub { nodes($zk, $path) == 2 });
+	ok(!$rival->is_done, '... zklock still holds the lock');
 	$ours->release;
-	is($rival->result, 't', '... until we release it');
+	is($rival->result, 't', '... until it releases it');
 	$rival->release;
 	wait_until_gone($zk, $path);
 
-	# We ask, they hold: one who has agreed, and one who has not.
-	for my $agrees (1, 0)
+	# zklock revokes a lock that Curator holds, with and without a revocation
+	# listener.
+	for my $listens (1, 0)
 	{
 		my $actor = $curator->actor;
 		my $theirs = theirs($actor, $kind, $path);
 
-		is($actor->query("agree $kind $path"), 't', "they agree on $kind") if $agrees;
-		is($theirs->acquire, 't', "they hold $kind");
-		is($session->query("SELECT zk_lock_revoke('$path')"), 1, '... we ask for it');
-		wait_until('they are told',
+		is($actor->query("agree $kind $path"), 't', "Curator listens for revocations of $kind") if $listens;
+		is($theirs->acquire, 't', "Curator holds $kind");
+		is($session->query("SELECT zk_lock_revoke('$path')"), 1, '... zklock revokes it');
+		wait_until('the listener is called',
 			sub { $actor->query("revocations $kind $path") eq '1' })
-		  if $agrees;
+		  if $listens;
 		is($actor->query("revocations $kind $path"),
-			$agrees, '... and they are told' . ($agrees ? '' : ', but do not give it back'));
+			$listens, '... the listener is called ' . ($listens ? 'once' : 'only if there is one'));
 		is( $session->query(
 				"SELECT state, host IS NULL, data FROM zk_lock_queue('$path')"),
 			'holder|t|__REVOKE__',
-			'... which their node says from then on');
+			'... the node contains the request');
 		$theirs->release;
 		wait_until_gone($zk, $path);
 	}

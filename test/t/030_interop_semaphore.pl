@@ -1,5 +1,5 @@
-# The same leases as Curator's InterProcessSemaphoreV2 and
-# InterProcessSemaphoreMutex.
+# zklock and Curator's InterProcessSemaphoreV2 and InterProcessSemaphoreMutex
+# share leases.
 #
 # Not in gate mode: all of ours are in line themselves.
 

@@ -1,6 +1,6 @@
-# The worker runs out of memory, at each single call that asks for some, its client's
-# included: an error for whom it was for, if anything, and nobody else notices. No
-# node is left behind.
+# The worker runs out of memory in each single call that allocates some,
+# including calls of its client: the backend that made the request gets an
+# error, other backends are not affected, and no node is left.
 #
 # Runs once: of server mode.
 
@@ -32,9 +32,9 @@ $node->safe_psql('postgres', qq(
 my ($holder, $observer, $first, $second) = map { ZkTest->new($node) } 1 .. 4;
 my $worker = worker_of($node);
 
-# Has each call of the worker fail, one after the other, while $code is run on a path
-# of its own, below which no node is to be left. It returns what went wrong. With a
-# $step, only each so many'th.
+# Lets each call of the worker fail, one after the other, while $code runs on
+# its own path, below which no node may be left. Reports what $code returns as
+# errors. With $step, only every $step-th call fails.
 sub sweep
 {
 	my ($what, $code, $step) = @_;
@@ -65,14 +65,15 @@ sub sweep
 	ok(!@wrong, $what) or diag(join("\n", @wrong));
 	wait_until('no claim is left',
 		sub { !$observer->query('SELECT count(*) FROM zk_locks WHERE path LIKE \'/memory/%/%\'') });
-	is(worker_of($node), $worker, '... and the worker goes on');
-	cmp_ok(scalar(keys %failed), '>', 3, '... whatever failed');
+	is(worker_of($node), $worker, '... and the worker continues');
+	cmp_ok(scalar(keys %failed), '>', 3, '... and several kinds of calls failed');
 	note(join(', ', map { "$_ $failed{$_}" } sort keys %failed));
 	return;
 }
 
-# Nothing, if the session has got 't' or what out of memory is.
-sub odd
+# Returns nothing if the result of the session is 't' or an out-of-memory
+# error, else the result.
+sub unexpected
 {
 	my ($session) = @_;
 	my $result = $session->result;
@@ -80,7 +81,7 @@ sub odd
 	return $result =~ /^(t|ERROR:  53200: .*|ERROR:  08001: .*memory.*)\z/s ? () : $result;
 }
 
-# A lock's path with the node of another client, which is ahead of all to come
+# Creates another client's node ahead of all later ones in the queue of a lock.
 sub put_ahead
 {
 	my ($path) = @_;
@@ -94,31 +95,31 @@ sub put_ahead
 	return $zk->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
 }
 
-# Each in its turn has what it asks for, and gives it back. Which one is first is not
-# for them to say.
+# Each session gets its lock in turn and releases it. The order of the sessions
+# is not defined.
 sub end_all
 {
 	my (@sessions) = @_;
-	my @odd;
+	my @unexpected;
 
 	while (@sessions)
 	{
 		my $done;
 
-		wait_until('it is one\'s turn',
+		wait_until('one session has its result',
 			sub { ($done) = grep { $_->is_done } @sessions; $done });
-		push @odd, odd($done);
+		push @unexpected, unexpected($done);
 		$done->query('SELECT zk_lock_release_all()');
 		@sessions = grep { $_ != $done } @sessions;
 	}
-	return @odd;
+	return @unexpected;
 }
 
-# Other settings want another session, now that nobody has anything in the old one.
-# One that cannot begin is tried again a second later.
+# Changed settings need a new session once no lock is held in the old one. A
+# session that cannot begin is tried again a second later.
 my $timeout = 39;
 sweep(
-	'a session that begins',
+	'begin of a session',
 	sub {
 		my ($path) = @_;
 		my ($n) = $path =~ /(\d+)$/;
@@ -137,7 +138,7 @@ sweep(
 is($holder->query(q(SELECT zk_lock_acquire('/memory/held'))), 't', 'a lock is held');
 my $session = $holder->query('SELECT session_id FROM zk_session()');
 sweep(
-	'a lock that is free',
+	'acquire of a free lock',
 	sub {
 		my ($path) = @_;
 
@@ -145,26 +146,26 @@ sweep(
 		return end_all($first);
 	});
 sweep(
-	'a wait for others',
+	'wait for other nodes',
 	sub {
 		my ($path) = @_;
 		my $ahead = put_ahead($path);
 
 		$first->start("SELECT zk_lock_acquire('$path')");
 		$second->start("SELECT zk_lock_acquire('$path', mode => 'shared')");
-		wait_until('both wait, or cannot',
+		wait_until('both wait, or have failed',
 			sub { $zk->children($path) == 3 - $first->is_done - $second->is_done });
 		$zk->delete($ahead);
 		return end_all($first, $second);
 	});
 sweep(
-	'a wait that is cancelled',
+	'cancelled wait',
 	sub {
 		my ($path) = @_;
 		my $ahead = put_ahead($path);
 
 		$first->start("SELECT zk_lock_acquire('$path')");
-		wait_until('it waits, or cannot',
+		wait_until('the first waits, or has failed',
 			sub { $zk->children($path) == 2 || $first->is_done });
 		$observer->query("SELECT pg_cancel_backend(${\ $first->pid})");
 		my $result = $first->result;
@@ -172,7 +173,7 @@ sweep(
 		return $result =~ /^ERROR:  (53200|57014): .*\z/s ? () : $result;
 	});
 sweep(
-	'a commit that asks',
+	'commit with confirmation',
 	sub {
 		my ($path) = @_;
 
@@ -184,35 +185,35 @@ sweep(
 		return $result =~ /^(t|(t\n)?ERROR:  53200: .*)\z/s ? () : $result;
 	});
 sweep(
-	'other kinds',
+	'other kinds of locks',
 	sub {
 		my ($path) = @_;
 
 		$first->start("SELECT zk_semaphore_acquire('$path', 2)");
 		$second->start("SELECT zk_lock_acquire_all('{$path/a, $path/b}', mode => 'shared')");
-		my @odd = end_all($first, $second);
+		my @unexpected = end_all($first, $second);
 		wait_until("no node is left below $path",
 			sub { !grep { $zk->children("$path/$_") } qw(a b locks leases) });
 		$zk->delete("$path/$_") for qw(a b locks leases);
-		return @odd;
+		return @unexpected;
 	});
 is($holder->query('SELECT session_id FROM zk_session()'),
-	$session, 'it is the same session');
+	$session, 'session is the same after all failures');
 is($holder->query('BEGIN; CREATE TABLE t (); COMMIT; SELECT zk_lock_release_all()'),
-	1, '... in which the lock is held');
+	1, '... and the first lock is still held');
 wait_for_calm($node, $zk, '/memory/held');
 
-# What has failed has left no memory behind, but for what the next one takes.
+# Failed attempts have freed their memory.
 SKIP:
 {
-	skip 'PostgreSQL 13 does not tell', 1
+	skip 'PostgreSQL 13 cannot log memory contexts', 1
 	  if $observer->query("SELECT to_regproc('pg_log_backend_memory_contexts')") eq '';
 	my $before = -s $node->logfile;
 	$observer->query("SELECT pg_log_backend_memory_contexts($worker)");
-	wait_until('the worker tells of its memory',
+	wait_until('the worker logs its memory contexts',
 		sub { slurp_file($node->logfile, $before) =~ /Grand total/ });
 	my @left = slurp_file($node->logfile, $before) =~ /(zklock attempt): \d/g;
-	is(scalar(@left), 0, '... and no attempt has any');
+	is(scalar(@left), 0, 'failed attempts have freed their memory');
 }
 
 done_testing();

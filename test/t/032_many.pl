@@ -1,6 +1,6 @@
-# What a lock costs does not grow with the number of locks that a backend holds:
-# neither to take, to keep or to give it back, nor the end of a subtransaction, nor the
-# server's worker to give up a wait.
+# The cost of a lock does not grow with the number of locks that a backend
+# holds: neither to acquire, keep or release it, nor to end a subtransaction,
+# nor for the server's worker to give up a wait.
 
 use strict;
 use warnings;
@@ -13,12 +13,12 @@ use ZkTest;
 
 use constant { FEW => 1000, MANY => 16_000, ROUNDS => 2 };
 
-# The watches of all revocable locks of a session must fit into half a request of
-# 1 MB (see watchlimit.c): about 7000 of these.
+# The watches of all revocable locks of a session must fit into half a request
+# of 1 MB (see watchlimit.c): about 7000 of these locks.
 use constant MOST_REVOCABLE => 6000;
 
-# So many times as much may it cost with many as with few: memory that the
-# processor has to fetch costs some, a look at all of them many times as much.
+# The allowed ratio between the costs with many and with few locks: cache
+# misses cost some time, a loop over all locks would cost many times as much.
 use constant MOST => 2.5;
 
 my $zk = ZkServer->new->start;
@@ -27,9 +27,9 @@ my $node = new_node('main', $zk->hosts,
 	server_mode() ? ('zklock.max_locks' => MANY + FEW) : ());
 my ($session, $other) = map { ZkTest->new($node) } 1 .. 2;
 
-# The processor's time that the backend itself has used, or another process, in ns:
-# others may use the machine as well.
-sub used
+# Returns the CPU time in ns that the backend itself, or another process, has
+# used. Elapsed time would depend on the load of the machine.
+sub cpu_time
 {
 	my ($process) = @_;
 
@@ -37,20 +37,22 @@ sub used
 		"SELECT split_part(pg_read_file('/proc/$process/schedstat'), ' ', 1)");
 }
 
-# That of one statement, or of one out of $n things that it does, in us
+# Returns the CPU time in us of one statement, divided by the number of its
+# operations.
 sub cost
 {
 	my ($sql, $n, $process) = @_;
-	my $before = used($process // 'self');
+	my $before = cpu_time($process // 'self');
 	my $answer = $session->query($sql);
 
 	die "$answer\n" if $answer =~ /ERROR/;
-	return (used($process // 'self') - $before) / 1000 / $n;
+	return (cpu_time($process // 'self') - $before) / 1000 / $n;
 }
 
-# A lock is given back before its node is gone. Until then it takes its room in shared
-# memory, and the client's threads have work that is none of what is measured next.
-sub wait_for_calm
+# Waits for the deletion of released locks. Until their nodes are gone, they
+# take room in shared memory, and the client's threads have work that would be
+# measured, too.
+sub wait_for_deletions
 {
 	wait_until('no node is left',
 		sub { $zk->four_letter('mntr') =~ /^zk_ephemerals_count\t0$/m });
@@ -60,12 +62,12 @@ sub wait_for_calm
 	return;
 }
 
-# Takes so many; there are none yet, or no longer.
+# Acquires $n locks. The session must not hold any.
 sub hold
 {
 	my ($n, $scope) = @_;
 
-	wait_for_calm();
+	wait_for_deletions();
 	my $answer = $session->query(qq(
 		DO \$\$ BEGIN
 			FOR i IN 0 .. $n / 250 - 1 LOOP
@@ -99,7 +101,7 @@ sub enter_and_leave
 		PERFORM zk_semaphore_acquire('/few', 1); PERFORM zk_semaphore_release('/few')));
 }
 
-# The worker's part in a wait for what somebody else holds
+# The CPU time of the worker for a wait for a lock that another session holds
 sub wait_and_give_up
 {
 	$other->query(q(SELECT zk_lock_acquire('/taken')));
@@ -112,7 +114,7 @@ sub wait_and_give_up
 	return $us;
 }
 
-# In a subtransaction, which fails or not
+# A lock in a subtransaction, which commits or fails
 sub subtransaction
 {
 	my ($end) = @_;
@@ -125,7 +127,7 @@ sub subtransaction
 		END));
 }
 
-# What things cost with $n locks
+# Returns the costs of operations with $n locks.
 sub measure
 {
 	my ($n) = @_;
@@ -138,7 +140,7 @@ sub measure
 	$us{'a wait in the worker, with locks held'} = wait_and_give_up()
 	  if server_mode();
 	$us{'release of all'} = cost('SELECT zk_lock_release_all()', $n);
-	wait_for_calm();
+	wait_for_deletions();
 	$us{'a lock, after others were held'} = take_and_give_back();
 
 	$session->query('SET zklock.revocable = on');
@@ -150,7 +152,7 @@ sub measure
 
 	$session->query('BEGIN; SAVEPOINT s');
 	hold($n, 'transaction');
-	$us{'a subtransaction that ends well'} = subtransaction('NULL');
+	$us{'a subtransaction that commits'} = subtransaction('NULL');
 	$us{'a subtransaction that fails'} = subtransaction('PERFORM 1 / 0');
 	$us{'ROLLBACK TO'} = cost('ROLLBACK TO s', $n);
 	hold($n, 'transaction');
@@ -160,7 +162,7 @@ sub measure
 	return \%us;
 }
 
-# The least of several rounds is what it costs; more is noise.
+# The minimum of several rounds is the cost, the rest is noise.
 my (%few, %many);
 for my $round (1 .. ROUNDS)
 {
@@ -182,11 +184,11 @@ for my $what (sort keys %few)
 
 	note(sprintf('%s: %.2f and %.2f us', $what, $few{$what}, $many{$what}));
 	cmp_ok($ratio, '<', MOST,
-		"$what: as much with many locks as with @{[FEW]}");
+		"$what: the cost with many locks is about that with @{[FEW]}");
 }
 
-# Who gives all of them back looks for none of them either.
+# A release of all locks does not search for each of them, either.
 cmp_ok($many{'release of all'} / $many{'COMMIT'},
-	'<', 2 * MOST, 'release of all: about as much as their release at a COMMIT');
+	'<', 2 * MOST, 'release of all locks costs about as much as a COMMIT that releases them');
 
 done_testing();

@@ -1,6 +1,6 @@
-# zklock.hosts is changed while locks are in use: nobody loses one for it, and the
-# new servers are used as soon as that can be. Who has hosts of their own is not
-# concerned.
+# zklock.hosts is changed while locks are in use: no lock is lost, and the
+# server's session moves to the new addresses as soon as it can. Sessions with
+# their own setting are not affected.
 #
 # Runs once: of server mode.
 
@@ -41,7 +41,8 @@ sub logged
 my $settings = qr/changed settings of the ZooKeeper session/;
 my $waits = qr/$settings wait until no lock is held or waited for/;
 
-# Some who take and give locks all the time, and one who holds one throughout.
+# Sessions that acquire and release locks in a loop, and one that holds a lock
+# throughout
 
 $node->safe_psql('postgres', 'CREATE TABLE t (done int)');
 my @load = map { ZkTest->new($node) } 1 .. LOAD;
@@ -59,16 +60,17 @@ $load[$_]->start(qq(
 		END LOOP;
 	END \$\$)) for 0 .. $#load;
 $waiter->start(q(SELECT zk_lock_acquire('/hosts/held')));
-wait_until('all are at work', sub { $old->children("/hosts") == LOAD + 2 });
+wait_until('all sessions have locks or wait', sub { $old->children("/hosts") == LOAD + 2 });
 
 my $newcomer = ZkTest->new($node);
 my @refused;
 
 set_hosts($new);
 
-# While the session could end, newcomers with little time yield, but are not refused.
+# While the worker waits for a moment to end the session, newcomers with a
+# short timeout are delayed, but not refused.
 wait_until(
-	'the worker has given newcomers a pause',
+	'the worker has delayed newcomers',
 	sub {
 		my $answer = $newcomer->query(
 			q(SELECT zk_lock_acquire('/hosts/brief', '400ms'), zk_lock_release_all()));
@@ -76,66 +78,69 @@ wait_until(
 		push @refused, $answer if $answer =~ /^ERROR:  08001/;
 		return logged($waits);
 	});
-is(join("\n", @refused), '', 'who comes with little time is not refused');
-wait_until('the settings are there',
+is(join("\n", @refused), '', 'newcomer with a short timeout is not refused');
+wait_until('the settings are reloaded',
 	sub { $observer->query('SHOW zklock.hosts') eq $new->hosts });
 $node->reload;
 is( $newcomer->query(q(SELECT zk_lock_acquire('/hosts/new'), zk_lock_release_all())),
-	't|1', 'who comes meanwhile is served');
-ok(!grep({ $_ eq 'hosts' } $new->children('/')), '... where the locks are');
+	't|1', 'newcomer is served while the settings wait');
+ok(!grep({ $_ eq 'hosts' } $new->children('/')), '... in the old session');
 is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
-	't|t', '... and all see that settings are to come into force');
-ok(!$_->is_done, 'nobody has lost anything') for @load, $waiter;
-is($holder->query('SELECT 1'), 1, '... nor has who holds');
-is($holder->query('SELECT zk_lock_release_all()'), 1, '... until he gives it back');
-is($waiter->result, 't', '... to the next');
-is($waiter->query('SELECT zk_lock_release_all()'), 1, '... who gives it back');
+	't|t', '... and zk_lock_stats shows that settings wait');
+ok(!$_->is_done, 'no session has lost a lock') for @load, $waiter;
+is($holder->query('SELECT 1'), 1, '... nor has the holder');
+is($holder->query('SELECT zk_lock_release_all()'), 1, '... and can release its lock');
+is($waiter->result, 't', '... the waiter is granted it');
+is($waiter->query('SELECT zk_lock_release_all()'), 1, '... and can release it');
 
-# All have moments with no lock. From time to time newcomers are kept waiting.
-wait_until('the new servers are used',
+# Each session has moments without a lock. The worker delays newcomers from
+# time to time until no lock is held at all.
+wait_until('the new addresses are used',
 	sub { $new->children('/hosts') >= LOAD + 1 });
 ok(!$_->is_done, '... under load') for @load;
-wait_until('... and the old ones are not any more', sub { !$old->sessions });
+wait_until('the old session has ended', sub { !$old->sessions });
 $node->safe_psql('postgres', 'INSERT INTO t VALUES (1)');
-is($_->result, '', '... and nobody has had an error') for @load;
-is(worker_of($node), $worker, '... nor did the worker end');
-is(scalar(logged($waits)), 1, 'the log says once that the settings wait');
+is($_->result, '', '... and no session gets an error') for @load;
+is(worker_of($node), $worker, '... and the worker is the same process');
+is(scalar(logged($waits)), 1, 'log says once that the settings wait');
 like(slurp_file($node->logfile),
 	qr/DETAIL:  There are \d+ locks in this session\.  The oldest is that of process ${\ $holder->pid}\.\n/,
-	'... for whom');
-is(scalar(logged(qr/$settings are in force after \d+ ms/)), 1, '... and when they are in force');
+	'... with the oldest lock in the detail');
+is(scalar(logged(qr/$settings are in force after \d+ ms/)), 1, '... and when the settings are in effect');
 wait_for_calm($node, $new, '/hosts/load');
 is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
-	't|f', '... where they have come into force');
+	't|f', '... and zk_lock_stats shows no waiting settings');
 
-# Settings of a database, a role or a session have a session of their own.
+# A setting of a database, a role or a session leads to a session of the
+# backend's own.
 
 $node->safe_psql('postgres',
 	"ALTER DATABASE postgres SET zklock.hosts = '${\ $old->hosts}'");
 $node->safe_psql('postgres', 'CREATE DATABASE neutral');
 my $own = ZkTest->new($node);
-is($own->query(q(SELECT zk_lock_acquire('/hosts/own'))), 't', 'of a database');
-ok(scalar($old->children('/hosts/own')), '... there is the lock');
-ok(!$new->children('/hosts/own'), '... and not where the server has its locks');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/own'))), 't', 'lock is acquired with a setting of the database');
+ok(scalar($old->children('/hosts/own')), '... at those addresses');
+ok(!$new->children('/hosts/own'), "... and not in the server's session");
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET zklock.hosts');
 $own->close;
 $node->safe_psql('postgres',
 	"ALTER ROLE CURRENT_USER SET zklock.hosts = '${\ $old->hosts}'");
 $own = ZkTest->new($node);
-is($own->query(q(SELECT zk_lock_acquire('/hosts/role'))), 't', 'of a role');
-ok(scalar($old->children('/hosts/role')), '... there is the lock');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/role'))), 't', 'lock is acquired with a setting of the role');
+ok(scalar($old->children('/hosts/role')), '... at those addresses');
 $node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET zklock.hosts');
 $own->close;
 $own = ZkTest->new($node, 'zklock.hosts' => $old->hosts);
-is($own->query(q(SELECT zk_lock_acquire('/hosts/session'))), 't', 'of a session');
-ok(scalar($old->children('/hosts/session')), '... there is the lock');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/session'))), 't', 'lock is acquired with a setting of the session');
+ok(scalar($old->children('/hosts/session')), '... at those addresses');
 $own->query('RESET zklock.hosts');
 is($own->query(q(SELECT zk_lock_acquire('/hosts/first'))), 't',
-	'while a lock is held');
-ok(scalar($old->children('/hosts/first')), '... the next goes where the first went');
+	'lock is acquired after the setting is reset while a lock is held');
+ok(scalar($old->children('/hosts/first')), '... in the session of the first lock');
 $own->query('SELECT zk_lock_release_all()');
-is($own->query(q(SELECT zk_lock_acquire('/hosts/last'))), 't', 'then');
-ok(scalar($new->children('/hosts/last')), '... it is the server\'s session again');
-ok(!$old->children('/hosts/last'), '... only');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/last'))),
+	't', 'lock is acquired after all locks are released');
+ok(scalar($new->children('/hosts/last')), "... in the server's session");
+ok(!$old->children('... only'), '... only');
 
 done_testing();

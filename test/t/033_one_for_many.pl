@@ -1,5 +1,5 @@
-# Many backends of a server behind one node, and the next node when its time is
-# over: zk_locks says which it is.
+# Several backends of a server share one node, and the next node when its
+# hand-over time is over: zk_locks shows which one.
 #
 # Runs once: of those who hand locks over.
 
@@ -26,23 +26,23 @@ $first->start($lock);
 wait_for_queue($zk, '/one', $holder, $first);
 $second->start($lock);
 wait_for_queue($zk, '/one', $holder, $first, $second);
-is(scalar $zk->children('/one'), 1, 'three are behind one node');
+is(scalar $zk->children('/one'), 1, 'three backends share one node');
 $rival->start($lock);
 wait_for_queue($zk, '/one', $holder, $first, $second, $rival);
 
-wait_until('its time is over', sub { time() > $late });
+wait_until('the hand-over time is over', sub { time() > $late });
 $holder->query($release);
-is($rival->result, 't', 'then it is the turn of somebody else');
+is($rival->result, 't', 'backend with its own session gets the lock after the hand-over time');
 wait_for_queue($zk, '/one', $rival, $first, $second);
-pass('... and they are behind another node');
+pass('... and the waiters of the server share another node');
 is( $node->safe_psql(
 		'postgres', sprintf($nodes, $first->pid, $second->pid)),
 	1,
-	'... which both of them name');
+	'... which zk_locks shows for both');
 $rival->query($release);
-is($first->result, 't', '... until it has the lock');
+is($first->result, 't', '... first waiter is granted the lock');
 $first->query($release);
-is($second->result, 't', '... and the next one');
+is($second->result, 't', '... and then the second');
 $second->query($release);
 wait_for_queue($zk, '/one');
 

@@ -1,6 +1,6 @@
-# Each state that a backend's part in a lock of the server's can be in, when the backend
-# is cancelled or terminated: it ends at once, whatever the worker does; the lock goes
-# to the next in line, and nothing is left.
+# A backend is cancelled or terminated in each state of a request for a lock in
+# the server's session: it ends at once, whatever the worker does; the lock
+# goes to the next waiter, and no node or claim is left.
 #
 # Runs once: of server mode.
 
@@ -18,7 +18,7 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-# Turns do not end by themselves.
+# Hand-over times do not end during the test.
 my %server = ('zklock.session' => 'server', 'zklock.session_timeout' => '60s');
 my %nodes = (
 	gate => new_node('gate', $proxy->hosts, %server, 'zklock.local_handover' => '10min'),
@@ -33,7 +33,8 @@ sub is_seen
 		"SELECT count(*) FROM zk_locks WHERE pid = ${\ $session->pid}");
 }
 
-# The worker has done all that it had to, up to now: it does one after the other.
+# Waits until the worker has completed all earlier requests: it serves them in
+# order.
 sub catch_up
 {
 	$observer->query(
@@ -52,7 +53,7 @@ sub make
 	return;
 }
 
-# Another client's node, ahead of all
+# Creates another client's node ahead of all later ones.
 sub put_ahead
 {
 	my ($path) = @_;
@@ -61,7 +62,8 @@ sub put_ahead
 	return $zk->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
 }
 
-# Has two wait for a lock, behind a node that is nobody's; returns that one.
+# Lets two sessions wait for a lock behind another client's node, and returns
+# that node.
 sub queue_up
 {
 	my ($path, $victim, $next) = @_;
@@ -70,7 +72,7 @@ sub queue_up
 	$victim->start("SELECT zk_lock_acquire('$path')");
 	wait_for_nodes($path, 2);
 	$next->start("SELECT zk_lock_acquire('$path')");
-	wait_until('the next one is there', sub { is_seen($next) });
+	wait_until('the next one is shown in zk_locks', sub { is_seen($next) });
 	return $ahead;
 }
 
@@ -82,12 +84,13 @@ sub wait_for_nodes
 	return;
 }
 
-# Each has the victim be in a state, and returns what makes everything go on, to be
-# called when it has got the blow, or has come to its end if it `ends` before. Behind
-# it, one of the same server is to wait.
+# Each function brings the victim into a state, and returns a function that
+# lets all processes continue. That one is called after the victim has got the
+# signal or, if `ends` is set, after the victim has ended its statement. Behind
+# the victim, another backend of the same server waits.
 my @states = (
 	{
-		name => 'the worker does not know of it',
+		name => 'the worker has not seen the request',
 		ends => 1,
 		bring => sub {
 			my ($path, $victim) = @_;
@@ -95,12 +98,12 @@ my @states = (
 			make($path);
 			kill('STOP', $worker);
 			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_until('it is there', sub { is_seen($victim) });
+			wait_until('the request is shown in zk_locks', sub { is_seen($victim) });
 			return sub { kill('CONT', $worker) };
 		},
 	},
 	{
-		name => 'its node is in the making',
+		name => 'its node is being created',
 		ends => 1,
 		bring => sub {
 			my ($path, $victim) = @_;
@@ -113,7 +116,7 @@ my @states = (
 		},
 	},
 	{
-		name => 'it waits in ZooKeeper\'s queue',
+		name => 'the backend waits in ZooKeeper\'s queue',
 		ends => 1,
 		bring => sub {
 			my ($path, $victim, $next) = @_;
@@ -123,7 +126,7 @@ my @states = (
 		},
 	},
 	{
-		name => 'it waits for a backend of its server',
+		name => 'the backend waits for another one of its server',
 		ends => 1,
 		bring => sub {
 			my ($path, $victim, $next) = @_;
@@ -132,14 +135,14 @@ my @states = (
 			make($path);
 			$holder->query("SELECT zk_lock_acquire('$path')");
 			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_until('it is there', sub { is_seen($victim) });
+			wait_until('the request is shown in zk_locks', sub { is_seen($victim) });
 			$next->start("SELECT zk_lock_acquire('$path')");
-			wait_until('the next one is there', sub { is_seen($next) });
+			wait_until('the next one is shown in zk_locks', sub { is_seen($next) });
 			return sub { $holder->query('SELECT zk_lock_release_all()'); $holder->close };
 		},
 	},
 	{
-		name => 'ZooKeeper has granted it, and it does not know',
+		name => 'ZooKeeper has granted the lock, unnoticed by the backend',
 		bring => sub {
 			my ($path, $victim, $next) = @_;
 			my $ahead = queue_up($path, $victim, $next);
@@ -151,7 +154,7 @@ my @states = (
 		},
 	},
 	{
-		name => 'a backend of its server has passed it on, and it does not know',
+		name => 'another backend has handed the lock over, unnoticed by the backend',
 		bring => sub {
 			my ($path, $victim, $next) = @_;
 			my $holder = ZkTest->new($node);
@@ -159,10 +162,10 @@ my @states = (
 			make($path);
 			$holder->query("SELECT zk_lock_acquire('$path')");
 			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_until('it is there', sub { is_seen($victim) });
+			wait_until('the request is shown in zk_locks', sub { is_seen($victim) });
 			catch_up();
 			$next->start("SELECT zk_lock_acquire('$path')");
-			wait_until('the next one is there', sub { is_seen($next) });
+			wait_until('the next one is shown in zk_locks', sub { is_seen($next) });
 			kill('STOP', $victim->pid);
 			$holder->query('SELECT zk_lock_release_all()');
 			$holder->close;
@@ -171,7 +174,7 @@ my @states = (
 		},
 	},
 	{
-		name => 'its commit asks whether it holds it',
+		name => 'its commit waits for confirmation',
 		ends => 1,
 		bring => sub {
 			my ($path, $victim) = @_;
@@ -182,7 +185,7 @@ my @states = (
 			kill('STOP', $worker);
 			$victim->start('COMMIT');
 			wait_until(
-				'it waits',
+				'the commit waits',
 				sub {
 					$observer->query("SELECT wait_event_type FROM pg_stat_activity
 						WHERE pid = ${\ $victim->pid}") eq 'Extension';
@@ -217,9 +220,9 @@ for my $kind (sort keys %nodes)
 			$go_on->() if $state->{ends};
 
 			$next->start("SELECT zk_lock_acquire('$path')") if $next->is_done;
-			is($next->result, 't', '... the next one has the lock');
+			is($next->result, 't', '... the next waiter has the lock');
 			is($victim->query("SELECT zk_lock_acquire('$path', '0')"),
-				'f', '... and it does not')
+				'f', '... and the victim does not')
 			  if $what eq 'pg_cancel_backend';
 			$_->close for $victim, $next;
 			wait_for_calm($node, $zk, $path);
@@ -227,12 +230,12 @@ for my $kind (sort keys %nodes)
 	}
 
 	is($observer->query('SELECT session_id FROM zk_session()'),
-		$session, "$kind: all that was in one session");
+		$session, "$kind: all requests were made in one session");
 	is(worker_of($node), $worker, '... of one worker');
 }
 
-# Who tries again at once does not find his former node ahead: the gate's node is not
-# followed by another before it can be deleted.
+# A backend that tries again at once does not find its former node ahead of it:
+# the gate creates no new node before the former one can be deleted.
 $node = $nodes{gate};
 $observer = ZkTest->new($node);
 my ($path, $victim) = ('/states/again', ZkTest->new($node));
@@ -241,11 +244,11 @@ $proxy->rule(dir => 's2c', op => 'create2', path => "^$path/", action => 'hold')
 $victim->start("SELECT zk_lock_acquire('$path')");
 wait_for_nodes($path, 1);
 $observer->query("SELECT pg_cancel_backend(${\ $victim->pid})");
-like($victim->result, qr/^ERROR:  57014: /, 'a wait is given up');
+like($victim->result, qr/^ERROR:  57014: /, 'wait is cancelled');
 $victim->start("SELECT zk_lock_acquire('$path', '0')");
-wait_until('it tries again', sub { is_seen($victim) });
+wait_until('the second request is shown in zk_locks', sub { is_seen($victim) });
 $proxy->reset;
-isnt($victim->result, 'f', '... and is not in the way of a new one');
+isnt($victim->result, 'f', '... and its node does not block a second request');
 $victim->close;
 wait_for_calm($node, $zk, $path);
 

@@ -1,5 +1,5 @@
-# The session of the server's worker ends on purpose, for changed settings or because
-# the worker is terminated, at the moments that are worst for it: nobody loses a lock.
+# The worker ends its session on purpose, for changed settings or because it is
+# terminated, at the most inconvenient moments: no lock is lost.
 #
 # Runs once: of server mode.
 
@@ -14,7 +14,7 @@ use ZkServer;
 use ZkTest;
 
 use constant {
-	MANY => 20,         # no release takes so many calls
+	MANY => 20,         # no release makes so many calls
 	CLIENTS => 6,
 	PATHS => 3,
 	RELOADS => 10,
@@ -29,7 +29,7 @@ my %server = (
 my %nodes = (
 	gate => new_node('gate', $zk->hosts, %server, 'zklock.local_handover' => '10min'),
 	own => new_node('own', $zk->hosts, %server, 'zklock.local_handover' => '0'));
-my $timeout = 20_000;    # another one each time
+my $timeout = 20_000;    # a new value for each change
 
 sub is_still
 {
@@ -38,7 +38,7 @@ sub is_still
 	return slurp_file("/proc/$pid/stat") =~ /\) T /;
 }
 
-# How often the process has slept.
+# Returns how often the process has slept.
 sub sleeps_of
 {
 	my ($pid) = @_;
@@ -46,18 +46,20 @@ sub sleeps_of
 	return slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m ? $1 : 0;
 }
 
-# Waits until the worker has been through its loop more than once, unless it stands still.
+# Waits until the worker has completed its loop more than once, unless it is
+# suspended.
 sub wait_for_turns
 {
 	my ($worker) = @_;
 	my $before = sleeps_of($worker);
 
-	wait_until('the worker has looked at everything',
+	wait_until('the worker has completed a loop',
 		sub { is_still($worker) || sleeps_of($worker) > $before + 1 });
 	return;
 }
 
-# Changes a setting of the session.  The worker has heard of it at the end.
+# Changes a setting of the session. The worker has got the signal when this
+# returns.
 sub change_session
 {
 	my ($node) = @_;
@@ -80,14 +82,14 @@ for my $kind (sort keys %nodes)
 		CREATE FUNCTION standstill(pid int, which int) RETURNS void
 			AS '$library' LANGUAGE C));
 
-	# A statement that gives its only lock back is stopped at each of its calls, and the
-	# session ends as soon as it can.
+	# A statement that releases its only lock is suspended at each of its
+	# calls, while the session ends as soon as it can.
 	while ($still && ++$n < MANY)
 	{
 		$holder->query(q(SELECT zk_lock_acquire('/planned/released')));
 		$observer->query("SELECT standstill(${\ $holder->pid}, $n)");
 		$holder->start(q(SELECT zk_lock_release('/planned/released')));
-		wait_until('it stands still, or has done it',
+		wait_until('the holder is suspended or done',
 			sub { ($still = is_still($holder->pid)) || $holder->is_done });
 		change_session($node);
 		wait_for_turns($worker);
@@ -96,13 +98,13 @@ for my $kind (sort keys %nodes)
 		push @wrong, "call $n: ${\ $holder->result}" if $holder->result ne 't';
 	}
 	is(join("\n", @wrong), '', "$kind: no release is cancelled");
-	cmp_ok($n, '>', 2, '... at whichever of its calls the session ends');
+	cmp_ok($n, '>', 2, '... whichever call of it is suspended');
 	$_->close for $observer, $holder;
 	wait_for_calm($node, $zk);
 }
 
-# The worker is stopped where it looks at a lock, and the lock is handed over from a
-# claim that it has not looked at to one before that.
+# The worker is suspended while it examines a lock, and the lock is handed over
+# from a claim that it has not examined yet to one that it has.
 
 my $node = $nodes{gate};
 my ($observer, $first, $holder, $waiter) = map { ZkTest->new($node) } 1 .. 4;
@@ -116,28 +118,28 @@ wait_for_turns($worker);
 change_session($node);
 wait_for_turns($worker);
 
-# Served as soon as newcomers are not kept waiting for the session's end any more
+# Served as soon as the worker stops delaying newcomers
 is($first->query(q(SELECT zk_lock_acquire('/planned/first'), zk_lock_release_all())),
-	't|1', 'while one holds a lock the session goes on');
+	't|1', 'session continues while a lock is held');
 wait_for_turns($worker);
 $observer->query("SELECT standstill($worker, 1)");
 wait_for_turns($worker);
 $waiter->start($acquire);
 wait_until(
-	'one waits',
+	'the waiter is shown in zk_locks',
 	sub {
 		$node->safe_psql('postgres', 'SELECT count(*) FROM zk_locks WHERE NOT granted');
 	});
-is($holder->query('SELECT zk_lock_release_all()'), 1, 'the lock is given back');
-is($waiter->result, 't', '... to the next');
+is($holder->query('SELECT zk_lock_release_all()'), 1, 'lock is released');
+is($waiter->result, 't', '... and handed over to the waiter');
 $observer->query('SELECT standstill(0, 0)');
 kill('CONT', $worker);
 wait_for_turns($worker);
-is($waiter->query('BEGIN; SELECT 1; COMMIT'), 1, '... from whom no planned end takes it');
+is($waiter->query('BEGIN; SELECT 1; COMMIT'), 1, '... which does not lose it by the planned end');
 $waiter->query('SELECT zk_lock_release_all()');
 $_->close for $first, $holder, $waiter;
 
-# Under load: backends that have a lock at almost any time
+# Under load: backends hold a lock at almost any time
 
 my $losses = q(SELECT losses FROM zk_lock_stats);
 my $session = q(SELECT session_id FROM zk_session());
@@ -174,7 +176,7 @@ for my $kind (sort keys %nodes)
 		my ($id, $what) = @_;
 
 		wait_until(
-			'there is another session',
+			'there is a new session',
 			sub {
 				my $now = $observer->query($session);
 				$check->($what);
@@ -186,7 +188,7 @@ for my $kind (sort keys %nodes)
 	$node->safe_psql('postgres', 'CREATE TABLE t (done int)');
 	$node->safe_psql('postgres', 'SELECT zk_lock_stats_reset()');
 	$_->start($work) for @clients;
-	wait_until('all are at work', sub { $observer->query($session) =~ /^0x/ });
+	wait_until('the session is connected', sub { $observer->query($session) =~ /^0x/ });
 	for my $n (1 .. RELOADS)
 	{
 		my $id = $observer->query($session);
@@ -207,8 +209,8 @@ for my $kind (sort keys %nodes)
 	$_->result for @clients;
 	push @errors, grep { $_ ne '' } map { $_->result } @clients;
 	is(join("\n", @errors), '',
-		"$kind: nobody has an error for ${\ RELOADS} reloads and ${\ TERMINATIONS} terminations");
-	is($observer->query($losses), 0, '... and nothing was lost');
+		"$kind: no errors after ${\ RELOADS} reloads and ${\ TERMINATIONS} terminations");
+	is($observer->query($losses), 0, '... and no lock was lost');
 	wait_for_calm($node, $zk);
 }
 

@@ -1,6 +1,6 @@
-# The worker stands still, wherever it has none of the locks of shared memory, and
-# whom it works for is cancelled or terminated meanwhile: it does not go on with what
-# nobody wants any more, and nothing is left.
+# The worker is suspended at each point where it holds no lock of shared
+# memory, while the backend that it works for is cancelled or terminated: it
+# does not continue with a request that was given up, and no node is left.
 #
 # Runs once: of server mode.
 
@@ -39,16 +39,17 @@ sub is_still
 for my $kind (sort keys %nodes)
 {
 	my $node = $nodes{$kind};
-	my ($observer, $asker) = map { ZkTest->new($node) } 1 .. 2;
+	my ($observer, $committer) = map { ZkTest->new($node) } 1 .. 2;
 	my $worker = worker_of($node);
 
 	$node->safe_psql('postgres', qq(
 		CREATE FUNCTION standstill(pid int, which int) RETURNS void
 			AS '$library' LANGUAGE C));
 
-	# Each of its commits waits until the worker has done all that it had to.
-	$asker->query(q(SET zklock.confirm_commit = 'always';
-		SELECT zk_lock_acquire('/standstill/asker')));
+	# Each commit of this session waits until the worker has completed all
+	# earlier requests.
+	$committer->query(q(SET zklock.confirm_commit = 'always';
+		SELECT zk_lock_acquire('/standstill/committer')));
 
 	for my $end (sort keys %errors)
 	{
@@ -61,37 +62,37 @@ for my $kind (sort keys %nodes)
 
 			$observer->query("SELECT standstill($worker, $n)");
 			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_until('the worker stands still, or has done it',
+			wait_until('the worker is suspended, or the request is done',
 				sub { ($still = is_still($worker)) || $victim->is_done });
 			$observer->query("SELECT $end(${\ $victim->pid})") if $still;
 			my $result = $victim->result;
 			push @wrong, $result if $result ne 't' && $result !~ $errors{$end};
 			$victim->close;
-			wait_until('it is gone',
+			wait_until('the victim has ended',
 				sub {
 					!$observer->query("SELECT count(*) FROM pg_stat_activity
 						WHERE pid = ${\ $victim->pid}");
 				});
 			$observer->query('SELECT standstill(0, 0)');
 			kill('CONT', $worker);
-			push @wrong, $result if ($result = $asker->query('SELECT 1')) ne '1';
+			push @wrong, $result if ($result = $committer->query('SELECT 1')) ne '1';
 			wait_until("no node is left after call $n of the worker",
 				sub { !$zk->exists($path) || !$zk->children($path) });
 		}
-		is(join("\n", @wrong), '', "$kind, $end");
-		cmp_ok($n, '>', 4, '... and the worker has stood still');
+		is(join("\n", @wrong), '', "$kind: requests end as expected after $end");
+		cmp_ok($n, '>', 4, '... and the worker was suspended');
 	}
-	is(worker_of($node), $worker, '... which is the same one');
-	$asker->close;
+	is(worker_of($node), $worker, '... and is the same process');
+	$committer->close;
 	wait_for_calm($node, $zk);
 }
 
-# The session is over, and the worker stands still when it is about to have the statement
-# of a holder cancelled: the holder does not wait for that.
+# The session has expired, and the worker is suspended when it is about to
+# cancel the statement of a holder: the holder does not wait for the signal.
 
 my $node = new_node('signal', $zk->hosts, %server, 'zklock.session_timeout' => '4s');
 my $worker = worker_of($node);
-my ($asker, $latch) = map { ZkTest->new($node) } 1 .. 2;
+my ($control, $latch) = map { ZkTest->new($node) } 1 .. 2;
 $node->safe_psql('postgres', qq(
 	CREATE FUNCTION standstill_at_signal(pid int, which int) RETURNS void
 		AS '$library' LANGUAGE C));
@@ -101,41 +102,41 @@ for my $end (sort keys %errors)
 	my $victim = ZkTest->new($node);
 
 	is($victim->query(q(SELECT zk_lock_acquire('/standstill/signal'))),
-		't', 'a lock is held');
+		't', 'lock is held');
 	$latch->query('SELECT pg_advisory_lock(1)');
 	$victim->start('SELECT pg_advisory_lock(1)');
-	wait_until('its statement is under way',
+	wait_until('its statement is running',
 		sub {
-			$asker->query("SELECT wait_event FROM pg_stat_activity
+			$control->query("SELECT wait_event FROM pg_stat_activity
 				WHERE pid = ${\ $victim->pid}") eq 'advisory';
 		});
 	my $session = $node->safe_psql('postgres', 'SELECT session_id FROM zk_session()');
 	kill('STOP', $worker);
 	wait_until('the session is over', sub { !grep { $_ eq $session } $zk->sessions });
-	$asker->query("SELECT standstill_at_signal($worker, 1)");
+	$control->query("SELECT standstill_at_signal($worker, 1)");
 	kill('CONT', $worker);
-	wait_until('the worker stands still', sub { is_still($worker) });
+	wait_until('the worker is suspended', sub { is_still($worker) });
 
-	# It ends by itself, and is told of the loss all the same.
+	# The statement ends by itself, and gets the error all the same.
 	$latch->query('SELECT pg_advisory_unlock(1)');
 	like($victim->result, qr/^ERROR:  40001: /,
-		'the holder is told at the end of its statement');
+		'holder gets the error at the end of its statement');
 	$victim->start('SELECT pg_sleep(600)');
-	wait_until('it goes on',
+	wait_until('the next statement is running',
 		sub {
-			$asker->query("SELECT wait_event FROM pg_stat_activity
+			$control->query("SELECT wait_event FROM pg_stat_activity
 				WHERE pid = ${\ $victim->pid}") eq 'PgSleep';
 		});
 
-	# The signal is late, and does nothing.
-	$asker->query('SELECT standstill_at_signal(0, 0)');
+	# The signal comes late, and has no effect.
+	$control->query('SELECT standstill_at_signal(0, 0)');
 	kill('CONT', $worker);
-	is( $asker->query(
+	is( $control->query(
 			q(SELECT zk_lock_acquire('/standstill/signal'), zk_lock_release_all())),
-		't|1', 'the worker goes on');
-	ok(!$victim->is_done, '... and the statement, too');
-	$asker->query("SELECT $end(${\ $victim->pid})");
-	like($victim->result, $errors{$end}, "$end ends it");
+		't|1', 'worker continues');
+	ok(!$victim->is_done, '... and a late signal does not cancel the next statement');
+	$control->query("SELECT $end(${\ $victim->pid})");
+	like($victim->result, $errors{$end}, "$end ends that statement");
 	$victim->close;
 }
 wait_for_calm($node, $zk);

@@ -1,5 +1,5 @@
-# The server's worker is told to end, or cannot do what it should: nobody loses a
-# lock for it, nor waits for longer than it takes.
+# The server's worker is terminated, or cannot begin a session: no backend
+# loses a lock, or waits longer than necessary.
 #
 # Runs once: of server mode.
 
@@ -31,12 +31,12 @@ my $id = $holder->query($session);
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($worker)");
 is( $holder->query(
 		q(SELECT zk_lock_acquire('/ends/other'), zk_lock_release('/ends/other'))),
-	't|t', 'a cancelled worker goes on');
+	't|t', 'cancelled worker continues');
 is(worker_of($node), $worker, '... as the same process');
 is($holder->query($session), $id, '... in the same session');
-is($holder->query('SELECT zk_lock_release_all()'), 1, '... and all is held');
+is($holder->query('SELECT zk_lock_release_all()'), 1, '... and all locks are held');
 
-# pg_terminate_backend, with many who hold and wait on both servers
+# pg_terminate_backend, with many holders and waiters on both servers
 
 my (@holders, @waiters);
 for my $n (0 .. 1)
@@ -44,11 +44,12 @@ for my $n (0 .. 1)
 	for my $i (1 .. PAIRS)
 	{
 		my $h = ZkTest->new($nodes[$n]);
-		is($h->query("SELECT zk_lock_acquire('/ends/$n/$i')"), 't', 'held');
+		is($h->query("SELECT zk_lock_acquire('/ends/$n/$i')"), 't', 'lock is acquired');
 		push @holders, $h;
 	}
 }
-# Who waits on this server waits for one who holds on this, and on the other.
+# Half of the waiters on each server wait for a holder of the same server, half
+# for one of the other.
 for my $n (0 .. 1)
 {
 	for my $i (1 .. PAIRS)
@@ -71,46 +72,46 @@ my @workers = map { worker_of($_) } @nodes;
 $nodes[$_]->safe_psql('postgres', "SELECT pg_terminate_backend($workers[$_])")
   for (0, 1);
 
-# One who comes meanwhile is kept waiting for a moment, but does not have to wait
-# until all others have gone.
+# A newcomer is delayed for a moment, but need not wait until all others have
+# released their locks.
 my $newcomer = ZkTest->new($node);
 my $answer;
 
-# With half a second to wait, another half may be too little for a busy machine, but
-# not again and again.
+# With a timeout of '0', half a second to wait for ZooKeeper can be too little
+# on a busy machine, but not five times in a row.
 for my $try (1 .. 5)
 {
 	$answer = $newcomer->query(q(SELECT zk_lock_acquire('/ends/new', '0')));
 	last if $answer !~ /^ERROR:  08/;
 }
-is($answer, 't', 'who comes meanwhile is served, even if he has little time');
+is($answer, 't', 'newcomer with a short timeout is served during the planned end');
 $newcomer->close;
 
-is($_->query('SELECT 1'), 1, 'a holder has lost nothing') for @holders;
-is(worker_of($nodes[$_]), $workers[$_], 'the worker stays until all have gone')
+is($_->query('SELECT 1'), 1, 'holder has lost no lock') for @holders;
+is(worker_of($nodes[$_]), $workers[$_], 'worker continues until all locks are released')
   for (0, 1);
 for my $i (0 .. $#holders)
 {
-	is($holders[$i]->query('SELECT zk_lock_release_all()'), 1, 'given back');
-	is($waiters[$i]->result, 't', 'the waiter has got it');
+	is($holders[$i]->query('SELECT zk_lock_release_all()'), 1, 'lock is released');
+	is($waiters[$i]->result, 't', 'waiter is granted the lock');
 }
 is($_->query('SELECT 1'), 1, '... and has not lost it') for @waiters;
 $_->close for @holders, @waiters;
 wait_for_other_worker($nodes[$_], $workers[$_]) for (0, 1);
 is($holder->query(q(SELECT zk_lock_acquire('/ends/again'), zk_lock_release_all())),
-	't|1', 'the next worker serves');
-isnt($holder->query($session), $id, '... in a session of its own');
+	't|1', 'next worker serves requests');
+isnt($holder->query($session), $id, '... in a new session');
 wait_for_calm($_, $zk, map { my $n = $_; map { "/ends/$n/$_" } 1 .. PAIRS } 0, 1)
   for @nodes;
 
-# A session that cannot be begun is told of, and does not end the worker.
+# If a session cannot begin, backends get the error, and the worker continues.
 
 $worker = worker_of($node);
 my $acquire = q(SELECT zk_lock_acquire('/ends/auth'), zk_lock_release_all());
 my $own = ZkTest->new($node, OWN_SESSION);
 my $file = $node->data_dir . '/credentials';
 
-# The error without the place in the sources
+# Returns the error without its context and location.
 sub error_of
 {
 	my ($session) = @_;
@@ -130,19 +131,19 @@ for my $case (
 	chmod($mode, $file);
 	$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = '$name'");
 	$node->reload;
-	wait_until('the new setting is there',
+	wait_until('the new setting is reloaded',
 		sub { $own->query('SHOW zklock.auth_file') eq $name });
 	wait_until(
 		'the worker has read it, too',
 		sub { ($error = error_of($holder)) =~ /^ERROR:  (?!08)/ });
-	like($error, qr/^ERROR:  $expected/, 'what is wrong with the file is told');
-	is($error, error_of($own), '... as in a session of the backend\'s own');
-	is(worker_of($node), $worker, '... by the worker, which goes on');
+	like($error, qr/^ERROR:  $expected/, 'backend gets the error about the file');
+	is($error, error_of($own), "... the same as in a session of the backend's own");
+	is(worker_of($node), $worker, '... from the worker, which continues');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.auth_file');
 	$node->reload;
-	wait_until('it is put right', sub { $holder->query($acquire) eq 't|1' });
+	wait_until('the setting is reset', sub { $holder->query($acquire) eq 't|1' });
 }
-# What is cut off of a long text are whole characters, wherever it is cut.
+# A long text is cut off after a complete character.
 for my $name ("\xc3\xa4" x 300, 'a' . "\xc3\xa4" x 300)
 {
 	my $error;
@@ -150,14 +151,14 @@ for my $name ("\xc3\xa4" x 300, 'a' . "\xc3\xa4" x 300)
 	$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = '$name'");
 	$node->reload;
 	wait_until(
-		'a long name is told of',
+		'an error shows the long name',
 		sub { ($error = error_of($holder)) =~ /^ERROR:  [^\n]*"${\ substr($name, 0, 3)}/ });
-	unlike($error, qr/$name/, 'it is cut');
-	ok(utf8::decode($error), '... behind a whole character');
+	unlike($error, qr/$name/, 'long name is cut');
+	ok(utf8::decode($error), '... after a complete character');
 }
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.auth_file');
 $node->reload;
-wait_until('it is put right', sub { $holder->query($acquire) eq 't|1' });
-is(worker_of($node), $worker, '... with the same worker');
+wait_until('the setting is reset', sub { $holder->query($acquire) eq 't|1' });
+is(worker_of($node), $worker, 'worker is the same process');
 
 done_testing();

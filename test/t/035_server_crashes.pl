@@ -1,5 +1,6 @@
-# The server ends, one way or the other, with locks in the session of its worker.
-# They are free as soon as can be, and never while somebody can still commit.
+# The server ends in various ways while locks are held in the session of its
+# worker. The locks become free as soon as possible, and never while a backend
+# could still commit.
 #
 # Runs once: of server mode.
 
@@ -14,7 +15,7 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# Sessions live for 2 to 20 ticks.
+# Limits of ZooKeeper for a session's timeout: 2 to 20 ticks.
 my $zk = ZkServer->new(tick_time => 2000)->start;
 my %server = (
 	'zklock.session' => 'server',
@@ -25,18 +26,18 @@ my %server = (
 my $node = new_node('a', $zk->hosts, %server);
 my $other = new_node('b', $zk->hosts, %server);
 
-# The other server's, who waits for what the first holds.
+# A session of the other server that waits for locks of the first
 my $next = ZkTest->new($other);
 
 sub release_next
 {
-	is($next->result, 't', '... the next in line has the lock');
+	is($next->result, 't', '... the next waiter has the lock');
 	$next->query('SELECT zk_lock_release_all()');
 	return;
 }
 
-# Crash restart: all backends are gone, and their locks need not wait for the
-# session to expire.
+# Crash restart: all backends have ended, and their locks need not wait until
+# the session expires.
 
 my $holder = ZkTest->new($node);
 my $victim = ZkTest->new($node);
@@ -47,7 +48,7 @@ $holder->query(q(SELECT zk_lock_acquire('/crash/held')));
 $next->start(q(SELECT zk_lock_acquire('/crash/held')));
 wait_for_queue($zk, '/crash/held', $holder, $next);
 kill('KILL', $victim->pid);
-wait_until('all backends have come to their end',
+wait_until('all backends have ended',
 	sub { $holder->query('SELECT 1') ne '1' });
 wait_for_server($node);
 my $seconds = seconds_of(sub { release_next() });
@@ -58,7 +59,7 @@ wait_until("lock $_ is free", sub { !$zk->children("/crash/$_") }, 10)
 $_->close for $holder, $victim, $crowd;
 wait_for_calm($node, $zk, '/crash/held');
 
-# The server ends without a word, and its shared memory with it. It cannot be started
+# The server and its shared memory end without notice. It cannot be started
 # before the last of its processes has ended.
 
 sub end_server
@@ -85,7 +86,7 @@ for my $end ('immediate', 'killed')
 	$next->start("SELECT zk_lock_acquire('/crash/at_$end')");
 	wait_for_queue($zk, "/crash/at_$end", $holder, $next);
 	is((stat($node->data_dir . '/pg_stat_tmp/zklock_session'))[2] & 07777,
-		0600, 'only the user of the server may read its session');
+		0600, "only the server's user may read its session file");
 	end_server($end);
 	$node->start;
 	$seconds = seconds_of(sub { release_next() });
@@ -95,7 +96,7 @@ for my $end ('immediate', 'killed')
 	wait_for_calm($node, $zk, "/crash/at_$end");
 }
 
-# A copy of the data directory does not end the session of the original.
+# A copy of the data directory does not end the original's session.
 
 $holder = ZkTest->new($node);
 $holder->query(q(SELECT zk_lock_acquire('/crash/copy')));
@@ -103,23 +104,24 @@ my $copy = PostgreSQL::Test::Cluster->new('copy');
 $node->backup('base');
 $copy->init_from_backup($node, 'base');
 my $session_file = 'pg_stat_tmp/zklock_session';
-ok(!-e $copy->data_dir . "/$session_file", 'a base backup has no session');
+ok(!-e $copy->data_dir . "/$session_file", 'base backup has no session file');
 copy($node->data_dir . "/$session_file", $copy->data_dir . "/$session_file")
   or die "copy: $!\n";
 $copy->start;
 my $own = ZkTest->new($copy);
 is($own->query(q(SELECT zk_lock_acquire('/crash/own'), zk_lock_release_all())),
-	't|1', '... nor does a copy use that of the original');
+	't|1', "copy does not use the original's session");
 $own->close;
 $copy->stop;
 $holder->query(q(SET zklock.confirm_commit = 'always'));
 is( $holder->query(
 		'BEGIN; CREATE TABLE of_original (); COMMIT; SELECT zk_lock_release_all()'),
-	1, '... which goes on');
+	1, '... which continues');
 $holder->close;
 
-# ZooKeeper cannot be reached after a crash. The worker is told to end, the next one reads
-# of another way, and its first goodbye gets lost.
+# ZooKeeper cannot be reached after a crash. The worker is terminated, the next
+# one reads another address, and its first request to close the session gets
+# lost.
 
 my ($away, $lossy) = map { ZkProxy->new($zk->hosts) } 1 .. 2;
 $node->append_conf('postgresql.conf', "zklock.hosts = '${\ $away->hosts}'");
@@ -132,18 +134,18 @@ $away->refuse;
 my $connects = $away->accepted;
 $away->cut;
 kill('KILL', $victim->pid);
-wait_until('all backends have come to their end',
+wait_until('all backends have ended',
 	sub { $holder->query('SELECT 1') ne '1' });
 wait_for_server($node);
 my $worker = worker_of($node);
-wait_until('it tries', sub { $away->accepted > $connects + 1 });
+wait_until('the worker tries to connect', sub { $away->accepted > $connects + 1 });
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
 wait_for_other_worker($node, $worker);
 $lossy->rule(dir => 'c2s', op => 'closeSession', nth => 1, action => 'drop');
 $node->append_conf('postgresql.conf', "zklock.hosts = '${\ $lossy->hosts}'");
 $node->reload;
 $seconds = seconds_of(sub { release_next() });
-cmp_ok($seconds, '<', 10, '... when the former session was ended at last');
+cmp_ok($seconds, '<', 10, '... when the former session is closed at last');
 note("after $seconds s");
 $_->close for $holder, $victim;
 wait_for_calm($node, $zk, '/crash/away');
@@ -151,11 +153,11 @@ $node->append_conf('postgresql.conf', "zklock.hosts = '${\ $zk->hosts}'");
 $node->restart;
 $_->stop for $away, $lossy;
 
-# From here on they have to.
+# From here on, sessions have to expire.
 $node->append_conf('postgresql.conf', "zklock.session_timeout = '9s'");
 $node->restart;
 
-# Holders and waiters when the server is shut down
+# Holders and waiters during a shutdown
 
 for my $mode ('fast', 'immediate')
 {
@@ -168,47 +170,48 @@ for my $mode ('fast', 'immediate')
 	$sessions[2]->query(
 		"BEGIN; SELECT zk_lock_guard('${path}2'); CREATE TABLE t_$mode ()");
 	wait_until(
-		'one waits on this server',
+		'a backend of this server waits',
 		sub {
 			$node->safe_psql('postgres',
 				'SELECT count(*) FROM zk_locks WHERE NOT granted') == 1;
 		});
 	$next->start("SELECT zk_lock_acquire('$path')");
-	wait_until('one waits on the other', sub { my @q = queue($zk, $path); @q > 1 });
+	wait_until('the backend of the other server waits', sub { my @q = queue($zk, $path); @q > 1 });
 
 	$seconds = seconds_of(sub { $node->stop($mode) });
-	cmp_ok($seconds, '<', 20, "$mode shutdown: it comes to its end");
+	cmp_ok($seconds, '<', 20, "$mode shutdown: the server ends");
 	$seconds = seconds_of(sub { release_next() });
 	cmp_ok($seconds, '<', 10, '... at once') if $mode eq 'fast';
 	$node->start;
 	is($node->safe_psql('postgres', "SELECT to_regclass('t_$mode') IS NULL"),
-		't', '... and what was not committed is not there');
+		't', '... and the open transaction is not committed');
 	$_->close for @sessions;
 }
 
-# A walsender stays until all others have gone: nobody may wait for its locks.
+# A walsender ends after all other backends: its locks must not block others
+# meanwhile.
 
 my $walsender = IPC::Run::start(
 	[ 'psql', '-XqAt', $node->connstr('postgres') . ' replication=database' ],
 	'<', \my $in, '>', \my $out, '2>', \my $err);
 $in = "SELECT zk_lock_acquire('/crash/walsender');\n";
 IPC::Run::pump($walsender) until $out =~ /t\n/ || !IPC::Run::pumpable($walsender);
-like($out, qr/^t$/m, 'a walsender holds a lock') or diag($err);
+like($out, qr/^t$/m, 'walsender holds a lock') or diag($err);
 is($node->safe_psql('postgres', q(SELECT backend_type FROM zk_locks JOIN pg_stat_activity USING (pid))),
-	'walsender', '... as all can see');
+	'walsender', '... and is shown in zk_locks');
 my $ordinary = ZkTest->new($node);
 $ordinary->query(q(SELECT zk_lock_acquire('/crash/ordinary')));
 $next->start(q(SELECT zk_lock_acquire_all('{/crash/walsender, /crash/ordinary}')));
 wait_for_queue($zk, '/crash/ordinary', $ordinary, $next);
 $seconds = seconds_of(sub { $node->stop('fast') });
-cmp_ok($seconds, '<', 20, 'the server stops under a walsender with a lock');
+cmp_ok($seconds, '<', 20, 'server stops while a walsender holds a lock');
 release_next();
 $ordinary->close;
 IPC::Run::kill_kill($walsender);
 $node->start;
 
-# The postmaster is killed, and a backend does not notice: its transaction is not
-# over, nor is its lock anybody else's before it is.
+# The postmaster is killed, and a backend does not notice: until its
+# transaction is over, no other backend gets its lock.
 
 $node->safe_psql('postgres', q(
 	CREATE TABLE stock (item text PRIMARY KEY, n int);
@@ -221,7 +224,8 @@ $node->safe_psql('postgres', q(
 		RETURN 'committed';
 	END $$));
 
-# Returns a session that is about to commit, and the server's worker.
+# Returns a session that is about to commit, after the postmaster was killed
+# and the worker has ended.
 sub orphan
 {
 	my ($item) = @_;
@@ -231,7 +235,7 @@ sub orphan
 	$session->start("SELECT sell('$item')");
 	wait_until("$item is held", sub { queue($zk, "/crash/$item") });
 	$next->start("SELECT zk_lock_acquire('/crash/$item')");
-	wait_until('the other waits', sub { my @q = queue($zk, "/crash/$item"); @q > 1 });
+	wait_until("the other server's backend waits", sub { my @q = queue($zk, "/crash/$item"); @q > 1 });
 	$node->kill9;
 	wait_until('the worker has ended', sub { !kill(0, $w) });
 	return $session;
@@ -250,22 +254,22 @@ my $early = orphan('early');
 go_on('early');
 my $committed = $early->result =~ /^committed$/m;
 my @left = queue($zk, '/crash/early');
-is(scalar(@left), 2, 'the lock of an orphan is his for as long as he may commit');
-ok(!$next->is_done, '... and nobody else\'s');
+is(scalar(@left), 2, 'lock of an orphaned backend is held while it may commit');
+ok(!$next->is_done, '... and not granted to another one');
 release_next();
 $early->close;
 $node->start;
 is($node->safe_psql('postgres', q(SELECT n FROM stock WHERE item = 'early')),
-	$committed ? 9 : 10, '... as what he has done says');
+	$committed ? 9 : 10, '... and the row agrees with its result');
 
 my $late = orphan('late');
-is($next->result, 't', 'the lock of an orphan is the next one\'s in the end');
+is($next->result, 't', 'lock of an orphaned backend becomes free in the end');
 go_on('late');
-unlike($late->result, qr/^committed$/m, '... and then he does not commit');
+unlike($late->result, qr/^committed$/m, '... and the backend cannot commit after that');
 $late->close;
 $next->query('SELECT zk_lock_release_all()');
 $node->start;
 is($node->safe_psql('postgres', q(SELECT n FROM stock WHERE item = 'late')),
-	10, '... nor has he');
+	10, '... and has not');
 
 done_testing();

@@ -1,5 +1,6 @@
-# The server's worker stands still for good, or ends and does not come back: that is like
-# an outage of ZooKeeper.  Nobody waits without an end, and all goes on when it is back.
+# The server's worker is suspended, or ends and is not restarted: this is like
+# an outage of ZooKeeper. No backend waits forever, and all continue when the
+# worker is back.
 #
 # Runs once: of server mode.
 
@@ -46,69 +47,71 @@ $node->safe_psql('postgres', qq(
 	CREATE FUNCTION standstill(pid int, which int) RETURNS void
 		AS '$library' LANGUAGE C));
 
-# The worker is stopped
+# The worker is suspended
 
 $holder->query($acquire);
 $waiter->start($acquire);
 wait_for_queue($zk, '/absent/a', $holder, $waiter);
-is($observer->query('SELECT state FROM zk_session()'), 'connected', 'the worker works');
+is($observer->query('SELECT state FROM zk_session()'), 'connected', 'session is connected');
 kill('STOP', $worker);
-like($waiter->result, $lost, 'who waits is told when the worker stands still');
-like($waiter->result, worker_is('does not respond'), '... as what it is');
+like($waiter->result, $lost, 'waiter gets an error when the worker is suspended');
+like($waiter->result, worker_is('does not respond'), '... with the reason');
 like($newcomer->query($free),
-	qr/^ERROR:  08001: could not connect to ZooKeeper/, 'who comes then, too');
-like($newcomer->query($free), worker_is('does not respond'), '... as what it is');
-is($observer->query('SELECT state FROM zk_session()'), 'connecting', '... for all to see');
+	qr/^ERROR:  08001: could not connect to ZooKeeper/, 'newcomer gets an error, too');
+like($newcomer->query($free), worker_is('does not respond'), '... with the reason');
+is($observer->query('SELECT state FROM zk_session()'), 'connecting', '... and zk_session() shows the state');
 
-# One who waits for a connection when the worker goes on is served at once.
+# A backend that waits for a connection when the worker is resumed is served at
+# once.
 $newcomer->query(q(SET zklock.connect_timeout = '10min'));
 $newcomer->start($free);
 wait_until(
-	'it waits',
+	'the newcomer waits',
 	sub {
 		$observer->query("SELECT wait_event_type FROM pg_stat_activity
 			WHERE pid = ${\ $newcomer->pid}") eq 'Extension';
 	});
 kill('CONT', $worker);
-is($newcomer->result, 't|1', 'when the worker goes on, so does all else');
-is(worker_of($node), $worker, '... with the same worker');
+is($newcomer->result, 't|1', 'request is served after the worker is resumed');
+is(worker_of($node), $worker, '... by the same worker');
 $newcomer->query('RESET zklock.connect_timeout');
 $holder->query('SELECT zk_lock_release_all()');
 $holder->query('SELECT 1');
 wait_for_calm($node, $zk, '/absent/a');
 
-# The worker ends when nobody waits, as far as it knows, and the postmaster starts no
-# other one.  The waiter has found it working and is about to ask it.
+# The worker ends when no request waits, as far as it knows, and the postmaster
+# starts no other one. The waiter has seen the worker running and is about to
+# send its request.
 
 my $postmaster = (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[0];
 
 $observer->query("SELECT standstill(${\ $waiter->pid}, 3)");
 $waiter->start($acquire);
-wait_until('it is about to ask', sub { is_still($waiter->pid) });
+wait_until('the waiter is about to send its request', sub { is_still($waiter->pid) });
 kill('STOP', $postmaster);
 kill('TERM', $worker);
 wait_until('the worker has ended', sub { slurp_file("/proc/$worker/stat") =~ /\) Z / });
 $observer->query('SELECT standstill(0, 0)');
 kill('CONT', $waiter->pid);
-like($waiter->result, $lost, 'who waits is told when there is no worker');
-like($waiter->result, worker_is('is not running'), '... as what it is');
+like($waiter->result, $lost, 'waiter gets an error when there is no worker');
+like($waiter->result, worker_is('is not running'), '... with the reason');
 like($newcomer->query($free),
-	qr/^ERROR:  08001: could not connect to ZooKeeper/, 'who comes then, too');
-like($newcomer->query($free), worker_is('is not running'), '... as what it is');
+	qr/^ERROR:  08001: could not connect to ZooKeeper/, 'newcomer gets an error, too');
+like($newcomer->query($free), worker_is('is not running'), '... with the reason');
 like($newcomer->query($free), qr/\nHINT:  The server starts it again about a second after/,
-	'... and what will be done');
+	'... and a hint about the restart of the worker');
 $newcomer->query(q(SET zklock.connect_timeout = '10min'));
 $newcomer->start($free);
 kill('CONT', $postmaster);
-is($newcomer->result, 't|1', 'when there is a worker, all goes on');
-is($waiter->query("$acquire, zk_lock_release_all()"), 't|1', '... for all');
+is($newcomer->result, 't|1', 'request is served when there is a worker again');
+is($waiter->query("$acquire, zk_lock_release_all()"), 't|1', '... and so are others');
 wait_for_calm($node, $zk, '/absent/a', '/absent/free');
 
 END
 {
 	my $status = $?;
 
-	# What is stopped cannot be shut down.
+	# A suspended process cannot be shut down.
 	kill('CONT', grep { $_ } $postmaster, $worker);
 	$? = $status;
 }

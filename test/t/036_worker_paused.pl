@@ -1,5 +1,5 @@
-# The worker stands still: nobody commits without knowing that he holds his lock,
-# and when the session is over all are told so, once.
+# The worker is suspended: no transaction commits without confirmation of its
+# lock, and when the session has expired, each holder gets the error once.
 #
 # Runs once: of server mode.
 
@@ -32,10 +32,11 @@ my $worker = worker_of($node);
 $holders[$_]->query("SELECT zk_lock_acquire('/paused/$_')") for 0 .. $#holders;
 for my $n (1 .. WAITERS)
 {
-	# The last ones were there first, so that no other order is theirs.
+	# The last ones begin first, so that no other order could be mistaken for
+	# the right one.
 	$waiters[-$n]->start(q(SELECT zk_lock_acquire('/paused/0')));
 	wait_until(
-		"$n wait",
+		"$n backends wait",
 		sub {
 			$node->safe_psql('postgres',
 				'SELECT count(*) FROM zk_locks WHERE NOT granted') == $n;
@@ -48,86 +49,86 @@ $writer->query(
 
 kill('STOP', $worker);
 wait_until(
-	'nothing has been confirmed for long',
+	'the last confirmation is too old',
 	sub {
 		$node->safe_psql('postgres',
 			'SELECT confirmed_ago > timeout / 3 FROM zk_session()') eq 't';
 	});
 like($writer->query('COMMIT'), qr/^ERROR:  40001: .*\nDETAIL:  ZooKeeper did not confirm/,
-	'a commit that nothing vouches for is refused');
+	'unconfirmed commit is refused');
 
-# While it waits for the answer
+# A commit while it waits for the answer
 my $patient = $holders[1];
 $patient->start('BEGIN; INSERT INTO t VALUES (2); COMMIT');
 wait_until(
-	'a commit waits for the answer',
+	'the commit waits for the answer',
 	sub {
 		$node->safe_psql('postgres',
 			"SELECT wait_event_type FROM pg_stat_activity WHERE pid = ${\ $patient->pid}")
 		  eq 'Extension';
 	});
 kill('CONT', $worker);
-is($patient->result, '', '... or waits, until the worker goes on');
-is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, '... and is done');
-is($_->query('SELECT 1'), 1, 'nobody has lost anything') for @holders;
+is($patient->result, '', '... or waits until the worker is resumed');
+is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, '... and succeeds');
+is($_->query('SELECT 1'), 1, 'no backend has lost a lock') for @holders;
 
-# For longer than the session lives
+# For longer than the session's timeout
 
 $next->start(
 	q(SELECT zk_lock_acquire_all(array_agg('/paused/' || i))
 	  FROM generate_series(1, 4) AS i));
-wait_until('one waits elsewhere', sub { my @q = $zk->children('/paused/1'); @q > 1 });
+wait_until("the other server's backend waits", sub { my @q = $zk->children('/paused/1'); @q > 1 });
 my $session = $node->safe_psql('postgres', 'SELECT session_id FROM zk_session()');
 kill('STOP', $worker);
 wait_until('the session is over', sub { !grep { $_ eq $session } $zk->sessions });
-is($next->result, 't', 'when the session is over, others have the locks');
+is($next->result, 't', 'other server gets the locks of the expired session');
 my $late = $holders[2];
 $late->start('BEGIN; INSERT INTO t VALUES (4); COMMIT');
 $holders[3]->start(q(SELECT pg_sleep(600)));
 wait_until(
-	'a statement is under way',
+	'a statement is running',
 	sub {
 		$node->safe_psql('postgres',
 			q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')) == 1;
 	});
 kill('CONT', $worker);
-like($late->result, qr/^ERROR:  40001: /, 'who commits after that is refused');
-like($holders[3]->result, qr/^ERROR:  40001: /, 'a statement is ended');
+like($late->result, qr/^ERROR:  40001: /, 'commit of a former holder is refused');
+like($holders[3]->result, qr/^ERROR:  40001: /, 'running statement is cancelled');
 
-# Those who held nothing, but waited, come back one by one, and the lock is free: any
-# of them may be the first.
+# Waiters, which held nothing, begin new attempts one by one, and the lock is
+# free: any of them can be the first.
 my @line = reverse @waiters;
-my $first = wait_until('somebody has it', sub { (grep { $_->is_done } @line)[0] });
-is($first->result, 't', 'one of those who waited has the lock');
+my $first = wait_until('a waiter has the lock', sub { (grep { $_->is_done } @line)[0] });
+is($first->result, 't', 'one of the waiters gets the lock');
 for my $i (0, 1, 4)
 {
 	like($holders[$i]->query('BEGIN; SELECT 1; COMMIT'), qr/^ERROR:  40001: /m,
-		'a holder is told');
+		'former holder gets the error');
 	$holders[$i]->query('ROLLBACK');
 }
-is($_->query('BEGIN; INSERT INTO t VALUES (0); COMMIT; SELECT 1'), 1, '... once')
+is($_->query('... once'), 1, '... once')
   for @holders;
-is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, 'nothing else was done');
-is(worker_of($node), $worker, 'it is the same worker');
+is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, 'no other row was committed');
+is(worker_of($node), $worker, 'worker is the same process');
 $next->query('SELECT zk_lock_release_all()');
 wait_until(
-	'the others are back',
+	'the other waiters are back',
 	sub {
 		$node->safe_psql('postgres', qq(
 			SELECT count(*) FROM zk_locks AS l JOIN zk_locks AS w USING (path, node)
 			WHERE l.pid = ${\ $first->pid} AND NOT w.granted)) == WAITERS - 1;
 	});
 @line = grep { $_ != $first } @line;
-while (my $who = shift @line)
+while (my $waiter = shift @line)
 {
 	$first->query('SELECT zk_lock_release_all()');
-	is($who->result, 't', 'who waited has it');
-	ok(!grep({ $_->is_done } @line), '... in the order in which they came');
-	$first = $who;
+	is($waiter->result, 't', 'waiter gets the lock');
+	ok(!grep({ $_->is_done } @line), '... in the order of requests');
+	$first = $waiter;
 }
 $first->query('SELECT zk_lock_release_all()');
 is($_->query(q(SELECT zk_lock_acquire('/paused/0'), zk_lock_release_all())),
-	't|1', 'everything goes on')
+	't|1', 'all backends can acquire locks again')
   for @holders;
 wait_for_calm($node, $zk, map { "/paused/$_" } 0 .. 4, 'writer');
 

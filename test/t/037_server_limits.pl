@@ -1,5 +1,6 @@
-# What the server's session needs and what it has not got, what ZooKeeper refuses,
-# and how much it saves: an error for who is concerned, and for nobody else.
+# Limits of the server's session: missing preconditions, refused requests, and
+# the number of connections that it saves. Only the backend that made a request
+# gets its error.
 #
 # Runs once: of server mode.
 
@@ -22,18 +23,19 @@ my $zk = ZkServer->new(config => { maxClientCnxns => 20, enforceQuota => 'true' 
 my %server = ('zklock.session' => 'server');
 my $acquire = q(SELECT zk_lock_acquire('/limits/a'), zk_lock_release_all());
 
-# Not preloaded: what is set for shared memory is no news then.
+# Not preloaded: the settings of shared memory have no effect.
 
 my $bare = new_node('bare', $zk->hosts, 'zklock.max_locks' => 100);
 my $session = ZkTest->new($bare, 'zklock.session' => 'server');
 like($session->query($acquire),
 	qr/^ERROR:  55000: the server has no ZooKeeper session to share\nDETAIL:  .*\nHINT:  Add zklock to shared_preload_libraries/,
-	'there is no session to share where the library is not preloaded');
+	'error for a missing shared session if the library is not preloaded');
 $session->query('RESET zklock.session');
-is($session->query($acquire), 't|1', '... but one of a backend\'s own');
+is($session->query($acquire), 't|1', "... but a session of the backend's own works");
 $session->close;
 
-# No worker. One slot is taken for PostgreSQL's launcher of logical replication.
+# No worker can be started. PostgreSQL's launcher of logical replication would
+# need a slot, too.
 
 $bare->append_conf('postgresql.conf', q(
 	shared_preload_libraries = 'zklock'
@@ -45,17 +47,17 @@ $bare->restart;
 $session = ZkTest->new($bare);
 like($session->query($acquire),
 	qr/^ERROR:  08001: .*\nDETAIL:  .*worker.* is not running\.\nHINT:  .*max_worker_processes/,
-	'without a worker an error says why');
+	'error without a worker names the setting');
 
-# What cannot have an effect is told.
+# A warning for settings without effect
 
 my $set = q(SET zklock.session_timeout = '20s');
 my $warned = qr/^WARNING:  01000: "zklock\.session_timeout" has no effect on locks in the server's session\nHINT:  /;
-like($session->query($set), $warned, 'a timeout that is not used is told');
-like($session->query("ALTER ROLE CURRENT_USER $set"), $warned, '... of a role, too');
-is($session->query('RESET zklock.session_timeout'), '', '... but not the one that is used');
+like($session->query($set), $warned, 'warning for a session timeout that is not used');
+like($session->query("ALTER ROLE CURRENT_USER $set"), $warned, '... also for a role');
+is($session->query('RESET zklock.session_timeout'), '', '... but not for RESET');
 $session->query(q(SET zklock.session = 'backend'));
-is($session->query($set), '', '... nor one for a session of the backend\'s own');
+is($session->query($set), '', "... or with a session of the backend's own");
 $session->close;
 $bare->stop;
 
@@ -76,21 +78,21 @@ $standby->append_conf('postgresql.conf', "zklock.session_timeout = '8s'");
 $standby->start;
 my $holder = ZkTest->new($standby);
 is($holder->query(q(SELECT pg_is_in_recovery(), zk_lock_acquire('/limits/standby'))),
-	't|t', 'a hot standby takes locks');
+	't|t', 'hot standby can acquire locks');
 my $waiter = ZkTest->new($node);
 is($waiter->query(q(SELECT zk_lock_acquire('/limits/standby', '0'))),
-	'f', '... which its primary respects');
+	'f', '... which exclude its primary');
 $waiter->start(q(SELECT zk_lock_acquire('/limits/standby')));
 wait_for_queue($zk, '/limits/standby', $holder, $waiter);
 $standby->promote;
-is($holder->query('SELECT 1'), 1, '... and which it has still when it is promoted');
+is($holder->query('SELECT 1'), 1, '... and are held after it is promoted');
 $holder->query('SELECT zk_lock_release_all()');
-is($waiter->result, 't', '... and gives back');
+is($waiter->result, 't', '... and can be released');
 $waiter->query('SELECT zk_lock_release_all()');
 $holder->close;
 $standby->stop;
 
-# What is refused
+# Refused requests
 
 my $other = ZkTest->new($node);
 my $root = ZkClient->new($zk->hosts);
@@ -118,13 +120,13 @@ for my $case (
 	my $answer = $victim->query(
 		"SELECT zk_lock_acquire('$path', '10s', '$mode')");
 
-	like($answer, qr/^ERROR:  (?:$sqlstate): /, "$what is an error");
-	is($victim->query($acquire), 't|1', '... and nothing else is');
+	like($answer, qr/^ERROR:  (?:$sqlstate): /, "error for $what");
+	is($victim->query($acquire), 't|1', '... and the next request succeeds');
 }
-is($other->query('SELECT 1'), 1, 'others have lost nothing');
-ok(!$waiter->is_done, '... nor have those who wait');
+is($other->query('SELECT 1'), 1, 'other backends have lost no lock');
+ok(!$waiter->is_done, '... and waiters still wait');
 $other->query('SELECT zk_lock_release_all()');
-is($waiter->result, 't', '... who are served in the end');
+is($waiter->result, 't', '... and are granted the lock in the end');
 $waiter->query('SELECT zk_lock_release_all()');
 $root->close;
 wait_for_calm($node, $zk, '/limits/a', '/limits/other');
@@ -139,37 +141,37 @@ $crowd[$_]->start("SELECT zk_lock_acquire('/limits/crowd/$_')") for 0 .. $#crowd
 is(scalar(grep { $_->result eq 't' } @crowd),
 	CROWD, CROWD . ' backends have a lock each');
 is(scalar($zk->sessions), 1, '... in one session');
-is($connections->(), 1, '... of one connection');
+is($connections->(), 1, '... with one connection');
 $_->close for @crowd;
 wait_for_calm($node, $zk);
 
-# No room in shared memory
+# Shared memory is full
 
 $_->close for $other, $waiter, $victim;
 $node->append_conf('postgresql.conf', "zklock.max_locks = ${\ ROOM}");
 $node->restart;
 ($holder, $victim) = map { ZkTest->new($node) } 1 .. 2;
 my $take = 'SELECT count(zk_lock_acquire(\'/limits/room/\' || i)) FROM generate_series(%d, %d) AS i';
-is($holder->query(sprintf($take, 1, ROOM)), ROOM, 'as many locks as there is room for');
+is($holder->query(sprintf($take, 1, ROOM)), ROOM, 'locks are acquired until shared memory is full');
 like($victim->query($acquire),
 	qr/^ERROR:  53200: out of shared memory for ZooKeeper locks\n.*HINT:  .*zklock\.max_locks/s,
-	'... and an error for one more');
-like($holder->query($acquire), qr/^ERROR:  53200/, '... whoever wants it');
-is($holder->query(sprintf($take, 1, ROOM)), ROOM, '... but those one has can be taken again');
-is($holder->query('SELECT zk_lock_release_all()'), 2 * ROOM, '... and given back');
-wait_until('there is room again', sub { $victim->query($acquire) eq 't|1' });
+	'... and one more raises an error');
+like($holder->query($acquire), qr/^ERROR:  53200/, '... also in the backend that holds them');
+is($holder->query(sprintf($take, 1, ROOM)), ROOM, '... locks that are held can be acquired again');
+is($holder->query('SELECT zk_lock_release_all()'), 2 * ROOM, '... and released');
+wait_until('the room is free again', sub { $victim->query($acquire) eq 't|1' });
 
-# A semaphore takes the room of two while it is waited for.
+# A waiter for a semaphore needs the room of two locks.
 my $unlisted = 'SELECT unlisted FROM zk_lock_stats LIMIT 1';
-is($holder->query(sprintf($take, 2, ROOM)), ROOM - 1, 'all but one are taken');
+is($holder->query(sprintf($take, 2, ROOM)), ROOM - 1, 'all but one are acquired');
 wait_until(
 	'there is room for one',
 	sub {
 		$victim->query('SELECT listed FROM zk_lock_stats LIMIT 1') == ROOM - 1;
 	});
 like($victim->query(q(SELECT zk_semaphore_acquire('/limits/semaphore', 2))),
-	qr/^ERROR:  53200/, 'a semaphore needs more room than a lock');
-is($victim->query($unlisted), 0, '... and leaves nothing that is counted as unlisted');
+	qr/^ERROR:  53200/, 'semaphore needs more room than a lock');
+is($victim->query($unlisted), 0, '... and is not counted as unlisted after the error');
 $holder->query('SELECT zk_lock_release_all()');
 wait_for_calm($node, $zk, '/limits/a', map { "/limits/room/$_" } 1 .. ROOM);
 

@@ -1,7 +1,7 @@
-# Waits in the server's session that are ended at random moments, in each way that
-# there is, before they are served, while they wait for others of the server or of
-# another, or when they have just got the lock: each ends in exactly one way, and
-# nothing is left.
+# Waits in the server's session end at random moments, in each way that there
+# is: before the worker has seen them, while they wait for backends of the same
+# or of another server, or just after the lock is granted. Each wait ends in
+# exactly one way, and no node or claim is left.
 #
 # Runs once: of server mode.
 
@@ -31,7 +31,7 @@ my %rivals = (
 	'/storm/remote' => [$other],
 	'/storm/both' => [ $node, $other, $node, $other ]);
 
-# Those who take and give the lock all the time
+# Sessions that acquire and release the locks in a loop
 my @rivals;
 for my $path (sort keys %rivals)
 {
@@ -50,7 +50,7 @@ for my $path (sort keys %rivals)
 	}
 }
 
-# What there is to be seen of a session
+# Returns the claims of a session.
 sub claims_of
 {
 	my ($session) = @_;
@@ -102,13 +102,13 @@ my %ends = (
 	lock_timeout => '55P03',
 	timeout => 'given up|08006');
 
-# Without the timeout that may strike this as well.
+# Resets the timeout. statement_timeout can cancel this statement, too.
 sub reset_timeout
 {
 	my ($victim) = @_;
 
 	wait_until(
-		'there is no timeout',
+		'the timeout is reset',
 		sub {
 			$victim->query('RESET statement_timeout; SHOW statement_timeout') =~ /^0$/m;
 		});
@@ -125,7 +125,8 @@ for my $way (sort keys %strike)
 	for my $round (1 .. ROUNDS / VICTIMS)
 	{
 
-		# No two on one path: who has the lock keeps it until all are done.
+		# Each victim has its own path: a holder keeps the lock until all are
+		# done.
 		my @path = shuffle(@paths);
 		my @blows = map {
 			$strike{$way}->($victims[$_], "SELECT zk_lock_acquire('$path[$_]')")
@@ -140,7 +141,8 @@ for my $way (sort keys %strike)
 		{
 			my $victim = $victims[$i];
 
-			# The blow may fall when the lock has been granted and told.
+			# The victim can be hit after the lock was granted and the result
+			# sent.
 			my $result = $victim->result =~ s/^t\n(?=ERROR|FATAL)//r;
 			my $end =
 			    $result eq 't' ? 'held'
@@ -151,7 +153,7 @@ for my $way (sort keys %strike)
 			$ended{$end}++;
 			if ($way eq 'pg_terminate_backend')
 			{
-				wait_until('nothing is left of it', sub { claims_of($victim) eq '' });
+				wait_until('its claims are gone', sub { claims_of($victim) eq '' });
 				$victim->close;
 				$victims[$i] = ZkTest->new($node);
 				next;
@@ -159,8 +161,9 @@ for my $way (sort keys %strike)
 
 			reset_timeout($victim) if $way eq 'statement_timeout';
 
-			# A cancel may come when the statement has the lock already, and keeps it
-			# as it would an advisory lock; but lock_timeout is about the wait.
+			# A cancellation can come when the lock is already granted. The
+			# backend keeps it, like an advisory lock. But lock_timeout applies
+			# to the wait only.
 			my $claims = claims_of($victim);
 			my $has = $claims eq "$path[$i]|t";
 
@@ -171,11 +174,11 @@ for my $way (sort keys %strike)
 		}
 	}
 	note("$way: " . join(', ', map { "$ended{$_} $_" } sort keys %ended));
-	# No word from ZooKeeper in so short a time is an error.
+	# If ZooKeeper does not answer in so short a time, that is an error.
 	is( join(',', grep { !/^(?:held|$ends{$way})$/ } keys %ended),
-		'', "$way: each wait ends as it should");
-	is($wrong, 0, '... and only who says so has a lock');
-	ok(!$_->[0]->is_done, '... and nobody else was hit') for @rivals;
+		'', "$way: each wait ends as expected");
+	is($wrong, 0, '... and a victim has the lock only if its result says so');
+	ok(!$_->[0]->is_done, '... and no other session was hit') for @rivals;
 	$_->close for @victims;
 }
 
@@ -184,13 +187,13 @@ for (@rivals)
 	my ($rival, $home) = @$_;
 
 	$home->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $rival->pid})");
-	like($rival->result, qr/^ERROR:  57014: /, 'a rival is ended');
+	like($rival->result, qr/^ERROR:  57014: /, 'rival runs until it is cancelled itself');
 	$rival->query('SELECT zk_lock_release_all()');
 }
 wait_for_calm($_, $zk, @paths) for $node, $other;
 is( $control->query(
 		"SELECT zk_lock_acquire('$_', '0') AND zk_lock_release('$_')"),
-	't', "$_ is free")
+	't', "lock $_ is free")
   for @paths;
 
 done_testing();

@@ -1,6 +1,6 @@
-# Two and three servers with several backends each want one lock all the time: never
-# two have it at once, and it goes from server to server in time. A node that
-# somebody deletes by hand costs that much, and no more.
+# Two or three servers with several backends each compete for one lock: two
+# backends never hold it at once, and it goes from server to server in time. A
+# node that is deleted by hand affects only its own turn.
 #
 # Runs once: of server mode.
 
@@ -17,11 +17,11 @@ use ZkServer;
 use ZkTest;
 
 use constant {
-	BACKENDS => 8,         # of each server
+	BACKENDS => 8,         # per server
 	SECONDS => 3,
 	WINDOW => 0.1,         # s
-	CLOCK => 0.001,        # s; how exact times are
-	SLACK => 1.5,          # s, for a machine that has other things to do
+	CLOCK => 0.001,        # precision of the clock, in s
+	SLACK => 1.5,          # tolerance for a busy machine, in s
 };
 
 my $zk = ZkServer->new->start;
@@ -55,8 +55,7 @@ for my $node (@nodes)
 		END $$));
 }
 
-# Has them all use the lock, and returns what they did in the order of time: the
-# server, token, begin and end of each.
+# Starts sessions that use the lock in a loop.
 sub start_users
 {
 	my ($path, $seconds, $section, @homes) = @_;
@@ -71,6 +70,8 @@ sub start_users
 	return @sessions;
 }
 
+# Returns the uses of the lock by a server: for each the server, the token, and
+# the times of its begin and end.
 sub uses_of
 {
 	my ($n) = @_;
@@ -81,8 +82,8 @@ sub uses_of
 			  FROM used)));
 }
 
-# Waits for the end of all of them, and returns the longest of the flights, writes to
-# ZooKeeper, that were made meanwhile.
+# Waits for the end of all sessions, and returns the longest time that a write
+# to ZooKeeper took meanwhile.
 sub await_users
 {
 	my (@users) = @_;
@@ -90,7 +91,7 @@ sub await_users
 	my $worst = 0;
 
 	wait_until(
-		'all are done',
+		'all sessions are done',
 		sub {
 			my $sent = time();
 
@@ -102,7 +103,8 @@ sub await_users
 	return $worst;
 }
 
-# The turns, in the order of time: the server, and its uses of the lock.
+# Returns the turns in the order of time: for each the server, and its uses of
+# the lock.
 sub turns_of
 {
 	my @turns;
@@ -116,8 +118,8 @@ sub turns_of
 	return @turns;
 }
 
-# How long servers waited from the end of one turn to the begin of the next, longest
-# first.
+# Returns how long servers waited from the end of one turn to the beginning of
+# the next, longest first.
 sub waits_between
 {
 	my %ended;
@@ -135,14 +137,14 @@ sub waits_between
 	return @waits;
 }
 
-# A server has a node for the window and one section; so all that it has to wait for
-# is that much of each other server, and flights.
+# A server keeps a node for the hand-over window and one critical section. So
+# it waits that long for each other server, plus flights.
 sub check_window
 {
 	my ($flight, $section, $uses, $turns) = @_;
 	my (%granted, %released, @late);
 
-	# Who was passed it was so within the window, however slow the machine is.
+	# Each hand-over was within the window, however slow the machine is.
 	for my $use (@$uses)
 	{
 		my ($server, $token, $since, $till) = @$use;
@@ -153,10 +155,10 @@ sub check_window
 		$granted{$token} //= $since;
 		$released{$token} = $till;
 	}
-	cmp_ok(scalar(keys %granted), '<', scalar(@$uses), '... which passes it on');
+	cmp_ok(scalar(keys %granted), '<', scalar(@$uses), '... which is handed over locally');
 	is(join(' ', splice(@late, 0, 5)), '', '... within the window');
 
-	# How long flights are is not for us to say.
+	# The duration of flights is reported, but not checked.
 	my $others = keys(%{ { map { $_->{server} => 1 } @$turns } }) - 1;
 	my @waits = waits_between(@$turns);
 	note(sprintf('%d uses, %d turns; the wait for one: p50 %.0f ms, p99.9 %.0f ms',
@@ -189,7 +191,7 @@ for my $case (
 	}
 	my @users = start_users($path, SECONDS, $section, @taking_part);
 	my $flight = await_users(@users);
-	is(join('', map { $_->result } @users), '', "$path: nobody has an error");
+	is(join('', map { $_->result } @users), '', "$path: no session gets an error");
 
 	my @uses =
 	  sort { $a->[2] <=> $b->[2] } map { uses_of($_) } 0 .. $servers - 1;
@@ -203,20 +205,20 @@ for my $case (
 		  if $this->[1] < $before->[1]
 		  || $this->[1] == $before->[1] && ($handover eq '0' || $this->[0] != $before->[0]);
 	}
-	is($overlaps, 0, '... and it is used by one at a time');
-	is($disorder, 0, '... in the order of their tokens');
+	is($overlaps, 0, '... one backend uses the lock at a time');
+	is($disorder, 0, '... in the order of tokens');
 
 	my @turns = turns_of(@uses);
 	my %turns;
 	$turns{ $_->{server} }++ for @turns;
 	is(scalar(grep { ($turns{$_} // 0) < 2 } 0 .. $servers - 1),
-		0, '... by each server again and again');
+		0, '... each server gets several turns');
 	check_window($flight, $section, \@uses, \@turns) if $handover ne '0';
 	wait_for_calm($_, $zk, $path) for @taking_part;
 }
 
-# A backend with a session of its own, and so any other client, has the lock once beside
-# each turn of a server.
+# A backend with its own session, and likewise any other client, gets the lock
+# once after each turn of a server.
 {
 	my $path = '/turns/shares';
 	my ($server, $single) = @nodes;
@@ -230,22 +232,22 @@ for my $case (
 	my @users = start_users($path, SECONDS, 0.02, $server);
 	$session->start("CALL use('$path', ${\ SECONDS}, 0.02)");
 	await_users(@users, $session);
-	is(join('', map { $_->result } @users, $session), '', "$path: nobody has an error");
+	is(join('', map { $_->result } @users, $session), '', "$path: no session gets an error");
 
-	# While both want it
+	# While both compete
 	my @uses = sort { $a->[2] <=> $b->[2] } map { uses_of($_) } 0, 1;
 	shift @uses while @uses && $uses[0][0] == 1;
 	pop @uses while @uses && $uses[-1][0] == 1;
 	my $own = grep { $_->[0] == 1 } @uses;
 	note(sprintf('%d uses, %d of the backend with a session', scalar(@uses), $own));
 	is(scalar(grep { $uses[ $_ - 1 ][0] == 1 && $uses[$_][0] == 1 } 1 .. $#uses),
-		0, '... the session never has it twice in a row');
-	cmp_ok(@uses - $own, '>', 2 * $own, '... and the server again and again');
+		0, '... the backend with its own session never gets two turns in a row');
+	cmp_ok(@uses - $own, '>', 2 * $own, '... and the server uses the lock several times in each turn');
 	$session->close;
 	wait_for_calm($server, $zk, $path);
 }
 
-# A node that is deleted by hand while those of one server pass it on
+# A node is deleted by hand while backends of one server hand it over
 
 for my $node (@nodes)
 {
@@ -255,39 +257,40 @@ for my $node (@nodes)
 		"SELECT current_setting('zklock.local_handover') = '1s'");
 }
 my $next = ZkTest->new($nodes[1]);
-my @users = start_users('/turns/robbed', 12, 0.02, $nodes[0]);
-wait_until('the lock is in use', sub { $zk->children('/turns/robbed') });
-$next->start(q(SELECT zk_lock_acquire('/turns/robbed')));
-# The other waits, and the first one's turn has just begun.
+my @users = start_users('/turns/deleted', 12, 0.02, $nodes[0]);
+wait_until('the lock is in use', sub { $zk->children('/turns/deleted') });
+$next->start(q(SELECT zk_lock_acquire('/turns/deleted')));
+# The other server waits, and the first one's turn has just begun.
 my $deleted;
 wait_until(
-	'a node is deleted, and the other comes in',
+	'a node is deleted, and the other server gets the lock',
 	sub {
-		my @q = sort { substr($a, -10) <=> substr($b, -10) } $zk->children('/turns/robbed');
-		my $seen = @q ? $zk->get("/turns/robbed/$q[0]") : undef;
+		my @q = sort { substr($a, -10) <=> substr($b, -10) } $zk->children('/turns/deleted');
+		my $seen = @q ? $zk->get("/turns/deleted/$q[0]") : undef;
 
 		return 1 if $next->is_done;
 		return 0 if @q < 2 || !$seen || $seen->{data} =~ /pid=${\ $next->pid}\b/;
 		$deleted = time();
-		$zk->delete("/turns/robbed/$q[0]");
+		$zk->delete("/turns/deleted/$q[0]");
 		return 1;
 	});
-is($next->result, 't', 'the next in line does not know that it was robbed');
+is($next->result, 't', 'next waiter gets the lock although the first server still uses it');
 my $granted = time();
-is($next->query('SELECT pg_sleep(3)'), '', '... and has it for long');
+is($next->query('SELECT pg_sleep(3)'), '', '... and holds it for a while');
 my $released = time();
-is($next->query('SELECT zk_lock_release_all()'), 1, '... and gives it back');
-is(join('', map { $_->result } @users), '', 'the others go on');
+is($next->query('SELECT zk_lock_release_all()'), 1, '... and releases it');
+is(join('', map { $_->result } @users), '', 'backends of the first server get no error');
 my @uses = uses_of(0);
-ok(defined $deleted, 'it was deleted');
+ok(defined $deleted, 'node was deleted');
 is( scalar(
 		grep { $_->[2] > $deleted + 1 + 0.02 + SLACK && $_->[3] < $released } @uses),
 	0,
-	'... those of the first server have done so for the rest of their turn at most');
-ok(scalar(grep { $_->[2] > $released } @uses), '... and when it was theirs again');
-wait_for_calm($_, $zk, '/turns/robbed') for @nodes;
+	'... they used the lock no longer than the rest of their turn');
+ok(scalar(grep { $_->[2] > $released } @uses), '... and again in their next turn');
+wait_for_calm($_, $zk, '/turns/deleted') for @nodes;
 
-# Who is in the way is told, be he behind the same node or elsewhere.
+# zk_lock_blockers shows the nodes and backends ahead of a waiter, behind the
+# same node or another one.
 {
 	my ($holder, $first, $second) = map { ZkTest->new($nodes[0]) } 1 .. 3;
 	my $rival = ZkTest->new($nodes[1]);
@@ -302,7 +305,7 @@ wait_for_calm($_, $zk, '/turns/robbed') for @nodes;
 		my ($session, $node) = @_;
 
 		wait_until(
-			'it waits',
+			'the session waits',
 			sub {
 				$node->safe_psql('postgres',
 					'SELECT count(*) FROM zk_locks
@@ -318,12 +321,12 @@ wait_for_calm($_, $zk, '/turns/robbed') for @nodes;
 		$waits->(@$_);
 	}
 	is($blockers->($first, $nodes[0]), 'holder|' . $holder->pid,
-		'who waits for a backend of his server is told of it');
+		'waiter sees a holder of the same server');
 	is($blockers->($second, $nodes[0]),
 		'holder|' . $holder->pid . "\nwaiter|" . $first->pid,
-		'... and of those who came before');
+		'... and earlier waiters');
 	is($blockers->($rival, $nodes[1]),
-		'holder|' . $holder->pid, '... and who waits for another server');
+		'holder|' . $holder->pid, '... waiter of another server sees the holder');
 	$_->close for $holder, $first, $second, $rival;
 }
 
