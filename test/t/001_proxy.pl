@@ -2,7 +2,7 @@
 # plain client, and the proxy that loses, delays, holds and counts frames
 # between a client and the server.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

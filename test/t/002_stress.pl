@@ -1,7 +1,7 @@
 # Runs the client's threads under ThreadSanitizer and AddressSanitizer: many
 # short sessions, over a connection that is cut at inconvenient moments.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

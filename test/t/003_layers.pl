@@ -2,7 +2,7 @@
 # of which other folder, that modules do not depend on each other in circles,
 # and that names use common terms. A module is NAME.c and NAME.h together.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -230,7 +230,8 @@ is( wrongs_with('shared/claims.c' => [ '"postgres.h"', '"session/session.h"' ]),
 is( wrongs_with(
 		'backend/acquire.h' => [],
 		'worker/worker.c' => [ '"postgres.h"', '"backend/acquire.h"' ]),
-	'worker/worker.c gets backend/acquire.h', "worker/ must not include a backend's headers");
+	'worker/worker.c gets backend/acquire.h',
+		"worker/ must not include a backend's headers");
 is( wrongs_with(
 		'protocol/a.h' => ['"b.h"'],
 		'protocol/b.c' => ['"c.h"'],

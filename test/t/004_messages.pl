@@ -4,7 +4,7 @@
 # A message is a string literal of several words. Hints, and fragments that are
 # put into other texts, need no entry.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

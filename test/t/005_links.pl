@@ -1,7 +1,7 @@
 # Links between pages of the documentation are valid, and its pictures have the
 # words of the text that they are made from.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # How test/run counts the results that prove and pg_regress print: no failed
 # test may get lost.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # A standalone backend (postgres --single) takes locks and waits for them,
 # although it has no postmaster and no client.
 #
-# Runs once: of a backend that has no worker.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

@@ -298,7 +298,8 @@ wait_for_queue($zk, '/cut');
 ends_ok($session, 'SELECT 1', qr{^ERROR:  40001:.*"/cut"}m,
 	'transaction fails after its backend was cut off for too long');
 is($session->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
-	'0', '... and the backend gives the lock up although ZooKeeper has not reported the loss');
+	'0',
+		'... and the backend gives the lock up although ZooKeeper has not reported the loss');
 $proxy->accept;
 $session->query('RESET zklock.connect_timeout');
 is($session->query(q(SELECT zk_lock_acquire('/cut'))),

@@ -93,7 +93,8 @@ costs($session, q(SELECT 1), '1', 0, [], 'a commit with a session-level lock');
 costs($session, q(SELECT zk_lock_release('/flights')),
 	't', 0, ['delete'], 'the last release');
 costs($session, q(SELECT zk_lock_acquire('/un/known/parent')),
-	't', 2, [ @enter, ('createContainer') x 3, @enter ], 'a lock whose parents are missing');
+	't', 2, [ @enter, ('createContainer') x 3, @enter ],
+		'a lock whose parents are missing');
 costs($session, q(SELECT zk_lock_release_all()),
 	'1', 0, ['delete'], 'a release of all locks');
 
@@ -104,8 +105,8 @@ $session->query("SELECT zk_lock_acquire_all($paths), zk_lock_release_all()");
 wait_for_queue($zk, "/all/$_") for 1 .. 8;
 costs($session, "SELECT zk_lock_acquire_all($paths)",
 	't', 1, [ (@enter) x 8 ], 'eight free locks');
-costs($session, 'a release of eight locks',
-	'8', 0, [ ('delete') x 8 ], 'release of eight');
+costs($session, 'SELECT zk_lock_release_all()',
+	'8', 0, [ ('delete') x 8 ], 'a release of eight locks');
 
 # A semaphore has two queues. The second one stores the number of leases.
 $session->query(q(SELECT zk_semaphore_acquire('/sized', 2), zk_lock_release_all()));

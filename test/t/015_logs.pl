@@ -36,7 +36,8 @@ for my $level (qw(warning debug1))
 	my $lines = logged($session, qr/DEBUG:  ZooKeeper client: .*127\.0\.0\.1:/);
 
 	like($answer, qr/^ERROR:  08001:/m, "no server listens, log level $level");
-	unlike($answer, qr/ZooKeeper client/, "... the backend's client gets no lines of the library");
+	unlike($answer, qr/ZooKeeper client/,
+		"... the backend's client gets no lines of the library");
 	if ($level eq 'warning')
 	{
 		is(scalar(logged($session, qr/ZooKeeper client/)),

@@ -225,7 +225,8 @@ for my $fenced (0, 1)
 	$session = ZkTest->new($main, @unaware);
 	$session->query($read);
 	$proxy->hold;
-	is($rival->query($sell), '', 'another backend sells while the first does not know of its loss');
+	is($rival->query($sell),
+		'', 'another backend sells while the first does not know of its loss');
 	my $now = stock();
 	if ($fenced)
 	{

@@ -77,7 +77,8 @@ for my $what (sort keys %asked)
 		'0', '... and no lock is held');
 	$proxy->accept;
 	$session->query('RESET zklock.connect_timeout');
-	is($session->query("SELECT $asked{$what}"), 't', '... and the same request succeeds later');
+	is($session->query("SELECT $asked{$what}"),
+		't', '... and the same request succeeds later');
 	$_->close for $session, $writer;
 	wait_for_queue($zk, $first{$what});
 }

@@ -139,13 +139,14 @@ $_->query('SELECT zk_lock_release_all()') for @s;
 # A semaphore of one lease: one session has the lease, a second one waits for
 # it and holds the mutex, and a third one does not get the mutex in time
 #
-is($s[0]->query("SELECT zk_semaphore_acquire('/one', 1)"), 't', 'the only lease is acquired');
+is($s[0]->query("SELECT zk_semaphore_acquire('/one', 1)"),
+	't', 'the only lease is acquired');
 $s[1]->start("SELECT zk_semaphore_acquire('/one', 1)");
 wait_for_nodes('/one/leases', 2);
 is($s[2]->query("SELECT zk_semaphore_acquire('/one', 1, '$_')"),
 	'f', "a third session gets no lease within $_")
   for '1s', '0';
-is($s[0]->query("lease is released"), 't', 'released');
+is($s[0]->query("SELECT zk_semaphore_release('/one')"), 't', 'lease is released');
 is($s[1]->result, 't', 'the waiter has the lease');
 is($s[1]->query("SELECT zk_semaphore_release('/one')"), 't', '... and releases it');
 wait_for_nodes($_, 0) for qw(/one/leases /one/locks);
@@ -157,7 +158,8 @@ pass('semaphore leaves no node');
 is($s[0]->query(acquire('/simple', 'simple')), 't', 'simple lock is acquired');
 is($zk->get('/simple')->{data} =~ /pid=(\d+)/ ? $1 : '',
 	$s[0]->pid, '... its node describes the holder');
-is($s[1]->query(acquire('/simple', 'simple', '0')), 'f', '... it conflicts with another request');
+is($s[1]->query(acquire('/simple', 'simple', '0')),
+	'f', '... it conflicts with another request');
 is($s[1]->query(acquire('/simple', 'simple', '1s')),
 	'f', '... and with one that waits for a time');
 $_->start(acquire('/simple', 'simple')) for @s[ 1, 2 ];

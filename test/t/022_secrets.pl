@@ -154,7 +154,8 @@ unlike(ask($everything), qr/${\ SECRET}/, 'no view shows the value');
 {
 	$node->safe_psql('postgres', 'CREATE ROLE plain LOGIN');
 	local $ENV{PGUSER} = 'plain';
-	like(ask('SHOW zklock.acl'), qr/^ERROR:  42501: /m, 'zklock.acl cannot be read by all roles');
+	like(ask('SHOW zklock.acl'), qr/^ERROR:  42501: /m,
+		'zklock.acl cannot be read by all roles');
 	is(ask(q(SELECT count(*) FROM pg_settings WHERE name = 'zklock.acl' AND setting <> '')),
 		0, '... in any view');
 }

@@ -118,7 +118,8 @@ is( $there->safe_psql('postgres', q(
 $here->safe_psql('postgres',
 	q(DELETE FROM zk_lock_fences; SELECT zk_fence('/both', 3)));
 replicate();
-like(fences($there), qr{^/both\|8\|0\|0\n/new}, 'deletion is not applied to the other server');
+like(fences($there), qr{^/both\|8\|0\|0\n/new},
+	'deletion is not applied to the other server');
 is(fences($here), '/both|3|0|0', '... but to the server itself');
 
 $there->safe_psql('postgres', 'DELETE FROM zk_lock_fences');

@@ -1,7 +1,7 @@
 # Counts shared with Curator's SharedCount, and the semaphores of both that use
 # them.
 #
-# Not in gate mode: all of ours are in line themselves.
+# Not in gate mode: each waiter must have its own node in ZooKeeper.
 
 use strict;
 use warnings;

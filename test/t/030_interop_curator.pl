@@ -1,7 +1,7 @@
 # zklock and Curator's InterProcessMutex and InterProcessReadWriteLock wait in
 # the same queue.
 #
-# Not in gate mode: all of ours are in line themselves.
+# Not in gate mode: each waiter must have its own node in ZooKeeper.
 
 use strict;
 use warnings;
@@ -83,7 +83,8 @@ $downgraded->release;
 is($their_write->result, 't', "... until zklock's read lock is released");
 
 $downgraded = theirs($their_write->{session}, 'read', '/rw');
-is($downgraded->acquire, 't', 'Curator acquires the read lock in addition to its write lock');
+is($downgraded->acquire,
+	't', 'Curator acquires the read lock in addition to its write lock');
 $shared->start_acquire;
 wait_until('zklock waits to read', sub { nodes($zk, '/rw') == 3 });
 $write->start_acquire;

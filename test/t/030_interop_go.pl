@@ -1,7 +1,7 @@
 # zklock and go-zookeeper's Lock wait in the same queue, and then all clients
 # together. go-zookeeper's Lock has no timeout and no way to list waiters.
 #
-# Not in gate mode: all of ours are in line themselves.
+# Not in gate mode: each waiter must have its own node in ZooKeeper.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # zklock and kazoo's Lock, ReadLock and WriteLock, which are configured with
 # the names of Curator's nodes, wait in the same queue.
 #
-# Not in gate mode: all of ours are in line themselves.
+# Not in gate mode: each waiter must have its own node in ZooKeeper.
 
 use strict;
 use warnings;

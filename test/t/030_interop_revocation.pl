@@ -57,14 +57,15 @@ for my $kind (sort keys %kinds)
 		my $actor = $curator->actor;
 		my $theirs = theirs($actor, $kind, $path);
 
-		is($actor->query("agree $kind $path"), 't', "Curator listens for revocations of $kind") if $listens;
+		is($actor->query("agree $kind $path"), 't', "Curator listens for revocations of $kind")
+		  if $listens;
 		is($theirs->acquire, 't', "Curator holds $kind");
 		is($session->query("SELECT zk_lock_revoke('$path')"), 1, '... zklock revokes it');
 		wait_until('the listener is called',
 			sub { $actor->query("revocations $kind $path") eq '1' })
 		  if $listens;
 		is($actor->query("revocations $kind $path"),
-			$listens, '... the listener is called ' . ($listens ? 'once' : 'only if there is one'));
+			$listens, '... a listener is called' . ($listens ? '' : ' only if there is one'));
 		is( $session->query(
 				"SELECT state, host IS NULL, data FROM zk_lock_queue('$path')"),
 			'holder|t|__REVOKE__',

@@ -1,7 +1,7 @@
 # zklock and Curator's InterProcessSemaphoreV2 and InterProcessSemaphoreMutex
 # share leases.
 #
-# Not in gate mode: all of ours are in line themselves.
+# Not in gate mode: each waiter must have its own node in ZooKeeper.
 
 use strict;
 use warnings;

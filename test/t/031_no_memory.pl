@@ -2,7 +2,7 @@
 # including calls of its client: the backend that made the request gets an
 # error, other backends are not affected, and no node is left.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;

@@ -108,9 +108,11 @@ for my $what (sort keys %statements)
 	sleeps($session) if $statements{$what} =~ /sleep/;
 	is(revoke('/revoke/running'),
 		1, "lock is requested from a backend that runs $what");
-	like($session->result, revoked('/revoke/running'), '... and its statement is cancelled');
+	like($session->result, revoked('/revoke/running'),
+		'... and its statement is cancelled');
 	is($rival->result, 't', '... and the waiter is granted the lock');
-	is($session->query("ROLLBACK; SELECT count(*) $mine"), '0', '... and the backend does not hold it any more');
+	is($session->query("ROLLBACK; SELECT count(*) $mine"),
+		'0', '... and the backend does not hold it any more');
 	$rival->query('SELECT zk_lock_release_all()');
 	$session->close;
 	wait_for_queue($zk, '/revoke/running');
@@ -163,7 +165,8 @@ for my $holds ('no other lock', 'another lock')
 		1, "lock is requested from a suspended backend that holds $holds");
 	wait_until_heard($session, '/revoke/asleep') if server_mode();
 	kill('CONT', $session->pid);
-	like($session->result, revoked('/revoke/asleep'), '... and its statement is cancelled when it is resumed');
+	like($session->result, revoked('/revoke/asleep'),
+		'... and its statement is cancelled when it is resumed');
 	$session->query('SELECT zk_lock_release_all()');
 	wait_for_queue($zk, '/revoke/asleep');
 }
@@ -184,7 +187,8 @@ $session->query('SELECT zk_lock_release_all()');
 
 # A session-level lock is kept, and each request cancels a statement.
 $session->query(q(SELECT zk_lock_acquire('/revoke/held')));
-is($session->query("SELECT revoked $mine"), 'f', 'lock is not marked as revoked before the first request');
+is($session->query("SELECT revoked $mine"),
+	'f', 'lock is not marked as revoked before the first request');
 for my $time ('once', 'once more')
 {
 	$session->start('SELECT pg_sleep(1000)');
@@ -226,14 +230,15 @@ revoke('/revoke/idle');
 wait_until_heard($session, '/revoke/idle');
 like($session->query('SELECT 1'), qr/${\ warning('\/revoke\/idle')}(?s:.*)^1$/m,
 	'next statement warns the holder of a session-level lock');
-is($session->query("... once"), 't', '... once');
+is($session->query("SELECT revoked $mine"), 't', '... once');
 is($session->query(q(SELECT zk_lock_release('/revoke/idle'))), 't',
 	'... and the lock can be released');
 $session->query(q(SELECT zk_lock_acquire('/revoke/early')));
 revoke('/revoke/early');
 wait_until_heard($session, '/revoke/early');
 like($session->query(q(SELECT zk_lock_release('/revoke/early'))),
-	qr/${\ warning('\/revoke\/early')}(?s:.*)^t$/m, '... the release can be the statement that warns');
+	qr/${\ warning('\/revoke\/early')}(?s:.*)^t$/m,
+		'... the release can be the statement that warns');
 
 # A procedure is one statement, even if it commits.
 $main->safe_psql('postgres', q(
@@ -261,7 +266,8 @@ $silent->query(
 wait_for_queue($zk, '/revoke/silent', $silent);
 my ($name) = $zk->children('/revoke/silent');
 my $said = $zk->get("/revoke/silent/$name");
-unlike($said->{data}, qr/revocable/, 'node of a lock acquired without zklock.revocable is not revocable');
+unlike($said->{data}, qr/revocable/,
+	'node of a lock acquired without zklock.revocable is not revocable');
 is(revoke('/revoke/silent'), 0, '... and its holder is not asked');
 is_deeply($zk->get("/revoke/silent/$name"), $said, '... its node is not changed');
 is($silent->query("SELECT revoked $mine"), 'f', '... and its row is not marked');
@@ -310,7 +316,8 @@ $proxy->wait_idle;
 $session->start('SELECT pg_sleep(1000)');
 sleeps($session);
 is(revoke('/revoke/behind'), 1, '... the lock can be requested after that');
-like($session->result, revoked('/revoke/behind'), "... and the holder's statement is cancelled");
+like($session->result, revoked('/revoke/behind'),
+	"... and the holder's statement is cancelled");
 $session->query('SELECT zk_lock_release_all()');
 
 # The data of a simple lock's node identifies its owner, so a request cannot
@@ -333,7 +340,8 @@ for my $dir (qw(c2s s2c))
 	$proxy->wait_frame(dir => $dir, op => 'getData');
 	$session->start('SELECT pg_sleep(1000)');
 	sleeps($session);
-	is(revoke('/revoke/before'), 1, "lock is requested while the watch is on its way ($dir)");
+	is(revoke('/revoke/before'),
+		1, "lock is requested while the watch is on its way ($dir)");
 	$proxy->reset;
 	like($session->result, revoked('/revoke/before'), '... and the statement is cancelled');
 	$session->query('ROLLBACK');
@@ -348,7 +356,8 @@ for my $dir (qw(c2s s2c))
 	$proxy->wait_idle;
 	$session->start('SELECT pg_sleep(1000)');
 	sleeps($session);
-	is(revoke('/revoke/before'), 1, "lock is requested after its first watch was lost ($dir)");
+	is(revoke('/revoke/before'),
+		1, "lock is requested after its first watch was lost ($dir)");
 	like($session->result, revoked('/revoke/before'), '... and the statement is cancelled');
 	$session->query('ROLLBACK');
 	wait_for_queue($zk, '/revoke/before');
@@ -431,7 +440,8 @@ $shared->poll_query_until('postgres',
 	"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
 	 WHERE pid = ${\ $first->pid}");
 is(revoke('/revoke/gate'), 1, 'lock is requested from a server with another waiter');
-like($first->result, revoked('/revoke/gate'), '... and the statement of the holder is cancelled');
+like($first->result, revoked('/revoke/gate'),
+	'... and the statement of the holder is cancelled');
 $first->query('ROLLBACK');
 is($rival->result, 't', '... and the other server is granted the lock');
 ok(!$second->is_done, '... and not the waiter of the same server');
@@ -456,7 +466,8 @@ $first->query(q(SELECT zk_lock_acquire('/revoke/next')));    # now the worker ha
 $rival->start(q(SELECT zk_lock_acquire('/revoke/gate')));
 wait_for_queue($zk, '/revoke/gate', $third, $fourth, $rival);
 is($third->query("SELECT revoked, lost $mine"), 'f|f', '... the holder is not disturbed');
-is($third->query(q(SELECT zk_lock_release('/revoke/gate'))), 't', '... and can release the lock');
+is($third->query(q(SELECT zk_lock_release('/revoke/gate'))),
+	't', '... and can release the lock');
 is($rival->result, 't', '... the other server is granted the lock');
 $rival->query('SELECT zk_lock_release_all()');
 is($fourth->result, 't', '... and the waiter of the same server after that');
@@ -468,9 +479,11 @@ my $many = q(
 	SELECT zk_lock_acquire_all(ARRAY(SELECT format('/%s-%s', i, repeat('x', 1017))
 		FROM generate_series(1000, 1000 + $n - 1) i)));
 like($session->query($many =~ s/\$n/600/r),
-	qr/^ERROR:  53200: too many ZooKeeper watches /, 'error for too many revocable locks with long names');
+	qr/^ERROR:  53200: too many ZooKeeper watches /,
+		'error for too many revocable locks with long names');
 # Watches count until ZooKeeper has confirmed their removal.
-ok( wait_until('the removal is confirmed', sub { $session->query($many =~ s/\$n/400/r) eq 't' }),
+ok( wait_until('the removal is confirmed',
+		sub { $session->query($many =~ s/\$n/400/r) eq 't' }),
 	'... fewer locks succeed');
 $proxy->wait_idle;
 $proxy->mark;
@@ -481,6 +494,7 @@ sleeps($session);
 my $long = '/1000-' . 'x' x 1017;
 is(revoke($long), 1, '... the watches are set again after a reconnect');
 like($session->result, revoked($long), '... and a request cancels the statement');
-is($session->query('SELECT zk_lock_release_all()'), '400', '... and all locks can be released');
+is($session->query('SELECT zk_lock_release_all()'),
+	'400', '... and all locks can be released');
 
 done_testing();

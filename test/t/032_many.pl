@@ -189,6 +189,7 @@ for my $what (sort keys %few)
 
 # A release of all locks does not search for each of them, either.
 cmp_ok($many{'release of all'} / $many{'COMMIT'},
-	'<', 2 * MOST, 'release of all locks costs about as much as a COMMIT that releases them');
+	'<', 2 * MOST,
+		'release of all locks costs about as much as a COMMIT that releases them');
 
 done_testing();

@@ -2,7 +2,7 @@
 # server's session moves to the new addresses as soon as it can. Sessions with
 # their own setting are not affected.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -106,7 +106,8 @@ is(scalar(logged($waits)), 1, 'log says once that the settings wait');
 like(slurp_file($node->logfile),
 	qr/DETAIL:  There are \d+ locks in this session\.  The oldest is that of process ${\ $holder->pid}\.\n/,
 	'... with the oldest lock in the detail');
-is(scalar(logged(qr/$settings are in force after \d+ ms/)), 1, '... and when the settings are in effect');
+is(scalar(logged(qr/$settings are in force after \d+ ms/)),
+	1, '... and when the settings are in effect');
 wait_for_calm($node, $new, '/hosts/load');
 is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
 	't|f', '... and zk_lock_stats shows no waiting settings');
@@ -118,7 +119,8 @@ $node->safe_psql('postgres',
 	"ALTER DATABASE postgres SET zklock.hosts = '${\ $old->hosts}'");
 $node->safe_psql('postgres', 'CREATE DATABASE neutral');
 my $own = ZkTest->new($node);
-is($own->query(q(SELECT zk_lock_acquire('/hosts/own'))), 't', 'lock is acquired with a setting of the database');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/own'))),
+	't', 'lock is acquired with a setting of the database');
 ok(scalar($old->children('/hosts/own')), '... at those addresses');
 ok(!$new->children('/hosts/own'), "... and not in the server's session");
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET zklock.hosts');
@@ -126,12 +128,14 @@ $own->close;
 $node->safe_psql('postgres',
 	"ALTER ROLE CURRENT_USER SET zklock.hosts = '${\ $old->hosts}'");
 $own = ZkTest->new($node);
-is($own->query(q(SELECT zk_lock_acquire('/hosts/role'))), 't', 'lock is acquired with a setting of the role');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/role'))),
+	't', 'lock is acquired with a setting of the role');
 ok(scalar($old->children('/hosts/role')), '... at those addresses');
 $node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET zklock.hosts');
 $own->close;
 $own = ZkTest->new($node, 'zklock.hosts' => $old->hosts);
-is($own->query(q(SELECT zk_lock_acquire('/hosts/session'))), 't', 'lock is acquired with a setting of the session');
+is($own->query(q(SELECT zk_lock_acquire('/hosts/session'))),
+	't', 'lock is acquired with a setting of the session');
 ok(scalar($old->children('/hosts/session')), '... at those addresses');
 $own->query('RESET zklock.hosts');
 is($own->query(q(SELECT zk_lock_acquire('/hosts/first'))), 't',

@@ -1,7 +1,7 @@
 # Several backends of a server share one node, and the next node when its
 # hand-over time is over: zk_locks shows which one.
 #
-# Runs once: of those who hand locks over.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -32,7 +32,8 @@ wait_for_queue($zk, '/one', $holder, $first, $second, $rival);
 
 wait_until('the hand-over time is over', sub { time() > $late });
 $holder->query($release);
-is($rival->result, 't', 'backend with its own session gets the lock after the hand-over time');
+is($rival->result,
+	't', 'backend with its own session gets the lock after the hand-over time');
 wait_for_queue($zk, '/one', $rival, $first, $second);
 pass('... and the waiters of the server share another node');
 is( $node->safe_psql(

@@ -2,7 +2,7 @@
 # the server's session: it ends at once, whatever the worker does; the lock
 # goes to the next waiter, and no node or claim is left.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -85,7 +85,7 @@ sub wait_for_nodes
 }
 
 # Each function brings the victim into a state, and returns a function that
-# lets all processes continue. That one is called after the victim has got the
+# lets all processes continue. It is called after the victim has got the
 # signal or, if `ends` is set, after the victim has ended its statement. Behind
 # the victim, another backend of the same server waits.
 my @states = (

@@ -1,7 +1,7 @@
 # The worker ends its session on purpose, for changed settings or because it is
 # terminated, at the most inconvenient moments: no lock is lost.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -135,7 +135,8 @@ is($waiter->result, 't', '... and handed over to the waiter');
 $observer->query('SELECT standstill(0, 0)');
 kill('CONT', $worker);
 wait_for_turns($worker);
-is($waiter->query('BEGIN; SELECT 1; COMMIT'), 1, '... which does not lose it by the planned end');
+is($waiter->query('BEGIN; SELECT 1; COMMIT'),
+	1, '... which does not lose it by the planned end');
 $waiter->query('SELECT zk_lock_release_all()');
 $_->close for $first, $holder, $waiter;
 

@@ -2,7 +2,7 @@
 # memory, while the backend that it works for is cancelled or terminated: it
 # does not continue with a request that was given up, and no node is left.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # The server's worker is terminated, or cannot begin a session: no backend
 # loses a lock, or waits longer than necessary.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;

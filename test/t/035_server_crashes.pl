@@ -2,7 +2,7 @@
 # worker. The locks become free as soon as possible, and never while a backend
 # could still commit.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -176,7 +176,8 @@ for my $mode ('fast', 'immediate')
 				'SELECT count(*) FROM zk_locks WHERE NOT granted') == 1;
 		});
 	$next->start("SELECT zk_lock_acquire('$path')");
-	wait_until('the backend of the other server waits', sub { my @q = queue($zk, $path); @q > 1 });
+	wait_until('the backend of the other server waits',
+		sub { my @q = queue($zk, $path); @q > 1 });
 
 	$seconds = seconds_of(sub { $node->stop($mode) });
 	cmp_ok($seconds, '<', 20, "$mode shutdown: the server ends");
@@ -235,7 +236,8 @@ sub orphan
 	$session->start("SELECT sell('$item')");
 	wait_until("$item is held", sub { queue($zk, "/crash/$item") });
 	$next->start("SELECT zk_lock_acquire('/crash/$item')");
-	wait_until("the other server's backend waits", sub { my @q = queue($zk, "/crash/$item"); @q > 1 });
+	wait_until('the backend of the other server waits',
+		sub { my @q = queue($zk, "/crash/$item"); @q > 1 });
 	$node->kill9;
 	wait_until('the worker has ended', sub { !kill(0, $w) });
 	return $session;

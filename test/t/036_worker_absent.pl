@@ -2,7 +2,7 @@
 # an outage of ZooKeeper. No backend waits forever, and all continue when the
 # worker is back.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -59,7 +59,8 @@ like($waiter->result, worker_is('does not respond'), '... with the reason');
 like($newcomer->query($free),
 	qr/^ERROR:  08001: could not connect to ZooKeeper/, 'newcomer gets an error, too');
 like($newcomer->query($free), worker_is('does not respond'), '... with the reason');
-is($observer->query('SELECT state FROM zk_session()'), 'connecting', '... and zk_session() shows the state');
+is($observer->query('SELECT state FROM zk_session()'), 'connecting',
+	'... and zk_session() shows the state');
 
 # A backend that waits for a connection when the worker is resumed is served at
 # once.

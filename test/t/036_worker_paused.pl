@@ -1,7 +1,7 @@
 # The worker is suspended: no transaction commits without confirmation of its
 # lock, and when the session has expired, each holder gets the error once.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -77,7 +77,8 @@ is($_->query('SELECT 1'), 1, 'no backend has lost a lock') for @holders;
 $next->start(
 	q(SELECT zk_lock_acquire_all(array_agg('/paused/' || i))
 	  FROM generate_series(1, 4) AS i));
-wait_until("the other server's backend waits", sub { my @q = $zk->children('/paused/1'); @q > 1 });
+wait_until('the backend of the other server waits',
+	sub { my @q = $zk->children('/paused/1'); @q > 1 });
 my $session = $node->safe_psql('postgres', 'SELECT session_id FROM zk_session()');
 kill('STOP', $worker);
 wait_until('the session is over', sub { !grep { $_ eq $session } $zk->sessions });
@@ -106,7 +107,7 @@ for my $i (0, 1, 4)
 		'former holder gets the error');
 	$holders[$i]->query('ROLLBACK');
 }
-is($_->query('... once'), 1, '... once')
+is($_->query('BEGIN; INSERT INTO t VALUES (0); COMMIT; SELECT 1'), 1, '... once')
   for @holders;
 is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, 'no other row was committed');
 is(worker_of($node), $worker, 'worker is the same process');

@@ -2,7 +2,7 @@
 # the number of connections that it saves. Only the backend that made a request
 # gets its error.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -152,12 +152,15 @@ $node->append_conf('postgresql.conf', "zklock.max_locks = ${\ ROOM}");
 $node->restart;
 ($holder, $victim) = map { ZkTest->new($node) } 1 .. 2;
 my $take = 'SELECT count(zk_lock_acquire(\'/limits/room/\' || i)) FROM generate_series(%d, %d) AS i';
-is($holder->query(sprintf($take, 1, ROOM)), ROOM, 'locks are acquired until shared memory is full');
+is($holder->query(sprintf($take, 1, ROOM)), ROOM,
+	'locks are acquired until shared memory is full');
 like($victim->query($acquire),
 	qr/^ERROR:  53200: out of shared memory for ZooKeeper locks\n.*HINT:  .*zklock\.max_locks/s,
 	'... and one more raises an error');
-like($holder->query($acquire), qr/^ERROR:  53200/, '... also in the backend that holds them');
-is($holder->query(sprintf($take, 1, ROOM)), ROOM, '... locks that are held can be acquired again');
+like($holder->query($acquire), qr/^ERROR:  53200/,
+	'... also in the backend that holds them');
+is($holder->query(sprintf($take, 1, ROOM)), ROOM,
+	'... locks that are held can be acquired again');
 is($holder->query('SELECT zk_lock_release_all()'), 2 * ROOM, '... and released');
 wait_until('the room is free again', sub { $victim->query($acquire) eq 't|1' });
 

@@ -2,7 +2,7 @@
 # backends never hold it at once, and it goes from server to server in time. A
 # node that is deleted by hand affects only its own turn.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -232,7 +232,8 @@ for my $case (
 	my @users = start_users($path, SECONDS, 0.02, $server);
 	$session->start("CALL use('$path', ${\ SECONDS}, 0.02)");
 	await_users(@users, $session);
-	is(join('', map { $_->result } @users, $session), '', "$path: no session gets an error");
+	is(join('', map { $_->result } @users, $session),
+		'', "$path: no session gets an error");
 
 	# While both compete
 	my @uses = sort { $a->[2] <=> $b->[2] } map { uses_of($_) } 0, 1;
@@ -242,7 +243,8 @@ for my $case (
 	note(sprintf('%d uses, %d of the backend with a session', scalar(@uses), $own));
 	is(scalar(grep { $uses[ $_ - 1 ][0] == 1 && $uses[$_][0] == 1 } 1 .. $#uses),
 		0, '... the backend with its own session never gets two turns in a row');
-	cmp_ok(@uses - $own, '>', 2 * $own, '... and the server uses the lock several times in each turn');
+	cmp_ok(@uses - $own, '>', 2 * $own,
+		'... and the server uses the lock several times in each turn');
 	$session->close;
 	wait_for_calm($server, $zk, $path);
 }

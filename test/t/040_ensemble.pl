@@ -1,6 +1,7 @@
-# An ensemble of three servers, of which some are killed, frozen or restarted.
+# An ensemble of three servers, some of which are killed, suspended or
+# restarted.
 #
-# Not in gate mode: those of two servers are in one line by turns.
+# Not in gate mode: each waiter must have its own node in ZooKeeper.
 
 use strict;
 use warnings;
@@ -13,8 +14,8 @@ use ZkLine;
 use ZkTest;
 
 use constant {
-	TIMEOUT => 10,    # of sessions; far more than an election takes
-	SOON => 15,       # "at once", with patience for a busy machine
+	TIMEOUT => 10,    # timeout of sessions; far longer than an election takes
+	SOON => 15,       # limit for "at once"; generous, because the machine may be busy
 };
 
 my $zk = ZkEnsemble->new(tick_time => 200)->start;
@@ -24,7 +25,7 @@ my ($node_a, $node_b) =
 
 my $line = ZkLine->new($zk, '/ensemble', [ $node_a, $node_b ]);
 
-# The server that a session is connected to.
+# Returns the server that a session is connected to.
 sub server_of
 {
 	my ($session) = @_;
@@ -38,8 +39,8 @@ sub server_of
 		});
 }
 
-# One server is killed, or stands still: until the others have gone on without
-# it, or for longer than a session lives.
+# One server is killed or suspended: until the others have continued without
+# it, or for longer than a session's timeout.
 
 my %servers = (
 	'the leader' => \&leader,
@@ -49,7 +50,8 @@ my %servers = (
 		return (grep { $_ != $server } followers())[0];
 	});
 
-# Both, once they say so: on a busy machine a server may not answer in time.
+# The tests wait until a server reports its role: on a busy machine it may not
+# answer in time.
 sub leader
 {
 	return wait_until('there is a leader', sub { $zk->leader });
@@ -67,7 +69,7 @@ sub followers
 sub wait_for_absence
 {
 	wait_until(
-		'the others are two',
+		'the other two servers have formed a quorum',
 		sub {
 			my $leader = $zk->leader;
 			return $leader
@@ -76,43 +78,43 @@ sub wait_for_absence
 	return;
 }
 
-for my $who (sort keys %servers)
+for my $which (sort keys %servers)
 {
 	$line->form;
-	my $server = $servers{$who}->();
+	my $server = $servers{$which}->();
 	$server->kill9;
 	wait_for_absence();
-	$line->kept_ok("$who is killed");
+	$line->kept_ok("$which is killed");
 	$line->finish_ok;
 	$server->launch;
 	$zk->wait_for_all;
 
 	$line->form;
-	$server = $servers{$who}->();
+	$server = $servers{$which}->();
 	$server->pause;
 	wait_for_absence();
 	$server->resume;
 	$zk->wait_for_all;
-	$line->kept_ok("$who is frozen for a while");
+	$line->kept_ok("$which is suspended for a while");
 	$line->finish_ok;
 
 	$line->form;
-	$server = $servers{$who}->();
+	$server = $servers{$which}->();
 	my $late = time() + TIMEOUT;
 	$server->pause;
-	wait_until('no session lives for so long', sub { time() > $late });
-	$line->kept_ok("$who is frozen for long");
+	wait_until('the timeout of sessions is over', sub { time() > $late });
+	$line->kept_ok("$which is suspended for longer than the timeout");
 	$line->finish_ok;
 	$server->resume;
 	$zk->wait_for_all;
 }
 
-# Two are lost and come back. Meanwhile there is nobody to ask.
+# Two servers are lost and come back. Meanwhile there is no quorum.
 
 my $rival = ZkTest->new($node_b);
 my %losses = (
 	'killed' => [ 'kill9', 'launch', sub { (leader(), followers()) } ],
-	'frozen' => [ 'pause', 'resume', \&followers ]);
+	'suspended' => [ 'pause', 'resume', \&followers ]);
 
 for my $how (sort keys %losses)
 {
@@ -124,7 +126,7 @@ for my $how (sort keys %losses)
 	wait_for_queue($zk, '/ensemble/stock', $line->writer, $rival);
 	my @lost = ($choose->())[ 0, 1 ];
 	$_->$lose for @lost;
-	wait_until('nobody serves', sub { !$zk->leader && !$zk->followers });
+	wait_until('no server serves', sub { !$zk->leader && !$zk->followers });
 
 	my $seconds = seconds_of(
 		sub {
@@ -132,19 +134,19 @@ for my $how (sort keys %losses)
 				"SELECT pg_cancel_backend(${\ $rival->pid})");
 			$answer = $rival->result;
 		});
-	like($answer, qr/^ERROR:  57014:/, "two are $how: a wait can be cancelled");
+	like($answer, qr/^ERROR:  57014:/, "two servers are $how: a wait can be cancelled");
 	cmp_ok($seconds, '<', SOON, '... at once');
-	$line->refused_ok("two are $how");
+	$line->refused_ok("two servers are $how");
 
 	$_->$recover for @lost;
 	$zk->wait_for_all;
 	$line->write;
-	$line->kept_ok("two are back that were $how");
+	$line->kept_ok("two servers are back that were $how");
 	$line->finish_ok;
 }
 
-# Whose followers have just stopped still takes himself for the leader, and would
-# answer a sync: it takes a majority to confirm a commit.
+# A leader whose followers have just stopped still considers itself the leader,
+# and would answer a sync: only a majority can confirm a commit.
 
 my $client = ZkTest->new(
 	$node_a,
@@ -156,16 +158,16 @@ my @followers = followers();
 $_->pause for @followers;
 like($client->query('COMMIT'),
 	qr{^ERROR:  40001:.*"/ensemble/alone"}m,
-	'a leader without followers confirms no commit');
+	'leader without followers confirms no commit');
 $_->resume for @followers;
 $zk->wait_for_all;
 $client->close;
 
-# Every server is restarted, one after the other, while a counter is read and
-# written back through both nodes.
+# All servers are restarted, one after the other, while sessions on both nodes
+# read and write a counter.
 
 my $bump = q(
-	CREATE PROCEDURE bump(who int) LANGUAGE plpgsql AS $$
+	CREATE PROCEDURE bump(client int) LANGUAGE plpgsql AS $$
 	DECLARE
 		seen int;
 	BEGIN
@@ -174,14 +176,14 @@ my $bump = q(
 			EXIT WHEN EXISTS (SELECT FROM stop);
 			SELECT n INTO seen FROM counter;
 			UPDATE counter SET n = seen + 1;
-			INSERT INTO bumps VALUES (seen + 1, who);
+			INSERT INTO bumps VALUES (seen + 1, client);
 			COMMIT;
 		END LOOP;
 	END $$);
 $node_a->safe_psql('postgres', qq(
 	CREATE TABLE counter (n int);
 	INSERT INTO counter VALUES (0);
-	CREATE TABLE bumps (n int, who int);
+	CREATE TABLE bumps (n int, client int);
 	CREATE TABLE stop ();
 	$bump));
 import_tables($node_b, $node_a, qw(counter bumps stop));
@@ -191,7 +193,7 @@ my @clients = map { ZkTest->new($_, 'zklock.session_timeout' => '10s') }
   ($node_a, $node_b) x 4;
 $clients[$_]->start("CALL bump($_)") for 0 .. $#clients;
 
-# Restarts one, and tells whether all clients go on.
+# Restarts a server, and returns whether all clients continue after that.
 sub survives_restart
 {
 	my ($server) = @_;
@@ -203,7 +205,7 @@ sub survives_restart
 
 	my $n = $node_a->safe_psql('postgres', 'SELECT n FROM counter');
 	return $node_a->poll_query_until('postgres',
-		"SELECT count(DISTINCT who) = ${\ scalar @clients} FROM bumps
+		"SELECT count(DISTINCT client) = ${\ scalar @clients} FROM bumps
 		 WHERE n > $n");
 }
 
@@ -213,19 +215,20 @@ SKIP:
 	{
 		next if survives_restart($server);
 
-		# A follower that joins while others write can lack some of that ever after
-		# (as in ZOOKEEPER-4785 and ZOOKEEPER-4925): who is connected to it waits for
-		# nodes that are nowhere else. By now nobody has written for minutes.
+		# A follower that joins during writes can lack some of them forever (as
+		# in ZOOKEEPER-4785 and ZOOKEEPER-4925). Clients that are connected to
+		# it wait for nodes that exist nowhere else. By now, no client has
+		# written for minutes, so the trees should be equal.
 		my %view = map { join(' ', $_->children('/bump')) => 1 } $zk->servers;
 		skip 'ZooKeeper\'s servers have different trees', 3 if keys %view > 1;
-		die "not all go on: ",
+		die "not all clients continue: ",
 		  join(', ', map { $_->is_done ? $_->result : 'runs' } @clients),
-		  "; in line are ", join(' ', queue($zk, '/bump')), "\n";
+		  "; the queue is ", join(' ', queue($zk, '/bump')), "\n";
 	}
 	$node_a->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
 	is_deeply([ map { $_->result } @clients ],
 		[ ('') x @clients ],
-		'a restart of every server: no transaction fails');
+		'no transaction fails during a restart of every server');
 	is($node_a->safe_psql('postgres', 'SELECT n FROM counter'),
 		$node_a->safe_psql('postgres', 'SELECT count(*) FROM bumps'),
 		'... and no increment is lost');

@@ -1,5 +1,5 @@
-# Clients cut off from ZooKeeper, and ZooKeeper's servers from each other: what
-# is sent one way is lost, or the other way, or both.
+# The network between clients and ZooKeeper, or between ZooKeeper's servers, is
+# cut: packets are lost in one direction or in both.
 
 use strict;
 use warnings;
@@ -13,18 +13,18 @@ use ZkEnsemble;
 use ZkLine;
 use ZkTest;
 
-# We look at ZooKeeper where it always is. For who is to be cut off from it, it
-# is at an address of their own.
+# The test itself reaches ZooKeeper at its usual address. Each of the other
+# addresses can be cut.
 my %cuts = (
-	'on the way there' => [ '127.0.0.2', 'to' ],
-	'on the way back' => [ '127.0.0.3', 'from' ],
-	'both ways' => [ '127.0.0.4', 'to', 'from' ]);
+	'towards ZooKeeper' => [ '127.0.0.2', 'to' ],
+	'from ZooKeeper' => [ '127.0.0.3', 'from' ],
+	'in both directions' => [ '127.0.0.4', 'to', 'from' ]);
 my $zk = ZkEnsemble->new(
 	tick_time => 200,
 	config => { clientPortAddress => '0.0.0.0' })->start;
 my $node = new_node('main', $zk->hosts);
 
-# A line for each of the cuts.
+# Forms a queue at each of the addresses.
 sub form_lines
 {
 	my ($path, $timeout) = @_;
@@ -46,9 +46,9 @@ sub form_lines
 	return %lines;
 }
 
-# Cut off for less than the session timeout: until it is noticed. That takes two
-# thirds of it, and to connect anew a second, or three if the first one was too
-# early, when TCP tries again.
+# Cut off for less than the session timeout, until the client notices. That
+# takes two thirds of the timeout. A new connection takes one more second, or
+# three if TCP has to repeat its first packet.
 
 sub is_connected
 {
@@ -60,11 +60,12 @@ sub is_connected
 my %lines = form_lines('/short', '12s');
 my %cut = %cuts;
 
-# It takes a connection to commit, even for those who only ask for their state.
+# A commit requires a connection, even in a transaction that only reads the
+# state of the session.
 $_->holder->query('BEGIN') for values %lines;
 ZkNet::cut(@$_) for values %cut;
 wait_until(
-	'it is noticed',
+	'all clients have noticed the cut',
 	sub {
 		for (grep { !is_connected($lines{$_}->writer) } keys %cut)
 		{
@@ -76,15 +77,16 @@ for my $way (sort keys %lines)
 {
 	my $line = $lines{$way};
 
-	wait_until('they are connected again',
+	wait_until('holder and writer are connected again',
 		sub { is_connected($line->writer) && is_connected($line->holder) });
-	$line->kept_ok("cut off $way for a while");
+	$line->kept_ok("cut $way for a while");
 	$line->holder->query('COMMIT');
 	$line->finish_ok;
 	$line->close;
 }
 
-# For longer than the session timeout: until somebody else has all the locks.
+# Cut off for longer than the session timeout, until another session has all
+# locks.
 
 %lines = form_lines('/long', '4s');
 my $rival = ZkTest->new($node);
@@ -92,8 +94,8 @@ my @paths = map { ("/long/$_->[0]/line", "/long/$_->[0]/stock") } values %cuts;
 
 ZkNet::cut(@$_) for values %cuts;
 is($rival->query("SELECT zk_lock_acquire_all('{@{[ join ',', @paths ]}}')"),
-	't', 'the locks of who is cut off for long go to somebody else');
-$lines{$_}->refused_ok("cut off $_ for long") for sort keys %lines;
+	't', 'locks of the expired sessions go to another session');
+$lines{$_}->refused_ok("cut $_ for longer than the timeout") for sort keys %lines;
 ZkNet::heal(@$_) for values %cuts;
 $rival->query('SELECT zk_lock_release_all()');
 for my $way (sort keys %lines)
@@ -102,14 +104,14 @@ for my $way (sort keys %lines)
 	my @waiters = $line->waiters;
 
 	like($line->holder->query('SELECT 1'),
-		qr/^ERROR:  40001:/, "cut off $way, and back: who held a lock is told");
+		qr/^ERROR:  40001:/, "cut $way and back: former holder gets the error");
 	while (@waiters)
 	{
-		wait_until('the next has the lock',
+		wait_until('the next waiter has the lock',
 			sub { grep { $_->is_done } @waiters });
 		my ($owner, @others) = grep { $_->is_done } @waiters;
-		is($owner->result, 't', '... who waited has the lock');
-		is(@others, 0, '... and nobody else');
+		is($owner->result, 't', '... a waiter has the lock');
+		is(@others, 0, '... and no other session');
 		$owner->query('SELECT zk_lock_release_all()');
 		@waiters = grep { $_ != $owner } @waiters;
 	}
@@ -118,17 +120,17 @@ for my $way (sort keys %lines)
 	$line->close;
 }
 
-# The servers are cut off from each other.
+# ZooKeeper's servers are cut off from each other.
 
 my $line = ZkLine->new($zk, '/servers', [$node]);
 for my $way (qw(to from))
 {
 	$line->form;
 	ZkNet::cut(ZkEnsemble::PEERS, $way);
-	wait_until('nobody serves', sub { !$zk->leader && !$zk->followers });
+	wait_until('no server serves', sub { !$zk->leader && !$zk->followers });
 	ZkNet::heal(ZkEnsemble::PEERS, $way);
 	$zk->wait_for_all;
-	$line->kept_ok("servers cut off $way their leader for a while");
+	$line->kept_ok("servers are cut off for a while ($way their leader)");
 	$line->finish_ok;
 }
 

@@ -1,8 +1,8 @@
-# Connections lost for less than the session timeout, with one server or several
-# in zklock.hosts, some of them dead: all holds, waiters and places in line are
-# kept.
+# Connections are lost for less than the session timeout, with one or several
+# servers in zklock.hosts, some of them dead: holders and waiters keep their
+# locks and their places in the queue.
 #
-# The C client has its own ways to go through the list: see zkhosts.h.
+# For the order in which the C client tries the servers, see zkhosts.h.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# The client gives a server that does not answer two thirds of this.
+# The client waits two thirds of this for a server that does not answer.
 use constant TIMEOUT => 8;
 
 my $zk = ZkServer->new->start;
@@ -27,8 +27,8 @@ my %patience = (
 	'zklock.connect_timeout' => '1min');
 my $node = new_node('main', $zk->hosts);
 
-# Cuts all connections and waits until so many have been made again, through
-# these proxies only.
+# Cuts all connections, and waits until $number sessions are connected again,
+# through the given proxies only.
 sub reconnect
 {
 	my ($number, @through) = @_;
@@ -40,7 +40,8 @@ sub reconnect
 	wait_until(
 		"$number sessions are connected again",
 		sub {
-			# On a busy machine one may lose its connection again meanwhile.
+			# On a busy machine, a session may lose its new connection again
+			# meanwhile.
 			my %connected =
 			  map { $_->{session} => 1 }
 			  grep { $_->{dir} eq 's2c' && $_->{op} eq 'connect' }
@@ -53,7 +54,7 @@ sub reconnect
 	return;
 }
 
-# From each server to each other and back, when only the one is there.
+# From each server to each other and back, while only one accepts connections.
 
 for my $size (1 .. @proxies)
 {
@@ -68,14 +69,14 @@ for my $size (1 .. @proxies)
 	my $line = ZkLine->new($zk, "/servers/$size", [$its_node], %settings);
 	$line->form;
 	reconnect(server_mode() ? 1 : 4, $_) for @tour;
-	$line->kept_ok("$size servers");
+	$line->kept_ok("reconnect with $size servers");
 	$line->finish_ok;
 	$line->close;
 	$its_node->stop if $its_node != $node;
 }
 
-# Some that never answer, or are not there at all. The connection may be lost
-# again as soon as it is back.
+# Some servers never answer, or do not exist. The new connection can be lost
+# again at once.
 
 my $silent = IO::Socket::INET->new(
 	LocalAddr => '127.0.0.1',
@@ -105,8 +106,9 @@ $_->result for @holders;
 my @owners = map { $zk->owners("/list/$_") } 0 .. $#lists;
 for (1 .. 2)
 {
-	# A client that idles is silent for a third of the timeout. With two thirds
-	# for a server that does not answer, nothing would be left for a busy machine.
+	# An idle client may be silent for a third of the timeout. A server that
+	# does not answer takes two thirds, which would leave no time on a busy
+	# machine. So each session sends a request first.
 	$_->query(
 		q(SELECT zk_lock_acquire(path) AND zk_lock_release(path)
 		  FROM (SELECT '/heard/' || pg_backend_pid()) AS own (path)))
@@ -120,10 +122,10 @@ for (0 .. $#lists)
 		  @{ $lists[$_] });
 
 	is_deeply($zk->owners("/list/$_"), $owners[$_],
-		"the lock is kept with servers $list");
+		"lock is kept with servers $list");
 }
 
-# A connection that is lost before it is known of is none.
+# A connection that is lost before the client notices it does not count.
 my $library = build_module('late_callback');
 my $session =
   ZkTest->new($node, OWN_SESSION, %patience, 'zklock.hosts' => $proxies[0]->hosts);
@@ -134,30 +136,33 @@ is( $session->query(
 		   CREATE FUNCTION late_callback() RETURNS void
 		   AS '$library' LANGUAGE c;
 		   SELECT zk_lock_acquire('/late'))),
-	't', 'a connection');
+	't', 'session is connected');
 my $owners = $zk->owners('/late');
 
-# After a short one, a connection is one when it has served a request: see zksession.c.
+# After a short connection, the next one counts only after a request: see
+# zksession.c.
 my $began = time();
-wait_until('it has lasted', sub { time() > $began + 1.1 });
+wait_until('the connection has lasted for a second', sub { time() > $began + 1.1 });
 $session->query('SELECT late_callback()');
 my $rule = $proxies[0]->rule(
 	dir => 's2c', op => 'connect', action => 'cut', refuse => 1);
 my $accepted = $proxies[0]->accepted;
 $proxies[0]->cut;
-wait_until('there was one, and others are tried',
+wait_until('one connection was cut, and more are tried',
 	sub { $proxies[0]->fired($rule) && $proxies[0]->accepted >= $accepted + 4 });
 is($session->query('SELECT state FROM zk_session()'),
-	'connecting', 'a connection that is lost already');
+	'connecting', 'connection that was lost at once does not count');
 $proxies[0]->reset;
-wait_until('there is another one',
+wait_until('the session is connected again',
 	sub { $session->query('SELECT state FROM zk_session()') eq 'connected' });
 my @lines = substr(slurp_file($node->logfile), $log_from) =~ /LOG:  (the connection .*)/g;
 my $server = $proxies[0]->hosts;
-is(scalar(@lines), 2, '... is none')
+is(scalar(@lines), 2, '... in the log, either')
   or diag(@lines);
-like($lines[0], qr/, with server \Q$server\E, was lost$/, '... one is lost');
-like($lines[1], qr/is back after \d+ ms, with server \Q$server\E$/, '... and is back');
+like($lines[0], qr/, with server \Q$server\E, was lost$/,
+	'... the log has the loss of the first connection');
+like($lines[1], qr/is back after \d+ ms, with server \Q$server\E$/,
+	'... and the reconnect');
 is_deeply($zk->owners('/late'), $owners, '... and the lock is kept');
 $session->close;
 

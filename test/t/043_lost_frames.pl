@@ -1,9 +1,9 @@
-# Every frame of every operation lost in turn, and the connection with it: each
-# operation comes to the end that it comes to when nothing is lost.
+# Every frame of every operation is lost in turn, together with its connection:
+# each operation has the same result as without the loss.
 #
-# The frames are numbered as they pass. A sweep over the numbers is over when an
-# operation ends before there was a frame of that number, so that nobody has to
-# know how many there are.
+# The proxy numbers the frames that pass. A sweep loses frame 1, 2 and so on,
+# and ends when an operation completes before there was a frame of that number.
+# So the number of frames need not be known.
 
 use strict;
 use warnings;
@@ -29,15 +29,16 @@ my ($victims_node, %settings) = with_settings(
 my $victim = ZkTest->new($victims_node, %settings);
 $victim->query('CREATE TABLE stock (n int); INSERT INTO stock VALUES (0)');
 my ($holder, $second, $third, $rival) = map { ZkTest->new($node) } (1 .. 4);
-my $looker = ZkClient->new($zk->hosts);
+my $client = ZkClient->new($zk->hosts);
 
 my $state = 'SELECT state FROM zk_session()';
-my $rounds = 0;      # that an operation has been through
+my $rounds = 0;      # number of operations so far
 my $commits = 0;
-my $lost = '';       # what is lost in this round
+my $lost = '';       # the frame that is lost in this round
 my @problems;        # of this sweep
 
-# Notes a wrong answer. What never ends ends the test.
+# Records an unexpected result. An operation that never ends makes the test
+# fail.
 sub expect
 {
 	my ($what, $got, $expected) = @_;
@@ -54,7 +55,7 @@ sub answers
 	return;
 }
 
-# What takes a lock of each kind on a path, within a time
+# The statement that acquires a lock of each kind on a path, with a timeout
 my %take = (
 	exclusive => q(SELECT zk_lock_acquire('%s', %s)),
 	all => q(SELECT zk_lock_acquire_all('{%1$s/1, %1$s/2, %1$s/3}', %2$s)),
@@ -70,19 +71,19 @@ sub take
 	return sprintf($take{$kind}, $path, $timeout // 'NULL');
 }
 
-# The nodes of a lock, each as its name and the session that it is of
+# Returns the nodes of a lock, each with its name and its session.
 sub nodes
 {
 	my ($kind, $path) = @_;
 	my $dir = $kind =~ /^(?:semaphore|counted)$/ ? "$path/leases" : $path;
-	my %stat = map { $_ => $looker->exists("$dir/$_") } $looker->children($dir);
+	my %stat = map { $_ => $client->exists("$dir/$_") } $client->children($dir);
 
 	return
 	  map { sprintf('%s|0x%x', $_, $stat{$_}{ephemeralOwner}) }
 	  grep { $stat{$_} } keys %stat;
 }
 
-# Are there so many?
+# Returns a function that checks the number of nodes.
 sub are_there
 {
 	my ($n, @lock) = @_;
@@ -90,8 +91,9 @@ sub are_there
 	return sub { $n == (my @nodes = nodes(@lock)) };
 }
 
-# The victim has a lock: the node that it knows of is there, of its own session,
-# and no other; and nobody else is let in.
+# Checks that the victim holds a lock: the only node is the one that zk_locks
+# shows, it belongs to the victim's session, and the rival cannot acquire the
+# lock.
 sub holds
 {
 	my ($kind, $path) = @_;
@@ -100,18 +102,18 @@ sub holds
 		 WHERE path LIKE '$path%' AND NOT lost");
 
 	answers($rival, take($kind, $path, q('0')), 'f');
-	wait_until("there is $node only",
+	wait_until("$node is the only node",
 		sub { join(' ', nodes($kind, $path)) eq $node });
 	return;
 }
 
-# The victim has left nothing: the rival gets the lock, and is alone there.
+# Checks that the victim has left no node: the rival can acquire the lock.
 sub is_free
 {
 	my ($kind, $path) = @_;
 
 	answers($rival, take($kind, $path, q('1 min')), 't');
-	wait_until('the rival is alone', are_there(1, $kind, $path));
+	wait_until('the rival has the only node', are_there(1, $kind, $path));
 	$rival->query('SELECT zk_lock_release_all()');
 	return;
 }
@@ -142,13 +144,14 @@ sub not_granted
 	my $sql = take('exclusive', $path, $timeout);
 	my $answer = $victim->query($sql);
 
-	# What was lost may be found again too late to tell who is ahead.
+	# If a frame was lost, the reconnect may be too late to learn of the holder
+	# in time.
 	expect($sql, $answer, 'f') if $answer !~ /^ERROR:  08006:/;
-	wait_for_queue($looker, $path, $holder);
+	wait_for_queue($client, $path, $holder);
 	return;
 }
 
-# Starts what has to wait, and returns once it does.
+# Starts a statement that has to wait, and returns when it waits.
 sub wait_in_line
 {
 	my ($sql, $does_wait) = @_;
@@ -158,7 +161,7 @@ sub wait_in_line
 	return;
 }
 
-# Are so many nodes watched?
+# Returns a function that checks the number of watches.
 sub are_watched
 {
 	my ($n) = @_;
@@ -168,13 +171,13 @@ sub are_watched
 	};
 }
 
-# The last one ahead releases, so that it is the victim's turn.
+# The last session ahead releases the lock, and the victim is granted it.
 sub takes_over
 {
 	my ($session, $kind, @paths) = @_;
 
 	$session->query('SELECT zk_lock_release_all()');
-	expect('its turn', $victim->result, 't');
+	expect('grant', $victim->result, 't');
 	holds_and_releases($kind, @paths);
 	return;
 }
@@ -189,14 +192,14 @@ sub handed_over
 	return;
 }
 
-# There is no room, until there is.
+# A count lets no holder in until it is raised.
 sub let_in_by_count
 {
 	my ($path) = @_;
 
 	wait_in_line(take('counted', $path), are_there(1, 'counted', $path));
 	$holder->query("SELECT zk_shared_count_set('/counts$path', 1)");
-	expect('its turn', $victim->result, 't');
+	expect('grant', $victim->result, 't');
 	holds_and_releases('counted', $path);
 	return;
 }
@@ -236,7 +239,7 @@ sub transaction
 	return;
 }
 
-# It takes a new session to lock anything.
+# Changes a setting so that the next lock needs a new session.
 sub change_timeout
 {
 	my ($seconds) = @_;
@@ -269,13 +272,13 @@ sub is_queued_for_by_three
 	{
 		$session->start(take('exclusive', $path));
 		push @queue, $session;
-		wait_for_queue($looker, $path, @queue);
+		wait_for_queue($client, $path, @queue);
 	}
 	return;
 }
 
-# What is done to a path, and what others have done to it before. Each gives
-# back what it has got, so that the frames of a release are among those lost.
+# The operations on a path, and what other sessions do before. Each operation
+# releases its locks, so the frames of the release are lost in turn, too.
 my @operations = (
 	{
 		name => 'a free lock',
@@ -283,7 +286,7 @@ my @operations = (
 		do => sub { granted('exclusive', @_) }
 	},
 	{
-		name => 'a free lock, connecting',
+		name => 'a free lock, not yet connected',
 		do => sub {
 			change_timeout(31 + $rounds % 2);
 			granted('exclusive', @_);
@@ -334,7 +337,7 @@ my @operations = (
 		do => sub { handed_over('semaphore', @_) }
 	},
 	{
-		name => 'a lease that a count lets in',
+		name => 'a lease after its count is raised',
 		before => sub {
 			$holder->query("SELECT zk_shared_count_set('/counts$_[0]', 0)");
 		},
@@ -356,7 +359,7 @@ my @operations = (
 		}
 	},
 	{
-		name => 'a lock with three ahead, one of whom gives up',
+		name => 'a lock with three ahead, one of which gives up',
 		before => \&is_queued_for_by_three,
 		do => sub {
 			wait_in_line(take('exclusive', @_), are_watched(5));
@@ -369,12 +372,12 @@ my @operations = (
 		}
 	},
 	{
-		name => 'a lock that is taken',
+		name => 'a lock that is held',
 		before => is_held('exclusive'),
 		do => sub { not_granted(@_, q('0')) }
 	},
 	{
-		name => 'a lock that does not come in time',
+		name => 'a lock that is not granted in time',
 		before => is_held('exclusive'),
 		do => sub { not_granted(@_, q('100 ms')) }
 	},
@@ -384,7 +387,7 @@ my @operations = (
 		do => sub {
 			wait_in_line(take('exclusive', @_), are_watched(1));
 			cancel($victim);
-			wait_for_queue($looker, @_, $holder);
+			wait_for_queue($client, @_, $holder);
 		}
 	},
 	{
@@ -400,7 +403,7 @@ my @operations = (
 		do => sub { transaction(@_, 'COMMIT', 'lease') }
 	},
 	{
-		name => 'COMMIT that asks',
+		name => 'COMMIT with confirmation',
 		do => sub { transaction(@_, 'COMMIT', 'always') }
 	},
 	{
@@ -408,18 +411,18 @@ my @operations = (
 		do => sub { transaction(@_, 'ROLLBACK', 'lease') }
 	});
 
-# Loses these frames, the last of which has the highest number. Returns whether
-# it came.
+# Loses these frames, and returns whether the last of them, the one with the
+# highest number, was sent.
 sub lose
 {
 	my ($operation, $dir, $action, @numbers) = @_;
 	my $path = '/lost/' . ++$rounds;
 
 	$lost = "frame @numbers";
-	$looker->create($path);
+	$client->create($path);
 	$operation->{before}->($path) if $operation->{before};
 
-	# It may have given its session up, which it had no need of.
+	# The victim's session may have expired without notice if it held no lock.
 	wait_until(
 		'the victim is connected',
 		sub {
@@ -436,15 +439,15 @@ sub lose
 	  map { $proxy->rule(dir => $dir, action => $action, nth => $_) } @numbers;
 	eval { $operation->{do}->($path); 1 } or die "$lost: $@";
 	$proxy->wait_answered;
-	my $came = $proxy->fired($rules[-1]);
+	my $was_sent = $proxy->fired($rules[-1]);
 	$proxy->reset;
 
 	$holder->query('SELECT zk_lock_release_all()');
-	return $came;
+	return $was_sent;
 }
 
-# Loses each frame in turn. With $more, also each of those that come after it,
-# and so on.
+# Loses each frame in turn. With $more, it also loses each frame after that
+# one, and so on.
 sub sweep
 {
 	my ($operation, $dir, $action, $more, @before) = @_;
@@ -459,7 +462,7 @@ sub sweep
 }
 
 $victim->query(q(SELECT zk_lock_acquire('/first'), zk_lock_release_all()));
-$looker->create('/lost');
+$client->create('/lost');
 for my $operation (@operations)
 {
 	for my $dir (qw(c2s s2c))
@@ -471,7 +474,7 @@ for my $operation (@operations)
 			@problems = ();
 			eval { sweep($operation, $dir, $action, $operation->{more}); 1 }
 			  or die "$what: $@";
-			is_deeply(\@problems, [], $what);
+			is_deeply(\@problems, [], "$what: results are the same");
 		}
 	}
 }

@@ -1,6 +1,6 @@
-# Those who keep a session, backends or a server's worker and its backends, stand
-# still, or are killed, at each step on the way to a lock and back, until their
-# sessions are over and others have the lock.
+# A backend, or a server's worker with its backends, is suspended or killed at
+# each step on the way to a lock and back, until its session has expired and
+# another one has the lock.
 
 use strict;
 use warnings;
@@ -11,18 +11,20 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# Sessions that are to end, but not before the victims are where they should be
+# Timeout of sessions that have to expire, but not before each victim has
+# reached its step
 use constant TIMEOUT => '4s';
 
-# In time for what waits for such a session to end, with all the patience that a
-# busy machine asks for.
+# Limit for operations that wait until such a session expires: generous,
+# because the machine may be busy.
 use constant SOON => 25;
 
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $main = new_node('main', $zk->hosts);
 
-# A transaction that reads the ledger of a path and writes the next entry, under
-# a lock. Two at once write the same one.
+# A transaction that counts the entries of a path in the ledger, and writes the
+# next one under a lock. Two concurrent transactions would write the same
+# entry.
 sub statements
 {
 	my ($path, $mode) = @_;
@@ -35,9 +37,10 @@ sub statements
 		'COMMIT');
 }
 
-# A victim is a session with a session in ZooKeeper through a proxy of its own, and
-# what is left to do for it. On its node are also others, who are never cut off: the
-# holder of the lock, if it has to wait for that, and a rival.
+# A victim is a backend that connects to ZooKeeper through its own proxy, with
+# the statements that it has still to run. Two more sessions on its node are
+# never cut off: $first holds the lock if the victim has to wait for it, and
+# $rival competes for it.
 
 sub new_place
 {
@@ -45,7 +48,7 @@ sub new_place
 	my ($node, %settings) = with_settings(
 		$main,
 		'zklock.hosts' => $proxy->hosts,
-		'zklock.connect_timeout' => '5min',    # nobody gives up meanwhile
+		'zklock.connect_timeout' => '5min',    # no session gives up meanwhile
 		'zklock.session_timeout' => TIMEOUT);
 
 	$node->safe_psql('postgres',
@@ -55,7 +58,7 @@ sub new_place
 	return [ $proxy, $node, %settings ];
 }
 
-my %place;    # of each step
+my %place;    # for each step
 
 sub new_victim
 {
@@ -74,7 +77,7 @@ sub new_victim
 
 	return {
 		ends => 'committed',
-		entries => 0,    # committed so far
+		entries => 0,    # number of committed entries
 		%$step,
 		path => $path,
 		mode => $mode,
@@ -87,7 +90,7 @@ sub new_victim
 	};
 }
 
-# Does its next statements.
+# Runs the next $n statements of the victim.
 sub advance
 {
 	my ($victim, $n) = @_;
@@ -96,7 +99,7 @@ sub advance
 	return;
 }
 
-# Starts with all that is left to do.
+# Starts the remaining statements of the victim.
 sub go
 {
 	my ($victim) = @_;
@@ -106,8 +109,8 @@ sub go
 	return;
 }
 
-# Holds one of the frames that $code makes pass, and all that come after it. The
-# session, once there is one, stays alive.
+# Runs $code, and holds the first frame that matches and all later ones. The
+# proxy keeps the session, if there is one, alive.
 sub hold_at
 {
 	my ($victim, $code, %frame) = @_;
@@ -116,13 +119,13 @@ sub hold_at
 	my $rule = $proxy->rule(%frame, action => 'hold', @alive);
 
 	$code->($victim);
-	wait_until("$victim->{name}: the frame is there",
+	wait_until("$victim->{name}: the frame is held",
 		sub { $proxy->fired($rule) });
 	$victim->{held} = $frame{dir};
 	return;
 }
 
-# Does it wait for whoever has the lock?
+# Does the victim wait for the holder's node?
 sub waits
 {
 	my ($victim) = @_;
@@ -136,7 +139,7 @@ sub queue_behind_first
 
 	$victim->{first}->query("SELECT zk_lock_acquire('$victim->{path}')");
 	go($victim);
-	wait_until("$victim->{name}: it waits", sub { waits($victim) });
+	wait_until("$victim->{name}: the victim waits", sub { waits($victim) });
 	return;
 }
 
@@ -148,10 +151,11 @@ sub first_releases
 	return;
 }
 
-# How to bring a victim to each step, and how what it does ends if its session
-# is over when it goes on. A frame that is held reaches its end while the victim
-# stands still, or (late) not before its session is over. Who reads only now that
-# a lock was granted, long ago, does not take it for good, and waits again.
+# The steps: how to bring a victim there, and how its transaction ends if its
+# session has expired when it continues. A held frame is delivered while the
+# victim is suspended or, if "late", after its session has expired. A backend
+# that reads a grant only long after it was sent does not trust it, and waits
+# again.
 my @steps = (
 	{
 		name => 'connecting',
@@ -163,7 +167,7 @@ my @steps = (
 		to => sub { hold_at($_[0], \&go, dir => 'c2s', op => 'create2') }
 	},
 	{
-		name => 'with the reply that grants the lock under way',
+		name => 'with the granting reply on its way',
 		to => sub { hold_at($_[0], \&go, dir => 's2c', op => 'create2') }
 	},
 	{
@@ -182,7 +186,7 @@ my @steps = (
 		}
 	},
 	{
-		name => 'with the event that grants the lock under way',
+		name => 'with the granting event on its way',
 		to => sub {
 			queue_behind_first(@_);
 			hold_at($_[0], \&first_releases, dir => 's2c', op => 'event');
@@ -203,7 +207,7 @@ my @steps = (
 		}
 	},
 	{
-		name => 'at COMMIT, asking whether the lock is held',
+		name => 'at COMMIT, with the request for confirmation on its way',
 		late => 1,
 		ends => 'lost',
 		to => sub {
@@ -213,7 +217,7 @@ my @steps = (
 		}
 	},
 	{
-		name => 'at COMMIT, with the answer under way',
+		name => 'at COMMIT, with the confirmation on its way',
 		ends => 'lost',
 		to => sub {
 			$_[0]->{session}->query(q(SET zklock.confirm_commit = 'always'));
@@ -236,7 +240,7 @@ my @steps = (
 		}
 	});
 
-# New victims, one at each step. The others' sessions have the given timeout.
+# Creates a victim for each step. The other sessions have the given timeout.
 sub bring_to_steps
 {
 	my ($dir, $others_timeout) = @_;
@@ -256,7 +260,7 @@ sub signal
 	return;
 }
 
-# Nobody pretends any longer that those who stand still are alive.
+# The proxies stop keeping the sessions of the suspended processes alive.
 sub let_go
 {
 	my ($late, @victims) = @_;
@@ -288,8 +292,8 @@ sub outcome
 	}
 }
 
-# The ledger of a victim's path has as many entries as were committed, and each
-# of them once; and the session can write the next one.
+# Checks that the ledger of a victim's path has each committed entry once, and
+# that the session can write the next one.
 sub ledger_ok
 {
 	my ($victim, $session) = @_;
@@ -297,12 +301,12 @@ sub ledger_ok
 	  FROM ledger WHERE path = '$victim->{path}'";
 	my $expected = join(' ', 1 .. $victim->{entries});
 
-	is($session->query($entries), $expected, '... the ledger is right');
+	is($session->query($entries), $expected, '... ledger has each committed entry once');
 	is( $session->query(
 			join(";\n", statements($victim->{path}, $victim->{mode}))),
 		't',
-		'... the lock can be had again');
-	wait_until("$victim->{path} is left", sub { is_empty($victim) });
+		'... lock can be acquired again');
+	wait_until("$victim->{path} is empty", sub { is_empty($victim) });
 	return;
 }
 
@@ -315,7 +319,7 @@ sub is_empty
 	  && ($victim->{mode} ne 'simple' || !$zk->exists($victim->{path}));
 }
 
-# They stand still until others have the lock.
+# The victims are suspended until other sessions have the locks.
 
 my @victims = bring_to_steps('/paused', '30s');
 my %others;
@@ -334,7 +338,8 @@ wait_until('the sessions are over',
 	sub { !grep { !$others{$_} } $zk->sessions });
 $_->{later}->($_) for grep { $_->{later} } @victims;
 
-# When they go on, one transaction has been here, and another one still is.
+# When the victims are resumed, one transaction of the rival has committed, and
+# the next one is still open.
 for my $victim (@victims)
 {
 	$victim->{entries} += 2;
@@ -353,31 +358,32 @@ my $seconds = seconds_of(
 		go($_) for @victims;
 		for my $victim (@victims)
 		{
-			wait_until("$victim->{name}: it is done or waits",
+			wait_until("$victim->{name}: the victim is done or waits",
 				sub { $victim->{session}->is_done || waits($victim) });
 		}
 		is(join('', map { $_->{rival}->query('COMMIT') } @victims),
-			'', 'nobody disturbs who has the lock');
+			'', 'resumed victims do not disturb the holders');
 		$_->{outcome} = outcome($_) for @victims;
 	});
-cmp_ok($seconds, '<', SOON, '... and all go on in time');
+cmp_ok($seconds, '<', SOON, '... and all continue in time');
 
 for my $victim (@victims)
 {
-	like($victim->{outcome}, qr/^($victim->{ends})$/, "paused $victim->{name}");
+	like($victim->{outcome}, qr/^($victim->{ends})$/,
+		"suspended $victim->{name}: ends as expected");
 	$victim->{entries}++ if $victim->{outcome} eq 'committed';
 	ledger_ok($victim, $victim->{session});
 	$victim->{$_}->close for qw(session first rival);
 }
 
-# Who connects does that without a session.
+# The first step needs a worker without a session.
 if (server_mode())
 {
 	$_->[1]->restart for values %place;
 }
 
-# They are killed, and with them all others of their server. What was on its way
-# to ZooKeeper arrives all the same.
+# The victims are killed, and with them all other processes of their servers.
+# Frames on their way to ZooKeeper still arrive.
 
 @victims = bring_to_steps('/killed', TIMEOUT);
 $_->{pids} = [ keeper_of($_->{session}, $_->{node}) ] for @victims;
@@ -392,7 +398,7 @@ $seconds = seconds_of(
 				sub { is_empty($victim) });
 		}
 	});
-cmp_ok($seconds, '<', SOON, 'killed: no node stays for long');
+cmp_ok($seconds, '<', SOON, 'nodes of killed backends disappear in time');
 for my $victim (@victims)
 {
 	wait_for_server($victim->{node});

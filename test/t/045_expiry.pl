@@ -1,5 +1,5 @@
 # Sessions that expire, with holders and waiters of every mode; and nodes that
-# look as if they were one's own.
+# look like the session's own.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-# "At once", with all the patience that a busy machine asks for
+# Limit for "at once": generous, because the machine may be busy.
 use constant SOON => 15;
 
 my $zk = ZkServer->new(tick_time => 200)->start;
@@ -19,8 +19,8 @@ my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node('main', $zk->hosts, 'zklock.session_timeout' => '30s');
 my ($rival, $next) = map { ZkTest->new($node, OWN_SESSION) } (1 .. 2);
 
-# Each mode: what takes a lock, what keeps others from that, and where there are
-# nodes of the lock, if below its path.
+# For each mode: the statement that acquires a lock, one that conflicts with
+# it, and the directory of the lock's nodes below its path, if any.
 my $exclusive = q(SELECT zk_lock_acquire('%s'));
 my $simple = q(SELECT zk_lock_acquire('%s', mode => 'simple'));
 my $semaphore = q(SELECT zk_semaphore_acquire('%s', 1));
@@ -60,12 +60,13 @@ sub rival_takes
 	my ($mode, $path) = @_;
 
 	is($rival->query(sprintf($modes{$mode}[1], $path)),
-		't', "$path: somebody else has it");
+		't', "$path: another session has the lock");
 	return;
 }
 
-# Where sessions are that are connected through a proxy, and soon expire. Nobody gives
-# up for want of a connection, however long it takes until there is one again.
+# Settings of sessions that connect through a proxy and have a short timeout.
+# Their connect timeout is long, so that none gives up while there is no
+# connection.
 sub victims_at
 {
 	my ($through) = @_;
@@ -77,8 +78,8 @@ sub victims_at
 		'zklock.session_timeout' => '4s');
 }
 
-# What stands before "lock-" and the like in the name of the session's node for
-# a lock, or '' if it has none
+# Returns the prefix before "lock-" in the name of the session's node for a
+# lock, or '' if it has no node.
 sub prefix
 {
 	my ($session, $dir) = @_;
@@ -99,7 +100,7 @@ sub wait_for_wait
 	my ($session) = @_;
 
 	wait_until(
-		'it waits',
+		'the session waits',
 		sub {
 			$victims_node->safe_psql('postgres',
 				"SELECT wait_event_type FROM pg_stat_activity
@@ -108,8 +109,8 @@ sub wait_for_wait
 	return;
 }
 
-# For each mode there are one who holds and is idle, one who waits, and one who
-# does both.
+# For each mode: one session holds a lock and is idle, one waits, and one does
+# both.
 
 my (%idle, %waiter, %both, %before);
 for my $mode (sort keys %modes)
@@ -119,19 +120,21 @@ for my $mode (sort keys %modes)
 	rival_takes($mode, "/wait/$mode");
 	$_->{$mode} = ZkTest->new($victims_node, %settings)
 	  for \%idle, \%waiter, \%both;
-	is($idle{$mode}->query(take($mode, "/idle/$mode")), 't', "$mode: held");
-	is($both{$mode}->query(take($mode, "/both/$mode")), 't', '... twice');
+	is($idle{$mode}->query(take($mode, "/idle/$mode")),
+		't', "$mode: lock of an idle session is held");
+	is($both{$mode}->query(take($mode, "/both/$mode")),
+		't', '... and that of a waiting session');
 	for my $session ($waiter{$mode}, $both{$mode})
 	{
 		$session->start(take($mode, "/wait/$mode"));
 		wait_for_wait($session);
-		$before{$mode} //= wait_until('it is in the queue',
+		$before{$mode} //= wait_until('the waiter is in the queue',
 			sub { prefix($session, "/wait/$mode$dir") })
 		  if defined $dir;
 	}
 }
 
-# Two more have lost the reply to their create.
+# Two more sessions have lost the reply to their create request.
 my %stale;
 for my $mode (qw(exclusive simple))
 {
@@ -161,8 +164,8 @@ $proxy->cut;
 wait_until('all other sessions are over',
 	sub { join(' ', $zk->sessions) eq $survivor });
 
-# Others go first. Among them is one whose nodes have the names, and all, that
-# those of two sessions had that are over now.
+# Other sessions continue first. One of them creates nodes with the same names
+# and data as those of two expired sessions.
 rival_takes($_, "/idle/$_") for sort keys %modes;
 $next->start(take('exclusive', '/wait/exclusive'));
 wait_for_queue($zk, '/wait/exclusive', $rival, $next);
@@ -179,46 +182,48 @@ my $seconds = seconds_of(
 			like(
 				$both{$mode}->result,
 				qr{^ERROR:  40001: lock on "/both/$mode},
-				"$mode: who waits and has lost something is told");
+				"$mode: waiter that has lost another lock gets the error");
 			like(
 				$idle{$mode}->query('SELECT 1'),
 				qr{^ERROR:  40001: lock on "/idle/$mode},
-				'... who was idle is told in the next transaction');
+				'... idle holder gets the error in its next transaction');
 			is($idle{$mode}->query(
 					'SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
-				'0', '... and once');
+				'0', '... once');
 
-			# Who was told for want of a connection may be told for sure.
-			wait_until('nothing is left to be told',
+			# A session that was lost for want of a connection can get a second
+			# error when the loss is confirmed.
+			wait_until('all errors are reported',
 				sub { $both{$mode}->query('SELECT 1') eq '1' });
 			next if !defined $dir;
 			isnt(
 				wait_until(
-					'it is in the queue again',
+					'the waiter is in the queue again',
 					sub { prefix($waiter{$mode}, "/wait/$mode$dir") }),
 				$before{$mode},
-				'... who had nothing but a place gets a new one');
+				'... waiter without locks gets a new place in the queue');
 		}
 	});
-cmp_ok($seconds, '<', SOON, 'all of that in time');
+cmp_ok($seconds, '<', SOON, 'all sessions notice the loss in time');
 
 wait_for_queue($zk, '/wait/exclusive', $rival, $next, $waiter{exclusive});
-pass('the new place is behind those who came meanwhile');
+pass('new place in the queue is behind waiters that came meanwhile');
 ok(!(grep { $_->is_done } values %waiter), '... and all still wait');
 $rival->query('SELECT zk_lock_release_all()');
-is($next->result, 't', '... for their turn');
+is($next->result, 't', '... the next waiter is granted the lock');
 $next->query('SELECT zk_lock_release_all()');
 for my $mode (sort keys %modes)
 {
-	is($waiter{$mode}->result, 't', "$mode: who waited has it");
+	is($waiter{$mode}->result, 't', "$mode: waiter is granted the lock");
 	$waiter{$mode}->query('SELECT zk_lock_release_all()');
 	is($_->[0]{$mode}->query(take($mode, "/$_->[1]/$mode")),
-		't', '... who has lost it can have it again')
+		't', '... former holder can acquire the lock again')
 	  for [ \%idle, 'idle' ], [ \%both, 'both' ];
 	$_->{$mode}->close for \%waiter, \%idle, \%both;
 }
 
-# A node that is another session's is not one's own, whatever its name and data.
+# A node of another session does not count as the session's own, whatever its
+# name and data.
 
 sub gives_way_ok
 {
@@ -226,9 +231,9 @@ sub gives_way_ok
 
 	wait_until("$path is watched",
 		sub { $zk->four_letter('wchp') =~ /^\Q$path\E$/m });
-	ok(!$session->is_done, "$what: it waits");
-	ok($impostor->delete($path), '... and does not touch the node');
-	is($session->result, 't', '... until that goes');
+	ok(!$session->is_done, "$what: session waits");
+	ok($impostor->delete($path), '... and does not delete the node');
+	is($session->result, 't', '... until the node is deleted');
 	$session->query('SELECT zk_lock_release_all()');
 	return;
 }
@@ -237,10 +242,10 @@ for my $mode (sort keys %stale)
 {
 	$stale{$mode}{proxy}->accept;
 	gives_way_ok(@{ $stale{$mode} }{qw(session node)},
-		"$mode, a new session and a node of the old name");
+		"$mode, node with the name of an expired session");
 }
 
-# The same session, which never gets to create the node.
+# The same with a session that is alive and never creates the node.
 my $session =
   ZkTest->new(with_settings($node, 'zklock.hosts' => $proxy->hosts));
 my $query = 'SELECT session_id FROM zk_session()';
@@ -258,7 +263,7 @@ my $request = $proxy->wait_frame(dir => 'c2s', op => 'create2');
 my $path = $impostor->create($request->{path}, '',
 	ZkClient::EPHEMERAL | ZkClient::SEQUENCE);
 $proxy->accept;
-gives_way_ok($session, $path, 'a session that lives and a node of its name');
-is($session->query($query), $id, '... in the same session');
+gives_way_ok($session, $path, 'node with the name of a live session');
+is($session->query($query), $id, '... the session is the same');
 
 done_testing();

@@ -1,5 +1,5 @@
-# What an outage costs: connects, log lines and processor time; and what it must
-# not cost: a lock, or a place in the queue.
+# The cost of an outage in connects, log lines and CPU time. No lock and no
+# place in the queue may be lost.
 
 use strict;
 use warnings;
@@ -16,10 +16,10 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-# So long that there is time to start ZooKeeper again on a busy machine
+# The timeout leaves time to restart ZooKeeper on a busy machine.
 my $node = new_node('main', $proxy->hosts, 'zklock.session_timeout' => '60s');
 
-# Who keeps the sessions in ZooKeeper that these sessions have
+# Returns the processes that have the ZooKeeper sessions of these sessions.
 sub keepers
 {
 	my %pids = map { keeper_of($_, $node) => 1 } @_;
@@ -27,7 +27,8 @@ sub keepers
 	return keys %pids;
 }
 
-# The lines that processes have left in the log since $log_from, but for statements
+# Returns the lines that processes have logged since $log_from, except
+# statements.
 my $log_from = 0;
 
 sub logged
@@ -39,7 +40,7 @@ sub logged
 	return @lines;
 }
 
-# The seconds of processor time that processes have used
+# Returns the CPU time that processes have used, in seconds.
 sub cpu_seconds
 {
 	my $ticks = 0;
@@ -54,13 +55,13 @@ sub cpu_seconds
 	return $ticks / sysconf(_SC_CLK_TCK);
 }
 
-# Waits until nobody has tried to connect for some seconds.
+# Waits until no client has tried to connect for some seconds.
 sub wait_for_quiet
 {
 	my ($before, $since) = (-1, 0);
 
 	wait_until(
-		'nobody tries to connect',
+		'no client tries to connect',
 		sub {
 			my $now = $proxy->accepted;
 
@@ -86,7 +87,7 @@ my @keepers = keepers(@idle);
 my $accepted = $proxy->accepted;
 $proxy->mark;
 $proxy->cut;
-wait_until('all are back',
+wait_until('all sessions are connected again',
 	sub {
 		my %back = map { $_->{session} => 1 }
 		  grep { $_->{op} eq 'connect' && $_->{dir} eq 's2c' } $proxy->trace;
@@ -94,9 +95,9 @@ wait_until('all are back',
 		return keys %back == @keepers;
 	});
 is_deeply([ session_ids(@idle) ],
-	\@before, 'a cut costs idle backends no session');
+	\@before, 'idle backends keep their sessions after a cut');
 
-# A node that is to be deleted still would be something to do.
+# A node that is still to be deleted would require a connection.
 wait_for_queue($zk, '/idle');
 wait_for_calm($node, $zk) if server_mode();
 $proxy->wait_idle;
@@ -105,18 +106,18 @@ $proxy->refuse;
 $proxy->cut;
 wait_for_quiet();
 cmp_ok($proxy->accepted - $accepted,
-	'<=', 3 * @keepers, 'in an outage they soon stop to ask for a server');
+	'<=', 3 * @keepers, 'idle sessions soon stop to connect in an outage');
 my @all = (@keepers, map { $_->pid } @idle);
 my $cpu = cpu_seconds(@all);
 wait_for_quiet();
-cmp_ok(cpu_seconds(@all) - $cpu, '<=', 0.2, '... and use no processor time');
+cmp_ok(cpu_seconds(@all) - $cpu, '<=', 0.2, '... and use no CPU time');
 
 $proxy->accept;
 is_deeply(
 	[ map { $_->query(q(SELECT zk_lock_acquire('/idle'), zk_lock_release_all())) }
 		  @idle ],
 	[ ('t|1') x @idle ],
-	'... but find it again when they have something to do');
+	'... and connect again with the next request');
 cmp_ok(scalar(logged(@all)), '<=', 3 * @keepers, '... with few lines in the log');
 $_->close for @idle;
 
@@ -137,26 +138,26 @@ $proxy->refuse;
 $proxy->cut;
 $accepted = $proxy->accepted;
 my $began = time();
-wait_until('an outage has lasted for a while', sub { time() > $began + 4 });
+wait_until('the outage has lasted for some seconds', sub { time() > $began + 4 });
 my $attempts = ($proxy->accepted - $accepted) / @keepers;
 my $seconds = time() - $began;
 cmp_ok($attempts, '<=', 2 * $seconds + 8,
-	'who holds or waits asks for a server again and again, in moderation');
-cmp_ok($attempts, '>=', 3, '... but does not give up');
+	'holders and waiters try to connect at a limited rate');
+cmp_ok($attempts, '>=', 3, '... but do not give up');
 
 $zk->stop;
 $zk->start;
 $proxy->accept;
-wait_until('they are back',
+wait_until('all sessions are connected again',
 	sub {
 		return $line[0]->query('SELECT state FROM zk_session()') eq 'connected'
 		  && !grep { logged($_) < 2 } @keepers;
 	});
 is_deeply($zk->owners('/kept'), $owners,
-	'all keep their place in an outage with a restart');
+	'all keep their places in an outage with a restart');
 for my $i (0 .. $#line)
 {
-	is($line[$i]->result, 't', "... number $i gets the lock") if $i > 0;
+	is($line[$i]->result, 't', "... waiter $i gets the lock") if $i > 0;
 	is($line[$i]->query(q(SELECT zk_lock_release('/kept'))), 't', '... and releases it');
 }
 
@@ -164,10 +165,10 @@ for my $pid (@keepers)
 {
 	my @lines = logged($pid);
 
-	cmp_ok(scalar(@lines), '<=', 2, "$pid logs no more than a loss and a return");
+	cmp_ok(scalar(@lines), '<=', 2, "process $pid logs only the loss and the reconnect");
 	like($lines[-1],
 		qr/is back after \d+ ms, with server \Q${\ $proxy->hosts}\E$/,
-		'... and for how long it was away, and where it is now');
+		'... with the duration and the server');
 	note($_) for @lines;
 }
 done_testing();

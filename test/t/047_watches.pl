@@ -1,7 +1,7 @@
-# Who gives a wait up takes its watches back: the client library sends the names
-# of all with each new connection, in one request, and ZooKeeper closes a
-# connection on which more than a megabyte comes at once. So a session has no more
-# watches than fit, whatever they are for.
+# A wait that is given up removes its watches: the client library sends the
+# names of all watches with each new connection, in one request, and ZooKeeper
+# closes a connection on which more than a megabyte comes at once. So the
+# number of watches of a session is limited, whatever they are for.
 
 use strict;
 use warnings;
@@ -32,7 +32,7 @@ sub no_watch_ok
 	return;
 }
 
-# Two times a thousand locks with the longest paths there are
+# Two sets of a thousand locks with the longest possible paths
 my @long = map {
 	qq(ARRAY(SELECT format('/%s-%s', i, repeat('x', 1017))
 		FROM generate_series($_, $_ + 999) i))
@@ -56,12 +56,12 @@ my $second = ZkTest->new($node);
 $second->start(q(SELECT zk_lock_acquire('/queue')));
 wait_for_queue($zk, '/queue', $holder, $second);
 
-# At a gate there is nothing to be watched.
+# A gate needs no watch.
 my $before = server_mode() eq 'gate' ? 0 : 1;
-wait_until('it watches', sub { watches() == $before });
+wait_until('the watch is set', sub { watches() == $before });
 
 is($waiter->query(q(SELECT zk_lock_acquire('/queue', '1s'))),
-	'f', 'a wait for a lock behind two times out');
+	'f', 'wait for a lock behind two nodes times out');
 ok(wait_until('the watches are gone', sub { watches() == $before }),
 	'... and leaves no watch');
 $waiter->query(q(SET lock_timeout = '1s'));
@@ -72,65 +72,67 @@ for my $sql (
 	q(zk_semaphore_acquire_counted('/counted', '/count')))
 {
 	like($waiter->query("SELECT $sql"), qr/^ERROR:  55P03/,
-		"$sql is cancelled");
+		"$sql ends by lock_timeout");
 	ok(wait_until('the watches are gone', sub { watches() == $before }),
 		'... and leaves no watch');
 }
 $waiter->query(q(RESET lock_timeout));
 $holder->query('SELECT zk_lock_release_all()');
 $second->result;
-no_watch_ok('those who were granted what they waited for have none either');
+no_watch_ok('grants leave no watch');
 
-# So many that they would be too much for one request.
+# Too many watches for one request
 for my $paths (@long)
 {
 	is($holder->query("SELECT zk_lock_acquire_all($paths)"),
 		't', 'a thousand locks are held');
 	is($waiter->query("SELECT zk_lock_acquire_all($paths, '4s')"),
-		'f', '... and waited for in vain');
+		'f', '... and waits for them time out');
 }
-no_watch_ok('... which leaves no watch');
+no_watch_ok('... and leave no watch');
 
 $proxy->mark;
 $proxy->cut;
 $proxy->wait_frame(dir => 's2c', op => 'connect');
 is($waiter->query(q(SELECT zk_lock_acquire('/more', '20s'))),
-	't', 'after a cut the session goes on');
+	't', 'session continues after a cut');
 is( $waiter->query(
 		'SELECT session_id, (SELECT sum(lost::int) FROM zk_locks) FROM zk_session()'),
 	"$session|0",
-	'... and so do its locks');
+	'... and has lost no lock');
 
-# If there is no connection, or the request is lost, that is made up for.
+# If there is no connection, or the request to remove a watch is lost, the
+# removal is repeated.
 $proxy->wait_idle;
 $holder->query(
 	q(SELECT zk_lock_release_all(), zk_lock_acquire_all('{/a, /b, /c}')));
 my $rule = $proxy->rule(dir => 'c2s', op => 'removeWatches', action => 'drop');
 is($waiter->query(q(SELECT zk_lock_acquire('/a', '1s'))),
-	'f', 'the request to take a watch back gets lost');
-wait_until('it is lost', sub { $proxy->fired($rule) });
-is($waiter->query(q(SELECT zk_lock_acquire('/b', '5s'))), 'f', '... another wait');
-no_watch_ok('... takes back both');
+	'f', 'wait times out and its request to remove the watch gets lost');
+wait_until('the request is lost', sub { $proxy->fired($rule) });
+is($waiter->query(q(SELECT zk_lock_acquire('/b', '5s'))),
+	'f', '... another wait times out');
+no_watch_ok('... and both watches are removed');
 
 $proxy->rule(dir => 'c2s', op => 'removeWatches', action => 'drop');
 is($waiter->query(q(SELECT zk_lock_acquire('/a', '1s'))),
-	'f', 'it gets lost again');
+	'f', 'wait times out and its request gets lost again');
 $waiter->start(q(SELECT zk_lock_acquire('/a')));
 wait_for_queue($zk, '/a', $holder, $waiter);
-wait_until('it watches', sub { watches() > 0 });
+wait_until('the watch is set', sub { watches() > 0 });
 $holder->query(q(SELECT zk_lock_release('/a')));
 is($waiter->result, 't', '... and a new wait on the same path keeps its watch');
 
-# Whatever watches are for, they have to fit together.
+# Watches of all kinds count together.
 $_->query('SELECT zk_lock_release_all()') for $holder, $waiter;
-no_watch_ok('nothing is watched to begin with');
+no_watch_ok('no watch is set at first');
 
-# What is refused when there is no room for its watch
+# The error for a lock whose watch would exceed the limit
 my $refused = qr/^ERROR:  53200: too many ZooKeeper watches to take lock on .*
 DETAIL:  When a connection is made anew, .*
 HINT:  Use shorter paths, /m;
 
-# Takes what the expression says, of paths as long as they can be, up to so many.
+# Calls a function for $n paths of the maximum length.
 sub take
 {
 	my ($expression, $n) = @_;
@@ -147,53 +149,55 @@ sub held
 	return $waiter->query(q(SELECT count(*) FROM zk_lock_status() WHERE NOT lost));
 }
 
-# Puts two in the queue for a lock, has the waiter wait for it, and returns how many
-# watches that takes. Then both leave, and the lock is its own.
+# Puts two nodes into the queue of a lock, lets the waiter wait behind them,
+# and returns the number of its watches. Then the nodes are deleted, and the
+# waiter gets the lock and releases it.
 sub look_ahead
 {
 	my ($path) = @_;
 	my @rivals;
 
 	is($waiter->query("SELECT zk_lock_acquire('$path'), zk_lock_release('$path')"),
-		't|t', "there is $path");
+		't|t', "lock $path is acquired and released");
 	$proxy->wait_idle;
 	my $already = watches();
 	push @rivals, $zk->create("$path/_c_$_-lock-", '', ZkClient::SEQUENCE)
 	  for 'a', 'b';
 	$waiter->start("SELECT zk_lock_acquire('$path')");
-	wait_until('it watches', sub { watches() > $already });
+	wait_until('the watch is set', sub { watches() > $already });
 	$proxy->wait_idle;
 
 	my $watches = watches() - $already;
 	$zk->delete($_) for @rivals;
-	is($waiter->result, 't', 'it is granted when both have left');
+	is($waiter->result, 't', 'waiter is granted the lock after both nodes are deleted');
 	$waiter->query("SELECT zk_lock_release('$path')");
 	return $watches;
 }
 
-is(look_ahead('/two'), 2, 'a waiter looks ahead');
+is(look_ahead('/two'), 2, 'waiter watches the last two nodes ahead');
 
 $waiter->query(q(SET zklock.revocable = on));
-is(take(q(zk_lock_acquire('/r' LONG)), 300), '', 'many locks can be asked back');
-is(look_ahead('/one'), 1, 'then a waiter does not look ahead');
+is(take(q(zk_lock_acquire('/r' LONG)), 300), '', 'many revocable locks are acquired');
+is(look_ahead('/one'), 1, 'waiter watches only its predecessor then');
 
 like(take(q(zk_lock_acquire('/r' LONG)), 1100),
-	$refused, 'no more locks than fit can be asked back');
-cmp_ok(held(), '>', 400, '... which are many');
+	$refused, 'revocable locks are refused beyond the limit');
+cmp_ok(held(), '>', 400, '... after many were acquired');
 $waiter->query(q(RESET zklock.revocable));
-is(take(q(zk_lock_acquire('/n' LONG)), 10), '', '... and others that cannot');
+is(take(q(zk_lock_acquire('/n' LONG)), 10), '', '... and other locks can be acquired');
 
 like(take(q(zk_semaphore_acquire('/m' LONG, 1)), 1100),
-	$refused, 'no more leases than fit can be had');
-cmp_ok(held(), '>', 700, '... which are many');
+	$refused, 'leases are refused beyond the limit');
+cmp_ok(held(), '>', 700, '... after many were acquired');
 
 my $long = q('/w' || repeat('x', 1020));
 $holder->query("SELECT zk_lock_acquire($long), zk_lock_acquire('/short')");
 like($waiter->query("SELECT zk_lock_acquire($long)"),
-	$refused, 'nobody can begin to wait');
-is($waiter->query("SELECT zk_lock_acquire($long, '0')"), 'f', '... but try');
+	$refused, 'wait is refused beyond the limit');
+is($waiter->query("SELECT zk_lock_acquire($long, '0')"),
+	'f', '... but not an attempt without a wait');
 is($waiter->query(q(SELECT zk_lock_acquire('/short', '1s'))),
-	'f', '... or wait at a short path');
+	'f', '... or a wait for a short path');
 
 my $held = held();
 $waiter->start(q(SELECT zk_lock_acquire('/short')));
@@ -202,12 +206,12 @@ $proxy->mark;
 $proxy->cut;
 $proxy->wait_frame(dir => 's2c', op => 'connect');
 $holder->query(q(SELECT zk_lock_release('/short')));
-is($waiter->result, 't', 'after a cut the one who waits is granted the lock');
-is(held(), $held + 1, '... nothing else is lost');
+is($waiter->result, 't', 'waiter is granted the lock after a cut');
+is(held(), $held + 1, '... and no other lock is lost');
 is($waiter->query('SELECT session_id FROM zk_session()'),
 	$session, '... and the session is the same');
 
 $_->query('SELECT zk_lock_release_all()') for $holder, $waiter;
-no_watch_ok('all is given back');
+no_watch_ok('released locks leave no watch');
 
 done_testing();

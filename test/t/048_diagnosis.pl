@@ -1,4 +1,4 @@
-# What the error says of each server when there is no connection.
+# Errors describe the state of each server when there is no connection.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ sub listener
 		Proto => 'tcp') || die "cannot listen: $@";
 }
 
-# Something that answers a line with a line, as HTTP servers do.
+# Starts a process that answers each line with a line, like an HTTP server.
 sub start_http
 {
 	my $listener = listener();
@@ -64,13 +64,13 @@ sub start_tls
 	my $child =
 	  Child->start("$dir/log", qw(openssl s_server -quiet -accept),
 		"127.0.0.1:$port", '-key', "$dir/key", '-cert', "$dir/cert");
-	wait_until('TLS is spoken',
+	wait_until('the TLS server accepts connections',
 		sub { IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") });
 	return ("127.0.0.1:$port", $child);
 }
 
-# A member of an ensemble whose others are not there
-my $lonely = ZkServer->new(
+# A member of an ensemble whose other members do not exist
+my $member = ZkServer->new(
 	id => 1,
 	config => {
 		initLimit => 10,
@@ -80,15 +80,15 @@ my $lonely = ZkServer->new(
 					'127.0.0.99', map { ZkServer::free_port() } (1, 2)))
 		} (1 .. 3)
 	})->launch;
-wait_until('it answers',
-	sub { $lonely->four_letter('srvr') =~ /not currently serving/ });
+wait_until('the member answers',
+	sub { $member->four_letter('srvr') =~ /not currently serving/ });
 
-# The one connection that it allows is taken, until this session ends.
+# The server allows one connection, which this session uses until it ends.
 my $holder = ZkTest->new(
 	$node,
 	'zklock.session' => 'backend',
 	'zklock.connect_timeout' => '20s');
-is($holder->query(q(SELECT zk_lock_acquire('/one'))), 't', 'a connection');
+is($holder->query(q(SELECT zk_lock_acquire('/one'))), 't', 'the only connection is used');
 
 my $silent = listener();
 my ($tls, $tls_server) = start_tls();
@@ -101,11 +101,11 @@ my %says = (
 	$tls => 'speaks TLS on this port: zklock needs a tunnel to it',
 	$zk->hosts =>
 	  'closes the connection without an answer: [^\n]*\(maxClientCnxns\)',
-	$lonely->hosts => 'is a ZooKeeper that is not serving: it has no quorum');
+	$member->hosts => 'is a ZooKeeper that is not serving: it has no quorum');
 my @hosts = sort keys %says;
 
-# What is told of a server
-sub line_of
+# The line that describes a server
+sub line_about
 {
 	my ($host) = @_;
 
@@ -122,24 +122,24 @@ for my $timeout ("'0'", "'600ms'", 'NULL')
 {
 	my $answer;
 
-	# Each server has a moment to answer in. On a busy machine that may be too
-	# short for one, but not again and again.
+	# Each server has a moment to answer. On a busy machine that can be too
+	# short for one of them, but not again and again.
 	eval {
 		wait_until(
-			'each of them has answered',
+			'the error describes each server',
 			sub {
 				$answer =
 				  $session->query("SELECT zk_lock_acquire('/why', $timeout)");
-				return !grep { $answer !~ line_of($_) } @hosts;
+				return !grep { $answer !~ line_about($_) } @hosts;
 			},
 			30);
 	};
-	like($answer, qr/^ERROR:  08001:/, "no server will do, timeout $timeout");
-	like($answer, line_of($_), "... $_") for @hosts;
+	like($answer, qr/^ERROR:  08001:/, "error if no server can be used, timeout $timeout");
+	like($answer, line_about($_), "... $_") for @hosts;
 	like($answer, qr/^HINT:  Check zklock\.hosts/m, '... with a hint');
 }
 
-# With one that is good, a misspelt one shows in the log.
+# If another server works, a misspelt name is logged.
 $holder->close;
 $its_node->safe_psql('postgres',
 	"ALTER SYSTEM SET zklock.hosts = 'no-such-host.invalid:2181,${\ $zk->hosts}'");
@@ -152,29 +152,29 @@ wait_until('the connection is free',
 like(
 	slurp_file($its_node->logfile),
 	qr/LOG:  [^\n]*host name "no-such-host\.invalid" cannot be resolved/,
-	'a name that cannot be resolved is logged when others can');
+	'unresolvable name is logged while another server works');
 
-# If no name can be resolved, each is named.
+# If no name can be resolved, the error describes each.
 my @names = map { "no-such-host$_.invalid:2181" } (1, 2);
 my $lost = ZkTest->new(with_settings($node, 'zklock.hosts' => join(',', @names)));
 my $answer = $lost->query(q(SELECT zk_lock_acquire('/why')));
 like($answer,
 	qr/^ERROR:  08001:[^\n]*\nDETAIL:  None of the host names could be resolved\.$/m,
-	'no name can be resolved');
+	'error if no name can be resolved');
 like($answer, qr/^\Q$_\E has a name that [^\n]+\.$/m, "... $_") for @names;
 $lost->close;
 
-# Nobody has told where ZooKeeper is.
+# zklock.hosts has its default value.
 $session->close;
 $session = ZkTest->new($node);
 $session->query(q(LOAD 'zklock'; SET zklock.hosts = '127.0.0.1:2181'));
 SKIP:
 {
-	skip 'there is a ZooKeeper at the default port', 1
+	skip 'a ZooKeeper listens on the default port', 1
 	  if IO::Socket::INET->new(PeerAddr => '127.0.0.1:2181');
 	like($session->query(q(SELECT zk_lock_acquire('/why', '100ms'))),
 		qr/^HINT: .*LOAD 'zklock'; ALTER SYSTEM SET zklock\.hosts = /m,
-		'with the default setting the hint says how to set it');
+		'hint explains zklock.hosts if it has its default value');
 }
 
 kill('KILL', @children);

@@ -1,4 +1,5 @@
-# Semaphores whose size is a count in ZooKeeper, which changes while they are in use.
+# Semaphores whose size is a count in ZooKeeper that changes while they are in
+# use.
 
 use strict;
 use warnings;
@@ -24,8 +25,8 @@ sub acquire
 	return "SELECT zk_semaphore_acquire_counted('$path', '/limits/c'$timeout)";
 }
 
-# Tries, until ZooKeeper has answered in time: there is no room.
-sub no_room_ok
+# Tries to get a lease, until ZooKeeper has answered in time: none is free.
+sub no_lease_ok
 {
 	my ($session, $path, $timeout, $what) = @_;
 	my $answer;
@@ -43,7 +44,7 @@ sub release
 {
 	my ($session, $path) = @_;
 
-	is($session->query("SELECT zk_semaphore_release('$path')"), 't', 'one leaves');
+	is($session->query("SELECT zk_semaphore_release('$path')"), 't', 'lease is released');
 	return;
 }
 
@@ -52,10 +53,10 @@ sub set
 	my ($n) = @_;
 
 	return is($s[3]->query("SELECT zk_shared_count_set('/limits/c', $n)"),
-		'', "the count says $n");
+		'', "count is set to $n");
 }
 
-# There are so many leases, those that are waited for among them.
+# Waits until there are $n nodes of leases, including those of waiters.
 sub wait_for_leases
 {
 	my ($path, $n) = @_;
@@ -65,20 +66,20 @@ sub wait_for_leases
 	return;
 }
 
-# Starts to wait, and returns when it is known that there is no room.
+# Starts to wait for a lease, and returns when the session waits for the count.
 sub wait_in_line
 {
 	my ($session, $path) = @_;
 
 	$session->start(acquire($path));
 	wait_until(
-		'it waits',
+		'zk_lock_queue() shows the waiter',
 		sub {
 			$s[3]->query("SELECT true FROM zk_lock_queue('$path')
 				WHERE state = 'waiter' AND mode = 'semaphore'
 				  AND pid = ${\ $session->pid}") eq 't';
 		});
-	wait_until('it watches',
+	wait_until('the count is watched',
 		sub { $zk->four_letter('wchp') =~ m{^/limits/c$}m });
 	return;
 }
@@ -94,38 +95,40 @@ sub nothing_left_ok
 	return ok(1, $what);
 }
 
-# What there is to be counted
+# A count is missing, and then created
 is($s[0]->query(q(SELECT zk_shared_count('/limits/c') IS NULL)),
-	't', 'there is no count');
+	't', 'count of a missing node is null');
 like($s[0]->query(acquire('/c')),
 	qr{^ERROR:  42704: count of leases "/limits/c" does not exist\nDETAIL:  .*"/c" has\.\nHINT:  Make it with zk_shared_count_set}m,
-	'... which is an error');
-nothing_left_ok('/c', '... that leaves nothing');
+	'... and an error for a semaphore');
+nothing_left_ok('/c', '... which leaves no node');
 set(2);
-is($client->get('/limits/c')->{data}, "\0\0\0\2", '... as Curator has it');
-is($client->get('/limits/c')->{ephemeralOwner}, 0, '... in a node that stays');
+is($client->get('/limits/c')->{data}, "\0\0\0\2", "... count has Curator's format");
+is($client->get('/limits/c')->{ephemeralOwner},
+	0, '... count is stored in a persistent node');
 is($s[0]->query(q(BEGIN READ ONLY; SELECT zk_shared_count('/limits/c'); COMMIT)),
-	'2', '... to be read');
+	'2', '... count can be read');
 
-# So many
-is($s[$_]->query(acquire('/c')), 't', 'one gets in') for 0, 1;
-no_room_ok($s[2], '/c', $_, "... but no third in $_") for '0', '1s';
-is($s[0]->query(acquire('/c')), 't', 'who is in gets in again');
+# As many leases as the count says
+is($s[$_]->query(acquire('/c')), 't', 'lease is granted') for 0, 1;
+no_lease_ok($s[2], '/c', $_, "... but no third one within $_") for '0', '1s';
+is($s[0]->query(acquire('/c')), 't', 'holder gets its lease again');
 release($s[0], '/c');
-is($client->get('/c/leases')->{data} // '', '', 'the number is named nowhere else');
+is($client->get('/c/leases')->{data} // '',
+	'', 'node of the leases does not store the number');
 
-# Raising
+# The count is raised
 wait_in_line($s[2], '/c');
 set(3);
-is($s[2]->result, 't', '... and who waits gets in');
+is($s[2]->result, 't', '... and the waiter gets a lease');
 wait_for_leases('/c', 3);
 
-# Lowering
+# The count is lowered
 set(1);
 is($s[3]->query(q(
 		SELECT count(*) FROM zk_lock_queue('/c') WHERE state = 'holder')),
-	'3', '... which takes nothing from those who are in');
-no_room_ok($s[3], '/c', '0', '... and lets nobody in');
+	'3', '... and holders keep their leases');
+no_lease_ok($s[3], '/c', '0', '... and no new lease is granted');
 release($s[0], '/c');
 wait_for_leases('/c', 2);
 wait_in_line($s[0], '/c');
@@ -135,41 +138,41 @@ is($s[3]->query(q(
 		SELECT count(*) FILTER (WHERE state = 'holder'),
 			count(*) FILTER (WHERE state = 'waiter')
 		FROM zk_lock_queue('/c') WHERE mode = 'semaphore')),
-	'1|1', '... as long as there is one');
-ok(!$s[0]->is_done, '... who waits, waits');
+	'1|1', '... while one lease is held');
+ok(!$s[0]->is_done, '... the waiter still waits');
 release($s[2], '/c');
-is($s[0]->result, 't', '... until all are out');
+is($s[0]->result, 't', '... until all leases are released');
 release($s[0], '/c');
 
-# Zero shuts it.
+# A count of zero grants no lease.
 set(0);
 wait_in_line($s[0], '/c');
 is($s[1]->query(q(SELECT zk_semaphore_acquire('/c2', 1))),
-	't', 'what has another size is open');
+	't', 'semaphore of another size is not affected');
 set(1);
-is($s[0]->result, 't', '... and the other is again');
-no_room_ok($s[1], '/c', '0', '... for one');
+is($s[0]->result, 't', '... the waiter gets a lease after the count is raised');
+no_lease_ok($s[1], '/c', '0', '... and no other session');
 $_->query('SELECT zk_lock_release_all()') for @s;
-nothing_left_ok('/c', 'nothing is left');
+nothing_left_ok('/c', 'no node is left');
 
-# It goes with the transaction.
+# A lease is released with its transaction.
 is($s[0]->query(q(BEGIN; SELECT zk_semaphore_acquire_counted('/c', '/limits/c', NULL,
-			'transaction'); COMMIT)), 't', 'a lease in a transaction');
-nothing_left_ok('/c', '... goes with it');
+			'transaction'); COMMIT)), 't', 'lease is acquired in a transaction');
+nothing_left_ok('/c', '... and released with it');
 
-# One count for two semaphores: the watch is there as long as one of them needs it.
+# Two semaphores share a count: it is watched as long as one of them needs it.
 set(0);
 wait_in_line($s[0], '/c/a');
 wait_in_line($s[1], '/c/b');
 kill('INT', $s[0]->pid);
-like($s[0]->result, qr/^ERROR:  57014/, 'one wait is cancelled');
-wait_until('it leaves nothing', sub { !$zk->children('/c/a/leases') });
+like($s[0]->result, qr/^ERROR:  57014/, 'one of two waits is cancelled');
+wait_until('the cancelled wait has left no node', sub { !$zk->children('/c/a/leases') });
 set(1);
-is($s[1]->result, 't', '... and the other is told');
+is($s[1]->result, 't', '... and the other waiter sees the new count');
 $_->query('SELECT zk_lock_release_all()') for @s;
-nothing_left_ok("/c/$_", 'nothing is left') for qw(a b);
+nothing_left_ok("/c/$_", 'no node is left') for qw(a b);
 
-# What is there may be no count.
+# The node may contain no valid count.
 sub refused
 {
 	my ($what) = @_;
@@ -182,64 +185,65 @@ for my $data ('', '123', '12345', "\xff\xff\xff\xff")
 
 	$client->set('/limits/c', $data);
 	$s[0]->start(acquire('/c'));
-	refused("$length bytes are no number of leases");
+	refused("count of $length bytes is refused");
 	$client->set('/limits/c', "\0\0\0\0");
 	wait_in_line($s[0], '/c');
 	$client->set('/limits/c', $data);
-	refused('... nor while it is waited for');
+	refused('... also during a wait');
 	if ($length == 4)
 	{
 		is($s[0]->query(q(SELECT zk_shared_count('/limits/c'))),
-			'-1', '... but to be looked at, and set');
+			'-1', '... negative count can be read and set');
 		next;
 	}
 	$s[0]->start(q(SELECT zk_shared_count('/limits/c')));
-	refused('... nor to be looked at');
+	refused('... and cannot be read');
 	$s[0]->start(q(SELECT zk_shared_count_set('/limits/c', 5)));
-	refused('... nor to be set');
-	is($client->get('/limits/c')->{data} // '', $data, '... and it stays');
+	refused('... and cannot be set');
+	is($client->get('/limits/c')->{data} // '', $data, '... and the data is not changed');
 	$client->set('/limits/c', "\0\0\0\0");
 }
 set(0);
 wait_in_line($s[0], '/c');
 $client->delete('/limits/c');
 like($s[0]->result, qr{^ERROR:  42704: count of leases "/limits/c"}m,
-	'one that is deleted is missed by who waits');
-nothing_left_ok('/c', '... who leaves nothing');
+	'waiter gets an error when the count is deleted');
+nothing_left_ok('/c', '... and leaves no node');
 like($s[0]->query(q(SELECT zk_shared_count_set('/limits/c', -1))),
-	qr/^ERROR:  22023: count must not be negative$/m, 'none is made negative');
+	qr/^ERROR:  22023: count must not be negative$/m, 'negative count is refused');
 my $count = $s[0]->query(q(
 	SELECT zk_lock_acquire('/limits/simple', mode => 'simple'), zk_shared_count('/limits/simple')));
-like($count, qr/^ERROR:  55000:/m, 'a lock is no count');
+like($count, qr/^ERROR:  55000:/m, 'node of a lock is no count');
 like($s[0]->query(q(SELECT zk_semaphore_acquire_counted('/c', NULL))),
-	qr/^ERROR:  22004: path of a count must not be null$/m, 'nor is null');
+	qr/^ERROR:  22004: path of a count must not be null$/m,
+		'null path of a count is refused');
 
-# What may not be read, or written, and what cannot be made
+# Counts that may not be read or written, or cannot be created
 for my $acl ('cdwa', 'cdra')
 {
 	my $maker =
 	  ZkTest->new($node, OWN_SESSION, 'zklock.acl' => "world:anyone:$acl");
 
 	is($maker->query("SELECT zk_shared_count_set('/limits/$acl', 1)"),
-		'', "a count for which everybody has $acl");
+		'', "count with permissions $acl is created");
 	$maker->close;
 }
 like($s[0]->query(q(SELECT zk_semaphore_acquire_counted('/c', '/limits/cdwa'))),
 	qr{^ERROR:  28000: could not lock "/c"\nDETAIL:  ZooKeeper refused to read "/limits/cdwa": }m,
-	'... cannot be read');
+	'... error for a count that may not be read');
 like($s[0]->query(q(SELECT zk_shared_count_set('/limits/cdra', 2))),
 	qr{^ERROR:  28000: could not set count "/limits/cdra"\nDETAIL:  ZooKeeper refused to write to "/limits/cdra": }m,
-	'... cannot be written to');
+	'... error for a count that may not be written');
 is($s[0]->query(q(SELECT zk_semaphore_acquire_counted('/c', '/limits/cdra'),
-			zk_semaphore_release('/c'))), 't|t', '... but used');
+			zk_semaphore_release('/c'))), 't|t', '... which can be used by a semaphore');
 my $lost = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => $zk->hosts . '/none');
 like($lost->query(q(SELECT zk_shared_count_set('/limits/c', 1))),
 	qr{^ERROR:  42704: could not create count "/limits/c" in ZooKeeper$}m,
-	'nothing is made without a chroot');
+	'error for a count below a missing root');
 $lost->close;
-nothing_left_ok('/c', 'nothing is left');
+nothing_left_ok('/c', 'no node is left');
 
-# A connection that is lost, and what changes meanwhile.
+# The connection is lost, and the count changes meanwhile.
 set(0);
 my ($far_node, %settings) = with_settings($node, 'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '40s');
@@ -251,7 +255,7 @@ for my $when ('before', 'while', 'after')
 	$proxy->mark;
 	if ($when eq 'before')
 	{
-		# Nobody hears of it, and the connection goes.
+		# The event is lost together with the connection.
 		my $rule = $proxy->rule(dir => 's2c', op => 'event', action => 'drop');
 		set(1);
 		wait_until('the event is lost', sub { $proxy->fired($rule) });
@@ -265,11 +269,12 @@ for my $when ('before', 'while', 'after')
 		$proxy->wait_frame(dir => 's2c', op => 'getChildren') if $when eq 'after';
 		set(1) if $when eq 'after';
 	}
-	is($far->result, 't', "a count that is raised $when the connection is lost");
+	is($far->result,
+		't', "waiter sees a count that is raised ($when the loss of its connection)");
 	$far->query(q(SELECT zk_semaphore_release('/c')));
 	$proxy->reset;
 	set(0);
 }
-nothing_left_ok('/c', '... and nothing is left');
+nothing_left_ok('/c', '... and no node is left');
 
 done_testing();

@@ -1,5 +1,5 @@
-# Who names another number of leases for a semaphore than the one before is told so,
-# and gets his lease all the same.
+# A caller that requests another number of leases for a semaphore than the
+# previous one gets a warning, and its lease.
 
 use strict;
 use warnings;
@@ -15,8 +15,8 @@ my $node = new_node('main', $zk->hosts);
 my ($session, $other, $third) = map { ZkTest->new($node)->connect } 1 .. 3;
 my $client = ZkClient->new($zk->hosts);
 
-# What is said of a path where others have named another number
-sub told
+# The warning for a path if another caller has requested another number
+sub warning
 {
 	my ($path, $ours, $theirs) = @_;
 
@@ -32,92 +32,100 @@ sub acquire
 	return "SELECT zk_semaphore_acquire('$path', $leases$timeout)";
 }
 
-# Takes a lease and gives it back: what was said?
-sub come_and_go
+# Acquires and releases a lease, and returns the result of the acquire.
+sub use_lease
 {
-	my ($who, $path, $leases) = @_;
-	my $said = $who->query(acquire($path, $leases));
+	my ($caller, $path, $leases) = @_;
+	my $result = $caller->query(acquire($path, $leases));
 
-	$who->query("SELECT zk_semaphore_release('$path')");
-	return $said;
+	$caller->query("SELECT zk_semaphore_release('$path')");
+	return $result;
 }
 
-# The container says it, in the end: nobody waits for that.
-sub says_ok
+# Waits until the container stores the number: callers do not wait for that.
+sub stores_ok
 {
 	my ($path, $data, $what) = @_;
 
-	wait_until("$path says '$data'",
+	wait_until("$path stores '$data'",
 		sub { ($client->get("$path/leases")->{data} // '') eq $data });
 	ok(1, $what);
 	return;
 }
 
-# All agree
-is(come_and_go($session, '/agreed', 3), 't', 'the first names a number');
-says_ok('/agreed', '3', '... which is there to be read');
-is(come_and_go($_, '/agreed', 3), 't', '... the same is no news') for $other, $session;
+# All callers request the same number
+is(use_lease($session, '/agreed', 3), 't', 'first caller gets a lease without a warning');
+stores_ok('/agreed', '3', '... and its number is stored');
+is(use_lease($_, '/agreed', 3),
+	't', '... other callers with this number get no warning') for $other, $session;
 
-# They do not
-like(come_and_go($other, '/agreed', 4), told('/agreed', 4, 3), 'another number');
-says_ok('/agreed', '4', '... is what is named now');
-is(come_and_go($other, '/agreed', 4), 't', '... and said once');
-is(come_and_go($third, '/agreed', 4), 't', '... if all change to it');
-like(come_and_go($session, '/agreed', 3), told('/agreed', 3, 4), '... but who does not');
-says_ok('/agreed', '3', '... makes himself heard');
-like(come_and_go($third, '/agreed', 4), told('/agreed', 4, 3), '... again and again');
+# Callers request different numbers
+like(use_lease($other, '/agreed', 4), warning('/agreed', 4, 3),
+	'caller with another number gets a warning');
+stores_ok('/agreed', '4', '... and its number is stored');
+is(use_lease($other, '/agreed', 4), 't', '... the same caller gets no second warning');
+is(use_lease($third, '/agreed', 4), 't', '... nor does another caller with this number');
+like(use_lease($session, '/agreed', 3), warning('/agreed', 3, 4),
+	'... but a caller with the old number');
+stores_ok('/agreed', '3', '... whose number is stored');
+like(use_lease($third, '/agreed', 4), warning('/agreed', 4, 3),
+	'... and the next one with the new number');
 
-# Each is let in by his own, as before; once he holds a lease he is not asked again.
-is($session->query(acquire('/own', 1)), 't', 'the only lease');
-my $said = $other->query(acquire('/own', 2));
-like($said, told('/own', 2, 1), 'by another number');
-like($said, qr/^t$/m, '... there is one more');
-says_ok('/own', '2', '... which is there to be read');
-is($other->query(acquire('/own', 5)), 't', '... and one that is held already');
-wait_until('nobody is coming in', sub { !$zk->children('/own/locks') });
+# Each caller is limited by its own number. A holder that acquires its lease
+# again is not limited.
+is($session->query(acquire('/own', 1)), 't', 'only lease is acquired');
+my $result = $other->query(acquire('/own', 2));
+like($result, warning('/own', 2, 1), 'caller with a larger number gets a warning');
+like($result, qr/^t$/m, '... and another lease');
+stores_ok('/own', '2', '... and its number is stored');
+is($other->query(acquire('/own', 5)), 't', '... and the same lease again');
+wait_until('the mutex is free', sub { !$zk->children('/own/locks') });
 wait_until(
 	'ZooKeeper answers in time',
 	sub {
 		$client->set('/own/leases', '2');
-		$said = $third->query(acquire('/own', 1, '0'));
-		return $said =~ /^f$/m && $said =~ /WARNING/;
+		$result = $third->query(acquire('/own', 1, '0'));
+		return $result =~ /^f$/m && $result =~ /WARNING/;
 	});
-like($said, told('/own', 1, 2), 'who is not let in is told, too');
-is(scalar(() = $said =~ /WARNING/g), 1, '... once');
-says_ok('/own', '1', '... and is heard');
+like($result, warning('/own', 1, 2), 'caller that gets no lease gets a warning, too');
+is(scalar(() = $result =~ /WARNING/g), 1, '... once');
+stores_ok('/own', '1', '... and its number is stored');
 
-# Who waits knows before he is through.
+# A waiter gets the warning before it is granted a lease.
 $third->start(acquire('/own', 2));
-wait_until('he is told while he waits',
-	sub { $third->so_far =~ told('/own', 2, 1) });
-ok(!$third->is_done, 'who waits is told before that');
+wait_until('the waiter gets the warning',
+	sub { $third->so_far =~ warning('/own', 2, 1) });
+ok(!$third->is_done, 'waiter gets a warning while it waits');
 $session->query(q(SELECT zk_semaphore_release('/own')));
 is(scalar(() = $third->result =~ /WARNING/g), 1, '... once');
-like($third->result, qr/^t$/m, '... and gets his lease in the end');
+like($third->result, qr/^t$/m, '... and gets its lease');
 $_->query('SELECT zk_lock_release_all()') for $session, $other, $third;
 
-# The containers of others say nothing, or something that is not ours.
+# Containers of other clients store no number, or other data.
 $client->create("/curator", '');
 $client->create("/curator/$_", '') for qw(locks leases);
-is(come_and_go($session, '/curator', 3), 't', "nothing is said of Curator's semaphores");
-says_ok('/curator', '3', '... which are told the number');
-like(come_and_go($session, '/curator', 2), told('/curator', 2, 3), '... for the next');
-says_ok('/curator', '2', '... who is heard');
+is(use_lease($session, '/curator', 3), 't', "no warning for Curator's semaphores");
+stores_ok('/curator', '3', '... which then store the number');
+like(use_lease($session, '/curator', 2), warning('/curator', 2, 3),
+	'... and the next caller gets a warning');
+stores_ok('/curator', '2', '... and its number is stored');
 for my $data ('three', '03', "3\0", "\0\0\0\3", '9999999999', '3' x 2000)
 {
 	$client->set('/curator/leases', $data);
-	is(come_and_go($session, '/curator', 2), 't', 'nothing is said of other data');
-	is($client->get('/curator/leases')->{data}, $data, '... which stays');
+	is(use_lease($session, '/curator', 2), 't', 'no warning for other data');
+	is($client->get('/curator/leases')->{data}, $data, '... which is not changed');
 }
 
-# Who may not write to it is no worse off.
+# A container that may not be written to can still be used.
 my $closed = ZkTest->new($node, OWN_SESSION, 'zklock.acl' => 'world:anyone:cdra');
-is(come_and_go($closed, '/closed', 2), 't', 'a container that nobody may write to');
+is(use_lease($closed, '/closed', 2),
+	't', 'container that may not be written to is created');
 for (1 .. 2)
 {
-	like(come_and_go($session, '/closed', 3), told('/closed', 3, 2), '... says a number');
+	like(use_lease($session, '/closed', 3), warning('/closed', 3, 2),
+		'... caller with another number gets a warning');
 }
-is($client->get('/closed/leases')->{data}, '2', '... which stays');
-like(come_and_go($closed, '/closed', 3), qr/^t$/m, '... and leases are to be had');
+is($client->get('/closed/leases')->{data}, '2', '... the number is not changed');
+like(use_lease($closed, '/closed', 3), qr/^t$/m, '... and leases can be acquired');
 
 done_testing();

@@ -1,5 +1,5 @@
-# The soak: its checker on histories made by hand, and a short run. (make soak
-# runs it for longer.)
+# The soak test: its checker with constructed histories, and a short run. (make
+# soak runs it for longer.)
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ my $seed = $ENV{SEED} // int(rand(1_000_000));
 my $main_pid = $$;
 my $soak;
 
-# Runs before the one that ends all servers of ZooKeeper.
+# Runs before the END block that stops all servers of ZooKeeper.
 END
 {
 	if ($$ == $main_pid)
@@ -35,8 +35,8 @@ END
 	}
 }
 
-# A history in which all is well: a sale and a supply of a product, and two
-# transfers between accounts with an audit by two at once between them.
+# A correct history: a sale and a supply of a product, and two transfers
+# between accounts with two concurrent audits between them
 sub history
 {
 	my @rows;
@@ -76,24 +76,25 @@ sub history
 		});
 }
 
-is_deeply([ violations(history()) ], [], 'a history in which all is well');
+is_deeply([ violations(history()) ], [], 'correct history has no violation');
 
 {
 	my ($rows, $books) = history();
 
 	@$_{qw(token number)} = (10, $_->{xid}) for @$rows[ 0, 1 ];
 	is_deeply([ violations($rows, $books) ],
-		[], '... and so with one token and two numbers');
+		[], '... and with one token and two numbers');
 }
 
-# What is done to it, and what must be found then, and nothing else. The rows are
-# 0 and 1 of the product, 2 and 3 transfer, 4 to 7 audit, 8 and 9 transfer.
+# Changes to the history, with the violations that must be found, and no
+# others. Rows 0 and 1 belong to the product, 2 and 3 to a transfer, 4 to 7 to
+# the audits, 8 and 9 to a transfer.
 my @wrong = (
-	'two writers at once' =>
+	'two concurrent writers' =>
 	  [ sub { $_[0][1]{began} = 1.4 }, qr{^/p: overlap} ],
-	'a writer before a reader is done' =>
+	'a writer before a reader has ended' =>
 	  [ sub { $_[0][8]{began} = 2.75 }, qr{^/a: overlap.*audit.*transfer} ],
-	'a reader before a writer is done' =>
+	'a reader before a writer has ended' =>
 	  [ sub { $_[0][4]{began} = 1.9 }, qr{^/a: overlap.*transfer.*audit} ],
 	'a token older than the one before' =>
 	  [ sub { $_[0][1]{token} = 9 }, qr{^/p: an older token commits later} ],
@@ -109,13 +110,13 @@ my @wrong = (
 		sub { @{ $_[0][1] }{qw(before after)} = (1, 5) },
 		qr{^/p: a lost update}
 	],
-	'a reader who sees something else' => [
+	'a reader with another value' => [
 		sub { @{ $_[0][4] }{qw(before after)} = (6, 5) },
 		qr{^/a: a lost update}
 	],
-	'a beginning elsewhere' =>
+	'another opening value' =>
 	  [ sub { $_[1]{opening}{'/p'} = 2 }, qr{^/p: began with 2} ],
-	'an end elsewhere' =>
+	'another closing value' =>
 	  [ sub { $_[1]{closing}{'/p'} = 4 }, qr{^/p: ends with 4, not with 5} ],
 	'an amount below zero' => [
 		sub {
@@ -133,9 +134,9 @@ my @wrong = (
 		sub { $_[0][$_]{token} = 10 for 0, 1; $_[0][0]{number} = 1 },
 		qr{^/p: an older token commits later}
 	],
-	'two with one token' =>
+	'two holders with one token' =>
 	  [ sub { $_[0][2]{token} = 10 }, qr{^one token twice} ],
-	'money out of nothing' => [
+	'money from nowhere' => [
 		sub { $_[0][9]{after} = $_[1]{closing}{'/b'} = 1 },
 		qr{^money made or lost},
 		qr{^all money was 8 and is 9}
@@ -153,24 +154,24 @@ while (my ($what, $case) = splice(@wrong, 0, 2))
 		"found: $what") or diag(join("\n", @found));
 }
 
-# Commits of a client at 2 and 4, of another at 9, with a fault from 5 to 8
+# Client a commits at 2 and 4, client b at 9; a fault lasts from 5 to 8.
 my @commits =
   map { { client => $_->[0], committed => $_->[1] } }[ a => 2 ], [ a => 4 ],
   [ b => 9 ];
-my @calm = ([ 1, 5 ], [ 8, 10 ]);
+my @fault_free = ([ 1, 5 ], [ 8, 10 ]);
 
 is_deeply(
-	[ longest_stall(\@commits, [qw(a b)], \@calm) ],
+	[ longest_stall(\@commits, [qw(a b)], \@fault_free) ],
 	[ 5, 'b' ],
-	'a stall on both sides of a fault');
+	'stall on both sides of a fault is found');
 is_deeply(
-	[ longest_stall(\@commits, [qw(a b c)], \@calm) ],
+	[ longest_stall(\@commits, [qw(a b c)], \@fault_free) ],
 	[ 6, 'c' ],
-	'a client that never commits');
+	'client that never commits is found');
 is_deeply(
-	[ longest_stall(\@commits, ['a'], \@calm) ],
+	[ longest_stall(\@commits, ['a'], \@fault_free) ],
 	[ 3, 'a' ],
-	'a client that commits no more');
+	'client that stops to commit is found');
 
 # Plans
 my ($plan, $again, $other) =
@@ -179,8 +180,8 @@ my ($plan, $again, $other) =
 	[ map { $next->() } 1 .. 40 ]
   } 1, 1, 2;
 
-is_deeply($plan, $again, 'one seed, one plan');
-isnt($plan->[1]{gap}, $other->[1]{gap}, 'another seed, another plan');
+is_deeply($plan, $again, 'the same seed makes the same plan');
+isnt($plan->[1]{gap}, $other->[1]{gap}, 'another seed makes another plan');
 
 # The short run
 open(my $out, '>', \my $report) or die "cannot write to a string: $!";
@@ -191,6 +192,6 @@ $soak->start;
 select($out);
 my $ok = $soak->run(SECONDS);
 select(STDOUT);
-ok($ok, "a short soak, SEED=$seed") ? note($report) : diag($report);
+ok($ok, "short soak succeeds, SEED=$seed") ? note($report) : diag($report);
 
 done_testing();

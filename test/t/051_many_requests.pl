@@ -1,7 +1,8 @@
-# After 2^32 requests each reply still reaches its own attempt. The library is built so
-# that 16 of them count for that many.
+# Requests are numbered with 32 bits. After an overflow, each reply still
+# reaches its own attempt. The library is built with such large steps that 16
+# requests cause the overflow.
 #
-# Runs once: of server mode, where the worker makes the requests of all backends.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -24,7 +25,7 @@ my $holder = ZkTest->new($node);
 $holder->query(
 	"SELECT zk_lock_acquire('/requests/held/' || i) FROM generate_series(1, 16) AS i");
 
-# Each waits behind the node of another client.
+# Each waiter waits behind the node of another client.
 my @ahead;
 $zk->create("/requests/$_", '') for 0 .. $#waiters;
 for my $i (0 .. $#waiters)

@@ -1,8 +1,8 @@
-# A backend that waits stands still, and wakes when its attempt was decided long ago: it
-# keeps its place if the lock that it was granted is lost, and reports why its own attempt
-# failed, not another one.
+# A waiting backend is suspended, and wakes long after its attempt was decided:
+# it keeps its place if the lock that it was granted is lost, and reports the
+# error of its own attempt, not that of another one.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -32,14 +32,15 @@ sub row
 		USING (pid) WHERE pid = ${\ $session->pid}");
 }
 
-# Starts to wait for a lock, and sleeps, with none of the locks of shared memory.
+# Starts to wait for a lock, and returns when the backend sleeps and holds none
+# of the locks of shared memory.
 sub start_waiting
 {
 	my ($session, $path) = @_;
 
 	$session->start("SELECT zk_lock_acquire('$path')");
 	wait_until(
-		'it sleeps',
+		'the backend sleeps',
 		sub {
 			row($session, q(wait_event_type = 'Extension' AND NOT granted)) eq 't'
 			  && slurp_file("/proc/${\ $session->pid}/stat") =~ /\) S /
@@ -48,35 +49,40 @@ sub start_waiting
 	return;
 }
 
-# The lock is handed to it, and the session ends before it gets to know of that.
+# The lock is handed over to a suspended backend, and the session ends before
+# it notices.
 
 $holder->query(q(SELECT zk_lock_acquire('/late/place')));
 start_waiting($_, '/late/place') for $late, $second, $third;
 kill('STOP', $late->pid);
-is($holder->query('SELECT zk_lock_release_all()'), 1, 'the lock is handed over');
+is($holder->query('SELECT zk_lock_release_all()'), 1, 'lock is released and handed over');
 kill('STOP', $worker);
 wait_until('the session is over', sub { !$zk->sessions });
 kill('CONT', $worker);
 
-# Both come back for a new session, and the lock is free: either may be the first.
+# Both other waiters begin new attempts in a new session. The lock is free, so
+# either can be the first.
 my ($first, $next) = ($second, $third);
-wait_until('one of the others has it', sub { $second->is_done || $third->is_done });
+wait_until('one of the other waiters has the lock',
+	sub { $second->is_done || $third->is_done });
 ($first, $next) = ($next, $first) if $third->is_done;
-is($first->result, 't', 'another one has the lock in a new session');
+is($first->result, 't', 'another waiter gets the lock in a new session');
 kill('CONT', $late->pid);
-wait_until('two wait behind it',
+wait_until('two backends wait behind it',
 	sub {
 		$node->safe_psql('postgres', qq(
 			SELECT count(*) FROM zk_locks AS l JOIN zk_locks AS w USING (path, node)
 			WHERE l.pid = ${\ $first->pid} AND NOT w.granted)) == 2;
 	});
 $first->query('SELECT zk_lock_release_all()');
-wait_until('one of them has it', sub { $late->is_done || $next->is_done });
-ok(!$next->is_done, 'who was first in line still is');
-is($_->result . $_->query('SELECT zk_lock_release_all()'), 't1', 'each has it in turn')
+wait_until('one of them has the lock', sub { $late->is_done || $next->is_done });
+ok(!$next->is_done, 'backend that was first in the queue still is');
+is($_->result . $_->query('SELECT zk_lock_release_all()'),
+	't1', 'each waiter gets the lock in turn')
   for $late, $next;
 
-# Its attempt is refused, and another one at the same lock is under way when it looks.
+# The attempt of a suspended backend is refused, and the next one for the same
+# lock has begun when it wakes.
 
 ZkTest->new($node, OWN_SESSION, 'zklock.acl' => 'ip:10.1.2.3:cdrwa')
   ->query(q(SELECT zk_lock_acquire('/late/reason'), zk_lock_release_all()));
@@ -85,7 +91,7 @@ start_waiting($_, '/late/reason') for $late, $second;
 kill('STOP', $late->pid);
 $zk->resume;
 my $refused = qr/^ERROR:  28000: could not lock "\/late\/reason"\nDETAIL:  ZooKeeper refused to create a node below "\/late\/reason"/;
-like($second->result, $refused, 'all who wait are refused');
+like($second->result, $refused, 'waiter gets the error of the refused attempt');
 wait_until('the path is empty',
 	sub { $zk->exists('/late/reason')->{numChildren} == 0 });
 $zk->delete('/late/reason');
@@ -94,9 +100,9 @@ my $ahead = $zk->create('/late/reason/_c_1-lock-', '', ZkClient::SEQUENCE);
 $third->start(q(SELECT zk_lock_acquire('/late/reason')));
 wait_until('the next attempt waits', sub { $zk->children('/late/reason') == 2 });
 kill('CONT', $late->pid);
-like($late->result, $refused, 'who wakes late is told the reason, too');
+like($late->result, $refused, 'suspended backend gets the same error when it is resumed');
 $zk->delete($ahead);
-is($third->result, 't', '... and disturbs nobody');
+is($third->result, 't', '... and the next attempt is not affected');
 $third->query('SELECT zk_lock_release_all()');
 wait_for_calm($node, $zk, '/late/place', '/late/reason');
 

@@ -1,7 +1,8 @@
-# Somebody deletes the node of a lock that is held: in server mode the worker finds that
-# out, and the holder is told, whatever it does. The session goes on for all others.
+# The node of a held lock is deleted by hand: the worker notices that, and the
+# holder gets the error, whether it is busy or idle. Other backends keep their
+# locks in the same session.
 #
-# Runs once: of server mode.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -27,7 +28,7 @@ for my $kind (sort keys %nodes)
 	  for qw(busy idle other);
 	$sessions{waiter}->start("SELECT zk_lock_acquire('/deleted/$kind/busy')");
 	$_->start('SELECT pg_sleep(600)') for @sessions{qw(busy other)};
-	wait_until('two are busy',
+	wait_until('two backends are busy',
 		sub {
 			$node->safe_psql('postgres',
 				q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')) == 2;
@@ -38,16 +39,18 @@ for my $kind (sort keys %nodes)
 		  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
 		$zk->delete("$path/$first");
 	}
-	like($sessions{busy}->result, $gone, "$kind: a statement is cancelled");
-	is($sessions{waiter}->result, 't', '... and the next in line has the lock');
+	like($sessions{busy}->result, $gone, "$kind: statement of a busy holder is cancelled");
+	is($sessions{waiter}->result, 't', '... and the next waiter has the lock');
 	my $answer;
-	wait_until('who is idle is told, too',
+	wait_until('the idle holder gets the error, too',
 		sub { ($answer = $sessions{idle}->query('SELECT 1')) ne '1' });
-	like($answer, $gone, 'one who was idle is told by the next statement');
+	like($answer, $gone, 'idle holder gets the error with its next statement');
 	is($_->query('SELECT 1'), 1, '... once') for @sessions{qw(busy idle)};
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $sessions{other}->pid})");
-	like($sessions{other}->result, qr/^ERROR:  57014: /, 'others are left alone');
-	is($sessions{other}->query('SELECT zk_lock_release_all()'), 1, '... and hold');
+	like($sessions{other}->result, qr/^ERROR:  57014: /,
+		'statement of another holder continues until it is cancelled');
+	is($sessions{other}->query('SELECT zk_lock_release_all()'),
+		1, '... and its lock is held');
 	wait_until('the session is still confirmed',
 		sub {
 			$node->safe_psql('postgres',

@@ -1,7 +1,7 @@
-# A build in another directory than the sources', as packagers make it, and its
-# make installcheck against a server that runs.
+# A build in another directory than that of the sources, as packagers do it,
+# and its make installcheck against a running server.
 #
-# Runs once: the build is the same.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
 my @make =
   ('env', '-u', 'MAKEFLAGS', 'make', "PG_CONFIG=$pg_config", 'with_llvm=no');
 
-# What a library has for others, but for what a sanitizer adds
+# Returns the symbols that a library exports, except those of sanitizers.
 sub symbols
 {
 	my ($library) = @_;
@@ -33,12 +33,13 @@ sub symbols
 
 chomp(my $pkglibdir = `"$pg_config" --pkglibdir`);
 
-# PostgreSQL 13 does not install what runs the isolation tests.
+# PostgreSQL 13 does not install the program that runs the isolation tests.
 chomp(my $pgxs = `"$pg_config" --pgxs`);
 my @runners = ('regress',
 	-e dirname($pgxs) . '/../test/isolation/pg_isolation_regress' ? 'isolation_regress' : ());
 
-# What is built already would be taken for sources.
+# Build in clean copies: with VPATH, make would take existing object files for
+# sources.
 mkdir("$dir/$_") or die "$dir/$_: $!\n" for qw(sources build);
 for my $step (
 	[
@@ -55,9 +56,9 @@ push(@make, '-C', "$dir/build", '-f', "$dir/sources/Makefile",
 
 Child->run("$dir/log", $Wait::timeout, @make);
 my $symbols = symbols("$dir/build/zklock.so");
-cmp_ok(@$symbols, '>', 20, 'the library is not empty');
+cmp_ok(@$symbols, '>', 20, 'the library exports symbols');
 is_deeply($symbols, symbols("$pkglibdir/zklock.so"),
-	'... and has what the installed one has');
+	'... the same ones as the installed library');
 
 my $node = new_node('main', ZkServer->new->start->hosts);
 my %installcheck = (
@@ -70,9 +71,11 @@ Child->run(
 	@make, 'installcheck', 'TAP_TESTS=');
 my $log = slurp_file("$dir/log");
 my @passed = $log =~ /^# ?All \d+ tests passed|^ All \d+ tests passed/mg;
-is(scalar(@passed), scalar(@runners), "installcheck runs the SQL tests there: @runners");
+is(scalar(@passed), scalar(@runners),
+	"installcheck runs the SQL tests in the build directory: @runners");
 
-# Without what the TAP tests need, that is all of it.
+# If a module that the TAP tests need is missing, installcheck runs the other
+# tests only.
 append_to_file("$dir/perl", <<"EOSH");
 #!/bin/sh
 case "\$*" in *IPC::Run*) exit 1; esac
@@ -85,9 +88,9 @@ my ($part, $complaint) = run_command(
 	[ 'env', "PATH=$dir:$ENV{PATH}", @make, '-n', 'installcheck' ]);
 my $prove = qr/\bprove .*\.pl$/m;
 like($all, $prove, 'installcheck runs the TAP tests');
-unlike($part, $prove, '... but not without a module that they need');
-like($part, qr/\/pg_$_ /, "... though what it can: pg_$_") for @runners;
+unlike($part, $prove, 'installcheck does not run the TAP tests if a module is missing');
+like($part, qr/\/pg_$_ /, "... but runs pg_$_") for @runners;
 is($complaint, "The TAP tests are left out. For them, this is missing:
-  the Perl module IPC::Run", '... and says what is missing');
+  the Perl module IPC::Run", '... and names the missing module');
 
 done_testing();

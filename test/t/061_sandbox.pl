@@ -1,6 +1,6 @@
-# make sandbox, with the extension as it is installed.
+# make sandbox, with the installed extension
 #
-# Runs once: it has servers of its own.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Wait;
 
-# It is interrupted in the midst of it, as by ^C at a terminal.
+# An interrupt is sent during the session, as by ^C at a terminal.
 my $dir = File::Temp->newdir('sandbox-XXXXXX', TMPDIR => 1);
 $ENV{ZKLOCK_INSTALLED} = 1;
 $Child::detached = 1;
@@ -32,17 +32,17 @@ $sandbox->say($_)
 $sandbox->finish($Wait::timeout);
 
 my $log = $sandbox->output;
-like($log, qr/^name\|lock\nA\|t\n/m, 'a lock on A');
-like($log, qr/^kept\nt\n/m, '... which an interrupt leaves alone');
-like($log, qr/^name\|lock\nB\|t\n/m, 'a lock on B');
+like($log, qr/^name\|lock\nA\|t\n/m, 'lock is acquired on A');
+like($log, qr/^kept\nt\n/m, '... and is held after an interrupt');
+like($log, qr/^name\|lock\nB\|t\n/m, 'lock is acquired on B');
 my ($servers) = $log =~ m{^directory (/tmp/\S+)/A/\.\./B$}m or diag($log);
-ok(defined $servers && !-e $servers, 'nothing is left');
+ok(defined $servers && !-e $servers, 'sandbox leaves no files');
 
-# psql's status is that of the program.
+# The exit status of psql is that of the sandbox.
 $sandbox = Child->start("$dir/failed", "$FindBin::RealBin/../sandbox/run");
 $sandbox->say('\set ON_ERROR_STOP 1');
 $sandbox->say('SELECT no_such_column;');
-ok(!eval { $sandbox->finish($Wait::timeout); 1 }, 'an error is one');
+ok(!eval { $sandbox->finish($Wait::timeout); 1 }, 'sandbox fails if psql fails');
 like($@, qr/status 768\n/, '... with the status of psql');
 
 done_testing();

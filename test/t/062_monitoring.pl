@@ -1,7 +1,7 @@
-# The queries for Prometheus' postgres_exporter, scraped by the real one as a role
-# that may do no more than look, and the dashboard that is made of them.
+# The queries for Prometheus' postgres_exporter, which a real exporter runs as
+# a role with few privileges, and the dashboard that uses their metrics.
 #
-# Runs once: of backends that have sessions, and of more locks than room.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -25,8 +25,9 @@ plan skip_all => "there is no Prometheus' postgres_exporter" if !$program;
 my $monitoring = "$FindBin::RealBin/../../sql/monitoring";
 my $tmp = PostgreSQL::Test::Utils::tempdir_short();
 
-# The samples that an exporter has of zklock, by name and labels but for the
-# server's, and the metrics' types. Dies unless the exporter has found all well.
+# Returns zklock's samples from an exporter, by name and labels without the
+# server's label, and the types of the metrics. Dies if the exporter reports an
+# error.
 sub scrape
 {
 	my ($port) = @_;
@@ -51,13 +52,14 @@ sub scrape
 		}
 		elsif (/^pg_exporter_(?:last_scrape_error|user_queries_load_error)\b.* (\S+)$/)
 		{
-			die "the exporter has trouble: $_\n" if $1 != 0;
+			die "the exporter reports an error: $_\n" if $1 != 0;
 		}
 	}
 	return (\%samples, \%types);
 }
 
-# What is told of the server, by the metrics' names without what all have in common
+# Returns samples of the server, by the metrics' names without their common
+# part.
 sub server
 {
 	my ($samples, @names) = @_;
@@ -65,7 +67,7 @@ sub server
 	return [ map { $samples->{"zklock_$_\{\}"} } @names ];
 }
 
-# The same for a database
+# Returns samples of a database in the same way.
 sub of_database
 {
 	my ($samples, $datid, $datname) = @_;
@@ -85,7 +87,7 @@ sub datid
 		"SELECT oid FROM pg_database WHERE datname = '$name'");
 }
 
-# Takes a lock, once, in a database of its own that has it then. Returns its OID.
+# Acquires a lock in a new database, and returns the OID of that database.
 sub lock_in
 {
 	my ($node, $name) = @_;
@@ -96,11 +98,11 @@ sub lock_in
 	return datid($node, $name);
 }
 
-# The role's search_path is what the package in Debian has it be.
+# The role has the search_path that Debian's package sets.
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts,
 	shared_preload_libraries => 'zklock',
-	'zklock.session' => 'backend',    # it has sessions, and more locks than room
+	'zklock.session' => 'backend',    # which has sessions, and more locks than room
 	'zklock.max_locks' => 16);
 $node->safe_psql('postgres',
 	q(CREATE ROLE watcher LOGIN IN ROLE pg_monitor;
@@ -115,7 +117,7 @@ my $exporter = Child->start(
 	'--disable-settings-metrics',
 	"--extend.query-path=$monitoring/postgres_exporter.yml");
 
-# It would stay, however this ends.
+# The exporter would continue to run after this test.
 END
 {
 	my $status = $?;
@@ -135,21 +137,21 @@ my %nothing = map { $_ => 0 }
   reentrant_total wait_seconds_total losses_total sessions_total
   reconnects_total expiries_total handovers_total hand_backs_total);
 is_deeply(of_database($samples, $here, 'postgres'),
-	\%nothing, 'nothing has been done yet');
+	\%nothing, 'counters start at zero');
 is_deeply(
 	server(
 		$samples,
 		qw(held waiting lost longest_wait_seconds listed max_locks unlisted)),
 	[ 0, 0, 0, 0, 0, 16, 0 ],
-	'... and there is room for 16 locks');
+	'... no lock is listed, of a maximum of 16');
 is( sprintf('%.2f', server($samples, 'stats_reset_timestamp_seconds')->[0]),
 	$node->safe_psql(
 		'postgres',
 		'SELECT round(extract(epoch FROM stats_reset)::numeric, 2)
 		 FROM zk_lock_stats'),
-	'... since the server was started');
+	'... and the counters start with the server');
 
-# One holds, one waits
+# One session holds a lock, and one waits.
 my ($holder, $waiter) = map { ZkTest->new($node) } (1, 2);
 $holder->query(
 	q(SELECT zk_lock_acquire('/monitored/a'), zk_lock_acquire('/monitored/a')));
@@ -158,8 +160,9 @@ $waiter->start(q(SELECT zk_lock_acquire('/monitored/a')));
 wait_for_queue($zk, '/monitored/a', $holder, $waiter);
 ($samples) = scrape($port);
 is_deeply(server($samples, qw(held waiting listed unlisted)),
-	[ 1, 1, 2, 0 ], 'who holds a lock and who waits');
-cmp_ok(server($samples, 'longest_wait_seconds')->[0], '>', 0, '... and how long');
+	[ 1, 1, 2, 0 ], 'holder and waiter are counted');
+cmp_ok(server($samples, 'longest_wait_seconds')->[0], '>',
+	0, '... with the duration of the wait');
 is_deeply(
 	of_database($samples, $here, 'postgres'),
 	{
@@ -169,19 +172,19 @@ is_deeply(
 		timeouts_total => 1,
 		sessions_total => 2
 	},
-	'... and what has been done');
+	'... and the calls of both');
 
-# There is no room for all.
+# More locks than fit into shared memory
 $holder->query(q(SELECT zk_lock_acquire_all(array_agg('/monitored/many/' || i))
 	FROM generate_series(1, 20) AS i));
 ($samples) = scrape($port);
 is_deeply(server($samples, qw(held waiting listed unlisted)),
-	[ 15, 1, 16, 6 ], 'more locks than there is room for');
+	[ 15, 1, 16, 6 ], 'unlisted locks are counted, too');
 $holder->query('SELECT zk_lock_release_all()');
 $waiter->result;
 ($samples) = scrape($port);
 is_deeply(server($samples, qw(held waiting listed unlisted longest_wait_seconds)),
-	[ 1, 0, 1, 0, 0 ], 'who waited has the lock');
+	[ 1, 0, 1, 0, 0 ], 'waiter is counted as holder after its grant');
 my $done = of_database($samples, $here, 'postgres');
 my $waited = $node->safe_psql('postgres', 'SELECT wait_time FROM zk_lock_stats');
 is_deeply(
@@ -195,40 +198,40 @@ is_deeply(
 		timeouts_total => 1,
 		sessions_total => 2
 	},
-	'... and with how much patience');
+	'... and its wait time is counted');
 
 # The server's session
 is_deeply([ map { "$_" } @{ server($samples, qw(connected reload_pending)) } ],
-	[ 'NaN', 0 ], 'there is no session of the server');
+	[ 'NaN', 0 ], "server's session does not exist at first");
 $node->safe_psql('postgres',
 	q(SET zklock.session = 'server'; SELECT zk_lock_acquire('/monitored/server')));
 ($samples) = scrape($port);
 is_deeply(server($samples, qw(connected reload_pending)),
-	[ 1, 0 ], '... and now there is one');
+	[ 1, 0 ], '... and is connected after a lock was acquired');
 $zk->stop;
-wait_until('it has no connection',
+wait_until("the server's session is not connected",
 	sub { ($samples) = scrape($port); server($samples, 'connected')->[0] eq '0' });
 $zk->start;
 
-# What was done in databases that are no more is still apart.
+# Counters of dropped databases are kept separately.
 my @gone = map { lock_in($node, "gone_$_") } (1, 2);
 $node->safe_psql('postgres', "DROP DATABASE gone_$_") for (1, 2);
 ($samples) = scrape($port);
 is_deeply(
 	[ map { of_database($samples, $_, '') } @gone ],
 	[ ({ %nothing, immediate_total => 1, sessions_total => 1 }) x 2 ],
-	'dropped databases do not get into the way of each other');
+	'counters of two dropped databases are kept apart');
 
-# Names say what kind of metric it is.
+# The name of a metric shows its type.
 is_deeply(
 	$types,
 	{
 		map { $_ => /_total$/ ? 'counter' : 'gauge' }
 		map { s/\{.*//r } keys %$samples
 	},
-	'the types of all metrics');
+	'types of metrics match their names');
 
-# The dashboard shows what there is.
+# The dashboard uses the metrics.
 my %exists = map { s/\{.*//r => 1 } keys %$samples;
 my $dashboard = decode_json(slurp_file("$monitoring/grafana.json"));
 my @panels = @{ $dashboard->{panels} };
@@ -245,19 +248,19 @@ my %used = map { $_ => 1 } map { /\b(zklock_\w+)/g } @queries;
 
 cmp_ok(scalar @panels, '>', 5, 'the dashboard has panels');
 is_deeply([ grep { !/\bzklock_/ } @queries ],
-	[], '... whose queries all are about zklock');
+	[], "... all its queries use zklock's metrics");
 is_deeply([ grep { !$exists{$_} } sort keys %used ],
-	[], '... and use nothing that is not there');
+	[], '... it uses no unknown metrics');
 is_deeply(
 	[ grep { !$used{$_} } sort keys %exists ],
 	[
 		qw(zklock_database_reentrant_total
 		  zklock_stats_reset_timestamp_seconds)
 	],
-	'... and most of what is');
+	'... it uses all metrics but two');
 my @datasources =
   map { $_->{datasource}{uid} } @panels, map { @{ $_->{targets} } } @panels;
 is_deeply([ grep { $_ ne '${datasource}' } @datasources ],
-	[], '... of the data source that is chosen');
+	[], '... it uses the selected data source');
 
 done_testing();

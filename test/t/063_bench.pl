@@ -1,8 +1,8 @@
-# make bench, the least of it, with the extension as it is installed: the figures
-# are there, whatever they are. As if it were of a checkout that only root may read, its
-# sources cannot be read any more once it has been set up.
+# A minimal run of make bench with the installed extension: the figures exist,
+# whatever their values. As in a checkout that only root may read, the sources
+# are made unreadable after the setup.
 #
-# Runs once: it has servers of its own.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -45,10 +45,10 @@ append_to_file("$dir/Gone.pm", $gone);
 @ENV{ keys %least } = values %least;
 $ENV{SOURCES} = "$dir/test";
 Child->run("$dir/log", $Wait::timeout, 'perl', "-I$dir", '-MGone', "$dir/test/bench/run");
-ok(-e "$dir/test.gone/bench/run", 'what cannot be read is not needed');
+ok(-e "$dir/test.gone/bench/run", 'sources are not needed after the setup');
 
 my @rows = split(/\n/, slurp_file("$dir/bench.csv"));
-is(shift(@rows), 'figure,unit,way,clients,name,round,value', 'a table of figures');
+is(shift(@rows), 'figure,unit,way,clients,name,round,value', 'bench.csv has a header');
 for my $row (
 	'acquire release,us,loopback,1,zklock',
 	'acquire release,us,2 ms,1,raw',
@@ -71,14 +71,14 @@ for my $row (
 	ok(@values == 1 && $values[0] > 0, $row) or diag("@values");
 }
 
-# On the way with the delay nothing is faster than that.
+# With the simulated network delay, no figure is smaller than the delay.
 my ($us) = map { /^acquire release,us,2 ms,1,zklock,1,(.*)/ } @rows;
-cmp_ok($us, '>', 2000, 'a delay');
+cmp_ok($us, '>', 2000, 'figures include the network delay');
 
 like(slurp_file("$dir/verdict.txt"),
 	qr/^  (holds |MISSED) zklock, acquire, release, loopback: [\d.]+ x raw/m,
-	'a verdict');
-like(slurp_file("$dir/$_"), qr/^<svg.*<\/svg>\s*\z/ms, $_)
+	'verdict.txt has a verdict');
+like(slurp_file("$dir/$_"), qr/^<svg.*<\/svg>\s*\z/ms, "$_ is a picture")
   for qw(pair.svg contended.svg herd.svg);
 
 done_testing();

@@ -1,7 +1,7 @@
-# What packages are made of: that all of it tells of the same version, and that it
-# is there. test/package makes and installs them.
+# The parts of the packages: they name the same version, and their files exist.
+# test/package builds and installs the packages.
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -26,32 +26,32 @@ sub slurp
 	return do { local $/; <$fh> };
 }
 
-# One version
+# The version
 my $meta = decode_json(slurp('META.json'));
 my $version = $meta->{version};
 my ($extension) = slurp('zklock.control') =~ /^default_version = '(.*)'$/m;
 
-like($version, qr/^\d+\.\d+\.\d+$/, 'META.json has the version of the release');
-is($meta->{provides}{zklock}{version}, $version, '... twice');
+like($version, qr/^\d+\.\d+\.\d+$/, 'META.json has a version');
+is($meta->{provides}{zklock}{version}, $version, '... in both places');
 is($extension, $version =~ s/\.\d+$//r,
-	'that of the extension is that of the release without the last number');
+	'version of the extension is that of the release without the last number');
 is($meta->{provides}{zklock}{file},
-	"sql/zklock--$extension.sql", 'its script is that of the version');
+	"sql/zklock--$extension.sql", 'META.json names the script of that version');
 is((slurp('CHANGELOG.md') =~ /^## (\S+)/)[0],
-	$version, 'CHANGELOG.md begins with it');
+	$version, 'CHANGELOG.md begins with the version of the release');
 is((slurp('debian/changelog') =~ /^zklock \((.*)-/)[0],
-	$version, 'so does that of the package');
+	$version, 'debian/changelog begins with the version of the release');
 
 # debian/
 my $control = slurp('debian/control');
 my ($postgresql) = $control =~ /^Package: postgresql-(\d+)-zklock$/m;
 is($control, slurp('debian/control.in') =~ s/PGVERSION/$postgresql/gr,
-	'debian/control is made of control.in');
+	'debian/control agrees with control.in');
 my ($permission) = slurp('LICENSE') =~ /(^Permission .*)/ms;
 is((slurp('debian/copyright') =~ s/^ \.?//gmr) =~ /(^Permission .*)/ms && $1,
-	$permission, 'the package has the license');
+	$permission, 'debian/copyright has the license');
 
-# make dist, in a repository of what is here
+# make dist, in a temporary repository with these files
 my @git = (
 	'env', '-u', 'MAKEFLAGS', "GIT_DIR=$dir/git", "GIT_WORK_TREE=$top",
 	map({ ("GIT_$_\_NAME=nobody", "GIT_$_\_EMAIL=nobody") } qw(AUTHOR COMMITTER)));
@@ -64,26 +64,25 @@ my $zip = IO::Uncompress::Unzip->new("$dir/zip") or die "zip: $UnzipError\n";
 do { $packed{ $zip->getHeaderInfo->{Name} } = 1 } while ($zip->nextStream > 0);
 
 is((grep { !m{^zklock-\Q$version\E/} } keys %packed), 0,
-	'make dist: all is in a folder with the name and the version');
+	'all files of make dist are in a folder with name and version');
 my ($data) = slurp('Makefile') =~ /^DATA = (.*)$/m;
-ok($packed{"zklock-$version/$_"}, "... $_ is there")
+ok($packed{"zklock-$version/$_"}, "... $_ is included")
   for qw(META.json Makefile zklock.control LICENSE src/backend/zklock.c
   debian/rules), split(' ', $data),
   @{ $meta->{provides}{zklock} }{qw(file docfile)};
 is((grep { m{^[^/]*/\.(ci|github|gitlab)} } keys %packed),
-	0, '... and nothing that is for a repository only');
+	0, '... files for a repository are not included');
 
-# The image is built of what its Dockerfile copies, and Docker is given no more than
-# that.
+# Docker gets the files that the Dockerfile copies, and no others.
 my %copied = map { $_ => 1 }
   map { split } slurp('docker/Dockerfile') =~ /^COPY (?!--)(.*) \S+$/mg;
 my %given = map { $_ => 1 }
   slurp('docker/Dockerfile.dockerignore') =~ /^!(.*)$/mg;
 
-is_deeply(\%copied, \%given, 'Docker is given what the image is built of');
-ok($copied{$_} && $packed{"zklock-$version/$_"}, "... $_ is there")
+is_deeply(\%copied, \%given, '.dockerignore agrees with the Dockerfile');
+ok($copied{$_} && $packed{"zklock-$version/$_"}, "... $_ is included")
   for qw(Makefile zklock.control);
-ok($copied{$_} && $packed{"zklock-$version/$_/"}, "... $_ is there")
+ok($copied{$_} && $packed{"zklock-$version/$_/"}, "... $_ is included")
   for qw(sql src);
 
 done_testing();

@@ -1,9 +1,9 @@
-# ALTER EXTENSION UPDATE while locks are held: they, and the fences that were made,
-# are as before.
+# ALTER EXTENSION UPDATE while locks are held: locks and fences are not
+# changed.
 #
-# It begins with the first version, goes through the scripts that are installed, and
-# then to a version that only this test has: in a copy of the installation, as far
-# as it takes for the server to look for scripts there.
+# The update begins with the first version, runs the installed scripts, and
+# then goes to a version that only this test has. The test runs in a copy of
+# the installation, which has what the server needs to find its scripts there.
 
 use strict;
 use warnings;
@@ -23,8 +23,8 @@ my %installed = map { chomp(my $path = `"$pg_config" --$_`); ($_ => $path) }
   qw(bindir sharedir pkglibdir);
 my $extension = "$dir$installed{sharedir}/extension";
 
-# A server finds its other files from where its program is. That has to be a copy,
-# as a link would be followed; the others can be links.
+# A server finds its other files relative to its program. The program must be a
+# copy, because the server follows links. The other files can be links.
 sub link_all
 {
 	my ($from, $to) = @_;
@@ -65,8 +65,8 @@ $node->safe_psql('postgres',
 
 my ($holder, $waiter, $admin) = map { ZkTest->new($node)->connect } 1 .. 3;
 
-# The holder does not look at the fences itself: in the midst of a transaction, that
-# is a reason for the update to wait.
+# The holder does not read the fences itself: the update would wait for its
+# transaction.
 sub state
 {
 	return $holder->query(q(
@@ -80,32 +80,32 @@ sub state
 }
 
 is($holder->query(q(SELECT zk_lock_acquire('/update/session'))),
-	't', 'a hold of session scope');
+	't', 'session-level lock is acquired');
 is($holder->query(q(SELECT zk_lock_acquire('/update/session'))), 't', '... twice');
 my $token = $holder->query(q(SELECT zk_lock_fence('/update/session')));
-like($token, qr/^\d+$/, '... with a fence');
+like($token, qr/^\d+$/, '... and fenced');
 $holder->query(q(BEGIN; SELECT zk_lock_guard('/update/transaction')));
 my $before = state();
 $waiter->start(q(SELECT zk_lock_acquire('/update/transaction')));
 wait_for_queue($zk, '/update/transaction', $holder, $waiter);
 
 is( $admin->query(q(ALTER EXTENSION zklock UPDATE TO 'next'; SELECT zk_next())),
-	'1', 'the extension is updated meanwhile');
-is(state(), $before, 'holds and fences are as before');
-ok(!$waiter->is_done, '... and who waited waits');
-is($holder->query('COMMIT'), '', '... for a commit, which the update does not mind');
-is($waiter->result, 't', '... until then');
+	'1', 'extension is updated while locks are held');
+is(state(), $before, 'locks and fences are the same');
+ok(!$waiter->is_done, 'waiter still waits');
+is($holder->query('COMMIT'), '', '... until the holder commits');
+is($waiter->result, 't', '... and is granted the lock');
 
 is($admin->query(q(SELECT zk_lock_acquire('/update/session', '0'))),
-	'f', 'the lock of session scope is held still');
+	'f', 'session-level lock is still held');
 is($holder->query(q(SELECT zk_lock_fence('/update/session'))),
-	$token, '... and its holder let in');
+	$token, '... and its holder can fence again');
 like($admin->query("SELECT zk_fence('/update/session', $token - 1)"),
-	qr/^ERROR:  40001:/m, '... but no older one');
-is($holder->query(q(SELECT zk_lock_release_all())), '2', '... until both are given back');
+	qr/^ERROR:  40001:/m, '... an older token is refused');
+is($holder->query(q(SELECT zk_lock_release_all())), '2', '... both holds can be released');
 is($admin->query(q(SELECT zk_lock_acquire('/update/session', '1min'))),
-	't', 'then the next one has it');
+	't', 'next holder acquires the lock');
 cmp_ok($admin->query(q(SELECT zk_lock_fence('/update/session'))),
-	'>=', $token, '... with a token that the fence lets in');
+	'>=', $token, '... with a token that the fence accepts');
 
 done_testing();

@@ -1,7 +1,7 @@
-# Where an advisory lock, or a table of one's own, would behave in another way, the
-# documentation says so.
+# The differences to advisory locks, and to a fence table of one's own, that
+# the documentation describes.
 #
-# Runs once: of nothing that depends on the mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -16,35 +16,37 @@ my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts);
 my ($one, $two) = map { ZkTest->new($node)->connect } 1 .. 2;
 
-# A path is a lock for all databases; fences are each database's.
+# A lock path is shared by all databases; each database has its own fences.
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE SCHEMA locks; CREATE EXTENSION zklock SCHEMA locks');
 my $there = ZkTest->new($node);
 $there->query("\\connect other\nSELECT locks.zk_lock_acquire('/connect')");
 $one->query(q(SELECT zk_lock_acquire('/differences')));
 is($there->query(q(SELECT locks.zk_lock_acquire('/differences', '0'))),
-	'f', 'a lock is taken for other databases, too');
+	'f', 'lock excludes sessions of other databases');
 $one->query(q(SELECT zk_lock_fence('/differences'), zk_lock_release('/differences')));
 is($there->query(q(SELECT locks.zk_lock_acquire('/differences');
-	SELECT count(*) FROM locks.zk_lock_fences)), "t\n0", '... which have fences of their own');
+	SELECT count(*) FROM locks.zk_lock_fences)), "t\n0", '... which have their own fences');
 $there->close;
 
-# Nobody looks for deadlocks.
+# zklock does not detect deadlocks.
 $_->query('SET deadlock_timeout = 1') for $one, $two;
-is($one->query(q(SELECT zk_lock_acquire('/dead/a'))), 't', 'two sessions');
-is($two->query(q(SELECT zk_lock_acquire('/dead/b'))), 't', '... have a lock each');
+is($one->query(q(SELECT zk_lock_acquire('/dead/a'))), 't', 'first session has a lock');
+is($two->query(q(SELECT zk_lock_acquire('/dead/b'))),
+	't', 'second session has another lock');
 $two->start(q(SELECT zk_lock_acquire('/dead/a')));
 wait_for_queue($zk, '/dead/a', $one, $two);
 $one->start(q(SELECT zk_lock_acquire('/dead/b')));
 wait_for_queue($zk, '/dead/b', $two, $one);
 $node->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $one->pid})");
-like($one->result, qr/^ERROR:  57014:/, '... and wait for the other\'s, until somebody ends that');
-ok(!$two->is_done, '... for one of them');
-is($one->query(q(SELECT zk_lock_release_all())), '1', '... who gives in');
-is($two->result, 't', '... to the other');
+like($one->result, qr/^ERROR:  57014:/, 'deadlock lasts until one wait is cancelled');
+ok(!$two->is_done, '... the other session still waits');
+is($one->query(q(SELECT zk_lock_release_all())),
+	'1', '... until the cancelled one releases its lock');
+is($two->result, 't', '... and is then granted it');
 $two->query(q(SELECT zk_lock_release_all()));
 
-# Who may not look at a queue is told who holds the lock that he did not get.
+# A role that may not read the queue gets the holder in the error.
 $node->safe_psql('postgres', q(CREATE ROLE plain LOGIN;
 	REVOKE EXECUTE ON FUNCTION zk_lock_queue(text) FROM PUBLIC));
 $one->query(q(SELECT zk_lock_acquire('/told')));
@@ -54,18 +56,22 @@ $one->query(q(SELECT zk_lock_acquire('/told')));
 	my $refused = qr/^ERROR:  42501: permission denied for function zk_lock_queue/m;
 	my $answer;
 
-	like($plain->query(q(SELECT count(*) FROM zk_lock_queue('/told'))), $refused, 'nobody may look');
+	like($plain->query(q(SELECT count(*) FROM zk_lock_queue('/told'))),
+		$refused, 'role without privilege cannot read the queue');
 	$two->start(q(SELECT zk_lock_acquire('/told')));
 	wait_for_queue($zk, '/told', $one, $two);
-	like($plain->query('SELECT count(*) FROM zk_lock_blockers'), $refused, '... by a view');
-	wait_until('the lock is known to be taken',
+	like($plain->query('SELECT count(*) FROM zk_lock_blockers'),
+		$refused, '... or the view');
+	wait_until('the holder is known',
 		sub { ($answer = $plain->query(q(SELECT zk_lock_guard('/told', '0')))) =~ /^ERROR:  55P03/ });
-	like($answer, qr/^DETAIL:  The lock is held by .* pid=${\ $one->pid} /m, '... but is told');
+	like($answer, qr/^DETAIL:  The lock is held by .* pid=${\ $one->pid} /m,
+		'... but the error describes the holder');
 	$plain->close;
 }
 $_->query(q(SELECT zk_lock_release_all())) for $one, $two;
 
-# What a function sees after it has locked depends on what it is marked as.
+# The volatility of a function determines what it sees after it has waited for
+# a lock.
 $node->safe_psql('postgres', q(
 	CREATE TABLE stock (pieces int);
 	INSERT INTO stock VALUES (1);
@@ -83,10 +89,10 @@ for ([ 'VOLATILE', 0 ], [ 'STABLE', 1 ])
 	$two->start('SELECT pieces()');
 	wait_for_queue($zk, '/stock', $one, $two);
 	$one->query(q(UPDATE stock SET pieces = 0; SELECT zk_lock_release('/stock')));
-	is($two->result, $seen, "a $marked function that has waited for its lock sees $seen");
+	is($two->result, $seen, "$marked function sees $seen after it has waited");
 }
 
-# A dump has the fences, so that who dumps must be able to read them.
+# A dump contains the fences, so the dumping role must be able to read them.
 $node->safe_psql('other', q(CREATE ROLE owner LOGIN; ALTER DATABASE other OWNER TO owner;
 	SELECT locks.zk_fence('/dumped', 7); GRANT USAGE ON SCHEMA locks TO owner));
 
@@ -100,8 +106,9 @@ sub dump_by_owner
 	return $ok ? $out : $err;
 }
 
-like(dump_by_owner(), qr/permission denied for table zk_lock_fences/, 'the owner of a database cannot dump it');
+like(dump_by_owner(), qr/permission denied for table zk_lock_fences/,
+	'owner of a database cannot dump it without access to the fences');
 $node->safe_psql('other', 'GRANT SELECT ON locks.zk_lock_fences TO owner');
-like(dump_by_owner(), qr{^/dumped\t7\t0\t}m, '... unless he may read the fences');
+like(dump_by_owner(), qr{^/dumped\t7\t0\t}m, '... but with SELECT on the fences');
 
 done_testing();

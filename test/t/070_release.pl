@@ -1,6 +1,7 @@
-# Locks go back after PostgreSQL's own: who waits for one finds no table locked by
-# its last holder, and sees what that has done to the catalogs. Another library
-# stands still at each end of a transaction, just before PostgreSQL's locks go.
+# Locks are released after PostgreSQL's own: the next holder finds no table
+# locked by the last one, and sees its changes of the catalogs. Another library
+# suspends the backend at each kind of transaction end, just before
+# PostgreSQL's locks are released.
 
 use strict;
 use warnings;
@@ -34,8 +35,8 @@ sub body
 		\$\$ BEGIN \$1 := '$what'; END \$\$);
 }
 
-# Waits until the client has sent, and ZooKeeper answered, all that was to be sent:
-# a ping goes out behind it, or what renews the lease, whichever there is.
+# Waits until all requests of the client are sent and answered. A ping follows
+# them, or a renewal of the lease.
 sub wait_until_sent
 {
 	my $last = $proxy->rule(
@@ -44,7 +45,7 @@ sub wait_until_sent
 		action => 'delay',
 		ms => 1);
 
-	wait_until('something was sent behind it', sub { $proxy->fired($last) });
+	wait_until('a later request is sent', sub { $proxy->fired($last) });
 	$proxy->wait_answered;
 	return;
 }
@@ -56,7 +57,8 @@ my $take = "SELECT zk_lock_guard('/release') > 0; LOCK TABLE goods; $do";
 my $take_in_block =
   "DO \$do\$ BEGIN PERFORM zk_lock_guard('/release'); LOCK TABLE goods; $do";
 
-# What is done, how it ends, and what the next holder sees then
+# For each case: statements of the holder, the statement that ends the
+# transaction, and what the next holder sees after that
 my @ends = (
 	[ 'a commit', "BEGIN; $take; $top", 'COMMIT', 'new' ],
 	[ 'a rollback', "BEGIN; $take; $top", 'ROLLBACK', 'old' ],
@@ -85,10 +87,11 @@ for my $end (@ends)
 
 	$node->safe_psql('postgres', body('old'));
 	$waiter->query('BEGIN');
-	is($waiter->query('SELECT body()'), 'old', "$what: before it");
-	unlike($holder->query($before), qr/ERROR/, '... the holder works');
+	is($waiter->query('SELECT body()'), 'old', "$what: waiter has seen the old function");
+	unlike($holder->query($before), qr/ERROR/, "... holder's statements succeed");
 
-	# In this order: the holder has the lock, the waiter waits, the holder ends.
+	# In this order: the holder has the lock, the waiter waits, the holder
+	# ends.
 	if (defined $last)
 	{
 		$holder->start($last);
@@ -97,26 +100,26 @@ for my $end (@ends)
 	{
 		$holder->close;
 	}
-	wait_until('the holder stands still', sub { -e $file });
+	wait_until('the holder is suspended', sub { -e $file });
 	$waiter->start(q(SELECT zk_lock_guard('/release') > 0));
-	wait_until('the waiter has come',
+	wait_until('the waiter is in the queue',
 		sub { grep { $_ == $waiter->pid } queue($zk, '/release') });
 	wait_until_sent();
 	is( join(' ', queue($zk, '/release')),
 		join(' ', $holder->pid, $waiter->pid),
-		'... who has the lock while PostgreSQL has its own');
+		"... holder has the lock until PostgreSQL's locks are released");
 	unlink($file) or die "$file: $!\n";
-	is($waiter->result, 't', '... then the next one has it');
-	is($waiter->query('SELECT body()'), $seen, '... who sees what was done');
+	is($waiter->result, 't', '... the next holder gets the lock');
+	is($waiter->query('SELECT body()'), $seen, '... it sees the result of the transaction');
 	is($waiter->query('LOCK TABLE goods NOWAIT'),
-		'', '... and finds no table locked');
+		'', '... it finds no table locked');
 	$waiter->query('COMMIT');
 	$_->close for $holder, $waiter;
 	wait_for_queue($zk, '/release');
 }
 
-# Whatever way the lock is taken, and in whatever scope: the call, and where the
-# nodes of who holds and who waits are.
+# The same for each function that acquires a lock, and each scope: the call,
+# and the path of the nodes in its queue
 my %ways = (
 	q(zk_lock_acquire('/release')) => '/release',
 	q(zk_lock_acquire('/release', scope => 'transaction')) => '/release',
@@ -129,14 +132,14 @@ for my $take (sort keys %ways)
 
 	$node->safe_psql('postgres', body('old'));
 	$waiter->query('BEGIN');
-	is($waiter->query('SELECT body()'), 'old', "$take: before it");
+	is($waiter->query('SELECT body()'), 'old', "$take: waiter has seen the old function");
 	$holder->query("BEGIN; SELECT $take");
 	$waiter->start("SELECT $take");
 	wait_for_queue($zk, $ways{$take}, $holder, $waiter);
 	$holder->query(body('new') . '; COMMIT');
 	$holder->close;
-	is($waiter->result, 't', '... then the next one has it');
-	is($waiter->query('SELECT body()'), 'new', '... who sees what was done');
+	is($waiter->result, 't', '... the next holder gets the lock');
+	is($waiter->query('SELECT body()'), 'new', '... it sees the committed function');
 	$waiter->close;
 	wait_for_queue($zk, $ways{$take});
 }

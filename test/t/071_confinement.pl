@@ -1,7 +1,7 @@
-# zklock.path_prefix: whatever a confined role calls, and whatever it sets, nothing
-# outside is touched, and nothing told of it.
+# zklock.path_prefix: whatever a confined role calls or sets, it cannot use or
+# see paths outside its prefix.
 #
-# Runs once: of nothing that is in ZooKeeper.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ my $node =
 my $preloaded =
   new_node('preloaded', $zk->hosts, shared_preload_libraries => 'zklock');
 
-# A session of a role, with settings of its client.
+# A session of a role, with settings of its client
 sub as_role
 {
 	my ($server, $role, $options) = @_;
@@ -58,7 +58,7 @@ for my $server ($node, $preloaded)
 			AS 'SELECT zk_lock_acquire($1)'));
 }
 
-# All that names a path
+# All functions with a path
 my @calls = (
 	q(zk_lock_acquire('%s')),
 	q(zk_lock_acquire('%s', '0', 'shared', 'transaction')),
@@ -88,7 +88,7 @@ my $named = $node->safe_psql('postgres', q(
 		  AND proargmodes IS NULL
 		  OR proname IN ('zk_lock_queue', 'zk_lock_paths')) p));
 my %tried = map { /(zk_\w+)/ ? ($1 => 1) : () } @calls, 'zk_lock_paths';
-is(join(' ', sort keys %tried), $named, 'there is no function that is not tried');
+is(join(' ', sort keys %tried), $named, 'each function with a path is tested');
 
 my $owner = ZkTest->new($node);
 $owner->query(q(SELECT zk_lock_acquire('/a/other')));
@@ -110,11 +110,11 @@ for my $parent ('/', '/a', '/a/other')
 		refused($parent, '/a/customer'),
 		"zk_lock_paths('$parent') is refused");
 }
-is(join(' ', $zk->children('/')), 'a zookeeper', 'nothing was made');
-is(join(' ', $zk->children('/a')), 'other', '... at all');
-is(scalar $zk->children('/a/other'), 1, '... and nobody queued');
+is(join(' ', $zk->children('/')), 'a zookeeper', 'refused calls create no node');
+is(join(' ', $zk->children('/a')), 'other', '... at the top or below');
+is(scalar $zk->children('/a/other'), 1, '... in a queue');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM zk_lock_fences'),
-	'0', '... nor fenced');
+	'0', '... and no fence');
 
 is($customer->query(q(
 	SELECT zk_lock_acquire('/a/customer/x'), zk_lock_acquire('/a/customer/y/z', mode => 'simple'),
@@ -125,10 +125,11 @@ is($customer->query(q(
 	SELECT path FROM zk_lock_paths('/a/customer');
 	SELECT zk_lock_release('/a/customer/x'))),
 	"t|t|t|t|t|t|1\n1\n/a/customer/d\n/a/customer/s\n/a/customer/x\n/a/customer/y/z\nt",
-	'below the prefix all is as ever');
-is($customer->query('SELECT zk_lock_release_all()'), '3', '... to the end');
+	'all functions work below the prefix');
+is($customer->query('SELECT zk_lock_release_all()'),
+	'3', '... and the locks can be released');
 
-# Who could lift it
+# Attempts to lift the confinement
 
 like($customer->query($_), qr/^ERROR:  42501: (permission denied to set parameter|must be superuser)/m,
 	"$_ is refused")
@@ -142,27 +143,28 @@ like($customer->query($_), qr/^ERROR:  42501: (permission denied to set paramete
 		SET zklock.path_prefix = '' AS $$ SELECT public.zk_lock_acquire('/a/other') $$));
 $customer->query('ALTER ROLE customer RESET ALL');
 $customer->query('RESET ALL; DISCARD ALL; RESET SESSION AUTHORIZATION');
-is($customer->query('SHOW zklock.path_prefix'), '/a/customer', 'it is still there');
+is($customer->query('SHOW zklock.path_prefix'), '/a/customer', 'setting is not changed');
 $customer->close;
 $customer = as_role($node, 'customer');
 like(
 	$customer->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/other'))),
 	qr{^WARNING:  42501: permission denied to set parameter "zklock.path_prefix"\n.*${\ refused('/other', '/a/customer')}}s,
-	'... for who sets it before the library is loaded');
+	'... even if the role sets it before the library is loaded');
 $customer->close;
 
-# A client that sets it when it connects: that hides what is set for the role.
+# A client sets the value when it connects, which hides the role's own setting.
 for my $value ('', '/', '/other')
 {
-	my $sly = as_role($node, 'customer', "-c zklock.path_prefix=$value");
+	my $evading = as_role($node, 'customer', "-c zklock.path_prefix=$value");
 
 	like(
-		$sly->query(q(SELECT zk_lock_acquire('/other'))),
+		$evading->query(q(SELECT zk_lock_acquire('/other'))),
 		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.path_prefix had a value that was refused/m,
-		"a client that connects with '$value' gets no lock");
-	like($sly->query(q(SELECT * FROM zk_lock_paths('/'))),
-		qr/^ERROR:  42501: permission denied for lock path "\/"/m, '... and no look');
-	$sly->close;
+		"client that connects with '$value' gets no lock");
+	like($evading->query(q(SELECT * FROM zk_lock_paths('/'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/"/m,
+			'... and cannot read queues');
+	$evading->close;
 
 	local $ENV{PGUSER} = 'customer';
 	local $ENV{PGOPTIONS} = "-c zklock.path_prefix=$value";
@@ -174,22 +176,22 @@ for my $value ('', '/', '/other')
 		],
 		'<', \undef, '2>', \$err);
 	like($err, qr/permission denied to set parameter "zklock.path_prefix"/,
-		'... and no connection, if the library is preloaded');
+		'... and cannot connect if the library is preloaded');
 }
-my $sly = as_role($node, 'plain', '-c zklock.log_level=debug1');
-is($sly->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SHOW zklock.log_level)) =~ s/^[A-Z]+: .*\n//mgr,
-	"debug1\nt\nlog", 'a setting that is no rule falls back to its default then');
-$sly->close;
+my $evading = as_role($node, 'plain', '-c zklock.log_level=debug1');
+is($evading->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SHOW zklock.log_level)) =~ s/^[A-Z]+: .*\n//mgr,
+	"debug1\nt\nlog", 'setting without restrictions falls back to its default');
+$evading->close;
 for my $rule ('hosts=127.0.0.1:2181', 'acl=world:anyone:cdrwa', 'auth_file=/tmp/mine',
 	'confirm_commit=off', 'session=backend')
 {
 	my ($name) = $rule =~ /^(\w+)/;
 
-	$sly = as_role($node, 'plain', "-c zklock.$rule");
-	like($sly->query(q(SELECT zk_lock_acquire('/other', '0'))),
+	$evading = as_role($node, 'plain', "-c zklock.$rule");
+	like($evading->query(q(SELECT zk_lock_acquire('/other', '0'))),
 		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.$name had a value that was refused/m,
-		"... but nobody gets out of what $name is to be");
-	$sly->close;
+		"... but a client that sets $name gets no lock");
+	$evading->close;
 }
 for my $value (0, 1, 'x')
 {
@@ -198,21 +200,22 @@ for my $value (0, 1, 'x')
 	like(
 		$limited->query(q(SELECT zk_lock_acquire('/other'))),
 		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.max_locks_per_backend had a value that was refused/m,
-		"... nor of how many locks there may be, if it was '$value'");
+		"... nor one that sets max_locks_per_backend to '$value'");
 	$limited->close;
 }
 my $limited = as_role($node, 'limited');
 is($limited->query(q(SELECT zk_lock_acquire('/limited/x'); SHOW zklock.max_locks_per_backend)),
-	"t\n1", '... which is known else');
-like($limited->query(q(SELECT zk_lock_acquire('/limited/y'))), qr/^ERROR:  53400:/m, '... and obeyed');
+	"t\n1", 'limit of a role is in effect otherwise');
+like($limited->query(q(SELECT zk_lock_acquire('/limited/y'))), qr/^ERROR:  53400:/m,
+	'... and enforced');
 $limited->close;
 my $same = as_role($node, 'customer', '-c zklock.connect_timeout=5s');
 is($same->query(q(SELECT zk_lock_acquire('/a/customer/x'))),
-	't', '... unless they are the client\'s to set');
+	't', 'client can set other settings');
 $same->close;
 
-# Configuration files that are read again do not know what it was, either: they have
-# what holds for others.
+# A reload does not reveal the role's setting either: the session gets the
+# value of the configuration file.
 my %hidden = (
 	'zklock.path_prefix' => as_role($node, 'customer', '-c zklock.path_prefix=/x'),
 	'zklock.max_locks_per_backend' =>
@@ -227,61 +230,65 @@ for my $name (sort keys %hidden)
 {
 	my $session = $hidden{$name};
 
-	wait_until('the files were read again',
+	wait_until('the files are reloaded',
 		sub { $session->query('SHOW zklock.connect_timeout') eq '9s' });
 	like($session->query(q(SELECT zk_lock_acquire('/other', '0'))),
 		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  \Q$name\E had a value that was refused/m,
-		"... nor do files know it that have a $name for all");
+		"session without a valid $name gets no lock after a reload");
 }
 is($hidden{'zklock.path_prefix'}->query(q(SELECT lifted('/shared/y'))),
-	't', '... but a superuser, for his function');
+	't', "... a superuser's function with its own prefix works");
 like($hidden{'zklock.path_prefix'}->query(q(SELECT zk_lock_acquire('/shared/y', '0'))),
-	qr/^ERROR:  42501:/m, '... only');
+	qr/^ERROR:  42501:/m, '... and does not lift the confinement outside');
 $_->close for values %hidden;
 
-# Definers obey, unless they say otherwise.
+# SECURITY DEFINER functions are confined, too, unless they set their own
+# prefix.
 
 $customer = as_role($node, 'customer');
 is($customer->query(q(SELECT lifted('/shared/x'))),
-	't', 'a function of a superuser has a prefix of its own');
+	't', 'function with its own prefix can use paths below it');
 like($customer->query(q(SELECT lifted('/a/customer/x'))),
-	refused('/a/customer/x', '/shared'), '... which is as strict');
+	refused('/a/customer/x', '/shared'), '... and no others');
 like($customer->query(q(SELECT zk_lock_release('/shared/x'))),
-	refused('/shared/x', '/a/customer'), '... what it locked cannot be released by its path');
-is($customer->query('SELECT path FROM zk_locks'), '/shared/x', '... though it is shown');
+	refused('/shared/x', '/a/customer'),
+		"... caller cannot release the function's lock by its path");
+is($customer->query('SELECT path FROM zk_locks'), '/shared/x', '... but zk_locks shows it');
 is($customer->query(q(SELECT zk_lock_release_all())),
-	'1', '... but with all that the session holds');
+	'1', '... and zk_lock_release_all() releases it');
 $customer->close;
 
-# A database's, and who overrides it
+# The setting of a database, and its precedence
 
 $node->safe_psql('postgres', q(ALTER DATABASE postgres SET zklock.path_prefix = '/db'));
 my $plain = as_role($node, 'plain');
 like($plain->query(q(SELECT zk_lock_acquire('/x'))),
-	refused('/x', '/db'), 'a database can have a prefix');
-is($plain->query(q(SELECT zk_lock_acquire('/db/x'))), 't', '... for all who have none');
+	refused('/x', '/db'), 'prefix of a database is in effect');
+is($plain->query(q(SELECT zk_lock_acquire('/db/x'))),
+	't', '... for roles without their own');
 $plain->close;
 $customer = as_role($node, 'customer');
-is($customer->query('SHOW zklock.path_prefix'), '/a/customer', '... of their own');
+is($customer->query('SHOW zklock.path_prefix'), '/a/customer',
+	'prefix of a role takes precedence');
 my $super = ZkTest->new($node);
 like($super->query(q(SELECT zk_lock_acquire('/x'))),
-	refused('/x', '/db'), 'a superuser is confined, too');
+	refused('/x', '/db'), "superuser is confined by the database's prefix, too");
 is($super->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/x'))),
-	't', '... until he says otherwise');
+	't', '... until it resets the prefix');
 is($super->query('SET ROLE customer; SHOW zklock.path_prefix'),
-	'', 'who takes a role on stays what he has logged in as');
+	'', 'SET ROLE does not change the prefix');
 $super->query('RESET ROLE');
 if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 150000)
 {
 	$node->safe_psql('postgres', 'GRANT SET ON PARAMETER zklock.path_prefix TO plain');
 	$plain = as_role($node, 'plain');
 	is($plain->query(q(SET zklock.path_prefix = '/x'; SHOW zklock.path_prefix)),
-		'/x', 'a role that is granted the setting can set it');
+		'/x', 'role with the privilege can set the prefix');
 	$plain->close;
 }
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET zklock.path_prefix');
 
-# Who sees that others wait elsewhere may not ask what for.
+# A confined role that can see other backends' waits may not read their queues.
 
 my @others = map { ZkTest->new($preloaded) } 1 .. 2;
 $others[0]->query(q(SELECT zk_lock_acquire('/other')));
@@ -290,24 +297,24 @@ wait_for_queue($zk, '/other', @others);
 $preloaded->safe_psql('postgres', 'GRANT pg_monitor TO customer');
 $customer = as_role($preloaded, 'customer');
 is($customer->query('SELECT DISTINCT path FROM zk_locks'),
-	'/other', 'a monitor sees all locks of the server');
+	'/other', 'member of pg_monitor sees all locks of the server');
 like($customer->query('SELECT count(*) FROM zk_lock_blockers'),
-	refused('/other', '/a/customer'), '... but not who is in the way of all');
+	refused('/other', '/a/customer'), '... but not the blockers of all waiters');
 is($customer->query(q(SELECT count(*) FROM zk_lock_blockers
-	WHERE path LIKE '/a/customer/%')), '0', '... but of those below the prefix');
+	WHERE path LIKE '/a/customer/%')), '0', '... only those below its prefix');
 $_->close for $customer, @others;
 
-# What is no prefix
+# Invalid prefixes
 
 for my $value ('x', '/', '/x/', '/x//y', '/x/../y', '/zookeeper')
 {
 	like(
 		$super->query("SET zklock.path_prefix = '$value'"),
 		qr/^ERROR:  22023: invalid value for parameter "zklock.path_prefix": "\Q$value\E"\nDETAIL: /m,
-		"'$value' is no prefix");
+		"prefix '$value' is refused");
 }
 
-# What the documentation says
+# The statements of the documentation
 
 $preloaded->safe_psql('postgres', 'CREATE ROLE shop LOGIN');
 for my $block (
@@ -323,17 +330,18 @@ for my $block (
 my ($section) = slurp_file("$FindBin::RealBin/../../docs/security.md") =~
   /^## What a role can set\n(.*?)^\*\*Preload/ms;
 my $what_is_left = $section =~ s/.*A role can set only//sr;
-my %said = map { $_ => 1 } $what_is_left =~ /(zklock\.\w+)/g;
-is( join(' ', sort grep { $what_is_left !~ /^SET \Q$_\E .*-- ERROR/m } keys %said),
+my %named = map { $_ => 1 } $what_is_left =~ /(zklock\.\w+)/g;
+is( join(' ', sort grep { $what_is_left !~ /^SET \Q$_\E .*-- ERROR/m } keys %named),
 	$preloaded->safe_psql('postgres', q(
 		SELECT string_agg(name, ' ' ORDER BY name COLLATE "C") FROM pg_settings
 		WHERE name LIKE 'zklock.%' AND context = 'user')),
-	'the page names all that a role can set');
+	'page names all settings that a role can change');
 my $shop = as_role($preloaded, 'shop');
-like($shop->query('SELECT lock_vault()'), qr/^\d+$/, 'the function has its lock');
+like($shop->query('SELECT lock_vault()'), qr/^\d+$/,
+	'documented function acquires its lock');
 $shop->close;
 
-# Another encoding: it is compared as the database has it.
+# In another encoding, the prefix is compared in the encoding of the database.
 $node->safe_psql('postgres', q(
 	CREATE DATABASE latin1 ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0));
 $node->safe_psql('latin1', 'CREATE EXTENSION zklock');
@@ -341,11 +349,11 @@ is( $node->safe_psql('latin1', qq(
 		SET client_encoding = 'UTF8';
 		SET zklock.path_prefix = '/gr\xc3\xb6\xc3\x9fe';
 		SELECT zk_lock_acquire('/gr\xc3\xb6\xc3\x9fe/x'))),
-	't', 'a prefix that is not ASCII');
+	't', 'prefix with other characters than ASCII matches');
 my ($rc, $out, $err) = $node->psql('latin1', qq(
 		SET client_encoding = 'UTF8';
 		SET zklock.path_prefix = '/gr\xc3\xb6\xc3\x9fe';
 		SELECT zk_lock_acquire('/gr\xc3\xb6\xc3\xb6e/x')));
-like($err, qr/permission denied for lock path/, '... and another path');
+like($err, qr/permission denied for lock path/, '... and excludes another path');
 
 done_testing();

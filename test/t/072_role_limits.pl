@@ -1,6 +1,6 @@
-# How much a role can take: zklock.max_locks_per_backend, and ZooKeeper's quotas, set
-# as docs/security.md says. What is refused leaves nothing behind, and takes nothing
-# away from anybody.
+# Limits for a role: zklock.max_locks_per_backend, and ZooKeeper's quotas, set
+# as docs/security.md describes. Refused requests leave no node, and other
+# sessions are not affected.
 
 use strict;
 use warnings;
@@ -19,13 +19,13 @@ my ($section) = $page =~ /^## How much a role can take\n(.*?)^## /ms;
 my ($enforce) = $section =~ /`(enforceQuota)=true`/;
 my ($cli) = $section =~ /^```sh\n(.*?)^```$/ms;
 
-# Containers stay while this is going on.
+# Empty containers are not removed during this test.
 my $zk = ZkServer->new(
 	container_check => 3_600_000,
 	config => { $enforce => 'true' })->start;
 my $node = new_node('main', $zk->hosts);
 
-# The nodes of locks, of all sessions
+# Waits until ZooKeeper has $n ephemeral nodes, of all sessions.
 sub wait_for_nodes
 {
 	my ($n) = @_;
@@ -35,7 +35,7 @@ sub wait_for_nodes
 	return;
 }
 
-# What the page says
+# The statements of the page
 
 $node->safe_psql('postgres', 'CREATE ROLE shop LOGIN');
 for my $block (sql_blocks('docs/security.md', 'How much a role can take'))
@@ -47,7 +47,7 @@ for my $block (sql_blocks('docs/security.md', 'How much a role can take'))
 	$session->close;
 }
 is($node->safe_psql('postgres', q(SELECT rolconnlimit FROM pg_roles WHERE rolname = 'shop')),
-	20, 'the role has its limit of connections');
+	20, 'role has a connection limit');
 wait_for_nodes(0);
 
 # The limit of a backend
@@ -57,7 +57,7 @@ use constant TOO_MANY => qr/^ERROR:  53400: too many ZooKeeper locks\nDETAIL:  .
 my $session = ZkTest->new($node);
 $session->query('SET zklock.max_locks_per_backend = 2');
 is($session->query(q(SELECT zk_lock_acquire('/limit/a'), zk_semaphore_acquire('/limit/s', 3))),
-	't|t', 'as many as may be');
+	't|t', 'locks are acquired up to the limit');
 for my $call (
 	(map { qq(zk_lock_acquire('/limit/$_', mode => '$_')) } qw(exclusive shared write simple)),
 	q(zk_lock_acquire('/limit/x', scope => 'transaction')),
@@ -71,49 +71,52 @@ for my $call (
 {
 	like($session->query("SELECT $call"), TOO_MANY, "$call is refused");
 }
-is(join(' ', sort $zk->children('/limit')), 'a s', '... and nothing was made');
+is(join(' ', sort $zk->children('/limit')), 'a s', '... and no parent is created');
 is(join(' ', map { scalar $zk->children("/limit/$_") } qw(a s/locks s/leases)),
-	'1 0 1', '... anywhere');
+	'1 0 1', '... and no node');
 is($session->query(q(
 	SELECT zk_lock_acquire('/limit/a'), zk_semaphore_acquire('/limit/s', 3),
 		zk_lock_acquire('/limit/a', scope => 'transaction'),
 		zk_lock_acquire_all('{/limit/a, /limit/a}'), zk_lock_guard('/limit/a') > 0)),
-	't|t|t|t|t', 'what is held can be had again');
+	't|t|t|t|t', 'held locks can be acquired again');
 is($session->query(q(SET zklock.max_locks_per_backend = 1; SELECT zk_lock_acquire('/limit/a'))),
-	't', '... also if it is more than may be by now');
-like($session->query(q(SELECT zk_lock_acquire('/limit/x'))), TOO_MANY, '... but no more');
-is($session->query(q(SELECT zk_lock_release_all())), 6, '... and given back');
+	't', '... even if they exceed a lowered limit');
+like($session->query(q(SELECT zk_lock_acquire('/limit/x'))), TOO_MANY,
+	'... but no other lock');
+is($session->query(q(SELECT zk_lock_release_all())), 6, '... and all can be released');
 
 my $other = ZkTest->new($node);
 $other->query(q(SELECT zk_lock_acquire('/limit/other')));
-is($session->query(q(SELECT zk_lock_acquire('/limit/other', '0'))), 'f', 'what was not got');
-is($session->query(q(SELECT zk_lock_acquire('/limit/a'))), 't', '... does not count');
+is($session->query(q(SELECT zk_lock_acquire('/limit/other', '0'))),
+	'f', "acquire of another session's lock times out");
+is($session->query(q(SELECT zk_lock_acquire('/limit/a'))), 't', '... and does not count');
 $session->query(q(SELECT zk_lock_release_all()));
 
 $session->query(q(SET zklock.max_locks_per_backend = 2;
 	BEGIN; SELECT zk_lock_guard('/limit/outer'); SAVEPOINT s; SELECT zk_lock_guard('/limit/inner')));
 like($session->query(q(SELECT zk_lock_guard('/limit/x'))), TOO_MANY,
-	'in a subtransaction, those of the transaction count');
+	'in a subtransaction, locks of the transaction count');
 like($session->query(q(ROLLBACK TO s; SELECT zk_lock_guard('/limit/x'))), qr/^\d+$/,
-	'... and those that were given back do not');
+	'... and locks of a rolled back subtransaction do not');
 is($session->query(q(SELECT string_agg(path, ' ' ORDER BY path) FROM zk_locks
-	WHERE pid = pg_backend_pid())), '/limit/outer /limit/x', '... what is held is');
+	WHERE pid = pg_backend_pid())), '/limit/outer /limit/x',
+		'... zk_locks shows the locks that are held');
 is($session->query(q(COMMIT; SELECT zk_lock_acquire_all('{/limit/a, /limit/b}', scope => 'transaction'))),
-	't', 'nor those of a transaction that is over');
+	't', 'locks of a committed transaction do not count');
 is($session->query(q(SET zklock.max_locks_per_backend = 0;
 	SELECT count(zk_lock_acquire('/limit/' || i)) FROM generate_series(1, 100) AS i)),
-	100, 'without a limit there is none');
+	100, 'without a limit, any number of locks can be acquired');
 $_->close for $session, $other;
 wait_for_nodes(0);
 
 # The quota
 
-like(zkcli($zk, split(/\n/, $cli)), qr/10000/, 'a quota, as the page says');
+like(zkcli($zk, split(/\n/, $cli)), qr/10000/, 'quota is set as the page describes');
 my $quota = '/zookeeper/quota/shop';
 like($zk->get("$quota/zookeeper_limits")->{data}, qr/countHardLimit=10000/,
-	'... which is hard');
+	'... as a hard limit');
 
-# How many nodes there are, from this one on. Dies if one goes meanwhile.
+# Returns the number of nodes of a tree. Dies if one disappears meanwhile.
 sub tree_size
 {
 	my ($client, $path) = @_;
@@ -123,7 +126,7 @@ sub tree_size
 	return $size;
 }
 
-# Has room for so many nodes more than there are, and for so many bytes in all.
+# Sets a quota that allows $count more nodes than there are, and $bytes in all.
 sub leave_room
 {
 	my ($count, $bytes) = @_;
@@ -131,7 +134,7 @@ sub leave_room
 	my $used;
 
 	wait_until(
-		'all are counted',
+		'ZooKeeper has counted all nodes',
 		sub {
 			($used) = $client->get("$quota/zookeeper_stats")->{data} =~ /^count=(\d+)/;
 			eval { $used == tree_size($client, '/shop') };
@@ -159,9 +162,9 @@ $holder->query(q(SELECT zk_lock_acquire('/shop/held'), zk_lock_acquire('/shop/si
 $waiter->start(q(SELECT zk_lock_acquire('/shop/held')));
 wait_for_queue($zk, '/shop/held', $holder, $waiter);
 is($victim->query(q(SELECT zk_lock_acquire('/shop/free'), zk_lock_release('/shop/free'))),
-	't|t', 'a path that is there');
+	't|t', 'lock on an existing path is acquired');
 
-# Where backends hand locks over among themselves, they wait without nodes.
+# With local hand-over, waiters have no nodes.
 my $gate = server_mode() eq 'gate';
 my $nodes = $gate ? 3 : 4;
 wait_for_nodes($nodes);
@@ -185,45 +188,51 @@ for my $case (
 	like($victim->query("SELECT $call"), refused($path, $request), "$call is refused by the quota");
 }
 like($holder->query(q(SELECT zk_lock_acquire('/shop/held', mode => 'shared'))),
-	refused('/shop/held', qr{create "/shop/held/_c_[-0-9a-f]+-__READ__\d+"}), 'a downgrade, too');
+	refused('/shop/held', qr{create "/shop/held/_c_[-0-9a-f]+-__READ__\d+"}),
+		'downgrade is refused by the quota, too');
 is($victim->query(q(SELECT zk_lock_acquire('/shop/simple', '0', 'simple'))),
-	'f', 'a simple lock that is taken is taken');
+	'f', 'attempt to take a held simple lock just times out');
 is($victim->query(q(SELECT zk_lock_acquire('/elsewhere'), zk_lock_release('/elsewhere'))),
-	't|t', 'elsewhere there is no quota');
+	't|t', 'other paths have no quota');
 wait_for_nodes($nodes);
-is(join(' ', sort $zk->children('/shop')), '1 2 3 4 free held s simple', 'nothing was made');
+is(join(' ', sort $zk->children('/shop')), '1 2 3 4 free held s simple',
+	'refused requests create no node');
 
-# What comes in one flight ZooKeeper may let in before it has counted.
+# ZooKeeper may accept concurrent requests before it has counted them.
 leave_room(1);
 like($victim->query(q(SELECT zk_semaphore_acquire('/shop/s', 2))),
 	refused('/shop/s', 'create a node below "/shop/s/leases"'),
-	'there may be room for a semaphore\'s mutex alone');
+	'with room for one node, a semaphore gets its mutex only');
 wait_for_nodes($nodes);
 leave_room(1);
-is($victim->query(q(SELECT zk_lock_acquire('/shop/free'))), 't', '... or for one lock');
+is($victim->query(q(SELECT zk_lock_acquire('/shop/free'))),
+	't', '... and a single lock is acquired');
 like($victim->query(q(SELECT zk_lock_acquire_all('{/shop/1, /shop/free}'))),
-	refused('/shop/1', 'create a node below "/shop/1"'), '... but not for two');
-is($victim->query(q(SELECT zk_lock_release_all())), 1, '... of which the first is held, once');
+	refused('/shop/1', 'create a node below "/shop/1"'),
+		'... but the second of two locks is refused');
+is($victim->query(q(SELECT zk_lock_release_all())),
+	1, '... and the first one is held once');
 wait_for_nodes($nodes);
 
-# Who holds a lock does not notice that there are too many nodes, and bytes; nor does
-# who waits, if he has a node.
+# Holders, and waiters that have a node, are not affected when the quota is
+# exceeded.
 leave_room(-3, 1);
-is($holder->query(q(BEGIN; SELECT zk_lock_token('/shop/held') > 0; COMMIT)), 't', 'a holder commits');
+is($holder->query(q(BEGIN; SELECT zk_lock_token('/shop/held') > 0; COMMIT)),
+	't', 'holder can commit when the quota is exceeded');
 $node->safe_psql('postgres', q(SELECT zk_fence('/shop/held', 9223372036854775807)));
 like($holder->query(q(SELECT zk_lock_fence('/shop/held'))), qr/^ERROR:  55000:/m,
-	'... and it is confirmed that he holds the lock');
+	'... and its lock is confirmed');
 is($holder->query(q(SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid() AND granted AND NOT lost)),
-	3, '... all of them');
-leave_room(1) if $gate;    # for the next one's node
-is($holder->query(q(SELECT zk_lock_release('/shop/held'))), 't', 'what is released');
-is($waiter->result, 't', '... the next one gets');
-is($holder->query(q(SELECT zk_lock_release_all())), 2, 'what goes, goes');
-is($waiter->query(q(SELECT zk_lock_release_all())), 1, '... in any case');
+	3, '... and it has lost no lock');
+leave_room(1) if $gate;    # for the node of the next holder
+is($holder->query(q(SELECT zk_lock_release('/shop/held'))), 't', 'lock can be released');
+is($waiter->result, 't', '... and is granted to the waiter');
+is($holder->query(q(SELECT zk_lock_release_all())), 2, 'other locks can be released');
+is($waiter->query(q(SELECT zk_lock_release_all())), 1, '... and that of the waiter, too');
 wait_for_nodes(0);
 
 leave_room(10);
 is($victim->query(q(SELECT zk_lock_acquire_all('{/shop/free, /shop/n/n/n}'), zk_semaphore_acquire('/shop/s', 2))),
-	't|t', 'when there is room again, locks can be had');
+	't|t', 'locks can be acquired when there is room again');
 
 done_testing();

@@ -1,8 +1,8 @@
-# zklock.idle_session_timeout: a backend that holds nothing and has not asked for
-# anything for so long has no connection to ZooKeeper any more, whatever it does or
-# does not do meanwhile, and gets another one when it needs it.
+# zklock.idle_session_timeout: a backend that has held no lock and made no
+# request for that time closes its connection to ZooKeeper, whether it is idle
+# or busy, and opens another one when it needs it.
 #
-# Runs once: the setting is for sessions of backends.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my $zk = ZkServer->new->start;
 my $node = new_node(
 	'main', $zk->hosts,
 	shared_preload_libraries => 'zklock',
-	'zklock.session' => 'backend');    # the setting is for that only
+	'zklock.session' => 'backend');    # the setting has no effect on the server's session
 my %idle = ('zklock.idle_session_timeout' => '1s');
 
 sub id
@@ -27,7 +27,7 @@ sub id
 	return $session->query('SELECT session_id FROM zk_session()');
 }
 
-# Is there a connection of this session in ZooKeeper?
+# Does ZooKeeper have a connection of this session?
 sub is_connected
 {
 	my ($id) = @_;
@@ -44,7 +44,7 @@ sub wait_until_closed
 	return;
 }
 
-# Takes a lock and gives it back; the id of the session.
+# Acquires and releases a lock, and returns the id of the session.
 sub use_it
 {
 	my ($session, $path) = @_;
@@ -55,8 +55,8 @@ sub use_it
 	return (split /\n/, $answer)[1];
 }
 
-# Those that must stay: by default, with a lock, with a place in a queue, with a
-# transaction's lock
+# Sessions that must stay: with the default setting, with a lock, with a place
+# in a queue, and with a transaction-level lock
 my $default = ZkTest->new($node);
 my $default_id = use_it($default, '/default');
 my $holder = ZkTest->new($node, %idle);
@@ -69,64 +69,67 @@ my $open = ZkTest->new($node, %idle);
 $open->query(q(BEGIN; SELECT zk_semaphore_acquire('/open', 1, scope => 'transaction')));
 my $open_id = id($open);
 
-# Those that go: while the client says nothing, and while a statement runs
+# Sessions that are closed: one while its client is idle, and one during a
+# statement
 my $idle = ZkTest->new($node, %idle);
 $idle->query(q(SELECT zk_lock_acquire('/idle')));
 my $first = id($idle);
-ok(is_connected($first), 'a backend that uses it is connected to ZooKeeper');
-is($idle->query(q(SELECT zk_lock_release('/idle'))), 't', '... and then is idle');
+ok(is_connected($first), 'backend with a lock is connected to ZooKeeper');
+is($idle->query(q(SELECT zk_lock_release('/idle'))), 't', '... and releases the lock');
 my $busy = ZkTest->new($node, %idle);
 my $busy_id = use_it($busy, '/busy');
 $busy->start('SELECT pg_sleep(1000)');
 wait_until_closed($first);
-pass('... which it is not connected for long');
+pass('idle session is closed');
 wait_until_closed($busy_id);
-ok(!$busy->is_done, '... nor is one that does other things, undisturbed');
+ok(!$busy->is_done, '... also during another statement, which continues');
 
-wait_until('it can be seen',
+wait_until('zk_session() shows the state',
 	sub { $idle->query('SELECT state FROM zk_session()') eq 'closed' });
 my $second = use_it($idle, '/idle');
-isnt($second, $first, '... and it is opened anew when needed');
+isnt($second, $first, 'closed session is opened again when needed');
 is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))),
-	'0', '... again and again');
+	'0', '... several times');
 wait_until_closed($second);
 is($idle->query(q(SELECT count(*) FROM zk_lock_queue('/idle'))),
-	'0', '... to look at a queue, too');
+	'0', '... for zk_lock_queue()');
 like($idle->query(q(SELECT zk_lock_acquire_all('{/idle, /idle2}'); SELECT zk_lock_release_all())),
-	qr/^t\n2$/, '... and for many locks');
+	qr/^t\n2$/, '... and for several locks');
 is( $node->safe_psql('postgres', 'SELECT expiries, losses, reconnects FROM zk_lock_stats'),
-	'0|0|0', '... which counts as no misfortune');
+	'0|0|0', '... and no loss or reconnect is counted');
 
-# By now all others had the time, twice over.
-ok(is_connected($default_id), 'without the setting it stays');
-is(id($default), $default_id, '... the same');
-ok(is_connected($holder_id), 'who holds a lock keeps it');
-ok(is_connected($open_id), '... also one of a transaction, or a lease');
+# By now, the other sessions have had twice the timeout.
+ok(is_connected($default_id), 'session stays connected without the setting');
+is(id($default), $default_id, '... and is the same');
+ok(is_connected($holder_id), 'session with a lock stays connected');
+ok(is_connected($open_id), '... and one with a lease of a transaction');
 wait_for_queue($zk, '/held', $holder, $waiter);
-is($open->query('COMMIT; SELECT 1'), '1', '... which commits');
+is($open->query('COMMIT; SELECT 1'), '1', '... which can commit');
 is($holder->query(q(SELECT zk_lock_release('/held'))),
-	't', 'who waits keeps his place');
-is($waiter->result, 't', '... and gets the lock');
+	't', "holder's lock can be released");
+is($waiter->result, 't', '... and the waiter is granted it');
 wait_until_closed($holder_id);
 wait_until_closed($open_id);
-pass('when a lock is released its session goes, too');
+pass('sessions are closed after their locks are released');
 is($waiter->query('SELECT zk_lock_release_all()'),
-	'1', 'the lock had by then is released');
+	'1', 'waiter has held its lock meanwhile');
 
-# A session that is being closed does not keep its backend from exiting.
+# A backend can exit while its session is being closed.
 my $proxy = ZkProxy->new($zk->hosts);
 my $stuck = ZkTest->new($node, %idle, 'zklock.hosts' => $proxy->hosts);
-my $goodbye = $proxy->rule(dir => 'c2s', op => 'closeSession', action => 'hold');
+my $close_request = $proxy->rule(dir => 'c2s', op => 'closeSession', action => 'hold');
 use_it($stuck, '/stuck');
-wait_until('it says goodbye', sub { $proxy->fired($goodbye) });
+wait_until('the request to close the session is sent',
+	sub { $proxy->fired($close_request) });
 my $pid = $stuck->pid;
 $stuck->close;
 $node->poll_query_until('postgres',
 	"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
-pass('a backend exits though ZooKeeper does not hear its goodbye');
+pass('backend exits before ZooKeeper has received its close request');
 $proxy->release;
 
-# Used again at the very moment when it is closed, a bit before and a bit after
+# Sessions that are used again about when they are closed, slightly before or
+# after
 my @crowd = map { ZkTest->new($node, %idle) } 0 .. 9;
 for my $i (0 .. $#crowd)
 {
@@ -135,11 +138,11 @@ for my $i (0 .. $#crowd)
 	$crowd[$i]->start(join(';', map { qq(SELECT zk_lock_acquire('/crowd$i', '1min');
 		SELECT zk_lock_release('/crowd$i'); SELECT pg_sleep($pace)) } 1 .. 4));
 }
-is($_->result, join("\n", ("t\nt\n") x 4), 'who comes when the door closes gets in')
+is($_->result, join("\n", ("t\nt\n") x 4), 'request during the close of a session succeeds')
   for @crowd;
 
 like($idle->query(q(SET zklock.idle_session_timeout = '999ms')),
 	qr/^ERROR:  22023: .*\nDETAIL:  It must be 0, which turns it off, or at least 1 second/m,
-	'less than a second is refused');
+	'timeout of less than a second is refused');
 
 done_testing();

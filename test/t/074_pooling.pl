@@ -1,5 +1,5 @@
-# The real PgBouncer in between: what docs/pooling.md says goes wrong, and what
-# helps, by the statements that it has.
+# A real PgBouncer between client and server: the problems and solutions of
+# docs/pooling.md, with the statements of that page.
 
 use strict;
 use warnings;
@@ -28,27 +28,28 @@ sub client
 	return ZkTest->new($server);
 }
 
-# Runs a section of the page, with two clients of a pool. Returns them.
+# Runs a section of the page with two clients of a pool, and returns the
+# clients.
 sub run_section
 {
 	my ($title, $pool) = @_;
-	my %who = (
+	my %session = (
 		'the administrator' => ZkTest->new($node),
 		'a client of another server' => ZkTest->new($other));
 	my @blocks = sql_blocks('docs/pooling.md', $title);
 
-	ok(@blocks > 0, $title);
+	ok(@blocks > 0, "$title: there are statements");
 	for my $block (@blocks)
 	{
-		$who{ $block->{as} } //= client($pool);
-		run_documented($who{ $block->{as} }, $_) for @{ $block->{statements} };
+		$session{ $block->{as} } //= client($pool);
+		run_documented($session{ $block->{as} }, $_) for @{ $block->{statements} };
 		$pool->console('RECONNECT', 'WAIT_CLOSE')
 		  if $block->{as} eq 'the administrator';
 	}
-	return map { $who{$_} // () } 'a client', 'another client';
+	return map { $session{$_} // () } 'a client', 'another client';
 }
 
-# How many locks are held on the path
+# Returns the number of nodes of a lock.
 sub held
 {
 	my ($path) = @_;
@@ -58,13 +59,13 @@ sub held
 
 my $pool = PgBouncer->new($node, pool_mode => 'transaction');
 my @clients = run_section('What goes wrong', $pool);
-is($clients[0]->pid, $clients[1]->pid, 'both are on one server connection');
+is($clients[0]->pid, $clients[1]->pid, 'both clients use the same server connection');
 $_->close for @clients;
 my $next = client($pool);
 is($next->query(q(SELECT session_holds FROM zk_locks WHERE pid = pg_backend_pid())),
-	'2', '... which has the lock when they have left');
+	'2', '... which keeps the lock after they disconnect');
 is($next->query(q(SELECT zk_lock_release_all())),
-	'2', '... and the next one can give it away');
+	'2', '... and another client can release it');
 $next->close;
 $pool->stop;
 
@@ -73,32 +74,33 @@ my $old = client($pool);
 my $old_pid = $old->pid;
 @clients = run_section('Lock in transactions', $pool);
 isnt($old->query('SELECT pg_backend_pid()'), $old_pid,
-	'the server connections are new');
+	'server connections are new');
 wait_for_queue($zk, '/shop/product_7');
-pass('... and hold nothing when all is done');
+pass('... and no lock is left');
 $_->close for $old, @clients;
 
 my $one = client($pool);
 my $two = client($pool);
 is($one->query(q(BEGIN; SELECT zk_lock_acquire('/shop/y', '0'))),
-	't', 'a transaction locks');
+	't', 'transaction acquires a lock');
 is($two->query(q(SELECT zk_lock_acquire('/shop/y', '0'))),
-	'f', '... which keeps others out');
+	'f', '... which excludes others');
 is($two->query(q(SELECT zk_semaphore_acquire('/shop/s', 1), zk_lock_acquire_all('{/shop/a, /shop/b}'))),
-	't|t', '... not from other locks');
+	't|t', '... but not from other locks');
 is($two->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
-	'0', '... which are gone with the statement');
+	'0', '... which are released at the end of the statement');
 $one->close;
 wait_for_queue($zk, '/shop/y');
-pass('... until its client leaves in the midst of it');
+pass('... lock is released when its client disconnects');
 is($two->query(q(SELECT zk_lock_acquire('/shop/y', '0', scope => 'session'))),
-	't', 'who names the session\'s scope gets it');
+	't', 'session-level lock is acquired');
 $two->close;
-is(held('/shop/y'), 1, '... for longer than he stays');
+is(held('/shop/y'), 1, '... and held after its client disconnects');
 $pool->stop;
 wait_for_queue($zk, '/shop/y');
 
-# There is one server connection, which the next statement waits for until it is clean.
+# The pool has one server connection. The next statement waits until it is
+# reset.
 $pool = PgBouncer->new(
 	$node,
 	pool_mode => 'transaction',
@@ -108,15 +110,17 @@ $pool = PgBouncer->new(
 wait_for_queue($zk, '/shop/product_1');
 $pool->stop;
 
-# Session pooling, where the next client waits for it
+# Session pooling: the next client waits for the server connection
 $pool = PgBouncer->new($node, pool_mode => 'session', default_pool_size => 1);
 $one = client($pool);
 is($one->query(q(SELECT zk_lock_acquire('/shop/z', scope => 'session'))),
-	't', 'in session mode a client locks');
-is($one->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'), '1', '... and has the lock');
+	't', 'client acquires a lock in session mode');
+is($one->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
+	'1', '... and holds it');
 my $pid = $one->pid;
 $one->close;
 wait_for_queue($zk, '/shop/z');
-is(client($pool)->pid, $pid, '... until it leaves, and the server connection stays');
+is(client($pool)->pid,
+	$pid, '... lock is released when the client disconnects, and the server connection stays');
 
 done_testing();

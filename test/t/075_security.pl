@@ -1,5 +1,5 @@
-# What docs/security.md says of who may lock, of access control lists with real
-# passwords, and of copies of a database. Who must be kept out is a client that knows
+# The statements of docs/security.md: privileges, access control lists with
+# real passwords, and copies of a database. The intruder is a client that knows
 # the protocol and has no password.
 
 use strict;
@@ -19,7 +19,7 @@ my $zk = ZkServer->new(container_check => 100)->start;
 my $hosts = $zk->hosts;
 my $page = slurp_file("$FindBin::RealBin/../../docs/security.md");
 
-# Who may lock
+# Privileges
 
 my $bare = PostgreSQL::Test::Cluster->new('bare');
 $bare->init;
@@ -40,9 +40,9 @@ for my $block (sql_blocks('docs/security.md', 'Who may lock'))
 	my $session = ZkTest->new($bare);
 
 	like($session->query(q(SELECT * FROM locks.zk_lock_queue('/x'))),
-		qr/^ERROR:  42501:/m, 'one function is taken away');
+		qr/^ERROR:  42501:/m, 'revoked function cannot be called');
 	like($session->query("SELECT locks.$_"), qr/^ERROR:  42501:/m,
-		"$_ is not for everybody")
+		"$_ is not granted to PUBLIC")
 	  for q(zk_fence('/x', 1)), q(zk_fence_prune('1 day')),
 	  'zk_lock_stats_reset()', 'zk_lock_paths()', q(zk_lock_revoke('/x')),
 	  q(zk_shared_count_set('/x', 1));
@@ -52,22 +52,25 @@ $bare->safe_psql('postgres', q(DROP EXTENSION zklock; CREATE EXTENSION zklock));
 $bare->safe_psql('postgres', $1) if $page =~ /`(ALTER EXTENSION [^`]*)`/s;
 is($bare->safe_psql('postgres', q(
 	SELECT locks.zk_lock_acquire('/moved'), locks.zk_lock_fence('/moved') > 0,
-		locks.zk_lock_release('/moved'))), 't|t|t', 'an extension that was moved works');
+		locks.zk_lock_release('/moved'))), 't|t|t',
+			'extension works after its schema was changed');
 
-# A path of its own
+# A root of its own
 
 my ($own_part) = $page =~ /^## A ZooKeeper that others use\n(.*?)^## /ms;
 my ($make) = $own_part =~ /^```sh\n(.*?)^```$/ms;
 my ($chroot) = $own_part =~ m{^zklock.hosts = '[^/']*(/\w+)'$}m;
 
 zkcli($zk, split(/\n/, $make));
-my $guest = ZkTest->new(new_node('guest', "$hosts$chroot"));
-run_documented($guest, $_)
+my $confined = ZkTest->new(new_node('confined', "$hosts$chroot"));
+run_documented($confined, $_)
   for map { @{ $_->{statements} } }
   sql_blocks('docs/security.md', 'A ZooKeeper that others use');
-ok(!grep({ $_ eq 'controller' } $zk->children('/')), 'what others have is not reached');
-is_deeply([ $zk->children($chroot) ], ['controller'], '... but the path of one\'s own');
-$guest->close;
+ok(!grep({ $_ eq 'controller' } $zk->children('/')),
+	'nodes of other applications are not reached');
+is_deeply([ $zk->children($chroot) ], ['controller'],
+	'... nodes are created below the own root');
+$confined->close;
 
 # Access control lists
 
@@ -86,7 +89,7 @@ sub put_file
 	return;
 }
 
-like($auth_file, qr{^/}, 'the path of the file is absolute');
+like($auth_file, qr{^/}, 'documented path of the file is absolute');
 put_file("$secrets/auth", $entry);
 my $node = new_node(
 	'main', $hosts,
@@ -94,7 +97,7 @@ my $node = new_node(
 	'zklock.acl' => $acl);
 my $holder = ZkTest->new($node);
 
-# What somebody without a password can do to a lock that is held.
+# Returns what a client without a password can do to a held lock.
 sub outsider
 {
 	my ($path) = @_;
@@ -116,21 +119,21 @@ sub outsider
 
 zkcli($zk, split(/\n/, $cli));
 is($holder->query(q(SELECT zk_lock_acquire('/shop/product_42'))),
-	't', 'a lock below a closed path');
+	't', 'lock is acquired below a closed path');
 is(outsider('/shop/product_42'),
-	'', '... is closed to others, with all they might do');
+	'', '... and a client without a password can do nothing to it');
 is($holder->query(q(SELECT zk_lock_acquire('/new/path'))),
-	't', 'a path that is made for a lock');
-is(outsider('/new/path'), '', '... is closed, too');
+	't', 'lock is acquired on a new path');
+is(outsider('/new/path'), '', '... and a client without a password can do nothing to it');
 my $client = ZkClient->new($hosts);
-ok(!eval { $client->delete('/shop/product_42'); 1 }, '... and cannot be deleted itself');
+ok(!eval { $client->delete('/shop/product_42'); 1 }, '... or delete its path');
 $holder->query(q(SELECT zk_lock_release_all()));
 
 my ($open) = map { $_->[0] } map { @{ $_->{statements} } }
   sql_blocks('docs/security.md', q(ZooKeeper's access control));
-is($holder->query($open), '', '... no path in use is open');
+is($holder->query($open), '', "... the page's query finds no open path");
 
-# One that was open before
+# A path that existed before without an access control list
 $client->create('/open', '');
 $client->create('/open/product', '');
 for my $confirm ('lease', 'always')
@@ -139,43 +142,45 @@ for my $confirm ('lease', 'always')
 
 	$holder->query("SET zklock.confirm_commit = '$confirm'");
 	is($holder->query(q(BEGIN; SELECT zk_lock_guard('/open/product') > 0)),
-		't', 'a lock on an open path');
+		't', 'lock is acquired on an open path');
 	$next->start(q(SELECT zk_lock_acquire('/open/product')));
-	wait_until('the next one has come',
+	wait_until('the next waiter has come',
 		sub { $zk->children('/open/product') == 2 });
-	is($holder->query($open), '/open/product', '... which is told');
+	is($holder->query($open), '/open/product', "... the page's query finds it");
 	is(outsider('/open/product'),
-		'list, get ahead, delete', '... is anybody\'s');
-	is($next->result, 't', '... and it goes to the next');
+		'list, get ahead, delete', '... a client without a password can delete its node');
+	is($next->result, 't', '... and the next waiter gets the lock');
 	like($holder->query('COMMIT'),
 		$confirm eq 'lease' ? qr/^\z/ : qr/^ERROR:  40001: lock on "\/open\/product" was lost/m,
-		"... the holder is told if he asks ($confirm)");
+		"... the commit fails if it asks ZooKeeper ($confirm)");
 	$next->close;
 }
 $holder->query('RESET zklock.confirm_commit');
-wait_until('it is free', sub { !$zk->children('/open/product') });
+wait_until('the lock is free', sub { !$zk->children('/open/product') });
 zkcli($zk, map { s{/shop}{/open}r } grep { !/^create/ } split(/\n/, $cli));
 is($holder->query(q(SELECT zk_lock_acquire('/open/product'))),
-	't', 'an open path that was closed');
-is(outsider('/open/product'), '', '... is closed');
-is($holder->query($open), '', '... and told no more');
+	't', 'lock is acquired after the path was closed');
+is(outsider('/open/product'),
+	'', '... and a client without a password can do nothing to it');
+is($holder->query($open), '', "... the page's query does not find it any more");
 
-# The list that counts is that of what the nodes are below.
+# The access control list of the parent of a lock's nodes counts.
 $client->create($_, '') for qw(/half /half/s /half/s/locks /half/t /half/t/leases /half/x);
 is($holder->query(q(
 	SELECT zk_semaphore_acquire('/half/s', 1), zk_semaphore_acquire('/half/t', 1),
 		zk_semaphore_acquire('/new/u', 1), zk_lock_acquire('/half/x', mode => 'shared'),
 		zk_lock_acquire('/half/y', mode => 'simple'), zk_lock_acquire('/new/z', mode => 'simple'))),
-	't|t|t|t|t|t', 'locks of each kind');
-wait_until('ZooKeeper has removed what is empty', sub { !$zk->exists('/new/u/locks') });
+	't|t|t|t|t|t', 'locks of each kind are acquired');
+wait_until('ZooKeeper has removed empty containers', sub { !$zk->exists('/new/u/locks') });
 is($holder->query(q(
 	SELECT path, open FROM zk_lock_paths('/half') UNION ALL
 	SELECT path, open FROM zk_lock_paths('/new'))),
 	"/half/s|t\n/half/t|t\n/half/x|t\n/half/y|t\n/new/u|f\n/new/z|f",
-	'... what may be written by everybody is told');
+	'... zk_lock_paths() shows which are open');
 is( ZkTest->new($node, 'zklock.auth_file' => '')
 	  ->query(q(SELECT path, kind, open FROM zk_lock_paths('/half') WHERE path ~ '/(leases|t)$')),
-	"/half/s/leases||\n/half/t|semaphore|t", 'who may not read them all is told what he may');
+	"/half/s/leases||\n/half/t|semaphore|t",
+		'session without credentials sees as much as it may read');
 $holder->query(q(SELECT zk_lock_release_all()));
 $client->close;
 
@@ -183,9 +188,9 @@ my $guesser =
   ZkTest->new($node, 'zklock.auth' => $entry =~ s/secret/guess/r);
 like($guesser->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 	qr/^ERROR:  28000:.*a wrong password of scheme "digest" is not refused before/ms,
-	'a wrong password is found out by what is closed');
+	'wrong password is refused at a closed path');
 
-# Servers that demand credentials
+# Servers that require credentials
 
 my $required = qr/^ERROR:  28000: ZooKeeper requires authentication\nHINT:  Set zklock.auth_file\./m;
 my $refused = qr/^ERROR:  28000: ZooKeeper refused the authentication\nHINT:  Check zklock.auth_file\.  SASL/m;
@@ -203,15 +208,15 @@ for my $which (sort keys %demand)
 	my $try = q(SELECT zk_lock_acquire('/a', '1min'));
 
 	like(ZkTest->new($server)->query("$try; $try"), qr/$required.*$required/s,
-		"a demand $which is told to who has no credentials, at each try");
+		"server that requires credentials $which refuses each attempt without");
 	like(ZkTest->new($server)->query(q(SELECT * FROM zk_lock_queue('/a'))), $required,
-		'... or just looks');
+		'... and a read of a queue');
 	$server->append_conf('postgresql.conf', "zklock.auth_file = '$secrets/auth'");
 	$server->restart;
 	my $known = ZkTest->new($server);
 	$which =~ /SASL/
-	  ? like($known->query("$try; $try"), qr/$refused.*$refused/s, '... and to who has others')
-	  : is($known->query($try), 't', '... and serves who has');
+	  ? like($known->query("$try; $try"), qr/$refused.*$refused/s, '... and other credentials')
+	  : is($known->query($try), 't', '... and accepts the right ones');
 	$server->stop;
 	$strict->stop;
 }
@@ -235,24 +240,24 @@ $node->append_conf('postgresql.conf', 'max_wal_senders = 2');
 $node->append_conf('postgresql.conf', 'wal_level = replica');
 $node->restart;
 is($node->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/f'), zk_lock_fence('/shop/f') > 0)),
-	't|t', 'a fence');
+	't|t', 'fence is set');
 $node->backup('backup');
 $holder = ZkTest->new($node);
 $holder->query(q(SELECT zk_lock_acquire('/shop/product_42')));
 my $copy = copy_of($node, 'copy');
 is($copy->safe_psql('postgres', $lock),
-	'f', 'a copy waits for production\'s locks');
+	'f', "copy is excluded by the original's locks");
 is($copy->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/product_7'))),
-	't', '... and takes them');
+	't', '... and can acquire locks itself');
 
 rename("$secrets/auth", "$secrets/elsewhere") or die "$secrets/auth: $!\n";
-$copy->restart if server_mode();    # which has read it
+$copy->restart if server_mode();    # the worker has read the file
 like(
 	ZkTest->new($copy)->query($lock),
 	qr/^ERROR:  58P01: could not open credentials file/m,
-	'... but not without the file');
-my $nobody = ZkTest->new($copy, 'zklock.auth_file' => '');
-like($nobody->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
+	'... but not without the credentials file');
+my $anonymous = ZkTest->new($copy, 'zklock.auth_file' => '');
+like($anonymous->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 	qr/^ERROR:  28000:/m, '... or without credentials');
 $copy->stop;
 
@@ -260,13 +265,14 @@ my $test_zk = ZkServer->new->start;
 put_file("$secrets/auth", 'digest:test:test');
 $copy = copy_of($node, 'copy2', 'zklock.hosts' => $test_zk->hosts);
 my $session = ZkTest->new($copy);
-is($session->query($lock), 't', 'with a ZooKeeper of its own it is on its own');
+is($session->query($lock), 't', 'copy with another ZooKeeper is independent');
 is($session->query(q(SELECT zk_lock_acquire('/shop/f'))),
-	't', 'what was fenced there');
-like($session->query(q(SELECT zk_lock_fence('/shop/f'))), qr/^ERROR:  55000:/m, '... cannot be fenced here');
+	't', 'lock that the original has fenced is acquired');
+like($session->query(q(SELECT zk_lock_fence('/shop/f'))), qr/^ERROR:  55000:/m,
+	'... and cannot be fenced in the copy');
 run_documented($session, $_)
   for map { @{ $_->{statements} } } sql_blocks('docs/security.md', 'Copies of a database');
 is($session->query(q(SELECT zk_lock_fence('/shop/f') > 0)),
-	't', '... until the fences are emptied');
+	't', '... until the fences are deleted');
 
 done_testing();

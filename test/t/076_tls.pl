@@ -1,6 +1,6 @@
-# TLS between PostgreSQL and ZooKeeper, by the real stunnel on both sides or by
-# ZooKeeper on its own, set up as docs/security.md says: locks work through it, also
-# when it is restarted, and no other certificate is good enough.
+# TLS between PostgreSQL and ZooKeeper, with a real stunnel on both sides or
+# with ZooKeeper's own TLS, configured as docs/security.md describes: locks
+# work, also after the tunnel is restarted, and other certificates are refused.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my $tmp = PostgreSQL::Test::Utils::tempdir_short();
 my $page = slurp_file("$FindBin::RealBin/../../docs/security.md");
 my $zk = ZkServer->new->start;
 
-# Certificates: of the authority, and of somebody else's
+# Certificates of this authority, and of another one
 
 sub openssl
 {
@@ -63,8 +63,8 @@ my $zk_pem = make_certificate('zk1', 'ca', $host);
 my $false_zk_pem = make_certificate('false_zk', 'another_ca', $host);
 my $other_zk_pem = make_certificate('other_zk', 'ca', 'zk2.example.com');
 
-# A configuration in the documentation, with other values for some names, and without
-# those that have none.
+# Returns a configuration of the documentation, with other values for some
+# names, and without the names that have no value.
 sub from_page
 {
 	my ($title, %value) = @_;
@@ -79,7 +79,7 @@ sub from_page
 	return $text;
 }
 
-# The one for stunnel on one side
+# The configuration of stunnel on one side
 sub configuration
 {
 	my ($side, %value) = @_;
@@ -113,10 +113,10 @@ my $at_db = tunnel($from, configuration('PostgreSQL', %at_db));
 my @nodes = map { new_node("node$_", "127.0.0.1:$from") } 1 .. 2;
 my $holder = ZkTest->new($nodes[0]);
 my $waiter = ZkTest->new($nodes[1]);
-is($holder->query(q(SELECT zk_lock_acquire('/tls'))), 't', 'a lock through TLS');
+is($holder->query(q(SELECT zk_lock_acquire('/tls'))), 't', 'lock is acquired through TLS');
 $waiter->start(q(SELECT zk_lock_acquire('/tls')));
 wait_for_queue($zk, '/tls', $holder, $waiter);
-pass('... that is waited for on another server');
+pass('... and another server waits for it');
 
 my $id = $holder->query('SELECT session_id FROM zk_session()');
 for my $end (\$at_db, \$at_zk)
@@ -126,17 +126,17 @@ for my $end (\$at_db, \$at_zk)
 	$$end->stop('TERM');
 	$$end = tunnel($end == \$at_db ? ($from, configuration('PostgreSQL', %at_db))
 		: ($to, configuration('ZooKeeper', %at_zk)));
-	wait_until('it is connected',
+	wait_until('the session is connected again',
 		sub { $holder->query('SELECT state FROM zk_session()') eq 'connected' });
 	is($holder->query('SELECT session_id FROM zk_session()'),
-		$id, "the tunnel beside $which is restarted: the session is the same");
+		$id, "session is the same after a restart of the tunnel beside $which");
 	wait_for_queue($zk, '/tls', $holder, $waiter);
 }
-is($holder->query(q(SELECT zk_lock_release('/tls'))), 't', '... the lock, too');
-is($waiter->result, 't', '... and the place in the queue');
+is($holder->query(q(SELECT zk_lock_release('/tls'))), 't', '... and the lock is held');
+is($waiter->result, 't', '... and the waiter keeps its place');
 $_->close for $holder, $waiter;
 
-# Tries to lock through tunnels with other values, for so long.
+# Tries to acquire a lock through tunnels with other values, within $time.
 sub try
 {
 	my ($time, $at_db_values, $at_zk_values) = @_;
@@ -152,30 +152,30 @@ sub try
 	return $answer;
 }
 
-# If the server's worker has not noticed yet that the last connection is gone, the wait
-# begins, and ends as one that has lost its connection.
+# If the worker has not noticed yet that the last connection is gone, the wait
+# begins, and fails because the connection is lost.
 my $refused = server_mode() ? qr/^ERROR:  0800[16]:/m : qr/^ERROR:  08001:/m;
 
-is(try('1min', {}, {}), 't', 'with these certificates a lock can be had');
+is(try('1min', {}, {}), 't', 'lock is acquired with the right certificates');
 like(try('2s', { cert => undef }, {}), $refused,
-	'PostgreSQL without a certificate gets none');
+	"PostgreSQL's side without a certificate is refused");
 like(try('2s', { cert => $false_zk_pem }, {}), $refused,
-	'... nor with one of another authority');
+	'... and one with a certificate of another authority');
 like(try('2s', {}, { cert => $false_zk_pem }), $refused,
-	'a ZooKeeper with a certificate of another authority is none');
+	"ZooKeeper's side with a certificate of another authority is refused");
 like(try('2s', {}, { cert => $other_zk_pem }), $refused,
-	'... nor one with another name');
-is(try('1min', {}, {}), 't', '... and then it works again');
+	'... and one with a certificate of another host');
+is(try('1min', {}, {}), 't', '... and the right certificates work again');
 
 my $session = ZkTest->new(
 	$nodes[0],
 	'zklock.hosts' => "127.0.0.1:$to",
 	'zklock.connect_timeout' => '4s');
 like($session->query(q(SELECT zk_lock_acquire('/tls'))), qr/^ERROR:  08001:.*TLS/ms,
-	'who speaks plain to the tunnel is told that it is TLS');
+	'error says that the port expects TLS');
 $session->close;
 
-# ZooKeeper on its own, if it has what it needs for that
+# ZooKeeper's own TLS, if the libraries are installed
 
 SKIP:
 {
@@ -210,13 +210,13 @@ SKIP:
 		return $answer;
 	};
 
-	# Java takes its time to speak TLS for the first time.
+	# The first TLS connection takes Java some time.
 	$tunnel_to_it->($db_pem);
-	ok(wait_until('ZooKeeper speaks TLS on its own', sub { $lock->() eq 't' }),
-		'a lock in a ZooKeeper that speaks TLS on its own');
-	is(join(' ', $its_zk->children('/')), 'its_own zookeeper', '... in that one');
+	ok(wait_until('ZooKeeper accepts TLS itself', sub { $lock->() eq 't' }),
+		"lock is acquired through ZooKeeper's own TLS");
+	is(join(' ', $its_zk->children('/')), 'its_own zookeeper', '... at that server');
 	$tunnel_to_it->(undef);
-	like($lock->(), $refused, '... not without a certificate');
+	like($lock->(), $refused, '... and refused without a certificate');
 }
 
 END

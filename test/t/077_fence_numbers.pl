@@ -1,8 +1,8 @@
-# Fences where backends of one server hand a lock over on one node, and so with one
-# token: the number of the grant tells who comes late, beside servers whose backends
-# have nodes of their own and other clients, who know no numbers.
+# Fences when backends of one server hand a lock over on one node, and so with
+# one token: the number of the grant identifies a late holder. Other servers'
+# backends have their own nodes, and other clients have no numbers.
 #
-# Runs once: of both modes.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -15,17 +15,19 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 
-# The rows are here, where each backend has a session of its own...
+# This server has the fences, and each backend has its own session...
 my $here = new_node('here', $zk->hosts, 'zklock.session' => 'backend');
 
-# ... and there all share one, and keep the lock for as long as they want.
+# ... and on this one all backends share a session, and keep the node as long
+# as they want.
 my $there = new_node(
 	'there', $zk->hosts,
 	shared_preload_libraries => 'zklock',
 	'zklock.session' => 'server',
 	'zklock.local_handover' => '10min');
 
-# As in docs/fencing.md, and each grant that was let in has a row, by order.
+# As in docs/fencing.md. Each grant that the fence accepts gets a row, in
+# order.
 $here->safe_psql('postgres', q(
 	CREATE TABLE grants (n serial, server text, token bigint, number bigint);
 	CREATE TABLE fence (path text, token bigint, number bigint);
@@ -42,7 +44,7 @@ import_tables($there, $here, qw(fence granted));
 
 my $observer = ZkTest->new($there);
 
-# The token and number of a lock that a session holds.
+# Returns the token and the number of a lock that a session holds.
 sub grant_of
 {
 	my ($session, $path, $mode) = @_;
@@ -52,7 +54,7 @@ sub grant_of
 		"SELECT zk_lock_token('$path', '$mode'), zk_lock_grant_number('$path', '$mode')"));
 }
 
-# The fence that is there, with the tokens of both kinds.
+# Returns the row of a fence.
 sub fence
 {
 	my ($path) = @_;
@@ -61,7 +63,7 @@ sub fence
 		"SELECT token, number, shared_token FROM zk_lock_fences WHERE path = '$path'");
 }
 
-# Sends a grant to the fence, from the other server.
+# Sends a grant to the fence from the other server.
 sub send_grant
 {
 	my ($session, $path, @grant) = @_;
@@ -70,8 +72,8 @@ sub send_grant
 		"INSERT INTO fence VALUES ('$path', $grant[0], $grant[1])");
 }
 
-# Comes to the fence here. Returns what it says against that.
-sub come
+# Calls the fence on this server, and returns the error, if any.
+sub call_fence
 {
 	my ($path, @grant) = @_;
 	my $args = join(', ', "'$path'", @grant);
@@ -81,7 +83,7 @@ sub come
 	return $error;
 }
 
-# Waits until a session of the other server waits behind others.
+# Waits until a session of the other server waits in the queue.
 sub wait_for_wait
 {
 	my ($session) = @_;
@@ -89,12 +91,12 @@ sub wait_for_wait
 	$there->poll_query_until('postgres',
 		"SELECT count(*) = 1 FROM zk_locks
 		 WHERE pid = ${\ $session->pid} AND NOT granted AND node <> ''")
-	  or die "it does not wait\n";
+	  or die "session does not wait\n";
 	return;
 }
 
-# Sessions of the other server, of which the first has the lock and the others
-# wait for it in order.
+# Returns sessions of the other server: the first holds the lock, and the
+# others wait for it in order.
 sub line_up
 {
 	my ($path, $n, $mode) = @_;
@@ -110,7 +112,7 @@ sub line_up
 	return @sessions;
 }
 
-# One after the other on one node
+# Hand-overs on one node
 
 my $path = '/number/line';
 my ($first, $second, $third) = line_up($path, 3);
@@ -119,60 +121,60 @@ is( $observer->query(
 		qq(SELECT grant_number, grant_number IS NULL, token IS NULL FROM zk_locks
 		   WHERE path = '$path' ORDER BY grant_number)),
 	"0|f|f\n|t|t\n|t|t",
-	'who waits has no number');
+	'waiters have no number');
 for my $number (0 .. 2)
 {
 	my $session = ($first, $second, $third)[$number];
 
-	is($session->result, 't', 'the next one has the lock') if $number > 0;
+	is($session->result, 't', 'waiter gets the lock') if $number > 0;
 	is(join('.', grant_of($session, $path)),
 		"$token.$number", '... with the same token and the next number');
 	is( $observer->query(
 			"SELECT token, grant_number FROM zk_locks WHERE pid = ${\ $session->pid}"),
 		"$token|$number",
-		'... as others see, too');
+		'... which zk_locks shows, too');
 	is($session->query("SELECT zk_lock_fence('$path')"),
-		$token, '... the fence of its own database lets it in');
+		$token, '... fence of its own database accepts it');
 	is($session->query('SELECT token, number FROM zk_lock_fences'),
-		"$token|$number", '... and records that');
+		"$token|$number", '... and records both');
 	is(send_grant($session, $path, $token, $number),
-		'', '... so does one elsewhere');
+		'', '... fence of the other server accepts it');
 	is(fence($path), "$token|$number|0", '... with the number');
 	$session->query("SELECT zk_lock_release('$path')") if $number < 2;
 }
-is(scalar $zk->children($path), 1, 'they had one node, all of them');
+is(scalar $zk->children($path), 1, 'all backends have used one node');
 
-# Late ones, who have held the same node
+# Late calls of former holders of the same node
 for my $number (0, 1)
 {
 	like(
 		send_grant($first, $path, $token, $number),
 		qr/^ERROR:  40001: lock on "$path" was lost\nDETAIL:  Its fencing token $token with number $number is older than number 2 in/m,
-		"who comes late with number $number is refused");
+		"late call with number $number is refused");
 }
-is(send_grant($third, $path, $token, 2), '', '... but not who holds it');
-is($third->query("SELECT zk_lock_fence('$path')"), $token, '... there or here');
+is(send_grant($third, $path, $token, 2), '', '... and that of the holder is accepted');
+is($third->query("SELECT zk_lock_fence('$path')"), $token, '... on both servers');
 
-# Without the number he may be any of them.
-is(come($path, $token), '', 'who comes without a number is not refused');
-is(fence($path), "$token|2|0", '... and the number stays');
-like(come($path, $token, 1), qr/ERROR:  40001/,
-	'... so that who is late with one still is');
+# A call without a number could be made by any of them.
+is(call_fence($path, $token), '', 'call without a number is accepted');
+is(fence($path), "$token|2|0", '... and the recorded number is not changed');
+like(call_fence($path, $token, 1), qr/ERROR:  40001/,
+	'... and a late call with a number is still refused');
 
-# A wrong number is known for one by who holds the lock.
-is(come($path, $token, 3), '', 'somebody comes with a number that is too large');
-like(come($path, $token, 2), qr/ERROR:  40001/, '... so that the holder is refused');
+# If somebody calls the fence with a wrong number, the holder's error says so.
+is(call_fence($path, $token, 3), '', 'call with a number that is too large is accepted');
+like(call_fence($path, $token, 2), qr/ERROR:  40001/, '... and then the holder is refused');
 $third->query("UPDATE zk_lock_fences SET number = 3 WHERE path = '$path'");
 like(
 	$third->query("SELECT zk_lock_fence('$path')"),
 	qr/^ERROR:  55000: fence of "$path" is newer.*\nDETAIL:  The lock's fencing token is $token with number 2, the number in zk_lock_fences 3\./m,
-	'... and told why where he holds it');
+	'... and its own fence names the cause');
 
-# Then a backend with a node of its own, and another client with his
+# Now a backend with its own node, and then another client
 
 my $backend = ZkTest->new($here);
 $backend->start("SELECT zk_lock_acquire('$path')");
-wait_until('another server waits',
+wait_until('the backend with its own node waits',
 	sub { scalar $zk->children($path) == 2 });
 my $client = ZkClient->new($zk->hosts);
 my $name = $client->create(
@@ -183,73 +185,73 @@ $second->start("SELECT zk_lock_acquire('$path')");
 wait_for_wait($second);
 $third->query("SELECT zk_lock_release('$path')");
 
-# The window is long: those of one server come first.
-is($second->result, 't', 'one more there has the lock');
+# With the long hand-over time, waiters of the same server come first.
+is($second->result, 't', 'another backend of the same server gets the lock');
 is(join('.', grant_of($second, $path)), "$token.3", '... with the next number');
-is(send_grant($second, $path, $token, 3), '', '... and is let in');
+is(send_grant($second, $path, $token, 3), '', '... and the fence accepts it');
 $second->query("SELECT zk_lock_release('$path')");
 
-is($backend->result, 't', 'then a backend with its own node');
+is($backend->result, 't', 'backend with its own node gets the lock');
 my ($own, $zero) = grant_of($backend, $path);
-cmp_ok($own, '>', $token, '... which has a larger token');
+cmp_ok($own, '>', $token, '... with a larger token');
 is($zero, '0', '... and number 0');
-is($backend->query("SELECT zk_lock_fence('$path')"), $own, '... and is let in');
-is(fence($path), "$own|0|0", '... which is recorded');
+is($backend->query("SELECT zk_lock_fence('$path')"), $own, '... and the fence accepts it');
+is(fence($path), "$own|0|0", '... and records it');
 like(
 	send_grant($second, $path, $token, 3),
 	qr/^DETAIL:  Its fencing token $token is older than $own in zk_lock_fences/m,
-	'who held the node before is refused with any number');
-like(come($path, $token), qr/ERROR:  40001/, '... and without');
+	'former holder is refused, whatever its number');
+like(call_fence($path, $token), qr/ERROR:  40001/, '... also without a number');
 $backend->query("SELECT zk_lock_release('$path')");
 
 wait_until("the client's node is the first",
 	sub { join(' ', map { "$path/$_" } $zk->children($path)) eq $name });
-cmp_ok($czxid, '>', $own, 'then another client has the lock');
-is(come($path, $czxid), '', '... and is let in with its czxid');
-is(come($path, $czxid), '', '... once more');
-is(fence($path), "$czxid|0|0", '... which is recorded');
+cmp_ok($czxid, '>', $own, 'other client gets the lock');
+is(call_fence($path, $czxid), '', '... and the fence accepts its czxid');
+is(call_fence($path, $czxid), '', '... repeatedly');
+is(fence($path), "$czxid|0|0", '... and records it');
 like(send_grant($second, $path, $own, 0),
-	qr/^ERROR:  40001/m, '... and refuses who came before');
+	qr/^ERROR:  40001/m, '... and refuses the former holder');
 $client->delete($name);
 $client->close;
 
 $first->query("SELECT zk_lock_acquire('$path')");
 my ($last) = grant_of($first, $path);
-cmp_ok($last, '>', $czxid, 'then those with one node again');
-is(send_grant($first, $path, $last, 0), '', '... who are let in');
-like(come($path, $czxid), qr/ERROR:  40001/, '... and the client is refused');
+cmp_ok($last, '>', $czxid, 'backend of the first server gets the lock again');
+is(send_grant($first, $path, $last, 0), '', '... and the fence accepts it');
+like(call_fence($path, $czxid), qr/ERROR:  40001/, '... and refuses the other client');
 $_->close for $first, $second, $third, $backend;
 wait_for_queue($zk, $path);
 
-# A reader whose lock was the writer's before
+# A holder that downgrades a lock handed over to it
 my $downgraded = '/number/downgraded';
 my ($writer, $reader) = line_up($downgraded, 2, 'write');
 $writer->query("SELECT zk_lock_release('$downgraded', 'write')");
-is($reader->result, 't', 'one holds a lock after another one');
+is($reader->result, 't', 'write lock is handed over');
 $reader->query(
 	"SELECT zk_lock_acquire('$downgraded', mode => 'shared');
 	 SELECT zk_lock_release('$downgraded', 'write')");
 ($token, my $number) = grant_of($reader, $downgraded, 'shared');
-is($number, '1', '... and has its number still when the lock is downgraded');
+is($number, '1', '... and keeps its number after a downgrade');
 is($reader->query("SELECT zk_lock_fence('$downgraded', 'shared')"),
-	$token, '... is let in');
+	$token, '... and the fence accepts it');
 my $read = "$token|1|$token";
 is( $reader->query(
 		"SELECT token, number, shared_token FROM zk_lock_fences
 		 WHERE path = '$downgraded'"),
 	$read,
-	'... and recorded as both');
+	'... and records it as writer and reader');
 like(
 	$reader->query("SELECT zk_fence('$downgraded', $token, 0)"),
 	qr/^ERROR:  40001: .*\nDETAIL:  Its fencing token $token with number 0 is older than number 1/m,
-	'... so that who had the lock before is refused');
+	'... and refuses the former holder');
 is($reader->query("SELECT zk_fence('$downgraded', $token, 1)"),
-	$token, '... but not who had it himself');
+	$token, "... and accepts the same holder's number as a writer");
 $_->close for $writer, $reader;
 
-# Many of both servers at once: those who are let in come in the order of their
-# grants, and nobody is refused. What is written is in one database, so the order
-# is that of the rows.
+# Many concurrent sessions of both servers: the fence accepts grants in order,
+# and refuses none. All rows are in one database, so their order is that of the
+# calls.
 
 sub set_handover
 {
@@ -258,13 +260,13 @@ sub set_handover
 	$there->safe_psql('postgres',
 		"ALTER SYSTEM SET zklock.local_handover = '$time'");
 	$there->reload;
-	wait_until('the setting is in force',
+	wait_until('the setting is in effect',
 		sub { $observer->query('SHOW zklock.local_handover') eq $time });
 	return;
 }
 
-# Runs transactions of four sessions there and two here, and returns how many
-# there were with a number.
+# Runs transactions of four sessions on the other server and two on this one,
+# and returns the number of grants with a number above 0.
 sub storm
 {
 	my ($path) = @_;
@@ -287,7 +289,7 @@ sub storm
 			'COMMIT') x 25));
 		push @sessions, $session;
 	}
-	is(join('', map { $_->result } @sessions), '', 'nobody is refused');
+	is(join('', map { $_->result } @sessions), '', 'no transaction is refused');
 	$_->close for @sessions;
 	is( $here->safe_psql('postgres', q(
 			SELECT count(*), count(*) FILTER (WHERE grew), count(DISTINCT server)
@@ -295,15 +297,15 @@ sub storm
 						 (lag(token) OVER o, lag(number) OVER o), true) AS grew
 				  FROM grants WINDOW o AS (ORDER BY n)) g)),
 		'150|150|2',
-		'... and each grant is newer than the one before it');
+		'... and each grant is newer than the previous one');
 	return $here->safe_psql('postgres',
 		'SELECT count(*) FROM grants WHERE number > 0');
 }
 
 set_handover('20ms');
-cmp_ok(storm('/number/storm'), '>', 0, '... by its number, if not its token');
+cmp_ok(storm('/number/storm'), '>', 0, '... by number if the token is the same');
 set_handover('0');
 is(storm('/number/none'), '0',
-	'without a hand-over in the server the tokens grow, and there are no numbers');
+	'... without local hand-over the tokens grow and all numbers are 0');
 
 done_testing();

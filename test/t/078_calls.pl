@@ -1,6 +1,7 @@
-# A procedure that commits in its midst, or goes on when it was cancelled, may be
-# cancelled once more. It is told why: by whom, or for which lock, and not for one that
-# it has given back with nothing to be told.
+# A procedure that commits, or that catches its cancellation, can be cancelled
+# again. The error names the right cause: a user's request, or the lock that
+# was revoked or lost, and not a lock that was released without notice of its
+# loss.
 
 use strict;
 use warnings;
@@ -16,14 +17,15 @@ my $library = build_module('at_release');
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my $main = new_node('main', $zk->hosts);
-my $asker = ZkTest->new(new_node('other', $zk->hosts));
+my $revoker = ZkTest->new(new_node('other', $zk->hosts));
 my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
 
-# What a procedure does while it has the lock: it stands still at the end of a
-# transaction, when its locks are about to go, or in a trigger, when it has been
-# cancelled and is about to be checked; or it sleeps, is cancelled, and goes on.
+# What a procedure does while it holds the lock: it is suspended at the end of
+# a transaction, just before its locks are released; or in a trigger, after its
+# cancellation and just before the check at commit; or it sleeps, catches its
+# cancellation, and continues.
 my %procedures = (
-	'about to give its lock back' =>
+	'about to release its lock' =>
 	  "PERFORM %s; PERFORM at_release('$file', true); COMMIT",
 	'about to be checked' => 'PERFORM %s; INSERT INTO still VALUES (1); COMMIT',
 	'asleep, and goes on' => 'BEGIN PERFORM %s; PERFORM pg_sleep(1000);
@@ -36,7 +38,8 @@ $main->safe_psql('postgres', qq(
 	CREATE CONSTRAINT TRIGGER still AFTER INSERT ON still
 		INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION stand_still('$file')));
 
-# Somebody else has what it waits for in the end.
+# Another session holds the advisory lock that the procedure waits for at its
+# end.
 my $key = ZkTest->new($main);
 $key->query('SELECT pg_advisory_lock(1)');
 
@@ -47,11 +50,11 @@ sub wait_until_it_waits
 	$main->poll_query_until('postgres',
 		"SELECT wait_event = '$event' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}")
-	  or die "it does not wait\n";
+	  or die "session does not wait for $event\n";
 	return;
 }
 
-# Starts a procedure, and waits until it is where $what says.
+# Starts a procedure, and waits until it has reached that point.
 sub call
 {
 	my ($session, $path, $what) = @_;
@@ -67,13 +70,14 @@ sub call
 	}
 	else
 	{
-		wait_until('it stands still', sub { -e $file });
+		wait_until('the procedure is suspended', sub { -e $file });
 	}
 	return;
 }
 
-# It goes on, and is cancelled once more unless it has not noticed yet that it is.
-sub is_told
+# Lets the procedure continue and checks its error. Cancels it again if it has
+# not got an error until its end.
+sub error_ok
 {
 	my ($session, $what, $error) = @_;
 
@@ -85,7 +89,7 @@ sub is_told
 			"SELECT pg_cancel_backend(${\ $session->pid})");
 		$error = '57014: canceling statement due to user request';
 	}
-	like($session->result, qr/^ERROR:  $error$/m, "... and is told why");
+	like($session->result, qr/^ERROR:  $error$/m, "... error names the cause");
 	$session->close;
 	return;
 }
@@ -97,14 +101,14 @@ for my $what (sort keys %procedures)
 		'zklock.session_timeout' => '40s');
 
 	call($session, $path, $what);
-	is($asker->query("SELECT zk_lock_revoke('$path')"), '1', '... its lock is asked for');
+	is($revoker->query("SELECT zk_lock_revoke('$path')"), '1', '... its lock is requested');
 	wait_until(
-		'it is heard',
+		'the request is noticed',
 		sub {
 			my ($name) = $zk->children($path);
 			my $node = defined($name) ? $zk->get("$path/$name") : undef;
 
-			# Who has noticed already has given it back.
+			# A procedure that has noticed already has released the lock.
 			return !defined($node)
 			  || ( $node->{version} == 2
 				&& (!server_mode()
@@ -112,11 +116,11 @@ for my $what (sort keys %procedures)
 						"SELECT revoked FROM zk_locks WHERE pid = ${\ $session->pid}")
 					ne 'f'));
 		});
-	is_told($session, $what,
+	error_ok($session, $what,
 		qr/57014: canceling statement because lock on "$path" was asked back/);
 }
 
-# A commit that does not look, of a lock that is lost
+# A lost lock, and a commit without a check
 for my $what (sort keys %procedures)
 {
 	my $path = '/call/lost';
@@ -132,7 +136,7 @@ for my $what (sort keys %procedures)
 	$proxy->release;
 	$proxy->wait_frame(dir => 's2c', op => 'connect');
 	$proxy->wait_idle;
-	is_told($session, $what, qr/40001: lock on "$path" was lost/);
+	error_ok($session, $what, qr/40001: lock on "$path" was lost/);
 }
 
 done_testing();

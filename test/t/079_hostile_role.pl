@@ -1,7 +1,7 @@
-# What a role that may connect, and nothing else, can do to everybody else: by calls in
-# a loop, given up, nested in one another, or left behind. It is confined and limited as
-# docs/security.md says; a guest is neither. After each of these somebody else takes a
-# lock as if nothing had been.
+# What a role that may just connect can do to others: calls in a loop, given
+# up, nested, or left behind. Role shop is confined and limited as
+# docs/security.md describes; role guest is not. After each attack, another
+# session acquires a lock as usual.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ $node->safe_psql('postgres', q(
 	ALTER ROLE shop SET zklock.path_prefix = '/shop';
 	ALTER ROLE shop SET zklock.max_locks_per_backend = 3));
 
-# A session of that role
+# A session of a role
 sub session_of
 {
 	my ($role, %settings) = @_;
@@ -41,23 +41,25 @@ sub session_on
 
 my $other = ZkTest->new($node)->connect;
 
-# Nobody else has noticed anything.
-sub others_are_well
+# Another session is not affected.
+sub others_unaffected
 {
 	my ($what) = @_;
 
 	is($other->query(q(SELECT zk_lock_acquire('/other', '20s'), zk_lock_release_all())),
-		't|1', "$what: others are well");
+		't|1', "$what: other sessions are not affected");
 	return;
 }
 
-others_are_well('to begin with');
+others_unaffected('at first');
 
-# 1. Statements that change what is held while it is shown
+# 1. Statements that change the backend's locks while zk_lock_status() returns
+# them
 
-# Between two rows all locks are released, and ZooKeeper is asked for something, by
-# when their nodes have gone; or the backend uses a session of its own from then on,
-# whose number is the one that the server's had. All rows are of the time before.
+# Between two rows, the statement releases all locks and makes a request, so
+# that their nodes are gone; or it switches to the backend's own session, whose
+# serial number is the same as that of the server's session. All rows show the
+# state before the statement.
 for my $change ('', q(set_config('zklock.session', 'backend', false)))
 {
 	my $session =
@@ -75,20 +77,21 @@ for my $change ('', q(set_config('zklock.session', 'backend', false)))
 				(SELECT count(*) FROM zk_lock_queue('/shown/' || repeat('z', 70))))
 		SELECT count(*), sum(released), bool_or((lock).lost), bool_or((lock).revoked)
 		FROM rows WHERE (lock).path LIKE '/shown/%%'), $change && "$change,"));
-	is($answer, '200|200|f|f', 'locks that are released while they are shown')
+	is($answer, '200|200|f|f', 'rows show locks as held while they are released')
 	  or diag("with $change");
-	is($session->query('SELECT count(*) FROM zk_locks'), '0', '... are shown no more');
+	is($session->query('SELECT count(*) FROM zk_locks'),
+		'0', '... and no lock is shown after that');
 	$session->close;
-	others_are_well('after that');
+	others_unaffected('locks released while they are shown');
 }
 
 
 # 2. Attempts that are given up at once
 
-# With a session for each backend they take nothing that others need.
+# If each backend has its own session, these attempts use no shared resources.
 SKIP:
 {
-	skip('there is nothing to share', 1) if !server_mode();
+	skip('there is no shared session', 1) if !server_mode();
 
 	my ($connections, $limit, $share) = (20, 3, 16);
 	my $most = $connections * $limit;
@@ -116,86 +119,89 @@ SKIP:
 	$silent->safe_psql('postgres', qq(
 		CREATE ROLE shop LOGIN CONNECTION LIMIT $connections;
 		ALTER ROLE shop SET zklock.max_locks_per_backend = $limit));
-	my $innocent = ZkTest->new($silent)->connect;
+	my $bystander = ZkTest->new($silent)->connect;
 	my @shop = map { $shop_session->() } 1 .. $connections;
 	my ($hostile, $committer) = @shop;
 	is($committer->query(q(BEGIN; SELECT zk_lock_acquire('/shop/held', scope => 'transaction'); SAVEPOINT s)),
-		't', 'a lock is held when ZooKeeper falls silent');
-	wait_until('nothing else is there', sub { $listed->() == 1 });
+		't', 'lock is held before ZooKeeper stops answering');
+	wait_until('no other lock is listed', sub { $listed->() == 1 });
 	$proxy->hold('s2c', pings => 1);
 
-	# So much as would take all the room, and as much again
+	# Enough attempts to fill shared memory twice
 	$_->start($give_up->(4)) for grep { $_ != $committer } @shop;
 	unlike(join('', map { $_->result } @shop), qr/^t$|ERROR:  (?!08006)/m,
-		'nobody gets a lock, nor is there any other error');
-	cmp_ok($listed->(), '<=', $most, 'what was given up takes no more room than what can be held');
-	like($innocent->query(q(SELECT zk_lock_acquire('/other', '100ms'))), qr/^ERROR:  08006/,
-		'who has given up nothing is told that ZooKeeper does not answer');
+		'attempts fail because ZooKeeper does not answer');
+	cmp_ok($listed->(), '<=', $most, '... and take no more room than the role may hold');
+	like($bystander->query(q(SELECT zk_lock_acquire('/other', '100ms'))), qr/^ERROR:  08006/,
+		'another session gets the same error');
 
-	# Who has to wait
+	# Backends that have to wait
 	my $next = q(SELECT zk_lock_acquire('/shop/next'));
 	my $unfinished =
 	  qr/^ERROR:  08006: ZooKeeper did not answer in time\nDETAIL:  Locks that were released or given up before are not removed yet: 3 of this session,/;
 
-	# What was given up before the worker had begun it is finished at once.
-	wait_until('as much is unfinished as it may hold',
+	# An attempt that the worker had not begun when it was given up ends at
+	# once, so it takes several.
+	wait_until('the number of unfinished attempts is at its limit',
 		sub { $hostile->query($give_up->(1)) =~ $unfinished });
 	like($hostile->query(q(SELECT zk_lock_acquire('/shop/next', '100ms'))), $unfinished,
-		'who has given up too much waits, in his own time');
+		'backend with too many unfinished attempts waits within its timeout');
 	like($hostile->query(q(SELECT zk_lock_acquire('/shop/next', '0'))), $unfinished,
-		'... also who does not want to wait for the lock');
+		'... also without a timeout for the lock');
 	like($hostile->query("SET lock_timeout = '100ms'; $next; RESET lock_timeout"), qr/^ERROR:  55P03/,
-		'... at most as long as lock_timeout says');
+		'... within its own lock_timeout');
 	$hostile->start($next);
-	wait_until('he waits',
+	wait_until('the backend waits',
 		sub {
 			$silent->safe_psql('postgres',
 				q(SELECT count(*) FROM zk_locks WHERE path = '/shop/next')) == 1;
 		});
 	$silent->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $hostile->pid . ')');
-	like($hostile->result, qr/^ERROR:  57014/, '... or until he is cancelled');
-	like($committer->query($give_up->(1)), qr/^ERROR:  53400/, 'what is held counts, too');
+	like($hostile->result, qr/^ERROR:  57014/, '... until it is cancelled');
+	like($committer->query($give_up->(1)), qr/^ERROR:  53400/, 'held locks count, too');
 	like($committer->query(q(ROLLBACK TO s; SELECT zk_lock_acquire_all('{/shop/1, /shop/2}', '1us'))),
-		qr/^ERROR:  08006/, '... and what is given up in a transaction');
-	is($committer->query('ROLLBACK TO s; COMMIT'), '', '... whose end waits for nothing');
+		qr/^ERROR:  08006/, '... and attempts that are given up in a transaction');
+	is($committer->query('ROLLBACK TO s; COMMIT'), '', '... whose end does not wait');
 
-	# Who is gone
+	# Backends that have ended
 	my $before = $listed->();
 	for (1 .. $share)
 	{
 		my $session = pop @shop;
 
 		$session->close;
-		wait_until('its backend is gone',
+		wait_until('its backend has ended',
 			sub {
 				$silent->safe_psql('postgres',
 					q(SELECT count(*) FROM pg_stat_activity WHERE usename = 'shop')) < $connections;
 			});
 		$session = $shop_session->();
-		like($session->query($give_up->(1)), qr/^ERROR:  08006/, 'who comes anew gets nothing');
+		like($session->query($give_up->(1)), qr/^ERROR:  08006/,
+			'attempt of a new backend is not served');
 		push @shop, $session;
 	}
 	cmp_ok($listed->(), '<=', $before + $share + $limit,
-		'what was left behind is the role\'s, however often it connects anew');
+		'attempts left behind count for the role, however often it reconnects');
 	my $waiter = $shop[-1];
 	$waiter->start($next);
 	$hostile->start($next =~ s/next/last/r);
 	$proxy->reset;
-	is(join(' ', map { $_->result } $waiter, $hostile), 't t', 'when it is finished, they get their locks');
-	is($innocent->query(q(SELECT zk_lock_acquire('/other'), zk_lock_release_all())), 't|1',
-		'... and so do others');
+	is(join(' ', map { $_->result } $waiter, $hostile), 't t',
+		'backends get their locks when ZooKeeper answers');
+	is($bystander->query(q(SELECT zk_lock_acquire('/other'), zk_lock_release_all())), 't|1',
+		'... and so does another session');
 	$_->close for @shop;
 	wait_for_calm($silent, $zk);
-	pass('nothing is left');
+	pass('no claim or node is left');
 	$silent->stop;
 }
 
 
-# 3. Many attempts at a time
+# 3. Many concurrent attempts
 
 SKIP:
 {
-	skip('there are no turns', 1) if !server_mode();
+	skip('there is no worker', 1) if !server_mode();
 
 	my $proxy = ZkProxy->new($zk->hosts);
 	my $busy = new_node(
@@ -212,27 +218,28 @@ SKIP:
 	};
 
 	$busy->safe_psql('postgres', 'CREATE ROLE guest LOGIN');
-	my $innocent = ZkTest->new($busy)->connect;
+	my $bystander = ZkTest->new($busy)->connect;
 	my $guest = $guest_session->();
 
-	# Whose turn it is
+	# The worker serves backends in turns.
 	$proxy->mark;
 	$proxy->hold('s2c', pings => 1);
 	$guest->start($thousand->('/thousand', '60s'));
-	wait_until('a thousand locks are asked for',
+	wait_until('a thousand locks are requested',
 		sub {
 			$busy->safe_psql('postgres',
 				q(SELECT count(*) FROM zk_locks WHERE path LIKE '/thousand/%')) == 1000;
 		});
 	$proxy->wait_idle;
-	$innocent->start(q(SELECT zk_lock_acquire('/other')));
-	wait_until('another one is asked for',
+	$bystander->start(q(SELECT zk_lock_acquire('/other')));
+	wait_until('the other lock is requested',
 		sub {
 			$busy->safe_psql('postgres', q(SELECT count(*) FROM zk_locks WHERE path = '/other')) == 1;
 		});
 	$proxy->release;
-	is($innocent->result, 't', 'one gets a lock while another asks for a thousand');
-	is($guest->result, 't', '... who gets them');
+	is($bystander->result,
+		't', 'a session gets a lock while another one requests a thousand');
+	is($guest->result, 't', '... which also get granted');
 	my %before;
 	for my $frame (grep { $_->{dir} eq 'c2s' } $proxy->trace)
 	{
@@ -241,16 +248,16 @@ SKIP:
 		last if $path eq '/other';
 		$before{$path} = 1;
 	}
-	cmp_ok(scalar(keys %before), '<', 500, '... but not all of them before');
-	$innocent->query('SELECT zk_lock_release_all()');
+	cmp_ok(scalar(keys %before), '<', 500, '... after fewer than half of the thousand');
+	$bystander->query('SELECT zk_lock_release_all()');
 	$guest->query('SELECT zk_lock_release_all()');
 	$proxy->reset;
 
-	# Four that give up at once what would fill the room
+	# Four sessions fill shared memory with attempts that they give up at once.
 	my @guests = ($guest, map { $guest_session->() } 2 .. 4);
 	$guests[$_]->start(join(';', map { $thousand->("/given/$_", '1us') } 1 .. 1000)) for 0 .. $#guests;
-	is(join(' ', map { $innocent->query(q(SELECT zk_lock_acquire('/other', '30s'), zk_lock_release_all())) } 1 .. 50),
-		join(' ', ('t|1') x 50), 'others get their locks while thousands are given up');
+	is(join(' ', map { $bystander->query(q(SELECT zk_lock_acquire('/other', '30s'), zk_lock_release_all())) } 1 .. 50),
+		join(' ', ('t|1') x 50), 'another session gets locks while thousands are given up');
 	is(scalar(grep { $_->is_done } @guests), 0, '... all the time');
 	$_->close for @guests;
 	wait_for_calm($busy, $zk);
@@ -260,7 +267,7 @@ SKIP:
 
 # 4. Watches on long paths
 
-# What a guest can take of something on the longest paths, until it is refused
+# Calls a function on paths of the maximum length until it is refused
 sub take_all
 {
 	my ($guest, $expression) = @_;
@@ -268,7 +275,7 @@ sub take_all
 	like(
 		$guest->query("DO 'BEGIN FOR i IN 1..1100 LOOP PERFORM $expression; END LOOP; END'"),
 		qr/^ERROR:  53200: too many ZooKeeper watches /,
-		'there is an end to what can be watched');
+		'number of watches is limited');
 	return;
 }
 
@@ -283,13 +290,14 @@ sub take_all
 	my $before = $other->query($kept);
 	$zk->restart;
 	is($other->query(q(SELECT zk_lock_acquire('/new', '20s'), zk_lock_release('/new'))),
-		't|t', 'ZooKeeper restarts, and others go on');
+		't|t', 'another session can acquire locks after ZooKeeper is restarted');
 	is($guest->query(q(SELECT zk_lock_acquire('/guest', '20s'), zk_lock_release('/guest'))),
-		't|t', '... and so does the guest');
-	is($other->query($kept), $before, '... in the sessions that there were');
-	is($other->query(q(SELECT zk_lock_release('/kept'))), 't', '... with all locks');
+		't|t', '... and so can the guest');
+	is($other->query($kept), $before, '... in the same sessions');
+	is($other->query(q(SELECT zk_lock_release('/kept'))),
+		't', '... and all locks are held');
 	$guest->close;
-	others_are_well('after so many watches');
+	others_unaffected('many watches');
 }
 
 
@@ -305,10 +313,10 @@ sub take_all
 
 	is($other->query(q(SELECT zk_lock_acquire('/shop'), zk_semaphore_acquire('/shop', 1),
 			zk_lock_release_all())),
-		't|t|2', 'a lock and a semaphore above what a role is confined to');
+		't|t|2', "lock and semaphore are acquired above the role's prefix");
 	for my $path (@paths)
 	{
-		like($shop->query('SELECT ' . sprintf($_, $path)), $refused, sprintf($_, $path))
+		like($shop->query('SELECT ' . sprintf($_, $path)), $refused, sprintf("$_ is refused", $path))
 		  for q(zk_lock_acquire('%s')), q(zk_lock_acquire('%s', mode => 'simple')),
 		  q(zk_lock_acquire_all('{%s}')), q(zk_semaphore_acquire('%s', 1));
 	}
@@ -317,14 +325,15 @@ sub take_all
 		't|t|t', 'other paths can be locked');
 	is($other->query(q(SELECT zk_lock_acquire('/shop', '20s'),
 			zk_semaphore_acquire('/shop', 1, '20s'), zk_lock_release_all())),
-		't|t|2', '... and are in nobody\'s way');
+		't|t|2', '... and block no other lock');
 	$shop->close;
-	others_are_well('paths');
+	others_unaffected('paths');
 }
 
 # 6. Connections to ZooKeeper
 
-# Of those that ZooKeeper takes from this machine the server needs one.
+# The server needs one of the connections that ZooKeeper allows for this
+# machine.
 {
 	my $narrow = ZkServer->new(config => { maxClientCnxns => 5 })->start;
 	my $server = new_node('narrow', $narrow->hosts,
@@ -334,21 +343,21 @@ sub take_all
 	my ($first, @more) = map { session_on($server, 'guest') } 1 .. 8;
 	my $denied = qr/^ERROR:  42501: permission denied to set parameter "zklock.session"/m;
 
-	like($first->query($_), $denied, $_)
+	like($first->query($_), $denied, "$_ is refused")
 	  for q(SET zklock.session = 'backend'),
 	  q(SELECT set_config('zklock.session', 'backend', false)),
 	  q(ALTER ROLE guest SET zklock.session = 'backend');
 	$_->query(q(SET zklock.session = 'backend')) for @more;
 	is(join(' ', map { $_->query("SELECT zk_lock_acquire('/narrow/' || pg_backend_pid())") }
 			$first, @more),
-		't t t t t t t t', 'each backend of a role has a lock');
+		't t t t t t t t', 'each backend of a role acquires a lock');
 	is(scalar $narrow->sessions, 1, '... in one session');
 	$_->close for $first, @more;
 	$server->stop;
 	$narrow->stop;
 }
-# Those that look at queues past the server's session are few at a time. They have
-# a server of their own here, and ZooKeeper's answers are held back.
+# A limited number of backends may connect to read queues beside the server's
+# session. This test uses another server, and holds ZooKeeper's answers back.
 {
 	my $proxy = ZkProxy->new($zk->hosts);
 	my $server = new_node(
@@ -384,40 +393,43 @@ sub take_all
 
 	$proxy->hold('s2c', pings => 1);
 	$_->start(q(SELECT count(*) FROM zk_lock_queue('/held'))) for @guests;
-	wait_until('all of them wait', sub { $waiting->() == @guests });
-	wait_until('some have connected', sub { $connected->() >= $before + $few });
-	is($connected->(), $before + $few, 'few look at a queue at a time');
+	wait_until('all backends wait', sub { $waiting->() == @guests });
+	wait_until('some backends have connected', sub { $connected->() >= $before + $few });
+	is($connected->(), $before + $few,
+		'a limited number of backends are connected at a time');
 
-	# Some of those who connect are among the first ones.
+	# Some of the connected backends are among these.
 	my $sessions = () = $zk->sessions;
 	for my $guest (splice(@guests, 0, $few))
 	{
 		$server->safe_psql('postgres', "SELECT pg_terminate_backend(${\ $guest->pid})");
 		$guest->close;
 	}
-	wait_until('others connect', sub { $sessions < (() = $zk->sessions) });
-	wait_until('there is calm', sub { $connected->() <= $before + $few });
+	wait_until('other backends connect', sub { $sessions < (() = $zk->sessions) });
+	wait_until('the number of connections is within its limit',
+		sub { $connected->() <= $before + $few });
 	is( $server->safe_psql('postgres',
 			q(SELECT bool_and(pg_cancel_backend(pid)) FROM pg_stat_activity
 			  WHERE usename = 'guest' AND state = 'active' AND pid <> pg_backend_pid())),
-		't', 'the others are cancelled');
-	like($_->result, qr/^ERROR:  57014/, 'a wait for that can be cancelled') for @guests;
+		't', 'remaining backends are cancelled');
+	like($_->result, qr/^ERROR:  57014/,
+		'wait for a connection can be cancelled') for @guests;
 	$_->start(q(SELECT count(*) FROM zk_lock_queue('/held'))) for @guests;
 	$proxy->release;
-	is($_->result, 1, 'in the end each is told who holds the lock') for @guests;
-	ok( wait_until('they have closed', sub { $connected->() == $before }),
-		'and no connection stays');
+	is($_->result, 1, 'all backends get their result in the end') for @guests;
+	ok( wait_until('all connections are closed', sub { $connected->() == $before }),
+		'... and no connection stays open');
 
 	my $rule = $proxy->rule(
 		dir => 's2c', op => 'getChildren', action => 'hold', pings => 1);
 	$guests[0]->start(q(SELECT count(*) FROM zk_lock_queue('/held')));
-	wait_until('it looks', sub { $proxy->fired($rule) });
+	wait_until('the request is sent', sub { $proxy->fired($rule) });
 	$server->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $guests[0]->pid})");
-	like($guests[0]->result, qr/^ERROR:  57014/, 'one is cancelled while it looks');
+	like($guests[0]->result, qr/^ERROR:  57014/, 'backend is cancelled during its request');
 	$proxy->reset;
-	ok( wait_until('it has closed', sub { $connected->() == $before }),
-		'... and no connection stays');
-	is($holder->query(q(SELECT zk_lock_release('/held'))), 't', '... nor is a lock lost');
+	ok( wait_until('its connection is closed', sub { $connected->() == $before }),
+		'... and no connection stays open');
+	is($holder->query(q(SELECT zk_lock_release('/held'))), 't', '... and no lock is lost');
 	$_->close for $holder, @guests;
 	$server->stop;
 }
@@ -436,10 +448,10 @@ sub take_all
 			SELECT count(zk_lock_fence('/fenced/' || i)) FROM generate_series(0, 19) i;
 			SELECT zk_lock_release('/fenced/0');
 			SELECT zk_lock_release_all())),
-		"t\n20\nt\n19", 'a role fences locks and releases them');
-	is($other->query($held), '20|0|20', '... which its transaction holds');
+		"t\n20\nt\n19", 'role fences and releases locks');
+	is($other->query($held), '20|0|20', '... which its transaction still holds');
 	like($guest->query(q(PREPARE TRANSACTION 'fenced')), qr/^ERROR:  0A000:/,
-		'... and cannot leave behind');
+		'... and which prevent PREPARE TRANSACTION');
 
 	$guest->query(qq(BEGIN;
 		SELECT zk_lock_acquire_all('{$paths}');
@@ -449,12 +461,12 @@ sub take_all
 		SELECT zk_lock_guard('/fenced/7') > 0, zk_lock_fence('/fenced/7') > 0;
 		COMMIT));
 	my ($waits, $in_the_way) = ($other->pid, $guest->pid);
-	wait_until('the next holder sees who is in the way',
+	wait_until('the next holder sees its blocker',
 		sub { $node->safe_psql('postgres', qq(SELECT blocking_pid FROM zk_lock_blockers
 			WHERE pid = $waits AND path = '/fenced/7')) eq $in_the_way });
 	$guest->query('COMMIT');
-	is($other->result, 't|t', '... and is next');
-	is($other->query($held), '0||', '... when all are given back');
+	is($other->result, 't|t', '... and gets the lock after the transaction');
+	is($other->query($held), '0||', '... and no lock is left');
 	$guest->close;
 
 	my $shop = session_of('shop');
@@ -463,9 +475,9 @@ sub take_all
 			SELECT count(zk_lock_fence('/shop/' || i)), zk_lock_release_all()
 				FROM generate_series(1, 3) i;
 			SELECT zk_lock_acquire('/shop/4'))),
-		qr/^t\n3\|3\nERROR:  53400:/, '... and count until then');
+		qr/^t\n3\|3\nERROR:  53400:/, '... fenced locks count until then');
 	$shop->close;
-	others_are_well('fenced and released');
+	others_unaffected('locks fenced and released');
 }
 
 done_testing();

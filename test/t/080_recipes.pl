@@ -1,4 +1,4 @@
-# What docs/recipes.md and docs/choosing.md say, as they say it, on two servers.
+# The statements of docs/recipes.md and docs/choosing.md, on two servers
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 my ($a, $b) = map { new_node($_, $zk->hosts) } qw(a b);
 my @blocks = map { sql_blocks($_) } 'docs/recipes.md', 'docs/choosing.md';
-my %who = map { $_->[0] => ZkTest->new($_->[1]) }
+my %session = map { $_->[0] => ZkTest->new($_->[1]) }
   [ a => $a ], [ b => $b ], [ c => $b ], [ 'the owner of the data' => $a ];
 
 $b->safe_psql(
@@ -21,36 +21,36 @@ $b->safe_psql(
 		OPTIONS (host '${\ $a->host}', port '${\ $a->port}', dbname 'postgres');
 	CREATE USER MAPPING FOR CURRENT_USER SERVER data));
 
-# Who tries at once, or for a moment, is to be connected already.
+# Sessions that use a short timeout have to be connected before.
 $_->query(q(SELECT zk_lock_acquire('/hello'), zk_lock_release('/hello')))
-  for values %who;
+  for values %session;
 
-# A release is sent, not awaited: waits until there are no nodes but those of locks
-# that are held.
+# A release does not wait for ZooKeeper: waits until only nodes of held locks
+# are left.
 sub wait_for_releases
 {
 	my $held = 0;
 
 	$held += $_->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()')
-	  for values %who;
-	wait_until('what was released is free',
+	  for values %session;
+	wait_until('released locks are free',
 		sub { $zk->four_letter('mntr') =~ /^zk_ephemerals_count\t$held$/m });
 	return;
 }
 
-cmp_ok(scalar @blocks, '>', 25, 'there are recipes');
+cmp_ok(scalar @blocks, '>', 25, 'pages have statements');
 for my $block (@blocks)
 {
-	my @who = $block->{as} eq 'both' ? qw(a b) : $block->{as};
+	my @names = $block->{as} eq 'both' ? qw(a b) : $block->{as};
 
-	ok(@{ $block->{statements} } > 0, "something to do for $block->{as}");
-	for my $who (@who)
+	ok(@{ $block->{statements} } > 0, "block for $block->{as} has statements");
+	for my $name (@names)
 	{
 		wait_for_releases();
-		run_documented($who{$who}, $_) for @{ $block->{statements} };
+		run_documented($session{$name}, $_) for @{ $block->{statements} };
 	}
 
-	# What its owner has created there is to be had here.
+	# Make the new tables of the owner available here.
 	next if $block->{as} ne 'the owner of the data';
 	my @tables = map { $_->[0] =~ /^CREATE TABLE (\w+)/ } @{ $block->{statements} };
 
@@ -59,18 +59,19 @@ for my $block (@blocks)
 	  if @tables;
 }
 
-# The leader of the second recipe is followed by the next when its session ends.
-$who{b}->start(q(SELECT zk_lock_acquire('/workers/mail', scope => 'session')));
-wait_for_queue($zk, '/workers/mail', @who{qw(a b)});
-$who{a}->close;
-is($who{b}->result, 't', 'a worker that ends is followed by another');
+# When the session of the leader ends, another worker follows.
+$session{b}->start(q(SELECT zk_lock_acquire('/workers/mail', scope => 'session')));
+wait_for_queue($zk, '/workers/mail', @session{qw(a b)});
+$session{a}->close;
+is($session{b}->result, 't', 'next worker becomes the leader when its session ends');
 
-# The leader whose node is gone is told so at its commit, and can be it again.
-$who{b}->query(q(SET zklock.confirm_commit = 'always'));
+# A leader whose node is deleted gets an error at commit, and can become the
+# leader again.
+$session{b}->query(q(SET zklock.confirm_commit = 'always'));
 $zk->delete("/workers/mail/$_") for $zk->children('/workers/mail');
-like($who{b}->query(q(BEGIN; SELECT 1; COMMIT)),
-	qr/^ERROR:  40001:/m, 'a leader that is none any more is told so');
-is($who{b}->query(q(SELECT zk_lock_acquire('/workers/mail', '5s', scope => 'session'))),
-	't', '... and can be it again');
+like($session{b}->query(q(BEGIN; SELECT 1; COMMIT)),
+	qr/^ERROR:  40001:/m, 'leader without a node gets an error');
+is($session{b}->query(q(SELECT zk_lock_acquire('/workers/mail', '5s', scope => 'session'))),
+	't', '... and can become the leader again');
 
 done_testing();

@@ -1,7 +1,6 @@
-# What docs/drivers.md says, as it says it: its SQL, and its snippets with the real
-# drivers.
+# The SQL of docs/drivers.md, and its snippets with real drivers
 #
-# Runs once: of no mode.
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
@@ -20,7 +19,8 @@ my $trials = "$FindBin::RealBin/../drivers";
 my $tmp = PostgreSQL::Test::Utils::tempdir_short();
 my $zk = ZkServer->new->start;
 
-# Java's driver knows TCP only. That a lock is gone shows at the next commit.
+# The JDBC driver needs TCP. With confirm_commit, the next commit notices that
+# a lock is lost.
 my $node = new_node(
 	'main', $zk->hosts,
 	listen_addresses => '127.0.0.1',
@@ -31,32 +31,32 @@ sub stock
 	return $node->safe_psql('postgres', 'SELECT stock FROM product WHERE id = 42');
 }
 
-# The only snippet of the page in a language
+# Returns the only snippet of the page in a language.
 sub snippet
 {
 	my ($language) = @_;
 	my @snippets = code_blocks($page, $language);
 
-	is(scalar @snippets, 1, "there is something in $language");
+	is(scalar @snippets, 1, "page has one snippet in $language");
 	return $snippets[0];
 }
 
 # The SQL
-my %who = map { $_ => ZkTest->new($node) } 'a client', 'another client';
+my %session = map { $_ => ZkTest->new($node) } 'a client', 'another client';
 my @blocks = sql_blocks($page);
 
-# Who tries at once is to be connected already.
+# Sessions that use a short timeout have to be connected before.
 $_->query(q(SELECT zk_lock_acquire('/hello'), zk_lock_release('/hello')))
-  for values %who;
+  for values %session;
 
-cmp_ok(scalar @blocks, '>', 5, 'there is SQL');
+cmp_ok(scalar @blocks, '>', 5, 'page has SQL statements');
 for my $block (@blocks)
 {
-	run_documented($who{ $block->{as} }, $_) for @{ $block->{statements} };
+	run_documented($session{ $block->{as} }, $_) for @{ $block->{statements} };
 }
-$_->close for values %who;
+$_->close for values %session;
 
-# A product to sell, and one that somebody has and does not sell
+# A product to sell, and one whose lock another session holds
 $node->safe_psql('postgres',
 	'CREATE TABLE product (id int PRIMARY KEY, stock int);
 	 INSERT INTO product VALUES (42, 10), (7, 10)');
@@ -71,18 +71,18 @@ $other->query(q(SELECT zk_lock_acquire('/shop/product_7')));
 	my $script = snippet('sh');
 
 	my ($out, $err) = run_command([ 'sh', '-c', $script ]);
-	is("$out$err", 't', 'psql locks');
+	is("$out$err", 't', 'psql acquires the lock');
 	is(stock(), 9, '... and sells');
 
 	$script =~ s/product_42/product_7/ or die 'there is no product_42';
 	$script =~ s/'5s'/'2s'/ or die 'there is no 5s';
 	command_fails_like([ 'sh', '-c', $script ],
-		qr/could not obtain lock/, '... or fails as a whole');
+		qr/could not obtain lock/, '... and fails without the lock');
 	is(stock(), 9, '... and does not sell');
 }
 
-# Runs a trial, and has it lose the lock the first time that it holds it. Returns
-# what it says of each thing tried.
+# Runs a trial program, and deletes its lock's node the first time that it
+# holds the lock. Returns the program's results.
 sub try_out
 {
 	my ($name, @command) = @_;
@@ -133,7 +133,7 @@ append_to_file("$tmp/shop.py", snippet('python'));
 			'psycopg2 list' => 'True',
 			'psycopg2 busy' => '55P03'
 		},
-		'psycopg does what the page says');
+		'psycopg behaves as documented');
 }
 
 # JDBC
@@ -159,9 +159,9 @@ is_deeply(
 		good => 'true 1',
 		unspecified => 't'
 	},
-	'JDBC does what the page says');
+	'JDBC behaves as documented');
 
 wait_for_queue($zk, '/shop/product_7', $other);
-pass('nobody is left in a queue');
+pass('no other node is left in the queue');
 
 done_testing();

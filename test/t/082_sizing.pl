@@ -1,6 +1,6 @@
-# The figures of docs/sizing.md, counted.
+# The figures of docs/sizing.md are counted.
 #
-# Runs once: of both modes.
+# Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ use constant {
 	MB => 1024,
 };
 
-# ZooKeeper's own bounds for timeouts. Paths stay.
+# No limits for timeouts in ZooKeeper, and no removal of empty containers
 my $zk = ZkServer->new(
 	tick_time => TICK,
 	container_check => 3_600_000,
@@ -31,20 +31,20 @@ my %node = map {
 		$_, $zk->hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.session' => $_,
-		'zklock.session_timeout' => '40s')    # so that pings are rare
+		'zklock.session_timeout' => '40s')    # long, so pings are rare
 } qw(backend server);
 
-# The cells of a table's row
+# Returns the cells of a row in a table of the page.
 sub row
 {
 	my ($figure) = @_;
 	my ($cells) = $page =~ /^\Q$figure\E \| (.*)$/m;
 
-	ok(defined $cells, "the page has $figure");
+	ok(defined $cells, "page has a row for $figure");
 	return split(/ \| /, $cells // '');
 }
 
-# What of mntr
+# Returns a value of mntr.
 sub count
 {
 	my ($what) = @_;
@@ -52,7 +52,7 @@ sub count
 	return $zk->four_letter('mntr') =~ /^$what\t(\d+)$/m ? $1 : -1;
 }
 
-# What a connection of the session has sent to ZooKeeper so far
+# Returns the number of requests that the session's connection has sent so far.
 sub sent
 {
 	my ($session) = @_;
@@ -61,8 +61,9 @@ sub sent
 	return $zk->four_letter('cons') =~ /recved=(\d+),sent=\d+,sid=$id,/ ? $1 : -1;
 }
 
-# What a process has: threads, descriptors and memory. Pages of shared memory that
-# nobody else has come to yet would count as private.
+# Returns the number of threads and descriptors, and the memory of a process.
+# Other memory would include pages of shared memory that no other process has
+# used yet.
 sub usage
 {
 	my ($pid) = @_;
@@ -73,18 +74,19 @@ sub usage
 		slurp_file("/proc/$pid/smaps_rollup") =~ /^Anonymous: +(\d+) kB/m);
 }
 
-# What a process has more of when a session has locked for the first time
+# Returns how much each process uses in addition after the first lock of a
+# session.
 sub first_lock
 {
 	my ($session, @pids) = @_;
 
-	# What PostgreSQL itself keeps after such statements
+	# PostgreSQL itself keeps some memory after the first such statement.
 	like($session->query(q(SELECT zk_lock_acquire(NULL), zk_lock_release('/first'))),
-		qr/^ERROR:  22004/, 'no lock');
+		qr/^ERROR:  22004/, 'invalid call is refused');
 
 	my @before = map { [ usage($_) ] } @pids;
 	is($session->query(q(SELECT zk_lock_acquire('/first'), zk_lock_release('/first'))),
-		't|t', 'the first lock');
+		't|t', 'first lock is acquired');
 	return map {
 		my ($before, @after) = (shift @before, usage($_));
 
@@ -92,7 +94,7 @@ sub first_lock
 	} @pids;
 }
 
-# PostgreSQL's machine
+# The machine of PostgreSQL
 my %session = map { $_ => ZkTest->new($node{$_}) } keys %node;
 my @used = (
 	first_lock($session{backend}, $session{backend}->pid),
@@ -102,25 +104,26 @@ my @threads = row('threads');
 my @descriptors = row('file descriptors, at most');
 my @memory = row('memory of its own, at most');
 
-is(scalar(() = $zk->sessions), $connections[0] + $connections[1], 'there are two sessions');
+is(scalar(() = $zk->sessions), $connections[0] + $connections[1], 'number of sessions');
 for my $i (0 .. $#used)
 {
 	my ($threads, $descriptors, $memory) = @{ $used[$i] };
 
-	is($threads, $threads[$i], "threads, $i");
-	cmp_ok($descriptors, '<=', $descriptors[$i], "descriptors, $i");
+	is($threads, $threads[$i], "number of threads, $i");
+	cmp_ok($descriptors, '<=', $descriptors[$i], "number of descriptors, $i");
 	note("memory, $i: $memory kB");
-	cmp_ok($memory, '<', $1 * MB, "memory, $i")
+	cmp_ok($memory, '<', $1 * MB, "size of memory, $i")
 	  if $memory[$i] =~ /^(\d+) MB$/;
 }
 
 my @more = map { ZkTest->new($node{server}) } 1 .. 3;
-is($_->query(q(SELECT zk_lock_acquire('/more', mode => 'shared'))), 't', 'one more backend')
+is($_->query(q(SELECT zk_lock_acquire('/more', mode => 'shared'))),
+	't', 'another backend acquires a lock')
   for @more;
-is(scalar(() = $zk->sessions), 2, '... is no more sessions');
+is(scalar(() = $zk->sessions), 2, '... without another session');
 $_->close for @more;
 
-# Crowds
+# Several backends that wait for one lock
 my @nodes = row('nodes below the path');
 my @watches = row('watches');
 for my $i (0, 1)
@@ -129,10 +132,10 @@ for my $i (0, 1)
 	my ($crowd) = map { $_ eq 'ten' ? 10 : () } $page =~ /Of (\w+) backends of one server/;
 	my @crowd = map { ZkTest->new($node{$mode}) } 1 .. $crowd;
 
-	wait_until('there is calm', sub { count('zk_watch_count') == 0 });
+	wait_until('no watch is left', sub { count('zk_watch_count') == 0 });
 	$_->start(q(SELECT zk_lock_acquire('/crowd'))) for @crowd;
 	wait_until(
-		"all of them are there, $mode",
+		"all backends hold or wait, $mode",
 		sub {
 			$node{$mode}->safe_psql('postgres',
 				q(SELECT count(*) FROM zk_locks WHERE path = '/crowd')) == $crowd
@@ -141,7 +144,7 @@ for my $i (0, 1)
 		});
 	pass("$nodes[$i] nodes and $watches[$i] watches, $mode");
 	$_->close for @crowd;
-	wait_until('they have gone', sub { !$zk->children('/crowd') });
+	wait_until('all nodes are deleted', sub { !$zk->children('/crowd') });
 }
 
 # Requests
@@ -153,12 +156,12 @@ for my $i (0, 1)
 	my $session = ZkTest->new($node{$mode});
 
 	$session->query(q(SELECT zk_lock_acquire('/first'), zk_lock_release('/first')));
-	wait_until('that is over', sub { !$zk->children('/first') });
+	wait_until('the node is deleted', sub { !$zk->children('/first') });
 	my $before = sent($session);
 	$session->query(q(SELECT zk_lock_acquire('/first'), zk_lock_acquire('/first')));
 	$session->query(q(SELECT zk_lock_release('/first'), zk_lock_release('/first')));
-	wait_until('the node has gone', sub { !$zk->children('/first') });
-	is(sent($session) - $before, $free[$i] + $held[$i], "requests, $mode");
+	wait_until('the node is deleted', sub { !$zk->children('/first') });
+	is(sent($session) - $before, $free[$i] + $held[$i], "number of requests, $mode");
 	$session->close;
 }
 
@@ -166,26 +169,28 @@ for my $i (0, 1)
 my ($part) = map { { third => 3 }->{$_} } $page =~ /sends a ping each (\w+) of the session's timeout/;
 my $idle = ZkTest->new($node{backend}, 'zklock.session_timeout' => '4s');
 $idle->query(q(SELECT zk_lock_acquire('/a'), zk_lock_release('/a')));
-is($idle->query('SELECT timeout FROM zk_session()'), '00:00:04', 'a session of 4 s');
+is($idle->query('SELECT timeout FROM zk_session()'), '00:00:04',
+	'session has a timeout of 4 s');
 my $began = time();
 my $sent = sent($idle);
 wait_until('there are pings', sub { sent($idle) >= $sent + PINGS });
-cmp_ok(time() - $began, '>', 0.9 * (PINGS - 1) * 4 / $part, '... and not too many');
+cmp_ok(time() - $began, '>', 0.9 * (PINGS - 1) * 4 / $part,
+	'pings are as rare as documented');
 $idle->close;
 
-# The SQL, in a server that nobody else uses
+# The SQL statements, on a server without other sessions
 $_->close for values %session;
 wait_for_calm($node{backend}, $zk);
-my %who = map { $_ => ZkTest->new($node{backend}) } 'a client', 'another client';
+my %client = map { $_ => ZkTest->new($node{backend}) } 'a client', 'another client';
 my @blocks = sql_blocks('docs/sizing.md');
 
-is(scalar @blocks, 3, 'there is SQL');
+is(scalar @blocks, 3, 'page has SQL statements');
 for my $block (@blocks)
 {
-	run_documented($who{ $block->{as} }, $_) for @{ $block->{statements} };
+	run_documented($client{ $block->{as} }, $_) for @{ $block->{statements} };
 }
 
-# Shared memory: what so many more locks take more
+# The shared memory of each additional lock
 sub shared_memory
 {
 	return $node{backend}->safe_psql('postgres',
@@ -197,6 +202,6 @@ my $before = shared_memory();
 $node{backend}->append_conf('postgresql.conf', 'zklock.max_locks = 20480');
 $node{backend}->restart;
 my $each = (shared_memory() - $before) / (20480 - 2048) / 1024;
-ok(abs($each - $kb) < 0.3, "$each kB for a lock");
+ok(abs($each - $kb) < 0.3, "shared memory for a lock: $each kB");
 
 done_testing();

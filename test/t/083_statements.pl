@@ -1,5 +1,5 @@
-# Random statements for a while: the server does not crash, no backend hangs, and
-# nothing is left. (make fuzz runs them for longer.)
+# Random statements: the server does not crash, no backend hangs, and no node
+# or claim is left. (make fuzz runs them for longer.)
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my $main_pid = $$;
 my $dir = tempdir(TMPDIR => 1, CLEANUP => 1);
 my $fuzz;
 
-# Runs before the one that ends all servers of ZooKeeper.
+# Runs before the END block that stops all servers of ZooKeeper.
 END
 {
 	if ($$ == $main_pid)
@@ -38,6 +38,6 @@ copy("$FindBin::RealBin/../fuzz/statements.sql", $dir) or die "statements.sql: $
 $fuzz = Fuzz->new(pg_config('bindir'), $dir, $seed);
 $fuzz->start;
 my @problems = $fuzz->run(SECONDS);
-is(join('', @problems), '', "random statements, SEED=$seed");
+is(join('', @problems), '', "random statements cause no problem, SEED=$seed");
 note($fuzz->clients, ' clients');
 done_testing();
