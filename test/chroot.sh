@@ -25,13 +25,14 @@ install()
 	cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 	echo '127.0.0.1 localhost' >"$root/etc/hosts"
 
-	# As this machine gets there; and the mirror may be a frozen one.
+	# Use this machine's network configuration. The mirror may be a snapshot
+	# with an old date.
 	{
 		apt-config dump | grep -E '^Acquire::(https?|Retries|ForceIP)' || true
 		echo 'Acquire::Check-Valid-Until "false";'
 	} >"$root/etc/apt/apt.conf.d/zklock"
 
-	# What is installed here need not outlast a crash.
+	# These installations need not survive a crash of the machine.
 	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/zklock"
 
 	mkdir "$root/zklock"

@@ -67,7 +67,7 @@ sub start
 	return;
 }
 
-# Ends it, at whatever point it is.
+# Stops the server.
 sub stop
 {
 	my ($self) = @_;
@@ -78,8 +78,8 @@ sub stop
 	return;
 }
 
-# Lets the clients go on for so many seconds, or until something goes wrong. Returns
-# what that was.
+# Lets the clients run for so many seconds, or until an error occurs. Returns
+# the errors.
 sub run
 {
 	my ($self, $seconds) = @_;
@@ -104,7 +104,7 @@ sub clients
 	return $self->{begun};
 }
 
-# Starts those clients that have come to their end anew, each with a script of its own.
+# Restarts clients that have ended, each with a new script.
 sub _tend
 {
 	my ($self, $random) = @_;
@@ -136,8 +136,8 @@ sub _tend
 	return;
 }
 
-# Cancels or terminates a backend. A statement can catch its cancellation and go on, so
-# a backend that is late is terminated.
+# Cancels or terminates a backend. A statement can catch its cancellation and
+# continue, so a backend that takes too long is terminated.
 sub _disturb
 {
 	my ($self, $random) = @_;
@@ -168,7 +168,7 @@ sub _end
 	return;
 }
 
-# All clients go, and nothing of what they had is left.
+# Ends all clients, and checks that their locks are gone.
 sub _calm
 {
 	my ($self) = @_;
@@ -186,8 +186,8 @@ sub _calm
 	return;
 }
 
-# The bad lines that the server has logged since the last call, each with some that
-# follow it
+# Returns the errors that the server has logged since the last call, each with
+# some lines that follow it.
 sub _logged
 {
 	my ($self) = @_;
@@ -201,8 +201,9 @@ sub _logged
 	return $log =~ /^(.*$bad.*\n(?:.*\n){0,4})/mg;
 }
 
-# Does something. Returns what went wrong meanwhile: bad lines of the log, which after a
-# crash may come a moment later, or else the error that it ended with.
+# Runs $code, and returns errors that occurred meanwhile: lines of the log,
+# which can come a moment after a crash, or else the error with which $code
+# ended.
 sub _problems
 {
 	my ($self, $action) = @_;
@@ -210,7 +211,7 @@ sub _problems
 	my @lines = $self->_logged;
 
 	eval {
-		wait_until('it is logged', sub { @lines = $self->_logged }, 5);
+		wait_until('the crash is logged', sub { @lines = $self->_logged }, 5);
 	} if defined $error && !@lines;
 	return @lines ? @lines : $error // ();
 }

@@ -15,7 +15,7 @@ use warnings;
 
 use constant {
 	DEPTH => 3,    # of calls that are nested
-	MINE => "'/fuzz/'||pg_backend_pid()||'/'",    # a path for which nobody else waits
+	MINE => "'/fuzz/'||pg_backend_pid()||'/'",    # a path for which no other client waits
 };
 
 # Values of settings. Some of the settings only a superuser can change.
@@ -36,8 +36,8 @@ my %settings = (
 my @niladic = qw(zk_lock_release_all() zk_lock_release_all() zk_session()
   zk_lock_stat_usage() zk_lock_stats_reset() with_defaults());
 
-# Those of a path, and what follows it: %i is an interval, %m a mode, %s a scope and %n
-# a small number.
+# Functions of a path, and their further arguments: %i is an interval, %m a
+# mode, %s a scope and %n a small number.
 my @of_path = (
 	[ zk_lock_acquire => '%i', '%m', '%s' ],
 	[ zk_lock_acquire => '%i', '%m' ],
@@ -54,8 +54,9 @@ my @of_path = (
 		qw(zk_lock_release zk_semaphore_release zk_lock_fence zk_shared_count
 		  zk_lock_revoke)));
 
-# Functions of statements, as text, see statements.sql. The handlers of exceptions in
-# some of them may not run in a COMMIT, where PostgreSQL itself fails an assertion.
+# Functions that run statements given as text, see statements.sql. Those with
+# exception handlers may not run in a COMMIT, where an assertion of PostgreSQL
+# itself would fail.
 my @without_handler = qw(run during);
 my @with_handler = qw(try dare);
 
@@ -87,7 +88,7 @@ sub pick
 	return $choices[ $self->random(scalar @choices) ];
 }
 
-# Quoted, however deep it is within others
+# Quotes a text at any depth of nesting.
 sub _quote
 {
 	my ($self, $text) = @_;
@@ -226,7 +227,7 @@ sub _select
 	$from .= ', LATERAL ' . $self->_set($depth) . ' l'
 	  if $self->{has_i} && $self->random(3) == 0;
 
-	# Most can go wrong while locks are shown.
+	# Statements that are likely to fail while locks are shown
 	push @list, 'zk_lock_status()' if $self->random(3) == 0;
 	push @list, $self->random(2) ? $self->_rows($depth) : $self->_call($depth)
 	  for 0 .. $self->random(4);
@@ -255,7 +256,7 @@ sub _insert
 		$self->_in_commit(sub { $self->_action($depth) }));
 }
 
-# A statement for a trigger, or none
+# Returns a statement for a trigger, or none.
 sub _action
 {
 	my ($self, $depth) = @_;
@@ -263,7 +264,7 @@ sub _action
 	return $self->random(2) ? $self->_quote($self->_select($depth - 1)) : 'NULL';
 }
 
-# Calls $code, which returns a statement that a COMMIT runs
+# Returns statements that make a COMMIT run the statement that $code returns.
 sub _in_commit
 {
 	my ($self, $code) = @_;
@@ -331,7 +332,7 @@ sub next
 	return $self->_rare;
 }
 
-# A statement that is rare
+# Returns one of the rare statements.
 sub _rare
 {
 	my ($self) = @_;

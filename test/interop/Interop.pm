@@ -1,5 +1,5 @@
-# What the interoperation tests share: parties to a lock, whatever they are
-# written in, and what must be true of every company of them.
+# Common parts of the interoperation tests: parties that acquire a lock with
+# any of the clients, and the properties that each set of parties must have.
 #
 #	my @parties = (ours($session, 'exclusive', '/a/b'),
 #		theirs($actor, 'mutex', '/a/b'));
@@ -17,8 +17,9 @@ use ZkTest;
 our @EXPORT = qw(counting_node ours theirs parties nodes wait_until_gone
   get_turns give_up see_each_other count_together crowd_together);
 
-# A server with functions for the parties to call while they hold the lock, first
-# f() and then f(what it returned), which go wrong in the wrong company.
+# A server with functions that the parties call while they hold the lock: first
+# f(), and then f() with the result of the first call. The functions fail if
+# another party violates the lock.
 sub counting_node
 {
 	my ($hosts) = @_;
@@ -64,8 +65,8 @@ sub ours
 	my ($session, $kind, $path) = @_;
 	my ($acquire, $release, $round);
 
-	# Between two statements of a round, the holder of a lease shows the others
-	# what it did; that takes a commit, and so a hold that survives it.
+	# Between two statements of a round, the holder of a lease commits so that
+	# others see its row. So the hold must survive a commit.
 	if ($kind =~ /^semaphore-(?:of-(.*)|counted)/)
 	{
 		my $call =
@@ -120,7 +121,7 @@ sub ours
 	}, 'Interop::Party';
 }
 
-# A party in a peer, of one of the kinds that the peer knows
+# A party that uses a peer program, of one of the peer's kinds
 sub theirs
 {
 	my ($actor, $kind, $path) = @_;
@@ -136,8 +137,8 @@ sub theirs
 	}, 'Interop::Party';
 }
 
-# For each session a party of ours and a party of theirs, by turns; of the kinds
-# given, by turns.
+# Returns a party with zklock for each session, and one with the peer, in
+# turns. The kinds are used in turns.
 sub parties
 {
 	my ($path, $sessions, $ours, $peer, $theirs) = @_;
@@ -165,8 +166,8 @@ sub wait_until_gone
 	return;
 }
 
-# The parties come one after the other and leave one after the other. Everybody
-# gets in when it is their turn and not before.
+# The parties begin one after the other and release the lock one after the
+# other. Each is granted the lock in its turn, and not before.
 sub get_turns
 {
 	my ($zk, $path, $slots, @parties) = @_;
@@ -177,13 +178,14 @@ sub get_turns
 	{
 		my $waits = !_is_turn($slots, @parties[ 0 .. $i ]);
 
-		# Who comes in has a node, and until then sometimes two. Who waits for a
-		# lease has two, and keeps those behind from coming so far.
+		# A party that begins has one node, and sometimes a second one for a
+		# moment. A waiter for a lease has two, and keeps later ones from the
+		# same stage.
 		my $nodes = $i + 1;
 		$nodes++ if $waits && $parties[0]{name} =~ /semaphore/;
 		$parties[$i]->start_acquire;
 		$parties[$i]->result if !$waits;
-		wait_until("$parties[$i]{name} is in line",
+		wait_until("$parties[$i]{name} is in the queue",
 			sub { nodes($zk, $path) == $nodes });
 	}
 
@@ -202,13 +204,13 @@ sub get_turns
 		$parties[$first]->release;
 	}
 	is_deeply(\@got, \@expected,
-		'all get in in turn: ' . join(', ', map { $_->{name} } @parties));
+		'all parties get the lock in turn: ' . join(', ', map { $_->{name} } @parties));
 	wait_until_gone($zk, $path);
 	return;
 }
 
-# Is it the last one's turn? It is when fewer than $slots of those before are
-# still there that it cannot share with.
+# Is it the last one's turn? It is if fewer than $slots of the earlier parties
+# still hold a lock that it cannot share.
 sub _is_turn
 {
 	my ($slots, @line) = @_;
@@ -217,63 +219,64 @@ sub _is_turn
 	return $slots > grep { !($last->{shared} && $_->{shared}) } @line;
 }
 
-# Who is not let in in time leaves nothing behind, and can come again.
+# A party that times out leaves no node, and can try again.
 sub give_up
 {
 	my ($zk, $path, $holder, $other) = @_;
 
-	is($holder->acquire, 't', "$holder->{name} is in");
+	is($holder->acquire, 't', "$holder->{name} has the lock");
 
-	# Who comes in has two for a moment.
+	# A party can have two nodes for a moment.
 	my ($node) = wait_until("$holder->{name} has one node",
 		sub { my @nodes = nodes($zk, $path); return @nodes == 1 && $nodes[0] });
 	for my $ms (0, 200)
 	{
 		my $answer;
 
-		# Which on a busy machine may be over before ZooKeeper has said a word.
+		# On a busy machine, the time can be over before ZooKeeper has
+		# answered.
 		wait_until(
-			'it is known that somebody else is in',
+			'the holder is known',
 			sub {
 				$answer = $other->acquire($ms);
 				return $answer !~ /^ERROR:  08/;
 			});
-		is($answer, 'f', "... $other->{name} not in $ms ms");
-		wait_until('its nodes are gone',
+		is($answer, 'f', "... $other->{name} does not get it in $ms ms");
+		wait_until('the nodes of the failed attempt are gone',
 			sub { join(' ', nodes($zk, $path)) eq $node });
 	}
 	$holder->release;
 	wait_until_gone($zk, $path);
-	is($other->acquire(0), 't', '... but at once when nobody is in');
+	is($other->acquire(0), 't', '... and gets it at once when it is free');
 	$other->release;
 	wait_until_gone($zk, $path);
 	return;
 }
 
-# Each side tells who is there of the other side.
+# Each side can list the contenders of the other side.
 sub see_each_other
 {
 	my ($zk, $path, $ours, $theirs) = @_;
 
-	is($theirs->acquire, 't', "$theirs->{name} is in");
+	is($theirs->acquire, 't', "$theirs->{name} has the lock");
 	my ($node) = nodes($zk, $path);
 	like($ours->{session}->query("SELECT zk_lock_guard('$path', '0')"),
-		qr/^DETAIL:  .*"\Q$node\E"/m, '... and we say so');
-	wait_until('the node of that try is gone', sub { nodes($zk, $path) == 1 });
+		qr/^DETAIL:  .*"\Q$node\E"/m, '... zklock shows its data');
+	wait_until('the node of that attempt is gone', sub { nodes($zk, $path) == 1 });
 	$ours->start_acquire;
-	wait_until("$ours->{name} is in line", sub { nodes($zk, $path) == 2 });
+	wait_until("$ours->{name} is in the queue", sub { nodes($zk, $path) == 2 });
 	like(
 		$theirs->{session}->query($theirs->{contenders}),
 		qr/; host=\S+ port=\d+ pid=${\ $ours->{session}->pid} /,
-		'... and they say that we wait');
+		"... the peer shows the data of zklock's waiter");
 	$theirs->release;
-	is($ours->result, 't', '... and we see them leave');
+	is($ours->result, 't', '... zklock notices that it has gone');
 	$ours->release;
 	wait_until_gone($zk, $path);
 	return;
 }
 
-# All work at the same time, $rounds rounds each.
+# All parties work concurrently, $rounds rounds each.
 sub contend
 {
 	my ($rounds, $work, @parties) = @_;
@@ -290,7 +293,7 @@ sub contend
 	return;
 }
 
-# Those who can share read the counter, the others read it and write one more.
+# Parties that can share the lock read the counter, the others increment it.
 sub count_together
 {
 	my ($node, $rounds, @parties) = @_;
@@ -303,7 +306,7 @@ sub count_together
 	return;
 }
 
-# There is a time when $slots of the parties are inside, but never one more.
+# At some time $slots of the parties are inside, but never more.
 sub crowd_together
 {
 	my ($node, $rounds, $slots, @parties) = @_;
@@ -346,7 +349,7 @@ sub acquire
 	return $self->{session}->result;
 }
 
-# Dies if there was nothing to release.
+# Dies if there is no lock to release.
 sub release
 {
 	my ($self) = @_;

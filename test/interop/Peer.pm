@@ -1,5 +1,5 @@
-# Another program that takes locks in ZooKeeper, written with one of the client
-# libraries that people use: Curator, kazoo or go-zookeeper.
+# Another program that acquires locks in ZooKeeper, written with one of the
+# common client libraries: Curator, kazoo or go-zookeeper.
 #
 #	my $peer = Peer->curator($zk, $node);
 #	my $actor = $peer->actor;
@@ -14,7 +14,7 @@
 #	contenders KIND PATH				answer: the data of their nodes, by rank
 #	contend KIND PATH ROUNDS WORK		answer: t
 #
-# and, if it is Curator's, to
+# and, with Curator, to
 #
 #	agree KIND PATH						answer: t; its locks are revocable now
 #	revoke KIND PATH					answer: t; the first contender was asked
@@ -22,9 +22,10 @@
 #	count PATH							answer: what the SharedCount has told its listeners
 #	set-count PATH NUMBER				answer: t
 #
-# Without a time, an acquire waits for ever. To contend is to acquire, SELECT
-# WORK(), SELECT WORK(what that returned) and release, over and over. What kinds
-# of lock there are depends on the peer. An answer may also be an error's text.
+# Without a time, an acquire waits forever. To contend is to repeat so many
+# rounds: acquire, SELECT WORK(), SELECT WORK(with its result), and release.
+# The kinds of locks depend on the peer. An answer can also be the text of an
+# error.
 #
 # On the wire, a number and the actor's name come before the order and the number
 # again before the answer.
@@ -48,8 +49,7 @@ sub curator
 {
 	my ($class, $zk, $node) = @_;
 
-	# The jar names in its manifest all that it needs, but for something to log
-	# with.
+	# The manifest of the jar names all jars that it needs, except a logger.
 	my $class_path =
 	  join(':', map { "/usr/share/java/$_.jar" } qw(curator-recipes slf4j-simple));
 
@@ -63,7 +63,7 @@ sub curator
 		'-cp', $class_path, "$here/CuratorPeer.java");
 }
 
-# Not any python3, but the one that Debian's packages are for.
+# The python3 that Debian's packages belong to
 sub kazoo
 {
 	my ($class, $zk, $node) = @_;
@@ -102,7 +102,7 @@ sub _start
 	return $self;
 }
 
-# A new one
+# Starts a new actor.
 sub actor
 {
 	my ($self) = @_;
@@ -111,7 +111,7 @@ sub actor
 	  'Peer::Actor';
 }
 
-# What it printed is of interest if the test failed.
+# Show its output if the test fails.
 END
 {
 	if ($$ == $main_pid)
@@ -132,7 +132,7 @@ package Peer::Actor;
 
 use Wait;
 
-# Gives an order without waiting for the answer.
+# Sends an order without a wait for the answer.
 sub start
 {
 	my ($self, $order) = @_;

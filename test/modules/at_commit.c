@@ -35,7 +35,7 @@ on_event(XactEvent event, void *arg)
 	todo = NULL;
 }
 
-/* To be done at the next commit, once. */
+/* What to do once, at the next commit. */
 Datum
 at_commit(PG_FUNCTION_ARGS)
 {

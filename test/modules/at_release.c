@@ -1,7 +1,7 @@
 /*
- * A library that takes its time when a transaction, or a subtransaction, has
- * ended and PostgreSQL is about to give back its locks, or in a trigger: it makes a
- * file, and goes on when somebody has taken it away.
+ * A library that delays the end of a transaction or subtransaction just before
+ * PostgreSQL releases its locks, or waits in a trigger: it creates a file, and
+ * continues when the file has been deleted.
  */
 #include "postgres.h"
 
@@ -49,7 +49,7 @@ on_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	wait_at(path);
 }
 
-/* To be done once, when the transaction ends, or a subtransaction is undone. */
+/* What to do once, when the transaction ends or a subtransaction is rolled back. */
 Datum
 at_release(PG_FUNCTION_ARGS)
 {
@@ -64,7 +64,9 @@ at_release(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();
 }
 
-/* A trigger: the file is its argument.  It also waits until it is cancelled. */
+/*
+ * A trigger whose argument is the file. It also waits until it is cancelled.
+ */
 Datum
 stand_still(PG_FUNCTION_ARGS)
 {

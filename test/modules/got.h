@@ -1,7 +1,8 @@
 /*
- * Has zklock call functions of a test's instead of others', and a chosen one of these
- * calls is another than the rest: replaces the addresses that zklock has of them.  For
- * libraries that are preloaded behind it.
+ * Replaces functions that zklock calls by a test's own: it overwrites the
+ * addresses of these functions in zklock's global offset table. One chosen
+ * call of them can behave differently. For libraries that are preloaded after
+ * zklock.
  */
 #ifndef GOT_H
 #define GOT_H
@@ -13,11 +14,11 @@
 
 typedef struct Replacement
 {
-	const char *name;			/* NULL: the last one */
+	const char *name;			/* NULL: end of the list */
 	void	   *address;
 } Replacement;
 
-/* Where zklock has the address of a function, if it is one of these, put ours. */
+/* Replaces the address of a function in zklock if it is in the list. */
 static void
 replace(const Replacement *mine, ElfW(Addr) base, const char *name,
 		ElfW(Addr) offset)
@@ -35,7 +36,10 @@ replace(const Replacement *mine, ElfW(Addr) base, const char *name,
 	}
 }
 
-/* `arg` are the replacements; it is called for each library. */
+/*
+ * Callback of dl_iterate_phdr(), for each library; `arg` is the list of
+ * replacements.
+ */
 static int
 patch(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -90,7 +94,7 @@ patch(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* Memory of that size that all processes have, once zklock is patched. */
+/* Patches zklock, and returns memory of that size that all processes share. */
 static void *
 patch_zklock(const Replacement *mine, size_t size)
 {
@@ -104,15 +108,15 @@ patch_zklock(const Replacement *mine, size_t size)
 	return control;
 }
 
-/* In memory of all processes */
+/* In shared memory */
 typedef struct Calls
 {
-	volatile int pid;			/* whose calls count; 0: nobody's */
-	volatile int n;				/* so many there were */
-	volatile int which;			/* the chosen one */
+	volatile int pid;			/* process whose calls count; 0: none */
+	volatile int n;				/* number of calls so far */
+	volatile int which;			/* number of the chosen call */
 } Calls;
 
-/* Counts a call: is it the chosen one? */
+/* Counts a call, and returns whether it is the chosen one. */
 static bool
 is_chosen(Calls *calls)
 {
@@ -120,7 +124,7 @@ is_chosen(Calls *calls)
 		__sync_add_and_fetch(&calls->n, 1) == calls->which;
 }
 
-/* Choose the n-th call of a process from now on; pid 0: none. */
+/* Chooses the n-th call of a process from now on; pid 0: none. */
 static void
 choose(Calls *calls, int pid, int which)
 {

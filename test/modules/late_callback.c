@@ -1,7 +1,8 @@
 /*
- * A library that has zklock hear of its next connection to ZooKeeper when that is lost
- * already: the client's thread that calls back had to wait for its turn.  To be loaded
- * behind zklock, of which it replaces the address of a function.
+ * A library that delays zklock's notice of its next connection to ZooKeeper
+ * until the connection is lost again, as if the client's thread had not got
+ * CPU time. It must be loaded after zklock, in which it replaces the address
+ * of a function.
  */
 #define _GNU_SOURCE
 #include "postgres.h"
@@ -43,7 +44,7 @@ my_zookeeper_init2(const char *host, watcher_fn watcher, int timeout,
 	return zookeeper_init2(host, late_watcher, timeout, id, ctx, flags, log);
 }
 
-/* late_callback(): it is so with the next connection. */
+/* late_callback(): delays the callback of the next connection. */
 Datum
 late_callback(PG_FUNCTION_ARGS)
 {

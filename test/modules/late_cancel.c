@@ -1,6 +1,6 @@
 /*
- * A library that has each DROP DATABASE cancelled when it is done: as a person
- * may do who has waited for long.
+ * A library that cancels each DROP DATABASE after its work is done, like a
+ * user who has lost patience.
  */
 #include "postgres.h"
 

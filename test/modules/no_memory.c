@@ -1,8 +1,8 @@
 /*
- * A library that has zklock run out of memory: in one process, a chosen one of its
- * calls that allocate fails, be it one of PostgreSQL's, of libc, or of ZooKeeper's
- * client, which then does not take a request.  To be preloaded behind zklock, of
- * which it replaces the addresses of these functions.
+ * A library that makes zklock run out of memory: in one process, a chosen one
+ * of its calls that allocate memory fails: a call of PostgreSQL, of libc, or
+ * of ZooKeeper's client, which then refuses a request. It must be preloaded
+ * after zklock, in which it replaces the addresses of these functions.
  */
 #define _GNU_SOURCE
 #include "postgres.h"
@@ -24,11 +24,11 @@ extern PGDLLEXPORT void _PG_init(void);
 extern PGDLLEXPORT Datum no_memory(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum no_memory_calls(PG_FUNCTION_ARGS);
 
-/* In memory of all processes */
+/* In shared memory */
 typedef struct Control
 {
-	Calls		calls;			/* the chosen one fails */
-	char		name[64];		/* what that was */
+	Calls		calls;			/* the chosen call fails */
+	char		name[64];		/* name of the failed function */
 } Control;
 
 static Control *control;
@@ -51,7 +51,7 @@ raise_if(const char *name)
 				 errdetail("Failed in %s, on purpose.", name)));
 }
 
-/* Those that raise an error */
+/* Functions that raise an error */
 #define RAISING(type, name, params, args) \
 	static type my_##name params { raise_if(#name); return name args; }
 
@@ -73,7 +73,7 @@ my_hash_search(HTAB *table, const void *key, HASHACTION action, bool *found)
 	return hash_search(table, key, action, found);
 }
 
-/* Those that return so */
+/* Functions that return an error */
 #define RETURNING(type, name, params, args, failure) \
 	static type my_##name params { return fails(#name) ? failure : name args; }
 
@@ -117,7 +117,7 @@ _PG_init(void)
 		control = patch_zklock(mine, sizeof(Control));
 }
 
-/* Have the n-th call of a process from now on fail. */
+/* Makes the n-th call of a process from now on fail. */
 Datum
 no_memory(PG_FUNCTION_ARGS)
 {
@@ -127,7 +127,9 @@ no_memory(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* None any more.  What has failed; null: nothing has. */
+/*
+ * Stops that, and returns the name of the function that has failed, or null.
+ */
 Datum
 no_memory_calls(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*
- * A library that has a process stand still in the midst of zklock: at a chosen one of
- * its calls, where others can go on, as it has none of their locks, or when it is about
- * to send a signal.  To be preloaded behind zklock.
+ * A library that suspends a process inside zklock: before it acquires an
+ * LWLock or after it has released one, counted by calls, or when it is about
+ * to send a signal. It must be preloaded after zklock.
  */
 #define _GNU_SOURCE
 #include "postgres.h"
@@ -21,7 +21,7 @@ extern PGDLLEXPORT void _PG_init(void);
 extern PGDLLEXPORT Datum standstill(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum standstill_at_signal(PG_FUNCTION_ARGS);
 
-/* Of locks, and of kill() */
+/* Counted calls of LWLock functions, and of kill() */
 static Calls *calls;
 static Calls *signals;
 
@@ -71,7 +71,7 @@ _PG_init(void)
 	}
 }
 
-/* Have a process stand still at its n-th call from now on; pid 0: none. */
+/* Suspends a process at its n-th call from now on; pid 0: none. */
 Datum
 standstill(PG_FUNCTION_ARGS)
 {
@@ -79,7 +79,7 @@ standstill(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* The same at its n-th signal. */
+/* Suspends a process at its n-th signal from now on; pid 0: none. */
 Datum
 standstill_at_signal(PG_FUNCTION_ARGS)
 {

@@ -1,4 +1,4 @@
-# A child process, ended by its own pid. What it prints goes to a file.
+# A child process that is ended by its own pid. Its output goes to a file.
 
 package Child;
 
@@ -9,8 +9,8 @@ use IO::Handle;
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
-# Set it to keep from those that are started then what is typed at the terminal,
-# such as ^C.
+# If true, processes that are started from then on do not get what is typed at
+# the terminal, such as ^C.
 our $detached = 0;
 
 my %running;    # all of them, by pid
@@ -25,7 +25,7 @@ sub start
 	my $pid = fork() // die "fork: $!\n";
 	if ($pid == 0)
 	{
-		# _exit, because the parent's END blocks are not ours to run.
+		# _exit(), because the END blocks belong to the parent.
 		POSIX::setsid() if $detached;
 		open(STDIN, '<&', $stdin) or POSIX::_exit(127);
 		open(STDOUT, '>&', $output) or POSIX::_exit(127);
@@ -54,7 +54,7 @@ sub say
 {
 	my ($self, $line) = @_;
 
-	# Nobody listens if it has ended; its reader will notice.
+	# If the process has ended, its reader notices.
 	local $SIG{PIPE} = 'IGNORE';
 	print { $self->{input} } "$line\n";
 	return;
@@ -83,7 +83,7 @@ sub check
 	return;
 }
 
-# Waits for it to end by itself; dies if it does not, or fails.
+# Waits until it ends by itself; dies if it does not end, or fails.
 sub finish
 {
 	my ($self, $seconds) = @_;
@@ -104,7 +104,7 @@ sub finish
 	return;
 }
 
-# Ends it with the given signal, or with SIGKILL if that does not help.
+# Ends it with the given signal, or with SIGKILL if it does not end.
 sub stop
 {
 	my ($self, $signal) = @_;
@@ -126,7 +126,7 @@ sub stop_all
 	return;
 }
 
-# What it has printed so far.
+# Returns its output so far.
 sub output
 {
 	my ($self) = @_;

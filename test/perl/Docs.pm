@@ -1,8 +1,8 @@
 # The SQL in a page of the documentation, to be run, and its snippets of other kinds.
 #
-# Statements are in blocks marked as sql. A comment behind a statement says what it
-# prints, or how it ends: "ERROR" and a SQLSTATE, or "waits". A block that begins
-# with "-- as NAME" is for whoever the test knows by that name.
+# Statements are in blocks marked as sql. A comment behind a statement has its
+# result: the output, "ERROR" and a SQLSTATE, or "waits". The first line of a
+# block can be "-- as NAME", which names the session that runs it.
 
 package Docs;
 
@@ -17,8 +17,9 @@ use Wait;
 
 our @EXPORT = qw(sql_blocks code_blocks run_documented);
 
-# The blocks of a page, or of one section of it, in order: each a hash with the
-# name, as (by default ''), and the statements, each [ statement, what is said ].
+# Returns the blocks of a page, or of one section of it, in order: each a hash
+# with the name, as (by default ''), and the statements, each [ statement,
+# expected result ].
 sub sql_blocks
 {
 	my ($page, $section) = @_;
@@ -47,15 +48,15 @@ sub code_blocks
 	return slurp_file("$FindBin::RealBin/../../$page") =~ /^```\Q$language\E\n(.*?)^```$/gms;
 }
 
-# Runs a statement, and checks that it does what is said.
+# Runs a statement, and checks its result.
 sub run_documented
 {
 	my ($session, $statement) = @_;
 	my ($sql, $said) = @$statement;
 	my $answer;
 
-	# The time that is given may be over before ZooKeeper has said a word, if it is short
-	# and the machine busy.
+	# A short timeout can be over before ZooKeeper answers if the machine is
+	# busy.
 	wait_until(
 		'ZooKeeper answers',
 		sub {

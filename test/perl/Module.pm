@@ -1,5 +1,5 @@
-# Libraries of test/modules, which do what others may do beside zklock, and builds of
-# zklock itself with other options.
+# Libraries of test/modules, which imitate other libraries in the server or
+# simulate faults, and builds of zklock with other options.
 
 package Module;
 
@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(build_module build_zklock);
 
-# Builds one and returns its path, as LOAD and CREATE FUNCTION take it.
+# Builds a library, and returns its path for LOAD and CREATE FUNCTION.
 sub build_module
 {
 	my ($name) = @_;
@@ -22,8 +22,8 @@ sub build_module
 	return $library;
 }
 
-# Builds zklock with these options of the compiler. The node uses this library from now on
-# instead of the installed one.
+# Builds zklock with these options of the compiler. From then on, the node uses
+# this library instead of the installed one.
 sub build_zklock
 {
 	my ($node, @options) = @_;

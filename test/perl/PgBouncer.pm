@@ -1,5 +1,5 @@
-# A throwaway PgBouncer in front of a PostgreSQL server; it takes the node's place
-# in ZkTest->new. %conf is for its configuration file.
+# A temporary PgBouncer in front of a PostgreSQL server; it takes the node's
+# place in ZkTest->new. %conf is for its configuration file.
 
 package PgBouncer;
 
@@ -43,7 +43,7 @@ sub connstr
 	return "host=$self->{dir} port=$self->{port} dbname=$database";
 }
 
-# Gives commands to its console.
+# Sends commands to its console.
 sub console
 {
 	my ($self, @commands) = @_;

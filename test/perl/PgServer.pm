@@ -1,7 +1,7 @@
-# A throwaway PostgreSQL server.
+# A temporary PostgreSQL server.
 #
-# It lives in one directory and listens on a Unix socket in that directory only:
-# whoever may enter the directory is trusted, and nobody else can connect.
+# It has its own directory, and listens only on a Unix socket there: users who
+# may enter the directory are trusted, and others cannot connect.
 
 package PgServer;
 
@@ -67,12 +67,12 @@ sub stop
 {
 	my ($self) = @_;
 
-	# SIGQUIT is the immediate shutdown: the data is thrown away anyway.
+	# SIGQUIT is the immediate shutdown: the data is not needed any more.
 	$self->{postmaster}->stop('QUIT') if $self->{postmaster};
 	return;
 }
 
-# The connection string for whatever listens in $dir.
+# Returns the connection string for the server in $dir.
 sub conninfo
 {
 	my ($dir, $port) = @_;
@@ -81,7 +81,7 @@ sub conninfo
 	return "host=$dir port=$port user=postgres dbname=postgres";
 }
 
-# The socket of whatever listens in $dir.
+# Returns the socket of the server in $dir.
 sub socket_path
 {
 	my ($dir, $port) = @_;
@@ -105,10 +105,10 @@ sub psql
 	return $out;
 }
 
-# The settings that %conf lacks, so that every test can be run in each mode: with
-# ZKLOCK_SESSION=server each server shares one session among its backends; with
-# ZKLOCK_SESSION=gate they hand locks over in shared memory, too. Tests that are
-# about one of the modes say so in %conf.
+# Adds settings that %conf lacks, so that every test can run in each mode: with
+# ZKLOCK_SESSION=server the backends of a server share one session; with
+# ZKLOCK_SESSION=gate they also hand locks over in shared memory. Tests of a
+# particular mode set it in %conf.
 sub session_mode
 {
 	my ($class, %conf) = @_;

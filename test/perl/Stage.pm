@@ -1,5 +1,5 @@
-# What the programs that play with servers of their own begin and end with. They
-# leave nothing behind but what they install: packages and the extension.
+# The beginning and the end of programs that run their own servers. They leave
+# nothing behind except what they install: packages and the extension.
 #
 #	my ($bindir, $tmp) = set_up('demo', sub { $zk->stop if $zk });
 
@@ -25,12 +25,13 @@ my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
 my $main_pid = $$;
 my ($tmp, $stop, $kept);
 
-# Installs what program $name needs and the extension; the latter not if
-# ZKLOCK_INSTALLED is set. Gives up being root, as whom PostgreSQL does not run.
+# Installs the packages that program $name needs and, unless ZKLOCK_INSTALLED
+# is set, the extension. If it runs as root, it continues as user postgres,
+# because PostgreSQL does not run as root.
 #
-# Returns where PostgreSQL's programs are and a private directory, with copies of
-# @files, that goes at the end. Before it goes $at_end is called, also when the
-# program is interrupted.
+# Returns the directory of PostgreSQL's programs, and a private directory with
+# copies of @files, which is removed at the end. Before that, $at_end is
+# called, also when the program is interrupted.
 sub set_up
 {
 	my ($name, $at_end, @files) = @_;
@@ -41,7 +42,8 @@ sub set_up
 	$SIG{$_} = sub { exit 1 }
 	  for qw(INT TERM HUP PIPE);
 
-	# The settings of the caller, or of a calling make, are not for our programs.
+	# Our programs must not use the settings of the caller, or of a calling
+	# make.
 	delete @ENV{ grep { /^(PG(?!_CONFIG$)|MAKE|MFLAGS$)/ } keys %ENV };
 	$ENV{LC_ALL} = 'C.UTF-8';
 	$ENV{PATH} .= ':/usr/sbin';
@@ -49,8 +51,8 @@ sub set_up
 	system("$top/test/setup", $name =~ /^(demo|bench)$/ ? $name : 'sandbox') == 0
 	  or die "test/setup failed\n";
 
-	# Not in TMPDIR: the names of sockets must be short, and the user we step down
-	# to must get there.
+	# Not in TMPDIR: the names of sockets must be short, and user postgres must
+	# be able to enter the directory.
 	$tmp = tempdir("zklock-$name-XXXXXX", DIR => '/tmp');
 	$ENV{TMPDIR} = $tmp;
 	for my $file (@files)
@@ -62,14 +64,14 @@ sub set_up
 	return (pg_config('bindir'), $tmp);
 }
 
-# Has the directory stay, to be looked at.
+# Keeps the directory for inspection.
 sub keep_files
 {
 	$kept = 1;
 	return;
 }
 
-# What pg_config answers to --$what.
+# Returns the output of pg_config --$what.
 sub pg_config
 {
 	my ($what) = @_;
@@ -79,8 +81,8 @@ sub pg_config
 	return $answer;
 }
 
-# The build is made in a copy, so that an installation as root leaves none of
-# root's files in the checkout.
+# Builds in a copy, so that an installation as root leaves no files of root in
+# the checkout.
 sub _install_extension
 {
 	my $build = "$tmp/build";
@@ -106,7 +108,7 @@ sub _install_extension
 	return;
 }
 
-# From root to postgres, who then owns the directory.
+# Changes the user from root to postgres, and gives the directory to that user.
 sub _step_down
 {
 	my ($uid, $gid) = (getpwnam('postgres'))[ 2, 3 ];

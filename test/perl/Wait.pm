@@ -10,8 +10,8 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_until);
 
-# Seconds after which a test gives up. Far more than anything takes, because a
-# machine may be slow; PostgreSQL's own tests obey the same variable.
+# Seconds after which a test gives up. This is far more than any step takes,
+# because a machine may be slow; PostgreSQL's own tests use the same variable.
 our $timeout = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;
 
 # Calls $condition until it returns something true, and returns that.

@@ -1,5 +1,5 @@
-# The process that has the ZooKeeper session of a server with zklock.session set
-# to server, and what it has to do.
+# The worker process, which has the ZooKeeper session of a server with
+# zklock.session set to server.
 
 package Worker;
 
@@ -11,7 +11,7 @@ use Wait;
 
 our @EXPORT = qw(worker_of wait_for_other_worker wait_for_calm);
 
-# Its pid, once there is one.
+# Returns its pid, once the process exists.
 sub worker_of
 {
 	my ($node) = @_;
@@ -25,7 +25,7 @@ sub worker_of
 		});
 }
 
-# Waits until there is one that has taken the place of that one.
+# Waits until another worker has replaced this one.
 sub wait_for_other_worker
 {
 	my ($node, $pid) = @_;
@@ -34,8 +34,8 @@ sub wait_for_other_worker
 		sub { my $now = worker_of($node); $now != $pid && $now });
 }
 
-# Waits until nobody of the server has or wants a lock, and the worker has nothing
-# for anybody: no claim is left, nor a node at these paths.
+# Waits until the server's backends hold and request no lock, and the worker
+# has finished all requests: no claim is left, and no node at these paths.
 sub wait_for_calm
 {
 	my ($node, $zk, @paths) = @_;

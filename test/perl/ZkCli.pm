@@ -1,4 +1,4 @@
-# ZooKeeper's own command line, for what an administrator does with it.
+# ZooKeeper's command-line client, for commands of an administrator.
 
 package ZkCli;
 
@@ -12,7 +12,7 @@ use ZkServer;
 
 our @EXPORT = qw(zkcli);
 
-# Gives commands to a server and returns what was printed.
+# Sends commands to a server, and returns the output.
 sub zkcli
 {
 	my ($zk, @commands) = @_;

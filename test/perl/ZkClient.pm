@@ -1,5 +1,5 @@
-# A ZooKeeper client that hides nothing: one connection, one session, requests
-# and replies as they go over the wire. It does not reconnect and sends no pings.
+# A plain ZooKeeper client: one connection, one session, requests and replies
+# as they are sent. It does not reconnect and sends no pings.
 #
 #	my $client = ZkClient->new($zk->hosts);
 #	$client->create('/a', 'data', ZkClient::EPHEMERAL);
@@ -164,7 +164,8 @@ sub _pack_create
 {
 	my ($path, $data, $flags) = @_;
 
-	# In the middle is the list of ACLs: anyone may do anything.
+	# The argument in the middle is the access control list: all permissions
+	# for anyone.
 	return pack('N/a* N/a* N l> N/a* N/a* l>',
 		$path, $data // '', 1, 31, 'world', 'anyone', $flags // 0);
 }

@@ -1,11 +1,11 @@
-# A throwaway ensemble of ZooKeeper servers, each of them a ZkServer.
+# A temporary ensemble of ZooKeeper servers, each of them a ZkServer.
 #
 #	my $zk = ZkEnsemble->new(size => 3, tick_time => 200)->start;
 #	$zk->leader->kill9;
 #	$zk->wait_for_quorum;
 #
-# A member can be killed, paused and so on by itself. To have it back without
-# waiting until it serves, which without the others it never does, launch it.
+# A member can be killed, paused and so on by itself. A single member does not
+# serve without the others; launch starts it without waiting until it does.
 
 package ZkEnsemble;
 
@@ -15,7 +15,8 @@ use warnings;
 use Wait;
 use ZkServer;
 
-# Where the members listen to each other. Nobody else uses this address.
+# The address at which the members connect to each other. Clients do not use
+# it.
 use constant PEERS => '127.0.0.99';
 
 # Options: size, and those of ZkServer.
@@ -24,10 +25,10 @@ sub new
 	my ($class, %opt) = @_;
 	my @ids = (1 .. ($opt{size} // 3));
 
-	# The limits are in ticks: who takes longer to join, or is silent for longer,
-	# is given up. Without the delay (in ms) a log that is not forced to disk is
-	# so quick that followers confirm what they write before they confirm a new
-	# leader, whom that makes start all over.
+	# The limits are in ticks: a member that takes longer to join, or is silent
+	# for longer, is given up. The delay (in ms) slows writes to the log, which
+	# is not forced to disk. Without it, followers would confirm their writes
+	# before they confirm a new leader, which makes that leader start again.
 	my %config = (
 		initLimit => 10,
 		syncLimit => 5,
@@ -63,7 +64,7 @@ sub stop
 	return;
 }
 
-# In the order of the connect string
+# Returns the members in the order of the connect string.
 sub servers
 {
 	my ($self) = @_;
@@ -79,7 +80,7 @@ sub hosts
 	return join(',', map { $_->hosts } $self->servers);
 }
 
-# The member that leads at present, if any
+# Returns the current leader, if any.
 sub leader
 {
 	my ($self) = @_;
@@ -87,7 +88,7 @@ sub leader
 	return ($self->_serving('leader'))[0];
 }
 
-# Those that follow at present
+# Returns the current followers.
 sub followers
 {
 	my ($self) = @_;
@@ -113,9 +114,9 @@ sub wait_for_all
 	return;
 }
 
-# A look into the tree, or a change of it, from outside; see ZkServer. Waits
-# until there is a member to ask. That one knows of all that was done before, or
-# it would not know of the asker's session.
+# These read or change the tree from outside; see ZkServer. They wait until a
+# member serves. That member has all earlier changes, because it has accepted
+# the new session.
 for my $verb (qw(children get exists create delete owners))
 {
 	no strict 'refs';
@@ -128,17 +129,17 @@ for my $verb (qw(children get exists create delete owners))
 	};
 }
 
-# The members that serve now, only those of a mode if one is given
+# Returns the members that serve now, only those of a mode if one is given.
 sub _serving
 {
 	my ($self, $mode) = @_;
 
-	# One that has just been launched may not answer.
+	# A server that has just been launched may not answer.
 	return
 	  grep { $_->is_up && $_->mode(1) =~ ($mode // qr/./) } $self->servers;
 }
 
-# Waits until there is a leader whom at least so many follow.
+# Waits until there is a leader with at least so many followers.
 sub _wait_for_followers
 {
 	my ($self, $number) = @_;

@@ -1,5 +1,6 @@
-# Database sessions to be seen through a fault: one that holds a lock, two that
-# wait for it in line, and one in a transaction that has a lock and has written.
+# Database sessions that go through a fault: one that holds a lock, two that
+# wait for it in the queue, and one in a transaction that has a lock and has
+# written.
 #
 #	my $line = ZkLine->new($zk, '/shop', [ $node_a, $node_b ]);
 #	$line->form;
@@ -15,11 +16,12 @@ use warnings;
 use Test::More;
 use ZkTest;
 
-# "At once", or after a timeout of a second, with patience for a busy machine
+# Limit for "at once", or for the end of a timeout of a second: generous,
+# because the machine may be busy.
 use constant SOON => 15;
 
-# Locks are below $path, and $zk is asked who has them. The sessions are spread
-# over the nodes; %settings are theirs.
+# Locks are below $path, and $zk is used to find their holders. The sessions
+# use the nodes in turns; %settings are theirs.
 sub new
 {
 	my ($class, $zk, $path, $nodes, %settings) = @_;
@@ -61,7 +63,7 @@ sub waiters
 	return @{ $self->{waiters} };
 }
 
-# All take their places.
+# Lets all sessions take their places.
 sub form
 {
 	my ($self) = @_;
@@ -93,7 +95,8 @@ sub write
 	return;
 }
 
-# Nobody has lost their place or session, and nobody has been given the lock.
+# Checks that all sessions have kept their places, and that the waiters have
+# not been granted the lock.
 sub kept_ok
 {
 	my ($self, $what) = @_;
@@ -103,14 +106,14 @@ sub kept_ok
 		is_deeply(
 			$self->{zk}->owners("$self->{path}/$name"),
 			$self->{owners}{$name},
-			"$what: all keep their sessions and places ($name)");
+			"$what: all sessions and places in the queue are kept ($name)");
 	}
 	is(scalar(grep { $_->is_done } @{ $self->{waiters} }),
-		0, '... and nobody is granted the lock');
+		0, '... and no waiter is granted the lock');
 	return;
 }
 
-# The writer's commit is refused, in good time.
+# Checks that the writer's commit is refused in time.
 sub refused_ok
 {
 	my ($self, $what) = @_;
@@ -121,12 +124,12 @@ sub refused_ok
 	my $seconds =
 	  seconds_of(sub { $answer = $self->{writer}->query('COMMIT') });
 	like($answer, qr{^ERROR:  40001:.*"$self->{path}/stock"}m,
-		"$what: a commit past the lease is refused");
+		"$what: commit past the lease is refused");
 	cmp_ok($seconds, '<', SOON, '... in time');
 	return;
 }
 
-# All come to their ends, in the right order, and leave nothing.
+# Ends all sessions in the right order, and checks that they leave no node.
 sub finish_ok
 {
 	my ($self) = @_;
@@ -136,7 +139,7 @@ sub finish_ok
 	is( $self->{writer}
 		  ->query("SELECT n FROM stock WHERE path = '$self->{path}'"),
 		++$self->{commits},
-		'... and nothing that was refused');
+		'... and no refused change is committed');
 	my @names = sort { substr($a, -10) <=> substr($b, -10) }
 	  keys %{ $self->{owners}{line} };
 
@@ -144,7 +147,7 @@ sub finish_ok
 
 	while (1)
 	{
-		# One node may be for many, until it has been there for long.
+		# One node can serve several backends until its hand-over time is over.
 		my $name = shift @names;
 		is( $holder->query(
 				'SELECT node FROM zk_locks WHERE pid = pg_backend_pid()'),
@@ -154,8 +157,8 @@ sub finish_ok
 		is($holder->query("SELECT zk_lock_release('$self->{path}/line')"),
 			't', '... and can be released');
 		$holder = shift @waiters or last;
-		is($holder->result, 't', '... then the next has it');
-		is(scalar(grep { $_->is_done } @waiters), 0, '... and nobody else');
+		is($holder->result, 't', '... the next waiter has it');
+		is(scalar(grep { $_->is_done } @waiters), 0, '... and no other session');
 	}
 	wait_for_queue($self->{zk}, "$self->{path}/$_") for qw(line stock);
 	pass('... and no node is left');

@@ -1,12 +1,11 @@
-# A network of the test's own, in which packets can be lost.
+# A network namespace of the test, in which packets can be lost.
 #
 #	BEGIN { ZkNet::enter() }    # before anything is opened or started
 #	ZkNet::cut('127.0.0.2', qw(to from));
 #	ZkNet::heal('127.0.0.2', qw(to from));
 #
-# There is nobody in this network but this machine, at all addresses that begin
-# with 127. A server that listens at all of them can be cut off from some of its
-# clients.
+# This network consists of this machine, at all addresses that begin with 127.
+# A server that listens at all of them can be cut off from some of its clients.
 
 package ZkNet;
 
@@ -28,8 +27,8 @@ my $rules = q(
 	add rule ip net input ip saddr @from drop
 );
 
-# Runs this program anew in such a network. If there is none to be had, as in
-# many a container, all tests are skipped.
+# Runs this program anew in such a network. If none can be created, as in many
+# containers, all tests are skipped.
 sub enter
 {
 	local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/sbin";
@@ -45,7 +44,7 @@ sub enter
 	return;
 }
 
-# Loses all packets to, or from, an address.
+# Drops all packets to, or from, an address.
 sub cut
 {
 	my ($address, @directions) = @_;
@@ -54,7 +53,7 @@ sub cut
 	return;
 }
 
-# Loses them no more.
+# Stops dropping them.
 sub heal
 {
 	my ($address, @directions) = @_;
@@ -79,7 +78,7 @@ sub _try
 
 	return if eval { IPC::Run::run(\@command, '>&', \$output) };
 	$output = "$@$output" =~ s/\n.*//sr;
-	plan(skip_all => "no network of our own: $output");
+	plan(skip_all => "no network namespace: $output");
 }
 
 1;

@@ -1,16 +1,16 @@
-# A proxy between ZooKeeper clients and a server, which understands what passes:
-# it keeps a list of the frames, counts round trips, and loses, delays or holds
-# back any frame it is told to.
+# A proxy between ZooKeeper clients and a server that parses the protocol: it
+# records the frames, counts round trips, and loses, delays or holds any frame
+# on request.
 #
 #	my $proxy = ZkProxy->new($zk->hosts);	# clients connect to $proxy->hosts
 #	$proxy->rule(dir => 's2c', op => 'create', action => 'drop');
 #
-# A direction is 'c2s' (what clients send) or 's2c' (what the server sends). An
-# op is named as in ZkWire, or 'connect' for the handshake, or 'event'; a reply
-# has the op and the path of its request.
+# A direction is 'c2s' (from clients to the server) or 's2c' (from the server
+# to clients). An op is named as in ZkWire, or 'connect' for the handshake, or
+# 'event'; a reply has the op and the path of its request.
 #
-# This is the test's end. The work is done by ZkProxy::Relay in a process of its
-# own, which lives as long as the socket to it is open.
+# This is the test's side. ZkProxy::Relay does the work in a process of its
+# own, which runs as long as the socket to it is open.
 
 package ZkProxy;
 
@@ -26,12 +26,12 @@ use Wait;
 use ZkProxy::Relay;
 use ZkWire;
 
-# How long nothing must have passed before everyone is taken to be waiting.
+# After this time without a frame, all clients are assumed to wait.
 use constant SETTLE => 0.1;
 
 my $json = JSON::PP->new->utf8->allow_nonref;
 
-# What a rule may say
+# The properties of a rule
 my %rule_value = (
 	dir => qr/^(c2s|s2c)$/,
 	op => qr/^(${\ join('|', 'connect', 'event', keys %op_code)})$/,
@@ -58,7 +58,7 @@ sub new
 
 	if ($pid == 0)
 	{
-		# _exit, because the parent's END blocks are not ours to run.
+		# _exit(), because the END blocks belong to the parent.
 		$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP CHLD __DIE__);
 		close($control);
 		eval { ZkProxy::Relay->new($listener, $relay_control, $target)->run; 1 }
@@ -86,7 +86,8 @@ sub stop
 {
 	my ($self) = @_;
 
-	# Proxies started later have inherited our end: closing it is not enough.
+	# Proxies that were started later have inherited the test's side of the
+	# socket, so it does not suffice to close it.
 	shutdown($self->{control}, 2);
 	close($self->{control});
 	1 while waitpid($self->{pid}, 0) < 0 && $!{EINTR};
@@ -103,7 +104,7 @@ sub DESTROY
 	return;
 }
 
-# Forgets the frames so far: the trace begins here.
+# Forgets all frames so far: the trace begins here.
 sub mark
 {
 	my ($self) = @_;
@@ -112,9 +113,9 @@ sub mark
 	return;
 }
 
-# The frames since the mark, in the order in which they reached the proxy, each
-# a hash with conn (1, 2, ...), dir, xid, op, path, err and event; and session in
-# the server's half of a handshake. Pings are left out.
+# Returns the frames since the mark, in the order in which they reached the
+# proxy, each as a hash with conn (1, 2, ...), dir, xid, op, path, err and
+# event; and session in the server's half of a handshake. Pings are left out.
 sub trace
 {
 	my ($self) = @_;
@@ -140,9 +141,9 @@ sub wait_frame
 		});
 }
 
-# Does something at one frame, the nth (the first) from now on of those that
-# have the dir, op and path (a regular expression) given. Pings only count if op
-# is 'ping'. The action is
+# Acts on one frame: the nth (by default the first) from now on with the given
+# dir, op and path (a regular expression). Pings count only if op is 'ping'.
+# The action is
 #
 #	drop	lose the frame and cut the connection
 #	cut		let the frame pass, then cut the connection
@@ -167,7 +168,7 @@ sub rule
 	return $self->_ask('rule', \%rule);
 }
 
-# Has the rule come to act?
+# Has the rule acted?
 sub fired
 {
 	my ($self, $id) = @_;
@@ -184,9 +185,9 @@ sub reset
 	return;
 }
 
-# Keeps all frames of a direction, or of both, until release. With pings => 1
-# sessions stay alive meanwhile: pings pass, and the proxy sends some of its own,
-# as a client that awaits a reply sends none.
+# Holds all frames of a direction, or of both, until release. With pings => 1
+# sessions stay alive meanwhile: pings pass, and the proxy sends some of its
+# own, because a client that waits for a reply sends none.
 sub hold
 {
 	my ($self, $dir, %opt) = @_;
@@ -221,7 +222,8 @@ sub accept
 	return;
 }
 
-# How many connections clients have made so far, those that were refused included.
+# Returns the number of connections that clients have made so far, including
+# refused ones.
 sub accepted
 {
 	my ($self) = @_;
@@ -229,7 +231,7 @@ sub accepted
 	return $self->_ask('accepted');
 }
 
-# Cuts all connections; what was held back or under way is lost.
+# Cuts all connections; frames that were held or on their way are lost.
 sub cut
 {
 	my ($self) = @_;
@@ -238,7 +240,7 @@ sub cut
 	return;
 }
 
-# Waits until nothing passes and no reply is owed by the server.
+# Waits until no frame passes and the server owes no reply.
 sub wait_idle
 {
 	my ($self) = @_;
@@ -255,24 +257,24 @@ sub wait_idle
 	return;
 }
 
-# Waits until no reply is owed by the server.
+# Waits until the server owes no reply.
 sub wait_answered
 {
 	my ($self) = @_;
 
-	wait_until('all is answered', sub { !$self->_ask('progress')->[1] });
+	wait_until('all requests are answered', sub { !$self->_ask('progress')->[1] });
 	return;
 }
 
-# Runs $code and returns the number of flights, that is of round trips one after
-# the other, that it had to wait for.
+# Runs $code and returns the number of flights, that is, of consecutive round
+# trips, that it has waited for.
 #
-# The proxy keeps whatever the server sends until the clients have been silent
-# for a while, and only then hands it out in one go. Each time it does so,
-# and the clients had sent something, is a flight: no request can depend on a
-# reply that has not been given out. So the count is never too low. It is too high
-# if a client pauses for longer than the settle time (in seconds) when it waits
-# for nothing, or if $code lasts that much longer than the last flight it needs.
+# The proxy collects the server's frames until the clients have been silent for
+# a while, and only then delivers all of them. Each delivery after which the
+# clients sent something before is a flight: no request can depend on a reply
+# that has not been delivered. So the count is never too low. It is too high if
+# a client pauses for longer than the settle time (in seconds) without waiting
+# for a reply, or if $code continues for that long after the last flight.
 sub flights
 {
 	my ($self, $code, $settle) = @_;

@@ -1,5 +1,6 @@
-# A throwaway ZooKeeper server, on a free port of this machine and with its data
-# in a temporary directory. It is ended with the program that made it.
+# A temporary ZooKeeper server, on a free port of this machine and with its
+# data in a temporary directory. It is stopped at the end of the program that
+# started it.
 
 package ZkServer;
 
@@ -15,8 +16,7 @@ use Wait;
 use ZkClient;
 use ZkWire;
 
-# Debian's jar names in its manifest all that it needs, but for something to log
-# with.
+# The manifest of Debian's jar names all jars that it needs, except a logger.
 our $class_path = $ENV{ZOOKEEPER_CLASSPATH}
   || join(':', map { "/usr/share/java/$_.jar" } qw(zookeeper slf4j-simple));
 
@@ -24,14 +24,14 @@ my $main_pid = $$;
 my %running;    # by port
 my @given;      # sockets that keep the ports that free_port() has returned
 
-# So that the END block below is reached.
+# Makes signals run the END block below.
 $SIG{$_} ||= sub { exit(1) }
   for qw(INT TERM HUP);
 
-# Options: tick_time (ms; sessions expire at a multiple of it, after twice as
-# much at least), container_check (ms between looks for empty containers),
-# config (more lines for zoo.cfg, in a hash) and id (a number that tells the
-# members of an ensemble apart).
+# Options: tick_time (ms; the timeout of sessions is a multiple of it, and at
+# least twice as long), container_check (ms between checks for empty
+# containers), config (more lines for zoo.cfg, in a hash) and id (the number of
+# a member of an ensemble).
 sub new
 {
 	my ($class, %opt) = @_;
@@ -84,7 +84,7 @@ sub config
 		%{ $self->{config} });
 }
 
-# Starts it, or starts it again with the data it had, and waits until it serves.
+# Starts it, with existing data if there is any, and waits until it serves.
 sub start
 {
 	my ($self) = @_;
@@ -100,8 +100,8 @@ sub launch
 
 	$self->_write('zoo.cfg', map { "$_=$config{$_}\n" } sort keys %config);
 
-	# Small and quick to start. Nothing here outlives the machine, so nothing is
-	# forced to disk.
+	# Options for a small process that starts quickly. The data need not
+	# survive the machine, so nothing is forced to disk.
 	$self->{java} = Child->start(
 		"$self->{dir}/log",
 		'java',
@@ -111,7 +111,7 @@ sub launch
 		'-XX:-UsePerfData',
 		'-Dorg.slf4j.simpleLogger.defaultLogLevel=error',
 		'-Dorg.slf4j.simpleLogger.showDateTime=true',
-		# It complains of questions that come too early, as those below.
+		# The server logs early requests, such as those below, as errors.
 		'-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.ServerCnxn=off',
 		'-Dzookeeper.forceSync=no',
 		'-Dzookeeper.preAllocSize=64',
@@ -128,8 +128,8 @@ sub wait_until_serving
 {
 	my ($self) = @_;
 
-	# One that is about to serve may take a question and never answer it: ask
-	# again soon, but the later the slower the machine is.
+	# A server that is about to serve may accept a request and never answer it:
+	# the request is repeated, with pauses that grow on slow machines.
 	my $begin = time();
 	wait_until(
 		'ZooKeeper serves',
@@ -169,7 +169,7 @@ sub restart
 	return $self->start;
 }
 
-# It stands still, but its connections stay open.
+# Suspends the server; its connections stay open.
 sub pause
 {
 	my ($self) = @_;
@@ -191,7 +191,7 @@ sub resume
 	return;
 }
 
-# Is it neither stopped nor paused?
+# Is it neither stopped nor suspended?
 sub is_up
 {
 	my ($self) = @_;
@@ -199,7 +199,7 @@ sub is_up
 	return $running{ $self->{port} } && !$self->{paused};
 }
 
-# What it is now: 'standalone', 'leader' or 'follower', or '' if it does not
+# Returns its mode: 'standalone', 'leader' or 'follower', or '' if it does not
 # serve.
 sub mode
 {
@@ -208,7 +208,8 @@ sub mode
 	return $self->four_letter('srvr', $seconds) =~ /^Mode: (\w+)/m ? $1 : '';
 }
 
-# Its answer to 'ruok', 'wchc' and the like; '' if there is none in time.
+# Returns its answer to 'ruok', 'wchc' and the like; '' if there is none in
+# time.
 sub four_letter
 {
 	my ($self, $word, $seconds) = @_;
@@ -221,7 +222,7 @@ sub four_letter
 	return $answer;
 }
 
-# The sessions that are alive, as zk_session() has them.
+# Returns the live sessions, in the format of zk_session().
 sub sessions
 {
 	my ($self) = @_;
@@ -229,8 +230,7 @@ sub sessions
 	return $self->four_letter('dump') =~ /^\t(0x\w+)$/mg;
 }
 
-# A look into the tree, or a change of it, from outside. See ZkClient for what
-# these return.
+# These read or change the tree from outside; see ZkClient for their results.
 for my $verb (qw(children get exists create delete))
 {
 	no strict 'refs';
@@ -245,8 +245,8 @@ for my $verb (qw(children get exists create delete))
 	};
 }
 
-# The children of a node, each with the session that it is of, as zk_session()
-# has it.
+# Returns the children of a node, each with its session, in the format of
+# zk_session().
 sub owners
 {
 	my ($self, $path) = @_;
@@ -272,7 +272,7 @@ sub _end
 	return;
 }
 
-# Makes a file in the server's directory.
+# Creates a file in the server's directory.
 sub _write
 {
 	my ($self, $file, @lines) = @_;
@@ -283,10 +283,10 @@ sub _write
 	return;
 }
 
-# A port that nobody listens on, another one each time. It is not one of those
-# that the kernel gives to outgoing connections, so that nobody takes it while
-# the server is down. Nor does a test that runs beside this one: who is given a
-# port has that of UDP as well, which nobody needs, until his end.
+# Returns a port without a listener, another one each time. It is outside the
+# range that the kernel uses for outgoing connections, so no client gets it
+# while the server is down. Concurrent tests do not get it either: each port is
+# reserved until the end of its test by a UDP socket on the same port number.
 sub free_port
 {
 	while (1)
@@ -307,7 +307,7 @@ sub free_port
 	}
 }
 
-# What they logged is of interest if the test failed.
+# Show the logs if the test fails.
 END
 {
 	if ($$ == $main_pid)

@@ -1,5 +1,5 @@
-# What the TAP tests share: PostgreSQL servers with zklock on them, and database
-# sessions that can be told to wait for a lock while the test goes on.
+# Common parts of the TAP tests: PostgreSQL servers with zklock, and database
+# sessions that can wait for a lock while the test continues.
 #
 #	my $node = new_node('a', $zk->hosts);
 #	my $session = ZkTest->new($node, application_name => 'me');
@@ -7,7 +7,7 @@
 #	$session->start('SELECT zk_lock_acquire(...)');
 #	$session->is_done, $session->result;
 #
-# A session is a psql. Errors are among what it prints, with their SQLSTATE,
+# A session is a psql process. Its output includes errors, with SQLSTATE,
 # DETAIL and HINT.
 
 package ZkTest;
@@ -29,16 +29,15 @@ our @EXPORT =
   qw(new_node import_tables create_fence with_settings server_mode keeper_of queue
   wait_for_queue wait_for_server seconds_of wait_until OWN_SESSION);
 
-# A setting for those who are about a session of the backend's own, whatever mode
-# the tests are run in.
+# A setting for tests of the backend's own session, in whatever mode they run.
 use constant OWN_SESSION => ('zklock.session' => 'backend');
 
 my %running;    # sessions, by psql's pid
 my %gate;       # servers whose backends hand locks over, by port
 my $others = 0; # servers that were made for their settings
 
-# Do backends share the server's session ('server'), and hand locks over without
-# ZooKeeper ('gate')? Empty if each has its own.
+# Do backends share the server's session ('server'), and also hand locks over
+# without ZooKeeper ('gate')? Empty if each has its own session.
 sub server_mode
 {
 	my $mode = $ENV{ZKLOCK_SESSION} // '';
@@ -46,7 +45,8 @@ sub server_mode
 	return $mode eq 'backend' ? '' : $mode;
 }
 
-# A running server with the extension. %conf is for its postgresql.conf.
+# Returns a running server with the extension. %conf is for its
+# postgresql.conf.
 sub new_node
 {
 	my ($name, $hosts, %conf) = @_;
@@ -64,10 +64,10 @@ sub new_node
 	return $node;
 }
 
-# The node and the settings with which a session is to be begun so that locks are
-# held in a session in ZooKeeper for which the given settings are in force. In server
-# mode that is one that the node's other backends do not have: it takes another
-# node, which is not stopped before the end if nobody does.
+# Returns the node and the settings for sessions whose ZooKeeper session has
+# the given settings. In server mode, the node's other backends must not share
+# that session: it takes another node, which the caller can stop before the end
+# of the test.
 sub with_settings
 {
 	my ($node, %settings) = @_;
@@ -77,8 +77,8 @@ sub with_settings
 	return new_node($node->name . '_' . ++$others, $hosts, %settings);
 }
 
-# The pid of the process that has a node's session in ZooKeeper, in which the locks
-# of this database session are held: its backend, or the server's worker.
+# Returns the pid of the process that has the ZooKeeper session of this
+# database session's locks: its backend, or the server's worker.
 sub keeper_of
 {
 	my ($session, $node) = @_;
@@ -86,7 +86,7 @@ sub keeper_of
 	return server_mode() ? worker_of($node) : $session->pid;
 }
 
-# Has a node see tables of another one, with postgres_fdw.
+# Lets a node see tables of another one, with postgres_fdw.
 sub import_tables
 {
 	my ($node, $other, @tables) = @_;
@@ -103,8 +103,8 @@ sub import_tables
 	return;
 }
 
-# Makes a table fence: a token that is inserted into it, from wherever, goes to
-# zk_fence().
+# Creates a table "fence": a token that is inserted into it, from any server,
+# is passed to zk_fence().
 sub create_fence
 {
 	my ($node) = @_;
@@ -121,20 +121,20 @@ sub create_fence
 	return;
 }
 
-# The pids of the backends that queue for a lock, first in line first, as
-# ZooKeeper has them.
+# Returns the pids of the backends that hold or wait for a lock, in the order
+# of ZooKeeper's queue.
 sub queue
 {
 	my ($zk, $path) = @_;
 	my @names =
 	  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
 
-	# A node that went meanwhile has no data.
+	# A node that was deleted meanwhile has no data.
 	return map { _behind($_, ($zk->get("$path/$_") // { data => '' })->{data}) }
 	  @names;
 }
 
-# The pids of those for whom a node with this name and data stands: many, if
+# Returns the pids that a node with this name and data represents: several, if
 # backends of its server wait at its gate.
 sub _behind
 {
@@ -151,7 +151,7 @@ sub _behind
 	return $@ || $failed || $pids eq '' ? $pid : split(/\n/, $pids);
 }
 
-# Waits until exactly these sessions queue for a lock, in this order.
+# Waits until exactly these sessions are in the queue of a lock, in this order.
 sub wait_for_queue
 {
 	my ($zk, $path, @sessions) = @_;
@@ -162,7 +162,7 @@ sub wait_for_queue
 	return;
 }
 
-# Waits until a server that has crashed takes connections again.
+# Waits until a server accepts connections again after a crash.
 sub wait_for_server
 {
 	my ($node) = @_;
@@ -172,7 +172,7 @@ sub wait_for_server
 	return;
 }
 
-# How long $code takes.
+# Returns the seconds that $code takes.
 sub seconds_of
 {
 	my ($code) = @_;
@@ -182,7 +182,7 @@ sub seconds_of
 	return time() - $began;
 }
 
-# %settings are for this session.
+# Starts a session with these settings.
 sub new
 {
 	my ($class, $node, %settings) = @_;
@@ -198,7 +198,7 @@ sub new
 	return $self;
 }
 
-# The backend's
+# Returns the pid of the backend.
 sub pid
 {
 	my ($self) = @_;
@@ -206,7 +206,7 @@ sub pid
 	return $self->{backend};
 }
 
-# Sends SQL, which may be several statements, without waiting for its end.
+# Sends SQL, which may be several statements, without a wait for the end.
 sub start
 {
 	my ($self, $sql) = @_;
@@ -219,7 +219,7 @@ sub start
 	return;
 }
 
-# Has it ended? A psql that lost its server has, too.
+# Has the last statement ended? This is also true if psql has lost its server.
 sub is_done
 {
 	my ($self) = @_;
@@ -228,7 +228,7 @@ sub is_done
 	return $self->{done};
 }
 
-# Waits until it has ended and returns what psql printed.
+# Waits for the end of the last statement, and returns the output of psql.
 sub result
 {
 	my ($self) = @_;
@@ -236,14 +236,14 @@ sub result
 
 	while (!$self->{done})
 	{
-		die "no end of a statement in sight; so far: $self->{out}\n"
+		die "a statement does not end; output so far: $self->{out}\n"
 		  if time() > $deadline;
 		$self->_read(1);
 	}
 	return $self->{out};
 }
 
-# What was printed so far, while it goes on.
+# Returns the output so far, while the statement runs.
 sub so_far
 {
 	my ($self) = @_;
@@ -260,20 +260,20 @@ sub query
 	return $self->result;
 }
 
-# Has its session in ZooKeeper begun, for which a timeout of 0 or of a second may be too
-# short on a busy machine.
+# Connects the session to ZooKeeper. On a busy machine, that can take longer
+# than a short timeout of the first lock.
 sub connect
 {
 	my ($self) = @_;
 	my $answer =
 	  $self->query(q(SELECT zk_lock_acquire('/connect'), zk_lock_release_all()));
 
-	die "it does not connect: $answer\n" if $answer ne 't|1';
+	die "session does not connect: $answer\n" if $answer ne 't|1';
 	return $self;
 }
 
-# Waits until so much time has passed since ZooKeeper last confirmed the session
-# that a commit has to ask. There may be another session by then, for those who wait.
+# Waits until ZooKeeper's last confirmation of the session is so old that a
+# commit has to ask for another. Waiters can have a new session by then.
 sub outlive_lease
 {
 	my ($self) = @_;
@@ -301,7 +301,7 @@ sub close
 	return;
 }
 
-# Takes in what there is to read, or will be within $seconds.
+# Reads the output that is available now, or within $seconds.
 sub _read
 {
 	my ($self, $seconds) = @_;
@@ -318,7 +318,7 @@ sub _read
 	return;
 }
 
-# A psql that waits for a lock would not notice that we are gone.
+# While it waits for a lock, psql does not notice that the test has ended.
 END
 {
 	my $status = $?;

@@ -1,9 +1,10 @@
-# ZooKeeper's wire protocol, as far as the tests need it: frames, and the heads
-# of requests and replies. ZkClient speaks it, ZkProxy listens in.
+# ZooKeeper's wire protocol, as far as the tests need it: frames, and the
+# headers of requests and replies. ZkClient and ZkProxy use it.
 #
-# A frame is a four-byte length and a payload. The first payload each way is the
-# handshake (connect request and response). After that a request is xid, op code
-# and arguments, a reply is xid, zxid, error code and results.
+# A frame is a four-byte length and a payload. The first payload in each
+# direction is the handshake (connect request and response). After that a
+# request is xid, op code and arguments, a reply is xid, zxid, error code and
+# results.
 
 package ZkWire;
 
@@ -17,7 +18,7 @@ our @EXPORT = qw(frame take_frame take_buffer read_more
   %op_code decode_request decode_reply decode_event
   XID_EVENT XID_PING);
 
-# Not the number of a request, but what the frame is.
+# These xids are the same for all frames of a kind.
 use constant {
 	XID_EVENT => -1,
 	XID_PING => -2,
@@ -50,7 +51,7 @@ our %op_code = (
 );
 my %op_name = reverse %op_code;
 
-# The others begin with the path they are about.
+# Other requests begin with a path.
 my %has_no_path = map { $_ => 1 }
   qw(ping multi auth setWatches setWatches2 closeSession);
 
@@ -62,7 +63,7 @@ my %event_name = (
 	4 => 'children',
 );
 
-# Makes a frame of a payload.
+# Makes a frame from a payload.
 sub frame
 {
 	my ($payload) = @_;
@@ -70,8 +71,8 @@ sub frame
 	return pack('N/a*', $payload);
 }
 
-# Takes the first whole frame off a buffer and returns its payload, or undef
-# while it is not all there.
+# Removes the first complete frame from a buffer and returns its payload, or
+# undef if it is not complete.
 sub take_frame
 {
 	my ($buffer) = @_;
@@ -82,7 +83,7 @@ sub take_frame
 	return substr(substr($$buffer, 0, 4 + $length, ''), 4);
 }
 
-# Takes a byte array (or string) off the results of a reply; undef is null.
+# Removes a byte array (or string) from the results of a reply; undef is null.
 sub take_buffer
 {
 	my ($bytes) = @_;
@@ -91,14 +92,14 @@ sub take_buffer
 	return $length < 0 ? undef : substr($$bytes, 0, $length, '');
 }
 
-# Appends to a buffer what comes in on a socket, and returns false once the other
-# side has closed it. Dies if nothing comes until the deadline.
+# Appends bytes from a socket to a buffer, and returns false after the other
+# side has closed it. Dies if no bytes arrive until the deadline.
 sub read_more
 {
 	my ($socket, $buffer, $deadline) = @_;
 	my ($ready, $found, $read) = ('');
 
-	# A signal, such as the end of a child process, is no answer and no end.
+	# A signal, such as SIGCHLD, does not end the wait.
 	vec($ready, fileno($socket), 1) = 1;
 	do
 	{
@@ -107,7 +108,7 @@ sub read_more
 		$found =
 		  $seconds > 0 ? select(my $which = $ready, undef, undef, $seconds) : 0;
 	} while ($found < 0 && $!{EINTR});
-	die "no answer within the time given\n" if $found <= 0;
+	die "no answer within the timeout\n" if $found <= 0;
 	do
 	{
 		$read = sysread($socket, $$buffer, 65536, length($$buffer));
@@ -137,7 +138,7 @@ sub decode_reply
 	return \%reply;
 }
 
-# What is in a reply whose xid is XID_EVENT.
+# The contents of an event, that is, of a reply whose xid is XID_EVENT.
 sub decode_event
 {
 	my ($results) = @_;

@@ -1,6 +1,5 @@
-# One direction of a connection through ZkProxy: takes frames in and says what
-# they are, and sends on what it is given. What is to become of a frame is not
-# decided here.
+# One direction of a connection through ZkProxy: parses incoming frames, and
+# sends frames that it is given. The relay decides what happens to a frame.
 
 package ZkProxy::Lane;
 
@@ -34,15 +33,15 @@ sub pair
 			to => $to,
 			in => '',
 			out => '',
-			queue => [],     # what has come in and not gone on to out
+			queue => [],     # received, but not in out yet
 			greeted => 0,    # has the handshake been seen?
-			ended => 0,      # is there no more to read?
+			ended => 0,      # has the peer closed the connection?
 		}, $class;
 	} [ 'c2s', $client, $server ], [ 's2c', $server, $client ];
 }
 
-# Takes in what there is, and returns the frames that are whole now: each is a
-# pair of its payload and its entry for the trace.
+# Reads what has arrived, and returns the complete frames: for each its payload
+# and its entry for the trace.
 sub read
 {
 	my ($self) = @_;
@@ -57,7 +56,7 @@ sub read
 	return @frames;
 }
 
-# Appends a frame to what is to be sent.
+# Appends a frame to the output.
 sub put
 {
 	my ($self, $payload) = @_;
@@ -78,13 +77,15 @@ sub flush
 	}
 	elsif (!$!{EAGAIN})
 	{
-		# The peer has gone. What it sent before is still read.
+		# The peer has closed the connection. Frames that it sent before are
+		# still read.
 		$self->{out} = '';
 	}
 	return;
 }
 
-# The number of requests of this connection that the server has not answered
+# Returns the number of requests of this connection that the server has not
+# answered.
 sub awaited
 {
 	my ($self) = @_;
@@ -120,7 +121,7 @@ sub _describe
 		return { %frame, op => 'event', %{ decode_event($reply->{results}) } };
 	}
 
-	# Some frames share an xid, and a ping of the proxy's own is in no list.
+	# Some frames share an xid, and the proxy's own pings are not in the list.
 	my $requests = $self->{awaited}{ $frame{xid} } // [];
 	my $request = shift(@$requests) // { op => 'ping' };
 

@@ -1,10 +1,11 @@
-# The working half of ZkProxy: relays frames between clients and the server, as
-# the commands that come from the test tell it to.
+# The working half of ZkProxy: relays frames between clients and the server,
+# and obeys commands from the test.
 #
-# Each connection has two lanes, one for each direction. A frame that has come in
-# becomes an item at the end of its lane's queue; the first item moves on as soon
-# as nothing keeps it back. Only pings may overtake, as to ZooKeeper their order
-# means nothing. They do not overtake the handshake, which a client reads first.
+# Each connection has two lanes, one for each direction. A received frame
+# becomes an item at the end of its lane's queue; the first item moves on as
+# soon as nothing holds it. Only pings may overtake, because ZooKeeper does not
+# care about their order. They do not overtake the handshake, which a client
+# reads first.
 
 package ZkProxy::Relay;
 
@@ -22,13 +23,13 @@ use ZkWire;
 # gives up a silent server after two thirds of its session's timeout.
 use constant PING_INTERVAL => 0.2;
 
-# The steps in which silence is measured. If the machine stands still for longer,
-# that is one step, and not silence.
+# Silence is measured in steps of this length. If the machine stops for longer,
+# that counts as one step, not as silence.
 use constant TICK => 0.01;
 
 my $json = JSON::PP->new->utf8->allow_nonref;
 
-# The commands; ZkProxy says what they mean.
+# The commands; see ZkProxy for their meaning.
 my %command = (
 	mark => sub { $_[0]{trace} = [] },
 	trace => sub { $_[0]{trace} },
@@ -57,7 +58,7 @@ my %command = (
 			flights => 0,
 			quiet => 0,    # seconds of silence so far
 			sent => 0,     # has a client sent something since the last flight?
-			open => 0,     # the replies of a flight are being given out
+			open => 0,     # the replies of a flight are being delivered
 		};
 	},
 	count_end => sub { (delete $_[0]{count})->{flights} },
@@ -70,19 +71,19 @@ sub new
 	return bless {
 		listener => $listener,
 		control => $control,
-		commands => '',    # what has come in on the control socket
+		commands => '',    # bytes received on the control socket
 		target => $target,
 		conns => {},       # by number
 		last_conn => 0,
 		trace => [],
-		accepted => 0,     # connections so far, the refused ones too
-		frames => 0,       # that have come in so far, but for pings
+		accepted => 0,     # connections so far, including refused ones
+		frames => 0,       # frames received so far, except pings
 		rules => {},       # by id
 		fired => {},
 		last_rule => 0,
-		held => {},        # directions held back
+		held => {},        # directions that are held
 		refusing => 0,
-		count => undef,    # the state of counting flights
+		count => undef,    # state of counting flights
 		now => time(),
 		next_ping => 0,
 	}, $class;
@@ -128,7 +129,7 @@ sub _lanes
 	return map { @$_ } values %{ $self->{conns} };
 }
 
-# Coming in
+# Input
 
 sub _accept
 {
@@ -140,7 +141,7 @@ sub _accept
 	$server = IO::Socket::INET->new(PeerAddr => $self->{target})
 	  if !$self->{refusing};
 
-	# If there is no server, the end of this closes the client's socket.
+	# If there is no server, the client's socket is closed.
 	return if !$server;
 	my $id = ++$self->{last_conn};
 	$self->{conns}{$id} = [ ZkProxy::Lane->pair($id, $client, $server) ];
@@ -156,7 +157,8 @@ sub _read
 	return;
 }
 
-# A frame has come in: note it, apply the rules, and put it into its lane.
+# A frame has been received: records it, applies the rules, and puts it into
+# its lane.
 sub _arrived
 {
 	my ($self, $lane, $payload, $frame) = @_;
@@ -200,7 +202,7 @@ sub _arrived
 	return;
 }
 
-# Takes away and returns the rules for which this is the frame.
+# Removes and returns the rules that match this frame.
 sub _firing
 {
 	my ($self, $frame) = @_;
@@ -222,10 +224,10 @@ sub _firing
 	return @firing;
 }
 
-# Moving on
+# Output
 
-# Lets everything move on that may. Returns the seconds until there is more to
-# do, or undef if that is up to others.
+# Moves all items that may move. Returns the seconds until there is more to do,
+# or undef if that depends on other processes.
 sub _pump_all
 {
 	my ($self) = @_;
@@ -262,7 +264,8 @@ sub _pump_all
 	return @due ? min(@due) - $now : undef;
 }
 
-# Lets one lane move on. Returns the time when there is more to do, if any.
+# Moves the items of one lane. Returns the time when there is more to do, if
+# any.
 sub _pump
 {
 	my ($self, $lane) = @_;
@@ -309,7 +312,7 @@ sub _send_pings
 
 # Commands
 
-# Does what the test has asked for. Returns false once the test has gone.
+# Obeys a command of the test. Returns false after the test has ended.
 sub _obey
 {
 	my ($self) = @_;
