@@ -23,12 +23,12 @@ INSERT INTO product VALUES (1, 'ECS:1C2048M', 300) ON CONFLICT DO NOTHING;
 
 -- Sells one piece of a product: true, or false when there is none left.
 --
--- Read, check, decrement: the value written depends on the value read, so
--- nobody else may come in between.  For a counter alone, a single UPDATE ...
--- SET stock = stock - 1 WHERE stock > 0 would do without a lock; this function
--- stands for the work that does not fit in one statement.
+-- Read, check, decrement: the new value depends on the value that was read, so
+-- other sales must not run in between.  For a counter alone, a single UPDATE
+-- ... SET stock = stock - 1 WHERE stock > 0 would suffice without a lock; this
+-- function represents work that does not fit into one statement.
 --
--- The second argument says what keeps the others out.
+-- The second argument selects what excludes other sales.
 CREATE OR REPLACE FUNCTION reduce_stock(id integer,
 										lock text DEFAULT 'zookeeper')
 RETURNS boolean

@@ -1,5 +1,5 @@
--- Functions and triggers for the statements of Statements.pm, which run SQL where
--- PostgreSQL calls them.
+-- Functions and triggers for the statements of Statements.pm: they run SQL at
+-- points where PostgreSQL calls functions.
 
 CREATE EXTENSION zklock;
 
@@ -9,7 +9,7 @@ GRANT CREATE ON SCHEMA public TO guest;
 GRANT pg_monitor TO guest;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO guest;
 
--- The last row of a statement, after it has run a second one
+-- Returns the last row of a statement, after it has run a second one.
 CREATE FUNCTION run(sql text, other text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -19,7 +19,7 @@ BEGIN
 	RETURN r::text;
 END $$;
 
--- The same, in subtransactions: an error, or a cancellation, is the result.
+-- The same in subtransactions: an error or a cancellation is the result.
 CREATE FUNCTION try(sql text, other text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN run(sql, other);
@@ -34,7 +34,7 @@ EXCEPTION WHEN OTHERS OR query_canceled THEN
 	RETURN try(other);
 END $$;
 
--- One statement for each row of another
+-- Runs a statement for each row of another one.
 CREATE FUNCTION during(sql text, other text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -83,7 +83,8 @@ CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON acts
 	DEFERRABLE INITIALLY DEFERRED
 	FOR EACH ROW EXECUTE FUNCTION run_act('at_commit');
 
--- The extension's owner can have SQL run while a lock is fenced.
+-- The extension's owner can create a trigger that runs SQL while a lock is
+-- fenced.
 CREATE FUNCTION at_fence() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF pg_trigger_depth() < 4 AND current_setting('fuzz.at_fence', true) <> '' THEN

@@ -1,5 +1,5 @@
--- The same calls, of PostgreSQL's advisory locks and of ours, side by side: both
--- columns must always agree, and each warning comes twice.
+-- The same calls for PostgreSQL's advisory locks and for zklock, side by side:
+-- both columns must agree, and each warning comes twice.
 
 CREATE FUNCTION take(key integer, shared boolean, scope zk_lock_scope,
                      OUT core boolean, OUT ours boolean)
@@ -40,7 +40,7 @@ FULL JOIN (SELECT substring(path FROM '\d+$')::integer AS key, mode
            FROM zk_locks) AS ours USING (key, mode)
 ORDER BY 1, 2, 3;
 
--- Holds of a transaction cannot be released before its end.
+-- Transaction-level holds cannot be released before the end.
 BEGIN;
 SELECT k, core, ours FROM generate_series(1, 4) AS k, take(k, k % 2 = 0, 'transaction');
 SELECT * FROM held;
@@ -51,7 +51,8 @@ SELECT * FROM held;
 COMMIT;
 SELECT * FROM held;
 
--- Holds of both scopes on the same keys: the transaction's go with it.
+-- Holds of both scopes on the same keys: the transaction-level ones end with
+-- the transaction.
 BEGIN;
 SELECT k, core, ours FROM generate_series(1, 4) AS k, take(k, k % 2 = 0, 'transaction');
 SELECT k, core, ours FROM generate_series(1, 4) AS k, take(k, k % 2 = 0, 'session');
@@ -61,7 +62,8 @@ SELECT * FROM held;
 SELECT k, core, ours FROM generate_series(1, 4) AS k, release(k, k % 2 = 0);
 SELECT * FROM held;
 
--- Released within the transaction, the transaction's stay to its end.
+-- Transaction-level holds are not affected by a release within the
+-- transaction.
 BEGIN;
 SELECT k, core, ours FROM generate_series(1, 4) AS k, take(k, k % 2 = 0, 'session');
 SELECT k, core, ours FROM generate_series(1, 4) AS k, take(k, k % 2 = 0, 'transaction');
@@ -70,7 +72,7 @@ SELECT * FROM held;
 ROLLBACK;
 SELECT * FROM held;
 
--- A transaction's holds taken many times are one lock.
+-- Several transaction-level holds are one lock.
 BEGIN;
 SELECT k, n, core, ours
 FROM generate_series(1, 4) AS k, generate_series(1, 2) AS n,
@@ -79,7 +81,7 @@ SELECT * FROM held;
 COMMIT;
 SELECT * FROM held;
 
--- A session's must be released as often as they were taken.
+-- Session-level holds must be released as often as they were acquired.
 SELECT k, n, core, ours
 FROM generate_series(1, 4) AS k, generate_series(1, 2) AS n,
      take(k, k % 2 = 0, 'session');
@@ -89,14 +91,14 @@ FROM generate_series(1, 3) AS n, generate_series(1, 4) AS k,
      release(k, k % 2 = 0);
 SELECT * FROM held;
 
--- All at once
+-- Release of all locks
 SELECT k, n, core, ours
 FROM generate_series(1, 4) AS k, generate_series(1, 2) AS n,
      take(k, k % 2 = 0, 'session');
 SELECT pg_advisory_unlock_all(), zk_lock_release_all() AS released;
 SELECT * FROM held;
 
--- Both kinds on one key: shared beside one's own exclusive
+-- Both modes on one key: shared beside the session's own exclusive lock
 SELECT * FROM take(1, false, 'session');
 SELECT * FROM take(1, true, 'session');
 SELECT * FROM held;

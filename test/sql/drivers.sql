@@ -1,5 +1,5 @@
 -- Drivers that bind strings as text or varchar need a cast for a timeout or a
--- mode; PostgreSQL has none that is implicit.
+-- mode, because PostgreSQL has no implicit one.
 
 \set VERBOSITY sqlstate
 PREPARE bare(text, varchar) AS
@@ -26,7 +26,7 @@ EXECUTE paths('{/zklock_regress/drivers/6, /zklock_regress/drivers/7}', '5s');
 EXECUTE cast_all('/zklock_regress/drivers/8', '5s', 'brown', 'session');
 ROLLBACK;
 
--- A string whose type is left open needs none.
+-- A string of unknown type needs no cast.
 SELECT zk_lock_acquire('/zklock_regress/drivers/9', '5s', 'shared', 'session');
 SELECT path, mode FROM zk_locks ORDER BY path;
 SELECT zk_lock_release_all();

@@ -1,4 +1,4 @@
--- What CREATE EXTENSION makes, and who may use it.
+-- The objects that CREATE EXTENSION creates, and their privileges.
 
 CREATE EXTENSION zklock;
 
@@ -14,7 +14,7 @@ JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
 WHERE e.extname = 'zklock' AND d.deptype = 'e'
 ORDER BY p.proname COLLATE "C";
 
--- All of it says what it is for.
+-- All objects have a comment.
 SELECT pg_describe_object(d.classid, d.objid, 0) AS undescribed
 FROM pg_depend d
 JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
@@ -30,13 +30,13 @@ SELECT has_table_privilege('public', 'zk_locks', 'select') AS can_select,
        has_table_privilege('public', 'zk_lock_fences',
                            'select, insert, update, delete, truncate') AS fences;
 
--- Looking does not connect.
+-- These functions do not connect to ZooKeeper.
 SELECT * FROM zk_session();
 SELECT * FROM zk_locks;
 SELECT zk_lock_release_all();
 SELECT state FROM zk_session();
 
--- Locking does.
+-- A lock connects.
 SELECT zk_lock_acquire('/zklock_regress/extension');
 SELECT session_id ~ '^0x[0-9a-f]+$' AS session_id, state,
        timeout > '0' AS timeout,
@@ -47,7 +47,8 @@ SELECT path, mode, session_holds, transaction_holds, token > 0 AS token,
        lost
 FROM zk_locks;
 
--- A lock is the backend's and not the extension's, which may come and go.
+-- A lock belongs to the backend, not to the extension, which may be dropped
+-- and created again.
 DROP EXTENSION zklock;
 CREATE EXTENSION zklock;
 SELECT zk_lock_release('/zklock_regress/extension');

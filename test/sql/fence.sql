@@ -1,9 +1,9 @@
--- zk_lock_fence() and zk_fence(): tokens recorded in the database.  (Who waits
--- for whom takes two sessions: see the isolation tests.)
+-- zk_lock_fence() and zk_fence(): tokens recorded in the database.  (The
+-- isolation tests cover waits, which need two sessions.)
 
 \set VERBOSITY terse
 
--- A holder's token is recorded.
+-- The token of a holder is recorded.
 BEGIN;
 SELECT zk_lock_guard('/zklock_regress/fence') AS token \gset first_
 SELECT zk_lock_fence('/zklock_regress/fence') = :first_token AS same;
@@ -11,7 +11,8 @@ SELECT zk_lock_fence('/zklock_regress/fence') = :first_token AS again;
 SELECT path, token = :first_token AS token, number, shared_token FROM zk_lock_fences;
 COMMIT;
 
--- So is the next one's, unless it is rolled back.
+-- The token of the next holder is recorded, too, unless the transaction is
+-- rolled back.
 BEGIN;
 SELECT zk_lock_guard('/zklock_regress/fence') AS token \gset second_
 SELECT zk_lock_fence('/zklock_regress/fence') = :second_token AS same;
@@ -23,7 +24,7 @@ SELECT zk_lock_fence('/zklock_regress/fence') = :second_token AS same;
 COMMIT;
 SELECT token = :second_token AS second FROM zk_lock_fences;
 
--- An older one is refused from there on.
+-- After that, an older token is refused.
 SELECT zk_fence('/zklock_regress/fence', :second_token) = :second_token AS same;
 \set VERBOSITY sqlstate
 SELECT zk_fence('/zklock_regress/fence', :first_token);
@@ -36,8 +37,8 @@ SELECT zk_fence('/zklock_regress/fence', 9);
 SELECT path, token, number, shared_token, fenced_at BETWEEN now() - interval '1 minute' AND clock_timestamp() AS fenced_at
 FROM zk_lock_fences;
 
--- Who holds a lock on one node after others has a number, and the larger pair is
--- the newer one.
+-- Holders that share a node have numbers: the larger pair of token and number
+-- is the newer one.
 SELECT zk_fence('/zklock_regress/fence', 9, 3);
 SELECT zk_fence('/zklock_regress/fence', 9, 3);
 SELECT zk_fence('/zklock_regress/fence', 9, 2);
@@ -45,8 +46,8 @@ SELECT zk_fence('/zklock_regress/fence', 8, 4);
 SELECT zk_fence('/zklock_regress/fence', 9, 5);
 SELECT token, number FROM zk_lock_fences;
 
--- Who comes without a number may be any of the node's holders, and changes nothing
--- for those who have one.
+-- A call without a number can come from any holder of the node, and does not
+-- change the recorded number.
 SELECT zk_fence('/zklock_regress/fence', 9);
 SELECT token, number FROM zk_lock_fences;
 SELECT zk_fence('/zklock_regress/fence', 8);
@@ -61,16 +62,16 @@ SELECT zk_fence('/zklock_regress/fence', 11, 9223372036854775807);
 SELECT token, number FROM zk_lock_fences;
 UPDATE zk_lock_fences SET token = 9, number = 0;
 
--- A reader under the same node stops nobody, and a later one all, whatever their
--- numbers are.
+-- A reader with the same node's token refuses no holder, and a later reader
+-- refuses all of them, whatever their numbers.
 UPDATE zk_lock_fences SET shared_token = 9;
 SELECT zk_fence('/zklock_regress/fence', 9, 1);
 UPDATE zk_lock_fences SET number = 0, shared_token = 10;
 SELECT zk_fence('/zklock_regress/fence', 9, 1);
 UPDATE zk_lock_fences SET shared_token = 0;
 
--- A reader elsewhere names the mode: those who share the lock are not newer than one
--- another, but than whoever has had it alone.
+-- A reader on another server passes its mode: readers that share a lock are
+-- not newer than one another, but newer than any earlier exclusive holder.
 SELECT zk_fence('/zklock_regress/fence_shared', 20, 0, 'write');
 SELECT zk_fence('/zklock_regress/fence_shared', 22, 0, 'shared');
 SELECT zk_fence('/zklock_regress/fence_shared', 21, 0, 'shared');
@@ -86,7 +87,7 @@ SELECT token, number, shared_token FROM zk_lock_fences
 WHERE path = '/zklock_regress/fence_shared';
 DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence_shared';
 
--- An error that is caught has recorded nothing.
+-- A fence in a rolled back subtransaction is not recorded.
 BEGIN;
 SAVEPOINT s;
 SELECT zk_fence('/zklock_regress/fence', 10);
@@ -94,13 +95,15 @@ ROLLBACK TO s;
 SELECT zk_fence('/zklock_regress/fence', 9);
 COMMIT;
 
--- Tokens that look older than what is there: ZooKeeper was set up anew.
+-- Tokens that are older than the recorded ones, because ZooKeeper was set up
+-- anew
 SELECT zk_fence('/zklock_regress/fence', 1);
 DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence';
 SELECT zk_fence('/zklock_regress/fence', 1);
 DELETE FROM zk_lock_fences;
 
--- So does the lock that is held, as ZooKeeper confirms: no retry would help.
+-- If the held lock looks older, and ZooKeeper confirms that it is held, a
+-- retry would not help.
 CREATE FUNCTION refusal(mode zk_lock_mode) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     token text = zk_lock_token('/zklock_regress/fence', mode);
@@ -136,7 +139,7 @@ SELECT zk_lock_release_all();
 DELETE FROM zk_lock_fences;
 DROP FUNCTION refusal;
 
--- Those that have not been used for long can be deleted.
+-- Fences that have not been used for a long time can be deleted.
 SELECT zk_fence('/zklock_regress/fence_' || n, 7) FROM generate_series(1, 3) n;
 UPDATE zk_lock_fences SET fenced_at = now() - interval '2 days';
 SELECT zk_fence('/zklock_regress/fence_2', 7);
@@ -151,8 +154,8 @@ SELECT zk_fence_prune('0');
 SELECT zk_fence_prune('-1 second');
 SELECT zk_fence_prune(NULL);
 
--- The trigger is one for replication, however it is enabled; and what has no path
--- or no token is no fence.
+-- The trigger is for replication only, even if it is enabled otherwise; a row
+-- without a path or a token is no fence.
 ALTER TABLE zk_lock_fences DISABLE TRIGGER ALL;
 ALTER TABLE zk_lock_fences ENABLE TRIGGER ALL;
 SELECT zk_fence('/zklock_regress/fence', 5);
@@ -177,7 +180,7 @@ RESET session_replication_role;
 SELECT path, token, number, shared_token FROM zk_lock_fences ORDER BY path;
 DELETE FROM zk_lock_fences;
 
--- Every mode has a token, and readers are not newer than one another.
+-- Locks of all modes have tokens, and readers are not newer than one another.
 \set VERBOSITY sqlstate
 SELECT zk_lock_acquire('/zklock_regress/fence', mode => 'shared');
 SELECT zk_lock_token('/zklock_regress/fence', 'shared') AS token \gset reader_
@@ -204,7 +207,7 @@ SELECT zk_lock_release_all();
 DELETE FROM zk_lock_fences;
 \set VERBOSITY default
 
--- What is refused.
+-- Invalid calls
 SELECT zk_lock_fence('/zklock_regress/fence');
 SELECT zk_lock_fence('/zklock_regress/fence', 'shared');
 SELECT zk_lock_grant_number('/zklock_regress/fence');
@@ -228,8 +231,8 @@ SELECT zk_fence('/zklock_regress/fence', 1);
 ROLLBACK;
 \set VERBOSITY default
 
--- Whoever may lock may fence with that lock's token, but not with any other,
--- and whatever else there is of the names that are used.
+-- A role that may lock can fence with the token of that lock, but not with any
+-- other token, whatever other objects have the names that the functions use.
 CREATE ROLE regress_zklock_fence;
 CREATE SCHEMA regress_zklock_fence AUTHORIZATION regress_zklock_fence;
 SET ROLE regress_zklock_fence;
@@ -256,7 +259,7 @@ SELECT zk_lock_release('/zklock_regress/fence');
 DROP SCHEMA regress_zklock_fence CASCADE;
 DROP ROLE regress_zklock_fence;
 
--- A trigger on the table may release the lock that is fenced.
+-- A trigger on the table can release the lock that is being fenced.
 CREATE FUNCTION release_fenced() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM public.zk_lock_release_all(); RETURN NEW; END $$;
 CREATE TRIGGER release_fenced BEFORE INSERT ON zk_lock_fences
@@ -269,7 +272,7 @@ SELECT zk_lock_fence('/zklock_regress/fence_released');
 DROP FUNCTION release_fenced CASCADE;
 DELETE FROM zk_lock_fences WHERE path = '/zklock_regress/fence_released';
 
--- The table goes where the extension goes.
+-- The table follows the extension to another schema.
 CREATE SCHEMA zklock_elsewhere;
 ALTER EXTENSION zklock SET SCHEMA zklock_elsewhere;
 SELECT zklock_elsewhere.zk_fence('/zklock_regress/fence_moved', 3);

@@ -1,7 +1,7 @@
--- zk_lock_guard() and fencing tokens.  (What it does when the lock is not to
--- be had takes two sessions: see the isolation tests.)
+-- zk_lock_guard() and fencing tokens.  (The isolation tests cover a lock that
+-- another session holds.)
 
--- The token is the hold's.
+-- The function returns the token of the hold.
 BEGIN;
 SELECT zk_lock_guard('/zklock_regress/guard') AS token \gset first_
 SELECT zk_lock_token('/zklock_regress/guard') = :first_token AS same,
@@ -9,7 +9,7 @@ SELECT zk_lock_token('/zklock_regress/guard') = :first_token AS same,
 SELECT path, session_holds, transaction_holds, token = :first_token AS same
 FROM zk_locks;
 
--- Taken again, it is the same grant.
+-- A second call returns the token of the same grant.
 SELECT zk_lock_guard('/zklock_regress/guard', '1 second') = :first_token AS same;
 SELECT zk_lock_guard('/zklock_regress/guard', '0') = :first_token AS same;
 SELECT zk_lock_guard('/zklock_regress/guard', timeout => NULL,
@@ -17,7 +17,7 @@ SELECT zk_lock_guard('/zklock_regress/guard', timeout => NULL,
 SELECT transaction_holds FROM zk_locks;
 COMMIT;
 
--- It ends with the transaction.
+-- The hold ends with the transaction.
 SELECT count(*) FROM zk_locks;
 SELECT zk_lock_token('/zklock_regress/guard');
 \set VERBOSITY sqlstate
@@ -34,7 +34,7 @@ SELECT zk_lock_guard('/zklock_regress/guard') AS token \gset third_
 SELECT :third_token > :second_token AS later;
 COMMIT;
 
--- So they do for the grants of other locks, and a session's hold keeps its own.
+-- Tokens grow across locks, too, and a session-level hold keeps its own.
 SELECT zk_lock_acquire('/zklock_regress/guard_session');
 SELECT zk_lock_token('/zklock_regress/guard_session') AS token \gset session_
 BEGIN;
@@ -45,8 +45,8 @@ SELECT zk_lock_token('/zklock_regress/guard_session') = :session_token AS same;
 SELECT zk_lock_release('/zklock_regress/guard_session');
 SELECT zk_lock_token('/zklock_regress/guard_session');
 
--- A snapshot that is older than the lock would show what was before its last
--- holder.
+-- A snapshot that is older than the lock would not show the changes of the
+-- last holder.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT zk_lock_guard('/zklock_regress/guard');
 ROLLBACK;
@@ -60,7 +60,8 @@ ROLLBACK;
 \set VERBOSITY default
 SELECT count(*) FROM zk_locks;
 
--- The other levels are fine, and a plain lock is the caller's own affair.
+-- Other isolation levels are accepted, and zk_lock_acquire() does not check
+-- the level.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT zk_lock_guard('/zklock_regress/guard') > 0 AS guarded;
 COMMIT;
@@ -72,7 +73,7 @@ SELECT zk_lock_acquire('/zklock_regress/guard', scope => 'transaction');
 SELECT zk_lock_token('/zklock_regress/guard') > 0 AS token;
 COMMIT;
 
--- What it is for.
+-- The purpose of the function
 CREATE TABLE product (id int PRIMARY KEY, stock int NOT NULL);
 INSERT INTO product VALUES (1, 2);
 CREATE FUNCTION reduce_stock(product_id int) RETURNS boolean
@@ -95,7 +96,8 @@ SELECT count(*) FROM zk_locks;
 DROP FUNCTION reduce_stock;
 DROP TABLE product;
 
--- In a parallel worker nothing would be held, whatever somebody has marked so.
+-- In a parallel worker the lock would not be held, even if a function is
+-- marked parallel safe.
 CREATE FUNCTION in_worker(query text) RETURNS text LANGUAGE plpgsql PARALLEL SAFE COST 10000 AS $$
 DECLARE
     result text;
@@ -121,7 +123,7 @@ SELECT in_worker($$SELECT mode FROM zk_lock_queue('/zklock_regress/worker')$$) F
 SELECT in_worker($$SELECT state FROM zk_session()$$) FROM worker;
 \set VERBOSITY default
 SELECT in_worker($$SELECT zk_lock_guard('/zklock_regress/guard')$$) FROM worker;
--- The leader's are the leader's to take.
+-- The leader can acquire a lock again that it holds.
 SELECT zk_lock_guard('/zklock_regress/guard') > 0 AS guarded FROM worker;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;

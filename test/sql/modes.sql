@@ -1,5 +1,5 @@
--- The modes other than exclusive, semaphores, and many locks at once: what one
--- session can see of them.
+-- The modes other than exclusive, semaphores, and several locks at once, as
+-- far as one session can test them.
 
 CREATE VIEW held AS
 SELECT replace(path, '/zklock_regress/modes/', '') AS lock, mode,
@@ -7,7 +7,7 @@ SELECT replace(path, '/zklock_regress/modes/', '') AS lock, mode,
        regexp_replace(node, '^_c_[0-9a-f-]{36}-|[0-9]+$', '', 'g') AS node
 FROM zk_locks ORDER BY path COLLATE "C", mode COLLATE "C";
 
--- Each has its node and its token.
+-- Each mode has its own node and token.
 SELECT zk_lock_acquire('/zklock_regress/modes/s', mode => 'shared'),
        zk_lock_acquire('/zklock_regress/modes/w', mode => 'write'),
        zk_lock_acquire('/zklock_regress/modes/simple', mode => 'simple'),
@@ -19,7 +19,7 @@ SELECT zk_lock_token('/zklock_regress/modes/s', 'shared') <
        zk_lock_token('/zklock_regress/modes/simple', 'simple') AS grows;
 SELECT zk_lock_token('/zklock_regress/modes/s');
 
--- Taken again, they count.
+-- Further holds are counted.
 BEGIN;
 SELECT zk_lock_acquire('/zklock_regress/modes/s', '0', 'shared', 'transaction'),
        zk_lock_acquire('/zklock_regress/modes/simple', '0', 'simple', 'transaction'),
@@ -37,7 +37,7 @@ SELECT * FROM held;
 COMMIT;
 SELECT * FROM held;
 
--- Released in a mode that is not held
+-- A release in a mode that is not held
 SELECT zk_lock_release('/zklock_regress/modes/s'),
        zk_lock_release('/zklock_regress/modes/w', 'shared'),
        zk_lock_release('/zklock_regress/modes/s', 'simple'),
@@ -51,7 +51,7 @@ SELECT zk_lock_release('/zklock_regress/modes/x'),
        zk_lock_release('/zklock_regress/modes/other'),
        zk_semaphore_release('/zklock_regress/modes/other');
 
--- Held here, in this mode and any scope?
+-- zk_lock_held() in one mode and any scope
 SELECT zk_lock_held('/zklock_regress/modes/x') AS exclusive,
        zk_lock_held('/zklock_regress/modes/x', 'write') AS write,
        zk_lock_held('/zklock_regress/modes/s', 'shared') AS shared,
@@ -69,7 +69,8 @@ SELECT zk_lock_release('/zklock_regress/modes/s', 'shared'),
        zk_semaphore_release('/zklock_regress/modes/semaphore');
 SELECT * FROM held;
 
--- Downgrade: shared beside one's own stronger lock, and after it
+-- Downgrade: shared beside the session's own stronger lock, and after that one
+-- is released
 SELECT zk_lock_acquire('/zklock_regress/modes/a'),
        zk_lock_acquire('/zklock_regress/modes/a', '0', 'shared'),
        zk_lock_acquire('/zklock_regress/modes/b', mode => 'write'),
@@ -82,7 +83,7 @@ SELECT zk_lock_release('/zklock_regress/modes/a'),
        zk_lock_release('/zklock_regress/modes/b', 'write');
 SELECT * FROM held;
 
--- Upgrades would wait for ourselves.
+-- An upgrade would wait for the session's own lock.
 SELECT zk_lock_acquire('/zklock_regress/modes/a');
 SELECT zk_lock_acquire('/zklock_regress/modes/a', '0', 'write');
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/0, /zklock_regress/modes/a}');
@@ -118,7 +119,8 @@ SELECT zk_semaphore_acquire('semaphore', 1);
 SELECT zk_semaphore_release(NULL);
 SELECT zk_semaphore_release('semaphore');
 
--- Nobody waits for oneself inside a semaphore.
+-- A semaphore is refused if the backend would wait for its own lock on the
+-- mutex.
 SELECT zk_lock_acquire('/zklock_regress/modes/in1/locks', mode => 'shared'),
        zk_lock_acquire('/zklock_regress/modes/in2/locks', mode => 'simple'),
        zk_lock_acquire('/zklock_regress/modes/in3/locks2'),
@@ -131,8 +133,7 @@ SELECT zk_semaphore_acquire('/zklock_regress/modes/in3', 1),
        zk_semaphore_acquire('/zklock_regress/modes/in4', 2);
 SELECT zk_lock_release_all();
 
--- Nothing is put among the nodes of a queue, nor among leases, by any function
--- that names a path.
+-- A path that names a node of a queue or a lease is refused by every function.
 CREATE FUNCTION is_refused(what text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE 'SELECT ' || what;
@@ -173,7 +174,7 @@ SELECT zk_lock_acquire('/zklock_regress/modes/a-lock-0000000000');
 SELECT zk_lock_acquire('/zklock_regress/modes/leases/a');
 SET zklock.path_prefix = '/zklock_regress/leases';
 
--- Others may have done it, which can be looked at.
+-- Such nodes of other clients can be shown.
 SELECT count(*) FROM refused, zk_lock_queue('/zklock_regress/modes/' || part);
 DROP TABLE refused;
 DROP FUNCTION is_refused;
@@ -181,7 +182,7 @@ SELECT zk_lock_acquire('/zklock_regress/modes/' || part)
 FROM unnest('{lock-, lock-0x, 0000000000, lease-0000000000, leases2, Leases, locks}'::text[]) AS part;
 SELECT zk_lock_release_all();
 
--- Many at once: sorted, each once, all or none
+-- Several locks at once: sorted, each once, all or none
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/c, /zklock_regress/modes/a, /zklock_regress/modes/c}');
 SELECT * FROM held;
 SELECT zk_lock_acquire_all('{/zklock_regress/modes/b, /zklock_regress/modes/a}', '0');

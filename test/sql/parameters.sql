@@ -1,6 +1,6 @@
--- What the functions take, and what they refuse.
+-- The parameters of the functions, and their checks.
 
--- Nulls: a timeout may be one, and a scope, nothing else.
+-- Only a timeout and a scope may be null.
 SELECT zk_lock_acquire(NULL);
 SELECT zk_lock_acquire('/zklock_regress/parameters', NULL, NULL);
 SELECT zk_lock_acquire('/zklock_regress/parameters', NULL, 'exclusive', NULL);
@@ -25,7 +25,7 @@ SELECT zk_lock_guard('product_42');
 SELECT zk_lock_release('product_42');
 SELECT zk_lock_token('product_42');
 
--- What the check says of a path.
+-- Messages of the check
 CREATE FUNCTION verdict(path text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     state text;
@@ -66,7 +66,7 @@ SELECT n, what, verdict('/zklock_regress/' || path) FROM (VALUES
     (5, '127', E'\177')
 ) AS t (n, what, path) ORDER BY n;
 
--- Dots, blanks and quotes are ordinary otherwise.
+-- Other dots, blanks and quotes are ordinary characters.
 SELECT n, path, verdict(path) FROM (VALUES
     (1, '/zklock_regress/...'),
     (2, '/zklock_regress/.a'),
@@ -85,7 +85,7 @@ SELECT length(path), verdict(path) FROM (VALUES
 
 DROP FUNCTION verdict;
 
--- Timeouts: a lock that is free is taken whatever they are.
+-- A free lock is acquired with any timeout.
 SELECT t AS timeout,
        zk_lock_acquire('/zklock_regress/parameters', t) AS acquired,
        zk_lock_release('/zklock_regress/parameters') AS released
@@ -93,10 +93,10 @@ FROM unnest(ARRAY[NULL, '0', '-1 second', '-1 month', '1 month -31 days',
                   '1 minute', '1 day', '1 month 2 days 3 hours',
                   '100000 years', '-100000 years']::interval[]) AS t;
 
--- A mode that there is not.
+-- An unknown mode
 \set VERBOSITY sqlstate
 SELECT zk_lock_acquire('/zklock_regress/parameters', mode => 'no such mode');
 \set VERBOSITY default
 
--- Nothing of all that is left.
+-- No lock is left.
 SELECT count(*) FROM zk_locks;

@@ -1,4 +1,5 @@
--- The queues as ZooKeeper has them: what one session can see of its own holds.
+-- The queues in ZooKeeper, as far as one session can test them with its own
+-- holds.
 
 CREATE VIEW seen AS
 SELECT path, replace(q.path, '/zklock_regress/queue/', '') AS lock
@@ -7,11 +8,11 @@ FROM (VALUES ('/zklock_regress/queue/e'), ('/zklock_regress/queue/down'),
              ('/zklock_regress/queue/simple'),
              ('/zklock_regress/queue/semaphore')) AS q (path);
 
--- Nobody there yet
+-- Empty queues
 SELECT * FROM zk_lock_queue('/zklock_regress/queue/no/such/path');
 SELECT lock, q.* FROM seen, zk_lock_queue(path) AS q;
 
--- Each mode; a downgrade has two nodes of one number.
+-- Each mode; a downgraded lock has two nodes with one number.
 SELECT zk_lock_acquire('/zklock_regress/queue/e'),
        zk_lock_acquire('/zklock_regress/queue/s', mode => 'shared'),
        zk_lock_acquire('/zklock_regress/queue/w', mode => 'write'),
@@ -23,7 +24,7 @@ SELECT lock, position, state, mode, own, data
 FROM seen, zk_lock_queue(path) AS q
 ORDER BY lock COLLATE "C", position;
 
--- The numbers and names are those of zk_locks.
+-- Numbers and names are the same as in zk_locks.
 SELECT count(*), count(sequence), bool_and(q.session_id = zk_session.session_id) AS session,
        bool_and(q.node ~ coalesce('0*' || sequence || '$', '^simple$')) AS sequence
 FROM zk_locks JOIN seen USING (path), zk_lock_queue(path) AS q, zk_session()
@@ -31,7 +32,7 @@ WHERE q.node = zk_locks.node AND q.session_id = zk_locks.session_id AND
       q.mode = zk_locks.mode;
 SELECT count(DISTINCT sequence) FROM zk_lock_queue('/zklock_regress/queue/down');
 
--- Who it is, and since when
+-- The holder, and the time of its node
 SELECT lock, host <> '' AS host, port = current_setting('port')::integer AS port,
        pid = pg_backend_pid() AS pid, database = current_database() AS database,
        user_name = session_user AS user_name,
@@ -39,7 +40,7 @@ SELECT lock, host <> '' AS host, port = current_setting('port')::integer AS port
        abs(extract(epoch FROM clock_timestamp() - since)) < 600 AS since
 FROM seen, zk_lock_queue(path) ORDER BY lock COLLATE "C", position;
 
--- Which locks there are
+-- The paths of locks
 SELECT p.*, p.contenders = (SELECT count(position) FROM zk_lock_queue(p.path)) AS seen
 FROM zk_lock_paths('/zklock_regress/queue') AS p;
 SELECT * FROM zk_lock_paths('/zklock_regress/queue/down');
@@ -48,12 +49,13 @@ SELECT count(*) FROM zk_lock_paths() WHERE path LIKE '/zklock\_regress/queue/%';
 SELECT * FROM zk_lock_paths('/zklock_regress/queue/no/such/path');
 SELECT * FROM zk_lock_paths('/') LIMIT 0;
 
--- It stops where it is told to.
+-- A LIMIT ends the result early.
 SELECT mode FROM zk_lock_queue('/zklock_regress/queue/down') LIMIT 1;
 
--- What was given back is not there any more, as soon as it was sent.
+-- A released lock disappears as soon as the release is sent.
 SELECT zk_lock_release('/zklock_regress/queue/down', 'write');
--- A session asks after what it has sent, but it may be another that has the locks.
+-- A query follows the earlier requests of its own session, but another session
+-- may have the locks.
 DO $$
 BEGIN
     FOR i IN 1..6000 LOOP
@@ -80,7 +82,7 @@ BEGIN READ ONLY;
 SELECT count(*) FROM zk_lock_queue('/zklock_regress/queue/e');
 COMMIT;
 
--- What is no path
+-- Invalid paths
 SELECT * FROM zk_lock_queue(NULL);
 SELECT * FROM zk_lock_queue('e');
 SELECT * FROM zk_lock_queue('/');
@@ -115,7 +117,7 @@ SELECT kind IS NULL AS kind, contenders FROM zk_lock_paths()
 WHERE path = '/zklock_regress_queue_digest';
 RESET zklock.acl;
 
--- Paths are not for everybody.
+-- zk_lock_paths() is not granted to PUBLIC.
 SELECT has_function_privilege('pg_monitor', 'zk_lock_paths(text)', 'EXECUTE');
 
 DROP VIEW seen;

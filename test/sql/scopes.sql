@@ -1,4 +1,5 @@
--- Holds of session and of transaction scope: how they count and what ends them.
+-- Holds of session and transaction scope: how they are counted, and when they
+-- end.
 
 CREATE VIEW held AS
 SELECT replace(path, '/zklock_regress/scopes/', '') AS lock,
@@ -19,7 +20,7 @@ $$;
 -- Transaction scope
 --
 
--- ends with the transaction, explicit or not
+-- end with the transaction, explicit or implicit
 SELECT take('a', 'transaction');
 SELECT * FROM held;
 
@@ -41,7 +42,7 @@ SELECT 1 / 0;
 ROLLBACK;
 SELECT * FROM held;
 
--- cannot be released before
+-- cannot be released before the end
 BEGIN;
 SELECT take('a', 'transaction');
 SELECT release('a');
@@ -49,7 +50,7 @@ SELECT zk_lock_release_all();
 SELECT * FROM held;
 COMMIT;
 
--- writes nothing
+-- write nothing
 BEGIN READ ONLY;
 SELECT take('a', 'transaction'), take('b', 'session');
 SELECT * FROM held;
@@ -60,7 +61,7 @@ SELECT release('b');
 -- Session scope
 --
 
--- survives the transaction, committed or not
+-- survive the transaction, committed or not
 BEGIN;
 SELECT take('a', 'session');
 COMMIT;
@@ -73,13 +74,13 @@ SELECT 1 / 0;
 ROLLBACK;
 SELECT * FROM held;
 
--- A release stays as well.
+-- A release is not undone by a rollback, either.
 BEGIN;
 SELECT release('c');
 ROLLBACK;
 SELECT * FROM held;
 
--- counts
+-- are counted
 SELECT release('b');
 SELECT * FROM held;
 SELECT release('b');
@@ -88,18 +89,18 @@ SELECT * FROM held;
 SELECT count(take('a', 'session')) FROM generate_series(1, 5);
 SELECT * FROM held;
 
--- release_all says how many holds there were
+-- release_all returns the number of holds
 SELECT take('b', 'session');
 SELECT zk_lock_release_all();
 SELECT * FROM held;
 SELECT zk_lock_release_all();
 
--- A release that has nothing to release warns.
+-- A release without a hold warns.
 SELECT release('a');
 SELECT release('never taken');
 
 --
--- Both at once: counted apart, on one node in ZooKeeper
+-- Both at once: counted separately, on one node in ZooKeeper
 --
 
 BEGIN;
@@ -110,7 +111,7 @@ SELECT * FROM held;
 SELECT node = :'first_node' AS same_node, token = :first_token AS same_token
 FROM zk_locks;
 
--- release and release_all take from the session's only
+-- release and release_all affect session-level holds only
 SELECT release('a');
 SELECT * FROM held;
 SELECT release('a');
@@ -118,13 +119,13 @@ SELECT take('a', 'session'), take('a', 'session');
 SELECT zk_lock_release_all();
 SELECT * FROM held;
 
--- what is left to the session outlives the transaction, on the same node
+-- a remaining session-level hold outlives the transaction, on the same node
 SELECT take('a', 'session');
 COMMIT;
 SELECT * FROM held;
 SELECT node = :'first_node' AS same_node FROM zk_locks;
 
--- A transaction may join the session's hold, and leaves it there.
+-- A transaction can join the session-level hold, which is kept.
 BEGIN;
 SELECT take('a', 'transaction');
 ROLLBACK;
@@ -142,7 +143,7 @@ SELECT release('a');
 -- Savepoints
 --
 
--- ROLLBACK TO gives back what was taken since, but for session scope
+-- ROLLBACK TO releases later holds, except session-level ones
 BEGIN;
 SELECT take('before', 'transaction');
 SAVEPOINT s;
@@ -151,7 +152,7 @@ SELECT take('before', 'transaction'), take('since', 'transaction'),
 SELECT * FROM held;
 ROLLBACK TO s;
 SELECT * FROM held;
--- and again, since the savepoint is still there
+-- and again, because the savepoint still exists
 SELECT take('before', 'transaction'), take('again', 'transaction');
 SELECT * FROM held;
 ROLLBACK TO s;
@@ -160,7 +161,7 @@ COMMIT;
 SELECT * FROM held;
 SELECT zk_lock_release_all();
 
--- RELEASE hands it to the parent
+-- RELEASE assigns them to the parent
 BEGIN;
 SAVEPOINT s_outer;
 SELECT take('outer', 'transaction'), take('both', 'transaction');
@@ -177,7 +178,7 @@ SELECT * FROM held;
 COMMIT;
 SELECT * FROM held;
 
--- Only the innermost goes.
+-- Only those of the innermost subtransaction are released.
 BEGIN;
 SELECT take('a', 'transaction');
 SAVEPOINT one;
@@ -206,7 +207,7 @@ SELECT * FROM held;
 COMMIT;
 SELECT zk_lock_release_all();
 
--- PL/pgSQL's blocks with EXCEPTION are savepoints.
+-- PL/pgSQL's blocks with EXCEPTION are subtransactions.
 BEGIN;
 DO $$
 BEGIN
@@ -231,7 +232,7 @@ COMMIT;
 SELECT * FROM held;
 SELECT release('session');
 
--- Procedures may end transactions.
+-- Procedures can end transactions.
 CREATE PROCEDURE two_transactions() LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM take('first', 'transaction');
@@ -259,7 +260,7 @@ DISCARD ALL;
 SELECT * FROM held;
 SELECT release('a');
 
--- It must not be in a transaction, and does nothing then.
+-- It is refused in a transaction, and has no effect then.
 SELECT take('a', 'session');
 BEGIN;
 DISCARD ALL;
@@ -270,7 +271,7 @@ SELECT * FROM held;
 -- PREPARE TRANSACTION
 --
 
--- Transaction scope cannot go on without its backend...
+-- A transaction-level hold prevents PREPARE TRANSACTION ...
 BEGIN;
 SELECT take('a', 'transaction');
 PREPARE TRANSACTION 'regress_zklock';
@@ -282,7 +283,8 @@ SELECT take('b', 'transaction');
 PREPARE TRANSACTION 'regress_zklock';
 \set VERBOSITY default
 
--- ... but session scope may stay here.  (Most servers cannot prepare.)
+-- ... but a session-level one does not.  (By default, servers cannot prepare
+-- transactions.)
 SELECT current_setting('max_prepared_transactions') <> '0' AS can_prepare \gset
 BEGIN;
 SELECT take('a', 'session');
@@ -295,7 +297,7 @@ COMMIT;
 SELECT * FROM held;
 SELECT zk_lock_release_all();
 
--- A hold that was rolled back is none.
+-- A rolled back hold does not count.
 BEGIN;
 SAVEPOINT s;
 SELECT take('a', 'transaction');
@@ -309,10 +311,11 @@ ROLLBACK;
 SELECT * FROM held;
 
 --
--- Fences: a lock that is fenced stays as long as the row that is written
+-- Fences: a fenced lock is held until the transaction that has written the row
+-- ends
 --
 
--- however often it was taken
+-- however often it was acquired
 BEGIN;
 SELECT take('a', 'session'), take('a', 'session'), take('b', 'session');
 SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;
@@ -327,7 +330,7 @@ SELECT * FROM held;
 COMMIT;
 SELECT * FROM held;
 
--- What the session keeps is not the transaction's.
+-- A remaining session-level hold does not belong to the transaction.
 BEGIN;
 SELECT take('a', 'session');
 SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;
@@ -338,7 +341,7 @@ SELECT release('a');
 SELECT * FROM held;
 COMMIT;
 
--- A fence that is rolled back holds nothing any more.
+-- A fence that was rolled back does not keep the lock.
 BEGIN;
 SELECT take('a', 'session'), take('b', 'session');
 SAVEPOINT s;
@@ -351,7 +354,7 @@ SELECT release('b');
 SELECT * FROM held;
 COMMIT;
 
--- RELEASE hands it to the parent.
+-- RELEASE assigns it to the parent
 BEGIN;
 SELECT take('a', 'session'), take('b', 'session');
 SAVEPOINT s_outer;
@@ -365,7 +368,7 @@ ROLLBACK TO s_outer;
 SELECT * FROM held;
 COMMIT;
 
--- The outermost fence counts, which is the last to go.
+-- The outermost fence counts, because it ends last.
 BEGIN;
 SELECT take('a', 'session');
 SELECT zk_lock_fence('/zklock_regress/scopes/a') > 0 AS fenced;

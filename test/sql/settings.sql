@@ -1,8 +1,8 @@
--- The settings: what they take, who may set them, and what they keep secret.
+-- The settings: valid values, privileges, and secrets.
 
 SELECT state <> '' AS loaded FROM zk_session();
 
--- zklock.max_locks is there only if the library was loaded at start.
+-- zklock.max_locks exists only if the library was loaded at server start.
 SELECT name, vartype, unit, context, boot_val, min_val, enumvals
 FROM pg_settings WHERE name LIKE 'zklock.%' AND name <> 'zklock.max_locks'
 ORDER BY name COLLATE "C";
@@ -87,7 +87,7 @@ SELECT n, left(value, 50) AS value, try('zklock.acl', value) FROM (VALUES
 ) AS t (n, value) ORDER BY n;
 
 --
--- zklock.auth: whatever is asked, the secret is not answered
+-- zklock.auth: no query shows the secret
 --
 
 SET zklock.auth = 'digest app:xyzzy';
@@ -109,7 +109,8 @@ RESET zklock.auth;
 --
 
 \set VERBOSITY sqlstate
--- With the server's session, a session timeout that is set here has no effect: a warning.
+-- With the server's session, a session timeout that is set here has no effect:
+-- a warning.
 SET client_min_messages = error;
 SET zklock.session_timeout = '999ms';
 SET zklock.session_timeout = '86400001ms';
@@ -127,7 +128,7 @@ SHOW zklock.confirm_commit;
 SHOW zklock.log_level;
 RESET ALL;
 
--- The prefix is ours, as far as the server knows of reserved ones.
+-- The prefix is reserved, if the server's version supports that.
 DO $$
 BEGIN
     IF current_setting('server_version_num')::int >= 150000 THEN
@@ -139,7 +140,7 @@ EXCEPTION WHEN invalid_name THEN
 END;
 $$;
 
--- Each way of confirming lets a commit pass.
+-- A commit succeeds with each setting of confirm_commit.
 SET zklock.confirm_commit = 'always';
 SELECT zk_lock_acquire('/zklock_regress/settings');
 SET zklock.confirm_commit = 'off';
@@ -147,8 +148,8 @@ SELECT zk_lock_acquire('/zklock_regress/settings');
 RESET zklock.confirm_commit;
 SELECT zk_lock_release_all();
 
--- A session keeps the settings that it began with as long as it holds a lock; a
--- server's has the server's.
+-- A session keeps its settings as long as it holds a lock; the server's
+-- session has the server's settings.
 SELECT zk_lock_acquire('/zklock_regress/settings');
 SELECT session_id AS id FROM zk_session() \gset first_
 SET client_min_messages = error;
@@ -163,8 +164,8 @@ SELECT zk_lock_release_all();
 RESET zklock.session_timeout;
 
 --
--- An ordinary user may lock, and be patient, but not choose the server, nor
--- whether a commit is checked.
+-- An ordinary user can acquire locks and change timeouts, but not the servers,
+-- or the check at commit.
 --
 
 CREATE ROLE regress_zklock_user;

@@ -1,4 +1,4 @@
--- Lock paths beyond ASCII.
+-- Lock paths with characters beyond ASCII.
 
 SELECT getdatabaseencoding() <> 'UTF8' AS skip_test \gset
 \if :skip_test
@@ -7,7 +7,7 @@ SELECT getdatabaseencoding() <> 'UTF8' AS skip_test \gset
 
 SET client_encoding = 'UTF8';
 
--- Java's characters are of 16 bits, and ZooKeeper does not take all of them.
+-- Java's characters have 16 bits, and ZooKeeper refuses some of them.
 CREATE FUNCTION verdict(path text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     detail text;
@@ -38,7 +38,7 @@ SELECT what, verdict('/zklock_regress/' || path) FROM (VALUES
     ('U+10FFFF', U&'\+10FFFF')
 ) AS t (what, path) ORDER BY length(what), what COLLATE "C";
 
--- The limit is one of bytes.
+-- The limit counts bytes.
 SELECT length(path), octet_length(path), verdict(path) FROM (VALUES
     ('/zklock_regress/' || repeat('ö', (1024 - 16) / 2)),
     ('/zklock_regress/x' || repeat('ö', (1024 - 16) / 2))
@@ -46,7 +46,7 @@ SELECT length(path), octet_length(path), verdict(path) FROM (VALUES
 
 DROP FUNCTION verdict;
 
--- Names are told apart by every byte, and shown as they were given.
+-- Names differ if any byte differs, and are shown as they were given.
 SELECT zk_lock_acquire('/zklock_regress/größe/价格');
 SELECT zk_lock_release('/zklock_regress/grösse/价格');
 SELECT zk_lock_release('/zklock_regress/Größe/价格');
