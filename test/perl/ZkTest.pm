@@ -21,6 +21,7 @@ use IPC::Open3;
 use PgServer;
 use PostgreSQL::Test::Cluster;
 use POSIX ();
+use Template;
 use Time::HiRes qw(time);
 use Wait;
 use Worker;
@@ -53,7 +54,7 @@ sub new_node
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
 	%conf = ('zklock.hosts' => $hosts, %conf, PgServer->session_mode(%conf));
-	$node->init;
+	init_node($node);
 	$node->append_conf('postgresql.conf', "$_ = '$conf{$_}'")
 	  for sort keys %conf;
 	$node->start;

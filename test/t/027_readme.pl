@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Template;
 use Test::More;
 use ZkServer;
 use ZkTest;
@@ -23,7 +24,7 @@ sub fresh_node
 	my ($name) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init;
+	init_node($node);
 	$node->start;
 	return $node;
 }

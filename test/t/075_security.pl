@@ -9,6 +9,7 @@ use Docs;
 use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Template;
 use Test::More;
 use ZkCli;
 use ZkClient;
@@ -22,7 +23,7 @@ my $page = slurp_file("$FindBin::RealBin/../../docs/security.md");
 # Privileges
 
 my $bare = PostgreSQL::Test::Cluster->new('bare');
-$bare->init;
+init_node($bare);
 $bare->append_conf('postgresql.conf', "zklock.hosts = '$hosts'");
 $bare->start;
 $bare->safe_psql('postgres', 'CREATE ROLE shop LOGIN; CREATE ROLE other LOGIN');
