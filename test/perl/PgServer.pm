@@ -105,6 +105,20 @@ sub psql
 	return $out;
 }
 
+# Returns the number of lines of the server's log that match.
+sub count_logged
+{
+	my ($self, $pattern) = @_;
+	my $n = 0;
+
+	open(my $fh, '<', "$self->{dir}/server.log") or die "$self->{dir}/server.log: $!\n";
+	while (my $line = <$fh>)
+	{
+		$n++ if $line =~ $pattern;
+	}
+	return $n;
+}
+
 # Adds settings that %conf lacks, so that every test can run in each mode: with
 # ZKLOCK_SESSION=server the backends of a server share one session; with
 # ZKLOCK_SESSION=gate they also hand locks over in shared memory. Tests of a

@@ -201,15 +201,19 @@ sub _disturb
 	return;
 }
 
-# What has been lost so far, in words
+# Returns how many locks were lost so far, as text: by the errors that name them, and by
+# the servers' counters. Other errors 40001 are PostgreSQL's own, for example of readers
+# that fence the same lock at the same time in repeatable read transactions.
 sub _lost
 {
 	my ($self) = @_;
+	my @servers = qw(A B);
 
 	return sprintf(
-		'%d errors 40001, %s lost locks',
-		$self->{load}->errors->{40001} // 0,
-		join(' and ', map { $self->_ask($_, 'SELECT losses FROM zk_lock_stats') } qw(A B)));
+		'%s errors about lost locks, %s lost locks',
+		join(' and ',
+			map { $self->{pg}{$_}->count_logged(qr/ERROR:  lock on .* was lost/) } @servers),
+		join(' and ', map { $self->_ask($_, 'SELECT losses FROM zk_lock_stats') } @servers));
 }
 
 # Lets the clients be for a while.

@@ -17,11 +17,10 @@ IMPORT FOREIGN SCHEMA public LIMIT TO (holding, sale, history, fence)
 -- A row has A's transaction id, by its default there.
 ALTER FOREIGN TABLE history DROP COLUMN xid;
 
--- Those who share a lock exclude one another here: zk_fence() knows no modes.
 CREATE FUNCTION fence_off(path text, mode zk_lock_mode, token bigint, number bigint)
 RETURNS void
 LANGUAGE sql
-AS 'INSERT INTO fence VALUES (path, token, number)';
+AS 'INSERT INTO fence VALUES (path, mode, token, number)';
 
 \else
 
@@ -59,6 +58,7 @@ CREATE TABLE history (
 -- empty, too.)
 CREATE TABLE fence (
 	path text NOT NULL,
+	mode zk_lock_mode NOT NULL,
 	token bigint NOT NULL,
 	number bigint NOT NULL
 );
@@ -67,7 +67,7 @@ CREATE FUNCTION call_zk_fence() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-	PERFORM public.zk_fence(NEW.path, NEW.token, NEW.number);
+	PERFORM public.zk_fence(NEW.path, NEW.token, NEW.number, NEW.mode);
 	RETURN NULL;
 END
 $$;
