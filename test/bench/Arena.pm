@@ -1,5 +1,5 @@
-# Where the contestants meet: one ZooKeeper, ways to it, and who is there; and the
-# figures that come of it.
+# The common environment of the contestants: one ZooKeeper, ways to it, and the
+# clients; and the figures that are measured.
 #
 #	my $arena = Arena->new($bindir, $tmp);
 #	$arena->rounds($figure, $unit, $way, $clients, \@contestants, sub { ... });
@@ -18,8 +18,9 @@ use Wait;
 use ZkEnsemble;
 use ZkServer;
 
-# Ways to ZooKeeper, and how many microseconds longer each is, one way: that of this
-# machine, a round trip of 2 ms, and what makes that longer without doing so.
+# Ways to ZooKeeper, and the additional delay in each direction in
+# microseconds: on this machine, with a round trip of 2 ms, and through a relay
+# without a delay.
 my %way = (loopback => undef, '2 ms' => 1000, relay => 0);
 
 # Options: members (of ZooKeeper), rounds, seconds (of each), names (of the
@@ -69,7 +70,7 @@ sub hosts
 	return $self->relay($way, $way{$way})->{hosts};
 }
 
-# Something that passes on what clients and ZooKeeper say, so much later
+# A relay between clients and ZooKeeper with a delay
 sub relay
 {
 	my ($self, $name, $us) = @_;
@@ -124,8 +125,8 @@ sub new_server
 	return $server;
 }
 
-# How backends have a session with ZooKeeper: one each, or where that can be set
-# also one for all.
+# Modes of sessions with ZooKeeper: one for each backend or, if the version has
+# that setting, also one for all.
 sub modes
 {
 	my ($self) = @_;
@@ -146,7 +147,8 @@ sub options
 	return join(' ', map { "-c $_=$settings->{$_}" } sort keys %$settings);
 }
 
-# All who take a way and know one of these kinds of locks, in their order
+# Returns the contestants that take a way and have one of these kinds of locks,
+# in order.
 sub contestants
 {
 	my ($self, $way, @kinds) = @_;
@@ -156,7 +158,7 @@ sub contestants
 	  @{ $self->{contestants}{$way} };
 }
 
-# New ones, all who take a way
+# Returns new contestants for a way.
 sub invite
 {
 	my ($self, $way) = @_;
@@ -177,8 +179,8 @@ sub invite
 	return \@all;
 }
 
-# Ends all contestants, for idle clients have something to say, too. They come back
-# when they are asked for.
+# Ends all contestants, because idle clients send requests, too. They are
+# started again when needed.
 sub dismiss
 {
 	my ($self) = @_;
@@ -188,9 +190,10 @@ sub dismiss
 	return;
 }
 
-# Has each contestant measured by $code, which returns a value for each of the
-# figures (whose names and units take turns in @$figures), as often as there are
-# rounds. In each round another one comes first, so that noise hits all alike.
+# Lets each contestant be measured by $code, which returns a value for each of
+# the figures (whose names and units alternate in @$figures), once in each
+# round. Each round begins with another contestant, so that noise affects all
+# alike.
 sub rounds
 {
 	my ($self, $figures, $way, $clients, $contestants, $code) = @_;
@@ -254,8 +257,8 @@ sub median
 	return median_of($self->values_of(@which));
 }
 
-# The median of what one has in each round, divided by what the other has in it: a
-# machine is now more and now less busy.
+# Returns the median of the ratios of two contestants' values in each round,
+# because the load of a machine varies.
 sub ratio
 {
 	my ($self, $figure, $way, $clients, $name, $other) = @_;
@@ -278,7 +281,7 @@ sub names_of
 	  } @{ $self->{figures} };
 }
 
-# Its unit, if there is such a figure
+# Returns its unit, if the figure exists.
 sub unit
 {
 	my ($self, $figure, $way, $clients) = @_;
@@ -292,8 +295,8 @@ sub unit
 	return;
 }
 
-# Prints the medians of one figure, with the least and the most, and the ratios to
-# Curator and to the raw limit.
+# Prints the medians of one figure, with the minimum and the maximum, and the
+# ratios to Curator and to raw.
 sub show
 {
 	my ($self, $figure, $way, $clients) = @_;

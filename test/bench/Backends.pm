@@ -1,5 +1,6 @@
-# A contestant that is so many backends of a PostgreSQL server, each with a loop of
-# its own inside the server: zklock, and advisory locks. It does what a Program does.
+# A contestant that consists of backends of a PostgreSQL server, each with a
+# loop inside the server: zklock, and advisory locks. It has the interface of a
+# Program.
 
 package Backends;
 
@@ -11,13 +12,13 @@ use PgServer;
 use Time::HiRes qw(time);
 use Wait;
 
-# Seconds from an order to the start that all have in common
+# Seconds from an order to the common start
 use constant HEAD_START => 0.2;
 
 my $started = 0;
 
-# How each kind of lock on path p is taken and given back; those called advisory
-# are not ours.
+# Calls that acquire and release each kind of lock on path p; those called
+# advisory are PostgreSQL's.
 my %take = (
 	mutex => [ 'zk_lock_acquire(p)', 'zk_lock_release(p)' ],
 	'read-mostly' => [
@@ -27,8 +28,8 @@ my %take = (
 	advisory =>
 	  [ 'pg_advisory_lock(hashtext(p))', 'pg_advisory_unlock(hashtext(p))' ]);
 
-# To be run on the server once. A run's answer is how often it was, the seconds that
-# took, and those of acquiring.
+# Runs once on the server. The result of a run has the number of turns, their
+# time, and that of the acquires, in seconds.
 sub functions
 {
 	return join('', map { _function($_, @{ $take{$_} }) } sort keys %take)
@@ -88,8 +89,8 @@ END \$\$;
 EOSQL
 }
 
-# $mutex is what it takes for a mutex: 'mutex', or 'advisory'. %settings are the
-# sessions'.
+# $mutex is the kind of lock for a mutex: 'mutex', or 'advisory'. %settings are
+# those of the sessions.
 sub new
 {
 	my ($class, $name, $server, $mutex, %settings) = @_;
@@ -117,7 +118,7 @@ sub knows
 	return $kind eq 'mutex' || $self->{mutex} ne 'advisory';
 }
 
-# So many are connected from now on, to PostgreSQL.
+# Connects more backends to PostgreSQL, up to this number.
 sub connect
 {
 	my ($self, $clients) = @_;
@@ -198,7 +199,7 @@ sub stop
 	return;
 }
 
-# The answers of so many backends to one question
+# Returns the results of this number of backends for one query.
 sub _ask
 {
 	my ($self, $clients, $sql) = @_;

@@ -32,7 +32,7 @@ public class CuratorBench
 	static final List<CuratorFramework> clients = new ArrayList<>();
 	static String hosts;
 
-	/* Something to be taken and given back */
+	/* A lock with acquire and release */
 	interface Turn
 	{
 		void acquire() throws Exception;
@@ -84,7 +84,7 @@ public class CuratorBench
 		return client;
 	}
 
-	/* So many clients are connected from now on. */
+	/* Connects clients up to this number. */
 	static void open(int n) throws Exception
 	{
 		while (clients.size() < n)
@@ -200,7 +200,7 @@ public class CuratorBench
 		return String.format("%.3f %.3f", rate, acquiring / ops * 1e6);
 	}
 
-	/* Returns how often it was, the seconds that took, and those of acquiring. */
+	/* Returns the number of turns, their time, and that of the acquires, in seconds. */
 	static double[] takeTurns(double seconds, Callable<Turn> next) throws Exception
 	{
 		long began = System.nanoTime();
@@ -220,7 +220,7 @@ public class CuratorBench
 		return new double[]{ops, (asked - began) / 1e9, acquiring / 1e9};
 	}
 
-	/* The first lock of a client that has yet to connect */
+	/* The first lock of a client that is not connected yet */
 	static String first(int n, String path) throws Exception
 	{
 		long sum = 0;
@@ -239,7 +239,7 @@ public class CuratorBench
 		return String.format("%.3f", sum / 1e3 / n);
 	}
 
-	/* So many queue up, each of which takes one turn. */
+	/* Clients queue up, each for one turn. */
 	static String queue(int n, String path) throws Exception
 	{
 		List<Future<?>> ends = new ArrayList<>();

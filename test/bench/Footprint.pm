@@ -1,5 +1,5 @@
-# What a client costs the machine it runs on: memory, threads and descriptors of one
-# more.
+# The resources that another client needs on its machine: memory, threads and
+# descriptors.
 
 package Footprint;
 
@@ -16,7 +16,7 @@ sub measure
 	{
 		my ($before, $after);
 
-		# A backend is there anyway: what counts is its client.
+		# The backend exists in any case: only its client counts.
 		if ($contestant->can('connect'))
 		{
 			$contestant->connect(MORE);
@@ -46,7 +46,7 @@ sub measure
 	return;
 }
 
-# Fresh ones, without clients yet
+# New contestants without clients
 sub _newcomers
 {
 	my ($arena) = @_;
@@ -54,7 +54,7 @@ sub _newcomers
 	return grep { $_->name ne 'advisory' } @{ $arena->invite('loopback') };
 }
 
-# Of all its processes
+# The sum of all processes of a contestant
 sub _usage
 {
 	my ($contestant) = @_;

@@ -1,4 +1,4 @@
-# What a lock costs that is held already, and one of many that are held.
+# The cost of a lock that is already held, and of one of many that are held.
 
 package Held;
 
@@ -50,7 +50,7 @@ sub measure
 	return;
 }
 
-# What ZooKeeper's members have received so far
+# Returns the number of requests that ZooKeeper's members have received so far.
 sub _packets
 {
 	my ($arena) = @_;
@@ -63,7 +63,8 @@ sub _packets
 	return $sum;
 }
 
-# Microseconds of acquire and release of what is held, or is only local
+# Returns the microseconds of an acquire and release of a lock that is held, or
+# only local.
 sub _time_pair
 {
 	my ($server, $acquire, $release) = @_;
@@ -79,8 +80,8 @@ sub _time_pair
 	return ($times[1] - $times[0]) / TURNS * 1e6;
 }
 
-# In one transaction each: microseconds per lock of taking, of the commit, and of
-# giving back.
+# Returns, for one transaction each, the microseconds per lock of the acquires,
+# of the commit, and of the release.
 sub _hold_many
 {
 	my ($arena, $server, $name, $n, $round) = @_;

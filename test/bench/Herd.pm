@@ -1,5 +1,5 @@
-# What ZooKeeper has to do for each hand-over while a queue of so many waiters goes
-# through: requests, watch events, and bytes on the wire.
+# ZooKeeper's work for each hand-over while a queue of waiters is served:
+# requests, watch events, and bytes on the wire.
 
 package Herd;
 
@@ -13,13 +13,14 @@ use Transactions;
 use Wait;
 use ZkClient;
 
-# Where bytes are counted
+# The way on which bytes are counted
 use constant RELAY => 'counted';
 
-# In mode simple all wake up each time: the work grows with the square.
+# In mode simple all waiters wake up each time: the work grows with the square
+# of their number.
 use constant SIMPLE_AT_MOST => 300;
 
-# Backends come to wait here when they have had the lock, so that the ends of their
+# Backends wait here after they have had the lock, so that the ends of their
 # sessions are not counted.
 my $gate = 4711;
 
@@ -51,7 +52,8 @@ sub measure
 	return;
 }
 
-# The holder, who is nobody's, goes when all are in line.
+# The first node belongs to no contestant, and is deleted when all are in the
+# queue.
 sub _drain
 {
 	my ($arena, $n, $name, $hosts) = @_;
@@ -69,7 +71,7 @@ sub _drain
 		sub {
 			my $counters = _counters($arena);
 
-			# That of a server is one node for all of its backends.
+			# In the server's session, all backends of a server share one node.
 			return $counters->{watch_count} > 0
 			  && _waiting($arena, $path) == $n
 			  if $name eq 'zklock server';
@@ -97,7 +99,8 @@ sub _drain
 	return;
 }
 
-# Has so many queue up; returns what waits until all had their turn.
+# Lets $n clients queue up; returns a function that waits until all had their
+# turn.
 sub _queue
 {
 	my ($arena, $n, $name, $path, $hosts) = @_;
@@ -116,7 +119,7 @@ sub _queue
 		"$arena->{bindir}/psql", '-XqAt',
 		PgServer::conninfo($server->{dir}, $server->{port}));
 	$keeper->say("SELECT pg_advisory_lock($gate);");
-	wait_until('the gate is shut', sub { $keeper->output =~ /\n/ });
+	wait_until('the backends are blocked', sub { $keeper->output =~ /\n/ });
 
 	my $pgbench = Transactions::start(
 		$arena, $server, $n,
@@ -125,7 +128,7 @@ sub _queue
 		'-t', 1);
 	return sub {
 		wait_until(
-			'all had their turn',
+			'all clients had their turn',
 			sub {
 				$pgbench->check;
 				return $n == $server->psql('-c',
@@ -136,7 +139,7 @@ sub _queue
 	};
 }
 
-# How many backends wait for a lock
+# Returns the number of backends that wait for a lock.
 sub _waiting
 {
 	my ($arena, $path) = @_;
@@ -145,7 +148,7 @@ sub _waiting
 		"SELECT count(*) FROM zk_locks WHERE path = '$path' AND NOT granted");
 }
 
-# Waits until ZooKeeper has no more to do.
+# Waits until ZooKeeper is idle.
 sub _wait_for_rest
 {
 	my ($arena) = @_;
@@ -162,7 +165,7 @@ sub _wait_for_rest
 	return;
 }
 
-# Of all its members
+# Returns the sum for all members.
 sub _counters
 {
 	my ($arena) = @_;

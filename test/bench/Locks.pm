@@ -1,5 +1,6 @@
-# Locks taken and given back: by one client, by many who want one lock or each some
-# other, by readers and writers, through a semaphore, and the first of all.
+# Acquire and release: by one client, by many for one lock or for any of
+# several locks, by readers and writers, through a semaphore, and the first
+# lock of a client.
 
 package Locks;
 
@@ -33,7 +34,7 @@ sub measure
 	_contend($arena, 'semaphore of 4', 'loopback', 8, 'semaphore', '/bench/four', 1);
 	for my $way ($arena->ways)
 	{
-		# Advisory locks have no way to go.
+		# Advisory locks do not depend on the way.
 		$arena->rounds(
 			[ 'first lock', 'us' ],
 			$way, 1,
@@ -47,7 +48,7 @@ sub measure
 	return;
 }
 
-# What it costs to be passed on, even without a delay
+# The cost of the relay, without a delay
 sub _time_relay
 {
 	my ($arena) = @_;
@@ -69,7 +70,7 @@ sub _time_relay
 	return;
 }
 
-# Who takes part in one of these figures only
+# A contestant that takes part in one of these figures only
 my %more = ('one lock' => ['crowd'], '10000 locks' => ['lanes']);
 
 sub _contend

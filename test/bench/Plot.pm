@@ -9,13 +9,13 @@ use Child;
 use List::Util qw(max min);
 use Wait;
 
-# What each is made of: a piece's figures
+# The pieces that each picture shows
 my %plot = (
 	'pair.svg' => [ Locks => \&_pair ],
 	'contended.svg' => [ Locks => \&_contended ],
 	'herd.svg' => [ Herd => \&_herd ]);
 
-# Those that these pieces have the figures for
+# The pictures that these pieces have the figures for
 sub names
 {
 	my %measured = map { $_ => 1 } @_;
@@ -23,7 +23,7 @@ sub names
 	return grep { $measured{ $plot{$_}[0] } } sort keys %plot;
 }
 
-# Returns those of these pieces, as text by name.
+# Returns the pictures of these pieces, as text by name.
 sub draw
 {
 	my ($arena, $tmp, @pieces) = @_;
@@ -35,7 +35,7 @@ sub draw
 
 		open(my $fh, '>', "$tmp/plot") or die "plot: $!\n";
 		print $fh "set terminal svg size 960,400 font 'sans,12' background 'white'\n",
-		  # Gnuplot's own fifth colour is a yellow that nobody can read.
+		  # Gnuplot's own fifth colour is a yellow that is hard to read.
 		  "set linetype 5 lc rgb '#606060'\n",
 		  "set output '$tmp/$name'\nset grid ytics\n$script";
 		close($fh) or die "plot: $!\n";
@@ -46,7 +46,8 @@ sub draw
 	return %drawn;
 }
 
-# Data that gnuplot can refer to as $name: lines of words, undef for what is missing
+# Data that gnuplot can refer to as $name: lines of words, undef for missing
+# values
 sub _data
 {
 	my ($name, @rows) = @_;
@@ -107,8 +108,8 @@ sub _lines
 	  . "\n";
 }
 
-# The names, each beside the last of its values, and no two on one another: they keep
-# a distance on an axis that is logarithmic.
+# Labels with the names, each beside the last of its values. They keep a
+# distance from one another on a logarithmic axis.
 sub _labels
 {
 	my @lines = @_;
@@ -117,7 +118,7 @@ sub _labels
 	my $step = max((max(@all) / min(@all))**(1 / 18), 1.05);
 	my @at = map { $_->[-1] } @lines[@by_end];
 
-	# Two that are too close give way to each other, until all have room.
+	# Moves labels apart that are too close, until all have room.
 	for my $i (map { 1 .. $#at } 1 .. 50)
 	{
 		my $lack = $step * $at[ $i - 1 ] / $at[$i];

@@ -1,6 +1,6 @@
-# A contestant that is a program of its own: raw, also as it must be lest those who
-# give up break it and with one session for all, and those written with Curator, kazoo
-# and go-zookeeper. It reads orders, a line each, and answers with a line.
+# A contestant that is a separate program: raw, also in a safe version and with
+# one session for all clients, and programs written with Curator, kazoo and
+# go-zookeeper. It reads orders, one per line, and answers each with a line.
 #
 #	run KIND CLIENTS SECONDS PATH PATHS		turns a second, microseconds of an acquire
 #	first N PATH							microseconds
@@ -8,12 +8,13 @@
 #	queue CLIENTS PATH						"done"
 #	make PATH N								"made"
 #
-# In a run so many clients take a lock and give it back, over and over: the one at
-# PATH, or if there are more PATHS any of PATH/0, PATH/1, ... A client is a session
-# of its own, and connected before the run begins. Kinds are mutex, read-mostly (one
-# in twenty writes) and semaphore (of 4). "first" is the first lock of a client that
-# has yet to connect, the mean of N. To open is to connect. Those who queue do so in
-# one session, and take one turn each. What is made are the nodes, to stay.
+# In a run, clients acquire and release a lock in a loop: the one at PATH or,
+# if PATHS is more than 1, any of PATH/0, PATH/1, ... Each client has a session
+# of its own, and is connected before the run begins. Kinds are mutex,
+# read-mostly (one in twenty writes) and semaphore (of 4). "first" measures the
+# first lock of a client that is not connected yet, as the mean of N. "open"
+# connects. The clients of "queue" share one session, and take one turn each.
+# "make" creates persistent nodes.
 
 package Program;
 
@@ -26,14 +27,15 @@ use Wait;
 my $java = '/usr/share/java';
 my $started = 0;
 
-# What each can do, and how it is started in directory $dir, where its source is.
+# The kinds of each program, and how it is started in directory $dir, which has
+# its source.
 my %program = (
 	raw => {
 		kinds => [qw(mutex)],
 		command => \&_compile_raw,
 	},
 
-	# Alone it is the same.
+	# One client alone is the same as raw.
 	'raw safe' => {
 		kinds => [qw(crowd)],
 		command => \&_compile_raw,
@@ -47,8 +49,8 @@ my %program = (
 	Curator => {
 		kinds => [qw(mutex read-mostly semaphore)],
 
-		# The jar names in its manifest all that it needs, but for something to log
-		# with.
+		# The manifest of the jar names all jars that it needs, except a
+		# logger.
 		command => sub {
 			(
 				'java', '-Xmx512m', '-Xss256k', '-XX:-UsePerfData',
@@ -58,8 +60,8 @@ my %program = (
 		},
 	},
 
-	# Not any python3, but the one that Debian's packages are for. Its readers, in
-	# Debian's 2.8, also wait for writers behind them: all wait for ever.
+	# The python3 that Debian's packages belong to. The read lock in Debian's
+	# 2.8 also waits for writers behind it: all would wait forever.
 	kazoo => {
 		kinds => [qw(mutex semaphore)],
 		command => sub { ('/usr/bin/python3', "$_[0]/kazoo_bench.py") },
@@ -98,7 +100,7 @@ sub knows
 	return grep { $_ eq $kind } @{ $program{ $self->{name} }{kinds} };
 }
 
-# Gives an order without waiting for the answer.
+# Sends an order without a wait for the answer.
 sub start
 {
 	my ($self, @words) = @_;
@@ -175,7 +177,8 @@ sub stop
 	return;
 }
 
-# Compiles a program of one file, unless that was done before; returns where it is.
+# Compiles a program of one file, unless it has been compiled; returns its
+# path.
 sub compile
 {
 	my ($dir, $name, @libraries) = @_;
@@ -206,7 +209,7 @@ sub _build_go
 	return "$dir/go_bench";
 }
 
-# What is in a file; nothing if it has gone
+# Returns the contents of a file; nothing if it does not exist any more.
 sub slurp
 {
 	my ($file) = @_;

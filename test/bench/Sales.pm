@@ -1,5 +1,6 @@
-# The flash sale of the demo, without the work that is to widen its window: sales a
-# second on one server, and on two of which the second one's tables are the first's.
+# The flash sale of the demo, without the simulated work: sales a second on one
+# server, and on two, where the tables of the second are foreign tables of the
+# first.
 
 package Sales;
 

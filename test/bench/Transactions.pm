@@ -1,5 +1,5 @@
-# The same from outside: pgbench's transactions a second, each of which takes a lock
-# and gives it back at its end.
+# The same seen by clients of the server: pgbench's transactions a second, each
+# of which acquires a lock and releases it at its end.
 
 package Transactions;
 
@@ -10,12 +10,12 @@ use Child;
 use List::Util qw(max);
 use PgServer;
 
-# What takes one lock, and one of each client's own
+# Statements that acquire one lock for all clients, and one lock for each
 my @advisory = map { "SELECT pg_advisory_xact_lock($_)" } '1', ':client_id';
 my @zklock =
   map { "SELECT zk_lock_guard($_)" } q('/bench/one'), q('/bench/many/' || :client_id);
 
-# A new connection takes its time.
+# A new connection takes some time.
 use constant { SECONDS => 2, MOST => 32 };
 
 sub measure
@@ -48,7 +48,7 @@ sub measure
 	return;
 }
 
-# Starts pgbench with so many clients, to run statements over and over.
+# Starts pgbench with $n clients that run statements in a loop.
 sub start
 {
 	my ($arena, $server, $clients, $sql, @options) = @_;

@@ -1,11 +1,13 @@
-# Which of the targets are met, as far as they were measured; and a table of ratios.
+# The targets that are met, as far as they were measured; and a table of
+# ratios.
 
 package Verdict;
 
 use strict;
 use warnings;
 
-# A figure of ours must be at most, or at least, so many times another's.
+# A figure of zklock must be at most, or at least, this multiple of another
+# contestant's.
 my @targets = (
 	map({
 			my ($way, $most) = @$_;
@@ -38,7 +40,7 @@ my @targets = (
 	[ 'seen: acquire, release', 'loopback', 1, 'session', '<=', 1.05, 'shared' ],
 	[ 'seen: re-entrant pair', 'loopback', 1, 'session', '<=', 1.05, 'shared' ]);
 
-# Rows of the table, as far as there are figures
+# Rows of the table, as far as the figures exist
 my @rows = (
 	map({
 			my $way = $_;
@@ -68,7 +70,8 @@ my @rows = (
 
 my @others = ('raw', 'raw safe', 'raw shared', qw(Curator kazoo go-zookeeper advisory));
 
-# What is the same with many as with few may be so many times as much, for noise
+# Figures that must not depend on the number may grow by this factor, for
+# noise.
 use constant { SAME => 1.5, EVENTS => 2.1, NOTHING => 0.01, FLIGHTS => 2 };
 
 sub text
@@ -100,8 +103,8 @@ sub text
 		grep { $_ && !$seen{$_}++ } @lines);
 }
 
-# Medians, and how many times those of Curator and of the raw limits ours are; for
-# GitHub's Markdown.
+# Medians, and their ratios to those of Curator and of raw; in GitHub's
+# Markdown.
 sub _table
 {
 	my ($arena, @modes) = @_;
@@ -168,7 +171,7 @@ sub _number
 	return sprintf($value >= 1000 ? '%.0f' : $format, $value);
 }
 
-# What must not grow with the queue, or with the number of locks held
+# Figures that must not grow with the queue, or with the number of held locks
 sub _growth
 {
 	my ($arena, $mode) = @_;
@@ -197,8 +200,8 @@ sub _growth
 	return @lines;
 }
 
-# With the server's session, the first lock of a connection is an advisory one's, and
-# so many flights: what it takes to acquire a lock is one.
+# In the server's session, the first lock of a connection costs as much as an
+# advisory lock, plus one flight to acquire it.
 sub _first
 {
 	my ($arena, $way) = @_;

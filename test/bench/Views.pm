@@ -1,5 +1,5 @@
-# What it costs that all backends can see the locks: the same loops where all see
-# what one has, and where none does.
+# The cost of showing locks to other backends: the same loops with claims in
+# shared memory, and without.
 
 package Views;
 
@@ -8,7 +8,7 @@ use warnings;
 
 my @libraries = qw(shared_preload_libraries session_preload_libraries);
 
-# What one session does so often in a loop
+# The operations of one session in a loop
 my @loops = (
 	[
 		'acquire, release', 400,
@@ -57,8 +57,8 @@ sub measure
 	return;
 }
 
-# Microseconds that one turn of a loop takes: of time, and of the processor, which
-# the threads are using that wait for ZooKeeper, too
+# Returns the microseconds of one turn of a loop: elapsed time, and CPU time,
+# including that of the threads that wait for ZooKeeper.
 sub _time_loop
 {
 	my ($server, $turns, $sql) = @_;

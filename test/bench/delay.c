@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * delay.c
- *	  A longer way to ZooKeeper.
+ *	  A relay that delays the frames to and from ZooKeeper.
  *
  *	delay <port of the server> <microseconds>
  *
- * Listens on a free port of this machine, which it prints first, and passes on
- * what comes in, each way so much later.  All is late by the same time, so that
- * what came in first goes out first, whatever connection it is of.
+ * Listens on a free port of this machine, which it prints first, and forwards
+ * all bytes in both directions after the delay. The delay is the same for all
+ * bytes, so they leave in the order of arrival, on whatever connection.
  *
  * For each line that it reads it prints how many bytes have come from clients and
  * from the server.  It ends with its standard input.
@@ -40,11 +40,11 @@ typedef struct End
 {
 	int			fd;
 	bool		of_client;
-	bool		shut;			/* nothing more goes to it */
+	bool		shut;			/* nothing more is sent to it */
 	struct End *other;
 } End;
 
-/* What is under way; of no length: no more will come */
+/* Bytes on their way; length zero: the end of the stream */
 typedef struct Chunk
 {
 	struct Chunk *next;
@@ -134,7 +134,7 @@ accept_client(int listener)
 	watch(server, b);
 }
 
-/* Have the timer go off when the first chunk is due. */
+/* Sets the timer to the time when the first chunk is due. */
 static void
 arm(void)
 {
@@ -176,21 +176,21 @@ take_in(End *from)
 		arm();
 }
 
-/* What came from the other end has come to its end. */
+/* The other end has closed its side of the connection. */
 static void
 shut(End *end)
 {
 	shutdown(end->fd, SHUT_WR);
 	end->shut = true;
 	if (!end->other->shut)
-		return;					/* the other direction lives on */
+		return;					/* the other direction stays open */
 	close(end->fd);
 	close(end->other->fd);
 	free(end->other);
 	free(end);
 }
 
-/* Sockets block, which does no harm as long as everybody reads. */
+/* Sockets block, which causes no deadlock as long as all peers read. */
 static void
 pass_on(void)
 {

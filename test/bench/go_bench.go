@@ -49,7 +49,7 @@ func connect() *zk.Conn {
 	return conn
 }
 
-// So many clients are connected from now on.
+// Connects clients up to this number.
 func open(n int) {
 	for len(clients) < n {
 		clients = append(clients, connect())
@@ -60,7 +60,7 @@ func newLock(conn *zk.Conn, path string) *zk.Lock {
 	return zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
 }
 
-// How often it was, the time that took, and that of acquiring
+// The number of turns, their time, and that of the acquires
 type seen struct {
 	ops       int
 	elapsed   time.Duration
@@ -110,7 +110,7 @@ func run(n int, seconds float64, path string, paths int) string {
 	return fmt.Sprintf("%.3f %.3f", rate, acquiring/ops*1e6)
 }
 
-// The first lock of a client that has yet to connect
+// The first lock of a client that is not connected yet
 func first(n int, path string) string {
 	var sum time.Duration
 	for i := 0; i < n; i++ {

@@ -2,8 +2,8 @@
 #
 #	kazoo_bench.py <ZooKeeper's hosts>
 #
-# Each client is a process, as in Python only one thread computes at a time; those
-# that only queue are threads.
+# Each client is a process, because only one thread of a Python process
+# computes at a time; the clients of "queue" are threads.
 
 import multiprocessing
 import random
@@ -46,7 +46,7 @@ kinds = {
 
 
 def take_turns(client, kind, seconds, path, paths):
-    """How often it was, the seconds that took, and those of acquiring."""
+    """The number of turns, their time, and that of the acquires, in seconds."""
     make = kinds[kind]
     lock = make(client, path)
     ops = 0
@@ -103,7 +103,7 @@ def run(kind, n, seconds, path, paths):
 
 
 def first(n, path):
-    """The first lock of a client that has yet to connect"""
+    """The first lock of a client that is not connected yet"""
     total = 0
     for _ in range(int(n)):
         began = time.monotonic()
@@ -118,7 +118,7 @@ def first(n, path):
 
 
 def queue(n, path):
-    """So many queue up, each of which takes one turn."""
+    """Clients queue up, each for one turn."""
     client = connect()
 
     def take_one():

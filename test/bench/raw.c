@@ -1,21 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * raw.c
- *	  The least that a lock in ZooKeeper can cost with the C client: told what to
- *	  do as Program.pm describes.
+ *	  The minimal cost of a lock in ZooKeeper with the C client: obeys the
+ *	  orders that Program.pm describes.
  *
  *	raw <ZooKeeper's hosts> [safe | shared]
  *
- * It sends no frame but those that a lock needs if nothing ever fails: a create
- * and a list in one flight, a watch on the one before, and a delete that nobody
- * waits for.  It recovers from nothing, gives no time limit, looks at no other
- * kinds, and believes that it has the lock whenever the one before it is gone.
+ * It sends only the frames that a lock needs if nothing ever fails: a create
+ * and a list in one flight, a watch on the predecessor, and a delete without a
+ * wait for the reply. It recovers from no error, has no timeouts, ignores
+ * other kinds of locks, and assumes that it has the lock whenever the
+ * predecessor is gone.
  *
- * If it is to be safe, it does not: the one before it may have given up with others
- * ahead.  It still has the lock in one flight when that one was the holder, for it
- * watches the second before it as well, and lists again when that is gone.
+ * With "safe", it does not assume that: the predecessor may have given up
+ * while other nodes are ahead. It still has the lock in one flight when the
+ * predecessor was the holder, because it watches the second node ahead as
+ * well, and lists again when that one is gone.
  *
- * If it is to be shared, all clients have one session.
+ * With "shared", all clients have one session.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +37,7 @@
 #define MAX_CLIENTS 1000
 #define SESSION_TIMEOUT 60000
 
-/* As much as is said about a holder elsewhere */
+/* A description of the holder as long as those of other clients */
 static const char data[] =
 "host=localhost port=5432 pid=123456 db=postgres user=postgres app=a program of that length";
 
@@ -49,7 +51,7 @@ typedef struct Client
 	char		dir[200];
 	char		own[300];
 	char		before[300];
-	char		second[300];	/* before that; empty: nobody, or nobody cares */
+	char		second[300];	/* second node ahead; empty: none, or of no interest */
 	bool		before_gone;
 	bool		second_gone;
 
@@ -67,7 +69,7 @@ static bool shared;
 static Client *clients[MAX_CLIENTS];
 static int	nclients;
 
-/* The run that all take part in */
+/* The run that all clients take part in */
 static struct
 {
 	pthread_barrier_t barrier;
@@ -160,7 +162,7 @@ number(const char *name)
 	return name + strlen(name) - 10;
 }
 
-/* Note who stands somewhere before us; what is known of him stays known. */
+/* Records a node ahead; data that was read before is kept. */
 static void
 note(Client *c, char *who, bool *gone, const char *name)
 {
@@ -174,7 +176,7 @@ note(Client *c, char *who, bool *gone, const char *name)
 	*gone = false;
 }
 
-/* Names end with ten digits, and the others' differ from ours in these only. */
+/* Names end with ten digits, and only these differ. */
 static void
 listed(int rc, const struct String_vector *names, const void *context)
 {
@@ -343,7 +345,7 @@ take_turns(void *arg)
 	return NULL;
 }
 
-/* So many clients are connected from now on. */
+/* Connects clients up to this number. */
 static void
 open_clients(int n)
 {
@@ -387,7 +389,7 @@ do_run(int n, double seconds, const char *path, int paths)
 	printf("%.3f %.3f\n", rate, acquiring / ops * 1e6);
 }
 
-/* The first lock of a client that has yet to connect */
+/* The first lock of a client that is not connected yet */
 static void
 do_first(int n, const char *path)
 {
@@ -415,7 +417,7 @@ made(int rc, const char *path, const void *context)
 	answered((Client *) context);
 }
 
-/* Make the nodes below which locks are taken, to stay. */
+/* Creates the persistent parents of locks. */
 static void
 do_make(const char *path, int paths)
 {

@@ -1,12 +1,12 @@
-# What can go wrong with ZooKeeper, the network and the backends, one thing at a
-# time: each fault is made, lasts for some seconds, and is undone.
+# Faults of ZooKeeper, the network and the backends, one at a time: each fault
+# is made, lasts for some seconds, and is undone.
 #
 #	my $next = Faults::plan($seed);
 #	my $fault = $next->();		# { name, gap, seconds, pick }
 #	$faults->make($fault->{name}, $fault->{pick});
 #	$faults->undo;
 #
-# A plan depends on nothing but its seed. Who is hit depends on who is there.
+# A plan depends only on its seed. The victims depend on the current state.
 
 package Faults;
 
@@ -18,11 +18,12 @@ use Load;
 use PgServer;
 use Wait;
 
-# Seconds between which a fault lasts: shorter than a session lives, longer, or
-# either; and for an end of a session on purpose long enough to see what it cost
+# Ranges of a fault's duration in seconds: shorter than a session's timeout,
+# longer, or either; and for a planned end of a session, long enough to see its
+# effects
 my ($short, $long, $any, $observed) = ([ 0.3, 2 ], [ 4, 5 ], [ 0.3, 5 ], [ 5, 5 ]);
 
-# How long each lasts, the method that makes it, and what that is told
+# The duration of each fault, the method that makes it, and its arguments
 my %faults = (
 	'leader killed' => [ $short, _kill => 'leader' ],
 	'leader frozen' => [ $any, _freeze => 'leader' ],
@@ -48,8 +49,8 @@ my %faults = (
 	'waiter cancelled' => [ $short, _signal => 'waiter', 'INT' ],
 	'waiter terminated' => [ $short, _signal => 'waiter', 'TERM' ]);
 
-# Where backends share their server's session, its worker fails as well. Only if both
-# stand still a holder gets to know that he has lost his lock when it is too late.
+# If backends share their server's session, its worker fails as well. A holder
+# learns too late of the loss of its lock only if both are suspended.
 my %of_workers = (
 	'holder and worker frozen for long' =>
 	  [ $long, _signal => [qw(holder worker)], 'STOP' ],
@@ -57,21 +58,22 @@ my %of_workers = (
 	'worker frozen for long' => [ $long, _signal => 'worker', 'STOP' ],
 	'worker killed' => [ $short, _signal => 'worker', 'KILL' ]);
 
-# An administrator ends the server's session.  That must not cost a lock.
+# An administrator ends the server's session. That must not cost a lock.
 my %planned = (
 	'settings changed' => [ $observed, '_change_settings' ],
 	'worker terminated' => [ $observed, _signal => 'worker', 'TERM' ]);
 
 %faults = (%faults, %of_workers, %planned) if $ENV{ZKLOCK_SESSION};
 
-# How processes are known in pg_stat_activity: a backend works under a lock, or waits
+# Conditions that find processes in pg_stat_activity: a backend works under a
+# lock, or waits
 my $call = "query = '${\ Load::CALL}'";
 my %known = (
 	holder => "$call AND wait_event = 'PgSleep'",
 	waiter => "$call AND wait_event_type = 'Extension'",
 	worker => "backend_type = 'zklock worker'");
 
-# The one that locks alone do not survive
+# The fault that locks alone do not survive
 sub deadly
 {
 	return $ENV{ZKLOCK_SESSION}
@@ -86,8 +88,8 @@ sub is_planned
 	return exists $planned{$name};
 }
 
-# An endless plan: all faults in some order, then all in another, and so on. The
-# one that locks alone do not survive comes first, and more often.
+# An endless plan: all faults in random order, then all in another order, and
+# so on. The fault that locks alone do not survive comes first, and more often.
 sub plan
 {
 	my ($seed) = @_;
@@ -103,7 +105,8 @@ sub plan
 
 		return {
 			name => $name,
-			# What a fault has cost may show only when its session would have timed out.
+			# Effects of a fault can appear as late as the timeout of a
+			# session.
 			gap => (is_planned($name) ? 5 : 0.5) + 2 * $random->(),
 			seconds => $least + ($most - $least) * $random->(),
 			pick => $random->()
@@ -111,8 +114,8 @@ sub plan
 	};
 }
 
-# %arg: ensemble (a ZkEnsemble), proxies (a list of ZkProxy; those clients hang on
-# the network that can fail), servers (a list of PgServer)
+# %arg: ensemble (a ZkEnsemble), proxies (a list of ZkProxy between some
+# clients and the network that can fail), servers (a list of PgServer)
 sub new
 {
 	my ($class, %arg) = @_;
@@ -120,7 +123,7 @@ sub new
 	return bless { %arg, undo => [], changes => 0 }, $class;
 }
 
-# Among several that can be hit, $pick (from 0 to 1) says which.
+# $pick (from 0 to 1) selects one of several possible victims.
 sub make
 {
 	my ($self, $name, $pick) = @_;
@@ -165,7 +168,7 @@ sub _freeze
 	return;
 }
 
-# 'quorum' is so many of them that the others cannot do without.
+# 'quorum' means so many servers that the others have no majority.
 sub _members
 {
 	my ($self, $pick, $who) = @_;
@@ -183,7 +186,7 @@ sub _members
 		});
 }
 
-# The network of those who are behind the proxies
+# The network of the clients behind the proxies
 
 sub _network
 {
@@ -192,7 +195,7 @@ sub _network
 	push @{ $self->{undo} }, sub { $_->reset for @{ $self->{proxies} } };
 	for my $proxy (@{ $self->{proxies} })
 	{
-		# What has passed until now is of no interest.
+		# Earlier frames are of no interest.
 		$proxy->mark;
 		for (@commands)
 		{
@@ -253,7 +256,7 @@ sub _signal_one
 	kill($signal, $pid);
 	kill('CONT', $pid) if $signal ne 'STOP';
 
-	# A server that has lost a backend starts anew.
+	# A server restarts after it has lost a backend.
 	push @{ $self->{undo} }, sub {
 		my @is_ready = (
 			"$server->{bindir}/pg_isready",
@@ -266,8 +269,8 @@ sub _signal_one
 	return;
 }
 
-# Stops a backend that is at what we want it to be at, and returns its pid. It
-# may be elsewhere by the time the signal arrives, so it is asked again.
+# Suspends a backend in the given state, and returns its pid. The state can
+# have changed when the signal arrives, so it is checked again.
 sub _catch
 {
 	my ($self, $server, $who) = @_;

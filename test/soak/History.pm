@@ -1,10 +1,11 @@
-# Judges what clients have committed. Functions only: what they are told is all
-# that they know.
+# Checks the committed history of the clients. Functions only: all their input
+# comes from their arguments.
 #
-# A row is what one transaction did under one lock: a hash with path, mode
-# ('shared', or any other, which excludes all), token, number, xid, server, client, kind,
-# before and after (amounts), and began and committed (times in seconds): when it
-# began to read with all of its locks held, and when it committed.
+# A row describes one transaction and one of its locks: a hash with path, mode
+# ('shared', or any other, which is exclusive), token, number, xid, server,
+# client, kind, before and after (amounts), and began and committed (times in
+# seconds): when it began to read with all of its locks held, and when it
+# committed.
 
 package History;
 
@@ -16,12 +17,12 @@ use List::Util qw(max min sum0);
 
 our @EXPORT_OK = qw(violations longest_stall);
 
-# What is wrong, in words; nothing if nothing is. $books has the amounts by path
-# before the first row (opening) and after the last one (closing), and how many
-# sales there were by path (sales).
+# Returns descriptions of all violations. $books has the amounts by path before
+# the first row (opening) and after the last one (closing), and the number of
+# sales by path (sales).
 #
-# The order of commits is that of their times. Two that are the same prove
-# nothing; then the tokens decide, and of one token the numbers.
+# The order of commits is that of their times. Equal times prove nothing; then
+# the tokens decide, and for equal tokens the numbers.
 sub violations
 {
 	my ($rows, $books) = @_;
@@ -50,7 +51,7 @@ sub violations
 	return @wrong;
 }
 
-# Locks that conflict were held one after the other, in the order of tokens.
+# Conflicting locks were held one after the other, in the order of tokens.
 sub _of_locks
 {
 	my ($history) = @_;
@@ -75,7 +76,8 @@ sub _of_locks
 	return @wrong;
 }
 
-# Each found what the one before it left, and none went below zero.
+# Each transaction found the result of its predecessor, and no amount was
+# negative.
 sub _of_amounts
 {
 	my ($history, $opening, $closing) = @_;
@@ -104,7 +106,7 @@ sub _of_sales
 	return $sales == $known ? () : "$sales sales, of which $known are known";
 }
 
-# No transfer makes or loses money, nor do all of them.
+# No transfer creates or loses money, nor do all of them together.
 sub _of_money
 {
 	my ($of_transaction, $books) = @_;
@@ -127,7 +129,7 @@ sub _of_money
 	return @wrong;
 }
 
-# Nobody else has the same token and number.
+# No other transaction has the same token and number.
 sub _of_tokens
 {
 	my ($rows) = @_;
@@ -143,9 +145,9 @@ sub _of_tokens
 	return @wrong;
 }
 
-# The longest time in which a client committed nothing though nothing disturbed
-# it, in seconds, and which client that was. @$calm are the times without
-# disturbance, [from, to], in order.
+# Returns the longest time in which a client committed nothing although there
+# was no fault, in seconds, and that client. @$calm are the times without a
+# fault, [from, to], in order.
 sub longest_stall
 {
 	my ($rows, $clients, $calm) = @_;
@@ -171,7 +173,7 @@ sub longest_stall
 	return ($longest, $who);
 }
 
-# Which one is older, as for sort
+# Compares the age of two rows, for sort.
 sub _compare_grants
 {
 	my ($first, $second) = @_;

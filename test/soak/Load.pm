@@ -1,6 +1,5 @@
-# The clients. Each is a psql that calls trade() again and again on its server,
-# whatever error it gets; when its connection is lost it comes back with a new
-# one.
+# The clients. Each is a psql that calls trade() in a loop on its server,
+# whatever errors it gets; when its connection is lost it connects again.
 
 package Load;
 
@@ -12,11 +11,11 @@ use PgServer;
 
 use constant {
 	CALL => 'SELECT trade();',
-	CALLS => 500,    # in a row before a client disconnects and comes back
+	CALLS => 500,    # in a row before a client disconnects and reconnects
 };
 
-# Starts so many clients on each server. $dir has the servers in directories of
-# their own, named as they are; %settings are for the clients' sessions.
+# Starts $n clients on each server. $dir has the servers in directories with
+# their names; %settings are for the clients' sessions.
 sub start
 {
 	my ($class, $bindir, $dir, $servers, $clients, %settings) = @_;
@@ -55,7 +54,7 @@ sub clients
 	return sort keys %{ $self->{command} };
 }
 
-# Brings back those who have gone. To be called often.
+# Restarts clients that have ended. Must be called often.
 sub tend
 {
 	my ($self) = @_;
@@ -71,7 +70,7 @@ sub tend
 	return;
 }
 
-# Cancels what the clients are at, and ends them.
+# Cancels the statements of the clients, and ends the clients.
 sub stop
 {
 	my ($self) = @_;
@@ -80,7 +79,8 @@ sub stop
 	return;
 }
 
-# How often each SQLSTATE was the answer so far; 'no connection' is one, too.
+# Returns the number of errors so far by SQLSTATE; 'no connection' is counted,
+# too.
 sub errors
 {
 	my ($self) = @_;

@@ -1,4 +1,4 @@
-# Says how a round went; Soak.pm says what is in one.
+# Prints the report of a round; Soak.pm describes its contents.
 
 package Report;
 
@@ -13,7 +13,7 @@ our @EXPORT = qw(report);
 
 $Text::Wrap::unexpand = 0;
 
-# How many violations are shown.
+# The number of violations that are shown
 use constant SHOWN => 3;
 
 sub report
@@ -47,7 +47,7 @@ sub _line
 {
 	my ($label, $number, $text) = @_;
 
-	# A count is not to be parted from its name.
+	# A count and its name stay on one line.
 	local $Text::Wrap::break = qr/(?<=,)\s/;
 
 	print wrap('', ' ' x 21, sprintf('  %-10s %6s  %s', $label, $number, $text))
@@ -55,7 +55,7 @@ sub _line
 	return;
 }
 
-# The sum of the counts in a hash, and what they are
+# The sum of the counts in a hash, and the counts
 sub _sum
 {
 	my ($count) = @_;
@@ -64,7 +64,7 @@ sub _sum
 		join(', ', map { "$_ $count->{$_}" } sort keys %$count));
 }
 
-# How many transactions there are of each value in a column
+# The number of transactions for each value in a column
 sub _transactions
 {
 	my ($rows, $column) = @_;

@@ -1,5 +1,5 @@
-# Two PostgreSQL servers, A and B, and three ZooKeeper servers under load, while
-# one thing after another goes wrong; and what came of it.
+# Two PostgreSQL servers, A and B, and three ZooKeeper servers under load with
+# one fault after another, and a check of the results.
 #
 #	my $soak = Soak->new($bindir, $dir, $seed);
 #	$soak->start;
@@ -30,16 +30,16 @@ use constant {
 	SESSION_TIMEOUT => '3s',
 };
 
-# What keeps commits apart, and which part of the time each way gets. With
-# neither the check nor the fence nothing does, once a holder stands still for
-# too long: that is there to see whether violations are found.
+# Protections of commits, and the part of the time that each has. Without the
+# check and the fence, violations are expected when a holder is suspended for
+# too long: that part tests whether violations are found.
 my @modes = (
 	{ confirm => 'lease', fence => 'on', part => 0.4, unsafe => 0 },
 	{ confirm => 'lease', fence => 'off', part => 0.4, unsafe => 0 },
 	{ confirm => 'off', fence => 'on', part => 0.15, unsafe => 0 },
 	{ confirm => 'off', fence => 'off', part => 0.05, unsafe => 1 });
 
-# Such a holder, on A, and the seconds in which that must tell.
+# Such a holder, on A, and the seconds in which a violation must occur.
 my %deadly =
   (name => Faults::deadly(), gap => 0.5, seconds => 4.5, pick => 0);
 my $patience = 60;
@@ -89,7 +89,7 @@ sub start
 	return;
 }
 
-# Ends it, at whatever point it is.
+# Stops all servers and clients, in whatever state they are.
 sub stop
 {
 	my ($self) = @_;
@@ -101,12 +101,12 @@ sub stop
 	return;
 }
 
-# Returns whether all is as it should be.
+# Returns whether the results are as expected.
 sub run
 {
 	my ($self, $seconds) = @_;
 	my ($commits, $faults, $problems) = (0, 0, 0);
-	my %violations = (0 => 0, 1 => 0);    # by whether they are welcome
+	my %violations = (0 => 0, 1 => 0);    # by whether violations are expected
 
 	printf("Seed %s, %d s, %d clients on each server, sessions of %s\n",
 		$self->{seed}, $seconds, CLIENTS, SESSION_TIMEOUT);
@@ -130,7 +130,7 @@ sub run
 	return $ok;
 }
 
-# A round: lets the clients trade in one mode for so many seconds, with faults.
+# A round: lets the clients trade in one mode for some seconds, with faults.
 # Returns a hash with
 #
 #	confirm, fence		the mode
@@ -216,7 +216,7 @@ sub _lost
 		join(' and ', map { $self->_ask($_, 'SELECT losses FROM zk_lock_stats') } @servers));
 }
 
-# Lets the clients be for a while.
+# Lets the clients work for a while.
 sub _pass
 {
 	my ($self, $seconds) = @_;
@@ -230,8 +230,9 @@ sub _pass
 	return;
 }
 
-# Nothing disturbs the clients any more: all go on, and once they have ended, so
-# have their backends and their nodes in ZooKeeper, and each lock is free.
+# Checks that the clients recover after the last fault: all of them commit
+# again and, after they have ended, their backends and nodes in ZooKeeper are
+# gone, and each lock is free.
 sub _settle
 {
 	my ($self, $round) = @_;
@@ -275,7 +276,7 @@ sub _settle
 		sub {
 			my $leader = $self->{ensemble}->leader;
 
-			# The session of a server stays, without any.
+			# The session of a server remains, without nodes.
 			return $leader
 			  && $leader->four_letter('dump') =~
 			  m{^Sessions with Ephemerals \(\d+\):\n(?!.*^\t/)}ms;
@@ -291,7 +292,7 @@ sub _settle
 	return;
 }
 
-# Looks at what was committed so far: all of it at one moment.
+# Reads all rows that were committed so far, in one snapshot.
 sub _look
 {
 	my ($self, $round) = @_;

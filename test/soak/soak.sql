@@ -1,4 +1,4 @@
--- What the clients of the soak do.
+-- The functions that the clients of the soak test call.
 --
 -- Loaded into both servers.  The tables are A's; B, where psql is given the
 -- variable dir_of_a, reaches them with postgres_fdw.
@@ -53,9 +53,9 @@ CREATE TABLE history (
 	after integer NOT NULL
 );
 
--- The fence for those who write here from elsewhere: to insert a row is to call
--- the function.  The table stays empty.  (The search_path of postgres_fdw is
--- empty, too.)
+-- The fence for clients on the other server: an insertion of a row calls the
+-- function. The table stays empty. (The search_path of postgres_fdw is empty,
+-- too.)
 CREATE TABLE fence (
 	path text NOT NULL,
 	mode zk_lock_mode NOT NULL,
@@ -82,14 +82,15 @@ AS 'SELECT zk_lock_fence(path, mode)';
 
 \endif
 
--- Other work, done under locks: most often short.  The rest is long enough that
--- somebody can be caught at it.
+-- Other work under locks, usually short. The rest is long enough for a fault
+-- to hit a backend in it.
 CREATE FUNCTION work() RETURNS void
 LANGUAGE sql
 AS 'SELECT pg_sleep(CASE WHEN random() < 0.01 THEN 0.5 ELSE random() * 0.003 END)';
 
--- One transaction: takes the locks, reads, and writes what depends on what was
--- read.  Whether it fences as well is up to the setting soak.fence.
+-- One transaction: acquires the locks, reads, and writes values that depend on
+-- what it has read. The setting soak.fence determines whether it fences as
+-- well.
 --
 --	sale		one piece of a product; a new supply if there is none left
 --	transfer	from one account to another, no more than there is
@@ -106,7 +107,7 @@ DECLARE
 	sum integer;
 	began timestamptz;
 BEGIN
-	-- The guard one by one, for which the order matters, or all at once.
+	-- zk_lock_guard() for each lock, in order, or one call for all locks.
 	IF cardinality(paths) = 1 OR random() < 0.5 THEN
 		PERFORM zk_lock_guard(path, '10s', mode) FROM unnest(paths) path;
 	ELSIF NOT zk_lock_acquire_all(paths, '10s', mode, 'transaction') THEN
@@ -155,7 +156,7 @@ BEGIN
 END
 $$;
 
--- What a client does again and again.
+-- The procedure that a client calls in a loop.
 CREATE FUNCTION trade() RETURNS void
 LANGUAGE plpgsql
 AS $$
