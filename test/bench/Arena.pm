@@ -154,7 +154,7 @@ sub contestants
 	my ($self, $way, @kinds) = @_;
 
 	$self->{contestants}{$way} //= $self->invite($way);
-	return grep { my $who = $_; grep { $who->knows($_) } @kinds }
+	return grep { my $contestant = $_; grep { $contestant->knows($_) } @kinds }
 	  @{ $self->{contestants}{$way} };
 }
 
@@ -197,11 +197,11 @@ sub dismiss
 sub rounds
 {
 	my ($self, $figures, $way, $clients, $contestants, $code) = @_;
-	my @who = @$contestants;
+	my @order = @$contestants;
 
 	for my $round (1 .. $self->{rounds})
 	{
-		for my $contestant (@who)
+		for my $contestant (@order)
 		{
 			my @values = $code->($contestant, $round);
 			my @names = @$figures;
@@ -212,7 +212,7 @@ sub rounds
 					$round, shift @values);
 			}
 		}
-		push @who, shift @who;
+		push @order, shift @order;
 	}
 	$self->show($figures->[ 2 * $_ ], $way, $clients) for 0 .. $#$figures / 2;
 	return;

@@ -39,10 +39,10 @@ sub measure
 			{
 				my $library = $libraries[$i];
 				my ($time, $cpu) = _time_loop($server{$library}, $turns, $sql);
-				my $who = $library =~ s/_.*//r;
+				my $scope = $library =~ s/_.*//r;
 
-				$arena->note("seen: $name", 'us', 'loopback', 1, $who, $round, $time);
-				$arena->note("seen: $name processor", 'us', 'loopback', 1, $who,
+				$arena->note("seen: $name", 'us', 'loopback', 1, $scope, $round, $time);
+				$arena->note("seen: $name processor", 'us', 'loopback', 1, $scope,
 					$round, $cpu);
 			}
 		}

@@ -24,8 +24,8 @@ use ZkServer;
 
 use constant {
 	CLIENTS => 10,      # every third a superuser
-	STATEMENTS => 100,  # of a client, before it disconnects and comes back
-	LATE => 3,          # seconds after which a statement is to be ended
+	STATEMENTS => 100,  # of a client, before it disconnects and reconnects
+	LATE => 3,          # seconds after which a statement is cancelled
 };
 
 # Lines that must not be in the server's log: of a crash, a failed assertion, an internal
@@ -93,7 +93,7 @@ sub run
 		sleep(0.2);
 		@problems = $self->_problems(sub { $self->_disturb($random) });
 	}
-	return @problems ? @problems : $self->_problems(sub { $self->_calm });
+	return @problems ? @problems : $self->_problems(sub { $self->_finish });
 }
 
 # How many clients have been started
@@ -169,7 +169,7 @@ sub _end
 }
 
 # Ends all clients, and checks that their locks are gone.
-sub _calm
+sub _finish
 {
 	my ($self) = @_;
 	my ($pg, $zk) = @$self{qw(pg zk)};

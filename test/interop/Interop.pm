@@ -287,7 +287,7 @@ sub contend
 			  for @parties;
 			is( join(', ', map { "$_->{name}: " . $_->result } @parties),
 				join(', ', map { "$_->{name}: t" } @parties),
-				'everybody works');
+				'all parties are done');
 		});
 	note(sprintf('%d rounds in %.1f seconds', $rounds * @parties, $seconds));
 	return;

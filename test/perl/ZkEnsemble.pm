@@ -115,7 +115,7 @@ sub wait_for_all
 }
 
 # These read or change the tree from outside; see ZkServer. They wait until a
-# member serves. That member has all earlier changes, because it has accepted
+# member serves. The member has all earlier changes, because it has accepted
 # the new session.
 for my $verb (qw(children get exists create delete owners))
 {

@@ -58,7 +58,7 @@ my %of_workers = (
 	'worker frozen for long' => [ $long, _signal => 'worker', 'STOP' ],
 	'worker killed' => [ $short, _signal => 'worker', 'KILL' ]);
 
-# An administrator ends the server's session. That must not cost a lock.
+# An administrator ends the server's session. No lock may be lost by that.
 my %planned = (
 	'settings changed' => [ $observed, '_change_settings' ],
 	'worker terminated' => [ $observed, _signal => 'worker', 'TERM' ]);
@@ -148,8 +148,8 @@ sub undo
 
 sub _kill
 {
-	my ($self, $pick, $who) = @_;
-	my @members = $self->_members($pick, $who);
+	my ($self, $pick, $role) = @_;
+	my @members = $self->_members($pick, $role);
 
 	push @{ $self->{undo} },
 	  sub { $_->launch for @members; $self->{ensemble}->wait_for_all };
@@ -159,8 +159,8 @@ sub _kill
 
 sub _freeze
 {
-	my ($self, $pick, $who) = @_;
-	my @members = $self->_members($pick, $who);
+	my ($self, $pick, $role) = @_;
+	my @members = $self->_members($pick, $role);
 
 	push @{ $self->{undo} },
 	  sub { $_->resume for @members; $self->{ensemble}->wait_for_all };
@@ -171,16 +171,16 @@ sub _freeze
 # 'quorum' means so many servers that the others have no majority.
 sub _members
 {
-	my ($self, $pick, $who) = @_;
+	my ($self, $pick, $role) = @_;
 	my $ensemble = $self->{ensemble};
 	my @members = $ensemble->servers;
 	my $one = _choose($pick, @members);
 
-	return grep { $_ != $one } @members if $who eq 'quorum';
+	return grep { $_ != $one } @members if $role eq 'quorum';
 	return wait_until(
-		"there is a $who",
+		"there is a $role",
 		sub {
-			return $who eq 'leader'
+			return $role eq 'leader'
 			  ? $ensemble->leader
 			  : _choose($pick, $ensemble->followers);
 		});
@@ -241,17 +241,17 @@ sub _change_settings
 
 sub _signal
 {
-	my ($self, $pick, $who, $signal) = @_;
+	my ($self, $pick, $state, $signal) = @_;
 	my $server = _choose($pick, @{ $self->{servers} });
 
-	$self->_signal_one($server, $_, $signal) for ref $who ? @$who : $who;
+	$self->_signal_one($server, $_, $signal) for ref $state ? @$state : $state;
 	return;
 }
 
 sub _signal_one
 {
-	my ($self, $server, $who, $signal) = @_;
-	my $pid = $self->_catch($server, $who);
+	my ($self, $server, $state, $signal) = @_;
+	my $pid = $self->_catch($server, $state);
 
 	kill($signal, $pid);
 	kill('CONT', $pid) if $signal ne 'STOP';
@@ -273,17 +273,17 @@ sub _signal_one
 # have changed when the signal arrives, so it is checked again.
 sub _catch
 {
-	my ($self, $server, $who) = @_;
+	my ($self, $server, $state) = @_;
 	my $find = sub {
 		my ($also) = @_;
 
 		return $server->psql(
 			'-c', "SELECT pid FROM pg_stat_activity
-			WHERE $known{$who} AND $also LIMIT 1");
+			WHERE $known{$state} AND $also LIMIT 1");
 	};
 
 	return wait_until(
-		"there is a $who",
+		"there is a $state",
 		sub {
 			my $pid = $find->('true') or return;
 

@@ -146,31 +146,31 @@ sub _of_tokens
 }
 
 # Returns the longest time in which a client committed nothing although there
-# was no fault, in seconds, and that client. @$calm are the times without a
+# was no fault, in seconds, and that client. @$fault_free are the times without a
 # fault, [from, to], in order.
 sub longest_stall
 {
-	my ($rows, $clients, $calm) = @_;
-	my ($longest, $who) = (0, '');
+	my ($rows, $clients, $fault_free) = @_;
+	my ($longest, $staller) = (0, '');
 	my %commits;
 
 	push @{ $commits{ $_->{client} } }, $_->{committed} for @$rows;
 	for my $client (@$clients)
 	{
-		my $since = $calm->[0][0];
+		my $since = $fault_free->[0][0];
 
 		for my $commit ((sort { $a <=> $b } @{ $commits{$client} // [] }),
-			$calm->[-1][1])
+			$fault_free->[-1][1])
 		{
 			my $stall =
 			  sum0(map { max(0, min($commit, $_->[1]) - max($since, $_->[0])) }
-				  @$calm);
+				  @$fault_free);
 
-			($longest, $who) = ($stall, $client) if $stall > $longest;
+			($longest, $staller) = ($stall, $client) if $stall > $longest;
 			$since = $commit;
 		}
 	}
-	return ($longest, $who);
+	return ($longest, $staller);
 }
 
 # Compares the age of two rows, for sort.

@@ -134,14 +134,14 @@ sub run
 # Returns a hash with
 #
 #	confirm, fence		the mode
-#	seconds				how long it took
+#	seconds				its duration
 #	opening				the amounts by path before it
-#	faults				how many there were, by name
-#	calm				the times without a fault, [from, to]
-#	rows, violations	what was committed, and what is wrong with it
-#	errors				how many the clients saw, by SQLSTATE
-#	stall, staller		the longest in which a client committed nothing, and who
-#	problems			what else is wrong
+#	faults				the number of faults, by name
+#	fault_free			the times without a fault, [from, to]
+#	rows, violations	the committed rows, and their violations
+#	errors				the number of the clients' errors, by SQLSTATE
+#	stall, staller		the longest time without a commit of a client, and that client
+#	problems			other problems
 sub _play
 {
 	my ($self, $mode, $seconds) = @_;
@@ -158,7 +158,7 @@ sub _play
 		%$mode{qw(confirm fence)},
 		opening => { split(/[|\n]/, $self->_ask('A', 'TABLE holding')) },
 		faults => {},
-		calm => [ [$begin] ],
+		fault_free => [ [$begin] ],
 		problems => []);
 
 	$self->{load} = Load->start(
@@ -177,7 +177,7 @@ sub _play
 	  if $mode->{unsafe} && !@{ $round{violations} };
 	$round{seconds} = time() - $begin;
 	@round{qw(stall staller)} =
-	  longest_stall($round{rows}, [ $self->{load}->clients ], $round{calm});
+	  longest_stall($round{rows}, [ $self->{load}->clients ], $round{fault_free});
 	return \%round;
 }
 
@@ -188,7 +188,7 @@ sub _disturb
 	$self->_pass($fault->{gap});
 	my $before = Faults::is_planned($fault->{name}) && $self->_lost;
 	$self->{faults}->make(@$fault{qw(name pick)});
-	push @{ $round->{calm}[-1] }, time();
+	push @{ $round->{fault_free}[-1] }, time();
 	$round->{faults}{ $fault->{name} }++;
 	$self->_pass($fault->{seconds});
 	if ($before && (my $lost = $self->_lost) ne $before)
@@ -197,7 +197,7 @@ sub _disturb
 		  "$fault->{name}: $lost where it was $before";
 	}
 	$self->{faults}->undo;
-	push @{ $round->{calm} }, [ time() ];
+	push @{ $round->{fault_free} }, [ time() ];
 	return;
 }
 
@@ -238,7 +238,7 @@ sub _settle
 	my ($self, $round) = @_;
 	my $load = $self->{load};
 	my @clients = $load->clients;
-	my $since = $round->{calm}[-1][0];
+	my $since = $round->{fault_free}[-1][0];
 	my $expect = sub {
 		my ($what, $condition) = @_;
 
@@ -255,7 +255,7 @@ sub _settle
 				"SELECT count(DISTINCT client) FROM history
 				 WHERE began > to_timestamp($since)") == @clients;
 		});
-	push @{ $round->{calm}[-1] }, time();
+	push @{ $round->{fault_free}[-1] }, time();
 	$round->{errors} = $load->errors;
 	$load->stop;
 
@@ -286,7 +286,7 @@ sub _settle
 		my $all = $self->_ask($name,
 			"SELECT bool_and(zk_lock_acquire(path, '30s')) FROM holding");
 
-		push @{ $round->{problems} }, "not every lock can be had on $name"
+		push @{ $round->{problems} }, "not every lock can be acquired on $name"
 		  if $all ne 't';
 	}
 	return;

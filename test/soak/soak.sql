@@ -24,7 +24,7 @@ AS 'INSERT INTO fence VALUES (path, mode, token, number)';
 
 \else
 
--- What the locks protect: the stock of products, the money in accounts.
+-- The locks protect the stock of products, the money in accounts.
 CREATE TABLE holding (
 	path text COLLATE "C" PRIMARY KEY,	-- of the lock, too
 	amount integer NOT NULL

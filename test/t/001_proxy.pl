@@ -22,7 +22,7 @@ use ZkWire;
 
 my $zk = ZkServer->new(container_check => 100)->start;
 
-# What the proxy has seen since the last mark, one line for each frame.
+# Returns the frames since the last mark, one line for each.
 my $proxy = ZkProxy->new($zk->hosts);
 
 sub trace

@@ -24,7 +24,7 @@ my $watches_client = $node_a->safe_psql('postgres',
 my @ends = (
 	{
 		name => 'pg_terminate_backend',
-		goodbye => 1,
+		closes => 1,
 		end => sub {
 			$node_a->safe_psql('postgres',
 				"SELECT pg_terminate_backend(${\ $_->pid})")
@@ -33,7 +33,7 @@ my @ends = (
 	},
 	{
 		name => 'client gone',
-		goodbye => 1,
+		closes => 1,
 		end => sub { $_->close for @_ }
 	},
 	{
@@ -44,7 +44,7 @@ my @ends = (
 	},
 	{
 		name => 'fast shutdown',
-		goodbye => 1,
+		closes => 1,
 		end => sub { $node_a->stop('fast') },
 		restart => sub { $node_a->start }
 	},
@@ -55,14 +55,14 @@ my @ends = (
 	},
 	{
 		name => 'postmaster killed',
-		goodbye => 1,
+		closes => 1,
 		end => sub { $node_a->kill9 }
 	});
 
 for my $end (@ends)
 {
 	my %timeout =
-	  ('zklock.session_timeout' => $end->{goodbye} ? '60s' : '4s');
+	  ('zklock.session_timeout' => $end->{closes} ? '60s' : '4s');
 	my $holder = ZkTest->new($node_a, %timeout);
 	my $waiter = ZkTest->new($node_a, %timeout);
 	my $other = ZkTest->new($node_b);
@@ -99,7 +99,7 @@ for my $end (@ends)
 			wait_for_queue($zk, '/wanted', $other, $next);
 		});
 	pass("$end->{name}: nodes are deleted");
-	cmp_ok($seconds, '<', 30, '... at once') if $end->{goodbye};
+	cmp_ok($seconds, '<', 30, '... at once') if $end->{closes};
 
 	ok(!$next->is_done, '... a lock of another backend is still held');
 	$other->query('SELECT zk_lock_release_all()');

@@ -217,7 +217,7 @@ for my $case (
 	wait_for_calm($_, $zk, $path) for @taking_part;
 }
 
-# A backend with its own session, and likewise any other client, gets the lock
+# A backend with its own session, like any other client, gets the lock
 # once after each turn of a server.
 {
 	my $path = '/turns/shares';

@@ -1,6 +1,6 @@
 # What a role that may just connect can do to others: calls in a loop, given
 # up, nested, or left behind. Role shop is confined and limited as
-# docs/security.md describes; role guest is not. After each attack, another
+# docs/security.md describes; role unlimited is not. After each attack, another
 # session acquires a lock as usual.
 
 use strict;
@@ -18,7 +18,7 @@ my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts, shared_preload_libraries => 'zklock');
 
 $node->safe_psql('postgres', q(
-	CREATE ROLE guest LOGIN;
+	CREATE ROLE unlimited LOGIN;
 	CREATE ROLE shop LOGIN CONNECTION LIMIT 20;
 	ALTER ROLE shop SET zklock.path_prefix = '/shop';
 	ALTER ROLE shop SET zklock.max_locks_per_backend = 3));
@@ -64,7 +64,7 @@ for my $change ('', q(set_config('zklock.session', 'backend', false)))
 {
 	my $session =
 	  $change eq ''
-	  ? session_of('guest')
+	  ? session_of('unlimited')
 	  : ZkTest->new($node, 'zklock.session' => 'server')->connect;
 
 	$session->query(q(
@@ -208,8 +208,8 @@ SKIP:
 		'busy', $proxy->hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.session_timeout' => '60s');
-	my $guest_session = sub {
-		local $ENV{PGUSER} = 'guest';
+	my $attacker_session = sub {
+		local $ENV{PGUSER} = 'unlimited';
 		return ZkTest->new($busy);
 	};
 	my $thousand = sub {
@@ -217,14 +217,14 @@ SKIP:
 		return qq(SELECT zk_lock_acquire_all(array_agg('$path/' || i), '$timeout') FROM generate_series(1, 1000) AS i);
 	};
 
-	$busy->safe_psql('postgres', 'CREATE ROLE guest LOGIN');
+	$busy->safe_psql('postgres', 'CREATE ROLE unlimited LOGIN');
 	my $bystander = ZkTest->new($busy)->connect;
-	my $guest = $guest_session->();
+	my $attacker = $attacker_session->();
 
 	# The worker serves backends in turns.
 	$proxy->mark;
 	$proxy->hold('s2c', pings => 1);
-	$guest->start($thousand->('/thousand', '60s'));
+	$attacker->start($thousand->('/thousand', '60s'));
 	wait_until('a thousand locks are requested',
 		sub {
 			$busy->safe_psql('postgres',
@@ -239,7 +239,7 @@ SKIP:
 	$proxy->release;
 	is($bystander->result,
 		't', 'a session gets a lock while another one requests a thousand');
-	is($guest->result, 't', '... which also get granted');
+	is($attacker->result, 't', '... which also get granted');
 	my %before;
 	for my $frame (grep { $_->{dir} eq 'c2s' } $proxy->trace)
 	{
@@ -250,16 +250,16 @@ SKIP:
 	}
 	cmp_ok(scalar(keys %before), '<', 500, '... after fewer than half of the thousand');
 	$bystander->query('SELECT zk_lock_release_all()');
-	$guest->query('SELECT zk_lock_release_all()');
+	$attacker->query('SELECT zk_lock_release_all()');
 	$proxy->reset;
 
 	# Four sessions fill shared memory with attempts that they give up at once.
-	my @guests = ($guest, map { $guest_session->() } 2 .. 4);
-	$guests[$_]->start(join(';', map { $thousand->("/given/$_", '1us') } 1 .. 1000)) for 0 .. $#guests;
+	my @attackers = ($attacker, map { $attacker_session->() } 2 .. 4);
+	$attackers[$_]->start(join(';', map { $thousand->("/given/$_", '1us') } 1 .. 1000)) for 0 .. $#attackers;
 	is(join(' ', map { $bystander->query(q(SELECT zk_lock_acquire('/other', '30s'), zk_lock_release_all())) } 1 .. 50),
 		join(' ', ('t|1') x 50), 'another session gets locks while thousands are given up');
-	is(scalar(grep { $_->is_done } @guests), 0, '... all the time');
-	$_->close for @guests;
+	is(scalar(grep { $_->is_done } @attackers), 0, '... all the time');
+	$_->close for @attackers;
 	wait_for_calm($busy, $zk);
 	$busy->stop;
 }
@@ -270,33 +270,33 @@ SKIP:
 # Calls a function on paths of the maximum length until it is refused
 sub take_all
 {
-	my ($guest, $expression) = @_;
+	my ($attacker, $expression) = @_;
 
 	like(
-		$guest->query("DO 'BEGIN FOR i IN 1..1100 LOOP PERFORM $expression; END LOOP; END'"),
+		$attacker->query("DO 'BEGIN FOR i IN 1..1100 LOOP PERFORM $expression; END LOOP; END'"),
 		qr/^ERROR:  53200: too many ZooKeeper watches /,
 		'number of watches is limited');
 	return;
 }
 
 {
-	my $guest = session_of('guest', 'zklock.revocable' => 'on');
+	my $attacker = session_of('unlimited', 'zklock.revocable' => 'on');
 	my $kept = q(SELECT count(*), bool_or(lost), min(session_id), max(session_id) FROM zk_locks);
 
 	$other->query(q(SELECT zk_lock_acquire('/kept')));
-	take_all($guest, q(zk_lock_acquire(''/r'' || i || repeat(''x'', 1010))));
-	take_all($guest, q(zk_semaphore_acquire(''/s'' || i || repeat(''x'', 1010), 1)));
+	take_all($attacker, q(zk_lock_acquire(''/r'' || i || repeat(''x'', 1010))));
+	take_all($attacker, q(zk_semaphore_acquire(''/s'' || i || repeat(''x'', 1010), 1)));
 
 	my $before = $other->query($kept);
 	$zk->restart;
 	is($other->query(q(SELECT zk_lock_acquire('/new', '20s'), zk_lock_release('/new'))),
 		't|t', 'another session can acquire locks after ZooKeeper is restarted');
-	is($guest->query(q(SELECT zk_lock_acquire('/guest', '20s'), zk_lock_release('/guest'))),
-		't|t', '... and so can the guest');
+	is($attacker->query(q(SELECT zk_lock_acquire('/unlimited', '20s'), zk_lock_release('/unlimited'))),
+		't|t', '... and so can the attacker');
 	is($other->query($kept), $before, '... in the same sessions');
 	is($other->query(q(SELECT zk_lock_release('/kept'))),
 		't', '... and all locks are held');
-	$guest->close;
+	$attacker->close;
 	others_unaffected('many watches');
 }
 
@@ -339,14 +339,14 @@ sub take_all
 	my $server = new_node('narrow', $narrow->hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.session' => 'server');
-	$server->safe_psql('postgres', 'CREATE ROLE guest LOGIN');
-	my ($first, @more) = map { session_on($server, 'guest') } 1 .. 8;
+	$server->safe_psql('postgres', 'CREATE ROLE unlimited LOGIN');
+	my ($first, @more) = map { session_on($server, 'unlimited') } 1 .. 8;
 	my $denied = qr/^ERROR:  42501: permission denied to set parameter "zklock.session"/m;
 
 	like($first->query($_), $denied, "$_ is refused")
 	  for q(SET zklock.session = 'backend'),
 	  q(SELECT set_config('zklock.session', 'backend', false)),
-	  q(ALTER ROLE guest SET zklock.session = 'backend');
+	  q(ALTER ROLE unlimited SET zklock.session = 'backend');
 	$_->query(q(SET zklock.session = 'backend')) for @more;
 	is(join(' ', map { $_->query("SELECT zk_lock_acquire('/narrow/' || pg_backend_pid())") }
 			$first, @more),
@@ -368,19 +368,19 @@ sub take_all
 		'zklock.connect_timeout' => '60s');
 	my $few = 8;
 
-	$server->safe_psql('postgres', 'CREATE ROLE guest LOGIN');
+	$server->safe_psql('postgres', 'CREATE ROLE unlimited LOGIN');
 
 	my $holder = ZkTest->new($server);
-	my @guests = do
+	my @attackers = do
 	{
-		local $ENV{PGUSER} = 'guest';
+		local $ENV{PGUSER} = 'unlimited';
 
 		map { ZkTest->new($server) } 1 .. $few + 12;
 	};
 	my $waiting = sub {
 		return $server->safe_psql('postgres',
 			q(SELECT count(*) FROM pg_stat_activity
-			  WHERE usename = 'guest' AND wait_event_type = 'Extension'));
+			  WHERE usename = 'unlimited' AND wait_event_type = 'Extension'));
 	};
 
 	my $connected = sub {
@@ -392,45 +392,45 @@ sub take_all
 	my $before = $connected->();
 
 	$proxy->hold('s2c', pings => 1);
-	$_->start(q(SELECT count(*) FROM zk_lock_queue('/held'))) for @guests;
-	wait_until('all backends wait', sub { $waiting->() == @guests });
+	$_->start(q(SELECT count(*) FROM zk_lock_queue('/held'))) for @attackers;
+	wait_until('all backends wait', sub { $waiting->() == @attackers });
 	wait_until('some backends have connected', sub { $connected->() >= $before + $few });
 	is($connected->(), $before + $few,
 		'a limited number of backends are connected at a time');
 
 	# Some of the connected backends are among these.
 	my $sessions = () = $zk->sessions;
-	for my $guest (splice(@guests, 0, $few))
+	for my $attacker (splice(@attackers, 0, $few))
 	{
-		$server->safe_psql('postgres', "SELECT pg_terminate_backend(${\ $guest->pid})");
-		$guest->close;
+		$server->safe_psql('postgres', "SELECT pg_terminate_backend(${\ $attacker->pid})");
+		$attacker->close;
 	}
 	wait_until('other backends connect', sub { $sessions < (() = $zk->sessions) });
 	wait_until('the number of connections is within its limit',
 		sub { $connected->() <= $before + $few });
 	is( $server->safe_psql('postgres',
 			q(SELECT bool_and(pg_cancel_backend(pid)) FROM pg_stat_activity
-			  WHERE usename = 'guest' AND state = 'active' AND pid <> pg_backend_pid())),
+			  WHERE usename = 'unlimited' AND state = 'active' AND pid <> pg_backend_pid())),
 		't', 'remaining backends are cancelled');
 	like($_->result, qr/^ERROR:  57014/,
-		'wait for a connection can be cancelled') for @guests;
-	$_->start(q(SELECT count(*) FROM zk_lock_queue('/held'))) for @guests;
+		'wait for a connection can be cancelled') for @attackers;
+	$_->start(q(SELECT count(*) FROM zk_lock_queue('/held'))) for @attackers;
 	$proxy->release;
-	is($_->result, 1, 'all backends get their result in the end') for @guests;
+	is($_->result, 1, 'all backends get their result in the end') for @attackers;
 	ok( wait_until('all connections are closed', sub { $connected->() == $before }),
 		'... and no connection stays open');
 
 	my $rule = $proxy->rule(
 		dir => 's2c', op => 'getChildren', action => 'hold', pings => 1);
-	$guests[0]->start(q(SELECT count(*) FROM zk_lock_queue('/held')));
+	$attackers[0]->start(q(SELECT count(*) FROM zk_lock_queue('/held')));
 	wait_until('the request is sent', sub { $proxy->fired($rule) });
-	$server->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $guests[0]->pid})");
-	like($guests[0]->result, qr/^ERROR:  57014/, 'backend is cancelled during its request');
+	$server->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $attackers[0]->pid})");
+	like($attackers[0]->result, qr/^ERROR:  57014/, 'backend is cancelled during its request');
 	$proxy->reset;
 	ok( wait_until('its connection is closed', sub { $connected->() == $before }),
 		'... and no connection stays open');
 	is($holder->query(q(SELECT zk_lock_release('/held'))), 't', '... and no lock is lost');
-	$_->close for $holder, @guests;
+	$_->close for $holder, @attackers;
 	$server->stop;
 }
 
@@ -438,36 +438,36 @@ sub take_all
 # 7. Locks that are fenced and released
 
 {
-	my $guest = session_of('guest');
+	my $attacker = session_of('unlimited');
 	my $paths = join(', ', map { "/fenced/$_" } (0 .. 19));
 	my $held = q(SELECT count(*), sum(session_holds), sum(transaction_holds) FROM zk_locks
 		WHERE path LIKE '/fenced/%' AND granted);
 
-	is($guest->query(qq(BEGIN;
+	is($attacker->query(qq(BEGIN;
 			SELECT zk_lock_acquire_all('{$paths}');
 			SELECT count(zk_lock_fence('/fenced/' || i)) FROM generate_series(0, 19) i;
 			SELECT zk_lock_release('/fenced/0');
 			SELECT zk_lock_release_all())),
 		"t\n20\nt\n19", 'role fences and releases locks');
 	is($other->query($held), '20|0|20', '... which its transaction still holds');
-	like($guest->query(q(PREPARE TRANSACTION 'fenced')), qr/^ERROR:  0A000:/,
+	like($attacker->query(q(PREPARE TRANSACTION 'fenced')), qr/^ERROR:  0A000:/,
 		'... and which prevent PREPARE TRANSACTION');
 
-	$guest->query(qq(BEGIN;
+	$attacker->query(qq(BEGIN;
 		SELECT zk_lock_acquire_all('{$paths}');
 		SELECT zk_lock_fence('/fenced/' || i) FROM generate_series(0, 19) i;
 		SELECT zk_lock_release_all()));
 	$other->start(q(BEGIN;
 		SELECT zk_lock_guard('/fenced/7') > 0, zk_lock_fence('/fenced/7') > 0;
 		COMMIT));
-	my ($waits, $in_the_way) = ($other->pid, $guest->pid);
+	my ($waits, $blocker) = ($other->pid, $attacker->pid);
 	wait_until('the next holder sees its blocker',
 		sub { $node->safe_psql('postgres', qq(SELECT blocking_pid FROM zk_lock_blockers
-			WHERE pid = $waits AND path = '/fenced/7')) eq $in_the_way });
-	$guest->query('COMMIT');
+			WHERE pid = $waits AND path = '/fenced/7')) eq $blocker });
+	$attacker->query('COMMIT');
 	is($other->result, 't|t', '... and gets the lock after the transaction');
 	is($other->query($held), '0||', '... and no lock is left');
-	$guest->close;
+	$attacker->close;
 
 	my $shop = session_of('shop');
 	like($shop->query(q(BEGIN;

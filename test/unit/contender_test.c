@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * contender_test.c
- *	  The names under which clients queue.
+ *	  Tests of the names of contenders' nodes.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@ test_parse(void **state)
 		{"lock-9223372036854775808", INT64_MAX},
 		{"lock-99999999999999999999999999999999", INT64_MAX},
 		{"lock--99999999999999999999999999999999", -INT64_MAX},
-		/* only the end counts */
+		/* Only the end of the name counts. */
 		{"lock-0000000001-lock-0000000002", 2},
 		{"__READ__0000000001__WRIT__0000000003", 3},
 		{"lock--lock-0000000004", 4},
@@ -57,7 +57,7 @@ test_parse(void **state)
 		"x-72057594037927936-0000000001",	/* ZooKeeper's own recipes */
 		"n_0000000001", "member_0000000001",
 		CURATOR("lease-0000000001"), KAZOO(""), "locks", "leases",
-		"lock-\xd9\xa1"			/* a digit, but not to ZooKeeper */
+		"lock-\xd9\xa1"			/* a digit, but not for ZooKeeper */
 	};
 	int64_t		seq;
 

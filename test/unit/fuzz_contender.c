@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_contender.c
- *	  Names of children, whatever they are.
+ *	  Fuzzes the parser of contenders' names with names of children.
  *
  * The input is a list of names, each ended by a "/", which no name has in it.
  *
@@ -32,7 +32,7 @@ match(const char *name, size_t *len, int64_t *seq)
 		return NULL;
 	*len = m[1].rm_eo - m[1].rm_so;
 
-	/* What is too large becomes the largest. */
+	/* A number that is too large becomes the largest one. */
 	*seq = strtoll(name + m[3].rm_so, NULL, 10);
 	if (m[2].rm_eo > m[2].rm_so)
 		*seq = -*seq;

@@ -3,10 +3,10 @@
  * fuzz_path.c
  *	  The check of lock paths against ZooKeeper's rules.
  *
- * What a server does with the bytes of a path is done here step by step: make
- * Java's 16-bit characters of them, then look at these.  With the rules of our
- * own on top, that must come to the same as zklock_path_check(), and with a regular
- * expression for names that are taken as zklock_path_check_lock().
+ * This file repeats what a server does with the bytes of a path: it converts
+ * them to Java's 16-bit characters, and checks these. Together with zklock's
+ * own rules, the result must be that of zklock_path_check(), and with a
+ * regular expression for reserved names that of zklock_path_check_lock().
  *
  *-------------------------------------------------------------------------
  */
@@ -46,7 +46,7 @@ to_utf16(const uint8_t *data, size_t size, uint16_t *units)
 	return (uint16_t *) to - units;
 }
 
-/* A part of a path, from one "/" to the next or to the end. */
+/* Checks a part of a path, from one "/" to the next or to the end. */
 static bool
 server_takes_part(const uint16_t *part, int n)
 {
@@ -94,7 +94,7 @@ is_lock_path(const uint8_t *data, size_t size)
 		!(size == len - 1 && memcmp(data, tree, len - 1) == 0);
 }
 
-/* Of a path that servers take, which has no zero byte */
+/* Checks a path that servers accept, and that has no zero byte. */
 static bool
 has_reserved_part(const uint8_t *data, size_t size)
 {
@@ -133,7 +133,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size >= len)
 		return 0;
 
-	/* The limit is seldom met by chance. */
+	/* Random paths seldom have a length near the limit. */
 	filled = malloc(len);
 	memset(filled, 'x', len);
 	memcpy(filled, data, size);

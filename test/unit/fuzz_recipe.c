@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_recipe.c
- *	  The lock recipe among hostile names and replies.
+ *	  Fuzzes the lock recipe with hostile names and replies.
  *
- * The input is a script of what happens to one attempt: how requests are
- * answered, and what comes in between.  The order of things is one that a
- * driver can meet with, see recipe.h; the names and numbers are anything that
- * others may have put into ZooKeeper.
+ * The input is a script of the events of one attempt: how requests are
+ * answered, and what happens in between. The order of events is one that is
+ * possible for a driver, see recipe.h; names and numbers are arbitrary, as
+ * other clients could have written them to ZooKeeper.
  *
- * Whatever comes, the recipe must ask for things that can be done, must wait
- * for something that will be told, and must not be granted a lock unless its
- * node was shown to be ours and everybody who is ahead was shown to be gone.
+ * For any input, the recipe must make requests that are possible, must wait
+ * only for events that will come, and must not be granted a lock unless a list
+ * has shown its node to be its own, and all conflicting nodes ahead are known
+ * to be gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,23 +36,23 @@ static const uint8_t *script;
 static const uint8_t *script_end;
 
 static ZkLockRecipe recipe;
-static bool touches;			/* a downgrade that others must be told of */
+static bool touches;			/* a downgrade of which others must be notified */
 
-/* What was asked for and is not answered yet, the oldest first. */
+/* Requests that have not been answered yet, the oldest first */
 static ZkLockAction requests[MAX_REQUESTS];
 static int	nrequests;
 
-/* What the recipe has been shown that its attempt has or meets with. */
+/* State of the attempt, as far as the recipe has been told */
 static struct
 {
-	int64_t		czxid;			/* of the node that is ours; 0: none is */
+	int64_t		czxid;			/* of our node; 0: none */
 	bool		touched;
-	bool		listed;			/* that node is in the list that counts */
-	bool		outdated;		/* and there was news since that list */
-	int			leases;			/* that there are */
-	int			nahead;			/* contenders in it that are not gone since */
+	bool		listed;			/* that node is in the valid list */
+	bool		outdated;		/* and something has changed since that list */
+	int			leases;			/* number of them */
+	int			nahead;			/* contenders in it that are not known to be gone */
 	char		ahead[MAX_CHILDREN][ZKLOCK_NAME_SIZE];
-	uint32_t	lost;			/* requests up to this one are forgotten */
+	uint32_t	lost;			/* requests up to this one are ignored */
 }			shown;
 
 static unsigned
@@ -84,7 +85,10 @@ make_name(void)
 	unsigned	number = next_byte();
 	char		name[2 * ZKLOCK_NAME_SIZE];
 
-	/* The name is at the end of its memory, for whoever reads beyond it. */
+	/*
+	 * The name is at the end of its memory, so that reading beyond it is
+	 * noticed.
+	 */
 	if (what < 0x60 && recipe.name[0] != '\0')
 		return strdup(recipe.name);
 	snprintf(name, sizeof(name), "%s%s%s", fronts[what % 4],
@@ -128,7 +132,7 @@ is_awaited(const ZkLockWatch *watch)
 	return watch->request > shown.lost;
 }
 
-/* Do what the recipe asked for; returns whether the attempt goes on. */
+/* Performs the recipe's actions; returns whether the attempt continues. */
 static bool
 perform(const ZkLockActions *actions)
 {
@@ -157,7 +161,7 @@ perform(const ZkLockActions *actions)
 			requests[nrequests++] = *act;
 	}
 
-	/* Whoever asks for nothing must be told something. */
+	/* Without a request, the recipe must be waiting for an event. */
 	if (nrequests == 0 && !recipe.stalled)
 		assert(is_awaited(&recipe.nearest) || is_awaited(&recipe.lookahead));
 	if (nrequests == 0 && !recipe.stalled && recipe.counted)
@@ -172,7 +176,7 @@ show_gone(const char *name)
 	int64_t		seq;
 	const ZkLockContender *kind = zklock_contender_parse(name, &seq);
 
-	/* A reader may have taken its place. */
+	/* A reader may have taken its place by a downgrade. */
 	if (kind != NULL && kind->downgrades && recipe.mode != ZKLOCK_SHARED)
 		shown.outdated = true;
 	for (int i = 0; i < shown.nahead; i++)
@@ -225,13 +229,13 @@ show_watched(const ZkLockEvent *ev, const ZkLockWatch *watch)
 		shown.outdated |= ev->version > 0;
 	else
 	{
-		/* It may have handed its place on before. */
+		/* It may have been downgraded before. */
 		show_gone(watch->name);
 		shown.outdated |= recipe.mode != ZKLOCK_SHARED;
 	}
 }
 
-/* What an event proves, if it is about something that is still of interest. */
+/* The effects of an event, if it concerns a current watch */
 static void
 show(const ZkLockEvent *ev)
 {
@@ -283,7 +287,7 @@ happen(ZkLockEventKind kind, uint32_t request)
 	return feed(&ev);
 }
 
-/* As many children as the script says, each once. */
+/* Lists as many children as the script says, each once. */
 static void
 make_children(ZkLockEvent *ev, const char **children)
 {
@@ -304,7 +308,7 @@ make_children(ZkLockEvent *ev, const char **children)
 	}
 }
 
-/* Answer the oldest request. */
+/* Answers the oldest request. */
 static bool
 answer(bool lost)
 {
@@ -341,7 +345,7 @@ answer(bool lost)
 		.reply = lost ? ZKLOCK_LOST : answers[act.kind].replies[how % 4]
 	};
 
-	/* There is no room for the watch that it leaves. */
+	/* There is no room for the watch of this request. */
 	if (!lost && how >= 0xe0 && act.use != ZKLOCK_WATCH_WAITER &&
 		(act.kind == ZKLOCK_DO_WATCH ||
 		 (act.kind == ZKLOCK_DO_LIST && recipe.mode == ZKLOCK_SEMAPHORE) ||
@@ -371,8 +375,9 @@ answer(bool lost)
 }
 
 /*
- * A new connection.  Requests that were sent over the old one are lost, those
- * that were not are answered, even before the recipe is told.
+ * A new connection. Requests that were not answered over the old one are lost;
+ * replies that arrived before count even if the recipe is told of the loss
+ * first.
  */
 static bool
 reconnect(unsigned nlost, unsigned nearly)
@@ -472,7 +477,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			step() : answer(false);
 	if (!go_on)
 	{
-		/* Nothing more is done for an attempt that is over. */
+		/* A finished attempt makes no requests. */
 		ZkLockEvent ev = {.kind = ZKLOCK_EV_CONNECTED};
 		ZkLockActions actions;
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_settings.c
- *	  Connect strings and access control lists against their grammars.
+ *	  Fuzzes the checks of connect strings and access control lists.
  *
- * What passes for a connect string must still do so when its names have become
- * addresses, of which there must be an odd number.
+ * A valid connect string must also be valid after its names have been replaced
+ * by addresses; the number of addresses of a name varies.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,10 @@ int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define ENTRY "[^:,]+:[^,]*:[cdrwa]+"
 #define ACL "^" ENTRY "(," ENTRY "){0,15}$"
 
-/* One resolver for all: a name has as many addresses as its first byte says. */
+/*
+ * The resolver of all names: the first byte of a name determines the number of
+ * its addresses.
+ */
 int
 getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
 			struct addrinfo **found)
@@ -67,7 +70,7 @@ matches(regex_t *compiled, const char *pattern, const char *text)
 	return regexec(compiled, text, 0, NULL, 0) == 0;
 }
 
-/* The limits of names and ports, which the pattern does not know. */
+/* The limits of names and ports, which the regular expression does not have */
 static bool
 within_limits(const char *hosts)
 {

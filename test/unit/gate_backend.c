@@ -3,11 +3,12 @@
  * gate_backend.c
  *	  A backend of a server whose session is shared.  See gate_model.h.
  *
- * It takes one lock or several, as acquireall.c does, and works; it may add a
- * reader's node to a lock; then it commits, or does not, and gives back.
+ * It acquires one lock or several, as acquireall.c does, and works; it may add a
+ * reader's node to a lock; then it commits, or aborts, and releases the locks.
  *
- * A commit raises its flag, looks at what is confirmed, then at the generation,
- * each in a step of its own; the flag falls after the end of the transaction.
+ * A commit sets its flag, reads the time of the last confirmation, then the
+ * generation, each in a separate step; the flag is cleared after the end of
+ * the transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -86,7 +87,7 @@ release(GateBackend *b, GateClaim *claim)
 	claim->arrival = 0;
 }
 
-/* It is one more's turn to be waited for, or to be had. */
+/* The next lock of several can be waited for, or acquired. */
 static void
 join_from(GateBackend *b, int first)
 {
@@ -129,7 +130,7 @@ give_up(GateBackend *b)
 	return true;
 }
 
-/* The session is over, and with it all that was taken. */
+/* The session is over, and all locks of it are lost. */
 static void
 start_over(GateBackend *b)
 {
@@ -139,7 +140,10 @@ start_over(GateBackend *b)
 	b->state = GATE_STARTING_OVER;
 }
 
-/* Gives up the next lock.  What is lost keeps its place, as the judge sees it. */
+/*
+ * Gives up the next lock. The checker considers the place of a lost lock as
+ * kept.
+ */
 static void
 give_up_next(GateBackend *b)
 {
@@ -156,7 +160,9 @@ give_up_next(GateBackend *b)
 		join_from(b, 0);
 }
 
-/* A grant, if it is of the present session, and so is all that was taken. */
+/*
+ * Accepts a grant if it and all earlier grants belong to the present session.
+ */
 static bool
 take(GateBackend *b, const GateClaim *claim)
 {
@@ -183,7 +189,10 @@ have_all(GateBackend *b)
 	b->state = GATE_WORKING;
 }
 
-/* Several were asked for: whom to wait for, once all are known to be free or not? */
+/*
+ * Of several locks, chooses the one to wait for, once it is known of all
+ * whether they are free.
+ */
 static void
 look_at_all(GateBackend *b)
 {
@@ -241,7 +250,7 @@ look(GateBackend *b)
 	}
 }
 
-/* What has come while nobody looked is not thrown away. */
+/* A grant that has arrived unnoticed is not given up. */
 static void
 time_out(GateBackend *b)
 {
@@ -264,7 +273,7 @@ holds(const GateClaim *claim)
 	return claim->turn.state == ZKLOCK_TURN_HOLDING;
 }
 
-/* A reader's node is added to the lock that is held. */
+/* Adds a reader's node to a held lock. */
 static void
 downgrade(GateBackend *b)
 {
@@ -352,11 +361,11 @@ decide(GateBackend *b)
 	}
 	else
 	{
-		/* It may take long: not with the flag up. */
+		/* The confirmation can take long, so the flag is cleared first. */
 		sim_count(GATE_N_ASKED);
 		b->flag = 0;
 		b->asking = true;
-		b->latch = true;		/* it may have come before we asked */
+		b->latch = true;		/* it may have come before the request */
 		b->state = GATE_ASKING;
 		gate_poke(b->server);
 	}
@@ -482,7 +491,7 @@ gate_backend_deadline(GateBackend *b)
 	return true;
 }
 
-/* An error ends the transaction, or the process. */
+/* An error ends the transaction or the process. */
 bool
 gate_backend_cancel(GateBackend *b, bool exit)
 {

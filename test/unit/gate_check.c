@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gate_check.c
- *	  What has to hold of servers whose backends share a session.
+ *	  The properties of servers whose backends share a session.
  *	  See gate_check.h.
  *
  *-------------------------------------------------------------------------
@@ -15,7 +15,7 @@
 
 #define N_CLAIMS (SIM_MAX_LOCKS + 1)
 
-/* A grant, by what fences compare. */
+/* A grant, as fences compare it */
 typedef struct Pair
 {
 	int64_t		token;
@@ -41,7 +41,7 @@ gate_check_reset(const GateServer *all_servers, int n,
 	memset(last_writer, 0, sizeof(last_writer));
 }
 
-/* The node that was granted with this token; NULL: there never was one. */
+/* Returns the node that was granted with this token; NULL: there was none. */
 static const SimNode *
 find_node(SimDir dir, int64_t token)
 {
@@ -67,7 +67,7 @@ is_there(const SimNode *node)
 	return node != NULL && node->dzxid == INT64_MAX;
 }
 
-/* Who lets others delete his node has given it away. */
+/* A holder whose node was deleted by another client does not count. */
 static bool
 is_node_deleted(const SimNode *node)
 {
@@ -102,7 +102,7 @@ gate_check_slot(const GateSlot *slot)
 			sim_breach(GATE_SOUND, "the queue of %d is not in order", slot->dir);
 		if ((turn->nowait || !turn->queued) &&
 			(gate->holder != NULL || prev != NULL || gate->queued))
-			sim_breach(GATE_TRIES, "one in %d does not know of others ahead",
+			sim_breach(GATE_TRIES, "a waiter in %d does not know of nodes ahead",
 					   slot->dir);
 		prev = turn;
 		nqueued++;
@@ -118,13 +118,13 @@ gate_check_slot(const GateSlot *slot)
 		}
 	}
 	if (gate->last != prev || nqueued != 0)
-		sim_breach(GATE_SOUND, "the queue of %d is not of those who wait",
+		sim_breach(GATE_SOUND, "the queue of %d contains a claim that does not wait",
 				   slot->dir);
 	if (gate->holder != NULL &&
 		(gate->holder->state != ZKLOCK_TURN_HOLDING || gate->holder->lost))
-		sim_breach(GATE_SOUND, "who holds %d does not", slot->dir);
+		sim_breach(GATE_SOUND, "the holder of %d has no hold", slot->dir);
 	if ((gate->wanted != 0) != (gate->holder != NULL || gate->first != NULL))
-		sim_breach(GATE_USE, "a node is wanted in %d, or not", slot->dir);
+		sim_breach(GATE_USE, "the gate in %d wants a node without need, or none", slot->dir);
 }
 
 void
@@ -144,7 +144,7 @@ gate_check_before_release(const GateClaim *claim, GateBefore *before)
 		sim.now - slot->since < s->window && !slot->read_under;
 }
 
-/* Why it was not passed on, for the counts. */
+/* The reason why it was not handed over, for the counts */
 static void
 note_end(const GateSlot *slot, const GateBefore *before)
 {
@@ -167,7 +167,7 @@ gate_check_release(const GateClaim *claim, const GateBefore *before)
 	bool		passed = before->held && gate->holder != NULL;
 
 	if (before->held && passed != before->pass)
-		sim_breach(GATE_WINDOW, "a lock in %d is %spassed on", claim->slot->dir,
+		sim_breach(GATE_WINDOW, "a lock in %d is %shanded over", claim->slot->dir,
 				   passed ? "" : "not ");
 	if (before->held && !passed && gate->wanted == before->wanted)
 		sim_breach(GATE_WINDOW, "the node in %d is used again",
@@ -175,7 +175,7 @@ gate_check_release(const GateClaim *claim, const GateBefore *before)
 	if (!before->held &&
 		(gate->holder != before->holder ||
 		 (gate->first != NULL && gate->wanted != before->wanted)))
-		sim_breach(GATE_USE, "who holds nothing gives a node in %d up",
+		sim_breach(GATE_USE, "a backend without a hold gives up a node in %d",
 				   claim->slot->dir);
 
 	if (passed)
@@ -196,7 +196,7 @@ gate_check_told(const GateClaim *claim)
 	{
 		sim_count(GATE_N_TRY_QUEUED);
 		if (!claim->backend->nowait)
-			sim_breach(GATE_TOLD, "one that waits in %d is refused",
+			sim_breach(GATE_TOLD, "a waiter in %d is refused",
 					   claim->slot->dir);
 	}
 	if (turn->verdict > ZKLOCK_EXPIRED)
@@ -209,7 +209,10 @@ is_larger(Pair a, Pair b)
 	return a.token != b.token ? a.token > b.token : a.number > b.number;
 }
 
-/* Pairs tell the order of grants, also of those that no gate has made. */
+/*
+ * Pairs of token and number show the order of grants, also of those without a
+ * gate.
+ */
 static void
 check_pair(const GateClaim *claim)
 {
@@ -217,7 +220,10 @@ check_pair(const GateClaim *claim)
 	bool		reads = claim->slot->mode == ZKLOCK_SHARED;
 	Pair		pair = {claim->turn.token, claim->turn.grant_number};
 
-	/* A downgrade's node is younger than those that wait for it. */
+	/*
+	 * The node of a downgrade is younger than the nodes that wait for the
+	 * lock.
+	 */
 	if (claim->slot->from[0] != '\0')
 		return;
 	if (!is_larger(pair, reads ? last_writer[dir] : last[dir]))
@@ -229,7 +235,7 @@ check_pair(const GateClaim *claim)
 		last_writer[dir] = pair;
 }
 
-/* Whoever else believes to hold it, by a node that is there. */
+/* Other clients that hold the lock according to an existing node */
 static void
 check_others(const GateClaim *claim)
 {
@@ -282,7 +288,7 @@ gate_check_grant(const GateClaim *claim)
 			  claim->turn.grant_number);
 	if (claim->turn.token != slot->token)
 	{
-		/* From outside. */
+		/* Node of another client */
 		slot->token = claim->turn.token;
 		slot->number = 0;
 		slot->since = sim.now;
@@ -294,7 +300,9 @@ gate_check_grant(const GateClaim *claim)
 		sim_breach(GATE_PAIRS, "grant %" PRId64 " of a node is number %" PRId64,
 				   slot->number, claim->turn.grant_number);
 
-	/* First come, first served, and for those who come again, too. */
+	/*
+	 * Requests are granted in order, also those of backends that come again.
+	 */
 	for (int i = 0; i < s->nbackends; i++)
 	{
 		for (int j = 0; j < N_CLAIMS; j++)
@@ -355,7 +363,10 @@ gate_check_clock(GateBackend *b)
 	}
 }
 
-/* Do two commit at a time under the same lock, of whom nobody was paused? */
+/*
+ * Do two backends commit concurrently under the same lock, neither of which
+ * was suspended?
+ */
 static void
 check_overlap(const GateClaim *ours, const GateClaim *theirs)
 {
@@ -371,8 +382,8 @@ check_overlap(const GateClaim *ours, const GateClaim *theirs)
 		return;
 
 	/*
-	 * A commit that takes longer than a session lives is the fence's affair,
-	 * unless it could be known here.
+	 * Only a fence protects a commit that takes longer than the timeout of a
+	 * session, unless the commit could have noticed the loss.
 	 */
 	if (ours->slot->server != theirs->slot->server &&
 		(!is_there(our_node) || !is_there(their_node)))
@@ -412,8 +423,8 @@ gate_check_commit(const GateBackend *b)
 }
 
 /*
- * As long as no connection was lost, what a place had is deleted before anything
- * new stands there.
+ * As long as no connection was lost, the former node of a place is deleted
+ * before a new one is created.
  */
 void
 gate_check_queued(const GateSlot *slot, const SimAttempt *a)
@@ -421,7 +432,7 @@ gate_check_queued(const GateSlot *slot, const SimAttempt *a)
 	if (slot->former >= 0 && slot->server->runner.client.status.connects == 1 &&
 		strncmp(a->recipe.nearest.name, slot->former_prefix,
 				strlen(slot->former_prefix)) == 0)
-		sim_breach(GATE_TRIES, "a place in %d waits for its former self",
+		sim_breach(GATE_TRIES, "a place in %d waits for its own former node",
 				   slot->dir);
 }
 
@@ -433,7 +444,7 @@ gate_check_used(const GateSlot *slot, bool wanted)
 	int64_t		token = s->runner.attempts[slot - s->slots].recipe.token;
 
 	if (wanted ? holder == NULL : holder != NULL && holder->token == token)
-		sim_breach(GATE_USE, "a grant in %d is not used, or one that must not be",
+		sim_breach(GATE_USE, "a valid grant in %d is not used, or an invalid one is",
 				   slot->dir);
 	gate_check_slot(slot);
 }
@@ -442,7 +453,7 @@ void
 gate_check_expired(const GateSlot *slot)
 {
 	if (slot->gate.first != NULL || slot->gate.wanted != 0)
-		sim_breach(GATE_TOLD, "who waits in %d has not heard of the session's end",
+		sim_breach(GATE_TOLD, "a waiter in %d was not notified of the session's end",
 				   slot->dir);
 	gate_check_slot(slot);
 }
@@ -479,7 +490,7 @@ gate_check_end(void)
 		for (int j = 0; j < servers[i].nbackends; j++)
 		{
 			if (servers[i].backends[j].state != GATE_IDLE)
-				sim_breach(SIM_PROGRESS, "backend %d of server %d waits for ever",
+				sim_breach(SIM_PROGRESS, "backend %d of server %d waits forever",
 						   j, i);
 		}
 		for (int j = 0; j < GATE_N_SLOTS; j++)
@@ -494,7 +505,7 @@ gate_check_end(void)
 	for (int i = 0; i < nrivals; i++)
 	{
 		if (!rivals[i].crashed && rivals[i].state != SIM_IDLE)
-			sim_breach(SIM_PROGRESS, "client %d waits for ever",
+			sim_breach(SIM_PROGRESS, "client %d waits forever",
 					   rivals[i].runner.number);
 	}
 }

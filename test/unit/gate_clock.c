@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * gate_clock.c
- *	  Schedules by the clock.  See gate_clock.h.
+ *	  Schedules with a clock. See gate_clock.h.
  *
- * All want one lock in one mode.  Between the moment when a server wants a node
- * and its grant there is at most one node of each other: of a server, that takes
- * its window and the section that was begun within it; of a rival, a section.
- * The end of each, a delete up and an event down, is one flight.  One more is
- * for the node itself, and one for who finds that the node he wants to watch has
- * just gone, and lists again.
+ * All backends want one lock in one mode. Between the request of a server for
+ * a node and its grant, each other server has at most one node: for its window
+ * and the section that was begun within it; a rival has a node for one
+ * section. The end of each takes one flight: a delete and an event. One more
+ * flight creates the node, and another one is needed by a waiter that finds
+ * its predecessor gone when it sets the watch, and lists again.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,10 +21,10 @@
 
 #define MAX_RIVALS 3
 
-/* Steps that nothing comes of any more: somebody goes round in circles. */
+/* Steps without an effect: the simulation does not make progress. */
 #define MANY_STEPS 2000
 
-/* By then workers have a session. */
+/* By then, all workers have a session. */
 #define CONNECTED 5
 
 typedef struct Work
@@ -33,21 +33,21 @@ typedef struct Work
 	int64_t		end_at;			/* of the section; 0: none */
 } Work;
 
-/* What a place waits for */
+/* The state that a place waits for */
 typedef struct Wait
 {
 	uint64_t	wanted;
 	int64_t		since;
 } Wait;
 
-static int	pause;				/* between two tasks, at most */
+static int	pause;				/* maximum between two tasks */
 static int	section;
 static Work work[GATE_MAX_SERVERS][GATE_MAX_BACKENDS];
 static Work rival_work[MAX_RIVALS];
 static Wait waits[GATE_MAX_SERVERS];
 static const SimDir queue = SIM_QUEUE_A;
 
-/* Is the section over, which begins when it is asked for? */
+/* Is the section over? It begins with the first call. */
 static bool
 has_worked(Work *w)
 {
@@ -100,7 +100,7 @@ step_server(GateServer *s)
 	return moved;
 }
 
-/* Whatever is on its way gets there, and answers get back. */
+/* Delivers all frames on their way, and their replies. */
 static void
 fly(const SimRunner *r)
 {

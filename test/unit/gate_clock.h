@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * gate_clock.h
- *	  Schedules by the clock: when is it a server's turn?
+ *	  Schedules with a clock: how long does a server wait for its turn?
  *
- * Here every flight takes one tick of sim.now, there and back, and all that
- * processes do takes no time, but for sections that last a number of ticks.  No
- * misfortune happens.  So what servers wait for can be reckoned in ticks.
+ * In these schedules, every flight takes one tick of sim.now, there and back,
+ * and the work of processes takes no time, except sections that last a number
+ * of ticks. There are no faults. So the waiting times of servers can be
+ * computed in ticks.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +15,7 @@
 
 #include "gate_model.h"
 
-/* The servers and rivals of a schedule, which have just been made. */
+/* Plays a schedule with these new servers and rivals. */
 extern void gate_clock_play(GateServer *servers, int nservers,
 							SimDriver *rivals, int nrivals);
 

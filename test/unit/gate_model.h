@@ -3,20 +3,20 @@
  * gate_model.h
  *	  A model of a server whose backends share a session behind gates.
  *
- * A server is its shared memory, its backends and its worker.  The worker runs
- * the recipe over a simulated client, as sim_driver.c does for a backend with a
- * session of its own; what the gates decide is decided by gate.c itself.  All
- * that may happen between two looks at shared memory is a step of its own: those
- * of a commit above all, see gate_backend.c, and of the worker's decisions and
- * deeds, see gate_worker.c.
+ * A server consists of its shared memory, its backends and its worker. The
+ * worker runs the recipe over a simulated client, as sim_driver.c does for a
+ * backend with its own session; gate.c itself makes the decisions of gates.
+ * Each part of an operation between two accesses to shared memory is a
+ * separate step: especially those of a commit, see gate_backend.c, and the
+ * decisions and actions of the worker, see gate_worker.c.
  *
- * What stands in ZooKeeper stands for a place.  There is one for each lock in
- * mode exclusive or write, of all backends; and one for each backend and queue,
- * for its reader's node, behind a gate that nobody else is at.
+ * Each node in ZooKeeper belongs to a place. There is one place for each lock
+ * in mode exclusive or write, of all backends; and one for each backend and
+ * queue, for its reader's node, behind a gate without other backends.
  *
- * Time is sim.now.  A session that the ensemble has heard of lives for `timeout`
- * from then on, and is good for a third of that from when a write was sent that
- * has been answered.
+ * Time is sim.now. The ensemble keeps a session for `timeout` after its last
+ * message. The session can be relied on for a third of that, from the time
+ * when an answered write was sent.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@
 #define GATE_N_SLOTS (GATE_N_QUEUES * (2 + GATE_MAX_BACKENDS))
 #define GATE_NEVER (INT64_MIN / 2)
 
-/* What is promised beyond the properties of sim.h. */
+/* Properties in addition to those of sim.h */
 typedef enum GateProperty
 {
 	GATE_COMMIT = SIM_N_PROPERTIES,
@@ -54,7 +54,7 @@ typedef enum GateProperty
 	GATE_N_PROPERTIES
 } GateProperty;
 
-/* What the schedules went through, as in sim.h; descriptions in gate_sim.c. */
+/* Events that the schedules count, as in sim.h; descriptions in gate_sim.c. */
 typedef enum GateCount
 {
 	GATE_N_PASSED = SIM_N_COUNTS,
@@ -110,25 +110,25 @@ typedef struct GateSlot
 	/* in shared memory, under one lock */
 	ZkLockGate	gate;
 	char		node[SIM_NAME_SIZE];	/* the last that was granted */
-	char		from[SIM_NAME_SIZE];	/* a downgrade's; "": it is none */
+	char		from[SIM_NAME_SIZE];	/* of a downgrade; "": no downgrade */
 	uint64_t	from_generation;
 
 	/* the worker's; its attempt has the same number */
-	uint64_t	had;			/* serial of what stands, or may, or 0 */
+	uint64_t	had;			/* serial of the node that exists, or may exist, or 0 */
 	bool		told_verdict;
 	bool		told_queued;
-	int			former;			/* the node it left last, or -1 */
+	int			former;			/* the node given up last, or -1 */
 	char		former_prefix[SIM_PREFIX_SIZE];
 	int64_t		begun_at;
 
-	/* the judge's, of the node that was granted last */
+	/* for the checker: node that was granted last */
 	int64_t		token;
 	int64_t		number;
 	int64_t		since;
 	bool		read_under;
 } GateSlot;
 
-/* A backend's part in one lock. */
+/* A backend's part in one lock */
 typedef struct GateClaim
 {
 	GateBackend *backend;
@@ -136,9 +136,9 @@ typedef struct GateClaim
 	ZkLockTurn	turn;
 	char		node[SIM_NAME_SIZE];
 
-	/* the judge's */
-	uint64_t	arrival;		/* as a ticket; 0: wants nothing */
-	bool		was_there;		/* its node, when the commit looked at the clock */
+	/* for the checker */
+	uint64_t	arrival;		/* as a ticket; 0: wants no node */
+	bool		was_there;		/* its node when the commit read the clock */
 } GateClaim;
 
 typedef enum GateState
@@ -146,19 +146,19 @@ typedef enum GateState
 	GATE_IDLE,
 	GATE_JOINING,				/* one claim at a time */
 	GATE_ASLEEP,				/* until its latch is set */
-	GATE_AWAKE,					/* to look what has come */
-	GATE_TIMING_OUT,			/* has seen that nothing had */
-	GATE_SETTLING,				/* of several locks, gives back the later ones */
-	GATE_STARTING_OVER,			/* gives back what is not lost */
+	GATE_AWAKE,					/* has to read its state */
+	GATE_TIMING_OUT,			/* has seen no change */
+	GATE_SETTLING,				/* of several locks, releases the later ones */
+	GATE_STARTING_OVER,			/* releases locks that are not lost */
 	GATE_WORKING,
 	GATE_READING,				/* waits for its downgrade */
-	GATE_TO_FLAG,				/* commit: the flag, */
-	GATE_TO_LOOK_AT_CLOCK,		/* what is confirmed, */
-	GATE_TO_LOOK_AT_GENERATION, /* which session it is, */
+	GATE_TO_FLAG,				/* commit: sets the flag, */
+	GATE_TO_LOOK_AT_CLOCK,		/* reads the last confirmation, */
+	GATE_TO_LOOK_AT_GENERATION, /* reads the generation, */
 	GATE_TO_DECIDE,
 	GATE_ASKING,				/* the lease is over */
-	GATE_COMMITTING,			/* the check is passed */
-	GATE_COMMITTED,				/* the flag is still up */
+	GATE_COMMITTING,			/* has passed the check */
+	GATE_COMMITTED,				/* the flag is still set */
 	GATE_DELETING
 } GateState;
 
@@ -169,33 +169,33 @@ struct GateBackend
 	GateState	state;
 	int			tasks_left;
 	bool		stays;			/* commits more than once */
-	int			awake_at;		/* it stands still up to this step */
+	int			awake_at;		/* suspended up to this step */
 
-	/* what is wanted: one lock, or several */
+	/* wanted locks: one, or several */
 	ZkLockMode	mode;
 	bool		nowait;
 	int			n;
-	GateClaim	claims[SIM_MAX_LOCKS + 1];	/* the last is a downgrade's */
+	GateClaim	claims[SIM_MAX_LOCKS + 1];	/* the last one is a downgrade */
 	int			pos;
 	int			nheld;
 	bool		alone;			/* only the next one is waited for */
-	uint64_t	generation;		/* in which it has taken what it has */
+	uint64_t	generation;		/* session of the acquired locks */
 	bool		deadline;		/* is over */
-	bool		fresh;			/* as the commit has found it: the lease, */
-	bool		good;			/* and what is held */
+	bool		fresh;			/* as the commit has read it: the lease, */
+	bool		good;			/* and the held locks */
 
 	/* in shared memory */
 	bool		latch;
 	uint64_t	flag;			/* commits in this generation; 0: does not */
-	bool		asking;			/* wants the lease to be confirmed */
+	bool		asking;			/* requests a confirmation of the lease */
 };
 
 typedef enum GateWorker
 {
 	GATE_W_DEAD,
 	GATE_W_NEW,
-	GATE_W_TELLING,				/* all places that a session is over */
-	GATE_W_FLAGS,				/* waits for those who commit in it */
+	GATE_W_TELLING,				/* notifies all places that a session is over */
+	GATE_W_FLAGS,				/* waits for commits in it */
 	GATE_W_CLOSING,
 	GATE_W_CONNECTING,
 	GATE_W_SERVING
@@ -206,7 +206,7 @@ struct GateServer
 	int			number;
 	int64_t		timeout;		/* of its sessions */
 	int64_t		window;
-	int			downgrades;		/* percent of its chances to do so */
+	int			downgrades;		/* percent of its chances to commit */
 
 	/* shared memory */
 	uint64_t	generation;
@@ -221,30 +221,30 @@ struct GateServer
 	GateWorker	worker;
 	bool		stopped;
 	bool		poked;
-	int			scan;			/* the next place to look at: what is wanted? */
-	int			news;			/* and to look at: what has come of it? */
-	bool		held_back;		/* something could not be done yet */
+	int			scan;			/* the next place to check for a wanted node */
+	int			news;			/* and for a verdict */
+	bool		held_back;		/* a step had to be postponed */
 	int64_t		confirm_sent;
 	int			confirm_connects;
 	SimRunner	runner;
 
-	uint64_t	last_arrival;	/* the judge's */
+	uint64_t	last_arrival;	/* for the checker */
 };
 
 extern void gate_server_init(GateServer *s, int number, int nbackends,
 							 int tasks, int64_t timeout, int64_t window,
 							 int downgrades);
 
-/* Within the lease?  Whoever holds may pass it on, and commit. */
+/* Is the lease valid? If so, a holder may hand the lock over, and commit. */
 extern bool gate_is_fresh(const GateServer *s);
 
-/* Have the worker look at what is wanted. */
+/* Makes the worker check the wanted nodes. */
 extern void gate_poke(GateServer *s);
 
-/* A turn's news: its backend's latch is set. */
+/* A turn has changed: sets the latch of its backend. */
 extern void gate_tell(ZkLockTurn *turn, void *arg);
 
-/* Backends.  False: there was nothing to do, or it does not apply. */
+/* Backends. False: there was nothing to do, or the step does not apply. */
 extern bool gate_backend_begin(GateBackend *b, int n, const SimDir *dirs,
 							   ZkLockMode mode, bool nowait);
 extern bool gate_backend_step(GateBackend *b);

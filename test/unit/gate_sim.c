@@ -3,12 +3,12 @@
  * gate_sim.c
  *	  The deterministic simulation of gates: its scheduler.
  *
- * Servers whose backends share a session, and clients with a session of their
- * own, want the same locks of one ensemble.  What sim.c says of schedules holds
- * here, too.  Besides, workers die and stand still, servers restart, and time
- * passes: a session never ends by itself before the ensemble has not heard of it
- * for as long as it lives.  Some of the schedules go by the clock instead, and some
- * crowd one queue, with more misfortunes, most of them for downgrades.
+ * Servers whose backends share a session, and clients with their own sessions,
+ * want the same locks of one ensemble. Schedules are as in sim.c. In addition,
+ * workers die and are suspended, servers restart, and time passes: a session
+ * does not expire before the ensemble has received no message from it for its
+ * timeout. Some of the schedules use a clock instead, and some crowd one
+ * queue, with more faults, most of them for downgrades.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,81 +27,81 @@
 #define MAX_ACTORS (GATE_MAX_SERVERS + MAX_RIVALS)
 #define MAX_QUIET_STEPS 40000
 
-/* One in so many schedules goes by the clock, and as many are crowded. */
+/* One of this number of schedules uses a clock, and as many are crowded. */
 #define BY_CLOCK 16
 
 static const char *const properties[] = {
 	[SIM_EXCLUSION] = "never two nodes of conflicting modes are granted",
-	[SIM_PROGRESS] = "every live waiter is granted or told why not",
-	[SIM_ORDER] = "nodes are granted first come, first served",
-	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
+	[SIM_PROGRESS] = "every live waiter is granted or refused with a reason",
+	[SIM_ORDER] = "nodes are granted in order",
+	[SIM_NO_LEAK] = "no node is left after a release or the end of a client",
 	[SIM_ONE_NODE] = "an attempt never has two nodes",
-	[SIM_TOLD_NODES] = "nobody deletes another session's node",
+	[SIM_TOLD_NODES] = "no client deletes another session's node",
 	[SIM_TWO_WATCHES] = "an attempt has two watches at most",
-	[SIM_TOKEN_IS_CZXID] = "a granted node is there, its token is its czxid",
+	[SIM_TOKEN_IS_CZXID] = "a granted node exists, its token is its czxid",
 	[SIM_TOKENS_GROW] = "tokens grow from node to node",
-	[GATE_COMMIT] = "who passes the check at commit holds his locks",
-	[GATE_OVERLAP] = "never two commits at a time under one lock",
-	[GATE_CLOSE] = "no session is closed while somebody commits in it",
-	[GATE_EXCLUSION] = "never two backends hold what conflicts",
+	[GATE_COMMIT] = "a backend that passes the check at commit holds its locks",
+	[GATE_OVERLAP] = "never two concurrent commits under one lock",
+	[GATE_CLOSE] = "no session is closed during a commit in it",
+	[GATE_EXCLUSION] = "never two backends hold conflicting locks",
 	[GATE_PAIRS] = "token and number grow from grant to grant, from 0 for each node",
-	[GATE_PARAMS] = "first come, first served in a server, losses included",
-	[GATE_WINDOW] = "a good lock is passed on within its window, and no other is",
-	[GATE_USE] = "a node stands as long as it is wanted here, and is used once granted",
-	[GATE_TRIES] = "who does not want to wait is refused for others ahead only",
-	[GATE_GRANTS] = "a timeout throws no grant away",
-	[GATE_TOLD] = "all waiters hear of their session's end, and none is refused",
-	[GATE_ONE_SESSION] = "several locks are had in one session",
+	[GATE_PARAMS] = "locks are handed over in order, also after losses",
+	[GATE_WINDOW] = "a valid lock is handed over within its window, and no other is",
+	[GATE_USE] = "a node exists as long as it is wanted, and is used once granted",
+	[GATE_TRIES] = "an attempt without a wait is refused only for nodes ahead",
+	[GATE_GRANTS] = "a timeout gives up no grant",
+	[GATE_TOLD] = "all waiters are notified of their session's end, and none is refused",
+	[GATE_ONE_SESSION] = "several locks are granted in one session",
 	[GATE_SOUND] = "a gate's queue is in order",
-	[GATE_REST] = "in the end all is free",
-	[GATE_TURN] = "a server waits for a window, a section and a flight of each other"
+	[GATE_REST] = "in the end all locks are free",
+	[GATE_TURN] = "a server waits for a window, a section and a flight of each other server"
 };
 
-/* All of them must be reached. */
+/* The schedules must reach all of them. */
 static const char *const counts[] = {
 	[SIM_N_LOSSES] = "connections lost",
-	[SIM_N_EXPIRIES] = "sessions told of their end",
+	[SIM_N_EXPIRIES] = "sessions notified of their end",
 	[SIM_N_ADOPTIONS] = "nodes adopted",
-	[SIM_N_LOOKAHEAD] = "grants by a watch, after the look-ahead's",
+	[SIM_N_LOOKAHEAD] = "grants by a watch, after that on the look-ahead",
 	[SIM_N_TOUCHES] = "nodes touched for a downgrade",
-	[GATE_N_PASSED] = "locks passed on",
-	[GATE_N_WINDOW_OVER] = "locks given back at the window's end",
-	[GATE_N_UNFIT] = "locks given back for fear that they are lost",
-	[GATE_N_HANDOVERS_FORBIDDEN] = "locks given back for a reader's node",
-	[GATE_N_NOBODY_LEFT] = "grants that nobody was left for",
-	[GATE_N_LATE] = "grants of nodes that others had taken the place of",
-	[GATE_N_HELD_BACK] = "nodes held back while another was in the making",
+	[GATE_N_PASSED] = "locks handed over",
+	[GATE_N_WINDOW_OVER] = "locks released at the window's end",
+	[GATE_N_UNFIT] = "locks released because they could be lost",
+	[GATE_N_HANDOVERS_FORBIDDEN] = "locks released for a reader's node",
+	[GATE_N_NOBODY_LEFT] = "grants without a waiter",
+	[GATE_N_LATE] = "grants of nodes that were replaced by others",
+	[GATE_N_HELD_BACK] = "nodes delayed while another one was created",
 	[GATE_N_TRY_AT_ONCE] = "tries refused for backends of the server",
 	[GATE_N_TRY_QUEUED] = "tries refused for others",
-	[GATE_N_FAILED] = "waiters told of a node that failed",
+	[GATE_N_FAILED] = "waiters notified of a node that failed",
 	[GATE_N_TIMEOUTS] = "deadlines",
-	[GATE_N_TIMEOUT_GRANTED] = "news found by a timeout",
+	[GATE_N_TIMEOUT_GRANTED] = "changes found by a timeout",
 	[GATE_N_CANCELS] = "cancels",
-	[GATE_N_CANCEL_GRANTED] = "grants found by a cancel",
+	[GATE_N_CANCEL_GRANTED] = "grants found by a cancellation",
 	[GATE_N_EXITS] = "backends gone",
-	[GATE_N_EXPIRED] = "queues told of a session's end",
+	[GATE_N_EXPIRED] = "queues notified of a session's end",
 	[GATE_N_STALE] = "grants of an older session",
 	[GATE_N_REJOINED] = "places in the queue taken again",
-	[GATE_N_ORPHANS] = "lost locks released while somebody else held",
+	[GATE_N_ORPHANS] = "lost locks released while another backend held them",
 	[GATE_N_NODES_DELETED] = "granted nodes found to be deleted by others",
-	[GATE_N_SEVERAL] = "several locks taken together",
-	[GATE_N_GIVEN_BACK] = "locks given back to wait for one before them",
+	[GATE_N_SEVERAL] = "several locks acquired together",
+	[GATE_N_GIVEN_BACK] = "locks released to wait for an earlier one",
 	[GATE_N_STARTED_OVER] = "calls started over",
-	[GATE_N_READERS] = "shared locks taken",
+	[GATE_N_READERS] = "shared locks acquired",
 	[GATE_N_DOWNGRADES] = "locks downgraded",
-	[GATE_N_NO_GROUND] = "downgrades of locks that a session's end took away",
+	[GATE_N_NO_GROUND] = "downgrades of locks that were lost with a session",
 	[GATE_N_OUTLIVED] = "locks released before their downgrade",
 	[GATE_N_COMMITS] = "commits",
 	[GATE_N_REFUSED] = "commits refused for a lost lock",
-	[GATE_N_ASKED] = "commits that had to ask",
-	[GATE_N_UNANSWERED] = "commits that gave up asking",
-	[GATE_N_FLAGS_AWAITED] = "looks at commits that were waited for",
+	[GATE_N_ASKED] = "commits that needed a confirmation",
+	[GATE_N_UNANSWERED] = "commits that gave up waiting for a confirmation",
+	[GATE_N_FLAGS_AWAITED] = "checks of commits that were waited for",
 	[GATE_N_RETIRED] = "sessions retired",
 	[GATE_N_DEATHS] = "workers gone",
 	[GATE_N_RESTARTS] = "servers restarted",
 	[GATE_N_STOPS] = "workers stopped",
-	[GATE_N_LOST_POKES] = "pokes that no worker felt",
-	[GATE_N_LONG_WAITS] = "waits for a turn that were as long as may be"
+	[GATE_N_LOST_POKES] = "wake-ups that no worker received",
+	[GATE_N_LONG_WAITS] = "waits for a turn of the maximum length"
 };
 
 typedef enum Misfortune
@@ -124,7 +124,7 @@ typedef enum Misfortune
 	N_MISFORTUNES
 } Misfortune;
 
-/* What a schedule draws from its seed to begin with. */
+/* What a schedule draws from its seed at the beginning */
 typedef struct Plan
 {
 	int			nservers;
@@ -139,7 +139,7 @@ typedef struct Plan
 	int			downgrades;		/* percent of chances to downgrade */
 	bool		disturbs_downgrades;
 	int			timeout;
-	int			pace;			/* how much time a step takes at most */
+	int			pace;			/* maximum time of a step */
 	int			lag;			/* percent of chances followers let pass */
 	int			away;			/* those that clients without connection do */
 	int			drowsy;			/* those that workers and rivals do */
@@ -222,7 +222,7 @@ server_of(int actor)
 
 #define N_STEPS 13
 
-/* One thing that can happen by itself; false: it cannot. */
+/* One of the events that happen by themselves; false: it is not possible. */
 static bool
 step(int which, int actor)
 {
@@ -250,7 +250,7 @@ step(int which, int actor)
 		case 6:
 			return c->session >= 0 && sim_zk_arrive(c->session);
 		case 7:
-			/* Now and then another session's, perhaps one left behind. */
+			/* Sometimes a node of another session, perhaps an abandoned one */
 			if (sim_zk_nsessions() > 0 && sim_percent(20))
 				return sim_schedule_apply(sim_random(sim_zk_nsessions()));
 			return sim_schedule_apply(c->session);
@@ -261,7 +261,7 @@ step(int which, int actor)
 			return (sim.quiet || !sim_percent(plan.lag)) &&
 				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
 		case 10:
-			/* Whoever looks after a worker takes his time, too. */
+			/* The restart of a worker takes some time. */
 			return s != NULL ?
 				(sim.quiet || sim_percent(10)) && gate_worker_start(s) :
 				begin_rival(d);
@@ -281,7 +281,7 @@ step(int which, int actor)
 	}
 }
 
-/* How long to wait for rest, before what was left behind expires all the same. */
+/* How long to wait until abandoned sessions expire */
 #define RESTLESS_STEPS 2000
 
 static bool
@@ -300,7 +300,7 @@ progress(void)
 	return true;
 }
 
-/* By then nobody has heard of it for so long that it may end. */
+/* By then its timeout is over, and it may expire. */
 static bool
 expire(int session)
 {
@@ -312,9 +312,9 @@ expire(int session)
 }
 
 /*
- * Of rivals and readers, only those who wait: they find out by themselves.  And
- * nobody downgrades what may be gone: the reader's node would come into the
- * queue in the middle.
+ * Of rivals and readers, only waiters: they notice by themselves. No lock that
+ * may be lost is downgraded: the reader's node would be inserted in the middle
+ * of the queue.
  */
 static bool
 may_be_deleted(const SimNode *node)
@@ -354,7 +354,7 @@ rivals_misfortune(void)
 	}
 }
 
-/* They take few steps, so that they meet few misfortunes by chance. */
+/* They take few steps, so they seldom meet faults by chance. */
 static void
 disturb_downgrades(void)
 {
@@ -389,7 +389,7 @@ misfortune(void)
 	if (plan.disturbs_downgrades)
 		disturb_downgrades();
 
-	/* What is noticed, or comes back, at some time. */
+	/* Losses are noticed, and processes return, at some time. */
 	if (sim_percent(20))
 		gate_worker_inspect(s, sim_random(GATE_N_SLOTS));
 	if (s->stopped && sim_percent(30))
@@ -497,7 +497,10 @@ draw_plan(void)
 	plan.commit_stalls = sim_percent(40) ? (int) sim_random(60) : plan.stalls;
 }
 
-/* Nothing happens but what has to; sessions live for longer than the schedule. */
+/*
+ * Only necessary events happen; the timeout of sessions is longer than the
+ * schedule.
+ */
 static void
 go_by_clock(void)
 {
@@ -567,7 +570,7 @@ play(uint64_t seed)
 		for (int s = 0; s < plan.nservers && sim.quiet; s++)
 			servers[s].stopped = false;
 
-		/* Workers that renew their leases do not let it come to rest by itself. */
+		/* Workers that renew their leases would never come to rest. */
 		if (nsteps == plan.noisy_steps)
 			quiet_since = sim.now;
 		if (sim.quiet && sim.now >= quiet_since + plan.timeout)

@@ -3,8 +3,8 @@
  * gate_test.c
  *	  The gate, call by call: a table of its rules.
  *
- * What many backends, their worker and ZooKeeper do to each other through gates
- * is the simulation's affair (gate_sim.c).
+ * The simulation (gate_sim.c) covers the interaction of several backends,
+ * their worker and ZooKeeper through gates.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,9 @@
 
 static ZkLockGate gate;
 
-/* Backends; who has been told something since the last look, by his letter. */
+/*
+ * Backends, and the letters of those that were notified since the last check
+ */
 static ZkLockTurn turns[4];
 static char told_whom[16];
 
@@ -77,7 +79,7 @@ release_unfit(ZkLockTurn *turn)
 	return zklock_gate_release(&gate, turn, false, 1000, WINDOW, tell, &gate);
 }
 
-/* The node that is wanted is granted, at 1000. */
+/* The wanted node is granted at 1000. */
 static void
 granted(uint64_t generation, int64_t czxid)
 {
@@ -109,7 +111,7 @@ expired(uint64_t generation)
 	return zklock_gate_expired(&gate, generation, tell, &gate);
 }
 
-/* These have been told something, in this order, and nobody else. */
+/* Checks that these backends were notified, in this order, and no others. */
 static void
 expect_told(const char *whom)
 {
@@ -145,7 +147,7 @@ expect_holding(const ZkLockTurn *turn, uint64_t generation, int64_t token,
 	assert_int_equal(turn->grant_number, number);
 }
 
-/* Nobody is here. */
+/* Checks that the gate has no waiter, holder or node. */
 static void
 expect_free(void)
 {
@@ -154,7 +156,7 @@ expect_free(void)
 	assert_null(gate.first);
 }
 
-/* A holds by node 77 of generation 1, granted at 1000; B and C wait. */
+/* A holds with node 77 of generation 1, granted at 1000; B and C wait. */
 static void
 hold_before_two(void)
 {
@@ -184,7 +186,7 @@ test_alone(void **state)
 	expect_holding(A, 1, 77, 0);
 	assert_int_equal(gate.wanted, 1);
 
-	/* Nobody else is here: the node goes, window or not. */
+	/* There is no waiter: the node is given up, even within the window. */
 	assert_true(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_free();
@@ -214,18 +216,18 @@ test_gives_up_waiting(void **state)
 	assert_true(delete_at(A, 0));
 	expect_free();
 
-	/* Whatever comes of the node now is nobody's. */
+	/* A later verdict about the node is ignored. */
 	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 1000, tell, &gate));
 	expect_free();
 	expect_told("");
 
-	/* To leave twice is to leave. */
+	/* A second release has no effect. */
 	assert_false(delete_at(A, 0));
 	expect_free();
 }
 
 /*
- * Passing on.
+ * Hand-over.
  */
 
 static void
@@ -244,7 +246,7 @@ test_passed_on(void **state)
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 1, 77, 1);
 
-	/* Who comes back stands behind. */
+	/* A backend that joins again is last. */
 	assert_false(join(A));
 	assert_false(delete_at(B, 1000 + WINDOW - 1));
 	expect_holding(C, 1, 77, 2);
@@ -264,7 +266,7 @@ test_window_is_over(void **state)
 	assert_int_equal(gate.wanted, 2);
 	expect_waiting(B, true);
 
-	/* A new node, and a new count. */
+	/* A new node, and a new count of grants. */
 	granted(1, 99);
 	expect_told("B");
 	expect_holding(B, 1, 99, 0);
@@ -272,7 +274,7 @@ test_window_is_over(void **state)
 	expect_holding(C, 1, 99, 1);
 }
 
-/* However late: a grant is used, and its window begins with it. */
+/* A late grant is used, and its window begins with it. */
 static void
 test_window_begins_with_grant(void **state)
 {
@@ -303,7 +305,7 @@ test_handover_forbidden(void **state)
 	(void) state;
 	hold_before_two();
 
-	/* Who does not hold bars nothing. */
+	/* A backend without the lock cannot forbid the hand-over. */
 	zklock_gate_forbid_handover(&gate, B);
 	assert_false(gate.handover_forbidden);
 	zklock_gate_forbid_handover(&gate, A);
@@ -311,7 +313,7 @@ test_handover_forbidden(void **state)
 	assert_int_equal(gate.wanted, 2);
 	expect_told("");
 
-	/* The next node is not barred. */
+	/* The hand-over of the next node is not forbidden. */
 	granted(1, 99);
 	assert_false(delete_at(B, 1001));
 	expect_holding(C, 1, 99, 1);
@@ -328,7 +330,7 @@ test_ticket_kept_for_others(void **state)
 	join(A);
 	join(B);
 
-	/* A goes, but its node is B's as well. */
+	/* A leaves, but B still wants the node. */
 	assert_false(delete_at(A, 0));
 	assert_int_equal(gate.wanted, 1);
 	granted(1, 77);
@@ -357,7 +359,7 @@ test_news_of_another_node(void **state)
 	hold_before_two();
 	delete_at(A, 1000 + WINDOW);
 
-	/* All of it is late. */
+	/* All these verdicts come too late. */
 	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 1000, tell, &gate));
 	assert_false(queued(1));
 	assert_false(failed(1, ZKLOCK_DENIED));
@@ -394,7 +396,10 @@ test_node_fails(void **state)
 	expect_out(B, ZKLOCK_DENIED);
 	expect_free();
 
-	/* That was that: who wants it again is behind who came first. */
+	/*
+	 * The failure ends all waits: a backend that joins again is behind earlier
+	 * ones.
+	 */
 	join(C);
 	join(A);
 	granted(1, 77);
@@ -411,20 +416,20 @@ test_node_deleted(void **state)
 	assert_true(A->lost);
 	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
 
-	/* The others go on waiting, for another. */
+	/* The others still wait, for another node. */
 	assert_int_equal(gate.wanted, 2);
 	expect_waiting(B, true);
 	granted(1, 99);
 	expect_told("B");
 
-	/* What A holds is none of the gate's affair. */
+	/* The gate has nothing to do with A's lost hold. */
 	assert_false(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 1, 99, 0);
 	expect_told("");
 }
 
-/* An attempt that waits minds its node itself. */
+/* A waiting attempt watches its node itself. */
 static void
 test_waiting_node_deleted(void **state)
 {
@@ -436,7 +441,7 @@ test_waiting_node_deleted(void **state)
 }
 
 /*
- * Who does not want to wait.
+ * Attempts without a wait.
  */
 
 static void
@@ -483,11 +488,14 @@ test_try_behind_others(void **state)
 	expect_out(A, ZKLOCK_TIMED_OUT);
 	assert_true(A->queued);
 
-	/* Nobody is left to wait. */
+	/* There is no waiter left. */
 	expect_free();
 }
 
-/* One who waits does not go with one who does not, nor the other way round. */
+/*
+ * A waiter does not share a node with an attempt without a wait, and vice
+ * versa.
+ */
 static void
 test_try_before_waiter(void **state)
 {
@@ -518,7 +526,7 @@ test_others_ahead_told_once(void **state)
 	expect_told("");
 }
 
-/* The node that others are ahead of is not the next one. */
+/* A node that is behind others is not used for the next attempt. */
 static void
 test_try_after_others(void **state)
 {
@@ -546,7 +554,7 @@ test_waiters_decide(void **state)
 	expect_out(B, ZKLOCK_EXPIRED);
 	expect_free();
 
-	/* Nobody queues for them. */
+	/* There is no waiter left. */
 	assert_false(expired(1));
 	expect_free();
 }
@@ -561,7 +569,7 @@ test_ticket_kept(void **state)
 	expired(1);
 	told_whom[0] = '\0';
 
-	/* Whoever comes first, and whoever is new. */
+	/* Former waiters come back in any order, with a new one. */
 	assert_true(join(D));
 	assert_false(join(C));
 	assert_false(join(A));
@@ -589,7 +597,9 @@ test_ticket_given_up(void **state)
 	expect_holding(B, 2, 99, 0);
 }
 
-/* Who comes back into his place is ahead of who did not want to wait. */
+/*
+ * A waiter that takes its place again is ahead of an attempt without a wait.
+ */
 static void
 test_try_overtaken(void **state)
 {
@@ -617,7 +627,7 @@ test_holder_finds_out(void **state)
 	expect_out(B, ZKLOCK_EXPIRED);
 	assert_int_equal(gate.wanted, 0);
 
-	/* What the new session brings is not touched by what A does. */
+	/* A's release does not affect the grant of the new session. */
 	assert_true(join(B));
 	granted(2, 99);
 	assert_false(join(C));
@@ -625,13 +635,13 @@ test_holder_finds_out(void **state)
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 2, 99, 0);
 
-	/* Nor by old news. */
+	/* An old notice does not affect it, either. */
 	assert_false(expired(1));
 	expect_holding(B, 2, 99, 0);
 	expect_waiting(C, true);
 }
 
-/* Nor does he bar what others hold. */
+/* A lost hold cannot forbid the hand-over of the next one. */
 static void
 test_lost_holder_forbids_nothing(void **state)
 {
@@ -644,7 +654,9 @@ test_lost_holder_forbids_nothing(void **state)
 	assert_false(gate.handover_forbidden);
 }
 
-/* A grant of an old session: it wakes late, and wants it again. */
+/*
+ * A backend wakes after its grant was lost with the session, and joins again.
+ */
 static void
 test_lost_grant_again(void **state)
 {
@@ -660,7 +672,7 @@ test_lost_grant_again(void **state)
 	expect_holding(A, 2, 99, 0);
 }
 
-/* Who may join again: one that is out, or that has lost what it holds. */
+/* A backend may join again if it has left, or has lost its hold. */
 static void
 test_may_rejoin(void **state)
 {
@@ -676,7 +688,7 @@ test_may_rejoin(void **state)
 	assert_true(zklock_gate_may_rejoin(B, 1));
 }
 
-/* The same before the gate has been told. */
+/* The same before the gate has been notified. */
 static void
 test_lost_grant_not_told_yet(void **state)
 {

@@ -3,11 +3,11 @@
  * gate_worker.c
  *	  The worker of a server whose session is shared.  See gate_model.h.
  *
- * It goes through all places, again whenever it is poked, and sees to it that
- * what stands is what is wanted.  When a session is over, or is to be, there is
- * one way to the next: the generation goes up, everybody is told, those who
- * commit are waited for, and only then is the old session closed if it may still
- * be alive, and a new one begun.
+ * It goes through all places, again after each wake-up, and makes the existing
+ * nodes match the wanted ones. When a session is over, or has to end, the
+ * order is: the generation is incremented, all waiters are notified, commits
+ * are waited for, and only then is the old session closed, if it may still be
+ * alive, and a new one begun.
  *
  *-------------------------------------------------------------------------
  */
@@ -86,7 +86,7 @@ wake_askers(GateServer *s)
 		s->backends[i].latch |= s->backends[i].asking;
 }
 
-/* The session is over, or is to be. */
+/* The session is over, or has to end. */
 static void
 end_session(GateServer *s)
 {
@@ -133,8 +133,8 @@ somebody_commits(const GateServer *s)
 }
 
 /*
- * The session may be the worker's own or that of one before it; and who has no
- * connection cannot close it.
+ * The session can be the worker's own or that of its predecessor. It can be
+ * closed only over a connection.
  */
 static void
 close_session(GateServer *s)
@@ -214,8 +214,8 @@ run(GateServer *s)
 }
 
 /*
- * Somebody needs the lease to be good, and it is not, or not for long.  A write
- * that must fail will tell.
+ * A backend needs the lease to be valid, and it is not, or not for long. A
+ * write that must fail confirms it.
  */
 static bool
 confirm(GateServer *s)
@@ -237,7 +237,7 @@ confirm(GateServer *s)
 	return true;
 }
 
-/* What is known of the place's node, and the gate does not know yet. */
+/* Reports the state of the place's node that the gate does not know yet. */
 static bool
 report(GateServer *s, GateSlot *slot, SimAttempt *a)
 {
@@ -285,7 +285,10 @@ delete_node(GateServer *s, GateSlot *slot, SimAttempt *a)
 	slot->had = 0;
 }
 
-/* It cannot be deleted before it is known whether, and as what, it was made. */
+/*
+ * It cannot be deleted before it is known whether it was created, and its
+ * name.
+ */
 static bool
 is_in_the_making(const GateServer *s, const GateSlot *slot)
 {
@@ -298,7 +301,7 @@ is_in_the_making(const GateServer *s, const GateSlot *slot)
 static void
 begin(GateServer *s, GateSlot *slot, SimAttempt *a)
 {
-	/* What the reader is to stand under has gone with another session. */
+	/* The lock of the reader was lost with another session. */
 	if (slot->from[0] != '\0' && slot->from_generation != s->generation)
 	{
 		sim_count(GATE_N_NO_GROUND);
@@ -317,7 +320,10 @@ begin(GateServer *s, GateSlot *slot, SimAttempt *a)
 		sim_runner_begin(&s->runner, a, slot->mode, slot->dir, NULL, false);
 }
 
-/* What stands is not what is wanted.  False: it is, or has to wait. */
+/*
+ * The existing node is not the wanted one. False: it is, or the step has to
+ * wait.
+ */
 static bool
 mend(GateServer *s, int which)
 {
@@ -395,7 +401,7 @@ gate_worker_step(GateServer *s)
 	return false;
 }
 
-/* Is the node still there?  Nobody tells a holder. */
+/* Does the node still exist? Holders are not notified of a deletion. */
 bool
 gate_worker_inspect(GateServer *s, int which)
 {
@@ -423,7 +429,7 @@ gate_worker_retire(GateServer *s)
 	return true;
 }
 
-/* Without a goodbye: those who hold and commit live on. */
+/* It does not close the session: holders and commits continue. */
 bool
 gate_worker_die(GateServer *s)
 {
@@ -450,7 +456,7 @@ gate_worker_start(GateServer *s)
 	return true;
 }
 
-/* All of its processes have been killed, and its memory is new. */
+/* All of its processes have been killed, and its memory is empty. */
 bool
 gate_server_restart(GateServer *s)
 {

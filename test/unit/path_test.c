@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * path_test.c
- *	  Paths that no lock may have: those among the nodes of another one.
+ *	  Tests of paths that no lock may have: those of nodes of another lock.
  *
- * What a server takes is tested by fuzz_path.c.
+ * fuzz_path.c tests the paths that a server accepts.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +55,7 @@ test_parts(void **state)
 	}
 }
 
-/* The marker and the number are at the end of one part, whatever its length. */
+/* The marker and the number are at the end of a part, whatever its length. */
 static void
 test_boundaries(void **state)
 {
@@ -73,7 +73,7 @@ test_boundaries(void **state)
 	assert_false(is_for_locks(path));
 }
 
-/* Nor those that no server takes. */
+/* Paths that servers refuse */
 static void
 test_bad_paths(void **state)
 {

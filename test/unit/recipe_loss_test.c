@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_loss_test.c
- *	  The lock recipe, event by event: connections lost, nodes adopted, and
- *	  the ends that can come at any time.
+ *	  The lock recipe, event by event: lost connections, adopted nodes, and
+ *	  ends that can come at any time.
  *
  *-------------------------------------------------------------------------
  */
@@ -113,7 +113,7 @@ test_lost_sync(void **state)
 	happen(ZKLOCK_EV_CONNECTED);
 	expect("SYNC LIST");
 
-	/* The connection broke between the two: this list may be of any age. */
+	/* The connection broke between the two: this list can be old. */
 	reply(ZKLOCK_EV_SYNCED, ZKLOCK_DO_SYNC, ZKLOCK_LOST);
 	listed(H);
 	expect("");
@@ -132,7 +132,7 @@ test_lost_while_waiting(void **state)
 	happen(ZKLOCK_EV_CONNECTED);
 	expect("SYNC LIST");
 
-	/* Old watches do not count any more, they are all taken anew. */
+	/* Old watches do not count any more, all are set again. */
 	gone(B);
 	gone(A);
 	expect("");
@@ -162,7 +162,7 @@ test_lost_relist(void **state)
 	expect("GRANT");
 }
 
-/* The news of a connection may be older than the replies that came over it. */
+/* The notice of a connection can be older than replies over it. */
 static void
 test_connected_late(void **state)
 {
@@ -183,7 +183,7 @@ test_connected_late(void **state)
 	expect("VERIFY " ME " LIST");
 }
 
-/* A list that came through although the reply before it did not. */
+/* A list that arrived although the reply before it did not */
 static void
 test_list_after_loss(void **state)
 {
@@ -252,7 +252,7 @@ test_surplus(void **state)
 	expect("DROP " OURS("lock-0000000008") " DROP " OURS("lock-0000000010")
 		   " VERIFY " ME " LIST");
 
-	/* What is too much for one step is left to the next list. */
+	/* If there are too many for one step, the next list continues. */
 	lose_create();
 	listed(OURS("lock-0000000031"), OURS("lock-0000000032"),
 		   OURS("lock-0000000033"), OURS("lock-0000000034"),
@@ -339,7 +339,9 @@ test_end_at_any_time(void **state)
 		expect("");
 		assert_int_equal(recipe.verdict, ZKLOCK_EXPIRED);
 
-		/* Whatever was under way, a new connection asks the leader. */
+		/*
+		 * Whatever was requested before, a new connection begins with a sync.
+		 */
 		states[i] ();
 		happen(ZKLOCK_EV_CONNECTED);
 		assert_true(strncmp(said(), "SYNC ", 5) == 0);

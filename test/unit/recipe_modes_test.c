@@ -53,7 +53,7 @@ test_simple_wait(void **state)
 	gone("leader");
 	expect("CREATE leader");
 
-	/* Somebody else was faster. */
+	/* Another client was faster. */
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	expect("WATCH leader");
 	reply(ZKLOCK_EV_WATCHED, ZKLOCK_DO_WATCH, ZKLOCK_NO_NODE);
@@ -76,7 +76,9 @@ test_simple_changed(void **state)
 	expect("CREATE leader");
 }
 
-/* Of our session, but of an attempt before this: it is about to go. */
+/*
+ * A node of our session, but of an earlier attempt: it will be deleted soon.
+ */
 static void
 test_simple_former_self(void **state)
 {
@@ -104,7 +106,7 @@ test_simple_in_doubt(void **state)
 	expect("GRANT");
 	expect_simple(88);
 
-	/* The prefix alone is no title either. */
+	/* The prefix alone does not prove it, either. */
 	begin_simple(false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	looked("leader", OTHER, true, 0);
@@ -227,7 +229,7 @@ touched(ZkLockReply how)
 	reply(ZKLOCK_EV_TOUCHED, ZKLOCK_DO_TOUCH, how);
 }
 
-/* Who waits for a lock- node is told to look for the reader. */
+/* A waiter for a "lock-" node is notified, and looks for the reader. */
 static void
 test_downgrade_exclusive(void **state)
 {
@@ -240,7 +242,7 @@ test_downgrade_exclusive(void **state)
 	expect_granted(READER, 7, 77);
 }
 
-/* Who waits for a __WRIT__ node looks by himself. */
+/* A waiter for a "__WRIT__" node looks without a notice. */
 static void
 test_downgrade_write(void **state)
 {
@@ -280,7 +282,7 @@ test_downgrade_in_doubt(void **state)
 	expect("GRANT");
 }
 
-/* A reply that came over the next connection makes no lost touch good. */
+/* A later reply, over the next connection, does not confirm a lost touch. */
 static void
 test_downgrade_touch_lost(void **state)
 {
@@ -377,13 +379,13 @@ test_lease_free(void **state)
 	expect_granted(LEASE, 0, 77);
 	assert_int_equal(recipe.named, 0);
 
-	/* Their number counts, not who was first. */
+	/* The number of leases counts, not their order. */
 	begin_lease(2, false);
 	created(LEASE, 77);
 	listed(L1, LEASE);
 	expect("GRANT");
 
-	/* Whatever is there counts, as for Curator. */
+	/* All children count, as for Curator. */
 	begin_lease(2, true);
 	created(LEASE, 77);
 	listed(L1, LEASE, "unknown");
@@ -428,7 +430,7 @@ test_lease_mine_absent(void **state)
 	listed(L1, OURS("lease-0000000013"));
 	expect("GRANT");
 
-	/* The path itself is gone. */
+	/* The path itself has been deleted. */
 	no_lease_left();
 	leases_changed(ZKLOCK_EV_DELETED);
 	expect("LIST");
@@ -438,7 +440,7 @@ test_lease_mine_absent(void **state)
 	expect("PARENTS CREATE LIST");
 }
 
-/* What others have named is heard of once, and made ours. */
+/* Another caller's number is reported once, and replaced by ours. */
 static void
 test_lease_other_size(void **state)
 {
@@ -457,14 +459,14 @@ test_lease_other_size(void **state)
 	expect("GRANT");
 	assert_int_equal(recipe.named, 3);
 
-	/* Nobody has named one yet. */
+	/* No caller has stored a number yet. */
 	begin_lease(2, false);
 	created(LEASE, 77);
 	sized(ZKLOCK_SIZE_EMPTY);
 	expect("SET_SIZE");
 	assert_int_equal(recipe.named, 0);
 
-	/* That is somebody else's. */
+	/* The data belongs to another client. */
 	begin_lease(2, false);
 	created(LEASE, 77);
 	sized(ZKLOCK_SIZE_OTHER);
@@ -472,7 +474,7 @@ test_lease_other_size(void **state)
 	assert_int_equal(recipe.named, 0);
 }
 
-/* It cannot be told what others name: nothing depends on it. */
+/* The number cannot be read: nothing depends on it. */
 static void
 test_lease_no_size(void **state)
 {
@@ -484,7 +486,7 @@ test_lease_no_size(void **state)
 	listed(LEASE);
 	expect("GRANT");
 
-	/* Without the container it is asked for anew. */
+	/* Without the container, its parents are created first. */
 	begin_lease(2, false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
 	expect("PARENTS CREATE SIZE LIST");
@@ -533,7 +535,7 @@ test_count_taken(void **state)
 	listed(L1, LEASE);
 	expect_failed(ZKLOCK_TIMED_OUT);
 
-	/* The container is made as for others. */
+	/* The container is created as for other leases. */
 	begin_counted(false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
 	expect("PARENTS CREATE SIZE LIST");
@@ -544,7 +546,7 @@ test_count_changes(void **state)
 {
 	(void) state;
 
-	/* None for now, then one: nobody has left meanwhile. */
+	/* First no lease, then one: no holder has left meanwhile. */
 	count_says(0);
 	listed(LEASE);
 	expect("");
@@ -555,7 +557,7 @@ test_count_changes(void **state)
 	listed(LEASE);
 	expect("GRANT");
 
-	/* It is lowered while somebody leaves. */
+	/* The count is lowered while a holder leaves. */
 	count_says(2);
 	listed(L1, L2, LEASE);
 	leases_changed(ZKLOCK_EV_CHANGED);
@@ -567,7 +569,7 @@ test_count_changes(void **state)
 	expect("SIZE LIST");
 }
 
-/* A list that was asked for before the count changed decides nothing. */
+/* A list that was requested before the count changed decides nothing. */
 static void
 test_count_overtakes(void **state)
 {

@@ -3,8 +3,8 @@
  * recipe_play.h
  *	  Plays a driver and an ensemble for the lock recipe, event by event.
  *
- * A test feeds one event and compares what the recipe asks for, as text, with
- * what it ought to ask for.
+ * A test feeds one event and compares the recipe's requests, as text, with the
+ * expected ones.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@ extern ZkLockActions actions;
 /* The latest request of each kind. */
 extern uint32_t asked[ZKLOCK_DO_FAIL + 1];
 
-/* What the recipe asked for last, e.g. "CREATE LIST". */
+/* The last requests of the recipe, e.g. "CREATE LIST". */
 extern const char *said(void);
 
 extern void begin_with(ZkLockMode mode, bool nowait);
@@ -65,7 +65,7 @@ extern void expect(const char *what);
 extern void expect_granted(const char *name, int64_t seq, int64_t token);
 extern void expect_failed(ZkLockVerdict verdict);
 
-/* Three before us: we watch number 3 and, ahead of it, number 2. */
+/* Three nodes ahead of us: we watch number 3 and, as look-ahead, number 2. */
 #define H CURATOR("lock-0000000001")
 #define A GO("lock-0000000002")
 #define B KAZOO("__lock__0000000003")

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_test.c
- *	  The lock recipe, event by event: order, conflicts, rails.
+ *	  The lock recipe, event by event: order, conflicts, limits.
  *
- * What many clients do to each other is the simulation's affair (sim.c), what
- * becomes of an attempt that loses its connection that of recipe_loss_test.c,
- * whatever is not a queue that of recipe_modes_test.c, and how names are read
- * that of contender_test.c.
+ * The simulation (sim.c) covers the interaction of several clients,
+ * recipe_loss_test.c lost connections, recipe_modes_test.c other locks than
+ * queues, and contender_test.c the parser of names.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,7 +65,9 @@ test_parents_reaped_again(void **state)
 		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
 		expect("PARENTS CREATE LIST");
 
-		/* One of them vanished while the next was made: once is bad luck. */
+		/*
+		 * A parent vanished while the next was created: this is retried once.
+		 */
 		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS,
 			  i == 1 ? ZKLOCK_NO_NODE : ZKLOCK_OK);
 		expect("");
@@ -146,7 +147,7 @@ test_hand_over(void **state)
 	listed(ME, H);
 	expect("");
 
-	/* No read stands between. */
+	/* No read is necessary. */
 	gone(H);
 	expect("GRANT");
 	expect_granted(ME, 5, 77);
@@ -188,7 +189,7 @@ test_look_ahead_of_many(void **state)
 	(void) state;
 	queue_behind_three();
 
-	/* H is still ahead and nobody watches it for us. */
+	/* H is still ahead, and no watch notices when it leaves. */
 	gone(A);
 	expect("LIST");
 	listed(B, H, ME);
@@ -210,14 +211,14 @@ test_nearest_of_many(void **state)
 	listed(A, H, ME);
 	expect("WATCH " H);
 
-	/* A is the nearest now, under the watch it was looked ahead at by. */
+	/* A is the nearest now, and has a watch as the former look-ahead. */
 	gone(H);
 	expect("");
 	gone(A);
 	expect("GRANT");
 }
 
-/* What may be left out when there are many watches: of each, its use. */
+/* Watches that may be left out when there are many: the use of each */
 static void
 test_uses_of_watches(void **state)
 {
@@ -229,7 +230,7 @@ test_uses_of_watches(void **state)
 	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_NEWCOMER);
 	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_SPARE);
 
-	/* Who waits already is not refused any more. */
+	/* A waiter is not refused any more. */
 	happen(ZKLOCK_EV_CONNECTED);
 	listed(ME, B, A);
 	expect("WATCH " B " WATCH " A);
@@ -253,7 +254,7 @@ test_look_ahead_left_out(void **state)
 	expect("WATCH " A " LIST");
 	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_WAITER);
 
-	/* The nearest has gone before that is known. */
+	/* The nearest is gone before this is known. */
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(ME, B, A);
@@ -276,7 +277,10 @@ test_no_room_to_wait(void **state)
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
 	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
 
-	/* Who does not wait needs none, even if it would like to know who is ahead. */
+	/*
+	 * An attempt without a wait needs no watch, even if it asks for the
+	 * holder.
+	 */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
 	recipe.wants_holder = true;
 	created(ME, 77);
@@ -284,7 +288,10 @@ test_no_room_to_wait(void **state)
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
 	expect_failed(ZKLOCK_TIMED_OUT);
 
-	/* A lease's list leaves a watch before it is known whether it must wait. */
+	/*
+	 * The list of a lease sets a watch before it is known whether there is a
+	 * wait.
+	 */
 	begin_lease(1, false);
 	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NOT_WATCHED);
 	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
@@ -330,7 +337,7 @@ test_vanished_before_watch(void **state)
 	expect("WATCH " H " LIST");
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
 
-	/* It may have been downgraded meanwhile, and we were not told: see the list. */
+	/* It may have been downgraded meanwhile without notice: see the list. */
 	expect("");
 	listed(ME, CURATOR("__READ__0000000001"));
 	expect("WATCH " CURATOR("__READ__0000000001") " LIST");
@@ -339,7 +346,7 @@ test_vanished_before_watch(void **state)
 	listed(ME);
 	expect("GRANT");
 
-	/* Which is nothing to a reader. */
+	/* This does not matter to a reader. */
 	begin(ZKLOCK_SHARED);
 	created(OURS("__READ__0000000005"), 77);
 	listed(OURS("__READ__0000000005"), H);
@@ -358,7 +365,7 @@ test_vanished_before_watch(void **state)
 	expect("WATCH " H " LIST");
 }
 
-/* Who leaves between the watch and the list that came with it. */
+/* A contender leaves between the watch and the list sent with it. */
 static void
 test_vanished_behind_watch(void **state)
 {
@@ -393,7 +400,7 @@ test_changed(void **state)
 	expect("WATCH " B " WATCH " A);
 }
 
-/* The data was set before we watched: what that tells is in a new list. */
+/* The data was set before the watch: a new list shows the effect. */
 static void
 test_changed_before_watch(void **state)
 {
@@ -407,7 +414,7 @@ test_changed_before_watch(void **state)
 	listed(ME, H, CURATOR("__READ__0000000001"));
 	expect("WATCH " CURATOR("__READ__0000000001"));
 
-	/* Once is enough: the watch hears what is set from now on. */
+	/* One list suffices: the watch notices later changes. */
 	looked(CURATOR("__READ__0000000001"), SESSION + 1, false, 0);
 	expect("");
 	looked(H, SESSION + 1, false, 2);
@@ -438,7 +445,7 @@ test_nowait(void **state)
 	expect("GRANT");
 }
 
-/* Who does not wait, but wants to know who is ahead */
+/* An attempt without a wait that asks for the holder */
 static void
 test_wants_holder(void **state)
 {
@@ -452,7 +459,7 @@ test_wants_holder(void **state)
 	expect_failed(ZKLOCK_TIMED_OUT);
 	assert_string_equal(recipe.nearest.name, A);
 
-	/* He is not there any more: nobody is. */
+	/* The holder is gone: there is none. */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
 	recipe.wants_holder = true;
 	created(ME, 77);
@@ -463,7 +470,7 @@ test_wants_holder(void **state)
 	listed(ME);
 	expect("GRANT");
 
-	/* He must not be read. */
+	/* The holder's node may not be read. */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
 	recipe.wants_holder = true;
 	created(ME, 77);
@@ -483,7 +490,7 @@ test_mine_deleted(void **state)
 	listed(H, A);
 	expect("CREATE LIST");
 
-	/* What the lost place was watched for is of no interest. */
+	/* Events about the lost place are ignored. */
 	gone(A);
 	expect("");
 	created(OURS("lock-0000000009"), 99);
@@ -505,7 +512,7 @@ test_path_deleted(void **state)
 }
 
 /*
- * Who excludes whom.
+ * Conflicts between modes
  */
 
 static void
@@ -566,7 +573,7 @@ test_reader_overlooks_readers(void **state)
 	gone(KAZOO("__lock__0000000003"));
 	expect("");
 
-	/* Should that writer be downgraded now, then to one more reader. */
+	/* If that writer is downgraded now, it becomes another reader. */
 	gone(CURATOR("__WRIT__0000000005"));
 	expect("GRANT");
 }
@@ -582,7 +589,7 @@ test_behind_downgrade(void **state)
 	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
 	expect("");
 
-	/* Its end may be the writer's, or only the downgrade's second half. */
+	/* Its end can be a release, or only the second half of a downgrade. */
 	gone(CURATOR("__WRIT__0000000005"));
 	expect("LIST");
 	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
@@ -608,7 +615,7 @@ test_behind_downgrade(void **state)
 }
 
 /*
- * Guard rails.
+ * Limits
  */
 
 static void
@@ -636,7 +643,10 @@ test_exhausted(void **state)
 	listed(OURS("lock-2147483646"), GO("lock-2147483647"));
 	expect("GRANT");
 
-	/* A newcomer from beyond the end got ahead: wait for it, it gives up. */
+	/*
+	 * A newcomer with a number beyond the end got ahead: wait until it gives
+	 * up.
+	 */
 	begin(ZKLOCK_EXCLUSIVE);
 	created(OURS("lock-2147483646"), 77);
 	listed(OURS("lock-2147483646"), GO("lock--2147483648"));
@@ -652,12 +662,12 @@ test_equal_number(void **state)
 	listed(ME, GO("lock-0000000005"));
 	expect_failed(ZKLOCK_EXHAUSTED);
 
-	/* Even our own name, for want of another number. */
+	/* Even our own name, in the absence of another number */
 	begin(ZKLOCK_EXCLUSIVE);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	expect_failed(ZKLOCK_EXHAUSTED);
 
-	/* Two readers do not mind, and nobody minds what is no contender. */
+	/* Readers do not conflict, and other nodes do not matter. */
 	begin(ZKLOCK_SHARED);
 	created(OURS("__READ__0000000005"), 77);
 	listed(OURS("__READ__0000000005"), CURATOR("__READ__0000000005"),
@@ -680,7 +690,7 @@ test_long_names(void **state)
 	listed(ME, name);
 	expect_failed(ZKLOCK_FOREIGN_NAME);
 
-	/* It does not matter behind us, nor to a reader as another reader's. */
+	/* It does not matter behind us, or to a reader if it is a reader, too. */
 	begin(ZKLOCK_EXCLUSIVE);
 	created(OURS("lock-0000000000"), 77);
 	listed(OURS("lock-0000000000"), name);
@@ -693,7 +703,7 @@ test_long_names(void **state)
 	assert_int_equal(actions.n, 2);
 	assert_string_equal(actions.act[0].name, name + 1);
 
-	/* Our own, from a server that has gone mad. */
+	/* Our own, from a faulty server */
 	begin(ZKLOCK_EXCLUSIVE);
 	created(name, 77);
 	expect_failed(ZKLOCK_FOREIGN_NAME);
@@ -707,7 +717,7 @@ test_stray_events(void **state)
 	(void) state;
 	queue_behind_three();
 
-	/* Request 0 stands for none, and for a free watch. */
+	/* Request 0 stands for no request, and for an unused watch. */
 	feed(&ev);
 	expect("");
 	ev.request = 4711;

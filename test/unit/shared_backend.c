@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * shared_backend.c
- *	  The stress of what processes share: its backends.  See shared_stress.h.
+ *	  Stress test of shared memory: the backends.  See shared_stress.h.
  *
- * A backend does with its claims what serversession.c does.
+ * A backend handles its claims as serversession.c does.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,10 +37,10 @@ static void
 wait_latch(const char *what)
 {
 	if (!shim_wait_latch(stress_plan.patience))
-		shim_fail("waits without an end: %s", what);
+		shim_fail("waits forever: %s", what);
 }
 
-/* Until there is a session. */
+/* Waits until there is a session. */
 static void
 ready(void)
 {
@@ -85,7 +85,10 @@ params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
 	zklock_slots_request(claim, &asked);
 }
 
-/* How it stands.  A backend that wakes late may have lost the lock already. */
+/*
+ * The state of a claim. A backend that wakes late may have lost the lock
+ * already.
+ */
 static ZkLockVerdict
 look(ZkLockClaim *claim, ZkLockSlotState *state)
 {
@@ -124,7 +127,7 @@ wait_for_verdict(ZkLockClaim *claim, ZkLockSlotState *state,
 		left = deadline - shim_now();
 		if (left <= 0)
 		{
-			/* What came just now has come in time. */
+			/* A change that came just now counts as in time. */
 			*verdict = look(claim, state);
 			if (*verdict != ZKLOCK_PENDING)
 				break;
@@ -164,7 +167,7 @@ acquire(ZkLockClaim *claim, ZkLockMode mode, ZkLockSlotState *state)
 	}
 }
 
-/* The alarm is off: a signal that comes late cancels nothing. */
+/* Cancel on loss is off: a late signal cancels nothing. */
 static void
 check_uncancelled(void)
 {
@@ -172,7 +175,9 @@ check_uncancelled(void)
 		shim_fail("a statement is cancelled while the alarm is off");
 }
 
-/* A statement runs, which a loss cancels: some end just when that comes. */
+/*
+ * Runs a statement that a loss cancels; some statements end just at that time.
+ */
 static void
 run_statement(ZkLockClaim *claim, uint32 generation)
 {
@@ -190,7 +195,10 @@ run_statement(ZkLockClaim *claim, uint32 generation)
 			shim_sleep(1);
 	}
 
-	/* A loss or a request since the alarm is on cancels it: no cancel is lost. */
+	/*
+	 * A loss or a request that came after cancel on loss was turned on cancels
+	 * it.
+	 */
 	if (stress_percent(50))
 	{
 		while (held && !QueryCancelPending &&
@@ -218,7 +226,7 @@ is_confirmed(uint32 generation)
 	return status.confirmed > 0 && zklock_sessionstate_generation() == generation;
 }
 
-/* Is the node there?  The answer may take its time. */
+/* Does the node exist? The answer may take some time. */
 static void
 ask(ZkLockClaim *claim, uint32 generation)
 {
@@ -304,7 +312,7 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 	return goes_on;
 }
 
-/* As await_permit() in serversession.c, but the latch alone ends the wait. */
+/* Like await_permit() in serversession.c, but only the latch ends the wait. */
 static void
 await_permit(void)
 {
@@ -321,8 +329,8 @@ await_permit(void)
 }
 
 /*
- * As await_claim() in serversession.c.  A backend that holds a lock waits for a limited
- * time, because others may wait for that lock.
+ * Like await_claim() in serversession.c. A backend that holds a lock waits for
+ * a limited time, because others may wait for that lock.
  */
 static ZkLockClaim *
 await_claim(const char *path, ZkLockMode mode, bool hidden, bool endless)
@@ -349,8 +357,8 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, bool endless)
 }
 
 /*
- * Many attempts, abandoned at once when the worker has most of them.  False: the
- * process exits.
+ * Makes many attempts, which are given up at once when the worker has most of
+ * them. False: the process exits.
  */
 static bool
 abandon_many(void)
@@ -382,7 +390,7 @@ abandon_many(void)
 	return stress_percent(50);
 }
 
-/* Without the session.  False: the process exits. */
+/* In the backend's own session. False: the process exits. */
 static bool
 connect_itself(void)
 {
@@ -397,7 +405,7 @@ connect_itself(void)
 	return true;
 }
 
-/* Locks are taken in their order, so that nobody waits in a circle. */
+/* Locks are acquired in order, so there are no circular waits. */
 static bool
 use_lock(int first)
 {
@@ -450,7 +458,7 @@ stress_backend_main(int procno, int pid)
 	return stress_is_noisy();
 }
 
-/* Looks at all that others have. */
+/* Reads all claims of other processes. */
 bool
 stress_viewer_main(int procno, int pid)
 {

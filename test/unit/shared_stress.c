@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * shared_stress.c
- *	  The stress of what processes share, as a program.  See shared_stress.h.
+ *	  Stress test of shared memory: the program.  See shared_stress.h.
  *
  *		shared_stress --library FILE --seconds N [--seed S] [--mutant NAME]
  *
- * Rounds of some hundred milliseconds are played for so long.  Each begins
- * with new memory.  Noise comes first; after it everything must come to rest.
- * The seed draws what processes do, not how they meet, which no run repeats.
+ * It plays rounds of some hundred milliseconds for N seconds. Each begins with
+ * new memory, and has faults first; after them all processes must come to
+ * rest. The seed determines the actions of processes, but not their timing,
+ * which differs in every run.
  *
- * The answer is in TAP, and what is wrong on standard error: reports of
- * ThreadSanitizer's are failures, too.  With --mutant the library is one, and must
- * fail.
+ * The output is TAP, and errors go to standard error: reports of
+ * ThreadSanitizer count as failures, too. With --mutant, the library is a
+ * mutant, and must fail.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,18 +36,18 @@
 #define MAX_GENERATIONS 65536
 #define MAX_PATH 1024
 
-/* A wait of this length counts as endless.  A mutant may be wronged. */
+/* A wait of this length counts as endless. For a mutant this may be wrong. */
 #define PATIENCE_MS 20000
 #define MUTANT_PATIENCE_MS 3000
 
-/* All of them must be reached. */
+/* The rounds must reach all of them. */
 static const char *const names[STRESS_N_COUNTS] = {
 	[STRESS_N_GRANTS] = "nodes granted",
-	[STRESS_N_PASSED] = "locks passed on",
+	[STRESS_N_PASSED] = "locks handed over",
 	[STRESS_N_COMMITS] = "commits",
 	[STRESS_N_REFUSED] = "commits refused for a lost lock",
-	[STRESS_N_ASKED] = "commits that asked",
-	[STRESS_N_EXPIRED] = "waiters told of their session's end",
+	[STRESS_N_ASKED] = "commits that needed a confirmation",
+	[STRESS_N_EXPIRED] = "waiters notified of their session's end",
 	[STRESS_N_TIMEOUTS] = "deadlines",
 	[STRESS_N_TRIES] = "tries refused",
 	[STRESS_N_CANCELS] = "cancels",
@@ -57,17 +58,17 @@ static const char *const names[STRESS_N_COUNTS] = {
 	[STRESS_N_ROLE_SHARES] = "roles with a share of it",
 	[STRESS_N_STALLED] = "attempts stalled",
 	[STRESS_N_CONNECTIONS] = "connections of backends",
-	[STRESS_N_EXITS_WAITING] = "backends gone that waited",
-	[STRESS_N_EXITS_HOLDING] = "backends gone that held",
+	[STRESS_N_EXITS_WAITING] = "backends that exited while they waited",
+	[STRESS_N_EXITS_HOLDING] = "backends that exited while they held a lock",
 	[STRESS_N_SIGNALS] = "statements cancelled",
-	[STRESS_N_ROWS] = "claims looked at",
+	[STRESS_N_ROWS] = "claims read",
 	[STRESS_N_SCANS] = "scans",
 	[STRESS_N_RETIRED] = "sessions retired",
 	[STRESS_N_DEATHS] = "workers gone",
-	[STRESS_N_FLAGS_AWAITED] = "looks at commits that were waited for",
+	[STRESS_N_FLAGS_AWAITED] = "checks of commits that were waited for",
 	[STRESS_N_RIVALS] = "nodes of other clients",
 	[STRESS_N_ROBBED] = "granted nodes deleted by others",
-	[STRESS_N_REVOKED] = "locks asked back"
+	[STRESS_N_REVOKED] = "locks revoked"
 };
 
 StressPlan	stress_plan;
@@ -79,10 +80,10 @@ static bool over;
 static int	last_pid;
 static __thread uint64_t random_state;
 
-/* Written by the process that plays, read by the one that reports. */
+/* Written by the process that plays, read by the process that reports. */
 static uint64_t *counts;
 
-/* Holders of each path: those who read, and 65,536 for each who does not. */
+/* Holders of each path: shared ones, plus 65,536 for each exclusive one. */
 #define WRITER 65536
 static uint32_t holders[MAX_GENERATIONS][STRESS_PATHS];
 static uint32_t committers[STRESS_PATHS];
@@ -157,7 +158,7 @@ enter(uint32_t *word, int path, bool reads, uint32_t generation, const char *wha
 
 	if ((reads ? before >= WRITER : before != 0) &&
 		!is_node_deleted(path, generation))
-		shim_fail("%s %c in generation %u beside %u who do not read and %u who do",
+		shim_fail("%s %c in generation %u beside %u exclusive and %u shared holders",
 				  what, 'a' + path, generation, before / WRITER, before % WRITER);
 }
 
@@ -229,7 +230,7 @@ typedef struct Role
 	uint64_t	number;			/* of its draws */
 } Role;
 
-/* One process after the other in one place among them */
+/* The processes that succeed one another in one role */
 static void *
 run_processes(void *arg)
 {
@@ -255,7 +256,7 @@ run_processes(void *arg)
 	return NULL;
 }
 
-/* A thread that does not end cannot be ended: the whole program is. */
+/* A thread that does not end cannot be stopped: the whole program exits. */
 static void
 join(pthread_t thread, const Role *role)
 {
@@ -270,7 +271,7 @@ join(pthread_t thread, const Role *role)
 		if (shim_threads_nfailures() > 0)
 			_exit(1);
 	}
-	fprintf(stderr, "process %d (%s) does not come to an end\n", role->procno,
+	fprintf(stderr, "process %d (%s) does not end\n", role->procno,
 			role->function);
 	_exit(1);
 }
@@ -320,7 +321,10 @@ play_round(uint64_t round, int patience)
 		join(threads[i], &roles[i]);
 }
 
-/* Static variables must be each process's own: links would be one file. */
+/*
+ * Each process must have its own static variables: with links it would be one
+ * file.
+ */
 static void
 copy_library(void)
 {
@@ -345,7 +349,7 @@ is_all_reached(void)
 	return true;
 }
 
-/* A busy machine is given more time to get everywhere. */
+/* A busy machine gets more time to reach all events. */
 static void
 play(int seconds, int patience)
 {
@@ -367,7 +371,10 @@ report(int status, int seconds, const char *mutant)
 		WEXITSTATUS(status) != 0 ? "what standard error says" : NULL;
 	int			test = 1;
 
-	/* A library that cannot be loaded is neither right nor a mutant that is caught. */
+	/*
+	 * A library that cannot be loaded is neither correct nor a mutant that is
+	 * caught.
+	 */
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
 	{
 		printf("Bail out! %s could not be played\n", library);
@@ -424,7 +431,7 @@ main(int argc, char **argv)
 	counts = mmap(NULL, STRESS_N_COUNTS * sizeof(*counts), PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	/* A crash is a failure of its own, to be reported. */
+	/* A crash is reported as a failure, too. */
 	player = fork();
 	if (player == 0)
 		play(seconds, mutant != NULL ? MUTANT_PATIENCE_MS : PATIENCE_MS);

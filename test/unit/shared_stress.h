@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * shared_stress.h
- *	  The stress of what processes share: what its processes ask of the program.
+ *	  Stress test of shared memory: the program's functions for its processes.
  *
- * Processes are threads (shim/threads.h).  Backends take locks at places and gates,
- * commit, give them back, time out, and exit in the midst of all that; a worker
- * serves them, retires its sessions, dies and is succeeded; one process looks on.
- * They run the unchanged code of src/shared and of the gate.
+ * Processes are threads (shim/threads.h). Backends acquire locks at places and
+ * gates, commit, release them, time out, and exit at any point; a worker
+ * serves them, ends its sessions, dies and is succeeded; one process reads all
+ * claims. They run the unchanged code of src/shared and of the gate.
  *
- * Nothing here orders one process's accesses after another's: that would hide
- * races.
+ * No function here orders one process's accesses after another's: that would
+ * hide races.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,25 +53,25 @@ typedef enum StressCount
 	STRESS_N_COUNTS
 } StressCount;
 
-/* Drawn for each round */
+/* Parameters of a round */
 typedef struct StressPlan
 {
-	int			nprocesses;		/* backends, then the worker, then who looks on */
+	int			nprocesses;		/* backends, then the worker, then the reader */
 	int			nbackends;
 	int			max_locks;
 	int			handover;		/* ms */
 	bool		gates;			/* else all nodes are claims' own */
-	int			session_life;	/* of worker's turns, on average */
+	int			session_life;	/* average, in turns of the worker */
 	bool		scans;
-	int			connects;		/* %: how often a backend connects by itself */
+	int			connects;		/* %: how often a backend uses its own connection */
 	int			patience;		/* ms; a longer wait is a lost wake-up */
 } StressPlan;
 
 extern StressPlan stress_plan;
 
 /*
- * The process of a role; a function of the library.  True: another process takes
- * its place.
+ * Runs the process of a role; a function of the library. True: another process
+ * takes its place.
  */
 typedef bool (*StressMain) (int procno, int pid);
 
@@ -83,32 +83,37 @@ extern unsigned stress_random(unsigned n);
 extern bool stress_percent(unsigned chance);
 extern void stress_count(StressCount which);
 
-/* Do misfortunes go on?  Have all backends gone? */
+/* Do faults continue? Have all backends exited? */
 extern bool stress_is_noisy(void);
 extern bool stress_is_over(void);
 
 /*
- * A process holds a lock of a generation, as far as it was told.  No other may hold
- * a conflicting lock of the same generation.
+ * A process holds a lock of a generation, as far as it knows. No other process
+ * may hold a conflicting lock of the same generation.
  */
 extern void stress_hold(int path, bool reads, uint32_t generation);
 extern void stress_let_go(int path, bool reads, uint32_t generation);
 
 /*
- * It commits and has passed the check.  No other may commit under a conflicting
- * lock, of any generation.
+ * It commits and has passed the check. No other process may commit under a
+ * conflicting lock, of any generation.
  */
 extern void stress_commit(int procno, int path, bool reads, uint32_t generation);
 extern void stress_committed(int procno, int path, bool reads, uint32_t generation);
 
-/* A node was deleted by hand: its holder may hold it beside the next one. */
+/*
+ * A node was deleted by hand: its holder may hold the lock beside the next
+ * one.
+ */
 extern void stress_rob(int path, uint32_t generation);
 
-/* A backend has a connection of its own; it is about to close it. */
+/* A backend has its own connection; it is about to close it. */
 extern void stress_connect(int limit);
 extern void stress_disconnect(void);
 
-/* The session of this generation is being closed: nobody may commit in it. */
+/*
+ * The session of this generation is being closed: no process may commit in it.
+ */
 extern void stress_check_close(uint32_t generation);
 
 #endif							/* SHARED_STRESS_H */

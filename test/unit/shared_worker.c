@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * shared_worker.c
- *	  The stress of what processes share: its worker.  See shared_stress.h.
+ *	  Stress test of shared memory: the worker.  See shared_stress.h.
  *
- * A small model of worker.c and attempts.c over the real slots and session state: it
- * serves what is posted as attempts.c does, and ends sessions as worker.c does.  Of
- * ZooKeeper there is a list of nodes, which outlives the worker.  Locks that are
- * asked for with a question or given by one are not here: recipes have simulations
- * of their own.
+ * A small model of worker.c and attempts.c over the real slots and session
+ * state: it serves requests as attempts.c does, and ends sessions as worker.c
+ * does. ZooKeeper is a list of nodes, which outlives the worker. Recipes are
+ * not tested here, but in their own simulations.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +24,7 @@
 #define MAX_ATTEMPTS 256
 #define MAX_NODES 512
 
-/* Of attempts.c, but smaller, so that they are met */
+/* Constants of attempts.c, but smaller, so that the limits are reached */
 #define MAX_CREATING 6
 #define MAX_SERVED 16
 
@@ -44,7 +43,7 @@ typedef struct Node
 	int			path;
 	bool		reads;
 	int64		seq;
-	int			life;			/* a rival's, in turns */
+	int			life;			/* node of a rival, in turns */
 } Node;
 
 typedef struct Ensemble
@@ -62,8 +61,8 @@ typedef struct Attempt
 	ZkLockMode	mode;
 	int			path;
 	bool		nowait;
-	int			making;			/* turns until its node is there */
-	bool		due;			/* to be served again then */
+	int			making;			/* turns until its node exists */
+	bool		due;			/* turn in which it is served again */
 	Node	   *node;
 	ZkLockVerdict verdict;
 	bool		queued;
@@ -75,8 +74,8 @@ static Attempt attempts[MAX_ATTEMPTS];
 static ZkLockSlotRequest request;
 static int	session;			/* 0: none */
 static int	creating = 0;
-static int	pause_turns;		/* until there is the next one */
-static bool looks;				/* is there a cause to look at the posted places? */
+static int	pause_turns;		/* turns until there is the next one */
+static bool looks;				/* must the posted places be checked? */
 
 static Node *
 make_node(int of_session, int path, bool reads)
@@ -154,7 +153,7 @@ begin_attempt(ZkLockSlot *slot)
 	}
 	if (request.path[0] != '/' || strlen(request.path) != 2 ||
 		strncmp(request.data, "data of ", 8) != 0)
-		shim_fail("\"%s\" is asked for, with \"%s\"", request.path, request.data);
+		shim_fail("\"%s\" is requested, with \"%s\"", request.path, request.data);
 	attempt->slot = slot;
 	attempt->serial = request.wanted;
 	attempt->generation = request.generation;
@@ -222,7 +221,10 @@ serve(ZkLockSlot *slot)
 		begin_attempt(slot);
 }
 
-/* The real one does so when it was woken, or when ZooKeeper has sent something. */
+/*
+ * The real worker does so when it is woken, or when ZooKeeper has sent a
+ * message.
+ */
 static void
 serve_all(void)
 {
@@ -237,7 +239,7 @@ serve_all(void)
 	zklock_slots_finished();
 }
 
-/* What ZooKeeper says of an attempt that has no verdict yet */
+/* The verdict of ZooKeeper on an attempt */
 static void
 step_attempt(Attempt *attempt)
 {
@@ -307,13 +309,16 @@ mishap(Attempt *attempt)
 		attempt->node = NULL;
 		stress_count(STRESS_N_ROBBED);
 
-		/* The confirmation of a lease can find it, else a backend's question does. */
+		/*
+		 * The confirmation of a lease can notice it, or else a backend's query
+		 * does.
+		 */
 		if (stress_percent(50))
 			zklock_slots_node_deleted(attempt->slot, attempt->serial);
 	}
 }
 
-/* News of ZooKeeper's */
+/* Messages of ZooKeeper */
 static void
 step_ensemble(void)
 {
@@ -391,7 +396,7 @@ drop_all(void)
 	memset(attempts, 0, sizeof(attempts));
 }
 
-/* As in worker.c: of its own session, or of its predecessor's. */
+/* As in worker.c: the worker's own session, or its predecessor's. */
 static void
 retire(void)
 {
@@ -431,11 +436,11 @@ turn(void)
 	if (session == 0 && pause_turns-- <= 0)
 	{
 		session = ++ensemble->last_session;
-		looks = true;			/* at what is stalled */
+		looks = true;			/* at stalled attempts */
 	}
 }
 
-/* What is not back yet */
+/* Parts that are not back in their initial state */
 typedef struct Rest
 {
 	int			claims;
@@ -461,16 +466,16 @@ check_rest(void)
 	Rest		rest;
 
 	if (!is_at_rest(&rest))
-		shim_fail("%d claims and " INT64_FORMAT " beyond them are nobody's, %d are unfinished, %d of a role",
+		shim_fail("%d claims and " INT64_FORMAT " beyond them have no owner, %d are unfinished, %d of a role",
 				  rest.claims, rest.unlisted, rest.unfinished.all,
 				  rest.unfinished.of_role);
 	for (int i = 0; i < MAX_NODES; i++)
 	{
 		if (ensemble->node[i].used && ensemble->node[i].session != RIVAL)
-			shim_fail("a node is nobody's");
+			shim_fail("a node has no owner");
 	}
 	if (zklock_sessionstate_is_committing(PG_UINT32_MAX) || zklock_sessionstate_is_listened())
-		shim_fail("somebody who has gone commits, or waits for a session");
+		shim_fail("a process that has exited commits, or waits for a session");
 }
 
 bool

@@ -4,12 +4,12 @@
  *	  The deterministic simulation of the lock recipe: its scheduler.
  *
  * A schedule has a noisy part, in which connections, sessions, clients and
- * nodes are lost, and a quiet one, in which everything is allowed to come to
- * rest.  The properties are checked at every grant and every step, and once
- * nothing moves any more.
+ * nodes are lost, and a quiet one, in which all events can complete. The
+ * properties are checked at every grant and every step, and at the end, when
+ * nothing happens any more.
  *
- * Which misfortunes a schedule has, and how many, is drawn from its seed, too:
- * schedules with a few of them go deeper than schedules with all.
+ * The faults of a schedule, and their number, are drawn from its seed, too:
+ * schedules with a few kinds of faults go deeper than schedules with all.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,64 +26,64 @@
 
 static const char *const properties[] = {
 	[SIM_EXCLUSION] = "never two holders of conflicting modes",
-	[SIM_LIMIT] = "never more holders than leases, or than are counted",
-	[SIM_PROGRESS] = "every live waiter is granted or told why not",
-	[SIM_ORDER] = "first come, first served",
-	[SIM_NO_LEAK] = "no node is left by who has gone or let go",
+	[SIM_LIMIT] = "never more holders than leases, or than the count says",
+	[SIM_PROGRESS] = "every live waiter is granted or refused with a reason",
+	[SIM_ORDER] = "locks are granted in order",
+	[SIM_NO_LEAK] = "no node is left after a release or the end of a client",
 	[SIM_ONE_NODE] = "an attempt never has two nodes",
-	[SIM_TOLD_NODES] = "nobody deletes another session's node",
+	[SIM_TOLD_NODES] = "no client deletes another session's node",
 	[SIM_TWO_WATCHES] = "a waiter has two watches at most",
 	[SIM_TOKEN_IS_CZXID] = "a holder has a node, the token is its czxid",
 	[SIM_TOKENS_GROW] = "tokens grow from grant to grant"
 };
 
-/* All of them must be reached. */
+/* The schedules must reach all of them. */
 static const char *const counts[] = {
 	[SIM_N_STALE_LISTS] = "lists read from a lagging server",
 	[SIM_N_ORPHANS] = "writes carried out after their connection broke",
 	[SIM_N_BEHIND] = "servers too far behind a client",
 	[SIM_N_REWATCH_FIRED] = "watches that fired on being set again",
 	[SIM_N_REAPED] = "containers reaped",
-	[SIM_N_RECREATED] = "lock paths made again",
+	[SIM_N_RECREATED] = "lock paths created again",
 	[SIM_N_WRAPPED] = "numbers from beyond the counter's end",
 	[SIM_N_LOSSES] = "connections lost",
 	[SIM_N_UNSENT_LOST] = "requests lost before they were sent",
 	[SIM_N_UNSENT_KEPT] = "requests sent once there was a connection",
-	[SIM_N_EXPIRIES] = "sessions told of their end",
+	[SIM_N_EXPIRIES] = "sessions notified of their end",
 	[SIM_N_CRASHES] = "clients crashed",
 	[SIM_N_ABANDONED] = "sessions given up alive",
 	[SIM_N_DELETE_RETRIES] = "deletes tried again",
 	[SIM_N_GHOSTS] = "nodes found by prefix on leaving",
-	[SIM_N_SPARED] = "nodes of others found on leaving, and let be",
+	[SIM_N_SPARED] = "nodes of others found on leaving, and not deleted",
 	[SIM_N_DOWNGRADES] = "holds downgraded",
-	[SIM_N_ALL] = "several locks taken together",
-	[SIM_N_GIVEN_BACK] = "locks given back to wait for one before them",
+	[SIM_N_ALL] = "several locks acquired together",
+	[SIM_N_GIVEN_BACK] = "locks released to wait for an earlier one",
 	[SIM_N_AT_ONCE] = "grants by the first list",
 	[SIM_N_BY_LIST] = "grants by a later list",
 	[SIM_N_DIRECT] = "grants by a watch",
-	[SIM_N_LOOKAHEAD] = "grants by a watch, after the look-ahead's",
-	[SIM_N_RELISTS] = "lists after somebody left",
+	[SIM_N_LOOKAHEAD] = "grants by a watch, after that on the look-ahead",
+	[SIM_N_RELISTS] = "lists after a contender left",
 	[SIM_N_CHANGED] = "watched nodes written to",
 	[SIM_N_TOLD] = "nodes written to before they were watched",
 	[SIM_N_TOUCHES] = "nodes touched for a downgrade",
-	[SIM_N_SIMPLE] = "simple locks taken",
+	[SIM_N_SIMPLE] = "simple locks acquired",
 	[SIM_N_SIMPLE_FOUND] = "simple locks found to be ours",
-	[SIM_N_LEASES] = "leases taken at once",
+	[SIM_N_LEASES] = "leases granted at once",
 	[SIM_N_LEASE_WAITS] = "leases waited for",
-	[SIM_N_COUNTED] = "leases of a count taken",
-	[SIM_N_COUNT_NEWS] = "attempts told that the count is another",
-	[SIM_N_COUNT_OVERTAKES] = "lists that the count has overtaken",
-	[SIM_N_COUNT_LATE] = "news of the count before those of the connection",
+	[SIM_N_COUNTED] = "leases of a count granted",
+	[SIM_N_COUNT_NEWS] = "attempts notified of a changed count",
+	[SIM_N_COUNT_OVERTAKES] = "lists older than the count",
+	[SIM_N_COUNT_LATE] = "changes of the count known before those of the connection",
 	[SIM_N_NO_COUNT] = "attempts without a count",
 	[SIM_N_WATCH_MISSED] = "nodes gone before they were watched",
-	[SIM_N_RECOVERIES] = "attempts that went on over a new connection",
+	[SIM_N_RECOVERIES] = "attempts that continued over a new connection",
 	[SIM_N_ADOPTIONS] = "nodes adopted",
-	[SIM_N_RECREATES] = "creates repeated, the first was never done",
+	[SIM_N_RECREATES] = "creates repeated after the first was not carried out",
 	[SIM_N_VERIFY_GONE] = "adopted nodes that had gone",
 	[SIM_N_VERIFY_FOREIGN] = "adopted nodes that were another session's",
 	[SIM_N_DROPS] = "surplus nodes dropped",
 	[SIM_N_NODES_DELETED] = "waiters whose node was deleted by others",
-	[SIM_N_NOWAIT] = "attempts that would not wait",
+	[SIM_N_NOWAIT] = "attempts without a wait",
 	[SIM_N_DEADLINES] = "deadlines",
 	[SIM_N_CANCELS] = "cancels",
 	[SIM_N_EXHAUSTED] = "attempts refused for a worn counter",
@@ -109,7 +109,7 @@ typedef enum Misfortune
 	N_MISFORTUNES
 } Misfortune;
 
-/* What clients do; schedules that do one thing only go deeper. */
+/* What clients do; schedules with one kind of tasks go deeper. */
 typedef enum Tasks
 {
 	EXCLUSIVE_ONLY,
@@ -120,7 +120,7 @@ typedef enum Tasks
 	EVERYTHING
 } Tasks;
 
-/* What a schedule draws from its seed to begin with. */
+/* What a schedule draws from its seed at the beginning */
 typedef struct Plan
 {
 	int			nclients;
@@ -202,7 +202,7 @@ begin(SimDriver *d)
 
 #define N_STEPS 12
 
-/* One thing that can happen by itself; false: it cannot. */
+/* One of the events that happen by themselves; false: it is not possible. */
 static bool
 step(int which, int client)
 {
@@ -223,7 +223,9 @@ step(int which, int client)
 		case 6:
 			return c->session >= 0 && sim_zk_arrive(c->session);
 		case 7:
-			/* Now and then another session's, perhaps one left behind. */
+			/*
+			 * Sometimes a node of another session, perhaps an abandoned one.
+			 */
 			if (sim_zk_nsessions() > 0 && sim_percent(20))
 				return sim_schedule_apply(sim_random(sim_zk_nsessions()));
 			return sim_schedule_apply(c->session);
@@ -248,8 +250,9 @@ progress(void)
 }
 
 /*
- * Who is robbed of a simple lock is not told before he commits, and who is robbed
- * of a mutex leaves two to wait for a lease: nothing helps against that.
+ * A holder of a simple lock whose node is deleted learns of it only at commit,
+ * and after the deletion of a mutex's node two clients wait for a lease:
+ * nothing prevents that.
  */
 static bool
 may_be_deleted(const SimNode *node)
@@ -273,7 +276,7 @@ misfortune(void)
 	Misfortune	which = (Misfortune) sim_random(N_MISFORTUNES);
 	int			node;
 
-	/* A downgrade takes few steps, so that it meets few losses by chance. */
+	/* A downgrade takes few steps, so it seldom meets losses by chance. */
 	for (int i = 0; i < plan.nclients && plan.disturbs_downgrades; i++)
 	{
 		if (sim_driver_is_downgrading(&drivers[i]) &&
@@ -379,7 +382,7 @@ check_progress(void)
 	for (int i = 0; i < plan.nclients; i++)
 	{
 		if (!drivers[i].crashed && drivers[i].state != SIM_IDLE)
-			sim_breach(SIM_PROGRESS, "client %d waits for ever", i);
+			sim_breach(SIM_PROGRESS, "client %d waits forever", i);
 	}
 }
 
@@ -404,7 +407,7 @@ play(uint64_t seed)
 	{
 		sim.quiet = i >= plan.noisy_steps;
 
-		/* Nobody leaves, and there is room all the same. */
+		/* No holder leaves, and yet a lease becomes free. */
 		if (sim.counted && i == plan.noisy_steps)
 			sim_zk_count(1 + sim_random(3));
 		if (!sim.quiet &&

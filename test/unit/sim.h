@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * sim.h
- *	  What the parts of the simulation share: chance, trace, verdict, counts.
+ *	  Common parts of the simulations: random numbers, trace, verdict, counts.
  *
  * A schedule is a function of its seed alone: every choice is drawn from
- * sim_random(), and nothing else (time, addresses, hashes) decides anything.
- * The same seed of the same program plays the same schedule on any machine.
+ * sim_random(), and does not depend on anything else (time, addresses,
+ * hashes). The same seed of the same program plays the same schedule on any
+ * machine.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,12 +17,12 @@
 #include <stdint.h>
 
 /*
- * What is promised; each breach is reported under its name in sim.c.  Another
- * simulation counts on from here, as it does for what it goes through.
+ * The properties; each violation is reported under its name in sim.c. Another
+ * simulation continues the numbers, as it does for the counted events.
  */
 typedef enum SimProperty
 {
-	SIM_KEPT,					/* nothing is broken */
+	SIM_KEPT,					/* no violation */
 	SIM_EXCLUSION,
 	SIM_LIMIT,
 	SIM_PROGRESS,
@@ -35,7 +36,7 @@ typedef enum SimProperty
 	SIM_N_PROPERTIES
 } SimProperty;
 
-/* What the schedules went through; descriptions in sim.c. */
+/* Events that the schedules count; descriptions in sim.c. */
 typedef enum SimCount
 {
 	/* the ensemble */
@@ -102,15 +103,15 @@ typedef struct Sim
 {
 	uint64_t	random;
 	bool		verbose;
-	bool		quiet;			/* no more faults: let it come to rest */
-	int64_t		now;			/* a clock, if it matters */
+	bool		quiet;			/* no more faults: the schedule comes to rest */
+	int64_t		now;			/* the clock, if it is used */
 	bool		reuse_prefix;	/* drivers keep the prefix in a new session */
 	int			break_percent;	/* of connections, at each request */
-	bool		refusals;		/* the server refuses a request now and then */
+	bool		refusals;		/* the server refuses some requests */
 	int			first_number;	/* where the lock paths' counters start */
 	int			crowded;		/* percent of look-aheads that are not watched */
-	bool		counted;		/* a node says how many leases there are */
-	int			leases;			/* of the semaphore, if not */
+	bool		counted;		/* the number of leases is stored in a node */
+	int			leases;			/* of the semaphore, otherwise */
 	bool		gates;			/* servers hand locks over among their backends */
 	int			broken;			/* a property, or SIM_KEPT */
 	char		message[256];
@@ -119,7 +120,10 @@ typedef struct Sim
 
 extern Sim	sim;
 
-/* Of what sim_main.c makes a program; a name that is NULL does not concern it. */
+/*
+ * The simulation that sim_main.c makes a program of; a name that is NULL is
+ * not used.
+ */
 typedef struct SimProgram
 {
 	void		(*play) (uint64_t seed);
@@ -131,7 +135,7 @@ typedef struct SimProgram
 
 extern const SimProgram sim_program;
 
-/* To be called first in a schedule. */
+/* Must be called first in a schedule. */
 extern void sim_seed(uint64_t seed);
 
 /* 0 .. n - 1 */
@@ -139,7 +143,10 @@ extern uint32_t sim_random(uint32_t n);
 
 extern bool sim_percent(uint32_t chance);
 
-/* The first breach of a schedule counts, what follows is its consequence. */
+/*
+ * Only the first violation of a schedule counts, later ones are its
+ * consequences.
+ */
 extern void sim_breach(int property, const char *fmt,...)
 			__attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sim_check.c
- *	  What has to hold in every schedule.  See sim_check.h.
+ *	  The properties of every schedule.  See sim_check.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@ conflict(bool a_reads, bool b_reads)
 	return !(a_reads && b_reads);
 }
 
-/* The node by which it holds; NULL: there never was one. */
+/* The node by which it holds the lock; NULL: there was none. */
 static const SimNode *
 held_node(const SimAttempt *a)
 {
@@ -65,7 +65,7 @@ reads(const SimAttempt *a)
 	return a->recipe.mode == ZKLOCK_SHARED;
 }
 
-/* Nobody else holds what this excludes. */
+/* No other client holds a conflicting lock. */
 static void
 check_others(const SimRunner *r, const SimAttempt *a)
 {
@@ -95,9 +95,9 @@ check_others(const SimRunner *r, const SimAttempt *a)
 }
 
 /*
- * Leases that are there are not taken back when the count is lowered, so that it
- * is not the holders of now that count, but those in the list by which this one was
- * let in, and the count as it was then.
+ * Granted leases are not revoked when the count is lowered. So the check does
+ * not use the present holders, but those in the list by which this one was
+ * granted, and the count at that time.
  */
 static void
 check_count(const SimRunner *r, const SimAttempt *a)
@@ -110,13 +110,13 @@ check_count(const SimRunner *r, const SimAttempt *a)
 		n += sim_tree_node(i)->dir == SIM_LEASES &&
 			!sim_tree_node(i)->container && sim_tree_exists_at(i, a->list_zxid);
 	if (n > limit)
-		sim_breach(SIM_LIMIT, "client %d is one of %d where the count says %d",
+		sim_breach(SIM_LIMIT, "client %d is one of %d holders, but the count is %d",
 				   r->number, n, limit);
 }
 
 /*
- * A downgrade that goes on although its lock is gone: its backend has let go of
- * both, and the worker does not know that yet.
+ * A downgrade that continues although its lock is gone: its backend has given
+ * both up, and the worker does not know that yet.
  */
 static bool
 is_abandoned(const SimAttempt *a, const SimNode *reader)
@@ -135,11 +135,11 @@ is_abandoned(const SimAttempt *a, const SimNode *reader)
 }
 
 /*
- * A downgrade's node comes into the queue in the middle.  If the lock that it is
- * for is let go of at the same time, nobody is to be granted anything by it.  A
- * worker does that, at whose place somebody else may want something else, and who
- * was cancelled, or told that the time was over, in the midst of it.  If it is granted
- * all the same, that is a breach of exclusion.
+ * A downgrade's node is inserted in the middle of the queue. If the lock that
+ * it is for is given up at the same time, no client should be granted anything
+ * by that node. A worker does that when the place's next backend wants another
+ * lock, or the backend was cancelled, or timed out, during the downgrade. A
+ * grant by it would be a violation of exclusion.
  */
 static bool
 is_stillborn(const SimNode *ahead, const SimNode *node)
@@ -159,7 +159,7 @@ is_stillborn(const SimNode *ahead, const SimNode *node)
 	return sim.gates || cancelled;
 }
 
-/* A queue is first come, first served, and its tokens tell the order. */
+/* Locks of a queue are granted in order, and the tokens show that order. */
 static void
 check_fairness(const SimAttempt *a, const SimNode *node)
 {
@@ -178,7 +178,10 @@ check_fairness(const SimAttempt *a, const SimNode *node)
 					   node->name, ahead->name);
 	}
 
-	/* A downgrade's node is younger than those that wait for it. */
+	/*
+	 * The node of a downgrade is younger than the nodes that wait for the
+	 * lock.
+	 */
 	if (a->recipe.fixed)
 		return;
 	if (a->recipe.token <= last)
@@ -204,7 +207,10 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 	}
 	if (!sim_check_holds(a))
 	{
-		/* Nobody tells a waiter that his node is deleted, but the list does. */
+		/*
+		 * A waiter is not notified of the deletion of its own node, but the
+		 * list shows it.
+		 */
 		if (node->node_deleted && node->dzxid <= a->list_zxid)
 			sim_breach(SIM_TOKEN_IS_CZXID,
 					   "client %d is granted by \"%s\", not in its list",
@@ -224,7 +230,10 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 void
 sim_check_runner(const SimRunner *r)
 {
-	/* Behind a worn counter, newcomers get in ahead: no order, no bound. */
+	/*
+	 * Behind a worn counter, newcomers get ahead: there is no order, and no
+	 * limit.
+	 */
 	if (r->client.session < 0 || sim.first_number > 0)
 		return;
 	for (int i = 0; i < r->nattempts; i++)
@@ -235,7 +244,10 @@ sim_check_runner(const SimRunner *r)
 		if (a->progress != SIM_TRYING)
 			continue;
 
-		/* Who has lost his place to others' deletes begins with new watches. */
+		/*
+		 * A client that has lost its place to a deletion begins with new
+		 * watches.
+		 */
 		nwatched = sim_client_nwatched(&r->client, a->id);
 		if (nwatched > 2 + 2 * a->nodes_deleted)
 			sim_breach(SIM_TWO_WATCHES, "client %d watches %d nodes",
@@ -249,7 +261,7 @@ sim_check_nodes(int session)
 	int			newest = sim_tree_nnodes() - 1;
 	const SimNode *last;
 
-	/* Drivers that break the rule of the prefix may well see two. */
+	/* Drivers that violate the rule of the prefix may see two. */
 	if (sim.reuse_prefix || newest < 0 || !sim_tree_exists(newest))
 		return;
 	last = sim_tree_node(newest);

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sim_check.h
- *	  What has to hold in every schedule.
+ *	  The properties of every schedule.
  *
- * The checks look at the leader's tree and at what runners believe, never at
- * the recipe's own reading of names: a recipe that reads them wrongly must not
- * deceive its judge.  Each reports what it finds by sim_breach().
+ * The checks read the leader's tree and the state of runners, but never use
+ * the recipe's own parser of names: a recipe that misreads names must not
+ * mislead the checks. Each check reports violations by sim_breach().
  *
  *-------------------------------------------------------------------------
  */
@@ -17,8 +17,9 @@
 extern void sim_check_reset(const SimRunner *const *runners, int n);
 
 /*
- * A hold is good until its session's end at the leader, whatever the holder
- * knows of it.  Who lets others delete his node has given it away.
+ * A hold is valid until its session's end at the leader, whatever the holder
+ * knows of it. A holder whose node was deleted by another client does not
+ * count.
  */
 extern bool sim_check_holds(const SimAttempt *a);
 
@@ -31,7 +32,7 @@ extern void sim_check_runner(const SimRunner *r);
 /* The leader has just carried something out for this session. */
 extern void sim_check_nodes(int session);
 
-/* Nothing moves any more: is a node left behind? */
+/* Nothing happens any more: is a node left? */
 extern void sim_check_end(void);
 
 #endif							/* SIM_CHECK_H */

@@ -40,7 +40,7 @@ sim_client_open(SimClient *c)
 	sim_trace("client %d: opens session %d", c->number, c->session);
 }
 
-/* Without a goodbye: the session ends when the ensemble gets tired of it. */
+/* It does not close the session, which ends when the ensemble expires it. */
 void
 sim_client_close(SimClient *c)
 {
@@ -85,7 +85,7 @@ static const ZkLockEventKind kinds[] = {
 	[SIM_GET_WATCH] = ZKLOCK_EV_WATCHED
 };
 
-/* The library knows watches by path. */
+/* The library stores watches by path. */
 static bool
 is_same_path(int a, int b)
 {
@@ -168,7 +168,7 @@ sim_client_connect(SimClient *c, int server)
 						  watched, c->nwatches);
 	sim_trace("client %d: session %d %s server %d", c->number, c->session,
 			  link == SIM_LINK_UP ? "connects to" :
-			  link == SIM_LINK_BEHIND ? "is ahead of" : "is told its end by",
+			  link == SIM_LINK_BEHIND ? "is ahead of" : "learns of its end from",
 			  server);
 
 	if (link == SIM_LINK_UP)
@@ -300,17 +300,17 @@ sim_client_complete(SimClient *c)
 }
 
 /*
- * The wall, for the caller and for the completion thread.
+ * zklock's client, for the caller and for the completion thread.
  */
 
-/* Hand a request to the library. */
+/* Passes a request to the library. */
 static void
 submit(SimClient *c, const SimTag *tag, SimOp op, SimDir dir, const char *name,
 	   int value)
 {
 	SimSent    *sent;
 
-	/* The network does not wait for a caller to be through with his requests. */
+	/* Frames can be sent before the caller has made all its requests. */
 	if (!sim.quiet && sim_random(100) < (uint32_t) sim.break_percent)
 		sim_client_lose(c);
 
@@ -344,7 +344,7 @@ answer_at_once(SimClient *c, const SimTag *tag, ZkLockEventKind kind,
 		post(c, &message);
 }
 
-/* Nobody asks a library that is known to have no connection. */
+/* No request is made while the library is known to have no connection. */
 static bool
 refuse(SimClient *c, const SimTag *tag, ZkLockEventKind kind)
 {
@@ -455,7 +455,7 @@ sim_client_delete(SimClient *c, int which)
 	pump(c);
 }
 
-/* Can others have a node of the same name? */
+/* Can other clients have a node with the same name? */
 static bool
 is_anybodys(const SimClientNode *own)
 {
@@ -463,7 +463,7 @@ is_anybodys(const SimClientNode *own)
 		strncmp(own->stem, own->prefix, strlen(own->prefix)) != 0;
 }
 
-/* Delete what is to be deleted, as long as there is a connection. */
+/* Deletes nodes that were given up, as long as there is a connection. */
 static void
 pump(SimClient *c)
 {
@@ -492,7 +492,10 @@ node_deleted(SimClientNode *own)
 		own->used = false;
 }
 
-/* Ours is of our session, with our prefix in its data.  True: it is there. */
+/*
+ * A node is ours if our session owns it, with our prefix in its data. True: it
+ * exists.
+ */
 static bool
 node_looked_at(SimClient *c, SimClientNode *own, const SimReply *reply)
 {
@@ -523,7 +526,7 @@ node_listed(SimClient *c, SimClientNode *own, const SimReply *reply)
 
 		if (strncmp(found->name, own->prefix, strlen(own->prefix)) == 0)
 		{
-			sim_trace("client %d: finds its ghost \"%s\"", c->number,
+			sim_trace("client %d: finds its former node \"%s\"", c->number,
 					  found->name);
 			sim_count(SIM_N_GHOSTS);
 			own->hunted = true;
@@ -543,8 +546,8 @@ node_deleted_reply(SimClient *c, int which, SimOp op, const SimReply *reply)
 	if (op == SIM_SYNC && reply->reply != ZKLOCK_LOST)
 	{
 		/*
-		 * Now even a server that lags knows of our create.  Not so if we had
-		 * not waited: a sync may be lost, and the question sent all the same.
+		 * Now even a server that lags knows our create. It would not without
+		 * this wait: a sync may be lost, and the query sent all the same.
 		 */
 		submit(c, &tag, own->plain ? SIM_GET : SIM_LIST, own->dir, own->name, 0);
 		return;

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sim_client.h
- *	  A client of the simulated ensemble: ZooKeeper's library and our wall.
+ *	  A client of the simulated ensemble: ZooKeeper's library and zklock's client.
  *
- * Three threads are at work, and each of their steps is one for the scheduler:
- * the library's network thread (connect, receive, lose), its completion thread
- * (complete), which is later to know of everything, and the caller's.
+ * Three threads run, and each of their steps is one for the scheduler: the
+ * library's network thread (connect, receive, lose), its completion thread
+ * (complete), which learns of all events later, and the caller's.
  *
  * As in the real ones,
  *	- requests are refused as lost as soon as the completion thread knows that
@@ -35,7 +35,7 @@ typedef enum SimPurpose
 	SIM_FOR_DELETE
 } SimPurpose;
 
-/* What a request is for, and with that what its message will be for. */
+/* The purpose of a request, and of its message. */
 typedef struct SimTag
 {
 	SimPurpose	purpose;
@@ -59,7 +59,7 @@ typedef struct SimStatus
 	int64_t		confirmed;		/* when the last write that was answered was sent */
 } SimStatus;
 
-/* A node of ours, from before it exists until it is gone for certain. */
+/* A node of ours, from before it exists until it is known to be deleted. */
 typedef struct SimClientNode
 {
 	bool		used;
@@ -70,7 +70,7 @@ typedef struct SimClientNode
 	char		name[SIM_NAME_SIZE];	/* "" while not known */
 	bool		may_exist;
 	int			creating;		/* creates that were not answered */
-	bool		in_doubt;		/* what is at the name may be another's */
+	bool		in_doubt;		/* the node of that name may belong to another session */
 	bool		deleting;
 	bool		busy;			/* a request of the deletion is under way */
 	bool		hunted;			/* found by prefix: there may be more */
@@ -114,7 +114,7 @@ typedef struct SimClient
 
 	/* network thread */
 	bool		up;
-	bool		over;			/* the session, as we were told */
+	bool		over;			/* the session, as the client knows it */
 	int64_t		last_zxid;
 	SimSent		sent[SIM_MAX_QUEUE];	/* ring: no reply yet, or not sent */
 	int			first_sent;
@@ -135,7 +135,10 @@ typedef struct SimClient
 	SimClientNode own[SIM_MAX_CLIENT_NODES];
 } SimClient;
 
-/* The caller's.  Requests are answered by a message, if their tag wants one. */
+/*
+ * Called by the caller. Requests are answered by a message, if their tag wants
+ * one.
+ */
 extern void sim_client_open(SimClient *c);
 extern void sim_client_close(SimClient *c);
 extern void sim_client_request(SimClient *c, const SimTag *tag, SimOp op,
@@ -143,26 +146,26 @@ extern void sim_client_request(SimClient *c, const SimTag *tag, SimOp op,
 extern void sim_client_write(SimClient *c, const SimTag *tag, SimOp op,
 							 SimDir dir, const char *name, int value);
 
-/* A request that would leave a watch is not made: there are too many. */
+/* A request that would set a watch is not made: there are too many. */
 extern void sim_client_omit_watch(SimClient *c, const SimTag *tag, SimOp op);
 extern SimMessage *sim_client_receive(SimClient *c);
 
-/* `stem` is what comes before the number, or the whole name. */
+/* `stem` is the part before the number, or the whole name. */
 extern int	sim_client_node(SimClient *c, SimDir dir, const char *stem,
 						   const char *prefix, bool plain);
 extern void sim_client_create(SimClient *c, const SimTag *tag);
 extern void sim_client_adopt(SimClient *c, int own, const char *name);
 extern void sim_client_delete(SimClient *c, int own);
 
-/* What the threads do; false: there was nothing to do. */
+/* Steps of the threads; false: there was nothing to do. */
 extern bool sim_client_connect(SimClient *c, int server);
 extern bool sim_client_listen(SimClient *c);
 extern bool sim_client_lose(SimClient *c);
 extern bool sim_client_complete(SimClient *c);
 
 /*
- * Contenders that an attempt watches.  The two nodes of a downgrade are one:
- * the list that shows both may come while the other is still watched.
+ * Contenders that an attempt watches. The two nodes of a downgrade count as
+ * one: the list that shows both may arrive while the other is still watched.
  */
 extern int	sim_client_nwatched(const SimClient *c, int attempt);
 

@@ -20,7 +20,7 @@ sim_driver_init(SimDriver *d, int number, int tasks)
 	d->tasks_left = tasks;
 }
 
-/* The session is over or given up; what was under way goes with it. */
+/* The session is over or given up, and so are the requests in it. */
 static void
 close_session(SimDriver *d)
 {
@@ -28,7 +28,7 @@ close_session(SimDriver *d)
 	d->state = SIM_IDLE;
 }
 
-/* The task is to be done in a new session. */
+/* The task begins again in a new session. */
 static void
 start_over(SimDriver *d)
 {
@@ -44,7 +44,7 @@ release_all(SimDriver *d)
 	d->state = SIM_IDLE;
 }
 
-/* Drivers that break the rule of the prefix keep that of a task. */
+/* Drivers that violate the rule of the prefix keep that of a task. */
 static void
 begin_attempt(SimDriver *d, SimAttempt *a, ZkLockMode mode, SimDir dir)
 {
@@ -157,7 +157,9 @@ settle_lease(SimDriver *d)
 		fail(d, lease->recipe.verdict);
 }
 
-/* Whom to wait for, once all are known to be free or not. */
+/*
+ * Chooses the lock to wait for, once it is known of all whether they are free.
+ */
 static void
 settle_first(SimDriver *d)
 {
@@ -220,7 +222,7 @@ give_up_downgrade(SimDriver *d)
 	sim_runner_release(&d->runner, &d->runner.attempts[1]);
 }
 
-/* Nothing is left to do with the last messages: how do the attempts stand? */
+/* All messages are handled: what is the state of the attempts? */
 static void
 settle(SimDriver *d)
 {
@@ -249,7 +251,7 @@ settle(SimDriver *d)
 		close_session(d);
 }
 
-/* Add a reader's node to a hold that is alone. */
+/* Adds a reader's node to a hold without one. */
 bool
 sim_driver_downgrade(SimDriver *d)
 {
@@ -272,7 +274,7 @@ sim_driver_is_downgrading(const SimDriver *d)
 		d->runner.attempts[1].progress == SIM_TRYING;
 }
 
-/* Of a lock and its downgrade, the lock may go first. */
+/* Of a lock and its downgrade, the lock may be released first. */
 bool
 sim_driver_let_go(SimDriver *d)
 {
@@ -287,7 +289,7 @@ sim_driver_let_go(SimDriver *d)
 	return true;
 }
 
-/* What the state after the messages means for the task. */
+/* The effect of the state after the messages on the task */
 static void
 state_news(SimDriver *d)
 {
@@ -357,7 +359,7 @@ sim_driver_cancel(SimDriver *d)
 	return true;
 }
 
-/* The process is gone; its session ends when the ensemble notices. */
+/* The process has exited; its session ends when the ensemble notices. */
 bool
 sim_driver_crash(SimDriver *d)
 {
@@ -370,7 +372,7 @@ sim_driver_crash(SimDriver *d)
 	return true;
 }
 
-/* The session is given up while the ensemble thinks that it is alive. */
+/* The session is given up while the ensemble considers it alive. */
 bool
 sim_driver_abandon(SimDriver *d)
 {

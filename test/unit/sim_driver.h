@@ -3,13 +3,13 @@
  * sim_driver.h
  *	  A driver of the recipe over a simulated client.
  *
- * It does what a backend with a session of its own does: once nothing is left to
- * do with what came it looks at how its attempts stand, and lets go of what an
- * attempt made when that ends without a grant.
+ * It does what a backend with its own session does: after it has handled all
+ * messages, it checks the state of its attempts, and gives up the nodes of an
+ * attempt that ends without a grant.
  *
  * A task is one call of the extension: one lock, a lease of a semaphore (under
- * its mutex), or all of several locks.  Holders let go after a while; some turn
- * a hold into a shared one before that.
+ * its mutex), or all of several locks. Holders release after a while; some
+ * downgrade the lock before that.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,11 +51,11 @@ typedef struct SimDriver
 	bool		crashed;
 	SimState	state;
 	int			tasks_left;
-	bool		deadline;		/* is over */
+	bool		deadline;		/* the task is over */
 
 	SimTask		task;
-	int			nheld;			/* ALL: those before are ours */
-	bool		alone;			/* ALL: only that one is waited for */
+	int			nheld;			/* ALL: earlier ones are granted */
+	bool		alone;			/* ALL: only this one is waited for */
 } SimDriver;
 
 extern void sim_driver_init(SimDriver *d, int number, int tasks);
@@ -67,7 +67,7 @@ extern bool sim_driver_let_go(SimDriver *d);
 extern bool sim_driver_downgrade(SimDriver *d);
 extern bool sim_driver_is_downgrading(const SimDriver *d);
 
-/* Misfortunes; false: does not apply. */
+/* Faults; false: does not apply. */
 extern bool sim_driver_deadline(SimDriver *d);
 extern bool sim_driver_cancel(SimDriver *d);
 extern bool sim_driver_crash(SimDriver *d);

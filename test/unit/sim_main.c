@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * sim_main.c
- *	  A simulation as a program: chance, trace, verdict, report.
+ *	  A simulation as a program: random numbers, trace, verdict, report.
  *
  *		sim --seeds N [--from S]	play the N schedules from S (1) on
  *		sim --seed S [--verbose]	play schedule S, printing each step
  *		... --mutant NAME			this program is a mutant: it has to fail
  *		... --known S				... and it is known to do so in schedule S
  *
- * The answer is in TAP: a line for each property, and one for each path that
- * the schedules have to reach, since a simulation that does not get somewhere
- * says nothing about what is there.
+ * The output is TAP: a line for each property, and one for each event that the
+ * schedules have to reach, because a simulation proves nothing about events
+ * that it does not reach.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer schedules than this need not reach every path. */
+/* Fewer schedules than this need not reach every event. */
 #define ENOUGH_SCHEDULES 40000
 
 Sim			sim;
@@ -78,7 +78,7 @@ sim_overflow(const char *what)
 	exit(2);
 }
 
-/* As if nothing had been played before. */
+/* Resets all state, as if no schedule had been played before. */
 static void
 play(uint64_t seed)
 {
@@ -116,7 +116,10 @@ is_caught(const char *name, uint64_t seed)
 	return true;
 }
 
-/* A mutant has to be caught; where it was the last time is tried first. */
+/*
+ * A mutant has to be caught; the seed that caught it the last time is tried
+ * first.
+ */
 static int
 play_mutant(const char *name, uint64_t known, uint64_t from, uint64_t n)
 {

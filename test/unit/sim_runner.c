@@ -82,7 +82,7 @@ asks_for(const SimAttempt *a, ZkLockActionKind kind)
 	return false;
 }
 
-/* A grant, by what it came. */
+/* Counts a grant by the event that caused it. */
 static void
 note_grant(const SimAttempt *a, const ZkLockEvent *ev, bool gone)
 {
@@ -101,7 +101,7 @@ note_grant(const SimAttempt *a, const ZkLockEvent *ev, bool gone)
 		sim_count(a->nlists == 1 ? SIM_N_AT_ONCE : SIM_N_BY_LIST);
 }
 
-/* What the recipe went through, for the counts at the end. */
+/* Counts what the recipe has done, at the end. */
 static void
 take_note(SimAttempt *a, const ZkLockEvent *ev, bool had_name)
 {
@@ -164,7 +164,10 @@ sim_runner_feed(SimRunner *r, ZkLockEventKind kind)
 	}
 }
 
-/* What all attempts begin with; the node's name is given, or up to its number. */
+/*
+ * The beginning of all attempts; the node's name is given completely, or up to
+ * its number.
+ */
 static void
 prepare(SimRunner *r, SimAttempt *a, SimDir dir)
 {
@@ -183,7 +186,7 @@ prepare(SimRunner *r, SimAttempt *a, SimDir dir)
 		make_prefix(a->prefix);
 }
 
-/* Is there no room for the watch that this would leave? */
+/* Is there no room for the watch of this request? */
 static bool
 is_left_out(const ZkLockAction *act)
 {
@@ -197,7 +200,7 @@ is_left_out(const ZkLockAction *act)
 	return true;
 }
 
-/* A request that leaves a watch */
+/* A request that sets a watch */
 static void
 request_watch(SimClient *c, const SimTag *tag, const ZkLockAction *act, SimOp op,
 			  SimDir dir, const char *name)
@@ -292,7 +295,7 @@ is_watched(const SimAttempt *a, const ZkLockWatch *slot, const SimMessage *messa
 		strcmp(slot->name, node->name) == 0;
 }
 
-/* Is it the count by which this attempt goes? */
+/* Is it the count that this attempt uses? */
 static bool
 is_count(const SimAttempt *a, const SimMessage *message)
 {
@@ -304,8 +307,8 @@ is_count(const SimAttempt *a, const SimMessage *message)
 }
 
 /*
- * Not even what was read over another connection, which recovery has not heard of
- * yet, is to be relied on any more.
+ * Replies over another connection, which recovery does not know yet, must not
+ * be relied on, either.
  */
 static void
 count_news(SimRunner *r, SimAttempt *a, const SimMessage *message)
@@ -322,8 +325,9 @@ count_news(SimRunner *r, SimAttempt *a, const SimMessage *message)
 }
 
 /*
- * A watch that fired on a new connection says that the node is gone, but not
- * that its data was set before: recovery, which is due, looks at all anew.
+ * A watch that fired on a new connection proves that the node is gone, but not
+ * that its data was set before: recovery, which follows, reads everything
+ * again.
  */
 static void
 watch_message(SimRunner *r, const SimMessage *message)
@@ -445,13 +449,13 @@ void
 sim_runner_release(SimRunner *r, SimAttempt *a)
 {
 	if (a->progress == SIM_HELD)
-		sim_trace("client %d: lets go of \"%s\"", r->number, a->recipe.name);
+		sim_trace("client %d: gives up \"%s\"", r->number, a->recipe.name);
 	if (a->progress != SIM_UNUSED)
 		sim_client_delete(&r->client, a->own);
 	a->progress = SIM_UNUSED;
 }
 
-/* What the state after the messages means for those that wait. */
+/* The effect of the state after the messages on waiters */
 static void
 state_news(SimRunner *r)
 {

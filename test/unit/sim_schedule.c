@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sim_schedule.c
- *	  What the schedulers of both simulations do alike.  See sim_schedule.h.
+ *	  Common parts of the schedulers of both simulations.  See sim_schedule.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,7 +56,7 @@ sim_schedule_progress(bool (*step) (int which, int actor), int nsteps, int nacto
 		}
 	}
 
-	/* What nobody waits for: the rest of sessions that were left behind. */
+	/* The rest of abandoned sessions, for which no client waits. */
 	start = sim_random(sim_zk_nsessions() + 1);
 	for (int i = 0; i < sim_zk_nsessions(); i++)
 	{

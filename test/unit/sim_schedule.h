@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sim_schedule.h
- *	  What the schedulers of both simulations do alike.
+ *	  Common parts of the schedulers of both simulations.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,15 +10,18 @@
 
 #include "sim_driver.h"
 
-/* The leader carries out a session's next request.  False: there is none. */
+/* The leader carries out a session's next request. False: there is none. */
 extern bool sim_schedule_apply(int session);
 
-/* Who holds goes on, in `patience` percent of the steps, or does something else. */
+/*
+ * A holder continues, in `patience` percent of the steps, or does something
+ * else.
+ */
 extern bool sim_schedule_hold(SimDriver *d, int patience);
 
 /*
- * One of all the things that can happen by themselves, which are those that `step`
- * knows, by its number, of each of the actors, and what nobody waits for.  False:
+ * One of all the events that happen by themselves: those that `step` knows, by
+ * number, of each of the actors, and those that no client waits for. False:
  * there is none.
  */
 extern bool sim_schedule_progress(bool (*step) (int which, int actor),

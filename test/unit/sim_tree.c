@@ -190,7 +190,7 @@ sim_tree_children_changed(int node, int64_t since, int64_t zxid)
 	return false;
 }
 
-/* Whether the parent was there; that the container itself is does not matter. */
+/* Whether the parent exists; the container itself does not matter. */
 bool
 sim_tree_make(SimDir dir, int value)
 {
@@ -213,8 +213,9 @@ sim_tree_make(SimDir dir, int value)
 }
 
 /*
- * The number of a new child.  The counter sticks at its end when creates come
- * one by one, and wraps when they overlap; which is a matter of timing.
+ * Returns the number of a new child. The counter sticks at its end when
+ * creates are carried out one by one, and wraps when they overlap; this
+ * depends on timing.
  */
 static int32_t
 next_number(SimNode *parent)
@@ -324,7 +325,7 @@ sim_tree_reap(void)
 			nodes[node].cversion > 0)
 		{
 			remove_node(node, sim_tree_log(SIM_TXN_DELETE, node));
-			sim_trace("leader: container %d reaped", nodes[node].dir);
+			sim_trace("leader: container %d removed", nodes[node].dir);
 			sim_count(SIM_N_REAPED);
 			return true;
 		}

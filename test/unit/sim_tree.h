@@ -3,14 +3,14 @@
  * sim_tree.h
  *	  The znodes of the simulated ensemble, and the log of its transactions.
  *
- * There is one table of nodes with the zxids of their creation and deletion,
- * which is the leader's tree and at the same time that of every follower: one
- * that has got to some zxid sees the nodes created up to there and not deleted
- * up to there.  There is a fixed set of containers; what is in them are the
+ * There is one table of nodes with the zxids of their creation and deletion.
+ * It is the leader's tree, and at the same time that of every follower: one
+ * that has reached a zxid sees the nodes created up to it and not deleted up
+ * to it. There is a fixed set of containers; their children are the
  * contenders, and the simple locks.
  *
- * Promises, because ZooKeeper does the same: numbers come from a counter of
- * the parent that every create moves on and no delete does; it begins anew
+ * Properties, because ZooKeeper has them: numbers come from a counter of the
+ * parent that every create increments and no delete changes; it begins anew
  * with each incarnation of the parent, and at its end sticks or wraps.
  *
  *-------------------------------------------------------------------------
@@ -38,20 +38,20 @@ typedef enum SimDir
 	SIM_N_DIRS
 } SimDir;
 
-/* A znode, through all of its history; never reused within a schedule. */
+/* A znode, with its whole history; never reused within a schedule. */
 typedef struct SimNode
 {
-	SimDir		dir;			/* that it is in, or that it is */
+	SimDir		dir;			/* that contains it, or that it is */
 	bool		container;
 	int			parent;			/* -1: the root */
-	char		name[SIM_NAME_SIZE];	/* of what is no container */
+	char		name[SIM_NAME_SIZE];	/* of a node that is no container */
 	char		prefix[SIM_PREFIX_SIZE];	/* in its data */
 	int64_t		seq;
 	bool		reader;
 	int			owner;			/* session; -1: a container, or the count */
 	int64_t		czxid;
 	int64_t		dzxid;			/* INT64_MAX while it exists */
-	bool		node_deleted;	/* deleted by somebody else's hand */
+	bool		node_deleted;	/* deleted by another client */
 
 	/* as the leader knows it */
 	int32_t		cversion;
@@ -60,7 +60,7 @@ typedef struct SimNode
 
 typedef enum SimTxnKind
 {
-	SIM_TXN_OTHER,				/* nothing that anybody watches */
+	SIM_TXN_OTHER,				/* nothing that a client watches */
 	SIM_TXN_CREATE,
 	SIM_TXN_DELETE,
 	SIM_TXN_CHANGE,
@@ -71,7 +71,7 @@ typedef struct SimTxn
 {
 	SimTxnKind	kind;
 	int			subject;		/* a node; CLOSE: a session */
-	int			value;			/* CREATE, CHANGE: what a container says */
+	int			value;			/* CREATE, CHANGE: the number that a container stores */
 } SimTxn;
 
 extern void sim_tree_reset(void);
@@ -83,17 +83,17 @@ extern const SimNode *sim_tree_node(int node);
 extern bool sim_tree_exists(int node);	/* at the leader */
 extern bool sim_tree_exists_at(int node, int64_t zxid);
 
-/* A node that is there and is no container, at random; or -1. */
+/* A random existing node that is no container; or -1. */
 extern int	sim_tree_draw_contender(void);
 
 extern SimDir sim_tree_parent_dir(SimDir dir);	/* SIM_TOP for itself */
 
-/* The container if name is NULL, else what is in it; -1: none. */
+/* The container if name is NULL, else its child; -1: none. */
 extern int	sim_tree_find(SimDir dir, const char *name, int64_t zxid);
 
 /* How often the node's data was set, its children created or deleted. */
 extern int	sim_tree_changes(int node, int64_t since, int64_t zxid);
-/* What it says, for those that say a number. */
+/* Returns the number that a node stores. */
 extern int	sim_tree_value(int node, int64_t zxid);
 extern bool sim_tree_children_changed(int node, int64_t since, int64_t zxid);
 
@@ -102,14 +102,16 @@ extern int64_t sim_tree_log(SimTxnKind kind, int subject);
 extern bool sim_tree_make(SimDir dir, int value);	/* false: no parent */
 extern void sim_tree_set(int node, int value);
 
-/* The count of leases, a node below the top; it is made if there is none. */
+/*
+ * The count of leases, a node below the top; it is created if there is none.
+ */
 #define SIM_COUNT "count"
 extern void sim_tree_count(int value);
 extern int	sim_tree_find_count(int64_t zxid);	/* or -1 */
 
 /*
- * A sequential node can be there already only if its prefix is used twice and
- * the counter sticks.
+ * A sequential node can exist already only if its prefix is used twice and the
+ * counter sticks.
  */
 #define SIM_NO_PARENT (-1)
 #define SIM_NODE_EXISTS (-2)

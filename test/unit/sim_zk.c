@@ -3,7 +3,7 @@
  * sim_zk.c
  *	  An ensemble of ZooKeeper servers in memory.  See sim_zk.h.
  *
- * A server is no more than the zxid it has got to, see sim_tree.h.
+ * A server is just the zxid that it has reached, see sim_tree.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +21,8 @@ typedef struct Session
 	bool		alive;			/* at the leader */
 	int64_t		heard;			/* when the leader last heard of it */
 	int			server;			/* -1: no connection */
-	bool		closing;		/* the server has hung up */
-	bool		deserted;		/* its client will not come back */
+	bool		closing;		/* the server has closed the connection */
+	bool		deserted;		/* its client does not return */
 
 	/*
 	 * Requests: answered up to head, arrived at the server up to arrived,
@@ -110,7 +110,10 @@ sim_zk_connect(int session, int server, int64_t zxid,
 	if (!s->alive)
 		return SIM_LINK_EXPIRED;
 
-	/* The session has moved: what is left of the old connection is void. */
+	/*
+	 * The session has moved to another connection: the rest of the old one is
+	 * void.
+	 */
 	s->server = server;
 	s->closing = false;
 	s->head = s->arrived = s->tail = 0;
@@ -232,7 +235,7 @@ carry_out(int session, SimRequest *request)
 			if (!found)
 				break;
 
-			/* Drivers that break the rule of the prefix may do it. */
+			/* Drivers that violate the rule of the prefix may do it. */
 			if (sim_tree_node(request->node)->owner != session &&
 				!sim.reuse_prefix)
 				sim_breach(SIM_TOLD_NODES, "session %d deletes \"%s\" of session %d",
@@ -282,7 +285,7 @@ sim_zk_apply(int session)
 	return true;
 }
 
-/* A server takes the next transaction in. */
+/* A server applies the next transaction. */
 bool
 sim_zk_catch_up(int server)
 {
@@ -355,7 +358,7 @@ void
 sim_zk_touch(int node)
 {
 	sim_tree_log(SIM_TXN_CHANGE, node);
-	sim_trace("somebody writes to \"%s\", zxid %" PRId64,
+	sim_trace("another client writes to \"%s\", zxid %" PRId64,
 			  sim_tree_node(node)->name, sim_tree_zxid());
 	sim_zk_catch_up(0);
 }
@@ -364,12 +367,12 @@ void
 sim_zk_rob(int node)
 {
 	sim_tree_rob(node);
-	sim_trace("somebody deletes \"%s\", zxid %" PRId64,
+	sim_trace("another client deletes \"%s\", zxid %" PRId64,
 			  sim_tree_node(node)->name, sim_tree_zxid());
 	sim_zk_catch_up(0);
 }
 
-/* One step of the leader's is one transaction, or several at once. */
+/* A step of the leader is one transaction, or several at once. */
 static void
 catch_up_leader(void)
 {
@@ -382,7 +385,7 @@ sim_zk_count(int value)
 {
 	int			node = sim_tree_find_count(sim_tree_zxid());
 
-	sim_trace("somebody has the count say %d", value);
+	sim_trace("another client sets the count to %d", value);
 	if (value >= 0)
 		sim_tree_count(value);
 	else if (node >= 0)
@@ -479,7 +482,7 @@ fire_deleted(int server, int node)
 	fire(server, (SimWatch) {sim_tree_node(node)->parent, true}, false);
 }
 
-/* Watches are on paths: there may be another node by now. */
+/* Watches belong to paths: there may be another node by now. */
 static void
 set_watches(Session *s, int64_t since)
 {
@@ -533,7 +536,10 @@ list(Session *s, SimDir dir, bool watch, SimReply *reply)
 		reply->children[reply->nchildren++] = i;
 	}
 
-	/* The order of the children says nothing, so let nobody rely on it. */
+	/*
+	 * ZooKeeper does not define the order of children, so no client may rely
+	 * on it.
+	 */
 	for (int i = reply->nchildren - 1; i > 0; i--)
 	{
 		int			j = sim_random(i + 1);
@@ -561,7 +567,10 @@ get(Session *s, const SimRequest *request, SimReply *reply)
 		add_watch(s, (SimWatch) {reply->node, false});
 }
 
-/* Answer what can be answered: reads at once, writes once we know of them. */
+/*
+ * Answers all requests that can be answered: reads at once, writes once the
+ * server knows them.
+ */
 static void
 answer(Session *s)
 {

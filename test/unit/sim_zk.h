@@ -3,7 +3,7 @@
  * sim_zk.h
  *	  An ensemble of ZooKeeper servers in memory, as the clients of a few locks see it.
  *
- * What it keeps, because ZooKeeper does:
+ * Properties that ZooKeeper has, too:
  *	- a session's requests are carried out, and answered, in the order sent;
  *	- writes take effect in one order, at the leader; a follower goes through
  *	  the same states, later.  A read shows the state of the session's server,
@@ -19,9 +19,9 @@
  *	  when it next connects; until a lagging server knows, it goes on serving;
  *	- empty containers that were used are reaped.
  *
- * What it does not promise, although one might hope: a watch event does not
- * move the client's last zxid on (servers before 3.9 send none), so that the
- * next server may show a state from before the event.
+ * It does not promise this, although one might expect it: a watch event does
+ * not advance the client's last zxid (servers before 3.9 send none), so the next
+ * server may show a state from before the event.
  *
  * Every step that has a choice of when (arrival, effect, reply, a follower's
  * progress) is a call, for the scheduler to make.
@@ -56,11 +56,11 @@ typedef enum SimOp
 typedef struct SimRequest
 {
 	SimOp		op;
-	bool		refused;		/* the server says no */
+	bool		refused;		/* the server refuses it */
 	SimDir		dir;
 	char		name[SIM_NAME_SIZE];	/* "": dir itself */
 	char		prefix[SIM_PREFIX_SIZE];	/* create: in the node's data */
-	int			value;			/* MAKE, SET: what it is to say */
+	int			value;			/* MAKE, SET: the number to store */
 	int64_t		since;			/* SET_WATCHES: the client's last zxid */
 
 	/* the ensemble's own, for writes: */
@@ -78,7 +78,7 @@ typedef struct SimReply
 	int64_t		zxid;
 	int			node;			/* created, read or watched; -1: none */
 	int			version;		/* read: how often it was set */
-	int			value;			/* read: what it says */
+	int			value;			/* read: the number that it stores */
 	int			nchildren;
 	int			children[SIM_MAX_CHILDREN]; /* nodes */
 } SimReply;
@@ -92,9 +92,9 @@ typedef struct SimWatch
 
 typedef enum SimLink
 {
-	SIM_LINK_NOTHING,			/* nothing to be had right now */
+	SIM_LINK_NOTHING,			/* nothing to receive right now */
 	SIM_LINK_REPLY,
-	SIM_LINK_CLOSED,			/* by the server, all was read */
+	SIM_LINK_CLOSED,			/* closed by the server, all was read */
 	SIM_LINK_UP,
 	SIM_LINK_BEHIND,			/* the server is behind the client */
 	SIM_LINK_EXPIRED			/* the session is over */
@@ -106,16 +106,16 @@ extern int	sim_zk_nsessions(void);
 extern bool sim_zk_session_alive(int session);	/* at the leader */
 extern int64_t sim_zk_quorum(int session);	/* when it last was, by sim.now */
 
-/* What clients do. */
+/* Actions of clients */
 extern int	sim_zk_open(int64_t *last_zxid);
 extern SimLink sim_zk_connect(int session, int server, int64_t last_zxid,
 							  const SimWatch *watched, int nwatched);
 extern void sim_zk_send(int session, const SimRequest *request);
 extern SimLink sim_zk_receive(int session, SimReply *reply);
 extern void sim_zk_cut(int session);
-extern void sim_zk_desert(int session); /* cut, and never come back */
+extern void sim_zk_desert(int session); /* cut for good */
 
-/* What happens by itself; false: there was nothing to do. */
+/* Events that happen by themselves; false: there was nothing to do. */
 extern bool sim_zk_arrive(int session);
 extern bool sim_zk_apply(int session);
 extern bool sim_zk_catch_up(int server);
@@ -123,7 +123,7 @@ extern bool sim_zk_reap(void);
 extern bool sim_zk_expire_deserted(void);
 extern bool sim_zk_expire(int session);
 
-/* What other people do. */
+/* Actions of other clients */
 extern void sim_zk_touch(int node);
 extern void sim_zk_rob(int node);
 extern void sim_zk_count(int value);	/* negative: delete the count */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * size_test.c
- *	  What nodes say of the size of a semaphore.
+ *	  Tests of the data that stores the size of a semaphore.
  *
  *-------------------------------------------------------------------------
  */

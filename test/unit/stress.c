@@ -3,12 +3,12 @@
  * stress.c
  *	  Many short sessions over the real client, for the thread checkers.
  *
- * Promises to use every call of zkclient.h from several threads, each with
- * clients of its own: requests in bulk, nodes left before and after their
- * create was answered, sessions closed in the middle of all that.  Checks that
- * a request gets one message and no more, and that in the end ZooKeeper has no
- * node of ours.  Meant to be built with -fsanitize=thread or address and to be
- * run against a server, or a proxy that cuts connections.
+ * Uses every call of zkclient.h from several threads, each with its own
+ * clients: requests in bulk, nodes given up before and after their create was
+ * answered, sessions closed at any point. Checks that a request gets exactly
+ * one message, and that in the end no node of ours is left in ZooKeeper. Build
+ * it with -fsanitize=thread or address, and run it against a server, or a
+ * proxy that cuts connections.
  *
  * usage: stress hosts seed rounds
  *
@@ -48,8 +48,8 @@ typedef struct Worker
 	ZkLockClientStatus status;
 	int			asked;			/* requests 1 .. asked were made */
 	int			answers[REQUESTS + 1];
-	int			nchildren;		/* of the last list that came */
-	bool		simple_there;	/* as of the last look */
+	int			nchildren;		/* of the last list */
+	bool		simple_there;	/* at the last check */
 } Worker;
 
 static void
@@ -86,7 +86,7 @@ receive(Worker *w)
 	}
 }
 
-/* Wait for something to happen, or fail. */
+/* Waits for an event, or fails. */
 static void
 wait_for_news(Worker *w, int64_t deadline)
 {
@@ -102,7 +102,7 @@ wait_for_news(Worker *w, int64_t deadline)
 	receive(w);
 }
 
-/* It may be closed again, if nobody needed it for a while. */
+/* It may be closed again if it was not needed for a while. */
 static void
 wait_until_connected(Worker *w)
 {
@@ -134,7 +134,10 @@ next_tag(Worker *w)
 	return tag;
 }
 
-/* How many children `path` has; fails if it cannot be listed for too long. */
+/*
+ * Returns the number of children of `path`; fails if it cannot be listed for
+ * too long.
+ */
 static int
 count_children(Worker *w, const char *path, int64_t deadline)
 {
@@ -190,7 +193,7 @@ run_round(Worker *w, int round)
 		char		prefix[64];
 		bool		ok;
 
-		/* Every fourth is at a path that all of them want. */
+		/* Every fourth node is at a path that all clients use. */
 		snprintf(prefix, sizeof(prefix), "_c_%d-%d-%d-", w->number, round, i);
 		node[i] = i % 4 == 0 ?
 			zklock_zkclient_named_node(w->client, TOP, "simple", prefix) :
@@ -259,7 +262,7 @@ main(int argc, char **argv)
 	for (int i = 0; i < WORKERS; i++)
 		pthread_join(worker[i].thread, NULL);
 
-	/* Every session has ended or is ending: nothing of ours may stay. */
+	/* Every session has ended or is ending: no node may be left. */
 	open_client(w, 0);
 	wait_until_connected(w);
 	deadline = zklock_zkclient_now() + DEADLINE_NS;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * watchlimit_test.c
- *	  Which watches a session can have that has many.
+ *	  Tests of the limit for the watches of a session.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,10 +19,10 @@
 #define LONGEST 1280
 #define CHROOT 100
 
-/* What the longest name of a predecessor has more than a usual one */
+/* Bytes that the longest name of a predecessor has more than a usual one */
 #define LONGER 196
 
-/* What a packet may have, besides the lengths of three lists and the header */
+/* The size of a packet, without the lengths of three lists and the header */
 #define PACKET (1048575 - 28)
 
 static size_t
@@ -31,7 +31,10 @@ size_of_longest(void)
 	return zklock_watchlimit_size(CHROOT, LONGEST);
 }
 
-/* So many watches of one use can be had beside those that there are. */
+/*
+ * The number of watches of one use that are allowed in addition to existing
+ * ones
+ */
 static int
 fill(size_t *watched, ZkLockWatchUse use, size_t size)
 {
@@ -53,7 +56,7 @@ test_size(void **state)
 	assert_int_equal(zklock_watchlimit_size(5, 10), 4 + 5 + 10);
 }
 
-/* What is needed least is refused first, and then what is needed more goes on. */
+/* The least important use is refused first, then more important ones. */
 static void
 test_thresholds(void **state)
 {
@@ -74,7 +77,7 @@ test_thresholds(void **state)
 										 size_of_longest()));
 }
 
-/* A request that leaves no watch has nothing to do with it. */
+/* A request without a watch is not limited. */
 static void
 test_no_watch(void **state)
 {
@@ -83,8 +86,8 @@ test_no_watch(void **state)
 }
 
 /*
- * However full it is, those who wait already fit, also if the next predecessors of
- * most of them have the longest names that there are.
+ * Even at the limit, existing waiters can set new watches, also if the next
+ * predecessors of most of them have the longest possible names.
  */
 static void
 test_reserve(void **state)

@@ -1,5 +1,5 @@
 # Seed 2
-# Read the count behind the list, not before it.
+# Read the count after the list, not before it.
 /^zklock_recipe_look/,/^}/ {
 	/r->list = /d
 	s/^{/{\n\tr->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);/

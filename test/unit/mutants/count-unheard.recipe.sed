@@ -1,3 +1,3 @@
 # Seed 76
-# The count has changed: let that be.
+# The count has changed: ignore that.
 /ev->request == r->count/,/return;/ s/zklock_recipe_look(.*;/(void) 0;/

@@ -1,3 +1,3 @@
 # Seed 27
-# Leave: a delete that was lost is not tried again.
+# Leave: a lost delete is not repeated.
 /sim_count(SIM_N_DELETE_RETRIES);/ s/$/ own->used = false;/

@@ -1,3 +1,3 @@
 # Seed 202
-# Take the node of an attempt before this for ours.
+# Take the node of an earlier attempt for ours.
 s/ && ev->has_prefix)/)/

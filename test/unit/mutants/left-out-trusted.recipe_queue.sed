@@ -1,3 +1,3 @@
 # Seed 2
-# Take the look-ahead for watched that was left out.
+# Assume a watch on a look-ahead that has none.
 /^zklock_recipe_left_out/,/^}/ s/watch->request = 0;/(void) watch;/

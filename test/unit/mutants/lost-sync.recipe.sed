@@ -1,3 +1,3 @@
 # Seed 294
-# Trust the list behind a sync that was lost.
+# Trust the list after a lost sync.
 s/^\telse if (ev->request == r->sync)/\telse if (false)/

@@ -1,3 +1,3 @@
 # Seed 73928
-# A node that had gone before it could be watched was not downgraded.
+# Assume that a node that was gone before its watch was not downgraded.
 s/r->only_shrinks &= .*;/(void) 0;/

@@ -1,3 +1,3 @@
 # Seed 2
-# Somebody ahead has left: do nothing about it, if that is not the last.
+# Do nothing when a contender ahead has left, unless it was the last.
 /^contender_left/,/^}/ s/zklock_recipe_look(.*$/(void) 0;/

@@ -1,3 +1,3 @@
 # Seed 2
-# Overlook the contender directly before us.
+# Overlook the contender just ahead of us.
 s/seq > r->seq)/seq + 1 >= r->seq)/

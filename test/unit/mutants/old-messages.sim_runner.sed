@@ -1,3 +1,3 @@
 # Seed 7
-# Feed an attempt what was meant for the one before.
+# Pass messages of the previous attempt to an attempt.
 s/^\t\t\tr->attempts\[i\]\.id == message->tag\.attempt)/\t\t\tmessage->tag.attempt > 0)/

@@ -1,3 +1,3 @@
 # Seed 3
-# A reader conflicts with nobody.
+# A reader conflicts with no contender.
 s/(a->reader && b->reader)/(a->reader || b->reader)/

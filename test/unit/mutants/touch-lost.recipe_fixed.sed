@@ -1,3 +1,3 @@
 # Seed 21260
-# Take a touch that was lost for done, once any later reply has come.
+# Take a lost touch for done after any later reply.
 s/ && !r->stalled)/)/

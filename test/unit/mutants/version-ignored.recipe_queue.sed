@@ -1,3 +1,3 @@
 # Seed 3682
-# Do not mind that a node was written to before it could be watched.
+# Ignore that a node was written to before its watch.
 s/ev->version > 0 && /false \&\& /

@@ -1,3 +1,3 @@
 # Seed 48
-# After a connection loss, rely on watches whose request may have been lost.
+# After a connection loss, trust watches whose request may have been lost.
 /^recover/,/^}/ s/^\tr->[a-z]*\.request = 0;$//

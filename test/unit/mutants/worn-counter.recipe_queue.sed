@@ -1,3 +1,3 @@
 # Seed 123
-# Take numbers from beyond the counter's end for an order.
+# Order contenders by numbers beyond the counter's end.
 s/r->seq < 0 || r->seq >= INT32_MAX ?/false ?/

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * process.c
- *	  One process's part of PostgreSQL.  See process.h.
+ *	  The part of PostgreSQL that belongs to one process.  See process.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,7 +67,10 @@ shim_process_begin(int procno, int pid, int nprocs)
 {
 	bool		found;
 
-	/* A copy that was loaded for one process only has not been used. */
+	/*
+	 * A copy of the library that was loaded for one process only must be
+	 * unused.
+	 */
 	if (MyProcPid != 0)
 		shim_fail("process %d begins with what process %d has left", pid,
 				  MyProcPid);
@@ -105,12 +108,15 @@ void
 on_shmem_exit(pg_on_exit_callback function, Datum arg)
 {
 	if (n_at_exit == MAX_EXITS)
-		shim_fail("no room for another callback at exit");
+		shim_fail("too many callbacks at exit");
 	at_exit[n_at_exit].call = function;
 	at_exit[n_at_exit++].arg = arg;
 }
 
-/* These two have names of libc's: only the library's own calls come here. */
+/*
+ * These two functions have names of libc functions: only calls of the library
+ * reach them.
+ */
 int
 kill(pid_t pid, int signal)
 {
@@ -135,7 +141,10 @@ pqsignal(int signal, pqsigfunc handler)
 }
 #endif
 
-/* The postmaster's children inherit a mapping: here all processes share it. */
+/*
+ * In PostgreSQL, the postmaster's children inherit a mapping: here all
+ * processes share it.
+ */
 void *
 mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
@@ -159,8 +168,9 @@ SetLatch(Latch *latch)
 }
 
 /*
- * A condition variable: who waits has a bit in `wakeup.head`, until it is woken.  As
- * in PostgreSQL the first call of ConditionVariableSleep() only begins to wait.
+ * A condition variable: a waiter has a bit in `wakeup.head`, until it is
+ * woken. As in PostgreSQL, the first call of ConditionVariableSleep() only
+ * registers it.
  */
 static ConditionVariable *waits_for = NULL;
 
@@ -195,7 +205,7 @@ ConditionVariableSleep(ConditionVariable *cv, uint32 wait_event_info)
 	waits_for = cv;
 }
 
-/* It returns nothing before PostgreSQL 17. */
+/* It has no return value before PostgreSQL 17. */
 #if PG_VERSION_NUM >= 170000
 bool
 #else
@@ -318,9 +328,9 @@ hash_bytes(const unsigned char *key, int n)
 }
 
 /*
- * A shared hash table with partitions, as dynahash has them: the chain of a hash
- * is guarded by its partition's lock, which the caller has, and free elements by
- * a spinlock.  Its functions are each process's own.
+ * A shared hash table with partitions, as in dynahash: the chain of a hash is
+ * guarded by its partition's lock, which the caller holds, and free elements
+ * by a spinlock. Each process has its own functions of the table.
  */
 typedef struct Element
 {
@@ -347,7 +357,7 @@ HTAB *
 ShmemInitHash(const char *name, long init_size, long max_size, HASHCTL *ctl,
 			  int flags)
 {
-	static HTAB table;			/* there is but one */
+	static HTAB table;			/* there is only one */
 	Size		size = MAXALIGN(offsetof(Element, data) + ctl->entrysize);
 	bool		found;
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * process.h
- *	  One process's part of PostgreSQL, for code that runs without it.
+ *	  The part of PostgreSQL that belongs to one process, for code without PostgreSQL.
  *
  * This is in each process's copy of the library.  It holds the process's own
  * state, such as MyProc.  Everything that processes share goes through shim.h.
@@ -12,12 +12,12 @@
 #define SHIM_PROCESS_H
 
 /*
- * Begin as a backend does: with this number, this id and the server's shared
- * memory, which the first process finds empty.
+ * Begins as a backend does: with this number, this id and the server's shared
+ * memory, which is empty for the first process.
  */
 extern void shim_process_begin(int procno, int pid, int nprocs);
 
-/* Run what was registered with on_shmem_exit(). */
+/* Runs the functions that were registered with on_shmem_exit(). */
 extern void shim_process_end(void);
 
 #endif							/* SHIM_PROCESS_H */

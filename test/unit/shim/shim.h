@@ -4,14 +4,14 @@
  *	  The calls of a PostgreSQL process to the machine, for code that runs
  *	  without PostgreSQL.
  *
- * The code of src/shared is compiled as it is, against PostgreSQL's headers, but
- * with those of this folder before them.  Each process has a copy of it as a
- * library that is loaded for it alone, so that static variables are its own
- * (process.h).  Everything that processes share goes through the functions below.
- * Their implementation decides what a process is, and which one runs: threads.c
- * runs a thread for each; a scheduler that runs one at a time can take its place.
+ * The code of src/shared is compiled unchanged, against PostgreSQL's headers,
+ * but with those of this folder before them. Each process has its own copy of
+ * it as a library, so that static variables are its own (process.h).
+ * Everything that processes share goes through the functions below. Their
+ * implementation defines a process, and when it runs: threads.c runs a thread
+ * for each; a scheduler that runs one at a time can take its place.
  *
- * Nothing of PostgreSQL is included here.
+ * This file includes no header of PostgreSQL.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,8 +32,8 @@ extern int64_t shim_now(void);
 extern void shim_sleep(long us);
 
 /*
- * An LWLock and a spinlock, in memory that was all zero.  A process that takes an
- * LWLock while it has one of either kind breaks a rule of ours.
+ * An LWLock and a spinlock, in zeroed memory. A process that acquires an
+ * LWLock while it holds one of either kind violates a rule of zklock.
  */
 extern void shim_lwlock_acquire(void *lock, bool exclusive);
 extern void shim_lwlock_release(void *lock);
@@ -41,8 +41,8 @@ extern void shim_spin_acquire(volatile int *lock);
 extern void shim_spin_release(volatile int *lock);
 
 /*
- * Atomic accesses, of 1 to 8 bytes: those that order nothing, and those that order
- * everything, as the fence does.
+ * Atomic accesses of 1 to 8 bytes: those without a barrier, and those with a
+ * full one, like the fence.
  */
 extern uint64_t shim_read(const volatile void *p, int size);
 extern void shim_write(volatile void *p, int size, uint64_t value);
@@ -52,18 +52,19 @@ extern bool shim_compare_exchange(volatile void *p, int size,
 								  uint64_t *expected, uint64_t value);
 extern void shim_fence(void);
 
-/* Latches by the number of their process.  False: the time has passed. */
+/* Latches by the number of their process. False: timeout. */
 extern void shim_set_latch(int procno);
 extern bool shim_wait_latch(int64_t ms);
 
 /*
- * Send a signal; false: there is no such process any more.  Its handler runs between
- * any two accesses of that process, or in a wait of it.  Without one it is ignored.
+ * Sends a signal; false: there is no such process any more. Its handler runs
+ * between any two accesses of that process, or while it waits. Without a
+ * handler the signal is ignored.
  */
 extern bool shim_kill(int pid, int signal);
 extern void shim_on_signal(int signal, void (*handler) (int signal));
 
-/* A rule is broken: it is reported, and the run has failed. */
+/* A violated rule is reported, and makes the run fail. */
 extern void shim_fail(const char *fmt,...) __attribute__((format(printf, 1, 2)));
 
 #endif							/* SHIM_H */

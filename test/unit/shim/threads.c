@@ -31,7 +31,7 @@ extern void AnnotateIgnoreSyncBegin(const char *file, int line);
 extern void AnnotateIgnoreSyncEnd(const char *file, int line);
 extern void __tsan_on_report(void *report);
 
-#define NO_SYNC 1				/* switching between fibers orders nothing */
+#define NO_SYNC 1				/* switching between fibers orders no accesses */
 
 #define MAX_AREAS 16
 #define MAX_READ 64
@@ -63,8 +63,8 @@ typedef struct Self
 	int			nspinlocks;
 
 	/*
-	 * A fiber that knows what this thread knew at its last barrier, and the
-	 * address by which it is told.
+	 * A fiber that knows the accesses that this thread knew at its last
+	 * barrier, and the address that is used to synchronize with it
 	 */
 	void	   *now;
 	void	   *barrier;
@@ -110,7 +110,7 @@ shim_threads_nfailures(void)
 	return __atomic_load_n(&nfailures, __ATOMIC_RELAXED);
 }
 
-/* Of a failed assertion; its arguments are not the same in all versions. */
+/* Called for a failed assertion; its arguments depend on the version. */
 void		ExceptionalCondition(const char *condition, const char *what,...);
 
 void
@@ -154,7 +154,10 @@ shim_threads_exit(void)
 	__tsan_destroy_fiber(self.barrier);
 }
 
-/* ThreadSanitizer does not see the mutex, which would order more than PostgreSQL does. */
+/*
+ * ThreadSanitizer does not see the mutex, which would order more accesses than
+ * PostgreSQL does.
+ */
 static void
 lock_process(Process *process)
 {
@@ -179,7 +182,7 @@ shim_threads_set_pid(int pid)
 	unlock_process(self.process);
 }
 
-/* Those who load at the same time may get memory that another has given back. */
+/* Concurrent loads could reuse memory that another process has released. */
 void *
 shim_threads_load(const char *path)
 {
@@ -223,7 +226,7 @@ shim_memory(const char *name, size_t size, bool *found)
 	*found = areas[i].name != NULL;
 	if (!*found)
 	{
-		/* The name must outlive the library that it came from. */
+		/* The name must outlive the library that it comes from. */
 		areas[i].memory = calloc(1, size + strlen(name) + 1);
 		areas[i].name = strcpy((char *) areas[i].memory + size, name);
 	}
@@ -248,7 +251,7 @@ is_signalled(void)
 		__atomic_load_n(&self.process->signals, __ATOMIC_RELAXED) != 0;
 }
 
-/* Run the handlers.  That orders nothing. */
+/* Runs the handlers. That orders no accesses. */
 static void
 handle_signals(void)
 {
@@ -284,8 +287,8 @@ draw(void)
 }
 
 /*
- * Anything can happen between any two accesses: now and then it is given time to,
- * and a signal that has come is handled.
+ * Any number of events can happen between two accesses: sometimes the thread
+ * pauses here, and it handles signals.
  */
 static void
 pause_now_and_then(void)
@@ -299,7 +302,10 @@ pause_now_and_then(void)
 	handle_signals();
 }
 
-/* A reader of the value that is written there now learns what preceded the barrier. */
+/*
+ * A reader of the value that is written there now learns the accesses before
+ * the barrier.
+ */
 static void
 tell_readers(const volatile void *p)
 {
@@ -315,7 +321,10 @@ learn_from_writers(void)
 		__tsan_acquire((void *) self.read[--self.nread]);
 }
 
-/* The knowledge of its writer is ours after the next barrier. */
+/*
+ * After the next barrier, this thread knows the accesses that the value's
+ * writer knew.
+ */
 static void
 note_read(const volatile void *p)
 {
@@ -414,7 +423,7 @@ shim_compare_exchange(volatile void *p, int size, uint64_t *expected,
 	return done;
 }
 
-/* The compiler calls these before each access to something volatile. */
+/* The compiler calls these before each access to volatile memory. */
 #define VOLATILE_ACCESSES(size) \
 void __tsan_volatile_read##size(void *p); \
 void __tsan_volatile_write##size(void *p); \
@@ -440,7 +449,7 @@ void
 shim_lwlock_acquire(void *lock, bool exclusive)
 {
 	if (self.nlwlocks > 0 || self.nspinlocks > 0)
-		shim_fail("a lock is waited for under another");
+		shim_fail("a process waits for a lock while it holds another");
 	self.nlwlocks++;
 	shim_fence();
 	if (exclusive)
@@ -461,7 +470,7 @@ void
 shim_spin_acquire(volatile int *lock)
 {
 	if (self.nspinlocks > 0)
-		shim_fail("a spinlock is waited for under another");
+		shim_fail("a process waits for a spinlock while it holds another");
 	self.nspinlocks++;
 	pause_now_and_then();
 	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0)
@@ -489,7 +498,10 @@ shim_set_latch(int procno)
 	unlock_process(process);
 }
 
-/* A signal is handled, and the wait goes on unless its handler sets the latch. */
+/*
+ * A signal is handled, and the wait continues unless its handler sets the
+ * latch.
+ */
 bool
 shim_wait_latch(int64_t ms)
 {
@@ -542,7 +554,7 @@ signal_if_it_is(Process *process, int pid, int signal)
 	return found;
 }
 
-/* Who sends a signal may be stopped before it does. */
+/* The sender of a signal may be suspended before it sends it. */
 bool
 shim_kill(int pid, int signal)
 {
@@ -550,7 +562,7 @@ shim_kill(int pid, int signal)
 	if (draw() % 4 == 0)
 		usleep(draw() % 2000);
 	if (pid == 0)
-		shim_fail("signal %d is sent to nobody", signal);
+		shim_fail("signal %d is sent to no process", signal);
 	for (int i = 0; i < SHIM_MAX_PROCESSES; i++)
 	{
 		if (signal_if_it_is(&processes[i], pid, signal))

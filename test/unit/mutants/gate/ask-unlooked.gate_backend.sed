@@ -1,3 +1,3 @@
 # Seed 1289
-# Who asks for the lease to be confirmed does not look whether it has been.
+# A backend that waits for a confirmation does not check whether it has come.
 /^decide/,/^}/ s/b->latch = true;/b->latch = false;/

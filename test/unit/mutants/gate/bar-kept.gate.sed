@@ -1,3 +1,3 @@
 # Seed 2
-# Never pass a lock on any more once one had a reader's node under it.
+# Never hand a lock over again after a node of it had a reader's node.
 /^drop_node/,/^}/ s/^\tgate->handover_forbidden = false;$//

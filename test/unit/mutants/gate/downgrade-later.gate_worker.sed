@@ -1,3 +1,3 @@
 # Seed 2952
-# Make a reader's node under a lock that has gone with its session.
+# Create a reader's node under a lock that was lost with its session.
 s/slot->from_generation != s->generation)/slot->from_generation > s->generation)/

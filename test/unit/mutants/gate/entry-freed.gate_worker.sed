@@ -1,3 +1,3 @@
 # Seed 1
-# Forget a node that nobody wants any more before it is deleted.
+# Forget an unwanted node before it is deleted.
 /^delete_node(/,/^}/ s/^\tsim_runner_release(&s->runner, a);$/\tif (slot->gate.wanted != 0)\n\t&/

@@ -1,3 +1,3 @@
 # Seed 3235
-# A commit raises no flag.
+# A commit sets no flag.
 s/b->flag = b->generation;/(void) 0;/

@@ -1,4 +1,4 @@
 # Seed 7815
-# A commit raises its flag once it has looked at everything.
+# A commit sets its flag after it has made its checks.
 s/b->flag = b->generation;/(void) 0;/
 /^decide/,/^}/ s/^\t\tgate_check_commit(b);$/&\n\t\tb->flag = b->generation;/

@@ -1,6 +1,6 @@
 # Seed 82188
-# Look for those who commit, let the generation go up after that, and forget what
-# was confirmed last.
+# Wait for commits before the generation is incremented and the last confirmation
+# is reset, not after.
 /^end_session/,/^}/ s/^\ts->\(generation++\|confirmed = GATE_NEVER\);$//
 /^begin_session/,/^}/ s/^\tclose_session(s);$/\ts->generation++;\n&\n\ts->confirmed = GATE_NEVER;/
 /^somebody_commits/,/^}/ s/flag < s->generation/flag <= s->generation/

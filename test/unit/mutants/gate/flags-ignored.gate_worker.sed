@@ -1,3 +1,3 @@
 # Seed 3235
-# The old session is closed, and a new one begun, whoever commits.
+# Close the old session and begin a new one without a wait for commits.
 /^wait_for_flags/,/^}/ s/if (somebody_commits(s))/if (somebody_commits(s) \&\& false)/

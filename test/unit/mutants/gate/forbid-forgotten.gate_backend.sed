@@ -1,3 +1,3 @@
 # Seed 3
-# Make a reader's node without a word to the gate.
+# Create a reader's node without notice to the gate.
 s/^\tzklock_gate_forbid_handover(.*$//

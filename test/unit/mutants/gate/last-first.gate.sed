@@ -1,3 +1,3 @@
 # Seed 3
-# Pass a lock on to who came last.
+# Hand a lock over to the last waiter.
 /^zklock_gate_release/,/^}/ s/ZkLockTurn \*next = gate->first;/ZkLockTurn *next = gate->last;/

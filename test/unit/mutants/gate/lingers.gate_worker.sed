@@ -1,3 +1,3 @@
 # Seed 16
-# Keep a node that is not wanted any more: somebody here may want it soon.
+# Keep an unwanted node, because a backend may want it soon.
 s/^\tif (slot->had != 0)$/\tif (slot->had != 0 \&\& sim.now - slot->begun_at < 60)\n\t\treturn true;\n&/

@@ -1,3 +1,3 @@
 # Seed 5
-# The node stands on when nobody is left.
+# Keep the node when there is no waiter left.
 /^settle(/,/^}/ s/^\t\tdrop_node(gate);$/\t\t(void) 0;/

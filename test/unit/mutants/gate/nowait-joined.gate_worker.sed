@@ -1,3 +1,3 @@
 # Seed 1
-# The node's attempt does not wait if the first who wanted it did not.
+# Do not wait with the node's attempt if its first backend did not want to wait.
 /^begin(/,/^}/ s/slot->dir, NULL, false)/slot->dir, NULL,\n\t\t\t\t\t\t slot->gate.first->nowait)/

@@ -1,3 +1,3 @@
 # Seed 1
-# Numbers go on from node to node.
+# Continue numbers from node to node.
 s/grant(gate, turn, generation, czxid, 0);/grant(gate, turn, generation, czxid, (int64_t) serial - 1);/

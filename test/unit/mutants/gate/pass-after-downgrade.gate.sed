@@ -1,3 +1,3 @@
 # Seed 3
-# Pass a lock on although a reader's node was made under it.
+# Hand a lock over although a reader's node was created under it.
 s/fit && !gate->handover_forbidden &&/fit \&\&/

@@ -1,3 +1,3 @@
 # Seed 322
-# Who wants a lost lock again waits for himself.
+# A backend that wants a lost lock again waits for itself.
 /^zklock_gate_join/,/^}/ s/if (turn == gate->holder)/if (turn == gate->holder \&\& false)/

@@ -1,3 +1,3 @@
 # Seed 1
-# A new node for those who wait, when the session is over, and no word to them.
+# After the end of a session, request a new node without notice to the waiters.
 /^zklock_gate_expired/,/^}/ s/^\tfail_all(.*$//

@@ -1,3 +1,3 @@
 # Seed 1
-# Somebody has come back into a place before the first, who does not mind.
+# When an earlier waiter takes its place again, ignore an attempt without a wait ahead.
 /^settle(/,/^}/ s/^\tif (second != NULL)$/\tif (second != NULL \&\& false)/

@@ -1,3 +1,3 @@
 # Seed 1
-# Whoever joins stands last, whatever his ticket.
+# Put each backend at the end, whatever its ticket.
 s/while (before != NULL && before->ticket > turn->ticket)/while (false)/

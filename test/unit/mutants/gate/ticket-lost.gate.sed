@@ -1,3 +1,3 @@
 # Seed 1
-# Who was told of the session's end begins at the tail.
+# After the end of a session, a waiter begins at the end of the queue.
 /^fail(/,/^}/ s/if (verdict != ZKLOCK_EXPIRED)/if (verdict != ZKLOCK_PENDING)/

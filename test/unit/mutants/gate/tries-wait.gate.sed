@@ -1,3 +1,3 @@
 # Seed 6
-# Who does not want to wait does, behind others of his server.
+# An attempt without a wait waits behind others of its server.
 /^mind_others/,/^}/ s/if (turn->nowait)/if (turn->nowait \&\& gate->queued)/

@@ -1,3 +1,3 @@
 # Seed 58
-# Pass a lock on without knowing whether it is still held.
+# Hand a lock over without knowing whether it is still held.
 s/next != NULL && fit &&/next != NULL \&\& (fit || window > 0) \&\&/

@@ -1,3 +1,3 @@
 # Seed 1
-# The worker is not told that a lock was given back.
+# Do not wake the worker after a release.
 /^release(/,/^}/ s/^\t\tgate_poke(s);$/\t\t(void) 0;/

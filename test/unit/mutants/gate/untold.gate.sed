@@ -1,3 +1,3 @@
 # Seed 1
-# Pass a lock on, and do not say so.
+# Hand a lock over without notice.
 /^zklock_gate_release/,/^}/ s/^\t\t\ttell(next, arg);$//

@@ -1,3 +1,3 @@
 # Seed 28
-# Pass a lock on as long as somebody waits.
+# Hand a lock over as long as there is a waiter.
 s/now - gate->granted_at < window)/(now - gate->granted_at < window || window > 0))/

@@ -1,2 +1,2 @@
-# A place that is used anew is taken with the lock of its former entry.
+# A reused place is accessed under the lock of its former entry.
 /^zklock_claimtable_lock(/,/^}/s/used && unlocked->hash == hash/used/

@@ -1,4 +1,4 @@
-# An alarm can be rung before it is known whose it is: until it was off once.
+# The pid of a backend is set only when it first turns cancel on loss off.
 /^use_backend/,/^}/{
 	/backend->pid = MyProcPid;/d
 }

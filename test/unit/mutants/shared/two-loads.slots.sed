@@ -1,3 +1,3 @@
-# The scan follows a place to its entry by a second load: it may have none any more.
+# The scan loads the entry of a place a second time, when there may be none any more.
 /^zklock_slots_scan/,/^}/s/^\(.*\)continue;/&\
 		unlocked_entry = entry = unlocked_claim->slot.entry;/

@@ -1,4 +1,4 @@
-# Whom work is for is changed without the owners' mutex.
+# The owner of a place is changed without the owners' mutex.
 /^zklock_owners_assign/,/^}/{
 	/SpinLock/d
 }

@@ -1,4 +1,4 @@
-# The worker is woken before there is anything for it to find.
+# The worker is woken before the request is posted.
 /^request_changed/,/^}/{
 	/zklock_slots_post(slot);/d
 	s/zklock_sessionstate_wake_worker();/&\
