@@ -1,5 +1,5 @@
 /*
- * Curator's locks, told what to do as Program.pm describes.
+ * Curator's locks, controlled by the orders in Program.pm.
  *
  *	java CuratorBench.java <ZooKeeper's hosts>
  */

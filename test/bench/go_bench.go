@@ -1,4 +1,4 @@
-// The locks of go-zookeeper, told what to do as Program.pm describes.
+// The locks of go-zookeeper, controlled by the orders in Program.pm.
 //
 //	go_bench <ZooKeeper's hosts>
 package main

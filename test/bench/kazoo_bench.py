@@ -1,4 +1,4 @@
-# kazoo's locks, told what to do as Program.pm describes.
+# kazoo's locks, controlled by the orders in Program.pm.
 #
 #	kazoo_bench.py <ZooKeeper's hosts>
 #

@@ -1,4 +1,4 @@
-// What docs/drivers.md says of JDBC, with the class of its snippet.
+// Tests what docs/drivers.md says about JDBC, with the class of its snippet.
 //
 //	JdbcTrial <URL>
 //

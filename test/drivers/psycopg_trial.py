@@ -1,4 +1,4 @@
-# What docs/drivers.md says of psycopg, with the functions of its snippet.
+# Tests what docs/drivers.md says about psycopg, with the functions of its snippet.
 #
 #	psycopg_trial.py <connection string>
 #

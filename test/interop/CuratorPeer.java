@@ -1,5 +1,5 @@
 /*
- * Curator's locks, told what to do as Peer.pm describes.
+ * Curator's locks, controlled by the orders in Peer.pm.
  *
  *	java CuratorPeer.java <ZooKeeper's hosts> <connection string>
  */
@@ -95,7 +95,7 @@ public class CuratorPeer
 		}
 	}
 
-	/* What all actors know of a node, and when its listeners have been told. */
+	/* A count, shared by all actors, and the value that its listeners have received */
 	static class Count extends SharedCount implements SharedCountListener
 	{
 		static final Map<String, Count> counts = new HashMap<>();
@@ -106,7 +106,7 @@ public class CuratorPeer
 			super(curator, path, 0);
 		}
 
-		/* It makes the node, to say 0, if there is none. */
+		/* Creates the node with count 0 if it does not exist. */
 		static synchronized Count at(String path) throws Exception
 		{
 			Count count = counts.get(path);

@@ -7,23 +7,23 @@
 #	$actor->is_done, $actor->result;
 #
 # A peer is one process with one ZooKeeper session; its actors are threads. An
-# actor is told, in one line each, to
+# actor receives orders, one per line:
 #
 #	acquire KIND PATH [MILLISECONDS]	answer: t, or f if the time passed
 #	release KIND PATH					answer: t
 #	contenders KIND PATH				answer: the data of their nodes, by rank
 #	contend KIND PATH ROUNDS WORK		answer: t
 #
-# and, with Curator, to
+# and, with Curator:
 #
 #	agree KIND PATH						answer: t; its locks are revocable now
 #	revoke KIND PATH					answer: t; the first contender was asked
-#	revocations KIND PATH				answer: how often the actor was asked
-#	count PATH							answer: what the SharedCount has told its listeners
+#	revocations KIND PATH				answer: the number of requests to the actor
+#	count PATH							answer: the count as its listeners know it
 #	set-count PATH NUMBER				answer: t
 #
-# Without a time, an acquire waits forever. To contend is to repeat so many
-# rounds: acquire, SELECT WORK(), SELECT WORK(with its result), and release.
+# Without a time, an acquire waits forever. "contend" repeats ROUNDS times:
+# acquire, SELECT WORK(), SELECT WORK(with its result), and release.
 # The kinds of locks depend on the peer. An answer can also be the text of an
 # error.
 #

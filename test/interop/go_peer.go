@@ -1,4 +1,4 @@
-// The locks of go-zookeeper, told what to do as Peer.pm describes.
+// The locks of go-zookeeper, controlled by the orders in Peer.pm.
 //
 //	go_peer <ZooKeeper's hosts> <connection string>
 package main

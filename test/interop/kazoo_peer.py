@@ -1,4 +1,4 @@
-# kazoo's locks, told what to do as Peer.pm describes.
+# kazoo's locks, controlled by the orders in Peer.pm.
 #
 #	kazoo_peer.py <ZooKeeper's hosts> <connection string>
 

@@ -26,7 +26,7 @@ sub wait_until
 		my $result = $condition->();
 
 		return $result if $result;
-		die "waited in vain until $what\n" if $late;
+		die "timed out waiting until $what\n" if $late;
 		sleep(0.01);
 	}
 }

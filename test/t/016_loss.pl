@@ -266,7 +266,7 @@ is(stock(), $before - 2, '... and no sale is lost');
 $proxy->release;
 $session->close;
 
-# A lock is also lost when somebody deletes its node.
+# A lock is also lost when its node is deleted by hand.
 $session = ZkTest->new($main, 'zklock.confirm_commit' => 'always');
 $session->query(q(SELECT zk_lock_acquire('/loss/deleted')));
 $zk->delete("/loss/deleted/$_") for $zk->children('/loss/deleted');

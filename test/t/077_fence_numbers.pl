@@ -161,7 +161,7 @@ is(fence($path), "$token|2|0", '... and the recorded number is not changed');
 like(call_fence($path, $token, 1), qr/ERROR:  40001/,
 	'... and a late call with a number is still refused');
 
-# If somebody calls the fence with a wrong number, the holder's error says so.
+# After a call of the fence with a wrong number, the holder's error shows the cause.
 is(call_fence($path, $token, 3), '', 'call with a number that is too large is accepted');
 like(call_fence($path, $token, 2), qr/ERROR:  40001/, '... and then the holder is refused');
 $third->query("UPDATE zk_lock_fences SET number = 3 WHERE path = '$path'");

@@ -28,7 +28,7 @@ my %procedures = (
 	'about to release its lock' =>
 	  "PERFORM %s; PERFORM at_release('$file', true); COMMIT",
 	'about to be checked' => 'PERFORM %s; INSERT INTO still VALUES (1); COMMIT',
-	'asleep, and goes on' => 'BEGIN PERFORM %s; PERFORM pg_sleep(1000);
+	'asleep, and continues after a cancellation' => 'BEGIN PERFORM %s; PERFORM pg_sleep(1000);
 		EXCEPTION WHEN query_canceled THEN END; COMMIT');
 
 $main->safe_psql('postgres', qq(

@@ -42,7 +42,7 @@ static bool touches;			/* a downgrade of which others must be notified */
 static ZkLockAction requests[MAX_REQUESTS];
 static int	nrequests;
 
-/* State of the attempt, as far as the recipe has been told */
+/* State of the attempt, as far as the recipe knows it */
 static struct
 {
 	int64_t		czxid;			/* of our node; 0: none */

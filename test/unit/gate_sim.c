@@ -287,7 +287,7 @@ step(int which, int actor)
 static bool
 progress(void)
 {
-	/* The lease of a server whose backends hold and wait is renewed for ever. */
+	/* The worker renews the lease forever while backends hold or wait. */
 	bool		restless = sim.quiet &&
 		(nsteps - plan.noisy_steps) % RESTLESS_STEPS == RESTLESS_STEPS - 1;
 

@@ -177,7 +177,7 @@ watch_request(const char *name)
 		if (strcmp(watched[i].name, name) == 0)
 			return watched[i].request;
 	}
-	fail_msg("nobody watches %s", name);
+	fail_msg("no request watches %s", name);
 	return 0;
 }
 

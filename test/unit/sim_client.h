@@ -7,16 +7,16 @@
  * library's network thread (connect, receive, lose), its completion thread
  * (complete), which learns of all events later, and the caller's.
  *
- * As in the real ones,
- *	- requests are refused as lost as soon as the completion thread knows that
- *	  the connection is; before that the library takes them, and if the network
- *	  thread has reported the loss already, they wait for the next connection,
- *	  or for the next vain attempt at one, which loses them, too;
- *	- messages come in the order of the replies, together with the state as it
- *	  is after the last of them;
- *	- watches are kept over connections, those whose reply was lost are not;
- *	- a node that was asked for is known here until it is certainly gone, and
- *	  once let go of is deleted without anybody's help.
+ * As in the real library and client,
+ *	- requests fail as soon as the completion thread knows that the connection
+ *	  is lost; before that the library accepts them and, if the network thread
+ *	  has reported the loss already, they wait for the next connection, or for
+ *	  the next failed attempt at one, which loses them, too;
+ *	- messages come in the order of the replies, together with the state after
+ *	  the last of them;
+ *	- watches survive connections, except those whose reply was lost;
+ *	- a requested node is known here until it is certainly gone, and is deleted
+ *	  without further calls after it was given up.
  *
  *-------------------------------------------------------------------------
  */

@@ -281,7 +281,7 @@ perform(SimRunner *r, SimAttempt *a)
 			sim_check_grant(r, a);
 			break;
 		case ZKLOCK_DO_FAIL:
-			break;				/* the verdict says it */
+			break;				/* see the verdict */
 	}
 }
 
