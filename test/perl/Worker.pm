@@ -9,7 +9,7 @@ use warnings;
 use Exporter qw(import);
 use Wait;
 
-our @EXPORT = qw(worker_of wait_for_other_worker wait_for_calm);
+our @EXPORT = qw(worker_of wait_for_other_worker wait_until_idle);
 
 # Returns its pid, once the process exists.
 sub worker_of
@@ -36,7 +36,7 @@ sub wait_for_other_worker
 
 # Waits until the server's backends hold and request no lock, and the worker
 # has finished all requests: no claim is left, and no node at these paths.
-sub wait_for_calm
+sub wait_until_idle
 {
 	my ($node, $zk, @paths) = @_;
 

@@ -347,7 +347,7 @@ for my $depth (2, 5)
 
 # While any backend holds a lock in the server's session, the worker renews
 # that session through the same proxy.
-wait_for_calm($node, $zk) if server_mode();
+wait_until_idle($node, $zk) if server_mode();
 
 # Backends of one server hand a lock over locally until the hand-over time is
 # over.

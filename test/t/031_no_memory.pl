@@ -201,7 +201,7 @@ is($holder->query('SELECT session_id FROM zk_session()'),
 	$session, 'session is the same after all failures');
 is($holder->query('BEGIN; CREATE TABLE t (); COMMIT; SELECT zk_lock_release_all()'),
 	1, '... and the first lock is still held');
-wait_for_calm($node, $zk, '/memory/held');
+wait_until_idle($node, $zk, '/memory/held');
 
 # Failed attempts have freed their memory.
 SKIP:

@@ -108,7 +108,7 @@ like(slurp_file($node->logfile),
 	'... with the oldest lock in the detail');
 is(scalar(logged(qr/$settings are in force after \d+ ms/)),
 	1, '... and when the settings are in effect');
-wait_for_calm($node, $new, '/hosts/load');
+wait_until_idle($node, $new, '/hosts/load');
 is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
 	't|f', '... and zk_lock_stats shows no waiting settings');
 

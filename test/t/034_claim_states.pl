@@ -225,7 +225,7 @@ for my $kind (sort keys %nodes)
 				'f', '... and the victim does not')
 			  if $what eq 'pg_cancel_backend';
 			$_->close for $victim, $next;
-			wait_for_calm($node, $zk, $path);
+			wait_until_idle($node, $zk, $path);
 		}
 	}
 
@@ -250,6 +250,6 @@ wait_until('the second request is shown in zk_locks', sub { is_seen($victim) });
 $proxy->reset;
 isnt($victim->result, 'f', '... and its node does not block a second request');
 $victim->close;
-wait_for_calm($node, $zk, $path);
+wait_until_idle($node, $zk, $path);
 
 done_testing();

@@ -100,7 +100,7 @@ for my $kind (sort keys %nodes)
 	is(join("\n", @wrong), '', "$kind: no release is cancelled");
 	cmp_ok($n, '>', 2, '... whichever call of it is suspended');
 	$_->close for $observer, $holder;
-	wait_for_calm($node, $zk);
+	wait_until_idle($node, $zk);
 }
 
 # The worker is suspended while it examines a lock, and the lock is handed over
@@ -212,7 +212,7 @@ for my $kind (sort keys %nodes)
 	is(join("\n", @errors), '',
 		"$kind: no errors after ${\ RELOADS} reloads and ${\ TERMINATIONS} terminations");
 	is($observer->query($losses), 0, '... and no lock was lost');
-	wait_for_calm($node, $zk);
+	wait_until_idle($node, $zk);
 }
 
 done_testing();

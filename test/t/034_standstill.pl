@@ -84,7 +84,7 @@ for my $kind (sort keys %nodes)
 	}
 	is(worker_of($node), $worker, '... and is the same process');
 	$committer->close;
-	wait_for_calm($node, $zk);
+	wait_until_idle($node, $zk);
 }
 
 # The session has expired, and the worker is suspended when it is about to
@@ -139,6 +139,6 @@ for my $end (sort keys %errors)
 	like($victim->result, $errors{$end}, "$end ends that statement");
 	$victim->close;
 }
-wait_for_calm($node, $zk);
+wait_until_idle($node, $zk);
 
 done_testing();

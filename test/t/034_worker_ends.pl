@@ -101,7 +101,7 @@ wait_for_other_worker($nodes[$_], $workers[$_]) for (0, 1);
 is($holder->query(q(SELECT zk_lock_acquire('/ends/again'), zk_lock_release_all())),
 	't|1', 'next worker serves requests');
 isnt($holder->query($session), $id, '... in a new session');
-wait_for_calm($_, $zk, map { my $n = $_; map { "/ends/$n/$_" } 1 .. PAIRS } 0, 1)
+wait_until_idle($_, $zk, map { my $n = $_; map { "/ends/$n/$_" } 1 .. PAIRS } 0, 1)
   for @nodes;
 
 # If a session cannot begin, backends get the error, and the worker continues.

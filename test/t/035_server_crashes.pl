@@ -57,7 +57,7 @@ note("after $seconds s");
 wait_until("lock $_ is free", sub { !$zk->children("/crash/$_") }, 10)
   for 1 .. 50;
 $_->close for $holder, $victim, $crowd;
-wait_for_calm($node, $zk, '/crash/held');
+wait_until_idle($node, $zk, '/crash/held');
 
 # The server and its shared memory end without notice. It cannot be started
 # before the last of its processes has ended.
@@ -93,7 +93,7 @@ for my $end ('immediate', 'killed')
 	cmp_ok($seconds, '<', 10, "... as soon as the server is back ($end)");
 	note("after $seconds s");
 	$holder->close;
-	wait_for_calm($node, $zk, "/crash/at_$end");
+	wait_until_idle($node, $zk, "/crash/at_$end");
 }
 
 # A copy of the data directory does not end the original's session.
@@ -148,7 +148,7 @@ $seconds = seconds_of(sub { release_next() });
 cmp_ok($seconds, '<', 10, '... when the former session is closed at last');
 note("after $seconds s");
 $_->close for $holder, $victim;
-wait_for_calm($node, $zk, '/crash/away');
+wait_until_idle($node, $zk, '/crash/away');
 $node->append_conf('postgresql.conf', "zklock.hosts = '${\ $zk->hosts}'");
 $node->restart;
 $_->stop for $away, $lossy;

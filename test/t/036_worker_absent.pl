@@ -78,7 +78,7 @@ is(worker_of($node), $worker, '... by the same worker');
 $newcomer->query('RESET zklock.connect_timeout');
 $holder->query('SELECT zk_lock_release_all()');
 $holder->query('SELECT 1');
-wait_for_calm($node, $zk, '/absent/a');
+wait_until_idle($node, $zk, '/absent/a');
 
 # The worker ends when no request waits, as far as it knows, and the postmaster
 # starts no other one. The waiter has seen the worker running and is about to
@@ -106,7 +106,7 @@ $newcomer->start($free);
 kill('CONT', $postmaster);
 is($newcomer->result, 't|1', 'request is served when there is a worker again');
 is($waiter->query("$acquire, zk_lock_release_all()"), 't|1', '... and so are others');
-wait_for_calm($node, $zk, '/absent/a', '/absent/free');
+wait_until_idle($node, $zk, '/absent/a', '/absent/free');
 
 END
 {

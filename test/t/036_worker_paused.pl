@@ -131,6 +131,6 @@ $first->query('SELECT zk_lock_release_all()');
 is($_->query(q(SELECT zk_lock_acquire('/paused/0'), zk_lock_release_all())),
 	't|1', 'all backends can acquire locks again')
   for @holders;
-wait_for_calm($node, $zk, map { "/paused/$_" } 0 .. 4, 'writer');
+wait_until_idle($node, $zk, map { "/paused/$_" } 0 .. 4, 'writer');
 
 done_testing();

@@ -129,7 +129,7 @@ $other->query('SELECT zk_lock_release_all()');
 is($waiter->result, 't', '... and are granted the lock in the end');
 $waiter->query('SELECT zk_lock_release_all()');
 $root->close;
-wait_for_calm($node, $zk, '/limits/a', '/limits/other');
+wait_until_idle($node, $zk, '/limits/a', '/limits/other');
 
 # Many backends, one connection
 
@@ -143,7 +143,7 @@ is(scalar(grep { $_->result eq 't' } @crowd),
 is(scalar($zk->sessions), 1, '... in one session');
 is($connections->(), 1, '... with one connection');
 $_->close for @crowd;
-wait_for_calm($node, $zk);
+wait_until_idle($node, $zk);
 
 # Shared memory is full
 
@@ -176,6 +176,6 @@ like($victim->query(q(SELECT zk_semaphore_acquire('/limits/semaphore', 2))),
 	qr/^ERROR:  53200/, 'semaphore needs more room than a lock');
 is($victim->query($unlisted), 0, '... and is not counted as unlisted after the error');
 $holder->query('SELECT zk_lock_release_all()');
-wait_for_calm($node, $zk, '/limits/a', map { "/limits/room/$_" } 1 .. ROOM);
+wait_until_idle($node, $zk, '/limits/a', map { "/limits/room/$_" } 1 .. ROOM);
 
 done_testing();

@@ -190,7 +190,7 @@ for (@rivals)
 	like($rival->result, qr/^ERROR:  57014: /, 'rival runs until it is cancelled itself');
 	$rival->query('SELECT zk_lock_release_all()');
 }
-wait_for_calm($_, $zk, @paths) for $node, $other;
+wait_until_idle($_, $zk, @paths) for $node, $other;
 is( $control->query(
 		"SELECT zk_lock_acquire('$_', '0') AND zk_lock_release('$_')"),
 	't', "lock $_ is free")

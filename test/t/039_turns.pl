@@ -214,7 +214,7 @@ for my $case (
 	is(scalar(grep { ($turns{$_} // 0) < 2 } 0 .. $servers - 1),
 		0, '... each server gets several turns');
 	check_window($flight, $section, \@uses, \@turns) if $handover ne '0';
-	wait_for_calm($_, $zk, $path) for @taking_part;
+	wait_until_idle($_, $zk, $path) for @taking_part;
 }
 
 # A backend with its own session, like any other client, gets the lock
@@ -246,7 +246,7 @@ for my $case (
 	cmp_ok(@uses - $own, '>', 2 * $own,
 		'... and the server uses the lock several times in each turn');
 	$session->close;
-	wait_for_calm($server, $zk, $path);
+	wait_until_idle($server, $zk, $path);
 }
 
 # A node is deleted by hand while backends of one server hand it over
@@ -289,7 +289,7 @@ is( scalar(
 	0,
 	'... they used the lock no longer than the rest of their turn');
 ok(scalar(grep { $_->[2] > $released } @uses), '... and again in their next turn');
-wait_for_calm($_, $zk, '/turns/deleted') for @nodes;
+wait_until_idle($_, $zk, '/turns/deleted') for @nodes;
 
 # zk_lock_blockers shows the nodes and backends ahead of a waiter, behind the
 # same node or another one.

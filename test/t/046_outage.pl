@@ -99,7 +99,7 @@ is_deeply([ session_ids(@idle) ],
 
 # A node that is still to be deleted would require a connection.
 wait_for_queue($zk, '/idle');
-wait_for_calm($node, $zk) if server_mode();
+wait_until_idle($node, $zk) if server_mode();
 $proxy->wait_idle;
 $accepted = $proxy->accepted;
 $proxy->refuse;

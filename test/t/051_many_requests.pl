@@ -41,6 +41,6 @@ wait_until("lock $_ is gone", sub { !$zk->children("/requests/held/$_") }) for 1
 $zk->delete($_) for @ahead;
 is($waiters[$_]->result, 't', "waiter $_ has its lock") for 0 .. $#waiters;
 $_->query('SELECT zk_lock_release_all()') for @waiters;
-wait_for_calm($node, $zk, map { "/requests/$_" } 0 .. $#waiters);
+wait_until_idle($node, $zk, map { "/requests/$_" } 0 .. $#waiters);
 
 done_testing();

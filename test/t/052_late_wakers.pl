@@ -104,6 +104,6 @@ like($late->result, $refused, 'suspended backend gets the same error when it is 
 $zk->delete($ahead);
 is($third->result, 't', '... and the next attempt is not affected');
 $third->query('SELECT zk_lock_release_all()');
-wait_for_calm($node, $zk, '/late/place', '/late/reason');
+wait_until_idle($node, $zk, '/late/place', '/late/reason');
 
 done_testing();

@@ -57,7 +57,7 @@ for my $kind (sort keys %nodes)
 				'SELECT confirmed_ago < timeout / 3 FROM zk_session()') eq 't';
 		});
 	$sessions{waiter}->query('SELECT zk_lock_release_all()');
-	wait_for_calm($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other));
+	wait_until_idle($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other));
 }
 
 done_testing();

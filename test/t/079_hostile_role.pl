@@ -191,7 +191,7 @@ SKIP:
 	is($bystander->query(q(SELECT zk_lock_acquire('/other'), zk_lock_release_all())), 't|1',
 		'... and so does another session');
 	$_->close for @shop;
-	wait_for_calm($silent, $zk);
+	wait_until_idle($silent, $zk);
 	pass('no claim or node is left');
 	$silent->stop;
 }
@@ -260,7 +260,7 @@ SKIP:
 		join(' ', ('t|1') x 50), 'another session gets locks while thousands are given up');
 	is(scalar(grep { $_->is_done } @attackers), 0, '... all the time');
 	$_->close for @attackers;
-	wait_for_calm($busy, $zk);
+	wait_until_idle($busy, $zk);
 	$busy->stop;
 }
 

@@ -180,7 +180,7 @@ $idle->close;
 
 # The SQL statements, on a server without other sessions
 $_->close for values %session;
-wait_for_calm($node{backend}, $zk);
+wait_until_idle($node{backend}, $zk);
 my %client = map { $_ => ZkTest->new($node{backend}) } 'a client', 'another client';
 my @blocks = sql_blocks('docs/sizing.md');
 

@@ -88,7 +88,7 @@ for my $mode (qw(backend server))
 	$client->query('SELECT zk_lock_release_all()');
 	$node->safe_psql('postgres',
 		q(UPDATE zk_lock_fences SET token = token + (1::bigint << 40)));
-	wait_for_calm($node, $old, '/held', '/shop/product_42');
+	wait_until_idle($node, $old, '/held', '/shop/product_42');
 	run_section(
 		'Other ZooKeeper servers', $new,
 		'the administrator' => $admin,
