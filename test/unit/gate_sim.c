@@ -134,7 +134,7 @@ typedef struct Plan
 	bool		exclusive_only;
 	int			several;		/* percent of calls for several locks */
 	int			noisy_steps;
-	int			misfortunes_per_mille;
+	int			faults_per_mille;
 	bool		may[N_MISFORTUNES];
 	int			downgrades;		/* percent of chances to downgrade */
 	bool		disturbs_downgrades;
@@ -332,7 +332,7 @@ may_be_deleted(const SimNode *node)
 }
 
 static void
-rivals_misfortune(void)
+rivals_fault(void)
 {
 	SimDriver  *d = &rivals[sim_random(plan.nrivals)];
 
@@ -375,7 +375,7 @@ disturb_downgrades(void)
 }
 
 static void
-misfortune(void)
+fault(void)
 {
 	int			actor = sim_random(plan.nservers + plan.nrivals);
 	GateServer *s = &servers[sim_random(plan.nservers)];
@@ -445,7 +445,7 @@ misfortune(void)
 			break;
 		case RIVAL:
 			if (plan.nrivals > 0)
-				rivals_misfortune();
+				rivals_fault();
 			break;
 		case REAP:
 			sim_zk_reap();
@@ -480,7 +480,7 @@ draw_plan(void)
 	plan.exclusive_only = sim_percent(40);
 	plan.several = 30 + sim_random(70);
 	plan.noisy_steps = 60 + sim_random(sim_percent(15) ? 1500 : 400);
-	plan.misfortunes_per_mille = sim_random(2) ? sim_random(200) : sim_random(40);
+	plan.faults_per_mille = sim_random(2) ? sim_random(200) : sim_random(40);
 	for (int i = 0; i < N_MISFORTUNES; i++)
 		plan.may[i] = sim_percent(i == ROB || i == RESTART ? 15 : 40);
 	plan.downgrades = 25;
@@ -515,7 +515,7 @@ static void
 crowd(void)
 {
 	plan.nqueues = 1;
-	plan.misfortunes_per_mille = 50 + sim_random(200);
+	plan.faults_per_mille = 50 + sim_random(200);
 	plan.may[LOSE] = plan.may[CANCEL] = plan.may[EXIT] = true;
 	plan.may[ROB] = false;
 	plan.downgrades = 75;
@@ -577,8 +577,8 @@ play(uint64_t seed)
 			sim_zk_expire_deserted();
 
 		if (!sim.quiet &&
-			sim_random(1000) < (uint32_t) plan.misfortunes_per_mille)
-			misfortune();
+			sim_random(1000) < (uint32_t) plan.faults_per_mille)
+			fault();
 		else if (!progress() && sim.quiet)
 		{
 			sim_check_end();

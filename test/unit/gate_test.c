@@ -27,7 +27,7 @@ static ZkLockGate gate;
  * Backends, and the letters of those that were notified since the last check
  */
 static ZkLockTurn turns[4];
-static char told_whom[16];
+static char notified[16];
 
 #define A (&turns[0])
 #define B (&turns[1])
@@ -37,12 +37,12 @@ static char told_whom[16];
 static void
 tell(ZkLockTurn *turn, void *arg)
 {
-	size_t		n = strlen(told_whom);
+	size_t		n = strlen(notified);
 
 	assert_ptr_equal(arg, &gate);
-	assert_true(n + 1 < sizeof(told_whom));
-	told_whom[n] = 'A' + (char) (turn - turns);
-	told_whom[n + 1] = '\0';
+	assert_true(n + 1 < sizeof(notified));
+	notified[n] = 'A' + (char) (turn - turns);
+	notified[n + 1] = '\0';
 }
 
 static int
@@ -51,7 +51,7 @@ setup(void **state)
 	(void) state;
 	zklock_gate_init(&gate, 0);
 	memset(turns, 0, sizeof(turns));
-	told_whom[0] = '\0';
+	notified[0] = '\0';
 	return 0;
 }
 
@@ -113,10 +113,10 @@ expired(uint64_t generation)
 
 /* Checks that these backends were notified, in this order, and no others. */
 static void
-expect_told(const char *whom)
+expect_notified(const char *letters)
 {
-	assert_string_equal(told_whom, whom);
-	told_whom[0] = '\0';
+	assert_string_equal(notified, letters);
+	notified[0] = '\0';
 }
 
 static void
@@ -164,7 +164,7 @@ hold_before_two(void)
 	join(B);
 	join(C);
 	granted(1, 77);
-	told_whom[0] = '\0';
+	notified[0] = '\0';
 }
 
 /*
@@ -179,10 +179,10 @@ test_alone(void **state)
 	assert_true(join(A));
 	assert_int_equal(gate.wanted, 1);
 	expect_waiting(A, false);
-	expect_told("");
+	expect_notified("");
 
 	granted(1, 77);
-	expect_told("A");
+	expect_notified("A");
 	expect_holding(A, 1, 77, 0);
 	assert_int_equal(gate.wanted, 1);
 
@@ -190,7 +190,7 @@ test_alone(void **state)
 	assert_true(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_free();
-	expect_told("");
+	expect_notified("");
 }
 
 static void
@@ -219,7 +219,7 @@ test_gives_up_waiting(void **state)
 	/* A later verdict about the node is ignored. */
 	assert_false(zklock_gate_granted(&gate, 1, 1, 77, 1000, tell, &gate));
 	expect_free();
-	expect_told("");
+	expect_notified("");
 
 	/* A second release has no effect. */
 	assert_false(delete_at(A, 0));
@@ -239,10 +239,10 @@ test_passed_on(void **state)
 	assert_false(join(C));
 	expect_waiting(B, true);
 	granted(1, 77);
-	expect_told("A");
+	expect_notified("A");
 
 	assert_false(delete_at(A, 1000));
-	expect_told("B");
+	expect_notified("B");
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 1, 77, 1);
 
@@ -251,7 +251,7 @@ test_passed_on(void **state)
 	assert_false(delete_at(B, 1000 + WINDOW - 1));
 	expect_holding(C, 1, 77, 2);
 	expect_waiting(A, true);
-	expect_told("C");
+	expect_notified("C");
 	assert_int_equal(gate.wanted, 1);
 }
 
@@ -261,14 +261,14 @@ test_window_is_over(void **state)
 	(void) state;
 	hold_before_two();
 	assert_true(delete_at(A, 1000 + WINDOW));
-	expect_told("");
+	expect_notified("");
 	assert_null(gate.holder);
 	assert_int_equal(gate.wanted, 2);
 	expect_waiting(B, true);
 
 	/* A new node, and a new count of grants. */
 	granted(1, 99);
-	expect_told("B");
+	expect_notified("B");
 	expect_holding(B, 1, 99, 0);
 	assert_false(delete_at(B, 1001));
 	expect_holding(C, 1, 99, 1);
@@ -294,7 +294,7 @@ test_unfit(void **state)
 	(void) state;
 	hold_before_two();
 	assert_true(release_unfit(A));
-	expect_told("");
+	expect_notified("");
 	assert_int_equal(gate.wanted, 2);
 	expect_waiting(B, true);
 }
@@ -311,7 +311,7 @@ test_handover_forbidden(void **state)
 	zklock_gate_forbid_handover(&gate, A);
 	assert_true(delete_at(A, 1001));
 	assert_int_equal(gate.wanted, 2);
-	expect_told("");
+	expect_notified("");
 
 	/* The hand-over of the next node is not forbidden. */
 	granted(1, 99);
@@ -367,7 +367,7 @@ test_news_of_another_node(void **state)
 	assert_false(queued(0));
 	assert_null(gate.holder);
 	assert_false(gate.queued);
-	expect_told("");
+	expect_notified("");
 	assert_int_equal(gate.wanted, 2);
 }
 
@@ -380,7 +380,7 @@ test_news_of_a_held_node(void **state)
 	assert_false(queued(1));
 	assert_false(failed(1, ZKLOCK_DENIED));
 	expect_holding(A, 1, 77, 0);
-	expect_told("");
+	expect_notified("");
 }
 
 static void
@@ -389,9 +389,9 @@ test_node_fails(void **state)
 	(void) state;
 	join(A);
 	join(B);
-	expect_told("");
+	expect_notified("");
 	assert_true(failed(1, ZKLOCK_DENIED));
-	expect_told("AB");
+	expect_notified("AB");
 	expect_out(A, ZKLOCK_DENIED);
 	expect_out(B, ZKLOCK_DENIED);
 	expect_free();
@@ -412,7 +412,7 @@ test_node_deleted(void **state)
 	(void) state;
 	hold_before_two();
 	assert_true(node_deleted(1));
-	expect_told("A");
+	expect_notified("A");
 	assert_true(A->lost);
 	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
 
@@ -420,13 +420,13 @@ test_node_deleted(void **state)
 	assert_int_equal(gate.wanted, 2);
 	expect_waiting(B, true);
 	granted(1, 99);
-	expect_told("B");
+	expect_notified("B");
 
 	/* The gate has nothing to do with A's lost hold. */
 	assert_false(delete_at(A, 1001));
 	expect_out(A, ZKLOCK_GRANTED);
 	expect_holding(B, 1, 99, 0);
-	expect_told("");
+	expect_notified("");
 }
 
 /* A waiting attempt watches its node itself. */
@@ -460,11 +460,11 @@ test_try_behind_holder(void **state)
 	(void) state;
 	join(A);
 	granted(1, 77);
-	expect_told("A");
+	expect_notified("A");
 	assert_false(try(B));
 	expect_out(B, ZKLOCK_TIMED_OUT);
 	assert_true(B->queued);
-	expect_told("");
+	expect_notified("");
 	expect_holding(A, 1, 77, 0);
 }
 
@@ -484,7 +484,7 @@ test_try_behind_others(void **state)
 	(void) state;
 	try(A);
 	assert_true(queued(1));
-	expect_told("A");
+	expect_notified("A");
 	expect_out(A, ZKLOCK_TIMED_OUT);
 	assert_true(A->queued);
 
@@ -503,11 +503,11 @@ test_try_before_waiter(void **state)
 	try(A);
 	join(B);
 	assert_false(queued(1));
-	expect_told("A");
+	expect_notified("A");
 	expect_out(A, ZKLOCK_TIMED_OUT);
 	assert_int_equal(gate.wanted, 1);
 	granted(1, 77);
-	expect_told("B");
+	expect_notified("B");
 	expect_holding(B, 1, 77, 0);
 }
 
@@ -520,10 +520,10 @@ test_others_ahead_told_once(void **state)
 	expect_waiting(A, false);
 	expect_waiting(B, true);
 	assert_false(queued(1));
-	expect_told("A");
+	expect_notified("A");
 	expect_waiting(A, true);
 	assert_false(queued(1));
-	expect_told("");
+	expect_notified("");
 }
 
 /* A node that is behind others is not used for the next attempt. */
@@ -549,7 +549,7 @@ test_waiters_decide(void **state)
 	join(A);
 	join(B);
 	assert_true(expired(1));
-	expect_told("AB");
+	expect_notified("AB");
 	expect_out(A, ZKLOCK_EXPIRED);
 	expect_out(B, ZKLOCK_EXPIRED);
 	expect_free();
@@ -567,7 +567,7 @@ test_ticket_kept(void **state)
 	join(B);
 	join(C);
 	expired(1);
-	told_whom[0] = '\0';
+	notified[0] = '\0';
 
 	/* Former waiters come back in any order, with a new one. */
 	assert_true(join(D));
@@ -608,9 +608,9 @@ test_try_overtaken(void **state)
 	expired(1);
 	try(B);
 	expect_waiting(B, false);
-	told_whom[0] = '\0';
+	notified[0] = '\0';
 	assert_false(join(A));
-	expect_told("B");
+	expect_notified("B");
 	expect_out(B, ZKLOCK_TIMED_OUT);
 }
 
@@ -620,7 +620,7 @@ test_holder_finds_out(void **state)
 	(void) state;
 	hold_before_two();
 	assert_true(expired(1));
-	expect_told("ABC");
+	expect_notified("ABC");
 	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
 	assert_int_equal(A->generation, 1);
 	assert_true(A->lost);
@@ -699,7 +699,7 @@ test_lost_grant_not_told_yet(void **state)
 	assert_null(gate.holder);
 	assert_int_equal(gate.wanted, 2);
 	assert_true(expired(1));
-	expect_told("ABC");
+	expect_notified("ABC");
 	assert_true(join(B));
 	assert_false(join(A));
 	granted(2, 99);

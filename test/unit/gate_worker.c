@@ -122,7 +122,7 @@ tell_next(GateServer *s)
 }
 
 static bool
-somebody_commits(const GateServer *s)
+is_committing(const GateServer *s)
 {
 	for (int i = 0; i < s->nbackends; i++)
 	{
@@ -151,7 +151,7 @@ close_session(GateServer *s)
 static bool
 wait_for_flags(GateServer *s)
 {
-	if (somebody_commits(s))
+	if (is_committing(s))
 	{
 		sim_count(GATE_N_FLAGS_AWAITED);
 		return false;
@@ -220,7 +220,7 @@ run(GateServer *s)
 static bool
 confirm(GateServer *s)
 {
-	const SimTag nobody = {.own = -1};
+	const SimTag untagged = {.own = -1};
 	const SimStatus *status = &s->runner.client.status;
 	bool		needed = false;
 
@@ -233,7 +233,7 @@ confirm(GateServer *s)
 		return false;
 	s->confirm_sent = sim.now;
 	s->confirm_connects = status->connects;
-	sim_client_request(&s->runner.client, &nobody, SIM_SET, SIM_TOP, "");
+	sim_client_request(&s->runner.client, &untagged, SIM_SET, SIM_TOP, "");
 	return true;
 }
 

@@ -126,7 +126,7 @@ typedef struct Plan
 	int			nclients;
 	Tasks		tasks;
 	int			noisy_steps;
-	int			misfortunes_per_mille;
+	int			faults_per_mille;
 	bool		may[N_MISFORTUNES];
 	bool		disturbs_downgrades;
 	int			lag;			/* percent of chances followers let pass */
@@ -270,7 +270,7 @@ may_be_deleted(const SimNode *node)
 }
 
 static void
-misfortune(void)
+fault(void)
 {
 	SimDriver  *d = &drivers[sim_random(plan.nclients)];
 	Misfortune	which = (Misfortune) sim_random(N_MISFORTUNES);
@@ -350,7 +350,7 @@ draw_plan(uint64_t seed)
 
 	plan.nclients = 2 + sim_random(MAX_CLIENTS - 1);
 	plan.noisy_steps = 40 + sim_random(sim_percent(25) ? 1500 : 260);
-	plan.misfortunes_per_mille = sim_random(2) ? sim_random(300) : sim_random(60);
+	plan.faults_per_mille = sim_random(2) ? sim_random(300) : sim_random(60);
 	for (int i = 0; i < N_MISFORTUNES; i++)
 		plan.may[i] = sim_percent(i == ROB || i == ABANDON ? 15 : 45);
 	if (sim.counted)
@@ -358,7 +358,7 @@ draw_plan(uint64_t seed)
 	if (plan.disturbs_downgrades)
 	{
 		plan.may[LOSE] = true;
-		plan.misfortunes_per_mille = 100 + sim_random(300);
+		plan.faults_per_mille = 100 + sim_random(300);
 	}
 	if (sim.reuse_prefix)
 		plan.may[LOSE] = plan.may[ABANDON] = true;
@@ -411,8 +411,8 @@ play(uint64_t seed)
 		if (sim.counted && i == plan.noisy_steps)
 			sim_zk_count(1 + sim_random(3));
 		if (!sim.quiet &&
-			sim_random(1000) < (uint32_t) plan.misfortunes_per_mille)
-			misfortune();
+			sim_random(1000) < (uint32_t) plan.faults_per_mille)
+			fault();
 		else if (!progress() && sim.quiet)
 		{
 			sim_check_end();

@@ -457,7 +457,7 @@ sim_client_delete(SimClient *c, int which)
 
 /* Can other clients have a node with the same name? */
 static bool
-is_anybodys(const SimClientNode *own)
+is_name_shared(const SimClientNode *own)
 {
 	return own->plain &&
 		strncmp(own->stem, own->prefix, strlen(own->prefix)) != 0;
@@ -476,8 +476,8 @@ pump(SimClient *c)
 		if (!own->used || !own->deleting || own->creating > 0 || own->busy)
 			continue;
 		own->busy = true;
-		op = own->name[0] == '\0' || (own->in_doubt && is_anybodys(own)) ?
-			SIM_SYNC : is_anybodys(own) ? SIM_GET : SIM_DELETE;
+		op = own->name[0] == '\0' || (own->in_doubt && is_name_shared(own)) ?
+			SIM_SYNC : is_name_shared(own) ? SIM_GET : SIM_DELETE;
 		submit(c, &tag, op, own->dir, own->name, 0);
 	}
 }

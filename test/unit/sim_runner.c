@@ -215,7 +215,7 @@ static void
 perform(SimRunner *r, SimAttempt *a)
 {
 	const ZkLockAction *act = &a->todo.act[a->ndone++];
-	const SimTag nobody = {.own = -1};
+	const SimTag untagged = {.own = -1};
 	SimTag		tag = {SIM_FOR_ATTEMPT, a->id, act->request, -1};
 	SimClient  *c = &r->client;
 	char		stem[SIM_NAME_SIZE];
@@ -225,9 +225,9 @@ perform(SimRunner *r, SimAttempt *a)
 	{
 		case ZKLOCK_DO_MAKE_PARENTS:
 			if (a->dir != SIM_TOP)
-				sim_client_request(c, &nobody, SIM_MAKE, SIM_TOP, NULL);
+				sim_client_request(c, &untagged, SIM_MAKE, SIM_TOP, NULL);
 			if (a->dir == SIM_LOCKS || a->dir == SIM_LEASES)
-				sim_client_request(c, &nobody, SIM_MAKE, SIM_SEMAPHORE, NULL);
+				sim_client_request(c, &untagged, SIM_MAKE, SIM_SEMAPHORE, NULL);
 			sim_client_write(c, &tag, SIM_MAKE, a->dir, NULL,
 							 a->dir == SIM_LEASES ? a->recipe.permits : 0);
 			break;
@@ -263,7 +263,7 @@ perform(SimRunner *r, SimAttempt *a)
 				sim_client_request(c, &tag, SIM_GET, a->dir, NULL);
 			break;
 		case ZKLOCK_DO_SET_SIZE:
-			sim_client_write(c, &nobody, SIM_SET, a->dir, NULL,
+			sim_client_write(c, &untagged, SIM_SET, a->dir, NULL,
 							 a->recipe.permits);
 			break;
 		case ZKLOCK_DO_DROP:

@@ -3,5 +3,5 @@
 # is reset, not after.
 /^end_session/,/^}/ s/^\ts->\(generation++\|confirmed = GATE_NEVER\);$//
 /^begin_session/,/^}/ s/^\tclose_session(s);$/\ts->generation++;\n&\n\ts->confirmed = GATE_NEVER;/
-/^somebody_commits/,/^}/ s/flag < s->generation/flag <= s->generation/
+/^is_committing/,/^}/ s/flag < s->generation/flag <= s->generation/
 s/zklock_gate_expired(&slot->gate, s->generation - 1,/zklock_gate_expired(\&slot->gate, s->generation,/
