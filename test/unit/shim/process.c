@@ -48,6 +48,11 @@ bool		proc_exit_inprogress = false;
 bool		process_shared_preload_libraries_in_progress = true;
 #if PG_VERSION_NUM >= 150000
 shmem_request_hook_type shmem_request_hook = NULL;
+#else
+int			MaxConnections;		/* these four make MaxBackends */
+int			autovacuum_max_workers = 0;
+int			max_worker_processes = 0;
+int			max_wal_senders = 0;
 #endif
 shmem_startup_hook_type shmem_startup_hook = NULL;
 
@@ -86,6 +91,9 @@ shim_process_begin(int procno, int pid, int nprocs)
 	MyLatch = &MyProc->procLatch;
 	MyProcPid = pid;
 	MaxBackends = nprocs;
+#if PG_VERSION_NUM < 150000
+	MaxConnections = nprocs;
+#endif
 	zklock_shmem_init();
 #if PG_VERSION_NUM >= 150000
 	shmem_request_hook();
