@@ -64,6 +64,7 @@ gate_changed(ZkLockEntry *entry)
 {
 	entry->slot.verdict = ZKLOCK_PENDING;
 	entry->slot.queued = false;
+	entry->slot.ahead = 0;
 	entry->slot.name[0] = '\0';
 	entry->slot.other[0] = '\0';
 	entry->slot.generation = zklock_sessionstate_generation();

@@ -88,11 +88,17 @@ params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
 /*
  * The state of a claim. A backend that wakes late may have lost the lock
  * already.
+ *
+ * Before a node has its name, nothing is known of the contenders ahead of it: the
+ * backend counts those at the gate alone, and not those ahead of an earlier node.
  */
 static ZkLockVerdict
 look(ZkLockClaim *claim, ZkLockSlotState *state)
 {
 	zklock_slots_look(claim, state);
+	if (state->verdict == ZKLOCK_PENDING && state->queued &&
+		state->name[0] == '\0' && state->ahead >= STRESS_AHEAD)
+		shim_fail("%d are ahead of a node that is not there yet", state->ahead);
 	if (state->verdict == ZKLOCK_GRANTED &&
 		state->generation != zklock_sessionstate_generation())
 		return ZKLOCK_EXPIRED;

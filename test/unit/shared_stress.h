@@ -21,6 +21,9 @@
 
 #define STRESS_PATHS 3
 
+/* Contenders that the worker reports ahead of a node: more than there are backends */
+#define STRESS_AHEAD 1000
+
 typedef enum StressCount
 {
 	STRESS_N_GRANTS,

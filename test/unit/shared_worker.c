@@ -271,7 +271,7 @@ step_attempt(Attempt *attempt)
 	else if (attempt->queued)
 		return;
 	report.queued = ahead > 0;
-	report.ahead = ahead;
+	report.ahead = ahead > 0 ? STRESS_AHEAD : 0;
 	report.other = ahead > 0 ? "other" : NULL;
 	report.token = report.seq = attempt->node->seq;
 	looks = true;
