@@ -24,9 +24,7 @@ typedef struct Wanted
 {
 	ZkLockHold *hold;			/* counted already, to be granted */
 	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
-	int			permits;		/* mode ZKLOCK_SEMAPHORE */
-	const char *count;			/* likewise, see ZkLockParams */
-	bool		wants_holder;	/* who is ahead? */
+	ZkLockRequest request;
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
 	bool		warned;			/* that others name another number of leases */
@@ -147,16 +145,15 @@ zklock_acquire_refuse_too_many(int more)
 static bool
 enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
 {
-	ZkLockParams params = {
-		.mode = ZKLOCK_EXCLUSIVE,
-		.path = psprintf("%s/locks", wanted->hold->key.path),
-		.nowait = limit->nowait
+	ZkLockRequest request = {
+		.params = {.mode = ZKLOCK_EXCLUSIVE,.nowait = limit->nowait},
+		.path = psprintf("%s/locks", wanted->hold->key.path)
 	};
 
-	zklock_await_begin(&wanted->mutex, &params, limit->deadline);
+	zklock_await_begin(&wanted->mutex, &request, limit->deadline);
 	zklock_await(&wanted->mutex, 1, limit->deadline, false);
 	zklock_await_raise(&wanted->mutex);
-	return wanted->mutex.verdict == ZKLOCK_GRANTED;
+	return wanted->mutex.outcome.verdict == ZKLOCK_GRANTED;
 }
 
 /*
@@ -167,7 +164,7 @@ enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
 static void
 warn_of_other_size(Wanted *wanted)
 {
-	int			named = wanted->attempt.named;
+	int			named = wanted->attempt.outcome.named;
 
 	if (named == 0 || wanted->warned)
 		return;
@@ -176,7 +173,7 @@ warn_of_other_size(Wanted *wanted)
 			(errmsg("callers name different numbers of leases for semaphore \"%s\"",
 					zklock_errors_path(wanted->hold->key.path)),
 			 errdetail("This one names %d, and one before it %d.",
-					   wanted->permits, named),
+					   wanted->request.params.permits, named),
 			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
@@ -184,22 +181,13 @@ warn_of_other_size(Wanted *wanted)
 static ZkLockVerdict
 run(Wanted *wanted, const ZkLockWaitLimit *limit)
 {
-	ZkLockParams params = {
-		.mode = wanted->hold->key.mode,
-		.path = wanted->hold->key.path,
-		.nowait = limit->nowait,
-		.wants_holder = wanted->wants_holder,
-		.permits = wanted->permits,
-		.count = wanted->count,
-		.from = wanted->from != NULL ? wanted->from->name : NULL,
-		.revocable = zklock_revoke_is_wanted(wanted->hold->key.mode)
-	};
+	bool		is_permit = wanted->request.params.mode == ZKLOCK_SEMAPHORE;
 
-	if (params.mode == ZKLOCK_SEMAPHORE && !enter_semaphore(wanted, limit))
-		return wanted->mutex.verdict;
-	zklock_await_begin(&wanted->attempt, &params, limit->deadline);
+	if (is_permit && !enter_semaphore(wanted, limit))
+		return wanted->mutex.outcome.verdict;
+	zklock_await_begin(&wanted->attempt, &wanted->request, limit->deadline);
 
-	if (params.mode == ZKLOCK_SEMAPHORE)
+	if (is_permit)
 	{
 		/* Who has to wait is told before that. */
 		zklock_await(&wanted->attempt, 1, limit->deadline, true);
@@ -208,12 +196,12 @@ run(Wanted *wanted, const ZkLockWaitLimit *limit)
 	zklock_await(&wanted->attempt, 1, limit->deadline, false);
 
 	/* A lease that was got without the mutex is none. */
-	if (params.mode == ZKLOCK_SEMAPHORE &&
-		wanted->attempt.verdict == ZKLOCK_GRANTED &&
+	if (is_permit &&
+		wanted->attempt.outcome.verdict == ZKLOCK_GRANTED &&
 		wanted->attempt.session_serial != wanted->mutex.session_serial)
 		return ZKLOCK_EXPIRED;
 	zklock_await_abandon(&wanted->mutex);
-	return wanted->attempt.verdict;
+	return wanted->attempt.outcome.verdict;
 }
 
 /* Wait for one lock: true once it is ours, false if the time has passed. */
@@ -237,16 +225,18 @@ wait_for(Wanted *wanted, ZkLockWaitLimit *limit)
 	zklock_await_raise(&wanted->attempt);
 	if (wanted->hold->key.mode != ZKLOCK_SEMAPHORE)
 		zklock_waiting_refuse_silence(&wanted->attempt);
-	else if (!wanted->mutex.queued)
-		zklock_waiting_refuse_silence(wanted->mutex.verdict == ZKLOCK_GRANTED ?
+	else if (!wanted->mutex.outcome.queued)
+		zklock_waiting_refuse_silence(wanted->mutex.outcome.verdict == ZKLOCK_GRANTED ?
 					   &wanted->attempt : &wanted->mutex);
 	return false;
 }
 
-static ZkLockHold *
-acquire(const char *path, ZkLockMode mode, int permits, const char *count,
-		ZkLockScope scope, int64 ns, char **ahead)
+ZkLockHold *
+zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 ns,
+						 char **ahead)
 {
+	const char *path = request->path;
+	ZkLockMode	mode = request->params.mode;
 	ZkLockHold *hold;
 	int64		began = zklock_zkclient_now();
 	Wanted	   *wanted;
@@ -267,16 +257,19 @@ acquire(const char *path, ZkLockMode mode, int permits, const char *count,
 	wanted = palloc0(sizeof(Wanted));
 	wanted->from = zklock_acquire_find_stronger(path, mode);
 	zklock_acquire_refuse_too_many(1);
-	wanted->permits = permits;
-	wanted->count = count;
-	wanted->wants_holder = ahead != NULL;
 	wanted->hold = hold = zklock_locktable_enter(path, mode);
+	wanted->request = *request;
+	wanted->request.params.wants_holder = ahead != NULL;
+	wanted->request.params.revocable = zklock_revoke_is_wanted(mode);
+	wanted->request.path = hold->key.path;
+	wanted->request.from = wanted->from != NULL ? wanted->from->name : NULL;
 	PG_TRY();
 	{
-		ZkLockWaitLimit	limit;
+		ZkLockWaitLimit limit;
 
 		zklock_locktable_add(hold, scope);
 		zklock_waiting_begin(&limit, ns, &hold, 1);
+		wanted->request.params.nowait = limit.nowait;
 		wanted->attempt.claim = wanted->mutex.claim = hold->claim;
 		granted = zklock_waiting_finish(wait_for(wanted, &limit));
 		failed = false;
@@ -309,20 +302,8 @@ acquire(const char *path, ZkLockMode mode, int permits, const char *count,
 ZkLockHold *
 zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
 {
-	return acquire(path, mode, 0, NULL, scope, ns, NULL);
-}
+	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 
-ZkLockHold *
-zklock_acquire_or_tell(const char *path, ZkLockMode mode, ZkLockScope scope,
-					   int64 ns, char **ahead)
-{
-	return acquire(path, mode, 0, NULL, scope, ns, ahead);
-}
-
-ZkLockHold *
-zklock_acquire_semaphore(const char *path, int permits, const char *count,
-						 ZkLockScope scope, int64 ns)
-{
-	return acquire(path, ZKLOCK_SEMAPHORE, permits, count, scope, ns, NULL);
+	return zklock_acquire_requested(&request, scope, ns, NULL);
 }
 

@@ -36,22 +36,18 @@ extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
 								  ZkLockScope scope, int64 ns);
 
 /*
- * The same for who wants to know what keeps him out: with NULL comes a palloc'd
- * sentence about who is ahead, or NULL if that is not known.
+ * The same for a request.  The caller sets its path and mode and, for a lease of a
+ * semaphore, the number of leases or the path of their count; the rest is set here.
+ * If `ahead` is not NULL, the caller gets a palloc'd sentence about who is ahead
+ * along with the result NULL, or NULL if that is not known.
+ *
+ * The number of leases is a convention among the semaphore's users: WARNING if
+ * another number was named before.  Errors: besides, 42704 if the count is not there,
+ * see sharedcount.h, and 55000 if it is no such number.
  */
-extern ZkLockHold *zklock_acquire_or_tell(const char *path, ZkLockMode mode,
-										  ZkLockScope scope, int64 ns,
-										  char **ahead);
-
-/*
- * The same for one of `leases` leases of a semaphore.  The number is a convention
- * among its users: WARNING if another was named before.  If `count` is not NULL, it
- * is the path of the node that says the number, see sharedcount.h, until the lease is
- * had.  Errors: besides 42704 if that is not there, and 55000 if it is no such number.
- */
-extern ZkLockHold *zklock_acquire_semaphore(const char *path, int permits,
-											const char *count,
-											ZkLockScope scope, int64 ns);
+extern ZkLockHold *zklock_acquire_requested(const ZkLockRequest *request,
+											ZkLockScope scope, int64 ns,
+											char **ahead);
 
 /* The hold on a lock, checked: NULL if none, ERROR 40001 if it is lost. */
 extern ZkLockHold *zklock_acquire_find(const char *path, ZkLockMode mode);

@@ -43,7 +43,7 @@ lose_all(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 {
 	for (int i = 0; i < n; i++)
 		zklock_await_abandon(&attempts[i]);
-	zklock_waiting_start_over(attempts[0].params.path, limit);
+	zklock_waiting_start_over(attempts[0].request.path, limit);
 }
 
 /*
@@ -70,38 +70,40 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		}
 		for (int i = held; i < n; i++)
 		{
-			ZkLockParams params = {
-				.mode = many->fresh[i]->key.mode,
-				.path = many->fresh[i]->key.path,
-				.nowait = limit->nowait,
-				.revocable = zklock_revoke_is_wanted(many->fresh[i]->key.mode)
+			ZkLockRequest request = {
+				.params = {
+					.mode = many->fresh[i]->key.mode,
+					.nowait = limit->nowait,
+					.revocable = zklock_revoke_is_wanted(many->fresh[i]->key.mode)
+				},
+				.path = many->fresh[i]->key.path
 			};
 
 			attempts[i].claim = many->fresh[i]->claim;
-			zklock_await_begin(&attempts[i], &params, limit->deadline);
+			zklock_await_begin(&attempts[i], &request, limit->deadline);
 		}
 		zklock_await(attempts + held, n - held, limit->deadline, true);
 
-		while (held < n && attempts[held].verdict == ZKLOCK_GRANTED)
+		while (held < n && attempts[held].outcome.verdict == ZKLOCK_GRANTED)
 			held++;
 		if (held == n)
 			continue;
 		for (int i = held + 1; i < n; i++)
 		{
 			/* There may be room for it when its turn comes. */
-			if (attempts[i].verdict != ZKLOCK_TOO_MANY_WATCHES)
+			if (attempts[i].outcome.verdict != ZKLOCK_TOO_MANY_WATCHES)
 				zklock_await_raise(&attempts[i]);
 			zklock_await_abandon(&attempts[i]);
 		}
 
 		zklock_await(attempts, held + 1, limit->deadline, false);
-		if (attempts[held].verdict == ZKLOCK_EXPIRED)
+		if (attempts[held].outcome.verdict == ZKLOCK_EXPIRED)
 		{
 			/* Those before went with it. */
 			lose_all(attempts, held + 1, limit);
 			held = 0;
 		}
-		else if (attempts[held].verdict == ZKLOCK_GRANTED)
+		else if (attempts[held].outcome.verdict == ZKLOCK_GRANTED)
 			held++;
 		else
 		{
@@ -212,7 +214,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	zklock_acquire_refuse_too_many(count_new(paths, n, mode));
 	PG_TRY();
 	{
-		ZkLockWaitLimit	limit;
+		ZkLockWaitLimit limit;
 		bool		in_time = true;
 
 		for (int i = 0; i < n && in_time; i++)

@@ -22,19 +22,12 @@ typedef struct ZkLockAttempt
 	struct ZkLockClaim *claim;	/* of the hold that it is for, or NULL */
 	bool		waited;			/* others were ahead, in this or an earlier try */
 
-	ZkLockParams params;
+	ZkLockRequest request;
 	bool		begun;			/* and not abandoned */
 	bool		shown;			/* that others are ahead */
 
-	/* results; name, seq and token are valid once verdict is ZKLOCK_GRANTED */
-	ZkLockVerdict verdict;
-	bool		queued;			/* it is known that others are, or were, ahead */
-	int			ahead;			/* how many */
-	int			named;			/* see ZkLockRecipe */
-	const char *name;			/* the node's; "" while not known */
-	int64		seq;			/* its number */
-	int64		token;			/* its czxid */
-	int64		grant_number;	/* of the grant, among those of the node */
+	/* results */
+	ZkLockOutcome outcome;
 	uint32		session_serial;	/* number of the session that it is in */
 	void	   *node;			/* for the hold; NULL: abandoned */
 
@@ -44,8 +37,6 @@ typedef struct ZkLockAttempt
 
 	/* what the server refused, for the message */
 	const char *refused;
-	ZkLockRc	rc;
-	int			code;
 
 	/* the session routine's */
 	ZkLockDriver driver;

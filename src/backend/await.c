@@ -34,11 +34,11 @@ describe_nearest(const ZkLockAttempt *attempt)
 char *
 zklock_await_describe(const ZkLockAttempt *attempt)
 {
-	if (!attempt->queued || attempt->nearest == NULL)
+	if (!attempt->outcome.queued || attempt->nearest == NULL)
 		return NULL;
-	if (attempt->ahead > 1)
+	if (attempt->outcome.ahead > 1)
 		return psprintf("%d are ahead.  The last of them is %s.",
-						attempt->ahead, describe_nearest(attempt));
+						attempt->outcome.ahead, describe_nearest(attempt));
 	return psprintf("The lock is held by %s.", describe_nearest(attempt));
 }
 
@@ -47,12 +47,12 @@ static void
 log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 {
 	int64		us = (zklock_zkclient_now() - began) / 1000;
-	char	   *ahead = attempt->verdict == ZKLOCK_PENDING ?
+	char	   *ahead = attempt->outcome.verdict == ZKLOCK_PENDING ?
 		zklock_await_describe(attempt) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
-					MyProcPid, what, zklock_errors_path(attempt->params.path),
+					MyProcPid, what, zklock_errors_path(attempt->request.path),
 					(long) (us / 1000), (int) (us % 1000)),
 			 ahead != NULL ? errdetail_log("%s", ahead) : 0));
 }
@@ -64,10 +64,10 @@ static bool titled = false;
 static void
 show_wait(ZkLockAttempt *attempt)
 {
-	if (!attempt->queued || attempt->shown)
+	if (!attempt->outcome.queued || attempt->shown)
 		return;
 	attempt->shown = attempt->waited = true;
-	zklock_claims_queued(attempt->claim, attempt->name,
+	zklock_claims_queued(attempt->claim, attempt->outcome.name,
 						 zklock_session_routine->status()->session_id);
 	if (!titled && update_process_title)
 	{
@@ -90,8 +90,8 @@ find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
 {
 	for (int i = 0; i < n; i++)
 	{
-		if (attempts[i].verdict == ZKLOCK_PENDING &&
-			!(attempts[i].queued && queued_is_enough))
+		if (attempts[i].outcome.verdict == ZKLOCK_PENDING &&
+			!(attempts[i].outcome.queued && queued_is_enough))
 			return &attempts[i];
 	}
 	return NULL;
@@ -113,7 +113,7 @@ give_up(const ZkLockAttempt *pending)
 {
 	/* Its servers may be elsewhere now: the next one looks for them. */
 	zklock_session_routine->give_up();
-	zklock_session_routine->raise_silence(zklock_await_lost_connection(pending->params.path));
+	zklock_session_routine->raise_silence(zklock_await_lost_connection(pending->request.path));
 }
 
 void
@@ -136,7 +136,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		now = zklock_zkclient_now();
 		for (int i = 0; i < n; i++)
 		{
-			if (now >= deadline && attempts[i].verdict == ZKLOCK_PENDING)
+			if (now >= deadline && attempts[i].outcome.verdict == ZKLOCK_PENDING)
 				zklock_session_routine->time_out(&attempts[i]);
 			show_wait(&attempts[i]);
 		}
@@ -161,22 +161,23 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			log_at = ZKLOCK_NEVER;
 		}
 	}
-	if (logged != NULL && logged->verdict == ZKLOCK_GRANTED)
+	if (logged != NULL && logged->outcome.verdict == ZKLOCK_GRANTED)
 		log_wait(logged, began, "acquired");
 }
 
 void
-zklock_await_begin(ZkLockAttempt *attempt, const ZkLockParams *params,
+zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 				   int64 deadline)
 {
-	const char *last = strrchr(params->path, '/') + 1;
+	const char *last = strrchr(request->path, '/') + 1;
 
-	if (params->mode == ZKLOCK_SIMPLE && strlen(last) >= ZKLOCK_NAME_SIZE)
+	if (request->params.mode == ZKLOCK_SIMPLE &&
+		strlen(last) >= ZKLOCK_NAME_SIZE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the last part of a simple lock's path is longer than %d bytes",
 						ZKLOCK_NAME_SIZE - 1)));
-	attempt->params = *params;
+	attempt->request = *request;
 	attempt->shown = false;
 	attempt->begun = true;
 	zklock_session_routine->begin(attempt, deadline);
@@ -198,18 +199,18 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 {
 	char	   *path;
 
-	if (attempt->params.path == NULL)
+	if (attempt->request.path == NULL)
 		return;					/* not begun */
-	path = zklock_errors_path(attempt->params.path);
+	path = zklock_errors_path(attempt->request.path);
 
-	switch (attempt->verdict)
+	switch (attempt->outcome.verdict)
 	{
 		case ZKLOCK_DENIED:
-			if (attempt->rc == ZKLOCK_RC_OK)
+			if (attempt->outcome.rc == ZKLOCK_RC_OK)
 				zklock_errors_too_much();
-			zklock_errors_refused(attempt->params.path, "lock", attempt->refused,
-								  zklock_session_routine->identity(), attempt->rc,
-								  attempt->code);
+			zklock_errors_refused(attempt->request.path, "lock", attempt->refused,
+								  zklock_session_routine->identity(),
+								  attempt->outcome.rc, attempt->outcome.code);
 			break;
 		case ZKLOCK_NO_ROOT:
 			ereport(ERROR,
@@ -233,7 +234,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 					 errhint("Use another path, or mode \"exclusive\".")));
 			break;
 		case ZKLOCK_NO_GROUND:
-			zklock_errors_lock_lost(attempt->params.path,
+			zklock_errors_lock_lost(attempt->request.path,
 									"Its node in ZooKeeper is gone.");
 			break;
 		case ZKLOCK_EXHAUSTED:
@@ -254,7 +255,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("count of leases \"%s\" does not exist",
-							zklock_errors_path(attempt->params.count)),
+							zklock_errors_path(attempt->request.count)),
 					 errdetail("It says how many leases semaphore \"%s\" has.",
 							   path),
 					 errhint("Make it with zk_shared_count_set(), or with Curator's SharedCount.")));
@@ -268,7 +269,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 					 errhint("Use shorter paths, or fewer locks at a time that are waited for, that are revocable, or that are leases of semaphores.")));
 			break;
 		case ZKLOCK_BAD_COUNT:
-			zklock_errors_no_count(attempt->params.count);
+			zklock_errors_no_count(attempt->request.count);
 			break;
 		case ZKLOCK_PENDING:
 		case ZKLOCK_GRANTED:

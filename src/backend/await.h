@@ -18,7 +18,7 @@
  * Errors: 22023 if it cannot be, 53200, 08006 at `deadline`.
  */
 extern void zklock_await_begin(ZkLockAttempt *attempt,
-							   const ZkLockParams *params, int64 deadline);
+							   const ZkLockRequest *request, int64 deadline);
 
 /*
  * Wait until each attempt has its verdict or, if `queued_is_enough`, is known

@@ -56,28 +56,21 @@ show(ZkLockAttempt *attempt)
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockRecipe *r = &driver->recipe;
 
-	attempt->verdict = r->verdict;
-	attempt->queued = r->queued;
-	attempt->ahead = r->ahead;
-	attempt->named = r->named;
-	attempt->name = r->name;
-	attempt->seq = r->seq;
-	attempt->token = r->token;
+	attempt->outcome = r->outcome;
 	attempt->session_serial = driver->session_serial;
 	attempt->node = driver->node;
 	attempt->nearest = driver->nearest != NULL ? r->nearest.name : NULL;
 	attempt->nearest_data = driver->nearest;
 	attempt->refused = driver->refused;
-	attempt->rc = driver->rc;
-	attempt->code = driver->code;
 }
 
 static void
 begin(ZkLockAttempt *attempt, int64 deadline)
 {
 	(void) deadline;
-	zklock_driver_begin(&attempt->driver, &attempt->params,
-						zklock_nodedata_self(attempt->params.revocable), NULL);
+	zklock_driver_begin(&attempt->driver, &attempt->request,
+						zklock_nodedata_self(attempt->request.params.revocable),
+						NULL);
 	show(attempt);
 }
 

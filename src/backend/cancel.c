@@ -134,7 +134,7 @@ void
 zklock_cancel_abandon(const ZkLockAttempt *attempt)
 {
 	if (watching && zklock_revoke_is_revoked(attempt))
-		note(REVOKED, attempt->params.path);
+		note(REVOKED, attempt->request.path);
 }
 
 /*

@@ -92,7 +92,8 @@ zklock_revoke_begin_statement(void)
 bool
 zklock_revoke_is_revoked(const ZkLockAttempt *attempt)
 {
-	return attempt->params.revocable && zklock_session_routine->is_revoked(attempt);
+	return attempt->request.params.revocable &&
+		zklock_session_routine->is_revoked(attempt);
 }
 
 void
@@ -100,9 +101,9 @@ zklock_revoke_refuse(const ZkLockAttempt *attempts, int n)
 {
 	for (int i = 0; used && i < n && zklock_session_routine->requests() != all_told; i++)
 	{
-		if (attempts[i].verdict == ZKLOCK_GRANTED &&
+		if (attempts[i].outcome.verdict == ZKLOCK_GRANTED &&
 			zklock_revoke_is_revoked(&attempts[i]))
-			zklock_revoke_raise(attempts[i].params.path);
+			zklock_revoke_raise(attempts[i].request.path);
 	}
 }
 

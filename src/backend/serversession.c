@@ -361,48 +361,41 @@ static bool
 show(ZkLockAttempt *attempt)
 {
 	ZkLockSlotState *state = attempt->state;
-	ZkLockVerdict before = attempt->verdict;
-	bool		was_queued = attempt->queued;
+	ZkLockVerdict before = attempt->outcome.verdict;
+	bool		was_queued = attempt->outcome.queued;
 
 	if (before != ZKLOCK_PENDING)
 		return false;
 	zklock_slots_look(attempt->node_claim, state);
-	attempt->verdict = state->verdict;
-	attempt->queued = state->queued;
-	attempt->ahead = state->ahead;
-	attempt->named = state->named;
-	attempt->name = state->name;
-	attempt->seq = state->seq;
-	attempt->token = state->token;
-	attempt->grant_number = state->grant_number;
+	attempt->outcome = state->outcome;
 	attempt->session_serial = state->generation;
 	attempt->nearest = state->other[0] != '\0' ? state->other : NULL;
 	attempt->nearest_data = state->text;
 	attempt->refused = state->text;
-	attempt->rc = state->rc;
-	attempt->code = state->code;
 
 	/* Who wakes late may have lost it already. */
-	if (attempt->verdict == ZKLOCK_GRANTED &&
+	if (attempt->outcome.verdict == ZKLOCK_GRANTED &&
 		attempt->session_serial != zklock_sessionstate_generation())
-		attempt->verdict = ZKLOCK_EXPIRED;
-	return attempt->verdict != before || attempt->queued != was_queued;
+		attempt->outcome.verdict = ZKLOCK_EXPIRED;
+	return attempt->outcome.verdict != before ||
+		attempt->outcome.queued != was_queued;
 }
 
 /* The claim in whose slot the node is requested. */
 static ZkLockClaim *
 claim_for_node(const ZkLockAttempt *attempt, int64 deadline)
 {
-	const ZkLockParams *params = &attempt->params;
+	const ZkLockRequest *request = &attempt->request;
+	ZkLockMode	mode = request->params.mode;
 	ZkLockClaim *node_claim = attempt->claim;
 
-	if (zklock_claims_is_for(node_claim, params->path, params->mode))
+	if (zklock_claims_is_for(node_claim, request->path, mode))
 		return node_claim;
 
 	/* A semaphore's mutex is another lock than what it is taken for. */
-	node_claim = zklock_claims_enter(params->path, params->mode, true);
+	node_claim = zklock_claims_enter(request->path, mode, true);
 	if (node_claim == NULL)
-		node_claim = await_claim(params->path, params->mode, true, deadline);
+		node_claim = await_claim(request->path, mode, true, deadline);
 	if (node_claim == NULL)
 		raise_no_room();
 	return node_claim;
@@ -414,14 +407,14 @@ claim_for_node(const ZkLockAttempt *attempt, int64 deadline)
  * and the reader's node would come ahead of somebody else's.
  */
 static uint32
-forbid_handover(const ZkLockParams *params)
+forbid_handover(const ZkLockRequest *request)
 {
 	static const ZkLockMode modes[] = {ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE};
 	uint32		session = 0;
 
 	for (int i = 0; i < (int) lengthof(modes); i++)
 	{
-		ZkLockHold *held = zklock_locktable_find(params->path, modes[i]);
+		ZkLockHold *held = zklock_locktable_find(request->path, modes[i]);
 
 		if (held == NULL || held->node == NULL)
 			continue;
@@ -434,26 +427,20 @@ forbid_handover(const ZkLockParams *params)
 static void
 begin(ZkLockAttempt *attempt, int64 deadline)
 {
-	const ZkLockParams *params = &attempt->params;
+	const ZkLockRequest *request = &attempt->request;
+	ZkLockMode	mode = request->params.mode;
 	ZkLockSlotParams asked = {
-		.generation = params->from != NULL ? forbid_handover(params) :
+		.request = *request,
+		.generation = request->from != NULL ? forbid_handover(request) :
 		zklock_sessionstate_generation(),
 		.at_gate = zklock_local_handover > 0 &&
-		(params->mode == ZKLOCK_EXCLUSIVE || params->mode == ZKLOCK_WRITE),
-		.nowait = params->nowait,
-		.wants_holder = params->wants_holder,
-		.permits = params->permits,
-		.count = params->count,
-		.from = params->from,
-		.revocable = params->revocable,
-		.data = zklock_nodedata_self(params->revocable)
+		(mode == ZKLOCK_EXCLUSIVE || mode == ZKLOCK_WRITE),
+		.data = zklock_nodedata_self(request->params.revocable)
 	};
 
 	if (attempt->state == NULL)
 		attempt->state = palloc(sizeof(ZkLockSlotState));
-	attempt->verdict = ZKLOCK_PENDING;
-	attempt->queued = false;
-	attempt->name = "";
+	attempt->outcome = (ZkLockOutcome) {0};
 	attempt->session_serial = 0;
 	attempt->node = attempt->node_claim = claim_for_node(attempt, deadline);
 	zklock_slots_request(attempt->node_claim, &asked);
@@ -494,8 +481,8 @@ time_out(ZkLockAttempt *attempt)
 {
 	/* What came just now has come in time. */
 	(void) show(attempt);
-	if (attempt->verdict == ZKLOCK_PENDING)
-		attempt->verdict = ZKLOCK_TIMED_OUT;
+	if (attempt->outcome.verdict == ZKLOCK_PENDING)
+		attempt->outcome.verdict = ZKLOCK_TIMED_OUT;
 }
 
 static void

@@ -77,7 +77,7 @@ typedef struct ZkLockSessionRoutine
 	void		(*commit) (bool begins);
 
 	/*
-	 * Begin attempt->params.  Texts must outlive the attempt.  Errors: those of
+	 * Begin attempt->request.  Texts must outlive the attempt.  Errors: those of
 	 * `admit`.
 	 */
 	void		(*begin) (ZkLockAttempt *attempt, int64 deadline);

@@ -165,17 +165,16 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	int64		limit = get_timeout(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
-	int			permits;
+	ZkLockRequest request = {.params = {.mode = ZKLOCK_SEMAPHORE},.path = path};
 
 	zklock_sqlargs_refuse_null(fcinfo, 1, "number of leases");
-	permits = PG_GETARG_INT32(1);
-	if (permits < 1)
+	request.params.permits = PG_GETARG_INT32(1);
+	if (request.params.permits < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of leases must be at least 1")));
 
-	PG_RETURN_BOOL(zklock_acquire_semaphore(path, permits, NULL, scope,
-											limit) != NULL);
+	PG_RETURN_BOOL(zklock_acquire_requested(&request, scope, limit, NULL) != NULL);
 }
 
 /* A count is confined as locks are. */
@@ -193,9 +192,13 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 	char	   *count = get_count(fcinfo, 1);
 	int64		limit = get_timeout(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
+	ZkLockRequest request = {
+		.params = {.mode = ZKLOCK_SEMAPHORE,.permits = ZKLOCK_COUNTED},
+		.path = path,
+		.count = count
+	};
 
-	PG_RETURN_BOOL(zklock_acquire_semaphore(path, 0, count, scope,
-											limit) != NULL);
+	PG_RETURN_BOOL(zklock_acquire_requested(&request, scope, limit, NULL) != NULL);
 }
 
 Datum
@@ -228,7 +231,7 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	int64		limit = get_timeout(fcinfo, 1);
-	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockRequest request = {.params = {.mode = get_mode(fcinfo, 2)},.path = path};
 	ZkLockHold *hold;
 	char	   *ahead;
 	char	   *holder;
@@ -243,8 +246,7 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 				 errmsg("zk_lock_guard() cannot guard a transaction whose snapshot is older than the lock"),
 				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
 
-	hold = zklock_acquire_or_tell(path, mode, ZKLOCK_TRANSACTION, limit,
-								  &ahead);
+	hold = zklock_acquire_requested(&request, ZKLOCK_TRANSACTION, limit, &ahead);
 	if (hold != NULL)
 		PG_RETURN_INT64(hold->token);
 

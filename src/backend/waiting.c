@@ -100,7 +100,7 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 void
 zklock_waiting_refuse_silence(const ZkLockAttempt *attempt)
 {
-	if (attempt->verdict == ZKLOCK_TIMED_OUT && !attempt->queued)
+	if (attempt->outcome.verdict == ZKLOCK_TIMED_OUT && !attempt->outcome.queued)
 		zklock_session_routine->raise_silence("ZooKeeper did not answer in time");
 }
 
@@ -153,10 +153,11 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	hold->session_serial = attempt->session_serial;
 	hold->session_id = zklock_session_routine->status()->session_id;
 	hold->node = attempt->node;
-	strlcpy(hold->name, attempt->name, sizeof(hold->name));
-	hold->token = from != NULL ? from->token : attempt->token;
-	hold->grant_number = from != NULL ? from->grant_number : attempt->grant_number;
-	hold->revocable = attempt->params.revocable;
+	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
+	hold->token = from != NULL ? from->token : attempt->outcome.token;
+	hold->grant_number = from != NULL ? from->grant_number :
+		attempt->outcome.grant_number;
+	hold->revocable = attempt->request.params.revocable;
 	zklock_cancel_granted(hold);
 
 	/*
@@ -173,7 +174,7 @@ static void
 count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
-	if (attempt->grant_number > 0)
+	if (attempt->outcome.grant_number > 0)
 		zklock_stats_add(ZKLOCK_HANDOVERS, 1);
 	if (waited)
 		zklock_stats_add(ZKLOCK_WAIT_US,
@@ -183,12 +184,12 @@ count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 static void
 warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
 {
-	if (attempt->seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
+	if (attempt->outcome.seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
 		ereport(WARNING,
 				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
-						zklock_errors_path(attempt->params.path)),
+						zklock_errors_path(attempt->request.path)),
 				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
-						   attempt->seq),
+						   attempt->outcome.seq),
 				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
 }
 

@@ -31,56 +31,48 @@ zklock_recipe_marker(ZkLockMode mode)
 }
 
 static void
-begin(ZkLockRecipe *r, ZkLockMode mode, const char *prefix, int64_t session,
-	  bool nowait, ZkLockActions *out)
+begin(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
+	  int64_t session, ZkLockActions *out)
 {
 	memset(r, 0, sizeof(*r));
-	r->mode = mode;
-	r->nowait = nowait;
+	r->params = *params;
 	r->session_id = session;
 	snprintf(r->prefix, sizeof(r->prefix), "%s", prefix);
 	out->n = 0;
 }
 
 void
-zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode, const char *name,
-					const char *prefix, int64_t session, bool nowait,
+zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
+					const char *name, const char *prefix, int64_t session,
 					ZkLockActions *out)
 {
-	begin(r, mode, prefix, session, nowait, out);
-	r->fixed = mode == ZKLOCK_SIMPLE;
+	begin(r, params, prefix, session, out);
+	r->fixed = params->mode == ZKLOCK_SIMPLE;
+	r->counted = params->mode == ZKLOCK_SEMAPHORE &&
+		params->permits == ZKLOCK_COUNTED;
+	r->permits = params->permits;
 	if (!r->fixed)
 		zklock_recipe_enter(r, false, out);
 	else if (strlen(name) >= ZKLOCK_NAME_SIZE)
 		zklock_recipe_finish(r, ZKLOCK_FOREIGN_NAME, out);
 	else
 	{
-		strcpy(r->name, name);
+		strcpy(r->outcome.name, name);
 		zklock_recipe_enter_fixed(r, false, out);
 	}
 }
 
 void
-zklock_recipe_begin_permit(ZkLockRecipe *r, int permits, const char *prefix,
-						  int64_t session, bool nowait, ZkLockActions *out)
-{
-	begin(r, ZKLOCK_SEMAPHORE, prefix, session, nowait, out);
-	r->counted = permits == ZKLOCK_COUNTED;
-	r->permits = permits;
-	zklock_recipe_enter(r, false, out);
-}
-
-void
-zklock_recipe_begin_downgrade(ZkLockRecipe *r, const char *from,
-							  const char *prefix, int64_t session,
-							  ZkLockActions *out)
+zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
+							  const char *from, const char *prefix,
+							  int64_t session, ZkLockActions *out)
 {
 	const ZkLockContender *kind;
 
-	begin(r, ZKLOCK_SHARED, prefix, session, false, out);
+	begin(r, params, prefix, session, out);
 	r->fixed = true;
-	kind = zklock_contender_parse(from, &r->seq);
-	snprintf(r->name, sizeof(r->name), "%s%s%s", prefix,
+	kind = zklock_contender_parse(from, &r->outcome.seq);
+	snprintf(r->outcome.name, sizeof(r->outcome.name), "%s%s%s", prefix,
 			 zklock_contender_reader.marker, zklock_contender_digits(from));
 
 	/*
@@ -98,7 +90,7 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	ZkLockWatch *watch = NULL;
 
 	out->n = 0;
-	if (r->verdict != ZKLOCK_PENDING)
+	if (r->outcome.verdict != ZKLOCK_PENDING)
 		return;
 
 	/* What is not about a request. */
@@ -169,7 +161,7 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED &&
 			 !r->counted)
 		return;					/* a courtesy: no lease depends on it */
-	else if (ev->reply == ZKLOCK_REFUSED && r->nowait && watch != NULL &&
+	else if (ev->reply == ZKLOCK_REFUSED && r->params.nowait && watch != NULL &&
 			 !r->fixed)
 	{
 		/* He does not tell who he is, but he is ahead. */
@@ -213,7 +205,7 @@ not_watched(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 {
 	if (watch != NULL && watch->spare)
 		zklock_recipe_left_out(r, watch, out);
-	else if (r->nowait && watch != NULL && !r->fixed)
+	else if (r->params.nowait && watch != NULL && !r->fixed)
 		zklock_recipe_refuse(r, out);
 	else
 		zklock_recipe_finish(r, ZKLOCK_TOO_MANY_WATCHES, out);
@@ -246,7 +238,7 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 		return;
 	}
 	r->sync = zklock_recipe_ask(r, ZKLOCK_DO_SYNC, NULL, out);
-	if (r->name[0] != '\0' && r->token == 0)
-		r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
+	if (r->outcome.name[0] != '\0' && r->outcome.token == 0)
+		r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->outcome.name, out);
 	zklock_recipe_look(r, out);
 }

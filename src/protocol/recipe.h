@@ -59,35 +59,23 @@
 #include "protocol/recipe_types.h"
 
 /*
- * Begin an attempt in one of the modes of the SQL enum.  `prefix` must be new
- * for every attempt and session: it is how an attempt finds its node again when
- * the reply to the create was lost.  `name` is the last part of the lock path
- * in mode ZKLOCK_SIMPLE, else NULL.  With `nowait` the attempt fails with
- * ZKLOCK_TIMED_OUT instead of queueing.
+ * Begin an attempt.  `prefix` must be new for every attempt and session: it is how
+ * an attempt finds its node again when the reply to the create was lost.  `name` is
+ * the last part of the lock path in mode ZKLOCK_SIMPLE, else NULL.  In mode
+ * ZKLOCK_SEMAPHORE the caller holds the semaphore's mutex until the attempt is over.
  */
-extern void zklock_recipe_begin(ZkLockRecipe *r, ZkLockMode mode,
+extern void zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 								const char *name, const char *prefix,
-								int64_t session, bool nowait,
-								ZkLockActions *out);
-
-/* As many leases as the count says. */
-#define ZKLOCK_COUNTED 0
-
-/*
- * Begin an attempt to get one of `leases` leases.  The caller holds the semaphore's
- * mutex until the attempt is over.
- */
-extern void zklock_recipe_begin_permit(ZkLockRecipe *r, int permits,
-									  const char *prefix, int64_t session,
-									  bool nowait, ZkLockActions *out);
+								int64_t session, ZkLockActions *out);
 
 /*
  * Begin to add a reader's node to the exclusive or write lock that is held
- * with node `from`.  Nobody needs to be waited for.
+ * with node `from`; the mode is ZKLOCK_SHARED.  Nobody needs to be waited for.
  */
-extern void zklock_recipe_begin_downgrade(ZkLockRecipe *r, const char *from,
-										  const char *prefix, int64_t session,
-										  ZkLockActions *out);
+extern void zklock_recipe_begin_downgrade(ZkLockRecipe *r,
+										  const ZkLockParams *params,
+										  const char *from, const char *prefix,
+										  int64_t session, ZkLockActions *out);
 
 /* Take one event in, put the actions it asks for into `out`. */
 extern void zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev,

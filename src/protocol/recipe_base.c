@@ -21,7 +21,7 @@ const ZkLockModeRow zklock_recipe_modes[ZKLOCK_N_MODES] = {
 void
 zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 {
-	r->verdict = verdict;
+	r->outcome.verdict = verdict;
 	out->n = 0;
 	zklock_recipe_ask(r, verdict == ZKLOCK_GRANTED ?
 					  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
@@ -30,7 +30,7 @@ zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 void
 zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out)
 {
-	r->queued = true;
+	r->outcome.queued = true;
 	zklock_recipe_finish(r, ZKLOCK_TIMED_OUT, out);
 }
 
@@ -45,6 +45,6 @@ zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 	action->kind = kind;
 	action->request = r->last_request;
 	action->name = name;
-	action->use = r->queued ? ZKLOCK_WATCH_WAITER : ZKLOCK_WATCH_NEWCOMER;
+	action->use = r->outcome.queued ? ZKLOCK_WATCH_WAITER : ZKLOCK_WATCH_NEWCOMER;
 	return action->request;
 }

@@ -15,11 +15,11 @@ void
 zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
 						  ZkLockActions *out)
 {
-	r->token = 0;
+	r->outcome.token = 0;
 	r->nearest.request = 0;
 	if (make_parents)
 		r->parents = zklock_recipe_ask(r, ZKLOCK_DO_MAKE_PARENTS, NULL, out);
-	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, r->name, out);
+	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, r->outcome.name, out);
 	if (r->touched[0] != '\0')
 		r->touch = zklock_recipe_ask(r, ZKLOCK_DO_TOUCH, r->touched, out);
 }
@@ -27,15 +27,15 @@ zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
 static void
 watch_simple(ZkLockRecipe *r, ZkLockActions *out)
 {
-	strcpy(r->nearest.name, r->name);
+	strcpy(r->nearest.name, r->outcome.name);
 	r->nearest.spare = false;
-	r->nearest.request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, r->name, out);
+	r->nearest.request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, r->outcome.name, out);
 }
 
 static void
 have_fixed(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 {
-	r->token = czxid;
+	r->outcome.token = czxid;
 
 	/* A touch that was lost is not done, even if this came after it. */
 	if (r->touch == 0 && !r->stalled)
@@ -58,11 +58,11 @@ look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
 	else if (ev->owner == r->session_id && ev->has_prefix)
 		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
-	else if (r->nowait && others)
+	else if (r->params.nowait && others)
 		zklock_recipe_refuse(r, out);
 	else
 	{
-		r->queued = others;
+		r->outcome.queued = others;
 		r->nearest.request = ev->request;
 	}
 }
@@ -71,7 +71,7 @@ void
 zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 						 ZkLockActions *out)
 {
-	bool		simple = r->mode == ZKLOCK_SIMPLE;
+	bool		simple = r->params.mode == ZKLOCK_SIMPLE;
 
 	switch (ev->kind)
 	{
@@ -81,7 +81,7 @@ zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 			else if (ev->reply == ZKLOCK_NODE_EXISTS && simple)
 				watch_simple(r, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS)
-				r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
+				r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->outcome.name, out);
 			else if (simple)
 				zklock_recipe_enter_fixed(r, true, out);
 			else
@@ -98,7 +98,7 @@ zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 		case ZKLOCK_EV_TOUCHED:
 			if (ev->reply == ZKLOCK_NO_NODE)
 				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
-			else if (r->token != 0)
+			else if (r->outcome.token != 0)
 				zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 			break;
 

@@ -31,7 +31,7 @@ static void take_count(ZkLockRecipe *r, const ZkLockEvent *ev,
 void
 zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out)
 {
-	if (r->mode == ZKLOCK_SEMAPHORE && (r->counted || !r->sized))
+	if (r->params.mode == ZKLOCK_SEMAPHORE && (r->counted || !r->sized))
 		r->size = zklock_recipe_ask(r, ZKLOCK_DO_SIZE, NULL, out);
 	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
 }
@@ -43,8 +43,8 @@ zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out)
 void
 zklock_recipe_enter(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 {
-	r->name[0] = '\0';
-	r->token = 0;
+	r->outcome.name[0] = '\0';
+	r->outcome.token = 0;
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
 	r->verify = 0;
@@ -70,8 +70,8 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 				zklock_recipe_finish(r, ZKLOCK_FOREIGN_NAME, out);
 			else
 			{
-				strcpy(r->name, ev->name);
-				r->token = ev->czxid;
+				strcpy(r->outcome.name, ev->name);
+				r->outcome.token = ev->czxid;
 			}
 			break;
 
@@ -82,7 +82,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			 * not ours to rely on, whatever its name (CURATOR-604).
 			 */
 			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
-				r->token = ev->czxid;
+				r->outcome.token = ev->czxid;
 			else
 				zklock_recipe_enter(r, false, out);
 			break;
@@ -90,7 +90,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 		case ZKLOCK_EV_LISTED:
 			if (r->stalled || r->create != 0)
 				break;			/* recovery lists again */
-			if (r->name[0] != '\0')
+			if (r->outcome.name[0] != '\0')
 				look_around(r, ev, out);
 			else
 				adopt(r, ev, out);
@@ -107,10 +107,10 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			if (ev->reply == ZKLOCK_NO_NODE)
 			{
 				/* Whatever it told those who watched it, we have missed. */
-				r->only_shrinks &= zklock_recipe_modes[r->mode].kind->reader;
+				r->only_shrinks &= zklock_recipe_modes[r->params.mode].kind->reader;
 				contender_left(r, watch, out);
 			}
-			else if (r->nowait)
+			else if (r->params.nowait)
 				zklock_recipe_refuse(r, out);	/* now it is known by whom */
 			else if (ev->version > 0 && !watch->seen_set)
 			{
@@ -188,8 +188,8 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_enter(r, false, out);
 		return;
 	}
-	strcpy(r->name, mine);
-	r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->name, out);
+	strcpy(r->outcome.name, mine);
+	r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->outcome.name, out);
 	zklock_recipe_look(r, out);
 }
 
@@ -209,7 +209,7 @@ typedef struct Ahead
 static ZkLockVerdict
 find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 {
-	const ZkLockContender *mine = zklock_recipe_modes[r->mode].kind;
+	const ZkLockContender *mine = zklock_recipe_modes[r->params.mode].kind;
 
 	memset(ahead, 0, sizeof(*ahead));
 	ahead->only_shrinks = true;
@@ -219,16 +219,16 @@ find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 		const ZkLockContender *kind;
 		int64_t		seq;
 
-		if (strcmp(child, r->name) == 0)
+		if (strcmp(child, r->outcome.name) == 0)
 		{
 			ahead->self = true;
 			continue;
 		}
 		kind = zklock_contender_parse(child, &seq);
 		if (kind == NULL || !zklock_contender_conflict(kind, mine) ||
-			seq > r->seq)
+			seq > r->outcome.seq)
 			continue;
-		if (seq == r->seq)
+		if (seq == r->outcome.seq)
 			return ZKLOCK_EXHAUSTED;
 		if (strlen(child) >= ZKLOCK_NAME_SIZE)
 			return ZKLOCK_FOREIGN_NAME;
@@ -288,26 +288,26 @@ take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	 * At its end the counter sticks at its largest value or turns negative;
 	 * the order that numbers give is lost then, for every client.
 	 */
-	zklock_contender_parse(r->name, &r->seq);
-	verdict = r->seq < 0 || r->seq >= INT32_MAX ?
+	zklock_contender_parse(r->outcome.name, &r->outcome.seq);
+	verdict = r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
 		ZKLOCK_EXHAUSTED : find_ahead(r, ev, &ahead);
 	if (verdict != ZKLOCK_PENDING)
 		zklock_recipe_finish(r, verdict, out);
 	else if (!ahead.self)
 		zklock_recipe_enter(r, false, out);	/* deleted by somebody: our place is gone */
-	else if (r->token == 0)
+	else if (r->outcome.token == 0)
 		return;					/* the list after VERIFIED decides */
 	else if (ahead.n == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
-	else if (r->nowait && !r->wants_holder)
+	else if (r->params.nowait && !r->params.wants_holder)
 		zklock_recipe_refuse(r, out);
 	else
 	{
-		r->ahead = ahead.n;
+		r->outcome.ahead = ahead.n;
 		r->only_shrinks = ahead.only_shrinks;
 		keep_watch(r, &r->nearest, ahead.nearest, before, out);
-		r->queued = true;
-		if (r->nowait)
+		r->outcome.queued = true;
+		if (r->params.nowait)
 			return;
 		keep_watch(r, &r->lookahead, ahead.second, before, out);
 
@@ -317,7 +317,7 @@ take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		 * Who has more ahead has the time to ask when it is so.
 		 */
 		if (ahead.n == 1 && r->nearest.request == r->last_request &&
-			!zklock_recipe_modes[r->mode].kind->reader)
+			!zklock_recipe_modes[r->params.mode].kind->reader)
 			zklock_recipe_look(r, out);
 	}
 }
@@ -337,7 +337,7 @@ take_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (ev->size == r->permits || ev->size == ZKLOCK_SIZE_OTHER)
 		return;
 	if (ev->size != ZKLOCK_SIZE_EMPTY)
-		r->named = ev->size;
+		r->outcome.named = ev->size;
 	zklock_recipe_ask(r, ZKLOCK_DO_SET_SIZE, NULL, out);
 }
 
@@ -370,20 +370,20 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	bool		self = false;
 
 	for (int i = 0; i < ev->nchildren && !self; i++)
-		self = strcmp(ev->children[i], r->name) == 0;
+		self = strcmp(ev->children[i], r->outcome.name) == 0;
 
 	if (!self)
 		zklock_recipe_enter(r, false, out);
-	else if (r->token == 0)
+	else if (r->outcome.token == 0)
 		return;
 	else if (ev->nchildren <= r->permits)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
-	else if (r->nowait)
+	else if (r->params.nowait)
 		zklock_recipe_refuse(r, out);
 	else
 	{
 		/* The list left a watch on the children. */
-		r->queued = true;
+		r->outcome.queued = true;
 		r->nearest.request = ev->request;
 	}
 }
@@ -391,7 +391,7 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 static void
 look_around(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
-	if (r->mode == ZKLOCK_SEMAPHORE)
+	if (r->params.mode == ZKLOCK_SEMAPHORE)
 		take_lease(r, ev, out);
 	else
 		take_position(r, ev, out);
@@ -418,13 +418,13 @@ static void
 contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 {
 	watch->request = 0;
-	r->ahead--;
+	r->outcome.ahead--;
 
 	if (r->list != 0)
 		return;					/* the list under way tells all */
-	if (r->only_shrinks && r->ahead == 0)
+	if (r->only_shrinks && r->outcome.ahead == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
-	else if (r->only_shrinks && r->ahead == 1 &&
+	else if (r->only_shrinks && r->outcome.ahead == 1 &&
 			 (r->nearest.request != 0 || r->lookahead.request != 0))
 		return;					/* the one that is left is watched */
 	else

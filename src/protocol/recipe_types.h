@@ -109,6 +109,34 @@ typedef enum ZkLockVerdict
 	ZKLOCK_DENIED				/* a request was REFUSED */
 } ZkLockVerdict;
 
+/* ZkLockParams.permits: as many leases as the count says */
+#define ZKLOCK_COUNTED 0
+
+/*
+ * The parameters of an attempt that are plain values.  Everybody between the SQL
+ * function and the recipe passes them on whole, in shared memory, too.
+ */
+typedef struct ZkLockParams
+{
+	ZkLockMode	mode;
+	bool		nowait;			/* fail with ZKLOCK_TIMED_OUT instead of queueing */
+	bool		wants_holder;	/* with `nowait`: find out first which node is
+								 * ahead, if the session is not one's own to ask
+								 * in later */
+	int			permits;		/* ZKLOCK_SEMAPHORE: the number of leases, or
+								 * ZKLOCK_COUNTED */
+	bool		revocable;		/* is the node watched for revocation? */
+} ZkLockParams;
+
+/* A request for one node: the parameters, and texts, which are UTF-8. */
+typedef struct ZkLockRequest
+{
+	ZkLockParams params;
+	const char *path;			/* the lock's */
+	const char *count;			/* path of the count of leases, or NULL */
+	const char *from;			/* name of the node to downgrade, or NULL */
+} ZkLockRequest;
+
 typedef struct ZkLockAction
 {
 	ZkLockActionKind kind;
@@ -131,6 +159,31 @@ typedef struct ZkLockActions
 #define ZKLOCK_NAME_SIZE 256
 
 /*
+ * How an attempt stands, and how it has ended.  Everybody between the recipe and the
+ * SQL function passes it on whole, in shared memory, too.  All zero: it is pending,
+ * and nothing is known yet.  name, seq and token are valid once it is granted.
+ */
+typedef struct ZkLockOutcome
+{
+	/* by the recipe */
+	ZkLockVerdict verdict;
+	bool		queued;			/* it is known that others are, or were, ahead */
+	int			ahead;			/* how many contenders, as far as is known */
+	int			named;			/* another number of leases that somebody has
+								 * named, if any; else 0 */
+	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
+	int64_t		seq;			/* its number, if it has one */
+	int64_t		token;			/* its czxid: the fencing token */
+
+	/* by others */
+	int64_t		grant_number;	/* at a gate: of the grant, among those of the
+								 * node; else 0 */
+	int			rc;				/* ZKLOCK_DENIED: what came of the request that
+								 * was refused, a ZkLockRc */
+	int			code;			/* likewise, as ZooKeeper's own code */
+} ZkLockOutcome;
+
+/*
  * Sequence numbers.  ZooKeeper's per-parent counter is an int32 that sticks or
  * turns negative at its end; from there no order of the queue can be trusted.
  */
@@ -148,26 +201,17 @@ typedef struct ZkLockWatch
 	char		name[ZKLOCK_NAME_SIZE];
 } ZkLockWatch;
 
-/* Treat as opaque but for the block marked as results. */
+/* Treat as opaque except for the outcome and `stalled`. */
 typedef struct ZkLockRecipe
 {
-	/* results; name, seq and token are valid once verdict is GRANTED */
-	ZkLockVerdict verdict;
-	bool		queued;			/* it is known that others are, or were, ahead */
+	ZkLockOutcome outcome;
 	bool		stalled;		/* a reply was LOST; waits for CONNECTED */
-	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
-	int64_t		seq;			/* its number, if it has one */
-	int64_t		token;			/* its czxid: the fencing token */
-	int			named;			/* another number of leases that somebody has
-								 * named, if any; else 0 */
 
 	/* how the attempt was begun */
-	ZkLockMode	mode;
-	bool		nowait;
+	ZkLockParams params;
 	bool		fixed;			/* simple or downgrade: name is given */
 	bool		shared;			/* others use this session, too; set by the
 								 * driver after it has begun */
-	bool		wants_holder;	/* not without a word of who is ahead; likewise */
 	bool		counted;		/* a count says how many leases there are */
 	int			permits;		/* as named, or counted last */
 	int64_t		session_id;
@@ -188,7 +232,6 @@ typedef struct ZkLockRecipe
 	uint32_t	count;			/* that left the watch on the count; 0: none */
 	bool		parentless;		/* MAKE_PARENTS found no ground last time */
 	bool		only_shrinks;	/* nobody can still slip in ahead of us */
-	int			ahead;			/* contenders ahead of us that we know of */
 	ZkLockWatch nearest;
 	ZkLockWatch lookahead;
 } ZkLockRecipe;

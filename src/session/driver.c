@@ -45,7 +45,7 @@ drop_surplus(ZkLockDriver *driver, const char *name)
 	ZkLockNode *node = zklock_zkclient_node(zklock_session_client(),
 											driver->dir,
 											driver->recipe.prefix,
-											zklock_recipe_marker(driver->recipe.mode));
+											zklock_recipe_marker(driver->recipe.params.mode));
 
 	if (node == NULL)
 		zklock_errors_too_much();
@@ -81,7 +81,7 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 				break;
 			case ZKLOCK_DO_LIST:
 				taken = zklock_zkclient_list(client, driver->dir,
-											 driver->recipe.mode == ZKLOCK_SEMAPHORE ?
+											 driver->recipe.params.mode == ZKLOCK_SEMAPHORE ?
 											 action->use : ZKLOCK_WATCH_NONE,
 											 tag);
 				break;
@@ -189,7 +189,7 @@ static void
 feed(ZkLockDriver *driver, const ZkLockEvent *event)
 {
 	ZkLockActions actions;
-	bool		is_pending = driver->recipe.verdict == ZKLOCK_PENDING;
+	bool		is_pending = driver->recipe.outcome.verdict == ZKLOCK_PENDING;
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
 
@@ -197,9 +197,9 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	if (driver->recipe.nearest.request != driver->nearest_request)
 		forget_nearest(driver);
 	perform(driver, &actions);
-	if (is_pending && driver->recipe.verdict == ZKLOCK_GRANTED)
+	if (is_pending && driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 	{
-		if (driver->revocable)
+		if (driver->recipe.params.revocable)
 			zklock_zkclient_watch_revocation(driver->node, driver->data);
 		unwatch_count(driver);
 	}
@@ -241,7 +241,7 @@ static const char *
 name_asked_for(const ZkLockRecipe *r, uint32 request)
 {
 	return request == r->nearest.request ? r->nearest.name :
-		request == r->lookahead.request ? r->lookahead.name : r->name;
+		request == r->lookahead.request ? r->lookahead.name : r->outcome.name;
 }
 
 /* What was asked with the request that is refused now, palloc'd. */
@@ -257,7 +257,7 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 			return psprintf("create \"%s\"", ancestor(driver, message->depth));
 		case ZKLOCK_MSG_CREATED:
 			return r->fixed ?
-				psprintf("create \"%s\"", child_path(driver, r->name)) :
+				psprintf("create \"%s\"", child_path(driver, r->outcome.name)) :
 				psprintf("create a node below \"%s\"", driver->dir);
 		case ZKLOCK_MSG_LISTED:
 			return psprintf("list the children of \"%s\"", driver->dir);
@@ -337,8 +337,8 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 		(event.kind != ZKLOCK_EV_SIZED || driver->recipe.counted))
 	{
 		driver->refused = describe_request(driver, message);
-		driver->rc = message->rc;
-		driver->code = message->code;
+		driver->recipe.outcome.rc = message->rc;
+		driver->recipe.outcome.code = message->code;
 	}
 	feed(driver, &event);
 }
@@ -432,9 +432,10 @@ simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
 }
 
 void
-zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
+zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 					const char *data, bool (*is_needed) (const char *path))
 {
+	const ZkLockParams *params = &request->params;
 	ZkLockRecipe *r = &driver->recipe;
 	ZkLockClient *client = zklock_session_client();
 	const char *prefix = new_prefix();
@@ -442,12 +443,11 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
 	int64		session = zklock_session_status()->session_id;
 	ZkLockActions actions;
 
-	driver->path = driver->dir = params->path;
+	driver->path = driver->dir = request->path;
 	driver->data = data;
 	driver->size = "";
 	driver->count = NULL;
 	driver->is_needed = is_needed;
-	driver->revocable = params->revocable;
 	driver->owner = zklock_session_new_owner();
 	driver->session_serial = zklock_session_serial();
 	driver->connects = zklock_session_status()->connects;
@@ -456,22 +456,18 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
 
 	if (params->mode == ZKLOCK_SEMAPHORE)
 	{
-		driver->dir = psprintf("%s/leases", params->path);
-		driver->count = params->count;
-		if (params->count == NULL)
+		driver->dir = psprintf("%s/leases", request->path);
+		driver->count = request->count;
+		if (request->count == NULL)
 			driver->size = psprintf("%d", params->permits);
-		zklock_recipe_begin_permit(r, params->count != NULL ? ZKLOCK_COUNTED :
-								  params->permits, prefix, session,
-								  params->nowait, &actions);
-		driver->node = zklock_zkclient_node(client, driver->dir, prefix,
-											zklock_recipe_marker(params->mode));
 	}
-	else if (params->from != NULL)
+
+	if (request->from != NULL)
 	{
-		zklock_recipe_begin_downgrade(r, params->from, prefix, session,
-									  &actions);
-		driver->node = zklock_zkclient_named_node(client, driver->dir, r->name,
-												  prefix);
+		zklock_recipe_begin_downgrade(r, params, request->from, prefix,
+									  session, &actions);
+		driver->node = zklock_zkclient_named_node(client, driver->dir,
+												  r->outcome.name, prefix);
 	}
 	else
 	{
@@ -479,15 +475,14 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
 			simple_node(driver, prefix, &name) :
 			zklock_zkclient_node(client, driver->dir, prefix,
 								 zklock_recipe_marker(params->mode));
-		zklock_recipe_begin(r, params->mode, name, prefix, session,
-							params->nowait, &actions);
+		zklock_recipe_begin(r, params, name, prefix, session, &actions);
 	}
 	r->shared = is_needed != NULL;
-	r->wants_holder = r->shared && params->wants_holder;
+	r->params.wants_holder &= r->shared;
 	if (driver->node == NULL)
 		zklock_errors_too_much();
 	if (params->revocable && !zklock_zkclient_reserve_watch(driver->node))
-		r->verdict = ZKLOCK_TOO_MANY_WATCHES;
+		r->outcome.verdict = ZKLOCK_TOO_MANY_WATCHES;
 	else
 		perform(driver, &actions);
 }
@@ -495,7 +490,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
 bool
 zklock_driver_is_creating(const ZkLockDriver *driver)
 {
-	return driver->recipe.verdict == ZKLOCK_PENDING && driver->recipe.create != 0;
+	return driver->recipe.outcome.verdict == ZKLOCK_PENDING && driver->recipe.create != 0;
 }
 
 bool
@@ -504,13 +499,14 @@ zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 	size_t		len = strlen(driver->dir);
 
 	/* That of the count may be on its way, and must not be overtaken. */
-	if (driver->recipe.verdict == ZKLOCK_PENDING)
+	if (driver->recipe.outcome.verdict == ZKLOCK_PENDING)
 		return (driver->count != NULL && strcmp(path, driver->count) == 0) ||
 			is_watched(driver, &driver->recipe.nearest, path) ||
 			is_watched(driver, &driver->recipe.lookahead, path);
-	return driver->recipe.verdict == ZKLOCK_GRANTED && driver->revocable &&
+	return driver->recipe.outcome.verdict == ZKLOCK_GRANTED &&
+		driver->recipe.params.revocable &&
 		strncmp(path, driver->dir, len) == 0 && path[len] == '/' &&
-		strcmp(path + len + 1, driver->recipe.name) == 0;
+		strcmp(path + len + 1, driver->recipe.outcome.name) == 0;
 }
 
 bool
@@ -518,7 +514,7 @@ zklock_driver_watched(const ZkLockDriver *driver, int i, char *path)
 {
 	const ZkLockRecipe *r = &driver->recipe;
 	const ZkLockWatch *slots[] = {&r->nearest, &r->lookahead};
-	bool		is_pending = r->verdict == ZKLOCK_PENDING;
+	bool		is_pending = r->outcome.verdict == ZKLOCK_PENDING;
 	const char *name = NULL;
 
 	if (i < (int) lengthof(slots) && is_pending && slots[i]->request != 0)
@@ -528,9 +524,9 @@ zklock_driver_watched(const ZkLockDriver *driver, int i, char *path)
 		strlcpy(path, driver->count, ZKLOCK_DRIVER_PATH);
 		return true;
 	}
-	else if (i == (int) lengthof(slots) && r->verdict == ZKLOCK_GRANTED &&
-			 driver->revocable)
-		name = r->name;
+	else if (i == (int) lengthof(slots) && r->outcome.verdict == ZKLOCK_GRANTED &&
+			 driver->recipe.params.revocable)
+		name = r->outcome.name;
 	if (name == NULL)
 		return false;
 
@@ -549,7 +545,7 @@ unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
 {
 	char		path[ZKLOCK_DRIVER_PATH];
 
-	if (driver->recipe.verdict == ZKLOCK_GRANTED || slot->name[0] == '\0')
+	if (driver->recipe.outcome.verdict == ZKLOCK_GRANTED || slot->name[0] == '\0')
 		return;
 	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
 	unwatch(driver, path);

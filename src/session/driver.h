@@ -19,24 +19,10 @@
 #include "protocol/path.h"
 #include "protocol/recipe.h"
 
-/* What is asked for: one node. */
-typedef struct ZkLockParams
-{
-	ZkLockMode	mode;
-	const char *path;			/* the lock's, UTF-8 */
-	bool		nowait;			/* fail instead of queueing */
-	bool		wants_holder;	/* find out who is ahead before that, if the
-								 * session is not one's own to ask in */
-	int			permits;		/* ZKLOCK_SEMAPHORE, if there is no count */
-	const char *count;			/* path of the count of leases, or NULL */
-	const char *from;			/* name of the node to downgrade, or NULL */
-	bool		revocable;		/* is it watched for revocation? */
-} ZkLockParams;
-
 /* All zero: not begun. */
 typedef struct ZkLockDriver
 {
-	ZkLockRecipe recipe;		/* its results are for everybody to read */
+	ZkLockRecipe recipe;		/* its outcome is for everybody to read */
 	ZkLockNode *node;			/* NULL: abandoned, or nothing was made yet */
 	uint32		session_serial;	/* the session's number, see session.h */
 	uint64		owner;			/* in the tags of its requests */
@@ -48,7 +34,6 @@ typedef struct ZkLockDriver
 								 * be, watched; or NULL */
 	const char *size;			/* of a semaphore, as its leases' parent says it;
 								 * else "" */
-	bool		revocable;
 	bool		(*is_needed) (const char *path);
 	uint32		connects;		/* connections that the recipe knows of; 0 has it
 								 * look anew */
@@ -59,8 +44,6 @@ typedef struct ZkLockDriver
 
 	/* what the server refused, for a message; NULL: nothing */
 	char	   *refused;
-	ZkLockRc	rc;
-	int			code;
 } ZkLockDriver;
 
 /*
@@ -70,8 +53,8 @@ typedef struct ZkLockDriver
  * users, `is_needed` says of a path whether one of them watches it, and the watch
  * is to be kept; else it is NULL.  Errors: 53200.
  */
-extern void zklock_driver_begin(ZkLockDriver *driver, const ZkLockParams *params,
-								const char *data,
+extern void zklock_driver_begin(ZkLockDriver *driver,
+								const ZkLockRequest *request, const char *data,
 								bool (*is_needed) (const char *path));
 
 /* A message that is for this attempt has come. */

@@ -214,7 +214,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 
 		/* Who waits at a gate sees one node after the other stand for him. */
 		strlcpy(row->node, claim->turn.state == ZKLOCK_TURN_WAITING ?
-				claim->slot.entry->slot.name : claim->node,
+				claim->slot.entry->slot.outcome.name : claim->node,
 				sizeof(row->node));
 		row->session_id = row->node[0] != '\0' ? claim->session_id : 0;
 	}

@@ -232,6 +232,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 		zklock_gate_init(&entry->gate, entry->gate.last_serial);
 		entry->slot.gate = true;
 		entry->slot.had = 0;
+		entry->slot.params = (ZkLockParams) {.mode = mode};
 		zklock_owners_assign(&entry->slot.work, &claim->charge);
 		use_slot(&entry->slot, hash, entry);
 	}

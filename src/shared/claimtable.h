@@ -42,25 +42,14 @@ typedef struct ZkLockSlot
 	uint64		wanted;			/* serial of the attempt; 0: no node */
 	uint64		last_wanted;
 	uint32		generation;		/* that it was asked for in */
-	bool		nowait;
-	bool		wants_holder;
-	int			permits;
-	bool		revocable;		/* is a revocation reported to its backend? */
+	ZkLockParams params;		/* of an entry's slot, the mode alone */
 	uint32		asked;			/* questions after a node that was granted */
 
 	/* what is, by the worker */
 	uint64		had;			/* serial of the attempt that it has taken up */
-	ZkLockVerdict verdict;
-	bool		queued;
-	int			ahead;
-	int			named;
-	int64		seq;
-	int64		token;
-	int			rc;
-	int			code;
+	ZkLockOutcome outcome;
 	uint32		answered;		/* the question that `present` answers */
 	int			present;
-	char		name[ZKLOCK_NAME_SIZE];
 
 	/*
 	 * On the way to the worker: the node to downgrade, and the data.  On the way

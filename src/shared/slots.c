@@ -62,10 +62,7 @@ request_changed(ZkLockSlot *slot)
 static void
 gate_changed(ZkLockEntry *entry)
 {
-	entry->slot.verdict = ZKLOCK_PENDING;
-	entry->slot.queued = false;
-	entry->slot.ahead = 0;
-	entry->slot.name[0] = '\0';
+	entry->slot.outcome = (ZkLockOutcome) {0};
 	entry->slot.other[0] = '\0';
 	entry->slot.generation = zklock_sessionstate_generation();
 	request_changed(&entry->slot);
@@ -88,8 +85,7 @@ tell_reason(ZkLockTurn *turn, void *arg)
 	ZkLockSlot *mine = &claim_of_turn(turn)->slot;
 	const ZkLockSlot *node = &mine->entry->slot;
 
-	mine->rc = node->rc;
-	mine->code = node->code;
+	mine->outcome = node->outcome;
 	strlcpy(mine->text, node->text, sizeof(mine->text));
 	tell(turn, arg);
 }
@@ -99,34 +95,29 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
 	ZkLockSlot *slot = &claim->slot;
+	const ZkLockRequest *request = &params->request;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	Assert(slot->wanted == 0);
 	Assert(params->at_gate || claim->turn.state == ZKLOCK_TURN_OUT);
 	claim->at_gate = params->at_gate;
 	slot->generation = params->generation;
-	slot->verdict = ZKLOCK_PENDING;
-	slot->queued = false;
-	slot->named = 0;
-	slot->nowait = params->nowait;
-	slot->wants_holder = params->wants_holder;
-	slot->permits = params->permits;
-	slot->revocable = params->revocable;
+	slot->params = request->params;
+	slot->outcome = (ZkLockOutcome) {0};
 	pg_atomic_write_u32(&claim->revocations, 0);
 	claim->node_deleted = false;
-	slot->name[0] = '\0';
-	strlcpy(slot->other, params->from != NULL ? params->from : "",
+	strlcpy(slot->other, request->from != NULL ? request->from : "",
 			sizeof(slot->other));
 	strlcpy(slot->text, params->data, sizeof(slot->text));
-	strlcpy(claim->count, params->count != NULL ? params->count : "",
+	strlcpy(claim->count, request->count != NULL ? request->count : "",
 			sizeof(claim->count));
 	if (!claim->at_gate)
 	{
 		slot->wanted = ++slot->last_wanted;
 		request_changed(slot);
 	}
-	else if (zklock_gate_join(&slot->entry->gate, &claim->turn, params->nowait,
-							  tell, NULL))
+	else if (zklock_gate_join(&slot->entry->gate, &claim->turn,
+							  request->params.nowait, tell, NULL))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
 }
@@ -156,33 +147,35 @@ look_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 	const ZkLockTurn *turn = &claim->turn;
 	const ZkLockSlot *node = &claim->slot.entry->slot;
 	const ZkLockTurn *nearest;
+	bool		failed = turn->state == ZKLOCK_TURN_OUT &&
+		turn->verdict != ZKLOCK_TIMED_OUT;
 
-	state->verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
-	state->queued = turn->queued;
-	state->token = turn->token;
-	state->grant_number = turn->grant_number;
+	if (failed)
+		state->outcome = claim->slot.outcome;	/* from tell_reason() */
+	state->outcome.verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
+	state->outcome.queued = turn->queued;
+	state->outcome.token = turn->token;
+	state->outcome.grant_number = turn->grant_number;
 	state->generation = (uint32) turn->generation;
 	if (turn->state == ZKLOCK_TURN_HOLDING)
 		return;
-	if (turn->state == ZKLOCK_TURN_OUT && turn->verdict != ZKLOCK_TIMED_OUT)
+	if (failed)
 	{
-		state->rc = claim->slot.rc;
-		state->code = claim->slot.code;
 		state->other[0] = '\0';
 		strlcpy(state->text, claim->slot.text, sizeof(state->text));
 		return;
 	}
-	state->ahead = ahead_at_gate(claim, &nearest) +
-		(claim->slot.entry->gate.holder == NULL ? node->ahead : 0);
+	state->outcome.ahead = ahead_at_gate(claim, &nearest) +
+		(claim->slot.entry->gate.holder == NULL ? node->outcome.ahead : 0);
 	if (nearest != NULL)
 	{
 		/* Its own slot is not used; so what it wants to be known as is there. */
-		strlcpy(state->other, node->name, sizeof(state->other));
+		strlcpy(state->other, node->outcome.name, sizeof(state->other));
 		strlcpy(state->text,
 				claim_of_turn(unconstify(ZkLockTurn *, nearest))->slot.text,
 				sizeof(state->text));
 	}
-	else if (node->verdict == ZKLOCK_GRANTED)
+	else if (node->outcome.verdict == ZKLOCK_GRANTED)
 		state->other[0] = state->text[0] = '\0';	/* nobody is ahead of it */
 }
 
@@ -194,20 +187,11 @@ zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state)
 
 	LWLockAcquire(lock, LW_SHARED);
 	slot = slot_of(claim);
-	state->verdict = slot->verdict;
-	state->queued = slot->queued;
-	state->ahead = slot->ahead;
-	state->named = slot->named;
-	state->seq = slot->seq;
-	state->token = slot->token;
-	state->grant_number = 0;
+	state->outcome = slot->outcome;
 	state->generation = slot->generation;
-	state->rc = slot->rc;
-	state->code = slot->code;
-	strlcpy(state->name, slot->name, sizeof(state->name));
 
 	/* Before there is an answer, these are the request's. */
-	if (slot->queued || slot->verdict != ZKLOCK_PENDING)
+	if (slot->outcome.queued || slot->outcome.verdict != ZKLOCK_PENDING)
 	{
 		strlcpy(state->other, slot->other, sizeof(state->other));
 		strlcpy(state->text, slot->text, sizeof(state->text));
@@ -408,15 +392,13 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 	request->asked = slot->asked != slot->answered ? slot->asked : 0;
 	if (request->wanted != 0 && request->wanted != request->had)
 	{
-		/* Who is first at the gate says what stands in the node. */
+		/* The backend that is first at the gate says how its node is made. */
 		if (slot->gate && slot->entry->gate.first != NULL)
 			source = &claim_of_turn(slot->entry->gate.first)->slot;
 		request->generation = slot->generation;
-		request->mode = slot->entry->key.mode;
-		request->nowait = !slot->gate && slot->nowait;
-		request->wants_holder = slot->wants_holder;
-		request->permits = slot->permits;
-		request->revocable = source->revocable;
+		request->params = source->params;
+		if (slot->gate)
+			request->params.nowait = false;	/* the node is for all who wait there */
 		strlcpy(request->path, slot->entry->key.path, sizeof(request->path));
 		strlcpy(request->count, slot->gate ? "" : claim_of_slot(slot)->count,
 				sizeof(request->count));
@@ -472,7 +454,7 @@ static bool
 is_holder_wanted(ZkLockTurn *first)
 {
 	return first != NULL && first->nowait &&
-		claim_of_turn(first)->slot.wants_holder;
+		claim_of_turn(first)->slot.params.wants_holder;
 }
 
 static void
@@ -480,15 +462,16 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 			   const ZkLockSlotReport *report, int64 now)
 {
 	ZkLockGate *gate = &entry->gate;
+	const ZkLockOutcome *outcome = &report->outcome;
 	bool		changed = false;
 
-	if (report->verdict == ZKLOCK_GRANTED)
-		changed = zklock_gate_granted(gate, serial, generation, report->token,
+	if (outcome->verdict == ZKLOCK_GRANTED)
+		changed = zklock_gate_granted(gate, serial, generation, outcome->token,
 									  now, tell, NULL);
-	else if (report->verdict != ZKLOCK_PENDING)
-		changed = zklock_gate_failed(gate, serial, report->verdict, tell_reason,
+	else if (outcome->verdict != ZKLOCK_PENDING)
+		changed = zklock_gate_failed(gate, serial, outcome->verdict, tell_reason,
 									 NULL);
-	else if (report->queued &&
+	else if (outcome->queued &&
 			 (report->other != NULL || !is_holder_wanted(gate->first)))
 		changed = zklock_gate_queued(gate, serial, tell, NULL);
 	if (changed)
@@ -505,16 +488,8 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 		return;
 	if (wanted_at(slot) == serial)
 	{
-		slot->verdict = report->verdict;
-		slot->queued = report->queued;
-		slot->ahead = report->ahead;
-		slot->named = report->named;
-		slot->seq = report->seq;
-		slot->token = report->token;
-		slot->rc = report->rc;
-		slot->code = report->code;
+		slot->outcome = report->outcome;
 		slot->generation = generation;
-		strlcpy(slot->name, report->name, sizeof(slot->name));
 		strlcpy(slot->other, report->other != NULL ? report->other : "",
 				sizeof(slot->other));
 		strlcpy(slot->text, report->text != NULL ? report->text : "",
@@ -601,7 +576,7 @@ zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 		zklock_gate_forbid_handover(&slot->entry->gate, slot->entry->gate.holder);
 		claim = claim_of_turn(slot->entry->gate.holder);
 	}
-	if (claim != NULL && claim->slot.revocable)
+	if (claim != NULL && claim->slot.params.revocable)
 	{
 		pg_atomic_fetch_add_u32(&claim->revocations, 1);
 		zklock_sessionstate_revoke(claim->procno);
@@ -614,9 +589,9 @@ expire_slot(ZkLockClaim *claim)
 {
 	ZkLockSlot *slot = &claim->slot;
 
-	if (slot->wanted != 0 && slot->verdict == ZKLOCK_PENDING)
+	if (slot->wanted != 0 && slot->outcome.verdict == ZKLOCK_PENDING)
 	{
-		slot->verdict = ZKLOCK_EXPIRED;
+		slot->outcome.verdict = ZKLOCK_EXPIRED;
 		zklock_sessionstate_wake(claim->procno);
 	}
 	slot->wanted = 0;

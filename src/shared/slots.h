@@ -25,34 +25,20 @@
 
 typedef struct ZkLockSlot ZkLockSlot;
 
-/* What is asked for, beside what the claim says. */
+/* What is asked for.  The lock is the claim's. */
 typedef struct ZkLockSlotParams
 {
+	ZkLockRequest request;
 	uint32		generation;		/* in which it is good for anything */
 	bool		at_gate;		/* wait at the lock's gate? */
-	bool		nowait;
-	bool		wants_holder;	/* see ZkLockParams */
-	int			permits;
-	const char *count;			/* see ZkLockParams */
-	const char *from;			/* name of the node to downgrade, or NULL */
-	bool		revocable;		/* is a revocation reported to it? */
 	const char *data;			/* what the node is to say */
 } ZkLockSlotParams;
 
 /* How it stands.  Texts are as in ZkLockAttempt; "" if there is none. */
 typedef struct ZkLockSlotState
 {
-	ZkLockVerdict verdict;
-	bool		queued;
-	int			ahead;
-	int			named;
-	int64		seq;
-	int64		token;
-	int64		grant_number;	/* see ZkLockTurn */
+	ZkLockOutcome outcome;
 	uint32		generation;		/* once granted */
-	int			rc;				/* a ZkLockRc */
-	int			code;
-	char		name[ZKLOCK_NAME_SIZE];
 	char		other[ZKLOCK_NAME_SIZE];
 	char		text[ZKLOCK_SLOT_TEXT];
 } ZkLockSlotState;
@@ -112,11 +98,7 @@ typedef struct ZkLockSlotRequest
 
 	/* valid if `wanted` is not `had` */
 	uint32		generation;		/* in which it was asked for */
-	ZkLockMode	mode;
-	bool		nowait;
-	bool		wants_holder;
-	int			permits;
-	bool		revocable;
+	ZkLockParams params;
 	char		path[ZKLOCK_PATH_MAX + 1];
 	char		count[ZKLOCK_PATH_MAX + 1];	/* "": none */
 	char		from[ZKLOCK_NAME_SIZE]; /* "": no downgrade */
@@ -125,17 +107,9 @@ typedef struct ZkLockSlotRequest
 
 typedef struct ZkLockSlotReport
 {
-	ZkLockVerdict verdict;
-	bool		queued;
-	int			ahead;
-	int			named;
-	const char *name;
-	int64		seq;
-	int64		token;
+	ZkLockOutcome outcome;
 	const char *other;			/* NULL: none */
 	const char *text;			/* NULL: none */
-	int			rc;
-	int			code;
 } ZkLockSlotReport;
 
 /* The next slot with something to do, by turns of owners; NULL: none. */

@@ -56,9 +56,7 @@ typedef struct WorkerAttempt
 	uint64		event;			/* the last one that it was told of */
 
 	/* what was reported last */
-	ZkLockVerdict verdict;
-	bool		queued;
-	int			ahead;
+	ZkLockOutcome reported;
 	const char *nearest;
 	uint32		revocations;
 } WorkerAttempt;
@@ -248,29 +246,19 @@ static void
 report(WorkerAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
-	const ZkLockRecipe *r = &driver->recipe;
-	ZkLockSlotReport report = {
-		.verdict = r->verdict,
-		.queued = r->queued,
-		.ahead = r->ahead,
-		.named = r->named,
-		.name = r->name,
-		.seq = r->seq,
-		.token = r->token,
-		.other = driver->nearest != NULL ? r->nearest.name : NULL,
-		.text = driver->refused != NULL ? driver->refused : driver->nearest,
-		.rc = driver->rc,
-		.code = driver->code
-	};
+	const ZkLockOutcome *outcome = &driver->recipe.outcome;
+	ZkLockSlotReport report;
 
-	if (attempt->verdict == r->verdict && attempt->queued == r->queued &&
-		attempt->ahead == r->ahead && attempt->nearest == driver->nearest)
+	if (attempt->reported.verdict == outcome->verdict &&
+		attempt->reported.queued == outcome->queued &&
+		attempt->reported.ahead == outcome->ahead &&
+		attempt->nearest == driver->nearest)
 		return;
-	attempt->verdict = r->verdict;
-	attempt->queued = r->queued;
-	attempt->ahead = r->ahead;
+	attempt->reported = report.outcome = *outcome;
 	attempt->nearest = driver->nearest;
-	if (r->verdict != ZKLOCK_PENDING)
+	report.other = driver->nearest != NULL ? driver->recipe.nearest.name : NULL;
+	report.text = driver->refused != NULL ? driver->refused : driver->nearest;
+	if (outcome->verdict != ZKLOCK_PENDING)
 	{
 		dlist_delete(&attempt->link);
 		dlist_push_tail(&settled, &attempt->link);
@@ -304,10 +292,10 @@ attend(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void 
 		 * ZooKeeper has denied nothing: the backend knows this by the code.  What
 		 * has been granted is, whatever news could not be taken in.
 		 */
-		if (attempt->verdict == ZKLOCK_PENDING)
+		if (attempt->reported.verdict == ZKLOCK_PENDING)
 		{
-			attempt->driver.recipe.verdict = ZKLOCK_DENIED;
-			attempt->driver.rc = ZKLOCK_RC_OK;
+			attempt->driver.recipe.outcome.verdict = ZKLOCK_DENIED;
+			attempt->driver.recipe.outcome.rc = ZKLOCK_RC_OK;
 		}
 	}
 	PG_END_TRY();
@@ -347,19 +335,15 @@ look(WorkerAttempt *attempt, const void *arg)
 static void
 begin(WorkerAttempt *attempt, const void *arg)
 {
-	const ZkLockSlotRequest *request = arg;
-	ZkLockParams params = {
-		.mode = request->mode,
-		.path = pstrdup(request->path),
-		.nowait = request->nowait,
-		.wants_holder = request->wants_holder,
-		.permits = request->permits,
-		.count = request->count[0] != '\0' ? pstrdup(request->count) : NULL,
-		.from = request->from[0] != '\0' ? pstrdup(request->from) : NULL,
-		.revocable = request->revocable
+	const ZkLockSlotRequest *asked = arg;
+	ZkLockRequest wanted = {
+		.params = asked->params,
+		.path = pstrdup(asked->path),
+		.count = asked->count[0] != '\0' ? pstrdup(asked->count) : NULL,
+		.from = asked->from[0] != '\0' ? pstrdup(asked->from) : NULL
 	};
 
-	zklock_driver_begin(&attempt->driver, &params, pstrdup(request->data),
+	zklock_driver_begin(&attempt->driver, &wanted, pstrdup(asked->data),
 						is_watched);
 	register_owner(attempt->driver.owner, attempt);
 }
@@ -385,7 +369,7 @@ find_watcher(const char *path, uint32 hash, uint64 event)
 		const Watch *watch = dlist_container(Watch, link, iter.cur);
 		WorkerAttempt *attempt = watch->attempt;
 
-		if (attempt->verdict == ZKLOCK_PENDING && attempt->event != event &&
+		if (attempt->reported.verdict == ZKLOCK_PENDING && attempt->event != event &&
 			is_at(watch, hash, path))
 			return attempt;
 	}
@@ -433,7 +417,7 @@ take_confirmation(const ZkLockMessage *message)
 		return;
 	attempt->gone = true;
 	lease_asked_at = 0;			/* the next one, now */
-	if (attempt->verdict == ZKLOCK_GRANTED)
+	if (attempt->reported.verdict == ZKLOCK_GRANTED)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
 
@@ -571,7 +555,7 @@ serve(ZkLockSlot *slot, bool is_session)
 	}
 	if (request.generation != zklock_sessionstate_generation())
 	{
-		ZkLockSlotReport expired = {.verdict = ZKLOCK_EXPIRED,.name = ""};
+		ZkLockSlotReport expired = {.outcome = {.verdict = ZKLOCK_EXPIRED}};
 
 		if (zklock_slots_take(slot, request.wanted))
 			zklock_slots_report(slot, request.wanted, request.generation,
@@ -599,7 +583,7 @@ try_to_serve(ZkLockSlot *slot, bool is_session)
 	}
 	PG_CATCH();
 	{
-		ZkLockSlotReport denied = {.verdict = ZKLOCK_DENIED,.name = ""};
+		ZkLockSlotReport denied = {.outcome = {.verdict = ZKLOCK_DENIED}};
 
 		MemoryContextSwitchTo(before);
 		EmitErrorReport();
@@ -641,7 +625,7 @@ any_attempt(void)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
 
-		if (attempt->verdict == ZKLOCK_GRANTED && !attempt->gone)
+		if (attempt->reported.verdict == ZKLOCK_GRANTED && !attempt->gone)
 		{
 			dlist_delete(&attempt->link);
 			dlist_push_tail(&settled, &attempt->link);
@@ -652,7 +636,7 @@ any_attempt(void)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
 
-		if (attempt->driver.recipe.token != 0 && !attempt->gone)
+		if (attempt->driver.recipe.outcome.token != 0 && !attempt->gone)
 			return attempt;
 	}
 	return NULL;
@@ -695,7 +679,7 @@ zklock_attempts_pass_on_revocations(void)
 	dlist_foreach(iter, &settled)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
-		uint32		revocations = attempt->verdict == ZKLOCK_GRANTED ?
+		uint32		revocations = attempt->reported.verdict == ZKLOCK_GRANTED ?
 			zklock_zkclient_revocations(attempt->driver.node) : 0;
 
 		if (revocations == attempt->revocations)

@@ -89,8 +89,8 @@ make_name(void)
 	 * The name is at the end of its memory, so that reading beyond it is
 	 * noticed.
 	 */
-	if (what < 0x60 && recipe.name[0] != '\0')
-		return strdup(recipe.name);
+	if (what < 0x60 && recipe.outcome.name[0] != '\0')
+		return strdup(recipe.outcome.name);
 	snprintf(name, sizeof(name), "%s%s%s", fronts[what % 4],
 			 markers[what / 4 % 8], numbers[number % 16]);
 	return strdup(name);
@@ -120,7 +120,7 @@ check_actions(const ZkLockActions *actions)
 static void
 check_grant(void)
 {
-	assert(shown.czxid != 0 && recipe.token == shown.czxid);
+	assert(shown.czxid != 0 && recipe.outcome.token == shown.czxid);
 	assert(shown.touched || !touches);
 	if (!recipe.fixed)
 		assert(shown.listed && !shown.outdated && shown.nahead == 0);
@@ -137,12 +137,12 @@ static bool
 perform(const ZkLockActions *actions)
 {
 	check_actions(actions);
-	if (recipe.verdict != ZKLOCK_PENDING)
+	if (recipe.outcome.verdict != ZKLOCK_PENDING)
 	{
 		assert(actions->n >= 1);
-		if (recipe.verdict == ZKLOCK_GRANTED)
+		if (recipe.outcome.verdict == ZKLOCK_GRANTED)
 			check_grant();
-		assert(actions->act[0].kind == (recipe.verdict == ZKLOCK_GRANTED ?
+		assert(actions->act[0].kind == (recipe.outcome.verdict == ZKLOCK_GRANTED ?
 										ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL));
 		return false;
 	}
@@ -177,7 +177,7 @@ show_gone(const char *name)
 	const ZkLockContender *kind = zklock_contender_parse(name, &seq);
 
 	/* A reader may have taken its place by a downgrade. */
-	if (kind != NULL && kind->downgrades && recipe.mode != ZKLOCK_SHARED)
+	if (kind != NULL && kind->downgrades && recipe.params.mode != ZKLOCK_SHARED)
 		shown.outdated = true;
 	for (int i = 0; i < shown.nahead; i++)
 	{
@@ -195,10 +195,10 @@ show_list(const ZkLockEvent *ev)
 {
 	int64_t		own = 0;
 
-	zklock_contender_parse(recipe.name, &own);
+	zklock_contender_parse(recipe.outcome.name, &own);
 	shown.listed = false;
 	shown.nahead = 0;
-	shown.outdated = recipe.mode == ZKLOCK_SEMAPHORE &&
+	shown.outdated = recipe.params.mode == ZKLOCK_SEMAPHORE &&
 		ev->nchildren > shown.leases;
 	for (int i = 0; i < ev->nchildren; i++)
 	{
@@ -206,14 +206,14 @@ show_list(const ZkLockEvent *ev)
 		const ZkLockContender *kind;
 		int64_t		seq;
 
-		if (strcmp(child, recipe.name) == 0)
+		if (strcmp(child, recipe.outcome.name) == 0)
 		{
 			shown.listed = true;
 			continue;
 		}
 		kind = zklock_contender_parse(child, &seq);
-		if (recipe.mode != ZKLOCK_SEMAPHORE && kind != NULL && seq <= own &&
-			!(kind->reader && recipe.mode == ZKLOCK_SHARED))
+		if (recipe.params.mode != ZKLOCK_SEMAPHORE && kind != NULL && seq <= own &&
+			!(kind->reader && recipe.params.mode == ZKLOCK_SHARED))
 			snprintf(shown.ahead[shown.nahead++], ZKLOCK_NAME_SIZE, "%s", child);
 	}
 }
@@ -231,7 +231,7 @@ show_watched(const ZkLockEvent *ev, const ZkLockWatch *watch)
 	{
 		/* It may have been downgraded before. */
 		show_gone(watch->name);
-		shown.outdated |= recipe.mode != ZKLOCK_SHARED;
+		shown.outdated |= recipe.params.mode != ZKLOCK_SHARED;
 	}
 }
 
@@ -348,7 +348,7 @@ answer(bool lost)
 	/* There is no room for the watch of this request. */
 	if (!lost && how >= 0xe0 && act.use != ZKLOCK_WATCH_WAITER &&
 		(act.kind == ZKLOCK_DO_WATCH ||
-		 (act.kind == ZKLOCK_DO_LIST && recipe.mode == ZKLOCK_SEMAPHORE) ||
+		 (act.kind == ZKLOCK_DO_LIST && recipe.params.mode == ZKLOCK_SEMAPHORE) ||
 		 (act.kind == ZKLOCK_DO_SIZE && recipe.counted)))
 		ev.reply = ZKLOCK_NOT_WATCHED;
 
@@ -395,8 +395,9 @@ static bool
 begin(void)
 {
 	unsigned	how = next_byte();
-	bool		nowait = how & 0x80;
-	bool		wants_holder = how & 0x40;
+	ZkLockParams params = {
+		.mode = how % 8,.nowait = how & 0x80,.wants_holder = how & 0x40
+	};
 	ZkLockActions actions;
 	char	   *name;
 
@@ -405,30 +406,27 @@ begin(void)
 	nrequests = 0;
 	touches = false;
 	if (how % 8 < ZKLOCK_SIMPLE)
-		zklock_recipe_begin(&recipe, how % 8, NULL, PREFIX, SESSION, nowait,
-							&actions);
+		zklock_recipe_begin(&recipe, &params, NULL, PREFIX, SESSION, &actions);
 	else if (how % 8 == ZKLOCK_SEMAPHORE)
 	{
-		shown.leases = next_byte() % (MAX_CHILDREN + 1);
-		zklock_recipe_begin_permit(&recipe, shown.leases, PREFIX, SESSION,
-								  nowait, &actions);
+		shown.leases = params.permits = next_byte() % (MAX_CHILDREN + 1);
+		zklock_recipe_begin(&recipe, &params, NULL, PREFIX, SESSION, &actions);
 	}
 	else if (how % 8 == ZKLOCK_SIMPLE)
 	{
 		name = make_name();
-		zklock_recipe_begin(&recipe, ZKLOCK_SIMPLE, name, PREFIX, SESSION,
-							nowait, &actions);
+		zklock_recipe_begin(&recipe, &params, name, PREFIX, SESSION, &actions);
 		free(name);
 	}
 	else
 	{
 		touches = how & 1;
-		zklock_recipe_begin_downgrade(&recipe, touches ?
+		params.mode = ZKLOCK_SHARED;
+		zklock_recipe_begin_downgrade(&recipe, &params, touches ?
 									  PREFIX "lock-0000000005" :
 									  PREFIX "__WRIT__0000000005",
 									  PREFIX, SESSION, &actions);
 	}
-	recipe.wants_holder = wants_holder;
 	return perform(&actions);
 }
 

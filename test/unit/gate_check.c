@@ -267,7 +267,7 @@ check_others(const GateClaim *claim)
 			const SimAttempt *theirs = &rivals[i].runner.attempts[j];
 
 			if (sim_check_holds(theirs) &&
-				conflict(slot, theirs->dir, theirs->recipe.mode))
+				conflict(slot, theirs->dir, theirs->recipe.params.mode))
 				sim_breach(GATE_EXCLUSION,
 						   "backend %d of server %d is granted what client %d holds",
 						   claim->backend->number, slot->server->number,
@@ -441,7 +441,7 @@ gate_check_used(const GateSlot *slot, bool wanted)
 {
 	const GateServer *s = slot->server;
 	const ZkLockTurn *holder = slot->gate.holder;
-	int64_t		token = s->runner.attempts[slot - s->slots].recipe.token;
+	int64_t		token = s->runner.attempts[slot - s->slots].recipe.outcome.token;
 
 	if (wanted ? holder == NULL : holder != NULL && holder->token == token)
 		sim_breach(GATE_USE, "a valid grant in %d is not used, or an invalid one is",

@@ -246,26 +246,26 @@ report(GateServer *s, GateSlot *slot, SimAttempt *a)
 	if (a->progress == SIM_HELD && !slot->told_verdict)
 	{
 		slot->told_verdict = true;
-		sim_copy_name(slot->node, a->recipe.name);
+		sim_copy_name(slot->node, a->recipe.outcome.name);
 		if (!wanted)
 			sim_count(slot->gate.wanted == 0 ? GATE_N_NOBODY_LEFT : GATE_N_LATE);
 		s->poked |= zklock_gate_granted(&slot->gate, slot->had, s->generation,
-										a->recipe.token, sim.now, gate_tell,
+										a->recipe.outcome.token, sim.now, gate_tell,
 										NULL);
 		gate_check_used(slot, wanted);
 		return true;
 	}
 	if (a->progress == SIM_TRYING && !sim_attempt_is_pending(a) &&
-		a->recipe.verdict != ZKLOCK_GRANTED &&
-		a->recipe.verdict != ZKLOCK_EXPIRED && !slot->told_verdict)
+		a->recipe.outcome.verdict != ZKLOCK_GRANTED &&
+		a->recipe.outcome.verdict != ZKLOCK_EXPIRED && !slot->told_verdict)
 	{
 		slot->told_verdict = true;
 		s->poked |= zklock_gate_failed(&slot->gate, slot->had,
-									   a->recipe.verdict, gate_tell, NULL);
+									   a->recipe.outcome.verdict, gate_tell, NULL);
 		gate_check_slot(slot);
 		return true;
 	}
-	if (sim_attempt_is_pending(a) && a->recipe.queued && !slot->told_queued)
+	if (sim_attempt_is_pending(a) && a->recipe.outcome.queued && !slot->told_queued)
 	{
 		slot->told_queued = true;
 		gate_check_queued(slot, a);

@@ -337,7 +337,7 @@ test_end_at_any_time(void **state)
 		expect_failed(ZKLOCK_EXPIRED);
 		happen(ZKLOCK_EV_DEADLINE);
 		expect("");
-		assert_int_equal(recipe.verdict, ZKLOCK_EXPIRED);
+		assert_int_equal(recipe.outcome.verdict, ZKLOCK_EXPIRED);
 
 		/*
 		 * Whatever was requested before, a new connection begins with a sync.

@@ -31,7 +31,7 @@ occupied(void)
 	expect("WATCH leader");
 	looked("leader", OTHER, false, 0);
 	expect("");
-	assert_true(recipe.queued);
+	assert_true(recipe.outcome.queued);
 }
 
 static void
@@ -42,7 +42,7 @@ test_simple_free(void **state)
 	created("leader", 77);
 	expect("GRANT");
 	expect_simple(77);
-	assert_false(recipe.queued);
+	assert_false(recipe.outcome.queued);
 }
 
 static void
@@ -198,17 +198,16 @@ test_simple_ends(void **state)
 static void
 test_simple_long_name(void **state)
 {
+	const ZkLockParams params = {.mode = ZKLOCK_SIMPLE};
 	char		name[ZKLOCK_NAME_SIZE + 1];
 
 	(void) state;
 	memset(name, 'x', ZKLOCK_NAME_SIZE);
 	name[ZKLOCK_NAME_SIZE] = '\0';
-	zklock_recipe_begin(&recipe, ZKLOCK_SIMPLE, name, PREFIX, SESSION, false,
-						&actions);
+	zklock_recipe_begin(&recipe, &params, name, PREFIX, SESSION, &actions);
 	expect_failed(ZKLOCK_FOREIGN_NAME);
 
-	zklock_recipe_begin(&recipe, ZKLOCK_SIMPLE, name + 1, PREFIX, SESSION,
-						false, &actions);
+	zklock_recipe_begin(&recipe, &params, name + 1, PREFIX, SESSION, &actions);
 	assert_int_equal(actions.n, 1);
 	assert_string_equal(actions.act[0].name, name + 1);
 }
@@ -364,7 +363,7 @@ no_lease_left(void)
 	expect("");
 	listed(L1, L2, LEASE);
 	expect("");
-	assert_true(recipe.queued);
+	assert_true(recipe.outcome.queued);
 }
 
 static void
@@ -377,7 +376,7 @@ test_lease_free(void **state)
 	listed(LEASE);
 	expect("GRANT");
 	expect_granted(LEASE, 0, 77);
-	assert_int_equal(recipe.named, 0);
+	assert_int_equal(recipe.outcome.named, 0);
 
 	/* The number of leases counts, not their order. */
 	begin_lease(2, false);
@@ -449,29 +448,29 @@ test_lease_other_size(void **state)
 	created(LEASE, 77);
 	sized(3);
 	expect("SET_SIZE");
-	assert_int_equal(recipe.named, 3);
+	assert_int_equal(recipe.outcome.named, 3);
 	listed(L1, L2, LEASE);
 	expect("");
-	assert_true(recipe.queued);
+	assert_true(recipe.outcome.queued);
 	leases_changed(ZKLOCK_EV_CHANGED);
 	expect("LIST");
 	listed(L1, LEASE);
 	expect("GRANT");
-	assert_int_equal(recipe.named, 3);
+	assert_int_equal(recipe.outcome.named, 3);
 
 	/* No caller has stored a number yet. */
 	begin_lease(2, false);
 	created(LEASE, 77);
 	sized(ZKLOCK_SIZE_EMPTY);
 	expect("SET_SIZE");
-	assert_int_equal(recipe.named, 0);
+	assert_int_equal(recipe.outcome.named, 0);
 
 	/* The data belongs to another client. */
 	begin_lease(2, false);
 	created(LEASE, 77);
 	sized(ZKLOCK_SIZE_OTHER);
 	expect("");
-	assert_int_equal(recipe.named, 0);
+	assert_int_equal(recipe.outcome.named, 0);
 }
 
 /* The number cannot be read: nothing depends on it. */
@@ -527,7 +526,7 @@ test_count_taken(void **state)
 	count_says(2);
 	listed(L1, LEASE);
 	expect("GRANT");
-	assert_int_equal(recipe.named, 0);
+	assert_int_equal(recipe.outcome.named, 0);
 
 	begin_counted(true);
 	created(LEASE, 77);
@@ -550,7 +549,7 @@ test_count_changes(void **state)
 	count_says(0);
 	listed(LEASE);
 	expect("");
-	assert_true(recipe.queued);
+	assert_true(recipe.outcome.queued);
 	count_changed(ZKLOCK_EV_CHANGED);
 	expect("SIZE LIST");
 	sized(1);
@@ -586,7 +585,7 @@ test_count_overtakes(void **state)
 	sized(1);
 	listed(L1, LEASE);
 	expect("");
-	assert_true(recipe.queued);
+	assert_true(recipe.outcome.queued);
 }
 
 static void
@@ -653,7 +652,7 @@ test_lease_lost(void **state)
 	expect("SYNC SIZE LIST");
 	sized(2);
 	expect("SET_SIZE");
-	assert_int_equal(recipe.named, 2);
+	assert_int_equal(recipe.outcome.named, 2);
 	listed(LEASE);
 	expect("VERIFY " LEASE " LIST");
 	verified(SESSION, 77);

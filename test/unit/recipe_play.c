@@ -93,40 +93,49 @@ begun(const char *what)
 {
 	note_requests();
 	assert_string_equal(said(), what);
-	assert_int_equal(recipe.verdict, ZKLOCK_PENDING);
+	assert_int_equal(recipe.outcome.verdict, ZKLOCK_PENDING);
 }
 
 void
 begin_with(ZkLockMode mode, bool nowait)
 {
+	const ZkLockParams params = {.mode = mode,.nowait = nowait};
+
 	forget();
-	zklock_recipe_begin(&recipe, mode, NULL, PREFIX, SESSION, nowait, &actions);
+	zklock_recipe_begin(&recipe, &params, NULL, PREFIX, SESSION, &actions);
 	begun("CREATE LIST");
 }
 
 void
 begin_simple(bool nowait)
 {
+	const ZkLockParams params = {.mode = ZKLOCK_SIMPLE,.nowait = nowait};
+
 	forget();
-	zklock_recipe_begin(&recipe, ZKLOCK_SIMPLE, "leader", PREFIX, SESSION,
-						nowait, &actions);
+	zklock_recipe_begin(&recipe, &params, "leader", PREFIX, SESSION, &actions);
 	begun("CREATE leader");
 }
 
 void
 begin_downgrade(const char *from, const char *what)
 {
+	const ZkLockParams params = {.mode = ZKLOCK_SHARED};
+
 	forget();
-	zklock_recipe_begin_downgrade(&recipe, from, PREFIX, SESSION, &actions);
+	zklock_recipe_begin_downgrade(&recipe, &params, from, PREFIX, SESSION,
+								  &actions);
 	begun(what);
 }
 
 void
 begin_lease(int leases, bool nowait)
 {
+	const ZkLockParams params = {
+		.mode = ZKLOCK_SEMAPHORE,.nowait = nowait,.permits = leases
+	};
+
 	forget();
-	zklock_recipe_begin_permit(&recipe, leases, PREFIX, SESSION, nowait,
-							  &actions);
+	zklock_recipe_begin(&recipe, &params, NULL, PREFIX, SESSION, &actions);
 	begun("CREATE SIZE LIST");
 }
 
@@ -245,17 +254,17 @@ expect(const char *what)
 void
 expect_granted(const char *name, int64_t seq, int64_t token)
 {
-	assert_int_equal(recipe.verdict, ZKLOCK_GRANTED);
-	assert_string_equal(recipe.name, name);
-	assert_int_equal(recipe.seq, seq);
-	assert_int_equal(recipe.token, token);
+	assert_int_equal(recipe.outcome.verdict, ZKLOCK_GRANTED);
+	assert_string_equal(recipe.outcome.name, name);
+	assert_int_equal(recipe.outcome.seq, seq);
+	assert_int_equal(recipe.outcome.token, token);
 }
 
 void
 expect_failed(ZkLockVerdict verdict)
 {
 	expect("FAIL");
-	assert_int_equal(recipe.verdict, verdict);
+	assert_int_equal(recipe.outcome.verdict, verdict);
 }
 
 void

@@ -32,7 +32,7 @@ test_free_lock(void **state)
 	/* The attempt is over. */
 	happen(ZKLOCK_EV_EXPIRED);
 	expect("");
-	assert_int_equal(recipe.verdict, ZKLOCK_GRANTED);
+	assert_int_equal(recipe.outcome.verdict, ZKLOCK_GRANTED);
 }
 
 static void
@@ -282,7 +282,7 @@ test_no_room_to_wait(void **state)
 	 * holder.
 	 */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.wants_holder = true;
+	recipe.params.wants_holder = true;
 	created(ME, 77);
 	listed(ME, B);
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
@@ -324,7 +324,7 @@ test_fired_twice(void **state)
 	expect("WATCH " H);
 	gone(A);
 	expect("");
-	assert_int_equal(recipe.verdict, ZKLOCK_PENDING);
+	assert_int_equal(recipe.outcome.verdict, ZKLOCK_PENDING);
 }
 
 static void
@@ -451,7 +451,7 @@ test_wants_holder(void **state)
 {
 	(void) state;
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.wants_holder = true;
+	recipe.params.wants_holder = true;
 	created(ME, 77);
 	listed(ME, H, A);
 	expect("WATCH " A);
@@ -461,7 +461,7 @@ test_wants_holder(void **state)
 
 	/* The holder is gone: there is none. */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.wants_holder = true;
+	recipe.params.wants_holder = true;
 	created(ME, 77);
 	listed(ME, H);
 	expect("WATCH " H);
@@ -472,7 +472,7 @@ test_wants_holder(void **state)
 
 	/* The holder's node may not be read. */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.wants_holder = true;
+	recipe.params.wants_holder = true;
 	created(ME, 77);
 	listed(ME, H);
 	expect("WATCH " H);
@@ -727,7 +727,7 @@ test_stray_events(void **state)
 		feed(&ev);
 		expect("");
 	}
-	assert_int_equal(recipe.verdict, ZKLOCK_PENDING);
+	assert_int_equal(recipe.outcome.verdict, ZKLOCK_PENDING);
 }
 
 int

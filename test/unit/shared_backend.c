@@ -73,11 +73,16 @@ params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
 {
 	char		data[32] = "data of ";
 	ZkLockSlotParams asked = {
+		.request = {
+			.params = {
+				.mode = mode,
+				.nowait = nowait,
+				.wants_holder = stress_percent(25),
+				.revocable = stress_percent(50)
+			}
+		},
 		.generation = zklock_sessionstate_generation(),
 		.at_gate = stress_plan.gates && mode != ZKLOCK_SHARED,
-		.nowait = nowait,
-		.wants_holder = stress_percent(25),
-		.revocable = stress_percent(50),
 		.data = data
 	};
 
@@ -96,13 +101,13 @@ static ZkLockVerdict
 look(ZkLockClaim *claim, ZkLockSlotState *state)
 {
 	zklock_slots_look(claim, state);
-	if (state->verdict == ZKLOCK_PENDING && state->queued &&
-		state->name[0] == '\0' && state->ahead >= STRESS_AHEAD)
-		shim_fail("%d are ahead of a node that is not there yet", state->ahead);
-	if (state->verdict == ZKLOCK_GRANTED &&
+	if (state->outcome.verdict == ZKLOCK_PENDING && state->outcome.queued &&
+		state->outcome.name[0] == '\0' && state->outcome.ahead >= STRESS_AHEAD)
+		shim_fail("%d are ahead of a node that is not there yet", state->outcome.ahead);
+	if (state->outcome.verdict == ZKLOCK_GRANTED &&
 		state->generation != zklock_sessionstate_generation())
 		return ZKLOCK_EXPIRED;
-	return state->verdict;
+	return state->outcome.verdict;
 }
 
 static Ending
@@ -121,8 +126,8 @@ wait_for_verdict(ZkLockClaim *claim, ZkLockSlotState *state,
 		*verdict = look(claim, state);
 		if (*verdict != ZKLOCK_PENDING)
 			break;
-		if (state->queued)
-			zklock_claims_queued(claim, state->name, 1);
+		if (state->outcome.queued)
+			zklock_claims_queued(claim, state->outcome.name, 1);
 		if (exits && stress_percent(50))
 			return EXIT;
 		if (cancelled && stress_percent(50))
@@ -141,7 +146,7 @@ wait_for_verdict(ZkLockClaim *claim, ZkLockSlotState *state,
 			return NOT_GRANTED;
 		}
 		if (deadline == PG_INT64_MAX)
-			wait_latch(state->queued ? "in a queue" : "for a node");
+			wait_latch(state->outcome.queued ? "in a queue" : "for a node");
 		else
 			(void) shim_wait_latch(left / 1000000 + 1);
 	}
@@ -295,8 +300,9 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 	}
 	generation = state.generation;
 	stress_hold(path, reads, generation);
-	stress_count(state.grant_number > 0 ? STRESS_N_PASSED : STRESS_N_GRANTS);
-	zklock_claims_granted(claim, state.name, 1, state.token, state.grant_number);
+	stress_count(state.outcome.grant_number > 0 ? STRESS_N_PASSED : STRESS_N_GRANTS);
+	zklock_claims_granted(claim, state.outcome.name, 1, state.outcome.token,
+						  state.outcome.grant_number);
 	zklock_claims_count(claim, 1, stress_random(3));
 	if (stress_percent(5))
 		zklock_slots_forbid_handover(claim);
@@ -384,7 +390,7 @@ abandon_many(void)
 	end = shim_now() + (int64) stress_random(200) * 1000000;
 	for (int i = 0; i < n; i++)
 	{
-		while (look(claims[i], &state) == ZKLOCK_PENDING && !state.queued &&
+		while (look(claims[i], &state) == ZKLOCK_PENDING && !state.outcome.queued &&
 			   shim_now() < end)
 			(void) shim_wait_latch(1);
 	}

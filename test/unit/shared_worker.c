@@ -157,9 +157,9 @@ begin_attempt(ZkLockSlot *slot)
 	attempt->slot = slot;
 	attempt->serial = request.wanted;
 	attempt->generation = request.generation;
-	attempt->mode = request.mode;
+	attempt->mode = request.params.mode;
 	attempt->path = request.path[1] - 'a';
-	attempt->nowait = request.nowait;
+	attempt->nowait = request.params.nowait;
 	attempt->making = 1 + (int) stress_random(3);
 	creating++;
 	attempt->verdict = ZKLOCK_PENDING;
@@ -205,7 +205,7 @@ serve(ZkLockSlot *slot)
 	}
 	if (request.generation != zklock_sessionstate_generation())
 	{
-		ZkLockSlotReport expired = {.verdict = ZKLOCK_EXPIRED,.name = ""};
+		ZkLockSlotReport expired = {.outcome = {.verdict = ZKLOCK_EXPIRED}};
 
 		if (zklock_slots_take(slot, request.wanted))
 			zklock_slots_report(slot, request.wanted, request.generation,
@@ -244,8 +244,9 @@ static void
 step_attempt(Attempt *attempt)
 {
 	ZkLockSlotReport report = {
-		.verdict = ZKLOCK_PENDING,.name = "node",.text = "text"
+		.outcome = {.verdict = ZKLOCK_PENDING,.name = "node"},.text = "text"
 	};
+	ZkLockOutcome *outcome = &report.outcome;
 	int			ahead;
 
 	if (attempt->making > 0)
@@ -263,20 +264,20 @@ step_attempt(Attempt *attempt)
 	}
 	ahead = count_ahead(attempt->node);
 	if (stress_is_noisy() && stress_random(300) == 0)
-		report.verdict = ZKLOCK_DENIED;
+		outcome->verdict = ZKLOCK_DENIED;
 	else if (ahead == 0)
-		report.verdict = ZKLOCK_GRANTED;
+		outcome->verdict = ZKLOCK_GRANTED;
 	else if (attempt->nowait)
-		report.verdict = ZKLOCK_TIMED_OUT;
+		outcome->verdict = ZKLOCK_TIMED_OUT;
 	else if (attempt->queued)
 		return;
-	report.queued = ahead > 0;
-	report.ahead = ahead > 0 ? STRESS_AHEAD : 0;
+	outcome->queued = ahead > 0;
+	outcome->ahead = ahead > 0 ? STRESS_AHEAD : 0;
 	report.other = ahead > 0 ? "other" : NULL;
-	report.token = report.seq = attempt->node->seq;
+	outcome->token = outcome->seq = attempt->node->seq;
 	looks = true;
-	attempt->queued = report.queued;
-	attempt->verdict = report.verdict;
+	attempt->queued = outcome->queued;
+	attempt->verdict = outcome->verdict;
 	zklock_slots_report(attempt->slot, attempt->serial, attempt->generation,
 						 &report, shim_now());
 }

@@ -40,10 +40,10 @@ held_node(const SimAttempt *a)
 	{
 		const SimNode *node = sim_tree_node(i);
 
-		if (node->czxid == a->recipe.token)
+		if (node->czxid == a->recipe.outcome.token)
 			return !node->container && node->dir == a->dir &&
 				node->owner == a->session &&
-				strcmp(node->name, a->recipe.name) == 0 ? node : NULL;
+				strcmp(node->name, a->recipe.outcome.name) == 0 ? node : NULL;
 	}
 	return NULL;
 }
@@ -62,7 +62,7 @@ sim_check_holds(const SimAttempt *a)
 static bool
 reads(const SimAttempt *a)
 {
-	return a->recipe.mode == ZKLOCK_SHARED;
+	return a->recipe.params.mode == ZKLOCK_SHARED;
 }
 
 /* No other client holds a conflicting lock. */
@@ -82,12 +82,12 @@ check_others(const SimRunner *r, const SimAttempt *a)
 			nholders++;
 			if (a->dir == SIM_LEASES ||
 				(a->dir == SIM_TOP &&
-				 strcmp(a->recipe.name, other->recipe.name) != 0))
+				 strcmp(a->recipe.outcome.name, other->recipe.outcome.name) != 0))
 				continue;
 			if (conflict(reads(a), reads(other)))
 				sim_breach(SIM_EXCLUSION,
 						   "client %d holds by \"%s\", client %d by \"%s\"",
-						   r->number, a->recipe.name, i, other->recipe.name);
+						   r->number, a->recipe.outcome.name, i, other->recipe.outcome.name);
 		}
 	}
 	if (a->dir == SIM_LEASES && !sim.counted && nholders > sim.leases)
@@ -184,13 +184,13 @@ check_fairness(const SimAttempt *a, const SimNode *node)
 	 */
 	if (a->recipe.fixed)
 		return;
-	if (a->recipe.token <= last)
+	if (a->recipe.outcome.token <= last)
 		sim_breach(SIM_TOKENS_GROW, "token %" PRId64 " is not the largest",
-				   a->recipe.token);
-	if (a->recipe.token > last_token[a->dir])
-		last_token[a->dir] = a->recipe.token;
-	if (!reads(a) && a->recipe.token > last_writer_token[a->dir])
-		last_writer_token[a->dir] = a->recipe.token;
+				   a->recipe.outcome.token);
+	if (a->recipe.outcome.token > last_token[a->dir])
+		last_token[a->dir] = a->recipe.outcome.token;
+	if (!reads(a) && a->recipe.outcome.token > last_writer_token[a->dir])
+		last_writer_token[a->dir] = a->recipe.outcome.token;
 }
 
 void
@@ -202,7 +202,7 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 	{
 		sim_breach(SIM_TOKEN_IS_CZXID,
 				   "client %d has token %" PRId64 " for \"%s\"",
-				   r->number, a->recipe.token, a->recipe.name);
+				   r->number, a->recipe.outcome.token, a->recipe.outcome.name);
 		return;
 	}
 	if (!sim_check_holds(a))

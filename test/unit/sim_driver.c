@@ -131,7 +131,7 @@ settle_one(SimDriver *d)
 	if (a->progress == SIM_HELD)
 		d->state = SIM_HOLDING;
 	else if (!sim_attempt_is_pending(a))
-		fail(d, a->recipe.verdict);
+		fail(d, a->recipe.outcome.verdict);
 }
 
 static void
@@ -145,7 +145,7 @@ settle_lease(SimDriver *d)
 		if (mutex->progress == SIM_HELD)
 			begin_attempt(d, lease, ZKLOCK_SEMAPHORE, SIM_LEASES);
 		else if (!sim_attempt_is_pending(mutex))
-			fail(d, mutex->recipe.verdict);
+			fail(d, mutex->recipe.outcome.verdict);
 		return;
 	}
 	if (sim_attempt_is_pending(lease))
@@ -154,7 +154,7 @@ settle_lease(SimDriver *d)
 	if (lease->progress == SIM_HELD)
 		d->state = SIM_HOLDING;
 	else
-		fail(d, lease->recipe.verdict);
+		fail(d, lease->recipe.outcome.verdict);
 }
 
 /*
@@ -167,7 +167,8 @@ settle_first(SimDriver *d)
 
 	for (int i = d->nheld; i < d->task.n; i++)
 	{
-		if (sim_attempt_is_pending(&d->runner.attempts[i]) && !d->runner.attempts[i].recipe.queued)
+		if (sim_attempt_is_pending(&d->runner.attempts[i]) &&
+			!d->runner.attempts[i].recipe.outcome.queued)
 			return;
 	}
 	while (d->nheld < d->task.n &&
@@ -175,7 +176,7 @@ settle_first(SimDriver *d)
 		d->nheld++;
 	for (int i = d->nheld + 1; i < d->task.n; i++)
 	{
-		ZkLockVerdict verdict = d->runner.attempts[i].recipe.verdict;
+		ZkLockVerdict verdict = d->runner.attempts[i].recipe.outcome.verdict;
 
 		if (verdict > ZKLOCK_EXPIRED && verdict != ZKLOCK_TOO_MANY_WATCHES)
 			error = verdict;
@@ -202,7 +203,7 @@ settle_all(SimDriver *d)
 	if (d->nheld < d->task.n && next->progress != SIM_HELD)
 	{
 		if (!sim_attempt_is_pending(next))
-			fail(d, next->recipe.verdict);
+			fail(d, next->recipe.outcome.verdict);
 		return;
 	}
 	if (d->nheld < d->task.n && ++d->nheld < d->task.n)
@@ -263,7 +264,7 @@ sim_driver_downgrade(SimDriver *d)
 		from->progress != SIM_HELD || a->progress != SIM_UNUSED)
 		return false;
 	a->prefix[0] = '\0';
-	sim_runner_begin_downgrade(&d->runner, a, from->dir, from->recipe.name);
+	sim_runner_begin_downgrade(&d->runner, a, from->dir, from->recipe.outcome.name);
 	return true;
 }
 

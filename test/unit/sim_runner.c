@@ -68,7 +68,7 @@ make_prefix(char *prefix)
 bool
 sim_attempt_is_pending(const SimAttempt *a)
 {
-	return a->progress == SIM_TRYING && a->recipe.verdict == ZKLOCK_PENDING;
+	return a->progress == SIM_TRYING && a->recipe.outcome.verdict == ZKLOCK_PENDING;
 }
 
 static bool
@@ -86,15 +86,15 @@ asks_for(const SimAttempt *a, ZkLockActionKind kind)
 static void
 note_grant(const SimAttempt *a, const ZkLockEvent *ev, bool gone)
 {
-	if (a->recipe.mode == ZKLOCK_SIMPLE)
+	if (a->recipe.params.mode == ZKLOCK_SIMPLE)
 		sim_count(ev->kind == ZKLOCK_EV_WATCHED ?
 				  SIM_N_SIMPLE_FOUND : SIM_N_SIMPLE);
 	else if (a->recipe.fixed)
 		sim_count(SIM_N_DOWNGRADES);
-	else if (a->recipe.mode == ZKLOCK_SEMAPHORE && a->recipe.counted)
+	else if (a->recipe.params.mode == ZKLOCK_SEMAPHORE && a->recipe.counted)
 		sim_count(SIM_N_COUNTED);
-	else if (a->recipe.mode == ZKLOCK_SEMAPHORE)
-		sim_count(a->recipe.queued ? SIM_N_LEASE_WAITS : SIM_N_LEASES);
+	else if (a->recipe.params.mode == ZKLOCK_SEMAPHORE)
+		sim_count(a->recipe.outcome.queued ? SIM_N_LEASE_WAITS : SIM_N_LEASES);
 	else if (gone)
 		sim_count(a->absorbed ? SIM_N_LOOKAHEAD : SIM_N_DIRECT);
 	else
@@ -143,7 +143,7 @@ take_note(SimAttempt *a, const ZkLockEvent *ev, bool had_name)
 static void
 feed(SimRunner *r, SimAttempt *a, const ZkLockEvent *ev)
 {
-	bool		had_name = a->recipe.name[0] != '\0';
+	bool		had_name = a->recipe.outcome.name[0] != '\0';
 
 	sim_trace("client %d: attempt %d, event %d of request %u, reply %d, %d children",
 			  r->number, a->id, ev->kind, ev->request, ev->reply, ev->nchildren);
@@ -237,7 +237,7 @@ perform(SimRunner *r, SimAttempt *a)
 			break;
 		case ZKLOCK_DO_LIST:
 			a->nlists++;
-			if (a->recipe.mode == ZKLOCK_SEMAPHORE)
+			if (a->recipe.params.mode == ZKLOCK_SEMAPHORE)
 				request_watch(c, &tag, act, SIM_LIST_WATCH, a->dir, NULL);
 			else
 				sim_client_request(c, &tag, SIM_LIST, a->dir, NULL);
@@ -269,14 +269,14 @@ perform(SimRunner *r, SimAttempt *a)
 		case ZKLOCK_DO_DROP:
 			sim_count(SIM_N_DROPS);
 			snprintf(stem, sizeof(stem), "%s%s", a->prefix,
-					 zklock_recipe_marker(a->recipe.mode));
+					 zklock_recipe_marker(a->recipe.params.mode));
 			surplus = sim_client_node(c, a->dir, stem, a->prefix, false);
 			sim_client_adopt(c, surplus, act->name);
 			sim_client_delete(c, surplus);
 			break;
 		case ZKLOCK_DO_GRANT:
 			sim_trace("client %d: HOLDS by \"%s\", token %" PRId64, r->number,
-					  a->recipe.name, a->recipe.token);
+					  a->recipe.outcome.name, a->recipe.outcome.token);
 			a->progress = SIM_HELD;
 			sim_check_grant(r, a);
 			break;
@@ -411,6 +411,11 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 				 const char *name, bool nowait)
 {
 	bool		simple = mode == ZKLOCK_SIMPLE;
+	ZkLockParams params = {
+		.mode = mode,
+		.nowait = nowait,
+		.permits = sim.counted ? ZKLOCK_COUNTED : sim.leases
+	};
 	char		stem[SIM_NAME_SIZE];
 
 	prepare(r, a, dir);
@@ -423,33 +428,30 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 	sim_trace("client %d: attempt %d, mode %d%s, in %d, %s \"%s\"", r->number,
 			  a->id, mode, nowait ? ", not waiting" : "", dir,
 			  simple ? "of" : "prefix", simple ? stem : a->prefix);
-	if (mode == ZKLOCK_SEMAPHORE)
-		zklock_recipe_begin_permit(&a->recipe, sim.counted ? ZKLOCK_COUNTED :
-								  sim.leases, a->prefix,
-								  a->session + 1, nowait, &a->todo);
-	else
-		zklock_recipe_begin(&a->recipe, mode, simple ? stem : NULL, a->prefix,
-							a->session + 1, nowait, &a->todo);
-	a->recipe.wants_holder = nowait && sim_percent(50);
+	params.wants_holder = nowait && sim_percent(50);
+	zklock_recipe_begin(&a->recipe, &params, simple ? stem : NULL, a->prefix,
+						a->session + 1, &a->todo);
 }
 
 void
 sim_runner_begin_downgrade(SimRunner *r, SimAttempt *a, SimDir dir,
 						   const char *from)
 {
+	const ZkLockParams params = {.mode = ZKLOCK_SHARED};
+
 	prepare(r, a, dir);
-	zklock_recipe_begin_downgrade(&a->recipe, from, a->prefix, a->session + 1,
+	zklock_recipe_begin_downgrade(&a->recipe, &params, from, a->prefix, a->session + 1,
 								  &a->todo);
-	a->own = sim_client_node(&r->client, a->dir, a->recipe.name, a->prefix, true);
+	a->own = sim_client_node(&r->client, a->dir, a->recipe.outcome.name, a->prefix, true);
 	sim_trace("client %d: attempt %d, downgrade by \"%s\"", r->number, a->id,
-			  a->recipe.name);
+			  a->recipe.outcome.name);
 }
 
 void
 sim_runner_release(SimRunner *r, SimAttempt *a)
 {
 	if (a->progress == SIM_HELD)
-		sim_trace("client %d: gives up \"%s\"", r->number, a->recipe.name);
+		sim_trace("client %d: gives up \"%s\"", r->number, a->recipe.outcome.name);
 	if (a->progress != SIM_UNUSED)
 		sim_client_delete(&r->client, a->own);
 	a->progress = SIM_UNUSED;
@@ -536,7 +538,7 @@ sim_runner_claims(const SimRunner *r, const SimNode *node)
 		if (a->progress == SIM_UNUSED || a->session != node->owner ||
 			a->dir != node->dir)
 			continue;
-		if (a->progress == SIM_HELD ? node->czxid == a->recipe.token :
+		if (a->progress == SIM_HELD ? node->czxid == a->recipe.outcome.token :
 			strcmp(node->prefix, a->prefix) == 0)
 			return a;
 	}

@@ -1,3 +1,3 @@
 # Seed 2
 # Order by whole names, including the prefix, instead of by number.
-s/seq > r->seq)/strcmp(child, r->name) > 0)/
+s/seq > r->outcome.seq)/strcmp(child, r->outcome.name) > 0)/

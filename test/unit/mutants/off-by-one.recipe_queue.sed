@@ -1,3 +1,3 @@
 # Seed 2
 # Overlook the contender just ahead of us.
-s/seq > r->seq)/seq + 1 >= r->seq)/
+s/seq > r->outcome.seq)/seq + 1 >= r->outcome.seq)/

@@ -1,3 +1,3 @@
 # Seed 123
 # Order contenders by numbers beyond the counter's end.
-s/r->seq < 0 || r->seq >= INT32_MAX ?/false ?/
+s/r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?/false ?/

@@ -1,2 +1,2 @@
 # Those ahead of a node that has gone count as ahead of the next one.
-/^gate_changed/,/^}/s/entry->slot.ahead = 0;/(void) 0;/
+/^gate_changed/,/^}/s/= (ZkLockOutcome) {0};/= (ZkLockOutcome) {.ahead = entry->slot.outcome.ahead};/
