@@ -62,24 +62,53 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 	return hold;
 }
 
+/* The lock under which an attempt in this mode is made, palloc'd; NULL: none */
+static char *
+mutex_path(const char *path, ZkLockMode mode)
+{
+	const char *mutex = zklock_mode_table[mode].mutex;
+
+	return mutex == NULL ? NULL : psprintf("%s/%s", path, mutex);
+}
+
 /* A semaphore is entered under the mutex below it: ours would be waited for. */
 static void
-refuse_held_semaphore(const char *path)
+refuse_held_mutex(const char *path, const char *mutex)
 {
-	char	   *mutex = psprintf("%s/locks", path);
-
-	for (ZkLockMode mode = 0; mode < ZKLOCK_SEMAPHORE; mode++)
+	for (ZkLockMode mode = 0; mode < ZKLOCK_N_MODES; mode++)
 	{
-		if (zklock_locktable_find(mutex, mode) != NULL)
+		if (!zklock_mode_table[mode].has_permits &&
+			zklock_locktable_find(mutex, mode) != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 					 errmsg("cannot enter semaphore \"%s\" while holding %s lock on \"%s\"",
 							zklock_errors_path(path),
-							zklock_recipe_mode_name(mode),
+							zklock_mode_table[mode].name,
 							zklock_errors_path(mutex)),
 					 errdetail("It would wait for this session itself."),
 					 errhint("Keep locks off the paths below a semaphore's.")));
 	}
+}
+
+/*
+ * What this backend holds on the path in another mode that queues; of two locks, the
+ * stronger one.
+ */
+static const ZkLockHold *
+find_other_mode(const char *path, ZkLockMode mode)
+{
+	const ZkLockHold *found = NULL;
+
+	for (ZkLockMode other = 0; other < ZKLOCK_N_MODES; other++)
+	{
+		const ZkLockHold *held = other == mode ||
+			zklock_mode_table[other].kind == NULL ? NULL :
+			zklock_locktable_find(path, other);
+
+		if (held != NULL && (found == NULL || !zklock_mode_is_shared(other)))
+			found = held;
+	}
+	return found;
 }
 
 /*
@@ -93,33 +122,26 @@ refuse_held_semaphore(const char *path)
 const ZkLockHold *
 zklock_acquire_find_stronger(const char *path, ZkLockMode mode)
 {
-	static const ZkLockMode queueing[] = {
-		ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE, ZKLOCK_SHARED
-	};
+	const char *mutex = mutex_path(path, mode);
+	const ZkLockHold *held;
+	const char *held_mode;
 
-	if (mode == ZKLOCK_SEMAPHORE)
-		refuse_held_semaphore(path);
-	if (mode == ZKLOCK_SIMPLE || mode == ZKLOCK_SEMAPHORE)
+	if (mutex != NULL)
+		refuse_held_mutex(path, mutex);
+	if (zklock_mode_table[mode].kind == NULL)
 		return NULL;
-	for (int i = 0; i < (int) lengthof(queueing); i++)
-	{
-		const ZkLockHold *held = zklock_locktable_find(path, queueing[i]);
-
-		if (held == NULL || queueing[i] == mode)
-			continue;
-		if (mode == ZKLOCK_SHARED)
-			return held;
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("cannot take %s lock on \"%s\" while holding %s lock",
-						zklock_recipe_mode_name(mode),
-						zklock_errors_path(path),
-						zklock_recipe_mode_name(queueing[i])),
-				 errdetail("It would wait for this session itself."),
-				 errhint("Release the %s lock first, or take the stronger lock from the start.",
-						 zklock_recipe_mode_name(queueing[i]))));
-	}
-	return NULL;
+	held = find_other_mode(path, mode);
+	if (held == NULL || zklock_mode_is_shared(mode))
+		return held;
+	held_mode = zklock_mode_table[held->key.mode].name;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("cannot take %s lock on \"%s\" while holding %s lock",
+					zklock_mode_table[mode].name, zklock_errors_path(path),
+					held_mode),
+			 errdetail("It would wait for this session itself."),
+			 errhint("Release the %s lock first, or take the stronger lock from the start.",
+					 held_mode)));
 }
 
 /* So many more locks than there are must not be too many. */
@@ -145,9 +167,10 @@ zklock_acquire_refuse_too_many(int more)
 static bool
 enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
 {
+	const ZkLockKey *key = &wanted->hold->key;
 	ZkLockRequest request = {
 		.params = {.mode = ZKLOCK_EXCLUSIVE,.nowait = limit->nowait},
-		.path = psprintf("%s/locks", wanted->hold->key.path)
+		.path = mutex_path(key->path, key->mode)
 	};
 
 	zklock_await_begin(&wanted->mutex, &request, limit->deadline);
@@ -181,13 +204,13 @@ warn_of_other_size(Wanted *wanted)
 static ZkLockVerdict
 run(Wanted *wanted, const ZkLockWaitLimit *limit)
 {
-	bool		is_permit = wanted->request.params.mode == ZKLOCK_SEMAPHORE;
+	const ZkLockModeRow *mode = &zklock_mode_table[wanted->request.params.mode];
 
-	if (is_permit && !enter_semaphore(wanted, limit))
+	if (mode->mutex != NULL && !enter_semaphore(wanted, limit))
 		return wanted->mutex.outcome.verdict;
 	zklock_await_begin(&wanted->attempt, &wanted->request, limit->deadline);
 
-	if (is_permit)
+	if (mode->has_permits)
 	{
 		/* Who has to wait is told before that. */
 		zklock_await(&wanted->attempt, 1, limit->deadline, true);
@@ -196,7 +219,7 @@ run(Wanted *wanted, const ZkLockWaitLimit *limit)
 	zklock_await(&wanted->attempt, 1, limit->deadline, false);
 
 	/* A lease that was got without the mutex is none. */
-	if (is_permit &&
+	if (mode->mutex != NULL &&
 		wanted->attempt.outcome.verdict == ZKLOCK_GRANTED &&
 		wanted->attempt.session_serial != wanted->mutex.session_serial)
 		return ZKLOCK_EXPIRED;
@@ -223,7 +246,7 @@ wait_for(Wanted *wanted, ZkLockWaitLimit *limit)
 		zklock_waiting_start_over(wanted->hold->key.path, limit);
 	}
 	zklock_await_raise(&wanted->attempt);
-	if (wanted->hold->key.mode != ZKLOCK_SEMAPHORE)
+	if (zklock_mode_table[wanted->hold->key.mode].mutex == NULL)
 		zklock_waiting_refuse_silence(&wanted->attempt);
 	else if (!wanted->mutex.outcome.queued)
 		zklock_waiting_refuse_silence(wanted->mutex.outcome.verdict == ZKLOCK_GRANTED ?

@@ -171,7 +171,7 @@ zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 {
 	const char *last = strrchr(request->path, '/') + 1;
 
-	if (request->params.mode == ZKLOCK_SIMPLE &&
+	if (zklock_mode_table[request->params.mode].marker == NULL &&
 		strlen(last) >= ZKLOCK_NAME_SIZE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -12,8 +12,8 @@
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "protocol/contender.h"
+#include "protocol/mode.h"
 #include "protocol/path.h"
-#include "protocol/recipe.h"
 #include "session/errors.h"
 
 /* What a node is to be looked at as. */
@@ -39,6 +39,8 @@ typedef struct PathScan
 	List	   *next;			/* of Spot: what the next flight is for */
 	int			looked_at;
 } PathScan;
+
+static const ZkLockModeRow *const semaphores = &zklock_mode_table[ZKLOCK_SEMAPHORE];
 
 static const char *
 child_path(const char *path, const char *name)
@@ -104,9 +106,8 @@ descend(PathScan *scan, const ZkLockOp *list)
 {
 	ZkLockUse  *semaphore = NULL;
 
-	if (has_child(list, "leases"))
-		semaphore = add_use(scan, list->path,
-							zklock_recipe_mode_name(ZKLOCK_SEMAPHORE), 0);
+	if (has_child(list, semaphores->dir))
+		semaphore = add_use(scan, list->path, semaphores->name, 0);
 	for (int i = 0; i < list->nchildren; i++)
 	{
 		const char *name = list->children[i];
@@ -118,9 +119,9 @@ descend(PathScan *scan, const ZkLockOp *list)
 		path = child_path(list->path, name);
 		if (strlen(path) > ZKLOCK_PATH_MAX || strcmp(path, "/zookeeper") == 0)
 			continue;
-		if (semaphore != NULL && strcmp(name, "leases") == 0)
+		if (semaphore != NULL && strcmp(name, semaphores->dir) == 0)
 			add_spot(scan, path, PART_LEASES, semaphore);
-		else if (semaphore != NULL && strcmp(name, "locks") == 0)
+		else if (semaphore != NULL && strcmp(name, semaphores->mutex) == 0)
 			add_spot(scan, path, PART_MUTEX, semaphore);
 		else
 			add_spot(scan, path, PART_PATH, NULL);
@@ -160,7 +161,7 @@ look_at(PathScan *scan, const Spot *spot, const ZkLockOp *op)
 		case PART_LEAF:
 			if (op->owner != 0)
 				(void) add_use(scan, spot->path,
-							   zklock_recipe_mode_name(ZKLOCK_SIMPLE), 1);
+							   zklock_mode_table[ZKLOCK_SIMPLE].name, 1);
 			break;
 		case PART_LEASES:
 			spot->semaphore->contenders += op->nchildren;
@@ -213,7 +214,7 @@ static bool
 is_of_mode(const ZkLockUse *use, ZkLockMode mode)
 {
 	return use->kind != NULL &&
-		strcmp(use->kind, zklock_recipe_mode_name(mode)) == 0;
+		strcmp(use->kind, zklock_mode_table[mode].name) == 0;
 }
 
 /*
@@ -233,8 +234,8 @@ look_at_lists(ZkLockUse *uses, int n)
 
 		if (is_of_mode(&uses[i], ZKLOCK_SEMAPHORE))
 		{
-			ops[nreads++].path = child_path(path, "leases");
-			ops[nreads++].path = child_path(path, "locks");
+			ops[nreads++].path = child_path(path, semaphores->dir);
+			ops[nreads++].path = child_path(path, semaphores->mutex);
 		}
 		else
 			ops[nreads++].path = is_of_mode(&uses[i], ZKLOCK_SIMPLE) ?

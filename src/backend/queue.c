@@ -40,12 +40,14 @@ typedef struct Queue
 static void
 prepare(Queue *queue, const char *path)
 {
+	const ZkLockModeRow *semaphore = &zklock_mode_table[ZKLOCK_SEMAPHORE];
+
 	memset(queue, 0, sizeof(*queue));
 	queue->path = path;
 	queue->looks[LOOK_NODE].path = path;
 	queue->looks[LOOK_QUEUE].path = path;
-	queue->looks[LOOK_LEASES].path = psprintf("%s/leases", path);
-	queue->looks[LOOK_MUTEX].path = psprintf("%s/locks", path);
+	queue->looks[LOOK_LEASES].path = psprintf("%s/%s", path, semaphore->dir);
+	queue->looks[LOOK_MUTEX].path = psprintf("%s/%s", path, semaphore->mutex);
 	for (int i = LOOK_QUEUE; i < N_LOOKS; i++)
 		queue->looks[i].kind = ZKLOCK_OP_LIST;
 }
@@ -53,9 +55,12 @@ prepare(Queue *queue, const char *path)
 static const char *
 mode_of(const ZkLockContender *kind)
 {
-	return zklock_recipe_mode_name(kind->reader ? ZKLOCK_SHARED :
-								   kind == &zklock_contender_writer ?
-								   ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE);
+	for (ZkLockMode mode = 0; mode < ZKLOCK_N_MODES; mode++)
+		if (zklock_mode_table[mode].kind == kind)
+			return zklock_mode_table[mode].name;
+
+	/* Other clients' own kinds */
+	return zklock_mode_table[kind->reader ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE].name;
 }
 
 static ZkLockQueueNode *
@@ -97,7 +102,7 @@ add_leases(Queue *queue, const ZkLockOp *list)
 		const char *digits = zklock_contender_digits(entry->name);
 
 		entry->kind = &zklock_contender_reader;
-		entry->mode = zklock_recipe_mode_name(ZKLOCK_SEMAPHORE);
+		entry->mode = zklock_mode_table[ZKLOCK_SEMAPHORE].name;
 		entry->numbered = *digits != '\0';
 		entry->number = strtoll(digits, NULL, 10);
 	}
@@ -121,7 +126,7 @@ add_simple(Queue *queue)
 							 strrchr(queue->path, '/') + 1);
 
 	entry->kind = &zklock_contender_mutex;
-	entry->mode = zklock_recipe_mode_name(ZKLOCK_SIMPLE);
+	entry->mode = zklock_mode_table[ZKLOCK_SIMPLE].name;
 	describe(entry, &queue->looks[LOOK_NODE]);
 }
 

@@ -21,11 +21,10 @@ static bool used = false;
 /* The number of requests up to which those who held a lock then know of each. */
 static uint64 all_told = 0;
 
-/* A simple lock's node is known as ours by what it says. */
 bool
 zklock_revoke_is_wanted(ZkLockMode mode)
 {
-	bool		wanted = zklock_revocable && mode != ZKLOCK_SIMPLE;
+	bool		wanted = zklock_revocable && zklock_mode_table[mode].revocable;
 
 	used |= wanted;
 	return wanted;

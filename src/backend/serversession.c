@@ -409,13 +409,15 @@ claim_for_node(const ZkLockAttempt *attempt, int64 deadline)
 static uint32
 forbid_handover(const ZkLockRequest *request)
 {
-	static const ZkLockMode modes[] = {ZKLOCK_EXCLUSIVE, ZKLOCK_WRITE};
 	uint32		session = 0;
 
-	for (int i = 0; i < (int) lengthof(modes); i++)
+	for (ZkLockMode mode = 0; mode < ZKLOCK_N_MODES; mode++)
 	{
-		ZkLockHold *held = zklock_locktable_find(request->path, modes[i]);
+		ZkLockHold *held;
 
+		if (!zklock_mode_table[mode].has_gate)
+			continue;
+		held = zklock_locktable_find(request->path, mode);
 		if (held == NULL || held->node == NULL)
 			continue;
 		zklock_slots_forbid_handover(held->node);
@@ -428,13 +430,12 @@ static void
 begin(ZkLockAttempt *attempt, int64 deadline)
 {
 	const ZkLockRequest *request = &attempt->request;
-	ZkLockMode	mode = request->params.mode;
 	ZkLockSlotParams asked = {
 		.request = *request,
 		.generation = request->from != NULL ? forbid_handover(request) :
 		zklock_sessionstate_generation(),
 		.at_gate = zklock_local_handover > 0 &&
-		(mode == ZKLOCK_EXCLUSIVE || mode == ZKLOCK_WRITE),
+		zklock_mode_table[request->params.mode].has_gate,
 		.data = zklock_nodedata_self(request->params.revocable)
 	};
 

@@ -10,6 +10,7 @@
 #include "backend/sqlargs.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
+#include "protocol/mode.h"
 #include "protocol/path.h"
 #include "utils/builtins.h"
 
@@ -70,7 +71,9 @@ refuse_outside(const char *given, bool parent)
 						   prefix),
 				 errhint("Use a path below it, or have a superuser change the setting.")));
 	if (prefix[0] != '\0' && !parent &&
-		strcmp(given + strlen(prefix), "/locks") == 0)
+		given[strlen(prefix)] == '/' &&
+		strcmp(given + strlen(prefix) + 1,
+			   zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for lock path \"%s\"", given),

@@ -95,7 +95,7 @@ get_mode(FunctionCallInfo fcinfo, int argno)
 	char	   *label = get_label(fcinfo, argno, "lock mode");
 
 	for (int mode = 0; mode < ZKLOCK_N_MODES; mode++)
-		if (strcmp(label, zklock_recipe_mode_name(mode)) == 0)
+		if (strcmp(label, zklock_mode_table[mode].name) == 0)
 			return mode;
 	elog(ERROR, "unknown lock mode \"%s\"", label);
 }
@@ -277,22 +277,22 @@ warn_not_owned(const char *path, ZkLockMode mode)
 		zklock_locktable_count(held, ZKLOCK_SESSION) > 0;
 
 	ereport(WARNING,
-			(mode == ZKLOCK_SEMAPHORE ?
+			(zklock_mode_table[mode].has_permits ?
 			 errmsg("you don't own a session-level lease of semaphore \"%s\"",
 					zklock_errors_path(path)) :
 			 errmsg("you don't own a session-level %s lock on \"%s\"",
-					zklock_recipe_mode_name(mode), zklock_errors_path(path)),
+					zklock_mode_table[mode].name, zklock_errors_path(path)),
 			 held == NULL ? 0 :
-			 held->key.mode == ZKLOCK_SEMAPHORE ?
+			 zklock_mode_table[held->key.mode].has_permits ?
 			 errdetail("A semaphore's lease of %s scope is held at this path.",
 					   of_session ? "session" : "transaction") :
 			 errdetail("The path is locked in mode \"%s\", with %s scope.",
-					   zklock_recipe_mode_name(held->key.mode),
+					   zklock_mode_table[held->key.mode].name,
 					   of_session ? "session" : "transaction"),
 			 held == NULL ? 0 :
 			 !of_session ?
 			 errhint("It is given back when the transaction ends.") :
-			 held->key.mode == ZKLOCK_SEMAPHORE ?
+			 zklock_mode_table[held->key.mode].has_permits ?
 			 errhint("Use zk_semaphore_release().") :
 			 errhint("Use zk_lock_release() with this mode.")));
 }
@@ -372,7 +372,7 @@ find_held(const char *path, ZkLockMode mode)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no %s lock on \"%s\" is held",
-						zklock_recipe_mode_name(mode),
+						zklock_mode_table[mode].name,
 						zklock_errors_path(path)),
 				 errhint("Take it with zk_lock_acquire() or zk_lock_guard().")));
 	return hold;
@@ -446,8 +446,8 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 
 	/* It stays in the table from here on, whatever a trigger does. */
 	zklock_locktable_fence(hold);
-	if (!zklock_fence(extension_schema(fcinfo), path, &mine, mode == ZKLOCK_SHARED,
-					  &newest))
+	if (!zklock_fence(extension_schema(fcinfo), path, &mine,
+					  zklock_mode_is_shared(mode), &newest))
 		refuse_fence(path, &mine, &newest, zklock_lease_ask(hold));
 	PG_RETURN_INT64(mine.token);
 }
@@ -477,8 +477,8 @@ zk_fence(PG_FUNCTION_ARGS)
 		mode = get_mode(fcinfo, 3);
 	}
 
-	if (!zklock_fence(extension_schema(fcinfo), path, &mine, mode == ZKLOCK_SHARED,
-					  &newest))
+	if (!zklock_fence(extension_schema(fcinfo), path, &mine,
+					  zklock_mode_is_shared(mode), &newest))
 		refuse_fence(path, &mine, &newest, false);
 	PG_RETURN_INT64(mine.token);
 }

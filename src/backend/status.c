@@ -71,7 +71,7 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 	values[0] = Int32GetDatum(row->pid);
 	values[1] = CStringGetTextDatum(visible ? zklock_text_from_utf8(row->path) :
 									"<insufficient privilege>");
-	values[2] = CStringGetTextDatum(zklock_recipe_mode_name(row->mode));
+	values[2] = CStringGetTextDatum(zklock_mode_table[row->mode].name);
 	values[3] = BoolGetDatum(row->granted);
 	values[4] = Int64GetDatum(row->session_count);
 	values[5] = Int64GetDatum(row->xact_count);

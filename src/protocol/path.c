@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "protocol/contender.h"
+#include "protocol/mode.h"
 
 /*
  * Decode one UTF-8 character of `len` bytes at most.  Returns its length, 0 if
@@ -125,7 +126,7 @@ zklock_path_check_lock(const char *path, size_t len)
 		n = 0;
 		if (zklock_contender_parse(part, &seq) != NULL)
 			why = "The path has a part that is named like a node in a lock's queue.";
-		else if (strcmp(part, "leases") == 0)
+		else if (strcmp(part, zklock_mode_table[ZKLOCK_SEMAPHORE].dir) == 0)
 			why = "The path has a part \"leases\", below which each node counts as a semaphore's lease.";
 	}
 	return why;

@@ -18,18 +18,6 @@
 static void recover(ZkLockRecipe *r, ZkLockActions *out);
 static void not_watched(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out);
 
-const char *
-zklock_recipe_mode_name(ZkLockMode mode)
-{
-	return zklock_recipe_modes[mode].name;
-}
-
-const char *
-zklock_recipe_marker(ZkLockMode mode)
-{
-	return zklock_recipe_modes[mode].marker;
-}
-
 static void
 begin(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
 	  int64_t session, ZkLockActions *out)
@@ -46,10 +34,11 @@ zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 					const char *name, const char *prefix, int64_t session,
 					ZkLockActions *out)
 {
+	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];
+
 	begin(r, params, prefix, session, out);
-	r->fixed = params->mode == ZKLOCK_SIMPLE;
-	r->counted = params->mode == ZKLOCK_SEMAPHORE &&
-		params->permits == ZKLOCK_COUNTED;
+	r->fixed = mode->marker == NULL;
+	r->counted = mode->has_permits && params->permits == ZKLOCK_COUNTED;
 	r->permits = params->permits;
 	if (!r->fixed)
 		zklock_recipe_enter(r, false, out);

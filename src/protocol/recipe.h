@@ -61,8 +61,8 @@
 /*
  * Begin an attempt.  `prefix` must be new for every attempt and session: it is how
  * an attempt finds its node again when the reply to the create was lost.  `name` is
- * the last part of the lock path in mode ZKLOCK_SIMPLE, else NULL.  In mode
- * ZKLOCK_SEMAPHORE the caller holds the semaphore's mutex until the attempt is over.
+ * the last part of the lock path if the path is the node, else NULL.  If the mode has
+ * a mutex, the caller holds it until the attempt is over.
  */
 extern void zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 								const char *name, const char *prefix,
@@ -80,11 +80,5 @@ extern void zklock_recipe_begin_downgrade(ZkLockRecipe *r,
 /* Take one event in, put the actions it asks for into `out`. */
 extern void zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev,
 							   ZkLockActions *out);
-
-/* The mode's name, as in SQL. */
-extern const char *zklock_recipe_mode_name(ZkLockMode mode);
-
-/* What stands between the prefix and the number in this mode's node names. */
-extern const char *zklock_recipe_marker(ZkLockMode mode);
 
 #endif							/* ZKLOCK_RECIPE_H */

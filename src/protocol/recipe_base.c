@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_base.c
- *	  What every attempt needs: the table of modes, asking, ending.
+ *	  What every attempt needs: asking, ending.
  *	  See recipe_base.h.
  *
  *-------------------------------------------------------------------------
@@ -9,14 +9,6 @@
 #include "protocol/recipe_base.h"
 
 #include <stddef.h>
-
-const ZkLockModeRow zklock_recipe_modes[ZKLOCK_N_MODES] = {
-	[ZKLOCK_EXCLUSIVE] = {"exclusive", "lock-", &zklock_contender_mutex},
-	[ZKLOCK_SHARED] = {"shared", "__READ__", &zklock_contender_reader},
-	[ZKLOCK_WRITE] = {"write", "__WRIT__", &zklock_contender_writer},
-	[ZKLOCK_SIMPLE] = {"simple", NULL, NULL},
-	[ZKLOCK_SEMAPHORE] = {"semaphore", "lease-", NULL}
-};
 
 void
 zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_base.h
- *	  What every attempt needs: the table of modes, asking, ending.
+ *	  What every attempt needs: asking, ending.
  *
  * Promises that what is asked for has a number of its own, and that an attempt
  * ends with one action and nothing else.  For recipe.c and its two halves.
@@ -11,18 +11,7 @@
 #ifndef ZKLOCK_RECIPE_BASE_H
 #define ZKLOCK_RECIPE_BASE_H
 
-#include "protocol/contender.h"
 #include "protocol/recipe_types.h"
-
-typedef struct ZkLockModeRow
-{
-	const char *name;
-	const char *marker;			/* NULL: the node has a fixed name */
-	const ZkLockContender *kind;	/* as what it queues; NULL: it does not */
-} ZkLockModeRow;
-
-/* Our own modes; indexed by ZkLockMode. */
-extern const ZkLockModeRow zklock_recipe_modes[ZKLOCK_N_MODES];
 
 /* Ask the driver for something more; returns the request's number. */
 extern uint32_t zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind,

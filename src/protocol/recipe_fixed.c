@@ -71,7 +71,7 @@ void
 zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 						 ZkLockActions *out)
 {
-	bool		simple = r->params.mode == ZKLOCK_SIMPLE;
+	bool		simple = zklock_mode_table[r->params.mode].marker == NULL;
 
 	switch (ev->kind)
 	{

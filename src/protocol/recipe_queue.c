@@ -31,7 +31,7 @@ static void take_count(ZkLockRecipe *r, const ZkLockEvent *ev,
 void
 zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out)
 {
-	if (r->params.mode == ZKLOCK_SEMAPHORE && (r->counted || !r->sized))
+	if (zklock_mode_table[r->params.mode].has_permits && (r->counted || !r->sized))
 		r->size = zklock_recipe_ask(r, ZKLOCK_DO_SIZE, NULL, out);
 	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
 }
@@ -107,7 +107,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			if (ev->reply == ZKLOCK_NO_NODE)
 			{
 				/* Whatever it told those who watched it, we have missed. */
-				r->only_shrinks &= zklock_recipe_modes[r->params.mode].kind->reader;
+				r->only_shrinks &= zklock_mode_is_shared(r->params.mode);
 				contender_left(r, watch, out);
 			}
 			else if (r->params.nowait)
@@ -209,7 +209,7 @@ typedef struct Ahead
 static ZkLockVerdict
 find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 {
-	const ZkLockContender *mine = zklock_recipe_modes[r->params.mode].kind;
+	const ZkLockContender *mine = zklock_mode_table[r->params.mode].kind;
 
 	memset(ahead, 0, sizeof(*ahead));
 	ahead->only_shrinks = true;
@@ -317,7 +317,7 @@ take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		 * Who has more ahead has the time to ask when it is so.
 		 */
 		if (ahead.n == 1 && r->nearest.request == r->last_request &&
-			!zklock_recipe_modes[r->params.mode].kind->reader)
+			!zklock_mode_is_shared(r->params.mode))
 			zklock_recipe_look(r, out);
 	}
 }
@@ -391,7 +391,7 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 static void
 look_around(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
-	if (r->params.mode == ZKLOCK_SEMAPHORE)
+	if (zklock_mode_table[r->params.mode].has_permits)
 		take_lease(r, ev, out);
 	else
 		take_position(r, ev, out);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_types.h
- *	  The words of the lock protocol: modes, events, actions, an attempt.
+ *	  The words of the lock protocol: events, actions, an attempt.
  *
  * What recipe.h, which tells what they mean together, and the parts below it
  * speak in.
@@ -14,18 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol/mode.h"
 #include "protocol/watchlimit.h"
-
-/* Rows of the mode table in recipe_base.c; the SQL enum's labels, in its order. */
-typedef enum ZkLockMode
-{
-	ZKLOCK_EXCLUSIVE,			/* Curator's InterProcessMutex */
-	ZKLOCK_SHARED,				/* readLock() of InterProcessReadWriteLock */
-	ZKLOCK_WRITE,				/* its writeLock() */
-	ZKLOCK_SIMPLE,				/* one node at the path itself */
-	ZKLOCK_SEMAPHORE,			/* a lease; no label of the SQL enum */
-	ZKLOCK_N_MODES
-} ZkLockMode;
 
 /* How a request ended, as far as the protocol cares. */
 typedef enum ZkLockReply
@@ -78,7 +68,7 @@ typedef enum ZkLockActionKind
 	ZKLOCK_DO_CREATE,			/* create our node: prefix || marker || seq, or
 								 * the fixed `name` */
 	ZKLOCK_DO_LIST,				/* read the children around our node, leaving
-								 * a watch in mode ZKLOCK_SEMAPHORE */
+								 * a watch if the mode has permits */
 	ZKLOCK_DO_WATCH,			/* get `name`, leaving a watch if it exists */
 	ZKLOCK_DO_VERIFY,			/* get `name`, no watch: who owns it? */
 	ZKLOCK_DO_TOUCH,			/* set the data of `name`, to tell its watchers */
@@ -123,7 +113,7 @@ typedef struct ZkLockParams
 	bool		wants_holder;	/* with `nowait`: find out first which node is
 								 * ahead, if the session is not one's own to ask
 								 * in later */
-	int			permits;		/* ZKLOCK_SEMAPHORE: the number of leases, or
+	int			permits;		/* if the mode has them: their number, or
 								 * ZKLOCK_COUNTED */
 	bool		revocable;		/* is the node watched for revocation? */
 } ZkLockParams;

@@ -38,6 +38,12 @@ child_path(const ZkLockDriver *driver, const char *name)
 	return psprintf("%s/%s", driver->dir, name);
 }
 
+static const ZkLockModeRow *
+mode_of(const ZkLockDriver *driver)
+{
+	return &zklock_mode_table[driver->recipe.params.mode];
+}
+
 /* A second node under our prefix, which only a fault can have left. */
 static void
 drop_surplus(ZkLockDriver *driver, const char *name)
@@ -45,7 +51,7 @@ drop_surplus(ZkLockDriver *driver, const char *name)
 	ZkLockNode *node = zklock_zkclient_node(zklock_session_client(),
 											driver->dir,
 											driver->recipe.prefix,
-											zklock_recipe_marker(driver->recipe.params.mode));
+											mode_of(driver)->marker);
 
 	if (node == NULL)
 		zklock_errors_too_much();
@@ -81,7 +87,7 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 				break;
 			case ZKLOCK_DO_LIST:
 				taken = zklock_zkclient_list(client, driver->dir,
-											 driver->recipe.params.mode == ZKLOCK_SEMAPHORE ?
+											 mode_of(driver)->has_permits ?
 											 action->use : ZKLOCK_WATCH_NONE,
 											 tag);
 				break;
@@ -436,6 +442,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 					const char *data, bool (*is_needed) (const char *path))
 {
 	const ZkLockParams *params = &request->params;
+	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];
 	ZkLockRecipe *r = &driver->recipe;
 	ZkLockClient *client = zklock_session_client();
 	const char *prefix = new_prefix();
@@ -454,9 +461,10 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	driver->nearest = NULL;
 	driver->refused = NULL;
 
-	if (params->mode == ZKLOCK_SEMAPHORE)
+	if (mode->dir != NULL)
+		driver->dir = psprintf("%s/%s", request->path, mode->dir);
+	if (mode->has_permits)
 	{
-		driver->dir = psprintf("%s/leases", request->path);
 		driver->count = request->count;
 		if (request->count == NULL)
 			driver->size = psprintf("%d", params->permits);
@@ -471,10 +479,9 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	}
 	else
 	{
-		driver->node = params->mode == ZKLOCK_SIMPLE ?
+		driver->node = mode->marker == NULL ?
 			simple_node(driver, prefix, &name) :
-			zklock_zkclient_node(client, driver->dir, prefix,
-								 zklock_recipe_marker(params->mode));
+			zklock_zkclient_node(client, driver->dir, prefix, mode->marker);
 		zklock_recipe_begin(r, params, name, prefix, session, &actions);
 	}
 	r->shared = is_needed != NULL;

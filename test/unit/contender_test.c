@@ -80,11 +80,11 @@ static void
 test_markers(void **state)
 {
 	(void) state;
-	assert_string_equal(zklock_recipe_marker(ZKLOCK_EXCLUSIVE), "lock-");
-	assert_string_equal(zklock_recipe_marker(ZKLOCK_SHARED), "__READ__");
-	assert_string_equal(zklock_recipe_marker(ZKLOCK_WRITE), "__WRIT__");
-	assert_string_equal(zklock_recipe_marker(ZKLOCK_SEMAPHORE), "lease-");
-	assert_null(zklock_recipe_marker(ZKLOCK_SIMPLE));
+	assert_string_equal(zklock_mode_table[ZKLOCK_EXCLUSIVE].marker, "lock-");
+	assert_string_equal(zklock_mode_table[ZKLOCK_SHARED].marker, "__READ__");
+	assert_string_equal(zklock_mode_table[ZKLOCK_WRITE].marker, "__WRIT__");
+	assert_string_equal(zklock_mode_table[ZKLOCK_SEMAPHORE].marker, "lease-");
+	assert_null(zklock_mode_table[ZKLOCK_SIMPLE].marker);
 }
 
 int

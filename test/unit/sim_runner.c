@@ -269,7 +269,7 @@ perform(SimRunner *r, SimAttempt *a)
 		case ZKLOCK_DO_DROP:
 			sim_count(SIM_N_DROPS);
 			snprintf(stem, sizeof(stem), "%s%s", a->prefix,
-					 zklock_recipe_marker(a->recipe.params.mode));
+					 zklock_mode_table[a->recipe.params.mode].marker);
 			surplus = sim_client_node(c, a->dir, stem, a->prefix, false);
 			sim_client_adopt(c, surplus, act->name);
 			sim_client_delete(c, surplus);
@@ -423,7 +423,7 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 		sim_copy_name(stem, name);
 	else
 		snprintf(stem, sizeof(stem), "%s%s", a->prefix,
-				 zklock_recipe_marker(mode));
+				 zklock_mode_table[mode].marker);
 	a->own = sim_client_node(&r->client, dir, stem, a->prefix, simple);
 	sim_trace("client %d: attempt %d, mode %d%s, in %d, %s \"%s\"", r->number,
 			  a->id, mode, nowait ? ", not waiting" : "", dir,
