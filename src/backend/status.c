@@ -31,6 +31,25 @@ PG_FUNCTION_INFO_V1(zk_lock_stats_reset);
 PG_FUNCTION_INFO_V1(zk_lock_status);
 PG_FUNCTION_INFO_V1(zk_session);
 
+/* Columns of zk_locks, in the order of zk_lock_status(). */
+typedef enum LockColumn
+{
+	LOCK_PID,
+	LOCK_PATH,
+	LOCK_MODE,
+	LOCK_GRANTED,
+	LOCK_SESSION_HOLDS,
+	LOCK_TRANSACTION_HOLDS,
+	LOCK_TOKEN,
+	LOCK_GRANT_NUMBER,
+	LOCK_NODE,
+	LOCK_SESSION_ID,
+	LOCK_WAITSTART,
+	LOCK_LOST,
+	LOCK_REVOKED,
+	N_LOCK_COLUMNS
+} LockColumn;
+
 static void
 describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 {
@@ -59,34 +78,66 @@ may_see(const ZkLockClaimRow *row)
 		has_privs_of_role(GetUserId(), row->role);
 }
 
+/* The value of a column, in the memory of the row; `*isnull` is false before. */
+static Datum
+lock_datum(const ZkLockClaimRow *row, LockColumn column, bool *isnull)
+{
+	switch (column)
+	{
+		case LOCK_PID:
+			return Int32GetDatum(row->pid);
+		case LOCK_PATH:
+			return CStringGetTextDatum(zklock_text_from_utf8(row->path));
+		case LOCK_MODE:
+			return CStringGetTextDatum(zklock_mode_table[row->mode].name);
+		case LOCK_GRANTED:
+			return BoolGetDatum(row->granted);
+		case LOCK_SESSION_HOLDS:
+			return Int64GetDatum(row->session_count);
+		case LOCK_TRANSACTION_HOLDS:
+			return Int64GetDatum(row->xact_count);
+		case LOCK_TOKEN:
+			*isnull = !row->granted;
+			return Int64GetDatum(row->token);
+		case LOCK_GRANT_NUMBER:
+			*isnull = !row->granted;
+			return Int64GetDatum(row->grant_number);
+		case LOCK_NODE:
+			*isnull = row->node[0] == '\0';
+			return CStringGetTextDatum(zklock_text_from_utf8(row->node));
+		case LOCK_SESSION_ID:
+			*isnull = row->session_id == 0;
+			return CStringGetTextDatum(zklock_text_session(row->session_id));
+		case LOCK_WAITSTART:
+			*isnull = row->granted;
+			return TimestampTzGetDatum(row->waitstart);
+		case LOCK_LOST:
+			return BoolGetDatum(row->lost);
+		case LOCK_REVOKED:
+			return BoolGetDatum(row->revoked);
+		case N_LOCK_COLUMNS:
+			break;
+	}
+	*isnull = true;
+	return (Datum) 0;
+}
+
 static void
 put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 {
 	bool		visible = may_see(row);
-	Datum		values[13];
-	bool		nulls[13];
+	Datum		values[N_LOCK_COLUMNS] = {0};
+	bool		nulls[N_LOCK_COLUMNS] = {0};
 
-	memset(nulls, !visible, sizeof(nulls));
-	nulls[0] = nulls[1] = false;
-	values[0] = Int32GetDatum(row->pid);
-	values[1] = CStringGetTextDatum(visible ? zklock_text_from_utf8(row->path) :
-									"<insufficient privilege>");
-	values[2] = CStringGetTextDatum(zklock_mode_table[row->mode].name);
-	values[3] = BoolGetDatum(row->granted);
-	values[4] = Int64GetDatum(row->session_count);
-	values[5] = Int64GetDatum(row->xact_count);
-	values[6] = Int64GetDatum(row->token);
-	nulls[6] |= !row->granted;
-	values[7] = Int64GetDatum(row->grant_number);
-	nulls[7] |= !row->granted;
-	values[8] = CStringGetTextDatum(zklock_text_from_utf8(row->node));
-	nulls[8] |= row->node[0] == '\0';
-	values[9] = CStringGetTextDatum(zklock_text_session(row->session_id));
-	nulls[9] |= row->session_id == 0;
-	values[10] = TimestampTzGetDatum(row->waitstart);
-	nulls[10] |= row->granted;
-	values[11] = BoolGetDatum(row->lost);
-	values[12] = BoolGetDatum(row->revoked);
+	for (LockColumn column = 0; column < N_LOCK_COLUMNS; column++)
+	{
+		if (visible || column == LOCK_PID)
+			values[column] = lock_datum(row, column, &nulls[column]);
+		else if (column == LOCK_PATH)
+			values[column] = CStringGetTextDatum("<insufficient privilege>");
+		else
+			nulls[column] = true;
+	}
 	zklock_sqlrows_put(rows, values, nulls);
 }
 
