@@ -46,7 +46,7 @@ sub seconds_to_get
 # Lets a backend acquire a lock, which takes up to $seconds, calls the function
 # $what on it before, during or after that, and returns the result of the
 # statement.
-sub strike
+sub interrupt
 {
 	my ($victim, $path, $seconds, $what) = @_;
 
@@ -84,7 +84,7 @@ my %ended = (t => 0, cancelled => 0);
 for my $round (1 .. ROUNDS)
 {
 	my $answer =
-	  strike($victim, @{ $locks[ $round % 2 ] }, 'pg_cancel_backend');
+	  interrupt($victim, @{ $locks[ $round % 2 ] }, 'pg_cancel_backend');
 
 	$answer = 'cancelled' if $answer =~ /^ERROR:  57014:/;
 	$ended{$answer}++;
@@ -113,7 +113,7 @@ for my $round (1 .. ROUNDS)
 
 	$victim = ZkTest->new($node, TIMEOUT, application_name => 'victim');
 	seconds_to_get($victim, '/storm/free', 1) if $connected;
-	strike($victim, $path, $connected ? $seconds : $first_time,
+	interrupt($victim, $path, $connected ? $seconds : $first_time,
 		'pg_terminate_backend');
 	$victim->close;
 }

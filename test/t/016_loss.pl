@@ -42,7 +42,7 @@ sub stock
 
 # Ends the session of a lock's holder without its notice, and gives the lock to
 # the rival.
-sub steal
+sub take_over
 {
 	my ($path) = @_;
 
@@ -98,7 +98,7 @@ for my $what (sort keys %statements)
 		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}")
 	  if $what =~ /gives/;
-	steal('/loss/early');
+	take_over('/loss/early');
 	$proxy->release;
 	like(
 		$session->result,
@@ -134,7 +134,7 @@ $session->query(q(LOAD 'zklock'; BEGIN; SELECT zk_lock_guard('/loss/held')));
 is($session->query(q(SELECT zk_lock_held('/loss/held'))),
 	't', 'zk_lock_held() returns true for a lock that is held');
 $proxy->mark;
-steal('/loss/held');
+take_over('/loss/held');
 $proxy->release;
 $proxy->wait_frame(dir => 's2c', op => 'connect');
 $proxy->wait_idle;
@@ -345,7 +345,7 @@ $session->start('CALL sell_out()');
 $other->poll_query_until('postgres',
 	"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
 	 WHERE pid = ${\ $session->pid}");
-steal('/loss/stock');
+take_over('/loss/stock');
 $key->query('SELECT pg_advisory_unlock(1)');
 like(
 	$session->result,

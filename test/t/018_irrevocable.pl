@@ -50,7 +50,7 @@ sub state_of
 		SELECT slot_name FROM pg_replication_slots));
 }
 
-# A session with a lock that steal() takes from it without notice
+# A session with a lock that take_over() takes from it without notice
 sub holder
 {
 	my $session = ZkTest->new($node, @proxied);
@@ -60,7 +60,7 @@ sub holder
 	return $session;
 }
 
-sub steal
+sub take_over
 {
 	$proxy->hold;
 	is($rival->query(q(SELECT zk_lock_acquire('/lost'))),
@@ -95,7 +95,7 @@ for my $sql (
 	my $session = holder();
 
 	pass($sql);
-	steal();
+	take_over();
 	like($session->query($sql), qr{^ERROR:  40001: lock on "/lost" was lost}m,
 		'... is refused');
 	is(state_of(), $before, '... and has no effect');
@@ -125,7 +125,7 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 		 WHERE pid = ${\ $session->pid}");
 	pass("$sql, which waits");
 	$proxy->mark;
-	steal();
+	take_over();
 	$proxy->release;
 	$proxy->wait_frame(dir => 's2c', op => 'connect');
 	$proxy->wait_idle;

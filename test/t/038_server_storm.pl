@@ -59,7 +59,7 @@ sub claims_of
 		"SELECT path, granted FROM zk_locks WHERE pid = ${\ $session->pid}");
 }
 
-my %strike = (
+my %interrupt = (
 	pg_cancel_backend => sub {
 		my ($victim, $sql) = @_;
 
@@ -116,7 +116,7 @@ sub reset_timeout
 }
 
 srand(42);
-for my $way (sort keys %strike)
+for my $way (sort keys %interrupt)
 {
 	my %ended;
 	my @victims = map { ZkTest->new($node) } 1 .. VICTIMS;
@@ -128,14 +128,14 @@ for my $way (sort keys %strike)
 		# Each victim has its own path: a holder keeps the lock until all are
 		# done.
 		my @path = shuffle(@paths);
-		my @blows = map {
-			$strike{$way}->($victims[$_], "SELECT zk_lock_acquire('$path[$_]')")
+		my @interrupts = map {
+			$interrupt{$way}->($victims[$_], "SELECT zk_lock_acquire('$path[$_]')")
 		} 0 .. $#victims;
 
 		for my $i (0 .. $#victims)
 		{
 			sleep(rand(0.006));
-			$blows[$i]->();
+			$interrupts[$i]->();
 		}
 		for my $i (0 .. $#victims)
 		{
