@@ -2,6 +2,7 @@
 # short sessions, over a connection that is cut at inconvenient moments.
 #
 # Runs once: the result does not depend on the mode.
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # Backends that are cancelled or terminated at random moments while they take a
 # lock: none hangs, and no node is left.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # The cost of each operation, in flights (consecutive round trips to ZooKeeper)
 # and in frames.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # A lock is lost while its holder is busy: the running statement is cancelled,
 # the transaction cannot commit, here or on another server, and a fence refuses
 # it even without these checks.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

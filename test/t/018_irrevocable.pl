@@ -1,5 +1,7 @@
 # Statements that an abort does not undo: a backend that has lost a lock gets
 # the error before they begin, and nothing interrupts them after that.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # Many sessions on two servers: a semaphore never grants more leases than it
 # has, and locks that are taken several at a time, in any order, never
 # deadlock. In the end, no node is left in ZooKeeper.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,6 +1,8 @@
 # The cost of a lock does not grow with the number of locks that a backend
 # holds: neither to acquire, keep or release it, nor to end a subtransaction,
 # nor for the server's worker to give up a wait.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -3,6 +3,7 @@
 # gets its error.
 #
 # Runs once: the test sets the mode itself.
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -3,6 +3,7 @@
 # node that is deleted by hand affects only its own turn.
 #
 # Runs once: the test sets the mode itself.
+# Runs first: it takes long.
 
 use strict;
 use warnings;

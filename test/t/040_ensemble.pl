@@ -2,6 +2,8 @@
 # restarted.
 #
 # Not in gate mode: each waiter must have its own node in ZooKeeper.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -3,6 +3,8 @@
 # locks and their places in the queue.
 #
 # For the order in which the C client tries the servers, see zkhosts.h.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

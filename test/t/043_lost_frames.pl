@@ -4,6 +4,8 @@
 # The proxy numbers the frames that pass. A sweep loses frame 1, 2 and so on,
 # and ends when an operation completes before there was a frame of that number.
 # So the number of frames need not be known.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # The soak test: its checker with constructed histories, and a short run. (make
 # soak runs it for longer.)
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -2,6 +2,7 @@
 # and its make installcheck against a running server.
 #
 # Runs once: the result does not depend on the mode.
+# Runs first: it takes long.
 
 use strict;
 use warnings;

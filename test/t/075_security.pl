@@ -1,6 +1,8 @@
 # The statements of docs/security.md: privileges, access control lists with
 # real passwords, and copies of a database. The intruder is a client that knows
 # the protocol and has no password.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # Random statements: the server does not crash, no backend hangs, and no node
 # or claim is left. (make fuzz runs them for longer.)
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;
