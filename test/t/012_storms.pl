@@ -1,18 +1,20 @@
 # Backends that are cancelled or terminated at random moments while they take a
 # lock: none hangs, and no node is left.
 #
+# Shortened unless ZKLOCK_LONG is set: 60 rounds of each kind, not 200.
 # Runs first: it takes long.
 
 use strict;
 use warnings;
 
 use PostgreSQL::Test::Utils;
+use Sample;
 use Test::More;
 use Time::HiRes qw(sleep);
 use ZkServer;
 use ZkTest;
 
-use constant ROUNDS => 200;
+use constant ROUNDS => sample_of(200, 60);
 
 # A timeout so long that no node disappears because its session expires.
 use constant TIMEOUT => ('zklock.session_timeout' => '60s');

@@ -454,12 +454,17 @@ $tree->create('/tree/1/2/3/lock-', '', NODE);
 is($proxy->flights(sub { $seen = join(' ', paths('/tree')) }, SETTLE),
 	6, 'a tree of four levels with three thousand leaves takes six flights');
 is($seen, '/tree/1/2/3|queue|1', '... and its only lock is found');
-create_many($tree, 47_000, sub { "/tree/1/$_[0]-", '' });
-like(
-	$observer->query(q(SELECT * FROM zk_lock_paths('/tree'))),
-	qr{^ERROR:  54000: too many nodes in ZooKeeper below "/tree"},
-	'a tree with too many nodes is refused');
-is(join(' ', paths('/tree/1/2')), $seen, '... but a part of it is shown');
+
+# The limit is the same in all modes, and it takes long to reach.
+if (!server_mode())
+{
+	create_many($tree, 47_000, sub { "/tree/1/$_[0]-", '' });
+	like(
+		$observer->query(q(SELECT * FROM zk_lock_paths('/tree'))),
+		qr{^ERROR:  54000: too many nodes in ZooKeeper below "/tree"},
+		'a tree with too many nodes is refused');
+	is(join(' ', paths('/tree/1/2')), $seen, '... but a part of it is shown');
+}
 $tree->close;
 
 done_testing();

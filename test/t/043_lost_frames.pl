@@ -5,17 +5,23 @@
 # and ends when an operation completes before there was a frame of that number.
 # So the number of frames need not be known.
 #
+# Shortened unless ZKLOCK_LONG is set: of the frames that can be lost after another
+# one, each fourth is, from one on that is drawn.
 # Runs first: it takes long.
 
 use strict;
 use warnings;
 
 use PostgreSQL::Test::Utils;
+use Sample;
 use Test::More;
 use ZkClient;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
+
+# Of the frames that are lost after another one, one in so many is.
+use constant STEP => 4;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
@@ -454,9 +460,11 @@ sub sweep
 {
 	my ($operation, $dir, $action, $more, @before) = @_;
 
-	for (my $number = ($before[-1] // 0) + 1;
+	my $step = @before ? sample_of(1, STEP) : 1;
+
+	for (my $number = ($before[-1] // 0) + 1 + int(rand($step));
 		lose($operation, $dir, $action, @before, $number);
-		$number++)
+		$number += $step)
 	{
 		sweep($operation, $dir, $action, $more - 1, @before, $number) if $more;
 	}
