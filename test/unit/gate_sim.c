@@ -268,7 +268,7 @@ step(int which, int actor)
 		case 11:
 			return s != NULL ?
 				step_backend(&s->backends[sim_random(s->nbackends)]) :
-				sim_schedule_hold(d, plan.patience);
+				sim_schedule_hold(d, plan.patience, 30);
 		default:
 			if (s == NULL)
 				return false;

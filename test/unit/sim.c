@@ -24,6 +24,9 @@
 #define MAX_CLIENTS 6
 #define MAX_QUIET_STEPS 20000
 
+/* One in so many schedules is about downgrades that slow waiters meet. */
+#define WITH_SLOW_WAITERS 16
+
 static const char *const properties[] = {
 	[SIM_EXCLUSION] = "never two holders of conflicting modes",
 	[SIM_LIMIT] = "never more holders than leases, or than the count says",
@@ -129,10 +132,12 @@ typedef struct Plan
 	int			faults_per_mille;
 	bool		may[N_MISFORTUNES];
 	bool		disturbs_downgrades;
+	bool		slow_waiters;
 	int			lag;			/* percent of chances followers let pass */
 	int			away;			/* those that clients without connection do */
 	int			drowsy;			/* those that callers do */
 	int			patience;		/* those that holders do */
+	int			downgrades;		/* percent of what holders do otherwise */
 } Plan;
 
 static Plan plan;
@@ -200,6 +205,24 @@ begin(SimDriver *d)
 	return sim_driver_begin(d, &task);
 }
 
+/*
+ * What a client requests may be under way for long, while others go on: then they do
+ * several things between what it has seen and what it asks next.
+ */
+static bool
+is_under_way(int client)
+{
+	return plan.slow_waiters && client % 2 == 1 && !sim.quiet && sim_percent(90);
+}
+
+/* Who has downgraded keeps the reader's node for long if waiters are slow. */
+static int
+patience(const SimDriver *d)
+{
+	return plan.slow_waiters && !sim.quiet &&
+		!sim_check_holds(&d->runner.attempts[0]) ? 97 : plan.patience;
+}
+
 #define N_STEPS 12
 
 /* One of the events that happen by themselves; false: it is not possible. */
@@ -228,7 +251,7 @@ step(int which, int client)
 			 */
 			if (sim_zk_nsessions() > 0 && sim_percent(20))
 				return sim_schedule_apply(sim_random(sim_zk_nsessions()));
-			return sim_schedule_apply(c->session);
+			return !is_under_way(client) && sim_schedule_apply(c->session);
 		case 8:
 			return (sim.quiet || !sim_percent(plan.away)) &&
 				sim_client_connect(c, sim_random(SIM_SERVERS));
@@ -236,7 +259,7 @@ step(int which, int client)
 			return (sim.quiet || !sim_percent(plan.lag)) &&
 				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
 		case 10:
-			return sim_schedule_hold(d, plan.patience);
+			return sim_schedule_hold(d, patience(d), plan.downgrades);
 		default:
 			return begin(d);
 	}
@@ -341,6 +364,8 @@ draw_plan(uint64_t seed)
 	sim.reuse_prefix = sim_percent(10);
 	sim.refusals = sim_percent(5);
 	plan.disturbs_downgrades = sim_percent(20);
+	plan.slow_waiters = false;
+	plan.downgrades = 30;
 	plan.tasks = plan.disturbs_downgrades ? QUEUE_ONLY :
 		sim_percent(35) ? EXCLUSIVE_ONLY : (Tasks) (1 + sim_random(5));
 	sim.leases = 1 + sim_random(3);
@@ -377,6 +402,21 @@ draw_plan(uint64_t seed)
 }
 
 static void
+slow_waiters(void)
+{
+	plan.slow_waiters = true;
+	plan.disturbs_downgrades = false;
+	plan.tasks = EXCLUSIVE_ONLY;
+	plan.nclients = 2 + sim_random(2);
+	plan.misfortunes_per_mille = 0;
+	plan.away = plan.drowsy = 0;
+	plan.patience = sim_random(40);
+	plan.downgrades = 75;
+	sim.counted = false;
+	sim.crowded = 0;
+}
+
+static void
 check_progress(void)
 {
 	for (int i = 0; i < plan.nclients; i++)
@@ -392,6 +432,8 @@ play(uint64_t seed)
 	int			tasks;
 
 	draw_plan(seed);
+	if (seed % WITH_SLOW_WAITERS == WITH_SLOW_WAITERS / 2)
+		slow_waiters();
 	sim_zk_reset();
 	tasks = 1 + sim_random(4);
 	for (int i = 0; i < plan.nclients; i++)

@@ -20,13 +20,13 @@ sim_schedule_apply(int session)
 }
 
 bool
-sim_schedule_hold(SimDriver *d, int patience)
+sim_schedule_hold(SimDriver *d, int patience, int downgrades)
 {
 	if (d->crashed || d->state != SIM_HOLDING)
 		return false;
 	if (sim_percent(patience))
 		return true;
-	if (sim_check_holds(&d->runner.attempts[0]) && sim_percent(30) &&
+	if (sim_check_holds(&d->runner.attempts[0]) && sim_percent(downgrades) &&
 		sim_driver_downgrade(d))
 		return true;
 	return sim_driver_let_go(d);

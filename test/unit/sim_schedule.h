@@ -14,10 +14,10 @@
 extern bool sim_schedule_apply(int session);
 
 /*
- * A holder continues, in `patience` percent of the steps, or does something
- * else.
+ * A holder continues, in `patience` percent of the steps, or else downgrades, in
+ * `downgrades` percent of those, or releases its lock.
  */
-extern bool sim_schedule_hold(SimDriver *d, int patience);
+extern bool sim_schedule_hold(SimDriver *d, int patience, int downgrades);
 
 /*
  * One of all the events that happen by themselves: those that `step` knows, by
