@@ -16,7 +16,7 @@ use ZkLine;
 use ZkTest;
 
 use constant {
-	TIMEOUT => 10,    # timeout of sessions; far longer than an election takes
+	TIMEOUT => 20,    # timeout of sessions; far longer than servers take to be back
 	SOON => 15,       # limit for "at once"; generous, because the machine may be busy
 };
 
