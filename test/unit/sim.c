@@ -408,7 +408,7 @@ slow_waiters(void)
 	plan.disturbs_downgrades = false;
 	plan.tasks = EXCLUSIVE_ONLY;
 	plan.nclients = 2 + sim_random(2);
-	plan.misfortunes_per_mille = 0;
+	plan.faults_per_mille = 0;
 	plan.away = plan.drowsy = 0;
 	plan.patience = sim_random(40);
 	plan.downgrades = 75;
