@@ -466,14 +466,9 @@ await_news(ZkLockAttempt *attempts, int n, int64 until)
 static void
 give_up(ZkLockClaim *claim)
 {
-	int64		now;
-
-	/* Only a lock that is known to be held is passed on. */
 	refresh();
-	now = zklock_zkclient_now();
-	if (zklock_slots_give_up(claim,
-							  status.confirmed >= now - zklock_sessionroutine_lease(),
-							  now))
+	if (zklock_slots_give_up(claim, zklock_sessionroutine_lease(),
+							 zklock_zkclient_now))
 		zklock_stats_add(ZKLOCK_HAND_BACKS, 1);
 }
 

@@ -172,6 +172,16 @@ zklock_sessionstate_generation(void)
 	return pg_atomic_read_u32(&shared->generation);
 }
 
+int64
+zklock_sessionstate_confirmed(void)
+{
+	int64		confirmed = (int64) pg_atomic_read_u64(&shared->confirmed);
+
+	/* A generation that is read now is the one at that time, or a later one. */
+	pg_read_barrier();
+	return confirmed;
+}
+
 void
 zklock_sessionstate_status(ZkLockSessionStatus *status)
 {
@@ -182,11 +192,8 @@ zklock_sessionstate_status(ZkLockSessionStatus *status)
 	if (shared->published != pg_atomic_read_u32(&shared->generation))
 		status->begun = false;
 	SpinLockRelease(&shared->mutex);
-	status->confirmed = (int64) pg_atomic_read_u64(&shared->confirmed);
 	status->turned = (int64) pg_atomic_read_u64(&shared->turned);
-
-	/* Who reads the generation now gets it as it was then, or a later one. */
-	pg_read_barrier();
+	status->confirmed = zklock_sessionstate_confirmed();
 }
 
 void

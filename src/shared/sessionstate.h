@@ -65,6 +65,12 @@ extern bool zklock_sessionstate_is_shared(void);
  */
 extern uint32 zklock_sessionstate_generation(void);
 extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
+
+/*
+ * Returns `confirmed` of ZkLockSessionStatus.  A caller that reads the generation after
+ * this call gets that of the confirmed session, or a later one.
+ */
+extern int64 zklock_sessionstate_confirmed(void);
 extern void zklock_sessionstate_failure(ZkLockTenureFailure *failure);
 
 /* Have the worker look for work. */

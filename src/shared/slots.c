@@ -203,16 +203,28 @@ zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state)
 	LWLockRelease(lock);
 }
 
+/* The caller holds the entry's lock.  Without a clock, the lock is not handed over. */
 static bool
-give_up(ZkLockClaim *claim, bool good, int64 now)
+give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
 	ZkLockEntry *entry = claim->slot.entry;
 	bool		held = claim->turn.state == ZKLOCK_TURN_HOLDING;
 
 	if (claim->at_gate)
 	{
-		good = good && claim->turn.generation == zklock_sessionstate_generation();
-		if (zklock_gate_release(&entry->gate, &claim->turn, good, now,
+		int64		now = 0;
+		bool		fit = false;
+
+		/* The generation is read after the confirmation, which may be of a later one. */
+		if (clock != NULL)
+		{
+			int64		confirmed = zklock_sessionstate_confirmed();
+			uint32		generation = zklock_sessionstate_generation();
+
+			now = clock();
+			fit = claim->turn.generation == generation && confirmed >= now - lease;
+		}
+		if (zklock_gate_release(&entry->gate, &claim->turn, fit, now,
 							  zklock_local_handover * NS_PER_MS, tell, NULL))
 		{
 			zklock_owners_assign(&entry->slot.work, &claim->charge);
@@ -229,7 +241,7 @@ give_up(ZkLockClaim *claim, bool good, int64 now)
 }
 
 bool
-zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now)
+zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
 	bool		handed_back;
@@ -240,7 +252,7 @@ zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now)
 	handed_back = !(claim->at_gate &&
 					zklock_gate_may_rejoin(&claim->turn,
 										   zklock_sessionstate_generation())) &&
-		give_up(claim, good, now);
+		give_up(claim, lease, clock);
 	LWLockRelease(lock);
 	return handed_back;
 }
@@ -251,7 +263,7 @@ zklock_slots_end_claim(ZkLockClaim *claim)
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	(void) give_up(claim, false, 0);
+	(void) give_up(claim, 0, NULL);
 	claim->left = true;
 	zklock_claimtable_free(claim);
 	LWLockRelease(lock);

@@ -34,6 +34,9 @@ typedef struct ZkLockSlotParams
 	const char *data;			/* what the node is to say */
 } ZkLockSlotParams;
 
+/* The time on the clock of zklock_slots_report().  Raises and allocates nothing. */
+typedef int64_t (*ZkLockClock) (void);
+
 /* How it stands.  Texts are as in ZkLockAttempt; "" if there is none. */
 typedef struct ZkLockSlotState
 {
@@ -55,11 +58,14 @@ extern void zklock_slots_request(ZkLockClaim *claim,
 extern void zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state);
 
 /*
- * Want no node any more, whether waited for or granted.  It may be passed on to
- * another backend if the lease is `good`; `now` is the time on the clock of
- * zklock_slots_report().  True: another waits here, but it was not passed on.
+ * Want no node any more, whether waited for or granted.  At a gate, it may be handed
+ * over to another backend if the session was confirmed less than `lease`, in ns, ago.
+ * The last confirmation and the clock are read once the entry's lock is held: the
+ * backend may have waited for that.  True: another waits here, but it was not handed
+ * over.
  */
-extern bool zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now);
+extern bool zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
+								 ZkLockClock clock);
 
 /* The same, and have no part in the lock any more: the claim may be gone. */
 extern void zklock_slots_end_claim(ZkLockClaim *claim);

@@ -21,6 +21,9 @@
 #include "shim/process.h"
 #include "shim/shim.h"
 
+/* In ns: a third of the timeout that the worker publishes */
+#define LEASE INT64CONST(10000000000)
+
 static const char *const paths[STRESS_PATHS] = {"/a", "/b", "/c"};
 static int	my_procno;
 
@@ -59,6 +62,18 @@ ready(void)
 		wait_latch("for a session");
 	}
 	zklock_sessionstate_listen(false);
+}
+
+/*
+ * The clock of a release.  A process may wait for the entry's lock until the lease or
+ * the window is over, so it must not read the clock before.
+ */
+static int64_t
+now_under_lock(void)
+{
+	if (!shim_holds_lwlock())
+		shim_fail("a backend reads the clock before it has the lock");
+	return shim_now();
 }
 
 typedef enum Ending
@@ -167,7 +182,7 @@ acquire(ZkLockClaim *claim, ZkLockMode mode, ZkLockSlotState *state)
 		ending = wait_for_verdict(claim, state, &verdict);
 		if (ending != NOT_GRANTED)
 			return ending;
-		(void) zklock_slots_give_up(claim, false, shim_now());
+		(void) zklock_slots_give_up(claim, LEASE, now_under_lock);
 		if (verdict == ZKLOCK_TIMED_OUT)
 			stress_count(STRESS_N_TRIES);
 		if (verdict != ZKLOCK_EXPIRED || tries == 5)
@@ -319,7 +334,7 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 		commit(claim, path, reads, generation);
 	stress_let_go(path, reads, generation);
 	if (goes_on && stress_percent(80) &&
-		zklock_slots_give_up(claim, is_confirmed(generation), shim_now()))
+		zklock_slots_give_up(claim, LEASE, now_under_lock))
 		zklock_stats_add(ZKLOCK_HAND_BACKS, 1);
 	return goes_on;
 }

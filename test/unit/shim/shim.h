@@ -37,6 +37,7 @@ extern void shim_sleep(long us);
  */
 extern void shim_lwlock_acquire(void *lock, bool exclusive);
 extern void shim_lwlock_release(void *lock);
+extern bool shim_holds_lwlock(void);
 extern void shim_spin_acquire(volatile int *lock);
 extern void shim_spin_release(volatile int *lock);
 

@@ -466,6 +466,12 @@ shim_lwlock_release(void *lock)
 	self.nlwlocks--;
 }
 
+bool
+shim_holds_lwlock(void)
+{
+	return self.nlwlocks > 0;
+}
+
 void
 shim_spin_acquire(volatile int *lock)
 {
