@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * gate.c
- *	  Many backends of one server behind one node.  See gate.h.
+ *	  One node for many backends of a server.  See gate.h.
  *
- * There are three states: nobody is here, and no node is wanted; some wait, and
- * a node is wanted; somebody holds the node that is wanted.  settle() keeps it
- * so at the end of every call.
+ * After each call, a gate is in one of three states: it has no waiter and wants no
+ * node; it has waiters and wants a node; or the wanted node has a holder.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +19,7 @@ zklock_gate_init(ZkLockGate *gate, uint64_t last_serial)
 	gate->last_serial = last_serial;
 }
 
-/* Into the queue, by its ticket: those who come again were there before. */
+/* Insert the turn by its ticket: one that joins again has its old ticket. */
 static void
 enqueue(ZkLockGate *gate, ZkLockTurn *turn)
 {
@@ -55,6 +54,7 @@ dequeue(ZkLockGate *gate, ZkLockTurn *turn)
 	turn->prev = turn->next = NULL;
 }
 
+/* Grant the node to a waiter. */
 static void
 grant(ZkLockGate *gate, ZkLockTurn *turn, uint64_t generation, int64_t token,
 	  int64_t number)
@@ -69,7 +69,7 @@ grant(ZkLockGate *gate, ZkLockTurn *turn, uint64_t generation, int64_t token,
 	gate->holder = turn;
 }
 
-/* It waits no more.  Only who may come again keeps his place. */
+/* Stop waiting.  Only a turn that may join again keeps its ticket. */
 static void
 fail(ZkLockGate *gate, ZkLockTurn *turn, ZkLockVerdict verdict)
 {
@@ -92,7 +92,7 @@ fail_all(ZkLockGate *gate, ZkLockVerdict verdict, ZkLockTell tell, void *arg)
 	}
 }
 
-/* The node is to go, or has gone, and nobody holds it any more. */
+/* The node is not wanted any more, or is gone.  Then there is no holder. */
 static void
 drop_node(ZkLockGate *gate)
 {
@@ -102,7 +102,7 @@ drop_node(ZkLockGate *gate)
 	gate->handover_forbidden = false;
 }
 
-/* The holder has to learn that he holds nothing. */
+/* The same, and notify the holder, if there is one, of the loss. */
 static void
 lose_node(ZkLockGate *gate, ZkLockTell tell, void *arg)
 {
@@ -116,7 +116,10 @@ lose_node(ZkLockGate *gate, ZkLockTell tell, void *arg)
 	}
 }
 
-/* Is anybody ahead of one who waits?  Then he knows, and a try is refused. */
+/*
+ * If contenders are ahead of a waiter, set its `queued`, or refuse it if it does not
+ * want to wait.
+ */
 static void
 mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 			ZkLockTell tell, void *arg)
@@ -136,13 +139,13 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 }
 
 /*
- * What follows from a change, for `self` if he has just joined, and for others:
- * who has somebody ahead minds that, and a node is wanted if, and only if,
- * somebody is left.
+ * Complete a change: mind_others() for `self`, the turn that has just joined or NULL,
+ * and for other waiters.  Then request a node if there are waiters and no node, and
+ * drop a requested node without waiters.
  *
- * Of those who were there before, only the first can have had nobody ahead, who
- * is the second if somebody has come back into a place before him.  So nobody
- * else is looked at: the queue may be long, and this is done at every hand-over.
+ * Of the earlier waiters, only the first had no contender ahead.  It is the second one
+ * now if a turn has joined again ahead of it.  So only these two are checked: the queue
+ * may be long, and each hand-over does this.
  */
 static void
 settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
@@ -171,7 +174,7 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 {
 	uint64_t	before = gate->wanted;
 
-	/* Others may not have heard of the loss yet, but it is nobody's any more. */
+	/* The worker may not have reported the loss yet. */
 	if (turn == gate->holder)
 		drop_node(gate);
 
@@ -230,7 +233,7 @@ zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
 		gate->handover_forbidden = true;
 }
 
-/* Does what is known of the node for `serial` still decide anything? */
+/* Is this the node that backends wait for? */
 static bool
 is_awaited(const ZkLockGate *gate, uint64_t serial)
 {
@@ -287,7 +290,7 @@ bool
 zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
 					void *arg)
 {
-	/* A node of a later session has nothing to do with it. */
+	/* A node that was granted in a later session still exists. */
 	if (gate->wanted == 0 ||
 		(gate->holder != NULL && gate->holder->generation > generation))
 		return false;

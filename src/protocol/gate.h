@@ -1,46 +1,51 @@
 /*-------------------------------------------------------------------------
  *
  * gate.h
- *	  Many backends of one server behind one node: a pure state machine.
+ *	  One node for many backends of a server: a pure state machine.
  *
- * A gate stands for one lock, a path in mode exclusive or write, and for all
- * backends of this server that want it.  They wait in a queue of the gate's own,
- * and at most one node stands in ZooKeeper's queue for all of them.  When that
- * is granted, they pass it from one to the next without a word to ZooKeeper:
- * lock cohorting (Dice, Marathe, Shavit: Lock Cohorting, PPoPP 2012).
+ * A gate belongs to one lock, which is a path in mode exclusive or write, and to
+ * all backends of this server that want it.  The backends wait in a queue of the
+ * gate, and at most one node represents all of them in ZooKeeper's queue.  After
+ * this node has been granted, the backends hand the lock over to each other
+ * without a request to ZooKeeper.  This is lock cohorting (Dice, Marathe, Shavit:
+ * Lock Cohorting, PPoPP 2012).
  *
- * Like the recipe it decides only.  It knows no clock, no lock of shared memory
- * and no allocator, and keeps no pointer but to the turns in it: both may be in
- * memory that all processes have at one address.  Its driver makes every call
- * for a gate, and every look at one of its turns, under one lock; tells backends
- * what has happened to them; and lets a worker do in ZooKeeper what `wanted`
- * says.
+ * Like the recipe, a gate only makes decisions.  It does not know any clock, lock
+ * of shared memory or allocator, and it points only to the turns in it.  Both the
+ * gate and the turns may be in memory that all processes have at one address.  Its
+ * driver makes all calls for a gate, and reads its turns, under one lock; it
+ * notifies the backends; and it has a worker that makes ZooKeeper's state agree
+ * with `wanted`.
  *
  * The rules:
- *	- Turns are taken in the order of their tickets.  A ticket is got by the
- *	  first join, and kept until the turn has left: losing the session costs
- *	  nobody his place.
- *	- A node stands as long as somebody here waits for it or holds it.  Who gets
- *	  it first holds it at least once, however late it is.
- *	- It is passed on within a time that begins with its grant.  After that it
- *	  goes, whoever waits, and a new one stands behind those who have queued
- *	  elsewhere meanwhile.
- *	- Nor is it passed on by who does not know it to be good, or once a reader's
- *	  node was made under it.
- *	- Who does not want to wait is refused as soon as others are known to be
- *	  ahead, here or elsewhere.
- *	- When the session is over, all who wait are told, and decide for themselves
- *	  whether to join again: what else they held may have gone with it.  Who
- *	  holds finds out by the generation he holds in, and his lock is none of the
- *	  gate's affair any more.
+ *	- Turns are granted in the order of their tickets.  A turn gets its ticket when
+ *	  it first joins, and keeps the ticket until it is released or refused.  So a
+ *	  backend keeps its place when the session is lost.
+ *	- The node exists as long as a backend waits for it or holds it.  The first
+ *	  backend that the node is granted to always holds it, however late the grant
+ *	  is.
+ *	- The node is handed over only within a time that begins with its grant.  When a
+ *	  holder releases it later, the node is deleted, even if other backends wait here.
+ *	  A new node is created behind the contenders that have joined ZooKeeper's queue
+ *	  meanwhile.
+ *	- A backend does not hand the node over if it does not know whether the node is
+ *	  valid, or if a reader's node was created under the lock.
+ *	- Each grant of a node has a number, which is one more than that of the grant
+ *	  before.
+ *	- A backend that does not want to wait is refused as soon as it is known that
+ *	  contenders are ahead, here or on other servers.
+ *	- At the end of a session, all waiters are notified.  Each of them decides
+ *	  whether it joins again, because it may have lost other locks with the session.
+ *	  A holder compares the generation of its grant with the present one.  The gate
+ *	  has nothing to do with a lost lock any more.
  *
- * What the driver promises, for a gate can only be as right as its worker:
- *	- It looks at `wanted` after every call that says so.  What stands in
- *	  ZooKeeper for any other serial is deleted before a new node is asked for.
- *	  A serial is one attempt, which waits for as long as it takes.
- *	- The generation grows with every session of the server, before anything of
- *	  the new session is asked for.  Who wakes with a grant of an older one than
- *	  the present takes it for lost.
+ * The driver promises the following.  A gate is only as correct as its worker.
+ *	- It checks `wanted` after each call that returns true.  It deletes the node of
+ *	  any other serial before it requests a new node.  A serial is the number of one
+ *	  attempt, which waits without a time limit.
+ *	- The generation is incremented with each session of the server, before anything
+ *	  is requested in the new session.  A backend that wakes with a grant of an older
+ *	  generation treats the lock as lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,121 +61,121 @@ typedef enum ZkLockTurnState
 	ZKLOCK_TURN_HOLDING
 } ZkLockTurnState;
 
-/* One backend's part in a gate.  All zero is one that has never joined. */
+/* The part of one backend in a gate.  All zero: it has never joined. */
 typedef struct ZkLockTurn
 {
 	/*
-	 * Results.  The last three are valid while it holds.  A grant is told from
-	 * every other by token and number: those of one node count up from 0.
+	 * Results.  The last three are valid while the turn holds the lock.  A token and
+	 * a number identify a grant: the grants of one node are numbered from 0.
 	 */
 	ZkLockTurnState state;
 	ZkLockVerdict verdict;		/* of the last join */
-	bool		queued;			/* it is known that others are, or were, ahead */
-	bool		lost;			/* what it holds is gone */
+	bool		queued;			/* contenders are ahead, or were */
+	bool		lost;			/* the node that it holds is gone */
 	uint64_t	generation;		/* of the session that has the node */
 	int64_t		token;			/* the node's czxid */
 	int64_t		grant_number;
 
-	/* the gate's own */
+	/* used by gate.c only */
 	uint64_t	ticket;			/* 0: none */
 	bool		nowait;
-	struct ZkLockTurn *prev;	/* among those who wait */
+	struct ZkLockTurn *prev;	/* in the queue of waiters */
 	struct ZkLockTurn *next;
 } ZkLockTurn;
 
 typedef struct ZkLockGate
 {
-	/* What is to stand in ZooKeeper: 0 is nothing, never the same one twice. */
+	/* The serial of the wanted node; 0: none.  No serial is used twice. */
 	uint64_t	wanted;
 
-	/* results, to be looked at */
-	ZkLockTurn *holder;			/* of the node of serial `wanted`, or NULL */
-	ZkLockTurn *first;			/* of those who wait */
+	/* results */
+	ZkLockTurn *holder;			/* of the node of serial `wanted`; NULL: none */
+	ZkLockTurn *first;			/* waiter; NULL: none */
 	int64_t		granted_at;		/* while there is a holder */
-	bool		queued;			/* others are ahead of the node */
-	bool		handover_forbidden;	/* it is not to be passed on */
+	bool		queued;			/* contenders are ahead of the node, or were */
+	bool		handover_forbidden;
 
-	/* the gate's own */
+	/* used by gate.c only */
 	ZkLockTurn *last;
 	uint64_t	last_serial;
 	uint64_t	last_ticket;
 } ZkLockGate;
 
 /*
- * Called for each turn of which the state, the verdict, `queued` or `lost` has
- * changed, and which is not the caller's own.
+ * Called for each turn whose state, verdict, `queued` or `lost` has changed, except
+ * for the caller's own turn.
  */
 typedef void (*ZkLockTell) (ZkLockTurn *turn, void *arg);
 
 /*
- * `last_serial` is 0, or that of the gate that was in this place before: what
- * is late for that one is not taken for an answer to this.
- *
- * All others return whether `wanted` has changed.
+ * Begin without backends.  `last_serial` is 0, or the last serial of the gate that was
+ * in this memory before.  So a late report about a node of that gate is not taken for
+ * a report to this one.
  */
 extern void zklock_gate_init(ZkLockGate *gate, uint64_t last_serial);
 
 /*
- * A backend wants the lock; one that has been told ZKLOCK_EXPIRED, or holds what
- * it has lost, wants it again, in its old place.  With `nowait` it is refused
- * with ZKLOCK_TIMED_OUT when others are ahead, which may be known at once: look
- * at the verdict.
+ * A backend wants the lock.  If it was told ZKLOCK_EXPIRED, or has lost the lock that
+ * it holds, it gets its old place.  With `nowait`, the backend is refused with
+ * ZKLOCK_TIMED_OUT if contenders are ahead.  This may happen at once, so the caller
+ * checks the verdict.  Returns whether `wanted` has changed, as do all functions below
+ * that have a result and no other description of it.
  */
 extern bool zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 							 ZkLockTell tell, void *arg);
 
 /*
- * May the turn join again in its old place?  It is out, or what it holds is lost, as
- * `generation`, the present one, may tell before the gate does.  A backend that is
- * to join again must not let such a turn leave: that would cost it its ticket.
+ * Returns whether the turn may join again in its old place: it is out, or it has lost
+ * the lock.  The present generation may show the loss before the gate does.  The
+ * caller must not release such a turn before it joins again, because the turn would
+ * lose its ticket.
  */
 extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
 
 /*
- * A backend does not want the lock any more, whether it waits, holds, or is out
- * already.  Who gives up waiting has to look first: a grant may have come.
+ * A backend does not want the lock any more, whether it waits, holds the lock, or is
+ * out already.  A backend that gives up waiting checks its turn first, because it may
+ * have been granted the lock.
  *
- * What it held is passed on if somebody waits, if the node is `fit` (the driver
- * has found its generation to be the present one, and the session's lease to be
- * confirmed), and if less than `window` has passed since the node was granted.
- * `now` and `window` are in the unit of zklock_gate_granted()'s `now`.
+ * The node is handed over to the first waiter if it is `fit` and less than `window` has
+ * passed since its grant, unless this was forbidden.  `fit`: the driver has found that
+ * the node's generation is the present one, and that the session's lease is confirmed.
+ * `now` and `window` have the unit of zklock_gate_granted()'s `now`.
  */
 extern bool zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 							  int64_t now, int64_t window,
 							  ZkLockTell tell, void *arg);
 
 /*
- * A reader's node is about to be made under the turn's lock: it is not to be
- * passed on, as the reader would not be seen.
+ * A reader's node is about to be created under the turn's lock.  The lock must not be
+ * handed over, because the next holder would not notice that reader.
  */
 extern void zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
 
 /*
- * What the worker has learned of the node it made for `serial`.  Of any other
- * than is wanted now it is of no interest, and ignored.
+ * Reports of the worker about the node that it has created for `serial`.  A report may
+ * come late, or again.  It is ignored if another serial is wanted now.
  */
 
-/* Its attempt was granted. */
+/* The attempt was granted.  Only the first such report counts. */
 extern bool zklock_gate_granted(ZkLockGate *gate, uint64_t serial,
 								uint64_t generation, int64_t czxid, int64_t now,
 								ZkLockTell tell, void *arg);
 
-/* Others are ahead of it. */
+/* Contenders are ahead of the node. */
 extern bool zklock_gate_queued(ZkLockGate *gate, uint64_t serial,
 							   ZkLockTell tell, void *arg);
 
-/* Its attempt has failed, and with it what everybody here waits for. */
+/* The attempt has failed.  All waiters get its verdict. */
 extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,
 							   ZkLockVerdict verdict,
 							   ZkLockTell tell, void *arg);
 
-/* It was granted, and somebody has deleted it. */
+/* The node was granted, and another client has deleted it. */
 extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
 							   ZkLockTell tell, void *arg);
 
-/*
- * The session of this generation is over, and so are all before it.
- */
+/* The session of this generation is over, and so are all earlier ones. */
 extern bool zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
 								ZkLockTell tell, void *arg);
 
