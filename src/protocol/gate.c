@@ -3,8 +3,15 @@
  * gate.c
  *	  One node for many backends of a server.  See gate.h.
  *
- * After each call, a gate is in one of three states: it has no waiter and wants no
- * node; it has waiters and wants a node; or the wanted node has a holder.
+ * After each call, the state of a gate is one of these:
+ *
+ *		state		wanted		holder		waiters
+ *		EMPTY		0			none		none
+ *		REQUESTED	a serial	none		one or more
+ *		HELD		a serial	one			any number
+ *
+ * drop_node(), grant() and settle() change the state.  Only the state tells whether
+ * the node is granted; is_granted() does not ask for a holder.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,19 +61,26 @@ dequeue(ZkLockGate *gate, ZkLockTurn *turn)
 	turn->prev = turn->next = NULL;
 }
 
+/* Is the node granted? */
+static bool
+is_granted(const ZkLockGate *gate)
+{
+	return gate->state == ZKLOCK_GATE_HELD;
+}
+
 /* Grant the node to a waiter. */
 static void
-grant(ZkLockGate *gate, ZkLockTurn *turn, uint64_t generation, int64_t token,
-	  int64_t number)
+grant(ZkLockGate *gate, ZkLockTurn *turn)
 {
 	dequeue(gate, turn);
 	turn->state = ZKLOCK_TURN_HOLDING;
 	turn->verdict = ZKLOCK_GRANTED;
 	turn->lost = false;
-	turn->generation = generation;
-	turn->token = token;
-	turn->grant_number = number;
+	turn->generation = gate->node.generation;
+	turn->token = gate->node.czxid;
+	turn->grant_number = gate->node.next_number++;
 	gate->holder = turn;
+	gate->state = ZKLOCK_GATE_HELD;
 }
 
 /* Stop waiting.  Only a turn that may join again keeps its ticket. */
@@ -96,10 +110,10 @@ fail_all(ZkLockGate *gate, ZkLockVerdict verdict, ZkLockTell tell, void *arg)
 static void
 drop_node(ZkLockGate *gate)
 {
+	gate->state = ZKLOCK_GATE_EMPTY;
 	gate->wanted = 0;
+	gate->node = (ZkLockGateNode) {0};
 	gate->holder = NULL;
-	gate->queued = false;
-	gate->handover_forbidden = false;
 }
 
 /* The same, and notify the holder, if there is one, of the loss. */
@@ -126,7 +140,7 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 {
 	bool		news = !turn->queued;
 
-	if (!gate->queued && gate->holder == NULL && turn->prev == NULL)
+	if (!gate->node.queued && gate->state != ZKLOCK_GATE_HELD && turn->prev == NULL)
 		return;
 	turn->queued = true;
 	if (turn->nowait)
@@ -162,10 +176,13 @@ settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
 	if (second != NULL)
 		mind_others(gate, second, self, tell, arg);
 
-	if (gate->first == NULL && gate->holder == NULL)
+	if (gate->state == ZKLOCK_GATE_REQUESTED && gate->first == NULL)
 		drop_node(gate);
-	else if (gate->wanted == 0)
+	else if (gate->state == ZKLOCK_GATE_EMPTY && gate->first != NULL)
+	{
+		gate->state = ZKLOCK_GATE_REQUESTED;
 		gate->wanted = ++gate->last_serial;
+	}
 }
 
 bool
@@ -213,10 +230,10 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 	{
 		ZkLockTurn *next = gate->first;
 
-		if (next != NULL && fit && !gate->handover_forbidden &&
-			now - gate->granted_at < window)
+		if (next != NULL && fit && !gate->node.handover_forbidden &&
+			now - gate->node.granted_at < window)
 		{
-			grant(gate, next, turn->generation, turn->token, turn->grant_number + 1);
+			grant(gate, next);
 			tell(next, arg);
 		}
 		else
@@ -230,14 +247,14 @@ void
 zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
 {
 	if (turn == gate->holder)
-		gate->handover_forbidden = true;
+		gate->node.handover_forbidden = true;
 }
 
 /* Is this the node that backends wait for? */
 static bool
 is_awaited(const ZkLockGate *gate, uint64_t serial)
 {
-	return serial != 0 && serial == gate->wanted && gate->holder == NULL;
+	return gate->state == ZKLOCK_GATE_REQUESTED && serial == gate->wanted;
 }
 
 bool
@@ -248,8 +265,11 @@ zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint64_t generation,
 
 	if (!is_awaited(gate, serial))
 		return false;
-	gate->granted_at = now;
-	grant(gate, turn, generation, czxid, 0);
+	gate->node.generation = generation;
+	gate->node.czxid = czxid;
+	gate->node.next_number = 0;
+	gate->node.granted_at = now;
+	grant(gate, turn);
 	tell(turn, arg);
 	settle(gate, NULL, tell, arg);
 	return false;
@@ -260,7 +280,7 @@ zklock_gate_queued(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg
 {
 	if (!is_awaited(gate, serial))
 		return false;
-	gate->queued = true;
+	gate->node.queued = true;
 	settle(gate, NULL, tell, arg);
 	return gate->wanted != serial;
 }
@@ -279,7 +299,7 @@ zklock_gate_failed(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 bool
 zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
 {
-	if (serial == 0 || serial != gate->wanted || gate->holder == NULL)
+	if (!is_granted(gate) || serial != gate->wanted)
 		return false;
 	lose_node(gate, tell, arg);
 	settle(gate, NULL, tell, arg);
@@ -291,8 +311,8 @@ zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
 					void *arg)
 {
 	/* A node that was granted in a later session still exists. */
-	if (gate->wanted == 0 ||
-		(gate->holder != NULL && gate->holder->generation > generation))
+	if (gate->state == ZKLOCK_GATE_EMPTY ||
+		(is_granted(gate) && gate->node.generation > generation))
 		return false;
 	lose_node(gate, tell, arg);
 	fail_all(gate, ZKLOCK_EXPIRED, tell, arg);

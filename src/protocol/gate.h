@@ -83,17 +83,36 @@ typedef struct ZkLockTurn
 	struct ZkLockTurn *next;
 } ZkLockTurn;
 
+typedef enum ZkLockGateState
+{
+	ZKLOCK_GATE_EMPTY,			/* no node is wanted */
+	ZKLOCK_GATE_REQUESTED,		/* a node is wanted, and backends wait for it */
+	ZKLOCK_GATE_HELD			/* the node is granted, and a backend holds it */
+} ZkLockGateState;
+
+/* The node of a gate.  It is all zero in state ZKLOCK_GATE_EMPTY. */
+typedef struct ZkLockGateNode
+{
+	bool		queued;			/* contenders are ahead of it, or were */
+
+	/* valid once it is granted */
+	uint64_t	generation;		/* of the session that has it */
+	int64_t		czxid;
+	int64_t		next_number;	/* of its next grant */
+	int64_t		granted_at;
+	bool		handover_forbidden;
+} ZkLockGateNode;
+
 typedef struct ZkLockGate
 {
 	/* The serial of the wanted node; 0: none.  No serial is used twice. */
 	uint64_t	wanted;
 
 	/* results */
-	ZkLockTurn *holder;			/* of the node of serial `wanted`; NULL: none */
+	ZkLockGateState state;
+	ZkLockGateNode node;
+	ZkLockTurn *holder;			/* NULL: none */
 	ZkLockTurn *first;			/* waiter; NULL: none */
-	int64_t		granted_at;		/* while there is a holder */
-	bool		queued;			/* contenders are ahead of the node, or were */
-	bool		handover_forbidden;
 
 	/* used by gate.c only */
 	ZkLockTurn *last;
@@ -108,9 +127,9 @@ typedef struct ZkLockGate
 typedef void (*ZkLockTell) (ZkLockTurn *turn, void *arg);
 
 /*
- * Begin without backends.  `last_serial` is 0, or the last serial of the gate that was
- * in this memory before.  So a late report about a node of that gate is not taken for
- * a report to this one.
+ * Begin with state ZKLOCK_GATE_EMPTY.  `last_serial` is 0, or the last serial of the
+ * gate that was in this memory before.  So a late report about a node of that gate is
+ * not taken for a report to this one.
  */
 extern void zklock_gate_init(ZkLockGate *gate, uint64_t last_serial);
 

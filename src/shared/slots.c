@@ -166,7 +166,7 @@ look_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 		return;
 	}
 	state->outcome.ahead = ahead_at_gate(claim, &nearest) +
-		(claim->slot.entry->gate.holder == NULL ? node->outcome.ahead : 0);
+		(claim->slot.entry->gate.state == ZKLOCK_GATE_HELD ? 0 : node->outcome.ahead);
 	if (nearest != NULL)
 	{
 		/* Its own slot is not used; so what it wants to be known as is there. */

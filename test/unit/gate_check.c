@@ -87,6 +87,62 @@ conflict(const GateSlot *slot, SimDir dir, ZkLockMode mode)
 		!(slot->mode == ZKLOCK_SHARED && mode == ZKLOCK_SHARED);
 }
 
+/* The node is compared with that of the last grant: its numbers only grow. */
+static void
+check_state(const GateSlot *slot)
+{
+	const ZkLockGate *gate = &slot->gate;
+	const ZkLockGateNode *node = &gate->node;
+	bool		right = false;
+
+	switch (gate->state)
+	{
+		case ZKLOCK_GATE_EMPTY:
+			right = gate->wanted == 0 && gate->holder == NULL &&
+				gate->first == NULL && !node->queued && node->czxid == 0;
+			break;
+		case ZKLOCK_GATE_REQUESTED:
+			right = gate->wanted != 0 && gate->holder == NULL &&
+				gate->first != NULL && node->czxid == 0;
+			break;
+		case ZKLOCK_GATE_HELD:
+			right = gate->wanted != 0 && gate->holder != NULL &&
+				gate->holder->generation == node->generation &&
+				node->generation <= slot->server->generation &&
+				node->czxid == slot->token &&
+				node->next_number == slot->number + 1;
+			break;
+	}
+	if (!right)
+		sim_breach(GATE_STATE, "the gate in %d is not in state %d", slot->dir,
+				   (int) gate->state);
+}
+
+/*
+ * The node is held if the worker has reported the verdict of its attempt, unless
+ * its session is over.
+ */
+static void
+check_attempt(const GateSlot *slot)
+{
+	const GateServer *s = slot->server;
+	const ZkLockGate *gate = &slot->gate;
+	const SimAttempt *a = &s->runner.attempts[slot - s->slots];
+	bool		held = gate->state == ZKLOCK_GATE_HELD;
+
+	if (s->worker != GATE_W_SERVING)
+		return;
+	if (gate->wanted != 0 && slot->had == gate->wanted)
+	{
+		if (held != slot->told_verdict ||
+			(held && gate->node.czxid != a->recipe.outcome.token))
+			sim_breach(GATE_STATE, "the gate in %d does not have its attempt's state",
+					   slot->dir);
+	}
+	else if (held && gate->node.generation == s->generation)
+		sim_breach(GATE_STATE, "the node of %d has no attempt", slot->dir);
+}
+
 void
 gate_check_slot(const GateSlot *slot)
 {
@@ -101,7 +157,7 @@ gate_check_slot(const GateSlot *slot)
 			(prev != NULL && prev->ticket >= turn->ticket))
 			sim_breach(GATE_SOUND, "the queue of %d is not in order", slot->dir);
 		if ((turn->nowait || !turn->queued) &&
-			(gate->holder != NULL || prev != NULL || gate->queued))
+			(gate->state == ZKLOCK_GATE_HELD || prev != NULL || gate->node.queued))
 			sim_breach(GATE_TRIES, "a waiter in %d does not know of nodes ahead",
 					   slot->dir);
 		prev = turn;
@@ -125,6 +181,8 @@ gate_check_slot(const GateSlot *slot)
 		sim_breach(GATE_SOUND, "the holder of %d has no hold", slot->dir);
 	if ((gate->wanted != 0) != (gate->holder != NULL || gate->first != NULL))
 		sim_breach(GATE_USE, "the gate in %d wants a node without need, or none", slot->dir);
+	check_state(slot);
+	check_attempt(slot);
 }
 
 void
@@ -450,6 +508,14 @@ gate_check_used(const GateSlot *slot, bool wanted)
 }
 
 void
+gate_check_deleted(const GateSlot *slot)
+{
+	if (slot->gate.wanted == slot->had)
+		sim_breach(GATE_USE, "a deleted node in %d is used", slot->dir);
+	gate_check_slot(slot);
+}
+
+void
 gate_check_expired(const GateSlot *slot)
 {
 	if (slot->gate.first != NULL || slot->gate.wanted != 0)
@@ -497,8 +563,7 @@ gate_check_end(void)
 		{
 			const GateSlot *slot = &servers[i].slots[j];
 
-			if (slot->gate.wanted != 0 || slot->gate.holder != NULL ||
-				slot->gate.first != NULL || slot->had != 0)
+			if (slot->gate.state != ZKLOCK_GATE_EMPTY || slot->had != 0)
 				sim_breach(GATE_REST, "place %d of server %d is not free", j, i);
 		}
 	}

@@ -29,8 +29,8 @@ extern void gate_check_reset(const GateServer *servers, int nservers,
 							 const SimDriver *rivals, int nrivals);
 
 /*
- * Checks that the gate is in one of its three states, and that its queue is in
- * order.
+ * Checks that the gate is in one of its states, that the state is that of the
+ * worker's attempt, and that the queue is in order.
  */
 extern void gate_check_slot(const GateSlot *slot);
 
@@ -54,6 +54,9 @@ extern void gate_check_commit(const GateBackend *b);
 /* The worker finds nodes ahead; has reported a grant to the gate. */
 extern void gate_check_queued(const GateSlot *slot, const SimAttempt *a);
 extern void gate_check_used(const GateSlot *slot, bool wanted);
+
+/* The worker has reported that the granted node was deleted. */
+extern void gate_check_deleted(const GateSlot *slot);
 
 /*
  * The worker has notified all waiters of a session's end; is about to close

@@ -131,11 +131,11 @@ check_wait(const GateServer *s, int64_t bound)
 		*wait = (Wait) {gate->wanted, sim.now};
 	if (gate->wanted == 0)
 		return;
-	if (gate->holder == NULL && sim.now - wait->since > bound)
+	if (gate->state == ZKLOCK_GATE_REQUESTED && sim.now - wait->since > bound)
 		sim_breach(GATE_TURN, "server %d waits for %" PRId64 " ticks, not %" PRId64,
 				   s->number, sim.now - wait->since, bound);
-	if (gate->holder != NULL && gate->holder->grant_number == 0 &&
-		sim.now == gate->granted_at && sim.now - wait->since > bound - 2)
+	if (gate->state == ZKLOCK_GATE_HELD && gate->holder->grant_number == 0 &&
+		sim.now == gate->node.granted_at && sim.now - wait->since > bound - 2)
 		sim_count(GATE_N_LONG_WAITS);
 }
 

@@ -53,6 +53,7 @@ static const char *const properties[] = {
 	[GATE_TOLD] = "all waiters are notified of their session's end, and none is refused",
 	[GATE_ONE_SESSION] = "several locks are granted in one session",
 	[GATE_SOUND] = "a gate's queue is in order",
+	[GATE_STATE] = "a gate's state is that of its node, holder, waiters and attempt",
 	[GATE_REST] = "in the end all locks are free",
 	[GATE_TURN] = "a server waits for a window, a section and a flight of each other server"
 };

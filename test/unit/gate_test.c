@@ -138,6 +138,10 @@ static void
 expect_holding(const ZkLockTurn *turn, uint64_t generation, int64_t token,
 			   int64_t number)
 {
+	assert_int_equal(gate.state, ZKLOCK_GATE_HELD);
+	assert_int_equal(gate.node.generation, generation);
+	assert_int_equal(gate.node.czxid, token);
+	assert_int_equal(gate.node.next_number, number + 1);
 	assert_ptr_equal(gate.holder, turn);
 	assert_int_equal(turn->state, ZKLOCK_TURN_HOLDING);
 	assert_int_equal(turn->verdict, ZKLOCK_GRANTED);
@@ -151,9 +155,20 @@ expect_holding(const ZkLockTurn *turn, uint64_t generation, int64_t token,
 static void
 expect_free(void)
 {
+	assert_int_equal(gate.state, ZKLOCK_GATE_EMPTY);
 	assert_int_equal(gate.wanted, 0);
 	assert_null(gate.holder);
 	assert_null(gate.first);
+}
+
+/* Checks that the gate has waiters, and wants the node of this serial. */
+static void
+expect_requested(uint64_t serial)
+{
+	assert_int_equal(gate.state, ZKLOCK_GATE_REQUESTED);
+	assert_int_equal(gate.wanted, serial);
+	assert_null(gate.holder);
+	assert_non_null(gate.first);
 }
 
 /* A holds with node 77 of generation 1, granted at 1000; B and C wait. */
@@ -177,7 +192,7 @@ test_alone(void **state)
 	(void) state;
 	expect_free();
 	assert_true(join(A));
-	assert_int_equal(gate.wanted, 1);
+	expect_requested(1);
 	expect_waiting(A, false);
 	expect_notified("");
 
@@ -262,8 +277,7 @@ test_window_is_over(void **state)
 	hold_before_two();
 	assert_true(delete_at(A, 1000 + WINDOW));
 	expect_notified("");
-	assert_null(gate.holder);
-	assert_int_equal(gate.wanted, 2);
+	expect_requested(2);
 	expect_waiting(B, true);
 
 	/* A new node, and a new count of grants. */
@@ -295,7 +309,7 @@ test_unfit(void **state)
 	hold_before_two();
 	assert_true(release_unfit(A));
 	expect_notified("");
-	assert_int_equal(gate.wanted, 2);
+	expect_requested(2);
 	expect_waiting(B, true);
 }
 
@@ -307,7 +321,7 @@ test_handover_forbidden(void **state)
 
 	/* A backend without the lock cannot forbid the hand-over. */
 	zklock_gate_forbid_handover(&gate, B);
-	assert_false(gate.handover_forbidden);
+	assert_false(gate.node.handover_forbidden);
 	zklock_gate_forbid_handover(&gate, A);
 	assert_true(delete_at(A, 1001));
 	assert_int_equal(gate.wanted, 2);
@@ -365,10 +379,9 @@ test_news_of_another_node(void **state)
 	assert_false(failed(1, ZKLOCK_DENIED));
 	assert_false(node_deleted(1));
 	assert_false(queued(0));
-	assert_null(gate.holder);
-	assert_false(gate.queued);
+	expect_requested(2);
+	assert_false(gate.node.queued);
 	expect_notified("");
-	assert_int_equal(gate.wanted, 2);
 }
 
 static void
@@ -417,7 +430,7 @@ test_node_deleted(void **state)
 	assert_int_equal(A->state, ZKLOCK_TURN_HOLDING);
 
 	/* The others still wait, for another node. */
-	assert_int_equal(gate.wanted, 2);
+	expect_requested(2);
 	expect_waiting(B, true);
 	granted(1, 99);
 	expect_notified("B");
@@ -436,7 +449,7 @@ test_waiting_node_deleted(void **state)
 	(void) state;
 	join(A);
 	assert_false(node_deleted(1));
-	assert_int_equal(gate.wanted, 1);
+	expect_requested(1);
 	expect_waiting(A, false);
 }
 
@@ -651,7 +664,7 @@ test_lost_holder_forbids_nothing(void **state)
 	join(B);
 	granted(2, 99);
 	zklock_gate_forbid_handover(&gate, A);
-	assert_false(gate.handover_forbidden);
+	assert_false(gate.node.handover_forbidden);
 }
 
 /*
@@ -696,8 +709,7 @@ test_lost_grant_not_told_yet(void **state)
 	hold_before_two();
 	assert_true(join(A));
 	expect_waiting(A, false);
-	assert_null(gate.holder);
-	assert_int_equal(gate.wanted, 2);
+	expect_requested(2);
 	assert_true(expired(1));
 	expect_notified("ABC");
 	assert_true(join(B));

@@ -401,7 +401,10 @@ gate_worker_step(GateServer *s)
 	return false;
 }
 
-/* Does the node still exist? Holders are not notified of a deletion. */
+/*
+ * Reports a grant again, which has no effect. Does the node still exist? Holders are
+ * not notified of a deletion.
+ */
 bool
 gate_worker_inspect(GateServer *s, int which)
 {
@@ -409,13 +412,18 @@ gate_worker_inspect(GateServer *s, int which)
 	const SimAttempt *a = &s->runner.attempts[which];
 
 	if (s->stopped || s->worker != GATE_W_SERVING || slot->had == 0 ||
-		!slot->told_verdict || a->progress != SIM_HELD ||
-		!sim_zk_session_alive(a->session) || sim_check_holds(a))
+		!slot->told_verdict || a->progress != SIM_HELD)
+		return false;
+	s->poked |= zklock_gate_granted(&slot->gate, slot->had, s->generation,
+									a->recipe.outcome.token, sim.now, gate_tell,
+									NULL);
+	gate_check_slot(slot);
+	if (!sim_zk_session_alive(a->session) || sim_check_holds(a))
 		return false;
 	sim_trace("server %d: the node in %d is gone", s->number, slot->dir);
 	sim_count(GATE_N_NODES_DELETED);
 	s->poked |= zklock_gate_node_deleted(&slot->gate, slot->had, gate_tell, NULL);
-	gate_check_slot(slot);
+	gate_check_deleted(slot);
 	return true;
 }
 

@@ -1,3 +1,3 @@
 # Seed 1
 # All grants of a node have the same number.
-s/turn->token, turn->grant_number + 1)/turn->token, turn->grant_number)/
+s/gate->node.next_number++;/gate->node.next_number;/

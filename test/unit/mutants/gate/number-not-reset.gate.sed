@@ -1,3 +1,3 @@
 # Seed 1
 # Continue numbers from node to node.
-s/grant(gate, turn, generation, czxid, 0);/grant(gate, turn, generation, czxid, (int64_t) serial - 1);/
+s/gate->node.next_number = 0;/gate->node.next_number = (int64_t) serial - 1;/

@@ -1,3 +1,3 @@
 # Seed 3
 # Hand a lock over although a reader's node was created under it.
-s/fit && !gate->handover_forbidden &&/fit \&\&/
+s/fit && !gate->node.handover_forbidden &&/fit \&\&/

@@ -1,3 +1,3 @@
 # Seed 6
 # An attempt without a wait waits behind others of its server.
-/^mind_others/,/^}/ s/if (turn->nowait)/if (turn->nowait \&\& gate->queued)/
+/^mind_others/,/^}/ s/if (turn->nowait)/if (turn->nowait \&\& gate->node.queued)/
