@@ -133,8 +133,8 @@ ask(const ZkLockOp *ops, int n, uint64 owner)
 											ops[i].length, tag);
 				break;
 			case ZKLOCK_OP_CREATE:
-				taken = zklock_zkclient_make(client, path, ops[i].data,
-											 ops[i].length, true, tag);
+				taken = zklock_zkclient_create_path(client, path, ops[i].data,
+													ops[i].length, true, tag);
 				break;
 		}
 	}

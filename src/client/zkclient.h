@@ -1,32 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * zkclient.h
- *	  One ZooKeeper session, walled off.
+ *	  The interface of the ZooKeeper client: one session, without blocking.
  *
- * This is the door, and all that others see.  Behind it are the modules that
- * zkcore.h lists, and nothing else includes zookeeper.h.  They know nodes, requests and replies; they know no PostgreSQL, no
- * locks and no SQL.
+ * The modules that zkcore.h lists implement this interface.  No module outside
+ * this folder includes zookeeper.h.  The client handles nodes, requests and
+ * replies, and does not depend on PostgreSQL, on locks or on SQL.
  *
  * Promises:
- *	- nothing here blocks, except zklock_zkclient_close() for as long as it is
- *	  told to.  Names are resolved and sessions opened and closed on threads;
- *	- threads run with all signals blocked and touch nothing of the caller's
- *	  but the file descriptor it gave to be woken by.  They may have the kernel
- *	  send the process a signal, if asked to: see zklock_zkclient_signal_on_loss();
- *	- without a connection it looks for one, at a pace that a server that is down
- *	  does not notice, while there are nodes or requests; a session that nobody
- *	  needs is given up instead and shows as expired;
- *	- a session that nobody has needed for idle_timeout, or a quarter more, nor
- *	  taken messages of, is closed, whatever the caller is doing;
- *	- every request that was accepted gets exactly one message back, while the
- *	  client lives;
- *	- a node once asked for is known here until ZooKeeper has said that it is
- *	  gone: zklock_zkclient_delete() cannot fail and needs nobody's help, whether
- *	  or not the create was ever answered;
- *	- a revocation of a watched node is noticed, over any number of
+ *	- No function blocks, except zklock_zkclient_close(), which blocks for
+ *	  at most the time that the caller gives.  Threads resolve names, and
+ *	  open and close sessions.
+ *	- All threads run with all signals blocked.  Of the caller's resources
+ *	  they use only the file descriptor that the caller passed for wake-ups.
+ *	  They can have the kernel send a signal to the process: see
+ *	  zklock_zkclient_signal_on_loss().
+ *	- While there is no connection, the client tries to connect as long as
+ *	  it has nodes or requests.  It does so rarely enough that a server that
+ *	  is down is not loaded.  If the client has neither nodes nor requests,
+ *	  it gives up the session instead, and reports it as expired.
+ *	- The client closes the session if for idle_timeout, or up to a quarter
+ *	  more, it had neither nodes nor requests and the caller has received no
+ *	  messages.  The caller need not call the client for that.
+ *	- Every request that was accepted is answered by exactly one message, as
+ *	  long as the client exists.
+ *	- Once the create of a node was requested, the client keeps the node
+ *	  until ZooKeeper has confirmed that it is gone.  So
+ *	  zklock_zkclient_delete() cannot fail, and needs no further call,
+ *	  whether or not the create was ever answered.
+ *	- A revocation of a watched node is noticed, over any number of
  *	  connections and whatever the caller is doing.
  *
- * One thread of the caller's uses a client.  All texts are copied.
+ * Only one thread of the caller may use a client.  The client copies all texts
+ * that are passed to it.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +48,10 @@
 typedef struct ZkLockClient ZkLockClient;
 typedef struct ZkLockNode ZkLockNode;
 
-/* What is kept of a node's data; a person is told no more of a holder. */
+/*
+ * Bytes of a node's data that are kept.  Messages about a holder show no more
+ * than that.
+ */
 #define ZKLOCK_MAX_DATA 1024
 
 /* "[address]:port" */
@@ -51,36 +60,41 @@ typedef struct ZkLockNode ZkLockNode;
 typedef struct ZkLockClientStatus
 {
 	ZkLockClientState state;
-	uint32_t	connects;		/* grows with every connection made */
+	uint32_t	connects;		/* incremented by each connection */
 	int64_t		session_id;		/* 0 before the first connection */
 	int			timeout;		/* of the session as negotiated, ms */
-	int64_t		confirmed;		/* see zklock_zkclient_now(); 0: never */
-	int64_t		lost;			/* without a connection since; 0: it has one */
-	int64_t		away;			/* how long it was the last time, ns */
-	uint32_t	returns;		/* how many times it came back */
-	uint32_t	revocations;	/* how often somebody asked for any node */
-	char		server[ZKLOCK_SERVER_SIZE]; /* it is, or was, connected to */
-	const char *why;			/* ZKLOCK_CLIENT_FAILED: a sentence */
+	int64_t		confirmed;		/* when the last confirmed write was sent, see
+								 * zklock_zkclient_now(); 0: none */
+	int64_t		lost;			/* when the connection was lost; 0: there is
+								 * one */
+	int64_t		away;			/* duration of the last disconnection, ns */
+	uint32_t	returns;		/* number of times that the session was
+								 * connected again */
+	uint32_t	revocations;	/* revocations of all nodes */
+	char		server[ZKLOCK_SERVER_SIZE]; /* of the present or last
+											 * connection */
+	const char *why;			/* ZKLOCK_CLIENT_FAILED: the reason, as a
+								 * sentence */
 } ZkLockClientStatus;
 
 typedef enum ZkLockMessageKind
 {
-	ZKLOCK_MSG_PARENTS_MADE,	/* how the last of them ended */
+	ZKLOCK_MSG_PARENTS_MADE,	/* result of the last create; depth */
 	ZKLOCK_MSG_CREATED,			/* name, czxid */
 	ZKLOCK_MSG_LISTED,			/* children */
 	ZKLOCK_MSG_GOT,				/* czxid, ctime, owner, version, data */
 	ZKLOCK_MSG_GOT_ACL,			/* open */
 	ZKLOCK_MSG_SET,
 	ZKLOCK_MSG_SYNCED,
-	ZKLOCK_MSG_CONFIRMED,		/* OK: the node is there */
-	ZKLOCK_MSG_DELETED,			/* a watch fired: path; nobody's */
-	ZKLOCK_MSG_CHANGED			/* likewise */
+	ZKLOCK_MSG_CONFIRMED,		/* OK: the node exists */
+	ZKLOCK_MSG_DELETED,			/* a watch fired: path; no tag */
+	ZKLOCK_MSG_CHANGED			/* a watch fired: path; no tag */
 } ZkLockMessageKind;
 
-/* Identifies a request to its caller: the message comes back with it. */
+/* Identifies a request to its caller.  Its message contains the same tag. */
 typedef struct ZkLockTag
 {
-	uint64_t	owner;			/* 0: nobody */
+	uint64_t	owner;			/* 0: none */
 	uint32_t	request;
 } ZkLockTag;
 
@@ -88,20 +102,20 @@ typedef struct ZkLockMessage
 {
 	struct ZkLockMessage *next;
 	ZkLockMessageKind kind;
-	ZkLockTag	tag;			/* the request's */
+	ZkLockTag	tag;			/* of the request */
 	ZkLockRc	rc;
-	int			code;			/* ZooKeeper's own, for people */
+	int			code;			/* ZooKeeper's own code, for messages */
 	int64_t		czxid;
-	int64_t		ctime;			/* when it was made, ms since 1970 */
-	int64_t		owner;			/* the session that an ephemeral node is of */
-	int			version;		/* how often the data was set */
-	bool		open;			/* may everybody create, or delete, children? */
-	int			depth;			/* PARENTS_MADE: levels below the root of the one
-								 * that was refused */
+	int64_t		ctime;			/* when the node was created, ms since 1970 */
+	int64_t		owner;			/* the session that owns an ephemeral node */
+	int			version;		/* number of times that the data was set */
+	bool		open;			/* may all clients create or delete children? */
+	int			depth;			/* PARENTS_MADE: number of levels from the root
+								 * to the node that was refused */
 	char	   *text;			/* CREATED: name without path; GOT: data, up to
 								 * ZKLOCK_MAX_DATA bytes; DELETED, CHANGED: path */
-	int			length;			/* GOT: of all of the data, which may have zero
-								 * bytes in it */
+	int			length;			/* GOT: length of all the data, which may
+								 * contain zero bytes */
 	const char *const *children;	/* LISTED: names without path */
 	int			nchildren;
 } ZkLockMessage;
@@ -109,89 +123,95 @@ typedef struct ZkLockMessage
 typedef struct ZkLockClientConfig
 {
 	const char *hosts;			/* passes zklock_hosts_check() */
-	int			session_timeout;	/* ms; the server may negotiate */
-	int			connect_timeout;	/* ms for the first connection, after which
-									 * the session is given up */
+	int			session_timeout;	/* ms; the server may negotiate another
+									 * value */
+	int			connect_timeout;	/* ms for the first connection; after that,
+									 * an unused session is given up */
 	int			idle_timeout;	/* ms after which a session without nodes or
 								 * requests is closed; 0: never */
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
 	int			loss_signal;	/* what zklock_zkclient_signal_on_loss() sends */
-	const ZkLockIdentity *former;	/* session to carry on with, or NULL; it is not
-									 * given up, and only ZooKeeper says that it has
-									 * expired */
+	const ZkLockIdentity *former;	/* session to resume, or NULL; it is not
+									 * given up, and is reported as expired
+									 * only if ZooKeeper says so */
 } ZkLockClientConfig;
 
 /* File descriptors that the library opens for a client: pipe and socket. */
 #define ZKLOCK_CLIENT_FDS 3
 
 /*
- * Begin a session.  Returns NULL if memory, timers or threads are out; every other
- * failure shows in the status.  wake_fd is written to whenever there is a new
- * message or another state.
+ * Begin a session.  Returns NULL if there is no memory, timer or thread for
+ * it.  The status shows every other failure.  The client writes to wake_fd
+ * whenever there is a new message, or the state has changed.
  */
 extern ZkLockClient *zklock_zkclient_open(const ZkLockClientConfig *config);
 
 /*
- * End the session; its ephemeral nodes go.  All nodes of this client, let go
- * of or not, must not be used any more.  Returns when the session is closed or
- * after `wait_ms`; what is left to do then goes on in a thread.
+ * End the session, and with it all its ephemeral nodes.  The caller must not
+ * use any node of this client any more.  Returns when the session is closed,
+ * or after `wait_ms` milliseconds.  In the latter case a thread completes the
+ * work.
  */
 extern void zklock_zkclient_close(ZkLockClient *client, int wait_ms);
 
-/* The identity of the session; only once it has had a connection. */
+/*
+ * Return the identity of the session.  Valid only after its first connection.
+ */
 extern void zklock_zkclient_identity(ZkLockClient *client,
 									 ZkLockIdentity *identity);
 
 /*
- * Take all messages, oldest first, and the state as it is after them.  Free
- * each with zklock_zkclient_free().
+ * Return all new messages, oldest first, and the status as it is after them.
+ * The caller frees each message with zklock_zkclient_free().
  */
 extern ZkLockMessage *zklock_zkclient_receive(ZkLockClient *client,
 											  ZkLockClientStatus *status);
 extern void zklock_zkclient_free(ZkLockMessage *message);
 
 /*
- * While it is on, the process is sent a signal as soon as the session ends, or
- * has been without a connection for as long as it lives: nobody can know then,
- * but it has most probably ended.  (The latter is what Curator, too, calls
- * LOST, since its version 3.)  So it is when somebody asks for a node that is
- * watched.  What has happened before is not told.  When it has been turned off, no
- * more signal comes; one that came is there already.
+ * While this is on, the process receives `loss_signal` as soon as the session
+ * ends, or has been without a connection for its whole timeout.  In the latter
+ * case it has most probably expired.  (Curator, since version 3, also reports
+ * LOST then.)  The process also receives the signal when a watched node is
+ * revoked.  Turning this on does not report earlier events.  Once it has been
+ * turned off, no further signal arrives; a signal that was sent before has
+ * been delivered by then.
  */
 extern void zklock_zkclient_signal_on_loss(ZkLockClient *client, bool on);
 
-/* Is this a state that nothing follows on? */
+/* Does no other state follow this one? */
 extern bool zklock_zkclient_is_final(ZkLockClientState state);
 
-/* Has a session with this status been without a connection for so long? */
+/* Has the session been without a connection for its whole timeout? */
 extern bool zklock_zkclient_is_gone(const ZkLockClientStatus *status);
 
 /*
- * Requests.  Each returns false if memory is out or too much is under way, and
- * then nothing was asked; otherwise a message with `tag` follows.  Requests
- * are carried out in the order they were made.
+ * Requests.  Each function returns false if there is no memory, or if too many
+ * requests are under way.  Then it has sent nothing.  Otherwise a message with
+ * `tag` follows.  ZooKeeper processes the requests in the order of the calls.
  */
 
 /*
- * Is so little under way that a thousand attempts can begin at once, and go on
- * without a request that is not accepted?
+ * Are so few requests under way that a thousand attempts can begin at once and
+ * run without a refused request?
  */
 extern bool zklock_zkclient_has_room(ZkLockClient *client);
 
 /*
- * A node that is to be: dir/<prefix><marker><number>, ephemeral and
- * sequential.  `prefix` must be used for no other node.  NULL: out of memory.
+ * Prepare a node dir/<prefix><marker><number>, ephemeral and sequential.  No
+ * other node may have the same `prefix`.  Returns NULL if there is no memory.
  */
 extern ZkLockNode *zklock_zkclient_node(ZkLockClient *client, const char *dir,
 										const char *prefix,
 										const char *marker);
 
 /*
- * A node that is to be: dir/name, ephemeral.  If `name` does not begin with
- * `prefix`, others may have a node of this name: then what is created must
- * have data that ends with `prefix`, to be known as ours.
+ * Prepare a node dir/name, ephemeral.  If `name` does not begin with `prefix`,
+ * other clients may create a node of the same name.  Then the data of our node
+ * must end with `prefix`, so that it can be recognized.  Returns NULL if there
+ * is no memory.
  */
 extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
 											  const char *dir,
@@ -201,14 +221,19 @@ extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, ZkLockTag tag);
 
 /*
- * Create `path` with `length` bytes of data, and whatever is missing above it.  All
- * of it are containers, but for `path` itself if that `stays`.
+ * Create `path` with `length` bytes of data, and all its missing ancestors.
+ * All of them are containers, except that `path` is a persistent node if
+ * `persistent` is true.
  */
-extern bool zklock_zkclient_make(ZkLockClient *client, const char *path,
-								 const char *data, int length, bool stays,
-								 ZkLockTag tag);
+extern bool zklock_zkclient_create_path(ZkLockClient *client,
+										const char *path, const char *data,
+										int length, bool persistent,
+										ZkLockTag tag);
 
-/* With a watch, the next child to come or go is told, as CHANGED. */
+/*
+ * List the children of a node.  With a watch, a CHANGED message reports the
+ * next child that is created or deleted.
+ */
 extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
 								 ZkLockWatchUse watch, ZkLockTag tag);
 
@@ -217,12 +242,13 @@ extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,
 								const char *data, int length, ZkLockTag tag);
 
 /*
- * Read a node.  With a watch, its end or change is told, as DELETED or CHANGED,
- * provided that the reply was ZKLOCK_RC_OK.  (get and not exists: on an absent
- * node that leaves a watch which may never fire.)
+ * Read a node.  With a watch, a DELETED or CHANGED message reports its
+ * deletion or change, provided that the reply was ZKLOCK_RC_OK.  (This uses
+ * get, not exists, because on an absent node exists leaves a watch that may
+ * never fire.)
  *
- * A path is watched once, however often it is asked for, and until it fires or is
- * taken back.
+ * A path has at most one watch, however often it is requested.  The watch
+ * lasts until it fires or is removed.
  */
 extern bool zklock_zkclient_get(ZkLockClient *client, const char *path,
 								ZkLockWatchUse watch, ZkLockTag tag);
@@ -232,64 +258,74 @@ extern bool zklock_zkclient_get_acl(ZkLockClient *client, const char *path,
 									ZkLockTag tag);
 
 /*
- * Take back the watch of a node, if there is one.  Cannot fail, but what memory
- * or a connection was lacking for is done with the next one.  Who cares for no
- * watch must not leave it: it counts until it has fired, see watchlimit.h.
+ * Remove the watch of a node, if there is one.  Cannot fail: a removal that
+ * lacks memory or a connection is sent on the next connection.  The caller
+ * must remove each watch that it does not need any more, because the watch
+ * counts until it has fired: see watchlimit.h.
  */
 extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *path);
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
 								 ZkLockTag tag);
 
 /*
- * Is a node, whose create was answered, still there, and its session alive?  It
- * is a write that cannot be carried out: it changes nothing and no watch fires,
- * but its failure, too, is agreed upon by a quorum of the servers.  That a sync
- * was answered proves nothing: a leader that has been deposed without its notice
- * goes on answering them (ZOOKEEPER-1675).  At a path that is anybody's, a node
- * that is somebody else's is none.
+ * Check that a node whose create was answered still exists, and that its
+ * session is alive.  The request is a write that must fail.  It changes
+ * nothing and fires no watch, but a quorum of the servers has to agree on its
+ * failure.  The answer to a sync would prove nothing, because a leader that
+ * was deposed without notice still answers a sync (ZOOKEEPER-1675).  If other
+ * clients can use the same path, a node of another client counts as no node.
  */
 extern bool zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag);
 
-/* What is written into a node to ask for it.  Curator's clients say it so. */
+/*
+ * The data that revokes the lock of a node.  Curator's clients write the same.
+ */
 #define ZKLOCK_REVOKE "__REVOKE__"
 
 /*
- * Keep room for the watch on a node that will be revocable.  False:
- * there would be too many watches.
+ * Reserve room for the watch on a node that will be revocable.  Returns false
+ * if there would be too many watches.
  */
 extern bool zklock_zkclient_reserve_watch(ZkLockNode *node);
 
 /*
- * Notice when somebody asks for a node, whose create was answered; those that did
- * so since then count, too.  `data` is what it said before, and what it is made to
- * say again, or else nobody would see whose it is.  To be called once, after
+ * Begin to notice revocations of a node whose create was answered.
+ * Revocations since that create count, too.  `data` is the data that the node
+ * was created with.  The client writes it back after each revocation, because
+ * it shows the holder.  Must be called once, after
  * zklock_zkclient_reserve_watch().
  *
- * Costs a request, and an event when the node goes.  Cannot fail, but if memory is
- * out the node is not watched, which the library's log tells.
+ * Costs one request, and one event when the node is deleted.  Cannot fail.  If
+ * there is no memory, the node is not watched, and a log line reports that.
  */
 extern void zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data);
 
-/* How often a watched node was revoked. */
+/* Return how often a watched node was revoked. */
 extern uint32_t zklock_zkclient_revocations(const ZkLockNode *node);
 
-/* And for any of them. */
+/* Return how often any of them was revoked. */
 extern uint32_t zklock_zkclient_all_revocations(ZkLockClient *client);
 
 /*
- * Give a node up: delete it until ZooKeeper says that it is gone, over any
- * number of lost connections, on the client's threads.  Returns at once and
- * never fails.  The node must not be used any more.
+ * Give up a node.  The client's threads delete it, over any number of lost
+ * connections, until ZooKeeper has confirmed that it is gone.  Returns at once
+ * and never fails.  The caller must not use the node any more.
  */
 extern void zklock_zkclient_delete(ZkLockNode *node);
 
-/* Tell the node the name it was found under, when its create was not answered. */
+/*
+ * Set the name under which a node was found whose create was not answered.
+ * Returns false if there is no memory.
+ */
 extern bool zklock_zkclient_adopt(ZkLockNode *node, const char *name);
 
-/* Nanoseconds on the clock of `confirmed`; goes on while the machine sleeps. */
+/*
+ * Return nanoseconds on the clock of `confirmed`, which also runs while the
+ * machine is suspended.
+ */
 extern int64_t zklock_zkclient_now(void);
 
-/* ZooKeeper's own words for a message's code. */
+/* Return ZooKeeper's text for a message's code. */
 extern const char *zklock_zkclient_strerror(int code);
 
 #endif							/* ZKLOCK_ZKCLIENT_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * zkconfirm.c
- *	  Is a node of ours still there, and its session alive?  See zkclient.h.
+ *	  Checks that a node exists, and that its session is alive.  See
+ *	  zkclient.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,13 +12,13 @@
 
 #include "client/zkrequest.h"
 
-/* The version that no node has: they count from 0. */
+/* A version that no node has: versions count from 0. */
 #define NO_VERSION INT_MIN
 
 /*
- * That the node has another version means that there is one.  So does that we may
- * not write to it, by its access control list or by a quota: both are looked at
- * before the version, and only if there is a node.
+ * Answer a check.  ZBADVERSION means that the node exists.  So do the errors
+ * of the access control list and of quotas, because ZooKeeper checks both
+ * before the version, and only if the node exists.
  */
 static void
 answer_confirm(ZkLockZkRequest *request, int rc)
@@ -27,7 +28,7 @@ answer_confirm(ZkLockZkRequest *request, int rc)
 	if (request->message == NULL)
 		return;
 
-	/* A node that is gone is no reason to be at ease. */
+	/* If the node is gone, do not confirm the session, although it is alive. */
 	if (rc != ZNONODE)
 		zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request,
@@ -44,10 +45,13 @@ confirmed(int rc, const struct Stat *stat, const void *data)
 	if (request->node == NULL)
 		answer_confirm(request, rc);
 	else
-		request->set_rc = rc;	/* the look behind it is to come */
+		request->set_rc = rc;	/* the reply to the read follows */
 }
 
-/* Somebody else's node is as good as none, and one we may not read is ours. */
+/*
+ * Another client's node counts as no node.  A node that we may not read is
+ * ours.
+ */
 static void
 confirmed_ours(int rc, const char *value, int len, const struct Stat *stat,
 			   const void *data)
@@ -72,14 +76,17 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 
 	if (request == NULL)
 		return false;
-	if (zklock_zknode_is_anybodys(node))
+	if (zklock_zknode_is_name_shared(node))
 		request->node = node;
 	if (path == NULL)
-		rc = ZSYSTEMERROR;		/* memory was out when we were told */
+		rc = ZSYSTEMERROR;		/* there was no memory for the path */
 	else if (zklock_zkcore_is_connected(client))
 		rc = zoo_aset(client->zh, path, "", 0, NO_VERSION, confirmed, request);
 
-	/* Reads come behind writes: one flight.  The write may call back anyway. */
+	/*
+	 * The read follows the write in the same flight.  The callback of the
+	 * write may run in any case.
+	 */
 	if (rc == ZOK && request->node != NULL &&
 		zoo_aget(client->zh, path, 0, confirmed_ours, request) != ZOK)
 		rc = ZMARSHALLINGERROR;

@@ -45,7 +45,10 @@ zklock_zkclient_strerror(int code)
 	return zerror(code);
 }
 
-/* The caller's eventfd counts: a write that finds it full changes nothing. */
+/*
+ * The eventfd counts.  If it is full, the write fails, and the caller is
+ * awakened nevertheless.
+ */
 void
 zklock_zkcore_wake(ZkLockClient *client)
 {
@@ -89,7 +92,7 @@ zklock_zkcore_is_connected(ZkLockClient *client)
 	return connected;
 }
 
-/* When a session that has lost its connection is as good as over. */
+/* When a session without a connection has most probably expired. */
 static int64_t
 gone_at(const ZkLockClientStatus *status)
 {
@@ -104,8 +107,8 @@ zklock_zkclient_is_gone(const ZkLockClientStatus *status)
 }
 
 /*
- * Have the signal sent at a time, or not at all if that is 0.  A timer of the
- * kernel's does that: there is no thread whose turn comes when nothing happens.
+ * Have the signal sent at the time `at`, or never if that is 0.  This uses a
+ * timer of the kernel, because no thread runs regularly.
  */
 static void
 set_timer(ZkLockClient *client, int64_t at)
@@ -128,14 +131,14 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, bool on)
 		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
 				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
 
-	/* Any call of the kernel has the signal delivered. */
+	/* A pending signal is delivered at the end of any system call. */
 	if (client->signal_sent)
 		(void) getppid();
 	client->signal_sent = false;
 	pthread_mutex_unlock(&client->mutex);
 }
 
-/* The timer may be set for something else. */
+/* Do not use the timer, which may be set for another event. */
 void
 zklock_zkcore_send_signal(ZkLockClient *client)
 {
@@ -158,7 +161,7 @@ zklock_zkcore_is_unused(const ZkLockClient *client)
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		if (!zklock_list_is_empty(&client->nodes[i]))
 			return false;
-	return client->nrequests == 0 && zklock_list_is_empty(&client->unwanted);
+	return client->nrequests == 0 && zklock_list_is_empty(&client->removals);
 }
 
 void
@@ -167,7 +170,7 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	ZkLockClientStatus *status = &client->status;
 
 	if (zklock_zkclient_is_final(status->state))
-		return;					/* what comes now was on its way */
+		return;					/* a late event of that session */
 	status->state = state;
 	if (state == ZKLOCK_CLIENT_CONNECTED)
 	{
@@ -205,14 +208,14 @@ end_session(ZkLockClient *client, ZkLockClientState how)
 }
 
 void
-zklock_zkcore_is_over(ZkLockClient *client)
+zklock_zkcore_session_over(ZkLockClient *client)
 {
 	end_session(client, zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE ?
 				ZKLOCK_CLIENT_REFUSED : ZKLOCK_CLIENT_EXPIRED);
 }
 
 void
-zklock_zkcore_is_refused(ZkLockClient *client)
+zklock_zkcore_session_refused(ZkLockClient *client)
 {
 	end_session(client, ZKLOCK_CLIENT_REFUSED);
 }

@@ -1,31 +1,37 @@
 /*-------------------------------------------------------------------------
  *
  * zkcore.h
- *	  What all behind the wall stand on: the client itself, its state, and the
- *	  way to its caller.
+ *	  The client itself, its state and its messages, for the modules of
+ *	  this folder.
  *
- * The only place where zookeeper.h is included.  On it stand zkpace.c and
- * zkwatch.c, on the latter zkrequest.c, on that zknode.c, on that zkrevoke.c and
- * zkconfirm.c, and on all of them zksession.c, which opens and closes; no function
- * of one of them calls one that stands on it.
+ * This is the only file that includes zookeeper.h.  The modules are layered:
+ * zkpace.c and zkwatch.c use zkcore.c; zkrequest.c also uses zkwatch.c;
+ * zknode.c also uses zkrequest.c; zkrevoke.c and zkconfirm.c also use
+ * zknode.c; and zksession.c, which opens and closes the session, uses all of
+ * them.  No function calls one of a higher layer.
  *
- * Four kinds of threads meet here.  The caller's makes requests and takes
- * messages.  A thread of ours opens the client, another closes it, because
- * both may block: the first in the resolver, the second for a server that does
- * not answer.  The first stays if it is to see when nobody needs the session.  The library's own two send pings and run the callbacks below, and
- * one of them stops in zkpace.c while there is no connection.
+ * Four kinds of threads use a client.  The caller's thread makes requests and
+ * receives messages.  One thread of ours opens the client and another one
+ * closes it, because both operations may block: the first in the resolver, the
+ * second if a server does not answer.  The opening thread keeps running if it
+ * has to close an idle session.  The library has two threads, which send pings
+ * and run the callbacks below.  One of them waits in zkpace.c while there is
+ * no connection.
  *
- * One mutex guards a client.  It is never held across a request to the library,
- * whose locks the callbacks may be called under (CURATOR-495 is that
- * deadlock).  So the library's handle must be good without it: it is made
- * before the state says CONNECTED, and destroyed only by the closing thread,
- * when the caller has promised to make no more requests, or by the opening one
- * when there are none and the state, which is looked at once a request has been
- * counted, says that there is no connection; zookeeper_close() itself ends the threads that run callbacks before it frees anything.
+ * One mutex protects a client.  It is never held across a call of the library,
+ * because the library may hold its own locks when it runs a callback
+ * (CURATOR-495 is that deadlock).  So the library's handle must be valid
+ * without the mutex.  It is created before the state becomes CONNECTED.
+ * Usually the closing thread destroys it, after the caller has made its last
+ * request.  The opening thread destroys the handle of an idle session: if there
+ * are no requests, it first sets a state without a connection, under the same
+ * mutex.  Each request is counted before its caller checks the state.  The
+ * library's zookeeper_close() ends the threads that run callbacks before it
+ * frees anything.
  *
- * Not every callback is ever called: zookeeper_close() may drop pending ones
- * (ZOOKEEPER-3868).  Therefore requests and nodes stay on lists of ours, and
- * what is left is freed after the close.
+ * Some callbacks are never called: zookeeper_close() may drop pending ones
+ * (ZOOKEEPER-3868).  Therefore requests and nodes are kept in lists of ours,
+ * and the rest is freed after the close.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,12 +57,13 @@ typedef struct ZkLockLink
 	struct ZkLockLink *next;
 } ZkLockLink;
 
-/* Lists a node is on, one at a time. */
+/* The lists of nodes.  A node is in one of them at a time. */
 typedef enum ZkLockNodeList
 {
-	ZKLOCK_NODES_KEPT,			/* in use, or beyond help until the close */
-	ZKLOCK_NODES_LEAVING,		/* to be deleted */
-	ZKLOCK_NODES_BUSY,			/* a request of the deletion is under way */
+	ZKLOCK_NODES_KEPT,			/* in use, or kept until the close because it
+								 * cannot be deleted */
+	ZKLOCK_NODES_TO_DELETE,		/* to delete */
+	ZKLOCK_NODES_DELETING,		/* a request of its deletion is under way */
 	ZKLOCK_N_NODE_LISTS
 } ZkLockNodeList;
 
@@ -64,57 +71,62 @@ struct ZkLockClient
 {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
-	pthread_cond_t closing_cond;	/* closing only: not for each node */
+	pthread_cond_t closing_cond;	/* closing only, so not for each node */
 	int			refs;			/* the caller and the closing thread */
-	bool		closing;		/* the library's handle is to go */
+	bool		closing;		/* the library's handle is about to be
+								 * destroyed */
 	bool		closed;
 
 	char	   *hosts;
 	char	   *auth;
 	int			session_timeout;
-	bool		carries_on;
-	clientid_t	id;				/* to carry on with; then the session's */
+	bool		resumed;
+	clientid_t	id;				/* to resume; later the session's own */
 	int			idle_timeout;
-	int64_t		used_at;		/* see zklock_zkcore_is_unused() */
+	int64_t		used_at;		/* when the client was last in use, see
+								 * zklock_zkcore_is_unused() */
 	int			wake_fd;
 	struct ACL_vector acls;
 	struct ACL	acl[ZKLOCK_ACL_MAX];
-	char	   *acl_text;		/* what acl[] points into */
+	char	   *acl_text;		/* acl[] has pointers into this text */
 
 	pthread_t	opener;
-	bool		opened;			/* before that, CONNECTED does not show */
+	bool		opened;			/* before that, CONNECTED is not reported */
 	zhandle_t  *zh;
 
 	/* see zkpace.c */
-	int			nservers;		/* addresses there are to try */
-	int			failures;		/* to connect, in a row */
-	int			unsteady;		/* connections that did not last, in a row */
-	uint32_t	lost_connects;	/* the last connection that was lost */
+	int			nservers;		/* number of addresses */
+	int			failures;		/* consecutive failures to connect */
+	int			unsteady;		/* consecutive connections that did not last */
+	uint32_t	lost_connects;	/* number of the last lost connection */
 	int64_t		connected_at;
-	int64_t		patient_until;	/* how long a first connection is waited for */
+	int64_t		connect_until;	/* deadline of the first connection */
 
-	timer_t		timer;			/* sends the signal */
+	timer_t		timer;			/* sends the signal after a loss */
 	int			loss_signal;
-	bool		signal_on_loss;		/* is it to be sent? */
-	bool		signal_sent;	/* was it, while it was on, by ourselves? */
+	bool		signal_on_loss;		/* is the signal turned on? */
+	bool		signal_sent;	/* did we send it ourselves while it was on? */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;
 	ZkLockMessage *newest;
 	ZkLockLink	requests;
-	int			nrequests;		/* under way, watches taken back included */
-	ZkLockLink	unwatching;		/* watches that are being taken back */
-	ZkLockLink	unwanted;		/* those where the request for it was lost */
+	int			nrequests;		/* under way, including removals of watches */
+	ZkLockLink	removing;		/* removals of watches that are under way */
+	ZkLockLink	removals;		/* removals that must still be sent, or sent
+								 * again */
 	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
-	int			nbusy;
+	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */
-	bool		starved;		/* one was not taken for want of memory */
+	bool		delete_postponed;	/* one was not accepted for lack of
+									 * memory */
 
 	/* see zkwatch.c */
-	size_t		chroot_len;		/* of what the library puts before each path */
+	size_t		chroot_len;		/* length of the prefix that the library adds
+								 * to each path */
 	Watch	   *watches[N_WATCH_LISTS];
-	size_t		watched;		/* bytes of them */
-	size_t		reserved;		/* and of those that will be asked for later */
+	size_t		watched;		/* bytes of the present watches */
+	size_t		reserved;		/* bytes of watches that are reserved */
 };
 
 static inline void
@@ -145,39 +157,48 @@ zklock_list_insert_before(ZkLockLink *where, ZkLockLink *link)
 	where->prev = link;
 }
 
-/* The caller has the mutex. */
+/* Set the state, and the timer of the signal.  The caller holds the mutex. */
 extern void zklock_zkcore_set_state(ZkLockClient *client,
 									ZkLockClientState state);
 
 /*
- * Are there neither nodes nor requests?  The caller has the mutex.  So long as it
- * does, none come that the library is asked for; client->used_at is when somebody
- * last meant to ask.
+ * Does the client have neither nodes nor requests?  The caller holds the
+ * mutex.  As long as it does, no request to the library begins.
+ * client->used_at is when this was last false, or when the caller last
+ * received messages.
  */
 extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
 
-/* The time in so many ms, for the condition variable. */
+/* Return the time `ms` milliseconds from now, for a condition variable. */
 extern struct timespec zklock_zkcore_after_ms(int ms);
 
-/* Have the caller look: there is something new. */
+/* Wake up the caller, because there is a new message or state. */
 extern void zklock_zkcore_wake(ZkLockClient *client);
 
-/* Send the signal now, if it is on.  The caller has the mutex. */
+/* Send the signal now, if it is turned on.  The caller holds the mutex. */
 extern void zklock_zkcore_send_signal(ZkLockClient *client);
 
+/* Queue a message for the caller, and wake it up. */
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
+
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);
 
-/* Tell the caller that a watch may have fired unseen: it will look again. */
+/*
+ * Report that a watch may have fired unnoticed, as a new connection, after
+ * which the caller reads again.
+ */
 extern void zklock_zkcore_lost_event(ZkLockClient *client);
 
-/* The library says so before the event that will: believe it. */
-extern void zklock_zkcore_is_over(ZkLockClient *client);
+/*
+ * The library has refused a request because the session is over.  Record that
+ * now; the library's event comes later.
+ */
+extern void zklock_zkcore_session_over(ZkLockClient *client);
 
 /*
- * The server serves no session without other credentials, and has closed this one.
- * The library would only come back with another.
+ * The server serves no session without other credentials, and has closed the
+ * connection.  Record that now, because the library would only connect again.
  */
-extern void zklock_zkcore_is_refused(ZkLockClient *client);
+extern void zklock_zkcore_session_refused(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKCORE_H */

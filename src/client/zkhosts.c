@@ -19,7 +19,7 @@
 #include "client/zklog.h"
 #include "protocol/hosts.h"
 
-/* How often each address is listed: see zkhosts.h.  Odd. */
+/* Number of times that each address is listed, see zkhosts.h.  Must be odd. */
 #define ROUNDS 25
 
 /* The addresses of all hosts, each "address:port". */
@@ -57,7 +57,7 @@ resolve_host(Addresses *list, const ZkLockHostPort *hp)
 	{
 		char		line[ZKLOCK_LOG_LINE];
 
-		/* The other hosts may do, but whoever misspelt this one should know. */
+		/* The other hosts may suffice, but the name may be misspelt. */
 		snprintf(line, sizeof(line),
 				 "zklock: host name \"%.100s\" cannot be resolved: %s",
 				 hp->host, gai_strerror(error));
@@ -77,7 +77,10 @@ resolve_host(Addresses *list, const ZkLockHostPort *hp)
 	return ok;
 }
 
-/* Each client has its own order, so that not all go to the same server. */
+/*
+ * Each client uses an order of its own, so that clients distribute themselves
+ * over the servers.
+ */
 static void
 shuffle(Addresses *list)
 {
@@ -95,7 +98,9 @@ shuffle(Addresses *list)
 	}
 }
 
-/* The connect string in which the library finds them one after the other. */
+/*
+ * Build the connect string from which the library takes the addresses in turn.
+ */
 static char *
 arrange(const Addresses *list, const char *chroot)
 {

@@ -3,9 +3,9 @@
  * zkhosts.h
  *	  The addresses of ZooKeeper's servers.
  *
- * Promises that what is handed to the client library is a string it takes and
- * with which it finds its way to a living server.  Does not call the client library,
- * but depends on how it goes through its servers.
+ * Promises a connect string that the client library accepts, and with which it
+ * reaches a living server.  Does not call the client library, but depends on
+ * the order in which the library tries its servers.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,22 +14,23 @@
 
 /*
  * Replace each host name by its addresses.  Blocks as long as the resolver
- * does.  Returns a malloc'd connect string, or NULL if no host could be
- * resolved or memory is out; `*why` is then a static text.  Else `*naddresses` is
- * how many there are.
+ * does.  Returns a malloc'd connect string, and sets `*naddresses` to the
+ * number of addresses.  Returns NULL if no host can be resolved or there is no
+ * memory, and then sets `*why` to a static text.
  *
- * Literals, because the library resolves names again whenever it has no
- * connection and spins on a core while that fails.
+ * The result contains literal addresses because the library would resolve
+ * names again whenever it has no connection.  While that failed, it would use
+ * all of a CPU core.
  *
- * After a failure the library moves on by two places (ZOOKEEPER-2466).  So the
- * number of places is odd, or else it would never see half of them, and the
- * addresses are laid out for such steps: with each it comes to another server.
- * (It gives a server that does not answer two thirds of the session's timeout,
- * which a session survives once and not twice.)  Each address is listed many
- * times, because the library takes a rest whenever it has been through the list,
- * wherever it began.  When to pause is decided in zkpace.c.
+ * After a failure the library moves on by two positions (ZOOKEEPER-2466).  So
+ * the number of positions is odd, or else it would never try half of them.
+ * The addresses are arranged for such steps: each step leads to another
+ * server.  (The library waits for a server that does not answer for two thirds
+ * of the session's timeout.  A session survives that once, but not twice.)
+ * Each address is listed many times, because the library pauses whenever it
+ * has tried the whole list, wherever it began. zkpace.c decides when to pause.
  *
- * To be used with zoo_deterministic_conn_order(1).
+ * Requires zoo_deterministic_conn_order(1).
  */
 extern char *zklock_zkhosts_resolve(const char *hosts, int *naddresses,
 									const char **why);

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zklog.c
- *	  The client library's log lines on their way to the backend.
- *	  See zklog.h.
+ *	  Passes log lines of the client library to the backend.  See zklog.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,9 +30,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LogLine ring[RING_LINES];
 static unsigned first;			/* index of the oldest line */
 static unsigned count;			/* lines in the ring */
-static unsigned dropped;		/* since the last line was let in */
-static time_t second;			/* the second that is being counted */
-static unsigned in_second;		/* lines let in during it */
+static unsigned dropped;		/* since the last accepted line */
+static time_t second;			/* the second that in_second counts */
+static unsigned in_second;		/* lines accepted in that second */
 
 void
 zklock_zklog_put(const char *line, bool connecting)

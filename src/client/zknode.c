@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * zknode.c
- *	  Nodes of ours, from before they exist until they are gone for certain.
- *	  See zkclient.h and zknode.h.
+ *	  Our nodes, from before they exist until they are certainly gone.  See
+ *	  zkclient.h and zknode.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,19 +17,20 @@
 #include "client/zkrequest.h"
 
 /*
- * Deletions under way; see also MAX_REQUESTS.  More than can be taken at once:
- * what waited here would be overtaken by who asks for the same locks again.
+ * Limit of the deletions under way; see also MAX_REQUESTS.  It is higher than
+ * the number of locks that can be requested at once.  If deletions had to wait
+ * here, new requests for the same locks would overtake them.
  */
-#define MAX_LEAVES 2048
+#define MAX_DELETING 2048
 
 /*
- * A request of a node's deletion.  The library may call back for one that it has
- * not taken, if it ran out of memory halfway.
+ * A request of a node's deletion.  The library may call the callback of a
+ * request that it has not accepted, if it ran out of memory halfway.
  */
 typedef struct PendingDelete
 {
 	ZkLockLink	link;			/* in client->pending_deletes */
-	ZkLockNode *node;			/* NULL: it was not taken */
+	ZkLockNode *node;			/* NULL: the library did not accept it */
 } PendingDelete;
 
 static void
@@ -44,8 +45,9 @@ free_node(ZkLockNode *node)
 }
 
 /*
- * Move a node to another list; the caller has the mutex.  A node that has to
- * be tried again comes first, so that nothing overtakes it for ever.
+ * Move a node to another list; the caller holds the mutex.  A node whose
+ * deletion must be repeated comes first, so that other nodes cannot overtake
+ * it forever.
  */
 static void
 move_node(ZkLockNode *node, ZkLockNodeList to, bool first)
@@ -116,7 +118,7 @@ zklock_zkclient_named_node(ZkLockClient *client, const char *dir,
 }
 
 bool
-zklock_zknode_is_anybodys(const ZkLockNode *node)
+zklock_zknode_is_name_shared(const ZkLockNode *node)
 {
 	return !node->sequence &&
 		strncmp(node->request + strlen(node->dir) + 1, node->prefix,
@@ -124,8 +126,9 @@ zklock_zknode_is_anybodys(const ZkLockNode *node)
 }
 
 /*
- * Put a node that is left on its way, once no create of it can come any more;
- * the caller has the mutex.  True: there is nothing to delete.
+ * Begin to delete a node that was given up, unless creates of it are still
+ * under way.  The caller holds the mutex.  Returns true if there is nothing to
+ * delete.
  */
 static bool
 begin_deleting(ZkLockNode *node)
@@ -133,13 +136,13 @@ begin_deleting(ZkLockNode *node)
 	if (node->creating > 0)
 		return false;
 	if (node->may_exist)
-		move_node(node, ZKLOCK_NODES_LEAVING, false);
+		move_node(node, ZKLOCK_NODES_TO_DELETE, false);
 	else
 		zklock_list_remove(&node->link);
 	return !node->may_exist;
 }
 
-/* NULL: there is no memory for it. */
+/* Returns NULL if there is no memory. */
 static PendingDelete *
 new_pending_delete(ZkLockNode *node)
 {
@@ -155,7 +158,10 @@ new_pending_delete(ZkLockNode *node)
 	return pending;
 }
 
-/* It has been answered; returns the node, or NULL if nobody waits for that. */
+/*
+ * A request of a deletion was answered.  Returns its node, or NULL if the
+ * library had not accepted the request.
+ */
 static ZkLockNode *
 end_pending_delete(const void *data)
 {
@@ -171,7 +177,7 @@ end_pending_delete(const void *data)
 	return node;
 }
 
-/* A create of this node was answered, or never will be. */
+/* A create of this node was answered, or will never be. */
 static void
 node_created(ZkLockNode *node, int rc, const char *path)
 {
@@ -184,11 +190,11 @@ node_created(ZkLockNode *node, int rc, const char *path)
 	if (class == ZKLOCK_RC_OK)
 	{
 		free(node->path);
-		node->path = strdup(path);	/* if NULL, the prefix finds it */
+		node->path = strdup(path);	/* if NULL, it is found by its prefix */
 		node->in_doubt = false;
 	}
 
-	/* One that exists already may be ours, from a create that was not answered. */
+	/* An existing node may be ours, from a create that was not answered. */
 	if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST ||
 		class == ZKLOCK_RC_NODE_EXISTS)
 		node->may_exist = true;
@@ -210,7 +216,7 @@ created(int rc, const char *path, const struct Stat *stat, const void *data)
 	zklock_zkrequest_confirm(client, rc, request->sent);
 	node_created(request->node, rc, path);
 	zklock_zkrequest_answer_created(request, rc, path, stat);
-	zklock_zknode_pump(client);
+	zklock_zknode_process_deletions(client);
 }
 
 bool
@@ -260,8 +266,8 @@ log_refusal(const ZkLockNode *node, int rc)
 }
 
 /*
- * A request of a node's deletion has ended.  `gone` if there is no such node,
- * else `rc` says why it may still be there.
+ * A request of a node's deletion has ended.  `gone` says that there is no such
+ * node.  Otherwise `rc` says why it may still exist.
  */
 static void
 delete_step_done(ZkLockNode *node, int rc, bool gone)
@@ -273,7 +279,7 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 		log_refusal(node, rc);
 
 	pthread_mutex_lock(&client->mutex);
-	client->nbusy--;
+	client->ndeleting--;
 	if (gone && node->users > 0)
 	{
 		node->gone = true;
@@ -283,7 +289,7 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 	else if (gone)
 		zklock_list_remove(&node->link);
 	else if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST)
-		move_node(node, ZKLOCK_NODES_LEAVING, true);
+		move_node(node, ZKLOCK_NODES_TO_DELETE, true);
 	else
 		move_node(node, ZKLOCK_NODES_KEPT, false);
 	pthread_cond_broadcast(&client->changed_cond);
@@ -291,7 +297,7 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 
 	if (gone)
 		free_node(node);
-	zklock_zknode_pump(client);
+	zklock_zknode_process_deletions(client);
 }
 
 static void
@@ -309,12 +315,12 @@ deleted(int rc, const void *data)
 		free(node->path);
 		node->path = NULL;
 		gone = false;
-		rc = ZOK;				/* list again */
+		rc = ZOK;				/* look for more in another list */
 	}
 	delete_step_done(node, rc, gone);
 }
 
-/* Ours are those that begin with the prefix. */
+/* Our nodes are those whose names begin with the prefix. */
 static void
 listed(int rc, const struct String_vector *strings, const void *data)
 {
@@ -329,7 +335,7 @@ listed(int rc, const struct String_vector *strings, const void *data)
 			continue;
 		gone = false;
 		node->more = true;
-		node->path = join(node->dir, "", strings->data[i]); /* NULL: again */
+		node->path = join(node->dir, "", strings->data[i]); /* or list again */
 		break;
 	}
 	delete_step_done(node, rc, gone);
@@ -346,19 +352,19 @@ zklock_zknode_is_ours(const ZkLockNode *node, const char *value, int len,
 		memcmp(value + len - prefix_len, node->prefix, prefix_len) == 0;
 }
 
-/* What a deletion asks for */
-typedef enum Question
+/* The requests of a deletion */
+typedef enum DeleteStep
 {
-	ASK_SYNC,
-	ASK_LIST,
-	ASK_GET,
-	ASK_DELETE
-} Question;
+	STEP_SYNC,
+	STEP_LIST,
+	STEP_GET,
+	STEP_DELETE
+} DeleteStep;
 
-static int	ask(ZkLockNode *node, Question question);
+static int	send_step(ZkLockNode *node, DeleteStep step);
 
 static void
-looked_at(int rc, const char *value, int len, const struct Stat *stat,
+read_to_delete(int rc, const char *value, int len, const struct Stat *stat,
 		  const void *data)
 {
 	ZkLockNode *node = end_pending_delete(data);
@@ -368,19 +374,19 @@ looked_at(int rc, const char *value, int len, const struct Stat *stat,
 		return;
 	ours = rc == ZOK && zklock_zknode_is_ours(node, value, len, stat);
 
-	/* One that we know to have made, but are not permitted to read */
+	/* We certainly created it, but are not permitted to read it. */
 	if (rc == ZNOAUTH && !node->in_doubt)
 		ours = true;
 	if (ours)
-		rc = ask(node, ASK_DELETE);
+		rc = send_step(node, STEP_DELETE);
 	if (!ours || rc != ZOK)
 		delete_step_done(node, rc, !ours && (rc == ZNONODE || rc == ZOK));
 }
 
 /*
- * Behind a sync even a server that lags knows of our create.  If the sync gets
- * lost, another server may have answered what was sent behind it, so that the
- * question has to wait for the reply.
+ * After a sync even a server that lags has seen our create.  If the sync is
+ * lost, another server may answer the requests that were sent after it.  So
+ * the next request must wait for the reply to the sync.
  */
 static void
 synced(int rc, const char *value, const void *data)
@@ -391,14 +397,17 @@ synced(int rc, const char *value, const void *data)
 	if (node == NULL)
 		return;
 	if (rc == ZOK)
-		rc = ask(node, node->sequence ? ASK_LIST : ASK_GET);
+		rc = send_step(node, node->sequence ? STEP_LIST : STEP_GET);
 	if (rc != ZOK)
 		delete_step_done(node, rc, false);
 }
 
-/* Anything but ZOK: it was not taken, and nothing will come of it. */
+/*
+ * Send a request of a deletion.  Any result except ZOK means that the library
+ * did not accept it, and no reply will follow.
+ */
 static int
-ask(ZkLockNode *node, Question question)
+send_step(ZkLockNode *node, DeleteStep step)
 {
 	zhandle_t  *zh = node->client->zh;
 	PendingDelete *pending = new_pending_delete(node);
@@ -406,19 +415,19 @@ ask(ZkLockNode *node, Question question)
 
 	if (pending == NULL)
 		return rc;
-	switch (question)
+	switch (step)
 	{
-		case ASK_SYNC:
+		case STEP_SYNC:
 			rc = zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
 						   pending);
 			break;
-		case ASK_LIST:
+		case STEP_LIST:
 			rc = zoo_aget_children(zh, node->dir, 0, listed, pending);
 			break;
-		case ASK_GET:
-			rc = zoo_aget(zh, node->request, 0, looked_at, pending);
+		case STEP_GET:
+			rc = zoo_aget(zh, node->request, 0, read_to_delete, pending);
 			break;
-		case ASK_DELETE:
+		case STEP_DELETE:
 			node->delete_sent = zklock_zkclient_now();
 			rc = zoo_adelete(zh, zklock_zknode_path(node), -1, deleted, pending);
 			break;
@@ -429,24 +438,27 @@ ask(ZkLockNode *node, Question question)
 }
 
 /*
- * Ask for the next step of a deletion, as ask() does.
+ * Send the next request of a deletion; returns as send_step() does.
  *
- * A create or a delete that was not answered leaves a doubt: is there a node, and
- * of what number?  And the one at a path that anybody may use may be somebody
- * else's, if ours was deleted by hand: look first.
+ * If a create or a delete was not answered, it is unknown whether the node
+ * exists, and with which number.  Moreover, if other clients can use the same
+ * path, the node may be another client's, because ours may have been deleted
+ * by hand.  So look first.
  */
 static int
-delete_step(ZkLockNode *node)
+send_first_step(ZkLockNode *node)
 {
 	if (node->sequence ? node->path == NULL :
-		node->in_doubt && zklock_zknode_is_anybodys(node))
-		return ask(node, ASK_SYNC);
-	return ask(node, zklock_zknode_is_anybodys(node) ? ASK_GET : ASK_DELETE);
+		node->in_doubt && zklock_zknode_is_name_shared(node))
+		return send_step(node, STEP_SYNC);
+	return send_step(node, zklock_zknode_is_name_shared(node) ?
+					 STEP_GET : STEP_DELETE);
 }
 
 /*
- * Memory is out: this has to wait until somebody looks, unless a step of another
- * deletion ends before.  If the session is over, it does not matter.
+ * There is no memory.  Try again when the caller next receives messages, or
+ * when a step of another deletion ends.  If the session is over, the node is
+ * gone in any case.
  */
 static void
 postpone(ZkLockNode *node)
@@ -454,14 +466,14 @@ postpone(ZkLockNode *node)
 	ZkLockClient *client = node->client;
 
 	pthread_mutex_lock(&client->mutex);
-	client->nbusy--;
-	move_node(node, ZKLOCK_NODES_LEAVING, true);
-	client->starved = true;
+	client->ndeleting--;
+	move_node(node, ZKLOCK_NODES_TO_DELETE, true);
+	client->delete_postponed = true;
 	pthread_mutex_unlock(&client->mutex);
 }
 
 void
-zklock_zknode_pump(ZkLockClient *client)
+zklock_zknode_process_deletions(ZkLockClient *client)
 {
 	for (;;)
 	{
@@ -470,18 +482,18 @@ zklock_zknode_pump(ZkLockClient *client)
 		pthread_mutex_lock(&client->mutex);
 		if (client->opened &&
 			client->status.state == ZKLOCK_CLIENT_CONNECTED &&
-			client->nbusy < MAX_LEAVES &&
-			!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_LEAVING]))
+			client->ndeleting < MAX_DELETING &&
+			!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_TO_DELETE]))
 		{
-			node = (ZkLockNode *) client->nodes[ZKLOCK_NODES_LEAVING].next;
-			move_node(node, ZKLOCK_NODES_BUSY, false);
-			client->nbusy++;
+			node = (ZkLockNode *) client->nodes[ZKLOCK_NODES_TO_DELETE].next;
+			move_node(node, ZKLOCK_NODES_DELETING, false);
+			client->ndeleting++;
 		}
 		pthread_mutex_unlock(&client->mutex);
 		if (node == NULL)
 			return;
 
-		if (delete_step(node) != ZOK)
+		if (send_first_step(node) != ZOK)
 		{
 			postpone(node);
 			return;
@@ -504,7 +516,7 @@ zklock_zkclient_delete(ZkLockNode *node)
 	if (gone)
 		free_node(node);
 	else
-		zklock_zknode_pump(client);
+		zklock_zknode_process_deletions(client);
 }
 
 void
@@ -523,17 +535,20 @@ zklock_zknode_release(ZkLockNode *node)
 		free_node(node);
 }
 
-/* Is the end of a node still under way?  The caller has the mutex. */
+/*
+ * Is the create or the deletion of any node still under way?  The caller holds
+ * the mutex.
+ */
 static bool
-are_going(ZkLockClient *client)
+is_deleting_any(ZkLockClient *client)
 {
 	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
 
 	for (ZkLockLink *link = kept->next; link != kept; link = link->next)
 		if (((ZkLockNode *) link)->creating > 0)
 			return true;
-	return !zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_LEAVING]) ||
-		!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_BUSY]);
+	return !zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_TO_DELETE]) ||
+		!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_DELETING]);
 }
 
 void
@@ -555,11 +570,11 @@ zklock_zknode_delete_all(ZkLockClient *client, const struct timespec *until)
 			free_node(node);
 	}
 	pthread_mutex_unlock(&client->mutex);
-	zklock_zknode_pump(client);
+	zklock_zknode_process_deletions(client);
 
 	pthread_mutex_lock(&client->mutex);
 	while (client->status.state == ZKLOCK_CLIENT_CONNECTED &&
-		   are_going(client) &&
+		   is_deleting_any(client) &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  until) != ETIMEDOUT)
 		;

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * zknode.h
- *	  Nodes of ours, from before they exist until they are gone for certain.
+ *	  Our nodes, from before they exist until they are certainly gone.
  *
- * Promises that a node is in memory until ZooKeeper has said that it is gone, and as
- * long as a request of another module needs it.  What the client's caller does with
- * nodes is in zkclient.h.
+ * Promises that a node is kept in memory until ZooKeeper has confirmed that it
+ * is gone, and as long as a request of another module needs it.  The functions
+ * for the client's caller are in zkclient.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,51 +20,64 @@ struct ZkLockNode
 	ZkLockClient *client;
 	char	   *dir;
 	char	   *prefix;
-	char	   *request;		/* path to create */
+	char	   *request;		/* path that the create requests */
 	bool		sequence;		/* ZooKeeper appends a number to it */
-	char	   *path;			/* as created; NULL while not known */
-	int			creating;		/* creates that have not been answered */
-	bool		may_exist;		/* a create was not refused; never unset */
+	char	   *path;			/* as created; NULL while unknown */
+	int			creating;		/* number of creates that are not answered */
+	bool		may_exist;		/* a create may have succeeded; never reset */
 	bool		deleting;
-	bool		more;			/* path comes from a list: there may be more */
-	bool		in_doubt;		/* its number or being may be other than known */
+	bool		more;			/* path comes from a list, which may contain
+								 * more nodes */
+	bool		in_doubt;		/* a request is unanswered: its number, or
+								 * whether it exists, may have changed */
 	int64_t		delete_sent;
 	int			users;			/* see zklock_zknode_release() */
-	bool		gone;			/* to be freed with the last of them */
+	bool		gone;			/* it is deleted, and is freed with its last
+								 * user */
 
 	/* see zkrevoke.c */
-	size_t		reserved;		/* for its watch, until it is watched */
-	Watch	   *watch;			/* while requests for it are under way */
-	char	   *data;			/* what it must say; NULL: it is not watched */
-	bool		unheard;		/* its watch is to be set */
-	int			revocation_version; /* of the data that asked for it last */
+	size_t		reserved;		/* bytes reserved for its watch, until it is
+								 * watched */
+	Watch	   *watch;			/* while requests that leave it are under way */
+	char	   *data;			/* data to restore; NULL: it is not watched */
+	bool		unwatched;		/* its watch must be set */
+	int			revocation_version; /* of the data of the last revocation */
 	uint32_t	revocations;
 };
 
-/* Where a node is that is known to have been created; NULL: memory was out. */
+/*
+ * Return the path of a node that was certainly created, or NULL if there was
+ * no memory for it.
+ */
 extern const char *zklock_zknode_path(const ZkLockNode *node);
 
-/* Can others have a node at the same path? */
-extern bool zklock_zknode_is_anybodys(const ZkLockNode *node);
+/* Can other clients have a node at the same path? */
+extern bool zklock_zknode_is_name_shared(const ZkLockNode *node);
 
-/* Ours is of our session, and its data ends with the prefix. */
+/*
+ * Is a node at that path, with this data, ours?  Then our session owns it, and
+ * its data ends with the prefix.
+ */
 extern bool zklock_zknode_is_ours(const ZkLockNode *node, const char *value,
 								  int len, const struct Stat *stat);
 
 /*
- * A request that was counted in node->users has ended.  The deletion of the node
- * may have been answered before that: then the node is freed.
+ * A request that was counted in node->users has ended.  If the deletion was
+ * answered before that, this frees the node.
  */
 extern void zklock_zknode_release(ZkLockNode *node);
 
-/* Work on the nodes that are to go, as long as there is a connection. */
-extern void zklock_zknode_pump(ZkLockClient *client);
+/* Send the next requests of deletions, if there is a connection. */
+extern void zklock_zknode_process_deletions(ZkLockClient *client);
 
-/* Delete all nodes; return when they are gone, cannot go, or at `until`. */
+/*
+ * Delete all nodes.  Returns when all are gone, when the rest cannot be
+ * deleted, or at `until`.
+ */
 extern void zklock_zknode_delete_all(ZkLockClient *client,
 									const struct timespec *until);
 
-/* Behind zookeeper_close(). */
+/* Free all nodes, after zookeeper_close(). */
 extern void zklock_zknode_free_all(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKNODE_H */

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * zkpace.c
- *	  The pace at which a client that lost its connection looks for another.
- *	  See zkpace.h.
+ *	  Pauses between the attempts to connect.  See zkpace.h.
  *
- * Left to itself the library tries its servers one after the other for ever,
- * thousands of times a second if they refuse, whether or not anybody needs the
- * session.  It has no setting for that.  But its network thread tells of each
- * attempt that failed before it goes on to the next, through the log callback
- * and holding no lock.  A callback that takes its time is a pause.
+ * By itself the library tries its servers in turn without end, thousands of
+ * times a second if they refuse, whether or not the session is needed.  It has
+ * no setting for a pause.  But its network thread logs each failed attempt
+ * before it begins the next one.  It calls the log callback for that, and
+ * holds no lock.  So the callback can pause the thread.
  *
- * Only that thread writes lines of this kind, whatever else is logged on others.
- * The library passes no context, so that each client has a function of its own,
- * out of a few: a process has one client, and those that are being closed.
+ * Only that thread logs lines of this kind; other threads log other lines.
+ * The library passes no context to the callback.  Therefore each client has a
+ * function of its own, out of a few.  A process has one client, and those that
+ * are being closed.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,16 +25,22 @@
 
 #include "client/zklog.h"
 
-/* The longest pause, the shortest, and the part of the session's timeout. */
+/*
+ * The longest and the shortest pause.  The longest is also at most this
+ * fraction of the session's timeout.
+ */
 #define PAUSE_MAX_MS 1000
 #define PAUSE_MIN_MS 50
 #define PAUSE_PART 6
 
-/* After so many connections in a row that lasted for less there is a pause, too. */
+/*
+ * A connection that lasts for less than STEADY_NS is unsteady.  After
+ * MAX_UNSTEADY of these in a row there is a pause, too.
+ */
 #define STEADY_NS INT64_C(1000000000)
 #define MAX_UNSTEADY 16
 
-/* What a line about the connection has in it, and nothing else. */
+/* Only lines about the connection contain this. */
 #define RETCODE " zk retcode="
 
 #define N_SLOTS 8
@@ -43,8 +49,9 @@ static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
 static ZkLockClient *slots[N_SLOTS];
 
 /*
- * How long to wait when all servers have failed so many times: twice as long each
- * time, and not all clients at once.
+ * Return the pause after all servers have failed `times` times, in ms.  It
+ * doubles each time, and is randomized, so that not all clients connect at
+ * once.
  */
 static int
 pause_ms(const ZkLockClient *client, int times)
@@ -67,23 +74,23 @@ pause_ms(const ZkLockClient *client, int times)
 }
 
 /*
- * Does nobody need the session?  Then nothing is lost with it.  One that is carried on
- * may have nodes that we do not know of.  The caller has the mutex.
+ * Is the session not needed?  Then it can be given up.  A resumed session may
+ * have nodes that this client does not know.  The caller holds the mutex.
  */
 static bool
 is_idle(const ZkLockClient *client)
 {
 	const ZkLockClientStatus *status = &client->status;
 
-	if (client->carries_on || !zklock_zkcore_is_unused(client))
+	if (client->resumed || !zklock_zkcore_is_unused(client))
 		return false;
 
-	/* If it has had a connection, the loss must have been told. */
+	/* If there was a connection, its loss must have been reported. */
 	return status->connects > 0 ? status->lost != 0 :
-		zklock_zkclient_now() >= client->patient_until;
+		zklock_zkclient_now() >= client->connect_until;
 }
 
-/* Until the client is to be closed, at most.  The caller has the mutex. */
+/* Pause, at most until the client is closed.  The caller holds the mutex. */
 static void
 pause_for(ZkLockClient *client, int ms)
 {
@@ -97,9 +104,9 @@ pause_for(ZkLockClient *client, int ms)
 }
 
 /*
- * An attempt to connect has failed, or a connection was lost.  Between two pauses
- * all servers are tried, so that one of them that stands still (see zkhosts.h) and
- * one pause are all that can come before the server that is left.
+ * An attempt to connect has failed, or a connection was lost.  All servers are
+ * tried between two pauses.  So at most one server that does not answer (see
+ * zkhosts.h) and one pause come before a server that does.
  */
 static void
 failed(ZkLockClient *client)
@@ -120,7 +127,10 @@ failed(ZkLockClient *client)
 	}
 	before = client->failures++;
 
-	/* The library goes on until it is told to stop, which may be a while after. */
+	/*
+	 * The library continues until the closing thread stops it, which may take
+	 * a while.
+	 */
 	if (client->closing)
 		pause_for(client, PAUSE_MIN_MS);
 	else if (before >= 2 * client->nservers && is_idle(client))
@@ -134,7 +144,10 @@ failed(ZkLockClient *client)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-/* What the library says.  That a session has expired is no failure to connect. */
+/*
+ * Handle a log line of the library.  An expired session is no failure to
+ * connect.
+ */
 static void
 log_line(ZkLockClient *client, const char *line)
 {
@@ -163,23 +176,23 @@ SLOT(5)
 SLOT(6)
 SLOT(7)
 
-/* For those that find none free: they go without pauses. */
+/* For a client that finds no free slot: it connects without pauses. */
 static void
-log_line_nobody(const char *line)
+log_line_no_slot(const char *line)
 {
 	log_line(NULL, line);
 }
 
 log_callback_fn
-zklock_zkpace_take(ZkLockClient *client)
+zklock_zkpace_acquire(ZkLockClient *client)
 {
 	static const log_callback_fn functions[N_SLOTS] = {
 		log_line_0, log_line_1, log_line_2, log_line_3, log_line_4, log_line_5, log_line_6, log_line_7
 	};
-	log_callback_fn function = log_line_nobody;
+	log_callback_fn function = log_line_no_slot;
 
 	pthread_mutex_lock(&slots_mutex);
-	for (int i = 0; i < N_SLOTS && function == log_line_nobody; i++)
+	for (int i = 0; i < N_SLOTS && function == log_line_no_slot; i++)
 	{
 		if (slots[i] == NULL)
 		{
@@ -192,7 +205,7 @@ zklock_zkpace_take(ZkLockClient *client)
 }
 
 void
-zklock_zkpace_give_back(ZkLockClient *client)
+zklock_zkpace_release(ZkLockClient *client)
 {
 	pthread_mutex_lock(&slots_mutex);
 	for (int i = 0; i < N_SLOTS; i++)

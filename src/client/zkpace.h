@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * zkpace.h
- *	  The pace at which a client that lost its connection looks for another.
+ *	  Pauses between the attempts to connect.
  *
- * Promises that a server that is down does not notice us, and that a session that
- * nobody needs is given up.
+ * Promises that the attempts do not load a server that is down, and that a
+ * session without nodes and requests is given up.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,12 +14,12 @@
 #include "client/zkcore.h"
 
 /*
- * The log callback for a client's handle, which is the client's until it is given
- * back.  While there is no connection it makes the library pause: for a while if
- * the session is needed, and else until client->closing, with the session given
- * up for expired.
+ * Reserve a log callback for a client's handle, until zklock_zkpace_release().
+ * While there is no connection, the callback makes the library pause.  If the
+ * client has nodes or requests, it pauses for a while.  Otherwise it reports
+ * the session as expired, and pauses until client->closing.
  */
-extern log_callback_fn zklock_zkpace_take(ZkLockClient *client);
-extern void zklock_zkpace_give_back(ZkLockClient *client);
+extern log_callback_fn zklock_zkpace_acquire(ZkLockClient *client);
+extern void zklock_zkpace_release(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKPACE_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * zkprobe.c
- *	  Why there is no connection: a look at each server.  See zkprobe.h.
+ *	  Examines each server, to explain why there is no connection.  See
+ *	  zkprobe.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,18 +25,21 @@
 
 #include "protocol/hosts.h"
 
-/* More are not looked at: each takes a socket. */
+/* Further servers are not examined, because each needs a socket. */
 #define MAX_TARGETS 16
 
-/* When the thread ends at the latest, once the names are resolved. */
+/* Time limit of the thread, once the names are resolved. */
 #define PROBE_MS 3000
 
-/* After so much silence, a server of another kind is helped to an answer. */
+/*
+ * If a server has not answered for so long, send an end of line, which makes
+ * servers of other kinds answer.
+ */
 #define NUDGE_MS 100
 
 typedef enum Finding
 {
-	UNRESOLVED,					/* so far */
+	UNRESOLVED,					/* initial value */
 	UNKNOWN_NAME,
 	NO_SOCKET,					/* see error */
 	CONNECTING,
@@ -59,7 +63,7 @@ typedef struct Target
 	int			fd;
 	bool		connected;
 	bool		nudged;
-	bool		hello;			/* this is the second visit, in TLS */
+	bool		tls;			/* second connection, which tries TLS */
 } Target;
 
 struct ZkLockProbe
@@ -73,7 +77,7 @@ struct ZkLockProbe
 	char		hosts[];
 };
 
-/* A greeting that every TLS server answers, if only with an alert. */
+/* A ClientHello that every TLS server answers, if only with an alert. */
 static const char client_hello[] =
 "\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
 "0123456789abcdef0123456789abcdef"
@@ -89,7 +93,7 @@ now_ms(void)
 }
 
 static void
-find(ZkLockProbe *probe, Target *target, Finding finding, int error)
+set_finding(ZkLockProbe *probe, Target *target, Finding finding, int error)
 {
 	pthread_mutex_lock(&probe->mutex);
 	target->finding = finding;
@@ -98,7 +102,7 @@ find(ZkLockProbe *probe, Target *target, Finding finding, int error)
 }
 
 static void
-hang_up(Target *target)
+close_socket(Target *target)
 {
 	if (target->fd >= 0)
 		close(target->fd);
@@ -106,27 +110,27 @@ hang_up(Target *target)
 }
 
 static void
-call(ZkLockProbe *probe, Target *target)
+begin_connect(ZkLockProbe *probe, Target *target)
 {
 	target->connected = target->nudged = false;
 	target->fd = socket(target->addr.ss_family,
 						SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (target->fd < 0)
-		find(probe, target, NO_SOCKET, errno);
+		set_finding(probe, target, NO_SOCKET, errno);
 	else if (connect(target->fd, (struct sockaddr *) &target->addr,
 					 target->addr_len) != 0 && errno != EINPROGRESS)
 	{
-		if (!target->hello)
-			find(probe, target, REFUSED, errno);
-		hang_up(target);
+		if (!target->tls)
+			set_finding(probe, target, REFUSED, errno);
+		close_socket(target);
 	}
-	else if (!target->hello)
-		find(probe, target, CONNECTING, 0);
+	else if (!target->tls)
+		set_finding(probe, target, CONNECTING, 0);
 }
 
-/* What the first bytes of an answer tell. */
+/* Classify a server by the first bytes of its answer. */
 static Finding
-judge(const char *answer, size_t len)
+classify(const char *answer, size_t len)
 {
 	static const char serving[] = "Zookeeper version";
 	static const char silenced[] = "srvr is not executed";
@@ -145,26 +149,28 @@ judge(const char *answer, size_t len)
 static void
 send_all(Target *target, const char *text, size_t len)
 {
-	/* So little fits into any socket's buffer; an error shows at the read. */
+	/* So few bytes fit into any socket's buffer.  The read reports errors. */
 	if (send(target->fd, text, len, MSG_NOSIGNAL) < 0)
 		return;
 }
 
-/* Some that close at once are to be greeted in TLS: see what that brings. */
+/*
+ * The server has closed the connection.  It may require TLS, so try that next.
+ */
 static void
-was_closed(ZkLockProbe *probe, Target *target)
+connection_closed(ZkLockProbe *probe, Target *target)
 {
-	hang_up(target);
-	if (target->hello)
+	close_socket(target);
+	if (target->tls)
 		return;
-	find(probe, target, CLOSED, 0);
-	target->hello = true;
-	call(probe, target);
+	set_finding(probe, target, CLOSED, 0);
+	target->tls = true;
+	begin_connect(probe, target);
 }
 
-/* The socket has news: a connection, an answer or an end. */
+/* The socket is connected, has data, or is closed. */
 static void
-serve(ZkLockProbe *probe, Target *target)
+handle_event(ZkLockProbe *probe, Target *target)
 {
 	char		answer[64] = "";
 	ssize_t		len;
@@ -177,22 +183,22 @@ serve(ZkLockProbe *probe, Target *target)
 		getsockopt(target->fd, SOL_SOCKET, SO_ERROR, &error, &size);
 		if (error == EPIPE || error == ECONNRESET)
 		{
-			was_closed(probe, target);
+			connection_closed(probe, target);
 			return;
 		}
 		if (error != 0)
 		{
-			if (!target->hello)
-				find(probe, target, REFUSED, error);
-			hang_up(target);
+			if (!target->tls)
+				set_finding(probe, target, REFUSED, error);
+			close_socket(target);
 			return;
 		}
 		target->connected = true;
-		if (target->hello)
+		if (target->tls)
 			send_all(target, client_hello, sizeof(client_hello) - 1);
 		else
 		{
-			find(probe, target, SILENT, 0);
+			set_finding(probe, target, SILENT, 0);
 			send_all(target, "srvr", 4);
 		}
 		return;
@@ -203,18 +209,18 @@ serve(ZkLockProbe *probe, Target *target)
 		return;
 	if (len > 0)
 	{
-		Finding		finding = judge(answer, len);
+		Finding		finding = classify(answer, len);
 
-		if (!target->hello || finding == SPEAKS_TLS)
-			find(probe, target, finding, 0);
-		hang_up(target);
+		if (!target->tls || finding == SPEAKS_TLS)
+			set_finding(probe, target, finding, 0);
+		close_socket(target);
 	}
 	else
-		was_closed(probe, target);
+		connection_closed(probe, target);
 }
 
 static void
-watch_targets(ZkLockProbe *probe)
+poll_targets(ZkLockProbe *probe)
 {
 	int64_t		began = now_ms();
 
@@ -233,7 +239,7 @@ watch_targets(ZkLockProbe *probe)
 			pfd[i].revents = 0;
 			open += target->fd >= 0;
 			if (target->fd >= 0 && target->connected && !target->nudged &&
-				!target->hello && passed >= NUDGE_MS)
+				!target->tls && passed >= NUDGE_MS)
 			{
 				target->nudged = true;
 				send_all(target, "\r\n\r\n", 4);
@@ -245,13 +251,13 @@ watch_targets(ZkLockProbe *probe)
 			 (int) (NUDGE_MS - passed) : (int) (PROBE_MS - passed));
 		for (int i = 0; i < probe->ntargets; i++)
 			if (pfd[i].revents != 0)
-				serve(probe, &probe->target[i]);
+				handle_event(probe, &probe->target[i]);
 	}
 	for (int i = 0; i < probe->ntargets; i++)
-		hang_up(&probe->target[i]);
+		close_socket(&probe->target[i]);
 }
 
-/* One name may have several addresses: each is a target of its own. */
+/* A name may have several addresses.  Each one becomes a target. */
 static void
 resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
 {
@@ -268,14 +274,14 @@ resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
 	error = getaddrinfo(hp->host, hp->port, &hints, &found);
 	if (error != 0)
 	{
-		find(probe, target, UNKNOWN_NAME, error);
+		set_finding(probe, target, UNKNOWN_NAME, error);
 		return;
 	}
 	for (ai = found; ai != NULL; ai = ai->ai_next)
 	{
 		memcpy(&target->addr, ai->ai_addr, ai->ai_addrlen);
 		target->addr_len = ai->ai_addrlen;
-		call(probe, target);
+		begin_connect(probe, target);
 		if (ai->ai_next == NULL || probe->ntargets == MAX_TARGETS)
 			break;
 		target++;
@@ -287,7 +293,7 @@ resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
 	freeaddrinfo(found);
 }
 
-/* Drop the mutex, and the probe if nobody else has it. */
+/* Release the mutex and one reference, and free the probe with the last one. */
 static void
 release(ZkLockProbe *probe)
 {
@@ -313,7 +319,7 @@ run(void *arg)
 	while (probe->ntargets < MAX_TARGETS &&
 		   zklock_hosts_next(&rest, &hp, &done) == NULL && !done)
 		resolve(probe, &hp);
-	watch_targets(probe);
+	poll_targets(probe);
 
 	pthread_mutex_lock(&probe->mutex);
 	probe->done = true;
@@ -360,7 +366,7 @@ zklock_zkprobe_start(const char *hosts)
 	return probe;
 }
 
-/* What a target was found to be, to be put behind its name. */
+/* The finding about a target, as text that follows its name. */
 static const char *
 describe(const Target *target)
 {

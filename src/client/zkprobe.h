@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * zkprobe.h
- *	  Why there is no connection: a look at each server, for people.
+ *	  Examines each server, to explain why there is no connection.
  *
- * Promises to say of every server what it does, as far as that is known by the
- * time it is asked for: a thread of its own connects to all of them at once, with
- * plain sockets and ZooKeeper's four-letter word "srvr", and makes no session.
- * Nothing here blocks but zklock_zkprobe_report(), for as long as it is told to.
+ * A thread connects to all servers at once, with plain sockets and ZooKeeper's
+ * four-letter word "srvr".  It begins no session.
  *
- * Knows neither PostgreSQL nor the client library.
+ * Promises a description of each server, as far as it is known when the report
+ * is requested.  No function blocks, except zklock_zkprobe_report(), which
+ * blocks for at most the time that the caller gives.
+ *
+ * Depends neither on PostgreSQL nor on the client library.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,17 +21,20 @@
 
 typedef struct ZkLockProbe ZkLockProbe;
 
-/* Begin to look.  NULL if memory or threads are out. */
+/*
+ * Begin to examine the servers.  Returns NULL if there is no memory or thread.
+ */
 extern ZkLockProbe *zklock_zkprobe_start(const char *hosts);
 
 /*
- * Put down what is known, a sentence for each server, with line breaks between,
- * in `text` of `size` bytes; before that wait for up to `wait_ms` if not all is.
+ * Write the findings to `text` of `size` bytes: one sentence for each server,
+ * separated by line breaks.  If the examination is not complete, wait for it
+ * for up to `wait_ms` milliseconds first.
  */
 extern void zklock_zkprobe_report(ZkLockProbe *probe, int wait_ms, char *text,
 								  size_t size);
 
-/* The caller is done with it; the thread ends by itself. */
+/* The caller does not need the probe any more.  The thread ends by itself. */
 extern void zklock_zkprobe_drop(ZkLockProbe *probe);
 
 #endif							/* ZKLOCK_ZKPROBE_H */

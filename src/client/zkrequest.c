@@ -12,17 +12,18 @@
 #include <string.h>
 
 /*
- * The library's wake-up pipe blocks, and then breaks, at 64 k calls that its
- * thread has not seen.  Stay far below.
+ * The library writes to a pipe at each call.  The write blocks, and then the
+ * library fails, after 64 k calls that its thread has not read.  Stay far
+ * below that.
  */
 #define MAX_REQUESTS 16384
 
-/* ZQUOTAEXCEEDED, which only the library of ZooKeeper 3.9 has a name for */
+/* ZQUOTAEXCEEDED, which the library defines since ZooKeeper 3.9 */
 #define QUOTA_EXCEEDED (-125)
 
 /*
- * ZSESSIONCLOSEDREQUIRESASLAUTH, which older libraries have no name for.  In spite
- * of its name the server may demand any scheme (enforce.auth.schemes).
+ * ZSESSIONCLOSEDREQUIRESASLAUTH, which older libraries do not define.  Despite
+ * its name, the server may require any scheme (enforce.auth.schemes).
  */
 #define AUTH_REQUIRED (-124)
 
@@ -77,7 +78,7 @@ void
 zklock_zkrequest_note_refusal(ZkLockClient *client, int rc)
 {
 	if (rc == AUTH_REQUIRED)
-		zklock_zkcore_is_refused(client);
+		zklock_zkcore_session_refused(client);
 }
 
 void
@@ -92,8 +93,8 @@ zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 }
 
 /*
- * A node's watch.  The context is none at all: the library would keep one entry
- * for each, and hands session events to every one of them, over and over.
+ * The callback of watches.  It has no context, because the library would store
+ * one entry for each context, and pass each session event to all of them.
  */
 static void
 node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
@@ -165,7 +166,7 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 	return request;
 }
 
-/* What the request has left is known, whatever becomes of the reply. */
+/* Record whether the request has left its watch. */
 static void
 note_watch(ZkLockZkRequest *request, int rc)
 {
@@ -201,7 +202,7 @@ zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 	ZkLockMessage *message = request->message;
 
 	if (rc == ZINVALIDSTATE)
-		zklock_zkcore_is_over(client);
+		zklock_zkcore_session_over(client);
 	if (rc != ZMARSHALLINGERROR && !request->in_parts)
 	{
 		zklock_zkrequest_answer(request, rc);
@@ -238,7 +239,8 @@ zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc, const char *pa
 		message->text = strdup(strrchr(path, '/') + 1);
 		message->czxid = stat->czxid;
 		if (message->text == NULL)
-			rc = ZSYSTEMERROR;	/* as good as lost: it will be looked for */
+			rc = ZSYSTEMERROR;	/* the same as a lost reply: the node will be
+								 * searched for */
 	}
 	zklock_zkrequest_answer(request, rc);
 }
@@ -306,7 +308,10 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 		message->ctime = stat->ctime;
 		message->owner = stat->ephemeralOwner;
 		message->version = stat->version;
-		/* no data is -1, and not having kept it is not worth an error */
+		/*
+		 * The length is -1 if there is no data.  Data that was not kept is no
+		 * error.
+		 */
 		if (len > 0)
 			keep_data(message, value, len);
 	}
@@ -314,8 +319,8 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 }
 
 /*
- * An ancestor that exists is as good as made, also if we may not make it.  If it
- * does not, the last one will miss it.
+ * An ancestor that exists suffices, even if we were not permitted to create
+ * it.  If it does not exist, the last create reports that.
  */
 static void
 ancestor_done(int rc, const char *path, const struct Stat *stat,
@@ -350,8 +355,9 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 }
 
 bool
-zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
-					 int length, bool stays, ZkLockTag tag)
+zklock_zkclient_create_path(ZkLockClient *client, const char *path,
+							const char *data, int length, bool persistent,
+							ZkLockTag tag)
 {
 	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
 	char	   *ancestor = strdup(path);
@@ -366,7 +372,7 @@ zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
 	}
 
 	if (path[0] == '\0')
-		rc = ZNONODE;			/* the root itself is missing */
+		rc = ZNONODE;			/* the session's root is missing */
 	else if (zklock_zkcore_is_connected(client))
 	{
 		rc = ZOK;
@@ -382,7 +388,7 @@ zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
 		}
 		if (rc == ZOK)
 			rc = zoo_acreate2(client->zh, path, data, length, &client->acls,
-							  stays ? 0 : ZOO_CONTAINER, last_parent_done,
+							  persistent ? 0 : ZOO_CONTAINER, last_parent_done,
 							  request);
 	}
 	free(ancestor);
@@ -391,13 +397,16 @@ zklock_zkclient_make(ZkLockClient *client, const char *path, const char *data,
 	return true;
 }
 
-/* Count the watch that a request is to leave, if any: ZOK if there may be one. */
+/*
+ * Count the watch that a request will leave, if any.  Returns ZOK if the watch
+ * is permitted.
+ */
 static int
-ask_for_watch(ZkLockZkRequest *request, bool of_children, const char *path,
+count_watch(ZkLockZkRequest *request, bool of_children, const char *path,
 			  ZkLockWatchUse watch)
 {
 	return watch == ZKLOCK_WATCH_NONE ? ZOK :
-		zklock_zkwatch_ask(request->client, of_children, path, watch,
+		zklock_zkwatch_request(request->client, of_children, path, watch,
 						   &request->watch);
 }
 
@@ -411,7 +420,7 @@ zklock_zkclient_list(ZkLockClient *client, const char *path,
 	if (request == NULL)
 		return false;
 	if (zklock_zkcore_is_connected(client))
-		rc = ask_for_watch(request, true, path, watch);
+		rc = count_watch(request, true, path, watch);
 	if (rc == ZOK)
 		rc = zoo_awget_children(client->zh, path,
 								watch != ZKLOCK_WATCH_NONE ? node_event : NULL,
@@ -421,113 +430,118 @@ zklock_zkclient_list(ZkLockClient *client, const char *path,
 	return true;
 }
 
-/* A watch that is to be taken back. */
-typedef struct Unwatch
+/* The removal of a watch */
+typedef struct WatchRemoval
 {
-	ZkLockLink	link;			/* in client->unwatching or ->unwanted */
+	ZkLockLink	link;			/* in one of the client's lists of removals */
 	ZkLockClient *client;
 	char		path[];
-} Unwatch;
+} WatchRemoval;
 
 static void
-free_watch(Unwatch *watch)
+free_removal(WatchRemoval *removal)
 {
-	zklock_list_remove(&watch->link);
-	free(watch);
+	zklock_list_remove(&removal->link);
+	free(removal);
 }
 
-/* Put a watch on one of the lists, which it may be on already or on none. */
+/* Move a removal to a list.  It may be in a list already, or in none. */
 static void
-move_watch(Unwatch *watch, ZkLockLink *list)
+move_removal(WatchRemoval *removal, ZkLockLink *list)
 {
-	if (watch->link.next != NULL)
-		zklock_list_remove(&watch->link);
-	zklock_list_insert_before(list, &watch->link);
+	if (removal->link.next != NULL)
+		zklock_list_remove(&removal->link);
+	zklock_list_insert_before(list, &removal->link);
 }
 
-/* That there is no such watch any more is fine: it has fired. */
+/* A watch has been removed.  If it did not exist any more, it had fired. */
 static void
-unwatched(int rc, const void *data)
+watch_removed(int rc, const void *data)
 {
-	Unwatch    *watch = (Unwatch *) data;
-	ZkLockClient *client = watch->client;
+	WatchRemoval *removal = (WatchRemoval *) data;
+	ZkLockClient *client = removal->client;
 
 	if (rc == ZOK)
-		zklock_zkwatch_removed(client, watch->path);
+		zklock_zkwatch_removed(client, removal->path);
 	pthread_mutex_lock(&client->mutex);
 	client->nrequests--;
 	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
-		move_watch(watch, &client->unwanted);
+		move_removal(removal, &client->removals);
 	else
-		free_watch(watch);
+		free_removal(removal);
 	pthread_mutex_unlock(&client->mutex);
 }
 
 /*
- * Ask for all that is to be taken back, as long as there is a connection.  Only
- * the caller's thread does that, lest it overtake a new watch on the same path.
+ * Send all pending removals, if there is a connection.  Only the caller's
+ * thread does that, so that no removal overtakes a new watch on the same path.
  *
- * Only the call for "all" watches makes the server forget one, and only ours are
- * there.  It takes the function itself, whatever its declaration says.
+ * The server forgets a watch only if "all" watches are removed.  All of them
+ * are ours.  The library's declaration has the wrong type for the callback.
  */
 static void
-take_back(ZkLockClient *client)
+send_removals(ZkLockClient *client)
 {
 	while (zklock_zkcore_is_connected(client))
 	{
-		Unwatch    *watch = NULL;
+		WatchRemoval *removal = NULL;
 		int			rc;
 
 		pthread_mutex_lock(&client->mutex);
-		if (!zklock_list_is_empty(&client->unwanted) &&
+		if (!zklock_list_is_empty(&client->removals) &&
 			client->nrequests < MAX_REQUESTS)
 		{
-			watch = (Unwatch *) client->unwanted.next;
-			move_watch(watch, &client->unwatching);
+			removal = (WatchRemoval *) client->removals.next;
+			move_removal(removal, &client->removing);
 			client->nrequests++;
 		}
 		pthread_mutex_unlock(&client->mutex);
-		if (watch == NULL)
+		if (removal == NULL)
 			break;
 
-		rc = zoo_aremove_all_watches(client->zh, watch->path, ZWATCHTYPE_DATA, 0,
-									 (void_completion_t *) unwatched, watch);
+		rc = zoo_aremove_all_watches(client->zh, removal->path,
+									 ZWATCHTYPE_DATA, 0,
+									 (void_completion_t *) watch_removed,
+									 removal);
 
-		/* Having run out of memory halfway the library might still call back. */
+		/*
+		 * If the library ran out of memory halfway, it may still run the
+		 * callback.
+		 */
 		if (rc != ZOK && rc != ZMARSHALLINGERROR)
-			unwatched(rc, watch);
+			watch_removed(rc, removal);
 	}
 }
 
 void
 zklock_zkclient_unwatch(ZkLockClient *client, const char *path)
 {
-	Unwatch    *watch = calloc(1, sizeof(Unwatch) + strlen(path) + 1);
+	WatchRemoval *removal = calloc(1, sizeof(WatchRemoval) + strlen(path) + 1);
 
-	if (watch != NULL)
+	if (removal != NULL)
 	{
-		watch->client = client;
-		strcpy(watch->path, path);
+		removal->client = client;
+		strcpy(removal->path, path);
 		pthread_mutex_lock(&client->mutex);
-		move_watch(watch, &client->unwanted);
+		move_removal(removal, &client->removals);
 		pthread_mutex_unlock(&client->mutex);
 	}
-	take_back(client);
+	send_removals(client);
 }
 
-/* A path that is watched anew: it is not to be taken back later. */
+/* The path is watched again: cancel the pending removal of its watch. */
 static void
-keep_watch(ZkLockClient *client, const char *path)
+cancel_removal(ZkLockClient *client, const char *path)
 {
 	ZkLockLink *next;
 
 	pthread_mutex_lock(&client->mutex);
-	for (ZkLockLink *link = client->unwanted.next; link != &client->unwanted;
+	for (ZkLockLink *link = client->removals.next; link != &client->removals;
 		 link = next)
 	{
 		next = link->next;
-		if (strcmp(((Unwatch *) link)->path, path) == 0)
-			free_watch((Unwatch *) link);
+		if (strcmp(((WatchRemoval *) link)->path, path) == 0)
+			free_removal((WatchRemoval *) link);
 	}
 	pthread_mutex_unlock(&client->mutex);
 }
@@ -542,9 +556,9 @@ zklock_zkclient_get(ZkLockClient *client, const char *path,
 	if (request == NULL)
 		return false;
 	if (watch != ZKLOCK_WATCH_NONE)
-		keep_watch(client, path);
+		cancel_removal(client, path);
 	if (zklock_zkcore_is_connected(client))
-		rc = ask_for_watch(request, false, path, watch);
+		rc = count_watch(request, false, path, watch);
 	if (rc == ZOK)
 		rc = zoo_awget(client->zh, path,
 					   watch != ZKLOCK_WATCH_NONE ? node_event : NULL, NULL, got,
@@ -628,10 +642,10 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 }
 
 static void
-free_watches(ZkLockLink *list)
+free_removals(ZkLockLink *list)
 {
 	while (!zklock_list_is_empty(list))
-		free_watch((Unwatch *) list->next);
+		free_removal((WatchRemoval *) list->next);
 }
 
 void
@@ -646,7 +660,7 @@ zklock_zkrequest_free_all(ZkLockClient *client)
 			zklock_zkclient_free(request->message);
 		free(request);
 	}
-	free_watches(&client->unwatching);
-	free_watches(&client->unwanted);
+	free_removals(&client->removing);
+	free_removals(&client->removals);
 	zklock_zkwatch_free_all(client);
 }

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * zkrequest.h
- *	  Requests and their replies, from behind the wall: for those that make some.
+ *	  Requests and their replies, for the modules of this folder.
  *
- * Promises that a request is answered once, whatever the library does with it,
- * and that the time at which the session was alive for certain is noted.  What
- * requests there are is in zkclient.h.
+ * Promises that each request is answered once, whatever the library does with
+ * it, and that the time at which the session was certainly alive is recorded.
+ * The kinds of requests are in zkclient.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,53 +18,61 @@ typedef struct ZkLockZkRequest
 {
 	ZkLockLink	link;			/* in client->requests */
 	ZkLockClient *client;
-	ZkLockMessage *message;		/* the answer, made beforehand */
-	ZkLockNode *node;			/* create, and confirm at anybody's path */
-	Watch	   *watch;			/* that it may leave, or NULL */
-	int			set_rc;			/* confirm: how the write ended */
-	int64_t		sent;			/* when it was asked for */
-	bool		in_parts;		/* calls before the last one have it, too */
-	int			depth;			/* how many of those were answered */
-	int			ancestor_rc;	/* why a parent above the last is not there */
+	ZkLockMessage *message;		/* the answer, allocated in advance */
+	ZkLockNode *node;			/* of a create, and of a confirm at a shared
+								 * name */
+	Watch	   *watch;			/* the watch that it may leave, or NULL */
+	int			set_rc;			/* confirm: result of the write */
+	int64_t		sent;			/* when it was requested */
+	bool		in_parts;		/* it consists of several calls, all with this
+								 * context */
+	int			depth;			/* number of answered calls before the last */
+	int			ancestor_rc;	/* why an ancestor does not exist */
 } ZkLockZkRequest;
 
-/* What ZooKeeper's code comes down to. */
+/* Classify a code of ZooKeeper. */
 extern ZkLockRc zklock_zkrequest_class(int rc);
 
-/* Did a server carry the request out, or refuse to, in a living session? */
+/* Did a server execute the request, or refuse it, in a living session? */
 extern bool zklock_zkrequest_is_answer(int rc);
 
-/* The session is refused if `rc` says that it serves nobody without credentials. */
+/*
+ * Report the session as refused if `rc` says that the server requires
+ * credentials.
+ */
 extern void zklock_zkrequest_note_refusal(ZkLockClient *client, int rc);
 
 /*
- * Note that a write which was sent at `sent` was answered, if `rc` says so: a
- * quorum has agreed that the session was alive after that.  Reads, pings, events
- * and syncs prove nothing: see zklock_zkclient_confirm().
+ * Record that a write which was sent at `sent` was answered, if `rc` says so.
+ * Then a quorum has agreed that the session was alive after that time.  Reads,
+ * pings, events and syncs prove nothing: see zklock_zkclient_confirm().
  */
 extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 									 int64_t sent);
 
-/* A request whose answer has this kind and tag; NULL: see zkclient.h. */
+/*
+ * Allocate a request whose answer has this kind and tag.  Returns NULL if
+ * there is no memory, or if too many requests are under way.
+ */
 extern ZkLockZkRequest *zklock_zkrequest_new(ZkLockClient *client,
 									 ZkLockMessageKind kind, ZkLockTag tag);
 
-/* Post the answer: request->message but for how it ended. */
+/* Post the answer, request->message, with this result, and free the request. */
 extern void zklock_zkrequest_answer(ZkLockZkRequest *request, int rc);
 
-/* The same for a create, whose name and czxid go with it. */
+/* The same for a create, whose answer also contains name and czxid. */
 extern void zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc,
 											const char *path,
 											const struct Stat *stat);
 
 /*
- * The library did not take a request: post that.  Having run out of memory
- * halfway it might still call back with it, so the request itself stays until
- * the close, without a message.
+ * The library did not accept a request: post that as the answer.  If the
+ * library ran out of memory halfway, it may still run the callback.  Then the
+ * request itself is kept until the close, without a message.
  */
 extern void zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc);
 
-/* Behind zookeeper_close(): what was not answered, watches included. */
+/* Free unanswered requests and all watches, after zookeeper_close(). */
 extern void zklock_zkrequest_free_all(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKREQUEST_H */

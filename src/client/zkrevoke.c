@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zkrevoke.c
- *	  Nodes of ours that others may ask for.  See zkclient.h and zkrevoke.h.
+ *	  Revocation of our nodes.  See zkclient.h and zkrevoke.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 /* Digits that ZooKeeper appends to a sequential node's name, at most */
 #define MAX_DIGITS 11
 
-/* Nobody waits for that. */
+/* The reply to the restoring write is not used. */
 static void
 put_back(int rc, const struct Stat *stat, const void *data)
 {
@@ -28,8 +28,8 @@ put_back(int rc, const struct Stat *stat, const void *data)
 }
 
 /*
- * What a node says that is watched for revocation.  A request for it is overwritten,
- * unless another one has followed meanwhile.
+ * The data of a node that is watched for revocation.  A revocation is counted,
+ * and the former data is written back, unless another revocation has followed.
  */
 static void
 revocation_read(int rc, const char *value, int len, const struct Stat *stat,
@@ -44,7 +44,7 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 	zklock_zkwatch_answered(client, node->watch, rc);
 	pthread_mutex_lock(&client->mutex);
 	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
-		node->unheard = true;
+		node->unwatched = true;
 	if (revoked && stat->version != node->revocation_version)
 	{
 		node->revocation_version = stat->version;
@@ -63,44 +63,48 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 		zklock_zkcore_wake(client);
 }
 
-/* As for all watches, without a context: see node_event() in zkrequest.c. */
+/* Like all watches, without a context: see node_event() in zkrequest.c. */
 static void revocation_event(zhandle_t *zh, int type, int state,
 							 const char *path, void *ctx);
 
 /*
- * Ask what a node says, leaving a watch; node->users counts that already.  False:
- * it is to be done with the next connection.
+ * Read a node's data, and leave a watch.  The caller has counted that in
+ * node->users.  Returns false if it must be repeated on the next connection.
  */
 static bool
-hear(ZkLockNode *node)
+read_and_watch(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
 	const char *path = zklock_zknode_path(node);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (zklock_zkcore_is_connected(client))
-		rc = zklock_zkwatch_ask(client, false, path, ZKLOCK_WATCH_WAITER,
+		rc = zklock_zkwatch_request(client, false, path, ZKLOCK_WATCH_WAITER,
 								&node->watch);
 	if (rc == ZOK)
 	{
 		rc = zoo_awget(client->zh, path, revocation_event, NULL,
 					   revocation_read, node);
 
-		/* Having run out of memory halfway the library might still call back. */
+		/*
+		 * If the library ran out of memory halfway, it may still run the
+		 * callback.
+		 */
 		if (rc == ZOK || rc == ZMARSHALLINGERROR)
 			return true;
 		zklock_zkwatch_answered(client, node->watch, rc);
 	}
 	pthread_mutex_lock(&client->mutex);
-	node->unheard = true;
+	node->unwatched = true;
 	pthread_mutex_unlock(&client->mutex);
 	zklock_zknode_release(node);
 	return false;
 }
 
 /*
- * The first of the nodes in use that is at this path, or that is unheard if that
- * is NULL, with one more request under way; NULL: there is none.
+ * Find the first node in use at this path or, if `path` is NULL, the first one
+ * that lacks its watch.  Counts one more user of it.  Returns NULL if there is
+ * none.
  */
 static ZkLockNode *
 find_revocation_watched(ZkLockClient *client, const char *path)
@@ -115,19 +119,20 @@ find_revocation_watched(ZkLockClient *client, const char *path)
 		ZkLockNode *node = (ZkLockNode *) link;
 
 		if (node->data != NULL && !node->deleting &&
-			(path == NULL ? node->unheard : strcmp(zklock_zknode_path(node), path) == 0))
+			(path == NULL ? node->unwatched :
+			 strcmp(zklock_zknode_path(node), path) == 0))
 			found = node;
 	}
 	if (found != NULL)
 	{
-		found->unheard = false;
+		found->unwatched = false;
 		found->users++;
 	}
 	pthread_mutex_unlock(&client->mutex);
 	return found;
 }
 
-/* That a node is gone is found out elsewhere. */
+/* Other code detects that a node is gone. */
 static void
 revocation_event(zhandle_t *zh, int type, int state, const char *path,
 				 void *ctx)
@@ -142,7 +147,7 @@ revocation_event(zhandle_t *zh, int type, int state, const char *path,
 	if (type == ZOO_CHANGED_EVENT)
 		node = find_revocation_watched(client, path);
 	if (node != NULL)
-		(void) hear(node);
+		(void) read_and_watch(node);
 }
 
 void
@@ -152,7 +157,7 @@ zklock_zkrevoke_watch_all(ZkLockClient *client)
 
 	while (zklock_zkcore_is_connected(client) &&
 		   (node = find_revocation_watched(client, NULL)) != NULL)
-		if (!hear(node))
+		if (!read_and_watch(node))
 			break;
 }
 
@@ -200,7 +205,7 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 	pthread_mutex_unlock(&client->mutex);
 
 	if (watched)
-		(void) hear(node);
+		(void) read_and_watch(node);
 	else
 	{
 		free(copy);

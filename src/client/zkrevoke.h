@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * zkrevoke.h
- *	  Nodes of ours that others may ask for.
+ *	  Revocation of our nodes.
  *
- * What zksession.c needs of them; for the rest, and for what is promised, see
- * zkclient.h.
+ * This header has only the function that zksession.c needs.  For the rest, and
+ * for the promises, see zkclient.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,10 @@
 
 #include "client/zkcore.h"
 
-/* Watch the revocable nodes whose watch failed for lack of a connection. */
+/*
+ * Watch the revocable nodes that lack their watch because there was no
+ * connection.
+ */
 extern void zklock_zkrevoke_watch_all(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKREVOKE_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * zksession.c
- *	  The session: opened, watched over and closed.
- *	  See zkclient.h and, for how threads meet, zkcore.h.
+ *	  Opens, monitors and closes the session.  See zkclient.h and, for the
+ *	  interaction of the threads, zkcore.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,13 +22,13 @@
 #include "client/zkrequest.h"
 #include "client/zkrevoke.h"
 
-/* How often to look whether a session is needed: so many times in its timeout. */
-#define LOOKS 4
+/* Number of checks per idle_timeout whether the session is idle */
+#define IDLE_CHECKS 4
 
-/* How long a closing session tries to see its nodes off. */
+/* How long a closing session tries to delete its nodes */
 #define DELETE_ALL_MS 1500
 
-/* Start a thread that no signal is ever delivered to, nor to its children. */
+/* Start a thread that blocks all signals, as do the threads that it starts. */
 static bool
 start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
 {
@@ -43,7 +43,7 @@ start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
 	return rc == 0;
 }
 
-/* Cut up client->acl_text, which has passed the check. */
+/* Parse client->acl_text, which has passed zklock_acl_check(). */
 static void
 parse_acl(ZkLockClient *client)
 {
@@ -73,7 +73,10 @@ parse_acl(ZkLockClient *client)
 	}
 }
 
-/* Which server has let us in?  False: that connection is lost again already. */
+/*
+ * Find the server of the present connection.  Returns false if the connection
+ * is already lost again.
+ */
 static bool
 find_server(zhandle_t *zh, char *server, size_t size)
 {
@@ -97,7 +100,7 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 {
 	char		server[sizeof(client->status.server)];
 
-	/* That it is lost is told next. */
+	/* The loss is reported next. */
 	if (state == ZKLOCK_CLIENT_CONNECTED &&
 		!find_server(zh, server, sizeof(server)))
 		return;
@@ -117,11 +120,11 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 
 	zklock_zkcore_wake(client);
 	zklock_zkrevoke_watch_all(client);
-	zklock_zknode_pump(client);
+	zklock_zknode_process_deletions(client);
 }
 
 static void
-tried(int rc, const struct Stat *stat, const void *data)
+connection_tested(int rc, const struct Stat *stat, const void *data)
 {
 	ZkLockClient *client = (ZkLockClient *) data;
 
@@ -134,22 +137,22 @@ tried(int rc, const struct Stat *stat, const void *data)
 }
 
 /*
- * After a connection that did not last, the next is one when a request has been
- * answered on it.  That is sent alone: a server that refuses a request closes the
- * connection, and if others are on their way to it, the kernel drops its answer.
- * A session that is carried on is to be closed, and nobody hears whether the server
- * refuses that: its connections are all tried.
- * True: the answer will tell.
+ * After a connection that did not last, the next one counts only when a
+ * request was answered on it.  This request is sent alone.  A server that
+ * refuses a request closes the connection, and if further requests are on
+ * their way to it, the kernel drops its answer.  A resumed session is about to
+ * be closed.  The library would not report that the server refuses that, so
+ * all its connections are tested.  Returns true if the answer decides.
  */
 static bool
-try_connection(ZkLockClient *client, zhandle_t *zh)
+test_connection(ZkLockClient *client, zhandle_t *zh)
 {
-	bool		doubtful;
+	bool		test;
 
 	pthread_mutex_lock(&client->mutex);
-	doubtful = client->opened && (client->unsteady > 0 || client->carries_on);
+	test = client->opened && (client->unsteady > 0 || client->resumed);
 	pthread_mutex_unlock(&client->mutex);
-	return doubtful && zoo_aexists(zh, "/", 0, tried, client) == ZOK;
+	return test && zoo_aexists(zh, "/", 0, connection_tested, client) == ZOK;
 }
 
 static void
@@ -159,7 +162,7 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 
 	(void) path;
 	if (type != ZOO_SESSION_EVENT ||
-		(state == ZOO_CONNECTED_STATE && try_connection(client, zh)))
+		(state == ZOO_CONNECTED_STATE && test_connection(client, zh)))
 		return;
 	enter_state(client, zh,
 				state == ZOO_CONNECTED_STATE ? ZKLOCK_CLIENT_CONNECTED :
@@ -169,34 +172,35 @@ session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 }
 
 static void *
-stand_at_gate(void *gate)
+wait_for_mutex(void *mutex)
 {
-	pthread_mutex_lock(gate);
-	pthread_mutex_unlock(gate);
+	pthread_mutex_lock(mutex);
+	pthread_mutex_unlock(mutex);
 	return NULL;
 }
 
 /*
- * The library aborts the process when it cannot start its two threads.  See
- * first whether two more can be had.
+ * The library aborts the process if it cannot start its two threads.  So first
+ * check whether two threads can be started.
  */
 static bool
-threads_to_spare(void)
+can_start_threads(void)
 {
-	pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	pthread_t	thread[2];
 	int			n = 0;
 
-	pthread_mutex_lock(&gate);
-	while (n < 2 && pthread_create(&thread[n], NULL, stand_at_gate, &gate) == 0)
+	pthread_mutex_lock(&mutex);
+	while (n < 2 &&
+		   pthread_create(&thread[n], NULL, wait_for_mutex, &mutex) == 0)
 		n++;
-	pthread_mutex_unlock(&gate);
+	pthread_mutex_unlock(&mutex);
 	for (int i = 0; i < n; i++)
 		pthread_join(thread[i], NULL);
 	return n == 2;
 }
 
-/* Is it time to close the session?  The caller has the mutex. */
+/* Has the session been unused for idle_timeout?  The caller holds the mutex. */
 static bool
 is_idle(ZkLockClient *client)
 {
@@ -209,8 +213,8 @@ is_idle(ZkLockClient *client)
 }
 
 /*
- * Wait until nobody has needed the session for its idle_timeout, and close it then.
- * The caller's thread may have nothing to do with us for days.
+ * Wait until the session has been unused for idle_timeout, and close it then.
+ * The caller's thread may not call the client for days.
  */
 static void
 close_when_idle(ZkLockClient *client)
@@ -222,7 +226,7 @@ close_when_idle(ZkLockClient *client)
 	while (!client->closing && !is_idle(client))
 	{
 		struct timespec until =
-			zklock_zkcore_after_ms(client->idle_timeout / LOOKS + 1);
+			zklock_zkcore_after_ms(client->idle_timeout / IDLE_CHECKS + 1);
 
 		pthread_cond_timedwait(&client->closing_cond, &client->mutex, &until);
 	}
@@ -238,7 +242,8 @@ close_when_idle(ZkLockClient *client)
 	if (idle)
 	{
 		zookeeper_close(client->zh);
-		client->zh = NULL;		/* whoever looks joins this thread first */
+		client->zh = NULL;		/* other threads read it only after they have
+								 * joined this one */
 		zklock_zkcore_wake(client);
 	}
 }
@@ -252,14 +257,15 @@ open_client(void *arg)
 											   &why);
 	zhandle_t  *zh = NULL;
 
-	if (hosts != NULL && !threads_to_spare())
+	if (hosts != NULL && !can_start_threads())
 		why = "No thread could be started.";
 	else if (hosts != NULL)
 	{
 		zoo_deterministic_conn_order(1);
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
-							 client->carries_on ? &client->id : NULL, client, ZOO_NO_LOG_CLIENTENV,
-							 zklock_zkpace_take(client));
+							 client->resumed ? &client->id : NULL, client,
+							 ZOO_NO_LOG_CLIENTENV,
+							 zklock_zkpace_acquire(client));
 		if (zh == NULL)
 			why = "The client library could not start.";
 	}
@@ -268,7 +274,10 @@ open_client(void *arg)
 	{
 		char	   *colon = strchr(client->auth, ':');
 
-		/* By default it would ask the resolver at every turn of its loop. */
+		/*
+		 * By default the library would call the resolver at every turn of its
+		 * loop.
+		 */
 		zoo_set_servers_resolution_delay(zh, -1);
 		if (colon != NULL)
 		{
@@ -330,8 +339,8 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	pthread_cond_init(&client->closing_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	zklock_list_init(&client->requests);
-	zklock_list_init(&client->unwatching);
-	zklock_list_init(&client->unwanted);
+	zklock_list_init(&client->removing);
+	zklock_list_init(&client->removals);
 	zklock_list_init(&client->pending_deletes);
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		zklock_list_init(&client->nodes[i]);
@@ -340,15 +349,15 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	client->wake_fd = config->wake_fd;
 	client->loss_signal = config->loss_signal;
 	client->session_timeout = config->session_timeout;
-	client->carries_on = config->former != NULL;
-	if (client->carries_on)
+	client->resumed = config->former != NULL;
+	if (client->resumed)
 	{
 		client->id.client_id = config->former->session_id;
 		memcpy(client->id.passwd, config->former->password,
 			   sizeof(client->id.passwd));
 	}
 	client->idle_timeout = config->idle_timeout;
-	client->patient_until = zklock_zkclient_now() +
+	client->connect_until = zklock_zkclient_now() +
 		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
 	client->chroot_len = strlen(config->hosts + strcspn(config->hosts, "/"));
@@ -375,7 +384,9 @@ zklock_zkclient_identity(ZkLockClient *client, ZkLockIdentity *identity)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-/* Drop the mutex, and the client if nobody else has it. */
+/*
+ * Release the mutex and one reference, and free the client with the last one.
+ */
 static void
 release(ZkLockClient *client)
 {
@@ -387,9 +398,11 @@ release(ZkLockClient *client)
 }
 
 /*
- * The library's goodbye does not make sure that the nodes go: it takes whatever
- * comes in for the answer and closes the socket on the rest, upon which the
- * server may drop what it has not read, the goodbye among it.
+ * Close the client.  Before that, delete the nodes: zookeeper_close() does not
+ * ensure that the session ends.  It takes the next packet that arrives for the
+ * answer to its request, and closes the socket with the rest unread.  Then the
+ * server may drop what it has not read, including the request to close the
+ * session.
  */
 static void *
 close_client(void *arg)
@@ -404,7 +417,7 @@ close_client(void *arg)
 		zklock_zknode_delete_all(client, &until);
 		zookeeper_close(client->zh);
 	}
-	zklock_zkpace_give_back(client);
+	zklock_zkpace_release(client);
 
 	zklock_zkrequest_free_all(client);
 	zklock_zknode_free_all(client);
@@ -442,7 +455,10 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	else
 		pthread_detach(closer);
 
-	/* The resolver has no end that could be waited for, nor a session yet. */
+	/*
+	 * If the client is not opened yet, it has no session.  The resolver may
+	 * take any time, so do not wait for it.
+	 */
 	pthread_mutex_lock(&client->mutex);
 	while (opened && !client->closed &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
@@ -455,7 +471,7 @@ ZkLockMessage *
 zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 {
 	ZkLockMessage *messages;
-	bool		starved;
+	bool		postponed;
 
 	pthread_mutex_lock(&client->mutex);
 	messages = client->oldest;
@@ -465,10 +481,10 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	*status = client->status;
 	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
 		status->state = ZKLOCK_CLIENT_CONNECTING;
-	starved = client->starved;
-	client->starved = false;
+	postponed = client->delete_postponed;
+	client->delete_postponed = false;
 	pthread_mutex_unlock(&client->mutex);
-	if (starved)
-		zklock_zknode_pump(client);
+	if (postponed)
+		zklock_zknode_process_deletions(client);
 	return messages;
 }

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * zkwatch.c
- *	  The watches that the client library has, counted.  See zkwatch.h.
+ *	  Counts the watches that the client library has.  See zkwatch.h.
  *
- * The library registers a watch when the reply to its request comes in, and
- * forgets it when the event does, both on its own thread, before it queues the
- * callbacks that tell us.  So the reply adds nothing to what the request was
- * counted for, and an event that is not known here yet is counted for too long,
- * never for too short.
+ * The library registers a watch when the reply to its request arrives, and
+ * drops it when the event arrives.  It does both in its own thread, before it
+ * queues the callbacks that inform this module.  So a reply never adds a watch
+ * that the request was not counted for.  And if an event was not processed
+ * here yet, its watch is counted for too long, never for too short a time.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,14 +18,17 @@
 
 struct Watch
 {
-	Watch	   *next;			/* of its hash */
+	Watch	   *next;			/* in the list of its hash */
 	bool		of_children;
-	bool		set;			/* a reply has left it, and no event has come */
-	int			asking;			/* requests under way that may leave it */
+	bool		set;			/* a reply has left it, and it has not fired */
+	int			nrequests;		/* under way that may leave it */
 	char		path[];
 };
 
-/* Where the pointer to a path's watch is, or would be; the caller has the mutex. */
+/*
+ * Find the pointer to the watch of a path, or the place to insert it.  The
+ * caller holds the mutex.
+ */
 static Watch **
 find(ZkLockClient *client, bool of_children, const char *path)
 {
@@ -47,13 +50,16 @@ size_of(const ZkLockClient *client, const char *path)
 	return zklock_watchlimit_size(client->chroot_len, strlen(path));
 }
 
-/* Forget a watch that nothing is known of any more; the caller has the mutex. */
+/*
+ * Free a watch if it is not set and no request may leave it.  The caller holds
+ * the mutex.
+ */
 static void
-forget_if_over(ZkLockClient *client, Watch **where)
+free_if_unused(ZkLockClient *client, Watch **where)
 {
 	Watch	   *watch = *where;
 
-	if (watch->set || watch->asking > 0)
+	if (watch->set || watch->nrequests > 0)
 		return;
 	client->watched -= size_of(client, watch->path);
 	*where = watch->next;
@@ -61,7 +67,7 @@ forget_if_over(ZkLockClient *client, Watch **where)
 }
 
 int
-zklock_zkwatch_ask(ZkLockClient *client, bool of_children, const char *path,
+zklock_zkwatch_request(ZkLockClient *client, bool of_children, const char *path,
 				   ZkLockWatchUse use, Watch **watch)
 {
 	size_t		size = size_of(client, path);
@@ -86,7 +92,7 @@ zklock_zkwatch_ask(ZkLockClient *client, bool of_children, const char *path,
 		}
 	}
 	if (rc == ZOK)
-		(*where)->asking++;
+		(*where)->nrequests++;
 	*watch = *where;
 	pthread_mutex_unlock(&client->mutex);
 	return rc;
@@ -96,10 +102,10 @@ void
 zklock_zkwatch_answered(ZkLockClient *client, Watch *watch, int rc)
 {
 	pthread_mutex_lock(&client->mutex);
-	watch->asking--;
+	watch->nrequests--;
 	if (rc == ZOK)
 		watch->set = true;
-	forget_if_over(client, find(client, watch->of_children, watch->path));
+	free_if_unused(client, find(client, watch->of_children, watch->path));
 	pthread_mutex_unlock(&client->mutex);
 }
 
@@ -113,12 +119,12 @@ unset(ZkLockClient *client, bool of_children, const char *path)
 	if (*where != NULL)
 	{
 		(*where)->set = false;
-		forget_if_over(client, where);
+		free_if_unused(client, where);
 	}
 	pthread_mutex_unlock(&client->mutex);
 }
 
-/* A deletion is told once, to both kinds. */
+/* A deletion fires both kinds of watches, but is reported once. */
 void
 zklock_zkwatch_fired(ZkLockClient *client, int type, const char *path)
 {

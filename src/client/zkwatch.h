@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * zkwatch.h
- *	  The watches that the client library has, counted.
+ *	  Counts the watches that the client library has.
  *
- * The library does not tell which watches it has.  Promises that every watch
- * which it may have is counted here, and once: from before the request that
- * leaves it, until it has fired or ZooKeeper has said that it is removed.  See
- * protocol/watchlimit.h for what they are counted for.
+ * The library does not report which watches it has.  Promises that each watch
+ * that it may have is counted here once: from before the request that leaves
+ * it until it has fired, or until ZooKeeper has confirmed its removal.  See
+ * protocol/watchlimit.h for the purpose.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,39 +15,43 @@
 
 #include "client/zkcore.h"
 
-/* There would be too many; the library's own codes are all negative. */
+/*
+ * Result of zklock_zkwatch_request() if there would be too many watches.  The
+ * library's own codes are all negative.
+ */
 #define TOO_MANY_WATCHES 1
 
 /*
- * A request is about to be made that leaves a watch on a node, or on its children.
- * Returns ZOK, ZSYSTEMERROR if memory is out, or TOO_MANY_WATCHES.  If it is ZOK,
- * zklock_zkwatch_answered() must follow, unless the library may still call back
- * with a request that it has not taken.
+ * The caller is about to request a watch on a node, or on its children.
+ * Returns ZOK, ZSYSTEMERROR if there is no memory, or TOO_MANY_WATCHES.  After
+ * ZOK, the caller must call zklock_zkwatch_answered(), except if the library
+ * may still run the callback of a request that it has not accepted.
  */
-extern int	zklock_zkwatch_ask(ZkLockClient *client, bool of_children,
+extern int	zklock_zkwatch_request(ZkLockClient *client, bool of_children,
 							   const char *path, ZkLockWatchUse use,
 							   Watch **watch);
 
-/* The request has ended as the library says. */
+/* The request has ended with this result of the library. */
 extern void zklock_zkwatch_answered(ZkLockClient *client, Watch *watch, int rc);
 
-/* An event of this type has come for a path. */
+/* An event of this type was received for a path. */
 extern void zklock_zkwatch_fired(ZkLockClient *client, int type,
 								 const char *path);
 
-/* The watch on this node has been removed. */
+/* The watch on this node was removed. */
 extern void zklock_zkwatch_removed(ZkLockClient *client, const char *path);
 
 /*
- * Keep so many bytes for a watch that will be asked for later, as a waiter's, once
- * they have been given back.  False: there would be too many.
+ * Reserve `size` bytes for a watch that will be requested later, as
+ * ZKLOCK_WATCH_WAITER and after zklock_zkwatch_unreserve().  Returns false if
+ * there would be too many watches.
  */
 extern bool zklock_zkwatch_reserve(ZkLockClient *client, size_t size);
 
-/* The caller has the mutex. */
+/* Release a reservation.  The caller holds the mutex. */
 extern void zklock_zkwatch_unreserve(ZkLockClient *client, size_t size);
 
-/* Behind zookeeper_close(). */
+/* Free all counted watches, after zookeeper_close(). */
 extern void zklock_zkwatch_free_all(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKWATCH_H */

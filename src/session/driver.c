@@ -77,9 +77,10 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 		switch (action->kind)
 		{
 			case ZKLOCK_DO_MAKE_PARENTS:
-				taken = zklock_zkclient_make(client, driver->dir, driver->size,
-											 (int) strlen(driver->size), false,
-											 tag);
+				taken = zklock_zkclient_create_path(client, driver->dir,
+													driver->size,
+													(int) strlen(driver->size),
+													false, tag);
 				break;
 			case ZKLOCK_DO_CREATE:
 				taken = zklock_zkclient_create(client, driver->node,
