@@ -233,7 +233,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 					 errdetail("It is a node that stays: a path of locks of other modes, or of other data."),
 					 errhint("Use another path, or mode \"exclusive\".")));
 			break;
-		case ZKLOCK_NO_GROUND:
+		case ZKLOCK_NOT_HELD:
 			zklock_errors_lock_lost(attempt->request.path,
 									"Its node in ZooKeeper is gone.");
 			break;

@@ -28,7 +28,7 @@
  * server.  (The library waits for a server that does not answer for two thirds
  * of the session's timeout.  A session survives that once, but not twice.)
  * Each address is listed many times, because the library pauses whenever it
- * has tried the whole list, wherever it began. zkpace.c decides when to pause.
+ * has tried the whole list, wherever it began.  zkpace.c decides when to pause.
  *
  * Requires zoo_deterministic_conn_order(1).
  */

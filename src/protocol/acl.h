@@ -10,7 +10,10 @@
 
 #define ZKLOCK_ACL_MAX 16
 
-/* NULL if `acl` is such a list, of ZKLOCK_ACL_MAX entries at most; else why it is not. */
+/*
+ * Check an access control list of at most ZKLOCK_ACL_MAX entries.  Returns
+ * NULL if it is valid, otherwise the reason, as a sentence.
+ */
 extern const char *zklock_acl_check(const char *acl);
 
 #endif							/* ZKLOCK_ACL_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * contender.c
- *	  Whose node is whose: the names under which clients queue.
+ *	  The names of nodes in a queue: kinds of contenders and their numbers.
  *	  See contender.h.
  *
  *-------------------------------------------------------------------------
@@ -31,7 +31,7 @@ static const ZkLockContender *const kinds[] = {
 
 #define N_KINDS ((int) (sizeof(kinds) / sizeof(kinds[0])))
 
-/* A number too large for int64 is as good as the largest. */
+/* A number that is too large for int64 is read as the largest one. */
 static int64_t
 read_number(const char *digits)
 {
@@ -85,7 +85,7 @@ zklock_contender_parse(const char *name, int64_t *seq)
 			return kinds[i];
 		}
 
-		/* The counter has wrapped. */
+		/* The counter has wrapped around: the number is negative. */
 		if (len > 0 && name[len - 1] == '-' &&
 			ends_with(name, len - 1, marker))
 		{

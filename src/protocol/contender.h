@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * contender.h
- *	  Whose node is whose: the names under which clients queue.
+ *	  The names of nodes in a queue: kinds of contenders and their numbers.
  *
- * Promises that the contenders of one path are told apart, ordered and matched
- * as Curator, kazoo, go-zookeeper and zklock all understand them.
+ * Promises that the contenders of a path are distinguished, ordered and
+ * matched in the same way as Curator, kazoo, go-zookeeper and zklock do.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,30 +18,31 @@
  * Every contender is a reader or a writer, whatever its client calls it.
  *
  * A node of a kind that downgrades may be followed by a reader's node of the
- * same number (Curator since 5.5.0, CURATOR-621): the one case in which a
- * contender appears ahead of those that queue already.
+ * same number (Curator since 5.5.0, CURATOR-621).  This is the only case in
+ * which a contender appears ahead of contenders that are already in the queue.
  */
 typedef struct ZkLockContender
 {
-	const char *marker;			/* what stands before the number */
+	const char *marker;			/* the part of the name before the number */
 	bool		reader;
 	bool		downgrades;
 } ZkLockContender;
 
-/* Those that we queue as ourselves */
+/* The kinds of our own nodes */
 extern const ZkLockContender zklock_contender_mutex;
 extern const ZkLockContender zklock_contender_reader;
 extern const ZkLockContender zklock_contender_writer;
 
 /*
- * Split a node's name: its kind, NULL if it is nobody's that we know, and its
- * number.  Numbers are compared as such, never as text and never with the
- * prefix: sorting by whole names made two owners (ZOOKEEPER-2931).
+ * Parse the name of a node.  Returns its kind, or NULL if no known client uses
+ * such a name, and sets `*seq` to its number.  Numbers are compared as
+ * numbers, never as text, and never together with the prefix: sorting by whole
+ * names gave one lock to two owners (ZOOKEEPER-2931).
  */
 extern const ZkLockContender *zklock_contender_parse(const char *name,
 													 int64_t *seq);
 
-/* Where the digits at the end of a name begin; at its end if it has none. */
+/* Return the digits at the end of a name, or an empty string if it has none. */
 extern const char *zklock_contender_digits(const char *name);
 
 /* Do two contenders exclude each other? */

@@ -3,8 +3,8 @@
  * hosts.h
  *	  ZooKeeper connect strings: "host:port,host:port/chroot".
  *
- * Promises that a string that passes the check names at least one server, and that
- * the client library accepts it.  Asks no name server.
+ * Promises that a string that passes the check names at least one server, and
+ * that the client library accepts it.  Does not resolve names.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@
 #define ZKLOCK_HOST_MAX 255
 #define ZKLOCK_PORT_MAX 5
 
-/* One "host:port"; brackets around an IPv6 address are taken off. */
+/* One "host:port", without the brackets around an IPv6 address. */
 typedef struct ZkLockHostPort
 {
 	char		host[ZKLOCK_HOST_MAX + 1];
@@ -24,15 +24,16 @@ typedef struct ZkLockHostPort
 } ZkLockHostPort;
 
 /*
- * Take the next "host:port" off `*rest`.  Returns NULL if it was good, else why
- * not; `*done` says that none was left.
+ * Parse the next "host:port" and advance `*rest`.  Returns NULL if it is
+ * valid, otherwise the reason, as a sentence.  Sets `*done` if there was none
+ * left.
  */
 extern const char *zklock_hosts_next(const char **rest, ZkLockHostPort *hp,
 									 bool *done);
 
 /*
- * Is this a good connect string?  Returns NULL if so, else the reason why not
- * as a sentence.  Asks no name server.
+ * Check a connect string.  Returns NULL if it is valid, otherwise the reason,
+ * as a sentence.  Does not resolve names.
  */
 extern const char *zklock_hosts_check(const char *hosts);
 

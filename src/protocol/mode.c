@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * mode.c
- *	  The modes of locks, and everything in which they differ.  See mode.h.
+ *	  The modes of locks, and all their differences.  See mode.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,7 +28,7 @@ const ZkLockModeRow zklock_mode_table[ZKLOCK_N_MODES] = {
 		.has_gate = true,
 		.revocable = true
 	},
-	/* Its node's data tells it from those of others. */
+	/* The data of its node distinguishes it from other clients' nodes. */
 	[ZKLOCK_SIMPLE] = {
 		.name = "simple"
 	},

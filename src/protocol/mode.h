@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * mode.h
- *	  The modes of locks, and everything in which they differ.
+ *	  The modes of locks, and all their differences.
  *
- * A condition on the mode of a lock asks for a field of its row, so that a new mode
- * needs a row here, and no change where the modes are told apart.  Only a function
- * that is made for one mode names it.
+ * A condition on the mode of a lock reads a field of the mode's row.  So a new
+ * mode needs a row here, and no change where the row is read.  Only a function
+ * that is written for one mode names that mode.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,9 @@
 
 #include "protocol/contender.h"
 
-/* The labels of the SQL enum, in its order, and then those that it does not have. */
+/*
+ * The labels of the SQL enum, in its order, followed by modes without a label.
+ */
 typedef enum ZkLockMode
 {
 	ZKLOCK_EXCLUSIVE,			/* Curator's InterProcessMutex */
@@ -33,25 +35,26 @@ typedef struct ZkLockModeRow
 	const char *name;			/* as in SQL, and in messages */
 
 	/* its nodes */
-	const char *marker;			/* stands between the prefix and the number of a
-								 * node's name; NULL: the path is the node */
-	const char *dir;			/* child of the path that the nodes are below;
-								 * NULL: they are below the path */
-	const char *mutex;			/* child of the path; an attempt is made under an
-								 * exclusive lock on it.  NULL: under none */
+	const char *marker;			/* part of a node's name between prefix and
+								 * number; NULL: the path is the node */
+	const char *dir;			/* child of the path, the parent of the nodes;
+								 * NULL: the path is their parent */
+	const char *mutex;			/* child of the path; each attempt holds an
+								 * exclusive lock on it.  NULL: none */
 
 	/* its rules */
-	const ZkLockContender *kind;	/* as what it queues, which tells with whom it
-									 * conflicts; NULL: it does not queue */
-	bool		has_permits;	/* a number of holders is let in */
-	bool		has_gate;		/* backends of one server hand it over, see gate.h */
+	const ZkLockContender *kind;	/* kind of its nodes, which determines the
+									 * conflicts; NULL: it has no queue */
+	bool		has_permits;	/* several holders at once, up to a number */
+	bool		has_gate;		/* backends of one server hand it over to each
+								 * other, see gate.h */
 	bool		revocable;		/* a node's data may change while it is held */
 } ZkLockModeRow;
 
 /* Indexed by ZkLockMode */
 extern const ZkLockModeRow zklock_mode_table[ZKLOCK_N_MODES];
 
-/* Do two holders of this mode not exclude each other, as readers? */
+/* Can two holders in this mode hold the lock at once, as readers? */
 static inline bool
 zklock_mode_is_shared(ZkLockMode mode)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * path.c
- *	  What may name a lock.  See path.h.
+ *	  Checks paths of locks.  See path.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +14,8 @@
 #include "protocol/mode.h"
 
 /*
- * Decode one UTF-8 character of `len` bytes at most.  Returns its length, 0 if
- * these bytes are none.
+ * Decode one UTF-8 character of at most `len` bytes.  Returns its length, or 0
+ * if these bytes are not valid.
  */
 static size_t
 decode(const unsigned char *s, size_t len, uint32_t *c)

@@ -41,13 +41,13 @@ zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 	r->counted = mode->has_permits && params->permits == ZKLOCK_COUNTED;
 	r->permits = params->permits;
 	if (!r->fixed)
-		zklock_recipe_enter(r, false, out);
+		zklock_recipe_create(r, false, out);
 	else if (strlen(name) >= ZKLOCK_NAME_SIZE)
 		zklock_recipe_finish(r, ZKLOCK_FOREIGN_NAME, out);
 	else
 	{
 		strcpy(r->outcome.name, name);
-		zklock_recipe_enter_fixed(r, false, out);
+		zklock_recipe_create_fixed(r, false, out);
 	}
 }
 
@@ -65,12 +65,12 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 			 zklock_contender_reader.marker, zklock_contender_digits(from));
 
 	/*
-	 * Those who wait for a kind that downgrades look for a reader when it
-	 * goes.  Those who wait for any other do not, unless they are told to.
+	 * Waiters list again after a contender of a kind that downgrades has left.
+	 * For other kinds they do not, unless the data of its node has been set.
 	 */
 	if (!kind->downgrades)
 		strcpy(r->touched, from);
-	zklock_recipe_enter_fixed(r, false, out);
+	zklock_recipe_create_fixed(r, false, out);
 }
 
 void
@@ -82,7 +82,7 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (r->outcome.verdict != ZKLOCK_PENDING)
 		return;
 
-	/* What is not about a request. */
+	/* Events that do not concern a request. */
 	switch (ev->kind)
 	{
 		case ZKLOCK_EV_CONNECTED:
@@ -99,9 +99,10 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	}
 
 	/*
-	 * Anything else concerns a request that must still be of interest.  A
-	 * create that was given up for lost and succeeded all the same needs no
-	 * reply: the list that recovery asks for shows its node.
+	 * All other events concern a request.  Ignore those of requests that do
+	 * not matter any more.  If a create was considered lost but has succeeded
+	 * nevertheless, its reply is not needed: the list that recover() sends
+	 * shows the node.
 	 */
 	if (ev->request == 0)
 		return;
@@ -110,7 +111,8 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else if (ev->request == r->create)
 		r->create = 0;
 	else if (ev->request == r->sync)
-		r->sync = 0;			/* without it, the list behind it is no good */
+		r->sync = 0;			/* if it was lost, the list after it is not
+								 * valid */
 	else if (ev->request == r->list)
 		r->list = 0;
 	else if (ev->request == r->verify)
@@ -121,9 +123,9 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->size = 0;
 	else if (ev->request == r->count)
 	{
-		/* It is another one now, and the list that is under way too early. */
+		/* The count has changed.  A list that is under way is too early. */
 		r->count = 0;
-		zklock_recipe_look(r, out);
+		zklock_recipe_list(r, out);
 		return;
 	}
 	else if (ev->request == r->nearest.request)
@@ -149,11 +151,12 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	}
 	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED &&
 			 !r->counted)
-		return;					/* a courtesy: no lease depends on it */
+		return;					/* our number is information only: no lease
+								 * depends on it */
 	else if (ev->reply == ZKLOCK_REFUSED && r->params.nowait && watch != NULL &&
 			 !r->fixed)
 	{
-		/* He does not tell who he is, but he is ahead. */
+		/* The holder's node cannot be read, but it is ahead. */
 		zklock_recipe_refuse(r, out);
 		return;
 	}
@@ -171,13 +174,14 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (ev->kind == ZKLOCK_EV_PARENTS_MADE)
 	{
 		/*
-		 * A parent may have been reaped while we made the next, but hardly
-		 * twice in a row: then the session's root is missing.
+		 * ZooKeeper may have deleted a container while we created the next.
+		 * It is unlikely to do that twice in succession: then the session's
+		 * root is missing.
 		 */
-		if (ev->reply == ZKLOCK_NO_NODE && r->parentless)
+		if (ev->reply == ZKLOCK_NO_NODE && r->parents_missing)
 			zklock_recipe_finish(r, ZKLOCK_NO_ROOT, out);
 		else
-			r->parentless = ev->reply == ZKLOCK_NO_NODE;
+			r->parents_missing = ev->reply == ZKLOCK_NO_NODE;
 	}
 	else if (r->fixed)
 		zklock_recipe_feed_fixed(r, ev, out);
@@ -186,8 +190,8 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 }
 
 /*
- * There are so many watches that this one was not set.  Who has to wait must have
- * one, but for the look-ahead.
+ * A watch was refused, because there are too many.  An attempt that has to
+ * wait needs its watch, unless this is the look-ahead.
  */
 static void
 not_watched(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
@@ -201,12 +205,12 @@ not_watched(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 }
 
 /*
- * The session lives on over a new connection.  Replies may be missing, and
- * with them a node we do not know of; the server may lag behind the one we
- * spoke to.  A list behind a sync answers both.
+ * The session has a new connection.  Replies may be missing, and with them a
+ * node that we do not know.  The new server may lag behind the previous one.
+ * A list after a sync solves both.
  *
- * Watches would be set again by the client, but those whose request was lost
- * would not, so all are forgotten and taken anew.
+ * The client would restore watches, but not those whose request was lost.  So
+ * all watches are forgotten and requested again.
  */
 static void
 recover(ZkLockRecipe *r, ZkLockActions *out)
@@ -223,11 +227,12 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 
 	if (r->fixed)
 	{
-		zklock_recipe_enter_fixed(r, false, out);
+		zklock_recipe_create_fixed(r, false, out);
 		return;
 	}
-	r->sync = zklock_recipe_ask(r, ZKLOCK_DO_SYNC, NULL, out);
+	r->sync = zklock_recipe_request(r, ZKLOCK_DO_SYNC, NULL, out);
 	if (r->outcome.name[0] != '\0' && r->outcome.token == 0)
-		r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->outcome.name, out);
-	zklock_recipe_look(r, out);
+		r->verify = zklock_recipe_request(r, ZKLOCK_DO_VERIFY,
+										  r->outcome.name, out);
+	zklock_recipe_list(r, out);
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_base.c
- *	  What every attempt needs: asking, ending.
- *	  See recipe_base.h.
+ *	  The common part of all attempts: requests, and the end.  See
+ *	  recipe_base.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,8 +15,8 @@ zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 {
 	r->outcome.verdict = verdict;
 	out->n = 0;
-	zklock_recipe_ask(r, verdict == ZKLOCK_GRANTED ?
-					  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
+	zklock_recipe_request(r, verdict == ZKLOCK_GRANTED ?
+						  ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
 }
 
 void
@@ -27,8 +27,8 @@ zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out)
 }
 
 uint32_t
-zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
-				  ZkLockActions *out)
+zklock_recipe_request(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
+					  ZkLockActions *out)
 {
 	ZkLockAction *action = &out->act[out->n++];
 

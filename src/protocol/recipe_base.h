@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_base.h
- *	  What every attempt needs: asking, ending.
+ *	  The common part of all attempts: requests, and the end.
  *
- * Promises that what is asked for has a number of its own, and that an attempt
- * ends with one action and nothing else.  For recipe.c and its two halves.
+ * Promises that each request has a number of its own, and that an attempt ends
+ * with exactly one action.  Used by recipe.c and its two halves.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,15 +13,15 @@
 
 #include "protocol/recipe_types.h"
 
-/* Ask the driver for something more; returns the request's number. */
-extern uint32_t zklock_recipe_ask(ZkLockRecipe *r, ZkLockActionKind kind,
-								  const char *name, ZkLockActions *out);
+/* Add an action to this step.  Returns the number of the request. */
+extern uint32_t zklock_recipe_request(ZkLockRecipe *r, ZkLockActionKind kind,
+									  const char *name, ZkLockActions *out);
 
-/* The attempt is over; nothing else that this step asked for is done. */
+/* End the attempt.  The other actions of this step are dropped. */
 extern void zklock_recipe_finish(ZkLockRecipe *r, ZkLockVerdict verdict,
 								 ZkLockActions *out);
 
-/* The same for an attempt that does not wait: others are ahead. */
+/* End an attempt that must not wait, because others are ahead. */
 extern void zklock_recipe_refuse(ZkLockRecipe *r, ZkLockActions *out);
 
 #endif							/* ZKLOCK_RECIPE_BASE_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_fixed.c
- *	  Simple locks and downgrades: a node of a fixed name.  See recipe_fixed.h.
+ *	  Simple locks and downgrades: a node with a fixed name.  See
+ *	  recipe_fixed.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,16 +13,18 @@
 #include "protocol/recipe_base.h"
 
 void
-zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
-						  ZkLockActions *out)
+zklock_recipe_create_fixed(ZkLockRecipe *r, bool make_parents,
+						   ZkLockActions *out)
 {
 	r->outcome.token = 0;
 	r->nearest.request = 0;
 	if (make_parents)
-		r->parents = zklock_recipe_ask(r, ZKLOCK_DO_MAKE_PARENTS, NULL, out);
-	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, r->outcome.name, out);
+		r->parents = zklock_recipe_request(r, ZKLOCK_DO_MAKE_PARENTS, NULL,
+										   out);
+	r->create = zklock_recipe_request(r, ZKLOCK_DO_CREATE, r->outcome.name,
+									  out);
 	if (r->touched[0] != '\0')
-		r->touch = zklock_recipe_ask(r, ZKLOCK_DO_TOUCH, r->touched, out);
+		r->touch = zklock_recipe_request(r, ZKLOCK_DO_TOUCH, r->touched, out);
 }
 
 static void
@@ -29,35 +32,36 @@ watch_simple(ZkLockRecipe *r, ZkLockActions *out)
 {
 	strcpy(r->nearest.name, r->outcome.name);
 	r->nearest.spare = false;
-	r->nearest.request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, r->outcome.name, out);
+	r->nearest.request = zklock_recipe_request(r, ZKLOCK_DO_WATCH,
+											   r->outcome.name, out);
 }
 
 static void
-have_fixed(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
+node_exists(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 {
 	r->outcome.token = czxid;
 
-	/* A touch that was lost is not done, even if this came after it. */
+	/* A lost touch may not have been executed, even if a later request was. */
 	if (r->touch == 0 && !r->stalled)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 }
 
-/* What is at the path of a simple lock that we could not create? */
+/* A simple lock's node could not be created, because one exists: look at it. */
 static void
-look_at_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+process_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	/*
-	 * One that this session has let go of is on its way out.  But if others use
-	 * the session, it may well be theirs.
+	 * If this session owns the node, we have released it, and its deletion is
+	 * under way.  But if others share the session, it may be theirs.
 	 */
 	bool		others = r->shared || ev->owner != r->session_id;
 
 	if (ev->reply == ZKLOCK_NO_NODE)
-		zklock_recipe_enter_fixed(r, false, out);
+		zklock_recipe_create_fixed(r, false, out);
 	else if (ev->owner == 0)
 		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
 	else if (ev->owner == r->session_id && ev->has_prefix)
-		have_fixed(r, ev->czxid, out);	/* our create's reply was lost */
+		node_exists(r, ev->czxid, out);	/* the reply to our create was lost */
 	else if (r->params.nowait && others)
 		zklock_recipe_refuse(r, out);
 	else
@@ -77,37 +81,38 @@ zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 	{
 		case ZKLOCK_EV_CREATED:
 			if (ev->reply == ZKLOCK_OK)
-				have_fixed(r, ev->czxid, out);
+				node_exists(r, ev->czxid, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS && simple)
 				watch_simple(r, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS)
-				r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->outcome.name, out);
+				r->verify = zklock_recipe_request(r, ZKLOCK_DO_VERIFY,
+												  r->outcome.name, out);
 			else if (simple)
-				zklock_recipe_enter_fixed(r, true, out);
+				zklock_recipe_create_fixed(r, true, out);
 			else
-				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
+				zklock_recipe_finish(r, ZKLOCK_NOT_HELD, out);
 			break;
 
 		case ZKLOCK_EV_VERIFIED:
 			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
-				have_fixed(r, ev->czxid, out);
+				node_exists(r, ev->czxid, out);
 			else
-				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
+				zklock_recipe_finish(r, ZKLOCK_NOT_HELD, out);
 			break;
 
 		case ZKLOCK_EV_TOUCHED:
 			if (ev->reply == ZKLOCK_NO_NODE)
-				zklock_recipe_finish(r, ZKLOCK_NO_GROUND, out);
+				zklock_recipe_finish(r, ZKLOCK_NOT_HELD, out);
 			else if (r->outcome.token != 0)
 				zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 			break;
 
 		case ZKLOCK_EV_WATCHED:
-			look_at_simple(r, ev, out);
+			process_simple(r, ev, out);
 			break;
 
 		case ZKLOCK_EV_DELETED:
-			zklock_recipe_enter_fixed(r, false, out);
+			zklock_recipe_create_fixed(r, false, out);
 			break;
 
 		case ZKLOCK_EV_CHANGED:

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_fixed.h
- *	  Simple locks and downgrades: a node of a fixed name.
+ *	  Simple locks and downgrades: a node with a fixed name.
  *
- * The half of recipe.h in which the attempt is begun with the name of its node.
+ * This is the half of recipe.h for attempts whose caller gives the name of the
+ * node.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,11 +13,11 @@
 
 #include "protocol/recipe_types.h"
 
-/* Begin, or begin again: ask for the node whose name is given. */
-extern void zklock_recipe_enter_fixed(ZkLockRecipe *r, bool make_parents,
-									  ZkLockActions *out);
+/* Begin, or begin again, by creating the node with the given name. */
+extern void zklock_recipe_create_fixed(ZkLockRecipe *r, bool make_parents,
+									   ZkLockActions *out);
 
-/* What a reply or a fired watch means. */
+/* Process a reply or a fired watch. */
 extern void zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 									 ZkLockActions *out);
 

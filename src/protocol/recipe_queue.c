@@ -16,32 +16,32 @@
 static void contender_left(ZkLockRecipe *r, ZkLockWatch *watch,
 						   ZkLockActions *out);
 static void adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out);
-static void look_around(ZkLockRecipe *r, const ZkLockEvent *ev,
-						ZkLockActions *out);
-static void take_size(ZkLockRecipe *r, const ZkLockEvent *ev,
-					  ZkLockActions *out);
-static void take_count(ZkLockRecipe *r, const ZkLockEvent *ev,
-					   ZkLockActions *out);
+static void process_list(ZkLockRecipe *r, const ZkLockEvent *ev,
+						 ZkLockActions *out);
+static void process_size(ZkLockRecipe *r, const ZkLockEvent *ev,
+						 ZkLockActions *out);
+static void process_count(ZkLockRecipe *r, const ZkLockEvent *ev,
+						  ZkLockActions *out);
 
 /*
- * Ask for those around our node; for leases also for their number, if it is not
- * known or can change.  That comes before the list, so that it is known when the
- * list decides.
+ * List the nodes around ours.  For a semaphore, first read the number of
+ * leases if it is unknown or may change.  It comes before the list, so that it
+ * is known when the list is processed.
  */
 void
-zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out)
+zklock_recipe_list(ZkLockRecipe *r, ZkLockActions *out)
 {
 	if (zklock_mode_table[r->params.mode].has_permits && (r->counted || !r->sized))
-		r->size = zklock_recipe_ask(r, ZKLOCK_DO_SIZE, NULL, out);
-	r->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);
+		r->size = zklock_recipe_request(r, ZKLOCK_DO_SIZE, NULL, out);
+	r->list = zklock_recipe_request(r, ZKLOCK_DO_LIST, NULL, out);
 }
 
 /*
- * Ask for a node of ours and, in the same flight, for those it stands among.
- * ZooKeeper keeps a session's order, so that the list shows the node.
+ * Create our node and, in the same flight, list its siblings.  ZooKeeper
+ * processes the requests of a session in order, so the list contains our node.
  */
 void
-zklock_recipe_enter(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
+zklock_recipe_create(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 {
 	r->outcome.name[0] = '\0';
 	r->outcome.token = 0;
@@ -50,9 +50,10 @@ zklock_recipe_enter(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 	r->verify = 0;
 
 	if (make_parents)
-		r->parents = zklock_recipe_ask(r, ZKLOCK_DO_MAKE_PARENTS, NULL, out);
-	r->create = zklock_recipe_ask(r, ZKLOCK_DO_CREATE, NULL, out);
-	zklock_recipe_look(r, out);
+		r->parents = zklock_recipe_request(r, ZKLOCK_DO_MAKE_PARENTS, NULL,
+										   out);
+	r->create = zklock_recipe_request(r, ZKLOCK_DO_CREATE, NULL, out);
+	zklock_recipe_list(r, out);
 }
 
 void
@@ -63,7 +64,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 	{
 		case ZKLOCK_EV_CREATED:
 			if (ev->reply == ZKLOCK_NO_NODE)
-				zklock_recipe_enter(r, true, out);
+				zklock_recipe_create(r, true, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS)
 				zklock_recipe_finish(r, ZKLOCK_EXHAUSTED, out);
 			else if (strlen(ev->name) >= ZKLOCK_NAME_SIZE)
@@ -78,45 +79,45 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 		case ZKLOCK_EV_VERIFIED:
 
 			/*
-			 * A node that another session owns goes when that one goes: it is
-			 * not ours to rely on, whatever its name (CURATOR-604).
+			 * A node of another session is deleted when that session ends.  We
+			 * must not rely on it, whatever its name (CURATOR-604).
 			 */
 			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
 				r->outcome.token = ev->czxid;
 			else
-				zklock_recipe_enter(r, false, out);
+				zklock_recipe_create(r, false, out);
 			break;
 
 		case ZKLOCK_EV_LISTED:
 			if (r->stalled || r->create != 0)
 				break;			/* recovery lists again */
 			if (r->outcome.name[0] != '\0')
-				look_around(r, ev, out);
+				process_list(r, ev, out);
 			else
 				adopt(r, ev, out);
 			break;
 
 		case ZKLOCK_EV_SIZED:
 			if (r->counted)
-				take_count(r, ev, out);
+				process_count(r, ev, out);
 			else
-				take_size(r, ev, out);
+				process_size(r, ev, out);
 			break;
 
 		case ZKLOCK_EV_WATCHED:
 			if (ev->reply == ZKLOCK_NO_NODE)
 			{
-				/* Whatever it told those who watched it, we have missed. */
+				/* We have missed any change of it, such as a downgrade. */
 				r->only_shrinks &= zklock_mode_is_shared(r->params.mode);
 				contender_left(r, watch, out);
 			}
 			else if (r->params.nowait)
-				zklock_recipe_refuse(r, out);	/* now it is known by whom */
+				zklock_recipe_refuse(r, out);	/* now the node ahead is known */
 			else if (ev->version > 0 && !watch->seen_set)
 			{
-				/* It was told to us before we could hear: see CHANGED. */
+				/* It was changed before our watch was set: see CHANGED. */
 				watch->seen_set = true;
-				zklock_recipe_look(r, out);
+				zklock_recipe_list(r, out);
 			}
 			break;
 
@@ -127,12 +128,12 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 		case ZKLOCK_EV_CHANGED:
 
 			/*
-			 * Set data means that there is news: a holder is about to
-			 * downgrade.  The watch is used up, and a list that is under way
-			 * may have been too early.
+			 * A holder sets the data of its node when it is about to
+			 * downgrade.  The watch has fired and is gone.  A list that is
+			 * under way may have been too early.
 			 */
 			watch->request = 0;
-			zklock_recipe_look(r, out);
+			zklock_recipe_list(r, out);
 			break;
 
 		default:
@@ -141,11 +142,11 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 }
 
 /*
- * Our create's reply is lost.  Whether it was carried out is in this list: our
- * node is in it, or there is none and there will be none.
+ * The reply to our create was lost.  This list shows the result.  If our node
+ * is not in it, the create was not executed and never will be.
  *
- * We create again only when a list behind a sync lacks our node, so that there
- * should never be two.  Should there be, the first has the better place.
+ * We repeat the create only if a list after a sync lacks our node.  So there
+ * should never be two.  If there are, the first one is ahead and is used.
  */
 static void
 adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
@@ -161,7 +162,10 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		if (strncmp(child, r->prefix, strlen(r->prefix)) != 0)
 			continue;
 
-		/* Names of one prefix differ in the number only, all of one width. */
+		/*
+		 * Names with the same prefix differ only in their numbers, which have
+		 * the same width.
+		 */
 		if (mine == NULL || strcmp(child, mine) < 0)
 		{
 			surplus = mine;
@@ -170,42 +174,51 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		if (surplus == NULL)
 			continue;
 
-		/* Three more are to come. */
+		/* Leave room for three more actions. */
 		if (out->n < ZKLOCK_MAX_ACTIONS - 3)
-			zklock_recipe_ask(r, ZKLOCK_DO_DROP, surplus, out);
+			zklock_recipe_request(r, ZKLOCK_DO_DROP, surplus, out);
 		else
 			too_many = true;
 	}
 
 	if (too_many)
 	{
-		/* This list is asked for behind those deletions, and has the rest. */
-		zklock_recipe_look(r, out);
+		/*
+		 * This list follows those deletions, and contains the remaining nodes.
+		 */
+		zklock_recipe_list(r, out);
 		return;
 	}
 	if (mine == NULL || strlen(mine) >= ZKLOCK_NAME_SIZE)
 	{
-		zklock_recipe_enter(r, false, out);
+		zklock_recipe_create(r, false, out);
 		return;
 	}
 	strcpy(r->outcome.name, mine);
-	r->verify = zklock_recipe_ask(r, ZKLOCK_DO_VERIFY, r->outcome.name, out);
-	zklock_recipe_look(r, out);
+	r->verify = zklock_recipe_request(r, ZKLOCK_DO_VERIFY, r->outcome.name,
+									  out);
+	zklock_recipe_list(r, out);
 }
 
-/* Those who are ahead of us in a list of the queue, as far as we care. */
+/*
+ * The contenders ahead of our node in a list of the queue, as far as they
+ * matter.
+ */
 typedef struct Ahead
 {
 	int			n;
 	bool		only_shrinks;
-	bool		self;			/* our own node is there */
+	bool		self;			/* our own node is in the list */
 	const char *nearest;
 	int64_t		nearest_seq;
 	const char *second;
 	int64_t		second_seq;
 } Ahead;
 
-/* Returns what the list means for the attempt: ZKLOCK_PENDING if it is sound. */
+/*
+ * Find the contenders ahead.  Returns ZKLOCK_PENDING if the list is valid,
+ * otherwise the verdict on the attempt.
+ */
 static ZkLockVerdict
 find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 {
@@ -252,7 +265,7 @@ find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 	return ZKLOCK_PENDING;
 }
 
-/* Let the slot watch `name`, taking over a watch that is there already. */
+/* Watch `name` in this slot.  If a slot already watched it, use that watch. */
 static void
 keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 		   const ZkLockWatch *before, ZkLockActions *out)
@@ -271,22 +284,25 @@ keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 	strcpy(slot->name, name);
 	slot->seen_set = false;
 	slot->spare = slot == &r->lookahead;
-	slot->request = zklock_recipe_ask(r, ZKLOCK_DO_WATCH, slot->name, out);
+	slot->request = zklock_recipe_request(r, ZKLOCK_DO_WATCH, slot->name, out);
 	if (slot->spare)
 		out->act[out->n - 1].use = ZKLOCK_WATCH_SPARE;
 }
 
-/* The queue as it stands: whose turn is it, and who is to be watched? */
+/*
+ * Process a list of the queue: is it our turn, and which nodes must be
+ * watched?
+ */
 static void
-take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	const ZkLockWatch before[2] = {r->nearest, r->lookahead};
 	ZkLockVerdict verdict;
 	Ahead		ahead;
 
 	/*
-	 * At its end the counter sticks at its largest value or turns negative;
-	 * the order that numbers give is lost then, for every client.
+	 * At its end the counter stays at its largest value or becomes negative.
+	 * From then on numbers give no order, for any client.
 	 */
 	zklock_contender_parse(r->outcome.name, &r->outcome.seq);
 	verdict = r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
@@ -294,7 +310,7 @@ take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	if (verdict != ZKLOCK_PENDING)
 		zklock_recipe_finish(r, verdict, out);
 	else if (!ahead.self)
-		zklock_recipe_enter(r, false, out);	/* deleted by somebody: our place is gone */
+		zklock_recipe_create(r, false, out);	/* our node was deleted */
 	else if (r->outcome.token == 0)
 		return;					/* the list after VERIFIED decides */
 	else if (ahead.n == 0)
@@ -312,41 +328,43 @@ take_position(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		keep_watch(r, &r->lookahead, ahead.second, before, out);
 
 		/*
-		 * The only one ahead may be gone before it is watched, and only a list
-		 * tells whether it left a reader behind: have that in the same flight.
-		 * Who has more ahead has the time to ask when it is so.
+		 * The only contender ahead may be gone before it is watched.  Then
+		 * only a list shows whether it left a reader, so list in the same
+		 * flight.  With more contenders ahead, there is time to list when it
+		 * happens.
 		 */
 		if (ahead.n == 1 && r->nearest.request == r->last_request &&
 			!zklock_mode_is_shared(r->params.mode))
-			zklock_recipe_look(r, out);
+			zklock_recipe_list(r, out);
 	}
 }
 
 /*
- * What others say of the number of leases.  Where that is another one, or nothing
- * yet, it is made ours: so a number that is changed for all is told of once, and
- * those who really disagree tell each other for good.  What is no number is
- * somebody else's, and left alone.
+ * Process the number of leases that others have named.  If it differs from
+ * ours, or there is none, ours replaces it.  So if all users change the
+ * number, the difference is reported once; if they disagree, it is reported
+ * for as long as they do.  Data that is not a number belongs to somebody else,
+ * and is not changed.
  */
 static void
-take_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+process_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	if (ev->reply != ZKLOCK_OK)
-		return;					/* no container yet: it will be asked again */
+		return;					/* no container yet: it will be read again */
 	r->sized = true;
 	if (ev->size == r->permits || ev->size == ZKLOCK_SIZE_OTHER)
 		return;
 	if (ev->size != ZKLOCK_SIZE_EMPTY)
 		r->outcome.named = ev->size;
-	zklock_recipe_ask(r, ZKLOCK_DO_SET_SIZE, NULL, out);
+	zklock_recipe_request(r, ZKLOCK_DO_SET_SIZE, NULL, out);
 }
 
 /*
- * How many leases there are, until the watch that was left tells otherwise.  None
- * at all is a good number: nobody is let in for now.
+ * Process the number of leases in the count.  It is valid until the watch on
+ * the count fires.  Zero is valid, too: then no attempt is granted for now.
  */
 static void
-take_count(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+process_count(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	if (ev->reply != ZKLOCK_OK)
 		zklock_recipe_finish(r, ZKLOCK_NO_COUNT, out);
@@ -360,12 +378,12 @@ take_count(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 }
 
 /*
- * The leases as they stand, ours among them: are they too many?  Curator asks
- * for their number only, never for their order: whoever has the mutex is the
- * only one to wait.
+ * Process a list of the leases, including ours: are there too many?  Like
+ * Curator, this only counts the leases and ignores their order: only the
+ * holder of the mutex can wait.
  */
 static void
-take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+process_leases(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	bool		self = false;
 
@@ -373,7 +391,7 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		self = strcmp(ev->children[i], r->outcome.name) == 0;
 
 	if (!self)
-		zklock_recipe_enter(r, false, out);
+		zklock_recipe_create(r, false, out);
 	else if (r->outcome.token == 0)
 		return;
 	else if (ev->nchildren <= r->permits)
@@ -382,37 +400,37 @@ take_lease(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		zklock_recipe_refuse(r, out);
 	else
 	{
-		/* The list left a watch on the children. */
+		/* The list has left a watch on the children. */
 		r->outcome.queued = true;
 		r->nearest.request = ev->request;
 	}
 }
 
 static void
-look_around(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+process_list(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	if (zklock_mode_table[r->params.mode].has_permits)
-		take_lease(r, ev, out);
+		process_leases(r, ev, out);
 	else
-		take_position(r, ev, out);
+		process_queue(r, ev, out);
 }
 
 /*
- * The one that was to be watched as a look-ahead may be the nearest by now: the one
- * before us has gone, or a list without it has come.  Then only a list helps, which
- * asks for a watch that is not refused.
+ * The contender whose watch was refused may be the nearest one by now, because
+ * the one between has gone, or a list without it has arrived.  Then we must
+ * list again, and request a watch that is not refused.
  */
 void
 zklock_recipe_left_out(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 {
 	watch->request = 0;
 	if (r->nearest.request == 0 && r->list == 0)
-		zklock_recipe_look(r, out);
+		zklock_recipe_list(r, out);
 }
 
 /*
- * What we watched is gone.  What is left to do depends on who else is ahead,
- * and on whether we can know that without asking.
+ * The watched node is gone.  The next step depends on the other contenders
+ * ahead, and on whether we know them without a list.
  */
 static void
 contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
@@ -421,12 +439,12 @@ contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 	r->outcome.ahead--;
 
 	if (r->list != 0)
-		return;					/* the list under way tells all */
+		return;					/* the list under way shows the rest */
 	if (r->only_shrinks && r->outcome.ahead == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 	else if (r->only_shrinks && r->outcome.ahead == 1 &&
 			 (r->nearest.request != 0 || r->lookahead.request != 0))
-		return;					/* the one that is left is watched */
+		return;					/* the remaining one is watched */
 	else
-		zklock_recipe_look(r, out);
+		zklock_recipe_list(r, out);
 }

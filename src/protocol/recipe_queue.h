@@ -3,8 +3,8 @@
  * recipe_queue.h
  *	  Queues and semaphores: a node among others.
  *
- * The half of recipe.h for the modes in which others may stand ahead of us or
- * beside us.
+ * This is the half of recipe.h for the modes in which other contenders may be
+ * ahead of our node or beside it.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,19 +13,22 @@
 
 #include "protocol/recipe_types.h"
 
-/* Begin, or begin again: our place, if there was one, is gone. */
-extern void zklock_recipe_enter(ZkLockRecipe *r, bool make_parents,
-								ZkLockActions *out);
+/* Begin, or begin again after our node, if there was one, has been deleted. */
+extern void zklock_recipe_create(ZkLockRecipe *r, bool make_parents,
+								 ZkLockActions *out);
 
-/* Ask for those around our node. */
-extern void zklock_recipe_look(ZkLockRecipe *r, ZkLockActions *out);
+/* List the nodes around ours. */
+extern void zklock_recipe_list(ZkLockRecipe *r, ZkLockActions *out);
 
-/* The watch of this slot, a look-ahead's when it was asked for, was not set. */
+/*
+ * The watch in this slot was refused.  It was optional when it was requested.
+ */
 extern void zklock_recipe_left_out(ZkLockRecipe *r, ZkLockWatch *watch,
 								   ZkLockActions *out);
 
 /*
- * What a reply or a fired watch means; `watch` is the slot it is about, or NULL.
+ * Process a reply or a fired watch.  `watch` is the slot of its watch, or
+ * NULL.
  */
 extern void zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 									 ZkLockWatch *watch, ZkLockActions *out);

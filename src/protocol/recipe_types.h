@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_types.h
- *	  The words of the lock protocol: events, actions, an attempt.
+ *	  The types of the lock protocol: events, actions, an attempt.
  *
- * What recipe.h, which tells what they mean together, and the parts below it
- * speak in.
+ * Used by the parts of the recipe and by its drivers.  The header recipe.h
+ * describes how they work together.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,16 +17,18 @@
 #include "protocol/mode.h"
 #include "protocol/watchlimit.h"
 
-/* How a request ended, as far as the protocol cares. */
+/* The result of a request, as far as it matters to the protocol. */
 typedef enum ZkLockReply
 {
 	ZKLOCK_OK,
 	ZKLOCK_NO_NODE,
-	ZKLOCK_NODE_EXISTS,			/* create of a fixed name only */
+	ZKLOCK_NODE_EXISTS,			/* create: of a fixed name, or with a used-up
+								 * counter */
 	ZKLOCK_NO_CHILDREN,			/* the parent is an ephemeral node */
 	ZKLOCK_LOST,				/* connection lost, outcome unknown */
-	ZKLOCK_NOT_WATCHED,			/* not asked for: there are too many watches */
-	ZKLOCK_REFUSED				/* the server's final no: ACL, quota, ... */
+	ZKLOCK_NOT_WATCHED,			/* not sent: there are too many watches */
+	ZKLOCK_REFUSED				/* refused by the server for good: ACL, quota,
+								 * ... */
 } ZkLockReply;
 
 typedef enum ZkLockEventKind
@@ -43,18 +45,19 @@ typedef enum ZkLockEventKind
 	ZKLOCK_EV_CHANGED,			/* watch fired for any other reason */
 	ZKLOCK_EV_CONNECTED,		/* same session, new connection */
 	ZKLOCK_EV_EXPIRED,			/* the session is over */
-	ZKLOCK_EV_DEADLINE			/* the caller's patience is over */
+	ZKLOCK_EV_DEADLINE			/* the caller's timeout has passed */
 } ZkLockEventKind;
 
 typedef struct ZkLockEvent
 {
 	ZkLockEventKind kind;
-	uint32_t	request;		/* replies and fired watches: whose */
+	uint32_t	request;		/* replies and fired watches: the request's
+								 * number */
 	ZkLockReply reply;			/* replies only */
 	const char *name;			/* CREATED: the node's name, no path */
 	int64_t		czxid;			/* CREATED, WATCHED, VERIFIED */
 	int64_t		owner;			/* WATCHED, VERIFIED: its ephemeralOwner */
-	int			version;		/* WATCHED: how often its data was set */
+	int			version;		/* WATCHED: number of times its data was set */
 	bool		has_prefix;		/* WATCHED: its data ends with our prefix */
 	const char *const *children;	/* LISTED */
 	int			nchildren;
@@ -64,65 +67,72 @@ typedef struct ZkLockEvent
 
 typedef enum ZkLockActionKind
 {
-	ZKLOCK_DO_MAKE_PARENTS,		/* create what is missing above our node */
+	ZKLOCK_DO_MAKE_PARENTS,		/* create the missing ancestors of our node */
 	ZKLOCK_DO_CREATE,			/* create our node: prefix || marker || seq, or
 								 * the fixed `name` */
 	ZKLOCK_DO_LIST,				/* read the children around our node, leaving
 								 * a watch if the mode has permits */
 	ZKLOCK_DO_WATCH,			/* get `name`, leaving a watch if it exists */
-	ZKLOCK_DO_VERIFY,			/* get `name`, no watch: who owns it? */
-	ZKLOCK_DO_TOUCH,			/* set the data of `name`, to tell its watchers */
-	ZKLOCK_DO_SYNC,				/* bring the server up to the leader */
-	ZKLOCK_DO_SIZE,				/* read how many leases others name; or the
-								 * count, leaving a watch if it exists */
-	ZKLOCK_DO_SET_SIZE,			/* tell them ours; nobody waits for the reply */
-	ZKLOCK_DO_DROP,				/* delete our surplus node `name` until gone */
+	ZKLOCK_DO_VERIFY,			/* get `name`, without a watch, for its owner */
+	ZKLOCK_DO_TOUCH,			/* set the data of `name`, to notify its
+								 * watchers */
+	ZKLOCK_DO_SYNC,				/* wait until the server has caught up with the
+								 * leader */
+	ZKLOCK_DO_SIZE,				/* read the number of leases that others have
+								 * named; or the count, leaving a watch if it
+								 * exists */
+	ZKLOCK_DO_SET_SIZE,			/* write our number; the reply is ignored */
+	ZKLOCK_DO_DROP,				/* delete our surplus node `name`, until it is
+								 * gone */
 	ZKLOCK_DO_GRANT,			/* the lock is held; the attempt is over */
-	ZKLOCK_DO_FAIL				/* see verdict; the attempt is over */
+	ZKLOCK_DO_FAIL				/* the attempt has failed, see the verdict */
 } ZkLockActionKind;
 
 typedef enum ZkLockVerdict
 {
 	ZKLOCK_PENDING,
 	ZKLOCK_GRANTED,
-	ZKLOCK_TIMED_OUT,			/* the deadline, or not free at once */
-	ZKLOCK_EXPIRED,				/* start again with a new session and prefix */
+	ZKLOCK_TIMED_OUT,			/* the deadline has passed; or, with nowait,
+								 * the lock is not free */
+	ZKLOCK_EXPIRED,				/* begin again, with a new session and prefix */
 	ZKLOCK_NOT_A_QUEUE,			/* the parent is an ephemeral node */
 	ZKLOCK_NOT_SIMPLE,			/* the path is a node that is not ephemeral */
-	ZKLOCK_NO_GROUND,			/* the lock to downgrade is gone */
-	ZKLOCK_NO_ROOT,				/* the parents cannot be made: no chroot */
+	ZKLOCK_NOT_HELD,			/* the lock to downgrade is gone */
+	ZKLOCK_NO_ROOT,				/* the parents cannot be created: the chroot is
+								 * missing */
 	ZKLOCK_EXHAUSTED,			/* the path's sequence numbers are used up */
-	ZKLOCK_FOREIGN_NAME,		/* a contender's name is too long to handle */
-	ZKLOCK_NO_COUNT,			/* there is no count of leases */
-	ZKLOCK_BAD_COUNT,			/* what is there is none */
+	ZKLOCK_FOREIGN_NAME,		/* the name of a contender is too long */
+	ZKLOCK_NO_COUNT,			/* the count of leases does not exist */
+	ZKLOCK_BAD_COUNT,			/* the node is not a count */
 	ZKLOCK_TOO_MANY_WATCHES,	/* there is no room for one more waiter */
 	ZKLOCK_DENIED				/* a request was REFUSED */
 } ZkLockVerdict;
 
-/* ZkLockParams.permits: as many leases as the count says */
+/* A value of ZkLockParams.permits: the count contains the number of leases */
 #define ZKLOCK_COUNTED 0
 
 /*
- * The parameters of an attempt that are plain values.  Everybody between the SQL
- * function and the recipe passes them on whole, in shared memory, too.
+ * The parameters of an attempt that are plain values.  All modules between the
+ * SQL function and the recipe pass them on unchanged, also in shared memory.
  */
 typedef struct ZkLockParams
 {
 	ZkLockMode	mode;
-	bool		nowait;			/* fail with ZKLOCK_TIMED_OUT instead of queueing */
-	bool		wants_holder;	/* with `nowait`: find out first which node is
-								 * ahead, if the session is not one's own to ask
-								 * in later */
-	int			permits;		/* if the mode has them: their number, or
-								 * ZKLOCK_COUNTED */
-	bool		revocable;		/* is the node watched for revocation? */
+	bool		nowait;			/* fail with ZKLOCK_TIMED_OUT instead of
+								 * waiting */
+	bool		wants_holder;	/* with `nowait`: first find the node ahead,
+								 * because the caller has no session of its own
+								 * to do so later */
+	int			permits;		/* number of leases, or ZKLOCK_COUNTED, if the
+								 * mode has permits */
+	bool		revocable;		/* watch the node for revocation? */
 } ZkLockParams;
 
-/* A request for one node: the parameters, and texts, which are UTF-8. */
+/* A request for one node: parameters and texts.  Texts are in UTF-8. */
 typedef struct ZkLockRequest
 {
 	ZkLockParams params;
-	const char *path;			/* the lock's */
+	const char *path;			/* of the lock */
 	const char *count;			/* path of the count of leases, or NULL */
 	const char *from;			/* name of the node to downgrade, or NULL */
 } ZkLockRequest;
@@ -130,12 +140,12 @@ typedef struct ZkLockRequest
 typedef struct ZkLockAction
 {
 	ZkLockActionKind kind;
-	uint32_t	request;		/* to be echoed in the reply's event */
+	uint32_t	request;		/* copied to the event of the reply */
 	const char *name;			/* valid until the next call */
-	ZkLockWatchUse use;			/* of the watch, if it leaves one */
+	ZkLockWatchUse use;			/* use of the watch, if it leaves one */
 } ZkLockAction;
 
-/* No step asks for more: adopt() fills what it leaves free with drops. */
+/* Limit of the actions of a step.  adopt() uses the rest for drops. */
 #define ZKLOCK_MAX_ACTIONS 9
 
 typedef struct ZkLockActions
@@ -144,69 +154,76 @@ typedef struct ZkLockActions
 	ZkLockAction act[ZKLOCK_MAX_ACTIONS];
 } ZkLockActions;
 
-/* "_c_" and a UUID and "-", as Curator's ProtectedUtils makes it */
+/* The length of "_c_", a UUID and "-", as in Curator's ProtectedUtils */
 #define ZKLOCK_PREFIX_LEN 40
 #define ZKLOCK_NAME_SIZE 256
 
 /*
- * How an attempt stands, and how it has ended.  Everybody between the recipe and the
- * SQL function passes it on whole, in shared memory, too.  All zero: it is pending,
- * and nothing is known yet.  name, seq and token are valid once it is granted.
+ * The progress of an attempt, and its result.  All modules between the recipe
+ * and the SQL function pass it on unchanged, also in shared memory.  If all
+ * fields are zero, the attempt is pending and nothing is known yet.  name, seq
+ * and token are valid once it is granted.
  */
 typedef struct ZkLockOutcome
 {
-	/* by the recipe */
+	/* set by the recipe */
 	ZkLockVerdict verdict;
-	bool		queued;			/* it is known that others are, or were, ahead */
-	int			ahead;			/* how many contenders, as far as is known */
-	int			named;			/* another number of leases that somebody has
-								 * named, if any; else 0 */
+	bool		queued;			/* others are, or were, known to be ahead */
+	int			ahead;			/* number of contenders ahead, as far as is
+								 * known */
+	int			named;			/* another number of leases that another user
+								 * has named; 0: none */
 	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
 	int64_t		seq;			/* its number, if it has one */
 	int64_t		token;			/* its czxid: the fencing token */
 
-	/* by others */
-	int64_t		grant_number;	/* at a gate: of the grant, among those of the
-								 * node; else 0 */
-	int			rc;				/* ZKLOCK_DENIED: what came of the request that
-								 * was refused, a ZkLockRc */
-	int			code;			/* likewise, as ZooKeeper's own code */
+	/* set by other modules */
+	int64_t		grant_number;	/* at a gate: number of the grant among those
+								 * of the node; else 0 */
+	int			rc;				/* ZKLOCK_DENIED: result of the refused
+								 * request, a ZkLockRc */
+	int			code;			/* ZKLOCK_DENIED: the same as ZooKeeper's own
+								 * code */
 } ZkLockOutcome;
 
 /*
- * Sequence numbers.  ZooKeeper's per-parent counter is an int32 that sticks or
- * turns negative at its end; from there no order of the queue can be trusted.
+ * Sequence numbers.  ZooKeeper's counter of a parent is an int32, which stays
+ * at its largest value or becomes negative at its end.  From then on the order
+ * of the queue is not defined.
  */
 #define ZKLOCK_SEQ_NEARLY_EXHAUSTED INT64_C(2000000000) /* worth a warning */
 
 /*
- * A node that we watch: a contender ahead of us, or the simple lock itself.
- * With an empty name, it is the children of our node's parent.
+ * A watched node: a contender ahead, or a simple lock.  An empty name means
+ * the children of our node's parent.
  */
 typedef struct ZkLockWatch
 {
 	uint32_t	request;		/* 0: the slot is free */
-	bool		seen_set;		/* listed since its data was found to be set */
-	bool		spare;			/* asked for as a look-ahead, so perhaps not had */
+	bool		seen_set;		/* a list was read since its data was found to
+								 * be set */
+	bool		spare;			/* requested as a look-ahead, so it may be
+								 * refused */
 	char		name[ZKLOCK_NAME_SIZE];
 } ZkLockWatch;
 
-/* Treat as opaque except for the outcome and `stalled`. */
+/* Callers use only the outcome and `stalled`. */
 typedef struct ZkLockRecipe
 {
 	ZkLockOutcome outcome;
-	bool		stalled;		/* a reply was LOST; waits for CONNECTED */
+	bool		stalled;		/* a reply was LOST; the attempt waits for
+								 * CONNECTED */
 
-	/* how the attempt was begun */
+	/* parameters of the attempt */
 	ZkLockParams params;
-	bool		fixed;			/* simple or downgrade: name is given */
-	bool		shared;			/* others use this session, too; set by the
-								 * driver after it has begun */
-	bool		counted;		/* a count says how many leases there are */
-	int			permits;		/* as named, or counted last */
+	bool		fixed;			/* simple or downgrade: the name is given */
+	bool		shared;			/* others share this session; set by the driver
+								 * after the beginning */
+	bool		counted;		/* a count contains the number of leases */
+	int			permits;		/* number of leases, as given or as last read */
 	int64_t		session_id;
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];
-	char		touched[ZKLOCK_NAME_SIZE];	/* node to be touched, or "" */
+	char		touched[ZKLOCK_NAME_SIZE];	/* node to touch, or "" */
 
 	/* requests under way, 0 if none */
 	uint32_t	last_request;
@@ -218,10 +235,12 @@ typedef struct ZkLockRecipe
 	uint32_t	touch;
 	uint32_t	size;
 
-	bool		sized;			/* it is known what others name */
-	uint32_t	count;			/* that left the watch on the count; 0: none */
-	bool		parentless;		/* MAKE_PARENTS found no ground last time */
-	bool		only_shrinks;	/* nobody can still slip in ahead of us */
+	bool		sized;			/* the number that others name is known */
+	uint32_t	count;			/* request that left the watch on the count; 0:
+								 * none */
+	bool		parents_missing;	/* the last MAKE_PARENTS found no parent */
+	bool		only_shrinks;	/* no contender can appear ahead of our node
+								 * any more */
 	ZkLockWatch nearest;
 	ZkLockWatch lookahead;
 } ZkLockRecipe;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * size.c
- *	  How many leases a semaphore has, as a node says it.  See size.h.
+ *	  The number of leases of a semaphore, as the data of a node.  See
+ *	  size.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +18,10 @@ zklock_size_read(const char *data, int len)
 	if (len == 0)
 		return ZKLOCK_SIZE_EMPTY;
 
-	/* As we write it, and no other way: else it may be about something else. */
+	/*
+	 * Accept only the form in which we write it: other data may have another
+	 * meaning.
+	 */
 	if (data[0] == '0')
 		return ZKLOCK_SIZE_OTHER;
 	for (int i = 0; i < len; i++)

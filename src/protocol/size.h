@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * size.h
- *	  How many leases a semaphore has, as a node says it.
+ *	  The number of leases of a semaphore, as the data of a node.
  *
- * The node that a semaphore's leases are in says the number that its users name,
- * in decimal digits: that is ours, and kazoo's semaphore has it so.  A count is a
- * node of its own, of four bytes, the highest first: Curator's SharedCount.
+ * The parent of a semaphore's leases contains the number that its users name,
+ * in decimal digits.  zklock and kazoo's semaphore write it there.  A count is
+ * a node of its own with four bytes, most significant first, as Curator's
+ * SharedCount writes it.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,16 +15,21 @@
 
 #include <stdbool.h>
 
-/* What is not a size. */
+/* Results for data that is not a number of leases. */
 #define ZKLOCK_SIZE_EMPTY (-1)	/* there is no data */
-#define ZKLOCK_SIZE_OTHER (-2)	/* it says something else */
+#define ZKLOCK_SIZE_OTHER (-2)	/* the data has another meaning */
 
-/* The number in `len` bytes of data, from 1 on, or one of the above. */
+/*
+ * Read the number in `len` bytes of data.  It is at least 1, or one of the
+ * above.
+ */
 extern int	zklock_size_read(const char *data, int len);
 
 #define ZKLOCK_COUNT_SIZE 4
 
-/* False: these are not the bytes of a count. */
+/*
+ * Read the bytes of a count.  Returns false if they are not those of a count.
+ */
 extern bool zklock_size_read_count(const char *data, int len, int *count);
 extern void zklock_size_write_count(char *data, int count);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * watchlimit.c
- *	  How many watches one session can have.  See watchlimit.h.
+ *	  Limits the number of watches of a session.  See watchlimit.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,15 +9,17 @@
 
 #include <stdint.h>
 
-/* The default of jute.maxbuffer, which a packet must not exceed */
+/* The default of jute.maxbuffer, the maximum size of a packet */
 #define MAX_PACKET 0xfffff
 
-/* What the request has besides the paths: xid, type, zxid and three counts */
+/*
+ * The part of the request besides the paths: xid, type, zxid and three counts
+ */
 #define HEADER 28
 
 /*
- * What is kept for attempts that wait already.  Their predecessors change, and
- * the next one may have a longer name.
+ * Reserved for attempts that already wait.  Their predecessors change, and the
+ * next one may have a longer name.
  */
 #define RESERVE (128 * 1024)
 

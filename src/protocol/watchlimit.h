@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * watchlimit.h
- *	  How many watches one session can have.
+ *	  Limits the number of watches of a session.
  *
- * With each new connection the client library sends the paths of all watches of
- * the session in one request.  A server closes a connection on which it is sent
- * more than jute.maxbuffer, by default 1 MB, so that a session with too many
- * watches never comes back from a lost connection.  Therefore all watches of a
- * session, whatever they are for, share one budget of bytes.
+ * On each new connection the client library sends the paths of all watches of
+ * the session in one request.  A server closes a connection that sends more
+ * than jute.maxbuffer, by default 1 MB.  So a session with too many watches
+ * never recovers from a lost connection.  Therefore all watches of a session,
+ * whatever their use, share one limit in bytes.
  *
- * Promises that of those who want a watch the one that needs it least is refused
- * first, and that what is refused leaves the others enough.  Knows neither who
- * has the watches nor what they are on.
+ * Promises that the watches that are least needed are refused first, and that
+ * the rest of the limit suffices for the more important ones.  Does not depend
+ * on who uses the watches, or on their nodes.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,20 +21,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a watch is for, the least needed first. */
+/* The uses of watches, least needed first. */
 typedef enum ZkLockWatchUse
 {
-	ZKLOCK_WATCH_NONE,			/* a request that leaves no watch */
-	ZKLOCK_WATCH_SPARE,			/* a look-ahead: without it, one more list */
-	ZKLOCK_WATCH_REVOCATION,	/* of a lock that can be revoked */
+	ZKLOCK_WATCH_NONE,			/* no watch */
+	ZKLOCK_WATCH_SPARE,			/* a look-ahead; without it, one more list is
+								 * read */
+	ZKLOCK_WATCH_REVOCATION,	/* on the node of a revocable lock */
 	ZKLOCK_WATCH_NEWCOMER,		/* of an attempt that begins to wait */
-	ZKLOCK_WATCH_WAITER			/* of one that waits already: never refused */
+	ZKLOCK_WATCH_WAITER			/* of an attempt that already waits: never
+								 * refused */
 } ZkLockWatchUse;
 
-/* What a watch on a path takes in that request; the chroot is part of the path. */
+/*
+ * Return the bytes that a watch on a path needs in that request.  The chroot
+ * is part of the path.
+ */
 extern size_t zklock_watchlimit_size(size_t chroot_len, size_t path_len);
 
-/* May a session that has watches of `watched` bytes have `more` for this use? */
+/*
+ * May a session with watches of `watched` bytes set another watch of `more`
+ * bytes for this use?
+ */
 extern bool zklock_watchlimit_allows(ZkLockWatchUse use, size_t watched,
 									 size_t more);
 

@@ -305,7 +305,7 @@ begin(GateServer *s, GateSlot *slot, SimAttempt *a)
 	if (slot->from[0] != '\0' && slot->from_generation != s->generation)
 	{
 		sim_count(GATE_N_NO_GROUND);
-		zklock_gate_failed(&slot->gate, slot->gate.wanted, ZKLOCK_NO_GROUND,
+		zklock_gate_failed(&slot->gate, slot->gate.wanted, ZKLOCK_NOT_HELD,
 						   gate_tell, NULL);
 		gate_check_slot(slot);
 		return;

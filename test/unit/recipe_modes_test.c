@@ -302,22 +302,22 @@ test_downgrade_no_ground(void **state)
 	(void) state;
 	begin_downgrade(WRITER, ASK);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect_failed(ZKLOCK_NO_GROUND);
+	expect_failed(ZKLOCK_NOT_HELD);
 
 	begin_downgrade(EXCLUSIVE, ASK_AND_TOUCH);
 	created(READER, 77);
 	touched(ZKLOCK_NO_NODE);
-	expect_failed(ZKLOCK_NO_GROUND);
+	expect_failed(ZKLOCK_NOT_HELD);
 
 	begin_downgrade(WRITER, ASK);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	verified(OTHER, 66);
-	expect_failed(ZKLOCK_NO_GROUND);
+	expect_failed(ZKLOCK_NOT_HELD);
 
 	begin_downgrade(WRITER, ASK);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
 	reply(ZKLOCK_EV_VERIFIED, ZKLOCK_DO_VERIFY, ZKLOCK_NO_NODE);
-	expect_failed(ZKLOCK_NO_GROUND);
+	expect_failed(ZKLOCK_NOT_HELD);
 }
 
 static void

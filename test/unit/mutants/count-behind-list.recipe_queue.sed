@@ -1,6 +1,6 @@
 # Seed 2
 # Read the count after the list, not before it.
-/^zklock_recipe_look/,/^}/ {
+/^zklock_recipe_list/,/^}/ {
 	/r->list = /d
-	s/^{/{\n\tr->list = zklock_recipe_ask(r, ZKLOCK_DO_LIST, NULL, out);/
+	s/^{/{\n\tr->list = zklock_recipe_request(r, ZKLOCK_DO_LIST, NULL, out);/
 }
