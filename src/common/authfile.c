@@ -17,7 +17,10 @@
 const char *
 zklock_authfile_check(const char *auth)
 {
-	/* With a blank it is as zkCli.sh has it, which ZooKeeper would not explain. */
+	/*
+	 * A blank instead of the colon is the syntax of zkCli.sh.  ZooKeeper would
+	 * report no reason for it.
+	 */
 	size_t		scheme = strcspn(auth, ": \t");
 
 	return auth[0] == '\0' || (scheme > 0 && auth[scheme] == ':') ? NULL :
@@ -32,7 +35,7 @@ refuse(const char *path, const char *why)
 			 errmsg("credentials file \"%s\" %s", path, why)));
 }
 
-/* What the server asks of the file with its private key. */
+/* The same requirements as for the server's private key file. */
 static void
 check_access(const char *path, const struct stat *st)
 {
@@ -49,7 +52,7 @@ check_access(const char *path, const struct stat *st)
 				 errdetail("File must have permissions u=rw (0600) or less if owned by the database user, or permissions u=rw,g=r (0640) or less if owned by root.")));
 }
 
-/* Read the file into `text`, of one byte more than it may have. */
+/* Read the file into `text`, which has ZKLOCK_AUTHFILE_MAX + 1 bytes. */
 static void
 read_all(const char *path, char *text)
 {
@@ -57,7 +60,7 @@ read_all(const char *path, char *text)
 	size_t		len = 0;
 	ssize_t		n;
 
-	/* What should not be there, such as a pipe, is not to be waited for. */
+	/* Without O_NONBLOCK, opening a pipe would wait. */
 	int			fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
 
 	if (fd < 0)
@@ -88,7 +91,10 @@ read_all(const char *path, char *text)
 	text[len] = '\0';
 }
 
-/* The one line of `text` that counts; NULL: there is none, or another. */
+/*
+ * Find the only line of `text` that counts.  Returns NULL if there is none, or
+ * more than one.
+ */
 static char *
 find_line(char *text)
 {

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * clienttypes.h
- *	  What the ZooKeeper client says of its session and its requests, as plain types
- *	  for modules that do not use the client.
+ *	  Plain types of the ZooKeeper client, for modules that do not use the
+ *	  client.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,23 +13,23 @@
 
 typedef enum ZkLockClientState
 {
-	ZKLOCK_CLIENT_CONNECTING,	/* no connection: not yet, or not any more */
+	ZKLOCK_CLIENT_CONNECTING,	/* no connection: not yet, or lost */
 	ZKLOCK_CLIENT_CONNECTED,
-	ZKLOCK_CLIENT_EXPIRED,		/* final: ephemeral nodes are gone, or there
-								 * were none and no connection either */
-	ZKLOCK_CLIENT_CLOSED,		/* final: nobody needed it for so long */
+	ZKLOCK_CLIENT_EXPIRED,		/* final: the ephemeral nodes are gone; or
+								 * there were none, and no connection either */
+	ZKLOCK_CLIENT_CLOSED,		/* final: it was not used for idle_timeout */
 	ZKLOCK_CLIENT_REFUSED,		/* final: credentials are wrong, or missing */
 	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
 } ZkLockClientState;
 
-/* What a session is known by, to who wants to carry it on. */
+/* The identity of a session, with which another process can resume it. */
 typedef struct ZkLockIdentity
 {
 	int64_t		session_id;
 	char		password[16];
 } ZkLockIdentity;
 
-/* What became of a request. */
+/* The result of a request. */
 typedef enum ZkLockRc
 {
 	ZKLOCK_RC_OK,
@@ -38,18 +38,18 @@ typedef enum ZkLockRc
 	ZKLOCK_RC_NO_CHILDREN,		/* ephemeral nodes cannot have children */
 	ZKLOCK_RC_NO_AUTH,			/* not permitted by an ACL */
 	ZKLOCK_RC_QUOTA,			/* a quota is used up */
-	ZKLOCK_RC_LOST,				/* no reply: done or not, nobody knows */
+	ZKLOCK_RC_LOST,				/* no reply: it may have been executed or not */
 	ZKLOCK_RC_OVER,				/* the session is over */
-	ZKLOCK_RC_TOO_MANY_WATCHES, /* it was not asked for: see watchlimit.h */
+	ZKLOCK_RC_TOO_MANY_WATCHES, /* it was not sent: see watchlimit.h */
 	ZKLOCK_RC_OTHER				/* see `code` */
 } ZkLockRc;
 
-/* The answer to the question whether a node that was granted is held. */
+/* The result of checking whether a granted node is still held. */
 typedef enum ZkLockAnswer
 {
-	ZKLOCK_ANSWER_NONE,			/* in time, or for want of a connection */
-	ZKLOCK_ANSWER_HELD,			/* the session lives, and the node is there */
-	ZKLOCK_ANSWER_GONE			/* the node is not */
+	ZKLOCK_ANSWER_NONE,			/* no answer in time, or no connection */
+	ZKLOCK_ANSWER_HELD,			/* the session lives, and the node exists */
+	ZKLOCK_ANSWER_GONE			/* the node does not exist */
 } ZkLockAnswer;
 
 #endif							/* ZKLOCK_CLIENTTYPES_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  PostgreSQL 13 to 18: the only file that asks for a version.
+ *	  PostgreSQL 13 to 18: the only file that tests the version.
  *
- * Promises one spelling, the newest one where it can be had, for what differs
- * between the versions.  To be included after postgres.h.
+ * Promises one interface for all versions, that of the newest version where
+ * possible.  Must be included after postgres.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +34,7 @@
 #include "utils/wait_event.h"
 #endif
 
-/* Wait events of extensions have names since 17. */
+/* Wait events of extensions have had names since 17. */
 static inline uint32
 zklock_compat_wait_event(const char *name)
 {
@@ -46,7 +46,7 @@ zklock_compat_wait_event(const char *name)
 #endif
 }
 
-/* A wait event set for the life of the process. */
+/* Create a wait event set that lives as long as the process. */
 static inline WaitEventSet *
 zklock_compat_wait_event_set(int nevents)
 {
@@ -58,9 +58,10 @@ zklock_compat_wait_event_set(int nevents)
 }
 
 /*
- * Text that is valid in its encoding in another one, palloc'd, or NULL if not all
- * of it can be converted.  (Before 14 there is no asking, only an error: the
- * conversion functions leave nothing else behind.)
+ * Convert text that is valid in encoding `from` to encoding `to`.  Returns
+ * palloc'd text, or NULL if a part of it cannot be converted.  (Before 14, the
+ * conversion raises an error, which is caught here.  The conversion functions
+ * leave nothing else to clean up.)
  */
 static inline char *
 zklock_compat_convert(const char *text, int from, int to)
@@ -109,7 +110,10 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 #endif
 }
 
-/* What PostgreSQL knows of a setting that is defined, for the life of the process. */
+/*
+ * Return PostgreSQL's record of a defined setting, which lives as long as the
+ * process.
+ */
 static inline const struct config_generic *
 zklock_compat_setting(const char *name)
 {
@@ -129,8 +133,8 @@ zklock_compat_setting(const char *name)
 #endif
 
 /*
- * Shared memory is asked for in a hook since 15, before that at load.  `request`
- * has to call `*prev`, if there is one.
+ * Since 15, a hook requests shared memory; before, it is requested at load.
+ * `request` must call `*prev`, if there is one.
  */
 #if PG_VERSION_NUM < 150000
 typedef void (*shmem_request_hook_type) (void);
@@ -149,10 +153,7 @@ zklock_compat_request_shmem(shmem_request_hook_type request,
 #endif
 }
 
-/*
- * What the process title says beside the command, while there is something to
- * say; NULL: no more.
- */
+/* Append `suffix` to the command in the process title.  NULL removes it. */
 static inline void
 zklock_compat_title(const char *suffix)
 {
@@ -176,7 +177,7 @@ zklock_compat_title(const char *suffix)
 #endif
 }
 
-/* This process among all that have a PGPROC. */
+/* The number of this process among all that have a PGPROC. */
 static inline int
 zklock_compat_procno(void)
 {
@@ -188,8 +189,8 @@ zklock_compat_procno(void)
 }
 
 /*
- * How many of them there can be, without the auxiliary ones.  Before 15 that is not
- * known yet when shared memory is asked for.
+ * The maximum number of backends, without auxiliary processes.  Before 15,
+ * MaxBackends is not known yet when shared memory is requested.
  */
 static inline int
 zklock_compat_max_backends(void)
@@ -202,7 +203,10 @@ zklock_compat_max_backends(void)
 #endif
 }
 
-/* Have a function return its rows in a tuplestore, with no flags (since 15.1). */
+/*
+ * Make a function return its rows in a tuplestore.  PostgreSQL has this, with
+ * flags, since 15.1.
+ */
 #ifndef MAT_SRF_USE_EXPECTED_DESC
 static inline void
 InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
@@ -230,7 +234,7 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 #define ROLE_PG_READ_ALL_STATS DEFAULT_ROLE_READ_ALL_STATS
 #endif
 
-/* The arguments of a ProcessUtility hook, declared and passed on. */
+/* Declare and pass on the arguments of a ProcessUtility hook. */
 #if PG_VERSION_NUM >= 140000
 #define ZKLOCK_UTILITY_PARAMS \
 	PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, \
@@ -247,7 +251,7 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 	pstmt, queryString, context, params, queryEnv, dest, qc
 #endif
 
-/* Likewise of an ExecutorRun hook. */
+/* Declare and pass on the arguments of an ExecutorRun hook. */
 #if PG_VERSION_NUM >= 180000
 #define ZKLOCK_EXECUTOR_RUN_PARAMS \
 	QueryDesc *queryDesc, ScanDirection direction, uint64 count

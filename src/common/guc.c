@@ -29,7 +29,7 @@ int			zklock_connect_timeout;
 int			zklock_idle_session_timeout;
 bool		zklock_revocable;
 
-/* PostgreSQL wants the variables of enums to begin with their defaults. */
+/* PostgreSQL requires that the variables of enums contain their defaults. */
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
 int			zklock_log_level = LOG;
 
@@ -38,7 +38,10 @@ int			zklock_local_handover = 100;
 int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
 
-/* What nobody who is to obey can set.  The first four make a session in ZooKeeper. */
+/*
+ * Settings that restrict a session, which therefore must not set them.  The
+ * first four define a session in ZooKeeper.
+ */
 enum
 {
 	HOSTS,
@@ -55,7 +58,8 @@ enum
 static struct
 {
 	const char *name;
-	const struct config_generic *setting;	/* PostgreSQL's, once defined */
+	const struct config_generic *setting;	/* PostgreSQL's record, once
+											 * defined */
 	bool		hidden;			/* see find_hidden() */
 }			rules[N_RULES] = {
 	[HOSTS] = {.name = "zklock.hosts"},
@@ -68,7 +72,7 @@ static struct
 	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"}
 };
 
-/* The last source that does not make up for a hidden value. */
+/* The highest source that does not replace a hidden value. */
 static GucSource doubtful = PGC_S_DEFAULT;
 
 static const struct config_enum_entry confirm_options[] = {
@@ -105,7 +109,10 @@ static const struct config_enum_entry level_options[] = {
 bool
 zklock_guc_is_servers(void)
 {
-	/* What the worker sees is in files and on the command line. */
+	/*
+	 * The worker uses the values of the configuration files and of the command
+	 * line.
+	 */
 	for (int i = 0; i < N_OF_SESSION; i++)
 		if (rules[i].setting->source > PGC_S_ARGV)
 			return false;
@@ -127,9 +134,10 @@ check_hosts(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Is a value from there kept, and shown to others?  What is in a configuration
- * file also gets into the server's log, when it changes.  PGC_S_TEST is what is
- * to be kept with a role, a database or a function.
+ * Is a value of this source stored, and visible to other users?  A change of a
+ * value in a configuration file is also written to the server's log.
+ * PGC_S_TEST is a value that will be stored with a role, a database or a
+ * function.
  */
 static bool
 is_kept(GucSource source)
@@ -150,7 +158,7 @@ is_kept(GucSource source)
 	}
 }
 
-/* The value is a secret: no message must repeat it. */
+/* Messages must not contain the value, because it is secret. */
 static bool
 check_auth(char **newval, void **extra, GucSource source)
 {
@@ -192,7 +200,10 @@ check_acl(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* Beyond ASCII it is of whichever encoding: what is no good there is no prefix. */
+/*
+ * The encoding of non-ASCII characters is unknown here.  In a database where
+ * they are not valid, no path has that prefix.
+ */
 static bool
 check_path_prefix(char **newval, void **extra, GucSource source)
 {
@@ -217,17 +228,22 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 }
 
 /*
- * A client may name any setting of a library that is not loaded, when it connects.
- * PostgreSQL prefers what the client says to what is set for its role, its database
- * or all, and learns only when the library is loaded that the client may not set
- * this one: then the other value is forgotten.  So there is nothing to tell what this
- * session is to obey, until a superuser says so in it: a configuration file that is
- * read again has only what holds for others.
+ * Find the hidden settings: those of the rules whose values are unknown.
  *
- * Where the library is preloaded no client can have come first: what was refused is
- * the file's, and mended there.  Then it is only of limits that none is known.
+ * When a client connects, it may set any setting of a library that is not
+ * loaded.  PostgreSQL prefers the client's value to the values that are set
+ * for its role, its database or all.  Only when the library is loaded,
+ * PostgreSQL learns that the client may not set this one.  Then it has already
+ * forgotten the other value.  So nothing shows which value this session must
+ * obey, until a superuser sets one in the session.  Reading the configuration
+ * files again does not help, because they contain only the value for other
+ * sessions.
  *
- * To be called before the settings are defined, and after it.
+ * If the library is preloaded, no client can have set a value before.  Then a
+ * refused value comes from a configuration file, and is corrected there.  In
+ * that case only limits are treated as unknown.
+ *
+ * Must be called before the settings are defined, and again after that.
  */
 static void
 find_hidden(bool defined)
@@ -239,7 +255,7 @@ find_hidden(bool defined)
 			GetConfigOption(rules[i].name, true, false) != NULL :
 			rules[i].hidden && rules[i].setting->source == PGC_S_DEFAULT;
 
-	/* That one is never said but in the session. */
+	/* This one can only be set within a session. */
 	rules[AUTH].hidden = false;
 }
 
@@ -259,8 +275,9 @@ zklock_guc_hidden(void)
 }
 
 /*
- * The server's session is begun by its worker, which has the value of the configuration
- * files: who sets another is told that it does nothing.
+ * The server's worker begins the server's session with the value of the
+ * configuration files.  If a session that uses it sets another value, warn
+ * that the value has no effect.
  */
 static bool
 check_session_timeout(int *newval, void **extra, GucSource source)
@@ -276,7 +293,7 @@ check_session_timeout(int *newval, void **extra, GucSource source)
 	return true;
 }
 
-/* Less than a second could end a session before it is used. */
+/* With less than a second, a session might end before it is used. */
 static bool
 check_idle_session_timeout(int *newval, void **extra, GucSource source)
 {
@@ -364,8 +381,8 @@ zklock_guc_init(void)
 							 NULL, NULL, NULL);
 
 	/*
-	 * Who commits without the check does harm to the others who rely on the
-	 * lock, so this is not the user's to say.
+	 * A commit without the check endangers all other users of the lock, so
+	 * users must not turn it off.
 	 */
 	DefineCustomEnumVariable("zklock.confirm_commit",
 							 "When a commit asks ZooKeeper whether locks are still held.",
@@ -383,8 +400,9 @@ zklock_guc_init(void)
 							 NULL, NULL, NULL);
 
 	/*
-	 * With a session for each of its backends, one role could use up what
-	 * ZooKeeper allows to the server, and the worker could not come back.
+	 * With a session for each of its backends, one role could use up the
+	 * connections that ZooKeeper permits to the server.  Then the worker could
+	 * not connect again.
 	 */
 	DefineCustomEnumVariable("zklock.session",
 							 "Whose ZooKeeper session holds the locks.",
@@ -401,8 +419,8 @@ zklock_guc_init(void)
 							NULL, NULL, NULL);
 
 	/*
-	 * Elsewhere nobody uses it, but a line in postgresql.conf is not to be called
-	 * invalid in each session.
+	 * Without shared_preload_libraries the value is not used.  But a line in
+	 * postgresql.conf must not be reported as invalid in each session.
 	 */
 	DefineCustomIntVariable("zklock.max_locks",
 							"How many locks, held or waited for by a backend, there is room for in shared memory.",

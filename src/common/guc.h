@@ -3,8 +3,8 @@
  * guc.h
  *	  The settings, zklock.*
  *
- * Promises that every value passed its check: a connect string, an
- * authentication and an ACL can be handed to the client as they are.
+ * Promises that every value has passed its check, so that a connect string,
+ * credentials and an ACL can be passed to the client unchanged.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,47 +16,55 @@
 typedef enum ZkLockConfirmCommit
 {
 	ZKLOCK_CONFIRM_OFF,
-	ZKLOCK_CONFIRM_LEASE,		/* ask only when the lease has run out */
+	ZKLOCK_CONFIRM_LEASE,		/* ask ZooKeeper only when the lease has
+								 * expired */
 	ZKLOCK_CONFIRM_ALWAYS
 } ZkLockConfirmCommit;
 
 typedef enum ZkLockSessionMode
 {
-	ZKLOCK_SESSION_BACKEND,		/* each backend has one of its own */
-	ZKLOCK_SESSION_SERVER		/* the server's worker has one for all */
+	ZKLOCK_SESSION_BACKEND,		/* each backend has a session */
+	ZKLOCK_SESSION_SERVER		/* the server's worker has one session for all */
 } ZkLockSessionMode;
 
 extern char *zklock_hosts;
-extern char *zklock_auth;		/* comes before zklock_auth_file */
+extern char *zklock_auth;		/* takes precedence over zklock_auth_file */
 extern char *zklock_auth_file;
 extern char *zklock_acl;
 extern int	zklock_max_locks_per_backend;	/* 0: any number */
 extern int	zklock_session_timeout; /* ms */
 extern int	zklock_connect_timeout; /* ms */
 extern int	zklock_idle_session_timeout;	/* ms; 0: none */
-extern int	zklock_default_scope;	/* which label of zk_lock_scope, from 0 on */
+extern int	zklock_default_scope;	/* number of the label of zk_lock_scope,
+									 * from 0 */
 extern bool zklock_revocable;
 extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
 extern int	zklock_session; /* a ZkLockSessionMode */
 
-/* These two mean something with shared_preload_libraries only. */
+/* These two have an effect only with shared_preload_libraries. */
 extern int	zklock_local_handover;	/* ms; 0: each claim has its own node */
 extern int	zklock_max_locks;
+
 /*
- * Are hosts, credentials and ACL what the server's worker has, too?  They are not
- * if any of them is this database's, role's or session's.
+ * Does this backend have the same hosts, credentials and ACL as the server's
+ * worker?  No, if any of them is set for the database, the role or the
+ * session.
  */
 extern bool zklock_guc_is_servers(void);
 
 extern void zklock_guc_init(void);
 
-/* What all paths must be below, in the encoding of the database; empty: anywhere. */
+/*
+ * The path that all lock paths must be below, in the encoding of the database.
+ * Empty: no restriction.
+ */
 extern const char *zklock_guc_path_prefix(void);
 
 /*
- * The name of a setting that this session has to obey and whose value nobody knows:
- * then nothing is permitted.  NULL: all are known.
+ * The name of a setting that this session must obey, and whose value is
+ * unknown.  As long as there is one, no lock is permitted.  NULL: all are
+ * known.
  */
 extern const char *zklock_guc_hidden(void);
 

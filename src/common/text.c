@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * text.c
- *	  Text that others wrote, or that others will read.  See text.h.
+ *	  Text from and for other programs: encodings and control characters.
+ *	  See text.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +21,7 @@ is_ascii(const char *text)
 	return true;
 }
 
-/* Is there a control character at `c`?  In UTF-8 some take two bytes. */
+/* Does a control character begin at `c`?  In UTF-8 some have two bytes. */
 static bool
 is_control(const unsigned char *c, int encoding)
 {
@@ -34,7 +35,7 @@ convert(const char *text, int from, int to)
 	char	   *copy = pstrdup(text);
 	char	   *converted = NULL;
 
-	/* SQL_ASCII is no encoding: its bytes mean what others take them for. */
+	/* SQL_ASCII is no encoding: assume that its bytes are in the other one. */
 	if (from == PG_SQL_ASCII)
 		from = to;
 	if (to == PG_SQL_ASCII)
