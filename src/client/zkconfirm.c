@@ -28,7 +28,9 @@ answer_confirm(ZkLockZkRequest *request, int rc)
 	if (request->message == NULL)
 		return;
 
-	/* If the node is gone, do not confirm the session, although it is alive. */
+	/*
+	 * If the node is gone, do not confirm the session, although it is alive.
+	 */
 	if (rc != ZNONODE)
 		zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request,

@@ -293,7 +293,9 @@ resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
 	freeaddrinfo(found);
 }
 
-/* Release the mutex and one reference, and free the probe with the last one. */
+/*
+ * Release the mutex and one reference, and free the probe with the last one.
+ */
 static void
 release(ZkLockProbe *probe)
 {

@@ -57,7 +57,9 @@ extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 extern ZkLockZkRequest *zklock_zkrequest_new(ZkLockClient *client,
 									 ZkLockMessageKind kind, ZkLockTag tag);
 
-/* Post the answer, request->message, with this result, and free the request. */
+/*
+ * Post the answer, request->message, with this result, and free the request.
+ */
 extern void zklock_zkrequest_answer(ZkLockZkRequest *request, int rc);
 
 /* The same for a create, whose answer also contains name and czxid. */

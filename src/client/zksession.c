@@ -200,7 +200,9 @@ can_start_threads(void)
 	return n == 2;
 }
 
-/* Has the session been unused for idle_timeout?  The caller holds the mutex. */
+/*
+ * Has the session been unused for idle_timeout?  The caller holds the mutex.
+ */
 static bool
 is_idle(ZkLockClient *client)
 {

@@ -42,7 +42,9 @@ extern const ZkLockContender zklock_contender_writer;
 extern const ZkLockContender *zklock_contender_parse(const char *name,
 													 int64_t *seq);
 
-/* Return the digits at the end of a name, or an empty string if it has none. */
+/*
+ * Return the digits at the end of a name, or an empty string if it has none.
+ */
 extern const char *zklock_contender_digits(const char *name);
 
 /* Do two contenders exclude each other? */

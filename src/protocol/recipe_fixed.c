@@ -46,7 +46,9 @@ node_exists(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
 }
 
-/* A simple lock's node could not be created, because one exists: look at it. */
+/*
+ * A simple lock's node could not be created, because one exists: look at it.
+ */
 static void
 process_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
