@@ -45,7 +45,7 @@ zklock_batch_in_session(void (*work) (void *arg), void *arg)
 		return;
 	}
 
-	zklock_connlimit_enter();
+	zklock_connlimit_acquire();
 	PG_TRY();
 	{
 		connect_and_work(work, arg);

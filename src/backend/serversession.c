@@ -282,7 +282,7 @@ await_finish(const ZkLockUnfinished *unfinished, int64 deadline, int64 *gone_at)
 	}
 	PG_CATCH();
 	{
-		zklock_owners_wait_over();
+		zklock_owners_end_wait();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -304,7 +304,7 @@ await_permit(int64 deadline)
 		zklock_owners_unfinished(&unfinished);
 		await_finish(&unfinished, deadline, &gone_at);
 	}
-	zklock_owners_wait_over();
+	zklock_owners_end_wait();
 }
 
 /*
@@ -331,7 +331,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 		if (claim != NULL ||
 			(unfinished.all == 0 && zklock_zkclient_now() >= until))
 		{
-			zklock_owners_wait_over();
+			zklock_owners_end_wait();
 			return claim;
 		}
 		await_finish(&unfinished, deadline, &gone_at);
@@ -366,7 +366,7 @@ show(ZkLockAttempt *attempt)
 
 	if (before != ZKLOCK_PENDING)
 		return false;
-	zklock_slots_look(attempt->node_claim, state);
+	zklock_slots_get_state(attempt->node_claim, state);
 	attempt->outcome = state->outcome;
 	attempt->session_serial = state->generation;
 	attempt->nearest = state->other[0] != '\0' ? state->other : NULL;

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * claims.c
- *	  What all backends of this server hold and wait for, in shared memory.
- *	  See claims.h.
+ *	  The locks that all backends of this server hold and wait for, in
+ *	  shared memory.  See claims.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
-/* This backend's */
+/* The claims of this backend */
 static dlist_head mine = DLIST_STATIC_INIT(mine);
 static int64 unlisted = 0;
 
@@ -48,7 +48,7 @@ remove_all(int code, Datum arg)
 		zklock_claims_remove(dlist_head_element(ZkLockClaim, mine, &mine));
 	pg_atomic_sub_fetch_u64(&zklock_claimtable->unlisted, unlisted);
 	unlisted = 0;
-	zklock_owners_wait_over();
+	zklock_owners_end_wait();
 	zklock_owners_pass_to_role();
 }
 
@@ -190,7 +190,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 
 	if (lock == NULL)
 		return false;
-	seen = claim->pid != MyProcPid && !claim->hidden && !claim->left;
+	seen = claim->pid != MyProcPid && !claim->hidden && !claim->ended;
 	if (seen)
 	{
 		const ZkLockEntryKey *key = &claim->slot.entry->key;
@@ -212,7 +212,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->token = claim->token;
 		row->grant_number = claim->grant_number;
 
-		/* Who waits at a gate sees one node after the other stand for him. */
+		/* At a gate, one node after the other represents a waiting backend. */
 		strlcpy(row->node, claim->turn.state == ZKLOCK_TURN_WAITING ?
 				claim->slot.entry->slot.outcome.name : claim->node,
 				sizeof(row->node));

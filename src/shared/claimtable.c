@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claimtable.c
- *	  The table of claims and entries itself.  See claimtable.h.
+ *	  The table of claims and entries.  See claimtable.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -141,7 +141,7 @@ give_free(ZkLockClaim *claim)
 	table->nfree++;
 	SpinLockRelease(&table->mutex);
 
-	/* The worker wakes them. */
+	/* The worker wakes up the backends that wait for room. */
 	if (zklock_owners_is_room_awaited())
 		zklock_sessionstate_wake_worker();
 }
@@ -159,8 +159,10 @@ zklock_claimtable_room(void)
 }
 
 /*
- * Whoever reads a slot, or a claim, has the lock of the hash that it found, which
- * may be that of its last entry: this one must not be seen with that hash.
+ * Put a slot, or a claim, into use.  A process that finds one without a lock
+ * acquires the lock of the hash that it reads there, which may be that of the
+ * former entry.  So it must not see the new entry together with the former
+ * hash.
  */
 static void
 use_slot(ZkLockSlot *slot, uint32 hash, ZkLockEntry *entry)
@@ -188,7 +190,7 @@ zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 		return NULL;
 	LWLockAcquire(lock, mode);
 
-	/* It may have been left, and used anew elsewhere, since we looked. */
+	/* It may have been freed and reused for another entry meanwhile. */
 	used = unlocked->entry != NULL;
 	pg_read_barrier();
 	if (used && unlocked->hash == hash)
@@ -223,32 +225,33 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	if (!found)
 	{
 		entry->nclaims = 0;
-		entry->keeper = NULL;
+		entry->kept_claim = NULL;
 
 		/*
-		 * What was in this memory before may be in somebody's hands still: the
-		 * serials of the gate go on.  New memory is all zero.
+		 * A process may still use a serial of the entry that was in this
+		 * memory before, so the serials of the gate continue.  New memory is
+		 * all zero.
 		 */
 		zklock_gate_init(&entry->gate, entry->gate.last_serial);
 		entry->slot.gate = true;
-		entry->slot.had = 0;
+		entry->slot.taken = 0;
 		entry->slot.params = (ZkLockParams) {.mode = mode};
 		zklock_owners_assign(&entry->slot.work, &claim->charge);
 		use_slot(&entry->slot, hash, entry);
 	}
 	entry->nclaims++;
 	memset(&claim->turn, 0, sizeof(claim->turn));
-	claim->at_gate = claim->left = false;
+	claim->at_gate = claim->ended = false;
 	claim->slot.generation = 0;
 	use_slot(&claim->slot, hash, entry);
 	return claim;
 }
 
-/* Is there nothing left for the worker to do? */
+/* Has the worker finished with this slot? */
 static bool
 is_idle(const ZkLockSlot *slot, uint64 wanted)
 {
-	return wanted == 0 && slot->had == 0;
+	return wanted == 0 && slot->taken == 0;
 }
 
 void
@@ -257,7 +260,7 @@ zklock_claimtable_free(ZkLockClaim *claim)
 	ZkLockEntry *entry = claim->slot.entry;
 	bool		last = entry->nclaims == 1;
 
-	if (!claim->left)
+	if (!claim->ended)
 		return;
 	if (!is_idle(&claim->slot, claim->slot.wanted))
 	{
@@ -266,12 +269,12 @@ zklock_claimtable_free(ZkLockClaim *claim)
 	}
 	if (last && !is_idle(&entry->slot, entry->gate.wanted))
 	{
-		entry->keeper = claim;
+		entry->kept_claim = claim;
 		zklock_owners_charge(&claim->charge);
 		return;
 	}
-	if (entry->keeper == claim)
-		entry->keeper = NULL;
+	if (entry->kept_claim == claim)
+		entry->kept_claim = NULL;
 	zklock_owners_discharge(&claim->charge);
 	claim->slot.entry = NULL;
 	entry->nclaims--;

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * claimtable.h
- *	  The table of claims and entries itself: for claims.c, which shows them, and
- *	  slots.c, through which the server's worker serves them.
+ *	  The table of claims and entries: claims.c shows them, and slots.c
+ *	  uses them to connect backends to the server's worker.
  *
- * An entry and the claims on it are guarded by the LWLock of the entry's hash.
- * Under it nobody waits for another lock but a spinlock, allocates, or asks
- * ZooKeeper for anything.
+ * The LWLock of an entry's hash protects the entry and its claims.  A process
+ * that holds it does not wait for another lock except a spinlock, does not
+ * allocate, and sends no request to ZooKeeper.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,39 +21,45 @@
 #include "storage/lwlock.h"
 #include "storage/s_lock.h"
 
-/* Holds what a node of ours says, and most of what ZooKeeper can refuse. */
+/*
+ * Room for the data of our nodes, and for most of what ZooKeeper can refuse.
+ */
 #define ZKLOCK_SLOT_TEXT 1280
 
 struct ZkLockEntry;
 
 /*
- * Where a node of the server's session is asked for and answered: one to each
- * claim, for a node of its own, and one to each entry, for the gate's.
+ * Where a backend requests a node of the server's session, and the worker
+ * answers.  Each claim has a slot for a node of its own, and each entry has
+ * one for the node of its gate.
  */
 typedef struct ZkLockSlot
 {
-	ZkLockWork	work;			/* for the worker, if it is queued */
+	ZkLockWork	work;			/* in the worker's queue, if it is queued */
 
-	bool		gate;			/* is it an entry's? */
+	bool		gate;			/* is it the slot of an entry? */
 	uint32		hash;			/* of the entry's key */
 	struct ZkLockEntry *entry;	/* NULL: not in use */
 
-	/* what is to be, by those who want it; the gate's is in the gate */
-	uint64		wanted;			/* serial of the attempt; 0: no node */
+	/* set by backends; `wanted` of an entry's slot is in its gate */
+	uint64		wanted;			/* serial of the wanted attempt; 0: no node */
 	uint64		last_wanted;
-	uint32		generation;		/* that it was asked for in */
-	ZkLockParams params;		/* of an entry's slot, the mode alone */
-	uint32		asked;			/* questions after a node that was granted */
+	uint32		generation;		/* generation of the request */
+	ZkLockParams params;		/* in an entry's slot, the mode only */
+	uint32		asked;			/* number of the last question whether a
+								 * granted node exists */
 
-	/* what is, by the worker */
-	uint64		had;			/* serial of the attempt that it has taken up */
+	/* set by the worker */
+	uint64		taken;			/* serial of the attempt that the worker has
+								 * taken */
 	ZkLockOutcome outcome;
-	uint32		answered;		/* the question that `present` answers */
+	uint32		answered;		/* number of the question that `present`
+								 * answers */
 	int			present;
 
 	/*
-	 * On the way to the worker: the node to downgrade, and the data.  On the way
-	 * back: the nearest node ahead and its data, or what was refused.
+	 * In a request: the node to downgrade, and the data.  In an answer: the
+	 * nearest node ahead and its data, or the text of a refused request.
 	 */
 	char		other[ZKLOCK_NAME_SIZE];
 	char		text[ZKLOCK_SLOT_TEXT];
@@ -73,30 +79,33 @@ typedef struct ZkLockEntry
 	ZkLockSlot	slot;
 
 	/*
-	 * The last claim, which was left, but stays until the gate's node is gone: so
-	 * all entries are found through claims.
+	 * The last claim if it has ended, but is kept until the node of the gate
+	 * is gone.  So every entry can be found through a claim.
 	 */
-	struct ZkLockClaim *keeper;
+	struct ZkLockClaim *kept_claim;
 } ZkLockEntry;
 
 struct ZkLockClaim
 {
 	struct ZkLockClaim *next_free;
-	dlist_node	mine;			/* in its backend's list */
-	ZkLockCharge charge;		/* while it is left, and not free */
+	dlist_node	mine;			/* in the list of its backend */
+	ZkLockCharge charge;		/* while it has ended, and is not free yet */
 
-	ZkLockSlot	slot;			/* its entry is the claim's; NULL: it is free */
+	ZkLockSlot	slot;			/* slot.entry is the claim's entry; NULL: it is
+								 * free */
 	ZkLockTurn	turn;
-	bool		at_gate;		/* it waits and holds there, not in its slot */
-	bool		left;			/* its backend has no part in it any more */
-	bool		node_deleted;			/* the node that it was granted was deleted */
-	char		count[ZKLOCK_PATH_MAX + 1]; /* of leases: to the worker; or "" */
+	bool		at_gate;		/* the backend uses the gate, not the slot of
+								 * the claim */
+	bool		ended;			/* its backend does not use it any more */
+	bool		node_deleted;	/* its granted node was deleted */
+	char		count[ZKLOCK_PATH_MAX + 1]; /* path of the count of leases, or
+											 * ""; for the worker */
 
 	/* as in ZkLockClaimRow */
 	int			pid;
 	int			procno;
 	Oid			role;
-	bool		hidden;			/* a part of what another claim stands for */
+	bool		hidden;			/* a part of what another claim represents */
 	bool		granted;
 	bool		lost;
 	bool		revoked;
@@ -106,17 +115,17 @@ struct ZkLockClaim
 	char		node[ZKLOCK_NAME_SIZE];
 	int64		session_id;
 
-	/* changed without the lock, for they change often */
+	/* changed without the lock, because they change often */
 	pg_atomic_uint64 session_count;
 	pg_atomic_uint64 xact_count;
-	pg_atomic_uint32 revocations;	/* that the worker knows of */
+	pg_atomic_uint32 revocations;	/* noticed by the worker */
 };
 
 typedef struct ZkLockClaim ZkLockClaim;
 
 typedef struct ZkLockClaimTable
 {
-	slock_t		mutex;			/* guards the two below */
+	slock_t		mutex;			/* protects the next two */
 	ZkLockClaim *free;
 	int			nfree;
 	pg_atomic_uint64 unlisted;
@@ -131,26 +140,28 @@ extern Size zklock_claimtable_shmem_size(void);
 extern void zklock_claimtable_shmem_init(void);
 
 /*
- * A new claim, with the entry's lock taken.  NULL: there is no room for this backend,
- * see zklock_owners_reserved_room(), and no lock is taken.
+ * Allocate a claim, and acquire the lock of its entry.  Returns NULL, without
+ * a lock, if there is no room for this backend: see
+ * zklock_owners_reserved_room().
  */
 extern ZkLockClaim *zklock_claimtable_add(const char *path, ZkLockMode mode);
 
 /*
- * Free a claim that was left, and the entry with the last one, as soon as the
- * worker has nothing of theirs any more.  For who has the entry's lock.
+ * Free a claim that has ended, as soon as the worker has finished its attempt.
+ * With its last claim, an entry is freed as well.  The caller holds the
+ * entry's lock.
  */
 extern void zklock_claimtable_free(ZkLockClaim *claim);
 
-/* How many claims are free? */
+/* Return the number of free claims. */
 extern int	zklock_claimtable_room(void);
 
-/* The lock of a slot that is in use. */
+/* Return the lock of a slot that is in use. */
 extern LWLock *zklock_claimtable_lock_of(const ZkLockSlot *slot);
 
 /*
- * Take the lock of a slot that one has come by without it, and return it, to be
- * released.  NULL: it is not in use any more.
+ * Acquire the lock of a slot that was found without the lock.  Returns the
+ * lock, which the caller releases, or NULL if the slot is not in use any more.
  */
 extern LWLock *zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * connlimit.c
- *	  How many backends have a connection to ZooKeeper beside the server's session.
- *	  See connlimit.h.
+ *	  Limits the number of backends that connect to ZooKeeper beside the
+ *	  server's session.  See connlimit.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,8 +24,8 @@ typedef struct ConnLimit
 
 static ConnLimit *limit = NULL;
 
-/* Is one of them this backend's? */
-static bool entered = false;
+/* Does this backend count? */
+static bool acquired = false;
 
 Size
 zklock_connlimit_shmem_size(void)
@@ -47,14 +47,14 @@ zklock_connlimit_shmem_init(void)
 }
 
 static bool
-try_to_enter(void)
+try_to_acquire(void)
 {
 	SpinLockAcquire(&limit->mutex);
-	entered = limit->free > 0;
-	if (entered)
+	acquired = limit->free > 0;
+	if (acquired)
 		limit->free--;
 	SpinLockRelease(&limit->mutex);
-	return entered;
+	return acquired;
 }
 
 static void
@@ -66,7 +66,7 @@ release_at_exit(int code, Datum arg)
 }
 
 void
-zklock_connlimit_enter(void)
+zklock_connlimit_acquire(void)
 {
 	static bool registered = false;
 	static uint32 wait_event = 0;
@@ -77,23 +77,23 @@ zklock_connlimit_enter(void)
 	if (wait_event == 0)
 		wait_event = zklock_compat_wait_event("ZooKeeper");
 
-	while (!try_to_enter())
+	while (!try_to_acquire())
 		ConditionVariableSleep(&limit->freed, wait_event);
 	ConditionVariableCancelSleep();
 }
 
 /*
- * All who wait are woken: whoever alone were told could be cancelled just then, and
- * would tell nobody else.
+ * This wakes up all waiting backends.  If it woke up only one, that one might
+ * be cancelled at the same time, and would not wake up another.
  */
 void
 zklock_connlimit_release(void)
 {
-	if (!entered)
+	if (!acquired)
 		return;
 	SpinLockAcquire(&limit->mutex);
 	limit->free++;
 	SpinLockRelease(&limit->mutex);
-	entered = false;
+	acquired = false;
 	ConditionVariableBroadcast(&limit->freed);
 }

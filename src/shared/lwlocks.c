@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lwlocks.c
- *	  The LWLocks of our part of shared memory.  See lwlocks.h.
+ *	  The LWLocks of zklock's shared memory.  See lwlocks.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * lwlocks.h
- *	  The LWLocks of our part of shared memory.
+ *	  The LWLocks of zklock's shared memory.
  *
- * Promises that they are there wherever the shared memory is: see shmem.h.
+ * Promises that they exist wherever the shared memory does: see shmem.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,14 +14,17 @@
 
 #define ZKLOCK_PARTITIONS 16
 
-/* For shmem.c: ask for them, and have them once they are there. */
+/* For shmem.c: request the LWLocks; find them once they exist. */
 extern void zklock_lwlocks_request(void);
 extern void zklock_lwlocks_startup(void);
 
-/* Locks for all who part their tables so; at most one is taken at a time. */
+/*
+ * Locks for tables in ZKLOCK_PARTITIONS partitions.  A process holds at most
+ * one at a time.
+ */
 extern LWLock *zklock_lwlocks_partition(int i);
 
-/* The lock of the statistics' slots, see stats.c. */
+/* The lock of the slots in stats.c. */
 extern LWLock *zklock_lwlocks_stats(void);
 
 #endif							/* ZKLOCK_LWLOCKS_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * owners.c
- *	  Whose the attempts are that the server's worker runs.  See owners.h.
+ *	  The owners of the attempts that the server's worker runs.  See
+ *	  owners.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +21,7 @@
 /* The least that zklock_owners_share() can be */
 #define MIN_SHARE 16
 
-/* What one owner has in one queue */
+/* The work of one owner in one queue */
 typedef struct Lane
 {
 	dlist_head	work;
@@ -30,28 +31,29 @@ typedef struct Lane
 
 struct ZkLockOwner
 {
-	Oid			role;			/* that it is; of a backend that waits, its login */
+	Oid			role;			/* the owning role; of a waiting backend: its
+								 * login role */
 	dlist_node	role_link;		/* in `roles` or `spare` */
 	dlist_head	charges;
 	int			ncharges;
 	Lane		lane[ZKLOCK_WORK_QUEUES];
 
-	/* of a backend that waits */
+	/* of a waiting backend */
 	dlist_node	wait_link;		/* in `waiting` */
 	bool		waits;
-	bool		woken;			/* since it looked last */
+	bool		woken;			/* was it woken up since its last check? */
 	bool		for_room;
 	int			at_most;		/* see zklock_owners_permit() */
 };
 
-/* The first owners are the backends, by their numbers; the others are for roles. */
+/* The first owners are the backends, by number; the others are for roles. */
 typedef struct Owners
 {
-	slock_t		mutex;			/* guards all that follows */
+	slock_t		mutex;			/* protects all the following fields */
 	dlist_head	ring[ZKLOCK_WORK_QUEUES];	/* of lanes */
-	dlist_head	waiting;		/* backends, those that came first first */
+	dlist_head	waiting;		/* backends, in the order of their arrival */
 	int			nfor_room;
-	dlist_head	roles;			/* with charges */
+	dlist_head	roles;			/* roles with charges */
 	dlist_head	spare;
 	int			ncharges;
 	ZkLockOwner owner[FLEXIBLE_ARRAY_MEMBER];
@@ -112,7 +114,9 @@ is_role(const ZkLockOwner *owner)
 	return owner - owners->owner >= zklock_compat_max_backends();
 }
 
-/* The owner that stands for a role; NULL: nothing is charged to it. */
+/*
+ * Find the owner of a role.  Returns NULL if nothing is charged to the role.
+ */
 static ZkLockOwner *
 find_role(Oid role)
 {
@@ -128,7 +132,10 @@ find_role(Oid role)
 	return NULL;
 }
 
-/* The same, but a new one is taken if there is none; NULL: all are in use. */
+/*
+ * Find the owner of a role, or use a spare one.  Returns NULL if all are in
+ * use.
+ */
 static ZkLockOwner *
 use_role(Oid role)
 {
@@ -165,14 +172,17 @@ zklock_owners_pass_to_role(void)
 	ZkLockOwner *me = zklock_owners_me();
 	ZkLockOwner *role;
 
-	/* The mutex is released between, for there may be many. */
+	/* There may be many, so release the mutex after each one. */
 	do
 	{
 		SpinLockAcquire(&owners->mutex);
 		role = dlist_is_empty(&me->charges) ? NULL :
 			use_role(GetAuthenticatedUserId());
 
-		/* If all are in use, the next backend with our number has them. */
+		/*
+		 * If all owners are in use, the next backend with our number inherits
+		 * them.
+		 */
 		if (role != NULL)
 		{
 			ZkLockCharge *charge = dlist_head_element(ZkLockCharge, link,
@@ -287,7 +297,7 @@ zklock_owners_wait_for_room(void)
 }
 
 void
-zklock_owners_wait_over(void)
+zklock_owners_end_wait(void)
 {
 	ZkLockOwner *me = zklock_owners_me();
 
@@ -386,8 +396,9 @@ zklock_owners_next(ZkLockWorkQueue queue)
 }
 
 /*
- * The first of those that wait that may go on and does not know it; NULL: there is
- * none.  Those that know it may have taken no room yet.
+ * Find the first waiting backend that may continue and was not woken up yet.
+ * Returns NULL if there is none.  Backends that were woken up may not have
+ * used their room yet, so it is subtracted.
  */
 static ZkLockOwner *
 find_permitted(int room)
@@ -410,7 +421,7 @@ zklock_owners_wake(int room)
 {
 	ZkLockOwner *owner;
 
-	/* No latch is set under the mutex. */
+	/* Do not hold the mutex while a latch is set. */
 	do
 	{
 		SpinLockAcquire(&owners->mutex);

@@ -1,20 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * owners.h
- *	  Whose the attempts are that the server's worker runs.
+ *	  The owners of the attempts that the server's worker runs.
  *
- * An owner is a backend, or a role for the claims that its backends have left behind
- * at their exit.  Owners take turns: an owner with a thousand attempts delays another
- * owner's only attempt by one of its own, not by a thousand.
+ * An owner is a backend, or a role, which owns the claims that its backends
+ * had left unfinished at their exit.  Owners take turns: an owner with a
+ * thousand attempts delays another owner's only attempt by one attempt, not by
+ * a thousand.
  *
- * What an owner has given up takes room, and the worker's time, until the worker
- * has finished it.  It is counted here until then.  A backend that has too many of
- * them has to wait before it asks for more, and so has each backend of a role whose
- * former backends have left too many.  Thus the number of connections of a role
- * bounds what it can leave unfinished, however often it connects anew.
+ * A lock that an owner has given up uses room, and the worker's time, until
+ * the worker has finished it.  Until then it is charged to the owner.  A
+ * backend with too many unfinished locks must wait before it requests more.
+ * So must each backend of a role whose former backends have left too many.  Therefore
+ * the number of connections of a role limits the locks that it can leave
+ * unfinished, however often it connects again.
  *
- * Promises that nothing here raises, allocates, or waits for more than a spinlock.
- * A backend that may go on has its latch set by zklock_owners_wake().
+ * Promises that no function here raises, allocates, or waits for more than a
+ * spinlock.  When a waiting backend may continue, zklock_owners_wake() sets
+ * its latch.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +28,10 @@
 
 typedef struct ZkLockOwner ZkLockOwner;
 
-/* A claim as charged to its owner, after it is given up and before it is finished. */
+/*
+ * The charge of a claim to its owner.  It begins when the claim is given up,
+ * and lasts until it is finished.
+ */
 typedef struct ZkLockCharge
 {
 	dlist_node	link;			/* in its owner's list, if charged */
@@ -35,8 +41,8 @@ typedef struct ZkLockCharge
 
 typedef enum ZkLockWorkQueue
 {
-	ZKLOCK_WORK_DUE,			/* for the worker to look at */
-	ZKLOCK_WORK_STALLED,		/* for the worker to begin once it can */
+	ZKLOCK_WORK_DUE,			/* the worker must look at it */
+	ZKLOCK_WORK_STALLED,		/* the worker begins it as soon as it can */
 	ZKLOCK_WORK_QUEUES
 } ZkLockWorkQueue;
 
@@ -53,21 +59,24 @@ typedef struct ZkLockWork
 extern Size zklock_owners_shmem_size(void);
 extern void zklock_owners_shmem_init(void);
 
-/* This backend, until it exits. */
+/* Return the owner of this backend, until its exit. */
 extern ZkLockOwner *zklock_owners_me(void);
 
-/* This backend exits: what it has given up is its role's. */
+/* This backend exits: charge its unfinished locks to its role. */
 extern void zklock_owners_pass_to_role(void);
 
-/* It is given up, and not finished yet.  Doing that twice is the same as once. */
+/*
+ * Charge a claim that is given up, and not finished yet.  A second call has no
+ * effect.
+ */
 extern void zklock_owners_charge(ZkLockCharge *charge);
 
-/* It is finished, or was never given up. */
+/* Remove the charge of a claim that is finished, or was never given up. */
 extern void zklock_owners_discharge(ZkLockCharge *charge);
 
 /*
- * How many given up are unfinished: of this backend, of former backends of its
- * role, of all.
+ * The number of unfinished locks: of this backend, of former backends of its
+ * role, and of all.
  */
 typedef struct ZkLockUnfinished
 {
@@ -78,24 +87,25 @@ typedef struct ZkLockUnfinished
 
 extern void zklock_owners_unfinished(ZkLockUnfinished *unfinished);
 
-/* The share of one backend in zklock.max_locks. */
+/* Return the share of one backend in zklock.max_locks. */
 extern int	zklock_owners_share(void);
 
 /*
- * May this backend ask for more?  It may if at most `at_most` that it has given up
- * are unfinished, and less than a share of what former backends of its role have.
- * If it may not, it waits for that from now on, until zklock_owners_wait_over().
+ * May this backend request another lock?  Yes, if it has at most `at_most`
+ * unfinished locks, and former backends of its role have less than a share.
+ * Otherwise it waits for that from now on, until zklock_owners_end_wait().
  */
 extern bool zklock_owners_permit(int at_most);
 
-/* This backend waits for room from now on, until zklock_owners_wait_over(). */
+/* This backend waits for room from now on, until zklock_owners_end_wait(). */
 extern void zklock_owners_wait_for_room(void);
-extern void zklock_owners_wait_over(void);
+extern void zklock_owners_end_wait(void);
 
 /*
- * How much of the room must this backend leave free?  Some for each other that waits
- * for room, unless it waits as well; and all of it while it has a share or more of
- * what it gave up unfinished.
+ * Return the number of claims that this backend must leave free.  It is one
+ * for each other backend that waits for room, unless this backend waits as
+ * well.  It is all of them while this backend has a share or more of
+ * unfinished locks.
  */
 extern int	zklock_owners_reserved_room(void);
 
@@ -103,24 +113,30 @@ extern int	zklock_owners_reserved_room(void);
 extern bool zklock_owners_is_room_awaited(void);
 
 /*
- * The charge of a new claim is this backend's; work is on behalf of another charge.
- * The worker queues work without the lock of the claim, which thus does not guard
- * either.
+ * Set the owner of a new claim's charge to this backend; set the charge of
+ * work.  The worker queues work without the lock of the claim, so that lock
+ * protects neither.
  */
 extern void zklock_owners_set_owner(ZkLockCharge *charge);
 extern void zklock_owners_assign(ZkLockWork *work, ZkLockCharge *charge);
 
 /*
- * Queue work for its owner.  Work that is in a queue already stays there, unless it
- * `moves` to this one.
+ * Queue work for its owner.  Work that is already in a queue stays there,
+ * unless `moves` is true: then it moves to this queue.
  */
 extern void zklock_owners_queue(ZkLockWork *work, ZkLockWorkQueue queue,
 								bool moves);
 
-/* Take the next one off a queue, by turns of owners; NULL: there is none. */
+/*
+ * Remove the next work from a queue, with the owners in turn.  Returns NULL if
+ * there is none.
+ */
 extern ZkLockWork *zklock_owners_next(ZkLockWorkQueue queue);
 
-/* Wake the backends that wait and may go on, where there is room for so many. */
+/*
+ * Wake up the waiting backends that may continue, if there is room for `room`
+ * claims.
+ */
 extern void zklock_owners_wake(int room);
 
 #endif							/* ZKLOCK_OWNERS_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sessionstate.c
- *	  The server's session, as all of its backends see it.  See sessionstate.h.
+ *	  The state of the server's session, for all backends.  See
+ *	  sessionstate.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,23 +23,25 @@
 
 #define CANCEL_SIGNAL SIGUSR2
 
-/* Of a backend's cancel on loss */
+/* The states of a backend's cancel on loss */
 enum
 {
 	CANCEL_OFF,
 	CANCEL_ON,
-	CANCEL_SENT,				/* the statement is to be cancelled */
-	CANCEL_HEARD				/* it was */
+	CANCEL_SENT,				/* the worker has requested a cancellation */
+	CANCEL_DONE				/* the backend has cancelled the statement */
 };
 
-/* What concerns one backend */
+/* The state of one backend */
 typedef struct PerBackend
 {
-	pg_atomic_uint32 committing;	/* generation that its commit relies on, or 0 */
+	pg_atomic_uint32 committing;	/* generation that its commit relies on,
+									 * or 0 */
 	pg_atomic_uint32 cancel_on_loss;
 	pg_atomic_uint32 listening;
-	pg_atomic_uint32 requests;	/* for its locks */
-	volatile int pid;			/* read without a lock, maybe late: the next one's */
+	pg_atomic_uint32 revocations;	/* revocations of its locks */
+	volatile int pid;			/* read without a lock; a late reader may see
+								 * the next process's */
 } PerBackend;
 
 typedef struct SharedSession
@@ -47,9 +50,9 @@ typedef struct SharedSession
 	pg_atomic_uint32 connect_requests;
 	pg_atomic_uint64 confirmed;
 	pg_atomic_uint64 turned;
-	volatile int worker;		/* its number among the processes, or -1 */
-	slock_t		mutex;			/* guards the next three */
-	uint32		published;		/* generation that `status` is of */
+	volatile int worker;		/* its process number, or -1 */
+	slock_t		mutex;			/* protects the next three */
+	uint32		published;		/* generation of `status` */
 	ZkLockSessionStatus status;
 	ZkLockTenureFailure failure;
 	PerBackend	backend[FLEXIBLE_ARRAY_MEMBER];
@@ -57,7 +60,7 @@ typedef struct SharedSession
 
 static SharedSession *shared = NULL;
 
-/* This process's slot, for its signal handler; NULL: it has none. */
+/* The state of this process, for its signal handler; NULL: none. */
 static PerBackend *signalled = NULL;
 
 Size
@@ -88,7 +91,7 @@ zklock_sessionstate_shmem_init(void)
 		pg_atomic_init_u32(&shared->backend[i].committing, 0);
 		pg_atomic_init_u32(&shared->backend[i].cancel_on_loss, CANCEL_OFF);
 		pg_atomic_init_u32(&shared->backend[i].listening, 0);
-		pg_atomic_init_u32(&shared->backend[i].requests, 0);
+		pg_atomic_init_u32(&shared->backend[i].revocations, 0);
 	}
 }
 
@@ -114,7 +117,7 @@ reset_backend(int code, Datum arg)
 	pg_atomic_write_u32(&backend->listening, 0);
 	pg_atomic_write_u32(&backend->committing, 0);
 
-	/* The number of this process may be another's soon. */
+	/* Another process may soon have the number of this one. */
 	zklock_sessionstate_cancel_on_loss(false);
 	signalled = NULL;
 }
@@ -129,24 +132,28 @@ cancel(void)
 }
 
 /*
- * The process only looks at its cancel on loss, so that a late signal does nothing.  SIGINT would
- * cancel a statement whenever it came.  Before that is off, the process would have
- * to wait for the signal of a worker that may be stopped.
+ * The handler only reads the backend's cancel on loss, so a late signal has no
+ * effect.  SIGINT would cancel whichever statement runs when it arrives.  Then
+ * the process would have to wait for the signal before it turns cancel on loss
+ * off, although the worker may be stopped.
  */
 static void
 on_signal(SIGNAL_ARGS)
 {
 	int			before = errno;
-	uint32		rung = CANCEL_SENT;
+	uint32		sent = CANCEL_SENT;
 
 	(void) postgres_signal_arg;
 	if (signalled != NULL &&
-		pg_atomic_compare_exchange_u32(&signalled->cancel_on_loss, &rung, CANCEL_HEARD))
+		pg_atomic_compare_exchange_u32(&signalled->cancel_on_loss, &sent, CANCEL_DONE))
 		cancel();
 	errno = before;
 }
 
-/* That it is left again is seen to before it is used. */
+/*
+ * Return the state of this process.  Before its first use, make sure that it
+ * is reset at exit.
+ */
 static PerBackend *
 use_backend(void)
 {
@@ -160,7 +167,10 @@ use_backend(void)
 		backend->pid = MyProcPid;
 		signalled = backend;
 
-		/* Only walsenders use it otherwise, and they have a session of their own. */
+		/*
+		 * Otherwise only walsenders use this signal.  They do not use the
+		 * server's session.
+		 */
 		pqsignal(CANCEL_SIGNAL, on_signal);
 	}
 	return backend;
@@ -215,7 +225,7 @@ zklock_sessionstate_wake_worker(void)
 {
 	int			worker = shared->worker;
 
-	/* If there is none, the next one looks for itself. */
+	/* If there is no worker, the next one looks for work itself. */
 	if (worker >= 0)
 		zklock_sessionstate_wake(worker);
 }
@@ -248,7 +258,10 @@ zklock_sessionstate_commit(bool begins)
 	pg_atomic_write_u32(&use_backend()->committing,
 						begins ? zklock_sessionstate_generation() : 0);
 
-	/* Against zklock_sessionstate_end(): either it sees the flag, or we its count. */
+	/*
+	 * Pairs with zklock_sessionstate_end(): either the worker sees our flag,
+	 * or we see the incremented generation.
+	 */
 	pg_memory_barrier();
 }
 
@@ -271,8 +284,8 @@ zklock_sessionstate_cancel_on_loss(bool on)
 	PerBackend *backend = use_backend();
 
 	/*
-	 * A full barrier: whoever sees it on sees the pid, too.  A signal that is still
-	 * to come is not waited for.
+	 * This is a full barrier: a process that sees cancel on loss on also sees
+	 * the pid.  Do not wait for a signal that has not arrived yet.
 	 */
 	if (pg_atomic_exchange_u32(&backend->cancel_on_loss,
 							   on ? CANCEL_ON : CANCEL_OFF) == CANCEL_SENT)
@@ -293,8 +306,11 @@ zklock_sessionstate_revoke(int procno)
 {
 	PerBackend *backend = &shared->backend[procno];
 
-	/* A backend that has just turned cancel on loss on looks at the count after that. */
-	pg_atomic_fetch_add_u32(&backend->requests, 1);
+	/*
+	 * A backend that turns cancel on loss on at the same time reads the count
+	 * afterwards.
+	 */
+	pg_atomic_fetch_add_u32(&backend->revocations, 1);
 	send_cancel(backend);
 	zklock_sessionstate_wake(procno);
 }
@@ -302,11 +318,11 @@ zklock_sessionstate_revoke(int procno)
 uint64
 zklock_sessionstate_revocations(void)
 {
-	return pg_atomic_read_u32(&my_backend()->requests);
+	return pg_atomic_read_u32(&my_backend()->revocations);
 }
 
 static void
-tell_listeners(void)
+wake_listeners(void)
 {
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
@@ -324,12 +340,12 @@ zklock_sessionstate_end(void)
 	pg_memory_barrier();
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 		send_cancel(&shared->backend[i]);
-	tell_listeners();
+	wake_listeners();
 	return over;
 }
 
 bool
-zklock_sessionstate_is_listened(void)
+zklock_sessionstate_has_listeners(void)
 {
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
@@ -340,7 +356,7 @@ zklock_sessionstate_is_listened(void)
 }
 
 void
-zklock_sessionstate_fail(const ZkLockTenureFailure *failure)
+zklock_sessionstate_publish_failure(const ZkLockTenureFailure *failure)
 {
 	SpinLockAcquire(&shared->mutex);
 	shared->failure = *failure;
@@ -355,7 +371,7 @@ zklock_sessionstate_publish(const ZkLockSessionStatus *status)
 	shared->published = pg_atomic_read_u32(&shared->generation);
 	SpinLockRelease(&shared->mutex);
 	pg_memory_barrier();
-	tell_listeners();
+	wake_listeners();
 }
 
 void
@@ -365,7 +381,7 @@ zklock_sessionstate_confirm(int64 confirmed)
 		return;
 	pg_atomic_write_u64(&shared->confirmed, (uint64) confirmed);
 	pg_memory_barrier();
-	tell_listeners();
+	wake_listeners();
 }
 
 void
@@ -377,7 +393,7 @@ zklock_sessionstate_turn(int64 now)
 	if (now - before <= ZKLOCK_SESSIONSTATE_STALL)
 		return;
 	pg_memory_barrier();
-	tell_listeners();
+	wake_listeners();
 }
 
 static void
@@ -387,7 +403,7 @@ worker_exits(int code, Datum arg)
 	(void) arg;
 	shared->worker = -1;
 	pg_memory_barrier();
-	tell_listeners();
+	wake_listeners();
 }
 
 void

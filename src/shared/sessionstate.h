@@ -1,40 +1,50 @@
 /*-------------------------------------------------------------------------
  *
  * sessionstate.h
- *	  The server's session, as all of its backends see it.
+ *	  The state of the server's session, for all backends.
  *
- * The worker has one session after the other; a generation is the time of one.
- * What was granted in a generation is held as long as this is the present one.
+ * The worker has one session after the other.  A generation is the lifetime of
+ * one session.  A lock that was granted in a generation is held as long as
+ * that generation is the present one.
  *
- * Promises that no session is ended on purpose under a commit that has found its
- * locks held: who commits raises his flag first, then looks at what is confirmed
- * and at the generation; who ends a session counts the generation up first, then
- * waits for the flags of those before.
+ * Promises that no session is ended on purpose during a commit that has found
+ * its locks held.  A commit raises its flag first, and then reads what is
+ * confirmed, and the generation.  To end a session, the worker increments the
+ * generation first, and then waits for the flags of earlier generations.
  *
- * Nothing here raises or allocates.
+ * No function here raises or allocates.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SESSIONSTATE_H
 #define ZKLOCK_SESSIONSTATE_H
 
-/* A worker that has not looked at its work for so long, in ns, does not respond. */
+/*
+ * A worker that has not run its loop for so long, in ns, is considered
+ * stopped.
+ */
 #define ZKLOCK_SESSIONSTATE_STALL INT64CONST(5000000000)
 
 typedef enum ZkLockSessionState
 {
-	ZKLOCK_SESSIONSTATE_NO_WORKER,	/* there is no worker */
+	ZKLOCK_SESSIONSTATE_NO_WORKER,	/* no worker runs */
 	ZKLOCK_SESSIONSTATE_NONE,	/* there is no session */
 	ZKLOCK_SESSIONSTATE_CONNECTING,
 	ZKLOCK_SESSIONSTATE_CONNECTED,
-	ZKLOCK_SESSIONSTATE_REFUSED,	/* the last try: authentication failed */
-	ZKLOCK_SESSIONSTATE_FAILED	/* the last try: see ZkLockTenureFailure */
+	ZKLOCK_SESSIONSTATE_REFUSED,	/* the last attempt to connect:
+									 * authentication failed */
+	ZKLOCK_SESSIONSTATE_FAILED	/* the last attempt to connect: see the failure
+								 * below */
 } ZkLockSessionState;
 
-/* Why the last try to begin a session failed.  Texts are in UTF-8; "": none. */
+/*
+ * Why the last attempt to begin a session failed.  Texts are in UTF-8; "":
+ * none.
+ */
 typedef struct ZkLockTenureFailure
 {
-	int			sqlstate;		/* 0: `message` says why there is no connection */
+	int			sqlstate;		/* 0: `message` says why there is no
+								 * connection */
 	char		message[512];
 	char		detail[256];
 	char		hint[256];
@@ -44,13 +54,15 @@ typedef struct ZkLockSessionStatus
 {
 	ZkLockSessionState state;
 	bool		begun;			/* the session has had a connection */
-	bool		ending;			/* it is to end when nothing is held in it */
+	bool		ending;			/* it will end when no lock is held in it */
 	bool		draining;		/* the worker is about to end it */
-	uint32		connect_requests;	/* those before this one were heard */
+	uint32		connect_requests;	/* the worker has received requests with
+									 * lower numbers */
 	int64		session_id;
 	int			timeout;		/* ms */
-	int64		confirmed;		/* see zklock_zkclient_now() */
-	int64		turned;			/* when the worker last looked at its work; 0: never */
+	int64		confirmed;		/* when the session was last confirmed, see
+								 * zklock_zkclient_now() */
+	int64		turned;			/* when the worker last ran its loop; 0: never */
 } ZkLockSessionStatus;
 
 /* In the postmaster only; see shmem.c. */
@@ -61,7 +73,8 @@ extern void zklock_sessionstate_shmem_init(void);
 extern bool zklock_sessionstate_is_shared(void);
 
 /*
- * For backends.
+ * For backends.  These return the present generation, the status, and the
+ * reason of the last failure.
  */
 extern uint32 zklock_sessionstate_generation(void);
 extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
@@ -73,26 +86,32 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 extern int64 zklock_sessionstate_confirmed(void);
 extern void zklock_sessionstate_failure(ZkLockTenureFailure *failure);
 
-/* Have the worker look for work. */
+/* Wake up the worker, to look for work. */
 extern void zklock_sessionstate_wake_worker(void);
 
 /* Request a session from the worker.  Returns the number of the request. */
 extern uint32 zklock_sessionstate_request_connect(void);
 
-/* While it is on, this backend's latch is set whenever the status changes. */
+/* While this is on, each change of the status sets this backend's latch. */
 extern void zklock_sessionstate_listen(bool on);
 
-/* A commit begins, and may rely on what it finds from now on; it is over. */
+/*
+ * A commit begins, and may rely on what it reads from now on; or it is over.
+ */
 extern void zklock_sessionstate_commit(bool begins);
 
 /*
- * While it is on, the end of the generation cancels the running statement, and so
- * does zklock_sessionstate_revoke(): who turns it on sees what was before that.  When
- * it has been turned off, no more cancel comes; one that came is there already.
+ * While this is on, the end of the generation cancels the running statement,
+ * and so does zklock_sessionstate_revoke().  After turning it on, the caller
+ * sees all earlier changes.  Once it has been turned off, no further
+ * cancellation arrives; an earlier one has been delivered by then.
  */
 extern void zklock_sessionstate_cancel_on_loss(bool on);
 
-/* How often somebody has asked for what this backend has, or one before it had. */
+/*
+ * Return how often locks of this backend, or of an earlier one with its
+ * number, were revoked.
+ */
 extern uint64 zklock_sessionstate_revocations(void);
 
 /* Set a backend's latch. */
@@ -102,34 +121,39 @@ extern void zklock_sessionstate_wake(int procno);
  * For the worker.
  */
 
-/* It is there, and gone when it exits. */
+/* The worker starts.  Its exit is recorded automatically. */
 extern void zklock_sessionstate_worker_starts(int64 now);
 
-/* It looks at its work.  Those who listen are told if it has not for too long. */
+/*
+ * The worker runs its loop, at time `now`.  If the last time is too long ago,
+ * this wakes up the listening backends.
+ */
 extern void zklock_sessionstate_turn(int64 now);
+
+/* Publish the status, the reason of a failure, or the time of confirmation. */
 extern void zklock_sessionstate_publish(const ZkLockSessionStatus *status);
-extern void zklock_sessionstate_fail(const ZkLockTenureFailure *failure);
+extern void zklock_sessionstate_publish_failure(const ZkLockTenureFailure *failure);
 extern void zklock_sessionstate_confirm(int64 confirmed);
 
-/* How many requests there were. */
+/* Return the number of the last request for a session. */
 extern uint32 zklock_sessionstate_connect_requests(void);
 
-/* Does anybody wait for another status? */
-extern bool zklock_sessionstate_is_listened(void);
+/* Does any backend listen for changes of the status? */
+extern bool zklock_sessionstate_has_listeners(void);
 
 /*
- * Count the generation up, and cancel the statements of those who hold anything.
- * Returns the one that is over.
+ * Increment the generation, and cancel the statements of all backends whose
+ * cancel on loss is on.  Returns the generation that is over.
  */
 extern uint32 zklock_sessionstate_end(void);
 
 /*
- * Somebody asks for what a backend has: count that, cancel its statement if cancel on loss is on,
- * and set its latch.
+ * A lock of a backend was revoked: count that, cancel its statement if its
+ * cancel on loss is on, and set its latch.
  */
 extern void zklock_sessionstate_revoke(int procno);
 
-/* Does anybody commit who has found that generation, or one before, alive? */
+/* Is a commit under way that relies on this generation, or an earlier one? */
 extern bool zklock_sessionstate_is_committing(uint32 generation);
 
 #endif							/* ZKLOCK_SESSIONSTATE_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *	  Our part of shared memory.  See shmem.h.
+ *	  Requests and initializes zklock's shared memory.  See shmem.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +36,9 @@ request(void)
 	zklock_lwlocks_request();
 }
 
-/* Also after a crash, when all is made anew. */
+/*
+ * This also runs after a crash, when all shared memory is initialized again.
+ */
 static void
 startup(void)
 {

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.h
- *	  Our part of shared memory: how it is asked for and handed out.
+ *	  Requests and initializes zklock's shared memory.
  *
- * Promises that there is all of it or, if the library is not in
+ * Promises that all of it exists or, if the library is not in
  * shared_preload_libraries, none.
  *
  *-------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * slots.c
- *	  What backends ask of the server's worker, and what it answers.
- *	  See slots.h.
+ *	  Requests of backends to the server's worker, and its answers.  See
+ *	  slots.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,14 +14,14 @@
 
 #define NS_PER_MS INT64CONST(1000000)
 
-/* What is asked for there. */
+/* The serial of the attempt that is wanted in a slot. */
 static uint64
 wanted_at(const ZkLockSlot *slot)
 {
 	return slot->gate ? slot->entry->gate.wanted : slot->wanted;
 }
 
-/* The slot that a claim's node is in. */
+/* The slot with the node of a claim. */
 static ZkLockSlot *
 slot_of(ZkLockClaim *claim)
 {
@@ -41,8 +41,8 @@ zklock_slots_stall(ZkLockSlot *slot)
 }
 
 /*
- * There is something else to be done there.  At a gate that is for the backend that
- * holds the lock, or waits first.
+ * The wanted attempt has changed.  At a gate, the work is on behalf of the
+ * backend that holds the lock, or waits first.
  */
 static void
 request_changed(ZkLockSlot *slot)
@@ -69,25 +69,25 @@ gate_changed(ZkLockEntry *entry)
 }
 
 static void
-tell(ZkLockTurn *turn, void *arg)
+wake_turn(ZkLockTurn *turn, void *arg)
 {
 	(void) arg;
 	zklock_sessionstate_wake(claim_of_turn(turn)->procno);
 }
 
 /*
- * The turn's attempt has failed.  Copy the reason from the entry's slot, where the next
- * attempt reports before the backend may get to look.
+ * The attempt for this turn has failed.  Copy the reason from the entry's
+ * slot, because the next attempt may report there before the backend reads it.
  */
 static void
-tell_reason(ZkLockTurn *turn, void *arg)
+copy_reason(ZkLockTurn *turn, void *arg)
 {
 	ZkLockSlot *mine = &claim_of_turn(turn)->slot;
 	const ZkLockSlot *node = &mine->entry->slot;
 
 	mine->outcome = node->outcome;
 	strlcpy(mine->text, node->text, sizeof(mine->text));
-	tell(turn, arg);
+	wake_turn(turn, arg);
 }
 
 void
@@ -117,14 +117,14 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 		request_changed(slot);
 	}
 	else if (zklock_gate_join(&slot->entry->gate, &claim->turn,
-							  request->params.nowait, tell, NULL))
+							  request->params.nowait, wake_turn, NULL))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
 }
 
 /*
- * How many of this server are ahead in the gate; the last of them.  Who was
- * refused sees all of them so.
+ * Return the number of this server's backends ahead in the gate, and the last
+ * one of them.  For a refused backend, these are all backends in the gate.
  */
 static int
 ahead_at_gate(const ZkLockClaim *claim, const ZkLockTurn **nearest)
@@ -140,9 +140,9 @@ ahead_at_gate(const ZkLockClaim *claim, const ZkLockTurn **nearest)
 	return n;
 }
 
-/* Some of the gate's, and some of what the worker has said of its node. */
+/* Combine the state of the gate with the worker's report about its node. */
 static void
-look_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
+get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
 {
 	const ZkLockTurn *turn = &claim->turn;
 	const ZkLockSlot *node = &claim->slot.entry->slot;
@@ -151,7 +151,7 @@ look_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 		turn->verdict != ZKLOCK_TIMED_OUT;
 
 	if (failed)
-		state->outcome = claim->slot.outcome;	/* from tell_reason() */
+		state->outcome = claim->slot.outcome;	/* from copy_reason() */
 	state->outcome.verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
 	state->outcome.queued = turn->queued;
 	state->outcome.token = turn->token;
@@ -169,18 +169,22 @@ look_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 		(claim->slot.entry->gate.state == ZKLOCK_GATE_HELD ? 0 : node->outcome.ahead);
 	if (nearest != NULL)
 	{
-		/* Its own slot is not used; so what it wants to be known as is there. */
+		/*
+		 * Its own slot is not used, so the data that it requested is still
+		 * there.
+		 */
 		strlcpy(state->other, node->outcome.name, sizeof(state->other));
 		strlcpy(state->text,
 				claim_of_turn(unconstify(ZkLockTurn *, nearest))->slot.text,
 				sizeof(state->text));
 	}
 	else if (node->outcome.verdict == ZKLOCK_GRANTED)
-		state->other[0] = state->text[0] = '\0';	/* nobody is ahead of it */
+		state->other[0] = state->text[0] = '\0';	/* no contender is ahead of
+													 * the node */
 }
 
 void
-zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state)
+zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
 	const ZkLockSlot *slot;
@@ -190,7 +194,7 @@ zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state)
 	state->outcome = slot->outcome;
 	state->generation = slot->generation;
 
-	/* Before there is an answer, these are the request's. */
+	/* Before there is an answer, these contain the request. */
 	if (slot->outcome.queued || slot->outcome.verdict != ZKLOCK_PENDING)
 	{
 		strlcpy(state->other, slot->other, sizeof(state->other));
@@ -199,7 +203,7 @@ zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state)
 	else
 		state->other[0] = state->text[0] = '\0';
 	if (claim->at_gate)
-		look_at_gate(claim, state);
+		get_gate_state(claim, state);
 	LWLockRelease(lock);
 }
 
@@ -225,7 +229,8 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 			fit = claim->turn.generation == generation && confirmed >= now - lease;
 		}
 		if (zklock_gate_release(&entry->gate, &claim->turn, fit, now,
-							  zklock_local_handover * NS_PER_MS, tell, NULL))
+								zklock_local_handover * NS_PER_MS, wake_turn,
+								NULL))
 		{
 			zklock_owners_assign(&entry->slot.work, &claim->charge);
 			gate_changed(entry);
@@ -248,7 +253,7 @@ zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 
-	/* A turn that may join again keeps its ticket until its claim is left. */
+	/* A turn that may join again keeps its ticket until its claim ends. */
 	handed_back = !(claim->at_gate &&
 					zklock_gate_may_rejoin(&claim->turn,
 										   zklock_sessionstate_generation())) &&
@@ -264,7 +269,7 @@ zklock_slots_end_claim(ZkLockClaim *claim)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	(void) give_up(claim, 0, NULL);
-	claim->left = true;
+	claim->ended = true;
 	zklock_claimtable_free(claim);
 	LWLockRelease(lock);
 }
@@ -360,19 +365,19 @@ zklock_slots_finished(void)
 	zklock_owners_wake(zklock_claimtable_room());
 }
 
-/* A slot that is stalled stays stalled. */
+/* A stalled slot stays stalled. */
 static void
 post_if_unserved(ZkLockSlot *slot, uint64 wanted)
 {
 	const volatile ZkLockSlot *unlocked = slot;
 
-	if (wanted != unlocked->had || unlocked->asked != unlocked->answered)
+	if (wanted != unlocked->taken || unlocked->asked != unlocked->answered)
 		zklock_owners_queue(&slot->work, ZKLOCK_WORK_DUE, false);
 }
 
 /*
- * As far as can be seen without the locks: a claim may be left meanwhile.  Then its
- * entry's slot has no entry any more, but the memory is there.
+ * This reads without the locks, so a claim may be freed meanwhile.  Then the
+ * slot of its entry has no entry any more, but its memory still exists.
  */
 void
 zklock_slots_scan(void)
@@ -400,17 +405,18 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 	if (lock == NULL)
 		return false;
 	request->wanted = wanted_at(slot);
-	request->had = slot->had;
+	request->taken = slot->taken;
 	request->asked = slot->asked != slot->answered ? slot->asked : 0;
-	if (request->wanted != 0 && request->wanted != request->had)
+	if (request->wanted != 0 && request->wanted != request->taken)
 	{
-		/* The backend that is first at the gate says how its node is made. */
+		/* The first backend at the gate determines the data of the node. */
 		if (slot->gate && slot->entry->gate.first != NULL)
 			source = &claim_of_turn(slot->entry->gate.first)->slot;
 		request->generation = slot->generation;
 		request->params = source->params;
 		if (slot->gate)
-			request->params.nowait = false;	/* the node is for all who wait there */
+			request->params.nowait = false;	/* the node is for all waiting
+											 * backends */
 		strlcpy(request->path, slot->entry->key.path, sizeof(request->path));
 		strlcpy(request->count, slot->gate ? "" : claim_of_slot(slot)->count,
 				sizeof(request->count));
@@ -422,14 +428,14 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 	return true;
 }
 
-/* Free what was left and waited only for the worker. */
+/* Free a claim that has ended and was kept only for the worker. */
 static void
 free_left(ZkLockSlot *slot)
 {
 	if (!slot->gate)
 		zklock_claimtable_free(claim_of_slot(slot));
-	else if (slot->entry->keeper != NULL)
-		zklock_claimtable_free(slot->entry->keeper);
+	else if (slot->entry->kept_claim != NULL)
+		zklock_claimtable_free(slot->entry->kept_claim);
 }
 
 bool
@@ -442,7 +448,7 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 		return false;
 	wanted = wanted_at(slot) == serial;
 	if (wanted)
-		slot->had = serial;
+		slot->taken = serial;
 	LWLockRelease(lock);
 	return wanted;
 }
@@ -454,14 +460,14 @@ zklock_slots_drop(ZkLockSlot *slot)
 
 	if (lock == NULL)
 		return;
-	slot->had = 0;
+	slot->taken = 0;
 	if (wanted_at(slot) != 0)
 		zklock_slots_post(slot);
 	free_left(slot);
 	LWLockRelease(lock);
 }
 
-/* Does somebody only try, who is to be told who is ahead? */
+/* Does the first backend not wait for the lock, but need the node ahead? */
 static bool
 is_holder_wanted(ZkLockTurn *first)
 {
@@ -479,13 +485,13 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 
 	if (outcome->verdict == ZKLOCK_GRANTED)
 		changed = zklock_gate_granted(gate, serial, generation, outcome->token,
-									  now, tell, NULL);
+									  now, wake_turn, NULL);
 	else if (outcome->verdict != ZKLOCK_PENDING)
-		changed = zklock_gate_failed(gate, serial, outcome->verdict, tell_reason,
-									 NULL);
+		changed = zklock_gate_failed(gate, serial, outcome->verdict,
+									 copy_reason, NULL);
 	else if (outcome->queued &&
 			 (report->other != NULL || !is_holder_wanted(gate->first)))
-		changed = zklock_gate_queued(gate, serial, tell, NULL);
+		changed = zklock_gate_queued(gate, serial, wake_turn, NULL);
 	if (changed)
 		request_changed(&entry->slot);
 }
@@ -514,7 +520,7 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 	LWLockRelease(lock);
 }
 
-/* The node that was granted is gone.  Whoever holds it is told. */
+/* The granted node is gone.  Notify the backend that holds it. */
 static void
 note_node_deleted(ZkLockSlot *slot, uint64 serial)
 {
@@ -524,7 +530,8 @@ note_node_deleted(ZkLockSlot *slot, uint64 serial)
 	{
 		ZkLockTurn *holder = slot->entry->gate.holder;
 
-		if (!zklock_gate_node_deleted(&slot->entry->gate, serial, tell, NULL))
+		if (!zklock_gate_node_deleted(&slot->entry->gate, serial, wake_turn,
+									  NULL))
 			return;
 		claim = claim_of_turn(holder);
 		gate_changed(slot->entry);
@@ -550,9 +557,12 @@ zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int presen
 		if (!slot->gate)
 			zklock_sessionstate_wake(claim_of_slot(slot)->procno);
 		else if (slot->entry->gate.holder != NULL)
-			tell(slot->entry->gate.holder, NULL);
+			wake_turn(slot->entry->gate.holder, NULL);
 
-		/* Under the same lock, lest the node be passed on meanwhile. */
+		/*
+		 * Do this under the same lock, so that the node is not passed on
+		 * meanwhile.
+		 */
 		if (gone)
 			note_node_deleted(slot, serial);
 	}
@@ -607,7 +617,7 @@ expire_slot(ZkLockClaim *claim)
 		zklock_sessionstate_wake(claim->procno);
 	}
 	slot->wanted = 0;
-	slot->had = 0;
+	slot->taken = 0;
 	slot->answered = slot->asked;
 	slot->present = 0;
 }
@@ -615,9 +625,9 @@ expire_slot(ZkLockClaim *claim)
 static void
 expire_gate(ZkLockEntry *entry, uint32 generation)
 {
-	if (zklock_gate_expired(&entry->gate, generation, tell, NULL))
+	if (zklock_gate_expired(&entry->gate, generation, wake_turn, NULL))
 		gate_changed(entry);
-	entry->slot.had = 0;
+	entry->slot.taken = 0;
 	entry->slot.answered = entry->slot.asked;
 	entry->slot.present = 0;
 }
@@ -669,9 +679,9 @@ zklock_slots_are_busy(void)
 
 		if (lock == NULL)
 			continue;
-		busy = claim->slot.wanted != 0 || claim->slot.had != 0 ||
+		busy = claim->slot.wanted != 0 || claim->slot.taken != 0 ||
 			claim->slot.entry->gate.wanted != 0 ||
-			claim->slot.entry->slot.had != 0;
+			claim->slot.entry->slot.taken != 0;
 		LWLockRelease(lock);
 		if (busy)
 			return true;

@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * slots.h
- *	  What backends ask of the server's worker, and what it answers.
+ *	  Requests of backends to the server's worker, and its answers.
  *
- * A slot is where one node of the server's session is requested: a claim has one
- * of its own, and each lock one for its gate, behind which many claims share a
- * node.  Which it is decides who requests; the worker does not care.
+ * A slot is where one node of the server's session is requested.  Each claim
+ * has a slot of its own.  Each entry has one for its gate, with one node for
+ * many claims.  The requesting backend decides which of the two it uses.  The
+ * worker treats both alike.
  *
- * It is a matter of levels, not of messages: a slot says which attempt is wanted
- * (by a serial number that is never used again, 0 is none), and the worker brings
- * about that this one, and no other, is there.  It can look at any time.  What
- * it reports of another than the wanted one is ignored, so that no answer gets to
- * whom it is not for.
+ * A slot contains a state, and not messages: the serial number of the wanted
+ * attempt, which is never used again, or 0 for none.  The worker makes sure
+ * that this attempt, and no other, exists.  It may read a slot at any time.  A
+ * report about any other attempt than the wanted one is ignored, so that no
+ * answer reaches a backend that it is not meant for.
  *
- * Promises that nothing here raises or allocates, and that a backend that was told
- * anything has its latch set.
+ * Promises that no function here raises or allocates, and that each report to
+ * a backend sets its latch.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,71 +26,78 @@
 
 typedef struct ZkLockSlot ZkLockSlot;
 
-/* What is asked for.  The lock is the claim's. */
+/* A request.  The claim has the lock's path and mode. */
 typedef struct ZkLockSlotParams
 {
 	ZkLockRequest request;
-	uint32		generation;		/* in which it is good for anything */
-	bool		at_gate;		/* wait at the lock's gate? */
-	const char *data;			/* what the node is to say */
+	uint32		generation;		/* the generation for which it is valid */
+	bool		at_gate;		/* use the gate of the lock? */
+	const char *data;			/* data of the node */
 } ZkLockSlotParams;
 
 /* The time on the clock of zklock_slots_report().  Raises and allocates nothing. */
 typedef int64_t (*ZkLockClock) (void);
 
-/* How it stands.  Texts are as in ZkLockAttempt; "" if there is none. */
+/*
+ * The state of a request.  Texts are as in ZkLockAttempt; "" if there is none.
+ */
 typedef struct ZkLockSlotState
 {
 	ZkLockOutcome outcome;
-	uint32		generation;		/* once granted */
+	uint32		generation;		/* valid once granted */
 	char		other[ZKLOCK_NAME_SIZE];
 	char		text[ZKLOCK_SLOT_TEXT];
 } ZkLockSlotState;
 
-/*
- * For backends, each on a claim of its own.
- */
+/* For backends.  Each uses only its own claims. */
 
-/* Ask for a node; what the claim had asked for before has been given up. */
+/*
+ * Request a node.  The previous request of the claim must have been given up.
+ */
 extern void zklock_slots_request(ZkLockClaim *claim,
 								const ZkLockSlotParams *params);
 
-/* See how it stands. */
-extern void zklock_slots_look(ZkLockClaim *claim, ZkLockSlotState *state);
+/* Return the state of the request. */
+extern void zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state);
 
 /*
- * Want no node any more, whether waited for or granted.  At a gate, it may be handed
- * over to another backend if the session was confirmed less than `lease`, in ns, ago.
- * The last confirmation and the clock are read once the entry's lock is held: the
- * backend may have waited for that.  True: another waits here, but it was not handed
- * over.
+ * Give up the node, whether it is granted or waited for.  At a gate, it may be passed
+ * on to another backend if ZooKeeper confirmed the session less than `lease`, in ns,
+ * ago.  The last confirmation and the clock are read once the entry's lock is held,
+ * because the backend may have waited for that.  Returns true if the node was held and
+ * not passed on, although another backend of this server waits.
  */
 extern bool zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
 								 ZkLockClock clock);
 
-/* The same, and have no part in the lock any more: the claim may be gone. */
+/*
+ * Give up the node and the claim.  The caller must not use the claim any more.
+ */
 extern void zklock_slots_end_claim(ZkLockClaim *claim);
 
-/* A reader's node is about to be made under the claim's lock. */
+/*
+ * A downgrade is about to create a reader's node while this claim holds the
+ * lock, so the claim's node must not be handed over.
+ */
 extern void zklock_slots_forbid_handover(ZkLockClaim *claim);
 
 /*
- * Is the node there, which was granted?  Returns the number of the question, or
- * 0 if it is known already that it is not.
+ * Ask whether the granted node exists.  Returns the number of the question, or
+ * 0 if the node is already known to be gone.
  */
 extern uint32 zklock_slots_ask(ZkLockClaim *claim);
 
-/* False: there is no answer yet; else it is in `*present`, as reported. */
+/* Is there an answer to this question?  Sets `*present` to it, as reported. */
 extern bool zklock_slots_is_answered(ZkLockClaim *claim, uint32 question,
 									  int *present);
 
 /*
- * Is it known that the node, which was granted, has been deleted?  Once it is, this
- * counts as a request for what the backend has: see zklock_sessionstate_revocations().
+ * Is the granted node known to be deleted?  Its deletion also counts as a
+ * revocation: see zklock_sessionstate_revocations().
  */
 extern bool zklock_slots_is_node_deleted(ZkLockClaim *claim);
 
-/* How often the node was revoked, while it was this claim's. */
+/* Return how often the node was revoked while this claim had it. */
 extern uint32 zklock_slots_revocations(ZkLockClaim *claim);
 
 /*
@@ -98,12 +106,13 @@ extern uint32 zklock_slots_revocations(ZkLockClaim *claim);
 
 typedef struct ZkLockSlotRequest
 {
-	uint64		wanted;			/* serial; 0: nothing */
-	uint64		had;			/* what the worker has said that it has */
-	uint32		asked;			/* question; 0: none */
+	uint64		wanted;			/* serial of the wanted attempt; 0: none */
+	uint64		taken;			/* serial of the attempt that the worker has
+								 * taken; 0: none */
+	uint32		asked;			/* number of an unanswered question; 0: none */
 
-	/* valid if `wanted` is not `had` */
-	uint32		generation;		/* in which it was asked for */
+	/* valid if `wanted` is not 0 and not `taken` */
+	uint32		generation;		/* generation of the request */
 	ZkLockParams params;
 	char		path[ZKLOCK_PATH_MAX + 1];
 	char		count[ZKLOCK_PATH_MAX + 1];	/* "": none */
@@ -118,67 +127,82 @@ typedef struct ZkLockSlotReport
 	const char *text;			/* NULL: none */
 } ZkLockSlotReport;
 
-/* The next slot with something to do, by turns of owners; NULL: none. */
+/* Return the next slot with work, with the owners in turn; NULL: none. */
 extern ZkLockSlot *zklock_slots_next(void);
 
-/* The next of the slots that are stalled, by turns of owners; NULL: none. */
+/* Return the next stalled slot, with the owners in turn; NULL: none. */
 extern ZkLockSlot *zklock_slots_next_stalled(void);
 
-/* Have all slots looked at again, where what is there is not what is wanted. */
+/*
+ * Queue all slots whose attempt is not the wanted one, or that have an
+ * unanswered question.
+ */
 extern void zklock_slots_scan(void);
 
-/* Look at this one again. */
+/* Queue this slot. */
 extern void zklock_slots_post(ZkLockSlot *slot);
 
-/* The attempt at this one cannot begin yet: it is stalled. */
+/* The attempt of this slot cannot begin yet: it is stalled. */
 extern void zklock_slots_stall(ZkLockSlot *slot);
 
-/* Wake the backends that have waited for others' claims, or their own, to be free. */
+/*
+ * Wake up the backends that wait until claims are free, if they may continue.
+ */
 extern void zklock_slots_finished(void);
 
-/* What is to be done there?  False: nothing any more, it is not in use. */
+/*
+ * Read the request of a slot.  Returns false if the slot is not in use any
+ * more.
+ */
 extern bool zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request);
 
 /*
- * The worker takes up this attempt, where it has none.  False: it is not wanted any
- * more, and nobody would tell the worker to give it up.
+ * The worker takes this attempt.  The slot must have none.  Returns false if
+ * it is not wanted any more: then nothing would inform the worker when to give
+ * it up.
  */
 extern bool zklock_slots_take(ZkLockSlot *slot, uint64 serial);
 
-/* The worker has no attempt there any more. */
+/* The worker has no attempt for this slot any more. */
 extern void zklock_slots_drop(ZkLockSlot *slot);
 
-/* How the attempt of this serial stands. */
+/* Report the state of the attempt with this serial. */
 extern void zklock_slots_report(ZkLockSlot *slot, uint64 serial,
 								 uint32 generation,
 								 const ZkLockSlotReport *report, int64 now);
 
-/* The answer to a question; if the node is `gone`, as zklock_slots_node_deleted(). */
+/*
+ * Answer a question.  If the node is `gone`, this includes
+ * zklock_slots_node_deleted().
+ */
 extern void zklock_slots_answer(ZkLockSlot *slot, uint64 serial,
 								 uint32 question, int present, bool gone);
 
 /*
- * The granted node of this serial is gone, though the session lives: the statement
- * of its holder is cancelled.
+ * The granted node of this serial is deleted, although the session lives.
+ * This cancels the statement of its holder.
  */
 extern void zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial);
 
 /*
- * The granted node of this serial is revoked: its holder's statement is
- * cancelled, if he has agreed to that, and it is not handed over any more.
+ * The granted node of this serial is revoked.  This cancels the statement of
+ * its holder if the holder has agreed to that.  The node is not handed over
+ * any more.
  */
 extern void zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
 
 /*
- * The session of this generation is over, or was never one: nothing is there any
- * more, and all who wait are told ZKLOCK_EXPIRED.
+ * The session of this generation is over, or never began.  All its nodes are
+ * gone, and all waiting backends receive ZKLOCK_EXPIRED.
  */
 extern void zklock_slots_expire(uint32 generation);
 
-/* The process that holds what is there, or waits for it; 0: none. */
+/*
+ * Return the pid of the process that holds the node, or waits for it; 0: none.
+ */
 extern int	zklock_slots_pid(ZkLockSlot *slot);
 
-/* Does anybody want anything of the worker, or has the worker anything for him? */
+/* Does any backend want a node, or has the worker one for a backend? */
 extern bool zklock_slots_are_busy(void);
 
 #endif							/* ZKLOCK_SLOTS_H */

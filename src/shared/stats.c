@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  What has been done since the server was started.  See stats.h.
+ *	  Counters of events since the server was started.  See stats.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ typedef struct Stats
 
 static Stats *shared = NULL;
 
-/* Without shared memory there is but this backend's. */
+/* Without shared memory, only the counters of this backend exist. */
 static Slot own;
 static TimestampTz own_reset_at;
 static Slot *mine = NULL;
@@ -64,7 +64,7 @@ zklock_stats_shmem_init(void)
 		init_slot(&shared->slot[i]);
 }
 
-/* The slot of this backend's database, once and for all. */
+/* Find the slot of this backend's database, which it keeps. */
 static Slot *
 find_slot(void)
 {
@@ -107,7 +107,8 @@ zklock_stats_next(int *i, ZkLockStatsRow *row)
 	Slot	   *slot;
 	uint64		any = 0;
 
-	zklock_stats_add(ZKLOCK_REENTRANT, 0);	/* there is a slot of ours */
+	zklock_stats_add(ZKLOCK_REENTRANT, 0);	/* this makes sure that we have a
+											 * slot */
 	do
 	{
 		if (*i >= (shared != NULL ? N_SLOTS : 1))

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * stats.h
- *	  What has been done since the server was started, or the counters reset.
+ *	  Counters of events since the server was started, or since the last
+ *	  reset.
  *
- * Promises that counting costs an addition, waits for nobody, and raises and
- * allocates nothing.  The counters are the server's, by database, if there is
- * shared memory for them, else this backend's.
+ * Promises that counting costs one addition, does not wait, raises nothing and
+ * allocates nothing.  With shared memory, the counters are the server's, by
+ * database.  Otherwise they are those of this backend.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,24 +19,27 @@
 typedef enum ZkLockCounter
 {
 	ZKLOCK_REENTRANT,			/* holds of a lock that was held already */
-	ZKLOCK_IMMEDIATE,			/* granted, and nobody was ahead */
-	ZKLOCK_CONTENDED,			/* granted after a wait for others */
-	ZKLOCK_TIMEOUTS,			/* others were ahead when the time had passed */
-	ZKLOCK_CANCELS,				/* ended by a cancel or by lock_timeout */
+	ZKLOCK_IMMEDIATE,			/* granted, with no contender ahead */
+	ZKLOCK_CONTENDED,			/* granted after a wait */
+	ZKLOCK_TIMEOUTS,			/* the timeout passed while others were ahead */
+	ZKLOCK_CANCELS,				/* ended by a cancellation or by lock_timeout */
 	ZKLOCK_ERRORS,				/* ended by any other error */
-	ZKLOCK_LOSSES,				/* lost locks that somebody was told of */
+	ZKLOCK_LOSSES,				/* lost locks that were reported to a user */
 	ZKLOCK_SESSIONS,			/* sessions begun */
-	ZKLOCK_RECONNECTS,			/* connections that a session lost and got back */
-	ZKLOCK_EXPIRIES,			/* sessions that ZooKeeper has ended */
-	ZKLOCK_HANDOVERS,			/* granted by another backend of this server */
-	ZKLOCK_HAND_BACKS,			/* given back though others here waited */
+	ZKLOCK_RECONNECTS,			/* connections that were lost and restored */
+	ZKLOCK_EXPIRIES,			/* sessions that have expired */
+	ZKLOCK_HANDOVERS,			/* handed over by another backend of this
+								 * server */
+	ZKLOCK_HAND_BACKS,			/* node deleted while other backends here
+								 * waited */
 	ZKLOCK_WAIT_US,				/* spent in contended waits, microseconds */
 	ZKLOCK_N_COUNTERS
 } ZkLockCounter;
 
 typedef struct ZkLockStatsRow
 {
-	Oid			database;		/* invalid: those for which there was no room */
+	Oid			database;		/* invalid: the sum of databases without a
+								 * slot */
 	int64		count[ZKLOCK_N_COUNTERS];
 	TimestampTz reset_at;
 } ZkLockStatsRow;
@@ -44,12 +48,13 @@ typedef struct ZkLockStatsRow
 extern Size zklock_stats_shmem_size(void);
 extern void zklock_stats_shmem_init(void);
 
+/* Add `n` to a counter. */
 extern void zklock_stats_add(ZkLockCounter counter, int64 n);
 
-/* The row of a database from `*i` on, as zklock_claims_next() goes. */
+/* Return the next row, from position `*i` on, as zklock_claims_next() does. */
 extern bool zklock_stats_next(int *i, ZkLockStatsRow *row);
 
-/* All begin at zero. */
+/* Set all counters to zero. */
 extern void zklock_stats_reset(void);
 
 #endif							/* ZKLOCK_STATS_H */

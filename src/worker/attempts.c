@@ -529,7 +529,7 @@ serve(ZkLockSlot *slot, bool is_session)
 		return;
 	attempt = hash_search(attempts, &slot, HASH_FIND, NULL);
 
-	if (request.wanted == request.had)
+	if (request.wanted == request.taken)
 	{
 		if (request.asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
@@ -588,7 +588,7 @@ try_to_serve(ZkLockSlot *slot, bool is_session)
 		MemoryContextSwitchTo(before);
 		EmitErrorReport();
 		FlushErrorState();
-		if (request.wanted != request.had)
+		if (request.wanted != request.taken)
 			zklock_slots_report(slot, request.wanted, request.generation,
 								 &denied, zklock_zkclient_now());
 	}

@@ -96,7 +96,7 @@ fail(int sqlstate, const char *message, const char *detail, const char *hint)
 		copy_text(failure.detail, sizeof(failure.detail), detail);
 	if (hint != NULL)
 		copy_text(failure.hint, sizeof(failure.hint), hint);
-	zklock_sessionstate_fail(&failure);
+	zklock_sessionstate_publish_failure(&failure);
 }
 
 /* The session as backends see it. */
@@ -360,8 +360,8 @@ have_session(void)
 		at_former = zklock_session_status() != NULL;
 		return;
 	}
-	if (connect_requests == requests_heard && !zklock_sessionstate_is_listened() &&
-		!zklock_slots_are_busy())
+	if (connect_requests == requests_heard &&
+		!zklock_sessionstate_has_listeners() && !zklock_slots_are_busy())
 		return;
 	requests_heard = connect_requests;
 	begin_session(NULL);

@@ -115,7 +115,7 @@ params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
 static ZkLockVerdict
 look(ZkLockClaim *claim, ZkLockSlotState *state)
 {
-	zklock_slots_look(claim, state);
+	zklock_slots_get_state(claim, state);
 	if (state->outcome.verdict == ZKLOCK_PENDING && state->outcome.queued &&
 		state->outcome.name[0] == '\0' && state->outcome.ahead >= STRESS_AHEAD)
 		shim_fail("%d are ahead of a node that is not there yet", state->outcome.ahead);
@@ -352,7 +352,7 @@ await_permit(void)
 					 STRESS_N_ROLE_SHARES : STRESS_N_UNFINISHED_AWAITED);
 		wait_latch("for what was given up");
 	}
-	zklock_owners_wait_over();
+	zklock_owners_end_wait();
 }
 
 /*
@@ -379,7 +379,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, bool endless)
 		else
 			(void) shim_wait_latch(1);
 	}
-	zklock_owners_wait_over();
+	zklock_owners_end_wait();
 	return claim;
 }
 
@@ -421,7 +421,7 @@ abandon_many(void)
 static bool
 connect_itself(void)
 {
-	zklock_connlimit_enter();
+	zklock_connlimit_acquire();
 	stress_connect(ZKLOCK_CONNLIMIT);
 	stress_count(STRESS_N_CONNECTIONS);
 	shim_sleep(stress_random(500));

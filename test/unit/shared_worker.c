@@ -181,7 +181,7 @@ serve(ZkLockSlot *slot)
 	if (!zklock_slots_read(slot, &request))
 		return;
 	attempt = find_attempt(slot);
-	if (request.wanted == request.had)
+	if (request.wanted == request.taken)
 	{
 		if (request.asked != 0 && attempt != NULL && attempt->question == 0)
 			attempt->question = request.asked;
@@ -475,7 +475,7 @@ check_rest(void)
 		if (ensemble->node[i].used && ensemble->node[i].session != RIVAL)
 			shim_fail("a node has no owner");
 	}
-	if (zklock_sessionstate_is_committing(PG_UINT32_MAX) || zklock_sessionstate_is_listened())
+	if (zklock_sessionstate_is_committing(PG_UINT32_MAX) || zklock_sessionstate_has_listeners())
 		shim_fail("a process that has exited commits, or waits for a session");
 }
 

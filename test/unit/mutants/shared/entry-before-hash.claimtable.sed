@@ -1,4 +1,4 @@
-# Without its barrier, use_place() may write the entry first, as it does here.
+# Without its barrier, use_slot() may write the entry first, as it does here.
 /^use_slot/,/^}/{
 	/slot->hash = hash;/d
 	s/slot->entry = entry;/&\

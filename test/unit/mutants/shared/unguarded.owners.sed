@@ -1,4 +1,4 @@
-# The owner of a place is changed without the owners' mutex.
+# The owner of a slot is changed without the owners' mutex.
 /^zklock_owners_assign/,/^}/{
 	/SpinLock/d
 }
