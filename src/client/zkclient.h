@@ -168,6 +168,8 @@ extern void zklock_zkclient_identity(ZkLockClient *client,
  */
 extern ZkLockMessage *zklock_zkclient_receive(ZkLockClient *client,
 											  ZkLockClientStatus *status);
+
+/* Free a message and its texts. */
 extern void zklock_zkclient_free(ZkLockMessage *message);
 
 /*
@@ -217,6 +219,8 @@ extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
 											  const char *dir,
 											  const char *name,
 											  const char *prefix);
+
+/* Create a prepared node with `data`.  Can be repeated after a failure. */
 extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, ZkLockTag tag);
 
@@ -264,6 +268,8 @@ extern bool zklock_zkclient_get_acl(ZkLockClient *client, const char *path,
  * counts until it has fired: see watchlimit.h.
  */
 extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *path);
+
+/* Wait until the server has caught up with the leader. */
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,
 								 ZkLockTag tag);
 

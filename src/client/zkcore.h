@@ -181,6 +181,7 @@ extern void zklock_zkcore_send_signal(ZkLockClient *client);
 /* Queue a message for the caller, and wake it up. */
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 
+/* Can requests be sent?  The caller does not hold the mutex. */
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);
 
 /*

@@ -109,7 +109,7 @@ pause_for(ZkLockClient *client, int ms)
  * zkhosts.h) and one pause come before a server that does.
  */
 static void
-failed(ZkLockClient *client)
+connection_failed(ZkLockClient *client)
 {
 	const ZkLockClientStatus *status = &client->status;
 	int			before;
@@ -157,7 +157,7 @@ log_line(ZkLockClient *client, const char *line)
 
 	zklock_zklog_put(line, failure);
 	if (failure && client != NULL)
-		failed(client);
+		connection_failed(client);
 }
 
 #define SLOT(n) \

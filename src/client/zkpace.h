@@ -20,6 +20,8 @@
  * the session as expired, and pauses until client->closing.
  */
 extern log_callback_fn zklock_zkpace_acquire(ZkLockClient *client);
+
+/* Free the callback, after zookeeper_close(). */
 extern void zklock_zkpace_release(ZkLockClient *client);
 
 #endif							/* ZKLOCK_ZKPACE_H */

@@ -53,6 +53,7 @@ extern int	zklock_max_locks;
  */
 extern bool zklock_guc_is_servers(void);
 
+/* Define the settings, when the library is loaded. */
 extern void zklock_guc_init(void);
 
 /*

@@ -14,8 +14,8 @@
 #define ZKLOCK_TEXT_H
 
 /*
- * Convert between the encoding of this database and UTF-8.  The result is
- * palloc'd.
+ * Convert text from the encoding of this database to UTF-8, and back.  The
+ * result is palloc'd.
  */
 extern char *zklock_text_to_utf8(const char *text);
 extern char *zklock_text_from_utf8(const char *text);

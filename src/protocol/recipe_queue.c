@@ -343,7 +343,7 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
  * Process the number of leases that others have named.  If it differs from
  * ours, or there is none, ours replaces it.  So if all users change the
  * number, the difference is reported once; if they disagree, it is reported
- * for as long as they do.  Data that is not a number belongs to somebody else,
+ * for as long as they do.  Data that is not a number may be another program's,
  * and is not changed.
  */
 static void

@@ -31,6 +31,8 @@ extern int	zklock_size_read(const char *data, int len);
  * Read the bytes of a count.  Returns false if they are not those of a count.
  */
 extern bool zklock_size_read_count(const char *data, int len, int *count);
+
+/* Write a count to ZKLOCK_COUNT_SIZE bytes. */
 extern void zklock_size_write_count(char *data, int count);
 
 #endif							/* ZKLOCK_SIZE_H */

@@ -135,7 +135,10 @@ typedef struct ZkLockClaimTable
 /* NULL: there is no shared memory for it. */
 extern ZkLockClaimTable *zklock_claimtable;
 
+/* The hash of an entry's key, which selects its lock. */
 extern uint32 zklock_claimtable_hash(const char *path, ZkLockMode mode);
+
+/* In the postmaster only; see shmem.c. */
 extern Size zklock_claimtable_shmem_size(void);
 extern void zklock_claimtable_shmem_init(void);
 

@@ -11,9 +11,9 @@
  * A lock that an owner has given up uses room, and the worker's time, until
  * the worker has finished it.  Until then it is charged to the owner.  A
  * backend with too many unfinished locks must wait before it requests more.
- * So must each backend of a role whose former backends have left too many.  Therefore
- * the number of connections of a role limits the locks that it can leave
- * unfinished, however often it connects again.
+ * So must each backend of a role whose former backends have left too many.
+ * Therefore the number of connections of a role limits the locks that it can
+ * leave unfinished, however often it connects again.
  *
  * Promises that no function here raises, allocates, or waits for more than a
  * spinlock.  When a waiting backend may continue, zklock_owners_wake() sets
@@ -85,6 +85,7 @@ typedef struct ZkLockUnfinished
 	int			all;
 } ZkLockUnfinished;
 
+/* Count them. */
 extern void zklock_owners_unfinished(ZkLockUnfinished *unfinished);
 
 /* Return the share of one backend in zklock.max_locks. */
@@ -99,6 +100,8 @@ extern bool zklock_owners_permit(int at_most);
 
 /* This backend waits for room from now on, until zklock_owners_end_wait(). */
 extern void zklock_owners_wait_for_room(void);
+
+/* End the wait of this backend, if it waits. */
 extern void zklock_owners_end_wait(void);
 
 /*

@@ -72,18 +72,24 @@ extern void zklock_sessionstate_shmem_init(void);
 /* Is there shared memory for it? */
 extern bool zklock_sessionstate_is_shared(void);
 
-/*
- * For backends.  These return the present generation, the status, and the
- * reason of the last failure.
- */
+/* For backends. */
+
+/* Return the present generation. */
 extern uint32 zklock_sessionstate_generation(void);
+
+/*
+ * Return the status.  If the generation is read after that, it is the same or a
+ * later one.
+ */
 extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 
 /*
- * Returns `confirmed` of ZkLockSessionStatus.  A caller that reads the generation after
+ * Return `confirmed` of ZkLockSessionStatus.  A caller that reads the generation after
  * this call gets that of the confirmed session, or a later one.
  */
 extern int64 zklock_sessionstate_confirmed(void);
+
+/* Return why the last attempt to begin a session failed. */
 extern void zklock_sessionstate_failure(ZkLockTenureFailure *failure);
 
 /* Wake up the worker, to look for work. */
@@ -130,9 +136,13 @@ extern void zklock_sessionstate_worker_starts(int64 now);
  */
 extern void zklock_sessionstate_turn(int64 now);
 
-/* Publish the status, the reason of a failure, or the time of confirmation. */
+/* Publish the status. */
 extern void zklock_sessionstate_publish(const ZkLockSessionStatus *status);
+
+/* Publish why an attempt to begin a session has failed. */
 extern void zklock_sessionstate_publish_failure(const ZkLockTenureFailure *failure);
+
+/* Publish the time when the session was last confirmed. */
 extern void zklock_sessionstate_confirm(int64 confirmed);
 
 /* Return the number of the last request for a session. */

@@ -11,6 +11,7 @@
 #ifndef ZKLOCK_SHMEM_H
 #define ZKLOCK_SHMEM_H
 
+/* Set the hooks, when the library is preloaded. */
 extern void zklock_shmem_init(void);
 
 #endif							/* ZKLOCK_SHMEM_H */
