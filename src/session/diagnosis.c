@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * diagnosis.c
- *	  Why ZooKeeper's servers do not answer.  See diagnosis.h.
+ *	  Finds out why ZooKeeper's servers do not answer.  See diagnosis.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include "common/guc.h"
 #include "session/diagnosis.h"
 
-/* How long to wait for what is seen */
+/* Time to wait for the results */
 #define DIAGNOSIS_MS 300
 #define DIAGNOSIS_SIZE 2048
 
@@ -32,7 +32,7 @@ zklock_diagnosis_forget(void)
 	probe = NULL;
 }
 
-/* What was seen; empty if nothing is known. */
+/* The results as text; empty if nothing is known */
 static char *
 diagnose(void)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * diagnosis.h
- *	  Why ZooKeeper's servers do not answer.
+ *	  Finds out why ZooKeeper's servers do not answer.
  *
- * Promises an error whose detail says of each server in zklock.hosts what is wrong
- * with it, as far as a short look at it tells.
+ * The detail of the errors describes, for each server in zklock.hosts, what is
+ * wrong with it, as far as a short probe shows it.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,18 +12,21 @@
 #define ZKLOCK_DIAGNOSIS_H
 
 /*
- * Look at each server, unless that has begun already.  It takes a moment, which the
- * errors below wait for unless it was begun before them.
+ * Begin to probe each server, unless that has begun already.  The result takes
+ * a moment.  The errors below wait for it, at most 300 ms.
  */
 extern void zklock_diagnosis_begin(void);
 
-/* Nobody needs what was seen.  Raises nothing. */
+/* Discard the results.  Raises nothing. */
 extern void zklock_diagnosis_forget(void);
 
-/* ERROR 08006 with this primary message: there was a connection, but no answer. */
+/*
+ * ERROR 08006 with this primary message: there was a connection, but no
+ * answer.
+ */
 extern void zklock_diagnosis_raise_silence(const char *message);
 
-/* ERROR 08001: there is no connection.  The detail begins with this one. */
+/* ERROR 08001: there is no connection.  The detail begins with `detail`. */
 extern void zklock_diagnosis_raise_unreachable(const char *detail);
 
 #endif							/* ZKLOCK_DIAGNOSIS_H */

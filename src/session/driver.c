@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * driver.c
- *	  One attempt to take a lock, run over this process's session.
- *	  See driver.h.
+ *	  Runs one attempt to acquire a lock in this process's session.  See
+ *	  driver.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,7 +44,7 @@ mode_of(const ZkLockDriver *driver)
 	return &zklock_mode_table[driver->recipe.params.mode];
 }
 
-/* A second node under our prefix, which only a fault can have left. */
+/* Delete a second node with our prefix, which only a fault can have created. */
 static void
 drop_surplus(ZkLockDriver *driver, const char *name)
 {
@@ -121,7 +121,10 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 				break;
 			case ZKLOCK_DO_SET_SIZE:
 
-				/* The reply is for nobody: who may not write to it need not. */
+				/*
+				 * The reply is ignored.  The attempt does not depend on the
+				 * permission to write to this node.
+				 */
 				taken = zklock_zkclient_set(client, driver->dir, driver->size,
 											(int) strlen(driver->size),
 											(ZkLockTag) {0});
@@ -131,7 +134,7 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 				break;
 			case ZKLOCK_DO_GRANT:
 			case ZKLOCK_DO_FAIL:
-				break;			/* the verdict says it */
+				break;			/* the verdict is the result */
 		}
 		if (!taken)
 			zklock_errors_too_much();
@@ -147,7 +150,7 @@ reply_of(const ZkLockMessage *message)
 			return ZKLOCK_OK;
 		case ZKLOCK_RC_NODE_EXISTS:
 
-			/* A parent that is there is as good as one just made. */
+			/* It does not matter who has created a parent. */
 			return message->kind == ZKLOCK_MSG_PARENTS_MADE ?
 				ZKLOCK_OK : ZKLOCK_NODE_EXISTS;
 		case ZKLOCK_RC_NO_NODE:
@@ -179,7 +182,7 @@ unwatch(const ZkLockDriver *driver, const char *path)
 		zklock_zkclient_unwatch(zklock_session_client(), path);
 }
 
-/* The attempt is over: whatever is counted from now on is no affair of its. */
+/* The attempt is over, so changes of the count no longer concern it. */
 static void
 unwatch_count(ZkLockDriver *driver)
 {
@@ -200,7 +203,7 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
 
-	/* Now it may be somebody else. */
+	/* The nearest node ahead may be another one now. */
 	if (driver->recipe.nearest.request != driver->nearest_request)
 		forget_nearest(driver);
 	perform(driver, &actions);
@@ -229,7 +232,9 @@ ends_with(const char *s, const char *end)
 	return len >= endlen && strcmp(s + len - endlen, end) == 0;
 }
 
-/* The node so many levels below the root, on the way to our own. */
+/*
+ * The ancestor of our node, or the node itself, `depth` levels below the root
+ */
 static char *
 ancestor(const ZkLockDriver *driver, int depth)
 {
@@ -243,7 +248,7 @@ ancestor(const ZkLockDriver *driver, int depth)
 	return path;
 }
 
-/* The node whose data this request asks for. */
+/* The name of the node whose data this request reads */
 static const char *
 name_asked_for(const ZkLockRecipe *r, uint32 request)
 {
@@ -251,7 +256,7 @@ name_asked_for(const ZkLockRecipe *r, uint32 request)
 		request == r->lookahead.request ? r->lookahead.name : r->outcome.name;
 }
 
-/* What was asked with the request that is refused now, palloc'd. */
+/* Describes the request that was refused, palloc'd. */
 static char *
 describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 {
@@ -279,7 +284,7 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 	}
 }
 
-/* What the node before us says of itself, for those who wait for long. */
+/* Keep the data of the nearest node ahead, for messages. */
 static void
 note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 {
@@ -288,7 +293,10 @@ note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
 }
 
-/* What is longer than what is kept of it is no number. */
+/*
+ * The number of leases in a node's data.  Data that was truncated is not a
+ * number.
+ */
 static int
 size_said(const ZkLockDriver *driver, const ZkLockMessage *message)
 {
@@ -365,7 +373,7 @@ zklock_driver_look(ZkLockDriver *driver)
 	}
 }
 
-/* Is `path` what this slot watches? */
+/* Is this the path that `slot` watches? */
 static bool
 is_watched(const ZkLockDriver *driver, const ZkLockWatch *slot,
 		   const char *path)
@@ -385,15 +393,20 @@ zklock_driver_take_watch(ZkLockDriver *driver, const ZkLockMessage *message)
 	const ZkLockRecipe *r = &driver->recipe;
 	ZkLockEvent event = {0};
 
-	/* A list over a new connection is not to go by a count read over the old. */
+	/*
+	 * The count is processed even after a reconnection.  Otherwise a new list
+	 * could be compared with the count that was read over the previous
+	 * connection.
+	 */
 	if (driver->count != NULL && r->count != 0 &&
 		strcmp(message->text, driver->count) == 0)
 		event.request = r->count;
 
 	/*
-	 * What happened while there was no connection is told in short: a node
-	 * that was set and then deleted is deleted.  The recipe looks anew anyway,
-	 * as soon as it is told of the connection.
+	 * Other events are ignored after a reconnection.  Events of that time are
+	 * incomplete: for a node that was changed and then deleted, only the
+	 * deletion is reported.  The recipe reads its state again as soon as it
+	 * learns of the connection.
 	 */
 	else if (driver->connects != zklock_session_status()->connects)
 		return;
@@ -421,7 +434,7 @@ zklock_driver_time_out(ZkLockDriver *driver)
 	feed_simple(driver, ZKLOCK_EV_DEADLINE);
 }
 
-/* The node that a simple lock is: its path, split. */
+/* The node of a simple lock, whose parent and name are its path */
 static ZkLockNode *
 simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
 {
@@ -432,7 +445,7 @@ simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
 	driver->dir = dir;
 	*name = slash + 1;
 
-	/* The name is everybody's: this tells ours. */
+	/* All clients use the same name.  The id identifies our node. */
 	driver->data = psprintf("%s id=%s", driver->data, prefix);
 	return zklock_zkclient_named_node(zklock_session_client(), dir, *name,
 									  prefix);
@@ -506,7 +519,10 @@ zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 {
 	size_t		len = strlen(driver->dir);
 
-	/* That of the count may be on its way, and must not be overtaken. */
+	/*
+	 * The request that sets the watch on the count may still be under way, and
+	 * a removal of the watch must not overtake it.
+	 */
 	if (driver->recipe.outcome.verdict == ZKLOCK_PENDING)
 		return (driver->count != NULL && strcmp(path, driver->count) == 0) ||
 			is_watched(driver, &driver->recipe.nearest, path) ||
@@ -538,15 +554,16 @@ zklock_driver_watched(const ZkLockDriver *driver, int i, char *path)
 	if (name == NULL)
 		return false;
 
-	/* Without a name it is the children that are watched. */
+	/* Without a name, the children are watched. */
 	snprintf(path, ZKLOCK_DRIVER_PATH, "%s%s%s", driver->dir,
 			 name[0] != '\0' ? "/" : "", name);
 	return true;
 }
 
 /*
- * A grant needs none of this: what was watched has gone.  Nor does a semaphore:
- * our own node goes, which the watch on its neighbours tells of.
+ * Remove the watch of `slot`.  After a grant, the watched node is deleted
+ * already.  The watch on the children of a semaphore fires when our own node
+ * is deleted.
  */
 static void
 unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)

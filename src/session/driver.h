@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * driver.h
- *	  One attempt to take a lock, run over this process's session.
+ *	  Runs one attempt to acquire a lock in this process's session.
  *
- * It performs what the recipe asks for and tells it what came of it.  Promises
- * that whatever an attempt has made in ZooKeeper is known to its node, so that
- * zklock_driver_abandon() undoes it at any moment.
+ * The driver performs the actions that the recipe returns, and feeds the
+ * recipe with their results.  The client always knows the node that an attempt
+ * has created, or may have created, so zklock_driver_abandon() can undo the
+ * attempt at any time.
  *
- * Knows neither who wants the lock nor how he waits: that is a backend for
- * itself (backendsession.c), or the server's worker for all of them (attempts.c).
+ * The driver knows neither for which backend it runs nor how that backend
+ * waits.  Its caller is a backend, for itself (backendsession.c), or the
+ * server's worker, for all backends (attempts.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -19,79 +21,86 @@
 #include "protocol/path.h"
 #include "protocol/recipe.h"
 
-/* All zero: not begun. */
+/* All zero before the attempt is begun */
 typedef struct ZkLockDriver
 {
-	ZkLockRecipe recipe;		/* its outcome is for everybody to read */
-	ZkLockNode *node;			/* NULL: abandoned, or nothing was made yet */
-	uint32		session_serial;	/* the session's number, see session.h */
+	ZkLockRecipe recipe;		/* callers may read its outcome */
+	ZkLockNode *node;			/* NULL: abandoned or not begun */
+	uint32		session_serial;	/* the session's, see session.h */
 	uint64		owner;			/* in the tags of its requests */
 
-	const char *path;			/* the lock's */
-	const char *dir;			/* where its node is */
-	const char *data;			/* the node's */
+	const char *path;			/* path of the lock */
+	const char *dir;			/* parent of its node */
+	const char *data;			/* data of the node */
 	const char *count;			/* path of the count of leases that is, or may
 								 * be, watched; or NULL */
-	const char *size;			/* of a semaphore, as its leases' parent says it;
-								 * else "" */
+	const char *size;			/* number of leases, as data of the leases'
+								 * parent; "" if not used */
 	bool		(*is_needed) (const char *path);
-	uint32		connects;		/* connections that the recipe knows of; 0 has it
-								 * look anew */
+	uint32		connects;		/* number of connections that the recipe knows
+								 * of; 0: it must read its state again */
 
-	/* what the node before us says of itself; NULL while not known */
+	/* data of the nearest node ahead; NULL: not known */
 	char	   *nearest;
-	uint32		nearest_request;	/* that asked it */
+	uint32		nearest_request;	/* the request that returned it */
 
-	/* what the server refused, for a message; NULL: nothing */
+	/* the request that ZooKeeper refused, for a message; NULL: none */
 	char	   *refused;
 } ZkLockDriver;
 
 /*
- * Begin in the present session, which must have had a connection.  `data` is
- * what the node says.  Texts must outlive the attempt; what is allocated for it
- * is in the current memory context, here and below.  If the session has other
- * users, `is_needed` says of a path whether one of them watches it, and the watch
- * is to be kept; else it is NULL.  Errors: 53200.
+ * Begin an attempt in the current session, which must have been connected.
+ * `data` is the node's data.  All strings must live as long as the attempt.
+ * This and the following functions allocate in the current memory context.  If
+ * the session has other users, `is_needed` returns whether one of them needs
+ * the watch on a path, so that it must not be removed; else it is NULL.
+ * Errors: 53200.
  */
 extern void zklock_driver_begin(ZkLockDriver *driver,
 								const ZkLockRequest *request, const char *data,
 								bool (*is_needed) (const char *path));
 
-/* A message that is for this attempt has come. */
+/* Process a reply to a request of this attempt. */
 extern void zklock_driver_take(ZkLockDriver *driver,
 							   const ZkLockMessage *message);
 
-/* A watch has fired, which may be one of this attempt. */
+/* Process the event of a watch, which may be one of this attempt. */
 extern void zklock_driver_take_watch(ZkLockDriver *driver,
 									 const ZkLockMessage *message);
 
-/* See what the session's state means to the attempt. */
+/* Process a change of the session's state, if there is one. */
 extern void zklock_driver_look(ZkLockDriver *driver);
 
-/* What has come may be long over: look anew, as after a lost connection. */
+/*
+ * The last messages may be outdated.  Has the recipe read its state again, as
+ * after a lost connection.
+ */
 extern void zklock_driver_disregard(ZkLockDriver *driver);
 
-/* Its time is over. */
+/* The attempt's time is over.  Sets its verdict. */
 extern void zklock_driver_time_out(ZkLockDriver *driver);
 
-/* Is its node being made? */
+/* Is the create of its node under way? */
 extern bool zklock_driver_is_creating(const ZkLockDriver *driver);
 
 /* Does it watch the node at `path`? */
 extern bool zklock_driver_is_watching(const ZkLockDriver *driver,
 									  const char *path);
 
-/* How many such paths there can be, and how long, with the zero at the end */
+/* Maximum number of such paths, and their size with the terminating zero */
 #define ZKLOCK_DRIVER_WATCHES 3
 #define ZKLOCK_DRIVER_PATH (ZKLOCK_PATH_MAX + 1 + ZKLOCK_NAME_SIZE)
 
-/* The i-th of them, in `path`.  False: there is none. */
+/*
+ * Copy the i-th path that the attempt watches to `path`.  Returns false if
+ * there is none.
+ */
 extern bool zklock_driver_watched(const ZkLockDriver *driver, int i,
 								  char *path);
 
 /*
- * Undo the attempt, or give up what it was granted; raises nothing.  Its watches
- * are taken back.
+ * Abandon the attempt: delete its node, also if it was granted, and remove its
+ * watches.  Raises nothing.
  */
 extern void zklock_driver_abandon(ZkLockDriver *driver);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * errors.c
- *	  What failed in ZooKeeper, in PostgreSQL's terms.  See errors.h.
+ *	  Reports ZooKeeper's errors as PostgreSQL's.  See errors.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * errors.h
- *	  What failed in ZooKeeper, in PostgreSQL's terms.
+ *	  Reports ZooKeeper's errors as PostgreSQL's.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,34 +11,35 @@
 #include "client/zkclient.h"
 
 /*
- * A path of ours, UTF-8, in the server's encoding: for messages.  Palloc'd, or
- * the path itself.
+ * A path in UTF-8, converted to the server's encoding for messages.  Palloc'd,
+ * or `path` itself.
  */
 extern char *zklock_errors_path(const char *path);
 
 /*
- * ERROR: ZooKeeper's final no to a request of who wanted to do something to
- * `path`: 28000, 53400 or XX000.  `purpose` completes "could not", `request`
- * completes "refused to"; `code` is ZooKeeper's own.  `identity` is as of
- * zklock_session_identity().
+ * ERROR: ZooKeeper refused a request.  `purpose` completes "could not",
+ * followed by `path`, and `request` completes "refused to".  `code` is
+ * ZooKeeper's error code.  `identity` is the result of
+ * zklock_session_identity().  SQLSTATE is 28000 for missing permissions, 53400
+ * for an exceeded quota, else XX000.
  */
 extern void zklock_errors_refused(const char *path, const char *purpose,
 								  const char *request, const char *identity,
 								  ZkLockRc rc, int code);
 
 /*
- * ERROR 28000: ZooKeeper serves no session with these credentials, or none without;
- * `identity` likewise.
+ * ERROR 28000: ZooKeeper refuses a session with these credentials or, if
+ * `identity` is NULL, without credentials.
  */
 extern void zklock_errors_session_refused(const char *identity);
 
-/* ERROR 53200: a request was not accepted. */
+/* ERROR 53200: the client did not accept a request. */
 extern void zklock_errors_too_much(void);
 
-/* ERROR 55000: what is at `path` is no count of leases. */
+/* ERROR 55000: the node at `path` is not a count of leases. */
 extern void zklock_errors_no_count(const char *path);
 
-/* ERROR 40001: a lock that this backend held is not held any more. */
+/* ERROR 40001: a lock of this backend is lost. */
 extern void zklock_errors_lock_lost(const char *path, const char *detail);
 
 #endif							/* ZKLOCK_ERRORS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * session.c
- *	  This backend's ZooKeeper session.  See session.h.
+ *	  The ZooKeeper session of this process.  See session.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,15 +25,16 @@
 #include "storage/ipc.h"
 
 /*
- * How long an exiting backend waits for the goodbye to its session.  A server
- * that does not answer in that time gives the locks up by itself later.
+ * Time that an exiting backend waits until its session is closed.  If
+ * ZooKeeper does not answer in that time, the session expires and its locks
+ * are released later.
  */
 #define GOODBYE_MS 2000
 
-/* When to begin to look why there is no connection. */
+/* Time without a connection after which the servers are probed. */
 #define LOOK_AFTER_MS 1000
 
-/* For the life of the process, once made. */
+/* Created once, for the life of the process */
 static int	wake_fd = -1;
 static WaitEventSet *wait_set = NULL;
 static uint32 wait_event = 0;
@@ -41,11 +42,11 @@ static bool stays_at_exit = false;
 static bool carries_on = false; /* was the session begun by another process? */
 
 static ZkLockClient *client = NULL;
-static ZkLockClientStatus status;	/* valid while there is a client */
-static uint32 serial = 0;		/* of the present or the last session */
+static ZkLockClientStatus status;	/* valid if `client` is not NULL */
+static uint32 serial = 0;		/* of the current or last session */
 static int64 begun_at;			/* when it was begun */
-static int64 received_at;		/* when we last looked for messages */
-static int64 told_lost;			/* what report_connection() has said */
+static int64 received_at;		/* when messages were last read */
+static int64 told_lost;			/* what report_connection() has reported */
 static uint32 told_returns;
 
 /* The settings that the session was begun with. */
@@ -56,7 +57,7 @@ static char *begun_acl = NULL;
 static int	begun_timeout;
 static int	begun_idle_timeout;
 
-/* Take in the state and the messages that have come. */
+/* Read the state and the messages. */
 static ZkLockMessage *
 receive(void)
 {
@@ -100,8 +101,8 @@ reserve_fds(int n)
 }
 
 /*
- * Everything that may fail comes before the first session, and each step can
- * be taken again after an error in a later one.
+ * Everything that may fail precedes the first session.  Each step can be
+ * repeated after an error in a later one.
  */
 static void
 prepare_to_wait(void)
@@ -144,7 +145,7 @@ replace(char **kept, const char *value)
 	*kept = copy;
 }
 
-/* Begin a session, or carry on with the one of this identity. */
+/* Begin a session, or continue the one with this identity. */
 static void
 begin(const ZkLockIdentity *former)
 {
@@ -167,7 +168,7 @@ begin(const ZkLockIdentity *former)
 	config.connect_timeout = zklock_connect_timeout;
 	config.idle_timeout = begun_idle_timeout;
 	config.wake_fd = wake_fd;
-	config.loss_signal = SIGINT;	/* as pg_cancel_backend() */
+	config.loss_signal = SIGINT;	/* as for pg_cancel_backend() */
 	config.former = former;
 
 	reserve_fds(ZKLOCK_CLIENT_FDS);
@@ -290,9 +291,10 @@ zklock_session_status(void)
 }
 
 /*
- * Tell of a connection that was lost and of one that is back, each once, however
- * often it was tried, and not as if it were the statement's doing.  A session that
- * was given up for want of a connection is no news: nobody needed it.
+ * Log a connection that was lost, and one that is restored, each once,
+ * whatever the number of attempts to connect.  The log line does not contain
+ * the statement, which is not the cause.  A session that was given up because
+ * no connection could be made is not logged, because no lock depended on it.
  */
 static void
 report_connection(void)
@@ -319,8 +321,8 @@ report_connection(void)
 }
 
 /*
- * Pass on what the client library has said meanwhile.  Its lines about each
- * attempt to connect are for those who look for something.
+ * Log the messages of the client library.  Those about single attempts to
+ * connect are logged at DEBUG1.
  */
 static void
 report_log(void)
@@ -340,12 +342,12 @@ report_log(void)
 }
 
 /*
- * Take in what has come.  `*news`: there are messages, another state, a request for
- * a node of ours, or it is stale.
+ * Read the state and the messages.  Sets `*news` if there are messages, if
+ * the state has changed, if a node was revoked, or if the messages are stale.
  *
- * While the process is stopped so are the threads, and then they read what came
- * long ago as if it had come just now.  Nothing tells but the clock, looked at
- * often enough.
+ * While the process is suspended, so are its threads.  After that, they read
+ * old messages as if these had just arrived.  Only the clock shows this, if it
+ * is read often enough.
  */
 static ZkLockMessage *
 take_news(bool *stale, bool *news)
@@ -362,7 +364,7 @@ take_news(bool *stale, bool *news)
 	return messages;
 }
 
-/* Sleep until something has come, for `left` at most. */
+/* Sleep until there is an event, at most `left` nanoseconds. */
 static void
 rest(int64 left)
 {
@@ -372,7 +374,7 @@ rest(int64 left)
 	if (lease > 0)
 		left = Min(left, lease / 2);
 
-	/* Rounded up, lest the last millisecond be spent in a busy loop. */
+	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
 	if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
 						 wait_event) == 0)
@@ -430,7 +432,7 @@ zklock_session_turn(int64 deadline, bool *stale)
 	return messages;
 }
 
-/* Free all messages but the one for `owner`, and return that. */
+/* Free all messages except the one for `owner`, and return that one. */
 static ZkLockMessage *
 sift(ZkLockMessage *messages, uint64 owner)
 {
@@ -504,7 +506,7 @@ zklock_session_new_owner(void)
 	return last += ZKLOCK_OWNER_STEP;
 }
 
-/* Wait for the first connection of a session; false: `deadline` has passed. */
+/* Wait for the first connection of a session.  Returns false at `deadline`. */
 static bool
 wait_until_connected(int64 deadline)
 {
@@ -543,12 +545,15 @@ wait_until_connected(int64 deadline)
 			return false;
 		if (now >= look_at)
 		{
-			/* So that it is known by the time it is needed. */
+			/*
+			 * Begin now, so that the results are ready when the error is
+			 * raised.
+			 */
 			zklock_diagnosis_begin();
 			look_at = ZKLOCK_NEVER;
 		}
 
-		/* A message here is nobody's: the session has only begun. */
+		/* There are no requests yet, so no message is lost. */
 		zklock_session_await_news(Min(look_at, Min(limit, deadline)));
 	}
 }
@@ -563,15 +568,16 @@ zklock_session_connect(int64 deadline)
 						   status.state == ZKLOCK_CLIENT_CLOSED))
 		zklock_session_close();
 	if (client != NULL && status.connects > 0 && !is_over())
-		return;					/* a lost connection is the recipe's affair */
+		return;					/* the recipe handles a lost connection */
 
 	if (client == NULL)
 		begin(NULL);
 
 	/*
-	 * After an error an idle backend shall not go on knocking.  After the
-	 * caller's deadline it shall: or else a caller of little patience, however
-	 * often it tries, never gets connected.
+	 * After an error, close the session, so that an idle backend does not
+	 * continue to connect.  At the caller's deadline, keep it.  Otherwise a
+	 * caller with a short timeout, however often it retries, might never be
+	 * connected.
 	 */
 	PG_TRY();
 	{

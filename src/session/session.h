@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * session.h
- *	  This backend's ZooKeeper session.
+ *	  The ZooKeeper session of this process.
  *
- * Promises:
- *	- there is at most one, begun when first needed and closed at exit, also
- *	  when the backend is terminated;
- *	- every wait here can be cancelled, ends when the postmaster dies, and
- *	  keeps to its deadline;
- *	- each session has a serial number.  What was made in a session is worth
- *	  something only while zklock_session_current() says its number.
+ * Guarantees:
+ *	- There is at most one session.  It begins when it is first needed, and
+ *	  is closed at exit, also when the backend is terminated.
+ *	- Every wait can be cancelled, ends when the postmaster dies, and ends
+ *	  at its deadline.
+ *	- Each session has a serial number.  Whatever was created in a session
+ *	  is valid only while zklock_session_is_current() returns true for its
+ *	  number.
  *
- * Knows neither locks nor transactions.
+ * This module uses neither locks nor transactions.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,108 +21,133 @@
 
 #include "client/zkclient.h"
 
-/* Points in time are as of zklock_zkclient_now(). */
+/* Times are those of zklock_zkclient_now(), in nanoseconds. */
 #define ZKLOCK_NEVER PG_INT64_MAX
 #define ZKLOCK_NS_PER_MS INT64CONST(1000000)
 
 /*
- * Have a session with a connection.  Errors: 08001 after zklock.connect_timeout,
- * at `deadline` or if the settings lead nowhere, 28000 if authentication fails,
- * 53000 if descriptors are out.
+ * Wait until there is a session with a connection.  Errors: 08001 after
+ * zklock.connect_timeout, at `deadline`, or if the settings are not valid;
+ * 28000 if authentication fails; 53000 if there are no file descriptors.
  */
 extern void zklock_session_connect(int64 deadline);
 
-/* The live session's number, from 1 on; 0 if there is none. */
+/* The serial number of the live session, at least 1; 0 if there is none */
 extern uint32 zklock_session_serial(void);
 
-/* Is this the live session's number?  0 never is: none is not like none. */
+/*
+ * Is this the serial number of the live session?  False for 0, even if there
+ * is no session.
+ */
 extern bool zklock_session_is_current(uint32 number);
 
-/* Was the session begun with other settings than those in force? */
+/* Was the session begun with settings other than those in force? */
 extern bool zklock_session_is_outdated(void);
 
-/* The setting that the last session has its credentials of; NULL: none. */
+/*
+ * The name of the setting with the credentials of the last session; NULL: none
+ */
 extern const char *zklock_session_identity(void);
 
-/* Has it had no connection for so long that it has probably expired? */
+/*
+ * Has the session had no connection for so long that it has probably expired?
+ */
 extern bool zklock_session_is_gone(void);
 
-/* End the session, if there is one; ZooKeeper may be told later. */
+/*
+ * Close the session, if there is one.  Does not wait until ZooKeeper has
+ * closed it.
+ */
 extern void zklock_session_close(void);
 
 /*
- * For who has a loop of his own.  Have a session begun, if there is none;
- * `former`, unless NULL, says which one to carry on with.  Errors: 53000.
+ * Begin a session, if there is none.  If `former` is not NULL, continue the
+ * session with this identity.  For callers that have a loop of their own: does
+ * not wait for the connection.  Errors: 53000.
  */
 extern void zklock_session_begin(const ZkLockIdentity *former);
 
-/* Wait until ZooKeeper knows that the session is over, but no longer. */
+/*
+ * Close the session, and wait at most `wait_ms` milliseconds until ZooKeeper
+ * has closed it.
+ */
 extern void zklock_session_end(int wait_ms);
 
-/* However this process exits, the session is not to be ended by that. */
+/* Do not close the session at the exit of this process. */
 extern void zklock_session_stay_at_exit(void);
 
 /*
- * Wait as zklock_session_wait(), but only until the latch is set, too, and also if
- * there is no session.
+ * Wait as zklock_session_wait(), but only until the latch is set.  May also be
+ * called if there is no session.
  */
 extern ZkLockMessage *zklock_session_turn(int64 deadline, bool *stale);
 
 /*
- * How long it is good for that ZooKeeper has confirmed the session, in
- * nanoseconds: a third of its timeout.  0 while that is not known.
+ * Duration of the lease in nanoseconds: after a confirmation by ZooKeeper, the
+ * session is confirmed for a third of its timeout.  0 while the timeout is not
+ * known.
  */
 extern int64 zklock_session_lease(void);
 
 /*
- * While it is on, the end of the session cancels the running statement, and so
- * does a connection that stays away for as long as the session lives.
+ * While it is on, the running statement is cancelled when the session ends, or
+ * when there has been no connection for as long as a session lives without
+ * one.
  */
 extern void zklock_session_cancel_on_loss(bool on);
 
 /*
- * A new owner for the tags of requests.  Each call returns another number, for as
- * long as the process lives, so that a late reply never matches a later request.
- * A test builds with a larger step, as if many calls lay between two of them.
+ * A new owner for the tags of requests.  Each call returns another number
+ * during the life of the process, so a late reply never matches a later
+ * request.  A test uses a larger step, to simulate many calls between two of
+ * its own.
  */
 #ifndef ZKLOCK_OWNER_STEP
 #define ZKLOCK_OWNER_STEP 1
 #endif
 extern uint64 zklock_session_new_owner(void);
 
-/* For requests; only after zklock_session_connect(). */
+/*
+ * The client, for requests.  To be called only after zklock_session_connect().
+ */
 extern ZkLockClient *zklock_session_client(void);
 
-/* The state as of the last wait or poll; NULL if there is no session. */
+/*
+ * The state that was read by the last wait or poll; NULL if there is no
+ * session
+ */
 extern const ZkLockClientStatus *zklock_session_status(void);
 
 /*
- * Wait until there are messages, another state, or `deadline` has passed.
- * Returns the messages, oldest first, NULL if none.  `*stale`: this process may
- * have stood still, for longer than what ZooKeeper said is good for, since they
- * were sent.
+ * Wait until there are messages, the state has changed, or `deadline` is
+ * reached.  Returns the messages, oldest first, or NULL.  Sets `*stale` if
+ * this process may have been suspended for longer than the lease since the
+ * messages were sent.
  */
 extern ZkLockMessage *zklock_session_wait(int64 deadline, bool *stale);
 
 /*
- * Wait until there is room for new requests beside those under way, which may be
- * many after waits that were given up.  Returns false if `deadline` comes first.
+ * Wait until there is room for new requests.  Requests of former waits may
+ * still be under way.  Returns false at `deadline`.
  */
 extern bool zklock_session_await_room(int64 deadline);
 
 /*
- * Wait for the one message for this owner.  Returns NULL if `deadline` passes
- * or the session has no connection any more.
+ * Wait for one message with this owner.  Returns NULL at `deadline`, or if the
+ * connection is lost.
  */
 extern ZkLockMessage *zklock_session_await(uint64 owner, int64 deadline);
 
-/* Wait likewise, for who waits for no message: all that come are dropped. */
+/* Wait as zklock_session_wait(), and discard all messages. */
 extern void zklock_session_await_news(int64 deadline);
 
-/* Take in the state without waiting; messages that nobody waits for go. */
+/*
+ * Read the state without a wait, and discard all messages.  Writes pending log
+ * messages.
+ */
 extern void zklock_session_poll(void);
 
-/* The same, but for the library's log: raises and allocates nothing. */
+/* The same, but writes no log messages.  Raises and allocates nothing. */
 extern void zklock_session_refresh(void);
 
 #endif							/* ZKLOCK_SESSION_H */
