@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * attempts.c
- *	  The attempts that the worker runs for backends.  See attempts.h.
+ *	  Runs the attempts of backends in the worker.  See attempts.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,18 +22,18 @@
 #include "worker/attempts.h"
 
 /*
- * Nodes that are being created at a time, for all backends together.  ZooKeeper answers
- * in order, so that the next one waits for no more than these.
+ * Maximum number of creates under way, for all backends together.  ZooKeeper
+ * answers in order, so the next create waits for no more than these.
  */
 #define MAX_CREATING 256
 
-/* Places that are served before the next replies are taken in. */
+/* Number of slots that are processed before the next messages are read */
 #define MAX_SERVED 256
 
 /* A path that an attempt watches */
 typedef struct Watch
 {
-	dlist_node	link;			/* in its bucket of `watches`, if `hash` is valid */
+	dlist_node	link;			/* in its bucket of `watches`, if `valid` */
 	struct WorkerAttempt *attempt;
 	uint32		hash;
 	bool		valid;
@@ -43,25 +43,28 @@ typedef struct WorkerAttempt
 {
 	ZkLockSlot *slot;			/* dynahash: must be first */
 	uint64		serial;			/* of the attempt, see slots.h */
-	uint32		generation;		/* that it is of */
+	uint32		generation;		/* in which it was requested */
 	MemoryContext context;		/* of the attempt */
 	ZkLockDriver driver;
 	dlist_node	link;			/* in `pending` or `settled` */
-	uint32		question;		/* that is being asked; 0: none */
-	uint64		asked;			/* the owner in its tag */
-	bool		gone;			/* somebody has deleted its node */
+	uint32		question;		/* number of the backend's confirmation under
+								 * way; 0: none */
+	uint64		asked;			/* owner in the tag of its request */
+	bool		gone;			/* its node was deleted by hand */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
 	bool		creating;		/* counted in `creating` */
-	bool		due;			/* to be served again when it is not creating */
-	uint64		event;			/* the last one that it was told of */
+	bool		due;			/* process the slot again when it is not
+								 * creating */
+	uint64		event;			/* number of the last event that it has
+								 * processed */
 
-	/* what was reported last */
+	/* the values that were reported last */
 	ZkLockOutcome reported;
 	const char *nearest;
 	uint32		revocations;
 } WorkerAttempt;
 
-/* The attempt that the requests of an owner belong to */
+/* Maps the owner in a tag to its attempt */
 typedef struct Owner
 {
 	uint64		owner;			/* dynahash: must be first */
@@ -71,26 +74,30 @@ typedef struct Owner
 static HTAB *attempts = NULL;
 static HTAB *owners = NULL;
 
-/* Those that go on, and those that have their verdict */
+/* Attempts without and with a verdict */
 static dlist_head pending = DLIST_STATIC_INIT(pending);
 static dlist_head settled = DLIST_STATIC_INIT(settled);
 
-/* All watches, by the hash of their path; `nbuckets` is a power of two. */
+/* All watches, by the hash of their path.  `nbuckets` is a power of two. */
 static dlist_head *watches = NULL;
 static uint32 nbuckets;
 
-/* The attempt that takes a step now, see is_watched() */
+/* The attempt that runs a step now; see is_watched(). */
 static const WorkerAttempt *attended = NULL;
 
 static int	creating = 0;
 
-/* Connections that all attempts know of.  Has any of them lost a reply? */
+/*
+ * The number of connections that all attempts know of.  Has any attempt lost a
+ * reply?
+ */
 static uint32 connects_seen = 0;
 static bool any_stalled = false;
 
 /*
- * The request under way that is to confirm the session, whose node it asks for (NULL:
- * that attempt is over), and when it was made.
+ * The worker's own request for a confirmation, if one is under way; the
+ * attempt whose node it uses (NULL: that attempt is over); and the time of the
+ * last request.
  */
 static uint64 lease_owner = 0;
 static WorkerAttempt *lease_attempt = NULL;
@@ -149,8 +156,9 @@ is_at(const Watch *watch, uint32 hash, const char *path)
 }
 
 /*
- * Does any attempt watch this node?  The one that takes a step now does not: it asks
- * because it needs the watch no more.
+ * Does any attempt need the watch on this node?  The attempt that runs a step
+ * now is ignored, because it calls this function when it no longer needs the
+ * watch.
  */
 static bool
 is_watched(const char *path)
@@ -183,7 +191,7 @@ forget_watches(WorkerAttempt *attempt)
 		forget_watch(&attempt->watch[i]);
 }
 
-/* Have the attempt found by what it watches now. */
+/* Update the paths by which the attempt is found. */
 static void
 note_watches(WorkerAttempt *attempt)
 {
@@ -209,7 +217,7 @@ note_watches(WorkerAttempt *attempt)
 	}
 }
 
-/* Count it as long as its node is being created. */
+/* Count the attempt while its create is under way. */
 static void
 note_creating(WorkerAttempt *attempt, bool is_creating)
 {
@@ -241,7 +249,7 @@ remove_attempt(WorkerAttempt *attempt)
 	MemoryContextDelete(context);
 }
 
-/* Tell the slot how it stands, if that is news. */
+/* Report the attempt's state to the slot, if it has changed. */
 static void
 report(WorkerAttempt *attempt)
 {
@@ -268,8 +276,8 @@ report(WorkerAttempt *attempt)
 }
 
 /*
- * Do something for one of them, in its memory.  If it raises an error, that is in
- * the server's log, and the attempt has failed.
+ * Run a step of one attempt, in its memory context.  An error is written to
+ * the server's log, and the attempt fails.
  */
 static void
 attend(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void *arg),
@@ -289,8 +297,8 @@ attend(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void 
 		FlushErrorState();
 
 		/*
-		 * ZooKeeper has denied nothing: the backend knows this by the code.  What
-		 * has been granted is, whatever news could not be taken in.
+		 * ZKLOCK_RC_OK shows the backend that ZooKeeper has not refused
+		 * anything.  A lock that is already granted remains granted.
 		 */
 		if (attempt->reported.verdict == ZKLOCK_PENDING)
 		{
@@ -348,7 +356,10 @@ begin(WorkerAttempt *attempt, const void *arg)
 	register_owner(attempt->driver.owner, attempt);
 }
 
-/* All that go on; a step may end one. */
+/*
+ * Run a step of all attempts without a verdict.  A step may remove one from
+ * the list.
+ */
 static void
 attend_all(void (*step) (WorkerAttempt *attempt, const void *arg), const void *arg)
 {
@@ -358,7 +369,10 @@ attend_all(void (*step) (WorkerAttempt *attempt, const void *arg), const void *a
 		attend(dlist_container(WorkerAttempt, link, iter.cur), step, arg);
 }
 
-/* An attempt that waits for news of this node and has not had it; NULL: none. */
+/*
+ * An attempt that watches this node and has not processed this event yet;
+ * NULL: none
+ */
 static WorkerAttempt *
 find_watcher(const char *path, uint32 hash, uint64 event)
 {
@@ -376,7 +390,10 @@ find_watcher(const char *path, uint32 hash, uint64 event)
 	return NULL;
 }
 
-/* A watch has fired.  Few attempts have it; each may change what it watches. */
+/*
+ * Process the event of a watch.  Few attempts watch the node.  Each may change
+ * what it watches.
+ */
 static void
 attend_watchers(const ZkLockMessage *message)
 {
@@ -392,7 +409,7 @@ attend_watchers(const ZkLockMessage *message)
 	}
 }
 
-/* A backend's question has been answered: is the node there? */
+/* Process the reply to a backend's request for a confirmation. */
 static void
 answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 {
@@ -405,7 +422,10 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 	forget_owner(message->tag.owner);
 }
 
-/* The worker's question has been answered.  A recipe that waits finds out by itself. */
+/*
+ * Process the reply to the worker's request for a confirmation.  The recipe of
+ * a waiting attempt detects a deleted node by itself.
+ */
 static void
 take_confirmation(const ZkLockMessage *message)
 {
@@ -416,7 +436,7 @@ take_confirmation(const ZkLockMessage *message)
 	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
 		return;
 	attempt->gone = true;
-	lease_asked_at = 0;			/* the next one, now */
+	lease_asked_at = 0;			/* send the next one without delay */
 	if (attempt->reported.verdict == ZKLOCK_GRANTED)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
@@ -463,7 +483,7 @@ zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
 		lease_attempt = NULL;
 	}
 
-	/* To look at all of them takes long, and is seldom of use. */
+	/* This takes long if there are many attempts, and is seldom necessary. */
 	if (stale || any_stalled || status->connects != connects_seen ||
 		zklock_session_serial() == 0)
 	{
@@ -476,7 +496,8 @@ zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
 static void
 begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 {
-	static MemoryContext spare = NULL;	/* if there was no memory for the rest */
+	static MemoryContext spare = NULL;	/* left over if a later allocation
+										 * failed */
 	WorkerAttempt *attempt;
 
 	if (spare == NULL)
@@ -509,10 +530,10 @@ ask(WorkerAttempt *attempt, uint32 question)
 	}
 }
 
-/* What is wanted in the slot that is being served. */
+/* The request in the slot that is being processed */
 static ZkLockSlotRequest request;
 
-/* May another attempt begin? */
+/* Can another attempt begin now? */
 static bool
 is_room(bool is_session)
 {
@@ -538,7 +559,10 @@ serve(ZkLockSlot *slot, bool is_session)
 	}
 	if (attempt != NULL)
 	{
-		/* It cannot be deleted yet, and whoever came next would find it ahead. */
+		/*
+		 * Its node cannot be deleted yet, and would be ahead of the next
+		 * attempt's node.
+		 */
 		if (attempt->creating)
 		{
 			attempt->due = true;
@@ -569,8 +593,8 @@ serve(ZkLockSlot *slot, bool is_session)
 }
 
 /*
- * The same, but if there is no memory for it, that is this slot's failure only.
- * A question that could not be asked is not answered in time.
+ * Process a slot.  If memory is exhausted, only this slot fails.  A backend
+ * whose confirmation could not be requested gets no answer in time.
  */
 static void
 try_to_serve(ZkLockSlot *slot, bool is_session)
@@ -601,20 +625,20 @@ zklock_attempts_serve(bool is_session)
 	ZkLockSlot *slot = NULL;
 	int			served = 0;
 
-	/* The stalled ones were there before. */
+	/* The stalled slots were first. */
 	while (is_room(is_session) &&
 		   (slot = zklock_slots_next_stalled()) != NULL)
 		try_to_serve(slot, is_session);
 	while (served++ < MAX_SERVED && (slot = zklock_slots_next()) != NULL)
 		try_to_serve(slot, is_session);
 	if (slot != NULL)
-		SetLatch(MyLatch);		/* there may be more */
+		SetLatch(MyLatch);		/* there may be more slots */
 	zklock_slots_finished();
 }
 
 /*
- * A node of ours that is there, for all that is known; or NULL.  Those that were
- * granted are asked for in turn, so that the worker finds each that was deleted.
+ * Find an attempt whose node exists, as far as is known, or NULL.  Granted
+ * attempts are used in turn, so that the worker detects each deleted node.
  */
 static WorkerAttempt *
 any_attempt(void)

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * attempts.h
- *	  The attempts that the worker runs for backends: one for each slot where a
- *	  node is wanted.
+ *	  Runs the attempts of backends in the worker, one for each slot in which a
+ *	  node is requested.
  *
- * Promises that there is at most one to a slot, that what it was for is deleted
- * before the next is begun there, and that an error concerns one of them only.
+ * There is at most one attempt for a slot.  Its node is deleted before the
+ * next attempt for that slot begins.  An error concerns only one attempt.
  *
- * Replies find their attempt by the owner in their tag, and watches by their path, so
- * that it does not matter how many there are.  Attempts begin by turns of those who
- * want them, so many at a time: what is begun next need not wait for all that were
- * asked for before.
+ * Replies are assigned to an attempt by the owner in their tag, and events of
+ * watches by their path, so their cost does not depend on the number of
+ * attempts.  Backends' attempts begin in turn, and the number of creates under
+ * way is bounded.  So the next attempt need not wait for all requests before
+ * it.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,28 +22,34 @@
 
 extern void zklock_attempts_init(void);
 
-/* Hand the messages to those whom they are for, and free them. */
+/* Pass the messages to the attempts that they concern, and free them. */
 extern void zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
 
 /*
- * Do what is wanted in the slots that something was changed in.  Attempts are
- * begun if there `is_session` to begin them in.
+ * Process the slots that have changed.  Attempts are begun only if there
+ * `is_session`.
  */
 extern void zklock_attempts_serve(bool is_session);
 
-/* Have the session confirmed, if little is left of what was, and anyone cares. */
+/*
+ * Request a confirmation of the session if little of the lease is left and a
+ * backend needs it.
+ */
 extern void zklock_attempts_renew_lease(void);
 
-/* Report revocations to the backends whose nodes they are of. */
+/* Report revocations to the backends that hold the nodes. */
 extern void zklock_attempts_pass_on_revocations(void);
 
-/* How many attempts there are: no backend has a node that is of none of them. */
+/* The number of attempts.  Every node of a backend belongs to one of them. */
 extern int	zklock_attempts_count(void);
 
-/* The process that has the oldest of them, granted ones first; 0: it has none now. */
+/*
+ * The process ID of the oldest attempt, where granted attempts precede all
+ * others. 0 if it has no process now.
+ */
 extern int	zklock_attempts_oldest(void);
 
-/* The session is over: so are all attempts. */
+/* Drop all attempts, because the session is over. */
 extern void zklock_attempts_drop_all(void);
 
 #endif							/* ZKLOCK_ATTEMPTS_H */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sessionfile.c
- *	  The identity of the server's session, in a file.  See sessionfile.h.
+ *	  Saves the identity of the server's session in a file.  See sessionfile.h.
  *
- * It is in pg_stat_tmp, where pg_basebackup and pg_rewind leave out what extensions
- * keep, and where PostgreSQL removes nothing but its own files.  It is not flushed to
- * disk: a machine that is started anew does not use it.
+ * The file is in pg_stat_tmp. pg_basebackup and pg_rewind leave out the files
+ * of extensions there, and PostgreSQL removes only its own files.  It is not
+ * flushed to disk, because it is not used after a restart of the machine.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,13 +24,13 @@
 #define SESSION_FILE_TMP SESSION_FILE ".tmp"
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-/* What is written: all fields before the identity must match. */
+/* Contents of the file.  All fields before the identity must match. */
 typedef struct SessionFile
 {
 	char		magic[8];
 	char		boot_id[40];
 
-	/* Of the data directory: a copy has others, as long as the original is there. */
+	/* of the data directory; a copy has others while the original exists */
 	uint64		device;
 	uint64		inode;
 
@@ -38,7 +38,7 @@ typedef struct SessionFile
 	int			timeout;
 } SessionFile;
 
-/* Read a whole file, up to `size` bytes.  Returns how many there were, or -1. */
+/* Read a file, up to `size` bytes.  Returns the number of bytes, or -1. */
 static ssize_t
 read_file(const char *path, void *data, size_t size)
 {
@@ -52,7 +52,9 @@ read_file(const char *path, void *data, size_t size)
 	return n;
 }
 
-/* Fill in the fields that must match.  False: they cannot be found out. */
+/*
+ * Set the fields that must match.  Returns false if they cannot be determined.
+ */
 static bool
 describe(SessionFile *file)
 {
@@ -68,7 +70,10 @@ describe(SessionFile *file)
 	return true;
 }
 
-/* A worker that is killed while it writes leaves the former file, or none. */
+/*
+ * Replace the file atomically: a worker that is killed here leaves the
+ * previous file, or none.
+ */
 static bool
 replace(const SessionFile *file)
 {
@@ -81,7 +86,7 @@ replace(const SessionFile *file)
 						   S_IRUSR | S_IWUSR);
 	if (fd < 0)
 		return false;
-	errno = ENOSPC;				/* unless write() says otherwise */
+	errno = ENOSPC;				/* if write() does not set it */
 	ok = write(fd, file, sizeof(*file)) == sizeof(*file);
 	close(fd);
 	return ok && rename(SESSION_FILE_TMP, SESSION_FILE) == 0;

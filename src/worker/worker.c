@@ -24,44 +24,50 @@
 #include "worker/sessionfile.h"
 #include "worker/worker.h"
 
-/* How long a session that ends is given to be closed. */
+/* Time to wait until a session is closed */
 #define GOODBYE_MS 2000
 
-/* How often all is looked at, whatever was told. */
+/* How often all slots are scanned, even if there was no notification */
 #define SCAN_MS 1000
 
-/* How often commits that are waited for are looked at. */
+/* How often the worker checks whether commits have ended */
 #define COMMIT_POLL_MS 10
 
-/* How long to wait before a session is begun again that could not be had. */
+/* Pause after a failure to begin a session */
 #define PAUSE_MS 1000
 
-/* How long newcomers are kept waiting for the session's end, and how often. */
+/*
+ * While the session waits for its end, new attempts are delayed for this time
+ * in each period.
+ */
 #define DRAIN_MS 500
 #define DRAIN_PERIOD_MS 10000
 
 static volatile sig_atomic_t terminating = false;
 
 /*
- * A session that is to be ended before another is begun, for it may have nodes, and
- * when it has expired for certain; 0: there is none.
+ * A session that must be closed before another is begun, because it may have
+ * nodes, and the time when it has expired for certain. 0: there is none.
  */
 static ZkLockIdentity former;
 static int64 former_until = 0;
 
-/* Is the client's session that one? */
+/* Is the client's session `former`? */
 static bool at_former = false;
 
-/* How many requests for a session were answered with one? */
+/* Number of the last request for a session that was answered */
 static uint32 requests_heard = 0;
 
-/* Not before this time is one begun again. */
+/* No session is begun before this time. */
 static int64 pause_until = 0;
 
-/* Since when the session is to end once nobody has anything in it; 0: it is not. */
+/*
+ * Since when the session has been waiting for its end, until it has no
+ * attempts. 0: it does not wait.
+ */
 static int64 ending_since = 0;
 
-/* Does the server's log say that this takes long? */
+/* Was this wait logged? */
 static bool ending_told = false;
 
 static void
@@ -75,7 +81,7 @@ on_sigterm(SIGNAL_ARGS)
 	errno = before;
 }
 
-/* What does not fit is cut off, behind a whole character. */
+/* Copy a string, truncated behind a whole character. */
 static void
 copy_text(char *to, size_t size, const char *from)
 {
@@ -99,7 +105,7 @@ fail(int sqlstate, const char *message, const char *detail, const char *hint)
 	zklock_sessionstate_publish_failure(&failure);
 }
 
-/* The session as backends see it. */
+/* Describe the session for backends. */
 static void
 describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 {
@@ -126,14 +132,16 @@ describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 	}
 }
 
-/* The session that locks are taken in; NULL: there is none. */
+/*
+ * The state of the session in which locks are acquired.  NULL: there is none.
+ */
 static const ZkLockClientStatus *
 status_of_session(void)
 {
 	return at_former ? NULL : zklock_session_status();
 }
 
-/* What backends were told last */
+/* The state that was published last */
 static ZkLockSessionStatus told;
 
 static void
@@ -149,8 +157,8 @@ tell(const ZkLockSessionStatus *now)
 }
 
 /*
- * Have the backends see the session as it is; NULL: there is none.  How the last
- * one failed is to be seen until there is another.
+ * Publish the session's state for backends.  If `status` is NULL, there is no
+ * session.  A failure remains visible until there is another session.
  */
 static void
 publish(const ZkLockClientStatus *status, bool draining)
@@ -171,7 +179,7 @@ publish(const ZkLockClientStatus *status, bool draining)
 		zklock_sessionstate_confirm(status->confirmed);
 }
 
-/* There is no session, because none could be begun. */
+/* Publish that no session could be begun. */
 static void
 publish_failure(const ErrorData *error)
 {
@@ -183,7 +191,7 @@ publish_failure(const ErrorData *error)
 	tell(&now);
 }
 
-/* Nobody must rely on what is about to be over. */
+/* Wait for the commits that rely on a generation that is over. */
 static void
 wait_for_commits(uint32 generation)
 {
@@ -198,7 +206,7 @@ wait_for_commits(uint32 generation)
 	}
 }
 
-/* Is there a session that this worker, or one before it, could not close? */
+/* Find a session that this worker, or the previous one, could not close. */
 static void
 look_for_former(void)
 {
@@ -216,8 +224,8 @@ forget_former(void)
 }
 
 /*
- * End the session, if there is one; it may have ended by itself.  Those who hold
- * anything have lost it, those who wait are told.
+ * End the session, which may have ended by itself.  Its holders have lost
+ * their locks, and its waiters are informed.
  */
 static void
 retire(void)
@@ -232,7 +240,9 @@ retire(void)
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
 	zklock_session_end(GOODBYE_MS);
-	/* With a connection, ZooKeeper is taken to have closed it. */
+	/*
+	 * If there was a connection, assume that ZooKeeper has closed the session.
+	 */
 	if (is_over)
 		zklock_sessionfile_remove();
 	else
@@ -240,9 +250,9 @@ retire(void)
 }
 
 /*
- * Begin a session, or carry on with the one of this identity.  What is wrong if that
- * cannot be done, with the file of the credentials for one, is in the server's log,
- * and told to those who wait.
+ * Begin a session, or continue the one with this identity.  An error, for
+ * example in the file with the credentials, is written to the server's log,
+ * and reported to the waiting backends.
  */
 static void
 begin_session(const ZkLockIdentity *identity)
@@ -270,14 +280,16 @@ begin_session(const ZkLockIdentity *identity)
 }
 
 /*
- * The worker before this one has ended, and with it its session.  Whoever held anything
- * in it has lost it now, and can rely on it no more once its commit is over.
+ * End the generation of the previous worker.  Its holders have lost their
+ * locks, but commits under these locks may be in progress, and the session
+ * must live until they have ended.
  *
- * If the server has crashed, or its postmaster was killed, nobody is left who held
- * anything: a postmaster does not start while a process is attached to the shared
- * memory of the one before.  What had been committed was recovered before this worker
- * was started.  What a dead backend had asked other servers to commit may be under
- * way still, with or without a session: see fences.
+ * After a crash of the server or of its postmaster, no such holder is left,
+ * because a postmaster does not start while a process is attached to the
+ * previous shared memory.  Commits from before the crash have been recovered
+ * before this worker starts.  A commit on another server that a backend
+ * requested before the crash may still be in progress, with or without a
+ * session.  Only fences protect against that.
  */
 static void
 succeed(void)
@@ -290,9 +302,9 @@ succeed(void)
 }
 
 /*
- * The library does not tell whether ZooKeeper has closed a session.  So this tries to
- * carry on with the former one, and to close it, until ZooKeeper says that it has
- * expired.
+ * Close the former session.  The library does not report whether ZooKeeper has
+ * closed a session.  So this continues the former session and closes it,
+ * repeatedly, until ZooKeeper reports that it has expired.
  */
 static void
 look_after_former(void)
@@ -308,7 +320,7 @@ look_after_former(void)
 			zklock_session_end(0);
 			break;
 		case ZKLOCK_CLIENT_CONNECTED:
-			/* That it is carried on has prolonged its life. */
+			/* The connection has extended its life. */
 			former_until = zklock_zkclient_now() +
 				status->timeout * ZKLOCK_NS_PER_MS;
 			zklock_session_end(GOODBYE_MS);
@@ -318,7 +330,10 @@ look_after_former(void)
 			forget_former();
 			break;
 		default:
-			/* A new session would fail, too.  Try again until this has expired. */
+			/*
+			 * A new session would fail, too.  Try again until the former one
+			 * has expired.
+			 */
 			requests_heard = zklock_sessionstate_connect_requests();
 			publish(status, false);
 			pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
@@ -328,7 +343,7 @@ look_after_former(void)
 	at_former = false;
 }
 
-/* Remember the session for the worker that comes after this one. */
+/* Save the identity of the session for the next worker. */
 static void
 keep(void)
 {
@@ -343,7 +358,7 @@ keep(void)
 	kept = status->session_id;
 }
 
-/* Have a session, if anybody needs one and there is none. */
+/* Begin a session if a backend needs one and there is none. */
 static void
 have_session(void)
 {
@@ -367,7 +382,7 @@ have_session(void)
 	begin_session(NULL);
 }
 
-/* Has the session come to an end, or has it to? */
+/* End the session if it is over, or if it must be replaced. */
 static void
 look_after_session(void)
 {
@@ -384,9 +399,9 @@ look_after_session(void)
 		!zklock_session_is_gone())
 		return;
 	if (!zklock_zkclient_is_final(status->state) && status->connects == 0)
-		return;					/* it has not begun yet */
+		return;					/* it has not been connected yet */
 
-	/* What was wrong is to be seen until it is tried again. */
+	/* The failure remains visible until the next attempt. */
 	publish(status, false);
 	if (status->state == ZKLOCK_CLIENT_REFUSED ||
 		(status->connects == 0 && status->state != ZKLOCK_CLIENT_EXPIRED))
@@ -403,7 +418,7 @@ ending_ms(void)
 	return (zklock_zkclient_now() - ending_since) / ZKLOCK_NS_PER_MS;
 }
 
-/* The server's log says who keeps the session from its end. */
+/* Log the process that keeps the session from its end. */
 static void
 log_ending(void)
 {
@@ -421,7 +436,10 @@ log_ending(void)
 					   zklock_attempts_count(), pid)));
 }
 
-/* The session is not to end any more: there is none with other settings. */
+/*
+ * The session with outdated settings has ended, or its settings are in force
+ * again.
+ */
 static void
 end_is_over(void)
 {
@@ -434,9 +452,12 @@ end_is_over(void)
 }
 
 /*
- * New settings need a new session, and so does the next worker; that has to wait
- * until nobody has anything in this one.  So that this comes, who has nothing is
- * kept waiting for a moment, now and then: somebody may hold a lock for days.
+ * Does the session wait for its end, and are new attempts delayed now?
+ *
+ * New settings, and the end of this worker, require the end of the session.
+ * It ends when it has no attempts.  Backends without a lock delay their
+ * attempts for a moment in each period.  Otherwise there might always be
+ * attempts, since a backend may hold a lock for days.
  */
 static bool
 is_draining(void)
@@ -449,16 +470,17 @@ is_draining(void)
 }
 
 /*
- * True: this process is not needed any more.
+ * End the session if it waits for its end and has no attempts.  Returns true
+ * if the worker must exit.
  *
- * The decision rests on the attempts of this process alone.  A backend that holds a
- * node, or waits with one, has its attempt among them, and none is added meanwhile.  A
- * scan of shared memory would not be of one moment: it can miss a lock that one
- * backend hands to another.
+ * The decision depends only on the attempts of this process.  If a backend
+ * holds a node, or waits with one, its attempt is among them, and none is
+ * added meanwhile.  A scan of shared memory is not atomic: it could miss a
+ * lock that one backend passes to another.
  *
- * A backend whose attempt is requested but not begun is told that the session is over.
- * It loses nothing: no backend holds a lock, and it requests the attempt again in the
- * next session.
+ * A backend whose attempt is requested but not begun is informed that the
+ * session is over.  It loses nothing, since no backend holds a lock.  It
+ * requests the attempt again in the next session.
  */
 static bool
 end_if_drained(void)
@@ -488,7 +510,10 @@ run(void)
 		bool		stale;
 		ZkLockMessage *messages;
 
-		/* Who is kept waiting is not to wait for the next scan. */
+		/*
+		 * While backends delay their attempts, do not sleep until the next
+		 * scan.
+		 */
 		messages = zklock_session_turn(zklock_zkclient_now() +
 									   (draining ? DRAIN_MS / 5 : SCAN_MS) *
 									   ZKLOCK_NS_PER_MS, &stale);
@@ -499,7 +524,7 @@ run(void)
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 
-		/* Before anything that may have to wait for a backend. */
+		/* These steps precede everything that may wait for a backend. */
 		keep();
 		draining = is_draining();
 		publish(status_of_session(), draining);
@@ -529,14 +554,23 @@ zklock_worker_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, on_sigterm);
 
-	/* There is nothing to cancel here; an error would cost all their locks. */
+	/*
+	 * A cancellation would be an error here, and an error would release the
+	 * locks of all backends.
+	 */
 	pqsignal(SIGINT, SIG_IGN);
 	BackgroundWorkerUnblockSignals();
 
-	/* Of no database; but so it is seen in pg_stat_activity. */
+	/*
+	 * Connect to no database.  Only with this call does the worker appear in
+	 * pg_stat_activity.
+	 */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
-	/* Whether somebody needs it is not for this session's client to see. */
+	/*
+	 * The client does not know whether backends need the session, so it must
+	 * not close it when idle.
+	 */
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	zklock_session_stay_at_exit();
@@ -547,7 +581,7 @@ zklock_worker_main(Datum arg)
 	succeed();
 	run();
 
-	/* Not 0, or the postmaster would not start it again. */
+	/* With exit code 0, the postmaster would not start the worker again. */
 	proc_exit(1);
 }
 

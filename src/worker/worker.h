@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *	  The server's worker: one ZooKeeper session for all backends.
+ *	  The server's worker, which has one ZooKeeper session for all backends.
  *
- * Promises:
- *	- no end of this process that was not meant to be ends the session: it is
- *	  left to expire, and to the next worker, which ends it as follows;
- *	- it is ended on purpose in one way only: the generation is counted up, the
- *	  commits that rely on it are waited for, and only then is it closed;
- *	- told to terminate, it serves until nobody holds or waits for anything.
+ * Guarantees:
+ *	- If this process ends in an unplanned way, it does not close the
+ *	  session.  The next worker closes it, as follows, or it expires.
+ *	- The session is closed on purpose in one way only: the worker
+ *	  increments the generation, waits for the commits that rely on the
+ *	  session, and closes it after that.
+ *	- A worker that is told to terminate continues until no lock is held or
+ *	  waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +19,7 @@
 
 #include "fmgr.h"
 
-/* Have the postmaster start it, if the library is preloaded. */
+/* Have the postmaster start the worker, if the library is preloaded. */
 extern void zklock_worker_init(void);
 
 extern PGDLLEXPORT void zklock_worker_main(Datum arg);
