@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.c
- *	  Taking locks and giving them back.  See acquire.h.
+ *	  Acquiring and releasing locks.  See acquire.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,21 +19,21 @@
 #include "session/session.h"
 #include "shared/stats.h"
 
-/* What is to be taken: one lock. */
+/* State of the acquisition of one lock */
 typedef struct Wanted
 {
-	ZkLockHold *hold;			/* counted already, to be granted */
+	ZkLockHold *hold;			/* already counted, not yet granted */
 	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
 	ZkLockRequest request;
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
-	bool		warned;			/* that others name another number of leases */
+	bool		warned;			/* of another number of leases */
 } Wanted;
 
 /*
- * A session may end on purpose as soon as nobody has a node in it.  That must not
- * cancel the statement that has just given back its last lock, so cancel on loss is
- * turned off first.
+ * The session may be closed as soon as it has no nodes.  Its end must not
+ * cancel the statement that has just released the last lock, so cancel on loss
+ * is turned off first.
  */
 static void
 let_go(ZkLockHold *hold)
@@ -62,7 +62,10 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 	return hold;
 }
 
-/* The lock under which an attempt in this mode is made, palloc'd; NULL: none */
+/*
+ * Path of the lock that must be held during an attempt in this mode, palloc'd.
+ * NULL if none is needed.
+ */
 static char *
 mutex_path(const char *path, ZkLockMode mode)
 {
@@ -71,7 +74,10 @@ mutex_path(const char *path, ZkLockMode mode)
 	return mutex == NULL ? NULL : psprintf("%s/%s", path, mutex);
 }
 
-/* A semaphore is entered under the mutex below it: ours would be waited for. */
+/*
+ * An attempt for a lease acquires the mutex below the semaphore's path.  If
+ * this session held that lock, it would wait for itself.
+ */
 static void
 refuse_held_mutex(const char *path, const char *mutex)
 {
@@ -91,8 +97,8 @@ refuse_held_mutex(const char *path, const char *mutex)
 }
 
 /*
- * What this backend holds on the path in another mode that queues; of two locks, the
- * stronger one.
+ * Find a hold of this backend on the path in another mode that uses the queue.
+ * If there are two, returns the one in the stronger mode.
  */
 static const ZkLockHold *
 find_other_mode(const char *path, ZkLockMode mode)
@@ -112,12 +118,13 @@ find_other_mode(const char *path, ZkLockMode mode)
 }
 
 /*
- * What we hold on the path in other modes decides how it can be taken in this
- * one.  A reader comes in beside our own stronger lock, which is returned.
- * Anything else would queue behind ourselves for ever.
+ * A hold on the path in another mode decides how the lock can be acquired in
+ * this mode.  A shared lock can be acquired in addition to a stronger lock of
+ * this backend, which is returned.  In all other cases this backend would wait
+ * for itself forever.
  *
- * Semaphores are apart from locks.  A simple lock has no queue to get behind;
- * ZooKeeper refuses to mix it with others.
+ * A semaphore has a queue of its own.  A simple lock has no queue; ZooKeeper
+ * refuses to use its path for another mode.
  */
 const ZkLockHold *
 zklock_acquire_find_stronger(const char *path, ZkLockMode mode)
@@ -144,7 +151,6 @@ zklock_acquire_find_stronger(const char *path, ZkLockMode mode)
 					 held_mode)));
 }
 
-/* So many more locks than there are must not be too many. */
 void
 zklock_acquire_refuse_too_many(int more)
 {
@@ -161,8 +167,9 @@ zklock_acquire_refuse_too_many(int more)
 }
 
 /*
- * A semaphore's lease is taken under its mutex, as InterProcessSemaphoreV2
- * does it: else two could see the same free lease.
+ * A lease is acquired under the semaphore's mutex, as in Curator's
+ * InterProcessSemaphoreV2.  Otherwise two clients could see the same free
+ * lease.
  */
 static bool
 enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
@@ -180,9 +187,10 @@ enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
 }
 
 /*
- * Somebody has named another number of leases.  Each is let in by his own, so that
- * there may be more than some of them think; but none is wrong by himself, and when
- * the number is changed, not all can change it at once.  So it is no error.
+ * Another user has specified another number of leases.  Each attempt compares
+ * the leases with its own number, so there may be more holders than another
+ * user expects.  This is only a warning because no user is wrong alone, and
+ * because all users cannot change the number at the same moment.
  */
 static void
 warn_of_other_size(Wanted *wanted)
@@ -200,7 +208,7 @@ warn_of_other_size(Wanted *wanted)
 			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
-/* Try once: how did it end? */
+/* Try once.  Returns the verdict. */
 static ZkLockVerdict
 run(Wanted *wanted, const ZkLockWaitLimit *limit)
 {
@@ -212,13 +220,13 @@ run(Wanted *wanted, const ZkLockWaitLimit *limit)
 
 	if (mode->has_permits)
 	{
-		/* Who has to wait is told before that. */
+		/* Warn before the wait. */
 		zklock_await(&wanted->attempt, 1, limit->deadline, true);
 		warn_of_other_size(wanted);
 	}
 	zklock_await(&wanted->attempt, 1, limit->deadline, false);
 
-	/* A lease that was got without the mutex is none. */
+	/* The mutex protects the lease only if both are in the same session. */
 	if (mode->mutex != NULL &&
 		wanted->attempt.outcome.verdict == ZKLOCK_GRANTED &&
 		wanted->attempt.session_serial != wanted->mutex.session_serial)
@@ -227,7 +235,10 @@ run(Wanted *wanted, const ZkLockWaitLimit *limit)
 	return wanted->attempt.outcome.verdict;
 }
 
-/* Wait for one lock: true once it is ours, false if the time has passed. */
+/*
+ * Wait for one lock.  Returns true if it is granted, false if the time is
+ * over.
+ */
 static bool
 wait_for(Wanted *wanted, ZkLockWaitLimit *limit)
 {
@@ -276,7 +287,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	}
 	zklock_lease_renew_session();
 
-	/* Whatever may fail for want of memory comes before the node. */
+	/* Everything that allocates memory precedes the creation of the node. */
 	wanted = palloc0(sizeof(Wanted));
 	wanted->from = zklock_acquire_find_stronger(path, mode);
 	zklock_acquire_refuse_too_many(1);

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.h
- *	  Taking locks and giving them back.
+ *	  Acquiring and releasing locks.
  *
- * Promises that a call either ends with the lock held and counted, or leaves
- * nothing behind: a timeout, an error, a cancel or the backend's end gives up
- * the node in ZooKeeper.  Paths are UTF-8 and have passed
+ * A call either returns with the lock held and counted, or leaves nothing
+ * behind: after a timeout, an error or a cancellation, and at the end of the
+ * backend, the node in ZooKeeper is deleted.  Paths are UTF-8 and have passed
  * zklock_path_check_lock().
  *
- * Knows no SQL types.
+ * This module does not use SQL types.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,46 +20,56 @@
 extern void zklock_acquire_init(void);
 
 /*
- * Take the lock once more for `scope`.  `ns` is how long to wait in
- * nanoseconds, connecting included: ZKLOCK_NEVER waits for ever, 0 takes the
- * lock only if nobody is before us, and waits a second for the answer.  Returns
- * NULL if others were ahead when the time had passed.
+ * Acquire the lock once more for `scope`.  `ns` is the timeout in nanoseconds,
+ * which includes the time to connect.  ZKLOCK_NEVER means no timeout. 0
+ * acquires the lock only if no other client is ahead, and waits at most a
+ * second for ZooKeeper's answer.  Returns NULL if other clients were ahead
+ * when the time was over.
  *
  * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
- * is lost and does not come back, or there was no answer in time; 40001 if the lock was held and has been
- * lost; 40P01 if it could only be had by waiting for ourselves; 55000 if the
- * path is in use for something else; 53400 beyond zklock.max_locks_per_backend,
- * before ZooKeeper is asked; 55P03 by lock_timeout; those of errors.h for what
- * ZooKeeper refuses.
+ * is lost and not restored, or if there was no answer in time; 40001 if the
+ * lock was held and is lost; 40P01 if this session would wait for itself;
+ * 55000 if the path is used for something else; 53400 if
+ * zklock.max_locks_per_backend is exceeded, before any request to ZooKeeper;
+ * 55P03 by lock_timeout; those of errors.h if ZooKeeper refuses a request.
  */
 extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
 								  ZkLockScope scope, int64 ns);
 
 /*
- * The same for a request.  The caller sets its path and mode and, for a lease of a
- * semaphore, the number of leases or the path of their count; the rest is set here.
- * If `ahead` is not NULL, the caller gets a palloc'd sentence about who is ahead
- * along with the result NULL, or NULL if that is not known.
+ * The same for a request.  The caller sets its path and mode and, for a lease
+ * of a semaphore, the number of leases or the path of their count.  This
+ * function sets the rest.  If the result is NULL and `ahead` is not NULL,
+ * `*ahead` is set to a palloc'd sentence that names a client ahead, or to NULL
+ * if none is known.
  *
- * The number of leases is a convention among the semaphore's users: WARNING if
- * another number was named before.  Errors: besides, 42704 if the count is not there,
- * see sharedcount.h, and 55000 if it is no such number.
+ * The number of leases is a convention among the users of a semaphore.
+ * WARNING if another user has specified another number.  Errors: those of
+ * zklock_acquire(), 42704 if the count does not exist (see sharedcount.h), and
+ * 55000 if the node is not a valid count.
  */
 extern ZkLockHold *zklock_acquire_requested(const ZkLockRequest *request,
 											ZkLockScope scope, int64 ns,
 											char **ahead);
 
-/* The hold on a lock, checked: NULL if none, ERROR 40001 if it is lost. */
+/*
+ * Find this backend's hold on a lock.  NULL if there is none.  ERROR 40001 if
+ * the lock is lost.
+ */
 extern ZkLockHold *zklock_acquire_find(const char *path, ZkLockMode mode);
 
 /*
- * The hold in a stronger mode, beside which the lock can be taken; NULL: none.  ERROR
- * 40P01 if it could only be had by waiting for ourselves.
+ * Find a hold on the path in a stronger mode, which allows this backend to
+ * acquire the lock in addition.  NULL if there is none.  ERROR 40P01 if this
+ * session would wait for itself.
  */
 extern const ZkLockHold *zklock_acquire_find_stronger(const char *path,
 													  ZkLockMode mode);
 
-/* ERROR 53400 if so many more locks are beyond zklock.max_locks_per_backend. */
+/*
+ * ERROR 53400 if `more` additional locks would exceed
+ * zklock.max_locks_per_backend.
+ */
 extern void zklock_acquire_refuse_too_many(int more);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * acquireall.c
- *	  Taking many locks, or none of them.  See acquireall.h.
+ *	  Acquiring all locks of a list, or none of them.  See acquireall.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,17 +17,20 @@
 #include "session/session.h"
 #include "shared/stats.h"
 
-/* What is to be taken: many locks. */
+/* State of the acquisition of many locks */
 typedef struct ManyLocks
 {
-	ZkLockHold **held;			/* needed no wait; counted once more */
+	ZkLockHold **held;			/* acquired without a wait, and counted */
 	int			nheld;
-	ZkLockHold **fresh;			/* counted already, to be granted */
+	ZkLockHold **fresh;			/* already counted, not yet granted */
 	int			nfresh;
-	ZkLockAttempt *attempts;	/* for each of the fresh */
+	ZkLockAttempt *attempts;	/* one for each element of `fresh` */
 } ManyLocks;
 
-/* Were they all granted in the same session?  The last may have been in a new one. */
+/*
+ * Are all attempts of the same session?  The last one may have been granted in
+ * a new session.
+ */
 static bool
 is_of_one_session(const ZkLockAttempt *attempts, int n)
 {
@@ -37,7 +40,10 @@ is_of_one_session(const ZkLockAttempt *attempts, int n)
 	return true;
 }
 
-/* Their session is over, and they with it: begin anew. */
+/*
+ * The session is over, and all nodes of the attempts with it.  Prepare to
+ * begin all of them again.
+ */
 static void
 lose_all(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 {
@@ -47,19 +53,21 @@ lose_all(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 }
 
 /*
- * Wait for many locks, which are sorted: true once all are ours.
+ * Wait for many locks, in the order of their paths.  Returns true if all are
+ * granted.
  *
- * All are asked for at once, so that free locks cost one flight.  But nobody
- * may wait for one lock while he holds, or queues for, a later one: two could
- * do so for each other.  So if one is not free, all that sort behind it are
- * given back before the wait for it, and asked for again after it.
+ * All locks are requested at once, so that free locks cost one flight.  But a
+ * backend must not wait for one lock while it holds, or is in the queue of, a
+ * lock that sorts behind it, because two backends could then wait for each
+ * other.  So if a lock is not free, the attempts for all locks behind it are
+ * abandoned before the wait, and begun again after it.
  */
 static bool
 wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 {
 	ZkLockAttempt *attempts = many->attempts;
 	int			n = many->nfresh;
-	int			held = 0;		/* those before are ours */
+	int			held = 0;		/* attempts before this one are granted */
 
 	while (held < n || !is_of_one_session(attempts, n))
 	{
@@ -90,7 +98,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 			continue;
 		for (int i = held + 1; i < n; i++)
 		{
-			/* There may be room for it when its turn comes. */
+			/* Later there may be room for its watches. */
 			if (attempts[i].outcome.verdict != ZKLOCK_TOO_MANY_WATCHES)
 				zklock_await_raise(&attempts[i]);
 			zklock_await_abandon(&attempts[i]);
@@ -99,7 +107,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		zklock_await(attempts, held + 1, limit->deadline, false);
 		if (attempts[held].outcome.verdict == ZKLOCK_EXPIRED)
 		{
-			/* Those before went with it. */
+			/* The locks before it were in the same session. */
 			lose_all(attempts, held + 1, limit);
 			held = 0;
 		}
@@ -121,14 +129,14 @@ compare_paths(const void *a, const void *b)
 	return strcmp(*(const char *const *) a, *(const char *const *) b);
 }
 
-/* Is it the same as the one before?  They are sorted. */
+/* Is this path the same as the previous one?  The paths are sorted. */
 static bool
 is_repeated(const char **paths, int i)
 {
 	return i > 0 && strcmp(paths[i], paths[i - 1]) == 0;
 }
 
-/* How many of the paths have no such lock of ours yet? */
+/* Number of different paths on which this backend has no lock in this mode */
 static int
 count_new(const char **paths, int n, ZkLockMode mode)
 {
@@ -142,8 +150,8 @@ count_new(const char **paths, int n, ZkLockMode mode)
 }
 
 /*
- * Count one hold of the path, and make an entry if it is to be waited for.
- * False: `ns` was not enough for ZooKeeper to answer.
+ * Add a hold on the path, and an entry to `fresh` if the lock is not held yet.
+ * Returns false if ZooKeeper did not answer within `ns`.
  */
 static bool
 add_to_many(ManyLocks *many, const char *path, ZkLockMode mode,
@@ -174,7 +182,7 @@ add_to_many(ManyLocks *many, const char *path, ZkLockMode mode,
 	return true;
 }
 
-/* What is left of `ns` that began to run at `began`. */
+/* The rest of a timeout of `ns` that began at `began` */
 static int64
 time_left(int64 ns, int64 began)
 {

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * acquireall.h
- *	  Taking many locks, or none of them.
+ *	  Acquiring all locks of a list, or none of them.
  *
- * Promises what acquire.h does.
+ * The guarantees are those of acquire.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,9 +13,10 @@
 #include "backend/locktable.h"
 
 /*
- * Take locks on all of the paths, or on none: true if they are ours.  Callers
- * with overlapping paths do not deadlock, in whatever order they name them.
- * Sorts `paths`.  Errors: those of zklock_acquire().
+ * Acquire locks on all of the paths.  Returns true if all are held, and false
+ * if none was acquired before the timeout of `ns` nanoseconds.  Callers with
+ * overlapping paths do not deadlock, whatever the order of their paths.  Sorts
+ * `paths`.  Errors: those of zklock_acquire().
  */
 extern bool zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 							   ZkLockScope scope, int64 ns);

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * attempt.h
- *	  An attempt to take a lock, as who wants the lock sees it.
+ *	  An attempt to acquire a lock, as its caller uses it.
  *
- * The session routine carries it out, see sessionroutine.h.
+ * The session routine carries it out; see sessionroutine.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,30 +15,31 @@
 struct ZkLockClaim;
 struct ZkLockSlotState;
 
-/* All zero: not begun. */
+/* All zero before the attempt is begun */
 typedef struct ZkLockAttempt
 {
-	/* the caller's, kept when it is begun again */
-	struct ZkLockClaim *claim;	/* of the hold that it is for, or NULL */
-	bool		waited;			/* others were ahead, in this or an earlier try */
+	/* set by the caller, and kept when the attempt is begun again */
+	struct ZkLockClaim *claim;	/* of the hold, or NULL */
+	bool		waited;			/* other clients were ahead, in this attempt or
+								 * an earlier one */
 
 	ZkLockRequest request;
-	bool		begun;			/* and not abandoned */
-	bool		shown;			/* that others are ahead */
+	bool		begun;			/* begun and not abandoned */
+	bool		shown;			/* the claim shows that others are ahead */
 
 	/* results */
 	ZkLockOutcome outcome;
-	uint32		session_serial;	/* number of the session that it is in */
-	void	   *node;			/* for the hold; NULL: abandoned */
+	uint32		session_serial;	/* serial number of its session */
+	void	   *node;			/* NULL: abandoned */
 
-	/* who stands before us: his node's name and what it says; NULL: not known */
+	/* name and data of the nearest node ahead; NULL: not known */
 	const char *nearest;
 	const char *nearest_data;
 
-	/* what the server refused, for the message */
+	/* the request that ZooKeeper refused, for the message */
 	const char *refused;
 
-	/* the session routine's */
+	/* private to the session routine */
 	ZkLockDriver driver;
 	struct ZkLockClaim *node_claim;
 	struct ZkLockSlotState *state;

@@ -20,7 +20,7 @@
 #include "shared/claims.h"
 #include "storage/proc.h"
 
-/* Who stands before us; he is the holder if nobody else is ahead. */
+/* The nearest node ahead.  If no other node is ahead, it is the holder. */
 static const char *
 describe_nearest(const ZkLockAttempt *attempt)
 {
@@ -42,7 +42,7 @@ zklock_await_describe(const ZkLockAttempt *attempt)
 	return psprintf("The lock is held by %s.", describe_nearest(attempt));
 }
 
-/* log_lock_waits, in the words of ProcSleep() */
+/* Messages of log_lock_waits, worded as in ProcSleep() */
 static void
 log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 {
@@ -57,10 +57,13 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 			 ahead != NULL ? errdetail_log("%s", ahead) : 0));
 }
 
-/* Does the title of the process say that it waits? */
+/* Does the process title show the wait? */
 static bool titled = false;
 
-/* For those who look on: it is known that others are ahead of this attempt. */
+/*
+ * Show other backends that this attempt waits, once it is known that others
+ * are ahead.
+ */
 static void
 show_wait(ZkLockAttempt *attempt)
 {
@@ -84,7 +87,7 @@ zklock_await_over(void)
 	titled = false;
 }
 
-/* The first attempt that goes on, or NULL. */
+/* The first attempt without a verdict, or NULL */
 static ZkLockAttempt *
 find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
 {
@@ -105,13 +108,15 @@ zklock_await_lost_connection(const char *path)
 }
 
 /*
- * A connection that stays away for longer than a session lives will not come
- * back for this one.
+ * The connection has been lost for longer than a session lives without one, so
+ * it will not be restored for this session.
  */
 static void
 give_up(const ZkLockAttempt *pending)
 {
-	/* Its servers may be elsewhere now: the next one looks for them. */
+	/*
+	 * The hosts may have new addresses.  The next session resolves them again.
+	 */
 	zklock_session_routine->give_up();
 	zklock_session_routine->raise_silence(zklock_await_lost_connection(pending->request.path));
 }
@@ -123,7 +128,8 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 	int64		began = zklock_zkclient_now();
 	int64		log_at = log_lock_waits ?
 		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
-	int64		gone_at = ZKLOCK_NEVER; /* when a lost connection is given up */
+	int64		gone_at = ZKLOCK_NEVER; /* end of the wait for a lost
+										 * connection */
 	ZkLockAttempt *logged = NULL;
 	ZkLockAttempt *pending;
 

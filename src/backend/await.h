@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * await.h
- *	  Waiting for locks: attempts from their beginning to their verdict.
+ *	  Waiting for locks: runs attempts from their beginning to their verdict.
  *
- * Promises that every wait can be cancelled and is shown to those who look on.
- * Knows nothing of what this backend holds.
+ * Every wait can be cancelled, and is shown to other backends.  This module
+ * does not use the table of holds.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,35 +14,45 @@
 #include "backend/attempt.h"
 
 /*
- * Begin an attempt, after the session is ready.  Texts must outlive it.
- * Errors: 22023 if it cannot be, 53200, 08006 at `deadline`.
+ * Begin an attempt.  The session must be connected.  The strings of `request`
+ * must live as long as the attempt.  `deadline` is a time of
+ * zklock_zkclient_now().  Errors: 22023 if the path is not valid for the mode,
+ * 53200, 08006 at `deadline`.
  */
 extern void zklock_await_begin(ZkLockAttempt *attempt,
 							   const ZkLockRequest *request, int64 deadline);
 
 /*
  * Wait until each attempt has its verdict or, if `queued_is_enough`, is known
- * to stand behind others.  At `deadline` those that go on time out.
+ * to be behind others in its queue.  At `deadline`, the attempts without a
+ * verdict time out.
  *
- * Errors: 08006 if the connection is lost and does not come back, 57014 if what one
- * of them has got is revoked meanwhile, and whatever ends a wait.
+ * Errors: 08006 if the connection is lost and not restored, 57014 if a lock
+ * that one of the attempts was granted is revoked meanwhile, and those of
+ * CHECK_FOR_INTERRUPTS().
  */
 extern void zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 						 bool queued_is_enough);
 
-/* The primary message of who lost the connection while it waited; palloc'd. */
+/* The primary message for a connection that was lost during a wait, palloc'd */
 extern char *zklock_await_lost_connection(const char *path);
 
-/* Who is ahead, as a palloc'd sentence; NULL: nobody, or it is not known. */
+/*
+ * A palloc'd sentence that names the nearest node ahead.  NULL if there is
+ * none, or if it is not known.
+ */
 extern char *zklock_await_describe(const ZkLockAttempt *attempt);
 
-/* To be called when waiting is over, however it ended: the process says so. */
+/*
+ * To be called when the wait is over, for any reason.  Resets the process
+ * title.
+ */
 extern void zklock_await_over(void);
 
-/* Undo an attempt, or give up what it was granted. */
+/* Abandon an attempt: delete its node, also if it was granted. */
 extern void zklock_await_abandon(ZkLockAttempt *attempt);
 
-/* ERROR if the verdict is one. */
+/* Raise the error that corresponds to the verdict, if there is one. */
 extern void zklock_await_raise(const ZkLockAttempt *attempt);
 
 #endif							/* ZKLOCK_AWAIT_H */

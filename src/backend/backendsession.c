@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * backendsession.c
- *	  Locks in this backend's own ZooKeeper session.  See backendsession.h.
+ *	  Session routine for locks in a ZooKeeper session of the backend's own.
+ *	  See backendsession.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +21,7 @@ ready(int64 deadline)
 		zklock_diagnosis_raise_silence("ZooKeeper did not answer in time");
 }
 
-/* What it gives up takes nothing that others need. */
+/* Nodes that are still being deleted take no resources of other backends. */
 static void
 admit(ZkLockHold **holds, int n, int64 deadline)
 {
@@ -42,14 +43,16 @@ renew(void)
 		zklock_session_close();
 }
 
-/* A session ends on purpose only when its backend does so itself. */
+/*
+ * Only the backend itself closes its session, so a commit needs no protection.
+ */
 static void
 commit(bool begins)
 {
 	(void) begins;
 }
 
-/* Have the results where everybody reads them. */
+/* Copy the results from the driver. */
 static void
 show(ZkLockAttempt *attempt)
 {
@@ -75,8 +78,8 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 }
 
 /*
- * Hand each message to whom it is for.  Should an error get between, the rest
- * is lost, which costs memory but no lock.
+ * Pass each message to the attempts that it concerns, and free it.  If an
+ * error interrupts the loop, the remaining messages leak, but no lock is lost.
  */
 static void
 deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages, bool stale)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * backendsession.h
- *	  Locks in this backend's own ZooKeeper session.
+ *	  Session routine for locks in a ZooKeeper session of the backend's own.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *	  Many reads of ZooKeeper in one flight.  See batch.h.
+ *	  Sends many requests to ZooKeeper in one flight.  See batch.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,11 +17,14 @@
 #include "session/session.h"
 #include "shared/connlimit.h"
 
-/* As many as fit beside what may be under way already: see await_room. */
+/*
+ * Number of requests sent together.  It leaves room for requests that may be
+ * under way already; see zklock_session_await_room().
+ */
 #define MAX_TOGETHER 4000
 
 /*
- * How long a connection is waited for that is to be closed: another's may be made
+ * Time to wait until a connection is closed.  Another backend may open one
  * after that.
  */
 #define GOODBYE_MS 200
@@ -103,8 +106,8 @@ is_lost(ZkLockRc rc)
 }
 
 /*
- * Their tags are the owner's, numbered in their order.  False if not all requests were
- * accepted.
+ * Send the requests.  Their tags consist of `owner` and their index.  Returns
+ * false if not all requests were accepted.
  */
 static bool
 ask(const ZkLockOp *ops, int n, uint64 owner)
@@ -141,7 +144,10 @@ ask(const ZkLockOp *ops, int n, uint64 owner)
 	return taken;
 }
 
-/* True if all were answered; false also if it was too much. */
+/*
+ * Returns true if all requests were answered.  Sets `*too_much` if they were
+ * too many.
+ */
 static bool
 read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 {
@@ -189,7 +195,7 @@ zklock_batch_try(ZkLockOp *ops, int n, int64 deadline)
 	return read_once(ops, n, deadline, &too_much);
 }
 
-/* The connection is lost, and the session with it perhaps. */
+/* The connection is lost, and perhaps the session with it. */
 static void
 reconnect(int64 deadline)
 {

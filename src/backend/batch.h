@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * batch.h
- *	  Many reads of ZooKeeper in one flight, or writes.
+ *	  Sends many requests to ZooKeeper in one flight.
  *
- * Promises that any number of nodes can be asked for, that as many requests are
- * under way together as the client bears, and that what was answered is palloc'd.
+ * Any number of nodes can be read or written.  The number of requests under
+ * way at a time is bounded by the limit of the client.  Results are palloc'd.
  * Every wait can be cancelled.
  *
  *-------------------------------------------------------------------------
@@ -17,55 +17,60 @@
 typedef enum ZkLockOpKind
 {
 	ZKLOCK_OP_GET,
-	ZKLOCK_OP_LIST,				/* the names of its children */
-	ZKLOCK_OP_GET_ACL,			/* its access control list */
-	ZKLOCK_OP_SET,				/* have it say `data`, which may be done twice */
-	ZKLOCK_OP_CREATE			/* make it and what is above, to say `data` */
+	ZKLOCK_OP_LIST,				/* read the names of its children */
+	ZKLOCK_OP_GET_ACL,			/* read its access control list */
+	ZKLOCK_OP_SET,				/* set its data to `data`; may be performed
+								 * twice */
+	ZKLOCK_OP_CREATE			/* create it with `data`, and its parents */
 } ZkLockOpKind;
 
 typedef struct ZkLockOp
 {
-	/* what is asked */
+	/* the request */
 	const char *path;
 	ZkLockOpKind kind;
 
-	/* what was answered: `code` is ZooKeeper's own, for people */
+	/* the result; `code` is ZooKeeper's error code, for messages */
 	ZkLockRc	rc;
 	int			code;
 
-	/* valid if rc is ZKLOCK_RC_OK: of a list, of a node, of an ACL */
+	/* valid if rc is ZKLOCK_RC_OK, and if the kind of request returns it */
 	char	  **children;
 	int			nchildren;
 	int64		czxid;
-	int64		ctime;			/* when it was made, ms since 1970 */
-	int64		owner;			/* the session of an ephemeral node, else 0 */
-	char	   *data;			/* NULL if there is none; what is to be written */
-	int			length;			/* of it; of what was read, beyond what is kept */
-	bool		open;			/* may everybody create, or delete, children? */
+	int64		ctime;			/* time of its creation, ms since 1970 */
+	int64		owner;			/* session of an ephemeral node, else 0 */
+	char	   *data;			/* to be written, or as read; NULL: none */
+	int			length;			/* of the data; may exceed what was kept */
+	bool		open;			/* may any client create or delete children? */
 } ZkLockOp;
 
 /*
- * Do the `work` in a session with a connection.  A backend that uses the server's
- * session needs its own for nothing else: it waits until it is one of few that have
- * one, see connlimit.h, and closes it whether the work succeeds or not.  Errors: as
- * zklock_session_connect(), and those of zklock_lease_check() and of the work.
+ * Call `work` in a session with a connection.  A backend that uses the
+ * server's session opens one of its own for this purpose only: it waits until
+ * fewer backends than the limit have one (see connlimit.h), and closes it
+ * afterwards, also after an error.  Errors: those of zklock_session_connect(),
+ * of zklock_lease_check() and of `work`.
  */
 extern void zklock_batch_in_session(void (*work) (void *arg), void *arg);
 
 /*
- * Read them all, over lost connections.  Errors: besides those of
- * zklock_batch_in_session() 08006 if nothing is answered for
+ * Perform all operations, and repeat them after a lost connection.  Errors:
+ * those of zklock_batch_in_session(), 08006 if there is no answer within
  * zklock.connect_timeout, and 53200.
  */
 extern void zklock_batch_run(ZkLockOp *ops, int n);
 
-/* Read a few, once: false if not all were answered by the deadline. */
+/*
+ * Perform a few operations once.  Returns false if not all were answered by
+ * `deadline`.
+ */
 extern bool zklock_batch_try(ZkLockOp *ops, int n, int64 deadline);
 
 /*
- * ERROR, as of errors.h, if ZooKeeper refused to have it read or written; that there
- * is no such node is an answer, or, when it was to be made, that there is.  `path` is
- * what the user wanted to see, or what else the `purpose` was.
+ * ERROR, as of errors.h, if ZooKeeper refused the operation.  It is no error
+ * that a node does not exist or, for ZKLOCK_OP_CREATE, that it exists already.
+ * In the message, `purpose` is what the user wanted to do with `path`.
  */
 extern void zklock_batch_check(const ZkLockOp *op, const char *path,
 								const char *purpose);

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.c
- *	  Statements that are cancelled because a lock is lost, or asked for.
- *	  See cancel.h.
+ *	  Cancels statements because a lock is lost or revoked.  See cancel.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,13 +16,16 @@
 #include "session/errors.h"
 #include "shared/stats.h"
 
-/* Is there a statement to cancel? */
+/* Does a statement run that can be cancelled? */
 static bool in_statement = false;
 
 /* Is cancel on loss on? */
 static bool watching = false;
 
-/* A loss is told rather than a revocation: the transaction cannot go on. */
+/*
+ * In ascending priority: a loss takes precedence over a revocation, because
+ * the transaction cannot continue.
+ */
 typedef enum Reason
 {
 	NO_REASON,
@@ -32,8 +34,8 @@ typedef enum Reason
 } Reason;
 
 /*
- * Why this statement was cancelled: a lock that was given back since, or may be
- * before anybody notices.
+ * The reason of a cancellation of this statement, for a lock that has been
+ * released since, or may be released before the cancellation is handled
  */
 static struct
 {
@@ -65,8 +67,8 @@ cancel(void)
 }
 
 /*
- * Turn cancel on loss on if there is a statement to cancel.  Requests that came
- * before that cancel it, too.  True: it is on.
+ * Turn cancel on loss on if there is a statement to cancel.  A revocation
+ * before that also cancels it.  Returns true if cancel on loss is on.
  */
 static bool
 watch(void)
@@ -78,7 +80,10 @@ watch(void)
 	return watching;
 }
 
-/* Nobody tells of what happened while cancel on loss was off, during a commit for one. */
+/*
+ * Losses while cancel on loss was off, for example during a commit, were not
+ * signalled, so this checks for them.
+ */
 void
 zklock_cancel_watch(void)
 {
@@ -120,10 +125,10 @@ zklock_cancel_give_back(ZkLockHold *hold)
 		note(REVOKED, hold->key.path);
 	zklock_locktable_ungrant(hold);
 	if (zklock_locktable_first_granted() != NULL)
-		return;					/* those that are left tell of a loss as well */
+		return;					/* the remaining locks show the loss as well */
 	if (watched)
 	{
-		/* Whatever has cancelled the statement happened before this. */
+		/* After this call, no further cancellation can arrive. */
 		zklock_session_routine->cancel_on_loss(false);
 		note_loss(hold);
 	}
@@ -138,9 +143,9 @@ zklock_cancel_abandon(const ZkLockAttempt *attempt)
 }
 
 /*
- * What has cancelled the statement, and is to be noticed after its commit, is told
- * then.  A procedure that has caught it and goes on may be cancelled for another
- * reason later.
+ * If a cancellation is pending, it is handled after the commit, so its reason
+ * is recorded here.  If none is pending, the recorded reason belongs to a
+ * cancellation that a procedure has caught, and must not explain a later one.
  */
 void
 zklock_cancel_pause(void)

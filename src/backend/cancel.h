@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.h
- *	  Statements that are cancelled because a lock is lost, or asked for.
+ *	  Cancels statements because a lock is lost or revoked.
  *
- * Promises that
- *	- what happens to a lock while a statement runs cancels the statement, whichever
- *	  lock it is, but not a commit, nor a later statement;
- *	- the reason is known when the statement ends, also if the lock has been given
- *	  back since;
- *	- a cancellation for another reason stays what it is.
+ * Guarantees:
+ *	- If a lock is lost or revoked while a statement runs, the statement is
+ *	  cancelled, whichever lock it is.  A commit or a later statement is not
+ *	  cancelled.
+ *	- The reason is known when the statement ends, also if the lock has been
+ *	  released since.
+ *	- A cancellation for another reason is not changed.
  *
- * What was lost, or asked for, is found out by lease.h and revoke.h.
+ * lease.h detects losses, and revoke.h detects revocations.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,38 +22,45 @@
 #include "backend/locktable.h"
 
 /*
- * To be called when the outermost statement begins and when it has ended, be it
- * with an error.  What was lost before does not cancel it; for what was asked for
- * before see zklock_revoke_begin_statement(), whose errors this raises.
+ * To be called when the outermost statement begins and when it has ended, also
+ * with an error.  A loss before its beginning does not cancel the statement.
+ * For revocations before its beginning see zklock_revoke_begin_statement(),
+ * whose errors this function raises.
  */
 extern void zklock_cancel_statement(bool begins);
 
 /*
- * To be called at the end of a transaction, in which a statement may go on: what has
- * happened meanwhile cancels it, too.  Raises and allocates nothing.
+ * To be called at the end of a transaction.  If a statement continues after
+ * it, a loss or a revocation during the commit cancels the statement.  Raises
+ * and allocates nothing.
  */
 extern void zklock_cancel_watch(void);
 
-/* To be called when a lock has been granted: it may have been asked for already. */
+/*
+ * To be called when a lock has been granted.  It may have been revoked
+ * already.
+ */
 extern void zklock_cancel_granted(const ZkLockHold *hold);
 
 /*
- * To be called when a lock is about to be given back, before its node is left, or an
- * attempt given up, which may have been granted.  Both raise and allocate nothing.
+ * To be called before a lock is released, and before an attempt is abandoned,
+ * which may have been granted.  The node must not be deleted yet.  Both
+ * functions raise and allocate nothing.
  */
 extern void zklock_cancel_give_back(ZkLockHold *hold);
 extern void zklock_cancel_abandon(const ZkLockAttempt *attempt);
 
 /*
- * To be called when a statement is about to commit: what comes now cancels nothing,
- * and what the statement has got over explains nothing any more.
+ * To be called when a statement is about to commit.  From here on, no loss or
+ * revocation cancels it.  Reasons of cancellations that have been handled are
+ * forgotten.
  */
 extern void zklock_cancel_pause(void);
 
 /*
- * To be called when a statement was cancelled: ERROR 40001 if that was, or might
- * as well have been, because a lock is lost, or most probably lost; 57014 that says
- * so if it was because one is asked for.
+ * To be called when a statement was cancelled.  ERROR 40001 if a lock is lost,
+ * or most probably lost, which is, or might have been, the reason.  ERROR
+ * 57014 with the name of the lock if the reason is a revocation.
  */
 extern void zklock_cancel_explain(void);
 

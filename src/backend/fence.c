@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fence.c
- *	  Tokens recorded in the database that they protect.  See fence.h.
+ *	  Fencing tokens, recorded in the database that they protect.  See fence.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,8 +29,8 @@ enum
 };
 
 /*
- * Have a row f take over what is newer in the row that was to be inserted: token
- * and number as a pair.
+ * Assignments that merge the row proposed for insertion into the existing row
+ * f.  Token and number are compared as a pair.
  */
 #define MERGE_TOKENS \
 	"token = greatest(f.token, excluded.token), " \
@@ -38,11 +38,14 @@ enum
 	"THEN excluded.number ELSE f.number END, " \
 	"shared_token = greatest(f.shared_token, excluded.shared_token), "
 
-/* Kept from one call to the next; the schema's name is part of the text. */
+/* Kept across calls.  The text contains the name of the schema. */
 static char *plan_text = NULL;
 static SPIPlanPtr plan = NULL;
 
-/* Without a schema it would be found in pg_temp, where anybody may have one. */
+/*
+ * The name must be qualified: otherwise it could resolve to a table in
+ * pg_temp, where any user may create one.
+ */
 static const char *
 table_name(Oid schema)
 {
@@ -54,9 +57,10 @@ table_name(Oid schema)
 }
 
 /*
- * Path, token, number, shared.  Holders of the lock in a shared mode exclude only
- * the others, so the two kinds of tokens are kept apart.  Of those who share,
- * those have a number who had the lock for themselves before.
+ * The parameters are path, token, number and shared.  Holders in a shared mode
+ * exclude only holders in other modes, so the tokens of the two kinds are in
+ * separate columns.  A shared lock has a number other than 0 only if its
+ * holder held a stronger lock before.
  */
 static char *
 statement(Oid schema)
@@ -169,8 +173,9 @@ zklock_fence_prune(Oid schema, const Interval *age)
 }
 
 /*
- * A row that comes in where there may be one.  What does not grow is not written,
- * or else two servers that replicate to one another would never come to an end.
+ * Merge a replicated row that may already exist here.  A row that is not newer
+ * is not written.  Otherwise two servers that replicate to one another would
+ * send the same change back and forth forever.
  */
 static void
 merge_insert(const TriggerData *trigger)
@@ -202,7 +207,7 @@ merge_insert(const TriggerData *trigger)
 	SPI_finish();
 }
 
-/* What is not the path is a 64-bit integer inside. */
+/* All columns except the path are 64-bit integers internally. */
 static int64
 get_column(const TriggerData *trigger, HeapTuple tuple, int column)
 {
@@ -255,8 +260,9 @@ HeapTuple
 zklock_fence_merge(const TriggerData *trigger)
 {
 	/*
-	 * Triggers can be enabled anew without a thought, as pg_restore does: what is
-	 * written here must get through all the same.
+	 * The trigger is meant for replicated changes only.  But if it is disabled
+	 * and enabled again, as by pg_restore, it also fires for local changes,
+	 * which must pass it unchanged.
 	 */
 	if (SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA)
 		return TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
@@ -267,6 +273,6 @@ zklock_fence_merge(const TriggerData *trigger)
 	else if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
 		return merge_update(trigger);
 
-	/* A row that is deleted there may be newer here. */
+	/* The row may be newer here than where it was deleted. */
 	return NULL;
 }

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * fence.h
- *	  Tokens recorded in the database that they protect.
+ *	  Fencing tokens, recorded in the database that they protect.
  *
- * Promises that of two transactions which record tokens for one path, the one
- * with the older token commits first or not at all, whatever the clocks, the
- * leases and ZooKeeper do: the record is a row, and the first to write it makes
- * the other wait for its end.  Knows neither ZooKeeper nor what is held.
+ * If two transactions record tokens for one path, the one with the older token
+ * commits first or not at all, whatever happens to clocks, leases and
+ * ZooKeeper.  The record is a row, and the first transaction that writes it
+ * makes the other wait for its end.  This module uses neither ZooKeeper nor
+ * the table of holds.
  *
  * The idea is Martin Kleppmann's, "How to do distributed locking" (2016), with
  * the token of Hazelcast's FencedLock and of Curator's "Tech Note 10".
@@ -20,9 +21,9 @@
 #include "datatype/timestamp.h"
 
 /*
- * One grant of a lock.  Backends of one server may hold it one after the other on
- * one node, and then are told apart by their numbers, which count up from 0 (see
- * protocol/gate.h).  Other clients know the node only.
+ * Identifies one grant of a lock.  Backends of one server may hold the lock
+ * one after the other on one node (see protocol/gate.h).  Their grants are
+ * numbered, beginning with 0.  Other clients know only the node.
  */
 typedef struct ZkLockFenceToken
 {
@@ -33,33 +34,36 @@ typedef struct ZkLockFenceToken
 #define ZKLOCK_NO_NUMBER (-1)
 
 /*----------
- * Record a grant for `path` (UTF-8) in the table zk_lock_fences of `schema`, as
- * part of the transaction.  Returns false if a newer holder was there, of which
- * `newest` tells: then the caller must raise an error, which undoes this.  Those
- * who share the lock are not newer than one another.
+ * Record a grant for `path` (UTF-8) in the table zk_lock_fences of `schema`,
+ * as part of the transaction.  Returns false if a newer holder has recorded
+ * its grant, and sets `*newest` to that.  The caller must then raise an error,
+ * which undoes the change.  Holders of a shared lock are not newer than one
+ * another.
  *
- * Of two grants the one with the larger token is newer, and of two on one node
- * the one with the larger number.  What happens where the fence is at (20, 3):
+ * Of two grants, the one with the larger token is newer.  Of two grants on one
+ * node, the one with the larger number is newer.  If the fence is at (20, 3),
+ * the result is:
  *
- *		comes	is			then at		because
- *		19, any	refused					a later node has been fenced with
+ *		token	result			new fence	reason
+ *		19, any	refused					a later node has fenced
  *		20, 2	refused					a later holder of the node has fenced
- *		20, 3	let in		(20, 3)		it is himself
- *		20, 5	let in		(20, 5)		he is newer
- *		21, 0	let in		(21, 0)		he is newer
- *		19		refused					a later node has been fenced with
- *		20		let in		(20, 3)		he may be any holder of the node
- *		21		let in		(21, 0)		his node is newer
+ *		20, 3	accepted	(20, 3)		it is the same grant
+ *		20, 5	accepted	(20, 5)		it is a newer grant
+ *		21, 0	accepted	(21, 0)		it is a newer grant
+ *		19		refused					a later node has fenced
+ *		20		accepted	(20, 3)		it may be any grant of the node
+ *		21		accepted	(21, 0)		its node is newer
  *
- * So who comes without a number is told from the holders of other nodes only.  To
- * take him for the node's first would refuse who holds the lock.  To take him for
- * its last would refuse the next who will hold it.  Those who come with a number
- * are told from one another as if he had not come: where 5 did so without, 4 is
- * let in after him, but 2 is not.
+ * So a token without a number is compared only by its node.  If it counted as
+ * the first grant of its node, the lock's holder could be refused.  If it
+ * counted as the last, the next holder could be refused.  It does not change
+ * the order of tokens with numbers: if the holder with number 5 fenced without
+ * the number, number 4 is still accepted after it, but number 2 is not.
  *
- * A reader whose lock was a stronger one has the number of that, and is recorded
- * as both, unless it is 0: who held the node before comes too late.  All other
- * readers have a node of their own, and number 0.
+ * A shared lock that was acquired in addition to a stronger lock has the
+ * number of the stronger lock.  Unless that number is 0, it is recorded for
+ * both kinds of locks, so that earlier holders of the node are refused.  All
+ * other shared locks have a node of their own, and number 0.
  *----------
  */
 extern bool zklock_fence(Oid schema, const char *path,
@@ -67,15 +71,15 @@ extern bool zklock_fence(Oid schema, const char *path,
 						 ZkLockFenceToken *newest);
 
 /*
- * Delete the rows that no holder has used for so long.  Returns how many there
- * were.
+ * Delete the rows that no holder has written for longer than `age`.  Returns
+ * the number of rows.
  */
 extern uint64 zklock_fence_prune(Oid schema, const Interval *age);
 
 /*
- * To be called before a row of the table is changed by replication: what is here
- * and what comes from there are merged, the newer grant of each kind.  Returns
- * the row to be written, or NULL if there is nothing left to do.
+ * To be called before replication changes a row of the table.  Merges the
+ * local row with the replicated one: the newer grant of each kind remains.
+ * Returns the row that must be written, or NULL if no change is left.
  */
 extern HeapTuple zklock_fence_merge(const TriggerData *trigger);
 

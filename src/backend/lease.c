@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lease.c
- *	  Is what this backend holds still held?  See lease.h.
+ *	  Checks that the locks of this backend are still held.  See lease.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,20 +18,23 @@
 #include "shared/claims.h"
 #include "shared/stats.h"
 
-/* Was a loss raised in this transaction? */
+/* Was an error raised for a loss in this transaction? */
 static bool reported = false;
 
-/* Does the session routine know of a commit? */
+/* Was the session routine told that a commit has begun? */
 static bool committing = false;
 
-/* Was a lock that has been granted lost since? */
+/* Is a lock that was granted lost? */
 static bool
 is_lost(const ZkLockHold *hold)
 {
 	return hold->node == NULL || !zklock_sessionroutine_is_current(hold->session_serial);
 }
 
-/* Somebody has deleted its node. */
+/*
+ * The node of a lock was deleted by hand.  Puts the lock first, for
+ * find_lost().
+ */
 static void
 lose_node(ZkLockHold *hold)
 {
@@ -40,7 +43,10 @@ lose_node(ZkLockHold *hold)
 	zklock_locktable_put_first(hold);
 }
 
-/* Take in which nodes are gone: as long as there was no request, none is. */
+/*
+ * Find the locks whose nodes were deleted.  A deleted node changes the serial
+ * number of revocations, so usually no lock is examined.
+ */
 static void
 look_for_nodes(void)
 {
@@ -62,8 +68,9 @@ look_for_nodes(void)
 }
 
 /*
- * A lock that is lost, or NULL.  To look at one is enough, however many are held:
- * one whose node is gone is put first, and else the oldest is of the oldest session.
+ * A lost lock, or NULL.  It is enough to examine the first lock, whatever
+ * their number.  A lock whose node was deleted is put first.  Otherwise the
+ * first lock is the oldest, so no other lock can be in an older session.
  */
 static ZkLockHold *
 find_lost(void)
@@ -137,7 +144,10 @@ zklock_lease_forget(void)
 		zklock_locktable_forget(lost);
 }
 
-/* Ask whether a lock is still held, if that can be asked now.  True: it is. */
+/*
+ * Send a request that confirms that a lock is still held, if there is a
+ * connection.  Returns true if it is confirmed.
+ */
 static bool
 ask(ZkLockHold *hold, int64 deadline)
 {
@@ -162,9 +172,9 @@ zklock_lease_ask(ZkLockHold *hold)
 }
 
 /*
- * Is what ZooKeeper has confirmed good enough for who began to ask at `began`?
- * An answer is as old as its question, however long it was on its way or we
- * stood still with it at hand.
+ * Is the session confirmed for a check that began at `began`?  The time of the
+ * request counts.  The reply may have been delayed, or this process may have
+ * been suspended after it arrived.
  */
 static bool
 is_confirmed(int64 began, bool always)
@@ -175,7 +185,10 @@ is_confirmed(int64 began, bool always)
 		(!always || confirmed >= began);
 }
 
-/* Have it confirmed that a lock is held, in the last third or `always` anew. */
+/*
+ * Wait until ZooKeeper has confirmed that a lock is held: within the last
+ * third of the timeout or, if `always`, since now.
+ */
 static void
 confirm(ZkLockHold *hold, bool always)
 {
@@ -191,7 +204,7 @@ confirm(ZkLockHold *hold, bool always)
 	{
 		if (zklock_zkclient_now() >= deadline)
 		{
-			/* Not to be asked for ever: the servers may be elsewhere now. */
+			/* Do not retry forever: the hosts may have new addresses. */
 			if (zklock_session_routine->is_gone())
 				zklock_session_routine->give_up();
 			zklock_lease_check();
@@ -202,16 +215,16 @@ confirm(ZkLockHold *hold, bool always)
 	}
 
 	/*
-	 * A session that has ended since we looked may have been followed by another,
-	 * which was confirmed.
+	 * The session may have ended since the check above, and the confirmation
+	 * may be that of a new session.
 	 */
 	zklock_lease_check();
 }
 
 /*
- * A commit that is to wait for a standby does so with its check behind it and
- * the locks still taken.  So it begins that with all of the session's timeout
- * ahead of it, rather than with two thirds.
+ * A commit that waits for a synchronous standby does so after its check, while
+ * the locks are still held.  It begins that wait with a new confirmation, so
+ * that all of the session's timeout is left, rather than two thirds.
  */
 static bool
 waits_for_standby(void)
@@ -225,7 +238,10 @@ zklock_lease_confirm(void)
 {
 	ZkLockHold *hold = zklock_locktable_first_granted();
 
-	/* What came before does not doom this commit, unless it is found again. */
+	/*
+	 * An earlier loss does not prevent this commit, unless the check finds it
+	 * again.
+	 */
 	reported = false;
 	if (hold == NULL || zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * lease.h
- *	  Is what this backend holds still held?
+ *	  Checks that the locks of this backend are still held.
  *
- * Promises that after zklock_lease_confirm() the session, and with it every lock
- * of this backend, was alive at some moment since the lease began, as far as the
- * setting zklock.confirm_commit asks for it.  (That a node is deleted by hand in a
- * living session is found out for one of the locks only.)
+ * After zklock_lease_confirm(), the session, and with it every lock of
+ * this backend, was alive at some moment since the lease began, as far as the
+ * setting zklock.confirm_commit requests that. (A node that is deleted by
+ * hand, while the session lives, is detected for only one of the locks.)
  *
  *-------------------------------------------------------------------------
  */
@@ -16,59 +16,65 @@
 #include "backend/locktable.h"
 
 /*
- * ERROR 40001 if a lock is known to have gone with its session.  It dooms the
- * transaction, whatever savepoint the error is caught at.
+ * ERROR 40001 if a lock is known to be lost.  After that, the transaction
+ * cannot commit, even if the error is caught in a subtransaction.
  */
 extern void zklock_lease_check(void);
 
 /*
- * To be called before ZooKeeper is asked for something new: besides
- * zklock_lease_check(), a session that has other settings than those in force, or
- * has probably expired, is closed if nothing that is held needs it.
+ * To be called before a new request to ZooKeeper.  Calls zklock_lease_check().
+ * Then closes the session if its settings are not those in force, or if it has
+ * probably expired, and if this backend has no lock in it.
  */
 extern void zklock_lease_renew_session(void);
 
-/* ERROR 40001 if a lock is lost, or most probably lost, as far as was taken in. */
+/*
+ * ERROR 40001 if a lock is lost, or most probably lost, according to the state
+ * that was read last.
+ */
 extern void zklock_lease_explain(void);
 
 /*
- * To be called when a transaction has been aborted: session holds whose loss
- * was its end are forgotten, or else the session could never do anything again.
- * Raises and allocates nothing.
+ * To be called when a transaction has been aborted.  If it was aborted because
+ * of lost locks, their session holds are forgotten.  Otherwise every later
+ * transaction of this backend would fail, too.  Raises and allocates nothing.
  */
 extern void zklock_lease_forget(void);
 
 /*
- * Is a lock lost, or most probably lost, as far as was taken in?  Asks nobody, and
- * raises and allocates nothing.
+ * Is a lock, or any lock, lost or most probably lost, according to the state
+ * that was read last?  These functions send no request, and raise and allocate
+ * nothing.
  */
 extern bool zklock_lease_is_doubtful(const ZkLockHold *hold);
 extern bool zklock_lease_is_any_doubtful(void);
 
 /*
- * Does ZooKeeper confirm, asked now, that a lock is held?  False without an
- * answer, in a lost connection or after zklock.connect_timeout; ERROR 40001 if
- * it is lost.
+ * Send a request that confirms that a lock is held.  Returns false if there is
+ * no connection, or no answer within zklock.connect_timeout.  ERROR 40001 if
+ * the lock is lost.
  */
 extern bool zklock_lease_ask(ZkLockHold *hold);
 
 /*
- * To be called before a commit.  Besides zklock_lease_check(): if no reply of a
- * quorum has confirmed the session for a third of its timeout, ask for one and
- * wait for it, up to zklock.connect_timeout.  ERROR 40001 without it.
+ * To be called before a commit.  Calls zklock_lease_check().  If no reply of a
+ * quorum has confirmed the session within the last third of its timeout, sends
+ * a request for that and waits for the reply, at most zklock.connect_timeout.
+ * ERROR 40001 without a reply.
  */
 extern void zklock_lease_confirm(void);
 
 /*
- * To be called when the transaction has ended, one way or the other, and nothing
- * of what was confirmed matters any more.  Raises and allocates nothing.
+ * To be called when the transaction has been committed or aborted, and no
+ * longer relies on the confirmation.  Raises and allocates nothing.
  */
 extern void zklock_lease_commit_over(void);
 
 /*
- * To be called before a lock is given back in the middle of a transaction, whose
- * commit will not ask for it any more: likewise for this one, once its lease has
- * run out.
+ * To be called before a lock is released in the middle of a transaction,
+ * because the commit will no longer check this lock.  If the lease is over,
+ * sends a request and waits for the reply as zklock_lease_confirm()
+ * does.  ERROR 40001 without a reply.
  */
 extern void zklock_lease_assure(ZkLockHold *hold);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * locktable.c
- *	  What this backend holds.  See locktable.h.
+ *	  Table of the locks that this backend holds.  See locktable.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,14 +14,14 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* Holds taken in one subtransaction. */
+/* Holds added in one subtransaction */
 typedef struct ZkLockXactCount
 {
 	dlist_node	link;			/* in its hold's list */
 	dlist_node	xact_link;		/* in in_xact */
 	ZkLockHold *hold;
 	SubTransactionId sub;
-	int64		count;			/* may be 0 if it is fenced */
+	int64		count;			/* may be 0 if `fenced` */
 	bool		fenced;			/* this subtransaction has fenced the lock */
 } ZkLockXactCount;
 
@@ -30,12 +30,12 @@ static HTAB *table = NULL;
 static MemoryContext table_context = NULL;
 
 /*
- * All transaction holds, newest first: those of the innermost subtransaction come
- * before all others, so that its end need not look at these.
+ * All transaction holds, newest first.  Those of the innermost subtransaction
+ * precede all others, so its end need not scan the others.
  */
 static dlist_head in_xact = DLIST_STATIC_INIT(in_xact);
 
-/* The entries that are granted, in the order of their grants. */
+/* The granted entries, in the order of their grants */
 static dlist_head granted = DLIST_STATIC_INIT(granted);
 
 static uint32
@@ -139,7 +139,7 @@ find_count(ZkLockHold *hold, SubTransactionId sub)
 	return NULL;
 }
 
-/* Have the others see how many holds there are. */
+/* Update the counts that other backends see. */
 static void
 show_counts(ZkLockHold *hold)
 {
@@ -217,7 +217,7 @@ forget_if_unheld(ZkLockHold *hold)
 	zklock_locktable_forget(hold);
 }
 
-/* The current subtransaction's part in a hold, made if there is none. */
+/* The current subtransaction's count in a hold, created if there is none */
 static ZkLockXactCount *
 current_count(ZkLockHold *hold)
 {
@@ -257,8 +257,8 @@ zklock_locktable_fence(ZkLockHold *hold)
 }
 
 /*
- * The session has no hold any more.  If there are fences, the transaction gets one,
- * where the outermost of them was written: those further in end no later.
+ * Drop all session holds of an entry.  If subtransactions have fenced the
+ * lock, the outermost of them gets a hold, because it ends last.
  */
 static void
 end_session_holds(ZkLockHold *hold)
@@ -272,7 +272,7 @@ end_session_holds(ZkLockHold *hold)
 		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
 
 		if (xc->fenced)
-			outermost = xc;		/* they are newest first */
+			outermost = xc;		/* the list is newest first */
 	}
 	if (outermost != NULL && outermost->count == 0)
 	{

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * nodedata.c
- *	  The text in our nodes, which says who holds or waits.  See nodedata.h.
+ *	  The data of zklock's nodes, which describes the holder or waiter.  See
+ *	  nodedata.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,10 +20,10 @@
 #include "postmaster/postmaster.h"
 #include "utils/lsyscache.h"
 
-/* What a value can have in it without being quoted */
+/* Characters of a value that needs no quotes */
 #define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@%+-"
 
-/* Linux has no longer ones, and the text is to be short. */
+/* Maximum length of a host name on Linux */
 #define HOST_MAX 64
 
 static void
@@ -64,12 +65,12 @@ zklock_nodedata_self(bool revocable)
 	append(&data, "application", application_name);
 	if (revocable)
 		append(&data, "revocable", "t");
-	return data.data + 1;		/* the first space */
+	return data.data + 1;		/* skip the first space */
 }
 
 /*
- * Read key=value at *data, which moves on to what follows after the space.  NULL
- * if there is something else.
+ * Read key=value at *data, and advance *data behind the following space.
+ * Returns NULL if *data does not begin with that key.
  */
 static char *
 read_text(const char **data, const char *key)

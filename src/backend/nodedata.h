@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * nodedata.h
- *	  The text in our nodes, which says who holds or waits.
+ *	  The data of zklock's nodes, which describes the holder or waiter.
  *
- * Promises that it is valid UTF-8 of less than 1,024 bytes, whatever names are
- * in it, and that no name can be taken for another part of it.
+ * It is valid UTF-8 of less than 1,024 bytes, whatever names it contains.  No
+ * name can be confused with another part of it.
  *
  * It is a list of key=value, separated by spaces: host, port, pid, database,
- * user, application.  As in a connection string of libpq, a value of anything
- * but ASCII letters, digits and _.:/@%+- is within single quotes, and a \ comes
- * before each ' and \ in it.  After these there may be others: revocable=t, if the
- * node is watched for revocation.  Other clients' nodes have other texts.
+ * user, application.  As in a connection string of libpq, a value with
+ * characters other than ASCII letters, digits and _.:/@%+- is in single
+ * quotes, and each ' and \ in it is preceded by a \.  Further keys may follow.
+ * One is revocable=t, if the node is watched for revocation.  The nodes of
+ * other clients have other data.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,12 +29,13 @@ typedef struct ZkLockNodeData
 	bool		revocable;
 } ZkLockNodeData;
 
-/* That of this backend, palloc'd. */
+/* The data for a node of this backend, palloc'd */
 extern char *zklock_nodedata_self(bool revocable);
 
 /*
- * What a node's text says, palloc'd and in the encoding of this database.  False
- * if it is not one of ours; anything may follow after what is ours.
+ * Parse a node's data.  Strings are palloc'd, in the encoding of this
+ * database.  Returns false if the data is not in zklock's format.  Further
+ * keys are ignored.
  */
 extern bool zklock_nodedata_read(const char *data, ZkLockNodeData *result);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pathscan.c
- *	  Which paths in ZooKeeper are in use as locks.  See pathscan.h.
+ *	  Finds the paths in ZooKeeper that are used as locks.  See pathscan.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,27 +16,27 @@
 #include "protocol/path.h"
 #include "session/errors.h"
 
-/* What a node is to be looked at as. */
+/* The role of a node that is read */
 typedef enum Part
 {
-	PART_PATH,					/* a path like any other */
-	PART_LEAF,					/* the same, known to have no children */
-	PART_LEASES,				/* of a semaphore */
-	PART_MUTEX					/* likewise */
+	PART_PATH,					/* an ordinary path */
+	PART_LEAF,					/* an ordinary path without children */
+	PART_LEASES,				/* the leases of a semaphore */
+	PART_MUTEX					/* the mutex of a semaphore */
 } Part;
 
 typedef struct Spot
 {
 	const char *path;
 	Part		part;
-	ZkLockUse  *semaphore;		/* that it is a part of */
+	ZkLockUse  *semaphore;		/* the semaphore of this node */
 } Spot;
 
 typedef struct PathScan
 {
 	const char *parent;
-	List	   *uses;			/* of ZkLockUse; some turn out to be none */
-	List	   *next;			/* of Spot: what the next flight is for */
+	List	   *uses;			/* of ZkLockUse; may include unused semaphores */
+	List	   *next;			/* of Spot, for the next flight */
 	int			looked_at;
 } PathScan;
 
@@ -100,7 +100,7 @@ has_child(const ZkLockOp *list, const char *name)
 	return false;
 }
 
-/* What is below a path that is no contender is looked at next. */
+/* Add the children that are no contenders to the next level. */
 static void
 descend(PathScan *scan, const ZkLockOp *list)
 {
@@ -153,7 +153,7 @@ look_at(PathScan *scan, const Spot *spot, const ZkLockOp *op)
 				descend(scan, op);
 			else
 			{
-				/* It has been counted. */
+				/* It is already counted. */
 				scan->looked_at--;
 				add_spot(scan, spot->path, PART_LEAF, NULL);
 			}
@@ -172,7 +172,7 @@ look_at(PathScan *scan, const Spot *spot, const ZkLockOp *op)
 	}
 }
 
-/* The next flight. */
+/* Read the next level of the tree, in one flight. */
 static void
 look_on(PathScan *scan)
 {
@@ -218,8 +218,8 @@ is_of_mode(const ZkLockUse *use, ZkLockMode mode)
 }
 
 /*
- * See whether everybody may write where the nodes of the uses are: the lists of the
- * nodes above them say so.
+ * Read the access control lists that decide who may create and delete the
+ * contenders' nodes.  They are those of the nodes above.
  */
 static void
 look_at_lists(ZkLockUse *uses, int n)
@@ -250,7 +250,10 @@ look_at_lists(ZkLockUse *uses, int n)
 		bool		found = false;
 		bool		known = true;
 
-		/* ZooKeeper removes the node of the locks when nobody is about to enter. */
+		/*
+		 * The node above the mutex's contenders may not exist, because
+		 * ZooKeeper removes it when it has no children.
+		 */
 		for (int lists = is_of_mode(&uses[i], ZKLOCK_SEMAPHORE) ? 2 : 1;
 			 lists > 0; lists--, op++)
 		{
@@ -290,7 +293,7 @@ zklock_pathscan(const char *parent, int *n)
 	{
 		const ZkLockUse *use = lfirst(cell);
 
-		/* A semaphore that nobody uses is none. */
+		/* Leave out semaphores without contenders. */
 		if (use->kind == NULL || use->contenders > 0)
 			uses[(*n)++] = *use;
 	}

@@ -1,34 +1,36 @@
 /*-------------------------------------------------------------------------
  *
  * pathscan.h
- *	  Which paths in ZooKeeper are in use as locks.
+ *	  Finds the paths in ZooKeeper that are used as locks.
  *
- * Promises one flight for each level of the tree and one more, as far as so many
- * reads go together, and bounds: nothing longer than a lock path may be is looked at, and
- * not too many nodes are.
+ * The scan takes one flight for each level of the tree, and one more, unless
+ * there are more nodes than fit into a flight.  It is bounded: it reads no
+ * path that is longer than a lock path, and stops with an error after
+ * ZKLOCK_PATHSCAN_MAX nodes.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PATHSCAN_H
 #define ZKLOCK_PATHSCAN_H
 
-/* How many nodes are looked at, at most; contenders do not count. */
+/* Maximum number of nodes that are read.  Contenders do not count. */
 #define ZKLOCK_PATHSCAN_MAX 50000
 
 typedef struct ZkLockUse
 {
-	const char *path;			/* UTF-8, or whatever else is in ZooKeeper */
-	const char *kind;			/* "queue", "semaphore", "simple"; NULL: the path
-								 * may not be read */
-	int			contenders;		/* nodes of those that hold and that wait */
-	bool		is_open;		/* may everybody delete these, or make others? */
-	bool		is_closed;		/* neither: that may not be read */
+	const char *path;			/* any bytes that ZooKeeper allows */
+	const char *kind;			/* "queue", "semaphore", "simple"; NULL: the
+								 * path could not be read */
+	int			contenders;		/* number of holders and waiters */
+	bool		is_open;		/* may any client delete or create them? */
+	bool		is_closed;		/* known that not; false if the ACL could not
+								 * be read */
 } ZkLockUse;
 
 /*
- * Those at and below `parent`, which may be "/", by path.  To be called in
- * zklock_batch_in_session().  Errors: of batch.h,
- * 28000 if the parent may not be read, 54000 if there is too much below it.
+ * Find the paths at and below `parent`, which may be "/", in their order.  To
+ * be called in zklock_batch_in_session().  Errors: those of batch.h, 28000 if
+ * the parent cannot be read, 54000 if there are too many nodes below it.
  */
 extern ZkLockUse *zklock_pathscan(const char *parent, int *n);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *	  What ZooKeeper says of a lock's queue.  See queue.h.
+ *	  Reads the queue of a lock from ZooKeeper.  See queue.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 
 #define PATIENCE_MS 1000
 
-/* The first flight: what there is at a path. */
+/* The reads of the first flight */
 typedef enum Look
 {
 	LOOK_NODE,
@@ -59,7 +59,7 @@ mode_of(const ZkLockContender *kind)
 		if (zklock_mode_table[mode].kind == kind)
 			return zklock_mode_table[mode].name;
 
-	/* Other clients' own kinds */
+	/* a kind that only other clients use */
 	return zklock_mode_table[kind->reader ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE].name;
 }
 
@@ -74,7 +74,7 @@ add(Queue *queue, ZkLockLine line, const char *name)
 	return entry;
 }
 
-/* Children who know the order among themselves by their names. */
+/* Add children whose names contain their position in a queue. */
 static void
 add_contenders(Queue *queue, ZkLockLine line, const ZkLockOp *list)
 {
@@ -92,7 +92,10 @@ add_contenders(Queue *queue, ZkLockLine line, const ZkLockOp *list)
 	}
 }
 
-/* Whatever is among the leases counts as one.  They share, as readers do. */
+/*
+ * Add the leases.  Every child counts as one, whatever its name.  Leases
+ * share, as readers do.
+ */
 static void
 add_leases(Queue *queue, const ZkLockOp *list)
 {
@@ -118,7 +121,7 @@ describe(ZkLockQueueNode *entry, const ZkLockOp *node)
 	entry->data = node->data;
 }
 
-/* The path is a simple lock's node. */
+/* Add the node of a simple lock, which is the path itself. */
 static void
 add_simple(Queue *queue)
 {
@@ -131,8 +134,8 @@ add_simple(Queue *queue)
 }
 
 /*
- * A reader that follows a writer under its number stands behind it: it is the
- * writer's own, which has been downgraded.
+ * A reader with the same number as a writer sorts behind it: it is a downgrade
+ * of that writer.
  */
 static int
 compare_nodes(const void *a, const void *b)
@@ -150,7 +153,7 @@ compare_nodes(const void *a, const void *b)
 	return strcmp(p->name, q->name);
 }
 
-/* Those of the first flight in their order. */
+/* Add and sort the nodes that the first flight found. */
 static void
 line_up(Queue *queue)
 {
@@ -168,7 +171,7 @@ line_up(Queue *queue)
 	add_contenders(queue, ZKLOCK_LINE_QUEUE, &looks[LOOK_QUEUE]);
 	add_leases(queue, &looks[LOOK_LEASES]);
 
-	/* Without leases it is a path of its own. */
+	/* Without leases, this path is an unrelated lock. */
 	if (looks[LOOK_LEASES].rc == ZKLOCK_RC_OK)
 		add_contenders(queue, ZKLOCK_LINE_MUTEX, &looks[LOOK_MUTEX]);
 	qsort(queue->entry, queue->n, sizeof(ZkLockQueueNode), compare_nodes);
@@ -181,7 +184,7 @@ is_first_of(const Queue *queue, int i, ZkLockLine line)
 		(i == 0 || queue->entry[i - 1].line != line);
 }
 
-/* Does nobody stand in this one's way? */
+/* Is there no conflicting node ahead? */
 static bool
 has_turn(const Queue *queue, int i)
 {
@@ -197,9 +200,11 @@ has_turn(const Queue *queue, int i)
 }
 
 /*
- * Who gets a lease has the mutex before and gives it back after, so that only the
- * newest lease can be one that is waited for.  How many there may be, each of them
- * says for himself, or a count that we know nothing of.
+ * A client creates its lease's node while it holds the mutex, and releases the
+ * mutex once the lease is granted.  So only the newest lease can be waiting.
+ * Its client waits if it still holds the mutex.  The number of leases is not
+ * used here, because each client has its own, or uses a count whose path is
+ * not known here.
  */
 static void
 find_waiting_lease(Queue *queue)
@@ -245,8 +250,9 @@ node_path(const Queue *queue, const ZkLockQueueNode *entry)
 }
 
 /*
- * The second flight.  Those who have left meanwhile are left out, and so are
- * strangers that stay: lower paths, most probably.
+ * Read the nodes, in the second flight.  Nodes that were deleted since the
+ * first flight are left out.  So are unknown persistent nodes, because they
+ * are most probably paths below this one.
  */
 static void
 read_nodes(Queue *queue)
@@ -296,7 +302,10 @@ zklock_queue_read(const char *path, int *n)
 	return queue.entry;
 }
 
-/* Does it hold what can be revoked?  Of other clients' nodes nobody knows. */
+/*
+ * Can this holder's lock be revoked?  For nodes of other clients this is not
+ * known, so they are included.
+ */
 static bool
 is_revocable(const ZkLockQueueNode *entry)
 {
@@ -317,7 +326,7 @@ zklock_queue_revoke(const char *path)
 
 	look(&queue, path);
 
-	/* It would look like somebody else's to its holder. */
+	/* Without its own data, the holder could not recognize its node. */
 	if (queue.looks[LOOK_NODE].owner != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

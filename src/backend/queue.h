@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * queue.h
- *	  What ZooKeeper says of a lock's queue.
+ *	  Reads the queue of a lock from ZooKeeper.
  *
- * Promises the order in which locks are granted, and who holds one, by the rules
- * of contender.h, whichever clients are in the queue.  Texts are ZooKeeper's, of
- * any bytes.
+ * The order in which locks are granted, and the holders, are determined by the
+ * rules of contender.h, whichever clients are in the queue.  Strings are as in
+ * ZooKeeper, and may contain any bytes.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,51 +14,55 @@
 
 #include "protocol/contender.h"
 
-/* Where at a path a node stands, in the order in which they are told. */
+/* The part of a path that a node belongs to, in the order of the result */
 typedef enum ZkLockLine
 {
-	ZKLOCK_LINE_QUEUE,			/* of the lock; or it is a simple one's node */
-	ZKLOCK_LINE_LEASES,			/* of the semaphore */
-	ZKLOCK_LINE_MUTEX,			/* that the semaphore is entered under */
-	ZKLOCK_LINE_NONE			/* not a contender, as far as we know */
+	ZKLOCK_LINE_QUEUE,			/* the lock's queue, or a simple lock's node */
+	ZKLOCK_LINE_LEASES,			/* the semaphore's leases */
+	ZKLOCK_LINE_MUTEX,			/* the queue of the semaphore's mutex */
+	ZKLOCK_LINE_NONE			/* not a known kind of contender */
 } ZkLockLine;
 
 typedef struct ZkLockQueueNode
 {
 	ZkLockLine	line;
 	const ZkLockContender *kind;	/* NULL: ZKLOCK_LINE_NONE */
-	const char *mode;			/* as SQL has it, or "mutex"; NULL likewise */
-	const char *name;			/* the node's, without the path */
-	bool		numbered;		/* has it a number? */
+	const char *mode;			/* SQL label, or "mutex"; NULL:
+								 * ZKLOCK_LINE_NONE */
+	const char *name;			/* of the node, without the path */
+	bool		numbered;		/* does the name contain a sequence number? */
 	int64		number;
 	bool		holder;
 
-	bool		known;			/* could the node be read?  What follows is its */
+	bool		known;			/* was the node read?  Valid only if so: */
 	int64		czxid;
 	int64		ctime;			/* ms since 1970 */
-	int64		owner;			/* the session; 0: the node stays */
+	int64		owner;			/* its session; 0: a persistent node */
 	const char *data;			/* NULL if there is none */
 } ZkLockQueueNode;
 
 /*
- * Who holds the lock or the semaphore and who waits, in the order in which it is
- * granted; those that nobody knows come last.  It takes two flights, in
- * zklock_batch_in_session(), as does the next.  Errors: of batch.h, and 28000 if the path may not be read.
+ * Read the holders of a lock or semaphore and its waiters, in the order in
+ * which it is granted.  Unknown kinds of nodes are last.  This takes two
+ * flights.  This function and the next must be called in
+ * zklock_batch_in_session().  Errors: those of batch.h, and 28000 if the path
+ * cannot be read.
  */
 extern ZkLockQueueNode *zklock_queue_read(const char *path, int *n);
 
 /*
- * Ask those who hold the lock or the semaphore for it, as Curator's Revoker does:
- * the node is told so.  Left out are those of zklock's that have not agreed to it.
- * Returns how many were asked.  It takes a flight more.  Errors: besides those of
- * zklock_queue_read() 28000 for a node that may not be written to, and 0A000 if
- * it is a simple lock.
+ * Revoke the lock or the semaphore as Curator's Revoker does: write the
+ * request into each holder's node. zklock's own holders that are not revocable
+ * are left out.  Returns the number of nodes written.  This takes one flight
+ * more than zklock_queue_read().  Errors: those of zklock_queue_read(), 28000
+ * if a node cannot be written, and 0A000 for a simple lock.
  */
 extern int	zklock_queue_revoke(const char *path);
 
 /*
- * Who is first in line on the path, and how many others there are, as a palloc'd
- * sentence for a message.  NULL if that cannot be learned within a second.
+ * A palloc'd sentence for a message that names the first holder and the number
+ * of further holders and of waiters.  NULL if they cannot be read within a
+ * second.
  */
 extern char *zklock_queue_holder(const char *path);
 

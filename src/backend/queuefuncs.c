@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * queuefuncs.c
- *	  The SQL functions that tell which locks there are, who holds them and who
- *	  waits, on all servers, and ask the holders for them.
+ *	  The SQL functions that show the locks in ZooKeeper, their holders and
+ *	  waiters on all servers, and that revoke locks.
  *
- * What the functions promise is said in sql/zklock--1.0.sql.
+ * The functions are specified in sql/zklock--1.0.sql.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(zk_lock_paths);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
 PG_FUNCTION_INFO_V1(zk_lock_revoke);
 
-/* Their columns */
+/* Columns of zk_lock_queue() */
 typedef enum QueueColumn
 {
 	QUEUE_POSITION,
@@ -56,7 +56,7 @@ typedef enum PathsColumn
 	PATHS_OPEN
 } PathsColumn;
 
-/* A row of either to be: columns are null until they are set. */
+/* A result row.  Columns are null until they are set. */
 typedef struct Row
 {
 	Datum		values[N_QUEUE_COLUMNS];
@@ -90,7 +90,10 @@ timestamp_of(int64 ms)
 			SECS_PER_DAY * 1000) * 1000;
 }
 
-/* Who made the node: in columns if it tells so as we do, else as it stands. */
+/*
+ * Set the columns that identify the client, if the data is in zklock's format.
+ * Otherwise return the data unchanged.
+ */
 static void
 set_data(Row *row, const char *data)
 {
@@ -109,7 +112,7 @@ set_data(Row *row, const char *data)
 	set_text(row, QUEUE_APPLICATION, ours.application);
 }
 
-/* Is this the name of a hold's node?  Most names are nobody else's. */
+/* Is this the name of a hold's node?  Most names are unique. */
 static bool
 is_of_hold(ZkLockHold *hold, void *name)
 {
@@ -142,13 +145,13 @@ set_node(Row *row, const ZkLockQueueNode *entry, int position, int64 own_session
 		set_data(row, entry->data);
 }
 
-/* A look at ZooKeeper, and what came of it */
+/* Argument and result of a function called by zklock_batch_in_session() */
 typedef struct Look
 {
 	const char *path;
 	int			n;
 	void	   *found;
-	int64		session_id;		/* that it was asked for in */
+	int64		session_id;		/* in which it was read */
 } Look;
 
 static void
@@ -168,7 +171,7 @@ read_paths(void *arg)
 	look->found = zklock_pathscan(look->path, &look->n);
 }
 
-/* How many were asked. */
+/* Sets n to the number of revoked nodes. */
 static void
 revoke(void *arg)
 {

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * revoke.c
- *	  Locks that their holder has agreed to be asked for.  See revoke.h.
+ *	  Revocable locks: their holders have agreed to report revocations.  See
+ *	  revoke.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,10 +16,10 @@
 
 #define DETAIL "It is held until its transaction ends, or it is released."
 
-/* Has this backend ever wanted a revocable lock?  Most never do. */
+/* Has this backend ever requested a revocable lock?  Most never do. */
 static bool used = false;
 
-/* The number of requests up to which those who held a lock then know of each. */
+/* The serial number up to which all revocations were reported to holders */
 static uint64 all_told = 0;
 
 bool
@@ -37,7 +38,10 @@ zklock_revoke_is_untold(const ZkLockHold *hold)
 		zklock_session_routine->revocations(hold) != hold->revocations;
 }
 
-/* There may be many locks: as long as nobody has asked for any, none is looked at. */
+/*
+ * There may be many locks.  They are examined only if the serial number of
+ * revocations has changed.
+ */
 ZkLockHold *
 zklock_revoke_find_untold(void)
 {

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * revoke.h
- *	  Locks that their holder has agreed to be asked for.
+ *	  Revocable locks: their holders have agreed to report revocations.
  *
- * Somebody asks, with zk_lock_revoke() or Curator's Revoker, and that is all: the
- * lock is held until it is given back.  Promises that each request is told once, to
- * who holds the lock at the time, as soon as he can be told:
- *	- a statement that runs is cancelled, with an error 57014 that names the lock
- *	  (see cancel.h);
- *	- the next statement of a transaction that holds the lock does not begin, with
- *	  the same error, unless it ends the transaction;
- *	- if only the session holds it, the next statement begins with a warning: an
- *	  error would be in the way of the one that gives the lock back.
+ * A client revokes a lock with zk_lock_revoke() or Curator's Revoker.  This
+ * does not release the lock.  Each revocation is reported once, to the holder
+ * at the time, as soon as possible:
+ *	- A running statement is cancelled, with an error 57014 that names the
+ *	  lock (see cancel.h).
+ *	- If the transaction holds the lock, its next statement fails before it
+ *	  begins, with the same error, unless it ends the transaction.
+ *	- If only the session holds the lock, the next statement begins with a
+ *	  warning.  An error would prevent the statement that releases the lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,32 +21,38 @@
 #include "backend/attempt.h"
 #include "backend/locktable.h"
 
-/* Is a lock of this mode to be revocable that is taken now? */
+/* Must a lock that is acquired now in this mode be revocable? */
 extern bool zklock_revoke_is_wanted(ZkLockMode mode);
 
-/* To be called when the outermost statement is about to begin. */
+/*
+ * To be called when the outermost statement is about to begin.  Reports
+ * revocations: ERROR 57014, or WARNING for a session hold.
+ */
 extern void zklock_revoke_begin_statement(void);
 
 /*
- * To be called while some of these are waited for: ERROR 57014 if what was granted
- * to another is asked for.
+ * To be called while some of these attempts wait.  ERROR 57014 if a lock that
+ * another of them was granted is revoked.
  */
 extern void zklock_revoke_refuse(const ZkLockAttempt *attempts, int n);
 
-/* Was a lock asked for, which nobody was told of?  Raises and allocates nothing. */
+/*
+ * Was a lock revoked, and the revocation not reported?  These functions raise
+ * and allocate nothing.
+ */
 extern bool zklock_revoke_is_untold(const ZkLockHold *hold);
 extern ZkLockHold *zklock_revoke_find_untold(void);
 
 /*
- * Was what an attempt has got, which is no hold yet, asked for?  Raises and allocates
- * nothing.
+ * Was the lock that an attempt was granted, and that is not yet a hold,
+ * revoked?  Raises and allocates nothing.
  */
 extern bool zklock_revoke_is_revoked(const ZkLockAttempt *attempt);
 
-/* ERROR 57014 for a request that nobody was told of, if there is one. */
+/* ERROR 57014 if there is a revocation that was not reported. */
 extern void zklock_revoke_explain(void);
 
-/* ERROR 57014: this lock was asked for. */
+/* ERROR 57014: this lock was revoked. */
 extern void zklock_revoke_raise(const char *path);
 
 #endif							/* ZKLOCK_REVOKE_H */

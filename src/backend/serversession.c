@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * serversession.c
- *	  Locks in the session of the server's worker.  See serversession.h.
+ *	  Session routine for locks in the session of the server's worker.  See
+ *	  serversession.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,22 +24,25 @@
 #include "shared/stats.h"
 
 /*
- * How long a process sleeps at most.  Nothing wakes it when the worker ends or is
- * stopped, unless it listens.
+ * Maximum time of a sleep.  Nothing wakes a backend when the worker ends or is
+ * stopped, unless the backend listens.
  */
 #define LOOK_MS 3000
 
-/* How often a backend that waits looks by itself whether it may go on. */
+/* How often a waiting backend checks by itself whether it may continue. */
 #define FINISH_PERIOD_MS 1000
 
-/* How long there must be no room before that is an error. */
+/* Time without room in shared memory after which it is an error. */
 #define NO_ROOM_MS 1000
 
-/* As taken in last. */
+/* The session's state, as read last */
 static ZkLockSessionStatus state;
 static ZkLockClientStatus status;
 
-/* Is there no worker that responds?  For backends that is like an outage. */
+/*
+ * Is no worker running that responds?  Backends treat this as a lost
+ * connection.
+ */
 static bool absent;
 
 static void
@@ -75,14 +79,14 @@ get_status(void)
 	return &status;
 }
 
-/* That is the same as its end here, which the worker sees to. */
+/* The worker ends such a session. */
 static bool
 is_gone(void)
 {
 	return false;
 }
 
-/* Its own session, which looks at queues. */
+/* Close the backend's own session, which it uses to read queues. */
 static void
 renew(void)
 {
@@ -90,7 +94,7 @@ renew(void)
 		zklock_session_close();
 }
 
-/* The worker gives up by itself. */
+/* The worker closes its session itself. */
 static void
 give_up_session(void)
 {
@@ -103,8 +107,8 @@ identity(void)
 }
 
 /*
- * Sleep until something is told to this backend, or `until` has come, and LOOK_MS at
- * most.
+ * Sleep until this backend's latch is set or `until` is reached, at most
+ * MAX_SLEEP_MS.
  */
 static void
 wait_latch(int64 until)
@@ -115,7 +119,7 @@ wait_latch(int64 until)
 	if (wait_event == 0)
 		wait_event = zklock_compat_wait_event("ZooKeeper");
 
-	/* Rounded up, lest the last millisecond be spent in a busy loop. */
+	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 					 (long) Min(left, LOOK_MS), wait_event);
@@ -142,7 +146,7 @@ raise_absent(int sqlstate, const char *message)
 			 errhint("Check whether the process is stopped: it is the one of pg_stat_activity with backend_type \"zklock worker\".")));
 }
 
-/* The worker could not begin a session: its error is ours. */
+/* The worker could not begin a session.  Raise the worker's error here. */
 static void
 raise_failure(void)
 {
@@ -169,11 +173,12 @@ raise_silence(const char *message)
 }
 
 /*
- * May this backend ask for something now?
+ * May this backend make a request now?
  *
- * A worker that is to end its session keeps newcomers out of it now and then, or it
- * would never be without locks.  A backend yields to that only for a while, and not at
- * all if it has locks: the worker waits for them.
+ * While a worker waits to end its session, it regularly requests backends to
+ * delay new attempts, because otherwise there might always be locks.  A
+ * backend delays them only for a limited time, and not if it has locks,
+ * because the worker waits for these.
  */
 static bool
 is_ready(uint32 request, bool yields)
@@ -245,7 +250,7 @@ raise_no_room(void)
 			 errhint("You might need to increase zklock.max_locks.")));
 }
 
-/* The time is over, and too much that was given up is unfinished. */
+/* The time is over, and too many former locks are not deleted yet. */
 static void
 raise_unfinished(const ZkLockUnfinished *unfinished)
 {
@@ -258,9 +263,10 @@ raise_unfinished(const ZkLockUnfinished *unfinished)
 }
 
 /*
- * Sleep until this backend may go on, or somebody has to look whether it may; an
- * error at `deadline`, or if there is no connection at `*gone_at`, which is moved on
- * while there is one; it begins at 0.  With an error it does not wait any more.
+ * Sleep until this backend may continue, or must check by itself.  ERROR at
+ * `deadline`, or if there is no connection until `*gone_at`, which
+ * is extended while there is one.  It must be 0 at first.  Before an error,
+ * the backend leaves the queue of waiting backends.
  */
 static void
 await_finish(const ZkLockUnfinished *unfinished, int64 deadline, int64 *gone_at)
@@ -288,7 +294,10 @@ await_finish(const ZkLockUnfinished *unfinished, int64 deadline, int64 *gone_at)
 	PG_END_TRY();
 }
 
-/* Wait until no more of what this backend gave up is unfinished than may be. */
+/*
+ * Wait until the number of this backend's former locks that are not deleted
+ * yet is within its limit.
+ */
 static void
 await_permit(int64 deadline)
 {
@@ -308,8 +317,8 @@ await_permit(int64 deadline)
 }
 
 /*
- * A claim, where there was no room for one.  There will be, if some of it is taken by
- * what was given up.
+ * Wait until there is room for a claim.  Former locks that are not deleted yet
+ * may occupy it.
  */
 static ZkLockClaim *
 await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
@@ -351,12 +360,12 @@ admit(ZkLockHold **holds, int n, int64 deadline)
 		hold->claim = await_claim(hold->key.path, hold->key.mode, false, deadline);
 		if (hold->claim == NULL)
 			raise_no_room();
-		zklock_claims_remove(NULL);	/* it was counted as one without room */
+		zklock_claims_remove(NULL);	/* it was counted as a lock without a claim */
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 	}
 }
 
-/* Have the results where everybody reads them.  True: they are news. */
+/* Copy the results from the slot.  Returns true if they have changed. */
 static bool
 show(ZkLockAttempt *attempt)
 {
@@ -373,7 +382,7 @@ show(ZkLockAttempt *attempt)
 	attempt->nearest_data = state->text;
 	attempt->refused = state->text;
 
-	/* Who wakes late may have lost it already. */
+	/* If the backend woke up late, the lock may already be lost. */
 	if (attempt->outcome.verdict == ZKLOCK_GRANTED &&
 		attempt->session_serial != zklock_sessionstate_generation())
 		attempt->outcome.verdict = ZKLOCK_EXPIRED;
@@ -392,7 +401,7 @@ claim_for_node(const ZkLockAttempt *attempt, int64 deadline)
 	if (zklock_claims_is_for(node_claim, request->path, mode))
 		return node_claim;
 
-	/* A semaphore's mutex is another lock than what it is taken for. */
+	/* The mutex of a semaphore needs a claim of its own. */
 	node_claim = zklock_claims_enter(request->path, mode, true);
 	if (node_claim == NULL)
 		node_claim = await_claim(request->path, mode, true, deadline);
@@ -402,9 +411,10 @@ claim_for_node(const ZkLockAttempt *attempt, int64 deadline)
 }
 
 /*
- * The lock that a request is to downgrade must not be passed on any more.  Returns
- * the session that it was granted in: in any other there is nothing to downgrade,
- * and the reader's node would come ahead of somebody else's.
+ * Forbid that the lock that this request downgrades is passed on to another
+ * backend.  Returns the generation of that lock.  In any other generation
+ * there is no lock to downgrade, and the reader's node would be ahead of
+ * another client's node.
  */
 static uint32
 forbid_handover(const ZkLockRequest *request)
@@ -475,7 +485,7 @@ give_up(ZkLockClaim *claim)
 static void
 time_out(ZkLockAttempt *attempt)
 {
-	/* What came just now has come in time. */
+	/* A verdict that has arrived by now is in time. */
 	(void) show(attempt);
 	if (attempt->outcome.verdict == ZKLOCK_PENDING)
 		attempt->outcome.verdict = ZKLOCK_TIMED_OUT;
@@ -515,7 +525,7 @@ ask_worker(ZkLockHold *hold, int64 deadline)
 	question = zklock_slots_ask(hold->node);
 	for (;;)
 	{
-		/* After that it could be another's node that is asked for there. */
+		/* In another generation, the slot may belong to another node. */
 		if (zklock_sessionstate_generation() != hold->session_serial)
 			return ZKLOCK_ANSWER_NONE;
 		if (question == 0)
@@ -549,7 +559,7 @@ ask(ZkLockHold *hold, int64 deadline)
 	return answer;
 }
 
-/* The worker does that, while anything is held or waited for. */
+/* The worker renews the lease while any backend holds or waits for a lock. */
 static void
 renew_lease(ZkLockHold *hold)
 {

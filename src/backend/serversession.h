@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * serversession.h
- *	  Locks in the session of the server's worker, as a backend uses it.
+ *	  Session routine for locks in the session of the server's worker.
  *
- * This backend asks for nodes in shared memory, and waits there for the verdict:
- * see slots.h, and worker/ for who reads it.
+ * This backend requests nodes through shared memory (slots.h), and waits there
+ * for the verdict of the worker (worker/).
  *
  *-------------------------------------------------------------------------
  */

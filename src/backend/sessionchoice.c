@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sessionchoice.c
- *	  Which session this backend takes its locks in.  See sessionchoice.h.
+ *	  Chooses the session for this backend's locks.  See sessionchoice.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,9 +20,10 @@
 const ZkLockSessionRoutine *zklock_session_routine = &zklock_backendsession_routine;
 
 /*
- * A standalone backend has no worker.  A walsender stays when the server is shut
- * down, until all else has gone, the worker included.  And who has settings of his
- * own shall have them.
+ * Does this backend use the server's session, according to its settings?  A
+ * standalone backend has no worker.  A walsender outlives the worker when the
+ * server shuts down.  A backend whose settings differ from the server's needs
+ * a session of its own.
  */
 static bool
 wants_servers(void)

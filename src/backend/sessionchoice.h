@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sessionchoice.h
- *	  Which session this backend takes its locks in.
+ *	  Chooses the session for this backend's locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,20 +11,21 @@
 #include "backend/sessionroutine.h"
 
 /*
- * ERROR 25000 in a parallel worker, which knows nothing of what is held, and gives
- * back what it takes before its leader goes on.  PostgreSQL sends nobody there, but
- * for functions that others have marked PARALLEL SAFE.
+ * ERROR 25000 in a parallel worker, which does not have the table of holds,
+ * and would release its locks before the leader continues.  PostgreSQL calls
+ * the functions of this extension in a parallel worker only through functions
+ * that are wrongly marked PARALLEL SAFE.
  */
 extern void zklock_sessionchoice_refuse_parallel(void);
 
 /*
- * To be called before something new is asked for.  While anything is held, all
- * stays where it is.  ERROR 55000 if the session of the setting does not exist, 25000 in a
- * parallel worker.
+ * To be called before a lock is acquired.  The session does not change while
+ * this backend holds a lock.  ERROR 55000 if the session of the setting does
+ * not exist, 25000 in a parallel worker.
  */
 extern void zklock_sessionchoice_choose(void);
 
-/* The same for who only wants to know. */
+/* The same for functions that only read.  No error 55000. */
 extern void zklock_sessionchoice_look(void);
 
 #endif							/* ZKLOCK_SESSIONCHOICE_H */

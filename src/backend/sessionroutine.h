@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * sessionroutine.h
- *	  Where this backend's locks are held: the ZooKeeper session that their
- *	  nodes are in, and who drives it.
+ *	  Functions of the ZooKeeper session that this backend's locks are in.
  *
- * There are two: a session of this backend's own (backendsession.h), and that of the server,
- * which its worker has for all of them (serversession.h).  A backend uses one of them at
- * a time: while it holds anything, the next lock goes where the first went, or
- * else "ours" would mean two things in one queue.  See sessionchoice.h for the choice.
+ * There are two implementations: a session of this backend's own
+ * (backendsession.h), and the session of the server's worker
+ * (serversession.h).  All locks that a backend holds at a time are in the same
+ * session.  Otherwise one queue could contain nodes of this backend with
+ * different owners.  For the choice see sessionchoice.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,47 +20,55 @@
 typedef struct ZkLockSessionRoutine
 {
 	/*
-	 * Have a session that has had a connection, and room for requests.  Errors:
-	 * 08001 after zklock.connect_timeout, at `deadline` or if the settings lead
-	 * nowhere, 08006 if there is no room until then, 28000, 53000.
+	 * Wait until there is a session that has been connected, and room for
+	 * requests.  Errors: 08001 after zklock.connect_timeout, at `deadline`, or
+	 * if the settings are not valid; 08006 if there is no room until
+	 * `deadline`; 28000; 53000.
 	 */
 	void		(*ready) (int64 deadline);
 
 	/*
-	 * Wait until the locks of these holds can be asked for: what was given up before
-	 * must be finished, or nearly so, and there must be room.  Errors: 08006 at
-	 * `deadline`, 53200.
+	 * Wait until the locks of these holds can be requested: the number of
+	 * former locks that are not deleted yet must be within its limit, and
+	 * there must be room in shared memory.  Errors: 08006 at `deadline`,
+	 * 53200.
 	 */
 	void		(*admit) (ZkLockHold **holds, int n, int64 deadline);
 
-	/* Take in the session's state; `poll` also logs what there is to tell. */
+	/* Read the session's state; `poll` also writes pending log messages. */
 	void		(*poll) (void);
 	void		(*refresh) (void);	/* raises and allocates nothing */
 
-	/* Is there a session, as far as was taken in? */
+	/* Is there a session, according to the state that was read last? */
 	bool		(*exists) (void);
 
-	/* Its state as taken in last; may be NULL if there is none. */
+	/* The state that was read last; may be NULL if there is no session. */
 	const ZkLockClientStatus *(*status) (void);
 
-	/* The live session's number, as of now; 0 if there is none. */
+	/* The current serial number of the live session; 0 if there is none. */
 	uint32		(*current) (void);
 
 	/*
-	 * Has it had no connection for so long that it has probably expired, though
-	 * its number lives?
+	 * Has the session had no connection for so long that it has probably
+	 * expired, although its serial number is still current?
 	 */
 	bool		(*is_gone) (void);
 
-	/* Nothing is held: a session that is gone, or outdated, may go. */
+	/*
+	 * To be called while no lock is held.  Closes a session that is probably
+	 * expired or has outdated settings.
+	 */
 	void		(*renew) (void);
 
-	/* It has been silent for too long: the next attempt looks for another. */
+	/*
+	 * The session has not answered for too long.  Closes it, so that the next
+	 * attempt begins a new one.
+	 */
 	void		(*give_up) (void);
 
 	/*
-	 * ERROR 08006 with this primary message: ZooKeeper has not answered.  The detail
-	 * says why, as far as that can be found out.
+	 * ERROR 08006 with this primary message: ZooKeeper has not answered.  The
+	 * detail names the cause, if it can be determined.
 	 */
 	void		(*raise_silence) (const char *message);
 
@@ -71,62 +79,76 @@ typedef struct ZkLockSessionRoutine
 	void		(*cancel_on_loss) (bool on);
 
 	/*
-	 * A commit under locks begins: from here to the end of the transaction
-	 * nobody must end the session on purpose.  Both raise nothing.
+	 * A commit that relies on locks begins or has ended.  In between, no
+	 * process may close the session on purpose.  Raises nothing.
 	 */
 	void		(*commit) (bool begins);
 
 	/*
-	 * Begin attempt->request.  Texts must outlive the attempt.  Errors: those of
-	 * `admit`.
+	 * Begin the attempt with attempt->request.  Its strings must live as long
+	 * as the attempt.  Errors: those of `admit`.
 	 */
 	void		(*begin) (ZkLockAttempt *attempt, int64 deadline);
 
 	/*
-	 * Wait until `until` for news of the attempts, or of the session, and take it
-	 * in.  Returns early for other reasons, too.
+	 * Wait until an attempt or the session has changed, or until the time
+	 * `until`, and update the results of the attempts.  May return earlier for
+	 * other reasons.
 	 */
 	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until);
 
-	/* Its time is over: it ends, one way or the other. */
+	/* The attempt's time is over.  Sets its verdict. */
 	void		(*time_out) (ZkLockAttempt *attempt);
 
-	/* Undo it, or give up what it was granted.  Raises nothing. */
+	/*
+	 * Abandon the attempt: delete its node, also if it was granted.  Raises
+	 * nothing.
+	 */
 	void		(*abandon) (ZkLockAttempt *attempt);
 
-	/* Let a hold's node go.  Raises and allocates nothing. */
+	/* Delete a hold's node.  Raises and allocates nothing. */
 	void		(*delete_node) (ZkLockHold *hold);
 
-	/* Ask whether a hold's node is there still, and wait for the answer. */
+	/* Send a request that confirms a hold's node, and wait for the answer. */
 	ZkLockAnswer (*ask) (ZkLockHold *hold, int64 deadline);
 
-	/* Have the lease renewed meanwhile, if little of it is left. */
+	/*
+	 * Request a renewal of the lease if little of it is left.  Does not wait.
+	 */
 	void		(*renew_lease) (ZkLockHold *hold);
 
 	/*
-	 * How often a revocable hold was revoked; no more once it is lost.  Requests
-	 * that came before cancel on loss was turned on are seen after that.  So it is with
-	 * the next three; all raise and allocate nothing.
+	 * How often a revocable hold was revoked.  Does not change after the lock
+	 * is lost.  Revocations before cancel on loss was turned on are visible
+	 * after that.  The same is true for the next three functions.  All four
+	 * raise and allocate nothing.
 	 */
 	uint32		(*revocations) (const ZkLockHold *hold);
 
 	/*
-	 * Is it known that somebody has deleted a hold's node?  That is counted as a
-	 * request.  NULL: nobody knows before it is asked.
+	 * Is it known that a hold's node was deleted by hand?  This also changes
+	 * the serial number of revocations.  NULL if the session detects this only
+	 * on request.
 	 */
 	bool		(*is_node_deleted) (const ZkLockHold *hold);
 
-	/* Any request for anything that is held changes this number. */
+	/* A number that changes with each revocation of any lock that is held */
 	uint64		(*requests) (void);
 
-	/* Was what an attempt was granted revoked?  The grant may not be known yet. */
+	/*
+	 * Was the lock of an attempt revoked?  The backend need not have seen the
+	 * grant.
+	 */
 	bool		(*is_revoked) (const ZkLockAttempt *attempt);
 } ZkLockSessionRoutine;
 
-/* That of what is held, or what will be next. */
+/* The routine of the current locks or, if there are none, of the next one */
 extern const ZkLockSessionRoutine *zklock_session_routine;
 
-/* Is this the live session's number?  0 never is: none is not like none. */
+/*
+ * Is this the serial number of the live session?  False for 0, even if there
+ * is no session.
+ */
 static inline bool
 zklock_sessionroutine_is_current(uint32 number)
 {
@@ -134,8 +156,9 @@ zklock_sessionroutine_is_current(uint32 number)
 }
 
 /*
- * How long it is good for that ZooKeeper has confirmed the session, in
- * nanoseconds: a third of its timeout.  0 while that is not known.
+ * Duration of the lease in nanoseconds: after a confirmation by ZooKeeper, the
+ * session is confirmed for a third of its timeout.  0 while the timeout is not
+ * known.
  */
 static inline int64
 zklock_sessionroutine_lease(void)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sharedcount.c
- *	  A number that all see: Curator's SharedCount.  See sharedcount.h.
+ *	  A number of leases that all clients share: Curator's SharedCount.  See
+ *	  sharedcount.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +13,7 @@
 #include "protocol/size.h"
 #include "session/errors.h"
 
-/* What is asked for, and what there is. */
+/* Argument and result of a function called by zklock_batch_in_session() */
 typedef struct Count
 {
 	const char *path;
@@ -53,7 +54,10 @@ zklock_sharedcount_get(const char *path, int *value)
 	return count.exists;
 }
 
-/* Write what is there, or make what is not; false: somebody was faster. */
+/*
+ * Set an existing count, or create it.  Returns false if the node was deleted
+ * or created meanwhile.
+ */
 static bool
 write_count(const char *path, int value, bool exists)
 {
@@ -76,7 +80,7 @@ set(void *arg)
 {
 	const Count *count = arg;
 	int			before;
-	int			failures = 0;	/* to make it */
+	int			failures = 0;	/* to create it */
 
 	for (;;)
 	{
@@ -85,7 +89,10 @@ set(void *arg)
 		if (write_count(count->path, count->value, exists))
 			break;
 
-		/* Somebody deletes it, or makes it, but hardly again and again. */
+		/*
+		 * Another client may delete or create it at the same time, but hardly
+		 * repeatedly.
+		 */
 		if (!exists && ++failures > 1)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * sharedcount.h
- *	  A number that all see: Curator's SharedCount.
+ *	  A number of leases that all clients share: Curator's SharedCount.
  *
- * It is a node that stays and says how many leases a semaphore has.  What is done to
- * it is no part of a transaction.
+ * It is a persistent node whose data is the number of leases of a semaphore.
+ * Changes are not part of a transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,14 +12,17 @@
 #define ZKLOCK_SHAREDCOUNT_H
 
 /*
- * False: there is none.  One flight.  Errors: of batch.h, 28000 if it may not be
- * read, 55000 if what is there is no count.
+ * Read a count, in one flight.  Returns false if it does not exist.  Errors:
+ * those of batch.h, 28000 if it cannot be read, 55000 if the node is not a
+ * count.
  */
 extern bool zklock_sharedcount_get(const char *path, int *value);
 
 /*
- * Set it, and make it if there is none.  Two flights.  Errors: likewise, and 42704 if
- * it cannot be made for want of a chroot.  What is no count is not written to.
+ * Set a count, and create it if it does not exist, in two flights.  A node
+ * that is not a count is not changed.  Errors: those of
+ * zklock_sharedcount_get(), and 42704 if it cannot be created because the
+ * chroot does not exist.
  */
 extern void zklock_sharedcount_set(const char *path, int value);
 

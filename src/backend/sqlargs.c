@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sqlargs.c
- *	  Arguments of SQL functions, checked.  See sqlargs.h.
+ *	  Checks arguments of SQL functions.  See sqlargs.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,12 +42,13 @@ to_path(const char *given, CheckPath check)
 }
 
 /*
- * Refuse what is not below zklock.path_prefix, or, for a parent, that itself.
- * Both are compared as they are given, in the encoding of the database: what is
- * not of this one, as in a setting made for all databases, is below nothing.
+ * ERROR 42501 if a path is not below zklock.path_prefix.  If `parent`, the
+ * prefix itself is accepted.  Both are compared in the encoding of the
+ * database.  If the setting was made for all databases, it may be in another
+ * encoding, and then no path is below it.
  *
- * A semaphore at the prefix is outside, but its mutex is below.  A lock there would
- * let nobody in.
+ * A semaphore at the prefix is not below it, but its mutex is.  A lock on the
+ * mutex would block all users of the semaphore.
  */
 static void
 refuse_outside(const char *given, bool parent)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sqlargs.h
- *	  Arguments of SQL functions, checked.
+ *	  Checks arguments of SQL functions.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,28 +10,28 @@
 
 #include "fmgr.h"
 
-/* ERROR 22004 if the argument is null.  `name` is what the message calls it. */
+/* ERROR 22004 if the argument is null.  `name` is its name in the message. */
 extern void zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno,
 									   const char *name);
 
 /*
- * A lock path in UTF-8, palloc'd.  ERROR 22023 if it is none, 42501 if it is not
- * below zklock.path_prefix.
+ * Convert a lock path to UTF-8, palloc'd.  ERROR 22023 if it is not a valid
+ * lock path, 42501 if it is not below zklock.path_prefix.
  */
 extern char *zklock_sqlargs_check_path(const text *arg);
 
-/* Both of it. */
+/* The same for an argument.  ERROR 22004 if it is null. */
 extern char *zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno);
 
 /*
- * The same for a path that is only looked at.  Other clients may have locks where
- * zklock refuses to make one.
+ * The same for a path that is only read.  This also accepts paths that other
+ * clients can use, but zklock cannot.
  */
 extern char *zklock_sqlargs_seen_path(FunctionCallInfo fcinfo, int argno);
 
 /*
- * Where to look for locks: likewise, but it may be the root, which is no lock
- * path, or zklock.path_prefix itself.
+ * The same for a path below which locks are searched.  This also accepts the
+ * root, which is not a lock path, and zklock.path_prefix itself.
  */
 extern char *zklock_sqlargs_parent(FunctionCallInfo fcinfo, int argno);
 

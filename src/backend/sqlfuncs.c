@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * sqlfuncs.c
- *	  The SQL functions that take, keep and give back locks.
+ *	  The SQL functions that acquire, check, fence and release locks.
  *
- * Arguments in, one call of the engine, answer out.  What the functions
- * promise is said in sql/zklock--1.0.sql.
+ * Each function checks its arguments, makes one call, and returns the result.
+ * The functions are specified in sql/zklock--1.0.sql.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +49,10 @@ PG_FUNCTION_INFO_V1(zk_semaphore_release);
 PG_FUNCTION_INFO_V1(zk_shared_count);
 PG_FUNCTION_INFO_V1(zk_shared_count_set);
 
-/* All of them are asked for in one flight; the client bounds what is under way. */
+/*
+ * All paths are requested in one flight.  The client bounds the requests under
+ * way.
+ */
 #define MAX_PATHS 1000
 
 static const char **
@@ -80,7 +83,7 @@ get_paths(FunctionCallInfo fcinfo, int argno, int *n)
 	return paths;
 }
 
-/* The label of an enum value, palloc'd. */
+/* The label of an enum value, palloc'd */
 static char *
 get_label(FunctionCallInfo fcinfo, int argno, const char *name)
 {
@@ -100,7 +103,7 @@ get_mode(FunctionCallInfo fcinfo, int argno)
 	elog(ERROR, "unknown lock mode \"%s\"", label);
 }
 
-/* Who does not name it leaves it to the setting. */
+/* A null scope means that of the setting zklock.default_scope. */
 static ZkLockScope
 get_scope(FunctionCallInfo fcinfo, int argno)
 {
@@ -112,7 +115,10 @@ get_scope(FunctionCallInfo fcinfo, int argno)
 	return strcmp(label, "transaction") == 0 ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
 }
 
-/* A timeout in nanoseconds; NULL waits for ever, what is not positive tries. */
+/*
+ * A timeout in nanoseconds.  NULL means no timeout.  A timeout that is not
+ * positive is returned as 0, which means no wait.
+ */
 static int64
 get_timeout(FunctionCallInfo fcinfo, int argno)
 {
@@ -177,7 +183,7 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(zklock_acquire_requested(&request, scope, limit, NULL) != NULL);
 }
 
-/* A count is confined as locks are. */
+/* The path of a count is subject to the same restrictions as that of a lock. */
 static char *
 get_count(FunctionCallInfo fcinfo, int argno)
 {
@@ -237,8 +243,8 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	char	   *holder;
 
 	/*
-	 * The snapshot is older than the lock: what its last holder did would be
-	 * out of sight.
+	 * The snapshot is older than the lock, so changes of the previous holder
+	 * would not be visible.
 	 */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
@@ -250,7 +256,9 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	if (hold != NULL)
 		PG_RETURN_INT64(hold->token);
 
-	/* ZooKeeper tells more, but only who has a session can ask. */
+	/*
+	 * The queue in ZooKeeper shows more, but it can be read only in a session.
+	 */
 	holder = zklock_queue_holder(path);
 	if (holder == NULL)
 		holder = ahead;
@@ -264,7 +272,10 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();			/* not reached */
 }
 
-/* There is nothing to release; but the path may be held in another way. */
+/*
+ * Warn that there is no session hold to release.  The path may be held in
+ * another mode or scope.
+ */
 static void
 warn_not_owned(const char *path, ZkLockMode mode)
 {
@@ -362,7 +373,7 @@ zk_lock_held(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(hold != NULL && !zklock_lease_is_doubtful(hold));
 }
 
-/* The lock that is held here, or an error. */
+/* Find a hold of this backend.  ERROR 55000 if there is none. */
 static ZkLockHold *
 find_held(const char *path, ZkLockMode mode)
 {
@@ -396,7 +407,7 @@ zk_lock_grant_number(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(find_held(path, mode)->grant_number);
 }
 
-/* The table of fences is where the extension is. */
+/* The table zk_lock_fences is in the schema of the extension. */
 static Oid
 extension_schema(FunctionCallInfo fcinfo)
 {
@@ -404,8 +415,9 @@ extension_schema(FunctionCallInfo fcinfo)
 }
 
 /*
- * A newer holder has fenced: 40001, unless this lock is known to be held.  Then
- * no retry would help.
+ * Raise the error for a newer grant in the fence.  It is 40001, unless this
+ * lock is known to be held.  In that case a retry would not help, and it is
+ * 55000.
  */
 static void
 refuse_fence(const char *path, const ZkLockFenceToken *mine,
@@ -444,7 +456,10 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	ZkLockFenceToken mine = {.token = hold->token, .grant_number = hold->grant_number};
 	ZkLockFenceToken newest;
 
-	/* It stays in the table from here on, whatever a trigger does. */
+	/*
+	 * From here on, the hold stays in the table until the transaction ends,
+	 * even if a trigger releases the lock.
+	 */
 	zklock_locktable_fence(hold);
 	if (!zklock_fence(extension_schema(fcinfo), path, &mine,
 					  zklock_mode_is_shared(mode), &newest))
@@ -504,7 +519,7 @@ zk_fence_merge(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 
-	/* Anybody can try it on a table of another kind. */
+	/* Any user may create a trigger with this function on another table. */
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sqlrows.c
- *	  The rows of SQL functions that return sets.  See sqlrows.h.
+ *	  Returns the rows of set-returning SQL functions.  See sqlrows.h.
  *
  *-------------------------------------------------------------------------
  */

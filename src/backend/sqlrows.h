@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * sqlrows.h
- *	  The rows of SQL functions that return sets.
+ *	  Returns the rows of set-returning SQL functions.
  *
- * All rows are put while the function is called, one after the other:
+ * A function returns all rows in one call:
  *
  *		zklock_sqlrows_begin(&rows, fcinfo);
  *		while (...)
  *			zklock_sqlrows_put(&rows, values, nulls);
  *		return zklock_sqlrows_end(&rows);
  *
- * In a select list PostgreSQL evaluates other columns between one row and the next,
- * and these can release locks, or change the session that they are in.  So a function
- * that returned its rows one by one could not keep a pointer to any of that.
+ * In a select list, PostgreSQL evaluates other columns between two rows, and
+ * these can release locks, or change the session.  So a function that returned
+ * its rows one by one could not keep pointers to locks or to the session's
+ * state.
  *
- * Between begin and end the memory context is one that is reset after each row.
+ * Between begin and end, the current memory context is reset after each row.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * statement.c
- *	  What is done around statements.  See statement.h.
+ *	  Hooks around statements.  See statement.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,15 +16,15 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 
-/* The next in line: another library's hook, or what PostgreSQL does itself. */
+/* The previous hooks, or PostgreSQL's standard functions */
 static ExecutorRun_hook_type next_ExecutorRun;
 static ExecutorFinish_hook_type next_ExecutorFinish;
 static ProcessUtility_hook_type next_ProcessUtility;
 
-/* Is the outermost statement under way?  Only that one is watched. */
+/* Does the outermost statement run?  Only that one is watched. */
 static bool inside = false;
 
-/* Can it commit in its midst? */
+/* Can the outermost statement commit before it ends? */
 static bool may_commit = false;
 
 static void
@@ -41,8 +41,9 @@ end(void)
 	zklock_cancel_statement(false);
 
 	/*
-	 * A cancellation that came in last may be ours: then there is a loss to be
-	 * raised.  If there is none, it is somebody else's, and too late.
+	 * A pending cancellation may be due to a loss or a revocation, and then an
+	 * error is raised for it.  Otherwise it has another cause, and has arrived
+	 * too late to cancel this statement.
 	 */
 	if (QueryCancelPending)
 		zklock_cancel_explain();
@@ -50,7 +51,7 @@ end(void)
 	zklock_xact_come_first(true);
 }
 
-/* To be called in PG_CATCH(), with the memory context of before. */
+/* To be called in PG_CATCH(), with the memory context before PG_TRY() */
 static void
 fail(MemoryContext before)
 {
@@ -69,7 +70,10 @@ fail(MemoryContext before)
 	PG_RE_THROW();
 }
 
-/* Carry out a part of a statement, watched if nobody does so already. */
+/*
+ * Execute a part of a statement, and watch it if no outer statement is being
+ * watched.
+ */
 #define WATCH(call) \
 	do { \
 		MemoryContext before = CurrentMemoryContext; \
@@ -100,7 +104,7 @@ executor_run(ZKLOCK_EXECUTOR_RUN_PARAMS)
 	WATCH(next_ExecutorRun(ZKLOCK_EXECUTOR_RUN_ARGS));
 }
 
-/* AFTER triggers */
+/* runs AFTER triggers */
 static void
 executor_finish(QueryDesc *queryDesc)
 {
@@ -115,7 +119,10 @@ process(ZKLOCK_UTILITY_PARAMS)
 	next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
 }
 
-/* For the compiler: what lives across a PG_TRY() is best not inlined. */
+/*
+ * Not inlined, so that the compiler does not warn of variables that PG_TRY()
+ * may clobber.
+ */
 static pg_noinline void
 watch_utility(ZKLOCK_UTILITY_PARAMS)
 {
@@ -123,9 +130,10 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
 }
 
 /*
- * A statement that does what no abort takes back, in a transaction of its own:
- * whatever there is to say against it must be said before.  Nor is it to be
- * disturbed, which would leave a database half dropped.
+ * Execute a statement whose effects are not undone by an abort, in a
+ * transaction of its own.  The locks are checked before it begins.  It is not
+ * cancelled because of a lock, since that could leave a database partially
+ * dropped.
  */
 static pg_noinline void
 carry_through_utility(ZKLOCK_UTILITY_PARAMS)
@@ -144,7 +152,7 @@ carry_through_utility(ZKLOCK_UTILITY_PARAMS)
 	zklock_xact_settle(false);
 }
 
-/* Has the statement effects that are not undone with its transaction? */
+/* Does the statement have effects that are not undone with its transaction? */
 static bool
 is_irrevocable(const Node *statement)
 {
@@ -157,13 +165,13 @@ is_irrevocable(const Node *statement)
 				return kind == TRANS_STMT_COMMIT_PREPARED ||
 					kind == TRANS_STMT_ROLLBACK_PREPARED;
 			}
-			/* directories of databases and tablespaces */
+			/* these change directories */
 		case T_CreatedbStmt:
 		case T_DropdbStmt:
 		case T_AlterDatabaseStmt:
 		case T_CreateTableSpaceStmt:
 		case T_DropTableSpaceStmt:
-			/* slots on other servers */
+			/* these change replication slots on other servers */
 		case T_CreateSubscriptionStmt:
 		case T_AlterSubscriptionStmt:
 		case T_DropSubscriptionStmt:
@@ -176,15 +184,15 @@ is_irrevocable(const Node *statement)
 static void
 process_utility(ZKLOCK_UTILITY_PARAMS)
 {
-	/* The statement may be gone after it was carried out. */
+	/* The statement may be freed after its execution. */
 	const Node *statement = pstmt->utilityStmt;
 	bool		discard_all = IsA(statement, DiscardStmt) &&
 		((const DiscardStmt *) statement)->target == DISCARD_ALL;
 
 	/*
-	 * Some forms of these can stand beside others in a transaction block, and
-	 * are undone with it.  A ROLLBACK shall not be cancelled, and a COMMIT
-	 * looks for itself.
+	 * Some forms of these statements are allowed in a transaction block, and
+	 * are undone with it.  A ROLLBACK must not be cancelled.  A COMMIT checks
+	 * the locks itself.
 	 */
 	if (is_irrevocable(statement) && !inside &&
 		!IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL))
@@ -195,8 +203,8 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 		watch_utility(ZKLOCK_UTILITY_ARGS);
 
 	/*
-	 * DISCARD ALL gives advisory locks back, and poolers send it between
-	 * clients.  There is no event for extensions.
+	 * DISCARD ALL releases advisory locks, and poolers send it between
+	 * clients.  PostgreSQL has no callback for it.
 	 */
 	if (discard_all)
 		zklock_locktable_release_all();

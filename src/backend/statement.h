@@ -1,18 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * statement.h
- *	  What is done around statements: the executor's and the utility hook.
+ *	  Hooks around statements: the executor's and the utility hook.
  *
- * Promises that
- *	- a statement that is cancelled because a lock was lost fails with 40001,
- *	  naming the lock.  PL/pgSQL sees the cancellation, which WHEN OTHERS does
- *	  not catch: the statement that ends is the client's;
- *	- a statement whose effects outlive an abort (CREATE DATABASE, COMMIT PREPARED
- *	  and the like) does not begin before it is known that the locks are held,
- *	  and is neither cancelled nor refused for their sake after that;
- *	- DISCARD ALL gives holds of session scope back;
- *	- after it zklock's check of the commit comes before what other libraries do
- *	  at that time, such as committing elsewhere.
+ * Guarantees:
+ *	- A statement that is cancelled because a lock was lost fails with 40001
+ *	  and the name of the lock.  In PL/pgSQL it is still a cancellation,
+ *	  which WHEN OTHERS does not catch.  The error code changes when the
+ *	  client's statement ends.
+ *	- A statement whose effects are not undone by an abort (such as CREATE
+ *	  DATABASE and COMMIT PREPARED) begins only after the locks are
+ *	  confirmed.  After that, it is neither cancelled nor refused because of
+ *	  a lock.
+ *	- DISCARD ALL releases holds of session scope.
+ *	- After each statement, zklock's check of the commit is registered
+ *	  again, so that it precedes the callbacks of other libraries, which may
+ *	  commit on other servers.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *	  The SQL functions that tell what is held, and in which session.
+ *	  The SQL functions that show the locks of this server, its counters and
+ *	  its session.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +32,7 @@ PG_FUNCTION_INFO_V1(zk_lock_stats_reset);
 PG_FUNCTION_INFO_V1(zk_lock_status);
 PG_FUNCTION_INFO_V1(zk_session);
 
-/* Columns of zk_locks, in the order of zk_lock_status(). */
+/* Columns of zk_locks, in the order of zk_lock_status() */
 typedef enum LockColumn
 {
 	LOCK_PID,
@@ -69,7 +70,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->session_id = hold->session_id;
 }
 
-/* As in pg_stat_activity */
+/* The same rule as that of pg_stat_activity */
 static bool
 may_see(const ZkLockClaimRow *row)
 {
@@ -78,7 +79,10 @@ may_see(const ZkLockClaimRow *row)
 		has_privs_of_role(GetUserId(), row->role);
 }
 
-/* The value of a column, in the memory of the row; `*isnull` is false before. */
+/*
+ * The value of a column, in the current memory context.  `*isnull` must be
+ * false at the call.
+ */
 static Datum
 lock_datum(const ZkLockClaimRow *row, LockColumn column, bool *isnull)
 {
@@ -141,7 +145,10 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 	zklock_sqlrows_put(rows, values, nulls);
 }
 
-/* What this backend holds, and then what the others hold and wait for */
+/*
+ * Returns the holds of this backend, and then the claims of all other
+ * backends.
+ */
 Datum
 zk_lock_status(PG_FUNCTION_ARGS)
 {
@@ -162,7 +169,7 @@ zk_lock_status(PG_FUNCTION_ARGS)
 	return zklock_sqlrows_end(&rows);
 }
 
-/* Milliseconds, as PostgreSQL's own statistics have them */
+/* Converts microseconds to milliseconds, as in PostgreSQL's own statistics. */
 static Datum
 ms_datum(int64 us)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * waiting.c
- *	  The wait for locks, from its limit to what it has got.  See waiting.h.
+ *	  Common parts of all waits for locks.  See waiting.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,10 +21,12 @@
 #include "utils/inval.h"
 #include "utils/timeout.h"
 
-/* How long who takes a lock only if it is free waits for the answer. */
+/*
+ * Time to wait for ZooKeeper's answer if a lock is acquired only if it is free
+ */
 #define TRY_MS 1000
 
-/* lock_timeout ends a wait just as it ends that of ProcSleep(). */
+/* lock_timeout ends a wait as it does in ProcSleep(). */
 static void
 arm_lock_timeout(void)
 {
@@ -40,9 +42,9 @@ disarm_lock_timeout(void)
 }
 
 /*
- * Connect, and fix the deadline.  To take a lock only if it is free needs an
- * answer all the same, but not all patience.  Then wait until the locks can be
- * asked for, which also counts.
+ * Connect, and set the deadline.  An attempt without a wait also needs an
+ * answer of ZooKeeper, and gets a short deadline for that.  The time until the
+ * locks can be requested also counts.
  */
 void
 zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
@@ -60,7 +62,10 @@ zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 	zklock_session_routine->admit(holds, n, limit->deadline);
 }
 
-/* Error context callback: the wait for a lock began with a connection. */
+/*
+ * Error context callback: reports a failure to connect again as a lost
+ * connection, because the wait for the lock began with one.
+ */
 static void
 tell_of_loss(void *path)
 {
@@ -71,10 +76,10 @@ tell_of_loss(void *path)
 }
 
 /*
- * A session that expires while we wait takes our place in the queue with it,
- * and everything that this backend held.  If it held nothing, nothing but the
- * place is lost: go on with a new session.  If there is none to be had, the
- * connection was lost and did not come back.
+ * If the session expires during the wait, this backend loses its place in the
+ * queue, and every lock that it held.  If it held none, it can begin again in
+ * a new session.  If it cannot connect, the error is that of a lost
+ * connection.
  */
 void
 zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
@@ -88,7 +93,7 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 
 	zklock_lease_check();
 
-	/* Who demands credentials tells so when he is asked for something. */
+	/* A server that requires credentials reports that only with a request. */
 	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
 		zklock_errors_session_refused(zklock_session_routine->identity());
 	error_context_stack = &loss;
@@ -96,7 +101,10 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 	error_context_stack = loss.previous;
 }
 
-/* That others are ahead is an answer; none at all by the deadline is an error. */
+/*
+ * It is no error if others were ahead at the deadline.  It is an error if
+ * there was no answer at all.
+ */
 void
 zklock_waiting_refuse_silence(const ZkLockAttempt *attempt)
 {
@@ -105,11 +113,12 @@ zklock_waiting_refuse_silence(const ZkLockAttempt *attempt)
 }
 
 /*
- * The wait is over.  Who has been told to give up by now does so, though he may
- * have been granted the lock just then: an error shall not leave a lock behind.
+ * The wait is over.  A pending cancellation is raised even if the lock has
+ * just been granted, so that an error never leaves a lock behind.
  *
- * Then see what earlier holders have done to the catalogs.  That takes a table's
- * lock, as a rule; but a function, for one, is called without.
+ * Then process invalidation messages, so that this backend sees the changes of
+ * earlier holders to the catalogs.  A lock on a table does the same, but not
+ * every statement takes one.  A function, for example, is called without.
  */
 bool
 zklock_waiting_finish(bool granted)
@@ -121,7 +130,7 @@ zklock_waiting_finish(bool granted)
 	return granted;
 }
 
-/* What the statistics say of how it ended, if not well. */
+/* The counter for a wait that ended without the lock */
 static ZkLockCounter
 how_ended(bool failed)
 {
@@ -142,8 +151,9 @@ zklock_waiting_end(bool granted, bool failed, int n)
 }
 
 /*
- * A lock downgraded `from` a stronger one is that one's grant still: those who
- * wait behind it have larger tokens, whenever the reader's node was made.
+ * If a lock is downgraded `from` a stronger one, it has the token of that
+ * grant.  Those who wait behind it have larger tokens, whenever the reader's
+ * node was created.
  */
 void
 zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
@@ -161,9 +171,9 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	zklock_cancel_granted(hold);
 
 	/*
-	 * Whoever waited for long has little left of the lease that began with his
-	 * create.  Have it renewed while the transaction works, so that the commit
-	 * need not wait for that.
+	 * The lease began when the node was created, so after a long wait little
+	 * of it is left.  Request a renewal now, which arrives while the
+	 * transaction works, so that the commit need not wait for it.
 	 */
 	zklock_session_routine->renew_lease(hold);
 	zklock_claims_granted(hold->claim, hold->name, hold->session_id,

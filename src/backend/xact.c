@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * xact.c
- *	  What the ends of transactions do to locks.  See xact.h.
+ *	  Callbacks at the end of transactions and subtransactions.  See xact.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,21 +15,22 @@
 #include "tcop/pquery.h"
 #include "utils/resowner.h"
 
-/* Is there a statement that must not be refused any more? */
+/* Is there a statement whose commits must not be refused? */
 static enum
 {
 	NOT_SETTLED,
-	SETTLED_STATEMENT,			/* it is under way, and may commit meanwhile */
-	SETTLED_COMMIT				/* only its commit is left */
+	SETTLED_STATEMENT,			/* it runs, and may commit */
+	SETTLED_COMMIT				/* it has ended, its commit follows */
 }			settled = NOT_SETTLED;
 
 /* Has the check of this commit begun? */
 static bool committing = false;
 
 /*
- * What has ended, and has not given its locks back yet.  PostgreSQL still has its
- * own then, and has not told the others of what has changed in the catalogs: who
- * came next would run into the one, or go by what there was before the other.
+ * The transaction or subtransaction that has ended and whose ZooKeeper locks
+ * are not released yet.  At the time of the callback, PostgreSQL still holds
+ * its own locks, and has not sent its invalidation messages.  The next holder
+ * would have to wait for these locks, or would use outdated catalog entries.
  */
 static enum
 {
@@ -41,8 +42,8 @@ static enum
 static SubTransactionId ended_sub;
 
 /*
- * The statement of a procedure goes on after a commit, which is not to be cancelled
- * all the same.
+ * If a procedure commits, its statement continues.  Cancel on loss is
+ * nevertheless off during the commit.
  */
 static void
 confirm(void)
@@ -79,13 +80,13 @@ xact_event(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 
-			/* The last moment to refuse. */
+			/* This is the last callback that may refuse the commit. */
 			check_commit();
 			break;
 
 		case XACT_EVENT_PRE_PREPARE:
 
-			/* Nobody could hold them until COMMIT PREPARED. */
+			/* No process could hold the locks until COMMIT PREPARED. */
 			if (zklock_locktable_in_xact())
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -107,7 +108,7 @@ xact_event(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			xact_ended(true);
 
-			/* There are only fences, of locks that the session holds. */
+			/* Only fences of locks that the session holds are left. */
 			zklock_locktable_end_xact();
 			zklock_cancel_watch();
 			break;
@@ -134,9 +135,10 @@ subxact_event(SubXactEvent event, SubTransactionId sub,
 }
 
 /*
- * Called for each resource owner: those of a transaction's portals come before
- * its own, but in each phase all of them, so that the locks of all are gone.
- * Owners of others, who end at other times, are not waited for.
+ * Called for each resource owner in each phase.  The owners of a transaction's
+ * portals precede the transaction's own owner within a phase, so after the
+ * phase of locks, all PostgreSQL locks of the transaction are released.
+ * Resource owners that end at other times are ignored.
  */
 static void
 release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
@@ -168,22 +170,25 @@ zklock_xact_settle(bool begins)
 }
 
 /*
- * Another library may run statements when a transaction ends, in a callback of
- * its own.  PostgreSQL is on its way through the list of them then: to take ours
- * out would have it miss us, or follow a link to what is free.
+ * Another library may run statements in its own callback at the end of a
+ * transaction.  At that time, PostgreSQL iterates over its list of callbacks.
+ * If our entry were removed then, the iteration could skip it, or follow a
+ * pointer to freed memory.
  *
- * Once we have come first we are called before such a library, and know by
- * `committing`; but it may have come after us, from a deferred trigger for one.
- * So ours are taken out only when the client's statement has ended, in a portal:
- * no commit can be under way.  At other times it is one that has been there for
- * long, which such a callback hardly gets to.  The one made at load stays.
+ * If our callback precedes that of such a library, `committing` shows this
+ * case.  But the library's callback may have been registered after ours, for
+ * example by a deferred trigger.  So all older entries are removed only when
+ * the client's statement has ended in a portal, since no commit can be in
+ * progress then.  At other times, only the oldest entry of many is removed,
+ * which such an iteration has hardly reached.  The entry that was registered
+ * at load is never removed.
  */
 void
 zklock_xact_come_first(bool outermost)
 {
-	static char arg[32];		/* tells the registrations apart */
+	static char arg[32];		/* distinguishes the entries */
 	static unsigned newest = 0;
-	static unsigned oldest = 0; /* those from here on are registered */
+	static unsigned oldest = 0; /* first entry still registered */
 
 	if (committing || !zklock_locktable_is_used())
 		return;

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * xact.h
- *	  What the ends of transactions do to locks.
+ *	  Callbacks at the end of transactions and subtransactions.
  *
- * Promises
- *	- that nothing here waits, allocates or raises once a transaction is committed
- *	  or aborted: an error there is a PANIC, a wait cannot be cancelled;
- *	- that locks are given back after PostgreSQL's own of the same transaction, or
- *	  subtransaction: who has the next turn sees all that was done, and finds no
- *	  table locked.
+ * Guarantees:
+ *	- Once a transaction is committed or aborted, nothing here waits,
+ *	  allocates or raises.  An error there is a PANIC, and a wait cannot be
+ *	  cancelled.
+ *	- ZooKeeper locks are released after PostgreSQL's own locks of the same
+ *	  transaction or subtransaction.  So the next holder sees all changes of
+ *	  this transaction, and finds no table locked.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,19 +19,21 @@
 extern void zklock_xact_init(void);
 
 /*
- * Have PostgreSQL call us first of all libraries when a transaction ends.  It
- * calls last who was first to ask for it, and postgres_fdw, for one, commits on
- * other servers then: no lock must turn out to be lost after that.
+ * Register the callback again, so that PostgreSQL calls it before those of
+ * other libraries.  PostgreSQL calls the callback that was registered last
+ * first. postgres_fdw, for example, commits on other servers in its callback,
+ * so the locks must be checked before that.
  *
- * To be called when a statement has ended that may have brought in another
- * library: the outermost one, or one of a procedure, which may commit next.
+ * To be called when a statement has ended that may have loaded another
+ * library: the outermost statement, or one in a procedure, which may commit
+ * next.
  */
 extern void zklock_xact_come_first(bool outermost);
 
 /*
- * The check of a commit, before (`begins`) a statement that nothing undoes and
- * that is the only one of its transaction: ERROR 40001 as in lease.h.  The
- * commits in its midst and at its end are not refused any more.
+ * Make the check of a commit before (`begins`) a statement that an abort does
+ * not undo, and that is the only one of its transaction.  ERROR 40001 as in
+ * lease.h.  The commits within the statement and at its end are not refused.
  */
 extern void zklock_xact_settle(bool begins);
 

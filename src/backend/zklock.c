@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zklock.c
- *	  ZooKeeper locks for PostgreSQL: what is done when the library is loaded.
+ *	  ZooKeeper locks for PostgreSQL: initialization of the library.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +21,8 @@ ZKLOCK_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 /*
- * No thread is started and nothing is connected here: this may be the
- * postmaster.
+ * This process may be the postmaster, so no thread is started here and no
+ * connection is made.
  */
 void
 _PG_init(void)
