@@ -20,7 +20,7 @@
 #include "shared/stats.h"
 
 /* State of the acquisition of one lock */
-typedef struct Wanted
+typedef struct AcquireState
 {
 	ZkLockHold *hold;			/* already counted, not yet granted */
 	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
@@ -28,7 +28,7 @@ typedef struct Wanted
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
 	bool		warned;			/* of another number of leases */
-} Wanted;
+} AcquireState;
 
 /*
  * The session may be closed as soon as it has no nodes.  Its end must not
@@ -36,9 +36,9 @@ typedef struct Wanted
  * is turned off first.
  */
 static void
-let_go(ZkLockHold *hold)
+release_node(ZkLockHold *hold)
 {
-	zklock_cancel_give_back(hold);
+	zklock_cancel_release(hold);
 	if (hold->node != NULL)
 		zklock_session_routine->delete_node(hold);
 }
@@ -46,7 +46,7 @@ let_go(ZkLockHold *hold)
 void
 zklock_acquire_init(void)
 {
-	zklock_locktable_init(let_go);
+	zklock_locktable_init(release_node);
 }
 
 ZkLockHold *
@@ -152,7 +152,7 @@ zklock_acquire_find_stronger(const char *path, ZkLockMode mode)
 }
 
 void
-zklock_acquire_refuse_too_many(int more)
+zklock_acquire_check_limit(int more)
 {
 	int			held = zklock_locktable_size();
 	int			limit = zklock_max_locks_per_backend;
@@ -172,18 +172,18 @@ zklock_acquire_refuse_too_many(int more)
  * lease.
  */
 static bool
-enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
+enter_semaphore(AcquireState *state, const ZkLockWaitLimit *limit)
 {
-	const ZkLockKey *key = &wanted->hold->key;
+	const ZkLockKey *key = &state->hold->key;
 	ZkLockRequest request = {
 		.params = {.mode = ZKLOCK_EXCLUSIVE,.nowait = limit->nowait},
 		.path = mutex_path(key->path, key->mode)
 	};
 
-	zklock_await_begin(&wanted->mutex, &request, limit->deadline);
-	zklock_await(&wanted->mutex, 1, limit->deadline, false);
-	zklock_await_raise(&wanted->mutex);
-	return wanted->mutex.outcome.verdict == ZKLOCK_GRANTED;
+	zklock_await_begin(&state->mutex, &request, limit->deadline);
+	zklock_await(&state->mutex, 1, limit->deadline, false);
+	zklock_await_raise(&state->mutex);
+	return state->mutex.outcome.verdict == ZKLOCK_GRANTED;
 }
 
 /*
@@ -193,46 +193,46 @@ enter_semaphore(Wanted *wanted, const ZkLockWaitLimit *limit)
  * because all users cannot change the number at the same moment.
  */
 static void
-warn_of_other_size(Wanted *wanted)
+warn_of_other_size(AcquireState *state)
 {
-	int			named = wanted->attempt.outcome.named;
+	int			named = state->attempt.outcome.named;
 
-	if (named == 0 || wanted->warned)
+	if (named == 0 || state->warned)
 		return;
-	wanted->warned = true;
+	state->warned = true;
 	ereport(WARNING,
 			(errmsg("callers name different numbers of leases for semaphore \"%s\"",
-					zklock_errors_path(wanted->hold->key.path)),
+					zklock_errors_path(state->hold->key.path)),
 			 errdetail("This one names %d, and one before it %d.",
-					   wanted->request.params.permits, named),
+					   state->request.params.permits, named),
 			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
 /* Try once.  Returns the verdict. */
 static ZkLockVerdict
-run(Wanted *wanted, const ZkLockWaitLimit *limit)
+try_once(AcquireState *state, const ZkLockWaitLimit *limit)
 {
-	const ZkLockModeRow *mode = &zklock_mode_table[wanted->request.params.mode];
+	const ZkLockModeRow *mode = &zklock_mode_table[state->request.params.mode];
 
-	if (mode->mutex != NULL && !enter_semaphore(wanted, limit))
-		return wanted->mutex.outcome.verdict;
-	zklock_await_begin(&wanted->attempt, &wanted->request, limit->deadline);
+	if (mode->mutex != NULL && !enter_semaphore(state, limit))
+		return state->mutex.outcome.verdict;
+	zklock_await_begin(&state->attempt, &state->request, limit->deadline);
 
 	if (mode->has_permits)
 	{
 		/* Warn before the wait. */
-		zklock_await(&wanted->attempt, 1, limit->deadline, true);
-		warn_of_other_size(wanted);
+		zklock_await(&state->attempt, 1, limit->deadline, true);
+		warn_of_other_size(state);
 	}
-	zklock_await(&wanted->attempt, 1, limit->deadline, false);
+	zklock_await(&state->attempt, 1, limit->deadline, false);
 
 	/* The mutex protects the lease only if both are in the same session. */
 	if (mode->mutex != NULL &&
-		wanted->attempt.outcome.verdict == ZKLOCK_GRANTED &&
-		wanted->attempt.session_serial != wanted->mutex.session_serial)
+		state->attempt.outcome.verdict == ZKLOCK_GRANTED &&
+		state->attempt.session_serial != state->mutex.session_serial)
 		return ZKLOCK_EXPIRED;
-	zklock_await_abandon(&wanted->mutex);
-	return wanted->attempt.outcome.verdict;
+	zklock_await_abandon(&state->mutex);
+	return state->attempt.outcome.verdict;
 }
 
 /*
@@ -240,28 +240,28 @@ run(Wanted *wanted, const ZkLockWaitLimit *limit)
  * over.
  */
 static bool
-wait_for(Wanted *wanted, ZkLockWaitLimit *limit)
+wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
 {
 	ZkLockVerdict verdict;
 
 	for (;;)
 	{
-		verdict = run(wanted, limit);
+		verdict = try_once(state, limit);
 		if (verdict == ZKLOCK_GRANTED)
 			return true;
 
-		zklock_await_abandon(&wanted->mutex);
-		zklock_await_abandon(&wanted->attempt);
+		zklock_await_abandon(&state->mutex);
+		zklock_await_abandon(&state->attempt);
 		if (verdict != ZKLOCK_EXPIRED)
 			break;
-		zklock_waiting_start_over(wanted->hold->key.path, limit);
+		zklock_waiting_start_over(state->hold->key.path, limit);
 	}
-	zklock_await_raise(&wanted->attempt);
-	if (zklock_mode_table[wanted->hold->key.mode].mutex == NULL)
-		zklock_waiting_refuse_silence(&wanted->attempt);
-	else if (!wanted->mutex.outcome.queued)
-		zklock_waiting_refuse_silence(wanted->mutex.outcome.verdict == ZKLOCK_GRANTED ?
-					   &wanted->attempt : &wanted->mutex);
+	zklock_await_raise(&state->attempt);
+	if (zklock_mode_table[state->hold->key.mode].mutex == NULL)
+		zklock_waiting_check_answer(&state->attempt);
+	else if (!state->mutex.outcome.queued)
+		zklock_waiting_check_answer(state->mutex.outcome.verdict == ZKLOCK_GRANTED ?
+									&state->attempt : &state->mutex);
 	return false;
 }
 
@@ -273,7 +273,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	ZkLockMode	mode = request->params.mode;
 	ZkLockHold *hold;
 	int64		began = zklock_zkclient_now();
-	Wanted	   *wanted;
+	AcquireState *state;
 	volatile bool granted = false;
 	volatile bool failed = true;
 
@@ -285,36 +285,36 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
 	}
-	zklock_lease_renew_session();
+	zklock_lease_close_unusable_session();
 
 	/* Everything that allocates memory precedes the creation of the node. */
-	wanted = palloc0(sizeof(Wanted));
-	wanted->from = zklock_acquire_find_stronger(path, mode);
-	zklock_acquire_refuse_too_many(1);
-	wanted->hold = hold = zklock_locktable_enter(path, mode);
-	wanted->request = *request;
-	wanted->request.params.wants_holder = ahead != NULL;
-	wanted->request.params.revocable = zklock_revoke_is_wanted(mode);
-	wanted->request.path = hold->key.path;
-	wanted->request.from = wanted->from != NULL ? wanted->from->name : NULL;
+	state = palloc0(sizeof(AcquireState));
+	state->from = zklock_acquire_find_stronger(path, mode);
+	zklock_acquire_check_limit(1);
+	state->hold = hold = zklock_locktable_enter(path, mode);
+	state->request = *request;
+	state->request.params.wants_holder = ahead != NULL;
+	state->request.params.revocable = zklock_revoke_is_wanted(mode);
+	state->request.path = hold->key.path;
+	state->request.from = state->from != NULL ? state->from->name : NULL;
 	PG_TRY();
 	{
 		ZkLockWaitLimit limit;
 
 		zklock_locktable_add(hold, scope);
 		zklock_waiting_begin(&limit, ns, &hold, 1);
-		wanted->request.params.nowait = limit.nowait;
-		wanted->attempt.claim = wanted->mutex.claim = hold->claim;
-		granted = zklock_waiting_finish(wait_for(wanted, &limit));
+		state->request.params.nowait = limit.nowait;
+		state->attempt.claim = state->mutex.claim = hold->claim;
+		granted = zklock_waiting_finish(wait_for_lock(state, &limit));
 		failed = false;
 	}
 	PG_FINALLY();
 	{
 		zklock_waiting_end(granted, failed, 1);
-		zklock_await_abandon(&wanted->mutex);
+		zklock_await_abandon(&state->mutex);
 		if (!granted)
 		{
-			zklock_await_abandon(&wanted->attempt);
+			zklock_await_abandon(&state->attempt);
 			zklock_locktable_forget(hold);
 		}
 	}
@@ -323,12 +323,12 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	if (!granted)
 	{
 		if (ahead != NULL)
-			*ahead = zklock_await_describe(&wanted->attempt);
+			*ahead = zklock_await_describe(&state->attempt);
 		return NULL;
 	}
-	zklock_waiting_grant(hold, &wanted->attempt, wanted->from);
-	zklock_waiting_report(&wanted->attempt,
-						  wanted->attempt.waited || wanted->mutex.waited,
+	zklock_waiting_grant(hold, &state->attempt, state->from);
+	zklock_waiting_report(&state->attempt,
+						  state->attempt.waited || state->mutex.waited,
 						  began);
 	return hold;
 }

@@ -70,6 +70,6 @@ extern const ZkLockHold *zklock_acquire_find_stronger(const char *path,
  * ERROR 53400 if `more` additional locks would exceed
  * zklock.max_locks_per_backend.
  */
-extern void zklock_acquire_refuse_too_many(int more);
+extern void zklock_acquire_check_limit(int more);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

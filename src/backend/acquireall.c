@@ -45,7 +45,7 @@ is_of_one_session(const ZkLockAttempt *attempts, int n)
  * begin all of them again.
  */
 static void
-lose_all(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
+start_all_over(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 {
 	for (int i = 0; i < n; i++)
 		zklock_await_abandon(&attempts[i]);
@@ -73,7 +73,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 	{
 		if (held == n)
 		{
-			lose_all(attempts, n, limit);
+			start_all_over(attempts, n, limit);
 			held = 0;
 		}
 		for (int i = held; i < n; i++)
@@ -108,7 +108,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		if (attempts[held].outcome.verdict == ZKLOCK_EXPIRED)
 		{
 			/* The locks before it were in the same session. */
-			lose_all(attempts, held + 1, limit);
+			start_all_over(attempts, held + 1, limit);
 			held = 0;
 		}
 		else if (attempts[held].outcome.verdict == ZKLOCK_GRANTED)
@@ -116,7 +116,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		else
 		{
 			zklock_await_raise(&attempts[held]);
-			zklock_waiting_refuse_silence(&attempts[held]);
+			zklock_waiting_check_answer(&attempts[held]);
 			return false;
 		}
 	}
@@ -154,7 +154,7 @@ count_new(const char **paths, int n, ZkLockMode mode)
  * Returns false if ZooKeeper did not answer within `ns`.
  */
 static bool
-add_to_many(ManyLocks *many, const char *path, ZkLockMode mode,
+add_path(ManyLocks *many, const char *path, ZkLockMode mode,
 			 ZkLockScope scope, int64 ns)
 {
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
@@ -191,7 +191,7 @@ time_left(int64 ns, int64 began)
 }
 
 static void
-undo_many(ManyLocks *many, ZkLockScope scope)
+undo_all(ManyLocks *many, ZkLockScope scope)
 {
 	for (int i = 0; i < many->nfresh; i++)
 	{
@@ -218,8 +218,8 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 
 	zklock_sessionchoice_choose();
 	zklock_session_routine->poll();
-	zklock_lease_renew_session();
-	zklock_acquire_refuse_too_many(count_new(paths, n, mode));
+	zklock_lease_close_unusable_session();
+	zklock_acquire_check_limit(count_new(paths, n, mode));
 	PG_TRY();
 	{
 		ZkLockWaitLimit limit;
@@ -227,7 +227,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 
 		for (int i = 0; i < n && in_time; i++)
 			if (!is_repeated(paths, i))
-				in_time = add_to_many(many, paths[i], mode, scope,
+				in_time = add_path(many, paths[i], mode, scope,
 									   time_left(ns, began));
 		if (in_time && many->nfresh > 0)
 			zklock_waiting_begin(&limit, time_left(ns, began), many->fresh,
@@ -241,7 +241,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	{
 		zklock_waiting_end(granted, failed, many->nfresh);
 		if (!granted)
-			undo_many(many, scope);
+			undo_all(many, scope);
 	}
 	PG_END_TRY();
 

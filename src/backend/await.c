@@ -58,7 +58,7 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 }
 
 /* Does the process title show the wait? */
-static bool titled = false;
+static bool title_is_set = false;
 
 /*
  * Show other backends that this attempt waits, once it is known that others
@@ -72,19 +72,19 @@ show_wait(ZkLockAttempt *attempt)
 	attempt->shown = attempt->waited = true;
 	zklock_claims_queued(attempt->claim, attempt->outcome.name,
 						 zklock_session_routine->status()->session_id);
-	if (!titled && update_process_title)
+	if (!title_is_set && update_process_title)
 	{
-		titled = true;
+		title_is_set = true;
 		zklock_compat_title("waiting for ZooKeeper lock");
 	}
 }
 
 void
-zklock_await_over(void)
+zklock_await_end(void)
 {
-	if (titled)
+	if (title_is_set)
 		zklock_compat_title(NULL);
-	titled = false;
+	title_is_set = false;
 }
 
 /* The first attempt without a verdict, or NULL */
@@ -112,13 +112,13 @@ zklock_await_lost_connection(const char *path)
  * it will not be restored for this session.
  */
 static void
-give_up(const ZkLockAttempt *pending)
+raise_lost_connection(const ZkLockAttempt *pending)
 {
 	/*
 	 * The hosts may have new addresses.  The next session resolves them again.
 	 */
-	zklock_session_routine->give_up();
-	zklock_session_routine->raise_silence(zklock_await_lost_connection(pending->request.path));
+	zklock_session_routine->close();
+	zklock_session_routine->raise_no_answer(zklock_await_lost_connection(pending->request.path));
 }
 
 void
@@ -128,8 +128,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 	int64		began = zklock_zkclient_now();
 	int64		log_at = log_lock_waits ?
 		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
-	int64		gone_at = ZKLOCK_NEVER; /* end of the wait for a lost
-										 * connection */
+	int64		reconnect_by = ZKLOCK_NEVER;	/* if the connection is lost */
 	ZkLockAttempt *logged = NULL;
 	ZkLockAttempt *pending;
 
@@ -138,7 +137,8 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
-		zklock_session_routine->wait(attempts, n, Min(deadline, Min(gone_at, log_at)));
+		zklock_session_routine->wait(attempts, n, Min(deadline,
+													   Min(reconnect_by, log_at)));
 		now = zklock_zkclient_now();
 		for (int i = 0; i < n; i++)
 		{
@@ -148,17 +148,17 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		}
 		pending = find_pending(attempts, n, queued_is_enough);
 		if (pending != NULL)
-			zklock_revoke_refuse(attempts, n);
+			zklock_revoke_check_attempts(attempts, n);
 
 		status = zklock_session_routine->status();
 		if (zklock_session_routine->current() == 0 || status == NULL ||
 			status->state == ZKLOCK_CLIENT_CONNECTED)
-			gone_at = ZKLOCK_NEVER;
-		else if (gone_at == ZKLOCK_NEVER)
-			gone_at = now + ((int64) status->timeout + zklock_connect_timeout) *
-				ZKLOCK_NS_PER_MS;
-		else if (pending != NULL && now >= gone_at)
-			give_up(pending);
+			reconnect_by = ZKLOCK_NEVER;
+		else if (reconnect_by == ZKLOCK_NEVER)
+			reconnect_by = now + ZKLOCK_NS_PER_MS *
+				((int64) status->timeout + zklock_connect_timeout);
+		else if (pending != NULL && now >= reconnect_by)
+			raise_lost_connection(pending);
 
 		if (pending != NULL && now >= log_at)
 		{
@@ -213,7 +213,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 	{
 		case ZKLOCK_DENIED:
 			if (attempt->outcome.rc == ZKLOCK_RC_OK)
-				zklock_errors_too_much();
+				zklock_errors_too_many_requests();
 			zklock_errors_refused(attempt->request.path, "lock", attempt->refused,
 								  zklock_session_routine->identity(),
 								  attempt->outcome.rc, attempt->outcome.code);

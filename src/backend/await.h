@@ -47,7 +47,7 @@ extern char *zklock_await_describe(const ZkLockAttempt *attempt);
  * To be called when the wait is over, for any reason.  Resets the process
  * title.
  */
-extern void zklock_await_over(void);
+extern void zklock_await_end(void);
 
 /* Abandon an attempt: delete its node, also if it was granted. */
 extern void zklock_await_abandon(ZkLockAttempt *attempt);

@@ -14,11 +14,11 @@
 #include "session/session.h"
 
 static void
-ready(int64 deadline)
+connect_session(int64 deadline)
 {
 	zklock_session_connect(deadline);
 	if (!zklock_session_await_room(deadline))
-		zklock_diagnosis_raise_silence("ZooKeeper did not answer in time");
+		zklock_diagnosis_raise_no_answer("ZooKeeper did not answer in time");
 }
 
 /* Nodes that are still being deleted take no resources of other backends. */
@@ -37,7 +37,7 @@ exists(void)
 }
 
 static void
-renew(void)
+close_unusable(void)
 {
 	if (zklock_session_is_outdated() || zklock_session_is_gone())
 		zklock_session_close();
@@ -54,7 +54,7 @@ commit(bool begins)
 
 /* Copy the results from the driver. */
 static void
-show(ZkLockAttempt *attempt)
+copy_results(ZkLockAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockRecipe *r = &driver->recipe;
@@ -74,7 +74,7 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 	zklock_driver_begin(&attempt->driver, &attempt->request,
 						zklock_nodedata_self(attempt->request.params.revocable),
 						NULL);
-	show(attempt);
+	copy_results(attempt);
 }
 
 /*
@@ -95,16 +95,16 @@ deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages, bool stale)
 
 			if (message->kind == ZKLOCK_MSG_DELETED ||
 				message->kind == ZKLOCK_MSG_CHANGED)
-				zklock_driver_take_watch(driver, message);
+				zklock_driver_process_event(driver, message);
 			else if (message->tag.owner == driver->owner)
-				zklock_driver_take(driver, message);
+				zklock_driver_process_reply(driver, message);
 		}
 		zklock_zkclient_free(message);
 	}
 }
 
 static void
-await_news(ZkLockAttempt *attempts, int n, int64 until)
+wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 {
 	bool		stale;
 	ZkLockMessage *messages = zklock_session_wait(until, &stale);
@@ -113,9 +113,9 @@ await_news(ZkLockAttempt *attempts, int n, int64 until)
 	for (int i = 0; i < n; i++)
 	{
 		if (stale)
-			zklock_driver_disregard(&attempts[i].driver);
-		zklock_driver_look(&attempts[i].driver);
-		show(&attempts[i]);
+			zklock_driver_reread(&attempts[i].driver);
+		zklock_driver_check_session(&attempts[i].driver);
+		copy_results(&attempts[i]);
 	}
 }
 
@@ -123,7 +123,7 @@ static void
 time_out(ZkLockAttempt *attempt)
 {
 	zklock_driver_time_out(&attempt->driver);
-	show(attempt);
+	copy_results(attempt);
 }
 
 static void
@@ -140,7 +140,7 @@ delete_node(ZkLockHold *hold)
 }
 
 static ZkLockAnswer
-ask(ZkLockHold *hold, int64 deadline)
+confirm(ZkLockHold *hold, int64 deadline)
 {
 	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
 	ZkLockMessage *reply;
@@ -149,7 +149,7 @@ ask(ZkLockHold *hold, int64 deadline)
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
 		!zklock_zkclient_confirm(hold->node, tag))
 	{
-		zklock_session_await_news(deadline);
+		zklock_session_wait_and_discard(deadline);
 		return ZKLOCK_ANSWER_NONE;
 	}
 	reply = zklock_session_await(tag.owner, deadline);
@@ -181,7 +181,7 @@ revocations(const ZkLockHold *hold)
 }
 
 static uint64
-requests(void)
+revocation_serial(void)
 {
 	ZkLockClient *client = zklock_session_client();
 
@@ -199,7 +199,7 @@ is_revoked(const ZkLockAttempt *attempt)
 }
 
 const ZkLockSessionRoutine zklock_backendsession_routine = {
-	.ready = ready,
+	.connect = connect_session,
 	.admit = admit,
 	.poll = zklock_session_poll,
 	.refresh = zklock_session_refresh,
@@ -207,20 +207,20 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.status = zklock_session_status,
 	.current = zklock_session_serial,
 	.is_gone = zklock_session_is_gone,
-	.renew = renew,
-	.give_up = zklock_session_close,
-	.raise_silence = zklock_diagnosis_raise_silence,
+	.close_unusable = close_unusable,
+	.close = zklock_session_close,
+	.raise_no_answer = zklock_diagnosis_raise_no_answer,
 	.identity = zklock_session_identity,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.commit = commit,
 	.begin = begin,
-	.wait = await_news,
+	.wait = wait_for_attempts,
 	.time_out = time_out,
 	.abandon = abandon,
 	.delete_node = delete_node,
-	.ask = ask,
+	.confirm = confirm,
 	.renew_lease = renew_lease,
 	.revocations = revocations,
-	.requests = requests,
+	.revocation_serial = revocation_serial,
 	.is_revoked = is_revoked
 };

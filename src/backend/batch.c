@@ -21,19 +21,19 @@
  * Number of requests sent together.  It leaves room for requests that may be
  * under way already; see zklock_session_await_room().
  */
-#define MAX_TOGETHER 4000
+#define MAX_REQUESTS 4000
 
 /*
  * Time to wait until a connection is closed.  Another backend may open one
  * after that.
  */
-#define GOODBYE_MS 200
+#define CLOSE_TIMEOUT_MS 200
 
 static void
 connect_and_work(void (*work) (void *arg), void *arg)
 {
 	zklock_session_poll();
-	zklock_lease_renew_session();
+	zklock_lease_close_unusable_session();
 	zklock_session_connect(ZKLOCK_NEVER);
 	work(arg);
 }
@@ -41,7 +41,7 @@ connect_and_work(void (*work) (void *arg), void *arg)
 void
 zklock_batch_in_session(void (*work) (void *arg), void *arg)
 {
-	zklock_sessionchoice_look();
+	zklock_sessionchoice_choose_for_reading();
 	if (zklock_session_routine == &zklock_backendsession_routine)
 	{
 		connect_and_work(work, arg);
@@ -55,20 +55,20 @@ zklock_batch_in_session(void (*work) (void *arg), void *arg)
 	}
 	PG_FINALLY();
 	{
-		zklock_session_end(GOODBYE_MS);
+		zklock_session_end(CLOSE_TIMEOUT_MS);
 		zklock_connlimit_release();
 	}
 	PG_END_TRY();
 }
 
 static bool
-writes(const ZkLockOp *op)
+is_write(const ZkLockOp *op)
 {
 	return op->kind == ZKLOCK_OP_SET || op->kind == ZKLOCK_OP_CREATE;
 }
 
 static void
-take_data(ZkLockOp *op, const ZkLockMessage *message)
+store_data(ZkLockOp *op, const ZkLockMessage *message)
 {
 	Size		kept = Min(message->length, ZKLOCK_MAX_DATA);
 
@@ -82,7 +82,7 @@ take_data(ZkLockOp *op, const ZkLockMessage *message)
 }
 
 static void
-take(ZkLockOp *op, const ZkLockMessage *message)
+store_reply(ZkLockOp *op, const ZkLockMessage *message)
 {
 	op->rc = message->rc;
 	op->code = message->code;
@@ -90,8 +90,8 @@ take(ZkLockOp *op, const ZkLockMessage *message)
 	op->ctime = message->ctime;
 	op->owner = message->owner;
 	op->open = message->open;
-	if (!writes(op))
-		take_data(op, message);
+	if (!is_write(op))
+		store_data(op, message);
 	op->nchildren = message->nchildren;
 	op->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
 									 MCXT_ALLOC_HUGE);
@@ -110,12 +110,12 @@ is_lost(ZkLockRc rc)
  * false if not all requests were accepted.
  */
 static bool
-ask(const ZkLockOp *ops, int n, uint64 owner)
+send_requests(const ZkLockOp *ops, int n, uint64 owner)
 {
 	ZkLockClient *client = zklock_session_client();
-	bool		taken = true;
+	bool		accepted = true;
 
-	for (int i = 0; taken && i < n; i++)
+	for (int i = 0; accepted && i < n; i++)
 	{
 		const char *path = ops[i].path;
 		ZkLockTag	tag = {owner, (uint32) i};
@@ -123,25 +123,26 @@ ask(const ZkLockOp *ops, int n, uint64 owner)
 		switch (ops[i].kind)
 		{
 			case ZKLOCK_OP_GET:
-				taken = zklock_zkclient_get(client, path, ZKLOCK_WATCH_NONE, tag);
+				accepted = zklock_zkclient_get(client, path, ZKLOCK_WATCH_NONE,
+											   tag);
 				break;
 			case ZKLOCK_OP_LIST:
-				taken = zklock_zkclient_list(client, path, ZKLOCK_WATCH_NONE, tag);
+				accepted = zklock_zkclient_list(client, path, ZKLOCK_WATCH_NONE, tag);
 				break;
 			case ZKLOCK_OP_GET_ACL:
-				taken = zklock_zkclient_get_acl(client, path, tag);
+				accepted = zklock_zkclient_get_acl(client, path, tag);
 				break;
 			case ZKLOCK_OP_SET:
-				taken = zklock_zkclient_set(client, path, ops[i].data,
-											ops[i].length, tag);
+				accepted = zklock_zkclient_set(client, path, ops[i].data,
+											   ops[i].length, tag);
 				break;
 			case ZKLOCK_OP_CREATE:
-				taken = zklock_zkclient_create_path(client, path, ops[i].data,
+				accepted = zklock_zkclient_create_path(client, path, ops[i].data,
 													ops[i].length, true, tag);
 				break;
 		}
 	}
-	return taken;
+	return accepted;
 }
 
 /*
@@ -155,11 +156,11 @@ read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 	int			missing = n;
 	bool		complete = true;
 
-	Assert(n <= MAX_TOGETHER);
+	Assert(n <= MAX_REQUESTS);
 	*too_much = false;
 	if (!zklock_session_await_room(deadline))
 		return false;
-	*too_much = !ask(ops, n, owner);
+	*too_much = !send_requests(ops, n, owner);
 	if (*too_much)
 		return false;
 	while (missing > 0)
@@ -177,7 +178,7 @@ read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 			messages = message->next;
 			if (message->tag.owner == owner)
 			{
-				take(&ops[message->tag.request], message);
+				store_reply(&ops[message->tag.request], message);
 				complete &= !is_lost(message->rc);
 				missing--;
 			}
@@ -201,7 +202,7 @@ reconnect(int64 deadline)
 {
 	while (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTING &&
 		   zklock_zkclient_now() < deadline)
-		zklock_session_await_news(deadline);
+		zklock_session_wait_and_discard(deadline);
 	zklock_lease_check();
 	zklock_session_connect(deadline);
 }
@@ -209,19 +210,19 @@ reconnect(int64 deadline)
 void
 zklock_batch_run(ZkLockOp *ops, int n)
 {
-	for (int done = 0; done < n; done += MAX_TOGETHER)
+	for (int done = 0; done < n; done += MAX_REQUESTS)
 	{
-		int			some = Min(n - done, MAX_TOGETHER);
+		int			count = Min(n - done, MAX_REQUESTS);
 		int64		deadline = zklock_zkclient_now() +
 			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
 		bool		too_much;
 
-		while (!read_once(ops + done, some, deadline, &too_much))
+		while (!read_once(ops + done, count, deadline, &too_much))
 		{
 			if (too_much)
-				zklock_errors_too_much();
+				zklock_errors_too_many_requests();
 			if (zklock_zkclient_now() >= deadline)
-				zklock_diagnosis_raise_silence("ZooKeeper did not answer in time");
+				zklock_diagnosis_raise_no_answer("ZooKeeper did not answer in time");
 			reconnect(deadline);
 		}
 	}

@@ -75,7 +75,7 @@ watch(void)
 {
 	watching = in_statement && zklock_locktable_first_granted() != NULL;
 	zklock_session_routine->cancel_on_loss(watching);
-	if (watching && zklock_revoke_find_untold() != NULL)
+	if (watching && zklock_revoke_find_unreported() != NULL)
 		cancel();
 	return watching;
 }
@@ -85,7 +85,7 @@ watch(void)
  * signalled, so this checks for them.
  */
 void
-zklock_cancel_watch(void)
+zklock_cancel_resume(void)
 {
 	bool		was_on = watching;
 
@@ -111,17 +111,17 @@ zklock_cancel_statement(bool begins)
 void
 zklock_cancel_granted(const ZkLockHold *hold)
 {
-	zklock_cancel_watch();
-	if (watching && zklock_revoke_is_untold(hold))
+	zklock_cancel_resume();
+	if (watching && zklock_revoke_is_unreported(hold))
 		cancel();
 }
 
 void
-zklock_cancel_give_back(ZkLockHold *hold)
+zklock_cancel_release(ZkLockHold *hold)
 {
 	bool		watched = watching && hold->granted;
 
-	if (watched && zklock_revoke_is_untold(hold))
+	if (watched && zklock_revoke_is_unreported(hold))
 		note(REVOKED, hold->key.path);
 	zklock_locktable_ungrant(hold);
 	if (zklock_locktable_first_granted() != NULL)
@@ -161,7 +161,7 @@ zklock_cancel_pause(void)
 	}
 	if (hold != NULL)
 		note_loss(hold);
-	hold = zklock_revoke_find_untold();
+	hold = zklock_revoke_find_unreported();
 	if (hold != NULL)
 		note(REVOKED, hold->key.path);
 }

@@ -34,7 +34,7 @@ extern void zklock_cancel_statement(bool begins);
  * it, a loss or a revocation during the commit cancels the statement.  Raises
  * and allocates nothing.
  */
-extern void zklock_cancel_watch(void);
+extern void zklock_cancel_resume(void);
 
 /*
  * To be called when a lock has been granted.  It may have been revoked
@@ -47,7 +47,7 @@ extern void zklock_cancel_granted(const ZkLockHold *hold);
  * which may have been granted.  The node must not be deleted yet.  Both
  * functions raise and allocate nothing.
  */
-extern void zklock_cancel_give_back(ZkLockHold *hold);
+extern void zklock_cancel_release(ZkLockHold *hold);
 extern void zklock_cancel_abandon(const ZkLockAttempt *attempt);
 
 /*

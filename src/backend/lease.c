@@ -19,7 +19,7 @@
 #include "shared/stats.h"
 
 /* Was an error raised for a loss in this transaction? */
-static bool reported = false;
+static bool loss_raised = false;
 
 /* Was the session routine told that a commit has begun? */
 static bool committing = false;
@@ -36,7 +36,7 @@ is_lost(const ZkLockHold *hold)
  * find_lost().
  */
 static void
-lose_node(ZkLockHold *hold)
+set_node_deleted(ZkLockHold *hold)
 {
 	zklock_session_routine->delete_node(hold);
 	hold->node = NULL;
@@ -48,22 +48,22 @@ lose_node(ZkLockHold *hold)
  * number of revocations, so usually no lock is examined.
  */
 static void
-look_for_nodes(void)
+find_deleted_nodes(void)
 {
-	static uint64 looked_at = 0;
-	uint64		requests;
+	static uint64 seen_serial = 0;
+	uint64		serial;
 	ZkLockHold *next;
 
 	if (zklock_session_routine->is_node_deleted == NULL ||
-		(requests = zklock_session_routine->requests()) == looked_at)
+		(serial = zklock_session_routine->revocation_serial()) == seen_serial)
 		return;
-	looked_at = requests;
+	seen_serial = serial;
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = next)
 	{
 		next = zklock_locktable_next_granted(hold);
 		if (!is_lost(hold) && zklock_session_routine->is_node_deleted(hold))
-			lose_node(hold);
+			set_node_deleted(hold);
 	}
 }
 
@@ -77,7 +77,7 @@ find_lost(void)
 {
 	ZkLockHold *hold;
 
-	look_for_nodes();
+	find_deleted_nodes();
 	hold = zklock_locktable_first_granted();
 	return hold != NULL && is_lost(hold) ? hold : NULL;
 }
@@ -85,7 +85,7 @@ find_lost(void)
 static void
 raise_loss(const ZkLockHold *hold, const char *detail)
 {
-	reported = true;
+	loss_raised = true;
 	zklock_claims_lost(hold->claim);
 	zklock_stats_add(ZKLOCK_LOSSES, 1);
 	zklock_errors_lock_lost(hold->key.path, detail);
@@ -102,11 +102,11 @@ zklock_lease_check(void)
 }
 
 void
-zklock_lease_renew_session(void)
+zklock_lease_close_unusable_session(void)
 {
 	zklock_lease_check();
 	if (zklock_locktable_size() == 0)
-		zklock_session_routine->renew();
+		zklock_session_routine->close_unusable();
 }
 
 bool
@@ -137,9 +137,9 @@ zklock_lease_forget(void)
 {
 	ZkLockHold *lost;
 
-	if (!reported)
+	if (!loss_raised)
 		return;
-	reported = false;
+	loss_raised = false;
 	while ((lost = find_lost()) != NULL)
 		zklock_locktable_forget(lost);
 }
@@ -149,26 +149,26 @@ zklock_lease_forget(void)
  * connection.  Returns true if it is confirmed.
  */
 static bool
-ask(ZkLockHold *hold, int64 deadline)
+confirm_node(ZkLockHold *hold, int64 deadline)
 {
-	ZkLockAnswer answer = zklock_session_routine->ask(hold, deadline);
+	ZkLockAnswer answer = zklock_session_routine->confirm(hold, deadline);
 
 	if (answer == ZKLOCK_ANSWER_GONE)
 	{
-		lose_node(hold);
+		set_node_deleted(hold);
 		raise_loss(hold, "Its node in ZooKeeper is gone.");
 	}
 	return answer == ZKLOCK_ANSWER_HELD;
 }
 
 bool
-zklock_lease_ask(ZkLockHold *hold)
+zklock_lease_confirm_hold(ZkLockHold *hold)
 {
 	zklock_session_routine->poll();
 	zklock_lease_check();
 	return zklock_session_routine->status()->state == ZKLOCK_CLIENT_CONNECTED &&
-		ask(hold, zklock_zkclient_now() +
-			zklock_connect_timeout * ZKLOCK_NS_PER_MS);
+		confirm_node(hold, zklock_zkclient_now() +
+					 zklock_connect_timeout * ZKLOCK_NS_PER_MS);
 }
 
 /*
@@ -206,11 +206,11 @@ confirm(ZkLockHold *hold, bool always)
 		{
 			/* Do not retry forever: the hosts may have new addresses. */
 			if (zklock_session_routine->is_gone())
-				zklock_session_routine->give_up();
+				zklock_session_routine->close();
 			zklock_lease_check();
 			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
 		}
-		ask(hold, deadline);
+		confirm_node(hold, deadline);
 		zklock_lease_check();
 	}
 
@@ -234,7 +234,7 @@ waits_for_standby(void)
 }
 
 void
-zklock_lease_confirm(void)
+zklock_lease_confirm_commit(void)
 {
 	ZkLockHold *hold = zklock_locktable_first_granted();
 
@@ -242,7 +242,7 @@ zklock_lease_confirm(void)
 	 * An earlier loss does not prevent this commit, unless the check finds it
 	 * again.
 	 */
-	reported = false;
+	loss_raised = false;
 	if (hold == NULL || zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	committing = true;
@@ -252,7 +252,7 @@ zklock_lease_confirm(void)
 }
 
 void
-zklock_lease_commit_over(void)
+zklock_lease_end_commit(void)
 {
 	if (committing)
 		zklock_session_routine->commit(false);
@@ -260,7 +260,7 @@ zklock_lease_commit_over(void)
 }
 
 void
-zklock_lease_assure(ZkLockHold *hold)
+zklock_lease_confirm_release(ZkLockHold *hold)
 {
 	if (zklock_confirm_commit != ZKLOCK_CONFIRM_OFF && hold->granted)
 		confirm(hold, false);

@@ -3,7 +3,7 @@
  * lease.h
  *	  Checks that the locks of this backend are still held.
  *
- * After zklock_lease_confirm(), the session, and with it every lock of
+ * After zklock_lease_confirm_commit(), the session, and with it every lock of
  * this backend, was alive at some moment since the lease began, as far as the
  * setting zklock.confirm_commit requests that. (A node that is deleted by
  * hand, while the session lives, is detected for only one of the locks.)
@@ -26,7 +26,7 @@ extern void zklock_lease_check(void);
  * Then closes the session if its settings are not those in force, or if it has
  * probably expired, and if this backend has no lock in it.
  */
-extern void zklock_lease_renew_session(void);
+extern void zklock_lease_close_unusable_session(void);
 
 /*
  * ERROR 40001 if a lock is lost, or most probably lost, according to the state
@@ -54,7 +54,7 @@ extern bool zklock_lease_is_any_doubtful(void);
  * no connection, or no answer within zklock.connect_timeout.  ERROR 40001 if
  * the lock is lost.
  */
-extern bool zklock_lease_ask(ZkLockHold *hold);
+extern bool zklock_lease_confirm_hold(ZkLockHold *hold);
 
 /*
  * To be called before a commit.  Calls zklock_lease_check().  If no reply of a
@@ -62,20 +62,20 @@ extern bool zklock_lease_ask(ZkLockHold *hold);
  * a request for that and waits for the reply, at most zklock.connect_timeout.
  * ERROR 40001 without a reply.
  */
-extern void zklock_lease_confirm(void);
+extern void zklock_lease_confirm_commit(void);
 
 /*
  * To be called when the transaction has been committed or aborted, and no
  * longer relies on the confirmation.  Raises and allocates nothing.
  */
-extern void zklock_lease_commit_over(void);
+extern void zklock_lease_end_commit(void);
 
 /*
  * To be called before a lock is released in the middle of a transaction,
  * because the commit will no longer check this lock.  If the lease is over,
- * sends a request and waits for the reply as zklock_lease_confirm()
+ * sends a request and waits for the reply as zklock_lease_confirm_commit()
  * does.  ERROR 40001 without a reply.
  */
-extern void zklock_lease_assure(ZkLockHold *hold);
+extern void zklock_lease_confirm_release(ZkLockHold *hold);
 
 #endif							/* ZKLOCK_LEASE_H */

@@ -25,7 +25,7 @@ typedef struct ZkLockXactCount
 	bool		fenced;			/* this subtransaction has fenced the lock */
 } ZkLockXactCount;
 
-static ZkLockLetGo let_go_hook;
+static ZkLockReleaseNode release_node_hook;
 static HTAB *table = NULL;
 static MemoryContext table_context = NULL;
 
@@ -58,9 +58,9 @@ key_compare(const void *a, const void *b, Size size)
 }
 
 void
-zklock_locktable_init(ZkLockLetGo let_go)
+zklock_locktable_init(ZkLockReleaseNode release_node)
 {
-	let_go_hook = let_go;
+	release_node_hook = release_node;
 }
 
 static void
@@ -213,7 +213,7 @@ forget_if_unheld(ZkLockHold *hold)
 		show_counts(hold);
 		return;
 	}
-	let_go_hook(hold);
+	release_node_hook(hold);
 	zklock_locktable_forget(hold);
 }
 
@@ -351,21 +351,21 @@ zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 
 	dlist_foreach_modify(iter, &in_xact)
 	{
-		ZkLockXactCount *mine = dlist_container(ZkLockXactCount, xact_link,
-												iter.cur);
-		ZkLockXactCount *theirs;
+		ZkLockXactCount *child = dlist_container(ZkLockXactCount, xact_link,
+												 iter.cur);
+		ZkLockXactCount *parent_count;
 
-		if (mine->sub != sub)
+		if (child->sub != sub)
 			break;
-		theirs = find_count(mine->hold, parent);
-		if (theirs == NULL)
-			mine->sub = parent;
+		parent_count = find_count(child->hold, parent);
+		if (parent_count == NULL)
+			child->sub = parent;
 		else
 		{
-			theirs->count += mine->count;
-			theirs->fenced |= mine->fenced;
-			mine->count = 0;
-			drop_count(mine->hold, mine);
+			parent_count->count += child->count;
+			parent_count->fenced |= child->fenced;
+			child->count = 0;
+			drop_count(child->hold, child);
 		}
 	}
 }

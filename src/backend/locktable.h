@@ -61,9 +61,9 @@ typedef struct ZkLockHold
  * Called when a hold's last count is dropped, before the hold is freed.  Must
  * not raise or allocate.
  */
-typedef void (*ZkLockLetGo) (ZkLockHold *hold);
+typedef void (*ZkLockReleaseNode) (ZkLockHold *hold);
 
-extern void zklock_locktable_init(ZkLockLetGo let_go);
+extern void zklock_locktable_init(ZkLockReleaseNode release_node);
 
 extern ZkLockHold *zklock_locktable_find(const char *path, ZkLockMode mode);
 

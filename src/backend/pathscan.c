@@ -25,19 +25,19 @@ typedef enum Part
 	PART_MUTEX					/* the mutex of a semaphore */
 } Part;
 
-typedef struct Spot
+typedef struct ScanNode
 {
 	const char *path;
 	Part		part;
 	ZkLockUse  *semaphore;		/* the semaphore of this node */
-} Spot;
+} ScanNode;
 
 typedef struct PathScan
 {
 	const char *parent;
 	List	   *uses;			/* of ZkLockUse; may include unused semaphores */
-	List	   *next;			/* of Spot, for the next flight */
-	int			looked_at;
+	List	   *next;			/* of ScanNode, for the next flight */
+	int			nnodes;
 } PathScan;
 
 static const ZkLockModeRow *const semaphores = &zklock_mode_table[ZKLOCK_SEMAPHORE];
@@ -62,21 +62,21 @@ add_use(PathScan *scan, const char *path, const char *kind, int contenders)
 }
 
 static void
-add_spot(PathScan *scan, const char *path, Part part, ZkLockUse *semaphore)
+add_node(PathScan *scan, const char *path, Part part, ZkLockUse *semaphore)
 {
-	Spot	   *spot = palloc(sizeof(Spot));
+	ScanNode   *node = palloc(sizeof(ScanNode));
 
-	if (++scan->looked_at > ZKLOCK_PATHSCAN_MAX)
+	if (++scan->nnodes > ZKLOCK_PATHSCAN_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many nodes in ZooKeeper below \"%s\"",
 						zklock_errors_path(scan->parent)),
 				 errdetail("There are more than %d.", ZKLOCK_PATHSCAN_MAX),
 				 errhint("Look below a part of it.")));
-	spot->path = path;
-	spot->part = part;
-	spot->semaphore = semaphore;
-	scan->next = lappend(scan->next, spot);
+	node->path = path;
+	node->part = part;
+	node->semaphore = semaphore;
+	scan->next = lappend(scan->next, node);
 }
 
 static int
@@ -120,74 +120,74 @@ descend(PathScan *scan, const ZkLockOp *list)
 		if (strlen(path) > ZKLOCK_PATH_MAX || strcmp(path, "/zookeeper") == 0)
 			continue;
 		if (semaphore != NULL && strcmp(name, semaphores->dir) == 0)
-			add_spot(scan, path, PART_LEASES, semaphore);
+			add_node(scan, path, PART_LEASES, semaphore);
 		else if (semaphore != NULL && strcmp(name, semaphores->mutex) == 0)
-			add_spot(scan, path, PART_MUTEX, semaphore);
+			add_node(scan, path, PART_MUTEX, semaphore);
 		else
-			add_spot(scan, path, PART_PATH, NULL);
+			add_node(scan, path, PART_PATH, NULL);
 	}
 }
 
 static void
-look_at(PathScan *scan, const Spot *spot, const ZkLockOp *op)
+process_node(PathScan *scan, const ScanNode *node, const ZkLockOp *op)
 {
 	int			contenders;
 
 	if (op->rc == ZKLOCK_RC_NO_NODE)
 		return;
-	if (spot->path == scan->parent)
+	if (node->path == scan->parent)
 		zklock_batch_check(op, scan->parent, "look at");
 	if (op->rc != ZKLOCK_RC_OK)
 	{
-		(void) add_use(scan, spot->path, NULL, 0);
+		(void) add_use(scan, node->path, NULL, 0);
 		return;
 	}
 
-	switch (spot->part)
+	switch (node->part)
 	{
 		case PART_PATH:
 			contenders = count_contenders(op);
 			if (contenders > 0)
-				(void) add_use(scan, spot->path, "queue", contenders);
+				(void) add_use(scan, node->path, "queue", contenders);
 			if (op->nchildren > 0)
 				descend(scan, op);
 			else
 			{
 				/* It is already counted. */
-				scan->looked_at--;
-				add_spot(scan, spot->path, PART_LEAF, NULL);
+				scan->nnodes--;
+				add_node(scan, node->path, PART_LEAF, NULL);
 			}
 			break;
 		case PART_LEAF:
 			if (op->owner != 0)
-				(void) add_use(scan, spot->path,
+				(void) add_use(scan, node->path,
 							   zklock_mode_table[ZKLOCK_SIMPLE].name, 1);
 			break;
 		case PART_LEASES:
-			spot->semaphore->contenders += op->nchildren;
+			node->semaphore->contenders += op->nchildren;
 			break;
 		case PART_MUTEX:
-			spot->semaphore->contenders += count_contenders(op);
+			node->semaphore->contenders += count_contenders(op);
 			break;
 	}
 }
 
 /* Read the next level of the tree, in one flight. */
 static void
-look_on(PathScan *scan)
+read_level(PathScan *scan)
 {
-	List	   *spots = scan->next;
-	int			n = list_length(spots);
+	List	   *nodes = scan->next;
+	int			n = list_length(nodes);
 	ZkLockOp *ops = palloc0(n * sizeof(ZkLockOp));
 	int			i = 0;
 	ListCell   *cell;
 
-	foreach(cell, spots)
+	foreach(cell, nodes)
 	{
-		const Spot *spot = lfirst(cell);
+		const ScanNode *node = lfirst(cell);
 
-		ops[i].path = spot->path;
-		ops[i].kind = spot->part == PART_LEAF ? ZKLOCK_OP_GET :
+		ops[i].path = node->path;
+		ops[i].kind = node->part == PART_LEAF ? ZKLOCK_OP_GET :
 			ZKLOCK_OP_LIST;
 		i++;
 	}
@@ -195,10 +195,10 @@ look_on(PathScan *scan)
 
 	scan->next = NIL;
 	i = 0;
-	foreach(cell, spots)
+	foreach(cell, nodes)
 	{
 		CHECK_FOR_INTERRUPTS();
-		look_at(scan, lfirst(cell), &ops[i++]);
+		process_node(scan, lfirst(cell), &ops[i++]);
 	}
 }
 
@@ -222,7 +222,7 @@ is_of_mode(const ZkLockUse *use, ZkLockMode mode)
  * contenders' nodes.  They are those of the nodes above.
  */
 static void
-look_at_lists(ZkLockUse *uses, int n)
+read_acls(ZkLockUse *uses, int n)
 {
 	ZkLockOp *ops = palloc0((2 * n + 1) * sizeof(ZkLockOp));
 	int			nreads = 0;
@@ -283,9 +283,9 @@ zklock_pathscan(const char *parent, int *n)
 	ZkLockUse  *uses;
 	ListCell   *cell;
 
-	add_spot(&scan, parent, PART_PATH, NULL);
+	add_node(&scan, parent, PART_PATH, NULL);
 	while (scan.next != NIL)
-		look_on(&scan);
+		read_level(&scan);
 
 	uses = palloc((list_length(scan.uses) + 1) * sizeof(ZkLockUse));
 	*n = 0;
@@ -298,6 +298,6 @@ zklock_pathscan(const char *parent, int *n)
 			uses[(*n)++] = *use;
 	}
 	qsort(uses, *n, sizeof(ZkLockUse), compare_uses);
-	look_at_lists(uses, *n);
+	read_acls(uses, *n);
 	return uses;
 }

@@ -17,22 +17,22 @@
 #include "session/errors.h"
 #include "session/session.h"
 
-#define PATIENCE_MS 1000
+#define HOLDER_TIMEOUT_MS 1000
 
 /* The reads of the first flight */
-typedef enum Look
+typedef enum QueueRead
 {
-	LOOK_NODE,
-	LOOK_QUEUE,
-	LOOK_LEASES,
-	LOOK_MUTEX,
-	N_LOOKS
-} Look;
+	READ_NODE,
+	READ_QUEUE,
+	READ_LEASES,
+	READ_MUTEX,
+	N_READS
+} QueueRead;
 
 typedef struct Queue
 {
 	const char *path;
-	ZkLockOp	looks[N_LOOKS];
+	ZkLockOp	reads[N_READS];
 	int			n;
 	ZkLockQueueNode *entry;
 } Queue;
@@ -44,12 +44,12 @@ prepare(Queue *queue, const char *path)
 
 	memset(queue, 0, sizeof(*queue));
 	queue->path = path;
-	queue->looks[LOOK_NODE].path = path;
-	queue->looks[LOOK_QUEUE].path = path;
-	queue->looks[LOOK_LEASES].path = psprintf("%s/%s", path, semaphore->dir);
-	queue->looks[LOOK_MUTEX].path = psprintf("%s/%s", path, semaphore->mutex);
-	for (int i = LOOK_QUEUE; i < N_LOOKS; i++)
-		queue->looks[i].kind = ZKLOCK_OP_LIST;
+	queue->reads[READ_NODE].path = path;
+	queue->reads[READ_QUEUE].path = path;
+	queue->reads[READ_LEASES].path = psprintf("%s/%s", path, semaphore->dir);
+	queue->reads[READ_MUTEX].path = psprintf("%s/%s", path, semaphore->mutex);
+	for (int i = READ_QUEUE; i < N_READS; i++)
+		queue->reads[i].kind = ZKLOCK_OP_LIST;
 }
 
 static const char *
@@ -64,30 +64,30 @@ mode_of(const ZkLockContender *kind)
 }
 
 static ZkLockQueueNode *
-add(Queue *queue, ZkLockLine line, const char *name)
+add(Queue *queue, ZkLockQueuePart part, const char *name)
 {
 	ZkLockQueueNode *entry = &queue->entry[queue->n++];
 
 	memset(entry, 0, sizeof(*entry));
-	entry->line = line;
+	entry->part = part;
 	entry->name = name;
 	return entry;
 }
 
 /* Add children whose names contain their position in a queue. */
 static void
-add_contenders(Queue *queue, ZkLockLine line, const ZkLockOp *list)
+add_contenders(Queue *queue, ZkLockQueuePart part, const ZkLockOp *list)
 {
 	for (int i = 0; i < list->nchildren; i++)
 	{
-		ZkLockQueueNode *entry = add(queue, line, list->children[i]);
+		ZkLockQueueNode *entry = add(queue, part, list->children[i]);
 
 		entry->kind = zklock_contender_parse(entry->name, &entry->number);
 		entry->numbered = entry->kind != NULL;
 		if (entry->kind == NULL)
-			entry->line = ZKLOCK_LINE_NONE;
+			entry->part = ZKLOCK_PART_NONE;
 		else
-			entry->mode = line == ZKLOCK_LINE_MUTEX ? "mutex" :
+			entry->mode = part == ZKLOCK_PART_MUTEX ? "mutex" :
 				mode_of(entry->kind);
 	}
 }
@@ -101,7 +101,7 @@ add_leases(Queue *queue, const ZkLockOp *list)
 {
 	for (int i = 0; i < list->nchildren; i++)
 	{
-		ZkLockQueueNode *entry = add(queue, ZKLOCK_LINE_LEASES, list->children[i]);
+		ZkLockQueueNode *entry = add(queue, ZKLOCK_PART_LEASES, list->children[i]);
 		const char *digits = zklock_contender_digits(entry->name);
 
 		entry->kind = &zklock_contender_reader;
@@ -125,12 +125,12 @@ describe(ZkLockQueueNode *entry, const ZkLockOp *node)
 static void
 add_simple(Queue *queue)
 {
-	ZkLockQueueNode *entry = add(queue, ZKLOCK_LINE_QUEUE,
+	ZkLockQueueNode *entry = add(queue, ZKLOCK_PART_QUEUE,
 							 strrchr(queue->path, '/') + 1);
 
 	entry->kind = &zklock_contender_mutex;
 	entry->mode = zklock_mode_table[ZKLOCK_SIMPLE].name;
-	describe(entry, &queue->looks[LOOK_NODE]);
+	describe(entry, &queue->reads[READ_NODE]);
 }
 
 /*
@@ -143,8 +143,8 @@ compare_nodes(const void *a, const void *b)
 	const ZkLockQueueNode *p = a;
 	const ZkLockQueueNode *q = b;
 
-	if (p->line != q->line)
-		return p->line < q->line ? -1 : 1;
+	if (p->part != q->part)
+		return p->part < q->part ? -1 : 1;
 	if (p->number != q->number)
 		return p->number < q->number ? -1 : 1;
 	if (p->kind != q->kind && p->kind != NULL && q->kind != NULL &&
@@ -155,45 +155,45 @@ compare_nodes(const void *a, const void *b)
 
 /* Add and sort the nodes that the first flight found. */
 static void
-line_up(Queue *queue)
+sort_nodes(Queue *queue)
 {
-	const ZkLockOp *looks = queue->looks;
+	const ZkLockOp *reads = queue->reads;
 	Size		max = 1;
 
-	for (int i = LOOK_QUEUE; i < N_LOOKS; i++)
-		max += looks[i].nchildren;
+	for (int i = READ_QUEUE; i < N_READS; i++)
+		max += reads[i].nchildren;
 	queue->entry = palloc_extended(max * sizeof(ZkLockQueueNode), MCXT_ALLOC_HUGE);
 
-	if (looks[LOOK_NODE].rc != ZKLOCK_RC_OK)
+	if (reads[READ_NODE].rc != ZKLOCK_RC_OK)
 		return;
-	if (looks[LOOK_NODE].owner != 0)
+	if (reads[READ_NODE].owner != 0)
 		add_simple(queue);
-	add_contenders(queue, ZKLOCK_LINE_QUEUE, &looks[LOOK_QUEUE]);
-	add_leases(queue, &looks[LOOK_LEASES]);
+	add_contenders(queue, ZKLOCK_PART_QUEUE, &reads[READ_QUEUE]);
+	add_leases(queue, &reads[READ_LEASES]);
 
 	/* Without leases, this path is an unrelated lock. */
-	if (looks[LOOK_LEASES].rc == ZKLOCK_RC_OK)
-		add_contenders(queue, ZKLOCK_LINE_MUTEX, &looks[LOOK_MUTEX]);
+	if (reads[READ_LEASES].rc == ZKLOCK_RC_OK)
+		add_contenders(queue, ZKLOCK_PART_MUTEX, &reads[READ_MUTEX]);
 	qsort(queue->entry, queue->n, sizeof(ZkLockQueueNode), compare_nodes);
 }
 
 static bool
-is_first_of(const Queue *queue, int i, ZkLockLine line)
+is_first_of(const Queue *queue, int i, ZkLockQueuePart part)
 {
-	return queue->entry[i].line == line &&
-		(i == 0 || queue->entry[i - 1].line != line);
+	return queue->entry[i].part == part &&
+		(i == 0 || queue->entry[i - 1].part != part);
 }
 
 /* Is there no conflicting node ahead? */
 static bool
-has_turn(const Queue *queue, int i)
+is_unblocked(const Queue *queue, int i)
 {
 	const ZkLockQueueNode *entry = &queue->entry[i];
 
-	if (entry->line == ZKLOCK_LINE_NONE)
+	if (entry->part == ZKLOCK_PART_NONE)
 		return false;
 	for (const ZkLockQueueNode *ahead = queue->entry; ahead < entry; ahead++)
-		if (ahead->line == entry->line && ahead->number < entry->number &&
+		if (ahead->part == entry->part && ahead->number < entry->number &&
 			zklock_contender_conflict(ahead->kind, entry->kind))
 			return false;
 	return true;
@@ -215,9 +215,9 @@ find_waiting_lease(Queue *queue)
 	{
 		const ZkLockQueueNode *entry = &queue->entry[i];
 
-		if (entry->line == ZKLOCK_LINE_LEASES)
+		if (entry->part == ZKLOCK_PART_LEASES)
 			newest = &queue->entry[i];
-		else if (newest != NULL && is_first_of(queue, i, ZKLOCK_LINE_MUTEX) &&
+		else if (newest != NULL && is_first_of(queue, i, ZKLOCK_PART_MUTEX) &&
 				 entry->known && newest->known &&
 				 entry->owner == newest->owner && entry->czxid < newest->czxid)
 			newest->holder = false;
@@ -230,7 +230,7 @@ find_holders(Queue *queue)
 	for (int i = 0; i < queue->n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		queue->entry[i].holder = has_turn(queue, i);
+		queue->entry[i].holder = is_unblocked(queue, i);
 	}
 	find_waiting_lease(queue);
 }
@@ -238,12 +238,12 @@ find_holders(Queue *queue)
 static char *
 node_path(const Queue *queue, const ZkLockQueueNode *entry)
 {
-	switch (entry->line)
+	switch (entry->part)
 	{
-		case ZKLOCK_LINE_LEASES:
-			return psprintf("%s/%s", queue->looks[LOOK_LEASES].path, entry->name);
-		case ZKLOCK_LINE_MUTEX:
-			return psprintf("%s/%s", queue->looks[LOOK_MUTEX].path, entry->name);
+		case ZKLOCK_PART_LEASES:
+			return psprintf("%s/%s", queue->reads[READ_LEASES].path, entry->name);
+		case ZKLOCK_PART_MUTEX:
+			return psprintf("%s/%s", queue->reads[READ_MUTEX].path, entry->name);
 		default:
 			return psprintf("%s/%s", queue->path, entry->name);
 	}
@@ -271,7 +271,7 @@ read_nodes(Queue *queue)
 
 		describe(entry, &ops[i]);
 		if (ops[i].rc == ZKLOCK_RC_NO_NODE ||
-			(entry->line == ZKLOCK_LINE_NONE &&
+			(entry->part == ZKLOCK_PART_NONE &&
 			 !(entry->known && entry->owner != 0)))
 			continue;
 		queue->entry[n++] = *entry;
@@ -280,14 +280,14 @@ read_nodes(Queue *queue)
 }
 
 static void
-look(Queue *queue, const char *path)
+read_queue(Queue *queue, const char *path)
 {
 	prepare(queue, path);
-	zklock_batch_run(queue->looks, N_LOOKS);
-	for (int i = 0; i < N_LOOKS; i++)
-		zklock_batch_check(&queue->looks[i], path, "look at");
-	line_up(queue);
-	if (queue->looks[LOOK_NODE].owner == 0)
+	zklock_batch_run(queue->reads, N_READS);
+	for (int i = 0; i < N_READS; i++)
+		zklock_batch_check(&queue->reads[i], path, "look at");
+	sort_nodes(queue);
+	if (queue->reads[READ_NODE].owner == 0)
 		read_nodes(queue);
 	find_holders(queue);
 }
@@ -297,7 +297,7 @@ zklock_queue_read(const char *path, int *n)
 {
 	Queue		queue;
 
-	look(&queue, path);
+	read_queue(&queue, path);
 	*n = queue.n;
 	return queue.entry;
 }
@@ -311,7 +311,7 @@ is_revocable(const ZkLockQueueNode *entry)
 {
 	ZkLockNodeData ours;
 
-	return entry->holder && entry->line != ZKLOCK_LINE_MUTEX &&
+	return entry->holder && entry->part != ZKLOCK_PART_MUTEX &&
 		(entry->data == NULL || !zklock_nodedata_read(entry->data, &ours) ||
 		 ours.revocable);
 }
@@ -322,12 +322,12 @@ zklock_queue_revoke(const char *path)
 	Queue		queue;
 	ZkLockOp *writes;
 	int			n = 0;
-	int			asked = 0;
+	int			nrevoked = 0;
 
-	look(&queue, path);
+	read_queue(&queue, path);
 
 	/* Without its own data, the holder could not recognize its node. */
-	if (queue.looks[LOOK_NODE].owner != 0)
+	if (queue.reads[READ_NODE].owner != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot revoke simple lock on \"%s\"",
@@ -349,13 +349,13 @@ zklock_queue_revoke(const char *path)
 	for (int i = 0; i < n; i++)
 	{
 		zklock_batch_check(&writes[i], path, "revoke lock on");
-		asked += writes[i].rc == ZKLOCK_RC_OK;
+		nrevoked += writes[i].rc == ZKLOCK_RC_OK;
 	}
-	return asked;
+	return nrevoked;
 }
 
 static bool
-try_to_describe(Queue *queue, ZkLockQueueNode *entry, int64 deadline)
+try_to_read(Queue *queue, ZkLockQueueNode *entry, int64 deadline)
 {
 	ZkLockOp	node = {.path = node_path(queue, entry)};
 
@@ -371,7 +371,7 @@ char *
 zklock_queue_holder(const char *path)
 {
 	int64		deadline = zklock_zkclient_now() +
-		PATIENCE_MS * ZKLOCK_NS_PER_MS;
+		HOLDER_TIMEOUT_MS * ZKLOCK_NS_PER_MS;
 	int			holders = 0;
 	int			waiters = 0;
 	StringInfoData text;
@@ -380,18 +380,18 @@ zklock_queue_holder(const char *path)
 	if (zklock_session_serial() == 0)
 		return NULL;
 	prepare(&queue, path);
-	if (!zklock_batch_try(queue.looks, N_LOOKS, deadline))
+	if (!zklock_batch_try(queue.reads, N_READS, deadline))
 		return NULL;
-	line_up(&queue);
+	sort_nodes(&queue);
 	find_holders(&queue);
 	for (int i = 0; i < queue.n; i++)
 	{
 		const ZkLockQueueNode *entry = &queue.entry[i];
 
-		if (entry->line == ZKLOCK_LINE_QUEUE)
+		if (entry->part == ZKLOCK_PART_QUEUE)
 			(*(entry->holder ? &holders : &waiters))++;
 	}
-	if (holders == 0 || !try_to_describe(&queue, queue.entry, deadline))
+	if (holders == 0 || !try_to_read(&queue, queue.entry, deadline))
 		return NULL;
 
 	initStringInfo(&text);

@@ -15,20 +15,20 @@
 #include "protocol/contender.h"
 
 /* The part of a path that a node belongs to, in the order of the result */
-typedef enum ZkLockLine
+typedef enum ZkLockQueuePart
 {
-	ZKLOCK_LINE_QUEUE,			/* the lock's queue, or a simple lock's node */
-	ZKLOCK_LINE_LEASES,			/* the semaphore's leases */
-	ZKLOCK_LINE_MUTEX,			/* the queue of the semaphore's mutex */
-	ZKLOCK_LINE_NONE			/* not a known kind of contender */
-} ZkLockLine;
+	ZKLOCK_PART_QUEUE,			/* the lock's queue, or a simple lock's node */
+	ZKLOCK_PART_LEASES,			/* the semaphore's leases */
+	ZKLOCK_PART_MUTEX,			/* the queue of the semaphore's mutex */
+	ZKLOCK_PART_NONE			/* not a known kind of contender */
+} ZkLockQueuePart;
 
 typedef struct ZkLockQueueNode
 {
-	ZkLockLine	line;
-	const ZkLockContender *kind;	/* NULL: ZKLOCK_LINE_NONE */
+	ZkLockQueuePart part;
+	const ZkLockContender *kind;	/* NULL: ZKLOCK_PART_NONE */
 	const char *mode;			/* SQL label, or "mutex"; NULL:
-								 * ZKLOCK_LINE_NONE */
+								 * ZKLOCK_PART_NONE */
 	const char *name;			/* of the node, without the path */
 	bool		numbered;		/* does the name contain a sequence number? */
 	int64		number;

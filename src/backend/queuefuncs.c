@@ -122,7 +122,7 @@ is_of_hold(ZkLockHold *hold, void *name)
 static void
 set_node(Row *row, const ZkLockQueueNode *entry, int position, int64 own_session)
 {
-	if (entry->line != ZKLOCK_LINE_NONE)
+	if (entry->part != ZKLOCK_PART_NONE)
 	{
 		set(row, QUEUE_POSITION, Int32GetDatum(position));
 		set_text(row, QUEUE_STATE, entry->holder ? "holder" : "waiter");
@@ -146,54 +146,54 @@ set_node(Row *row, const ZkLockQueueNode *entry, int position, int64 own_session
 }
 
 /* Argument and result of a function called by zklock_batch_in_session() */
-typedef struct Look
+typedef struct Lookup
 {
 	const char *path;
 	int			n;
 	void	   *found;
 	int64		session_id;		/* in which it was read */
-} Look;
+} Lookup;
 
 static void
 read_queue(void *arg)
 {
-	Look	   *look = arg;
+	Lookup	   *lookup = arg;
 
-	look->found = zklock_queue_read(look->path, &look->n);
-	look->session_id = zklock_session_status()->session_id;
+	lookup->found = zklock_queue_read(lookup->path, &lookup->n);
+	lookup->session_id = zklock_session_status()->session_id;
 }
 
 static void
 read_paths(void *arg)
 {
-	Look	   *look = arg;
+	Lookup	   *lookup = arg;
 
-	look->found = zklock_pathscan(look->path, &look->n);
+	lookup->found = zklock_pathscan(lookup->path, &lookup->n);
 }
 
 /* Sets n to the number of revoked nodes. */
 static void
 revoke(void *arg)
 {
-	Look	   *look = arg;
+	Lookup	   *lookup = arg;
 
-	look->n = zklock_queue_revoke(look->path);
+	lookup->n = zklock_queue_revoke(lookup->path);
 }
 
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
-	Look		look = {.path = zklock_sqlargs_seen_path(fcinfo, 0)};
+	Lookup		lookup = {.path = zklock_sqlargs_read_path(fcinfo, 0)};
 	ZkLockSqlRows rows;
 
-	zklock_batch_in_session(read_queue, &look);
+	zklock_batch_in_session(read_queue, &lookup);
 	zklock_sqlrows_begin(&rows, fcinfo);
-	for (int i = 0; i < look.n; i++)
+	for (int i = 0; i < lookup.n; i++)
 	{
 		Row			row;
 
 		clear(&row);
-		set_node(&row, (const ZkLockQueueNode *) look.found + i, i + 1, look.session_id);
+		set_node(&row, (const ZkLockQueueNode *) lookup.found + i, i + 1, lookup.session_id);
 		zklock_sqlrows_put(&rows, row.values, row.nulls);
 	}
 	return zklock_sqlrows_end(&rows);
@@ -202,14 +202,14 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 Datum
 zk_lock_paths(PG_FUNCTION_ARGS)
 {
-	Look		look = {.path = zklock_sqlargs_parent(fcinfo, 0)};
+	Lookup		lookup = {.path = zklock_sqlargs_parent(fcinfo, 0)};
 	ZkLockSqlRows rows;
 
-	zklock_batch_in_session(read_paths, &look);
+	zklock_batch_in_session(read_paths, &lookup);
 	zklock_sqlrows_begin(&rows, fcinfo);
-	for (int i = 0; i < look.n; i++)
+	for (int i = 0; i < lookup.n; i++)
 	{
-		const ZkLockUse *use = (const ZkLockUse *) look.found + i;
+		const ZkLockUse *use = (const ZkLockUse *) lookup.found + i;
 		Row			row;
 
 		clear(&row);
@@ -229,8 +229,8 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 Datum
 zk_lock_revoke(PG_FUNCTION_ARGS)
 {
-	Look		look = {.path = zklock_sqlargs_path(fcinfo, 0)};
+	Lookup		lookup = {.path = zklock_sqlargs_path(fcinfo, 0)};
 
-	zklock_batch_in_session(revoke, &look);
-	PG_RETURN_INT32(look.n);
+	zklock_batch_in_session(revoke, &lookup);
+	PG_RETURN_INT32(lookup.n);
 }

@@ -20,7 +20,7 @@
 static bool used = false;
 
 /* The serial number up to which all revocations were reported to holders */
-static uint64 all_told = 0;
+static uint64 reported_serial = 0;
 
 bool
 zklock_revoke_is_wanted(ZkLockMode mode)
@@ -32,7 +32,7 @@ zklock_revoke_is_wanted(ZkLockMode mode)
 }
 
 bool
-zklock_revoke_is_untold(const ZkLockHold *hold)
+zklock_revoke_is_unreported(const ZkLockHold *hold)
 {
 	return hold->granted && hold->revocable &&
 		zklock_session_routine->revocations(hold) != hold->revocations;
@@ -43,23 +43,24 @@ zklock_revoke_is_untold(const ZkLockHold *hold)
  * revocations has changed.
  */
 ZkLockHold *
-zklock_revoke_find_untold(void)
+zklock_revoke_find_unreported(void)
 {
 	ZkLockHold *hold;
-	uint64		requests = used ? zklock_session_routine->requests() : all_told;
+	uint64		serial = used ? zklock_session_routine->revocation_serial() :
+		reported_serial;
 
-	if (requests == all_told)
+	if (serial == reported_serial)
 		return NULL;
 	hold = zklock_locktable_first_granted();
-	while (hold != NULL && !zklock_revoke_is_untold(hold))
+	while (hold != NULL && !zklock_revoke_is_unreported(hold))
 		hold = zklock_locktable_next_granted(hold);
 	if (hold == NULL)
-		all_told = requests;
+		reported_serial = serial;
 	return hold;
 }
 
 static void
-set_told(ZkLockHold *hold)
+set_reported(ZkLockHold *hold)
 {
 	hold->revocations = zklock_session_routine->revocations(hold);
 	zklock_claims_revoked(hold->claim);
@@ -80,9 +81,9 @@ zklock_revoke_begin_statement(void)
 {
 	ZkLockHold *hold;
 
-	while ((hold = zklock_revoke_find_untold()) != NULL)
+	while ((hold = zklock_revoke_find_unreported()) != NULL)
 	{
-		set_told(hold);
+		set_reported(hold);
 		if (hold->xact_count > 0)
 			zklock_revoke_raise(hold->key.path);
 		ereport(WARNING,
@@ -100,9 +101,10 @@ zklock_revoke_is_revoked(const ZkLockAttempt *attempt)
 }
 
 void
-zklock_revoke_refuse(const ZkLockAttempt *attempts, int n)
+zklock_revoke_check_attempts(const ZkLockAttempt *attempts, int n)
 {
-	for (int i = 0; used && i < n && zklock_session_routine->requests() != all_told; i++)
+	for (int i = 0; used && i < n &&
+		 zklock_session_routine->revocation_serial() != reported_serial; i++)
 	{
 		if (attempts[i].outcome.verdict == ZKLOCK_GRANTED &&
 			zklock_revoke_is_revoked(&attempts[i]))
@@ -113,11 +115,11 @@ zklock_revoke_refuse(const ZkLockAttempt *attempts, int n)
 void
 zklock_revoke_explain(void)
 {
-	ZkLockHold *hold = zklock_revoke_find_untold();
+	ZkLockHold *hold = zklock_revoke_find_unreported();
 
 	if (hold != NULL)
 	{
-		set_told(hold);
+		set_reported(hold);
 		zklock_revoke_raise(hold->key.path);
 	}
 }

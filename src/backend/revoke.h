@@ -34,14 +34,14 @@ extern void zklock_revoke_begin_statement(void);
  * To be called while some of these attempts wait.  ERROR 57014 if a lock that
  * another of them was granted is revoked.
  */
-extern void zklock_revoke_refuse(const ZkLockAttempt *attempts, int n);
+extern void zklock_revoke_check_attempts(const ZkLockAttempt *attempts, int n);
 
 /*
  * Was a lock revoked, and the revocation not reported?  These functions raise
  * and allocate nothing.
  */
-extern bool zklock_revoke_is_untold(const ZkLockHold *hold);
-extern ZkLockHold *zklock_revoke_find_untold(void);
+extern bool zklock_revoke_is_unreported(const ZkLockHold *hold);
+extern ZkLockHold *zklock_revoke_find_unreported(void);
 
 /*
  * Was the lock that an attempt was granted, and that is not yet a hold,

@@ -27,7 +27,7 @@
  * Maximum time of a sleep.  Nothing wakes a backend when the worker ends or is
  * stopped, unless the backend listens.
  */
-#define LOOK_MS 3000
+#define MAX_SLEEP_MS 3000
 
 /* How often a waiting backend checks by itself whether it may continue. */
 #define FINISH_PERIOD_MS 1000
@@ -88,7 +88,7 @@ is_gone(void)
 
 /* Close the backend's own session, which it uses to read queues. */
 static void
-renew(void)
+close_unusable(void)
 {
 	if (zklock_session_is_outdated())
 		zklock_session_close();
@@ -96,7 +96,7 @@ renew(void)
 
 /* The worker closes its session itself. */
 static void
-give_up_session(void)
+close_session(void)
 {
 }
 
@@ -122,7 +122,7 @@ wait_latch(int64 until)
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 (long) Min(left, LOOK_MS), wait_event);
+					 (long) Min(left, MAX_SLEEP_MS), wait_event);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }
@@ -130,18 +130,18 @@ wait_latch(int64 until)
 static void
 raise_absent(int sqlstate, const char *message)
 {
-	bool		vacant = state.state == ZKLOCK_SESSIONSTATE_NO_WORKER;
-	bool		ended = vacant && state.turned != 0;
+	bool		no_worker = state.state == ZKLOCK_SESSIONSTATE_NO_WORKER;
+	bool		ended = no_worker && state.turned != 0;
 
 	ereport(ERROR,
 			(errcode(sqlstate),
 			 errmsg_internal("%s", message),
-			 vacant ?
+			 no_worker ?
 			 errdetail("The server's zklock worker, which has the session, is not running.") :
 			 errdetail("The server's zklock worker, which has the session, does not respond."),
 			 ended ?
 			 errhint("The server starts it again about a second after it has ended.  If it does not come back, see the server's log for why.") :
-			 vacant ?
+			 no_worker ?
 			 errhint("See the server's log for why; max_worker_processes may be too small.  Or set zklock.session to \"backend\".") :
 			 errhint("Check whether the process is stopped: it is the one of pg_stat_activity with backend_type \"zklock worker\".")));
 }
@@ -150,7 +150,7 @@ raise_absent(int sqlstate, const char *message)
 static void
 raise_failure(void)
 {
-	ZkLockTenureFailure failure;
+	ZkLockSessionFailure failure;
 
 	zklock_sessionstate_failure(&failure);
 	if (failure.sqlstate == 0)
@@ -165,11 +165,11 @@ raise_failure(void)
 }
 
 static void
-raise_silence(const char *message)
+raise_no_answer(const char *message)
 {
 	if (absent)
 		raise_absent(ERRCODE_CONNECTION_FAILURE, message);
-	zklock_diagnosis_raise_silence(message);
+	zklock_diagnosis_raise_no_answer(message);
 }
 
 /*
@@ -223,7 +223,7 @@ wait_until_ready(int64 deadline)
 }
 
 static void
-ready(int64 deadline)
+connect_session(int64 deadline)
 {
 	refresh();
 	if (state.begun && status.state == ZKLOCK_CLIENT_CONNECTED &&
@@ -264,27 +264,28 @@ raise_unfinished(const ZkLockUnfinished *unfinished)
 
 /*
  * Sleep until this backend may continue, or must check by itself.  ERROR at
- * `deadline`, or if there is no connection until `*gone_at`, which
+ * `deadline`, or if there is no connection until `*reconnect_by`, which
  * is extended while there is one.  It must be 0 at first.  Before an error,
  * the backend leaves the queue of waiting backends.
  */
 static void
-await_finish(const ZkLockUnfinished *unfinished, int64 deadline, int64 *gone_at)
+await_finish(const ZkLockUnfinished *unfinished, int64 deadline,
+			 int64 *reconnect_by)
 {
 	PG_TRY();
 	{
 		int64		now = zklock_zkclient_now();
 
 		refresh();
-		if (*gone_at == 0 || status.state == ZKLOCK_CLIENT_CONNECTED)
-			*gone_at = now + (status.timeout + (int64) zklock_connect_timeout) *
-				ZKLOCK_NS_PER_MS;
-		if (now >= *gone_at)
-			raise_silence("ZooKeeper did not answer in time");
+		if (*reconnect_by == 0 || status.state == ZKLOCK_CLIENT_CONNECTED)
+			*reconnect_by = now + ZKLOCK_NS_PER_MS *
+				((int64) status.timeout + zklock_connect_timeout);
+		if (now >= *reconnect_by)
+			raise_no_answer("ZooKeeper did not answer in time");
 		if (now >= deadline)
 			raise_unfinished(unfinished);
-		wait_latch(Min(Min(deadline, *gone_at),
-				now + FINISH_PERIOD_MS * ZKLOCK_NS_PER_MS));
+		wait_latch(Min(Min(deadline, *reconnect_by),
+					   now + FINISH_PERIOD_MS * ZKLOCK_NS_PER_MS));
 	}
 	PG_CATCH();
 	{
@@ -304,14 +305,14 @@ await_permit(int64 deadline)
 	int			limit = zklock_max_locks_per_backend;
 	int			at_most = limit == 0 ? zklock_owners_share() - 1 :
 		Max(limit - zklock_locktable_size(), 0);
-	int64		gone_at = 0;
+	int64		reconnect_by = 0;
 
 	while (!zklock_owners_permit(at_most))
 	{
 		ZkLockUnfinished unfinished;
 
 		zklock_owners_unfinished(&unfinished);
-		await_finish(&unfinished, deadline, &gone_at);
+		await_finish(&unfinished, deadline, &reconnect_by);
 	}
 	zklock_owners_end_wait();
 }
@@ -325,7 +326,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 {
 	int64		until = Min(deadline, zklock_zkclient_now() +
 							NO_ROOM_MS * ZKLOCK_NS_PER_MS);
-	int64		gone_at = 0;
+	int64		reconnect_by = 0;
 
 	for (;;)
 	{
@@ -343,7 +344,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 			zklock_owners_end_wait();
 			return claim;
 		}
-		await_finish(&unfinished, deadline, &gone_at);
+		await_finish(&unfinished, deadline, &reconnect_by);
 	}
 }
 
@@ -367,7 +368,7 @@ admit(ZkLockHold **holds, int n, int64 deadline)
 
 /* Copy the results from the slot.  Returns true if they have changed. */
 static bool
-show(ZkLockAttempt *attempt)
+copy_results(ZkLockAttempt *attempt)
 {
 	ZkLockSlotState *state = attempt->state;
 	ZkLockVerdict before = attempt->outcome.verdict;
@@ -458,23 +459,23 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 }
 
 static void
-await_news(ZkLockAttempt *attempts, int n, int64 until)
+wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 {
-	bool		news = false;
+	bool		changed = false;
 
 	for (int i = 0; i < n; i++)
-		news |= show(&attempts[i]);
-	if (!news)
+		changed |= copy_results(&attempts[i]);
+	if (!changed)
 	{
 		wait_latch(until);
 		for (int i = 0; i < n; i++)
-			(void) show(&attempts[i]);
+			(void) copy_results(&attempts[i]);
 	}
 	refresh();
 }
 
 static void
-give_up(ZkLockClaim *claim)
+release_slot(ZkLockClaim *claim)
 {
 	refresh();
 	if (zklock_slots_give_up(claim, zklock_sessionroutine_lease(),
@@ -486,7 +487,7 @@ static void
 time_out(ZkLockAttempt *attempt)
 {
 	/* A verdict that has arrived by now is in time. */
-	(void) show(attempt);
+	(void) copy_results(attempt);
 	if (attempt->outcome.verdict == ZKLOCK_PENDING)
 		attempt->outcome.verdict = ZKLOCK_TIMED_OUT;
 }
@@ -499,7 +500,7 @@ abandon(ZkLockAttempt *attempt)
 	attempt->node_claim = NULL;
 	if (node_claim == NULL)
 		return;
-	give_up(node_claim);
+	release_slot(node_claim);
 	if (node_claim != attempt->claim)
 		zklock_claims_remove(node_claim);
 }
@@ -507,11 +508,11 @@ abandon(ZkLockAttempt *attempt)
 static void
 delete_node(ZkLockHold *hold)
 {
-	give_up(hold->node);
+	release_slot(hold->node);
 }
 
 static ZkLockAnswer
-ask_worker(ZkLockHold *hold, int64 deadline)
+confirm_by_worker(ZkLockHold *hold, int64 deadline)
 {
 	uint32		question;
 	int			present;
@@ -541,14 +542,14 @@ ask_worker(ZkLockHold *hold, int64 deadline)
 }
 
 static ZkLockAnswer
-ask(ZkLockHold *hold, int64 deadline)
+confirm(ZkLockHold *hold, int64 deadline)
 {
 	volatile ZkLockAnswer answer = ZKLOCK_ANSWER_NONE;
 
 	zklock_sessionstate_listen(true);
 	PG_TRY();
 	{
-		answer = ask_worker(hold, deadline);
+		answer = confirm_by_worker(hold, deadline);
 	}
 	PG_FINALLY();
 	{
@@ -586,7 +587,7 @@ is_revoked(const ZkLockAttempt *attempt)
 }
 
 const ZkLockSessionRoutine zklock_serversession_routine = {
-	.ready = ready,
+	.connect = connect_session,
 	.admit = admit,
 	.poll = refresh,
 	.refresh = refresh,
@@ -594,21 +595,21 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.status = get_status,
 	.current = zklock_sessionstate_generation,
 	.is_gone = is_gone,
-	.renew = renew,
-	.give_up = give_up_session,
-	.raise_silence = raise_silence,
+	.close_unusable = close_unusable,
+	.close = close_session,
+	.raise_no_answer = raise_no_answer,
 	.identity = identity,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
 	.commit = zklock_sessionstate_commit,
 	.begin = begin,
-	.wait = await_news,
+	.wait = wait_for_attempts,
 	.time_out = time_out,
 	.abandon = abandon,
 	.delete_node = delete_node,
-	.ask = ask,
+	.confirm = confirm,
 	.renew_lease = renew_lease,
 	.revocations = revocations,
 	.is_node_deleted = is_node_deleted,
-	.requests = zklock_sessionstate_revocations,
+	.revocation_serial = zklock_sessionstate_revocations,
 	.is_revoked = is_revoked
 };

@@ -26,7 +26,7 @@ const ZkLockSessionRoutine *zklock_session_routine = &zklock_backendsession_rout
  * a session of its own.
  */
 static bool
-wants_servers(void)
+uses_server(void)
 {
 	return zklock_session == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
 		!am_walsender && zklock_guc_is_servers();
@@ -44,24 +44,24 @@ zklock_sessionchoice_refuse_parallel(void)
 }
 
 void
-zklock_sessionchoice_look(void)
+zklock_sessionchoice_choose_for_reading(void)
 {
 	zklock_sessionchoice_refuse_parallel();
 	if (zklock_locktable_size() > 0)
 		return;
-	zklock_session_routine = wants_servers() && zklock_sessionstate_is_shared() ?
+	zklock_session_routine = uses_server() && zklock_sessionstate_is_shared() ?
 		&zklock_serversession_routine : &zklock_backendsession_routine;
 }
 
 void
 zklock_sessionchoice_choose(void)
 {
-	zklock_sessionchoice_look();
+	zklock_sessionchoice_choose_for_reading();
 	if (zklock_locktable_size() > 0)
 		return;
 	if (zklock_session_routine == &zklock_serversession_routine)
 		zklock_session_close();
-	else if (wants_servers())
+	else if (uses_server())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the server has no ZooKeeper session to share"),

@@ -26,6 +26,6 @@ extern void zklock_sessionchoice_refuse_parallel(void);
 extern void zklock_sessionchoice_choose(void);
 
 /* The same for functions that only read.  No error 55000. */
-extern void zklock_sessionchoice_look(void);
+extern void zklock_sessionchoice_choose_for_reading(void);
 
 #endif							/* ZKLOCK_SESSIONCHOICE_H */

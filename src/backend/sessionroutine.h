@@ -25,7 +25,7 @@ typedef struct ZkLockSessionRoutine
 	 * if the settings are not valid; 08006 if there is no room until
 	 * `deadline`; 28000; 53000.
 	 */
-	void		(*ready) (int64 deadline);
+	void		(*connect) (int64 deadline);
 
 	/*
 	 * Wait until the locks of these holds can be requested: the number of
@@ -58,19 +58,19 @@ typedef struct ZkLockSessionRoutine
 	 * To be called while no lock is held.  Closes a session that is probably
 	 * expired or has outdated settings.
 	 */
-	void		(*renew) (void);
+	void		(*close_unusable) (void);
 
 	/*
 	 * The session has not answered for too long.  Closes it, so that the next
 	 * attempt begins a new one.
 	 */
-	void		(*give_up) (void);
+	void		(*close) (void);
 
 	/*
 	 * ERROR 08006 with this primary message: ZooKeeper has not answered.  The
 	 * detail names the cause, if it can be determined.
 	 */
-	void		(*raise_silence) (const char *message);
+	void		(*raise_no_answer) (const char *message);
 
 	/* See zklock_session_identity(). */
 	const char *(*identity) (void);
@@ -110,7 +110,7 @@ typedef struct ZkLockSessionRoutine
 	void		(*delete_node) (ZkLockHold *hold);
 
 	/* Send a request that confirms a hold's node, and wait for the answer. */
-	ZkLockAnswer (*ask) (ZkLockHold *hold, int64 deadline);
+	ZkLockAnswer (*confirm) (ZkLockHold *hold, int64 deadline);
 
 	/*
 	 * Request a renewal of the lease if little of it is left.  Does not wait.
@@ -133,7 +133,7 @@ typedef struct ZkLockSessionRoutine
 	bool		(*is_node_deleted) (const ZkLockHold *hold);
 
 	/* A number that changes with each revocation of any lock that is held */
-	uint64		(*requests) (void);
+	uint64		(*revocation_serial) (void);
 
 	/*
 	 * Was the lock of an attempt revoked?  The backend need not have seen the

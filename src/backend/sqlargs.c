@@ -107,7 +107,7 @@ zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno)
 }
 
 char *
-zklock_sqlargs_seen_path(FunctionCallInfo fcinfo, int argno)
+zklock_sqlargs_read_path(FunctionCallInfo fcinfo, int argno)
 {
 	zklock_sqlargs_refuse_null(fcinfo, argno, "lock path");
 	return check_path(PG_GETARG_TEXT_PP(argno), zklock_path_check);

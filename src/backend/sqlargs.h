@@ -27,7 +27,7 @@ extern char *zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno);
  * The same for a path that is only read.  This also accepts paths that other
  * clients can use, but zklock cannot.
  */
-extern char *zklock_sqlargs_seen_path(FunctionCallInfo fcinfo, int argno);
+extern char *zklock_sqlargs_read_path(FunctionCallInfo fcinfo, int argno);
 
 /*
  * The same for a path below which locks are searched.  This also accepts the

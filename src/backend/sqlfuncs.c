@@ -318,7 +318,7 @@ release(const char *path, ZkLockMode mode)
 		warn_not_owned(path, mode);
 		return false;
 	}
-	zklock_lease_assure(hold);
+	zklock_lease_confirm_release(hold);
 	zklock_locktable_drop(hold, ZKLOCK_SESSION);
 	return true;
 }
@@ -356,7 +356,7 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	zklock_lease_check();
 	hold = zklock_locktable_search(is_session_hold, NULL);
 	if (hold != NULL)
-		zklock_lease_assure(hold);
+		zklock_lease_confirm_release(hold);
 	PG_RETURN_INT64(zklock_locktable_release_all());
 }
 
@@ -463,7 +463,7 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	zklock_locktable_fence(hold);
 	if (!zklock_fence(extension_schema(fcinfo), path, &mine,
 					  zklock_mode_is_shared(mode), &newest))
-		refuse_fence(path, &mine, &newest, zklock_lease_ask(hold));
+		refuse_fence(path, &mine, &newest, zklock_lease_confirm_hold(hold));
 	PG_RETURN_INT64(mine.token);
 }
 

@@ -48,7 +48,7 @@ end(void)
 	if (QueryCancelPending)
 		zklock_cancel_explain();
 	inside = false;
-	zklock_xact_come_first(true);
+	zklock_xact_register_first(true);
 }
 
 /* To be called in PG_CATCH(), with the memory context before PG_TRY() */
@@ -82,7 +82,7 @@ fail(MemoryContext before)
 		{ \
 			call; \
 			if (may_commit) \
-				zklock_xact_come_first(false); \
+				zklock_xact_register_first(false); \
 			break; \
 		} \
 		PG_TRY(); \
@@ -136,9 +136,9 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
  * dropped.
  */
 static pg_noinline void
-carry_through_utility(ZKLOCK_UTILITY_PARAMS)
+run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 {
-	zklock_xact_settle(true);
+	zklock_xact_irrevocable_statement(true);
 	inside = true;
 	PG_TRY();
 	{
@@ -149,7 +149,7 @@ carry_through_utility(ZKLOCK_UTILITY_PARAMS)
 		inside = false;
 	}
 	PG_END_TRY();
-	zklock_xact_settle(false);
+	zklock_xact_irrevocable_statement(false);
 }
 
 /* Does the statement have effects that are not undone with its transaction? */
@@ -196,7 +196,7 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 	 */
 	if (is_irrevocable(statement) && !inside &&
 		!IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL))
-		carry_through_utility(ZKLOCK_UTILITY_ARGS);
+		run_irrevocable_utility(ZKLOCK_UTILITY_ARGS);
 	else if (IsA(statement, TransactionStmt))
 		next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
 	else

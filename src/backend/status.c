@@ -266,7 +266,7 @@ zk_session(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	zklock_sessionchoice_look();
+	zklock_sessionchoice_choose_for_reading();
 	zklock_session_routine->poll();
 	status = zklock_session_routine->exists() ? zklock_session_routine->status() : NULL;
 	values[1] = CStringGetTextDatum(status != NULL ? states[status->state] :

@@ -58,7 +58,7 @@ zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 	if (limit->nowait)
 		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
 	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
-	zklock_session_routine->ready(limit->deadline);
+	zklock_session_routine->connect(limit->deadline);
 	zklock_session_routine->admit(holds, n, limit->deadline);
 }
 
@@ -67,7 +67,7 @@ zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
  * connection, because the wait for the lock began with one.
  */
 static void
-tell_of_loss(void *path)
+report_lost_connection(void *path)
 {
 	if (geterrcode() != ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION)
 		return;
@@ -87,7 +87,7 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 	const ZkLockClientStatus *status = zklock_session_routine->status();
 	ErrorContextCallback loss = {
 		.previous = error_context_stack,
-		.callback = tell_of_loss,
+		.callback = report_lost_connection,
 		.arg = unconstify(char *, path)
 	};
 
@@ -97,7 +97,7 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
 		zklock_errors_session_refused(zklock_session_routine->identity());
 	error_context_stack = &loss;
-	zklock_session_routine->ready(limit->deadline);
+	zklock_session_routine->connect(limit->deadline);
 	error_context_stack = loss.previous;
 }
 
@@ -106,10 +106,10 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
  * there was no answer at all.
  */
 void
-zklock_waiting_refuse_silence(const ZkLockAttempt *attempt)
+zklock_waiting_check_answer(const ZkLockAttempt *attempt)
 {
 	if (attempt->outcome.verdict == ZKLOCK_TIMED_OUT && !attempt->outcome.queued)
-		zklock_session_routine->raise_silence("ZooKeeper did not answer in time");
+		zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");
 }
 
 /*
@@ -132,7 +132,7 @@ zklock_waiting_finish(bool granted)
 
 /* The counter for a wait that ended without the lock */
 static ZkLockCounter
-how_ended(bool failed)
+counter_of_failure(bool failed)
 {
 	if (!failed)
 		return ZKLOCK_TIMEOUTS;
@@ -145,9 +145,9 @@ void
 zklock_waiting_end(bool granted, bool failed, int n)
 {
 	disarm_lock_timeout();
-	zklock_await_over();
+	zklock_await_end();
 	if (!granted)
-		zklock_stats_add(how_ended(failed), n);
+		zklock_stats_add(counter_of_failure(failed), n);
 }
 
 /*

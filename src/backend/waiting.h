@@ -40,7 +40,7 @@ extern void zklock_waiting_start_over(const char *path,
  * ERROR 08006 if the attempt timed out before ZooKeeper had reported that
  * others are ahead.
  */
-extern void zklock_waiting_refuse_silence(const ZkLockAttempt *attempt);
+extern void zklock_waiting_check_answer(const ZkLockAttempt *attempt);
 
 /*
  * To be called when the wait is over, before a granted lock becomes a hold.

@@ -18,10 +18,10 @@
 /* Is there a statement whose commits must not be refused? */
 static enum
 {
-	NOT_SETTLED,
-	SETTLED_STATEMENT,			/* it runs, and may commit */
-	SETTLED_COMMIT				/* it has ended, its commit follows */
-}			settled = NOT_SETTLED;
+	NOT_IRREVOCABLE,
+	IRREVOCABLE_STATEMENT,		/* it runs, and may commit */
+	IRREVOCABLE_COMMIT			/* it has ended, its commit follows */
+}			irrevocable = NOT_IRREVOCABLE;
 
 /* Has the check of this commit begun? */
 static bool committing = false;
@@ -49,13 +49,13 @@ static void
 confirm(void)
 {
 	zklock_cancel_pause();
-	zklock_lease_confirm();
+	zklock_lease_confirm_commit();
 }
 
 static void
 check_commit(void)
 {
-	if (!committing && settled == NOT_SETTLED)
+	if (!committing && irrevocable == NOT_IRREVOCABLE)
 	{
 		committing = true;
 		confirm();
@@ -66,10 +66,10 @@ static void
 xact_ended(bool committed)
 {
 	committing = false;
-	if (!committed || settled == SETTLED_COMMIT)
-		settled = NOT_SETTLED;
-	if (settled == NOT_SETTLED)
-		zklock_lease_commit_over();
+	if (!committed || irrevocable == IRREVOCABLE_COMMIT)
+		irrevocable = NOT_IRREVOCABLE;
+	if (irrevocable == NOT_IRREVOCABLE)
+		zklock_lease_end_commit();
 }
 
 static void
@@ -110,7 +110,7 @@ xact_event(XactEvent event, void *arg)
 
 			/* Only fences of locks that the session holds are left. */
 			zklock_locktable_end_xact();
-			zklock_cancel_watch();
+			zklock_cancel_resume();
 			break;
 
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
@@ -156,17 +156,17 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		zklock_locktable_end_xact();
 		if (ended == ENDED_ABORT)
 			zklock_lease_forget();
-		zklock_cancel_watch();
+		zklock_cancel_resume();
 	}
 	ended = NOTHING_ENDED;
 }
 
 void
-zklock_xact_settle(bool begins)
+zklock_xact_irrevocable_statement(bool begins)
 {
 	if (begins)
 		confirm();
-	settled = begins ? SETTLED_STATEMENT : SETTLED_COMMIT;
+	irrevocable = begins ? IRREVOCABLE_STATEMENT : IRREVOCABLE_COMMIT;
 }
 
 /*
@@ -184,7 +184,7 @@ zklock_xact_settle(bool begins)
  * at load is never removed.
  */
 void
-zklock_xact_come_first(bool outermost)
+zklock_xact_register_first(bool outermost)
 {
 	static char arg[32];		/* distinguishes the entries */
 	static unsigned newest = 0;

@@ -28,13 +28,13 @@ extern void zklock_xact_init(void);
  * library: the outermost statement, or one in a procedure, which may commit
  * next.
  */
-extern void zklock_xact_come_first(bool outermost);
+extern void zklock_xact_register_first(bool outermost);
 
 /*
  * Make the check of a commit before (`begins`) a statement that an abort does
  * not undo, and that is the only one of its transaction.  ERROR 40001 as in
  * lease.h.  The commits within the statement and at its end are not refused.
  */
-extern void zklock_xact_settle(bool begins);
+extern void zklock_xact_irrevocable_statement(bool begins);
 
 #endif							/* ZKLOCK_XACT_H */

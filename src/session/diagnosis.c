@@ -25,7 +25,7 @@ zklock_diagnosis_begin(void)
 }
 
 void
-zklock_diagnosis_forget(void)
+zklock_diagnosis_discard(void)
 {
 	if (probe != NULL)
 		zklock_zkprobe_drop(probe);
@@ -41,7 +41,7 @@ diagnose(void)
 	zklock_diagnosis_begin();
 	if (probe != NULL)
 		zklock_zkprobe_report(probe, DIAGNOSIS_MS, text, sizeof(text));
-	zklock_diagnosis_forget();
+	zklock_diagnosis_discard();
 	return pstrdup(text);
 }
 
@@ -54,7 +54,7 @@ hint_for_servers(void)
 }
 
 void
-zklock_diagnosis_raise_silence(const char *message)
+zklock_diagnosis_raise_no_answer(const char *message)
 {
 	const char *diagnosis = diagnose();
 

@@ -18,13 +18,13 @@
 extern void zklock_diagnosis_begin(void);
 
 /* Discard the results.  Raises nothing. */
-extern void zklock_diagnosis_forget(void);
+extern void zklock_diagnosis_discard(void);
 
 /*
  * ERROR 08006 with this primary message: there was a connection, but no
  * answer.
  */
-extern void zklock_diagnosis_raise_silence(const char *message);
+extern void zklock_diagnosis_raise_no_answer(const char *message);
 
 /* ERROR 08001: there is no connection.  The detail begins with `detail`. */
 extern void zklock_diagnosis_raise_unreachable(const char *detail);

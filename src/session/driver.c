@@ -46,7 +46,7 @@ mode_of(const ZkLockDriver *driver)
 
 /* Delete a second node with our prefix, which only a fault can have created. */
 static void
-drop_surplus(ZkLockDriver *driver, const char *name)
+delete_surplus(ZkLockDriver *driver, const char *name)
 {
 	ZkLockNode *node = zklock_zkclient_node(zklock_session_client(),
 											driver->dir,
@@ -54,11 +54,11 @@ drop_surplus(ZkLockDriver *driver, const char *name)
 											mode_of(driver)->marker);
 
 	if (node == NULL)
-		zklock_errors_too_much();
+		zklock_errors_too_many_requests();
 	if (!zklock_zkclient_adopt(node, name))
 	{
 		zklock_zkclient_delete(node);
-		zklock_errors_too_much();
+		zklock_errors_too_many_requests();
 	}
 	zklock_zkclient_delete(node);
 }
@@ -72,49 +72,49 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 	{
 		const ZkLockAction *action = &actions->act[i];
 		ZkLockTag	tag = {driver->owner, action->request};
-		bool		taken = true;
+		bool		accepted = true;
 
 		switch (action->kind)
 		{
 			case ZKLOCK_DO_MAKE_PARENTS:
-				taken = zklock_zkclient_create_path(client, driver->dir,
+				accepted = zklock_zkclient_create_path(client, driver->dir,
 													driver->size,
 													(int) strlen(driver->size),
 													false, tag);
 				break;
 			case ZKLOCK_DO_CREATE:
-				taken = zklock_zkclient_create(client, driver->node,
-											   driver->data, tag);
+				accepted = zklock_zkclient_create(client, driver->node,
+												  driver->data, tag);
 				break;
 			case ZKLOCK_DO_LIST:
-				taken = zklock_zkclient_list(client, driver->dir,
-											 mode_of(driver)->has_permits ?
-											 action->use : ZKLOCK_WATCH_NONE,
-											 tag);
+				accepted = zklock_zkclient_list(client, driver->dir,
+												mode_of(driver)->has_permits ?
+												action->use : ZKLOCK_WATCH_NONE,
+												tag);
 				break;
 			case ZKLOCK_DO_VERIFY:
 				if (!driver->recipe.fixed &&
 					!zklock_zkclient_adopt(driver->node, action->name))
-					zklock_errors_too_much();
+					zklock_errors_too_many_requests();
 				/* FALLTHROUGH */
 			case ZKLOCK_DO_WATCH:
-				taken = zklock_zkclient_get(client,
-											child_path(driver, action->name),
-											action->kind == ZKLOCK_DO_WATCH ?
-											action->use : ZKLOCK_WATCH_NONE,
-											tag);
+				accepted = zklock_zkclient_get(client,
+											   child_path(driver, action->name),
+											   action->kind == ZKLOCK_DO_WATCH ?
+											   action->use : ZKLOCK_WATCH_NONE,
+											   tag);
 				break;
 			case ZKLOCK_DO_TOUCH:
-				taken = zklock_zkclient_set(client,
-											child_path(driver, action->name),
-											driver->data,
-											(int) strlen(driver->data), tag);
+				accepted = zklock_zkclient_set(client,
+											   child_path(driver, action->name),
+											   driver->data,
+											   (int) strlen(driver->data), tag);
 				break;
 			case ZKLOCK_DO_SYNC:
-				taken = zklock_zkclient_sync(client, driver->path, tag);
+				accepted = zklock_zkclient_sync(client, driver->path, tag);
 				break;
 			case ZKLOCK_DO_SIZE:
-				taken = driver->count != NULL ?
+				accepted = driver->count != NULL ?
 					zklock_zkclient_get(client, driver->count, action->use, tag) :
 					zklock_zkclient_get(client, driver->dir,
 										ZKLOCK_WATCH_NONE, tag);
@@ -125,19 +125,19 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 				 * The reply is ignored.  The attempt does not depend on the
 				 * permission to write to this node.
 				 */
-				taken = zklock_zkclient_set(client, driver->dir, driver->size,
-											(int) strlen(driver->size),
-											(ZkLockTag) {0});
+				accepted = zklock_zkclient_set(client, driver->dir, driver->size,
+											   (int) strlen(driver->size),
+											   (ZkLockTag) {0});
 				break;
 			case ZKLOCK_DO_DROP:
-				drop_surplus(driver, action->name);
+				delete_surplus(driver, action->name);
 				break;
 			case ZKLOCK_DO_GRANT:
 			case ZKLOCK_DO_FAIL:
 				break;			/* the verdict is the result */
 		}
-		if (!taken)
-			zklock_errors_too_much();
+		if (!accepted)
+			zklock_errors_too_many_requests();
 	}
 }
 
@@ -250,7 +250,7 @@ ancestor(const ZkLockDriver *driver, int depth)
 
 /* The name of the node whose data this request reads */
 static const char *
-name_asked_for(const ZkLockRecipe *r, uint32 request)
+requested_name(const ZkLockRecipe *r, uint32 request)
 {
 	return request == r->nearest.request ? r->nearest.name :
 		request == r->lookahead.request ? r->lookahead.name : r->outcome.name;
@@ -276,7 +276,7 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 		case ZKLOCK_MSG_GOT:
 			return psprintf("read \"%s\"",
 							request == r->size ? driver->count :
-							child_path(driver, name_asked_for(r, request)));
+							child_path(driver, requested_name(r, request)));
 		case ZKLOCK_MSG_SET:
 			return psprintf("write to \"%s\"", child_path(driver, r->touched));
 		default:
@@ -286,7 +286,7 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 
 /* Keep the data of the nearest node ahead, for messages. */
 static void
-note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
+keep_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 {
 	forget_nearest(driver);
 	driver->nearest_request = driver->recipe.nearest.request;
@@ -298,7 +298,7 @@ note_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
  * number.
  */
 static int
-size_said(const ZkLockDriver *driver, const ZkLockMessage *message)
+read_size(const ZkLockDriver *driver, const ZkLockMessage *message)
 {
 	int			count;
 
@@ -312,7 +312,7 @@ size_said(const ZkLockDriver *driver, const ZkLockMessage *message)
 }
 
 void
-zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
+zklock_driver_process_reply(ZkLockDriver *driver, const ZkLockMessage *message)
 {
 	static const ZkLockEventKind kinds[] = {
 		[ZKLOCK_MSG_PARENTS_MADE] = ZKLOCK_EV_PARENTS_MADE,
@@ -330,14 +330,14 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 		event.request == driver->recipe.size)
 	{
 		event.kind = ZKLOCK_EV_SIZED;
-		event.size = size_said(driver, message);
+		event.size = read_size(driver, message);
 	}
 	else if (message->kind == ZKLOCK_MSG_GOT &&
 			 event.request == driver->recipe.verify)
 		event.kind = ZKLOCK_EV_VERIFIED;
 	else if (message->kind == ZKLOCK_MSG_GOT &&
 			 event.request == driver->recipe.nearest.request)
-		note_nearest(driver, message);
+		keep_nearest(driver, message);
 	event.reply = reply_of(message);
 	event.name = message->text;
 	event.czxid = message->czxid;
@@ -359,7 +359,7 @@ zklock_driver_take(ZkLockDriver *driver, const ZkLockMessage *message)
 }
 
 void
-zklock_driver_look(ZkLockDriver *driver)
+zklock_driver_check_session(ZkLockDriver *driver)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -388,7 +388,7 @@ is_watched(const ZkLockDriver *driver, const ZkLockWatch *slot,
 }
 
 void
-zklock_driver_take_watch(ZkLockDriver *driver, const ZkLockMessage *message)
+zklock_driver_process_event(ZkLockDriver *driver, const ZkLockMessage *message)
 {
 	const ZkLockRecipe *r = &driver->recipe;
 	ZkLockEvent event = {0};
@@ -423,7 +423,7 @@ zklock_driver_take_watch(ZkLockDriver *driver, const ZkLockMessage *message)
 
 
 void
-zklock_driver_disregard(ZkLockDriver *driver)
+zklock_driver_reread(ZkLockDriver *driver)
 {
 	driver->connects = 0;
 }
@@ -501,7 +501,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	r->shared = is_needed != NULL;
 	r->params.wants_holder &= r->shared;
 	if (driver->node == NULL)
-		zklock_errors_too_much();
+		zklock_errors_too_many_requests();
 	if (params->revocable && !zklock_zkclient_reserve_watch(driver->node))
 		r->outcome.verdict = ZKLOCK_TOO_MANY_WATCHES;
 	else

@@ -61,21 +61,21 @@ extern void zklock_driver_begin(ZkLockDriver *driver,
 								bool (*is_needed) (const char *path));
 
 /* Process a reply to a request of this attempt. */
-extern void zklock_driver_take(ZkLockDriver *driver,
-							   const ZkLockMessage *message);
+extern void zklock_driver_process_reply(ZkLockDriver *driver,
+										const ZkLockMessage *message);
 
 /* Process the event of a watch, which may be one of this attempt. */
-extern void zklock_driver_take_watch(ZkLockDriver *driver,
-									 const ZkLockMessage *message);
+extern void zklock_driver_process_event(ZkLockDriver *driver,
+										const ZkLockMessage *message);
 
 /* Process a change of the session's state, if there is one. */
-extern void zklock_driver_look(ZkLockDriver *driver);
+extern void zklock_driver_check_session(ZkLockDriver *driver);
 
 /*
  * The last messages may be outdated.  Has the recipe read its state again, as
  * after a lost connection.
  */
-extern void zklock_driver_disregard(ZkLockDriver *driver);
+extern void zklock_driver_reread(ZkLockDriver *driver);
 
 /* The attempt's time is over.  Sets its verdict. */
 extern void zklock_driver_time_out(ZkLockDriver *driver);

@@ -70,7 +70,7 @@ zklock_errors_session_refused(const char *identity)
 }
 
 void
-zklock_errors_too_much(void)
+zklock_errors_too_many_requests(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),

@@ -34,7 +34,7 @@ extern void zklock_errors_refused(const char *path, const char *purpose,
 extern void zklock_errors_session_refused(const char *identity);
 
 /* ERROR 53200: the client did not accept a request. */
-extern void zklock_errors_too_much(void);
+extern void zklock_errors_too_many_requests(void);
 
 /* ERROR 55000: the node at `path` is not a count of leases. */
 extern void zklock_errors_no_count(const char *path);

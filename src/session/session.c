@@ -29,25 +29,25 @@
  * ZooKeeper does not answer in that time, the session expires and its locks
  * are released later.
  */
-#define GOODBYE_MS 2000
+#define CLOSE_TIMEOUT_MS 2000
 
 /* Time without a connection after which the servers are probed. */
-#define LOOK_AFTER_MS 1000
+#define DIAGNOSE_AFTER_MS 1000
 
 /* Created once, for the life of the process */
 static int	wake_fd = -1;
 static WaitEventSet *wait_set = NULL;
 static uint32 wait_event = 0;
-static bool stays_at_exit = false;
-static bool carries_on = false; /* was the session begun by another process? */
+static bool keep_at_exit = false;
+static bool is_continued = false;	/* the session of another process? */
 
 static ZkLockClient *client = NULL;
 static ZkLockClientStatus status;	/* valid if `client` is not NULL */
 static uint32 serial = 0;		/* of the current or last session */
 static int64 begun_at;			/* when it was begun */
 static int64 received_at;		/* when messages were last read */
-static int64 told_lost;			/* what report_connection() has reported */
-static uint32 told_returns;
+static int64 reported_lost;		/* what report_connection() has reported */
+static uint32 reported_returns;
 
 /* The settings that the session was begun with. */
 static char *begun_hosts = NULL;
@@ -69,7 +69,7 @@ receive(void)
 	if (before.connects > 0 && status.connects > before.connects)
 		zklock_stats_add(ZKLOCK_RECONNECTS, status.connects - before.connects);
 	if (status.state == ZKLOCK_CLIENT_EXPIRED &&
-		before.state != ZKLOCK_CLIENT_EXPIRED && !carries_on)
+		before.state != ZKLOCK_CLIENT_EXPIRED && !is_continued)
 		zklock_stats_add(ZKLOCK_EXPIRIES, 1);
 	return messages;
 }
@@ -79,8 +79,8 @@ close_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	if (client != NULL && !stays_at_exit)
-		zklock_zkclient_close(client, GOODBYE_MS);
+	if (client != NULL && !keep_at_exit)
+		zklock_zkclient_close(client, CLOSE_TIMEOUT_MS);
 	client = NULL;
 }
 
@@ -152,7 +152,7 @@ begin(const ZkLockIdentity *former)
 	ZkLockClientConfig config;
 
 	prepare_to_wait();
-	zklock_diagnosis_forget();
+	zklock_diagnosis_discard();
 	replace(&begun_hosts, zklock_hosts);
 	replace(&begun_auth, zklock_auth);
 	replace(&begun_auth_file, zklock_auth_file);
@@ -182,11 +182,11 @@ begin(const ZkLockIdentity *former)
 				 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
 	}
 	memset(&status, 0, sizeof(status));
-	told_lost = 0;
-	told_returns = 0;
+	reported_lost = 0;
+	reported_returns = 0;
 	begun_at = received_at = zklock_zkclient_now();
-	carries_on = former != NULL;
-	if (!carries_on)
+	is_continued = former != NULL;
+	if (!is_continued)
 		zklock_stats_add(ZKLOCK_SESSIONS, 1);
 	if (++serial == 0)
 		serial = 1;
@@ -200,9 +200,9 @@ zklock_session_begin(const ZkLockIdentity *former)
 }
 
 void
-zklock_session_stay_at_exit(void)
+zklock_session_keep_at_exit(void)
 {
-	stays_at_exit = true;
+	keep_at_exit = true;
 }
 
 void
@@ -299,9 +299,9 @@ zklock_session_status(void)
 static void
 report_connection(void)
 {
-	if (status.returns != told_returns)
+	if (status.returns != reported_returns)
 	{
-		told_returns = status.returns;
+		reported_returns = status.returns;
 		ereport(zklock_log_level,
 				(errmsg("the connection to ZooKeeper is back after " INT64_FORMAT " ms, with server %s",
 						status.away / ZKLOCK_NS_PER_MS, status.server),
@@ -309,9 +309,9 @@ report_connection(void)
 				 errhidecontext(true)));
 	}
 	if (status.connects > 0 && status.state == ZKLOCK_CLIENT_CONNECTING &&
-		status.lost != told_lost)
+		status.lost != reported_lost)
 	{
-		told_lost = status.lost;
+		reported_lost = status.lost;
 		ereport(zklock_log_level,
 				(errmsg("the connection to ZooKeeper, with server %s, was lost",
 						status.server),
@@ -342,7 +342,7 @@ report_log(void)
 }
 
 /*
- * Read the state and the messages.  Sets `*news` if there are messages, if
+ * Read the state and the messages.  Sets `*changed` if there are messages, if
  * the state has changed, if a node was revoked, or if the messages are stale.
  *
  * While the process is suspended, so are its threads.  After that, they read
@@ -350,15 +350,15 @@ report_log(void)
  * is read often enough.
  */
 static ZkLockMessage *
-take_news(bool *stale, bool *news)
+receive_changes(bool *stale, bool *changed)
 {
 	const ZkLockClientStatus before = status;
-	int64		before_that = received_at;
+	int64		last_received_at = received_at;
 	int64		lease = zklock_session_lease();
 	ZkLockMessage *messages = receive();
 
-	*stale = lease > 0 && received_at - before_that > lease;
-	*news = messages != NULL || status.state != before.state ||
+	*stale = lease > 0 && received_at - last_received_at > lease;
+	*changed = messages != NULL || status.state != before.state ||
 		status.connects != before.connects ||
 		status.revocations != before.revocations || *stale;
 	return messages;
@@ -366,7 +366,7 @@ take_news(bool *stale, bool *news)
 
 /* Sleep until there is an event, at most `left` nanoseconds. */
 static void
-rest(int64 left)
+wait_for_event(int64 left)
 {
 	int64		lease = zklock_session_lease();
 	WaitEvent	event;
@@ -399,15 +399,15 @@ zklock_session_wait(int64 deadline, bool *stale)
 	for (;;)
 	{
 		int64		left = deadline - zklock_zkclient_now();
-		bool		news;
+		bool		changed;
 		ZkLockMessage *messages;
 
 		CHECK_FOR_INTERRUPTS();
 		report_log();
-		messages = take_news(stale, &news);
-		if (news || left <= 0)
+		messages = receive_changes(stale, &changed);
+		if (changed || left <= 0)
 			return messages;
-		rest(left);
+		wait_for_event(left);
 	}
 }
 
@@ -415,17 +415,17 @@ ZkLockMessage *
 zklock_session_turn(int64 deadline, bool *stale)
 {
 	ZkLockMessage *messages = NULL;
-	bool		news = false;
+	bool		changed = false;
 
 	prepare_to_wait();
 	*stale = false;
 	if (client != NULL)
-		messages = take_news(stale, &news);
-	if (!news)
+		messages = receive_changes(stale, &changed);
+	if (!changed)
 	{
-		rest(deadline - zklock_zkclient_now());
+		wait_for_event(deadline - zklock_zkclient_now());
 		if (client != NULL)
-			messages = take_news(stale, &news);
+			messages = receive_changes(stale, &changed);
 	}
 	CHECK_FOR_INTERRUPTS();
 	report_log();
@@ -434,7 +434,7 @@ zklock_session_turn(int64 deadline, bool *stale)
 
 /* Free all messages except the one for `owner`, and return that one. */
 static ZkLockMessage *
-sift(ZkLockMessage *messages, uint64 owner)
+pick_message(ZkLockMessage *messages, uint64 owner)
 {
 	ZkLockMessage *found = NULL;
 
@@ -460,16 +460,16 @@ zklock_session_await(uint64 owner, int64 deadline)
 
 	while (found == NULL && status.state == ZKLOCK_CLIENT_CONNECTED &&
 		   zklock_zkclient_now() < deadline)
-		found = sift(zklock_session_wait(deadline, &stale), owner);
+		found = pick_message(zklock_session_wait(deadline, &stale), owner);
 	return found;
 }
 
 void
-zklock_session_await_news(int64 deadline)
+zklock_session_wait_and_discard(int64 deadline)
 {
 	bool		stale;
 
-	sift(zklock_session_wait(deadline, &stale), 0);
+	pick_message(zklock_session_wait(deadline, &stale), 0);
 }
 
 bool
@@ -479,7 +479,7 @@ zklock_session_await_room(int64 deadline)
 	{
 		if (zklock_zkclient_now() >= deadline)
 			return false;
-		zklock_session_await_news(deadline);
+		zklock_session_wait_and_discard(deadline);
 	}
 	return true;
 }
@@ -488,7 +488,7 @@ void
 zklock_session_refresh(void)
 {
 	if (client != NULL)
-		sift(receive(), 0);
+		pick_message(receive(), 0);
 }
 
 void
@@ -512,8 +512,9 @@ wait_until_connected(int64 deadline)
 {
 	int64		limit = begun_at + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
 	int64		now = zklock_zkclient_now();
-	int64		look_at = now +
-		Min((Min(limit, deadline) - now) / 2, LOOK_AFTER_MS * ZKLOCK_NS_PER_MS);
+	int64		diagnose_at = now +
+		Min((Min(limit, deadline) - now) / 2,
+			DIAGNOSE_AFTER_MS * ZKLOCK_NS_PER_MS);
 
 	for (;;)
 	{
@@ -521,7 +522,7 @@ wait_until_connected(int64 deadline)
 		switch (status.state)
 		{
 			case ZKLOCK_CLIENT_CONNECTED:
-				zklock_diagnosis_forget();
+				zklock_diagnosis_discard();
 				return true;
 			case ZKLOCK_CLIENT_REFUSED:
 				zklock_errors_session_refused(zklock_session_identity());
@@ -543,18 +544,18 @@ wait_until_connected(int64 deadline)
 														zklock_connect_timeout));
 		if (now >= deadline)
 			return false;
-		if (now >= look_at)
+		if (now >= diagnose_at)
 		{
 			/*
 			 * Begin now, so that the results are ready when the error is
 			 * raised.
 			 */
 			zklock_diagnosis_begin();
-			look_at = ZKLOCK_NEVER;
+			diagnose_at = ZKLOCK_NEVER;
 		}
 
 		/* There are no requests yet, so no message is lost. */
-		zklock_session_await_news(Min(look_at, Min(limit, deadline)));
+		zklock_session_wait_and_discard(Min(diagnose_at, Min(limit, deadline)));
 	}
 }
 

@@ -74,7 +74,7 @@ extern void zklock_session_begin(const ZkLockIdentity *former);
 extern void zklock_session_end(int wait_ms);
 
 /* Do not close the session at the exit of this process. */
-extern void zklock_session_stay_at_exit(void);
+extern void zklock_session_keep_at_exit(void);
 
 /*
  * Wait as zklock_session_wait(), but only until the latch is set.  May also be
@@ -139,7 +139,7 @@ extern bool zklock_session_await_room(int64 deadline);
 extern ZkLockMessage *zklock_session_await(uint64 owner, int64 deadline);
 
 /* Wait as zklock_session_wait(), and discard all messages. */
-extern void zklock_session_await_news(int64 deadline);
+extern void zklock_session_wait_and_discard(int64 deadline);
 
 /*
  * Read the state without a wait, and discard all messages.  Writes pending log

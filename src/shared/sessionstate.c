@@ -54,7 +54,7 @@ typedef struct SharedSession
 	slock_t		mutex;			/* protects the next three */
 	uint32		published;		/* generation of `status` */
 	ZkLockSessionStatus status;
-	ZkLockTenureFailure failure;
+	ZkLockSessionFailure failure;
 	PerBackend	backend[FLEXIBLE_ARRAY_MEMBER];
 } SharedSession;
 
@@ -207,7 +207,7 @@ zklock_sessionstate_status(ZkLockSessionStatus *status)
 }
 
 void
-zklock_sessionstate_failure(ZkLockTenureFailure *failure)
+zklock_sessionstate_failure(ZkLockSessionFailure *failure)
 {
 	SpinLockAcquire(&shared->mutex);
 	*failure = shared->failure;
@@ -356,7 +356,7 @@ zklock_sessionstate_has_listeners(void)
 }
 
 void
-zklock_sessionstate_publish_failure(const ZkLockTenureFailure *failure)
+zklock_sessionstate_publish_failure(const ZkLockSessionFailure *failure)
 {
 	SpinLockAcquire(&shared->mutex);
 	shared->failure = *failure;

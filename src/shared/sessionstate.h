@@ -41,14 +41,14 @@ typedef enum ZkLockSessionState
  * Why the last attempt to begin a session failed.  Texts are in UTF-8; "":
  * none.
  */
-typedef struct ZkLockTenureFailure
+typedef struct ZkLockSessionFailure
 {
 	int			sqlstate;		/* 0: `message` says why there is no
 								 * connection */
 	char		message[512];
 	char		detail[256];
 	char		hint[256];
-} ZkLockTenureFailure;
+} ZkLockSessionFailure;
 
 typedef struct ZkLockSessionStatus
 {
@@ -90,7 +90,7 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 extern int64 zklock_sessionstate_confirmed(void);
 
 /* Return why the last attempt to begin a session failed. */
-extern void zklock_sessionstate_failure(ZkLockTenureFailure *failure);
+extern void zklock_sessionstate_failure(ZkLockSessionFailure *failure);
 
 /* Wake up the worker, to look for work. */
 extern void zklock_sessionstate_wake_worker(void);
@@ -140,7 +140,7 @@ extern void zklock_sessionstate_turn(int64 now);
 extern void zklock_sessionstate_publish(const ZkLockSessionStatus *status);
 
 /* Publish why an attempt to begin a session has failed. */
-extern void zklock_sessionstate_publish_failure(const ZkLockTenureFailure *failure);
+extern void zklock_sessionstate_publish_failure(const ZkLockSessionFailure *failure);
 
 /* Publish the time when the session was last confirmed. */
 extern void zklock_sessionstate_confirm(int64 confirmed);

@@ -28,7 +28,7 @@
 #define MAX_CREATING 256
 
 /* Number of slots that are processed before the next messages are read */
-#define MAX_SERVED 256
+#define MAX_PROCESSED 256
 
 /* A path that an attempt watches */
 typedef struct Watch
@@ -49,11 +49,11 @@ typedef struct WorkerAttempt
 	dlist_node	link;			/* in `pending` or `settled` */
 	uint32		question;		/* number of the backend's confirmation under
 								 * way; 0: none */
-	uint64		asked;			/* owner in the tag of its request */
-	bool		gone;			/* its node was deleted by hand */
+	uint64		confirm_owner;	/* owner in the tag of its request */
+	bool		node_deleted;	/* its node was deleted by hand */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
 	bool		creating;		/* counted in `creating` */
-	bool		due;			/* process the slot again when it is not
+	bool		postponed;		/* process the slot again when it is not
 								 * creating */
 	uint64		event;			/* number of the last event that it has
 								 * processed */
@@ -83,7 +83,7 @@ static dlist_head *watches = NULL;
 static uint32 nbuckets;
 
 /* The attempt that runs a step now; see is_watched(). */
-static const WorkerAttempt *attended = NULL;
+static const WorkerAttempt *active = NULL;
 
 static int	creating = 0;
 
@@ -101,7 +101,7 @@ static bool any_stalled = false;
  */
 static uint64 lease_owner = 0;
 static WorkerAttempt *lease_attempt = NULL;
-static int64 lease_asked_at = 0;
+static int64 lease_requested_at = 0;
 
 void
 zklock_attempts_init(void)
@@ -170,7 +170,7 @@ is_watched(const char *path)
 	{
 		const Watch *watch = dlist_container(Watch, link, iter.cur);
 
-		if (watch->attempt != attended && is_at(watch, hash, path))
+		if (watch->attempt != active && is_at(watch, hash, path))
 			return true;
 	}
 	return false;
@@ -223,9 +223,9 @@ note_creating(WorkerAttempt *attempt, bool is_creating)
 {
 	creating += is_creating - attempt->creating;
 	attempt->creating = is_creating;
-	if (!is_creating && attempt->due)
+	if (!is_creating && attempt->postponed)
 	{
-		attempt->due = false;
+		attempt->postponed = false;
 		zklock_slots_post(attempt->slot);
 	}
 }
@@ -240,11 +240,11 @@ remove_attempt(WorkerAttempt *attempt)
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
 	note_creating(attempt, false);
-	attended = attempt;
+	active = attempt;
 	zklock_driver_abandon(&attempt->driver);
 	forget_owner(attempt->driver.owner);
 	if (attempt->question != 0)
-		forget_owner(attempt->asked);
+		forget_owner(attempt->confirm_owner);
 	(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
 	MemoryContextDelete(context);
 }
@@ -280,12 +280,12 @@ report(WorkerAttempt *attempt)
  * the server's log, and the attempt fails.
  */
 static void
-attend(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void *arg),
-	   const void *arg)
+run_step(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void *arg),
+		 const void *arg)
 {
 	MemoryContext before = MemoryContextSwitchTo(attempt->context);
 
-	attended = attempt;
+	active = attempt;
 	PG_TRY();
 	{
 		step(attempt, arg);
@@ -315,29 +315,29 @@ attend(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const void 
 }
 
 static void
-take(WorkerAttempt *attempt, const void *message)
+process_reply(WorkerAttempt *attempt, const void *message)
 {
-	zklock_driver_take(&attempt->driver, message);
+	zklock_driver_process_reply(&attempt->driver, message);
 }
 
 static void
-take_watch(WorkerAttempt *attempt, const void *message)
+process_watch(WorkerAttempt *attempt, const void *message)
 {
-	zklock_driver_take_watch(&attempt->driver, message);
+	zklock_driver_process_event(&attempt->driver, message);
 }
 
 static void
-disregard(WorkerAttempt *attempt, const void *arg)
+reread(WorkerAttempt *attempt, const void *arg)
 {
 	(void) arg;
-	zklock_driver_disregard(&attempt->driver);
+	zklock_driver_reread(&attempt->driver);
 }
 
 static void
-look(WorkerAttempt *attempt, const void *arg)
+check_session(WorkerAttempt *attempt, const void *arg)
 {
 	(void) arg;
-	zklock_driver_look(&attempt->driver);
+	zklock_driver_check_session(&attempt->driver);
 }
 
 static void
@@ -361,12 +361,12 @@ begin(WorkerAttempt *attempt, const void *arg)
  * the list.
  */
 static void
-attend_all(void (*step) (WorkerAttempt *attempt, const void *arg), const void *arg)
+run_step_of_all(void (*step) (WorkerAttempt *attempt, const void *arg), const void *arg)
 {
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &pending)
-		attend(dlist_container(WorkerAttempt, link, iter.cur), step, arg);
+		run_step(dlist_container(WorkerAttempt, link, iter.cur), step, arg);
 }
 
 /*
@@ -395,7 +395,7 @@ find_watcher(const char *path, uint32 hash, uint64 event)
  * what it watches.
  */
 static void
-attend_watchers(const ZkLockMessage *message)
+process_event(const ZkLockMessage *message)
 {
 	static uint64 event = 0;
 	uint32		hash = hash_path(message->text);
@@ -405,7 +405,7 @@ attend_watchers(const ZkLockMessage *message)
 	while ((attempt = find_watcher(message->text, hash, event)) != NULL)
 	{
 		attempt->event = event;
-		attend(attempt, take_watch, message);
+		run_step(attempt, process_watch, message);
 	}
 }
 
@@ -413,11 +413,11 @@ attend_watchers(const ZkLockMessage *message)
 static void
 answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 {
-	attempt->gone |= message->rc == ZKLOCK_RC_NO_NODE;
+	attempt->node_deleted |= message->rc == ZKLOCK_RC_NO_NODE;
 	zklock_slots_answer(attempt->slot, attempt->serial, attempt->question,
 						 message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
 						 message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
-						 ZKLOCK_ANSWER_NONE, attempt->gone);
+						 ZKLOCK_ANSWER_NONE, attempt->node_deleted);
 	attempt->question = 0;
 	forget_owner(message->tag.owner);
 }
@@ -427,7 +427,7 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
  * a waiting attempt detects a deleted node by itself.
  */
 static void
-take_confirmation(const ZkLockMessage *message)
+process_confirmation(const ZkLockMessage *message)
 {
 	WorkerAttempt *attempt = lease_attempt;
 
@@ -435,8 +435,8 @@ take_confirmation(const ZkLockMessage *message)
 	lease_attempt = NULL;
 	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
 		return;
-	attempt->gone = true;
-	lease_asked_at = 0;			/* send the next one without delay */
+	attempt->node_deleted = true;
+	lease_requested_at = 0;		/* send the next one without delay */
 	if (attempt->reported.verdict == ZKLOCK_GRANTED)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
@@ -445,18 +445,18 @@ static void
 deliver(const ZkLockMessage *message)
 {
 	uint64		owner = message->tag.owner;
-	Owner	   *whose = owner == 0 ? NULL :
+	Owner	   *entry = owner == 0 ? NULL :
 		hash_search(owners, &owner, HASH_FIND, NULL);
 
 	if (owner != 0 && owner == lease_owner)
-		take_confirmation(message);
+		process_confirmation(message);
 	else if (message->kind == ZKLOCK_MSG_DELETED ||
 			 message->kind == ZKLOCK_MSG_CHANGED)
-		attend_watchers(message);
-	else if (whose != NULL && owner == whose->attempt->asked)
-		answer(whose->attempt, message);
-	else if (whose != NULL)
-		attend(whose->attempt, take, message);
+		process_event(message);
+	else if (entry != NULL && owner == entry->attempt->confirm_owner)
+		answer(entry->attempt, message);
+	else if (entry != NULL)
+		run_step(entry->attempt, process_reply, message);
 }
 
 void
@@ -474,7 +474,7 @@ zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
 		zklock_zkclient_free(message);
 	}
 	if (stale)
-		attend_all(disregard, NULL);
+		run_step_of_all(reread, NULL);
 	if (status == NULL)
 		return;
 	if (status->state != ZKLOCK_CLIENT_CONNECTED)
@@ -489,7 +489,7 @@ zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
 	{
 		connects_seen = status->connects;
 		any_stalled = false;
-		attend_all(look, NULL);
+		run_step_of_all(check_session, NULL);
 	}
 }
 
@@ -511,16 +511,16 @@ begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 	attempt->context = spare;
 	spare = NULL;
 	dlist_push_tail(&pending, &attempt->link);
-	attend(attempt, begin, request);
+	run_step(attempt, begin, request);
 }
 
 static void
-ask(WorkerAttempt *attempt, uint32 question)
+request_confirmation(WorkerAttempt *attempt, uint32 question)
 {
 	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
 
 	register_owner(tag.owner, attempt);
-	attempt->asked = tag.owner;
+	attempt->confirm_owner = tag.owner;
 	attempt->question = question;
 	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
 	{
@@ -535,14 +535,14 @@ static ZkLockSlotRequest request;
 
 /* Can another attempt begin now? */
 static bool
-is_room(bool is_session)
+has_room(bool is_session)
 {
 	return is_session && creating < MAX_CREATING &&
 		zklock_zkclient_has_room(zklock_session_client());
 }
 
 static void
-serve(ZkLockSlot *slot, bool is_session)
+process_slot(ZkLockSlot *slot, bool is_session)
 {
 	WorkerAttempt *attempt;
 
@@ -554,7 +554,7 @@ serve(ZkLockSlot *slot, bool is_session)
 	{
 		if (request.asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
-			ask(attempt, request.asked);
+			request_confirmation(attempt, request.asked);
 		return;
 	}
 	if (attempt != NULL)
@@ -565,7 +565,7 @@ serve(ZkLockSlot *slot, bool is_session)
 		 */
 		if (attempt->creating)
 		{
-			attempt->due = true;
+			attempt->postponed = true;
 			return;
 		}
 		remove_attempt(attempt);
@@ -586,7 +586,7 @@ serve(ZkLockSlot *slot, bool is_session)
 								 &expired, zklock_zkclient_now());
 		return;
 	}
-	if (!is_room(is_session))
+	if (!has_room(is_session))
 		zklock_slots_stall(slot);
 	else if (zklock_slots_take(slot, request.wanted))
 		begin_attempt(slot, &request);
@@ -597,13 +597,13 @@ serve(ZkLockSlot *slot, bool is_session)
  * whose confirmation could not be requested gets no answer in time.
  */
 static void
-try_to_serve(ZkLockSlot *slot, bool is_session)
+try_to_process_slot(ZkLockSlot *slot, bool is_session)
 {
 	MemoryContext before = CurrentMemoryContext;
 
 	PG_TRY();
 	{
-		serve(slot, is_session);
+		process_slot(slot, is_session);
 	}
 	PG_CATCH();
 	{
@@ -620,17 +620,17 @@ try_to_serve(ZkLockSlot *slot, bool is_session)
 }
 
 void
-zklock_attempts_serve(bool is_session)
+zklock_attempts_process_slots(bool is_session)
 {
 	ZkLockSlot *slot = NULL;
-	int			served = 0;
+	int			processed = 0;
 
 	/* The stalled slots were first. */
-	while (is_room(is_session) &&
+	while (has_room(is_session) &&
 		   (slot = zklock_slots_next_stalled()) != NULL)
-		try_to_serve(slot, is_session);
-	while (served++ < MAX_SERVED && (slot = zklock_slots_next()) != NULL)
-		try_to_serve(slot, is_session);
+		try_to_process_slot(slot, is_session);
+	while (processed++ < MAX_PROCESSED && (slot = zklock_slots_next()) != NULL)
+		try_to_process_slot(slot, is_session);
 	if (slot != NULL)
 		SetLatch(MyLatch);		/* there may be more slots */
 	zklock_slots_finished();
@@ -641,7 +641,7 @@ zklock_attempts_serve(bool is_session)
  * attempts are used in turn, so that the worker detects each deleted node.
  */
 static WorkerAttempt *
-any_attempt(void)
+find_existing(void)
 {
 	dlist_iter	iter;
 
@@ -649,7 +649,7 @@ any_attempt(void)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
 
-		if (attempt->reported.verdict == ZKLOCK_GRANTED && !attempt->gone)
+		if (attempt->reported.verdict == ZKLOCK_GRANTED && !attempt->node_deleted)
 		{
 			dlist_delete(&attempt->link);
 			dlist_push_tail(&settled, &attempt->link);
@@ -660,7 +660,7 @@ any_attempt(void)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
 
-		if (attempt->driver.recipe.outcome.token != 0 && !attempt->gone)
+		if (attempt->driver.recipe.outcome.token != 0 && !attempt->node_deleted)
 			return attempt;
 	}
 	return NULL;
@@ -676,10 +676,10 @@ zklock_attempts_renew_lease(void)
 
 	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
 		lease_owner != 0 ||
-		Max(status->confirmed, lease_asked_at) >
+		Max(status->confirmed, lease_requested_at) >
 		now - zklock_session_lease() / 2)
 		return;
-	attempt = any_attempt();
+	attempt = find_existing();
 	if (attempt == NULL || attempt->driver.node == NULL)
 		return;
 	tag.owner = zklock_session_new_owner();
@@ -687,7 +687,7 @@ zklock_attempts_renew_lease(void)
 		return;
 	lease_owner = tag.owner;
 	lease_attempt = attempt;
-	lease_asked_at = now;
+	lease_requested_at = now;
 }
 
 void
@@ -743,7 +743,7 @@ zklock_attempts_drop_all(void)
 		note_creating(attempt, false);
 		forget_owner(attempt->driver.owner);
 		if (attempt->question != 0)
-			forget_owner(attempt->asked);
+			forget_owner(attempt->confirm_owner);
 		(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
 		MemoryContextDelete(context);
 	}
@@ -751,5 +751,5 @@ zklock_attempts_drop_all(void)
 	dlist_init(&settled);
 	lease_owner = 0;
 	lease_attempt = NULL;
-	lease_asked_at = 0;
+	lease_requested_at = 0;
 }

@@ -29,7 +29,7 @@ extern void zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
  * Process the slots that have changed.  Attempts are begun only if there
  * `is_session`.
  */
-extern void zklock_attempts_serve(bool is_session);
+extern void zklock_attempts_process_slots(bool is_session);
 
 /*
  * Request a confirmation of the session if little of the lease is left and a

@@ -111,12 +111,12 @@ zklock_sessionfile_write(const ZkLockIdentity *identity, int timeout)
 bool
 zklock_sessionfile_read(ZkLockIdentity *identity, int *timeout)
 {
-	SessionFile ours;
+	SessionFile expected;
 	SessionFile file;
 
-	if (!describe(&ours) ||
+	if (!describe(&expected) ||
 		read_file(SESSION_FILE, &file, sizeof(file)) != sizeof(file) ||
-		memcmp(&file, &ours, offsetof(SessionFile, identity)) != 0)
+		memcmp(&file, &expected, offsetof(SessionFile, identity)) != 0)
 		return false;
 	*identity = file.identity;
 	*timeout = file.timeout;

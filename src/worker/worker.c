@@ -25,7 +25,7 @@
 #include "worker/worker.h"
 
 /* Time to wait until a session is closed */
-#define GOODBYE_MS 2000
+#define CLOSE_TIMEOUT_MS 2000
 
 /* How often all slots are scanned, even if there was no notification */
 #define SCAN_MS 1000
@@ -53,10 +53,10 @@ static ZkLockIdentity former;
 static int64 former_until = 0;
 
 /* Is the client's session `former`? */
-static bool at_former = false;
+static bool is_former = false;
 
 /* Number of the last request for a session that was answered */
-static uint32 requests_heard = 0;
+static uint32 requests_answered = 0;
 
 /* No session is begun before this time. */
 static int64 pause_until = 0;
@@ -68,7 +68,7 @@ static int64 pause_until = 0;
 static int64 ending_since = 0;
 
 /* Was this wait logged? */
-static bool ending_told = false;
+static bool ending_logged = false;
 
 static void
 on_sigterm(SIGNAL_ARGS)
@@ -93,9 +93,10 @@ copy_text(char *to, size_t size, const char *from)
 }
 
 static void
-fail(int sqlstate, const char *message, const char *detail, const char *hint)
+set_failure(int sqlstate, const char *message, const char *detail,
+			const char *hint)
 {
-	ZkLockTenureFailure failure = {.sqlstate = sqlstate};
+	ZkLockSessionFailure failure = {.sqlstate = sqlstate};
 
 	copy_text(failure.message, sizeof(failure.message), message);
 	if (detail != NULL)
@@ -109,7 +110,7 @@ fail(int sqlstate, const char *message, const char *detail, const char *hint)
 static void
 describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 {
-	now->connect_requests = requests_heard;
+	now->connect_requests = requests_answered;
 	now->begun = status->connects > 0 &&
 		!zklock_zkclient_is_final(status->state);
 	now->session_id = status->session_id;
@@ -124,7 +125,7 @@ describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 			break;
 		case ZKLOCK_CLIENT_FAILED:
 			now->state = ZKLOCK_SESSIONSTATE_FAILED;
-			fail(0, status->why, NULL, NULL);
+			set_failure(0, status->why, NULL, NULL);
 			break;
 		default:
 			now->state = ZKLOCK_SESSIONSTATE_CONNECTING;
@@ -138,22 +139,22 @@ describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 static const ZkLockClientStatus *
 status_of_session(void)
 {
-	return at_former ? NULL : zklock_session_status();
+	return is_former ? NULL : zklock_session_status();
 }
 
 /* The state that was published last */
-static ZkLockSessionStatus told;
+static ZkLockSessionStatus published;
 
 static void
-tell(const ZkLockSessionStatus *now)
+publish_status(const ZkLockSessionStatus *now)
 {
-	static uint32 told_in = 0;
+	static uint32 published_in = 0;
 
-	if (memcmp(now, &told, sizeof(told)) != 0 ||
-		told_in != zklock_sessionstate_generation())
+	if (memcmp(now, &published, sizeof(published)) != 0 ||
+		published_in != zklock_sessionstate_generation())
 		zklock_sessionstate_publish(now);
-	told = *now;
-	told_in = zklock_sessionstate_generation();
+	published = *now;
+	published_in = zklock_sessionstate_generation();
 }
 
 /*
@@ -163,7 +164,7 @@ tell(const ZkLockSessionStatus *now)
 static void
 publish(const ZkLockClientStatus *status, bool draining)
 {
-	ZkLockSessionStatus now = told;
+	ZkLockSessionStatus now = published;
 
 	if (status != NULL)
 		describe(status, &now);
@@ -174,7 +175,7 @@ publish(const ZkLockClientStatus *status, bool draining)
 		now.begun = false;
 	now.ending = ending_since != 0;
 	now.draining = draining;
-	tell(&now);
+	publish_status(&now);
 	if (now.begun)
 		zklock_sessionstate_confirm(status->confirmed);
 }
@@ -183,12 +184,12 @@ publish(const ZkLockClientStatus *status, bool draining)
 static void
 publish_failure(const ErrorData *error)
 {
-	ZkLockSessionStatus now = told;
+	ZkLockSessionStatus now = published;
 
 	now.state = ZKLOCK_SESSIONSTATE_FAILED;
-	now.connect_requests = requests_heard;
-	fail(error->sqlerrcode, error->message, error->detail, error->hint);
-	tell(&now);
+	now.connect_requests = requests_answered;
+	set_failure(error->sqlerrcode, error->message, error->detail, error->hint);
+	publish_status(&now);
 }
 
 /* Wait for the commits that rely on a generation that is over. */
@@ -208,7 +209,7 @@ wait_for_commits(uint32 generation)
 
 /* Find a session that this worker, or the previous one, could not close. */
 static void
-look_for_former(void)
+find_former(void)
 {
 	int			timeout;
 
@@ -228,7 +229,7 @@ forget_former(void)
  * their locks, and its waiters are informed.
  */
 static void
-retire(void)
+end_session(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 	bool		is_over = status->state == ZKLOCK_CLIENT_CONNECTED ||
@@ -239,14 +240,14 @@ retire(void)
 	zklock_attempts_drop_all();
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
-	zklock_session_end(GOODBYE_MS);
+	zklock_session_end(CLOSE_TIMEOUT_MS);
 	/*
 	 * If there was a connection, assume that ZooKeeper has closed the session.
 	 */
 	if (is_over)
 		zklock_sessionfile_remove();
 	else
-		look_for_former();
+		find_former();
 }
 
 /*
@@ -292,13 +293,13 @@ begin_session(const ZkLockIdentity *identity)
  * session.  Only fences protect against that.
  */
 static void
-succeed(void)
+end_previous_generation(void)
 {
 	uint32		generation = zklock_sessionstate_end();
 
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
-	look_for_former();
+	find_former();
 }
 
 /*
@@ -307,7 +308,7 @@ succeed(void)
  * repeatedly, until ZooKeeper reports that it has expired.
  */
 static void
-look_after_former(void)
+close_former(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -323,7 +324,7 @@ look_after_former(void)
 			/* The connection has extended its life. */
 			former_until = zklock_zkclient_now() +
 				status->timeout * ZKLOCK_NS_PER_MS;
-			zklock_session_end(GOODBYE_MS);
+			zklock_session_end(CLOSE_TIMEOUT_MS);
 			break;
 		case ZKLOCK_CLIENT_EXPIRED:
 			zklock_session_end(0);
@@ -334,33 +335,33 @@ look_after_former(void)
 			 * A new session would fail, too.  Try again until the former one
 			 * has expired.
 			 */
-			requests_heard = zklock_sessionstate_connect_requests();
+			requests_answered = zklock_sessionstate_connect_requests();
 			publish(status, false);
 			pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 			zklock_session_end(0);
 			break;
 	}
-	at_former = false;
+	is_former = false;
 }
 
 /* Save the identity of the session for the next worker. */
 static void
-keep(void)
+save_identity(void)
 {
-	static int64 kept = 0;
+	static int64 saved_id = 0;
 	const ZkLockClientStatus *status = status_of_session();
 	ZkLockIdentity identity;
 
-	if (status == NULL || status->connects == 0 || status->session_id == kept)
+	if (status == NULL || status->connects == 0 || status->session_id == saved_id)
 		return;
 	zklock_zkclient_identity(zklock_session_client(), &identity);
 	zklock_sessionfile_write(&identity, status->timeout);
-	kept = status->session_id;
+	saved_id = status->session_id;
 }
 
 /* Begin a session if a backend needs one and there is none. */
 static void
-have_session(void)
+begin_session_if_needed(void)
 {
 	uint32		connect_requests = zklock_sessionstate_connect_requests();
 	int64		now = zklock_zkclient_now();
@@ -372,27 +373,27 @@ have_session(void)
 	if (former_until != 0)
 	{
 		begin_session(&former);
-		at_former = zklock_session_status() != NULL;
+		is_former = zklock_session_status() != NULL;
 		return;
 	}
-	if (connect_requests == requests_heard &&
+	if (connect_requests == requests_answered &&
 		!zklock_sessionstate_has_listeners() && !zklock_slots_are_busy())
 		return;
-	requests_heard = connect_requests;
+	requests_answered = connect_requests;
 	begin_session(NULL);
 }
 
 /* End the session if it is over, or if it must be replaced. */
 static void
-look_after_session(void)
+check_session(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
 	if (status == NULL)
 		return;
-	if (at_former)
+	if (is_former)
 	{
-		look_after_former();
+		close_former();
 		return;
 	}
 	if (status->connects > 0 && zklock_session_serial() != 0 &&
@@ -407,7 +408,7 @@ look_after_session(void)
 		(status->connects == 0 && status->state != ZKLOCK_CLIENT_EXPIRED))
 		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 	if (status->connects > 0)
-		retire();
+		end_session();
 	else
 		zklock_session_end(0);
 }
@@ -422,12 +423,12 @@ ending_ms(void)
 static void
 log_ending(void)
 {
-	int			pid = ending_told || ending_ms() < DRAIN_MS ? 0 :
+	int			pid = ending_logged || ending_ms() < DRAIN_MS ? 0 :
 		zklock_attempts_oldest();
 
 	if (pid == 0)
 		return;
-	ending_told = true;
+	ending_logged = true;
 	ereport(LOG,
 			(terminating ?
 			 errmsg("the zklock worker ends when no lock is held or waited for") :
@@ -441,14 +442,14 @@ log_ending(void)
  * again.
  */
 static void
-end_is_over(void)
+clear_ending(void)
 {
 	if (ending_since != 0)
 		ereport(LOG,
 				(errmsg("changed settings of the ZooKeeper session are in force after " INT64_FORMAT " ms",
 						ending_ms())));
 	ending_since = 0;
-	ending_told = false;
+	ending_logged = false;
 }
 
 /*
@@ -460,10 +461,10 @@ end_is_over(void)
  * attempts, since a backend may hold a lock for days.
  */
 static bool
-is_draining(void)
+update_draining(void)
 {
-	if (!terminating && (at_former || !zklock_session_is_outdated()))
-		end_is_over();
+	if (!terminating && (is_former || !zklock_session_is_outdated()))
+		clear_ending();
 	else if (ending_since == 0)
 		ending_since = zklock_zkclient_now();
 	return ending_since != 0 && ending_ms() % DRAIN_PERIOD_MS < DRAIN_MS;
@@ -493,14 +494,14 @@ end_if_drained(void)
 		return false;
 	}
 	if (status_of_session() != NULL)
-		retire();
+		end_session();
 	if (!terminating)
-		end_is_over();
+		clear_ending();
 	return terminating;
 }
 
 static void
-run(void)
+main_loop(void)
 {
 	int64		scan_at = 0;
 	bool		draining = false;
@@ -525,25 +526,25 @@ run(void)
 		}
 
 		/* These steps precede everything that may wait for a backend. */
-		keep();
-		draining = is_draining();
+		save_identity();
+		draining = update_draining();
 		publish(status_of_session(), draining);
 		zklock_attempts_renew_lease();
 
 		zklock_attempts_pass_on_revocations();
 		zklock_attempts_deliver(messages, stale);
-		look_after_session();
+		check_session();
 		if (zklock_zkclient_now() >= scan_at)
 		{
 			zklock_slots_scan();
 			scan_at = zklock_zkclient_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
-		zklock_attempts_serve(status_of_session() != NULL &&
+		zklock_attempts_process_slots(status_of_session() != NULL &&
 							 status_of_session()->connects > 0);
 		zklock_attempts_renew_lease();
 		if (end_if_drained())
 			return;
-		have_session();
+		begin_session_if_needed();
 	}
 }
 
@@ -573,13 +574,13 @@ zklock_worker_main(Datum arg)
 	 */
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET,
 					PGC_S_OVERRIDE);
-	zklock_session_stay_at_exit();
+	zklock_session_keep_at_exit();
 	zklock_attempts_init();
 	zklock_sessionstate_worker_starts(zklock_zkclient_now());
-	requests_heard = zklock_sessionstate_connect_requests();
+	requests_answered = zklock_sessionstate_connect_requests();
 	publish(NULL, false);
-	succeed();
-	run();
+	end_previous_generation();
+	main_loop();
 
 	/* With exit code 0, the postmaster would not start the worker again. */
 	proc_exit(1);
