@@ -236,7 +236,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("\"%s\" cannot be used as a simple lock", path),
-					 errdetail("It is a node that stays: a path of locks of other modes, or of other data."),
+					 errdetail("The node is persistent: the path is used for locks of other modes, or for other data."),
 					 errhint("Use another path, or mode \"exclusive\".")));
 			break;
 		case ZKLOCK_NOT_HELD:

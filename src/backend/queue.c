@@ -332,7 +332,7 @@ zklock_queue_revoke(const char *path)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot revoke simple lock on \"%s\"",
 						zklock_errors_path(path)),
-				 errdetail("What its node says tells its holder that it is his.")));
+				 errdetail("Revocation would overwrite the node's data, by which the holder recognizes its node.")));
 
 	writes = palloc_extended(Max(queue.n, 1) * sizeof(ZkLockOp),
 							 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);

@@ -60,7 +60,7 @@ refuse_outside(const char *given, bool parent)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for lock path \"%s\"", given),
-				 errdetail("%s had a value that was refused when zklock was loaded: what it should be is not known.",
+				 errdetail("%s had a value that was refused when zklock was loaded, so the intended value is not known.",
 						   hidden),
 				 errhint("Set it as a superuser, and do not set it when connecting.")));
 	if (prefix[0] != '\0' && !zklock_path_is_below(given, prefix) &&

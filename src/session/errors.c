@@ -83,7 +83,7 @@ zklock_errors_no_count(const char *path)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" is not a count of leases", zklock_errors_path(path)),
-			 errdetail("A count is a node that stays, with four bytes of data, as Curator's SharedCount makes it.  One that is negative is no number of leases.")));
+			 errdetail("A count is a persistent node with four bytes of data, as Curator's SharedCount creates it.  It must not be negative.")));
 }
 
 void

@@ -324,7 +324,7 @@ $session->query('SELECT zk_lock_release_all()');
 # replace it.
 $session->query(q(SELECT zk_lock_acquire('/revoke/simple', mode => 'simple')));
 like(revoke('/revoke/simple'),
-	qr{^ERROR:  0A000: cannot revoke simple lock on "/revoke/simple"\nDETAIL:  What}m,
+	qr{^ERROR:  0A000: cannot revoke simple lock on "/revoke/simple"\nDETAIL:  Revocation would overwrite}m,
 	'simple lock cannot be revoked');
 is($session->query(q(SELECT zk_lock_release('/revoke/simple', 'simple'))),
 	't', '... and can be released');

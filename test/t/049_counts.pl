@@ -177,7 +177,7 @@ sub refused
 {
 	my ($what) = @_;
 
-	return like($s[0]->result, qr{^ERROR:  55000: "/limits/c" is not a count of leases\nDETAIL:  A count is a node that stays, with four bytes}m, $what);
+	return like($s[0]->result, qr{^ERROR:  55000: "/limits/c" is not a count of leases\nDETAIL:  A count is a persistent node with four bytes}m, $what);
 }
 for my $data ('', '123', '12345', "\xff\xff\xff\xff")
 {
