@@ -272,7 +272,7 @@ sub words_of
 sub bad_words
 {
 	my ($file, $text) = @_;
-	my @bad = map { "$file: $_" } $text =~ /\b\w*?((?:$private)(?:s|ed)?)(?![a-z])/gi;
+	my @bad = map { "$file: $_" } $text =~ /\b\w*?((?i:(?:$private)(?:s|ed)?))(?![a-z])/g;
 
 	return @bad unless $file =~ /\.[ch]$/;
 	my @names = (basename($file) =~ s/\.[ch]$//r,
@@ -291,6 +291,8 @@ is_deeply([ bad_words('a.c', "/* a needless word */\nint\nleaves_nothing(int pla
   or diag(explain([ bad_words('a.c', "/* a needless word */\nint\nleaves_nothing(int placed)\n") ]));
 is_deeply([ bad_words('a.md', 'The Tenants leave their place.') ],
 	['a.md: Tenants'], 'a private word is found in prose');
+is_deeply([ bad_words('a.md', 'See ZkLockTenureFailure and GATE_TENURE_MS.') ],
+	[ 'a.md: Tenure', 'a.md: TENURE' ], 'a private word is found inside a name');
 
 my @bad;
 find(
