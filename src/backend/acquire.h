@@ -21,7 +21,7 @@ extern void zklock_acquire_init(void);
 
 /*
  * Acquire the lock once more for `scope`.  `ns` is the timeout in nanoseconds,
- * which includes the time to connect.  ZKLOCK_NEVER means no timeout. 0
+ * which includes the time to connect.  ZKLOCK_NEVER means no timeout.  0
  * acquires the lock only if no other client is ahead, and waits at most a
  * second for ZooKeeper's answer.  Returns NULL if other clients were ahead
  * when the time was over.

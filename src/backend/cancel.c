@@ -71,7 +71,7 @@ cancel(void)
  * before that also cancels it.  Returns true if cancel on loss is on.
  */
 static bool
-watch(void)
+update_cancel_on_loss(void)
 {
 	watching = in_statement && zklock_locktable_first_granted() != NULL;
 	zklock_session_routine->cancel_on_loss(watching);
@@ -89,7 +89,7 @@ zklock_cancel_resume(void)
 {
 	bool		was_on = watching;
 
-	if (!watch() || was_on)
+	if (!update_cancel_on_loss() || was_on)
 		return;
 	zklock_session_routine->refresh();
 	if (zklock_lease_is_any_doubtful())
@@ -105,7 +105,7 @@ zklock_cancel_statement(bool begins)
 		zklock_revoke_begin_statement();
 	}
 	in_statement = begins;
-	(void) watch();
+	(void) update_cancel_on_loss();
 }
 
 void
@@ -132,7 +132,7 @@ zklock_cancel_release(ZkLockHold *hold)
 		zklock_session_routine->cancel_on_loss(false);
 		note_loss(hold);
 	}
-	(void) watch();
+	(void) update_cancel_on_loss();
 }
 
 void

@@ -44,7 +44,7 @@ typedef struct ZkLockFenceToken
  * node, the one with the larger number is newer.  If the fence is at (20, 3),
  * the result is:
  *
- *		token	result			new fence	reason
+ *		token	result		new fence	reason
  *		19, any	refused					a later node has fenced
  *		20, 2	refused					a later holder of the node has fenced
  *		20, 3	accepted	(20, 3)		it is the same grant

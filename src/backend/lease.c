@@ -186,8 +186,9 @@ is_confirmed(int64 began, bool always)
 }
 
 /*
- * Wait until ZooKeeper has confirmed that a lock is held: within the last
- * third of the timeout or, if `always`, since now.
+ * Wait until ZooKeeper has confirmed that a lock is held.  If `always`, this
+ * takes a new request.  Otherwise a confirmation since the lease began is
+ * enough.
  */
 static void
 confirm(ZkLockHold *hold, bool always)

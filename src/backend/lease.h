@@ -5,7 +5,7 @@
  *
  * After zklock_lease_confirm_commit(), the session, and with it every lock of
  * this backend, was alive at some moment since the lease began, as far as the
- * setting zklock.confirm_commit requests that. (A node that is deleted by
+ * setting zklock.confirm_commit requests that.  (A node that is deleted by
  * hand, while the session lives, is detected for only one of the locks.)
  *
  *-------------------------------------------------------------------------
@@ -57,10 +57,10 @@ extern bool zklock_lease_is_any_doubtful(void);
 extern bool zklock_lease_confirm_hold(ZkLockHold *hold);
 
 /*
- * To be called before a commit.  Calls zklock_lease_check().  If no reply of a
- * quorum has confirmed the session within the last third of its timeout, sends
- * a request for that and waits for the reply, at most zklock.connect_timeout.
- * ERROR 40001 without a reply.
+ * To be called before a commit.  Calls zklock_lease_check().  If the lease is
+ * over, that is, if no reply of a quorum has confirmed the session for a third
+ * of its timeout, sends a request for that and waits for the reply, at most
+ * zklock.connect_timeout.  ERROR 40001 without a reply.
  */
 extern void zklock_lease_confirm_commit(void);
 

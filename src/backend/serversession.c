@@ -175,10 +175,10 @@ raise_no_answer(const char *message)
 /*
  * May this backend make a request now?
  *
- * While a worker waits to end its session, it regularly requests backends to
- * delay new attempts, because otherwise there might always be locks.  A
- * backend delays them only for a limited time, and not if it has locks,
- * because the worker waits for these.
+ * While the worker waits to end its session, it sets `draining` for a moment
+ * in each period.  Backends then delay new attempts, because otherwise there
+ * might always be locks.  A backend delays them only for a limited time, and
+ * not if it has locks, because the worker waits for these.
  */
 static bool
 is_ready(uint32 request, bool yields)
@@ -264,9 +264,9 @@ raise_unfinished(const ZkLockUnfinished *unfinished)
 
 /*
  * Sleep until this backend may continue, or must check by itself.  ERROR at
- * `deadline`, or if there is no connection until `*reconnect_by`, which
- * is extended while there is one.  It must be 0 at first.  Before an error,
- * the backend leaves the queue of waiting backends.
+ * `deadline`, or if there is no connection until `*reconnect_by`, which is
+ * extended while there is one.  The caller sets it to 0 at first.  Before an
+ * error, the backend leaves the queue of waiting backends.
  */
 static void
 await_finish(const ZkLockUnfinished *unfinished, int64 deadline,

@@ -149,7 +149,7 @@ bucket_of(uint32 hash)
 }
 
 static bool
-is_at(const Watch *watch, uint32 hash, const char *path)
+is_watch_of(const Watch *watch, uint32 hash, const char *path)
 {
 	return watch->hash == hash &&
 		zklock_driver_is_watching(&watch->attempt->driver, path);
@@ -170,7 +170,7 @@ is_watched(const char *path)
 	{
 		const Watch *watch = dlist_container(Watch, link, iter.cur);
 
-		if (watch->attempt != active && is_at(watch, hash, path))
+		if (watch->attempt != active && is_watch_of(watch, hash, path))
 			return true;
 	}
 	return false;
@@ -193,7 +193,7 @@ forget_watches(WorkerAttempt *attempt)
 
 /* Update the paths by which the attempt is found. */
 static void
-note_watches(WorkerAttempt *attempt)
+update_watches(WorkerAttempt *attempt)
 {
 	for (int i = 0; i < ZKLOCK_DRIVER_WATCHES; i++)
 	{
@@ -219,7 +219,7 @@ note_watches(WorkerAttempt *attempt)
 
 /* Count the attempt while its create is under way. */
 static void
-note_creating(WorkerAttempt *attempt, bool is_creating)
+set_creating(WorkerAttempt *attempt, bool is_creating)
 {
 	creating += is_creating - attempt->creating;
 	attempt->creating = is_creating;
@@ -239,7 +239,7 @@ remove_attempt(WorkerAttempt *attempt)
 		lease_attempt = NULL;
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
-	note_creating(attempt, false);
+	set_creating(attempt, false);
 	active = attempt;
 	zklock_driver_abandon(&attempt->driver);
 	forget_owner(attempt->driver.owner);
@@ -308,8 +308,8 @@ run_step(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const voi
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
-	note_watches(attempt);
-	note_creating(attempt, zklock_driver_is_creating(&attempt->driver));
+	update_watches(attempt);
+	set_creating(attempt, zklock_driver_is_creating(&attempt->driver));
 	any_stalled |= attempt->driver.recipe.stalled;
 	report(attempt);
 }
@@ -384,7 +384,7 @@ find_watcher(const char *path, uint32 hash, uint64 event)
 		WorkerAttempt *attempt = watch->attempt;
 
 		if (attempt->reported.verdict == ZKLOCK_PENDING && attempt->event != event &&
-			is_at(watch, hash, path))
+			is_watch_of(watch, hash, path))
 			return attempt;
 	}
 	return NULL;
@@ -740,7 +740,7 @@ zklock_attempts_drop_all(void)
 		MemoryContext context = attempt->context;
 
 		forget_watches(attempt);
-		note_creating(attempt, false);
+		set_creating(attempt, false);
 		forget_owner(attempt->driver.owner);
 		if (attempt->question != 0)
 			forget_owner(attempt->confirm_owner);

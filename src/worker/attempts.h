@@ -45,7 +45,7 @@ extern int	zklock_attempts_count(void);
 
 /*
  * The process ID of the oldest attempt, where granted attempts precede all
- * others. 0 if it has no process now.
+ * others.  0 if it has no process now.
  */
 extern int	zklock_attempts_oldest(void);
 

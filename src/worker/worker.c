@@ -47,7 +47,7 @@ static volatile sig_atomic_t terminating = false;
 
 /*
  * A session that must be closed before another is begun, because it may have
- * nodes, and the time when it has expired for certain. 0: there is none.
+ * nodes, and the time when it has expired for certain.  0: there is none.
  */
 static ZkLockIdentity former;
 static int64 former_until = 0;
@@ -63,7 +63,7 @@ static int64 pause_until = 0;
 
 /*
  * Since when the session has been waiting for its end, until it has no
- * attempts. 0: it does not wait.
+ * attempts.  0: it does not wait.
  */
 static int64 ending_since = 0;
 
