@@ -52,7 +52,7 @@ extern ZkLockQueueNode *zklock_queue_read(const char *path, int *n);
 
 /*
  * Revoke the lock or the semaphore as Curator's Revoker does: write the
- * request into each holder's node. zklock's own holders that are not revocable
+ * request into each holder's node.  zklock's own holders that are not revocable
  * are left out.  Returns the number of nodes written.  This takes one flight
  * more than zklock_queue_read().  Errors: those of zklock_queue_read(), 28000
  * if a node cannot be written, and 0A000 for a simple lock.

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * revoke.c
- *	  Revocable locks: their holders have agreed to report revocations.  See
- *	  revoke.h.
+ *	  Reports revocations to the holders of revocable locks.  See revoke.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * revoke.h
- *	  Revocable locks: their holders have agreed to report revocations.
+ *	  Reports revocations to the holders of revocable locks.
  *
  * A client revokes a lock with zk_lock_revoke() or Curator's Revoker.  This
- * does not release the lock.  Each revocation is reported once, to the holder
- * at the time, as soon as possible:
+ * does not release the lock.  Only a lock whose holder agreed, with the
+ * setting zklock.revocable, can be revoked.  Each revocation is reported once,
+ * to the holder at the time, as soon as possible:
  *	- A running statement is cancelled, with an error 57014 that names the
  *	  lock (see cancel.h).
  *	- If the transaction holds the lock, its next statement fails before it

@@ -51,7 +51,7 @@ extern bool zklock_waiting_finish(bool granted);
 
 /*
  * To be called in PG_FINALLY(), for `n` locks.  If they were not granted,
- * `failed` tells an error from a timeout.
+ * `failed` distinguishes an error from a timeout.
  */
 extern void zklock_waiting_end(bool granted, bool failed, int n);
 

@@ -21,7 +21,7 @@ extern void zklock_xact_init(void);
 /*
  * Register the callback again, so that PostgreSQL calls it before those of
  * other libraries.  PostgreSQL calls the callback that was registered last
- * first. postgres_fdw, for example, commits on other servers in its callback,
+ * first.  postgres_fdw, for example, commits on other servers in its callback,
  * so the locks must be checked before that.
  *
  * To be called when a statement has ended that may have loaded another

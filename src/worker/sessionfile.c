@@ -3,7 +3,7 @@
  * sessionfile.c
  *	  Saves the identity of the server's session in a file.  See sessionfile.h.
  *
- * The file is in pg_stat_tmp. pg_basebackup and pg_rewind leave out the files
+ * The file is in pg_stat_tmp.  pg_basebackup and pg_rewind leave out the files
  * of extensions there, and PostgreSQL removes only its own files.  It is not
  * flushed to disk, because it is not used after a restart of the machine.
  *

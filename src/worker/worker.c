@@ -241,6 +241,7 @@ end_session(void)
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
 	zklock_session_end(CLOSE_TIMEOUT_MS);
+
 	/*
 	 * If there was a connection, assume that ZooKeeper has closed the session.
 	 */
@@ -331,6 +332,7 @@ close_former(void)
 			forget_former();
 			break;
 		default:
+
 			/*
 			 * A new session would fail, too.  Try again until the former one
 			 * has expired.
@@ -383,7 +385,10 @@ begin_session_if_needed(void)
 	begin_session(NULL);
 }
 
-/* End the session if it is over, or if it must be replaced. */
+/*
+ * End the session if it is over, or if it has had no connection for so long
+ * that it has probably expired.
+ */
 static void
 check_session(void)
 {
