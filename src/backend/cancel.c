@@ -109,10 +109,13 @@ zklock_cancel_statement(bool begins)
 }
 
 void
-zklock_cancel_granted(const ZkLockHold *hold)
+zklock_cancel_granted(ZkLockHold *hold)
 {
+	bool		deleted = zklock_lease_granted(hold);
+
+	zklock_revoke_granted(hold);
 	zklock_cancel_resume();
-	if (watching && zklock_revoke_is_unreported(hold))
+	if (watching && deleted)
 		cancel();
 }
 

@@ -37,10 +37,10 @@ extern void zklock_cancel_statement(bool begins);
 extern void zklock_cancel_resume(void);
 
 /*
- * To be called when a lock has been granted.  It may have been revoked
- * already.
+ * To be called when a lock has been granted.  It may have been revoked, or its
+ * node deleted, already.
  */
-extern void zklock_cancel_granted(const ZkLockHold *hold);
+extern void zklock_cancel_granted(ZkLockHold *hold);
 
 /*
  * To be called before a lock is released, and before an attempt is abandoned,

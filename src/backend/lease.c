@@ -67,6 +67,17 @@ find_deleted_nodes(void)
 	}
 }
 
+bool
+zklock_lease_granted(ZkLockHold *hold)
+{
+	bool		deleted = zklock_session_routine->is_node_deleted != NULL &&
+		zklock_session_routine->is_node_deleted(hold);
+
+	if (deleted)
+		set_node_deleted(hold);
+	return deleted;
+}
+
 /*
  * A lost lock, or NULL.  It is enough to examine the first lock, whatever
  * their number.  A lock whose node was deleted is put first.  Otherwise the

@@ -42,6 +42,13 @@ extern void zklock_lease_explain(void);
 extern void zklock_lease_forget(void);
 
 /*
+ * To be called when a lock has been granted.  Returns true if its node was
+ * deleted before it became a hold: the last search of all holds may have missed
+ * that.  Raises and allocates nothing.
+ */
+extern bool zklock_lease_granted(ZkLockHold *hold);
+
+/*
  * Is a lock, or any lock, lost or most probably lost, according to the state
  * that was read last?  These functions send no request, and raise and allocate
  * nothing.

@@ -58,6 +58,13 @@ zklock_revoke_find_unreported(void)
 	return hold;
 }
 
+void
+zklock_revoke_granted(const ZkLockHold *hold)
+{
+	if (zklock_revoke_is_unreported(hold))
+		reported_serial = zklock_session_routine->revocation_serial() - 1;
+}
+
 static void
 set_reported(ZkLockHold *hold)
 {

@@ -175,7 +175,8 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	 * of it is left.  Request a renewal now, which arrives while the
 	 * transaction works, so that the commit need not wait for it.
 	 */
-	zklock_session_routine->renew_lease(hold);
+	if (hold->node != NULL)
+		zklock_session_routine->renew_lease(hold);
 	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
 						  hold->token, hold->grant_number);
 }
