@@ -16,6 +16,7 @@
 #   make unit              the unit tests and simulations only
 #   make soak              two servers under load while faults are injected
 #   make sanitize          the tests under AddressSanitizer and UBSan
+#   make simulate          more schedules of whole servers than the tests play
 #   make fuzz              hostile paths, names and settings, and random statements
 #   make pictures          draw the pictures of the documentation (Graphviz)
 
@@ -96,7 +97,8 @@ endif
 DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.json')
 DIST ?= zklock-$(DISTVERSION).zip
 
-.PHONY: test quickcheck chroots package dist sandbox demo bench soak sanitize fuzz unit pictures
+.PHONY: test quickcheck chroots package dist sandbox demo bench soak sanitize fuzz unit
+.PHONY: simulate pictures
 test:
 	@test/run
 
@@ -140,6 +142,9 @@ fuzz:
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check
+
+simulate:
+	@$(MAKE) --no-print-directory -C test/unit simulate
 
 pictures: $(patsubst %.dot,%.svg,$(wildcard $(here)docs/pictures/*.dot))
 $(here)docs/pictures/%.svg: $(here)docs/pictures/%.dot

@@ -131,6 +131,9 @@ typedef struct SimProgram
 	int			nproperties;
 	const char *const *counts;
 	int			ncounts;
+
+	/* An option of its own, with its value; may be NULL.  False: there is none. */
+	bool		(*set_option) (const char *name, const char *value);
 } SimProgram;
 
 extern const SimProgram sim_program;

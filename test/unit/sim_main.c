@@ -228,7 +228,8 @@ main(int argc, char **argv)
 			mutant = value;
 		else if (strcmp(argv[i], "--known") == 0)
 			known = strtoull(value, NULL, 10);
-		else
+		else if (sim_program.set_option == NULL ||
+				 !sim_program.set_option(argv[i], value))
 			return usage(argv[0]);
 		i++;
 	}

@@ -1,0 +1,419 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_backend.c
+ *	  A backend's statements, for the simulation of servers.  See server_sim.h.
+ *
+ * In each process's copy of the library.  It calls the code as sqlfuncs.c, statement.c and
+ * PostgreSQL do; what it gets it tells the checker.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "backend/acquire.h"
+#include "backend/lease.h"
+#include "backend/locktable.h"
+#include "backend/xact.h"
+#include "common/guc.h"
+#include "miscadmin.h"
+#include "server_sim.h"
+#include "shared/claimtable.h"
+#include "session/session.h"
+#include "shim/backend.h"
+#include "shim/shim.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "worker/worker.h"
+
+#define MS ZKLOCK_NS_PER_MS
+
+/* Functions of the library that the program begins. */
+extern void server_backend_main(int procno, int pid);
+extern void server_worker_main(int procno, int pid);
+
+static const char *const paths[SERVER_MAX_PATHS] = {"/a/x", "/a/y", "/b"};
+
+static bool
+percent(uint32 chance)
+{
+	return shim_random(100) < chance;
+}
+
+static int
+path_number(const char *path)
+{
+	for (int i = 0; i < SERVER_MAX_PATHS; i++)
+		if (strncmp(paths[i], path, strlen(paths[i])) == 0)
+			return i;
+	return -1;
+}
+
+/* Whatever is granted and not known to the checker yet. */
+static void
+tell_holds(void)
+{
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+	{
+		ZkLockMode	mode = hold->key.mode;
+
+		if (hold->node == NULL)
+			continue;
+		server_hold(hold->node, path_number(hold->key.path) +
+					(mode == ZKLOCK_SEMAPHORE ? SERVER_MAX_PATHS :
+					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
+					mode == ZKLOCK_SHARED ? 1 : mode == ZKLOCK_SEMAPHORE ? 3 : 0,
+					hold->session_id, hold->name, hold->token,
+					hold->grant_number);
+	}
+}
+
+static ZkLockMode
+draw_mode(void)
+{
+	static const ZkLockMode modes[] = {
+		ZKLOCK_EXCLUSIVE, ZKLOCK_EXCLUSIVE, ZKLOCK_EXCLUSIVE, ZKLOCK_SHARED,
+		ZKLOCK_WRITE, ZKLOCK_SIMPLE, ZKLOCK_SEMAPHORE
+	};
+
+	return server_plan.modes ? modes[shim_random(lengthof(modes))] :
+		ZKLOCK_EXCLUSIVE;
+}
+
+/* Who has anything waits for nothing for ever: there is no detection of deadlocks. */
+static int64
+draw_patience(void)
+{
+	if (percent(15))
+		return 0;
+	if (zklock_locktable_size() == 0 && !percent(server_plan.impatience))
+		return ZKLOCK_NEVER;
+	return (1 + shim_random(percent(50) ? 30 : 2000)) * MS;
+}
+
+static void
+note_failure(int64 patience)
+{
+	server_count(patience == 0 ? SERVER_N_TRIES : SERVER_N_TIMEOUTS);
+}
+
+static void
+acquire_one(void)
+{
+	const char *path = paths[shim_random(server_plan.npaths)];
+	ZkLockMode	mode = draw_mode();
+	ZkLockScope scope = percent(70) ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
+	int64		patience = draw_patience();
+	ZkLockHold *hold;
+
+	/* A simple lock's path is none of the others'. */
+	if (mode == ZKLOCK_SIMPLE)
+		path = psprintf("%s-simple", path);
+	else if (mode == ZKLOCK_SEMAPHORE)
+		path = psprintf("%s-sem", path);
+	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
+	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
+			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
+	server_acquiring(true);
+	hold = mode == ZKLOCK_SEMAPHORE ?
+		zklock_acquire_semaphore(path, 2, NULL, scope, patience) :
+		zklock_acquire(path, mode, scope, patience);
+	server_acquiring(false);
+	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
+	if (hold == NULL)
+	{
+		note_failure(patience);
+		return;
+	}
+	if (mode == ZKLOCK_SEMAPHORE)
+		server_count(SERVER_N_SEMAPHORES);
+	if (mode == ZKLOCK_SHARED &&
+		(zklock_locktable_find(path, ZKLOCK_EXCLUSIVE) != NULL ||
+		 zklock_locktable_find(path, ZKLOCK_WRITE) != NULL))
+		server_count(SERVER_N_DOWNGRADES);
+}
+
+static void
+acquire_many(void)
+{
+	const char *wanted[SERVER_MAX_PATHS];
+	int64		patience = draw_patience();
+	int			n = 0;
+
+	for (int i = server_plan.npaths - 1; i >= 0; i--)
+		if (percent(70))
+			wanted[n++] = paths[i];
+	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
+	shim_trace("acquires %d locks", n);
+	if (zklock_acquire_all(wanted, n, percent(20) && server_plan.modes ?
+						   ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE,
+						   ZKLOCK_TRANSACTION, patience))
+		server_count(SERVER_N_ALL);
+	else
+		note_failure(patience);
+}
+
+static bool
+is_drawn(ZkLockHold *hold, void *arg)
+{
+	ZkLockScope *scope = arg;
+
+	*scope = hold->session_count > 0 ? ZKLOCK_SESSION : ZKLOCK_TRANSACTION;
+	return hold->granted && hold->session_count > 0 && percent(60);
+}
+
+/* As zk_lock_release(); the hook of the table tells the checker. */
+static void
+release(void)
+{
+	ZkLockScope scope;
+	ZkLockHold *hold = zklock_locktable_search(is_drawn, &scope);
+
+	if (hold == NULL)
+		return;
+	hold = zklock_acquire_find(hold->key.path, hold->key.mode);
+	if (hold == NULL)
+		return;
+	shim_trace("releases %s", hold->key.path);
+	zklock_lease_assure(hold);
+	zklock_locktable_drop(hold, scope);
+}
+
+/* A statement that takes its time, and can be cancelled */
+static void
+work(void)
+{
+	int64		until = shim_now() + shim_random(percent(70) ? 5 : percent(80) ? 300 : 4000) * MS;
+
+	while (shim_now() < until)
+	{
+		(void) shim_wait((until - shim_now()) / MS + 1, false);
+		shim_reset_latch();
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* As WATCH() in statement.c */
+static void
+carry_out(void (*statement) (void))
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		zklock_lease_statement(true);
+		statement();
+		zklock_lease_statement(false);
+		if (QueryCancelPending)
+			zklock_lease_explain();
+		zklock_xact_come_first(true);
+	}
+	PG_CATCH();
+	{
+		zklock_lease_statement(false);
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+		{
+			ErrorData  *error;
+
+			MemoryContextSwitchTo(before);
+			error = CopyErrorData();
+			FlushErrorState();
+			zklock_lease_explain();
+			ReThrowError(error);
+		}
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+static void
+draw_statement(void)
+{
+	uint32		drawn = shim_random(100);
+
+	if (drawn < 50)
+		carry_out(acquire_one);
+	else if (drawn < 60 && server_plan.many)
+		carry_out(acquire_many);
+	else if (drawn < 72)
+		carry_out(release);
+	else
+		carry_out(work);
+	tell_holds();
+}
+
+void
+shim_xact_committing(void)
+{
+	tell_holds();
+	server_commits();
+}
+
+void
+shim_xact_committed(void)
+{
+	server_committed();
+}
+
+static void
+note_error(void)
+{
+	int			sqlerrcode = geterrcode();
+
+	server_acquiring(false);
+	if (shim_was_user_cancel() && !server_was_cancelled())
+		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
+	server_count(sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? SERVER_N_LOCK_TIMEOUTS :
+				 sqlerrcode == ERRCODE_QUERY_CANCELED ? SERVER_N_CANCELS :
+				 sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ? SERVER_N_LOST :
+				 SERVER_N_ERRORS);
+}
+
+static void
+statements(void)
+{
+	int			n = 1 + (int) shim_random(5);
+
+	while (n-- > 0)
+	{
+		if (percent(20))
+		{
+			shim_xact_savepoint();
+			server_count(SERVER_N_SAVEPOINTS);
+		}
+		else if (shim_xact_nsavepoints() > 0 && percent(20))
+			shim_xact_release();
+		else if (shim_xact_nsavepoints() > 0 && percent(20))
+			shim_xact_rollback_to();
+		CHECK_FOR_INTERRUPTS();
+		draw_statement();
+	}
+}
+
+/*
+ * As PostgresMain(): an error ends a transaction, or what followed a savepoint.
+ */
+static bool
+try(void (*what) (void))
+{
+	volatile bool ok = false;
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		what();
+		ok = true;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(before);
+		HOLD_INTERRUPTS();
+		note_error();
+		RESUME_INTERRUPTS();
+		QueryCancelPending = false;
+		if (shim_xact_nsavepoints() > 0 && percent(50))
+			shim_xact_rollback_to();
+		else
+			shim_xact_abort();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return ok;
+}
+
+/* Has the worker said that a node of ours was deleted? */
+static bool
+is_doomed(void)
+{
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (hold->node == NULL || ((ZkLockClaim *) hold->node)->node_deleted)
+			return true;
+	return false;
+}
+
+static void
+commit(void)
+{
+	bool		doomed = is_doomed();
+
+	shim_trace("commits");
+	shim_xact_commit();
+	server_count(SERVER_N_COMMITS);
+	if (doomed)
+		server_breach(SERVER_COMMIT, "a commit passes though a node is known to be gone");
+}
+
+static void
+transaction(void)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "statement",
+												  ALLOCSET_DEFAULT_SIZES);
+
+	MemoryContextSwitchTo(context);
+	shim_xact_begin();
+	while (!try(statements) && shim_xact_is_begun())
+		;
+	if (shim_xact_is_begun())
+	{
+		if (percent(15))
+			shim_xact_abort();
+		else if (!try(commit))
+		{
+			server_count(SERVER_N_REFUSED);
+			while (shim_xact_is_begun())
+				shim_xact_abort();
+		}
+	}
+	MemoryContextSwitchTo(TopMemoryContext);
+	MemoryContextDelete(context);
+}
+
+/* A cancel of who is idle does nothing; who is to terminate does. */
+static void
+idle(void)
+{
+	shim_sleep(shim_random(percent(80) ? 3000 : 300000));
+	QueryCancelPending = false;
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
+server_backend_main(int procno, int pid)
+{
+	shim_backend_begin(procno, pid, false);
+	zklock_acquire_init();
+	zklock_xact_init();
+	shim_trace("begins");
+	for (int i = 0; i < server_plan.ntransactions && !server_is_quiet(); i++)
+	{
+		MemoryContext before = CurrentMemoryContext;
+
+		/* What is left at a transaction's beginning: no memory for it. */
+		PG_TRY();
+		{
+			transaction();
+		}
+		PG_CATCH();
+		{
+			MemoryContextSwitchTo(before);
+			FlushErrorState();
+			if (shim_xact_is_begun())
+				shim_xact_abort();
+		}
+		PG_END_TRY();
+		idle();
+	}
+	proc_exit(0);
+}
+
+void
+server_worker_main(int procno, int pid)
+{
+	shim_backend_begin(procno, pid, true);
+	shim_trace("is the worker");
+	zklock_worker_main((Datum) 0);
+	proc_exit(0);
+}

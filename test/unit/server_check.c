@@ -1,0 +1,295 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_check.c
+ *	  Who holds what, and who commits.  See server_check.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "server_check.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server_sim.h"
+#include "server_zk.h"
+#include "shim/backend.h"
+#include "shim/scheduler.h"
+
+#define MAX_HOLDS 256
+#define MAX_COMMITS 64
+#define N_PATHS (3 * SERVER_MAX_PATHS)
+#define RIVAL_SESSION 1
+#define MAX_NAME 100
+
+typedef struct Hold
+{
+	const void *claim;			/* NULL: not in use */
+	int			process;
+	int			path;
+	int			alike;			/* see server_hold() */
+	int64_t		session;
+	char		node[MAX_NAME];	/* its name */
+	int64_t		token;
+	uint64_t	since;			/* by the count of events */
+} Hold;
+
+/* Under one lock; the last ones are kept. */
+typedef struct Commit
+{
+	Hold		hold;			/* its process is -1: not in use */
+	int64_t		began;
+	int64_t		ended;			/* 0: not yet */
+	uint64_t	end;			/* by the count of events */
+} Commit;
+
+static Hold holds[MAX_HOLDS];
+static Commit commits[MAX_COMMITS];
+static int	last_commit;
+static uint64_t events;
+static int64_t slow;			/* ns; a commit that takes longer proves nothing */
+static struct
+{
+	int64_t		token;
+	int64_t		number;
+}			last_pair[N_PATHS];
+
+void
+server_check_reset(int session_timeout)
+{
+	memset(holds, 0, sizeof(holds));
+	for (int i = 0; i < MAX_COMMITS; i++)
+		commits[i].hold.process = -1;
+	last_commit = 0;
+	events = 0;
+	slow = session_timeout * SERVER_MS * 2 / 3;
+	memset(last_pair, 0, sizeof(last_pair));
+}
+
+static bool
+is_robbed(const Hold *hold)
+{
+	return server_zk_is_robbed(hold->session, hold->node, hold->token);
+}
+
+/* As far as ZooKeeper is concerned */
+static bool
+is_good(const Hold *hold)
+{
+	return server_zk_is_alive(hold->session) && !is_robbed(hold);
+}
+
+static bool
+conflict(int a, int b)
+{
+	return a != 1 || b != 1;
+}
+
+/* So many may have it at a time. */
+static int
+room(int alike)
+{
+	return alike > 1 ? alike - 1 : 1;
+}
+
+static void
+check_hold(const Hold *mine)
+{
+	int			others = 0;
+	const Hold *other = NULL;
+
+	if (!is_good(mine))
+		return;
+	for (int i = 0; i < MAX_HOLDS; i++)
+	{
+		if (holds[i].claim == NULL || holds[i].process == mine->process ||
+			holds[i].path != mine->path || !conflict(holds[i].alike, mine->alike) ||
+			!is_good(&holds[i]))
+			continue;
+		others++;
+		other = &holds[i];
+	}
+	if (others >= room(mine->alike))
+		sim_breach(SERVER_HOLD, "processes %d and %d both hold lock %d, with tokens %" PRId64 " and %" PRId64,
+				   other->process, mine->process, mine->path, other->token,
+				   mine->token);
+}
+
+static Hold *
+add_hold(const void *claim, int process, int path, int alike, int64_t session,
+		 const char *node, int64_t token)
+{
+	Hold	   *hold = NULL;
+
+	for (int i = 0; i < MAX_HOLDS; i++)
+	{
+		if (holds[i].claim == claim && holds[i].process == process)
+			return NULL;
+		if (holds[i].claim == NULL)
+			hold = &holds[i];
+	}
+	if (hold == NULL)
+		sim_overflow("holds");
+	*hold = (Hold) {
+		.claim = claim,.process = process,.path = path,.alike = alike,
+		.session = session,.token = token,.since = ++events
+	};
+	snprintf(hold->node, sizeof(hold->node), "%s", node);
+	check_hold(hold);
+	return hold;
+}
+
+void
+server_hold(const void *claim, int path, int alike, int64_t session,
+			const char *node, int64_t token, int64_t number)
+{
+	const Hold *hold = add_hold(claim, shim_scheduler_current(), path, alike,
+								session, node, token);
+
+	if (hold == NULL)
+		return;
+	sim_count(SERVER_N_GRANTS);
+	if (alike != 0 || !is_good(hold))
+		return;
+	if (token < last_pair[path].token ||
+		(token == last_pair[path].token && number <= last_pair[path].number))
+		sim_breach(SERVER_PAIRS, "process %d has token %" PRId64 " and number %" PRId64 " after %" PRId64 " and %" PRId64,
+				   hold->process, token, number, last_pair[path].token,
+				   last_pair[path].number);
+	last_pair[path].token = token;
+	last_pair[path].number = number;
+}
+
+static void
+drop(const void *claim, int process)
+{
+	for (int i = 0; i < MAX_HOLDS; i++)
+		if (holds[i].claim == claim && holds[i].process == process)
+			holds[i].claim = NULL;
+}
+
+void
+server_let_go(const void *claim)
+{
+	drop(claim, shim_scheduler_current());
+}
+
+/* Both have passed their checks while the other's lock was not given up. */
+static void
+check_commit(const Hold *mine)
+{
+	int			others = 0;
+	int			other = -1;
+
+	for (int i = 0; i < MAX_COMMITS; i++)
+	{
+		const Commit *commit = &commits[i];
+
+		if (commit->hold.process < 0 || commit->hold.process == mine->process ||
+			commit->hold.path != mine->path ||
+			!conflict(commit->hold.alike, mine->alike) ||
+			(commit->ended != 0 && (commit->end < mine->since || mine->alike > 1)) ||
+			(commit->ended != 0 ? commit->ended : sim.now) - commit->began > slow ||
+			is_robbed(&commit->hold))
+			continue;
+		others++;
+		other = commit->hold.process;
+	}
+	if (others >= room(mine->alike) && !is_robbed(mine))
+		sim_breach(SERVER_COMMIT, "processes %d and %d both commit under lock %d",
+				   other, mine->process, mine->path);
+}
+
+static void
+begin_commits(int process)
+{
+	for (int i = 0; i < MAX_HOLDS; i++)
+	{
+		const Hold *hold = &holds[i];
+
+		if (hold->claim == NULL || hold->process != process)
+			continue;
+		check_commit(hold);
+
+		/* What was held for longer than commits are kept is not checked. */
+		commits[last_commit] = (Commit) {.hold = *hold,.began = sim.now};
+		last_commit = (last_commit + 1) % MAX_COMMITS;
+	}
+}
+
+static void
+end_commits(int process)
+{
+	events++;
+	for (int i = 0; i < MAX_COMMITS; i++)
+		if (commits[i].hold.process == process && commits[i].ended == 0)
+		{
+			commits[i].ended = sim.now;
+			commits[i].end = events;
+		}
+}
+
+void
+server_commits(void)
+{
+	begin_commits(shim_scheduler_current());
+}
+
+void
+server_committed(void)
+{
+	end_commits(shim_scheduler_current());
+}
+
+void
+server_check_forget(int process)
+{
+	for (int i = 0; i < MAX_HOLDS; i++)
+		if (holds[i].process == process)
+			holds[i].claim = NULL;
+	for (int i = 0; i < MAX_COMMITS; i++)
+		if (commits[i].hold.process == process && commits[i].ended == 0)
+			commits[i].hold.process = -1;
+}
+
+void
+server_check_rival(int rival, int path, bool reader, int64_t token)
+{
+	int			process = SERVER_RIVAL + rival;
+
+	(void) add_hold(&holds, process, path, reader, RIVAL_SESSION, "",
+					 token);
+}
+
+void
+server_check_rival_leaves(int rival)
+{
+	begin_commits(SERVER_RIVAL + rival);
+	end_commits(SERVER_RIVAL + rival);
+	drop(&holds, SERVER_RIVAL + rival);
+}
+
+void
+server_check_close(int64_t session, bool planned)
+{
+	for (int i = 0; i < MAX_COMMITS; i++)
+		if (commits[i].hold.process >= 0 && commits[i].hold.session == session &&
+			commits[i].ended == 0)
+			sim_breach(SERVER_CLOSE, "a session is closed while process %d commits in it",
+					   commits[i].hold.process);
+	for (int i = 0; planned && i < MAX_HOLDS; i++)
+		if (holds[i].claim != NULL && holds[i].session == session &&
+			is_good(&holds[i]))
+			sim_breach(SERVER_CLOSE, "a session is closed while process %d holds lock %d in it",
+					   holds[i].process, holds[i].path);
+}
+
+bool
+server_check_is_free(void)
+{
+	for (int i = 0; i < MAX_HOLDS; i++)
+		if (holds[i].claim != NULL)
+			return false;
+	return true;
+}

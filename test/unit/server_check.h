@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_check.h
+ *	  Who holds what, and who commits, in the simulation of servers.
+ *
+ * A hold begins here when its backend knows of it, and ends when that begins to give
+ * it up.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SERVER_CHECK_H
+#define SERVER_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Another client's, as if it were a process */
+#define SERVER_RIVAL 1000
+
+extern void server_check_reset(int session_timeout);
+
+/* It has gone, whatever it had. */
+extern void server_check_forget(int process);
+
+/* A rival has got a lock, has committed under it, and lets it go. */
+extern void server_check_rival(int rival, int path, bool reader, int64_t token);
+extern void server_check_rival_leaves(int rival);
+
+/*
+ * A session is closed, for nothing that has happened to it if that is `planned`: then
+ * nobody may hold anything in it.  Nobody may commit in it in any case.
+ */
+extern void server_check_close(int64_t session, bool planned);
+
+/* Is nothing held by anybody? */
+extern bool server_check_is_free(void);
+
+#endif							/* SERVER_CHECK_H */

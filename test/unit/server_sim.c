@@ -1,0 +1,665 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_sim.c
+ *	  The simulation of whole servers, as a program.  See server_sim.h.
+ *
+ *		server_sim --library FILE ...		and what sim_main.c takes
+ *
+ * A schedule has a time of faults and one without: all programs come to an end, backends
+ * exit, and nothing may be left.  Then the workers are terminated.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "server_sim.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server_check.h"
+#include "server_zk.h"
+#include "shim/backend.h"
+#include "shim/scheduler.h"
+
+#define MAX_RIVALS 2
+#define NEVER SHIM_NEVER
+
+/* A backend that does not end in this time waits for something that never comes. */
+#define PATIENCE_MS 120000
+
+static const char *const properties[] = {
+	[SERVER_HOLD] = "never two processes hold what conflicts in sessions that live",
+	[SERVER_COMMIT] = "never two commits under one lock that overlap",
+	[SERVER_PAIRS] = "token and number grow from grant to grant",
+	[SERVER_TICKETS] = "a server's backends come first, served first",
+	[SERVER_WINDOW] = "a node is passed on within its window, and while it may be",
+	[SERVER_LAST] = "locks go after those of PostgreSQL",
+	[SERVER_WOKEN] = "nobody sleeps who has something to do",
+	[SERVER_PROGRESS] = "every wait comes to an end",
+	[SERVER_CLOSE] = "no session is closed while somebody needs it",
+	[SERVER_CANCEL] = "no statement is cancelled for nothing",
+	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
+	[SERVER_MEMORY] = "nothing is written beside shared memory",
+	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
+};
+
+/* All of them must be reached. */
+static const char *const counts[] = {
+	[SERVER_N_GRANTS] = "locks granted",
+	[SERVER_N_PASSED] = "locks passed on",
+	[SERVER_N_TIMEOUTS] = "timeouts",
+	[SERVER_N_TRIES] = "tries refused",
+	[SERVER_N_LOCK_TIMEOUTS] = "waits ended by lock_timeout",
+	[SERVER_N_CANCELS] = "statements cancelled",
+	[SERVER_N_TERMINATED] = "backends terminated",
+	[SERVER_N_ERRORS] = "other errors",
+	[SERVER_N_COMMITS] = "commits",
+	[SERVER_N_REFUSED] = "commits refused",
+	[SERVER_N_LOST] = "statements refused for a lost lock",
+	[SERVER_N_SAVEPOINTS] = "savepoints",
+	[SERVER_N_SEMAPHORES] = "leases of semaphores",
+	[SERVER_N_ALL] = "many locks taken together",
+	[SERVER_N_DOWNGRADES] = "locks downgraded",
+	[SERVER_N_RIVALS] = "locks of other clients",
+	[SERVER_N_CUTS] = "connections lost",
+	[SERVER_N_EXPIRED] = "sessions expired",
+	[SERVER_N_CARRIED_ON] = "sessions carried on with by the next worker",
+	[SERVER_N_CLOSED] = "sessions closed",
+	[SERVER_N_WORKERS_ENDED] = "workers terminated",
+	[SERVER_N_WORKERS_FAILED] = "workers failed",
+	[SERVER_N_CRASHES] = "servers crashed",
+	[SERVER_N_RELOADS] = "settings changed",
+	[SERVER_N_STOPS] = "processes stopped",
+	[SERVER_N_OUT_OF_MEMORY] = "allocations failed",
+	[SERVER_N_ROBBED] = "nodes deleted by others",
+	[SERVER_N_REVOKED] = "locks asked back",
+	[SERVER_N_WATCHES_REFUSED] = "watches refused"
+};
+
+typedef enum Phase
+{
+	PLAYING,
+	FINISHING,					/* backends come to an end */
+	RESTING,					/* the workers finish what was left */
+	ENDING,						/* the workers come to an end */
+	OVER
+} Phase;
+
+typedef struct Rival
+{
+	int64_t		node;			/* 0: none */
+	int			path;
+	bool		reader;
+	bool		holds;
+	int64_t		until;			/* holds; or idle until then */
+} Rival;
+
+typedef enum Fault
+{
+	CANCEL,
+	TERMINATE,
+	STOP,
+	CUT,
+	PARTITION,
+	EXPIRE,
+	END_WORKER,
+	FAIL_WORKER,
+	CRASH,
+	RELOAD,
+	ROB,
+	REVOKE,
+	N_FAULTS
+} Fault;
+
+ServerPlan	server_plan;
+
+static const char *const paths[SERVER_MAX_PATHS] = {"/a/x", "/a/y", "/b"};
+static const char *library;
+static bool loaded = false;
+static Phase phase;
+static int64_t phase_at;		/* since when */
+static int64_t quiet_at;
+static ShimSettings settings[SERVER_MAX_SERVERS];
+static char files[SERVER_MAX_SERVERS][256];
+static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
+static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
+static bool acquiring[SERVER_MAX_PLACES];
+static bool cancelled[SERVER_MAX_PLACES];
+static bool worker_fails[SERVER_MAX_SERVERS];
+static Rival rivals[MAX_RIVALS];
+static int	nrivals;
+static int	fault_rate;			/* one in so many turns; 0: none */
+static Fault faults[N_FAULTS];	/* that are met in this schedule */
+static int	nfaults;
+
+static int
+worker_of(int server)
+{
+	return server * SERVER_PLACES;
+}
+
+static bool
+is_worker(int place)
+{
+	return place % SERVER_PLACES == 0;
+}
+
+/*
+ * What the library asks for.
+ */
+
+const ShimSettings *
+shim_settings(void)
+{
+	return &settings[shim_scheduler_server(shim_scheduler_current())];
+}
+
+void *
+shim_file(void)
+{
+	return files[shim_scheduler_server(shim_scheduler_current())];
+}
+
+bool
+server_is_quiet(void)
+{
+	return sim.quiet;
+}
+
+void
+server_count(int which)
+{
+	sim_count(which);
+}
+
+void
+server_breach(int property, const char *text)
+{
+	sim_breach(property, "%s (process %d)", text, shim_scheduler_current());
+}
+
+void
+server_acquiring(bool on)
+{
+	acquiring[shim_scheduler_current()] = on;
+}
+
+bool
+server_was_cancelled(void)
+{
+	bool		was = cancelled[shim_scheduler_current()];
+
+	cancelled[shim_scheduler_current()] = false;
+	return was;
+}
+
+bool
+shim_is_out_of_memory(void)
+{
+	int			place = shim_scheduler_current();
+
+	if (place < 0 || sim.quiet)
+		return false;
+	if (is_worker(place) && worker_fails[shim_scheduler_server(place)])
+	{
+		worker_fails[shim_scheduler_server(place)] = false;
+		return true;
+	}
+	if (server_plan.out_of_memory == 0 || is_worker(place) ||
+		sim_random(server_plan.out_of_memory) != 0)
+		return false;
+	sim_count(SERVER_N_OUT_OF_MEMORY);
+	return true;
+}
+
+/*
+ * Processes
+ */
+
+static void
+begin(int place)
+{
+	int			server = place / SERVER_PLACES;
+
+	begin_at[place] = NEVER;
+	acquiring[place] = cancelled[place] = false;
+	shim_scheduler_begin(place, server, place % SERVER_PLACES,
+						 is_worker(place) ? "server_worker_main" :
+						 "server_backend_main");
+}
+
+static void
+ended(int place, int code)
+{
+	shim_trace("exits with %d", code);
+	server_check_forget(place);
+	server_zk_leave(place);
+	acquiring[place] = false;
+	if (is_worker(place) ? phase < ENDING : !sim.quiet && lives[place]-- > 0)
+		begin_at[place] = sim.now + (is_worker(place) ? 1000 :
+									 (int) sim_random(50)) * SERVER_MS;
+}
+
+/* The postmaster kills all processes, and begins anew. */
+static void
+crash(int server)
+{
+	int64_t		again = sim.now + sim_random(3000) * SERVER_MS;
+
+	shim_trace("server %d crashes", server);
+	sim_count(SERVER_N_CRASHES);
+	for (int i = 0; i < SERVER_PLACES; i++)
+	{
+		int			place = server * SERVER_PLACES + i;
+
+		if (!shim_scheduler_is_there(place) && begin_at[place] == NEVER)
+			continue;
+		shim_scheduler_kill(place);
+		server_check_forget(place);
+		server_zk_leave(place);
+		begin_at[place] = again;
+	}
+	shim_scheduler_forget_areas(server);
+}
+
+/*
+ * Rivals
+ */
+
+static bool
+step_rival(Rival *rival)
+{
+	int			i = (int) (rival - rivals);
+
+	if (rival->node == 0)
+	{
+		if (sim.quiet || rival->until > sim.now)
+			return false;
+		rival->path = (int) sim_random(server_plan.npaths);
+		rival->reader = server_plan.modes && sim_random(3) == 0;
+		rival->node = server_zk_rival_enter(paths[rival->path], rival->reader);
+		rival->holds = false;
+		return true;
+	}
+	if (!rival->holds)
+	{
+		if (!server_zk_rival_is_first(rival->node))
+			return false;
+		rival->holds = true;
+		rival->until = sim.now + sim_random(30) * SERVER_MS;
+		server_check_rival(i, rival->path, rival->reader, rival->node);
+		sim_count(SERVER_N_RIVALS);
+		return true;
+	}
+	if (rival->until > sim.now)
+		return false;
+	server_check_rival_leaves(i);
+	server_zk_rival_leave(rival->node);
+	rival->node = 0;
+	rival->until = sim.now + sim_random(300) * SERVER_MS;
+	return true;
+}
+
+/*
+ * The world
+ */
+
+static bool
+step(void)
+{
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		if (begin_at[i] <= sim.now)
+		{
+			begin(i);
+			return true;
+		}
+	for (int i = 0; i < nrivals; i++)
+		if (step_rival(&rivals[i]))
+			return true;
+	return server_zk_step();
+}
+
+static int64_t
+next(void)
+{
+	int64_t		next = server_zk_next();
+
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		if (begin_at[i] < next)
+			next = begin_at[i];
+	for (int i = 0; i < nrivals; i++)
+		if (rivals[i].until > sim.now && rivals[i].until < next)
+			next = rivals[i].until;
+	if (phase == PLAYING && quiet_at < next)
+		next = quiet_at;
+	if (phase == RESTING)
+		next = sim.now + 10 * SERVER_MS < next ? sim.now + 10 * SERVER_MS : next;
+	return next;
+}
+
+static void
+look_at_sleepers(int server)
+{
+	int			worker = worker_of(server);
+	uint32_t	asleep = 0;
+	const char *wrong;
+
+	if (!shim_scheduler_is_there(worker))
+		return;
+	for (int i = 0; i < SERVER_PLACES; i++)
+	{
+		if (shim_scheduler_is_stopped(worker + i))
+			return;
+		if (i > 0 && acquiring[worker + i] && shim_scheduler_is_asleep(worker + i))
+			asleep |= 1U << i;
+	}
+	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
+		(server_zk_is_well(worker) && shim_scheduler_is_asleep(worker), asleep);
+	if (wrong != NULL)
+		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
+}
+
+static void
+idle(int64_t then)
+{
+	/* Short naps are no sleep. */
+	if (then - sim.now > 5 * SERVER_MS)
+		for (int i = 0; i < server_plan.nservers; i++)
+			look_at_sleepers(i);
+	server_zk_pass(then);
+}
+
+static int
+draw_backend(void)
+{
+	return (int) (sim_random(server_plan.nservers) * SERVER_PLACES + 1 +
+				  sim_random(server_plan.nbackends));
+}
+
+/* Most are short; some are longer than a session lives. */
+static int64_t
+draw_time(int server)
+{
+	return sim.now + (sim_random(3) ? sim_random(100) :
+					  sim_random(2 * settings[server].session_timeout)) *
+		SERVER_MS;
+}
+
+static void
+fault(void)
+{
+	int			server = (int) sim_random(server_plan.nservers);
+	int			worker = worker_of(server);
+	int			place = sim_random(4) ? draw_backend() : worker;
+
+	switch (faults[sim_random(nfaults)])
+	{
+		case CANCEL:
+			place = draw_backend();
+			cancelled[place] |= shim_scheduler_signal(place, SIGINT);
+			break;
+		case TERMINATE:
+			if (sim_random(5) == 0 && shim_scheduler_signal(draw_backend(), SIGTERM))
+				sim_count(SERVER_N_TERMINATED);
+			break;
+		case STOP:
+			if (!shim_scheduler_is_there(place))
+				break;
+			server_zk_pass(sim.now);
+			shim_scheduler_stop(place, draw_time(server));
+			sim_count(SERVER_N_STOPS);
+			break;
+		case CUT:
+			server_zk_pass(sim.now);
+			(void) server_zk_cut(worker, draw_time(server));
+			break;
+		case PARTITION:
+			server_zk_pass(sim.now);
+			(void) server_zk_partition(worker, draw_time(server));
+			break;
+		case EXPIRE:
+			server_zk_pass(sim.now);
+			if (sim_random(2) == 0)
+				(void) server_zk_cut(worker, sim.now + SERVER_MS *
+									 (settings[server].session_timeout +
+									  (int) sim_random(3000)));
+			break;
+		case END_WORKER:
+			if (sim_random(4) == 0 && shim_scheduler_signal(worker, SIGTERM))
+				sim_count(SERVER_N_WORKERS_ENDED);
+			break;
+		case FAIL_WORKER:
+			worker_fails[server] = true;
+			sim_count(SERVER_N_WORKERS_FAILED);
+			break;
+		case CRASH:
+			if (sim_random(10) == 0)
+				crash(server);
+			break;
+		case RELOAD:
+			settings[server].hosts = settings[server].hosts[0] == 'a' ? "b" : "a";
+			if (shim_scheduler_signal(worker, SIGHUP))
+				sim_count(SERVER_N_RELOADS);
+			break;
+		case ROB:
+			if (!server_zk_rob())
+				break;
+			sim_count(SERVER_N_ROBBED);
+
+			/* A grant that is gone before it is a hold is not explained. */
+			for (int i = 0; i < SERVER_MAX_PLACES; i++)
+				cancelled[i] = true;
+			break;
+		case REVOKE:
+			if (server_zk_revoke())
+				sim_count(SERVER_N_REVOKED);
+			break;
+		case N_FAULTS:
+			break;
+	}
+}
+
+static void
+enter_phase(Phase new_phase)
+{
+	static const char *const names[] = {"playing", "finishing", "resting", "ending", "over"};
+
+	phase = new_phase;
+	phase_at = sim.now;
+	shim_trace("---- %s", names[phase]);
+}
+
+static bool
+are_backends_gone(void)
+{
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		if (!is_worker(i) && (shim_scheduler_is_there(i) || begin_at[i] != NEVER))
+			return false;
+	for (int i = 0; i < nrivals; i++)
+		if (rivals[i].node != 0)
+			return false;
+	return true;
+}
+
+static const char *
+what_is_left(void)
+{
+	for (int server = 0; server < server_plan.nservers; server++)
+	{
+		int			worker = worker_of(server);
+		const char *wrong;
+
+		if (!shim_scheduler_is_there(worker))
+			return "there is no worker";
+		wrong = ((const char *(*) (void))
+				 shim_scheduler_find(worker, "server_look_at_rest")) ();
+		if (wrong != NULL)
+			return wrong;
+		if (server_zk_nwatches(worker) > 0)
+			return "a watch is nobody's";
+	}
+	return server_zk_nnodes() > 0 ? "a node is nobody's" : NULL;
+}
+
+static void
+begin_quiet(void)
+{
+	sim.quiet = true;
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+	{
+		if (is_worker(i) || shim_scheduler_is_there(i))
+			continue;
+		begin_at[i] = NEVER;
+	}
+	enter_phase(FINISHING);
+}
+
+static void
+look_after_phase(void)
+{
+	const char *left;
+	bool		there = false;
+
+	switch (phase)
+	{
+		case PLAYING:
+			if (sim.now >= quiet_at || are_backends_gone())
+				begin_quiet();
+			break;
+		case FINISHING:
+			if (are_backends_gone())
+				enter_phase(RESTING);
+			break;
+		case RESTING:
+			left = what_is_left();
+			if (left == NULL)
+			{
+				for (int i = 0; i < server_plan.nservers; i++)
+					(void) shim_scheduler_signal(worker_of(i), SIGTERM);
+				enter_phase(ENDING);
+			}
+			else if (sim.now - phase_at > PATIENCE_MS * SERVER_MS)
+				sim_breach(SERVER_REST, "%s", left);
+			break;
+		case ENDING:
+			for (int i = 0; i < server_plan.nservers; i++)
+				there |= shim_scheduler_is_there(worker_of(i));
+			if (there)
+				break;
+			if (!shim_scheduler_areas_are_whole())
+				sim_breach(SERVER_MEMORY, "there are other bytes around an area");
+			enter_phase(OVER);
+			break;
+		case OVER:
+			break;
+	}
+	if (phase != PLAYING && sim.now - phase_at > PATIENCE_MS * SERVER_MS)
+		sim_breach(SERVER_PROGRESS, "it takes %d ms, and is not over", PATIENCE_MS);
+}
+
+static void
+mishap(void)
+{
+	server_zk_pass(sim.now);
+	look_after_phase();
+	if (phase == PLAYING && fault_rate > 0 && sim_random(fault_rate) == 0)
+		fault();
+}
+
+static bool
+is_over(void)
+{
+	return phase == OVER;
+}
+
+static const ShimWorld world = {
+	.step = step,.next = next,.mishap = mishap,.idle = idle,.ended = ended,
+	.is_over = is_over
+};
+
+static void
+draw_plan(void)
+{
+	static const int paces[] = {2, 8, 30, 100, 400};
+	static const int drifts[] = {50, 200, 1000, 5000};
+	ServerPlan *plan = &server_plan;
+
+	plan->nservers = sim_random(4) ? 1 : 2;
+	plan->nbackends = 1 + (int) sim_random(plan->nservers > 1 ? 3 : SERVER_MAX_BACKENDS);
+	plan->npaths = 1 + (int) sim_random(SERVER_MAX_PATHS);
+	plan->ntransactions = 1 + (int) sim_random(6);
+	plan->gates = sim_percent(75);
+	plan->modes = sim_percent(50);
+	plan->many = sim_percent(40);
+	plan->faults = sim_percent(75);
+	plan->out_of_memory = plan->faults && sim_percent(20) ? 20 + (int) sim_random(300) : 0;
+	plan->session_timeout = sim_percent(50) ? 1500 : 6000;
+	plan->impatience = sim_percent(50) ? 80 : 20;
+	nrivals = sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
+	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
+	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : N_FAULTS);
+	for (int i = 0; i < nfaults; i++)
+		faults[i] = (Fault) sim_random(N_FAULTS);
+	quiet_at = SERVER_BEGIN + (200 + sim_random(sim_percent(50) ? 2000 : 30000)) * SERVER_MS;
+	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
+		settings[i] = (ShimSettings) {
+			.hosts = "a",
+			.local_handover = plan->gates ? 1 + (int) sim_random(200) : 0,
+			.max_locks = sim_percent(20) ? 4 : 40,
+			.max_locks_per_backend = sim_percent(20) ? 2 : 0,
+			.session_timeout = plan->session_timeout,
+			.connect_timeout = 4000,
+			.confirm_commit = sim_percent(70) ? 1 : 2,
+			.revocable = sim_percent(30)
+		};
+	shim_scheduler_pace(paces[sim_random(5)], drifts[sim_random(4)]);
+}
+
+static void
+play(uint64_t seed)
+{
+	if (!loaded)
+		shim_scheduler_load(library);
+	loaded = true;
+	sim_seed(seed);
+	sim.now = SERVER_BEGIN;
+	server_zk_reset();
+	shim_scheduler_reset(&world);
+	draw_plan();
+	server_check_reset(server_plan.session_timeout);
+	memset(files, 0, sizeof(files));
+	memset(worker_fails, 0, sizeof(worker_fails));
+	memset(rivals, 0, sizeof(rivals));
+	phase = PLAYING;
+	phase_at = sim.now;
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+	{
+		bool		used = i / SERVER_PLACES < server_plan.nservers &&
+			i % SERVER_PLACES <= server_plan.nbackends;
+
+		lives[i] = (int) sim_random(3);
+		begin_at[i] = !used ? NEVER : sim.now + (is_worker(i) ? 0 :
+												 (int) sim_random(20)) * SERVER_MS;
+	}
+	shim_scheduler_run();
+}
+
+static bool
+set_option(const char *name, const char *value)
+{
+	if (strcmp(name, "--library") != 0)
+		return false;
+	library = value;
+	return true;
+}
+
+const SimProgram sim_program = {
+	.play = play,
+	.properties = properties,
+	.nproperties = SERVER_N_PROPERTIES,
+	.counts = counts,
+	.ncounts = SERVER_N_END,
+	.set_option = set_option
+};

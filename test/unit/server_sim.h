@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_sim.h
+ *	  The simulation of whole servers: what its parts share.
+ *
+ * The code of shared/, worker/, session/ and protocol/, and of most of backend/, runs as
+ * it is: a worker and backends for each server, as processes of a scheduler that a seed
+ * decides (shim/scheduler.h).  Shims stand for PostgreSQL (shim/), and one client of a
+ * model of ZooKeeper for client/ (server_zk.h).  It is compiled with PostgreSQL's
+ * headers into a library; the rest is the program, which knows nothing of PostgreSQL.
+ *
+ * Not in here: statement.c, whose hooks server_backend.c calls as it does; fences, SQL
+ * and all that looks at queues; a backend's own session; the settings' rules.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SERVER_SIM_H
+#define SERVER_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim.h"
+
+/* Places for processes, of all servers; the first of each server is its worker's. */
+#define SERVER_MAX_SERVERS 2
+#define SERVER_MAX_BACKENDS 6
+#define SERVER_PLACES (1 + SERVER_MAX_BACKENDS)
+#define SERVER_MAX_PLACES (SERVER_MAX_SERVERS * SERVER_PLACES)
+
+#define SERVER_MAX_PATHS 3
+
+/* When the clock starts, in nanoseconds, and what a millisecond is */
+#define SERVER_BEGIN INT64_C(1000000000000)
+#define SERVER_MS INT64_C(1000000)
+
+enum
+{
+	SERVER_COMMIT = SIM_N_PROPERTIES,
+	SERVER_HOLD,
+	SERVER_PAIRS,
+	SERVER_TICKETS,
+	SERVER_WINDOW,
+	SERVER_LAST,
+	SERVER_WOKEN,
+	SERVER_PROGRESS,
+	SERVER_CLOSE,
+	SERVER_CANCEL,
+	SERVER_REST,
+	SERVER_MEMORY,
+	SERVER_SOUND,
+	SERVER_N_PROPERTIES
+};
+
+enum
+{
+	SERVER_N_GRANTS = SIM_N_COUNTS,
+	SERVER_N_PASSED,
+	SERVER_N_TIMEOUTS,
+	SERVER_N_TRIES,
+	SERVER_N_LOCK_TIMEOUTS,
+	SERVER_N_CANCELS,
+	SERVER_N_TERMINATED,
+	SERVER_N_ERRORS,
+	SERVER_N_COMMITS,
+	SERVER_N_REFUSED,
+	SERVER_N_LOST,
+	SERVER_N_SAVEPOINTS,
+	SERVER_N_SEMAPHORES,
+	SERVER_N_ALL,
+	SERVER_N_DOWNGRADES,
+	SERVER_N_RIVALS,
+	SERVER_N_CUTS,
+	SERVER_N_EXPIRED,
+	SERVER_N_CARRIED_ON,
+	SERVER_N_CLOSED,
+	SERVER_N_WORKERS_ENDED,
+	SERVER_N_WORKERS_FAILED,
+	SERVER_N_CRASHES,
+	SERVER_N_RELOADS,
+	SERVER_N_STOPS,
+	SERVER_N_OUT_OF_MEMORY,
+	SERVER_N_ROBBED,
+	SERVER_N_REVOKED,
+	SERVER_N_WATCHES_REFUSED,
+	SERVER_N_END
+};
+
+/* What is drawn for a schedule. */
+typedef struct ServerPlan
+{
+	int			nservers;
+	int			nbackends;		/* of each */
+	int			npaths;
+	int			ntransactions;	/* of each backend */
+	bool		gates;
+	bool		modes;			/* others than exclusive locks, too */
+	bool		many;			/* locks at a time */
+	bool		faults;
+	int			out_of_memory;	/* of so many allocations one fails; 0: none */
+	int			session_timeout;	/* ms */
+	int			impatience;		/* percent of short waits */
+} ServerPlan;
+
+extern ServerPlan server_plan;
+
+/*
+ * What backends tell the checker.  A hold is known by the claim that it is of.  `alike`
+ * is 0 for a writer, 1 for a reader, and n + 1 for one of n leases.
+ */
+extern void server_hold(const void *claim, int path, int alike, int64_t session,
+						const char *node, int64_t token, int64_t number);
+extern void server_let_go(const void *claim);
+
+/* Its check is passed, and its effects are there. */
+extern void server_commits(void);
+extern void server_committed(void);
+
+/* Is it in a call for one lock, in which a grant ends its sleep? */
+extern void server_acquiring(bool on);
+
+/* Was it sent a cancel since it last asked? */
+extern bool server_was_cancelled(void);
+
+/* No more faults: come to an end. */
+extern bool server_is_quiet(void);
+extern void server_count(int which);
+extern void server_breach(int property, const char *text);
+
+/*
+ * Of the library: what shared memory says, and whether anybody sleeps who should not.
+ * `worker` has a session that is connected; `asleep` are backends by their numbers.
+ * The answer is what is wrong, or NULL.
+ */
+typedef const char *(*ServerLook) (bool worker, uint32_t asleep);
+extern const char *server_look_at_sleepers(bool worker, uint32_t asleep);
+
+/* Nobody has anything any more. */
+extern const char *server_look_at_rest(void);
+
+#endif							/* SERVER_SIM_H */

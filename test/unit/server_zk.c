@@ -1,0 +1,1636 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_zk.c
+ *	  ZooKeeper, and the client of it, for whole servers.  See server_zk.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "server_zk.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/zkclient.h"
+#include "protocol/contender.h"
+#include "server_check.h"
+#include "server_sim.h"
+#include "shim/backend.h"
+#include "shim/scheduler.h"
+
+#define MAX_NODES 512
+#define MAX_SESSIONS 256
+#define MAX_CLIENTS 32
+#define MAX_REQUESTS 1024
+#define MAX_WATCHES 512
+#define MAX_PATH 200
+#define MAX_DATA 200
+#define MAX_NAMES 128
+
+#define RIVAL 1					/* the session of other clients */
+
+typedef struct ZNode
+{
+	bool		used;
+	char		path[MAX_PATH];
+	char		data[MAX_DATA];
+	int			length;
+	int64_t		owner;			/* 0: it stays */
+	int64_t		czxid;
+	int64_t		mzxid;
+	int64_t		pzxid;
+	int			version;
+	int			next_number;	/* of its children */
+} ZNode;
+
+typedef struct Session
+{
+	int64_t		id;
+	bool		alive;
+	bool		heard;			/* is it, now? */
+	int64_t		heard_at;
+	int			timeout;		/* ms */
+} Session;
+
+typedef enum Op
+{
+	OP_MAKE,
+	OP_CREATE,
+	OP_SET,
+	OP_CONFIRM,
+	OP_DELETE,
+	OP_LIST,					/* reads from here on */
+	OP_GET,
+	OP_SYNC,
+	OP_CLOSE
+} Op;
+
+typedef struct Request
+{
+	Op			op;
+	ZkLockTag	tag;
+	bool		watch;
+	ZkLockNode *node;
+	int64_t		sent;
+	ZkLockMessage *reply;		/* once it has taken effect */
+	char		path[MAX_PATH];
+	char		data[MAX_DATA];
+	int			length;
+} Request;
+
+/* On its way to the client: an event, or the next reply */
+typedef struct Flight
+{
+	bool		event;
+	bool		of_children;
+	bool		deleted;
+	int64_t		zxid;
+	char		path[MAX_PATH];
+} Flight;
+
+typedef struct Watch
+{
+	char		path[MAX_PATH];
+	bool		of_children;
+	bool		known;			/* to the library */
+	bool		set;			/* at the server */
+} Watch;
+
+struct ZkLockNode
+{
+	ZkLockNode *next;
+	ZkLockClient *client;
+	char		dir[MAX_PATH];
+	char		prefix[64];
+	char		marker[64];		/* or the whole name, if it is `named` */
+	bool		named;
+	char		name[MAX_PATH]; /* "" while not known */
+	int			creating;
+	bool		may_exist;
+	bool		deleting;
+	bool		busy;
+	uint32_t	revocations;
+	bool		watched;
+};
+
+struct ZkLockClient
+{
+	bool		used;
+	int			process;		/* -1: it has gone, or the client is closed */
+	bool		closing;
+	bool		planned;		/* for nothing that its user knows of */
+	bool		told;			/* its user was told last that it is connected */
+	int			session;		/* index; -1: none yet */
+	bool		carries_on;
+	int			timeout;		/* asked for, ms */
+	int64_t		connect_at;		/* not before */
+	int64_t		away_until;		/* nothing comes through until then */
+	int64_t		give_up_at;		/* if there was no connection until then */
+	ZkLockClientStatus status;
+	int64_t		seen;			/* zxid */
+	Request		requests[MAX_REQUESTS]; /* a ring */
+	unsigned	head;
+	unsigned	applied;
+	unsigned	tail;
+	Flight		flights[MAX_REQUESTS];	/* a ring */
+	unsigned	first_flight;
+	unsigned	last_flight;
+	Watch		watches[MAX_WATCHES];
+	int			nwatches;
+	ZkLockMessage *mail;
+	ZkLockMessage **mail_end;
+	ZkLockNode *nodes;
+};
+
+static ZNode nodes[MAX_NODES];
+static int	max_node;			/* those from here on are not used */
+static Session sessions[MAX_SESSIONS];
+static int	nsessions;
+static ZkLockClient clients[MAX_CLIENTS];
+static int64_t zxid;
+static struct
+{
+	int64_t		session;
+	int64_t		czxid;
+	char		name[MAX_PATH];
+}			robbed[MAX_NODES];
+static int	nrobbed;
+
+static void free_client(ZkLockClient *c);
+static void pump(ZkLockClient *c);
+static void lose(ZkLockClient *c);
+
+void
+server_zk_reset(void)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++)
+		if (clients[i].used)
+			free_client(&clients[i]);
+	for (int i = 0; i < max_node; i++)
+		nodes[i].used = false;
+	nodes[0] = (ZNode) {.used = true};	/* the root */
+	max_node = 1;
+	nrobbed = 0;
+	zxid = 100;
+	nsessions = 0;
+	sessions[nsessions++] = (Session) {.id = RIVAL,.alive = true,.heard = true};
+}
+
+/*
+ * The tree, which is the leader's.
+ */
+
+static ZNode *
+find(const char *path)
+{
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && strcmp(nodes[i].path, path) == 0)
+			return &nodes[i];
+	return NULL;
+}
+
+static ZNode *
+find_parent(const char *path)
+{
+	char		parent[MAX_PATH];
+
+	char	   *slash;
+
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	*slash = '\0';
+	return find(parent);
+}
+
+static bool
+is_child(const ZNode *node, const char *dir)
+{
+	size_t		len = strlen(dir);
+
+	return node->used && strncmp(node->path, dir, len) == 0 &&
+		node->path[len] == '/' && strchr(node->path + len + 1, '/') == NULL;
+}
+
+static const char *
+base_name(const ZNode *node)
+{
+	return strrchr(node->path, '/') + 1;
+}
+
+static void
+push_flight(ZkLockClient *c, const Flight *flight)
+{
+	if (c->last_flight - c->first_flight == MAX_REQUESTS)
+		sim_overflow("replies");
+	c->flights[c->last_flight++ % MAX_REQUESTS] = *flight;
+}
+
+static void
+fire_one(ZkLockClient *c, Watch *watch, bool deleted)
+{
+	Flight		flight = {
+		.event = true,.of_children = watch->of_children,.deleted = deleted,
+		.zxid = zxid
+	};
+
+	strcpy(flight.path, watch->path);
+	watch->set = false;
+	push_flight(c, &flight);
+}
+
+static void
+fire(const char *path, bool of_children, bool deleted)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++)
+	{
+		ZkLockClient *c = &clients[i];
+
+		if (!c->used || c->status.state != ZKLOCK_CLIENT_CONNECTED)
+			continue;
+		for (int w = 0; w < c->nwatches; w++)
+			if (c->watches[w].set && c->watches[w].of_children == of_children &&
+				strcmp(c->watches[w].path, path) == 0)
+				fire_one(c, &c->watches[w], deleted);
+	}
+}
+
+static void
+children_changed(const char *path)
+{
+	ZNode	   *parent = find_parent(path);
+
+	if (parent == NULL)
+		return;
+	parent->pzxid = zxid;
+	fire(parent->path, true, false);
+}
+
+static ZNode *
+make_node(const char *path, const char *data, int length, int64_t owner)
+{
+	int			i = 0;
+	ZNode	   *node;
+
+	while (i < MAX_NODES && nodes[i].used)
+		i++;
+	if (i == MAX_NODES)
+		sim_overflow("nodes");
+	if (i >= max_node)
+		max_node = i + 1;
+	node = &nodes[i];
+	node->used = true;
+	snprintf(node->path, sizeof(node->path), "%s", path);
+	memcpy(node->data, data, length);
+	node->length = length;
+	node->owner = owner;
+	node->czxid = node->mzxid = node->pzxid = ++zxid;
+	node->version = node->next_number = 0;
+	children_changed(path);
+	shim_trace("zk: %s is made, of session %" PRIx64, path, owner);
+	return node;
+}
+
+static void
+delete_node(ZNode *node)
+{
+	char		path[MAX_PATH];
+
+	zxid++;
+	strcpy(path, node->path);
+	node->used = false;
+	shim_trace("zk: %s is gone", path);
+	fire(path, false, true);
+	fire(path, true, true);
+	children_changed(path);
+}
+
+static void
+set_node(ZNode *node, const char *data, int length)
+{
+	memcpy(node->data, data, length);
+	node->length = length;
+	node->version++;
+	node->mzxid = ++zxid;
+	fire(node->path, false, false);
+}
+
+/* Of a path and all that is missing above it */
+static ZkLockRc
+make_all(const char *path, const char *data, int length)
+{
+	char		part[MAX_PATH];
+
+	if (find(path) != NULL)
+		return ZKLOCK_RC_NODE_EXISTS;
+	snprintf(part, sizeof(part), "%s", path);
+	for (char *slash = strchr(part + 1, '/'); slash != NULL;
+		 slash = strchr(slash + 1, '/'))
+	{
+		const ZNode *node;
+
+		*slash = '\0';
+		node = find(part);
+		if (node == NULL)
+			node = make_node(part, "", 0, 0);
+		if (node->owner != 0)
+			return ZKLOCK_RC_NO_CHILDREN;
+		*slash = '/';
+	}
+	make_node(path, data, length, 0);
+	return ZKLOCK_RC_OK;
+}
+
+static ZNode *
+create(const char *dir, const char *name, bool sequential, const char *data,
+	   int length, int64_t owner, ZkLockRc *rc)
+{
+	ZNode	   *parent = find(dir);
+	char		path[2 * MAX_PATH];
+
+	*rc = parent == NULL ? ZKLOCK_RC_NO_NODE :
+		parent->owner != 0 ? ZKLOCK_RC_NO_CHILDREN : ZKLOCK_RC_OK;
+	if (*rc != ZKLOCK_RC_OK)
+		return NULL;
+	if (sequential)
+		snprintf(path, sizeof(path), "%s/%s%010d", dir, name,
+				 parent->next_number++);
+	else
+		snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (find(path) != NULL)
+	{
+		*rc = ZKLOCK_RC_NODE_EXISTS;
+		return NULL;
+	}
+	if (!sequential)
+		parent->next_number++;
+	return make_node(path, data, length, owner);
+}
+
+/*
+ * Sessions
+ */
+
+static Session *
+find_session(int64_t id)
+{
+	for (int i = 0; i < nsessions; i++)
+		if (sessions[i].id == id)
+			return &sessions[i];
+	return NULL;
+}
+
+bool
+server_zk_is_alive(int64_t id)
+{
+	const Session *session = find_session(id);
+
+	return session != NULL && session->alive;
+}
+
+static void
+end_session(Session *session)
+{
+	session->alive = false;
+	shim_trace("zk: session %" PRIx64 " is over", session->id);
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].owner == session->id)
+			delete_node(&nodes[i]);
+}
+
+static bool
+is_away(const ZkLockClient *c)
+{
+	return c->away_until > sim.now ||
+		(c->process >= 0 && shim_scheduler_is_stopped(c->process));
+}
+
+static bool
+is_heard(const Session *session)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++)
+		if (clients[i].used && clients[i].session >= 0 &&
+			&sessions[clients[i].session] == session &&
+			clients[i].status.state == ZKLOCK_CLIENT_CONNECTED &&
+			!is_away(&clients[i]))
+			return true;
+	return false;
+}
+
+static int64_t
+expires_at(const Session *session)
+{
+	return session->heard_at + session->timeout * SERVER_MS;
+}
+
+void
+server_zk_pass(int64_t now)
+{
+	for (int i = 1; i < nsessions; i++)
+	{
+		Session    *session = &sessions[i];
+
+		if (!session->alive)
+			continue;
+		if (!session->heard && expires_at(session) <= sim.now)
+		{
+			sim_count(SERVER_N_EXPIRED);
+			end_session(session);
+			continue;
+		}
+		session->heard = is_heard(session);
+		if (session->heard)
+			session->heard_at = now;
+	}
+}
+
+/*
+ * The client
+ */
+
+static void
+ring(const ZkLockClient *c)
+{
+	if (c->process >= 0)
+		shim_scheduler_ring(c->process);
+}
+
+static ZkLockMessage *
+new_message(ZkLockMessageKind kind, ZkLockTag tag, ZkLockRc rc, size_t more)
+{
+	ZkLockMessage *message = calloc(1, sizeof(ZkLockMessage) + more);
+
+	message->kind = kind;
+	message->tag = tag;
+	message->rc = rc;
+	return message;
+}
+
+static void
+post(ZkLockClient *c, ZkLockMessage *message)
+{
+	message->next = NULL;
+	*c->mail_end = message;
+	c->mail_end = &message->next;
+	ring(c);
+}
+
+static const ZkLockMessageKind kinds[] = {
+	[OP_MAKE] = ZKLOCK_MSG_PARENTS_MADE,
+	[OP_CREATE] = ZKLOCK_MSG_CREATED,
+	[OP_SET] = ZKLOCK_MSG_SET,
+	[OP_CONFIRM] = ZKLOCK_MSG_CONFIRMED,
+	[OP_LIST] = ZKLOCK_MSG_LISTED,
+	[OP_GET] = ZKLOCK_MSG_GOT,
+	[OP_SYNC] = ZKLOCK_MSG_SYNCED,
+	[OP_CLOSE] = ZKLOCK_MSG_SYNCED,
+	[OP_DELETE] = ZKLOCK_MSG_SYNCED
+};
+
+static ZkLockMessage *
+text_message(const Request *r, ZkLockRc rc, const char *text, int length)
+{
+	ZkLockMessage *message = new_message(kinds[r->op], r->tag, rc, length + 1);
+
+	message->text = (char *) (message + 1);
+	memcpy(message->text, text, length);
+	message->text[length] = '\0';
+	message->length = length;
+	return message;
+}
+
+static void
+free_node(ZkLockNode *node)
+{
+	ZkLockNode **link = &node->client->nodes;
+
+	while (*link != node)
+		link = &(*link)->next;
+	*link = node->next;
+	free(node);
+}
+
+/* A request has ended, one way or the other. */
+static void
+end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
+{
+	ZkLockNode *node = r->node;
+
+	if (r->op <= OP_DELETE && rc != ZKLOCK_RC_LOST &&
+		r->sent > c->status.confirmed)
+		c->status.confirmed = r->sent;
+	if (r->op == OP_CREATE)
+	{
+		node->creating--;
+		if (rc == ZKLOCK_RC_OK || rc == ZKLOCK_RC_LOST ||
+			rc == ZKLOCK_RC_NODE_EXISTS)
+			node->may_exist = true;
+		if (rc == ZKLOCK_RC_OK)
+			strcpy(node->name, r->reply->text);
+	}
+	else if (r->op == OP_DELETE)
+	{
+		node->busy = false;
+		if (rc != ZKLOCK_RC_LOST)
+			free_node(node);
+	}
+	if (r->tag.owner == 0 || r->op == OP_DELETE || r->op == OP_CLOSE)
+		free(r->reply);
+	else
+		post(c, r->reply);
+	r->reply = NULL;
+}
+
+static Watch *
+find_watch(ZkLockClient *c, const char *path, bool of_children)
+{
+	for (int i = 0; i < c->nwatches; i++)
+		if (c->watches[i].of_children == of_children &&
+			strcmp(c->watches[i].path, path) == 0)
+			return &c->watches[i];
+	return NULL;
+}
+
+static void
+forget_watch(ZkLockClient *c, Watch *watch)
+{
+	*watch = c->watches[--c->nwatches];
+}
+
+/* Nothing is under way: those that neither side has are forgotten. */
+static void
+forget_watches(ZkLockClient *c)
+{
+	if (c->head != c->tail || c->first_flight != c->last_flight)
+		return;
+	for (int i = 0; i < c->nwatches; i++)
+		if (!c->watches[i].known && !c->watches[i].set)
+			forget_watch(c, &c->watches[i--]);
+}
+
+static void
+set_watch(ZkLockClient *c, const Request *r)
+{
+	bool		of_children = r->op == OP_LIST;
+	Watch	   *watch = find_watch(c, r->path, of_children);
+
+	if (watch == NULL)
+	{
+		if (c->nwatches == MAX_WATCHES)
+			sim_overflow("watches");
+		watch = &c->watches[c->nwatches++];
+		strcpy(watch->path, r->path);
+		watch->of_children = of_children;
+		watch->known = false;
+	}
+	watch->set = true;
+}
+
+static ZkLockMessage *
+list(const Request *r)
+{
+	int			n = 0;
+	size_t		size = 0;
+	ZkLockMessage *message;
+	const char **children;
+	char	   *text;
+
+	for (int i = 0; i < max_node; i++)
+		if (is_child(&nodes[i], r->path))
+		{
+			n++;
+			size += strlen(base_name(&nodes[i])) + 1;
+		}
+	message = new_message(kinds[r->op], r->tag, ZKLOCK_RC_OK,
+						  n * sizeof(char *) + size);
+	children = (const char **) (message + 1);
+	text = (char *) (children + n);
+	message->children = children;
+	for (int i = 0; i < max_node; i++)
+		if (is_child(&nodes[i], r->path))
+		{
+			children[message->nchildren++] = text;
+			text = stpcpy(text, base_name(&nodes[i])) + 1;
+		}
+	return message;
+}
+
+static bool
+ends_with(const ZNode *znode, const char *end)
+{
+	int			len = (int) strlen(end);
+
+	return znode->length >= len &&
+		memcmp(znode->data + znode->length - len, end, len) == 0;
+}
+
+/* Can others have a node of the same name? */
+static bool
+is_anybodys(const ZkLockNode *node)
+{
+	return node->named && strncmp(node->marker, node->prefix,
+								  strlen(node->prefix)) != 0;
+}
+
+/* What is there of a node of ours, or NULL */
+static ZNode *
+find_ours(const ZkLockNode *node, int64_t session)
+{
+	for (int i = 0; i < max_node; i++)
+	{
+		ZNode	   *znode = &nodes[i];
+
+		if (!is_child(znode, node->dir) || znode->owner != session)
+			continue;
+		if (node->name[0] != '\0' ? strcmp(base_name(znode), node->name) == 0 :
+			strncmp(base_name(znode), node->prefix, strlen(node->prefix)) == 0)
+			return is_anybodys(node) && !ends_with(znode, node->prefix) ?
+				NULL : znode;
+	}
+	return NULL;
+}
+
+/* The effect of a request, and its reply. */
+static ZkLockMessage *
+carry_out(ZkLockClient *c, const Request *r)
+{
+	Session    *session = &sessions[c->session];
+	ZNode	   *znode = find(r->path);
+	ZkLockRc	rc = ZKLOCK_RC_OK;
+	ZkLockMessage *message;
+
+	switch (r->op)
+	{
+		case OP_MAKE:
+			return new_message(kinds[r->op], r->tag,
+							   make_all(r->path, r->data, r->length), 0);
+		case OP_CREATE:
+			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
+						   session->id, &rc);
+			message = text_message(r, rc, znode != NULL ? base_name(znode) : "",
+								   znode != NULL ? (int) strlen(base_name(znode)) : 0);
+			message->czxid = znode != NULL ? znode->czxid : 0;
+			return message;
+		case OP_SET:
+			if (znode == NULL)
+				rc = ZKLOCK_RC_NO_NODE;
+			else
+				set_node(znode, r->data, r->length);
+			return new_message(kinds[r->op], r->tag, rc, 0);
+		case OP_CONFIRM:
+			return new_message(kinds[r->op], r->tag,
+							   find_ours(r->node, session->id) != NULL ?
+							   ZKLOCK_RC_OK : ZKLOCK_RC_NO_NODE, 0);
+		case OP_DELETE:
+			while ((znode = find_ours(r->node, session->id)) != NULL)
+				delete_node(znode);
+			return new_message(ZKLOCK_MSG_SET, r->tag, rc, 0);
+		case OP_LIST:
+			if (znode == NULL)
+				return new_message(kinds[r->op], r->tag, ZKLOCK_RC_NO_NODE, 0);
+			if (r->watch)
+				set_watch(c, r);
+			return list(r);
+		case OP_GET:
+			if (znode == NULL)
+				return new_message(kinds[r->op], r->tag, ZKLOCK_RC_NO_NODE, 0);
+			if (r->watch)
+				set_watch(c, r);
+			message = text_message(r, rc, znode->data, znode->length);
+			message->czxid = znode->czxid;
+			message->owner = znode->owner;
+			message->version = znode->version;
+			return message;
+		case OP_SYNC:
+			return new_message(kinds[r->op], r->tag, rc, 0);
+		case OP_CLOSE:
+			server_check_close(session->id, c->planned);
+			end_session(session);
+			sim_count(SERVER_N_CLOSED);
+			return new_message(ZKLOCK_MSG_SET, r->tag, rc, 0);
+	}
+	return NULL;
+}
+
+static bool
+apply(ZkLockClient *c)
+{
+	Request    *r = &c->requests[c->applied % MAX_REQUESTS];
+	Flight		flight = {.event = false};
+
+	if (c->status.state != ZKLOCK_CLIENT_CONNECTED || c->away_until > sim.now ||
+		c->applied == c->tail)
+		return false;
+	if (!sessions[c->session].alive)
+	{
+		/* The server hangs up. */
+		lose(c);
+		return true;
+	}
+	r->reply = carry_out(c, r);
+	c->applied++;
+	flight.zxid = zxid;
+	push_flight(c, &flight);
+	return true;
+}
+
+static void
+take_event(ZkLockClient *c, const Flight *flight)
+{
+	Watch	   *watch = find_watch(c, flight->path, flight->of_children);
+	ZkLockMessage *message;
+
+	if (watch == NULL || !watch->known)
+		return;					/* it was taken back meanwhile */
+
+	/* Another one may have been set by a request whose reply is under way. */
+	watch->known = false;
+	message = new_message(flight->deleted ? ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED,
+						  (ZkLockTag) {0}, ZKLOCK_RC_OK, strlen(flight->path) + 1);
+	message->text = strcpy((char *) (message + 1), flight->path);
+	post(c, message);
+}
+
+static void
+take_reply(ZkLockClient *c)
+{
+	Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
+	bool		closed = r->op == OP_CLOSE;
+
+	if (r->watch && r->reply->rc == ZKLOCK_RC_OK)
+	{
+		Watch	   *watch = find_watch(c, r->path, r->op == OP_LIST);
+
+		if (watch != NULL)
+			watch->known = true;
+	}
+	end_request(c, r, r->reply->rc);
+	if (closed)
+	{
+		c->status.state = ZKLOCK_CLIENT_CLOSED;
+		ring(c);
+	}
+}
+
+static bool
+deliver(ZkLockClient *c)
+{
+	Flight	   *flight = &c->flights[c->first_flight % MAX_REQUESTS];
+
+	if (is_away(c) || c->first_flight == c->last_flight)
+		return false;
+	c->first_flight++;
+	if (flight->event)
+		take_event(c, flight);
+	else
+	{
+		c->seen = flight->zxid;
+		take_reply(c);
+	}
+	forget_watches(c);
+	pump(c);
+	return true;
+}
+
+/* The connection is lost: some of what was sent takes effect, and nobody knows. */
+static void
+lose(ZkLockClient *c)
+{
+	unsigned	arrives = sessions[c->session].alive ?
+		sim_random(c->tail - c->applied + 1) : 0;
+
+	shim_trace("client of process %d: the connection is lost", c->process);
+	sim_count(SERVER_N_CUTS);
+	while (arrives-- > 0)
+	{
+		Request    *r = &c->requests[c->applied++ % MAX_REQUESTS];
+
+		r->reply = carry_out(c, r);
+	}
+	c->status.state = ZKLOCK_CLIENT_CONNECTING;
+	c->status.lost = sim.now;
+	c->first_flight = c->last_flight;
+	for (int i = 0; i < c->nwatches; i++)
+	{
+		c->watches[i].set = false;
+		if (!c->watches[i].known)
+			forget_watch(c, &c->watches[i--]);
+	}
+	while (c->head != c->tail)
+	{
+		Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
+
+		free(r->reply);
+		r->reply = new_message(kinds[r->op], r->tag, ZKLOCK_RC_LOST, 0);
+		end_request(c, r, ZKLOCK_RC_LOST);
+	}
+	c->applied = c->head;
+	ring(c);
+}
+
+/* Events of what has happened meanwhile */
+static void
+rewatch(ZkLockClient *c)
+{
+	for (int i = 0; i < c->nwatches; i++)
+	{
+		Watch	   *watch = &c->watches[i];
+		const ZNode *znode = find(watch->path);
+
+		if (znode == NULL)
+			fire_one(c, watch, true);
+		else if ((watch->of_children ? znode->pzxid : znode->mzxid) > c->seen)
+			fire_one(c, watch, false);
+		else
+			watch->set = true;
+	}
+}
+
+static bool
+connect_client(ZkLockClient *c)
+{
+	if (c->status.state != ZKLOCK_CLIENT_CONNECTING || is_away(c) ||
+		c->connect_at > sim.now)
+		return false;
+	if (c->session < 0)
+	{
+		if (nsessions == MAX_SESSIONS)
+			sim_overflow("sessions");
+		c->session = nsessions;
+		sessions[nsessions++] = (Session) {
+			.id = 0x1000 + nsessions,.alive = true,.timeout = c->timeout,
+			.heard = true,.heard_at = sim.now
+		};
+	}
+	if (!sessions[c->session].alive)
+	{
+		c->status.state = ZKLOCK_CLIENT_EXPIRED;
+		ring(c);
+		return true;
+	}
+	c->status.state = ZKLOCK_CLIENT_CONNECTED;
+	if (c->status.connects++ > 0)
+	{
+		c->status.returns++;
+		c->status.away = sim.now - c->status.lost;
+	}
+	else if (c->carries_on)
+		sim_count(SERVER_N_CARRIED_ON);
+	c->status.lost = 0;
+	c->status.session_id = sessions[c->session].id;
+	c->status.timeout = sessions[c->session].timeout;
+	strcpy(c->status.server, "server");
+	shim_trace("client of process %d: connected, session %" PRIx64, c->process,
+			   c->status.session_id);
+	rewatch(c);
+	ring(c);
+	pump(c);
+	return true;
+}
+
+static Request *
+submit(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
+{
+	Request    *r = &c->requests[c->tail % MAX_REQUESTS];
+
+	if (c->tail - c->head == MAX_REQUESTS)
+		sim_overflow("requests");
+	c->tail++;
+	r->op = op;
+	r->tag = tag;
+	r->watch = false;
+	r->node = NULL;
+	r->sent = sim.now;
+	r->reply = NULL;
+	r->length = 0;
+	snprintf(r->path, sizeof(r->path), "%s", path);
+	return r;
+}
+
+static void
+set_data(Request *r, const char *data, int length)
+{
+	if (length > MAX_DATA)
+		sim_overflow("bytes of data");
+	memcpy(r->data, data, length);
+	r->length = length;
+}
+
+/* Delete what is to be deleted, as long as there is a connection. */
+static void
+pump(ZkLockClient *c)
+{
+	ZkLockNode *next;
+
+	for (ZkLockNode *node = c->nodes; node != NULL; node = next)
+	{
+		next = node->next;
+		if (!node->deleting || node->busy || node->creating > 0)
+			continue;
+		if (!node->may_exist)
+			free_node(node);
+		else if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
+		{
+			node->busy = true;
+			submit(c, OP_DELETE, "", (ZkLockTag) {0})->node = node;
+		}
+	}
+}
+
+static void
+free_client(ZkLockClient *c)
+{
+	while (c->head != c->tail)
+		free(c->requests[c->head++ % MAX_REQUESTS].reply);
+	while (c->nodes != NULL)
+		free_node(c->nodes);
+	while (c->mail != NULL)
+	{
+		ZkLockMessage *message = c->mail;
+
+		c->mail = message->next;
+		free(message);
+	}
+	c->used = false;
+}
+
+void
+server_zk_leave(int process)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++)
+	{
+		ZkLockClient *c = &clients[i];
+
+		if (!c->used || c->process != process)
+			continue;
+		if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
+			lose(c);
+		free_client(c);
+	}
+}
+
+/* A connection over which nothing comes is given up after two thirds of the timeout. */
+static bool
+notice(ZkLockClient *c)
+{
+	if (c->status.state == ZKLOCK_CLIENT_CONNECTED && c->away_until > sim.now &&
+		sessions[c->session].heard_at + c->status.timeout * SERVER_MS * 2 / 3 <= sim.now)
+	{
+		lose(c);
+		return true;
+	}
+	if (c->status.state == ZKLOCK_CLIENT_CONNECTING && c->status.connects == 0 &&
+		!c->carries_on && c->give_up_at <= sim.now)
+	{
+		c->status.state = ZKLOCK_CLIENT_EXPIRED;
+		ring(c);
+		return true;
+	}
+	return false;
+}
+
+static bool
+close_step(ZkLockClient *c)
+{
+	if (!c->closing || (c->status.state == ZKLOCK_CLIENT_CONNECTED &&
+						c->head != c->tail))
+		return false;
+	if (c->process >= 0)
+		return false;
+	free_client(c);
+	return true;
+}
+
+/* Empty containers go. */
+static bool
+reap(void)
+{
+	int			start = (int) sim_random(max_node + 1);
+
+	for (int i = 0; i < max_node; i++)
+	{
+		ZNode	   *node = &nodes[(start + i) % max_node];
+		bool		empty = node->used && node->owner == 0 &&
+			node->next_number > 0 && node != &nodes[0];
+
+		for (int j = 0; empty && j < max_node; j++)
+			empty = !is_child(&nodes[j], node->path);
+		if (empty)
+		{
+			delete_node(node);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+server_zk_step(void)
+{
+	int			start = (int) sim_random(MAX_CLIENTS);
+
+	if (sim_random(400) == 0 && !sim.quiet && reap())
+		return true;
+	for (int i = 0; i < MAX_CLIENTS; i++)
+	{
+		ZkLockClient *c = &clients[(start + i) % MAX_CLIENTS];
+
+		if (c->used && (sim_random(2) ?
+						apply(c) || deliver(c) || connect_client(c) :
+						deliver(c) || connect_client(c) || apply(c)))
+			return true;
+		if (c->used && (notice(c) || close_step(c)))
+			return true;
+	}
+	return false;
+}
+
+int64_t
+server_zk_next(void)
+{
+	int64_t		next = SHIM_NEVER;
+
+	for (int i = 1; i < nsessions; i++)
+		if (sessions[i].alive && !sessions[i].heard &&
+			expires_at(&sessions[i]) < next)
+			next = expires_at(&sessions[i]);
+	for (int i = 0; i < MAX_CLIENTS; i++)
+	{
+		const ZkLockClient *c = &clients[i];
+		int64_t		then = SHIM_NEVER;
+
+		if (!c->used)
+			continue;
+		if (c->away_until > sim.now)
+			then = c->away_until;
+		if (c->away_until > sim.now && c->status.state == ZKLOCK_CLIENT_CONNECTED)
+		{
+			int64_t		noticed = sessions[c->session].heard_at +
+				c->status.timeout * SERVER_MS * 2 / 3;
+
+			if (noticed > sim.now && noticed < then)
+				then = noticed;
+		}
+		if (c->status.state == ZKLOCK_CLIENT_CONNECTING)
+		{
+			if (c->connect_at > sim.now && c->connect_at < then)
+				then = c->connect_at;
+			if (c->status.connects == 0 && !c->carries_on &&
+				c->give_up_at > sim.now && c->give_up_at < then)
+				then = c->give_up_at;
+		}
+		if (then < next)
+			next = then;
+	}
+	return next;
+}
+
+/*
+ * Faults
+ */
+
+static ZkLockClient *
+client_of(int process)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++)
+		if (clients[i].used && clients[i].process == process)
+			return &clients[i];
+	return NULL;
+}
+
+bool
+server_zk_cut(int process, int64_t until)
+{
+	ZkLockClient *c = client_of(process);
+
+	if (c == NULL || c->status.state != ZKLOCK_CLIENT_CONNECTED)
+		return false;
+	c->connect_at = until;
+	lose(c);
+	return true;
+}
+
+bool
+server_zk_partition(int process, int64_t until)
+{
+	ZkLockClient *c = client_of(process);
+
+	if (c == NULL || c->away_until > sim.now)
+		return false;
+	shim_trace("client of process %d: nothing comes through for %.0f ms", process,
+			   (double) (until - sim.now) / 1e6);
+	c->away_until = until;
+	return true;
+}
+
+static ZNode *
+draw_node(void)
+{
+	int			start = (int) sim_random(max_node + 1);
+
+	for (int i = 0; i < max_node; i++)
+	{
+		ZNode	   *node = &nodes[(start + i) % max_node];
+
+		if (node->used && node->owner > RIVAL)
+			return node;
+	}
+	return NULL;
+}
+
+bool
+server_zk_rob(void)
+{
+	ZNode	   *node = draw_node();
+
+	if (node == NULL || nrobbed == MAX_NODES)
+		return false;
+	shim_trace("zk: somebody deletes %s", node->path);
+	robbed[nrobbed].session = node->owner;
+	robbed[nrobbed].czxid = node->czxid;
+	strcpy(robbed[nrobbed++].name, base_name(node));
+	delete_node(node);
+	return true;
+}
+
+bool
+server_zk_is_robbed(int64_t session, const char *name, int64_t token)
+{
+	for (int i = 0; i < nrobbed; i++)
+		if (robbed[i].session == session &&
+			(robbed[i].czxid == token || strcmp(robbed[i].name, name) == 0))
+			return true;
+	return false;
+}
+
+/* Somebody asks for a node: the client's threads see that. */
+bool
+server_zk_revoke(void)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++)
+	{
+		ZkLockClient *c = &clients[i];
+
+		if (!c->used || c->status.state != ZKLOCK_CLIENT_CONNECTED)
+			continue;
+		for (ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		{
+			if (!node->watched || node->deleting || sim_random(2))
+				continue;
+			shim_trace("zk: somebody asks for %s/%s", node->dir, node->name);
+			node->revocations++;
+			c->status.revocations++;
+			ring(c);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+server_zk_is_well(int process)
+{
+	ZkLockClient *c = client_of(process);
+
+	return c != NULL && c->status.state == ZKLOCK_CLIENT_CONNECTED && !is_away(c);
+}
+
+int
+server_zk_nnodes(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < max_node; i++)
+		n += nodes[i].used && nodes[i].owner != 0;
+	return n;
+}
+
+int
+server_zk_nwatches(int process)
+{
+	ZkLockClient *c = client_of(process);
+
+	int			n = 0;
+
+	for (int i = 0; c != NULL && i < c->nwatches; i++)
+		n += c->watches[i].known || c->watches[i].set;
+	return n;
+}
+
+/*
+ * Another client
+ */
+
+int64_t
+server_zk_rival_enter(const char *path, bool reader)
+{
+	char		name[80];
+	ZkLockRc	rc;
+	ZNode	   *node;
+
+	snprintf(name, sizeof(name), "_c_00000000-0000-0000-0000-%012" PRIx64 "-%s",
+			 zxid, reader ? "__READ__" : "lock-");
+	(void) make_all(path, "", 0);
+	node = create(path, name, true, "rival", 5, RIVAL, &rc);
+	return node == NULL ? 0 : node->czxid;
+}
+
+static ZNode *
+find_rival(int64_t czxid)
+{
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].czxid == czxid)
+			return &nodes[i];
+	return NULL;
+}
+
+bool
+server_zk_rival_is_first(int64_t czxid)
+{
+	const ZNode *mine = find_rival(czxid);
+	int64_t		my_number;
+	int64_t		number;
+	const ZkLockContender *me;
+	char		dir[MAX_PATH];
+
+	if (mine == NULL)
+		return false;
+	me = zklock_contender_parse(base_name(mine), &my_number);
+	strcpy(dir, mine->path);
+	*strrchr(dir, '/') = '\0';
+	for (int i = 0; i < max_node; i++)
+	{
+		const ZkLockContender *other;
+
+		if (&nodes[i] == mine || !is_child(&nodes[i], dir))
+			continue;
+		other = zklock_contender_parse(base_name(&nodes[i]), &number);
+		if (other != NULL && number < my_number &&
+			zklock_contender_conflict(other, me))
+			return false;
+	}
+	return true;
+}
+
+void
+server_zk_rival_leave(int64_t czxid)
+{
+	ZNode	   *node = find_rival(czxid);
+
+	if (node != NULL)
+		delete_node(node);
+}
+
+/*
+ * zkclient.h
+ */
+
+int64_t
+zklock_zkclient_now(void)
+{
+	return sim.now;
+}
+
+const char *
+zklock_zkclient_strerror(int code)
+{
+	(void) code;
+	return "refused";
+}
+
+bool
+zklock_zkclient_is_final(ZkLockClientState state)
+{
+	return state != ZKLOCK_CLIENT_CONNECTING && state != ZKLOCK_CLIENT_CONNECTED;
+}
+
+bool
+zklock_zkclient_is_gone(const ZkLockClientStatus *status)
+{
+	return status->state == ZKLOCK_CLIENT_CONNECTING && status->lost != 0 &&
+		sim.now - status->lost >= status->timeout * SERVER_MS;
+}
+
+static void
+check_caller(void)
+{
+	if (shim_is_locked())
+		shim_fail("ZooKeeper's client is called under a lock");
+}
+
+ZkLockClient *
+zklock_zkclient_open(const ZkLockClientConfig *config)
+{
+	ZkLockClient *c = clients;
+
+	while (c < clients + MAX_CLIENTS && c->used)
+		c++;
+	if (c == clients + MAX_CLIENTS)
+		sim_overflow("clients");
+	c->used = true;
+	c->process = shim_scheduler_current();
+	c->closing = c->planned = c->told = false;
+	c->session = -1;
+	c->carries_on = config->former != NULL;
+	if (c->carries_on)
+	{
+		const Session *session = find_session(config->former->session_id);
+
+		if (session == NULL)
+			shim_fail("a session is carried on with that there never was");
+		c->session = (int) (session - sessions);
+	}
+	c->timeout = config->session_timeout;
+	c->connect_at = sim.now;
+	c->away_until = 0;
+	c->give_up_at = sim.now + config->connect_timeout * SERVER_MS;
+	memset(&c->status, 0, sizeof(c->status));
+	c->status.state = ZKLOCK_CLIENT_CONNECTING;
+	c->seen = zxid;
+	c->head = c->applied = c->tail = 0;
+	c->first_flight = c->last_flight = 0;
+	c->nwatches = 0;
+	c->mail = NULL;
+	c->mail_end = &c->mail;
+	c->nodes = NULL;
+	return c;
+}
+
+void
+zklock_zkclient_close(ZkLockClient *c, int wait_ms)
+{
+	int64_t		deadline = sim.now + wait_ms * SERVER_MS;
+
+	check_caller();
+	c->closing = true;
+	c->planned = c->told && !c->carries_on;
+	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
+	{
+		submit(c, OP_CLOSE, "", (ZkLockTag) {0});
+		while (c->status.state == ZKLOCK_CLIENT_CONNECTED && c->head != c->tail &&
+			   sim.now < deadline)
+			shim_sleep(1000);
+	}
+	c->process = -1;
+}
+
+void
+zklock_zkclient_identity(ZkLockClient *c, ZkLockIdentity *identity)
+{
+	memset(identity, 0, sizeof(*identity));
+	identity->session_id = c->status.session_id;
+}
+
+ZkLockMessage *
+zklock_zkclient_receive(ZkLockClient *c, ZkLockClientStatus *status)
+{
+	ZkLockMessage *mail = c->mail;
+
+	check_caller();
+	shim_fence();
+	mail = c->mail;
+	c->mail = NULL;
+	c->mail_end = &c->mail;
+	*status = c->status;
+	c->told = status->state == ZKLOCK_CLIENT_CONNECTED;
+	return mail;
+}
+
+void
+zklock_zkclient_free(ZkLockMessage *message)
+{
+	free(message);
+}
+
+void
+zklock_zkclient_signal_on_loss(ZkLockClient *c, bool on)
+{
+	(void) c;
+	(void) on;
+}
+
+bool
+zklock_zkclient_has_room(ZkLockClient *c)
+{
+	return c->tail - c->head < MAX_REQUESTS / 2;
+}
+
+static ZkLockNode *
+new_node(ZkLockClient *c, const char *dir, const char *prefix, const char *marker,
+		 bool named)
+{
+	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
+
+	node->client = c;
+	snprintf(node->dir, sizeof(node->dir), "%s", dir);
+	snprintf(node->prefix, sizeof(node->prefix), "%s", prefix);
+	snprintf(node->marker, sizeof(node->marker), "%s", marker);
+	node->named = named;
+	node->next = c->nodes;
+	c->nodes = node;
+	return node;
+}
+
+ZkLockNode *
+zklock_zkclient_node(ZkLockClient *c, const char *dir, const char *prefix,
+					 const char *marker)
+{
+	return new_node(c, dir, prefix, marker, false);
+}
+
+ZkLockNode *
+zklock_zkclient_named_node(ZkLockClient *c, const char *dir, const char *name,
+						   const char *prefix)
+{
+	ZkLockNode *node = new_node(c, dir, prefix, name, true);
+
+	strcpy(node->name, node->marker);
+	return node;
+}
+
+/* Nobody asks a library that is known to have no connection. */
+static Request *
+ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
+{
+	check_caller();
+	if (!sim.quiet && server_plan.faults && sim_random(3000) == 0 &&
+		c->status.state == ZKLOCK_CLIENT_CONNECTED)
+		lose(c);
+	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
+		return submit(c, op, path, tag);
+	if (tag.owner != 0)
+		post(c, new_message(kinds[op], tag, zklock_zkclient_is_final(c->status.state) ?
+							ZKLOCK_RC_OVER : ZKLOCK_RC_LOST, 0));
+	return NULL;
+}
+
+bool
+zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
+					   ZkLockTag tag)
+{
+	char		name[128];
+	Request    *r;
+
+	snprintf(name, sizeof(name), "%s%s", node->named ? "" : node->prefix,
+			 node->marker);
+	r = ask(c, OP_CREATE, name, tag);
+	if (r == NULL)
+		return true;
+	set_data(r, data, (int) strlen(data));
+	r->node = node;
+	node->creating++;
+	if (!node->named)
+		node->name[0] = '\0';
+	return true;
+}
+
+bool
+zklock_zkclient_make(ZkLockClient *c, const char *path, const char *data,
+					 int length, bool stays, ZkLockTag tag)
+{
+	Request    *r = ask(c, OP_MAKE, path, tag);
+
+	(void) stays;
+	if (r != NULL)
+		set_data(r, data, length);
+	return true;
+}
+
+/* There are too many watches, as far as this one is concerned. */
+static bool
+refuse_watch(ZkLockClient *c, Op op, ZkLockWatchUse use, ZkLockTag tag)
+{
+	if (!server_plan.faults || sim.quiet || c->status.state != ZKLOCK_CLIENT_CONNECTED ||
+		use == ZKLOCK_WATCH_NONE || use == ZKLOCK_WATCH_WAITER ||
+		sim_random(use == ZKLOCK_WATCH_SPARE ? 10 : 200) != 0)
+		return false;
+	sim_count(SERVER_N_WATCHES_REFUSED);
+	post(c, new_message(kinds[op], tag, ZKLOCK_RC_TOO_MANY_WATCHES, 0));
+	return true;
+}
+
+bool
+zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
+					 ZkLockTag tag)
+{
+	Request    *r;
+
+	if (refuse_watch(c, OP_LIST, watch, tag))
+		return true;
+	r = ask(c, OP_LIST, path, tag);
+	if (r != NULL)
+		r->watch = watch != ZKLOCK_WATCH_NONE;
+	return true;
+}
+
+bool
+zklock_zkclient_set(ZkLockClient *c, const char *path, const char *data,
+					int length, ZkLockTag tag)
+{
+	Request    *r = ask(c, OP_SET, path, tag);
+
+	if (r != NULL)
+		set_data(r, data, length);
+	return true;
+}
+
+bool
+zklock_zkclient_get(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
+					ZkLockTag tag)
+{
+	Request    *r;
+
+	if (refuse_watch(c, OP_GET, watch, tag))
+		return true;
+	r = ask(c, OP_GET, path, tag);
+	if (r != NULL)
+		r->watch = watch != ZKLOCK_WATCH_NONE;
+	return true;
+}
+
+bool
+zklock_zkclient_get_acl(ZkLockClient *c, const char *path, ZkLockTag tag)
+{
+	(void) c;
+	(void) path;
+	(void) tag;
+	shim_fail("nobody looks at access control lists here");
+	return false;
+}
+
+/* What is under way for it leaves no watch any more, either. */
+void
+zklock_zkclient_unwatch(ZkLockClient *c, const char *path)
+{
+	Watch	   *watch = find_watch(c, path, false);
+
+	if (watch != NULL)
+		watch->known = watch->set = false;
+	forget_watches(c);
+	for (unsigned i = c->head; i != c->tail; i++)
+	{
+		Request    *r = &c->requests[i % MAX_REQUESTS];
+
+		if (r->op == OP_GET && strcmp(r->path, path) == 0)
+			r->watch = false;
+	}
+}
+
+bool
+zklock_zkclient_sync(ZkLockClient *c, const char *path, ZkLockTag tag)
+{
+	(void) ask(c, OP_SYNC, path, tag);
+	return true;
+}
+
+bool
+zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
+{
+	Request    *r = ask(node->client, OP_CONFIRM, "", tag);
+
+	if (r != NULL)
+		r->node = node;
+	return true;
+}
+
+bool
+zklock_zkclient_reserve_watch(ZkLockNode *node)
+{
+	(void) node;
+	return true;
+}
+
+void
+zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
+{
+	(void) data;
+	node->watched = true;
+}
+
+uint32_t
+zklock_zkclient_revocations(const ZkLockNode *node)
+{
+	return node->revocations;
+}
+
+uint32_t
+zklock_zkclient_all_revocations(ZkLockClient *c)
+{
+	return c->status.revocations;
+}
+
+void
+zklock_zkclient_delete(ZkLockNode *node)
+{
+	check_caller();
+	node->deleting = true;
+	pump(node->client);
+}
+
+bool
+zklock_zkclient_adopt(ZkLockNode *node, const char *name)
+{
+	snprintf(node->name, sizeof(node->name), "%s", name);
+	node->may_exist = true;
+	return true;
+}

@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_zk.h
+ *	  ZooKeeper, and the client of it behind zkclient.h, for whole servers.
+ *
+ * A model of both in one, which keeps of them what their users rely on:
+ *	- a session's requests are carried out, and answered, in the order sent; between
+ *	  each request and its effect, and that and its reply, anything may happen;
+ *	- when a connection breaks, some first part of what is under way takes effect, and
+ *	  all of it is lost;
+ *	- a watch fires once, before a reply that shows the change, over any number of
+ *	  connections;
+ *	- a session that the ensemble has not heard from for its timeout is over, and its
+ *	  nodes go in one step; a client that stands still is not heard from;
+ *	- a node that may exist is deleted until it is gone.
+ *
+ * Reads are never stale here, and a node is found and deleted in one step: stale reads
+ * are the recipe's simulation's affair (sim_zk.h), and the real zknode.c and zkrequest.c
+ * are tested by the stress program and with real servers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SERVER_ZK_H
+#define SERVER_ZK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern void server_zk_reset(void);
+
+/* One thing that happens by itself; when there is one if nobody does anything. */
+extern bool server_zk_step(void);
+extern int64_t server_zk_next(void);
+
+/* Time passes: the ensemble hears of some sessions, and of others not. */
+extern void server_zk_pass(int64_t now);
+
+/* The process, whose client it is, has gone without a goodbye. */
+extern void server_zk_leave(int process);
+
+/* Faults.  False: there is nothing to be done. */
+extern bool server_zk_cut(int process, int64_t until);
+extern bool server_zk_partition(int process, int64_t until);
+extern bool server_zk_rob(void);
+extern bool server_zk_revoke(void);
+
+/* Is it connected, and nothing in the way? */
+extern bool server_zk_is_well(int process);
+
+extern bool server_zk_is_alive(int64_t session);
+
+/*
+ * Has the node been deleted by others, or the one with this token, which it was made
+ * beside?
+ */
+extern bool server_zk_is_robbed(int64_t session, const char *name, int64_t token);
+
+/* How many nodes of locks there are; watches that a process's client has. */
+extern int	server_zk_nnodes(void);
+extern int	server_zk_nwatches(int process);
+
+/* Another client, which has no watches: a node at the end of a path's queue. */
+extern int64_t server_zk_rival_enter(const char *path, bool reader);
+extern bool server_zk_rival_is_first(int64_t czxid);
+extern void server_zk_rival_leave(int64_t czxid);
+
+#endif							/* SERVER_ZK_H */

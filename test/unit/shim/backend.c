@@ -1,0 +1,536 @@
+/*-------------------------------------------------------------------------
+ *
+ * backend.c
+ *	  Waits, interrupts, settings and exits of one process.  See backend.h.
+ *
+ * Besides, what is of no interest here: names, titles, encodings.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "backend/nodedata.h"
+#include "client/zklog.h"
+#include "client/zkprobe.h"
+#include "common/authfile.h"
+#include "common/compat.h"
+#include "common/guc.h"
+#include "common/text.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "replication/syncrep.h"
+#include "replication/walsender.h"
+#include "shim/backend.h"
+#include "shim/process.h"
+#include "shim/shim.h"
+#include "storage/fd.h"
+#include "tcop/pquery.h"
+#include "utils/inval.h"
+#include "utils/timeout.h"
+#include "worker/sessionfile.h"
+
+/* Signatures are those of PostgreSQL. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define MAX_EXITS 20
+#define MAX_PROCESSES 32
+
+volatile uint32 InterruptHoldoffCount = 0;
+volatile uint32 QueryCancelHoldoffCount = 0;
+volatile uint32 CritSectionCount = 0;
+volatile sig_atomic_t ProcDiePending = false;
+volatile sig_atomic_t ConfigReloadPending = false;
+volatile sig_atomic_t ShutdownRequestPending = false;
+bool		IsUnderPostmaster = true;
+bool		am_walsender = false;
+int			ParallelWorkerNumber = -1;
+int			DeadlockTimeout = 1000;
+int			LockTimeout = 0;
+bool		log_lock_waits = false;
+bool		update_process_title = false;
+char	   *SyncRepStandbyNames = NULL;
+int			synchronous_commit = SYNCHRONOUS_COMMIT_ON;
+Portal		ActivePortal = (Portal) &ActivePortal;	/* there is one */
+
+char	   *zklock_hosts;
+char	   *zklock_auth = "";
+char	   *zklock_auth_file = "";
+char	   *zklock_acl = "";
+int			zklock_max_locks_per_backend;
+int			zklock_session_timeout;
+int			zklock_connect_timeout;
+int			zklock_idle_session_timeout = 0;
+int			zklock_default_scope = 0;
+bool		zklock_revocable;
+int			zklock_confirm_commit;
+int			zklock_log_level = LOG;
+int			zklock_session = ZKLOCK_SESSION_SERVER;
+
+static volatile sig_atomic_t lock_timeout_pending = false;
+static bool timeout_active = false;
+static struct
+{
+	pg_on_exit_callback call;
+	Datum		arg;
+}			at_exit[MAX_EXITS];
+static int	n_at_exit = 0;
+
+bool
+zklock_guc_is_servers(void)
+{
+	return true;
+}
+
+static void
+read_settings(void)
+{
+	const ShimSettings *settings = shim_settings();
+
+	zklock_hosts = unconstify(char *, settings->hosts);
+	zklock_local_handover = settings->local_handover;
+	zklock_max_locks = settings->max_locks;
+	zklock_max_locks_per_backend = settings->max_locks_per_backend;
+	zklock_session_timeout = settings->session_timeout;
+	zklock_connect_timeout = settings->connect_timeout;
+	zklock_confirm_commit = settings->confirm_commit;
+	zklock_revocable = settings->revocable;
+}
+
+void
+ProcessConfigFile(GucContext context)
+{
+	read_settings();
+}
+
+/* The worker's session is not closed for want of use. */
+void
+SetConfigOption(const char *name, const char *value, GucContext context,
+				GucSource source)
+{
+	if (strcmp(name, "zklock.idle_session_timeout") == 0)
+		zklock_idle_session_timeout = atoi(value);
+}
+
+/*
+ * Signals, as in postgres.c
+ */
+
+static void
+on_cancel(int signal)
+{
+	shim_trace("signal %d", signal);
+	if (!proc_exit_inprogress)
+		InterruptPending = QueryCancelPending = true;
+	SetLatch(MyLatch);
+}
+
+static void
+on_terminate(int signal)
+{
+	if (!proc_exit_inprogress)
+		InterruptPending = ProcDiePending = true;
+	SetLatch(MyLatch);
+}
+
+static void
+on_lock_timeout(int signal)
+{
+	/* It may have been disabled meanwhile. */
+	if (!timeout_active)
+		return;
+	timeout_active = false;
+	lock_timeout_pending = true;
+	on_cancel(signal);
+}
+
+static void
+on_reload(int signal)
+{
+	ConfigReloadPending = true;
+	SetLatch(MyLatch);
+}
+
+void
+SignalHandlerForConfigReload(SIGNAL_ARGS)
+{
+	on_reload(postgres_signal_arg);
+}
+
+void
+ProcessInterrupts(void)
+{
+	if (InterruptHoldoffCount != 0 || CritSectionCount != 0)
+		return;
+	InterruptPending = false;
+	if (ProcDiePending)
+	{
+		ProcDiePending = false;
+		QueryCancelPending = false;
+		ereport(FATAL,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("terminating connection due to administrator command")));
+	}
+	if (QueryCancelPending)
+	{
+		bool		timed_out = lock_timeout_pending;
+
+		QueryCancelPending = lock_timeout_pending = false;
+		ereport(ERROR,
+				(errcode(timed_out ? ERRCODE_LOCK_NOT_AVAILABLE : ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling statement due to %s",
+						timed_out ? "lock timeout" : "user request")));
+	}
+}
+
+void
+enable_timeout_after(TimeoutId id, int ms)
+{
+	lock_timeout_pending = false;
+	timeout_active = true;
+	shim_set_timer(SIGALRM, shim_now() + ms * INT64CONST(1000000));
+}
+
+bool
+get_timeout_active(TimeoutId id)
+{
+	return timeout_active;
+}
+
+void
+disable_timeout(TimeoutId id, bool keep_indicator)
+{
+	shim_set_timer(SIGALRM, 0);
+	timeout_active = false;
+}
+
+/*
+ * Waits
+ */
+
+static bool set_listens = false;
+
+int
+WaitLatch(Latch *latch, int events, long timeout, uint32 wait_event)
+{
+	return shim_wait((events & WL_TIMEOUT) ? timeout : -1, false) ?
+		WL_LATCH_SET : WL_TIMEOUT;
+}
+
+void
+ResetLatch(Latch *latch)
+{
+	shim_reset_latch();
+}
+
+#if PG_VERSION_NUM >= 170000
+WaitEventSet *
+CreateWaitEventSet(ResourceOwner owner, int n)
+#else
+WaitEventSet *
+CreateWaitEventSet(MemoryContext context, int n)
+#endif
+{
+	return (WaitEventSet *) &set_listens;
+}
+
+int
+AddWaitEventToSet(WaitEventSet *set, uint32 events, pgsocket fd, Latch *latch,
+				  void *data)
+{
+	set_listens |= (events & WL_SOCKET_READABLE) != 0;
+	return 0;
+}
+
+int
+WaitEventSetWait(WaitEventSet *set, long timeout, WaitEvent *event, int n,
+				 uint32 wait_event)
+{
+	if (!shim_wait(timeout, set_listens))
+		return 0;
+	event->events = shim_is_latch_set() ? WL_LATCH_SET : WL_SOCKET_READABLE;
+	return 1;
+}
+
+/* These two have names of libc's: only the library's own calls come here. */
+int
+eventfd(unsigned count, int flags)
+{
+	return 100;
+}
+
+ssize_t
+read(int fd, void *data, size_t size)
+{
+	if (shim_take_ring())
+		return (ssize_t) size;
+	errno = EAGAIN;
+	return -1;
+}
+
+bool
+AcquireExternalFD(void)
+{
+	return true;
+}
+
+void
+ReleaseExternalFD(void)
+{
+}
+
+/*
+ * The beginning and the end
+ */
+
+void
+on_proc_exit(pg_on_exit_callback function, Datum arg)
+{
+	if (n_at_exit == MAX_EXITS)
+		shim_fail("no room for another callback at exit");
+	at_exit[n_at_exit].call = function;
+	at_exit[n_at_exit++].arg = arg;
+}
+
+/* The transaction is aborted first, then shared memory is left. */
+void
+proc_exit(int code)
+{
+	static bool exiting = false;
+
+	if (exiting)
+		shim_fail("an error while the process exits");
+	exiting = true;
+	proc_exit_inprogress = true;
+	InterruptPending = ProcDiePending = QueryCancelPending = false;
+	InterruptHoldoffCount = 1;
+	CritSectionCount = 0;
+	PG_exception_stack = NULL;
+	error_context_stack = NULL;
+	if (shim_xact_is_begun())
+		shim_xact_abort();
+	shim_process_end();
+	while (n_at_exit > 0)
+	{
+		n_at_exit--;
+		at_exit[n_at_exit].call(code, at_exit[n_at_exit].arg);
+	}
+	shim_exit(code);
+}
+
+void
+shim_process_clear(void)
+{
+	shim_memory_clear();
+}
+
+void
+shim_backend_begin(int procno, int pid, bool is_worker)
+{
+	read_settings();
+	shim_process_begin(procno, pid, MAX_PROCESSES);
+	shim_on_signal(SIGINT, on_cancel);
+	shim_on_signal(SIGTERM, on_terminate);
+	shim_on_signal(SIGALRM, on_lock_timeout);
+	shim_on_signal(SIGHUP, on_reload);
+	if (!is_worker)
+		shim_unblock_signals();
+}
+
+void
+BackgroundWorkerUnblockSignals(void)
+{
+	shim_unblock_signals();
+}
+
+void
+BackgroundWorkerInitializeConnection(const char *database, const char *user,
+									 uint32 flags)
+{
+}
+
+void
+RegisterBackgroundWorker(BackgroundWorker *worker)
+{
+}
+
+/*
+ * sessionfile.h: the file is as good as the disk it is on.
+ */
+
+typedef struct SessionFile
+{
+	bool		there;
+	ZkLockIdentity identity;
+	int			timeout;
+} SessionFile;
+
+void
+zklock_sessionfile_write(const ZkLockIdentity *identity, int timeout)
+{
+	SessionFile *file = shim_file();
+
+	file->identity = *identity;
+	file->timeout = timeout;
+	file->there = true;
+}
+
+bool
+zklock_sessionfile_read(ZkLockIdentity *identity, int *timeout)
+{
+	const SessionFile *file = shim_file();
+
+	*identity = file->identity;
+	*timeout = file->timeout;
+	return file->there;
+}
+
+void
+zklock_sessionfile_remove(void)
+{
+	SessionFile *file = shim_file();
+
+	file->there = false;
+}
+
+/*
+ * Nothing that matters here
+ */
+
+char *
+zklock_nodedata_self(bool revocable)
+{
+	return psprintf("host=h port=5432 pid=%d", MyProcPid);
+}
+
+char *
+zklock_text_from_utf8(const char *text)
+{
+	return pstrdup(text);
+}
+
+char *
+zklock_authfile_read(const char *path)
+{
+	return pstrdup("");
+}
+
+bool
+zklock_zklog_take(char *line, bool *connecting, unsigned *suppressed)
+{
+	return false;
+}
+
+ZkLockProbe *
+zklock_zkprobe_start(const char *hosts)
+{
+	return NULL;
+}
+
+void
+zklock_zkprobe_report(ZkLockProbe *probe, int wait_ms, char *text, size_t size)
+{
+	text[0] = '\0';
+}
+
+void
+zklock_zkprobe_drop(ZkLockProbe *probe)
+{
+}
+
+char *
+pg_any_to_server(const char *text, int len, int encoding)
+{
+	return unconstify(char *, text);
+}
+
+int
+pg_encoding_mbcliplen(int encoding, const char *text, int len, int limit)
+{
+	return Min(len, limit);
+}
+
+bool
+pg_strong_random(void *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8 *) data)[i] = (uint8) shim_random(256);
+	return true;
+}
+
+void
+AtEOXact_Files(bool is_commit)
+{
+}
+
+void
+AcceptInvalidationMessages(void)
+{
+}
+
+#if PG_VERSION_NUM >= 160000
+void
+set_ps_display_suffix(const char *suffix)
+{
+}
+
+void
+set_ps_display_remove_suffix(void)
+{
+}
+#else
+const char *
+get_ps_display(int *len)
+{
+	*len = 0;
+	return "";
+}
+
+void
+set_ps_display(const char *title)
+{
+}
+#endif
+
+#if PG_VERSION_NUM >= 170000
+uint32
+WaitEventExtensionNew(const char *name)
+{
+	return 1;
+}
+#endif
+
+/*
+ * Those of libc will do.
+ */
+#undef vsnprintf
+#undef qsort
+
+int
+pg_vsnprintf(char *text, size_t size, const char *fmt, va_list args)
+{
+	return vsnprintf(text, size, fmt, args);
+}
+
+int
+pg_snprintf(char *text, size_t size, const char *fmt,...)
+{
+	va_list		args;
+	int			n;
+
+	va_start(args, fmt);
+	n = vsnprintf(text, size, fmt, args);
+	va_end(args);
+	return n;
+}
+
+void
+pg_qsort(void *base, size_t n, size_t size,
+		 int (*compare) (const void *a, const void *b))
+{
+	qsort(base, n, size, compare);
+}
