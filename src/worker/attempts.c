@@ -50,7 +50,8 @@ typedef struct WorkerAttempt
 	uint32		question;		/* number of the backend's confirmation under
 								 * way; 0: none */
 	uint64		confirm_owner;	/* owner in the tag of its request */
-	bool		node_deleted;	/* its node was deleted by hand */
+	int64		deleted_token;	/* token of a node of it that was deleted by
+								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
 	bool		creating;		/* counted in `creating` */
 	bool		postponed;		/* process the slot again when it is not
@@ -249,6 +250,23 @@ remove_attempt(WorkerAttempt *attempt)
 	MemoryContextDelete(context);
 }
 
+static void
+note_node_deleted(WorkerAttempt *attempt)
+{
+	attempt->deleted_token = attempt->driver.recipe.outcome.token;
+}
+
+/*
+ * Was the present node deleted by hand?  A recipe that creates another node has
+ * another token, and none meanwhile.
+ */
+static bool
+is_node_deleted(const WorkerAttempt *attempt)
+{
+	return attempt->deleted_token != 0 &&
+		attempt->deleted_token == attempt->driver.recipe.outcome.token;
+}
+
 /* Report the attempt's state to the slot, if it has changed. */
 static void
 report(WorkerAttempt *attempt)
@@ -273,6 +291,13 @@ report(WorkerAttempt *attempt)
 	}
 	zklock_slots_report(attempt->slot, attempt->serial, attempt->generation,
 						 &report, zklock_zkclient_now());
+
+	/*
+	 * The recipe does not notice that its own node was deleted, if the node
+	 * before it goes first.
+	 */
+	if (outcome->verdict == ZKLOCK_GRANTED && is_node_deleted(attempt))
+		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
 
 /*
@@ -413,11 +438,12 @@ process_event(const ZkLockMessage *message)
 static void
 answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 {
-	attempt->node_deleted |= message->rc == ZKLOCK_RC_NO_NODE;
+	if (message->rc == ZKLOCK_RC_NO_NODE)
+		note_node_deleted(attempt);
 	zklock_slots_answer(attempt->slot, attempt->serial, attempt->question,
 						 message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
 						 message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
-						 ZKLOCK_ANSWER_NONE, attempt->node_deleted);
+						 ZKLOCK_ANSWER_NONE, is_node_deleted(attempt));
 	attempt->question = 0;
 	forget_owner(message->tag.owner);
 }
@@ -435,7 +461,7 @@ process_confirmation(const ZkLockMessage *message)
 	lease_attempt = NULL;
 	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
 		return;
-	attempt->node_deleted = true;
+	note_node_deleted(attempt);
 	lease_requested_at = 0;		/* send the next one without delay */
 	if (attempt->reported.verdict == ZKLOCK_GRANTED)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
@@ -649,7 +675,7 @@ find_existing(void)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
 
-		if (attempt->reported.verdict == ZKLOCK_GRANTED && !attempt->node_deleted)
+		if (attempt->reported.verdict == ZKLOCK_GRANTED && !is_node_deleted(attempt))
 		{
 			dlist_delete(&attempt->link);
 			dlist_push_tail(&settled, &attempt->link);
@@ -660,7 +686,7 @@ find_existing(void)
 	{
 		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
 
-		if (attempt->driver.recipe.outcome.token != 0 && !attempt->node_deleted)
+		if (attempt->driver.recipe.outcome.token != 0 && !is_node_deleted(attempt))
 			return attempt;
 	}
 	return NULL;
