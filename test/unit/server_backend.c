@@ -249,6 +249,10 @@ shim_xact_committing(void)
 {
 	tell_holds();
 	server_commits();
+
+	/* It may have to wait for a standby. */
+	if (percent(3))
+		shim_sleep(shim_random(3000000));
 }
 
 void

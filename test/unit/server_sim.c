@@ -378,6 +378,17 @@ draw_backend(void)
 				  sim_random(server_plan.nbackends));
 }
 
+/* One that waits for a lock, if there is any */
+static int
+draw_waiter(void)
+{
+	int			place = draw_backend();
+
+	for (int i = 0; i < 10 && !(acquiring[place] && shim_scheduler_is_there(place)); i++)
+		place = draw_backend();
+	return place;
+}
+
 /* Most are short; some are longer than a session lives. */
 static int64_t
 draw_time(int server)
@@ -392,7 +403,7 @@ fault(void)
 {
 	int			server = (int) sim_random(server_plan.nservers);
 	int			worker = worker_of(server);
-	int			place = sim_random(4) ? draw_backend() : worker;
+	int			place = sim_random(4) ? draw_waiter() : worker;
 
 	switch (faults[sim_random(nfaults)])
 	{

@@ -678,6 +678,8 @@ carry_out(ZkLockClient *c, const Request *r)
 				set_node(znode, r->data, r->length);
 			return new_message(kinds[r->op], r->tag, rc, 0);
 		case OP_CONFIRM:
+			shim_trace("zk: is %s/%s there?  %s", r->node->dir, r->node->name,
+					   find_ours(r->node, session->id) != NULL ? "yes" : "no");
 			return new_message(kinds[r->op], r->tag,
 							   find_ours(r->node, session->id) != NULL ?
 							   ZKLOCK_RC_OK : ZKLOCK_RC_NO_NODE, 0);
