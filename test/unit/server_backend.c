@@ -237,7 +237,7 @@ draw_statement(void)
 		carry_out(acquire_one);
 	else if (drawn < 60 && server_plan.many)
 		carry_out(acquire_many);
-	else if (drawn < 72)
+	else if (drawn < 76)
 		carry_out(release);
 	else
 		carry_out(work);
@@ -251,7 +251,7 @@ shim_xact_committing(void)
 	server_commits();
 
 	/* It may have to wait for a standby. */
-	if (percent(3))
+	if (percent(5))
 		shim_sleep(shim_random(3000000));
 }
 

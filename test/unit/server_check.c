@@ -211,6 +211,9 @@ begin_commits(int process)
 		if (hold->claim == NULL || hold->process != process)
 			continue;
 		check_commit(hold);
+		if (server_zk_is_closed(hold->session) && !is_robbed(hold))
+			sim_breach(SERVER_CLOSE, "process %d commits under lock %d of a session that was closed",
+					   process, hold->path);
 
 		/* What was held for longer than commits are kept is not checked. */
 		commits[last_commit] = (Commit) {.hold = *hold,.began = sim.now};

@@ -596,6 +596,7 @@ draw_plan(void)
 	static const int paces[] = {2, 8, 30, 100, 400};
 	static const int drifts[] = {50, 200, 1000, 5000};
 	ServerPlan *plan = &server_plan;
+	bool		revoked = false;
 
 	plan->nservers = sim_random(4) ? 1 : 2;
 	plan->nbackends = 1 + (int) sim_random(plan->nservers > 1 ? 3 : SERVER_MAX_BACKENDS);
@@ -612,7 +613,10 @@ draw_plan(void)
 	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
 	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : N_FAULTS);
 	for (int i = 0; i < nfaults; i++)
+	{
 		faults[i] = (Fault) sim_random(N_FAULTS);
+		revoked |= faults[i] == REVOKE;
+	}
 	quiet_at = SERVER_BEGIN + (200 + sim_random(sim_percent(50) ? 2000 : 30000)) * SERVER_MS;
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
 		settings[i] = (ShimSettings) {
@@ -623,7 +627,7 @@ draw_plan(void)
 			.session_timeout = plan->session_timeout,
 			.connect_timeout = 4000,
 			.confirm_commit = sim_percent(70) ? 1 : 2,
-			.revocable = sim_percent(30)
+			.revocable = revoked || sim_percent(20)
 		};
 	shim_scheduler_pace(paces[sim_random(5)], drifts[sim_random(4)]);
 }

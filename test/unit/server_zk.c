@@ -48,6 +48,7 @@ typedef struct Session
 {
 	int64_t		id;
 	bool		alive;
+	bool		closed;			/* it was closed by its client */
 	bool		heard;			/* is it, now? */
 	int64_t		heard_at;
 	int			timeout;		/* ms */
@@ -388,6 +389,14 @@ server_zk_is_alive(int64_t id)
 	return session != NULL && session->alive;
 }
 
+bool
+server_zk_is_closed(int64_t id)
+{
+	const Session *session = find_session(id);
+
+	return session != NULL && session->closed;
+}
+
 static void
 end_session(Session *session)
 {
@@ -707,6 +716,7 @@ carry_out(ZkLockClient *c, const Request *r)
 			return new_message(kinds[r->op], r->tag, rc, 0);
 		case OP_CLOSE:
 			server_check_close(session->id, c->planned);
+			session->closed = true;
 			end_session(session);
 			sim_count(SERVER_N_CLOSED);
 			return new_message(ZKLOCK_MSG_SET, r->tag, rc, 0);
@@ -1215,7 +1225,14 @@ server_zk_nwatches(int process)
 	int			n = 0;
 
 	for (int i = 0; c != NULL && i < c->nwatches; i++)
-		n += c->watches[i].known || c->watches[i].set;
+	{
+		/* One on children goes with the next change of them. */
+		if (c->watches[i].of_children ||
+			(!c->watches[i].known && !c->watches[i].set))
+			continue;
+		shim_trace("client of process %d: watches %s", process, c->watches[i].path);
+		n++;
+	}
 	return n;
 }
 

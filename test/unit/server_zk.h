@@ -49,6 +49,9 @@ extern bool server_zk_is_well(int process);
 
 extern bool server_zk_is_alive(int64_t session);
 
+/* Was it closed, rather than has expired? */
+extern bool server_zk_is_closed(int64_t session);
+
 /*
  * Has the node been deleted by others, or the one with this token, which it was made
  * beside?
