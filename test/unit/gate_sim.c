@@ -598,5 +598,6 @@ const SimProgram sim_program = {
 	.properties = properties,
 	.nproperties = GATE_N_PROPERTIES,
 	.counts = counts,
-	.ncounts = GATE_N_COUNTS
+	.ncounts = GATE_N_COUNTS,
+	.enough = 40000
 };

@@ -3,7 +3,7 @@
  * server_sim.c
  *	  The simulation of whole servers, as a program.  See server_sim.h.
  *
- *		server_sim --library FILE ...		and what sim_main.c takes
+ *		server_sim [--library FILE] ...		and what sim_main.c takes
  *
  * A schedule has a time of faults and one without: all programs come to an end, backends
  * exit, and nothing may be left.  Then the workers are terminated.
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server_check.h"
 #include "server_zk.h"
@@ -127,7 +128,8 @@ static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
 static bool acquiring[SERVER_MAX_PLACES];
 static bool cancelled[SERVER_MAX_PLACES];
-static bool worker_fails[SERVER_MAX_SERVERS];
+static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
+static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
 static int	fault_rate;			/* one in so many turns; 0: none */
@@ -193,6 +195,19 @@ server_was_cancelled(void)
 
 	cancelled[shim_scheduler_current()] = false;
 	return was;
+}
+
+bool
+shim_is_wait_failing(void)
+{
+	int			place = shim_scheduler_current();
+	int			server = shim_scheduler_server(place);
+
+	if (!is_worker(place) || sim.quiet || !wait_fails[server])
+		return false;
+	wait_fails[server] = false;
+	sim_count(SERVER_N_WORKERS_FAILED);
+	return true;
 }
 
 bool
@@ -442,8 +457,10 @@ fault(void)
 				sim_count(SERVER_N_WORKERS_ENDED);
 			break;
 		case FAIL_WORKER:
-			worker_fails[server] = true;
-			sim_count(SERVER_N_WORKERS_FAILED);
+			if (sim_random(4))
+				worker_fails[server] = true;
+			else
+				wait_fails[server] = true;
 			break;
 		case CRASH:
 			if (sim_random(10) == 0)
@@ -632,12 +649,28 @@ draw_plan(void)
 	shim_scheduler_pace(paces[sim_random(5)], drifts[sim_random(4)]);
 }
 
+/* Without --library it is the one beside this program. */
+static void
+load(void)
+{
+	static char path[1000];
+	ssize_t		n = readlink("/proc/self/exe", path, sizeof(path) - 20);
+
+	if (library == NULL && n > 0)
+	{
+		path[n] = '\0';
+		strcpy(strrchr(path, '/'), "/server/library.so");
+		library = path;
+	}
+	shim_scheduler_load(library);
+	loaded = true;
+}
+
 static void
 play(uint64_t seed)
 {
 	if (!loaded)
-		shim_scheduler_load(library);
-	loaded = true;
+		load();
 	sim_seed(seed);
 	sim.now = SERVER_BEGIN;
 	server_zk_reset();
@@ -646,6 +679,7 @@ play(uint64_t seed)
 	server_check_reset(server_plan.session_timeout);
 	memset(files, 0, sizeof(files));
 	memset(worker_fails, 0, sizeof(worker_fails));
+	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
 	phase = PLAYING;
 	phase_at = sim.now;
@@ -676,5 +710,6 @@ const SimProgram sim_program = {
 	.nproperties = SERVER_N_PROPERTIES,
 	.counts = counts,
 	.ncounts = SERVER_N_END,
+	.enough = 10000,
 	.set_option = set_option
 };

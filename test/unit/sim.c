@@ -473,5 +473,6 @@ const SimProgram sim_program = {
 	.properties = properties,
 	.nproperties = SIM_N_PROPERTIES,
 	.counts = counts,
-	.ncounts = SIM_N_COUNTS
+	.ncounts = SIM_N_COUNTS,
+	.enough = 40000
 };

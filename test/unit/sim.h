@@ -132,6 +132,9 @@ typedef struct SimProgram
 	const char *const *counts;
 	int			ncounts;
 
+	/* Fewer schedules than this need not reach every path. */
+	uint64_t	enough;
+
 	/* An option of its own, with its value; may be NULL.  False: there is none. */
 	bool		(*set_option) (const char *name, const char *value);
 } SimProgram;

@@ -22,9 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer schedules than this need not reach every event. */
-#define ENOUGH_SCHEDULES 40000
-
 Sim			sim;
 
 uint32_t
@@ -150,7 +147,7 @@ play_all(const char *program, uint64_t from, uint64_t n)
 {
 	uint64_t	breaches[SIM_MAX_NAMES] = {0};
 	const SimProgram *p = &sim_program;
-	bool		enough = n >= ENOUGH_SCHEDULES;
+	bool		enough = n >= p->enough;
 	int			test = 0;
 	int			failed = 0;
 

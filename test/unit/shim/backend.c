@@ -250,6 +250,8 @@ int
 WaitEventSetWait(WaitEventSet *set, long timeout, WaitEvent *event, int n,
 				 uint32 wait_event)
 {
+	if (shim_is_wait_failing())
+		ereport(ERROR, (errmsg("could not wait")));
 	if (!shim_wait(timeout, set_listens))
 		return 0;
 	event->events = shim_is_latch_set() ? WL_LATCH_SET : WL_SOCKET_READABLE;

@@ -42,6 +42,9 @@ extern uint32_t shim_random(uint32_t n);
 /* Is memory out, this time? */
 extern bool shim_is_out_of_memory(void);
 
+/* Does a wait of the worker fail, this time? */
+extern bool shim_is_wait_failing(void);
+
 /* A line of the trace, if there is one. */
 extern bool shim_is_traced(void);
 extern void shim_trace(const char *fmt,...)
