@@ -124,18 +124,24 @@ zklock_cancel_release(ZkLockHold *hold)
 {
 	bool		watched = watching && hold->granted;
 
+	zklock_locktable_ungrant(hold);
+	if (zklock_locktable_first_granted() == NULL)
+	{
+		if (watched)
+		{
+			/* After this call, no further cancellation can arrive. */
+			zklock_session_routine->cancel_on_loss(false);
+			note_loss(hold);
+		}
+		(void) update_cancel_on_loss();
+	}
+
+	/*
+	 * The remaining locks show a loss as well, but not a revocation.  It is read
+	 * after cancel on loss was turned off: an earlier one cancels the statement.
+	 */
 	if (watched && zklock_revoke_is_unreported(hold))
 		note(REVOKED, hold->key.path);
-	zklock_locktable_ungrant(hold);
-	if (zklock_locktable_first_granted() != NULL)
-		return;					/* the remaining locks show the loss as well */
-	if (watched)
-	{
-		/* After this call, no further cancellation can arrive. */
-		zklock_session_routine->cancel_on_loss(false);
-		note_loss(hold);
-	}
-	(void) update_cancel_on_loss();
 }
 
 void

@@ -33,7 +33,7 @@ zklock_revoke_is_wanted(ZkLockMode mode)
 bool
 zklock_revoke_is_unreported(const ZkLockHold *hold)
 {
-	return hold->granted && hold->revocable &&
+	return hold->revocable &&
 		zklock_session_routine->revocations(hold) != hold->revocations;
 }
 

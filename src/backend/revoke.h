@@ -38,8 +38,8 @@ extern void zklock_revoke_begin_statement(void);
 extern void zklock_revoke_check_attempts(const ZkLockAttempt *attempts, int n);
 
 /*
- * Was a lock revoked, and the revocation not reported?  These functions raise
- * and allocate nothing.
+ * Was a lock that is or was granted revoked, and the revocation not reported?
+ * These functions raise and allocate nothing.
  */
 extern bool zklock_revoke_is_unreported(const ZkLockHold *hold);
 extern ZkLockHold *zklock_revoke_find_unreported(void);
