@@ -1,0 +1,3 @@
+# Seed 1
+# A claim goes before its node.
+/^zklock_claimtable_free/,/^}/s/if (!is_idle(&claim->slot/if (false \&\& !is_idle(\&claim->slot/
