@@ -112,10 +112,11 @@ void
 zklock_cancel_granted(ZkLockHold *hold)
 {
 	bool		deleted = zklock_lease_granted(hold);
+	bool		revoked;
 
-	zklock_revoke_granted(hold);
 	zklock_cancel_resume();
-	if (watching && deleted)
+	revoked = zklock_revoke_granted(hold);
+	if (watching && (deleted || revoked))
 		cancel();
 }
 

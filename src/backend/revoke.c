@@ -58,11 +58,13 @@ zklock_revoke_find_unreported(void)
 	return hold;
 }
 
-void
+bool
 zklock_revoke_granted(const ZkLockHold *hold)
 {
-	if (zklock_revoke_is_unreported(hold))
-		reported_serial = zklock_session_routine->revocation_serial() - 1;
+	if (!zklock_revoke_is_unreported(hold))
+		return false;
+	reported_serial = zklock_session_routine->revocation_serial() - 1;
+	return true;
 }
 
 static void

@@ -45,11 +45,11 @@ extern bool zklock_revoke_is_unreported(const ZkLockHold *hold);
 extern ZkLockHold *zklock_revoke_find_unreported(void);
 
 /*
- * To be called when a lock has been granted.  If it was revoked before it became
- * a hold, the last search of all holds may have missed that, so the next one
- * examines all again.  Raises and allocates nothing.
+ * To be called when a lock has been granted.  Returns true if it was revoked
+ * before it became a hold: the last search of all holds may have missed that, so
+ * the next one examines all again.  Raises and allocates nothing.
  */
-extern void zklock_revoke_granted(const ZkLockHold *hold);
+extern bool zklock_revoke_granted(const ZkLockHold *hold);
 
 /*
  * Was the lock that an attempt was granted, and that is not yet a hold,

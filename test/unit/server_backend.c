@@ -12,6 +12,8 @@
 
 #include "access/xact.h"
 #include "backend/acquire.h"
+#include "backend/acquireall.h"
+#include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/xact.h"
@@ -106,20 +108,23 @@ acquire_one(void)
 	ZkLockMode	mode = draw_mode();
 	ZkLockScope scope = percent(70) ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
 	int64		patience = draw_patience();
+	ZkLockRequest request = {.params = {.mode = mode}};
 	ZkLockHold *hold;
 
 	/* A simple lock's path is none of the others'. */
 	if (mode == ZKLOCK_SIMPLE)
 		path = psprintf("%s-simple", path);
 	else if (mode == ZKLOCK_SEMAPHORE)
+	{
 		path = psprintf("%s-sem", path);
+		request.params.permits = 2;
+	}
+	request.path = path;
 	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true);
-	hold = mode == ZKLOCK_SEMAPHORE ?
-		zklock_acquire_semaphore(path, 2, NULL, scope, patience) :
-		zklock_acquire(path, mode, scope, patience);
+	hold = zklock_acquire_requested(&request, scope, patience, NULL);
 	server_acquiring(false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
 	if (hold == NULL)
@@ -177,7 +182,7 @@ release(void)
 	if (hold == NULL)
 		return;
 	shim_trace("releases %s", hold->key.path);
-	zklock_lease_assure(hold);
+	zklock_lease_confirm_release(hold);
 	zklock_locktable_drop(hold, scope);
 }
 
@@ -203,16 +208,16 @@ carry_out(void (*statement) (void))
 
 	PG_TRY();
 	{
-		zklock_lease_statement(true);
+		zklock_cancel_statement(true);
 		statement();
-		zklock_lease_statement(false);
+		zklock_cancel_statement(false);
 		if (QueryCancelPending)
-			zklock_lease_explain();
-		zklock_xact_come_first(true);
+			zklock_cancel_explain();
+		zklock_xact_register_first(true);
 	}
 	PG_CATCH();
 	{
-		zklock_lease_statement(false);
+		zklock_cancel_statement(false);
 		if (geterrcode() == ERRCODE_QUERY_CANCELED)
 		{
 			ErrorData  *error;
@@ -220,7 +225,7 @@ carry_out(void (*statement) (void))
 			MemoryContextSwitchTo(before);
 			error = CopyErrorData();
 			FlushErrorState();
-			zklock_lease_explain();
+			zklock_cancel_explain();
 			ReThrowError(error);
 		}
 		PG_RE_THROW();

@@ -25,13 +25,16 @@
  * Nobody has a lock any more who has given it up.  At a transaction's end PostgreSQL's
  * own locks go first.
  */
-extern bool __real_zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now);
-extern bool __wrap_zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now);
+extern bool __real_zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
+										ZkLockClock clock);
+extern bool __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
+										ZkLockClock clock);
 extern void __real_zklock_slots_end_claim(ZkLockClaim *claim);
 extern void __wrap_zklock_slots_end_claim(ZkLockClaim *claim);
 
-/* By the clock of who gives up, which may have stood still since. */
+/* The time that the backend read when it gave up; it may have been suspended since. */
 static int64 given_up_at;
+static ZkLockClock clock_of_caller;
 
 /*
  * Who came first, by its number; it keeps that when it loses its place with a session,
@@ -101,16 +104,22 @@ let_go(ZkLockClaim *claim)
 	server_let_go(claim);
 }
 
+static int64_t
+read_clock(void)
+{
+	return given_up_at = clock_of_caller();
+}
+
 bool
-__wrap_zklock_slots_give_up(ZkLockClaim *claim, bool good, int64 now)
+__wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
 	let_go(claim);
 	if (claim->turn.state == ZKLOCK_TURN_WAITING ||
 		(claim->turn.state == ZKLOCK_TURN_HOLDING && !claim->turn.lost &&
 		 claim->turn.generation == zklock_sessionstate_generation()))
 		forget_arrival(&claim->turn);
-	given_up_at = now;
-	return __real_zklock_slots_give_up(claim, good, now);
+	clock_of_caller = clock;
+	return __real_zklock_slots_give_up(claim, lease, read_clock);
 }
 
 void
@@ -169,8 +178,8 @@ check_gate(const ZkLockGate *gate, const ZkLockGate *before, bool changed)
 		before->holder != gate->holder)
 	{
 		server_count(SERVER_N_PASSED);
-		if (before->handover_forbidden || gate->wanted != before->wanted ||
-			given_up_at - gate->granted_at >= zklock_local_handover * INT64CONST(1000000))
+		if (before->node.handover_forbidden || gate->wanted != before->wanted ||
+			given_up_at - gate->node.granted_at >= zklock_local_handover * INT64CONST(1000000))
 			server_breach(SERVER_WINDOW, "a node was passed on that must not be");
 	}
 }
@@ -218,7 +227,7 @@ GATE_CALL(expired, (ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
 static bool
 is_asleep(const ZkLockClaim *claim, uint32 asleep)
 {
-	return !claim->left && !claim->hidden && (asleep & (1U << claim->procno)) != 0;
+	return !claim->ended && !claim->hidden && (asleep & (1U << claim->procno)) != 0;
 }
 
 static const char *
@@ -236,12 +245,12 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, uint32 asleep)
 			(turn->verdict != ZKLOCK_EXPIRED || ready))
 			return "a backend sleeps that was refused, or told of the session's end";
 		if (!claim->at_gate && claim->slot.wanted != 0 &&
-			claim->slot.verdict != ZKLOCK_PENDING)
+			claim->slot.outcome.verdict != ZKLOCK_PENDING)
 			return "a backend sleeps that has its verdict";
 	}
-	if (worker && claim->slot.wanted != claim->slot.had)
+	if (worker && claim->slot.wanted != claim->slot.taken)
 		return "the worker sleeps with work for a claim";
-	if (worker && entry->gate.wanted != entry->slot.had)
+	if (worker && entry->gate.wanted != entry->slot.taken)
 		return "the worker sleeps with work for a gate";
 	return NULL;
 }
@@ -295,7 +304,7 @@ server_look_at_rest(void)
 		return "a slot is busy";
 	if (zklock_sessionstate_is_committing(PG_UINT32_MAX))
 		return "somebody who has gone commits";
-	if (zklock_sessionstate_is_listened())
+	if (zklock_sessionstate_has_listeners())
 		return "somebody who has gone waits for a session";
 	return NULL;
 }

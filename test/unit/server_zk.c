@@ -1504,7 +1504,7 @@ zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 }
 
 bool
-zklock_zkclient_make(ZkLockClient *c, const char *path, const char *data,
+zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 					 int length, bool stays, ZkLockTag tag)
 {
 	Request    *r = ask(c, OP_MAKE, path, tag);

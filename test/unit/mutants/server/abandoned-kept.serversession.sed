@@ -1,3 +1,3 @@
-# Seed 26
-# An attempt that is undone is not given up.
-/^abandon(/,/^}/s/^.give_up(node_claim);//
+# Seed 33
+# An abandoned attempt does not release its slot.
+/^abandon(/,/^}/s/^.release_slot(node_claim);//

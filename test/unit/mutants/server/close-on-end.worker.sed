@@ -1,3 +1,3 @@
-# Seed 4
+# Seed 46
 # However the worker ends, its session ends with it.
-s/^.zklock_session_stay_at_exit();//
+s/^.zklock_session_keep_at_exit();//
