@@ -23,8 +23,7 @@ typedef struct ZkLockUse
 								 * path could not be read */
 	int			contenders;		/* number of holders and waiters */
 	bool		is_open;		/* may any client delete or create them? */
-	bool		is_closed;		/* known that not; false if the ACL could not
-								 * be read */
+	bool		is_closed;		/* no, and all their ACLs were read */
 } ZkLockUse;
 
 /*
