@@ -326,8 +326,8 @@ extern void zklock_zkclient_delete(ZkLockNode *node);
 extern bool zklock_zkclient_adopt(ZkLockNode *node, const char *name);
 
 /*
- * Return nanoseconds on the clock of `confirmed`, which also runs while the
- * machine is suspended.
+ * Return the time in nanoseconds on CLOCK_BOOTTIME, the clock of all times
+ * here, which also runs while the machine is suspended.
  */
 extern int64_t zklock_zkclient_now(void);
 

@@ -46,8 +46,8 @@ zklock_zkclient_strerror(int code)
 }
 
 /*
- * The eventfd counts.  If it is full, the write fails, and the caller is
- * awakened nevertheless.
+ * An eventfd is a counter.  If it is full, the write fails, but then the
+ * eventfd is readable anyway.
  */
 void
 zklock_zkcore_wake(ZkLockClient *client)

@@ -163,7 +163,7 @@ extern void zklock_zkcore_set_state(ZkLockClient *client,
 
 /*
  * Does the client have neither nodes nor requests?  The caller holds the
- * mutex.  As long as it does, no request to the library begins.
+ * mutex, so no request is passed to the library until it releases it.
  * client->used_at is when this was last false, or when the caller last
  * received messages.
  */
@@ -185,8 +185,8 @@ extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);
 
 /*
- * Report that a watch may have fired unnoticed, as a new connection, after
- * which the caller reads again.
+ * A watch may have fired, but the event was lost.  This is reported as a new
+ * connection, after which the caller reads again.
  */
 extern void zklock_zkcore_lost_event(ZkLockClient *client);
 

@@ -17,7 +17,7 @@
  * Reserve a log callback for a client's handle, until zklock_zkpace_release().
  * While there is no connection, the callback makes the library pause.  If the
  * client has nodes or requests, it pauses for a while.  Otherwise it reports
- * the session as expired, and pauses until client->closing.
+ * the session as expired, and pauses until the client is closed.
  */
 extern log_callback_fn zklock_zkpace_acquire(ZkLockClient *client);
 

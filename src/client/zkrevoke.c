@@ -132,7 +132,7 @@ find_revocation_watched(ZkLockClient *client, const char *path)
 	return found;
 }
 
-/* Other code detects that a node is gone. */
+/* The deletion of a node is not processed here: its next check detects it. */
 static void
 revocation_event(zhandle_t *zh, int type, int state, const char *path,
 				 void *ctx)

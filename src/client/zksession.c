@@ -400,11 +400,11 @@ release(ZkLockClient *client)
 }
 
 /*
- * Close the client.  Before that, delete the nodes: zookeeper_close() does not
- * ensure that the session ends.  It takes the next packet that arrives for the
- * answer to its request, and closes the socket with the rest unread.  Then the
- * server may drop what it has not read, including the request to close the
- * session.
+ * Close the client.  The nodes are deleted first, because zookeeper_close()
+ * does not ensure that the server ends the session.  It takes the next packet
+ * that arrives as the answer to its request, and closes the socket with the
+ * rest unread.  Then the server may drop everything that it has not read,
+ * including the request to close the session.
  */
 static void *
 close_client(void *arg)

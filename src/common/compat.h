@@ -204,8 +204,8 @@ zklock_compat_max_backends(void)
 }
 
 /*
- * Make a function return its rows in a tuplestore.  PostgreSQL has this, with
- * flags, since 15.1.
+ * Make a function return its rows in a tuplestore.  PostgreSQL has this since
+ * 15.1; this version ignores the flags.
  */
 #ifndef MAT_SRF_USE_EXPECTED_DESC
 static inline void

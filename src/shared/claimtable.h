@@ -89,7 +89,8 @@ struct ZkLockClaim
 {
 	struct ZkLockClaim *next_free;
 	dlist_node	mine;			/* in the list of its backend */
-	ZkLockCharge charge;		/* while it has ended, and is not free yet */
+	ZkLockCharge charge;		/* charged while it has ended, but is not free
+								 * yet */
 
 	ZkLockSlot	slot;			/* slot.entry is the claim's entry; NULL: it is
 								 * free */
@@ -150,9 +151,9 @@ extern void zklock_claimtable_shmem_init(void);
 extern ZkLockClaim *zklock_claimtable_add(const char *path, ZkLockMode mode);
 
 /*
- * Free a claim that has ended, as soon as the worker has finished its attempt.
- * With its last claim, an entry is freed as well.  The caller holds the
- * entry's lock.
+ * Free a claim if it has ended and the worker has finished its attempt.  With
+ * its last claim, an entry is freed as well.  The caller holds the entry's
+ * lock.
  */
 extern void zklock_claimtable_free(ZkLockClaim *claim);
 
