@@ -32,7 +32,11 @@ struct HTAB
 };
 
 HTAB *
+#if PG_VERSION_NUM >= 140000
 hash_create(const char *name, long n, const HASHCTL *ctl, int flags)
+#else
+hash_create(const char *name, long n, HASHCTL *ctl, int flags)
+#endif
 {
 	MemoryContext context = (flags & HASH_CONTEXT) ? ctl->hcxt : TopMemoryContext;
 	HTAB	   *table = MemoryContextAlloc(context, sizeof(HTAB));
