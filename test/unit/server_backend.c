@@ -86,7 +86,7 @@ draw_mode(void)
 
 /* Who has anything waits for nothing for ever: there is no detection of deadlocks. */
 static int64
-draw_patience(void)
+draw_timeout(void)
 {
 	if (percent(15))
 		return 0;
@@ -107,7 +107,7 @@ acquire_one(void)
 	const char *path = paths[shim_random(server_plan.npaths)];
 	ZkLockMode	mode = draw_mode();
 	ZkLockScope scope = percent(70) ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
-	int64		patience = draw_patience();
+	int64		patience = draw_timeout();
 	ZkLockRequest request = {.params = {.mode = mode}};
 	ZkLockHold *hold;
 
@@ -144,7 +144,7 @@ static void
 acquire_many(void)
 {
 	const char *wanted[SERVER_MAX_PATHS];
-	int64		patience = draw_patience();
+	int64		patience = draw_timeout();
 	int			n = 0;
 
 	for (int i = server_plan.npaths - 1; i >= 0; i--)
@@ -182,6 +182,13 @@ release(void)
 	if (hold == NULL)
 		return;
 	shim_trace("releases %s", hold->key.path);
+
+	/*
+	 * While other locks are held, cancel on loss stays on, and a revocation of
+	 * this one at the last moment is not explained.
+	 */
+	if (zklock_locktable_size() > 1)
+		server_excuse_cancel();
 	zklock_lease_confirm_release(hold);
 	zklock_locktable_drop(hold, scope);
 }

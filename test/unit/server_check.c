@@ -266,7 +266,7 @@ server_check_rival(int rival, int path, bool reader, int64_t token)
 }
 
 void
-server_check_rival_leaves(int rival)
+server_check_rival_releases(int rival)
 {
 	begin_commits(SERVER_RIVAL + rival);
 	end_commits(SERVER_RIVAL + rival);

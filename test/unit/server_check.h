@@ -24,7 +24,7 @@ extern void server_check_forget(int process);
 
 /* A rival has got a lock, has committed under it, and lets it go. */
 extern void server_check_rival(int rival, int path, bool reader, int64_t token);
-extern void server_check_rival_leaves(int rival);
+extern void server_check_rival_releases(int rival);
 
 /*
  * A session is closed, for nothing that has happened to it if that is `planned`: then

@@ -194,8 +194,11 @@ __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 						ZkLockTell tell, void *arg)
 {
 	ZkLockGate	before = *gate;
+	bool		again = turn->ticket != 0 || turn->verdict == ZKLOCK_EXPIRED;
 	bool		changed = __real_zklock_gate_join(gate, turn, nowait, tell, arg);
 
+	if (!again)
+		forget_arrival(turn);
 	if (turn->state == ZKLOCK_TURN_WAITING)
 		(void) arrival_of(turn, true);
 	check_gate(gate, &before, changed);

@@ -197,6 +197,12 @@ server_was_cancelled(void)
 	return was;
 }
 
+void
+server_excuse_cancel(void)
+{
+	cancelled[shim_scheduler_current()] = true;
+}
+
 bool
 shim_is_wait_failing(void)
 {
@@ -250,7 +256,7 @@ ended(int place, int code)
 {
 	shim_trace("exits with %d", code);
 	server_check_forget(place);
-	server_zk_leave(place);
+	server_zk_forget(place);
 	acquiring[place] = false;
 	if (is_worker(place) ? phase < ENDING : !sim.quiet && lives[place]-- > 0)
 		begin_at[place] = sim.now + (is_worker(place) ? 1000 :
@@ -273,7 +279,7 @@ crash(int server)
 			continue;
 		shim_scheduler_kill(place);
 		server_check_forget(place);
-		server_zk_leave(place);
+		server_zk_forget(place);
 		begin_at[place] = again;
 	}
 	shim_scheduler_forget_areas(server);
@@ -310,8 +316,8 @@ step_rival(Rival *rival)
 	}
 	if (rival->until > sim.now)
 		return false;
-	server_check_rival_leaves(i);
-	server_zk_rival_leave(rival->node);
+	server_check_rival_releases(i);
+	server_zk_rival_release(rival->node);
 	rival->node = 0;
 	rival->until = sim.now + sim_random(300) * SERVER_MS;
 	return true;

@@ -8,6 +8,7 @@
 #include "server_zk.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,14 +82,14 @@ typedef struct Request
 } Request;
 
 /* On its way to the client: an event, or the next reply */
-typedef struct Flight
+typedef struct Delivery
 {
 	bool		event;
 	bool		of_children;
 	bool		deleted;
 	int64_t		zxid;
 	char		path[MAX_PATH];
-} Flight;
+} Delivery;
 
 typedef struct Watch
 {
@@ -134,9 +135,9 @@ struct ZkLockClient
 	unsigned	head;
 	unsigned	applied;
 	unsigned	tail;
-	Flight		flights[MAX_REQUESTS];	/* a ring */
-	unsigned	first_flight;
-	unsigned	last_flight;
+	Delivery		deliveries[MAX_REQUESTS];	/* a ring */
+	unsigned	first_delivery;
+	unsigned	last_delivery;
 	Watch		watches[MAX_WATCHES];
 	int			nwatches;
 	ZkLockMessage *mail;
@@ -159,6 +160,7 @@ static struct
 static int	nrobbed;
 
 static void free_client(ZkLockClient *c);
+static void free_messages(void);
 static void pump(ZkLockClient *c);
 static void lose(ZkLockClient *c);
 
@@ -168,6 +170,7 @@ server_zk_reset(void)
 	for (int i = 0; i < MAX_CLIENTS; i++)
 		if (clients[i].used)
 			free_client(&clients[i]);
+	free_messages();
 	for (int i = 0; i < max_node; i++)
 		nodes[i].used = false;
 	nodes[0] = (ZNode) {.used = true};	/* the root */
@@ -220,24 +223,24 @@ base_name(const ZNode *node)
 }
 
 static void
-push_flight(ZkLockClient *c, const Flight *flight)
+push_delivery(ZkLockClient *c, const Delivery *delivery)
 {
-	if (c->last_flight - c->first_flight == MAX_REQUESTS)
+	if (c->last_delivery - c->first_delivery == MAX_REQUESTS)
 		sim_overflow("replies");
-	c->flights[c->last_flight++ % MAX_REQUESTS] = *flight;
+	c->deliveries[c->last_delivery++ % MAX_REQUESTS] = *delivery;
 }
 
 static void
 fire_one(ZkLockClient *c, Watch *watch, bool deleted)
 {
-	Flight		flight = {
+	Delivery		delivery = {
 		.event = true,.of_children = watch->of_children,.deleted = deleted,
 		.zxid = zxid
 	};
 
-	strcpy(flight.path, watch->path);
+	strcpy(delivery.path, watch->path);
 	watch->set = false;
-	push_flight(c, &flight);
+	push_delivery(c, &delivery);
 }
 
 static void
@@ -464,11 +467,45 @@ ring(const ZkLockClient *c)
 		shim_scheduler_ring(c->process);
 }
 
+/* All of them: a process that is killed frees none that it has taken. */
+typedef struct Letter
+{
+	struct Letter *prev;
+	struct Letter *next;
+	ZkLockMessage message;
+} Letter;
+
+static Letter letters = {.prev = &letters,.next = &letters};
+
+static void
+free_message(ZkLockMessage *message)
+{
+	Letter	   *letter;
+
+	if (message == NULL)
+		return;
+	letter = (Letter *) ((char *) message - offsetof(Letter, message));
+	letter->prev->next = letter->next;
+	letter->next->prev = letter->prev;
+	free(letter);
+}
+
+static void
+free_messages(void)
+{
+	while (letters.next != &letters)
+		free_message(&letters.next->message);
+}
+
 static ZkLockMessage *
 new_message(ZkLockMessageKind kind, ZkLockTag tag, ZkLockRc rc, size_t more)
 {
-	ZkLockMessage *message = calloc(1, sizeof(ZkLockMessage) + more);
+	Letter	   *letter = calloc(1, sizeof(Letter) + more);
+	ZkLockMessage *message = &letter->message;
 
+	letter->prev = letters.prev;
+	letter->next = &letters;
+	letter->prev->next = letters.prev = letter;
 	message->kind = kind;
 	message->tag = tag;
 	message->rc = rc;
@@ -544,7 +581,7 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 			free_node(node);
 	}
 	if (r->tag.owner == 0 || r->op == OP_DELETE || r->op == OP_CLOSE)
-		free(r->reply);
+		free_message(r->reply);
 	else
 		post(c, r->reply);
 	r->reply = NULL;
@@ -570,7 +607,7 @@ forget_watch(ZkLockClient *c, Watch *watch)
 static void
 forget_watches(ZkLockClient *c)
 {
-	if (c->head != c->tail || c->first_flight != c->last_flight)
+	if (c->head != c->tail || c->first_delivery != c->last_delivery)
 		return;
 	for (int i = 0; i < c->nwatches; i++)
 		if (!c->watches[i].known && !c->watches[i].set)
@@ -728,7 +765,7 @@ static bool
 apply(ZkLockClient *c)
 {
 	Request    *r = &c->requests[c->applied % MAX_REQUESTS];
-	Flight		flight = {.event = false};
+	Delivery		delivery = {.event = false};
 
 	if (c->status.state != ZKLOCK_CLIENT_CONNECTED || c->away_until > sim.now ||
 		c->applied == c->tail)
@@ -741,15 +778,15 @@ apply(ZkLockClient *c)
 	}
 	r->reply = carry_out(c, r);
 	c->applied++;
-	flight.zxid = zxid;
-	push_flight(c, &flight);
+	delivery.zxid = zxid;
+	push_delivery(c, &delivery);
 	return true;
 }
 
 static void
-take_event(ZkLockClient *c, const Flight *flight)
+take_event(ZkLockClient *c, const Delivery *delivery)
 {
-	Watch	   *watch = find_watch(c, flight->path, flight->of_children);
+	Watch	   *watch = find_watch(c, delivery->path, delivery->of_children);
 	ZkLockMessage *message;
 
 	if (watch == NULL || !watch->known)
@@ -757,9 +794,9 @@ take_event(ZkLockClient *c, const Flight *flight)
 
 	/* Another one may have been set by a request whose reply is under way. */
 	watch->known = false;
-	message = new_message(flight->deleted ? ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED,
-						  (ZkLockTag) {0}, ZKLOCK_RC_OK, strlen(flight->path) + 1);
-	message->text = strcpy((char *) (message + 1), flight->path);
+	message = new_message(delivery->deleted ? ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED,
+						  (ZkLockTag) {0}, ZKLOCK_RC_OK, strlen(delivery->path) + 1);
+	message->text = strcpy((char *) (message + 1), delivery->path);
 	post(c, message);
 }
 
@@ -787,16 +824,16 @@ take_reply(ZkLockClient *c)
 static bool
 deliver(ZkLockClient *c)
 {
-	Flight	   *flight = &c->flights[c->first_flight % MAX_REQUESTS];
+	Delivery	   *delivery = &c->deliveries[c->first_delivery % MAX_REQUESTS];
 
-	if (is_away(c) || c->first_flight == c->last_flight)
+	if (is_away(c) || c->first_delivery == c->last_delivery)
 		return false;
-	c->first_flight++;
-	if (flight->event)
-		take_event(c, flight);
+	c->first_delivery++;
+	if (delivery->event)
+		take_event(c, delivery);
 	else
 	{
-		c->seen = flight->zxid;
+		c->seen = delivery->zxid;
 		take_reply(c);
 	}
 	forget_watches(c);
@@ -821,7 +858,7 @@ lose(ZkLockClient *c)
 	}
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->status.lost = sim.now;
-	c->first_flight = c->last_flight;
+	c->first_delivery = c->last_delivery;
 	for (int i = 0; i < c->nwatches; i++)
 	{
 		c->watches[i].set = false;
@@ -832,7 +869,7 @@ lose(ZkLockClient *c)
 	{
 		Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
 
-		free(r->reply);
+		free_message(r->reply);
 		r->reply = new_message(kinds[r->op], r->tag, ZKLOCK_RC_LOST, 0);
 		end_request(c, r, ZKLOCK_RC_LOST);
 	}
@@ -953,7 +990,7 @@ static void
 free_client(ZkLockClient *c)
 {
 	while (c->head != c->tail)
-		free(c->requests[c->head++ % MAX_REQUESTS].reply);
+		free_message(c->requests[c->head++ % MAX_REQUESTS].reply);
 	while (c->nodes != NULL)
 		free_node(c->nodes);
 	while (c->mail != NULL)
@@ -961,13 +998,13 @@ free_client(ZkLockClient *c)
 		ZkLockMessage *message = c->mail;
 
 		c->mail = message->next;
-		free(message);
+		free_message(message);
 	}
 	c->used = false;
 }
 
 void
-server_zk_leave(int process)
+server_zk_forget(int process)
 {
 	for (int i = 0; i < MAX_CLIENTS; i++)
 	{
@@ -1292,7 +1329,7 @@ server_zk_rival_is_first(int64_t czxid)
 }
 
 void
-server_zk_rival_leave(int64_t czxid)
+server_zk_rival_release(int64_t czxid)
 {
 	ZNode	   *node = find_rival(czxid);
 
@@ -1367,7 +1404,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->seen = zxid;
 	c->head = c->applied = c->tail = 0;
-	c->first_flight = c->last_flight = 0;
+	c->first_delivery = c->last_delivery = 0;
 	c->nwatches = 0;
 	c->mail = NULL;
 	c->mail_end = &c->mail;
@@ -1418,7 +1455,7 @@ zklock_zkclient_receive(ZkLockClient *c, ZkLockClientStatus *status)
 void
 zklock_zkclient_free(ZkLockMessage *message)
 {
-	free(message);
+	free_message(message);
 }
 
 void

@@ -36,7 +36,7 @@ extern int64_t server_zk_next(void);
 extern void server_zk_pass(int64_t now);
 
 /* The process, whose client it is, has gone without a goodbye. */
-extern void server_zk_leave(int process);
+extern void server_zk_forget(int process);
 
 /* Faults.  False: there is nothing to be done. */
 extern bool server_zk_cut(int process, int64_t until);
@@ -65,6 +65,6 @@ extern int	server_zk_nwatches(int process);
 /* Another client, which has no watches: a node at the end of a path's queue. */
 extern int64_t server_zk_rival_enter(const char *path, bool reader);
 extern bool server_zk_rival_is_first(int64_t czxid);
-extern void server_zk_rival_leave(int64_t czxid);
+extern void server_zk_rival_release(int64_t czxid);
 
 #endif							/* SERVER_ZK_H */

@@ -366,7 +366,7 @@ yield(void)
 
 /* The stack is not used any more. */
 static void
-leave(void)
+go_for_good(void)
 {
 #ifdef __SANITIZE_ADDRESS__
 	__sanitizer_start_switch_fiber(NULL, scheduler_stack, scheduler_stack_size);
@@ -383,7 +383,7 @@ on_crash(int signal)
 		_exit(128 + signal);
 	sim_breach(SERVER_SOUND, "process %d crashes with signal %d", current->pid, signal);
 	trace_call("crashes");
-	leave();
+	go_for_good();
 }
 
 static void
@@ -692,7 +692,7 @@ shim_exit(int code)
 		shim_fail("a process ends with a lock");
 	world->ended((int) (p - processes), code);
 	clear(p);
-	leave();
+	go_for_good();
 	abort();
 }
 

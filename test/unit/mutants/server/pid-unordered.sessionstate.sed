@@ -1,0 +1,8 @@
+# Seed 237
+# The worker can signal a backend whose pid is not known until cancel on loss was off once.
+/^use_backend/,/^}/{
+	/backend->pid = MyProcPid;/d
+}
+/^zklock_sessionstate_cancel_on_loss/,/^}/s/cancel();/&\
+	if (!on)\
+		backend->pid = MyProcPid;/
