@@ -38,9 +38,12 @@ typedef struct AcquireState
 static void
 release_node(ZkLockHold *hold)
 {
-	zklock_cancel_release(hold);
+	bool		paused = zklock_cancel_release(hold);
+
 	if (hold->node != NULL)
 		zklock_session_routine->delete_node(hold);
+	if (paused)
+		zklock_cancel_resume();
 }
 
 void

@@ -192,11 +192,15 @@ zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 void
 zklock_await_abandon(ZkLockAttempt *attempt)
 {
+	bool		paused;
+
 	if (!attempt->begun)
 		return;
 	attempt->begun = false;
-	zklock_cancel_abandon(attempt);
+	paused = zklock_cancel_abandon(attempt);
 	zklock_session_routine->abandon(attempt);
+	if (paused)
+		zklock_cancel_resume();
 	zklock_claims_queued(attempt->claim, "", 0);
 }
 

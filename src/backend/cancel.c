@@ -120,36 +120,44 @@ zklock_cancel_granted(ZkLockHold *hold)
 		cancel();
 }
 
-void
+/*
+ * Turn cancel on loss off: when this returns, all signals have arrived that were
+ * sent before.
+ */
+static void
+pause_cancel_on_loss(void)
+{
+	zklock_session_routine->cancel_on_loss(false);
+	watching = false;
+}
+
+bool
 zklock_cancel_release(ZkLockHold *hold)
 {
 	bool		watched = watching && hold->granted;
+	bool		is_last;
 
 	zklock_locktable_ungrant(hold);
-	if (zklock_locktable_first_granted() == NULL)
-	{
-		if (watched)
-		{
-			/* After this call, no further cancellation can arrive. */
-			zklock_session_routine->cancel_on_loss(false);
-			note_loss(hold);
-		}
-		(void) update_cancel_on_loss();
-	}
-
-	/*
-	 * The remaining locks show a loss as well, but not a revocation.  It is read
-	 * after cancel on loss was turned off: an earlier one cancels the statement.
-	 */
-	if (watched && zklock_revoke_is_unreported(hold))
+	is_last = zklock_locktable_first_granted() == NULL;
+	if (!watched || (!is_last && !hold->revocable))
+		return false;			/* the remaining locks show the loss as well */
+	pause_cancel_on_loss();
+	if (is_last)
+		note_loss(hold);
+	if (zklock_revoke_is_unreported(hold))
 		note(REVOKED, hold->key.path);
+	return true;
 }
 
-void
+bool
 zklock_cancel_abandon(const ZkLockAttempt *attempt)
 {
-	if (watching && zklock_revoke_is_revoked(attempt))
+	if (!watching || !attempt->request.params.revocable)
+		return false;
+	pause_cancel_on_loss();
+	if (zklock_revoke_is_revoked(attempt))
 		note(REVOKED, attempt->request.path);
+	return true;
 }
 
 /*
@@ -162,8 +170,7 @@ zklock_cancel_pause(void)
 {
 	ZkLockHold *hold = zklock_locktable_first_granted();
 
-	zklock_session_routine->cancel_on_loss(false);
-	watching = false;
+	pause_cancel_on_loss();
 	if (!QueryCancelPending)
 	{
 		noted.reason = NO_REASON;

@@ -30,9 +30,9 @@
 extern void zklock_cancel_statement(bool begins);
 
 /*
- * To be called at the end of a transaction.  If a statement continues after
- * it, a loss or a revocation during the commit cancels the statement.  Raises
- * and allocates nothing.
+ * To be called at the end of a transaction, and when zklock_cancel_release() or
+ * zklock_cancel_abandon() demand it.  If a statement continues, a loss or a
+ * revocation in the meantime cancels it.  Raises and allocates nothing.
  */
 extern void zklock_cancel_resume(void);
 
@@ -44,11 +44,13 @@ extern void zklock_cancel_granted(ZkLockHold *hold);
 
 /*
  * To be called before a lock is released, and before an attempt is abandoned,
- * which may have been granted.  The node must not be deleted yet.  Both
+ * which may have been granted.  The node must not be deleted yet.  If they return
+ * true, no loss or revocation cancels the statement, because nothing could explain
+ * that any more, until zklock_cancel_resume() is called after the deletion.  Both
  * functions raise and allocate nothing.
  */
-extern void zklock_cancel_release(ZkLockHold *hold);
-extern void zklock_cancel_abandon(const ZkLockAttempt *attempt);
+extern bool zklock_cancel_release(ZkLockHold *hold);
+extern bool zklock_cancel_abandon(const ZkLockAttempt *attempt);
 
 /*
  * To be called when a statement is about to commit.  From here on, no loss or

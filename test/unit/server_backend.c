@@ -182,13 +182,6 @@ release(void)
 	if (hold == NULL)
 		return;
 	shim_trace("releases %s", hold->key.path);
-
-	/*
-	 * While other locks are held, cancel on loss stays on, and a revocation of
-	 * this one at the last moment is not explained.
-	 */
-	if (zklock_locktable_size() > 1)
-		server_excuse_cancel();
 	zklock_lease_confirm_release(hold);
 	zklock_locktable_drop(hold, scope);
 }

@@ -197,12 +197,6 @@ server_was_cancelled(void)
 	return was;
 }
 
-void
-server_excuse_cancel(void)
-{
-	cancelled[shim_scheduler_current()] = true;
-}
-
 bool
 shim_is_wait_failing(void)
 {

@@ -121,7 +121,6 @@ extern void server_acquiring(bool on);
 
 /* Was it sent a cancel since it last asked? */
 extern bool server_was_cancelled(void);
-extern void server_excuse_cancel(void);
 
 /* No more faults: come to an end. */
 extern bool server_is_quiet(void);
