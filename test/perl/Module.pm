@@ -16,7 +16,7 @@ our @EXPORT = qw(build_module build_zklock);
 sub build_module
 {
 	my ($name) = @_;
-	my $library = "$PostgreSQL::Test::Utils::tmp_check/$name";
+	my $library = PostgreSQL::Test::Utils::tempdir() . "/$name";
 
 	_compile($library, dirname(__FILE__) . "/../modules/$name.c");
 	return $library;

@@ -20,7 +20,7 @@ my ($node, %settings) = with_settings(
 	new_node('main', $zk->hosts),
 	'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '3s');
-my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
+my $file = PostgreSQL::Test::Utils::tempdir() . '/suspended';
 
 $node->safe_psql('postgres', qq(
 	CREATE TABLE goods (what text);

@@ -18,7 +18,7 @@ my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my $main = new_node('main', $zk->hosts);
 my $revoker = ZkTest->new(new_node('other', $zk->hosts));
-my $file = "$PostgreSQL::Test::Utils::tmp_check/stands_still";
+my $file = PostgreSQL::Test::Utils::tempdir() . '/suspended';
 
 # What a procedure does while it holds the lock: it is suspended at the end of
 # a transaction, just before its locks are released; or in a trigger, after its

@@ -217,7 +217,7 @@ is_under_way(int client)
 
 /* Who has downgraded keeps the reader's node for long if waiters are slow. */
 static int
-patience(const SimDriver *d)
+percent_held(const SimDriver *d)
 {
 	return plan.slow_waiters && !sim.quiet &&
 		!sim_check_holds(&d->runner.attempts[0]) ? 97 : plan.patience;
@@ -259,7 +259,7 @@ step(int which, int client)
 			return (sim.quiet || !sim_percent(plan.lag)) &&
 				sim_zk_catch_up(1 + sim_random(SIM_SERVERS - 1));
 		case 10:
-			return sim_schedule_hold(d, patience(d), plan.downgrades);
+			return sim_schedule_hold(d, percent_held(d), plan.downgrades);
 		default:
 			return begin(d);
 	}
