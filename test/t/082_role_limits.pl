@@ -72,6 +72,8 @@ for my $call (
 	like($session->query("SELECT $call"), TOO_MANY, "$call is refused");
 }
 is(join(' ', sort $zk->children('/limit')), 'a s', '... and no parent is created');
+wait_until('the mutex of the semaphore is released',
+	sub { !$zk->children('/limit/s/locks') });
 is(join(' ', map { scalar $zk->children("/limit/$_") } qw(a s/locks s/leases)),
 	'1 0 1', '... and no node');
 is($session->query(q(
