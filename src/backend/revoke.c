@@ -79,7 +79,7 @@ zklock_revoke_raise(const char *path)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("canceling statement because lock on \"%s\" was asked back",
+			 errmsg("canceling statement because lock on \"%s\" was revoked",
 					zklock_errors_path(path)),
 			 errdetail(DETAIL)));
 }
@@ -95,7 +95,7 @@ zklock_revoke_begin_statement(void)
 		if (hold->xact_count > 0)
 			zklock_revoke_raise(hold->key.path);
 		ereport(WARNING,
-				(errmsg("lock on \"%s\" was asked back",
+				(errmsg("lock on \"%s\" was revoked",
 						zklock_errors_path(hold->key.path)),
 				 errdetail(DETAIL)));
 	}

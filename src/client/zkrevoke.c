@@ -180,7 +180,7 @@ log_unwatched(const ZkLockNode *node)
 	char		line[ZKLOCK_LOG_LINE];
 
 	snprintf(line, sizeof(line),
-			 "zklock: out of memory, so that this lock cannot be asked back: %s",
+			 "zklock: out of memory, so that this lock cannot be revoked: %s",
 			 node->request);
 	zklock_zklog_put(line, false);
 }

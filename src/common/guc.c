@@ -374,7 +374,7 @@ zklock_guc_init(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("zklock.revocable",
-							 "Locks that are taken can be asked back, which cancels the holder's statement.",
+							 "Locks that are taken can be revoked, which cancels the holder's statement.",
 							 "See zk_lock_revoke().",
 							 &zklock_revocable, false,
 							 PGC_USERSET, 0,

@@ -117,7 +117,7 @@ for my $what (sort keys %procedures)
 					ne 'f'));
 		});
 	error_ok($session, $what,
-		qr/57014: canceling statement because lock on "$path" was asked back/);
+		qr/57014: canceling statement because lock on "$path" was revoked/);
 }
 
 # A lost lock, and a commit without a check

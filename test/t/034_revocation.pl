@@ -33,14 +33,14 @@ sub revoked
 	my ($path) = @_;
 
 	return
-	  qr{^ERROR:  57014: canceling statement because lock on "$path" was asked back\nDETAIL:  It is held until its transaction ends, or it is released\.$}m;
+	  qr{^ERROR:  57014: canceling statement because lock on "$path" was revoked\nDETAIL:  It is held until its transaction ends, or it is released\.$}m;
 }
 
 sub warning
 {
 	my ($path) = @_;
 
-	return qr{^WARNING:  01000: lock on "$path" was asked back\nDETAIL:  It is held until}m;
+	return qr{^WARNING:  01000: lock on "$path" was revoked\nDETAIL:  It is held until}m;
 }
 
 # Waits until a holder that runs no statement has noticed the first request:

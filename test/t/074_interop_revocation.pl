@@ -36,7 +36,7 @@ for my $kind (sort keys %kinds)
 		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
 		 WHERE pid = ${\ $session->pid}");
 	is($revoker->query("revoke $kind $path"), 't', '... Curator revokes it');
-	like($session->result, qr/^ERROR:  57014: .*"$path" was asked back$/m,
+	like($session->result, qr/^ERROR:  57014: .*"$path" was revoked$/m,
 		'... running statement is canceled');
 	wait_until('the node describes its holder again',
 		sub { $zk->get("$path/$name")->{data} eq $data });
