@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "common/clienttypes.h"
 #include "common/guc.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
@@ -316,6 +317,13 @@ zklock_slots_is_answered(ZkLockClaim *claim, uint32 question, int *present)
 	slot = slot_of(claim);
 	answered = slot->answered == question;
 	*present = slot->present;
+
+	/* An answer at the gate's slot is about its next node, and wakes its next holder. */
+	if (claim->at_gate && claim->turn.lost)
+	{
+		answered = true;
+		*present = ZKLOCK_ANSWER_GONE;
+	}
 	LWLockRelease(lock);
 	return answered;
 }

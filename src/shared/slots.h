@@ -87,7 +87,10 @@ extern void zklock_slots_forbid_handover(ZkLockClaim *claim);
  */
 extern uint32 zklock_slots_ask(ZkLockClaim *claim);
 
-/* Is there an answer to this question?  Sets `*present` to it, as reported. */
+/*
+ * Is there an answer to this question?  Sets `*present` to it, as reported, or to
+ * ZKLOCK_ANSWER_GONE if the node is known to be gone.
+ */
 extern bool zklock_slots_is_answered(ZkLockClaim *claim, uint32 question,
 									  int *present);
 
