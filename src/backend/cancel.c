@@ -197,4 +197,7 @@ zklock_cancel_explain(void)
 	zklock_revoke_explain();
 	if (noted.reason == REVOKED)
 		zklock_revoke_raise(noted.path);
+
+	/* If the session has ended since the check above, its locks show no revocation. */
+	zklock_lease_explain();
 }
