@@ -3,8 +3,8 @@
  * gate_test.c
  *	  The gate, call by call: a table of its rules.
  *
- * The simulation (gate_sim.c) covers the interaction of several backends,
- * their worker and ZooKeeper through gates.
+ * The simulation of servers (server_sim.h) covers the interaction of several
+ * backends, their worker and ZooKeeper through gates.
  *
  *-------------------------------------------------------------------------
  */

@@ -13,15 +13,18 @@
 #include "access/xact.h"
 #include "backend/acquire.h"
 #include "backend/acquireall.h"
+#include "backend/await.h"
 #include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/xact.h"
 #include "common/guc.h"
 #include "miscadmin.h"
+#include "server_gates.h"
 #include "server_sim.h"
-#include "shared/claimtable.h"
 #include "session/session.h"
+#include "shared/sessionstate.h"
+#include "shared/slots.h"
 #include "shim/backend.h"
 #include "shim/shim.h"
 #include "storage/ipc.h"
@@ -56,6 +59,8 @@ path_number(const char *path)
 static void
 tell_holds(void)
 {
+	uint32		session = 0;
+
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
 	{
@@ -63,12 +68,15 @@ tell_holds(void)
 
 		if (hold->node == NULL)
 			continue;
+		if (hold->session_serial < session)
+			server_breach(SERVER_SOUND, "a lock of an older session is not the first");
+		session = hold->session_serial;
 		server_hold(hold->node, path_number(hold->key.path) +
 					(mode == ZKLOCK_SEMAPHORE ? SERVER_MAX_PATHS :
 					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
 					mode == ZKLOCK_SHARED ? 1 : mode == ZKLOCK_SEMAPHORE ? 3 : 0,
-					hold->session_id, hold->name, hold->token,
-					hold->grant_number);
+					hold->session_serial == zklock_sessionstate_generation(),
+					hold->name, hold->token, hold->grant_number);
 	}
 }
 
@@ -108,6 +116,7 @@ acquire_one(void)
 	ZkLockMode	mode = draw_mode();
 	ZkLockScope scope = percent(70) ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
 	int64		patience = draw_timeout();
+	int64		began;
 	ZkLockRequest request = {.params = {.mode = mode}};
 	ZkLockHold *hold;
 
@@ -123,12 +132,15 @@ acquire_one(void)
 	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
-	server_acquiring(true);
+	server_acquiring(true, true);
+	began = shim_now();
 	hold = zklock_acquire_requested(&request, scope, patience, NULL);
-	server_acquiring(false);
+	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
 	if (hold == NULL)
 	{
+		if (patience > 0 && server_looked_at() < began + patience)
+			server_breach(SERVER_DEADLINE, "a backend gives up without a last look");
 		note_failure(patience);
 		return;
 	}
@@ -140,24 +152,86 @@ acquire_one(void)
 		server_count(SERVER_N_DOWNGRADES);
 }
 
+/* Were all that are fresh granted in one session? */
+static void
+check_one_session(const ZkLockKey *fresh, int n)
+{
+	uint32		session = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		const ZkLockHold *hold = zklock_locktable_find(fresh[i].path, fresh[i].mode);
+
+		if (session != 0 && hold->session_serial != session)
+			server_breach(SERVER_SOUND, "locks that are taken together are of two sessions");
+		session = hold->session_serial;
+	}
+}
+
+static bool
+is_node_deleted(const ZkLockHold *hold)
+{
+	return hold->node != NULL && zklock_slots_is_node_deleted(hold->node);
+}
+
+/* A look at the locks shows each node that is known to be gone. */
+static void
+check_deleted(void)
+{
+	bool		known = false;
+
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		known |= is_node_deleted(hold);
+	if (known && !zklock_lease_is_any_doubtful())
+		server_breach(SERVER_COMMIT, "a node is known to be gone, but not its lock");
+}
+
+/* Those before this one may be held. */
+extern void __real_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+									  int64 deadline);
+extern void __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+									  int64 deadline);
+
+void
+__wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+						  int64 deadline)
+{
+	server_lags();
+	__real_zklock_await_begin(attempt, request, deadline);
+}
+
 static void
 acquire_many(void)
 {
+	ZkLockMode	mode = percent(20) && server_plan.modes ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE;
 	const char *wanted[SERVER_MAX_PATHS];
+	ZkLockKey	fresh[SERVER_MAX_PATHS];
 	int64		patience = draw_timeout();
 	int			n = 0;
+	int			nfresh = 0;
 
 	for (int i = server_plan.npaths - 1; i >= 0; i--)
-		if (percent(70))
-			wanted[n++] = paths[i];
+	{
+		if (!percent(70))
+			continue;
+		wanted[n++] = paths[i];
+		if (mode == ZKLOCK_EXCLUSIVE && zklock_locktable_find(paths[i], mode) == NULL)
+			fresh[nfresh++] = (ZkLockKey) {.path = paths[i],.mode = mode};
+	}
 	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
 	shim_trace("acquires %d locks", n);
-	if (zklock_acquire_all(wanted, n, percent(20) && server_plan.modes ?
-						   ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE,
-						   ZKLOCK_TRANSACTION, patience))
+	server_acquiring(true, false);
+	if (zklock_acquire_all(wanted, n, mode, ZKLOCK_TRANSACTION, patience))
+	{
 		server_count(SERVER_N_ALL);
+		check_one_session(fresh, nfresh);
+		if (percent(50))
+			check_deleted();
+	}
 	else
 		note_failure(patience);
+	server_acquiring(false, false);
 }
 
 static bool
@@ -208,6 +282,10 @@ carry_out(void (*statement) (void))
 
 	PG_TRY();
 	{
+		/* Who has locks stays in their session, whatever the setting is. */
+		zklock_session = zklock_locktable_size() > 0 ? ZKLOCK_SESSION_BACKEND :
+			ZKLOCK_SESSION_SERVER;
+		server_begins(statement == acquire_many);
 		zklock_cancel_statement(true);
 		statement();
 		zklock_cancel_statement(false);
@@ -240,7 +318,7 @@ draw_statement(void)
 
 	if (drawn < 50)
 		carry_out(acquire_one);
-	else if (drawn < 60 && server_plan.many)
+	else if (drawn < 66 && server_plan.many)
 		carry_out(acquire_many);
 	else if (drawn < 76)
 		carry_out(release);
@@ -256,7 +334,7 @@ shim_xact_committing(void)
 	server_commits();
 
 	/* It may have to wait for a standby. */
-	if (percent(5))
+	if (percent(server_plan.slow_commits))
 		shim_sleep(shim_random(3000000));
 }
 
@@ -271,9 +349,11 @@ note_error(void)
 {
 	int			sqlerrcode = geterrcode();
 
-	server_acquiring(false);
+	server_acquiring(false, false);
 	if (shim_was_user_cancel() && !server_was_cancelled())
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
+	if (shim_was_session_lost() && !server_may_be_lost())
+		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
 	server_count(sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? SERVER_N_LOCK_TIMEOUTS :
 				 sqlerrcode == ERRCODE_QUERY_CANCELED ? SERVER_N_CANCELS :
 				 sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ? SERVER_N_LOST :
@@ -338,7 +418,7 @@ is_doomed(void)
 {
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
-		if (hold->node == NULL || ((ZkLockClaim *) hold->node)->node_deleted)
+		if (hold->node == NULL || is_node_deleted(hold))
 			return true;
 	return false;
 }
@@ -349,6 +429,7 @@ commit(void)
 	bool		doomed = is_doomed();
 
 	shim_trace("commits");
+	server_begins(false);
 	shim_xact_commit();
 	server_count(SERVER_N_COMMITS);
 	if (doomed)
@@ -393,6 +474,7 @@ void
 server_backend_main(int procno, int pid)
 {
 	shim_backend_begin(procno, pid, false);
+	server_gates_begin(procno);
 	zklock_acquire_init();
 	zklock_xact_init();
 	shim_trace("begins");
@@ -422,6 +504,7 @@ void
 server_worker_main(int procno, int pid)
 {
 	shim_backend_begin(procno, pid, true);
+	server_gates_begin(procno);
 	shim_trace("is the worker");
 	zklock_worker_main((Datum) 0);
 	proc_exit(0);

@@ -141,15 +141,20 @@ add_hold(const void *claim, int process, int path, int alike, int64_t session,
 }
 
 void
-server_hold(const void *claim, int path, int alike, int64_t session,
-			const char *node, int64_t token, int64_t number)
+server_hold(const void *claim, int path, int alike, bool current, const char *node,
+			int64_t token, int64_t number)
 {
+	int			worker = shim_scheduler_current() / SERVER_PLACES * SERVER_PLACES;
 	const Hold *hold = add_hold(claim, shim_scheduler_current(), path, alike,
-								session, node, token);
+								server_zk_owner(token), node, token);
 
 	if (hold == NULL)
 		return;
 	sim_count(SERVER_N_GRANTS);
+	if (current && server_zk_session(worker) != 0 &&
+		server_zk_session(worker) != hold->session)
+		sim_breach(SERVER_HOLD, "process %d takes lock %d for one of another session",
+				   hold->process, path);
 	if (alike != 0 || !is_good(hold))
 		return;
 	if (token < last_pair[path].token ||
@@ -175,10 +180,22 @@ server_let_go(const void *claim)
 	drop(claim, shim_scheduler_current());
 }
 
-/* Both have passed their checks while the other's lock was not given up. */
-static void
-check_commit(const Hold *mine)
+/* Two processes of one server; rivals are of none. */
+static bool
+is_same_server(const Hold *a, const Hold *b)
 {
+	return a->process < SERVER_RIVAL && b->process < SERVER_RIVAL &&
+		a->process / SERVER_PLACES == b->process / SERVER_PLACES;
+}
+
+/*
+ * Both have passed their checks while the other's lock was not given up.  Its worker
+ * waits for a slow commit of the same server, and other servers do not.
+ */
+static void
+check_commit(const Hold *mine, int64_t began)
+{
+	bool		is_slow = sim.now - began > slow;
 	int			others = 0;
 	int			other = -1;
 
@@ -190,7 +207,9 @@ check_commit(const Hold *mine)
 			commit->hold.path != mine->path ||
 			!conflict(commit->hold.alike, mine->alike) ||
 			(commit->ended != 0 && (commit->end < mine->since || mine->alike > 1)) ||
-			(commit->ended != 0 ? commit->ended : sim.now) - commit->began > slow ||
+			(!is_same_server(&commit->hold, mine) &&
+			 (is_slow ||
+			  (commit->ended != 0 ? commit->ended : sim.now) - commit->began > slow)) ||
 			is_robbed(&commit->hold))
 			continue;
 		others++;
@@ -202,7 +221,7 @@ check_commit(const Hold *mine)
 }
 
 static void
-begin_commits(int process)
+begin_commits(int process, int64_t began)
 {
 	for (int i = 0; i < MAX_HOLDS; i++)
 	{
@@ -210,13 +229,13 @@ begin_commits(int process)
 
 		if (hold->claim == NULL || hold->process != process)
 			continue;
-		check_commit(hold);
+		check_commit(hold, began);
 		if (server_zk_is_closed(hold->session) && !is_robbed(hold))
 			sim_breach(SERVER_CLOSE, "process %d commits under lock %d of a session that was closed",
 					   process, hold->path);
 
 		/* What was held for longer than commits are kept is not checked. */
-		commits[last_commit] = (Commit) {.hold = *hold,.began = sim.now};
+		commits[last_commit] = (Commit) {.hold = *hold,.began = began};
 		last_commit = (last_commit + 1) % MAX_COMMITS;
 	}
 }
@@ -236,7 +255,10 @@ end_commits(int process)
 void
 server_commits(void)
 {
-	begin_commits(shim_scheduler_current());
+	int			process = shim_scheduler_current();
+
+	/* Its check has read the clock, and may have been suspended since. */
+	begin_commits(process, server_zk_clock(process));
 }
 
 void
@@ -268,7 +290,7 @@ server_check_rival(int rival, int path, bool reader, int64_t token)
 void
 server_check_rival_releases(int rival)
 {
-	begin_commits(SERVER_RIVAL + rival);
+	begin_commits(SERVER_RIVAL + rival, sim.now);
 	end_commits(SERVER_RIVAL + rival);
 	drop(&holds, SERVER_RIVAL + rival);
 }

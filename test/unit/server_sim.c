@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "server_check.h"
+#include "server_shrink.h"
 #include "server_zk.h"
 #include "shim/backend.h"
 #include "shim/scheduler.h"
@@ -36,6 +37,9 @@ static const char *const properties[] = {
 	[SERVER_PAIRS] = "token and number grow from grant to grant",
 	[SERVER_TICKETS] = "a server's backends come first, served first",
 	[SERVER_WINDOW] = "a node is passed on within its window, and while it may be",
+	[SERVER_GATE] = "a gate's state is that of its node, holder and waiters",
+	[SERVER_TRIES] = "who does not wait is refused for those ahead only, and at once",
+	[SERVER_DEADLINE] = "a timeout gives up no grant",
 	[SERVER_LAST] = "locks go after those of PostgreSQL",
 	[SERVER_WOKEN] = "nobody sleeps who has something to do",
 	[SERVER_PROGRESS] = "every wait comes to an end",
@@ -73,10 +77,12 @@ static const char *const counts[] = {
 	[SERVER_N_CRASHES] = "servers crashed",
 	[SERVER_N_RELOADS] = "settings changed",
 	[SERVER_N_STOPS] = "processes stopped",
+	[SERVER_N_LAGS] = "calls stopped in the middle",
 	[SERVER_N_OUT_OF_MEMORY] = "allocations failed",
 	[SERVER_N_ROBBED] = "nodes deleted by others",
 	[SERVER_N_REVOKED] = "locks asked back",
-	[SERVER_N_WATCHES_REFUSED] = "watches refused"
+	[SERVER_N_WATCHES_REFUSED] = "watches refused",
+	[SERVER_N_FORMER] = "requests that were late for their session"
 };
 
 typedef enum Phase
@@ -102,6 +108,7 @@ typedef enum Fault
 	CANCEL,
 	TERMINATE,
 	STOP,
+	LAG,
 	CUT,
 	PARTITION,
 	EXPIRE,
@@ -113,6 +120,13 @@ typedef enum Fault
 	REVOKE,
 	N_FAULTS
 } Fault;
+
+static const char *const fault_names[N_FAULTS] = {
+	[CANCEL] = "cancel",[TERMINATE] = "terminate",[STOP] = "stop",[LAG] = "lag",
+	[CUT] = "cut",[PARTITION] = "partition",[EXPIRE] = "expire",
+	[END_WORKER] = "end worker",[FAIL_WORKER] = "fail worker",[CRASH] = "crash",
+	[RELOAD] = "reload",[ROB] = "rob",[REVOKE] = "revoke"
+};
 
 ServerPlan	server_plan;
 
@@ -126,15 +140,22 @@ static ShimSettings settings[SERVER_MAX_SERVERS];
 static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
-static bool acquiring[SERVER_MAX_PLACES];
+static bool acquiring[SERVER_MAX_PLACES];	/* any locks */
+static bool acquiring_one[SERVER_MAX_PLACES];
+static bool lags[SERVER_MAX_PLACES];	/* its next call will */
+static int64_t looked_at[SERVER_MAX_PLACES];
 static bool cancelled[SERVER_MAX_PLACES];
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
 static int	fault_rate;			/* one in so many turns; 0: none */
+static bool endangered;			/* are sessions, since then? */
+static uint64_t cuts_before;	/* in other schedules */
 static Fault faults[N_FAULTS];	/* that are met in this schedule */
 static int	nfaults;
+static int	allowed[N_FAULTS];	/* flags */
+static int	slow;				/* the process that is, or -1 */
 
 static int
 worker_of(int server)
@@ -182,10 +203,109 @@ server_breach(int property, const char *text)
 	sim_breach(property, "%s (process %d)", text, shim_scheduler_current());
 }
 
-void
-server_acquiring(bool on)
+bool
+server_may_be_lost(void)
 {
-	acquiring[shim_scheduler_current()] = on;
+	return endangered || sim.counts[SERVER_N_CUTS] > cuts_before;
+}
+
+static void
+rob(void)
+{
+	if (!server_zk_rob())
+		return;
+	sim_count(SERVER_N_ROBBED);
+
+	/* A session without nodes may end on purpose, and its locks are lost with it. */
+	endangered = true;
+
+	/* A grant that is gone before it is a hold is not explained. */
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		cancelled[i] = true;
+}
+
+static void
+ask_back(void)
+{
+	if (server_zk_revoke())
+		sim_count(SERVER_N_REVOKED);
+}
+
+void
+server_acquiring(bool on, bool one)
+{
+	int			place = shim_scheduler_current();
+
+	acquiring[place] = on;
+	acquiring_one[place] = one;
+}
+
+void
+server_begins(bool many)
+{
+	int			place = shim_scheduler_current();
+	int			wakes = (int) sim_random(4);
+
+	if (lags[place] || (many && server_plan.faults && !server_plan.planned &&
+						sim_percent(10)))
+		shim_scheduler_trap(place, wakes, 1 + (int) sim_random(wakes > 0 ? 40 : 100));
+	lags[place] = false;
+}
+
+void
+server_pauses(void)
+{
+	if (!sim.quiet && server_plan.faults && sim_random(4) == 0)
+		shim_scheduler_stop(shim_scheduler_current(), sim.now +
+							sim_random(sim_random(2) ? 10 : 300) * SERVER_MS);
+}
+
+/*
+ * It stands still in the middle of a statement, and goes on in another session, or when a
+ * node was deleted or asked for.
+ */
+static void
+trapped(int place)
+{
+	int			server = shim_scheduler_server(place);
+	int			timeout = settings[server].session_timeout;
+	int64_t		then = sim.now + timeout * SERVER_MS;
+
+	if (sim.quiet)
+		return;
+	server_zk_pass(sim.now);
+	sim_count(SERVER_N_LAGS);
+	endangered = true;
+	if (sim_random(2) == 0)
+	{
+		if (server_zk_cut(worker_of(server), then))
+			shim_scheduler_stop(place, then + sim_random(2000) * SERVER_MS);
+		return;
+	}
+	shim_scheduler_stop(place, sim.now + sim_random(timeout) * SERVER_MS);
+	if (!settings[server].revocable || sim_random(2) == 0)
+		rob();
+	else
+		ask_back();
+}
+
+void
+server_lags(void)
+{
+	if (server_plan.faults && !server_plan.planned && sim_random(30) == 0)
+		trapped(shim_scheduler_current());
+}
+
+void
+server_looks(void)
+{
+	looked_at[shim_scheduler_current()] = sim.now;
+}
+
+int64_t
+server_looked_at(void)
+{
+	return looked_at[shim_scheduler_current()];
 }
 
 bool
@@ -239,7 +359,7 @@ begin(int place)
 	int			server = place / SERVER_PLACES;
 
 	begin_at[place] = NEVER;
-	acquiring[place] = cancelled[place] = false;
+	acquiring[place] = acquiring_one[place] = lags[place] = cancelled[place] = false;
 	shim_scheduler_begin(place, server, place % SERVER_PLACES,
 						 is_worker(place) ? "server_worker_main" :
 						 "server_backend_main");
@@ -251,7 +371,7 @@ ended(int place, int code)
 	shim_trace("exits with %d", code);
 	server_check_forget(place);
 	server_zk_forget(place);
-	acquiring[place] = false;
+	acquiring[place] = acquiring_one[place] = false;
 	if (is_worker(place) ? phase < ENDING : !sim.quiet && lives[place]-- > 0)
 		begin_at[place] = sim.now + (is_worker(place) ? 1000 :
 									 (int) sim_random(50)) * SERVER_MS;
@@ -359,6 +479,8 @@ look_at_sleepers(int server)
 {
 	int			worker = worker_of(server);
 	uint32_t	asleep = 0;
+	uint32_t	waiting = 0;
+	bool		worker_sleeps = shim_scheduler_is_asleep(worker);
 	const char *wrong;
 
 	if (!shim_scheduler_is_there(worker))
@@ -367,11 +489,14 @@ look_at_sleepers(int server)
 	{
 		if (shim_scheduler_is_stopped(worker + i))
 			return;
-		if (i > 0 && acquiring[worker + i] && shim_scheduler_is_asleep(worker + i))
-			asleep |= 1U << i;
+		if (i == 0 || !shim_scheduler_is_asleep(worker + i))
+			continue;
+		asleep |= 1U << i;
+		if (acquiring_one[worker + i])
+			waiting |= 1U << i;
 	}
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
-		(server_zk_is_well(worker) && shim_scheduler_is_asleep(worker), asleep);
+		(server_zk_is_well(worker) && worker_sleeps, worker_sleeps, waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
 }
@@ -420,7 +545,14 @@ fault(void)
 	int			worker = worker_of(server);
 	int			place = sim_random(4) ? draw_waiter() : worker;
 
-	switch (faults[sim_random(nfaults)])
+	Fault		what = faults[sim_random(nfaults)];
+
+	if (!allowed[what])
+		return;
+	shim_trace("fault: %s", fault_names[what]);
+	endangered |= what != CANCEL && what != TERMINATE && what != END_WORKER &&
+		what != RELOAD && what != REVOKE;
+	switch (what)
 	{
 		case CANCEL:
 			place = draw_backend();
@@ -436,6 +568,9 @@ fault(void)
 			server_zk_pass(sim.now);
 			shim_scheduler_stop(place, draw_time(server));
 			sim_count(SERVER_N_STOPS);
+			break;
+		case LAG:
+			lags[worker + 1 + sim_random(server_plan.nbackends)] = true;
 			break;
 		case CUT:
 			server_zk_pass(sim.now);
@@ -472,17 +607,10 @@ fault(void)
 				sim_count(SERVER_N_RELOADS);
 			break;
 		case ROB:
-			if (!server_zk_rob())
-				break;
-			sim_count(SERVER_N_ROBBED);
-
-			/* A grant that is gone before it is a hold is not explained. */
-			for (int i = 0; i < SERVER_MAX_PLACES; i++)
-				cancelled[i] = true;
+			rob();
 			break;
 		case REVOKE:
-			if (server_zk_revoke())
-				sim_count(SERVER_N_REVOKED);
+			ask_back();
 			break;
 		case N_FAULTS:
 			break;
@@ -604,16 +732,60 @@ is_over(void)
 
 static const ShimWorld world = {
 	.step = step,.next = next,.mishap = mishap,.idle = idle,.ended = ended,
-	.is_over = is_over
+	.trapped = trapped,.is_over = is_over
 };
 
 static void
-draw_plan(void)
+draw_faults(bool failing)
+{
+	static const Fault planned[] = {RELOAD, END_WORKER, CANCEL};
+
+	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : N_FAULTS);
+	for (int i = 0; i < nfaults; i++)
+		faults[i] = failing ? FAIL_WORKER :
+			server_plan.planned ? planned[sim_random(3)] :
+			sim_percent(10) ? LAG : (Fault) sim_random(N_FAULTS);
+	for (int i = 0; i < N_FAULTS; i++)
+		allowed[i] = 1;
+}
+
+static void
+draw_settings(ShimSettings *s)
+{
+	bool		revoked = false;
+
+	for (int i = 0; i < nfaults; i++)
+		revoked |= faults[i] == REVOKE;
+	*s = (ShimSettings) {
+		.hosts = "a",
+		.local_handover = server_plan.gates ? 1 + (int) sim_random(200) : 0,
+		.max_locks = sim_percent(20) ? 4 : 40,
+		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
+		.session_timeout = server_plan.session_timeout,
+		.connect_timeout = 4000,
+		.confirm_commit = sim_percent(70) ? 1 : 2,
+		.revocable = revoked || sim_percent(20)
+	};
+}
+
+static void
+draw_plan(uint64_t seed)
 {
 	static const int paces[] = {2, 8, 30, 100, 400};
 	static const int drifts[] = {50, 200, 1000, 5000};
 	ServerPlan *plan = &server_plan;
-	bool		revoked = false;
+	bool		failing = sim_percent(8);	/* worker after worker */
+	int			slowness = 10 << sim_random(7);
+	int			drift = drifts[sim_random(4)];
+	const ServerKnob knobs[] = {
+		{&plan->nservers, 1}, {&plan->nbackends, 1}, {&plan->npaths, 1},
+		{&plan->ntransactions, 1}, {&nrivals, 0}, {&plan->gates, 0}, {&plan->modes, 0},
+		{&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
+		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
+		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
+		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
+		{&allowed[11], 0}, {&allowed[12], 0}
+	};
 
 	plan->nservers = sim_random(4) ? 1 : 2;
 	plan->nbackends = 1 + (int) sim_random(plan->nservers > 1 ? 3 : SERVER_MAX_BACKENDS);
@@ -623,30 +795,29 @@ draw_plan(void)
 	plan->modes = sim_percent(50);
 	plan->many = sim_percent(40);
 	plan->faults = sim_percent(75);
+	plan->planned = !failing && sim_percent(15);
 	plan->out_of_memory = plan->faults && sim_percent(20) ? 20 + (int) sim_random(300) : 0;
-	plan->session_timeout = sim_percent(50) ? 1500 : 6000;
+	plan->session_timeout = sim_percent(50) && !failing ? 1500 : 6000;
 	plan->impatience = sim_percent(50) ? 80 : 20;
+	plan->slow_commits = sim_percent(20) || failing ? 50 : 5;
 	nrivals = sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
 	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
-	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : N_FAULTS);
-	for (int i = 0; i < nfaults; i++)
-	{
-		faults[i] = (Fault) sim_random(N_FAULTS);
-		revoked |= faults[i] == REVOKE;
-	}
+	draw_faults(failing);
 	quiet_at = SERVER_BEGIN + (200 + sim_random(sim_percent(50) ? 2000 : 30000)) * SERVER_MS;
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
-		settings[i] = (ShimSettings) {
-			.hosts = "a",
-			.local_handover = plan->gates ? 1 + (int) sim_random(200) : 0,
-			.max_locks = sim_percent(20) ? 4 : 40,
-			.max_locks_per_backend = sim_percent(20) ? 2 : 0,
-			.session_timeout = plan->session_timeout,
-			.connect_timeout = 4000,
-			.confirm_commit = sim_percent(70) ? 1 : 2,
-			.revocable = revoked || sim_percent(20)
-		};
-	shim_scheduler_pace(paces[sim_random(5)], drifts[sim_random(4)]);
+		draw_settings(&settings[i]);
+	shim_scheduler_pace(paces[sim_random(5)], drift);
+	slow = sim_percent(plan->planned ? 40 : 70) ? -1 : sim_percent(50) ? 0 : draw_backend();
+
+	server_shrink_plan(seed, knobs, sizeof(knobs) / sizeof(knobs[0]));
+	for (int i = 0; i < SERVER_MAX_SERVERS && !plan->gates; i++)
+		settings[i].local_handover = 0;
+	if (!plan->faults)
+		fault_rate = plan->out_of_memory = 0;
+	shim_scheduler_slow(slow, slowness);
+
+	/* Its turns may take too long. */
+	endangered = slow == 0 && slowness * drift > 100000;
 }
 
 /* Without --library it is the one beside this program. */
@@ -667,17 +838,16 @@ load(void)
 }
 
 static void
-play(uint64_t seed)
+play_plan(uint64_t seed)
 {
-	if (!loaded)
-		load();
 	sim_seed(seed);
 	sim.now = SERVER_BEGIN;
 	server_zk_reset();
 	shim_scheduler_reset(&world);
-	draw_plan();
+	draw_plan(seed);
 	server_check_reset(server_plan.session_timeout);
 	memset(files, 0, sizeof(files));
+	cuts_before = sim.counts[SERVER_N_CUTS];
 	memset(worker_fails, 0, sizeof(worker_fails));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
@@ -695,11 +865,19 @@ play(uint64_t seed)
 	shim_scheduler_run();
 }
 
+static void
+play(uint64_t seed)
+{
+	if (!loaded)
+		load();
+	server_shrink_play(seed, play_plan);
+}
+
 static bool
 set_option(const char *name, const char *value)
 {
 	if (strcmp(name, "--library") != 0)
-		return false;
+		return server_shrink_option(name, value);
 	library = value;
 	return true;
 }

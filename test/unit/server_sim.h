@@ -8,6 +8,8 @@
  * decides (shim/scheduler.h).  Shims stand for PostgreSQL (shim/), and one client of a
  * model of ZooKeeper for client/ (server_zk.h).  It is compiled with PostgreSQL's
  * headers into a library; the rest is the program, which knows nothing of PostgreSQL.
+ * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
+ * gates in server_gates.c, and when all sleep in server_look.c.
  *
  * Not in here: statement.c, whose hooks server_backend.c calls as it does; fences, SQL
  * and all that looks at queues; a backend's own session; the settings' rules.
@@ -41,6 +43,9 @@ enum
 	SERVER_PAIRS,
 	SERVER_TICKETS,
 	SERVER_WINDOW,
+	SERVER_GATE,
+	SERVER_TRIES,
+	SERVER_DEADLINE,
 	SERVER_LAST,
 	SERVER_WOKEN,
 	SERVER_PROGRESS,
@@ -79,10 +84,12 @@ enum
 	SERVER_N_CRASHES,
 	SERVER_N_RELOADS,
 	SERVER_N_STOPS,
+	SERVER_N_LAGS,
 	SERVER_N_OUT_OF_MEMORY,
 	SERVER_N_ROBBED,
 	SERVER_N_REVOKED,
 	SERVER_N_WATCHES_REFUSED,
+	SERVER_N_FORMER,
 	SERVER_N_END
 };
 
@@ -93,22 +100,25 @@ typedef struct ServerPlan
 	int			nbackends;		/* of each */
 	int			npaths;
 	int			ntransactions;	/* of each backend */
-	bool		gates;
-	bool		modes;			/* others than exclusive locks, too */
-	bool		many;			/* locks at a time */
-	bool		faults;
+	int			gates;			/* flags, as ints: server_shrink.c reduces them */
+	int			modes;			/* others than exclusive locks, too */
+	int			many;			/* locks at a time */
+	int			faults;
+	bool		planned;		/* only those that end sessions on purpose */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	int			session_timeout;	/* ms */
 	int			impatience;		/* percent of short waits */
+	int			slow_commits;	/* percent */
 } ServerPlan;
 
 extern ServerPlan server_plan;
 
 /*
  * What backends tell the checker.  A hold is known by the claim that it is of.  `alike`
- * is 0 for a writer, 1 for a reader, and n + 1 for one of n leases.
+ * is 0 for a writer, 1 for a reader, and n + 1 for one of n leases.  `current`: it is
+ * taken for one in the present session.
  */
-extern void server_hold(const void *claim, int path, int alike, int64_t session,
+extern void server_hold(const void *claim, int path, int alike, bool current,
 						const char *node, int64_t token, int64_t number);
 extern void server_let_go(const void *claim);
 
@@ -116,11 +126,27 @@ extern void server_let_go(const void *claim);
 extern void server_commits(void);
 extern void server_committed(void);
 
-/* Is it in a call for one lock, in which a grant ends its sleep? */
-extern void server_acquiring(bool on);
+/* Is it in a call for locks?  Is it one for one lock, in which a grant ends its sleep? */
+extern void server_acquiring(bool on, bool one);
+
+/* It begins a statement, or a commit; is that one for many locks? */
+extern void server_begins(bool many);
+
+/* It stands still for a moment, here where that matters; or not. */
+extern void server_pauses(void);
+
+/* It stands still while something happens to its locks, or not. */
+extern void server_lags(void);
+
+/* It looks for a verdict; when did it so last? */
+extern void server_looks(void);
+extern int64_t server_looked_at(void);
 
 /* Was it sent a cancel since it last asked? */
 extern bool server_was_cancelled(void);
+
+/* Has anything happened that can end a session, except on purpose? */
+extern bool server_may_be_lost(void);
 
 /* No more faults: come to an end. */
 extern bool server_is_quiet(void);
@@ -129,11 +155,14 @@ extern void server_breach(int property, const char *text);
 
 /*
  * Of the library: what shared memory says, and whether anybody sleeps who should not.
- * `worker` has a session that is connected; `asleep` are backends by their numbers.
+ * `connected`: the worker sleeps, and has a session that is connected.  Backends are bits
+ * by their numbers: those of `asleep` that are `waiting` sleep in a call for one lock.
  * The answer is what is wrong, or NULL.
  */
-typedef const char *(*ServerLook) (bool worker, uint32_t asleep);
-extern const char *server_look_at_sleepers(bool worker, uint32_t asleep);
+typedef const char *(*ServerLook) (bool connected, bool worker_sleeps, uint32_t waiting,
+								   uint32_t asleep);
+extern const char *server_look_at_sleepers(bool connected, bool worker_sleeps,
+										   uint32_t waiting, uint32_t asleep);
 
 /* Nobody has anything any more. */
 extern const char *server_look_at_rest(void);

@@ -29,6 +29,8 @@
 #define MAX_DATA 200
 #define MAX_NAMES 128
 
+#define lengthof(array) (sizeof(array) / sizeof((array)[0]))
+
 #define RIVAL 1					/* the session of other clients */
 
 typedef struct ZNode
@@ -109,6 +111,7 @@ struct ZkLockNode
 	bool		named;
 	char		name[MAX_PATH]; /* "" while not known */
 	int			creating;
+	bool		doubted;		/* its user takes that for lost, and syncs */
 	bool		may_exist;
 	bool		deleting;
 	bool		busy;
@@ -158,6 +161,7 @@ static struct
 	char		name[MAX_PATH];
 }			robbed[MAX_NODES];
 static int	nrobbed;
+static int64_t owners[1 << 16];	/* of each node that was ever made, by its czxid */
 
 static void free_client(ZkLockClient *c);
 static void free_messages(void);
@@ -289,6 +293,7 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	node->length = length;
 	node->owner = owner;
 	node->czxid = node->mzxid = node->pzxid = ++zxid;
+	owners[zxid % lengthof(owners)] = owner;
 	node->version = node->next_number = 0;
 	children_changed(path);
 	shim_trace("zk: %s is made, of session %" PRIx64, path, owner);
@@ -390,6 +395,12 @@ server_zk_is_alive(int64_t id)
 	const Session *session = find_session(id);
 
 	return session != NULL && session->alive;
+}
+
+int64_t
+server_zk_owner(int64_t czxid)
+{
+	return owners[czxid % lengthof(owners)];
 }
 
 bool
@@ -696,6 +707,24 @@ find_ours(const ZkLockNode *node, int64_t session)
 	return NULL;
 }
 
+/*
+ * A gate has one node: the former one is deleted before another is requested, unless its
+ * worker, which was suspended, takes what it had asked for as lost.
+ */
+static void
+check_former(ZkLockClient *c, const ZkLockNode *node)
+{
+	if (!server_plan.gates || node->named || strcmp(node->marker, "__READ__") == 0 ||
+		strcmp(node->marker, "lease-") == 0)
+		return;
+	for (const ZkLockNode *other = c->nodes; other != NULL; other = other->next)
+		if (other != node && other->deleting && strcmp(other->dir, node->dir) == 0 &&
+			strcmp(other->marker, node->marker) == 0 &&
+			!other->doubted && find_ours(other, sessions[c->session].id) != NULL)
+			sim_breach(SERVER_TRIES, "a node in %s waits for the former one of its gate",
+					   node->dir);
+}
+
 /* The effect of a request, and its reply. */
 static ZkLockMessage *
 carry_out(ZkLockClient *c, const Request *r)
@@ -713,6 +742,7 @@ carry_out(ZkLockClient *c, const Request *r)
 		case OP_CREATE:
 			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
 						   session->id, &rc);
+			check_former(c, r->node);
 			message = text_message(r, rc, znode != NULL ? base_name(znode) : "",
 								   znode != NULL ? (int) strlen(base_name(znode)) : 0);
 			message->czxid = znode != NULL ? znode->czxid : 0;
@@ -940,10 +970,16 @@ connect_client(ZkLockClient *c)
 static Request *
 submit(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 {
+	static const char *const names[] = {
+		[OP_MAKE] = "make",[OP_CREATE] = "create",[OP_SET] = "set",
+		[OP_CONFIRM] = "confirm",[OP_DELETE] = "delete",[OP_LIST] = "list",
+		[OP_GET] = "get",[OP_SYNC] = "sync",[OP_CLOSE] = "close"
+	};
 	Request    *r = &c->requests[c->tail % MAX_REQUESTS];
 
 	if (c->tail - c->head == MAX_REQUESTS)
 		sim_overflow("requests");
+	shim_trace("client of process %d: asks to %s %s", c->process, names[op], path);
 	c->tail++;
 	r->op = op;
 	r->tag = tag;
@@ -1236,6 +1272,14 @@ server_zk_revoke(void)
 	return false;
 }
 
+int64_t
+server_zk_session(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	return c == NULL ? 0 : c->status.session_id;
+}
+
 bool
 server_zk_is_well(int process)
 {
@@ -1341,10 +1385,20 @@ server_zk_rival_release(int64_t czxid)
  * zkclient.h
  */
 
+static int64_t read_at[SERVER_MAX_PLACES];
+
 int64_t
 zklock_zkclient_now(void)
 {
+	if (shim_scheduler_current() >= 0)
+		read_at[shim_scheduler_current()] = sim.now;
 	return sim.now;
+}
+
+int64_t
+server_zk_clock(int process)
+{
+	return read_at[process];
 }
 
 const char *
@@ -1509,7 +1563,7 @@ static Request *
 ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 {
 	check_caller();
-	if (!sim.quiet && server_plan.faults && sim_random(3000) == 0 &&
+	if (!sim.quiet && server_plan.faults && !server_plan.planned && sim_random(3000) == 0 &&
 		c->status.state == ZKLOCK_CLIENT_CONNECTED)
 		lose(c);
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
@@ -1535,6 +1589,7 @@ zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 	set_data(r, data, (int) strlen(data));
 	r->node = node;
 	node->creating++;
+	node->doubted = false;
 	if (!node->named)
 		node->name[0] = '\0';
 	return true;
@@ -1636,6 +1691,8 @@ bool
 zklock_zkclient_sync(ZkLockClient *c, const char *path, ZkLockTag tag)
 {
 	(void) ask(c, OP_SYNC, path, tag);
+	for (ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		node->doubted |= strcmp(node->dir, path) == 0;
 	return true;
 }
 

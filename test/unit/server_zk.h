@@ -49,6 +49,13 @@ extern bool server_zk_is_well(int process);
 
 extern bool server_zk_is_alive(int64_t session);
 
+/* When the process read the clock last */
+extern int64_t server_zk_clock(int process);
+
+/* The session of a worker, or 0; the session that made a node */
+extern int64_t server_zk_session(int process);
+extern int64_t server_zk_owner(int64_t czxid);
+
 /* Was it closed, rather than has expired? */
 extern bool server_zk_is_closed(int64_t session);
 

@@ -112,7 +112,6 @@ typedef struct Sim
 	int			crowded;		/* percent of look-aheads that are not watched */
 	bool		counted;		/* the number of leases is stored in a node */
 	int			leases;			/* of the semaphore, otherwise */
-	bool		gates;			/* servers hand locks over among their backends */
 	int			broken;			/* a property, or SIM_KEPT */
 	char		message[256];
 	uint64_t	counts[SIM_MAX_NAMES];

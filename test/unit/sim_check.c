@@ -115,31 +115,11 @@ check_count(const SimRunner *r, const SimAttempt *a)
 }
 
 /*
- * A downgrade that continues although its lock is gone: its backend has given
- * both up, and the worker does not know that yet.
- */
-static bool
-is_abandoned(const SimAttempt *a, const SimNode *reader)
-{
-	if (!sim.gates || !a->recipe.fixed || a->progress != SIM_TRYING)
-		return false;
-	for (int i = 0; i < sim_tree_nnodes(); i++)
-	{
-		const SimNode *node = sim_tree_node(i);
-
-		if (node->dir == reader->dir && node->seq == reader->seq &&
-			!node->container && !node->reader && sim_tree_exists(i))
-			return false;
-	}
-	return true;
-}
-
-/*
  * A downgrade's node is inserted in the middle of the queue. If the lock that
  * it is for is given up at the same time, no client should be granted anything
- * by that node. A worker does that when the place's next backend wants another
- * lock, or the backend was cancelled, or timed out, during the downgrade. A
- * grant by it would be a violation of exclusion.
+ * by that node. A client does that when it is
+ * cancelled, or times out, during the downgrade. A grant by it would be a
+ * violation of exclusion.
  */
 static bool
 is_stillborn(const SimNode *ahead, const SimNode *node)
@@ -152,11 +132,11 @@ is_stillborn(const SimNode *ahead, const SimNode *node)
 	{
 		const SimAttempt *a = sim_runner_claims(runners[i], ahead);
 
-		if (a != NULL && !is_abandoned(a, ahead))
+		if (a != NULL)
 			return false;
 		cancelled |= strcmp(runners[i]->cancelled, ahead->prefix) == 0;
 	}
-	return sim.gates || cancelled;
+	return cancelled;
 }
 
 /* Locks of a queue are granted in order, and the tokens show that order. */

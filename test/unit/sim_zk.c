@@ -19,7 +19,6 @@
 typedef struct Session
 {
 	bool		alive;			/* at the leader */
-	int64_t		heard;			/* when the leader last heard of it */
 	int			server;			/* -1: no connection */
 	bool		closing;		/* the server has closed the connection */
 	bool		deserted;		/* its client does not return */
@@ -73,12 +72,6 @@ sim_zk_session_alive(int session)
 	return sessions[session].alive;
 }
 
-int64_t
-sim_zk_quorum(int session)
-{
-	return sessions[session].heard;
-}
-
 int
 sim_zk_open(int64_t *zxid)
 {
@@ -87,7 +80,6 @@ sim_zk_open(int64_t *zxid)
 	if (nsessions == MAX_SESSIONS)
 		sim_overflow("sessions");
 	s->alive = true;
-	s->heard = sim.now;
 	s->deserted = false;
 	s->server = -1;
 	s->head = s->arrived = s->tail = 0;
@@ -266,7 +258,6 @@ sim_zk_apply(int session)
 	}
 	if (request == NULL)
 		return false;
-	s->heard = sim.now;
 	if (s->server < 0)
 		sim_count(SIM_N_ORPHANS);
 

@@ -104,7 +104,6 @@ extern void sim_zk_reset(void);
 
 extern int	sim_zk_nsessions(void);
 extern bool sim_zk_session_alive(int session);	/* at the leader */
-extern int64_t sim_zk_quorum(int session);	/* when it last was, by sim.now */
 
 /* Actions of clients */
 extern int	sim_zk_open(int64_t *last_zxid);

@@ -30,6 +30,9 @@ extern bool shim_take_ring(void);
 /* The process is sent this signal at a time, once; 0: never. */
 extern void shim_set_timer(int signal, int64_t at);
 
+/* Another process may go on here. */
+extern void shim_point(void);
+
 /* Signals are handled from now on. */
 extern void shim_unblock_signals(void);
 
@@ -50,8 +53,9 @@ extern bool shim_is_traced(void);
 extern void shim_trace(const char *fmt,...)
 			__attribute__((format(printf, 1, 2)));
 
-/* Does it have an LWLock or a spinlock? */
+/* Does it have an LWLock or a spinlock?  When did it get its last LWLock? */
 extern bool shim_is_locked(void);
+extern int64_t shim_locked_at(void);
 
 /* The settings of the server that this process is of. */
 typedef struct ShimSettings
@@ -83,6 +87,9 @@ extern void shim_memory_clear(void);
 
 /* Is the last error a cancel that has no better explanation? */
 extern bool shim_was_user_cancel(void);
+
+/* Does it say that a session has ended? */
+extern bool shim_was_session_lost(void);
 
 /* What the locks of PostgreSQL are doing */
 typedef enum ShimXactPhase

@@ -189,6 +189,12 @@ shim_was_user_cancel(void)
 				  "canceling statement due to user request") == 0;
 }
 
+bool
+shim_was_session_lost(void)
+{
+	return strncmp(last_error()->detail, "The ZooKeeper session that held it has ended", 44) == 0;
+}
+
 void
 EmitErrorReport(void)
 {

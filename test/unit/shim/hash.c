@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "shim/backend.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -57,6 +58,7 @@ hash_search(HTAB *table, const void *key, HASHACTION action, bool *found)
 	Element   **link = &table->first;
 	Element    *element;
 
+	shim_point();
 	while (*link != NULL &&
 		   table->ctl.match((*link)->data, key, table->ctl.keysize) != 0)
 		link = &(*link)->next;

@@ -51,6 +51,7 @@ allocate(MemoryContext context, size_t size, bool zero)
 	Context    *c = (Context *) context;
 	Piece	   *piece;
 
+	shim_point();
 	if (shim_is_locked())
 		shim_fail("memory is allocated under a lock");
 	if (shim_xact_phase() != SHIM_XACT_NONE)

@@ -83,6 +83,9 @@ typedef struct Process
 	bool		handles;
 	int			nlwlocks;
 	int			nspinlocks;
+	int64_t		locked_at;		/* when it got its last LWLock */
+	int			trap_wakes;		/* wake-ups and points until it is trapped */
+	int			trap_points;	/* 0: it is not */
 } Process;
 
 typedef struct Area
@@ -115,6 +118,8 @@ static uint64_t npoints;
 static int	left;				/* points until the next switch */
 static int	pace;
 static int	drift;
+static const Process *slow;		/* NULL: none */
+static int	slowness;
 static int	last_pid;
 static const char *library_path;
 
@@ -452,7 +457,7 @@ make_context(Process *p, ucontext_t *context)
 static void
 run(Process *p)
 {
-	left = 1 + (int) sim_random(2 * pace);
+	left = p == slow ? 0 : 1 + (int) sim_random(2 * pace);
 	current = p;
 #ifdef __SANITIZE_ADDRESS__
 	if (!p->started)
@@ -500,7 +505,9 @@ point(void)
 	if (p == NULL)
 		return;
 	npoints++;
-	sim.now += drift;
+	if (p->trap_points > 0 && p->trap_wakes <= 0 && --p->trap_points == 0)
+		world->trapped((int) (p - processes));
+	sim.now += p == slow ? (int64_t) drift * slowness : drift;
 	if (left-- <= 0 || p->stopped_until > sim.now)
 		yield();
 	if (p->signals != 0)
@@ -656,6 +663,13 @@ shim_scheduler_pace(int points, int new_drift)
 	drift = new_drift;
 }
 
+void
+shim_scheduler_slow(int process, int factor)
+{
+	slow = process < 0 ? NULL : &processes[process];
+	slowness = factor;
+}
+
 int
 shim_scheduler_begin(int process, int server, int procno, const char *main)
 {
@@ -672,7 +686,7 @@ shim_scheduler_begin(int process, int server, int procno, const char *main)
 	p->stopped_until = p->timer = 0;
 	p->signals = 0;
 	memset(p->handler, 0, sizeof(p->handler));
-	p->nlwlocks = p->nspinlocks = 0;
+	p->nlwlocks = p->nspinlocks = p->trap_points = 0;
 	return p->pid;
 }
 
@@ -700,6 +714,13 @@ void
 shim_scheduler_stop(int process, int64_t until)
 {
 	processes[process].stopped_until = until;
+}
+
+void
+shim_scheduler_trap(int process, int wakes, int points)
+{
+	processes[process].trap_wakes = wakes;
+	processes[process].trap_points = points;
 }
 
 bool
@@ -882,7 +903,14 @@ shim_lwlock_acquire(void *memory, bool exclusive)
 	else
 		lock->shared++;
 	current->nlwlocks++;
+	current->locked_at = sim.now;
 	point();
+}
+
+int64_t
+shim_locked_at(void)
+{
+	return current->locked_at;
 }
 
 void
@@ -993,6 +1021,12 @@ shim_fence(void)
 	point();
 }
 
+void
+shim_point(void)
+{
+	point();
+}
+
 /* The compiler calls these before each access to something volatile. */
 #define VOLATILE_ACCESSES(size) \
 void __tsan_volatile_read##size(void *p); \
@@ -1084,6 +1118,7 @@ shim_wait(int64_t ms, bool listens)
 		if (p->signals != 0)
 			handle_signals(p);
 	}
+	p->trap_wakes--;
 	return p->latch || (listens && p->rung);
 }
 

@@ -44,6 +44,9 @@ typedef struct ShimWorld
 	/* Everybody waits: time is about to move on to `then`. */
 	void		(*idle) (int64_t then);
 	void		(*ended) (int process, int code);
+
+	/* See shim_scheduler_trap(). */
+	void		(*trapped) (int process);
 	bool		(*is_over) (void);
 } ShimWorld;
 
@@ -55,6 +58,9 @@ extern void shim_scheduler_reset(const ShimWorld *world);
 
 /* On average a process goes on for so many points, each of which takes `drift` ns. */
 extern void shim_scheduler_pace(int points, int drift);
+
+/* One process (-1: none) takes longer by this factor, and others go on meanwhile. */
+extern void shim_scheduler_slow(int process, int factor);
 
 /* Play until the world is over, or a rule is broken. */
 extern void shim_scheduler_run(void);
@@ -76,6 +82,9 @@ extern void shim_scheduler_forget_areas(int server);
 /* The process stands still until then. */
 extern void shim_scheduler_stop(int process, int64_t until);
 extern bool shim_scheduler_is_stopped(int process);
+
+/* Have trapped() called at the nth point of the process after so many wake-ups. */
+extern void shim_scheduler_trap(int process, int wakes, int points);
 
 extern bool shim_scheduler_signal(int process, int signal);
 extern bool shim_scheduler_is_there(int process);

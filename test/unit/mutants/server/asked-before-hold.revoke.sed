@@ -1,3 +1,3 @@
-# Seed 6535
+# Seed 3245
 # A revocation between a grant and its hold counts as reported.
 /^zklock_revoke_granted/,/^}/s/reported_serial = .*;/(void) 0;/

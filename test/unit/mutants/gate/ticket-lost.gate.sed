@@ -1,3 +1,0 @@
-# Seed 1
-# After the end of a session, a waiter begins at the end of the queue.
-/^fail(/,/^}/ s/if (verdict != ZKLOCK_EXPIRED)/if (verdict != ZKLOCK_PENDING)/

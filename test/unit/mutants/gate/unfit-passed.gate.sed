@@ -1,3 +1,0 @@
-# Seed 58
-# Hand a lock over without knowing whether it is still held.
-s/next != NULL && fit &&/next != NULL \&\& (fit || window > 0) \&\&/

@@ -1,0 +1,7 @@
+# Seed 9431
+# A commit raises its flag after its check.
+/^zklock_lease_confirm_commit/,/^}/{
+	/routine->commit(true);/d
+	s/^.*waits_for_standby());/&\
+	zklock_session_routine->commit(true);/
+}

@@ -1,0 +1,3 @@
+# Seed 7
+# Hand a lock over without notice.
+/^zklock_gate_release/,/^}/ s/^\t\t\ttell(next, arg);$//

@@ -1,0 +1,7 @@
+# Seed 1
+# The window begins with the request for the node.
+s/^.bool.*creating;.*counted in.*/&\
+	int64		begun_at;/
+/^begin_attempt/,/^}/s/^.attempt->serial = .*/&\
+	attempt->begun_at = zklock_zkclient_now();/
+/^report(/,/^}/s/&report, zklock_zkclient_now());/\&report, attempt->begun_at);/

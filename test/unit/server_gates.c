@@ -1,0 +1,546 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_gates.c
+ *	  The rules of gates, and of who gives a lock up, for the checker.  See server_sim.h.
+ *
+ * In each process's copy of the library, behind whose linker some calls from one module
+ * to another come here first.  Those of gates are made under the entry's lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "protocol/gate.h"
+#include "server_gates.h"
+#include "server_sim.h"
+#include "shared/claimtable.h"
+#include "shared/sessionstate.h"
+#include "shared/slots.h"
+#include "shim/backend.h"
+#include "shim/shim.h"
+#include "storage/ipc.h"
+
+#define MAX_ARRIVALS 256
+#define MAX_HISTORIES 64
+
+/*
+ * Who came first, by its number; it keeps that when it loses its place with a session,
+ * and gives it up with its place or its lock.
+ */
+typedef struct Arrival
+{
+	const ZkLockTurn *turn;
+	uint64		number;
+} Arrival;
+
+/* The last node of a gate that was granted */
+typedef struct History
+{
+	const ZkLockGate *gate;		/* NULL: not in use */
+	int64		token;
+	int64		number;			/* of its last grant */
+	int64		since;			/* its first one */
+	bool		forbidden;		/* to be passed on */
+} History;
+
+static Arrival *
+arrival_of(const ZkLockTurn *turn, bool enter)
+{
+	bool		found;
+	Arrival    *arrivals = shim_memory("arrivals", MAX_ARRIVALS * sizeof(Arrival),
+									   &found);
+	Arrival    *free = NULL;
+	uint64		last = 0;
+
+	for (int i = 0; i < MAX_ARRIVALS; i++)
+	{
+		if (arrivals[i].turn == turn)
+			return &arrivals[i];
+		if (arrivals[i].turn == NULL)
+			free = &arrivals[i];
+		last = Max(last, arrivals[i].number);
+	}
+	if (!enter || free == NULL)
+		return NULL;
+	free->turn = turn;
+	free->number = last + 1;
+	return free;
+}
+
+static void
+forget_arrival(const ZkLockTurn *turn)
+{
+	Arrival    *arrival = arrival_of(turn, false);
+
+	if (arrival != NULL)
+		arrival->turn = NULL;
+}
+
+static History *
+history_of(const ZkLockGate *gate)
+{
+	bool		found;
+	History    *history = shim_memory("histories", MAX_HISTORIES * sizeof(History),
+									  &found);
+
+	for (int i = 0; i < MAX_HISTORIES; i++)
+	{
+		if (history[i].gate == NULL)
+			history[i].gate = gate;
+		if (history[i].gate == gate)
+			return &history[i];
+	}
+	shim_fail("no room for another gate");
+	return NULL;
+}
+
+/* The last confirmation that the worker has published, of any session */
+static int64 *
+last_confirmation(void)
+{
+	bool		found;
+
+	return shim_memory("last confirmation", sizeof(int64), &found);
+}
+
+extern void __real_zklock_sessionstate_confirm(int64 confirmed);
+extern void __wrap_zklock_sessionstate_confirm(int64 confirmed);
+
+void
+__wrap_zklock_sessionstate_confirm(int64 confirmed)
+{
+	*last_confirmation() = Max(*last_confirmation(), confirmed);
+	__real_zklock_sessionstate_confirm(confirmed);
+}
+
+/* The worker relies on what it has found here. */
+extern bool __real_zklock_sessionstate_is_committing(uint32 generation);
+extern bool __wrap_zklock_sessionstate_is_committing(uint32 generation);
+
+bool
+__wrap_zklock_sessionstate_is_committing(uint32 generation)
+{
+	bool		is_committing = __real_zklock_sessionstate_is_committing(generation);
+
+	if (!is_committing)
+		server_pauses();
+	return is_committing;
+}
+
+/* A scan of claims is not of one moment. */
+extern LWLock *__real_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
+extern LWLock *__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
+
+LWLock *
+__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
+{
+	if (server_plan.planned && shim_random(4) == 0)
+		server_pauses();
+	return __real_zklock_claimtable_lock(slot, mode);
+}
+
+/*
+ * Nobody has a lock any more who has given it up.  At a transaction's end PostgreSQL's
+ * own locks go first.
+ */
+extern bool __real_zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
+										ZkLockClock clock);
+extern bool __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
+										ZkLockClock clock);
+extern void __real_zklock_slots_end_claim(ZkLockClaim *claim);
+extern void __wrap_zklock_slots_end_claim(ZkLockClaim *claim);
+
+/* What is not lost has to be handed back first, so that the next one can have it. */
+static bool
+is_kept(const ZkLockClaim *claim)
+{
+	const ZkLockTurn *turn = &claim->turn;
+	uint32		generation = zklock_sessionstate_generation();
+
+	return (claim->slot.wanted != 0 && claim->slot.generation == generation) ||
+		turn->state == ZKLOCK_TURN_WAITING ||
+		(turn->state == ZKLOCK_TURN_HOLDING && !turn->lost &&
+		 turn->generation == generation);
+}
+
+static void
+let_go(ZkLockClaim *claim)
+{
+	if (shim_xact_phase() == SHIM_XACT_ENDING && claim->granted)
+		server_breach(SERVER_LAST, "a lock goes before those of PostgreSQL");
+	server_let_go(claim);
+}
+
+bool
+__wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
+{
+	let_go(claim);
+	return __real_zklock_slots_give_up(claim, lease, clock);
+}
+
+void
+__wrap_zklock_slots_end_claim(ZkLockClaim *claim)
+{
+	let_go(claim);
+	if (is_kept(claim) && !proc_exit_inprogress)
+		server_breach(SERVER_GATE, "a claim ends before its lock");
+	forget_arrival(&claim->turn);
+	__real_zklock_slots_end_claim(claim);
+}
+
+extern void __real_zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state);
+extern void __wrap_zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state);
+
+void
+__wrap_zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
+{
+	server_looks();
+	__real_zklock_slots_get_state(claim, state);
+}
+
+/* An attempt is one of the session for which it was requested. */
+extern void __real_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+									   const ZkLockSlotReport *report, int64 now);
+extern void __wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+									   const ZkLockSlotReport *report, int64 now);
+
+void
+__wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+						   const ZkLockSlotReport *report, int64 now)
+{
+	if (generation == zklock_sessionstate_generation())
+		;
+	else if (report->outcome.verdict == ZKLOCK_EXPIRED)
+		server_count(SERVER_N_FORMER);
+	else
+		server_breach(SERVER_SOUND, "an attempt is made in another session");
+	__real_zklock_slots_report(slot, serial, generation, report, now);
+}
+
+static ServerQuestion *questions;
+
+void
+server_gates_begin(int procno)
+{
+	bool		found;
+
+	questions = shim_memory("questions", SERVER_PLACES * sizeof(ServerQuestion), &found);
+	questions[procno] = (ServerQuestion) {0};
+}
+
+const ServerQuestion *
+server_gates_question(int procno)
+{
+	return &questions[procno];
+}
+
+extern uint32 __real_zklock_slots_ask(ZkLockClaim *claim);
+extern uint32 __wrap_zklock_slots_ask(ZkLockClaim *claim);
+extern void __real_zklock_sessionstate_listen(bool on);
+extern void __wrap_zklock_sessionstate_listen(bool on);
+
+uint32
+__wrap_zklock_slots_ask(ZkLockClaim *claim)
+{
+	ServerQuestion *mine = &questions[zklock_compat_procno()];
+
+	mine->number = __real_zklock_slots_ask(claim);
+	mine->slot = claim->at_gate ? &claim->slot.entry->slot : &claim->slot;
+	return mine->number;
+}
+
+void
+__wrap_zklock_sessionstate_listen(bool on)
+{
+	questions[zklock_compat_procno()] = (ServerQuestion) {0};
+	__real_zklock_sessionstate_listen(on);
+}
+
+/*
+ * The state of a gate after any call
+ */
+
+static bool
+is_state_right(const ZkLockGate *gate)
+{
+	const ZkLockGateNode *node = &gate->node;
+	const History *history = history_of(gate);
+
+	switch (gate->state)
+	{
+		case ZKLOCK_GATE_EMPTY:
+			return gate->wanted == 0 && gate->holder == NULL &&
+				gate->first == NULL && !node->queued && node->czxid == 0;
+		case ZKLOCK_GATE_REQUESTED:
+			return gate->wanted != 0 && gate->holder == NULL &&
+				gate->first != NULL && node->czxid == 0;
+		case ZKLOCK_GATE_HELD:
+			return gate->wanted != 0 && gate->holder != NULL &&
+				gate->holder->state == ZKLOCK_TURN_HOLDING && !gate->holder->lost &&
+				gate->holder->generation == node->generation &&
+				node->czxid == history->token &&
+				node->next_number == history->number + 1;
+	}
+	return false;
+}
+
+static void
+check_queue(const ZkLockGate *gate)
+{
+	const ZkLockTurn *prev = NULL;
+
+	for (const ZkLockTurn *turn = gate->first; turn != NULL; turn = turn->next)
+	{
+		if (turn->prev != prev || turn->state != ZKLOCK_TURN_WAITING ||
+			turn->verdict != ZKLOCK_PENDING || turn == gate->holder ||
+			(prev != NULL && prev->ticket >= turn->ticket))
+			server_breach(SERVER_TICKETS, "a gate's queue is not in order");
+		if ((turn->nowait || !turn->queued) &&
+			(gate->state == ZKLOCK_GATE_HELD || prev != NULL || gate->node.queued))
+			server_breach(SERVER_TRIES, "a backend does not know that others are ahead");
+		prev = turn;
+	}
+	if (gate->last != prev)
+		server_breach(SERVER_TICKETS, "a gate's queue has another end");
+}
+
+static void
+check_arrivals(const ZkLockGate *gate)
+{
+	const Arrival *holder = arrival_of(gate->holder, false);
+
+	for (const ZkLockTurn *turn = gate->first; turn != NULL && holder != NULL;
+		 turn = turn->next)
+	{
+		const Arrival *other = arrival_of(turn, false);
+
+		if (other != NULL && other->number < holder->number)
+			server_breach(SERVER_TICKETS, "somebody was granted before who came first");
+	}
+}
+
+static void
+note_grant(const ZkLockGate *gate, int64 now)
+{
+	const ZkLockTurn *holder = gate->holder;
+	History    *history = history_of(gate);
+
+	if (holder->token != history->token)
+		*history = (History) {
+			.gate = gate,.token = holder->token,.since = now
+		};
+	else
+		history->number++;
+	if (holder->grant_number != history->number)
+		server_breach(SERVER_PAIRS, "grants of a node are not numbered from 0");
+	check_arrivals(gate);
+}
+
+static void
+check_gate(const ZkLockGate *gate, const ZkLockGate *before, bool changed)
+{
+	check_queue(gate);
+	if (changed != (gate->wanted != before->wanted))
+		server_breach(SERVER_GATE, "a gate does not say that it has changed");
+	if (gate->wanted != 0 && gate->holder == NULL && gate->first == NULL)
+		server_breach(SERVER_REST, "a node stands for nobody");
+	if (gate->wanted == 0 && gate->first != NULL)
+		server_breach(SERVER_WOKEN, "no node is wanted for who waits");
+	if (!is_state_right(gate))
+		server_breach(SERVER_GATE, "a gate's state is not that of its node, holder and waiters");
+}
+
+/*
+ * Calls of backends
+ */
+
+extern bool __real_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
+									ZkLockTell tell, void *arg);
+extern bool __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
+									ZkLockTell tell, void *arg);
+extern bool __real_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
+extern bool __wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
+extern bool __real_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
+									   int64_t now, int64_t window, ZkLockTell tell,
+									   void *arg);
+extern bool __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
+									   int64_t now, int64_t window, ZkLockTell tell,
+									   void *arg);
+extern void __real_zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
+extern void __wrap_zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
+
+bool
+__wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
+						ZkLockTell tell, void *arg)
+{
+	ZkLockGate	before = *gate;
+	bool		changed;
+
+	/* Who was refused comes anew; who has lost its place or its lock does not. */
+	if (turn->verdict != ZKLOCK_EXPIRED && turn->verdict != ZKLOCK_GRANTED)
+		forget_arrival(turn);
+	changed = __real_zklock_gate_join(gate, turn, nowait, tell, arg);
+	if (turn->state == ZKLOCK_TURN_WAITING)
+		(void) arrival_of(turn, true);
+	check_gate(gate, &before, changed);
+	return changed;
+}
+
+/* Asked before a backend gives up what it waits for, or has. */
+bool
+__wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation)
+{
+	if (turn->state == ZKLOCK_TURN_WAITING ||
+		(turn->state == ZKLOCK_TURN_HOLDING && !turn->lost &&
+		 turn->generation == generation))
+		forget_arrival(turn);
+	return __real_zklock_gate_may_rejoin(turn, generation);
+}
+
+static void
+check_fit(int64 now)
+{
+	int64		lease = server_plan.session_timeout * SERVER_MS / 3;
+
+	if (now < shim_locked_at())
+		server_breach(SERVER_WINDOW, "the clock was read before the lock was there");
+	if (*last_confirmation() < now - lease)
+		server_breach(SERVER_WINDOW, "a node may be passed on that is not confirmed");
+}
+
+bool
+__wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
+						   int64_t now, int64_t window, ZkLockTell tell, void *arg)
+{
+	ZkLockGate	before = *gate;
+	const History *history = history_of(gate);
+	bool		held = gate->holder == turn;
+	bool		passes = held && gate->first != NULL && fit && !history->forbidden &&
+		now - history->since < window;
+	bool		changed = __real_zklock_gate_release(gate, turn, fit, now, window, tell,
+													 arg);
+
+	if (fit)
+		check_fit(now);
+	if (held && passes != (gate->holder != NULL))
+		server_breach(SERVER_WINDOW, passes ? "a node is not passed on that may be" :
+					  "a node was passed on that must not be");
+	if (held && !passes && gate->wanted == before.wanted)
+		server_breach(SERVER_GATE, "a node is kept that was given up");
+	if (!held && (gate->holder != before.holder ||
+				  (gate->first != NULL && gate->wanted != before.wanted)))
+		server_breach(SERVER_GATE, "who has no lock gives up a node");
+	if (held && gate->holder != NULL)
+	{
+		server_count(SERVER_N_PASSED);
+		note_grant(gate, now);
+	}
+	check_gate(gate, &before, changed);
+	return changed;
+}
+
+void
+__wrap_zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
+{
+	if (turn == gate->holder)
+		history_of(gate)->forbidden = true;
+	__real_zklock_gate_forbid_handover(gate, turn);
+}
+
+/*
+ * Reports of the worker.  slots.c filters those of other serials, so each is made for
+ * another one first, which must have no effect; and a grant is reported twice.
+ */
+
+static void
+check_unchanged(const ZkLockGate *gate, const ZkLockGate *before, bool changed)
+{
+	if (changed || memcmp(gate, before, sizeof(*gate)) != 0)
+		server_breach(SERVER_GATE, "a report that is late, or comes again, has an effect");
+}
+
+#define GATE_REPORT(name, params, args) \
+extern bool __real_zklock_gate_##name params; \
+extern bool __wrap_zklock_gate_##name params; \
+static bool \
+report_##name params \
+{ \
+	ZkLockGate	before = *gate; \
+	uint64		wanted = serial; \
+	bool		changed; \
+\
+	serial = wanted - 1; \
+	check_unchanged(gate, &before, __real_zklock_gate_##name args); \
+	serial = wanted; \
+	changed = __real_zklock_gate_##name args; \
+	if (gate->holder != NULL && gate->holder != before.holder) \
+		note_grant(gate, gate->node.granted_at); \
+	check_gate(gate, &before, changed); \
+	return changed; \
+} \
+bool \
+__wrap_zklock_gate_##name params
+
+GATE_REPORT(granted, (ZkLockGate *gate, uint64_t serial, uint64_t generation,
+					  int64_t czxid, int64_t now, ZkLockTell tell, void *arg),
+			(gate, serial, generation, czxid, now, tell, arg))
+{
+	bool		changed = report_granted(gate, serial, generation, czxid, now, tell, arg);
+	ZkLockGate	before = *gate;
+	ZkLockSessionStatus status;
+
+	check_unchanged(gate, &before,
+					__real_zklock_gate_granted(gate, serial, generation, czxid, now,
+											   tell, arg));
+	zklock_sessionstate_status(&status);
+	if (now < status.turned)
+		server_breach(SERVER_WINDOW, "a window begins before the grant");
+	return changed;
+}
+
+GATE_REPORT(queued, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg),
+			(gate, serial, tell, arg))
+{
+	return report_queued(gate, serial, tell, arg);
+}
+
+GATE_REPORT(failed, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+					 ZkLockTell tell, void *arg),
+			(gate, serial, verdict, tell, arg))
+{
+	if (verdict == ZKLOCK_TIMED_OUT)
+		server_breach(SERVER_TRIES, "a node is not waited for");
+	return report_failed(gate, serial, verdict, tell, arg);
+}
+
+GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
+						   void *arg),
+			(gate, serial, tell, arg))
+{
+	bool		held = gate->state == ZKLOCK_GATE_HELD;
+	bool		changed = report_node_deleted(gate, serial, tell, arg);
+
+	if (held && !changed)
+		server_breach(SERVER_GATE, "a node is used that is known to be gone");
+	return changed;
+}
+
+extern bool __real_zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
+									   ZkLockTell tell, void *arg);
+extern bool __wrap_zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
+									   ZkLockTell tell, void *arg);
+
+bool
+__wrap_zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
+						   void *arg)
+{
+	ZkLockGate	before = *gate;
+	bool		changed = __real_zklock_gate_expired(gate, generation, tell, arg);
+
+	if ((gate->first != NULL || gate->wanted != 0) &&
+		!(gate->state == ZKLOCK_GATE_HELD && gate->node.generation > generation))
+		server_breach(SERVER_WOKEN, "who waits is not told of the session's end");
+	check_gate(gate, &before, changed);
+	return changed;
+}
