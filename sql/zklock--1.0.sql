@@ -298,6 +298,7 @@ CREATE FUNCTION zk_lock_stat_counters(
     OUT contended bigint,
     OUT timeouts bigint,
     OUT cancels bigint,
+    OUT deadlocks bigint,
     OUT errors bigint,
     OUT losses bigint,
     OUT sessions bigint,
@@ -331,6 +332,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 --                 in milliseconds
 --   timeouts      others were still ahead when the timeout passed
 --   cancels       ended by a cancellation or by lock_timeout
+--   deadlocks     ended by a deadlock
 --   errors        ended by another error
 --
 -- With zklock.session = 'server', "handovers" is the number of contended grants that
@@ -340,8 +342,9 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- name.
 CREATE VIEW zk_lock_stats_database AS
 SELECT s.datid, d.datname,
-       s.immediate + s.contended + s.timeouts + s.cancels + s.errors AS acquires,
-       s.immediate, s.contended, s.timeouts, s.cancels, s.errors,
+       s.immediate + s.contended + s.timeouts + s.cancels + s.deadlocks + s.errors
+           AS acquires,
+       s.immediate, s.contended, s.timeouts, s.cancels, s.deadlocks, s.errors,
        s.reentrant, s.wait_time, s.losses,
        s.handovers, s.hand_backs, s.sessions, s.reconnects, s.expiries,
        s.stats_reset
@@ -359,7 +362,8 @@ GRANT SELECT ON zk_lock_stats_database TO PUBLIC;
 CREATE VIEW zk_lock_stats AS
 SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(contended)::bigint AS contended, sum(timeouts)::bigint AS timeouts,
-       sum(cancels)::bigint AS cancels, sum(errors)::bigint AS errors,
+       sum(cancels)::bigint AS cancels, sum(deadlocks)::bigint AS deadlocks,
+       sum(errors)::bigint AS errors,
        sum(reentrant)::bigint AS reentrant, sum(wait_time) AS wait_time,
        sum(losses)::bigint AS losses, sum(handovers)::bigint AS handovers,
        sum(hand_backs)::bigint AS hand_backs, sum(sessions)::bigint AS sessions,

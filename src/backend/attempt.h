@@ -25,7 +25,6 @@ typedef struct ZkLockAttempt
 
 	ZkLockRequest request;
 	bool		begun;			/* begun and not abandoned */
-	bool		shown;			/* the claim shows that others are ahead */
 
 	/* results */
 	ZkLockOutcome outcome;

@@ -9,6 +9,7 @@
 
 #include "backend/await.h"
 #include "backend/cancel.h"
+#include "backend/deadlock.h"
 #include "backend/revoke.h"
 #include "backend/sessionroutine.h"
 #include "common/compat.h"
@@ -17,7 +18,6 @@
 #include "miscadmin.h"
 #include "session/errors.h"
 #include "session/session.h"
-#include "shared/claims.h"
 #include "storage/proc.h"
 
 /* The nearest node ahead.  If no other node is ahead, it is the holder. */
@@ -60,23 +60,53 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 /* Does the process title show the wait? */
 static bool title_is_set = false;
 
+void
+zklock_await_node(const ZkLockAttempt *attempt, bool waits,
+				  ZkLockClaimNode *node)
+{
+	*node = (ZkLockClaimNode) {
+		.name = attempt->outcome.name,
+		.session_id = zklock_session_routine->status()->session_id,
+		.in_server = zklock_session_routine->ensemble == NULL,
+		.granted = attempt->outcome.verdict == ZKLOCK_GRANTED,
+		.waits = waits
+	};
+	if (!node->in_server)
+		node->ensemble = zklock_session_routine->ensemble();
+	if (waits && zklock_mode_table[attempt->request.params.mode].has_permits)
+		node->others = attempt->outcome.ahead;
+}
+
 /*
- * Show other backends that this attempt waits, once it is known that others
- * are ahead.
+ * Show other backends that this backend waits, once it is known that others
+ * are ahead.  Attempts that were granted are shown, too, because others may
+ * wait for them in the meantime.  If `queued_is_enough`, it does not wait for
+ * others, but only for ZooKeeper.
  */
 static void
-show_wait(ZkLockAttempt *attempt)
+show_wait(const ZkLockAttempt *attempt, bool queued_is_enough)
 {
-	if (!attempt->outcome.queued || attempt->shown)
+	bool		granted = attempt->outcome.verdict == ZKLOCK_GRANTED;
+	ZkLockClaimNode node;
+
+	if (!attempt->begun || attempt->claim == NULL ||
+		(!attempt->outcome.queued && !granted))
 		return;
-	attempt->shown = attempt->waited = true;
-	zklock_claims_queued(attempt->claim, attempt->outcome.name,
-						 zklock_session_routine->status()->session_id);
-	if (!title_is_set && update_process_title)
-	{
-		title_is_set = true;
-		zklock_compat_title("waiting for ZooKeeper lock");
-	}
+	zklock_await_node(attempt, !granted && !queued_is_enough, &node);
+	zklock_claims_queued(attempt->claim, &node);
+
+	/* The mutex of a semaphore has a claim of its own in the server's session. */
+	if (attempt->node_claim != NULL && attempt->node_claim != attempt->claim)
+		zklock_claims_queued(attempt->node_claim, &node);
+}
+
+static void
+show_title(void)
+{
+	if (title_is_set || !update_process_title)
+		return;
+	title_is_set = true;
+	zklock_compat_title("waiting for ZooKeeper lock");
 }
 
 void
@@ -126,6 +156,8 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			 bool queued_is_enough)
 {
 	int64		began = zklock_zkclient_now();
+	int64		check_at = queued_is_enough ? ZKLOCK_NEVER :
+		zklock_deadlock_next_check();
 	int64		log_at = log_lock_waits ?
 		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
 	int64		reconnect_by = ZKLOCK_NEVER;	/* if the connection is lost */
@@ -137,14 +169,20 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
-		zklock_session_routine->wait(attempts, n, Min(deadline,
-													   Min(reconnect_by, log_at)));
+		for (int i = 0; i < n; i++)
+			show_wait(&attempts[i], queued_is_enough);
+		zklock_session_routine->wait(attempts, n,
+									 Min(Min(deadline, reconnect_by),
+										 Min(log_at, check_at)));
 		now = zklock_zkclient_now();
 		for (int i = 0; i < n; i++)
 		{
 			if (now >= deadline && attempts[i].outcome.verdict == ZKLOCK_PENDING)
 				zklock_session_routine->time_out(&attempts[i]);
-			show_wait(&attempts[i]);
+			if (!attempts[i].outcome.queued)
+				continue;
+			attempts[i].waited = true;
+			show_title();
 		}
 		pending = find_pending(attempts, n, queued_is_enough);
 		if (pending != NULL)
@@ -160,6 +198,11 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		else if (pending != NULL && now >= reconnect_by)
 			raise_lost_connection(pending);
 
+		if (pending != NULL && now >= check_at)
+		{
+			zklock_deadlock_check();
+			check_at = zklock_deadlock_next_check();
+		}
 		if (pending != NULL && now >= log_at)
 		{
 			log_wait(pending, began, "still waiting for");
@@ -184,7 +227,6 @@ zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 				 errmsg("the last part of a simple lock's path is longer than %d bytes",
 						ZKLOCK_NAME_SIZE - 1)));
 	attempt->request = *request;
-	attempt->shown = false;
 	attempt->begun = true;
 	zklock_session_routine->begin(attempt, deadline);
 }
@@ -201,7 +243,7 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 	zklock_session_routine->abandon(attempt);
 	if (paused)
 		zklock_cancel_resume();
-	zklock_claims_queued(attempt->claim, "", 0);
+	zklock_claims_dequeued(attempt->claim);
 }
 
 void

@@ -12,6 +12,7 @@
 #define ZKLOCK_AWAIT_H
 
 #include "backend/attempt.h"
+#include "shared/claims.h"
 
 /*
  * Begin an attempt.  The session must be connected.  The strings of `request`
@@ -28,7 +29,8 @@ extern void zklock_await_begin(ZkLockAttempt *attempt,
  * verdict time out.
  *
  * Errors: 08006 if the connection is lost and not restored, 57014 if a lock
- * that one of the attempts was granted is revoked meanwhile, and those of
+ * that one of the attempts was granted is revoked meanwhile, 40P01 if the wait
+ * is a part of a deadlock (see deadlock.h), and those of
  * CHECK_FOR_INTERRUPTS().
  */
 extern void zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
@@ -48,6 +50,13 @@ extern char *zklock_await_describe(const ZkLockAttempt *attempt);
  * title.
  */
 extern void zklock_await_end(void);
+
+/*
+ * Describe the node of an attempt, for its claim.  `waits`: the backend waits
+ * for it to be granted.
+ */
+extern void zklock_await_node(const ZkLockAttempt *attempt, bool waits,
+							  ZkLockClaimNode *node);
 
 /* Abandon an attempt: delete its node, also if it was granted. */
 extern void zklock_await_abandon(ZkLockAttempt *attempt);

@@ -12,6 +12,7 @@
 #include "backend/nodedata.h"
 #include "session/diagnosis.h"
 #include "session/session.h"
+#include "shared/claims.h"
 
 static void
 connect_session(int64 deadline)
@@ -50,6 +51,12 @@ static void
 commit(bool begins)
 {
 	(void) begins;
+}
+
+static uint32
+ensemble(void)
+{
+	return zklock_claims_ensemble(zklock_session_hosts());
 }
 
 /* Copy the results from the driver. */
@@ -211,6 +218,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.close = zklock_session_close,
 	.raise_no_answer = zklock_diagnosis_raise_no_answer,
 	.identity = zklock_session_identity,
+	.ensemble = ensemble,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.commit = commit,
 	.begin = begin,

@@ -75,6 +75,12 @@ typedef struct ZkLockSessionRoutine
 	/* See zklock_session_identity(). */
 	const char *(*identity) (void);
 
+	/*
+	 * A number for the hosts of the session, see zklock_claims_ensemble().
+	 * NULL if it is the server's session.
+	 */
+	uint32		(*ensemble) (void);
+
 	/* See zklock_session_cancel_on_loss(). */
 	void		(*cancel_on_loss) (bool on);
 

@@ -10,9 +10,9 @@
 
 #include "access/htup_details.h"
 #include "backend/locktable.h"
+#include "backend/privileges.h"
 #include "backend/sessionchoice.h"
 #include "backend/sqlrows.h"
-#include "catalog/pg_authid.h"
 #include "common/compat.h"
 #include "common/text.h"
 #include "fmgr.h"
@@ -22,7 +22,6 @@
 #include "shared/claims.h"
 #include "shared/sessionstate.h"
 #include "shared/stats.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -68,15 +67,6 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->grant_number = hold->grant_number;
 	strlcpy(row->node, hold->name, sizeof(row->node));
 	row->session_id = hold->session_id;
-}
-
-/* The same rule as that of pg_stat_activity */
-static bool
-may_see(const ZkLockClaimRow *row)
-{
-	return row->pid == MyProcPid ||
-		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
-		has_privs_of_role(GetUserId(), row->role);
 }
 
 /*
@@ -129,7 +119,7 @@ lock_datum(const ZkLockClaimRow *row, LockColumn column, bool *isnull)
 static void
 put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 {
-	bool		visible = may_see(row);
+	bool		visible = zklock_privileges_may_see(row->pid, row->role);
 	Datum		values[N_LOCK_COLUMNS] = {0};
 	bool		nulls[N_LOCK_COLUMNS] = {0};
 

@@ -136,9 +136,16 @@ counter_of_failure(bool failed)
 {
 	if (!failed)
 		return ZKLOCK_TIMEOUTS;
-	return geterrcode() == ERRCODE_QUERY_CANCELED ||
-		geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE ?
-		ZKLOCK_CANCELS : ZKLOCK_ERRORS;
+	switch (geterrcode())
+	{
+		case ERRCODE_QUERY_CANCELED:
+		case ERRCODE_LOCK_NOT_AVAILABLE:
+			return ZKLOCK_CANCELS;
+		case ERRCODE_T_R_DEADLOCK_DETECTED:
+			return ZKLOCK_DEADLOCKS;
+		default:
+			return ZKLOCK_ERRORS;
+	}
 }
 
 void
@@ -159,6 +166,8 @@ void
 zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 					 const ZkLockHold *from)
 {
+	ZkLockClaimNode node;
+
 	zklock_locktable_grant(hold);
 	hold->session_serial = attempt->session_serial;
 	hold->session_id = zklock_session_routine->status()->session_id;
@@ -177,8 +186,8 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	 */
 	if (hold->node != NULL)
 		zklock_session_routine->renew_lease(hold);
-	zklock_claims_granted(hold->claim, hold->name, hold->session_id,
-						  hold->token, hold->grant_number);
+	zklock_await_node(attempt, false, &node);
+	zklock_claims_granted(hold->claim, &node, hold->token, hold->grant_number);
 }
 
 static void

@@ -25,12 +25,14 @@
 #endif
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
 #if PG_VERSION_NUM >= 140000
+#include "utils/backend_status.h"
 #include "utils/wait_event.h"
 #endif
 
@@ -150,6 +152,29 @@ zklock_compat_request_shmem(shmem_request_hook_type request,
 #else
 	*prev = NULL;
 	request();
+#endif
+}
+
+/* Is this process an autovacuum worker? */
+static inline bool
+zklock_compat_is_autovacuum(const PGPROC *proc)
+{
+#if PG_VERSION_NUM >= 140000
+	return (proc->statusFlags & PROC_IS_AUTOVACUUM) != 0;
+#else
+	return (ProcGlobal->allPgXact[proc->pgprocno].vacuumFlags & PROC_IS_AUTOVACUUM) != 0;
+#endif
+}
+
+/* When a process began to wait for a lock of PostgreSQL; 0: not known. */
+static inline TimestampTz
+zklock_compat_wait_start(PGPROC *proc)
+{
+#if PG_VERSION_NUM >= 140000
+	return (TimestampTz) pg_atomic_read_u64(&proc->waitStart);
+#else
+	(void) proc;
+	return 0;
 #endif
 }
 

@@ -28,6 +28,7 @@ int			zklock_session_timeout;
 int			zklock_connect_timeout;
 int			zklock_idle_session_timeout;
 bool		zklock_revocable;
+bool		zklock_deadlock_detection;
 
 /* PostgreSQL requires that the variables of enums contain their defaults. */
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
@@ -378,6 +379,14 @@ zklock_guc_init(void)
 							 "See zk_lock_revoke().",
 							 &zklock_revocable, false,
 							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	/* As deadlock_timeout, because others may be in the same deadlock. */
+	DefineCustomBoolVariable("zklock.deadlock_detection",
+							 "A wait for a lock that is part of a deadlock is ended.",
+							 "A waiting backend looks for deadlocks every deadlock_timeout, if the library is in shared_preload_libraries.",
+							 &zklock_deadlock_detection, true,
+							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 
 	/*

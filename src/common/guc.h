@@ -38,6 +38,7 @@ extern int	zklock_idle_session_timeout;	/* ms; 0: none */
 extern int	zklock_default_scope;	/* number of the label of zk_lock_scope,
 									 * from 0 */
 extern bool zklock_revocable;
+extern bool zklock_deadlock_detection;
 extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
 extern int	zklock_session; /* a ZkLockSessionMode */

@@ -166,6 +166,16 @@ extern bool zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 							  ZkLockTell tell, void *arg);
 
 /*
+ * A number that orders the turns of a gate: the holder has the lowest one, and the
+ * waiters follow in the order in which they are granted the lock.
+ */
+static inline uint64_t
+zklock_gate_rank(const ZkLockTurn *turn)
+{
+	return turn->state == ZKLOCK_TURN_HOLDING ? 0 : turn->ticket;
+}
+
+/*
  * A reader's node is about to be created under the turn's lock.  The lock must not be
  * handed over, because the next holder would not notice that reader.
  */

@@ -402,6 +402,7 @@ process_leases(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	{
 		/* The list has left a watch on the children. */
 		r->outcome.queued = true;
+		r->outcome.ahead = ev->nchildren - 1;
 		r->nearest.request = ev->request;
 	}
 }

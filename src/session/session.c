@@ -278,6 +278,12 @@ zklock_session_identity(void)
 		begun_auth_file[0] != '\0' ? "zklock.auth_file" : NULL;
 }
 
+const char *
+zklock_session_hosts(void)
+{
+	return begun_hosts != NULL ? begun_hosts : "";
+}
+
 ZkLockClient *
 zklock_session_client(void)
 {

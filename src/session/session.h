@@ -49,6 +49,9 @@ extern bool zklock_session_is_outdated(void);
  */
 extern const char *zklock_session_identity(void);
 
+/* The hosts of the last session, as in zklock.hosts; "" if there was none */
+extern const char *zklock_session_hosts(void);
+
 /*
  * Has the session had no connection for so long that it has probably expired?
  */

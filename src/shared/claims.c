@@ -10,6 +10,7 @@
 
 #include "common/compat.h"
 #include "common/guc.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
@@ -86,6 +87,10 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->grant_number = 0;
 	claim->node[0] = '\0';
 	claim->session_id = 0;
+	claim->changes++;
+	claim->ensemble = 0;
+	claim->waits = claim->in_server = claim->held = false;
+	claim->others = 0;
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
 	pg_atomic_write_u32(&claim->revocations, 0);
@@ -103,21 +108,57 @@ zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
 	return key->mode == mode && strcmp(key->path, path) == 0;
 }
 
+uint32
+zklock_claims_ensemble(const char *hosts)
+{
+	return hash_bytes((const unsigned char *) hosts, (int) strlen(hosts));
+}
+
+/* The caller has the lock. */
+static void
+set_node(ZkLockClaim *claim, const ZkLockClaimNode *node)
+{
+	strlcpy(claim->node, node->name, sizeof(claim->node));
+	claim->session_id = node->session_id;
+	claim->changes++;
+	claim->ensemble = node->ensemble;
+	claim->waits = node->waits;
+	claim->in_server = node->in_server;
+	claim->held = node->granted;
+	claim->others = node->others;
+}
+
+/* Only this backend changes what is compared here, so it needs no lock. */
+static bool
+is_node(const ZkLockClaim *claim, const ZkLockClaimNode *node)
+{
+	return strcmp(claim->node, node->name) == 0 &&
+		claim->session_id == node->session_id &&
+		claim->ensemble == node->ensemble && claim->waits == node->waits &&
+		claim->in_server == node->in_server &&
+		claim->held == node->granted && claim->others == node->others;
+}
+
 void
-zklock_claims_queued(ZkLockClaim *claim, const char *node, int64 session)
+zklock_claims_queued(ZkLockClaim *claim, const ZkLockClaimNode *node)
 {
 	LWLock	   *entry_lock;
 
-	if (claim == NULL)
+	if (claim == NULL || is_node(claim, node))
 		return;
 	entry_lock = lock(claim);
-	strlcpy(claim->node, node, sizeof(claim->node));
-	claim->session_id = session;
+	set_node(claim, node);
 	LWLockRelease(entry_lock);
 }
 
 void
-zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 session,
+zklock_claims_dequeued(ZkLockClaim *claim)
+{
+	zklock_claims_queued(claim, &(ZkLockClaimNode) {.name = ""});
+}
+
+void
+zklock_claims_granted(ZkLockClaim *claim, const ZkLockClaimNode *node,
 					  int64 token, int64 number)
 {
 	LWLock	   *entry_lock;
@@ -125,8 +166,7 @@ zklock_claims_granted(ZkLockClaim *claim, const char *node, int64 session,
 	if (claim == NULL)
 		return;
 	entry_lock = lock(claim);
-	strlcpy(claim->node, node, sizeof(claim->node));
-	claim->session_id = session;
+	set_node(claim, node);
 	claim->token = token;
 	claim->grant_number = number;
 	claim->granted = true;

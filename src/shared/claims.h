@@ -9,7 +9,7 @@
  * LOCK in PostgreSQL's own lock manager.
  *
  * Promises that no function here waits for more than an LWLock, that only the
- * views depend on claims, and that nothing raises or allocates once there is a
+ * views and the detection of deadlocks depend on claims, and that nothing raises or allocates once there is a
  * claim.  Without shared_preload_libraries there are no claims.  There are at
  * most zklock.max_locks claims.  Locks without a claim are only counted.
  *
@@ -45,6 +45,21 @@ typedef struct ZkLockClaimRow
 								 * node; 0: none */
 } ZkLockClaimRow;
 
+/* The node of a claim, and what its backend does with it. */
+typedef struct ZkLockClaimNode
+{
+	const char *name;
+	int64		session_id;		/* of the session that has it */
+	bool		in_server;		/* is it the server's session? */
+	uint32		ensemble;		/* if not: the number of the session's hosts.
+								 * Other hosts have other locks. */
+	bool		granted;
+	bool		waits;			/* the backend waits for it to be granted, and
+								 * does nothing else until then */
+	int			others;			/* if it is a lease that is waited for: number
+								 * of leases that others have */
+} ZkLockClaimNode;
+
 /* Is there shared memory for claims? */
 extern bool zklock_claims_are_shared(void);
 
@@ -62,16 +77,24 @@ extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 extern bool zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
 								 ZkLockMode mode);
 
+/* Return the number of an ensemble with these hosts. */
+extern uint32 zklock_claims_ensemble(const char *hosts);
+
 /*
- * The backend waits, with this node of this session.  "": it has no node, or
- * no new one yet.
+ * The backend is in the queue with this node.  The node may be granted while the
+ * backend waits for other locks that belong to the same request.  Costs nothing
+ * if nothing has changed.
  */
-extern void zklock_claims_queued(ZkLockClaim *claim, const char *node,
-								 int64 session);
+extern void zklock_claims_queued(ZkLockClaim *claim,
+								 const ZkLockClaimNode *node);
+
+/* The backend has no node, or no new one yet. */
+extern void zklock_claims_dequeued(ZkLockClaim *claim);
 
 /* The lock was granted. */
-extern void zklock_claims_granted(ZkLockClaim *claim, const char *node,
-								  int64 session, int64 token, int64 number);
+extern void zklock_claims_granted(ZkLockClaim *claim,
+								  const ZkLockClaimNode *node, int64 token,
+								  int64 number);
 
 /* The backend has noticed that it has lost the lock. */
 extern void zklock_claims_lost(ZkLockClaim *claim);

@@ -26,6 +26,31 @@ zklock_claimtable_hash(const char *path, ZkLockMode mode)
 						murmurhash32(mode));
 }
 
+/*
+ * Nodes of different modes are in one queue if they have one parent.  Leases
+ * have no order among other nodes, and a simple lock has no queue: its path is
+ * not the parent of its node.
+ */
+uint64
+zklock_claimtable_queue(const char *path, ZkLockMode mode, bool of_mutex)
+{
+	const ZkLockModeRow *row = &zklock_mode_table[mode];
+	uint64		seed = of_mutex ? 0 : row->kind == NULL ? 1 + mode : 0;
+	const char *last = of_mutex ? row->mutex : row->dir;
+	const char *end = path + strlen(path);
+
+	/* The parent is the path, or `last` below it. */
+	if (last == NULL)
+	{
+		end = strrchr(path, '/');
+		last = end + 1;
+	}
+	seed = hash_bytes_extended((const unsigned char *) path,
+							   (int) (end - path), seed);
+	return hash_bytes_extended((const unsigned char *) last,
+							   (int) strlen(last), seed);
+}
+
 static uint32
 key_hash(const void *key, Size size)
 {
@@ -125,6 +150,7 @@ take_free(void)
 	{
 		table->free = claim->next_free;
 		table->nfree--;
+		table->peak = Max(table->peak, (int) (claim - table->claim) + 1);
 	}
 	SpinLockRelease(&table->mutex);
 	return claim;
@@ -156,6 +182,18 @@ zklock_claimtable_room(void)
 	room = table->nfree;
 	SpinLockRelease(&table->mutex);
 	return room;
+}
+
+int
+zklock_claimtable_peak(void)
+{
+	ZkLockClaimTable *table = zklock_claimtable;
+	int			peak;
+
+	SpinLockAcquire(&table->mutex);
+	peak = table->peak;
+	SpinLockRelease(&table->mutex);
+	return peak;
 }
 
 /*
@@ -224,6 +262,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	zklock_owners_set_owner(&claim->charge);
 	if (!found)
 	{
+		entry->queue = zklock_claimtable_queue(path, mode, false);
 		entry->nclaims = 0;
 		entry->kept_claim = NULL;
 

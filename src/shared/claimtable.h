@@ -6,7 +6,8 @@
  *
  * The LWLock of an entry's hash protects the entry and its claims.  A process
  * that holds it does not wait for another lock except a spinlock, does not
- * allocate, and sends no request to ZooKeeper.
+ * allocate, and sends no request to ZooKeeper.  Only positions.c acquires the
+ * locks of all entries, in their order.
  *
  *-------------------------------------------------------------------------
  */
@@ -74,6 +75,7 @@ typedef struct ZkLockEntryKey
 typedef struct ZkLockEntry
 {
 	ZkLockEntryKey key;			/* dynahash: must be first */
+	uint64		queue;			/* see zklock_claimtable_queue() */
 	int			nclaims;
 	ZkLockGate	gate;
 	ZkLockSlot	slot;
@@ -116,6 +118,19 @@ struct ZkLockClaim
 	char		node[ZKLOCK_NAME_SIZE];
 	int64		session_id;
 
+	/*
+	 * What the backend waits for, for positions.c.  `changes` is the number of
+	 * changes of the claim by its backend.  It continues when the claim is
+	 * used again.
+	 */
+	uint64		changes;
+	uint32		ensemble;		/* as in ZkLockClaimNode */
+	bool		waits;			/* the backend waits for this claim */
+	bool		in_server;		/* `node` is in the server's session, so the
+								 * slot has what follows */
+	bool		held;			/* `node` is granted */
+	int			others;			/* as in ZkLockClaimNode */
+
 	/* changed without the lock, because they change often */
 	pg_atomic_uint64 session_count;
 	pg_atomic_uint64 xact_count;
@@ -126,9 +141,10 @@ typedef struct ZkLockClaim ZkLockClaim;
 
 typedef struct ZkLockClaimTable
 {
-	slock_t		mutex;			/* protects the next two */
+	slock_t		mutex;			/* protects the next three */
 	ZkLockClaim *free;
 	int			nfree;
+	int			peak;			/* claims from this index on were never used */
 	pg_atomic_uint64 unlisted;
 	ZkLockClaim	claim[FLEXIBLE_ARRAY_MEMBER];
 } ZkLockClaimTable;
@@ -138,6 +154,13 @@ extern ZkLockClaimTable *zklock_claimtable;
 
 /* The hash of an entry's key, which selects its lock. */
 extern uint32 zklock_claimtable_hash(const char *path, ZkLockMode mode);
+
+/*
+ * A number for the queue of a lock's nodes, or of those of its mutex if it has
+ * one.  Different queues have the same number by chance only.
+ */
+extern uint64 zklock_claimtable_queue(const char *path, ZkLockMode mode,
+									  bool of_mutex);
 
 /* In the postmaster only; see shmem.c. */
 extern Size zklock_claimtable_shmem_size(void);
@@ -159,6 +182,9 @@ extern void zklock_claimtable_free(ZkLockClaim *claim);
 
 /* Return the number of free claims. */
 extern int	zklock_claimtable_room(void);
+
+/* Return the number of claims, from the first on, that may be in use. */
+extern int	zklock_claimtable_peak(void);
 
 /* Return the lock of a slot that is in use. */
 extern LWLock *zklock_claimtable_lock_of(const ZkLockSlot *slot);

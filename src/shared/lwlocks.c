@@ -31,6 +31,20 @@ zklock_lwlocks_partition(int i)
 	return &locks[i].lock;
 }
 
+void
+zklock_lwlocks_acquire_partitions(LWLockMode mode)
+{
+	for (int i = 0; i < ZKLOCK_PARTITIONS; i++)
+		LWLockAcquire(&locks[i].lock, mode);
+}
+
+void
+zklock_lwlocks_release_partitions(void)
+{
+	for (int i = ZKLOCK_PARTITIONS - 1; i >= 0; i--)
+		LWLockRelease(&locks[i].lock);
+}
+
 LWLock *
 zklock_lwlocks_stats(void)
 {

@@ -20,9 +20,13 @@ extern void zklock_lwlocks_startup(void);
 
 /*
  * Locks for tables in ZKLOCK_PARTITIONS partitions.  A process holds at most
- * one at a time.
+ * one at a time, or all of them.
  */
 extern LWLock *zklock_lwlocks_partition(int i);
+
+/* Acquire all of them, in their order, or release them. */
+extern void zklock_lwlocks_acquire_partitions(LWLockMode mode);
+extern void zklock_lwlocks_release_partitions(void);
 
 /* The lock of the slots in stats.c. */
 extern LWLock *zklock_lwlocks_stats(void);

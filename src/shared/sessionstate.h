@@ -59,6 +59,7 @@ typedef struct ZkLockSessionStatus
 	uint32		connect_requests;	/* the worker has received requests with
 									 * lower numbers */
 	int64		session_id;
+	uint32		ensemble;		/* number of its hosts, see claims.h */
 	int			timeout;		/* ms */
 	int64		confirmed;		/* when the session was last confirmed, see
 								 * zklock_zkclient_now() */

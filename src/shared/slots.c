@@ -102,6 +102,8 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	Assert(slot->wanted == 0);
 	Assert(params->at_gate || claim->turn.state == ZKLOCK_TURN_OUT);
 	claim->at_gate = params->at_gate;
+	claim->changes++;
+	claim->waits = false;
 	slot->generation = params->generation;
 	slot->params = request->params;
 	slot->outcome = (ZkLockOutcome) {0};
@@ -215,6 +217,8 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 	ZkLockEntry *entry = claim->slot.entry;
 	bool		held = claim->turn.state == ZKLOCK_TURN_HOLDING;
 
+	claim->changes++;
+	claim->waits = false;
 	if (claim->at_gate)
 	{
 		int64		now = 0;

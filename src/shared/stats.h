@@ -23,6 +23,7 @@ typedef enum ZkLockCounter
 	ZKLOCK_CONTENDED,			/* granted after a wait */
 	ZKLOCK_TIMEOUTS,			/* the timeout passed while others were ahead */
 	ZKLOCK_CANCELS,				/* ended by a cancellation or by lock_timeout */
+	ZKLOCK_DEADLOCKS,			/* ended by a deadlock */
 	ZKLOCK_ERRORS,				/* ended by any other error */
 	ZKLOCK_LOSSES,				/* lost locks that were reported to a user */
 	ZKLOCK_SESSIONS,			/* sessions begun */

@@ -16,6 +16,7 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "session/session.h"
+#include "shared/claims.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "storage/fd.h"
@@ -114,6 +115,7 @@ describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 	now->begun = status->connects > 0 &&
 		!zklock_zkclient_is_final(status->state);
 	now->session_id = status->session_id;
+	now->ensemble = zklock_claims_ensemble(zklock_session_hosts());
 	now->timeout = status->timeout;
 	switch (status->state)
 	{

@@ -33,6 +33,7 @@ my @silent = (
 	qr/^(?:array of lock paths|(?:number of a )?fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,
 	qr/^(?:still waiting for|waiting for ZooKeeper lock|<insufficient privilege>)$/,
 	qr/^(?:The lock is held by|, and shared by \.\.\. more|; \.\.\. others? waits? for it)$/,
+	qr/^\.\.\. on \.\.\.$/,
 	qr/^(?:\.\.\. \()?node "\.\.\."\)?$/,
 	qr/^port=|^\.\.\. id=/);
 

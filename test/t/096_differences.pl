@@ -29,7 +29,7 @@ is($there->query(q(SELECT locks.zk_lock_acquire('/differences');
 	SELECT count(*) FROM locks.zk_lock_fences)), "t\n0", '... which have their own fences');
 $there->close;
 
-# zklock does not detect deadlocks.
+# Without shared_preload_libraries, deadlocks are not detected.
 $_->query('SET deadlock_timeout = 1') for $one, $two;
 is($one->query(q(SELECT zk_lock_acquire('/dead/a'))), 't', 'first session has a lock');
 is($two->query(q(SELECT zk_lock_acquire('/dead/b'))),

@@ -15,6 +15,7 @@
 #include "backend/acquireall.h"
 #include "backend/await.h"
 #include "backend/cancel.h"
+#include "backend/deadlockreport.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/xact.h"
@@ -92,13 +93,14 @@ draw_mode(void)
 		ZKLOCK_EXCLUSIVE;
 }
 
-/* Who has anything waits for nothing for ever: there is no detection of deadlocks. */
+/* Who has anything waits for nothing for ever if deadlocks are not detected. */
 static int64
 draw_timeout(void)
 {
 	if (percent(15))
 		return 0;
-	if (zklock_locktable_size() == 0 && !percent(server_plan.impatience))
+	if ((zklock_locktable_size() == 0 || server_plan.nservers == 1) &&
+		!percent(server_plan.impatience))
 		return ZKLOCK_NEVER;
 	return (1 + shim_random(percent(50) ? 30 : 2000)) * MS;
 }
@@ -344,12 +346,38 @@ shim_xact_committed(void)
 	server_committed();
 }
 
+/* Check that the waits are a cycle, and report it. */
+void
+zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const ZkLockPosition *waiter = &members[i].blocking.waiter;
+		const ZkLockPosition *blocker = &members[i].blocking.blocker;
+		const ZkLockDeadlockMember *next = &members[(i + 1) % n];
+
+		shim_trace("deadlock: %d waits for %s, blocked by %d", waiter->pid,
+				   members[i].blocking.path, blocker->pid);
+		if (waiter->process == blocker->process ||
+			blocker->process != next->blocking.waiter.process)
+			server_breach(SERVER_DEADLOCK, "a deadlock is no cycle");
+		if (server_is_victim((int) waiter->process))
+			server_breach(SERVER_DEADLOCK, "a deadlock has a second victim");
+	}
+	server_victim(true);
+	server_count(SERVER_N_DEADLOCKS);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected")));
+}
+
 static void
 note_error(void)
 {
 	int			sqlerrcode = geterrcode();
 
 	server_acquiring(false, false);
+	server_victim(false);
 	if (shim_was_user_cancel() && !server_was_cancelled())
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())

@@ -44,6 +44,7 @@ static const char *const properties[] = {
 	[SERVER_WOKEN] = "nobody sleeps who has something to do",
 	[SERVER_PROGRESS] = "every wait comes to an end",
 	[SERVER_CLOSE] = "no session is closed while somebody needs it",
+	[SERVER_DEADLOCK] = "one wait ends for each deadlock",
 	[SERVER_CANCEL] = "no statement is cancelled for nothing",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
 	[SERVER_MEMORY] = "nothing is written beside shared memory",
@@ -55,6 +56,7 @@ static const char *const counts[] = {
 	[SERVER_N_GRANTS] = "locks granted",
 	[SERVER_N_PASSED] = "locks passed on",
 	[SERVER_N_TIMEOUTS] = "timeouts",
+	[SERVER_N_DEADLOCKS] = "deadlocks",
 	[SERVER_N_TRIES] = "tries refused",
 	[SERVER_N_LOCK_TIMEOUTS] = "waits ended by lock_timeout",
 	[SERVER_N_CANCELS] = "statements cancelled",
@@ -145,6 +147,7 @@ static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
 static int64_t looked_at[SERVER_MAX_PLACES];
 static bool cancelled[SERVER_MAX_PLACES];
+static bool victim[SERVER_MAX_PLACES];	/* of a deadlock */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
@@ -308,6 +311,18 @@ server_looked_at(void)
 	return looked_at[shim_scheduler_current()];
 }
 
+void
+server_victim(bool on)
+{
+	victim[shim_scheduler_current()] = on;
+}
+
+bool
+server_is_victim(int procno)
+{
+	return victim[worker_of(shim_scheduler_server(shim_scheduler_current())) + procno];
+}
+
 bool
 server_was_cancelled(void)
 {
@@ -359,7 +374,8 @@ begin(int place)
 	int			server = place / SERVER_PLACES;
 
 	begin_at[place] = NEVER;
-	acquiring[place] = acquiring_one[place] = lags[place] = cancelled[place] = false;
+	acquiring[place] = acquiring_one[place] = lags[place] = false;
+	cancelled[place] = victim[place] = false;
 	shim_scheduler_begin(place, server, place % SERVER_PLACES,
 						 is_worker(place) ? "server_worker_main" :
 						 "server_backend_main");

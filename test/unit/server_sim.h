@@ -11,7 +11,7 @@
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
  * gates in server_gates.c, and when all sleep in server_look.c.
  *
- * Not in here: statement.c, whose hooks server_backend.c calls as it does; fences, SQL
+ * Not in here: locks of PostgreSQL; statement.c, whose hooks server_backend.c calls as it does; fences, SQL
  * and all that looks at queues; a backend's own session; the settings' rules.
  *
  *-------------------------------------------------------------------------
@@ -51,6 +51,7 @@ enum
 	SERVER_PROGRESS,
 	SERVER_CLOSE,
 	SERVER_CANCEL,
+	SERVER_DEADLOCK,
 	SERVER_REST,
 	SERVER_MEMORY,
 	SERVER_SOUND,
@@ -62,6 +63,7 @@ enum
 	SERVER_N_GRANTS = SIM_N_COUNTS,
 	SERVER_N_PASSED,
 	SERVER_N_TIMEOUTS,
+	SERVER_N_DEADLOCKS,
 	SERVER_N_TRIES,
 	SERVER_N_LOCK_TIMEOUTS,
 	SERVER_N_CANCELS,
@@ -141,6 +143,10 @@ extern void server_lags(void);
 /* It looks for a verdict; when did it so last? */
 extern void server_looks(void);
 extern int64_t server_looked_at(void);
+
+/* Is its wait ended because of a deadlock?  And that of another process? */
+extern void server_victim(bool on);
+extern bool server_is_victim(int procno);
 
 /* Was it sent a cancel since it last asked? */
 extern bool server_was_cancelled(void);

@@ -14,6 +14,7 @@
 #include "shared/claims.h"
 #include "shared/connlimit.h"
 #include "shared/owners.h"
+#include "shared/positions.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shared/stats.h"
@@ -125,6 +126,25 @@ look(ZkLockClaim *claim, ZkLockSlotState *state)
 	return state->outcome.verdict;
 }
 
+/* Show that this backend waits, and read the positions of all. */
+static void
+look_at_positions(ZkLockClaim *claim, const ZkLockSlotState *state)
+{
+	ZkLockPosition positions[2 * 80];
+	int			n;
+
+	zklock_claims_queued(claim, &(ZkLockClaimNode) {
+						 .name = state->outcome.name,.session_id = 1,
+						 .in_server = true,.waits = true
+						 });
+	if (!stress_percent(10))
+		return;
+	n = zklock_positions_read(positions, lengthof(positions));
+	for (int i = 0; i < n; i++)
+		if (positions[i].pid == 0 || positions[i].process >= (uint32) MaxBackends)
+			shim_fail("a position of no process");
+}
+
 static Ending
 wait_for_verdict(ZkLockClaim *claim, ZkLockSlotState *state,
 				 ZkLockVerdict *verdict)
@@ -142,7 +162,7 @@ wait_for_verdict(ZkLockClaim *claim, ZkLockSlotState *state,
 		if (*verdict != ZKLOCK_PENDING)
 			break;
 		if (state->outcome.queued)
-			zklock_claims_queued(claim, state->outcome.name, 1);
+			look_at_positions(claim, state);
 		if (exits && stress_percent(50))
 			return EXIT;
 		if (cancelled && stress_percent(50))
@@ -188,7 +208,7 @@ acquire(ZkLockClaim *claim, ZkLockMode mode, ZkLockSlotState *state)
 		if (verdict != ZKLOCK_EXPIRED || tries == 5)
 			return NOT_GRANTED;
 		stress_count(STRESS_N_EXPIRED);
-		zklock_claims_queued(claim, "", 0);
+		zklock_claims_dequeued(claim);
 		ready();
 	}
 }
@@ -316,8 +336,14 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 	generation = state.generation;
 	stress_hold(path, reads, generation);
 	stress_count(state.outcome.grant_number > 0 ? STRESS_N_PASSED : STRESS_N_GRANTS);
-	zklock_claims_granted(claim, state.outcome.name, 1, state.outcome.token,
-						  state.outcome.grant_number);
+	zklock_claims_granted(claim,
+						  &(ZkLockClaimNode) {
+							  .name = state.outcome.name,
+							  .session_id = 1,
+							  .in_server = true,
+							  .granted = true
+						  },
+						  state.outcome.token, state.outcome.grant_number);
 	zklock_claims_count(claim, 1, stress_random(3));
 	if (stress_percent(5))
 		zklock_slots_forbid_handover(claim);

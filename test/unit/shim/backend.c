@@ -15,6 +15,7 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "backend/nodedata.h"
+#include "backend/pgwaits.h"
 #include "client/zklog.h"
 #include "client/zkprobe.h"
 #include "common/authfile.h"
@@ -67,6 +68,7 @@ int			zklock_connect_timeout;
 int			zklock_idle_session_timeout = 0;
 int			zklock_default_scope = 0;
 bool		zklock_revocable;
+bool		zklock_deadlock_detection = true;
 int			zklock_confirm_commit;
 int			zklock_log_level = LOG;
 int			zklock_session = ZKLOCK_SESSION_SERVER;
@@ -206,6 +208,28 @@ disable_timeout(TimeoutId id, bool keep_indicator)
 {
 	shim_set_timer(SIGALRM, 0);
 	timeout_active = false;
+}
+
+/*
+ * There are no locks of PostgreSQL.
+ */
+
+uint32
+zklock_pgwaits_nprocesses(void)
+{
+	return (uint32) MaxBackends;
+}
+
+bool
+zklock_pgwaits_any(void)
+{
+	return false;
+}
+
+int
+zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
+{
+	return 0;
 }
 
 /*

@@ -257,6 +257,7 @@ LWLockRelease(LWLock *lock)
 void
 RequestNamedLWLockTranche(const char *name, int n)
 {
+	StaticAssertStmt(sizeof(LWLockPadded) == SHIM_LWLOCK_SIZE, "the size of a lock");
 	if (n > MAX_LWLOCKS)
 		shim_fail("no room for %d locks", n);
 }
@@ -333,6 +334,12 @@ hash_bytes(const unsigned char *key, int n)
 	while (n-- > 0)
 		hash = (hash ^ *key++) * 16777619u;
 	return hash;
+}
+
+uint64
+hash_bytes_extended(const unsigned char *key, int n, uint64 seed)
+{
+	return seed << 32 | hash_bytes(key, n);
 }
 
 /*

@@ -33,8 +33,10 @@ extern void shim_sleep(long us);
 
 /*
  * An LWLock and a spinlock, in zeroed memory. A process that acquires an
- * LWLock while it holds one of either kind violates a rule of zklock.
+ * LWLock while it holds one of either kind violates a rule of zklock, unless it
+ * acquires the LWLocks of an array one after the other.
  */
+#define SHIM_LWLOCK_SIZE 128
 extern void shim_lwlock_acquire(void *lock, bool exclusive);
 extern void shim_lwlock_release(void *lock);
 extern bool shim_holds_lwlock(void);

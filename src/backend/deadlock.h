@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * deadlock.h
+ *	  Detection of deadlocks among the backends of this server.
+ *
+ * A waiting backend looks for a deadlock after deadlock_timeout, and then again
+ * every deadlock_timeout, because another process may begin to wait later, for
+ * a lock of PostgreSQL, without looking here.  Shorter waits cost nothing, and
+ * no request is sent to ZooKeeper.  The backend that finds a deadlock ends its
+ * own wait, and nobody else's.
+ *
+ * The graph (waitgraph.h) has the waits of all backends for ZooKeeper locks,
+ * which are in shared memory, and the waits for PostgreSQL's locks of those
+ * that it leads to (pgwaits.h).  A deadlock is real: all its waits are found
+ * unchanged when the graph is read again, and a process that waits neither
+ * acquires nor releases anything meanwhile.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_DEADLOCK_H
+#define ZKLOCK_DEADLOCK_H
+
+/*
+ * When a wait that has found no deadlock by now should look next.
+ * ZKLOCK_NEVER, if zklock.deadlock_detection is off or there is no shared
+ * memory for claims.
+ */
+extern int64 zklock_deadlock_next_check(void);
+
+/*
+ * ERROR 40P01 if this backend, which waits, is a member of a deadlock.  From
+ * then on, its claims do not show that it waits.  Errors: those of
+ * CHECK_FOR_INTERRUPTS(), if it is interrupted at the same time.
+ */
+extern void zklock_deadlock_check(void);
+
+#endif							/* ZKLOCK_DEADLOCK_H */

@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * deadlockreport.h
+ *	  Reports a deadlock to the client, to the server's log and to the
+ *	  statistics.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_DEADLOCKREPORT_H
+#define ZKLOCK_DEADLOCKREPORT_H
+
+#include "backend/pgwaits.h"
+#include "shared/positions.h"
+
+/* A process of a deadlock, which is blocked by the next one. */
+typedef struct ZkLockDeadlockMember
+{
+	int			pid;
+	const ZkLockPgWait *pg_wait;	/* NULL: it waits for a ZooKeeper lock */
+	ZkLockBlocking blocking;	/* in that case */
+} ZkLockDeadlockMember;
+
+/*
+ * ERROR 40P01.  The error's detail has a line for each member, as that of
+ * PostgreSQL.  It does not show the ZooKeeper locks of other backends that
+ * zk_locks would hide, unlike the server's log, which also has the queries.
+ */
+extern void zklock_deadlockreport_raise(const ZkLockDeadlockMember *members,
+										int n) pg_attribute_noreturn();
+
+#endif							/* ZKLOCK_DEADLOCKREPORT_H */

@@ -1,0 +1,126 @@
+/*-------------------------------------------------------------------------
+ *
+ * pgwaits.c
+ *	  Waits for locks of PostgreSQL's own lock manager.  See pgwaits.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/pgwaits.h"
+#include "common/compat.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+
+uint32
+zklock_pgwaits_nprocesses(void)
+{
+	return ProcGlobal->allProcCount;
+}
+
+bool
+zklock_pgwaits_any(void)
+{
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+	{
+		const volatile PGPROC *proc = &ProcGlobal->allProcs[i];
+
+		if (proc->waitLock != NULL)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_followed(const LOCKTAG *tag)
+{
+	switch ((LockTagType) tag->locktag_type)
+	{
+		case LOCKTAG_RELATION_EXTEND:
+		case LOCKTAG_PAGE:
+		case LOCKTAG_SPECULATIVE_TOKEN:
+			return false;
+		default:
+			return true;
+	}
+}
+
+static bool
+is_ahead(const BlockedProcsData *data, const BlockedProcData *blocked, int pid)
+{
+	for (int i = 0; i < blocked->num_waiters; i++)
+		if (data->waiter_pids[blocked->first_waiter + i] == pid)
+			return true;
+	return false;
+}
+
+/* Does the holder or waiter `other` of a lock block one who waits for it? */
+static bool
+is_blocked_by(const BlockedProcsData *data, const BlockedProcData *blocked,
+			  const LockInstanceData *waiter, const LockInstanceData *other)
+{
+	LockMethod	method = GetLockTagsMethodTable(&waiter->locktag);
+	LOCKMASK	conflicts = method->conflictTab[waiter->waitLockMode];
+
+	if (other->leaderPid == waiter->leaderPid)
+		return false;
+	if (conflicts & other->holdMask)
+		return true;
+	return other->waitLockMode != NoLock &&
+		(conflicts & LOCKBIT_ON(other->waitLockMode)) &&
+		is_ahead(data, blocked, other->pid);
+}
+
+static void
+add_wait(const LockInstanceData *waiter, int blocker_pid, ZkLockPgWait *waits,
+		 int *n)
+{
+	PGPROC	   *waiting = BackendPidGetProc(waiter->pid);
+	PGPROC	   *proc = BackendPidGetProc(blocker_pid);
+
+	if (waiting == NULL || proc == NULL || zklock_compat_is_autovacuum(proc))
+		return;
+	waits[(*n)++] = (ZkLockPgWait) {
+		.blocker = (uint32) (proc - ProcGlobal->allProcs),
+		.blocker_pid = blocker_pid,
+		.tag = waiter->locktag,
+		.mode = waiter->waitLockMode,
+		.start = zklock_compat_wait_start(waiting)
+	};
+}
+
+/* Add what blocks one process: the backend or one of its parallel workers. */
+static void
+add_waits(const BlockedProcsData *data, const BlockedProcData *blocked,
+		  ZkLockPgWait *waits, int *n)
+{
+	const LockInstanceData *locks = &data->locks[blocked->first_lock];
+	const LockInstanceData *waiter = NULL;
+
+	for (int i = 0; i < blocked->num_locks; i++)
+		if (locks[i].pid == blocked->pid)
+			waiter = &locks[i];
+	if (waiter == NULL || !is_followed(&waiter->locktag))
+		return;
+	for (int i = 0; i < blocked->num_locks; i++)
+		if (is_blocked_by(data, blocked, waiter, &locks[i]))
+			add_wait(waiter, locks[i].leaderPid, waits, n);
+}
+
+int
+zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
+{
+	const volatile PGPROC *proc = &ProcGlobal->allProcs[process];
+	int			pid = proc->pid;
+	int			n = 0;
+	BlockedProcsData *data;
+
+	*waits = NULL;
+	if (pid == 0 || (proc->waitLock == NULL && proc->lockGroupLeader == NULL))
+		return 0;
+	data = GetBlockerStatusData(pid);
+	*waits = palloc(Max(data->nlocks, 1) * sizeof(ZkLockPgWait));
+	for (int i = 0; i < data->nprocs; i++)
+		add_waits(data, &data->procs[i], *waits, &n);
+	return n;
+}

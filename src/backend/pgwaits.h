@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * pgwaits.h
+ *	  Waits for locks of PostgreSQL's own lock manager.
+ *
+ * The same waits as those of pg_blocking_pids(), except for locks that are
+ * released before the holder waits for anything else (extension of a relation,
+ * page, speculative insertion), and except for autovacuum workers and prepared
+ * transactions, which do not wait for ZooKeeper locks.  A parallel worker is
+ * represented by its leader.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PGWAITS_H
+#define ZKLOCK_PGWAITS_H
+
+#include "datatype/timestamp.h"
+#include "storage/lock.h"
+
+/* A process is blocked by another one. */
+typedef struct ZkLockPgWait
+{
+	uint32		blocker;		/* number of the process, as those of
+								 * zklock_compat_procno() */
+	int			blocker_pid;
+	LOCKTAG		tag;
+	LOCKMODE	mode;
+	TimestampTz start;			/* 0 before PostgreSQL 14 */
+} ZkLockPgWait;
+
+/* The number of processes that may be vertices of a graph. */
+extern uint32 zklock_pgwaits_nprocesses(void);
+
+/* Does any process wait?  Takes no lock. */
+extern bool zklock_pgwaits_any(void);
+
+/*
+ * Return the number of processes that block this one, and set `*waits` to a
+ * palloc'd array.
+ */
+extern int	zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits);
+
+#endif							/* ZKLOCK_PGWAITS_H */

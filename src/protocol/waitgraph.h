@@ -1,0 +1,128 @@
+/*-------------------------------------------------------------------------
+ *
+ * waitgraph.h
+ *	  The wait-for graph of the backends of a server: finds deadlocks.
+ *
+ * A vertex is a process.  A position is what a process has in the queue of a lock:
+ * the node that it holds, or waits with.  A process that waits with a position is
+ * blocked by all positions of other processes that are ahead and conflict, because
+ * the queue is served in order and cannot be changed.  It is stuck as long as any of
+ * them remains.  A process that waits for a lease of a semaphore needs only one of
+ * the leases that others have, so it is stuck only if all of their holders are.  A
+ * process that waits for anything else is blocked by those that `ask` returns.
+ *
+ * A search through one process finds a deadlock that this process is a member of: a
+ * cycle of processes, all of them stuck, each of which blocks the one before.  A
+ * process that only waits for members of a deadlock is not a member.
+ *
+ * Like the recipe, this module only makes decisions.  It does not allocate, and knows
+ * neither shared memory nor the rules of PostgreSQL's own locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_WAITGRAPH_H
+#define ZKLOCK_WAITGRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum ZkLockPositionKind
+{
+	ZKLOCK_POSITION_WRITER,
+	ZKLOCK_POSITION_READER,		/* conflicts with writers only */
+	ZKLOCK_POSITION_LEASE		/* of a semaphore.  Its queue has no others, and no
+								 * order: all that are held have the same number,
+								 * and all that are waited for a larger one. */
+} ZkLockPositionKind;
+
+typedef struct ZkLockPosition
+{
+	uint64_t	queue;			/* the same number: the same queue */
+	int64_t		number;			/* of the node: lower ones are ahead */
+	uint64_t	rank;			/* within one node: lower ones are ahead */
+	ZkLockPositionKind kind;
+	bool		waits;			/* the process waits with it; false: it holds it,
+								 * or only has it in the queue */
+	int			others;			/* if it waits for a lease: number of the leases
+								 * that others have */
+	uint32_t	process;		/* number of the vertex */
+
+	/* not used here: where it comes from, see positions.h */
+	int			claim;
+	uint64_t	changes;
+	int			pid;
+	bool		of_mutex;
+
+	/* set here */
+	int			next;			/* of the same process, or -1 */
+	bool		passed_by_writer;	/* it, and all ahead, have been seen by the
+									 * search */
+	bool		passed_by_reader;
+} ZkLockPosition;
+
+/*
+ * Sorts positions by their queues, and within a queue by number and rank.  For
+ * qsort().
+ */
+extern int	zklock_waitgraph_compare(const void *a, const void *b);
+
+typedef struct ZkLockWaitVertex
+{
+	int			first;			/* of its positions, or -1 */
+	bool		reached;
+	bool		stuck;
+
+	/* the step by which the search has reached it */
+	uint32_t	from;
+	int			position;
+	int			blocker;
+	uint32_t	next_reached;
+} ZkLockWaitVertex;
+
+/* A process of a cycle, which is blocked by the next one. */
+typedef struct ZkLockWaitStep
+{
+	uint32_t	process;
+	int			position;		/* that it waits with; -1: it waits for something
+								 * else */
+	int			blocker;		/* position of the next process; -1 likewise */
+} ZkLockWaitStep;
+
+/*
+ * Return the number of processes that block this one, which waits with no position,
+ * and set `*blockers` to their numbers.  Called again, it must return the same.
+ */
+typedef int (*ZkLockAskBlockers) (uint32_t process, const uint32_t **blockers,
+								  void *arg);
+
+typedef struct ZkLockWaitGraph
+{
+	/* set by the caller */
+	ZkLockPosition *positions;	/* sorted by zklock_waitgraph_compare() */
+	int			npositions;
+	ZkLockWaitVertex *vertices;
+	uint32_t	nvertices;
+	ZkLockAskBlockers ask;
+	void	   *arg;
+
+	/* the result: room for a step of each vertex */
+	ZkLockWaitStep *cycle;
+	int			ncycle;
+
+	/* used here only */
+	uint32_t	self;
+	uint32_t	last_reached;
+	bool		only_stuck;		/* follow processes that are stuck only */
+	bool		any_lease;		/* a process waits for a lease */
+	bool		closed;			/* the search has come back to `self` */
+	ZkLockWaitStep closing;		/* the step by which it has */
+} ZkLockWaitGraph;
+
+/*
+ * Search for a deadlock that this process is a member of.  Returns true if there is
+ * one.  Then `cycle` has `ncycle` steps, of which the first is that of `self`, and the
+ * last one is blocked by `self`.  It is a shortest cycle.
+ */
+extern bool zklock_waitgraph_search(ZkLockWaitGraph *graph, uint32_t self);
+
+#endif							/* ZKLOCK_WAITGRAPH_H */

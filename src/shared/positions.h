@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * positions.h
+ *	  The positions of all backends of this server in the queues of their
+ *	  locks, for the detection of deadlocks.
+ *
+ * A position is that of a claim.  A backend that waits for a lease also has
+ * the mutex of the semaphore.  A claim that is lost, or whose node is not
+ * known yet, has no position.  Vertices are numbered as processes are by
+ * zklock_compat_procno(); a backend's claims are removed before its number is
+ * used again.
+ *
+ * Promises that all positions are those of one moment: these functions hold
+ * the locks of all entries, and no other function does.  They raise and
+ * allocate nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_POSITIONS_H
+#define ZKLOCK_POSITIONS_H
+
+#include "protocol/mode.h"
+#include "protocol/path.h"
+#include "protocol/waitgraph.h"
+
+/* A parent of nodes: that of a lock, or of the mutex of a semaphore. */
+#define ZKLOCK_QUEUE_SIZE (ZKLOCK_PATH_MAX + 16)
+
+/* Two positions of a cycle, the first of which is blocked by the second. */
+typedef struct ZkLockBlocking
+{
+	ZkLockPosition waiter;
+	ZkLockPosition blocker;
+
+	/* The lock that the waiter waits for; set by zklock_positions_give_in(). */
+	Oid			role;			/* of the waiter */
+	ZkLockMode	mode;
+	char		path[ZKLOCK_QUEUE_SIZE];	/* in UTF-8 */
+} ZkLockBlocking;
+
+/* Return the number of positions that zklock_positions_read() may need. */
+extern int	zklock_positions_room(void);
+
+/*
+ * Copy all positions to an array with this much room, not sorted.  Returns
+ * their number, or -1 if there is no room.
+ */
+extern int	zklock_positions_read(ZkLockPosition *positions, int room);
+
+/*
+ * This backend is about to end its wait, because of a deadlock in which these
+ * positions block each other.  Returns false if any of them has changed
+ * meanwhile, for example because the backend has been granted the lock, or
+ * because another member of the deadlock has ended its wait.  If it returns
+ * true, no position shows this backend as a waiter any more.  Thus only one of
+ * several backends that find the same deadlock ends its wait.
+ */
+extern bool zklock_positions_give_in(ZkLockBlocking *blockings, int n);
+
+#endif							/* ZKLOCK_POSITIONS_H */

@@ -1,0 +1,3 @@
+# Seed 26
+# Waits are not shown.
+/^show_wait/,/^}/s/!granted && !queued_is_enough/queued_is_enough/

@@ -1,0 +1,3 @@
+# Seed 2
+# A waiter for a lease waits for all leases.
+s/graph->closed && graph->any_lease/false \&\& graph->any_lease/

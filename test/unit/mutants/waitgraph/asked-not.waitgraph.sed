@@ -1,0 +1,3 @@
+# Seed 282
+# Other waits do not count.
+/^follow(/,/^}/ s/i < n; i++/i < n \&\& false; i++/

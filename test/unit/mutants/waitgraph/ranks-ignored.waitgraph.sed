@@ -1,0 +1,3 @@
+# Seed 252
+# Those of one node do not block each other.
+/^is_ahead(/,/^}/ s/ || ahead->rank != p->rank//

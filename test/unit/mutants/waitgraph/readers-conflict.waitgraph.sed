@@ -1,0 +1,3 @@
+# Seed 37
+# Readers block readers.
+/^blocks(/,/^}/ s/ahead->kind != ZKLOCK_POSITION_READER/true/

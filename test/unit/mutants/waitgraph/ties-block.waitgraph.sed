@@ -1,0 +1,3 @@
+# Seed 90
+# Positions of the same number and rank block each other.
+/^is_ahead(/,/^}/ s/return .*;/return ahead != p;/
