@@ -79,9 +79,9 @@ zklock_await_node(const ZkLockAttempt *attempt, bool waits,
 
 /*
  * Show other backends that this backend waits, once it is known that others
- * are ahead.  Attempts that were granted are shown, too, because others may
- * wait for them in the meantime.  If `queued_is_enough`, it does not wait for
- * others, but only for ZooKeeper.
+ * are ahead.  If `queued_is_enough`, it does not wait for others, but only for
+ * ZooKeeper.  Otherwise, attempts that were granted are shown, too, because
+ * others may wait for them in the meantime.
  */
 static void
 show_wait(const ZkLockAttempt *attempt, bool queued_is_enough)
@@ -90,7 +90,7 @@ show_wait(const ZkLockAttempt *attempt, bool queued_is_enough)
 	ZkLockClaimNode node;
 
 	if (!attempt->begun || attempt->claim == NULL ||
-		(!attempt->outcome.queued && !granted))
+		(!attempt->outcome.queued && (!granted || queued_is_enough)))
 		return;
 	zklock_await_node(attempt, !granted && !queued_is_enough, &node);
 	zklock_claims_queued(attempt->claim, &node);
