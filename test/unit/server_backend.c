@@ -99,7 +99,7 @@ draw_timeout(void)
 {
 	if (percent(15))
 		return 0;
-	if ((zklock_locktable_size() == 0 || server_plan.nservers == 1) &&
+	if ((zklock_locktable_size() == 0 || server_plan.detects) &&
 		!percent(server_plan.impatience))
 		return ZKLOCK_NEVER;
 	return (1 + shim_random(percent(50) ? 30 : 2000)) * MS;

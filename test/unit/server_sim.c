@@ -828,6 +828,7 @@ draw_plan(uint64_t seed)
 	server_shrink_plan(seed, knobs, sizeof(knobs) / sizeof(knobs[0]));
 	for (int i = 0; i < SERVER_MAX_SERVERS && !plan->gates; i++)
 		settings[i].local_handover = 0;
+	plan->detects = plan->nservers == 1 && nrivals == 0;
 	if (!plan->faults)
 		fault_rate = plan->out_of_memory = 0;
 	shim_scheduler_slow(slow, slowness);

@@ -110,6 +110,7 @@ typedef struct ServerPlan
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	int			session_timeout;	/* ms */
 	int			impatience;		/* percent of short waits */
+	bool		detects;		/* all deadlocks: no other client is in one */
 	int			slow_commits;	/* percent */
 } ServerPlan;
 
