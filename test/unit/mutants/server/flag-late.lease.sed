@@ -1,4 +1,4 @@
-# Seed 9431
+# Seed 5249
 # A commit raises its flag after its check.
 /^zklock_lease_confirm_commit/,/^}/{
 	/routine->commit(true);/d

@@ -1,3 +1,3 @@
-# Seed 36
+# Seed 39
 # Backends at a gate have no order.
 /^get_node_of_gate/,/^}/s/node->rank = .*;/node->rank = 0;/

@@ -1,3 +1,3 @@
-# Seed 26
+# Seed 39
 # Waits are not shown.
 /^show_wait/,/^}/s/!granted && !queued_is_enough/queued_is_enough/
