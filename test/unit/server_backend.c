@@ -266,7 +266,8 @@ release(void)
 static void
 work(void)
 {
-	int64		until = shim_now() + shim_random(percent(70) ? 5 : percent(80) ? 300 : 4000) * MS;
+	int64		until = shim_now() + shim_random(server_plan.failing && percent(50) ? 4000 :
+												percent(70) ? 5 : percent(80) ? 300 : 4000) * MS;
 
 	while (shim_now() < until)
 	{

@@ -608,7 +608,7 @@ fault(void)
 				sim_count(SERVER_N_WORKERS_ENDED);
 			break;
 		case FAIL_WORKER:
-			if (sim_random(4))
+			if (!server_plan.failing && sim_random(4))
 				worker_fails[server] = true;
 			else
 				wait_fails[server] = true;
@@ -811,11 +811,19 @@ draw_plan(uint64_t seed)
 	plan->modes = sim_percent(50);
 	plan->many = sim_percent(40);
 	plan->faults = sim_percent(75);
+	plan->failing = failing;
 	plan->planned = !failing && sim_percent(15);
 	plan->out_of_memory = plan->faults && sim_percent(20) ? 20 + (int) sim_random(300) : 0;
 	plan->session_timeout = sim_percent(50) && !failing ? 1500 : 6000;
 	plan->impatience = sim_percent(50) ? 80 : 20;
 	plan->slow_commits = sim_percent(20) || failing ? 50 : 5;
+	if (plan->planned && sim_percent(50))
+	{
+		/* All want one lock, which is passed on. */
+		plan->npaths = plan->gates = 1;
+		plan->modes = plan->many = 0;
+		plan->impatience = 20;
+	}
 	nrivals = sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
 	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
 	draw_faults(failing);

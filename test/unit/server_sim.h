@@ -107,6 +107,7 @@ typedef struct ServerPlan
 	int			many;			/* locks at a time */
 	int			faults;
 	bool		planned;		/* only those that end sessions on purpose */
+	bool		failing;		/* only those that end workers */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	int			session_timeout;	/* ms */
 	int			impatience;		/* percent of short waits */
