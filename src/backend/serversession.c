@@ -338,6 +338,10 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 		claim = zklock_claims_enter(path, mode, hidden);
 		if (claim == NULL && !hidden)
 			zklock_claims_remove(NULL);
+
+		/* The worker gives up nodes that it only keeps. */
+		if (claim == NULL)
+			zklock_sessionstate_wake_worker();
 		if (claim != NULL ||
 			(unfinished.all == 0 && zklock_zkclient_now() >= until))
 		{
@@ -447,7 +451,9 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 		zklock_sessionstate_generation(),
 		.at_gate = zklock_local_handover > 0 &&
 		zklock_mode_table[request->params.mode].has_gate,
-		.data = zklock_nodedata_self(request->params.revocable)
+		.data = zklock_nodedata_self(request->params.revocable),
+		.lease = zklock_sessionroutine_lease(),
+		.clock = zklock_zkclient_now
 	};
 
 	if (attempt->state == NULL)
@@ -455,6 +461,8 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 	attempt->outcome = (ZkLockOutcome) {0};
 	attempt->session_serial = 0;
 	attempt->node = attempt->node_claim = claim_for_node(attempt, deadline);
+	if (request->from == NULL)
+		zklock_slots_drop_kept_of_others(attempt->node_claim, asked.at_gate);
 	zklock_slots_request(attempt->node_claim, &asked);
 }
 

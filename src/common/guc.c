@@ -36,6 +36,8 @@ int			zklock_log_level = LOG;
 
 int			zklock_session = ZKLOCK_SESSION_BACKEND;
 int			zklock_local_handover = 100;
+int			zklock_keep = 0;
+int			zklock_max_kept = 1024;
 int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
 
@@ -425,6 +427,23 @@ zklock_guc_init(void)
 							"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
 							&zklock_local_handover, 100, 0, 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.keep",
+							"How long the server keeps a lock that no backend uses any more, until another client wants it.",
+							"With zklock.session = \"server\" and zklock.local_handover.  0 gives each lock up at once.",
+							&zklock_keep, 0, 0, 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	/*
+	 * When a session ends, ZooKeeper writes the paths of all its nodes into one
+	 * transaction, which should stay well below 1 MB.
+	 */
+	DefineCustomIntVariable("zklock.max_kept",
+							"How many locks the server may keep at a time.",
+							"They use room of zklock.max_locks that is free.",
+							&zklock_max_kept, 1024, 0, 8192,
+							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 
 	/*

@@ -101,3 +101,26 @@ zklock_contender_conflict(const ZkLockContender *a, const ZkLockContender *b)
 {
 	return !(a->reader && b->reader);
 }
+
+bool
+zklock_contender_in_list(const char *name, const ZkLockContender *kind,
+						 const char *const *names, int n, bool *others)
+{
+	bool		found = false;
+
+	*others = false;
+	for (int i = 0; i < n; i++)
+	{
+		const ZkLockContender *other;
+		int64_t		seq;
+
+		if (strcmp(names[i], name) == 0)
+		{
+			found = true;
+			continue;
+		}
+		other = zklock_contender_parse(names[i], &seq);
+		*others |= other != NULL && zklock_contender_conflict(other, kind);
+	}
+	return found;
+}

@@ -47,6 +47,13 @@ extern const ZkLockContender *zklock_contender_parse(const char *name,
  */
 extern const char *zklock_contender_digits(const char *name);
 
+/*
+ * Is our node `name`, a contender of this kind, in a list of its queue?  If so, sets
+ * `*others` to whether a conflicting contender is in it, too, ahead or behind.
+ */
+extern bool zklock_contender_in_list(const char *name, const ZkLockContender *kind,
+									 const char *const *names, int n, bool *others);
+
 /* Do two contenders exclude each other? */
 extern bool zklock_contender_conflict(const ZkLockContender *a,
 									  const ZkLockContender *b);

@@ -9,8 +9,9 @@
  *		EMPTY		0			none		none
  *		REQUESTED	a serial	none		one or more
  *		HELD		a serial	one			any number
+ *		KEPT		a serial	none		none
  *
- * drop_node(), grant() and settle() change the state.  Only the state tells whether
+ * drop_node(), grant(), zklock_gate_keep() and settle() change the state.  Only the state tells whether
  * the node is granted; is_granted() does not ask for a holder.
  *
  *-------------------------------------------------------------------------
@@ -65,14 +66,13 @@ dequeue(ZkLockGate *gate, ZkLockTurn *turn)
 static bool
 is_granted(const ZkLockGate *gate)
 {
-	return gate->state == ZKLOCK_GATE_HELD;
+	return gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT;
 }
 
-/* Grant the node to a waiter. */
+/* Grant the node to a turn that is not in the queue. */
 static void
-grant(ZkLockGate *gate, ZkLockTurn *turn)
+give(ZkLockGate *gate, ZkLockTurn *turn)
 {
-	dequeue(gate, turn);
 	turn->state = ZKLOCK_TURN_HOLDING;
 	turn->verdict = ZKLOCK_GRANTED;
 	turn->lost = false;
@@ -81,6 +81,14 @@ grant(ZkLockGate *gate, ZkLockTurn *turn)
 	turn->grant_number = gate->node.next_number++;
 	gate->holder = turn;
 	gate->state = ZKLOCK_GATE_HELD;
+}
+
+/* Grant the node to a waiter. */
+static void
+grant(ZkLockGate *gate, ZkLockTurn *turn)
+{
+	dequeue(gate, turn);
+	give(gate, turn);
 }
 
 /* Stop waiting.  Only a turn that may join again keeps its ticket. */
@@ -191,8 +199,11 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 {
 	uint64_t	before = gate->wanted;
 
-	/* The worker may not have reported the loss yet. */
-	if (turn == gate->holder)
+	/*
+	 * The worker may not have reported the loss yet.  A node that is kept was not
+	 * granted to this turn.
+	 */
+	if (turn == gate->holder || gate->state == ZKLOCK_GATE_KEPT)
 		drop_node(gate);
 
 	if (turn->ticket == 0)
@@ -241,6 +252,121 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 	}
 	settle(gate, NULL, tell, arg);
 	return gate->wanted != before;
+}
+
+void
+zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable)
+{
+	if (!is_granted(gate) || serial != gate->wanted)
+		return;
+	gate->node.keepable = true;
+	gate->node.revocable = revocable;
+}
+
+bool
+zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *terms)
+{
+	ZkLockGateNode *node = &gate->node;
+
+	if (turn != gate->holder || gate->first != NULL || !terms->fit ||
+		terms->epoch == 0 || !node->keepable || node->rival ||
+		node->handover_forbidden)
+		return false;
+	turn->state = ZKLOCK_TURN_OUT;
+	turn->ticket = 0;
+	gate->holder = NULL;
+	gate->state = ZKLOCK_GATE_KEPT;
+	node->kept_epoch = terms->epoch;
+	node->kept_at = terms->now;
+	return true;
+}
+
+bool
+zklock_gate_is_alone(const ZkLockGate *gate, const ZkLockGateTerms *terms)
+{
+	const ZkLockGateNode *node = &gate->node;
+
+	return node->keepable && !node->rival && terms->epoch != 0 &&
+		node->alone_epoch == terms->epoch &&
+		terms->now - node->alone_at < terms->trust;
+}
+
+bool
+zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *terms)
+{
+	const ZkLockGateNode *node = &gate->node;
+
+	if (gate->state != ZKLOCK_GATE_KEPT || !terms->fit ||
+		node->kept_epoch != terms->epoch || node->revocable != terms->revocable ||
+		(terms->now - node->granted_at >= terms->window &&
+		 !zklock_gate_is_alone(gate, terms)))
+		return false;
+	if (turn->ticket == 0)
+		turn->ticket = ++gate->last_ticket;
+	turn->queued = false;
+	give(gate, turn);
+	return true;
+}
+
+/*
+ * A list is due in the second half of the window, or as soon as the node is kept, and
+ * again in the second half of the time that it counts.
+ */
+bool
+zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms)
+{
+	ZkLockGateNode *node = &gate->node;
+
+	if (!is_granted(gate) || !node->keepable || node->rival || terms->epoch == 0 ||
+		node->look != node->looked)
+		return false;
+	if (node->alone_epoch == terms->epoch)
+	{
+		if (terms->now - node->alone_at < terms->trust / 2)
+			return false;
+	}
+	else if (gate->state == ZKLOCK_GATE_HELD &&
+			 terms->now - node->granted_at < terms->window / 2)
+		return false;
+	node->look++;
+	return true;
+}
+
+bool
+zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
+				   bool alone, uint32_t epoch, int64_t sent)
+{
+	ZkLockGateNode *node = &gate->node;
+
+	if (!is_granted(gate) || serial != gate->wanted || look != node->look)
+		return false;
+	node->looked = look;
+	if (alone)
+	{
+		node->alone_epoch = epoch;
+		node->alone_at = sent;
+		return false;
+	}
+	node->keepable = false;
+	return zklock_gate_drop_kept(gate);
+}
+
+bool
+zklock_gate_rival(ZkLockGate *gate, uint64_t serial)
+{
+	if (!is_granted(gate) || serial != gate->wanted)
+		return false;
+	gate->node.rival = true;
+	return zklock_gate_drop_kept(gate);
+}
+
+bool
+zklock_gate_drop_kept(ZkLockGate *gate)
+{
+	if (gate->state != ZKLOCK_GATE_KEPT)
+		return false;
+	drop_node(gate);
+	return true;
 }
 
 void

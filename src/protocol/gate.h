@@ -30,6 +30,16 @@
  *	  meanwhile.
  *	- A backend does not hand the node over if it does not know whether the node is
  *	  valid, or if a reader's node was created under the lock.
+ *	- A node may be kept if the worker permits that, because no other client has used
+ *	  the lock lately: it stays when the last backend releases the lock, and is
+ *	  granted to the next one here.  To be told of other contenders, the worker lists
+ *	  them and leaves a watch.  As long as the list was empty and the watch has not
+ *	  fired, the node is handed over, and granted again, beyond that time.  Once
+ *	  another contender is known, it is not: a node that nobody holds goes at once.
+ *	- A list and a kept node count only in the epoch in which they were asked for or
+ *	  kept.  The driver begins a new epoch whenever an event of a watch may have been
+ *	  lost.  Only the promptness depends on watches, and no lock is granted twice
+ *	  without one.
  *	- Each grant of a node has a number, which is one more than that of the grant
  *	  before.
  *	- A backend that does not want to wait is refused as soon as it is known that
@@ -87,7 +97,8 @@ typedef enum ZkLockGateState
 {
 	ZKLOCK_GATE_EMPTY,			/* no node is wanted */
 	ZKLOCK_GATE_REQUESTED,		/* a node is wanted, and backends wait for it */
-	ZKLOCK_GATE_HELD			/* the node is granted, and a backend holds it */
+	ZKLOCK_GATE_HELD,			/* the node is granted, and a backend holds it */
+	ZKLOCK_GATE_KEPT			/* it is granted, and no backend holds it or waits */
 } ZkLockGateState;
 
 /* The node of a gate.  It is all zero in state ZKLOCK_GATE_EMPTY. */
@@ -101,7 +112,29 @@ typedef struct ZkLockGateNode
 	int64_t		next_number;	/* of its next grant */
 	int64_t		granted_at;
 	bool		handover_forbidden;
+
+	/* the same, for a node that may be kept */
+	bool		keepable;
+	bool		revocable;		/* only such backends get it again */
+	bool		rival;			/* another contender is there, or was */
+	uint32_t	look;			/* number of the last list that was asked for */
+	uint32_t	looked;			/* number of the last one that was answered */
+	uint32_t	alone_epoch;	/* epoch in which it was alone; 0: none */
+	int64_t		alone_at;		/* when that list was sent */
+	uint32_t	kept_epoch;		/* epoch in which it was kept last */
+	int64_t		kept_at;		/* when it was */
 } ZkLockGateNode;
+
+/* What the driver knows when a backend wants a node again, or releases it. */
+typedef struct ZkLockGateTerms
+{
+	bool		fit;			/* see zklock_gate_release() */
+	bool		revocable;		/* of the backend's request */
+	uint32_t	epoch;			/* the present one; 0: no node is kept */
+	int64_t		now;
+	int64_t		window;			/* see zklock_gate_release() */
+	int64_t		trust;			/* how long a list counts */
+} ZkLockGateTerms;
 
 typedef struct ZkLockGate
 {
@@ -180,6 +213,57 @@ zklock_gate_rank(const ZkLockTurn *turn)
  * handed over, because the next holder would not notice that reader.
  */
 extern void zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
+
+/*
+ * Nodes that are kept.  A driver that calls none of these functions keeps none.  They
+ * use `generation` of the node for `fit` as zklock_gate_release() does.
+ */
+
+/* The node of this serial, which has just been granted, may be kept. */
+extern void zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
+
+/*
+ * The holder does not want the lock any more, and nobody waits for it: keep the node.
+ * Returns false, and changes nothing, if it must not be kept; then the caller releases
+ * the lock.  After true, neither has `wanted` changed.
+ */
+extern bool zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn,
+							 const ZkLockGateTerms *terms);
+
+/*
+ * A backend wants the lock: grant it the node that is kept.  Returns false, and changes
+ * nothing, if there is none or it must not be granted; then the caller joins, which
+ * gives it up.  After true, `wanted` has not changed.
+ */
+extern bool zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn,
+								const ZkLockGateTerms *terms);
+
+/*
+ * Has the node been found alone, so recently and in such a way that it may be handed
+ * over beyond `window`?
+ */
+extern bool zklock_gate_is_alone(const ZkLockGate *gate, const ZkLockGateTerms *terms);
+
+/*
+ * If the worker should list the contenders, ask for it: increment node.look.  Returns
+ * whether it did.
+ */
+extern bool zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms);
+
+/*
+ * The answer to node.look: no other contender conflicts with the node, and the list that
+ * shows this was sent at `sent` in `epoch`, and has left a watch.  If not `alone`, there is
+ * no such answer, and the node is not kept any more.  An answer to an earlier question is
+ * ignored, as is one for another serial.
+ */
+extern bool zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
+							   bool alone, uint32_t epoch, int64_t sent);
+
+/* Another contender is there; or it may be, because the watch has fired. */
+extern bool zklock_gate_rival(ZkLockGate *gate, uint64_t serial);
+
+/* Give up a node that is kept. */
+extern bool zklock_gate_drop_kept(ZkLockGate *gate);
 
 /*
  * Reports of the worker about the node that it has created for `serial`.  A report may

@@ -33,6 +33,7 @@ bool
 zklock_watchlimit_allows(ZkLockWatchUse use, size_t watched, size_t more)
 {
 	static const size_t limits[] = {
+		[ZKLOCK_WATCH_KEPT] = MAX_PACKET / 8,
 		[ZKLOCK_WATCH_SPARE] = MAX_PACKET / 4,
 		[ZKLOCK_WATCH_REVOCATION] = MAX_PACKET / 2,
 		[ZKLOCK_WATCH_NEWCOMER] = MAX_PACKET - HEADER - RESERVE

@@ -25,6 +25,8 @@
 typedef enum ZkLockWatchUse
 {
 	ZKLOCK_WATCH_NONE,			/* no watch */
+	ZKLOCK_WATCH_KEPT,			/* beside a node that may be kept; without it,
+								 * the node is not kept */
 	ZKLOCK_WATCH_SPARE,			/* a look-ahead; without it, one more list is
 								 * read */
 	ZKLOCK_WATCH_REVOCATION,	/* on the node of a revocable lock */

@@ -286,6 +286,16 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	return claim;
 }
 
+ZkLockEntry *
+zklock_claimtable_find(const ZkLockEntryKey *key, LWLock **lock)
+{
+	uint32		hash = zklock_claimtable_hash(key->path, key->mode);
+
+	*lock = lock_of(hash);
+	LWLockAcquire(*lock, LW_EXCLUSIVE);
+	return hash_search_with_hash_value(entries, key, hash, HASH_FIND, NULL);
+}
+
 /* Has the worker finished with this slot? */
 static bool
 is_idle(const ZkLockSlot *slot, uint64 wanted)
@@ -309,7 +319,8 @@ zklock_claimtable_free(ZkLockClaim *claim)
 	if (last && !is_idle(&entry->slot, entry->gate.wanted))
 	{
 		entry->kept_claim = claim;
-		zklock_owners_charge(&claim->charge);
+		if (entry->gate.state != ZKLOCK_GATE_KEPT)
+			zklock_owners_charge(&claim->charge);
 		return;
 	}
 	if (entry->kept_claim == claim)

@@ -82,7 +82,8 @@ typedef struct ZkLockEntry
 
 	/*
 	 * The last claim if it has ended, but is kept until the node of the gate
-	 * is gone.  So every entry can be found through a claim.
+	 * is gone.  So every entry can be found through a claim.  It is not charged
+	 * for a node that the server keeps.
 	 */
 	struct ZkLockClaim *kept_claim;
 } ZkLockEntry;
@@ -172,6 +173,12 @@ extern void zklock_claimtable_shmem_init(void);
  * zklock_owners_reserved_room().
  */
 extern ZkLockClaim *zklock_claimtable_add(const char *path, ZkLockMode mode);
+
+/*
+ * Find an entry, and acquire the lock that it has, or would have.  Returns NULL if there
+ * is none.
+ */
+extern ZkLockEntry *zklock_claimtable_find(const ZkLockEntryKey *key, LWLock **lock);
 
 /*
  * Free a claim if it has ended and the worker has finished its attempt.  With

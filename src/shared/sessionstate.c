@@ -48,6 +48,8 @@ typedef struct SharedSession
 {
 	pg_atomic_uint32 generation;
 	pg_atomic_uint32 connect_requests;
+	pg_atomic_uint32 epoch;		/* see zklock_sessionstate_epoch() */
+	uint32		last_epoch;		/* used by the worker only */
 	pg_atomic_uint64 confirmed;
 	pg_atomic_uint64 turned;
 	volatile int worker;		/* its process number, or -1 */
@@ -83,6 +85,7 @@ zklock_sessionstate_shmem_init(void)
 	SpinLockInit(&shared->mutex);
 	pg_atomic_init_u32(&shared->generation, 1);
 	pg_atomic_init_u32(&shared->connect_requests, 0);
+	pg_atomic_init_u32(&shared->epoch, 0);
 	pg_atomic_init_u64(&shared->confirmed, 0);
 	pg_atomic_init_u64(&shared->turned, 0);
 	shared->worker = -1;
@@ -190,6 +193,21 @@ zklock_sessionstate_confirmed(void)
 	/* A generation that is read now is the one at that time, or a later one. */
 	pg_read_barrier();
 	return confirmed;
+}
+
+uint32
+zklock_sessionstate_epoch(void)
+{
+	return pg_atomic_read_u32(&shared->epoch);
+}
+
+void
+zklock_sessionstate_begin_epoch(bool keeps)
+{
+	if (keeps && ++shared->last_epoch == 0)
+		shared->last_epoch = 1;
+	pg_atomic_write_u32(&shared->epoch, keeps ? shared->last_epoch : 0);
+	pg_memory_barrier();
 }
 
 void
@@ -402,7 +420,9 @@ worker_exits(int code, Datum arg)
 	(void) code;
 	(void) arg;
 	shared->worker = -1;
-	pg_memory_barrier();
+
+	/* Nobody gives up a kept node if another contender comes. */
+	zklock_sessionstate_begin_epoch(false);
 	wake_listeners();
 }
 
@@ -412,6 +432,7 @@ zklock_sessionstate_worker_starts(int64 now)
 	on_shmem_exit(worker_exits, 0);
 	zklock_sessionstate_turn(now);
 	pg_memory_barrier();
+	zklock_sessionstate_begin_epoch(false);
 	shared->worker = zklock_compat_procno();
 	pg_memory_barrier();
 }

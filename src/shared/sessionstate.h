@@ -90,6 +90,12 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
  */
 extern int64 zklock_sessionstate_confirmed(void);
 
+/*
+ * Return the present epoch of gates (gate.h); 0: no node is kept.  The caller holds the
+ * lock of the gate's entry.
+ */
+extern uint32 zklock_sessionstate_epoch(void);
+
 /* Return why the last attempt to begin a session failed. */
 extern void zklock_sessionstate_failure(ZkLockSessionFailure *failure);
 
@@ -145,6 +151,12 @@ extern void zklock_sessionstate_publish_failure(const ZkLockSessionFailure *fail
 
 /* Publish the time when the session was last confirmed. */
 extern void zklock_sessionstate_confirm(int64 confirmed);
+
+/*
+ * Begin a new epoch, or if `keeps` is false, one in which no node is kept.  From now
+ * on no backend that acquires an entry's lock uses a node that was kept before.
+ */
+extern void zklock_sessionstate_begin_epoch(bool keeps);
 
 /* Return the number of the last request for a session. */
 extern uint32 zklock_sessionstate_connect_requests(void);

@@ -15,6 +15,12 @@
 
 #define NS_PER_MS INT64CONST(1000000)
 
+/*
+ * How long a list of the contenders counts, in ns.  The watch tells of each later one,
+ * unless it was lost.
+ */
+#define TRUST (5000 * NS_PER_MS)
+
 /* The serial of the attempt that is wanted in a slot. */
 static uint64
 wanted_at(const ZkLockSlot *slot)
@@ -69,6 +75,38 @@ gate_changed(ZkLockEntry *entry)
 	request_changed(&entry->slot);
 }
 
+/*
+ * Describe the present state to the gate.  The generation is read after the
+ * confirmation, which may be of a later one; the caller holds the entry's lock.
+ */
+static ZkLockGateTerms
+terms_of(const ZkLockGate *gate, bool revocable, int64 lease, ZkLockClock clock)
+{
+	int64		confirmed = zklock_sessionstate_confirmed();
+	uint32		generation = zklock_sessionstate_generation();
+	int64		now = clock();
+
+	return (ZkLockGateTerms) {
+		.fit = gate->node.generation == generation && confirmed >= now - lease,
+		.revocable = revocable,
+		.epoch = zklock_sessionstate_epoch(),
+		.now = now,
+		.window = zklock_local_handover * NS_PER_MS,
+		.trust = TRUST
+	};
+}
+
+/* Have the worker list the contenders, if that is due. */
+static void
+ask_look(ZkLockEntry *entry, const ZkLockGateTerms *terms)
+{
+	if (zklock_gate_ask_look(&entry->gate, terms))
+	{
+		zklock_slots_post(&entry->slot);
+		zklock_sessionstate_wake_worker();
+	}
+}
+
 static void
 wake_turn(ZkLockTurn *turn, void *arg)
 {
@@ -89,6 +127,21 @@ copy_reason(ZkLockTurn *turn, void *arg)
 	mine->outcome = node->outcome;
 	strlcpy(mine->text, node->text, sizeof(mine->text));
 	wake_turn(turn, arg);
+}
+
+/* Grant a node that is kept.  Returns false if there is none for this request. */
+static bool
+grant_kept(ZkLockClaim *claim, const ZkLockSlotParams *params)
+{
+	ZkLockGate *gate = &claim->slot.entry->gate;
+	ZkLockGateTerms terms;
+
+	if (gate->state != ZKLOCK_GATE_KEPT || params->clock == NULL)
+		return false;
+	terms = terms_of(gate, params->request.params.revocable, params->lease,
+					 params->clock);
+	return params->generation == gate->node.generation &&
+		zklock_gate_regrant(gate, &claim->turn, &terms);
 }
 
 void
@@ -119,10 +172,40 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 		slot->wanted = ++slot->last_wanted;
 		request_changed(slot);
 	}
-	else if (zklock_gate_join(&slot->entry->gate, &claim->turn,
+	else if (!grant_kept(claim, params) &&
+			 zklock_gate_join(&slot->entry->gate, &claim->turn,
 							  request->params.nowait, wake_turn, NULL))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
+}
+
+static void
+drop_kept_of(const ZkLockEntryKey *key)
+{
+	LWLock	   *lock;
+	ZkLockEntry *entry = zklock_claimtable_find(key, &lock);
+
+	if (entry != NULL && zklock_gate_drop_kept(&entry->gate))
+		gate_changed(entry);
+	LWLockRelease(lock);
+}
+
+void
+zklock_slots_drop_kept_of_others(const ZkLockClaim *claim, bool at_gate)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
+	const volatile ZkLockEntry *unlocked = entry;
+	ZkLockEntryKey key;
+
+	/* Only one gate of a path can have a node that is granted. */
+	if (zklock_sessionstate_epoch() == 0 || zklock_mode_table[entry->key.mode].kind == NULL ||
+		(at_gate && unlocked->gate.state != ZKLOCK_GATE_EMPTY))
+		return;
+	strlcpy(key.path, entry->key.path, sizeof(key.path));
+	for (key.mode = 0; key.mode < ZKLOCK_N_MODES; key.mode++)
+		if (zklock_mode_table[key.mode].has_gate &&
+			(!at_gate || key.mode != entry->key.mode))
+			drop_kept_of(&key);
 }
 
 /*
@@ -221,26 +304,25 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 	claim->waits = false;
 	if (claim->at_gate)
 	{
-		int64		now = 0;
-		bool		fit = false;
+		ZkLockGateTerms terms = {0};
+		bool		changed;
 
-		/* The generation is read after the confirmation, which may be of a later one. */
 		if (clock != NULL)
 		{
-			int64		confirmed = zklock_sessionstate_confirmed();
-			uint32		generation = zklock_sessionstate_generation();
-
-			now = clock();
-			fit = claim->turn.generation == generation && confirmed >= now - lease;
+			terms = terms_of(&entry->gate, false, lease, clock);
+			if (zklock_gate_is_alone(&entry->gate, &terms))
+				terms.window = PG_INT64_MAX;
 		}
-		if (zklock_gate_release(&entry->gate, &claim->turn, fit, now,
-								zklock_local_handover * NS_PER_MS, wake_turn,
-								NULL))
+		changed = !zklock_gate_keep(&entry->gate, &claim->turn, &terms) &&
+			zklock_gate_release(&entry->gate, &claim->turn, terms.fit, terms.now,
+								terms.window, wake_turn, NULL);
+		if (changed)
 		{
 			zklock_owners_assign(&entry->slot.work, &claim->charge);
 			gate_changed(entry);
 			return held && entry->gate.first != NULL;
 		}
+		ask_look(entry, &terms);
 	}
 	else if (claim->slot.wanted != 0)
 	{
@@ -379,11 +461,11 @@ zklock_slots_finished(void)
 
 /* A stalled slot stays stalled. */
 static void
-post_if_unserved(ZkLockSlot *slot, uint64 wanted)
+post_if_unserved(ZkLockSlot *slot, uint64 wanted, bool looks)
 {
 	const volatile ZkLockSlot *unlocked = slot;
 
-	if (wanted != unlocked->taken || unlocked->asked != unlocked->answered)
+	if (wanted != unlocked->taken || unlocked->asked != unlocked->answered || looks)
 		zklock_owners_queue(&slot->work, ZKLOCK_WORK_DUE, false);
 }
 
@@ -403,8 +485,10 @@ zklock_slots_scan(void)
 
 		if (entry == NULL)
 			continue;
-		post_if_unserved(&claim->slot, unlocked_claim->slot.wanted);
-		post_if_unserved(&entry->slot, unlocked_entry->gate.wanted);
+		post_if_unserved(&claim->slot, unlocked_claim->slot.wanted, false);
+		post_if_unserved(&entry->slot, unlocked_entry->gate.wanted,
+						 unlocked_entry->gate.node.look !=
+						 unlocked_entry->gate.node.looked);
 	}
 }
 
@@ -419,6 +503,9 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 	request->wanted = wanted_at(slot);
 	request->taken = slot->taken;
 	request->asked = slot->asked != slot->answered ? slot->asked : 0;
+	request->look = 0;
+	if (slot->gate && slot->entry->gate.node.look != slot->entry->gate.node.looked)
+		request->look = slot->entry->gate.node.look;
 	if (request->wanted != 0 && request->wanted != request->taken)
 	{
 		/* The first backend at the gate determines the data of the node. */
@@ -496,8 +583,12 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 	bool		changed = false;
 
 	if (outcome->verdict == ZKLOCK_GRANTED)
+	{
 		changed = zklock_gate_granted(gate, serial, generation, outcome->token,
 									  now, wake_turn, NULL);
+		if (report->keepable)
+			zklock_gate_permit_keep(gate, serial, report->revocable);
+	}
 	else if (outcome->verdict != ZKLOCK_PENDING)
 		changed = zklock_gate_failed(gate, serial, outcome->verdict,
 									 copy_reason, NULL);
@@ -532,7 +623,7 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 	LWLockRelease(lock);
 }
 
-/* The granted node is gone.  Notify the backend that holds it. */
+/* The granted node is gone.  Notify the backend that holds it, if there is one. */
 static void
 note_node_deleted(ZkLockSlot *slot, uint64 serial)
 {
@@ -545,8 +636,10 @@ note_node_deleted(ZkLockSlot *slot, uint64 serial)
 		if (!zklock_gate_node_deleted(&slot->entry->gate, serial, wake_turn,
 									  NULL))
 			return;
-		claim = claim_of_turn(holder);
 		gate_changed(slot->entry);
+		if (holder == NULL)
+			return;
+		claim = claim_of_turn(holder);
 	}
 	claim->node_deleted = true;
 	zklock_sessionstate_revoke(claim->procno);
@@ -610,12 +703,87 @@ zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 		zklock_gate_forbid_handover(&slot->entry->gate, slot->entry->gate.holder);
 		claim = claim_of_turn(slot->entry->gate.holder);
 	}
+	else if (zklock_gate_drop_kept(&slot->entry->gate))
+		gate_changed(slot->entry);
 	if (claim != NULL && claim->slot.params.revocable)
 	{
 		pg_atomic_fetch_add_u32(&claim->revocations, 1);
 		zklock_sessionstate_revoke(claim->procno);
 	}
 	LWLockRelease(lock);
+}
+
+void
+zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look, bool alone,
+					uint32 epoch, int64 sent)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	if (zklock_gate_looked(&slot->entry->gate, serial, look, alone, epoch, sent))
+		gate_changed(slot->entry);
+	LWLockRelease(lock);
+}
+
+bool
+zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+	bool		late;
+
+	if (lock == NULL)
+		return false;
+	late = now - slot->entry->gate.node.granted_at >=
+		zklock_local_handover * NS_PER_MS;
+	if (zklock_gate_rival(&slot->entry->gate, serial))
+		gate_changed(slot->entry);
+	LWLockRelease(lock);
+	return late;
+}
+
+bool
+zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+	ZkLockGate *gate;
+	bool		unused = false;
+
+	if (lock == NULL)
+		return false;
+	gate = &slot->entry->gate;
+	if (gate->wanted == serial && gate->state == ZKLOCK_GATE_KEPT)
+	{
+		ZkLockGateTerms terms = {
+			.epoch = zklock_sessionstate_epoch(),
+			.now = now,
+			.window = zklock_local_handover * NS_PER_MS,
+			.trust = TRUST
+		};
+
+		unused = now - gate->node.kept_at >= zklock_keep * NS_PER_MS;
+		if (any || unused || gate->node.kept_epoch != terms.epoch)
+		{
+			(void) zklock_gate_drop_kept(gate);
+			gate_changed(slot->entry);
+		}
+		else
+			ask_look(slot->entry, &terms);
+	}
+	LWLockRelease(lock);
+	return unused;
+}
+
+bool
+zklock_slots_is_room_needed(void)
+{
+	return zklock_owners_is_room_awaited() && zklock_claimtable_room() == 0;
+}
+
+bool
+zklock_slots_has_room_to_keep(void)
+{
+	return zklock_claimtable_room() > zklock_max_locks / 2;
 }
 
 static void

@@ -26,6 +26,9 @@
 
 typedef struct ZkLockSlot ZkLockSlot;
 
+/* The time on the clock of zklock_slots_report().  Raises and allocates nothing. */
+typedef int64_t (*ZkLockClock) (void);
+
 /* A request.  The claim has the lock's path and mode. */
 typedef struct ZkLockSlotParams
 {
@@ -33,10 +36,11 @@ typedef struct ZkLockSlotParams
 	uint32		generation;		/* the generation for which it is valid */
 	bool		at_gate;		/* use the gate of the lock? */
 	const char *data;			/* data of the node */
-} ZkLockSlotParams;
 
-/* The time on the clock of zklock_slots_report().  Raises and allocates nothing. */
-typedef int64_t (*ZkLockClock) (void);
+	/* as for zklock_slots_give_up(); NULL: do not use a node that is kept */
+	int64		lease;
+	ZkLockClock clock;
+} ZkLockSlotParams;
 
 /*
  * The state of a request.  Texts are as in ZkLockAttempt; "" if there is none.
@@ -52,7 +56,9 @@ typedef struct ZkLockSlotState
 /* For backends.  Each uses only its own claims. */
 
 /*
- * Request a node.  The previous request of the claim must have been given up.
+ * Request a node.  The previous request of the claim must have been given up.  At a
+ * gate, a node that is kept is granted at once, if ZooKeeper confirmed the session less
+ * than `lease` ago.
  */
 extern void zklock_slots_request(ZkLockClaim *claim,
 								const ZkLockSlotParams *params);
@@ -74,6 +80,12 @@ extern bool zklock_slots_give_up(ZkLockClaim *claim, int64 lease,
  * Give up the node and the claim.  The caller must not use the claim any more.
  */
 extern void zklock_slots_end_claim(ZkLockClaim *claim);
+
+/*
+ * The claim is about to request a node that conflicts with those of other gates of its
+ * path: give up the ones that are kept, so that they are deleted first.
+ */
+extern void zklock_slots_drop_kept_of_others(const ZkLockClaim *claim, bool at_gate);
 
 /*
  * A downgrade is about to create a reader's node while this claim holds the
@@ -113,6 +125,8 @@ typedef struct ZkLockSlotRequest
 	uint64		taken;			/* serial of the attempt that the worker has
 								 * taken; 0: none */
 	uint32		asked;			/* number of an unanswered question; 0: none */
+	uint32		look;			/* number of a list that is asked for (see
+								 * gate.h); 0: none */
 
 	/* valid if `wanted` is not 0 and not `taken` */
 	uint32		generation;		/* generation of the request */
@@ -128,6 +142,8 @@ typedef struct ZkLockSlotReport
 	ZkLockOutcome outcome;
 	const char *other;			/* NULL: none */
 	const char *text;			/* NULL: none */
+	bool		keepable;		/* granted: the node may be kept */
+	bool		revocable;		/* the same: is it watched for revocation? */
 } ZkLockSlotReport;
 
 /* Return the next slot with work, with the owners in turn; NULL: none. */
@@ -193,6 +209,29 @@ extern void zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial);
  * any more.
  */
 extern void zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
+
+/* The answer to ZkLockSlotRequest.look: see zklock_gate_looked(). */
+extern void zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look,
+								bool alone, uint32 epoch, int64 sent);
+
+/*
+ * Another contender is, or may be, beside the node of this serial.  Returns true if the node has been
+ * granted for longer than zklock.local_handover.
+ */
+extern bool zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
+
+/*
+ * Give up the node of this serial if it is kept, and was kept in an earlier epoch, for
+ * as long as zklock.keep, or at all if `any` is true.  Otherwise ask for a list if it is
+ * due.  Returns true if zklock.keep is the reason.
+ */
+extern bool zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now);
+
+/* Do backends wait for claims, and is none free? */
+extern bool zklock_slots_is_room_needed(void);
+
+/* Are so many claims free that some can be used for nodes that are kept? */
+extern bool zklock_slots_has_room_to_keep(void);
 
 /*
  * The session of this generation is over, or never began.  All its nodes are

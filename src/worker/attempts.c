@@ -20,6 +20,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "worker/attempts.h"
+#include "worker/keeper.h"
 
 /*
  * Maximum number of creates under way, for all backends together.  ZooKeeper
@@ -58,6 +59,8 @@ typedef struct WorkerAttempt
 								 * creating */
 	uint64		event;			/* number of the last event that it has
 								 * processed */
+	bool		marked;			/* see zklock_keeper_may_keep() */
+	ZkLockKeeper keeper;
 
 	/* the values that were reported last */
 	ZkLockOutcome reported;
@@ -121,6 +124,7 @@ zklock_attempts_init(void)
 								 nbuckets * sizeof(dlist_head));
 	for (uint32 i = 0; i < nbuckets; i++)
 		dlist_init(&watches[i]);
+	zklock_keeper_init();
 }
 
 static void
@@ -242,6 +246,8 @@ remove_attempt(WorkerAttempt *attempt)
 	forget_watches(attempt);
 	set_creating(attempt, false);
 	active = attempt;
+	if (attempt->slot->gate)
+		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
 	forget_owner(attempt->driver.owner);
 	if (attempt->question != 0)
@@ -284,6 +290,10 @@ report(WorkerAttempt *attempt)
 	attempt->nearest = driver->nearest;
 	report.other = driver->nearest != NULL ? driver->recipe.nearest.name : NULL;
 	report.text = driver->refused != NULL ? driver->refused : driver->nearest;
+	report.revocable = driver->recipe.params.revocable;
+	report.keepable = outcome->verdict == ZKLOCK_GRANTED && attempt->slot->gate &&
+		zklock_keeper_granted(&attempt->keeper, attempt->slot, attempt->serial, driver,
+							  attempt->marked);
 	if (outcome->verdict != ZKLOCK_PENDING)
 	{
 		dlist_delete(&attempt->link);
@@ -467,6 +477,16 @@ process_confirmation(const ZkLockMessage *message)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
 
+/* Process the answer to a list that a gate has asked for. */
+static void
+process_look(WorkerAttempt *attempt, const ZkLockMessage *message)
+{
+	if (zklock_keeper_process_list(&attempt->keeper, message))
+		return;
+	note_node_deleted(attempt);
+	zklock_slots_node_deleted(attempt->slot, attempt->serial);
+}
+
 static void
 deliver(const ZkLockMessage *message)
 {
@@ -478,9 +498,14 @@ deliver(const ZkLockMessage *message)
 		process_confirmation(message);
 	else if (message->kind == ZKLOCK_MSG_DELETED ||
 			 message->kind == ZKLOCK_MSG_CHANGED)
+	{
 		process_event(message);
+		zklock_keeper_process_event(message->text);
+	}
 	else if (entry != NULL && owner == entry->attempt->confirm_owner)
 		answer(entry->attempt, message);
+	else if (entry != NULL && zklock_keeper_is_list(&message->tag))
+		process_look(entry->attempt, message);
 	else if (entry != NULL)
 		run_step(entry->attempt, process_reply, message);
 }
@@ -534,6 +559,7 @@ begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 		   sizeof(WorkerAttempt) - sizeof(ZkLockSlot *));
 	attempt->serial = request->wanted;
 	attempt->generation = request->generation;
+	attempt->marked = slot->gate && zklock_keeper_may_keep(request->path, request->params.mode);
 	attempt->context = spare;
 	spare = NULL;
 	dlist_push_tail(&pending, &attempt->link);
@@ -581,6 +607,8 @@ process_slot(ZkLockSlot *slot, bool is_session)
 		if (request.asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
 			request_confirmation(attempt, request.asked);
+		if (request.look != 0 && attempt != NULL)
+			zklock_keeper_look(&attempt->keeper, request.look);
 		return;
 	}
 	if (attempt != NULL)
@@ -767,6 +795,8 @@ zklock_attempts_drop_all(void)
 
 		forget_watches(attempt);
 		set_creating(attempt, false);
+		if (attempt->slot->gate)
+			zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 		forget_owner(attempt->driver.owner);
 		if (attempt->question != 0)
 			forget_owner(attempt->confirm_owner);

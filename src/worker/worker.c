@@ -22,6 +22,7 @@
 #include "storage/fd.h"
 #include "tcop/tcopprot.h"
 #include "worker/attempts.h"
+#include "worker/keeper.h"
 #include "worker/sessionfile.h"
 #include "worker/worker.h"
 
@@ -507,6 +508,16 @@ end_if_drained(void)
 	return terminating;
 }
 
+/* Is the session connected, and not about to end? */
+static bool
+is_usable(void)
+{
+	const ZkLockClientStatus *status = status_of_session();
+
+	return status != NULL && status->state == ZKLOCK_CLIENT_CONNECTED &&
+		ending_since == 0;
+}
+
 static void
 main_loop(void)
 {
@@ -535,6 +546,7 @@ main_loop(void)
 		/* These steps precede everything that may wait for a backend. */
 		save_identity();
 		draining = update_draining();
+		zklock_keeper_update_epoch(is_usable(), stale);
 		publish(status_of_session(), draining);
 		zklock_attempts_renew_lease();
 
@@ -546,6 +558,7 @@ main_loop(void)
 			zklock_slots_scan();
 			scan_at = zklock_zkclient_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
+		zklock_keeper_check_all();
 		zklock_attempts_process_slots(status_of_session() != NULL &&
 							 status_of_session()->connects > 0);
 		zklock_attempts_renew_lease();

@@ -131,6 +131,7 @@ acquire_one(void)
 		request.params.permits = 2;
 	}
 	request.path = path;
+	zklock_revocable = shim_settings()->revocable && percent(80);
 	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "common/compat.h"
+#include "common/guc.h"
 #include "protocol/gate.h"
 #include "server_gates.h"
 #include "server_sim.h"
@@ -172,11 +173,19 @@ let_go(ZkLockClaim *claim)
 	server_let_go(claim);
 }
 
+/* Does a backend release a lock that may be passed on? */
+static bool releasing = false;
+
 bool
 __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
+	bool		given_up;
+
 	let_go(claim);
-	return __real_zklock_slots_give_up(claim, lease, clock);
+	releasing = clock != NULL;
+	given_up = __real_zklock_slots_give_up(claim, lease, clock);
+	releasing = false;
+	return given_up;
 }
 
 void
@@ -281,6 +290,11 @@ is_state_right(const ZkLockGate *gate)
 				gate->holder->generation == node->generation &&
 				node->czxid == history->token &&
 				node->next_number == history->number + 1;
+		case ZKLOCK_GATE_KEPT:
+			return gate->wanted != 0 && gate->holder == NULL &&
+				gate->first == NULL && node->keepable && !node->rival &&
+				!node->handover_forbidden && node->czxid == history->token &&
+				node->next_number == history->number + 1;
 	}
 	return false;
 }
@@ -343,7 +357,8 @@ check_gate(const ZkLockGate *gate, const ZkLockGate *before, bool changed)
 	check_queue(gate);
 	if (changed != (gate->wanted != before->wanted))
 		server_breach(SERVER_GATE, "a gate does not say that it has changed");
-	if (gate->wanted != 0 && gate->holder == NULL && gate->first == NULL)
+	if (gate->wanted != 0 && gate->holder == NULL && gate->first == NULL &&
+		gate->state != ZKLOCK_GATE_KEPT)
 		server_breach(SERVER_REST, "a node stands for nobody");
 	if (gate->wanted == 0 && gate->first != NULL)
 		server_breach(SERVER_WOKEN, "no node is wanted for who waits");
@@ -409,6 +424,30 @@ check_fit(int64 now)
 		server_breach(SERVER_WINDOW, "a node may be passed on that is not confirmed");
 }
 
+static const char *
+path_of(const ZkLockGate *gate)
+{
+	return ((const ZkLockEntry *) ((const char *) gate - offsetof(ZkLockEntry, gate)))->key.path;
+}
+
+/* Beyond its window a node is granted only if nobody was seen beside it lately. */
+static void
+check_window(const ZkLockGate *gate, int64 now)
+{
+	const ZkLockGateNode *node = &gate->node;
+
+	if (now - history_of(gate)->since < zklock_local_handover * INT64CONST(1000000))
+		return;
+	server_count(SERVER_N_BEYOND);
+	if (!node->keepable || node->rival || node->alone_epoch == 0 ||
+		now - node->alone_at >= INT64CONST(5000000000))
+		server_breach(SERVER_WINDOW, "a node was granted beyond its window");
+	if (server_is_rival_overdue(path_of(gate)))
+		server_breach(SERVER_RECALL, "a server goes on with a lock that another client waits for");
+	if (server_is_deletion_overdue(node->czxid))
+		server_breach(SERVER_RECALL, "a server goes on with a node that others have deleted");
+}
+
 bool
 __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 						   int64_t now, int64_t window, ZkLockTell tell, void *arg)
@@ -431,9 +470,12 @@ __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 	if (!held && (gate->holder != before.holder ||
 				  (gate->first != NULL && gate->wanted != before.wanted)))
 		server_breach(SERVER_GATE, "who has no lock gives up a node");
+	if (before.state == ZKLOCK_GATE_KEPT && changed)
+		server_breach(SERVER_KEPT, "a node that is kept goes with who does not have it");
 	if (held && gate->holder != NULL)
 	{
 		server_count(SERVER_N_PASSED);
+		check_window(gate, now);
 		note_grant(gate, now);
 	}
 	check_gate(gate, &before, changed);
@@ -518,10 +560,12 @@ GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
 						   void *arg),
 			(gate, serial, tell, arg))
 {
-	bool		held = gate->state == ZKLOCK_GATE_HELD;
+	ZkLockGateState before = gate->state;
 	bool		changed = report_node_deleted(gate, serial, tell, arg);
 
-	if (held && !changed)
+	if (changed && before == ZKLOCK_GATE_KEPT)
+		server_count(SERVER_N_KEPT_DELETED);
+	if (!changed && (before == ZKLOCK_GATE_HELD || before == ZKLOCK_GATE_KEPT))
 		server_breach(SERVER_GATE, "a node is used that is known to be gone");
 	return changed;
 }
@@ -539,8 +583,138 @@ __wrap_zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tel
 	bool		changed = __real_zklock_gate_expired(gate, generation, tell, arg);
 
 	if ((gate->first != NULL || gate->wanted != 0) &&
-		!(gate->state == ZKLOCK_GATE_HELD && gate->node.generation > generation))
+		!((gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT) &&
+		  gate->node.generation > generation))
 		server_breach(SERVER_WOKEN, "who waits is not told of the session's end");
 	check_gate(gate, &before, changed);
 	return changed;
+}
+
+/*
+ * Nodes that are kept
+ */
+
+/* A node that is kept is given up, or what was found out about it makes it go later. */
+static void
+count_recall(const ZkLockGate *gate, const ZkLockGate *before)
+{
+	if (before->state == ZKLOCK_GATE_KEPT && gate->state != ZKLOCK_GATE_KEPT)
+		server_count(SERVER_N_RECALLED_KEPT);
+	else if (before->state == ZKLOCK_GATE_HELD && gate->node.rival && !before->node.rival)
+		server_count(SERVER_N_RECALLED_HELD);
+}
+
+extern bool __real_zklock_gate_rival(ZkLockGate *gate, uint64_t serial);
+extern bool __wrap_zklock_gate_rival(ZkLockGate *gate, uint64_t serial);
+
+bool
+__wrap_zklock_gate_rival(ZkLockGate *gate, uint64_t serial)
+{
+	ZkLockGate	before = *gate;
+	bool		changed = __real_zklock_gate_rival(gate, serial);
+
+	count_recall(gate, &before);
+	check_gate(gate, &before, changed);
+	return changed;
+}
+
+extern bool __real_zklock_gate_drop_kept(ZkLockGate *gate);
+extern bool __wrap_zklock_gate_drop_kept(ZkLockGate *gate);
+
+bool
+__wrap_zklock_gate_drop_kept(ZkLockGate *gate)
+{
+	ZkLockGate	before = *gate;
+	bool		changed = __real_zklock_gate_drop_kept(gate);
+
+	if (changed)
+		server_count(before.node.kept_epoch != zklock_sessionstate_epoch() ?
+					 SERVER_N_DOUBTED :
+					 shim_now() - before.node.kept_at >= zklock_keep * INT64CONST(1000000) ?
+					 SERVER_N_UNUSED : SERVER_N_MADE_ROOM);
+	check_gate(gate, &before, changed);
+	return changed;
+}
+
+extern bool __real_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn,
+									const ZkLockGateTerms *terms);
+extern bool __wrap_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn,
+									const ZkLockGateTerms *terms);
+
+bool
+__wrap_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *terms)
+{
+	ZkLockGate	before = *gate;
+	bool		keeps = __real_zklock_gate_keep(gate, turn, terms);
+
+	if (keeps)
+	{
+		server_count(SERVER_N_KEPT);
+		check_fit(terms->now);
+		if (before.holder != turn || turn->lost || !terms->fit || !releasing ||
+			history_of(gate)->forbidden)
+			server_breach(SERVER_KEPT, "a node is kept that its holder did not release");
+	}
+	check_gate(gate, &before, false);
+	return keeps;
+}
+
+extern bool __real_zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn,
+									   const ZkLockGateTerms *terms);
+extern bool __wrap_zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn,
+									   const ZkLockGateTerms *terms);
+
+bool
+__wrap_zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *terms)
+{
+	ZkLockGate	before = *gate;
+	bool		again = turn->ticket != 0 || turn->verdict == ZKLOCK_EXPIRED;
+	bool		granted = __real_zklock_gate_regrant(gate, turn, terms);
+
+	if (granted)
+	{
+		server_count(SERVER_N_REGRANTED);
+		if (!again)
+			forget_arrival(turn);
+		(void) arrival_of(turn, true);
+		check_fit(terms->now);
+		check_window(gate, terms->now);
+		note_grant(gate, terms->now);
+		if (before.state != ZKLOCK_GATE_KEPT || !terms->fit ||
+			before.node.revocable != terms->revocable ||
+			before.node.kept_epoch != terms->epoch)
+			server_breach(SERVER_KEPT, "a node is granted that was not kept for that");
+	}
+	else if (before.state == ZKLOCK_GATE_KEPT)
+		server_count(SERVER_N_UNFIT);
+	check_gate(gate, &before, false);
+	return granted;
+}
+
+extern bool __real_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
+									  bool alone, uint32_t epoch, int64_t sent);
+extern bool __wrap_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
+									  bool alone, uint32_t epoch, int64_t sent);
+
+bool
+__wrap_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look, bool alone,
+						  uint32_t epoch, int64_t sent)
+{
+	ZkLockGate	before = *gate;
+	bool		changed = __real_zklock_gate_looked(gate, serial, look, alone, epoch, sent);
+
+	check_gate(gate, &before, changed);
+	return changed;
+}
+
+/* A node that was granted may be kept. */
+extern void __real_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
+extern void __wrap_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
+
+void
+__wrap_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable)
+{
+	__real_zklock_gate_permit_keep(gate, serial, revocable);
+	if (gate->node.keepable && !server_is_next(gate->node.czxid))
+		server_breach(SERVER_KEPT, "a node may be kept though another client was there");
 }

@@ -16,6 +16,11 @@
 #include "shared/owners.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
+#include "shim/backend.h"
+#include "shim/shim.h"
+
+/* The worker looks once a second at what is unused; it may be late. */
+#define MAX_UNUSED_MS 2500
 
 /*
  * All sleep, and ZooKeeper has nothing to say.
@@ -28,7 +33,7 @@ is_asleep(const ZkLockClaim *claim, uint32 asleep)
 }
 
 static const char *
-look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, uint32 asleep)
+look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, bool ending, uint32 asleep)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *turn = &claim->turn;
@@ -47,8 +52,22 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, uint32 asleep)
 	}
 	if (worker && claim->slot.wanted != claim->slot.taken)
 		return "the worker sleeps with work for a claim";
-	if (worker && entry->gate.wanted != entry->slot.taken)
+	if (worker && (entry->gate.wanted != entry->slot.taken ||
+				   entry->gate.node.look != entry->gate.node.looked))
 		return "the worker sleeps with work for a gate";
+	if (worker && entry->gate.state == ZKLOCK_GATE_KEPT)
+	{
+		if (server_does_rival_wait(entry->key.path))
+			return "a node is kept that another client waits for";
+		if (shim_now() - entry->gate.node.kept_at >
+			(zklock_keep + MAX_UNUSED_MS) * INT64CONST(1000000))
+			return "a node is kept for too long";
+		if (entry->kept_claim != NULL && entry->kept_claim->charge.charged)
+			return "a node that is kept is charged to somebody";
+		if (zklock_keep == 0 || ending ||
+			entry->gate.node.kept_epoch != zklock_sessionstate_epoch())
+			return "a node is kept though none is to be";
+	}
 	return NULL;
 }
 
@@ -89,7 +108,7 @@ server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
 		wrong = claim->slot.entry == NULL ? NULL :
-			look_at_claim(claim, worker, ready, waiting);
+			look_at_claim(claim, worker, ready, status.ending, waiting);
 	}
 	return wrong != NULL ? wrong : look_at_questions(asleep);
 }

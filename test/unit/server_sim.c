@@ -28,6 +28,9 @@
 #define MAX_RIVALS 2
 #define NEVER SHIM_NEVER
 
+/* A worker that nothing has kept from its work has processed an event in this time. */
+#define RECALL_MS 500
+
 /* A backend that does not end in this time waits for something that never comes. */
 #define PATIENCE_MS 120000
 
@@ -40,6 +43,8 @@ static const char *const properties[] = {
 	[SERVER_GATE] = "a gate's state is that of its node, holder and waiters",
 	[SERVER_TRIES] = "who does not wait is refused for those ahead only, and at once",
 	[SERVER_DEADLINE] = "a timeout gives up no grant",
+	[SERVER_RECALL] = "a lock goes to who waits elsewhere, as soon as the server can know",
+	[SERVER_KEPT] = "a node is kept only while it may be, and for its time",
 	[SERVER_LAST] = "locks go after those of PostgreSQL",
 	[SERVER_WOKEN] = "nobody sleeps who has something to do",
 	[SERVER_PROGRESS] = "every wait comes to an end",
@@ -84,7 +89,18 @@ static const char *const counts[] = {
 	[SERVER_N_ROBBED] = "nodes deleted by others",
 	[SERVER_N_REVOKED] = "locks asked back",
 	[SERVER_N_WATCHES_REFUSED] = "watches refused",
-	[SERVER_N_FORMER] = "requests that were late for their session"
+	[SERVER_N_FORMER] = "requests that were late for their session",
+	[SERVER_N_KEPT] = "nodes kept",
+	[SERVER_N_REGRANTED] = "kept nodes granted",
+	[SERVER_N_BEYOND] = "... or passed on, beyond the window",
+	[SERVER_N_RECALLED_KEPT] = "kept nodes given up for another client",
+	[SERVER_N_RECALLED_HELD] = "... when they were held",
+	[SERVER_N_UNUSED] = "... as nobody used them",
+	[SERVER_N_DOUBTED] = "... as an event may be lost",
+	[SERVER_N_KEPT_DELETED] = "... as others had deleted them",
+	[SERVER_N_UNFIT] = "... as they must not be granted",
+	[SERVER_N_MADE_ROOM] = "... to make room",
+	[SERVER_N_LOST_EVENTS] = "events lost"
 };
 
 typedef enum Phase
@@ -102,6 +118,7 @@ typedef struct Rival
 	int			path;
 	bool		reader;
 	bool		holds;
+	int64_t		since;			/* when its node was made */
 	int64_t		until;			/* holds; or idle until then */
 } Rival;
 
@@ -152,6 +169,7 @@ static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
+static int64_t disturbed_at[SERVER_MAX_SERVERS];	/* last time */
 static int	fault_rate;			/* one in so many turns; 0: none */
 static bool endangered;			/* are sessions, since then? */
 static uint64_t cuts_before;	/* in other schedules */
@@ -192,6 +210,50 @@ bool
 server_is_quiet(void)
 {
 	return sim.quiet;
+}
+
+static bool
+is_waiting(const Rival *rival, const char *path)
+{
+	return rival->node != 0 && !rival->holds && strcmp(paths[rival->path], path) == 0;
+}
+
+bool
+server_does_rival_wait(const char *path)
+{
+	for (int i = 0; i < nrivals; i++)
+		if (is_waiting(&rivals[i], path))
+			return true;
+	return false;
+}
+
+bool
+server_is_rival_overdue(const char *path)
+{
+	int			server = shim_scheduler_server(shim_scheduler_current());
+	int64_t		then = sim.now - RECALL_MS * SERVER_MS;
+
+	for (int i = 0; i < nrivals; i++)
+		if (is_waiting(&rivals[i], path) && rivals[i].since < then &&
+			disturbed_at[server] < then)
+			return true;
+	return false;
+}
+
+bool
+server_is_deletion_overdue(int64_t token)
+{
+	int			server = shim_scheduler_server(shim_scheduler_current());
+	int64_t		then = sim.now - RECALL_MS * SERVER_MS;
+	int64_t		at = server_zk_deleted_at(token);
+
+	return at != 0 && at < then && disturbed_at[server] < then;
+}
+
+bool
+server_is_next(int64_t token)
+{
+	return server_zk_is_next(token);
 }
 
 void
@@ -432,6 +494,7 @@ step_rival(Rival *rival)
 		rival->reader = server_plan.modes && sim_random(3) == 0;
 		rival->node = server_zk_rival_enter(paths[rival->path], rival->reader);
 		rival->holds = false;
+		rival->since = sim.now;
 		return true;
 	}
 	if (!rival->holds)
@@ -731,10 +794,27 @@ look_after_phase(void)
 		sim_breach(SERVER_PROGRESS, "it takes %d ms, and is not over", PATIENCE_MS);
 }
 
+/* Is anything between a server's worker and its work? */
+static bool
+is_disturbed(int server)
+{
+	int			worker = worker_of(server);
+
+	if (!server_zk_is_well(worker))
+		return true;
+	for (int i = 0; i < SERVER_PLACES; i++)
+		if (shim_scheduler_is_stopped(worker + i))
+			return true;
+	return false;
+}
+
 static void
 mishap(void)
 {
 	server_zk_pass(sim.now);
+	for (int i = 0; i < server_plan.nservers; i++)
+		if (is_disturbed(i))
+			disturbed_at[i] = sim.now;
 	look_after_phase();
 	if (phase == PLAYING && fault_rate > 0 && sim_random(fault_rate) == 0)
 		fault();
@@ -774,6 +854,8 @@ draw_settings(ShimSettings *s)
 		revoked |= faults[i] == REVOKE;
 	*s = (ShimSettings) {
 		.hosts = "a",
+		.keep = server_plan.keeps ? 20 + (int) sim_random(sim_percent(50) ? 300 : 3000) : 0,
+		.max_kept = sim_percent(20) ? 1 : 100,
 		.local_handover = server_plan.gates ? 1 + (int) sim_random(200) : 0,
 		.max_locks = sim_percent(20) ? 4 : 40,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
@@ -795,8 +877,8 @@ draw_plan(uint64_t seed)
 	int			drift = drifts[sim_random(4)];
 	const ServerKnob knobs[] = {
 		{&plan->nservers, 1}, {&plan->nbackends, 1}, {&plan->npaths, 1},
-		{&plan->ntransactions, 1}, {&nrivals, 0}, {&plan->gates, 0}, {&plan->modes, 0},
-		{&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
+		{&plan->ntransactions, 1}, {&nrivals, 0}, {&plan->gates, 0}, {&plan->keeps, 0},
+		{&plan->modes, 0}, {&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
 		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
 		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
 		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
@@ -808,6 +890,9 @@ draw_plan(uint64_t seed)
 	plan->npaths = 1 + (int) sim_random(SERVER_MAX_PATHS);
 	plan->ntransactions = 1 + (int) sim_random(6);
 	plan->gates = sim_percent(75);
+	plan->keeps = sim_percent(60);
+	if (plan->gates && plan->keeps)
+		plan->ntransactions *= 3;
 	plan->modes = sim_percent(50);
 	plan->many = sim_percent(40);
 	plan->faults = sim_percent(75);
@@ -834,8 +919,13 @@ draw_plan(uint64_t seed)
 	slow = sim_percent(plan->planned ? 40 : 70) ? -1 : sim_percent(50) ? 0 : draw_backend();
 
 	server_shrink_plan(seed, knobs, sizeof(knobs) / sizeof(knobs[0]));
-	for (int i = 0; i < SERVER_MAX_SERVERS && !plan->gates; i++)
-		settings[i].local_handover = 0;
+	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
+	{
+		if (!plan->gates)
+			settings[i].local_handover = 0;
+		if (!plan->keeps)
+			settings[i].keep = 0;
+	}
 	plan->detects = plan->nservers == 1 && nrivals == 0;
 	if (!plan->faults)
 		fault_rate = plan->out_of_memory = 0;
@@ -876,6 +966,7 @@ play_plan(uint64_t seed)
 	memset(worker_fails, 0, sizeof(worker_fails));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
+	memset(disturbed_at, 0, sizeof(disturbed_at));
 	phase = PLAYING;
 	phase_at = sim.now;
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)

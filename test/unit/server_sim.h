@@ -46,6 +46,8 @@ enum
 	SERVER_GATE,
 	SERVER_TRIES,
 	SERVER_DEADLINE,
+	SERVER_RECALL,
+	SERVER_KEPT,
 	SERVER_LAST,
 	SERVER_WOKEN,
 	SERVER_PROGRESS,
@@ -92,6 +94,17 @@ enum
 	SERVER_N_REVOKED,
 	SERVER_N_WATCHES_REFUSED,
 	SERVER_N_FORMER,
+	SERVER_N_KEPT,
+	SERVER_N_REGRANTED,
+	SERVER_N_BEYOND,
+	SERVER_N_RECALLED_KEPT,
+	SERVER_N_RECALLED_HELD,
+	SERVER_N_UNUSED,
+	SERVER_N_DOUBTED,
+	SERVER_N_KEPT_DELETED,
+	SERVER_N_UNFIT,
+	SERVER_N_MADE_ROOM,
+	SERVER_N_LOST_EVENTS,
 	SERVER_N_END
 };
 
@@ -103,6 +116,7 @@ typedef struct ServerPlan
 	int			npaths;
 	int			ntransactions;	/* of each backend */
 	int			gates;			/* flags, as ints: server_shrink.c reduces them */
+	int			keeps;			/* locks that nobody uses */
 	int			modes;			/* others than exclusive locks, too */
 	int			many;			/* locks at a time */
 	int			faults;
@@ -158,6 +172,19 @@ extern bool server_may_be_lost(void);
 
 /* No more faults: come to an end. */
 extern bool server_is_quiet(void);
+
+/*
+ * Does another client wait for the lock of this path?  Has it done so for a while in which
+ * nothing has kept the worker from its work?
+ */
+extern bool server_does_rival_wait(const char *path);
+extern bool server_is_rival_overdue(const char *path);
+
+/* Has the node with this token been deleted by others for such a while? */
+extern bool server_is_deletion_overdue(int64_t token);
+
+/* Was the node of this token created next to another one of the same server? */
+extern bool server_is_next(int64_t token);
 extern void server_count(int which);
 extern void server_breach(int property, const char *text);
 

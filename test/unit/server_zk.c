@@ -45,6 +45,8 @@ typedef struct ZNode
 	int64_t		pzxid;
 	int			version;
 	int			next_number;	/* of its children */
+	int			last_server;	/* that has created the last one of them; -1: none */
+	bool		is_next;	/* was the one before created by the same server? */
 } ZNode;
 
 typedef struct Session
@@ -158,10 +160,12 @@ static struct
 {
 	int64_t		session;
 	int64_t		czxid;
+	int64_t		at;
 	char		name[MAX_PATH];
 }			robbed[MAX_NODES];
 static int	nrobbed;
 static int64_t owners[1 << 16];	/* of each node that was ever made, by its czxid */
+static bool reaped;				/* are containers new whose numbers were used before? */
 
 static void free_client(ZkLockClient *c);
 static void free_messages(void);
@@ -180,6 +184,7 @@ server_zk_reset(void)
 	nodes[0] = (ZNode) {.used = true};	/* the root */
 	max_node = 1;
 	nrobbed = 0;
+	reaped = false;
 	zxid = 100;
 	nsessions = 0;
 	sessions[nsessions++] = (Session) {.id = RIVAL,.alive = true,.heard = true};
@@ -295,6 +300,8 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	node->czxid = node->mzxid = node->pzxid = ++zxid;
 	owners[zxid % lengthof(owners)] = owner;
 	node->version = node->next_number = 0;
+	node->last_server = -1;
+	node->is_next = false;
 	children_changed(path);
 	shim_trace("zk: %s is made, of session %" PRIx64, path, owner);
 	return node;
@@ -352,9 +359,10 @@ make_all(const char *path, const char *data, int length)
 
 static ZNode *
 create(const char *dir, const char *name, bool sequential, const char *data,
-	   int length, int64_t owner, ZkLockRc *rc)
+	   int length, int64_t owner, int server, ZkLockRc *rc)
 {
 	ZNode	   *parent = find(dir);
+	ZNode	   *node;
 	char		path[2 * MAX_PATH];
 
 	*rc = parent == NULL ? ZKLOCK_RC_NO_NODE :
@@ -373,7 +381,10 @@ create(const char *dir, const char *name, bool sequential, const char *data,
 	}
 	if (!sequential)
 		parent->next_number++;
-	return make_node(path, data, length, owner);
+	node = make_node(path, data, length, owner);
+	node->is_next = server >= 0 && parent->last_server == server;
+	parent->last_server = server;
+	return node;
 }
 
 /*
@@ -741,7 +752,8 @@ carry_out(ZkLockClient *c, const Request *r)
 							   make_all(r->path, r->data, r->length), 0);
 		case OP_CREATE:
 			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
-						   session->id, &rc);
+						   session->id, c->process < 0 ? -1 :
+						   shim_scheduler_server(c->process), &rc);
 			check_former(c, r->node);
 			message = text_message(r, rc, znode != NULL ? base_name(znode) : "",
 								   znode != NULL ? (int) strlen(base_name(znode)) : 0);
@@ -824,6 +836,14 @@ take_event(ZkLockClient *c, const Delivery *delivery)
 
 	/* Another one may have been set by a request whose reply is under way. */
 	watch->known = false;
+	if (server_plan.faults && !sim.quiet && sim_random(40) == 0)
+	{
+		/* There is no memory for it. */
+		sim_count(SERVER_N_LOST_EVENTS);
+		c->status.connects++;
+		ring(c);
+		return;
+	}
 	message = new_message(delivery->deleted ? ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED,
 						  (ZkLockTag) {0}, ZKLOCK_RC_OK, strlen(delivery->path) + 1);
 	message->text = strcpy((char *) (message + 1), delivery->path);
@@ -1103,6 +1123,7 @@ reap(void)
 		if (empty)
 		{
 			delete_node(node);
+			reaped = true;
 			return true;
 		}
 	}
@@ -1233,6 +1254,7 @@ server_zk_rob(void)
 	shim_trace("zk: somebody deletes %s", node->path);
 	robbed[nrobbed].session = node->owner;
 	robbed[nrobbed].czxid = node->czxid;
+	robbed[nrobbed].at = sim.now;
 	strcpy(robbed[nrobbed++].name, base_name(node));
 	delete_node(node);
 	return true;
@@ -1246,6 +1268,24 @@ server_zk_is_robbed(int64_t session, const char *name, int64_t token)
 			(robbed[i].czxid == token || strcmp(robbed[i].name, name) == 0))
 			return true;
 	return false;
+}
+
+int64_t
+server_zk_deleted_at(int64_t token)
+{
+	for (int i = 0; i < nrobbed; i++)
+		if (robbed[i].czxid == token)
+			return robbed[i].at;
+	return 0;
+}
+
+bool
+server_zk_is_next(int64_t token)
+{
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].czxid == token)
+			return nodes[i].is_next || reaped;
+	return true;
 }
 
 /* Somebody asks for a node: the client's threads see that. */
@@ -1331,7 +1371,7 @@ server_zk_rival_enter(const char *path, bool reader)
 	snprintf(name, sizeof(name), "_c_00000000-0000-0000-0000-%012" PRIx64 "-%s",
 			 zxid, reader ? "__READ__" : "lock-");
 	(void) make_all(path, "", 0);
-	node = create(path, name, true, "rival", 5, RIVAL, &rc);
+	node = create(path, name, true, "rival", 5, RIVAL, -1, &rc);
 	return node == NULL ? 0 : node->czxid;
 }
 

@@ -65,6 +65,15 @@ extern bool server_zk_is_closed(int64_t session);
  */
 extern bool server_zk_is_robbed(int64_t session, const char *name, int64_t token);
 
+/* When others have deleted the node with this token; 0: they have not. */
+extern int64_t server_zk_deleted_at(int64_t token);
+
+/*
+ * Was the node with this token created next to one of the same server?  True if there is
+ * no such node, or if numbers may have begun anew.
+ */
+extern bool server_zk_is_next(int64_t token);
+
 /* How many nodes of locks there are; watches that a process's client has. */
 extern int	server_zk_nnodes(void);
 extern int	server_zk_nwatches(int process);

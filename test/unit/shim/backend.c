@@ -63,6 +63,7 @@ char	   *zklock_auth = "";
 char	   *zklock_auth_file = "";
 char	   *zklock_acl = "";
 int			zklock_max_locks_per_backend;
+int			zklock_max_kept;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
 int			zklock_idle_session_timeout = 0;
@@ -95,6 +96,8 @@ read_settings(void)
 
 	zklock_hosts = unconstify(char *, settings->hosts);
 	zklock_local_handover = settings->local_handover;
+	zklock_keep = settings->keep;
+	zklock_max_kept = settings->max_kept;
 	zklock_max_locks = settings->max_locks;
 	zklock_max_locks_per_backend = settings->max_locks_per_backend;
 	zklock_session_timeout = settings->session_timeout;

@@ -62,6 +62,8 @@ typedef struct ShimSettings
 {
 	const char *hosts;
 	int			local_handover;
+	int			keep;
+	int			max_kept;
 	int			max_locks;
 	int			max_locks_per_backend;
 	int			session_timeout;

@@ -142,6 +142,12 @@ MemoryContextAlloc(MemoryContext context, Size size)
 }
 
 void *
+MemoryContextAllocZero(MemoryContext context, Size size)
+{
+	return allocate(context, size, true);
+}
+
+void *
 palloc(Size size)
 {
 	return allocate(CurrentMemoryContext, size, false);

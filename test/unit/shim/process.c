@@ -57,6 +57,7 @@ int			max_wal_senders = 0;
 shmem_startup_hook_type shmem_startup_hook = NULL;
 
 int			zklock_local_handover;
+int			zklock_keep;
 int			zklock_max_locks;
 
 static PROC_HDR header;

@@ -1,3 +1,3 @@
 # Seed 7
 # A backend gets the number after that of its own last grant.
-/^grant(/,/^}/ s/turn->grant_number = gate->node.next_number++;/turn->grant_number = turn->grant_number + (gate->node.next_number++ > 0);/
+/^give(/,/^}/ s/turn->grant_number = gate->node.next_number++;/turn->grant_number = turn->grant_number + (gate->node.next_number++ > 0);/

@@ -1,0 +1,248 @@
+/*-------------------------------------------------------------------------
+ *
+ * keeper.c
+ *	  Decides in the worker which nodes may be kept.  See keeper.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/guc.h"
+#include "common/hashfn.h"
+#include "protocol/contender.h"
+#include "protocol/history.h"
+#include "session/session.h"
+#include "shared/claimtable.h"
+#include "shared/sessionstate.h"
+#include "utils/memutils.h"
+#include "worker/keeper.h"
+
+/* Powers of two */
+#define N_HISTORIES 4096
+#define N_BUCKETS 1024
+
+/*
+ * Marks the requests that are a keeper's, and not those of a recipe.  A recipe makes far
+ * fewer requests.
+ */
+#define LIST_BIT 0x80000000
+
+/* How often all kept nodes are examined */
+#define CHECK_MS 1000
+
+static ZkLockHistory *histories = NULL;
+static dlist_head keepers = DLIST_STATIC_INIT(keepers);
+static int	nkeepers = 0;
+static dlist_head *buckets = NULL;
+
+/* The state of the session in the last turn */
+static bool kept = false;
+static uint32 connects_seen = 0;
+
+/* Must all be examined, because a new epoch has begun? */
+static bool check_due = false;
+static int64 check_at = 0;
+
+void
+zklock_keeper_init(void)
+{
+	histories = MemoryContextAllocZero(TopMemoryContext,
+									   N_HISTORIES * sizeof(ZkLockHistory));
+	buckets = MemoryContextAlloc(TopMemoryContext, N_BUCKETS * sizeof(dlist_head));
+	for (int i = 0; i < N_BUCKETS; i++)
+		dlist_init(&buckets[i]);
+}
+
+static dlist_head *
+bucket_of(const char *path)
+{
+	return &buckets[hash_bytes((const unsigned char *) path, (int) strlen(path)) %
+					N_BUCKETS];
+}
+
+static ZkLockHistory *
+history_of(uint32 hash)
+{
+	return &histories[hash % N_HISTORIES];
+}
+
+void
+zklock_keeper_update_epoch(bool keeps, bool stale)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+	uint32		connects = status == NULL ? 0 : status->connects;
+
+	keeps = keeps && zklock_keep > 0 && zklock_local_handover > 0;
+	if (keeps != kept || (keeps && (stale || connects != connects_seen)))
+	{
+		zklock_sessionstate_begin_epoch(keeps);
+		check_due = true;
+	}
+	kept = keeps;
+	connects_seen = connects;
+}
+
+/*
+ * Is this the path of a semaphore's mutex?  Other clients take it for a moment with each
+ * lease.
+ */
+static bool
+is_mutex(const char *path)
+{
+	const char *mutex = zklock_mode_table[ZKLOCK_SEMAPHORE].mutex;
+
+	return strcmp(strrchr(path, '/') + 1, mutex) == 0;
+}
+
+bool
+zklock_keeper_may_keep(const char *path, ZkLockMode mode)
+{
+	uint32		hash = zklock_claimtable_hash(path, mode);
+
+	return kept && nkeepers < zklock_max_kept && !is_mutex(path) &&
+		zklock_slots_has_room_to_keep() &&
+		zklock_history_may_keep(history_of(hash), hash, zklock_zkclient_now(),
+								zklock_keep * ZKLOCK_NS_PER_MS);
+}
+
+bool
+zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
+					  const ZkLockDriver *driver, bool marked)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+	uint32		hash = zklock_claimtable_hash(driver->path, r->params.mode);
+	bool		alone = zklock_history_granted(history_of(hash), hash,
+											   r->outcome.seq);
+
+	keeper->hash = hash;
+	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_max_kept)
+		return false;
+	keeper->slot = slot;
+	keeper->serial = serial;
+	keeper->driver = driver;
+	dlist_push_tail(&keepers, &keeper->link);
+	dlist_push_tail(bucket_of(driver->dir), &keeper->bucket_link);
+	nkeepers++;
+	return true;
+}
+
+/* Tell the gate the result of the list that is under way, and forget the list. */
+static void
+finish_look(ZkLockKeeper *keeper, bool alone)
+{
+	uint32		look = keeper->look;
+
+	keeper->look = 0;
+	zklock_slots_looked(keeper->slot, keeper->serial, look, alone,
+						keeper->look_epoch, keeper->look_sent);
+}
+
+void
+zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
+{
+	ZkLockTag	tag;
+
+	if (keeper->slot == NULL || keeper->look != 0)
+		return;
+	keeper->look = look;
+	keeper->look_epoch = zklock_sessionstate_epoch();
+	keeper->look_sent = zklock_zkclient_now();
+	tag = (ZkLockTag) {keeper->driver->owner, LIST_BIT | look};
+	if (!zklock_zkclient_list(zklock_session_client(), keeper->driver->dir,
+							  ZKLOCK_WATCH_KEPT, tag))
+		finish_look(keeper, false);
+}
+
+bool
+zklock_keeper_is_list(const ZkLockTag *tag)
+{
+	return (tag->request & LIST_BIT) != 0;
+}
+
+/* Another contender may have come. */
+static void
+note_rival(ZkLockKeeper *keeper)
+{
+	int64		now = zklock_zkclient_now();
+
+	keeper->recalled |= zklock_slots_rival(keeper->slot, keeper->serial, now);
+}
+
+bool
+zklock_keeper_process_list(ZkLockKeeper *keeper, const ZkLockMessage *message)
+{
+	const ZkLockRecipe *r = &keeper->driver->recipe;
+	bool		others = false;
+
+	if (keeper->look == 0 || message->tag.request != (LIST_BIT | keeper->look))
+		return true;			/* this answer comes too late */
+	if (message->rc == ZKLOCK_RC_OK &&
+		!zklock_contender_in_list(r->outcome.name,
+								  zklock_mode_table[r->params.mode].kind,
+								  message->children, message->nchildren, &others))
+		return false;
+	if (others)
+		note_rival(keeper);
+	finish_look(keeper, message->rc == ZKLOCK_RC_OK && !others);
+	return message->rc != ZKLOCK_RC_NO_NODE;
+}
+
+void
+zklock_keeper_process_event(const char *path)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, bucket_of(path))
+	{
+		ZkLockKeeper *keeper = dlist_container(ZkLockKeeper, bucket_link, iter.cur);
+
+		if (strcmp(keeper->driver->dir, path) == 0)
+			note_rival(keeper);
+	}
+}
+
+void
+zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
+{
+	int64		now = zklock_zkclient_now();
+
+	if (driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
+		zklock_history_ended(history_of(keeper->hash), keeper->hash,
+							 now - (keeper->unused ? zklock_keep * ZKLOCK_NS_PER_MS : 0));
+	if (keeper->slot == NULL)
+		return;
+	if (keeper->recalled)
+		zklock_history_recalled(history_of(keeper->hash), keeper->hash, now);
+	dlist_delete(&keeper->link);
+	dlist_delete(&keeper->bucket_link);
+	nkeepers--;
+	keeper->slot = NULL;
+}
+
+/*
+ * In a new epoch, the answer to an earlier list may never arrive, and would not count.
+ * If the node is not kept, the gate asks again.
+ */
+static void
+check(ZkLockKeeper *keeper, bool any)
+{
+	if (keeper->look != 0 && keeper->look_epoch != zklock_sessionstate_epoch())
+		finish_look(keeper, false);
+	keeper->unused |= zklock_slots_check_kept(keeper->slot, keeper->serial, any,
+											  zklock_zkclient_now());
+}
+
+void
+zklock_keeper_check_all(void)
+{
+	int64		now = zklock_zkclient_now();
+	bool		any = nkeepers > 0 && zklock_slots_is_room_needed();
+	dlist_iter	iter;
+
+	if (!check_due && !any && now < check_at)
+		return;
+	check_due = false;
+	check_at = now + CHECK_MS * ZKLOCK_NS_PER_MS;
+	dlist_foreach(iter, &keepers)
+		check(dlist_container(ZkLockKeeper, link, iter.cur), any);
+}

@@ -1,0 +1,241 @@
+# zklock.keep: a lock that no other client wants stays with the server, costs it
+# nothing, and goes to another client when that wants it.
+#
+# Runs once: the test sets the mode itself.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use Worker;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+
+# The long timeout avoids renewals of the server's session.
+my %keep = (
+	'zklock.session' => 'server',
+	'zklock.session_timeout' => '60s',
+	'zklock.keep' => '1min',
+	restart_after_crash => 'on');
+my $node = new_node('main', $proxy->hosts, %keep);
+my $session = ZkTest->new($node)->connect;
+
+# The requests that have passed the proxy since the mark
+sub requests
+{
+	return map { $_->{op} } grep { $_->{dir} eq 'c2s' } $proxy->trace;
+}
+
+# Takes and releases a lock.  Returns the token.
+sub use_lock
+{
+	my ($session, $path) = @_;
+	my $answer = $session->query(
+		"SELECT zk_lock_acquire('$path'); SELECT zk_lock_token('$path'); SELECT zk_lock_release('$path')");
+
+	like($answer, qr/^t\n\d+\nt$/, "$path is locked and released");
+	return (split /\n/, $answer)[1];
+}
+
+# Uses a lock until it is kept.
+sub warm
+{
+	my ($session, @paths) = @_;
+
+	for my $path (@paths)
+	{
+		use_lock($session, $path) for 1 .. 4;
+		is(scalar $zk->children($path), 1, "$path is kept");
+	}
+	return;
+}
+
+sub wait_until_gone
+{
+	my (@paths) = @_;
+
+	for my $path (@paths)
+	{
+		wait_until("$path is not kept any more", sub { !$zk->children($path) });
+	}
+	return;
+}
+
+# A lock is kept from the third node on. Each use after that is free.
+$proxy->mark;
+use_lock($session, '/kept/cost') for 1 .. 3;
+$proxy->wait_idle;
+is_deeply(
+	[ grep { $_ ne 'createContainer' } requests() ],
+	[ qw(create2 getChildren create2 getChildren delete),
+		qw(create2 getChildren delete create2 getChildren getChildren) ],
+	'a lock is kept from its third node on');
+my $late = time() + 0.2;
+wait_until('the hand-over time is over', sub { time() > $late });
+$proxy->mark;
+is( $session->query(
+		q(DO $$ BEGIN
+			FOR i IN 1 .. 1000 LOOP
+				ASSERT zk_lock_acquire('/kept/cost');
+				ASSERT zk_lock_release('/kept/cost');
+			END LOOP;
+		END $$)),
+	'',
+	'a kept lock is taken and released a thousand times');
+is( $session->query(
+		q(BEGIN; SELECT zk_lock_guard('/kept/cost') > 0; COMMIT)),
+	't',
+	'... and in a transaction');
+my $other = ZkTest->new($node);
+is($other->query(q(SELECT zk_lock_acquire('/kept/cost', '0'))),
+	't', '... and by another backend');
+$other->query(q(SELECT zk_lock_release('/kept/cost')));
+$proxy->wait_idle;
+is_deeply([ grep { $_ ne 'getChildren' } requests() ], [],
+	'... with no request but for a list every few seconds');
+is(scalar $zk->children('/kept/cost'), 1, '... and on one node');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM zk_locks'),
+	0, 'nobody holds the lock');
+
+# Another client gets it with one round trip more. The server does not keep this
+# lock for a while.
+my $rival_proxy = ZkProxy->new($zk->hosts);
+my $rival = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => $rival_proxy->hosts);
+$rival->connect;
+$rival_proxy->wait_idle;
+my $answer;
+is( $rival_proxy->flights(
+		sub { $answer = $rival->query(q(SELECT zk_lock_acquire('/kept/cost'))) }, 0.5),
+	2,
+	'another client takes an idle kept lock in two flights');
+is($answer, 't', '... and has it');
+$session->start(q(SELECT zk_lock_acquire('/kept/cost')));
+wait_until('the server waits for it', sub { $zk->children('/kept/cost') == 2 });
+$rival->query(q(SELECT zk_lock_release('/kept/cost')));
+is($session->result, 't', 'the server gets it back');
+$session->query(q(SELECT zk_lock_release('/kept/cost')));
+use_lock($session, '/kept/cost') for 1 .. 4;
+wait_until_gone('/kept/cost');
+
+# Who holds it keeps it until it is released, however often its server uses it.
+warm($session, '/kept/held');
+$session->query(q(SELECT zk_lock_acquire('/kept/held')));
+$rival->start(q(SELECT zk_lock_acquire('/kept/held')));
+wait_until('another client waits', sub { $zk->children('/kept/held') == 2 });
+$late = time() + 0.2;
+wait_until('the hand-over time is over', sub { time() > $late });
+ok(!$rival->is_done, 'another client waits for the holder of a kept lock');
+$session->start(
+	q(SELECT zk_lock_release('/kept/held'), zk_lock_acquire('/kept/held')));
+is($rival->result, 't', '... and has it when the holder releases it');
+ok(!$session->is_done, '... although its server wants it again');
+$rival->query('SELECT zk_lock_release_all()');
+is($session->result, 't|t', 'the server gets it back');
+$session->query('SELECT zk_lock_release_all()');
+
+# Readers of the same server conflict with a kept lock.
+warm($session, '/kept/read');
+is( $session->query(
+		q(SELECT zk_lock_acquire('/kept/read', mode => 'shared'), zk_lock_release_all())),
+	't|1',
+	'a kept lock makes way for a reader of its server');
+
+# A node that was deleted by hand is noticed.
+warm($session, '/kept/deleted');
+my $token = use_lock($session, '/kept/deleted');
+$zk->delete('/kept/deleted/' . ($zk->children('/kept/deleted'))[0]);
+wait_until('the next holder has another node',
+	sub { use_lock($session, '/kept/deleted') != $token });
+
+# No more than zklock.max_kept
+sub set
+{
+	my ($name, $value) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
+	$node->reload;
+	wait_until("$name is $value",
+		sub { $session->query("SHOW $name") eq $value });
+	return;
+}
+
+sub nkept
+{
+	return scalar grep { $zk->children($_) } @_;
+}
+
+set('zklock.keep', '0');
+wait_until_gone(map { "/kept/$_" } qw(cost held read deleted));
+set('zklock.max_kept', '2');
+set('zklock.keep', '1min');
+my @paths = map { "/kept/many/$_" } 1 .. 4;
+for my $path (@paths)
+{
+	use_lock($session, $path) for 1 .. 4;
+}
+wait_until('two locks are kept', sub { nkept(@paths) == 2 });
+set('zklock.local_handover', '0');
+wait_until_gone(@paths);
+set('zklock.local_handover', '100ms');
+set('zklock.max_kept', '1024');
+
+# Planned ends of the session do not wait for kept locks.
+@paths = map { "/kept/end/$_" } 1 .. 5;
+warm($session, @paths);
+my $worker = worker_of($node);
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
+wait_for_other_worker($node, $worker);
+is(nkept(@paths), 0, 'the worker ends though locks are kept');
+warm($session, @paths);
+set('zklock.session_timeout', '50s');
+wait_until_gone(@paths);
+wait_until('the new settings are in force',
+	sub {
+		$session->query(q(SELECT zk_lock_acquire('/kept/end'), zk_lock_release_all()));
+		$session->query('SELECT timeout FROM zk_session()') =~ /50/;
+	});
+pass('changed settings do not wait for kept locks');
+
+# After a crash of the server they are free.
+warm($session, @paths);
+$worker = worker_of($node);
+kill('KILL', $worker);
+wait_for_server($node);
+wait_until_gone(@paths);
+pass('kept locks are free after a crash');
+$session = ZkTest->new($node)->connect;
+
+# Backends that need room have precedence.
+my $small = new_node('small', $zk->hosts, %keep, 'zklock.max_locks' => 16);
+my $user = ZkTest->new($small)->connect;
+@paths = map { "/kept/room/$_" } 1 .. 8;
+for my $path (@paths)
+{
+	use_lock($user, $path) for 1 .. 4;
+}
+cmp_ok(nkept(@paths), '>', 4, 'locks are kept in free room');
+is( $user->query(
+		q(SELECT count(*) FROM generate_series(1, 16) AS i
+		  WHERE zk_lock_acquire('/kept/other/' || i))),
+	16,
+	'all the room is available to backends');
+is($user->query('SELECT zk_lock_release_all()'), 16, '... and is free again');
+$small->stop;
+
+# An idle server gives up its locks, and is silent.
+set('zklock.keep', '1s');
+warm($session, '/kept/idle');
+wait_until_gone('/kept/idle');
+$proxy->wait_idle;
+$proxy->mark;
+$late = time() + 5;
+wait_until('five seconds have passed', sub { time() > $late });
+is_deeply([ requests() ], [], 'an idle server sends no requests');
+
+done_testing();

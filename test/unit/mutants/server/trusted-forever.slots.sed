@@ -1,0 +1,3 @@
+# Seed 58
+# A list counts for ever.
+s/^#define TRUST .*/#define TRUST PG_INT64_MAX/
