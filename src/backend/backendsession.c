@@ -79,7 +79,7 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 {
 	(void) deadline;
 	zklock_driver_begin(&attempt->driver, &attempt->request,
-						zklock_nodedata_self(attempt->request.params.revocable),
+						pstrdup(zklock_nodedata_self(attempt->request.params.revocable)),
 						NULL);
 	copy_results(attempt);
 }

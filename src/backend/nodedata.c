@@ -18,7 +18,10 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "postmaster/postmaster.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
 
 /* Characters of a value that needs no quotes */
 #define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@%+-"
@@ -47,8 +50,8 @@ append(StringInfo data, const char *key, const char *value)
 	appendStringInfoChar(data, '\'');
 }
 
-char *
-zklock_nodedata_self(bool revocable)
+static char *
+make_self(bool revocable)
 {
 	char		host[HOST_MAX + 1];
 	StringInfoData data;
@@ -66,6 +69,55 @@ zklock_nodedata_self(bool revocable)
 	if (revocable)
 		append(&data, "revocable", "t");
 	return data.data + 1;		/* skip the first space */
+}
+
+/* The data that was made last, for these values.  NULL: it must be made anew. */
+static char *self = NULL;
+static char *self_application = NULL;
+static Oid	self_user;
+static bool self_revocable;
+
+/* A role or a database may have another name now. */
+static void
+forget_self(Datum arg, int cacheid, uint32 hash)
+{
+	(void) arg;
+	(void) cacheid;
+	(void) hash;
+	self_user = InvalidOid;
+}
+
+/* Each lock needs the data, but it hardly ever changes. */
+const char *
+zklock_nodedata_self(bool revocable)
+{
+	static bool registered = false;
+	char	   *made;
+	char	   *application;
+
+	if (self != NULL && self_user == GetSessionUserId() &&
+		self_revocable == revocable &&
+		strcmp(self_application, application_name) == 0)
+		return self;
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(AUTHOID, forget_self, (Datum) 0);
+		CacheRegisterSyscacheCallback(DATABASEOID, forget_self, (Datum) 0);
+		registered = true;
+	}
+	made = make_self(revocable);
+	application = MemoryContextStrdup(TopMemoryContext, application_name);
+	made = MemoryContextStrdup(TopMemoryContext, made);
+	if (self != NULL)
+	{
+		pfree(self);
+		pfree(self_application);
+	}
+	self = made;
+	self_application = application;
+	self_user = GetSessionUserId();
+	self_revocable = revocable;
+	return self;
 }
 
 /*

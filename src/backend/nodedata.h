@@ -29,8 +29,8 @@ typedef struct ZkLockNodeData
 	bool		revocable;
 } ZkLockNodeData;
 
-/* The data for a node of this backend, palloc'd */
-extern char *zklock_nodedata_self(bool revocable);
+/* The data for a node of this backend.  The result is valid until the next call. */
+extern const char *zklock_nodedata_self(bool revocable);
 
 /*
  * Parse a node's data.  Strings are palloc'd, in the encoding of this

@@ -430,7 +430,7 @@ zklock_sessionfile_remove(void)
  * Nothing that matters here
  */
 
-char *
+const char *
 zklock_nodedata_self(bool revocable)
 {
 	return psprintf("host=h port=5432 pid=%d", MyProcPid);
