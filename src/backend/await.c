@@ -16,9 +16,16 @@
 #include "common/guc.h"
 #include "common/text.h"
 #include "miscadmin.h"
+#include "protocol/contender.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "storage/proc.h"
+
+/*
+ * Time to wait for another server to give up a node, if a lock is acquired only if it is
+ * free
+ */
+#define YIELD_MS 50
 
 /* The nearest node ahead.  If no other node is ahead, it is the holder. */
 static const char *
@@ -39,7 +46,9 @@ zklock_await_describe(const ZkLockAttempt *attempt)
 	if (attempt->outcome.ahead > 1)
 		return psprintf("%d are ahead.  The last of them is %s.",
 						attempt->outcome.ahead, describe_nearest(attempt));
-	return psprintf("The lock is held by %s.", describe_nearest(attempt));
+	return psprintf(zklock_contender_is_marked(attempt->nearest) ?
+					"The lock is held, or kept for a server, by %s." :
+					"The lock is held by %s.", describe_nearest(attempt));
 }
 
 /* Messages of log_lock_waits, worded as in ProcSleep() */
@@ -151,6 +160,17 @@ raise_lost_connection(const ZkLockAttempt *pending)
 	zklock_session_routine->raise_no_answer(zklock_await_lost_connection(pending->request.path));
 }
 
+/*
+ * Does the attempt not want to wait, and is only a node ahead that its server gives up at
+ * once if no backend uses it?
+ */
+static bool
+is_yielded_to(const ZkLockAttempt *attempt)
+{
+	return attempt->request.params.nowait && attempt->outcome.yielding &&
+		attempt->outcome.verdict == ZKLOCK_PENDING;
+}
+
 void
 zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			 bool queued_is_enough)
@@ -161,6 +181,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 	int64		log_at = log_lock_waits ?
 		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
 	int64		reconnect_by = ZKLOCK_NEVER;	/* if the connection is lost */
+	bool		yielding = false;
 	ZkLockAttempt *logged = NULL;
 	ZkLockAttempt *pending;
 
@@ -179,6 +200,11 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		{
 			if (now >= deadline && attempts[i].outcome.verdict == ZKLOCK_PENDING)
 				zklock_session_routine->time_out(&attempts[i]);
+			if (is_yielded_to(&attempts[i]) && !yielding)
+			{
+				yielding = true;
+				deadline = Min(deadline, now + YIELD_MS * ZKLOCK_NS_PER_MS);
+			}
 			if (!attempts[i].outcome.queued)
 				continue;
 			attempts[i].waited = true;

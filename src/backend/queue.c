@@ -395,7 +395,9 @@ zklock_queue_holder(const char *path)
 		return NULL;
 
 	initStringInfo(&text);
-	appendStringInfoString(&text, "The lock is held by ");
+	appendStringInfoString(&text, zklock_contender_is_marked(queue.entry->name) ?
+						   "The lock is held, or kept for a server, by " :
+						   "The lock is held by ");
 	if (queue.entry->data != NULL)
 		appendStringInfo(&text, "%s (node \"%s\")", queue.entry->data,
 						 queue.entry->name);

@@ -29,6 +29,9 @@ static const ZkLockContender *const kinds[] = {
 	&kazoo_reader
 };
 
+/* Where the version of the UUID is in a name that begins with "_c_" and a UUID */
+#define VERSION_AT 17
+
 #define N_KINDS ((int) (sizeof(kinds) / sizeof(kinds[0])))
 
 /* A number that is too large for int64 is read as the largest one. */
@@ -100,6 +103,15 @@ bool
 zklock_contender_conflict(const ZkLockContender *a, const ZkLockContender *b)
 {
 	return !(a->reader && b->reader);
+}
+
+bool
+zklock_contender_is_marked(const char *name)
+{
+	/* go-zookeeper writes its UUIDs without hyphens. */
+	return strncmp(name, "_c_", 3) == 0 && strlen(name) > VERSION_AT &&
+		name[VERSION_AT - 6] == '-' && name[VERSION_AT - 1] == '-' &&
+		name[VERSION_AT] == '8';
 }
 
 bool

@@ -54,6 +54,13 @@ extern const char *zklock_contender_digits(const char *name);
 extern bool zklock_contender_in_list(const char *name, const ZkLockContender *kind,
 									 const char *const *names, int n, bool *others);
 
+/*
+ * Does the name of a node tell that its server may keep it while no backend uses it?
+ * Then its prefix has a UUID of version 8 (RFC 9562), and otherwise one of version 4.
+ * Other clients do not distinguish them.
+ */
+extern bool zklock_contender_is_marked(const char *name);
+
 /* Do two contenders exclude each other? */
 extern bool zklock_contender_conflict(const ZkLockContender *a,
 									  const ZkLockContender *b);

@@ -149,7 +149,12 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 	bool		news = !turn->queued;
 
 	if (!gate->node.queued && gate->state != ZKLOCK_GATE_HELD && turn->prev == NULL)
+	{
+		turn->queued |= gate->node.yielding;
+		if (turn->queued && news && turn != self)
+			tell(turn, arg);
 		return;
+	}
 	turn->queued = true;
 	if (turn->nowait)
 	{
@@ -407,6 +412,16 @@ zklock_gate_queued(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg
 	if (!is_awaited(gate, serial))
 		return false;
 	gate->node.queued = true;
+	settle(gate, NULL, tell, arg);
+	return gate->wanted != serial;
+}
+
+bool
+zklock_gate_yielding(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+{
+	if (!is_awaited(gate, serial))
+		return false;
+	gate->node.yielding = true;
 	settle(gate, NULL, tell, arg);
 	return gate->wanted != serial;
 }

@@ -105,6 +105,8 @@ typedef enum ZkLockGateState
 typedef struct ZkLockGateNode
 {
 	bool		queued;			/* contenders are ahead of it, or were */
+	bool		yielding;		/* the only one is a node that another server may
+								 * keep; `queued` is not set for that */
 
 	/* valid once it is granted */
 	uint64_t	generation;		/* of the session that has it */
@@ -278,6 +280,14 @@ extern bool zklock_gate_granted(ZkLockGate *gate, uint64_t serial,
 /* Contenders are ahead of the node. */
 extern bool zklock_gate_queued(ZkLockGate *gate, uint64_t serial,
 							   ZkLockTell tell, void *arg);
+
+/*
+ * The only contender ahead is a node that its server may keep.  Like
+ * zklock_gate_queued(), but the backend that is first is not refused if it does not want
+ * to wait.  It ends its attempt itself after a short time.
+ */
+extern bool zklock_gate_yielding(ZkLockGate *gate, uint64_t serial,
+								 ZkLockTell tell, void *arg);
 
 /* The attempt has failed.  All waiters get its verdict. */
 extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,

@@ -24,6 +24,11 @@
  *	- That contender may have left before its watch is set, and may have
  *	  been downgraded before that.  So a list is sent together with the
  *	  watch.
+ *	- A server may keep a node that none of its backends uses, and gives
+ *	  it up when another contender comes.  Such a node is marked.  An
+ *	  attempt that does not want to wait is not refused if only a marked
+ *	  node is ahead.  It watches that node, and its caller ends the
+ *	  attempt after a short time.
  *	- A session that has many watches omits the watch on the second
  *	  contender, which costs a list when the first one has left.  If it has
  *	  too many watches, no attempt begins to wait; see watchlimit.h.

@@ -111,7 +111,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 				r->only_shrinks &= zklock_mode_is_shared(r->params.mode);
 				contender_left(r, watch, out);
 			}
-			else if (r->params.nowait)
+			else if (r->params.nowait && !r->outcome.yielding)
 				zklock_recipe_refuse(r, out);	/* now the node ahead is known */
 			else if (ev->version > 0 && !watch->seen_set)
 			{
@@ -299,6 +299,7 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	const ZkLockWatch before[2] = {r->nearest, r->lookahead};
 	ZkLockVerdict verdict;
 	Ahead		ahead;
+	bool		yielding;
 
 	/*
 	 * At its end the counter stays at its largest value or becomes negative.
@@ -307,6 +308,8 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	zklock_contender_parse(r->outcome.name, &r->outcome.seq);
 	verdict = r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
 		ZKLOCK_EXHAUSTED : find_ahead(r, ev, &ahead);
+	yielding = verdict == ZKLOCK_PENDING && ahead.n == 1 &&
+		zklock_contender_is_marked(ahead.nearest);
 	if (verdict != ZKLOCK_PENDING)
 		zklock_recipe_finish(r, verdict, out);
 	else if (!ahead.self)
@@ -315,15 +318,16 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		return;					/* the list after VERIFIED decides */
 	else if (ahead.n == 0)
 		zklock_recipe_finish(r, ZKLOCK_GRANTED, out);
-	else if (r->params.nowait && !r->params.wants_holder)
+	else if (r->params.nowait && !r->params.wants_holder && !yielding)
 		zklock_recipe_refuse(r, out);
 	else
 	{
 		r->outcome.ahead = ahead.n;
+		r->outcome.yielding = yielding;
 		r->only_shrinks = ahead.only_shrinks;
 		keep_watch(r, &r->nearest, ahead.nearest, before, out);
 		r->outcome.queued = true;
-		if (r->params.nowait)
+		if (r->params.nowait && !yielding)
 			return;
 		keep_watch(r, &r->lookahead, ahead.second, before, out);
 

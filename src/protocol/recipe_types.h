@@ -126,6 +126,8 @@ typedef struct ZkLockParams
 	int			permits;		/* number of leases, or ZKLOCK_COUNTED, if the
 								 * mode has permits */
 	bool		revocable;		/* watch the node for revocation? */
+	bool		marked;			/* may the server keep the node?  See
+								 * contender.h */
 } ZkLockParams;
 
 /* A request for one node: parameters and texts.  Texts are in UTF-8. */
@@ -169,6 +171,8 @@ typedef struct ZkLockOutcome
 	/* set by the recipe */
 	ZkLockVerdict verdict;
 	bool		queued;			/* others are, or were, known to be ahead */
+	bool		yielding;		/* the only contender ahead is a node that its
+								 * server may keep */
 	int			ahead;			/* number of contenders ahead, as far as is
 								 * known */
 	int			named;			/* another number of leases that another user

@@ -15,9 +15,12 @@
 #include "session/errors.h"
 #include "session/session.h"
 
-/* "_c_", a random UUID and "-": Curator's protected names. */
+/*
+ * "_c_", a random UUID and "-": Curator's protected names.  The version of the UUID is
+ * 8 if the node is marked: see contender.h.
+ */
 static const char *
-new_prefix(void)
+new_prefix(bool marked)
 {
 	uint8		r[16];
 
@@ -25,7 +28,7 @@ new_prefix(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random values")));
-	r[6] = (r[6] & 0x0f) | 0x40;
+	r[6] = (r[6] & 0x0f) | (marked ? 0x80 : 0x40);
 	r[8] = (r[8] & 0x3f) | 0x80;
 	return psprintf("_c_%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x-",
 					r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7],
@@ -459,7 +462,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];
 	ZkLockRecipe *r = &driver->recipe;
 	ZkLockClient *client = zklock_session_client();
-	const char *prefix = new_prefix();
+	const char *prefix = new_prefix(params->marked);
 	const char *name = NULL;
 	int64		session = zklock_session_status()->session_id;
 	ZkLockActions actions;

@@ -240,6 +240,8 @@ get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
 		state->outcome = claim->slot.outcome;	/* from copy_reason() */
 	state->outcome.verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
 	state->outcome.queued = turn->queued;
+	state->outcome.yielding = turn->state == ZKLOCK_TURN_WAITING && turn->prev == NULL &&
+		claim->slot.entry->gate.node.yielding && !claim->slot.entry->gate.node.queued;
 	state->outcome.token = turn->token;
 	state->outcome.grant_number = turn->grant_number;
 	state->generation = (uint32) turn->generation;
@@ -594,7 +596,9 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 									 copy_reason, NULL);
 	else if (outcome->queued &&
 			 (report->other != NULL || !is_holder_wanted(gate->first)))
-		changed = zklock_gate_queued(gate, serial, wake_turn, NULL);
+		changed = outcome->yielding ?
+			zklock_gate_yielding(gate, serial, wake_turn, NULL) :
+			zklock_gate_queued(gate, serial, wake_turn, NULL);
 	if (changed)
 		request_changed(&entry->slot);
 }

@@ -283,6 +283,7 @@ report(WorkerAttempt *attempt)
 
 	if (attempt->reported.verdict == outcome->verdict &&
 		attempt->reported.queued == outcome->queued &&
+		attempt->reported.yielding == outcome->yielding &&
 		attempt->reported.ahead == outcome->ahead &&
 		attempt->nearest == driver->nearest)
 		return;
@@ -375,6 +376,21 @@ check_session(WorkerAttempt *attempt, const void *arg)
 	zklock_driver_check_session(&attempt->driver);
 }
 
+/*
+ * The data of a node that may be kept.  It names this process instead of the backend,
+ * because other backends will use the node as well, and at times none does.
+ */
+static const char *
+data_of_server(const ZkLockSlotRequest *asked)
+{
+	const char *pid = strstr(asked->data, " pid=");
+
+	return pid == NULL ? pstrdup(asked->data) :
+		psprintf("%.*s pid=%d database='' user='' application='zklock worker'%s",
+				 (int) (pid - asked->data), asked->data, MyProcPid,
+				 asked->params.revocable ? " revocable=t" : "");
+}
+
 static void
 begin(WorkerAttempt *attempt, const void *arg)
 {
@@ -386,7 +402,9 @@ begin(WorkerAttempt *attempt, const void *arg)
 		.from = asked->from[0] != '\0' ? pstrdup(asked->from) : NULL
 	};
 
-	zklock_driver_begin(&attempt->driver, &wanted, pstrdup(asked->data),
+	wanted.params.marked = attempt->marked;
+	zklock_driver_begin(&attempt->driver, &wanted,
+						attempt->marked ? data_of_server(asked) : pstrdup(asked->data),
 						is_watched);
 	register_owner(attempt->driver.owner, attempt);
 }

@@ -139,6 +139,33 @@ $rival->query('SELECT zk_lock_release_all()');
 is($session->result, 't|t', 'the server gets it back');
 $session->query('SELECT zk_lock_release_all()');
 
+# Who does not want to wait gets a lock that is only kept, whoever has the session, and
+# is refused if it is held.
+my $second = new_node('second', $zk->hosts, %keep);
+my $neighbour = ZkTest->new($second)->connect;
+for my $trier ($rival, $neighbour)
+{
+	my $path = '/kept/try/' . ($trier == $rival ? 'own' : 'server');
+
+	warm($session, $path);
+	is($trier->query("SELECT zk_lock_acquire('$path', '0')"),
+		't', 'a kept lock is free for who does not wait');
+	is($trier->query('SELECT zk_lock_release_all()'), 1, '... and is released');
+	warm($session, "$path/held");
+	$session->query("SELECT zk_lock_acquire('$path/held')");
+	is($trier->query("SELECT zk_lock_acquire('$path/held', '0')"),
+		'f', '... and refused while it is held');
+	like(
+		$trier->query("SELECT zk_lock_guard('$path/held', '0')"),
+		qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held, or kept for a server, by host=\S+ port=${\ $node->port} pid=${\ worker_of($node)} .*application='zklock worker'/,
+		'... with a detail that names no backend');
+	is($session->query('SELECT zk_lock_release_all()'), 1, '... until it is released');
+	is($trier->query("SELECT zk_lock_acquire('$path/held', '0'), zk_lock_release_all()"),
+		't|1', '... and free again');
+}
+$neighbour->close;
+$second->stop;
+
 # Readers of the same server conflict with a kept lock.
 warm($session, '/kept/read');
 is( $session->query(

@@ -87,12 +87,45 @@ test_markers(void **state)
 	assert_null(zklock_mode_table[ZKLOCK_SIMPLE].marker);
 }
 
+static void
+test_marked(void **state)
+{
+	(void) state;
+	assert_true(zklock_contender_is_marked("_c_fedcba98-7654-8321-8fed-cba987654321-lock-0000000001"));
+	assert_false(zklock_contender_is_marked(CURATOR("lock-0000000001")));
+	assert_false(zklock_contender_is_marked("_c_01234567888888888888888888888888-lock-0000000001"));
+	assert_false(zklock_contender_is_marked("fedcba98-7654-8321-8fed-cba987654321-lock-0000000001"));
+	assert_false(zklock_contender_is_marked("_c_fedcba98-7654-"));
+	assert_false(zklock_contender_is_marked(""));
+}
+
+static void
+test_in_list(void **state)
+{
+	static const char *const names[] = {
+		"_c_a-lock-0000000005", "locks", "_c_b-__READ__0000000007"
+	};
+	bool		others;
+
+	(void) state;
+	assert_true(zklock_contender_in_list(names[0], &zklock_contender_mutex, names, 2, &others));
+	assert_false(others);
+	assert_true(zklock_contender_in_list(names[0], &zklock_contender_mutex, names, 3, &others));
+	assert_true(others);
+	assert_true(zklock_contender_in_list(names[2], &zklock_contender_reader, names + 1, 2, &others));
+	assert_false(others);
+	assert_false(zklock_contender_in_list(names[0], &zklock_contender_mutex, names + 1, 2, &others));
+	assert_false(zklock_contender_in_list(names[0], &zklock_contender_mutex, names, 0, &others));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_markers)
+		cmocka_unit_test(test_markers),
+		cmocka_unit_test(test_marked),
+		cmocka_unit_test(test_in_list)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -718,10 +718,238 @@ test_lost_grant_not_told_yet(void **state)
 	expect_holding(A, 2, 99, 0);
 }
 
+/*
+ * Nodes that are kept.  The window is over at 1100, half of it at 1050.
+ */
+
+static bool
+keep_at(ZkLockTurn *turn, int64_t now, uint32_t epoch)
+{
+	ZkLockGateTerms terms = {
+		.fit = true,.epoch = epoch,.now = now,.window = WINDOW,.trust = 5000
+	};
+
+	return zklock_gate_keep(&gate, turn, &terms);
+}
+
+static bool
+regrant_at(ZkLockTurn *turn, int64_t now, uint32_t epoch)
+{
+	ZkLockGateTerms terms = {
+		.fit = true,.epoch = epoch,.now = now,.window = WINDOW,.trust = 5000
+	};
+
+	return zklock_gate_regrant(&gate, turn, &terms);
+}
+
+static bool
+look_at(int64_t now, uint32_t epoch)
+{
+	ZkLockGateTerms terms = {.epoch = epoch,.now = now,.window = WINDOW,.trust = 5000};
+
+	return zklock_gate_ask_look(&gate, &terms);
+}
+
+static bool
+alone_at(int64_t sent, uint32_t epoch)
+{
+	return zklock_gate_looked(&gate, gate.wanted, gate.node.look, true, epoch, sent);
+}
+
+/* A has a node that may be kept. */
+static void
+hold_keepable(void)
+{
+	(void) join(A);
+	granted(1, 10);
+	zklock_gate_permit_keep(&gate, gate.wanted, false);
+	notified[0] = '\0';
+}
+
+static void
+test_kept(void **state)
+{
+	uint64_t	serial;
+
+	(void) state;
+	hold_keepable();
+	serial = gate.wanted;
+	assert_true(keep_at(A, 1001, 1));
+	assert_int_equal(gate.state, ZKLOCK_GATE_KEPT);
+	assert_int_equal(A->state, ZKLOCK_TURN_OUT);
+	assert_true(regrant_at(B, 1002, 1));
+	assert_int_equal(B->state, ZKLOCK_TURN_HOLDING);
+	assert_int_equal(B->grant_number, 1);
+	assert_int_equal(B->token, 10);
+	assert_int_equal(gate.wanted, serial);
+	assert_string_equal(notified, "");
+}
+
+static void
+test_not_kept(void **state)
+{
+	ZkLockGateTerms terms = {.epoch = 1,.now = 1001,.window = WINDOW,.trust = 5000};
+
+	(void) state;
+	(void) join(A);
+	granted(1, 10);
+	assert_false(keep_at(A, 1001, 1));	/* it was not permitted */
+	zklock_gate_permit_keep(&gate, gate.wanted, false);
+	assert_false(keep_at(B, 1001, 1));
+	assert_false(keep_at(A, 1001, 0));
+	assert_false(zklock_gate_keep(&gate, A, &terms));	/* not fit */
+	(void) join(B);
+	assert_false(keep_at(A, 1001, 1));
+	(void) delete_at(B, 1001);
+	zklock_gate_forbid_handover(&gate, A);
+	assert_false(keep_at(A, 1001, 1));
+	assert_int_equal(gate.state, ZKLOCK_GATE_HELD);
+}
+
+static void
+test_not_granted_again(void **state)
+{
+	ZkLockGateTerms terms = {
+		.fit = true,.revocable = true,.epoch = 1,.now = 1001,.window = WINDOW,.trust = 5000
+	};
+
+	(void) state;
+	hold_keepable();
+	assert_false(regrant_at(B, 1001, 1));	/* it is held */
+	(void) keep_at(A, 1001, 1);
+	assert_false(regrant_at(B, 1001, 2));
+	assert_false(regrant_at(B, 1001, 0));
+	assert_false(regrant_at(B, 1100, 1));	/* nobody has looked */
+	assert_false(zklock_gate_regrant(&gate, B, &terms));
+	terms.revocable = terms.fit = false;
+	assert_false(zklock_gate_regrant(&gate, B, &terms));
+	assert_int_equal(B->state, ZKLOCK_TURN_OUT);
+
+	/* Who joins wants another node. */
+	assert_true(join(B));
+	assert_int_equal(gate.state, ZKLOCK_GATE_REQUESTED);
+	assert_int_equal(gate.wanted, 2);
+}
+
+static void
+test_looks(void **state)
+{
+	(void) state;
+	hold_keepable();
+	assert_false(look_at(1049, 1));
+	assert_true(look_at(1050, 1));
+	assert_false(look_at(1051, 1)); /* it is under way */
+	assert_false(alone_at(1050, 1));
+	assert_false(look_at(3549, 1));
+	(void) keep_at(A, 3549, 1);
+	assert_true(regrant_at(B, 3549, 1));
+	assert_true(look_at(3550, 1));	/* again */
+	(void) keep_at(B, 6050, 1);
+	assert_false(regrant_at(A, 6050, 1));	/* without an answer for too long */
+	assert_false(alone_at(6049, 1));
+	assert_true(regrant_at(A, 6050, 1));
+
+	/* In another epoch it is not known any more. */
+	(void) keep_at(A, 6051, 2);
+	assert_false(regrant_at(B, 6051, 2));
+	assert_true(look_at(6051, 2));
+	assert_false(zklock_gate_looked(&gate, 1, gate.node.look - 1, true, 2, 6051));
+	assert_false(regrant_at(B, 6051, 2));
+	assert_true(zklock_gate_looked(&gate, 1, gate.node.look, false, 2, 6051));
+	assert_int_equal(gate.state, ZKLOCK_GATE_EMPTY);
+}
+
+static void
+test_rival(void **state)
+{
+	(void) state;
+	hold_keepable();
+	assert_false(zklock_gate_rival(&gate, gate.wanted));
+	assert_false(keep_at(A, 1001, 1));
+	assert_false(look_at(1060, 1));
+	assert_true(delete_at(A, 1060));
+
+	hold_keepable();
+	(void) keep_at(A, 1001, 1);
+	assert_false(zklock_gate_rival(&gate, 1));
+	assert_true(zklock_gate_rival(&gate, 2));
+	assert_int_equal(gate.wanted, 0);
+}
+
+static void
+test_news_of_a_kept_node(void **state)
+{
+	(void) state;
+	hold_keepable();
+	(void) keep_at(A, 1001, 1);
+	granted(1, 11);
+	assert_false(queued(1));
+	assert_false(failed(1, ZKLOCK_DENIED));
+	assert_int_equal(gate.state, ZKLOCK_GATE_KEPT);
+	assert_int_equal(gate.node.czxid, 10);
+	assert_false(expired(0));
+	assert_true(node_deleted(1));
+	assert_int_equal(gate.wanted, 0);
+
+	hold_keepable();
+	(void) keep_at(A, 1001, 1);
+	assert_true(expired(1));
+	assert_int_equal(gate.state, ZKLOCK_GATE_EMPTY);
+	assert_string_equal(notified, "");
+}
+
+static void
+test_release_beside_a_kept_node(void **state)
+{
+	(void) state;
+	hold_keepable();
+	(void) keep_at(A, 1001, 1);
+	assert_false(delete_at(A, 1002));
+	assert_false(release_unfit(B));
+	assert_int_equal(gate.state, ZKLOCK_GATE_KEPT);
+	assert_true(zklock_gate_drop_kept(&gate));
+	assert_false(zklock_gate_drop_kept(&gate));
+}
+
+static void
+test_try_behind_a_kept_node(void **state)
+{
+	(void) state;
+	(void) try(A);
+	assert_false(zklock_gate_yielding(&gate, gate.wanted, tell, &gate));
+	assert_int_equal(A->verdict, ZKLOCK_PENDING);
+	assert_true(A->queued);
+	assert_string_equal(notified, "A");
+	(void) try(B);
+	assert_int_equal(B->verdict, ZKLOCK_TIMED_OUT);
+	granted(1, 10);
+	assert_int_equal(A->verdict, ZKLOCK_GRANTED);
+}
+
+static void
+test_try_behind_a_used_node(void **state)
+{
+	(void) state;
+	(void) try(A);
+	(void) zklock_gate_yielding(&gate, gate.wanted, tell, &gate);
+	assert_true(queued(gate.wanted));
+	assert_int_equal(A->verdict, ZKLOCK_TIMED_OUT);
+	assert_int_equal(gate.wanted, 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_kept, setup),
+		cmocka_unit_test_setup(test_not_kept, setup),
+		cmocka_unit_test_setup(test_not_granted_again, setup),
+		cmocka_unit_test_setup(test_looks, setup),
+		cmocka_unit_test_setup(test_rival, setup),
+		cmocka_unit_test_setup(test_news_of_a_kept_node, setup),
+		cmocka_unit_test_setup(test_release_beside_a_kept_node, setup),
+		cmocka_unit_test_setup(test_try_behind_a_kept_node, setup),
+		cmocka_unit_test_setup(test_try_behind_a_used_node, setup),
 		cmocka_unit_test_setup(test_alone, setup),
 		cmocka_unit_test_setup(test_new_serial_each_time, setup),
 		cmocka_unit_test_setup(test_gives_up_waiting, setup),

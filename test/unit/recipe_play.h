@@ -24,6 +24,7 @@
 #define PREFIX "_c_01234567-89ab-4cde-8f01-23456789abcd-"
 #define OURS(rest) PREFIX rest
 #define CURATOR(rest) "_c_fedcba98-7654-4321-8fed-cba987654321-" rest
+#define KEPT "_c_fedcba98-7654-8321-8fed-cba987654321-lock-0000000003"
 #define KAZOO(rest) "0123456789abcdef0123456789abcdef" rest
 #define GO(rest) "_c_0123456789abcdef0123456789abcdef-" rest
 

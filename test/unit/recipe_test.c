@@ -445,6 +445,49 @@ test_nowait(void **state)
 	expect("GRANT");
 }
 
+/* An attempt without a wait behind a node that its server may keep */
+static void
+test_nowait_marked(void **state)
+{
+	(void) state;
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	created(ME, 77);
+	listed(ME, KEPT);
+	expect("WATCH " KEPT " LIST");
+	assert_true(recipe.outcome.yielding);
+	looked(KEPT, SESSION + 1, false, 0);
+	expect("");
+	listed(ME, KEPT);
+	expect("");
+	gone(KEPT);
+	expect("GRANT");
+
+	/* It was gone before it was watched. */
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	created(ME, 77);
+	listed(ME, KEPT);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, KEPT);
+	expect("");
+	listed(ME);
+	expect("GRANT");
+
+	/* It is followed by another contender. */
+	begin_with(ZKLOCK_EXCLUSIVE, true);
+	created(ME, 77);
+	listed(ME, KEPT, A);
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	/* A caller who waits is told as well, for others who do not. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, KEPT);
+	assert_true(recipe.outcome.yielding);
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H);
+	assert_false(recipe.outcome.yielding);
+}
+
 /* An attempt without a wait that asks for the holder */
 static void
 test_wants_holder(void **state)
@@ -755,6 +798,7 @@ main(void)
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_changed_before_watch),
 		cmocka_unit_test(test_nowait),
+		cmocka_unit_test(test_nowait_marked),
 		cmocka_unit_test(test_wants_holder),
 		cmocka_unit_test(test_mine_deleted),
 		cmocka_unit_test(test_path_deleted),
