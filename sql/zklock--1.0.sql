@@ -306,6 +306,7 @@ CREATE FUNCTION zk_lock_stat_counters(
     OUT expiries bigint,
     OUT handovers bigint,
     OUT hand_backs bigint,
+    OUT kept_grants bigint,
     OUT wait_time double precision,
     OUT stats_reset timestamptz)
 RETURNS SETOF record
@@ -338,7 +339,8 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- With zklock.session = 'server', "handovers" is the number of contended grants that
 -- another backend of the server passed on.  "hand_backs" is the number of locks that
 -- were given back to ZooKeeper, for the turn of other servers, although another backend
--- of this server waited.  Databases for which there is no room share a row without a
+-- of this server waited.  "kept_grants" is the number of immediate grants of locks that
+-- the server had kept (zklock.keep).  Databases for which there is no room share a row without a
 -- name.
 CREATE VIEW zk_lock_stats_database AS
 SELECT s.datid, d.datname,
@@ -346,7 +348,7 @@ SELECT s.datid, d.datname,
            AS acquires,
        s.immediate, s.contended, s.timeouts, s.cancels, s.deadlocks, s.errors,
        s.reentrant, s.wait_time, s.losses,
-       s.handovers, s.hand_backs, s.sessions, s.reconnects, s.expiries,
+       s.handovers, s.hand_backs, s.kept_grants, s.sessions, s.reconnects, s.expiries,
        s.stats_reset
 FROM zk_lock_stat_counters() AS s
      LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.datid;
@@ -366,7 +368,8 @@ SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(errors)::bigint AS errors,
        sum(reentrant)::bigint AS reentrant, sum(wait_time) AS wait_time,
        sum(losses)::bigint AS losses, sum(handovers)::bigint AS handovers,
-       sum(hand_backs)::bigint AS hand_backs, sum(sessions)::bigint AS sessions,
+       sum(hand_backs)::bigint AS hand_backs,
+       sum(kept_grants)::bigint AS kept_grants, sum(sessions)::bigint AS sessions,
        sum(reconnects)::bigint AS reconnects, sum(expiries)::bigint AS expiries,
        min(stats_reset) AS stats_reset,
        min(u.listed) AS listed, min(u.max_locks) AS max_locks,

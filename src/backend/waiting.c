@@ -195,7 +195,8 @@ count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
 	if (attempt->outcome.grant_number > 0)
-		zklock_stats_add(ZKLOCK_HANDOVERS, 1);
+		zklock_stats_add(attempt->outcome.was_kept ? ZKLOCK_KEPT_GRANTS :
+						 ZKLOCK_HANDOVERS, 1);
 	if (waited)
 		zklock_stats_add(ZKLOCK_WAIT_US,
 						 (zklock_zkclient_now() - began) / 1000);

@@ -89,6 +89,7 @@ grant(ZkLockGate *gate, ZkLockTurn *turn)
 {
 	dequeue(gate, turn);
 	give(gate, turn);
+	turn->was_kept = false;
 }
 
 /* Stop waiting.  Only a turn that may join again keeps its ticket. */
@@ -310,6 +311,7 @@ zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *t
 		turn->ticket = ++gate->last_ticket;
 	turn->queued = false;
 	give(gate, turn);
+	turn->was_kept = true;
 	return true;
 }
 

@@ -82,6 +82,7 @@ typedef struct ZkLockTurn
 	ZkLockVerdict verdict;		/* of the last join */
 	bool		queued;			/* contenders are ahead, or were */
 	bool		lost;			/* the node that it holds is gone */
+	bool		was_kept;		/* the node was kept before it was granted */
 	uint64_t	generation;		/* of the session that has the node */
 	int64_t		token;			/* the node's czxid */
 	int64_t		grant_number;

@@ -184,6 +184,7 @@ typedef struct ZkLockOutcome
 	/* set by other modules */
 	int64_t		grant_number;	/* at a gate: number of the grant among those
 								 * of the node; else 0 */
+	bool		was_kept;		/* at a gate: the node was kept before */
 	int			rc;				/* ZKLOCK_DENIED: result of the refused
 								 * request, a ZkLockRc */
 	int			code;			/* ZKLOCK_DENIED: the same as ZooKeeper's own

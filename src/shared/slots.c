@@ -244,6 +244,7 @@ get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
 		claim->slot.entry->gate.node.yielding && !claim->slot.entry->gate.node.queued;
 	state->outcome.token = turn->token;
 	state->outcome.grant_number = turn->grant_number;
+	state->outcome.was_kept = turn->was_kept;
 	state->generation = (uint32) turn->generation;
 	if (turn->state == ZKLOCK_TURN_HOLDING)
 		return;

@@ -33,6 +33,7 @@ typedef enum ZkLockCounter
 								 * server */
 	ZKLOCK_HAND_BACKS,			/* node deleted while other backends here
 								 * waited */
+	ZKLOCK_KEPT_GRANTS,			/* the server had kept the lock */
 	ZKLOCK_WAIT_US,				/* spent in contended waits, microseconds */
 	ZKLOCK_N_COUNTERS
 } ZkLockCounter;

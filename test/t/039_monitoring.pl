@@ -134,8 +134,9 @@ my ($samples, $types) = @{
 my $here = datid($node, 'postgres');
 my %nothing = map { $_ => 0 }
   qw(immediate_total contended_total timeouts_total cancels_total
-  deadlocks_total errors_total reentrant_total wait_seconds_total losses_total sessions_total
-  reconnects_total expiries_total handovers_total hand_backs_total);
+  deadlocks_total errors_total reentrant_total wait_seconds_total losses_total
+  sessions_total reconnects_total expiries_total handovers_total hand_backs_total
+  kept_grants_total);
 is_deeply(of_database($samples, $here, 'postgres'),
 	\%nothing, 'counters start at zero');
 is_deeply(

@@ -100,6 +100,11 @@ $proxy->wait_idle;
 is_deeply([ grep { $_ ne 'getChildren' } requests() ], [],
 	'... with no request but for a list every few seconds');
 is(scalar $zk->children('/kept/cost'), 1, '... and on one node');
+wait_until('... which the statistics count',
+	sub {
+		$node->safe_psql('postgres', 'SELECT kept_grants, handovers FROM zk_lock_stats') eq
+		  '1002|0';
+	});
 is($node->safe_psql('postgres', 'SELECT count(*) FROM zk_locks'),
 	0, 'nobody holds the lock');
 
@@ -163,6 +168,28 @@ for my $trier ($rival, $neighbour)
 	is($trier->query("SELECT zk_lock_acquire('$path/held', '0'), zk_lock_release_all()"),
 		't|1', '... and free again');
 }
+
+# Servers that take turns keep nothing, and send what they send without the setting.
+sub requests_in_turn
+{
+	my ($path) = @_;
+
+	$proxy->wait_idle;
+	$proxy->mark;
+	for my $user (($session, $neighbour) x 5)
+	{
+		use_lock($user, $path);
+		wait_until_gone($path);
+	}
+	$proxy->wait_idle;
+	return [ requests() ];
+}
+
+my $in_turn = requests_in_turn('/kept/turns/with');
+set('zklock.keep', '0');
+is_deeply($in_turn, requests_in_turn('/kept/turns/none'),
+	'servers that take turns send the same requests with and without zklock.keep');
+set('zklock.keep', '1min');
 $neighbour->close;
 $second->stop;
 
