@@ -622,11 +622,11 @@ process_slot(ZkLockSlot *slot, bool is_session)
 
 	if (request.wanted == request.taken)
 	{
+		if (request.look != 0 && attempt != NULL)
+			zklock_keeper_look(&attempt->keeper, request.look);
 		if (request.asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
 			request_confirmation(attempt, request.asked);
-		if (request.look != 0 && attempt != NULL)
-			zklock_keeper_look(&attempt->keeper, request.look);
 		return;
 	}
 	if (attempt != NULL)

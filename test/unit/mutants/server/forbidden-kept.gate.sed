@@ -1,3 +1,3 @@
-# Seed 36
+# Seed 37
 # A node is kept though a reader came in beside it.
 /^zklock_gate_keep/,/^}/s/node->handover_forbidden)/false)/
