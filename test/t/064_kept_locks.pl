@@ -68,6 +68,7 @@ sub wait_until_gone
 }
 
 # A lock is kept from the third node on. Each use after that is free.
+$proxy->wait_idle;
 $proxy->mark;
 use_lock($session, '/kept/cost') for 1 .. 3;
 $proxy->wait_idle;
@@ -143,6 +144,27 @@ ok(!$session->is_done, '... although its server wants it again');
 $rival->query('SELECT zk_lock_release_all()');
 is($session->result, 't|t', 'the server gets it back');
 $session->query('SELECT zk_lock_release_all()');
+
+# A server that never stops to use the lock makes way as well.
+warm($session, '/kept/busy');
+$session->start(
+	q(DO $$ BEGIN
+		LOOP
+			PERFORM zk_lock_acquire('/kept/busy');
+			PERFORM zk_lock_release('/kept/busy');
+			EXIT WHEN clock_timestamp() > now() + interval '1min';
+		END LOOP;
+	END $$));
+$late = time() + 0.5;
+wait_until('the server uses the lock for a while', sub { time() > $late });
+my $began = time();
+is($rival->query(q(SELECT zk_lock_acquire('/kept/busy'))),
+	't', 'another client gets a lock that a server uses all the time');
+cmp_ok(time() - $began, '<', 10, '... soon');
+ok(!$session->is_done, '... while the server still uses it');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $session->pid})");
+like($session->result, qr/^ERROR:  57014: /, '... until it is cancelled');
+$_->query('SELECT zk_lock_release_all()') for $rival, $session;
 
 # Who does not want to wait gets a lock that is only kept, whoever has the session, and
 # is refused if it is held.
