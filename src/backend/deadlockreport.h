@@ -26,6 +26,6 @@ typedef struct ZkLockDeadlockMember
  * zk_locks would hide, unlike the server's log, which also has the queries.
  */
 extern void zklock_deadlockreport_raise(const ZkLockDeadlockMember *members,
-										int n) pg_attribute_noreturn();
+										int n);
 
 #endif							/* ZKLOCK_DEADLOCKREPORT_H */
