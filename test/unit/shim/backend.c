@@ -354,6 +354,12 @@ proc_exit(int code)
 void
 shim_process_clear(void)
 {
+#ifdef SERVER_COVERAGE
+	extern void __gcov_dump(void);
+
+	/* The counters are variables of the process, and go with it. */
+	__gcov_dump();
+#endif
 	shim_memory_clear();
 }
 
