@@ -736,6 +736,16 @@ check_former(ZkLockClient *c, const ZkLockNode *node)
 					   node->dir);
 }
 
+/* A session ends on purpose when nobody wants any of its nodes. */
+static void
+check_close(const ZkLockClient *c)
+{
+	for (const ZkLockNode *node = c->nodes; c->planned && node != NULL; node = node->next)
+		if (!node->deleting && find_ours(node, sessions[c->session].id) != NULL)
+			sim_breach(SERVER_CLOSE, "a session is closed with a node in %s that is wanted",
+					   node->dir);
+}
+
 /* The effect of a request, and its reply. */
 static ZkLockMessage *
 carry_out(ZkLockClient *c, const Request *r)
@@ -795,6 +805,7 @@ carry_out(ZkLockClient *c, const Request *r)
 			return new_message(kinds[r->op], r->tag, rc, 0);
 		case OP_CLOSE:
 			server_check_close(session->id, c->planned);
+			check_close(c);
 			session->closed = true;
 			end_session(session);
 			sim_count(SERVER_N_CLOSED);
