@@ -1,3 +1,3 @@
-# Seed 15
+# Seed 24
 # A lock is passed on though nothing confirms that it is still held.
-/^give_up/,/^}/s/generation == generation && confirmed >= now - lease;/generation == generation \&\& confirmed <= now + lease;/
+/^terms_of/,/^}/s/confirmed >= now - lease,/confirmed <= now + lease,/

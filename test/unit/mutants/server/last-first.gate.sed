@@ -1,3 +1,3 @@
-# Seed 7
+# Seed 8
 # Hand a lock over to the last waiter.
 /^zklock_gate_release/,/^}/ s/ZkLockTurn \*next = gate->first;/ZkLockTurn *next = gate->last;/

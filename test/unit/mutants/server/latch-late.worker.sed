@@ -1,4 +1,4 @@
-# Seed 1
+# Seed 2
 # A new worker scans before it can be woken.
 /^zklock_worker_main/,/^}/s/^.zklock_sessionstate_worker_starts(.*//
 /^main_loop/,/^}/{

@@ -1,3 +1,3 @@
-# Seed 7
+# Seed 1
 # A backend that has lost a lock releases the hold of another one.
 /^zklock_gate_release/,/^}/ s/^\tif (turn == gate->holder)$/\tif (gate->holder != NULL \&\& turn->generation != 0)/

@@ -1,3 +1,3 @@
-# Seed 241
+# Seed 960
 # Many locks may be of two sessions.
 /^is_of_one_session/,/^}/s/return false;/continue;/

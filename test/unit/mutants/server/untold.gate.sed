@@ -1,3 +1,3 @@
-# Seed 7
+# Seed 3
 # Hand a lock over without notice.
 /^zklock_gate_release/,/^}/ s/^\t\t\ttell(next, arg);$//

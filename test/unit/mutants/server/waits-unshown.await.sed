@@ -1,3 +1,3 @@
-# Seed 39
+# Seed 45
 # Waits are not shown.
 /^show_wait/,/^}/s/!granted && !queued_is_enough/queued_is_enough/
