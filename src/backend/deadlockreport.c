@@ -13,7 +13,7 @@
 #include "common/text.h"
 #include "storage/lmgr.h"
 
-/* What a member waits for */
+/* Describe the wait of a member. */
 static char *
 describe_wait(const ZkLockDeadlockMember *member, bool to_log)
 {

@@ -11,8 +11,8 @@
  *		HELD		a serial	one			any number
  *		KEPT		a serial	none		none
  *
- * drop_node(), grant(), zklock_gate_keep() and settle() change the state.  Only the state tells whether
- * the node is granted; is_granted() does not ask for a holder.
+ * drop_node(), grant(), zklock_gate_keep() and settle() change the state.  Only the
+ * state tells whether the node is granted; is_granted() does not ask for a holder.
  *
  *-------------------------------------------------------------------------
  */

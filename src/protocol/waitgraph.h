@@ -41,8 +41,8 @@ typedef struct ZkLockPosition
 	int64_t		number;			/* of the node: lower ones are ahead */
 	uint64_t	rank;			/* within one node: lower ones are ahead */
 	ZkLockPositionKind kind;
-	bool		waits;			/* the process waits with it; false: it holds it,
-								 * or only has it in the queue */
+	bool		waits;			/* the process waits for it; false: it holds the
+								 * lock, or does not wait yet */
 	int			others;			/* if it waits for a lease: number of the leases
 								 * that others have */
 	uint32_t	process;		/* number of the vertex */

@@ -9,8 +9,8 @@
  * LOCK in PostgreSQL's own lock manager.
  *
  * Promises that no function here waits for more than an LWLock, that only the
- * views and the detection of deadlocks depend on claims, and that nothing raises or allocates once there is a
- * claim.  Without shared_preload_libraries there are no claims.  There are at
+ * views and the detection of deadlocks depend on claims, and that nothing raises
+ * or allocates once there is a claim.  Without shared_preload_libraries there are no claims.  There are at
  * most zklock.max_locks claims.  Locks without a claim are only counted.
  *
  *-------------------------------------------------------------------------

@@ -120,7 +120,7 @@ struct ZkLockClaim
 	int64		session_id;
 
 	/*
-	 * What the backend waits for, for positions.c.  `changes` is the number of
+	 * The wait of the backend, as positions.c reads it.  `changes` is the number of
 	 * changes of the claim by its backend.  It continues when the claim is
 	 * used again.
 	 */

@@ -215,8 +215,8 @@ extern void zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look,
 								bool alone, uint32 epoch, int64 sent);
 
 /*
- * Another contender is, or may be, beside the node of this serial.  Returns true if the node has been
- * granted for longer than zklock.local_handover.
+ * Another contender is, or may be, beside the node of this serial.  Returns true if the
+ * node has been granted for longer than zklock.local_handover.
  */
 extern bool zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
 

@@ -78,8 +78,8 @@ extern void zklock_keeper_process_event(const char *path);
 extern void zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver);
 
 /*
- * Give up the kept nodes that are not to be kept any more.  This examines all of them
- * once a second, or if a new epoch has begun or backends need their claims.
+ * Give up the nodes whose time has passed, or that were kept in an earlier epoch.  This
+ * examines all of them once a second, or if a new epoch has begun or backends need their claims.
  */
 extern void zklock_keeper_check_all(void);
 

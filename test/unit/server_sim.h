@@ -11,8 +11,9 @@
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
  * gates in server_gates.c, and when all sleep in server_look.c.
  *
- * Not in here: locks of PostgreSQL; statement.c, whose hooks server_backend.c calls as it does; fences, SQL
- * and all that looks at queues; a backend's own session; the settings' rules.
+ * Not in here: locks of PostgreSQL; statement.c, whose hooks server_backend.c calls as it
+ * does; fences, SQL and all that looks at queues; a backend's own session; the settings'
+ * rules.
  *
  *-------------------------------------------------------------------------
  */
