@@ -283,6 +283,10 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	claim->at_gate = claim->ended = false;
 	claim->slot.generation = 0;
 	use_slot(&claim->slot, hash, entry);
+
+	/* This claim keeps the entry now, so that others can have that one. */
+	if (entry->kept_claim != NULL)
+		zklock_claimtable_free(entry->kept_claim);
 	return claim;
 }
 

@@ -78,7 +78,10 @@ sub start
 			cluster_name => $name,
 			track_commit_timestamp => 'on',
 			'zklock.hosts' => $hosts{$name},
-			'zklock.session_timeout' => SESSION_TIMEOUT);
+			'zklock.session_timeout' => SESSION_TIMEOUT,
+
+			# One server keeps locks, if its backends share a session.
+			'zklock.keep' => $name eq 'B' ? '1s' : 0);
 		$pg->start;
 		$pg->psql(@{ $variables{$name} }, '-f', "$dir/soak.sql");
 	}

@@ -1,3 +1,3 @@
-# Seed 3144
+# Seed 6300
 # An event that was lost is not missed.
 /^zklock_keeper_update_epoch/,/^}/s/(stale || connects != connects_seen)/stale/

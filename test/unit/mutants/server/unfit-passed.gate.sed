@@ -1,3 +1,3 @@
-# Seed 10898
+# Seed 16571
 # Hand a lock over without knowing whether it is still held.
 s/next != NULL && fit &&/next != NULL \&\& (fit || window > 0) \&\&/
