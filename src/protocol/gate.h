@@ -128,7 +128,7 @@ typedef struct ZkLockGateNode
 	int64_t		kept_at;		/* when it was */
 } ZkLockGateNode;
 
-/* What the driver knows when a backend acquires or releases the lock. */
+/* The state of the driver when a backend acquires or releases the lock. */
 typedef struct ZkLockGateTerms
 {
 	bool		fit;			/* see zklock_gate_release() */

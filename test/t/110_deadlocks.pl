@@ -286,10 +286,14 @@ is($c->result, 't', '... and then the other one');
 $p = begin($a, $b, $c);
 $a->query(acquire("$p/1"));
 $_->query($lease->("$p/s", 2)) for $b, $c;
-$a->start($lease->("$p/s", 2));
-wait_for_wait($a);
 block($b, acquire("$p/1"));
-$c->query('SELECT pg_sleep(0.5)');
+$a->query('SET LOCAL log_lock_waits = on');
+$a->start($lease->("$p/s", 2));
+wait_until(
+	'the backend has looked for a deadlock',
+	sub {
+		slurp_file($node->logfile) =~ /process ${\ $a->pid} still waiting for .*"$p\/s"/;
+	});
 ok(!$a->is_done, 'no deadlock as long as one holder of a semaphore does not wait');
 $c->query('ROLLBACK');
 is($a->result, 't', '... whose lease is then granted');
