@@ -18,6 +18,13 @@
 /* Positions of one claim */
 #define MAX_POSITIONS 2
 
+/* A set of queues; others may seem to be in it */
+#define QUEUE_SET_BITS 65536	/* a power of two */
+typedef struct QueueSet
+{
+	uint8		bits[QUEUE_SET_BITS / 8];
+} QueueSet;
+
 /* The node of a claim, wherever it is recorded */
 typedef struct ClaimedNode
 {
@@ -165,6 +172,39 @@ get_positions(const ZkLockClaim *claim, uint32 ensemble,
 	return 2;
 }
 
+static void
+add_queue(QueueSet *set, uint64 queue)
+{
+	set->bits[queue % QUEUE_SET_BITS / 8] |= 1 << queue % 8;
+}
+
+/* Add the queues in which a claim may wait. */
+static void
+add_awaited(QueueSet *set, const ZkLockClaim *claim)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
+
+	if (entry == NULL || !claim->waits)
+		return;
+	add_queue(set, entry->queue);
+	if (zklock_mode_table[entry->key.mode].mutex != NULL)
+		add_queue(set, zklock_claimtable_queue(entry->key.path, entry->key.mode,
+											   true));
+}
+
+/*
+ * Does anybody wait in the queue of a claim?  A claim that is in the queue of a mutex
+ * too, while it waits for a lease, is itself one that waits.
+ */
+static bool
+is_awaited(const QueueSet *set, const ZkLockClaim *claim)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
+
+	return entry != NULL &&
+		(set->bits[entry->queue % QUEUE_SET_BITS / 8] & 1 << entry->queue % 8) != 0;
+}
+
 int
 zklock_positions_room(void)
 {
@@ -177,6 +217,7 @@ zklock_positions_read(ZkLockPosition *positions, int room)
 	int			n = 0;
 	int			nclaims;
 	uint32		ensemble;
+	QueueSet	awaited = {{0}};
 
 	zklock_lwlocks_acquire_partitions(LW_SHARED);
 	ensemble = server_ensemble();
@@ -184,8 +225,14 @@ zklock_positions_read(ZkLockPosition *positions, int room)
 	if (nclaims * MAX_POSITIONS > room)
 		n = -1;
 	for (int i = 0; i < nclaims && n >= 0; i++)
-		n += get_positions(&zklock_claimtable->claim[i], ensemble,
-						   &positions[n]);
+		add_awaited(&awaited, &zklock_claimtable->claim[i]);
+	for (int i = 0; i < nclaims && n >= 0; i++)
+	{
+		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
+
+		if (is_awaited(&awaited, claim))
+			n += get_positions(claim, ensemble, &positions[n]);
+	}
 	zklock_lwlocks_release_partitions();
 	return n;
 }

@@ -42,8 +42,9 @@ typedef struct ZkLockBlocking
 extern int	zklock_positions_room(void);
 
 /*
- * Copy all positions to an array with this much room, not sorted.  Returns
- * their number, or -1 if there is no room.
+ * Copy the positions in all queues in which anybody waits, and perhaps others, to an
+ * array with this much room, not sorted.  Returns their number, or -1 if there is no
+ * room.
  */
 extern int	zklock_positions_read(ZkLockPosition *positions, int room);
 
