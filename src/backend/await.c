@@ -75,11 +75,14 @@ zklock_await_node(const ZkLockAttempt *attempt, bool waits,
 {
 	*node = (ZkLockClaimNode) {
 		.name = attempt->outcome.name,
-		.session_id = zklock_session_routine->status()->session_id,
 		.in_server = zklock_session_routine->ensemble == NULL,
 		.granted = attempt->outcome.verdict == ZKLOCK_GRANTED,
 		.waits = waits
 	};
+
+	/* The status may be that of a new session already. */
+	if (zklock_sessionroutine_is_current(attempt->session_serial))
+		node->session_id = zklock_session_routine->status()->session_id;
 	if (!node->in_server)
 		node->ensemble = zklock_session_routine->ensemble();
 	if (waits && zklock_mode_table[attempt->request.params.mode].has_permits)

@@ -16,6 +16,9 @@
 #include "session/errors.h"
 #include "shared/stats.h"
 
+#define ENDED "The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives."
+#define DELETED "Its node in ZooKeeper is gone."
+
 /* Does a statement run that can be cancelled? */
 static bool in_statement = false;
 
@@ -40,15 +43,17 @@ typedef enum Reason
 static struct
 {
 	Reason		reason;
+	const char *detail;			/* of a loss */
 	char		path[ZKLOCK_PATH_MAX + 1];
 }			noted;
 
 static void
-note(Reason reason, const char *path)
+note(Reason reason, const char *path, const char *detail)
 {
 	if (reason < noted.reason)
 		return;
 	noted.reason = reason;
+	noted.detail = detail;
 	strlcpy(noted.path, path, sizeof(noted.path));
 }
 
@@ -57,7 +62,7 @@ note_loss(const ZkLockHold *hold)
 {
 	zklock_session_routine->refresh();
 	if (zklock_lease_is_doubtful(hold))
-		note(LOST, hold->key.path);
+		note(LOST, hold->key.path, ENDED);
 }
 
 static void
@@ -139,24 +144,33 @@ zklock_cancel_release(ZkLockHold *hold)
 
 	zklock_locktable_ungrant(hold);
 	is_last = zklock_locktable_first_granted() == NULL;
-	if (!watched || (!is_last && !hold->revocable))
-		return false;			/* the remaining locks show the loss as well */
+
+	/* The remaining locks show the end of the session as well. */
+	if (!watched || (!is_last && !hold->revocable &&
+					 zklock_session_routine->is_node_deleted == NULL))
+		return false;
 	pause_cancel_on_loss();
-	if (is_last)
+	if (zklock_lease_is_deleted(hold))
+		note(LOST, hold->key.path, DELETED);
+	else if (is_last)
 		note_loss(hold);
 	if (zklock_revoke_is_unreported(hold))
-		note(REVOKED, hold->key.path);
+		note(REVOKED, hold->key.path, NULL);
 	return true;
 }
 
 bool
 zklock_cancel_abandon(const ZkLockAttempt *attempt)
 {
-	if (!watching || !attempt->request.params.revocable)
+	if (!watching || (!attempt->request.params.revocable &&
+					  zklock_session_routine->is_attempt_deleted == NULL))
 		return false;
 	pause_cancel_on_loss();
+	if (zklock_session_routine->is_attempt_deleted != NULL &&
+		zklock_session_routine->is_attempt_deleted(attempt))
+		note(LOST, attempt->request.path, DELETED);
 	if (zklock_revoke_is_revoked(attempt))
-		note(REVOKED, attempt->request.path);
+		note(REVOKED, attempt->request.path, NULL);
 	return true;
 }
 
@@ -180,7 +194,7 @@ zklock_cancel_pause(void)
 		note_loss(hold);
 	hold = zklock_revoke_find_unreported();
 	if (hold != NULL)
-		note(REVOKED, hold->key.path);
+		note(REVOKED, hold->key.path, NULL);
 }
 
 void
@@ -191,8 +205,7 @@ zklock_cancel_explain(void)
 	if (noted.reason == LOST)
 	{
 		zklock_stats_add(ZKLOCK_LOSSES, 1);
-		zklock_errors_lock_lost(noted.path,
-								"The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives.");
+		zklock_errors_lock_lost(noted.path, noted.detail);
 	}
 	zklock_revoke_explain();
 	if (noted.reason == REVOKED)

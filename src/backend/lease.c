@@ -68,10 +68,17 @@ find_deleted_nodes(void)
 }
 
 bool
+zklock_lease_is_deleted(const ZkLockHold *hold)
+{
+	return hold->node == NULL ||
+		(zklock_session_routine->is_node_deleted != NULL &&
+		 zklock_session_routine->is_node_deleted(hold));
+}
+
+bool
 zklock_lease_granted(ZkLockHold *hold)
 {
-	bool		deleted = zklock_session_routine->is_node_deleted != NULL &&
-		zklock_session_routine->is_node_deleted(hold);
+	bool		deleted = zklock_lease_is_deleted(hold);
 
 	if (deleted)
 		set_node_deleted(hold);

@@ -41,6 +41,9 @@ extern void zklock_lease_explain(void);
  */
 extern void zklock_lease_forget(void);
 
+/* Is it known that a granted lock's node was deleted?  Raises and allocates nothing. */
+extern bool zklock_lease_is_deleted(const ZkLockHold *hold);
+
 /*
  * To be called when a lock has been granted.  Returns true if its node was
  * deleted before it became a hold: the last search of all holds may have missed

@@ -594,6 +594,12 @@ is_revoked(const ZkLockAttempt *attempt)
 	return attempt->node_claim != NULL && zklock_slots_revocations(attempt->node_claim) > 0;
 }
 
+static bool
+is_attempt_deleted(const ZkLockAttempt *attempt)
+{
+	return attempt->node_claim != NULL && zklock_slots_is_node_deleted(attempt->node_claim);
+}
+
 const ZkLockSessionRoutine zklock_serversession_routine = {
 	.connect = connect_session,
 	.admit = admit,
@@ -619,5 +625,6 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.revocations = revocations,
 	.is_node_deleted = is_node_deleted,
 	.revocation_serial = zklock_sessionstate_revocations,
-	.is_revoked = is_revoked
+	.is_revoked = is_revoked,
+	.is_attempt_deleted = is_attempt_deleted
 };

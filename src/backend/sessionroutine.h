@@ -146,6 +146,9 @@ typedef struct ZkLockSessionRoutine
 	 * grant.
 	 */
 	bool		(*is_revoked) (const ZkLockAttempt *attempt);
+
+	/* Was its node deleted by hand after the grant?  NULL as above. */
+	bool		(*is_attempt_deleted) (const ZkLockAttempt *attempt);
 } ZkLockSessionRoutine;
 
 /* The routine of the current locks or, if there are none, of the next one */

@@ -170,7 +170,6 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 
 	zklock_locktable_grant(hold);
 	hold->session_serial = attempt->session_serial;
-	hold->session_id = zklock_session_routine->status()->session_id;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
 	hold->token = from != NULL ? from->token : attempt->outcome.token;
@@ -187,6 +186,7 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	if (hold->node != NULL)
 		zklock_session_routine->renew_lease(hold);
 	zklock_await_node(attempt, false, &node);
+	hold->session_id = node.session_id;
 	zklock_claims_granted(hold->claim, &node, hold->token, hold->grant_number);
 }
 

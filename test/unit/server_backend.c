@@ -77,7 +77,7 @@ tell_holds(void)
 					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
 					mode == ZKLOCK_SHARED ? 1 : mode == ZKLOCK_SEMAPHORE ? 3 : 0,
 					hold->session_serial == zklock_sessionstate_generation(),
-					hold->name, hold->token, hold->grant_number);
+					hold->name, hold->token, hold->grant_number, hold->session_id);
 	}
 }
 
@@ -377,10 +377,11 @@ static void
 note_error(void)
 {
 	int			sqlerrcode = geterrcode();
+	bool		cancelled = shim_forget_cancel();
 
 	server_acquiring(false, false);
 	server_victim(false);
-	if (shim_was_user_cancel() && !server_was_cancelled())
+	if (shim_was_user_cancel() && !cancelled)
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())
 		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
@@ -431,7 +432,6 @@ try(void (*what) (void))
 		HOLD_INTERRUPTS();
 		note_error();
 		RESUME_INTERRUPTS();
-		QueryCancelPending = false;
 		if (shim_xact_nsavepoints() > 0 && percent(50))
 			shim_xact_rollback_to();
 		else
@@ -496,7 +496,7 @@ static void
 idle(void)
 {
 	shim_sleep(shim_random(percent(80) ? 3000 : 300000));
-	QueryCancelPending = false;
+	(void) shim_forget_cancel();
 	CHECK_FOR_INTERRUPTS();
 }
 

@@ -142,7 +142,7 @@ add_hold(const void *claim, int process, int path, int alike, int64_t session,
 
 void
 server_hold(const void *claim, int path, int alike, bool current, const char *node,
-			int64_t token, int64_t number)
+			int64_t token, int64_t number, int64_t session)
 {
 	int			worker = shim_scheduler_current() / SERVER_PLACES * SERVER_PLACES;
 	const Hold *hold = add_hold(claim, shim_scheduler_current(), path, alike,
@@ -155,6 +155,9 @@ server_hold(const void *claim, int path, int alike, bool current, const char *no
 		server_zk_session(worker) != hold->session)
 		sim_breach(SERVER_HOLD, "process %d takes lock %d for one of another session",
 				   hold->process, path);
+	if (session != 0 && session != hold->session)
+		sim_breach(SERVER_HOLD, "lock %d of process %d is shown in another session", path,
+				   hold->process);
 	if (alike != 0 || !is_good(hold))
 		return;
 	if (token < last_pair[path].token ||

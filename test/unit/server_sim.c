@@ -163,7 +163,6 @@ static bool acquiring[SERVER_MAX_PLACES];	/* any locks */
 static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
 static int64_t looked_at[SERVER_MAX_PLACES];
-static bool cancelled[SERVER_MAX_PLACES];
 static bool victim[SERVER_MAX_PLACES];	/* of a deadlock */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
@@ -283,10 +282,6 @@ rob(void)
 
 	/* A session without nodes may end on purpose, and its locks are lost with it. */
 	endangered = true;
-
-	/* A grant that is gone before it is a hold is not explained. */
-	for (int i = 0; i < SERVER_MAX_PLACES; i++)
-		cancelled[i] = true;
 }
 
 static void
@@ -386,15 +381,6 @@ server_is_victim(int procno)
 }
 
 bool
-server_was_cancelled(void)
-{
-	bool		was = cancelled[shim_scheduler_current()];
-
-	cancelled[shim_scheduler_current()] = false;
-	return was;
-}
-
-bool
 shim_is_wait_failing(void)
 {
 	int			place = shim_scheduler_current();
@@ -437,7 +423,7 @@ begin(int place)
 
 	begin_at[place] = NEVER;
 	acquiring[place] = acquiring_one[place] = lags[place] = false;
-	cancelled[place] = victim[place] = false;
+	victim[place] = false;
 	shim_scheduler_begin(place, server, place % SERVER_PLACES,
 						 is_worker(place) ? "server_worker_main" :
 						 "server_backend_main");
@@ -635,7 +621,7 @@ fault(void)
 	{
 		case CANCEL:
 			place = draw_backend();
-			cancelled[place] |= shim_scheduler_signal(place, SIGINT);
+			(void) shim_scheduler_signal(place, SIGINT);
 			break;
 		case TERMINATE:
 			if (sim_random(5) == 0 && shim_scheduler_signal(draw_backend(), SIGTERM))

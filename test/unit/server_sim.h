@@ -135,10 +135,11 @@ extern ServerPlan server_plan;
 /*
  * What backends tell the checker.  A hold is known by the claim that it is of.  `alike`
  * is 0 for a writer, 1 for a reader, and n + 1 for one of n leases.  `current`: it is
- * taken for one in the present session.
+ * taken for one in the present session.  `session` is shown as its session's id; 0: none is.
  */
 extern void server_hold(const void *claim, int path, int alike, bool current,
-						const char *node, int64_t token, int64_t number);
+						const char *node, int64_t token, int64_t number,
+						int64_t session);
 extern void server_let_go(const void *claim);
 
 /* Its check is passed, and its effects are there. */
@@ -164,9 +165,6 @@ extern int64_t server_looked_at(void);
 /* Is its wait ended because of a deadlock?  And that of another process? */
 extern void server_victim(bool on);
 extern bool server_is_victim(int procno);
-
-/* Was it sent a cancel since it last asked? */
-extern bool server_was_cancelled(void);
 
 /* Has anything happened that can end a session, except on purpose? */
 extern bool server_may_be_lost(void);

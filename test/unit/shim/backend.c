@@ -76,6 +76,7 @@ int			zklock_session = ZKLOCK_SESSION_SERVER;
 
 static volatile sig_atomic_t lock_timeout_pending = false;
 static bool timeout_active = false;
+static bool user_cancelled = false; /* since the last shim_forget_cancel() */
 static struct
 {
 	pg_on_exit_callback call;
@@ -131,7 +132,17 @@ on_cancel(int signal)
 	shim_trace("signal %d", signal);
 	if (!proc_exit_inprogress)
 		InterruptPending = QueryCancelPending = true;
+	user_cancelled |= signal == SIGINT;
 	SetLatch(MyLatch);
+}
+
+bool
+shim_forget_cancel(void)
+{
+	bool		cancelled = user_cancelled;
+
+	QueryCancelPending = user_cancelled = false;
+	return cancelled;
 }
 
 static void

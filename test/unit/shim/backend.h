@@ -87,6 +87,12 @@ extern void shim_backend_begin(int procno, int pid, bool is_worker);
 extern void shim_process_clear(void);
 extern void shim_memory_clear(void);
 
+/*
+ * A cancel that is pending is discarded, as by PostgresMain().  Has a user asked for that, or
+ * for one that was raised since the last time?
+ */
+extern bool shim_forget_cancel(void);
+
 /* Is the last error a cancel that has no better explanation? */
 extern bool shim_was_user_cancel(void);
 

@@ -1,3 +1,3 @@
-# Seed 960
+# Seed 1832
 # Many locks may be of two sessions.
 /^is_of_one_session/,/^}/s/return false;/continue;/
