@@ -401,8 +401,13 @@ REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
 --   session_id    the ZooKeeper session that owns the node
 --   since         when the node was created, by ZooKeeper's clock
 --   own           whether the node belongs to this backend
+--   kept          whether a server keeps the lock (zklock.keep), and none of its backends
+--                 holds it; null if another server holds or keeps it, and only that
+--                 server knows which
 --   host ... application
---                 the backend, according to the node's data, if the node is zklock's
+--                 the backend, according to the node's data, if the node is zklock's.
+--                 If the backends of a server hand the lock over (zklock.session =
+--                 'server'), other servers see only the host and the port.
 --   data          the data of another client's node: up to a zero byte, or to 1024
 --                 bytes, with "?" for bytes that are not text
 --
@@ -423,6 +428,7 @@ CREATE FUNCTION zk_lock_queue(
     OUT session_id text,
     OUT since timestamptz,
     OUT own boolean,
+    OUT kept boolean,
     OUT host text,
     OUT port integer,
     OUT pid integer,
@@ -486,7 +492,8 @@ GRANT EXECUTE ON FUNCTION zk_lock_revoke(text) TO pg_signal_backend;
 -- Asks ZooKeeper once for each waiting backend, or only for those that a condition on pid,
 -- path or mode selects.  With zklock.session = 'server', several backends of a server may
 -- wait with one node.  Those of them that are ahead come last, without the columns that
--- only the node's data has.  Without shared_preload_libraries there are no rows, and there
+-- only the node's data has.  Of another server whose backends hand the lock over, only the
+-- host and the port are known.  Without shared_preload_libraries there are no rows, and there
 -- are none for sessions whose details zk_locks hides.
 CREATE VIEW zk_lock_blockers AS
 SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,

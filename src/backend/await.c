@@ -10,13 +10,13 @@
 #include "backend/await.h"
 #include "backend/cancel.h"
 #include "backend/deadlock.h"
+#include "backend/nodedata.h"
 #include "backend/revoke.h"
 #include "backend/sessionroutine.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/text.h"
 #include "miscadmin.h"
-#include "protocol/contender.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "storage/proc.h"
@@ -27,28 +27,23 @@
  */
 #define YIELD_MS 50
 
-/* The nearest node ahead.  If no other node is ahead, it is the holder. */
-static const char *
-describe_nearest(const ZkLockAttempt *attempt)
-{
-	char	   *node = zklock_text_from_utf8(attempt->nearest);
-
-	return attempt->nearest_data[0] == '\0' ? psprintf("node \"%s\"", node) :
-		psprintf("%s (node \"%s\")",
-				 zklock_text_from_utf8(attempt->nearest_data), node);
-}
-
+/* If one node is ahead, it is the holder. */
 char *
 zklock_await_describe(const ZkLockAttempt *attempt)
 {
+	const char *path = attempt->request.path;
+	char	   *text;
+
 	if (!attempt->outcome.queued || attempt->nearest == NULL)
 		return NULL;
 	if (attempt->outcome.ahead > 1)
-		return psprintf("%d are ahead.  The last of them is %s.",
-						attempt->outcome.ahead, describe_nearest(attempt));
-	return psprintf(zklock_contender_is_marked(attempt->nearest) ?
-					"The lock is held, or kept for a server, by %s." :
-					"The lock is held by %s.", describe_nearest(attempt));
+		text = psprintf("%d are ahead.  The last of them is %s.", attempt->outcome.ahead,
+						zklock_nodedata_describe(path, attempt->nearest, attempt->nearest_data));
+	else
+		text = psprintf("%s.",
+						zklock_nodedata_describe_holder(path, attempt->nearest,
+														attempt->nearest_data));
+	return zklock_text_from_utf8(text);
 }
 
 /* Messages of log_lock_waits, worded as in ProcSleep() */

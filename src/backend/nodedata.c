@@ -18,6 +18,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "postmaster/postmaster.h"
+#include "protocol/contender.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -177,12 +178,58 @@ bool
 zklock_nodedata_read(const char *data, ZkLockNodeData *result)
 {
 	bool		ours = (result->host = read_text(&data, "host")) != NULL &&
-		read_number(&data, "port", &result->port) &&
-		read_number(&data, "pid", &result->pid) &&
-		(result->database = read_text(&data, "database")) != NULL &&
-		(result->user = read_text(&data, "user")) != NULL &&
-		(result->application = read_text(&data, "application")) != NULL;
+		read_number(&data, "port", &result->port);
 
+	result->of_server = ours && (*data == '\0' || strncmp(data, "revocable=", 10) == 0);
+	if (ours && !result->of_server)
+		ours = read_number(&data, "pid", &result->pid) &&
+			(result->database = read_text(&data, "database")) != NULL &&
+			(result->user = read_text(&data, "user")) != NULL &&
+			(result->application = read_text(&data, "application")) != NULL;
 	result->revocable = ours && read_text(&data, "revocable") != NULL;
 	return ours;
+}
+
+ZkLockNodeUse
+zklock_nodedata_find_user(const char *path, const char *node, const char **data)
+{
+	char		user[ZKLOCK_CLAIM_DATA];
+	ZkLockNodeUse use;
+	ZkLockNodeData read;
+
+	if (*data == NULL || !zklock_nodedata_read(*data, &read) || !read.of_server)
+		return ZKLOCK_USE_BACKEND;
+	use = zklock_claims_node_use(path, node, user);
+	if (use == ZKLOCK_USE_BACKEND)
+		*data = pstrdup(user);
+	else if (use == ZKLOCK_USE_UNKNOWN && !zklock_contender_is_marked(node))
+		use = ZKLOCK_USE_BACKEND;
+	return use;
+}
+
+static char *
+describe(const char *node, const char *data)
+{
+	return data == NULL || data[0] == '\0' ? psprintf("node \"%s\"", node) :
+		psprintf("%s (node \"%s\")", data, node);
+}
+
+char *
+zklock_nodedata_describe(const char *path, const char *node, const char *data)
+{
+	(void) zklock_nodedata_find_user(path, node, &data);
+	return describe(node, data);
+}
+
+char *
+zklock_nodedata_describe_holder(const char *path, const char *node, const char *data)
+{
+	static const char *const formats[] = {
+		[ZKLOCK_USE_BACKEND] = "The lock is held by %s",
+		[ZKLOCK_USE_NONE] = "The lock is kept by %s",
+		[ZKLOCK_USE_UNKNOWN] = "The lock is held or kept by %s"
+	};
+	ZkLockNodeUse use = zklock_nodedata_find_user(path, node, &data);
+
+	return psprintf(formats[use], describe(node, data));
 }

@@ -395,14 +395,9 @@ zklock_queue_holder(const char *path)
 		return NULL;
 
 	initStringInfo(&text);
-	appendStringInfoString(&text, zklock_contender_is_marked(queue.entry->name) ?
-						   "The lock is held, or kept for a server, by " :
-						   "The lock is held by ");
-	if (queue.entry->data != NULL)
-		appendStringInfo(&text, "%s (node \"%s\")", queue.entry->data,
-						 queue.entry->name);
-	else
-		appendStringInfo(&text, "node \"%s\"", queue.entry->name);
+	appendStringInfoString(&text,
+						   zklock_nodedata_describe_holder(path, queue.entry->name,
+														   queue.entry->data));
 	if (holders > 1)
 		appendStringInfo(&text, ", and shared by %d more", holders - 1);
 	if (waiters > 0)

@@ -38,6 +38,7 @@ typedef enum QueueColumn
 	QUEUE_SESSION,
 	QUEUE_SINCE,
 	QUEUE_OWN,
+	QUEUE_KEPT,
 	QUEUE_HOST,
 	QUEUE_PORT,
 	QUEUE_PID,
@@ -106,6 +107,8 @@ set_data(Row *row, const char *data)
 	}
 	set_text(row, QUEUE_HOST, ours.host);
 	set(row, QUEUE_PORT, Int32GetDatum(ours.port));
+	if (ours.of_server)
+		return;
 	set(row, QUEUE_PID, Int32GetDatum(ours.pid));
 	set_text(row, QUEUE_DATABASE, ours.database);
 	set_text(row, QUEUE_USER, ours.user);
@@ -120,8 +123,12 @@ is_of_hold(ZkLockHold *hold, void *name)
 }
 
 static void
-set_node(Row *row, const ZkLockQueueNode *entry, int position, int64 own_session)
+set_node(Row *row, const char *path, const ZkLockQueueNode *entry, int position,
+		 int64 own_session)
 {
+	const char *data = entry->data;
+	ZkLockNodeUse use;
+
 	if (entry->part != ZKLOCK_PART_NONE)
 	{
 		set(row, QUEUE_POSITION, Int32GetDatum(position));
@@ -141,8 +148,13 @@ set_node(Row *row, const ZkLockQueueNode *entry, int position, int64 own_session
 		BoolGetDatum(entry->owner != 0 &&
 					 (zklock_locktable_search(is_of_hold, unconstify(char *, entry->name)) != NULL ||
 					  entry->owner == own_session)));
-	if (entry->data != NULL)
-		set_data(row, entry->data);
+	if (entry->part == ZKLOCK_PART_MUTEX)
+		path = psprintf("%s/%s", path, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex);
+	use = zklock_nodedata_find_user(path, entry->name, &data);
+	if (use != ZKLOCK_USE_UNKNOWN || !entry->holder)
+		set(row, QUEUE_KEPT, BoolGetDatum(use == ZKLOCK_USE_NONE));
+	if (data != NULL)
+		set_data(row, data);
 }
 
 /* Argument and result of a function called by zklock_batch_in_session() */
@@ -193,7 +205,8 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 		Row			row;
 
 		clear(&row);
-		set_node(&row, (const ZkLockQueueNode *) lookup.found + i, i + 1, lookup.session_id);
+		set_node(&row, lookup.path, (const ZkLockQueueNode *) lookup.found + i, i + 1,
+				 lookup.session_id);
 		zklock_sqlrows_put(&rows, row.values, row.nulls);
 	}
 	return zklock_sqlrows_end(&rows);

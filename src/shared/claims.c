@@ -271,6 +271,49 @@ zklock_claims_next(int *i, ZkLockClaimRow *row)
 	return false;
 }
 
+/* The same, if it is the node of this entry's gate.  The caller has the lock. */
+static ZkLockNodeUse
+use_of_gate(const ZkLockEntry *entry, const char *node, char *data)
+{
+	const ZkLockGate *gate = &entry->gate;
+	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
+
+	if (strcmp(entry->slot.outcome.name, node) != 0)
+		return ZKLOCK_USE_UNKNOWN;
+	if (turn == NULL)
+		return gate->state == ZKLOCK_GATE_KEPT ? ZKLOCK_USE_NONE : ZKLOCK_USE_UNKNOWN;
+
+	/* The slot of its claim is not used, so it has the data of the request. */
+	strlcpy(data, claim_of_turn(turn)->slot.text, ZKLOCK_CLAIM_DATA);
+	return ZKLOCK_USE_BACKEND;
+}
+
+ZkLockNodeUse
+zklock_claims_node_use(const char *path, const char *node, char *data)
+{
+	int64		number;
+	const ZkLockContender *kind = zklock_contender_parse(node, &number);
+	ZkLockNodeUse use = ZKLOCK_USE_UNKNOWN;
+	ZkLockEntryKey key;
+
+	if (zklock_claimtable == NULL || kind == NULL)
+		return use;
+	strlcpy(key.path, path, sizeof(key.path));
+	for (key.mode = 0; key.mode < ZKLOCK_N_MODES && use == ZKLOCK_USE_UNKNOWN; key.mode++)
+	{
+		const ZkLockEntry *entry;
+		LWLock	   *lock;
+
+		if (!zklock_mode_table[key.mode].has_gate || zklock_mode_table[key.mode].kind != kind)
+			continue;
+		entry = zklock_claimtable_find(&key, &lock);
+		if (entry != NULL)
+			use = use_of_gate(entry, node, data);
+		LWLockRelease(lock);
+	}
+	return use;
+}
+
 void
 zklock_claims_usage(int *used, int *room, int64 *n)
 {

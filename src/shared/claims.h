@@ -24,6 +24,9 @@
 
 typedef struct ZkLockClaim ZkLockClaim;
 
+/* Room for the data of a backend's node; see nodedata.h */
+#define ZKLOCK_CLAIM_DATA 1024
+
 /* A copy of a claim.  Texts are in UTF-8. */
 typedef struct ZkLockClaimRow
 {
@@ -115,6 +118,20 @@ extern void zklock_claims_remove(ZkLockClaim *claim);
  * added or removed meanwhile may be included or not.
  */
 extern bool zklock_claims_next(int *i, ZkLockClaimRow *row);
+
+/* How the backends of a server use a node that they share */
+typedef enum ZkLockNodeUse
+{
+	ZKLOCK_USE_UNKNOWN,			/* it is not such a node of this server */
+	ZKLOCK_USE_NONE,			/* it is kept for them */
+	ZKLOCK_USE_BACKEND			/* one of them holds the lock, or waits first */
+} ZkLockNodeUse;
+
+/*
+ * Find out who uses this node of a lock's queue.  Sets `data` to what a node of that
+ * backend alone would contain; it has room for ZKLOCK_CLAIM_DATA bytes.
+ */
+extern ZkLockNodeUse zklock_claims_node_use(const char *path, const char *node, char *data);
 
 /*
  * Return the number of claims, their maximum number, and the number of locks

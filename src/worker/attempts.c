@@ -377,8 +377,8 @@ check_session(WorkerAttempt *attempt, const void *arg)
 }
 
 /*
- * The data of a node that may be kept.  It names this process instead of the backend,
- * because other backends will use the node as well, and at times none does.
+ * The data of a gate's node.  It names the server only: other backends will use the node
+ * as well, and if it is kept, at times none does.
  */
 static const char *
 data_of_server(const ZkLockSlotRequest *asked)
@@ -386,8 +386,7 @@ data_of_server(const ZkLockSlotRequest *asked)
 	const char *pid = strstr(asked->data, " pid=");
 
 	return pid == NULL ? pstrdup(asked->data) :
-		psprintf("%.*s pid=%d database='' user='' application='zklock worker'%s",
-				 (int) (pid - asked->data), asked->data, MyProcPid,
+		psprintf("%.*s%s", (int) (pid - asked->data), asked->data,
 				 asked->params.revocable ? " revocable=t" : "");
 }
 
@@ -404,7 +403,7 @@ begin(WorkerAttempt *attempt, const void *arg)
 
 	wanted.params.marked = attempt->marked;
 	zklock_driver_begin(&attempt->driver, &wanted,
-						attempt->marked ? data_of_server(asked) : pstrdup(asked->data),
+						attempt->slot->gate ? data_of_server(asked) : pstrdup(asked->data),
 						is_watched);
 	register_owner(attempt->driver.owner, attempt);
 }

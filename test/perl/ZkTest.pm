@@ -140,8 +140,8 @@ sub queue
 sub _behind
 {
 	my ($name, $data) = @_;
-	my ($port, $pid) = $data =~ /port=(\d+) pid=(\d+)/ or return;
-	return $pid if !$gate{$port};
+	my ($port, $pid) = $data =~ /port=(\d+)(?: pid=(\d+))?/ or return;
+	return $pid // () if !$gate{$port};
 
 	# The server may be down.
 	my ($failed, $pids) = eval {
@@ -149,7 +149,7 @@ sub _behind
 			"SELECT pid FROM zk_locks WHERE node = '$name'
 			 ORDER BY granted DESC, waitstart");
 	};
-	return $@ || $failed || $pids eq '' ? $pid : split(/\n/, $pids);
+	return $@ || $failed || $pids eq '' ? $pid // () : split(/\n/, $pids);
 }
 
 # Waits until exactly these sessions are in the queue of a lock, in this order.

@@ -32,10 +32,9 @@ my @silent = (
 	qr/^(?:create|list the children of|look at|read|revoke lock on|set count|write to|create a node below)(?: "\.\.\.")?$/,
 	qr/^(?:array of lock paths|(?:number of a )?fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,
 	qr/^(?:still waiting for|waiting for ZooKeeper lock|<insufficient privilege>)$/,
-	qr/^(?:The lock is held(?:, or kept for a server,)? by|, and shared by \.\.\. more|; \.\.\. others? waits? for it)$/,
+	qr/^(?:, and shared by \.\.\. more|; \.\.\. others? waits? for it)$/,
 	qr/^\.\.\. on \.\.\.$/,
 	qr/^(?:\.\.\. \()?node "\.\.\."\)?$/,
-	qr/ pid=\.\.\. database=''/,
 	qr/^port=|^\.\.\. id=/);
 
 # These files return the reason why a value is invalid.

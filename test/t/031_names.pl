@@ -11,7 +11,9 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $node = new_node('main', $zk->hosts);
+
+# Without local hand-over, each node describes its backend.
+my $node = new_node('main', $zk->hosts, 'zklock.local_handover' => 0);
 my $guard = q(SELECT zk_lock_guard('/names', '0'));
 
 # Returns the data of the first node in the queue.

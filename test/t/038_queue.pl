@@ -271,7 +271,10 @@ my %shown = (
 	'host=h port=1 pid=2 database=d user=u application=a' => 'h|1|2|d|u|a|',
 	"host=h port=1 pid=2 database='\377' user='a\nb' application='$utf8'" =>
 	  "h|1|2|?|a?b|$utf8|",
+	'host=h port=1' => 'h|1|||||',
+	'host=h port=1 revocable=t' => 'h|1|||||',
 	map({ $_ => "||||||$_" }
+		'host=h port=1 revocable',
 		'host=h port=1 pid=2 database=d user=u',
 		'host=h port=x pid=2 database=d user=u application=a',
 		'host=h port= pid=2 database=d user=u application=a',

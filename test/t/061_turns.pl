@@ -329,7 +329,17 @@ wait_until_idle($_, $zk, '/turns/deleted') for @nodes;
 		'holder|' . $holder->pid . "\nwaiter|" . $first->pid,
 		'... and earlier waiters');
 	is($blockers->($rival, $nodes[1]),
-		'holder|' . $holder->pid, '... waiter of another server sees the holder');
+		'holder|', '... waiter of another server sees the server of the holder');
+	is( $nodes[1]->safe_psql('postgres',
+			q(SELECT position, port, pid FROM zk_lock_queue('/blocked'))),
+		join("\n", "1|${\ $nodes[0]->port}|", "2|${\ $nodes[1]->port}|${\ $rival->pid}"),
+		'... as does the queue there');
+	$holder->query(q(SELECT zk_lock_release_all()));
+	is($first->result, 't', 'the lock is handed over');
+	is( $nodes[0]->safe_psql('postgres',
+			q(SELECT position, pid FROM zk_lock_queue('/blocked') ORDER BY 1)),
+		join("\n", '1|' . $first->pid, '2|'),
+		'... and the queue shows its present holder');
 	$_->close for $holder, $first, $second, $rival;
 }
 

@@ -184,12 +184,59 @@ for my $trier ($rival, $neighbour)
 		'f', '... and refused while it is held');
 	like(
 		$trier->query("SELECT zk_lock_guard('$path/held', '0')"),
-		qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held, or kept for a server, by host=\S+ port=${\ $node->port} pid=${\ worker_of($node)} .*application='zklock worker'/,
-		'... with a detail that names no backend');
+		$trier == $rival
+		? qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held by host=\S+ port=${\ $node->port} pid=${\ $session->pid} /
+		: qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held or kept by host=\S+ port=${\ $node->port} \(node /,
+		'... with a detail that names the holder, or only its server');
 	is($session->query('SELECT zk_lock_release_all()'), 1, '... until it is released');
 	is($trier->query("SELECT zk_lock_acquire('$path/held', '0'), zk_lock_release_all()"),
 		't|1', '... and free again');
 }
+
+# Everybody sees whether the lock may be kept, but only its server knows whether it is.
+sub seen
+{
+	my ($viewer, $path) = @_;
+
+	return $viewer->query("SELECT state, kept, port, pid FROM zk_lock_queue('$path')");
+}
+
+warm($session, '/kept/seen');
+my $port = $node->port;
+is(seen($rival, '/kept/seen'), "holder|t|$port|", 'the queue shows that a lock is kept');
+is(seen($neighbour, '/kept/seen'), "holder||$port|", '... on another server, that it may be');
+$other->query(q(SELECT zk_lock_acquire('/kept/seen')));
+is(seen($rival, '/kept/seen'), "holder|f|$port|${\ $other->pid}",
+	'the queue shows who holds a kept lock, whoever has created its node');
+is(seen($neighbour, '/kept/seen'), "holder||$port|", '... on another server, only the server');
+$neighbour->query(q(SET deadlock_timeout = '10ms'; SET log_lock_waits = on));
+$neighbour->start(q(SELECT zk_lock_acquire('/kept/seen')));
+wait_until('its wait is logged',
+	sub {
+		slurp_file($second->logfile) =~
+		  /still waiting for ZooKeeper lock on "\/kept\/seen".*\n.*DETAIL:  The lock is held or kept by host=\S+ port=$port \(node /;
+	});
+is( $second->safe_psql('postgres',
+		'SELECT blocking_state, blocking_port, blocking_pid FROM zk_lock_blockers'),
+	"holder|$port|", 'so does zk_lock_blockers');
+is( $node->safe_psql('postgres', 'SELECT pid, granted FROM zk_locks'),
+	$other->pid . '|t', 'zk_locks shows the holder on its server');
+$other->query('SELECT zk_lock_release_all()');
+is($neighbour->result, 't', 'the other server gets the lock');
+is($neighbour->query('SELECT zk_lock_release_all()'), 1, '... and releases it');
+
+# So it is for the mutex of a semaphore.
+$other->query(q(SELECT zk_semaphore_acquire('/kept/semaphore', 1)));
+$session->start(q(SELECT zk_semaphore_acquire('/kept/semaphore', 1)));
+wait_until('the queue of a semaphore shows who waits for it',
+	sub {
+		$rival->query(
+			q(SELECT string_agg(pid::text, ' ' ORDER BY mode DESC, position) FROM zk_lock_queue('/kept/semaphore'))
+		) eq join(' ', $other->pid, $session->pid, $session->pid);
+	});
+$other->query('SELECT zk_lock_release_all()');
+is($session->result, 't', '... until it has a lease');
+$session->query('SELECT zk_lock_release_all()');
 
 # Servers that take turns keep nothing, and send what they send without the setting.
 sub requests_in_turn

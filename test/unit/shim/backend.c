@@ -454,6 +454,18 @@ zklock_nodedata_self(bool revocable)
 }
 
 char *
+zklock_nodedata_describe(const char *path, const char *node, const char *data)
+{
+	return pstrdup(data);
+}
+
+char *
+zklock_nodedata_describe_holder(const char *path, const char *node, const char *data)
+{
+	return pstrdup(data);
+}
+
+char *
 zklock_text_from_utf8(const char *text)
 {
 	return pstrdup(text);
