@@ -35,11 +35,12 @@ sub new
 		delays => {},
 		contestants => {},
 	}, $class;
-	my %config = (maxSessionTimeout => 600_000);
+	# With ZooKeeper's own number of threads, unlike in the tests.
+	my %zookeeper = (config => { maxSessionTimeout => 600_000 }, java => []);
 
 	$self->{zk} = $opt{members} > 1 ?
-	  ZkEnsemble->new(size => $opt{members}, config => \%config) :
-	  ZkServer->new(config => \%config);
+	  ZkEnsemble->new(size => $opt{members}, %zookeeper) :
+	  ZkServer->new(%zookeeper);
 	$self->{zk}->start;
 	my $maker = Program->new('raw', $tmp, $self->hosts('loopback'));
 	$maker->ask('make', '/bench', 0);
