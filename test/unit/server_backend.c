@@ -21,6 +21,7 @@
 #include "backend/xact.h"
 #include "common/guc.h"
 #include "miscadmin.h"
+#include "server_free.h"
 #include "server_gates.h"
 #include "server_sim.h"
 #include "session/session.h"
@@ -505,6 +506,7 @@ server_backend_main(int procno, int pid)
 {
 	shim_backend_begin(procno, pid, false);
 	server_gates_begin(procno);
+	server_free_begin();
 	zklock_acquire_init();
 	zklock_xact_init();
 	shim_trace("begins");
@@ -535,6 +537,7 @@ server_worker_main(int procno, int pid)
 {
 	shim_backend_begin(procno, pid, true);
 	server_gates_begin(procno);
+	server_free_begin();
 	shim_trace("is the worker");
 	zklock_worker_main((Datum) 0);
 	proc_exit(0);

@@ -52,7 +52,7 @@ static const char *const properties[] = {
 	[SERVER_DEADLOCK] = "one wait ends for each deadlock",
 	[SERVER_CANCEL] = "no statement is cancelled for nothing",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
-	[SERVER_MEMORY] = "nothing is written beside shared memory",
+	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
 };
 
@@ -843,7 +843,7 @@ draw_settings(ShimSettings *s)
 		.keep = server_plan.keeps ? 20 + (int) sim_random(sim_percent(50) ? 300 : 3000) : 0,
 		.max_kept = sim_percent(20) ? 1 : 100,
 		.local_handover = server_plan.gates ? 1 + (int) sim_random(200) : 0,
-		.max_locks = sim_percent(20) ? 4 : 40,
+		.max_locks = sim_percent(20) ? 4 : SERVER_MAX_LOCKS,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
 		.session_timeout = server_plan.session_timeout,
 		.connect_timeout = 4000,

@@ -33,6 +33,9 @@
 
 #define SERVER_MAX_PATHS 3
 
+/* The largest zklock.max_locks */
+#define SERVER_MAX_LOCKS 40
+
 /* When the clock starts, in nanoseconds, and what a millisecond is */
 #define SERVER_BEGIN INT64_C(1000000000000)
 #define SERVER_MS INT64_C(1000000)
