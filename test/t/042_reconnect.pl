@@ -4,6 +4,7 @@
 #
 # For the order in which the C client tries the servers, see zkhosts.h.
 #
+# Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 
 use strict;
@@ -27,7 +28,7 @@ my @proxies = map { ZkProxy->new($zk->hosts) } (1 .. 4);
 my %patience = (
 	'zklock.session_timeout' => TIMEOUT . 's',
 	'zklock.connect_timeout' => '1min');
-my $node = new_node('main', $zk->hosts);
+my $node = new_node('main', $zk->hosts, OWN_SESSION);
 
 # Cuts all connections, and waits until $number sessions are connected again,
 # through the given proxies only.
@@ -66,15 +67,14 @@ for my $size (1 .. @proxies)
 		((map { ($from, $_) } @members[ $_ .. $#members ]), $from)
 	} (0 .. $#members);
 
-	my ($its_node, %settings) = with_settings($node, %patience,
+	my $line = ZkLine->new(
+		$zk, "/servers/$size", [$node], %patience,
 		'zklock.hosts' => join(',', map { $_->hosts } @members));
-	my $line = ZkLine->new($zk, "/servers/$size", [$its_node], %settings);
 	$line->form;
-	reconnect(server_mode() ? 1 : 4, $_) for @tour;
+	reconnect(4, $_) for @tour;
 	$line->kept_ok("reconnect with $size servers");
 	$line->finish_ok;
 	$line->close;
-	$its_node->stop if $its_node != $node;
 }
 
 # Some servers never answer, or do not exist. The new connection can be lost
@@ -98,8 +98,7 @@ my @lists = (
 	[ $live, $other, $mute, $dead[0] ],
 	[ $mute, $dead[0], $other, $live ]);
 my @holders = map {
-	ZkTest->new(
-		with_settings($node, %patience, 'zklock.hosts' => join(',', @$_)))
+	ZkTest->new($node, %patience, 'zklock.hosts' => join(',', @$_))
 } @lists;
 
 $_->accept for @proxies;
@@ -130,7 +129,7 @@ for (0 .. $#lists)
 # A connection that is lost before the client notices it does not count.
 my $library = build_module('late_callback');
 my $session =
-  ZkTest->new($node, OWN_SESSION, %patience, 'zklock.hosts' => $proxies[0]->hosts);
+  ZkTest->new($node, %patience, 'zklock.hosts' => $proxies[0]->hosts);
 my $log_from = -s $node->logfile;
 
 is( $session->query(

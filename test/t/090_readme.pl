@@ -1,5 +1,7 @@
 # Runs the statements of README.md's "Getting started", in that order, on
 # servers that have not used zklock before.
+#
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

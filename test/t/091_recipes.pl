@@ -1,4 +1,6 @@
 # The statements of docs/recipes.md and docs/choosing.md, on two servers
+#
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;

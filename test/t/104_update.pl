@@ -4,6 +4,8 @@
 # The update begins with the first version, runs the installed scripts, and
 # then goes to a version that only this test has. The test runs in a copy of
 # the installation, which has what the server needs to find its scripts there.
+#
+# Runs once: the result does not depend on the mode.
 
 use strict;
 use warnings;
