@@ -430,7 +430,7 @@ forbid_handover(const ZkLockRequest *request)
 	{
 		ZkLockHold *held;
 
-		if (!zklock_mode_table[mode].has_gate)
+		if (!zklock_mode_table[mode].has_gate || zklock_mode_is_shared(mode))
 			continue;
 		held = zklock_locktable_find(request->path, mode);
 		if (held == NULL || held->node == NULL)
@@ -449,7 +449,7 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 		.request = *request,
 		.generation = request->from != NULL ? forbid_handover(request) :
 		zklock_sessionstate_generation(),
-		.at_gate = zklock_local_handover > 0 &&
+		.at_gate = zklock_local_handover > 0 && request->from == NULL &&
 		zklock_mode_table[request->params.mode].has_gate,
 		.data = zklock_nodedata_self(request->params.revocable),
 		.lease = zklock_sessionroutine_lease(),
@@ -462,7 +462,7 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 	attempt->session_serial = 0;
 	attempt->node = attempt->node_claim = claim_for_node(attempt, deadline);
 	if (request->from == NULL)
-		zklock_slots_drop_kept_of_others(attempt->node_claim, asked.at_gate);
+		zklock_slots_make_way(attempt->node_claim, asked.at_gate);
 	zklock_slots_request(attempt->node_claim, &asked);
 }
 

@@ -194,7 +194,7 @@ static void
 count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
-	if (attempt->outcome.grant_number > 0)
+	if (attempt->outcome.grant_number > 0 || attempt->outcome.joined)
 		zklock_stats_add(attempt->outcome.was_kept ? ZKLOCK_KEPT_GRANTS :
 						 ZKLOCK_HANDOVERS, 1);
 	if (waited)

@@ -5,13 +5,14 @@
  *
  * After each call, the state of a gate is one of these:
  *
- *		state		wanted		holder		waiters
+ *		state		wanted		holders		waiters
  *		EMPTY		0			none		none
  *		REQUESTED	a serial	none		one or more
  *		HELD		a serial	one			any number
+ *		HELD		a serial	any number	none			(of readers)
  *		KEPT		a serial	none		none
  *
- * drop_node(), grant(), zklock_gate_keep() and settle() change the state.  Only the
+ * drop_node(), give(), zklock_gate_keep() and settle() change the state.  Only the
  * state tells whether the node is granted; is_granted() does not ask for a holder.
  *
  *-------------------------------------------------------------------------
@@ -21,9 +22,10 @@
 #include <string.h>
 
 void
-zklock_gate_init(ZkLockGate *gate, uint64_t last_serial)
+zklock_gate_init(ZkLockGate *gate, bool shared, uint64_t last_serial)
 {
 	memset(gate, 0, sizeof(*gate));
+	gate->shared = shared;
 	gate->last_serial = last_serial;
 }
 
@@ -69,27 +71,57 @@ is_granted(const ZkLockGate *gate)
 	return gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT;
 }
 
-/* Grant the node to a turn that is not in the queue. */
+/* Does the turn hold the node of its gate? */
+static bool
+is_holder(const ZkLockTurn *turn)
+{
+	return turn->state == ZKLOCK_TURN_HOLDING && !turn->lost;
+}
+
+/*
+ * Grant the node to a turn that is not in the queue.  Readers have one number, because
+ * none of them is newer than another.
+ */
 static void
 give(ZkLockGate *gate, ZkLockTurn *turn)
 {
 	turn->state = ZKLOCK_TURN_HOLDING;
 	turn->verdict = ZKLOCK_GRANTED;
 	turn->lost = false;
+	turn->was_kept = gate->state == ZKLOCK_GATE_KEPT;
+	turn->joined = gate->holder != NULL;
 	turn->generation = gate->node.generation;
 	turn->token = gate->node.czxid;
-	turn->grant_number = gate->node.next_number++;
+	turn->grant_number = gate->shared ? 0 : gate->node.next_number++;
+	turn->prev = NULL;
+	turn->next = gate->holder;
+	if (turn->next != NULL)
+		turn->next->prev = turn;
 	gate->holder = turn;
 	gate->state = ZKLOCK_GATE_HELD;
 }
 
-/* Grant the node to a waiter. */
+/* Grant the node to the first waiter. */
 static void
-grant(ZkLockGate *gate, ZkLockTurn *turn)
+grant_first(ZkLockGate *gate, ZkLockTell tell, void *arg)
 {
+	ZkLockTurn *turn = gate->first;
+
 	dequeue(gate, turn);
 	give(gate, turn);
-	turn->was_kept = false;
+	tell(turn, arg);
+}
+
+static void
+remove_holder(ZkLockGate *gate, ZkLockTurn *turn)
+{
+	if (turn->prev != NULL)
+		turn->prev->next = turn->next;
+	else
+		gate->holder = turn->next;
+	if (turn->next != NULL)
+		turn->next->prev = turn->prev;
+	turn->prev = turn->next = NULL;
 }
 
 /* Stop waiting.  Only a turn that may join again keeps its ticket. */
@@ -125,18 +157,20 @@ drop_node(ZkLockGate *gate)
 	gate->holder = NULL;
 }
 
-/* The same, and notify the holder, if there is one, of the loss. */
+/* The same, and notify the holders of the loss. */
 static void
 lose_node(ZkLockGate *gate, ZkLockTell tell, void *arg)
 {
-	ZkLockTurn *holder = gate->holder;
+	ZkLockTurn *next;
 
-	drop_node(gate);
-	if (holder != NULL)
+	for (ZkLockTurn *turn = gate->holder; turn != NULL; turn = next)
 	{
-		holder->lost = true;
-		tell(holder, arg);
+		next = turn->next;
+		turn->prev = turn->next = NULL;
+		turn->lost = true;
+		tell(turn, arg);
 	}
+	drop_node(gate);
 }
 
 /*
@@ -149,7 +183,8 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 {
 	bool		news = !turn->queued;
 
-	if (!gate->node.queued && gate->state != ZKLOCK_GATE_HELD && turn->prev == NULL)
+	if (!gate->node.queued && gate->state != ZKLOCK_GATE_HELD &&
+		(turn->prev == NULL || gate->shared))
 	{
 		turn->queued |= gate->node.yielding;
 		if (turn->queued && news && turn != self)
@@ -173,22 +208,23 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
  *
  * Of the earlier waiters, only the first had no contender ahead.  It is the second one
  * now if a turn has joined again ahead of it.  So only these two are checked: the queue
- * may be long, and each hand-over does this.
+ * may be long, and each hand-over does this.  Readers are not ahead of each other, so
+ * what is ahead of one is ahead of all, and does not change because another one joins.
  */
 static void
 settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
 {
-	ZkLockTurn *first;
-	ZkLockTurn *second;
+	int			unchecked = !gate->shared ? 2 : self != NULL ? 0 : INT32_MAX;
+	ZkLockTurn *next;
 
 	if (self != NULL)
 		mind_others(gate, self, self, tell, arg);
-	first = gate->first;
-	second = first != NULL ? first->next : NULL;
-	if (first != NULL)
-		mind_others(gate, first, self, tell, arg);
-	if (second != NULL)
-		mind_others(gate, second, self, tell, arg);
+	for (ZkLockTurn *turn = gate->first; turn != NULL && unchecked > 0; turn = next)
+	{
+		next = turn->next;
+		unchecked--;
+		mind_others(gate, turn, self, tell, arg);
+	}
 
 	if (gate->state == ZKLOCK_GATE_REQUESTED && gate->first == NULL)
 		drop_node(gate);
@@ -196,6 +232,7 @@ settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
 	{
 		gate->state = ZKLOCK_GATE_REQUESTED;
 		gate->wanted = ++gate->last_serial;
+		gate->node.revocable = gate->first->revocable;
 	}
 }
 
@@ -209,7 +246,12 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 	 * The worker may not have reported the loss yet.  A node that is kept was not
 	 * granted to this turn.
 	 */
-	if (turn == gate->holder || gate->state == ZKLOCK_GATE_KEPT)
+	if (is_holder(turn))
+	{
+		remove_holder(gate, turn);
+		lose_node(gate, tell, arg);
+	}
+	else if (gate->state == ZKLOCK_GATE_KEPT)
 		drop_node(gate);
 
 	if (turn->ticket == 0)
@@ -219,9 +261,36 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 	turn->nowait = nowait;
 	turn->queued = false;
 	turn->lost = false;
-	enqueue(gate, turn);
-	settle(gate, turn, tell, arg);
+	if (gate->shared && gate->state == ZKLOCK_GATE_HELD)
+		give(gate, turn);
+	else
+	{
+		enqueue(gate, turn);
+		settle(gate, turn, tell, arg);
+	}
 	return gate->wanted != before;
+}
+
+bool
+zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
+				   const ZkLockGateTerms *terms)
+{
+	const ZkLockGateNode *node = &gate->node;
+
+	if (gate->state == ZKLOCK_GATE_EMPTY)
+		return true;
+	if (node->shut || node->revocable != turn->revocable)
+		return false;
+	return gate->state == ZKLOCK_GATE_REQUESTED ||
+		(terms->fit && !node->handover_forbidden &&
+		 terms->now - node->granted_at < terms->window);
+}
+
+void
+zklock_gate_shut(ZkLockGate *gate)
+{
+	if (gate->state != ZKLOCK_GATE_EMPTY)
+		gate->node.shut = true;
 }
 
 bool
@@ -237,22 +306,20 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 				  int64_t window, ZkLockTell tell, void *arg)
 {
 	uint64_t	before = gate->wanted;
+	bool		held = is_holder(turn);
 
 	if (turn->state == ZKLOCK_TURN_WAITING)
 		dequeue(gate, turn);
+	else if (held)
+		remove_holder(gate, turn);
 	turn->state = ZKLOCK_TURN_OUT;
 	turn->ticket = 0;
 
-	if (turn == gate->holder)
+	if (held && gate->holder == NULL)
 	{
-		ZkLockTurn *next = gate->first;
-
-		if (next != NULL && fit && !gate->node.handover_forbidden &&
+		if (gate->first != NULL && fit && !gate->node.handover_forbidden &&
 			now - gate->node.granted_at < window)
-		{
-			grant(gate, next);
-			tell(next, arg);
-		}
+			grant_first(gate, tell, arg);
 		else
 			drop_node(gate);
 	}
@@ -278,9 +345,9 @@ zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *term
 		terms->epoch == 0 || !node->keepable || node->rival ||
 		node->handover_forbidden)
 		return false;
+	remove_holder(gate, turn);
 	turn->state = ZKLOCK_TURN_OUT;
 	turn->ticket = 0;
-	gate->holder = NULL;
 	gate->state = ZKLOCK_GATE_KEPT;
 	node->kept_epoch = terms->epoch;
 	node->kept_at = terms->now;
@@ -303,7 +370,7 @@ zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *t
 	const ZkLockGateNode *node = &gate->node;
 
 	if (gate->state != ZKLOCK_GATE_KEPT || !terms->fit ||
-		node->kept_epoch != terms->epoch || node->revocable != terms->revocable ||
+		node->kept_epoch != terms->epoch || node->revocable != turn->revocable ||
 		(terms->now - node->granted_at >= terms->window &&
 		 !zklock_gate_is_alone(gate, terms)))
 		return false;
@@ -311,7 +378,6 @@ zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *t
 		turn->ticket = ++gate->last_ticket;
 	turn->queued = false;
 	give(gate, turn);
-	turn->was_kept = true;
 	return true;
 }
 
@@ -379,7 +445,7 @@ zklock_gate_drop_kept(ZkLockGate *gate)
 void
 zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
 {
-	if (turn == gate->holder)
+	if (is_holder(turn))
 		gate->node.handover_forbidden = true;
 }
 
@@ -394,16 +460,15 @@ bool
 zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint64_t generation,
 					int64_t czxid, int64_t now, ZkLockTell tell, void *arg)
 {
-	ZkLockTurn *turn = gate->first;
-
 	if (!is_awaited(gate, serial))
 		return false;
 	gate->node.generation = generation;
 	gate->node.czxid = czxid;
 	gate->node.next_number = 0;
 	gate->node.granted_at = now;
-	grant(gate, turn);
-	tell(turn, arg);
+	do
+		grant_first(gate, tell, arg);
+	while (gate->shared && gate->first != NULL);
 	settle(gate, NULL, tell, arg);
 	return false;
 }

@@ -3,12 +3,12 @@
  * gate.h
  *	  One node for many backends of a server: a pure state machine.
  *
- * A gate belongs to one lock, which is a path in mode exclusive or write, and to
- * all backends of this server that want it.  The backends wait in a queue of the
- * gate, and at most one node represents all of them in ZooKeeper's queue.  After
- * this node has been granted, the backends hand the lock over to each other
- * without a request to ZooKeeper.  This is lock cohorting (Dice, Marathe, Shavit:
- * Lock Cohorting, PPoPP 2012).
+ * A gate belongs to one lock, which is a path in a mode, and to all backends of this
+ * server that want it.  The backends wait in a queue of the gate, and at most one node
+ * represents all of them in ZooKeeper's queue.  After this node has been granted, the
+ * backends hand the lock over to each other without a request to ZooKeeper.  This is
+ * lock cohorting (Dice, Marathe, Shavit: Lock Cohorting, PPoPP 2012).  The backends at a
+ * gate of mode shared are readers, which hold the node together.
  *
  * Like the recipe, a gate only makes decisions.  It does not know any clock, lock
  * of shared memory or allocator, and it points only to the turns in it.  Both the
@@ -30,6 +30,10 @@
  *	  meanwhile.
  *	- A backend does not hand the node over if it does not know whether the node is
  *	  valid, or if a reader's node was created under the lock.
+ *	- Readers that wait are granted the node together.  Other readers join them while
+ *	  the node could be handed over, until a writer of this server begins to wait.  A
+ *	  reader that must not join does not wait here, but creates a node of its own.  The
+ *	  node is deleted when the last reader releases it.
  *	- A node may be kept if the worker permits that, because no other client has used
  *	  the lock lately: it stays when the last backend releases the lock, and is
  *	  granted to the next one here.  To be told of other contenders, the worker lists
@@ -41,7 +45,7 @@
  *	  lost.  Only the promptness depends on watches, and no lock is granted twice
  *	  without one.
  *	- Each grant of a node has a number, which is one more than that of the grant
- *	  before.
+ *	  before, and 0 for readers.
  *	- A backend that does not want to wait is refused as soon as it is known that
  *	  contenders are ahead, here or on other servers.
  *	- At the end of a session, all waiters are notified.  Each of them decides
@@ -75,7 +79,7 @@ typedef enum ZkLockTurnState
 typedef struct ZkLockTurn
 {
 	/*
-	 * Results.  The last three are valid while the turn holds the lock.  A token and
+	 * Results.  The last five are valid while the turn holds the lock.  A token and
 	 * a number identify a grant: the grants of one node are numbered from 0.
 	 */
 	ZkLockTurnState state;
@@ -83,22 +87,25 @@ typedef struct ZkLockTurn
 	bool		queued;			/* contenders are ahead, or were */
 	bool		lost;			/* the node that it holds is gone */
 	bool		was_kept;		/* the node was kept before it was granted */
+	bool		joined;			/* other readers had it already */
 	uint64_t	generation;		/* of the session that has the node */
 	int64_t		token;			/* the node's czxid */
 	int64_t		grant_number;
 
+	bool		revocable;		/* set by the driver: what the backend requests */
+	struct ZkLockTurn *next;	/* in the queue of waiters, or among the holders */
+
 	/* used by gate.c only */
 	uint64_t	ticket;			/* 0: none */
 	bool		nowait;
-	struct ZkLockTurn *prev;	/* in the queue of waiters */
-	struct ZkLockTurn *next;
+	struct ZkLockTurn *prev;
 } ZkLockTurn;
 
 typedef enum ZkLockGateState
 {
 	ZKLOCK_GATE_EMPTY,			/* no node is wanted */
 	ZKLOCK_GATE_REQUESTED,		/* a node is wanted, and backends wait for it */
-	ZKLOCK_GATE_HELD,			/* the node is granted, and a backend holds it */
+	ZKLOCK_GATE_HELD,			/* the node is granted, and backends hold it */
 	ZKLOCK_GATE_KEPT			/* it is granted, and no backend holds it or waits */
 } ZkLockGateState;
 
@@ -108,6 +115,10 @@ typedef struct ZkLockGateNode
 	bool		queued;			/* contenders are ahead of it, or were */
 	bool		yielding;		/* the only one is a node that another server may
 								 * keep; `queued` is not set for that */
+	bool		revocable;		/* of the backend that requested it.  No other
+								 * reader, and nobody after it was kept, gets it
+								 * if its request differs. */
+	bool		shut;			/* no reader joins any more */
 
 	/* valid once it is granted */
 	uint64_t	generation;		/* of the session that has it */
@@ -118,7 +129,6 @@ typedef struct ZkLockGateNode
 
 	/* the same, for a node that may be kept */
 	bool		keepable;
-	bool		revocable;		/* only such backends get it again */
 	bool		rival;			/* another contender is there, or was */
 	uint32_t	look;			/* number of the last list that was asked for */
 	uint32_t	looked;			/* number of the last one that was answered */
@@ -132,7 +142,6 @@ typedef struct ZkLockGateNode
 typedef struct ZkLockGateTerms
 {
 	bool		fit;			/* see zklock_gate_release() */
-	bool		revocable;		/* of the backend's request */
 	uint32_t	epoch;			/* the present one; 0: no node is kept */
 	int64_t		now;
 	int64_t		window;			/* see zklock_gate_release() */
@@ -141,13 +150,15 @@ typedef struct ZkLockGateTerms
 
 typedef struct ZkLockGate
 {
+	bool		shared;			/* its turns are readers */
+
 	/* The serial of the wanted node; 0: none.  No serial is used twice. */
 	uint64_t	wanted;
 
 	/* results */
 	ZkLockGateState state;
 	ZkLockGateNode node;
-	ZkLockTurn *holder;			/* NULL: none */
+	ZkLockTurn *holder;			/* the one, or of readers the last; NULL: none */
 	ZkLockTurn *first;			/* waiter; NULL: none */
 
 	/* used by gate.c only */
@@ -167,17 +178,28 @@ typedef void (*ZkLockTell) (ZkLockTurn *turn, void *arg);
  * gate that was in this memory before.  So a late report about a node of that gate is
  * not taken for a report to this one.
  */
-extern void zklock_gate_init(ZkLockGate *gate, uint64_t last_serial);
+extern void zklock_gate_init(ZkLockGate *gate, bool shared, uint64_t last_serial);
 
 /*
  * A backend wants the lock.  If it was told ZKLOCK_EXPIRED, or has lost the lock that
  * it holds, it gets its old place.  With `nowait`, the backend is refused with
  * ZKLOCK_TIMED_OUT if contenders are ahead.  This may happen at once, so the caller
- * checks the verdict.  Returns whether `wanted` has changed, as do all functions below
- * that have a result and no other description of it.
+ * checks the verdict.  A reader is granted a node that others hold at once.  Returns
+ * whether `wanted` has changed, as do all functions below that have a result and no other
+ * description of it.
  */
 extern bool zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 							 ZkLockTell tell, void *arg);
+
+/*
+ * May this reader join?  If not, it creates a node of its own, and the caller releases its
+ * turn, which may have lost the lock here.
+ */
+extern bool zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
+							   const ZkLockGateTerms *terms);
+
+/* A writer waits now: no other reader joins those that have the present node. */
+extern void zklock_gate_shut(ZkLockGate *gate);
 
 /*
  * Returns whether the turn may join again in its old place: it is out, or it has lost
@@ -202,7 +224,7 @@ extern bool zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 							  ZkLockTell tell, void *arg);
 
 /*
- * A number that orders the turns of a gate: the holder has the lowest one, and the
+ * A number that orders the turns of a gate: holders have the lowest one, and the
  * waiters follow in the order in which they are granted the lock.
  */
 static inline uint64_t

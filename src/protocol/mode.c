@@ -19,6 +19,7 @@ const ZkLockModeRow zklock_mode_table[ZKLOCK_N_MODES] = {
 		.name = "shared",
 		.marker = "__READ__",
 		.kind = &zklock_contender_reader,
+		.has_gate = true,
 		.revocable = true
 	},
 	[ZKLOCK_WRITE] = {

@@ -185,6 +185,7 @@ typedef struct ZkLockOutcome
 	int64_t		grant_number;	/* at a gate: number of the grant among those
 								 * of the node; else 0 */
 	bool		was_kept;		/* at a gate: the node was kept before */
+	bool		joined;			/* at a gate: other readers had the node */
 	int			rc;				/* ZKLOCK_DENIED: result of the refused
 								 * request, a ZkLockRc */
 	int			code;			/* ZKLOCK_DENIED: the same as ZooKeeper's own

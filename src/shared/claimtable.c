@@ -271,7 +271,8 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 		 * memory before, so the serials of the gate continue.  New memory is
 		 * all zero.
 		 */
-		zklock_gate_init(&entry->gate, entry->gate.last_serial);
+		zklock_gate_init(&entry->gate, zklock_mode_is_shared(mode),
+						 entry->gate.last_serial);
 		entry->slot.gate = true;
 		entry->slot.taken = 0;
 		entry->slot.params = (ZkLockParams) {.mode = mode};

@@ -80,7 +80,7 @@ gate_changed(ZkLockEntry *entry)
  * confirmation, which may be of a later one; the caller holds the entry's lock.
  */
 static ZkLockGateTerms
-terms_of(const ZkLockGate *gate, bool revocable, int64 lease, ZkLockClock clock)
+terms_of(const ZkLockGate *gate, int64 lease, ZkLockClock clock)
 {
 	int64		confirmed = zklock_sessionstate_confirmed();
 	uint32		generation = zklock_sessionstate_generation();
@@ -88,7 +88,6 @@ terms_of(const ZkLockGate *gate, bool revocable, int64 lease, ZkLockClock clock)
 
 	return (ZkLockGateTerms) {
 		.fit = gate->node.generation == generation && confirmed >= now - lease,
-		.revocable = revocable,
 		.epoch = zklock_sessionstate_epoch(),
 		.now = now,
 		.window = zklock_local_handover * NS_PER_MS,
@@ -138,10 +137,28 @@ grant_kept(ZkLockClaim *claim, const ZkLockSlotParams *params)
 
 	if (gate->state != ZKLOCK_GATE_KEPT || params->clock == NULL)
 		return false;
-	terms = terms_of(gate, params->request.params.revocable, params->lease,
-					 params->clock);
+	terms = terms_of(gate, params->lease, params->clock);
 	return params->generation == gate->node.generation &&
 		zklock_gate_regrant(gate, &claim->turn, &terms);
+}
+
+/* Does the backend use the gate?  A reader may need a node of its own. */
+static bool
+is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
+{
+	ZkLockEntry *entry = claim->slot.entry;
+	ZkLockGate *gate = &entry->gate;
+	ZkLockGateTerms terms = {0};
+
+	if (!params->at_gate || !gate->shared)
+		return params->at_gate;
+	if (params->clock != NULL)
+		terms = terms_of(gate, params->lease, params->clock);
+	if (zklock_gate_admits(gate, &claim->turn, &terms))
+		return true;
+	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_turn, NULL))
+		gate_changed(entry);
+	return false;
 }
 
 void
@@ -154,7 +171,8 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	Assert(slot->wanted == 0);
 	Assert(params->at_gate || claim->turn.state == ZKLOCK_TURN_OUT);
-	claim->at_gate = params->at_gate;
+	claim->turn.revocable = request->params.revocable;
+	claim->at_gate = is_at_gate(claim, params);
 	claim->changes++;
 	claim->waits = false;
 	slot->generation = params->generation;
@@ -179,38 +197,53 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	LWLockRelease(lock);
 }
 
+/*
+ * A contender for the lock of this entry joins ZooKeeper's queue.  Gates of other modes
+ * of its path give up a node that is kept, and have no more readers join those that have
+ * a node.  A gate of the same mode does so too if it `conflicts`.
+ */
 static void
-drop_kept_of(const ZkLockEntryKey *key)
+make_way(const ZkLockEntry *entry, bool conflicts)
 {
-	LWLock	   *lock;
-	ZkLockEntry *entry = zklock_claimtable_find(key, &lock);
+	bool		reader = zklock_mode_is_shared(entry->key.mode);
+	bool		keeps = zklock_sessionstate_epoch() != 0;
+	ZkLockEntryKey key;
 
-	if (entry != NULL && zklock_gate_drop_kept(&entry->gate))
-		gate_changed(entry);
-	LWLockRelease(lock);
+	strlcpy(key.path, entry->key.path, sizeof(key.path));
+	for (key.mode = 0; key.mode < ZKLOCK_N_MODES; key.mode++)
+	{
+		bool		readers = zklock_mode_is_shared(key.mode);
+		ZkLockEntry *other;
+		LWLock	   *lock;
+
+		if (!zklock_mode_table[key.mode].has_gate ||
+			(readers ? reader : !keeps || (key.mode == entry->key.mode && !conflicts)))
+			continue;
+		other = zklock_claimtable_find(&key, &lock);
+		if (other != NULL && readers)
+			zklock_gate_shut(&other->gate);
+		else if (other != NULL && zklock_gate_drop_kept(&other->gate))
+			gate_changed(other);
+		LWLockRelease(lock);
+	}
 }
 
 void
-zklock_slots_drop_kept_of_others(const ZkLockClaim *claim, bool at_gate)
+zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	const volatile ZkLockEntry *unlocked = entry;
-	ZkLockEntryKey key;
 
 	/* Only one gate of a path can have a node that is granted. */
-	if (zklock_sessionstate_epoch() == 0 || zklock_mode_table[entry->key.mode].kind == NULL ||
-		(at_gate && unlocked->gate.state != ZKLOCK_GATE_EMPTY))
-		return;
-	strlcpy(key.path, entry->key.path, sizeof(key.path));
-	for (key.mode = 0; key.mode < ZKLOCK_N_MODES; key.mode++)
-		if (zklock_mode_table[key.mode].has_gate &&
-			(!at_gate || key.mode != entry->key.mode))
-			drop_kept_of(&key);
+	if (zklock_mode_table[entry->key.mode].kind != NULL &&
+		(!at_gate || unlocked->gate.state == ZKLOCK_GATE_EMPTY))
+		make_way(entry, !at_gate);
 }
 
 /*
  * Return the number of this server's backends ahead in the gate, and the last
- * one of them.  For a refused backend, these are all backends in the gate.
+ * one of them.  For a refused backend, these are all backends in the gate.  Readers are
+ * not ahead of each other.
  */
 static int
 ahead_at_gate(const ZkLockClaim *claim, const ZkLockTurn **nearest)
@@ -220,6 +253,9 @@ ahead_at_gate(const ZkLockClaim *claim, const ZkLockTurn **nearest)
 		claim->turn.prev : gate->last;
 	int			n = gate->holder != NULL;
 
+	*nearest = NULL;
+	if (gate->shared)
+		return 0;
 	*nearest = last != NULL ? last : gate->holder;
 	for (const ZkLockTurn *turn = last; turn != NULL; turn = turn->prev)
 		n++;
@@ -231,6 +267,7 @@ static void
 get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
 {
 	const ZkLockTurn *turn = &claim->turn;
+	const ZkLockGate *gate = &claim->slot.entry->gate;
 	const ZkLockSlot *node = &claim->slot.entry->slot;
 	const ZkLockTurn *nearest;
 	bool		failed = turn->state == ZKLOCK_TURN_OUT &&
@@ -240,11 +277,13 @@ get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
 		state->outcome = claim->slot.outcome;	/* from copy_reason() */
 	state->outcome.verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
 	state->outcome.queued = turn->queued;
-	state->outcome.yielding = turn->state == ZKLOCK_TURN_WAITING && turn->prev == NULL &&
-		claim->slot.entry->gate.node.yielding && !claim->slot.entry->gate.node.queued;
+	state->outcome.yielding = turn->state == ZKLOCK_TURN_WAITING &&
+		(turn->prev == NULL || gate->shared) &&
+		gate->node.yielding && !gate->node.queued;
 	state->outcome.token = turn->token;
 	state->outcome.grant_number = turn->grant_number;
 	state->outcome.was_kept = turn->was_kept;
+	state->outcome.joined = turn->joined;
 	state->generation = (uint32) turn->generation;
 	if (turn->state == ZKLOCK_TURN_HOLDING)
 		return;
@@ -255,7 +294,7 @@ get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
 		return;
 	}
 	state->outcome.ahead = ahead_at_gate(claim, &nearest) +
-		(claim->slot.entry->gate.state == ZKLOCK_GATE_HELD ? 0 : node->outcome.ahead);
+		(gate->state == ZKLOCK_GATE_HELD ? 0 : node->outcome.ahead);
 	if (nearest != NULL)
 	{
 		/*
@@ -312,7 +351,7 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 
 		if (clock != NULL)
 		{
-			terms = terms_of(&entry->gate, false, lease, clock);
+			terms = terms_of(&entry->gate, lease, clock);
 			if (zklock_gate_is_alone(&entry->gate, &terms))
 				terms.window = PG_INT64_MAX;
 		}
@@ -349,6 +388,8 @@ zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 										   zklock_sessionstate_generation())) &&
 		give_up(claim, lease, clock);
 	LWLockRelease(lock);
+	if (handed_back)
+		make_way(claim->slot.entry, false);
 	return handed_back;
 }
 
@@ -404,7 +445,9 @@ zklock_slots_is_answered(ZkLockClaim *claim, uint32 question, int *present)
 
 	LWLockAcquire(lock, LW_SHARED);
 	slot = slot_of(claim);
-	answered = slot->answered == question;
+
+	/* An answer to a later question, of another holder of the node, is as good. */
+	answered = (int32) (slot->answered - question) >= 0;
 	*present = slot->present;
 
 	/* An answer at the gate's slot is about its next node, and wakes its next holder. */
@@ -569,12 +612,15 @@ zklock_slots_drop(ZkLockSlot *slot)
 	LWLockRelease(lock);
 }
 
-/* Does the first backend not wait for the lock, but need the node ahead? */
+/* Does a backend that is first not wait for the lock, but need the node ahead? */
 static bool
-is_holder_wanted(ZkLockTurn *first)
+is_holder_wanted(const ZkLockGate *gate)
 {
-	return first != NULL && first->nowait &&
-		claim_of_turn(first)->slot.params.wants_holder;
+	for (ZkLockTurn *turn = gate->first; turn != NULL;
+		 turn = gate->shared ? turn->next : NULL)
+		if (turn->nowait && claim_of_turn(turn)->slot.params.wants_holder)
+			return true;
+	return false;
 }
 
 static void
@@ -596,7 +642,7 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 		changed = zklock_gate_failed(gate, serial, outcome->verdict,
 									 copy_reason, NULL);
 	else if (outcome->queued &&
-			 (report->other != NULL || !is_holder_wanted(gate->first)))
+			 (report->other != NULL || !is_holder_wanted(gate)))
 		changed = outcome->yielding ?
 			zklock_gate_yielding(gate, serial, wake_turn, NULL) :
 			zklock_gate_queued(gate, serial, wake_turn, NULL);
@@ -628,26 +674,31 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 	LWLockRelease(lock);
 }
 
-/* The granted node is gone.  Notify the backend that holds it, if there is one. */
+static void
+tell_deleted(ZkLockClaim *claim)
+{
+	claim->node_deleted = true;
+	zklock_sessionstate_revoke(claim->procno);
+}
+
+/* The same at a gate, where others wait who have not lost anything. */
+static void
+tell_deleted_at_gate(ZkLockTurn *turn, void *arg)
+{
+	if (turn->lost)
+		tell_deleted(claim_of_turn(turn));
+	wake_turn(turn, arg);
+}
+
+/* The granted node is gone.  Notify the backends that hold it. */
 static void
 note_node_deleted(ZkLockSlot *slot, uint64 serial)
 {
-	ZkLockClaim *claim = claim_of_slot(slot);
-
-	if (slot->gate)
-	{
-		ZkLockTurn *holder = slot->entry->gate.holder;
-
-		if (!zklock_gate_node_deleted(&slot->entry->gate, serial, wake_turn,
-									  NULL))
-			return;
+	if (!slot->gate)
+		tell_deleted(claim_of_slot(slot));
+	else if (zklock_gate_node_deleted(&slot->entry->gate, serial,
+									  tell_deleted_at_gate, NULL))
 		gate_changed(slot->entry);
-		if (holder == NULL)
-			return;
-		claim = claim_of_turn(holder);
-	}
-	claim->node_deleted = true;
-	zklock_sessionstate_revoke(claim->procno);
 }
 
 void
@@ -666,8 +717,10 @@ zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int presen
 			zklock_slots_post(slot);
 		if (!slot->gate)
 			zklock_sessionstate_wake(claim_of_slot(slot)->procno);
-		else if (slot->entry->gate.holder != NULL)
-			wake_turn(slot->entry->gate.holder, NULL);
+		else
+			for (ZkLockTurn *turn = slot->entry->gate.holder; turn != NULL;
+				 turn = turn->next)
+				wake_turn(turn, NULL);
 
 		/*
 		 * Do this under the same lock, so that the node is not passed on
@@ -691,29 +744,40 @@ zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial)
 	LWLockRelease(lock);
 }
 
+static void
+tell_revoked(ZkLockClaim *claim)
+{
+	if (!claim->slot.params.revocable)
+		return;
+	pg_atomic_fetch_add_u32(&claim->revocations, 1);
+	zklock_sessionstate_revoke(claim->procno);
+}
+
+static void
+tell_revoked_at_gate(ZkLockEntry *entry)
+{
+	for (ZkLockTurn *turn = entry->gate.holder; turn != NULL; turn = turn->next)
+	{
+		zklock_gate_forbid_handover(&entry->gate, turn);
+		tell_revoked(claim_of_turn(turn));
+	}
+	if (zklock_gate_drop_kept(&entry->gate))
+		gate_changed(entry);
+}
+
 void
 zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
-	ZkLockClaim *claim = NULL;
 
 	if (lock == NULL)
 		return;
-	if (wanted_at(slot) != serial)
-		;
-	else if (!slot->gate)
-		claim = claim_of_slot(slot);
-	else if (slot->entry->gate.holder != NULL)
+	if (wanted_at(slot) == serial)
 	{
-		zklock_gate_forbid_handover(&slot->entry->gate, slot->entry->gate.holder);
-		claim = claim_of_turn(slot->entry->gate.holder);
-	}
-	else if (zklock_gate_drop_kept(&slot->entry->gate))
-		gate_changed(slot->entry);
-	if (claim != NULL && claim->slot.params.revocable)
-	{
-		pg_atomic_fetch_add_u32(&claim->revocations, 1);
-		zklock_sessionstate_revoke(claim->procno);
+		if (slot->gate)
+			tell_revoked_at_gate(slot->entry);
+		else
+			tell_revoked(claim_of_slot(slot));
 	}
 	LWLockRelease(lock);
 }

@@ -34,10 +34,10 @@ typedef struct ZkLockSlotParams
 {
 	ZkLockRequest request;
 	uint32		generation;		/* the generation for which it is valid */
-	bool		at_gate;		/* use the gate of the lock? */
+	bool		at_gate;		/* use the gate of the lock, if it admits? */
 	const char *data;			/* data of the node */
 
-	/* as for zklock_slots_give_up(); NULL: do not use a node that is kept */
+	/* as for zklock_slots_give_up(); NULL: do not use a node that is granted */
 	int64		lease;
 	ZkLockClock clock;
 } ZkLockSlotParams;
@@ -57,8 +57,8 @@ typedef struct ZkLockSlotState
 
 /*
  * Request a node.  The previous request of the claim must have been given up.  At a
- * gate, a node that is kept is granted at once, if ZooKeeper confirmed the session less
- * than `lease` ago.
+ * gate, a node that is kept, or that other readers hold, is granted at once, if ZooKeeper
+ * confirmed the session less than `lease` ago.
  */
 extern void zklock_slots_request(ZkLockClaim *claim,
 								const ZkLockSlotParams *params);
@@ -83,9 +83,10 @@ extern void zklock_slots_end_claim(ZkLockClaim *claim);
 
 /*
  * The claim is about to request a node that conflicts with those of other gates of its
- * path: give up the ones that are kept, so that they are deleted first.
+ * path: give up the ones that are kept, so that they are deleted first.  If it is a
+ * writer's node, no other reader joins those of the path.
  */
-extern void zklock_slots_drop_kept_of_others(const ZkLockClaim *claim, bool at_gate);
+extern void zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate);
 
 /*
  * A downgrade is about to create a reader's node while this claim holds the

@@ -100,6 +100,7 @@ zklock_keeper_may_keep(const char *path, ZkLockMode mode)
 	uint32		hash = zklock_claimtable_hash(path, mode);
 
 	return kept && nkeepers < zklock_max_kept && !is_mutex(path) &&
+		!zklock_mode_is_shared(mode) &&
 		zklock_slots_has_room_to_keep() &&
 		zklock_history_may_keep(history_of(hash), hash, zklock_zkclient_now(),
 								zklock_keep * ZKLOCK_NS_PER_MS);
@@ -111,10 +112,12 @@ zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
 {
 	const ZkLockRecipe *r = &driver->recipe;
 	uint32		hash = zklock_claimtable_hash(driver->path, r->params.mode);
-	bool		alone = zklock_history_granted(history_of(hash), hash,
-											   r->outcome.seq);
+	bool		alone;
 
 	keeper->hash = hash;
+	if (zklock_mode_is_shared(r->params.mode))
+		return false;
+	alone = zklock_history_granted(history_of(hash), hash, r->outcome.seq);
 	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_max_kept)
 		return false;
 	keeper->slot = slot;

@@ -127,6 +127,14 @@ sub create_fence
 sub queue
 {
 	my ($zk, $path) = @_;
+
+	return map { @$_ } _groups($zk, $path);
+}
+
+# The same in groups: holders of one node, which are readers, have no order.
+sub _groups
+{
+	my ($zk, $path) = @_;
 	my @names =
 	  sort { substr($a, -10) <=> substr($b, -10) } $zk->children($path);
 
@@ -135,31 +143,46 @@ sub queue
 	  @names;
 }
 
-# Returns the pids that a node with this name and data represents: several, if
-# backends of its server wait at its gate.
+# Returns the groups of pids that a node with this name and data represents:
+# several, if backends of its server wait at its gate.
 sub _behind
 {
 	my ($name, $data) = @_;
 	my ($port, $pid) = $data =~ /port=(\d+)(?: pid=(\d+))?/ or return;
-	return $pid // () if !$gate{$port};
+	my @named = $pid ? [$pid] : ();
+	return @named if !$gate{$port};
 
 	# The server may be down.
 	my ($failed, $pids) = eval {
 		$gate{$port}->psql('postgres',
-			"SELECT pid FROM zk_locks WHERE node = '$name'
-			 ORDER BY granted DESC, waitstart");
+			"SELECT array_to_string(array_agg(pid), ' ') FROM zk_locks
+			 WHERE node = '$name'
+			 GROUP BY granted, CASE WHEN NOT granted THEN pid END
+			 ORDER BY granted DESC, min(waitstart)");
 	};
-	return $@ || $failed || $pids eq '' ? $pid // () : split(/\n/, $pids);
+	return @named if $@ || $failed || $pids eq '';
+	return map { [split] } split(/\n/, $pids);
 }
 
 # Waits until exactly these sessions are in the queue of a lock, in this order.
 sub wait_for_queue
 {
 	my ($zk, $path, @sessions) = @_;
-	my $wanted = join(' ', map { $_->pid } @sessions);
+	my @wanted = map { $_->pid } @sessions;
 
-	wait_until("the queue at $path is ($wanted)",
-		sub { join(' ', queue($zk, $path)) eq $wanted });
+	wait_until(
+		"the queue at $path is (@wanted)",
+		sub {
+			my @left = @wanted;
+
+			for my $group (_groups($zk, $path))
+			{
+				my @next = splice(@left, 0, scalar @$group);
+
+				return 0 if "@{[ sort @next ]}" ne "@{[ sort @$group ]}";
+			}
+			return !@left;
+		});
 	return;
 }
 

@@ -6,6 +6,7 @@ use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkServer;
 use ZkTest;
 
@@ -72,11 +73,14 @@ for my $first (qw(exclusive shared write))
 $_->query('SELECT zk_lock_release_all()') for @s;
 
 #
-# Requests are granted in order: a reader does not overtake a waiting writer.
+# Requests are granted in order: a reader does not overtake a waiting writer, once
+# zklock.local_handover has passed.
 #
 is($s[0]->query(acquire('/fair', 'shared')), 't', 'reader has the lock');
 $s[1]->start(acquire('/fair', 'write'));
 wait_for_nodes('/fair', 2);
+my $late = time() + 0.2;
+wait_until('no reader joins the first', sub { time() > $late });
 $s[2]->start(acquire('/fair', 'shared'));
 wait_for_nodes('/fair', 3);
 $s[3]->start(acquire('/fair', 'shared'));

@@ -49,7 +49,7 @@ static int
 setup(void **state)
 {
 	(void) state;
-	zklock_gate_init(&gate, 0);
+	zklock_gate_init(&gate, false, 0);
 	memset(turns, 0, sizeof(turns));
 	notified[0] = '\0';
 	return 0;
@@ -217,7 +217,7 @@ test_new_serial_each_time(void **state)
 	assert_true(join(A));
 	assert_int_equal(gate.wanted, 2);
 
-	zklock_gate_init(&gate, gate.last_serial);
+	zklock_gate_init(&gate, false, gate.last_serial);
 	memset(turns, 0, sizeof(turns));
 	assert_true(join(A));
 	assert_int_equal(gate.wanted, 3);
@@ -810,7 +810,7 @@ static void
 test_not_granted_again(void **state)
 {
 	ZkLockGateTerms terms = {
-		.fit = true,.revocable = true,.epoch = 1,.now = 1001,.window = WINDOW,.trust = 5000
+		.fit = true,.epoch = 1,.now = 1001,.window = WINDOW,.trust = 5000
 	};
 
 	(void) state;
@@ -820,8 +820,9 @@ test_not_granted_again(void **state)
 	assert_false(regrant_at(B, 1001, 2));
 	assert_false(regrant_at(B, 1001, 0));
 	assert_false(regrant_at(B, 1100, 1));	/* nobody has looked */
+	B->revocable = true;
 	assert_false(zklock_gate_regrant(&gate, B, &terms));
-	terms.revocable = terms.fit = false;
+	B->revocable = terms.fit = false;
 	assert_false(zklock_gate_regrant(&gate, B, &terms));
 	assert_int_equal(B->state, ZKLOCK_TURN_OUT);
 
@@ -937,10 +938,277 @@ test_try_behind_a_used_node(void **state)
 	assert_int_equal(gate.wanted, 0);
 }
 
+/*
+ * Readers.  The window is over at 1100.
+ */
+
+static int
+setup_readers(void **state)
+{
+	int			rc = setup(state);
+
+	zklock_gate_init(&gate, true, 0);
+	return rc;
+}
+
+static bool
+admits_at(const ZkLockTurn *turn, int64_t now)
+{
+	ZkLockGateTerms terms = {.fit = true,.epoch = 1,.now = now,.window = WINDOW};
+
+	return zklock_gate_admits(&gate, turn, &terms);
+}
+
+/* A and B have waited together, and hold with node 77 of generation 1. */
+static void
+hold_together(void)
+{
+	join(A);
+	join(B);
+	granted(1, 77);
+	notified[0] = '\0';
+}
+
+static void
+expect_holders(const char *letters)
+{
+	char		holders[sizeof(notified)] = "";
+	size_t		n = 0;
+
+	for (const ZkLockTurn *turn = gate.holder; turn != NULL; turn = turn->next)
+	{
+		assert_int_equal(turn->state, ZKLOCK_TURN_HOLDING);
+		assert_int_equal(turn->verdict, ZKLOCK_GRANTED);
+		assert_false(turn->lost);
+		assert_int_equal(turn->generation, gate.node.generation);
+		assert_int_equal(turn->token, gate.node.czxid);
+		assert_int_equal(turn->grant_number, 0);
+		holders[n++] = 'A' + (char) (turn - turns);
+	}
+	assert_string_equal(holders, letters);
+}
+
+static void
+test_readers_wait_together(void **state)
+{
+	(void) state;
+	assert_true(admits_at(A, 0));
+	assert_true(join(A));
+	assert_true(admits_at(B, 0));
+	assert_false(join(B));
+	expect_waiting(B, false);
+	expect_notified("");
+	assert_false(queued(1));
+	expect_notified("AB");
+	assert_false(join(C));
+	expect_waiting(C, true);
+	granted(1, 77);
+	expect_notified("ABC");
+	expect_holders("CBA");
+	assert_false(A->joined);
+	assert_true(B->joined && C->joined);
+	assert_null(gate.first);
+	assert_null(gate.last);
+}
+
+static void
+test_reader_joins(void **state)
+{
+	(void) state;
+	hold_together();
+	assert_true(admits_at(C, 1000 + WINDOW - 1));
+	assert_false(join(C));
+	expect_notified("");
+	expect_holders("CBA");
+	assert_true(C->joined);
+	assert_int_equal(gate.wanted, 1);
+
+	/* So does one that does not want to wait: nobody is ahead of it. */
+	assert_false(try(D));
+	expect_holders("DCBA");
+	assert_false(D->queued);
+}
+
+static void
+test_reader_must_not_join(void **state)
+{
+	ZkLockGateTerms terms = {.epoch = 1,.now = 1001,.window = WINDOW};
+
+	(void) state;
+	hold_together();
+	assert_false(admits_at(C, 1000 + WINDOW));
+	assert_false(zklock_gate_admits(&gate, C, &terms));	/* not fit */
+	C->revocable = true;
+	assert_false(admits_at(C, 1001));
+	C->revocable = false;
+	assert_true(admits_at(C, 1001));
+	zklock_gate_forbid_handover(&gate, A);
+	assert_false(admits_at(C, 1001));
+}
+
+/* Nor does it wait with others that request a node that is unlike its own. */
+static void
+test_reader_must_not_wait(void **state)
+{
+	(void) state;
+	join(A);
+	B->revocable = true;
+	assert_false(admits_at(B, 0));
+	delete_at(A, 0);
+	assert_true(admits_at(B, 0));
+	join(B);
+	assert_false(admits_at(A, 0));
+}
+
+static void
+test_readers_shut_out(void **state)
+{
+	(void) state;
+	zklock_gate_shut(&gate);
+	assert_true(admits_at(A, 0));
+	join(A);
+	zklock_gate_shut(&gate);
+	assert_false(admits_at(B, 0));
+	granted(1, 77);
+	expect_holders("A");
+	assert_false(admits_at(B, 1001));
+
+	/* This ends with the node. */
+	assert_true(delete_at(A, 1001));
+	expect_free();
+	join(B);
+	granted(1, 78);
+	assert_true(admits_at(A, 1001));
+	zklock_gate_shut(&gate);
+	assert_false(admits_at(A, 1001));
+}
+
+static void
+test_last_reader(void **state)
+{
+	(void) state;
+	hold_together();
+	join(C);
+	assert_false(delete_at(B, 1001));
+	expect_out(B, ZKLOCK_GRANTED);
+	expect_holders("CA");
+	assert_false(release_unfit(C));
+	expect_holders("A");
+	assert_false(delete_at(C, 1001));	/* it is out already */
+	expect_holders("A");
+	assert_false(join(B));
+	assert_false(delete_at(A, 1001));
+	expect_holders("B");
+	assert_true(delete_at(B, 1001));
+	expect_free();
+	expect_notified("");
+}
+
+static void
+test_reader_gives_up_waiting(void **state)
+{
+	(void) state;
+	join(A);
+	join(B);
+	assert_false(delete_at(A, 0));
+	expect_requested(1);
+	assert_true(delete_at(B, 0));
+	expect_free();
+}
+
+static void
+test_readers_that_try(void **state)
+{
+	(void) state;
+	try(A);
+	join(B);
+	try(C);
+	expect_waiting(A, false);
+	expect_waiting(C, false);
+	assert_false(zklock_gate_yielding(&gate, 1, tell, &gate));
+	expect_notified("ABC");
+	expect_waiting(C, true);
+	assert_false(queued(1));
+	expect_notified("AC");
+	expect_out(A, ZKLOCK_TIMED_OUT);
+	expect_out(C, ZKLOCK_TIMED_OUT);
+	assert_false(try(D));
+	expect_out(D, ZKLOCK_TIMED_OUT);
+	granted(1, 77);
+	expect_holders("B");
+}
+
+static void
+test_readers_lose_node(void **state)
+{
+	(void) state;
+	hold_together();
+	join(C);
+	assert_true(node_deleted(1));
+	expect_notified("CBA");
+	assert_true(A->lost && B->lost && C->lost);
+	expect_free();
+
+	/* Whoever leaves, or comes again, has nothing to do with the next node. */
+	assert_true(join(A));
+	granted(1, 78);
+	assert_false(delete_at(B, 1001));
+	expect_holders("A");
+	assert_true(admits_at(C, 1001));
+	assert_false(join(C));
+	expect_holders("CA");
+	assert_false(delete_at(C, 1001));
+	expect_holders("A");
+}
+
+static void
+test_readers_lose_session(void **state)
+{
+	(void) state;
+	hold_together();
+	assert_true(expired(1));
+	expect_notified("BA");
+	assert_true(A->lost && B->lost);
+	expect_free();
+	join(C);
+	expired(1);
+	expect_out(C, ZKLOCK_EXPIRED);
+
+	/* One comes again before the gate was told: the others have lost the node, too. */
+	hold_together();
+	assert_true(join(A));
+	expect_notified("B");
+	assert_true(B->lost);
+	expect_waiting(A, false);
+	expect_requested(4);
+}
+
+static void
+test_readers_keep_nothing(void **state)
+{
+	(void) state;
+	join(A);
+	granted(1, 77);
+	assert_false(keep_at(A, 1001, 1));
+	assert_false(look_at(1060, 1));
+	expect_holders("A");
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_readers_wait_together, setup_readers),
+		cmocka_unit_test_setup(test_reader_joins, setup_readers),
+		cmocka_unit_test_setup(test_reader_must_not_join, setup_readers),
+		cmocka_unit_test_setup(test_reader_must_not_wait, setup_readers),
+		cmocka_unit_test_setup(test_readers_shut_out, setup_readers),
+		cmocka_unit_test_setup(test_last_reader, setup_readers),
+		cmocka_unit_test_setup(test_reader_gives_up_waiting, setup_readers),
+		cmocka_unit_test_setup(test_readers_that_try, setup_readers),
+		cmocka_unit_test_setup(test_readers_lose_node, setup_readers),
+		cmocka_unit_test_setup(test_readers_lose_session, setup_readers),
+		cmocka_unit_test_setup(test_readers_keep_nothing, setup_readers),
 		cmocka_unit_test_setup(test_kept, setup),
 		cmocka_unit_test_setup(test_not_kept, setup),
 		cmocka_unit_test_setup(test_not_granted_again, setup),

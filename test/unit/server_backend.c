@@ -90,7 +90,13 @@ draw_mode(void)
 		ZKLOCK_WRITE, ZKLOCK_SIMPLE, ZKLOCK_SEMAPHORE
 	};
 
-	return server_plan.modes ? modes[shim_random(lengthof(modes))] :
+	static const ZkLockMode read_write[] = {
+		ZKLOCK_SHARED, ZKLOCK_SHARED, ZKLOCK_SHARED, ZKLOCK_SHARED, ZKLOCK_SHARED,
+		ZKLOCK_WRITE, ZKLOCK_EXCLUSIVE
+	};
+
+	return server_plan.readers ? read_write[shim_random(lengthof(read_write))] :
+		server_plan.modes ? modes[shim_random(lengthof(modes))] :
 		ZKLOCK_EXCLUSIVE;
 }
 
@@ -208,7 +214,9 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 static void
 acquire_many(void)
 {
-	ZkLockMode	mode = percent(20) && server_plan.modes ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE;
+	bool		reads = server_plan.readers ? percent(70) :
+		percent(20) && server_plan.modes;
+	ZkLockMode	mode = reads ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE;
 	const char *wanted[SERVER_MAX_PATHS];
 	ZkLockKey	fresh[SERVER_MAX_PATHS];
 	int64		patience = draw_timeout();

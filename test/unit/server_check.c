@@ -158,7 +158,9 @@ server_hold(const void *claim, int path, int alike, bool current, const char *no
 	if (session != 0 && session != hold->session)
 		sim_breach(SERVER_HOLD, "lock %d of process %d is shown in another session", path,
 				   hold->process);
-	if (alike != 0 || !is_good(hold))
+	if (alike > 1 || !is_good(hold))
+		return;
+	if (alike == 1 && token >= last_pair[path].token)
 		return;
 	if (token < last_pair[path].token ||
 		(token == last_pair[path].token && number <= last_pair[path].number))

@@ -176,16 +176,111 @@ let_go(ZkLockClaim *claim)
 /* Does a backend release a lock that may be passed on? */
 static bool releasing = false;
 
+/*
+ * The gate of the readers of a claim's path, and the serial of its node.  No slot of an
+ * entry with a claim is used for another one.
+ */
+typedef struct Readers
+{
+	const ZkLockGate *gate;		/* NULL: there is none */
+	uint64		serial;
+} Readers;
+
+static Readers
+readers_beside(const ZkLockClaim *claim)
+{
+	const ZkLockEntryKey *key = &claim->slot.entry->key;
+
+	for (int i = 0; i < zklock_max_locks; i++)
+	{
+		const ZkLockEntry *entry = zklock_claimtable->claim[i].slot.entry;
+
+		if (entry != NULL && entry->key.mode == ZKLOCK_SHARED &&
+			strcmp(entry->key.path, key->path) == 0)
+			return (Readers) {&entry->gate, entry->gate.wanted};
+	}
+	return (Readers) {NULL, 0};
+}
+
+/* If readers still have the same node, no other one joins them. */
+static void
+check_shut(const Readers *readers)
+{
+	if (readers->gate == NULL || readers->serial == 0 ||
+		readers->gate->wanted != readers->serial)
+		return;
+	server_count(SERVER_N_SHUT);
+	if (!readers->gate->node.shut)
+		server_breach(SERVER_READERS, "readers may join others though a writer waits");
+}
+
 bool
 __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
+	Readers		readers = readers_beside(claim);
 	bool		given_up;
 
 	let_go(claim);
 	releasing = clock != NULL;
 	given_up = __real_zklock_slots_give_up(claim, lease, clock);
 	releasing = false;
+	if (given_up)
+		check_shut(&readers);
 	return given_up;
+}
+
+extern void __real_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate);
+extern void __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate);
+
+void
+__wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
+	Readers		readers = readers_beside(claim);
+	bool		waits = entry->key.mode != ZKLOCK_SHARED &&
+		(!at_gate || entry->gate.state == ZKLOCK_GATE_EMPTY);
+
+	__real_zklock_slots_make_way(claim, at_gate);
+	if (waits)
+		check_shut(&readers);
+}
+
+/*
+ * Whoever has the node before and afterwards, and has agreed, is told.  A process may be in
+ * the middle of a release.
+ */
+extern void __real_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
+extern void __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
+
+void
+__wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
+{
+	const ZkLockClaim *claims[SERVER_PLACES];
+	uint64		changes[SERVER_PLACES];
+	uint32		revocations[SERVER_PLACES];
+	int			n = 0;
+
+	if (slot->gate && slot->entry != NULL && slot->entry->gate.wanted == serial)
+		for (ZkLockTurn *turn = slot->entry->gate.holder; turn != NULL && n < SERVER_PLACES;
+			 turn = turn->next)
+		{
+			ZkLockClaim *claim = claim_of_turn(turn);
+
+			if (!claim->slot.params.revocable)
+				continue;
+			claims[n] = claim;
+			changes[n] = claim->changes;
+			revocations[n++] = pg_atomic_read_u32(&claim->revocations);
+		}
+	__real_zklock_slots_revoked(slot, serial);
+	if (n > 1)
+		server_count(SERVER_N_READERS_REVOKED);
+	while (n-- > 0)
+		if (claims[n]->changes == changes[n] && !claims[n]->turn.lost &&
+			claims[n]->turn.state == ZKLOCK_TURN_HOLDING &&
+			pg_atomic_read_u32(unconstify(pg_atomic_uint32 *, &claims[n]->revocations)) ==
+			revocations[n])
+			server_breach(SERVER_READERS, "a holder is not told that its lock is revoked");
 }
 
 void
@@ -270,6 +365,45 @@ __wrap_zklock_sessionstate_listen(bool on)
  * The state of a gate after any call
  */
 
+static const ZkLockEntry *
+entry_of(const ZkLockGate *gate)
+{
+	return (const ZkLockEntry *) ((const char *) gate - offsetof(ZkLockEntry, gate));
+}
+
+/*
+ * Are the holders of a gate's node those that believe that they hold it?  Readers hold it
+ * together.
+ */
+static bool
+are_holders_right(const ZkLockGate *gate)
+{
+	const ZkLockGateNode *node = &gate->node;
+	const ZkLockTurn *prev = NULL;
+	int			n = 0;
+
+	for (const ZkLockTurn *turn = gate->holder; turn != NULL; turn = turn->next)
+	{
+		if (turn->prev != prev || turn->state != ZKLOCK_TURN_HOLDING || turn->lost ||
+			turn->generation != node->generation || turn->token != node->czxid)
+			return false;
+		if (gate->shared ? turn->grant_number != 0 || turn->revocable != node->revocable :
+			prev != NULL)
+			return false;
+		prev = turn;
+		n++;
+	}
+	for (int i = 0; i < zklock_max_locks; i++)
+	{
+		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
+
+		if (claim->slot.entry == entry_of(gate) &&
+			claim->turn.state == ZKLOCK_TURN_HOLDING && !claim->turn.lost)
+			n--;
+	}
+	return n == 0;
+}
+
 static bool
 is_state_right(const ZkLockGate *gate)
 {
@@ -280,16 +414,15 @@ is_state_right(const ZkLockGate *gate)
 	{
 		case ZKLOCK_GATE_EMPTY:
 			return gate->wanted == 0 && gate->holder == NULL &&
-				gate->first == NULL && !node->queued && node->czxid == 0;
+				gate->first == NULL && !node->queued && !node->shut && node->czxid == 0;
 		case ZKLOCK_GATE_REQUESTED:
 			return gate->wanted != 0 && gate->holder == NULL &&
 				gate->first != NULL && node->czxid == 0;
 		case ZKLOCK_GATE_HELD:
 			return gate->wanted != 0 && gate->holder != NULL &&
-				gate->holder->state == ZKLOCK_TURN_HOLDING && !gate->holder->lost &&
-				gate->holder->generation == node->generation &&
+				(!gate->shared || gate->first == NULL) &&
 				node->czxid == history->token &&
-				node->next_number == history->number + 1;
+				node->next_number == (gate->shared ? 0 : history->number + 1);
 		case ZKLOCK_GATE_KEPT:
 			return gate->wanted != 0 && gate->holder == NULL &&
 				gate->first == NULL && node->keepable && !node->rival &&
@@ -307,11 +440,12 @@ check_queue(const ZkLockGate *gate)
 	for (const ZkLockTurn *turn = gate->first; turn != NULL; turn = turn->next)
 	{
 		if (turn->prev != prev || turn->state != ZKLOCK_TURN_WAITING ||
-			turn->verdict != ZKLOCK_PENDING || turn == gate->holder ||
+			turn->verdict != ZKLOCK_PENDING ||
 			(prev != NULL && prev->ticket >= turn->ticket))
 			server_breach(SERVER_TICKETS, "a gate's queue is not in order");
 		if ((turn->nowait || !turn->queued) &&
-			(gate->state == ZKLOCK_GATE_HELD || prev != NULL || gate->node.queued))
+			(gate->state == ZKLOCK_GATE_HELD || (prev != NULL && !gate->shared) ||
+			 gate->node.queued))
 			server_breach(SERVER_TRIES, "a backend does not know that others are ahead");
 		prev = turn;
 	}
@@ -344,7 +478,7 @@ note_grant(const ZkLockGate *gate, int64 now)
 		*history = (History) {
 			.gate = gate,.token = holder->token,.since = now
 		};
-	else
+	else if (!gate->shared)
 		history->number++;
 	if (holder->grant_number != history->number)
 		server_breach(SERVER_PAIRS, "grants of a node are not numbered from 0");
@@ -362,7 +496,7 @@ check_gate(const ZkLockGate *gate, const ZkLockGate *before, bool changed)
 		server_breach(SERVER_REST, "a node stands for nobody");
 	if (gate->wanted == 0 && gate->first != NULL)
 		server_breach(SERVER_WOKEN, "no node is wanted for who waits");
-	if (!is_state_right(gate))
+	if (!is_state_right(gate) || !are_holders_right(gate))
 		server_breach(SERVER_GATE, "a gate's state is not that of its node, holder and waiters");
 }
 
@@ -385,6 +519,9 @@ extern bool __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool 
 extern void __real_zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
 extern void __wrap_zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn);
 
+/* Did a gate just admit a reader to its node? */
+static bool admitted = false;
+
 bool
 __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 						ZkLockTell tell, void *arg)
@@ -392,12 +529,23 @@ __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 	ZkLockGate	before = *gate;
 	bool		changed;
 
+	if (before.state == ZKLOCK_GATE_HELD && gate->shared && !admitted)
+		server_breach(SERVER_READERS, "a reader joins others that must not");
+	admitted = false;
+
 	/* Who was refused comes anew; who has lost its place or its lock does not. */
 	if (turn->verdict != ZKLOCK_EXPIRED && turn->verdict != ZKLOCK_GRANTED)
 		forget_arrival(turn);
 	changed = __real_zklock_gate_join(gate, turn, nowait, tell, arg);
 	if (turn->state == ZKLOCK_TURN_WAITING)
 		(void) arrival_of(turn, true);
+	if (turn->state == ZKLOCK_TURN_HOLDING)
+	{
+		server_count(SERVER_N_JOINED);
+		if (before.state != ZKLOCK_GATE_HELD || !gate->shared || !turn->joined)
+			server_breach(SERVER_READERS, "who joins others is no reader");
+		note_grant(gate, 0);
+	}
 	check_gate(gate, &before, changed);
 	return changed;
 }
@@ -424,10 +572,38 @@ check_fit(int64 now)
 		server_breach(SERVER_WINDOW, "a node may be passed on that is not confirmed");
 }
 
+/* A reader joins others within the window, if the node may be passed on. */
+extern bool __real_zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
+									  const ZkLockGateTerms *terms);
+extern bool __wrap_zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
+									  const ZkLockGateTerms *terms);
+
+bool
+__wrap_zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
+						  const ZkLockGateTerms *terms)
+{
+	const History *history = history_of(gate);
+	bool		held = gate->state == ZKLOCK_GATE_HELD;
+	bool		may = gate->state == ZKLOCK_GATE_EMPTY ||
+		(!gate->node.shut && gate->node.revocable == turn->revocable &&
+		 (!held || (terms->fit && !history->forbidden &&
+					terms->now - history->since < zklock_local_handover * INT64CONST(1000000))));
+
+	admitted = __real_zklock_gate_admits(gate, turn, terms);
+	if (admitted != may)
+		server_breach(SERVER_READERS, may ? "a reader does not join others that may" :
+					  "a reader joins others that must not");
+	if (!admitted)
+		server_count(SERVER_N_SENT_AWAY);
+	else if (held)
+		check_fit(terms->now);
+	return admitted;
+}
+
 static const char *
 path_of(const ZkLockGate *gate)
 {
-	return ((const ZkLockEntry *) ((const char *) gate - offsetof(ZkLockEntry, gate)))->key.path;
+	return entry_of(gate)->key.path;
 }
 
 /* Beyond its window a node is granted only if nobody was seen beside it lately. */
@@ -454,7 +630,8 @@ __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 {
 	ZkLockGate	before = *gate;
 	const History *history = history_of(gate);
-	bool		held = gate->holder == turn;
+	bool		held = turn->state == ZKLOCK_TURN_HOLDING && !turn->lost;
+	bool		stays = held && gate->holder->next != NULL;
 	bool		passes = held && gate->first != NULL && fit && !history->forbidden &&
 		now - history->since < window;
 	bool		changed = __real_zklock_gate_release(gate, turn, fit, now, window, tell,
@@ -462,12 +639,16 @@ __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 
 	if (fit)
 		check_fit(now);
+	if (stays && gate->wanted != before.wanted)
+		server_breach(SERVER_READERS, "a node goes that other readers have");
+	if (stays)
+		held = false;
 	if (held && passes != (gate->holder != NULL))
 		server_breach(SERVER_WINDOW, passes ? "a node is not passed on that may be" :
 					  "a node was passed on that must not be");
 	if (held && !passes && gate->wanted == before.wanted)
 		server_breach(SERVER_GATE, "a node is kept that was given up");
-	if (!held && (gate->holder != before.holder ||
+	if (!held && ((gate->holder != before.holder && !stays) ||
 				  (gate->first != NULL && gate->wanted != before.wanted)))
 		server_breach(SERVER_GATE, "who has no lock gives up a node");
 	if (before.state == ZKLOCK_GATE_KEPT && changed)
@@ -485,7 +666,7 @@ __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 void
 __wrap_zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
 {
-	if (turn == gate->holder)
+	if (turn->state == ZKLOCK_TURN_HOLDING && !turn->lost)
 		history_of(gate)->forbidden = true;
 	__real_zklock_gate_forbid_handover(gate, turn);
 }
@@ -561,8 +742,23 @@ GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
 			(gate, serial, tell, arg))
 {
 	ZkLockGateState before = gate->state;
+	int64		token = gate->node.czxid;
+	int			nreaders = 0;
 	bool		changed = report_node_deleted(gate, serial, tell, arg);
 
+	for (int i = 0; changed && i < zklock_max_locks; i++)
+	{
+		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
+
+		if (claim->slot.entry != entry_of(gate) || claim->turn.token != token ||
+			claim->turn.state != ZKLOCK_TURN_HOLDING)
+			continue;
+		nreaders++;
+		if (!claim->node_deleted)
+			server_breach(SERVER_READERS, "a holder is not told that its node is gone");
+	}
+	if (nreaders > 1)
+		server_count(SERVER_N_READERS_DELETED);
 	if (changed && before == ZKLOCK_GATE_KEPT)
 		server_count(SERVER_N_KEPT_DELETED);
 	if (!changed && (before == ZKLOCK_GATE_HELD || before == ZKLOCK_GATE_KEPT))
@@ -651,7 +847,7 @@ __wrap_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerm
 	{
 		server_count(SERVER_N_KEPT);
 		check_fit(terms->now);
-		if (before.holder != turn || turn->lost || !terms->fit || !releasing ||
+		if (before.holder != turn || gate->shared || turn->lost || !terms->fit || !releasing ||
 			history_of(gate)->forbidden)
 			server_breach(SERVER_KEPT, "a node is kept that its holder did not release");
 	}
@@ -681,7 +877,7 @@ __wrap_zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateT
 		check_window(gate, terms->now);
 		note_grant(gate, terms->now);
 		if (before.state != ZKLOCK_GATE_KEPT || !terms->fit ||
-			before.node.revocable != terms->revocable ||
+			before.node.revocable != turn->revocable ||
 			before.node.kept_epoch != terms->epoch)
 			server_breach(SERVER_KEPT, "a node is granted that was not kept for that");
 	}

@@ -79,7 +79,7 @@ look_at_questions(uint32 asleep)
 		const ServerQuestion *question = server_gates_question(i);
 
 		if ((asleep & (1U << i)) != 0 && question->number != 0 &&
-			question->slot->answered == question->number)
+			(int32) (question->slot->answered - question->number) >= 0)
 			return "a backend sleeps that has its answer";
 	}
 	return NULL;

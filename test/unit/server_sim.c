@@ -45,6 +45,7 @@ static const char *const properties[] = {
 	[SERVER_DEADLINE] = "a timeout gives up no grant",
 	[SERVER_RECALL] = "a lock goes to who waits elsewhere, as soon as the server can know",
 	[SERVER_KEPT] = "a node is kept only while it may be, and for its time",
+	[SERVER_READERS] = "readers share a node while they may, and learn what happens to it",
 	[SERVER_LAST] = "locks go after those of PostgreSQL",
 	[SERVER_WOKEN] = "nobody sleeps who has something to do",
 	[SERVER_PROGRESS] = "every wait comes to an end",
@@ -100,7 +101,12 @@ static const char *const counts[] = {
 	[SERVER_N_KEPT_DELETED] = "... as others had deleted them",
 	[SERVER_N_UNFIT] = "... as they must not be granted",
 	[SERVER_N_MADE_ROOM] = "... to make room",
-	[SERVER_N_LOST_EVENTS] = "events lost"
+	[SERVER_N_LOST_EVENTS] = "events lost",
+	[SERVER_N_JOINED] = "readers that joined others",
+	[SERVER_N_SENT_AWAY] = "... that had to make nodes of their own",
+	[SERVER_N_SHUT] = "... as a writer waits",
+	[SERVER_N_READERS_DELETED] = "nodes of several readers deleted by others",
+	[SERVER_N_READERS_REVOKED] = "... and revoked"
 };
 
 typedef enum Phase
@@ -477,7 +483,7 @@ step_rival(Rival *rival)
 		if (sim.quiet || rival->until > sim.now)
 			return false;
 		rival->path = (int) sim_random(server_plan.npaths);
-		rival->reader = server_plan.modes && sim_random(3) == 0;
+		rival->reader = (server_plan.modes || server_plan.readers) && sim_random(3) == 0;
 		rival->node = server_zk_rival_enter(paths[rival->path], rival->reader);
 		rival->holds = false;
 		rival->since = sim.now;
@@ -864,7 +870,7 @@ draw_plan(uint64_t seed)
 	const ServerKnob knobs[] = {
 		{&plan->nservers, 1}, {&plan->nbackends, 1}, {&plan->npaths, 1},
 		{&plan->ntransactions, 1}, {&nrivals, 0}, {&plan->gates, 0}, {&plan->keeps, 0},
-		{&plan->modes, 0}, {&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
+		{&plan->modes, 0}, {&plan->readers, 0}, {&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
 		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
 		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
 		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
@@ -880,6 +886,9 @@ draw_plan(uint64_t seed)
 	if (plan->gates && plan->keeps)
 		plan->ntransactions *= 3;
 	plan->modes = sim_percent(50);
+	plan->readers = sim_percent(20);
+	if (plan->readers)
+		plan->ntransactions *= 2;
 	plan->many = sim_percent(40);
 	plan->faults = sim_percent(75);
 	plan->failing = failing;
@@ -892,7 +901,7 @@ draw_plan(uint64_t seed)
 	{
 		/* All want one lock, which is passed on. */
 		plan->npaths = plan->gates = 1;
-		plan->modes = plan->many = 0;
+		plan->modes = plan->readers = plan->many = 0;
 		plan->impatience = 20;
 	}
 	nrivals = sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;

@@ -52,6 +52,7 @@ enum
 	SERVER_DEADLINE,
 	SERVER_RECALL,
 	SERVER_KEPT,
+	SERVER_READERS,
 	SERVER_LAST,
 	SERVER_WOKEN,
 	SERVER_PROGRESS,
@@ -109,6 +110,11 @@ enum
 	SERVER_N_UNFIT,
 	SERVER_N_MADE_ROOM,
 	SERVER_N_LOST_EVENTS,
+	SERVER_N_JOINED,
+	SERVER_N_SENT_AWAY,
+	SERVER_N_SHUT,
+	SERVER_N_READERS_DELETED,
+	SERVER_N_READERS_REVOKED,
 	SERVER_N_END
 };
 
@@ -122,6 +128,7 @@ typedef struct ServerPlan
 	int			gates;			/* flags, as ints: server_shrink.c reduces them */
 	int			keeps;			/* locks that nobody uses */
 	int			modes;			/* others than exclusive locks, too */
+	int			readers;		/* mostly such */
 	int			many;			/* locks at a time */
 	int			faults;
 	bool		planned;		/* only those that end sessions on purpose */

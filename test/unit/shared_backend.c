@@ -98,11 +98,14 @@ params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
 			}
 		},
 		.generation = zklock_sessionstate_generation(),
-		.at_gate = stress_plan.gates && mode != ZKLOCK_SHARED,
-		.data = data
+		.at_gate = stress_plan.gates,
+		.data = data,
+		.lease = LEASE,
+		.clock = now_under_lock
 	};
 
 	data[8] = 'a' + MyProcPid % 26;
+	zklock_slots_make_way(claim, asked.at_gate);
 	zklock_slots_request(claim, &asked);
 }
 
@@ -335,7 +338,8 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 	}
 	generation = state.generation;
 	stress_hold(path, reads, generation);
-	stress_count(state.outcome.grant_number > 0 ? STRESS_N_PASSED : STRESS_N_GRANTS);
+	stress_count(state.outcome.joined ? STRESS_N_JOINED :
+				 state.outcome.grant_number > 0 ? STRESS_N_PASSED : STRESS_N_GRANTS);
 	zklock_claims_granted(claim,
 						  &(ZkLockClaimNode) {
 							  .name = state.outcome.name,

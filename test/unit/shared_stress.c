@@ -44,6 +44,7 @@
 static const char *const names[STRESS_N_COUNTS] = {
 	[STRESS_N_GRANTS] = "nodes granted",
 	[STRESS_N_PASSED] = "locks handed over",
+	[STRESS_N_JOINED] = "readers that joined others",
 	[STRESS_N_COMMITS] = "commits",
 	[STRESS_N_REFUSED] = "commits refused for a lost lock",
 	[STRESS_N_ASKED] = "commits that needed a confirmation",

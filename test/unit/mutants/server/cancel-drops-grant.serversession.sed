@@ -1,4 +1,4 @@
-# Seed 1
+# Seed 2
 # An attempt that is given up keeps a grant that has come meanwhile.
 /^abandon(/,/^}/s/^.release_slot(node_claim);/	(void) copy_results(attempt);\
 	if (attempt->outcome.verdict != ZKLOCK_GRANTED)\

@@ -1,3 +1,3 @@
-# Seed 8
+# Seed 10
 # Hand a lock over to the last waiter.
-/^zklock_gate_release/,/^}/ s/ZkLockTurn \*next = gate->first;/ZkLockTurn *next = gate->last;/
+/^grant_first(/,/^}/ s/turn = gate->first;/turn = gate->state == ZKLOCK_GATE_HELD ? gate->last : gate->first;/

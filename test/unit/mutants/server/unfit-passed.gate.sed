@@ -1,3 +1,3 @@
-# Seed 16571
+# Seed 2841
 # Hand a lock over without knowing whether it is still held.
-s/next != NULL && fit &&/next != NULL \&\& (fit || window > 0) \&\&/
+/^zklock_gate_release/,/^}/ s/gate->first != NULL \&\& fit \&\&/gate->first != NULL \&\& (fit || window > 0) \&\&/

@@ -1,3 +1,3 @@
 # Seed 8
 # Hand a lock over without notice.
-/^zklock_gate_release/,/^}/ s/^\t\t\ttell(next, arg);$//
+/^grant_first(/,/^}/ s/^\ttell(turn, arg);$/\tif (gate->node.next_number <= 1)\n\t\ttell(turn, arg);/

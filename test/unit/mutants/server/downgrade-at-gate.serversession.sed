@@ -1,0 +1,3 @@
+# Seed 3
+# A downgrade waits with other readers.
+/^begin(/,/^}/ s/request->from == NULL \&\&//

@@ -1,0 +1,3 @@
+# Seed 1
+# The grants of readers are numbered.
+/^give(/,/^}/ s/gate->shared ? 0 : //

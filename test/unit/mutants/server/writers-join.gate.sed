@@ -1,0 +1,3 @@
+# Seed 7
+# Writers hold a node together.
+/^zklock_gate_join(/,/^}/ s/gate->shared \&\& //
