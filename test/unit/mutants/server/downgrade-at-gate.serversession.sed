@@ -1,3 +1,3 @@
-# Seed 3
+# Seed 207
 # A downgrade waits with other readers.
 /^begin(/,/^}/ s/request->from == NULL \&\&//
