@@ -336,12 +336,12 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 --   deadlocks     ended by a deadlock
 --   errors        ended by another error
 --
--- With zklock.session = 'server', "handovers" is the number of contended grants that
--- another backend of the server passed on.  "hand_backs" is the number of locks that
--- were given back to ZooKeeper, for the turn of other servers, although another backend
--- of this server waited.  "kept_grants" is the number of immediate grants of locks that
--- the server had kept (zklock.keep).  Databases for which there is no room share a row without a
--- name.
+-- With zklock.session = 'server', "handovers" is the number of grants of a node that
+-- another backend of the server passed on, or that other readers of the server had.
+-- "hand_backs" is the number of locks that were given back to ZooKeeper, for the turn of
+-- other servers, although another backend of this server waited.  "kept_grants" is the
+-- number of immediate grants of locks that the server had kept (zklock.keep).  Databases
+-- for which there is no room share a row without a name.
 CREATE VIEW zk_lock_stats_database AS
 SELECT s.datid, d.datname,
        s.immediate + s.contended + s.timeouts + s.cancels + s.deadlocks + s.errors
@@ -467,13 +467,14 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100;
 REVOKE EXECUTE ON FUNCTION zk_lock_paths(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_paths(text) TO pg_monitor;
 
--- Ask the holders of a lock or a semaphore, on all servers, to give it back.  Returns how
--- many were asked.  It is a request: a holder that took the lock while zklock.revocable
--- was on has agreed to it.  Its running statement, or its next one, is cancelled with an
--- error 57014, and it keeps the lock until it gives it back.  The request is that of
--- Curator's Revoker: it overwrites the data of the nodes of other clients, whether these
--- react or not.  Takes three round trips.  It is an error 28000 if the path may not be
--- read or a node may not be written, and 0A000 for a simple lock.
+-- Ask the holders of a lock or a semaphore, on all servers, to give it back.  Returns
+-- how many nodes were asked: readers of a server can share one.  It is a request: a
+-- holder that took the lock while zklock.revocable was on has agreed to it.  Its running
+-- statement, or its next one, is cancelled with an error 57014, and it keeps the lock
+-- until it gives it back.  The request is that of Curator's Revoker: it overwrites the
+-- data of the nodes of other clients, whether these react or not.  Takes three round
+-- trips.  It is an error 28000 if the path may not be read or a node may not be written,
+-- and 0A000 for a simple lock.
 --
 -- Like pg_cancel_backend(), it is not granted to PUBLIC.
 CREATE FUNCTION zk_lock_revoke(path text)
@@ -491,9 +492,10 @@ GRANT EXECUTE ON FUNCTION zk_lock_revoke(text) TO pg_signal_backend;
 --
 -- Asks ZooKeeper once for each waiting backend, or only for those that a condition on pid,
 -- path or mode selects.  With zklock.session = 'server', several backends of a server may
--- wait with one node.  Those of them that are ahead come last, without the columns that
--- only the node's data has.  Of another server whose backends hand the lock over, only the
--- host and the port are known.  Without shared_preload_libraries there are no rows, and there
+-- hold one node, and there is a row for each of those of this server.  Several may wait
+-- with one node.  Those of them that are ahead come last, without the columns that only
+-- the node's data has.  Of another server whose backends hand the lock over, only the host
+-- and the port are known.  Without shared_preload_libraries there are no rows, and there
 -- are none for sessions whose details zk_locks hides.
 CREATE VIEW zk_lock_blockers AS
 SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,

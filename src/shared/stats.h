@@ -30,7 +30,7 @@ typedef enum ZkLockCounter
 	ZKLOCK_RECONNECTS,			/* connections that were lost and restored */
 	ZKLOCK_EXPIRIES,			/* sessions that have expired */
 	ZKLOCK_HANDOVERS,			/* handed over by another backend of this
-								 * server */
+								 * server, or held by other readers of it */
 	ZKLOCK_HAND_BACKS,			/* node deleted while other backends here
 								 * waited */
 	ZKLOCK_KEPT_GRANTS,			/* the server had kept the lock */

@@ -237,11 +237,14 @@ __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	Readers		readers = readers_beside(claim);
-	bool		waits = entry->key.mode != ZKLOCK_SHARED &&
-		(!at_gate || entry->gate.state == ZKLOCK_GATE_EMPTY);
+	bool		waits = !at_gate || entry->gate.state == ZKLOCK_GATE_EMPTY;
+	uint64		last_serial = entry->gate.last_serial;
 
 	__real_zklock_slots_make_way(claim, at_gate);
-	if (waits)
+
+	/* Another writer may have begun to wait meanwhile, and has done this for all. */
+	if (waits && entry->key.mode != ZKLOCK_SHARED &&
+		(!at_gate || entry->gate.last_serial == last_serial))
 		check_shut(&readers);
 }
 
