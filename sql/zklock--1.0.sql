@@ -502,9 +502,9 @@ SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
        q.mode AS blocking_mode, q.node AS blocking_node,
        q.host AS blocking_host, q.port AS blocking_port,
        coalesce(h.pid, q.pid) AS blocking_pid,
-       CASE WHEN h.pid IS NULL THEN q.database ELSE a.datname END AS blocking_database,
-       CASE WHEN h.pid IS NULL THEN q.user_name ELSE a.usename END AS blocking_user_name,
-       CASE WHEN h.pid IS NULL THEN q.application ELSE a.application_name END
+       CASE WHEN h.pid IS NULL THEN q.database ELSE h.datname END AS blocking_database,
+       CASE WHEN h.pid IS NULL THEN q.user_name ELSE h.usename END AS blocking_user_name,
+       CASE WHEN h.pid IS NULL THEN q.application ELSE h.application_name END
            AS blocking_application,
        q.data AS blocking_data
 FROM zk_locks AS w CROSS JOIN LATERAL (
@@ -512,8 +512,11 @@ FROM zk_locks AS w CROSS JOIN LATERAL (
               pg_catalog.max(a.mode) FILTER (WHERE a.node = w.node) OVER () AS waits_as,
               pg_catalog.max(a.position) FILTER (WHERE a.node = w.node) OVER () AS place
        FROM zk_lock_queue(w.path) AS a) AS q
-     LEFT JOIN zk_locks AS h ON h.path = w.path AND h.node = q.node AND h.granted
-     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = h.pid
+     LEFT JOIN LATERAL (
+       SELECT b.pid, a.datname, a.usename, a.application_name
+       FROM zk_locks AS b LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
+       WHERE b.path = w.path AND b.node = q.node AND b.granted
+       ORDER BY b.pid) AS h ON true    -- the order of the queue remains
 WHERE NOT w.granted AND
       CASE q.waits_as
           WHEN 'simple' THEN true        -- the only node, that of the holder
