@@ -200,14 +200,14 @@ extern void zklock_slots_answer(ZkLockSlot *slot, uint64 serial,
 
 /*
  * The granted node of this serial is deleted, although the session lives.
- * This cancels the statement of its holder.
+ * This cancels the statements of its holders.
  */
 extern void zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial);
 
 /*
  * The granted node of this serial is revoked.  This cancels the statement of
- * its holder if the holder has agreed to that.  The node is not handed over
- * any more.
+ * each holder that has agreed to that.  The node is not handed over any more, and
+ * no reader joins.
  */
 extern void zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
 
@@ -241,7 +241,7 @@ extern bool zklock_slots_has_room_to_keep(void);
 extern void zklock_slots_expire(uint32 generation);
 
 /*
- * Return the pid of the process that holds the node, or waits for it; 0: none.
+ * Return the pid of a process that holds the node, or waits for it; 0: none.
  */
 extern int	zklock_slots_pid(ZkLockSlot *slot);
 
