@@ -293,8 +293,13 @@ ok(scalar(grep { $_->[2] > $released } @uses), '... and again in their next turn
 wait_until_idle($_, $zk, '/turns/deleted') for @nodes;
 
 # zk_lock_blockers shows the nodes and backends ahead of a waiter, behind the
-# same node or another one.
+# same node or another one. The turn lasts longer than that takes.
 {
+	$nodes[0]->append_conf('postgresql.conf', "zklock.local_handover = '1h'");
+	$nodes[0]->reload;
+	$nodes[0]->poll_query_until('postgres',
+		"SELECT current_setting('zklock.local_handover') = '1h'");
+
 	my ($holder, $first, $second) = map { ZkTest->new($nodes[0]) } 1 .. 3;
 	my $rival = ZkTest->new($nodes[1]);
 	my $blockers = sub {
