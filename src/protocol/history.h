@@ -12,8 +12,8 @@
  * contender has ended the use of a node, no node of that lock is kept for a while, and
  * for longer if that happens again soon.
  *
- * Each record is for all locks whose hashes lead to it, and the last of them has it.
- * To forget the others is safe: then their nodes are not kept for now.
+ * There are fewer records than locks.  To forget one is safe: then its node is not kept for
+ * now.
  *
  *-------------------------------------------------------------------------
  */

@@ -21,6 +21,9 @@
 #define N_HISTORIES 4096
 #define N_BUCKETS 1024
 
+/* Records in which a lock may have its history */
+#define N_WAYS 4
+
 /*
  * Marks the requests that are a keeper's, and not those of a recipe.  A recipe makes far
  * fewer requests.
@@ -60,10 +63,21 @@ bucket_of(const char *path)
 					N_BUCKETS];
 }
 
+/* The record of this lock or, if it has none, the one that was used least recently. */
 static ZkLockHistory *
 history_of(uint32 hash)
 {
-	return &histories[hash % N_HISTORIES];
+	ZkLockHistory *set = &histories[hash % N_HISTORIES / N_WAYS * N_WAYS];
+	ZkLockHistory *oldest = set;
+
+	for (ZkLockHistory *history = set; history < set + N_WAYS; history++)
+	{
+		if (history->hash == hash)
+			return history;
+		if (history->used_at < oldest->used_at)
+			oldest = history;
+	}
+	return oldest;
 }
 
 void
@@ -72,7 +86,7 @@ zklock_keeper_update_epoch(bool keeps, bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 	uint32		connects = status == NULL ? 0 : status->connects;
 
-	keeps = keeps && zklock_keep > 0 && zklock_local_handover > 0;
+	keeps = keeps && zklock_keep > 0 && zklock_max_kept > 0 && zklock_local_handover > 0;
 	if (keeps != kept || (keeps && (stale || connects != connects_seen)))
 	{
 		zklock_sessionstate_begin_epoch(keeps);
@@ -240,6 +254,7 @@ zklock_keeper_check_all(void)
 {
 	int64		now = zklock_zkclient_now();
 	bool		any = nkeepers > 0 && zklock_slots_is_room_needed();
+	int			surplus = nkeepers - zklock_max_kept;	/* the setting was reduced */
 	dlist_iter	iter;
 
 	if (!check_due && !any && now < check_at)
@@ -247,5 +262,5 @@ zklock_keeper_check_all(void)
 	check_due = false;
 	check_at = now + CHECK_MS * ZKLOCK_NS_PER_MS;
 	dlist_foreach(iter, &keepers)
-		check(dlist_container(ZkLockKeeper, link, iter.cur), any);
+		check(dlist_container(ZkLockKeeper, link, iter.cur), any || surplus-- > 0);
 }
