@@ -209,7 +209,7 @@ $other->query(q(SELECT zk_lock_acquire('/kept/seen')));
 is(seen($rival, '/kept/seen'), "holder|f|$port|${\ $other->pid}",
 	'the queue shows who holds a kept lock, whoever has created its node');
 is(seen($neighbour, '/kept/seen'), "holder||$port|", '... on another server, only the server');
-$neighbour->query(q(SET deadlock_timeout = '10ms'; SET log_lock_waits = on));
+$neighbour->query(q(SET deadlock_timeout = '2s'; SET log_lock_waits = on));
 $neighbour->start(q(SELECT zk_lock_acquire('/kept/seen')));
 wait_until('its wait is logged',
 	sub {
@@ -251,10 +251,19 @@ sub requests_in_turn
 		wait_until_gone($path);
 	}
 	$proxy->wait_idle;
-	return [ requests() ];
+	return [
+		map {
+			my $below = ($_->{path} // '') =~ s/^\Q$path\E//r;
+
+			"$_->{op} " . $below =~ s/_c_[-0-9a-f]{36}|\d{10}/?/gr;
+		  }
+		  grep { $_->{dir} eq 'c2s' } $proxy->trace
+	];
 }
 
 my $in_turn = requests_in_turn('/kept/turns/with');
+is(scalar(grep { /^create2 .*-lock-/ } @$in_turn),
+	1 + 5, 'servers that take turns create a node each time, once in vain without a parent');
 set('zklock.keep', '0');
 is_deeply($in_turn, requests_in_turn('/kept/turns/none'),
 	'servers that take turns send the same requests with and without zklock.keep');
