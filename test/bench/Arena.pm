@@ -114,7 +114,7 @@ sub new_server
 {
 	my ($self, $name, $hosts, %conf) = @_;
 	my $server = PgServer->with_zklock(
-		$self->{bindir}, "$self->{tmp}/" . $name =~ s/ //r, $hosts,
+		$self->{bindir}, "$self->{tmp}/" . $name =~ s/ //gr, $hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.session_timeout' => '60s',
 		'zklock.max_locks' => 20_000,
@@ -138,6 +138,27 @@ sub modes
 
 	return grep { $wanted{ $_->[0] } } [ 'zklock', {} ],
 	  $there ? [ 'zklock server', { 'zklock.session' => 'server' } ] : ();
+}
+
+# The same for a server that keeps locks
+sub keeping_modes
+{
+	my ($self) = @_;
+	my $name = 'zklock keep';
+
+	return grep({ $_->[0] eq 'zklock server' } $self->modes)
+	  && grep({ $_ eq $name } @{ $self->{names} }) ?
+	  [ $name, { 'zklock.session' => 'server' } ] : ();
+}
+
+# ... and that takes a way to ZooKeeper
+sub keeping_server
+{
+	my ($self, $way) = @_;
+	my $name = "keep $way";
+
+	return $self->{servers}{$name} //=
+	  $self->new_server($name, $self->hosts($way), 'zklock.keep' => '1s');
 }
 
 # Settings, such as those of a mode, for PGOPTIONS
@@ -172,6 +193,8 @@ sub invite
 
 		push @all, Backends->new($name, $self->server($way), 'mutex', %$settings);
 	}
+	push @all, map { Backends->new($_->[0], $self->keeping_server($way), 'mutex', %{ $_->[1] }) }
+	  $self->keeping_modes;
 	push @all, Program->new($_, $self->{tmp}, $self->hosts($way))
 	  for grep { $wanted{$_} } 'raw', 'raw safe', 'raw shared',
 	  qw(Curator kazoo go-zookeeper);

@@ -51,7 +51,7 @@ sub _newcomers
 {
 	my ($arena) = @_;
 
-	return grep { $_->name ne 'advisory' } @{ $arena->invite('loopback') };
+	return grep { $_->name !~ /^(?:advisory|zklock keep)$/ } @{ $arena->invite('loopback') };
 }
 
 # The sum of all processes of a contestant

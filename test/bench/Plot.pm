@@ -71,9 +71,10 @@ sub _pair
 				"\"$name\"",
 				map { $arena->median('acquire, release', $_, 1, $name) } @ways
 			]
-		} grep { $_ ne 'advisory' } @names)
+		} @names)
 	  . "set title 'acquire and release, one client'\nset ylabel 'microseconds'\n"
-	  . "set key top left\nset style data histograms\nset style fill solid 0.8\nset yrange [0:*]\n"
+	  . "set key top left\nset style data histograms\nset style fill solid 0.8\nset logscale y\nset yrange [1:*]\n"
+	  . "set datafile missing '?'\n"
 	  . 'plot '
 	  . join(', ',
 		map { "\$pair using @{[$_ + 2]}:xtic(1) title '$ways[$_]'" } 0 .. $#ways)

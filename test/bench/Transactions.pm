@@ -27,10 +27,16 @@ sub measure
 	{
 		for my $round (1 .. $arena->{rounds})
 		{
-			for ([ 'advisory', {} ], $arena->modes)
+			for (
+				[ 'advisory', {}, $server ],
+				map({ [ @$_, $server ] } $arena->modes),
+				map({ [ @$_, $arena->keeping_server('loopback') ] } $arena->keeping_modes))
 			{
-				my ($name, $settings) = @$_;
+				my ($name, $settings, $server) = @$_;
 				my ($one, $own) = $name eq 'advisory' ? @advisory : @zklock;
+
+				# No server keeps a lock that others use, too.
+				$own =~ s{/many/}{/kept/} if $name eq 'zklock keep';
 
 				local $ENV{PGOPTIONS} = Arena::options($settings);
 				for ([ 'one lock', $one ], [ 'own locks', $own ])

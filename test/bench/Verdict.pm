@@ -33,9 +33,12 @@ my @targets = (
 			my $way = $_;
 
 			([ '10000 locks', $way, 32, 'zklock', '>=', 0.8, 'zklock server' ],
-				[ '10000 locks', $way, 32, 'raw shared', '>=', 0.9, 'zklock server' ]);
+				[ '10000 locks', $way, 32, 'raw shared', '>=', 0.9, 'zklock server' ],
+				[ '10000 locks', $way, 32, 'zklock server', '>=', 0.95, 'zklock keep' ]);
 		} 'loopback',
 		'2 ms'),
+	[ 'acquire, release', 'loopback', 1, 'advisory', '<=', 2, 'zklock keep' ],
+	[ 'pgbench own locks', 'loopback', 32, 'advisory', '>=', 0.8, 'zklock keep' ],
 	[ 're-entrant pair', 'loopback', 1, 'advisory', '<=', 1.5 ],
 	[ 'seen: acquire, release', 'loopback', 1, 'session', '<=', 1.05, 'shared' ],
 	[ 'seen: re-entrant pair', 'loopback', 1, 'session', '<=', 1.05, 'shared' ]);
@@ -68,7 +71,7 @@ my @rows = (
 	map({ [ "sales on $_", 'loopback', 8 ] } 'one server', 'two servers'),
 	map({ [ "$_ of a client", 'loopback', 1 ] } qw(memory threads descriptors)));
 
-my @others = ('raw', 'raw safe', 'raw shared', qw(Curator kazoo go-zookeeper advisory));
+my @others = ('zklock keep', 'raw', 'raw safe', 'raw shared', qw(Curator kazoo go-zookeeper advisory));
 
 # Figures that must not depend on the number may grow by this factor, for
 # noise.

@@ -18,7 +18,7 @@ my $dir = File::Temp->newdir('bench-XXXXXX', TMPDIR => 1);
 my %least = (
 	ZKLOCK_INSTALLED => 1, QUICK => 1, RESULTS => $dir,
 	PIECES => 'Locks,Held,Herd',
-	CONTESTANTS => 'zklock,zklock server,raw,raw safe,advisory',
+	CONTESTANTS => 'zklock,zklock server,zklock keep,raw,raw safe,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
 my @sources = map { "$FindBin::RealBin/../$_" } qw(bench demo perl setup);
@@ -52,6 +52,7 @@ is(shift(@rows), 'figure,unit,way,clients,name,round,value', 'bench.csv has a he
 for my $row (
 	'acquire release,us,loopback,1,zklock',
 	'acquire release,us,2 ms,1,raw',
+	'acquire release,us,loopback,1,zklock keep',
 	'one lock,locks a second,2 ms,2,zklock',
 	'one lock,locks a second,loopback,2,zklock server',
 	'one lock,locks a second,loopback,2,advisory',
