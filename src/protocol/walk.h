@@ -1,0 +1,161 @@
+/*-------------------------------------------------------------------------
+ *
+ * walk.h
+ *	  The search for a deadlock across servers: a pure state machine.
+ *
+ * A process that waits for a lock, and has others, publishes a record: an ephemeral
+ * node that lists what it has and what it waits for.  Then it walks: it reads the
+ * records and the queues that they lead to, and searches the wait-for graph
+ * (waitgraph.h) for a cycle through itself.
+ *
+ * A record is never overwritten.  It is deleted before anything in it changes: before
+ * a node that it names is deleted or passed to another process, and before its process
+ * does anything after the wait.  The rules that follow from that:
+ *	- The member of a deadlock whose record is the newest sees all the others, because
+ *	  a session sees its own writes and all earlier ones.  So each process walks once
+ *	  for each record.
+ *	- That member is the victim.  So a walk ignores newer records, a deadlock has one
+ *	  victim, and no process ends the wait of another one.
+ *	- After the first pass and a sync, the records and queues of the cycle are read
+ *	  again.  If all records are the same, and all nodes are still listed, there was a
+ *	  moment between the passes at which all processes waited.  If not, the walk begins
+ *	  again, because there may be another cycle.
+ *	- A process without a record, or with one that is not understood, is taken to be
+ *	  running.  Only its place in a queue counts: a reader behind a writer without a
+ *	  record is blocked by those ahead of the writer, too.
+ *	- A record lists only locks that have a queue.  Who waits for a semaphore or a simple
+ *	  lock has no record.
+ *	- If records of two processes name one node, the one that has it is ahead of the one
+ *	  that waits with it: they share a gate (gate.h).
+ *
+ * Like the recipe, a walk only makes decisions: it asks for reads, gets their answers,
+ * and has a verdict.  It does not allocate: the caller provides the memory.  If that is
+ * not enough, the walk gives up.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_WALK_H
+#define ZKLOCK_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/mode.h"
+
+/* A record is not longer than this, with its terminating zero. */
+#define ZKLOCK_RECORD_SIZE 4096
+
+/*
+ * The reads of a walk, however often it begins again.  A walk that needs more of them
+ * gives up.
+ */
+#define ZKLOCK_WALK_MAX_READS 1000
+
+typedef enum ZkLockWalkVerdict
+{
+	ZKLOCK_WALK_PENDING,
+	ZKLOCK_WALK_NO_DEADLOCK,
+	ZKLOCK_WALK_VICTIM,			/* this process ends its wait */
+	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads */
+	ZKLOCK_WALK_NO_MEMORY
+} ZkLockWalkVerdict;
+
+/* A member of a deadlock, which waits for a lock and is blocked by the next member. */
+typedef struct ZkLockWalkMember
+{
+	const char *server;			/* as in its record; "": it has no record */
+	const char *process;		/* the same */
+	const char *node;			/* that it waits with */
+	const char *path;
+	ZkLockMode	mode;
+	int64_t		czxid;			/* of its record */
+} ZkLockWalkMember;
+
+typedef enum ZkLockWalkReadKind
+{
+	ZKLOCK_WALK_LIST_RECORDS,	/* list the records */
+	ZKLOCK_WALK_READ_RECORD,	/* read the record with this name */
+	ZKLOCK_WALK_LIST_NODES,		/* list the children of this path */
+	ZKLOCK_WALK_SYNC			/* wait until the server has caught up */
+} ZkLockWalkReadKind;
+
+typedef struct ZkLockWalkRead
+{
+	ZkLockWalkReadKind kind;
+	int			number;			/* for the answer */
+	const char *name;			/* of a record, or a path */
+} ZkLockWalkRead;
+
+struct ZkLockWalkRecord;
+struct ZkLockWalkQueue;
+struct ZkLockWalkNode;
+
+typedef struct ZkLockWalk
+{
+	/*
+	 * Results.  For ZKLOCK_WALK_VICTIM, the members of the deadlock, in the memory of
+	 * the walk.  The first one is the victim.
+	 */
+	ZkLockWalkVerdict verdict;
+	const ZkLockWalkMember *members;
+	int			nmembers;
+	int			nreads;
+	int			nrestarts;		/* it has begun again after a change */
+
+	/* used by walk.c only */
+	int			phase;
+	bool		asked;			/* the read of this phase, if it has only one */
+	int			unanswered;
+	bool		changed;		/* between the passes */
+	char	   *all_memory;
+	size_t		all_room;
+	char	   *memory;			/* that is left */
+	size_t		room;
+	struct ZkLockWalkRecord *self;
+	struct ZkLockWalkRecord *records;
+	struct ZkLockWalkQueue *queues;
+	struct ZkLockWalkNode *nodes;
+	const char *self_name;
+	int			nrecords;
+	int			nqueues;
+	int			nnodes;
+} ZkLockWalk;
+
+/*
+ * Begin a walk.  `self` is the name of the process's own record.  It and the memory
+ * must live as long as the walk.
+ */
+extern void zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory,
+							  size_t size);
+
+/*
+ * Return the next read.  False: there is none, or none before the answers to those
+ * under way.  Reads that are returned one after the other may be sent together.
+ */
+extern bool zklock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read);
+
+/* The answer to a list; `n` is -1 if the path does not exist. */
+extern void zklock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
+							   const char *const *names, int n);
+
+/* The answer to the read of a record; NULL: it does not exist. */
+extern void zklock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
+							   const char *data, size_t size, int64_t czxid);
+
+extern void zklock_walk_synced(ZkLockWalk *walk);
+
+/*
+ * Write the beginning of a record's text, a string in UTF-8: the server and the process
+ * that it is of, for messages.  A server has one text, and no other server has it.
+ * Returns the size without the terminating zero, or 0 if there is no room.
+ */
+extern size_t zklock_walk_write_head(char *text, size_t room, const char *server,
+									 const char *process);
+
+/* Append a node to the text of this size.  Returns as above. */
+extern size_t zklock_walk_write_node(char *text, size_t size, size_t room,
+									 ZkLockMode mode, const char *path,
+									 const char *node, bool waits);
+
+#endif							/* ZKLOCK_WALK_H */

@@ -1,0 +1,3 @@
+# Seed 9
+# Writers without a record are ignored.
+/^add_unnamed(/,/^}/ s/kind->reader ||/!kind->reader ||/

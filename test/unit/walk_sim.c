@@ -1,0 +1,642 @@
+/*-------------------------------------------------------------------------
+ *
+ * walk_sim.c
+ *	  The search for deadlocks across servers, against a model of ZooKeeper.
+ *
+ * Processes take locks in random order, publish records when they wait, and walk.  Each
+ * has a session: its writes are carried out in their order, some time later, and its
+ * reads show a state that may be old, but not older than the one before, nor than its
+ * own writes.  Some are other clients, without records.  At each moment, the true graph
+ * is that of the nodes in ZooKeeper: a process that has given up still waits until its
+ * node is deleted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/walk.h"
+
+#define MAX_PROCESSES 6
+#define MAX_QUEUES 5
+#define MAX_NODES 600
+#define MAX_OPS 16
+#define MAX_READS 64
+#define MAX_STEPS 3000
+#define RECORDS (-1)
+
+enum
+{
+	MISSED = 1,
+	WRONG,
+	MEMORY,
+	N_PROPERTIES
+};
+
+static const char *const properties[] = {
+	[MISSED] = "every deadlock that stands is found",
+	[WRONG] = "a victim was in a deadlock, at the sync, in which its record was the newest",
+	[MEMORY] = "a walk has enough memory"
+};
+
+enum
+{
+	N_GRANTS,
+	N_RECORDS,
+	N_VICTIMS,
+	N_NONE,
+	N_LARGE,
+	N_TIMEOUTS,
+	N_EXPIRED,
+	N_LOST,
+	N_STALE,
+	N_FOREIGN,
+	N_GRANTED_WALKS,
+	N_COUNTS
+};
+
+static const char *const counts[] = {
+	[N_GRANTS] = "locks granted after a wait",
+	[N_RECORDS] = "records",
+	[N_VICTIMS] = "victims",
+	[N_NONE] = "walks without a deadlock",
+	[N_LARGE] = "walks with more than two records",
+	[N_TIMEOUTS] = "timeouts",
+	[N_EXPIRED] = "sessions expired",
+	[N_LOST] = "walks begun again with a new connection",
+	[N_STALE] = "reads of an old state",
+	[N_FOREIGN] = "locks of other clients",
+	[N_GRANTED_WALKS] = "locks granted in the midst of a walk"
+};
+
+/* A node in ZooKeeper; it existed from `created` to `deleted`, 0: it still exists. */
+typedef struct Node
+{
+	int			queue;			/* RECORDS: it is a record */
+	int			process;
+	bool		reader;
+	int64_t		created;
+	int64_t		deleted;
+	char		name[80];
+	char		data[1024];
+	size_t		size;
+} Node;
+
+typedef enum OpKind
+{
+	CREATE,
+	PUBLISH,
+	DELETE
+} OpKind;
+
+typedef struct Op
+{
+	OpKind		kind;
+	int			node;			/* DELETE */
+	int			queue;			/* CREATE */
+	bool		reader;
+} Op;
+
+typedef enum State
+{
+	RUNS,
+	CREATES,
+	WAITS
+} State;
+
+typedef struct Process
+{
+	State		state;
+	bool		foreign;
+	int64_t		seen;			/* the state of ZooKeeper that it has seen */
+	int			nops;
+	Op			op[MAX_OPS];
+	int			nheld;
+	int			held[MAX_QUEUES];
+	int			waiting;		/* its node */
+	bool		published;		/* it has a record, or is about to */
+	int			record;			/* -1: not yet */
+	bool		walking;
+	int64_t		synced_at;
+	int64_t		newest_at;		/* when it was last in a deadlock in which its
+								 * record was the newest */
+	ZkLockWalk	walk;
+	int			nreads;
+	ZkLockWalkRead read[MAX_READS];
+	char		memory[200000];
+} Process;
+
+static Node nodes[MAX_NODES];
+static int	nnodes;
+static int64_t zxid;
+static int64_t counter[MAX_QUEUES];
+static Process processes[MAX_PROCESSES];
+static int	nprocesses;
+static int	nqueues;
+static bool edge[MAX_PROCESSES][MAX_PROCESSES];
+
+static bool
+exists(const Node *node)
+{
+	return node->deleted == 0;
+}
+
+static bool
+is_ahead(const Node *a, const Node *b)
+{
+	return exists(a) && a->queue == b->queue && a->created < b->created &&
+		a->process != b->process && !(a->reader && b->reader);
+}
+
+static bool
+is_blocked(const Node *node)
+{
+	for (int i = 0; i < nnodes; i++)
+		if (is_ahead(&nodes[i], node))
+			return true;
+	return false;
+}
+
+static void
+path_of(int queue, char *path)
+{
+	sprintf(path, "/q%d", queue);
+}
+
+/*
+ * The true graph
+ */
+
+static void
+find_edges(void)
+{
+	memset(edge, 0, sizeof(edge));
+	for (int i = 0; i < nprocesses; i++)
+	{
+		const Process *p = &processes[i];
+
+		if (p->waiting < 0 || !exists(&nodes[p->waiting]))
+			continue;
+		for (int j = 0; j < nnodes; j++)
+			if (is_ahead(&nodes[j], &nodes[p->waiting]))
+				edge[i][nodes[j].process] = true;
+	}
+}
+
+/* Has it a record, or is it a mere node for those with a newer one? */
+static bool
+may_be_in(int process, int64_t newest)
+{
+	const Process *p = &processes[process];
+
+	return p->record < 0 || nodes[p->record].created <= newest;
+}
+
+/* Is there a path from `from` to `to` through processes with records up to `newest`? */
+static bool
+reaches(int from, int to, int64_t newest, bool *seen)
+{
+	for (int i = 0; i < nprocesses; i++)
+	{
+		if (!edge[from][i] || !may_be_in(i, newest))
+			continue;
+		if (i == to)
+			return true;
+		if (seen[i])
+			continue;
+		seen[i] = true;
+		if (reaches(i, to, newest, seen))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_in_cycle(int process, int64_t newest)
+{
+	bool		seen[MAX_PROCESSES] = {false};
+
+	return reaches(process, process, newest, seen);
+}
+
+/* ZooKeeper's state has changed. */
+static void
+changed(void)
+{
+	find_edges();
+	for (int i = 0; i < nprocesses; i++)
+	{
+		Process    *p = &processes[i];
+
+		if (p->record >= 0 && exists(&nodes[p->record]) &&
+			is_in_cycle(i, nodes[p->record].created))
+			p->newest_at = zxid;
+	}
+}
+
+/*
+ * Writes
+ */
+
+static void
+push(Process *p, Op op)
+{
+	if (p->nops == MAX_OPS)
+		sim_overflow("writes");
+	p->op[p->nops++] = op;
+}
+
+static int
+add_node(int process, int queue, bool reader)
+{
+	Node	   *node = &nodes[nnodes];
+
+	if (nnodes == MAX_NODES)
+		sim_overflow("nodes");
+	*node = (Node) {
+		.queue = queue, .process = process, .reader = reader, .created = ++zxid
+	};
+	return nnodes++;
+}
+
+static void
+write_record(const Process *p, Node *record)
+{
+	char		path[16];
+
+	record->size = zklock_walk_write_head(record->data, sizeof(record->data), "server",
+										  record->name);
+	path_of(nodes[p->waiting].queue, path);
+	record->size = zklock_walk_write_node(record->data, record->size,
+										  sizeof(record->data),
+										  nodes[p->waiting].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
+										  path, nodes[p->waiting].name, true);
+	for (int i = 0; i < p->nheld; i++)
+	{
+		path_of(nodes[p->held[i]].queue, path);
+		record->size = zklock_walk_write_node(record->data, record->size,
+											  sizeof(record->data),
+											  nodes[p->held[i]].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
+											  path, nodes[p->held[i]].name, false);
+	}
+}
+
+static void
+begin_walk(Process *p)
+{
+	p->walking = true;
+	p->synced_at = INT64_MAX;
+	p->nreads = 0;
+	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory));
+}
+
+/* A record that is not written yet is not written any more. */
+static void
+end_record(Process *p)
+{
+	if (p->record >= 0)
+		push(p, (Op) {.kind = DELETE,.node = p->record});
+	else if (p->published)
+		p->nops--;
+	p->published = p->walking = false;
+}
+
+/* Carry out a process's next write. */
+static void
+apply(int process)
+{
+	Process    *p = &processes[process];
+	Op			op = p->op[0];
+	Node	   *node;
+
+	memmove(p->op, p->op + 1, sizeof(Op) * (size_t) --p->nops);
+	switch (op.kind)
+	{
+		case CREATE:
+			p->waiting = add_node(process, op.queue, op.reader);
+			node = &nodes[p->waiting];
+			sprintf(node->name, "_c_00000000-0000-0000-0000-%012d-%s%010d", nnodes,
+					op.reader ? "__READ__" : "__WRIT__", (int) counter[op.queue]++);
+			p->state = WAITS;
+			sim_trace("%c: %s in queue %d", 'A' + process, node->name + 40, op.queue);
+			break;
+		case PUBLISH:
+			p->record = add_node(process, RECORDS, false);
+			node = &nodes[p->record];
+			sprintf(node->name, "process %d", process);
+			write_record(p, node);
+			sim_count(N_RECORDS);
+			sim_trace("%c publishes record %s", 'A' + process, node->name);
+			begin_walk(p);
+			break;
+		case DELETE:
+			nodes[op.node].deleted = ++zxid;
+			sim_trace("%c deletes %s of queue %d", 'A' + process, nodes[op.node].name,
+					  nodes[op.node].queue);
+			if (op.node == p->record)
+				p->record = -1;
+			break;
+	}
+	p->seen = zxid;
+	changed();
+}
+
+static void
+release_all(Process *p)
+{
+	for (int i = 0; i < p->nheld; i++)
+		push(p, (Op) {.kind = DELETE,.node = p->held[i]});
+	p->nheld = 0;
+}
+
+static void
+give_up(Process *p)
+{
+	end_record(p);
+	push(p, (Op) {.kind = DELETE,.node = p->waiting});
+	p->state = RUNS;
+}
+
+static void
+run(Process *p)
+{
+	int			queue = (int) sim_random((uint32_t) nqueues);
+
+	if (p->nops > 0 || p->nheld + (sim.quiet ? MAX_QUEUES : 0) >= 3 ||
+		(p->nheld > 0 && sim_percent(20)))
+	{
+		if (p->nops == 0)
+			release_all(p);
+		return;
+	}
+	for (int i = 0; i < p->nheld; i++)
+		if (nodes[p->held[i]].queue == queue)
+			return;
+	push(p, (Op) {.kind = CREATE,.queue = queue,.reader = sim_percent(30)});
+	p->state = CREATES;
+}
+
+static void
+grant(Process *p)
+{
+	sim_count(N_GRANTS);
+	if (p->foreign)
+		sim_count(N_FOREIGN);
+	if (p->walking)
+		sim_count(N_GRANTED_WALKS);
+	end_record(p);
+	p->held[p->nheld++] = p->waiting;
+	p->state = RUNS;
+}
+
+/*
+ * Reads
+ */
+
+static void
+answer_list(Process *p, const ZkLockWalkRead *read)
+{
+	const char *names[MAX_NODES];
+	int			n = 0;
+
+	for (int i = 0; i < nnodes; i++)
+	{
+		char		path[16] = "";
+
+		if (nodes[i].queue != RECORDS)
+			path_of(nodes[i].queue, path);
+		if ((read->kind == ZKLOCK_WALK_LIST_RECORDS) == (nodes[i].queue == RECORDS) &&
+			(nodes[i].queue == RECORDS || strcmp(read->name, path) == 0) &&
+			nodes[i].created <= p->seen &&
+			(nodes[i].deleted == 0 || nodes[i].deleted > p->seen))
+			names[n++] = nodes[i].name;
+	}
+	if (read->kind == ZKLOCK_WALK_LIST_RECORDS && n > 2)
+		sim_count(N_LARGE);
+	zklock_walk_listed(&p->walk, read, names, n);
+}
+
+static void
+answer_record(Process *p, const ZkLockWalkRead *read)
+{
+	for (int i = 0; i < nnodes; i++)
+		if (nodes[i].queue == RECORDS && strcmp(nodes[i].name, read->name) == 0 &&
+			nodes[i].created <= p->seen &&
+			(nodes[i].deleted == 0 || nodes[i].deleted > p->seen))
+		{
+			zklock_walk_record(&p->walk, read, nodes[i].data, nodes[i].size,
+							   nodes[i].created);
+			return;
+		}
+	zklock_walk_record(&p->walk, read, NULL, 0, 0);
+}
+
+static void
+answer(Process *p)
+{
+	ZkLockWalkRead read = p->read[0];
+
+	memmove(p->read, p->read + 1, sizeof(ZkLockWalkRead) * (size_t) --p->nreads);
+	p->seen += (int64_t) sim_random((uint32_t) (zxid - p->seen + 1));
+	if (read.kind == ZKLOCK_WALK_SYNC)
+		p->synced_at = p->seen = zxid;
+	if (p->seen < zxid)
+		sim_count(N_STALE);
+	switch (read.kind)
+	{
+		case ZKLOCK_WALK_LIST_RECORDS:
+		case ZKLOCK_WALK_LIST_NODES:
+			answer_list(p, &read);
+			break;
+		case ZKLOCK_WALK_READ_RECORD:
+			answer_record(p, &read);
+			break;
+		case ZKLOCK_WALK_SYNC:
+			zklock_walk_synced(&p->walk);
+			break;
+	}
+}
+
+/* Returns false if there is nothing to do. */
+static bool
+walk(int process)
+{
+	Process    *p = &processes[process];
+
+	while (p->nreads < MAX_READS && zklock_walk_next(&p->walk, &p->read[p->nreads]))
+		p->nreads++;
+	if (p->walk.verdict == ZKLOCK_WALK_PENDING)
+	{
+		if (p->nreads == 0)
+			sim_breach(MISSED, "the walk of %c does not go on", 'A' + process);
+		else
+			answer(p);
+		return true;
+	}
+	p->walking = false;
+	sim_trace("%c: verdict %d", 'A' + process, p->walk.verdict);
+	switch (p->walk.verdict)
+	{
+		case ZKLOCK_WALK_VICTIM:
+			sim_count(N_VICTIMS);
+			if (p->newest_at < p->synced_at)
+				sim_breach(WRONG, "%c is the victim of no deadlock", 'A' + process);
+			give_up(p);
+			release_all(p);
+			break;
+		case ZKLOCK_WALK_NO_DEADLOCK:
+			sim_count(N_NONE);
+			break;
+		default:
+			sim_breach(MEMORY, "%c has no memory", 'A' + process);
+			break;
+	}
+	return true;
+}
+
+/* Let a process do something.  Returns false if it cannot. */
+static bool
+step(int process)
+{
+	Process    *p = &processes[process];
+
+	if (p->nops > 0 && (p->state == RUNS || sim_percent(50)))
+	{
+		apply(process);
+		return true;
+	}
+	if (p->state == RUNS)
+	{
+		bool		busy = p->nheld > 0 || !sim.quiet;
+
+		if (busy)
+			run(p);
+		return busy;
+	}
+	if (p->state == WAITS && !is_blocked(&nodes[p->waiting]))
+	{
+		if (p->walking && sim_percent(60))
+			return walk(process);
+		grant(p);
+		return true;
+	}
+	if (p->state == WAITS && !p->foreign && !p->published && p->nheld > 0)
+	{
+		p->published = true;
+		push(p, (Op) {.kind = PUBLISH});
+		return true;
+	}
+	if (p->walking)
+		return walk(process);
+	return p->nops > 0;
+}
+
+/*
+ * Faults
+ */
+
+static void
+expire(int process)
+{
+	Process    *p = &processes[process];
+
+	zxid++;
+	for (int i = 0; i < nnodes; i++)
+		if (nodes[i].process == process && exists(&nodes[i]))
+			nodes[i].deleted = zxid;
+	p->nops = p->nheld = 0;
+	p->state = RUNS;
+	p->published = p->walking = false;
+	p->record = -1;
+	changed();
+	sim_count(N_EXPIRED);
+	sim_trace("%c: its session expires", 'A' + process);
+}
+
+static void
+fault(int process)
+{
+	Process    *p = &processes[process];
+
+	if (sim_percent(20))
+		expire(process);
+	else if (p->state == WAITS && sim_percent(50))
+	{
+		sim_count(N_TIMEOUTS);
+		sim_trace("%c gives up", 'A' + process);
+		give_up(p);
+	}
+	else if (p->walking)
+	{
+		sim_count(N_LOST);
+		begin_walk(p);
+	}
+}
+
+static void
+check_rest(void)
+{
+	for (int i = 0; i < nprocesses; i++)
+	{
+		bool		seen[MAX_PROCESSES] = {false};
+		bool		foreign = processes[i].foreign;
+
+		if (!reaches(i, i, INT64_MAX, seen))
+			continue;
+		for (int j = 0; j < nprocesses; j++)
+			foreign |= seen[j] && processes[j].foreign;
+		if (!foreign)
+			sim_breach(MISSED, "%c is in a deadlock that stands", 'A' + i);
+	}
+}
+
+static void
+play(uint64_t seed)
+{
+	int			noisy;
+	int			faults;
+
+	sim_seed(seed);
+	memset(processes, 0, sizeof(processes));
+	memset(counter, 0, sizeof(counter));
+	nnodes = 0;
+	zxid = 0;
+	nprocesses = 2 + (int) sim_random(MAX_PROCESSES - 1);
+	nqueues = 2 + (int) sim_random(MAX_QUEUES - 1);
+	noisy = 50 + (int) sim_random(300);
+	faults = (int) sim_random(3) * 2;
+	for (int i = 0; i < nprocesses; i++)
+	{
+		processes[i].record = processes[i].waiting = -1;
+		processes[i].foreign = sim_percent(10);
+	}
+	for (int n = 0; sim.broken == SIM_KEPT && n < MAX_STEPS; n++)
+	{
+		int			process = (int) sim_random((uint32_t) nprocesses);
+		bool		any = false;
+
+		sim.quiet = n > noisy;
+		if (!sim.quiet && sim_percent((uint32_t) faults))
+			fault(process);
+		if (step(process))
+			continue;
+		for (int i = 0; i < nprocesses && sim.quiet && !any; i++)
+			any = step(i);
+		if (sim.quiet && !any)
+		{
+			check_rest();
+			return;
+		}
+	}
+}
+
+const SimProgram sim_program = {
+	.play = play,
+	.properties = properties,
+	.nproperties = N_PROPERTIES,
+	.counts = counts,
+	.ncounts = N_COUNTS,
+	.enough = 5000
+};
