@@ -13,6 +13,7 @@
 #include "backend/nodedata.h"
 #include "backend/revoke.h"
 #include "backend/sessionroutine.h"
+#include "backend/waitrecord.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/text.h"
@@ -122,6 +123,7 @@ zklock_await_end(void)
 	if (title_is_set)
 		zklock_compat_title(NULL);
 	title_is_set = false;
+	zklock_waitrecord_end();
 }
 
 /* The first attempt without a verdict, or NULL */
@@ -225,8 +227,11 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		if (pending != NULL && now >= check_at)
 		{
 			zklock_deadlock_check();
+			zklock_waitrecord_publish(attempts, n);
 			check_at = zklock_deadlock_next_check();
 		}
+		if (pending != NULL)
+			zklock_waitrecord_check();
 		if (pending != NULL && now >= log_at)
 		{
 			log_wait(pending, began, "still waiting for");
@@ -234,6 +239,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			log_at = ZKLOCK_NEVER;
 		}
 	}
+	zklock_waitrecord_end();
 	if (logged != NULL && logged->outcome.verdict == ZKLOCK_GRANTED)
 		log_wait(logged, began, "acquired");
 }

@@ -47,7 +47,7 @@ extern char *zklock_await_describe(const ZkLockAttempt *attempt);
 
 /*
  * To be called when the wait is over, for any reason.  Resets the process
- * title.
+ * title, and deletes the record of the wait (waitrecord.h).
  */
 extern void zklock_await_end(void);
 

@@ -12,7 +12,11 @@
 #include "backend/nodedata.h"
 #include "session/diagnosis.h"
 #include "session/session.h"
+#include "session/walker.h"
 #include "shared/claims.h"
+
+/* The record of this backend's wait */
+static ZkLockWalker walker;
 
 static void
 connect_session(int64 deadline)
@@ -106,6 +110,8 @@ deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages, bool stale)
 			else if (message->tag.owner == driver->owner)
 				zklock_driver_process_reply(driver, message);
 		}
+		if (!stale && message->tag.owner == walker.owner)
+			zklock_walker_process_reply(&walker, message);
 		zklock_zkclient_free(message);
 	}
 }
@@ -124,6 +130,7 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 		zklock_driver_check_session(&attempts[i].driver);
 		copy_results(&attempts[i]);
 	}
+	zklock_walker_check_session(&walker, stale);
 }
 
 static void
@@ -205,6 +212,31 @@ is_revoked(const ZkLockAttempt *attempt)
 		zklock_zkclient_revocations(driver->node) > 0;
 }
 
+static bool
+publish(const char *text)
+{
+	return zklock_walker_begin(&walker, text);
+}
+
+static ZkLockWalkVerdict
+walk(char *members, size_t size)
+{
+	zklock_walker_describe(&walker, members, size);
+	return walker.verdict;
+}
+
+static void
+walk_again(void)
+{
+	zklock_walker_repeat(&walker);
+}
+
+static void
+unpublish(void)
+{
+	zklock_walker_end(&walker);
+}
+
 const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.connect = connect_session,
 	.admit = admit,
@@ -230,5 +262,9 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.renew_lease = renew_lease,
 	.revocations = revocations,
 	.revocation_serial = revocation_serial,
-	.is_revoked = is_revoked
+	.is_revoked = is_revoked,
+	.publish = publish,
+	.walk = walk,
+	.walk_again = walk_again,
+	.unpublish = unpublish
 };

@@ -40,7 +40,7 @@ typedef struct Graph
 int64
 zklock_deadlock_next_check(void)
 {
-	return zklock_deadlock_detection && zklock_claims_are_shared() ?
+	return zklock_deadlock_detection ?
 		zklock_zkclient_now() + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
 }
 
@@ -231,7 +231,7 @@ zklock_deadlock_check(void)
 	ZkLockDeadlockMember *members;
 	int			n;
 
-	if (!may_block())
+	if (!zklock_claims_are_shared() || !may_block())
 		return;
 	context = AllocSetContextCreate(CurrentMemoryContext,
 									"zklock deadlock check",

@@ -22,12 +22,12 @@
 
 /*
  * When a wait that has found no deadlock by now should look next.
- * ZKLOCK_NEVER, if zklock.deadlock_detection is off or there is no shared
- * memory for claims.
+ * ZKLOCK_NEVER, if zklock.deadlock_detection is off.
  */
 extern int64 zklock_deadlock_next_check(void);
 
 /*
+ * Look for a deadlock of this server, if there is shared memory for claims.
  * ERROR 40P01 if this backend, which waits, is a member of a deadlock.  From
  * then on, its claims do not show that it waits.  Errors: those of
  * CHECK_FOR_INTERRUPTS(), if it is interrupted at the same time.

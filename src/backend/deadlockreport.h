@@ -10,6 +10,7 @@
 #define ZKLOCK_DEADLOCKREPORT_H
 
 #include "backend/pgwaits.h"
+#include "protocol/walk.h"
 #include "shared/positions.h"
 
 /* A process of a deadlock, which is blocked by the next one. */
@@ -27,5 +28,13 @@ typedef struct ZkLockDeadlockMember
  */
 extern void zklock_deadlockreport_raise(const ZkLockDeadlockMember *members,
 										int n);
+
+/*
+ * The same for a deadlock across servers, as its walk has found it.  This
+ * backend is the first member.  The log has the records, and the query of this
+ * backend only.
+ */
+extern void zklock_deadlockreport_raise_across(const ZkLockWalkMember *members,
+											   int n);
 
 #endif							/* ZKLOCK_DEADLOCKREPORT_H */

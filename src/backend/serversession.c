@@ -19,6 +19,7 @@
 #include "session/session.h"
 #include "shared/claims.h"
 #include "shared/owners.h"
+#include "shared/recordslots.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shared/stats.h"
@@ -600,6 +601,19 @@ is_attempt_deleted(const ZkLockAttempt *attempt)
 	return attempt->node_claim != NULL && zklock_slots_is_node_deleted(attempt->node_claim);
 }
 
+static bool
+publish(const char *text)
+{
+	zklock_recordslots_publish(text, zklock_sessionstate_generation());
+	return true;
+}
+
+static void
+hold_back(void *node)
+{
+	zklock_slots_forbid_handover(node);
+}
+
 const ZkLockSessionRoutine zklock_serversession_routine = {
 	.connect = connect_session,
 	.admit = admit,
@@ -626,5 +640,10 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.is_node_deleted = is_node_deleted,
 	.revocation_serial = zklock_sessionstate_revocations,
 	.is_revoked = is_revoked,
-	.is_attempt_deleted = is_attempt_deleted
+	.is_attempt_deleted = is_attempt_deleted,
+	.publish = publish,
+	.hold_back = hold_back,
+	.walk = zklock_recordslots_verdict,
+	.walk_again = zklock_recordslots_walk_again,
+	.unpublish = zklock_recordslots_unpublish
 };

@@ -16,6 +16,7 @@
 
 #include "backend/attempt.h"
 #include "backend/locktable.h"
+#include "protocol/walk.h"
 
 typedef struct ZkLockSessionRoutine
 {
@@ -149,6 +150,31 @@ typedef struct ZkLockSessionRoutine
 
 	/* Was its node deleted by hand after the grant?  NULL as above. */
 	bool		(*is_attempt_deleted) (const ZkLockAttempt *attempt);
+
+	/*
+	 * Publish a record of this backend's wait (walker.h), and begin its walk.
+	 * Returns false if that is not possible now.  There must be no record.
+	 */
+	bool		(*publish) (const char *text);
+
+	/*
+	 * The node of an attempt or a hold is named in a record: from now on, do
+	 * not pass it on to another backend.  NULL if that never happens.
+	 */
+	void		(*hold_back) (void *node);
+
+	/*
+	 * Return the verdict of the record's walk, as read last by `wait`.  For
+	 * ZKLOCK_WALK_VICTIM, also describe the members: see
+	 * zklock_walker_describe().
+	 */
+	ZkLockWalkVerdict (*walk) (char *members, size_t size);
+
+	/* Begin another walk for the record. */
+	void		(*walk_again) (void);
+
+	/* Delete the record.  Raises and allocates nothing. */
+	void		(*unpublish) (void);
 } ZkLockSessionRoutine;
 
 /* The routine of the current locks or, if there are none, of the next one */

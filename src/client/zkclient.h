@@ -54,6 +54,9 @@ typedef struct ZkLockNode ZkLockNode;
  */
 #define ZKLOCK_MAX_DATA 1024
 
+/* Bytes of a node's data that a message contains */
+#define ZKLOCK_MAX_RECEIVED 4096
+
 /* "[address]:port" */
 #define ZKLOCK_SERVER_SIZE 72
 
@@ -113,7 +116,7 @@ typedef struct ZkLockMessage
 	int			depth;			/* PARENTS_MADE: number of levels from the root
 								 * to the node that was refused */
 	char	   *text;			/* CREATED: name without path; GOT: data, up to
-								 * ZKLOCK_MAX_DATA bytes; DELETED, CHANGED: path */
+								 * ZKLOCK_MAX_RECEIVED bytes; DELETED, CHANGED: path */
 	int			length;			/* GOT: length of all the data, which may
 								 * contain zero bytes */
 	const char *const *children;	/* LISTED: names without path */
@@ -219,6 +222,13 @@ extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
 											  const char *dir,
 											  const char *name,
 											  const char *prefix);
+
+/*
+ * Is a node of this parent given up, while its delete cannot be sent yet?  The
+ * deletes of all others, and then what is requested now, are carried out in
+ * this order.
+ */
+extern bool zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir);
 
 /* Create a prepared node with `data`.  Can be repeated after a failure. */
 extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,

@@ -519,6 +519,30 @@ zklock_zkclient_delete(ZkLockNode *node)
 		zklock_zknode_process_deletions(client);
 }
 
+bool
+zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir)
+{
+	static const ZkLockNodeList lists[] = {ZKLOCK_NODES_KEPT, ZKLOCK_NODES_TO_DELETE};
+	bool		delayed = false;
+
+	pthread_mutex_lock(&client->mutex);
+	for (int i = 0; i < 2; i++)
+	{
+		ZkLockLink *head = &client->nodes[lists[i]];
+
+		for (ZkLockLink *link = head->next; link != head && !delayed; link = link->next)
+		{
+			ZkLockNode *node = (ZkLockNode *) link;
+
+			/* A node whose delete was refused is kept. */
+			delayed = node->deleting && strcmp(node->dir, dir) == 0 &&
+				(lists[i] == ZKLOCK_NODES_TO_DELETE || node->creating > 0);
+		}
+	}
+	pthread_mutex_unlock(&client->mutex);
+	return delayed;
+}
+
 void
 zklock_zknode_release(ZkLockNode *node)
 {

@@ -283,7 +283,7 @@ listed(int rc, const struct String_vector *strings, const void *data)
 static void
 keep_data(ZkLockMessage *message, const char *value, int len)
 {
-	int			kept = len < ZKLOCK_MAX_DATA ? len : ZKLOCK_MAX_DATA;
+	int			kept = len < ZKLOCK_MAX_RECEIVED ? len : ZKLOCK_MAX_RECEIVED;
 
 	message->length = len;
 	message->text = malloc(kept + 1);

@@ -386,7 +386,7 @@ zklock_guc_init(void)
 	/* As deadlock_timeout, because others may be in the same deadlock. */
 	DefineCustomBoolVariable("zklock.deadlock_detection",
 							 "A wait for a lock that is part of a deadlock is ended.",
-							 "A waiting backend looks for deadlocks every deadlock_timeout, if the library is in shared_preload_libraries.",
+							 "A waiting backend looks for deadlocks every deadlock_timeout.",
 							 &zklock_deadlock_detection, true,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);

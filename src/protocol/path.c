@@ -110,8 +110,14 @@ const char *
 zklock_path_check_lock(const char *path, size_t len)
 {
 	const char *why = zklock_path_check(path, len);
+	const size_t nrecords = sizeof(ZKLOCK_PATH_RECORDS) - 1;
 	char		part[ZKLOCK_PATH_MAX + 1];
 	size_t		n = 0;
+
+	if (why == NULL && len >= nrecords &&
+		memcmp(path, ZKLOCK_PATH_RECORDS, nrecords) == 0 &&
+		(len == nrecords || path[nrecords] == '/'))
+		why = "\"/zklock/waits\" is reserved for the records of waits.";
 
 	for (size_t i = 1; why == NULL && i <= len; i++)
 	{

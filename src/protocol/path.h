@@ -19,6 +19,9 @@
 /* Longest path in bytes of UTF-8. */
 #define ZKLOCK_PATH_MAX 1024
 
+/* Parent of the records of waits (walk.h); no lock is there, or below. */
+#define ZKLOCK_PATH_RECORDS "/zklock/waits"
+
 /*
  * Does every server accept this path?  `path` is UTF-8 of `len` bytes.
  * Returns NULL if so, otherwise the reason, as a sentence for errdetail().
@@ -34,7 +37,8 @@ extern const char *zklock_path_check(const char *path, size_t len);
  * the nodes that are created there, must not count in the queue of a lock
  * further up, nor among the leases of a semaphore.  Otherwise a role that is
  * confined to paths below a lock could block that lock.  So no part of the
- * path may be a contender's name, or "leases".
+ * path may be a contender's name, or "leases".  Nor may the path be
+ * ZKLOCK_PATH_RECORDS or below it.
  */
 extern const char *zklock_path_check_lock(const char *path, size_t len);
 

@@ -580,6 +580,13 @@ has_reader(const ZkLockWalk *walk, const Queue *queue)
 	return false;
 }
 
+/* The mode of a writer's node, as far as its name shows it */
+static ZkLockMode
+mode_of_writer(const ZkLockContender *kind)
+{
+	return zklock_mode_table[ZKLOCK_WRITE].kind == kind ? ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE;
+}
+
 /* A node that no record names: if it is a writer's, it waits for all that are ahead. */
 static void
 add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
@@ -600,7 +607,7 @@ add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
 		return;
 	*node = (Node) {
 		.next = walk->nodes, .record = record, .queue = queue, .name = record->name,
-		.path = queue->parent, .mode = ZKLOCK_EXCLUSIVE, .waits = true
+		.path = queue->parent, .mode = mode_of_writer(kind), .waits = true
 	};
 	walk->nodes = node;
 	walk->nnodes++;

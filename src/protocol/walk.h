@@ -23,8 +23,8 @@
  *	- A process without a record, or with one that is not understood, is taken to be
  *	  running.  Only its place in a queue counts: a reader behind a writer without a
  *	  record is blocked by those ahead of the writer, too.
- *	- A record lists only locks that have a queue.  Who waits for a semaphore or a simple
- *	  lock has no record.
+ *	- A record lists only locks that have a queue.  A process that waits for a semaphore
+ *	  or a simple lock has no record.
  *	- If records of two processes name one node, the one that has it is ahead of the one
  *	  that waits with it: they share a gate (gate.h).
  *

@@ -16,7 +16,7 @@ static LWLockPadded *locks = NULL;
 void
 zklock_lwlocks_request(void)
 {
-	RequestNamedLWLockTranche(TRANCHE, ZKLOCK_PARTITIONS + 1);
+	RequestNamedLWLockTranche(TRANCHE, ZKLOCK_PARTITIONS + 2);
 }
 
 void
@@ -49,4 +49,10 @@ LWLock *
 zklock_lwlocks_stats(void)
 {
 	return &locks[ZKLOCK_PARTITIONS].lock;
+}
+
+LWLock *
+zklock_lwlocks_records(void)
+{
+	return &locks[ZKLOCK_PARTITIONS + 1].lock;
 }

@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 #include "worker/attempts.h"
 #include "worker/keeper.h"
+#include "worker/records.h"
 
 /*
  * Maximum number of creates under way, for all backends together.  ZooKeeper
@@ -525,6 +526,8 @@ deliver(const ZkLockMessage *message)
 		process_look(entry->attempt, message);
 	else if (entry != NULL)
 		run_step(entry->attempt, process_reply, message);
+	else if (owner != 0)
+		zklock_records_process_reply(message);
 }
 
 void

@@ -23,6 +23,7 @@
 #include "tcop/tcopprot.h"
 #include "worker/attempts.h"
 #include "worker/keeper.h"
+#include "worker/records.h"
 #include "worker/sessionfile.h"
 #include "worker/worker.h"
 
@@ -241,6 +242,7 @@ end_session(void)
 
 	publish(NULL, terminating);
 	zklock_attempts_drop_all();
+	zklock_records_drop_all();
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
 	zklock_session_end(CLOSE_TIMEOUT_MS);
@@ -561,6 +563,8 @@ main_loop(void)
 		zklock_keeper_check_all();
 		zklock_attempts_process_slots(status_of_session() != NULL &&
 							 status_of_session()->connects > 0);
+		if (status_of_session() != NULL && status_of_session()->connects > 0)
+			zklock_records_process(stale);
 		zklock_attempts_renew_lease();
 		if (end_if_drained())
 			return;
@@ -596,6 +600,7 @@ zklock_worker_main(Datum arg)
 					PGC_S_OVERRIDE);
 	zklock_session_keep_at_exit();
 	zklock_attempts_init();
+	zklock_records_init();
 	zklock_sessionstate_worker_starts(zklock_zkclient_now());
 	requests_answered = zklock_sessionstate_connect_requests();
 	publish(NULL, false);

@@ -103,7 +103,7 @@ has_reserved_part(const uint8_t *data, size_t size)
 	char		path[ZKLOCK_PATH_MAX + 1];
 
 	if (compiled != 0)
-		compiled = regcomp(&names, "((lock-|__(READ|WRIT|r?lock)__)-?[0-9]+|/leases)(/|$)",
+		compiled = regcomp(&names, "((lock-|__(READ|WRIT|r?lock)__)-?[0-9]+|/leases|^/zklock/waits)(/|$)",
 						   REG_EXTENDED | REG_NOSUB);
 	assert(compiled == 0);
 	memcpy(path, data, size);

@@ -64,6 +64,11 @@ test_boundaries(void **state)
 	(void) state;
 	assert_true(is_for_locks("/lock-/0000000001"));
 	assert_true(is_for_locks("/lease/s"));
+	assert_false(is_for_locks("/zklock/waits"));
+	assert_false(is_for_locks("/zklock/waits/x"));
+	assert_true(is_for_locks("/zklock/waits2"));
+	assert_true(is_for_locks("/zklock"));
+	assert_true(is_for_locks("/x/zklock/waits"));
 
 	memset(path, 'x', ZKLOCK_PATH_MAX);
 	path[0] = '/';

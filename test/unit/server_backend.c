@@ -95,9 +95,13 @@ draw_mode(void)
 		ZKLOCK_WRITE, ZKLOCK_EXCLUSIVE
 	};
 
-	return server_plan.readers ? read_write[shim_random(lengthof(read_write))] :
+	ZkLockMode	mode = server_plan.readers ? read_write[shim_random(lengthof(read_write))] :
 		server_plan.modes ? modes[shim_random(lengthof(modes))] :
 		ZKLOCK_EXCLUSIVE;
+
+	/* Across servers, deadlocks with locks that have no queue are not found. */
+	return server_plan.detects && server_plan.nservers > 1 &&
+		zklock_mode_table[mode].kind == NULL ? ZKLOCK_EXCLUSIVE : mode;
 }
 
 /* Who has anything waits for nothing for ever if deadlocks are not detected. */
@@ -377,6 +381,21 @@ zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
 	}
 	server_victim(true);
 	server_count(SERVER_N_DEADLOCKS);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected")));
+}
+
+/* The same for a deadlock across servers. */
+void
+zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n)
+{
+	for (int i = 0; i < n; i++)
+		shim_trace("deadlock: %s waits for %s with %s", members[i].process,
+				   members[i].path, members[i].node);
+	server_victim(true);
+	server_count(SERVER_N_DEADLOCKS);
+	server_count(SERVER_N_DEADLOCKS_ACROSS);
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected")));

@@ -26,7 +26,7 @@
 #define MAX_REQUESTS 1024
 #define MAX_WATCHES 512
 #define MAX_PATH 200
-#define MAX_DATA 200
+#define MAX_DATA 800
 #define MAX_NAMES 128
 
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
@@ -1789,6 +1789,15 @@ zklock_zkclient_delete(ZkLockNode *node)
 	check_caller();
 	node->deleting = true;
 	pump(node->client);
+}
+
+bool
+zklock_zkclient_is_delete_delayed(ZkLockClient *c, const char *dir)
+{
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		if (node->deleting && !node->busy && strcmp(node->dir, dir) == 0)
+			return true;
+	return false;
 }
 
 bool

@@ -33,6 +33,7 @@
 #include "tcop/pquery.h"
 #include "utils/inval.h"
 #include "utils/timeout.h"
+#include "utils/timestamp.h"
 #include "worker/sessionfile.h"
 
 /* Signatures are those of PostgreSQL. */
@@ -51,6 +52,7 @@ bool		IsUnderPostmaster = true;
 bool		am_walsender = false;
 int			ParallelWorkerNumber = -1;
 int			DeadlockTimeout = 1000;
+TimestampTz PgStartTime = 0;
 int			LockTimeout = 0;
 bool		log_lock_waits = false;
 bool		update_process_title = false;
@@ -441,6 +443,13 @@ zklock_sessionfile_remove(void)
 	SessionFile *file = shim_file();
 
 	file->there = false;
+}
+
+/* That of the file is its server's. */
+uint64
+GetSystemIdentifier(void)
+{
+	return shim_settings()->server;
 }
 
 /*

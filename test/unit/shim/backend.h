@@ -61,6 +61,7 @@ extern int64_t shim_locked_at(void);
 typedef struct ShimSettings
 {
 	const char *hosts;
+	int			server;			/* its number */
 	int			local_handover;
 	int			keep;
 	int			max_kept;

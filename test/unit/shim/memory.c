@@ -142,6 +142,12 @@ MemoryContextAlloc(MemoryContext context, Size size)
 }
 
 void *
+MemoryContextAllocExtended(MemoryContext context, Size size, int flags)
+{
+	return shim_is_out_of_memory() ? NULL : allocate(context, size, false);
+}
+
+void *
 MemoryContextAllocZero(MemoryContext context, Size size)
 {
 	return allocate(context, size, true);

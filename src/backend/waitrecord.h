@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * waitrecord.h
+ *	  Detection of deadlocks across servers: the record of this backend's wait.
+ *
+ * A backend that waits for longer than deadlock_timeout, and has locks,
+ * publishes a record of both in ZooKeeper, and searches the records of others
+ * for a deadlock (walk.h).  Without other locks it sends nothing.  If what the
+ * record says has changed, the backend publishes a new one when it next looks
+ * for deadlocks.
+ *
+ * Waits for simple locks and for leases are not published.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_WAITRECORD_H
+#define ZKLOCK_WAITRECORD_H
+
+#include "backend/attempt.h"
+
+/*
+ * This backend has looked for deadlocks on its server: publish a record of its
+ * wait if there is none yet.  All attempts but one are granted.
+ */
+extern void zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n);
+
+/*
+ * ERROR 40P01 if the record's walk has found that this backend, which still
+ * waits, is the victim of a deadlock.
+ */
+extern void zklock_waitrecord_check(void);
+
+/* The wait is over: delete the record.  Raises nothing. */
+extern void zklock_waitrecord_end(void);
+
+#endif							/* ZKLOCK_WAITRECORD_H */

@@ -1,0 +1,324 @@
+/*-------------------------------------------------------------------------
+ *
+ * walker.c
+ *	  Publishes the record of a wait, and runs the walk for it.  See walker.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "protocol/path.h"
+#include "protocol/recipe_types.h"
+#include "session/session.h"
+#include "session/walker.h"
+#include "utils/memutils.h"
+
+/*
+ * Memory for a walk.  It is only used as far as the walk needs it: 1,000
+ * records with a few nodes each, or a queue of 2,000.
+ */
+#define WALK_MEMORY (1024 * 1024)
+
+/* Data that is no record */
+#define NOT_UNDERSTOOD ""
+
+/* There is nothing to find, or no way to find it. */
+static void
+give_up(ZkLockWalker *walker)
+{
+	walker->verdict = ZKLOCK_WALK_NO_DEADLOCK;
+}
+
+static ZkLockTag
+next_tag(ZkLockWalker *walker)
+{
+	return (ZkLockTag) {walker->owner, ++walker->last_request};
+}
+
+static void
+create(ZkLockWalker *walker)
+{
+	if (!zklock_zkclient_create(zklock_session_client(), walker->node, walker->text,
+								next_tag(walker)))
+		give_up(walker);
+}
+
+static bool
+send_read(const ZkLockWalkRead *read, ZkLockTag tag)
+{
+	ZkLockClient *client = zklock_session_client();
+
+	char		path[sizeof(ZKLOCK_PATH_RECORDS) + ZKLOCK_NAME_SIZE];
+
+	switch (read->kind)
+	{
+		case ZKLOCK_WALK_LIST_RECORDS:
+			return zklock_zkclient_list(client, ZKLOCK_PATH_RECORDS,
+										ZKLOCK_WATCH_NONE, tag);
+		case ZKLOCK_WALK_READ_RECORD:
+			snprintf(path, sizeof(path), "%s/%s", ZKLOCK_PATH_RECORDS, read->name);
+			return zklock_zkclient_get(client, path, ZKLOCK_WATCH_NONE, tag);
+		case ZKLOCK_WALK_LIST_NODES:
+			return zklock_zkclient_list(client, read->name, ZKLOCK_WATCH_NONE, tag);
+		case ZKLOCK_WALK_SYNC:
+			return zklock_zkclient_sync(client, ZKLOCK_PATH_RECORDS, tag);
+	}
+	return false;
+}
+
+/* Send the next reads, and see whether the walk has ended. */
+static void
+go_on(ZkLockWalker *walker)
+{
+	for (int i = 0; i < ZKLOCK_WALKER_WINDOW; i++)
+	{
+		ZkLockWalkerRead *slot = &walker->reads[i];
+		ZkLockTag	tag;
+
+		if (slot->request != 0)
+			continue;
+		if (!zklock_walk_next(&walker->walk, &slot->read))
+			break;
+		tag = next_tag(walker);
+		slot->request = tag.request;
+		if (!send_read(&slot->read, tag))
+		{
+			give_up(walker);
+			return;
+		}
+	}
+	walker->verdict = walker->walk.verdict;
+	if (walker->verdict == ZKLOCK_WALK_TOO_LONG ||
+		walker->verdict == ZKLOCK_WALK_NO_MEMORY)
+		ereport(LOG,
+				(errmsg("zklock gave up a search for a deadlock across servers"),
+				 errdetail("There are too many records of waits below \"%s\", or too long queues.",
+						   ZKLOCK_PATH_RECORDS)));
+}
+
+/* Begin, or begin again: requests that are under way do not count. */
+static void
+begin(ZkLockWalker *walker)
+{
+	walker->lost = false;
+	walker->connects = zklock_session_status()->connects;
+	walker->begun_at = walker->last_request;
+	walker->verdict = ZKLOCK_WALK_PENDING;
+	memset(walker->reads, 0, sizeof(walker->reads));
+	if (walker->memory == NULL)
+		create(walker);
+	else
+	{
+		zklock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY);
+		go_on(walker);
+	}
+}
+
+/* The record exists. */
+static void
+published(ZkLockWalker *walker)
+{
+	walker->memory = MemoryContextAllocExtended(walker->context, WALK_MEMORY,
+												MCXT_ALLOC_NO_OOM);
+	if (walker->memory == NULL)
+		give_up(walker);
+	else
+		begin(walker);
+}
+
+/*
+ * Must the delete of an earlier record be sent first?  ZooKeeper would show
+ * both, although their processes have never waited at the same time.
+ */
+static bool
+are_deletes_delayed(void)
+{
+	return zklock_zkclient_is_delete_delayed(zklock_session_client(),
+											 ZKLOCK_PATH_RECORDS);
+}
+
+bool
+zklock_walker_begin(ZkLockWalker *walker, const char *text)
+{
+	uint8		r[16];
+	char		name[2 * sizeof(r) + 1];
+
+	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
+		are_deletes_delayed())
+		return false;
+	if (!pg_strong_random(r, sizeof(r)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	for (int i = 0; i < (int) sizeof(r); i++)
+		snprintf(name + 2 * i, 3, "%02x", r[i]);
+	*walker = (ZkLockWalker) {
+		.session_serial = zklock_session_serial(),
+		.owner = zklock_session_new_owner(),
+		.context = AllocSetContextCreate(TopMemoryContext, "zklock walk",
+										 ALLOCSET_SMALL_SIZES)
+	};
+	walker->name = MemoryContextStrdup(walker->context, name);
+	walker->text = MemoryContextStrdup(walker->context, text);
+	walker->node = zklock_zkclient_named_node(zklock_session_client(),
+											  ZKLOCK_PATH_RECORDS, walker->name,
+											  walker->name);
+	if (walker->node == NULL)
+		give_up(walker);
+	else
+		begin(walker);
+	return true;
+}
+
+static void
+process_created(ZkLockWalker *walker, const ZkLockMessage *message)
+{
+	switch (message->rc)
+	{
+		case ZKLOCK_RC_OK:
+		case ZKLOCK_RC_NODE_EXISTS: /* a create that was not answered */
+			published(walker);
+			break;
+		case ZKLOCK_RC_NO_NODE:
+			if (walker->made_parent ||
+				!zklock_zkclient_create_path(zklock_session_client(),
+											 ZKLOCK_PATH_RECORDS, "", 0, false,
+											 next_tag(walker)))
+				give_up(walker);
+			walker->made_parent = true;
+			break;
+		default:
+			give_up(walker);
+			break;
+	}
+}
+
+/* Find a read that is under way, and forget it. */
+static bool
+take_read(ZkLockWalker *walker, uint32 request, ZkLockWalkRead *read)
+{
+	for (int i = 0; i < ZKLOCK_WALKER_WINDOW; i++)
+		if (walker->reads[i].request == request)
+		{
+			*read = walker->reads[i].read;
+			walker->reads[i].request = 0;
+			return true;
+		}
+	return false;
+}
+
+/* A read that is not permitted shows nothing that could be a member. */
+static void
+process_read(ZkLockWalker *walker, const ZkLockWalkRead *read,
+			 const ZkLockMessage *message)
+{
+	bool		ok = message->rc == ZKLOCK_RC_OK;
+	bool		complete = ok && message->text != NULL &&
+		message->length == (int) strlen(message->text);
+
+	switch (read->kind)
+	{
+		case ZKLOCK_WALK_LIST_RECORDS:
+		case ZKLOCK_WALK_LIST_NODES:
+			zklock_walk_listed(&walker->walk, read, message->children,
+							   ok ? message->nchildren : -1);
+			break;
+		case ZKLOCK_WALK_READ_RECORD:
+			zklock_walk_record(&walker->walk, read,
+							   message->rc == ZKLOCK_RC_NO_NODE ? NULL :
+							   complete ? message->text : NOT_UNDERSTOOD,
+							   complete ? (size_t) message->length : 0,
+							   message->czxid);
+			break;
+		case ZKLOCK_WALK_SYNC:
+			if (ok)
+				zklock_walk_synced(&walker->walk);
+			else
+				give_up(walker);
+			break;
+	}
+	if (walker->verdict == ZKLOCK_WALK_PENDING)
+		go_on(walker);
+}
+
+void
+zklock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *message)
+{
+	ZkLockWalkRead read;
+
+	if (walker->node == NULL || walker->lost || walker->verdict != ZKLOCK_WALK_PENDING ||
+		message->tag.request <= walker->begun_at)
+		return;
+	if (message->rc == ZKLOCK_RC_LOST || message->rc == ZKLOCK_RC_OVER)
+		walker->lost = true;
+	else if (message->kind == ZKLOCK_MSG_CREATED)
+		process_created(walker, message);
+	else if (message->kind == ZKLOCK_MSG_PARENTS_MADE)
+	{
+		if (message->rc == ZKLOCK_RC_OK || message->rc == ZKLOCK_RC_NODE_EXISTS)
+			create(walker);
+		else
+			give_up(walker);
+	}
+	else if (take_read(walker, message->tag.request, &read))
+		process_read(walker, &read, message);
+}
+
+void
+zklock_walker_check_session(ZkLockWalker *walker, bool stale)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	if (walker->node == NULL || walker->verdict != ZKLOCK_WALK_PENDING)
+		return;
+	if (!zklock_session_is_current(walker->session_serial))
+	{
+		give_up(walker);
+		return;
+	}
+	walker->lost |= stale || status->connects != walker->connects;
+	if (walker->lost && status->state == ZKLOCK_CLIENT_CONNECTED &&
+		!are_deletes_delayed())
+		begin(walker);
+}
+
+void
+zklock_walker_repeat(ZkLockWalker *walker)
+{
+	if (walker->node != NULL && zklock_session_is_current(walker->session_serial))
+		begin(walker);
+}
+
+void
+zklock_walker_describe(const ZkLockWalker *walker, char *text, size_t size)
+{
+	size_t		n = 0;
+
+	text[0] = '\0';
+	for (int i = 0; i < walker->walk.nmembers; i++)
+	{
+		const ZkLockWalkMember *member = &walker->walk.members[i];
+		int			len = snprintf(text + n, size - n, INT64_FORMAT "\t%s\t%s\t%s\t%s\t%s\n",
+								   member->czxid, member->server, member->process,
+								   member->node, member->path,
+								   zklock_mode_table[member->mode].name);
+
+		if (len >= (int) (size - n))
+		{
+			text[n] = '\0';
+			break;
+		}
+		n += len;
+	}
+}
+
+void
+zklock_walker_end(ZkLockWalker *walker)
+{
+	if (walker->node != NULL && zklock_session_is_current(walker->session_serial))
+		zklock_zkclient_delete(walker->node);
+	walker->node = NULL;
+	if (walker->context != NULL)
+		MemoryContextDelete(walker->context);
+	walker->context = NULL;
+}

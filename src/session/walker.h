@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * walker.h
+ *	  Publishes the record of a wait in this process's session, and runs the
+ *	  walk for it.
+ *
+ * See walk.h for records and walks.  A record is an ephemeral node below
+ * ZKLOCK_PATH_RECORDS, with a name of its own.  It is never written again.
+ *
+ * Like the driver, the walker does not know for which backend it runs.  No
+ * answer of ZooKeeper is an error: without permission, parents or a
+ * connection there is only no verdict, or no verdict yet.  A walk that a lost
+ * connection has interrupted begins again with the next one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_WALKER_H
+#define ZKLOCK_WALKER_H
+
+#include "client/zkclient.h"
+#include "protocol/walk.h"
+
+/* Maximum number of reads of a walk that are under way */
+#define ZKLOCK_WALKER_WINDOW 32
+
+/* A read that is under way; `request` 0: none */
+typedef struct ZkLockWalkerRead
+{
+	uint32_t	request;
+	ZkLockWalkRead read;
+} ZkLockWalkerRead;
+
+/* All zero: there is no record. */
+typedef struct ZkLockWalker
+{
+	/*
+	 * Results.  The verdict is ZKLOCK_WALK_PENDING until the walk has ended.
+	 * For ZKLOCK_WALK_VICTIM, `walk` has the members.
+	 */
+	ZkLockWalkVerdict verdict;
+	ZkLockWalk	walk;
+
+	/* used by walker.c only */
+	ZkLockNode *node;			/* NULL: there is no record */
+	uint32		session_serial;
+	uint64		owner;			/* in the tags of its requests */
+	MemoryContext context;
+	const char *name;
+	const char *text;
+	char	   *memory;			/* of the walk, once the record exists */
+	bool		made_parent;
+	bool		lost;			/* begin again with the next connection */
+	uint32		connects;
+	uint32		last_request;
+	uint32		begun_at;		/* answers to earlier requests do not count */
+	ZkLockWalkerRead reads[ZKLOCK_WALKER_WINDOW];
+} ZkLockWalker;
+
+/*
+ * Publish a record with this text, and begin the walk.  There must be no
+ * record.  The session must have been connected.  Returns false if the caller
+ * must try again later, because there is no connection, or because the delete
+ * of an earlier record of this session is not sent yet.
+ */
+extern bool zklock_walker_begin(ZkLockWalker *walker, const char *text);
+
+/* Process a reply to a request of this walker. */
+extern void zklock_walker_process_reply(ZkLockWalker *walker,
+										const ZkLockMessage *message);
+
+/*
+ * Process a change of the session's state, if there is one.  `stale`: messages
+ * may have been discarded.
+ */
+extern void zklock_walker_check_session(ZkLockWalker *walker, bool stale);
+
+/* Begin another walk for the same record, after a verdict. */
+extern void zklock_walker_repeat(ZkLockWalker *walker);
+
+/*
+ * Describe the members of a deadlock as lines of text with these fields, which
+ * are separated by tabs: those of ZkLockWalkMember, and czxid first.  Lines
+ * that have no room are left out.
+ */
+extern void zklock_walker_describe(const ZkLockWalker *walker, char *text, size_t size);
+
+/* Delete the record, if there is one.  Raises and allocates nothing. */
+extern void zklock_walker_end(ZkLockWalker *walker);
+
+#endif							/* ZKLOCK_WALKER_H */

@@ -1,0 +1,186 @@
+/*-------------------------------------------------------------------------
+ *
+ * recordslots.c
+ *	  Requests of backends for records of their waits.  See recordslots.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "port/atomics.h"
+#include "shared/lwlocks.h"
+#include "shared/recordslots.h"
+#include "shared/sessionstate.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+typedef struct RecordSlot
+{
+	ZkLockRecordRequest request;
+	uint64		last_wanted;
+	uint32		walked;			/* number of the walk with this verdict */
+	ZkLockWalkVerdict verdict;
+
+	/* The record and, once there is a verdict, the members of the deadlock */
+	char		text[ZKLOCK_RECORD_SIZE];
+	char		members[ZKLOCK_RECORD_SIZE];
+} RecordSlot;
+
+/* All slots are protected by one lock, because they are seldom used. */
+typedef struct RecordSlots
+{
+	pg_atomic_uint32 changes;
+	RecordSlot	slot[FLEXIBLE_ARRAY_MEMBER];
+} RecordSlots;
+
+static RecordSlots *shared = NULL;
+
+Size
+zklock_recordslots_shmem_size(void)
+{
+	return add_size(offsetof(RecordSlots, slot),
+					mul_size(zklock_compat_max_backends(), sizeof(RecordSlot)));
+}
+
+void
+zklock_recordslots_shmem_init(void)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("zklock records", zklock_recordslots_shmem_size(), &found);
+	if (found)
+		return;
+	memset(shared, 0, zklock_recordslots_shmem_size());
+	pg_atomic_init_u32(&shared->changes, 0);
+}
+
+static RecordSlot *
+my_slot(void)
+{
+	return &shared->slot[zklock_compat_procno()];
+}
+
+/* The caller holds the lock. */
+static void
+slot_changed(void)
+{
+	pg_atomic_fetch_add_u32(&shared->changes, 1);
+	zklock_sessionstate_wake_worker();
+}
+
+static void
+unpublish_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	zklock_recordslots_unpublish();
+}
+
+void
+zklock_recordslots_publish(const char *text, uint32 generation)
+{
+	static bool registered = false;
+	RecordSlot *slot = my_slot();
+
+	if (!registered)
+		on_shmem_exit(unpublish_at_exit, 0);
+	registered = true;
+	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
+	slot->request.wanted = ++slot->last_wanted;
+	slot->request.walk++;
+	slot->request.generation = generation;
+	strlcpy(slot->text, text, sizeof(slot->text));
+	slot_changed();
+	LWLockRelease(zklock_lwlocks_records());
+}
+
+void
+zklock_recordslots_walk_again(void)
+{
+	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
+	my_slot()->request.walk++;
+	slot_changed();
+	LWLockRelease(zklock_lwlocks_records());
+}
+
+ZkLockWalkVerdict
+zklock_recordslots_verdict(char *members, size_t size)
+{
+	const RecordSlot *slot = my_slot();
+	ZkLockWalkVerdict verdict = ZKLOCK_WALK_PENDING;
+
+	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
+	if (slot->walked == slot->request.walk)
+	{
+		verdict = slot->verdict;
+		strlcpy(members, slot->members, size);
+	}
+	LWLockRelease(zklock_lwlocks_records());
+	return verdict;
+}
+
+void
+zklock_recordslots_unpublish(void)
+{
+	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
+	if (my_slot()->request.wanted != 0)
+		slot_changed();
+	my_slot()->request.wanted = 0;
+	LWLockRelease(zklock_lwlocks_records());
+}
+
+int
+zklock_recordslots_count(void)
+{
+	return zklock_compat_max_backends();
+}
+
+bool
+zklock_recordslots_have_changed(void)
+{
+	static uint32 seen = 0;
+	uint32		before = seen;
+
+	seen = pg_atomic_read_u32(&shared->changes);
+	return seen != before;
+}
+
+void
+zklock_recordslots_read(ZkLockRecordRequest *requests)
+{
+	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
+	for (int i = 0; i < zklock_recordslots_count(); i++)
+		requests[i] = shared->slot[i].request;
+	LWLockRelease(zklock_lwlocks_records());
+}
+
+bool
+zklock_recordslots_text(int slot, uint64 serial, char *text)
+{
+	bool		wanted;
+
+	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
+	wanted = shared->slot[slot].request.wanted == serial;
+	if (wanted)
+		strlcpy(text, shared->slot[slot].text, ZKLOCK_RECORD_SIZE);
+	LWLockRelease(zklock_lwlocks_records());
+	return wanted;
+}
+
+void
+zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
+						  ZkLockWalkVerdict verdict, const char *members)
+{
+	RecordSlot *to = &shared->slot[slot];
+
+	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
+	if (to->request.wanted == serial)
+	{
+		to->walked = walk;
+		to->verdict = verdict;
+		strlcpy(to->members, members, sizeof(to->members));
+		zklock_sessionstate_wake(slot);
+	}
+	LWLockRelease(zklock_lwlocks_records());
+}

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * recordslots.h
+ *	  The records of waits (walk.h) that backends have the server's worker
+ *	  publish, and the results of their walks.
+ *
+ * Each backend has one slot.  Like that of an attempt (slots.h), it contains a
+ * state: the serial number of the wanted record.  The worker reads all slots
+ * at one moment.  So it can delete each record that was given up before it
+ * publishes one that was requested later.
+ *
+ * No function here raises or allocates.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_RECORDSLOTS_H
+#define ZKLOCK_RECORDSLOTS_H
+
+#include "protocol/walk.h"
+
+/* In the postmaster only; see shmem.c. */
+extern Size zklock_recordslots_shmem_size(void);
+extern void zklock_recordslots_shmem_init(void);
+
+/* For backends. */
+
+/*
+ * Request a record of nodes of this generation.  There must be none.  It is
+ * given up at exit, at the latest.
+ */
+extern void zklock_recordslots_publish(const char *text, uint32 generation);
+
+/* Request another walk for the record. */
+extern void zklock_recordslots_walk_again(void);
+
+/*
+ * Return the verdict of the last walk that was requested, and copy what
+ * describes its members.
+ */
+extern ZkLockWalkVerdict zklock_recordslots_verdict(char *members, size_t size);
+
+/* Give up the record. */
+extern void zklock_recordslots_unpublish(void);
+
+/* For the worker. */
+
+typedef struct ZkLockRecordRequest
+{
+	uint64		wanted;			/* serial of the record; 0: none */
+	uint32		walk;			/* number of the walk */
+	uint32		generation;
+} ZkLockRecordRequest;
+
+/* The number of slots */
+extern int	zklock_recordslots_count(void);
+
+/* Has any slot changed since the last call? */
+extern bool zklock_recordslots_have_changed(void);
+
+/* Copy the requests of all slots, as they are at one moment. */
+extern void zklock_recordslots_read(ZkLockRecordRequest *requests);
+
+/*
+ * Copy the text of the record with this serial.  Returns false if it is not
+ * wanted any more.
+ */
+extern bool zklock_recordslots_text(int slot, uint64 serial, char *text);
+
+/*
+ * Report the verdict of a walk for the record with this serial.  `members` has
+ * at most ZKLOCK_RECORD_SIZE bytes.
+ */
+extern void zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
+									  ZkLockWalkVerdict verdict, const char *members);
+
+#endif							/* ZKLOCK_RECORDSLOTS_H */

@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * records.h
+ *	  Publishes the records of waits (walk.h) for the backends that use the
+ *	  server's session, and runs their walks.
+ *
+ * Promises that a record that was given up is deleted before one that was
+ * requested later is created.  So a walk never finds the records of two
+ * backends that have not waited at the same time, although they share a node.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_RECORDS_H
+#define ZKLOCK_RECORDS_H
+
+#include "client/zkclient.h"
+
+extern void zklock_records_init(void);
+
+/* Process a reply, if it is one to a request of this module. */
+extern void zklock_records_process_reply(const ZkLockMessage *message);
+
+/*
+ * Do what backends request.  `stale`: the last messages were discarded.  Call
+ * this in each turn in which there is a session.
+ */
+extern void zklock_records_process(bool stale);
+
+/* The session is over. */
+extern void zklock_records_drop_all(void);
+
+#endif							/* ZKLOCK_RECORDS_H */

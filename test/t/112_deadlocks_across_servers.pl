@@ -1,0 +1,423 @@
+# Deadlocks across servers are found and broken, whichever session their backends use.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkCli;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+use constant {
+	WAITS => '/zklock/waits',
+	TIMEOUT => '200ms'
+};
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $n = 0;
+
+# A server for each way to have ZooKeeper sessions, and one behind the proxy, in the mode
+# of this run
+my %mode = (
+	backend => ['zklock.session' => 'backend'],
+	preloaded => [ 'zklock.session' => 'backend', shared_preload_libraries => 'zklock' ],
+	server => [ 'zklock.session' => 'server', 'zklock.local_handover' => 0 ],
+	gate => [ 'zklock.session' => 'server' ]);
+my @modes = grep { !/^(server|gate)$/ || server_mode() eq $_ } sort keys %mode;
+my %node = map { ($_ => new_node($_, $zk->hosts, @{ $mode{$_} }, deadlock_timeout => TIMEOUT)) } @modes;
+my $near = new_node('near', $proxy->hosts, deadlock_timeout => TIMEOUT);
+
+sub acquire
+{
+	my ($path, $mode, $timeout) = @_;
+
+	return "SELECT zk_lock_acquire('$path', scope => 'transaction', mode => '"
+	  . ($mode // 'exclusive') . "'" . ($timeout ? ", timeout => '$timeout')" : ')');
+}
+
+# Waits until a session has a node that waits in the queue of a path.
+sub wait_for_wait
+{
+	my ($session, $path) = @_;
+	my $pid = $session->pid;
+
+	wait_until("process $pid waits at $path", sub { grep { $_ == $pid } queue($zk, $path) });
+	return;
+}
+
+# Starts a statement that takes a lock, and waits until it waits.
+sub block
+{
+	my ($session, $path, $mode) = @_;
+
+	$session->start(acquire($path, $mode));
+	wait_for_wait($session, $path);
+	return;
+}
+
+sub rollback
+{
+	my (@sessions) = @_;
+
+	$_->query('ROLLBACK') for @sessions;
+	return;
+}
+
+# Waits until no record is left.
+sub wait_for_no_record
+{
+	wait_until('no record is left', sub { !$zk->children(WAITS) });
+	return;
+}
+
+# Waits until all sessions have ended their wait. Each is rolled back, so that the next one
+# goes on. Returns how many were the victim of a deadlock; all others must have been
+# granted their lock.
+sub victims
+{
+	my (@sessions) = @_;
+	my $victims = 0;
+
+	while (@sessions)
+	{
+		wait_until('a wait ends', sub { grep { $_->is_done } @sessions });
+		my @done = grep { $_->is_done } @sessions;
+
+		for my $result (map { $_->result } @done)
+		{
+			$victims++ if $result =~ /40P01: deadlock detected/;
+			fail("unexpected: $result") if $result !~ /^t$|40P01/;
+		}
+		rollback(@done);
+		@sessions = grep { my $session = $_; !grep { $_ == $session } @done } @sessions;
+	}
+	return $victims;
+}
+
+sub counted
+{
+	my ($server) = @_;
+
+	return $server->safe_psql('postgres', 'SELECT sum(deadlocks) FROM zk_lock_stats');
+}
+
+# The requests that concern records
+sub requests
+{
+	return grep { $_->{dir} eq 'c2s' && ($_->{path} // '') =~ m{^/zklock} } $proxy->trace;
+}
+
+# Two servers, opposite order
+
+for my $mode_a (@modes)
+{
+	for my $mode_b (@modes)
+	{
+		my ($a, $b) = (ZkTest->new($node{$mode_a}), ZkTest->new($node{$mode_b}));
+		my $p = '/t' . ++$n;
+
+		$_->query('BEGIN') for $a, $b;
+		$a->query(acquire("$p/1"));
+		$b->query(acquire("$p/2"));
+		block($a, "$p/2");
+		my $began = time();
+		$b->start(acquire("$p/1"));
+		wait_until('a wait ends', sub { $a->is_done || $b->is_done });
+		note(sprintf('a victim after %.3f s', time() - $began));
+		is(victims($a, $b), 1, "$mode_a and $mode_b: one is the victim of a deadlock");
+		$_->close for $a, $b;
+	}
+}
+wait_for_no_record();
+
+# What the user sees
+
+my ($a, $b, $c, $d) = map { ZkTest->new($_) } $node{preloaded}, $near, $node{backend}, $near;
+my $p = '/t' . ++$n;
+my %before = (preloaded => counted($node{preloaded}), near => counted($near));
+
+$b->query(q(SET deadlock_timeout = '1h'));
+$_->query('BEGIN') for $a, $b;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+block($b, "$p/1");
+is($a->query(acquire("$p/2", 'exclusive', '1s')), 'f',
+	'who does not look is a member of no deadlock');
+$a->query('ROLLBACK');
+is($b->result, 't', '... and is granted its lock');
+rollback($b);
+$b->query('RESET deadlock_timeout');
+
+$_->query('BEGIN') for $a, $b;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+block($b, "$p/1");
+wait_until('there is a record', sub { $zk->children(WAITS) });
+my $log = -s $node{preloaded}->logfile;
+my $result = $a->query(acquire("$p/2"));
+my ($process_a, $process_b) =
+  map { sprintf('rocess %d of \S+:%d', $_->[0]->pid, $_->[1]->port) }
+  [ $a, $node{preloaded} ], [ $b, $near ];
+like(
+	$result,
+	qr/^ERROR:  40P01: deadlock detected
+DETAIL:  P$process_a waits for exclusive lock on path "$p\/2"; blocked by p$process_b\.
+P$process_b waits for exclusive lock on path "$p\/1"; blocked by p$process_a\.
+HINT:  See server log for query details\.$/m,
+	'the error names the members and their servers');
+rollback($a);
+is($b->result, 't', '... and the other one goes on');
+rollback($b);
+like(
+	substr(slurp_file($node{preloaded}->logfile), $log),
+	qr/Record of p$process_a: zxid \d+, waits with node "\S+"\.\n\s+Record of p$process_b: zxid \d+.*\n\s+Process ${\ $a->pid}: SELECT zk_lock_acquire/,
+	'the log has the records and the query');
+is(counted($node{preloaded}) - $before{preloaded}, 1, 'the deadlock is counted');
+wait_until('pg_stat_database counts it, too',
+	sub {
+		$a->query('SELECT 1');
+		$node{preloaded}->safe_psql('postgres',
+			q(SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = 'postgres')) eq 't';
+	});
+
+# A user sees no more of others than in zk_locks.
+
+$near->safe_psql('postgres', 'CREATE ROLE plain LOGIN');
+$near->safe_psql('postgres', q(ALTER ROLE plain SET deadlock_timeout = '200ms'));
+{
+	local $ENV{PGUSER} = 'plain';
+	my $plain = ZkTest->new($near);
+
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $a, $plain;
+	$a->query(acquire("$p/1"));
+	$plain->query(acquire("$p/2"));
+	block($a, "$p/2");
+	wait_until('there is a record', sub { $zk->children(WAITS) });
+	like($plain->query(acquire("$p/1")),
+		qr/waits for exclusive lock on path "$p\/1".*\n.*waits for a ZooKeeper lock; blocked/,
+		'the detail does not show the locks of others');
+	$plain->close;
+	$a->result;
+	rollback($a);
+}
+
+# Readers and writers
+
+$p = '/t' . ++$n;
+$_->query('BEGIN') for $a, $b, $c;
+$a->query(acquire("$p/1", 'shared'));
+$c->query(acquire("$p/2"));
+block($b, "$p/1", 'write');
+block($a, "$p/2");
+$c->start(acquire("$p/1", 'shared'));
+is(victims($a, $b, $c), 1, 'a reader waits behind a writer that waits behind a reader');
+
+# Many locks
+
+$p = '/t' . ++$n;
+$_->query('BEGIN') for $a, $b;
+$b->query(acquire("$p/2"));
+$a->start("SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
+wait_for_wait($a, "$p/2");
+$b->start(acquire("$p/1"));
+is(victims($a, $b), 1, 'a deadlock with a backend that takes many locks');
+
+# Five backends of three servers; and two deadlocks that share nobody
+
+my @five = map { ZkTest->new($_) } $node{backend}, $near, $node{preloaded}, $near, $node{backend};
+for my $round (1 .. 3)
+{
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for @five;
+	$five[$_]->query(acquire("$p/$_")) for 0 .. 4;
+	$five[$_]->start(acquire("$p/" . ($_ + 1) % 5)) for 0 .. 4;
+	is(victims(@five), 1, 'a cycle of five over three servers has one victim');
+}
+$_->close for @five;
+
+$p = '/t' . ++$n;
+$_->query('BEGIN') for $a, $b, $c, $d;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+$c->query(acquire("$p/3"));
+$d->query(acquire("$p/4"));
+$a->start(acquire("$p/2"));
+$c->start(acquire("$p/4"));
+$b->start(acquire("$p/1"));
+$d->start(acquire("$p/3"));
+is(victims($a, $b, $c, $d), 2, 'two deadlocks at once have two victims');
+wait_for_no_record();
+
+# No deadlock: a chain whose end waits for a stopped backend, or another client
+
+%before = (preloaded => counted($node{preloaded}), near => counted($near));
+for my $end ('a stopped backend', 'another client')
+{
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $a, $b, $c;
+	$a->query(acquire("$p/1"));
+	$b->query(acquire("$p/2"));
+	my $other = $zk->create("$p/1/_c_00000000-0000-4000-8000-000000000000-lock-0000000000")
+	  if $end eq 'another client';
+	$a->start(acquire("$p/0")) if $end eq 'another client';
+	kill('STOP', $a->pid) if $end eq 'a stopped backend';
+	block($b, "$p/1");
+	wait_until('there is a record', sub { $zk->children(WAITS) });
+	is($c->query(acquire("$p/2", 'exclusive', '1s')), 'f', "$end: no deadlock");
+	ok(!$b->is_done, '... and the other one still waits');
+	kill('CONT', $a->pid);
+	$a->result;
+	rollback($a);
+	$zk->delete("$p/1/_c_00000000-0000-4000-8000-000000000000-lock-0000000000");
+	is($b->result, 't', '... until it is granted its lock');
+	rollback($b, $c);
+}
+
+# A node that a record names is not passed on, so that the record is never false.
+
+SKIP:
+{
+	skip('no lock is handed over', 2) if server_mode() ne 'gate';
+	$p = '/t' . ++$n;
+	my $token = "SELECT token FROM zk_locks WHERE path = '$p/1' AND granted";
+
+	$_->query('BEGIN') for $a, $b, $d;
+	$a->query(acquire("$p/2"));
+	$b->query(acquire("$p/1"));
+	my $first = $near->safe_psql('postgres', $token);
+	$d->start(acquire("$p/1"));
+	block($b, "$p/2");
+	wait_until('there is a record', sub { $zk->children(WAITS) });
+	$near->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $b->pid})");
+	like($b->result, qr/57014/, 'a backend with a record is cancelled');
+	rollback($b);
+	$d->result;
+	isnt($near->safe_psql('postgres', $token), $first, '... and the next one gets another node');
+	rollback($a, $d);
+}
+
+# Requests: a short wait, and one without other locks, send none; others a bounded number
+
+$p = '/t' . ++$n;
+$_->query('BEGIN') for $a, $b, $d;
+$a->query(acquire("$p/1"));
+$d->query(acquire("$p/2"));
+$d->query(q(SET deadlock_timeout = '1h'));
+$proxy->wait_idle;
+$proxy->mark;
+is($b->query(acquire("$p/1", 'exclusive', '1s')), 'f', 'a wait without other locks');
+is(scalar(requests()), 0, '... sends nothing for the detection');
+is($d->query(acquire("$p/1", 'exclusive', '1s')), 'f', 'a wait shorter than deadlock_timeout');
+is(scalar(requests()), 0, '... sends nothing, either');
+$d->query('RESET deadlock_timeout');
+is($d->query(acquire("$p/1", 'exclusive', '3s')), 'f', 'a long wait with another lock');
+wait_for_no_record();
+my @requests = map { $_->{op} } requests();
+note("@requests");
+cmp_ok(scalar(@requests), '<=', 8, '... sends a few requests, once');
+cmp_ok(scalar(grep { /create/i } @requests), '>=', 1, '... of which one creates its record');
+rollback($a, $b, $d);
+is(counted($node{preloaded}) + counted($near), $before{preloaded} + $before{near},
+	'none of these was a deadlock');
+
+# The connection is lost in the midst of a walk, or ZooKeeper is restarted.
+
+for my $op ('create2', 'getChildren', 'getData', 'sync', 'delete')
+{
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $a, $b;
+	$a->query(acquire("$p/1"));
+	$b->query(acquire("$p/2"));
+	block($a, "$p/2");
+	wait_until('there is a record', sub { $zk->children(WAITS) });
+	my $rule = $proxy->rule(dir => 's2c', op => $op, path => '^' . WAITS, action => 'drop');
+	$b->start(acquire("$p/1"));
+	is(victims($a, $b), 1, "the reply to a $op is lost: still one victim");
+	ok($proxy->fired($rule), '... and it was lost');
+	$proxy->reset;
+}
+$p = '/t' . ++$n;
+$_->query('BEGIN') for $a, $b;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+block($a, "$p/2");
+$proxy->rule(dir => 's2c', op => 'getData', path => '^' . WAITS, action => 'hold');
+$b->start(acquire("$p/1"));
+$proxy->wait_frame(dir => 's2c', op => 'getData');
+$zk->restart;
+$proxy->reset;
+is(victims($a, $b), 1, 'ZooKeeper is restarted in the midst of a walk');
+wait_for_no_record();
+
+# A cancellation or a timeout at the same time is reported as what it is.
+
+my %ends;
+for my $round (1 .. 10)
+{
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $a, $b;
+	$a->query(acquire("$p/1"));
+	$b->query(acquire("$p/2"));
+	block($a, "$p/2");
+	$b->query('SET LOCAL statement_timeout = ' . (200 + 4 * $round));
+	$b->start(acquire("$p/1"));
+	wait_until('a wait ends', sub { $a->is_done || $b->is_done });
+	rollback($b) if $b->is_done && ($ends{ $b->result =~ /(40P01|57014)/ ? $1 : $b->result }++, 1);
+	my $end = $a->result;
+	$ends{ $end =~ /(40P01|57014)/ ? $1 : $end }++;
+	rollback($a);
+	if (!$b->is_done || $b->result ne '')
+	{
+		my $other = $b->result;
+
+		$ends{ $other =~ /(40P01|57014)/ ? $1 : $other }++;
+	}
+	rollback($b);
+}
+note(join(', ', map { "$_: $ends{$_}" } sort keys %ends));
+is(join(' ', grep { !/^(t|40P01|57014)$/ } keys %ends), '',
+	'a timeout races with the verdict: each wait ends with one or the other');
+wait_for_no_record();
+
+# Records that are none, and no permission
+
+$p = '/t' . ++$n;
+$zk->create(WAITS . '/garbage', "zklock-1\t\n\0");
+$zk->create(WAITS . '/empty', '');
+$zk->create(WAITS . '/long', 'x' x 10000);
+$_->query('BEGIN') for $a, $b;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+block($a, "$p/2");
+$b->start(acquire("$p/1"));
+is(victims($a, $b), 1, 'records that are not understood are ignored');
+$zk->delete(WAITS . "/$_") for 'garbage', 'empty', 'long';
+
+wait_for_no_record();
+zkcli($zk, 'setAcl ' . WAITS . ' world:anyone:d');
+$_->query('BEGIN') for $a, $b;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+block($a, "$p/2");
+is($b->query(acquire("$p/1", 'exclusive', '2s')), 'f', 'without permission, a deadlock ends by a timeout');
+rollback($b);
+is($a->result, 't', '... and the other one goes on');
+rollback($a);
+
+# The path of the records is not that of a lock.
+
+for my $path (WAITS, WAITS . '/x')
+{
+	like($a->query("SELECT zk_lock_acquire('$path')"),
+		qr/^ERROR:  22023: invalid lock path "$path"\nDETAIL:  "\/zklock\/waits" is reserved/m,
+		"there is no lock on $path");
+}
+is($a->query(q(SELECT zk_lock_acquire('/zklock/waiters'), zk_lock_release_all())), 't|1',
+	'... but beside it');
+
+done_testing();
