@@ -27,6 +27,9 @@ static bool walking = false;
 /* Has its walk found a deadlock of backends of this server only? */
 static bool is_local = false;
 
+/* Is another walk to follow? */
+static bool again = false;
+
 /*
  * A text that no other server has.  A copy of a server has the same system
  * identifier, but does not start at the same microsecond.
@@ -135,8 +138,9 @@ zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n)
 		strlcpy(published, record.text, sizeof(published));
 		walking = true;
 	}
-	else if (is_local && !walking)
+	else if (again)
 	{
+		again = false;
 		zklock_session_routine->walk_again();
 		walking = true;
 	}
@@ -201,6 +205,7 @@ zklock_waitrecord_check(void)
 	if (verdict != ZKLOCK_WALK_VICTIM)
 	{
 		is_local = false;
+		again = verdict == ZKLOCK_WALK_NO_MEMORY;
 		return;
 	}
 	n = count_lines(text);
@@ -215,7 +220,7 @@ zklock_waitrecord_check(void)
 	 */
 	if (!is_local && are_local(members, n))
 	{
-		is_local = true;
+		is_local = again = true;
 		pfree(members);
 		return;
 	}
@@ -229,5 +234,5 @@ zklock_waitrecord_end(void)
 	if (published[0] != '\0')
 		zklock_session_routine->unpublish();
 	published[0] = '\0';
-	walking = is_local = false;
+	walking = is_local = again = false;
 }

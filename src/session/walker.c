@@ -29,6 +29,13 @@ give_up(ZkLockWalker *walker)
 	walker->verdict = ZKLOCK_WALK_NO_DEADLOCK;
 }
 
+/* The same, but only for now: the caller may try again. */
+static void
+fail(ZkLockWalker *walker)
+{
+	walker->verdict = ZKLOCK_WALK_NO_MEMORY;
+}
+
 static ZkLockTag
 next_tag(ZkLockWalker *walker)
 {
@@ -40,7 +47,7 @@ create(ZkLockWalker *walker)
 {
 	if (!zklock_zkclient_create(zklock_session_client(), walker->node, walker->text,
 								next_tag(walker)))
-		give_up(walker);
+		fail(walker);
 }
 
 static bool
@@ -83,13 +90,14 @@ go_on(ZkLockWalker *walker)
 		slot->request = tag.request;
 		if (!send_read(&slot->read, tag))
 		{
-			give_up(walker);
+			fail(walker);
 			return;
 		}
 	}
 	walker->verdict = walker->walk.verdict;
-	if (walker->verdict == ZKLOCK_WALK_TOO_LONG ||
-		walker->verdict == ZKLOCK_WALK_NO_MEMORY)
+	if (walker->verdict == ZKLOCK_WALK_NO_MEMORY)
+		walker->verdict = ZKLOCK_WALK_TOO_LONG; /* the same happens again */
+	if (walker->verdict == ZKLOCK_WALK_TOO_LONG)
 		ereport(LOG,
 				(errmsg("zklock gave up a search for a deadlock across servers"),
 				 errdetail("There are too many records of waits below \"%s\", or too long queues.",
@@ -121,7 +129,7 @@ published(ZkLockWalker *walker)
 	walker->memory = MemoryContextAllocExtended(walker->context, WALK_MEMORY,
 												MCXT_ALLOC_NO_OOM);
 	if (walker->memory == NULL)
-		give_up(walker);
+		fail(walker);
 	else
 		begin(walker);
 }
@@ -150,6 +158,9 @@ zklock_walker_begin(ZkLockWalker *walker, const char *text)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random values")));
+	if (walker->context != NULL)
+		MemoryContextDelete(walker->context);	/* of a call that has failed */
+	walker->context = NULL;
 	for (int i = 0; i < (int) sizeof(r); i++)
 		snprintf(name + 2 * i, 3, "%02x", r[i]);
 	*walker = (ZkLockWalker) {
@@ -164,9 +175,8 @@ zklock_walker_begin(ZkLockWalker *walker, const char *text)
 											  ZKLOCK_PATH_RECORDS, walker->name,
 											  walker->name);
 	if (walker->node == NULL)
-		give_up(walker);
-	else
-		begin(walker);
+		return false;
+	begin(walker);
 	return true;
 }
 

@@ -35,7 +35,8 @@ typedef struct ZkLockWalker
 {
 	/*
 	 * Results.  The verdict is ZKLOCK_WALK_PENDING until the walk has ended.
-	 * For ZKLOCK_WALK_VICTIM, `walk` has the members.
+	 * After ZKLOCK_WALK_NO_MEMORY, the caller may repeat the walk later.  For
+	 * ZKLOCK_WALK_VICTIM, `walk` has the members.
 	 */
 	ZkLockWalkVerdict verdict;
 	ZkLockWalk	walk;
@@ -59,8 +60,9 @@ typedef struct ZkLockWalker
 /*
  * Publish a record with this text, and begin the walk.  There must be no
  * record.  The session must have been connected.  Returns false if the caller
- * must try again later, because there is no connection, or because the delete
- * of an earlier record of this session is not sent yet.
+ * must try again later, because there is no connection or no memory, or because
+ * the delete of an earlier record of this session is not sent yet.  Errors:
+ * 53200.
  */
 extern bool zklock_walker_begin(ZkLockWalker *walker, const char *text);
 

@@ -82,7 +82,7 @@ begin_record(int slot)
 	set_walking(records[slot], true);
 }
 
-/* An error is written to the server's log, and there is no record. */
+/* An error is written to the server's log, and there is no record yet. */
 static void
 try_to_begin(int slot)
 {
@@ -94,6 +94,7 @@ try_to_begin(int slot)
 	}
 	PG_CATCH();
 	{
+		any_postponed = true;
 		MemoryContextSwitchTo(before);
 		EmitErrorReport();
 		FlushErrorState();
