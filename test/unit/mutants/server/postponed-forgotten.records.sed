@@ -1,0 +1,3 @@
+# Seed 55542
+# A record that cannot be created yet is not created later.
+s/any_postponed = true;/any_postponed = false;/

@@ -1,0 +1,3 @@
+# Seed 344
+# The result of a walk is not read.
+s/^\tif (!walking)/\tif (walking || !walking)/
