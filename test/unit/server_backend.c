@@ -280,8 +280,9 @@ release(void)
 static void
 work(void)
 {
-	int64		until = shim_now() + shim_random(server_plan.failing && percent(50) ? 4000 :
-												percent(70) ? 5 : percent(80) ? 300 : 4000) * MS;
+	uint32		longest = server_plan.failing && percent(50) ? 4000 :
+		percent(server_plan.doubting ? 20 : 70) ? 5 : percent(80) ? 300 : 4000;
+	int64		until = shim_now() + shim_random(longest) * MS;
 
 	while (shim_now() < until)
 	{
@@ -320,6 +321,7 @@ carry_out(void (*statement) (void))
 			MemoryContextSwitchTo(before);
 			error = CopyErrorData();
 			FlushErrorState();
+			server_explains();
 			zklock_cancel_explain();
 			ReThrowError(error);
 		}
@@ -333,6 +335,8 @@ draw_statement(void)
 {
 	uint32		drawn = shim_random(100);
 
+	if (server_leaves_out())
+		return;
 	if (drawn < 50)
 		carry_out(acquire_one);
 	else if (drawn < 66 && server_plan.many)

@@ -262,6 +262,12 @@ server_is_next(int64_t token)
 	return server_zk_is_next(token);
 }
 
+bool
+server_leaves_out(void)
+{
+	return server_shrink_leaves_out();
+}
+
 void
 server_count(int which)
 {
@@ -321,6 +327,13 @@ server_begins(bool many)
 }
 
 void
+server_explains(void)
+{
+	if (server_plan.faults && !server_plan.planned && sim_random(4) == 0)
+		shim_scheduler_trap(shim_scheduler_current(), 0, 1 + (int) sim_random(12));
+}
+
+void
 server_pauses(void)
 {
 	if (!sim.quiet && server_plan.faults && sim_random(4) == 0)
@@ -362,6 +375,14 @@ server_lags(void)
 {
 	if (server_plan.faults && !server_plan.planned && sim_random(30) == 0)
 		trapped(shim_scheduler_current());
+}
+
+void
+server_is_listed(void)
+{
+	for (int i = 0; server_plan.doubting && i < nrivals; i++)
+		if (rivals[i].node == 0 && sim_random(4) == 0)
+			rivals[i].until = sim.now;
 }
 
 void
@@ -506,7 +527,7 @@ step_rival(Rival *rival)
 	server_check_rival_releases(i);
 	server_zk_rival_release(rival->node);
 	rival->node = 0;
-	rival->until = sim.now + sim_random(300) * SERVER_MS;
+	rival->until = sim.now + sim_random(server_plan.doubting ? 5000 : 300) * SERVER_MS;
 	return true;
 }
 
@@ -620,7 +641,7 @@ fault(void)
 
 	Fault		what = faults[sim_random(nfaults)];
 
-	if (!allowed[what])
+	if (!allowed[what] || server_shrink_leaves_out())
 		return;
 	shim_trace("fault: %s", fault_names[what]);
 	endangered |= what != CANCEL && what != TERMINATE && what != END_WORKER &&
@@ -639,7 +660,11 @@ fault(void)
 			if (!shim_scheduler_is_there(place))
 				break;
 			server_zk_pass(sim.now);
-			shim_scheduler_stop(place, draw_time(server));
+			if (server_plan.doubting)
+				shim_scheduler_stop(worker, sim.now + SERVER_MS *
+									(int) sim_random(settings[server].session_timeout * 2 / 3));
+			else
+				shim_scheduler_stop(place, draw_time(server));
 			sim_count(SERVER_N_STOPS);
 			break;
 		case LAG:
@@ -647,7 +672,8 @@ fault(void)
 			break;
 		case CUT:
 			server_zk_pass(sim.now);
-			(void) server_zk_cut(worker, draw_time(server));
+			(void) server_zk_cut(worker, server_plan.doubting ?
+								 sim.now + sim_random(300) * SERVER_MS : draw_time(server));
 			break;
 		case PARTITION:
 			server_zk_pass(sim.now);
@@ -688,6 +714,7 @@ fault(void)
 		case N_FAULTS:
 			break;
 	}
+	server_shrink_is_behind();
 }
 
 static void
@@ -829,11 +856,13 @@ static void
 draw_faults(bool failing)
 {
 	static const Fault planned[] = {RELOAD, END_WORKER, CANCEL};
+	static const Fault doubting[] = {CUT, STOP};
 
 	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : N_FAULTS);
 	for (int i = 0; i < nfaults; i++)
 		faults[i] = failing ? FAIL_WORKER :
 			server_plan.planned ? planned[sim_random(3)] :
+			server_plan.doubting ? doubting[sim_random(2)] :
 			sim_percent(10) ? LAG : (Fault) sim_random(N_FAULTS);
 	for (int i = 0; i < N_FAULTS; i++)
 		allowed[i] = 1;
@@ -879,7 +908,7 @@ draw_plan(uint64_t seed)
 		{&allowed[11], 0}, {&allowed[12], 0}
 	};
 
-	plan->nservers = sim_random(4) ? 1 : 2;
+	plan->nservers = sim_random(4) ? 1 : 2 + (sim_random(3) == 0);
 	plan->nbackends = 1 + (int) sim_random(plan->nservers > 1 ? 3 : SERVER_MAX_BACKENDS);
 	plan->npaths = 1 + (int) sim_random(SERVER_MAX_PATHS);
 	plan->ntransactions = 1 + (int) sim_random(6);
@@ -906,17 +935,28 @@ draw_plan(uint64_t seed)
 		plan->modes = plan->readers = plan->many = 0;
 		plan->impatience = 20;
 	}
-	nrivals = sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
+	plan->doubting = !failing && !plan->planned && sim_percent(5);
+	if (plan->doubting)
+	{
+		plan->npaths = SERVER_MAX_PATHS;
+		plan->gates = plan->keeps = plan->faults = 1;
+		plan->modes = plan->many = 0;
+		plan->impatience = 20;
+		plan->ntransactions = 30;
+	}
+	nrivals = plan->doubting || sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
 	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
 	draw_faults(failing);
-	quiet_at = SERVER_BEGIN + (200 + sim_random(sim_percent(50) ? 2000 : 30000)) * SERVER_MS;
+	quiet_at = SERVER_BEGIN + SERVER_MS *
+		(200 + sim_random(!plan->doubting && sim_percent(50) ? 2000 : 30000));
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
 	{
 		draw_settings(&settings[i]);
 		settings[i].server = i;
 	}
 	shim_scheduler_pace(paces[sim_random(5)], drift);
-	slow = sim_percent(plan->planned ? 40 : 70) ? -1 : sim_percent(50) ? 0 : draw_backend();
+	slow = sim_percent(plan->planned || plan->doubting ? 40 : 70) ? -1 :
+		sim_percent(50) ? 0 : draw_backend();
 
 	server_shrink_plan(seed, knobs, sizeof(knobs) / sizeof(knobs[0]));
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
@@ -966,6 +1006,9 @@ play_plan(uint64_t seed)
 	memset(worker_fails, 0, sizeof(worker_fails));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
+	if (server_plan.doubting)
+		for (int i = 0; i < nrivals; i++)
+			rivals[i].until = sim.now + sim_random(3000) * SERVER_MS;
 	memset(disturbed_at, 0, sizeof(disturbed_at));
 	phase = PLAYING;
 	phase_at = sim.now;

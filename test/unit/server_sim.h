@@ -26,7 +26,7 @@
 #include "sim.h"
 
 /* Places for processes, of all servers; the first of each server is its worker's. */
-#define SERVER_MAX_SERVERS 2
+#define SERVER_MAX_SERVERS 3
 #define SERVER_MAX_BACKENDS 6
 #define SERVER_PLACES (1 + SERVER_MAX_BACKENDS)
 #define SERVER_MAX_PLACES (SERVER_MAX_SERVERS * SERVER_PLACES)
@@ -134,6 +134,7 @@ typedef struct ServerPlan
 	int			faults;
 	bool		planned;		/* only those that end sessions on purpose */
 	bool		failing;		/* only those that end workers */
+	bool		doubting;		/* only those that lose events of locks that are kept */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	int			session_timeout;	/* ms */
 	int			impatience;		/* percent of short waits */
@@ -163,11 +164,17 @@ extern void server_acquiring(bool on, bool one);
 /* It begins a statement, or a commit; is that one for many locks? */
 extern void server_begins(bool many);
 
+/* It looks for what has cancelled its statement, and may stand still meanwhile. */
+extern void server_explains(void);
+
 /* It stands still for a moment, here where that matters; or not. */
 extern void server_pauses(void);
 
 /* It stands still while something happens to its locks, or not. */
 extern void server_lags(void);
+
+/* The children of a path are listed, and watched: another client may come at once. */
+extern void server_is_listed(void);
 
 /* It looks for a verdict; when did it so last? */
 extern void server_looks(void);
@@ -195,6 +202,9 @@ extern bool server_is_deletion_overdue(int64_t token);
 
 /* Was the node of this token created next to another one of the same server? */
 extern bool server_is_next(int64_t token);
+
+/* Is the next statement left out? */
+extern bool server_leaves_out(void);
 extern void server_count(int which);
 extern void server_breach(int property, const char *text);
 

@@ -789,7 +789,10 @@ carry_out(ZkLockClient *c, const Request *r)
 			if (znode == NULL)
 				return new_message(kinds[r->op], r->tag, ZKLOCK_RC_NO_NODE, 0);
 			if (r->watch)
+			{
 				set_watch(c, r);
+				server_is_listed();
+			}
 			return list(r);
 		case OP_GET:
 			if (znode == NULL)
@@ -847,7 +850,7 @@ take_event(ZkLockClient *c, const Delivery *delivery)
 
 	/* Another one may have been set by a request whose reply is under way. */
 	watch->known = false;
-	if (server_plan.faults && !sim.quiet && sim_random(40) == 0)
+	if (server_plan.faults && !sim.quiet && sim_random(server_plan.doubting ? 2 : 40) == 0)
 	{
 		/* There is no memory for it. */
 		sim_count(SERVER_N_LOST_EVENTS);

@@ -1,4 +1,4 @@
-# Seed 1
+# Seed 3
 # A backend reads the clock before it has the lock of the entry that it gives up.
 s/^#define NS_PER_MS .*/&\
 \

@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 3
 # Take the grant of any node for that of the wanted one.
 s/ZKLOCK_GATE_REQUESTED && serial == gate->wanted;/ZKLOCK_GATE_REQUESTED \&\& serial != 0;/

@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 4
 # Keep the node when there is no waiter left.
 /^settle(/,/^}/ s/^\t\tdrop_node(gate);$/\t\t(void) 0;/

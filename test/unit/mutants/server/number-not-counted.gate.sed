@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 3
 # All grants of a node have the same number.
 s/gate->node.next_number++;/gate->node.next_number;/

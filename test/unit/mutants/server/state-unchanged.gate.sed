@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 3
 # A grant does not change the gate's state.
 /^give(/,/^}/ s/^\tgate->state = ZKLOCK_GATE_HELD;$//
