@@ -1,3 +1,3 @@
-# Seed 240
+# Seed 34
 # A commit relies on any confirmation of its session, however old.
 /^is_confirmed/,/^}/s/return confirmed >= .*/return confirmed > 0 \&\&/

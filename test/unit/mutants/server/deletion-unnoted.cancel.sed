@@ -1,3 +1,3 @@
-# Seed 2
+# Seed 306
 # An attempt that is abandoned does not show that its granted node was deleted.
 /is_attempt_deleted(attempt))/s/^/		false \&\&/

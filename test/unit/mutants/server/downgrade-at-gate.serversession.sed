@@ -1,3 +1,3 @@
-# Seed 207
+# Seed 19
 # A downgrade waits with other readers.
 /^begin(/,/^}/ s/request->from == NULL \&\&//

@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 3
 # The grants of readers are numbered.
 /^give(/,/^}/ s/gate->shared ? 0 : //

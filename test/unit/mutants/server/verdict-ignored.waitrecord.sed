@@ -1,3 +1,3 @@
-# Seed 344
+# Seed 19
 # The result of a walk is not read.
 s/^\tif (!walking)/\tif (walking || !walking)/
