@@ -335,7 +335,7 @@ draw_statement(void)
 {
 	uint32		drawn = shim_random(100);
 
-	if (server_leaves_out())
+	if (server_omits())
 		return;
 	if (drawn < 50)
 		carry_out(acquire_one);

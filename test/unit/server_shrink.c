@@ -37,7 +37,7 @@ static bool complete = false;	/* is none left out, this time? */
 static int	step;
 
 bool
-server_shrink_leaves_out(void)
+server_shrink_omits(void)
 {
 	int			i = step++;
 

@@ -36,7 +36,7 @@ extern bool server_shrink_option(const char *name, const char *value);
 extern void server_shrink_plan(uint64_t seed, const ServerKnob *knobs, int n);
 
 /* A step begins: is it left out?  Behind a fault that was not: */
-extern bool server_shrink_leaves_out(void);
+extern bool server_shrink_omits(void);
 extern void server_shrink_is_behind(void);
 
 /* Play a schedule; shrink it if that was asked for, and it violates a property. */

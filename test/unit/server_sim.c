@@ -263,9 +263,9 @@ server_is_next(int64_t token)
 }
 
 bool
-server_leaves_out(void)
+server_omits(void)
 {
-	return server_shrink_leaves_out();
+	return server_shrink_omits();
 }
 
 void
@@ -641,7 +641,7 @@ fault(void)
 
 	Fault		what = faults[sim_random(nfaults)];
 
-	if (!allowed[what] || server_shrink_leaves_out())
+	if (!allowed[what] || server_shrink_omits())
 		return;
 	shim_trace("fault: %s", fault_names[what]);
 	endangered |= what != CANCEL && what != TERMINATE && what != END_WORKER &&

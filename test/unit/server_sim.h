@@ -204,7 +204,7 @@ extern bool server_is_deletion_overdue(int64_t token);
 extern bool server_is_next(int64_t token);
 
 /* Is the next statement left out? */
-extern bool server_leaves_out(void);
+extern bool server_omits(void);
 extern void server_count(int which);
 extern void server_breach(int property, const char *text);
 
