@@ -272,7 +272,7 @@ wait_until(
 		my $seen = @q ? $zk->get("/turns/deleted/$q[0]") : undef;
 
 		return 1 if $next->is_done;
-		return 0 if @q < 2 || !$seen || $seen->{data} =~ /pid=${\ $next->pid}\b/;
+		return 0 if @q < 2 || !$seen || $seen->{data} =~ /port=${\ $nodes[1]->port}\b/;
 		$deleted = time();
 		$zk->delete("/turns/deleted/$q[0]");
 		return 1;
