@@ -17,6 +17,7 @@ use warnings;
 
 use Exporter qw(import);
 use IO::Select;
+use IO::Socket::UNIX;
 use IPC::Open3;
 use PgServer;
 use PostgreSQL::Test::Cluster;
@@ -35,6 +36,7 @@ use constant OWN_SESSION => ('zklock.session' => 'backend');
 
 my %running;    # sessions, by psql's pid
 my %gate;       # servers whose backends hand locks over, by port
+my %kept;       # sessions for _ask(), by port
 my $others = 0; # servers that were made for their settings
 
 # Do backends share the server's session ('server'), and also hand locks over
@@ -153,15 +155,34 @@ sub _behind
 	return @named if !$gate{$port};
 
 	# The server may be down.
-	my ($failed, $pids) = eval {
-		$gate{$port}->psql('postgres',
-			"SELECT array_to_string(array_agg(pid), ' ') FROM zk_locks
-			 WHERE node = '$name'
-			 GROUP BY granted, CASE WHEN NOT granted THEN pid END
-			 ORDER BY granted DESC, min(waitstart)");
-	};
-	return @named if $@ || $failed || $pids eq '';
-	return map { [split] } split(/\n/, $pids);
+	my $pids = _ask($gate{$port},
+		"SELECT array_to_string(array_agg(pid), ' ') FROM zk_locks
+		 WHERE node = '$name'
+		 GROUP BY granted, CASE WHEN NOT granted THEN pid END
+		 ORDER BY granted DESC, min(waitstart)");
+	return $pids =~ /^\d/ ? map { [split] } split(/\n/, $pids) : @named;
+}
+
+# Returns the answer of a server, or an empty string if it is down. The session
+# is kept: a test that waits asks often, and each psql would cost much more.
+sub _ask
+{
+	my ($node, $sql) = @_;
+	my $port = $node->port;
+
+	# The server may have ended since the last question.
+	for (1 .. 2)
+	{
+		$kept{$port} = ZkTest->new($node)
+		  if !$kept{$port}
+		  && IO::Socket::UNIX->new(Peer => $node->host . "/.s.PGSQL.$port");
+		my $session = $kept{$port} or last;
+		my $answer = $session->query($sql);
+
+		return $answer if !$session->{lost};
+		delete($kept{$port})->close;
+	}
+	return '';
 }
 
 # Waits until exactly these sessions are in the queue of a lock, in this order.
@@ -335,6 +356,7 @@ sub _read
 		my $open =
 		  sysread($self->{from}, $self->{out}, 65536, length($self->{out}));
 
+		$self->{lost} = !$open;
 		$self->{done} = !$open
 		  || $self->{out} =~ s/^end $self->{statements}\n\z//m;
 		chomp $self->{out} if $self->{done};
