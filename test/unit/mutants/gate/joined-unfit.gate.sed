@@ -1,3 +1,2 @@
-# Seed 22421
 # Readers join others without knowing whether the node is still held.
 /^zklock_gate_admits(/,/^}/ s/(terms->fit \&\& /(/
