@@ -78,22 +78,24 @@ sub victims_at
 		'zklock.session_timeout' => '4s');
 }
 
+my ($victims_node, %settings) = victims_at($proxy);
+
 # Returns the prefix before "lock-" in the name of the session's node for a
-# lock, or '' if it has no node.
+# lock, or '' if it has no node. The node of a gate names only its server.
 sub prefix
 {
 	my ($session, $dir) = @_;
+	my $port = $victims_node->port;
 
 	for my $name ($zk->children($dir))
 	{
 		my $data = ($zk->get("$dir/$name") // { data => '' })->{data};
 
-		return substr($name, 0, 40) if $data =~ /pid=${\ $session->pid} /;
+		return substr($name, 0, 40) if $data =~ /port=$port(?:$| pid=${\ $session->pid} )/;
 	}
 	return '';
 }
 
-my ($victims_node, %settings) = victims_at($proxy);
 
 sub wait_for_wait
 {
