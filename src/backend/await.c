@@ -76,8 +76,8 @@ zklock_await_node(const ZkLockAttempt *attempt, bool waits,
 		.waits = waits
 	};
 
-	/* The status may be that of a new session already. */
-	if (zklock_sessionroutine_is_current(attempt->session_serial))
+	/* After a grant, the status may be that of a new session already. */
+	if (!node->granted || zklock_sessionroutine_is_current(attempt->session_serial))
 		node->session_id = zklock_session_routine->status()->session_id;
 	if (!node->in_server)
 		node->ensemble = zklock_session_routine->ensemble();

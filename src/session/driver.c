@@ -293,7 +293,7 @@ keep_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
 {
 	forget_nearest(driver);
 	driver->nearest_request = driver->recipe.nearest.request;
-	driver->nearest = pstrdup(message->text != NULL ? message->text : "");
+	driver->nearest = pnstrdup(message->text != NULL ? message->text : "", ZKLOCK_MAX_DATA);
 }
 
 /*

@@ -189,6 +189,18 @@ pstrdup(const char *text)
 }
 
 char *
+pnstrdup(const char *text, Size len)
+{
+	char	   *copy;
+
+	len = strnlen(text, len);
+	copy = palloc(len + 1);
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+char *
 psprintf(const char *fmt,...)
 {
 	va_list		args;
