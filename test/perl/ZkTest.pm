@@ -146,12 +146,13 @@ sub _groups
 }
 
 # Returns the groups of pids that a node with this name and data represents:
-# several, if backends of its server wait at its gate.
+# several, if backends of its server wait at its gate. If nobody can tell them,
+# the group names the server.
 sub _behind
 {
 	my ($name, $data) = @_;
 	my ($port, $pid) = $data =~ /port=(\d+)(?: pid=(\d+))?/ or return;
-	my @named = $pid ? [$pid] : ();
+	my @named = [ $pid // "server $port" ];
 	return @named if !$gate{$port};
 
 	# The server may be down.

@@ -129,7 +129,8 @@ sub _of_money
 	return @wrong;
 }
 
-# No other transaction has the same token and number.
+# No other transaction has the same token and number. Only readers of one lock may
+# share a node, and with it both.
 sub _of_tokens
 {
 	my ($rows) = @_;
@@ -140,7 +141,10 @@ sub _of_tokens
 		my $owner = $owner{"$row->{token} $row->{number}"} //= $row;
 
 		push @wrong, _pair('one token twice', $owner, $row)
-		  if $owner->{xid} != $row->{xid};
+		  if $owner->{xid} != $row->{xid}
+		  && !($owner->{path} eq $row->{path}
+			&& $owner->{mode} eq 'shared'
+			&& $row->{mode} eq 'shared');
 	}
 	return @wrong;
 }

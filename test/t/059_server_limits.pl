@@ -84,7 +84,8 @@ my $waiter = ZkTest->new($node);
 is($waiter->query(q(SELECT zk_lock_acquire('/limits/standby', '0'))),
 	'f', '... which exclude its primary');
 $waiter->start(q(SELECT zk_lock_acquire('/limits/standby')));
-wait_for_queue($zk, '/limits/standby', $holder, $waiter);
+wait_until('both are in the queue',
+	sub { my @nodes = $zk->children('/limits/standby'); @nodes == 2 });
 $standby->promote;
 is($holder->query('SELECT 1'), 1, '... and are held after it is promoted');
 $holder->query('SELECT zk_lock_release_all()');
