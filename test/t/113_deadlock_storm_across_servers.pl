@@ -76,7 +76,10 @@ sub storm
 }
 
 storm('exclusive');
-storm('exclusive,write,shared');
+
+# In gate mode, a deadlock through a node that readers share may not be found; the
+# documentation says so.
+storm('exclusive,write,shared') if server_mode() ne 'gate';
 wait_until('no lock is left',
 	sub { !grep { $_->safe_psql('postgres', 'SELECT count(*) FROM zk_locks') } @nodes });
 wait_until('no record is left', sub { !$zk->children('/zklock/waits') });
