@@ -157,7 +157,7 @@ count_lines(const char *text)
 	return n;
 }
 
-/* Split a line of zklock_walker_describe(). */
+/* Split a line of zklock_walker_verdict(). */
 static ZkLockWalkMember
 parse_member(char **text)
 {
@@ -205,7 +205,8 @@ zklock_waitrecord_check(void)
 	if (verdict != ZKLOCK_WALK_VICTIM)
 	{
 		is_local = false;
-		again = verdict == ZKLOCK_WALK_NO_MEMORY;
+		again = verdict == ZKLOCK_WALK_NO_MEMORY ||
+			verdict == ZKLOCK_WALK_OTHER_VICTIM;
 		return;
 	}
 	n = count_lines(text);

@@ -366,9 +366,9 @@ position_of(const Node *node, int index)
 	return p;
 }
 
-/* Search for a cycle, and mark what it consists of. */
+/* Search for a cycle without newer records than this, and mark what it consists of. */
 static bool
-search(ZkLockWalk *walk)
+search(ZkLockWalk *walk, int64_t newest)
 {
 	size_t		n = (size_t) walk->nrecords;
 	ZkLockWaitGraph graph = {.nvertices = (uint32_t) walk->nrecords, .ask = ask_nobody};
@@ -381,7 +381,7 @@ search(ZkLockWalk *walk)
 	if (graph.positions == NULL || graph.vertices == NULL || graph.cycle == NULL)
 		return false;
 	for (const Node *node = walk->nodes; node != NULL; node = node->next, index++)
-		if (node->listed && node->record->czxid <= walk->self->czxid)
+		if (node->listed && node->record->czxid <= newest)
 			graph.positions[graph.npositions++] = position_of(node, index);
 	qsort(graph.positions, (size_t) graph.npositions, sizeof(ZkLockPosition),
 		  zklock_waitgraph_compare);
@@ -414,13 +414,14 @@ search(ZkLockWalk *walk)
 static void
 judge(ZkLockWalk *walk)
 {
-	bool		found = search(walk);
+	bool		found = search(walk, walk->self->czxid);
+	bool		left = !found && search(walk, INT64_MAX);
 
 	if (walk->verdict != ZKLOCK_WALK_PENDING)
 		return;
 	if (!found)
 	{
-		end(walk, ZKLOCK_WALK_NO_DEADLOCK);
+		end(walk, left ? ZKLOCK_WALK_OTHER_VICTIM : ZKLOCK_WALK_NO_DEADLOCK);
 		return;
 	}
 	walk->phase = SYNC;

@@ -12,10 +12,13 @@
  * a node that it names is deleted or passed to another process, and before its process
  * does anything after the wait.  The rules that follow from that:
  *	- The member of a deadlock whose record is the newest sees all the others, because
- *	  a session sees its own writes and all earlier ones.  So each process walks once
- *	  for each record.
- *	- That member is the victim.  So a walk ignores newer records, a deadlock has one
- *	  victim, and no process ends the wait of another one.
+ *	  a session sees its own writes and all earlier ones.  So each process walks when
+ *	  it has published its record.
+ *	- That member is the victim.  So a deadlock with a member whose record is newer is
+ *	  left to that one: it has one victim, and no process ends the wait of another one.
+ *	- The node that the victim has waited with may remain, if other processes wait with
+ *	  it, too.  They may have no records, and do not walk.  So the walk is repeated
+ *	  later if it has left a deadlock to another process.
  *	- After the first pass and a sync, the records and queues of the cycle are read
  *	  again.  If all records are the same, and all nodes are still listed, there was a
  *	  moment between the passes at which all processes waited.  If not, the walk begins
@@ -57,6 +60,7 @@ typedef enum ZkLockWalkVerdict
 	ZKLOCK_WALK_PENDING,
 	ZKLOCK_WALK_NO_DEADLOCK,
 	ZKLOCK_WALK_VICTIM,			/* this process ends its wait */
+	ZKLOCK_WALK_OTHER_VICTIM,	/* a process with a newer record ends its wait */
 	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads */
 	ZKLOCK_WALK_NO_MEMORY
 } ZkLockWalkVerdict;

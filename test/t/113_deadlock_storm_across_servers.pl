@@ -76,10 +76,7 @@ sub storm
 }
 
 storm('exclusive');
-
-# In gate mode, a deadlock through a node that readers share may not be found; the
-# documentation says so.
-storm('exclusive,write,shared') if server_mode() ne 'gate';
+storm('exclusive,write,shared');
 wait_until('no lock is left',
 	sub { !grep { $_->safe_psql('postgres', 'SELECT count(*) FROM zk_locks') } @nodes });
 wait_until('no record is left', sub { !$zk->children('/zklock/waits') });

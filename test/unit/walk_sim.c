@@ -6,9 +6,10 @@
  * Processes take locks in random order, publish records when they wait, and walk.  Each
  * has a session: its writes are carried out in their order, some time later, and its
  * reads show a state that may be old, but not older than the one before, nor than its
- * own writes.  Some are other clients, without records.  At each moment, the true graph
- * is that of the nodes in ZooKeeper: a process that has given up still waits until its
- * node is deleted.
+ * own writes.  Some are other clients, without records.  A node may remain when its
+ * process gives up, because another one waits with it, which has no other lock and
+ * therefore no record.  At each moment, the true graph is that of the nodes in
+ * ZooKeeper: a process that has given up still waits until its node is deleted.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,6 +55,8 @@ enum
 	N_STALE,
 	N_FOREIGN,
 	N_GRANTED_WALKS,
+	N_PASSED,
+	N_AGAIN,
 	N_COUNTS
 };
 
@@ -68,7 +71,9 @@ static const char *const counts[] = {
 	[N_LOST] = "walks begun again with a new connection",
 	[N_STALE] = "reads of an old state",
 	[N_FOREIGN] = "locks of other clients",
-	[N_GRANTED_WALKS] = "locks granted in the midst of a walk"
+	[N_GRANTED_WALKS] = "locks granted in the midst of a walk",
+	[N_PASSED] = "nodes that another process waits with, too",
+	[N_AGAIN] = "walks repeated after one that left a deadlock to another process"
 };
 
 /* A node in ZooKeeper; it existed from `created` to `deleted`, 0: it still exists. */
@@ -88,13 +93,14 @@ typedef enum OpKind
 {
 	CREATE,
 	PUBLISH,
-	DELETE
+	DELETE,
+	GIVE_UP						/* delete it, unless another process waits with it */
 } OpKind;
 
 typedef struct Op
 {
 	OpKind		kind;
-	int			node;			/* DELETE */
+	int			node;			/* DELETE, GIVE_UP */
 	int			queue;			/* CREATE */
 	bool		reader;
 } Op;
@@ -119,6 +125,7 @@ typedef struct Process
 	bool		published;		/* it has a record, or is about to */
 	int			record;			/* -1: not yet */
 	bool		walking;
+	bool		again;			/* it walks once more for its record */
 	int64_t		synced_at;
 	int64_t		newest_at;		/* when it was last in a deadlock in which its
 								 * record was the newest */
@@ -287,6 +294,7 @@ static void
 begin_walk(Process *p)
 {
 	p->walking = true;
+	p->again = false;
 	p->synced_at = INT64_MAX;
 	p->nreads = 0;
 	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory));
@@ -300,7 +308,31 @@ end_record(Process *p)
 		push(p, (Op) {.kind = DELETE,.node = p->record});
 	else if (p->published)
 		p->nops--;
-	p->published = p->walking = false;
+	p->published = p->walking = p->again = false;
+}
+
+/* Pass a node to a process that has nothing else.  Returns false if there is none. */
+static bool
+pass(int node)
+{
+	int			first = (int) sim_random((uint32_t) nprocesses);
+
+	for (int i = 0; i < nprocesses && exists(&nodes[node]); i++)
+	{
+		int			process = (first + i) % nprocesses;
+		Process    *p = &processes[process];
+
+		if (p->state != RUNS || p->foreign || p->nheld > 0 || p->nops > 0)
+			continue;
+		sim_count(N_PASSED);
+		sim_trace("%c waits with %s of queue %d, too", 'A' + process,
+				  nodes[node].name, nodes[node].queue);
+		nodes[node].process = process;
+		p->waiting = node;
+		p->state = WAITS;
+		return true;
+	}
+	return false;
 }
 
 /* Carry out a process's next write. */
@@ -331,6 +363,10 @@ apply(int process)
 			sim_trace("%c publishes record %s", 'A' + process, node->name);
 			begin_walk(p);
 			break;
+		case GIVE_UP:
+			if (pass(op.node))
+				break;
+			/* FALLTHROUGH */
 		case DELETE:
 			nodes[op.node].deleted = ++zxid;
 			sim_trace("%c deletes %s of queue %d", 'A' + process, nodes[op.node].name,
@@ -355,7 +391,7 @@ static void
 give_up(Process *p)
 {
 	end_record(p);
-	push(p, (Op) {.kind = DELETE,.node = p->waiting});
+	push(p, (Op) {.kind = GIVE_UP,.node = p->waiting});
 	p->state = RUNS;
 }
 
@@ -489,6 +525,9 @@ walk(int process)
 		case ZKLOCK_WALK_NO_DEADLOCK:
 			sim_count(N_NONE);
 			break;
+		case ZKLOCK_WALK_OTHER_VICTIM:
+			p->again = true;
+			break;
 		default:
 			sim_breach(MEMORY, "%c has no memory", 'A' + process);
 			break;
@@ -530,6 +569,12 @@ step(int process)
 	}
 	if (p->walking)
 		return walk(process);
+	if (p->again)
+	{
+		sim_count(N_AGAIN);
+		begin_walk(p);
+		return true;
+	}
 	return p->nops > 0;
 }
 
@@ -548,7 +593,7 @@ expire(int process)
 			nodes[i].deleted = zxid;
 	p->nops = p->nheld = 0;
 	p->state = RUNS;
-	p->published = p->walking = false;
+	p->published = p->walking = p->again = false;
 	p->record = -1;
 	changed();
 	sim_count(N_EXPIRED);

@@ -1,3 +1,3 @@
-# Seed 111
+# Seed 104
 # A walk considers newer records.
-/^search(/,/^}/ s/ \&\& node->record->czxid <= walk->self->czxid//
+/^judge(/,/^}/ s/search(walk, walk->self->czxid)/search(walk, INT64_MAX)/

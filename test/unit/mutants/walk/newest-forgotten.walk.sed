@@ -1,3 +1,3 @@
-# Seed 24594
+# Seed 2779
 # A process with a newer record counts as one without a record.
 /^add_unnamed(/,/^}/ s/if (node->queue == queue \&\& /&node->record->czxid <= walk->self->czxid \&\& /

@@ -1,3 +1,3 @@
-# Seed 48971
+# Seed 62552
 # The second pass does not compare nodes.
 /^process_nodes/,/^}/ s/if (again \&\& !listed)/if (false)/
