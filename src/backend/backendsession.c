@@ -221,8 +221,7 @@ publish(const char *text)
 static ZkLockWalkVerdict
 walk(char *members, size_t size)
 {
-	zklock_walker_describe(&walker, members, size);
-	return walker.verdict;
+	return zklock_walker_verdict(&walker, members, size);
 }
 
 static void

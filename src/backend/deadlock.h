@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * deadlock.h
- *	  Detection of deadlocks among the backends of this server.
+ *	  Detection of deadlocks among the backends of this server.  For those
+ *	  across servers, see waitrecord.h.
  *
  * A waiting backend looks for a deadlock after deadlock_timeout, and then again
  * every deadlock_timeout, because another process may begin to wait later, for

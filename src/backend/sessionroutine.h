@@ -166,7 +166,7 @@ typedef struct ZkLockSessionRoutine
 	/*
 	 * Return the verdict of the record's walk, as read last by `wait`.  For
 	 * ZKLOCK_WALK_VICTIM, also describe the members: see
-	 * zklock_walker_describe().
+	 * zklock_walker_verdict().
 	 */
 	ZkLockWalkVerdict (*walk) (char *members, size_t size);
 

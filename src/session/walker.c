@@ -113,25 +113,21 @@ begin(ZkLockWalker *walker)
 	walker->begun_at = walker->last_request;
 	walker->verdict = ZKLOCK_WALK_PENDING;
 	memset(walker->reads, 0, sizeof(walker->reads));
-	if (walker->memory == NULL)
-		create(walker);
-	else
+	if (!walker->exists)
 	{
-		zklock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY);
-		go_on(walker);
+		create(walker);
+		return;
 	}
-}
-
-/* The record exists. */
-static void
-published(ZkLockWalker *walker)
-{
-	walker->memory = MemoryContextAllocExtended(walker->context, WALK_MEMORY,
-												MCXT_ALLOC_NO_OOM);
 	if (walker->memory == NULL)
+		walker->memory = MemoryContextAllocExtended(walker->context, WALK_MEMORY,
+													MCXT_ALLOC_NO_OOM);
+	if (walker->memory == NULL)
+	{
 		fail(walker);
-	else
-		begin(walker);
+		return;
+	}
+	zklock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY);
+	go_on(walker);
 }
 
 /*
@@ -187,7 +183,8 @@ process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 	{
 		case ZKLOCK_RC_OK:
 		case ZKLOCK_RC_NODE_EXISTS: /* a create that was not answered */
-			published(walker);
+			walker->exists = true;
+			begin(walker);
 			break;
 		case ZKLOCK_RC_NO_NODE:
 			if (walker->made_parent ||
@@ -299,12 +296,11 @@ zklock_walker_repeat(ZkLockWalker *walker)
 		begin(walker);
 }
 
-void
-zklock_walker_describe(const ZkLockWalker *walker, char *text, size_t size)
+static void
+describe(const ZkLockWalker *walker, char *text, size_t size)
 {
 	size_t		n = 0;
 
-	text[0] = '\0';
 	for (int i = 0; i < walker->walk.nmembers; i++)
 	{
 		const ZkLockWalkMember *member = &walker->walk.members[i];
@@ -320,6 +316,20 @@ zklock_walker_describe(const ZkLockWalker *walker, char *text, size_t size)
 		}
 		n += len;
 	}
+}
+
+ZkLockWalkVerdict
+zklock_walker_verdict(ZkLockWalker *walker, char *members, size_t size)
+{
+	members[0] = '\0';
+	if (walker->verdict == ZKLOCK_WALK_PENDING)
+		return ZKLOCK_WALK_PENDING;
+	if (walker->verdict == ZKLOCK_WALK_VICTIM)
+		describe(walker, members, size);
+	if (walker->memory != NULL)
+		pfree(walker->memory);
+	walker->memory = NULL;
+	return walker->verdict;
 }
 
 void

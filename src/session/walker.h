@@ -33,22 +33,18 @@ typedef struct ZkLockWalkerRead
 /* All zero: there is no record. */
 typedef struct ZkLockWalker
 {
-	/*
-	 * Results.  The verdict is ZKLOCK_WALK_PENDING until the walk has ended.
-	 * After ZKLOCK_WALK_NO_MEMORY, the caller may repeat the walk later.  For
-	 * ZKLOCK_WALK_VICTIM, `walk` has the members.
-	 */
-	ZkLockWalkVerdict verdict;
-	ZkLockWalk	walk;
+	uint64		owner;			/* in the tags of its requests */
 
 	/* used by walker.c only */
+	ZkLockWalkVerdict verdict;
+	ZkLockWalk	walk;
 	ZkLockNode *node;			/* NULL: there is no record */
+	bool		exists;			/* it does in ZooKeeper */
 	uint32		session_serial;
-	uint64		owner;			/* in the tags of its requests */
 	MemoryContext context;
 	const char *name;
 	const char *text;
-	char	   *memory;			/* of the walk, once the record exists */
+	char	   *memory;			/* of the walk; NULL: none is needed */
 	bool		made_parent;
 	bool		lost;			/* begin again with the next connection */
 	uint32		connects;
@@ -80,11 +76,16 @@ extern void zklock_walker_check_session(ZkLockWalker *walker, bool stale);
 extern void zklock_walker_repeat(ZkLockWalker *walker);
 
 /*
- * Describe the members of a deadlock as lines of text with these fields, which
- * are separated by tabs: those of ZkLockWalkMember, and czxid first.  Lines
- * that have no room are left out.
+ * Return the verdict of the walk, ZKLOCK_WALK_PENDING until it has ended.  After
+ * ZKLOCK_WALK_NO_MEMORY and ZKLOCK_WALK_OTHER_VICTIM, the caller should repeat
+ * the walk later.
+ *
+ * The first call that returns ZKLOCK_WALK_VICTIM describes the members of the
+ * deadlock as lines of text with these fields, which are separated by tabs: those
+ * of ZkLockWalkMember, and czxid first.  Lines that have no room are left out.
  */
-extern void zklock_walker_describe(const ZkLockWalker *walker, char *text, size_t size);
+extern ZkLockWalkVerdict zklock_walker_verdict(ZkLockWalker *walker, char *members,
+											   size_t size);
 
 /* Delete the record, if there is one.  Raises and allocates nothing. */
 extern void zklock_walker_end(ZkLockWalker *walker);

@@ -22,9 +22,11 @@ typedef struct RecordSlot
 	uint32		walked;			/* number of the walk with this verdict */
 	ZkLockWalkVerdict verdict;
 
-	/* The record and, once there is a verdict, the members of the deadlock */
+	/*
+	 * The record; once there is a verdict, the members of the deadlock.  The
+	 * worker reads the record only once, before it walks.
+	 */
 	char		text[ZKLOCK_RECORD_SIZE];
-	char		members[ZKLOCK_RECORD_SIZE];
 } RecordSlot;
 
 /* All slots are protected by one lock, because they are seldom used. */
@@ -114,7 +116,7 @@ zklock_recordslots_verdict(char *members, size_t size)
 	if (slot->walked == slot->request.walk)
 	{
 		verdict = slot->verdict;
-		strlcpy(members, slot->members, size);
+		strlcpy(members, slot->text, size);
 	}
 	LWLockRelease(zklock_lwlocks_records());
 	return verdict;
@@ -179,7 +181,7 @@ zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
 	{
 		to->walked = walk;
 		to->verdict = verdict;
-		strlcpy(to->members, members, sizeof(to->members));
+		strlcpy(to->text, members, sizeof(to->text));
 		zklock_sessionstate_wake(slot);
 	}
 	LWLockRelease(zklock_lwlocks_records());

@@ -15,9 +15,16 @@
 #include "utils/memutils.h"
 #include "worker/records.h"
 
+/*
+ * Maximum number of walks at the same time.  A walk can use 1 MB, and a thousand
+ * requests.
+ */
+#define MAX_WALKS 16
+
 /* The record of a backend */
 typedef struct WorkerRecord
 {
+	int			slot;
 	uint64		serial;			/* 0: none */
 	uint32		walk;			/* number of the walk that is under way, or has
 								 * ended */
@@ -29,6 +36,8 @@ typedef struct WorkerRecord
 static WorkerRecord **records = NULL;	/* by slot; NULL: not used yet */
 static ZkLockRecordRequest *requests = NULL;
 static dlist_head walks = DLIST_STATIC_INIT(walks);
+static int	nwalks = 0;
+static int	first_slot = 0;		/* that has its turn for a walk */
 static bool any_postponed = false;
 
 void
@@ -47,9 +56,16 @@ set_walking(WorkerRecord *record, bool walking)
 		return;
 	record->walking = walking;
 	if (walking)
+	{
 		dlist_push_tail(&walks, &record->link);
+		nwalks++;
+		first_slot = (record->slot + 1) % zklock_recordslots_count();
+	}
 	else
+	{
 		dlist_delete(&record->link);
+		nwalks--;
+	}
 }
 
 static void
@@ -69,7 +85,10 @@ begin_record(int slot)
 	const ZkLockRecordRequest *request = &requests[slot];
 
 	if (records[slot] == NULL)
+	{
 		records[slot] = MemoryContextAllocZero(TopMemoryContext, sizeof(WorkerRecord));
+		records[slot]->slot = slot;
+	}
 	if (!zklock_recordslots_text(slot, request->wanted, text))
 		return;
 	if (!zklock_walker_begin(&records[slot]->walker, text))
@@ -110,9 +129,13 @@ process_slot(int slot)
 
 	if (request->wanted == 0 || request->generation != zklock_sessionstate_generation())
 		return;
-	if (record == NULL || record->serial == 0)
+	if (record != NULL && record->serial != 0 && record->walk == request->walk)
+		return;
+	if (nwalks == MAX_WALKS)
+		any_postponed = true;
+	else if (record == NULL || record->serial == 0)
 		try_to_begin(slot);
-	else if (record->walk != request->walk)
+	else
 	{
 		record->walk = request->walk;
 		zklock_walker_repeat(&record->walker);
@@ -140,20 +163,20 @@ static void
 report_verdicts(bool stale)
 {
 	static char members[ZKLOCK_RECORD_SIZE];
+	dlist_mutable_iter iter;
 
-	for (int i = 0; i < zklock_recordslots_count(); i++)
+	dlist_foreach_modify(iter, &walks)
 	{
-		WorkerRecord *record = records[i];
+		WorkerRecord *record = dlist_container(WorkerRecord, link, iter.cur);
+		ZkLockWalkVerdict verdict;
 
-		if (record == NULL || !record->walking)
-			continue;
 		zklock_walker_check_session(&record->walker, stale);
-		if (record->walker.verdict == ZKLOCK_WALK_PENDING)
+		verdict = zklock_walker_verdict(&record->walker, members, sizeof(members));
+		if (verdict == ZKLOCK_WALK_PENDING)
 			continue;
-		zklock_walker_describe(&record->walker, members, sizeof(members));
 		set_walking(record, false);
-		zklock_recordslots_report(i, record->serial, record->walk,
-								  record->walker.verdict, members);
+		zklock_recordslots_report(record->slot, record->serial, record->walk,
+								  verdict, members);
 	}
 }
 
@@ -161,13 +184,16 @@ report_verdicts(bool stale)
 static void
 process_slots(void)
 {
+	int			n = zklock_recordslots_count();
+	int			first = first_slot;
+
 	any_postponed = false;
 	zklock_recordslots_read(requests);
-	for (int i = 0; i < zklock_recordslots_count(); i++)
+	for (int i = 0; i < n; i++)
 		if (records[i] != NULL && records[i]->serial != requests[i].wanted)
 			end_record(records[i]);
-	for (int i = 0; i < zklock_recordslots_count(); i++)
-		process_slot(i);
+	for (int i = 0; i < n; i++)
+		process_slot((first + i) % n);
 }
 
 void

@@ -190,18 +190,30 @@ for my $block (@blocks)
 	run_documented($client{ $block->{as} }, $_) for @{ $block->{statements} };
 }
 
-# The shared memory of each additional lock
+# The shared memory of each backend, and of each additional lock
+sub memory_of_backends
+{
+	return $node{backend}->safe_psql('postgres',
+		q(SELECT sum(size) FROM pg_shmem_allocations WHERE name LIKE 'zklock%'));
+}
+
 sub shared_memory
 {
 	return $node{backend}->safe_psql('postgres',
 		'SELECT sum(allocated_size) FROM pg_shmem_allocations');
 }
 
-my ($kb) = $page =~ /takes ([\d.]+) kB for each/;
+my ($kb, $kb_of_backend) = $page =~ /takes ([\d.]+) kB for each.* and ([\d.]+) kB for each/s;
 my $before = shared_memory();
 $node{backend}->append_conf('postgresql.conf', 'zklock.max_locks = 20480');
 $node{backend}->restart;
 my $each = (shared_memory() - $before) / (20480 - 2048) / 1024;
 ok(abs($each - $kb) < 0.3, "shared memory for a lock: $each kB");
+$before = memory_of_backends();
+my $n = $node{backend}->safe_psql('postgres', 'SHOW max_connections');
+$node{backend}->append_conf('postgresql.conf', 'max_connections = ' . ($n + 100));
+$node{backend}->restart;
+$each = (memory_of_backends() - $before) / 100 / 1024;
+ok(abs($each - $kb_of_backend) < 0.3, "shared memory for a backend: $each kB");
 
 done_testing();
