@@ -13,7 +13,8 @@ use ZkTest;
 
 use constant {
 	WAITS => '/zklock/waits',
-	TIMEOUT => '200ms'
+	TIMEOUT => '200ms',
+	WALKS => 16    # MAX_WALKS in records.c
 };
 
 my $zk = ZkServer->new->start;
@@ -324,6 +325,36 @@ cmp_ok(scalar(grep { /create/i } @requests), '>=', 1, '... of which one creates 
 rollback($a, $b, $d);
 is(counted($node{preloaded}) + counted($near), $before{preloaded} + $before{near},
 	'none of these was a deadlock');
+
+# The worker limits the walks that run at the same time, and no record is forgotten.
+
+SKIP:
+{
+	skip('there is no worker', 2) if !server_mode();
+	my @many = map { ZkTest->new($near) } 1 .. WALKS + 4;
+
+	$p = '/t' . ++$n;
+	$a->query('BEGIN');
+	$a->query(acquire("$p/0"));
+	for my $i (0 .. $#many)
+	{
+		$many[$i]->query('BEGIN');
+		$many[$i]->query(acquire("$p/own/$i"));
+	}
+	$proxy->rule(dir => 's2c', op => 'getChildren', path => '^' . WAITS, action => 'hold');
+	$_->start(acquire("$p/0")) for @many;
+	wait_until('all have waited longer than deadlock_timeout', sub {
+		$near->safe_psql('postgres', <<'EOSQL') == @many;
+SELECT count(*) FROM zk_locks WHERE waitstart < clock_timestamp() - interval '1 s'
+EOSQL
+	});
+	is(scalar(() = $zk->children(WAITS)), WALKS, 'number of walks at the same time');
+	$proxy->reset;
+	wait_until('all have a record', sub { (() = $zk->children(WAITS)) == @many });
+	rollback($a);
+	is(victims(@many), 0, '... and all are granted the lock');
+	$_->close for @many;
+}
 
 # The connection is lost in the midst of a walk, or ZooKeeper is restarted.
 
