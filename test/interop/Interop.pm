@@ -15,7 +15,7 @@ use Test::More;
 use ZkTest;
 
 our @EXPORT = qw(counting_node ours theirs parties nodes wait_until_gone
-  get_turns give_up see_each_other count_together crowd_together);
+  get_turns give_up see_each_other no_deadlock count_together crowd_together);
 
 # A server with functions that the parties call while they hold the lock: first
 # f(), and then f() with the result of the first call. The functions fail if
@@ -273,6 +273,31 @@ sub see_each_other
 	is($ours->result, 't', '... zklock notices that it has gone');
 	$ours->release;
 	wait_until_gone($zk, $path);
+	return;
+}
+
+# A peer has a lock and waits for another one, and zklock does so in the opposite order.
+# What the threads of a peer wait for is not known, so this is no deadlock.
+sub no_deadlock
+{
+	my ($zk, $path, $session, $peer, $kind) = @_;
+	my ($first, $second) = map { ours($session, 'exclusive', "$path/$_") } 1, 2;
+	my ($holder, $waiter) = map { theirs($peer->actor, $kind, "$path/$_") } 1, 2;
+
+	$session->query(q(SET deadlock_timeout = '100ms'));
+	is($holder->acquire, 't', "$holder->{name} has a lock");
+	is($second->acquire, 't', '... zklock has another one');
+	$waiter->start_acquire;
+	wait_until("... for which $waiter->{name} waits", sub { nodes($zk, "$path/2") == 2 });
+	is($first->acquire(1000), 'f', '... and zklock waits for the first one: no deadlock');
+	$first->start_acquire;
+	wait_until('zklock waits again', sub { nodes($zk, "$path/1") == 2 });
+	$holder->release;
+	is($first->result, 't', '... and is granted it');
+	$_->release for $first, $second;
+	is($waiter->result, 't', "... and then $waiter->{name} the other one");
+	$waiter->release;
+	$session->query('RESET deadlock_timeout');
 	return;
 }
 

@@ -102,4 +102,6 @@ is($write->result, 't', "... until Curator's read lock is released");
 $write->release;
 wait_until_gone($zk, '/rw');
 
+no_deadlock($zk, '/crossed', $sessions[0], $curator, 'mutex');
+
 done_testing();

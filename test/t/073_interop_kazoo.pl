@@ -57,4 +57,6 @@ see_each_other($zk, '/rw', $write, $their_write);
 count_together($node, sample_of(250, 100), grep { $_->{name} ne 'their read' } @all);
 wait_until_gone($zk, '/rw');
 
+no_deadlock($zk, '/crossed', $sessions[0], $kazoo, 'lock');
+
 done_testing();

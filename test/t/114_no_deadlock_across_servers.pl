@@ -1,0 +1,228 @@
+# Waits across servers that are no deadlock, or that end as a deadlock is found.
+#
+# Shortened unless ZKLOCK_LONG is set: a queue of 60 waiters, not of 1,000
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Sample;
+use Test::More;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+use constant {
+	WAITS => '/zklock/waits',
+	CHAIN => 50,
+	WAITERS => sample_of(1000, 60)
+};
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my %conf = (
+	deadlock_timeout => '200ms',
+	log_lock_waits => 'on',
+	shared_preload_libraries => 'zklock');
+my $near = new_node('near', $proxy->hosts, %conf, max_connections => WAITERS + 20);
+my $far = new_node('far', $zk->hosts, %conf, max_connections => CHAIN + 20);
+my ($a, $b, $killer) = map { ZkTest->new($_) } $far, $near, $near;
+
+sub acquire
+{
+	my ($path) = @_;
+
+	return "SELECT zk_lock_acquire('$path', scope => 'transaction')";
+}
+
+sub counted
+{
+	my $counted = 0;
+
+	$counted += $_->safe_psql('postgres', 'SELECT sum(deadlocks) FROM zk_lock_stats')
+	  for $near, $far;
+	return $counted;
+}
+
+sub wait_for_records
+{
+	my ($n) = @_;
+
+	wait_until("there are $n records", sub { $zk->children(WAITS) == $n });
+	return;
+}
+
+# Waits until so many backends of a server have looked for a deadlock.
+sub wait_for_looks
+{
+	my ($node, $n) = @_;
+
+	wait_until("$n backends have looked for a deadlock",
+		sub { (() = slurp_file($node->logfile) =~ /still waiting for/g) >= $n });
+	return;
+}
+
+# Many connections, numbered from 0, cost less than as many processes of psql.
+$near->safe_psql('postgres', 'CREATE EXTENSION dblink');
+my $many = ZkTest->new($near);
+
+sub connect_many
+{
+	my ($last, @nodes) = @_;
+	my @conninfo = map { $_->connstr('postgres') =~ s/'/''/gr } @nodes;
+	my $conninfo = join(', ', map { "'$_'" } @conninfo);
+
+	$many->query(
+		"SELECT count(dblink_connect('c' || i, (ARRAY[$conninfo])[1 + i % ${\ scalar @nodes}])),
+			count(dblink_exec('c' || i, 'BEGIN'))
+		 FROM generate_series(0, $last) AS i");
+	return;
+}
+
+# Sends each connection from $first to $last SQL that contains its number plus $shift as
+# %s, without a wait for the end.
+sub start_many
+{
+	my ($first, $last, $sql, $shift) = @_;
+
+	$shift //= 0;
+	$many->query(
+		"SELECT count(dblink_send_query('c' || i, format(\$\$$sql\$\$, i + $shift)))
+		 FROM generate_series($first, $last) AS i");
+	return;
+}
+
+sub are_busy
+{
+	my ($last) = @_;
+
+	return $many->query(
+		"SELECT sum(dblink_is_busy('c' || i)) FROM generate_series(0, $last) AS i");
+}
+
+sub disconnect_many
+{
+	my ($last) = @_;
+
+	$many->query(
+		"SELECT count(dblink_disconnect('c' || i)) FROM generate_series(0, $last) AS i");
+	return;
+}
+
+# A queue of backends that hold nothing
+
+$a->query('BEGIN; ' . acquire('/queue'));
+connect_many(WAITERS - 1, $near);
+start_many(0, WAITERS - 1,  acquire('/queue') . '; COMMIT');
+wait_for_looks($near, WAITERS);
+$proxy->wait_idle;
+is(scalar(grep { ($_->{path} // '') =~ m{^/zklock} } $proxy->trace),
+	0, 'a queue of backends that hold nothing sends nothing for the detection');
+$proxy->mark;
+$a->query('ROLLBACK');
+wait_until('each one is granted the lock', sub { are_busy(WAITERS - 1) == 0 });
+disconnect_many(WAITERS - 1);
+
+# A chain: each backend has a lock that the next one waits for.
+
+my $log = (() = slurp_file($near->logfile) =~ /still waiting for/g);
+connect_many(CHAIN, $near, $far);
+start_many(0, CHAIN, acquire('/chain/%s'));
+wait_until('all have a lock', sub { are_busy(CHAIN) == 0 });
+$many->query(
+	"SELECT count(r), count(e)
+	 FROM generate_series(0, ${\ CHAIN}) AS i,
+		dblink_get_result('c' || i) AS t (r boolean)
+		LEFT JOIN LATERAL dblink_get_result('c' || i) AS u (e boolean) ON true");
+start_many(1, CHAIN, acquire('/chain/%s') . '; COMMIT', -1);
+wait_for_records(CHAIN);
+wait_for_looks($near, $log + CHAIN / 2);
+wait_for_looks($far, CHAIN / 2);
+$proxy->wait_idle;
+is(counted(), 0, 'a chain of ' . CHAIN . ' waiters is no deadlock');
+is(are_busy(CHAIN), CHAIN, '... and all of them wait');
+
+# One victim lets all others go on.
+start_many(0, 0, acquire('/chain/%s') . '; COMMIT', CHAIN);
+wait_until('all waits end', sub { are_busy(CHAIN) == 0 });
+is(counted(), 1, '... until it is closed: one of them is a victim');
+disconnect_many(CHAIN);
+wait_for_records(0);
+$many->close;
+
+# A user cancels the victim when it is about to know of the deadlock: the wait ends with
+# one error or the other, and nothing is left of it.
+
+my %ends;
+
+# Ends the cycle of these two, of which the second one is the victim and is cancelled.
+sub cancel
+{
+	my ($other, $victim, $path, $cancel) = @_;
+	my $session = $victim->query('SELECT session_id FROM zk_session()');
+
+	$victim->start(acquire("$path/1"));
+	$cancel->();
+	my $error = $victim->result;
+	$killer->result;
+	$ends{ $error =~ /^ERROR:  (40P01|57014)/ ? $1 : $error }++;
+	$victim->query('ROLLBACK');
+	is( $victim->query(
+			"SELECT count(*), (SELECT session_id FROM zk_session()) FROM zk_locks
+			 WHERE pid = ${\ $victim->pid}"),
+		"0|$session",
+		'a cancelled victim has no lock after its rollback, and still its session');
+	is($other->result, 't', '... and the other one goes on');
+	$other->query('ROLLBACK');
+	return;
+}
+
+sub begin
+{
+	my ($path, $other, $victim) = @_;
+
+	$other->query('BEGIN; ' . acquire("$path/1"));
+	$victim->query('BEGIN; ' . acquire("$path/2"));
+	$other->start(acquire("$path/2"));
+	return;
+}
+
+# Across servers, the cancellation and the last reply but two of the walk are on their way
+# at the same time.
+for my $round (1 .. 6)
+{
+	my $path = "/cancelled/$round";
+
+	begin($path, $a, $b);
+	wait_for_records(1);
+	$proxy->mark;
+	my $rule = $proxy->rule(dir => 's2c', op => 'sync', action => 'hold');
+	cancel($a, $b, $path,
+		sub {
+			wait_until('the walk is held', sub { $proxy->fired($rule) });
+			$proxy->release if $round % 2;
+			$killer->start("SELECT pg_cancel_backend(${\ $b->pid})");
+			$proxy->reset;
+		});
+}
+wait_for_records(0);
+
+# Within a server, both are due at the same time.
+my $c = ZkTest->new($near, deadlock_timeout => '1h');
+for my $round (1 .. 6)
+{
+	my $path = "/cancelled/here/$round";
+
+	begin($path, $c, $b);
+	wait_for_queue($zk, "$path/2", $b, $c);
+	cancel($c, $b, $path,
+		sub {
+			$killer->start(
+				"SELECT pg_sleep(${\ (0.19 + 0.002 * $round)}), pg_cancel_backend(${\ $b->pid})");
+		});
+}
+note(join(', ', map { "$_: $ends{$_}" } sort keys %ends));
+is(join(' ', grep { !/^(40P01|57014)$/ } keys %ends), '',
+	'a cancellation races with the verdict: each wait ends with one or the other');
+
+done_testing();
