@@ -38,9 +38,9 @@ my $keeper = new_node('keeper', $keeper_proxy->hosts, %settings);
 my $other = new_node('other', $proxy->hosts, %settings);
 my $session = ZkTest->new($keeper)->connect;
 
-# Clients, and the flights of their locks: of one that nobody has; of one that the server
-# gives up before the client's next flight; and of one that it gives up later. kazoo makes
-# a flight before it creates its node.
+# Clients, and the flights of their locks: of one that nobody has; of one that is given up
+# before the client's next flight; and of one that is given up later. The last two do not
+# depend on whether a server has kept the lock or a holder has released it.
 my @rivals = (
 	[ 'zklock with a session of its own', backend($keeper, OWN_SESSION, 'zklock.hosts' => $proxy->hosts), 1, 2, 2 ],
 	[ 'zklock on another server', backend($other), 1, 2, 2 ],
@@ -89,6 +89,36 @@ sub delay_news
 	return;
 }
 
+# Another client holds the lock, and releases it when $when returns true. Returns the
+# flights of the rival.
+sub flights_behind_holder
+{
+	my ($path, $rival, $when) = @_;
+	my $holder = ZkTest->new($keeper, OWN_SESSION, 'zklock.hosts' => $zk->hosts);
+	my $answer;
+
+	is($holder->query("SELECT zk_lock_acquire('$path')"), 't', "another client holds $path");
+	my ($node) = $zk->children($path);
+	my $flights = $proxy->flights(
+		sub {
+			$rival->start_acquire;
+			wait_until('the holder is to release the lock', sub { $when->("$path/$node") });
+			$holder->query('SELECT zk_lock_release_all()');
+			$answer = $rival->result;
+		},
+		SETTLE);
+	is($answer, 't', '... until a rival has it');
+	$rival->release;
+	$holder->close;
+	return $flights;
+}
+
+# The requests of a rival, without those that close a session or renew it
+sub requests
+{
+	return map { $_->{op} } grep { $_->{dir} eq 'c2s' } $proxy->trace;
+}
+
 for (@rivals)
 {
 	my ($name, $make, $flights_free, $flights, $flights_late) = @$_;
@@ -101,9 +131,25 @@ for (@rivals)
 	$rival->release;
 	wait_until_gone($zk, "$path/free");
 	$proxy->wait_idle;
+	$proxy->mark;
 	is($proxy->flights(sub { $answer = $rival->acquire }, SETTLE),
 		$flights_free, "$name takes a free lock in $flights_free flights");
+
+	# kazoo looks first for a node that it may have created before.
+	is_deeply([ requests() ], [qw(getChildren create getChildren)],
+		'... the first of which comes before its node')
+	  if $name eq 'kazoo';
 	$rival->release;
+
+	# A lock that is held, and released for the rival
+	$rival = $make->("$path/held");
+	$rival->acquire;
+	$rival->release;
+	is( flights_behind_holder("$path/held", $rival, sub { $zk->children("$path/held") == 2 }),
+		$flights, "$name takes a lock that is released for it in $flights flights");
+	is( flights_behind_holder("$path/held", $rival,
+			sub { $zk->four_letter('wchp') =~ /^\Q$_[0]\E$/m }),
+		$flights_late, "... and in $flights_late flights if it waits already");
 
 	# A lock that is kept
 	$rival = warm("$path/idle", $make);
