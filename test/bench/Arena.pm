@@ -44,7 +44,7 @@ sub new
 	$self->{zk}->start;
 	my $maker = Program->new('raw', $tmp, $self->hosts('loopback'));
 	$maker->ask('make', '/bench', 0);
-	$maker->ask('make', "/bench/$_", 0) for qw(one fresh mix four);
+	$maker->ask('make', "/bench/$_", 0) for qw(one fresh mix read four);
 	$maker->ask('make', '/bench/many', 10_000);
 	$maker->stop;
 	return $self;

@@ -24,9 +24,13 @@ my %take = (
 	'read-mostly' => [
 		q(zk_lock_acquire(p, mode => side)), q(zk_lock_release(p, side))
 	],
+	readers => [ q(zk_lock_acquire(p, mode => 'shared')), q(zk_lock_release(p, 'shared')) ],
 	semaphore => [ 'zk_semaphore_acquire(p, 4)', 'zk_semaphore_release(p)' ],
 	advisory =>
-	  [ 'pg_advisory_lock(hashtext(p))', 'pg_advisory_unlock(hashtext(p))' ]);
+	  [ 'pg_advisory_lock(hashtext(p))', 'pg_advisory_unlock(hashtext(p))' ],
+	'advisory readers' => [
+		'pg_advisory_lock_shared(hashtext(p))', 'pg_advisory_unlock_shared(hashtext(p))'
+	]);
 
 # Runs once on the server. The result of a run has the number of turns, their
 # time, and that of the acquires, in seconds.
@@ -111,11 +115,20 @@ sub name
 	return $self->{name};
 }
 
+# The calls for a kind of locks
+sub _calls
+{
+	my ($self, $kind) = @_;
+
+	return $kind eq 'mutex' ? $self->{mutex} :
+	  $self->{mutex} eq 'advisory' ? "advisory $kind" : $kind;
+}
+
 sub knows
 {
 	my ($self, $kind) = @_;
 
-	return $kind eq 'mutex' || $self->{mutex} ne 'advisory';
+	return exists $take{ $self->_calls($kind) };
 }
 
 # Connects more backends to PostgreSQL, up to this number.
@@ -159,7 +172,7 @@ sub run
 	my ($self, $kind, $clients, $seconds, $path, $paths) = @_;
 	my ($rate, $ops, $acquiring) = (0, 0, 0);
 
-	$kind = $self->{mutex} if $kind eq 'mutex';
+	$kind = $self->_calls($kind);
 	$self->open($clients);
 	for ($self->_ask($clients,
 			qq(SELECT "run $kind"('$path', $paths, @{[time() + HEAD_START]}, $seconds))))

@@ -91,10 +91,8 @@ public class CuratorBench
 			clients.add(connect());
 	}
 
-	static Turn mutex(CuratorFramework client, String path)
+	static Turn mutex(InterProcessMutex lock)
 	{
-		InterProcessMutex lock = new InterProcessMutex(client, path);
-
 		return new Turn()
 		{
 			public void acquire() throws Exception
@@ -157,9 +155,11 @@ public class CuratorBench
 		switch (kind)
 		{
 			case "mutex":
-				return mutex(client, path);
+				return mutex(new InterProcessMutex(client, path));
 			case "read-mostly":
 				return readMostly(client, path);
+			case "readers":
+				return mutex(new InterProcessReadWriteLock(client, path).readLock());
 			case "semaphore":
 				return semaphore(client, path);
 			default:
@@ -248,7 +248,7 @@ public class CuratorBench
 		for (int i = 0; i < n; i++)
 		{
 			ends.add(threads.submit(() -> {
-				Turn turn = mutex(clients.get(0), path);
+				Turn turn = mutex(new InterProcessMutex(clients.get(0), path));
 
 				turn.acquire();
 				turn.release();

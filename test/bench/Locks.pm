@@ -1,6 +1,6 @@
 # Acquire and release: by one client, by many for one lock or for any of
-# several locks, by readers and writers, through a semaphore, and the first
-# lock of a client.
+# several locks, by readers and writers, by readers only, through a semaphore, and
+# the first lock of a client.
 
 package Locks;
 
@@ -33,6 +33,7 @@ sub measure
 	}
 	_time_relay($arena);
 	_contend($arena, 'read-mostly', 'loopback', 8, 'read-mostly', '/bench/mix', 1);
+	_contend($arena, 'readers', 'loopback', 8, 'readers', '/bench/read', 1);
 	_contend($arena, 'semaphore of 4', 'loopback', 8, 'semaphore', '/bench/four', 1);
 	for my $way ($arena->ways)
 	{

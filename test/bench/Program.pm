@@ -11,9 +11,9 @@
 # In a run, clients acquire and release a lock in a loop: the one at PATH or,
 # if PATHS is more than 1, any of PATH/0, PATH/1, ... Each client has a session
 # of its own, and is connected before the run begins. Kinds are mutex,
-# read-mostly (one in twenty writes) and semaphore (of 4). "first" measures the
-# first lock of a client that is not connected yet, as the mean of N. "open"
-# connects. The clients of "queue" share one session, and take one turn each.
+# read-mostly (one in twenty writes), readers (none writes) and semaphore (of 4).
+# "first" measures the first lock of a client that is not connected yet, as the
+# mean of N. "open" connects. The clients of "queue" share one session, and take one turn each.
 # "make" creates persistent nodes.
 
 package Program;
@@ -47,7 +47,7 @@ my %program = (
 		arguments => ['shared'],
 	},
 	Curator => {
-		kinds => [qw(mutex read-mostly semaphore)],
+		kinds => [qw(mutex read-mostly readers semaphore)],
 
 		# The manifest of the jar names all jars that it needs, except a
 		# logger.

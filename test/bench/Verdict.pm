@@ -39,6 +39,7 @@ my @targets = (
 		'2 ms'),
 	[ 'acquire, release', 'loopback', 1, 'advisory', '<=', 2, 'zklock keep' ],
 	[ 'pgbench own locks', 'loopback', 32, 'advisory', '>=', 0.8, 'zklock keep' ],
+	[ 'readers', 'loopback', 8, 'advisory', '>=', 0.25, 'zklock server' ],
 	[ 're-entrant pair', 'loopback', 1, 'advisory', '<=', 1.5 ],
 	[ 'seen: acquire, release', 'loopback', 1, 'session', '<=', 1.05, 'shared' ],
 	[ 'seen: re-entrant pair', 'loopback', 1, 'session', '<=', 1.05, 'shared' ]);
@@ -54,6 +55,7 @@ my @rows = (
 		} 'loopback',
 		'2 ms'),
 	[ 'read-mostly', 'loopback', 8 ],
+	[ 'readers', 'loopback', 8 ],
 	[ 'semaphore of 4', 'loopback', 8 ],
 	map({ [ 'first lock', $_, 1 ] } 'loopback', '2 ms'),
 	[ 'passed on', 'loopback', 1 ],

@@ -58,6 +58,8 @@ for my $row (
 	'one lock,locks a second,loopback,2,advisory',
 	'one lock,locks a second,2 ms,2,raw safe',
 	'read-mostly,locks a second,loopback,8,zklock',
+	'readers,locks a second,loopback,8,zklock server',
+	'readers,locks a second,loopback,8,advisory',
 	'semaphore of 4,locks a second,loopback,8,zklock',
 	'first lock,us,loopback,1,raw',
 	'first lock,us,2 ms,1,advisory',
