@@ -199,8 +199,9 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 
 /*
  * A contender for the lock of this entry joins ZooKeeper's queue.  Gates of other modes
- * of its path give up a node that is kept, and have no more readers join those that have
- * a node.  A gate of the same mode does so too if it `conflicts`.
+ * of its path give up a node that is kept, do not keep one that is held, and have no more
+ * readers join those that have a node.  A gate of the same mode does so too if it
+ * `conflicts`.
  */
 static void
 make_way(const ZkLockEntry *entry, bool conflicts)
@@ -222,7 +223,7 @@ make_way(const ZkLockEntry *entry, bool conflicts)
 		other = zklock_claimtable_find(&key, &lock);
 		if (other != NULL && readers)
 			zklock_gate_shut(&other->gate);
-		else if (other != NULL && zklock_gate_drop_kept(&other->gate))
+		else if (other != NULL && zklock_gate_rival(&other->gate, other->gate.wanted))
 			gate_changed(other);
 		LWLockRelease(lock);
 	}
@@ -799,16 +800,18 @@ bool
 zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
-	bool		late;
+	const ZkLockGateNode *node;
+	bool		ends;
 
 	if (lock == NULL)
 		return false;
-	late = now - slot->entry->gate.node.granted_at >=
-		zklock_local_handover * NS_PER_MS;
+	node = &slot->entry->gate.node;
+	ends = wanted_at(slot) == serial && !node->rival &&
+		now - node->granted_at >= zklock_local_handover * NS_PER_MS;
 	if (zklock_gate_rival(&slot->entry->gate, serial))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
-	return late;
+	return ends;
 }
 
 bool

@@ -83,8 +83,8 @@ extern void zklock_slots_end_claim(ZkLockClaim *claim);
 
 /*
  * The claim is about to request a node that conflicts with those of other gates of its
- * path: give up the ones that are kept, so that they are deleted first.  If it is a
- * writer's node, no other reader joins those of the path.
+ * path: give up the ones that are kept, so that they are deleted first, and do not keep
+ * those that are held.  If it is a writer's node, no other reader joins those of the path.
  */
 extern void zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate);
 
@@ -216,8 +216,9 @@ extern void zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look,
 								bool alone, uint32 epoch, int64 sent);
 
 /*
- * Another contender is, or may be, beside the node of this serial.  Returns true if the
- * node has been granted for longer than zklock.local_handover.
+ * Another contender is, or may be, beside the node of this serial.  Returns true if that
+ * ends the use of a node that has been granted for longer than zklock.local_handover.  It
+ * does not if a backend of this server has ended it already.
  */
 extern bool zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
 

@@ -278,6 +278,20 @@ is( $session->query(
 	't|1',
 	'a kept lock makes way for a reader of its server');
 
+# They do not count as other clients: the lock is kept again without a pause.
+my $reader = ZkTest->new($node)->connect;
+warm($session, '/kept/readers');
+$session->query(q(SELECT zk_lock_acquire('/kept/readers')));
+$late = time() + 0.2;
+wait_until('the hand-over time is over', sub { time() > $late });
+$reader->start(q(SELECT zk_lock_acquire('/kept/readers', mode => 'shared')));
+wait_until('a reader waits', sub { $zk->children('/kept/readers') == 2 });
+$session->query(q(SELECT zk_lock_release('/kept/readers')));
+is($reader->result, 't', 'a reader of the server waits for the holder of a kept lock');
+$reader->close;
+wait_until_gone('/kept/readers');
+warm($session, '/kept/readers');
+
 # A node that was deleted by hand is noticed.
 warm($session, '/kept/deleted');
 my $token = use_lock($session, '/kept/deleted');
