@@ -339,10 +339,6 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 		claim = zklock_claims_enter(path, mode, hidden);
 		if (claim == NULL && !hidden)
 			zklock_claims_remove(NULL);
-
-		/* The worker gives up nodes that it only keeps. */
-		if (claim == NULL)
-			zklock_sessionstate_wake_worker();
 		if (claim != NULL ||
 			(unfinished.all == 0 && zklock_zkclient_now() >= until))
 		{

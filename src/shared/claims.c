@@ -73,6 +73,9 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 			pg_atomic_add_fetch_u64(&zklock_claimtable->unlisted, 1);
 			unlisted++;
 		}
+
+		/* The worker gives up nodes that it only keeps. */
+		zklock_sessionstate_wake_worker();
 		return NULL;
 	}
 	claim->pid = MyProcPid;
@@ -324,6 +327,7 @@ zklock_claims_usage(int *used, int *room, int64 *n)
 	if (table == NULL)
 		return;
 	*room = zklock_max_locks;
-	*used = zklock_max_locks - zklock_claimtable_room();
+	*used = zklock_max_locks - zklock_claimtable_room() - zklock_claimtable_kept();
+	*used = Max(*used, 0);		/* not read at one moment */
 	*n = pg_atomic_read_u64(&table->unlisted);
 }

@@ -237,6 +237,25 @@ zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 	return NULL;
 }
 
+int
+zklock_claimtable_kept(void)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < zklock_claimtable_peak(); i++)
+	{
+		ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);
+
+		if (lock == NULL)
+			continue;
+		kept += claim->slot.entry->kept_claim == claim &&
+			claim->slot.entry->gate.state == ZKLOCK_GATE_KEPT;
+		LWLockRelease(lock);
+	}
+	return kept;
+}
+
 ZkLockClaim *
 zklock_claimtable_add(const char *path, ZkLockMode mode)
 {

@@ -190,6 +190,9 @@ extern void zklock_claimtable_free(ZkLockClaim *claim);
 /* Return the number of free claims. */
 extern int	zklock_claimtable_room(void);
 
+/* Return the number of claims that are in use only for nodes that are kept. */
+extern int	zklock_claimtable_kept(void);
+
 /* Return the number of claims, from the first on, that may be in use. */
 extern int	zklock_claimtable_peak(void);
 

@@ -849,7 +849,9 @@ zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now)
 bool
 zklock_slots_is_room_needed(void)
 {
-	return zklock_owners_is_room_awaited() && zklock_claimtable_room() == 0;
+	return zklock_claimtable_room() == 0 &&
+		(zklock_owners_is_room_awaited() ||
+		 pg_atomic_read_u64(&zklock_claimtable->unlisted) > 0);
 }
 
 bool

@@ -229,7 +229,7 @@ extern bool zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
  */
 extern bool zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now);
 
-/* Do backends wait for claims, and is none free? */
+/* Do backends wait for claims, or do without, and is none free? */
 extern bool zklock_slots_is_room_needed(void);
 
 /* Are so many claims free that some can be used for nodes that are kept? */

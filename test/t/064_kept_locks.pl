@@ -106,8 +106,10 @@ wait_until('... which the statistics count',
 		$node->safe_psql('postgres', 'SELECT kept_grants, handovers FROM zk_lock_stats') eq
 		  '1002|0';
 	});
-is($node->safe_psql('postgres', 'SELECT count(*) FROM zk_locks'),
-	0, 'nobody holds the lock');
+is( $node->safe_psql('postgres',
+		'SELECT count(*), (SELECT listed FROM zk_lock_stats) FROM zk_locks'),
+	'0|0',
+	'nobody holds the lock');
 
 # Another client gets it with one round trip more. The server does not keep this
 # lock for a while.
@@ -365,7 +367,29 @@ for my $path (@paths)
 {
 	use_lock($user, $path) for 1 .. 4;
 }
-cmp_ok(nkept(@paths), '>', 4, 'locks are kept in free room');
+my $nkept = nkept(@paths);
+cmp_ok($nkept, '>', 4, 'locks are kept in free room');
+my $rest = 16 - $nkept;
+is( $user->query(
+		"SELECT count(*) FROM generate_series(1, $rest) AS i
+		 WHERE zk_lock_acquire('/kept/rest/' || i)"),
+	$rest,
+	'the rest of the room is used');
+is($small->safe_psql('postgres', 'SELECT listed, unlisted FROM zk_lock_stats'),
+	"$rest|0", '... which the statistics show');
+my $own = ZkTest->new($small, OWN_SESSION, 'zklock.hosts' => $zk->hosts);
+$began = time();
+$own->query(q(SELECT zk_lock_acquire('/kept/own')));
+wait_until_gone(@paths);
+cmp_ok(time() - $began, '<', 30, '... before zklock.keep is over');
+is($own->query(q(SELECT zk_lock_acquire('/kept/own/second'), count(*) FROM zk_locks)),
+	't|' . ($rest + 1), 'a backend with a session of its own gets room, too');
+$_->query('SELECT zk_lock_release_all()') for $user, $own;
+for my $path (@paths)
+{
+	use_lock($user, $path) for 1 .. 4;
+}
+cmp_ok(nkept(@paths), '>', 4, 'locks are kept again');
 is( $user->query(
 		q(SELECT count(*) FROM generate_series(1, 16) AS i
 		  WHERE zk_lock_acquire('/kept/other/' || i))),
