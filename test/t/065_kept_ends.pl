@@ -101,6 +101,21 @@ sub wait_for
 		set($node, $session, 'zklock.keep', '1min');
 	}
 
+	# Only so many locks are kept that their watches fit into one request.
+	my $long = '/' . 'x' x 1000;
+
+	warm($session, $long, 150);
+	my $kept = nkept($zk, $long, 150);
+	cmp_ok($kept, '>', 100, 'locks with long paths are kept');
+	cmp_ok($kept, '<', 150, '... but not all of them');
+	$session->query(q(SELECT zk_lock_acquire('/ends/held')));
+	$proxy->cut;
+	wait_until('they are given up', sub { nkept($zk, $long, 150) == 0 });
+	is( $session->query(
+			q(SET zklock.confirm_commit = always; SELECT zk_lock_release('/ends/held'))),
+		't',
+		'... when the connection is lost, and the session is not');
+
 	# A worker that was suspended may have lost news. It discards them after a third of the
 	# session timeout.
 	set($node, $session, 'zklock.session_timeout', '9s');
