@@ -279,11 +279,15 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 	if (n > 1)
 		server_count(SERVER_N_READERS_REVOKED);
 	while (n-- > 0)
-		if (claims[n]->changes == changes[n] && !claims[n]->turn.lost &&
-			claims[n]->turn.state == ZKLOCK_TURN_HOLDING &&
-			pg_atomic_read_u32(unconstify(pg_atomic_uint32 *, &claims[n]->revocations)) ==
-			revocations[n])
+	{
+		/* At this read the holder may go on, and another claim may be in its place. */
+		uint32		now = pg_atomic_read_u32(unconstify(pg_atomic_uint32 *,
+														&claims[n]->revocations));
+
+		if (now == revocations[n] && claims[n]->changes == changes[n] &&
+			!claims[n]->turn.lost && claims[n]->turn.state == ZKLOCK_TURN_HOLDING)
 			server_breach(SERVER_READERS, "a holder is not told that its lock is revoked");
+	}
 }
 
 void
