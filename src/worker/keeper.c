@@ -238,7 +238,7 @@ zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 
 /*
  * In a new epoch, the answer to an earlier list may never arrive, and would not count.
- * If the node is not kept, the gate asks again.
+ * Then the node is not kept any more.
  */
 static void
 check(ZkLockKeeper *keeper, bool any)
