@@ -151,6 +151,9 @@ acquire_one(void)
 	hold = zklock_acquire_requested(&request, scope, patience, NULL);
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
+	if (patience == 0 && server_gates_requested_at() >= began &&
+		server_is_overdue(server_gates_requested_at()))
+		server_breach(SERVER_TRIES, "who does not want to wait has waited");
 	if (hold == NULL)
 	{
 		if (patience > 0 && server_looked_at() < began + patience)
@@ -212,6 +215,7 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 						  int64 deadline)
 {
 	server_lags();
+	server_gates_begin_attempt();
 	__real_zklock_await_begin(attempt, request, deadline);
 }
 

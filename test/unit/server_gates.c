@@ -12,15 +12,19 @@
 
 #include "common/compat.h"
 #include "common/guc.h"
+#include "protocol/contender.h"
 #include "protocol/gate.h"
+#include "protocol/history.h"
 #include "server_gates.h"
 #include "server_sim.h"
+#include "session/session.h"
 #include "shared/claimtable.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
 #include "shim/shim.h"
 #include "storage/ipc.h"
+#include "worker/attempts.h"
 
 #define MAX_ARRIVALS 256
 #define MAX_HISTORIES 64
@@ -43,6 +47,8 @@ typedef struct History
 	int64		number;			/* of its last grant */
 	int64		since;			/* its first one */
 	bool		forbidden;		/* to be passed on */
+	uint32		alone_epoch;	/* in which a list has shown it alone last; 0: none has */
+	int64		alone_at;		/* when that list was sent */
 } History;
 
 static Arrival *
@@ -96,6 +102,49 @@ history_of(const ZkLockGate *gate)
 	return NULL;
 }
 
+/*
+ * When another client has ended the use of a node beyond its window.  The worker knows
+ * that as long as it lives.
+ */
+typedef struct Recall
+{
+	ZkLockEntryKey key;			/* all zero: not in use */
+	int64		at;
+} Recall;
+
+static Recall *
+recalls_of_server(void)
+{
+	bool		found;
+
+	return shim_memory("recalls", MAX_HISTORIES * sizeof(Recall), &found);
+}
+
+static Recall *
+recall_of(const ZkLockEntry *entry, bool enter)
+{
+	Recall	   *recalls = recalls_of_server();
+
+	for (int i = 0; i < MAX_HISTORIES; i++)
+	{
+		if (enter && recalls[i].key.path[0] == '\0')
+			recalls[i].key = entry->key;
+		if (recalls[i].key.mode == entry->key.mode &&
+			strcmp(recalls[i].key.path, entry->key.path) == 0)
+			return &recalls[i];
+	}
+	return NULL;
+}
+
+static bool
+is_paused(const ZkLockEntry *entry)
+{
+	const Recall *recall = recall_of(entry, false);
+
+	return recall != NULL && recall->at != 0 &&
+		shim_now() - recall->at < ZKLOCK_HISTORY_PAUSE;
+}
+
 /* The last confirmation that the worker has published, of any session */
 static int64 *
 last_confirmation(void)
@@ -113,6 +162,40 @@ __wrap_zklock_sessionstate_confirm(int64 confirmed)
 {
 	*last_confirmation() = Max(*last_confirmation(), confirmed);
 	__real_zklock_sessionstate_confirm(confirmed);
+}
+
+/*
+ * An event may be lost: an epoch begins before the worker processes any later message.
+ * `connects` is what it knew when the present one began.
+ */
+static uint32 connects = 0;
+static bool fresh = false;
+
+extern void __real_zklock_sessionstate_begin_epoch(bool keeps);
+extern void __wrap_zklock_sessionstate_begin_epoch(bool keeps);
+extern void __real_zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
+extern void __wrap_zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
+
+void
+__wrap_zklock_sessionstate_begin_epoch(bool keeps)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	connects = status == NULL ? 0 : status->connects;
+	fresh = true;
+	__real_zklock_sessionstate_begin_epoch(keeps);
+}
+
+void
+__wrap_zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	if (zklock_sessionstate_epoch() != 0 &&
+		((stale && !fresh) || status == NULL || status->connects != connects))
+		server_breach(SERVER_RECALL, "messages are processed before a new epoch begins");
+	fresh = false;
+	__real_zklock_attempts_deliver(messages, stale);
 }
 
 /* The worker relies on what it has found here. */
@@ -249,6 +332,47 @@ __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 }
 
 /*
+ * A node that joins ZooKeeper's queue finds none that its server has kept for longer than
+ * this backend takes to request it.
+ */
+static int64 begun_at;
+static int64 requested_at;
+
+void
+server_gates_begin_attempt(void)
+{
+	begun_at = shim_now();
+}
+
+int64
+server_gates_requested_at(void)
+{
+	return requested_at;
+}
+
+extern void __real_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params);
+extern void __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params);
+
+void
+__wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
+	bool		joins = entry->gate.state == ZKLOCK_GATE_EMPTY || !params->at_gate;
+
+	for (int i = 0; joins && i < zklock_max_locks; i++)
+	{
+		const ZkLockEntry *other = zklock_claimtable->claim[i].slot.entry;
+
+		if (other != NULL && other != entry && other->gate.state == ZKLOCK_GATE_KEPT &&
+			strcmp(other->key.path, entry->key.path) == 0 &&
+			other->gate.node.kept_at < begun_at && params->request.from == NULL)
+			server_breach(SERVER_KEPT, "a node is kept that is in the way of its own server");
+	}
+	__real_zklock_slots_request(claim, params);
+	requested_at = shim_now();
+}
+
+/*
  * Whoever has the node before and afterwards, and has agreed, is told.  A process may be in
  * the middle of a release.
  */
@@ -326,6 +450,8 @@ __wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 		server_count(SERVER_N_FORMER);
 	else
 		server_breach(SERVER_SOUND, "an attempt is made in another session");
+	if (report->outcome.yielding && report->outcome.ahead > 1)
+		server_breach(SERVER_TRIES, "who does not wait is not refused though several are ahead");
 	__real_zklock_slots_report(slot, serial, generation, report, now);
 }
 
@@ -338,6 +464,8 @@ server_gates_begin(int procno)
 
 	questions = shim_memory("questions", SERVER_PLACES * sizeof(ServerQuestion), &found);
 	questions[procno] = (ServerQuestion) {0};
+	if (procno == 0)
+		memset(recalls_of_server(), 0, MAX_HISTORIES * sizeof(Recall));
 }
 
 const ServerQuestion *
@@ -454,6 +582,8 @@ check_queue(const ZkLockGate *gate)
 			(gate->state == ZKLOCK_GATE_HELD || (prev != NULL && !gate->shared) ||
 			 gate->node.queued))
 			server_breach(SERVER_TRIES, "a backend does not know that others are ahead");
+		if (!turn->queued && gate->node.yielding)
+			server_breach(SERVER_TRIES, "a backend does not know that a node is ahead");
 		prev = turn;
 	}
 	if (gate->last != prev)
@@ -618,12 +748,14 @@ static void
 check_window(const ZkLockGate *gate, int64 now)
 {
 	const ZkLockGateNode *node = &gate->node;
+	const History *history = history_of(gate);
 
-	if (now - history_of(gate)->since < zklock_local_handover * INT64CONST(1000000))
+	if (now - history->since < zklock_local_handover * INT64CONST(1000000))
 		return;
 	server_count(SERVER_N_BEYOND);
-	if (!node->keepable || node->rival || node->alone_epoch == 0 ||
-		now - node->alone_at >= INT64CONST(5000000000))
+	if (!node->keepable || node->rival || history->alone_epoch == 0 ||
+		history->alone_epoch != node->alone_epoch ||
+		now - history->alone_at >= INT64CONST(5000000000))
 		server_breach(SERVER_WINDOW, "a node was granted beyond its window");
 	if (server_is_rival_overdue(path_of(gate)))
 		server_breach(SERVER_RECALL, "a server goes on with a lock that another client waits for");
@@ -732,7 +864,15 @@ GATE_REPORT(granted, (ZkLockGate *gate, uint64_t serial, uint64_t generation,
 GATE_REPORT(queued, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg),
 			(gate, serial, tell, arg))
 {
+	if (entry_of(gate)->slot.outcome.yielding)
+		server_breach(SERVER_TRIES, "who does not wait is refused for a node that may only be kept");
 	return report_queued(gate, serial, tell, arg);
+}
+
+GATE_REPORT(yielding, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg),
+			(gate, serial, tell, arg))
+{
+	return report_yielding(gate, serial, tell, arg);
 }
 
 GATE_REPORT(failed, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
@@ -783,7 +923,14 @@ __wrap_zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tel
 						   void *arg)
 {
 	ZkLockGate	before = *gate;
-	bool		changed = __real_zklock_gate_expired(gate, generation, tell, arg);
+	bool		changed;
+
+	/* The end of an earlier session than that of the node has no effect. */
+	if (gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT)
+		check_unchanged(gate, &before,
+						__real_zklock_gate_expired(gate, gate->node.generation - 1, tell,
+												   arg));
+	changed = __real_zklock_gate_expired(gate, generation, tell, arg);
 
 	if ((gate->first != NULL || gate->wanted != 0) &&
 		!((gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT) &&
@@ -839,6 +986,33 @@ __wrap_zklock_gate_drop_kept(ZkLockGate *gate)
 	return changed;
 }
 
+static void
+tell_nobody(ZkLockTurn *turn, void *arg)
+{
+	(void) turn;
+	(void) arg;
+	server_breach(SERVER_GATE, "somebody is told of a node that nobody uses");
+}
+
+/* Reports about its attempt that come late have no effect on a node that is kept. */
+static void
+check_late_reports(ZkLockGate *gate)
+{
+	ZkLockGate	before = *gate;
+	uint64		serial = gate->wanted;
+
+	check_unchanged(gate, &before,
+					__real_zklock_gate_queued(gate, serial, tell_nobody, NULL));
+	check_unchanged(gate, &before,
+					__real_zklock_gate_yielding(gate, serial, tell_nobody, NULL));
+	check_unchanged(gate, &before,
+					__real_zklock_gate_failed(gate, serial, ZKLOCK_DENIED, tell_nobody, NULL));
+	if (gate->state == ZKLOCK_GATE_KEPT && memcmp(gate, &before, sizeof(before)) == 0)
+		check_unchanged(gate, &before,
+						__real_zklock_gate_granted(gate, serial, gate->node.generation,
+												   gate->node.czxid, 0, tell_nobody, NULL));
+}
+
 extern bool __real_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn,
 									const ZkLockGateTerms *terms);
 extern bool __wrap_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn,
@@ -859,6 +1033,8 @@ __wrap_zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerm
 			server_breach(SERVER_KEPT, "a node is kept that its holder did not release");
 	}
 	check_gate(gate, &before, false);
+	if (keeps)
+		check_late_reports(gate);
 	return keeps;
 }
 
@@ -904,10 +1080,38 @@ __wrap_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look, bool
 						  uint32_t epoch, int64_t sent)
 {
 	ZkLockGate	before = *gate;
-	bool		changed = __real_zklock_gate_looked(gate, serial, look, alone, epoch, sent);
+	bool		changed;
 
+	/* So is an answer to an earlier question, and one about another node. */
+	check_unchanged(gate, &before,
+					__real_zklock_gate_looked(gate, serial, look - 1, alone, epoch, sent));
+	check_unchanged(gate, &before,
+					__real_zklock_gate_looked(gate, serial - 1, look, alone, epoch, sent));
+	changed = __real_zklock_gate_looked(gate, serial, look, alone, epoch, sent);
+	if (alone && serial == gate->wanted && look == gate->node.look &&
+		(gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT))
+	{
+		history_of(gate)->alone_epoch = epoch;
+		history_of(gate)->alone_at = sent;
+	}
 	check_gate(gate, &before, changed);
 	return changed;
+}
+
+/* Another client ends the use of a node: was that beyond its window? */
+extern bool __real_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
+extern bool __wrap_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
+
+bool
+__wrap_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
+{
+	const ZkLockEntry *entry = slot->entry;
+	bool		late = __real_zklock_slots_rival(slot, serial, now);
+	Recall	   *recall = late && entry != NULL ? recall_of(entry, true) : NULL;
+
+	if (recall != NULL)
+		recall->at = now;
+	return late;
 }
 
 /* A node that was granted may be kept. */
@@ -917,7 +1121,18 @@ extern void __wrap_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bo
 void
 __wrap_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable)
 {
+	const ZkLockEntry *entry = entry_of(gate);
+	const char *last = strrchr(entry->key.path, '/') + 1;
+
 	__real_zklock_gate_permit_keep(gate, serial, revocable);
-	if (gate->node.keepable && !server_is_next(gate->node.czxid))
+	if (!gate->node.keepable)
+		return;
+	if (!server_is_next(gate->node.czxid))
 		server_breach(SERVER_KEPT, "a node may be kept though another client was there");
+	if (!zklock_contender_is_marked(entry->slot.outcome.name))
+		server_breach(SERVER_KEPT, "a node may be kept whose name does not show that");
+	if (strcmp(last, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
+		server_breach(SERVER_KEPT, "the mutex of a semaphore may be kept");
+	if (is_paused(entry))
+		server_breach(SERVER_KEPT, "a node may be kept soon after another client has ended that");
 }

@@ -21,4 +21,8 @@ typedef struct ServerQuestion
 extern void server_gates_begin(int procno);
 extern const ServerQuestion *server_gates_question(int procno);
 
+/* This backend begins an attempt; when it has requested a node, or joined, last. */
+extern void server_gates_begin_attempt(void);
+extern int64 server_gates_requested_at(void);
+
 #endif							/* SERVER_GATES_H */

@@ -31,6 +31,9 @@
 /* A worker that nothing has kept from its work has processed an event in this time. */
 #define RECALL_MS 500
 
+/* A backend that does not want to wait has its answer in this time. */
+#define TRY_MS 500
+
 /* A backend that does not end in this time waits for something that never comes. */
 #define PATIENCE_MS 120000
 
@@ -244,6 +247,15 @@ server_is_rival_overdue(const char *path)
 			disturbed_at[server] < then)
 			return true;
 	return false;
+}
+
+bool
+server_is_overdue(int64_t began)
+{
+	int			server = shim_scheduler_server(shim_scheduler_current());
+
+	return sim.now - began > TRY_MS * SERVER_MS && disturbed_at[server] < began &&
+		(slow < 0 || slow / SERVER_PLACES != server);
 }
 
 bool
@@ -595,9 +607,32 @@ look_at_sleepers(int server)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
 }
 
+/* Is anything between a server's worker and its work? */
+static bool
+is_disturbed(int server)
+{
+	int			worker = worker_of(server);
+
+	if (!server_zk_is_well(worker))
+		return true;
+	for (int i = 0; i < SERVER_PLACES; i++)
+		if (shim_scheduler_is_stopped(worker + i))
+			return true;
+	return false;
+}
+
+static void
+note_disturbed(int64_t until)
+{
+	for (int i = 0; i < server_plan.nservers; i++)
+		if (is_disturbed(i))
+			disturbed_at[i] = until;
+}
+
 static void
 idle(int64_t then)
 {
+	note_disturbed(then);
 	/* Short naps are no sleep. */
 	if (then - sim.now > 5 * SERVER_MS)
 		for (int i = 0; i < server_plan.nservers; i++)
@@ -815,27 +850,11 @@ look_after_phase(void)
 		sim_breach(SERVER_PROGRESS, "it takes %d ms, and is not over", PATIENCE_MS);
 }
 
-/* Is anything between a server's worker and its work? */
-static bool
-is_disturbed(int server)
-{
-	int			worker = worker_of(server);
-
-	if (!server_zk_is_well(worker))
-		return true;
-	for (int i = 0; i < SERVER_PLACES; i++)
-		if (shim_scheduler_is_stopped(worker + i))
-			return true;
-	return false;
-}
-
 static void
 mishap(void)
 {
 	server_zk_pass(sim.now);
-	for (int i = 0; i < server_plan.nservers; i++)
-		if (is_disturbed(i))
-			disturbed_at[i] = sim.now;
+	note_disturbed(sim.now);
 	look_after_phase();
 	if (phase == PLAYING && fault_rate > 0 && sim_random(fault_rate) == 0)
 		fault();

@@ -197,6 +197,9 @@ extern bool server_is_quiet(void);
 extern bool server_does_rival_wait(const char *path);
 extern bool server_is_rival_overdue(const char *path);
 
+/* Has a backend done something since then, and for such a while, that takes no time? */
+extern bool server_is_overdue(int64_t began);
+
 /* Has the node with this token been deleted by others for such a while? */
 extern bool server_is_deletion_overdue(int64_t token);
 

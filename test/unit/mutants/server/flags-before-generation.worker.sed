@@ -1,4 +1,4 @@
-# Seed 2735
+# Seed 7696
 # The worker waits for commits before the generation is over, not after.
 /^end_session/,/^}/{
 	/^.wait_for_commits(generation);/d

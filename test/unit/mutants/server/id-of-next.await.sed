@@ -1,3 +1,3 @@
-# Seed 123
+# Seed 22462
 # A lock whose session has ended is shown in the next one.
 /is_current(attempt->session_serial)/s/if (.*/if (true)/

@@ -1,3 +1,3 @@
-# Seed 5658
+# Seed 15640
 # A record that cannot be created yet is not created later.
 s/any_postponed = true;/any_postponed = false;/

@@ -1,0 +1,8 @@
+# Seed 5
+# A kept node that is in the way of its own server goes behind the request for the next one.
+/^begin(/,/^}/{
+	/^	if (request->from == NULL)$/,/make_way/d
+	s/^	zklock_slots_request(.*/&\
+	if (request->from == NULL)\
+		zklock_slots_make_way(attempt->node_claim, asked.at_gate);/
+}

@@ -1,0 +1,3 @@
+# Seed 30
+# The mutex of a semaphore may be kept.
+s/ \&\& !is_mutex(path)/ \&\& (!is_mutex(path) || true)/
