@@ -7,7 +7,9 @@
 use strict;
 use warnings;
 
+use Fcntl qw(O_NONBLOCK O_WRONLY);
 use File::Copy qw(copy);
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Worker;
@@ -211,8 +213,8 @@ $ordinary->close;
 IPC::Run::kill_kill($walsender);
 $node->start;
 
-# The postmaster is killed, and a backend does not notice: until its
-# transaction is over, no other backend gets its lock.
+# The postmaster is killed, and a backend does not notice, because it opens a FIFO that
+# nobody writes: until its transaction is over, no other backend gets its lock.
 
 $node->safe_psql('postgres', q(
 	CREATE TABLE stock (item text PRIMARY KEY, n int);
@@ -221,7 +223,7 @@ $node->safe_psql('postgres', q(
 	BEGIN
 		PERFORM zk_lock_guard('/crash/' || item);
 		UPDATE stock SET n = n - 1 WHERE stock.item = sell.item;
-		WHILE pg_stat_file(item, true) IS NULL LOOP END LOOP;
+		PERFORM pg_read_file(item);
 		RETURN 'committed';
 	END $$));
 
@@ -232,7 +234,9 @@ sub orphan
 	my ($item) = @_;
 	my $session = ZkTest->new($node);
 	my $w = worker_of($node);
+	my $fifo = $node->data_dir . "/$item";
 
+	POSIX::mkfifo($fifo, 0600) or die "$fifo: $!\n";
 	$session->start("SELECT sell('$item')");
 	wait_until("$item is held", sub { queue($zk, "/crash/$item") });
 	$next->start("SELECT zk_lock_acquire('/crash/$item')");
@@ -247,8 +251,12 @@ sub go_on
 {
 	my ($item) = @_;
 
-	open(my $fh, '>', $node->data_dir . "/$item") or die "$item: $!\n";
-	close($fh) or die "$item: $!\n";
+	my $fifo = $node->data_dir . "/$item";
+
+	# This fails while nobody reads.
+	wait_until("$item goes on",
+		sub { sysopen(my $fh, $fifo, O_WRONLY | O_NONBLOCK) });
+	unlink($fifo) or die "$fifo: $!\n";
 	return;
 }
 
