@@ -28,6 +28,7 @@ use constant {
 my $zk = ZkServer->new->start;
 my %conf = ('zklock.session' => 'server', max_connections => 100);
 my @nodes = map { new_node($_, $zk->hosts, %conf) } qw(a b c);
+my %users;    # sessions, by server
 
 for my $node (@nodes)
 {
@@ -56,6 +57,29 @@ for my $node (@nodes)
 		END $$));
 }
 
+# Returns the sessions of a server that use the lock, the same ones each time.
+sub users_of
+{
+	my ($node) = @_;
+
+	$users{ $node->name } //= [ map { ZkTest->new($node) } 1 .. BACKENDS ];
+	return @{ $users{ $node->name } };
+}
+
+sub set_handover
+{
+	my ($node, $time) = @_;
+
+	$node->append_conf('postgresql.conf', "zklock.local_handover = '$time'");
+	$node->reload;
+	for my $session (users_of($node))
+	{
+		wait_until("local_handover is $time",
+			sub { $session->query('SHOW zklock.local_handover') eq $time });
+	}
+	return;
+}
+
 # Starts sessions that use the lock in a loop.
 sub start_users
 {
@@ -64,8 +88,8 @@ sub start_users
 
 	for my $home (@homes)
 	{
-		$home->safe_psql('postgres', 'TRUNCATE used');
-		push @sessions, map { ZkTest->new($home) } 1 .. BACKENDS;
+		push @sessions, users_of($home);
+		$sessions[-1]->query('TRUNCATE used');
 	}
 	$_->start("CALL use('$path', $seconds, $section)") for @sessions;
 	return @sessions;
@@ -182,14 +206,7 @@ for my $case (
 	my @taking_part = @nodes[ 0 .. $servers - 1 ];
 	my $path = "/turns/$servers/$handover$section";
 
-	for my $node (@taking_part)
-	{
-		$node->append_conf('postgresql.conf',
-			"zklock.local_handover = '$handover'");
-		$node->reload;
-		$node->poll_query_until('postgres',
-			"SELECT current_setting('zklock.local_handover') = '$handover'");
-	}
+	set_handover($_, $handover) for @taking_part;
 	my @users = start_users($path, SECONDS, $section, @taking_part);
 	my $flight = await_users(@users);
 	is(join('', map { $_->result } @users), '', "$path: no session gets an error");
@@ -224,10 +241,7 @@ for my $case (
 	my $path = '/turns/shares';
 	my ($server, $single) = @nodes;
 
-	$server->append_conf('postgresql.conf', "zklock.local_handover = '100ms'");
-	$server->reload;
-	$server->poll_query_until('postgres',
-		"SELECT current_setting('zklock.local_handover') = '100ms'");
+	set_handover($server, '100ms');
 	$single->safe_psql('postgres', 'TRUNCATE used');
 	my $session = ZkTest->new($single, OWN_SESSION);
 	my @users = start_users($path, SECONDS, 0.02, $server);
@@ -252,13 +266,7 @@ for my $case (
 
 # A node is deleted by hand while backends of one server hand it over
 
-for my $node (@nodes)
-{
-	$node->append_conf('postgresql.conf', "zklock.local_handover = '1s'");
-	$node->reload;
-	$node->poll_query_until('postgres',
-		"SELECT current_setting('zklock.local_handover') = '1s'");
-}
+set_handover($_, '1s') for @nodes;
 my $next = ZkTest->new($nodes[1]);
 my @users = start_users('/turns/deleted', 12, 0.02, $nodes[0]);
 wait_until('the lock is in use', sub { $zk->children('/turns/deleted') });
@@ -295,10 +303,7 @@ wait_until_idle($_, $zk, '/turns/deleted') for @nodes;
 # zk_lock_blockers shows the nodes and backends ahead of a waiter, behind the
 # same node or another one. The turn lasts longer than that takes.
 {
-	$nodes[0]->append_conf('postgresql.conf', "zklock.local_handover = '1h'");
-	$nodes[0]->reload;
-	$nodes[0]->poll_query_until('postgres',
-		"SELECT current_setting('zklock.local_handover') = '1h'");
+	set_handover($nodes[0], '1h');
 
 	my ($holder, $first, $second) = map { ZkTest->new($nodes[0]) } 1 .. 3;
 	my $rival = ZkTest->new($nodes[1]);
