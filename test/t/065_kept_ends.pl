@@ -14,6 +14,7 @@ use Sample;
 use Test::More;
 use Time::HiRes qw(time);
 use Worker;
+use ZkClient;
 use ZkEnsemble;
 use ZkProxy;
 use ZkServer;
@@ -49,8 +50,11 @@ sub warm
 sub nkept
 {
 	my ($zk, $path, $n) = @_;
+	my $client = ZkClient->new($zk->hosts);
+	my $kept = grep { $client->children("$path/$_") } 1 .. $n;
 
-	return scalar grep { $zk->children("$path/$_") } 1 .. $n;
+	$client->close;
+	return $kept;
 }
 
 sub set
@@ -135,7 +139,7 @@ sub wait_for
 		$user->start(
 			"DO \$\$ BEGIN
 				LOOP
-					PERFORM zk_lock_acquire('$path/3');
+					PERFORM zk_lock_acquire('$path/3'), pg_sleep(0.001);
 					PERFORM zk_lock_release('$path/3');
 				END LOOP;
 			END \$\$");
@@ -221,6 +225,7 @@ sub wait_for
 			LOOP
 				PERFORM zk_lock_acquire('/rolling/' || n), zk_lock_release('/rolling/' || n)
 				FROM generate_series(1, $n) AS n;
+				PERFORM pg_sleep(0.01);
 			END LOOP;
 		END \$\$") for @sessions;
 	for my $server ($zk->servers)
