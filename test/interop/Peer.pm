@@ -39,6 +39,7 @@ use Child;
 use File::Basename;
 use File::Spec;
 use File::Temp;
+use Once;
 use Wait;
 
 my $here = File::Spec->rel2abs(dirname(__FILE__));
@@ -52,6 +53,14 @@ sub curator
 	# The manifest of the jar names all jars that it needs, except a logger.
 	my $class_path =
 	  join(':', map { "/usr/share/java/$_.jar" } qw(curator-recipes slf4j-simple));
+	my $classes = made_once(
+		'curator_peer',
+		sub {
+			my ($dir) = @_;
+
+			Child->run("$dir.log", $Wait::timeout,
+				'javac', '-d', $dir, '-cp', $class_path, "$here/CuratorPeer.java");
+		});
 
 	return $class->_start(
 		$zk, $node, _new_dir(), 'java',
@@ -60,7 +69,7 @@ sub curator
 		'-XX:TieredStopAtLevel=1',
 		'-XX:-UsePerfData',
 		'-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
-		'-cp', $class_path, "$here/CuratorPeer.java");
+		'-cp', "$classes:$class_path", 'CuratorPeer');
 }
 
 # The python3 that Debian's packages belong to
@@ -75,14 +84,19 @@ sub kazoo
 sub go
 {
 	my ($class, $zk, $node) = @_;
-	my $dir = _new_dir();
+	my $program = made_once(
+		'go_peer',
+		sub {
+			my ($path) = @_;
 
-	local $ENV{GOPATH} = '/usr/share/gocode';
-	local $ENV{GO111MODULE} = 'off';
-	local $ENV{GOCACHE} = "$dir/cache";
-	Child->run("$dir/log", $Wait::timeout,
-		'go', 'build', '-o', "$dir/go_peer", "$here/go_peer.go");
-	return $class->_start($zk, $node, $dir, "$dir/go_peer");
+			local $ENV{GOPATH} = '/usr/share/gocode';
+			local $ENV{GO111MODULE} = 'off';
+			local $ENV{GOCACHE} = "$path.cache";
+			Child->run("$path.log", $Wait::timeout,
+				'go', 'build', '-o', $path, "$here/go_peer.go");
+		});
+
+	return $class->_start($zk, $node, _new_dir(), $program);
 }
 
 sub _new_dir
