@@ -12,6 +12,7 @@ use Wait;
 # The pieces that each picture shows
 my %plot = (
 	'pair.svg' => [ Locks => \&_pair ],
+	'readers.svg' => [ Locks => \&_readers ],
 	'contended.svg' => [ Locks => \&_contended ],
 	'herd.svg' => [ Herd => \&_herd ]);
 
@@ -60,24 +61,37 @@ sub _data
 sub _pair
 {
 	my ($arena) = @_;
-	my @names = $arena->names_of('acquire, release', 'loopback', 1) or return;
-	my @ways = $arena->ways;
 
-	return _data('pair',
+	return _bars($arena, 'acquire, release', 1, 'acquire and release, one client',
+		'microseconds', $arena->ways);
+}
+
+sub _readers
+{
+	my ($arena) = @_;
+
+	return _bars($arena, 'readers', 8, 'readers of one lock, 8 clients', 'locks a second',
+		'loopback');
+}
+
+# Bars of $figure for each contestant, one for each way
+sub _bars
+{
+	my ($arena, $figure, $clients, $title, $unit, @ways) = @_;
+	my @names = $arena->names_of($figure, 'loopback', $clients) or return;
+
+	return _data('bars',
 		map {
 			my $name = $_;
 
-			[
-				"\"$name\"",
-				map { $arena->median('acquire, release', $_, 1, $name) } @ways
-			]
+			[ "\"$name\"", map { $arena->median($figure, $_, $clients, $name) } @ways ]
 		} @names)
-	  . "set title 'acquire and release, one client'\nset ylabel 'microseconds'\n"
+	  . "set title '$title'\nset ylabel '$unit'\n"
 	  . "set key top left\nset style data histograms\nset style fill solid 0.8\nset logscale y\nset yrange [1:*]\n"
 	  . "set datafile missing '?'\n"
 	  . 'plot '
 	  . join(', ',
-		map { "\$pair using @{[$_ + 2]}:xtic(1) title '$ways[$_]'" } 0 .. $#ways)
+		map { "\$bars using @{[$_ + 2]}:xtic(1) title '$ways[$_]'" } 0 .. $#ways)
 	  . "\n";
 }
 

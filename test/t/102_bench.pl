@@ -82,6 +82,6 @@ like(slurp_file("$dir/verdict.txt"),
 	qr/^  (holds |MISSED) zklock, acquire, release, loopback: [\d.]+ x raw/m,
 	'verdict.txt has a verdict');
 like(slurp_file("$dir/$_"), qr/^<svg.*<\/svg>\s*\z/ms, "$_ is a picture")
-  for qw(pair.svg contended.svg herd.svg);
+  for qw(pair.svg readers.svg contended.svg herd.svg);
 
 done_testing();
