@@ -134,8 +134,8 @@ typedef enum ZkLockNodeUse
 extern ZkLockNodeUse zklock_claims_node_use(const char *path, const char *node, char *data);
 
 /*
- * Return the number of claims, their maximum number, and the number of locks
- * that found no room.
+ * Return the number of claims, without those for nodes that are only kept; their
+ * maximum number; and the number of locks that found no room.
  */
 extern void zklock_claims_usage(int *used, int *room, int64 *unlisted);
 

@@ -240,9 +240,10 @@ zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 int
 zklock_claimtable_kept(void)
 {
+	int			nclaims = zklock_claimtable_peak();
 	int			kept = 0;
 
-	for (int i = 0; i < zklock_claimtable_peak(); i++)
+	for (int i = 0; i < nclaims; i++)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);
