@@ -219,6 +219,47 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 	__real_zklock_await_begin(attempt, request, deadline);
 }
 
+/* Locks of other paths, as those of semaphores, are not numbered. */
+static int
+exact_path_number(const char *path)
+{
+	for (int i = 0; i < SERVER_MAX_PATHS; i++)
+		if (strcmp(paths[i], path) == 0)
+			return i;
+	return -1;
+}
+
+extern void __real_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
+								bool queued_is_enough);
+extern void __wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
+								bool queued_is_enough);
+
+void
+__wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_is_enough)
+{
+	uint32		waits = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			number = exact_path_number(attempts[i].request.path);
+
+		if (number >= 0)
+			waits |= 1U << number;
+	}
+	server_waits(waits);
+	server_gates_wait(true);
+	PG_TRY();
+	{
+		__real_zklock_await(attempts, n, deadline, queued_is_enough);
+	}
+	PG_FINALLY();
+	{
+		server_gates_wait(false);
+		server_waits(0);
+	}
+	PG_END_TRY();
+}
+
 static void
 acquire_many(void)
 {
@@ -394,6 +435,30 @@ zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
 			 errmsg("deadlock detected")));
 }
 
+/*
+ * Did the members wait for each other at one moment?  A member without a record is not
+ * known.
+ */
+static bool
+was_cycle(const ZkLockWalkMember *members, int n)
+{
+	int			pids[SERVER_MAX_PLACES];
+	int			numbers[SERVER_MAX_PLACES];
+
+	if (n > SERVER_MAX_PLACES)
+		return true;
+	for (int i = 0; i < n; i++)
+	{
+		const char *pid = strstr(members[i].process, "pid=");
+
+		pids[i] = pid == NULL ? 0 : atoi(pid + strlen("pid="));
+		numbers[i] = exact_path_number(members[i].path);
+		if (numbers[i] < 0)
+			return true;
+	}
+	return server_was_cycle(pids, numbers, n);
+}
+
 /* The same for a deadlock across servers. */
 void
 zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n)
@@ -401,6 +466,8 @@ zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n)
 	for (int i = 0; i < n; i++)
 		shim_trace("deadlock: %s waits for %s with %s", members[i].process,
 				   members[i].path, members[i].node);
+	if (!was_cycle(members, n))
+		server_breach(SERVER_DEADLOCK, "a deadlock across servers was none");
 	server_victim(true);
 	server_count(SERVER_N_DEADLOCKS);
 	server_count(SERVER_N_DEADLOCKS_ACROSS);

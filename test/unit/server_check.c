@@ -19,6 +19,8 @@
 
 #define MAX_HOLDS 256
 #define MAX_COMMITS 64
+#define MAX_WAITS 512
+#define MAX_PAST_HOLDS 512
 #define N_PATHS (3 * SERVER_MAX_PATHS)
 #define RIVAL_SESSION 1
 #define MAX_NAME 100
@@ -33,7 +35,18 @@ typedef struct Hold
 	char		node[MAX_NAME];	/* its name */
 	int64_t		token;
 	uint64_t	since;			/* by the count of events */
+	int64_t		from;			/* when it was known to the checker */
+	int64_t		to;				/* when it was given up, of a past one */
 } Hold;
+
+/* A wait of a process, for one of some paths; the last ones are kept. */
+typedef struct Wait
+{
+	int			process;
+	uint32_t	paths;			/* as bits by their numbers; 0: not in use */
+	int64_t		from;
+	int64_t		to;				/* SHIM_NEVER: it still waits */
+} Wait;
 
 /* Under one lock; the last ones are kept. */
 typedef struct Commit
@@ -47,6 +60,10 @@ typedef struct Commit
 static Hold holds[MAX_HOLDS];
 static Commit commits[MAX_COMMITS];
 static int	last_commit;
+static Wait waits[MAX_WAITS];
+static int	last_wait;
+static Hold past_holds[MAX_PAST_HOLDS];
+static int	last_past_hold;
 static uint64_t events;
 static int64_t slow;			/* ns; a commit that takes longer proves nothing */
 static struct
@@ -62,6 +79,10 @@ server_check_reset(int session_timeout)
 	for (int i = 0; i < MAX_COMMITS; i++)
 		commits[i].hold.process = -1;
 	last_commit = 0;
+	memset(waits, 0, sizeof(waits));
+	last_wait = 0;
+	memset(past_holds, 0, sizeof(past_holds));
+	last_past_hold = 0;
 	events = 0;
 	slow = session_timeout * SERVER_MS * 2 / 3;
 	memset(last_pair, 0, sizeof(last_pair));
@@ -133,7 +154,7 @@ add_hold(const void *claim, int process, int path, int alike, int64_t session,
 		sim_overflow("holds");
 	*hold = (Hold) {
 		.claim = claim,.process = process,.path = path,.alike = alike,
-		.session = session,.token = token,.since = ++events
+		.session = session,.token = token,.since = ++events,.from = sim.now
 	};
 	snprintf(hold->node, sizeof(hold->node), "%s", node);
 	check_hold(hold);
@@ -172,11 +193,20 @@ server_hold(const void *claim, int path, int alike, bool current, const char *no
 }
 
 static void
+end_hold(Hold *hold)
+{
+	past_holds[last_past_hold] = *hold;
+	past_holds[last_past_hold].to = sim.now;
+	last_past_hold = (last_past_hold + 1) % MAX_PAST_HOLDS;
+	hold->claim = NULL;
+}
+
+static void
 drop(const void *claim, int process)
 {
 	for (int i = 0; i < MAX_HOLDS; i++)
 		if (holds[i].claim == claim && holds[i].process == process)
-			holds[i].claim = NULL;
+			end_hold(&holds[i]);
 }
 
 void
@@ -272,15 +302,96 @@ server_committed(void)
 	end_commits(shim_scheduler_current());
 }
 
+static void
+end_wait(int process)
+{
+	for (int i = 0; i < MAX_WAITS; i++)
+		if (waits[i].process == process && waits[i].to == SHIM_NEVER)
+			waits[i].to = sim.now;
+}
+
+void
+server_waits(uint32_t paths)
+{
+	int			process = shim_scheduler_current();
+
+	end_wait(process);
+	if (paths == 0)
+		return;
+	waits[last_wait] = (Wait) {
+		.process = process,.paths = paths,.from = sim.now,.to = SHIM_NEVER
+	};
+	last_wait = (last_wait + 1) % MAX_WAITS;
+}
+
+static bool
+is_within(int64_t then, int64_t from, int64_t to, int64_t lag)
+{
+	return from <= then && (to == SHIM_NEVER || then <= to + lag);
+}
+
+static bool
+did_wait(int process, int path, int64_t then, int64_t lag)
+{
+	for (int i = 0; i < MAX_WAITS; i++)
+		if (waits[i].process == process && (waits[i].paths & (1U << path)) != 0 &&
+			is_within(then, waits[i].from, waits[i].to, lag))
+			return true;
+	return false;
+}
+
+/* A process that waits for many locks may have this one, and not have told so yet. */
+static bool
+did_block(int process, int path, int64_t then, int64_t lag)
+{
+	for (int i = 0; i < MAX_HOLDS; i++)
+		if (holds[i].claim != NULL && holds[i].process == process &&
+			holds[i].path == path && is_within(then, holds[i].from, SHIM_NEVER, lag))
+			return true;
+	for (int i = 0; i < MAX_PAST_HOLDS; i++)
+		if (past_holds[i].to != 0 && past_holds[i].process == process &&
+			past_holds[i].path == path &&
+			is_within(then, past_holds[i].from, past_holds[i].to, lag))
+			return true;
+	return did_wait(process, path, then, lag);
+}
+
+static bool
+was_cycle_at(const int *processes, const int *paths, int n, int64_t then, int64_t lag)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int			next = processes[(i + 1) % n];
+
+		if (processes[i] >= 0 && !did_wait(processes[i], paths[i], then, lag))
+			return false;
+		if (next >= 0 && !did_block(next, paths[i], then, lag))
+			return false;
+	}
+	return true;
+}
+
+/* It may have begun whenever one of the waits has. */
+bool
+server_check_was_cycle(const int *processes, const int *paths, int n, int64_t lag)
+{
+	for (int i = 0; i < MAX_WAITS; i++)
+		if (waits[i].paths != 0 &&
+			was_cycle_at(processes, paths, n, waits[i].from, lag))
+			return true;
+	return false;
+}
+
 void
 server_check_forget(int process)
 {
 	for (int i = 0; i < MAX_HOLDS; i++)
-		if (holds[i].process == process)
-			holds[i].claim = NULL;
+		if (holds[i].claim != NULL && holds[i].process == process)
+			end_hold(&holds[i]);
 	for (int i = 0; i < MAX_COMMITS; i++)
 		if (commits[i].hold.process == process && commits[i].ended == 0)
 			commits[i].hold.process = -1;
+	end_wait(process);
 }
 
 void

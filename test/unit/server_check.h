@@ -35,4 +35,11 @@ extern void server_check_close(int64_t session, bool planned);
 /* Is nothing held by anybody? */
 extern bool server_check_is_free(void);
 
+/*
+ * As server_was_cycle(), for process numbers (-1: not known).  What ended less than `lag`
+ * ago may still be there, as far as others can know.
+ */
+extern bool server_check_was_cycle(const int *processes, const int *paths, int n,
+								   int64_t lag);
+
 #endif							/* SERVER_CHECK_H */

@@ -456,6 +456,7 @@ __wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 }
 
 static ServerQuestion *questions;
+static bool *waiting;			/* by number */
 
 void
 server_gates_begin(int procno)
@@ -464,8 +465,22 @@ server_gates_begin(int procno)
 
 	questions = shim_memory("questions", SERVER_PLACES * sizeof(ServerQuestion), &found);
 	questions[procno] = (ServerQuestion) {0};
+	waiting = shim_memory("waiting", SERVER_PLACES * sizeof(bool), &found);
+	waiting[procno] = false;
 	if (procno == 0)
 		memset(recalls_of_server(), 0, MAX_HISTORIES * sizeof(Recall));
+}
+
+void
+server_gates_wait(bool on)
+{
+	waiting[zklock_compat_procno()] = on;
+}
+
+bool
+server_gates_waits(int procno)
+{
+	return waiting[procno];
 }
 
 const ServerQuestion *

@@ -21,6 +21,10 @@ typedef struct ServerQuestion
 extern void server_gates_begin(int procno);
 extern const ServerQuestion *server_gates_question(int procno);
 
+/* It waits for locks, or not any more.  Does the process of this number? */
+extern void server_gates_wait(bool on);
+extern bool server_gates_waits(int procno);
+
 /* This backend begins an attempt; when it has requested a node, or joined, last. */
 extern void server_gates_begin_attempt(void);
 extern int64 server_gates_requested_at(void);

@@ -14,6 +14,7 @@
 #include "shared/claims.h"
 #include "shared/claimtable.h"
 #include "shared/owners.h"
+#include "shared/recordslots.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
@@ -85,6 +86,19 @@ look_at_questions(uint32 asleep)
 	return NULL;
 }
 
+/* Who does nothing but sleep after a wait has no record of it. */
+static const char *
+look_at_records(uint32 asleep)
+{
+	ZkLockRecordRequest requests[SHIM_MAX_PROCESSES];
+
+	zklock_recordslots_read(requests);
+	for (int i = 0; i < SERVER_PLACES; i++)
+		if (requests[i].wanted != 0 && (asleep & (1U << i)) != 0 && !server_gates_waits(i))
+			return "a backend has a record, and does not wait";
+	return NULL;
+}
+
 const char *
 server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 						uint32_t asleep)
@@ -110,7 +124,9 @@ server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 		wrong = claim->slot.entry == NULL ? NULL :
 			look_at_claim(claim, worker, ready, status.ending, waiting);
 	}
-	return wrong != NULL ? wrong : look_at_questions(asleep);
+	if (wrong == NULL)
+		wrong = look_at_questions(asleep);
+	return wrong != NULL ? wrong : look_at_records(asleep);
 }
 
 const char *

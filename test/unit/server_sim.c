@@ -34,6 +34,9 @@
 /* A backend that does not want to wait has its answer in this time. */
 #define TRY_MS 500
 
+/* What has ended for longer than this is known to those that nothing disturbs. */
+#define LAG_MS 200
+
 /* A backend that does not end in this time waits for something that never comes. */
 #define PATIENCE_MS 120000
 
@@ -67,6 +70,7 @@ static const char *const counts[] = {
 	[SERVER_N_TIMEOUTS] = "timeouts",
 	[SERVER_N_DEADLOCKS] = "deadlocks",
 	[SERVER_N_DEADLOCKS_ACROSS] = "deadlocks across servers",
+	[SERVER_N_CYCLES] = "... whose waits were compared",
 	[SERVER_N_TRIES] = "tries refused",
 	[SERVER_N_LOCK_TIMEOUTS] = "waits ended by lock_timeout",
 	[SERVER_N_CANCELS] = "statements cancelled",
@@ -169,6 +173,8 @@ static ShimSettings settings[SERVER_MAX_SERVERS];
 static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
+static int	pids[SERVER_MAX_PLACES];	/* of the last process there */
+static int	former_pids[SERVER_MAX_PLACES];	/* of the one before */
 static bool acquiring[SERVER_MAX_PLACES];	/* any locks */
 static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
@@ -256,6 +262,36 @@ server_is_overdue(int64_t began)
 
 	return sim.now - began > TRY_MS * SERVER_MS && disturbed_at[server] < began &&
 		(slow < 0 || slow / SERVER_PLACES != server);
+}
+
+/* The place of a process, which may have ended: another one may be there already. */
+static int
+place_of(int pid)
+{
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		if (pids[i] == pid || former_pids[i] == pid)
+			return i;
+	return -1;
+}
+
+bool
+server_was_cycle(const int *members, const int *wanted, int n)
+{
+	int			processes[SERVER_MAX_PLACES];
+
+	for (int i = 0; i < server_plan.nservers; i++)
+		if (disturbed_at[i] > sim.now - 5 * LAG_MS * SERVER_MS)
+			return true;
+	if (slow >= 0 || n > SERVER_MAX_PLACES)
+		return true;
+	for (int i = 0; i < n; i++)
+	{
+		processes[i] = members[i] == 0 ? -1 : place_of(members[i]);
+		if (processes[i] < 0 && members[i] != 0)
+			return false;		/* it has ended long ago */
+	}
+	sim_count(SERVER_N_CYCLES);
+	return server_check_was_cycle(processes, wanted, n, LAG_MS * SERVER_MS);
 }
 
 bool
@@ -465,9 +501,10 @@ begin(int place)
 	begin_at[place] = NEVER;
 	acquiring[place] = acquiring_one[place] = lags[place] = false;
 	victim[place] = false;
-	shim_scheduler_begin(place, server, place % SERVER_PLACES,
-						 is_worker(place) ? "server_worker_main" :
-						 "server_backend_main");
+	former_pids[place] = pids[place];
+	pids[place] = shim_scheduler_begin(place, server, place % SERVER_PLACES,
+									   is_worker(place) ? "server_worker_main" :
+									   "server_backend_main");
 }
 
 static void
@@ -1022,6 +1059,8 @@ play_plan(uint64_t seed)
 	server_check_reset(server_plan.session_timeout);
 	memset(files, 0, sizeof(files));
 	cuts_before = sim.counts[SERVER_N_CUTS];
+	memset(pids, 0, sizeof(pids));
+	memset(former_pids, 0, sizeof(former_pids));
 	memset(worker_fails, 0, sizeof(worker_fails));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));

@@ -72,6 +72,7 @@ enum
 	SERVER_N_TIMEOUTS,
 	SERVER_N_DEADLOCKS,
 	SERVER_N_DEADLOCKS_ACROSS,
+	SERVER_N_CYCLES,
 	SERVER_N_TRIES,
 	SERVER_N_LOCK_TIMEOUTS,
 	SERVER_N_CANCELS,
@@ -179,6 +180,15 @@ extern void server_is_listed(void);
 /* It looks for a verdict; when did it so last? */
 extern void server_looks(void);
 extern int64_t server_looked_at(void);
+
+/* It waits for one of these paths, as bits by their numbers; 0: not any more. */
+extern void server_waits(uint32_t paths);
+
+/*
+ * Did these processes wait for these paths at one moment, each for one that the next one
+ * had, or waited for?  A pid of 0 is not known.
+ */
+extern bool server_was_cycle(const int *pids, const int *paths, int n);
 
 /* Is its wait ended because of a deadlock?  And that of another process? */
 extern void server_victim(bool on);
