@@ -142,6 +142,18 @@ grant_kept(ZkLockClaim *claim, const ZkLockSlotParams *params)
 		zklock_gate_regrant(gate, &claim->turn, &terms);
 }
 
+/*
+ * Would a reader that does not want to wait be refused at the gate before it is known whose
+ * node is ahead, although it needs that?
+ */
+static bool
+is_refused_early(const ZkLockEntry *entry, const ZkLockParams *params)
+{
+	return params->nowait && params->wants_holder &&
+		entry->gate.state == ZKLOCK_GATE_REQUESTED && entry->gate.node.queued &&
+		entry->slot.other[0] == '\0';
+}
+
 /* Does the backend use the gate?  A reader may need a node of its own. */
 static bool
 is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
@@ -154,7 +166,8 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 		return params->at_gate;
 	if (params->clock != NULL)
 		terms = terms_of(gate, params->lease, params->clock);
-	if (zklock_gate_admits(gate, &claim->turn, &terms))
+	if (zklock_gate_admits(gate, &claim->turn, &terms) &&
+		!is_refused_early(entry, &params->request.params))
 		return true;
 	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_turn, NULL))
 		gate_changed(entry);

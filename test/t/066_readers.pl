@@ -144,6 +144,22 @@ is($_->result, 't', '... and are granted the lock together') for @readers;
 release(@readers);
 wait_for_nodes('/readers/together', 0);
 
+# A reader that does not wait is told who has the lock, also if those that wait do not know
+# that yet.
+my $rival = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => $zk->hosts);
+$rival->query(acquire('/readers/detail', 'write'));
+my $late_answer =
+  $proxy->rule(dir => 's2c', op => 'getData', action => 'delay', ms => 500);
+$readers[0]->start(acquire('/readers/detail'));
+wait_until('a reader asks who has the lock', sub { $proxy->fired($late_answer) });
+like($readers[1]->query(q(SELECT zk_lock_guard('/readers/detail', '0', 'shared'))),
+	qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held by \S+ \S+ pid=${\ $rival->pid} /,
+	'a reader that does not wait is told who has the lock');
+$rival->close;
+is($readers[0]->result, 't', '... and another one waits for it');
+release(@readers);
+wait_for_nodes('/readers/detail', 0);
+
 # No reader joins others once a writer waits.
 share('/readers/writer', @readers[ 0, 1 ]);
 $writer->start(acquire('/readers/writer', 'exclusive'));
@@ -235,7 +251,7 @@ $readers[0] = ZkTest->new($node)->connect;
 
 # Writers have their turn though readers never stop.
 set('zklock.local_handover', '100ms');
-my $rival = ZkTest->new($node, OWN_SESSION)->connect;
+$rival = ZkTest->new($node, OWN_SESSION)->connect;
 for my $path ('/readers/busy/here', '/readers/busy/elsewhere')
 {
 	my $who = $path =~ /here$/ && $path !~ /else/ ? $writer : $rival;
