@@ -159,9 +159,7 @@ is_same_wait(const ZkLockDeadlockMember *a, const ZkLockDeadlockMember *b)
 	if (a->pid != b->pid || (a->pg_wait == NULL) != (b->pg_wait == NULL))
 		return false;
 	if (a->pg_wait != NULL)
-		return memcmp(&a->pg_wait->tag, &b->pg_wait->tag, sizeof(LOCKTAG)) == 0 &&
-			a->pg_wait->mode == b->pg_wait->mode &&
-			a->pg_wait->start == b->pg_wait->start;
+		return zklock_pgwaits_is_same(a->pg_wait, b->pg_wait);
 	return is_same_position(&a->blocking.waiter, &b->blocking.waiter) &&
 		is_same_position(&a->blocking.blocker, &b->blocking.blocker);
 }

@@ -15,6 +15,18 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 
+static char *
+describe_pg_wait(const ZkLockPgWait *wait)
+{
+	StringInfoData tag;
+
+	initStringInfo(&tag);
+	DescribeLockTag(&tag, &wait->tag);
+	return psprintf("%s on %s",
+					GetLockmodeName(wait->tag.locktag_lockmethodid, wait->mode),
+					tag.data);
+}
+
 /* Describe the wait of a member. */
 static char *
 describe_wait(const ZkLockDeadlockMember *member, bool to_log)
@@ -23,15 +35,7 @@ describe_wait(const ZkLockDeadlockMember *member, bool to_log)
 	const ZkLockBlocking *blocking = &member->blocking;
 
 	if (pg_wait != NULL)
-	{
-		StringInfoData tag;
-
-		initStringInfo(&tag);
-		DescribeLockTag(&tag, &pg_wait->tag);
-		return psprintf("%s on %s",
-						GetLockmodeName(pg_wait->tag.locktag_lockmethodid,
-										pg_wait->mode), tag.data);
-	}
+		return describe_pg_wait(pg_wait);
 	if (!to_log && !zklock_privileges_may_see(member->pid, blocking->role))
 		return "a ZooKeeper lock";
 	return psprintf("%s lock on path \"%s\"",
@@ -88,54 +92,88 @@ zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
 	raise_error(detail.data, log.data);
 }
 
-/* The process of a member, or its node if it has no record */
+/* A deadlock across servers */
+typedef struct Across
+{
+	const ZkLockWalkMember *members;
+	int			n;
+	const ZkLockPgStep *steps;
+	int			nsteps;
+} Across;
+
+/*
+ * The process of a member, or its node if it has no record.  With a pid, it is
+ * another process of the same server.
+ */
 static char *
-describe_process(const ZkLockWalkMember *member)
+describe_process(const ZkLockWalkMember *member, int pid)
 {
 	ZkLockNodeData data;
 
 	if (!zklock_nodedata_read(member->process, &data))
 		return psprintf(_("the process of node \"%s\""),
 						zklock_text_from_utf8(member->node));
-	return psprintf(_("process %d of %s:%d"), data.pid, data.host, data.port);
+	return psprintf(_("process %d of %s:%d"), pid != 0 ? pid : data.pid, data.host,
+					data.port);
+}
+
+static void
+append_wait(StringInfo text, char *process, const char *what, const char *blocker)
+{
+	if (text->len > 0)
+		appendStringInfoChar(text, '\n');
+	process[0] = pg_toupper((unsigned char) process[0]);
+	appendStringInfo(text, _("%s waits for %s; blocked by %s."), process, what, blocker);
 }
 
 /* The roles of other servers are not known here. */
-static void
-append_walk_members(StringInfo text, const ZkLockWalkMember *members, int n, bool to_log)
+static char *
+describe_walk_wait(const ZkLockWalkMember *member, bool shown)
 {
-	for (int i = 0; i < n; i++)
-	{
-		char	   *process = describe_process(&members[i]);
-		bool		shown = to_log || i == 0 ||
-			zklock_privileges_may_see(0, InvalidOid);
-		char	   *what = !shown ? pstrdup("a ZooKeeper lock") :
-			psprintf("%s lock on path \"%s\"", zklock_mode_table[members[i].mode].name,
-					 zklock_text_from_utf8(members[i].path));
+	if (!shown && !zklock_privileges_may_see(0, InvalidOid))
+		return "a ZooKeeper lock";
+	return psprintf("%s lock on path \"%s\"", zklock_mode_table[member->mode].name,
+					zklock_text_from_utf8(member->path));
+}
 
-		if (i > 0)
-			appendStringInfoChar(text, '\n');
-		process[0] = pg_toupper((unsigned char) process[0]);
-		appendStringInfo(text, _("%s waits for %s; blocked by %s."), process, what,
-						 describe_process(&members[(i + 1) % n]));
+static void
+append_across(StringInfo text, const Across *across, bool to_log)
+{
+	const ZkLockWalkMember *self = &across->members[0];
+
+	for (int i = 0; i < across->n - 1; i++)
+	{
+		const ZkLockWalkMember *next = &across->members[i + 1];
+		int			pid = i == across->n - 2 && across->nsteps > 0 ?
+			across->steps[0].pid : 0;
+
+		append_wait(text, describe_process(&across->members[i], 0),
+					describe_walk_wait(&across->members[i], to_log || i == 0),
+					describe_process(next, pid));
 	}
+	for (int i = 0; i < across->nsteps; i++)
+		append_wait(text, describe_process(self, across->steps[i].pid),
+					describe_pg_wait(&across->steps[i].wait),
+					describe_process(self, across->steps[i].wait.blocker_pid));
 }
 
 void
-zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n)
+zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n,
+								   const ZkLockPgStep *steps, int nsteps)
 {
+	Across		across = {members, n, steps, nsteps};
 	StringInfoData detail;
 	StringInfoData log;
 
 	initStringInfo(&detail);
-	append_walk_members(&detail, members, n, false);
+	append_across(&detail, &across, false);
 	initStringInfo(&log);
-	append_walk_members(&log, members, n, true);
-	for (int i = 0; i < n; i++)
+	append_across(&log, &across, true);
+	for (int i = 0; i < n - 1; i++)
 	{
 		appendStringInfoChar(&log, '\n');
 		appendStringInfo(&log, _("Record of %s: zxid %lld, waits with node \"%s\"."),
-						 describe_process(&members[i]), (long long) members[i].czxid,
+						 describe_process(&members[i], 0), (long long) members[i].czxid,
 						 zklock_text_from_utf8(members[i].node));
 	}
 	append_query(&log, MyProcPid);

@@ -31,10 +31,12 @@ extern void zklock_deadlockreport_raise(const ZkLockDeadlockMember *members,
 
 /*
  * The same for a deadlock across servers, as its walk has found it.  This
- * backend is the first member.  The log has the records, and the query of this
- * backend only.
+ * backend is the first member, and also the last one, unless some are left
+ * out.  If there are steps, the last one is the process of the first step
+ * instead.  The log has the records, and the query of this backend only.
  */
 extern void zklock_deadlockreport_raise_across(const ZkLockWalkMember *members,
-											   int n);
+											   int n, const ZkLockPgStep *steps,
+											   int nsteps);
 
 #endif							/* ZKLOCK_DEADLOCKREPORT_H */

@@ -31,6 +31,30 @@ zklock_pgwaits_any(void)
 	return false;
 }
 
+static int
+pid_of(uint32 process)
+{
+	const volatile PGPROC *proc = &ProcGlobal->allProcs[process];
+
+	return proc->pid;
+}
+
+/* Perhaps a parallel worker of the process waits. */
+static bool
+may_wait(uint32 process)
+{
+	const volatile PGPROC *proc = &ProcGlobal->allProcs[process];
+
+	return proc->pid != 0 && (proc->waitLock != NULL || proc->lockGroupLeader != NULL);
+}
+
+void
+zklock_pgwaits_mark(bool *waiting)
+{
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+		waiting[i] = may_wait(i);
+}
+
 static bool
 is_followed(const LOCKTAG *tag)
 {
@@ -110,17 +134,91 @@ add_waits(const BlockedProcsData *data, const BlockedProcData *blocked,
 int
 zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 {
-	const volatile PGPROC *proc = &ProcGlobal->allProcs[process];
-	int			pid = proc->pid;
+	int			pid = pid_of(process);
 	int			n = 0;
 	BlockedProcsData *data;
 
 	*waits = NULL;
-	if (pid == 0 || (proc->waitLock == NULL && proc->lockGroupLeader == NULL))
+	if (pid == 0 || !may_wait(process))
 		return 0;
 	data = GetBlockerStatusData(pid);
 	*waits = palloc(Max(data->nlocks, 1) * sizeof(ZkLockPgWait));
 	for (int i = 0; i < data->nprocs; i++)
 		add_waits(data, &data->procs[i], *waits, &n);
 	return n;
+}
+
+/*
+ * Append the steps from a process to `to`, if there are any.  Each process is
+ * visited once.
+ */
+static bool
+append_steps(uint32 process, uint32 to, bool *visited, ZkLockPgStep *chain, int *n)
+{
+	ZkLockPgStep *step = &chain[*n];
+	ZkLockPgWait *waits;
+	int			nwaits;
+	bool		found = false;
+
+	if (process == to)
+		return true;
+	if (visited[process])
+		return false;
+	visited[process] = true;
+	step->process = process;
+	step->pid = pid_of(process);
+	nwaits = zklock_pgwaits_read(process, &waits);
+	(*n)++;
+	for (int i = 0; i < nwaits && !found; i++)
+	{
+		step->wait = waits[i];
+		found = append_steps(waits[i].blocker, to, visited, chain, n);
+	}
+	if (!found)
+		(*n)--;
+	if (waits != NULL)
+		pfree(waits);
+	return found;
+}
+
+int
+zklock_pgwaits_chain(uint32 from, uint32 to, ZkLockPgStep **chain)
+{
+	uint32		nprocesses = zklock_pgwaits_nprocesses();
+	bool	   *visited = palloc0(nprocesses * sizeof(bool));
+	int			n = 0;
+
+	*chain = palloc(nprocesses * sizeof(ZkLockPgStep));
+	(void) append_steps(from, to, visited, *chain, &n);
+	pfree(visited);
+	*chain = repalloc(*chain, Max(n, 1) * sizeof(ZkLockPgStep));
+	return n;
+}
+
+bool
+zklock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b)
+{
+	return memcmp(&a->tag, &b->tag, sizeof(LOCKTAG)) == 0 && a->mode == b->mode &&
+		a->start == b->start && a->blocker_pid == b->blocker_pid;
+}
+
+static bool
+is_step_unchanged(const ZkLockPgStep *step)
+{
+	ZkLockPgWait *waits;
+	int			n = zklock_pgwaits_read(step->process, &waits);
+
+	for (int i = 0; i < n && step->pid == pid_of(step->process); i++)
+		if (zklock_pgwaits_is_same(&step->wait, &waits[i]))
+			return true;
+	return false;
+}
+
+bool
+zklock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!is_step_unchanged(&chain[i]))
+			return false;
+	return true;
 }

@@ -40,4 +40,33 @@ extern bool zklock_pgwaits_any(void);
  */
 extern int	zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits);
 
+/* A process waits for the next one of a chain. */
+typedef struct ZkLockPgStep
+{
+	uint32		process;
+	int			pid;
+	ZkLockPgWait wait;
+} ZkLockPgStep;
+
+/*
+ * Mark the processes that may be waiting, in an array with an element for each.
+ * Takes no lock.
+ */
+extern void zklock_pgwaits_mark(bool *waiting);
+
+/*
+ * Find a chain of waits from one process to another.  Returns its length, 0 if
+ * there is none, and sets `*chain` to a palloc'd array.
+ */
+extern int	zklock_pgwaits_chain(uint32 from, uint32 to, ZkLockPgStep **chain);
+
+/*
+ * Do the processes of a chain still wait as they did when it was found, without
+ * having done anything else?
+ */
+extern bool zklock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n);
+
+/* Are these waits for the same lock, from the same moment on? */
+extern bool zklock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b);
+
 #endif							/* ZKLOCK_PGWAITS_H */

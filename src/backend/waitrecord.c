@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "backend/behind.h"
 #include "backend/deadlockreport.h"
 #include "backend/nodedata.h"
 #include "backend/sessionroutine.h"
@@ -16,6 +17,7 @@
 #include "miscadmin.h"
 #include "protocol/walk.h"
 #include "shared/claims.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 /* The text of the record that is published; "": there is none */
@@ -29,6 +31,16 @@ static bool is_local = false;
 
 /* Is another walk to follow? */
 static bool again = false;
+
+/* The locks of processes behind this one that the record lists */
+typedef struct Behind
+{
+	MemoryContext context;		/* NULL: there are none */
+	ZkLockBehind *locks;
+	int			n;
+} Behind;
+
+static Behind behind;
 
 /*
  * A text that no other server has.  A copy of a server has the same system
@@ -53,16 +65,17 @@ typedef struct Record
 	int			nheld;
 } Record;
 
-/* A lock that has no room is left out, with all behind it. */
+/* A lock that has no room is left out, with all that follow. */
 static void
-append(Record *record, ZkLockMode mode, const char *path, const char *node, bool waits)
+append(Record *record, ZkLockMode mode, const char *path, const char *node,
+	   ZkLockWalkUse use)
 {
 	size_t		size;
 
 	if (zklock_mode_table[mode].kind == NULL || record->full)
 		return;
 	size = zklock_walk_write_node(record->text, record->size, sizeof(record->text),
-								  mode, path, node, waits);
+								  mode, path, node, use);
 	if (size == 0)
 	{
 		record->text[record->size] = '\0';
@@ -70,7 +83,7 @@ append(Record *record, ZkLockMode mode, const char *path, const char *node, bool
 		return;
 	}
 	record->size = size;
-	record->nheld += !waits;
+	record->nheld += use != ZKLOCK_WALK_WAITS;
 }
 
 /*
@@ -83,7 +96,7 @@ append_held(Record *record, ZkLockMode mode, const char *path, const char *name,
 {
 	if (node == NULL)
 		return;
-	append(record, mode, path, name, false);
+	append(record, mode, path, name, ZKLOCK_WALK_HOLDS);
 	if (zklock_session_routine->hold_back != NULL)
 		zklock_session_routine->hold_back(node);
 }
@@ -93,7 +106,8 @@ append_held(Record *record, ZkLockMode mode, const char *path, const char *name,
  * process can wait for this one, or it does not wait in a queue.
  */
 static bool
-write_record(Record *record, const ZkLockAttempt *attempts, int n)
+write_record(Record *record, const ZkLockAttempt *attempts, int n,
+			 const Behind *locks_behind)
 {
 	const ZkLockAttempt *waiting = NULL;
 
@@ -108,7 +122,7 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n)
 	if (record->size == 0)
 		return false;
 	append(record, waiting->request.params.mode, waiting->request.path,
-		   waiting->outcome.name, true);
+		   waiting->outcome.name, ZKLOCK_WALK_WAITS);
 	for (int i = 0; i < n; i++)
 		if (attempts[i].outcome.verdict == ZKLOCK_GRANTED)
 			append_held(record, attempts[i].request.params.mode,
@@ -118,43 +132,91 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n)
 		 hold = zklock_locktable_next_granted(hold))
 		if (zklock_sessionroutine_is_current(hold->session_serial))
 			append_held(record, hold->key.mode, hold->key.path, hold->name, hold->node);
+	for (int i = 0; i < locks_behind->n; i++)
+	{
+		const ZkLockHeldNode *held = &locks_behind->locks[i].held;
+
+		append(record, held->mode, held->path, held->node, ZKLOCK_WALK_HELD_BEHIND);
+	}
 	return record->nheld > 0;
+}
+
+/* Set `*locks`, which is all zero.  They live in a context of their own. */
+static void
+read_behind(Behind *locks)
+{
+	MemoryContext before;
+
+	if (!zklock_claims_are_shared() || !zklock_pgwaits_any())
+		return;
+	locks->context = AllocSetContextCreate(CurrentMemoryContext, "zklock locks behind",
+										   ALLOCSET_DEFAULT_SIZES);
+	before = MemoryContextSwitchTo(locks->context);
+	locks->n = zklock_behind_read(&locks->locks);
+	MemoryContextSwitchTo(before);
+}
+
+static void
+forget_behind(Behind *locks)
+{
+	if (locks->context != NULL)
+		MemoryContextDelete(locks->context);
+	*locks = (Behind) {0};
+}
+
+/* The next walk is about these. */
+static void
+remember_behind(Behind *locks)
+{
+	forget_behind(&behind);
+	if (locks->n > 0)
+	{
+		MemoryContextSetParent(locks->context, TopMemoryContext);
+		behind = *locks;
+		*locks = (Behind) {0};
+	}
+}
+
+static bool
+publish(const char *text)
+{
+	zklock_waitrecord_end();
+	if (!zklock_session_routine->publish(text))
+		return false;			/* the next time */
+	strlcpy(published, text, sizeof(published));
+	return true;
 }
 
 void
 zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n)
 {
 	Record		record = {.size = 0};
+	Behind		locks = {0};
+	bool		begins = false;
 
 	if (!zklock_deadlock_detection || zklock_session_routine->publish == NULL)
 		return;
-	if (!write_record(&record, attempts, n))
+	read_behind(&locks);
+	if (!write_record(&record, attempts, n, &locks))
 		zklock_waitrecord_end();
 	else if (strcmp(record.text, published) != 0)
+		begins = publish(record.text);
+	else if (!walking && (again || locks.n > 0))
 	{
-		zklock_waitrecord_end();
-		if (!zklock_session_routine->publish(record.text))
-			return;				/* the next time */
-		strlcpy(published, record.text, sizeof(published));
-		walking = true;
+		/*
+		 * No other process looks for deadlocks through the locks behind this
+		 * one.  So it does itself whenever there are new records.
+		 */
+		zklock_session_routine->walk_again();
+		begins = true;
 	}
-	else if (again)
+	if (begins)
 	{
 		again = false;
-		zklock_session_routine->walk_again();
 		walking = true;
+		remember_behind(&locks);
 	}
-}
-
-/* Return the number of lines. */
-static int
-count_lines(const char *text)
-{
-	int			n = 0;
-
-	for (const char *c = text; *c != '\0'; c++)
-		n += *c == '\n';
-	return n;
+	forget_behind(&locks);
 }
 
 /* Split a line of zklock_walker_verdict(). */
@@ -175,6 +237,23 @@ parse_member(char **text)
 }
 
 /*
+ * Parse the text of zklock_walker_verdict().  Returns the number of members, of
+ * which the last ones may be missing.  `*closing` is the last one of all.
+ */
+static int
+parse_members(char *text, ZkLockWalkMember *members, ZkLockWalkMember *closing)
+{
+	int			n = 0;
+
+	*closing = parse_member(&text);
+	while (text[0] != '\0' && text[0] != '\n')
+		members[n++] = parse_member(&text);
+	if (text[0] == '\n')
+		members[n++] = *closing;
+	return n;
+}
+
+/*
  * Are all members backends of this server?  Its own detection finds such
  * deadlocks, too, and ends one of them.
  */
@@ -187,14 +266,50 @@ are_local(const ZkLockWalkMember *members, int n)
 	return zklock_claims_are_shared();
 }
 
+/* Find the lock of a process behind this one; NULL: it is this backend's own. */
+static const ZkLockBehind *
+find_behind(const ZkLockWalkMember *member)
+{
+	for (int i = 0; i < behind.n; i++)
+		if (strcmp(behind.locks[i].held.path, member->path) == 0 &&
+			strcmp(behind.locks[i].held.node, member->node) == 0)
+			return &behind.locks[i];
+	return NULL;
+}
+
+/* The walk has found a deadlock.  Raises the error, or has another walk follow. */
+static void
+process_deadlock(char *text)
+{
+	ZkLockWalkMember *members = palloc(strlen(text) * sizeof(ZkLockWalkMember));
+	ZkLockWalkMember closing;
+	int			n = parse_members(text, members, &closing);
+	const ZkLockBehind *lock = find_behind(&closing);
+
+	again = true;
+	if (!is_local && are_local(members, n))
+	{
+		/*
+		 * One of them may have ended its wait already.  Raise the error only
+		 * if the deadlock still stands when this backend looks again: then it
+		 * is one that the server's own detection does not see.
+		 */
+		is_local = true;
+	}
+	else if (lock == NULL || zklock_behind_is_unchanged(lock))
+	{
+		CHECK_FOR_INTERRUPTS();
+		zklock_deadlockreport_raise_across(members, n, lock != NULL ? lock->steps : NULL,
+										   lock != NULL ? lock->nsteps : 0);
+	}
+	pfree(members);
+}
+
 void
 zklock_waitrecord_check(void)
 {
 	char		text[ZKLOCK_RECORD_SIZE];
-	char	   *rest = text;
-	ZkLockWalkMember *members;
 	ZkLockWalkVerdict verdict;
-	int			n;
 
 	if (!walking)
 		return;
@@ -202,31 +317,13 @@ zklock_waitrecord_check(void)
 	if (verdict == ZKLOCK_WALK_PENDING)
 		return;
 	walking = false;
-	if (verdict != ZKLOCK_WALK_VICTIM)
+	if (verdict == ZKLOCK_WALK_VICTIM)
 	{
-		is_local = false;
-		again = verdict == ZKLOCK_WALK_NO_MEMORY ||
-			verdict == ZKLOCK_WALK_OTHER_VICTIM;
+		process_deadlock(text);
 		return;
 	}
-	n = count_lines(text);
-	members = palloc(Max(n, 1) * sizeof(ZkLockWalkMember));
-	for (int i = 0; i < n; i++)
-		members[i] = parse_member(&rest);
-
-	/*
-	 * One of them may have ended its wait already.  Raise the error only if
-	 * the deadlock still stands when this backend looks again: then it is one
-	 * that the server's own detection does not see.
-	 */
-	if (!is_local && are_local(members, n))
-	{
-		is_local = again = true;
-		pfree(members);
-		return;
-	}
-	CHECK_FOR_INTERRUPTS();
-	zklock_deadlockreport_raise_across(members, n);
+	is_local = false;
+	again = verdict == ZKLOCK_WALK_NO_MEMORY || verdict == ZKLOCK_WALK_OTHER_VICTIM;
 }
 
 void
@@ -236,4 +333,5 @@ zklock_waitrecord_end(void)
 		zklock_session_routine->unpublish();
 	published[0] = '\0';
 	walking = is_local = again = false;
+	forget_behind(&behind);
 }

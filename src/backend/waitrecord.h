@@ -5,9 +5,10 @@
  *
  * A backend that waits for longer than deadlock_timeout, and has locks,
  * publishes a record of both in ZooKeeper, and searches the records of others
- * for a deadlock (walk.h).  Without other locks it sends nothing.  If what the
- * record says has changed, the backend publishes a new one when it next looks
- * for deadlocks.
+ * for a deadlock (walk.h).  Processes that wait for this one, in PostgreSQL's
+ * lock manager, count as well (behind.h).  Without any locks it sends nothing.
+ * If what the record says has changed, the backend publishes a new one when it
+ * next looks for deadlocks.
  *
  * Waits for simple locks and for leases are not published.
  *

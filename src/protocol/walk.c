@@ -9,6 +9,7 @@
  *		zklock-1	SERVER	PROCESS
  *		waits	MODE	PATH	NODE
  *		holds	MODE	PATH	NODE
+ *		behind	MODE	PATH	NODE
  *
  *-------------------------------------------------------------------------
  */
@@ -20,10 +21,14 @@
 #include "protocol/waitgraph.h"
 
 #define VERSION "zklock-1"
-#define WAITS "waits"
-#define HOLDS "holds"
 
 #define ELEMENTS(array) ((int) (sizeof(array) / sizeof((array)[0])))
+
+static const char *const uses[] = {
+	[ZKLOCK_WALK_WAITS] = "waits",
+	[ZKLOCK_WALK_HOLDS] = "holds",
+	[ZKLOCK_WALK_HELD_BEHIND] = "behind"
+};
 
 /* Steps of a walk, in their order */
 enum
@@ -70,7 +75,7 @@ typedef struct ZkLockWalkNode
 	const char *path;			/* of the lock */
 	const char *name;
 	ZkLockMode	mode;
-	bool		waits;
+	ZkLockWalkUse use;
 	bool		listed;
 	bool		in_cycle;
 } Node;
@@ -119,12 +124,13 @@ copy(ZkLockWalk *walk, const char *text, const char *dir)
 }
 
 void
-zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory, size_t size)
+zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory, size_t size,
+				  uint64_t known)
 {
 	size_t		skipped = (16 - (uintptr_t) memory % 16) % 16;
 
 	*walk = (ZkLockWalk) {
-		.verdict = ZKLOCK_WALK_PENDING, .phase = LIST_RECORDS, .self_name = self,
+		.verdict = ZKLOCK_WALK_PENDING, .phase = LIST_RECORDS, .self_name = self, .known = known,
 		.all_memory = (char *) memory + skipped,
 		.all_room = size > skipped ? size - skipped : 0
 	};
@@ -139,7 +145,7 @@ begin_again(ZkLockWalk *walk)
 	int			nreads = walk->nreads;
 	int			nrestarts = walk->nrestarts + 1;
 
-	zklock_walk_begin(walk, walk->self_name, walk->all_memory, walk->all_room);
+	zklock_walk_begin(walk, walk->self_name, walk->all_memory, walk->all_room, 0);
 	walk->nreads = nreads;
 	walk->nrestarts = nrestarts;
 }
@@ -209,23 +215,36 @@ find_mode(const char *name, ZkLockMode *mode)
 }
 
 static bool
+find_use(const char *name, ZkLockWalkUse *use)
+{
+	for (int i = 0; i < ELEMENTS(uses); i++)
+		if (strcmp(uses[i], name) == 0)
+		{
+			*use = (ZkLockWalkUse) i;
+			return true;
+		}
+	return false;
+}
+
+static bool
 parse_node(ZkLockWalk *walk, Record *record, char **text)
 {
 	const char *fields[4];
 	ZkLockMode	mode;
+	ZkLockWalkUse use;
 	Node	   *node;
 
-	if (!split(text, fields, ELEMENTS(fields)) || !find_mode(fields[1], &mode) ||
-		fields[2][0] != '/' ||
-		(strcmp(fields[0], WAITS) != 0 && strcmp(fields[0], HOLDS) != 0))
+	if (!split(text, fields, ELEMENTS(fields)) || !find_use(fields[0], &use) ||
+		!find_mode(fields[1], &mode) || fields[2][0] != '/')
 		return false;
+	if (use == ZKLOCK_WALK_HELD_BEHIND && record != walk->self)
+		return true;
 	node = allocate(walk, sizeof(Node));
 	if (node == NULL)
 		return false;
 	*node = (Node) {
 		.record = record, .queue = find_queue(walk, fields[2], mode),
-		.path = fields[2], .name = fields[3], .mode = mode,
-		.waits = fields[0][0] == WAITS[0]
+		.path = fields[2], .name = fields[3], .mode = mode, .use = use
 	};
 	if (node->queue == NULL)
 		return false;
@@ -285,13 +304,19 @@ zklock_walk_write_head(char *text, size_t room, const char *server,
 
 size_t
 zklock_walk_write_node(char *text, size_t size, size_t room, ZkLockMode mode,
-					   const char *path, const char *node, bool waits)
+					   const char *path, const char *node, ZkLockWalkUse use)
 {
 	const char *const fields[] = {
-		waits ? WAITS : HOLDS, zklock_mode_table[mode].name, path, node
+		uses[use], zklock_mode_table[mode].name, path, node
 	};
 
 	return write_line(text, size, room, fields, ELEMENTS(fields));
+}
+
+static bool
+waits(const Node *node)
+{
+	return node->use == ZKLOCK_WALK_WAITS;
 }
 
 /* Remove the nodes of a record that is not understood after all. */
@@ -323,7 +348,7 @@ need_more(ZkLockWalk *walk)
 		if (node->listed && node->queue->needed)
 			node->record->reached = true;
 	for (Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->waits && node->record->reached && !node->queue->needed)
+		if (waits(node) && node->record->reached && !node->queue->needed)
 			node->queue->needed = more = true;
 	return more;
 }
@@ -355,8 +380,8 @@ position_of(const Node *node, int index)
 		.queue = (uint64_t) node->queue->number,
 		.kind = zklock_mode_is_shared(node->mode) ? ZKLOCK_POSITION_READER :
 		ZKLOCK_POSITION_WRITER,
-		.rank = node->waits,
-		.waits = node->waits,
+		.rank = waits(node),
+		.waits = waits(node),
 		.process = (uint32_t) node->record->number,
 		.claim = index
 	};
@@ -366,13 +391,53 @@ position_of(const Node *node, int index)
 	return p;
 }
 
-/* Search for a cycle without newer records than this, and mark what it consists of. */
+static ZkLockWalkMember
+describe(const Node *node)
+{
+	const Record *record = node->record;
+
+	return (ZkLockWalkMember) {
+		.server = record->czxid != 0 ? record->server : "",
+		.process = record->czxid != 0 ? record->process : "",
+		.node = node->name, .path = node->path, .mode = node->mode, .czxid = record->czxid
+	};
+}
+
+/* Mark what a cycle consists of, and describe it. */
 static bool
-search(ZkLockWalk *walk, int64_t newest)
+found(ZkLockWalk *walk, const ZkLockWaitGraph *graph)
+{
+	size_t		n = (size_t) graph->ncycle + 1;
+	ZkLockWalkMember *members = allocate(walk, n * sizeof(ZkLockWalkMember));
+
+	if (members == NULL)
+		return false;
+	for (int i = 0; i < graph->ncycle; i++)
+	{
+		Node	   *waiter = nth_node(walk, graph->positions[graph->cycle[i].position].claim);
+		Node	   *blocker = nth_node(walk, graph->positions[graph->cycle[i].blocker].claim);
+
+		waiter->in_cycle = blocker->in_cycle = true;
+		waiter->record->in_cycle = blocker->record->in_cycle = true;
+		waiter->queue->in_cycle = true;
+		members[i] = describe(waiter);
+		members[i + 1] = describe(blocker);
+		walk->closing = blocker;
+	}
+	walk->members = members;
+	walk->nmembers = (int) n;
+	return true;
+}
+
+/*
+ * Search for a cycle without newer records than this, which comes back to this process
+ * by a node of this use, or by the one that it waits with.
+ */
+static bool
+search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 {
 	size_t		n = (size_t) walk->nrecords;
 	ZkLockWaitGraph graph = {.nvertices = (uint32_t) walk->nrecords, .ask = ask_nobody};
-	ZkLockWalkMember *members;
 	int			index = 0;
 
 	graph.positions = allocate(walk, (size_t) walk->nnodes * sizeof(ZkLockPosition));
@@ -381,45 +446,45 @@ search(ZkLockWalk *walk, int64_t newest)
 	if (graph.positions == NULL || graph.vertices == NULL || graph.cycle == NULL)
 		return false;
 	for (const Node *node = walk->nodes; node != NULL; node = node->next, index++)
-		if (node->listed && node->record->czxid <= newest)
+		if (node->listed && node->record->czxid <= newest &&
+			(node->record != walk->self || node->use == use || waits(node)))
 			graph.positions[graph.npositions++] = position_of(node, index);
 	qsort(graph.positions, (size_t) graph.npositions, sizeof(ZkLockPosition),
 		  zklock_waitgraph_compare);
 	if (!zklock_waitgraph_search(&graph, (uint32_t) walk->self->number))
 		return false;
-	members = allocate(walk, (size_t) graph.ncycle * sizeof(ZkLockWalkMember));
-	if (members == NULL)
-		return false;
-	for (int i = 0; i < graph.ncycle; i++)
-	{
-		Node	   *waiter = nth_node(walk, graph.positions[graph.cycle[i].position].claim);
-		Node	   *blocker = nth_node(walk, graph.positions[graph.cycle[i].blocker].claim);
+	return found(walk, &graph);
+}
 
-		waiter->in_cycle = blocker->in_cycle = true;
-		waiter->record->in_cycle = blocker->record->in_cycle = true;
-		waiter->queue->in_cycle = true;
-		members[i] = (ZkLockWalkMember) {
-			.server = waiter->record->czxid != 0 ? waiter->record->server : "",
-			.process = waiter->record->czxid != 0 ? waiter->record->process : "",
-			.node = waiter->name, .path = waiter->path, .mode = waiter->mode,
-			.czxid = waiter->record->czxid
-		};
-	}
-	walk->members = members;
-	walk->nmembers = graph.ncycle;
-	return true;
+/* Does the record list a lock of a process behind this one? */
+static bool
+has_behind(const ZkLockWalk *walk)
+{
+	for (const Node *node = walk->nodes; node != NULL; node = node->next)
+		if (node->use == ZKLOCK_WALK_HELD_BEHIND)
+			return true;
+	return false;
+}
+
+/* Search for a cycle through a process behind this one. */
+static bool
+search_behind(ZkLockWalk *walk)
+{
+	return has_behind(walk) && search(walk, INT64_MAX, ZKLOCK_WALK_HELD_BEHIND) &&
+		walk->closing->use == ZKLOCK_WALK_HELD_BEHIND;
 }
 
 /* The graph of the first pass is complete. */
 static void
 judge(ZkLockWalk *walk)
 {
-	bool		found = search(walk, walk->self->czxid);
-	bool		left = !found && search(walk, INT64_MAX);
+	bool		any = search(walk, walk->self->czxid, ZKLOCK_WALK_HOLDS) ||
+		search_behind(walk);
+	bool		left = !any && search(walk, INT64_MAX, ZKLOCK_WALK_HOLDS);
 
 	if (walk->verdict != ZKLOCK_WALK_PENDING)
 		return;
-	if (!found)
+	if (!any)
 	{
 		end(walk, left ? ZKLOCK_WALK_OTHER_VICTIM : ZKLOCK_WALK_NO_DEADLOCK);
 		return;
@@ -449,7 +514,7 @@ go_on(ZkLockWalk *walk)
 	switch (walk->phase)
 	{
 		case LIST_RECORDS:
-			if (walk->self == NULL)
+			if (walk->self == NULL || walk->listed == walk->known)
 				end(walk, ZKLOCK_WALK_NO_DEADLOCK);
 			else
 				walk->phase = READ_RECORDS;
@@ -555,6 +620,17 @@ zklock_walk_synced(ZkLockWalk *walk)
 	answered(walk);
 }
 
+/* FNV-1a */
+static uint64_t
+hash(const char *text)
+{
+	uint64_t	result = 0xcbf29ce484222325;
+
+	for (const char *c = text; *c != '\0'; c++)
+		result = (result ^ (unsigned char) *c) * 0x100000001b3;
+	return result;
+}
+
 static Record *
 add_record(ZkLockWalk *walk, const char *name)
 {
@@ -576,7 +652,7 @@ static bool
 has_reader(const ZkLockWalk *walk, const Queue *queue)
 {
 	for (const Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->queue == queue && node->waits && zklock_mode_is_shared(node->mode))
+		if (node->queue == queue && waits(node) && zklock_mode_is_shared(node->mode))
 			return true;
 	return false;
 }
@@ -608,7 +684,7 @@ add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
 		return;
 	*node = (Node) {
 		.next = walk->nodes, .record = record, .queue = queue, .name = record->name,
-		.path = queue->parent, .mode = mode_of_writer(kind), .waits = true
+		.path = queue->parent, .mode = mode_of_writer(kind), .use = ZKLOCK_WALK_WAITS
 	};
 	walk->nodes = node;
 	walk->nnodes++;
@@ -653,7 +729,10 @@ zklock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
 			walk->changed = true;	/* it may be that of a member */
 	if (walk->phase == LIST_RECORDS)
 		for (int i = 0; i < n && walk->phase != OVER; i++)
+		{
 			(void) add_record(walk, names[i]);
+			walk->listed += hash(names[i]);
+		}
 	for (Queue *queue = walk->queues; queue != NULL; queue = queue->next)
 		if (read->kind == ZKLOCK_WALK_LIST_NODES && queue->number == read->number &&
 			walk->phase != OVER)

@@ -30,6 +30,12 @@
  *	  or a simple lock has no record.
  *	- If records of two processes name one node, the one that has it is ahead of the one
  *	  that waits with it: they share a gate (gate.h).
+ *	- A record also lists the locks of processes that wait for its process, in
+ *	  PostgreSQL's lock manager.  They have no record, and may end their wait although
+ *	  this record exists.  So only the walk for this record counts these locks as its
+ *	  process's: that process makes sure, before the walk and again after the verdict,
+ *	  that the others wait.  As no other walk finds such a deadlock, it may include newer
+ *	  records.  They may also appear later: then this process walks once more.
  *
  * Like the recipe, a walk only makes decisions: it asks for reads, gets their answers,
  * and has a verdict.  It does not allocate: the caller provides the memory.  If that is
@@ -65,6 +71,14 @@ typedef enum ZkLockWalkVerdict
 	ZKLOCK_WALK_NO_MEMORY
 } ZkLockWalkVerdict;
 
+/* Why a record lists a node */
+typedef enum ZkLockWalkUse
+{
+	ZKLOCK_WALK_WAITS,
+	ZKLOCK_WALK_HOLDS,
+	ZKLOCK_WALK_HELD_BEHIND		/* a process that waits for this one holds it */
+} ZkLockWalkUse;
+
 /* A member of a deadlock, which waits for a lock and is blocked by the next member. */
 typedef struct ZkLockWalkMember
 {
@@ -99,13 +113,15 @@ typedef struct ZkLockWalk
 {
 	/*
 	 * Results.  For ZKLOCK_WALK_VICTIM, the members of the deadlock, in the memory of
-	 * the walk.  The first one is the victim.
+	 * the walk.  The first one is the victim, and so is the last one: there, the node
+	 * is the one by which it blocks the member before.
 	 */
 	ZkLockWalkVerdict verdict;
 	const ZkLockWalkMember *members;
 	int			nmembers;
 	int			nreads;
 	int			nrestarts;		/* it has begun again after a change */
+	uint64_t	listed;			/* a number for the records that it has found */
 
 	/* used by walk.c only */
 	int			phase;
@@ -120,6 +136,8 @@ typedef struct ZkLockWalk
 	struct ZkLockWalkRecord *records;
 	struct ZkLockWalkQueue *queues;
 	struct ZkLockWalkNode *nodes;
+	const struct ZkLockWalkNode *closing;	/* closes the cycle */
+	uint64_t	known;
 	const char *self_name;
 	int			nrecords;
 	int			nqueues;
@@ -128,10 +146,13 @@ typedef struct ZkLockWalk
 
 /*
  * Begin a walk.  `self` is the name of the process's own record.  It and the memory
- * must live as long as the walk.
+ * must live as long as the walk.  `known` is 0, or the number `listed` of the last walk
+ * for this record, if that has found no deadlock.  The walk ends after one read if the
+ * records are still the same.  Then there is no deadlock: the waits are the same, and a
+ * queue only becomes shorter for those in it.
  */
 extern void zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory,
-							  size_t size);
+							  size_t size, uint64_t known);
 
 /*
  * Return the next read.  False: there is none, or none before the answers to those
@@ -160,6 +181,6 @@ extern size_t zklock_walk_write_head(char *text, size_t room, const char *server
 /* Append a node to the text of this size.  Returns as above. */
 extern size_t zklock_walk_write_node(char *text, size_t size, size_t room,
 									 ZkLockMode mode, const char *path,
-									 const char *node, bool waits);
+									 const char *node, ZkLockWalkUse use);
 
 #endif							/* ZKLOCK_WALK_H */

@@ -95,6 +95,9 @@ go_on(ZkLockWalker *walker)
 		}
 	}
 	walker->verdict = walker->walk.verdict;
+	if (walker->verdict != ZKLOCK_WALK_PENDING)
+		walker->known = walker->verdict == ZKLOCK_WALK_NO_DEADLOCK ?
+			walker->walk.listed : 0;
 	if (walker->verdict == ZKLOCK_WALK_NO_MEMORY)
 		walker->verdict = ZKLOCK_WALK_TOO_LONG; /* the same happens again */
 	if (walker->verdict == ZKLOCK_WALK_TOO_LONG)
@@ -126,7 +129,8 @@ begin(ZkLockWalker *walker)
 		fail(walker);
 		return;
 	}
-	zklock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY);
+	zklock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY,
+					  walker->known);
 	go_on(walker);
 }
 
@@ -296,26 +300,38 @@ zklock_walker_repeat(ZkLockWalker *walker)
 		begin(walker);
 }
 
+/* Append a line at `*n`, and advance it.  Returns false if there is no room. */
+static bool
+describe_member(const ZkLockWalkMember *member, char *text, size_t *n, size_t size)
+{
+	int			len = snprintf(text + *n, size - *n, INT64_FORMAT "\t%s\t%s\t%s\t%s\t%s\n",
+							   member->czxid, member->server, member->process,
+							   member->node, member->path,
+							   zklock_mode_table[member->mode].name);
+
+	if (len >= (int) (size - *n))
+	{
+		text[*n] = '\0';
+		return false;
+	}
+	*n += len;
+	return true;
+}
+
 static void
 describe(const ZkLockWalker *walker, char *text, size_t size)
 {
+	const ZkLockWalkMember *members = walker->walk.members;
+	int			last = walker->walk.nmembers - 1;
 	size_t		n = 0;
 
-	for (int i = 0; i < walker->walk.nmembers; i++)
-	{
-		const ZkLockWalkMember *member = &walker->walk.members[i];
-		int			len = snprintf(text + n, size - n, INT64_FORMAT "\t%s\t%s\t%s\t%s\t%s\n",
-								   member->czxid, member->server, member->process,
-								   member->node, member->path,
-								   zklock_mode_table[member->mode].name);
-
-		if (len >= (int) (size - n))
-		{
-			text[n] = '\0';
-			break;
-		}
-		n += len;
-	}
+	if (last < 0 || !describe_member(&members[last], text, &n, size))
+		return;
+	for (int i = 0; i < last; i++)
+		if (!describe_member(&members[i], text, &n, size))
+			return;
+	if (size - n >= 2)
+		strcpy(text + n, "\n");
 }
 
 ZkLockWalkVerdict

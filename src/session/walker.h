@@ -40,6 +40,7 @@ typedef struct ZkLockWalker
 	ZkLockWalk	walk;
 	ZkLockNode *node;			/* NULL: there is no record */
 	bool		exists;			/* it does in ZooKeeper */
+	uint64		known;			/* see zklock_walk_begin() */
 	uint32		session_serial;
 	MemoryContext context;
 	const char *name;
@@ -82,7 +83,9 @@ extern void zklock_walker_repeat(ZkLockWalker *walker);
  *
  * The first call that returns ZKLOCK_WALK_VICTIM describes the members of the
  * deadlock as lines of text with these fields, which are separated by tabs: those
- * of ZkLockWalkMember, and czxid first.  Lines that have no room are left out.
+ * of ZkLockWalkMember, and czxid first.  The first line is that of the last
+ * member.  Lines that have no room are left out.  If there are none, an empty
+ * line follows.
  */
 extern ZkLockWalkVerdict zklock_walker_verdict(ZkLockWalker *walker, char *members,
 											   size_t size);

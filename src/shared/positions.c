@@ -308,3 +308,57 @@ zklock_positions_give_in(ZkLockBlocking *blockings, int n)
 	zklock_lwlocks_release_partitions();
 	return blocked;
 }
+
+/* Is a claim held with a node in a queue?  Sets the node. */
+static bool
+get_held_node(const ZkLockClaim *claim, ClaimedNode *node)
+{
+	return get_node(claim, node) && node->held && node->name[0] != '\0' &&
+		zklock_mode_table[claim->slot.entry->key.mode].kind != NULL;
+}
+
+int
+zklock_positions_held(const bool *processes, const uint32 *ensemble,
+					  ZkLockHeldNode *nodes, int room)
+{
+	int			n = 0;
+	uint32		of_server;
+	ClaimedNode node;
+
+	zklock_lwlocks_acquire_partitions(LW_SHARED);
+	of_server = server_ensemble();
+	for (int i = 0; i < zklock_claimtable_peak() && n < room; i++)
+	{
+		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		const ZkLockEntry *entry = claim->slot.entry;
+
+		if (entry == NULL || !processes[claim->procno] || !get_held_node(claim, &node) ||
+			(node.in_server ? of_server : claim->ensemble) !=
+			(ensemble == NULL ? of_server : *ensemble))
+			continue;
+		nodes[n] = (ZkLockHeldNode) {
+			.process = (uint32) claim->procno, .mode = entry->key.mode,
+			.claim = i, .changes = claim->changes
+		};
+		strlcpy(nodes[n].path, entry->key.path, sizeof(nodes[n].path));
+		strlcpy(nodes[n].node, node.name, sizeof(nodes[n].node));
+		n++;
+	}
+	zklock_lwlocks_release_partitions();
+	return n;
+}
+
+bool
+zklock_positions_is_held(const ZkLockHeldNode *node)
+{
+	const ZkLockClaim *claim = &zklock_claimtable->claim[node->claim];
+	ClaimedNode now;
+	bool		held;
+
+	zklock_lwlocks_acquire_partitions(LW_SHARED);
+	held = claim->slot.entry != NULL && (uint32) claim->procno == node->process &&
+		claim->changes == node->changes && get_held_node(claim, &now) &&
+		strcmp(now.name, node->node) == 0;
+	zklock_lwlocks_release_partitions();
+	return held;
+}

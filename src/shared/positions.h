@@ -21,6 +21,7 @@
 
 #include "protocol/mode.h"
 #include "protocol/path.h"
+#include "protocol/recipe_types.h"
 #include "protocol/waitgraph.h"
 
 /* A parent of nodes: that of a lock, or of the mutex of a semaphore. */
@@ -57,5 +58,30 @@ extern int	zklock_positions_read(ZkLockPosition *positions, int room);
  * several backends that find the same deadlock ends its wait.
  */
 extern bool zklock_positions_give_in(ZkLockBlocking *blockings, int n);
+
+/* A node that a process of this server holds, in a queue. */
+typedef struct ZkLockHeldNode
+{
+	uint32		process;
+	ZkLockMode	mode;
+	char		path[ZKLOCK_PATH_MAX + 1];	/* in UTF-8 */
+	char		node[ZKLOCK_NAME_SIZE];
+
+	/* where it comes from */
+	int			claim;
+	uint64		changes;
+} ZkLockHeldNode;
+
+/*
+ * Copy the nodes that the marked processes hold, to an array with this much room;
+ * others are left out.  They are nodes of the same hosts as those of this
+ * number, see zklock_claims_ensemble(), or of the server's hosts if it is NULL.
+ * Returns their number.
+ */
+extern int	zklock_positions_held(const bool *processes, const uint32 *ensemble,
+								  ZkLockHeldNode *nodes, int room);
+
+/* Has the process held the node since it was copied, without a change? */
+extern bool zklock_positions_is_held(const ZkLockHeldNode *node);
 
 #endif							/* ZKLOCK_POSITIONS_H */

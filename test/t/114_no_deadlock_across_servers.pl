@@ -146,6 +146,13 @@ is(are_busy(CHAIN), CHAIN, '... and all of them wait');
 start_many(0, 0, acquire('/chain/%s') . '; COMMIT', CHAIN);
 wait_until('all waits end', sub { are_busy(CHAIN) == 0 });
 is(counted(), 1, '... until it is closed: one of them is a victim');
+my ($detail) = (slurp_file($near->logfile) . slurp_file($far->logfile)) =~
+  /deadlock detected\n.*DETAIL:  (.*?)\n\tRecord of/s;
+my @lines = map { [/^\t?Process (\d+) of .*; blocked by process (\d+) of/] } split(/\n/, $detail);
+cmp_ok(scalar(@lines), '>', 1, '... whose error has several members');
+is(join(' ', map { $_->[1] } @lines[ 0 .. $#lines - 1 ]),
+	join(' ', map { $_->[0] } @lines[ 1 .. $#lines ]), '... each blocked by the next');
+isnt($lines[-1][1], $lines[0][0], '... and not the last one by the first if others have no room');
 disconnect_many(CHAIN);
 wait_for_records(0);
 $many->close;

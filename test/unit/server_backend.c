@@ -461,13 +461,16 @@ was_cycle(const ZkLockWalkMember *members, int n)
 
 /* The same for a deadlock across servers. */
 void
-zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n)
+zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n,
+								   const ZkLockPgStep *steps, int nsteps)
 {
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n - 1; i++)
 		shim_trace("deadlock: %s waits for %s with %s", members[i].process,
 				   members[i].path, members[i].node);
-	if (!was_cycle(members, n))
+	if (members[n - 1].czxid == members[0].czxid && !was_cycle(members, n - 1))
 		server_breach(SERVER_DEADLOCK, "a deadlock across servers was none");
+	if (steps != NULL || nsteps > 0)
+		server_breach(SERVER_DEADLOCK, "a deadlock has a lock of PostgreSQL");
 	server_victim(true);
 	server_count(SERVER_N_DEADLOCKS);
 	server_count(SERVER_N_DEADLOCKS_ACROSS);

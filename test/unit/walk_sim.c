@@ -8,8 +8,10 @@
  * reads show a state that may be old, but not older than the one before, nor than its
  * own writes.  Some are other clients, without records.  A node may remain when its
  * process gives up, because another one waits with it, which has no other lock and
- * therefore no record.  At each moment, the true graph is that of the nodes in
- * ZooKeeper: a process that has given up still waits until its node is deleted.
+ * therefore no record.  A process may also wait for another one in PostgreSQL's lock
+ * manager; such waits form one chain at a time.  At each moment, the true graph is that
+ * of these waits and of the nodes in ZooKeeper: a process that has given up still waits
+ * until its node is deleted.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +25,7 @@
 #define MAX_PROCESSES 6
 #define MAX_QUEUES 5
 #define MAX_NODES 600
+#define MAX_BEHIND (MAX_PROCESSES * MAX_QUEUES)
 #define MAX_OPS 16
 #define MAX_READS 64
 #define MAX_STEPS 3000
@@ -57,6 +60,10 @@ enum
 	N_GRANTED_WALKS,
 	N_PASSED,
 	N_AGAIN,
+	N_LOCAL,
+	N_BEHIND,
+	N_LOCAL_ENDED,
+	N_KNOWN,
 	N_COUNTS
 };
 
@@ -73,7 +80,11 @@ static const char *const counts[] = {
 	[N_FOREIGN] = "locks of other clients",
 	[N_GRANTED_WALKS] = "locks granted in the midst of a walk",
 	[N_PASSED] = "nodes that another process waits with, too",
-	[N_AGAIN] = "walks repeated after one that left a deadlock to another process"
+	[N_AGAIN] = "walks repeated after one that left a deadlock to another process",
+	[N_LOCAL] = "waits in PostgreSQL's lock manager",
+	[N_BEHIND] = "victims of a deadlock with such a wait",
+	[N_LOCAL_ENDED] = "verdicts ignored because such a wait has ended",
+	[N_KNOWN] = "walks of one read"
 };
 
 /* A node in ZooKeeper; it existed from `created` to `deleted`, 0: it still exists. */
@@ -109,8 +120,17 @@ typedef enum State
 {
 	RUNS,
 	CREATES,
-	WAITS
+	WAITS,
+	WAITS_LOCALLY				/* in PostgreSQL's lock manager */
 } State;
+
+/* A node that a process holds which waits for another one, or its wait */
+typedef struct Behind
+{
+	int			process;
+	int64_t		wait;			/* its number */
+	int			node;
+} Behind;
 
 typedef struct Process
 {
@@ -126,6 +146,15 @@ typedef struct Process
 	int			record;			/* -1: not yet */
 	bool		walking;
 	bool		again;			/* it walks once more for its record */
+	uint64_t	known;
+	int64_t		listed_at;		/* the state at which it has listed the records */
+
+	/* in PostgreSQL's lock manager */
+	int			blocker;
+	int64_t		wait;			/* number of the wait; 0: none */
+	int			nbehind;		/* those of its record */
+	Behind		behind[MAX_BEHIND];
+	int64_t		behind_at;		/* when it was last in a deadlock through one of them */
 	int64_t		synced_at;
 	int64_t		newest_at;		/* when it was last in a deadlock in which its
 								 * record was the newest */
@@ -143,6 +172,7 @@ static Process processes[MAX_PROCESSES];
 static int	nprocesses;
 static int	nqueues;
 static bool edge[MAX_PROCESSES][MAX_PROCESSES];
+static int64_t last_wait;
 
 static bool
 exists(const Node *node)
@@ -184,12 +214,32 @@ find_edges(void)
 	{
 		const Process *p = &processes[i];
 
-		if (p->waiting < 0 || !exists(&nodes[p->waiting]))
+		if (p->waiting < 0 || !exists(&nodes[p->waiting]) ||
+			nodes[p->waiting].process != i)
 			continue;
 		for (int j = 0; j < nnodes; j++)
 			if (is_ahead(&nodes[j], &nodes[p->waiting]))
 				edge[i][nodes[j].process] = true;
 	}
+}
+
+static bool
+waits_locally(int process)
+{
+	return processes[process].state == WAITS_LOCALLY && processes[process].wait != 0;
+}
+
+/* Does a process wait for another one, perhaps through others? */
+static bool
+is_behind(int process, int of)
+{
+	for (int i = 0; i < nprocesses && waits_locally(process); i++)
+	{
+		process = processes[process].blocker;
+		if (process == of)
+			return true;
+	}
+	return false;
 }
 
 /* Has it a record, or is it a mere node for those with a newer one? */
@@ -228,7 +278,30 @@ is_in_cycle(int process, int64_t newest)
 	return reaches(process, process, newest, seen);
 }
 
-/* ZooKeeper's state has changed. */
+/* Is a process in a cycle that comes back to it by a local wait? */
+static bool
+is_in_local_cycle(int process)
+{
+	for (int i = 0; i < nprocesses; i++)
+	{
+		bool		seen[MAX_PROCESSES] = {false};
+
+		if (waits_locally(i) && processes[i].blocker == process &&
+			reaches(process, i, INT64_MAX, seen))
+			return true;
+	}
+	return false;
+}
+
+static void
+add_local_edges(void)
+{
+	for (int i = 0; i < nprocesses; i++)
+		if (waits_locally(i))
+			edge[i][processes[i].blocker] = true;
+}
+
+/* ZooKeeper's state, or a local wait, has changed. */
 static void
 changed(void)
 {
@@ -241,6 +314,10 @@ changed(void)
 			is_in_cycle(i, nodes[p->record].created))
 			p->newest_at = zxid;
 	}
+	add_local_edges();
+	for (int i = 0; i < nprocesses; i++)
+		if (is_in_local_cycle(i))
+			processes[i].behind_at = zxid;
 }
 
 /*
@@ -268,6 +345,38 @@ add_node(int process, int queue, bool reader)
 	return nnodes++;
 }
 
+/* The nodes of the processes behind this one, and all their waits */
+static int
+find_behind(int process, Behind *behind)
+{
+	int			n = 0;
+
+	for (int i = 0; i < nprocesses; i++)
+	{
+		const Process *p = &processes[i];
+
+		if (!is_behind(i, process))
+			continue;
+		behind[n++] = (Behind) {i, p->wait, -1};
+		for (int j = 0; j < p->nheld; j++)
+			behind[n++] = (Behind) {i, p->wait, p->held[j]};
+	}
+	return n;
+}
+
+static bool
+are_behind(const Process *p)
+{
+	for (int i = 0; i < p->nbehind; i++)
+	{
+		const Process *other = &processes[p->behind[i].process];
+
+		if (other->state != WAITS_LOCALLY || other->wait != p->behind[i].wait)
+			return false;
+	}
+	return true;
+}
+
 static void
 write_record(const Process *p, Node *record)
 {
@@ -279,14 +388,28 @@ write_record(const Process *p, Node *record)
 	record->size = zklock_walk_write_node(record->data, record->size,
 										  sizeof(record->data),
 										  nodes[p->waiting].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-										  path, nodes[p->waiting].name, true);
+										  path, nodes[p->waiting].name,
+										  ZKLOCK_WALK_WAITS);
 	for (int i = 0; i < p->nheld; i++)
 	{
 		path_of(nodes[p->held[i]].queue, path);
 		record->size = zklock_walk_write_node(record->data, record->size,
 											  sizeof(record->data),
 											  nodes[p->held[i]].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-											  path, nodes[p->held[i]].name, false);
+											  path, nodes[p->held[i]].name,
+											  ZKLOCK_WALK_HOLDS);
+	}
+	for (int i = 0; i < p->nbehind; i++)
+	{
+		const Node *node = &nodes[p->behind[i].node];
+
+		if (p->behind[i].node < 0)
+			continue;
+		path_of(node->queue, path);
+		record->size = zklock_walk_write_node(record->data, record->size,
+											  sizeof(record->data),
+											  node->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
+											  path, node->name, ZKLOCK_WALK_HELD_BEHIND);
 	}
 }
 
@@ -297,17 +420,18 @@ begin_walk(Process *p)
 	p->again = false;
 	p->synced_at = INT64_MAX;
 	p->nreads = 0;
-	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory));
+	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory),
+					  p->known);
 }
 
 /* A record that is not written yet is not written any more. */
 static void
 end_record(Process *p)
 {
-	if (p->record >= 0)
-		push(p, (Op) {.kind = DELETE,.node = p->record});
-	else if (p->published)
+	if (p->published && p->nops > 0 && p->op[p->nops - 1].kind == PUBLISH)
 		p->nops--;
+	else if (p->published)
+		push(p, (Op) {.kind = DELETE,.node = p->record});
 	p->published = p->walking = p->again = false;
 }
 
@@ -357,7 +481,7 @@ apply(int process)
 		case PUBLISH:
 			p->record = add_node(process, RECORDS, false);
 			node = &nodes[p->record];
-			sprintf(node->name, "process %d", process);
+			sprintf(node->name, "record %d of %d", nnodes, process);
 			write_record(p, node);
 			sim_count(N_RECORDS);
 			sim_trace("%c publishes record %s", 'A' + process, node->name);
@@ -379,9 +503,60 @@ apply(int process)
 	changed();
 }
 
+/* Who waits for this process in PostgreSQL's lock manager goes on.  False: nobody does. */
+static bool
+end_local_waits(int process)
+{
+	bool		any = false;
+
+	for (int i = 0; i < nprocesses; i++)
+		if (waits_locally(i) && processes[i].blocker == process)
+		{
+			processes[i].wait = 0;
+			zxid++;
+			any = true;
+		}
+	changed();
+	return any;
+}
+
+/*
+ * Begin a wait in PostgreSQL's lock manager, at the end of the chain if there is one.
+ * Returns false if this process cannot.
+ */
+static bool
+wait_locally(int process)
+{
+	Process    *p = &processes[process];
+	int			blocker = (int) sim_random((uint32_t) nprocesses);
+	bool		any = false;
+
+	if (blocker == process || processes[blocker].foreign)
+		return false;
+	for (int i = 0; i < nprocesses; i++)
+	{
+		if (!waits_locally(i))
+			continue;
+		any = true;
+		if (processes[i].blocker == process || processes[i].blocker == blocker)
+			return false;
+	}
+	if (any && !waits_locally(blocker))
+		return false;
+	sim_count(N_LOCAL);
+	sim_trace("%c waits for %c locally", 'A' + process, 'A' + blocker);
+	p->state = WAITS_LOCALLY;
+	p->blocker = blocker;
+	p->wait = ++last_wait;
+	zxid++;
+	changed();
+	return true;
+}
+
 static void
 release_all(Process *p)
 {
+	end_local_waits((int) (p - processes));
 	for (int i = 0; i < p->nheld; i++)
 		push(p, (Op) {.kind = DELETE,.node = p->held[i]});
 	p->nheld = 0;
@@ -480,6 +655,8 @@ answer(Process *p)
 		p->synced_at = p->seen = zxid;
 	if (p->seen < zxid)
 		sim_count(N_STALE);
+	if (read.kind == ZKLOCK_WALK_LIST_RECORDS)
+		p->listed_at = p->seen;
 	switch (read.kind)
 	{
 		case ZKLOCK_WALK_LIST_RECORDS:
@@ -493,6 +670,18 @@ answer(Process *p)
 			zklock_walk_synced(&p->walk);
 			break;
 	}
+}
+
+/* Is the victim blocked by a process behind it? */
+static bool
+is_closed_behind(const Process *p)
+{
+	const char *closing = p->walk.members[p->walk.nmembers - 1].node;
+
+	for (int i = 0; i < p->nbehind; i++)
+		if (p->behind[i].node >= 0 && strcmp(nodes[p->behind[i].node].name, closing) == 0)
+			return true;
+	return false;
 }
 
 /* Returns false if there is nothing to do. */
@@ -512,13 +701,29 @@ walk(int process)
 		return true;
 	}
 	p->walking = false;
+	if (p->walk.verdict == ZKLOCK_WALK_NO_DEADLOCK && p->known != 0 && p->walk.nreads == 1)
+		sim_count(N_KNOWN);
+	p->known = p->walk.verdict == ZKLOCK_WALK_NO_DEADLOCK ? p->walk.listed : 0;
 	sim_trace("%c: verdict %d", 'A' + process, p->walk.verdict);
 	switch (p->walk.verdict)
 	{
 		case ZKLOCK_WALK_VICTIM:
-			sim_count(N_VICTIMS);
-			if (p->newest_at < p->synced_at)
+			if (is_closed_behind(p))
+			{
+				if (!are_behind(p))
+				{
+					sim_count(N_LOCAL_ENDED);
+					p->again = true;
+					break;
+				}
+				sim_count(N_BEHIND);
+				if (p->behind_at < p->synced_at)
+					sim_breach(WRONG, "%c is the victim of no deadlock behind it",
+							   'A' + process);
+			}
+			else if (p->newest_at < p->synced_at)
 				sim_breach(WRONG, "%c is the victim of no deadlock", 'A' + process);
+			sim_count(N_VICTIMS);
 			give_up(p);
 			release_all(p);
 			break;
@@ -535,6 +740,65 @@ walk(int process)
 	return true;
 }
 
+/* Is a process blocked by one behind it?  The server's own detection finds that. */
+static bool
+is_local_deadlock(int process)
+{
+	for (int i = 0; i < nprocesses; i++)
+		if (is_behind(i, process) && edge[process][i])
+			return true;
+	return false;
+}
+
+static void
+publish(Process *p, const Behind *behind, int n)
+{
+	p->published = true;
+	p->known = 0;
+	p->nbehind = n;
+	memcpy(p->behind, behind, sizeof(Behind) * (size_t) n);
+	push(p, (Op) {.kind = PUBLISH});
+}
+
+/* Is a record needed, or another one, or another walk?  Returns false if not. */
+static bool
+look(int process)
+{
+	Process    *p = &processes[process];
+	Behind		behind[MAX_BEHIND];
+	int			n = find_behind(process, behind);
+	bool		same = n == p->nbehind;
+	bool		later = false;
+
+	for (int i = 0; i < n && same; i++)
+	{
+		same = behind[i].process == p->behind[i].process &&
+			behind[i].node == p->behind[i].node;
+		later |= behind[i].wait != p->behind[i].wait;
+	}
+	if (!p->published)
+	{
+		if (p->nheld == 0 && n == 0)
+			return false;
+		publish(p, behind, n);
+		return true;
+	}
+	if (p->nops > 0 || (p->walking && sim_percent(70)))
+		return false;
+	if (!same)
+	{
+		end_record(p);
+		if (p->nheld > 0 || n > 0)
+			publish(p, behind, n);
+		return true;
+	}
+	if (p->walking || n == 0 || (p->listed_at == zxid && !later))
+		return false;
+	memcpy(p->behind, behind, sizeof(Behind) * (size_t) n);
+	begin_walk(p);
+	return true;
+}
+
 /* Let a process do something.  Returns false if it cannot. */
 static bool
 step(int process)
@@ -546,13 +810,23 @@ step(int process)
 		apply(process);
 		return true;
 	}
+	if (p->state == WAITS_LOCALLY)
+	{
+		if (p->wait != 0)
+			return false;
+		p->state = RUNS;
+		return true;
+	}
 	if (p->state == RUNS)
 	{
 		bool		busy = p->nheld > 0 || !sim.quiet;
 
+		if (!sim.quiet && p->nops == 0 && p->nheld > 0 && !p->foreign &&
+			sim_percent(15) && wait_locally(process))
+			return true;
 		if (busy)
 			run(p);
-		return busy;
+		return busy || end_local_waits(process);
 	}
 	if (p->state == WAITS && !is_blocked(&nodes[p->waiting]))
 	{
@@ -561,12 +835,14 @@ step(int process)
 		grant(p);
 		return true;
 	}
-	if (p->state == WAITS && !p->foreign && !p->published && p->nheld > 0)
+	if (p->state == WAITS && is_local_deadlock(process))
 	{
-		p->published = true;
-		push(p, (Op) {.kind = PUBLISH});
+		give_up(p);
+		release_all(p);
 		return true;
 	}
+	if (p->state == WAITS && !p->foreign && look(process))
+		return true;
 	if (p->walking)
 		return walk(process);
 	if (p->again)
@@ -593,6 +869,8 @@ expire(int process)
 			nodes[i].deleted = zxid;
 	p->nops = p->nheld = 0;
 	p->state = RUNS;
+	p->wait = 0;
+	end_local_waits(process);
 	p->published = p->walking = p->again = false;
 	p->record = -1;
 	changed();
@@ -607,6 +885,13 @@ fault(int process)
 
 	if (sim_percent(20))
 		expire(process);
+	else if (p->state == WAITS_LOCALLY)
+	{
+		p->state = RUNS;
+		p->wait = 0;
+		zxid++;
+		changed();
+	}
 	else if (p->state == WAITS && sim_percent(50))
 	{
 		sim_count(N_TIMEOUTS);

@@ -248,6 +248,30 @@ zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 	return 0;
 }
 
+void
+zklock_pgwaits_mark(bool *waiting)
+{
+	memset(waiting, 0, zklock_pgwaits_nprocesses() * sizeof(bool));
+}
+
+int
+zklock_pgwaits_chain(uint32 from, uint32 to, ZkLockPgStep **chain)
+{
+	return 0;
+}
+
+bool
+zklock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n)
+{
+	return true;
+}
+
+bool
+zklock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b)
+{
+	return false;
+}
+
 /*
  * Waits
  */

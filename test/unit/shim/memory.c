@@ -124,6 +124,11 @@ MemoryContextReset(MemoryContext context)
 }
 
 void
+MemoryContextSetParent(MemoryContext context, MemoryContext parent)
+{
+}
+
+void
 MemoryContextDelete(MemoryContext context)
 {
 	Context   **link = &others;

@@ -1,3 +1,3 @@
-# Seed 104
+# Seed 81
 # A walk considers newer records.
-/^judge(/,/^}/ s/search(walk, walk->self->czxid)/search(walk, INT64_MAX)/
+/^judge(/,/^}/ s/walk->self->czxid, ZKLOCK_WALK_HOLDS/INT64_MAX, ZKLOCK_WALK_HOLDS/

@@ -1,3 +1,3 @@
-# Seed 62552
+# Seed 39144
 # The second pass does not compare nodes.
 /^process_nodes/,/^}/ s/if (again \&\& !listed)/if (false)/

@@ -1,0 +1,189 @@
+# Deadlocks across servers that include waits for locks of PostgreSQL, on one of them.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+use constant WAITS => '/zklock/waits';
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my %conf = (deadlock_timeout => '200ms', shared_preload_libraries => 'zklock');
+my $here = new_node('here', $proxy->hosts, %conf);
+my $there = new_node('there', $zk->hosts, %conf);
+
+# $other waits for $waiter in PostgreSQL, which waits for $remote.
+my ($waiter, $other, $between) = map { ZkTest->new($here) } 1 .. 3;
+my ($remote, $observer) = map { ZkTest->new($there) } 1 .. 2;
+my $n = 0;
+
+$here->safe_psql('postgres', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 9) AS i');
+
+sub acquire
+{
+	my ($path, $timeout) = @_;
+
+	return "SELECT zk_lock_acquire('$path', scope => 'transaction'"
+	  . ($timeout ? ", timeout => '$timeout')" : ')');
+}
+
+# Waits until a session waits for a lock, of either kind.
+sub wait_for_wait
+{
+	my ($session) = @_;
+	my $pid = $session->pid;
+	my $node = $session == $remote ? $there : $here;
+
+	$node->poll_query_until('postgres',
+		"SELECT EXISTS (SELECT FROM zk_locks
+			WHERE pid = $pid AND NOT granted AND node IS NOT NULL)
+		 OR EXISTS (SELECT FROM pg_locks WHERE pid = $pid AND NOT granted)");
+	return;
+}
+
+sub rollback
+{
+	my (@sessions) = @_;
+
+	$_->query('ROLLBACK') for @sessions;
+	return;
+}
+
+# Begins transactions. $remote and $other have a lock.
+sub begin
+{
+	my $p = '/t' . ++$n;
+
+	$_->query('BEGIN') for $waiter, $other, $between, $remote;
+	$other->query(acquire("$p/1"));
+	$remote->query(acquire("$p/2"));
+	return $p;
+}
+
+# The requests that concern records
+sub requests
+{
+	return grep { $_->{dir} eq 'c2s' && ($_->{path} // '') =~ m{^/zklock} } $proxy->trace;
+}
+
+# A row, in each order of the waits
+
+my $row = 'UPDATE t SET i = i WHERE i = 1';
+
+for my $last ($waiter, $other, $remote)
+{
+	my $p = begin();
+	my %waits = (
+		$waiter => acquire("$p/2"),
+		$other => $row,
+		$remote => acquire("$p/1"));
+
+	$waiter->query($row);
+	for my $session (grep { $_ != $last } $waiter, $other, $remote)
+	{
+		$session->start($waits{$session});
+		wait_for_wait($session);
+	}
+	my $began = time();
+	$last->start($waits{$last});
+	like(
+		$waiter->result,
+		qr/^ERROR:  40P01: deadlock detected
+DETAIL:  Process ${\ $waiter->pid} of (\S+:\d+) waits for exclusive lock on path "$p\/2"; blocked by process ${\ $remote->pid} of (\S+:\d+)\.
+Process ${\ $remote->pid} of \2 waits for exclusive lock on path "$p\/1"; blocked by process ${\ $other->pid} of \1\.
+Process ${\ $other->pid} of \1 waits for ShareLock on transaction \d+; blocked by process ${\ $waiter->pid} of \1\.$/m,
+		'a deadlock with a wait for a row');
+	note(sprintf('after %.3f s', time() - $began));
+	rollback($waiter);
+	is($other->result, '', '... and who waits for the row goes on');
+	rollback($other);
+	is($remote->result, 't', '... and then the other server');
+	rollback($between, $remote);
+}
+
+# A process without ZooKeeper locks in between, and locks of other kinds
+
+my $p = begin();
+$waiter->query('SELECT pg_advisory_xact_lock(7)');
+$between->query('LOCK TABLE t IN ACCESS EXCLUSIVE MODE');
+$between->start('SELECT pg_advisory_xact_lock(7)');
+wait_for_wait($between);
+$other->start($row);
+wait_for_wait($other);
+$remote->start(acquire("$p/1"));
+like(
+	$waiter->query(acquire("$p/2")),
+	qr/waits for \w+ on relation \d+ of database \d+; blocked by process ${\ $between->pid} of \S+\.
+Process ${\ $between->pid} of \S+ waits for ExclusiveLock on advisory lock \S+; blocked by process ${\ $waiter->pid} of/,
+	'a deadlock with a table and an advisory lock');
+rollback($waiter);
+$between->result;
+rollback($between);
+$other->result;
+rollback($other);
+is($remote->result, 't', '... in which the others go on');
+rollback($remote);
+
+# The wait for a row ends in the midst of a walk, but its process keeps its lock.
+
+$p = begin();
+$other->query("ROLLBACK; SELECT zk_lock_acquire('$p/1'); BEGIN");
+$waiter->query($row);
+$other->start($row);
+wait_for_wait($other);
+$remote->start(acquire("$p/1"));
+wait_for_wait($remote);
+wait_until('there is a record', sub { $zk->children(WAITS) });
+my $rule = $proxy->rule(dir => 's2c', op => 'sync', action => 'hold');
+$waiter->start(acquire("$p/2"));
+wait_until('a deadlock is found', sub { $proxy->fired($rule) });
+$here->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $other->pid})");
+like($other->result, qr/57014/, 'the wait for a row is cancelled');
+$proxy->reset;
+is($observer->query(acquire("$p/2", '1s')), 'f', '... so that there is no deadlock');
+ok(!$waiter->is_done, '... and no victim');
+$other->query("ROLLBACK; SELECT zk_lock_release('$p/1')");
+is($remote->result, 't', '... and the other server goes on');
+rollback($remote);
+is($waiter->result, 't', '... and then the other wait');
+rollback($waiter, $between);
+
+# Requests: the wait of a process without ZooKeeper locks sends none. If another one that
+# has such locks waits for it, it sends one request at a time.
+
+$p = begin();
+$waiter->query($row);
+$between->start($row);
+wait_for_wait($between);
+$proxy->wait_idle;
+$proxy->mark;
+is($waiter->query(acquire("$p/2", '1s')), 'f', 'who has no lock waits for a path');
+is(scalar(requests()), 0, '... and sends nothing for the detection');
+$other->start($row);
+wait_for_wait($other);
+$proxy->wait_idle;
+$proxy->mark;
+is($waiter->query(acquire("$p/2", '3s')), 'f', 'one waits for it that has a lock');
+wait_until('no record is left', sub { !$zk->children(WAITS) });
+my %requests;
+$requests{ $_->{op} }++ for requests();
+note(join(', ', map { "$requests{$_} $_" } sort keys %requests));
+is(join(' ', map { "$_ $requests{$_}" } grep { !/getChildren/ } sort keys %requests),
+	'create2 1 delete 1 getData 1', '... it publishes one record');
+cmp_ok($requests{getChildren2} // $requests{getChildren}, '<=', 3000 / 200 + 2,
+	'... and then lists the records once for each deadlock_timeout');
+rollback($waiter);
+for my $session ($between, $other)
+{
+	is($session->result, '', 'who waits for the row is next');
+	rollback($session);
+}
+rollback($remote);
+
+done_testing();
