@@ -587,14 +587,6 @@ set_ps_display(const char *title)
 }
 #endif
 
-#if PG_VERSION_NUM >= 170000
-uint32
-WaitEventExtensionNew(const char *name)
-{
-	return 1;
-}
-#endif
-
 /*
  * Those of libc will do.
  */

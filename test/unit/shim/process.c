@@ -312,6 +312,14 @@ GetCurrentTimestamp(void)
 	return shim_now() / 1000;
 }
 
+#if PG_VERSION_NUM >= 170000
+uint32
+WaitEventExtensionNew(const char *name)
+{
+	return 1;
+}
+#endif
+
 size_t
 strlcpy(char *to, const char *from, size_t size)
 {
