@@ -26,6 +26,7 @@ use constant {
 
 use constant {
 	NO_NODE => -101,
+	NO_AUTH => -102,
 	SESSION_TIMEOUT => 30_000,    # ms; never reached in a test
 };
 
@@ -92,6 +93,7 @@ sub call
 		$reply = $self->recv;
 	} until $reply->{xid} == $xid;
 	return undef if $reply->{err} == NO_NODE && $op ne 'create';
+	return '' if $reply->{err} == NO_AUTH && $op eq 'exists';
 	die "$op $args[0]: ZooKeeper error $reply->{err}\n" if $reply->{err};
 	return $reply->{results};
 }
@@ -120,13 +122,14 @@ sub set
 	return defined $self->call('setData', $path, $data);
 }
 
-# Returns the node's Stat, or undef.
+# Returns the node's Stat, or undef. A newer server sends none if the client must not read
+# the node: then it is empty.
 sub exists
 {
 	my ($self, $path, $watch) = @_;
 	my $results = $self->call('exists', $path, $watch);
 
-	return defined $results ? _stat($results) : undef;
+	return defined $results ? ($results eq '' ? {} : _stat($results)) : undef;
 }
 
 # Returns the node's Stat with its data, or undef.
