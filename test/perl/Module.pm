@@ -22,15 +22,19 @@ sub build_module
 	return $library;
 }
 
-# Builds zklock with these options of the compiler. From then on, the node uses
-# this library instead of the installed one.
+# Builds zklock with these options of the compiler, which concern one source file. From
+# then on, the node uses this library instead of the installed one.
 sub build_zklock
 {
-	my ($node, @options) = @_;
+	my ($node, $source, @options) = @_;
 	my $src = dirname(__FILE__) . '/../../src';
 	my $dir = $node->basedir;
 
-	_compile("$dir/zklock", @options, "-I$src", glob("$src/*/*.c"),
+	# All others are as they were built, unless that was in another directory.
+	my @parts = map { my $object = s/c$/o/r; /\/\Q$source\E$/ || !-e $object ? $_ : $object }
+	  glob("$src/*/*.c");
+
+	_compile("$dir/zklock", @options, "-I$src", @parts,
 		qw(-lzookeeper_mt -lpthread -lrt));
 	$node->safe_psql('postgres', qq(
 		UPDATE pg_proc SET probin = '$dir/zklock' WHERE probin = '\$libdir/zklock'));
