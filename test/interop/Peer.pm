@@ -53,21 +53,20 @@ sub curator
 	# The manifest of the jar names all jars that it needs, except a logger.
 	my $class_path =
 	  join(':', map { "/usr/share/java/$_.jar" } qw(curator-recipes slf4j-simple));
+	my @options =
+	  qw(-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData);
 	my $classes = made_once(
 		'curator_peer',
 		sub {
 			my ($dir) = @_;
 
 			Child->run("$dir.log", $Wait::timeout,
-				'javac', '-d', $dir, '-cp', $class_path, "$here/CuratorPeer.java");
+				'javac', map({ "-J$_" } @options),
+				'-d', $dir, '-cp', $class_path, "$here/CuratorPeer.java");
 		});
 
 	return $class->_start(
-		$zk, $node, _new_dir(), 'java',
-		'-Xmx128m',
-		'-XX:+UseSerialGC',
-		'-XX:TieredStopAtLevel=1',
-		'-XX:-UsePerfData',
+		$zk, $node, _new_dir(), 'java', @options,
 		'-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
 		'-cp', "$classes:$class_path", 'CuratorPeer');
 }
