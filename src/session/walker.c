@@ -114,6 +114,7 @@ begin(ZkLockWalker *walker)
 	walker->lost = false;
 	walker->connects = zklock_session_status()->connects;
 	walker->begun_at = walker->last_request;
+	walker->made_parent = false;
 	walker->verdict = ZKLOCK_WALK_PENDING;
 	memset(walker->reads, 0, sizeof(walker->reads));
 	if (!walker->exists)

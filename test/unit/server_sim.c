@@ -180,6 +180,7 @@ static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
 static int64_t looked_at[SERVER_MAX_PLACES];
 static bool victim[SERVER_MAX_PLACES];	/* of a deadlock */
+static int	nlarge;				/* large allocations */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
@@ -467,6 +468,16 @@ shim_is_wait_failing(void)
 		return false;
 	wait_fails[server] = false;
 	sim_count(SERVER_N_WORKERS_FAILED);
+	return true;
+}
+
+/* There is none for each third walk. */
+bool
+shim_is_out_of_large_memory(void)
+{
+	if (sim.quiet || !server_plan.faults || ++nlarge % 3 != 0)
+		return false;
+	sim_count(SERVER_N_OUT_OF_MEMORY);
 	return true;
 }
 
@@ -1061,6 +1072,7 @@ play_plan(uint64_t seed)
 	cuts_before = sim.counts[SERVER_N_CUTS];
 	memset(pids, 0, sizeof(pids));
 	memset(former_pids, 0, sizeof(former_pids));
+	nlarge = 0;
 	memset(worker_fails, 0, sizeof(worker_fails));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));

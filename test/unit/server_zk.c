@@ -15,6 +15,7 @@
 
 #include "client/zkclient.h"
 #include "protocol/contender.h"
+#include "protocol/path.h"
 #include "server_check.h"
 #include "server_sim.h"
 #include "shim/backend.h"
@@ -1612,12 +1613,17 @@ zklock_zkclient_named_node(ZkLockClient *c, const char *dir, const char *name,
 	return node;
 }
 
-/* Nobody asks a library that is known to have no connection. */
+/*
+ * Nobody asks a library that is known to have no connection.  It is often lost when the
+ * parent of records is made, which is seldom.
+ */
 static Request *
 ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 {
+	int			rarity = op == OP_MAKE && strcmp(path, ZKLOCK_PATH_RECORDS) == 0 ? 10 : 3000;
+
 	check_caller();
-	if (!sim.quiet && server_plan.faults && !server_plan.planned && sim_random(3000) == 0 &&
+	if (!sim.quiet && server_plan.faults && !server_plan.planned && sim_random(rarity) == 0 &&
 		c->status.state == ZKLOCK_CLIENT_CONNECTED)
 		lose(c);
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)

@@ -45,6 +45,9 @@ extern uint32_t shim_random(uint32_t n);
 /* Is memory out, this time? */
 extern bool shim_is_out_of_memory(void);
 
+/* The same for so much memory that its user expects that. */
+extern bool shim_is_out_of_large_memory(void);
+
 /* Does a wait of the worker fail, this time? */
 extern bool shim_is_wait_failing(void);
 

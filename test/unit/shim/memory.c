@@ -149,7 +149,7 @@ MemoryContextAlloc(MemoryContext context, Size size)
 void *
 MemoryContextAllocExtended(MemoryContext context, Size size, int flags)
 {
-	return shim_is_out_of_memory() ? NULL : allocate(context, size, false);
+	return shim_is_out_of_large_memory() ? NULL : allocate(context, size, false);
 }
 
 void *
