@@ -1,3 +1,3 @@
-# Seed 4
+# Seed 34
 # After the end of a session, a waiter begins at the end of the queue.
 /^fail(/,/^}/ s/if (verdict != ZKLOCK_EXPIRED)/if (verdict != ZKLOCK_PENDING)/
