@@ -267,7 +267,7 @@ server_is_overdue(int64_t began)
 
 /* The place of a process, which may have ended: another one may be there already. */
 static int
-place_of(int pid)
+find_pid(int pid)
 {
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)
 		if (pids[i] == pid || former_pids[i] == pid)
@@ -287,7 +287,7 @@ server_was_cycle(const int *members, const int *wanted, int n)
 		return true;
 	for (int i = 0; i < n; i++)
 	{
-		processes[i] = members[i] == 0 ? -1 : place_of(members[i]);
+		processes[i] = members[i] == 0 ? -1 : find_pid(members[i]);
 		if (processes[i] < 0 && members[i] != 0)
 			return false;		/* it has ended long ago */
 	}
