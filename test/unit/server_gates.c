@@ -365,6 +365,7 @@ __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 
 		if (other != NULL && other != entry && other->gate.state == ZKLOCK_GATE_KEPT &&
 			strcmp(other->key.path, entry->key.path) == 0 &&
+			other->gate.node.kept_epoch == zklock_sessionstate_epoch() &&
 			other->gate.node.kept_at < begun_at && params->request.from == NULL)
 			server_breach(SERVER_KEPT, "a node is kept that is in the way of its own server");
 	}
