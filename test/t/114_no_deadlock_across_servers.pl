@@ -24,7 +24,11 @@ my %conf = (
 	deadlock_timeout => '200ms',
 	log_lock_waits => 'on',
 	shared_preload_libraries => 'zklock');
-my $near = new_node('near', $proxy->hosts, %conf, max_connections => WAITERS + 20);
+# dblink uses at most a third of the files of a process.
+my $near = new_node(
+	'near', $proxy->hosts, %conf,
+	max_connections => WAITERS + 20,
+	max_files_per_process => 4 * WAITERS + 1000);
 my $far = new_node('far', $zk->hosts, %conf, max_connections => CHAIN + 20);
 my ($a, $b, $killer) = map { ZkTest->new($_) } $far, $near, $near;
 
@@ -72,10 +76,11 @@ sub connect_many
 	my @conninfo = map { $_->connstr('postgres') =~ s/'/''/gr } @nodes;
 	my $conninfo = join(', ', map { "'$_'" } @conninfo);
 
-	$many->query(
+	my $connected = $many->query(
 		"SELECT count(dblink_connect('c' || i, (ARRAY[$conninfo])[1 + i % ${\ scalar @nodes}])),
 			count(dblink_exec('c' || i, 'BEGIN'))
 		 FROM generate_series(0, $last) AS i");
+	die "$connected\n" if $connected !~ /^\d+\|\d+$/;
 	return;
 }
 
