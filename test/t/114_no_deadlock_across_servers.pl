@@ -24,9 +24,11 @@ my %conf = (
 	deadlock_timeout => '200ms',
 	log_lock_waits => 'on',
 	shared_preload_libraries => 'zklock');
-# dblink uses at most a third of the files of a process.
+# dblink uses at most a third of the files of a process. The sessions of all waiters begin
+# at the same time.
 my $near = new_node(
 	'near', $proxy->hosts, %conf,
+	'zklock.connect_timeout' => '60s',
 	max_connections => WAITERS + 20,
 	max_files_per_process => 4 * WAITERS + 1000);
 my $far = new_node('far', $zk->hosts, %conf, max_connections => CHAIN + 20);
