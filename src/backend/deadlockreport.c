@@ -27,6 +27,16 @@ describe_pg_wait(const ZkLockPgWait *wait)
 					tag.data);
 }
 
+/* Who must not see the lock learns only of what kind it is. */
+static char *
+describe_lock(ZkLockMode mode, const char *path, bool shown)
+{
+	if (!shown)
+		return "a ZooKeeper lock";
+	return psprintf("%s lock on path \"%s\"", zklock_mode_table[mode].name,
+					zklock_text_from_utf8(path));
+}
+
 /* Describe the wait of a member. */
 static char *
 describe_wait(const ZkLockDeadlockMember *member, bool to_log)
@@ -36,11 +46,8 @@ describe_wait(const ZkLockDeadlockMember *member, bool to_log)
 
 	if (pg_wait != NULL)
 		return describe_pg_wait(pg_wait);
-	if (!to_log && !zklock_privileges_may_see(member->pid, blocking->role))
-		return "a ZooKeeper lock";
-	return psprintf("%s lock on path \"%s\"",
-					zklock_mode_table[blocking->mode].name,
-					zklock_text_from_utf8(blocking->path));
+	return describe_lock(blocking->mode, blocking->path,
+						 to_log || zklock_privileges_may_see(member->pid, blocking->role));
 }
 
 static void
@@ -130,10 +137,8 @@ append_wait(StringInfo text, char *process, const char *what, const char *blocke
 static char *
 describe_walk_wait(const ZkLockWalkMember *member, bool shown)
 {
-	if (!shown && !zklock_privileges_may_see(0, InvalidOid))
-		return "a ZooKeeper lock";
-	return psprintf("%s lock on path \"%s\"", zklock_mode_table[member->mode].name,
-					zklock_text_from_utf8(member->path));
+	return describe_lock(member->mode, member->path,
+						 shown || zklock_privileges_may_see(0, InvalidOid));
 }
 
 static void

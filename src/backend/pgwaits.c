@@ -164,6 +164,7 @@ append_steps(uint32 process, uint32 to, bool *visited, ZkLockPgStep *chain, int 
 		return true;
 	if (visited[process])
 		return false;
+	check_stack_depth();
 	visited[process] = true;
 	step->process = process;
 	step->pid = pid_of(process);

@@ -721,7 +721,8 @@ find_ours(const ZkLockNode *node, int64_t session)
 
 /*
  * A gate has one node: the former one is deleted before another is requested, unless its
- * worker, which was suspended, takes what it had asked for as lost.
+ * worker, which was suspended, takes what it had asked for as lost, or has failed before
+ * it knew of the node.
  */
 static void
 check_former(ZkLockClient *c, const ZkLockNode *node)
@@ -730,7 +731,8 @@ check_former(ZkLockClient *c, const ZkLockNode *node)
 		strcmp(node->marker, "lease-") == 0)
 		return;
 	for (const ZkLockNode *other = c->nodes; other != NULL; other = other->next)
-		if (other != node && other->deleting && strcmp(other->dir, node->dir) == 0 &&
+		if (other != node && other->deleting && other->name[0] != '\0' &&
+			strcmp(other->dir, node->dir) == 0 &&
 			strcmp(other->marker, node->marker) == 0 &&
 			!other->doubted && find_ours(other, sessions[c->session].id) != NULL)
 			sim_breach(SERVER_TRIES, "a node in %s waits for the former one of its gate",
