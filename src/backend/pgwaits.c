@@ -9,6 +9,7 @@
 
 #include "backend/pgwaits.h"
 #include "common/compat.h"
+#include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
