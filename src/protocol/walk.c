@@ -130,7 +130,8 @@ zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory, size_t size,
 	size_t		skipped = (16 - (uintptr_t) memory % 16) % 16;
 
 	*walk = (ZkLockWalk) {
-		.verdict = ZKLOCK_WALK_PENDING, .phase = LIST_RECORDS, .self_name = self, .known = known,
+		.verdict = ZKLOCK_WALK_PENDING, .phase = LIST_RECORDS, .self_name = self,
+		.known = known,
 		.all_memory = (char *) memory + skipped,
 		.all_room = size > skipped ? size - skipped : 0
 	};
