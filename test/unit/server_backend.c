@@ -382,6 +382,9 @@ draw_statement(void)
 
 	if (server_omits())
 		return;
+
+	/* After an error, this backend still has the locks of session scope. */
+	tell_holds();
 	if (drawn < 50)
 		carry_out(acquire_one);
 	else if (drawn < 66 && server_plan.many)
