@@ -227,13 +227,17 @@ try_once(AcquireState *state, const ZkLockWaitLimit *limit)
 		zklock_await(&state->attempt, 1, limit->deadline, true);
 		warn_of_other_size(state);
 	}
-	zklock_await(&state->attempt, 1, limit->deadline, false);
 
-	/* The mutex protects the lease only if both are in the same session. */
+	/*
+	 * The mutex protects the lease only if both are in the same session.
+	 * Another waiter would count this one's node as a lease that it can get.
+	 */
 	if (mode->mutex != NULL &&
-		state->attempt.outcome.verdict == ZKLOCK_GRANTED &&
+		(state->attempt.outcome.verdict == ZKLOCK_PENDING ||
+		 state->attempt.outcome.verdict == ZKLOCK_GRANTED) &&
 		state->attempt.session_serial != state->mutex.session_serial)
 		return ZKLOCK_EXPIRED;
+	zklock_await(&state->attempt, 1, limit->deadline, false);
 	zklock_await_abandon(&state->mutex);
 	return state->attempt.outcome.verdict;
 }
