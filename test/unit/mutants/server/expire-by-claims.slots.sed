@@ -1,4 +1,4 @@
-# Seed 3748
+# Seed 12407
 # The gate of a claim that has ended does not end with its session.
 /^zklock_slots_expire/,/^}/s/if (lock == NULL)/if (claim->ended \&\& lock != NULL)\
 		{\

@@ -1,3 +1,3 @@
-# Seed 15640
+# Seed 1389
 # A record that cannot be created yet is not created later.
 s/any_postponed = true;/any_postponed = false;/
