@@ -27,7 +27,7 @@ describe_pg_wait(const ZkLockPgWait *wait)
 					tag.data);
 }
 
-/* Who must not see the lock learns only of what kind it is. */
+/* The path and mode are only for those who may see the lock. */
 static char *
 describe_lock(ZkLockMode mode, const char *path, bool shown)
 {
