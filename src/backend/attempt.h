@@ -11,6 +11,7 @@
 #define ZKLOCK_ATTEMPT_H
 
 #include "session/driver.h"
+#include "session/session.h"
 
 struct ZkLockClaim;
 struct ZkLockSlotState;
@@ -40,6 +41,7 @@ typedef struct ZkLockAttempt
 
 	/* private to the session routine */
 	ZkLockDriver driver;
+	ZkLockReceiver receiver;	/* registered until there is a verdict */
 	struct ZkLockClaim *node_claim;
 	struct ZkLockSlotState *state;
 } ZkLockAttempt;

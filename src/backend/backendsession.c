@@ -15,8 +15,9 @@
 #include "session/walker.h"
 #include "shared/claims.h"
 
-/* The record of this backend's wait */
+/* The record of this backend's wait, and its receiver while there is one */
 static ZkLockWalker walker;
+static ZkLockReceiver walker_receiver;
 
 static void
 connect_session(int64 deadline)
@@ -63,13 +64,20 @@ ensemble(void)
 	return zklock_claims_ensemble(zklock_session_hosts());
 }
 
-/* Copy the results from the driver. */
+/*
+ * Copy the results from the driver.  Messages concern an attempt only until it
+ * has a verdict, and all until then.
+ */
 static void
 copy_results(ZkLockAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockRecipe *r = &driver->recipe;
 
+	if (r->outcome.verdict != ZKLOCK_PENDING)
+		zklock_session_unregister(&attempt->receiver);
+	else
+		Assert(attempt->receiver.process != NULL);
 	attempt->outcome = r->outcome;
 	attempt->session_serial = driver->session_serial;
 	attempt->node = driver->node;
@@ -78,59 +86,46 @@ copy_results(ZkLockAttempt *attempt)
 	attempt->refused = driver->refused;
 }
 
+/* Pass a message on to the attempt that it concerns. */
+static void
+process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
+{
+	ZkLockDriver *driver = &((ZkLockAttempt *)
+							 ((char *) receiver - offsetof(ZkLockAttempt, receiver)))->driver;
+
+	if (receiver->stale)
+		return;
+	if (message->kind == ZKLOCK_MSG_DELETED || message->kind == ZKLOCK_MSG_CHANGED)
+		zklock_driver_process_event(driver, message);
+	else if (message->tag.owner == driver->owner)
+		zklock_driver_process_reply(driver, message);
+}
+
 static void
 begin(ZkLockAttempt *attempt, int64 deadline)
 {
 	(void) deadline;
+	zklock_session_register(&attempt->receiver, process_message);
 	zklock_driver_begin(&attempt->driver, &attempt->request,
 						pstrdup(zklock_nodedata_self(attempt->request.params.revocable)),
 						NULL);
 	copy_results(attempt);
 }
 
-/*
- * Pass each message to the attempts that it concerns, and free it.  If an
- * error interrupts the loop, the remaining messages leak, but no lock is lost.
- */
-static void
-deliver(ZkLockAttempt *attempts, int n, ZkLockMessage *messages, bool stale)
-{
-	while (messages != NULL)
-	{
-		ZkLockMessage *message = messages;
-
-		messages = message->next;
-		for (int i = 0; i < n && !stale; i++)
-		{
-			ZkLockDriver *driver = &attempts[i].driver;
-
-			if (message->kind == ZKLOCK_MSG_DELETED ||
-				message->kind == ZKLOCK_MSG_CHANGED)
-				zklock_driver_process_event(driver, message);
-			else if (message->tag.owner == driver->owner)
-				zklock_driver_process_reply(driver, message);
-		}
-		if (!stale && message->tag.owner == walker.owner)
-			zklock_walker_process_reply(&walker, message);
-		zklock_zkclient_free(message);
-	}
-}
-
 static void
 wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 {
-	bool		stale;
-	ZkLockMessage *messages = zklock_session_wait(until, &stale);
-
-	deliver(attempts, n, messages, stale);
+	zklock_session_wait(until);
 	for (int i = 0; i < n; i++)
 	{
-		if (stale)
+		if (attempts[i].receiver.stale)
 			zklock_driver_reread(&attempts[i].driver);
+		attempts[i].receiver.stale = false;
 		zklock_driver_check_session(&attempts[i].driver);
 		copy_results(&attempts[i]);
 	}
-	zklock_walker_check_session(&walker, stale);
+	zklock_walker_check_session(&walker, walker_receiver.stale);
+	walker_receiver.stale = false;
 }
 
 static void
@@ -143,6 +138,7 @@ time_out(ZkLockAttempt *attempt)
 static void
 abandon(ZkLockAttempt *attempt)
 {
+	zklock_session_unregister(&attempt->receiver);
 	zklock_driver_abandon(&attempt->driver);
 }
 
@@ -153,24 +149,25 @@ delete_node(ZkLockHold *hold)
 		zklock_zkclient_delete(hold->node);
 }
 
+static void
+note_answer(const ZkLockMessage *message, void *rc)
+{
+	*(ZkLockRc *) rc = message->rc;
+}
+
 static ZkLockAnswer
 confirm(ZkLockHold *hold, int64 deadline)
 {
 	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
-	ZkLockMessage *reply;
-	ZkLockRc	rc;
+	ZkLockRc	rc = ZKLOCK_RC_LOST;
 
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
 		!zklock_zkclient_confirm(hold->node, tag))
 	{
-		zklock_session_wait_and_discard(deadline);
+		zklock_session_wait(deadline);
 		return ZKLOCK_ANSWER_NONE;
 	}
-	reply = zklock_session_await(tag.owner, deadline);
-	if (reply == NULL)
-		return ZKLOCK_ANSWER_NONE;
-	rc = reply->rc;
-	zklock_zkclient_free(reply);
+	(void) zklock_session_await(tag.owner, 1, note_answer, &rc, deadline);
 	return rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
 		rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE : ZKLOCK_ANSWER_NONE;
 }
@@ -212,10 +209,20 @@ is_revoked(const ZkLockAttempt *attempt)
 		zklock_zkclient_revocations(driver->node) > 0;
 }
 
+static void
+process_message_of_walker(ZkLockReceiver *receiver, const ZkLockMessage *message)
+{
+	if (!receiver->stale && message->tag.owner == walker.owner)
+		zklock_walker_process_reply(&walker, message);
+}
+
 static bool
 publish(const char *text)
 {
-	return zklock_walker_begin(&walker, text);
+	if (!zklock_walker_begin(&walker, text))
+		return false;
+	zklock_session_register(&walker_receiver, process_message_of_walker);
+	return true;
 }
 
 static ZkLockWalkVerdict
@@ -233,6 +240,7 @@ walk_again(void)
 static void
 unpublish(void)
 {
+	zklock_session_unregister(&walker_receiver);
 	zklock_walker_end(&walker);
 }
 

@@ -99,10 +99,20 @@ store_reply(ZkLockOp *op, const ZkLockMessage *message)
 		op->children[i] = pstrdup(message->children[i]);
 }
 
-static bool
-is_lost(ZkLockRc rc)
+/* Operations whose replies are awaited */
+typedef struct Batch
 {
-	return rc == ZKLOCK_RC_LOST || rc == ZKLOCK_RC_OVER;
+	ZkLockOp   *ops;
+	bool		lost;			/* a reply is */
+} Batch;
+
+static void
+process_reply(const ZkLockMessage *message, void *arg)
+{
+	Batch	   *batch = arg;
+
+	store_reply(&batch->ops[message->tag.request], message);
+	batch->lost |= message->rc == ZKLOCK_RC_LOST || message->rc == ZKLOCK_RC_OVER;
 }
 
 /*
@@ -153,8 +163,7 @@ static bool
 read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 {
 	uint64		owner = zklock_session_new_owner();
-	int			missing = n;
-	bool		complete = true;
+	Batch		batch = {.ops = ops};
 
 	Assert(n <= MAX_REQUESTS);
 	*too_much = false;
@@ -163,29 +172,8 @@ read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 	*too_much = !send_requests(ops, n, owner);
 	if (*too_much)
 		return false;
-	while (missing > 0)
-	{
-		ZkLockMessage *messages;
-		bool		stale;
-
-		if (zklock_zkclient_now() >= deadline)
-			return false;
-		messages = zklock_session_wait(deadline, &stale);
-		while (messages != NULL)
-		{
-			ZkLockMessage *message = messages;
-
-			messages = message->next;
-			if (message->tag.owner == owner)
-			{
-				store_reply(&ops[message->tag.request], message);
-				complete &= !is_lost(message->rc);
-				missing--;
-			}
-			zklock_zkclient_free(message);
-		}
-	}
-	return complete;
+	return zklock_session_await(owner, n, process_reply, &batch, deadline) &&
+		!batch.lost;
 }
 
 bool
@@ -202,7 +190,7 @@ reconnect(int64 deadline)
 {
 	while (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTING &&
 		   zklock_zkclient_now() < deadline)
-		zklock_session_wait_and_discard(deadline);
+		zklock_session_wait(deadline);
 	zklock_lease_check();
 	zklock_session_connect(deadline);
 }

@@ -46,6 +46,18 @@ static ZkLockClientStatus status;	/* valid if `client` is not NULL */
 static uint32 serial = 0;		/* of the current or last session */
 static int64 begun_at;			/* when it was begun */
 static int64 received_at;		/* when messages were last read */
+
+static dlist_head receivers = DLIST_STATIC_INIT(receivers);
+
+/*
+ * The messages that are not delivered yet, oldest first; whether they may be
+ * outdated; and whether there is anything that a wait must end for.
+ */
+static ZkLockMessage *inbox = NULL;
+static ZkLockMessage **inbox_end = &inbox;
+static bool stale = false;
+static bool news = false;
+
 static int64 reported_lost;		/* what report_connection() has reported */
 static uint32 reported_returns;
 
@@ -57,21 +69,105 @@ static char *begun_acl = NULL;
 static int	begun_timeout;
 static int	begun_idle_timeout;
 
-/* Read the state and the messages. */
-static ZkLockMessage *
+/*
+ * Read the state and the messages.
+ *
+ * While the process is suspended, so are its threads.  After that, they read
+ * old messages as if these had just arrived.  Only the clock shows this, if it
+ * is read often enough.
+ */
+static void
 receive(void)
 {
 	const ZkLockClientStatus before = status;
-	ZkLockMessage *messages;
+	int64		last_received_at = received_at;
+	int64		lease = zklock_session_lease();
 
 	received_at = zklock_zkclient_now();
-	messages = zklock_zkclient_receive(client, &status);
+	stale |= lease > 0 && received_at - last_received_at > lease;
+	*inbox_end = zklock_zkclient_receive(client, &status);
+	while (*inbox_end != NULL)
+		inbox_end = &(*inbox_end)->next;
+	news |= inbox != NULL || stale || status.state != before.state ||
+		status.connects != before.connects ||
+		status.revocations != before.revocations;
 	if (before.connects > 0 && status.connects > before.connects)
 		zklock_stats_add(ZKLOCK_RECONNECTS, status.connects - before.connects);
 	if (status.state == ZKLOCK_CLIENT_EXPIRED &&
 		before.state != ZKLOCK_CLIENT_EXPIRED && !is_continued)
 		zklock_stats_add(ZKLOCK_EXPIRIES, 1);
-	return messages;
+}
+
+static ZkLockMessage *
+take_message(void)
+{
+	ZkLockMessage *message = inbox;
+
+	if (message != NULL)
+		inbox = message->next;
+	if (inbox == NULL)
+		inbox_end = &inbox;
+	return message;
+}
+
+/* Nobody needs the messages. */
+static void
+free_messages(void)
+{
+	ZkLockMessage *message;
+
+	Assert(client == NULL || dlist_is_empty(&receivers));
+
+	while ((message = take_message()) != NULL)
+		zklock_zkclient_free(message);
+	stale = news = false;
+}
+
+void
+zklock_session_register(ZkLockReceiver *receiver,
+						void (*process) (ZkLockReceiver *receiver,
+										 const ZkLockMessage *message))
+{
+	Assert(receiver->process == NULL);
+	receiver->process = process;
+	receiver->stale = false;
+	dlist_push_tail(&receivers, &receiver->link);
+}
+
+void
+zklock_session_unregister(ZkLockReceiver *receiver)
+{
+	if (receiver->process != NULL)
+		dlist_delete(&receiver->link);
+	receiver->process = NULL;
+}
+
+/*
+ * While there are receivers, and the session goes on, no other function takes
+ * messages from the inbox.
+ */
+void
+zklock_session_deliver(void)
+{
+	static ZkLockMessage *message = NULL;
+	dlist_iter	iter;
+
+	if (message != NULL)
+		zklock_zkclient_free(message);	/* a receiver has raised an error */
+	if (stale)
+		dlist_foreach(iter, &receivers)
+			dlist_container(ZkLockReceiver, link, iter.cur)->stale = true;
+	stale = news = false;
+	while ((message = take_message()) != NULL)
+	{
+		dlist_foreach(iter, &receivers)
+		{
+			ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
+
+			receiver->process(receiver, message);
+		}
+		zklock_zkclient_free(message);
+	}
 }
 
 static void
@@ -212,6 +308,7 @@ zklock_session_end(int wait_ms)
 		return;
 	zklock_zkclient_close(client, wait_ms);
 	client = NULL;
+	free_messages();
 	for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
 		ReleaseExternalFD();
 }
@@ -347,29 +444,6 @@ report_log(void)
 		report_connection();
 }
 
-/*
- * Read the state and the messages.  Sets `*changed` if there are messages, if
- * the state has changed, if a node was revoked, or if the messages are stale.
- *
- * While the process is suspended, so are its threads.  After that, they read
- * old messages as if these had just arrived.  Only the clock shows this, if it
- * is read often enough.
- */
-static ZkLockMessage *
-receive_changes(bool *stale, bool *changed)
-{
-	const ZkLockClientStatus before = status;
-	int64		last_received_at = received_at;
-	int64		lease = zklock_session_lease();
-	ZkLockMessage *messages = receive();
-
-	*stale = lease > 0 && received_at - last_received_at > lease;
-	*changed = messages != NULL || status.state != before.state ||
-		status.connects != before.connects ||
-		status.revocations != before.revocations || *stale;
-	return messages;
-}
-
 /* Sleep until there is an event, at most `left` nanoseconds. */
 static void
 wait_for_event(int64 left)
@@ -399,83 +473,86 @@ wait_for_event(int64 left)
 	}
 }
 
-ZkLockMessage *
-zklock_session_wait(int64 deadline, bool *stale)
+void
+zklock_session_wait(int64 deadline)
 {
 	for (;;)
 	{
 		int64		left = deadline - zklock_zkclient_now();
-		bool		changed;
-		ZkLockMessage *messages;
 
 		CHECK_FOR_INTERRUPTS();
 		report_log();
-		messages = receive_changes(stale, &changed);
-		if (changed || left <= 0)
-			return messages;
+		receive();
+		if (news || left <= 0)
+			break;
 		wait_for_event(left);
 	}
+	zklock_session_deliver();
 }
 
-ZkLockMessage *
-zklock_session_turn(int64 deadline, bool *stale)
+bool
+zklock_session_turn(int64 deadline)
 {
-	ZkLockMessage *messages = NULL;
-	bool		changed = false;
-
 	prepare_to_wait();
-	*stale = false;
 	if (client != NULL)
-		messages = receive_changes(stale, &changed);
-	if (!changed)
+		receive();
+	if (!news)
 	{
 		wait_for_event(deadline - zklock_zkclient_now());
 		if (client != NULL)
-			messages = receive_changes(stale, &changed);
+			receive();
 	}
 	CHECK_FOR_INTERRUPTS();
 	report_log();
-	return messages;
+	return stale;
 }
 
-/* Free all messages except the one for `owner`, and return that one. */
-static ZkLockMessage *
-pick_message(ZkLockMessage *messages, uint64 owner)
+/* The replies that zklock_session_await() waits for */
+typedef struct Replies
 {
-	ZkLockMessage *found = NULL;
+	ZkLockReceiver receiver;	/* must be first */
+	uint64		owner;
+	int			missing;
+	void		(*process) (const ZkLockMessage *message, void *arg);
+	void	   *arg;
+} Replies;
 
-	while (messages != NULL)
+static void
+process_reply(ZkLockReceiver *receiver, const ZkLockMessage *message)
+{
+	Replies    *replies = (Replies *) receiver;
+
+	if (message->tag.owner != replies->owner)
+		return;
+	replies->missing--;
+	replies->process(message, replies->arg);
+}
+
+bool
+zklock_session_await(uint64 owner, int n,
+					 void (*process) (const ZkLockMessage *message, void *arg),
+					 void *arg, int64 deadline)
+{
+	Replies		replies = {
+		.owner = owner,
+		.missing = n,
+		.process = process,
+		.arg = arg
+	};
+
+	zklock_session_register(&replies.receiver, process_reply);
+	PG_TRY();
 	{
-		ZkLockMessage *message = messages;
-
-		messages = message->next;
-		if (owner != 0 && message->tag.owner == owner)
-			found = message;
-		else
-			zklock_zkclient_free(message);
+		while (replies.missing > 0 && status.state == ZKLOCK_CLIENT_CONNECTED &&
+			   zklock_zkclient_now() < deadline)
+			zklock_session_wait(deadline);
 	}
-	return found;
-}
-
-ZkLockMessage *
-zklock_session_await(uint64 owner, int64 deadline)
-{
-	ZkLockMessage *found = NULL;
-
-	bool		stale;
-
-	while (found == NULL && status.state == ZKLOCK_CLIENT_CONNECTED &&
-		   zklock_zkclient_now() < deadline)
-		found = pick_message(zklock_session_wait(deadline, &stale), owner);
-	return found;
-}
-
-void
-zklock_session_wait_and_discard(int64 deadline)
-{
-	bool		stale;
-
-	pick_message(zklock_session_wait(deadline, &stale), 0);
+	PG_FINALLY();
+	{
+		zklock_session_unregister(&replies.receiver);
+	}
+	PG_END_TRY();
+	return replies.missing == 0;
 }
 
 bool
@@ -485,7 +562,7 @@ zklock_session_await_room(int64 deadline)
 	{
 		if (zklock_zkclient_now() >= deadline)
 			return false;
-		zklock_session_wait_and_discard(deadline);
+		zklock_session_wait(deadline);
 	}
 	return true;
 }
@@ -493,8 +570,11 @@ zklock_session_await_room(int64 deadline)
 void
 zklock_session_refresh(void)
 {
-	if (client != NULL)
-		pick_message(receive(), 0);
+	if (client == NULL)
+		return;
+	receive();
+	if (dlist_is_empty(&receivers))
+		free_messages();
 }
 
 void
@@ -560,8 +640,7 @@ wait_until_connected(int64 deadline)
 			diagnose_at = ZKLOCK_NEVER;
 		}
 
-		/* There are no requests yet, so no message is lost. */
-		zklock_session_wait_and_discard(Min(diagnose_at, Min(limit, deadline)));
+		zklock_session_wait(Min(diagnose_at, Min(limit, deadline)));
 	}
 }
 

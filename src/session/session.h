@@ -11,6 +11,10 @@
  *	- Each session has a serial number.  Whatever was created in a session
  *	  is valid only while zklock_session_is_current() returns true for its
  *	  number.
+ *	- Every message reaches all receivers that are registered when it is
+ *	  delivered.  Only zklock_session_wait() and zklock_session_deliver()
+ *	  deliver messages.  Until then they stay queued, whoever reads the
+ *	  state.  Without a receiver, nobody needs them.
  *
  * This module uses neither locks nor transactions.
  *
@@ -20,6 +24,7 @@
 #define ZKLOCK_SESSION_H
 
 #include "client/zkclient.h"
+#include "lib/ilist.h"
 
 /* Times are those of zklock_zkclient_now(), in nanoseconds. */
 #define ZKLOCK_NEVER PG_INT64_MAX
@@ -80,10 +85,41 @@ extern void zklock_session_end(int wait_ms);
 extern void zklock_session_keep_at_exit(void);
 
 /*
- * Wait as zklock_session_wait(), but only until the latch is set.  May also be
- * called if there is no session.
+ * A receiver of messages.  `process` is called for each of them.  It may raise
+ * an error, but neither wait nor register a receiver.
+ *
+ * `stale` is set before messages that may be outdated: this process may have
+ * been suspended for longer than the lease since they were sent.  It remains
+ * set until the receiver has taken note of it.
  */
-extern ZkLockMessage *zklock_session_turn(int64 deadline, bool *stale);
+typedef struct ZkLockReceiver
+{
+	void		(*process) (struct ZkLockReceiver *receiver,
+							const ZkLockMessage *message);	/* NULL: it is not
+															 * registered */
+	bool		stale;
+	dlist_node	link;			/* used by session.c only */
+} ZkLockReceiver;
+
+/*
+ * Register a receiver, which must not be registered, and end that.  To be
+ * called before its first request, and not later than its memory is freed.
+ * Both raise and allocate nothing.
+ */
+extern void zklock_session_register(ZkLockReceiver *receiver,
+									void (*process) (ZkLockReceiver *receiver,
+													 const ZkLockMessage *message));
+extern void zklock_session_unregister(ZkLockReceiver *receiver);
+
+/*
+ * Wait as zklock_session_wait(), but only until the latch is set, and deliver
+ * nothing.  May also be called if there is no session.  Returns true if the
+ * messages that are to be delivered may be outdated.
+ */
+extern bool zklock_session_turn(int64 deadline);
+
+/* Deliver the messages that have been read. */
+extern void zklock_session_deliver(void);
 
 /*
  * Duration of the lease in nanoseconds: after a confirmation by ZooKeeper, the
@@ -122,12 +158,10 @@ extern ZkLockClient *zklock_session_client(void);
 extern const ZkLockClientStatus *zklock_session_status(void);
 
 /*
- * Wait until there are messages, the state has changed, or `deadline` is
- * reached.  Returns the messages, oldest first, or NULL.  Sets `*stale` if
- * this process may have been suspended for longer than the lease since the
- * messages were sent.
+ * Wait until there are messages, the state has changed since the last delivery,
+ * or `deadline` is reached.  Then deliver the messages, oldest first.
  */
-extern ZkLockMessage *zklock_session_wait(int64 deadline, bool *stale);
+extern void zklock_session_wait(int64 deadline);
 
 /*
  * Wait until there is room for new requests.  Requests of former waits may
@@ -136,18 +170,16 @@ extern ZkLockMessage *zklock_session_wait(int64 deadline, bool *stale);
 extern bool zklock_session_await_room(int64 deadline);
 
 /*
- * Wait for one message with this owner.  Returns NULL at `deadline`, or if the
- * connection is lost.
+ * Wait for the replies to `n` requests with this owner, which have just been
+ * sent.  `process` is called for each of them, also if they may be outdated.
+ * Returns false at `deadline`, or if the connection is lost.
  */
-extern ZkLockMessage *zklock_session_await(uint64 owner, int64 deadline);
+extern bool zklock_session_await(uint64 owner, int n,
+								 void (*process) (const ZkLockMessage *message,
+												  void *arg),
+								 void *arg, int64 deadline);
 
-/* Wait as zklock_session_wait(), and discard all messages. */
-extern void zklock_session_wait_and_discard(int64 deadline);
-
-/*
- * Read the state without a wait, and discard all messages.  Writes pending log
- * messages.
- */
+/* Read the state without a wait.  Writes pending log messages. */
 extern void zklock_session_poll(void);
 
 /* The same, but writes no log messages.  Raises and allocates nothing. */

@@ -92,6 +92,9 @@ static const WorkerAttempt *active = NULL;
 
 static int	creating = 0;
 
+static ZkLockReceiver receiver;
+static void process_message(ZkLockReceiver *receiver, const ZkLockMessage *message);
+
 /*
  * The number of connections that all attempts know of.  Has any attempt lost a
  * reply?
@@ -126,6 +129,7 @@ zklock_attempts_init(void)
 	for (uint32 i = 0; i < nbuckets; i++)
 		dlist_init(&watches[i]);
 	zklock_keeper_init();
+	zklock_session_register(&receiver, process_message);
 }
 
 static void
@@ -505,13 +509,16 @@ process_look(WorkerAttempt *attempt, const ZkLockMessage *message)
 	zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
 
+/* Messages that may be outdated show what has been confirmed, and nothing else. */
 static void
-deliver(const ZkLockMessage *message)
+process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 {
 	uint64		owner = message->tag.owner;
 	Owner	   *entry = owner == 0 ? NULL :
 		hash_search(owners, &owner, HASH_FIND, NULL);
 
+	if (receiver->stale && message->kind != ZKLOCK_MSG_CONFIRMED)
+		return;
 	if (owner != 0 && owner == lease_owner)
 		process_confirmation(message);
 	else if (message->kind == ZKLOCK_MSG_DELETED ||
@@ -531,19 +538,12 @@ deliver(const ZkLockMessage *message)
 }
 
 void
-zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
+zklock_attempts_deliver(bool stale)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
-	while (messages != NULL)
-	{
-		ZkLockMessage *message = messages;
-
-		messages = message->next;
-		if (!stale || message->kind == ZKLOCK_MSG_CONFIRMED)
-			deliver(message);
-		zklock_zkclient_free(message);
-	}
+	zklock_session_deliver();
+	receiver.stale = false;
 	if (stale)
 		run_step_of_all(reread, NULL);
 	if (status == NULL)

@@ -18,12 +18,15 @@
 #ifndef ZKLOCK_ATTEMPTS_H
 #define ZKLOCK_ATTEMPTS_H
 
-#include "client/zkclient.h"
+#include <stdbool.h>
 
 extern void zklock_attempts_init(void);
 
-/* Pass the messages to the attempts that they concern, and free them. */
-extern void zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
+/*
+ * Deliver the messages to the attempts that they concern.  `stale` is what
+ * zklock_session_turn() has returned.
+ */
+extern void zklock_attempts_deliver(bool stale);
 
 /*
  * Process the slots that have changed.  Attempts are begun only if there

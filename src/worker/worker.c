@@ -528,16 +528,14 @@ main_loop(void)
 
 	for (;;)
 	{
-		bool		stale;
-		ZkLockMessage *messages;
-
 		/*
 		 * While backends delay their attempts, do not sleep until the next
 		 * scan.
 		 */
-		messages = zklock_session_turn(zklock_zkclient_now() +
-									   (draining ? DRAIN_MS / 5 : SCAN_MS) *
-									   ZKLOCK_NS_PER_MS, &stale);
+		bool		stale = zklock_session_turn(zklock_zkclient_now() +
+												(draining ? DRAIN_MS / 5 : SCAN_MS) *
+												ZKLOCK_NS_PER_MS);
+
 		zklock_sessionstate_turn(zklock_zkclient_now());
 		if (ConfigReloadPending)
 		{
@@ -553,7 +551,7 @@ main_loop(void)
 		zklock_attempts_renew_lease();
 
 		zklock_attempts_pass_on_revocations();
-		zklock_attempts_deliver(messages, stale);
+		zklock_attempts_deliver(stale);
 		check_session();
 		if (zklock_zkclient_now() >= scan_at)
 		{

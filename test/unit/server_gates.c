@@ -173,8 +173,8 @@ static bool fresh = false;
 
 extern void __real_zklock_sessionstate_begin_epoch(bool keeps);
 extern void __wrap_zklock_sessionstate_begin_epoch(bool keeps);
-extern void __real_zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
-extern void __wrap_zklock_attempts_deliver(ZkLockMessage *messages, bool stale);
+extern void __real_zklock_attempts_deliver(bool stale);
+extern void __wrap_zklock_attempts_deliver(bool stale);
 
 void
 __wrap_zklock_sessionstate_begin_epoch(bool keeps)
@@ -187,7 +187,7 @@ __wrap_zklock_sessionstate_begin_epoch(bool keeps)
 }
 
 void
-__wrap_zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
+__wrap_zklock_attempts_deliver(bool stale)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -195,7 +195,7 @@ __wrap_zklock_attempts_deliver(ZkLockMessage *messages, bool stale)
 		((stale && !fresh) || status == NULL || status->connects != connects))
 		server_breach(SERVER_RECALL, "messages are processed before a new epoch begins");
 	fresh = false;
-	__real_zklock_attempts_deliver(messages, stale);
+	__real_zklock_attempts_deliver(stale);
 }
 
 /* The worker relies on what it has found here. */
