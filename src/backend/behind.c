@@ -15,48 +15,52 @@
 /* More than a record has room for */
 #define MAX_NODES 100
 
-/*
- * A chain is read after the node: it shows that its process waits.  If neither
- * has changed when they are read again, it has held the node all the time.
- */
+/* Copy the steps from a process to this one.  Returns their number. */
 static int
-read_chains(const ZkLockHeldNode *nodes, int n, ZkLockBehind *behind)
+copy_chain(uint32 process, const ZkLockPgStep *steps, ZkLockPgStep **chain)
 {
 	uint32		self = (uint32) zklock_compat_procno();
-	int			nbehind = 0;
+	int			n = 0;
 
+	for (uint32 i = process; i != self; i = steps[i].wait.blocker)
+		n++;
+	*chain = palloc(n * sizeof(ZkLockPgStep));
 	for (int i = 0; i < n; i++)
 	{
-		ZkLockBehind *next = &behind[nbehind];
-
-		if (nodes[i].process == self)
-			continue;
-		next->held = nodes[i];
-		next->nsteps = zklock_pgwaits_chain(nodes[i].process, self, &next->steps);
-		nbehind += next->nsteps > 0;
+		(*chain)[i] = steps[process];
+		process = steps[process].wait.blocker;
 	}
-	return nbehind;
+	return n;
 }
 
+/*
+ * Nodes are read after the waits.  If neither have changed when they are read again, the
+ * processes have waited all the time, and could not release the nodes.
+ */
 int
 zklock_behind_read(ZkLockBehind **behind)
 {
+	uint32		nprocesses = zklock_pgwaits_nprocesses();
 	uint32		ensemble;
-	bool	   *waiting;
-	ZkLockHeldNode *nodes;
-	int			n;
+	bool	   *processes = palloc(nprocesses * sizeof(bool));
+	ZkLockPgStep *steps = palloc(nprocesses * sizeof(ZkLockPgStep));
+	ZkLockHeldNode *nodes = palloc(MAX_NODES * sizeof(ZkLockHeldNode));
+	int			n = 0;
 
 	if (zklock_session_routine->ensemble != NULL)
 		ensemble = zklock_session_routine->ensemble();
-	waiting = palloc(zklock_pgwaits_nprocesses() * sizeof(bool));
-	zklock_pgwaits_mark(waiting);
-	nodes = palloc(MAX_NODES * sizeof(ZkLockHeldNode));
-	n = zklock_positions_held(waiting, zklock_session_routine->ensemble != NULL ?
-							  &ensemble : NULL, nodes, MAX_NODES);
+	if (zklock_pgwaits_behind((uint32) zklock_compat_procno(), processes, steps) > 0)
+		n = zklock_positions_held(processes, zklock_session_routine->ensemble != NULL ?
+								  &ensemble : NULL, nodes, MAX_NODES);
 	*behind = palloc(Max(n, 1) * sizeof(ZkLockBehind));
-	n = read_chains(nodes, n, *behind);
+	for (int i = 0; i < n; i++)
+	{
+		(*behind)[i].held = nodes[i];
+		(*behind)[i].nsteps = copy_chain(nodes[i].process, steps, &(*behind)[i].steps);
+	}
 	pfree(nodes);
-	pfree(waiting);
+	pfree(steps);
+	pfree(processes);
 	return n;
 }
 

@@ -10,6 +10,7 @@
 #include "backend/pgwaits.h"
 #include "common/compat.h"
 #include "miscadmin.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
@@ -49,11 +50,13 @@ may_wait(uint32 process)
 	return proc->pid != 0 && (proc->waitLock != NULL || proc->lockGroupLeader != NULL);
 }
 
-void
-zklock_pgwaits_mark(bool *waiting)
+/* A parallel worker is represented by its leader. */
+static uint32
+number_of_leader(const PGPROC *proc)
 {
-	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
-		waiting[i] = may_wait(i);
+	const PGPROC *leader = proc->lockGroupLeader;
+
+	return (leader != NULL ? leader : proc) - ProcGlobal->allProcs;
 }
 
 static bool
@@ -140,6 +143,7 @@ zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 	BlockedProcsData *data;
 
 	*waits = NULL;
+	CHECK_FOR_INTERRUPTS();
 	if (pid == 0 || !may_wait(process))
 		return 0;
 	data = GetBlockerStatusData(pid);
@@ -150,51 +154,85 @@ zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 }
 
 /*
- * Append the steps from a process to `to`, if there are any.  Each process is
- * visited once.
+ * Mark the processes that wait for a lock which this one has, or waits for.  Nobody waits
+ * for a lock that is in a fast path: it is moved to the lock table before.
  */
-static bool
-append_steps(uint32 process, uint32 to, bool *visited, ZkLockPgStep *chain, int *n)
+static void
+mark_waiters(PGPROC *proc, bool *waiters)
 {
-	ZkLockPgStep *step = &chain[*n];
+	for (int i = 0; i < NUM_LOCK_PARTITIONS; i++)
+	{
+		PROCLOCK   *proclock = NULL;
+
+		LWLockAcquire(LockHashPartitionLockByIndex(i), LW_SHARED);
+		while ((proclock = zklock_compat_next_proclock(proc, i, proclock)) != NULL)
+		{
+			const LOCK *lock = proclock->tag.myLock;
+
+			for (uint32 k = 0; k < ProcGlobal->allProcCount &&
+				 lock->nRequested > lock->nGranted; k++)
+				if (ProcGlobal->allProcs[k].waitLock == lock)
+					waiters[number_of_leader(&ProcGlobal->allProcs[k])] = true;
+		}
+		LWLockRelease(LockHashPartitionLockByIndex(i));
+	}
+}
+
+/* The same for a process with its parallel workers */
+static void
+mark_waiters_of_group(uint32 process, bool *waiters)
+{
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+		if (i == process ||
+			ProcGlobal->allProcs[i].lockGroupLeader == &ProcGlobal->allProcs[process])
+			mark_waiters(&ProcGlobal->allProcs[i], waiters);
+}
+
+/* Does a process wait for another one?  Sets its step. */
+static bool
+find_step(uint32 process, uint32 blocker, ZkLockPgStep *step)
+{
 	ZkLockPgWait *waits;
-	int			nwaits;
+	int			pid = pid_of(process);
+	int			n = zklock_pgwaits_read(process, &waits);
 	bool		found = false;
 
-	if (process == to)
-		return true;
-	if (visited[process])
-		return false;
-	check_stack_depth();
-	visited[process] = true;
-	step->process = process;
-	step->pid = pid_of(process);
-	nwaits = zklock_pgwaits_read(process, &waits);
-	(*n)++;
-	for (int i = 0; i < nwaits && !found; i++)
-	{
-		step->wait = waits[i];
-		found = append_steps(waits[i].blocker, to, visited, chain, n);
-	}
-	if (!found)
-		(*n)--;
+	for (int i = 0; i < n && !found; i++)
+		if (waits[i].blocker == blocker)
+		{
+			*step = (ZkLockPgStep) {process, pid, waits[i]};
+			found = true;
+		}
 	if (waits != NULL)
 		pfree(waits);
 	return found;
 }
 
 int
-zklock_pgwaits_chain(uint32 from, uint32 to, ZkLockPgStep **chain)
+zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
 {
 	uint32		nprocesses = zklock_pgwaits_nprocesses();
-	bool	   *visited = palloc0(nprocesses * sizeof(bool));
-	int			n = 0;
+	uint32	   *found = palloc(nprocesses * sizeof(uint32));
+	int			nfound = 0;
+	bool	   *waiters = palloc(nprocesses * sizeof(bool));
 
-	*chain = palloc(nprocesses * sizeof(ZkLockPgStep));
-	(void) append_steps(from, to, visited, *chain, &n);
-	pfree(visited);
-	*chain = repalloc(*chain, Max(n, 1) * sizeof(ZkLockPgStep));
-	return n;
+	memset(behind, 0, nprocesses * sizeof(bool));
+	found[nfound++] = process;
+	for (int i = 0; i < nfound; i++)
+	{
+		memset(waiters, 0, nprocesses * sizeof(bool));
+		mark_waiters_of_group(found[i], waiters);
+		for (uint32 k = 0; k < nprocesses; k++)
+			if (waiters[k] && k != process && !behind[k] &&
+				find_step(k, found[i], &steps[k]))
+			{
+				behind[k] = true;
+				found[nfound++] = k;
+			}
+	}
+	pfree(waiters);
+	pfree(found);
+	return nfound - 1;
 }
 
 bool

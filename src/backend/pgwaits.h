@@ -36,7 +36,8 @@ extern bool zklock_pgwaits_any(void);
 
 /*
  * Return the number of processes that block this one, and set `*waits` to a
- * palloc'd array.
+ * palloc'd array.  Errors, also of the functions below that read waits: those of
+ * CHECK_FOR_INTERRUPTS().
  */
 extern int	zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits);
 
@@ -49,16 +50,12 @@ typedef struct ZkLockPgStep
 } ZkLockPgStep;
 
 /*
- * Mark the processes that may be waiting, in an array with an element for each.
- * Takes no lock.
+ * Find the processes that wait for this one, perhaps through others, and return
+ * their number.  Marks them, and sets the steps that lead to this one, in arrays
+ * with an element for each process.  Reads the waits of those only who wait for
+ * a lock that one of them, or this process, has or waits for.
  */
-extern void zklock_pgwaits_mark(bool *waiting);
-
-/*
- * Find a chain of waits from one process to another.  Returns its length, 0 if
- * there is none, and sets `*chain` to a palloc'd array.
- */
-extern int	zklock_pgwaits_chain(uint32 from, uint32 to, ZkLockPgStep **chain);
+extern int	zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps);
 
 /*
  * Do the processes of a chain still wait as they did when it was found, without

@@ -21,7 +21,8 @@
 
 /*
  * This backend has looked for deadlocks on its server: publish a record of its
- * wait if there is none yet.  All attempts but one are granted.
+ * wait if there is none yet.  All attempts but one are granted.  Errors: those of
+ * CHECK_FOR_INTERRUPTS().
  */
 extern void zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n);
 

@@ -178,6 +178,27 @@ zklock_compat_wait_start(PGPROC *proc)
 #endif
 }
 
+/*
+ * The first lock of a process in a partition of PostgreSQL's lock table, or the one after
+ * `previous`, or NULL.  It has the lock, or waits for it.  The partition must be locked.
+ */
+static inline PROCLOCK *
+zklock_compat_next_proclock(PGPROC *proc, int partition, PROCLOCK *previous)
+{
+#if PG_VERSION_NUM >= 160000
+	dlist_head *list = &proc->myProcLocks[partition];
+	dlist_node *node = previous != NULL ? &previous->procLink : &list->head;
+
+	return dlist_has_next(list, node) ?
+		dlist_container(PROCLOCK, procLink, dlist_next_node(list, node)) : NULL;
+#else
+	SHM_QUEUE  *list = &proc->myProcLocks[partition];
+
+	return (PROCLOCK *) SHMQueueNext(list, previous != NULL ? &previous->procLink : list,
+									 offsetof(PROCLOCK, procLink));
+#endif
+}
+
 /* Append `suffix` to the command in the process title.  NULL removes it. */
 static inline void
 zklock_compat_title(const char *suffix)

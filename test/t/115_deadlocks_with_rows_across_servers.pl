@@ -10,7 +10,10 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-use constant WAITS => '/zklock/waits';
+use constant {
+	WAITS => '/zklock/waits',
+	CROWD => 120
+};
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
@@ -184,6 +187,41 @@ for my $session ($between, $other)
 	is($session->result, '', 'who waits for the row is next');
 	rollback($session);
 }
+rollback($remote);
+
+# A deadlock beside many others that wait for a lock of PostgreSQL, and have locks
+
+my $crowded = new_node(
+	'crowded', $zk->hosts, %conf,
+	'zklock.session' => 'server',
+	max_connections => CROWD + 20);
+my ($one, $two, $crowd) = map { ZkTest->new($crowded) } 1 .. 3;
+
+$crowded->safe_psql('postgres', 'CREATE EXTENSION dblink');
+$crowded->safe_psql('postgres', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 9) AS i');
+$crowd->query('SELECT pg_advisory_lock(8)');
+$crowd->query(sprintf(<<'EOSQL', CROWD, $crowded->host, $crowded->port));
+SELECT count(dblink_connect('c' || i, 'dbname=postgres host=%2$s port=%3$s')),
+	count(dblink_send_query('c' || i,
+		format('SELECT zk_lock_acquire(''/crowd/%%s''); SELECT pg_advisory_lock(8)', i)))
+FROM generate_series(1, %1$s) AS i
+EOSQL
+$crowded->poll_query_until('postgres',
+	"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", CROWD);
+$_->query('BEGIN') for $one, $two, $remote;
+$two->query(acquire('/beside/1'));
+$remote->query(acquire('/beside/2'));
+$one->query($row);
+$two->start($row);
+$crowded->poll_query_until('postgres',
+	"SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted", '1');
+$remote->start(acquire('/beside/1'));
+like($one->query(acquire('/beside/2', '20s')), qr/40P01/,
+	'a deadlock is found beside many backends that wait for another one');
+rollback($one);
+$two->result;
+rollback($two);
+is($remote->result, 't', '... and the others go on');
 rollback($remote);
 
 done_testing();

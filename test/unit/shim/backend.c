@@ -248,14 +248,8 @@ zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 	return 0;
 }
 
-void
-zklock_pgwaits_mark(bool *waiting)
-{
-	memset(waiting, 0, zklock_pgwaits_nprocesses() * sizeof(bool));
-}
-
 int
-zklock_pgwaits_chain(uint32 from, uint32 to, ZkLockPgStep **chain)
+zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
 {
 	return 0;
 }
