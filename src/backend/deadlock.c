@@ -212,8 +212,7 @@ give_in(ZkLockDeadlockMember *members, int n)
 
 /*
  * May others wait for this backend, other than behind it in the queue of the
- * lock that it waits for?  A deadlock always has such a member, because a queue
- * alone has no cycle, and that member finds it.
+ * lock that it waits for?  If not, it is not the victim of a deadlock.
  */
 static bool
 may_block(void)

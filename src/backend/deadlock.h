@@ -8,7 +8,8 @@
  * every deadlock_timeout, because another process may begin to wait later, for
  * a lock of PostgreSQL, without looking here.  Shorter waits cost nothing, and
  * no request is sent to ZooKeeper.  The backend that finds a deadlock ends its
- * own wait, and nobody else's.
+ * own wait, and nobody else's.  One that blocks others only because it waits
+ * ahead of them finds none (waitgraph.h).
  *
  * The graph (waitgraph.h) has the waits of all backends for ZooKeeper locks,
  * which are in shared memory, and the waits for PostgreSQL's locks of those

@@ -323,7 +323,7 @@ zklock_waitrecord_check(void)
 		return;
 	}
 	is_local = false;
-	again = verdict == ZKLOCK_WALK_NO_MEMORY || verdict == ZKLOCK_WALK_OTHER_VICTIM;
+	again = verdict == ZKLOCK_WALK_NO_MEMORY;
 }
 
 void

@@ -97,6 +97,8 @@ reach(ZkLockWaitGraph *graph, uint32_t process, uint32_t by, int position,
 
 	if (by == graph->self)
 	{
+		if (blocker >= 0 && graph->positions[blocker].of_wait)
+			return;
 		if (!graph->closed)
 			graph->closing = (ZkLockWaitStep) {process, position, blocker};
 		graph->closed = true;

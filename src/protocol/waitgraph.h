@@ -15,6 +15,22 @@
  * cycle of processes, all of them stuck, each of which blocks the one before.  A
  * process that only waits for members of a deadlock is not a member.
  *
+ * The process that searches is the victim: it ends its wait.  If it blocks the member
+ * before it only with the position that it waits with, that seldom helps: whoever is
+ * ahead of it mostly blocks the other one, too, and those two are in a deadlock without
+ * it.  So the search finds only cycles in which this process blocks the one before with
+ * something else: what it has, or a lock of another kind.
+ *
+ * Each deadlock in which a process waits in a queue has such a member that waits in a
+ * queue, too, and therefore can search.  To find it, begin with any member that waits in
+ * a queue, and go to the one before as long as a member blocks that one only with the
+ * position that it waits with.  Then both wait in the same queue, one behind the other.
+ * So this does not come back to where it began, but ends at such a member.  The mutex of
+ * a semaphore counts as the beginning of its queue.
+ *
+ * That requires that a process waits in one queue.  One that requests several locks at
+ * once may wait in several for a moment.  A deadlock may not be found as long as it does.
+ *
  * Like the recipe, this module only makes decisions.  It does not allocate, and knows
  * neither shared memory nor the rules of PostgreSQL's own locks.
  *
@@ -43,6 +59,8 @@ typedef struct ZkLockPosition
 	ZkLockPositionKind kind;
 	bool		waits;			/* the process waits for it; false: it holds the
 								 * lock, or does not wait yet */
+	bool		of_wait;		/* the process has it because it waits: it waits
+								 * with it, or for the lease of this mutex */
 	int			others;			/* if it waits for a lease: number of the leases
 								 * that others have */
 	uint32_t	process;		/* number of the vertex */
@@ -119,9 +137,10 @@ typedef struct ZkLockWaitGraph
 } ZkLockWaitGraph;
 
 /*
- * Search for a deadlock that this process is a member of.  Returns true if there is
- * one.  Then `cycle` has `ncycle` steps, of which the first is that of `self`, and the
- * last one is blocked by `self`.  It is a shortest cycle.
+ * Search for a deadlock that this process is a member of, and in which it blocks the
+ * member before it with something other than its wait.  Returns true if there is one.
+ * Then `cycle` has `ncycle` steps, of which the first is that of `self`, and the last
+ * one is blocked by `self`.  It is a shortest cycle.
  */
 extern bool zklock_waitgraph_search(ZkLockWaitGraph *graph, uint32_t self);
 

@@ -37,7 +37,6 @@ enum
 	READ_RECORDS,
 	LIST_QUEUES,
 	SYNC,
-	LIST_RECORDS_AGAIN,			/* if a process without a record is in the cycle */
 	READ_AGAIN,
 	LIST_AGAIN,
 	OVER
@@ -383,6 +382,7 @@ position_of(const Node *node, int index)
 		ZKLOCK_POSITION_WRITER,
 		.rank = waits(node),
 		.waits = waits(node),
+		.of_wait = waits(node),
 		.process = (uint32_t) node->record->number,
 		.claim = index
 	};
@@ -423,7 +423,6 @@ found(ZkLockWalk *walk, const ZkLockWaitGraph *graph)
 		waiter->queue->in_cycle = true;
 		members[i] = describe(waiter);
 		members[i + 1] = describe(blocker);
-		walk->closing = blocker;
 	}
 	walk->members = members;
 	walk->nmembers = (int) n;
@@ -431,8 +430,8 @@ found(ZkLockWalk *walk, const ZkLockWaitGraph *graph)
 }
 
 /*
- * Search for a cycle without newer records than this, which comes back to this process
- * by a node of this use, or by the one that it waits with.
+ * Search for a cycle that comes back to this process by a node of this use.  Of newer
+ * records than this, only the nodes that they wait with count.
  */
 static bool
 search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
@@ -447,7 +446,7 @@ search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 	if (graph.positions == NULL || graph.vertices == NULL || graph.cycle == NULL)
 		return false;
 	for (const Node *node = walk->nodes; node != NULL; node = node->next, index++)
-		if (node->listed && node->record->czxid <= newest &&
+		if (node->listed && (node->record->czxid <= newest || waits(node)) &&
 			(node->record != walk->self || node->use == use || waits(node)))
 			graph.positions[graph.npositions++] = position_of(node, index);
 	qsort(graph.positions, (size_t) graph.npositions, sizeof(ZkLockPosition),
@@ -471,8 +470,7 @@ has_behind(const ZkLockWalk *walk)
 static bool
 search_behind(ZkLockWalk *walk)
 {
-	return has_behind(walk) && search(walk, INT64_MAX, ZKLOCK_WALK_HELD_BEHIND) &&
-		walk->closing->use == ZKLOCK_WALK_HELD_BEHIND;
+	return has_behind(walk) && search(walk, INT64_MAX, ZKLOCK_WALK_HELD_BEHIND);
 }
 
 /* The graph of the first pass is complete. */
@@ -481,13 +479,12 @@ judge(ZkLockWalk *walk)
 {
 	bool		any = search(walk, walk->self->czxid, ZKLOCK_WALK_HOLDS) ||
 		search_behind(walk);
-	bool		left = !any && search(walk, INT64_MAX, ZKLOCK_WALK_HOLDS);
 
 	if (walk->verdict != ZKLOCK_WALK_PENDING)
 		return;
 	if (!any)
 	{
-		end(walk, left ? ZKLOCK_WALK_OTHER_VICTIM : ZKLOCK_WALK_NO_DEADLOCK);
+		end(walk, ZKLOCK_WALK_NO_DEADLOCK);
 		return;
 	}
 	walk->phase = SYNC;
@@ -496,16 +493,6 @@ judge(ZkLockWalk *walk)
 		record->asked = false;
 	for (Queue *queue = walk->queues; queue != NULL; queue = queue->next)
 		queue->asked = false;
-}
-
-/* Is a process without a record in the cycle? */
-static bool
-has_unnamed(const ZkLockWalk *walk)
-{
-	for (const Record *record = walk->records; record != NULL; record = record->next)
-		if (record->in_cycle && record->czxid == 0)
-			return true;
-	return false;
 }
 
 /* All reads of a phase are answered. */
@@ -531,10 +518,6 @@ go_on(ZkLockWalk *walk)
 				judge(walk);
 			break;
 		case SYNC:
-			walk->phase = has_unnamed(walk) ? LIST_RECORDS_AGAIN : READ_AGAIN;
-			walk->asked = false;
-			break;
-		case LIST_RECORDS_AGAIN:
 			walk->phase = READ_AGAIN;
 			break;
 		case READ_AGAIN:
@@ -558,8 +541,7 @@ find_read(ZkLockWalk *walk, ZkLockWalkRead *read)
 {
 	bool		again = walk->phase > SYNC;
 
-	if (walk->phase == LIST_RECORDS || walk->phase == SYNC ||
-		walk->phase == LIST_RECORDS_AGAIN)
+	if (walk->phase == LIST_RECORDS || walk->phase == SYNC)
 	{
 		*read = (ZkLockWalkRead) {
 			.kind = walk->phase == SYNC ? ZKLOCK_WALK_SYNC : ZKLOCK_WALK_LIST_RECORDS
@@ -691,15 +673,6 @@ add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
 	walk->nnodes++;
 }
 
-static bool
-is_known(const ZkLockWalk *walk, const char *name)
-{
-	for (const Record *record = walk->records; record != NULL; record = record->next)
-		if (strcmp(record->name, name) == 0)
-			return true;
-	return false;
-}
-
 static void
 process_nodes(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 {
@@ -725,9 +698,6 @@ void
 zklock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
 				   const char *const *names, int n)
 {
-	for (int i = 0; i < n && walk->phase == LIST_RECORDS_AGAIN; i++)
-		if (!is_known(walk, names[i]))
-			walk->changed = true;	/* it may be that of a member */
 	if (walk->phase == LIST_RECORDS)
 		for (int i = 0; i < n && walk->phase != OVER; i++)
 		{

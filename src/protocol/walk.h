@@ -11,14 +11,18 @@
  * A record is never overwritten.  It is deleted before anything in it changes: before
  * a node that it names is deleted or passed to another process, and before its process
  * does anything after the wait.  The rules that follow from that:
- *	- The member of a deadlock whose record is the newest sees all the others, because
- *	  a session sees its own writes and all earlier ones.  So each process walks when
- *	  it has published its record.
- *	- That member is the victim.  So a deadlock with a member whose record is newer is
- *	  left to that one: it has one victim, and no process ends the wait of another one.
- *	- The node that the victim has waited with may remain, if other processes wait with
- *	  it, too.  They may have no records, and do not walk.  So the walk is repeated
- *	  later if it has left a deadlock to another process.
+ *	- The victim is one of the members that block the one before them with something
+ *	  other than the node that they wait with.  There is always one (waitgraph.h).  It
+ *	  waits in a queue, and has a lock, so it has a record.
+ *	- Of those members, the one whose record is the newest sees the records of all of
+ *	  them, because a session sees its own writes and all earlier ones.  So each process
+ *	  walks when it has published its record.
+ *	- Each other member waits ahead of the one before it, in the same queue.  Its node is
+ *	  older than that of the one before, and counts whether there is a record of it or
+ *	  not, and however new.
+ *	- The member with the newest of those records is the victim, and no process ends the
+ *	  wait of another one.  So a deadlock has one victim, as long as its members do not
+ *	  publish other records before the victim has ended its wait.
  *	- After the first pass and a sync, the records and queues of the cycle are read
  *	  again.  If all records are the same, and all nodes are still listed, there was a
  *	  moment between the passes at which all processes waited.  If not, the walk begins
@@ -66,7 +70,6 @@ typedef enum ZkLockWalkVerdict
 	ZKLOCK_WALK_PENDING,
 	ZKLOCK_WALK_NO_DEADLOCK,
 	ZKLOCK_WALK_VICTIM,			/* this process ends its wait */
-	ZKLOCK_WALK_OTHER_VICTIM,	/* a process with a newer record ends its wait */
 	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads */
 	ZKLOCK_WALK_NO_MEMORY
 } ZkLockWalkVerdict;
@@ -136,7 +139,6 @@ typedef struct ZkLockWalk
 	struct ZkLockWalkRecord *records;
 	struct ZkLockWalkQueue *queues;
 	struct ZkLockWalkNode *nodes;
-	const struct ZkLockWalkNode *closing;	/* closes the cycle */
 	uint64_t	known;
 	const char *self_name;
 	int			nrecords;
@@ -148,7 +150,7 @@ typedef struct ZkLockWalk
  * Begin a walk.  `self` is the name of the process's own record.  It and the memory
  * must live as long as the walk.  `known` is 0, or the number `listed` of the last walk
  * for this record, if that has found no deadlock.  The walk ends after one read if the
- * records are still the same.  Then there is no deadlock: the waits are the same, and a
+ * records are still the same.  Then it would find nothing: the waits are the same, and a
  * queue only becomes shorter for those in it.
  */
 extern void zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory,

@@ -78,8 +78,7 @@ extern void zklock_walker_repeat(ZkLockWalker *walker);
 
 /*
  * Return the verdict of the walk, ZKLOCK_WALK_PENDING until it has ended.  After
- * ZKLOCK_WALK_NO_MEMORY and ZKLOCK_WALK_OTHER_VICTIM, the caller should repeat
- * the walk later.
+ * ZKLOCK_WALK_NO_MEMORY, the caller should repeat the walk later.
  *
  * The first call that returns ZKLOCK_WALK_VICTIM describes the members of the
  * deadlock as lines of text with these fields, which are separated by tabs: those

@@ -228,6 +228,32 @@ is($a->query(acquire("$p/1", 'shared')), 't', 'a holder takes a lock again while
 $a->query('ROLLBACK');
 is($b->result, 't', '... and readers do not block each other');
 
+# Who only waits ahead of a member, in the queue of a lock, is no victim, although it looks
+# first: the one behind it would still wait for the holder.
+
+my %taken = (
+	'a lock' => \&acquire,
+	'a semaphore' => sub { "SELECT zk_semaphore_acquire('$_[0]', 1, scope => 'transaction')" });
+
+for my $what (sort keys %taken)
+{
+	my $take = $taken{$what};
+	my $row = 'UPDATE t SET i = i WHERE i = 2';
+
+	$p = begin($c, $a, $b);
+	$b->query(q(SET LOCAL deadlock_timeout = '1s'));
+	$a->query($take->($p));
+	$b->query($row);
+	block($c, $take->($p));
+	block($b, $take->($p));
+	$a->start($row);
+	like($b->result, qr/40P01/, "$what: who waits behind another one is the victim");
+	$b->query('ROLLBACK');
+	is($a->result, '', '... the holder goes on');
+	$a->query('ROLLBACK');
+	is($c->result, 't', '... and so does the one that waited ahead');
+}
+
 # Many locks: those that are granted already block others.
 
 $p = begin($b, $a);

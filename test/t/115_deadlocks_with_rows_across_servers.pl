@@ -189,6 +189,38 @@ for my $session ($between, $other)
 }
 rollback($remote);
 
+# Who only waits ahead of a member, in the queue of a lock, is no victim, although its
+# record is the newest.
+
+my $slow = ZkProxy->new($zk->hosts);
+my $holder = ZkTest->new(new_node('slow', $slow->hosts, deadlock_timeout => '200ms'));
+
+$p = begin();
+$holder->query('BEGIN');
+$holder->query(acquire("$p/3"));
+$waiter->query('SELECT pg_advisory_xact_lock(7)');
+$waiter->start(acquire("$p/3"));
+wait_for_wait($waiter);
+$remote->start(acquire("$p/3"));
+wait_until('the one behind has a record', sub { $zk->children(WAITS) });
+my $found = $slow->rule(dir => 's2c', op => 'sync', action => 'hold');
+$holder->start(acquire("$p/2"));
+wait_until('the holder finds a deadlock', sub { $slow->fired($found) });
+$proxy->mark;
+$other->start('SELECT pg_advisory_xact_lock(7)');
+wait_until('a walk has ended', sub {
+	$waiter->is_done || (() = grep { $_->{op} =~ /getChildren/ } requests()) > 1;
+});
+ok(!$waiter->is_done, 'who waits ahead of a member does not end its wait');
+$slow->reset;
+like($holder->result, qr/40P01/, '... but the member with the newest record does');
+rollback($holder);
+is($waiter->result, 't', '... and the one ahead goes on');
+rollback($waiter);
+is($remote->result, 't', '... and then the one behind it');
+$other->result;
+rollback($other, $remote);
+
 # A deadlock beside many others that wait for a lock of PostgreSQL, and have locks
 
 my $crowded = new_node(

@@ -431,6 +431,8 @@ zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
 		if (server_is_victim((int) waiter->process))
 			server_breach(SERVER_DEADLOCK, "a deadlock has a second victim");
 	}
+	if (members[n - 1].blocking.blocker.of_wait)
+		server_breach(SERVER_DEADLOCK, "a victim only waited ahead of another one");
 	server_victim(true);
 	server_count(SERVER_N_DEADLOCKS);
 	ereport(ERROR,
@@ -470,8 +472,13 @@ zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n,
 	for (int i = 0; i < n - 1; i++)
 		shim_trace("deadlock: %s waits for %s with %s", members[i].process,
 				   members[i].path, members[i].node);
-	if (members[n - 1].czxid == members[0].czxid && !was_cycle(members, n - 1))
-		server_breach(SERVER_DEADLOCK, "a deadlock across servers was none");
+	if (n > 1 && members[n - 1].czxid == members[0].czxid)
+	{
+		if (!was_cycle(members, n - 1))
+			server_breach(SERVER_DEADLOCK, "a deadlock across servers was none");
+		if (strcmp(members[n - 1].node, members[0].node) == 0)
+			server_breach(SERVER_DEADLOCK, "a victim only waited ahead of another server's");
+	}
 	if (steps != NULL || nsteps > 0)
 		server_breach(SERVER_DEADLOCK, "a deadlock has a lock of PostgreSQL");
 	server_victim(true);

@@ -6,7 +6,8 @@
  * A schedule is a random state of queues and of other waits.  Here a process is stuck if
  * it is still there when all have ended that can: whoever is not blocked ends, and
  * leaves all queues.  A member of a deadlock is a stuck process that a path of stuck
- * processes leads back to.
+ * processes leads back to.  It can be the victim if the last process of such a path is
+ * blocked by something other than the wait of this one.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +20,7 @@
 
 #define MAX_PROCESSES 10
 #define MAX_QUEUES 6
-#define MAX_POSITIONS (MAX_QUEUES * MAX_PROCESSES)
+#define MAX_POSITIONS (3 * MAX_QUEUES * MAX_PROCESSES)
 #define FAR 1000
 
 enum
@@ -27,13 +28,15 @@ enum
 	MISSED = 1,
 	WRONG,
 	NOT_SHORTEST,
+	NO_VICTIM,
 	N_PROPERTIES
 };
 
 static const char *const properties[] = {
-	[MISSED] = "every deadlock is found",
+	[MISSED] = "every deadlock is found by those who can be its victim",
 	[WRONG] = "each member of a cycle is blocked by the next one, and stuck",
-	[NOT_SHORTEST] = "the cycle is as short as can be"
+	[NOT_SHORTEST] = "the cycle is as short as can be",
+	[NO_VICTIM] = "every deadlock has a member that can be its victim"
 };
 
 enum
@@ -42,6 +45,7 @@ enum
 	N_CYCLES,
 	N_LONG,
 	N_BEHIND,
+	N_ONLY_WAITS,
 	N_READERS,
 	N_QUEUED,
 	N_LEASES,
@@ -56,6 +60,7 @@ static const char *const counts[] = {
 	[N_CYCLES] = "deadlocks",
 	[N_LONG] = "deadlocks of more than three",
 	[N_BEHIND] = "processes that wait for a deadlock of others",
+	[N_ONLY_WAITS] = "members that block the one before with their wait only",
 	[N_READERS] = "deadlocks with a reader",
 	[N_QUEUED] = "deadlocks with a waiter that is blocked by a waiter",
 	[N_LEASES] = "deadlocks with a semaphore",
@@ -69,6 +74,7 @@ static int	npositions;
 static uint32_t nprocesses;
 static bool linked[MAX_PROCESSES][MAX_PROCESSES];
 static bool alive[MAX_PROCESSES];
+static bool waits_once;			/* nobody waits in two queues */
 static int	distance[MAX_PROCESSES][MAX_PROCESSES];
 static ZkLockWaitVertex vertices[MAX_PROCESSES];
 static ZkLockWaitStep cycle[MAX_PROCESSES];
@@ -152,8 +158,9 @@ let_end(void)
 	} while (ended);
 }
 
+/* Does b block a, with anything or with something other than its wait? */
 static bool
-is_edge(uint32_t a, uint32_t b)
+is_edge(uint32_t a, uint32_t b, bool with_anything)
 {
 	if (a == b)
 		return false;
@@ -162,6 +169,7 @@ is_edge(uint32_t a, uint32_t b)
 	for (int i = 0; i < npositions; i++)
 		for (int j = 0; j < npositions; j++)
 			if (positions[i].process == a && positions[j].process == b &&
+				(with_anything || !positions[j].of_wait) &&
 				is_blocked_by(&positions[i], &positions[j]))
 				return true;
 	return false;
@@ -173,12 +181,36 @@ find_distances(bool of_all)
 {
 	for (uint32_t i = 0; i < nprocesses; i++)
 		for (uint32_t j = 0; j < nprocesses; j++)
-			distance[i][j] = (of_all || (alive[i] && alive[j])) && is_edge(i, j) ? 1 : FAR;
+			distance[i][j] = (of_all || (alive[i] && alive[j])) && is_edge(i, j, true) ? 1 : FAR;
 	for (uint32_t k = 0; k < nprocesses; k++)
 		for (uint32_t i = 0; i < nprocesses; i++)
 			for (uint32_t j = 0; j < nprocesses; j++)
 				if (distance[i][k] + distance[k][j] < distance[i][j])
 					distance[i][j] = distance[i][k] + distance[k][j];
+}
+
+/* The length of the shortest cycle of which a process can be the victim */
+static int
+find_cycle(uint32_t process)
+{
+	int			shortest = FAR;
+
+	for (uint32_t i = 0; i < nprocesses; i++)
+		if (distance[process][i] < FAR && distance[process][i] + 1 < shortest &&
+			is_edge(i, process, false))
+			shortest = distance[process][i] + 1;
+	return shortest;
+}
+
+/* A member of a deadlock waits in a queue.  Can anybody who does so be its victim? */
+static bool
+has_victim(uint32_t member)
+{
+	for (uint32_t i = 0; i < nprocesses; i++)
+		if (waits_in_queue(i) && distance[member][i] < FAR && distance[i][member] < FAR &&
+			find_cycle(i) < FAR)
+			return true;
+	return false;
 }
 
 static void
@@ -200,6 +232,21 @@ add_position(uint64_t queue, int64_t number, ZkLockPositionKind kind)
 	}
 }
 
+/* Who waits for a lease has the mutex of its semaphore, for which others wait. */
+static void
+add_mutexes(void)
+{
+	for (int i = npositions - 1; i >= 0; i--)
+		if (positions[i].kind == ZKLOCK_POSITION_LEASE && positions[i].waits)
+		{
+			positions[npositions] = positions[i];
+			positions[npositions].queue++;
+			positions[npositions].number = -1;
+			positions[npositions].kind = ZKLOCK_POSITION_WRITER;
+			positions[npositions++].waits = false;
+		}
+}
+
 static void
 draw(void)
 {
@@ -212,7 +259,10 @@ draw(void)
 	{
 		uint32_t	n = 1 + sim_random(sim_percent(70) ? 4 : nprocesses);
 		bool		leases = sim_percent(25);
+		uint32_t	nmutex = leases ? sim_random(3) : 0;
 
+		for (uint32_t i = 0; i < nmutex; i++)
+			add_position(q * 7 + 4, i, ZKLOCK_POSITION_WRITER);
 		for (uint32_t i = 0; i < n; i++)
 			add_position(q * 7 + 3, i, leases ? ZKLOCK_POSITION_LEASE :
 						 sim_percent(40) ? ZKLOCK_POSITION_READER :
@@ -220,15 +270,19 @@ draw(void)
 	}
 
 	/* A process waits for one lock, or in rare cases for more. */
+	waits_once = true;
 	for (int i = npositions - 1; i >= 0; i--)
 	{
 		ZkLockPosition *p = &positions[i];
 
 		p->waits = sim_percent(60) && (!shuffled[p->process] || sim_percent(10));
+		p->of_wait = p->waits;
+		waits_once &= !p->waits || !shuffled[p->process];
 		shuffled[p->process] |= p->waits;
 		if (p->waits && p->kind == ZKLOCK_POSITION_LEASE)
 			p->number = 1;
 	}
+	add_mutexes();
 	for (int i = 0; i < npositions; i++)
 	{
 		positions[i].others = 0;
@@ -252,7 +306,8 @@ trace(uint32_t self)
 		sim_trace("queue %d number %d.%d: %c %s%s, %d others",
 				  (int) positions[i].queue, (int) positions[i].number,
 				  (int) positions[i].rank, 'A' + (char) positions[i].process,
-				  positions[i].waits ? "waits" : "is there",
+				  positions[i].waits ? "waits" : positions[i].of_wait ? "has the mutex" :
+				  "is there",
 				  positions[i].kind == ZKLOCK_POSITION_READER ? ", a reader" :
 				  positions[i].kind == ZKLOCK_POSITION_LEASE ? ", a lease" : "",
 				  positions[i].others);
@@ -295,7 +350,10 @@ check_cycle(const ZkLockWaitGraph *graph, uint32_t self)
 	bool		queued = false;
 	bool		lease = false;
 	bool		link = false;
+	int			closing = cycle[graph->ncycle - 1].blocker;
 
+	if (closing >= 0 && positions[closing].of_wait)
+		sim_breach(WRONG, "it comes back to the wait of %c", 'A' + (char) self);
 	if (cycle[0].process != self)
 		sim_breach(WRONG, "it does not begin with %c", 'A' + (char) self);
 	for (int i = 0; i < graph->ncycle; i++)
@@ -304,9 +362,9 @@ check_cycle(const ZkLockWaitGraph *graph, uint32_t self)
 		check_step(&cycle[i], cycle[(i + 1) % graph->ncycle].process, &reader,
 				   &queued, &lease, &link);
 	}
-	if (graph->ncycle != distance[self][self])
+	if (graph->ncycle != find_cycle(self))
 		sim_breach(NOT_SHORTEST, "its length is %d, not %d", graph->ncycle,
-				   distance[self][self]);
+				   find_cycle(self));
 	sim_count(N_CYCLES);
 	if (graph->ncycle > 3)
 		sim_count(N_LONG);
@@ -341,18 +399,23 @@ play(uint64_t seed)
 
 	let_end();
 	find_distances(true);
-	if (distance[self][self] < FAR && !found)
+	if (find_cycle(self) < FAR && !found)
 		sim_count(N_FREE_LEASES);
 	find_distances(false);
 	if (!alive[self])
 		sim_count(N_NONE);
 	else if (distance[self][self] == FAR)
 		sim_count(N_BEHIND);
+	else if (find_cycle(self) == FAR)
+		sim_count(N_ONLY_WAITS);
 	if (found)
 		check_cycle(&graph, self);
-	if (!found && distance[self][self] < FAR)
+	if (!found && find_cycle(self) < FAR)
 		sim_breach(MISSED, "%c is in a cycle of %d", 'A' + (char) self,
-				   distance[self][self]);
+				   find_cycle(self));
+	if (waits_once && waits_in_queue(self) && distance[self][self] < FAR &&
+		!has_victim(self))
+		sim_breach(NO_VICTIM, "%c is in a deadlock without a victim", 'A' + (char) self);
 }
 
 const SimProgram sim_program = {

@@ -87,7 +87,7 @@ search(char self, const char *queues, const char *other_links)
 			p->queue = queue;
 			p->number = number++;
 			p->kind = kind;
-			p->waits = *c >= 'a';
+			p->waits = p->of_wait = *c >= 'a';
 			p->process = (uint32_t) (*c - (p->waits ? 'a' : 'A'));
 			kind = ZKLOCK_POSITION_WRITER;
 			graph.npositions++;
@@ -151,7 +151,23 @@ ahead_in_the_queue(void **state)
 {
 	(void) state;
 	assert_cycle("ABC", 'A', "rCbra Ac", "");
+	assert_cycle("CAB", 'C', "rCbra Ac", "");
 	assert_cycle("AB", 'A', "Cba Ab", "");
+}
+
+/* Who blocks a member only with the position that it waits with is no victim. */
+static void
+only_by_its_wait(void **state)
+{
+	(void) state;
+	assert_cycle("", 'C', "Acb", "AB");
+	assert_cycle("BA", 'B', "Acb", "AB");
+	assert_cycle("", 'B', "rCbra Ac", "");
+	assert_cycle("", 'C', "Acb Ba", "");
+	assert_cycle("BA", 'B', "Acb Ba", "");
+
+	/* It also has something. */
+	assert_cycle("CA", 'C', "Acb Bd CDa", "");
 }
 
 static void
@@ -237,6 +253,7 @@ main(void)
 		cmocka_unit_test(cycle_of_many),
 		cmocka_unit_test(behind_a_deadlock),
 		cmocka_unit_test(ahead_in_the_queue),
+		cmocka_unit_test(only_by_its_wait),
 		cmocka_unit_test(readers),
 		cmocka_unit_test(equal_numbers),
 		cmocka_unit_test(itself),

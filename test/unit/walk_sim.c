@@ -29,19 +29,24 @@
 #define MAX_OPS 16
 #define MAX_READS 64
 #define MAX_STEPS 3000
+#define MAX_VICTIMS 300
 #define RECORDS (-1)
+#define ANY INT64_MAX
 
 enum
 {
 	MISSED = 1,
 	WRONG,
+	TWO_VICTIMS,
 	MEMORY,
 	N_PROPERTIES
 };
 
 static const char *const properties[] = {
 	[MISSED] = "every deadlock that stands is found",
-	[WRONG] = "a victim was in a deadlock, at the sync, in which its record was the newest",
+	[WRONG] = "a victim was in a deadlock, at the sync, in which its record was the newest "
+	"of the members that block the one before with more than their wait",
+	[TWO_VICTIMS] = "a deadlock has one victim",
 	[MEMORY] = "a walk has enough memory"
 };
 
@@ -59,7 +64,6 @@ enum
 	N_FOREIGN,
 	N_GRANTED_WALKS,
 	N_PASSED,
-	N_AGAIN,
 	N_LOCAL,
 	N_BEHIND,
 	N_LOCAL_ENDED,
@@ -80,7 +84,6 @@ static const char *const counts[] = {
 	[N_FOREIGN] = "locks of other clients",
 	[N_GRANTED_WALKS] = "locks granted in the midst of a walk",
 	[N_PASSED] = "nodes that another process waits with, too",
-	[N_AGAIN] = "walks repeated after one that left a deadlock to another process",
 	[N_LOCAL] = "waits in PostgreSQL's lock manager",
 	[N_BEHIND] = "victims of a deadlock with such a wait",
 	[N_LOCAL_ENDED] = "verdicts ignored because such a wait has ended",
@@ -145,7 +148,6 @@ typedef struct Process
 	bool		published;		/* it has a record, or is about to */
 	int			record;			/* -1: not yet */
 	bool		walking;
-	bool		again;			/* it walks once more for its record */
 	uint64_t	known;
 	int64_t		listed_at;		/* the state at which it has listed the records */
 
@@ -172,6 +174,9 @@ static Process processes[MAX_PROCESSES];
 static int	nprocesses;
 static int	nqueues;
 static bool edge[MAX_PROCESSES][MAX_PROCESSES];
+static bool by_more[MAX_PROCESSES][MAX_PROCESSES];	/* than the wait of the second */
+static bool ended[MAX_VICTIMS][MAX_NODES];	/* deadlocks: nodes, see note_victim() */
+static int	nended;
 static int64_t last_wait;
 
 static bool
@@ -206,10 +211,17 @@ path_of(int queue, char *path)
  * The true graph
  */
 
+static bool
+is_waited_with(int node)
+{
+	return processes[nodes[node].process].waiting == node && is_blocked(&nodes[node]);
+}
+
 static void
 find_edges(void)
 {
 	memset(edge, 0, sizeof(edge));
+	memset(by_more, 0, sizeof(by_more));
 	for (int i = 0; i < nprocesses; i++)
 	{
 		const Process *p = &processes[i];
@@ -219,7 +231,10 @@ find_edges(void)
 			continue;
 		for (int j = 0; j < nnodes; j++)
 			if (is_ahead(&nodes[j], &nodes[p->waiting]))
+			{
 				edge[i][nodes[j].process] = true;
+				by_more[i][nodes[j].process] |= !is_waited_with(j);
+			}
 	}
 }
 
@@ -242,25 +257,31 @@ is_behind(int process, int of)
 	return false;
 }
 
-/* Has it a record, or is it a mere node for those with a newer one? */
+/*
+ * Does a process block another one with its wait, or has it a record that is not newer
+ * than this?
+ */
 static bool
-may_be_in(int process, int64_t newest)
+may_be_in(int process, int blocked, int64_t newest)
 {
 	const Process *p = &processes[process];
 
-	return p->record < 0 || nodes[p->record].created <= newest;
+	return !by_more[blocked][process] ||
+		(p->record >= 0 && nodes[p->record].created <= newest);
 }
 
-/* Is there a path from `from` to `to` through processes with records up to `newest`? */
+/* Is there a path from `from` to `to` through such processes?  ANY: through any. */
 static bool
 reaches(int from, int to, int64_t newest, bool *seen)
 {
 	for (int i = 0; i < nprocesses; i++)
 	{
-		if (!edge[from][i] || !may_be_in(i, newest))
+		if (!edge[from][i] || (newest != ANY && !may_be_in(i, from, newest)))
 			continue;
-		if (i == to)
+		if (i == to && (newest == ANY || by_more[from][i]))
 			return true;
+		if (i == to)
+			continue;
 		if (seen[i])
 			continue;
 		seen[i] = true;
@@ -287,7 +308,7 @@ is_in_local_cycle(int process)
 		bool		seen[MAX_PROCESSES] = {false};
 
 		if (waits_locally(i) && processes[i].blocker == process &&
-			reaches(process, i, INT64_MAX, seen))
+			reaches(process, i, ANY, seen))
 			return true;
 	}
 	return false;
@@ -417,7 +438,6 @@ static void
 begin_walk(Process *p)
 {
 	p->walking = true;
-	p->again = false;
 	p->synced_at = INT64_MAX;
 	p->nreads = 0;
 	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory),
@@ -432,7 +452,7 @@ end_record(Process *p)
 		p->nops--;
 	else if (p->published)
 		push(p, (Op) {.kind = DELETE,.node = p->record});
-	p->published = p->walking = p->again = false;
+	p->published = p->walking = false;
 }
 
 /* Pass a node to a process that has nothing else.  Returns false if there is none. */
@@ -684,6 +704,29 @@ is_closed_behind(const Process *p)
 	return false;
 }
 
+/*
+ * A deadlock is known by its members' records, and the nodes that they wait with.  With
+ * another record, a member may find it a second time before the victim has ended its wait.
+ */
+static void
+note_victim(int process)
+{
+	const ZkLockWalk *walk = &processes[process].walk;
+	bool	   *members = ended[nended];
+
+	if (nended == MAX_VICTIMS)
+		sim_overflow("victims");
+	memset(members, 0, sizeof(ended[0]));
+	for (int i = 0; i < walk->nmembers - 1; i++)
+		for (int j = 0; j < nnodes; j++)
+			members[j] |= strcmp(nodes[j].name, walk->members[i].node) == 0 ||
+				nodes[j].created == walk->members[i].czxid;
+	for (int i = 0; i < nended; i++)
+		if (memcmp(ended[i], members, sizeof(ended[0])) == 0)
+			sim_breach(TWO_VICTIMS, "%c is the second victim of a deadlock", 'A' + process);
+	nended++;
+}
+
 /* Returns false if there is nothing to do. */
 static bool
 walk(int process)
@@ -713,7 +756,6 @@ walk(int process)
 				if (!are_behind(p))
 				{
 					sim_count(N_LOCAL_ENDED);
-					p->again = true;
 					break;
 				}
 				sim_count(N_BEHIND);
@@ -721,17 +763,18 @@ walk(int process)
 					sim_breach(WRONG, "%c is the victim of no deadlock behind it",
 							   'A' + process);
 			}
-			else if (p->newest_at < p->synced_at)
-				sim_breach(WRONG, "%c is the victim of no deadlock", 'A' + process);
+			else
+			{
+				if (p->newest_at < p->synced_at)
+					sim_breach(WRONG, "%c is the victim of no deadlock", 'A' + process);
+				note_victim(process);
+			}
 			sim_count(N_VICTIMS);
 			give_up(p);
 			release_all(p);
 			break;
 		case ZKLOCK_WALK_NO_DEADLOCK:
 			sim_count(N_NONE);
-			break;
-		case ZKLOCK_WALK_OTHER_VICTIM:
-			p->again = true;
 			break;
 		default:
 			sim_breach(MEMORY, "%c has no memory", 'A' + process);
@@ -845,12 +888,6 @@ step(int process)
 		return true;
 	if (p->walking)
 		return walk(process);
-	if (p->again)
-	{
-		sim_count(N_AGAIN);
-		begin_walk(p);
-		return true;
-	}
 	return p->nops > 0;
 }
 
@@ -871,7 +908,7 @@ expire(int process)
 	p->state = RUNS;
 	p->wait = 0;
 	end_local_waits(process);
-	p->published = p->walking = p->again = false;
+	p->published = p->walking = false;
 	p->record = -1;
 	changed();
 	sim_count(N_EXPIRED);
@@ -913,7 +950,7 @@ check_rest(void)
 		bool		seen[MAX_PROCESSES] = {false};
 		bool		foreign = processes[i].foreign;
 
-		if (!reaches(i, i, INT64_MAX, seen))
+		if (!reaches(i, i, ANY, seen))
 			continue;
 		for (int j = 0; j < nprocesses; j++)
 			foreign |= seen[j] && processes[j].foreign;
@@ -932,6 +969,7 @@ play(uint64_t seed)
 	memset(processes, 0, sizeof(processes));
 	memset(counter, 0, sizeof(counter));
 	nnodes = 0;
+	nended = 0;
 	zxid = 0;
 	nprocesses = 2 + (int) sim_random(MAX_PROCESSES - 1);
 	nqueues = 2 + (int) sim_random(MAX_QUEUES - 1);

@@ -1,3 +1,3 @@
-# Seed 516
+# Seed 226
 # The process that looks marks what it has passed.
 /^pass_queue(/,/^}/ s/p->process == graph->self/false/

@@ -1,3 +1,3 @@
-# Seed 90
+# Seed 136
 # Positions of the same number and rank block each other.
 /^is_ahead(/,/^}/ s/return .*;/return ahead != p;/

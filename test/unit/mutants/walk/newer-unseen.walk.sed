@@ -1,0 +1,3 @@
+# Seed 3027
+# A process with a newer record does not wait, either.
+/^search(/,/^}/ s/ || waits(node)) &&/) \&\&/
