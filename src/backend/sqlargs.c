@@ -54,14 +54,21 @@ static void
 refuse_outside(const char *given, bool parent)
 {
 	const char *prefix = zklock_guc_path_prefix();
-	const char *hidden = zklock_guc_hidden();
+	bool		stored;
+	const char *refused = zklock_guc_refused(&stored);
 
-	if (hidden != NULL)
+	if (refused != NULL && stored)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for parameter \"%s\"", refused),
+				 errdetail("The value was stored without a check, and was refused when this session loaded zklock."),
+				 errhint("As a superuser, run LOAD 'zklock', store a valid value, which is then checked, and connect again.")));
+	if (refused != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for lock path \"%s\"", given),
 				 errdetail("%s had a value that was refused when zklock was loaded, so the intended value is not known.",
-						   hidden),
+						   refused),
 				 errhint("Set it as a superuser, and do not set it when connecting.")));
 	if (prefix[0] != '\0' && !zklock_path_is_below(given, prefix) &&
 		!(parent && strcmp(given, prefix) == 0))

@@ -63,7 +63,7 @@ static struct
 	const char *name;
 	const struct config_generic *setting;	/* PostgreSQL's record, once
 											 * defined */
-	bool		hidden;			/* see find_hidden() */
+	GucSource	refused;		/* see find_refused() */
 }			rules[N_RULES] = {
 	[HOSTS] = {.name = "zklock.hosts"},
 	[AUTH] = {.name = "zklock.auth"},
@@ -74,9 +74,6 @@ static struct
 	[PATH_PREFIX] = {.name = "zklock.path_prefix"},
 	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"}
 };
-
-/* The highest source that does not replace a hidden value. */
-static GucSource doubtful = PGC_S_DEFAULT;
 
 static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
@@ -231,35 +228,37 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Find the hidden settings: those of the rules whose values are unknown.
+ * Find the settings of the rules whose value was refused when the library was
+ * loaded, and where that value came from.  Until then, PostgreSQL accepts any
+ * value of them.
  *
- * When a client connects, it may set any setting of a library that is not
- * loaded.  PostgreSQL prefers the client's value to the values that are set
- * for its role, its database or all.  Only when the library is loaded,
- * PostgreSQL learns that the client may not set this one.  Then it has already
- * forgotten the other value.  So nothing shows which value this session must
- * obey, until a superuser sets one in the session.  Reading the configuration
- * files again does not help, because they contain only the value for other
- * sessions.
+ * A stored value can only be invalid.  A client that connects may also set what
+ * it is not permitted to set.  PostgreSQL prefers the client's value to the
+ * values that are set for its role, its database or all, and when the library
+ * is loaded, it has already forgotten the others.  So nothing shows which value
+ * this session must obey, until one comes from the same source as the refused
+ * one or a higher one.  The default would be wrong, too: it might lead to
+ * another ZooKeeper.
  *
- * If the library is preloaded, no client can have set a value before.  Then a
- * refused value comes from a configuration file, and is corrected there.  In
- * that case only limits are treated as unknown.
+ * If the library is preloaded, no client can have set a value before.  In that
+ * case only limits are treated as unknown.
  *
  * Must be called before the settings are defined, and again after that.
  */
 static void
-find_hidden(bool defined)
+find_refused(bool defined)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		doubtful = PGC_S_CLIENT;
-	for (int i = doubtful == PGC_S_CLIENT ? 0 : PATH_PREFIX; i < N_RULES; i++)
-		rules[i].hidden = !defined ?
-			GetConfigOption(rules[i].name, true, false) != NULL :
-			rules[i].hidden && rules[i].setting->source == PGC_S_DEFAULT;
-
-	/* This one can only be set within a session. */
-	rules[AUTH].hidden = false;
+	for (int i = process_shared_preload_libraries_in_progress ? PATH_PREFIX : 0;
+		 i < N_RULES; i++)
+	{
+		/* This one can only be set within a session. */
+		if (i == AUTH)
+			continue;
+		if (defined && rules[i].setting->source != PGC_S_DEFAULT)
+			rules[i].refused = PGC_S_DEFAULT;
+		else if (!defined && GetConfigOption(rules[i].name, true, false) != NULL)
+			rules[i].refused = zklock_compat_setting(rules[i].name)->source;
+	}
 }
 
 const char *
@@ -269,11 +268,14 @@ zklock_guc_path_prefix(void)
 }
 
 const char *
-zklock_guc_hidden(void)
+zklock_guc_refused(bool *stored)
 {
 	for (int i = 0; i < N_RULES; i++)
-		if (rules[i].hidden && rules[i].setting->source <= doubtful)
+		if (rules[i].setting->source < rules[i].refused)
+		{
+			*stored = is_kept(rules[i].refused);
 			return rules[i].name;
+		}
 	return NULL;
 }
 
@@ -311,7 +313,7 @@ check_idle_session_timeout(int *newval, void **extra, GucSource source)
 void
 zklock_guc_init(void)
 {
-	find_hidden(false);
+	find_refused(false);
 	DefineCustomStringVariable("zklock.hosts",
 							   "ZooKeeper servers to connect to.",
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
@@ -459,6 +461,6 @@ zklock_guc_init(void)
 							NULL, NULL, NULL);
 	for (int i = 0; i < N_RULES; i++)
 		rules[i].setting = zklock_compat_setting(rules[i].name);
-	find_hidden(true);
+	find_refused(true);
 	MarkGUCPrefixReserved("zklock");
 }

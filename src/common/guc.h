@@ -67,9 +67,11 @@ extern const char *zklock_guc_path_prefix(void);
 
 /*
  * The name of a setting that this session must obey, and whose value is
- * unknown.  As long as there is one, no lock is permitted.  NULL: all are
- * known.
+ * unknown, because it was refused when the library was loaded.  As long as
+ * there is one, no lock is permitted.  `*stored` if the refused value came from
+ * a configuration file, or was stored with the role or the database, rather
+ * than from the client.  NULL: all are known.
  */
-extern const char *zklock_guc_hidden(void);
+extern const char *zklock_guc_refused(bool *stored);
 
 #endif							/* ZKLOCK_GUC_H */

@@ -242,6 +242,26 @@ like($hidden{'zklock.path_prefix'}->query(q(SELECT zk_lock_acquire('/shared/y', 
 	qr/^ERROR:  42501:/m, '... and does not lift the confinement outside');
 $_->close for values %hidden;
 
+# A stored value that no check has seen is not used when it turns out to be
+# invalid, and neither is the default, for superusers either. Another value takes
+# its place.
+$node->append_conf('postgresql.conf', q(zklock.hosts = 'nohost'));
+$node->reload;
+my $trouble = qr/^ERROR:  22023: invalid value for parameter "zklock\.hosts"\nDETAIL:  The value was stored without a check/m;
+my $refused = ZkTest->new($node);
+like($refused->query(q(SELECT zk_lock_acquire('/any', '0'))),
+	$trouble, 'a superuser gets no lock from hosts that are invalid, and is told why');
+is($refused->query("SET zklock.hosts = '${\ $zk->hosts}'; SELECT zk_lock_acquire('/any')"),
+	't', '... but from those that are set in the session');
+$refused->query('SELECT zk_lock_release_all(); RESET zklock.hosts');
+like($refused->query(q(SELECT zk_lock_acquire('/any', '0'))), $trouble, '... until they are reset');
+$node->append_conf('postgresql.conf', "zklock.hosts = '${\ $zk->hosts}'");
+$node->reload;
+wait_until('the session has the corrected hosts',
+	sub { $refused->query('SHOW zklock.hosts') eq $zk->hosts });
+is($refused->query(q(SELECT zk_lock_acquire('/any'))), 't', '... or are corrected in the file');
+$refused->close;
+
 # SECURITY DEFINER functions are confined, too, unless they set their own
 # prefix.
 
