@@ -47,10 +47,39 @@ typedef enum Finding
 	SILENT,
 	CLOSED,
 	SPEAKS_TLS,
+	POSTGRESQL,
 	NOT_SERVING,
 	SERVING,
 	OTHER
 } Finding;
+
+/*
+ * What a server is sent.  Each question needs a connection of its own, and is
+ * asked if the server has closed the previous one without an answer that is
+ * understood.
+ */
+typedef enum Question
+{
+	SRVR,						/* ZooKeeper's four-letter word */
+	SSL_REQUEST,				/* PostgreSQL's */
+	CLIENT_HELLO,				/* TLS: every server of it answers, if only with
+								 * an alert.  PostgreSQL does, too, since 17. */
+	N_QUESTIONS
+} Question;
+
+#define LITERAL(text) {text, sizeof(text) - 1}
+
+static const struct
+{
+	const char *text;
+	size_t		len;
+}			questions[N_QUESTIONS] = {
+	[SRVR] = LITERAL("srvr"),
+	[SSL_REQUEST] = LITERAL("\x00\x00\x00\x08\x04\xd2\x16\x2f"),
+	[CLIENT_HELLO] = LITERAL("\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
+							 "0123456789abcdef0123456789abcdef"
+							 "\x00\x00\x04\xc0\x2f\x00\x2f\x01\x00")
+};
 
 typedef struct Target
 {
@@ -63,7 +92,7 @@ typedef struct Target
 	int			fd;
 	bool		connected;
 	bool		nudged;
-	bool		tls;			/* second connection, which tries TLS */
+	Question	question;
 } Target;
 
 struct ZkLockProbe
@@ -76,12 +105,6 @@ struct ZkLockProbe
 	Target		target[MAX_TARGETS];
 	char		hosts[];
 };
-
-/* A ClientHello that every TLS server answers, if only with an alert. */
-static const char client_hello[] =
-"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
-"0123456789abcdef0123456789abcdef"
-"\x00\x00\x04\xc0\x2f\x00\x2f\x01\x00";
 
 static int64_t
 now_ms(void)
@@ -120,17 +143,17 @@ begin_connect(ZkLockProbe *probe, Target *target)
 	else if (connect(target->fd, (struct sockaddr *) &target->addr,
 					 target->addr_len) != 0 && errno != EINPROGRESS)
 	{
-		if (!target->tls)
+		if (target->question == SRVR)
 			set_finding(probe, target, REFUSED, errno);
 		close_socket(target);
 	}
-	else if (!target->tls)
+	else if (target->question == SRVR)
 		set_finding(probe, target, CONNECTING, 0);
 }
 
-/* Classify a server by the first bytes of its answer. */
+/* Classify a server by the first bytes of its answer to a question. */
 static Finding
-classify(const char *answer, size_t len)
+classify(Question question, const char *answer, size_t len)
 {
 	static const char serving[] = "Zookeeper version";
 	static const char silenced[] = "srvr is not executed";
@@ -138,6 +161,9 @@ classify(const char *answer, size_t len)
 
 	if (len >= 2 && (answer[0] == 0x15 || answer[0] == 0x16) && answer[1] == 3)
 		return SPEAKS_TLS;
+	if (question == SSL_REQUEST && len == 1 &&
+		(answer[0] == 'S' || answer[0] == 'N'))
+		return POSTGRESQL;
 	if (strncmp(answer, not_serving, strlen(not_serving)) == 0)
 		return NOT_SERVING;
 	if (strncmp(answer, serving, strlen(serving)) == 0 ||
@@ -154,18 +180,15 @@ send_all(Target *target, const char *text, size_t len)
 		return;
 }
 
-/*
- * The server has closed the connection.  It may require TLS, so try that next.
- */
+/* The server has not answered the question, so ask the next one. */
 static void
 connection_closed(ZkLockProbe *probe, Target *target)
 {
 	close_socket(target);
-	if (target->tls)
-		return;
-	set_finding(probe, target, CLOSED, 0);
-	target->tls = true;
-	begin_connect(probe, target);
+	if (target->question == SRVR)
+		set_finding(probe, target, CLOSED, 0);
+	if (++target->question < N_QUESTIONS)
+		begin_connect(probe, target);
 }
 
 /* The socket is connected, has data, or is closed. */
@@ -174,6 +197,7 @@ handle_event(ZkLockProbe *probe, Target *target)
 {
 	char		answer[64] = "";
 	ssize_t		len;
+	Finding		finding = OTHER;
 
 	if (!target->connected)
 	{
@@ -188,19 +212,16 @@ handle_event(ZkLockProbe *probe, Target *target)
 		}
 		if (error != 0)
 		{
-			if (!target->tls)
+			if (target->question == SRVR)
 				set_finding(probe, target, REFUSED, error);
 			close_socket(target);
 			return;
 		}
 		target->connected = true;
-		if (target->tls)
-			send_all(target, client_hello, sizeof(client_hello) - 1);
-		else
-		{
+		if (target->question == SRVR)
 			set_finding(probe, target, SILENT, 0);
-			send_all(target, "srvr", 4);
-		}
+		send_all(target, questions[target->question].text,
+				 questions[target->question].len);
 		return;
 	}
 
@@ -208,15 +229,14 @@ handle_event(ZkLockProbe *probe, Target *target)
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (len > 0)
+		finding = classify(target->question, answer, len);
+	if (finding == OTHER && (len <= 0 || target->question != SRVR))
 	{
-		Finding		finding = classify(answer, len);
-
-		if (!target->tls || finding == SPEAKS_TLS)
-			set_finding(probe, target, finding, 0);
-		close_socket(target);
-	}
-	else
 		connection_closed(probe, target);
+		return;
+	}
+	set_finding(probe, target, finding, 0);
+	close_socket(target);
 }
 
 static void
@@ -239,7 +259,7 @@ poll_targets(ZkLockProbe *probe)
 			pfd[i].revents = 0;
 			open += target->fd >= 0;
 			if (target->fd >= 0 && target->connected && !target->nudged &&
-				!target->tls && passed >= NUDGE_MS)
+				target->question == SRVR && passed >= NUDGE_MS)
 			{
 				target->nudged = true;
 				send_all(target, "\r\n\r\n", 4);
@@ -389,6 +409,8 @@ describe(const Target *target)
 			return "closes the connection without an answer: it is not serving, or it has too many connections from this address (maxClientCnxns)";
 		case SPEAKS_TLS:
 			return "speaks TLS on this port: zklock needs a tunnel to it";
+		case POSTGRESQL:
+			return "speaks PostgreSQL's protocol on this port: it is not a ZooKeeper";
 		case NOT_SERVING:
 			return "is a ZooKeeper that is not serving: it has no quorum";
 		case SERVING:

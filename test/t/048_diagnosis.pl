@@ -7,7 +7,9 @@ use Child;
 use File::Temp;
 use IO::Select;
 use IO::Socket::INET;
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Template;
 use Test::More;
 use ZkServer;
 use ZkTest;
@@ -90,6 +92,16 @@ my $holder = ZkTest->new(
 	'zklock.connect_timeout' => '20s');
 is($holder->query(q(SELECT zk_lock_acquire('/one'))), 't', 'the only connection is used');
 
+# A PostgreSQL server that also speaks TLS
+my $postgres = PostgreSQL::Test::Cluster->new('postgres');
+init_node($postgres);
+Child->run("$dir/log", 60, qw(openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost),
+	'-keyout', $postgres->data_dir . '/server.key', '-out', $postgres->data_dir . '/server.crt');
+$postgres->append_conf('postgresql.conf', q(
+	listen_addresses = '127.0.0.1'
+	ssl = on));
+$postgres->start;
+
 my $silent = listener();
 my ($tls, $tls_server) = start_tls();
 my %says = (
@@ -98,6 +110,8 @@ my %says = (
 	'127.0.0.1:' . $silent->sockport => 'lets us connect, but does not answer',
 	'no-such-host.invalid:2181' => 'has a name that cannot be resolved: [^\n]+',
 	start_http() => 'is not a ZooKeeper',
+	'127.0.0.1:' . $postgres->port =>
+	  "speaks PostgreSQL's protocol on this port: it is not a ZooKeeper",
 	$tls => 'speaks TLS on this port: zklock needs a tunnel to it',
 	$zk->hosts =>
 	  'closes the connection without an answer: [^\n]*\(maxClientCnxns\)',
