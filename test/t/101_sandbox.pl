@@ -20,7 +20,8 @@ $Child::detached = 1;
 my $sandbox =
   Child->start("$dir/log", "$FindBin::RealBin/../sandbox/run");
 $sandbox->say($_)
-  for q(\pset format unaligned),
+  for q(\pset),
+  q(\pset format unaligned),
   q(SELECT current_setting('cluster_name') AS name,
 	zk_lock_acquire('/shop/a') AS lock;),
   q(\! kill -INT 0),
@@ -32,11 +33,27 @@ $sandbox->say($_)
 $sandbox->finish($Wait::timeout);
 
 my $log = $sandbox->output;
+like($log, qr/^expanded +auto\n(?:.*\n)*pager +0\n/m,
+	'rows that are wider than the terminal are shown as columns, without a pager');
 like($log, qr/^name\|lock\nA\|t\n/m, 'lock is acquired on A');
 like($log, qr/^kept\nt\n/m, '... and is held after an interrupt');
 like($log, qr/^name\|lock\nB\|t\n/m, 'lock is acquired on B');
 my ($servers) = $log =~ m{^directory (/tmp/\S+)/A/\.\./B$}m or diag($log);
 ok(defined $servers && !-e $servers, 'sandbox leaves no files');
+
+# One session for each server
+$ENV{SESSION} = 'server';
+$sandbox = Child->start("$dir/server", "$FindBin::RealBin/../sandbox/run");
+delete $ENV{SESSION};
+$sandbox->say($_)
+  for q(\pset format unaligned),
+  q(SELECT zk_lock_acquire('/shop/a');),
+  q(\c - - :HOST/../B),
+  q(SELECT zk_lock_acquire('/shop/a', '1 min') AS lock, count(*) AS workers
+	FROM pg_stat_activity WHERE backend_type = 'zklock worker';);
+$sandbox->finish($Wait::timeout);
+like($sandbox->output, qr/^lock\|workers\nt\|1$/m,
+	'with SESSION=server, the servers have one session each');
 
 # The exit status of psql is that of the sandbox.
 $sandbox = Child->start("$dir/failed", "$FindBin::RealBin/../sandbox/run");
