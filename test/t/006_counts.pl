@@ -1,5 +1,5 @@
 # How test/run counts the results that prove and pg_regress print: no failed
-# test may get lost.
+# test may get lost. And what it shows until then.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -33,7 +33,7 @@ sub prove
 	my @files = map { my $file = "$dir/" . ++$n . '.t'; append_to_file($file, $_); $file } @_;
 	my $said;
 
-	IPC::Run::run([ 'prove', @files ], '>&', \$said);
+	IPC::Run::run([ 'prove', '-j2', @files ], '>&', \$said);
 	return $said;
 }
 
@@ -70,5 +70,45 @@ test extension                    ... ok           60 ms
 test modes                        ... FAILED       90 ms
      scopes                       ... ok           70 ms
 EOTEXT
+
+# The progress of four files, of which one fails and one is not done, on a clock that
+# stops after $seconds
+append_to_file("$dir/log", prove($good, $bad, $skipped));
+my $clock = <<"EOSH";
+. '$FindBin::RealBin/../progress.sh'
+clock=0
+date() { echo \$clock; }
+sleep() { clock=\$((clock + 1)); [ \$clock -lt \$seconds ]; }
+EOSH
+
+sub progress_of
+{
+	my ($seconds, $to, @what) = @_;
+	my $said;
+
+	IPC::Run::run([ 'sh', '-c', "seconds=$seconds\n${clock}tick \"\$\@\"", 'sh', @what ],
+		$to, \$said);
+	return $said =~ s/\r\n/\n/gr;
+}
+
+is( progress_of(150, '>', 'server tests', "$dir/log", 4),
+	"server tests: 3 of 4 files, 1 failed, about 0:20 left, 1:00\n"
+	  . "server tests: 3 of 4 files, 1 failed, about 0:40 left, 2:00\n",
+	'without a terminal, there is a plain line for each minute');
+is(progress_of(150, '>', 'build'), "build: 1:00\nbuild: 2:00\n",
+	'... with the time alone if nothing is counted');
+is( progress_of(4, '>pty>', 'build'),
+	join('', map { "\r\e[K$_\r" } 'build: 0:01', 'build: 0:02', 'build: 0:03'),
+	'on a terminal, one line is drawn again each second');
+
+# What a command prints, and its status
+my @command = ("$FindBin::RealBin/../with-progress", 'demo', 'sh', '-c');
+my $said;
+IPC::Run::run([ @command, 'echo one; echo two; exit 3' ], '>', \$said);
+is($said, "one\ntwo\n", 'a command with progress prints the same without a terminal');
+is($? >> 8, 3, '... and has the same status');
+IPC::Run::run([ @command, 'echo one; sleep 2; echo two' ], '>pty>', \$said);
+like($said, qr/^\r\e\[Kone\r\n(?:\r\e\[Kdemo: 0:0\d\r)+\r\e\[Ktwo\r\n\r\e\[K$/,
+	'... and on a terminal, its lines take the place of the progress');
 
 done_testing();
