@@ -122,23 +122,24 @@ dist:
 	git archive --format=zip --prefix=zklock-$(DISTVERSION)/ --output='$(DIST)' HEAD
 
 sandbox:
+	@test/setup sandbox
 	@test/sandbox/run
 
-demo:
-	@test/demo/run
-
-bench:
-	@test/bench/run
+demo bench:
+	@test/setup $@
+	@test/with-progress $@ test/$@/run
 
 soak:
-	@test/soak/run
+	@test/setup sandbox
+	@test/with-progress soak test/soak/run
 
 sanitize:
 	@test/sanitize
 
 fuzz:
+	@test/setup sandbox
 	@$(MAKE) --no-print-directory -C test/unit fuzz
-	@test/fuzz/run
+	@test/with-progress fuzz test/fuzz/run
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check

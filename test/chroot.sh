@@ -59,7 +59,6 @@ inside()
 			unset TMPDIR
 			cd /zklock
 			apt-get -qq update
-			apt-get -qq install --yes --no-install-recommends make >/dev/null
 			$2"
 	' sh "$root" "$1" </dev/null &
 	child=$!

@@ -1,5 +1,6 @@
 # The beginning and the end of programs that run their own servers. They leave
-# nothing behind except what they install: packages and the extension.
+# nothing behind except the extension. make has installed the packages that they need,
+# Perl's core modules among them.
 #
 #	my ($bindir, $tmp) = set_up('demo', sub { $zk->stop if $zk });
 
@@ -25,9 +26,8 @@ my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
 my $main_pid = $$;
 my ($tmp, $stop, $kept);
 
-# Installs the packages that program $name needs and, unless ZKLOCK_INSTALLED
-# is set, the extension. If it runs as root, it continues as user postgres,
-# because PostgreSQL does not run as root.
+# Installs the extension, unless ZKLOCK_INSTALLED is set, for program $name. If it
+# runs as root, it continues as user postgres, because PostgreSQL does not run as root.
 #
 # Returns the directory of PostgreSQL's programs, and a private directory with
 # copies of @files, which is removed at the end. Before that, $at_end is
@@ -47,9 +47,6 @@ sub set_up
 	delete @ENV{ grep { /^(PG(?!_CONFIG$)|MAKE|MFLAGS$)/ } keys %ENV };
 	$ENV{LC_ALL} = 'C.UTF-8';
 	$ENV{PATH} .= ':/usr/sbin';
-
-	system("$top/test/setup", $name =~ /^(demo|bench)$/ ? $name : 'sandbox') == 0
-	  or die "test/setup failed\n";
 
 	# Not in TMPDIR: the names of sockets must be short, and user postgres must
 	# be able to enter the directory.

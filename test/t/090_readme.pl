@@ -131,6 +131,25 @@ is($later->query(q(SELECT zk_lock_acquire('/shop/late'))),
 like($zk->get("/shop/late/${\ ($zk->children('/shop/late'))[0]}")->{data},
 	qr/pid=${\ $later->pid} /, '... in the same ZooKeeper');
 
+# A server that is set up in a session without the library: PostgreSQL refuses the
+# setting, or does not check it.
+my $hasty_node = fresh_node('hasty');
+my $hasty = ZkTest->new($hasty_node);
+my ($until) = $section =~ /PostgreSQL up to version (\d+) refuses/;
+my $unchecked = $hasty->query('SHOW server_version_num') >= 10000 * ($until + 1);
+like($hasty->query(q(ALTER SYSTEM SET zklock.hosts = 'nohost')),
+	$unchecked ? qr/^$/ : qr/^ERROR:  42704: /,
+	'without the library, ALTER SYSTEM ' . ($unchecked ? 'accepts any value' : 'fails'));
+$hasty_node->append_conf('postgresql.conf', q(zklock.hosts = 'nohost')) if !$unchecked;
+$hasty_node->reload;
+wait_until('the unchecked value is in effect',
+	sub { ZkTest->new($hasty_node)->query('SHOW zklock.hosts') eq 'nohost' });
+like(
+	ZkTest->new($hasty_node)
+	  ->query(q(CREATE EXTENSION zklock; SELECT zk_lock_acquire('/shop/hasty'))),
+	qr/^WARNING:  22023: .*"nohost".*^ERROR:  22023: invalid value for parameter "zklock.hosts"$/ms,
+	'... and a session that loads the library can take no lock');
+
 # A server that is set up in its own session
 my ($load) = $section =~ /`(LOAD '\w+')`/;
 my $admin = ZkTest->new(fresh_node('third'));

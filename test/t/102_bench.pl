@@ -21,7 +21,7 @@ my %least = (
 	CONTESTANTS => 'zklock,zklock server,zklock keep,raw,raw safe,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
-my @sources = map { "$FindBin::RealBin/../$_" } qw(bench demo perl setup);
+my @sources = map { "$FindBin::RealBin/../$_" } qw(bench demo perl);
 my $gone = <<'EOPERL';
 package Gone;
 INIT
