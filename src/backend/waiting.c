@@ -130,7 +130,7 @@ zklock_waiting_finish(bool granted)
 	return granted;
 }
 
-/* The counter for a wait that ended without the lock */
+/* The counter for an attempt that ended without the lock */
 static ZkLockCounter
 counter_of_failure(bool failed)
 {
@@ -148,13 +148,30 @@ counter_of_failure(bool failed)
 	}
 }
 
+/*
+ * Each attempt is counted once.  But a deadlock is one deadlock, however many
+ * locks were requested: the attempts for the others were given up.
+ */
+static void
+count_failures(bool failed, int n)
+{
+	ZkLockCounter counter = counter_of_failure(failed);
+
+	if (counter == ZKLOCK_DEADLOCKS && n > 1)
+	{
+		zklock_stats_add(ZKLOCK_CANCELS, n - 1);
+		n = 1;
+	}
+	zklock_stats_add(counter, n);
+}
+
 void
 zklock_waiting_end(bool granted, bool failed, int n)
 {
 	disarm_lock_timeout();
 	zklock_await_end();
 	if (!granted)
-		zklock_stats_add(counter_of_failure(failed), n);
+		count_failures(failed, n);
 }
 
 /*

@@ -267,6 +267,8 @@ like(
 $b->query('ROLLBACK');
 is($a->result, 't', '... which goes on');
 
+my $attempts = 'SELECT deadlocks, cancels, acquires - deadlocks - cancels FROM zk_lock_stats';
+my @before = split(/\|/, $observer->query($attempts));
 $p = begin($a, $b);
 $b->query(acquire("$p/2"));
 $a->start("SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
@@ -279,6 +281,11 @@ like(
 	'a backend that takes many locks finds a deadlock');
 $a->query('ROLLBACK');
 is($b->result, 't', '... and the other one goes on');
+my @after = split(/\|/, $observer->query($attempts));
+is_deeply(
+	[ map { $after[$_] - $before[$_] } 0 .. 2 ],
+	[ 1, 2, 2 ],
+	'... which is counted once, with two attempts that were given up and two grants');
 
 # It does not have the locks that sort behind the one it waits for.
 $p = begin($b, $a);
