@@ -82,7 +82,9 @@ else
 .PHONY: all install installcheck clean
 all install installcheck clean:
 ifeq ($(and $(wildcard $(PGXS)),$(POSTGRES_H)),)
-	@echo "zklock needs PostgreSQL's server headers, found through pg_config." >&2
+	@echo "zklock needs PostgreSQL's server headers, found through $(PG_CONFIG)." >&2
+	@'$(PG_CONFIG)' --version >/dev/null 2>&1 || \
+		echo "  $(PG_CONFIG) cannot be run." >&2
 	@echo "  Debian, Ubuntu: apt-get install postgresql-server-dev-all" >&2
 	@echo "  elsewhere:      the -devel package of PostgreSQL 13 or later, PG_CONFIG=/path/to/pg_config" >&2
 endif

@@ -95,4 +95,14 @@ like($part, qr/\/pg_$_ /, "... but runs pg_$_") for @runners;
 is($complaint, "The TAP tests are left out. For them, this is missing:
   the Perl module IPC::Run", '... and names the missing module');
 
+# A wrong PG_CONFIG is named, and nothing is installed because of it.
+my $wrong = "$dir/no_such/pg_config";
+my (undef, $said) = run_command([ @make, "PG_CONFIG=$wrong" ]);
+like($said, qr/^zklock needs .* found through \Q$wrong\E\.\n  \Q$wrong\E cannot be run\.$/m,
+	'make names a pg_config that does not exist');
+is_deeply(
+	[ run_command([ 'env', "PG_CONFIG=$wrong", "$top/test/setup", 'build' ]) ],
+	[ '', "PG_CONFIG=$wrong cannot be run." ],
+	'... and so does the setup');
+
 done_testing();
