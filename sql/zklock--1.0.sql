@@ -17,7 +17,8 @@ CREATE TYPE zk_lock_scope AS ENUM ('session', 'transaction');
 -- 22023: ZooKeeper does not accept the path, or a part of it is "leases" or is named
 --     like a node in a lock's queue.  zk_lock_queue() and zk_lock_paths() accept such
 --     parts, since they only read.
--- 42501: the path is not below zklock.path_prefix.
+-- 42501: the path is not below zklock.path_prefix, or the call is in an index expression
+--     or in the query of a materialized view.
 -- 08001: there was no connection within zklock.connect_timeout.
 -- 08006: the connection was lost and did not come back.
 -- 28000: the authentication or an access control list refuses.

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * privileges.h
- *	  What the current user may see of other backends.
+ *	  What the current user may see of other backends, and when it may use
+ *	  locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,5 +14,14 @@
  * logged in?  The rule is that of pg_stat_activity.
  */
 extern bool zklock_privileges_may_see(int pid, Oid role);
+
+/*
+ * ERROR 42501 in a security-restricted operation.  PostgreSQL runs the code of
+ * a table's owner in it, as in an expression of an index, with the rights of
+ * that owner, but in a process of somebody else, which may be an autovacuum
+ * worker.  So the settings are not those of the owner, and the locks are of
+ * the process.
+ */
+extern void zklock_privileges_refuse_restricted(void);
 
 #endif							/* ZKLOCK_PRIVILEGES_H */

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "backend/privileges.h"
 #include "backend/sqlargs.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
@@ -42,10 +43,10 @@ to_path(const char *given, CheckPath check)
 }
 
 /*
- * ERROR 42501 if a path is not below zklock.path_prefix.  If `parent`, the
- * prefix itself is accepted.  Both are compared in the encoding of the
- * database.  If the setting was made for all databases, it may be in another
- * encoding, and then no path is below it.
+ * ERROR 42501 if the current user may not use locks now, or if a path is not
+ * below zklock.path_prefix.  If `parent`, the prefix itself is accepted.  Both
+ * are compared in the encoding of the database.  If the setting was made for
+ * all databases, it may be in another encoding, and then no path is below it.
  *
  * A semaphore at the prefix is not below it, but its mutex is.  A lock on the
  * mutex would block all users of the semaphore.
@@ -57,6 +58,7 @@ refuse_outside(const char *given, bool parent)
 	bool		stored;
 	const char *refused = zklock_guc_refused(&stored);
 
+	zklock_privileges_refuse_restricted();
 	if (refused != NULL && stored)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -16,7 +16,8 @@ extern void zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno,
 
 /*
  * Convert a lock path to UTF-8, palloc'd.  ERROR 22023 if it is not a valid
- * lock path, 42501 if it is not below zklock.path_prefix.
+ * lock path, 42501 if it is not below zklock.path_prefix, or if the current
+ * user may not use locks now (see privileges.h).
  */
 extern char *zklock_sqlargs_check_path(const text *arg);
 

@@ -15,6 +15,7 @@
 #include "backend/acquireall.h"
 #include "backend/fence.h"
 #include "backend/lease.h"
+#include "backend/privileges.h"
 #include "backend/queue.h"
 #include "backend/sessionchoice.h"
 #include "backend/sharedcount.h"
@@ -351,6 +352,7 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	ZkLockHold *hold;
 
 	(void) fcinfo;
+	zklock_privileges_refuse_restricted();
 	zklock_sessionchoice_refuse_parallel();
 	zklock_session_routine->poll();
 	zklock_lease_check();

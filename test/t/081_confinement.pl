@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Docs;
+use File::Find;
 use FindBin;
 use IPC::Run;
 use PostgreSQL::Test::Utils;
@@ -52,9 +53,11 @@ for my $server ($node, $preloaded)
 			zk_fence_prune(interval), zk_lock_revoke(text),
 			zk_shared_count_set(text, integer) TO customer;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
-			SECURITY DEFINER AS 'SELECT zk_lock_acquire($1)';
+			SECURITY DEFINER SET search_path = public, pg_temp
+			AS 'SELECT zk_lock_acquire($1)';
 		CREATE FUNCTION lifted(text) RETURNS boolean LANGUAGE sql
-			SECURITY DEFINER SET zklock.path_prefix = '/shared'
+			SECURITY DEFINER SET search_path = public, pg_temp
+			SET zklock.path_prefix = '/shared'
 			AS 'SELECT zk_lock_acquire($1)'));
 }
 
@@ -262,6 +265,93 @@ wait_until('the session has the corrected hosts',
 is($refused->query(q(SELECT zk_lock_acquire('/any'))), 't', '... or are corrected in the file');
 $refused->close;
 
+# Code of the role that runs in the processes of others, without the role's settings
+
+my @attempts = (
+	(map { sprintf($_, '/elsewhere') } grep { !m{/a/customer} } @calls),
+	q(lifted('/shared/elsewhere')), q(zk_lock_paths('/')), 'zk_lock_release_all()');
+my $attempts = join(', ', map { "'" . s/'/\'\'/gr . "'" } @attempts);
+my $all_refused = join('', map { "$_: 42501 cannot use ZooKeeper locks within security-restricted operation\n" }
+	  @attempts) . "locks seen: 0\n";
+
+# What the role's code has reported, without what was added by the server
+sub reported
+{
+	my ($output) = @_;
+
+	return join('', map { "$_\n" } $output =~ /WARNING:  (?:01000: )?attack: (.*)/g);
+}
+
+$customer = as_role($node, 'customer');
+$customer->query(qq(
+	SET customer.harmless = 'yes';
+	CREATE FUNCTION customer.attack(integer) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS \$\$
+	DECLARE
+		attempt text;
+	BEGIN
+		IF current_setting('customer.harmless', true) = 'yes' THEN RETURN 1; END IF;
+		FOREACH attempt IN ARRAY ARRAY[$attempts] LOOP
+			BEGIN
+				EXECUTE 'SELECT public.' || attempt;
+				RAISE WARNING 'attack: %: succeeded', attempt;
+			EXCEPTION WHEN OTHERS THEN
+				RAISE WARNING 'attack: %: % %', attempt, SQLSTATE, SQLERRM;
+			END;
+		END LOOP;
+		RAISE WARNING 'attack: locks seen: %', (SELECT count(token) FROM public.zk_locks);
+		RETURN 1;
+	END \$\$;
+	CREATE TABLE customer.t (i integer) WITH (autovacuum_enabled = off,
+		autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0);
+	INSERT INTO customer.t VALUES (1);
+	CREATE INDEX i ON customer.t (customer.attack(i));
+	CREATE MATERIALIZED VIEW customer.m AS SELECT customer.attack(1)));
+my $super = ZkTest->new($node);
+my $locks = 'SELECT path, mode, session_holds, lost FROM zk_locks ORDER BY path, mode';
+$super->query(q(SELECT zk_lock_acquire_all('{/held, /elsewhere}'), zk_semaphore_acquire('/elsewhere', 2)));
+my $held = $super->query($locks);
+for my $statement ('ANALYZE customer.t', 'REINDEX TABLE customer.t', 'VACUUM FULL customer.t',
+	'CREATE INDEX j ON customer.t (customer.attack(i + 1))', 'REFRESH MATERIALIZED VIEW customer.m')
+{
+	is(reported($super->query($statement)), $all_refused,
+		"a superuser's $statement does not let the owner's code use locks");
+}
+is($super->query($locks), $held, "... the superuser's locks are not changed");
+$super->query('DROP INDEX customer.j');
+
+my $logged = -s $node->logfile;
+$node->append_conf('postgresql.conf', 'autovacuum_naptime = 1s');
+$node->reload;
+$customer->query('ALTER TABLE customer.t SET (autovacuum_enabled = on); INSERT INTO customer.t VALUES (NULL)');
+my $by_autovacuum;
+wait_until('autovacuum has analyzed the table',
+	sub {
+		$by_autovacuum = reported(slurp_file($node->logfile, $logged));
+		$by_autovacuum =~ /locks seen/;
+	});
+is($by_autovacuum =~ s/locks seen: 0\n\K.*//sr, $all_refused, '... nor does autovacuum');
+$customer->query('DROP TABLE customer.t');
+$_->close for $customer, $super;
+
+# Each function with SECURITY DEFINER, also in tests and examples, sets search_path
+# right behind it: its callers must not choose which functions it calls.
+
+my ($definers, @without) = (0);
+find(
+	sub {
+		return if !-T;
+		my $text = slurp_file($_);
+
+		while ($text =~ /^(?!\s*(?:#|--|- )).*\bSECURITY\s+DEFINER\b(?!`)(\s+SET\s+search_path = )?/gm)
+		{
+			$definers++;
+			push @without, $File::Find::name if !defined $1;
+		}
+	},
+	map { "$FindBin::RealBin/../../$_" } qw(README.md docs sql test));
+cmp_ok($definers, '>', 4, 'there are functions with the rights of their owner');
+is("@without", '', '... and each sets search_path');
+
 # SECURITY DEFINER functions are confined, too, unless they set their own
 # prefix.
 
@@ -290,14 +380,16 @@ $plain->close;
 $customer = as_role($node, 'customer');
 is($customer->query('SHOW zklock.path_prefix'), '/a/customer',
 	'prefix of a role takes precedence');
-my $super = ZkTest->new($node);
+$super = ZkTest->new($node);
 like($super->query(q(SELECT zk_lock_acquire('/x'))),
 	refused('/x', '/db'), "superuser is confined by the database's prefix, too");
 is($super->query(q(SET zklock.path_prefix = ''; SELECT zk_lock_acquire('/x'))),
 	't', '... until it resets the prefix');
-is($super->query('SET ROLE customer; SHOW zklock.path_prefix'),
-	'', 'SET ROLE does not change the prefix');
-$super->query('RESET ROLE');
+for my $as ('ROLE', 'SESSION AUTHORIZATION')
+{
+	is($super->query("SET $as customer; SHOW zklock.path_prefix; RESET $as"),
+		'', "SET $as does not change the prefix");
+}
 if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 150000)
 {
 	$node->safe_psql('postgres', 'GRANT SET ON PARAMETER zklock.path_prefix TO plain');
@@ -339,7 +431,7 @@ for my $value ('x', '/', '/x/', '/x//y', '/x/../y', '/zookeeper')
 $preloaded->safe_psql('postgres', 'CREATE ROLE shop LOGIN');
 for my $block (
 	map { sql_blocks('docs/security.md', $_) }
-	'Confine a role to a subtree', 'What a role can set')
+	'Confine a role to a subtree', 'Where a prefix and a limit apply', 'What a role can set')
 {
 	my $session = as_role($preloaded,
 		$block->{as} eq 'shop' ? 'shop' : 'postgres');
