@@ -117,7 +117,8 @@ descend(PathScan *scan, const ZkLockOp *list)
 		if (zklock_contender_parse(name, &number) != NULL)
 			continue;
 		path = child_path(list->path, name);
-		if (strlen(path) > ZKLOCK_PATH_MAX || strcmp(path, "/zookeeper") == 0)
+		if (strlen(path) > ZKLOCK_PATH_MAX || strcmp(path, "/zookeeper") == 0 ||
+			strcmp(path, ZKLOCK_PATH_RESERVED) == 0)
 			continue;
 		if (semaphore != NULL && strcmp(name, semaphores->dir) == 0)
 			add_node(scan, path, PART_LEASES, semaphore);

@@ -49,6 +49,15 @@ refused_by_server(uint32_t c)
 		c >= 0xfff0;
 }
 
+/* Is this path `tree`, or below it? */
+static bool
+is_in(const char *path, size_t len, const char *tree)
+{
+	size_t		n = strlen(tree);
+
+	return len >= n && memcmp(path, tree, n) == 0 && (len == n || path[n] == '/');
+}
+
 static const char *
 check_part(const char *part, size_t len)
 {
@@ -63,8 +72,6 @@ check_part(const char *part, size_t len)
 const char *
 zklock_path_check(const char *path, size_t len)
 {
-	static const char reserved[] = "/zookeeper";
-	const size_t nreserved = sizeof(reserved) - 1;
 	size_t		part;
 
 	if (len == 0 || path[0] != '/')
@@ -75,9 +82,10 @@ zklock_path_check(const char *path, size_t len)
 		return "The path is longer than 1024 bytes.";
 	if (path[len - 1] == '/')
 		return "The path must not end with \"/\".";
-	if (len >= nreserved && memcmp(path, reserved, nreserved) == 0 &&
-		(len == nreserved || path[nreserved] == '/'))
+	if (is_in(path, len, "/zookeeper"))
 		return "\"/zookeeper\" is reserved for ZooKeeper itself.";
+	if (is_in(path, len, ZKLOCK_PATH_RESERVED))
+		return "\"/zklock\" is reserved for zklock itself.";
 
 	part = 1;
 	for (size_t i = 1; i <= len;)
@@ -110,14 +118,8 @@ const char *
 zklock_path_check_lock(const char *path, size_t len)
 {
 	const char *why = zklock_path_check(path, len);
-	const size_t nrecords = sizeof(ZKLOCK_PATH_RECORDS) - 1;
 	char		part[ZKLOCK_PATH_MAX + 1];
 	size_t		n = 0;
-
-	if (why == NULL && len >= nrecords &&
-		memcmp(path, ZKLOCK_PATH_RECORDS, nrecords) == 0 &&
-		(len == nrecords || path[nrecords] == '/'))
-		why = "\"/zklock/waits\" is reserved for the records of waits.";
 
 	for (size_t i = 1; why == NULL && i <= len; i++)
 	{

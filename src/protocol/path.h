@@ -19,16 +19,19 @@
 /* Longest path in bytes of UTF-8. */
 #define ZKLOCK_PATH_MAX 1024
 
-/* Parent of the records of waits (walk.h); no lock is there, or below. */
-#define ZKLOCK_PATH_RECORDS "/zklock/waits"
+/* No lock of any client is there, or below, and none is looked for there. */
+#define ZKLOCK_PATH_RESERVED "/zklock"
+
+/* Parent of the records of waits (walk.h) */
+#define ZKLOCK_PATH_RECORDS ZKLOCK_PATH_RESERVED "/waits"
 
 /*
  * Does every server accept this path?  `path` is UTF-8 of `len` bytes.
  * Returns NULL if so, otherwise the reason, as a sentence for errdetail().
  *
  * The rules are those of ZooKeeper's PathUtils.validatePath().  In addition,
- * the path must not be "/" nor below /zookeeper, and must have at most
- * ZKLOCK_PATH_MAX bytes.
+ * the path must not be "/", must have at most ZKLOCK_PATH_MAX bytes, and must
+ * be neither at nor below /zookeeper and ZKLOCK_PATH_RESERVED.
  */
 extern const char *zklock_path_check(const char *path, size_t len);
 
@@ -37,8 +40,7 @@ extern const char *zklock_path_check(const char *path, size_t len);
  * the nodes that are created there, must not count in the queue of a lock
  * further up, nor among the leases of a semaphore.  Otherwise a role that is
  * confined to paths below a lock could block that lock.  So no part of the
- * path may be a contender's name, or "leases".  Nor may the path be
- * ZKLOCK_PATH_RECORDS or below it.
+ * path may be a contender's name, or "leases".
  */
 extern const char *zklock_path_check_lock(const char *path, size_t len);
 

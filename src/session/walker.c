@@ -181,6 +181,27 @@ zklock_walker_begin(ZkLockWalker *walker, const char *text)
 	return true;
 }
 
+/*
+ * ZooKeeper refuses the record.  The same holds for those that follow, so this
+ * is logged only if the reason is not that of the last refusal.
+ */
+static void
+fail_to_publish(ZkLockWalker *walker, const ZkLockMessage *message)
+{
+	static int	logged_code = 0;
+
+	if (message->code != logged_code)
+		ereport(LOG,
+				(errmsg("zklock could not publish the record of a wait below \"%s\"",
+						ZKLOCK_PATH_RECORDS),
+				 errdetail("ZooKeeper refused it: %s.  Deadlocks across servers are not found.",
+						   zklock_zkclient_strerror(message->code)),
+				 errhint("Have the nodes \"%s\" and \"%s\" permit all servers to create nodes, and be no ephemeral nodes.",
+						 ZKLOCK_PATH_RESERVED, ZKLOCK_PATH_RECORDS)));
+	logged_code = message->code;
+	give_up(walker);
+}
+
 static void
 process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 {
@@ -200,7 +221,7 @@ process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 			walker->made_parent = true;
 			break;
 		default:
-			give_up(walker);
+			fail_to_publish(walker, message);
 			break;
 	}
 }
@@ -270,7 +291,7 @@ zklock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *message)
 		if (message->rc == ZKLOCK_RC_OK || message->rc == ZKLOCK_RC_NODE_EXISTS)
 			create(walker);
 		else
-			give_up(walker);
+			fail_to_publish(walker, message);
 	}
 	else if (take_read(walker, message->tag.request, &read))
 		process_read(walker, &read, message);

@@ -9,8 +9,9 @@
  *
  * Like the driver, the walker does not know for which backend it runs.  No
  * answer of ZooKeeper is an error: without permission, parents or a
- * connection there is only no verdict, or no verdict yet.  A walk that a lost
- * connection has interrupted begins again with the next one.
+ * connection there is only no verdict, or no verdict yet.  If ZooKeeper refuses
+ * the record, a line in the log says so.  A walk that a lost connection has
+ * interrupted begins again with the next one.
  *
  *-------------------------------------------------------------------------
  */

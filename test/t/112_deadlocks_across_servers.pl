@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 use ZkCli;
+use ZkClient;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -429,26 +430,64 @@ $b->start(acquire("$p/1"));
 is(victims($a, $b), 1, 'records that are not understood are ignored');
 $zk->delete(WAITS . "/$_") for 'garbage', 'empty', 'long';
 
+# What $a's server has logged about records that were refused
+sub refusals
+{
+	return slurp_file($node{preloaded}->logfile) =~
+	  /LOG:  zklock could not publish the record of a wait below "\/zklock\/waits"\n.*DETAIL:  ZooKeeper refused it: (.*?)\.  /g;
+}
+
+# A deadlock is not found, and ends when $b's wait times out.
+sub end_by_timeout
+{
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $a, $b;
+	$a->query(acquire("$p/1"));
+	$b->query(acquire("$p/2"));
+	block($a, "$p/2");
+	is($b->query(acquire("$p/1", 'exclusive', '2s')), 'f', 'deadlock ends by a timeout');
+	rollback($b);
+	is($a->result, 't', '... and the other one goes on');
+	rollback($a);
+	return;
+}
+
 wait_for_no_record();
 zkcli($zk, 'setAcl ' . WAITS . ' world:anyone:d');
+is(scalar(my @none = refusals()), 0, 'no record was refused');
+end_by_timeout();
+is(join(', ', refusals()), 'not authenticated', '... without permission, which is logged once');
+
+my $client = ZkClient->new($zk->hosts);
+$zk->delete($_) for grep { $zk->exists($_) } WAITS, '/zklock';
+$client->create('/zklock', '', ZkClient::EPHEMERAL);
+end_by_timeout() for 1, 2;
+is((refusals())[1], 'no children for ephemerals', '... and with a client\'s node in place of the parent');
+is(scalar(@none = refusals()), 2, '... which is logged once, too');
+$client->close;
+$p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b;
 $a->query(acquire("$p/1"));
 $b->query(acquire("$p/2"));
 block($a, "$p/2");
-is($b->query(acquire("$p/1", 'exclusive', '2s')), 'f', 'without permission, a deadlock ends by a timeout');
-rollback($b);
-is($a->result, 't', '... and the other one goes on');
-rollback($a);
+wait_until('there is a record', sub { $zk->children(WAITS) });
+is($node{preloaded}->safe_psql('postgres', q(SELECT count(*) FROM zk_lock_paths() WHERE path LIKE '/zklock%')),
+	'0', 'zk_lock_paths() shows no records');
+$b->start(acquire("$p/1"));
+is(victims($a, $b), 1, 'when that is gone, deadlocks are found again');
 
 # The path of the records is not that of a lock.
 
-for my $path (WAITS, WAITS . '/x')
+for my $path ('/zklock', '/zklock/x', WAITS, WAITS . '/x')
 {
-	like($a->query("SELECT zk_lock_acquire('$path')"),
-		qr/^ERROR:  22023: invalid lock path "$path"\nDETAIL:  "\/zklock\/waits" is reserved/m,
-		"there is no lock on $path");
+	like($a->query("SELECT $_"),
+		qr/^ERROR:  22023: invalid lock path "$path"\nDETAIL:  "\/zklock" is reserved/m, "$_ is refused")
+	  for map { sprintf($_, $path) } q(zk_lock_acquire('%s')), q(zk_lock_acquire('%s', mode => 'simple')),
+	  q(zk_lock_acquire_all('{/x, %s}')), q(zk_lock_guard('%s')), q(zk_semaphore_acquire('%s', 1)),
+	  q(zk_semaphore_acquire_counted('/x', '%s')), q(zk_shared_count_set('%s', 1)),
+	  q(zk_lock_queue('%s')), q(zk_lock_paths('%s')), q(zk_lock_revoke('%s'));
 }
-is($a->query(q(SELECT zk_lock_acquire('/zklock/waiters'), zk_lock_release_all())), 't|1',
-	'... but beside it');
+is($a->query(q(SELECT zk_lock_acquire('/zklock2'), zk_lock_release_all())), 't|1',
+	'... but not another name that begins so');
 
 done_testing();

@@ -85,13 +85,19 @@ server_takes(const uint16_t *units, int n)
 static bool
 is_lock_path(const uint8_t *data, size_t size)
 {
-	static const char tree[] = "/zookeeper/";
-	size_t		len = strlen(tree);
+	static const char *const trees[] = {"/zookeeper/", "/zklock/"};
 
 	if (size == 1 || size > ZKLOCK_PATH_MAX)
 		return false;
-	return !(size >= len && memcmp(data, tree, len) == 0) &&
-		!(size == len - 1 && memcmp(data, tree, len - 1) == 0);
+	for (int i = 0; i < 2; i++)
+	{
+		size_t		len = strlen(trees[i]);
+
+		if ((size >= len && memcmp(data, trees[i], len) == 0) ||
+			(size == len - 1 && memcmp(data, trees[i], len - 1) == 0))
+			return false;
+	}
+	return true;
 }
 
 /* Checks a path that servers accept, and that has no zero byte. */
@@ -103,7 +109,7 @@ has_reserved_part(const uint8_t *data, size_t size)
 	char		path[ZKLOCK_PATH_MAX + 1];
 
 	if (compiled != 0)
-		compiled = regcomp(&names, "((lock-|__(READ|WRIT|r?lock)__)-?[0-9]+|/leases|^/zklock/waits)(/|$)",
+		compiled = regcomp(&names, "((lock-|__(READ|WRIT|r?lock)__)-?[0-9]+|/leases)(/|$)",
 						   REG_EXTENDED | REG_NOSUB);
 	assert(compiled == 0);
 	memcpy(path, data, size);

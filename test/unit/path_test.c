@@ -64,10 +64,9 @@ test_boundaries(void **state)
 	(void) state;
 	assert_true(is_for_locks("/lock-/0000000001"));
 	assert_true(is_for_locks("/lease/s"));
-	assert_false(is_for_locks("/zklock/waits"));
-	assert_false(is_for_locks("/zklock/waits/x"));
-	assert_true(is_for_locks("/zklock/waits2"));
-	assert_true(is_for_locks("/zklock"));
+	assert_true(is_for_locks("/zookeeper2"));
+	assert_true(is_for_locks("/zklock2/waits"));
+	assert_true(is_for_locks("/zkloc"));
 	assert_true(is_for_locks("/x/zklock/waits"));
 
 	memset(path, 'x', ZKLOCK_PATH_MAX);
@@ -82,12 +81,14 @@ test_boundaries(void **state)
 static void
 test_bad_paths(void **state)
 {
-	static const char *const bad[] = {"", "/", "a", "/a/", "/a//b", "/..", "/zookeeper"};
+	static const char *const bad[] = {"", "/", "a", "/a/", "/a//b", "/..",
+		"/zookeeper", "/zookeeper/quota", "/zklock", "/zklock/waits", "/zklock/waits/x",
+	"/zklock/x"};
 	char		path[ZKLOCK_PATH_MAX + 2];
 
 	(void) state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_non_null(zklock_path_check_lock(bad[i], strlen(bad[i])));
+		assert_non_null(zklock_path_check(bad[i], strlen(bad[i])));
 
 	memset(path, 'x', sizeof(path));
 	path[0] = '/';
