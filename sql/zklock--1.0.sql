@@ -413,7 +413,8 @@ REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
 --                 bytes, with "?" for bytes that are not text
 --
 -- Ephemeral nodes with a name of another kind are not waited for.  They come last,
--- without position, state and mode.  For a node that may not be read, only the columns
+-- without position, state and mode.  They may be simple locks at paths below this one, so
+-- only those see them who may call zk_lock_paths().  For a node that may not be read, only the columns
 -- that its name determines are set.  A path that may not be read is an error 28000.
 --
 -- As in pg_stat_activity, it is not secret which user is connected to which database.

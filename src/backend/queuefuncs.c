@@ -17,10 +17,14 @@
 #include "backend/queue.h"
 #include "backend/sqlargs.h"
 #include "backend/sqlrows.h"
+#include "catalog/pg_type.h"
 #include "common/text.h"
 #include "fmgr.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
 #include "session/session.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_paths);
@@ -192,21 +196,43 @@ revoke(void *arg)
 	lookup->n = zklock_queue_revoke(lookup->path);
 }
 
+/* May the current user call zk_lock_paths()?  It is in the same schema. */
+static bool
+may_see_paths(FunctionCallInfo fcinfo)
+{
+	Oid			args[] = {TEXTOID};
+	char	   *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
+	Oid			paths = LookupFuncName(list_make2(makeString(schema),
+												  makeString("zk_lock_paths")),
+									   lengthof(args), args, false);
+
+	return DatumGetBool(DirectFunctionCall2(has_function_privilege_id,
+											ObjectIdGetDatum(paths),
+											CStringGetTextDatum("EXECUTE")));
+}
+
+/*
+ * Nodes of unknown kinds may be simple locks, whose paths are below this one.
+ * They are shown only to those who may see the paths of all locks.
+ */
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
 	Lookup		lookup = {.path = zklock_sqlargs_read_path(fcinfo, 0)};
+	bool		sees_paths = may_see_paths(fcinfo);
 	ZkLockSqlRows rows;
 
 	zklock_batch_in_session(read_queue, &lookup);
 	zklock_sqlrows_begin(&rows, fcinfo);
 	for (int i = 0; i < lookup.n; i++)
 	{
+		const ZkLockQueueNode *entry = (const ZkLockQueueNode *) lookup.found + i;
 		Row			row;
 
+		if (entry->part == ZKLOCK_PART_NONE && !sees_paths)
+			break;				/* they are the last */
 		clear(&row);
-		set_node(&row, lookup.path, (const ZkLockQueueNode *) lookup.found + i, i + 1,
-				 lookup.session_id);
+		set_node(&row, lookup.path, entry, i + 1, lookup.session_id);
 		zklock_sqlrows_put(&rows, row.values, row.nulls);
 	}
 	return zklock_sqlrows_end(&rows);

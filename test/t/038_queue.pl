@@ -321,6 +321,14 @@ is_deeply(
 		'||||stranger|f', '||||x-1-0000000009|f', "||||$utf8|f"
 	],
 	'nodes are classified by their names');
+$server{b}->safe_psql('postgres', 'CREATE ROLE other LOGIN');
+is($observer->query(q(SET SESSION AUTHORIZATION other;
+		SELECT count(*), count(position) FROM zk_lock_queue('/a lock'))),
+	'8|8', 'nodes that may be simple locks are not shown to a role that may not call zk_lock_paths()');
+is($observer->query(q(RESET SESSION AUTHORIZATION; GRANT EXECUTE ON FUNCTION zk_lock_paths TO other;
+		SET ROLE other; SELECT count(*), count(position) FROM zk_lock_queue('/a lock'))),
+	'11|8', '... but to one that may');
+$observer->query('RESET ROLE');
 
 $server{b}->safe_psql('postgres',
 	q(CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0)
