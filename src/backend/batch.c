@@ -38,6 +38,26 @@ connect_and_work(void (*work) (void *arg), void *arg)
 	work(arg);
 }
 
+/* Wait until fewer backends than the limit have a connection of their own. */
+static void
+await_permission(void)
+{
+	int64		left = zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	int64		deadline = zklock_zkclient_now() + left;
+
+	while (!zklock_connlimit_acquire(left / ZKLOCK_NS_PER_MS))
+	{
+		left = deadline - zklock_zkclient_now();
+		if (left <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+					 errmsg("could not connect to ZooKeeper"),
+					 errdetail("At most %d backends of a server connect at a time to read queues, and none finished within zklock.connect_timeout.",
+							   ZKLOCK_CONNLIMIT),
+					 errhint("Retry, or cancel the others.")));
+	}
+}
+
 void
 zklock_batch_in_session(void (*work) (void *arg), void *arg)
 {
@@ -48,7 +68,7 @@ zklock_batch_in_session(void (*work) (void *arg), void *arg)
 		return;
 	}
 
-	zklock_connlimit_acquire();
+	await_permission();
 	PG_TRY();
 	{
 		connect_and_work(work, arg);

@@ -48,9 +48,10 @@ typedef struct ZkLockOp
 /*
  * Call `work` in a session with a connection.  A backend that uses the
  * server's session opens one of its own for this purpose only: it waits until
- * fewer backends than the limit have one (see connlimit.h), and closes it
- * afterwards, also after an error.  Errors: those of zklock_session_connect(),
- * of zklock_lease_check() and of `work`.
+ * fewer backends than the limit have one (see connlimit.h), for at most
+ * zklock.connect_timeout, and closes it afterwards, also after an error.
+ * Errors: those of zklock_session_connect(), of zklock_lease_check() and of
+ * `work`, and 08001 if there were too many.
  */
 extern void zklock_batch_in_session(void (*work) (void *arg), void *arg);
 

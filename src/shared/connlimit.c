@@ -65,8 +65,8 @@ release_at_exit(int code, Datum arg)
 	zklock_connlimit_release();
 }
 
-void
-zklock_connlimit_acquire(void)
+bool
+zklock_connlimit_acquire(long ms)
 {
 	static bool registered = false;
 	static uint32 wait_event = 0;
@@ -77,9 +77,14 @@ zklock_connlimit_acquire(void)
 	if (wait_event == 0)
 		wait_event = zklock_compat_wait_event("ZooKeeper");
 
-	while (!try_to_acquire())
-		ConditionVariableSleep(&limit->freed, wait_event);
+	ConditionVariablePrepareToSleep(&limit->freed);
+	if (!try_to_acquire() && ms > 0)
+	{
+		(void) ConditionVariableTimedSleep(&limit->freed, ms, wait_event);
+		(void) try_to_acquire();
+	}
 	ConditionVariableCancelSleep();
+	return acquired;
 }
 
 /*

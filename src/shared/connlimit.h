@@ -24,8 +24,12 @@
 extern Size zklock_connlimit_shmem_size(void);
 extern void zklock_connlimit_shmem_init(void);
 
-/* Wait until this backend may connect.  The wait can be cancelled. */
-extern void zklock_connlimit_acquire(void);
+/*
+ * Wait until this backend may connect.  Returns false after `ms`, or earlier
+ * if another backend took the place that became free.  The wait can be
+ * cancelled.
+ */
+extern bool zklock_connlimit_acquire(long ms);
 
 /* This backend has closed its connection.  Raises nothing. */
 extern void zklock_connlimit_release(void);

@@ -400,6 +400,11 @@ sub take_all
 	wait_until('some backends have connected', sub { $connected->() >= $before + $few });
 	is($connected->(), $before + $few,
 		'a limited number of backends are connected at a time');
+	my $impatient = ZkTest->new($server, 'zklock.connect_timeout' => '500ms');
+	like($impatient->query(q(SELECT count(*) FROM zk_lock_queue('/held'))),
+		qr/^ERROR:  08001: could not connect to ZooKeeper\nDETAIL:  At most $few backends of a server/m,
+		'... and others wait no longer than their zklock.connect_timeout');
+	$impatient->close;
 
 	# Some of the connected backends are among these.
 	my $sessions = () = $zk->sessions;

@@ -451,7 +451,8 @@ abandon_many(void)
 static bool
 connect_itself(void)
 {
-	zklock_connlimit_acquire();
+	if (!zklock_connlimit_acquire(stress_random(1000)))
+		return true;
 	stress_connect(ZKLOCK_CONNLIMIT);
 	stress_count(STRESS_N_CONNECTIONS);
 	shim_sleep(stress_random(500));

@@ -178,8 +178,7 @@ SetLatch(Latch *latch)
 
 /*
  * A condition variable: a waiter has a bit in `wakeup.head`, until it is
- * woken. As in PostgreSQL, the first call of ConditionVariableSleep() only
- * registers it.
+ * woken.
  */
 static ConditionVariable *waits_for = NULL;
 
@@ -203,15 +202,25 @@ ConditionVariableInit(ConditionVariable *cv)
 }
 
 void
-ConditionVariableSleep(ConditionVariable *cv, uint32 wait_event_info)
+ConditionVariablePrepareToSleep(ConditionVariable *cv)
+{
+	waits_for = cv;
+	(void) exchange_bits(cv, ~0U, 1U << MyProcNumber);
+}
+
+bool
+ConditionVariableTimedSleep(ConditionVariable *cv, long timeout, uint32 wait_event_info)
 {
 	uint32		me = 1U << MyProcNumber;
+	int64		end = shim_now() + timeout * INT64CONST(1000000);
 
-	while (waits_for != NULL && (exchange_bits(cv, ~0U, me) & me) != 0)
-		(void) shim_wait_latch(1000);
-	if (waits_for == NULL)
-		(void) exchange_bits(cv, ~0U, me);
-	waits_for = cv;
+	while ((exchange_bits(cv, ~0U, me) & me) != 0)
+	{
+		if (shim_now() >= end)
+			return true;
+		(void) shim_wait_latch((end - shim_now()) / 1000000 + 1);
+	}
+	return false;
 }
 
 /* It has no return value before PostgreSQL 17. */
