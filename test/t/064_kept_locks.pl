@@ -323,11 +323,13 @@ wait_until_gone(map { "/kept/$_" } qw(cost held read deleted));
 set('zklock.max_kept', '2');
 set('zklock.keep', '1min');
 my @paths = map { "/kept/many/$_" } 1 .. 4;
+$session->query('SET zklock.max_locks_per_backend = 1');
 for my $path (@paths)
 {
 	use_lock($session, $path) for 1 .. 4;
 }
-wait_until('two locks are kept', sub { nkept(@paths) == 2 });
+wait_until('two locks are kept, whatever the limit of a backend', sub { nkept(@paths) == 2 });
+$session->query('RESET zklock.max_locks_per_backend');
 set('zklock.local_handover', '0');
 wait_until_gone(@paths);
 set('zklock.local_handover', '100ms');
