@@ -1,6 +1,7 @@
 # A server whose clients send random statements (see Statements.pm). Some of them are
 # cancelled or terminated. The server must not crash, no backend may hang, and nothing
-# may be left when all clients have gone.
+# may be left when all clients have gone. Meanwhile a role with a prefix and a limit must
+# not get beyond them, and the locks of a session that does nothing must not change.
 #
 #	my $fuzz = Fuzz->new($bindir, $dir, $seed);
 #	$fuzz->start;
@@ -23,14 +24,24 @@ use Wait;
 use ZkServer;
 
 use constant {
-	CLIENTS => 10,      # every third a superuser
+	CLIENTS => 10,      # of each role in turn
 	STATEMENTS => 100,  # of a client, before it disconnects and reconnects
 	LATE => 3,          # seconds after which a statement is cancelled
 };
 
 # Lines that must not be in the server's log: of a crash, a failed assertion, an internal
-# error or a leak
-my $bad = qr/terminated by signal|TRAP:|PANIC:|XX\d{3}:|leak|still referenced/;
+# error, a leak or a role that is not confined (see statements.sql)
+my $bad = qr/terminated by signal|TRAP:|PANIC:|XX\d{3}:|leak|still referenced|LOG:  .*escaped:/;
+
+# The locks of role confined that it must not have, and those of the idle session
+my $beyond = q(
+	SELECT pid, l.path, count(*) OVER (PARTITION BY pid)
+	FROM zk_locks l JOIN pg_stat_activity USING (pid) WHERE usename = 'confined'
+	ORDER BY path ~ '^/(fuzz/confined|lifted)/', 3 DESC LIMIT 1);
+my $of_idle = q(
+	SELECT path, mode, granted, session_holds, token, lost, revoked
+	FROM zk_locks l JOIN pg_stat_activity USING (pid) WHERE application_name = 'idle'
+	ORDER BY path, mode);
 
 sub new
 {
@@ -57,6 +68,7 @@ sub start
 		$self->{bindir}, "$dir/server",
 		'log_error_verbosity' => 'verbose',
 		'restart_after_crash' => 'off',
+		'autovacuum_naptime' => '1s',
 		'shared_preload_libraries' => 'zklock',
 		'zklock.hosts' => $self->{zk}->hosts);
 
@@ -64,6 +76,13 @@ sub start
 	local $ENV{MALLOC_PERTURB_} = 165;
 	$self->{pg}->start;
 	$self->{pg}->psql('-f', "$dir/statements.sql");
+	open(my $fh, '>', "$dir/idle.sql") or die "$dir/idle.sql: $!\n";
+	print $fh q(SELECT zk_lock_acquire_all('{/idle/1, /idle/2}'), zk_semaphore_acquire('/idle/s', 2)), ";\n",
+	  q(SELECT pg_sleep(1e6)), ";\n";
+	close($fh) or die "$dir/idle.sql: $!\n";
+	$self->{client}{idle} = $self->_client('guest', "$dir/idle.sql", 'application_name=idle');
+	wait_until('the idle session holds its locks',
+		sub { ($self->{held} = $self->{pg}->psql('-c', $of_idle)) =~ /(?:.*\|t\|.*\s*){3}/ });
 	return;
 }
 
@@ -91,7 +110,7 @@ sub run
 	{
 		$self->_tend($random);
 		sleep(0.2);
-		@problems = $self->_problems(sub { $self->_disturb($random) });
+		@problems = $self->_problems(sub { $self->_disturb($random); $self->_check_roles });
 	}
 	return @problems ? @problems : $self->_problems(sub { $self->_finish });
 }
@@ -114,25 +133,50 @@ sub _tend
 	{
 		next if $clients->{$i} && $clients->{$i}->is_running;
 
-		my $user = $i % 3 == 0 ? 'postgres' : 'guest';
+		my $user = (qw(postgres guest confined))[ $i % 3 ];
 		my $revocable = $random->pick(qw(on off));
 		my $script = "$dir/client$i-" . ++$self->{begun} . '.sql';
 		my $statements =
-		  Statements->new($self->{seed} * 1000 + $self->{begun}, $user eq 'postgres');
+		  Statements->new($self->{seed} * 1000 + $self->{begun}, $user);
 
 		open(my $fh, '>:utf8', $script) or die "$script: $!\n";
 		print $fh $statements->next, ";\n" for 1 .. STATEMENTS;
 		close($fh) or die "$script: $!\n";
-		$clients->{$i} = Child->start(
-			"$dir/clients.log",
-			"$self->{bindir}/psql",
-			'-Xq', '-o', '/dev/null', '-f', $script,
-			'-v', 'VERBOSITY=sqlstate',
-			'-v', 'ON_ERROR_ROLLBACK=' . ($random->random(3) == 0 ? 'off' : 'on'),
-			PgServer::conninfo("$dir/server") =~ s/user=\w+/user=$user/r
-			  . ' application_name=fuzz'
-			  . " options='-c statement_timeout=1s -c zklock.revocable=$revocable'");
+		$clients->{$i} = $self->_client(
+			$user, $script,
+			"application_name=fuzz options='-c statement_timeout=1s -c zklock.revocable=$revocable'",
+			'-v', 'ON_ERROR_ROLLBACK=' . ($random->random(3) == 0 ? 'off' : 'on'));
 	}
+	return;
+}
+
+# Starts a client of a role, which runs a script.
+sub _client
+{
+	my ($self, $user, $script, $conninfo, @options) = @_;
+	my $dir = $self->{dir};
+
+	return Child->start(
+		"$dir/clients.log",
+		"$self->{bindir}/psql",
+		'-Xq', '-o', '/dev/null', '-f', $script,
+		'-v', 'VERBOSITY=sqlstate', @options,
+		PgServer::conninfo("$dir/server") =~ s/user=\w+/user=$user/r . " $conninfo");
+}
+
+# Dies if the role confined has a lock outside its prefix or too many, or if the locks of
+# the idle session have changed.
+sub _check_roles
+{
+	my ($self) = @_;
+	my $pg = $self->{pg};
+	my ($pid, $path, $n) = split(/\|/, $pg->psql('-c', $beyond));
+	my $held = $pg->psql('-c', $of_idle);
+
+	die "role confined has $n locks, one on $path\n"
+	  if defined $pid && ($n > 3 || $path !~ m{^/(?:fuzz/confined|lifted)/});
+	die "locks of the idle session have changed from:\n$self->{held}\nto:\n$held\n"
+	  if $held ne $self->{held};
 	return;
 }
 
@@ -175,7 +219,7 @@ sub _finish
 	my ($pg, $zk) = @$self{qw(pg zk)};
 
 	$_->stop('KILL') for values %{ $self->{client} };
-	$self->_end(q(SELECT pid FROM pg_stat_activity WHERE application_name = 'fuzz'));
+	$self->_end(q(SELECT pid FROM pg_stat_activity WHERE application_name IN ('fuzz', 'idle')));
 	wait_until('no claim is left',
 		sub { $pg->psql('-c', 'SELECT listed, unlisted FROM zk_lock_stats') eq '0|0' });
 	eval {

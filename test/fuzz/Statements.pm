@@ -62,11 +62,11 @@ my @with_handler = qw(try dare);
 
 sub new
 {
-	my ($class, $seed, $is_superuser) = @_;
+	my ($class, $seed, $role) = @_;
 
 	return bless {
 		state => $seed * 2 + 1,
-		is_superuser => $is_superuser,
+		role => $role // '',
 		open => 0
 	}, $class;
 }
@@ -101,7 +101,8 @@ sub _quote
 sub _path
 {
 	my ($self, $depth) = @_;
-	my @paths = map { "'/fuzz/$_'" } qw(a b c d), 'a/b', "\x{e4}", 'z' x 200;
+	my $parent = $self->{role} eq 'confined' && $self->random(5) > 0 ? '/fuzz/confined' : '/fuzz';
+	my @paths = map { "'$parent/$_'" } qw(a b c d), 'a/b', "\x{e4}", 'z' x 200;
 
 	return $self->pick(@paths) if $self->random(4) > 0;
 	return MINE . '||i' if $self->{has_i};
@@ -166,6 +167,8 @@ sub _call
 
 		return "$function(" . join(', ', $path, map { $self->_argument($_) } @rest) . ')';
 	}
+	return $self->pick(qw(definer lifted)) . '(' . $self->_path($depth) . ')'
+	  if $kind < 11 && $self->{role} eq 'confined';
 	if ($kind < 12)
 	{
 		my @paths = map { $self->_path(0) } 0 .. $self->random(4);
@@ -304,6 +307,8 @@ sub next
 	my $kind = $self->random(36);
 	my $name = $self->pick(qw(one two));
 
+	return $self->_use_objects if $self->{role} eq 'confined' && $self->random(8) == 0;
+
 	return $self->_select(DEPTH) if $kind < 8 || $kind > 29;
 	return $self->_block(DEPTH) if $kind < 11;
 	return $self->_insert(DEPTH) if $kind < 12;
@@ -332,18 +337,40 @@ sub next
 	return $self->_rare;
 }
 
+# A statement that uses the objects of role confined. Those in the table are short, since
+# an error undoes all that a statement has done.
+sub _use_objects
+{
+	my ($self) = @_;
+	my $table = 'confined.acts';
+
+	return sprintf("INSERT INTO $table VALUES (%s)", $self->_quote('SELECT ' . $self->_call(0)))
+	  if $self->random(2);
+	return $self->pick("SELECT count(*) FROM $table", "DELETE FROM $table",
+		$self->_maintenance);
+}
+
+# A command that runs code of role confined as a security-restricted operation
+sub _maintenance
+{
+	my ($self) = @_;
+
+	return $self->pick('ANALYZE confined.acts', 'REINDEX TABLE confined.acts',
+		'REFRESH MATERIALIZED VIEW confined.shown');
+}
+
 # Returns one of the rare statements.
 sub _rare
 {
 	my ($self) = @_;
 	my @choices = ('DISCARD ALL', 'RESET ALL', 'DROP TABLE IF EXISTS kept');
 
-	push @choices,
+	push @choices, $self->_maintenance, $self->_maintenance,
 	  'ALTER SYSTEM SET zklock.local_handover = ' . $self->pick(0, 1, 100),
 	  'SELECT pg_reload_conf()',
 	  sprintf('SELECT set_config(%s, %s, false)',
 		q('fuzz.at_fence'), $self->_quote($self->_in_commit(sub { $self->_select(1) })))
-	  if $self->{is_superuser};
+	  if $self->{role} eq 'postgres';
 	return $self->pick(@choices);
 }
 

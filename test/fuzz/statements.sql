@@ -94,3 +94,51 @@ BEGIN
 END $$;
 CREATE TRIGGER at_fence BEFORE INSERT OR UPDATE ON zk_lock_fences
 	FOR EACH ROW EXECUTE FUNCTION at_fence();
+
+-- A role with a prefix and a limit
+CREATE ROLE confined LOGIN;
+ALTER ROLE confined SET zklock.path_prefix = '/fuzz/confined';
+ALTER ROLE confined SET zklock.max_locks_per_backend = 3;
+CREATE SCHEMA confined AUTHORIZATION confined;
+
+-- Functions of others that it calls
+CREATE FUNCTION definer(path text) RETURNS boolean LANGUAGE sql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS $$ SELECT public.zk_lock_acquire($1, '5ms') $$;
+CREATE FUNCTION lifted(path text) RETURNS boolean LANGUAGE sql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET zklock.path_prefix = '/lifted'
+	AS $$ SELECT public.zk_lock_acquire('/lifted' || $1, '5ms') $$;
+
+SET SESSION AUTHORIZATION confined;
+
+-- Runs a statement.  In the processes of others, it must not change their locks.
+CREATE FUNCTION confined.run(sql text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+	SET search_path = public AS $$
+DECLARE
+	before bigint := (SELECT count(*) FROM public.zk_locks WHERE pid = pg_backend_pid());
+BEGIN
+	PERFORM public.try(sql);
+	IF current_setting('zklock.path_prefix') <> '/fuzz/confined' AND
+		before <> (SELECT count(*) FROM public.zk_locks WHERE pid = pg_backend_pid())
+	THEN
+		RAISE LOG 'escaped: %', sql;
+	END IF;
+	RETURN true;
+END $$;
+CREATE TABLE confined.acts (sql text)
+	WITH (autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0);
+CREATE INDEX ON confined.acts (confined.run(sql));
+CREATE MATERIALIZED VIEW confined.shown AS SELECT confined.run(sql) FROM confined.acts;
+ALTER TABLE confined.acts ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY shown ON confined.acts USING (confined.run(sql));
+CREATE FUNCTION confined.at_insert() RETURNS trigger LANGUAGE plpgsql
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM confined.run(NEW.sql);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER at_insert BEFORE INSERT ON confined.acts
+	FOR EACH ROW EXECUTE FUNCTION confined.at_insert();
+
+RESET SESSION AUTHORIZATION;
