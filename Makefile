@@ -139,7 +139,7 @@ sanitize:
 	@test/sanitize
 
 fuzz:
-	@test/setup sandbox
+	@test/setup test
 	@$(MAKE) --no-print-directory -C test/unit fuzz
 	@test/with-progress fuzz test/fuzz/run
 

@@ -490,4 +490,28 @@ for my $path ('/zklock', '/zklock/x', WAITS, WAITS . '/x')
 is($a->query(q(SELECT zk_lock_acquire('/zklock2'), zk_lock_release_all())), 't|1',
 	'... but not another name that begins so');
 
+# A backend that was killed blocks others until its session expires, and is a member of a
+# deadlock until then.
+
+SKIP:
+{
+	skip('the next worker continues the session', 1) if server_mode();
+	my $killed = ZkTest->new(
+		new_node('killed', $zk->hosts,
+			deadlock_timeout => TIMEOUT,
+			restart_after_crash => 'on',
+			'zklock.session_timeout' => '60s'));
+
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $killed, $b;
+	$killed->query(acquire("$p/1"));
+	$b->query(acquire("$p/2"));
+	block($killed, "$p/2");
+	wait_until('there is a record', sub { $zk->children(WAITS) });
+	kill('KILL', $killed->pid);
+	wait_until('the backend is gone', sub { !kill(0, $killed->pid) });
+	like($b->query(acquire("$p/1")), qr/^ERROR:  40P01: /,
+		'a deadlock with a backend that was killed, whose session has not expired');
+}
+
 done_testing();
