@@ -225,7 +225,7 @@ $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b;
 $b->query(acquire("$p/2"));
 $a->start("SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
-wait_for_wait($a, "$p/2");
+wait_for_wait($a, "$p/$_") for 1, 2;
 $b->start(acquire("$p/1"));
 is(victims($a, $b), 1, 'a deadlock with a backend that takes many locks');
 
@@ -416,6 +416,32 @@ is(join(' ', grep { !/^(t|40P01|57014)$/ } keys %ends), '',
 	'a timeout races with the verdict: each wait ends with one or the other');
 wait_for_no_record();
 
+# A backend that was killed blocks others until its session expires, and is a member of a
+# deadlock until then.
+
+SKIP:
+{
+	skip('the next worker continues the session', 1) if server_mode();
+	my $killed = ZkTest->new(
+		new_node('killed', $zk->hosts,
+			deadlock_timeout => TIMEOUT,
+			restart_after_crash => 'on',
+			'zklock.session_timeout' => '60s'));
+
+	$p = '/t' . ++$n;
+	$_->query('BEGIN') for $killed, $b;
+	$killed->query(acquire("$p/1"));
+	$b->query(acquire("$p/2"));
+	block($killed, "$p/2");
+	wait_until('there is a record', sub { $zk->children(WAITS) });
+	kill('KILL', $killed->pid);
+	wait_until('the backend is gone', sub { !kill(0, $killed->pid) });
+	like($b->query(acquire("$p/1")), qr/^ERROR:  40P01: /,
+		'a deadlock with a backend that was killed, whose session has not expired');
+	$zk->delete(WAITS . "/$_") for $zk->children(WAITS);
+	rollback($b);
+}
+
 # Records that are none, and no permission
 
 $p = '/t' . ++$n;
@@ -489,29 +515,5 @@ for my $path ('/zklock', '/zklock/x', WAITS, WAITS . '/x')
 }
 is($a->query(q(SELECT zk_lock_acquire('/zklock2'), zk_lock_release_all())), 't|1',
 	'... but not another name that begins so');
-
-# A backend that was killed blocks others until its session expires, and is a member of a
-# deadlock until then.
-
-SKIP:
-{
-	skip('the next worker continues the session', 1) if server_mode();
-	my $killed = ZkTest->new(
-		new_node('killed', $zk->hosts,
-			deadlock_timeout => TIMEOUT,
-			restart_after_crash => 'on',
-			'zklock.session_timeout' => '60s'));
-
-	$p = '/t' . ++$n;
-	$_->query('BEGIN') for $killed, $b;
-	$killed->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
-	block($killed, "$p/2");
-	wait_until('there is a record', sub { $zk->children(WAITS) });
-	kill('KILL', $killed->pid);
-	wait_until('the backend is gone', sub { !kill(0, $killed->pid) });
-	like($b->query(acquire("$p/1")), qr/^ERROR:  40P01: /,
-		'a deadlock with a backend that was killed, whose session has not expired');
-}
 
 done_testing();
