@@ -4,7 +4,8 @@
  *	  Examines each server, to explain why there is no connection.
  *
  * A thread connects to all servers at once, with plain sockets and ZooKeeper's
- * four-letter word "srvr".  It begins no session.
+ * four-letter word "srvr".  Those that do not answer it are asked whether they
+ * speak PostgreSQL's protocol, or TLS.  It begins no session.
  *
  * Promises a description of each server, as far as it is known when the report
  * is requested.  No function blocks, except zklock_zkprobe_report(), which
