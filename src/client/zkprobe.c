@@ -54,7 +54,7 @@ typedef enum Finding
 } Finding;
 
 /*
- * What a server is sent.  Each question needs a connection of its own, and is
+ * The questions to a server.  Each needs a connection of its own, and is
  * asked if the server has closed the previous one without an answer that is
  * understood.
  */
