@@ -134,12 +134,14 @@ get_positions(const ZkLockClaim *claim, uint32 ensemble,
 	if (!node.in_server)
 		ensemble = claim->ensemble;
 	mode = &zklock_mode_table[claim->slot.entry->key.mode];
+
+	/* A hidden claim is the mutex of a semaphore, for whose lease the backend waits. */
 	*p = (ZkLockPosition) {
 		.kind = mode->kind != NULL && mode->kind->reader ? ZKLOCK_POSITION_READER :
 			ZKLOCK_POSITION_WRITER,
 		.rank = node.rank,
 		.waits = node.waits,
-		.of_wait = node.waits,
+		.of_wait = node.waits || claim->hidden,
 		.others = node.others,
 		.process = (uint32) claim->procno,
 		.claim = (int) (claim - zklock_claimtable->claim),

@@ -235,7 +235,8 @@ $crowd->query('SELECT pg_advisory_lock(8)');
 $crowd->query(sprintf(<<'EOSQL', CROWD, $crowded->host, $crowded->port));
 SELECT count(dblink_connect('c' || i, 'dbname=postgres host=%2$s port=%3$s')),
 	count(dblink_send_query('c' || i,
-		format('SELECT zk_lock_acquire(''/crowd/%%s''); SELECT pg_advisory_lock(8)', i)))
+		format('SELECT zk_lock_acquire_all(''{/crowd/%%s/1,/crowd/%%1$s/2,/crowd/%%1$s/3}'');
+			SELECT pg_advisory_lock(8)', i)))
 FROM generate_series(1, %1$s) AS i
 EOSQL
 $crowded->poll_query_until('postgres',
