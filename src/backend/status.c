@@ -123,7 +123,7 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 	Datum		values[N_LOCK_COLUMNS] = {0};
 	bool		nulls[N_LOCK_COLUMNS] = {0};
 
-	for (LockColumn column = 0; column < N_LOCK_COLUMNS; column++)
+	for (int column = 0; column < N_LOCK_COLUMNS; column++)
 	{
 		if (visible || column == LOCK_PID)
 			values[column] = lock_datum(row, column, &nulls[column]);

@@ -972,8 +972,8 @@ connect_client(ZkLockClient *c)
 	{
 		if (nsessions == MAX_SESSIONS)
 			sim_overflow("sessions");
-		c->session = nsessions;
-		sessions[nsessions++] = (Session) {
+		c->session = nsessions++;
+		sessions[c->session] = (Session) {
 			.id = 0x1000 + nsessions,.alive = true,.timeout = c->timeout,
 			.heard = true,.heard_at = sim.now
 		};
