@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  PostgreSQL 13 to 18: the only file that tests the version.
+ *	  PostgreSQL 13 to 19: the only file that tests the version.
  *
  * Promises one interface for all versions, that of the newest version where
  * possible.  Must be included after postgres.h.
@@ -27,6 +27,7 @@
 #include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "storage/shmem.h"
 #include "tcop/utility.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
@@ -154,6 +155,21 @@ zklock_compat_request_shmem(shmem_request_hook_type request,
 	request();
 #endif
 }
+
+/* Hash tables in shared memory have had no initial size since 19. */
+#if PG_VERSION_NUM < 190000
+#define ShmemInitHash(name, size, ctl, flags) \
+	ShmemInitHash(name, size, size, ctl, flags)
+#endif
+
+/* The arguments of a signal handler, which ignores them: one more since 19. */
+#if PG_VERSION_NUM >= 190000
+#define ZKLOCK_SIGNAL_ARGS \
+	int signo pg_attribute_unused(), \
+	const pg_signal_info *sender pg_attribute_unused()
+#else
+#define ZKLOCK_SIGNAL_ARGS int signo pg_attribute_unused()
+#endif
 
 /* Is this process an autovacuum worker? */
 static inline bool

@@ -96,11 +96,10 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 												tag);
 				break;
 			case ZKLOCK_DO_VERIFY:
-				if (!driver->recipe.fixed &&
+			case ZKLOCK_DO_WATCH:
+				if (action->kind == ZKLOCK_DO_VERIFY && !driver->recipe.fixed &&
 					!zklock_zkclient_adopt(driver->node, action->name))
 					zklock_errors_too_many_requests();
-				/* FALLTHROUGH */
-			case ZKLOCK_DO_WATCH:
 				accepted = zklock_zkclient_get(client,
 											   child_path(driver, action->name),
 											   action->kind == ZKLOCK_DO_WATCH ?

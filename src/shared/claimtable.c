@@ -7,12 +7,12 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "common/guc.h"
 #include "common/hashfn.h"
 #include "shared/claimtable.h"
 #include "shared/lwlocks.h"
 #include "shared/sessionstate.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
 
@@ -103,8 +103,7 @@ zklock_claimtable_shmem_init(void)
 	ctl.match = key_compare;
 	ctl.keycopy = key_copy;
 	ctl.num_partitions = ZKLOCK_PARTITIONS;
-	entries = ShmemInitHash("zklock entries", zklock_max_locks,
-							zklock_max_locks, &ctl,
+	entries = ShmemInitHash("zklock entries", zklock_max_locks, &ctl,
 							HASH_ELEM | HASH_FUNCTION | HASH_COMPARE |
 							HASH_KEYCOPY | HASH_PARTITION | HASH_FIXED_SIZE);
 	table = ShmemInitStruct("zklock claims",

@@ -141,12 +141,11 @@ cancel(void)
  * off, although the worker may be stopped.
  */
 static void
-on_signal(SIGNAL_ARGS)
+on_signal(ZKLOCK_SIGNAL_ARGS)
 {
 	int			before = errno;
 	uint32		sent = CANCEL_SENT;
 
-	(void) postgres_signal_arg;
 	if (signalled != NULL &&
 		pg_atomic_compare_exchange_u32(&signalled->cancel_on_loss, &sent, CANCEL_DONE))
 		cancel();

@@ -74,14 +74,22 @@ static int64 ending_since = 0;
 static bool ending_logged = false;
 
 static void
-on_sigterm(SIGNAL_ARGS)
+on_sigterm(ZKLOCK_SIGNAL_ARGS)
 {
 	int			before = errno;
 
-	(void) postgres_signal_arg;
 	terminating = true;
 	SetLatch(MyLatch);
 	errno = before;
+}
+
+/*
+ * A cancellation would be an error here, and an error would release the locks
+ * of all backends.
+ */
+static void
+on_sigint(ZKLOCK_SIGNAL_ARGS)
+{
 }
 
 /* Copy a string, truncated behind a whole character. */
@@ -576,12 +584,7 @@ zklock_worker_main(Datum arg)
 	(void) arg;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, on_sigterm);
-
-	/*
-	 * A cancellation would be an error here, and an error would release the
-	 * locks of all backends.
-	 */
-	pqsignal(SIGINT, SIG_IGN);
+	pqsignal(SIGINT, on_sigint);
 	BackgroundWorkerUnblockSignals();
 
 	/*

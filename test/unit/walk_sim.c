@@ -508,10 +508,9 @@ apply(int process)
 			begin_walk(p);
 			break;
 		case GIVE_UP:
-			if (pass(op.node))
-				break;
-			/* FALLTHROUGH */
 		case DELETE:
+			if (op.kind == GIVE_UP && pass(op.node))
+				break;
 			nodes[op.node].deleted = ++zxid;
 			sim_trace("%c deletes %s of queue %d", 'A' + process, nodes[op.node].name,
 					  nodes[op.node].queue);

@@ -135,7 +135,23 @@ kill(pid_t pid, int signal)
 	return -1;
 }
 
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+static pqsigfunc handlers[NSIG];
+
+/* A handler is also told who has sent the signal. */
+static void
+handle(int signal)
+{
+	handlers[signal] (signal, &(pg_signal_info) {0});
+}
+
+void
+pqsignal(int signal, pqsigfunc handler)
+{
+	handlers[signal] = handler;
+	shim_on_signal(signal, handle);
+}
+#elif PG_VERSION_NUM >= 180000
 void
 pqsignal(int signal, pqsigfunc handler)
 {
@@ -386,9 +402,14 @@ struct HTAB
 	Table	   *table;
 };
 
+#if PG_VERSION_NUM >= 190000
+HTAB *
+ShmemInitHash(const char *name, int64 max_size, HASHCTL *ctl, int flags)
+#else
 HTAB *
 ShmemInitHash(const char *name, long init_size, long max_size, HASHCTL *ctl,
 			  int flags)
+#endif
 {
 	static HTAB table;			/* there is only one */
 	Size		size = MAXALIGN(offsetof(Element, data) + ctl->entrysize);
