@@ -15,6 +15,9 @@ my $top = "$FindBin::RealBin/../..";
 my %pages = map { ($_ => slurp_file("$top/$_")) }
   map { s/^\Q$top\E\///r } glob("$top/*.md $top/docs/*.md");
 
+# What the archive of a release does not have
+my @left_out = slurp_file("$top/.gitattributes") =~ /^(\S+) export-ignore$/mg;
+
 # The anchors that forges make from the headings of a page
 sub anchors
 {
@@ -40,6 +43,8 @@ sub look_at_link
 	my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)$/;
 	my $to = $file eq '' ? $from : tidy(dirname($from) . "/$file");
 
+	return "$from: $link: archives leave out $to"
+	  if grep { "/$to" =~ m{^\Q$_\E(/|$)} } @left_out;
 	return "$from: $link: there is no $to" if !-e "$top/$to";
 	return "$from: $link: no such heading"
 	  if $anchor ne '' && !grep { $_ eq $anchor } anchors($pages{$to} // '');
@@ -91,6 +96,9 @@ for my $file (@pictures)
 # Check look_at_link() itself.
 is(look_at_link('README.md', 'docs/nowhere.md'),
 	'README.md: docs/nowhere.md: there is no docs/nowhere.md', 'a missing page is found');
+is(look_at_link('README.md', '.github/workflows/test.yml'),
+	'README.md: .github/workflows/test.yml: archives leave out .github/workflows/test.yml',
+	'a file that archives leave out is found');
 is(look_at_link('docs/security.md', '../README.md#limit'),
 	'docs/security.md: ../README.md#limit: no such heading', 'a missing heading is found');
 is(look_at_link('docs/security.md', '../README.md#one-session-per-server'),
