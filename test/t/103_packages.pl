@@ -35,12 +35,46 @@ like($version, qr/^\d+\.\d+\.\d+$/, 'META.json has a version');
 is($meta->{provides}{zklock}{version}, $version, '... in both places');
 is($extension, $version =~ s/\.\d+$//r,
 	'version of the extension is that of the release without the last number');
-is($meta->{provides}{zklock}{file},
-	"sql/zklock--$extension.sql", 'META.json names the script of that version');
+is((slurp('src/common/compat.h') =~ /\.version = "(.*)"/)[0],
+	$extension, '... and the one that the library reports');
 is((slurp('CHANGELOG.md') =~ /^## (\S+)/)[0],
 	$version, 'CHANGELOG.md begins with the version of the release');
 is((slurp('debian/changelog') =~ /^zklock \((.*)-/)[0],
 	$version, 'debian/changelog begins with the version of the release');
+
+# The scripts: a release may have a base script, an update script or both.
+
+# Returns the versions that scripts create without a way of updates to a version.
+sub versions_without_update
+{
+	my ($to, @scripts) = @_;
+	my %reaches = ($to => 1);
+	my @updates = map { [/--(.+)--(.+)\.sql$/] } grep { /--.+--/ } @scripts;
+	my @bases = map { /--(.+)\.sql$/ } grep { !/--.+--/ } @scripts;
+
+	for (@updates)
+	{
+		$reaches{ $_->[0] } = 1 for grep { $reaches{ $_->[1] } } @updates;
+	}
+	return @bases ? grep { !$reaches{$_} } @bases : 'none';
+}
+
+my @scripts = split(' ', (slurp('Makefile') =~ /^DATA = (.*)$/m)[0]);
+is_deeply([ sort @scripts ],
+	[ map { s{^\Q$top\E/}{}r } sort glob("$top/sql/zklock--*.sql") ],
+	'Makefile names all scripts');
+is_deeply([ versions_without_update($extension, @scripts) ],
+	[], 'scripts lead from each version to that of the release');
+like($meta->{provides}{zklock}{file},
+	qr/--\Q$extension\E\.sql$/, 'META.json names a script of that version');
+
+my @older = map { "sql/zklock--$_.sql" } qw(1.0 1.1--1.2 1.0--1.1);
+is_deeply([ versions_without_update('1.2', @older) ],
+	[], 'a release can have update scripts only');
+is_deeply([ versions_without_update('1.3', @older) ],
+	['1.0'], '... an update script that is missing is found');
+is_deeply([ versions_without_update('1.2', @older, 'sql/zklock--1.3.sql') ],
+	['1.3'], '... and so is a base script without an update');
 
 # debian/
 my $control = slurp('debian/control');
@@ -65,10 +99,9 @@ do { $packed{ $zip->getHeaderInfo->{Name} } = 1 } while ($zip->nextStream > 0);
 
 is((grep { !m{^zklock-\Q$version\E/} } keys %packed), 0,
 	'all files of make dist are in a folder with name and version');
-my ($data) = slurp('Makefile') =~ /^DATA = (.*)$/m;
 ok($packed{"zklock-$version/$_"}, "... $_ is included")
   for qw(META.json Makefile zklock.control LICENSE src/backend/zklock.c
-  debian/rules), split(' ', $data),
+  debian/rules), @scripts,
   @{ $meta->{provides}{zklock} }{qw(file docfile)};
 is((grep { m{^[^/]*/\.(ci|github|gitlab)} } keys %packed),
 	0, '... files for a repository are not included');

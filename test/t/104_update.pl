@@ -51,6 +51,7 @@ link_all($installed{sharedir}, "$dir$installed{sharedir}");
 
 my ($latest) =
   slurp_file("$extension/zklock.control") =~ /^default_version = '(.*)'$/m;
+my ($first) = sort map { /--([^-]*)\.sql$/ } glob("$extension/zklock--*.sql");
 append_to_file("$extension/zklock--$latest--next.sql", <<'EOSQL');
 ALTER TABLE zk_lock_fences ADD COLUMN comment text;
 CREATE FUNCTION zk_next() RETURNS int LANGUAGE sql AS 'SELECT 1';
@@ -63,7 +64,7 @@ my $node;
 	$node = new_node('main', $zk->hosts);
 }
 $node->safe_psql('postgres',
-	q(DROP EXTENSION zklock; CREATE EXTENSION zklock VERSION '1.0'));
+	qq(DROP EXTENSION zklock; CREATE EXTENSION zklock VERSION '$first'));
 
 my ($holder, $waiter, $admin) = map { ZkTest->new($node)->connect } 1 .. 3;
 
