@@ -86,6 +86,10 @@ for my $level (qw(log warning debug1))
 
 # log_lock_waits
 
+is( $node->safe_psql('postgres', 'SHOW log_lock_waits'),
+	$node->safe_psql('postgres', 'SHOW server_version_num') >= 190000 ? 'on' : 'off',
+	'waits are logged by default since PostgreSQL 19');
+
 my $holder = ZkTest->new($node);
 my $waiter = ZkTest->new($node,
 	log_lock_waits => 'on',
