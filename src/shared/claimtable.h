@@ -53,6 +53,7 @@ typedef struct ZkLockSlot
 	/* set by the worker */
 	uint64		taken;			/* serial of the attempt that the worker has
 								 * taken */
+	uint32		taken_in;		/* generation in which it was taken */
 	ZkLockOutcome outcome;
 	uint32		answered;		/* number of the question that `present`
 								 * answers */

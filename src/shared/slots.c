@@ -519,13 +519,27 @@ zklock_slots_finished(void)
 	zklock_owners_wake(zklock_claimtable_room());
 }
 
+/*
+ * Is the attempt that was taken one of a generation that is over?  Then there is none any
+ * more.  The worker, which alone takes attempts, can ask this without the lock.
+ */
+static bool
+is_former(const ZkLockSlot *slot)
+{
+	const volatile ZkLockSlot *unlocked = slot;
+
+	return unlocked->taken != 0 &&
+		unlocked->taken_in != zklock_sessionstate_generation();
+}
+
 /* A stalled slot stays stalled. */
 static void
 post_if_unserved(ZkLockSlot *slot, uint64 wanted, bool looks)
 {
 	const volatile ZkLockSlot *unlocked = slot;
 
-	if (wanted != unlocked->taken || unlocked->asked != unlocked->answered || looks)
+	if (wanted != unlocked->taken || is_former(slot) ||
+		unlocked->asked != unlocked->answered || looks)
 		zklock_owners_queue(&slot->work, ZKLOCK_WORK_DUE, false);
 }
 
@@ -562,6 +576,7 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 		return false;
 	request->wanted = wanted_at(slot);
 	request->taken = slot->taken;
+	request->former = is_former(slot);
 	request->asked = slot->asked != slot->answered ? slot->asked : 0;
 	request->look = 0;
 	if (slot->gate && slot->entry->gate.node.look != slot->entry->gate.node.looked)
@@ -607,7 +622,10 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 		return false;
 	wanted = wanted_at(slot) == serial;
 	if (wanted)
+	{
 		slot->taken = serial;
+		slot->taken_in = zklock_sessionstate_generation();
+	}
 	LWLockRelease(lock);
 	return wanted;
 }
@@ -874,7 +892,7 @@ zklock_slots_has_room_to_keep(void)
 }
 
 static void
-expire_slot(ZkLockClaim *claim)
+expire_claim(ZkLockClaim *claim)
 {
 	ZkLockSlot *slot = &claim->slot;
 
@@ -910,11 +928,26 @@ zklock_slots_expire(uint32 generation)
 		if (lock == NULL)
 			continue;
 		if (claim->slot.generation <= generation)
-			expire_slot(claim);
+			expire_claim(claim);
 		expire_gate(claim->slot.entry, generation);
 		zklock_claimtable_free(claim);
 		LWLockRelease(lock);
 	}
+}
+
+void
+zklock_slots_expire_slot(ZkLockSlot *slot, uint32 generation)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	if (slot->gate)
+		expire_gate(slot->entry, generation);
+	else
+		expire_claim(claim_of_slot(slot));
+	free_left(slot);
+	LWLockRelease(lock);
 }
 
 int

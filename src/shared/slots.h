@@ -128,6 +128,7 @@ typedef struct ZkLockSlotRequest
 	uint32		asked;			/* number of an unanswered question; 0: none */
 	uint32		look;			/* number of a list that is asked for (see
 								 * gate.h); 0: none */
+	bool		former;			/* it was taken in a generation that is over */
 
 	/* valid if `wanted` is not 0 and not `taken` */
 	uint32		generation;		/* generation of the request */
@@ -154,8 +155,8 @@ extern ZkLockSlot *zklock_slots_next(void);
 extern ZkLockSlot *zklock_slots_next_stalled(void);
 
 /*
- * Queue all slots whose attempt is not the wanted one, or that have an
- * unanswered question.
+ * Queue all slots whose attempt is not the wanted one or is of a generation that is
+ * over, or that have an unanswered question.
  */
 extern void zklock_slots_scan(void);
 
@@ -238,8 +239,13 @@ extern bool zklock_slots_has_room_to_keep(void);
 /*
  * The session of this generation is over, or never began.  All its nodes are
  * gone, and all waiting backends receive ZKLOCK_EXPIRED.
+ *
+ * This reads one claim after the other, so it misses an entry that only those
+ * claims still have that it has passed when they joined.  zklock_slots_scan() finds
+ * that slot, for zklock_slots_expire_slot().
  */
 extern void zklock_slots_expire(uint32 generation);
+extern void zklock_slots_expire_slot(ZkLockSlot *slot, uint32 generation);
 
 /*
  * Return the pid of a process that holds the node, or waits for it; 0: none.

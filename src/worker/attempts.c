@@ -620,6 +620,11 @@ process_slot(ZkLockSlot *slot, bool is_session)
 
 	if (!zklock_slots_read(slot, &request))
 		return;
+	if (request.former)
+	{
+		zklock_slots_expire_slot(slot, zklock_sessionstate_generation() - 1);
+		return;
+	}
 	attempt = hash_search(attempts, &slot, HASH_FIND, NULL);
 
 	if (request.wanted == request.taken)
