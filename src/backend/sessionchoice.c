@@ -22,14 +22,14 @@ const ZkLockSessionRoutine *zklock_session_routine = &zklock_backendsession_rout
 /*
  * Does this backend use the server's session, according to its settings?  A
  * standalone backend has no worker.  A walsender outlives the worker when the
- * server shuts down.  A backend whose settings differ from the server's needs
- * a session of its own.
+ * server shuts down.  A backend whose settings differ from the server's, or that
+ * the worker cannot signal, needs a session of its own.
  */
 static bool
 uses_server(void)
 {
 	return zklock_session == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
-		!am_walsender && zklock_guc_is_servers();
+		!am_walsender && zklock_sessionstate_can_signal() && zklock_guc_is_servers();
 }
 
 void

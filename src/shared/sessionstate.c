@@ -125,6 +125,9 @@ reset_backend(int code, Datum arg)
 	signalled = NULL;
 }
 
+/* Has this process used its state? */
+static bool registered = false;
+
 /* Cancel the statement, as StatementCancelHandler() does. */
 static void
 cancel(void)
@@ -153,13 +156,28 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 }
 
 /*
+ * PostgreSQL ignores the signal in backends and background workers, and has a handler in
+ * two kinds of process that can run SQL: walsenders, and from 18 on the parallel apply
+ * workers of logical replication, whose leader waits until they have obeyed the signal.  A
+ * library's background worker may have one, too.  To call that handler from ours would be
+ * wrong, because it would take a cancellation for its own signal.
+ */
+bool
+zklock_sessionstate_can_signal(void)
+{
+	struct sigaction present;
+
+	return registered || sigaction(CANCEL_SIGNAL, NULL, &present) != 0 ||
+		present.sa_handler == SIG_IGN || present.sa_handler == SIG_DFL;
+}
+
+/*
  * Return the state of this process.  Before its first use, make sure that it
  * is reset at exit.
  */
 static PerBackend *
 use_backend(void)
 {
-	static bool registered = false;
 	PerBackend *backend = my_backend();
 
 	if (!registered)
@@ -168,11 +186,6 @@ use_backend(void)
 		registered = true;
 		backend->pid = MyProcPid;
 		signalled = backend;
-
-		/*
-		 * Otherwise only walsenders use this signal.  They do not use the
-		 * server's session.
-		 */
 		pqsignal(CANCEL_SIGNAL, on_signal);
 	}
 	return backend;

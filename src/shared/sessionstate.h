@@ -75,6 +75,12 @@ extern bool zklock_sessionstate_is_shared(void);
 
 /* For backends. */
 
+/*
+ * Can the worker cancel statements of this process?  Not if the process has another use
+ * for the signal.
+ */
+extern bool zklock_sessionstate_can_signal(void);
+
 /* Return the present generation. */
 extern uint32 zklock_sessionstate_generation(void);
 

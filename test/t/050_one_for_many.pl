@@ -6,6 +6,7 @@
 use strict;
 use warnings;
 
+use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -46,5 +47,17 @@ $first->query($release);
 is($second->result, 't', '... and then the second');
 $second->query($release);
 wait_for_queue($zk, '/one');
+
+# A process that has another use for the worker's signal keeps it.
+my $library = build_module('own_signal');
+my $signalled = ZkTest->new($node);
+$signalled->query("LOAD '$library'");
+is($signalled->query($lock), 't', 'process with a handler for SIGUSR2 holds a lock');
+kill('USR2', $signalled->pid);
+wait_until('the handler has ended the process',
+	sub { $node->safe_psql('postgres',
+		"SELECT count(*) FROM pg_stat_activity WHERE pid = ${\ $signalled->pid}") == 0 });
+wait_for_queue($zk, '/one');
+pass('... and obeys that signal');
 
 done_testing();
