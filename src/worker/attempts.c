@@ -284,6 +284,8 @@ report(WorkerAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockOutcome *outcome = &driver->recipe.outcome;
+	bool		is_grant = outcome->verdict == ZKLOCK_GRANTED &&
+		attempt->reported.verdict != ZKLOCK_GRANTED;
 	ZkLockSlotReport report;
 
 	if (attempt->reported.verdict == outcome->verdict &&
@@ -297,7 +299,7 @@ report(WorkerAttempt *attempt)
 	report.other = driver->nearest != NULL ? driver->recipe.nearest.name : NULL;
 	report.text = driver->refused != NULL ? driver->refused : driver->nearest;
 	report.revocable = driver->recipe.params.revocable;
-	report.keepable = outcome->verdict == ZKLOCK_GRANTED && attempt->slot->gate &&
+	report.keepable = is_grant && attempt->slot->gate &&
 		zklock_keeper_granted(&attempt->keeper, attempt->slot, attempt->serial, driver,
 							  attempt->marked);
 	if (outcome->verdict != ZKLOCK_PENDING)

@@ -53,7 +53,7 @@ extern void zklock_keeper_update_epoch(bool keeps, bool stale);
 extern bool zklock_keeper_may_keep(const char *path, ZkLockMode mode);
 
 /*
- * The attempt of a gate was granted, and is in `keeper` from now on if its node may be
+ * To be called once, when the attempt of a gate is granted.  It is in `keeper` from now on if its node may be
  * kept.  `marked`: what zklock_keeper_may_keep() has returned for it.  Returns whether it
  * may.
  */
