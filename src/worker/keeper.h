@@ -53,9 +53,9 @@ extern void zklock_keeper_update_epoch(bool keeps, bool stale);
 extern bool zklock_keeper_may_keep(const char *path, ZkLockMode mode);
 
 /*
- * To be called once, when the attempt of a gate is granted.  It is in `keeper` from now on if its node may be
- * kept.  `marked`: what zklock_keeper_may_keep() has returned for it.  Returns whether it
- * may.
+ * The attempt of a gate was granted, and is in `keeper` from now on if its node may be
+ * kept.  To be called once for a grant.  `marked`: what zklock_keeper_may_keep() has
+ * returned for it.  Returns whether it may.
  */
 extern bool zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
 								  const ZkLockDriver *driver, bool marked);
