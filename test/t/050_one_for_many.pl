@@ -49,7 +49,7 @@ $second->query($release);
 wait_for_queue($zk, '/one');
 
 # A process that has another use for the worker's signal keeps it.
-my $library = build_module('own_signal');
+my $library = build_module('signal_handler');
 my $signalled = ZkTest->new($node);
 $signalled->query("LOAD '$library'");
 is($signalled->query($lock), 't', 'process with a handler for SIGUSR2 holds a lock');
