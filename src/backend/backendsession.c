@@ -226,9 +226,9 @@ publish(const char *text)
 }
 
 static ZkLockWalkVerdict
-walk(char *members, size_t size)
+walk(ZkLockDeadlock *deadlock)
 {
-	return zklock_walker_verdict(&walker, members, size);
+	return zklock_walker_verdict(&walker, deadlock);
 }
 
 static void

@@ -117,7 +117,7 @@ describe_process(const ZkLockWalkMember *member, int pid)
 {
 	ZkLockNodeData data;
 
-	if (!zklock_nodedata_read(member->process, &data))
+	if (!zklock_nodedata_read(member->process, &data) || data.of_server)
 		return psprintf(_("the process of node \"%s\""),
 						zklock_text_from_utf8(member->node));
 	return psprintf(_("process %d of %s:%d"), pid != 0 ? pid : data.pid, data.host,

@@ -177,7 +177,10 @@ read_number(const char **data, const char *key, int *value)
 bool
 zklock_nodedata_read(const char *data, ZkLockNodeData *result)
 {
-	bool		ours = (result->host = read_text(&data, "host")) != NULL &&
+	bool		ours;
+
+	*result = (ZkLockNodeData) {0};
+	ours = (result->host = read_text(&data, "host")) != NULL &&
 		read_number(&data, "port", &result->port);
 
 	result->of_server = ours && (*data == '\0' || strncmp(data, "revocable=", 10) == 0);

@@ -164,11 +164,10 @@ typedef struct ZkLockSessionRoutine
 	void		(*hold_back) (void *node);
 
 	/*
-	 * Return the verdict of the record's walk, as read last by `wait`.  For
-	 * ZKLOCK_WALK_VICTIM, also describe the members: see
-	 * zklock_walker_verdict().
+	 * Return the verdict of the record's walk, as read last by `wait`.
+	 * ZKLOCK_WALK_VICTIM sets `*deadlock`, once.
 	 */
-	ZkLockWalkVerdict (*walk) (char *members, size_t size);
+	ZkLockWalkVerdict (*walk) (ZkLockDeadlock *deadlock);
 
 	/* Begin another walk for the record. */
 	void		(*walk_again) (void);

@@ -219,40 +219,6 @@ zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n)
 	forget_behind(&locks);
 }
 
-/* Split a line of zklock_walker_verdict(). */
-static ZkLockWalkMember
-parse_member(char **text)
-{
-	char	   *line = strsep(text, "\n");
-	ZkLockWalkMember member = {0};
-
-	member.czxid = strtoll(strsep(&line, "\t"), NULL, 10);
-	member.server = strsep(&line, "\t");
-	member.process = strsep(&line, "\t");
-	member.node = strsep(&line, "\t");
-	member.path = strsep(&line, "\t");
-	while (strcmp(zklock_mode_table[member.mode].name, line) != 0)
-		member.mode++;
-	return member;
-}
-
-/*
- * Parse the text of zklock_walker_verdict().  Returns the number of members, of
- * which the last ones may be missing.  `*closing` is the last one of all.
- */
-static int
-parse_members(char *text, ZkLockWalkMember *members, ZkLockWalkMember *closing)
-{
-	int			n = 0;
-
-	*closing = parse_member(&text);
-	while (text[0] != '\0' && text[0] != '\n')
-		members[n++] = parse_member(&text);
-	if (text[0] == '\n')
-		members[n++] = *closing;
-	return n;
-}
-
 /*
  * Are all members backends of this server?  Its own detection finds such
  * deadlocks, too, and ends one of them.
@@ -279,11 +245,11 @@ find_behind(const ZkLockWalkMember *member)
 
 /* The walk has found a deadlock.  Raises the error, or has another walk follow. */
 static void
-process_deadlock(char *text)
+process_deadlock(const ZkLockDeadlock *deadlock)
 {
-	ZkLockWalkMember *members = palloc(strlen(text) * sizeof(ZkLockWalkMember));
+	ZkLockWalkMember members[ZKLOCK_DEADLOCK_MEMBERS];
 	ZkLockWalkMember closing;
-	int			n = parse_members(text, members, &closing);
+	int			n = zklock_walk_unpack(deadlock, members, &closing);
 	const ZkLockBehind *lock = find_behind(&closing);
 
 	again = true;
@@ -302,24 +268,23 @@ process_deadlock(char *text)
 		zklock_deadlockreport_raise_across(members, n, lock != NULL ? lock->steps : NULL,
 										   lock != NULL ? lock->nsteps : 0);
 	}
-	pfree(members);
 }
 
 void
 zklock_waitrecord_check(void)
 {
-	char		text[ZKLOCK_RECORD_SIZE];
+	ZkLockDeadlock deadlock;
 	ZkLockWalkVerdict verdict;
 
 	if (!walking)
 		return;
-	verdict = zklock_session_routine->walk(text, sizeof(text));
+	verdict = zklock_session_routine->walk(&deadlock);
 	if (verdict == ZKLOCK_WALK_PENDING)
 		return;
 	walking = false;
 	if (verdict == ZKLOCK_WALK_VICTIM)
 	{
-		process_deadlock(text);
+		process_deadlock(&deadlock);
 		return;
 	}
 	is_local = false;

@@ -11,6 +11,13 @@
  *		holds	MODE	PATH	NODE
  *		behind	MODE	PATH	NODE
  *
+ * It has one line "waits", which is the first of these.
+ *
+ * Its name is a Bloom filter of the names of its nodes, and a random number, in hexadecimal
+ * digits.  A walk reads a record only if its filter has a node of a queue that the walk has
+ * listed, and only keeps nodes that are listed.  So records that it does not reach cost it
+ * their names.
+ *
  *-------------------------------------------------------------------------
  */
 #include "protocol/walk.h"
@@ -18,9 +25,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/path.h"
+#include "protocol/recipe_types.h"
 #include "protocol/waitgraph.h"
 
 #define VERSION "zklock-1"
+
+/* Longest text of a server, with its terminating zero */
+#define SERVER_SIZE 64
+
+/*
+ * Bits of a filter, and those that a node sets: with 15 nodes in a record, one of 1,500
+ * others seems to be in it.
+ */
+#define FILTER_BITS 256
+#define NODE_BITS 6
 
 #define ELEMENTS(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
@@ -46,20 +65,29 @@ typedef struct ZkLockWalkRecord
 {
 	struct ZkLockWalkRecord *next;
 	const char *name;
-	const char *server;
+	const char *server;			/* of a member of the cycle, once it is read again */
 	const char *process;
-	int			number;
+	int			number;			/* of the vertex; -1: it has no node */
 	int64_t		czxid;			/* 0: there is no record, but only a node */
+	bool		wanted;			/* it may have a node of a queue that was listed */
 	bool		asked;
 	bool		reached;
 	bool		in_cycle;
 } Record;
 
+/* A node of a queue that a record may name, or that may wait without a record */
+typedef struct Child
+{
+	struct Child *next;
+	const char *name;
+} Child;
+
 typedef struct ZkLockWalkQueue
 {
 	struct ZkLockWalkQueue *next;
-	const char *parent;			/* of its nodes */
+	const char *path;
 	int			number;
+	Child	   *children;
 	bool		needed;
 	bool		asked;
 	bool		in_cycle;
@@ -71,7 +99,6 @@ typedef struct ZkLockWalkNode
 	struct ZkLockWalkNode *next;
 	Record	   *record;
 	Queue	   *queue;
-	const char *path;			/* of the lock */
 	const char *name;
 	ZkLockMode	mode;
 	ZkLockWalkUse use;
@@ -105,21 +132,12 @@ allocate(ZkLockWalk *walk, size_t size)
 }
 
 static const char *
-copy(ZkLockWalk *walk, const char *text, const char *dir)
+copy(ZkLockWalk *walk, const char *text)
 {
-	size_t		len = strlen(text);
-	size_t		dir_len = dir != NULL ? strlen(dir) + 1 : 0;
-	char	   *result = allocate(walk, len + dir_len + 1);
+	size_t		size = strlen(text) + 1;
+	char	   *result = allocate(walk, size);
 
-	if (result == NULL)
-		return NULL;
-	memcpy(result, text, len);
-	if (dir != NULL)
-	{
-		result[len] = '/';
-		memcpy(result + len + 1, dir, dir_len - 1);
-	}
-	return result;
+	return result != NULL ? memcpy(result, text, size) : NULL;
 }
 
 void
@@ -151,24 +169,79 @@ begin_again(ZkLockWalk *walk)
 }
 
 static Queue *
-find_queue(ZkLockWalk *walk, const char *path, ZkLockMode mode)
+find_queue(const ZkLockWalk *walk, const char *path)
 {
-	const char *parent = copy(walk, path, zklock_mode_table[mode].dir);
-	Queue	   *queue;
+	Queue	   *queue = walk->queues;
 
-	if (parent == NULL)
-		return NULL;
-	for (queue = walk->queues; queue != NULL; queue = queue->next)
-		if (strcmp(queue->parent, parent) == 0)
-			return queue;
+	while (queue != NULL && strcmp(queue->path, path) != 0)
+		queue = queue->next;
+	return queue;
+}
+
+/* Find a queue, or add it. */
+static Queue *
+get_queue(ZkLockWalk *walk, const char *path)
+{
+	Queue	   *queue = find_queue(walk, path);
+
+	if (queue != NULL)
+		return queue;
 	queue = allocate(walk, sizeof(Queue));
-	if (queue == NULL)
+	path = copy(walk, path);
+	if (queue == NULL || path == NULL)
 		return NULL;
-	queue->parent = parent;
+	queue->path = path;
 	queue->number = walk->nqueues++;
 	queue->next = walk->queues;
 	walk->queues = queue;
 	return queue;
+}
+
+static const Child *
+find_child(const Queue *queue, const char *name)
+{
+	const Child *child = queue->children;
+
+	while (child != NULL && strcmp(child->name, name) != 0)
+		child = child->next;
+	return child;
+}
+
+static bool
+waits(const Node *node)
+{
+	return node->use == ZKLOCK_WALK_WAITS;
+}
+
+static bool
+has_node(const ZkLockWalk *walk, const Record *record, const Queue *queue,
+		 const char *name, ZkLockWalkUse use)
+{
+	for (const Node *node = walk->nodes; node != NULL; node = node->next)
+		if (node->record == record && node->queue == queue && node->use == use &&
+			strcmp(node->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Add a node, whose name lives as long as the walk.  Returns false without memory. */
+static bool
+add_node(ZkLockWalk *walk, Record *record, Queue *queue, const char *name,
+		 ZkLockMode mode, ZkLockWalkUse use)
+{
+	Node	   *node = allocate(walk, sizeof(Node));
+
+	if (node == NULL)
+		return false;
+	if (record->number < 0)
+		record->number = walk->nrecords++;
+	*node = (Node) {
+		.next = walk->nodes, .record = record, .queue = queue, .name = name, .mode = mode,
+		.use = use
+	};
+	walk->nodes = node;
+	walk->nnodes++;
+	return true;
 }
 
 /*
@@ -226,53 +299,102 @@ find_use(const char *name, ZkLockWalkUse *use)
 	return false;
 }
 
+/*
+ * Of this walk's own record, keep all nodes, which are read before any queue.  Of others,
+ * keep the node that is waited with, and those that are listed.
+ */
 static bool
-parse_node(ZkLockWalk *walk, Record *record, char **text)
+keep_node(ZkLockWalk *walk, Record *record, const char *path, const char *name,
+		  ZkLockMode mode, ZkLockWalkUse use)
+{
+	bool		own = record == walk->self;
+	Queue	   *queue = own || use == ZKLOCK_WALK_WAITS ? get_queue(walk, path) :
+		find_queue(walk, path);
+	const Child *child = queue != NULL ? find_child(queue, name) : NULL;
+
+	if (!own && (use == ZKLOCK_WALK_HELD_BEHIND || (use == ZKLOCK_WALK_HOLDS && child == NULL)))
+		return true;
+	if (queue == NULL || has_node(walk, record, queue, name, use))
+		return queue != NULL;
+	name = child != NULL ? child->name : copy(walk, name);
+	if (name == NULL || !add_node(walk, record, queue, name, mode, use))
+		return false;
+	walk->nodes->listed = child != NULL;
+	return true;
+}
+
+/* Only the first node is waited with. */
+static bool
+parse_node(ZkLockWalk *walk, Record *record, char **text, bool first)
 {
 	const char *fields[4];
 	ZkLockMode	mode;
 	ZkLockWalkUse use;
-	Node	   *node;
+	int64_t		number;
 
-	if (!split(text, fields, ELEMENTS(fields)) || !find_use(fields[0], &use) ||
-		!find_mode(fields[1], &mode) || fields[2][0] != '/')
+	return split(text, fields, ELEMENTS(fields)) && find_use(fields[0], &use) &&
+		(use == ZKLOCK_WALK_WAITS) == first && find_mode(fields[1], &mode) &&
+		zklock_path_check_lock(fields[2], strlen(fields[2])) == NULL &&
+		strlen(fields[3]) < ZKLOCK_NAME_SIZE &&
+		zklock_contender_parse(fields[3], &number) == zklock_mode_table[mode].kind &&
+		keep_node(walk, record, fields[2], fields[3], mode, use);
+}
+
+/* A record's text, while it is parsed */
+typedef struct Text
+{
+	char		data[ZKLOCK_RECORD_SIZE];
+	char	   *rest;			/* behind the first line */
+	const char *head[3];
+} Text;
+
+static bool
+parse_head(Text *text, const char *data, size_t size)
+{
+	if (size >= sizeof(text->data) || memchr(data, '\0', size) != NULL)
 		return false;
-	if (use == ZKLOCK_WALK_HELD_BEHIND && record != walk->self)
-		return true;
-	node = allocate(walk, sizeof(Node));
-	if (node == NULL)
-		return false;
-	*node = (Node) {
-		.record = record, .queue = find_queue(walk, fields[2], mode),
-		.path = fields[2], .name = fields[3], .mode = mode, .use = use
-	};
-	if (node->queue == NULL)
-		return false;
-	node->next = walk->nodes;
-	walk->nodes = node;
-	walk->nnodes++;
-	return true;
+	memcpy(text->data, data, size);
+	text->data[size] = '\0';
+	text->rest = text->data;
+	return split(&text->rest, text->head, ELEMENTS(text->head)) &&
+		strcmp(text->head[0], VERSION) == 0 && strlen(text->head[1]) < SERVER_SIZE &&
+		strlen(text->head[2]) < ZKLOCK_PROCESS_SIZE;
 }
 
 /* Read the nodes of a record.  Returns false if it is not understood. */
 static bool
 parse(ZkLockWalk *walk, Record *record, const char *data, size_t size)
 {
-	const char *fields[3];
-	char	   *text = allocate(walk, size + 1);
+	Text		text;
+	bool		first = true;
 
-	if (text == NULL)
+	if (!parse_head(&text, data, size))
 		return false;
-	memcpy(text, data, size);
-	if (memchr(text, '\0', size) != NULL || !split(&text, fields, ELEMENTS(fields)) ||
-		strcmp(fields[0], VERSION) != 0)
-		return false;
-	record->server = fields[1];
-	record->process = fields[2];
-	while (text[0] != '\0')
-		if (!parse_node(walk, record, &text))
+	for (; text.rest[0] != '\0'; first = false)
+		if (!parse_node(walk, record, &text.rest, first))
 			return false;
-	return true;
+	return !first;
+}
+
+/*
+ * Read the nodes of a record.  Keep nothing of one that is not understood, or has no node
+ * in a queue that was listed.
+ */
+static void
+read_nodes(ZkLockWalk *walk, Record *record, const char *data, size_t size)
+{
+	const ZkLockWalk before = *walk;
+	const Record record_before = *record;
+	bool		understood = parse(walk, record, data, size);
+	bool		keep = understood && record == walk->self;
+
+	for (const Node *node = walk->nodes; understood && node != before.nodes; node = node->next)
+		keep |= node->listed;
+	if (!keep && walk->verdict == ZKLOCK_WALK_PENDING)
+	{
+		*walk = before;
+		*record = record_before;
+	}
 }
 
 /* Append fields as one line. */
@@ -313,44 +435,19 @@ zklock_walk_write_node(char *text, size_t size, size_t room, ZkLockMode mode,
 	return write_line(text, size, room, fields, ELEMENTS(fields));
 }
 
-static bool
-waits(const Node *node)
-{
-	return node->use == ZKLOCK_WALK_WAITS;
-}
-
-/* Remove the nodes of a record that is not understood after all. */
-static void
-remove_nodes(ZkLockWalk *walk, const Record *record)
-{
-	Node	  **link = &walk->nodes;
-
-	while (*link != NULL)
-		if ((*link)->record == record)
-		{
-			*link = (*link)->next;
-			walk->nnodes--;
-		}
-		else
-			link = &(*link)->next;
-}
-
 /*
  * Reach the records that have a node in a queue that was listed, and need the queues
- * that these wait in.  Returns true if there is a new one.
+ * that these wait in.
  */
-static bool
+static void
 need_more(ZkLockWalk *walk)
 {
-	bool		more = false;
-
 	for (Node *node = walk->nodes; node != NULL; node = node->next)
 		if (node->listed && node->queue->needed)
 			node->record->reached = true;
 	for (Node *node = walk->nodes; node != NULL; node = node->next)
 		if (waits(node) && node->record->reached && !node->queue->needed)
-			node->queue->needed = more = true;
-	return more;
+			node->queue->needed = true;
 }
 
 static int
@@ -387,20 +484,16 @@ position_of(const Node *node, int index)
 		.claim = index
 	};
 
-	if (zklock_contender_parse(node->name, &p.number) == NULL)
-		p.number = INT64_MAX;
+	(void) zklock_contender_parse(node->name, &p.number);
 	return p;
 }
 
 static ZkLockWalkMember
 describe(const Node *node)
 {
-	const Record *record = node->record;
-
 	return (ZkLockWalkMember) {
-		.server = record->czxid != 0 ? record->server : "",
-		.process = record->czxid != 0 ? record->process : "",
-		.node = node->name, .path = node->path, .mode = node->mode, .czxid = record->czxid
+		.server = "", .process = "", .node = node->name, .path = node->queue->path,
+		.mode = node->mode, .czxid = node->record->czxid
 	};
 }
 
@@ -438,6 +531,8 @@ search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 {
 	size_t		n = (size_t) walk->nrecords;
 	ZkLockWaitGraph graph = {.nvertices = (uint32_t) walk->nrecords, .ask = ask_nobody};
+	char	   *memory = walk->memory;
+	size_t		room = walk->room;
 	int			index = 0;
 
 	graph.positions = allocate(walk, (size_t) walk->nnodes * sizeof(ZkLockPosition));
@@ -451,9 +546,11 @@ search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 			graph.positions[graph.npositions++] = position_of(node, index);
 	qsort(graph.positions, (size_t) graph.npositions, sizeof(ZkLockPosition),
 		  zklock_waitgraph_compare);
-	if (!zklock_waitgraph_search(&graph, (uint32_t) walk->self->number))
-		return false;
-	return found(walk, &graph);
+	if (zklock_waitgraph_search(&graph, (uint32_t) walk->self->number))
+		return found(walk, &graph);
+	walk->memory = memory;
+	walk->room = room;
+	return false;
 }
 
 /* Does the record list a lock of a process behind this one? */
@@ -495,6 +592,92 @@ judge(ZkLockWalk *walk)
 		queue->asked = false;
 }
 
+static Record *
+add_record(ZkLockWalk *walk, const char *name)
+{
+	Record	   *record = allocate(walk, sizeof(Record));
+
+	name = copy(walk, name);
+	if (record == NULL || name == NULL)
+		return NULL;
+	*record = (Record) {.next = walk->records, .name = name, .number = -1};
+	walk->records = record;
+	return record;
+}
+
+/* Does a process with a record wait in this queue as a reader? */
+static bool
+has_reader(const ZkLockWalk *walk, const Queue *queue)
+{
+	for (const Node *node = walk->nodes; node != NULL; node = node->next)
+		if (node->queue == queue && waits(node) && zklock_mode_is_shared(node->mode))
+			return true;
+	return false;
+}
+
+/* The mode of a writer's node, as far as its name shows it */
+static ZkLockMode
+mode_of_writer(const ZkLockContender *kind)
+{
+	return zklock_mode_table[ZKLOCK_WRITE].kind == kind ? ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE;
+}
+
+/* A node that no record names: if it is a writer's, it waits for all that are ahead. */
+static void
+add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
+{
+	int64_t		number;
+	const ZkLockContender *kind = zklock_contender_parse(name, &number);
+	Record	   *record;
+
+	if (kind->reader)
+		return;
+	for (const Node *node = walk->nodes; node != NULL; node = node->next)
+		if (node->queue == queue && strcmp(node->name, name) == 0)
+			return;
+	record = add_record(walk, name);
+	if (record != NULL &&
+		add_node(walk, record, queue, record->name, mode_of_writer(kind), ZKLOCK_WALK_WAITS))
+		walk->nodes->listed = true;
+}
+
+/* All records that are reached have been read. */
+static void
+complete(ZkLockWalk *walk)
+{
+	for (Queue *queue = walk->queues; queue != NULL; queue = queue->next)
+		for (const Child *child = has_reader(walk, queue) ? queue->children : NULL;
+			 child != NULL && walk->phase != OVER; child = child->next)
+			add_unnamed(walk, queue, child->name);
+	if (walk->phase != OVER)
+		judge(walk);
+}
+
+/* The cycle still stands: say whose records its members have. */
+static void
+name_members(ZkLockWalk *walk)
+{
+	for (int i = 0; i < walk->nmembers; i++)
+		for (const Record *record = walk->records; record != NULL; record = record->next)
+			if (record->server != NULL && record->czxid == walk->members[i].czxid)
+			{
+				walk->members[i].server = record->server;
+				walk->members[i].process = record->process;
+			}
+}
+
+static bool *find_read(ZkLockWalk *walk, ZkLockWalkRead *read);
+
+/* Go on with this phase.  Returns false if it has nothing to read. */
+static bool
+enter(ZkLockWalk *walk, int phase)
+{
+	ZkLockWalkRead read;
+
+	walk->phase = phase;
+	return find_read(walk, &read) != NULL;
+}
+
 /* All reads of a phase are answered. */
 static void
 go_on(ZkLockWalk *walk)
@@ -508,14 +691,13 @@ go_on(ZkLockWalk *walk)
 				walk->phase = READ_RECORDS;
 			break;
 		case READ_RECORDS:
-			walk->self->reached = true;
-			walk->phase = LIST_QUEUES;
-			if (!need_more(walk))
-				judge(walk);
-			break;
 		case LIST_QUEUES:
-			if (!need_more(walk))
-				judge(walk);
+			walk->self->reached = true;
+			if (enter(walk, READ_RECORDS))
+				break;
+			need_more(walk);
+			if (!enter(walk, LIST_QUEUES))
+				complete(walk);
 			break;
 		case SYNC:
 			walk->phase = READ_AGAIN;
@@ -525,9 +707,12 @@ go_on(ZkLockWalk *walk)
 			break;
 		case LIST_AGAIN:
 			if (walk->changed)
+			{
 				begin_again(walk);
-			else
-				end(walk, ZKLOCK_WALK_VICTIM);
+				break;
+			}
+			name_members(walk);
+			end(walk, ZKLOCK_WALK_VICTIM);
 			break;
 	}
 }
@@ -550,20 +735,17 @@ find_read(ZkLockWalk *walk, ZkLockWalkRead *read)
 	}
 	if (walk->phase == READ_RECORDS || walk->phase == READ_AGAIN)
 		for (Record *record = walk->records; record != NULL; record = record->next)
-			if (!record->asked && (!again || (record->in_cycle && record->czxid != 0)))
+			if (!record->asked &&
+				(again ? record->in_cycle && record->czxid != 0 : record->wanted))
 			{
-				*read = (ZkLockWalkRead) {
-					ZKLOCK_WALK_READ_RECORD, record->number, record->name
-				};
+				*read = (ZkLockWalkRead) {ZKLOCK_WALK_READ_RECORD, record->name};
 				return &record->asked;
 			}
 	if (walk->phase == LIST_QUEUES || walk->phase == LIST_AGAIN)
 		for (Queue *queue = walk->queues; queue != NULL; queue = queue->next)
 			if (!queue->asked && (again ? queue->in_cycle : queue->needed))
 			{
-				*read = (ZkLockWalkRead) {
-					ZKLOCK_WALK_LIST_NODES, queue->number, queue->parent
-				};
+				*read = (ZkLockWalkRead) {ZKLOCK_WALK_LIST_NODES, queue->path};
 				return &queue->asked;
 			}
 	return NULL;
@@ -614,63 +796,102 @@ hash(const char *text)
 	return result;
 }
 
-static Record *
-add_record(ZkLockWalk *walk, const char *name)
-{
-	Record	   *record = allocate(walk, sizeof(Record));
-
-	if (record == NULL)
-		return NULL;
-	record->name = copy(walk, name, NULL);
-	record->number = walk->nrecords++;
-	record->next = walk->records;
-	walk->records = record;
-	if (record->name != NULL && strcmp(name, walk->self_name) == 0)
-		walk->self = record;
-	return record;
-}
-
-/* Does a process with a record wait in this queue as a reader? */
-static bool
-has_reader(const ZkLockWalk *walk, const Queue *queue)
-{
-	for (const Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->queue == queue && waits(node) && zklock_mode_is_shared(node->mode))
-			return true;
-	return false;
-}
-
-/* The mode of a writer's node, as far as its name shows it */
-static ZkLockMode
-mode_of_writer(const ZkLockContender *kind)
-{
-	return zklock_mode_table[ZKLOCK_WRITE].kind == kind ? ZKLOCK_WRITE : ZKLOCK_EXCLUSIVE;
-}
-
-/* A node that no record names: if it is a writer's, it waits for all that are ahead. */
+/* The bits of a node in a filter.  Those of similar names have nothing in common. */
 static void
-add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
+find_bits(const char *node, uint8_t *bits)
 {
-	int64_t		number;
-	const ZkLockContender *kind = zklock_contender_parse(name, &number);
-	Record	   *record;
-	Node	   *node;
+	uint64_t	h = hash(node);
 
-	if (kind == NULL || kind->reader || !has_reader(walk, queue))
-		return;
-	for (node = walk->nodes; node != NULL; node = node->next)
-		if (node->queue == queue && strcmp(node->name, name) == 0)
+	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
+	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
+	for (int i = 0; i < NODE_BITS; i++, h >>= 8)
+		bits[i] = (uint8_t) h;
+}
+
+static const char digits[] = "0123456789abcdef";
+
+void
+zklock_walk_write_name(char *name, const char *text, uint64_t random)
+{
+	uint8_t		filter[FILTER_BITS / 4] = {0};
+	const char *node = NULL;
+
+	for (const char *c = strchr(text, '\n'); *c != '\0'; c++)
+		if (*c == '\t')
+			node = c + 1;
+		else if (*c == '\n' && node != NULL)
+		{
+			char		copied[ZKLOCK_RECORD_SIZE];
+			uint8_t		bits[NODE_BITS];
+
+			memcpy(copied, node, (size_t) (c - node));
+			copied[c - node] = '\0';
+			find_bits(copied, bits);
+			for (int i = 0; i < NODE_BITS; i++)
+				filter[bits[i] / 4] |= (uint8_t) (1 << bits[i] % 4);
+		}
+	for (int i = 0; i < ZKLOCK_RECORD_NAME_SIZE - 1; i++)
+		name[i] = digits[i < ELEMENTS(filter) ? filter[i] : random >> 4 * (i - ELEMENTS(filter)) & 15];
+	name[ZKLOCK_RECORD_NAME_SIZE - 1] = '\0';
+}
+
+/* Can a child of the records' parent be a record? */
+static bool
+is_record_name(const char *name)
+{
+	return strspn(name, digits) == ZKLOCK_RECORD_NAME_SIZE - 1 &&
+		name[ZKLOCK_RECORD_NAME_SIZE - 1] == '\0';
+}
+
+/* May a record with this name have a node with these bits? */
+static bool
+may_have(const char *name, const uint8_t *bits)
+{
+	for (int i = 0; i < NODE_BITS; i++)
+	{
+		char		digit = name[bits[i] / 4];
+
+		if (((digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << bits[i] % 4) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Want the records that may have this node.  Returns true if there are any. */
+static bool
+want_records(ZkLockWalk *walk, const char *node)
+{
+	bool		any = false;
+	uint8_t		bits[NODE_BITS];
+
+	find_bits(node, bits);
+	for (Record *record = walk->records; record != NULL; record = record->next)
+		if (record != walk->self && may_have(record->name, bits))
+		{
+			record->wanted = any = true;
+			record->asked = false;
+		}
+	return any;
+}
+
+/* Keep the nodes of a queue that may count. */
+static void
+add_children(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
+{
+	for (int i = 0; i < n && walk->phase != OVER; i++)
+	{
+		int64_t		number;
+		const ZkLockContender *kind = zklock_contender_parse(names[i], &number);
+		Child	   *child;
+
+		if (kind == NULL || (!want_records(walk, names[i]) && kind->reader))
+			continue;
+		child = allocate(walk, sizeof(Child));
+		if (child == NULL)
 			return;
-	record = add_record(walk, name);
-	node = allocate(walk, sizeof(Node));
-	if (record == NULL || node == NULL)
-		return;
-	*node = (Node) {
-		.next = walk->nodes, .record = record, .queue = queue, .name = record->name,
-		.path = queue->parent, .mode = mode_of_writer(kind), .use = ZKLOCK_WALK_WAITS
-	};
-	walk->nodes = node;
-	walk->nnodes++;
+		*child = (Child) {.next = queue->children, .name = copy(walk, names[i])};
+		queue->children = child;
+	}
 }
 
 static void
@@ -678,8 +899,8 @@ process_nodes(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 {
 	bool		again = walk->phase == LIST_AGAIN;
 
-	for (int i = 0; i < n && !again && walk->phase != OVER; i++)
-		add_unnamed(walk, queue, names[i]);
+	if (!again)
+		add_children(walk, queue, names, n);
 	for (Node *node = walk->nodes; node != NULL; node = node->next)
 	{
 		bool		listed = false;
@@ -694,21 +915,49 @@ process_nodes(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 	}
 }
 
+/* Records that may count are read later. */
+static void
+process_records(ZkLockWalk *walk, const char *const *names, int n)
+{
+	for (int i = 0; i < n && walk->phase != OVER; i++)
+	{
+		Record	   *record;
+
+		walk->listed += hash(names[i]);
+		if (!is_record_name(names[i]) || (record = add_record(walk, names[i])) == NULL ||
+			strcmp(names[i], walk->self_name) != 0)
+			continue;
+		walk->self = record;
+		record->wanted = true;
+		record->number = walk->nrecords++;
+	}
+}
+
 void
 zklock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
 				   const char *const *names, int n)
 {
 	if (walk->phase == LIST_RECORDS)
-		for (int i = 0; i < n && walk->phase != OVER; i++)
-		{
-			(void) add_record(walk, names[i]);
-			walk->listed += hash(names[i]);
-		}
-	for (Queue *queue = walk->queues; queue != NULL; queue = queue->next)
-		if (read->kind == ZKLOCK_WALK_LIST_NODES && queue->number == read->number &&
-			walk->phase != OVER)
-			process_nodes(walk, queue, names, n);
+		process_records(walk, names, n);
+	else if (walk->phase != OVER)
+		process_nodes(walk, find_queue(walk, read->name), names, n);
 	answered(walk);
+}
+
+/* The second pass: the record must be the same. */
+static void
+compare_record(ZkLockWalk *walk, Record *record, const char *data, size_t size,
+			   int64_t czxid)
+{
+	Text		text;
+
+	if (data == NULL || czxid != record->czxid || !parse_head(&text, data, size))
+	{
+		walk->changed = true;
+		return;
+	}
+	record->server = copy(walk, text.head[1]);
+	record->process = copy(walk, text.head[2]);
 }
 
 void
@@ -717,17 +966,85 @@ zklock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
 {
 	Record	   *record = walk->records;
 
-	while (record->number != read->number)
+	while (walk->phase != OVER && record->name != read->name)
 		record = record->next;
-	if (record == walk->self && data == NULL)
+	if (walk->phase != OVER && record == walk->self && data == NULL)
 		end(walk, ZKLOCK_WALK_NO_DEADLOCK);
-	else if (walk->phase == READ_AGAIN && (data == NULL || czxid != record->czxid))
-		walk->changed = true;
+	else if (walk->phase == READ_AGAIN)
+		compare_record(walk, record, data, size, czxid);
 	else if (walk->phase == READ_RECORDS && data != NULL)
 	{
 		record->czxid = czxid;
-		if (!parse(walk, record, data, size))
-			remove_nodes(walk, record);
+		read_nodes(walk, record, data, size);
 	}
 	answered(walk);
+}
+
+/* Find a text that is there already, or append it.  Returns false if it has no room. */
+static bool
+pack_text(ZkLockDeadlock *deadlock, size_t *used, const char *text, uint16_t *at)
+{
+	size_t		size = strlen(text) + 1;
+	size_t		i = 0;
+
+	while (i < *used && strcmp(deadlock->text + i, text) != 0)
+		i += strlen(deadlock->text + i) + 1;
+	if (i == *used)
+	{
+		if (size > sizeof(deadlock->text) - i)
+			return false;
+		memcpy(deadlock->text + i, text, size);
+		*used += size;
+	}
+	*at = (uint16_t) i;
+	return true;
+}
+
+void
+zklock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock)
+{
+	size_t		used = 0;
+	int			n = 0;
+
+	while (n < walk->nmembers && n < ZKLOCK_DEADLOCK_MEMBERS)
+	{
+		const ZkLockWalkMember *from = &walk->members[n == 0 ? walk->nmembers - 1 : n - 1];
+		ZkLockPackedMember *to = &deadlock->members[n];
+
+		*to = (ZkLockPackedMember) {.czxid = from->czxid, .mode = from->mode};
+		if (!pack_text(deadlock, &used, from->server, &to->server) ||
+			!pack_text(deadlock, &used, from->process, &to->process) ||
+			!pack_text(deadlock, &used, from->node, &to->node) ||
+			!pack_text(deadlock, &used, from->path, &to->path))
+			break;
+		n++;
+	}
+	deadlock->n = n;
+	deadlock->complete = n == walk->nmembers;
+}
+
+static ZkLockWalkMember
+unpack_member(const ZkLockDeadlock *deadlock, int i)
+{
+	const ZkLockPackedMember *from = &deadlock->members[i];
+
+	return (ZkLockWalkMember) {
+		.server = deadlock->text + from->server, .process = deadlock->text + from->process,
+		.node = deadlock->text + from->node, .path = deadlock->text + from->path,
+		.mode = from->mode, .czxid = from->czxid
+	};
+}
+
+int
+zklock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
+				   ZkLockWalkMember *closing)
+{
+	int			n = deadlock->n - 1;
+
+	*closing = unpack_member(deadlock, 0);
+	for (int i = 0; i < n; i++)
+		members[i] = unpack_member(deadlock, i + 1);
+	if (deadlock->complete)
+		members[n++] = *closing;
+	return n;
 }

@@ -59,11 +59,18 @@
 /* A record is not longer than this, with its terminating zero. */
 #define ZKLOCK_RECORD_SIZE 4096
 
+/* Likewise the text of its process; and the size of its name */
+#define ZKLOCK_PROCESS_SIZE 1024
+#define ZKLOCK_RECORD_NAME_SIZE (64 + 16 + 1)
+
+/* Maximum number of members that a deadlock is reported with, one of them twice */
+#define ZKLOCK_DEADLOCK_MEMBERS 16
+
 /*
  * The reads of a walk, however often it begins again.  A walk that needs more of them
  * gives up.
  */
-#define ZKLOCK_WALK_MAX_READS 1000
+#define ZKLOCK_WALK_MAX_READS 4000
 
 typedef enum ZkLockWalkVerdict
 {
@@ -93,6 +100,30 @@ typedef struct ZkLockWalkMember
 	int64_t		czxid;			/* of its record */
 } ZkLockWalkMember;
 
+/* A member, whose texts begin at these places */
+typedef struct ZkLockPackedMember
+{
+	int64_t		czxid;
+	ZkLockMode	mode;
+	uint16_t	server;
+	uint16_t	process;
+	uint16_t	node;
+	uint16_t	path;
+} ZkLockPackedMember;
+
+/*
+ * The members of a deadlock without pointers, for another process: the last one, then the
+ * first ones.  Those that have no room are left out.  There is room for the victim with
+ * both of its nodes, and for one more member, whatever their texts.
+ */
+typedef struct ZkLockDeadlock
+{
+	int			n;
+	bool		complete;
+	ZkLockPackedMember members[ZKLOCK_DEADLOCK_MEMBERS];
+	char		text[6144];
+} ZkLockDeadlock;
+
 typedef enum ZkLockWalkReadKind
 {
 	ZKLOCK_WALK_LIST_RECORDS,	/* list the records */
@@ -104,8 +135,7 @@ typedef enum ZkLockWalkReadKind
 typedef struct ZkLockWalkRead
 {
 	ZkLockWalkReadKind kind;
-	int			number;			/* for the answer */
-	const char *name;			/* of a record, or a path */
+	const char *name;			/* of a record, or a path; in the walk's memory */
 } ZkLockWalkRead;
 
 struct ZkLockWalkRecord;
@@ -120,7 +150,7 @@ typedef struct ZkLockWalk
 	 * is the one by which it blocks the member before.
 	 */
 	ZkLockWalkVerdict verdict;
-	const ZkLockWalkMember *members;
+	ZkLockWalkMember *members;
 	int			nmembers;
 	int			nreads;
 	int			nrestarts;		/* it has begun again after a change */
@@ -172,6 +202,16 @@ extern void zklock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
 
 extern void zklock_walk_synced(ZkLockWalk *walk);
 
+/* Copy the members of the deadlock that the walk has found. */
+extern void zklock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock);
+
+/*
+ * The reverse: point `members`, at most ZKLOCK_DEADLOCK_MEMBERS, to the first members, and
+ * `*closing` to the last one of all.  Returns their number, which is at least 2.
+ */
+extern int	zklock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
+							   ZkLockWalkMember *closing);
+
 /*
  * Write the beginning of a record's text, a string in UTF-8: the server and the process
  * that it is of, for messages.  A server has one text, and no other server has it.
@@ -180,9 +220,18 @@ extern void zklock_walk_synced(ZkLockWalk *walk);
 extern size_t zklock_walk_write_head(char *text, size_t room, const char *server,
 									 const char *process);
 
-/* Append a node to the text of this size.  Returns as above. */
+/*
+ * Append a node to the text of this size: first the one that is waited with.  Returns as
+ * above.
+ */
 extern size_t zklock_walk_write_node(char *text, size_t size, size_t room,
 									 ZkLockMode mode, const char *path,
 									 const char *node, ZkLockWalkUse use);
+
+/*
+ * Write the name of the record with this text.  It shows others which nodes the record may
+ * have, so that their walks need not read it for nothing.
+ */
+extern void zklock_walk_write_name(char *name, const char *text, uint64_t random);
 
 #endif							/* ZKLOCK_WALK_H */

@@ -14,8 +14,8 @@
 #include "utils/memutils.h"
 
 /*
- * Memory for a walk.  It is only used as far as the walk needs it: 1,000
- * records with a few nodes each, or a queue of 2,000.
+ * Memory for a walk.  It is only used as far as the walk needs it: for 6,000
+ * records that it does not reach, 1,000 that it does, or a queue of 2,000.
  */
 #define WALK_MEMORY (1024 * 1024)
 
@@ -149,21 +149,20 @@ are_deletes_delayed(void)
 bool
 zklock_walker_begin(ZkLockWalker *walker, const char *text)
 {
-	uint8		r[16];
-	char		name[2 * sizeof(r) + 1];
+	uint64		random;
+	char		name[ZKLOCK_RECORD_NAME_SIZE];
 
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
 		are_deletes_delayed())
 		return false;
-	if (!pg_strong_random(r, sizeof(r)))
+	if (!pg_strong_random(&random, sizeof(random)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random values")));
 	if (walker->context != NULL)
 		MemoryContextDelete(walker->context);	/* of a call that has failed */
 	walker->context = NULL;
-	for (int i = 0; i < (int) sizeof(r); i++)
-		snprintf(name + 2 * i, 3, "%02x", r[i]);
+	zklock_walk_write_name(name, text, random);
 	*walker = (ZkLockWalker) {
 		.session_serial = zklock_session_serial(),
 		.owner = zklock_session_new_owner(),
@@ -322,48 +321,13 @@ zklock_walker_repeat(ZkLockWalker *walker)
 		begin(walker);
 }
 
-/* Append a line at `*n`, and advance it.  Returns false if there is no room. */
-static bool
-describe_member(const ZkLockWalkMember *member, char *text, size_t *n, size_t size)
-{
-	int			len = snprintf(text + *n, size - *n, INT64_FORMAT "\t%s\t%s\t%s\t%s\t%s\n",
-							   member->czxid, member->server, member->process,
-							   member->node, member->path,
-							   zklock_mode_table[member->mode].name);
-
-	if (len >= (int) (size - *n))
-	{
-		text[*n] = '\0';
-		return false;
-	}
-	*n += len;
-	return true;
-}
-
-static void
-describe(const ZkLockWalker *walker, char *text, size_t size)
-{
-	const ZkLockWalkMember *members = walker->walk.members;
-	int			last = walker->walk.nmembers - 1;
-	size_t		n = 0;
-
-	if (last < 0 || !describe_member(&members[last], text, &n, size))
-		return;
-	for (int i = 0; i < last; i++)
-		if (!describe_member(&members[i], text, &n, size))
-			return;
-	if (size - n >= 2)
-		strcpy(text + n, "\n");
-}
-
 ZkLockWalkVerdict
-zklock_walker_verdict(ZkLockWalker *walker, char *members, size_t size)
+zklock_walker_verdict(ZkLockWalker *walker, ZkLockDeadlock *deadlock)
 {
-	members[0] = '\0';
 	if (walker->verdict == ZKLOCK_WALK_PENDING)
 		return ZKLOCK_WALK_PENDING;
 	if (walker->verdict == ZKLOCK_WALK_VICTIM)
-		describe(walker, members, size);
+		zklock_walk_pack(&walker->walk, deadlock);
 	if (walker->memory != NULL)
 		pfree(walker->memory);
 	walker->memory = NULL;

@@ -81,14 +81,11 @@ extern void zklock_walker_repeat(ZkLockWalker *walker);
  * Return the verdict of the walk, ZKLOCK_WALK_PENDING until it has ended.  After
  * ZKLOCK_WALK_NO_MEMORY, the caller should repeat the walk later.
  *
- * The first call that returns ZKLOCK_WALK_VICTIM describes the members of the
- * deadlock as lines of text with these fields, which are separated by tabs: those
- * of ZkLockWalkMember, and czxid first.  The first line is that of the last
- * member.  Lines that have no room are left out.  If there are none, an empty
- * line follows.
+ * The first call that returns ZKLOCK_WALK_VICTIM sets `*deadlock`.  There must
+ * be no other one.
  */
-extern ZkLockWalkVerdict zklock_walker_verdict(ZkLockWalker *walker, char *members,
-											   size_t size);
+extern ZkLockWalkVerdict zklock_walker_verdict(ZkLockWalker *walker,
+											   ZkLockDeadlock *deadlock);
 
 /* Delete the record, if there is one.  Raises and allocates nothing. */
 extern void zklock_walker_end(ZkLockWalker *walker);

@@ -22,11 +22,12 @@ typedef struct RecordSlot
 	uint32		walked;			/* number of the walk with this verdict */
 	ZkLockWalkVerdict verdict;
 
-	/*
-	 * The record; once there is a verdict, the members of the deadlock.  The
-	 * worker reads the record only once, before it walks.
-	 */
-	char		text[ZKLOCK_RECORD_SIZE];
+	/* The worker reads the record only once, before it walks. */
+	union
+	{
+		char		text[ZKLOCK_RECORD_SIZE];
+		ZkLockDeadlock deadlock;	/* with ZKLOCK_WALK_VICTIM */
+	}			u;
 } RecordSlot;
 
 /* All slots are protected by one lock, because they are seldom used. */
@@ -92,7 +93,7 @@ zklock_recordslots_publish(const char *text, uint32 generation)
 	slot->request.wanted = ++slot->last_wanted;
 	slot->request.walk++;
 	slot->request.generation = generation;
-	strlcpy(slot->text, text, sizeof(slot->text));
+	strlcpy(slot->u.text, text, sizeof(slot->u.text));
 	slot_changed();
 	LWLockRelease(zklock_lwlocks_records());
 }
@@ -107,7 +108,7 @@ zklock_recordslots_walk_again(void)
 }
 
 ZkLockWalkVerdict
-zklock_recordslots_verdict(char *members, size_t size)
+zklock_recordslots_verdict(ZkLockDeadlock *deadlock)
 {
 	const RecordSlot *slot = my_slot();
 	ZkLockWalkVerdict verdict = ZKLOCK_WALK_PENDING;
@@ -116,7 +117,8 @@ zklock_recordslots_verdict(char *members, size_t size)
 	if (slot->walked == slot->request.walk)
 	{
 		verdict = slot->verdict;
-		strlcpy(members, slot->text, size);
+		if (verdict == ZKLOCK_WALK_VICTIM)
+			*deadlock = slot->u.deadlock;
 	}
 	LWLockRelease(zklock_lwlocks_records());
 	return verdict;
@@ -165,14 +167,14 @@ zklock_recordslots_text(int slot, uint64 serial, char *text)
 	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
 	wanted = shared->slot[slot].request.wanted == serial;
 	if (wanted)
-		strlcpy(text, shared->slot[slot].text, ZKLOCK_RECORD_SIZE);
+		strlcpy(text, shared->slot[slot].u.text, ZKLOCK_RECORD_SIZE);
 	LWLockRelease(zklock_lwlocks_records());
 	return wanted;
 }
 
 void
 zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
-						  ZkLockWalkVerdict verdict, const char *members)
+						  ZkLockWalkVerdict verdict, const ZkLockDeadlock *deadlock)
 {
 	RecordSlot *to = &shared->slot[slot];
 
@@ -181,7 +183,8 @@ zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
 	{
 		to->walked = walk;
 		to->verdict = verdict;
-		strlcpy(to->text, members, sizeof(to->text));
+		if (verdict == ZKLOCK_WALK_VICTIM)
+			to->u.deadlock = *deadlock;
 		zklock_sessionstate_wake(slot);
 	}
 	LWLockRelease(zklock_lwlocks_records());

@@ -34,10 +34,10 @@ extern void zklock_recordslots_publish(const char *text, uint32 generation);
 extern void zklock_recordslots_walk_again(void);
 
 /*
- * Return the verdict of the last walk that was requested, and copy what
- * describes its members.
+ * Return the verdict of the last walk that was requested.  ZKLOCK_WALK_VICTIM
+ * sets `*deadlock`.
  */
-extern ZkLockWalkVerdict zklock_recordslots_verdict(char *members, size_t size);
+extern ZkLockWalkVerdict zklock_recordslots_verdict(ZkLockDeadlock *deadlock);
 
 /* Give up the record. */
 extern void zklock_recordslots_unpublish(void);
@@ -67,10 +67,11 @@ extern void zklock_recordslots_read(ZkLockRecordRequest *requests);
 extern bool zklock_recordslots_text(int slot, uint64 serial, char *text);
 
 /*
- * Report the verdict of a walk for the record with this serial.  `members` has
- * at most ZKLOCK_RECORD_SIZE bytes.
+ * Report the verdict of a walk for the record with this serial, and the deadlock
+ * of ZKLOCK_WALK_VICTIM.
  */
 extern void zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
-									  ZkLockWalkVerdict verdict, const char *members);
+									  ZkLockWalkVerdict verdict,
+									  const ZkLockDeadlock *deadlock);
 
 #endif							/* ZKLOCK_RECORDSLOTS_H */

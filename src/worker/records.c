@@ -16,10 +16,10 @@
 #include "worker/records.h"
 
 /*
- * Maximum number of walks at the same time.  A walk can use 1 MB, and a thousand
+ * Maximum number of walks at the same time.  A walk can use 1 MB, and 4,000
  * requests.
  */
-#define MAX_WALKS 16
+#define MAX_WALKS 4
 
 /* The record of a backend */
 typedef struct WorkerRecord
@@ -162,7 +162,7 @@ zklock_records_process_reply(const ZkLockMessage *message)
 static void
 report_verdicts(bool stale)
 {
-	static char members[ZKLOCK_RECORD_SIZE];
+	static ZkLockDeadlock deadlock;
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &walks)
@@ -171,12 +171,12 @@ report_verdicts(bool stale)
 		ZkLockWalkVerdict verdict;
 
 		zklock_walker_check_session(&record->walker, stale);
-		verdict = zklock_walker_verdict(&record->walker, members, sizeof(members));
+		verdict = zklock_walker_verdict(&record->walker, &deadlock);
 		if (verdict == ZKLOCK_WALK_PENDING)
 			continue;
 		set_walking(record, false);
 		zklock_recordslots_report(record->slot, record->serial, record->walk,
-								  verdict, members);
+								  verdict, &deadlock);
 	}
 }
 

@@ -13,6 +13,9 @@
  * of these waits and of the nodes in ZooKeeper: a process that has given up still waits
  * until its node is deleted.
  *
+ * In some schedules there are many records of strangers, whose nodes do not exist: half of
+ * them have true names, and half have names that fit each node.
+ *
  *-------------------------------------------------------------------------
  */
 #include "sim.h"
@@ -24,12 +27,15 @@
 
 #define MAX_PROCESSES 6
 #define MAX_QUEUES 5
-#define MAX_NODES 600
+#define MAX_NODES 700
 #define MAX_BEHIND (MAX_PROCESSES * MAX_QUEUES)
 #define MAX_OPS 16
 #define MAX_READS 64
 #define MAX_STEPS 3000
 #define MAX_VICTIMS 300
+#define MEMORY_SIZE 28000
+#define STRANGERS 80
+#define STRANGE_READS 4
 #define RECORDS (-1)
 #define ANY INT64_MAX
 
@@ -39,6 +45,7 @@ enum
 	WRONG,
 	TWO_VICTIMS,
 	MEMORY,
+	FLOOD,
 	N_PROPERTIES
 };
 
@@ -47,7 +54,8 @@ static const char *const properties[] = {
 	[WRONG] = "a victim was in a deadlock, at the sync, in which its record was the newest "
 	"of the members that block the one before with more than their wait",
 	[TWO_VICTIMS] = "a deadlock has one victim",
-	[MEMORY] = "a walk has enough memory"
+	[MEMORY] = "a walk has enough memory",
+	[FLOOD] = "a walk does not read the records of strangers"
 };
 
 enum
@@ -68,6 +76,7 @@ enum
 	N_BEHIND,
 	N_LOCAL_ENDED,
 	N_KNOWN,
+	N_STRANGE,
 	N_COUNTS
 };
 
@@ -87,18 +96,19 @@ static const char *const counts[] = {
 	[N_LOCAL] = "waits in PostgreSQL's lock manager",
 	[N_BEHIND] = "victims of a deadlock with such a wait",
 	[N_LOCAL_ENDED] = "verdicts ignored because such a wait has ended",
-	[N_KNOWN] = "walks of one read"
+	[N_KNOWN] = "walks of one read",
+	[N_STRANGE] = "victims beside strangers"
 };
 
 /* A node in ZooKeeper; it existed from `created` to `deleted`, 0: it still exists. */
 typedef struct Node
 {
 	int			queue;			/* RECORDS: it is a record */
-	int			process;
+	int			process;		/* -1: a stranger's */
 	bool		reader;
 	int64_t		created;
 	int64_t		deleted;
-	char		name[80];
+	char		name[ZKLOCK_RECORD_NAME_SIZE];
 	char		data[1024];
 	size_t		size;
 } Node;
@@ -163,7 +173,8 @@ typedef struct Process
 	ZkLockWalk	walk;
 	int			nreads;
 	ZkLockWalkRead read[MAX_READS];
-	char		memory[200000];
+	int			nstrange;		/* records of strangers that it has read */
+	char		memory[MEMORY_SIZE];
 } Process;
 
 static Node nodes[MAX_NODES];
@@ -404,7 +415,7 @@ write_record(const Process *p, Node *record)
 	char		path[16];
 
 	record->size = zklock_walk_write_head(record->data, sizeof(record->data), "server",
-										  record->name);
+										  "process");
 	path_of(nodes[p->waiting].queue, path);
 	record->size = zklock_walk_write_node(record->data, record->size,
 										  sizeof(record->data),
@@ -439,9 +450,41 @@ begin_walk(Process *p)
 {
 	p->walking = true;
 	p->synced_at = INT64_MAX;
-	p->nreads = 0;
+	p->nreads = p->nstrange = 0;
 	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory),
 					  p->known);
+}
+
+/* Records of processes that wait for each other, with locks in all queues */
+static void
+add_strangers(void)
+{
+	for (int i = 0; i < STRANGERS; i++)
+	{
+		Node	   *node = &nodes[add_node(-1, RECORDS, false)];
+		bool		fits = i % 2 == 0;
+
+		node->size = zklock_walk_write_head(node->data, sizeof(node->data), "strange",
+											"process");
+		for (int j = 0; j < 10; j++)
+		{
+			char		path[16];
+			char		name[80];
+
+			sprintf(name, "_c_11111111-1111-1111-1111-%012d-__WRIT__%010d",
+					i * 10 + (j == 0 ? 10 : j), j);
+			if (j == 0)
+				sprintf(path, "/strange/%d", i);
+			else
+				path_of(j % nqueues, path);
+			node->size = zklock_walk_write_node(node->data, node->size,
+												sizeof(node->data), ZKLOCK_WRITE, path,
+												name, j == 0 ? ZKLOCK_WALK_WAITS : ZKLOCK_WALK_HOLDS);
+		}
+		zklock_walk_write_name(node->name, node->data, (uint64_t) i);
+		if (fits)
+			memset(node->name, 'f', ZKLOCK_RECORD_NAME_SIZE - 1 - 16);
+	}
 }
 
 /* A record that is not written yet is not written any more. */
@@ -501,8 +544,8 @@ apply(int process)
 		case PUBLISH:
 			p->record = add_node(process, RECORDS, false);
 			node = &nodes[p->record];
-			sprintf(node->name, "record %d of %d", nnodes, process);
 			write_record(p, node);
+			zklock_walk_write_name(node->name, node->data, (uint64_t) nnodes);
 			sim_count(N_RECORDS);
 			sim_trace("%c publishes record %s", 'A' + process, node->name);
 			begin_walk(p);
@@ -656,6 +699,9 @@ answer_record(Process *p, const ZkLockWalkRead *read)
 			nodes[i].created <= p->seen &&
 			(nodes[i].deleted == 0 || nodes[i].deleted > p->seen))
 		{
+			if (nodes[i].process < 0 && nodes[i].name[0] != 'f' &&
+				++p->nstrange > STRANGE_READS)
+				sim_breach(FLOOD, "a walk reads records of strangers");
 			zklock_walk_record(&p->walk, read, nodes[i].data, nodes[i].size,
 							   nodes[i].created);
 			return;
@@ -769,6 +815,8 @@ walk(int process)
 				note_victim(process);
 			}
 			sim_count(N_VICTIMS);
+			if (nodes[0].process < 0)
+				sim_count(N_STRANGE);
 			give_up(p);
 			release_all(p);
 			break;
@@ -979,6 +1027,8 @@ play(uint64_t seed)
 		processes[i].record = processes[i].waiting = -1;
 		processes[i].foreign = sim_percent(10);
 	}
+	if (sim_percent(5))
+		add_strangers();
 	for (int n = 0; sim.broken == SIM_KEPT && n < MAX_STEPS; n++)
 	{
 		int			process = (int) sim_random((uint32_t) nprocesses);

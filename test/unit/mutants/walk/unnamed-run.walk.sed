@@ -1,3 +1,3 @@
 # Seed 18
 # Writers without a record are ignored.
-/^add_unnamed(/,/^}/ s/kind->reader ||/!kind->reader ||/
+/^add_unnamed(/,/^}/ s/(kind->reader)/(!kind->reader)/

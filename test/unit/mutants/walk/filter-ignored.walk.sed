@@ -1,0 +1,3 @@
+# Seed 1
+# All records are read.
+/^may_have(/,/^}/ s/return false/continue/

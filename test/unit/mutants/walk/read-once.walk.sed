@@ -1,0 +1,3 @@
+# Seed 1
+# A record is not read again for another queue.
+/^want_records(/,/^}/ s/record->asked = false;/;/

@@ -1,0 +1,3 @@
+# Seed 1
+# A record without a listed node is kept.
+/^read_nodes(/,/^}/ s/understood && record == walk->self/understood/
