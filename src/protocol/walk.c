@@ -874,7 +874,7 @@ want_records(ZkLockWalk *walk, const char *node)
 	return any;
 }
 
-/* Keep the nodes of a queue that may count. */
+/* Keep the nodes of a queue that may count.  No client makes longer names. */
 static void
 add_children(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 {
@@ -884,7 +884,8 @@ add_children(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 		const ZkLockContender *kind = zklock_contender_parse(names[i], &number);
 		Child	   *child;
 
-		if (kind == NULL || (!want_records(walk, names[i]) && kind->reader))
+		if (kind == NULL || strlen(names[i]) >= ZKLOCK_NAME_SIZE ||
+			(!want_records(walk, names[i]) && kind->reader))
 			continue;
 		child = allocate(walk, sizeof(Child));
 		if (child == NULL)

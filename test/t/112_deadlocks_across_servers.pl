@@ -456,6 +456,23 @@ $b->start(acquire("$p/1"));
 is(victims($a, $b), 1, 'records that are not understood are ignored');
 $zk->delete(WAITS . "/$_") for 'garbage', 'empty', 'long';
 
+# The record of a member names a process without a pid.
+$p = '/t' . ++$n;
+$_->query('BEGIN') for $a, $b;
+$a->query(acquire("$p/1"));
+$b->query(acquire("$p/2"));
+block($a, "$p/2");
+wait_until('there is a record', sub { $zk->children(WAITS) });
+my $record = WAITS . '/' . ($zk->children(WAITS))[0];
+my $client = ZkClient->new($zk->hosts);
+$client->set($record, $client->get($record)->{data} =~ s/\A(\S+\t\S+\t).*/$1host=h port=1/r);
+like($b->query(acquire("$p/1")), qr/blocked by the process of node "\S+"\.\nThe process of node/,
+	'the error shows nothing of a process that its record does not say');
+rollback($b);
+is($a->result, 't', '... and the other one goes on');
+rollback($a);
+$client->close;
+
 # What $a's server has logged about records that were refused
 sub refusals
 {

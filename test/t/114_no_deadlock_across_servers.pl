@@ -8,6 +8,8 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Sample;
 use Test::More;
+use Time::HiRes qw(time);
+use ZkClient;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -15,7 +17,9 @@ use ZkTest;
 use constant {
 	WAITS => '/zklock/waits',
 	CHAIN => 50,
-	WAITERS => sample_of(1000, 60)
+	WAITERS => sample_of(1000, 60),
+	OTHERS => 120,
+	RECORDS => 1500
 };
 
 my $zk = ZkServer->new->start;
@@ -29,8 +33,9 @@ my %conf = (
 my $near = new_node(
 	'near', $proxy->hosts, %conf,
 	'zklock.connect_timeout' => '60s',
-	max_connections => WAITERS + 20,
-	max_files_per_process => 4 * WAITERS + 1000);
+	max_connections => OTHERS + WAITERS + 20,
+	max_files_per_process => 4 * (OTHERS + WAITERS) + 1000,
+	'zklock.max_locks' => 16 * (OTHERS + WAITERS));
 my $far = new_node('far', $zk->hosts, %conf, max_connections => CHAIN + 20);
 my ($a, $b, $killer) = map { ZkTest->new($_) } $far, $near, $near;
 
@@ -162,7 +167,64 @@ is(join(' ', map { $_->[1] } @lines[ 0 .. $#lines - 1 ]),
 isnt($lines[-1][1], $lines[0][0], '... and not the last one by the first if others have no room');
 disconnect_many(CHAIN);
 wait_for_records(0);
+
+# Begins two transactions, of which each one waits for the other in the end.
+sub begin
+{
+	my ($path, $other, $victim) = @_;
+
+	$other->query('BEGIN; ' . acquire("$path/1"));
+	$victim->query('BEGIN; ' . acquire("$path/2"));
+	$other->start(acquire("$path/2"));
+	return;
+}
+
+sub found_ok
+{
+	my ($path, $what) = @_;
+
+	begin($path, $a, $b);
+	$b->start(acquire("$path/1"));
+	my $began = time();
+	my @results = sort map { $_->result } $a, $b;
+	note(sprintf('%s: after %.3f s', $what, time() - $began));
+	like("@results", qr/^ERROR:  40P01.* t$/s, "$what: a deadlock of others is found");
+	$_->query('ROLLBACK') for $a, $b;
+	return;
+}
+
+# Many connections, each with a record as long as possible, have nothing to do with a
+# deadlock of others.
+
+$killer->query('BEGIN; ' . acquire('/flood/held'));
+connect_many(OTHERS - 1, $near);
+start_many(0, OTHERS - 1,
+	q(SELECT count(zk_lock_acquire('/flood/' || repeat('x', 180) || '/%1$s/' || i, scope => 'transaction'))
+	  FROM generate_series(1, 15) AS i; ) . acquire('/flood/held') . '; COMMIT');
+wait_for_records(OTHERS);
+found_ok('/beside/many', OTHERS . ' connections with 15 locks');
+$killer->query('ROLLBACK');
+wait_until('all waits end', sub { are_busy(OTHERS - 1) == 0 });
+disconnect_many(OTHERS - 1);
+wait_for_records(0);
 $many->close;
+
+# Nor have records of a client that wants to do harm, although their names say that each
+# may have any node.
+
+my $client = ZkClient->new($zk->hosts);
+for my $i (1 .. RECORDS)
+{
+	my $node = "_c_00000000-0000-4000-8000-000000000000-lock-000000000$i";
+	my @held = map { "holds\twrite\t/beside/records/$_\t$node\n" } 1 .. 40;
+
+	$client->create(WAITS . '/' . 'f' x 64 . sprintf('%016x', $i),
+		join('', "zklock-1\thostile\thostile\n", "waits\texclusive\t/hostile/$i\t$node\n", @held),
+		ZkClient::EPHEMERAL);
+}
+found_ok('/beside/records', RECORDS . ' records');
+$client->close;
+wait_for_records(0);
 
 # A user cancels the victim when it is about to know of the deadlock: the wait ends with
 # one error or the other, and nothing is left of it.
@@ -188,16 +250,6 @@ sub cancel
 		'a cancelled victim has no lock after its rollback, and still its session');
 	is($other->result, 't', '... and the other one goes on');
 	$other->query('ROLLBACK');
-	return;
-}
-
-sub begin
-{
-	my ($path, $other, $victim) = @_;
-
-	$other->query('BEGIN; ' . acquire("$path/1"));
-	$victim->query('BEGIN; ' . acquire("$path/2"));
-	$other->start(acquire("$path/2"));
 	return;
 }
 
