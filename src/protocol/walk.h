@@ -8,6 +8,11 @@
  * records and the queues that they lead to, and searches the wait-for graph
  * (waitgraph.h) for a cycle through itself.
  *
+ * The name of a record tells which nodes it may have.  So a walk reads a record only when
+ * it has listed a queue with such a node, and keeps only what it needs: one record costs it
+ * one read for each queue, and the nodes in it, whatever else the record says.  A text
+ * that is not as a process writes it is not understood.
+ *
  * A record is never overwritten.  It is deleted before anything in it changes: before
  * a node that it names is deleted or passed to another process, and before its process
  * does anything after the wait.  The rules that follow from that:

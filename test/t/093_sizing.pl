@@ -11,6 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 use Worker;
+use ZkClient;
 use ZkServer;
 use ZkTest;
 
@@ -18,6 +19,8 @@ use constant {
 	TICK => 2000,
 	PINGS => 4,
 	MB => 1024,
+	RECORDS => 7000,
+	SEARCHES => 8,
 };
 
 # No limits for timeouts in ZooKeeper, and no removal of empty containers
@@ -145,6 +148,31 @@ for my $i (0, 1)
 	pass("$nodes[$i] nodes and $watches[$i] watches, $mode");
 	$_->close for @crowd;
 	wait_until('all nodes are deleted', sub { !$zk->children('/crowd') });
+}
+
+# Searches for deadlocks, beside more records than they have memory for
+{
+	my ($mb) = $page =~ /searches take at most (\d+) MB/;
+	my $client = ZkClient->new($zk->hosts);
+	my $holder = ZkTest->new($node{server});
+	my @waiters = map { ZkTest->new($node{server}, deadlock_timeout => '100ms') } 1 .. SEARCHES;
+	my $worker = worker_of($node{server});
+
+	$holder->query(q(SELECT zk_lock_acquire('/searched')));
+	$waiters[$_]->query("SELECT zk_lock_acquire('/searched/$_')") for 0 .. $#waiters;
+	$waiters[0]->query(q(SELECT zk_lock_acquire('/searched', '1s')));
+	$client->create(sprintf('/zklock/waits/%064x%016x', 0, $_), '', ZkClient::EPHEMERAL)
+	  for 1 .. RECORDS;
+	my ($before) = (usage($worker))[2];
+	$_->start(q(SELECT zk_lock_acquire('/searched', '3s'))) for @waiters;
+	$_->result for @waiters;
+	my $used = (usage($worker))[2] - $before;
+	note("memory of searches: $used kB");
+	cmp_ok($used, '<', $mb * MB, 'memory of searches');
+	like(slurp_file($node{server}->logfile),
+		qr/gave up a search for a deadlock across servers/, '... which was used up');
+	$_->close for @waiters, $holder, $client;
+	wait_until('no record is left', sub { !$zk->children('/zklock/waits') });
 }
 
 # Requests

@@ -109,8 +109,8 @@ struct ZkLockNode
 	ZkLockNode *next;
 	ZkLockClient *client;
 	char		dir[MAX_PATH];
-	char		prefix[64];
-	char		marker[64];		/* or the whole name, if it is `named` */
+	char		prefix[128];
+	char		marker[128];		/* or the whole name, if it is `named` */
 	bool		named;
 	char		name[MAX_PATH]; /* "" while not known */
 	int			creating;
@@ -1640,7 +1640,7 @@ bool
 zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 					   ZkLockTag tag)
 {
-	char		name[128];
+	char		name[256];
 	Request    *r;
 
 	snprintf(name, sizeof(name), "%s%s", node->named ? "" : node->prefix,

@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 3
 # All records are read.
 /^may_have(/,/^}/ s/return false/continue/

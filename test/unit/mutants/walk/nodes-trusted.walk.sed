@@ -1,3 +1,3 @@
-# Seed 39144
+# Seed 40210
 # The second pass does not compare nodes.
 /^process_nodes/,/^}/ s/if (again \&\& !listed)/if (false)/

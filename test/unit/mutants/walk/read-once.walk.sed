@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 706523
 # A record is not read again for another queue.
 /^want_records(/,/^}/ s/record->asked = false;/;/

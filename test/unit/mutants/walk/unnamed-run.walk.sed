@@ -1,3 +1,3 @@
-# Seed 18
+# Seed 28
 # Writers without a record are ignored.
 /^add_unnamed(/,/^}/ s/(kind->reader)/(!kind->reader)/

@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 4798
 # A record without a listed node is kept.
 /^read_nodes(/,/^}/ s/understood && record == walk->self/understood/
