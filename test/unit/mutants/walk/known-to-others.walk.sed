@@ -1,7 +1,3 @@
-<<<<<<< HEAD
-# Seed 32477
-=======
 # Seed 3021
->>>>>>> 245600d (Documents and tests of what searches for deadlocks cost)
 # A walk that begins again after a change looks at the list only.
 /^begin_again(/,/^}/ s/walk->all_room, 0)/walk->all_room, walk->listed)/

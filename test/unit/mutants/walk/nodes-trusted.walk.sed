@@ -1,3 +1,3 @@
-# Seed 40210
+# Seed 54327
 # The second pass does not compare nodes.
 /^process_nodes/,/^}/ s/if (again \&\& !listed)/if (false)/
