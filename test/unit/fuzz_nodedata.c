@@ -97,6 +97,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (zklock_nodedata_read(text, &result))
 	{
 		check(result.host);
+		if (result.port < 0 || result.pid < 0)
+			abort();
 		if (!result.of_server)
 		{
 			check(result.database);
@@ -104,8 +106,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check(result.application);
 		}
 	}
-	if (result.port < 0 || result.pid < 0)
-		abort();
 	while (nallocated > 0)
 		free(allocated[--nallocated]);
 	return 0;
