@@ -831,7 +831,13 @@ zklock_walk_write_name(char *name, const char *text, uint64_t random)
 				filter[bits[i] / 4] |= (uint8_t) (1 << bits[i] % 4);
 		}
 	for (int i = 0; i < ZKLOCK_RECORD_NAME_SIZE - 1; i++)
-		name[i] = digits[i < ELEMENTS(filter) ? filter[i] : random >> 4 * (i - ELEMENTS(filter)) & 15];
+		if (i < ELEMENTS(filter))
+			name[i] = digits[filter[i]];
+		else
+		{
+			name[i] = digits[random & 15];
+			random >>= 4;
+		}
 	name[ZKLOCK_RECORD_NAME_SIZE - 1] = '\0';
 }
 
