@@ -64,7 +64,7 @@
 /* A record is not longer than this, with its terminating zero. */
 #define ZKLOCK_RECORD_SIZE 4096
 
-/* Likewise the text of its process; and the size of its name */
+/* Sizes of the text of its process, and of its name, with their terminating zeros */
 #define ZKLOCK_PROCESS_SIZE 1024
 #define ZKLOCK_RECORD_NAME_SIZE (64 + 16 + 1)
 
