@@ -27,6 +27,9 @@ int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define WRITER "_c_00000000-0000-4000-8000-000000000000-__WRIT__000000000"
 #define READER "_c_00000000-0000-4000-8000-000000000000-__READ__000000000"
 
+#define LONG FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY
+#define FIFTY "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
 static const char *const parts[] = {
 	"zklock-1\tserver\tprocess\n", "zklock-1\tserver\thost=h port=1\n",
 	"waits\twrite\t/a\t" WRITER "2\n", "waits\twrite\t/b\t" WRITER "2\n",
@@ -34,6 +37,8 @@ static const char *const parts[] = {
 	"holds\twrite\t/a\t" WRITER "1\n", "holds\twrite\t/b\t" WRITER "1\n",
 	"holds\tshared\t/a\t" READER "1\n", "behind\twrite\t/b\t" WRITER "1\n",
 	"waits\texclusive\t/c\tlock-1\n", "holds\texclusive\t/c\tlock-0\n",
+	"waits\twrite\t/a//b\t" WRITER "2\n", "holds\twrite\t/a\t" LONG WRITER "1\n",
+	"zklock-1\t" LONG "\tprocess\n", "zklock-1\tserver\t" LONG LONG LONG LONG "\n",
 	"zklock-1\t", "waits\t", "holds\t", "behind\t", "simple\t", "semaphore\t", "\t/a//b\t",
 	"\t/zklock/waits\t", WRITER, READER
 };
