@@ -64,6 +64,21 @@ RETURNS bigint
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
+-- Take a lock, or raise 55P03 once "timeout" has passed.  It is called with CALL, and then
+-- waits without a snapshot, so that VACUUM and CREATE INDEX CONCURRENTLY need not wait for
+-- the waiter: at the top level, in a transaction block or not, and in DO and procedures
+-- that can commit.  Elsewhere, for example in a function or an exception block, and with an
+-- open cursor, it waits with a snapshot, as the functions do.  A transaction that has
+-- written something holds back VACUUM in any case.  Raises 25001 at REPEATABLE READ and
+-- above.
+CREATE PROCEDURE zk_lock_wait(
+    path text,
+    timeout interval DEFAULT NULL,
+    mode zk_lock_mode DEFAULT 'exclusive',
+    scope zk_lock_scope DEFAULT NULL)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
 -- Release one hold of session scope.  If there is none, warns and returns false.
 -- Checks first, as a commit does, that the lock is still held; a lost lock is an error
 -- 40001.  If the transaction has fenced the lock, the last hold becomes one of
@@ -551,6 +566,8 @@ COMMENT ON FUNCTION zk_lock_acquire_all(text[], interval, zk_lock_mode, zk_lock_
     'take ZooKeeper locks on all of the paths, or on none';
 COMMENT ON FUNCTION zk_lock_guard(text, interval, zk_lock_mode) IS
     'take a ZooKeeper lock for the rest of the transaction, or raise an error; returns its token';
+COMMENT ON PROCEDURE zk_lock_wait(text, interval, zk_lock_mode, zk_lock_scope) IS
+    'take a ZooKeeper lock, or raise an error; does not hold back VACUUM while it waits';
 COMMENT ON FUNCTION zk_lock_release(text, zk_lock_mode) IS
     'release one hold of session scope';
 COMMENT ON FUNCTION zk_lock_release_all() IS

@@ -122,6 +122,9 @@ wait_latch(int64 until)
 
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
+
+	/* A catalog lookup leaves a snapshot, which would hold back VACUUM. */
+	InvalidateCatalogSnapshotConditionally();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 					 (long) Min(left, MAX_SLEEP_MS), wait_event);
 	ResetLatch(MyLatch);

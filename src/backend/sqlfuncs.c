@@ -19,6 +19,7 @@
 #include "backend/queue.h"
 #include "backend/sessionchoice.h"
 #include "backend/sharedcount.h"
+#include "backend/snapshot.h"
 #include "backend/sqlargs.h"
 #include "catalog/pg_type.h"
 #include "common/compat.h"
@@ -44,6 +45,7 @@ PG_FUNCTION_INFO_V1(zk_lock_grant_number);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
+PG_FUNCTION_INFO_V1(zk_lock_wait);
 PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
 PG_FUNCTION_INFO_V1(zk_semaphore_acquire_counted);
 PG_FUNCTION_INFO_V1(zk_semaphore_release);
@@ -233,29 +235,32 @@ zk_shared_count_set(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-Datum
-zk_lock_guard(PG_FUNCTION_ARGS)
+/*
+ * The snapshot is older than the lock, so changes of the previous holder would
+ * not be visible.
+ */
+static void
+refuse_old_snapshot(const char *function)
 {
-	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		limit = get_timeout(fcinfo, 1);
-	ZkLockRequest request = {.params = {.mode = get_mode(fcinfo, 2)},.path = path};
-	ZkLockHold *hold;
-	char	   *ahead;
-	char	   *holder;
-
-	/*
-	 * The snapshot is older than the lock, so changes of the previous holder
-	 * would not be visible.
-	 */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("zk_lock_guard() cannot guard a transaction whose snapshot is older than the lock"),
+				 errmsg("%s() cannot guard a transaction whose snapshot is older than the lock",
+						function),
 				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
+}
 
-	hold = zklock_acquire_requested(&request, ZKLOCK_TRANSACTION, limit, &ahead);
+/* Acquire a lock.  ERROR 55P03 if others were ahead when the time was over. */
+static ZkLockHold *
+acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
+{
+	ZkLockRequest request = {.params = {.mode = mode},.path = path};
+	char	   *ahead;
+	ZkLockHold *hold = zklock_acquire_requested(&request, scope, limit, &ahead);
+	char	   *holder;
+
 	if (hold != NULL)
-		PG_RETURN_INT64(hold->token);
+		return hold;
 
 	/*
 	 * The queue in ZooKeeper shows more, but it can be read only in a session.
@@ -270,7 +275,33 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 			 holder != NULL ?
 			 errdetail("%s", holder) : 0,
 			 errhint("Retry, or allow a longer timeout.")));
-	PG_RETURN_NULL();			/* not reached */
+}
+
+Datum
+zk_lock_guard(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	int64		limit = get_timeout(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+
+	refuse_old_snapshot("zk_lock_guard");
+	PG_RETURN_INT64(acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit)->token);
+}
+
+Datum
+zk_lock_wait(PG_FUNCTION_ARGS)
+{
+	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	int64		limit = get_timeout(fcinfo, 1);
+	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockScope scope = get_scope(fcinfo, 3);
+	bool		dropped;
+
+	refuse_old_snapshot("zk_lock_wait");
+	dropped = zklock_snapshot_drop(fcinfo->context);
+	(void) acquire_or_raise(path, mode, scope, limit);
+	zklock_snapshot_replace(dropped);
+	PG_RETURN_VOID();
 }
 
 /*

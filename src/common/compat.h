@@ -11,6 +11,7 @@
 #ifndef ZKLOCK_COMPAT_H
 #define ZKLOCK_COMPAT_H
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "datatype/timestamp.h"
 #include "executor/executor.h"
@@ -31,7 +32,9 @@
 #include "tcop/utility.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
+#include "utils/portal.h"
 #include "utils/ps_status.h"
+#include "utils/snapmgr.h"
 #if PG_VERSION_NUM >= 140000
 #include "utils/backend_status.h"
 #include "utils/wait_event.h"
@@ -214,6 +217,38 @@ zklock_compat_next_proclock(PGPROC *proc, int partition, PROCLOCK *previous)
 									 offsetof(PROCLOCK, procLink));
 #endif
 }
+
+/*
+ * Pop the active snapshot if it is that of the portal, on the portal's level of
+ * subtransactions, and if nobody else has made it active.  As after a commit in
+ * a procedure, the portal then has none, and can be given a new one.  Before
+ * 13.5, and in 14.0, portals do not know enough of their snapshots, so these stay.
+ */
+#if PG_VERSION_NUM >= 140001 || (PG_VERSION_NUM >= 130005 && PG_VERSION_NUM < 140000)
+static inline bool
+zklock_compat_pop_portal_snapshot(Portal portal)
+{
+	if (portal == NULL || !ActiveSnapshotSet() ||
+		portal->portalSnapshot != GetActiveSnapshot() ||
+		portal->portalSnapshot->active_count != 1 ||
+		portal->createLevel != GetCurrentTransactionNestLevel())
+		return false;
+	PopActiveSnapshot();
+	portal->portalSnapshot = NULL;
+	return true;
+}
+
+static inline void
+zklock_compat_push_portal_snapshot(Portal portal)
+{
+	Assert(portal->portalSnapshot == NULL);
+	PushActiveSnapshotWithLevel(GetTransactionSnapshot(), portal->createLevel);
+	portal->portalSnapshot = GetActiveSnapshot();
+}
+#else
+#define zklock_compat_pop_portal_snapshot(portal) false
+#define zklock_compat_push_portal_snapshot(portal) ((void) 0)
+#endif
 
 /* Append `suffix` to the command in the process title.  NULL removes it. */
 static inline void

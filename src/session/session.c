@@ -23,6 +23,7 @@
 #include "shared/stats.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "utils/snapmgr.h"
 
 /*
  * Time that an exiting backend waits until its session is closed.  If
@@ -456,6 +457,9 @@ wait_for_event(int64 left)
 
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
+
+	/* A catalog lookup leaves a snapshot, which would hold back VACUUM. */
+	InvalidateCatalogSnapshotConditionally();
 	if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
 						 wait_event) == 0)
 		return;

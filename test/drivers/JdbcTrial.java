@@ -95,6 +95,20 @@ class JdbcTrial {
         System.out.println("cancelled: "
                 + value("SELECT zk_lock_guard('/shop/product_7')", s -> s.setQueryTimeout(1)));
 
+        try (PreparedStatement call = connection.prepareStatement(
+                "CALL zk_lock_wait(?, ?::interval)")) {
+            call.setString(1, "/called");
+            call.setString(2, "1min");
+            call.execute();
+        }
+        System.out.println("call: " + value("SELECT zk_lock_held('/called')"));
+        try {
+            connection.prepareCall("{call zk_lock_wait('/called')}").execute();
+        } catch (SQLException e) {
+            System.out.println("escape: " + e.getSQLState());
+            connection.rollback();
+        }
+
         value("SELECT zk_lock_release_all()");
         execute("SET zklock.hosts = '127.0.0.1:1'");
         connection.commit();

@@ -6,6 +6,7 @@
 # a line to be read.
 
 import sys
+import threading
 from datetime import timedelta
 
 import psycopg
@@ -34,6 +35,37 @@ def value(sql, *parameters):
     return connection.execute(sql, parameters).fetchone()[0]
 
 
+def has_snapshot(sql):
+    """Whether the statement has a snapshot all the time that it waits for the lock"""
+    waiter = psycopg.connect(sys.argv[1], autocommit=True)
+
+    def wait():
+        try:
+            waiter.execute(sql, ("/shop/product_7", timedelta(minutes=1)), prepare=True)
+        except psycopg.errors.QueryCanceled:
+            pass
+
+    def samples(number):
+        while number > 0:
+            row = connection.execute(
+                "SELECT backend_xmin IS NOT NULL FROM pg_stat_activity"
+                " WHERE pid = %s AND wait_event_type = 'Extension'",
+                (waiter.info.backend_pid,),
+            ).fetchone()
+            connection.rollback()
+            if row is not None:
+                number -= 1
+                yield row[0]
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    found = all(samples(20))
+    waiter.cancel()
+    thread.join()
+    waiter.close()
+    return found
+
+
 def sell_slowly():
     global tries
     tries += 1
@@ -58,6 +90,9 @@ say("none", value("SELECT zk_lock_acquire(%s, %s)", "/a", None))
 say("list", value("SELECT zk_lock_acquire_all(%s, %s)", ["/a", "/b"], timedelta(minutes=1)))
 connection.rollback()
 say("seconds", state(lambda: value("SELECT zk_lock_acquire(%s, %s)", "/a", 5)))
+
+say("select", has_snapshot("SELECT zk_lock_guard(%s, %s)"))
+say("call", has_snapshot("CALL zk_lock_wait(%s, %s)"))
 
 connection.execute("SET LOCAL statement_timeout = '100ms'")
 say("cancelled", state(lambda: sell(connection, 7, timedelta(minutes=1))))

@@ -57,7 +57,15 @@ ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT zk_lock_guard('/zklock_regress/guard');
 ROLLBACK;
+CALL zk_lock_wait('/zklock_regress/guard');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+CALL zk_lock_wait('/zklock_regress/guard');
+ROLLBACK;
 \set VERBOSITY default
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+CALL zk_lock_wait('/zklock_regress/guard', scope => 'session');
+ROLLBACK;
+SELECT zk_lock_release_all();
 SELECT count(*) FROM zk_locks;
 
 -- Other isolation levels are accepted, and zk_lock_acquire() does not check
@@ -113,6 +121,7 @@ SET parallel_tuple_cost = 0;
 SET parallel_leader_participation = off;
 \set VERBOSITY terse
 SELECT in_worker($$SELECT zk_lock_guard('/zklock_regress/guard')$$) FROM worker;
+SELECT in_worker($$CALL zk_lock_wait('/zklock_regress/guard')$$) FROM worker;
 SELECT in_worker($$SELECT zk_lock_acquire('/zklock_regress/guard')$$) FROM worker;
 SELECT in_worker($$SELECT zk_lock_acquire_all('{/zklock_regress/guard}')$$) FROM worker;
 SELECT in_worker($$SELECT zk_semaphore_acquire('/zklock_regress/guard', 1)$$) FROM worker;

@@ -8,6 +8,11 @@ SELECT session_holds, transaction_holds FROM zk_locks;
 SELECT zk_lock_release_all();
 SELECT zk_lock_guard(NULL);
 SELECT zk_lock_guard('/zklock_regress/parameters', NULL, NULL);
+CALL zk_lock_wait(NULL);
+CALL zk_lock_wait('/zklock_regress/parameters', NULL, NULL);
+CALL zk_lock_wait('/zklock_regress/parameters', NULL, 'shared', NULL);
+SELECT mode, session_holds, transaction_holds FROM zk_locks;
+SELECT zk_lock_release_all();
 SELECT zk_lock_release(NULL);
 SELECT zk_lock_release('/zklock_regress/parameters', NULL);
 SELECT zk_lock_held(NULL);
@@ -22,6 +27,7 @@ SELECT zk_lock_acquire('/zklock_regress/parameters', NULL, NULL);
 -- Every function checks the path.
 SELECT zk_lock_acquire('product_42');
 SELECT zk_lock_guard('product_42');
+CALL zk_lock_wait('product_42');
 SELECT zk_lock_release('product_42');
 SELECT zk_lock_token('product_42');
 

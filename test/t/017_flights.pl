@@ -91,14 +91,18 @@ costs($session, q(SELECT zk_lock_acquire('/flights')),
 	't', 0, [], 'a lock that is already held');
 costs($session, q(SELECT zk_lock_release('/flights')),
 	't', 0, [], 'a release of one hold of two');
+costs($session, q(CALL zk_lock_wait('/flights', scope => 'transaction')),
+	'', 0, [], 'a CALL for a lock that is already held');
 costs($session, q(SELECT 1), '1', 0, [], 'a commit with a session-level lock');
 costs($session, q(SELECT zk_lock_release('/flights')),
 	't', 0, ['delete'], 'the last release');
 costs($session, q(SELECT zk_lock_acquire('/un/known/parent')),
 	't', 2, [ @enter, ('createContainer') x 3, @enter ],
 		'a lock whose parents are missing');
+costs($session, q(CALL zk_lock_wait('/flights', scope => 'session')),
+	'', 1, \@enter, 'a CALL for a free lock');
 costs($session, q(SELECT zk_lock_release_all()),
-	'1', 0, ['delete'], 'a release of all locks');
+	'2', 0, [ ('delete') x 2 ], 'a release of all locks');
 
 # Many at once
 my $paths = "'{" . join(', ', map { "/all/$_" } 1 .. 8) . "}'";
@@ -232,12 +236,13 @@ $proxy->release;
 $proxy->reset;
 $_->close for $lazy, $holder;
 
-# The lock is handed over along a queue.
+# The lock is handed over along a queue, to functions and procedures.
 my @line =
   map { ZkTest->new($node, 'zklock.session_timeout' => '60s') } (1 .. 5);
 for my $i (0 .. $#line)
 {
-	$line[$i]->start(q(SELECT zk_lock_acquire('/line')));
+	$line[$i]->start($i % 2 ? q(CALL zk_lock_wait('/line', scope => 'session')) :
+		  q(SELECT zk_lock_acquire('/line')));
 	wait_for_queue($zk, '/line', @line[ 0 .. $i ]);
 }
 is($line[0]->result, 't', 'first backend in the queue has the lock');

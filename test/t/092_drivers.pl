@@ -126,6 +126,8 @@ append_to_file("$tmp/shop.py", snippet('python'));
 			none => 'True',
 			list => 'True',
 			seconds => '42883 UndefinedFunction False',
+			select => 'True',
+			call => 'False',
 			cancelled => '57014 QueryCanceled False',
 			away => '08001 SqlclientUnableToEstablishSqlconnection False',
 			good => '1',
@@ -155,6 +157,8 @@ is_deeply(
 		none => 't',
 		array => 't',
 		cancelled => '57014',
+		call => 't',
+		escape => '42809',
 		away => '08001',
 		good => 'true 1',
 		unspecified => 't'

@@ -557,6 +557,11 @@ AcceptInvalidationMessages(void)
 {
 }
 
+void
+InvalidateCatalogSnapshotConditionally(void)
+{
+}
+
 #if PG_VERSION_NUM >= 160000
 void
 set_ps_display_suffix(const char *suffix)
