@@ -333,7 +333,10 @@ $selected->start(q(SELECT zk_lock_acquire('/standby')));
 for my $waits ($called, $selected)
 {
 	wait_until('it waits',
-		sub { $held->query("SELECT count(*) FROM zk_lock_queue('/standby') WHERE pid = ${\ $waits->pid}") ne '0' });
+		sub {
+			$held->query("SELECT node IS NOT NULL FROM zk_locks
+				WHERE pid = ${\ $waits->pid} AND NOT granted") eq 't';
+		});
 }
 $node->safe_psql('postgres', 'DELETE FROM far');
 $node->safe_psql('postgres', 'VACUUM far');
