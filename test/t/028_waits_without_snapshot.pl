@@ -60,12 +60,18 @@ sub has_snapshot
 		WHERE pid = ${\ $session->pid}") eq 't';
 }
 
+sub hold
+{
+	$holder->query(q(SELECT zk_lock_acquire('/w', scope => 'session')));
+	return;
+}
+
 # Starts SQL, and waits until it waits for the lock of the holder.
 sub block
 {
 	my ($session, $sql) = @_;
 
-	$holder->query(q(SELECT zk_lock_acquire('/w', scope => 'session')));
+	hold();
 	$session->start($sql);
 	wait_for_queue($zk, '/w', $holder, $session);
 	return;
@@ -231,8 +237,16 @@ for my $case (
 				RAISE NOTICE '%', sqlstate; END; PERFORM n FROM stock; END\$\$; BEGIN; SAVEPOINT s";
 
 		next if $what eq 'a deadlock' && $where ne 'at the top level';
-		block($waiter, $sql);
-		$end->() if $end;
+		if ($end)
+		{
+			block($waiter, $sql);
+			$end->();
+		}
+		else
+		{
+			hold();
+			$waiter->start($sql);
+		}
 		like($waiter->result,
 			$where eq 'in an exception block' && $what !~ /cancel|statement/ ?
 			  qr/^NOTICE:  00000: @{[ substr($error, 0, 5) ]}$/m : qr/^ERROR:  \Q$error\E/m,
