@@ -567,7 +567,7 @@ COMMENT ON FUNCTION zk_lock_acquire_all(text[], interval, zk_lock_mode, zk_lock_
 COMMENT ON FUNCTION zk_lock_guard(text, interval, zk_lock_mode) IS
     'take a ZooKeeper lock for the rest of the transaction, or raise an error; returns its token';
 COMMENT ON PROCEDURE zk_lock_wait(text, interval, zk_lock_mode, zk_lock_scope) IS
-    'take a ZooKeeper lock, or raise an error; does not hold back VACUUM while it waits';
+    'take a ZooKeeper lock, or raise an error; can wait without a snapshot';
 COMMENT ON FUNCTION zk_lock_release(text, zk_lock_mode) IS
     'release one hold of session scope';
 COMMENT ON FUNCTION zk_lock_release_all() IS

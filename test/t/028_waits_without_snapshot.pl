@@ -163,15 +163,27 @@ $waiter->result;
 
 # The holder of the lock makes an index.
 my $index = 'CREATE INDEX CONCURRENTLY ON stock (n)';
+
+sub waits_for_waiter_ok
+{
+	my ($what, $sql) = @_;
+
+	block($waiter, $sql);
+	$holder->start($index);
+	like($waiter->result, qr/^ERROR:  40P01:/m, $what);
+	$waiter->query('ROLLBACK');
+	$holder->result;
+	release();
+	return;
+}
+
 block($waiter, "BEGIN; SELECT 1; $wait; COMMIT");
 is($holder->query($index), '', "$index ends while CALL waits");
 release();
 $waiter->result;
-block($waiter, q(SELECT zk_lock_acquire('/w')));
-$holder->start($index);
-like($waiter->result, qr/^ERROR:  40P01:/m, '... and would wait for ever for a SELECT');
-$holder->result;
-release();
+waits_for_waiter_ok('... and would wait for ever for a SELECT', q(SELECT zk_lock_acquire('/w')));
+waits_for_waiter_ok('... or for a CALL in a transaction that has written the table',
+	"BEGIN; UPDATE stock SET n = n; $wait");
 
 # What follows reads data that is newer than the grant.
 sub reads_new_ok
