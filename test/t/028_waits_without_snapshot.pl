@@ -125,7 +125,8 @@ waits_ok(@$_, 1)
   [ 'in an exception block', "DO \$\$BEGIN
 		BEGIN $wait; PERFORM n FROM stock; EXCEPTION WHEN division_by_zero THEN END;
 		PERFORM n FROM stock; END\$\$" ],
-  [ 'in EXECUTE', "DO \$\$BEGIN EXECUTE 'CALL zk_lock_wait(\$1)' USING '/w'::text; PERFORM 1; END\$\$" ],
+  [ 'in EXECUTE',
+	"DO \$\$BEGIN EXECUTE 'CALL zk_lock_wait(\$1)' USING '/w'::text; PERFORM 1; END\$\$" ],
   [ 'in a procedure with a setting', 'CALL atomic()' ],
   [ 'in DO in a transaction block', "BEGIN; DO \$\$BEGIN $wait; END\$\$; COMMIT" ],
   [ 'with an open cursor',
@@ -205,7 +206,8 @@ reads_new_ok(@$_)
   for [ 'a transaction', "BEGIN; SELECT n FROM stock; $wait; $sees; COMMIT" ],
   [ 'DO', "DO \$\$BEGIN PERFORM n FROM stock; $wait; $sees; END\$\$" ],
   [ 'an expression in DO',
-	"DO \$\$DECLARE i int; BEGIN $wait; i := (SELECT n FROM stock); INSERT INTO seen VALUES (i); END\$\$" ],
+	"DO \$\$DECLARE i int;
+		BEGIN $wait; i := (SELECT n FROM stock); INSERT INTO seen VALUES (i); END\$\$" ],
   [ 'a procedure', 'CALL reads()' ],
   [ 'a function', 'INSERT INTO seen VALUES (waits())' ];
 
@@ -223,19 +225,22 @@ sub is_in_order
 			SELECT n IS NOT NULL FROM stock; $wait; SELECT 2; COMMIT"),
 		"t\n2", "$what: its transaction can continue");
 	is( $waiter->query("DO \$\$BEGIN $wait; COMMIT; PERFORM n FROM stock; $wait; COMMIT;
-			CALL zk_lock_wait('/w', scope => 'session'); COMMIT; PERFORM zk_lock_release('/w'); END\$\$"),
+			CALL zk_lock_wait('/w', scope => 'session'); COMMIT;
+			PERFORM zk_lock_release('/w'); END\$\$"),
 		'', '... and a procedure can commit');
 	return;
 }
 
 for my $case (
-	[ lock_timeout => q(SET lock_timeout = '200ms'), '55P03: canceling statement due to lock timeout' ],
+	[ lock_timeout => q(SET lock_timeout = '200ms'),
+		'55P03: canceling statement due to lock timeout' ],
 	[ statement_timeout => q(SET statement_timeout = '200ms'),
 		'57014: canceling statement due to statement timeout' ],
 	[ 'a cancellation' => '', '57014: canceling statement due to user request',
 		sub { $signal->('cancel') } ],
 	[ 'its timeout' => '', '55P03: could not obtain lock on "/w" in time', undef, q(, '1s') ],
-	[ 'a deadlock' => q(SELECT zk_lock_acquire('/d', scope => 'transaction')), '40P01: deadlock detected',
+	[ 'a deadlock' => q(SELECT zk_lock_acquire('/d', scope => 'transaction')),
+		'40P01: deadlock detected',
 		sub { $holder->start(q(SET deadlock_timeout = '1h'; SELECT zk_lock_acquire('/d'))) } ])
 {
 	my ($what, $before, $error, $end, $timeout) = @$case;
@@ -309,10 +314,13 @@ $holder->query(q(SELECT pg_advisory_lock(1)));
 $loser->start(q(DO $$BEGIN
 	PERFORM zk_lock_acquire('/commit');
 	PERFORM pg_advisory_xact_lock(1);
-	PERFORM 'pg_ts_parser'::regclass;
+	PERFORM to_regclass('pg_ts_parser');
 	END$$));
 wait_until('it waits for the advisory lock',
-	sub { $admin->query("SELECT wait_event FROM pg_stat_activity WHERE pid = ${\ $loser->pid}") eq 'advisory' });
+	sub {
+		$admin->query("SELECT wait_event FROM pg_stat_activity
+			WHERE pid = ${\ $loser->pid}") eq 'advisory';
+	});
 $proxy->hold;
 $holder->query(q(SELECT pg_advisory_unlock(1)));
 wait_until('a commit waits without a snapshot for a confirmation',
@@ -365,9 +373,10 @@ for my $waits ($called, $selected)
 		});
 }
 $node->safe_psql('postgres', 'DELETE FROM far');
-$node->safe_psql('postgres', 'VACUUM far');
+$node->safe_psql('postgres', 'VACUUM (TRUNCATE false) far');
 like($selected->result, qr/^ERROR:  40001: canceling statement due to conflict with recovery/m,
 	'standby cancels a SELECT that waits');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 ok(!$called->is_done, '... and not a CALL');
 $held->query('SELECT zk_lock_release_all()');
 is($called->result, "1\n0", '... which reads new data when it has the lock');

@@ -84,13 +84,14 @@ my @calls = (
 	q(zk_lock_queue('%s')),
 	q(zk_lock_revoke('%s')),
 	q(definer('%s')));
+my @statements = ((map { "SELECT $_" } @calls), q(CALL zk_lock_wait('%s')));
 my $named = $node->safe_psql('postgres', q(
 	SELECT string_agg(proname, ' ' ORDER BY proname) FROM (
 		SELECT DISTINCT proname FROM pg_proc
 		WHERE proname ~ '^zk_' AND proargnames && '{path,paths,parent}'
 		  AND proargmodes IS NULL
 		  OR proname IN ('zk_lock_queue', 'zk_lock_paths')) p));
-my %tried = map { /(zk_\w+)/ ? ($1 => 1) : () } @calls, 'zk_lock_paths';
+my %tried = map { /(zk_\w+)/ ? ($1 => 1) : () } @statements, 'zk_lock_paths';
 is(join(' ', sort keys %tried), $named, 'each function with a path is tested');
 
 my $owner = ZkTest->new($node);
@@ -98,11 +99,11 @@ $owner->query(q(SELECT zk_lock_acquire('/a/other')));
 my $customer = as_role($node, 'customer');
 for my $path ('/a/other', '/a/customer', '/a/customer2', '/a/tenan', '/a', '/other')
 {
-	for my $call (@calls)
+	for my $statement (@statements)
 	{
-		my $sql = sprintf($call, $path);
+		my $sql = sprintf($statement, $path);
 
-		like($customer->query("SELECT $sql"), refused($path, '/a/customer'),
+		like($customer->query($sql), refused($path, '/a/customer'),
 			"$sql is refused");
 	}
 }
