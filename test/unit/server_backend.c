@@ -18,19 +18,23 @@
 #include "backend/deadlockreport.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
+#include "backend/sessionroutine.h"
 #include "backend/xact.h"
 #include "common/guc.h"
 #include "miscadmin.h"
+#include "postmaster/interrupt.h"
 #include "server_free.h"
 #include "server_gates.h"
 #include "server_sim.h"
 #include "session/session.h"
+#include "shared/claimtable.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
 #include "shim/shim.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "worker/worker.h"
 
@@ -42,10 +46,19 @@ extern void server_worker_main(int procno, int pid);
 
 static const char *const paths[SERVER_MAX_PATHS] = {"/a/x", "/a/y", "/b"};
 
+/* Does the setting say that it has a session of its own? */
+static bool own;
+
 static bool
 percent(uint32 chance)
 {
 	return shim_random(100) < chance;
+}
+
+static void
+draw_session(void)
+{
+	own = server_plan.own > 0 && percent(server_plan.own);
 }
 
 static int
@@ -55,6 +68,36 @@ path_number(const char *path)
 		if (strncmp(paths[i], path, strlen(paths[i])) == 0)
 			return i;
 	return -1;
+}
+
+/* Are its locks in a session of its own? */
+static bool
+is_own(void)
+{
+	return zklock_session_routine->is_node_deleted == NULL;
+}
+
+/* What is given up goes before its node is deleted. */
+extern void __real_zklock_locktable_ungrant(ZkLockHold *hold);
+extern void __wrap_zklock_locktable_ungrant(ZkLockHold *hold);
+
+void
+__wrap_zklock_locktable_ungrant(ZkLockHold *hold)
+{
+	if (is_own())
+		server_gates_let_go(hold->claim, hold->granted);
+	__real_zklock_locktable_ungrant(hold);
+}
+
+/* Do other backends see what this one has? */
+static bool
+is_shown(const ZkLockHold *hold)
+{
+	const ZkLockClaim *claim = hold->claim;
+
+	return claim->granted && strcmp(claim->node, hold->name) == 0 &&
+		claim->session_id == hold->session_id && claim->token == hold->token &&
+		claim->grant_number == hold->grant_number;
 }
 
 /* Whatever is granted and not known to the checker yet. */
@@ -68,16 +111,20 @@ tell_holds(void)
 	{
 		ZkLockMode	mode = hold->key.mode;
 
-		if (hold->node == NULL)
+		if (hold->node == NULL || hold->claim == NULL)
 			continue;
 		if (hold->session_serial < session)
 			server_breach(SERVER_SOUND, "a lock of an older session is not the first");
 		session = hold->session_serial;
-		server_hold(hold->node, path_number(hold->key.path) +
+		if (!is_shown(hold))
+			server_breach(SERVER_SOUND, "a lock is not shown as it is");
+		server_hold(hold->claim, path_number(hold->key.path) +
 					(mode == ZKLOCK_SEMAPHORE ? SERVER_MAX_PATHS :
 					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
-					mode == ZKLOCK_SHARED ? 1 : mode == ZKLOCK_SEMAPHORE ? 3 : 0,
-					hold->session_serial == zklock_sessionstate_generation(),
+					mode == ZKLOCK_SHARED ? 1 :
+					mode == ZKLOCK_SEMAPHORE ? 1 + SERVER_LEASES : 0,
+					hold->session_serial == (is_own() ? zklock_session_serial() :
+											 zklock_sessionstate_generation()),
 					hold->name, hold->token, hold->grant_number, hold->session_id);
 	}
 }
@@ -100,7 +147,7 @@ draw_mode(void)
 		ZKLOCK_EXCLUSIVE;
 
 	/* Across servers, deadlocks with locks that have no queue are not found. */
-	return server_plan.detects && server_plan.nservers > 1 &&
+	return server_plan.detects && server_plan.across &&
 		zklock_mode_table[mode].kind == NULL ? ZKLOCK_EXCLUSIVE : mode;
 }
 
@@ -114,6 +161,14 @@ draw_timeout(void)
 		!percent(server_plan.impatience))
 		return ZKLOCK_NEVER;
 	return (1 + shim_random(percent(50) ? 30 : 2000)) * MS;
+}
+
+/* Settings of one statement */
+static void
+draw_wait(void)
+{
+	zklock_revocable = shim_settings()->revocable && percent(80);
+	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
 }
 
 static void
@@ -139,11 +194,10 @@ acquire_one(void)
 	else if (mode == ZKLOCK_SEMAPHORE)
 	{
 		path = psprintf("%s-sem", path);
-		request.params.permits = 2;
+		request.params.permits = SERVER_LEASES;
 	}
 	request.path = path;
-	zklock_revocable = shim_settings()->revocable && percent(80);
-	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
+	draw_wait();
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
@@ -156,7 +210,7 @@ acquire_one(void)
 		server_breach(SERVER_TRIES, "who does not want to wait has waited");
 	if (hold == NULL)
 	{
-		if (patience > 0 && server_looked_at() < began + patience)
+		if (patience > 0 && !is_own() && server_looked_at() < began + patience)
 			server_breach(SERVER_DEADLINE, "a backend gives up without a last look");
 		note_failure(patience);
 		return;
@@ -188,7 +242,7 @@ check_one_session(const ZkLockKey *fresh, int n)
 static bool
 is_node_deleted(const ZkLockHold *hold)
 {
-	return hold->node != NULL && zklock_slots_is_node_deleted(hold->node);
+	return hold->node != NULL && !is_own() && zklock_slots_is_node_deleted(hold->node);
 }
 
 /* A look at the locks shows each node that is known to be gone. */
@@ -215,6 +269,8 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 						  int64 deadline)
 {
 	server_lags();
+	if (is_own() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
+		server_breach(SERVER_OWN, "the first lock is taken with former settings");
 	server_gates_begin_attempt();
 	__real_zklock_await_begin(attempt, request, deadline);
 }
@@ -280,7 +336,7 @@ acquire_many(void)
 		if (mode == ZKLOCK_EXCLUSIVE && zklock_locktable_find(paths[i], mode) == NULL)
 			fresh[nfresh++] = (ZkLockKey) {.path = paths[i],.mode = mode};
 	}
-	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
+	draw_wait();
 	shim_trace("acquires %d locks", n);
 	server_acquiring(true, false);
 	if (zklock_acquire_all(wanted, n, mode, ZKLOCK_TRANSACTION, patience))
@@ -325,9 +381,11 @@ release(void)
 static void
 work(void)
 {
-	uint32		longest = server_plan.failing && percent(50) ? 4000 :
+	uint32		longest = server_plan.busy && percent(90) ? 0 :
+		server_plan.failing && percent(50) ? 4000 :
 		percent(server_plan.doubting ? 20 : 70) ? 5 : percent(80) ? 300 : 4000;
-	int64		until = shim_now() + shim_random(longest) * MS;
+	int64		began = shim_now();
+	int64		until = began + (longest > 0 ? shim_random(longest) : 0) * MS;
 
 	while (shim_now() < until)
 	{
@@ -335,6 +393,9 @@ work(void)
 		shim_reset_latch();
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (zklock_locktable_first_granted() != NULL && is_own() &&
+		server_is_loss_overdue(began))
+		server_breach(SERVER_CANCEL, "a statement goes on though its locks are lost");
 }
 
 /* As WATCH() in statement.c */
@@ -346,8 +407,8 @@ carry_out(void (*statement) (void))
 	PG_TRY();
 	{
 		/* Who has locks stays in their session, whatever the setting is. */
-		zklock_session = zklock_locktable_size() > 0 ? ZKLOCK_SESSION_BACKEND :
-			ZKLOCK_SESSION_SERVER;
+		zklock_session = own != (zklock_locktable_size() > 0) ?
+			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
 		server_begins(statement == acquire_many);
 		zklock_cancel_statement(true);
 		statement();
@@ -385,7 +446,7 @@ draw_statement(void)
 
 	/* After an error, this backend still has the locks of session scope. */
 	tell_holds();
-	if (drawn < 50)
+	if (drawn < (server_plan.busy && server_plan.many ? 25 : 50))
 		carry_out(acquire_one);
 	else if (drawn < 66 && server_plan.many)
 		carry_out(acquire_many);
@@ -558,10 +619,19 @@ try(void (*what) (void))
 	return ok;
 }
 
-/* Has the worker said that a node of ours was deleted? */
+/*
+ * Has the worker said that a node of ours was deleted?  Each commit that is confirmed asks
+ * for the first one, if the session is a backend's own.
+ */
 static bool
 is_doomed(void)
 {
+	const ZkLockHold *first = zklock_locktable_first_granted();
+
+	/* A reader may have the token of a stronger lock. */
+	if (first != NULL && is_own() && first->key.mode != ZKLOCK_SHARED &&
+		zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS)
+		return server_is_deleted(first->token);
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
 		if (hold->node == NULL || is_node_deleted(hold))
@@ -589,6 +659,13 @@ transaction(void)
 												  ALLOCSET_DEFAULT_SIZES);
 
 	MemoryContextSwitchTo(context);
+	if (server_plan.own > 0 && percent(20))
+		draw_session();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
 	shim_xact_begin();
 	while (!try(statements) && shim_xact_is_begun())
 		;
@@ -611,7 +688,7 @@ transaction(void)
 static void
 idle(void)
 {
-	shim_sleep(shim_random(percent(80) ? 3000 : 300000));
+	shim_sleep(shim_random(percent(80) ? (server_plan.busy ? 100 : 3000) : 300000));
 	(void) shim_forget_cancel();
 	CHECK_FOR_INTERRUPTS();
 }
@@ -624,7 +701,8 @@ server_backend_main(int procno, int pid)
 	server_free_begin();
 	zklock_acquire_init();
 	zklock_xact_init();
-	shim_trace("begins");
+	draw_session();
+	shim_trace("begins%s", own ? ", with a session of its own" : "");
 	for (int i = 0; i < server_plan.ntransactions && !server_is_quiet(); i++)
 	{
 		MemoryContext before = CurrentMemoryContext;

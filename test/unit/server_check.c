@@ -165,15 +165,17 @@ void
 server_hold(const void *claim, int path, int alike, bool current, const char *node,
 			int64_t token, int64_t number, int64_t session)
 {
-	int			worker = shim_scheduler_current() / SERVER_PLACES * SERVER_PLACES;
-	const Hold *hold = add_hold(claim, shim_scheduler_current(), path, alike,
+	int			process = shim_scheduler_current();
+	int			user = server_zk_has_client(process) ? process :
+		process / SERVER_PLACES * SERVER_PLACES;
+	const Hold *hold = add_hold(claim, process, path, alike,
 								server_zk_owner(token), node, token);
 
 	if (hold == NULL)
 		return;
-	sim_count(SERVER_N_GRANTS);
-	if (current && server_zk_session(worker) != 0 &&
-		server_zk_session(worker) != hold->session)
+	sim_count(user == process ? SERVER_N_OWN_GRANTS : SERVER_N_GRANTS);
+	if (current && server_zk_session(user) != 0 &&
+		server_zk_session(user) != hold->session)
 		sim_breach(SERVER_HOLD, "process %d takes lock %d for one of another session",
 				   hold->process, path);
 	if (session != 0 && session != hold->session)
@@ -215,17 +217,18 @@ server_let_go(const void *claim)
 	drop(claim, shim_scheduler_current());
 }
 
-/* Two processes of one server; rivals are of none. */
+/* Two processes of one worker; rivals are of none. */
 static bool
-is_same_server(const Hold *a, const Hold *b)
+is_same_worker(const Hold *a, const Hold *b)
 {
-	return a->process < SERVER_RIVAL && b->process < SERVER_RIVAL &&
+	return server_zk_is_shared(a->session) && server_zk_is_shared(b->session) &&
 		a->process / SERVER_PLACES == b->process / SERVER_PLACES;
 }
 
 /*
  * Both have passed their checks while the other's lock was not given up.  Its worker
- * waits for a slow commit of the same server, and other servers do not.
+ * waits for a slow commit of the same server; other servers, and sessions of backends,
+ * do not.
  */
 static void
 check_commit(const Hold *mine, int64_t began)
@@ -242,7 +245,7 @@ check_commit(const Hold *mine, int64_t began)
 			commit->hold.path != mine->path ||
 			!conflict(commit->hold.alike, mine->alike) ||
 			(commit->ended != 0 && (commit->end < mine->since || mine->alike > 1)) ||
-			(!is_same_server(&commit->hold, mine) &&
+			(!is_same_worker(&commit->hold, mine) &&
 			 (is_slow ||
 			  (commit->ended != 0 ? commit->ended : sim.now) - commit->began > slow)) ||
 			is_robbed(&commit->hold))

@@ -248,10 +248,10 @@ is_kept(const ZkLockClaim *claim)
 		 turn->generation == generation);
 }
 
-static void
-let_go(ZkLockClaim *claim)
+void
+server_gates_let_go(const void *claim, bool granted)
 {
-	if (shim_xact_phase() == SHIM_XACT_ENDING && claim->granted)
+	if (shim_xact_phase() == SHIM_XACT_ENDING && granted)
 		server_breach(SERVER_LAST, "a lock goes before those of PostgreSQL");
 	server_let_go(claim);
 }
@@ -303,7 +303,7 @@ __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 	Readers		readers = readers_beside(claim);
 	bool		given_up;
 
-	let_go(claim);
+	server_gates_let_go(claim, claim->granted);
 	releasing = clock != NULL;
 	given_up = __real_zklock_slots_give_up(claim, lease, clock);
 	releasing = false;
@@ -418,7 +418,7 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 void
 __wrap_zklock_slots_end_claim(ZkLockClaim *claim)
 {
-	let_go(claim);
+	server_gates_let_go(claim, claim->granted);
 	if (is_kept(claim) && !proc_exit_inprogress)
 		server_breach(SERVER_GATE, "a claim ends before its lock");
 	forget_arrival(&claim->turn);

@@ -21,6 +21,9 @@ typedef struct ServerQuestion
 extern void server_gates_begin(int procno);
 extern const ServerQuestion *server_gates_question(int procno);
 
+/* This backend gives up a claim, see server_hold(), which is `granted` or not. */
+extern void server_gates_let_go(const void *claim, bool granted);
+
 /* It waits for locks, or not any more.  Does the process of this number? */
 extern void server_gates_wait(bool on);
 extern bool server_gates_waits(int procno);

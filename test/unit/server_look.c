@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "backend/locktable.h"
 #include "common/guc.h"
 #include "protocol/gate.h"
 #include "server_gates.h"
@@ -127,6 +128,16 @@ server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 	if (wrong == NULL)
 		wrong = look_at_questions(asleep);
 	return wrong != NULL ? wrong : look_at_records(asleep);
+}
+
+bool
+server_look_for_node(const void *node)
+{
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (hold->node == node)
+			return true;
+	return false;
 }
 
 const char *

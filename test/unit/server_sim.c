@@ -58,6 +58,7 @@ static const char *const properties[] = {
 	[SERVER_CLOSE] = "no session is closed while somebody needs it",
 	[SERVER_DEADLOCK] = "one wait ends for each deadlock",
 	[SERVER_CANCEL] = "no statement is cancelled for nothing",
+	[SERVER_OWN] = "a session of its own has no node or watch that its backend does not use",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
@@ -66,6 +67,7 @@ static const char *const properties[] = {
 /* All of them must be reached. */
 static const char *const counts[] = {
 	[SERVER_N_GRANTS] = "locks granted",
+	[SERVER_N_OWN_GRANTS] = "... in sessions of backends",
 	[SERVER_N_PASSED] = "locks passed on",
 	[SERVER_N_TIMEOUTS] = "timeouts",
 	[SERVER_N_DEADLOCKS] = "deadlocks",
@@ -86,6 +88,7 @@ static const char *const counts[] = {
 	[SERVER_N_RIVALS] = "locks of other clients",
 	[SERVER_N_CUTS] = "connections lost",
 	[SERVER_N_EXPIRED] = "sessions expired",
+	[SERVER_N_OWN_EXPIRED] = "... of backends",
 	[SERVER_N_CARRIED_ON] = "sessions carried on with by the next worker",
 	[SERVER_N_CLOSED] = "sessions closed",
 	[SERVER_N_WORKERS_ENDED] = "workers terminated",
@@ -97,6 +100,7 @@ static const char *const counts[] = {
 	[SERVER_N_OUT_OF_MEMORY] = "allocations failed",
 	[SERVER_N_ROBBED] = "nodes deleted by others",
 	[SERVER_N_REVOKED] = "locks revoked",
+	[SERVER_N_OWN_REVOKED] = "... in sessions of backends",
 	[SERVER_N_WATCHES_REFUSED] = "watches refused",
 	[SERVER_N_FORMER] = "requests that were late for their session",
 	[SERVER_N_KEPT] = "nodes kept",
@@ -306,6 +310,20 @@ server_is_deletion_overdue(int64_t token)
 }
 
 bool
+server_is_deleted(int64_t token)
+{
+	return server_zk_deleted_at(token) != 0;
+}
+
+bool
+server_is_loss_overdue(int64_t began)
+{
+	int64_t		at = server_zk_lost_at(shim_scheduler_current());
+
+	return slow < 0 && at > began && at < sim.now - LAG_MS * SERVER_MS;
+}
+
+bool
 server_is_next(int64_t token)
 {
 	return server_zk_is_next(token);
@@ -339,19 +357,12 @@ static void
 rob(void)
 {
 	/* A deadlock across servers is not found if the node of a waiter is deleted. */
-	if ((server_plan.detects && server_plan.nservers > 1) || !server_zk_rob())
+	if ((server_plan.detects && server_plan.across) || !server_zk_rob())
 		return;
 	sim_count(SERVER_N_ROBBED);
 
 	/* A session without nodes may end on purpose, and its locks are lost with it. */
 	endangered = true;
-}
-
-static void
-ask_back(void)
-{
-	if (server_zk_revoke())
-		sim_count(SERVER_N_REVOKED);
 }
 
 void
@@ -408,7 +419,7 @@ trapped(int place)
 	endangered = true;
 	if (sim_random(2) == 0)
 	{
-		if (server_zk_cut(worker_of(server), then))
+		if (server_zk_cut(server_zk_has_client(place) ? place : worker_of(server), then))
 			shim_scheduler_stop(place, then + sim_random(2000) * SERVER_MS);
 		return;
 	}
@@ -416,7 +427,7 @@ trapped(int place)
 	if (!settings[server].revocable || sim_random(2) == 0)
 		rob();
 	else
-		ask_back();
+		(void) server_zk_revoke();
 }
 
 void
@@ -522,6 +533,8 @@ static void
 ended(int place, int code)
 {
 	shim_trace("exits with %d", code);
+	if (!is_worker(place) && server_zk_is_left(place))
+		sim_breach(SERVER_OWN, "process %d exits, and does not end its session", place);
 	server_check_forget(place);
 	server_zk_forget(place);
 	acquiring[place] = acquiring_one[place] = false;
@@ -628,6 +641,30 @@ next(void)
 	return next;
 }
 
+/*
+ * A backend sleeps, and its session is its own.  It needs each node that it has: of a lock,
+ * or of an attempt or a record, while it waits for another client.
+ */
+static void
+look_at_own(int place)
+{
+	ServerLookForNode look = (ServerLookForNode)
+		shim_scheduler_find(place, "server_look_for_node");
+	bool		blocked = false;
+
+	for (const void *node = server_zk_node(place, NULL); node != NULL;
+		 node = server_zk_node(place, node))
+	{
+		if (!acquiring[place] && !look(node))
+			sim_breach(SERVER_OWN, "process %d has left a node behind", place);
+		blocked |= server_zk_is_blocked(node);
+	}
+	if (acquiring[place] && !blocked)
+		sim_breach(SERVER_WOKEN, "process %d sleeps, and nobody is ahead of it", place);
+	if (!acquiring[place] && server_zk_nwatches(place) > 0)
+		sim_breach(SERVER_OWN, "process %d has left a watch behind", place);
+}
+
 static void
 look_at_sleepers(int server)
 {
@@ -649,13 +686,16 @@ look_at_sleepers(int server)
 		if (acquiring_one[worker + i])
 			waiting |= 1U << i;
 	}
+	for (int i = 1; i < SERVER_PLACES; i++)
+		if ((asleep & (1U << i)) != 0 && server_zk_is_idle(worker + i))
+			look_at_own(worker + i);
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
 		(server_zk_is_well(worker) && worker_sleeps, worker_sleeps, waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
 }
 
-/* Is anything between a server's worker and its work? */
+/* Is anything between a server's worker and its work, or its backends and theirs? */
 static bool
 is_disturbed(int server)
 {
@@ -664,7 +704,8 @@ is_disturbed(int server)
 	if (!server_zk_is_well(worker))
 		return true;
 	for (int i = 0; i < SERVER_PLACES; i++)
-		if (shim_scheduler_is_stopped(worker + i))
+		if (shim_scheduler_is_stopped(worker + i) ||
+			(server_zk_has_client(worker + i) && !server_zk_is_well(worker + i)))
 			return true;
 	return false;
 }
@@ -706,10 +747,32 @@ draw_waiter(void)
 	return place;
 }
 
-/* Most are short; some are longer than a session lives. */
+/* One whose client has a session: the worker, or a backend */
+static int
+draw_user(int server)
+{
+	int			place = worker_of(server);
+
+	for (int i = 0; server_plan.own > 0 && i < 4; i++)
+	{
+		int			other = place + 1 + (int) sim_random(server_plan.nbackends);
+
+		if (server_zk_has_client(other))
+			return other;
+	}
+	return place;
+}
+
+/*
+ * Most are short; some are longer than a session lives, or than a wait goes on without a
+ * connection.
+ */
 static int64_t
 draw_time(int server)
 {
+	if (server_plan.own > 0 && sim_random(8) == 0)
+		return sim.now + sim_random(2 * settings[server].session_timeout +
+									2 * settings[server].connect_timeout) * SERVER_MS;
 	return sim.now + (sim_random(3) ? sim_random(100) :
 					  sim_random(2 * settings[server].session_timeout)) *
 		SERVER_MS;
@@ -755,17 +818,17 @@ fault(void)
 			break;
 		case CUT:
 			server_zk_pass(sim.now);
-			(void) server_zk_cut(worker, server_plan.doubting ?
+			(void) server_zk_cut(draw_user(server), server_plan.doubting ?
 								 sim.now + sim_random(300) * SERVER_MS : draw_time(server));
 			break;
 		case PARTITION:
 			server_zk_pass(sim.now);
-			(void) server_zk_partition(worker, draw_time(server));
+			(void) server_zk_partition(draw_user(server), draw_time(server));
 			break;
 		case EXPIRE:
 			server_zk_pass(sim.now);
 			if (sim_random(2) == 0)
-				(void) server_zk_cut(worker, sim.now + SERVER_MS *
+				(void) server_zk_cut(draw_user(server), sim.now + SERVER_MS *
 									 (settings[server].session_timeout +
 									  (int) sim_random(3000)));
 			break;
@@ -787,12 +850,14 @@ fault(void)
 			settings[server].hosts = settings[server].hosts[0] == 'a' ? "b" : "a";
 			if (shim_scheduler_signal(worker, SIGHUP))
 				sim_count(SERVER_N_RELOADS);
+			for (int i = 1; server_plan.own > 0 && i < SERVER_PLACES; i++)
+				(void) shim_scheduler_signal(worker + i, SIGHUP);
 			break;
 		case ROB:
 			rob();
 			break;
 		case REVOKE:
-			ask_back();
+			(void) server_zk_revoke();
 			break;
 		case N_FAULTS:
 			break;
@@ -947,13 +1012,20 @@ draw_settings(ShimSettings *s)
 		.keep = server_plan.keeps ? 20 + (int) sim_random(sim_percent(50) ? 300 : 3000) : 0,
 		.max_kept = sim_percent(20) ? 1 : 100,
 		.local_handover = server_plan.gates ? 1 + (int) sim_random(200) : 0,
-		.max_locks = sim_percent(20) ? 4 : SERVER_MAX_LOCKS,
+		.max_locks = sim_percent(20) && server_plan.own == 0 ? 4 : SERVER_MAX_LOCKS,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
 		.session_timeout = server_plan.session_timeout,
 		.connect_timeout = 4000,
 		.confirm_commit = sim_percent(70) ? 1 : 2,
-		.revocable = revoked || sim_percent(20)
+		.revocable = revoked || sim_percent(20) || (server_plan.busy && sim_percent(50))
 	};
+}
+
+/* Each sixth schedule has no worker's locks, and each sixth one has both kinds. */
+static int
+draw_own(uint64_t seed)
+{
+	return seed % 3 != 0 ? 0 : seed % 2 == 0 ? 100 : 50;
 }
 
 static void
@@ -966,7 +1038,7 @@ draw_plan(uint64_t seed)
 	int			slowness = 10 << sim_random(7);
 	int			drift = drifts[sim_random(4)];
 	const ServerKnob knobs[] = {
-		{&plan->nservers, 1}, {&plan->nbackends, 1}, {&plan->npaths, 1},
+		{&plan->nservers, 1}, {&plan->nbackends, 1}, {&plan->own, 0}, {&plan->npaths, 1},
 		{&plan->ntransactions, 1}, {&nrivals, 0}, {&plan->gates, 0}, {&plan->keeps, 0},
 		{&plan->modes, 0}, {&plan->readers, 0}, {&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
 		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
@@ -1011,6 +1083,13 @@ draw_plan(uint64_t seed)
 		plan->impatience = 20;
 		plan->ntransactions = 30;
 	}
+	plan->own = failing || plan->doubting ? 0 : draw_own(seed);
+	plan->busy = plan->own > 0 && sim_percent(50);
+	if (plan->busy)
+	{
+		plan->many |= sim_percent(50);
+		plan->ntransactions *= 3;
+	}
 	nrivals = plan->doubting || sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
 	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
 	draw_faults(failing);
@@ -1034,6 +1113,7 @@ draw_plan(uint64_t seed)
 			settings[i].keep = 0;
 	}
 	plan->detects = nrivals == 0;
+	plan->across = plan->nservers > 1 || (plan->own > 0 && plan->faults);
 	if (!plan->faults)
 		fault_rate = plan->out_of_memory = 0;
 	shim_scheduler_slow(slow, slowness);

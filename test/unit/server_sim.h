@@ -11,15 +11,19 @@
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
  * gates in server_gates.c, and when all sleep in server_look.c.
  *
+ * Backends use the session of their server, or have their own: in some schedules all do
+ * the one or the other, and in some each backend does as it is drawn, and changes that.
+ *
  * Not in here: locks of PostgreSQL; statement.c, whose hooks server_backend.c calls as it
- * does; fences, SQL and all that looks at queues; a backend's own session; the settings'
- * rules.
+ * does; fences, SQL and all that looks at queues; the settings' rules; the threads of a
+ * client.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SERVER_SIM_H
 #define SERVER_SIM_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,8 +37,14 @@
 
 #define SERVER_MAX_PATHS 3
 
+/* Of each semaphore */
+#define SERVER_LEASES 2
+
 /* The largest zklock.max_locks */
 #define SERVER_MAX_LOCKS 40
+
+/* What a client's threads send: no other one does, so that cancels of users are known. */
+#define SERVER_LOSS_SIGNAL SIGUSR1
 
 /* When the clock starts, in nanoseconds, and what a millisecond is */
 #define SERVER_BEGIN INT64_C(1000000000000)
@@ -59,6 +69,7 @@ enum
 	SERVER_CLOSE,
 	SERVER_CANCEL,
 	SERVER_DEADLOCK,
+	SERVER_OWN,
 	SERVER_REST,
 	SERVER_MEMORY,
 	SERVER_SOUND,
@@ -68,6 +79,9 @@ enum
 enum
 {
 	SERVER_N_GRANTS = SIM_N_COUNTS,
+	SERVER_N_OWN_GRANTS,
+	SERVER_N_OWN_EXPIRED,
+	SERVER_N_OWN_REVOKED,
 	SERVER_N_PASSED,
 	SERVER_N_TIMEOUTS,
 	SERVER_N_DEADLOCKS,
@@ -125,6 +139,8 @@ typedef struct ServerPlan
 {
 	int			nservers;
 	int			nbackends;		/* of each */
+	int			own;			/* percent of them with a session of their own */
+	bool		busy;			/* one statement follows the other */
 	int			npaths;
 	int			ntransactions;	/* of each backend */
 	int			gates;			/* flags, as ints: server_shrink.c reduces them */
@@ -140,6 +156,7 @@ typedef struct ServerPlan
 	int			session_timeout;	/* ms */
 	int			impatience;		/* percent of short waits */
 	bool		detects;		/* all deadlocks: no other client is in one */
+	bool		across;			/* ... by records only, maybe */
 	int			slow_commits;	/* percent */
 } ServerPlan;
 
@@ -213,6 +230,12 @@ extern bool server_is_overdue(int64_t began);
 /* Has the node with this token been deleted by others for such a while? */
 extern bool server_is_deletion_overdue(int64_t token);
 
+/* Has it been deleted by others at all? */
+extern bool server_is_deleted(int64_t token);
+
+/* Was the session of this backend's own lost since then, and for such a while? */
+extern bool server_is_loss_overdue(int64_t began);
+
 /* Was the node of this token created next to another one of the same server? */
 extern bool server_is_next(int64_t token);
 
@@ -231,6 +254,10 @@ typedef const char *(*ServerLook) (bool connected, bool worker_sleeps, uint32_t 
 								   uint32_t asleep);
 extern const char *server_look_at_sleepers(bool connected, bool worker_sleeps,
 										   uint32_t waiting, uint32_t asleep);
+
+/* The same of one process: has any of its locks this node? */
+typedef bool (*ServerLookForNode) (const void *node);
+extern bool server_look_for_node(const void *node);
 
 /* Nobody has anything any more. */
 extern const char *server_look_at_rest(void);

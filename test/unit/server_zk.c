@@ -22,8 +22,8 @@
 #include "shim/scheduler.h"
 
 #define MAX_NODES 512
-#define MAX_SESSIONS 256
-#define MAX_CLIENTS 32
+#define MAX_SESSIONS 1024
+#define MAX_CLIENTS 64
 #define MAX_REQUESTS 1024
 #define MAX_WATCHES 512
 #define MAX_PATH 200
@@ -46,8 +46,8 @@ typedef struct ZNode
 	int64_t		pzxid;
 	int			version;
 	int			next_number;	/* of its children */
-	int			last_server;	/* that has created the last one of them; -1: none */
-	bool		is_next;	/* was the one before created by the same server? */
+	int			last_maker;	/* of them, as a process; -1: none that is known */
+	bool		is_next;	/* is that of the one before the same? */
 } ZNode;
 
 typedef struct Session
@@ -55,6 +55,7 @@ typedef struct Session
 	int64_t		id;
 	bool		alive;
 	bool		closed;			/* it was closed by its client */
+	bool		shared;			/* it is a worker's */
 	bool		heard;			/* is it, now? */
 	int64_t		heard_at;
 	int			timeout;		/* ms */
@@ -126,6 +127,7 @@ struct ZkLockClient
 {
 	bool		used;
 	int			process;		/* -1: it has gone, or the client is closed */
+	bool		shared;			/* it is a worker's */
 	bool		closing;
 	bool		planned;		/* for nothing that its user knows of */
 	bool		told;			/* its user was told last that it is connected */
@@ -134,7 +136,11 @@ struct ZkLockClient
 	int			timeout;		/* asked for, ms */
 	int64_t		connect_at;		/* not before */
 	int64_t		away_until;		/* nothing comes through until then */
+	int			connect_timeout;	/* ms */
 	int64_t		give_up_at;		/* if there was no connection until then */
+	bool		signals;		/* a loss, and a revocation */
+	int64_t		signal_at;		/* when a loss is signalled; SHIM_NEVER: not */
+	int64_t		ended_at;		/* when its state became final */
 	ZkLockClientStatus status;
 	int64_t		seen;			/* zxid */
 	Request		requests[MAX_REQUESTS]; /* a ring */
@@ -156,6 +162,7 @@ static int	max_node;			/* those from here on are not used */
 static Session sessions[MAX_SESSIONS];
 static int	nsessions;
 static ZkLockClient clients[MAX_CLIENTS];
+static int	max_client;			/* those from here on are not used */
 static int64_t zxid;
 static struct
 {
@@ -176,9 +183,10 @@ static void lose(ZkLockClient *c);
 void
 server_zk_reset(void)
 {
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 		if (clients[i].used)
 			free_client(&clients[i]);
+	max_client = 0;
 	free_messages();
 	for (int i = 0; i < max_node; i++)
 		nodes[i].used = false;
@@ -256,7 +264,7 @@ fire_one(ZkLockClient *c, Watch *watch, bool deleted)
 static void
 fire(const char *path, bool of_children, bool deleted)
 {
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 	{
 		ZkLockClient *c = &clients[i];
 
@@ -301,7 +309,7 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	node->czxid = node->mzxid = node->pzxid = ++zxid;
 	owners[zxid % lengthof(owners)] = owner;
 	node->version = node->next_number = 0;
-	node->last_server = -1;
+	node->last_maker = -1;
 	node->is_next = false;
 	children_changed(path);
 	shim_trace("zk: %s is made, of session %" PRIx64, path, owner);
@@ -360,7 +368,7 @@ make_all(const char *path, const char *data, int length)
 
 static ZNode *
 create(const char *dir, const char *name, bool sequential, const char *data,
-	   int length, int64_t owner, int server, ZkLockRc *rc)
+	   int length, int64_t owner, int maker, ZkLockRc *rc)
 {
 	ZNode	   *parent = find(dir);
 	ZNode	   *node;
@@ -383,8 +391,8 @@ create(const char *dir, const char *name, bool sequential, const char *data,
 	if (!sequential)
 		parent->next_number++;
 	node = make_node(path, data, length, owner);
-	node->is_next = server >= 0 && parent->last_server == server;
-	parent->last_server = server;
+	node->is_next = maker >= 0 && parent->last_maker == maker;
+	parent->last_maker = maker;
 	return node;
 }
 
@@ -443,7 +451,7 @@ is_away(const ZkLockClient *c)
 static bool
 is_heard(const Session *session)
 {
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 		if (clients[i].used && clients[i].session >= 0 &&
 			&sessions[clients[i].session] == session &&
 			clients[i].status.state == ZKLOCK_CLIENT_CONNECTED &&
@@ -469,7 +477,7 @@ server_zk_pass(int64_t now)
 			continue;
 		if (!session->heard && expires_at(session) <= sim.now)
 		{
-			sim_count(SERVER_N_EXPIRED);
+			sim_count(session->shared ? SERVER_N_EXPIRED : SERVER_N_OWN_EXPIRED);
 			end_session(session);
 			continue;
 		}
@@ -586,6 +594,7 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 	ZkLockNode *node = r->node;
 
 	if (r->op <= OP_DELETE && rc != ZKLOCK_RC_LOST &&
+		!(r->op == OP_CONFIRM && rc == ZKLOCK_RC_NO_NODE) &&
 		r->sent > c->status.confirmed)
 		c->status.confirmed = r->sent;
 	if (r->op == OP_CREATE)
@@ -727,8 +736,8 @@ find_ours(const ZkLockNode *node, int64_t session)
 static void
 check_former(ZkLockClient *c, const ZkLockNode *node)
 {
-	if (!server_plan.gates || node->named || strcmp(node->marker, "__READ__") == 0 ||
-		strcmp(node->marker, "lease-") == 0)
+	if (!server_plan.gates || !c->shared || node->named ||
+		strcmp(node->marker, "__READ__") == 0 || strcmp(node->marker, "lease-") == 0)
 		return;
 	for (const ZkLockNode *other = c->nodes; other != NULL; other = other->next)
 		if (other != node && other->deleting && other->name[0] != '\0' &&
@@ -765,8 +774,7 @@ carry_out(ZkLockClient *c, const Request *r)
 							   make_all(r->path, r->data, r->length), 0);
 		case OP_CREATE:
 			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
-						   session->id, c->process < 0 ? -1 :
-						   shim_scheduler_server(c->process), &rc);
+						   session->id, c->process, &rc);
 			check_former(c, r->node);
 			message = text_message(r, rc, znode != NULL ? base_name(znode) : "",
 								   znode != NULL ? (int) strlen(base_name(znode)) : 0);
@@ -868,6 +876,38 @@ take_event(ZkLockClient *c, const Delivery *delivery)
 }
 
 static void
+send_signal(const ZkLockClient *c)
+{
+	if (c->signals && c->process >= 0)
+		(void) shim_scheduler_signal(c->process, SERVER_LOSS_SIGNAL);
+}
+
+/* When there is no connection for as long as a session lives without one */
+static int64_t
+gone_at(const ZkLockClient *c)
+{
+	return c->status.state == ZKLOCK_CLIENT_CONNECTING && c->status.connects > 0 ?
+		c->status.lost + c->status.timeout * SERVER_MS : SHIM_NEVER;
+}
+
+static void
+await_end(ZkLockClient *c)
+{
+	c->signal_at = c->signals && gone_at(c) > sim.now ? gone_at(c) : SHIM_NEVER;
+}
+
+static void
+enter_state(ZkLockClient *c, ZkLockClientState state)
+{
+	c->status.state = state;
+	c->ended_at = sim.now;
+	if (zklock_zkclient_is_final(state))
+		send_signal(c);
+	await_end(c);
+	ring(c);
+}
+
+static void
 take_reply(ZkLockClient *c)
 {
 	Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
@@ -882,10 +922,7 @@ take_reply(ZkLockClient *c)
 	}
 	end_request(c, r, r->reply->rc);
 	if (closed)
-	{
-		c->status.state = ZKLOCK_CLIENT_CLOSED;
-		ring(c);
-	}
+		enter_state(c, ZKLOCK_CLIENT_CLOSED);
 }
 
 static bool
@@ -923,8 +960,9 @@ lose(ZkLockClient *c)
 
 		r->reply = carry_out(c, r);
 	}
-	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->status.lost = sim.now;
+	c->give_up_at = sim.now + c->connect_timeout * SERVER_MS;
+	enter_state(c, ZKLOCK_CLIENT_CONNECTING);
 	c->first_delivery = c->last_delivery;
 	for (int i = 0; i < c->nwatches; i++)
 	{
@@ -941,7 +979,6 @@ lose(ZkLockClient *c)
 		end_request(c, r, ZKLOCK_RC_LOST);
 	}
 	c->applied = c->head;
-	ring(c);
 }
 
 /* Events of what has happened meanwhile */
@@ -975,16 +1012,15 @@ connect_client(ZkLockClient *c)
 		c->session = nsessions++;
 		sessions[c->session] = (Session) {
 			.id = 0x1000 + nsessions,.alive = true,.timeout = c->timeout,
-			.heard = true,.heard_at = sim.now
+			.heard = true,.heard_at = sim.now,.shared = c->shared
 		};
 	}
 	if (!sessions[c->session].alive)
 	{
-		c->status.state = ZKLOCK_CLIENT_EXPIRED;
-		ring(c);
+		enter_state(c, ZKLOCK_CLIENT_EXPIRED);
 		return true;
 	}
-	c->status.state = ZKLOCK_CLIENT_CONNECTED;
+	enter_state(c, ZKLOCK_CLIENT_CONNECTED);
 	if (c->status.connects++ > 0)
 	{
 		c->status.returns++;
@@ -999,7 +1035,6 @@ connect_client(ZkLockClient *c)
 	shim_trace("client of process %d: connected, session %" PRIx64, c->process,
 			   c->status.session_id);
 	rewatch(c);
-	ring(c);
 	pump(c);
 	return true;
 }
@@ -1079,7 +1114,7 @@ free_client(ZkLockClient *c)
 void
 server_zk_forget(int process)
 {
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 	{
 		ZkLockClient *c = &clients[i];
 
@@ -1091,21 +1126,45 @@ server_zk_forget(int process)
 	}
 }
 
-/* A connection over which nothing comes is given up after two thirds of the timeout. */
+/*
+ * Does the client give its session up, for which nobody has any use?  That of the server's
+ * former worker is to be closed.
+ */
+static bool
+is_given_up(const ZkLockClient *c)
+{
+	return c->status.state == ZKLOCK_CLIENT_CONNECTING && !c->carries_on &&
+		(c->status.connects == 0 || c->nodes == NULL);
+}
+
+/*
+ * A connection over which nothing comes is given up after two thirds of the timeout, and
+ * one of a session that is over is closed by the server.
+ */
 static bool
 notice(ZkLockClient *c)
 {
+	if (c->signal_at <= sim.now)
+	{
+		c->signal_at = SHIM_NEVER;
+		send_signal(c);
+		return true;
+	}
+	if (c->status.state == ZKLOCK_CLIENT_CONNECTED && !is_away(c) &&
+		!sessions[c->session].alive)
+	{
+		lose(c);
+		return true;
+	}
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED && c->away_until > sim.now &&
 		sessions[c->session].heard_at + c->status.timeout * SERVER_MS * 2 / 3 <= sim.now)
 	{
 		lose(c);
 		return true;
 	}
-	if (c->status.state == ZKLOCK_CLIENT_CONNECTING && c->status.connects == 0 &&
-		!c->carries_on && c->give_up_at <= sim.now)
+	if (is_given_up(c) && c->give_up_at <= sim.now)
 	{
-		c->status.state = ZKLOCK_CLIENT_EXPIRED;
-		ring(c);
+		enter_state(c, ZKLOCK_CLIENT_EXPIRED);
 		return true;
 	}
 	return false;
@@ -1121,6 +1180,12 @@ close_step(ZkLockClient *c)
 		return false;
 	free_client(c);
 	return true;
+}
+
+static int
+draw_client(void)
+{
+	return max_client > 0 ? (int) sim_random(max_client) : 0;
 }
 
 /* Empty containers go. */
@@ -1150,13 +1215,13 @@ reap(void)
 bool
 server_zk_step(void)
 {
-	int			start = (int) sim_random(MAX_CLIENTS);
+	int			start = draw_client();
 
 	if (sim_random(400) == 0 && !sim.quiet && reap())
 		return true;
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 	{
-		ZkLockClient *c = &clients[(start + i) % MAX_CLIENTS];
+		ZkLockClient *c = &clients[(start + i) % max_client];
 
 		if (c->used && (sim_random(2) ?
 						apply(c) || deliver(c) || connect_client(c) :
@@ -1177,7 +1242,7 @@ server_zk_next(void)
 		if (sessions[i].alive && !sessions[i].heard &&
 			expires_at(&sessions[i]) < next)
 			next = expires_at(&sessions[i]);
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 	{
 		const ZkLockClient *c = &clients[i];
 		int64_t		then = SHIM_NEVER;
@@ -1198,9 +1263,10 @@ server_zk_next(void)
 		{
 			if (c->connect_at > sim.now && c->connect_at < then)
 				then = c->connect_at;
-			if (c->status.connects == 0 && !c->carries_on &&
-				c->give_up_at > sim.now && c->give_up_at < then)
+			if (is_given_up(c) && c->give_up_at > sim.now && c->give_up_at < then)
 				then = c->give_up_at;
+			if (c->signal_at < then)
+				then = c->signal_at;
 		}
 		if (then < next)
 			next = then;
@@ -1215,7 +1281,7 @@ server_zk_next(void)
 static ZkLockClient *
 client_of(int process)
 {
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	for (int i = 0; i < max_client; i++)
 		if (clients[i].used && clients[i].process == process)
 			return &clients[i];
 	return NULL;
@@ -1309,9 +1375,11 @@ server_zk_is_next(int64_t token)
 bool
 server_zk_revoke(void)
 {
-	for (int i = 0; i < MAX_CLIENTS; i++)
+	int			start = draw_client();
+
+	for (int i = 0; i < max_client; i++)
 	{
-		ZkLockClient *c = &clients[i];
+		ZkLockClient *c = &clients[(start + i) % max_client];
 
 		if (!c->used || c->status.state != ZKLOCK_CLIENT_CONNECTED)
 			continue;
@@ -1322,6 +1390,8 @@ server_zk_revoke(void)
 			shim_trace("zk: somebody asks for %s/%s", node->dir, node->name);
 			node->revocations++;
 			c->status.revocations++;
+			sim_count(c->shared ? SERVER_N_REVOKED : SERVER_N_OWN_REVOKED);
+			send_signal(c);
 			ring(c);
 			return true;
 		}
@@ -1335,6 +1405,18 @@ server_zk_session(int process)
 	const ZkLockClient *c = client_of(process);
 
 	return c == NULL ? 0 : c->status.session_id;
+}
+
+bool
+server_zk_has_client(int process)
+{
+	return client_of(process) != NULL;
+}
+
+bool
+server_zk_is_shared(int64_t session)
+{
+	return find_session(session)->shared;
 }
 
 bool
@@ -1355,6 +1437,90 @@ server_zk_nnodes(void)
 	return n;
 }
 
+/* Does no node conflict with this one, of a lock that has a queue, and is ahead? */
+static bool
+is_first(const ZNode *mine)
+{
+	int64_t		my_number;
+	int64_t		number;
+	const ZkLockContender *me = zklock_contender_parse(base_name(mine), &my_number);
+	char		dir[MAX_PATH];
+
+	strcpy(dir, mine->path);
+	*strrchr(dir, '/') = '\0';
+	for (int i = 0; i < max_node; i++)
+	{
+		const ZkLockContender *other;
+
+		if (&nodes[i] == mine || !is_child(&nodes[i], dir))
+			continue;
+		other = zklock_contender_parse(base_name(&nodes[i]), &number);
+		if (other != NULL && number < my_number &&
+			zklock_contender_conflict(other, me))
+			return false;
+	}
+	return true;
+}
+
+bool
+server_zk_is_idle(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	if (c == NULL || c->closing || c->status.state != ZKLOCK_CLIENT_CONNECTED || is_away(c) ||
+		c->head != c->tail || c->first_delivery != c->last_delivery || c->mail != NULL ||
+		!sessions[c->session].alive)
+		return false;
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		if (node->name[0] != '\0' && find_ours(node, c->status.session_id) == NULL)
+			return false;		/* somebody has deleted it */
+	return true;
+}
+
+const void *
+server_zk_node(int process, const void *after)
+{
+	const ZkLockNode *node = after == NULL ? client_of(process)->nodes :
+		((const ZkLockNode *) after)->next;
+
+	while (node != NULL && node->deleting)
+		node = node->next;
+	return node;
+}
+
+bool
+server_zk_is_blocked(const void *arg)
+{
+	const ZkLockNode *node = arg;
+	const ZNode *mine = find_ours(node, node->client->status.session_id);
+	int			nleases = 0;
+
+	if (mine == NULL)
+		return false;
+	if (strcmp(node->marker, "lease-") != 0)
+		return !is_first(mine);
+	for (int i = 0; i < max_node; i++)
+		nleases += is_child(&nodes[i], node->dir);
+	return nleases > SERVER_LEASES;
+}
+
+bool
+server_zk_is_left(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	return c != NULL && !c->closing;
+}
+
+int64_t
+server_zk_lost_at(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	return c == NULL ? SHIM_NEVER :
+		zklock_zkclient_is_final(c->status.state) ? c->ended_at : gone_at(c);
+}
+
 int
 server_zk_nwatches(int process)
 {
@@ -1364,9 +1530,12 @@ server_zk_nwatches(int process)
 
 	for (int i = 0; c != NULL && i < c->nwatches; i++)
 	{
-		/* One on children goes with the next change of them. */
+		const ZNode *znode = find(c->watches[i].path);
+
+		/* One on children goes with the next change of them; one on its node, with that. */
 		if (c->watches[i].of_children ||
-			(!c->watches[i].known && !c->watches[i].set))
+			(!c->watches[i].known && !c->watches[i].set) ||
+			(znode != NULL && znode->owner == c->status.session_id))
 			continue;
 		shim_trace("client of process %d: watches %s", process, c->watches[i].path);
 		n++;
@@ -1405,28 +1574,8 @@ bool
 server_zk_rival_is_first(int64_t czxid)
 {
 	const ZNode *mine = find_rival(czxid);
-	int64_t		my_number;
-	int64_t		number;
-	const ZkLockContender *me;
-	char		dir[MAX_PATH];
 
-	if (mine == NULL)
-		return false;
-	me = zklock_contender_parse(base_name(mine), &my_number);
-	strcpy(dir, mine->path);
-	*strrchr(dir, '/') = '\0';
-	for (int i = 0; i < max_node; i++)
-	{
-		const ZkLockContender *other;
-
-		if (&nodes[i] == mine || !is_child(&nodes[i], dir))
-			continue;
-		other = zklock_contender_parse(base_name(&nodes[i]), &number);
-		if (other != NULL && number < my_number &&
-			zklock_contender_conflict(other, me))
-			return false;
-	}
-	return true;
+	return mine != NULL && is_first(mine);
 }
 
 void
@@ -1478,11 +1627,21 @@ zklock_zkclient_is_gone(const ZkLockClientStatus *status)
 		sim.now - status->lost >= status->timeout * SERVER_MS;
 }
 
+/* A backend may not get on for a moment, while the threads of its client do. */
 static void
-check_caller(void)
+check_caller(const ZkLockClient *c)
 {
 	if (shim_is_locked())
 		shim_fail("ZooKeeper's client is called under a lock");
+	if (!c->shared && server_plan.busy && sim_random(20) == 0)
+		shim_sleep(sim_random(1000));
+}
+
+/* A request of a backend has no memory. */
+static bool
+is_out_of_memory(const ZkLockClient *c)
+{
+	return !c->shared && shim_is_out_of_memory();
 }
 
 ZkLockClient *
@@ -1494,9 +1653,13 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 		c++;
 	if (c == clients + MAX_CLIENTS)
 		sim_overflow("clients");
+	if (c - clients >= max_client)
+		max_client = (int) (c - clients) + 1;
 	c->used = true;
 	c->process = shim_scheduler_current();
-	c->closing = c->planned = c->told = false;
+	c->shared = shim_scheduler_procno(c->process) == 0;
+	c->closing = c->planned = c->told = c->signals = false;
+	c->signal_at = SHIM_NEVER;
 	c->session = -1;
 	c->carries_on = config->former != NULL;
 	if (c->carries_on)
@@ -1510,7 +1673,8 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->timeout = config->session_timeout;
 	c->connect_at = sim.now;
 	c->away_until = 0;
-	c->give_up_at = sim.now + config->connect_timeout * SERVER_MS;
+	c->connect_timeout = config->connect_timeout;
+	c->give_up_at = sim.now + c->connect_timeout * SERVER_MS;
 	memset(&c->status, 0, sizeof(c->status));
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->seen = zxid;
@@ -1523,14 +1687,18 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	return c;
 }
 
+/* A backend that waits for the end of its session exits: all its locks end with it. */
 void
 zklock_zkclient_close(ZkLockClient *c, int wait_ms)
 {
 	int64_t		deadline = sim.now + wait_ms * SERVER_MS;
+	bool		exits = !c->shared && wait_ms > 0;
 
-	check_caller();
+	check_caller(c);
 	c->closing = true;
-	c->planned = c->told && !c->carries_on;
+	c->signals = false;
+	await_end(c);
+	c->planned = c->told && !c->carries_on && !exits;
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
 	{
 		submit(c, OP_CLOSE, "", (ZkLockTag) {0});
@@ -1538,7 +1706,8 @@ zklock_zkclient_close(ZkLockClient *c, int wait_ms)
 			   sim.now < deadline)
 			shim_sleep(1000);
 	}
-	c->process = -1;
+	if (!exits)
+		c->process = -1;		/* a thread goes on */
 }
 
 void
@@ -1551,9 +1720,9 @@ zklock_zkclient_identity(ZkLockClient *c, ZkLockIdentity *identity)
 ZkLockMessage *
 zklock_zkclient_receive(ZkLockClient *c, ZkLockClientStatus *status)
 {
-	ZkLockMessage *mail = c->mail;
+	ZkLockMessage *mail;
 
-	check_caller();
+	check_caller(c);
 	shim_fence();
 	mail = c->mail;
 	c->mail = NULL;
@@ -1569,11 +1738,13 @@ zklock_zkclient_free(ZkLockMessage *message)
 	free_message(message);
 }
 
+/* What was sent before has arrived when this returns. */
 void
 zklock_zkclient_signal_on_loss(ZkLockClient *c, bool on)
 {
-	(void) c;
-	(void) on;
+	c->signals = on;
+	await_end(c);
+	shim_point();
 }
 
 bool
@@ -1624,7 +1795,7 @@ ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 {
 	int			rarity = op == OP_MAKE && strcmp(path, ZKLOCK_PATH_RECORDS) == 0 ? 10 : 3000;
 
-	check_caller();
+	check_caller(c);
 	if (!sim.quiet && server_plan.faults && !server_plan.planned && sim_random(rarity) == 0 &&
 		c->status.state == ZKLOCK_CLIENT_CONNECTED)
 		lose(c);
@@ -1643,6 +1814,8 @@ zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 	char		name[256];
 	Request    *r;
 
+	if (is_out_of_memory(c))
+		return false;
 	snprintf(name, sizeof(name), "%s%s", node->named ? "" : node->prefix,
 			 node->marker);
 	r = ask(c, OP_CREATE, name, tag);
@@ -1661,9 +1834,12 @@ bool
 zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 					 int length, bool stays, ZkLockTag tag)
 {
-	Request    *r = ask(c, OP_MAKE, path, tag);
+	Request    *r;
 
 	(void) stays;
+	if (is_out_of_memory(c))
+		return false;
+	r = ask(c, OP_MAKE, path, tag);
 	if (r != NULL)
 		set_data(r, data, length);
 	return true;
@@ -1688,6 +1864,8 @@ zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
 {
 	Request    *r;
 
+	if (is_out_of_memory(c))
+		return false;
 	if (refuse_watch(c, OP_LIST, watch, tag))
 		return true;
 	r = ask(c, OP_LIST, path, tag);
@@ -1713,6 +1891,8 @@ zklock_zkclient_get(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
 {
 	Request    *r;
 
+	if (is_out_of_memory(c))
+		return false;
 	if (refuse_watch(c, OP_GET, watch, tag))
 		return true;
 	r = ask(c, OP_GET, path, tag);
@@ -1752,6 +1932,8 @@ zklock_zkclient_unwatch(ZkLockClient *c, const char *path)
 bool
 zklock_zkclient_sync(ZkLockClient *c, const char *path, ZkLockTag tag)
 {
+	if (is_out_of_memory(c))
+		return false;
 	(void) ask(c, OP_SYNC, path, tag);
 	for (ZkLockNode *node = c->nodes; node != NULL; node = node->next)
 		node->doubted |= strcmp(node->dir, path) == 0;
@@ -1761,8 +1943,11 @@ zklock_zkclient_sync(ZkLockClient *c, const char *path, ZkLockTag tag)
 bool
 zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 {
-	Request    *r = ask(node->client, OP_CONFIRM, "", tag);
+	Request    *r;
 
+	if (is_out_of_memory(node->client))
+		return false;
+	r = ask(node->client, OP_CONFIRM, "", tag);
 	if (r != NULL)
 		r->node = node;
 	return true;
@@ -1797,7 +1982,7 @@ zklock_zkclient_all_revocations(ZkLockClient *c)
 void
 zklock_zkclient_delete(ZkLockNode *node)
 {
-	check_caller();
+	check_caller(node->client);
 	node->deleting = true;
 	pump(node->client);
 }

@@ -52,9 +52,19 @@ extern bool server_zk_is_alive(int64_t session);
 /* When the process read the clock last */
 extern int64_t server_zk_clock(int process);
 
-/* The session of a worker, or 0; the session that made a node */
+/* Has a process a client?  Its session, or 0; the session that made a node */
+extern bool server_zk_has_client(int process);
 extern int64_t server_zk_session(int process);
 extern int64_t server_zk_owner(int64_t czxid);
+
+/* Is it that of a worker? */
+extern bool server_zk_is_shared(int64_t session);
+
+/* When it was, or will be, lost as far as its client knows: then a signal is sent. */
+extern int64_t server_zk_lost_at(int process);
+
+/* Has a process ended without a word to its client? */
+extern bool server_zk_is_left(int process);
 
 /* Was it closed, rather than has expired? */
 extern bool server_zk_is_closed(int64_t session);
@@ -77,6 +87,15 @@ extern bool server_zk_is_next(int64_t token);
 /* How many nodes of locks there are; watches that a process's client has. */
 extern int	server_zk_nnodes(void);
 extern int	server_zk_nwatches(int process);
+
+/*
+ * Is a process's client connected, and have it and ZooKeeper nothing to say to each other?
+ * False if others have deleted any of its nodes.  Its nodes that are not given up, one after
+ * the other.  Does one of them have to wait for others?
+ */
+extern bool server_zk_is_idle(int process);
+extern const void *server_zk_node(int process, const void *after);
+extern bool server_zk_is_blocked(const void *node);
 
 /* Another client, which has no watches: a node at the end of a path's queue. */
 extern int64_t server_zk_rival_enter(const char *path, bool reader);

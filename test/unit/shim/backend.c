@@ -26,6 +26,7 @@
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
+#include "server_sim.h"
 #include "shim/backend.h"
 #include "shim/process.h"
 #include "shim/shim.h"
@@ -400,6 +401,7 @@ shim_backend_begin(int procno, int pid, bool is_worker)
 	read_settings();
 	shim_process_begin(procno, pid, MAX_PROCESSES);
 	shim_on_signal(SIGINT, on_cancel);
+	shim_on_signal(SERVER_LOSS_SIGNAL, on_cancel);
 	shim_on_signal(SIGTERM, on_terminate);
 	shim_on_signal(SIGALRM, on_lock_timeout);
 	shim_on_signal(SIGHUP, on_reload);

@@ -1,4 +1,4 @@
-# Seed 3
+# Seed 4
 # A backend reads the clock before it has the lock of the entry that it gives up.
 s/^#define NS_PER_MS .*/&\
 \

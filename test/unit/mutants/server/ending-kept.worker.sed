@@ -1,3 +1,3 @@
-# Seed 167
+# Seed 23
 # Nodes are kept in a session that is about to end.
 /^is_usable/,/^}/s/ending_since == 0/true/

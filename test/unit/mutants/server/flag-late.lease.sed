@@ -1,4 +1,4 @@
-# Seed 12012
+# Seed 1463
 # A commit raises its flag after its check.
 /^zklock_lease_confirm_commit/,/^}/{
 	/routine->commit(true);/d

@@ -1,3 +1,3 @@
-# Seed 15
+# Seed 17
 # Readers join others though a writer waits.
 /^zklock_gate_admits(/,/^}/ s/node->shut || //

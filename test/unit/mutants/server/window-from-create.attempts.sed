@@ -1,4 +1,4 @@
-# Seed 3
+# Seed 4
 # The window begins with the request for the node.
 s/^.bool.*creating;.*counted in.*/&\
 	int64		begun_at;/

@@ -1,0 +1,3 @@
+# Seed 23670
+# A record's walk does not learn that its connection is back.
+s/^\tzklock_walker_check_session(.*//

@@ -1,0 +1,3 @@
+# Seed 24
+# An attempt that is given up leaves its watches.
+/^zklock_driver_abandon/,/^}/s/^\tunwatch_slot(.*nearest);//
