@@ -122,7 +122,7 @@ tell_holds(void)
 					(mode == ZKLOCK_SEMAPHORE ? SERVER_MAX_PATHS :
 					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
 					mode == ZKLOCK_SHARED ? 1 :
-					mode == ZKLOCK_SEMAPHORE ? 1 + SERVER_LEASES : 0,
+					mode == ZKLOCK_SEMAPHORE ? 1 + server_plan.nleases : 0,
 					hold->session_serial == (is_own() ? zklock_session_serial() :
 											 zklock_sessionstate_generation()),
 					hold->name, hold->token, hold->grant_number, hold->session_id);
@@ -194,7 +194,7 @@ acquire_one(void)
 	else if (mode == ZKLOCK_SEMAPHORE)
 	{
 		path = psprintf("%s-sem", path);
-		request.params.permits = SERVER_LEASES;
+		request.params.permits = server_plan.nleases;
 	}
 	request.path = path;
 	draw_wait();
@@ -264,15 +264,34 @@ extern void __real_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockReques
 extern void __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 									  int64 deadline);
 
+/* The last attempt for the mutex of a semaphore */
+static const ZkLockAttempt *mutex;
+
 void
 __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 						  int64 deadline)
 {
+	const char *last = strrchr(request->path, '/') + 1;
+
+	if (strcmp(last, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
+		mutex = attempt;
 	server_lags();
 	if (is_own() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");
 	server_gates_begin_attempt();
 	__real_zklock_await_begin(attempt, request, deadline);
+}
+
+/* Who waits for a lease does so under the mutex, in the same session. */
+static void
+check_mutex(const ZkLockAttempt *lease)
+{
+	if (!zklock_mode_table[lease->request.params.mode].has_permits ||
+		lease->outcome.verdict != ZKLOCK_PENDING)
+		return;
+	if (!mutex->begun || mutex->outcome.verdict != ZKLOCK_GRANTED ||
+		mutex->session_serial != lease->session_serial)
+		server_breach(SERVER_SOUND, "a lease is waited for without the mutex");
 }
 
 /* Locks of other paths, as those of semaphores, are not numbered. */
@@ -295,6 +314,8 @@ __wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_
 {
 	uint32		waits = 0;
 
+	if (!queued_is_enough)
+		check_mutex(&attempts[0]);
 	for (int i = 0; i < n; i++)
 	{
 		int			number = exact_path_number(attempts[i].request.path);

@@ -1039,6 +1039,7 @@ draw_plan(uint64_t seed)
 	int			drift = drifts[sim_random(4)];
 	const ServerKnob knobs[] = {
 		{&plan->nservers, 1}, {&plan->nbackends, 1}, {&plan->own, 0}, {&plan->npaths, 1},
+		{&plan->nleases, 1},
 		{&plan->ntransactions, 1}, {&nrivals, 0}, {&plan->gates, 0}, {&plan->keeps, 0},
 		{&plan->modes, 0}, {&plan->readers, 0}, {&plan->many, 0}, {&plan->faults, 0}, {&plan->out_of_memory, 0},
 		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
@@ -1050,6 +1051,7 @@ draw_plan(uint64_t seed)
 	plan->nservers = sim_random(4) ? 1 : 2 + (sim_random(3) == 0);
 	plan->nbackends = 1 + (int) sim_random(plan->nservers > 1 ? 3 : SERVER_MAX_BACKENDS);
 	plan->npaths = 1 + (int) sim_random(SERVER_MAX_PATHS);
+	plan->nleases = 1 + (int) (seed / 6 % 2);
 	plan->ntransactions = 1 + (int) sim_random(6);
 	plan->gates = sim_percent(75);
 	plan->keeps = sim_percent(60);

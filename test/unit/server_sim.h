@@ -37,9 +37,6 @@
 
 #define SERVER_MAX_PATHS 3
 
-/* Of each semaphore */
-#define SERVER_LEASES 2
-
 /* The largest zklock.max_locks */
 #define SERVER_MAX_LOCKS 40
 
@@ -142,6 +139,7 @@ typedef struct ServerPlan
 	int			own;			/* percent of them with a session of their own */
 	bool		busy;			/* one statement follows the other */
 	int			npaths;
+	int			nleases;		/* of each semaphore */
 	int			ntransactions;	/* of each backend */
 	int			gates;			/* flags, as ints: server_shrink.c reduces them */
 	int			keeps;			/* locks that nobody uses */
