@@ -72,7 +72,7 @@ path_number(const char *path)
 
 /* Are its locks in a session of its own? */
 static bool
-is_own(void)
+has_session(void)
 {
 	return zklock_session_routine->is_node_deleted == NULL;
 }
@@ -84,7 +84,7 @@ extern void __wrap_zklock_locktable_ungrant(ZkLockHold *hold);
 void
 __wrap_zklock_locktable_ungrant(ZkLockHold *hold)
 {
-	if (is_own())
+	if (has_session())
 		server_gates_let_go(hold->claim, hold->granted);
 	__real_zklock_locktable_ungrant(hold);
 }
@@ -123,7 +123,7 @@ tell_holds(void)
 					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
 					mode == ZKLOCK_SHARED ? 1 :
 					mode == ZKLOCK_SEMAPHORE ? 1 + server_plan.nleases : 0,
-					hold->session_serial == (is_own() ? zklock_session_serial() :
+					hold->session_serial == (has_session() ? zklock_session_serial() :
 											 zklock_sessionstate_generation()),
 					hold->name, hold->token, hold->grant_number, hold->session_id);
 	}
@@ -210,7 +210,7 @@ acquire_one(void)
 		server_breach(SERVER_TRIES, "who does not want to wait has waited");
 	if (hold == NULL)
 	{
-		if (patience > 0 && !is_own() && server_looked_at() < began + patience)
+		if (patience > 0 && !has_session() && server_looked_at() < began + patience)
 			server_breach(SERVER_DEADLINE, "a backend gives up without a last look");
 		note_failure(patience);
 		return;
@@ -242,7 +242,7 @@ check_one_session(const ZkLockKey *fresh, int n)
 static bool
 is_node_deleted(const ZkLockHold *hold)
 {
-	return hold->node != NULL && !is_own() && zklock_slots_is_node_deleted(hold->node);
+	return hold->node != NULL && !has_session() && zklock_slots_is_node_deleted(hold->node);
 }
 
 /* A look at the locks shows each node that is known to be gone. */
@@ -276,7 +276,7 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 	if (strcmp(last, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
 		mutex = attempt;
 	server_lags();
-	if (is_own() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
+	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");
 	server_gates_begin_attempt();
 	__real_zklock_await_begin(attempt, request, deadline);
@@ -414,7 +414,7 @@ work(void)
 		shim_reset_latch();
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (zklock_locktable_first_granted() != NULL && is_own() &&
+	if (zklock_locktable_first_granted() != NULL && has_session() &&
 		server_is_loss_overdue(began))
 		server_breach(SERVER_CANCEL, "a statement goes on though its locks are lost");
 }
@@ -650,7 +650,7 @@ is_doomed(void)
 	const ZkLockHold *first = zklock_locktable_first_granted();
 
 	/* A reader may have the token of a stronger lock. */
-	if (first != NULL && is_own() && first->key.mode != ZKLOCK_SHARED &&
+	if (first != NULL && has_session() && first->key.mode != ZKLOCK_SHARED &&
 		zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS)
 		return server_is_deleted(first->token);
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;

@@ -646,7 +646,7 @@ next(void)
  * or of an attempt or a record, while it waits for another client.
  */
 static void
-look_at_own(int place)
+look_at_session(int place)
 {
 	ServerLookForNode look = (ServerLookForNode)
 		shim_scheduler_find(place, "server_look_for_node");
@@ -688,7 +688,7 @@ look_at_sleepers(int server)
 	}
 	for (int i = 1; i < SERVER_PLACES; i++)
 		if ((asleep & (1U << i)) != 0 && server_zk_is_idle(worker + i))
-			look_at_own(worker + i);
+			look_at_session(worker + i);
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
 		(server_zk_is_well(worker) && worker_sleeps, worker_sleeps, waiting, asleep);
 	if (wrong != NULL)
@@ -1023,7 +1023,7 @@ draw_settings(ShimSettings *s)
 
 /* Each sixth schedule has no worker's locks, and each sixth one has both kinds. */
 static int
-draw_own(uint64_t seed)
+draw_sessions(uint64_t seed)
 {
 	return seed % 3 != 0 ? 0 : seed % 2 == 0 ? 100 : 50;
 }
@@ -1085,7 +1085,7 @@ draw_plan(uint64_t seed)
 		plan->impatience = 20;
 		plan->ntransactions = 30;
 	}
-	plan->own = failing || plan->doubting ? 0 : draw_own(seed);
+	plan->own = failing || plan->doubting ? 0 : draw_sessions(seed);
 	plan->busy = plan->own > 0 && sim_percent(50);
 	if (plan->busy)
 	{
