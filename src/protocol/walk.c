@@ -41,6 +41,12 @@
 #define FILTER_BITS 256
 #define NODE_BITS 6
 
+/*
+ * Names of records, and nodes of those that were read, times the names of a list.  A
+ * process looks at so many pairs within about 0.2 s, in which it does nothing else.
+ */
+#define MAX_PAIRS 20000000
+
 #define ELEMENTS(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
 static const char *const uses[] = {
@@ -901,11 +907,27 @@ add_children(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 	}
 }
 
+/* Would it take too long to compare a list of this length with what is known? */
+static bool
+is_too_long(const ZkLockWalk *walk, int n)
+{
+	int			known = walk->nnodes;
+
+	for (const Record *record = walk->records; record != NULL; record = record->next)
+		known++;
+	return n > 0 && known > MAX_PAIRS / n;
+}
+
 static void
 process_nodes(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 {
 	bool		again = walk->phase == LIST_AGAIN;
 
+	if (is_too_long(walk, n))
+	{
+		end(walk, ZKLOCK_WALK_TOO_LONG);
+		return;
+	}
 	if (!again)
 		add_children(walk, queue, names, n);
 	for (Node *node = walk->nodes; node != NULL; node = node->next)

@@ -82,7 +82,8 @@ typedef enum ZkLockWalkVerdict
 	ZKLOCK_WALK_PENDING,
 	ZKLOCK_WALK_NO_DEADLOCK,
 	ZKLOCK_WALK_VICTIM,			/* this process ends its wait */
-	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads */
+	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads, or a list is
+								 * too long beside so many records */
 	ZKLOCK_WALK_NO_MEMORY
 } ZkLockWalkVerdict;
 
