@@ -240,6 +240,9 @@ check_path_prefix(char **newval, void **extra, GucSource source)
  * one or a higher one.  The default would be wrong, too: it might lead to
  * another ZooKeeper.
  *
+ * A value that is set within the session, such as that of a function which loads
+ * the library, only hides the refused one for a while.
+ *
  * If the library is preloaded, no client can have set a value before.  In that
  * case only limits are treated as unknown.
  *
@@ -254,10 +257,17 @@ find_refused(bool defined)
 		/* This one can only be set within a session. */
 		if (i == AUTH)
 			continue;
-		if (defined && rules[i].setting->source != PGC_S_DEFAULT)
+		if (!defined && GetConfigOption(rules[i].name, true, false) != NULL)
+		{
+			const struct config_generic *given = zklock_compat_setting(rules[i].name);
+
+			rules[i].refused = given->reset_source != PGC_S_DEFAULT ?
+				given->reset_source : given->source;
+		}
+		else if (defined &&
+				 (rules[i].refused == PGC_S_SESSION ? rules[i].setting->source :
+				  rules[i].setting->reset_source) != PGC_S_DEFAULT)
 			rules[i].refused = PGC_S_DEFAULT;
-		else if (!defined && GetConfigOption(rules[i].name, true, false) != NULL)
-			rules[i].refused = zklock_compat_setting(rules[i].name)->source;
 	}
 }
 

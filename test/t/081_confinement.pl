@@ -182,7 +182,18 @@ for my $value ('', '/', '/other')
 	like($err, qr/permission denied to set parameter "zklock.path_prefix"/,
 		'... and cannot connect if the library is preloaded');
 }
-my $evading = as_role($node, 'plain', '-c zklock.log_level=debug1');
+
+# ... which a superuser's function with its own value does not change if it is the first
+# to load the library.
+my $evading = as_role($node, 'customer', '-c zklock.path_prefix=/x');
+is($evading->query(q(SELECT lifted('/shared/first'))) =~ s/^[A-Z]+: .*\n//mgr,
+	't', "a superuser's function with its own prefix can load the library");
+like($evading->query(q(SELECT zk_lock_acquire('/other', '0'))),
+	qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.path_prefix had a value that was refused/m,
+	'... and does not lift the confinement of a client that has set it');
+$evading->close;
+
+$evading = as_role($node, 'plain', '-c zklock.log_level=debug1');
 is($evading->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SHOW zklock.log_level)) =~ s/^[A-Z]+: .*\n//mgr,
 	"debug1\nt\nlog", 'setting without restrictions falls back to its default');
 $evading->close;
