@@ -203,6 +203,10 @@ check_acl(char **newval, void **extra, GucSource source)
 /*
  * The encoding of non-ASCII characters is unknown here.  In a database where
  * they are not valid, no path has that prefix.
+ *
+ * Nor has any path an invalid prefix.  PostgreSQL stores one if the library is
+ * not loaded, and ignores it, with a warning, if it is refused when the role
+ * connects.  Then the role would not be confined.
  */
 static bool
 check_path_prefix(char **newval, void **extra, GucSource source)
@@ -211,7 +215,6 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 	char	   *ascii;
 
 	(void) extra;
-	(void) source;
 	if (*newval == NULL || **newval == '\0')
 		return true;
 	ascii = pstrdup(*newval);
@@ -220,7 +223,8 @@ check_path_prefix(char **newval, void **extra, GucSource source)
 			*c = 'x';
 	why = zklock_path_check_lock(ascii, strlen(ascii));
 	pfree(ascii);
-	if (why == NULL)
+	if (why == NULL ||
+		(source >= PGC_S_GLOBAL && source <= PGC_S_DATABASE_USER))
 		return true;
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");

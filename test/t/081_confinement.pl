@@ -277,6 +277,24 @@ wait_until('the session has the corrected hosts',
 is($refused->query(q(SELECT zk_lock_acquire('/any'))), 't', '... or are corrected in the file');
 $refused->close;
 
+# The same of a role's prefix, also if the library is preloaded when the role connects.
+$node->safe_psql('postgres', q(ALTER ROLE plain SET zklock.path_prefix = '/plain/'));
+$preloaded->adjust_conf('postgresql.conf', 'shared_preload_libraries', q(''));
+$preloaded->restart;
+$preloaded->safe_psql('postgres', q(ALTER ROLE plain SET zklock.path_prefix = '/plain/'));
+$preloaded->adjust_conf('postgresql.conf', 'shared_preload_libraries', q('zklock'));
+$preloaded->restart;
+for my $server ($node, $preloaded)
+{
+	my $wrong = as_role($server, 'plain');
+	like($wrong->query(q(SELECT zk_lock_acquire('/plain/x', '0'))),
+		refused('/plain/x', '/plain/'), 'role with an invalid prefix gets no lock');
+	$wrong->close;
+	$server->safe_psql('postgres', q(ALTER ROLE plain RESET zklock.path_prefix));
+	ok($server->psql('postgres', q(LOAD 'zklock'; ALTER ROLE plain SET zklock.path_prefix = '/plain/')),
+		'... and the prefix is checked if the library is loaded when it is stored');
+}
+
 # Code of the role that runs in the processes of others, without the role's settings
 
 my @attempts = (
