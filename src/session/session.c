@@ -71,6 +71,23 @@ static int	begun_timeout;
 static int	begun_idle_timeout;
 
 /*
+ * A FATAL error does not unregister the receivers of those who wait, and the end of
+ * the transaction frees their memory.  But if there are temporary tables, there is
+ * another transaction, whose commit may wait for a confirmation.
+ */
+static void
+forget_receivers_at_exit(void)
+{
+	static bool forgotten = false;
+
+	if (proc_exit_inprogress && !forgotten)
+	{
+		dlist_init(&receivers);
+		forgotten = true;
+	}
+}
+
+/*
  * Read the state and the messages.
  *
  * While the process is suspended, so are its threads.  After that, they read
@@ -84,6 +101,7 @@ receive(void)
 	int64		last_received_at = received_at;
 	int64		lease = zklock_session_lease();
 
+	forget_receivers_at_exit();
 	received_at = zklock_zkclient_now();
 	stale |= lease > 0 && received_at - last_received_at > lease;
 	*inbox_end = zklock_zkclient_receive(client, &status);

@@ -12,7 +12,7 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 my $node_a = new_node('a', $zk->hosts, restart_after_crash => 'on');
-my $node_b = new_node('b', $zk->hosts);
+my $node_b = new_node('b', $zk->hosts, restart_after_crash => 'on');
 
 # Since PostgreSQL 14, a waiting backend can check its client's connection.
 my $watches_client = $node_a->safe_psql('postgres',
@@ -107,6 +107,25 @@ for my $end (@ends)
 
 	$_->close for @victims, $other, $next;
 	$end->{restart}->() if $end->{restart};
+}
+
+# A terminated backend drops its temporary tables in one more transaction, whose
+# commit checks the locks that it holds, and no longer waits for others.
+{
+	my $waiter = ZkTest->new($node_b, OWN_SESSION,
+		'zklock.confirm_commit' => 'always');
+	my $other = ZkTest->new($node_b, OWN_SESSION);
+
+	$other->query(q(SELECT zk_lock_acquire('/wanted')));
+	$waiter->query(q(CREATE TEMP TABLE dropped (); SELECT zk_lock_acquire('/held')));
+	$waiter->start(q(SELECT zk_lock_acquire_all('/wanted'::text ||
+		ARRAY(SELECT '/x/' || i FROM generate_series(1, 100) i))));
+	wait_for_queue($zk, '/wanted', $other, $waiter);
+	$other->query("SELECT pg_terminate_backend(${\ $waiter->pid})");
+	$waiter->result;
+	is($other->query('SELECT count(*) FROM zk_locks'),
+		1, 'a backend with temporary tables ends, and the server goes on');
+	$_->close for $waiter, $other;
 }
 
 # The nodes must also go at once when the request that closes the session is
