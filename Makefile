@@ -129,11 +129,11 @@ sandbox:
 
 demo bench:
 	@test/setup $@
-	@test/with-progress $@ test/$@/run
+	@test/$@/run
 
 soak:
 	@test/setup sandbox
-	@test/with-progress soak test/soak/run
+	@test/soak/run
 
 sanitize:
 	@test/sanitize
@@ -141,7 +141,7 @@ sanitize:
 fuzz:
 	@test/setup test
 	@$(MAKE) --no-print-directory -C test/unit fuzz
-	@test/with-progress fuzz test/fuzz/run
+	@test/fuzz/run
 
 unit:
 	@$(MAKE) --no-print-directory -C test/unit check

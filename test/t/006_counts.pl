@@ -101,19 +101,4 @@ is( progress_of(4, '>pty>', 'build'),
 	join('', map { "\r\e[K$_\r" } 'build: 0:01', 'build: 0:02', 'build: 0:03'),
 	'on a terminal, one line is drawn again each second');
 
-# What a command prints, and its status
-my @command = ("$FindBin::RealBin/../with-progress", 'demo', 'sh', '-c');
-my $said;
-IPC::Run::run([ @command, 'echo one; echo two; exit 3' ], '>', \$said);
-is($said, "one\ntwo\n", 'a command with progress prints the same without a terminal');
-is($? >> 8, 3, '... and has the same status');
-IPC::Run::run(
-	[ 'setsid', '--wait', @command, 'trap "echo ended; exit 3" INT; kill -s INT 0' ],
-	'>&', \$said);
-is($said, "ended\n", '... and after an interrupt of both, which it can answer itself');
-is($? >> 8, 3, '... with its status');
-IPC::Run::run([ @command, 'echo one; sleep 2; echo two' ], '>pty>', \$said);
-like($said, qr/^\r\e\[Kone\r\n(?:\r\e\[Kdemo: 0:0\d\r)+\r\e\[Ktwo\r\n\r\e\[K$/,
-	'... and on a terminal, its lines take the place of the progress');
-
 done_testing();
