@@ -148,6 +148,7 @@ zklock_session_register(ZkLockReceiver *receiver,
 										 const ZkLockMessage *message))
 {
 	Assert(receiver->process == NULL);
+	forget_receivers_at_exit();
 	receiver->process = process;
 	receiver->stale = false;
 	dlist_push_tail(&receivers, &receiver->link);
