@@ -77,7 +77,7 @@ for my $name (sort keys %quoted)
 
 # Names that are invalid in the encoding of the database
 
-my $odd = q('b' || chr(255) || chr(10) || 'd');
+my $odd = q('b' || chr(255) || chr(9) || 'd');
 my $latin = ZkTest->new($node);
 my $utf8 = "m\303\274ller";
 
@@ -98,7 +98,7 @@ for my $database (sort keys %shown)
 {
 	my ($name, @users) = @{ $shown{$database} };
 
-	for my $user ("b\377\nd", $utf8)
+	for my $user ("b\377\td", $utf8)
 	{
 		local $ENV{PGUSER} = $user;
 		my $session = ZkTest->new($node);

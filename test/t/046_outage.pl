@@ -16,8 +16,10 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-# The timeout leaves time to restart ZooKeeper on a busy machine.
-my $node = new_node('main', $proxy->hosts, 'zklock.session_timeout' => '60s');
+# The timeout leaves time to restart ZooKeeper on a busy machine. Waits are logged by
+# default since PostgreSQL 19.
+my $node = new_node('main', $proxy->hosts, 'zklock.session_timeout' => '60s',
+	log_lock_waits => 'off');
 
 # Returns the processes that have the ZooKeeper sessions of these sessions.
 sub keepers
