@@ -433,10 +433,11 @@ write_record(const Process *p, Node *record)
 	}
 	for (int i = 0; i < p->nbehind; i++)
 	{
-		const Node *node = &nodes[p->behind[i].node];
+		const Node *node;
 
 		if (p->behind[i].node < 0)
 			continue;
+		node = &nodes[p->behind[i].node];
 		path_of(node->queue, path);
 		record->size = zklock_walk_write_node(record->data, record->size,
 											  sizeof(record->data),
@@ -468,7 +469,7 @@ add_strangers(void)
 											"process");
 		for (int j = 0; j < 10; j++)
 		{
-			char		path[16];
+			char		path[24];
 			char		name[80];
 
 			sprintf(name, "_c_11111111-1111-1111-1111-%012d-__WRIT__%010d",
