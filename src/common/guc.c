@@ -204,7 +204,7 @@ check_acl(char **newval, void **extra, GucSource source)
  * The encoding of non-ASCII characters is unknown here.  In a database where
  * they are not valid, no path has that prefix.
  *
- * Nor has any path an invalid prefix.  PostgreSQL stores one if the library is
+ * No path is below an invalid prefix.  PostgreSQL stores one if the library is
  * not loaded, and ignores it, with a warning, if it is refused when the role
  * connects.  Then the role would not be confined.
  */
