@@ -19,11 +19,13 @@ my $zk = ZkServer->new(config => { maxClientCnxns => 1 })->start;
 my $node = new_node('main', $zk->hosts, 'zklock.connect_timeout' => '2s');
 my @children;
 
+# Nobody accepts its connections, and each attempt of a test leaves some in its
+# queue, so the queue must be long.
 sub listener
 {
 	return IO::Socket::INET->new(
 		LocalAddr => '127.0.0.1',
-		Listen => 10,
+		Listen => 1024,
 		Proto => 'tcp') || die "cannot listen: $@";
 }
 

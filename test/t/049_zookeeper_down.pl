@@ -102,7 +102,7 @@ for my $stop (qw(stop kill9))
 
 my $silent = IO::Socket::INET->new(
 	LocalAddr => '127.0.0.1',
-	Listen => 10,
+	Listen => 1024,
 	Proto => 'tcp') or die "cannot listen: $@";
 my %nowhere = (
 	'a closed port' => '127.0.0.1:' . ZkServer::free_port(),
