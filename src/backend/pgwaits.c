@@ -14,6 +14,8 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
+#define ANY_PID		0
+
 uint32
 zklock_pgwaits_nprocesses(void)
 {
@@ -117,9 +119,13 @@ add_wait(const LockInstanceData *waiter, int blocker_pid, ZkLockPgWait *waits,
 	};
 }
 
-/* Add what blocks one process: the backend or one of its parallel workers. */
+/*
+ * Add what blocks one process: the backend or one of its parallel workers.  With a
+ * leader's pid, only what it blocks: to compare all waiters for a lock with each other
+ * takes too long when there are many.
+ */
 static void
-add_waits(const BlockedProcsData *data, const BlockedProcData *blocked,
+add_waits(const BlockedProcsData *data, const BlockedProcData *blocked, int leader_pid,
 		  ZkLockPgWait *waits, int *n)
 {
 	const LockInstanceData *locks = &data->locks[blocked->first_lock];
@@ -131,12 +137,13 @@ add_waits(const BlockedProcsData *data, const BlockedProcData *blocked,
 	if (waiter == NULL || !is_followed(&waiter->locktag))
 		return;
 	for (int i = 0; i < blocked->num_locks; i++)
-		if (is_blocked_by(data, blocked, waiter, &locks[i]))
+		if ((leader_pid == ANY_PID || locks[i].leaderPid == leader_pid) &&
+			is_blocked_by(data, blocked, waiter, &locks[i]))
 			add_wait(waiter, locks[i].leaderPid, waits, n);
 }
 
-int
-zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
+static int
+read_waits(uint32 process, int leader_pid, ZkLockPgWait **waits)
 {
 	int			pid = pid_of(process);
 	int			n = 0;
@@ -149,8 +156,20 @@ zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 	data = GetBlockerStatusData(pid);
 	*waits = palloc(Max(data->nlocks, 1) * sizeof(ZkLockPgWait));
 	for (int i = 0; i < data->nprocs; i++)
-		add_waits(data, &data->procs[i], *waits, &n);
+		add_waits(data, &data->procs[i], leader_pid, *waits, &n);
+
+	/* It is as large as the server, and a caller asks about many processes. */
+	pfree(data->procs);
+	pfree(data->locks);
+	pfree(data->waiter_pids);
+	pfree(data);
 	return n;
+}
+
+int
+zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
+{
+	return read_waits(process, ANY_PID, waits);
 }
 
 /*
@@ -194,7 +213,7 @@ find_step(uint32 process, uint32 blocker, ZkLockPgStep *step)
 {
 	ZkLockPgWait *waits;
 	int			pid = pid_of(process);
-	int			n = zklock_pgwaits_read(process, &waits);
+	int			n = read_waits(process, pid_of(blocker), &waits);
 	bool		found = false;
 
 	for (int i = 0; i < n && !found; i++)
