@@ -68,6 +68,20 @@ sub costs
 	return;
 }
 
+# Ends sessions. A backend closes its session at its exit, and that request
+# would be counted with those of the next statement.
+sub disconnect
+{
+	my (@sessions) = @_;
+
+	$_->close for @sessions;
+	for my $session (@sessions)
+	{
+		wait_until('the backend is gone', sub { !kill(0, $session->pid) });
+	}
+	return;
+}
+
 my $session = ZkTest->new($node, 'zklock.session_timeout' => '60s');
 my $rival = ZkTest->new($node, 'zklock.session_timeout' => '60s');
 my @enter = qw(create2 getChildren);
@@ -158,7 +172,7 @@ is_deeply(
 	[ frames('c2s') ],
 	[ map { "c2s $_" } qw(getData getChildren removeWatches delete) ],
 	'... by reading the count and the list of leases');
-$counter->close;
+disconnect($counter);
 $_->query('SELECT zk_lock_release_all()') for $session, $rival;
 wait_for_queue($zk, '/sized/leases');
 
@@ -183,7 +197,7 @@ $revoker->query(q(SELECT * FROM zk_lock_queue('/flights')));
 costs($revoker, q(SELECT zk_lock_revoke('/flights')),
 	'1', 3, [ 'getData', ('getChildren') x 3, qw(getData setData) ],
 	'a request to revoke it');
-$_->close for $revocable, $revoker;
+disconnect($revocable, $revoker);
 wait_for_queue($zk, '/flights');
 
 for my $end (qw(COMMIT ROLLBACK))
@@ -209,7 +223,7 @@ my $lazy = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '6s');
 $lazy->query(q(BEGIN; SELECT zk_lock_guard('/flights')));
 $lazy->outlive_lease;
 costs($lazy, 'COMMIT', '', 1, [qw(setData delete)], 'COMMIT past the lease');
-$lazy->close;
+disconnect($lazy);
 
 # A backend that has waited for more than half of the lease renews it in the
 # background.
@@ -234,7 +248,7 @@ is_deeply(
 	'... and the lease is renewed without a wait for the answer');
 $proxy->release;
 $proxy->reset;
-$_->close for $lazy, $holder;
+disconnect($lazy, $holder);
 
 # The lock is handed over along a queue, to functions and procedures.
 my @line =
