@@ -190,36 +190,34 @@ zklock_lease_confirm_hold(ZkLockHold *hold)
 }
 
 /*
- * Is the session confirmed for a check that began at `began`?  The time of the
- * request counts.  The reply may have been delayed, or this process may have
- * been suspended after it arrived.
+ * Is the session confirmed?  The time of the request counts.  The reply may
+ * have been delayed, or this process may have been suspended after it arrived.
  */
 static bool
-is_confirmed(int64 began, bool always)
+is_confirmed(void)
 {
-	int64		confirmed = zklock_session_routine->status()->confirmed;
-
-	return confirmed >= zklock_zkclient_now() - zklock_sessionroutine_lease() &&
-		(!always || confirmed >= began);
+	return zklock_session_routine->status()->confirmed >=
+		zklock_zkclient_now() - zklock_sessionroutine_lease();
 }
 
 /*
  * Wait until ZooKeeper has confirmed that a lock is held.  If `always`, this
- * takes a new request.  Otherwise a confirmation since the lease began is
- * enough.
+ * takes a new request about its node: a reply to any other one, such as the
+ * deletion of a node, confirms the session only.  Otherwise a confirmation
+ * since the lease began is enough.
  */
 static void
 confirm(ZkLockHold *hold, bool always)
 {
-	int64		began;
+	bool		answered = !always;
 	int64		deadline;
 
 	zklock_session_routine->poll();
 	zklock_lease_check();
 
-	began = zklock_zkclient_now();
-	deadline = began + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-	while (!is_confirmed(began, always))
+	deadline = zklock_zkclient_now() +
+		zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	while (!answered || !is_confirmed())
 	{
 		if (zklock_zkclient_now() >= deadline)
 		{
@@ -229,7 +227,7 @@ confirm(ZkLockHold *hold, bool always)
 			zklock_lease_check();
 			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
 		}
-		confirm_node(hold, deadline);
+		answered |= confirm_node(hold, deadline);
 		zklock_lease_check();
 	}
 

@@ -641,8 +641,8 @@ try(void (*what) (void))
 }
 
 /*
- * Has the worker said that a node of ours was deleted?  Each commit that is confirmed asks
- * for the first one, if the session is a backend's own.
+ * Is a node of ours known to be gone?  A commit that always asks does so for the first
+ * one.
  */
 static bool
 is_doomed(void)
@@ -650,9 +650,9 @@ is_doomed(void)
 	const ZkLockHold *first = zklock_locktable_first_granted();
 
 	/* A reader may have the token of a stronger lock. */
-	if (first != NULL && has_session() && first->key.mode != ZKLOCK_SHARED &&
-		zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS)
-		return server_is_deleted(first->token);
+	if (first != NULL && first->key.mode != ZKLOCK_SHARED &&
+		zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS && server_is_deleted(first->token))
+		return true;
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
 		if (hold->node == NULL || is_node_deleted(hold))
