@@ -36,6 +36,14 @@ zklock_recipe_list(ZkLockRecipe *r, ZkLockActions *out)
 	r->list = zklock_recipe_request(r, ZKLOCK_DO_LIST, NULL, out);
 }
 
+/* The watch of this slot has fired, was not set, or is not needed. */
+static void
+free_slot(ZkLockWatch *slot)
+{
+	slot->request = 0;
+	slot->name[0] = '\0';
+}
+
 /*
  * Create our node and, in the same flight, list its siblings.  ZooKeeper
  * processes the requests of a session in order, so the list contains our node.
@@ -45,8 +53,8 @@ zklock_recipe_create(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 {
 	r->outcome.name[0] = '\0';
 	r->outcome.token = 0;
-	r->nearest.request = 0;
-	r->lookahead.request = 0;
+	free_slot(&r->nearest);
+	free_slot(&r->lookahead);
 	r->verify = 0;
 
 	if (make_parents)
@@ -132,7 +140,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			 * downgrade.  The watch has fired and is gone.  A list that is
 			 * under way may have been too early.
 			 */
-			watch->request = 0;
+			free_slot(watch);
 			zklock_recipe_list(r, out);
 			break;
 
@@ -270,7 +278,7 @@ static void
 keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 		   const ZkLockWatch *before, ZkLockActions *out)
 {
-	slot->request = 0;
+	free_slot(slot);
 	if (name == NULL)
 		return;
 	for (int i = 0; i < 2; i++)
@@ -428,7 +436,7 @@ process_list(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 void
 zklock_recipe_left_out(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 {
-	watch->request = 0;
+	free_slot(watch);
 	if (r->nearest.request == 0 && r->list == 0)
 		zklock_recipe_list(r, out);
 }
@@ -440,7 +448,7 @@ zklock_recipe_left_out(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 static void
 contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 {
-	watch->request = 0;
+	free_slot(watch);
 	r->outcome.ahead--;
 
 	if (r->list != 0)

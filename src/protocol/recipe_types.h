@@ -200,8 +200,9 @@ typedef struct ZkLockOutcome
 #define ZKLOCK_SEQ_NEARLY_EXHAUSTED INT64_C(2000000000) /* worth a warning */
 
 /*
- * A watched node: a contender ahead, or a simple lock.  An empty name means
- * the children of our node's parent.
+ * A watched node: a contender ahead, or a simple lock.  With a request, an
+ * empty name means the children of our node's parent.  A name stays until its
+ * watch has fired, or is not needed any more.
  */
 typedef struct ZkLockWatch
 {

@@ -198,12 +198,41 @@ unwatch_count(ZkLockDriver *driver)
 }
 
 static void
+unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
+{
+	char		path[ZKLOCK_DRIVER_PATH];
+
+	if (slot->name[0] == '\0')
+		return;
+	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
+	unwatch(driver, path);
+}
+
+/*
+ * Remove the watches that the recipe does not have any more.  The one that the event
+ * concerns has fired, or was not set.
+ */
+static void
+unwatch_former(const ZkLockDriver *driver, const ZkLockWatch *former, uint32 request)
+{
+	const ZkLockRecipe *r = &driver->recipe;
+
+	for (int i = 0; i < 2; i++)
+		if (former[i].request != request &&
+			strcmp(former[i].name, r->nearest.name) != 0 &&
+			strcmp(former[i].name, r->lookahead.name) != 0)
+			unwatch_slot(driver, &former[i]);
+}
+
+static void
 feed(ZkLockDriver *driver, const ZkLockEvent *event)
 {
+	const ZkLockWatch former[2] = {driver->recipe.nearest, driver->recipe.lookahead};
 	ZkLockActions actions;
 	bool		is_pending = driver->recipe.outcome.verdict == ZKLOCK_PENDING;
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
+	unwatch_former(driver, former, event->request);
 
 	/* The nearest node ahead may be another one now. */
 	if (driver->recipe.nearest.request != driver->nearest_request)
@@ -213,6 +242,10 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	{
 		if (driver->recipe.params.revocable)
 			zklock_zkclient_watch_revocation(driver->node, driver->data);
+
+		/* A simple lock's node that was read, not created, is watched. */
+		if (driver->recipe.fixed && driver->recipe.nearest.request != 0)
+			unwatch_slot(driver, &driver->recipe.nearest);
 		unwatch_count(driver);
 	}
 }
@@ -562,22 +595,6 @@ zklock_driver_watched(const ZkLockDriver *driver, int i, char *path)
 	return true;
 }
 
-/*
- * Remove the watch of `slot`.  After a grant, the watched node is deleted
- * already.  The watch on the children of a semaphore fires when our own node
- * is deleted.
- */
-static void
-unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
-{
-	char		path[ZKLOCK_DRIVER_PATH];
-
-	if (driver->recipe.outcome.verdict == ZKLOCK_GRANTED || slot->name[0] == '\0')
-		return;
-	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
-	unwatch(driver, path);
-}
-
 void
 zklock_driver_abandon(ZkLockDriver *driver)
 {
@@ -587,7 +604,12 @@ zklock_driver_abandon(ZkLockDriver *driver)
 	if (node == NULL || !zklock_session_is_current(driver->session_serial))
 		return;
 	zklock_zkclient_delete(node);
-	unwatch_slot(driver, &driver->recipe.nearest);
-	unwatch_slot(driver, &driver->recipe.lookahead);
+
+	/* After a grant, the nodes ahead are deleted already. */
+	if (driver->recipe.outcome.verdict != ZKLOCK_GRANTED)
+	{
+		unwatch_slot(driver, &driver->recipe.nearest);
+		unwatch_slot(driver, &driver->recipe.lookahead);
+	}
 	unwatch_count(driver);
 }

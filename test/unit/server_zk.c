@@ -1535,12 +1535,9 @@ server_zk_nwatches(int process)
 
 	for (int i = 0; c != NULL && i < c->nwatches; i++)
 	{
-		const ZNode *znode = find(c->watches[i].path);
-
-		/* One on children goes with the next change of them; one on its node, with that. */
+		/* One on children goes with the next change of them. */
 		if (c->watches[i].of_children ||
-			(!c->watches[i].known && !c->watches[i].set) ||
-			(znode != NULL && znode->owner == c->status.session_id))
+			(!c->watches[i].known && !c->watches[i].set))
 			continue;
 		shim_trace("client of process %d: watches %s", process, c->watches[i].path);
 		n++;

@@ -1,3 +1,3 @@
 # Seed 108
 # An attempt that is given up leaves its watches.
-/^zklock_driver_abandon/,/^}/s/^\tunwatch_slot(.*nearest);//
+/^zklock_driver_abandon/,/^}/s/^\t*unwatch_slot(.*nearest);//
