@@ -183,6 +183,10 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 {
 	bool		news = !turn->queued;
 
+	/*
+	 * Nobody is ahead.  A node that another server may keep is ahead, but goes as soon
+	 * as that server sees ours: so this turn has to wait, and is not refused.
+	 */
 	if (!gate->node.queued && gate->state != ZKLOCK_GATE_HELD &&
 		(turn->prev == NULL || gate->shared))
 	{
@@ -232,6 +236,8 @@ settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
 	{
 		gate->state = ZKLOCK_GATE_REQUESTED;
 		gate->wanted = ++gate->last_serial;
+
+		/* The node's data are written once, with its creation. */
 		gate->node.revocable = gate->first->revocable;
 	}
 }
@@ -262,7 +268,7 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 	turn->queued = false;
 	turn->lost = false;
 	if (gate->shared && gate->state == ZKLOCK_GATE_HELD)
-		give(gate, turn);
+		give(gate, turn);		/* the caller has asked zklock_gate_admits() */
 	else
 	{
 		enqueue(gate, turn);
@@ -281,6 +287,11 @@ zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
 		return true;
 	if (node->shut || node->revocable != turn->revocable)
 		return false;
+
+	/*
+	 * A node that is held is joined under the conditions of a hand-over: the contenders
+	 * behind it in ZooKeeper's queue wait for this reader, too.
+	 */
 	return gate->state == ZKLOCK_GATE_REQUESTED ||
 		(terms->fit && !node->handover_forbidden &&
 		 terms->now - node->granted_at < terms->window);
@@ -315,6 +326,10 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 	turn->state = ZKLOCK_TURN_OUT;
 	turn->ticket = 0;
 
+	/*
+	 * Beyond the window, it is the turn of those who stand in ZooKeeper's queue.  A
+	 * caller that knows that there are none passes a window without end.
+	 */
 	if (held && gate->holder == NULL)
 	{
 		if (gate->first != NULL && fit && !gate->node.handover_forbidden &&
