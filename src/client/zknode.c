@@ -23,6 +23,9 @@
  */
 #define MAX_DELETING 2048
 
+/* What ZooKeeper appends to the name of a sequential node: a 32-bit number */
+#define MAX_DIGITS 11
+
 /*
  * A request of a node's deletion.  The library may call the callback of a
  * request that it has not accepted, if it ran out of memory halfway.
@@ -41,6 +44,7 @@ free_node(ZkLockNode *node)
 	free(node->prefix);
 	free(node->request);
 	free(node->path);
+	free(node->room);
 	free(node);
 }
 
@@ -62,6 +66,24 @@ const char *
 zklock_zknode_path(const ZkLockNode *node)
 {
 	return node->sequence ? node->path : node->request;
+}
+
+/*
+ * The node was created with this path.  The first time there is room for it, since a
+ * node without a path cannot be confirmed; later, without memory, the node is found by
+ * its prefix.
+ */
+static void
+set_path(ZkLockNode *node, const char *path)
+{
+	free(node->path);
+	if (node->room == NULL || strlen(path) > strlen(node->request) + MAX_DIGITS)
+		node->path = strdup(path);
+	else
+	{
+		node->path = strcpy(node->room, path);
+		node->room = NULL;
+	}
 }
 
 static char *
@@ -91,7 +113,10 @@ new_node(ZkLockClient *client, const char *dir, const char *prefix,
 	node->prefix = strdup(prefix);
 	node->request = request;
 	node->sequence = sequence;
-	if (node->dir == NULL || node->prefix == NULL || request == NULL)
+	if (request != NULL && sequence)
+		node->room = malloc(strlen(request) + MAX_DIGITS + 1);
+	if (node->dir == NULL || node->prefix == NULL || request == NULL ||
+		(sequence && node->room == NULL))
 	{
 		free_node(node);
 		return NULL;
@@ -189,8 +214,7 @@ node_created(ZkLockNode *node, int rc, const char *path)
 	node->creating--;
 	if (class == ZKLOCK_RC_OK)
 	{
-		free(node->path);
-		node->path = strdup(path);	/* if NULL, it is found by its prefix */
+		set_path(node, path);
 		node->in_doubt = false;
 	}
 

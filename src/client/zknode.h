@@ -23,6 +23,7 @@ struct ZkLockNode
 	char	   *request;		/* path that the create requests */
 	bool		sequence;		/* ZooKeeper appends a number to it */
 	char	   *path;			/* as created; NULL while unknown */
+	char	   *room;			/* for the path of the first create */
 	int			creating;		/* number of creates that are not answered */
 	bool		may_exist;		/* a create may have succeeded; never reset */
 	bool		deleting;

@@ -675,7 +675,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 
 /*
  * Process a slot.  If memory is exhausted, only this slot fails.  A backend
- * whose confirmation could not be requested gets no answer in time.
+ * whose confirmation could not be requested may ask again.
  */
 static void
 try_to_process_slot(ZkLockSlot *slot, bool is_session)
@@ -696,6 +696,9 @@ try_to_process_slot(ZkLockSlot *slot, bool is_session)
 		if (request.wanted != request.taken)
 			zklock_slots_report(slot, request.wanted, request.generation,
 								 &denied, zklock_zkclient_now());
+		else if (request.asked != 0)
+			zklock_slots_answer(slot, request.wanted, request.asked,
+								ZKLOCK_ANSWER_NONE, false);
 	}
 	PG_END_TRY();
 }
