@@ -17,13 +17,13 @@
 #include "common/guc.h"
 #include "session/errors.h"
 #include "session/session.h"
+#include "shared/claims.h"
 #include "shared/stats.h"
 
 /* State of the acquisition of one lock */
 typedef struct AcquireState
 {
 	ZkLockHold *hold;			/* already counted, not yet granted */
-	const ZkLockHold *from;		/* the stronger lock to downgrade, or NULL */
 	ZkLockRequest request;
 	ZkLockAttempt attempt;
 	ZkLockAttempt mutex;		/* of a semaphore */
@@ -183,6 +183,8 @@ enter_semaphore(AcquireState *state, const ZkLockWaitLimit *limit)
 		.path = mutex_path(key->path, key->mode)
 	};
 
+	if (state->mutex.claim == NULL)
+		state->mutex.claim = zklock_claims_enter(request.path, ZKLOCK_EXCLUSIVE, true);
 	zklock_await_begin(&state->mutex, &request, limit->deadline);
 	zklock_await(&state->mutex, 1, limit->deadline, false);
 	zklock_await_raise(&state->mutex);
@@ -278,6 +280,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 {
 	const char *path = request->path;
 	ZkLockMode	mode = request->params.mode;
+	const ZkLockHold *from;
 	ZkLockHold *hold;
 	int64		began = zklock_zkclient_now();
 	AcquireState *state;
@@ -296,14 +299,19 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 
 	/* Everything that allocates memory precedes the creation of the node. */
 	state = palloc0(sizeof(AcquireState));
-	state->from = zklock_acquire_find_stronger(path, mode);
+	from = zklock_acquire_find_stronger(path, mode);
 	zklock_acquire_check_limit(1);
 	state->hold = hold = zklock_locktable_enter(path, mode);
 	state->request = *request;
 	state->request.params.wants_holder = ahead != NULL;
 	state->request.params.revocable = zklock_revoke_is_wanted(mode);
 	state->request.path = hold->key.path;
-	state->request.from = state->from != NULL ? state->from->name : NULL;
+	if (from != NULL)
+	{
+		state->request.from = from->name;
+		state->request.params.token = from->token;
+		state->request.params.grant_number = from->grant_number;
+	}
 	PG_TRY();
 	{
 		ZkLockWaitLimit limit;
@@ -311,7 +319,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 		zklock_locktable_add(hold, scope);
 		zklock_waiting_begin(&limit, ns, &hold, 1);
 		state->request.params.nowait = limit.nowait;
-		state->attempt.claim = state->mutex.claim = hold->claim;
+		state->attempt.claim = state->mutex.whole = hold->claim;
 		granted = zklock_waiting_finish(wait_for_lock(state, &limit));
 		failed = false;
 	}
@@ -319,6 +327,8 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	{
 		zklock_waiting_end(granted, failed, 1);
 		zklock_await_abandon(&state->mutex);
+		if (state->mutex.claim != NULL)
+			zklock_claims_remove(state->mutex.claim);
 		if (!granted)
 		{
 			zklock_await_abandon(&state->attempt);
@@ -333,7 +343,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 			*ahead = zklock_await_describe(&state->attempt);
 		return NULL;
 	}
-	zklock_waiting_grant(hold, &state->attempt, state->from);
+	zklock_waiting_grant(hold, &state->attempt);
 	zklock_waiting_report(&state->attempt,
 						  state->attempt.waited || state->mutex.waited,
 						  began);

@@ -246,7 +246,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 	PG_END_TRY();
 
 	for (int i = 0; granted && i < many->nfresh; i++)
-		zklock_waiting_grant(many->fresh[i], &many->attempts[i], NULL);
+		zklock_waiting_grant(many->fresh[i], &many->attempts[i]);
 	for (int i = 0; granted && i < many->nfresh; i++)
 		zklock_waiting_report(&many->attempts[i], many->attempts[i].waited,
 							  began);

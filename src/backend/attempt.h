@@ -20,7 +20,9 @@ struct ZkLockSlotState;
 typedef struct ZkLockAttempt
 {
 	/* set by the caller, and kept when the attempt is begun again */
-	struct ZkLockClaim *claim;	/* of the hold, or NULL */
+	struct ZkLockClaim *claim;	/* on the lock of the attempt, or NULL */
+	struct ZkLockClaim *whole;	/* claim on the semaphore, if this is for its
+								 * mutex; else NULL */
 	bool		waited;			/* other clients were ahead, in this attempt or
 								 * an earlier one */
 
@@ -42,7 +44,6 @@ typedef struct ZkLockAttempt
 	/* private to the session routine */
 	ZkLockDriver driver;
 	ZkLockReceiver receiver;	/* registered until there is a verdict */
-	struct ZkLockClaim *node_claim;
 	struct ZkLockSlotState *state;
 } ZkLockAttempt;
 

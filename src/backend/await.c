@@ -65,47 +65,16 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 /* Does the process title show the wait? */
 static bool title_is_set = false;
 
-void
-zklock_await_node(const ZkLockAttempt *attempt, bool waits,
-				  ZkLockClaimNode *node)
-{
-	*node = (ZkLockClaimNode) {
-		.name = attempt->outcome.name,
-		.in_server = zklock_session_routine->ensemble == NULL,
-		.granted = attempt->outcome.verdict == ZKLOCK_GRANTED,
-		.waits = waits
-	};
-
-	/* After a grant, the status may be that of a new session already. */
-	if (!node->granted || zklock_sessionroutine_is_current(attempt->session_serial))
-		node->session_id = zklock_session_routine->status()->session_id;
-	if (!node->in_server)
-		node->ensemble = zklock_session_routine->ensemble();
-	if (waits && zklock_mode_table[attempt->request.params.mode].has_permits)
-		node->others = attempt->outcome.ahead;
-}
-
 /*
  * Show other backends that this backend waits, once it is known that others
- * are ahead.  If `queued_is_enough`, it does not wait for others, but only for
- * ZooKeeper.  Otherwise, attempts that were granted are shown, too, because
- * others may wait for them in the meantime.
+ * are ahead.
  */
 static void
-show_wait(const ZkLockAttempt *attempt, bool queued_is_enough)
+show_wait(const ZkLockAttempt *attempt)
 {
-	bool		granted = attempt->outcome.verdict == ZKLOCK_GRANTED;
-	ZkLockClaimNode node;
-
-	if (!attempt->begun || attempt->claim == NULL ||
-		(!attempt->outcome.queued && (!granted || queued_is_enough)))
-		return;
-	zklock_await_node(attempt, !granted && !queued_is_enough, &node);
-	zklock_claims_queued(attempt->claim, &node);
-
-	/* The mutex of a semaphore has a claim of its own in the server's session. */
-	if (attempt->node_claim != NULL && attempt->node_claim != attempt->claim)
-		zklock_claims_queued(attempt->node_claim, &node);
+	if (attempt->begun && attempt->outcome.queued &&
+		attempt->outcome.verdict == ZKLOCK_PENDING)
+		zklock_claims_wait(attempt->claim, attempt->whole);
 }
 
 static void
@@ -190,8 +159,9 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
-		for (int i = 0; i < n; i++)
-			show_wait(&attempts[i], queued_is_enough);
+		/* Otherwise it does not wait for others, but only for ZooKeeper. */
+		for (int i = 0; i < n && !queued_is_enough; i++)
+			show_wait(&attempts[i]);
 		zklock_session_routine->wait(attempts, n,
 									 Min(Min(deadline, reconnect_by),
 										 Min(log_at, check_at)));
@@ -273,7 +243,6 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 	zklock_session_routine->abandon(attempt);
 	if (paused)
 		zklock_cancel_resume();
-	zklock_claims_dequeued(attempt->claim);
 }
 
 void

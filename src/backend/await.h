@@ -51,13 +51,6 @@ extern char *zklock_await_describe(const ZkLockAttempt *attempt);
  */
 extern void zklock_await_end(void);
 
-/*
- * Describe the node of an attempt, for its claim.  `waits`: the backend waits
- * for it to be granted.
- */
-extern void zklock_await_node(const ZkLockAttempt *attempt, bool waits,
-							  ZkLockClaimNode *node);
-
 /* Abandon an attempt: delete its node, also if it was granted. */
 extern void zklock_await_abandon(ZkLockAttempt *attempt);
 

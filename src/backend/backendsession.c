@@ -65,8 +65,8 @@ ensemble(void)
 }
 
 /*
- * Copy the results from the driver.  Messages concern an attempt only until it
- * has a verdict, and all until then.
+ * Copy the results from the driver, and record them for other backends.  Messages concern
+ * an attempt only until it has a verdict, and all until then.
  */
 static void
 copy_results(ZkLockAttempt *attempt)
@@ -84,6 +84,7 @@ copy_results(ZkLockAttempt *attempt)
 	attempt->nearest = driver->nearest != NULL ? r->nearest.name : NULL;
 	attempt->nearest_data = driver->nearest;
 	attempt->refused = driver->refused;
+	zklock_claims_report(attempt->claim, &r->outcome, ensemble());
 }
 
 /* Pass a message on to the attempt that it concerns. */
@@ -140,6 +141,7 @@ abandon(ZkLockAttempt *attempt)
 {
 	zklock_session_unregister(&attempt->receiver);
 	zklock_driver_abandon(&attempt->driver);
+	zklock_claims_report(attempt->claim, &(ZkLockOutcome) {0}, 0);
 }
 
 static void

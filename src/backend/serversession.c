@@ -323,7 +323,7 @@ await_permit(int64 deadline)
 
 /*
  * Wait until there is room for a claim.  Former locks that are not deleted yet
- * may occupy it.
+ * may occupy it.  Errors: 53200, and those of await_finish().
  */
 static ZkLockClaim *
 await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
@@ -336,18 +336,20 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 	{
 		ZkLockUnfinished unfinished;
 		ZkLockClaim *claim;
+		bool		is_over;
 
 		zklock_owners_wait_for_room();
 		zklock_owners_unfinished(&unfinished);
 		claim = zklock_claims_enter(path, mode, hidden);
 		if (claim == NULL && !hidden)
 			zklock_claims_remove(NULL);
-		if (claim != NULL ||
-			(unfinished.all == 0 && zklock_zkclient_now() >= until))
-		{
+		is_over = unfinished.all == 0 && zklock_zkclient_now() >= until;
+		if (claim != NULL || is_over)
 			zklock_owners_end_wait();
+		if (claim != NULL)
 			return claim;
-		}
+		if (is_over)
+			raise_no_room();
 		await_finish(&unfinished, deadline, &reconnect_by);
 	}
 }
@@ -363,8 +365,6 @@ admit(ZkLockHold **holds, int n, int64 deadline)
 		if (hold->claim != NULL)
 			continue;
 		hold->claim = await_claim(hold->key.path, hold->key.mode, false, deadline);
-		if (hold->claim == NULL)
-			raise_no_room();
 		zklock_claims_remove(NULL);	/* it was counted as a lock without a claim */
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 	}
@@ -380,7 +380,7 @@ copy_results(ZkLockAttempt *attempt)
 
 	if (before != ZKLOCK_PENDING)
 		return false;
-	zklock_slots_get_state(attempt->node_claim, state);
+	zklock_slots_get_state(attempt->claim, state);
 	attempt->outcome = state->outcome;
 	attempt->session_serial = state->generation;
 	attempt->nearest = state->other[0] != '\0' ? state->other : NULL;
@@ -393,26 +393,6 @@ copy_results(ZkLockAttempt *attempt)
 		attempt->outcome.verdict = ZKLOCK_EXPIRED;
 	return attempt->outcome.verdict != before ||
 		attempt->outcome.queued != was_queued;
-}
-
-/* The claim in whose slot the node is requested. */
-static ZkLockClaim *
-claim_for_node(const ZkLockAttempt *attempt, int64 deadline)
-{
-	const ZkLockRequest *request = &attempt->request;
-	ZkLockMode	mode = request->params.mode;
-	ZkLockClaim *node_claim = attempt->claim;
-
-	if (zklock_claims_is_for(node_claim, request->path, mode))
-		return node_claim;
-
-	/* The mutex of a semaphore needs a claim of its own. */
-	node_claim = zklock_claims_enter(request->path, mode, true);
-	if (node_claim == NULL)
-		node_claim = await_claim(request->path, mode, true, deadline);
-	if (node_claim == NULL)
-		raise_no_room();
-	return node_claim;
 }
 
 /*
@@ -460,10 +440,14 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 		attempt->state = palloc(sizeof(ZkLockSlotState));
 	attempt->outcome = (ZkLockOutcome) {0};
 	attempt->session_serial = 0;
-	attempt->node = attempt->node_claim = claim_for_node(attempt, deadline);
+
+	/* Only the mutex of a semaphore may have found no room yet. */
+	if (attempt->claim == NULL)
+		attempt->claim = await_claim(request->path, request->params.mode, true, deadline);
+	attempt->node = attempt->claim;
 	if (request->from == NULL)
-		zklock_slots_make_way(attempt->node_claim, asked.at_gate);
-	zklock_slots_request(attempt->node_claim, &asked);
+		zklock_slots_make_way(attempt->claim, asked.at_gate);
+	zklock_slots_request(attempt->claim, &asked);
 }
 
 static void
@@ -503,14 +487,10 @@ time_out(ZkLockAttempt *attempt)
 static void
 abandon(ZkLockAttempt *attempt)
 {
-	ZkLockClaim *node_claim = attempt->node_claim;
-
-	attempt->node_claim = NULL;
-	if (node_claim == NULL)
+	if (attempt->node == NULL)
 		return;
-	release_slot(node_claim);
-	if (node_claim != attempt->claim)
-		zklock_claims_remove(node_claim);
+	attempt->node = NULL;
+	release_slot(attempt->claim);
 }
 
 static void
@@ -591,13 +571,13 @@ is_node_deleted(const ZkLockHold *hold)
 static bool
 is_revoked(const ZkLockAttempt *attempt)
 {
-	return attempt->node_claim != NULL && zklock_slots_revocations(attempt->node_claim) > 0;
+	return attempt->node != NULL && zklock_slots_revocations(attempt->node) > 0;
 }
 
 static bool
 is_attempt_deleted(const ZkLockAttempt *attempt)
 {
-	return attempt->node_claim != NULL && zklock_slots_is_node_deleted(attempt->node_claim);
+	return attempt->node != NULL && zklock_slots_is_node_deleted(attempt->node);
 }
 
 static bool

@@ -65,6 +65,8 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->xact_count = hold->xact_count;
 	row->token = hold->token;
 	row->grant_number = hold->grant_number;
+	if (row->lost)
+		return;					/* the node is gone */
 	strlcpy(row->node, hold->name, sizeof(row->node));
 	row->session_id = hold->session_id;
 }

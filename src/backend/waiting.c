@@ -15,7 +15,6 @@
 #include "miscadmin.h"
 #include "session/errors.h"
 #include "session/session.h"
-#include "shared/claims.h"
 #include "shared/stats.h"
 #include "storage/proc.h"
 #include "utils/inval.h"
@@ -174,24 +173,16 @@ zklock_waiting_end(bool granted, bool failed, int n)
 		count_failures(failed, n);
 }
 
-/*
- * If a lock is downgraded `from` a stronger one, it has the token of that
- * grant.  Those who wait behind it have larger tokens, whenever the reader's
- * node was created.
- */
 void
-zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
-					 const ZkLockHold *from)
+zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 {
-	ZkLockClaimNode node;
-
 	zklock_locktable_grant(hold);
 	hold->session_serial = attempt->session_serial;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
-	hold->token = from != NULL ? from->token : attempt->outcome.token;
-	hold->grant_number = from != NULL ? from->grant_number :
-		attempt->outcome.grant_number;
+	hold->token = attempt->outcome.token;
+	hold->grant_number = attempt->outcome.grant_number;
+	hold->session_id = attempt->outcome.session_id;
 	hold->revocable = attempt->request.params.revocable;
 	zklock_cancel_granted(hold);
 
@@ -202,16 +193,14 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt,
 	 */
 	if (hold->node != NULL)
 		zklock_session_routine->renew_lease(hold);
-	zklock_await_node(attempt, false, &node);
-	hold->session_id = node.session_id;
-	zklock_claims_granted(hold->claim, &node, hold->token, hold->grant_number);
 }
 
 static void
 count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
-	if (attempt->outcome.grant_number > 0 || attempt->outcome.joined)
+	if (attempt->outcome.joined ||
+		(attempt->outcome.grant_number > 0 && attempt->request.from == NULL))
 		zklock_stats_add(attempt->outcome.was_kept ? ZKLOCK_KEPT_GRANTS :
 						 ZKLOCK_HANDOVERS, 1);
 	if (waited)

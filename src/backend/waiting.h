@@ -55,13 +55,9 @@ extern bool zklock_waiting_finish(bool granted);
  */
 extern void zklock_waiting_end(bool granted, bool failed, int n);
 
-/*
- * Make the attempt's node that of the hold.  `from` is the stronger lock that
- * it was downgraded from, or NULL.  Raises nothing.
- */
+/* Make the attempt's node that of the hold.  Raises nothing. */
 extern void zklock_waiting_grant(ZkLockHold *hold,
-								 const ZkLockAttempt *attempt,
-								 const ZkLockHold *from);
+								 const ZkLockAttempt *attempt);
 
 /*
  * Count a granted lock in the statistics.  WARNING if the sequence numbers of

@@ -19,6 +19,9 @@
 /* Longest path in bytes of UTF-8. */
 #define ZKLOCK_PATH_MAX 1024
 
+/* Room for such a path, and for that of a semaphore's mutex or leases, one part below */
+#define ZKLOCK_PATH_SIZE (ZKLOCK_PATH_MAX + 16)
+
 /* No lock of any client is there, or below, and none is looked for there. */
 #define ZKLOCK_PATH_RESERVED "/zklock"
 

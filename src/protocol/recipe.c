@@ -24,7 +24,7 @@ begin(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
 {
 	memset(r, 0, sizeof(*r));
 	r->params = *params;
-	r->session_id = session;
+	r->outcome.session_id = session;
 	snprintf(r->prefix, sizeof(r->prefix), "%s", prefix);
 	out->n = 0;
 }
@@ -60,6 +60,7 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 
 	begin(r, params, prefix, session, out);
 	r->fixed = true;
+	r->outcome.grant_number = params->grant_number;
 	kind = zklock_contender_parse(from, &r->outcome.seq);
 	snprintf(r->outcome.name, sizeof(r->outcome.name), "%s%s%s", prefix,
 			 zklock_contender_reader.marker, zklock_contender_digits(from));

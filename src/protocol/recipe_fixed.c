@@ -36,10 +36,14 @@ watch_simple(ZkLockRecipe *r, ZkLockActions *out)
 											   r->outcome.name, out);
 }
 
+/*
+ * Those who wait behind a lock that is downgraded have larger tokens than it, whenever
+ * the reader's node was created.
+ */
 static void
 node_exists(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 {
-	r->outcome.token = czxid;
+	r->outcome.token = r->params.token != 0 ? r->params.token : czxid;
 
 	/* A lost touch may not have been executed, even if a later request was. */
 	if (r->touch == 0 && !r->stalled)
@@ -56,13 +60,13 @@ process_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	 * If this session owns the node, we have released it, and its deletion is
 	 * under way.  But if others share the session, it may be theirs.
 	 */
-	bool		others = r->shared || ev->owner != r->session_id;
+	bool		others = r->shared || ev->owner != r->outcome.session_id;
 
 	if (ev->reply == ZKLOCK_NO_NODE)
 		zklock_recipe_create_fixed(r, false, out);
 	else if (ev->owner == 0)
 		zklock_recipe_finish(r, ZKLOCK_NOT_SIMPLE, out);
-	else if (ev->owner == r->session_id && ev->has_prefix)
+	else if (ev->owner == r->outcome.session_id && ev->has_prefix)
 		node_exists(r, ev->czxid, out);	/* the reply to our create was lost */
 	else if (r->params.nowait && others)
 		zklock_recipe_refuse(r, out);
@@ -96,7 +100,7 @@ zklock_recipe_feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 			break;
 
 		case ZKLOCK_EV_VERIFIED:
-			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
+			if (ev->reply == ZKLOCK_OK && ev->owner == r->outcome.session_id)
 				node_exists(r, ev->czxid, out);
 			else
 				zklock_recipe_finish(r, ZKLOCK_NOT_HELD, out);

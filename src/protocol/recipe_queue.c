@@ -90,7 +90,7 @@ zklock_recipe_feed_queue(ZkLockRecipe *r, const ZkLockEvent *ev,
 			 * A node of another session is deleted when that session ends.  We
 			 * must not rely on it, whatever its name (CURATOR-604).
 			 */
-			if (ev->reply == ZKLOCK_OK && ev->owner == r->session_id)
+			if (ev->reply == ZKLOCK_OK && ev->owner == r->outcome.session_id)
 				r->outcome.token = ev->czxid;
 			else
 				zklock_recipe_create(r, false, out);

@@ -128,6 +128,10 @@ typedef struct ZkLockParams
 	bool		revocable;		/* watch the node for revocation? */
 	bool		marked;			/* may the server keep the node?  See
 								 * contender.h */
+
+	/* of the lock that a downgrade begins with, which the grant keeps */
+	int64_t		token;
+	int64_t		grant_number;
 } ZkLockParams;
 
 /* A request for one node: parameters and texts.  Texts are in UTF-8. */
@@ -179,11 +183,13 @@ typedef struct ZkLockOutcome
 								 * has named; 0: none */
 	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
 	int64_t		seq;			/* its number, if it has one */
-	int64_t		token;			/* its czxid: the fencing token */
+	int64_t		token;			/* the fencing token: its czxid or, of a
+								 * downgrade, that of the stronger lock */
+	int64_t		grant_number;	/* number of the grant among those of the
+								 * token; set at a gate, and by a downgrade */
+	int64_t		session_id;		/* of the session that the attempt is made in */
 
 	/* set by other modules */
-	int64_t		grant_number;	/* at a gate: number of the grant among those
-								 * of the node; else 0 */
 	bool		was_kept;		/* at a gate: the node was kept before */
 	bool		joined;			/* at a gate: other readers had the node */
 	int			rc;				/* ZKLOCK_DENIED: result of the refused
@@ -228,7 +234,6 @@ typedef struct ZkLockRecipe
 								 * after the beginning */
 	bool		counted;		/* a count contains the number of leases */
 	int			permits;		/* number of leases, as given or as last read */
-	int64_t		session_id;
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];
 	char		touched[ZKLOCK_NAME_SIZE];	/* node to touch, or "" */
 

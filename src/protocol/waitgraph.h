@@ -69,7 +69,6 @@ typedef struct ZkLockPosition
 	int			claim;
 	uint64_t	changes;
 	int			pid;
-	bool		of_mutex;
 
 	/* set here */
 	int			next;			/* of the same process, or -1 */

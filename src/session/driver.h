@@ -89,7 +89,7 @@ extern bool zklock_driver_is_watching(const ZkLockDriver *driver,
 
 /* Maximum number of such paths, and their size with the terminating zero */
 #define ZKLOCK_DRIVER_WATCHES 3
-#define ZKLOCK_DRIVER_PATH (ZKLOCK_PATH_MAX + 1 + ZKLOCK_NAME_SIZE)
+#define ZKLOCK_DRIVER_PATH (ZKLOCK_PATH_SIZE + ZKLOCK_NAME_SIZE)
 
 /*
  * Copy the i-th path that the attempt watches to `path`.  Returns false if

@@ -13,6 +13,7 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "shared/claims.h"
+#include "shared/claimstate.h"
 #include "shared/claimtable.h"
 #include "shared/owners.h"
 #include "shared/sessionstate.h"
@@ -82,18 +83,13 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->procno = zklock_compat_procno();
 	claim->role = GetAuthenticatedUserId();
 	claim->hidden = hidden;
-	claim->granted = false;
+	claim->part = NULL;
 	claim->lost = false;
 	claim->revoked = false;
 	claim->waitstart = GetCurrentTimestamp();
-	claim->token = 0;
-	claim->grant_number = 0;
-	claim->node[0] = '\0';
-	claim->session_id = 0;
 	claim->changes++;
+	claim->waits = false;
 	claim->ensemble = 0;
-	claim->waits = claim->in_server = claim->held = false;
-	claim->others = 0;
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
 	pg_atomic_write_u32(&claim->revocations, 0);
@@ -102,77 +98,63 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	return claim;
 }
 
-bool
-zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
-					 ZkLockMode mode)
-{
-	const ZkLockEntryKey *key = &claim->slot.entry->key;
-
-	return key->mode == mode && strcmp(key->path, path) == 0;
-}
-
 uint32
 zklock_claims_ensemble(const char *hosts)
 {
 	return hash_bytes((const unsigned char *) hosts, (int) strlen(hosts));
 }
 
-/* The caller has the lock. */
-static void
-set_node(ZkLockClaim *claim, const ZkLockClaimNode *node)
-{
-	strlcpy(claim->node, node->name, sizeof(claim->node));
-	claim->session_id = node->session_id;
-	claim->changes++;
-	claim->ensemble = node->ensemble;
-	claim->waits = node->waits;
-	claim->in_server = node->in_server;
-	claim->held = node->granted;
-	claim->others = node->others;
-}
-
-/* Only this backend changes what is compared here, so it needs no lock. */
+/* Do both say the same to others? */
 static bool
-is_node(const ZkLockClaim *claim, const ZkLockClaimNode *node)
+is_same(const ZkLockOutcome *a, const ZkLockOutcome *b)
 {
-	return strcmp(claim->node, node->name) == 0 &&
-		claim->session_id == node->session_id &&
-		claim->ensemble == node->ensemble && claim->waits == node->waits &&
-		claim->in_server == node->in_server &&
-		claim->held == node->granted && claim->others == node->others;
+	return a->verdict == b->verdict && a->queued == b->queued && a->ahead == b->ahead &&
+		a->session_id == b->session_id && strcmp(a->name, b->name) == 0;
 }
 
+/*
+ * An attempt that is not in its queue yet, or has failed, is none to others.  The worker
+ * does not use the slot, because no serial is wanted there.  So only this backend changes what
+ * is compared here, and needs no lock for that.
+ */
 void
-zklock_claims_queued(ZkLockClaim *claim, const ZkLockClaimNode *node)
+zklock_claims_report(ZkLockClaim *claim, const ZkLockOutcome *outcome, uint32 ensemble)
 {
+	static const ZkLockOutcome none = {0};
 	LWLock	   *entry_lock;
 
-	if (claim == NULL || is_node(claim, node))
+	if (outcome->verdict != ZKLOCK_GRANTED &&
+		(outcome->verdict != ZKLOCK_PENDING || !outcome->queued))
+		outcome = &none;
+	if (claim == NULL || is_same(&claim->slot.outcome, outcome))
 		return;
 	entry_lock = lock(claim);
-	set_node(claim, node);
+	claim->slot.outcome = *outcome;
+	claim->ensemble = ensemble;
+	claim->waits &= outcome != &none;
+	claim->changes++;
 	LWLockRelease(entry_lock);
 }
 
+/*
+ * Whether the node is granted meanwhile is in the claim's state, so nobody has to end the
+ * wait.  As above, no lock is needed for the comparison.
+ */
 void
-zklock_claims_dequeued(ZkLockClaim *claim)
-{
-	zklock_claims_queued(claim, &(ZkLockClaimNode) {.name = ""});
-}
-
-void
-zklock_claims_granted(ZkLockClaim *claim, const ZkLockClaimNode *node,
-					  int64 token, int64 number)
+zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole)
 {
 	LWLock	   *entry_lock;
 
-	if (claim == NULL)
+	if (claim == NULL || claim->waits)
 		return;
 	entry_lock = lock(claim);
-	set_node(claim, node);
-	claim->token = token;
-	claim->grant_number = number;
-	claim->granted = true;
+	claim->waits = true;
+	claim->changes++;
+	LWLockRelease(entry_lock);
+	if (whole == NULL)
+		return;
+	entry_lock = lock(whole);
+	whole->part = claim;
 	LWLockRelease(entry_lock);
 }
 
@@ -225,10 +207,44 @@ zklock_claims_remove(ZkLockClaim *claim)
 	zklock_slots_end_claim(claim);
 }
 
+/*
+ * A lock that is lost has no node any more.  At a gate, the state names another one, if there
+ * is one by now.
+ */
+static void
+set_node(ZkLockClaimRow *row, const ZkLockClaimState *state)
+{
+	strlcpy(row->node, state->phase == ZKLOCK_CLAIM_LOST ? "" : state->outcome.name,
+			sizeof(row->node));
+	row->session_id = row->node[0] != '\0' ? state->outcome.session_id : 0;
+}
+
+/*
+ * Before it has a node, a backend may be in the queue with that of a hidden claim.  This one
+ * may be another backend's by now, because it was found under the lock of another entry.
+ */
+static void
+read_part(ZkLockClaim *part, ZkLockClaimRow *row)
+{
+	LWLock	   *lock = zklock_claimtable_lock(&part->slot, LW_SHARED);
+
+	if (lock == NULL)
+		return;
+	if (part->hidden && !part->ended && part->pid == row->pid)
+	{
+		ZkLockClaimState state;
+
+		zklock_claimstate_read(part, &state);
+		set_node(row, &state);
+	}
+	LWLockRelease(lock);
+}
+
 static bool
 read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 {
 	LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);
+	ZkLockClaim *part = NULL;
 	bool		seen;
 
 	if (lock == NULL)
@@ -237,31 +253,29 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 	if (seen)
 	{
 		const ZkLockEntryKey *key = &claim->slot.entry->key;
-		uint32		generation = claim->at_gate ?
-			(uint32) claim->turn.generation : claim->slot.generation;
+		ZkLockClaimState state;
 
+		zklock_claimstate_read(claim, &state);
 		row->pid = claim->pid;
 		row->role = claim->role;
 		row->mode = key->mode;
 		strlcpy(row->path, key->path, sizeof(row->path));
-		row->granted = claim->granted;
-		row->lost = claim->lost || (claim->granted && generation != 0 &&
-									generation != zklock_sessionstate_generation());
+		row->lost = state.phase == ZKLOCK_CLAIM_LOST;
+		row->granted = row->lost || state.phase == ZKLOCK_CLAIM_HOLDS;
 		row->revoked = claim->revoked ||
 			pg_atomic_read_u32(&claim->revocations) > 0;
 		row->waitstart = claim->waitstart;
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
-		row->token = claim->token;
-		row->grant_number = claim->grant_number;
-
-		/* At a gate, one node after the other represents a waiting backend. */
-		strlcpy(row->node, claim->turn.state == ZKLOCK_TURN_WAITING ?
-				claim->slot.entry->slot.outcome.name : claim->node,
-				sizeof(row->node));
-		row->session_id = row->node[0] != '\0' ? claim->session_id : 0;
+		row->token = state.outcome.token;
+		row->grant_number = state.outcome.grant_number;
+		set_node(row, &state);
+		if (state.phase == ZKLOCK_CLAIM_NO_NODE)
+			part = claim->part;
 	}
 	LWLockRelease(lock);
+	if (part != NULL)
+		read_part(part, row);
 	return seen;
 }
 

@@ -48,21 +48,6 @@ typedef struct ZkLockClaimRow
 								 * node; 0: none */
 } ZkLockClaimRow;
 
-/* The node of a claim, and what its backend does with it. */
-typedef struct ZkLockClaimNode
-{
-	const char *name;
-	int64		session_id;		/* of the session that has it */
-	bool		in_server;		/* is it the server's session? */
-	uint32		ensemble;		/* if not: the number of the session's hosts.
-								 * Other hosts have other locks. */
-	bool		granted;
-	bool		waits;			/* the backend waits for it to be granted, and
-								 * does nothing else until then */
-	int			others;			/* if it is a lease that is waited for: number
-								 * of leases that others have */
-} ZkLockClaimNode;
-
 /* Is there shared memory for claims? */
 extern bool zklock_claims_are_shared(void);
 
@@ -76,28 +61,23 @@ extern bool zklock_claims_are_shared(void);
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 										bool hidden);
 
-/* Is this claim on this lock? */
-extern bool zklock_claims_is_for(const ZkLockClaim *claim, const char *path,
-								 ZkLockMode mode);
-
 /* Return the number of an ensemble with these hosts. */
 extern uint32 zklock_claims_ensemble(const char *hosts);
 
 /*
- * The backend is in the queue with this node.  The node may be granted while the
- * backend waits for other locks that belong to the same request.  Costs nothing
- * if nothing has changed.
+ * Record the outcome of the attempt that this backend makes in a session of its own, with
+ * hosts of this number.  If there is none any more, it is all zero.  Costs nothing unless
+ * it matters to others.
  */
-extern void zklock_claims_queued(ZkLockClaim *claim,
-								 const ZkLockClaimNode *node);
+extern void zklock_claims_report(ZkLockClaim *claim, const ZkLockOutcome *outcome,
+								 uint32 ensemble);
 
-/* The backend has no node, or no new one yet. */
-extern void zklock_claims_dequeued(ZkLockClaim *claim);
-
-/* The lock was granted. */
-extern void zklock_claims_granted(ZkLockClaim *claim,
-								  const ZkLockClaimNode *node, int64 token,
-								  int64 number);
+/*
+ * The backend waits for its node to be granted, and does nothing else until then or until it
+ * gives the node up.  If the claim is hidden, it is a part of `whole`; else that is NULL.
+ * Costs nothing if the backend waits already.
+ */
+extern void zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole);
 
 /* The backend has noticed that it has lost the lock. */
 extern void zklock_claims_lost(ZkLockClaim *claim);

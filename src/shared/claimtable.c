@@ -27,16 +27,19 @@ zklock_claimtable_hash(const char *path, ZkLockMode mode)
 }
 
 /*
+ * A number for the queue of a lock's nodes.  Different queues have the same number by
+ * chance only.
+ *
  * Nodes of different modes are in one queue if they have one parent.  Leases
  * have no order among other nodes, and a simple lock has no queue: its path is
  * not the parent of its node.
  */
-uint64
-zklock_claimtable_queue(const char *path, ZkLockMode mode, bool of_mutex)
+static uint64
+queue_of(const char *path, ZkLockMode mode)
 {
 	const ZkLockModeRow *row = &zklock_mode_table[mode];
-	uint64		seed = of_mutex ? 0 : row->kind == NULL ? 1 + mode : 0;
-	const char *last = of_mutex ? row->mutex : row->dir;
+	uint64		seed = row->kind == NULL ? 1 + mode : 0;
+	const char *last = row->dir;
 	const char *end = path + strlen(path);
 
 	/* The parent is the path, or `last` below it. */
@@ -281,7 +284,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	zklock_owners_set_owner(&claim->charge);
 	if (!found)
 	{
-		entry->queue = zklock_claimtable_queue(path, mode, false);
+		entry->queue = queue_of(path, mode);
 		entry->nclaims = 0;
 		entry->kept_claim = NULL;
 
@@ -300,8 +303,9 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	}
 	entry->nclaims++;
 	memset(&claim->turn, 0, sizeof(claim->turn));
-	claim->at_gate = claim->ended = false;
+	claim->at_gate = claim->ended = claim->node_deleted = false;
 	claim->slot.generation = 0;
+	claim->slot.outcome = (ZkLockOutcome) {0};
 	use_slot(&claim->slot, hash, entry);
 
 	/* This claim keeps the entry now, so that others can have that one. */

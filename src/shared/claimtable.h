@@ -32,7 +32,8 @@ struct ZkLockEntry;
 /*
  * Where a backend requests a node of the server's session, and the worker
  * answers.  Each claim has a slot for a node of its own, and each entry has
- * one for the node of its gate.
+ * one for the node of its gate.  A backend with a session of its own requests
+ * nothing, and records the outcome of its attempt in the slot of the claim.
  */
 typedef struct ZkLockSlot
 {
@@ -45,16 +46,19 @@ typedef struct ZkLockSlot
 	/* set by backends; `wanted` of an entry's slot is in its gate */
 	uint64		wanted;			/* serial of the wanted attempt; 0: no node */
 	uint64		last_wanted;
-	uint32		generation;		/* generation of the request */
+	uint32		generation;		/* generation of the request; 0: the node is in
+								 * the backend's own session */
 	ZkLockParams params;		/* in an entry's slot, the mode only */
 	uint32		asked;			/* number of the last question whether a
 								 * granted node exists */
+
+	/* set by whoever runs the attempt: the worker, or the backend */
+	ZkLockOutcome outcome;
 
 	/* set by the worker */
 	uint64		taken;			/* serial of the attempt that the worker has
 								 * taken */
 	uint32		taken_in;		/* generation in which it was taken */
-	ZkLockOutcome outcome;
 	uint32		answered;		/* number of the question that `present`
 								 * answers */
 	int			present;
@@ -70,13 +74,13 @@ typedef struct ZkLockSlot
 typedef struct ZkLockEntryKey
 {
 	ZkLockMode	mode;
-	char		path[ZKLOCK_PATH_MAX + 1];
+	char		path[ZKLOCK_PATH_SIZE];
 } ZkLockEntryKey;
 
 typedef struct ZkLockEntry
 {
 	ZkLockEntryKey key;			/* dynahash: must be first */
-	uint64		queue;			/* see zklock_claimtable_queue() */
+	uint64		queue;			/* of its nodes, as a number */
 	int			nclaims;
 	ZkLockGate	gate;
 	ZkLockSlot	slot;
@@ -88,6 +92,8 @@ typedef struct ZkLockEntry
 	 */
 	struct ZkLockClaim *kept_claim;
 } ZkLockEntry;
+
+typedef struct ZkLockClaim ZkLockClaim;
 
 struct ZkLockClaim
 {
@@ -111,14 +117,11 @@ struct ZkLockClaim
 	int			procno;
 	Oid			role;
 	bool		hidden;			/* a part of what another claim represents */
-	bool		granted;
+	ZkLockClaim *part;			/* hidden claim that the backend has waited for
+								 * first.  It may have ended since. */
 	bool		lost;
 	bool		revoked;
 	TimestampTz waitstart;
-	int64		token;
-	int64		grant_number;
-	char		node[ZKLOCK_NAME_SIZE];
-	int64		session_id;
 
 	/*
 	 * The wait of the backend, as positions.c reads it.  `changes` is the number of
@@ -126,20 +129,16 @@ struct ZkLockClaim
 	 * used again.
 	 */
 	uint64		changes;
-	uint32		ensemble;		/* as in ZkLockClaimNode */
-	bool		waits;			/* the backend waits for this claim */
-	bool		in_server;		/* `node` is in the server's session, so the
-								 * slot has what follows */
-	bool		held;			/* `node` is granted */
-	int			others;			/* as in ZkLockClaimNode */
+	bool		waits;			/* the backend waits for the node to be granted,
+								 * or it was granted meanwhile */
+	uint32		ensemble;		/* number of the hosts of the backend's own
+								 * session, see zklock_claims_ensemble() */
 
 	/* changed without the lock, because they change often */
 	pg_atomic_uint64 session_count;
 	pg_atomic_uint64 xact_count;
 	pg_atomic_uint32 revocations;	/* noticed by the worker */
 };
-
-typedef struct ZkLockClaim ZkLockClaim;
 
 typedef struct ZkLockClaimTable
 {
@@ -156,13 +155,6 @@ extern ZkLockClaimTable *zklock_claimtable;
 
 /* The hash of an entry's key, which selects its lock. */
 extern uint32 zklock_claimtable_hash(const char *path, ZkLockMode mode);
-
-/*
- * A number for the queue of a lock's nodes, or of those of its mutex if it has
- * one.  Different queues have the same number by chance only.
- */
-extern uint64 zklock_claimtable_queue(const char *path, ZkLockMode mode,
-									  bool of_mutex);
 
 /* In the postmaster only; see shmem.c. */
 extern Size zklock_claimtable_shmem_size(void);

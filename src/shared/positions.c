@@ -10,13 +10,10 @@
 
 #include "common/compat.h"
 #include "common/hashfn.h"
-#include "shared/claimtable.h"
+#include "shared/claimstate.h"
 #include "shared/lwlocks.h"
 #include "shared/positions.h"
 #include "shared/sessionstate.h"
-
-/* Positions of one claim */
-#define MAX_POSITIONS 2
 
 /* A set of queues; others may seem to be in it */
 #define QUEUE_SET_BITS 65536	/* a power of two */
@@ -24,65 +21,6 @@ typedef struct QueueSet
 {
 	uint8		bits[QUEUE_SET_BITS / 8];
 } QueueSet;
-
-/* The node of a claim, wherever it is recorded */
-typedef struct ClaimedNode
-{
-	const char *name;			/* "": not known */
-	bool		in_server;		/* in the server's session */
-	uint64		rank;
-	bool		held;
-	bool		waits;
-	int			others;
-} ClaimedNode;
-
-/* At a gate, the node is that of the entry.  Returns false if there is none. */
-static bool
-get_node_of_gate(const ZkLockClaim *claim, ClaimedNode *node)
-{
-	const ZkLockTurn *turn = &claim->turn;
-
-	node->name = claim->slot.entry->slot.outcome.name;
-	node->rank = zklock_gate_rank(turn);
-	node->held = turn->state == ZKLOCK_TURN_HOLDING;
-	node->waits = claim->waits && !node->held;
-	return !node->held ||
-		(!turn->lost && turn->generation == zklock_sessionstate_generation());
-}
-
-static bool
-get_node_of_slot(const ZkLockClaim *claim, ClaimedNode *node)
-{
-	const ZkLockSlot *slot = &claim->slot;
-
-	node->name = slot->outcome.name;
-	node->held = slot->outcome.verdict == ZKLOCK_GRANTED;
-	node->waits = claim->waits && !node->held;
-	node->others = slot->outcome.ahead;
-	return slot->generation == zklock_sessionstate_generation() &&
-		!claim->node_deleted &&
-		(node->held || slot->outcome.verdict == ZKLOCK_PENDING);
-}
-
-static bool
-get_node(const ZkLockClaim *claim, ClaimedNode *node)
-{
-	*node = (ClaimedNode) {.in_server = true};
-	if (claim->slot.entry == NULL || claim->ended || claim->lost)
-		return false;
-	if (claim->at_gate && claim->turn.state != ZKLOCK_TURN_OUT)
-		return get_node_of_gate(claim, node);
-	if (claim->slot.wanted != 0)
-		return get_node_of_slot(claim, node);
-
-	/* A node of the backend's own session */
-	node->in_server = false;
-	node->name = claim->node;
-	node->held = claim->held;
-	node->waits = claim->waits;
-	node->others = claim->others;
-	return !claim->in_server && (claim->held || claim->waits || claim->node[0] != '\0');
-}
 
 /*
  * While its node is not known, a claim is behind all others: it will be
@@ -96,16 +34,6 @@ number_of(const char *name)
 	return zklock_contender_parse(name, &number) != NULL ? number : PG_INT64_MAX;
 }
 
-static uint64
-queue_of(const ZkLockClaim *claim, uint32 ensemble, bool of_mutex)
-{
-	const ZkLockEntry *entry = claim->slot.entry;
-
-	return hash_combine64(ensemble, of_mutex ?
-						  zklock_claimtable_queue(entry->key.path, entry->key.mode, true) :
-						  entry->queue);
-}
-
 /* The ensemble of the server's session */
 static uint32
 server_ensemble(void)
@@ -116,63 +44,50 @@ server_ensemble(void)
 	return status.ensemble;
 }
 
-/*
- * Make the positions of a claim.  `ensemble` is that of the server's session.
- * Returns their number.
- */
-static int
-get_positions(const ZkLockClaim *claim, uint32 ensemble,
-			  ZkLockPosition *positions)
+/* The number of the hosts whose session has a claim's node */
+static uint32
+ensemble_of(const ZkLockClaim *claim, const ZkLockClaimState *state, uint32 of_server)
 {
-	ZkLockPosition *p = &positions[0];
+	return state->generation != 0 ? of_server : claim->ensemble;
+}
+
+/*
+ * Make the position of a claim.  `of_server` is the number of the hosts of the server's
+ * session.  Returns false if the claim has none.
+ */
+static bool
+get_position(const ZkLockClaim *claim, uint32 of_server, ZkLockPosition *p)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockModeRow *mode;
-	ClaimedNode node;
-	int64		number;
+	ZkLockClaimState state;
+	bool		held;
 
-	if (!get_node(claim, &node))
-		return 0;
-	if (!node.in_server)
-		ensemble = claim->ensemble;
-	mode = &zklock_mode_table[claim->slot.entry->key.mode];
-
-	/* A hidden claim is the mutex of a semaphore, for whose lease the backend waits. */
+	if (entry == NULL || claim->ended)
+		return false;
+	zklock_claimstate_read(claim, &state);
+	held = state.phase == ZKLOCK_CLAIM_HOLDS;
+	if (!held && state.phase != ZKLOCK_CLAIM_WAITS)
+		return false;
+	mode = &zklock_mode_table[entry->key.mode];
 	*p = (ZkLockPosition) {
-		.kind = mode->kind != NULL && mode->kind->reader ? ZKLOCK_POSITION_READER :
+		.queue = hash_combine64(ensemble_of(claim, &state, of_server), entry->queue),
+		.number = mode->kind != NULL ? number_of(state.outcome.name) : held ? 0 : 1,
+		.rank = state.rank,
+		.kind = mode->has_permits ? ZKLOCK_POSITION_LEASE :
+			zklock_mode_is_shared(entry->key.mode) ? ZKLOCK_POSITION_READER :
 			ZKLOCK_POSITION_WRITER,
-		.rank = node.rank,
-		.waits = node.waits,
-		.of_wait = node.waits || claim->hidden,
-		.others = node.others,
+		.waits = claim->waits && !held,
+		.others = state.outcome.ahead,
 		.process = (uint32) claim->procno,
 		.claim = (int) (claim - zklock_claimtable->claim),
 		.changes = claim->changes,
 		.pid = claim->pid
 	};
 
-	/* In a session of its own, it first waits for the mutex of the semaphore. */
-	p->of_mutex = mode->mutex != NULL &&
-		zklock_contender_parse(node.name, &number) == &zklock_contender_mutex;
-	p->queue = queue_of(claim, ensemble, p->of_mutex);
-	if (mode->kind != NULL || p->of_mutex)
-		p->number = number_of(node.name);
-	else
-	{
-		p->number = node.held ? 0 : 1;
-		if (mode->has_permits)
-			p->kind = ZKLOCK_POSITION_LEASE;
-	}
-	if (mode->mutex == NULL || p->of_mutex || !p->waits)
-		return 1;
-
-	/* A backend that waits for a lease has the mutex. */
-	positions[1] = *p;
-	p = &positions[1];
-	p->of_mutex = true;
-	p->queue = queue_of(claim, ensemble, true);
-	p->kind = ZKLOCK_POSITION_WRITER;
-	p->number = -1;
-	p->waits = false;
-	return 2;
+	/* A hidden claim is the mutex of a semaphore, for whose lease the backend waits. */
+	p->of_wait = p->waits || claim->hidden;
+	return true;
 }
 
 static void
@@ -181,24 +96,15 @@ add_queue(QueueSet *set, uint64 queue)
 	set->bits[queue % QUEUE_SET_BITS / 8] |= 1 << queue % 8;
 }
 
-/* Add the queues in which a claim may wait. */
+/* Add the queue in which a claim may wait. */
 static void
 add_awaited(QueueSet *set, const ZkLockClaim *claim)
 {
-	const ZkLockEntry *entry = claim->slot.entry;
-
-	if (entry == NULL || !claim->waits)
-		return;
-	add_queue(set, entry->queue);
-	if (zklock_mode_table[entry->key.mode].mutex != NULL)
-		add_queue(set, zklock_claimtable_queue(entry->key.path, entry->key.mode,
-											   true));
+	if (claim->slot.entry != NULL && claim->waits)
+		add_queue(set, claim->slot.entry->queue);
 }
 
-/*
- * Does anybody wait in the queue of a claim?  A claim that is in the queue of a mutex
- * too, while it waits for a lease, is itself one that waits.
- */
+/* Does anybody wait in the queue of a claim? */
 static bool
 is_awaited(const QueueSet *set, const ZkLockClaim *claim)
 {
@@ -211,7 +117,7 @@ is_awaited(const QueueSet *set, const ZkLockClaim *claim)
 int
 zklock_positions_room(void)
 {
-	return zklock_claimtable_peak() * MAX_POSITIONS;
+	return zklock_claimtable_peak();
 }
 
 int
@@ -219,13 +125,13 @@ zklock_positions_read(ZkLockPosition *positions, int room)
 {
 	int			n = 0;
 	int			nclaims;
-	uint32		ensemble;
+	uint32		of_server;
 	QueueSet	awaited = {{0}};
 
 	zklock_lwlocks_acquire_partitions(LW_SHARED);
-	ensemble = server_ensemble();
+	of_server = server_ensemble();
 	nclaims = zklock_claimtable_peak();
-	if (nclaims * MAX_POSITIONS > room)
+	if (nclaims > room)
 		n = -1;
 	for (int i = 0; i < nclaims && n >= 0; i++)
 		add_awaited(&awaited, &zklock_claimtable->claim[i]);
@@ -233,8 +139,8 @@ zklock_positions_read(ZkLockPosition *positions, int room)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
-		if (is_awaited(&awaited, claim))
-			n += get_positions(claim, ensemble, &positions[n]);
+		if (is_awaited(&awaited, claim) && get_position(claim, of_server, &positions[n]))
+			n++;
 	}
 	zklock_lwlocks_release_partitions();
 	return n;
@@ -244,31 +150,17 @@ zklock_positions_read(ZkLockPosition *positions, int room)
 static bool
 is_unchanged(const ZkLockPosition *p)
 {
-	ZkLockPosition now[MAX_POSITIONS];
-	int			n = get_positions(&zklock_claimtable->claim[p->claim],
-								  server_ensemble(), now);
+	ZkLockPosition now;
 
-	for (int i = 0; i < n; i++)
-		if (now[i].of_mutex == p->of_mutex && now[i].queue == p->queue &&
-			now[i].number == p->number && now[i].rank == p->rank &&
-			now[i].waits == p->waits && now[i].process == p->process &&
-			now[i].changes == p->changes)
-			return true;
-	return false;
+	return get_position(&zklock_claimtable->claim[p->claim], server_ensemble(), &now) &&
+		now.queue == p->queue && now.number == p->number && now.rank == p->rank &&
+		now.waits == p->waits && now.process == p->process && now.changes == p->changes;
 }
 
-static void
-copy_queue(const ZkLockPosition *p, char *queue)
+static const ZkLockEntryKey *
+key_of(const ZkLockPosition *p)
 {
-	const ZkLockEntryKey *key = &zklock_claimtable->claim[p->claim].slot.entry->key;
-
-	size_t		len = strlcpy(queue, key->path, ZKLOCK_QUEUE_SIZE);
-
-	if (!p->of_mutex)
-		return;
-	queue[len++] = '/';
-	strlcpy(queue + len, zklock_mode_table[key->mode].mutex,
-			ZKLOCK_QUEUE_SIZE - len);
+	return &zklock_claimtable->claim[p->claim].slot.entry->key;
 }
 
 /*
@@ -279,15 +171,13 @@ static bool
 is_still_blocked(ZkLockBlocking *b)
 {
 	const ZkLockClaim *claim = &zklock_claimtable->claim[b->waiter.claim];
-	char		queue[ZKLOCK_QUEUE_SIZE];
 
 	if (!is_unchanged(&b->waiter) || !is_unchanged(&b->blocker))
 		return false;
-	copy_queue(&b->waiter, b->path);
-	copy_queue(&b->blocker, queue);
 	b->role = claim->role;
-	b->mode = b->waiter.of_mutex ? ZKLOCK_EXCLUSIVE : claim->slot.entry->key.mode;
-	return strcmp(b->path, queue) == 0;
+	b->mode = key_of(&b->waiter)->mode;
+	strlcpy(b->path, key_of(&b->waiter)->path, sizeof(b->path));
+	return strcmp(b->path, key_of(&b->blocker)->path) == 0;
 }
 
 bool
@@ -312,12 +202,16 @@ zklock_positions_give_in(ZkLockBlocking *blockings, int n)
 	return blocked;
 }
 
-/* Is a claim held with a node in a queue?  Sets the node. */
+/* Is a claim held with a node in a queue?  Reads its state. */
 static bool
-get_held_node(const ZkLockClaim *claim, ClaimedNode *node)
+get_held(const ZkLockClaim *claim, ZkLockClaimState *state)
 {
-	return get_node(claim, node) && node->held && node->name[0] != '\0' &&
-		zklock_mode_table[claim->slot.entry->key.mode].kind != NULL;
+	const ZkLockEntry *entry = claim->slot.entry;
+
+	if (entry == NULL || claim->ended || zklock_mode_table[entry->key.mode].kind == NULL)
+		return false;
+	zklock_claimstate_read(claim, state);
+	return state->phase == ZKLOCK_CLAIM_HOLDS && state->outcome.name[0] != '\0';
 }
 
 int
@@ -326,7 +220,7 @@ zklock_positions_held(const bool *processes, const uint32 *ensemble,
 {
 	int			n = 0;
 	uint32		of_server;
-	ClaimedNode node;
+	ZkLockClaimState state;
 
 	zklock_lwlocks_acquire_partitions(LW_SHARED);
 	of_server = server_ensemble();
@@ -335,8 +229,8 @@ zklock_positions_held(const bool *processes, const uint32 *ensemble,
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		const ZkLockEntry *entry = claim->slot.entry;
 
-		if (entry == NULL || !processes[claim->procno] || !get_held_node(claim, &node) ||
-			(node.in_server ? of_server : claim->ensemble) !=
+		if (!get_held(claim, &state) || !processes[claim->procno] ||
+			ensemble_of(claim, &state, of_server) !=
 			(ensemble == NULL ? of_server : *ensemble))
 			continue;
 		nodes[n] = (ZkLockHeldNode) {
@@ -344,7 +238,7 @@ zklock_positions_held(const bool *processes, const uint32 *ensemble,
 			.claim = i, .changes = claim->changes
 		};
 		strlcpy(nodes[n].path, entry->key.path, sizeof(nodes[n].path));
-		strlcpy(nodes[n].node, node.name, sizeof(nodes[n].node));
+		strlcpy(nodes[n].node, state.outcome.name, sizeof(nodes[n].node));
 		n++;
 	}
 	zklock_lwlocks_release_partitions();
@@ -355,13 +249,12 @@ bool
 zklock_positions_is_held(const ZkLockHeldNode *node)
 {
 	const ZkLockClaim *claim = &zklock_claimtable->claim[node->claim];
-	ClaimedNode now;
+	ZkLockClaimState now;
 	bool		held;
 
 	zklock_lwlocks_acquire_partitions(LW_SHARED);
-	held = claim->slot.entry != NULL && (uint32) claim->procno == node->process &&
-		claim->changes == node->changes && get_held_node(claim, &now) &&
-		strcmp(now.name, node->node) == 0;
+	held = (uint32) claim->procno == node->process && claim->changes == node->changes &&
+		get_held(claim, &now) && strcmp(now.outcome.name, node->node) == 0;
 	zklock_lwlocks_release_partitions();
 	return held;
 }

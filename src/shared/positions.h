@@ -4,8 +4,7 @@
  *	  The positions of all backends of this server in the queues of their
  *	  locks, for the detection of deadlocks.
  *
- * A position is that of a claim.  A backend that waits for a lease also has
- * the mutex of the semaphore.  A claim that is lost, or whose node is not
+ * A position is that of a claim.  A claim that is lost, or whose node is not
  * known yet, has no position.  Vertices are numbered as processes are by
  * zklock_compat_procno(); a backend's claims are removed before its number is
  * used again.
@@ -24,9 +23,6 @@
 #include "protocol/recipe_types.h"
 #include "protocol/waitgraph.h"
 
-/* A parent of nodes: that of a lock, or of the mutex of a semaphore. */
-#define ZKLOCK_QUEUE_SIZE (ZKLOCK_PATH_MAX + 16)
-
 /* Two positions of a cycle, the first of which is blocked by the second. */
 typedef struct ZkLockBlocking
 {
@@ -36,7 +32,7 @@ typedef struct ZkLockBlocking
 	/* The lock that the waiter waits for; set by zklock_positions_give_in(). */
 	Oid			role;			/* of the waiter */
 	ZkLockMode	mode;
-	char		path[ZKLOCK_QUEUE_SIZE];	/* in UTF-8 */
+	char		path[ZKLOCK_PATH_SIZE];	/* in UTF-8 */
 } ZkLockBlocking;
 
 /* Return the number of positions that zklock_positions_read() may need. */
@@ -64,7 +60,7 @@ typedef struct ZkLockHeldNode
 {
 	uint32		process;
 	ZkLockMode	mode;
-	char		path[ZKLOCK_PATH_MAX + 1];	/* in UTF-8 */
+	char		path[ZKLOCK_PATH_SIZE];	/* in UTF-8 */
 	char		node[ZKLOCK_NAME_SIZE];
 
 	/* where it comes from */

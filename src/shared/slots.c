@@ -10,6 +10,7 @@
 
 #include "common/clienttypes.h"
 #include "common/guc.h"
+#include "shared/claimstate.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 
@@ -276,51 +277,30 @@ ahead_at_gate(const ZkLockClaim *claim, const ZkLockTurn **nearest)
 	return n;
 }
 
-/* Combine the state of the gate with the worker's report about its node. */
+/*
+ * Who is ahead of a backend that waits at a gate, or was refused there: other backends, and
+ * those ahead of the node.
+ */
 static void
-get_gate_state(const ZkLockClaim *claim, ZkLockSlotState *state)
+get_ahead_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 {
-	const ZkLockTurn *turn = &claim->turn;
-	const ZkLockGate *gate = &claim->slot.entry->gate;
-	const ZkLockSlot *node = &claim->slot.entry->slot;
+	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *nearest;
-	bool		failed = turn->state == ZKLOCK_TURN_OUT &&
-		turn->verdict != ZKLOCK_TIMED_OUT;
 
-	if (failed)
-		state->outcome = claim->slot.outcome;	/* from copy_reason() */
-	state->outcome.verdict = turn->lost ? ZKLOCK_EXPIRED : turn->verdict;
-	state->outcome.queued = turn->queued;
-	state->outcome.yielding = turn->state == ZKLOCK_TURN_WAITING &&
-		(turn->prev == NULL || gate->shared) &&
-		gate->node.yielding && !gate->node.queued;
-	state->outcome.token = turn->token;
-	state->outcome.grant_number = turn->grant_number;
-	state->outcome.was_kept = turn->was_kept;
-	state->outcome.joined = turn->joined;
-	state->generation = (uint32) turn->generation;
-	if (turn->state == ZKLOCK_TURN_HOLDING)
-		return;
-	if (failed)
-	{
-		state->other[0] = '\0';
-		strlcpy(state->text, claim->slot.text, sizeof(state->text));
-		return;
-	}
 	state->outcome.ahead = ahead_at_gate(claim, &nearest) +
-		(gate->state == ZKLOCK_GATE_HELD ? 0 : node->outcome.ahead);
+		(entry->gate.state == ZKLOCK_GATE_HELD ? 0 : entry->slot.outcome.ahead);
 	if (nearest != NULL)
 	{
 		/*
 		 * Its own slot is not used, so the data that it requested is still
 		 * there.
 		 */
-		strlcpy(state->other, node->outcome.name, sizeof(state->other));
+		strlcpy(state->other, entry->slot.outcome.name, sizeof(state->other));
 		strlcpy(state->text,
 				claim_of_turn(unconstify(ZkLockTurn *, nearest))->slot.text,
 				sizeof(state->text));
 	}
-	else if (node->outcome.verdict == ZKLOCK_GRANTED)
+	else if (entry->slot.outcome.verdict == ZKLOCK_GRANTED)
 		state->other[0] = state->text[0] = '\0';	/* no contender is ahead of
 													 * the node */
 }
@@ -329,23 +309,22 @@ void
 zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
-	const ZkLockSlot *slot;
+	ZkLockClaimState now;
 
 	LWLockAcquire(lock, LW_SHARED);
-	slot = slot_of(claim);
-	state->outcome = slot->outcome;
-	state->generation = slot->generation;
+	zklock_claimstate_read(claim, &now);
+	state->outcome = now.outcome;
+	state->generation = now.generation;
+	state->other[0] = state->text[0] = '\0';
 
 	/* Before there is an answer, these contain the request. */
-	if (slot->outcome.queued || slot->outcome.verdict != ZKLOCK_PENDING)
+	if (now.slot->outcome.queued || now.slot->outcome.verdict != ZKLOCK_PENDING)
 	{
-		strlcpy(state->other, slot->other, sizeof(state->other));
-		strlcpy(state->text, slot->text, sizeof(state->text));
+		strlcpy(state->other, now.slot->other, sizeof(state->other));
+		strlcpy(state->text, now.slot->text, sizeof(state->text));
 	}
-	else
-		state->other[0] = state->text[0] = '\0';
-	if (claim->at_gate)
-		get_gate_state(claim, state);
+	if (now.slot->gate && claim->turn.state != ZKLOCK_TURN_HOLDING)
+		get_ahead_at_gate(claim, state);
 	LWLockRelease(lock);
 }
 
@@ -358,6 +337,7 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 
 	claim->changes++;
 	claim->waits = false;
+	claim->slot.outcome = (ZkLockOutcome) {0};
 	if (claim->at_gate)
 	{
 		ZkLockGateTerms terms = {0};

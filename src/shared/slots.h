@@ -133,7 +133,7 @@ typedef struct ZkLockSlotRequest
 	/* valid if `wanted` is not 0 and not `taken` */
 	uint32		generation;		/* generation of the request */
 	ZkLockParams params;
-	char		path[ZKLOCK_PATH_MAX + 1];
+	char		path[ZKLOCK_PATH_SIZE];
 	char		count[ZKLOCK_PATH_MAX + 1];	/* "": none */
 	char		from[ZKLOCK_NAME_SIZE]; /* "": no downgrade */
 	char		data[ZKLOCK_SLOT_TEXT];

@@ -27,6 +27,7 @@
 #include "server_gates.h"
 #include "server_sim.h"
 #include "session/session.h"
+#include "shared/claimstate.h"
 #include "shared/claimtable.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
@@ -89,15 +90,26 @@ __wrap_zklock_locktable_ungrant(ZkLockHold *hold)
 	__real_zklock_locktable_ungrant(hold);
 }
 
+static bool
+is_node_deleted(const ZkLockHold *hold)
+{
+	return hold->node != NULL && !has_session() && zklock_slots_is_node_deleted(hold->node);
+}
+
 /* Do other backends see what this one has? */
 static bool
 is_shown(const ZkLockHold *hold)
 {
-	const ZkLockClaim *claim = hold->claim;
+	ZkLockClaimState state;
 
-	return claim->granted && strcmp(claim->node, hold->name) == 0 &&
-		claim->session_id == hold->session_id && claim->token == hold->token &&
-		claim->grant_number == hold->grant_number;
+	zklock_claimstate_read(hold->claim, &state);
+	if (state.phase == ZKLOCK_CLAIM_LOST)
+		return hold->claim->lost || is_node_deleted(hold) ||
+			(!has_session() &&
+			 hold->session_serial != zklock_sessionstate_generation());
+	return state.phase == ZKLOCK_CLAIM_HOLDS && strcmp(state.outcome.name, hold->name) == 0 &&
+		state.outcome.session_id == hold->session_id && state.outcome.token == hold->token &&
+		state.outcome.grant_number == hold->grant_number;
 }
 
 /* Whatever is granted and not known to the checker yet. */
@@ -239,12 +251,6 @@ check_one_session(const ZkLockKey *fresh, int n)
 	}
 }
 
-static bool
-is_node_deleted(const ZkLockHold *hold)
-{
-	return hold->node != NULL && !has_session() && zklock_slots_is_node_deleted(hold->node);
-}
-
 /* A look at the locks shows each node that is known to be gone. */
 static void
 check_deleted(void)
@@ -272,9 +278,15 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 						  int64 deadline)
 {
 	const char *last = strrchr(request->path, '/') + 1;
+	ZkLockClaimState state;
 
 	if (strcmp(last, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
 		mutex = attempt;
+	if (attempt->claim != NULL)
+		zklock_claimstate_read(attempt->claim, &state);
+	if (attempt->claim != NULL && state.phase != ZKLOCK_CLAIM_NO_NODE &&
+		state.phase != ZKLOCK_CLAIM_LOST)
+		server_breach(SERVER_SOUND, "a node is shown that was given up");
 	server_lags();
 	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");

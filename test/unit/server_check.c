@@ -430,6 +430,15 @@ server_check_close(int64_t session, bool planned)
 }
 
 bool
+server_check_is_held(const void *claim, int process)
+{
+	for (int i = 0; i < MAX_HOLDS; i++)
+		if (holds[i].claim == claim && holds[i].process == process)
+			return true;
+	return false;
+}
+
+bool
 server_check_is_free(void)
 {
 	for (int i = 0; i < MAX_HOLDS; i++)

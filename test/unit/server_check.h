@@ -32,6 +32,9 @@ extern void server_check_rival_releases(int rival);
  */
 extern void server_check_close(int64_t session, bool planned);
 
+/* Does a process hold the lock of this claim, and know that? */
+extern bool server_check_is_held(const void *claim, int process);
+
 /* Is nothing held by anybody? */
 extern bool server_check_is_free(void);
 

@@ -18,6 +18,7 @@
 #include "server_gates.h"
 #include "server_sim.h"
 #include "session/session.h"
+#include "shared/claimstate.h"
 #include "shared/claimtable.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
@@ -297,13 +298,22 @@ check_shut(const Readers *readers)
 		server_breach(SERVER_READERS, "readers may join others though a writer waits");
 }
 
+static bool
+is_granted(const ZkLockClaim *claim)
+{
+	ZkLockClaimState state;
+
+	zklock_claimstate_read(claim, &state);
+	return state.phase == ZKLOCK_CLAIM_HOLDS || state.phase == ZKLOCK_CLAIM_LOST;
+}
+
 bool
 __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
 	Readers		readers = readers_beside(claim);
 	bool		given_up;
 
-	server_gates_let_go(claim, claim->granted);
+	server_gates_let_go(claim, is_granted(claim));
 	releasing = clock != NULL;
 	given_up = __real_zklock_slots_give_up(claim, lease, clock);
 	releasing = false;
@@ -418,7 +428,7 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 void
 __wrap_zklock_slots_end_claim(ZkLockClaim *claim)
 {
-	server_gates_let_go(claim, claim->granted);
+	server_gates_let_go(claim, is_granted(claim));
 	if (is_kept(claim) && !proc_exit_inprogress)
 		server_breach(SERVER_GATE, "a claim ends before its lock");
 	forget_arrival(&claim->turn);

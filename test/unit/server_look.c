@@ -40,7 +40,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, bool ending, ui
 	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *turn = &claim->turn;
 
-	if (is_asleep(claim, asleep) && !claim->granted)
+	if (is_asleep(claim, asleep) && !server_is_held(claim, claim->pid))
 	{
 		if (claim->at_gate && turn->state == ZKLOCK_TURN_HOLDING && !turn->lost)
 			return "a backend sleeps that has its lock";

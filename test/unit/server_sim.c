@@ -280,6 +280,12 @@ find_pid(int pid)
 }
 
 bool
+server_is_held(const void *claim, int pid)
+{
+	return server_check_is_held(claim, find_pid(pid));
+}
+
+bool
 server_was_cycle(const int *members, const int *wanted, int n)
 {
 	int			processes[SERVER_MAX_PLACES];

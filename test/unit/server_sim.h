@@ -170,6 +170,9 @@ extern void server_hold(const void *claim, int path, int alike, bool current,
 						int64_t session);
 extern void server_let_go(const void *claim);
 
+/* Does the process with this pid hold the lock of this claim, and know that? */
+extern bool server_is_held(const void *claim, int pid);
+
 /* Its check is passed, and its effects are there. */
 extern void server_commits(void);
 extern void server_committed(void);

@@ -131,15 +131,12 @@ look(ZkLockClaim *claim, ZkLockSlotState *state)
 
 /* Show that this backend waits, and read the positions of all. */
 static void
-look_at_positions(ZkLockClaim *claim, const ZkLockSlotState *state)
+look_at_positions(ZkLockClaim *claim)
 {
-	ZkLockPosition positions[2 * 80];
+	ZkLockPosition positions[80];
 	int			n;
 
-	zklock_claims_queued(claim, &(ZkLockClaimNode) {
-						 .name = state->outcome.name,.session_id = 1,
-						 .in_server = true,.waits = true
-						 });
+	zklock_claims_wait(claim, NULL);
 	if (!stress_percent(10))
 		return;
 	n = zklock_positions_read(positions, lengthof(positions));
@@ -165,7 +162,7 @@ wait_for_verdict(ZkLockClaim *claim, ZkLockSlotState *state,
 		if (*verdict != ZKLOCK_PENDING)
 			break;
 		if (state->outcome.queued)
-			look_at_positions(claim, state);
+			look_at_positions(claim);
 		if (exits && stress_percent(50))
 			return EXIT;
 		if (cancelled && stress_percent(50))
@@ -211,7 +208,6 @@ acquire(ZkLockClaim *claim, ZkLockMode mode, ZkLockSlotState *state)
 		if (verdict != ZKLOCK_EXPIRED || tries == 5)
 			return NOT_GRANTED;
 		stress_count(STRESS_N_EXPIRED);
-		zklock_claims_dequeued(claim);
 		ready();
 	}
 }
@@ -340,14 +336,6 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 	stress_hold(path, reads, generation);
 	stress_count(state.outcome.joined ? STRESS_N_JOINED :
 				 state.outcome.grant_number > 0 ? STRESS_N_PASSED : STRESS_N_GRANTS);
-	zklock_claims_granted(claim,
-						  &(ZkLockClaimNode) {
-							  .name = state.outcome.name,
-							  .session_id = 1,
-							  .in_server = true,
-							  .granted = true
-						  },
-						  state.outcome.token, state.outcome.grant_number);
 	zklock_claims_count(claim, 1, stress_random(3));
 	if (stress_percent(5))
 		zklock_slots_forbid_handover(claim);

@@ -1,5 +1,5 @@
 # Seed 2
 # An attempt that is given up keeps a grant that has come meanwhile.
-/^abandon(/,/^}/s/^.release_slot(node_claim);/	(void) copy_results(attempt);\
+/^abandon(/,/^}/s/^.release_slot(attempt->claim);/	(void) copy_results(attempt);\
 	if (attempt->outcome.verdict != ZKLOCK_GRANTED)\
-		release_slot(node_claim);/
+		release_slot(attempt->claim);/

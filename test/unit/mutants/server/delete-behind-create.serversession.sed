@@ -4,5 +4,5 @@
 	/^	if (request->from == NULL)$/,/make_way/d
 	s/^	zklock_slots_request(.*/&\
 	if (request->from == NULL)\
-		zklock_slots_make_way(attempt->node_claim, asked.at_gate);/
+		zklock_slots_make_way(attempt->claim, asked.at_gate);/
 }

@@ -1,0 +1,3 @@
+# Seed 6
+# An attempt that is given up is still shown.
+/^abandon(/,/^}/s/^\tzklock_claims_report(.*//
