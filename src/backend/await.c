@@ -185,7 +185,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			zklock_revoke_check_attempts(attempts, n);
 
 		status = zklock_session_routine->status();
-		if (zklock_session_routine->current() == 0 || status == NULL ||
+		if (zklock_session_routine->current() == 0 ||
 			status->state == ZKLOCK_CLIENT_CONNECTED)
 			reconnect_by = ZKLOCK_NEVER;
 		else if (reconnect_by == ZKLOCK_NEVER)

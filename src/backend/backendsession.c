@@ -36,10 +36,13 @@ admit(ZkLockHold **holds, int n, int64 deadline)
 	(void) deadline;
 }
 
-static bool
-exists(void)
+static const ZkLockClientStatus *
+get_status(void)
 {
-	return zklock_session_status() != NULL;
+	static const ZkLockClientStatus none = {.state = ZKLOCK_CLIENT_NONE};
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	return status != NULL ? status : &none;
 }
 
 static void
@@ -251,8 +254,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.admit = admit,
 	.poll = zklock_session_poll,
 	.refresh = zklock_session_refresh,
-	.exists = exists,
-	.status = zklock_session_status,
+	.status = get_status,
 	.current = zklock_session_serial,
 	.is_gone = zklock_session_is_gone,
 	.close_unusable = close_unusable,

@@ -38,7 +38,6 @@
 
 /* The session's state, as read last */
 static ZkLockSessionStatus state;
-static ZkLockClientStatus status;
 
 /*
  * Is no worker running that responds?  Backends treat this as a lost
@@ -49,35 +48,17 @@ static bool absent;
 static void
 refresh(void)
 {
-	static const ZkLockClientState states[] = {
-		[ZKLOCK_SESSIONSTATE_NONE] = ZKLOCK_CLIENT_CONNECTING,
-		[ZKLOCK_SESSIONSTATE_CONNECTING] = ZKLOCK_CLIENT_CONNECTING,
-		[ZKLOCK_SESSIONSTATE_CONNECTED] = ZKLOCK_CLIENT_CONNECTED,
-		[ZKLOCK_SESSIONSTATE_REFUSED] = ZKLOCK_CLIENT_REFUSED,
-		[ZKLOCK_SESSIONSTATE_FAILED] = ZKLOCK_CLIENT_FAILED
-	};
-
 	zklock_sessionstate_status(&state);
-	absent = state.state == ZKLOCK_SESSIONSTATE_NO_WORKER ||
+	absent = !state.has_worker ||
 		zklock_zkclient_now() - state.turned > ZKLOCK_SESSIONSTATE_STALL;
-	status.state = absent ? ZKLOCK_CLIENT_CONNECTING : states[state.state];
-	status.connects = state.begun;
-	status.session_id = state.session_id;
-	status.timeout = state.timeout;
-	status.confirmed = state.confirmed;
-}
-
-static bool
-exists(void)
-{
-	return state.state != ZKLOCK_SESSIONSTATE_NO_WORKER &&
-		state.state != ZKLOCK_SESSIONSTATE_NONE;
+	if (absent && state.client.state == ZKLOCK_CLIENT_CONNECTED)
+		state.client.state = ZKLOCK_CLIENT_CONNECTING;
 }
 
 static const ZkLockClientStatus *
 get_status(void)
 {
-	return &status;
+	return &state.client;
 }
 
 /* The worker ends such a session. */
@@ -134,7 +115,7 @@ wait_latch(int64 until)
 static void
 raise_absent(int sqlstate, const char *message)
 {
-	bool		no_worker = state.state == ZKLOCK_SESSIONSTATE_NO_WORKER;
+	bool		no_worker = !state.has_worker;
 	bool		ended = no_worker && state.turned != 0;
 
 	ereport(ERROR,
@@ -191,9 +172,9 @@ is_ready(uint32 request, bool yields)
 
 	refresh();
 	answered = (int32) (state.connect_requests - request) >= 0;
-	if (answered && state.state == ZKLOCK_SESSIONSTATE_REFUSED)
+	if (answered && state.client.state == ZKLOCK_CLIENT_REFUSED)
 		zklock_errors_session_refused(identity());
-	if (answered && state.state == ZKLOCK_SESSIONSTATE_FAILED)
+	if (answered && state.client.state == ZKLOCK_CLIENT_FAILED)
 		raise_failure();
 	return state.begun && !absent &&
 		!(yields && state.draining && zklock_locktable_first_granted() == NULL);
@@ -230,7 +211,7 @@ static void
 connect_session(int64 deadline)
 {
 	refresh();
-	if (state.begun && status.state == ZKLOCK_CLIENT_CONNECTED &&
+	if (state.begun && state.client.state == ZKLOCK_CLIENT_CONNECTED &&
 		!state.draining)
 		return;
 	zklock_sessionstate_listen(true);
@@ -281,9 +262,9 @@ await_finish(const ZkLockUnfinished *unfinished, int64 deadline,
 		int64		now = zklock_zkclient_now();
 
 		refresh();
-		if (*reconnect_by == 0 || status.state == ZKLOCK_CLIENT_CONNECTED)
+		if (*reconnect_by == 0 || state.client.state == ZKLOCK_CLIENT_CONNECTED)
 			*reconnect_by = now + ZKLOCK_NS_PER_MS *
-				((int64) status.timeout + zklock_connect_timeout);
+				((int64) state.client.timeout + zklock_connect_timeout);
 		if (now >= *reconnect_by)
 			raise_no_answer("ZooKeeper did not answer in time");
 		if (now >= deadline)
@@ -506,7 +487,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 	int			present;
 
 	refresh();
-	if (status.state != ZKLOCK_CLIENT_CONNECTED)
+	if (state.client.state != ZKLOCK_CLIENT_CONNECTED)
 	{
 		wait_latch(deadline);
 		return ZKLOCK_ANSWER_NONE;
@@ -521,7 +502,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 			return ZKLOCK_ANSWER_GONE;
 		if (zklock_slots_is_answered(hold->node, question, &present))
 			return present;
-		if (status.state != ZKLOCK_CLIENT_CONNECTED ||
+		if (state.client.state != ZKLOCK_CLIENT_CONNECTED ||
 			zklock_zkclient_now() >= deadline)
 			return ZKLOCK_ANSWER_NONE;
 		wait_latch(deadline);
@@ -598,7 +579,6 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.admit = admit,
 	.poll = refresh,
 	.refresh = refresh,
-	.exists = exists,
 	.status = get_status,
 	.current = zklock_sessionstate_generation,
 	.is_gone = is_gone,

@@ -40,10 +40,7 @@ typedef struct ZkLockSessionRoutine
 	void		(*poll) (void);
 	void		(*refresh) (void);	/* raises and allocates nothing */
 
-	/* Is there a session, according to the state that was read last? */
-	bool		(*exists) (void);
-
-	/* The state that was read last; may be NULL if there is no session. */
+	/* The state that was read last, which may be that there is no session */
 	const ZkLockClientStatus *(*status) (void);
 
 	/* The current serial number of the live session; 0 if there is none. */
@@ -197,9 +194,7 @@ zklock_sessionroutine_is_current(uint32 number)
 static inline int64
 zklock_sessionroutine_lease(void)
 {
-	const ZkLockClientStatus *status = zklock_session_routine->status();
-
-	return status == NULL ? 0 : status->timeout * INT64CONST(1000000) / 3;
+	return zklock_session_routine->status()->timeout * INT64CONST(1000000) / 3;
 }
 
 #endif							/* ZKLOCK_SESSIONROUTINE_H */

@@ -214,8 +214,8 @@ zk_lock_stat_usage(PG_FUNCTION_ARGS)
 		ZkLockSessionStatus state;
 
 		zklock_sessionstate_status(&state);
-		values[3] = BoolGetDatum(state.state == ZKLOCK_SESSIONSTATE_CONNECTED);
-		nulls[3] = state.state == ZKLOCK_SESSIONSTATE_NONE;
+		values[3] = BoolGetDatum(state.client.state == ZKLOCK_CLIENT_CONNECTED);
+		nulls[3] = state.has_worker && state.client.state == ZKLOCK_CLIENT_NONE;
 		values[4] = BoolGetDatum(state.ending);
 	}
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
@@ -248,7 +248,8 @@ zk_session(PG_FUNCTION_ARGS)
 		[ZKLOCK_CLIENT_EXPIRED] = "expired",
 		[ZKLOCK_CLIENT_CLOSED] = "closed",
 		[ZKLOCK_CLIENT_REFUSED] = "refused",
-		[ZKLOCK_CLIENT_FAILED] = "failed"
+		[ZKLOCK_CLIENT_FAILED] = "failed",
+		[ZKLOCK_CLIENT_NONE] = "none"
 	};
 	const ZkLockClientStatus *status;
 	TupleDesc	desc;
@@ -260,18 +261,17 @@ zk_session(PG_FUNCTION_ARGS)
 
 	zklock_sessionchoice_choose_for_reading();
 	zklock_session_routine->poll();
-	status = zklock_session_routine->exists() ? zklock_session_routine->status() : NULL;
-	values[1] = CStringGetTextDatum(status != NULL ? states[status->state] :
-									"none");
+	status = zklock_session_routine->status();
+	values[1] = CStringGetTextDatum(states[status->state]);
 	nulls[1] = false;
-	if (status != NULL && status->connects > 0)
+	if (status->connects > 0)
 	{
 		values[0] = CStringGetTextDatum(zklock_text_session(status->session_id));
 		nulls[0] = false;
 		values[2] = interval_datum(status->timeout);
 		nulls[2] = false;
 	}
-	if (status != NULL && status->confirmed != 0)
+	if (status->connects > 0 && status->confirmed != 0)
 	{
 		values[3] = interval_datum((zklock_zkclient_now() - status->confirmed) /
 								   ZKLOCK_NS_PER_MS);

@@ -83,7 +83,6 @@ report_lost_connection(void *path)
 void
 zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 {
-	const ZkLockClientStatus *status = zklock_session_routine->status();
 	ErrorContextCallback loss = {
 		.previous = error_context_stack,
 		.callback = report_lost_connection,
@@ -93,7 +92,7 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 	zklock_lease_check();
 
 	/* A server that requires credentials reports that only with a request. */
-	if (status != NULL && status->state == ZKLOCK_CLIENT_REFUSED)
+	if (zklock_session_routine->status()->state == ZKLOCK_CLIENT_REFUSED)
 		zklock_errors_session_refused(zklock_session_routine->identity());
 	error_context_stack = &loss;
 	zklock_session_routine->connect(limit->deadline);

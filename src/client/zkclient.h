@@ -57,29 +57,6 @@ typedef struct ZkLockNode ZkLockNode;
 /* Bytes of a node's data that a message contains */
 #define ZKLOCK_MAX_RECEIVED 4096
 
-/* "[address]:port" */
-#define ZKLOCK_SERVER_SIZE 72
-
-typedef struct ZkLockClientStatus
-{
-	ZkLockClientState state;
-	uint32_t	connects;		/* incremented by each connection */
-	int64_t		session_id;		/* 0 before the first connection */
-	int			timeout;		/* of the session as negotiated, ms */
-	int64_t		confirmed;		/* when the last confirmed write was sent, see
-								 * zklock_zkclient_now(); 0: none */
-	int64_t		lost;			/* when the connection was lost; 0: there is
-								 * one */
-	int64_t		away;			/* duration of the last disconnection, ns */
-	uint32_t	returns;		/* number of times that the session was
-								 * connected again */
-	uint32_t	revocations;	/* revocations of all nodes */
-	char		server[ZKLOCK_SERVER_SIZE]; /* of the present or last
-											 * connection */
-	const char *why;			/* ZKLOCK_CLIENT_FAILED: the reason, as a
-								 * sentence */
-} ZkLockClientStatus;
-
 typedef enum ZkLockMessageKind
 {
 	ZKLOCK_MSG_PARENTS_MADE,	/* result of the last create; depth */

@@ -19,8 +19,36 @@ typedef enum ZkLockClientState
 								 * there were none, and no connection either */
 	ZKLOCK_CLIENT_CLOSED,		/* final: it was not used for idle_timeout */
 	ZKLOCK_CLIENT_REFUSED,		/* final: credentials are wrong, or missing */
-	ZKLOCK_CLIENT_FAILED		/* final: could not be opened, see `why` */
+	ZKLOCK_CLIENT_FAILED,		/* final: could not be opened, see `why` */
+	ZKLOCK_CLIENT_NONE			/* there is no session; not a state of a client */
 } ZkLockClientState;
+
+/* "[address]:port" */
+#define ZKLOCK_SERVER_SIZE 72
+
+/*
+ * The state of a session, as its client describes it, and all modules up to the SQL
+ * functions use it.
+ */
+typedef struct ZkLockClientStatus
+{
+	ZkLockClientState state;
+	uint32_t	connects;		/* incremented by each connection */
+	int64_t		session_id;		/* 0 before the first connection */
+	int			timeout;		/* of the session as negotiated, ms */
+	int64_t		confirmed;		/* when the last confirmed write was sent, see
+								 * zklock_zkclient_now(); 0: none */
+	int64_t		lost;			/* when the connection was lost; 0: there is
+								 * one */
+	int64_t		away;			/* duration of the last disconnection, ns */
+	uint32_t	returns;		/* number of times that the session was
+								 * connected again */
+	uint32_t	revocations;	/* revocations of all nodes */
+	char		server[ZKLOCK_SERVER_SIZE]; /* of the present or last
+											 * connection */
+	const char *why;			/* ZKLOCK_CLIENT_FAILED: the reason, as a
+								 * sentence */
+} ZkLockClientStatus;
 
 /* The identity of a session, with which another process can resume it. */
 typedef struct ZkLockIdentity

@@ -82,6 +82,7 @@ zklock_sessionstate_shmem_init(void)
 	if (found)
 		return;
 	memset(shared, 0, offsetof(SharedSession, backend));
+	shared->status.client.state = ZKLOCK_CLIENT_NONE;
 	SpinLockInit(&shared->mutex);
 	pg_atomic_init_u32(&shared->generation, 1);
 	pg_atomic_init_u32(&shared->connect_requests, 0);
@@ -227,13 +228,19 @@ zklock_sessionstate_status(ZkLockSessionStatus *status)
 {
 	SpinLockAcquire(&shared->mutex);
 	*status = shared->status;
-	if (shared->worker < 0)
-		status->state = ZKLOCK_SESSIONSTATE_NO_WORKER;
+	status->has_worker = shared->worker >= 0;
 	if (shared->published != pg_atomic_read_u32(&shared->generation))
 		status->begun = false;
 	SpinLockRelease(&shared->mutex);
+	if (!status->has_worker)
+	{
+		status->client.state = ZKLOCK_CLIENT_NONE;
+		status->begun = false;
+	}
+	if (!status->begun)
+		status->client.connects = 0;
 	status->turned = (int64) pg_atomic_read_u64(&shared->turned);
-	status->confirmed = zklock_sessionstate_confirmed();
+	status->client.confirmed = zklock_sessionstate_confirmed();
 }
 
 void

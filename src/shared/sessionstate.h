@@ -19,23 +19,13 @@
 #ifndef ZKLOCK_SESSIONSTATE_H
 #define ZKLOCK_SESSIONSTATE_H
 
+#include "common/clienttypes.h"
+
 /*
  * A worker that has not run its loop for so long, in ns, is considered
  * stopped.
  */
 #define ZKLOCK_SESSIONSTATE_STALL INT64CONST(5000000000)
-
-typedef enum ZkLockSessionState
-{
-	ZKLOCK_SESSIONSTATE_NO_WORKER,	/* no worker runs */
-	ZKLOCK_SESSIONSTATE_NONE,	/* there is no session */
-	ZKLOCK_SESSIONSTATE_CONNECTING,
-	ZKLOCK_SESSIONSTATE_CONNECTED,
-	ZKLOCK_SESSIONSTATE_REFUSED,	/* the last attempt to connect:
-									 * authentication failed */
-	ZKLOCK_SESSIONSTATE_FAILED	/* the last attempt to connect: see the failure
-								 * below */
-} ZkLockSessionState;
 
 /*
  * Why the last attempt to begin a session failed.  Texts are in UTF-8; "":
@@ -52,17 +42,15 @@ typedef struct ZkLockSessionFailure
 
 typedef struct ZkLockSessionStatus
 {
-	ZkLockSessionState state;
+	ZkLockClientStatus client;	/* without what only the worker needs */
+	bool		has_worker;		/* does a worker run?  If not, there is no session
+								 * that can be used. */
 	bool		begun;			/* the session has had a connection */
 	bool		ending;			/* it will end when no lock is held in it */
 	bool		draining;		/* the worker is about to end it */
 	uint32		connect_requests;	/* the worker has received requests with
 									 * lower numbers */
-	int64		session_id;
 	uint32		ensemble;		/* number of its hosts, see claims.h */
-	int			timeout;		/* ms */
-	int64		confirmed;		/* when the session was last confirmed, see
-								 * zklock_zkclient_now() */
 	int64		turned;			/* when the worker last ran its loop; 0: never */
 } ZkLockSessionStatus;
 
@@ -91,7 +79,7 @@ extern uint32 zklock_sessionstate_generation(void);
 extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 
 /*
- * Return `confirmed` of ZkLockSessionStatus.  A caller that reads the generation after
+ * Return `client.confirmed` of ZkLockSessionStatus.  A caller that reads the generation after
  * this call gets that of the confirmed session, or a later one.
  */
 extern int64 zklock_sessionstate_confirmed(void);

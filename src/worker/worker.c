@@ -124,25 +124,13 @@ describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 	now->connect_requests = requests_answered;
 	now->begun = status->connects > 0 &&
 		!zklock_zkclient_is_final(status->state);
-	now->session_id = status->session_id;
 	now->ensemble = zklock_claims_ensemble(zklock_session_hosts());
-	now->timeout = status->timeout;
-	switch (status->state)
-	{
-		case ZKLOCK_CLIENT_CONNECTED:
-			now->state = ZKLOCK_SESSIONSTATE_CONNECTED;
-			break;
-		case ZKLOCK_CLIENT_REFUSED:
-			now->state = ZKLOCK_SESSIONSTATE_REFUSED;
-			break;
-		case ZKLOCK_CLIENT_FAILED:
-			now->state = ZKLOCK_SESSIONSTATE_FAILED;
-			set_failure(0, status->why, NULL, NULL);
-			break;
-		default:
-			now->state = ZKLOCK_SESSIONSTATE_CONNECTING;
-			break;
-	}
+	now->client.state = status->state;
+	now->client.connects = status->connects;
+	now->client.session_id = status->session_id;
+	now->client.timeout = status->timeout;
+	if (status->state == ZKLOCK_CLIENT_FAILED)
+		set_failure(0, status->why, NULL, NULL);
 }
 
 /*
@@ -155,7 +143,7 @@ status_of_session(void)
 }
 
 /* The state that was published last */
-static ZkLockSessionStatus published;
+static ZkLockSessionStatus published = {.client = {.state = ZKLOCK_CLIENT_NONE}};
 
 static void
 publish_status(const ZkLockSessionStatus *now)
@@ -180,9 +168,9 @@ publish(const ZkLockClientStatus *status, bool draining)
 
 	if (status != NULL)
 		describe(status, &now);
-	else if (now.state != ZKLOCK_SESSIONSTATE_REFUSED &&
-			 now.state != ZKLOCK_SESSIONSTATE_FAILED)
-		now.state = ZKLOCK_SESSIONSTATE_NONE;
+	else if (now.client.state != ZKLOCK_CLIENT_REFUSED &&
+			 now.client.state != ZKLOCK_CLIENT_FAILED)
+		now.client.state = ZKLOCK_CLIENT_NONE;
 	if (status == NULL)
 		now.begun = false;
 	now.ending = ending_since != 0;
@@ -198,7 +186,7 @@ publish_failure(const ErrorData *error)
 {
 	ZkLockSessionStatus now = published;
 
-	now.state = ZKLOCK_SESSIONSTATE_FAILED;
+	now.client.state = ZKLOCK_CLIENT_FAILED;
 	now.connect_requests = requests_answered;
 	set_failure(error->sqlerrcode, error->message, error->detail, error->hint);
 	publish_status(&now);

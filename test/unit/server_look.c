@@ -112,9 +112,9 @@ server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 	if (!zklock_sessionstate_is_shared())
 		return NULL;
 	zklock_sessionstate_status(&status);
-	if (worker_sleeps && status.state == ZKLOCK_SESSIONSTATE_NO_WORKER)
+	if (worker_sleeps && !status.has_worker)
 		return "the worker sleeps, and nobody can wake it";
-	worker = connected && status.begun && status.state == ZKLOCK_SESSIONSTATE_CONNECTED;
+	worker = connected && status.begun && status.client.state == ZKLOCK_CLIENT_CONNECTED;
 
 	/* Who has to begin anew may wait for a session. */
 	ready = worker && !status.ending && !status.draining;

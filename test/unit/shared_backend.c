@@ -268,7 +268,7 @@ is_confirmed(uint32 generation)
 	ZkLockSessionStatus status;
 
 	zklock_sessionstate_status(&status);
-	return status.confirmed > 0 && zklock_sessionstate_generation() == generation;
+	return status.client.confirmed > 0 && zklock_sessionstate_generation() == generation;
 }
 
 /* Does the node exist? The answer may take some time. */

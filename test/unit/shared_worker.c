@@ -361,10 +361,10 @@ publish(void)
 	ZkLockSessionStatus now;
 
 	memset(&now, 0, sizeof(now));
-	now.state = session != 0 ? ZKLOCK_SESSIONSTATE_CONNECTED : ZKLOCK_SESSIONSTATE_NONE;
+	now.client.state = session != 0 ? ZKLOCK_CLIENT_CONNECTED : ZKLOCK_CLIENT_NONE;
 	now.begun = session != 0;
-	now.session_id = session;
-	now.timeout = 30000;
+	now.client.session_id = session;
+	now.client.timeout = 30000;
 	now.connect_requests = zklock_sessionstate_connect_requests();
 	if (memcmp(&now, &told, sizeof(told)) != 0 ||
 		told_in != zklock_sessionstate_generation())

@@ -1,3 +1,3 @@
-# Seed 300005982
+# Seed 52428
 # Who begins again behind others leaves the watches of its former place.
 /^feed(/,/^}/s/^\tunwatch_former(.*//
