@@ -125,7 +125,7 @@ raise_lost_connection(const ZkLockAttempt *pending)
 	/*
 	 * The hosts may have new addresses.  The next session resolves them again.
 	 */
-	zklock_session_routine->close();
+	zklock_session_close();
 	zklock_session_routine->raise_no_answer(zklock_await_lost_connection(pending->request.path));
 }
 

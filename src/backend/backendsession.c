@@ -19,21 +19,15 @@
 static ZkLockWalker walker;
 static ZkLockReceiver walker_receiver;
 
-static void
-connect_session(int64 deadline)
-{
-	zklock_session_connect(deadline);
-	if (!zklock_session_await_room(deadline))
-		zklock_diagnosis_raise_no_answer("ZooKeeper did not answer in time");
-}
-
 /* Nodes that are still being deleted take no resources of other backends. */
 static void
-admit(ZkLockHold **holds, int n, int64 deadline)
+connect_session(ZkLockHold **holds, int n, int64 deadline)
 {
 	(void) holds;
 	(void) n;
-	(void) deadline;
+	zklock_session_connect(deadline);
+	if (!zklock_session_await_room(deadline))
+		zklock_diagnosis_raise_no_answer("ZooKeeper did not answer in time");
 }
 
 static const ZkLockClientStatus *
@@ -45,13 +39,6 @@ get_status(void)
 	return status != NULL ? status : &none;
 }
 
-static void
-close_unusable(void)
-{
-	if (zklock_session_is_outdated() || zklock_session_is_gone())
-		zklock_session_close();
-}
-
 /*
  * Only the backend itself closes its session, so a commit needs no protection.
  */
@@ -61,10 +48,21 @@ commit(bool begins)
 	(void) begins;
 }
 
-static uint32
-ensemble(void)
+/*
+ * The lease began when the node was created, so after a long wait little of it is left.
+ * Request a renewal now, which arrives while the transaction works, so that the commit need
+ * not wait for it.
+ */
+static void
+renew_lease(ZkLockNode *node)
 {
-	return zklock_claims_ensemble(zklock_session_hosts());
+	if (zklock_session_status()->confirmed <
+		zklock_zkclient_now() - zklock_session_lease() / 2)
+	{
+		ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+
+		zklock_zkclient_confirm(node, tag);
+	}
 }
 
 /*
@@ -76,6 +74,8 @@ copy_results(ZkLockAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockRecipe *r = &driver->recipe;
+	bool		is_grant = r->outcome.verdict == ZKLOCK_GRANTED &&
+		attempt->outcome.verdict != ZKLOCK_GRANTED;
 
 	if (r->outcome.verdict != ZKLOCK_PENDING)
 		zklock_session_unregister(&attempt->receiver);
@@ -87,7 +87,10 @@ copy_results(ZkLockAttempt *attempt)
 	attempt->nearest = driver->nearest != NULL ? r->nearest.name : NULL;
 	attempt->nearest_data = driver->nearest;
 	attempt->refused = driver->refused;
-	zklock_claims_report(attempt->claim, &r->outcome, ensemble());
+	if (is_grant && zklock_session_is_current(driver->session_serial))
+		renew_lease(driver->node);
+	zklock_claims_report(attempt->claim, &r->outcome,
+						 zklock_claims_ensemble(zklock_session_hosts()));
 }
 
 /* Pass a message on to the attempt that it concerns. */
@@ -144,6 +147,7 @@ abandon(ZkLockAttempt *attempt)
 {
 	zklock_session_unregister(&attempt->receiver);
 	zklock_driver_abandon(&attempt->driver);
+	attempt->node = NULL;
 	zklock_claims_report(attempt->claim, &(ZkLockOutcome) {0}, 0);
 }
 
@@ -177,23 +181,10 @@ confirm(ZkLockHold *hold, int64 deadline)
 		rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE : ZKLOCK_ANSWER_NONE;
 }
 
-static void
-renew_lease(ZkLockHold *hold)
-{
-	if (zklock_session_status()->confirmed <
-		zklock_zkclient_now() - zklock_sessionroutine_lease() / 2)
-	{
-		ZkLockTag	tag = {.owner = zklock_session_new_owner()};
-
-		zklock_zkclient_confirm(hold->node, tag);
-	}
-}
-
 static uint32
-revocations(const ZkLockHold *hold)
+revocations(void *node)
 {
-	return hold->node != NULL && zklock_session_is_current(hold->session_serial) ?
-		zklock_zkclient_revocations(hold->node) : hold->revocations;
+	return zklock_zkclient_revocations(node);
 }
 
 static uint64
@@ -203,15 +194,6 @@ revocation_serial(void)
 
 	return client == NULL ? 0 : (uint64) zklock_session_serial() << 32 |
 		zklock_zkclient_all_revocations(client);
-}
-
-static bool
-is_revoked(const ZkLockAttempt *attempt)
-{
-	const ZkLockDriver *driver = &attempt->driver;
-
-	return driver->node != NULL && zklock_session_is_current(driver->session_serial) &&
-		zklock_zkclient_revocations(driver->node) > 0;
 }
 
 static void
@@ -251,17 +233,12 @@ unpublish(void)
 
 const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.connect = connect_session,
-	.admit = admit,
 	.poll = zklock_session_poll,
 	.refresh = zklock_session_refresh,
 	.status = get_status,
 	.current = zklock_session_serial,
-	.is_gone = zklock_session_is_gone,
-	.close_unusable = close_unusable,
-	.close = zklock_session_close,
 	.raise_no_answer = zklock_diagnosis_raise_no_answer,
 	.identity = zklock_session_identity,
-	.ensemble = ensemble,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.commit = commit,
 	.begin = begin,
@@ -270,10 +247,8 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.abandon = abandon,
 	.delete_node = delete_node,
 	.confirm = confirm,
-	.renew_lease = renew_lease,
 	.revocations = revocations,
 	.revocation_serial = revocation_serial,
-	.is_revoked = is_revoked,
 	.publish = publish,
 	.walk = walk,
 	.walk_again = walk_again,

@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "backend/behind.h"
-#include "backend/sessionroutine.h"
 #include "common/compat.h"
 
 /* More than a record has room for */
@@ -41,17 +40,13 @@ int
 zklock_behind_read(ZkLockBehind **behind)
 {
 	uint32		nprocesses = zklock_pgwaits_nprocesses();
-	uint32		ensemble;
 	bool	   *processes = palloc(nprocesses * sizeof(bool));
 	ZkLockPgStep *steps = palloc(nprocesses * sizeof(ZkLockPgStep));
 	ZkLockHeldNode *nodes = palloc(MAX_NODES * sizeof(ZkLockHeldNode));
 	int			n = 0;
 
-	if (zklock_session_routine->ensemble != NULL)
-		ensemble = zklock_session_routine->ensemble();
 	if (zklock_pgwaits_behind((uint32) zklock_compat_procno(), processes, steps) > 0)
-		n = zklock_positions_held(processes, zklock_session_routine->ensemble != NULL ?
-								  &ensemble : NULL, nodes, MAX_NODES);
+		n = zklock_positions_held(processes, nodes, MAX_NODES);
 	*behind = palloc(Max(n, 1) * sizeof(ZkLockBehind));
 	for (int i = 0; i < n; i++)
 	{

@@ -147,7 +147,7 @@ zklock_cancel_release(ZkLockHold *hold)
 
 	/* The remaining locks show the end of the session as well. */
 	if (!watched || (!is_last && !hold->revocable &&
-					 zklock_session_routine->is_node_deleted == NULL))
+					 zklock_session_routine->is_deleted == NULL))
 		return false;
 	pause_cancel_on_loss();
 	if (zklock_lease_is_deleted(hold))
@@ -163,11 +163,11 @@ bool
 zklock_cancel_abandon(const ZkLockAttempt *attempt)
 {
 	if (!watching || (!attempt->request.params.revocable &&
-					  zklock_session_routine->is_attempt_deleted == NULL))
+					  zklock_session_routine->is_deleted == NULL))
 		return false;
 	pause_cancel_on_loss();
-	if (zklock_session_routine->is_attempt_deleted != NULL &&
-		zklock_session_routine->is_attempt_deleted(attempt))
+	if (zklock_session_routine->is_deleted != NULL && attempt->node != NULL &&
+		zklock_session_routine->is_deleted(attempt->node))
 		note(LOST, attempt->request.path, DELETED);
 	if (zklock_revoke_is_revoked(attempt))
 		note(REVOKED, attempt->request.path, NULL);

@@ -54,7 +54,7 @@ find_deleted_nodes(void)
 	uint64		serial;
 	ZkLockHold *next;
 
-	if (zklock_session_routine->is_node_deleted == NULL ||
+	if (zklock_session_routine->is_deleted == NULL ||
 		(serial = zklock_session_routine->revocation_serial()) == seen_serial)
 		return;
 	seen_serial = serial;
@@ -62,7 +62,7 @@ find_deleted_nodes(void)
 		 hold = next)
 	{
 		next = zklock_locktable_next_granted(hold);
-		if (!is_lost(hold) && zklock_session_routine->is_node_deleted(hold))
+		if (!is_lost(hold) && zklock_session_routine->is_deleted(hold->node))
 			set_node_deleted(hold);
 	}
 }
@@ -71,8 +71,8 @@ bool
 zklock_lease_is_deleted(const ZkLockHold *hold)
 {
 	return hold->node == NULL ||
-		(zklock_session_routine->is_node_deleted != NULL &&
-		 zklock_session_routine->is_node_deleted(hold));
+		(zklock_session_routine->is_deleted != NULL &&
+		 zklock_session_routine->is_deleted(hold->node));
 }
 
 bool
@@ -123,20 +123,21 @@ void
 zklock_lease_close_unusable_session(void)
 {
 	zklock_lease_check();
-	if (zklock_locktable_size() == 0)
-		zklock_session_routine->close_unusable();
+	if (zklock_locktable_size() == 0 &&
+		(zklock_session_is_outdated() || zklock_session_is_gone()))
+		zklock_session_close();
 }
 
 bool
 zklock_lease_is_doubtful(const ZkLockHold *hold)
 {
-	return is_lost(hold) || zklock_session_routine->is_gone();
+	return is_lost(hold) || zklock_sessionroutine_is_gone();
 }
 
 bool
 zklock_lease_is_any_doubtful(void)
 {
-	return find_lost() != NULL || zklock_session_routine->is_gone();
+	return find_lost() != NULL || zklock_sessionroutine_is_gone();
 }
 
 void
@@ -146,7 +147,7 @@ zklock_lease_explain(void)
 
 	zklock_lease_check();
 	hold = zklock_locktable_first_granted();
-	if (hold != NULL && zklock_session_routine->is_gone())
+	if (hold != NULL && zklock_sessionroutine_is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
 }
 
@@ -222,8 +223,8 @@ confirm(ZkLockHold *hold, bool always)
 		if (zklock_zkclient_now() >= deadline)
 		{
 			/* Do not retry forever: the hosts may have new addresses. */
-			if (zklock_session_routine->is_gone())
-				zklock_session_routine->close();
+			if (zklock_sessionroutine_is_gone())
+				zklock_session_close();
 			zklock_lease_check();
 			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
 		}

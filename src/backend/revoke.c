@@ -34,7 +34,7 @@ bool
 zklock_revoke_is_unreported(const ZkLockHold *hold)
 {
 	return hold->revocable &&
-		zklock_session_routine->revocations(hold) != hold->revocations;
+		zklock_sessionroutine_revocations(hold) != hold->revocations;
 }
 
 /*
@@ -70,7 +70,7 @@ zklock_revoke_granted(const ZkLockHold *hold)
 static void
 set_reported(ZkLockHold *hold)
 {
-	hold->revocations = zklock_session_routine->revocations(hold);
+	hold->revocations = zklock_sessionroutine_revocations(hold);
 	zklock_claims_revoked(hold->claim);
 }
 
@@ -104,8 +104,9 @@ zklock_revoke_begin_statement(void)
 bool
 zklock_revoke_is_revoked(const ZkLockAttempt *attempt)
 {
-	return attempt->request.params.revocable &&
-		zklock_session_routine->is_revoked(attempt);
+	return attempt->request.params.revocable && attempt->node != NULL &&
+		zklock_sessionroutine_is_current(attempt->session_serial) &&
+		zklock_session_routine->revocations(attempt->node) > 0;
 }
 
 void

@@ -61,27 +61,6 @@ get_status(void)
 	return &state.client;
 }
 
-/* The worker ends such a session. */
-static bool
-is_gone(void)
-{
-	return false;
-}
-
-/* Close the backend's own session, which it uses to read queues. */
-static void
-close_unusable(void)
-{
-	if (zklock_session_is_outdated())
-		zklock_session_close();
-}
-
-/* The worker closes its session itself. */
-static void
-close_session(void)
-{
-}
-
 static const char *
 identity(void)
 {
@@ -208,7 +187,7 @@ wait_until_ready(int64 deadline)
 }
 
 static void
-connect_session(int64 deadline)
+await_session(int64 deadline)
 {
 	refresh();
 	if (state.begun && state.client.state == ZKLOCK_CLIENT_CONNECTED &&
@@ -336,9 +315,11 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 }
 
 static void
-admit(ZkLockHold **holds, int n, int64 deadline)
+connect_session(ZkLockHold **holds, int n, int64 deadline)
 {
-	await_permit(deadline);
+	await_session(deadline);
+	if (n > 0)
+		await_permit(deadline);
 	for (int i = 0; i < n; i++)
 	{
 		ZkLockHold *hold = holds[i];
@@ -420,7 +401,7 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 	if (attempt->state == NULL)
 		attempt->state = palloc(sizeof(ZkLockSlotState));
 	attempt->outcome = (ZkLockOutcome) {0};
-	attempt->session_serial = 0;
+	attempt->session_serial = asked.generation;
 
 	/* Only the mutex of a semaphore may have found no room yet. */
 	if (attempt->claim == NULL)
@@ -529,36 +510,16 @@ confirm(ZkLockHold *hold, int64 deadline)
 	return answer;
 }
 
-/* The worker renews the lease while any backend holds or waits for a lock. */
-static void
-renew_lease(ZkLockHold *hold)
-{
-	(void) hold;
-}
-
 static uint32
-revocations(const ZkLockHold *hold)
+revocations(void *node)
 {
-	return hold->node != NULL && hold->session_serial == zklock_sessionstate_generation() ?
-		zklock_slots_revocations(hold->node) : hold->revocations;
+	return zklock_slots_revocations(node);
 }
 
 static bool
-is_node_deleted(const ZkLockHold *hold)
+is_deleted(void *node)
 {
-	return zklock_slots_is_node_deleted(hold->node);
-}
-
-static bool
-is_revoked(const ZkLockAttempt *attempt)
-{
-	return attempt->node != NULL && zklock_slots_revocations(attempt->node) > 0;
-}
-
-static bool
-is_attempt_deleted(const ZkLockAttempt *attempt)
-{
-	return attempt->node != NULL && zklock_slots_is_node_deleted(attempt->node);
+	return zklock_slots_is_node_deleted(node);
 }
 
 static bool
@@ -568,22 +529,12 @@ publish(const char *text)
 	return true;
 }
 
-static void
-hold_back(void *node)
-{
-	zklock_slots_forbid_handover(node);
-}
-
 const ZkLockSessionRoutine zklock_serversession_routine = {
 	.connect = connect_session,
-	.admit = admit,
 	.poll = refresh,
 	.refresh = refresh,
 	.status = get_status,
 	.current = zklock_sessionstate_generation,
-	.is_gone = is_gone,
-	.close_unusable = close_unusable,
-	.close = close_session,
 	.raise_no_answer = raise_no_answer,
 	.identity = identity,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
@@ -594,14 +545,10 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.abandon = abandon,
 	.delete_node = delete_node,
 	.confirm = confirm,
-	.renew_lease = renew_lease,
 	.revocations = revocations,
-	.is_node_deleted = is_node_deleted,
+	.is_deleted = is_deleted,
 	.revocation_serial = zklock_sessionstate_revocations,
-	.is_revoked = is_revoked,
-	.is_attempt_deleted = is_attempt_deleted,
 	.publish = publish,
-	.hold_back = hold_back,
 	.walk = zklock_recordslots_verdict,
 	.walk_again = zklock_recordslots_walk_again,
 	.unpublish = zklock_recordslots_unpublish

@@ -21,20 +21,14 @@
 typedef struct ZkLockSessionRoutine
 {
 	/*
-	 * Wait until there is a session that has been connected, and room for
-	 * requests.  Errors: 08001 after zklock.connect_timeout, at `deadline`, or
-	 * if the settings are not valid; 08006 if there is no room until
-	 * `deadline`; 28000; 53000.
+	 * Wait until there is a session that has been connected, and the locks of
+	 * these holds can be requested in it: there must be room for requests and,
+	 * in the server's session, for the locks in shared memory, and the number of
+	 * former locks that are not deleted yet must be within its limit.  Errors:
+	 * 08001 after zklock.connect_timeout, at `deadline`, or if the settings are
+	 * not valid; 08006 at `deadline`; 28000; 53000; 53200.
 	 */
-	void		(*connect) (int64 deadline);
-
-	/*
-	 * Wait until the locks of these holds can be requested: the number of
-	 * former locks that are not deleted yet must be within its limit, and
-	 * there must be room in shared memory.  Errors: 08006 at `deadline`,
-	 * 53200.
-	 */
-	void		(*admit) (ZkLockHold **holds, int n, int64 deadline);
+	void		(*connect) (ZkLockHold **holds, int n, int64 deadline);
 
 	/* Read the session's state; `poll` also writes pending log messages. */
 	void		(*poll) (void);
@@ -47,24 +41,6 @@ typedef struct ZkLockSessionRoutine
 	uint32		(*current) (void);
 
 	/*
-	 * Has the session had no connection for so long that it has probably
-	 * expired, although its serial number is still current?
-	 */
-	bool		(*is_gone) (void);
-
-	/*
-	 * To be called while no lock is held.  Closes a session that is probably
-	 * expired or has outdated settings.
-	 */
-	void		(*close_unusable) (void);
-
-	/*
-	 * The session has not answered for too long.  Closes it, so that the next
-	 * attempt begins a new one.
-	 */
-	void		(*close) (void);
-
-	/*
 	 * ERROR 08006 with this primary message: ZooKeeper has not answered.  The
 	 * detail names the cause, if it can be determined.
 	 */
@@ -72,12 +48,6 @@ typedef struct ZkLockSessionRoutine
 
 	/* See zklock_session_identity(). */
 	const char *(*identity) (void);
-
-	/*
-	 * A number for the hosts of the session, see zklock_claims_ensemble().
-	 * NULL if it is the server's session.
-	 */
-	uint32		(*ensemble) (void);
 
 	/* See zklock_session_cancel_on_loss(). */
 	void		(*cancel_on_loss) (bool on);
@@ -90,7 +60,7 @@ typedef struct ZkLockSessionRoutine
 
 	/*
 	 * Begin the attempt with attempt->request.  Its strings must live as long
-	 * as the attempt.  Errors: those of `admit`.
+	 * as the attempt.  Errors: 08006 at `deadline`, 53200.
 	 */
 	void		(*begin) (ZkLockAttempt *attempt, int64 deadline);
 
@@ -117,48 +87,28 @@ typedef struct ZkLockSessionRoutine
 	ZkLockAnswer (*confirm) (ZkLockHold *hold, int64 deadline);
 
 	/*
-	 * Request a renewal of the lease if little of it is left.  Does not wait.
+	 * How often a node of the live session was revoked, if that was requested.
+	 * The backend need not have seen its grant.  Revocations before cancel on
+	 * loss was turned on are visible after that.  The same is true for the next
+	 * two functions.  All three raise and allocate nothing.
 	 */
-	void		(*renew_lease) (ZkLockHold *hold);
-
-	/*
-	 * How often a revocable hold was revoked.  Does not change after the lock
-	 * is lost.  Revocations before cancel on loss was turned on are visible
-	 * after that.  The same is true for the next three functions.  All four
-	 * raise and allocate nothing.
-	 */
-	uint32		(*revocations) (const ZkLockHold *hold);
-
-	/*
-	 * Is it known that a hold's node was deleted by hand?  This also changes
-	 * the serial number of revocations.  NULL if the session detects this only
-	 * on request.
-	 */
-	bool		(*is_node_deleted) (const ZkLockHold *hold);
+	uint32		(*revocations) (void *node);
 
 	/* A number that changes with each revocation of any lock that is held */
 	uint64		(*revocation_serial) (void);
 
 	/*
-	 * Was the lock of an attempt revoked?  The backend need not have seen the
-	 * grant.
+	 * Is it known that a granted node was deleted by hand?  This also changes
+	 * the serial number of revocations.  NULL if the session detects this only
+	 * on request.
 	 */
-	bool		(*is_revoked) (const ZkLockAttempt *attempt);
-
-	/* Was its node deleted by hand after the grant?  NULL as above. */
-	bool		(*is_attempt_deleted) (const ZkLockAttempt *attempt);
+	bool		(*is_deleted) (void *node);
 
 	/*
 	 * Publish a record of this backend's wait (walker.h), and begin its walk.
 	 * Returns false if that is not possible now.  There must be no record.
 	 */
 	bool		(*publish) (const char *text);
-
-	/*
-	 * The node of an attempt or a hold is named in a record: from now on, do
-	 * not pass it on to another backend.  NULL if that never happens.
-	 */
-	void		(*hold_back) (void *node);
 
 	/*
 	 * Return the verdict of the record's walk, as read last by `wait`.
@@ -184,6 +134,25 @@ static inline bool
 zklock_sessionroutine_is_current(uint32 number)
 {
 	return number != 0 && number == zklock_session_routine->current();
+}
+
+/* How often a revocable hold was revoked.  Does not change after the lock is lost. */
+static inline uint32
+zklock_sessionroutine_revocations(const ZkLockHold *hold)
+{
+	return hold->node != NULL && zklock_sessionroutine_is_current(hold->session_serial) ?
+		zklock_session_routine->revocations(hold->node) : hold->revocations;
+}
+
+/*
+ * Has the session had no connection for so long that it has probably
+ * expired, although its serial number is still current?  The worker itself ends
+ * such a session.
+ */
+static inline bool
+zklock_sessionroutine_is_gone(void)
+{
+	return zklock_zkclient_is_gone(zklock_session_routine->status());
 }
 
 /*

@@ -60,7 +60,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
 	row->granted = true;
 	row->lost = !zklock_sessionroutine_is_current(hold->session_serial);
-	row->revoked = hold->revocable && zklock_session_routine->revocations(hold) > 0;
+	row->revoked = hold->revocable && zklock_sessionroutine_revocations(hold) > 0;
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
 	row->token = hold->token;

@@ -57,8 +57,7 @@ zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 	if (limit->nowait)
 		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
 	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
-	zklock_session_routine->connect(limit->deadline);
-	zklock_session_routine->admit(holds, n, limit->deadline);
+	zklock_session_routine->connect(holds, n, limit->deadline);
 }
 
 /*
@@ -95,7 +94,7 @@ zklock_waiting_start_over(const char *path, const ZkLockWaitLimit *limit)
 	if (zklock_session_routine->status()->state == ZKLOCK_CLIENT_REFUSED)
 		zklock_errors_session_refused(zklock_session_routine->identity());
 	error_context_stack = &loss;
-	zklock_session_routine->connect(limit->deadline);
+	zklock_session_routine->connect(NULL, 0, limit->deadline);
 	error_context_stack = loss.previous;
 }
 
@@ -184,14 +183,6 @@ zklock_waiting_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	hold->session_id = attempt->outcome.session_id;
 	hold->revocable = attempt->request.params.revocable;
 	zklock_cancel_granted(hold);
-
-	/*
-	 * The lease began when the node was created, so after a long wait little
-	 * of it is left.  Request a renewal now, which arrives while the
-	 * transaction works, so that the commit need not wait for it.
-	 */
-	if (hold->node != NULL)
-		zklock_session_routine->renew_lease(hold);
 }
 
 static void

@@ -22,8 +22,7 @@ typedef struct ZkLockWaitLimit
 
 /*
  * Begin a wait of `ns` nanoseconds at most: sets `*limit`, and waits until
- * there is a connection.  Errors: 08001 and 28000 as zklock_session_connect(),
- * and those of admit() in sessionroutine.h.
+ * there is a connection.  Errors: those of connect() in sessionroutine.h.
  */
 extern void zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns,
 								 ZkLockHold **holds, int n);

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "protocol/walk.h"
 #include "shared/claims.h"
+#include "shared/slots.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -92,13 +93,13 @@ append(Record *record, ZkLockMode mode, const char *path, const char *node,
  */
 static void
 append_held(Record *record, ZkLockMode mode, const char *path, const char *name,
-			void *node)
+			const void *node, ZkLockClaim *claim)
 {
 	if (node == NULL)
 		return;
 	append(record, mode, path, name, ZKLOCK_WALK_HOLDS);
-	if (zklock_session_routine->hold_back != NULL)
-		zklock_session_routine->hold_back(node);
+	if (claim != NULL)
+		zklock_slots_forbid_handover(claim);
 }
 
 /*
@@ -127,11 +128,12 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 		if (attempts[i].outcome.verdict == ZKLOCK_GRANTED)
 			append_held(record, attempts[i].request.params.mode,
 						attempts[i].request.path, attempts[i].outcome.name,
-						attempts[i].node);
+						attempts[i].node, attempts[i].claim);
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
 		if (zklock_sessionroutine_is_current(hold->session_serial))
-			append_held(record, hold->key.mode, hold->key.path, hold->name, hold->node);
+			append_held(record, hold->key.mode, hold->key.path, hold->name, hold->node,
+						hold->claim);
 	for (int i = 0; i < locks_behind->n; i++)
 	{
 		const ZkLockHeldNode *held = &locks_behind->locks[i].held;

@@ -214,24 +214,47 @@ get_held(const ZkLockClaim *claim, ZkLockClaimState *state)
 	return state->phase == ZKLOCK_CLAIM_HOLDS && state->outcome.name[0] != '\0';
 }
 
+/*
+ * Read the number of the hosts whose session has the node that this process waits with.
+ * Returns false if it is not known, for want of a claim.
+ */
+static bool
+read_ensemble(uint32 of_server, uint32 *ensemble)
+{
+	for (int i = 0; i < zklock_claimtable_peak(); i++)
+	{
+		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		ZkLockClaimState state;
+
+		if (claim->slot.entry == NULL || claim->ended || !claim->waits ||
+			claim->procno != zklock_compat_procno())
+			continue;
+		zklock_claimstate_read(claim, &state);
+		*ensemble = ensemble_of(claim, &state, of_server);
+		return true;
+	}
+	return false;
+}
+
 int
-zklock_positions_held(const bool *processes, const uint32 *ensemble,
-					  ZkLockHeldNode *nodes, int room)
+zklock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room)
 {
 	int			n = 0;
 	uint32		of_server;
+	uint32		ensemble = 0;
 	ZkLockClaimState state;
 
 	zklock_lwlocks_acquire_partitions(LW_SHARED);
 	of_server = server_ensemble();
+	if (!read_ensemble(of_server, &ensemble))
+		room = 0;
 	for (int i = 0; i < zklock_claimtable_peak() && n < room; i++)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		const ZkLockEntry *entry = claim->slot.entry;
 
 		if (!get_held(claim, &state) || !processes[claim->procno] ||
-			ensemble_of(claim, &state, of_server) !=
-			(ensemble == NULL ? of_server : *ensemble))
+			ensemble_of(claim, &state, of_server) != ensemble)
 			continue;
 		nodes[n] = (ZkLockHeldNode) {
 			.process = (uint32) claim->procno, .mode = entry->key.mode,

@@ -70,12 +70,10 @@ typedef struct ZkLockHeldNode
 
 /*
  * Copy the nodes that the marked processes hold, to an array with this much room;
- * others are left out.  They are nodes of the same hosts as those of this
- * number, see zklock_claims_ensemble(), or of the server's hosts if it is NULL.
- * Returns their number.
+ * others are left out.  They are nodes of the same hosts as those that this process waits
+ * with.  Returns their number.
  */
-extern int	zklock_positions_held(const bool *processes, const uint32 *ensemble,
-								  ZkLockHeldNode *nodes, int room);
+extern int	zklock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room);
 
 /* Has the process held the node since it was copied, without a change? */
 extern bool zklock_positions_is_held(const ZkLockHeldNode *node);

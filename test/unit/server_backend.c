@@ -75,7 +75,7 @@ path_number(const char *path)
 static bool
 has_session(void)
 {
-	return zklock_session_routine->is_node_deleted == NULL;
+	return zklock_session_routine->is_deleted == NULL;
 }
 
 /* What is given up goes before its node is deleted. */

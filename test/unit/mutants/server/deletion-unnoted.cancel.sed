@@ -1,3 +1,3 @@
 # Seed 3526
 # An attempt that is abandoned does not show that its granted node was deleted.
-/is_attempt_deleted(attempt))/s/^/		false \&\&/
+/is_deleted(attempt->node))/s/^/		false \&\&/
