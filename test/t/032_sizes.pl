@@ -128,4 +128,9 @@ for (1 .. 2)
 is($client->get('/closed/leases')->{data}, '2', '... the number is not changed');
 like(use_lease($closed, '/closed', 3), qr/^t$/m, '... and leases can be acquired');
 
+# The path of the mutex is longer than that of a lock may be.
+my $long = '/' . 'x' x 1023;
+is(use_lease($session, $long, 1), 't', 'lease of a semaphore with the longest path');
+ok($client->exists("$long/locks"), '... whose mutex is below that path');
+
 done_testing();

@@ -238,7 +238,7 @@ test_downgrade_exclusive(void **state)
 	expect("");
 	touched(ZKLOCK_OK);
 	expect("GRANT");
-	expect_granted(READER, 7, 77);
+	expect_granted(READER, 7, FROM_TOKEN);
 }
 
 /* A waiter for a "__WRIT__" node looks without a notice. */
@@ -249,7 +249,7 @@ test_downgrade_write(void **state)
 	begin_downgrade(WRITER, ASK);
 	created(READER, 77);
 	expect("GRANT");
-	expect_granted(READER, 7, 77);
+	expect_granted(READER, 7, FROM_TOKEN);
 }
 
 static void
@@ -265,7 +265,7 @@ test_downgrade_in_doubt(void **state)
 	expect("VERIFY " READER);
 	verified(SESSION, 77);
 	expect("GRANT");
-	expect_granted(READER, 7, 77);
+	expect_granted(READER, 7, FROM_TOKEN);
 
 	begin_downgrade(EXCLUSIVE, ASK_AND_TOUCH);
 	created(READER, 77);

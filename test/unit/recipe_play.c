@@ -119,7 +119,7 @@ begin_simple(bool nowait)
 void
 begin_downgrade(const char *from, const char *what)
 {
-	const ZkLockParams params = {.mode = ZKLOCK_SHARED};
+	const ZkLockParams params = {.mode = ZKLOCK_SHARED,.token = FROM_TOKEN};
 
 	forget();
 	zklock_recipe_begin_downgrade(&recipe, &params, from, PREFIX, SESSION,

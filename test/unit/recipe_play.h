@@ -20,6 +20,7 @@
 
 #include "protocol/recipe.h"
 
+#define FROM_TOKEN 55			/* of the lock that is downgraded */
 #define SESSION INT64_C(0x100000000000007)
 #define PREFIX "_c_01234567-89ab-4cde-8f01-23456789abcd-"
 #define OURS(rest) PREFIX rest
