@@ -296,8 +296,8 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- not in shared_preload_libraries, those of this backend.  "mode" is that of the lock,
 -- or 'semaphore'.  "node" and "session_id" are as in zk_lock_queue(): the node in
 -- ZooKeeper and the session that owns it.  Backends that use the server's session share
--- one session_id (see zk_session()).  "lost" and "revoked" are set once the backend that
--- holds the lock has noticed.  Of a backend whose details pg_stat_activity would hide,
+-- one session_id (see zk_session()); a lost lock has no node.  "lost" and "revoked" are set
+-- once that is known to this server.  Of a backend whose details pg_stat_activity would hide,
 -- the view shows only the pid.  zk_lock_stats counts locks for which there is no room
 -- (zklock.max_locks).
 CREATE VIEW zk_locks AS

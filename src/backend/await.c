@@ -159,7 +159,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
-		/* Otherwise it does not wait for others, but only for ZooKeeper. */
+		/* If `queued_is_enough`, it waits for ZooKeeper only, and not for others. */
 		for (int i = 0; i < n && !queued_is_enough; i++)
 			show_wait(&attempts[i]);
 		zklock_session_routine->wait(attempts, n,

@@ -20,12 +20,13 @@
 
 #include "shared/claimtable.h"
 
+/* What a claim's node is to its backend */
 typedef enum ZkLockClaimPhase
 {
-	ZKLOCK_CLAIM_NO_NODE,			/* it has none, and is in no queue */
+	ZKLOCK_CLAIM_NO_NODE,		/* it has none, and is in no queue */
 	ZKLOCK_CLAIM_WAITS,			/* it is in the queue, or about to be */
 	ZKLOCK_CLAIM_HOLDS,			/* its node is granted */
-	ZKLOCK_CLAIM_LOST				/* the same, but the node is known to be gone */
+	ZKLOCK_CLAIM_LOST			/* the same, but the node is known to be gone */
 } ZkLockClaimPhase;
 
 typedef struct ZkLockClaimState

@@ -117,7 +117,10 @@ set_failure(int sqlstate, const char *message, const char *detail,
 	zklock_sessionstate_publish_failure(&failure);
 }
 
-/* Describe the session for backends. */
+/*
+ * Describe the session for backends.  They are not told since when the connection is lost,
+ * because this worker itself ends a session that has been without one for too long.
+ */
 static void
 describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 {
