@@ -1,3 +1,3 @@
-# Seed 3244
+# Seed 868
 # A lock whose session has ended is shown in the next one.
-s/hold->session_id = .*/hold->session_id = zklock_session_routine->status()->session_id;/
+s/^\tzklock_cancel_granted(hold);/&\n\thold->session_id = zklock_session_routine->status()->session_id;/
