@@ -24,8 +24,8 @@
 # make -f DIR/Makefile VPATH=DIR
 here = $(if $(VPATH),$(VPATH)/)
 
-EXTENSION = zklock
-DATA = sql/zklock--1.0.sql
+EXTENSION = zklock zklock_advisory
+DATA = sql/zklock--1.0.sql sql/zklock_advisory--1.0.sql
 MODULE_big = zklock
 OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"

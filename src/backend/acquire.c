@@ -65,6 +65,41 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 	return hold;
 }
 
+bool
+zklock_acquire_release(const char *path, ZkLockMode mode)
+{
+	ZkLockHold *hold = zklock_acquire_find(path, mode);
+
+	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
+		return false;
+	zklock_lease_confirm_release(hold);
+	zklock_locktable_drop(hold, ZKLOCK_SESSION);
+	return true;
+}
+
+/* Is this a hold of session scope?  `arg` is a further ZkLockTest, or NULL. */
+static bool
+is_session_hold(ZkLockHold *hold, void *arg)
+{
+	const ZkLockTest *test = arg;
+
+	return hold->session_count > 0 && (*test == NULL || (*test) (hold, NULL));
+}
+
+int64
+zklock_acquire_release_all(ZkLockTest test)
+{
+	ZkLockHold *hold;
+
+	zklock_sessionchoice_refuse_parallel();
+	zklock_session_routine->poll();
+	zklock_lease_check();
+	hold = zklock_locktable_search(is_session_hold, &test);
+	if (hold != NULL)
+		zklock_lease_confirm_release(hold);
+	return zklock_locktable_release_all(test);
+}
+
 /*
  * Path of the lock that must be held during an attempt in this mode, palloc'd.
  * NULL if none is needed.

@@ -59,6 +59,18 @@ extern ZkLockHold *zklock_acquire_requested(const ZkLockRequest *request,
 extern ZkLockHold *zklock_acquire_find(const char *path, ZkLockMode mode);
 
 /*
+ * Release one hold of session scope, if the lock is certainly still held.
+ * Returns false if there is none.  ERROR 40001 if the lock is lost.
+ */
+extern bool zklock_acquire_release(const char *path, ZkLockMode mode);
+
+/*
+ * Release all holds of session scope, or those for which `test`, called with
+ * NULL, returns true.  Returns their number.  ERROR 40001 if a lock is lost.
+ */
+extern int64 zklock_acquire_release_all(ZkLockTest test);
+
+/*
  * Find a hold on the path in a stronger mode, which allows this backend to
  * acquire the lock in addition.  NULL if there is none.  ERROR 40P01 if this
  * session would wait for itself.

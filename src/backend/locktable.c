@@ -305,7 +305,7 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 }
 
 int64
-zklock_locktable_release_all(void)
+zklock_locktable_release_all(ZkLockTest test)
 {
 	HASH_SEQ_STATUS scan;
 	ZkLockHold *hold;
@@ -316,7 +316,7 @@ zklock_locktable_release_all(void)
 	hash_seq_init(&scan, table);
 	while ((hold = hash_seq_search(&scan)) != NULL)
 	{
-		if (hold->session_count == 0)
+		if (hold->session_count == 0 || (test != NULL && !test(hold, NULL)))
 			continue;
 		released += hold->session_count;
 		end_session_holds(hold);
@@ -414,7 +414,7 @@ zklock_locktable_in_xact(void)
 }
 
 ZkLockHold *
-zklock_locktable_search(bool (*test) (ZkLockHold *hold, void *arg), void *arg)
+zklock_locktable_search(ZkLockTest test, void *arg)
 {
 	HASH_SEQ_STATUS scan;
 	ZkLockHold *hold;

@@ -63,6 +63,9 @@ typedef struct ZkLockHold
  */
 typedef void (*ZkLockReleaseNode) (ZkLockHold *hold);
 
+/* A condition for an entry.  Must not change the table. */
+typedef bool (*ZkLockTest) (ZkLockHold *hold, void *arg);
+
 extern void zklock_locktable_init(ZkLockReleaseNode release_node);
 
 extern ZkLockHold *zklock_locktable_find(const char *path, ZkLockMode mode);
@@ -102,8 +105,11 @@ extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
  */
 extern void zklock_locktable_fence(ZkLockHold *hold);
 
-/* Drop all session holds.  Returns their number. */
-extern int64 zklock_locktable_release_all(void);
+/*
+ * Drop all session holds, or those of the entries for which `test`, called with
+ * NULL, returns true.  Returns their number.
+ */
+extern int64 zklock_locktable_release_all(ZkLockTest test);
 
 /* The number of holds of one entry in `scope` */
 extern int64 zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope);
@@ -122,12 +128,7 @@ extern bool zklock_locktable_is_used(void);
 /* Is there a hold of transaction scope? */
 extern bool zklock_locktable_in_xact(void);
 
-/*
- * Find an entry for which `test` returns true, or NULL.  `test` must not
- * change the table.
- */
-extern ZkLockHold *zklock_locktable_search(bool (*test) (ZkLockHold *hold,
-														 void *arg),
-										   void *arg);
+/* Find an entry for which `test` returns true, or NULL. */
+extern ZkLockHold *zklock_locktable_search(ZkLockTest test, void *arg);
 
 #endif							/* ZKLOCK_LOCKTABLE_H */

@@ -42,19 +42,9 @@ to_path(const char *given, CheckPath check)
 	return path;
 }
 
-/*
- * ERROR 42501 if the current user may not use locks now, or if a path is not
- * below zklock.path_prefix.  If `parent`, the prefix itself is accepted.  Both
- * are compared in the encoding of the database.  If the setting was made for
- * all databases, it may be in another encoding, and then no path is below it.
- *
- * A semaphore at the prefix is not below it, but its mutex is.  A lock on the
- * mutex would block all users of the semaphore.
- */
-static void
-refuse_outside(const char *given, bool parent)
+void
+zklock_sqlargs_refuse_restricted(const char *given)
 {
-	const char *prefix = zklock_guc_path_prefix();
 	bool		stored;
 	const char *refused = zklock_guc_refused(&stored);
 
@@ -68,10 +58,29 @@ refuse_outside(const char *given, bool parent)
 	if (refused != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for lock path \"%s\"", given),
+				 given != NULL ?
+				 errmsg("permission denied for lock path \"%s\"", given) :
+				 errmsg("permission denied for advisory locks"),
 				 errdetail("%s had a value that was refused when zklock was loaded, so the intended value is not known.",
 						   refused),
 				 errhint("Set it as a superuser, and do not set it when connecting.")));
+}
+
+/*
+ * ERROR 42501 if the current user may not use locks now, or if a path is not
+ * below zklock.path_prefix.  If `parent`, the prefix itself is accepted.  Both
+ * are compared in the encoding of the database.  If the setting was made for
+ * all databases, it may be in another encoding, and then no path is below it.
+ *
+ * A semaphore at the prefix is not below it, but its mutex is.  A lock on the
+ * mutex would block all users of the semaphore.
+ */
+static void
+refuse_outside(const char *given, bool parent)
+{
+	const char *prefix = zklock_guc_path_prefix();
+
+	zklock_sqlargs_refuse_restricted(given);
 	if (prefix[0] != '\0' && !zklock_path_is_below(given, prefix) &&
 		!(parent && strcmp(given, prefix) == 0))
 		ereport(ERROR,

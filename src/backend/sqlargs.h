@@ -15,6 +15,13 @@ extern void zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno,
 									   const char *name);
 
 /*
+ * ERROR 42501 if the current user may not use locks now (see privileges.h), and
+ * 42501 or 22023 if a setting that restricts this session is not known.  `given`
+ * is the path in the message; NULL: advisory locks.
+ */
+extern void zklock_sqlargs_refuse_restricted(const char *given);
+
+/*
  * Convert a lock path to UTF-8, palloc'd.  ERROR 22023 if it is not a valid
  * lock path, 42501 if it is not below zklock.path_prefix, or if the current
  * user may not use locks now (see privileges.h).

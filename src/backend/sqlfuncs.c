@@ -343,16 +343,10 @@ warn_not_owned(const char *path, ZkLockMode mode)
 static bool
 release(const char *path, ZkLockMode mode)
 {
-	ZkLockHold *hold = zklock_acquire_find(path, mode);
-
-	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
-	{
-		warn_not_owned(path, mode);
-		return false;
-	}
-	zklock_lease_confirm_release(hold);
-	zklock_locktable_drop(hold, ZKLOCK_SESSION);
-	return true;
+	if (zklock_acquire_release(path, mode))
+		return true;
+	warn_not_owned(path, mode);
+	return false;
 }
 
 Datum
@@ -370,27 +364,12 @@ zk_semaphore_release(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(release(zklock_sqlargs_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
 }
 
-static bool
-is_session_hold(ZkLockHold *hold, void *arg)
-{
-	(void) arg;
-	return hold->session_count > 0;
-}
-
 Datum
 zk_lock_release_all(PG_FUNCTION_ARGS)
 {
-	ZkLockHold *hold;
-
 	(void) fcinfo;
 	zklock_privileges_refuse_restricted();
-	zklock_sessionchoice_refuse_parallel();
-	zklock_session_routine->poll();
-	zklock_lease_check();
-	hold = zklock_locktable_search(is_session_hold, NULL);
-	if (hold != NULL)
-		zklock_lease_confirm_release(hold);
-	PG_RETURN_INT64(zklock_locktable_release_all());
+	PG_RETURN_INT64(zklock_acquire_release_all(NULL));
 }
 
 Datum

@@ -207,7 +207,7 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 	 * clients.  PostgreSQL has no callback for it.
 	 */
 	if (discard_all)
-		zklock_locktable_release_all();
+		zklock_locktable_release_all(NULL);
 }
 
 void

@@ -2,7 +2,7 @@
  *
  * status.c
  *	  The SQL functions that show the locks of this server, its counters and
- *	  its session.
+ *	  its session.  See status.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,14 +12,13 @@
 #include "backend/locktable.h"
 #include "backend/privileges.h"
 #include "backend/sessionchoice.h"
-#include "backend/sqlrows.h"
+#include "backend/status.h"
 #include "common/compat.h"
 #include "common/text.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "session/session.h"
-#include "shared/claims.h"
 #include "shared/sessionstate.h"
 #include "shared/stats.h"
 #include "utils/builtins.h"
@@ -137,12 +136,8 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 	zklock_sqlrows_put(rows, values, nulls);
 }
 
-/*
- * Returns the holds of this backend, and then the claims of all other
- * backends.
- */
 Datum
-zk_lock_status(PG_FUNCTION_ARGS)
+zklock_status_rows(FunctionCallInfo fcinfo, ZkLockPutRow put)
 {
 	ZkLockSqlRows rows;
 	ZkLockClaimRow row;
@@ -154,11 +149,17 @@ zk_lock_status(PG_FUNCTION_ARGS)
 		 hold != NULL; hold = zklock_locktable_next_granted(hold))
 	{
 		describe_hold(hold, &row);
-		put_lock(&rows, &row);
+		put(&rows, &row);
 	}
 	while (zklock_claims_next(&next_claim, &row))
-		put_lock(&rows, &row);
+		put(&rows, &row);
 	return zklock_sqlrows_end(&rows);
+}
+
+Datum
+zk_lock_status(PG_FUNCTION_ARGS)
+{
+	return zklock_status_rows(fcinfo, put_lock);
 }
 
 /* Converts microseconds to milliseconds, as in PostgreSQL's own statistics. */

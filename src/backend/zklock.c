@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "backend/acquire.h"
+#include "backend/redirect.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
 #include "common/compat.h"
@@ -32,5 +33,6 @@ _PG_init(void)
 	zklock_acquire_init();
 	zklock_xact_init();
 	zklock_statement_init();
+	zklock_redirect_init();
 	zklock_worker_init();
 }

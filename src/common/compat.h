@@ -13,6 +13,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
 #include "datatype/timestamp.h"
 #include "executor/executor.h"
 #include "funcapi.h"
@@ -30,11 +31,13 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
 #include "utils/ps_status.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #if PG_VERSION_NUM >= 140000
 #include "utils/backend_status.h"
 #include "utils/wait_event.h"
@@ -359,6 +362,49 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 	bool execute_once
 #define ZKLOCK_EXECUTOR_RUN_ARGS queryDesc, direction, count, execute_once
 #endif
+
+/* Declare and pass on the arguments of a planner hook. */
+#if PG_VERSION_NUM >= 190000
+#define ZKLOCK_PLANNER_PARAMS \
+	Query *parse, const char *query_string, int cursorOptions, \
+	ParamListInfo boundParams, ExplainState *es
+#define ZKLOCK_PLANNER_ARGS parse, query_string, cursorOptions, boundParams, es
+#else
+#define ZKLOCK_PLANNER_PARAMS \
+	Query *parse, const char *query_string, int cursorOptions, \
+	ParamListInfo boundParams
+#define ZKLOCK_PLANNER_ARGS parse, query_string, cursorOptions, boundParams
+#endif
+
+/*
+ * The body of a function in language SQL, if it is stored as a tree, which
+ * exists since 14.
+ */
+static inline bool
+zklock_compat_sql_body(HeapTuple proc, Datum *tree)
+{
+#if PG_VERSION_NUM >= 140000
+	bool		isnull;
+
+	*tree = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosqlbody, &isnull);
+	return !isnull;
+#else
+	(void) proc;
+	(void) tree;
+	return false;
+#endif
+}
+
+/* May a role execute a function? */
+static inline bool
+zklock_compat_may_execute(Oid function, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#else
+	return pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#endif
+}
 
 #ifdef PG_MODULE_MAGIC_EXT
 #define ZKLOCK_MODULE_MAGIC \

@@ -17,12 +17,14 @@
 #include "protocol/acl.h"
 #include "protocol/hosts.h"
 #include "protocol/path.h"
+#include "utils/plancache.h"
 
 char	   *zklock_hosts;
 char	   *zklock_auth;
 char	   *zklock_auth_file;
 char	   *zklock_acl;
 static char *path_prefix;
+static char *advisory_path;
 int			zklock_max_locks_per_backend;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
@@ -40,6 +42,7 @@ int			zklock_keep = 0;
 int			zklock_max_kept = 1024;
 int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
+static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
 
 /*
  * Settings that restrict a session, which therefore must not set them.  The
@@ -56,6 +59,8 @@ enum
 	SESSION_MODE,
 	PATH_PREFIX,
 	MAX_LOCKS_PER_BACKEND,
+	ADVISORY_LOCKS,
+	ADVISORY_PATH,
 	N_RULES
 };
 static struct
@@ -72,7 +77,9 @@ static struct
 	[CONFIRM_COMMIT] = {.name = "zklock.confirm_commit"},
 	[SESSION_MODE] = {.name = "zklock.session"},
 	[PATH_PREFIX] = {.name = "zklock.path_prefix"},
-	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"}
+	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"},
+	[ADVISORY_LOCKS] = {.name = "zklock.advisory_locks"},
+	[ADVISORY_PATH] = {.name = "zklock.advisory_path"}
 };
 
 static const struct config_enum_entry confirm_options[] = {
@@ -85,6 +92,12 @@ static const struct config_enum_entry confirm_options[] = {
 static const struct config_enum_entry session_options[] = {
 	{"backend", ZKLOCK_SESSION_BACKEND, false},
 	{"server", ZKLOCK_SESSION_SERVER, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry advisory_options[] = {
+	{"server", ZKLOCK_ADVISORY_SERVER, false},
+	{"cluster", ZKLOCK_ADVISORY_CLUSTER, false},
 	{NULL, 0, false}
 };
 
@@ -209,7 +222,7 @@ check_acl(char **newval, void **extra, GucSource source)
  * connects.  Then the role would not be confined.
  */
 static bool
-check_path_prefix(char **newval, void **extra, GucSource source)
+check_parent(char **newval, void **extra, GucSource source)
 {
 	const char *why;
 	char	   *ascii;
@@ -282,10 +295,37 @@ zklock_guc_path_prefix(void)
 }
 
 const char *
+zklock_guc_advisory_path(void)
+{
+	return advisory_path;
+}
+
+static bool
+is_refused(int rule)
+{
+	return rules[rule].setting->source < rules[rule].refused;
+}
+
+bool
+zklock_guc_advisory_is_cluster(void)
+{
+	return advisory_locks == ZKLOCK_ADVISORY_CLUSTER || is_refused(ADVISORY_LOCKS);
+}
+
+/* A plan has the functions of one value. */
+static void
+assign_advisory_locks(int newval, void *extra)
+{
+	(void) extra;
+	if (newval != advisory_locks)
+		ResetPlanCache();
+}
+
+const char *
 zklock_guc_refused(bool *stored)
 {
 	for (int i = 0; i < N_RULES; i++)
-		if (rules[i].setting->source < rules[i].refused)
+		if (is_refused(i))
 		{
 			*stored = is_kept(rules[i].refused);
 			return rules[i].name;
@@ -358,7 +398,7 @@ zklock_guc_init(void)
 							   "Empty: they may be anywhere.",
 							   &path_prefix, NULL,
 							   PGC_SUSET, 0,
-							   check_path_prefix, NULL, NULL);
+							   check_parent, NULL, NULL);
 	DefineCustomIntVariable("zklock.max_locks_per_backend",
 							"How many locks a backend may hold and wait for at once.",
 							"Zero: as many as it likes.",
@@ -418,6 +458,24 @@ zklock_guc_init(void)
 							 confirm_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
+
+	/*
+	 * A role that set it to "server" and called a SECURITY DEFINER function would
+	 * make that function's locks local.
+	 */
+	DefineCustomEnumVariable("zklock.advisory_locks",
+							 "Where PostgreSQL's functions for advisory locks take them.",
+							 "\"server\" has them in this server; \"cluster\" in ZooKeeper, with extension zklock_advisory and shared_preload_libraries.",
+							 &advisory_locks, ZKLOCK_ADVISORY_SERVER,
+							 advisory_options,
+							 PGC_SUSET, 0,
+							 NULL, assign_advisory_locks, NULL);
+	DefineCustomStringVariable("zklock.advisory_path",
+							   "Where the advisory locks of a database are in ZooKeeper, below zklock.path_prefix.",
+							   "Empty: at /pg_advisory/ and the name of the database.",
+							   &advisory_path, "",
+							   PGC_SUSET, 0,
+							   check_parent, NULL, NULL);
 	DefineCustomEnumVariable("zklock.log_level",
 							 "Message level of lost connections and of what the ZooKeeper client library logs.",
 							 NULL,

@@ -27,6 +27,12 @@ typedef enum ZkLockSessionMode
 	ZKLOCK_SESSION_SERVER		/* the server's worker has one session for all */
 } ZkLockSessionMode;
 
+typedef enum ZkLockAdvisoryLocks
+{
+	ZKLOCK_ADVISORY_SERVER,		/* PostgreSQL's own */
+	ZKLOCK_ADVISORY_CLUSTER		/* in ZooKeeper */
+} ZkLockAdvisoryLocks;
+
 extern char *zklock_hosts;
 extern char *zklock_auth;		/* takes precedence over zklock_auth_file */
 extern char *zklock_auth_file;
@@ -64,6 +70,18 @@ extern void zklock_guc_init(void);
  * Empty: no restriction.
  */
 extern const char *zklock_guc_path_prefix(void);
+
+/*
+ * Where the advisory locks of this database are, in its encoding.  Empty: at
+ * their default path.
+ */
+extern const char *zklock_guc_advisory_path(void);
+
+/*
+ * Are advisory locks taken in ZooKeeper?  Also true if that is not known, and
+ * then no lock is permitted.
+ */
+extern bool zklock_guc_advisory_is_cluster(void);
 
 /*
  * The name of a setting that this session must obey, and whose value is

@@ -29,7 +29,7 @@ use Worker;
 
 our @EXPORT =
   qw(new_node import_tables create_fence with_settings server_mode keeper_of queue
-  wait_for_queue wait_for_server seconds_of wait_until OWN_SESSION);
+  wait_for_queue wait_for_server wait_until_released seconds_of wait_until OWN_SESSION);
 
 # A setting for tests of the backend's own session, in whatever mode they run.
 use constant OWN_SESSION => ('zklock.session' => 'backend');
@@ -215,6 +215,21 @@ sub wait_for_server
 
 	wait_until('the server is back',
 		sub { eval { $node->safe_psql('postgres', 'SELECT 1') } });
+	return;
+}
+
+# Waits until ZooKeeper has only the nodes of locks that backends of this session's
+# server hold: a release does not wait for it. Needs shared_preload_libraries.
+sub wait_until_released
+{
+	my ($zk, $session) = @_;
+
+	wait_until(
+		'the nodes of released locks are deleted',
+		sub {
+			my $held = $session->query('SELECT count(DISTINCT node) FROM zk_locks');
+			$zk->four_letter('mntr') =~ /^zk_ephemerals_count\t$held$/m;
+		});
 	return;
 }
 

@@ -45,7 +45,8 @@ mkdir("$dir/$_") or die "$dir/$_: $!\n" for qw(sources build);
 for my $step (
 	[
 		'cp', '-R',
-		map({ "$top/$_" } qw(Makefile zklock.control expected sql src test)),
+		map({ "$top/$_" } qw(Makefile zklock.control zklock_advisory.control
+			expected sql src test)),
 		"$dir/sources"
 	],
 	[ @make, '-C', "$dir/sources", 'clean' ])

@@ -29,14 +29,20 @@ sub slurp
 # The version
 my $meta = decode_json(slurp('META.json'));
 my $version = $meta->{version};
-my ($extension) = slurp('zklock.control') =~ /^default_version = '(.*)'$/m;
+my @extensions = qw(zklock zklock_advisory);
+my $extension = $version =~ s/\.\d+$//r;
 
 like($version, qr/^\d+\.\d+\.\d+$/, 'META.json has a version');
-is($meta->{provides}{zklock}{version}, $version, '... in both places');
-is($extension, $version =~ s/\.\d+$//r,
-	'version of the extension is that of the release without the last number');
+is_deeply([ sort keys %{ $meta->{provides} } ], \@extensions, '... and all extensions');
+is((slurp('Makefile') =~ /^EXTENSION = (.*)$/m)[0], "@extensions", '... as the Makefile');
+for my $name (@extensions)
+{
+	is($meta->{provides}{$name}{version}, $version, "META.json has the version of $name");
+	is((slurp("$name.control") =~ /^default_version = '(.*)'$/m)[0],
+		$extension, "version of $name is that of the release without the last number");
+}
 is((slurp('src/common/compat.h') =~ /\.version = "(.*)"/)[0],
-	$extension, '... and the one that the library reports');
+	$extension, '... and so is the one that the library reports');
 is((slurp('CHANGELOG.md') =~ /^## (\S+)/)[0],
 	$version, 'CHANGELOG.md begins with the version of the release');
 is((slurp('debian/changelog') =~ /^zklock \((.*)-/)[0],
@@ -61,12 +67,15 @@ sub versions_without_update
 
 my @scripts = split(' ', (slurp('Makefile') =~ /^DATA = (.*)$/m)[0]);
 is_deeply([ sort @scripts ],
-	[ map { s{^\Q$top\E/}{}r } sort glob("$top/sql/zklock--*.sql") ],
+	[ map { s{^\Q$top\E/}{}r } sort glob("$top/sql/zklock*--*.sql") ],
 	'Makefile names all scripts');
-is_deeply([ versions_without_update($extension, @scripts) ],
-	[], 'scripts lead from each version to that of the release');
-like($meta->{provides}{zklock}{file},
-	qr/--\Q$extension\E\.sql$/, 'META.json names a script of that version');
+for my $name (@extensions)
+{
+	is_deeply([ versions_without_update($extension, grep { m{/$name--} } @scripts) ],
+		[], "scripts of $name lead from each version to that of the release");
+	is($meta->{provides}{$name}{file},
+		"sql/$name--$extension.sql", 'META.json names a script of that version');
+}
 
 my @older = map { "sql/zklock--$_.sql" } qw(1.0 1.1--1.2 1.0--1.1);
 is_deeply([ versions_without_update('1.2', @older) ],
@@ -100,9 +109,8 @@ do { $packed{ $zip->getHeaderInfo->{Name} } = 1 } while ($zip->nextStream > 0);
 is((grep { !m{^zklock-\Q$version\E/} } keys %packed), 0,
 	'all files of make dist are in a folder with name and version');
 ok($packed{"zklock-$version/$_"}, "... $_ is included")
-  for qw(META.json Makefile zklock.control LICENSE src/backend/zklock.c
-  debian/rules), @scripts,
-  @{ $meta->{provides}{zklock} }{qw(file docfile)};
+  for qw(META.json Makefile LICENSE src/backend/zklock.c debian/rules), @scripts,
+  map({ ("$_.control", $meta->{provides}{$_}{docfile}) } @extensions);
 is((grep { m{^[^/]*/\.(ci|github|gitlab)} } keys %packed),
 	0, '... files for a repository are not included');
 
@@ -114,7 +122,7 @@ my %given = map { $_ => 1 }
 
 is_deeply(\%copied, \%given, '.dockerignore agrees with the Dockerfile');
 ok($copied{$_} && $packed{"zklock-$version/$_"}, "... $_ is included")
-  for qw(Makefile zklock.control);
+  for 'Makefile', map { "$_.control" } @extensions;
 ok($copied{$_} && $packed{"zklock-$version/$_/"}, "... $_ is included")
   for qw(sql src);
 

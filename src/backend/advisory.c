@@ -1,0 +1,209 @@
+/*-------------------------------------------------------------------------
+ *
+ * advisory.c
+ *	  PostgreSQL's functions for advisory locks, and those that replace them.
+ *	  See advisory.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "backend/advisory.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "commands/extension.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/inval.h"
+#include "utils/syscache.h"
+
+#define EXTENSION "zklock_advisory"
+
+/*
+ * The OIDs of PostgreSQL's functions are the same in all versions.  Those for
+ * session scope are consecutive, and those for transaction scope, too.
+ */
+#define FIRST_OF_SESSION F_PG_ADVISORY_LOCK_INT8
+#define N_OF_SESSION 13
+#define FIRST_OF_XACT F_PG_ADVISORY_XACT_LOCK_INT8
+
+/* In the order of their OIDs */
+static const ZkLockAdvisoryFunction functions[] = {
+	/* (bigint) */
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_WRITE, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_SHARED, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_WRITE, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_SHARED, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_UNLOCK, ZKLOCK_WRITE, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_UNLOCK, ZKLOCK_SHARED, ZKLOCK_SESSION},
+	/* (integer, integer) */
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_WRITE, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_SHARED, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_WRITE, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_SHARED, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_UNLOCK, ZKLOCK_WRITE, ZKLOCK_SESSION},
+	{ZKLOCK_ADVISORY_UNLOCK, ZKLOCK_SHARED, ZKLOCK_SESSION},
+
+	{.action = ZKLOCK_ADVISORY_UNLOCK_ALL,.scope = ZKLOCK_SESSION},
+	/* (bigint) */
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_WRITE, ZKLOCK_TRANSACTION},
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_SHARED, ZKLOCK_TRANSACTION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_WRITE, ZKLOCK_TRANSACTION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_SHARED, ZKLOCK_TRANSACTION},
+	/* (integer, integer) */
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_WRITE, ZKLOCK_TRANSACTION},
+	{ZKLOCK_ADVISORY_LOCK, ZKLOCK_SHARED, ZKLOCK_TRANSACTION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_WRITE, ZKLOCK_TRANSACTION},
+	{ZKLOCK_ADVISORY_TRY, ZKLOCK_SHARED, ZKLOCK_TRANSACTION}
+};
+
+#define N_FUNCTIONS ((int) lengthof(functions))
+
+/*
+ * The functions of the extension that replace these.  All are invalid if there
+ * is no extension.
+ */
+static Oid	replacements[lengthof(functions)];
+static bool replacements_are_valid = false;
+
+/* The number of one of PostgreSQL's functions, or -1 */
+static int
+number_of(Oid function)
+{
+	if (function >= FIRST_OF_SESSION && function < FIRST_OF_SESSION + N_OF_SESSION)
+		return function - FIRST_OF_SESSION;
+	if (function >= FIRST_OF_XACT &&
+		function < FIRST_OF_XACT + N_FUNCTIONS - N_OF_SESSION)
+		return function - FIRST_OF_XACT + N_OF_SESSION;
+	return -1;
+}
+
+bool
+zklock_advisory_is_replaced(Oid function)
+{
+	return number_of(function) >= 0;
+}
+
+static void
+forget_replacements(Datum arg, int cacheid, uint32 hashvalue)
+{
+	(void) arg;
+	(void) cacheid;
+	(void) hashvalue;
+	replacements_are_valid = false;
+}
+
+/* A member replaces PostgreSQL's function of the same name and arguments. */
+static void
+note_member(Oid member)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(member));
+	Form_pg_proc form;
+	int			number;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	number = number_of(GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+									   NameGetDatum(&form->proname),
+									   PointerGetDatum(&form->proargtypes),
+									   ObjectIdGetDatum(PG_CATALOG_NAMESPACE)));
+	if (number >= 0)
+		replacements[number] = member;
+	ReleaseSysCache(tuple);
+}
+
+static void
+read_members(Oid extension)
+{
+	Relation	depend = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(ExtensionRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(extension));
+	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend member = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (member->classid == ProcedureRelationId &&
+			member->deptype == DEPENDENCY_EXTENSION)
+			note_member(member->objid);
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+}
+
+/*
+ * To create or drop the extension creates or drops functions, which invalidates
+ * the cache.
+ */
+static void
+read_replacements(void)
+{
+	static bool registered = false;
+	Oid			extension;
+
+	if (replacements_are_valid)
+		return;
+	if (!registered)
+		CacheRegisterSyscacheCallback(PROCOID, forget_replacements, (Datum) 0);
+	registered = true;
+	replacements_are_valid = true;
+	memset(replacements, 0, sizeof(replacements));
+	PG_TRY();
+	{
+		extension = get_extension_oid(EXTENSION, true);
+		if (OidIsValid(extension))
+			read_members(extension);
+	}
+	PG_CATCH();
+	{
+		replacements_are_valid = false;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+Oid
+zklock_advisory_replacement(Oid replaced)
+{
+	Oid			replacement;
+
+	read_replacements();
+	replacement = replacements[number_of(replaced)];
+	if (!OidIsValid(replacement))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("advisory locks across servers need extension \"%s\"",
+						EXTENSION),
+				 errdetail("zklock.advisory_locks is \"cluster\", and this database does not have the extension."),
+				 errhint("As a superuser, run CREATE EXTENSION %s in this database, on each server, or have the setting be \"server\" here.",
+						 EXTENSION)));
+	return replacement;
+}
+
+const ZkLockAdvisoryFunction *
+zklock_advisory_find(Oid replacement, Oid *replaced)
+{
+	read_replacements();
+	for (int i = 0; i < N_FUNCTIONS; i++)
+		if (replacements[i] == replacement)
+		{
+			*replaced = i < N_OF_SESSION ? FIRST_OF_SESSION + i :
+				FIRST_OF_XACT + i - N_OF_SESSION;
+			return &functions[i];
+		}
+	return NULL;
+}

@@ -1,0 +1,323 @@
+# The functions of zklock_advisory: they are declared as PostgreSQL's, and what
+# PostgreSQL's functions return, warn of and refuse is the same for locks on one
+# server and across servers, with the exceptions that docs/advisory-locks.md lists.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkClient;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $node = new_node('main', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	max_prepared_transactions => 2,
+	deadlock_timeout => '10ms');
+
+sub sql
+{
+	my ($sql, $database) = @_;
+
+	return $node->safe_psql($database // 'postgres', $sql);
+}
+
+# The extension
+sql('CREATE EXTENSION zklock_advisory');
+my $declared = q(
+	SELECT proname, oidvectortypes(proargtypes), prorettype::regtype, proretset,
+		proisstrict, provolatile, proparallel, procost, proleakproof, prosecdef,
+		prokind, proargnames IS NULL, proargdefaults IS NULL, proconfig IS NULL,
+		(SELECT array_agg(p.privilege_type ORDER BY 1)
+			FROM aclexplode(coalesce(proacl, acldefault('f', proowner))) p
+			WHERE p.grantee = 0)
+	FROM pg_proc
+	WHERE proname ~ 'advisory' AND proname !~ '^zk_' AND pronamespace = '%s'::regnamespace
+	ORDER BY 1, 2);
+my $of_server = sql(sprintf($declared, 'pg_catalog'));
+is(() = $of_server =~ /^/mg, 21, 'PostgreSQL has 21 functions for advisory locks');
+is(sql(sprintf($declared, 'zk_advisory')), $of_server,
+	'those of the extension are declared in the same way');
+is(sql(q(SELECT count(*) FROM pg_depend d
+		JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
+		WHERE e.extname = 'zklock_advisory' AND d.deptype = 'e'
+			AND obj_description(d.objid, d.classid::regclass::name) IS NULL
+			AND d.classid <> 'pg_type'::regclass)),
+	0, 'each object of the extension has a comment');
+my $columns = q(
+	SELECT attname, atttypid::regtype FROM pg_attribute
+	WHERE attrelid = '%s.pg_locks'::regclass AND attnum > 0 ORDER BY attnum);
+is(sql(sprintf($columns, 'zk_advisory')), sql(sprintf($columns, 'pg_catalog')),
+	'the view has the columns of pg_locks');
+is(sql(q(SELECT pg_relation_is_updatable('zk_advisory.pg_locks', true),
+			has_table_privilege('public', 'zk_advisory.pg_locks', 'select'),
+			has_schema_privilege('public', 'zk_advisory', 'create'))),
+	'0|t|f', '... and can be read by all');
+
+# The statements run in three sessions, first on one server, then across servers.
+# "%locks" is the view.
+my @steps = map { /^\s*(\w)(\??): (.*?);?\s*$/ ? [ $1, $2, $3 ] : () } split(/\n/, <<'EOF_STEPS');
+	a: SELECT pg_advisory_lock(1);
+	a: SELECT pg_advisory_lock(1), pg_try_advisory_lock(1);
+	b: SELECT pg_try_advisory_lock(1), pg_try_advisory_lock_shared(1), pg_try_advisory_lock(2);
+	a: SELECT pg_advisory_unlock(1), pg_advisory_unlock(1), pg_advisory_unlock(1);
+	a: SELECT pg_advisory_unlock(1);
+	b: SELECT pg_try_advisory_lock(1);
+	a: SELECT pg_advisory_unlock(1), pg_advisory_unlock_shared(1);
+	b: SELECT pg_advisory_unlock_all();
+	b: SELECT pg_advisory_unlock_all();
+	b: SELECT pg_advisory_unlock(1), pg_advisory_unlock(2);
+
+	a: SELECT pg_advisory_lock_shared(3), pg_advisory_lock_shared(3);
+	b: SELECT pg_try_advisory_lock_shared(3), pg_try_advisory_lock(4);
+	a: SELECT pg_try_advisory_lock(4), pg_try_advisory_lock_shared(4);
+	a: SELECT pg_advisory_unlock(3), pg_advisory_unlock_shared(3), pg_advisory_unlock_shared(3), pg_advisory_unlock_shared(3);
+	b: SELECT pg_advisory_unlock(3), pg_advisory_unlock_shared(3), pg_advisory_unlock(4);
+	a: SELECT pg_advisory_lock(3), pg_advisory_lock_shared(3), pg_advisory_unlock(3);
+	b: SELECT pg_try_advisory_lock(3), pg_try_advisory_lock_shared(3), pg_advisory_unlock_shared(3);
+	a: SELECT pg_advisory_unlock_all();
+
+	a: SELECT pg_advisory_lock(1, 2), pg_advisory_lock(4294967298), pg_try_advisory_lock(-1), pg_try_advisory_lock(-1, -1);
+	b: SELECT pg_try_advisory_lock(1, 2), pg_try_advisory_lock(2, 1), pg_try_advisory_lock(4294967298), pg_try_advisory_lock(-1), pg_try_advisory_lock(-1, -1), pg_try_advisory_lock(4294967295);
+	a: SELECT pg_advisory_lock(-9223372036854775808), pg_advisory_lock(9223372036854775807), pg_advisory_lock_shared(-2147483648, 2147483647), pg_advisory_lock_shared(0), pg_try_advisory_lock_shared(0, 0);
+	c: SELECT locktype, d.datname, relation, classid, objid, objsubid, mode, granted, fastpath FROM %locks.pg_locks l JOIN pg_database d ON d.oid = l.database WHERE locktype = 'advisory' ORDER BY classid, objid, objsubid;
+	c: SELECT count(*) > 0 FROM %locks.pg_locks WHERE locktype <> 'advisory';
+	a: SELECT pg_advisory_unlock(1, 2), pg_advisory_unlock(1, 2), pg_advisory_unlock(4294967298), pg_advisory_unlock_shared(-2147483648, 2147483647);
+	a: DISCARD ALL;
+	b: DISCARD ALL;
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+
+	a: SELECT pg_advisory_lock(NULL), pg_advisory_lock(1, NULL), pg_try_advisory_lock(NULL), pg_advisory_unlock(NULL), pg_try_advisory_xact_lock(NULL, 1);
+	a: SELECT pg_advisory_lock(9223372036854775808);
+	a: SELECT pg_advisory_lock(1, 2147483648);
+	a: SELECT pg_advisory_lock('7'), pg_typeof(pg_advisory_lock(7)), pg_advisory_unlock('7'), pg_advisory_unlock(7);
+	a: SELECT pg_advisory_lock('x');
+	a: SELECT pg_advisory_lock();
+
+	a: SELECT pg_advisory_xact_lock(5);
+	b: SELECT pg_try_advisory_xact_lock(5);
+	a: BEGIN;
+	a: SELECT pg_advisory_xact_lock(5), pg_advisory_xact_lock_shared(6), pg_advisory_xact_lock(5, 5), pg_advisory_xact_lock_shared(6, 6);
+	a: SELECT pg_try_advisory_xact_lock(5), pg_try_advisory_xact_lock_shared(6), pg_try_advisory_xact_lock(5, 5), pg_try_advisory_xact_lock_shared(6, 6);
+	b: SELECT pg_try_advisory_xact_lock(5), pg_try_advisory_xact_lock_shared(6), pg_try_advisory_xact_lock(5, 5), pg_try_advisory_xact_lock_shared(6, 6);
+	a: SELECT pg_advisory_unlock(5), pg_advisory_unlock_shared(6), pg_advisory_unlock_all();
+	b: SELECT pg_try_advisory_lock(5);
+	a: SAVEPOINT s;
+	a: SELECT pg_advisory_xact_lock(7), pg_advisory_lock(8);
+	b: SELECT pg_try_advisory_lock(7), pg_try_advisory_lock(8);
+	a: ROLLBACK TO s;
+	b: SELECT pg_try_advisory_lock(7), pg_try_advisory_lock(8), pg_advisory_unlock(7);
+	a: SELECT pg_advisory_unlock(8), pg_advisory_unlock(8);
+	a: SELECT 1/0;
+	a: SELECT pg_advisory_unlock_all();
+	a: ROLLBACK;
+	b: SELECT pg_try_advisory_lock(5), pg_advisory_unlock(5);
+	a: BEGIN;
+	a: SELECT pg_advisory_lock(5), pg_advisory_xact_lock(5);
+	a: COMMIT;
+	b: SELECT pg_try_advisory_lock(5);
+	a: SELECT pg_advisory_unlock(5);
+	b: SELECT pg_try_advisory_lock(5), pg_advisory_unlock(5);
+
+	a: BEGIN ISOLATION LEVEL REPEATABLE READ;
+	a: SELECT pg_advisory_lock(9), pg_advisory_xact_lock(10);
+	a: COMMIT;
+	a: BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY;
+	a: SELECT pg_advisory_unlock(9), pg_advisory_xact_lock(10);
+	a: COMMIT;
+
+	a: SELECT pg_advisory_lock(11);
+	b?: SELECT pg_advisory_lock(11);
+	c: SELECT mode, granted, waitstart IS NOT NULL FROM %locks.pg_locks WHERE locktype = 'advisory' AND objid = 11 ORDER BY granted;
+	a: SELECT pg_advisory_unlock(11);
+	b: SELECT pg_advisory_unlock(11);
+	a: SELECT pg_advisory_lock_shared(11);
+	b?: SELECT pg_advisory_xact_lock(11);
+	a: SELECT pg_advisory_unlock_shared(11);
+	b: SELECT pg_try_advisory_lock(11), pg_advisory_unlock(11);
+	a: SELECT pg_advisory_lock(11);
+	b: SET lock_timeout = '50ms';
+	b: SELECT pg_advisory_lock(11);
+	b: SELECT pg_try_advisory_lock(11), pg_advisory_unlock(11);
+	b: SET lock_timeout = 0;
+	b: SET statement_timeout = '100ms';
+	b: SELECT pg_advisory_lock_shared(11);
+	b: SET statement_timeout = 0;
+	a: SELECT pg_advisory_unlock_all();
+EOF_STEPS
+
+# Plays the steps with this option, which DISCARD ALL does not undo. Returns the
+# results, each with its step. A session with "?" waits, and continues after the next step
+# of another session than "c". The context of an error is not compared: since 19,
+# PostgreSQL names its lock there.
+sub play
+{
+	my ($locks, $option) = @_;
+	local $ENV{PGOPTIONS} = $option;
+	my %session = map { $_ => ZkTest->new($node) } qw(a b c);
+	my (@results, $waiting);
+
+	for my $step (@steps)
+	{
+		my ($name, $waits, $sql) = @$step;
+
+		wait_until_released($zk, $session{c}) if $sql =~ /_try_/;
+		$session{$name}->start($sql =~ s/%locks/$locks/r);
+		if ($waits)
+		{
+			$waiting = $name;
+			wait_until('a session waits',
+				sub { count_locks($locks, 'NOT granted') eq '1' });
+			next;
+		}
+		push @results, "$name: $sql\n" . $session{$name}->result =~ s/^(?:LOCATION|CONTEXT): .*\n?//gmr;
+		next if $name eq 'c' || !defined $waiting;
+		push @results, "$waiting goes on\n" . $session{$waiting}->result;
+		undef $waiting;
+	}
+	$_->close for values %session;
+	wait_until('no lock is left', sub { count_locks($locks, 'true') eq '0' });
+	return @results;
+}
+
+sub count_locks
+{
+	my ($locks, $condition) = @_;
+
+	return sql("SELECT count(*) FROM $locks.pg_locks
+		WHERE locktype = 'advisory' AND $condition");
+}
+
+# In 13, pg_locks has no column waitstart.
+if ($node->pg_version < 14)
+{
+	$_->[2] =~ s/waitstart IS NOT NULL/true/ for @steps;
+}
+
+my $search_path = 'search_path=zk_advisory,pg_catalog,public';
+my @server = play('pg_catalog', '');
+my %across = (
+	'search_path' => [ play('zk_advisory', "-c $search_path") ],
+	'the setting' => [ play('zk_advisory', '-c zklock.advisory_locks=cluster') ]);
+for my $way (sort keys %across)
+{
+	is($across{$way}[$_], $server[$_],
+		"the same on one server and by $way: " . substr($server[$_] =~ s/\n.*//sr, 0, 70))
+	  for 0 .. $#server;
+}
+
+# The differences: statements, the result on one server, and that across servers
+my $refresh = q(CREATE MATERIALIZED VIEW m AS SELECT pg_try_advisory_xact_lock(1) WITH NO DATA;
+	REFRESH MATERIALIZED VIEW m; DROP MATERIALIZED VIEW m);
+my $prepare = q(BEGIN; SELECT pg_advisory_xact_lock(1); PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p');
+my $one = ZkTest->new($node);
+sub first_line { return $_[0] =~ s/\n.*//sr }
+
+for ([ 'a stronger lock of the same key',
+		'SELECT pg_advisory_lock_shared(1); SELECT pg_try_advisory_lock(1)',
+		'' => qr/^\nt$/,
+		qr/^\nERROR:  40P01: cannot take write lock on "\S+" while holding shared lock/ ],
+	[ 'PREPARE TRANSACTION', $prepare,
+		'' => qr/^$/, qr/^\nERROR:  0A000: cannot PREPARE .*^ERROR:/ms ],
+	[ 'the query of a materialized view', $refresh,
+		'' => qr/^$/, qr/^ERROR:  42501: cannot use ZooKeeper locks within security-restricted operation/ ])
+{
+	my ($what, $statements, undef, $server, $cluster) = @$_;
+
+	$one->query('RESET search_path');
+	like($one->query("$statements; SELECT pg_advisory_unlock_all()") =~ s/\s+\z//r,
+		$server, "$what: works on one server");
+	$one->query("SET $search_path");
+	like($one->query($statements), $cluster, '... is refused across servers');
+	$one->query('ROLLBACK; SELECT pg_advisory_unlock_all(); DROP MATERIALIZED VIEW IF EXISTS m');
+}
+$one->close;
+
+my ($holder, $other) = map { ZkTest->new($node) } 1 .. 2;
+$_->query("SET $search_path") for $holder, $other;
+is($holder->query('SELECT pg_advisory_lock(1), pg_catalog.pg_advisory_lock(2)'),
+	'|', 'both kinds of locks are held at once');
+is($other->query('SELECT pg_try_advisory_lock(1), pg_catalog.pg_try_advisory_lock(1),
+		pg_try_advisory_lock(2), pg_catalog.pg_try_advisory_lock(2)'),
+	'f|t|t|f', '... and exclude nobody of the other kind');
+$other->query('SELECT pg_advisory_unlock_all(); SELECT pg_catalog.pg_advisory_unlock_all()');
+
+# The result of a lost lock is that of any other.
+my $client = ZkClient->new($zk->hosts);
+$holder->query('SET zklock.confirm_commit = always;
+		SELECT pg_advisory_unlock_all(); BEGIN; SELECT pg_advisory_xact_lock(3)');
+$client->delete("/pg_advisory/postgres/3/$_") for $client->children('/pg_advisory/postgres/3');
+like($holder->query('COMMIT'), qr/^ERROR:  40001: lock on "\S+" was lost/,
+	'a lost lock fails the commit');
+
+# pg_advisory_unlock_all() releases no other locks.
+$holder->query(q(SELECT pg_advisory_unlock_all(),
+		zk_lock_acquire('/other'), zk_lock_acquire('/pg_advisory/postgres/9', mode => 'write'),
+		zk_lock_acquire('/pg_advisory/postgres/08'), zk_lock_acquire('/pg_advisory/postgres/8')));
+my $try = 'SELECT pg_try_advisory_lock(9), pg_catalog.pg_try_advisory_lock(2)';
+is($other->query($try), 'f|f', 'a lock at the path of a key is that advisory lock');
+is($holder->query('SELECT pg_advisory_unlock_all()'), '', 'all advisory locks are released');
+wait_until_released($zk, $other);
+is($other->query($try), 't|f', '... with that one, but without those of one server');
+is($holder->query(q(SELECT string_agg(path, ' ' ORDER BY path) FROM zk_locks
+		WHERE pid = pg_backend_pid())),
+	'/other /pg_advisory/postgres/08 /pg_advisory/postgres/8', '... and without other locks');
+is($holder->query(q(SELECT objid FROM pg_locks
+		WHERE locktype = 'advisory' AND pid = pg_backend_pid())),
+	'2', '... which the view does not show');
+$_->close for $holder, $other;
+
+# Paths
+sub path_of_key
+{
+	my ($database, %settings) = @_;
+	my $set = join('', map { "SET $_ = '$settings{$_}';" } sort keys %settings);
+
+	return sql(qq($set BEGIN;
+			DO 'BEGIN PERFORM zk_advisory.pg_advisory_xact_lock(-5); END';
+			SELECT path || ' ' || mode FROM zk_locks WHERE pid = pg_backend_pid()), $database);
+}
+for my $name ('a/b', 'Ä %é', 'leases', 'my-lock-7', '__READ__1', 'Ab_9-x', 'x' x 63)
+{
+	my $encoded = $name =~ /lease|lock-|READ/ ? join('', map { sprintf('%%%02X', ord) } split(//, $name)) :
+	  $name =~ s/([^A-Za-z0-9_-])/sprintf('%%%02X', ord($1))/ger;
+
+	sql(qq(CREATE DATABASE "$name" TEMPLATE template0));
+	sql('CREATE EXTENSION zklock_advisory CASCADE', $name);
+	is(path_of_key($name), "/pg_advisory/$encoded/-5 write", "path in the database $name");
+}
+is(path_of_key('postgres', 'zklock.path_prefix' => '/teams/one'),
+	'/teams/one/pg_advisory/postgres/-5 write', 'path below zklock.path_prefix');
+is(path_of_key('postgres', 'zklock.advisory_path' => '/shop/keys'),
+	'/shop/keys/-5 write', 'path below zklock.advisory_path');
+is(path_of_key('postgres', 'zklock.advisory_path' => '/keys', 'zklock.path_prefix' => '/shop'),
+	'/shop/keys/-5 write', '... and below both');
+my $c = ZkTest->new($node);
+$c->query('BEGIN; SELECT zk_advisory.pg_advisory_xact_lock(1, -2)');
+is($c->query(q(SET zklock.advisory_path = '/x'; SELECT zk_advisory.pg_advisory_xact_lock_shared(3, 4);
+		RESET zklock.advisory_path; SET zklock.path_prefix = '/y';
+		SELECT zk_advisory.pg_try_advisory_xact_lock(5);
+		SELECT path, mode FROM zk_locks WHERE pid = pg_backend_pid() ORDER BY path)),
+	"\nt\n/pg_advisory/postgres/1.-2|write\n/x/3.4|shared\n/y/pg_advisory/postgres/5|write",
+	'a change of these settings takes effect at once');
+my $long = '/' . 'x' x 1010;
+like($c->query("SET zklock.advisory_path = '$long'; SELECT zk_advisory.pg_advisory_lock(1)"),
+	qr/^ERROR:  22023: invalid lock path .*^DETAIL:  The path is longer than 1024 bytes/ms,
+	'a path that is too long for the longest key is refused');
+like($c->query("ROLLBACK; SET zklock.advisory_path = 'x'"),
+	qr/^ERROR:  22023: invalid value for parameter "zklock.advisory_path": "x"/,
+	'a path that is none is refused');
+
+# A dump has the extensions, and not their objects.
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump.sql";
+$node->command_ok([ 'pg_dump', '-f', $dump, 'postgres' ], 'the database can be dumped');
+sql('CREATE DATABASE restored');
+$node->command_ok([ 'psql', '-qX', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'restored' ],
+	'... and restored');
+is(sql('SELECT zk_advisory.pg_try_advisory_lock(77)', 'restored'), 't', '... with the functions');
+is(sql(q(DROP EXTENSION zklock_advisory; SELECT to_regnamespace('zk_advisory') IS NULL), 'restored'),
+	't', 'the extension is dropped with its schema');
+
+done_testing();

@@ -1,0 +1,401 @@
+# With zklock.advisory_locks = 'cluster', each way to call one of PostgreSQL's
+# functions for advisory locks takes the lock in ZooKeeper, or is refused. A
+# statement or a cursor that was planned before keeps its setting. Each way is also
+# tried with 'server', to show that it calls the function.
+
+use strict;
+use warnings;
+
+use File::Basename;
+use IO::Socket::UNIX;
+use Module;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my ($hooks, $worker) = map { build_module($_) } qw(earlier_hooks sql_worker);
+my $node = new_node('main', $zk->hosts,
+	shared_preload_libraries => "$hooks,zklock",
+	dynamic_library_path => dirname($worker) . ':$libdir',
+	wal_level => 'logical',
+	max_wal_senders => 4,
+	max_replication_slots => 4,
+	jit_above_cost => 0);
+my $version = $node->pg_version;
+my $parallel = $version < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
+my $cluster = q(SET zklock.advisory_locks = 'cluster');
+my $server = q(SET zklock.advisory_locks = 'server');
+
+sub sql
+{
+	my ($sql, $database) = @_;
+
+	return $node->safe_psql($database // 'postgres', $sql);
+}
+
+# Where are advisory locks? Each test takes at least one of session scope.
+my $outcome = q(
+	CREATE FUNCTION outcome() RETURNS text LANGUAGE sql AS $$
+		SELECT concat_ws(' and ',
+			(SELECT 'on this server' FROM pg_catalog.pg_locks WHERE locktype = 'advisory' LIMIT 1),
+			(SELECT 'across servers' FROM zk_locks WHERE path LIKE '/pg_advisory/%' LIMIT 1)) $$);
+
+sql(qq(
+	CREATE EXTENSION zklock_advisory;
+	$outcome;
+	CREATE TABLE one (i int);
+	INSERT INTO one VALUES (1);
+	CREATE TABLE altered (i int);
+	INSERT INTO altered VALUES (1);
+	CREATE TABLE seen (outcome text);
+	CREATE FUNCTION hooks_called() RETURNS text LANGUAGE c AS '$hooks';
+	CREATE FUNCTION in_worker(text) RETURNS void LANGUAGE c STRICT AS '$worker';
+
+	CREATE FUNCTION plain(k bigint) RETURNS boolean LANGUAGE plpgsql AS
+		'BEGIN RETURN pg_try_advisory_lock(k); END';
+	CREATE FUNCTION definer(k bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+		SET search_path = pg_catalog AS 'BEGIN RETURN pg_try_advisory_lock(k); END';
+	CREATE FUNCTION pretends(k bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+		'BEGIN RETURN pg_try_advisory_lock(k); END';
+	CREATE FUNCTION in_triggers() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_advisory_lock(1); RETURN NEW; END';
+	CREATE FUNCTION no_lock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+	CREATE PROCEDURE takes(boolean) LANGUAGE plpgsql AS 'BEGIN END';
+	CREATE PROCEDURE locks() LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_lock(1); COMMIT; END';
+	CREATE PROCEDURE locks_in_sql() LANGUAGE sql AS 'SELECT pg_advisory_lock(1)';
+
+	CREATE FUNCTION inlined(k bigint) RETURNS boolean LANGUAGE sql AS
+		'SELECT pg_try_advisory_lock(k)';
+	CREATE FUNCTION inlined_twice(k bigint) RETURNS boolean LANGUAGE sql AS 'SELECT inlined(k)';
+	CREATE FUNCTION stable_one(k bigint) RETURNS boolean LANGUAGE sql STABLE AS
+		'SELECT inlined(k)';
+	CREATE FUNCTION folded(k bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+		'SELECT pg_try_advisory_lock(k)';
+	CREATE FUNCTION not_inlined(k bigint) RETURNS boolean LANGUAGE sql AS
+		'SELECT pg_try_advisory_lock(k) FROM one LIMIT 1';
+	CREATE FUNCTION rows_of(k bigint) RETURNS SETOF boolean LANGUAGE sql STABLE ROWS 10 AS
+		'SELECT pg_try_advisory_lock(k) FROM one';
+	CREATE FUNCTION escaped(k bigint) RETURNS boolean LANGUAGE sql AS
+		'SELECT U&"pg_try_\\0061dvisory_lock"(k)';
+	CREATE FUNCTION definer_sql(k bigint) RETURNS boolean LANGUAGE sql SECURITY DEFINER AS
+		'SELECT pg_try_advisory_lock(k)';
+
+	CREATE VIEW view AS SELECT pg_try_advisory_lock(i) FROM one;
+	CREATE FUNCTION rows_of_view() RETURNS SETOF boolean LANGUAGE sql STABLE AS
+		'SELECT * FROM view';
+	CREATE TABLE with_rule (i int);
+	CREATE RULE rule AS ON INSERT TO with_rule DO ALSO SELECT pg_advisory_lock(NEW.i);
+	CREATE TABLE with_trigger (i int);
+	CREATE TRIGGER trigger BEFORE INSERT ON with_trigger
+		FOR EACH ROW EXECUTE FUNCTION in_triggers();
+	CREATE TABLE with_when (i int);
+	CREATE TRIGGER trigger BEFORE INSERT ON with_when
+		FOR EACH ROW WHEN (pg_try_advisory_lock(1)) EXECUTE FUNCTION no_lock();
+	CREATE TABLE with_default (i int, b boolean DEFAULT pg_try_advisory_lock(1));
+	CREATE TABLE with_check (i int CHECK (pg_try_advisory_lock(i)));
+	CREATE DOMAIN with_lock AS int CHECK (pg_try_advisory_lock(value));
+	CREATE TABLE with_index (i int);
+	CREATE INDEX ON with_index (pretends(i));
+	CREATE TABLE with_generated (i int, b boolean GENERATED ALWAYS AS (pretends(i)) STORED);
+	CREATE TABLE with_policy (i int);
+	INSERT INTO with_policy VALUES (1);
+	ALTER TABLE with_policy ENABLE ROW LEVEL SECURITY;
+	CREATE POLICY policy ON with_policy USING (pg_try_advisory_lock(i));
+	CREATE ROLE reader;
+	GRANT SELECT ON with_policy TO reader;
+	CREATE OPERATOR \@\@\@\@ (RIGHTARG = bigint, FUNCTION = pg_try_advisory_lock);
+	CREATE AGGREGATE last_locked(bigint) (SFUNC = int8larger, STYPE = bigint,
+		FINALFUNC = pg_try_advisory_lock);
+	CREATE CAST (bigint AS boolean) WITH FUNCTION pg_try_advisory_lock(bigint) AS ASSIGNMENT;
+));
+sql('CREATE FUNCTION atomic(k bigint) RETURNS boolean LANGUAGE sql
+	BEGIN ATOMIC SELECT pg_try_advisory_lock(k); END') if $version >= 14;
+
+# Two databases that are reached through postgres_fdw
+sql('CREATE EXTENSION postgres_fdw');
+for my $name (qw(server cluster))
+{
+	my ($host, $port) = ($node->host, $node->port);
+
+	sql("CREATE DATABASE remote_$name");
+	sql(qq(CREATE EXTENSION zklock_advisory CASCADE;
+		CREATE VIEW locking AS SELECT pg_try_advisory_lock(1) AS b;
+		ALTER DATABASE remote_$name SET zklock.advisory_locks = '$name'), "remote_$name");
+	sql(qq(CREATE SERVER $name FOREIGN DATA WRAPPER postgres_fdw
+			OPTIONS (host '$host', port '$port', dbname 'remote_$name', keep_connections 'on');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER $name;
+		CREATE FOREIGN TABLE on_$name (b boolean) SERVER $name
+			OPTIONS (table_name 'locking'))
+		=~ s/, keep_connections 'on'//r);
+}
+
+# A way to call, its statement, and the outcome if it is not ACROSS
+use constant {
+	ACROSS => 'across servers',
+	LOCAL => 'on this server',
+	REFUSED => 'refused',
+	RESTRICTED => 'not permitted'
+};
+my $lock = 'pg_try_advisory_lock(1)';
+my @ways = (
+	[ 'plain', "SELECT $lock" ],
+	[ 'with its schema', "SELECT pg_catalog.$lock" ],
+	[ 'two integers', 'SELECT pg_advisory_lock(1, 1)' ],
+	[ 'expression in an expression', "SELECT CASE WHEN NOT $lock THEN 1 END" ],
+	[ 'array, row and coalesce', "SELECT ARRAY[$lock], ROW($lock), coalesce(NULL, $lock)" ],
+	[ 'subquery', "SELECT (SELECT $lock)" ],
+	[ 'EXISTS', "SELECT EXISTS (SELECT FROM one WHERE $lock)" ],
+	[ 'CTE', "WITH c AS MATERIALIZED (SELECT $lock) SELECT * FROM c" ],
+	[ 'CTE that writes', "WITH c AS (INSERT INTO one VALUES (2) RETURNING $lock) SELECT * FROM c" ],
+	[ 'UNION', "SELECT false UNION SELECT $lock" ],
+	[ 'FROM', "SELECT * FROM $lock" ],
+	[ 'ROWS FROM', "SELECT * FROM ROWS FROM ($lock, generate_series(1, 2))" ],
+	[ 'LATERAL', 'SELECT * FROM one, LATERAL pg_try_advisory_lock(i)' ],
+	[ 'JOIN', "SELECT * FROM one a JOIN one b ON pg_try_advisory_lock(a.i + b.i)" ],
+	[ 'GROUP BY and HAVING', "SELECT count(*) FROM one GROUP BY i HAVING pg_try_advisory_lock(i)" ],
+	[ 'ORDER BY', 'SELECT i FROM one ORDER BY pg_try_advisory_lock(i)' ],
+	[ 'LIMIT', "SELECT 1 LIMIT CASE WHEN $lock THEN 1 END" ],
+	[ 'FILTER', "SELECT count(*) FILTER (WHERE $lock)" ],
+	[ 'window', "SELECT bool_and(pg_try_advisory_lock(i)) OVER () FROM one" ],
+	[ 'VALUES', "VALUES ($lock)" ],
+	[ 'INSERT', "INSERT INTO with_default VALUES (1, $lock)" ],
+	[ 'RETURNING', "INSERT INTO one VALUES (1) RETURNING $lock" ],
+	[ 'WHERE of UPDATE', "UPDATE one SET i = 1 WHERE $lock" ],
+	[ 'ON CONFLICT', "CREATE TEMP TABLE t (i int PRIMARY KEY) ON COMMIT DROP; INSERT INTO t VALUES (1);
+		INSERT INTO t VALUES (1) ON CONFLICT (i) DO UPDATE SET i = 2 WHERE $lock" ],
+	[ 'DELETE', "DELETE FROM one WHERE NOT $lock" ],
+	[ 'CREATE TABLE AS', "CREATE TABLE t AS SELECT $lock" ],
+	[ 'COPY of a query', "COPY (SELECT $lock) TO STDOUT" ],
+	[ 'EXPLAIN ANALYZE', "EXPLAIN (ANALYZE) SELECT $lock" ],
+	[ 'cursor', "DECLARE c CURSOR FOR SELECT $lock; FETCH c" ],
+	[ 'PREPARE and EXECUTE', "PREPARE q AS SELECT $lock; EXECUTE q" ],
+	[ 'argument of EXECUTE', "PREPARE q(boolean) AS SELECT \$1; EXECUTE q($lock)", REFUSED ],
+	[ 'XML', q(SELECT query_to_xml('SELECT pg_try_advisory_lock(1)', true, true, '')) ],
+	[ 'cast', 'SELECT 1::bigint::boolean' ],
+	[ 'operator', 'SELECT @@@@ 1::bigint', REFUSED ],
+	[ 'aggregate', 'SELECT last_locked(i) FROM one', REFUSED ],
+
+	[ 'PERFORM', 'DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$' ],
+	[ 'SELECT INTO', "DO \$\$ DECLARE b boolean; BEGIN SELECT $lock INTO b; END \$\$" ],
+	[ 'expression', "DO \$\$ DECLARE b boolean := $lock; BEGIN END \$\$" ],
+	[ 'IF', "DO \$\$ BEGIN IF $lock THEN END IF; END \$\$" ],
+	[ 'FOR', "DO \$\$ DECLARE b boolean; BEGIN FOR b IN SELECT $lock LOOP END LOOP; END \$\$" ],
+	[ 'dynamic statement', 'DO $$ BEGIN EXECUTE \'SELECT pg_advisory_lock($1)\' USING 1; END $$' ],
+	[ 'USING', "DO \$\$ BEGIN EXECUTE 'SELECT \$1' USING $lock; END \$\$" ],
+	[ 'cast in an assignment', 'DO $$ DECLARE b boolean; k bigint := 1; BEGIN b := k; END $$',
+		$version < 14 ? REFUSED : ACROSS ],
+	[ 'function', 'SELECT plain(1)' ],
+	[ 'SECURITY DEFINER', 'SELECT definer(1)' ],
+	[ 'trigger', 'INSERT INTO with_trigger VALUES (1)' ],
+	[ 'trigger under COPY', "COPY with_trigger FROM PROGRAM 'echo 1'" ],
+	[ 'WHEN of a trigger', 'INSERT INTO with_when VALUES (1)', REFUSED ],
+	[ 'procedure', 'CALL locks()' ],
+	[ 'procedure in SQL', 'CALL locks_in_sql()' ],
+	[ 'argument of CALL', "CALL takes($lock)", REFUSED ],
+
+	[ 'SQL function', 'SELECT inlined(1)' ],
+	[ 'SQL function in FROM', 'SELECT * FROM inlined(1)' ],
+	[ 'SQL function in another', 'SELECT inlined_twice(1)' ],
+	[ 'stable SQL function', 'SELECT stable_one(1)' ],
+	[ 'SQL function that is folded', 'SELECT folded(1)' ],
+	[ 'SQL function that is not inlined', 'SELECT not_inlined(1)' ],
+	[ 'SQL function that returns rows', 'SELECT * FROM rows_of(1)' ],
+	[ 'SECURITY DEFINER in SQL', 'SELECT definer_sql(1)' ],
+	[ 'SQL function with an escaped name', 'SELECT escaped(1)', REFUSED ],
+	[ 'BEGIN ATOMIC', 'SELECT atomic(1)' ],
+
+	[ 'view', 'SELECT * FROM view' ],
+	[ 'SQL function with a view', 'SELECT * FROM rows_of_view()', REFUSED ],
+	[ 'rule', 'INSERT INTO with_rule VALUES (1)' ],
+	[ 'DEFAULT of INSERT', 'INSERT INTO with_default VALUES (1)' ],
+	[ 'DEFAULT of COPY', "COPY with_default (i) FROM PROGRAM 'echo 1'", REFUSED ],
+	[ 'DEFAULT of ALTER TABLE', "ALTER TABLE one ADD b boolean DEFAULT $lock", REFUSED ],
+	[ 'USING of ALTER TABLE', "ALTER TABLE altered ALTER i TYPE int USING (CASE WHEN $lock THEN i END)", REFUSED ],
+	[ 'WHERE of COPY', "COPY one FROM PROGRAM 'echo 1' WHERE $lock", REFUSED ],
+	[ 'CHECK', 'INSERT INTO with_check VALUES (1)', REFUSED ],
+	[ 'domain', 'SELECT 1::with_lock', REFUSED ],
+	[ 'domain in PL/pgSQL', 'DO $$ DECLARE d with_lock := 1; BEGIN END $$', REFUSED ],
+	[ 'expression index', 'INSERT INTO with_index VALUES (1)' ],
+	[ 'build of an expression index', 'CREATE INDEX ON one (pretends(i))', RESTRICTED ],
+	[ 'generated column', 'INSERT INTO with_generated VALUES (1)' ],
+	[ 'policy', 'SET LOCAL ROLE reader; SELECT * FROM with_policy' ],
+
+	[ 'parallel query', "SET LOCAL $parallel = on; SELECT $lock, count(*) FROM one" ],
+	[ 'function of a parallel query', "SET LOCAL $parallel = on; SELECT plain(1), count(*) FROM one" ],
+	[ 'without JIT', "SET LOCAL jit = off; SELECT $lock" ],
+	[ 'background worker', q(SELECT in_worker('DO $$BEGIN PERFORM pg_advisory_lock(1);
+		INSERT INTO seen SELECT outcome(); END$$')) ],
+	[ 'fast path', sub { fast_path(@_) }, REFUSED ]);
+
+@ways = grep { $_->[0] ne 'BEGIN ATOMIC' } @ways if $version < 14;
+
+my $session = ZkTest->new($node);
+
+# Runs statements in a transaction, unless they run on a connection of their own, and
+# returns what they did.
+sub outcome_of
+{
+	my ($statements, $set) = @_;
+	my ($name) = $set =~ /'(\w+)'/;
+	my $answer;
+
+	sql("TRUNCATE seen; ALTER DATABASE postgres SET zklock.advisory_locks = '$name'");
+	if (ref $statements)
+	{
+		$answer = $statements->($name);
+	}
+	else
+	{
+		my $in_block = $statements =~ /^(?:CALL locks|SELECT in_worker)/ ? '' : 'BEGIN';
+
+		$answer = $session->query("$set; $in_block; $statements");
+	}
+	my $found = $session->query(q(ROLLBACK; SELECT outcome()));
+	$session->query("$server; DEALLOCATE ALL; SELECT pg_advisory_unlock_all(), zk_lock_release_all()");
+	$found = sql('SELECT outcome FROM seen') || $found =~ s/^WARNING.*\n(?:LOC.*\n)?//r;
+	return $found if $answer !~ /ERROR/;
+	my $why = $answer =~ /0A000: cannot take an advisory lock across servers here/ ? REFUSED :
+	  $answer =~ /42501: cannot use ZooKeeper locks within/ ? RESTRICTED : $answer;
+	return $found eq '' ? $why : "$why, and $found";
+}
+
+# Calls the function with the fast-path interface of the protocol.
+sub fast_path
+{
+	my ($name) = @_;
+	my $socket = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port)
+	  or die "cannot connect: $@\n";
+	my $user = getpwuid($<);
+	my $start = pack('N', 196608) . join('', map { "$_\0" } 'user', $user, 'database', 'postgres') . "\0";
+	my $call = pack('NnnnNq>n', 2882, 1, 1, 1, 8, 1, 1);
+
+	$socket->syswrite(pack('N', 4 + length $start) . $start);
+	my $read = sub { my $in = '';
+		while ($in !~ /Z\0\0\0\x05I$/) { $socket->sysread($in, 65536, length $in) or die "no answer: $in\n" }
+		return $in };
+	$read->();
+	$socket->syswrite('F' . pack('N', 4 + length $call) . $call);
+	my $answer = $read->();
+	my ($code) = $answer =~ /\0C(\w{5})\0/;
+	my ($message) = $answer =~ /\0M([^\0]*)\0/;
+	sql('INSERT INTO seen SELECT outcome()') if !defined $code;
+	return defined $code ? "ERROR:  $code: $message" : '';
+}
+
+for my $way (@ways)
+{
+	my ($what, $statements, $expected) = @$way;
+
+	is(outcome_of($statements, $server), LOCAL, "$what: called with 'server'");
+	is(outcome_of($statements, $cluster), $expected // ACROSS,
+		"... and with 'cluster': " . ($expected // ACROSS));
+}
+sql('ALTER DATABASE postgres RESET zklock.advisory_locks');
+
+# A change of the setting, while there are plans and cursors
+sub outcome_after
+{
+	my (@statements) = @_;
+	my $answer = $session->query(join('; ', $server, @statements));
+	my $found = $session->query('SELECT outcome()');
+
+	$session->query("ROLLBACK; $server; DEALLOCATE ALL;
+		SELECT pg_advisory_unlock_all(), zk_lock_release_all()");
+	return $answer =~ /ERROR/ ? $answer : $found;
+}
+my @execute = ('EXECUTE q') x 7;
+my $unlock = 'SELECT pg_catalog.pg_advisory_unlock_all()';
+is(outcome_after("PREPARE q AS SELECT $lock", @execute, $unlock, $cluster, 'EXECUTE q'),
+	ACROSS, 'a prepared statement is planned anew after a change of the setting');
+is(outcome_after($cluster, "PREPARE q AS SELECT $lock", @execute, 'SELECT zk_lock_release_all()',
+		$server, 'EXECUTE q'), LOCAL, '... and after the change back');
+is(outcome_after(('SELECT plain(1), inlined(1), not_inlined(1)') x 7, $unlock, $cluster,
+		'SELECT plain(1), inlined(1), not_inlined(1)'), ACROSS, 'so are functions');
+is(outcome_after("BEGIN; DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(i) FROM one",
+		$cluster, 'FETCH c'), LOCAL, 'a cursor keeps the setting that it was opened with');
+is(outcome_after($cluster, "BEGIN; DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(i) FROM one",
+		$server, 'FETCH c'), ACROSS, '... either one');
+is(outcome_after("SELECT set_config('zklock.advisory_locks', 'cluster', false), $lock"),
+	LOCAL, 'a statement keeps the setting that it was planned with');
+is(outcome_after("BEGIN; SET LOCAL zklock.advisory_locks = 'cluster'; ROLLBACK; SELECT $lock"),
+	LOCAL, 'the setting is back after a rollback');
+
+# The other server decides over its locks.
+is(outcome_after('SELECT * FROM on_server'), LOCAL, 'postgres_fdw: the setting of the other server');
+is(outcome_after($cluster, 'SELECT * FROM on_server'), LOCAL, '... and not that of this one');
+$session->close;
+wait_until('the other session ends', sub { sql('SELECT outcome()') eq '' });
+$session = ZkTest->new($node);
+is(outcome_after('SELECT * FROM on_cluster'), ACROSS, '... in either case');
+$session->close;
+wait_until('the other session ends', sub { sql('SELECT outcome()') eq '' });
+$session = ZkTest->new($node);
+
+# A worker of a parallel query would release the lock when it ends.
+sql(q(CREATE FUNCTION parallel(k bigint) RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE AS
+	'BEGIN RETURN pg_try_advisory_xact_lock(k); END'));
+like($session->query("$cluster; SET $parallel = on; SELECT parallel(i) FROM one"),
+	qr/^ERROR:  25000: cannot use ZooKeeper locks in a parallel worker/,
+	'a function that is wrongly PARALLEL SAFE is an error');
+$session->query("RESET $parallel; $server");
+
+# Logical replication
+sql('CREATE DATABASE publisher');
+sql(q(CREATE TABLE one (i int PRIMARY KEY); CREATE TABLE with_default (i int PRIMARY KEY);
+	CREATE PUBLICATION p FOR ALL TABLES;
+	SELECT pg_create_logical_replication_slot('s', 'pgoutput')), 'publisher');
+sql('CREATE DATABASE subscriber');
+sql(qq(CREATE EXTENSION zklock_advisory CASCADE; $outcome;
+	CREATE TABLE one (i int PRIMARY KEY);
+	CREATE TABLE with_default (i int PRIMARY KEY, b boolean DEFAULT $lock);
+	CREATE FUNCTION apply() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_catalog.pg_advisory_lock(NEW.i); RETURN NEW; END';
+	CREATE TRIGGER apply BEFORE INSERT ON one FOR EACH ROW EXECUTE FUNCTION apply();
+	ALTER TABLE one ENABLE ALWAYS TRIGGER apply;
+	ALTER DATABASE subscriber SET zklock.advisory_locks = 'cluster'), 'subscriber');
+my $publisher = join(' ', 'dbname=publisher', 'host=' . $node->host, 'port=' . $node->port);
+sql("CREATE SUBSCRIPTION s CONNECTION '$publisher' PUBLICATION p
+	WITH (create_slot = false, slot_name = 's', copy_data = false)", 'subscriber');
+sql('INSERT INTO one VALUES (7)', 'publisher');
+wait_until('the row is replicated', sub { sql('SELECT count(*) FROM one', 'subscriber') eq '1' });
+is(sql('SELECT outcome()', 'subscriber'), ACROSS,
+	'a trigger under logical replication takes the lock across servers');
+sql('INSERT INTO with_default VALUES (8)', 'publisher');
+wait_until('the default is refused', sub {
+	slurp_file($node->logfile) =~ /ERROR:  cannot take an advisory lock across servers here/ });
+is(sql('SELECT count(*) FROM with_default', 'subscriber'), '0',
+	'... and the default of a column that the publisher does not have is refused');
+sql('ALTER SUBSCRIPTION s DISABLE; ALTER SUBSCRIPTION s SET (slot_name = NONE)', 'subscriber');
+sql('DROP SUBSCRIPTION s', 'subscriber');
+
+# The hooks of a library that was loaded before
+for my $set ($server, $cluster)
+{
+	is($session->query("$set; SELECT inlined(1) FROM hooks_called(); SELECT hooks_called()"),
+		"t\nplanner needs_fmgr object_access", 'the hooks of another library are called');
+}
+
+# How to see where a call goes
+like($session->query("$cluster; EXPLAIN (VERBOSE, COSTS OFF) SELECT $lock"),
+	qr/Output: zk_advisory\.pg_try_advisory_lock/, 'EXPLAIN VERBOSE shows the function');
+
+# Without the extension
+sql('CREATE DATABASE without');
+for ("SELECT $lock", 'SELECT pg_advisory_unlock_all()')
+{
+	like($session->query("\\connect without\n$cluster; $_"),
+		qr/^ERROR:  55000: advisory locks across servers need extension "zklock_advisory"/,
+		'an error without the extension');
+}
+is($session->query('SELECT 1'), '1', '... which does not concern other statements');
+sql('CREATE EXTENSION zklock_advisory CASCADE', 'without');
+is($session->query("SELECT $lock"), 't', '... until it is created');
+is(sql('SELECT count(*) FROM pg_locks WHERE locktype = $$advisory$$', 'without'), '0',
+	'... from where on the lock is one across servers');
+sql('DROP EXTENSION zklock_advisory', 'without');
+like($session->query("SELECT $lock"), qr/^ERROR:  55000: /, '... until it is dropped');
+$session->close;
+
+done_testing();
