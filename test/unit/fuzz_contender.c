@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_contender.c
- *	  Fuzzes the parser of contenders' names with names of children.
+ *	  Fuzzes what is read from the names of children: contenders, and lists of them.
  *
  * The input is a list of names, each ended by a "/", which no name has in it.
  *
@@ -17,6 +17,7 @@
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define MAX_NAMES 100
 #define NAME "(lock-|__READ__|__WRIT__|__lock__|__rlock__)(-?)([0-9]+)$"
 
 /* Returns the marker, NULL if the name is not a contender's. */
@@ -58,22 +59,45 @@ check_name(const char *name)
 	}
 	assert(strspn(digits, "0123456789") == strlen(digits));
 	assert(digits == name || strchr("0123456789", digits[-1]) == NULL);
+	assert(!zklock_contender_is_marked(name) || strncmp(name, "_c_", 3) == 0);
+}
+
+/* A list of children, in which the first one is ours. */
+static void
+check_list(const char *const *names, int n)
+{
+	bool		others;
+	bool		expected = false;
+
+	for (int i = 1; i < n; i++)
+	{
+		int64_t		seq;
+
+		expected |= strcmp(names[i], names[0]) != 0 &&
+			zklock_contender_parse(names[i], &seq) != NULL;
+	}
+	assert(n == 0 || zklock_contender_in_list(names[0], &zklock_contender_mutex, names, n,
+											  &others));
+	assert(n == 0 || others == expected);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	for (const uint8_t *name = data; size > 0;)
+	char	   *names[MAX_NAMES];
+	int			n = 0;
+
+	for (const uint8_t *name = data; size > 0 && n < MAX_NAMES;)
 	{
 		const uint8_t *end = memchr(name, '/', data + size - name);
-		char	   *child;
-
 		if (end == NULL)
 			break;
-		child = strndup((const char *) name, end - name);
-		check_name(child);
-		free(child);
+		names[n] = strndup((const char *) name, end - name);
+		check_name(names[n++]);
 		name = end + 1;
 	}
+	check_list((const char *const *) names, n);
+	while (n > 0)
+		free(names[--n]);
 	return 0;
 }

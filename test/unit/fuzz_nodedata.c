@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_nodedata.c
- *	  Fuzzes the parser of nodes' data, which any client can write.
+ *	  Fuzzes the parsers of nodes' data, which any client can write: descriptions of
+ *	  holders and waiters, and numbers of leases.
  *
- * The parser is the shipped one.  What it uses of PostgreSQL is here; what other functions
+ * The parsers are the shipped ones.  What it uses of PostgreSQL is here; what other functions
  * of the module use is not there at all, and they are not called.
  *
  *-------------------------------------------------------------------------
@@ -14,6 +15,7 @@
 #include "common/string.h"
 #include "common/text.h"
 #include "lib/stringinfo.h"
+#include "protocol/size.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -84,6 +86,30 @@ check(const char *text)
 		abort();
 }
 
+/* `text` is the same data with an end. */
+static void
+check_numbers(const char *data, int len, const char *text)
+{
+	char		written[ZKLOCK_COUNT_SIZE];
+	char	   *end;
+	int			leases = zklock_size_read(data, len);
+	int			count;
+
+	if ((leases == ZKLOCK_SIZE_EMPTY) != (len == 0))
+		abort();
+	if (leases != ZKLOCK_SIZE_EMPTY && leases != ZKLOCK_SIZE_OTHER &&
+		(leases < 1 || text[0] < '1' || text[0] > '9' ||
+		 strtol(text, &end, 10) != leases || end != text + len))
+		abort();
+	if (zklock_size_read_count(data, len, &count) != (len == ZKLOCK_COUNT_SIZE))
+		abort();
+	if (len != ZKLOCK_COUNT_SIZE)
+		return;
+	zklock_size_write_count(written, count);
+	if (memcmp(written, data, len) != 0)
+		abort();
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -93,6 +119,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	input_size = size;
 	memcpy(text, data, size);
 	text[size] = '\0';
+	check_numbers((const char *) data, (int) size, text);
 	memset(&result, 0xaa, sizeof(result));
 	if (zklock_nodedata_read(text, &result))
 	{
