@@ -114,9 +114,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- The number of the grant, which distinguishes holders with the same token, from 0
--- on.  Raises 55000 if this backend does not hold the lock.  With zklock.session =
+-- on.  Raises 55000 if this backend does not hold the lock.  With zklock.session_mode =
 -- 'server', the backends of a server hand a lock over with one node, and so with one
--- token, unless zklock.local_handover is 0.
+-- token, unless zklock.handover_time is 0.
 CREATE FUNCTION zk_lock_grant_number(
     path text,
     mode zk_lock_mode DEFAULT 'exclusive')
@@ -236,7 +236,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 -- Read a count.  Returns null if there is none.  Raises 55000 if the node is no count.
-CREATE FUNCTION zk_shared_count(path text)
+CREATE FUNCTION zk_shared_count_get(path text)
 RETURNS integer
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
@@ -261,7 +261,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- The ZooKeeper session that this backend uses, its own or the server's
--- (zklock.session).  "session_id" is as in ZooKeeper's tools.  "state" is 'none' before
+-- (zklock.session_mode).  "session_id" is as in ZooKeeper's tools.  "state" is 'none' before
 -- the first lock, and 'closed' after the session was unused for
 -- zklock.idle_session_timeout.  "timeout" is the negotiated one, and "confirmed_ago" is
 -- how long ago a quorum of ZooKeeper's servers confirmed the session.  Does not connect.
@@ -352,11 +352,11 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 --   deadlocks     ended by a deadlock
 --   errors        ended by another error
 --
--- With zklock.session = 'server', "handovers" is the number of grants of a node that
+-- With zklock.session_mode = 'server', "handovers" is the number of grants of a node that
 -- another backend of the server passed on, or that other readers of the server had.
 -- "hand_backs" is the number of locks that were given back to ZooKeeper, for the turn of
 -- other servers, although another backend of this server waited.  "kept_grants" is the
--- number of immediate grants of locks that the server had kept (zklock.keep).  Databases
+-- number of immediate grants of locks that the server had kept (zklock.keep_time).  Databases
 -- for which there is no room share a row without a name.
 CREATE VIEW zk_lock_stats_database AS
 SELECT s.datid, d.datname,
@@ -373,7 +373,7 @@ GRANT SELECT ON zk_lock_stats_database TO PUBLIC;
 
 -- The same for the server, and the room for zk_locks: "listed" is the number of locks
 -- that it lists, "max_locks" the number that it can list, and "unlisted" the number of
--- locks beyond that.  With zklock.session = 'server', "connected" tells whether the
+-- locks beyond that.  With zklock.session_mode = 'server', "connected" tells whether the
 -- server's session has a connection to ZooKeeper; it is null while there is no session.
 -- "reload_pending" tells whether that session will end when no lock is held in it,
 -- because settings have changed or the worker was terminated.
@@ -417,12 +417,12 @@ REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
 --   session_id    the ZooKeeper session that owns the node
 --   since         when the node was created, by ZooKeeper's clock
 --   own           whether the node belongs to this backend
---   kept          whether a server keeps the lock (zklock.keep), and none of its backends
+--   kept          whether a server keeps the lock (zklock.keep_time), and none of its backends
 --                 holds it; null if another server holds or keeps it, and only that
 --                 server knows which
 --   host ... application
 --                 the backend, according to the node's data, if the node is zklock's.
---                 If the backends of a server hand the lock over (zklock.session =
+--                 If the backends of a server hand the lock over (zklock.session_mode =
 --                 'server'), other servers see only the host and the port.
 --   data          the data of another client's node: up to a zero byte, or to 1024
 --                 bytes, with "?" for bytes that are not text
@@ -508,7 +508,7 @@ GRANT EXECUTE ON FUNCTION zk_lock_revoke(text) TO pg_signal_backend;
 -- the mutex of a semaphore, they are those ahead of it in the queue of the mutex.
 --
 -- Asks ZooKeeper once for each waiting backend, or only for those that a condition on pid,
--- path or mode selects.  With zklock.session = 'server', several backends of a server may
+-- path or mode selects.  With zklock.session_mode = 'server', several backends of a server may
 -- hold one node, and there is a row for each of those of this server.  Several may wait
 -- with one node.  Those of them that are ahead come last, without the columns that only
 -- the node's data has.  Of another server whose backends hand the lock over, only the host
@@ -519,10 +519,10 @@ SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
        q.mode AS blocking_mode, q.node AS blocking_node,
        q.host AS blocking_host, q.port AS blocking_port,
        coalesce(h.pid, q.pid) AS blocking_pid,
-       CASE WHEN h.pid IS NULL THEN q.database ELSE h.datname END AS blocking_database,
-       CASE WHEN h.pid IS NULL THEN q.user_name ELSE h.usename END AS blocking_user_name,
+       CASE WHEN h.pid IS NULL THEN q.database ELSE h.datname END AS blocking_datname,
+       CASE WHEN h.pid IS NULL THEN q.user_name ELSE h.usename END AS blocking_usename,
        CASE WHEN h.pid IS NULL THEN q.application ELSE h.application_name END
-           AS blocking_application,
+           AS blocking_application_name,
        q.data AS blocking_data
 FROM zk_locks AS w CROSS JOIN LATERAL (
        SELECT a.*,
@@ -598,7 +598,7 @@ COMMENT ON FUNCTION zk_semaphore_acquire_counted(text, text, interval, zk_lock_s
     'take one lease of a semaphore whose size is a count in ZooKeeper';
 COMMENT ON FUNCTION zk_semaphore_release(text) IS
     'release one hold of a lease';
-COMMENT ON FUNCTION zk_shared_count(text) IS
+COMMENT ON FUNCTION zk_shared_count_get(text) IS
     'read a count of leases from ZooKeeper';
 COMMENT ON FUNCTION zk_shared_count_set(text, integer) IS
     'set a count of leases, or create it';

@@ -106,7 +106,7 @@ raise_absent(int sqlstate, const char *message)
 			 ended ?
 			 errhint("The server starts it again about a second after it has ended.  If it does not come back, see the server's log for why.") :
 			 no_worker ?
-			 errhint("See the server's log for why; max_worker_processes may be too small.  Or set zklock.session to \"backend\".") :
+			 errhint("See the server's log for why; max_worker_processes may be too small.  Or set zklock.session_mode to \"backend\".") :
 			 errhint("Check whether the process is stopped: it is the one of pg_stat_activity with backend_type \"zklock worker\".")));
 }
 
@@ -391,7 +391,7 @@ begin(ZkLockAttempt *attempt, int64 deadline)
 		.request = *request,
 		.generation = request->from != NULL ? forbid_handover(request) :
 		zklock_sessionstate_generation(),
-		.at_gate = zklock_local_handover > 0 && request->from == NULL &&
+		.at_gate = zklock_handover_time > 0 && request->from == NULL &&
 		zklock_mode_table[request->params.mode].has_gate,
 		.data = zklock_nodedata_self(request->params.revocable),
 		.lease = zklock_sessionroutine_lease(),

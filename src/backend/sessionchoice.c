@@ -28,7 +28,7 @@ const ZkLockSessionRoutine *zklock_session_routine = &zklock_backendsession_rout
 static bool
 uses_server(void)
 {
-	return zklock_session == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
+	return zklock_session_mode == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
 		!am_walsender && zklock_sessionstate_can_signal() && zklock_guc_is_servers();
 }
 
@@ -65,6 +65,6 @@ zklock_sessionchoice_choose(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the server has no ZooKeeper session to share"),
-				 errdetail("zklock.session is \"server\", but the library is not in shared_preload_libraries."),
-				 errhint("Add zklock to shared_preload_libraries and restart the server, or set zklock.session to \"backend\".")));
+				 errdetail("zklock.session_mode is \"server\", but the library is not in shared_preload_libraries."),
+				 errhint("Add zklock to shared_preload_libraries and restart the server, or set zklock.session_mode to \"backend\".")));
 }

@@ -49,7 +49,7 @@ PG_FUNCTION_INFO_V1(zk_lock_wait);
 PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
 PG_FUNCTION_INFO_V1(zk_semaphore_acquire_counted);
 PG_FUNCTION_INFO_V1(zk_semaphore_release);
-PG_FUNCTION_INFO_V1(zk_shared_count);
+PG_FUNCTION_INFO_V1(zk_shared_count_get);
 PG_FUNCTION_INFO_V1(zk_shared_count_set);
 
 /*
@@ -211,7 +211,7 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 }
 
 Datum
-zk_shared_count(PG_FUNCTION_ARGS)
+zk_shared_count_get(PG_FUNCTION_ARGS)
 {
 	char	   *path = get_count(fcinfo, 0);
 	int			value;

@@ -36,10 +36,10 @@ bool		zklock_deadlock_detection;
 int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
 int			zklock_log_level = LOG;
 
-int			zklock_session = ZKLOCK_SESSION_BACKEND;
-int			zklock_local_handover = 100;
-int			zklock_keep = 0;
-int			zklock_max_kept = 1024;
+int			zklock_session_mode = ZKLOCK_SESSION_BACKEND;
+int			zklock_handover_time = 100;
+int			zklock_keep_time = 0;
+int			zklock_max_kept_locks = 1024;
 int			zklock_default_scope = 0;
 int			zklock_max_locks = 2048;
 static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
@@ -75,7 +75,7 @@ static struct
 	[AUTH_FILE] = {.name = "zklock.auth_file"},
 	[ACL] = {.name = "zklock.acl"},
 	[CONFIRM_COMMIT] = {.name = "zklock.confirm_commit"},
-	[SESSION_MODE] = {.name = "zklock.session"},
+	[SESSION_MODE] = {.name = "zklock.session_mode"},
 	[PATH_PREFIX] = {.name = "zklock.path_prefix"},
 	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"},
 	[ADVISORY_LOCKS] = {.name = "zklock.advisory_locks"},
@@ -344,11 +344,11 @@ check_session_timeout(int *newval, void **extra, GucSource source)
 	(void) newval;
 	(void) extra;
 	if ((source == PGC_S_SESSION || source == PGC_S_TEST) &&
-		zklock_session == ZKLOCK_SESSION_SERVER && zklock_guc_is_servers() &&
+		zklock_session_mode == ZKLOCK_SESSION_SERVER && zklock_guc_is_servers() &&
 		!IsParallelWorker())
 		ereport(WARNING,
 				(errmsg("\"zklock.session_timeout\" has no effect on locks in the server's session"),
-				 errhint("Set it in a configuration file, or with ALTER SYSTEM.  A session of this backend's own, with zklock.session = \"backend\", uses the value.")));
+				 errhint("Set it in a configuration file, or with ALTER SYSTEM.  A session of this backend's own, with zklock.session_mode = \"backend\", uses the value.")));
 	return true;
 }
 
@@ -489,23 +489,23 @@ zklock_guc_init(void)
 	 * connections that ZooKeeper permits to the server.  Then the worker could
 	 * not connect again.
 	 */
-	DefineCustomEnumVariable("zklock.session",
+	DefineCustomEnumVariable("zklock.session_mode",
 							 "Whose ZooKeeper session holds the locks.",
 							 "\"backend\" has each backend begin one; \"server\" uses one for all, if the library is in shared_preload_libraries.",
-							 &zklock_session, ZKLOCK_SESSION_BACKEND,
+							 &zklock_session_mode, ZKLOCK_SESSION_BACKEND,
 							 session_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
-	DefineCustomIntVariable("zklock.local_handover",
+	DefineCustomIntVariable("zklock.handover_time",
 							"How long backends may hand a lock over among themselves before it is other servers' turn.",
-							"With zklock.session = \"server\".  0 has each wait in ZooKeeper's queue.",
-							&zklock_local_handover, 100, 0, 60 * 60 * 1000,
+							"With zklock.session_mode = \"server\".  0 has each wait in ZooKeeper's queue.",
+							&zklock_handover_time, 100, 0, 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
-	DefineCustomIntVariable("zklock.keep",
+	DefineCustomIntVariable("zklock.keep_time",
 							"How long the server keeps a lock that no backend uses any more, until another client wants it.",
-							"With zklock.session = \"server\" and zklock.local_handover.  0 gives each lock up at once.",
-							&zklock_keep, 0, 0, 60 * 1000,
+							"With zklock.session_mode = \"server\" and zklock.handover_time.  0 gives each lock up at once.",
+							&zklock_keep_time, 0, 0, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
@@ -513,10 +513,10 @@ zklock_guc_init(void)
 	 * When a session ends, ZooKeeper writes the paths of all its nodes into one
 	 * transaction, which should stay well below 1 MB.
 	 */
-	DefineCustomIntVariable("zklock.max_kept",
+	DefineCustomIntVariable("zklock.max_kept_locks",
 							"How many locks the server may keep at a time.",
 							"They use room of zklock.max_locks that is free.",
-							&zklock_max_kept, 1024, 0, 8192,
+							&zklock_max_kept_locks, 1024, 0, 8192,
 							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 
@@ -526,7 +526,7 @@ zklock_guc_init(void)
 	 */
 	DefineCustomIntVariable("zklock.max_locks",
 							"How many locks, held or waited for by a backend, there is room for in shared memory.",
-							"With zklock.session = \"backend\", others are only counted; see zk_lock_stats.",
+							"With zklock.session_mode = \"backend\", others are only counted; see zk_lock_stats.",
 							&zklock_max_locks, 2048, 16, 1024 * 1024,
 							process_shared_preload_libraries_in_progress ?
 							PGC_POSTMASTER : PGC_SIGHUP, 0,

@@ -47,12 +47,12 @@ extern bool zklock_revocable;
 extern bool zklock_deadlock_detection;
 extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_log_level;	/* an elevel */
-extern int	zklock_session; /* a ZkLockSessionMode */
+extern int	zklock_session_mode; /* a ZkLockSessionMode */
 
 /* These have an effect only with shared_preload_libraries. */
-extern int	zklock_local_handover;	/* ms; 0: each claim has its own node */
-extern int	zklock_keep;			/* ms; 0: no node is kept */
-extern int	zklock_max_kept;
+extern int	zklock_handover_time;	/* ms; 0: each claim has its own node */
+extern int	zklock_keep_time;			/* ms; 0: no node is kept */
+extern int	zklock_max_kept_locks;
 extern int	zklock_max_locks;
 
 /*

@@ -91,7 +91,7 @@ terms_of(const ZkLockGate *gate, int64 lease, ZkLockClock clock)
 		.fit = gate->node.generation == generation && confirmed >= now - lease,
 		.epoch = zklock_sessionstate_epoch(),
 		.now = now,
-		.window = zklock_local_handover * NS_PER_MS,
+		.window = zklock_handover_time * NS_PER_MS,
 		.trust = TRUST
 	};
 }
@@ -818,7 +818,7 @@ zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
 		return false;
 	node = &slot->entry->gate.node;
 	ends = wanted_at(slot) == serial && !node->rival &&
-		now - node->granted_at >= zklock_local_handover * NS_PER_MS;
+		now - node->granted_at >= zklock_handover_time * NS_PER_MS;
 	if (zklock_gate_rival(&slot->entry->gate, serial))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
@@ -840,11 +840,11 @@ zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now)
 		ZkLockGateTerms terms = {
 			.epoch = zklock_sessionstate_epoch(),
 			.now = now,
-			.window = zklock_local_handover * NS_PER_MS,
+			.window = zklock_handover_time * NS_PER_MS,
 			.trust = TRUST
 		};
 
-		unused = now - gate->node.kept_at >= zklock_keep * NS_PER_MS;
+		unused = now - gate->node.kept_at >= zklock_keep_time * NS_PER_MS;
 		if (any || unused || gate->node.kept_epoch != terms.epoch)
 		{
 			(void) zklock_gate_drop_kept(gate);

@@ -218,15 +218,15 @@ extern void zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look,
 
 /*
  * Another contender is, or may be, beside the node of this serial.  Returns true if that
- * ends the use of a node that has been granted for longer than zklock.local_handover.  It
+ * ends the use of a node that has been granted for longer than zklock.handover_time.  It
  * does not if a backend of this server has ended it already.
  */
 extern bool zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
 
 /*
  * Give up the node of this serial if it is kept, and was kept in an earlier epoch, for
- * as long as zklock.keep, or at all if `any` is true.  Otherwise ask for a list if it is
- * due.  Returns true if zklock.keep is the reason.
+ * as long as zklock.keep_time, or at all if `any` is true.  Otherwise ask for a list if it is
+ * due.  Returns true if zklock.keep_time is the reason.
  */
 extern bool zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now);
 

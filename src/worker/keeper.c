@@ -86,7 +86,7 @@ zklock_keeper_update_epoch(bool keeps, bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 	uint32		connects = status == NULL ? 0 : status->connects;
 
-	keeps = keeps && zklock_keep > 0 && zklock_max_kept > 0 && zklock_local_handover > 0;
+	keeps = keeps && zklock_keep_time > 0 && zklock_max_kept_locks > 0 && zklock_handover_time > 0;
 	if (keeps != kept || (keeps && (stale || connects != connects_seen)))
 	{
 		zklock_sessionstate_begin_epoch(keeps);
@@ -113,11 +113,11 @@ zklock_keeper_may_keep(const char *path, ZkLockMode mode)
 {
 	uint32		hash = zklock_claimtable_hash(path, mode);
 
-	return kept && nkeepers < zklock_max_kept && !is_mutex(path) &&
+	return kept && nkeepers < zklock_max_kept_locks && !is_mutex(path) &&
 		!zklock_mode_is_shared(mode) &&
 		zklock_slots_has_room_to_keep() &&
 		zklock_history_may_keep(history_of(hash), hash, zklock_zkclient_now(),
-								zklock_keep * ZKLOCK_NS_PER_MS);
+								zklock_keep_time * ZKLOCK_NS_PER_MS);
 }
 
 bool
@@ -132,7 +132,7 @@ zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
 	if (zklock_mode_is_shared(r->params.mode))
 		return false;
 	alone = zklock_history_granted(history_of(hash), hash, r->outcome.seq);
-	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_max_kept)
+	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_max_kept_locks)
 		return false;
 	keeper->slot = slot;
 	keeper->serial = serial;
@@ -225,7 +225,7 @@ zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 
 	if (driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 		zklock_history_ended(history_of(keeper->hash), keeper->hash,
-							 now - (keeper->unused ? zklock_keep * ZKLOCK_NS_PER_MS : 0));
+							 now - (keeper->unused ? zklock_keep_time * ZKLOCK_NS_PER_MS : 0));
 	if (keeper->slot == NULL)
 		return;
 	if (keeper->recalled)
@@ -254,7 +254,7 @@ zklock_keeper_check_all(void)
 {
 	int64		now = zklock_zkclient_now();
 	bool		any = nkeepers > 0 && zklock_slots_is_room_needed();
-	int			surplus = nkeepers - zklock_max_kept;	/* the setting was reduced */
+	int			surplus = nkeepers - zklock_max_kept_locks;	/* the setting was reduced */
 	dlist_iter	iter;
 
 	if (!check_due && !any && now < check_at)

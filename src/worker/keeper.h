@@ -37,7 +37,7 @@ typedef struct ZkLockKeeper
 	int64		look_sent;
 
 	bool		recalled;		/* did another contender end its use? */
-	bool		unused;			/* was it unused for zklock.keep? */
+	bool		unused;			/* was it unused for zklock.keep_time? */
 } ZkLockKeeper;
 
 extern void zklock_keeper_init(void);

@@ -132,12 +132,12 @@ sub modes
 {
 	my ($self) = @_;
 	my $there = $self->server('loopback')->psql('-c', q(
-		SELECT count(*) FROM pg_settings WHERE name = 'zklock.session'));
+		SELECT count(*) FROM pg_settings WHERE name = 'zklock.session_mode'));
 
 	my %wanted = map { $_ => 1 } @{ $self->{names} };
 
 	return grep { $wanted{ $_->[0] } } [ 'zklock', {} ],
-	  $there ? [ 'zklock server', { 'zklock.session' => 'server' } ] : ();
+	  $there ? [ 'zklock server', { 'zklock.session_mode' => 'server' } ] : ();
 }
 
 # The same for a server that keeps locks
@@ -148,7 +148,7 @@ sub keeping_modes
 
 	return grep({ $_->[0] eq 'zklock server' } $self->modes)
 	  && grep({ $_ eq $name } @{ $self->{names} }) ?
-	  [ $name, { 'zklock.session' => 'server' } ] : ();
+	  [ $name, { 'zklock.session_mode' => 'server' } ] : ();
 }
 
 # ... and that takes a way to ZooKeeper
@@ -158,7 +158,7 @@ sub keeping_server
 	my $name = "keep $way";
 
 	return $self->{servers}{$name} //=
-	  $self->new_server($name, $self->hosts($way), 'zklock.keep' => '1s');
+	  $self->new_server($name, $self->hosts($way), 'zklock.keep_time' => '1s');
 }
 
 # Settings, such as those of a mode, for PGOPTIONS

@@ -20,7 +20,7 @@ use constant {
 
 # Values of settings. Some of the settings only a superuser can change.
 my %settings = (
-	'zklock.session' => [qw(backend backend server)],
+	'zklock.session_mode' => [qw(backend backend server)],
 	'zklock.revocable' => [qw(on on off)],
 	'zklock.default_scope' => [qw(session transaction)],
 	'zklock.session_timeout' => [qw(10s 20s)],
@@ -51,7 +51,7 @@ my @of_path = (
 	map({ [ $_ => '%m' ] }
 		qw(zk_lock_release zk_lock_token zk_lock_grant_number zk_lock_fence)),
 	map({ [$_] }
-		qw(zk_lock_release zk_semaphore_release zk_lock_fence zk_shared_count
+		qw(zk_lock_release zk_semaphore_release zk_lock_fence zk_shared_count_get
 		  zk_lock_revoke)));
 
 # Functions that run statements given as text, see statements.sql. Those with
@@ -366,7 +366,7 @@ sub _rare
 	my @choices = ('DISCARD ALL', 'RESET ALL', 'DROP TABLE IF EXISTS kept');
 
 	push @choices, $self->_maintenance, $self->_maintenance,
-	  'ALTER SYSTEM SET zklock.local_handover = ' . $self->pick(0, 1, 100),
+	  'ALTER SYSTEM SET zklock.handover_time = ' . $self->pick(0, 1, 100),
 	  'SELECT pg_reload_conf()',
 	  sprintf('SELECT set_config(%s, %s, false)',
 		q('fuzz.at_fence'), $self->_quote($self->_in_commit(sub { $self->_select(1) })))

@@ -126,15 +126,15 @@ sub count_logged
 sub session_mode
 {
 	my ($class, %conf) = @_;
-	my $mode = $conf{'zklock.session'} // $ENV{ZKLOCK_SESSION} || 'backend';
+	my $mode = $conf{'zklock.session_mode'} // $ENV{ZKLOCK_SESSION} || 'backend';
 	my $preload = $conf{shared_preload_libraries} // '';
-	my %mode = ('zklock.session' => $mode eq 'backend' ? $mode : 'server');
+	my %mode = ('zklock.session_mode' => $mode eq 'backend' ? $mode : 'server');
 
 	return if $mode eq 'backend';
 	$mode{shared_preload_libraries} =
 	  join(',', grep { length } $preload, $preload =~ /\bzklock\b/ ? () : 'zklock');
-	$mode{'zklock.local_handover'} = 0
-	  if $mode eq 'server' && !exists $conf{'zklock.session'};
+	$mode{'zklock.handover_time'} = 0
+	  if $mode eq 'server' && !exists $conf{'zklock.session_mode'};
 	return %mode;
 }
 

@@ -1,5 +1,5 @@
 # The worker process, which has the ZooKeeper session of a server with
-# zklock.session set to server.
+# zklock.session_mode set to server.
 
 package Worker;
 

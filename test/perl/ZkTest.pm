@@ -32,7 +32,7 @@ our @EXPORT =
   wait_for_queue wait_for_server wait_until_released seconds_of wait_until OWN_SESSION);
 
 # A setting for tests of the backend's own session, in whatever mode they run.
-use constant OWN_SESSION => ('zklock.session' => 'backend');
+use constant OWN_SESSION => ('zklock.session_mode' => 'backend');
 
 my %running;    # sessions, by psql's pid
 my %gate;       # servers whose backends hand locks over, by port
@@ -62,8 +62,8 @@ sub new_node
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
 	$gate{ $node->port } = $node
-	  if ($conf{'zklock.session'} // '') eq 'server'
-	  && ($conf{'zklock.local_handover'} // 'default') ne '0';
+	  if ($conf{'zklock.session_mode'} // '') eq 'server'
+	  && ($conf{'zklock.handover_time'} // 'default') ne '0';
 	return $node;
 }
 

@@ -81,7 +81,7 @@ sub start
 			'zklock.session_timeout' => SESSION_TIMEOUT,
 
 			# One server keeps locks, if its backends share a session.
-			'zklock.keep' => $name eq 'B' ? '1s' : 0);
+			'zklock.keep_time' => $name eq 'B' ? '1s' : 0);
 		$pg->start;
 		$pg->psql(@{ $variables{$name} }, '-f', "$dir/soak.sql");
 	}

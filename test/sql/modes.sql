@@ -158,7 +158,7 @@ FROM refused, unnest(ARRAY[
     'zk_semaphore_acquire(''/zklock_regress/modes/%s'', 1)',
     'zk_semaphore_acquire_counted(''/zklock_regress/modes/%s'', ''/zklock_regress/c'')',
     'zk_semaphore_acquire_counted(''/zklock_regress/modes/in5'', ''/zklock_regress/modes/%s'')',
-    'zk_shared_count(''/zklock_regress/modes/%s'')',
+    'zk_shared_count_get(''/zklock_regress/modes/%s'')',
     'zk_shared_count_set(''/zklock_regress/modes/%s'', 1)',
     'zk_lock_release(''/zklock_regress/modes/%s'')',
     'zk_semaphore_release(''/zklock_regress/modes/%s'')',

@@ -158,7 +158,7 @@ SELECT zk_lock_acquire('/zklock_regress/settings_too');
 SELECT session_id = :'first_id' AS same FROM zk_session();
 SELECT zk_lock_release_all();
 SELECT zk_lock_acquire('/zklock_regress/settings');
-SELECT (session_id = :'first_id') = (current_setting('zklock.session') = 'server')
+SELECT (session_id = :'first_id') = (current_setting('zklock.session_mode') = 'server')
        AS as_expected FROM zk_session();
 SELECT zk_lock_release_all();
 RESET zklock.session_timeout;
@@ -178,7 +178,7 @@ SET zklock.log_level = 'debug1';
 SET zklock.path_prefix = '/x';
 SET zklock.confirm_commit = 'off';
 SET zklock.confirm_commit = 'always';
-SET zklock.session = 'backend';
+SET zklock.session_mode = 'backend';
 \set VERBOSITY sqlstate
 SHOW zklock.auth;
 SELECT current_setting('zklock.auth');

@@ -17,7 +17,7 @@ my $zk = ZkServer->new->start;
 my $node = new_node(
 	'main', $zk->hosts,
 	shared_preload_libraries => 'zklock',
-	'zklock.session' => 'backend');    # the setting has no effect on the server's session
+	'zklock.session_mode' => 'backend');    # the setting has no effect on the server's session
 my %idle = ('zklock.idle_session_timeout' => '1s');
 
 sub id

@@ -27,7 +27,7 @@ my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node(
 	'main', $proxy->hosts,
 	'zklock.session_timeout' => '60s',
-	'zklock.local_handover' => 0);
+	'zklock.handover_time' => 0);
 
 # Returns the frames that have passed the proxy since the mark, such as "c2s
 # create2"; only those of one direction if $dir is given.
@@ -374,9 +374,9 @@ wait_until_idle($node, $zk) if server_mode();
 # over.
 my $pair = new_node(
 	'pair', $proxy->hosts,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '60s',
-	'zklock.local_handover' => '1h');
+	'zklock.handover_time' => '1h');
 my ($first, $second) = map { ZkTest->new($pair) } (1, 2);
 
 $first->query(q(SELECT zk_lock_acquire('/flights'), zk_lock_release_all()));

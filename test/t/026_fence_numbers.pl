@@ -16,15 +16,15 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 
 # This server has the fences, and each backend has its own session...
-my $here = new_node('here', $zk->hosts, 'zklock.session' => 'backend');
+my $here = new_node('here', $zk->hosts, 'zklock.session_mode' => 'backend');
 
 # ... and on this one all backends share a session, and keep the node as long
 # as they want.
 my $there = new_node(
 	'there', $zk->hosts,
 	shared_preload_libraries => 'zklock',
-	'zklock.session' => 'server',
-	'zklock.local_handover' => '10min');
+	'zklock.session_mode' => 'server',
+	'zklock.handover_time' => '10min');
 
 # As in docs/fencing.md. Each grant that the fence accepts gets a row, in
 # order.
@@ -258,10 +258,10 @@ sub set_handover
 	my ($time) = @_;
 
 	$there->safe_psql('postgres',
-		"ALTER SYSTEM SET zklock.local_handover = '$time'");
+		"ALTER SYSTEM SET zklock.handover_time = '$time'");
 	$there->reload;
 	wait_until('the setting is in effect',
-		sub { $observer->query('SHOW zklock.local_handover') eq $time });
+		sub { $observer->query('SHOW zklock.handover_time') eq $time });
 	return;
 }
 

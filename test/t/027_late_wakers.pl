@@ -17,10 +17,10 @@ use ZkTest;
 my $zk = ZkServer->new(tick_time => 1000)->start;
 my $node = new_node(
 	'main', $zk->hosts,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '6s',
 	'zklock.connect_timeout' => '60s',
-	'zklock.local_handover' => '10min');
+	'zklock.handover_time' => '10min');
 my $worker = worker_of($node);
 my ($holder, $late, $second, $third) = map { ZkTest->new($node) } 1 .. 4;
 

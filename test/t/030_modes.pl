@@ -74,7 +74,7 @@ $_->query('SELECT zk_lock_release_all()') for @s;
 
 #
 # Requests are granted in order: a reader does not overtake a waiting writer, once
-# zklock.local_handover has passed.
+# zklock.handover_time has passed.
 #
 is($s[0]->query(acquire('/fair', 'shared')), 't', 'reader has the lock');
 $s[1]->start(acquire('/fair', 'write'));

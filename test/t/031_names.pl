@@ -13,7 +13,7 @@ use ZkTest;
 my $zk = ZkServer->new->start;
 
 # Without local hand-over, each node describes its backend.
-my $node = new_node('main', $zk->hosts, 'zklock.local_handover' => 0);
+my $node = new_node('main', $zk->hosts, 'zklock.handover_time' => 0);
 my $guard = q(SELECT zk_lock_guard('/names', '0'));
 
 # Returns the data of the first node in the queue.

@@ -96,7 +96,7 @@ sub nothing_left_ok
 }
 
 # A count is missing, and then created
-is($s[0]->query(q(SELECT zk_shared_count('/limits/c') IS NULL)),
+is($s[0]->query(q(SELECT zk_shared_count_get('/limits/c') IS NULL)),
 	't', 'count of a missing node is null');
 like($s[0]->query(acquire('/c')),
 	qr{^ERROR:  42704: count of leases "/limits/c" does not exist\nDETAIL:  .*"/c" has\.\nHINT:  Make it with zk_shared_count_set}m,
@@ -106,7 +106,7 @@ set(2);
 is($client->get('/limits/c')->{data}, "\0\0\0\2", "... count has Curator's format");
 is($client->get('/limits/c')->{ephemeralOwner},
 	0, '... count is stored in a persistent node');
-is($s[0]->query(q(BEGIN READ ONLY; SELECT zk_shared_count('/limits/c'); COMMIT)),
+is($s[0]->query(q(BEGIN READ ONLY; SELECT zk_shared_count_get('/limits/c'); COMMIT)),
 	'2', '... count can be read');
 
 # As many leases as the count says
@@ -192,11 +192,11 @@ for my $data ('', '123', '12345', "\xff\xff\xff\xff")
 	refused('... also during a wait');
 	if ($length == 4)
 	{
-		is($s[0]->query(q(SELECT zk_shared_count('/limits/c'))),
+		is($s[0]->query(q(SELECT zk_shared_count_get('/limits/c'))),
 			'-1', '... negative count can be read and set');
 		next;
 	}
-	$s[0]->start(q(SELECT zk_shared_count('/limits/c')));
+	$s[0]->start(q(SELECT zk_shared_count_get('/limits/c')));
 	refused('... and cannot be read');
 	$s[0]->start(q(SELECT zk_shared_count_set('/limits/c', 5)));
 	refused('... and cannot be set');
@@ -212,7 +212,7 @@ nothing_left_ok('/c', '... and leaves no node');
 like($s[0]->query(q(SELECT zk_shared_count_set('/limits/c', -1))),
 	qr/^ERROR:  22023: count must not be negative$/m, 'negative count is refused');
 my $count = $s[0]->query(q(
-	SELECT zk_lock_acquire('/limits/simple', mode => 'simple'), zk_shared_count('/limits/simple')));
+	SELECT zk_lock_acquire('/limits/simple', mode => 'simple'), zk_shared_count_get('/limits/simple')));
 like($count, qr/^ERROR:  55000:/m, 'node of a lock is no count');
 like($s[0]->query(q(SELECT zk_semaphore_acquire_counted('/c', NULL))),
 	qr/^ERROR:  22004: path of a count must not be null$/m,

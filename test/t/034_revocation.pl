@@ -451,9 +451,9 @@ $below->close;
 # requested.
 my $shared = new_node(
 	'shared', $zk->hosts,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '40s',
-	'zklock.local_handover' => '1h');
+	'zklock.handover_time' => '1h');
 my ($first, $second) = map { ZkTest->new($shared, @revocable) } (1, 2);
 
 $first->query(q(BEGIN; SELECT zk_lock_guard('/revoke/gate')));

@@ -13,10 +13,10 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my %server = ('zklock.session' => 'server', 'zklock.session_timeout' => '4s');
+my %server = ('zklock.session_mode' => 'server', 'zklock.session_timeout' => '4s');
 my %nodes = (
-	gate => new_node('gate', $zk->hosts, %server, 'zklock.local_handover' => '10min'),
-	own => new_node('own', $zk->hosts, %server, 'zklock.local_handover' => '0'));
+	gate => new_node('gate', $zk->hosts, %server, 'zklock.handover_time' => '10min'),
+	own => new_node('own', $zk->hosts, %server, 'zklock.handover_time' => '0'));
 my $gone = qr/^ERROR:  40001: .*\nDETAIL:  Its node in ZooKeeper is gone\./;
 
 for my $kind (sort keys %nodes)

@@ -218,7 +218,7 @@ if (server_mode())
 			  '1|0';
 		});
 }
-$holder->query("SET zklock.session = 'backend'");
+$holder->query("SET zklock.session_mode = 'backend'");
 $holder->query(
 	q(SELECT zk_lock_acquire_all(array_agg('/seen/many/' || i))
 	  FROM generate_series(1, 20) AS i));

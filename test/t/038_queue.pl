@@ -31,7 +31,7 @@ my %server = map {
 	$_ => new_node(
 		$_, $zk->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.local_handover' => 0)
+		'zklock.handover_time' => 0)
 } qw(a b);
 my $local_observer = ZkTest->new($server{a}, 'zklock.hosts' => $proxy->hosts,
 	'zklock.session_timeout' => '60s');

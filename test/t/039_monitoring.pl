@@ -102,7 +102,7 @@ sub lock_in
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts,
 	shared_preload_libraries => 'zklock',
-	'zklock.session' => 'backend',    # which has sessions, and more locks than room
+	'zklock.session_mode' => 'backend',    # which has sessions, and more locks than room
 	'zklock.max_locks' => 16);
 $node->safe_psql('postgres',
 	q(CREATE ROLE watcher LOGIN IN ROLE pg_monitor;
@@ -205,7 +205,7 @@ is_deeply(
 is_deeply([ map { "$_" } @{ server($samples, qw(connected reload_pending)) } ],
 	[ 'NaN', 0 ], "server's session does not exist at first");
 $node->safe_psql('postgres',
-	q(SET zklock.session = 'server'; SELECT zk_lock_acquire('/monitored/server')));
+	q(SET zklock.session_mode = 'server'; SELECT zk_lock_acquire('/monitored/server')));
 ($samples) = scrape($port);
 is_deeply(server($samples, qw(connected reload_pending)),
 	[ 1, 0 ], '... and is connected after a lock was acquired');

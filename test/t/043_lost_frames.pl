@@ -26,7 +26,7 @@ use constant STEP => 4;
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node('main', $zk->hosts,
-	'zklock.session' => 'backend',    # watches are counted
+	'zklock.session_mode' => 'backend',    # watches are counted
 	'zklock.session_timeout' => '30s');
 
 # Only the victim's frames are lost.

@@ -70,7 +70,7 @@ sub new_victim
 	my ($first, $rival) = map {
 		ZkTest->new(
 			$node,
-			'zklock.session' => 'backend',
+			'zklock.session_mode' => 'backend',
 			'zklock.hosts' => $zk->hosts,
 			'zklock.session_timeout' => $timeout)
 	} (1, 2);

@@ -90,7 +90,7 @@ wait_until('the member answers',
 # The server allows one connection, which this session uses until it ends.
 my $holder = ZkTest->new(
 	$node,
-	'zklock.session' => 'backend',
+	'zklock.session_mode' => 'backend',
 	'zklock.connect_timeout' => '20s');
 is($holder->query(q(SELECT zk_lock_acquire('/one'))), 't', 'the only connection is used');
 

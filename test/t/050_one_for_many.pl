@@ -14,7 +14,7 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $node = new_node('main', $zk->hosts, 'zklock.session' => 'server');
+my $node = new_node('main', $zk->hosts, 'zklock.session_mode' => 'server');
 my ($holder, $first, $second) = map { ZkTest->new($node) } (1 .. 3);
 my $rival = ZkTest->new($node, OWN_SESSION);
 my $lock = q(SELECT zk_lock_acquire('/one'));

@@ -17,7 +17,7 @@ use constant LOAD => 4;
 
 my ($old, $new) = map { ZkServer->new->start } 1 .. 2;
 my $node =
-  new_node('main', $old->hosts, 'zklock.session' => 'server', max_connections => 30);
+  new_node('main', $old->hosts, 'zklock.session_mode' => 'server', max_connections => 30);
 my $worker = worker_of($node);
 
 sub set_hosts

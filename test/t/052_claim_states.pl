@@ -19,10 +19,10 @@ my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
 # Hand-over times do not end during the test.
-my %server = ('zklock.session' => 'server', 'zklock.session_timeout' => '60s');
+my %server = ('zklock.session_mode' => 'server', 'zklock.session_timeout' => '60s');
 my %nodes = (
-	gate => new_node('gate', $proxy->hosts, %server, 'zklock.local_handover' => '10min'),
-	own => new_node('own', $proxy->hosts, %server, 'zklock.local_handover' => '0'));
+	gate => new_node('gate', $proxy->hosts, %server, 'zklock.handover_time' => '10min'),
+	own => new_node('own', $proxy->hosts, %server, 'zklock.handover_time' => '0'));
 my ($node, $observer, $worker);
 
 sub is_seen

@@ -24,11 +24,11 @@ use constant {
 my $zk = ZkServer->new->start;
 my $library = build_module('standstill');
 my %server = (
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	shared_preload_libraries => "zklock,$library");
 my %nodes = (
-	gate => new_node('gate', $zk->hosts, %server, 'zklock.local_handover' => '10min'),
-	own => new_node('own', $zk->hosts, %server, 'zklock.local_handover' => '0'));
+	gate => new_node('gate', $zk->hosts, %server, 'zklock.handover_time' => '10min'),
+	own => new_node('own', $zk->hosts, %server, 'zklock.handover_time' => '0'));
 my $timeout = 20_000;    # a new value for each change
 
 sub is_still

@@ -19,12 +19,12 @@ use constant MANY => 100;    # no lock takes so many calls
 my $zk = ZkServer->new->start;
 my $library = build_module('standstill');
 my %server = (
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '40s',
 	shared_preload_libraries => "zklock,$library");
 my %nodes = (
-	gate => new_node('gate', $zk->hosts, %server, 'zklock.local_handover' => '10min'),
-	own => new_node('own', $zk->hosts, %server, 'zklock.local_handover' => '0'));
+	gate => new_node('gate', $zk->hosts, %server, 'zklock.handover_time' => '10min'),
+	own => new_node('own', $zk->hosts, %server, 'zklock.handover_time' => '0'));
 my %errors = (
 	pg_cancel_backend => qr/^ERROR:  57014: /,
 	pg_terminate_backend => qr/^FATAL:  57P01: /);

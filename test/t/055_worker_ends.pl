@@ -15,7 +15,7 @@ use ZkTest;
 use constant PAIRS => 25;    # of a holder and a waiter, on each server
 
 my $zk = ZkServer->new->start;
-my %server = ('zklock.session' => 'server');
+my %server = ('zklock.session_mode' => 'server');
 my @nodes =
   map { new_node($_, $zk->hosts, %server, max_connections => 3 * PAIRS) }
   qw(a b);

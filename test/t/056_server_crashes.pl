@@ -20,7 +20,7 @@ use ZkTest;
 # Limits of ZooKeeper for a session's timeout: 2 to 20 ticks.
 my $zk = ZkServer->new(tick_time => 2000)->start;
 my %server = (
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '30s',
 	wal_level => 'replica',
 	max_wal_senders => 2,

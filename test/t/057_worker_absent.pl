@@ -18,7 +18,7 @@ my $zk = ZkServer->new->start;
 my $library = build_module('standstill');
 my $node = new_node(
 	'main', $zk->hosts,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '4s',
 	'zklock.connect_timeout' => '2s',
 	shared_preload_libraries => "zklock,$library");

@@ -18,7 +18,7 @@ use constant {
 };
 
 my $zk = ZkServer->new(tick_time => 1000)->start;
-my %server = ('zklock.session' => 'server', 'zklock.connect_timeout' => '60s');
+my %server = ('zklock.session_mode' => 'server', 'zklock.connect_timeout' => '60s');
 my $node = new_node('a', $zk->hosts, %server, 'zklock.session_timeout' => '12s');
 my $other = new_node('b', $zk->hosts, %server);
 $node->safe_psql('postgres', 'CREATE TABLE t (i int)');

@@ -24,17 +24,17 @@ use constant {
 };
 
 my $zk = ZkServer->new(config => { maxClientCnxns => 20, enforceQuota => 'true' })->start;
-my %server = ('zklock.session' => 'server');
+my %server = ('zklock.session_mode' => 'server');
 my $acquire = q(SELECT zk_lock_acquire('/limits/a'), zk_lock_release_all());
 
 # Not preloaded: the settings of shared memory have no effect.
 
 my $bare = new_node('bare', $zk->hosts, 'zklock.max_locks' => 100);
-my $session = ZkTest->new($bare, 'zklock.session' => 'server');
+my $session = ZkTest->new($bare, 'zklock.session_mode' => 'server');
 like($session->query($acquire),
 	qr/^ERROR:  55000: the server has no ZooKeeper session to share\nDETAIL:  .*\nHINT:  Add zklock to shared_preload_libraries/,
 	'error for a missing shared session if the library is not preloaded');
-$session->query('RESET zklock.session');
+$session->query('RESET zklock.session_mode');
 is($session->query($acquire), 't|1', "... but a session of the backend's own works");
 $session->close;
 
@@ -43,7 +43,7 @@ $session->close;
 
 $bare->append_conf('postgresql.conf', q(
 	shared_preload_libraries = 'zklock'
-	zklock.session = 'server'
+	zklock.session_mode = 'server'
 	zklock.connect_timeout = '1s'
 	max_worker_processes = 0
 	max_logical_replication_workers = 0));
@@ -60,7 +60,7 @@ my $warned = qr/^WARNING:  01000: "zklock\.session_timeout" has no effect on loc
 like($session->query($set), $warned, 'warning for a session timeout that is not used');
 like($session->query("ALTER ROLE CURRENT_USER $set"), $warned, '... also for a role');
 is($session->query('RESET zklock.session_timeout'), '', '... but not for RESET');
-$session->query(q(SET zklock.session = 'backend'));
+$session->query(q(SET zklock.session_mode = 'backend'));
 is($session->query($set), '', "... or with a session of the backend's own");
 $session->close;
 $bare->stop;

@@ -22,7 +22,7 @@ use constant {
 };
 
 my $zk = ZkServer->new->start;
-my %server = ('zklock.session' => 'server', max_connections => 40);
+my %server = ('zklock.session_mode' => 'server', max_connections => 40);
 my ($node, $other) = map { new_node($_, $zk->hosts, %server) } qw(a b);
 my $control = ZkTest->new($node);
 my @paths = map { "/storm/$_" } qw(free local remote both);

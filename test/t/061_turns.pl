@@ -26,7 +26,7 @@ use constant {
 };
 
 my $zk = ZkServer->new->start;
-my %conf = ('zklock.session' => 'server', max_connections => 100);
+my %conf = ('zklock.session_mode' => 'server', max_connections => 100);
 my @nodes = map { new_node($_, $zk->hosts, %conf) } qw(a b c);
 my %users;    # sessions, by server
 
@@ -70,12 +70,12 @@ sub set_handover
 {
 	my ($node, $time) = @_;
 
-	$node->append_conf('postgresql.conf', "zklock.local_handover = '$time'");
+	$node->append_conf('postgresql.conf', "zklock.handover_time = '$time'");
 	$node->reload;
 	for my $session (users_of($node))
 	{
-		wait_until("local_handover is $time",
-			sub { $session->query('SHOW zklock.local_handover') eq $time });
+		wait_until("handover_time is $time",
+			sub { $session->query('SHOW zklock.handover_time') eq $time });
 	}
 	return;
 }

@@ -21,7 +21,7 @@ my $zk = ZkServer->new->start;
 my $library = build_module('no_memory');
 my $node = new_node(
 	'main', $zk->hosts,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '40s',
 	shared_preload_libraries => "zklock,$library");
 $node->safe_psql('postgres', qq(

@@ -1,4 +1,4 @@
-# zklock.keep: a lock that no other client wants stays with the server, costs it
+# zklock.keep_time: a lock that no other client wants stays with the server, costs it
 # nothing, and goes to another client when that wants it.
 #
 # Runs once: the test sets the mode itself.
@@ -19,9 +19,9 @@ my $proxy = ZkProxy->new($zk->hosts);
 
 # The long timeout avoids renewals of the server's session.
 my %keep = (
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '60s',
-	'zklock.keep' => '1min',
+	'zklock.keep_time' => '1min',
 	restart_after_crash => 'on');
 my $node = new_node('main', $proxy->hosts, %keep);
 my $session = ZkTest->new($node)->connect;
@@ -276,10 +276,10 @@ sub requests_in_turn
 my $in_turn = requests_in_turn('/kept/turns/with');
 is(scalar(grep { /^create2 .*-lock-/ } @$in_turn),
 	1 + 5, 'servers that take turns create a node each time, once in vain without a parent');
-set('zklock.keep', '0');
+set('zklock.keep_time', '0');
 is_deeply($in_turn, requests_in_turn('/kept/turns/none'),
-	'servers that take turns send the same requests with and without zklock.keep');
-set('zklock.keep', '1min');
+	'servers that take turns send the same requests with and without zklock.keep_time');
+set('zklock.keep_time', '1min');
 $neighbour->close;
 $second->stop;
 
@@ -311,7 +311,7 @@ $zk->delete('/kept/deleted/' . ($zk->children('/kept/deleted'))[0]);
 wait_until('the next holder has another node',
 	sub { use_lock($session, '/kept/deleted') != $token });
 
-# No more than zklock.max_kept
+# No more than zklock.max_kept_locks
 sub set
 {
 	my ($name, $value) = @_;
@@ -328,10 +328,10 @@ sub nkept
 	return scalar grep { $zk->children($_) } @_;
 }
 
-set('zklock.keep', '0');
+set('zklock.keep_time', '0');
 wait_until_gone(map { "/kept/$_" } qw(cost held read deleted));
-set('zklock.max_kept', '2');
-set('zklock.keep', '1min');
+set('zklock.max_kept_locks', '2');
+set('zklock.keep_time', '1min');
 my @paths = map { "/kept/many/$_" } 1 .. 4;
 $session->query('SET zklock.max_locks_per_backend = 1');
 for my $path (@paths)
@@ -340,10 +340,10 @@ for my $path (@paths)
 }
 wait_until('two locks are kept, whatever the limit of a backend', sub { nkept(@paths) == 2 });
 $session->query('RESET zklock.max_locks_per_backend');
-set('zklock.local_handover', '0');
+set('zklock.handover_time', '0');
 wait_until_gone(@paths);
-set('zklock.local_handover', '100ms');
-set('zklock.max_kept', '1024');
+set('zklock.handover_time', '100ms');
+set('zklock.max_kept_locks', '1024');
 
 # Planned ends of the session do not wait for kept locks.
 @paths = map { "/kept/end/$_" } 1 .. 5;
@@ -395,7 +395,7 @@ $own->query(q(SELECT zk_lock_acquire('/kept/own')));
 
 # As soon as there is room, the others may stay.
 wait_until('a kept lock is given up', sub { nkept(@paths) < $nkept });
-cmp_ok(time() - $began, '<', 30, '... before zklock.keep is over');
+cmp_ok(time() - $began, '<', 30, '... before zklock.keep_time is over');
 is($own->query(q(SELECT zk_lock_acquire('/kept/own/second'), count(*) FROM zk_locks)),
 	't|' . ($rest + 1), 'a backend with a session of its own gets room, too');
 $_->query('SELECT zk_lock_release_all()') for $user, $own;
@@ -413,7 +413,7 @@ is($user->query('SELECT zk_lock_release_all()'), 16, '... and is free again');
 $small->stop;
 
 # An idle server gives up its locks, and is silent.
-set('zklock.keep', '1s');
+set('zklock.keep_time', '1s');
 warm($session, '/kept/idle');
 wait_until_gone('/kept/idle');
 $proxy->wait_idle;

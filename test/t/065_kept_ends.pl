@@ -1,4 +1,4 @@
-# Locks that a server keeps (zklock.keep) when its settings change, its worker stops or
+# Locks that a server keeps (zklock.keep_time) when its settings change, its worker stops or
 # ends, it crashes, or ZooKeeper's servers are restarted: nothing is lost, and nothing is
 # left. Their grants are ordered.
 #
@@ -21,10 +21,10 @@ use ZkServer;
 use ZkTest;
 
 my %settings = (
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '60s',
-	'zklock.keep' => '1min',
-	'zklock.max_kept' => 8192,
+	'zklock.keep_time' => '1min',
+	'zklock.max_kept_locks' => 8192,
 	'zklock.max_locks' => 4096,
 	restart_after_crash => 'on');
 
@@ -85,10 +85,10 @@ sub wait_for
 
 	# Each setting takes effect at once, also on locks that are kept already.
 	for (
-		[ 'zklock.max_kept', '0', '1024', 0 ],
-		[ 'zklock.max_kept', '7', '1024', 7 ],
-		[ 'zklock.keep', '0', '1min', 0 ],
-		[ 'zklock.local_handover', '0', '100ms', 0 ])
+		[ 'zklock.max_kept_locks', '0', '1024', 0 ],
+		[ 'zklock.max_kept_locks', '7', '1024', 7 ],
+		[ 'zklock.keep_time', '0', '1min', 0 ],
+		[ 'zklock.handover_time', '0', '100ms', 0 ])
 	{
 		my ($name, $value, $before, $left) = @$_;
 		my $path = '/ends' . ($name =~ s/.*\.//r) . $value;
@@ -99,10 +99,10 @@ sub wait_for
 		wait_until("$left locks are kept", sub { nkept($zk, $path, $n) == $left });
 		warm($session, $path, $n);
 		wait_until("... if they are used, too", sub { nkept($zk, $path, $n) <= $left });
-		set($node, $session, 'zklock.keep', '0');
+		set($node, $session, 'zklock.keep_time', '0');
 		wait_until('no lock is kept', sub { nkept($zk, $path, $n) == 0 });
 		set($node, $session, $name, $before);
-		set($node, $session, 'zklock.keep', '1min');
+		set($node, $session, 'zklock.keep_time', '1min');
 	}
 
 	# Only so many locks are kept that their watches fit into one request.
@@ -172,7 +172,7 @@ sub wait_for
 	}
 
 	# The last kept lock ends the renewals of the session, too.
-	set($node, $session, 'zklock.keep', '1s');
+	set($node, $session, 'zklock.keep_time', '1s');
 	warm($session, '/ends/silent', 3);
 	wait_for(1 + 1 + 9 / 6 + 0.5);
 	is(nkept($zk, '/ends/silent', 3), 0, 'unused locks are given up');
@@ -180,7 +180,7 @@ sub wait_for
 	$proxy->mark;
 	wait_for(9 + 1);
 	is(scalar $proxy->trace, 0, '... and an idle server sends nothing');
-	set($node, $session, 'zklock.keep', '1min');
+	set($node, $session, 'zklock.keep_time', '1min');
 
 	# A drained worker, and a crash
 	$n = sample_of(500, 100);
@@ -245,7 +245,7 @@ sub wait_for
 	my ($server) = $zk->servers;
 	wait_until('they are kept again',
 		sub { nkept($server, '/rolling', $n) > 0 });
-	set($node, $sessions[0], 'zklock.keep', '0');
+	set($node, $sessions[0], 'zklock.keep_time', '0');
 	wait_until('nothing is left', sub { nkept($server, '/rolling', $n) == 0 });
 	$node->stop;
 	$zk->stop;

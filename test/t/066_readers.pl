@@ -20,7 +20,7 @@ my $proxy = ZkProxy->new($zk->hosts);
 # The long timeout avoids renewals of the server's session.
 my $node = new_node(
 	'main', $proxy->hosts,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '60s',
 	deadlock_timeout => '100ms',
 	restart_after_crash => 'on');
@@ -99,7 +99,7 @@ sub sleep_all
 	return;
 }
 
-set('zklock.local_handover', '1min');
+set('zklock.handover_time', '1min');
 
 # The first reader creates a node, and the last one deletes it.
 share('/readers/cost', $readers[0]);
@@ -250,7 +250,7 @@ release($writer);
 $readers[0] = ZkTest->new($node)->connect;
 
 # Writers have their turn though readers never stop.
-set('zklock.local_handover', '100ms');
+set('zklock.handover_time', '100ms');
 $rival = ZkTest->new($node, OWN_SESSION)->connect;
 for my $path ('/readers/busy/here', '/readers/busy/elsewhere')
 {
@@ -294,7 +294,7 @@ release(@readers);
 wait_for_nodes('/readers/late', 0);
 
 # After a crash of the server nothing is left.
-set('zklock.local_handover', '1min');
+set('zklock.handover_time', '1min');
 share('/readers/crash', @readers[ 0 .. 3 ]);
 kill('KILL', $readers[1]->pid);
 wait_for_server($node);

@@ -35,7 +35,7 @@ sub set_count
 	{
 		$their_admin->query("set-count /counts$path $n");
 	}
-	is($admin->query("SELECT zk_shared_count('/counts$path')"),
+	is($admin->query("SELECT zk_shared_count_get('/counts$path')"),
 		$n, "$whose client has set the count to $n");
 	wait_until('Curator sees the count, too',
 		sub { $their_admin->query("count /counts$path") eq $n });

@@ -1,4 +1,4 @@
-# Locks that a server keeps (zklock.keep), and clients of each kind that want them.
+# Locks that a server keeps (zklock.keep_time), and clients of each kind that want them.
 #
 # Runs once: the test sets the mode itself.
 
@@ -29,9 +29,9 @@ use constant SOON => 2.5;
 
 my $zk = ZkServer->new->start;
 my %settings = (
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '60s',
-	'zklock.keep' => '1min');
+	'zklock.keep_time' => '1min');
 my $keeper_proxy = ZkProxy->new($zk->hosts);
 my $proxy = ZkProxy->new($zk->hosts);
 my $keeper = new_node('keeper', $keeper_proxy->hosts, %settings);

@@ -195,7 +195,7 @@ $session->close;
 
 # In the server's session, backends get the error about the file, and the
 # session begins as soon as the file is valid.
-$node = new_node('shared', $zk->hosts, %conf, 'zklock.session' => 'server');
+$node = new_node('shared', $zk->hosts, %conf, 'zklock.session_mode' => 'server');
 $file = "${\ $node->data_dir}/zk.auth";
 like(
 	ask($lock),

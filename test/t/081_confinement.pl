@@ -17,7 +17,7 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 my $node =
-  new_node('main', $zk->hosts, 'zklock.session' => 'backend');    # not preloaded
+  new_node('main', $zk->hosts, 'zklock.session_mode' => 'backend');    # not preloaded
 my $preloaded =
   new_node('preloaded', $zk->hosts, shared_preload_libraries => 'zklock');
 
@@ -71,7 +71,7 @@ my @calls = (
 	q(zk_semaphore_acquire('%s', 3)),
 	q(zk_semaphore_acquire_counted('%s', '/a/customer/count')),
 	q(zk_semaphore_acquire_counted('/a/customer/s', '%s')),
-	q(zk_shared_count('%s')),
+	q(zk_shared_count_get('%s')),
 	q(zk_shared_count_set('%s', 1)),
 	q(zk_lock_release('%s')),
 	q(zk_semaphore_release('%s')),

@@ -60,12 +60,12 @@ others_unaffected('at first');
 # that their nodes are gone; or it switches to the backend's own session, whose
 # serial number is the same as that of the server's session. All rows show the
 # state before the statement.
-for my $change ('', q(set_config('zklock.session', 'backend', false)))
+for my $change ('', q(set_config('zklock.session_mode', 'backend', false)))
 {
 	my $session =
 	  $change eq ''
 	  ? session_of('unlimited')
-	  : ZkTest->new($node, 'zklock.session' => 'server')->connect;
+	  : ZkTest->new($node, 'zklock.session_mode' => 'server')->connect;
 
 	$session->query(q(
 		SELECT FROM zk_lock_queue('/shown');
@@ -341,16 +341,16 @@ sub take_all
 	my $narrow = ZkServer->new(config => { maxClientCnxns => 5 })->start;
 	my $server = new_node('narrow', $narrow->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.session' => 'server');
+		'zklock.session_mode' => 'server');
 	$server->safe_psql('postgres', 'CREATE ROLE unlimited LOGIN');
 	my ($first, @more) = map { session_on($server, 'unlimited') } 1 .. 8;
-	my $denied = qr/^ERROR:  42501: permission denied to set parameter "zklock.session"/m;
+	my $denied = qr/^ERROR:  42501: permission denied to set parameter "zklock.session_mode"/m;
 
 	like($first->query($_), $denied, "$_ is refused")
-	  for q(SET zklock.session = 'backend'),
-	  q(SELECT set_config('zklock.session', 'backend', false)),
-	  q(ALTER ROLE unlimited SET zklock.session = 'backend');
-	$_->query(q(SET zklock.session = 'backend')) for @more;
+	  for q(SET zklock.session_mode = 'backend'),
+	  q(SELECT set_config('zklock.session_mode', 'backend', false)),
+	  q(ALTER ROLE unlimited SET zklock.session_mode = 'backend');
+	$_->query(q(SET zklock.session_mode = 'backend')) for @more;
 	is(join(' ', map { $_->query("SELECT zk_lock_acquire('/narrow/' || pg_backend_pid())") }
 			$first, @more),
 		't t t t t t t t', 'each backend of a role acquires a lock');
@@ -366,7 +366,7 @@ sub take_all
 	my $server = new_node(
 		'shared', $proxy->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.session' => 'server',
+		'zklock.session_mode' => 'server',
 		'zklock.session_timeout' => '40s',
 		'zklock.connect_timeout' => '60s');
 	my $few = 8;

@@ -33,7 +33,7 @@ my %node = map {
 	$_ => new_node(
 		$_, $zk->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.session' => $_,
+		'zklock.session_mode' => $_,
 		'zklock.session_timeout' => '40s')    # long, so pings are rare
 } qw(backend server);
 

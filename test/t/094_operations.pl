@@ -62,7 +62,7 @@ for my $mode (qw(backend server))
 	my ($old, $new) = map { ZkServer->new(config => { maxSessionTimeout => 600_000 })->start } 1, 2;
 	my %conf = (
 		shared_preload_libraries => 'zklock',
-		'zklock.session' => $mode,
+		'zklock.session_mode' => $mode,
 		'zklock.session_timeout' => LONG);
 	my $node = new_node("main_$mode", $old->hosts, %conf);
 	my $other = new_node("other_$mode", $old->hosts, %conf);

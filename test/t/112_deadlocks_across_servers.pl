@@ -25,10 +25,10 @@ my $n = 0;
 # A server for each way to have ZooKeeper sessions, and one behind the proxy, in the mode
 # of this run
 my %mode = (
-	backend => ['zklock.session' => 'backend'],
-	preloaded => [ 'zklock.session' => 'backend', shared_preload_libraries => 'zklock' ],
-	server => [ 'zklock.session' => 'server', 'zklock.local_handover' => 0 ],
-	gate => [ 'zklock.session' => 'server' ]);
+	backend => ['zklock.session_mode' => 'backend'],
+	preloaded => [ 'zklock.session_mode' => 'backend', shared_preload_libraries => 'zklock' ],
+	server => [ 'zklock.session_mode' => 'server', 'zklock.handover_time' => 0 ],
+	gate => [ 'zklock.session_mode' => 'server' ]);
 my @modes = grep { !/^(server|gate)$/ || server_mode() eq $_ } sort keys %mode;
 my %node = map { ($_ => new_node($_, $zk->hosts, @{ $mode{$_} }, deadlock_timeout => TIMEOUT)) } @modes;
 my $near = new_node('near', $proxy->hosts, deadlock_timeout => TIMEOUT);

@@ -225,7 +225,7 @@ rollback($other, $remote);
 
 my $crowded = new_node(
 	'crowded', $zk->hosts, %conf,
-	'zklock.session' => 'server',
+	'zklock.session_mode' => 'server',
 	max_connections => CROWD + 20);
 my ($one, $two, $crowd) = map { ZkTest->new($crowded) } 1 .. 3;
 

@@ -440,7 +440,7 @@ carry_out(void (*statement) (void))
 	PG_TRY();
 	{
 		/* Who has locks stays in their session, whatever the setting is. */
-		zklock_session = own != (zklock_locktable_size() > 0) ?
+		zklock_session_mode = own != (zklock_locktable_size() > 0) ?
 			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
 		server_begins(statement == acquire_many);
 		zklock_cancel_statement(true);

@@ -750,7 +750,7 @@ __wrap_zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
 	bool		may = gate->state == ZKLOCK_GATE_EMPTY ||
 		(!gate->node.shut && gate->node.revocable == turn->revocable &&
 		 (!held || (terms->fit && !history->forbidden &&
-					terms->now - history->since < zklock_local_handover * INT64CONST(1000000))));
+					terms->now - history->since < zklock_handover_time * INT64CONST(1000000))));
 
 	admitted = __real_zklock_gate_admits(gate, turn, terms);
 	if (admitted != may)
@@ -776,7 +776,7 @@ check_window(const ZkLockGate *gate, int64 now)
 	const ZkLockGateNode *node = &gate->node;
 	const History *history = history_of(gate);
 
-	if (now - history->since < zklock_local_handover * INT64CONST(1000000))
+	if (now - history->since < zklock_handover_time * INT64CONST(1000000))
 		return;
 	server_count(SERVER_N_BEYOND);
 	if (!node->keepable || node->rival || history->alone_epoch == 0 ||
@@ -1006,7 +1006,7 @@ __wrap_zklock_gate_drop_kept(ZkLockGate *gate)
 	if (changed)
 		server_count(before.node.kept_epoch != zklock_sessionstate_epoch() ?
 					 SERVER_N_DOUBTED :
-					 shim_now() - before.node.kept_at >= zklock_keep * INT64CONST(1000000) ?
+					 shim_now() - before.node.kept_at >= zklock_keep_time * INT64CONST(1000000) ?
 					 SERVER_N_UNUSED : SERVER_N_MADE_ROOM);
 	check_gate(gate, &before, changed);
 	return changed;

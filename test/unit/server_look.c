@@ -62,11 +62,11 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, bool ending, ui
 		if (server_does_rival_wait(entry->key.path))
 			return "a node is kept that another client waits for";
 		if (shim_now() - entry->gate.node.kept_at >
-			(zklock_keep + MAX_UNUSED_MS) * INT64CONST(1000000))
+			(zklock_keep_time + MAX_UNUSED_MS) * INT64CONST(1000000))
 			return "a node is kept for too long";
 		if (entry->kept_claim != NULL && entry->kept_claim->charge.charged)
 			return "a node that is kept is charged to somebody";
-		if (zklock_keep == 0 || ending ||
+		if (zklock_keep_time == 0 || ending ||
 			entry->gate.node.kept_epoch != zklock_sessionstate_epoch())
 			return "a node is kept though none is to be";
 	}

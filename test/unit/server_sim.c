@@ -1015,9 +1015,9 @@ draw_settings(ShimSettings *s)
 		revoked |= faults[i] == REVOKE;
 	*s = (ShimSettings) {
 		.hosts = "a",
-		.keep = server_plan.keeps ? 20 + (int) sim_random(sim_percent(50) ? 300 : 3000) : 0,
-		.max_kept = sim_percent(20) ? 1 : 100,
-		.local_handover = server_plan.gates ? 1 + (int) sim_random(200) : 0,
+		.keep_time = server_plan.keeps ? 20 + (int) sim_random(sim_percent(50) ? 300 : 3000) : 0,
+		.max_kept_locks = sim_percent(20) ? 1 : 100,
+		.handover_time = server_plan.gates ? 1 + (int) sim_random(200) : 0,
 		.max_locks = sim_percent(20) && server_plan.own == 0 ? 4 : SERVER_MAX_LOCKS,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
 		.session_timeout = server_plan.session_timeout,
@@ -1116,9 +1116,9 @@ draw_plan(uint64_t seed)
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
 	{
 		if (!plan->gates)
-			settings[i].local_handover = 0;
+			settings[i].handover_time = 0;
 		if (!plan->keeps)
-			settings[i].keep = 0;
+			settings[i].keep_time = 0;
 	}
 	plan->detects = nrivals == 0;
 	plan->across = plan->nservers > 1 || (plan->own > 0 && plan->faults);

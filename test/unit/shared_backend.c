@@ -33,7 +33,7 @@ begin(int procno, int pid)
 {
 	my_procno = procno;
 	zklock_max_locks = stress_plan.max_locks;
-	zklock_local_handover = stress_plan.handover;
+	zklock_handover_time = stress_plan.handover;
 	shim_process_begin(procno, pid, stress_plan.nprocesses);
 }
 

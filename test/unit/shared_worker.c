@@ -489,7 +489,7 @@ stress_worker_main(int procno, int pid)
 	Rest		rest;
 
 	zklock_max_locks = stress_plan.max_locks;
-	zklock_local_handover = stress_plan.handover;
+	zklock_handover_time = stress_plan.handover;
 	shim_process_begin(procno, pid, stress_plan.nprocesses);
 	ensemble = shim_memory("ensemble", sizeof(Ensemble), &found);
 	zklock_sessionstate_worker_starts(shim_now());

@@ -66,7 +66,7 @@ char	   *zklock_auth = "";
 char	   *zklock_auth_file = "";
 char	   *zklock_acl = "";
 int			zklock_max_locks_per_backend;
-int			zklock_max_kept;
+int			zklock_max_kept_locks;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
 int			zklock_idle_session_timeout = 0;
@@ -75,7 +75,7 @@ bool		zklock_revocable;
 bool		zklock_deadlock_detection = true;
 int			zklock_confirm_commit;
 int			zklock_log_level = LOG;
-int			zklock_session = ZKLOCK_SESSION_SERVER;
+int			zklock_session_mode = ZKLOCK_SESSION_SERVER;
 
 static volatile sig_atomic_t lock_timeout_pending = false;
 static bool timeout_active = false;
@@ -99,9 +99,9 @@ read_settings(void)
 	const ShimSettings *settings = shim_settings();
 
 	zklock_hosts = unconstify(char *, settings->hosts);
-	zklock_local_handover = settings->local_handover;
-	zklock_keep = settings->keep;
-	zklock_max_kept = settings->max_kept;
+	zklock_handover_time = settings->handover_time;
+	zklock_keep_time = settings->keep_time;
+	zklock_max_kept_locks = settings->max_kept_locks;
 	zklock_max_locks = settings->max_locks;
 	zklock_max_locks_per_backend = settings->max_locks_per_backend;
 	zklock_session_timeout = settings->session_timeout;

@@ -65,9 +65,9 @@ typedef struct ShimSettings
 {
 	const char *hosts;
 	int			server;			/* its number */
-	int			local_handover;
-	int			keep;
-	int			max_kept;
+	int			handover_time;
+	int			keep_time;
+	int			max_kept_locks;
 	int			max_locks;
 	int			max_locks_per_backend;
 	int			session_timeout;

@@ -56,8 +56,8 @@ int			max_wal_senders = 0;
 #endif
 shmem_startup_hook_type shmem_startup_hook = NULL;
 
-int			zklock_local_handover;
-int			zklock_keep;
+int			zklock_handover_time;
+int			zklock_keep_time;
 int			zklock_max_locks;
 
 static PROC_HDR header;
