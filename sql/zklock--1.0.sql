@@ -132,7 +132,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 CREATE TABLE zk_lock_fences (
     path text COLLATE "C" PRIMARY KEY,
     token bigint NOT NULL,
-    number bigint NOT NULL,
+    grant_number bigint NOT NULL,
     shared_token bigint NOT NULL,
     fenced_at timestamptz NOT NULL DEFAULT now());
 
@@ -169,27 +169,16 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 
--- The same for a holder elsewhere, which passes its token: the result of
--- zk_lock_guard() on another server, or the czxid of another client's node.  Not granted
--- to PUBLIC, since a wrong token makes the database refuse the rightful holders.
-CREATE FUNCTION zk_fence(
-    path text,
-    token bigint)
-RETURNS bigint
-AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
-
-REVOKE EXECUTE ON FUNCTION zk_fence(text, bigint) FROM PUBLIC;
-
--- The same for a holder that also passes its number, the result of
--- zk_lock_grant_number().  Without the number, successive holders of one node cannot be
--- distinguished.  Holders of mode 'shared' must pass the mode, or else they refuse one
--- another.  For a read lock of another client, the number is 0.
+-- The same for a holder elsewhere, which passes its token, the result of zk_lock_guard()
+-- on another server or the czxid of another client's node, and the number of its grant,
+-- the result of zk_lock_grant_number().  Without the number, successive holders of one
+-- node cannot be distinguished.  Holders of mode 'shared' must pass the mode, or else they
+-- refuse one another; for a read lock of another client, the number is 0.  Not granted to
+-- PUBLIC, since a wrong token makes the database refuse the rightful holders.
 CREATE FUNCTION zk_fence(
     path text,
     token bigint,
-    number bigint,
+    grant_number bigint DEFAULT NULL,
     mode zk_lock_mode DEFAULT 'exclusive')
 RETURNS bigint
 AS 'MODULE_PATHNAME'
@@ -298,7 +287,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 -- ZooKeeper and the session that owns it.  Backends that use the server's session share
 -- one session_id (see zk_session()); a lost lock has no node.  "lost" and "revoked" are set
 -- once that is known to this server.  Of a backend whose details pg_stat_activity would hide,
--- the view shows only the pid.  zk_lock_stats counts locks for which there is no room
+-- the view shows only the pid.  zk_server_status counts locks for which there is no room
 -- (zklock.max_locks).
 CREATE VIEW zk_locks AS
 SELECT pid, path, mode, granted, session_holds, transaction_holds, token, grant_number,
@@ -326,16 +315,6 @@ CREATE FUNCTION zk_lock_stat_counters(
     OUT wait_time double precision,
     OUT stats_reset timestamptz)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
-
-CREATE FUNCTION zk_lock_stat_usage(
-    OUT listed integer,
-    OUT max_locks integer,
-    OUT unlisted bigint,
-    OUT connected boolean,
-    OUT reload_pending boolean)
-RETURNS record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
@@ -371,12 +350,7 @@ FROM zk_lock_stat_counters() AS s
 
 GRANT SELECT ON zk_lock_stats_database TO PUBLIC;
 
--- The same for the server, and the room for zk_locks: "listed" is the number of locks
--- that it lists, "max_locks" the number that it can list, and "unlisted" the number of
--- locks beyond that.  With zklock.session_mode = 'server', "connected" tells whether the
--- server's session has a connection to ZooKeeper; it is null while there is no session.
--- "reload_pending" tells whether that session will end when no lock is held in it,
--- because settings have changed or the worker was terminated.
+-- The same for the server.
 CREATE VIEW zk_lock_stats AS
 SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(contended)::bigint AS contended, sum(timeouts)::bigint AS timeouts,
@@ -387,12 +361,8 @@ SELECT sum(acquires)::bigint AS acquires, sum(immediate)::bigint AS immediate,
        sum(hand_backs)::bigint AS hand_backs,
        sum(kept_grants)::bigint AS kept_grants, sum(sessions)::bigint AS sessions,
        sum(reconnects)::bigint AS reconnects, sum(expiries)::bigint AS expiries,
-       min(stats_reset) AS stats_reset,
-       min(u.listed) AS listed, min(u.max_locks) AS max_locks,
-       min(u.unlisted) AS unlisted,
-       bool_and(u.connected) AS connected,
-       bool_and(u.reload_pending) AS reload_pending
-FROM zk_lock_stats_database, zk_lock_stat_usage() AS u;
+       min(stats_reset) AS stats_reset
+FROM zk_lock_stats_database;
 
 GRANT SELECT ON zk_lock_stats TO PUBLIC;
 
@@ -403,6 +373,31 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
+
+CREATE FUNCTION zk_server_state(
+    OUT listed integer,
+    OUT max_locks integer,
+    OUT unlisted bigint,
+    OUT kept integer,
+    OUT connected boolean,
+    OUT reload_pending boolean)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- The present state of the server.  "listed" is the number of locks that zk_locks lists,
+-- "max_locks" the number that it can list, and "unlisted" the number of locks beyond
+-- that.  With zklock.session_mode = 'server', "kept" is the number of locks that the
+-- server keeps although no backend uses them (zklock.keep_time).  "connected" tells
+-- whether the server's session has a connection to ZooKeeper; it is null while there is
+-- no session.  "reload_pending" tells whether that session will end when no lock is held
+-- in it, because settings have changed or the worker was terminated.  All are null if the
+-- library is not in shared_preload_libraries.
+CREATE VIEW zk_server_status AS
+SELECT listed, max_locks, unlisted, kept, connected, reload_pending
+FROM zk_server_state();
+
+GRANT SELECT ON zk_server_status TO PUBLIC;
 
 -- The holders of a lock or a semaphore and the waiters, read from ZooKeeper: those of
 -- all servers and of all clients.  Takes two round trips, and a connection if there is
@@ -420,7 +415,7 @@ REVOKE EXECUTE ON FUNCTION zk_lock_stats_reset() FROM PUBLIC;
 --   kept          whether a server keeps the lock (zklock.keep_time), and none of its backends
 --                 holds it; null if another server holds or keeps it, and only that
 --                 server knows which
---   host ... application
+--   host ... application_name
 --                 the backend, according to the node's data, if the node is zklock's.
 --                 If the backends of a server hand the lock over (zklock.session_mode =
 --                 'server'), other servers see only the host and the port.
@@ -449,9 +444,9 @@ CREATE FUNCTION zk_lock_queue(
     OUT host text,
     OUT port integer,
     OUT pid integer,
-    OUT database text,
-    OUT user_name text,
-    OUT application text,
+    OUT datname text,
+    OUT usename text,
+    OUT application_name text,
     OUT data text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
@@ -519,9 +514,9 @@ SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
        q.mode AS blocking_mode, q.node AS blocking_node,
        q.host AS blocking_host, q.port AS blocking_port,
        coalesce(h.pid, q.pid) AS blocking_pid,
-       CASE WHEN h.pid IS NULL THEN q.database ELSE h.datname END AS blocking_datname,
-       CASE WHEN h.pid IS NULL THEN q.user_name ELSE h.usename END AS blocking_usename,
-       CASE WHEN h.pid IS NULL THEN q.application ELSE h.application_name END
+       CASE WHEN h.pid IS NULL THEN q.datname ELSE h.datname END AS blocking_datname,
+       CASE WHEN h.pid IS NULL THEN q.usename ELSE h.usename END AS blocking_usename,
+       CASE WHEN h.pid IS NULL THEN q.application_name ELSE h.application_name END
            AS blocking_application_name,
        q.data AS blocking_data
 FROM zk_locks AS w CROSS JOIN LATERAL (
@@ -586,10 +581,8 @@ COMMENT ON TRIGGER zk_fence_merge ON zk_lock_fences IS
     'merge replicated fences, so that tokens only grow';
 COMMENT ON FUNCTION zk_lock_fence(text, zk_lock_mode) IS
     'make this database refuse older holders of a lock that this backend holds';
-COMMENT ON FUNCTION zk_fence(text, bigint) IS
-    'make this database refuse older holders of a lock that is held elsewhere';
 COMMENT ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode) IS
-    'make this database refuse older holders of a lock that is held elsewhere, with its number';
+    'make this database refuse older holders of a lock that is held elsewhere';
 COMMENT ON FUNCTION zk_fence_prune(interval) IS
     'delete fences that were not used for that long';
 COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval, zk_lock_scope) IS
@@ -610,14 +603,16 @@ COMMENT ON VIEW zk_locks IS
     'ZooKeeper locks that backends of this server hold and wait for';
 COMMENT ON FUNCTION zk_lock_stat_counters() IS
     'data for the view zk_lock_stats_database';
-COMMENT ON FUNCTION zk_lock_stat_usage() IS
-    'room in shared memory for zk_locks, and the state of the server''s session';
 COMMENT ON VIEW zk_lock_stats_database IS
     'counters of ZooKeeper locks, by database';
 COMMENT ON VIEW zk_lock_stats IS
     'counters of ZooKeeper locks of this server';
 COMMENT ON FUNCTION zk_lock_stats_reset() IS
     'reset all counters to zero';
+COMMENT ON FUNCTION zk_server_state() IS
+    'data for the view zk_server_status';
+COMMENT ON VIEW zk_server_status IS
+    'room in shared memory for zk_locks, and the state of the server''s session';
 COMMENT ON FUNCTION zk_lock_queue(text) IS
     'holders of a lock and waiters, on all servers, read from ZooKeeper';
 COMMENT ON FUNCTION zk_lock_paths(text) IS

@@ -23,19 +23,20 @@ enum
 {
 	PATH = 1,
 	TOKEN,
-	NUMBER,
+	GRANT_NUMBER,
 	SHARED_TOKEN,
 	FENCED_AT
 };
 
 /*
  * Assignments that merge the row proposed for insertion into the existing row
- * f.  Token and number are compared as a pair.
+ * f.  Token and grant number are compared as a pair.
  */
 #define MERGE_TOKENS \
 	"token = greatest(f.token, excluded.token), " \
-	"number = CASE WHEN (f.token, f.number) < (excluded.token, excluded.number) " \
-	"THEN excluded.number ELSE f.number END, " \
+	"grant_number = CASE WHEN (f.token, f.grant_number) < " \
+	"(excluded.token, excluded.grant_number) " \
+	"THEN excluded.grant_number ELSE f.grant_number END, " \
 	"shared_token = greatest(f.shared_token, excluded.shared_token), "
 
 /* Kept across calls.  The text contains the name of the schema. */
@@ -57,7 +58,7 @@ table_name(Oid schema)
 }
 
 /*
- * The parameters are path, token, number and shared.  Holders in a shared mode
+ * The parameters are path, token, grant number and shared.  Holders in a shared mode
  * exclude only holders in other modes, so the tokens of the two kinds are in
  * separate columns.  A shared lock has a number other than 0 only if its
  * holder held a stronger lock before.
@@ -65,12 +66,12 @@ table_name(Oid schema)
 static char *
 statement(Oid schema)
 {
-	return psprintf("INSERT INTO %s AS f (path, token, number, shared_token, fenced_at) "
+	return psprintf("INSERT INTO %s AS f (path, token, grant_number, shared_token, fenced_at) "
 					"VALUES ($1, CASE WHEN $4 AND $3 = 0 THEN 0 ELSE $2 END, $3, "
 					"CASE WHEN $4 THEN $2 ELSE 0 END, clock_timestamp()) "
 					"ON CONFLICT (path) DO UPDATE SET " MERGE_TOKENS
 					"fenced_at = excluded.fenced_at "
-					"RETURNING f.token, f.number, f.shared_token",
+					"RETURNING f.token, f.grant_number, f.shared_token",
 					table_name(schema));
 }
 
@@ -194,11 +195,12 @@ merge_insert(const TriggerData *trigger)
 		nulls[i] = is_null ? 'n' : ' ';
 	}
 	SPI_connect();
-	check_rc(SPI_execute_with_args(psprintf("INSERT INTO %s AS f (path, token, number, shared_token, fenced_at) "
+	check_rc(SPI_execute_with_args(psprintf("INSERT INTO %s AS f (path, token, grant_number, shared_token, fenced_at) "
 											"VALUES ($1, $2, $3, $4, $5) "
 											"ON CONFLICT (path) DO UPDATE SET " MERGE_TOKENS
 											"fenced_at = greatest(f.fenced_at, excluded.fenced_at) "
-											"WHERE (f.token, f.number) < (excluded.token, excluded.number) "
+											"WHERE (f.token, f.grant_number) < "
+											"(excluded.token, excluded.grant_number) "
 											"OR f.shared_token < excluded.shared_token "
 											"OR f.fenced_at < excluded.fenced_at",
 											table_name(RelationGetNamespace(trigger->tg_relation))),
@@ -223,7 +225,7 @@ get_token(const TriggerData *trigger, HeapTuple tuple)
 {
 	return (ZkLockFenceToken) {
 		.token = get_column(trigger, tuple, TOKEN),
-		.grant_number = get_column(trigger, tuple, NUMBER)
+		.grant_number = get_column(trigger, tuple, GRANT_NUMBER)
 	};
 }
 
@@ -234,7 +236,7 @@ merge_update(const TriggerData *trigger)
 	HeapTuple	new = trigger->tg_newtuple;
 	ZkLockFenceToken here = get_token(trigger, old);
 	ZkLockFenceToken there = get_token(trigger, new);
-	int			columns[] = {TOKEN, NUMBER, SHARED_TOKEN, FENCED_AT};
+	int			columns[] = {TOKEN, GRANT_NUMBER, SHARED_TOKEN, FENCED_AT};
 	Datum		values[lengthof(columns)];
 	bool		nulls[lengthof(columns)] = {false};
 	bool		grows = is_newer(&there, &here);

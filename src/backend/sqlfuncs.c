@@ -485,7 +485,7 @@ zk_fence(PG_FUNCTION_ARGS)
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockFenceToken mine = {.grant_number = ZKLOCK_NO_NUMBER};
 	ZkLockFenceToken newest;
-	ZkLockMode	mode = ZKLOCK_EXCLUSIVE;
+	ZkLockMode	mode = get_mode(fcinfo, 3);
 
 	zklock_sqlargs_refuse_null(fcinfo, 1, "fencing token");
 	mine.token = PG_GETARG_INT64(1);
@@ -493,15 +493,13 @@ zk_fence(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("fencing token must be at least 1")));
-	if (PG_NARGS() > 2)
+	if (!PG_ARGISNULL(2))
 	{
-		zklock_sqlargs_refuse_null(fcinfo, 2, "number of a fencing token");
 		mine.grant_number = PG_GETARG_INT64(2);
 		if (mine.grant_number < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("number of a fencing token must not be negative")));
-		mode = get_mode(fcinfo, 3);
+					 errmsg("grant number must not be negative")));
 	}
 
 	if (!zklock_fence(extension_schema(fcinfo), path, &mine,

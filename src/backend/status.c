@@ -25,7 +25,7 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_stat_counters);
-PG_FUNCTION_INFO_V1(zk_lock_stat_usage);
+PG_FUNCTION_INFO_V1(zk_server_state);
 PG_FUNCTION_INFO_V1(zk_lock_stats_reset);
 PG_FUNCTION_INFO_V1(zk_lock_status);
 PG_FUNCTION_INFO_V1(zk_session);
@@ -194,30 +194,28 @@ zk_lock_stat_counters(PG_FUNCTION_ARGS)
 }
 
 Datum
-zk_lock_stat_usage(PG_FUNCTION_ARGS)
+zk_server_state(PG_FUNCTION_ARGS)
 {
 	TupleDesc	desc;
-	int			used;
-	int			room;
-	int64		unlisted;
-	Datum		values[5] = {0};
-	bool		nulls[5];
+	ZkLockClaimsUsage usage = zklock_claims_usage();
+	Datum		values[6] = {0};
+	bool		nulls[6];
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	memset(nulls, !zklock_claims_are_shared(), sizeof(nulls));
-	zklock_claims_usage(&used, &room, &unlisted);
-	values[0] = Int32GetDatum(used);
-	values[1] = Int32GetDatum(room);
-	values[2] = Int64GetDatum(unlisted);
+	values[0] = Int32GetDatum(usage.used);
+	values[1] = Int32GetDatum(usage.room);
+	values[2] = Int64GetDatum(usage.unlisted);
+	values[3] = Int32GetDatum(usage.kept);
 	if (zklock_sessionstate_is_shared())
 	{
 		ZkLockSessionStatus state;
 
 		zklock_sessionstate_status(&state);
-		values[3] = BoolGetDatum(state.client.state == ZKLOCK_CLIENT_CONNECTED);
-		nulls[3] = state.has_worker && state.client.state == ZKLOCK_CLIENT_NONE;
-		values[4] = BoolGetDatum(state.ending);
+		values[4] = BoolGetDatum(state.client.state == ZKLOCK_CLIENT_CONNECTED);
+		nulls[4] = state.has_worker && state.client.state == ZKLOCK_CLIENT_NONE;
+		values[5] = BoolGetDatum(state.ending);
 	}
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));

@@ -331,17 +331,17 @@ zklock_claims_node_use(const char *path, const char *node, char *data)
 	return use;
 }
 
-void
-zklock_claims_usage(int *used, int *room, int64 *n)
+ZkLockClaimsUsage
+zklock_claims_usage(void)
 {
-	ZkLockClaimTable *table = zklock_claimtable;
+	ZkLockClaimsUsage usage = {0};
 
-	*used = *room = 0;
-	*n = 0;
-	if (table == NULL)
-		return;
-	*room = zklock_max_locks;
-	*used = zklock_max_locks - zklock_claimtable_room() - zklock_claimtable_kept();
-	*used = Max(*used, 0);		/* not read at one moment */
-	*n = pg_atomic_read_u64(&table->unlisted);
+	if (zklock_claimtable == NULL)
+		return usage;
+	usage.room = zklock_max_locks;
+	usage.kept = zklock_claimtable_kept();
+	usage.used = usage.room - zklock_claimtable_room() - usage.kept;
+	usage.used = Max(usage.used, 0);	/* not read at one moment */
+	usage.unlisted = pg_atomic_read_u64(&zklock_claimtable->unlisted);
+	return usage;
 }

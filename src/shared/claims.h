@@ -113,10 +113,15 @@ typedef enum ZkLockNodeUse
  */
 extern ZkLockNodeUse zklock_claims_node_use(const char *path, const char *node, char *data);
 
-/*
- * Return the number of claims, without those for nodes that are only kept; their
- * maximum number; and the number of locks that found no room.
- */
-extern void zklock_claims_usage(int *used, int *room, int64 *unlisted);
+/* How many claims there are.  All zero: they are not in shared memory. */
+typedef struct ZkLockClaimsUsage
+{
+	int			used;			/* by backends */
+	int			kept;			/* only for nodes that are kept */
+	int			room;			/* their maximum number */
+	int64		unlisted;		/* locks that found no room */
+} ZkLockClaimsUsage;
+
+extern ZkLockClaimsUsage zklock_claims_usage(void);
 
 #endif							/* ZKLOCK_CLAIMS_H */

@@ -221,7 +221,7 @@ sub _finish
 	$_->stop('KILL') for values %{ $self->{client} };
 	$self->_end(q(SELECT pid FROM pg_stat_activity WHERE application_name IN ('fuzz', 'idle')));
 	wait_until('no claim is left',
-		sub { $pg->psql('-c', 'SELECT listed, unlisted FROM zk_lock_stats') eq '0|0' });
+		sub { $pg->psql('-c', 'SELECT listed, unlisted FROM zk_server_status') eq '0|0' });
 	eval {
 		wait_until('no node is left',
 			sub { $zk->four_letter('dump') !~ m{^\t/}m });

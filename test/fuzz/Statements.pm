@@ -34,7 +34,7 @@ my %settings = (
 
 # Functions without arguments
 my @niladic = qw(zk_lock_release_all() zk_lock_release_all() zk_session()
-  zk_lock_stat_usage() zk_lock_stats_reset() with_defaults());
+  zk_server_state() zk_lock_stats_reset() with_defaults());
 
 # Functions of a path, and their further arguments: %i is an interval, %m a
 # mode, %s a scope and %n a small number.
@@ -200,7 +200,7 @@ sub _set
 	my ($self, $depth) = @_;
 
 	return $self->pick('zk_lock_status()', 'zk_lock_status()', '(TABLE zk_locks)',
-		'(TABLE zk_lock_stats)', 'zk_lock_stat_counters()', q(zk_lock_paths('/fuzz')),
+		'(TABLE zk_lock_stats)', '(TABLE zk_server_status)', 'zk_lock_stat_counters()', q(zk_lock_paths('/fuzz')),
 		"zk_lock_queue(${\ $self->_path(0)})",
 		'generate_series(1, ' . $self->pick(1, 2, 3, 30) . ')');
 }

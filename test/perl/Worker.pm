@@ -44,7 +44,7 @@ sub wait_until_idle
 		'no claim is left',
 		sub {
 			$node->safe_psql('postgres',
-				'SELECT listed, unlisted FROM zk_lock_stats') eq '0|0';
+				'SELECT listed, unlisted FROM zk_server_status') eq '0|0';
 		});
 	for my $path (@paths)
 	{

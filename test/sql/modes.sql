@@ -167,7 +167,6 @@ FROM refused, unnest(ARRAY[
     'zk_lock_grant_number(''/zklock_regress/modes/%s'')',
     'zk_lock_fence(''/zklock_regress/modes/%s'')',
     'zk_fence(''/zklock_regress/modes/%s'', 1)',
-    'zk_fence(''/zklock_regress/modes/%s'', 1, 0)',
     'zk_lock_revoke(''/zklock_regress/modes/%s'')']) AS call
 GROUP BY call ORDER BY call COLLATE "C";
 SELECT zk_lock_acquire('/zklock_regress/modes/a-lock-0000000000');

@@ -34,9 +34,9 @@ SELECT count(DISTINCT sequence) FROM zk_lock_queue('/zklock_regress/queue/down')
 
 -- The holder, and the time of its node
 SELECT lock, host <> '' AS host, port = current_setting('port')::integer AS port,
-       pid = pg_backend_pid() AS pid, database = current_database() AS database,
-       user_name = session_user AS user_name,
-       application = current_setting('application_name') AS application,
+       pid = pg_backend_pid() AS pid, datname = current_database() AS datname,
+       usename = session_user AS usename,
+       application_name = current_setting('application_name') AS application_name,
        abs(extract(epoch FROM clock_timestamp() - since)) < 600 AS since
 FROM seen, zk_lock_queue(path) ORDER BY lock COLLATE "C", position;
 

@@ -64,7 +64,7 @@ sub wait_for_deletions
 	wait_until('no node is left',
 		sub { $zk->four_letter('mntr') =~ /^zk_ephemerals_count\t0$/m });
 	wait_until('there is room',
-		sub { $session->query('SELECT listed FROM zk_lock_stats') eq '0' })
+		sub { $session->query('SELECT listed FROM zk_server_status') eq '0' })
 	  if server_mode();
 	return;
 }

@@ -358,7 +358,7 @@ settle('/loss/stock');
 $_->close for $session, $key;
 
 # A dump contains the fences: after a restore they refuse the same holders.
-my $tokens = 'SELECT path, token, number, shared_token FROM zk_lock_fences';
+my $tokens = 'SELECT path, token, grant_number, shared_token FROM zk_lock_fences';
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $main->command_ok([ 'pg_dump', '-f', $dump, '-d', $main->connstr('postgres') ],
 	'pg_dump succeeds');

@@ -24,7 +24,7 @@ sub fences
 	my ($node) = @_;
 
 	return $node->safe_psql('postgres',
-		'SELECT path, token, number, shared_token FROM zk_lock_fences ORDER BY path');
+		'SELECT path, token, grant_number, shared_token FROM zk_lock_fences ORDER BY path');
 }
 
 sub fence

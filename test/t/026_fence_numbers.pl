@@ -60,7 +60,7 @@ sub fence
 	my ($path) = @_;
 
 	return $here->safe_psql('postgres',
-		"SELECT token, number, shared_token FROM zk_lock_fences WHERE path = '$path'");
+		"SELECT token, grant_number, shared_token FROM zk_lock_fences WHERE path = '$path'");
 }
 
 # Sends a grant to the fence from the other server.
@@ -135,7 +135,7 @@ for my $number (0 .. 2)
 		'... which zk_locks shows, too');
 	is($session->query("SELECT zk_lock_fence('$path')"),
 		$token, '... fence of its own database accepts it');
-	is($session->query('SELECT token, number FROM zk_lock_fences'),
+	is($session->query('SELECT token, grant_number FROM zk_lock_fences'),
 		"$token|$number", '... and records both');
 	is(send_grant($session, $path, $token, $number),
 		'', '... fence of the other server accepts it');
@@ -164,7 +164,7 @@ like(call_fence($path, $token, 1), qr/ERROR:  40001/,
 # After a call of the fence with a wrong number, the holder's error shows the cause.
 is(call_fence($path, $token, 3), '', 'call with a number that is too large is accepted');
 like(call_fence($path, $token, 2), qr/ERROR:  40001/, '... and then the holder is refused');
-$third->query("UPDATE zk_lock_fences SET number = 3 WHERE path = '$path'");
+$third->query("UPDATE zk_lock_fences SET grant_number = 3 WHERE path = '$path'");
 like(
 	$third->query("SELECT zk_lock_fence('$path')"),
 	qr/^ERROR:  55000: fence of "$path" is newer.*\nDETAIL:  The lock's fencing token is $token with number 2, the number in zk_lock_fences 3\./m,
@@ -237,7 +237,7 @@ is($reader->query("SELECT zk_lock_fence('$downgraded', 'shared')"),
 	$token, '... and the fence accepts it');
 my $read = "$token|1|$token";
 is( $reader->query(
-		"SELECT token, number, shared_token FROM zk_lock_fences
+		"SELECT token, grant_number, shared_token FROM zk_lock_fences
 		 WHERE path = '$downgraded'"),
 	$read,
 	'... and records it as writer and reader');

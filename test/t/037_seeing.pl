@@ -214,7 +214,7 @@ if (server_mode())
 		"acquire fails in the server's session when shared memory is full");
 	wait_until('locks of the failed call are released',
 		sub {
-			$observer->query('SELECT listed, unlisted FROM zk_lock_stats') eq
+			$observer->query('SELECT listed, unlisted FROM zk_server_status') eq
 			  '1|0';
 		});
 }
@@ -225,11 +225,11 @@ $holder->query(
 is($holder->query('SELECT count(*) FROM zk_locks'),
 	20 + 1, 'backend sees all its own locks, and those of others');
 is( $observer->query(
-		'SELECT listed, max_locks, unlisted FROM zk_lock_stats'),
+		'SELECT listed, max_locks, unlisted FROM zk_server_status'),
 	join('|', ROOM, ROOM, 20 + 1 - ROOM),
 	'... other backends see as many as there is room for, and the number of the rest');
 $holder->query('SELECT zk_lock_release_all()');
-is( $observer->query('SELECT listed, unlisted FROM zk_lock_stats'),
+is( $observer->query('SELECT listed, unlisted FROM zk_server_status'),
 	'1|0', '... until they are released');
 
 # However a backend ends, its locks disappear from the view.
@@ -238,13 +238,13 @@ $holder->query(q(SELECT zk_lock_acquire_all(array_agg('/seen/many/' || i))
 $node->safe_psql('postgres', "SELECT pg_terminate_backend(${\ $holder->pid})");
 wait_until('the terminated backend is gone from the view',
 	sub {
-		$observer->query('SELECT listed, unlisted FROM zk_lock_stats') eq '1|0';
+		$observer->query('SELECT listed, unlisted FROM zk_server_status') eq '1|0';
 	});
 kill('KILL', $waiter->pid);
 wait_for_server($node);
 $_->close for $observer, $holder, $waiter;
 $observer = ZkTest->new($node);
-is($observer->query('SELECT listed, unlisted, acquires FROM zk_lock_stats'),
+is($observer->query('SELECT listed, unlisted, acquires FROM zk_server_status, zk_lock_stats'),
 	'0|0|0', 'view and counters are empty after a crash');
 
 # Lost locks and sessions
@@ -287,7 +287,7 @@ is(locks_of($holder, $waiter), '', '... and no locks of other backends');
 is(stats($holder), '1|1|0|0|0|0|1|0|1|0|0|f',
 	"counters include the backend's own calls without preloading");
 is(stats($waiter), '0|0|0|0|0|0|0|0|0|0|0|f', '... and no calls of other backends');
-is( $holder->query('SELECT listed, max_locks, unlisted FROM zk_lock_stats'),
+is( $holder->query('SELECT listed, max_locks, unlisted FROM zk_server_status'),
 	'||', 'there is no shared table without preloading');
 
 done_testing();

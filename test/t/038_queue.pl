@@ -107,7 +107,7 @@ sub wait_for_nodes
 	return;
 }
 
-my $identity = 'host, port, pid, database, user_name, application, data';
+my $identity = 'host, port, pid, datname, usename, application_name, data';
 
 #
 # Twenty waiters of two servers, one with Curator and one with kazoo

@@ -85,8 +85,8 @@ $node->reload;
 is( $newcomer->query(q(SELECT zk_lock_acquire('/hosts/new'), zk_lock_release_all())),
 	't|1', 'newcomer is served while the settings wait');
 ok(!grep({ $_ eq 'hosts' } $new->children('/')), '... in the old session');
-is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
-	't|t', '... and zk_lock_stats shows that settings wait');
+is($observer->query('SELECT connected, reload_pending FROM zk_server_status'),
+	't|t', '... and zk_server_status shows that settings wait');
 ok(!$_->is_done, 'no session has lost a lock') for @load, $waiter;
 is($holder->query('SELECT 1'), 1, '... nor has the holder');
 is($holder->query('SELECT zk_lock_release_all()'), 1, '... and can release its lock');
@@ -109,8 +109,8 @@ like(slurp_file($node->logfile),
 is(scalar(logged(qr/$settings are in force after \d+ ms/)),
 	1, '... and when the settings are in effect');
 wait_until_idle($node, $new, '/hosts/load');
-is($observer->query('SELECT connected, reload_pending FROM zk_lock_stats'),
-	't|f', '... and zk_lock_stats shows no waiting settings');
+is($observer->query('SELECT connected, reload_pending FROM zk_server_status'),
+	't|f', '... and zk_server_status shows no waiting settings');
 
 # A setting of a database, a role or a session leads to a session of the
 # backend's own.

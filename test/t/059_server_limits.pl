@@ -170,12 +170,12 @@ is($holder->query('SELECT zk_lock_release_all()'), 2 * ROOM, '... and released')
 wait_until('the room is free again', sub { $victim->query($acquire) eq 't|1' });
 
 # A waiter for a semaphore needs the room of two locks.
-my $unlisted = 'SELECT unlisted FROM zk_lock_stats LIMIT 1';
+my $unlisted = 'SELECT unlisted FROM zk_server_status LIMIT 1';
 is($holder->query(sprintf($take, 2, ROOM)), ROOM - 1, 'all but one are acquired');
 wait_until(
 	'there is room for one',
 	sub {
-		$victim->query('SELECT listed FROM zk_lock_stats LIMIT 1') == ROOM - 1;
+		$victim->query('SELECT listed FROM zk_server_status LIMIT 1') == ROOM - 1;
 	});
 like($victim->query(q(SELECT zk_semaphore_acquire('/limits/semaphore', 2))),
 	qr/^ERROR:  53200/, 'semaphore needs more room than a lock');

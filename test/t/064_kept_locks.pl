@@ -107,7 +107,7 @@ wait_until('... which the statistics count',
 		  '1002|0';
 	});
 is( $node->safe_psql('postgres',
-		'SELECT count(*), (SELECT listed FROM zk_lock_stats) FROM zk_locks'),
+		'SELECT count(*), (SELECT listed FROM zk_server_status) FROM zk_locks'),
 	'0|0',
 	'nobody holds the lock');
 
@@ -387,7 +387,7 @@ is( $user->query(
 		 WHERE zk_lock_acquire('/kept/rest/' || i)"),
 	$rest,
 	'the rest of the room is used');
-is($small->safe_psql('postgres', 'SELECT listed, unlisted FROM zk_lock_stats'),
+is($small->safe_psql('postgres', 'SELECT listed, unlisted FROM zk_server_status'),
 	"$rest|0", '... which the statistics show');
 my $own = ZkTest->new($small, OWN_SESSION, 'zklock.hosts' => $zk->hosts);
 $began = time();

@@ -48,8 +48,7 @@ for my $server ($node, $preloaded)
 		ALTER ROLE limited SET zklock.max_locks_per_backend = 1;
 		ALTER ROLE customer SET zklock.path_prefix = '/a/customer';
 		CREATE SCHEMA customer AUTHORIZATION customer;
-		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint),
-			zk_fence(text, bigint, bigint, zk_lock_mode), zk_lock_paths(text),
+		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode), zk_lock_paths(text),
 			zk_fence_prune(interval), zk_lock_revoke(text),
 			zk_shared_count_set(text, integer) TO customer;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
@@ -198,7 +197,7 @@ is($evading->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SH
 	"debug1\nt\nlog", 'setting without restrictions falls back to its default');
 $evading->close;
 for my $rule ('hosts=127.0.0.1:2181', 'acl=world:anyone:cdrwa', 'auth_file=/tmp/mine',
-	'confirm_commit=off', 'session=backend')
+	'confirm_commit=off', 'session_mode=backend')
 {
 	my ($name) = $rule =~ /^(\w+)/;
 

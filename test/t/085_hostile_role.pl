@@ -106,7 +106,7 @@ SKIP:
 		return ZkTest->new($silent);
 	};
 	my $listed = sub {
-		return $silent->safe_psql('postgres', 'SELECT listed FROM zk_lock_stats');
+		return $silent->safe_psql('postgres', 'SELECT listed FROM zk_server_status');
 	};
 	my $n = 0;
 	my $give_up = sub {

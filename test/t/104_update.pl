@@ -78,7 +78,7 @@ sub state
 			FROM zk_locks WHERE pid = pg_backend_pid() ORDER BY path))
 	  . "\n"
 	  . $admin->query(q(
-			SELECT path, token, number, shared_token, fenced_at
+			SELECT path, token, grant_number, shared_token, fenced_at
 			FROM zk_lock_fences));
 }
 

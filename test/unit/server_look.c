@@ -143,17 +143,15 @@ server_look_for_node(const void *node)
 const char *
 server_look_at_rest(void)
 {
-	int			claims;
-	int			room;
-	int64		unlisted;
+	ZkLockClaimsUsage usage;
 	ZkLockUnfinished unfinished;
 
 	if (!zklock_sessionstate_is_shared())
 		return "the worker only begins";
-	zklock_claims_usage(&claims, &room, &unlisted);
-	if (claims != 0)
+	usage = zklock_claims_usage();
+	if (usage.used != 0)
 		return "a claim is nobody's";
-	if (unlisted != 0)
+	if (usage.unlisted != 0)
 		return "a claim without room is nobody's";
 	zklock_owners_unfinished(&unfinished);
 	if (unfinished.all != 0 || unfinished.of_role != 0)

@@ -444,19 +444,16 @@ turn(void)
 /* Parts that are not back in their initial state */
 typedef struct Rest
 {
-	int			claims;
-	int64		unlisted;
+	ZkLockClaimsUsage claims;
 	ZkLockUnfinished unfinished;
 } Rest;
 
 static bool
 is_at_rest(Rest *rest)
 {
-	int			room;
-
-	zklock_claims_usage(&rest->claims, &room, &rest->unlisted);
+	rest->claims = zklock_claims_usage();
 	zklock_owners_unfinished(&rest->unfinished);
-	return rest->claims == 0 && rest->unlisted == 0 &&
+	return rest->claims.used == 0 && rest->claims.unlisted == 0 &&
 		rest->unfinished.all == 0 && rest->unfinished.of_role == 0 &&
 		!zklock_owners_is_room_awaited() && !zklock_slots_are_busy();
 }
@@ -468,7 +465,7 @@ check_rest(void)
 
 	if (!is_at_rest(&rest))
 		shim_fail("%d claims and " INT64_FORMAT " beyond them have no owner, %d are unfinished, %d of a role",
-				  rest.claims, rest.unlisted, rest.unfinished.all,
+				  rest.claims.used, rest.claims.unlisted, rest.unfinished.all,
 				  rest.unfinished.of_role);
 	for (int i = 0; i < MAX_NODES; i++)
 	{
