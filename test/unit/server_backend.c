@@ -431,6 +431,9 @@ work(void)
 		server_breach(SERVER_CANCEL, "a statement goes on though its locks are lost");
 }
 
+/* When the statement began that is carried out */
+static int64_t began_at;
+
 /* As WATCH() in statement.c */
 static void
 carry_out(void (*statement) (void))
@@ -443,6 +446,7 @@ carry_out(void (*statement) (void))
 		zklock_session_mode = own != (zklock_locktable_size() > 0) ?
 			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
 		server_begins(statement == acquire_many);
+		began_at = shim_now();
 		zklock_cancel_statement(true);
 		statement();
 		zklock_cancel_statement(false);
@@ -595,6 +599,9 @@ note_error(void)
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())
 		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
+	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&
+		!server_take_refusal(began_at))
+		server_breach(SERVER_OWN, "a former refusal is reported");
 	server_count(sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? SERVER_N_LOCK_TIMEOUTS :
 				 sqlerrcode == ERRCODE_QUERY_CANCELED ? SERVER_N_CANCELS :
 				 sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ? SERVER_N_LOST :

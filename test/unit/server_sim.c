@@ -89,6 +89,9 @@ static const char *const counts[] = {
 	[SERVER_N_CUTS] = "connections lost",
 	[SERVER_N_EXPIRED] = "sessions expired",
 	[SERVER_N_OWN_EXPIRED] = "... of backends",
+	[SERVER_N_SESSIONS_REFUSED] = "sessions refused, or not begun",
+	[SERVER_N_OWN_REFUSED] = "... of backends",
+	[SERVER_N_OWN_IDLE] = "idle sessions closed",
 	[SERVER_N_CARRIED_ON] = "sessions carried on with by the next worker",
 	[SERVER_N_CLOSED] = "sessions closed",
 	[SERVER_N_WORKERS_ENDED] = "workers terminated",
@@ -155,6 +158,7 @@ typedef enum Fault
 	RELOAD,
 	ROB,
 	REVOKE,
+	REFUSE,
 	N_FAULTS
 } Fault;
 
@@ -162,7 +166,8 @@ static const char *const fault_names[N_FAULTS] = {
 	[CANCEL] = "cancel",[TERMINATE] = "terminate",[STOP] = "stop",[LAG] = "lag",
 	[CUT] = "cut",[PARTITION] = "partition",[EXPIRE] = "expire",
 	[END_WORKER] = "end worker",[FAIL_WORKER] = "fail worker",[CRASH] = "crash",
-	[RELOAD] = "reload",[ROB] = "rob",[REVOKE] = "revoke"
+	[RELOAD] = "reload",[ROB] = "rob",[REVOKE] = "revoke",
+	[REFUSE] = "refuse"
 };
 
 ServerPlan	server_plan;
@@ -327,6 +332,12 @@ server_is_loss_overdue(int64_t began)
 	int64_t		at = server_zk_lost_at(shim_scheduler_current());
 
 	return slow < 0 && at > began && at < sim.now - LAG_MS * SERVER_MS;
+}
+
+bool
+server_take_refusal(int64_t since)
+{
+	return server_zk_take_refusal(shim_scheduler_current(), since);
 }
 
 bool
@@ -649,25 +660,26 @@ next(void)
 
 /*
  * A backend sleeps, and its session is its own.  It needs each node that it has: of a lock,
- * or of an attempt or a record, while it waits for another client.
+ * or of an attempt or a record, while it waits for another client.  Each that is blocked
+ * watches two others at most.
  */
 static void
 look_at_session(int place)
 {
 	ServerLookForNode look = (ServerLookForNode)
 		shim_scheduler_find(place, "server_look_for_node");
-	bool		blocked = false;
+	int			nblocked = 0;
 
 	for (const void *node = server_zk_node(place, NULL); node != NULL;
 		 node = server_zk_node(place, node))
 	{
 		if (!acquiring[place] && !look(node))
 			sim_breach(SERVER_OWN, "process %d has left a node behind", place);
-		blocked |= server_zk_is_blocked(node);
+		nblocked += server_zk_is_blocked(node);
 	}
-	if (acquiring[place] && !blocked)
+	if (acquiring[place] && nblocked == 0)
 		sim_breach(SERVER_WOKEN, "process %d sleeps, and nobody is ahead of it", place);
-	if (!acquiring[place] && server_zk_nwatches(place) > 0)
+	if (server_zk_nwatches(place) > (acquiring[place] ? 2 * nblocked : 0))
 		sim_breach(SERVER_OWN, "process %d has left a watch behind", place);
 }
 
@@ -693,8 +705,14 @@ look_at_sleepers(int server)
 			waiting |= 1U << i;
 	}
 	for (int i = 1; i < SERVER_PLACES; i++)
-		if ((asleep & (1U << i)) != 0 && server_zk_is_idle(worker + i))
+	{
+		if ((asleep & (1U << i)) == 0)
+			continue;
+		if (acquiring[worker + i] && server_zk_is_over(worker + i))
+			sim_breach(SERVER_WOKEN, "process %d sleeps, and its session is over", worker + i);
+		if (server_zk_is_idle(worker + i))
 			look_at_session(worker + i);
+	}
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
 		(server_zk_is_well(worker) && worker_sleeps, worker_sleeps, waiting, asleep);
 	if (wrong != NULL)
@@ -865,6 +883,13 @@ fault(void)
 		case REVOKE:
 			(void) server_zk_revoke();
 			break;
+		case REFUSE:
+			place = draw_user(server);
+			server_zk_pass(sim.now);
+			server_zk_refuse(place, draw_time(server));
+			if (sim_random(2) == 0)
+				(void) server_zk_cut(place, sim.now);
+			break;
 		case N_FAULTS:
 			break;
 	}
@@ -996,12 +1021,13 @@ draw_faults(bool failing)
 	static const Fault planned[] = {RELOAD, END_WORKER, CANCEL};
 	static const Fault doubting[] = {CUT, STOP};
 
-	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : N_FAULTS);
+	nfaults = 1 + (int) sim_random(sim_percent(50) ? 2 : REFUSE);
 	for (int i = 0; i < nfaults; i++)
 		faults[i] = failing ? FAIL_WORKER :
 			server_plan.planned ? planned[sim_random(3)] :
 			server_plan.doubting ? doubting[sim_random(2)] :
-			sim_percent(10) ? LAG : (Fault) sim_random(N_FAULTS);
+			sim_percent(10) ? LAG :
+			server_plan.own > 0 && sim_percent(8) ? REFUSE : (Fault) sim_random(REFUSE);
 	for (int i = 0; i < N_FAULTS; i++)
 		allowed[i] = 1;
 }
@@ -1022,6 +1048,8 @@ draw_settings(ShimSettings *s)
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
 		.session_timeout = server_plan.session_timeout,
 		.connect_timeout = 4000,
+		.idle_session_timeout = server_plan.own > 0 && sim_percent(40) ?
+		1000 + (int) sim_random(1000) : 0,
 		.confirm_commit = sim_percent(70) ? 1 : 2,
 		.revocable = revoked || sim_percent(20) || (server_plan.busy && sim_percent(50))
 	};
@@ -1051,7 +1079,7 @@ draw_plan(uint64_t seed)
 		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
 		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
 		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
-		{&allowed[11], 0}, {&allowed[12], 0}
+		{&allowed[11], 0}, {&allowed[12], 0}, {&allowed[13], 0}
 	};
 
 	plan->nservers = sim_random(4) ? 1 : 2 + (sim_random(3) == 0);

@@ -79,6 +79,8 @@ enum
 	SERVER_N_OWN_GRANTS,
 	SERVER_N_OWN_EXPIRED,
 	SERVER_N_OWN_REVOKED,
+	SERVER_N_OWN_REFUSED,
+	SERVER_N_OWN_IDLE,
 	SERVER_N_PASSED,
 	SERVER_N_TIMEOUTS,
 	SERVER_N_DEADLOCKS,
@@ -99,6 +101,7 @@ enum
 	SERVER_N_RIVALS,
 	SERVER_N_CUTS,
 	SERVER_N_EXPIRED,
+	SERVER_N_SESSIONS_REFUSED,
 	SERVER_N_CARRIED_ON,
 	SERVER_N_CLOSED,
 	SERVER_N_WORKERS_ENDED,
@@ -236,6 +239,12 @@ extern bool server_is_deleted(int64_t token);
 
 /* Was the session of this backend's own lost since then, and for such a while? */
 extern bool server_is_loss_overdue(int64_t began);
+
+/*
+ * Was a session of this backend's own refused since then, or one that never had a
+ * connection?  That is reported once.
+ */
+extern bool server_take_refusal(int64_t since);
 
 /* Was the node of this token created next to another one of the same server? */
 extern bool server_is_next(int64_t token);

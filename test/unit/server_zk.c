@@ -137,6 +137,8 @@ struct ZkLockClient
 	int64_t		connect_at;		/* not before */
 	int64_t		away_until;		/* nothing comes through until then */
 	int			connect_timeout;	/* ms */
+	int64_t		idle_timeout;	/* after which it closes an idle session; 0: never */
+	int64_t		used_at;		/* when it was not idle last */
 	int64_t		give_up_at;		/* if there was no connection until then */
 	bool		signals;		/* a loss, and a revocation */
 	int64_t		signal_at;		/* when a loss is signalled; SHIM_NEVER: not */
@@ -173,6 +175,8 @@ static struct
 }			robbed[MAX_NODES];
 static int	nrobbed;
 static int64_t owners[1 << 16];	/* of each node that was ever made, by its czxid */
+static int64_t refused_until[SERVER_MAX_PLACES];
+static bool refused_new[SERVER_MAX_PLACES]; /* the last one never had a connection */
 static bool reaped;				/* are containers new whose numbers were used before? */
 
 static void free_client(ZkLockClient *c);
@@ -193,6 +197,8 @@ server_zk_reset(void)
 	nodes[0] = (ZNode) {.used = true};	/* the root */
 	max_node = 1;
 	nrobbed = 0;
+	memset(refused_until, 0, sizeof(refused_until));
+	memset(refused_new, 0, sizeof(refused_new));
 	reaped = false;
 	zxid = 100;
 	nsessions = 0;
@@ -584,6 +590,7 @@ free_node(ZkLockNode *node)
 	while (*link != node)
 		link = &(*link)->next;
 	*link = node->next;
+	node->client->used_at = sim.now;
 	free(node);
 }
 
@@ -593,6 +600,7 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 {
 	ZkLockNode *node = r->node;
 
+	c->used_at = sim.now;
 	if (r->op <= OP_DELETE && rc != ZKLOCK_RC_LOST &&
 		!(r->op == OP_CONFIRM && rc == ZKLOCK_RC_NO_NODE) &&
 		r->sent > c->status.confirmed)
@@ -1005,6 +1013,16 @@ connect_client(ZkLockClient *c)
 	if (c->status.state != ZKLOCK_CLIENT_CONNECTING || is_away(c) ||
 		c->connect_at > sim.now)
 		return false;
+	if (c->process >= 0 && refused_until[c->process] > sim.now)
+	{
+		/* It cannot be begun; or the ensemble does not know its user any more. */
+		refused_new[c->process] = c->status.connects == 0;
+		c->status.why = "No thread could be started.";
+		enter_state(c, c->status.connects == 0 && sim_random(2) ?
+					ZKLOCK_CLIENT_FAILED : ZKLOCK_CLIENT_REFUSED);
+		sim_count(c->shared ? SERVER_N_SESSIONS_REFUSED : SERVER_N_OWN_REFUSED);
+		return true;
+	}
 	if (c->session < 0)
 	{
 		if (nsessions == MAX_SESSIONS)
@@ -1021,6 +1039,7 @@ connect_client(ZkLockClient *c)
 		return true;
 	}
 	enter_state(c, ZKLOCK_CLIENT_CONNECTED);
+	c->used_at = sim.now;
 	if (c->status.connects++ > 0)
 	{
 		c->status.returns++;
@@ -1137,6 +1156,31 @@ is_given_up(const ZkLockClient *c)
 		(c->status.connects == 0 || c->nodes == NULL);
 }
 
+/* When the client closes its session, which nobody uses */
+static int64_t
+idle_at(const ZkLockClient *c)
+{
+	return c->idle_timeout > 0 && c->status.state == ZKLOCK_CLIENT_CONNECTED &&
+		!c->closing && c->nodes == NULL && c->head == c->tail ?
+		c->used_at + c->idle_timeout : SHIM_NEVER;
+}
+
+/* If the ensemble does not hear of that, the session expires. */
+static void
+close_idle(ZkLockClient *c)
+{
+	Session    *session = &sessions[c->session];
+
+	if (c->shared)
+		sim_breach(SERVER_CLOSE, "a worker's session is closed as nobody uses it");
+	enter_state(c, ZKLOCK_CLIENT_CLOSED);
+	sim_count(SERVER_N_OWN_IDLE);
+	if (is_away(c) || !session->alive)
+		return;
+	session->closed = true;
+	end_session(session);
+}
+
 /*
  * A connection over which nothing comes is given up after two thirds of the timeout, and
  * one of a session that is over is closed by the server.
@@ -1165,6 +1209,11 @@ notice(ZkLockClient *c)
 	if (is_given_up(c) && c->give_up_at <= sim.now)
 	{
 		enter_state(c, ZKLOCK_CLIENT_EXPIRED);
+		return true;
+	}
+	if (idle_at(c) <= sim.now)
+	{
+		close_idle(c);
 		return true;
 	}
 	return false;
@@ -1268,6 +1317,8 @@ server_zk_next(void)
 			if (c->signal_at < then)
 				then = c->signal_at;
 		}
+		if (idle_at(c) > sim.now && idle_at(c) < then)
+			then = idle_at(c);
 		if (then < next)
 			next = then;
 	}
@@ -1374,6 +1425,21 @@ server_zk_is_next(int64_t token)
 		if (nodes[i].used && nodes[i].czxid == token)
 			return nodes[i].is_next || reaped;
 	return true;
+}
+
+void
+server_zk_refuse(int process, int64_t until)
+{
+	refused_until[process] = until;
+}
+
+bool
+server_zk_take_refusal(int process, int64_t since)
+{
+	bool		refused = refused_until[process] >= since || refused_new[process];
+
+	refused_new[process] = false;
+	return refused;
 }
 
 /* Somebody asks for a node: the client's threads see that. */
@@ -1515,6 +1581,14 @@ server_zk_is_left(int process)
 	const ZkLockClient *c = client_of(process);
 
 	return c != NULL && !c->closing;
+}
+
+bool
+server_zk_is_over(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	return c != NULL && zklock_zkclient_is_final(c->status.state);
 }
 
 int64_t
@@ -1677,6 +1751,10 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->away_until = 0;
 	c->connect_timeout = config->connect_timeout;
 	c->give_up_at = sim.now + c->connect_timeout * SERVER_MS;
+
+	/* It may take up to a quarter longer. */
+	c->idle_timeout = config->idle_timeout == 0 ? 0 :
+		config->idle_timeout * SERVER_MS * (100 + sim_random(26)) / 100;
 	memset(&c->status, 0, sizeof(c->status));
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->seen = zxid;
@@ -1730,6 +1808,7 @@ zklock_zkclient_receive(ZkLockClient *c, ZkLockClientStatus *status)
 	c->mail = NULL;
 	c->mail_end = &c->mail;
 	*status = c->status;
+	c->used_at = sim.now;
 	c->told = status->state == ZKLOCK_CLIENT_CONNECTED;
 	return mail;
 }

@@ -44,6 +44,14 @@ extern bool server_zk_partition(int process, int64_t until);
 extern bool server_zk_rob(void);
 extern bool server_zk_revoke(void);
 
+/*
+ * Until then, no client of a process gets a connection: it is refused, or cannot be
+ * begun.  Was that so since then, or was one refused that never had a connection?  That
+ * is reported once.
+ */
+extern void server_zk_refuse(int process, int64_t until);
+extern bool server_zk_take_refusal(int process, int64_t since);
+
 /* Is it connected, and nothing in the way? */
 extern bool server_zk_is_well(int process);
 
@@ -65,6 +73,9 @@ extern int64_t server_zk_lost_at(int process);
 
 /* Has a process ended without a word to its client? */
 extern bool server_zk_is_left(int process);
+
+/* Does a process's client know that its session is over? */
+extern bool server_zk_is_over(int process);
 
 /* Was it closed, rather than has expired? */
 extern bool server_zk_is_closed(int64_t session);

@@ -69,7 +69,7 @@ int			zklock_max_locks_per_backend;
 int			zklock_max_kept_locks;
 int			zklock_session_timeout;
 int			zklock_connect_timeout;
-int			zklock_idle_session_timeout = 0;
+int			zklock_idle_session_timeout;
 int			zklock_default_scope = 0;
 bool		zklock_revocable;
 bool		zklock_deadlock_detection = true;
@@ -93,6 +93,9 @@ zklock_guc_is_servers(void)
 	return true;
 }
 
+/* A process's own setting */
+static bool is_idle_timeout_set = false;
+
 static void
 read_settings(void)
 {
@@ -106,6 +109,8 @@ read_settings(void)
 	zklock_max_locks_per_backend = settings->max_locks_per_backend;
 	zklock_session_timeout = settings->session_timeout;
 	zklock_connect_timeout = settings->connect_timeout;
+	if (!is_idle_timeout_set)
+		zklock_idle_session_timeout = settings->idle_session_timeout;
 	zklock_confirm_commit = settings->confirm_commit;
 	zklock_revocable = settings->revocable;
 }
@@ -121,8 +126,10 @@ void
 SetConfigOption(const char *name, const char *value, GucContext context,
 				GucSource source)
 {
-	if (strcmp(name, "zklock.idle_session_timeout") == 0)
-		zklock_idle_session_timeout = atoi(value);
+	if (strcmp(name, "zklock.idle_session_timeout") != 0)
+		return;
+	zklock_idle_session_timeout = atoi(value);
+	is_idle_timeout_set = true;
 }
 
 /*

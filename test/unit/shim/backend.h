@@ -72,6 +72,7 @@ typedef struct ShimSettings
 	int			max_locks_per_backend;
 	int			session_timeout;
 	int			connect_timeout;
+	int			idle_session_timeout;
 	int			confirm_commit;
 	bool		revocable;
 } ShimSettings;
