@@ -119,12 +119,25 @@ zklock_lease_check(void)
 				   "The ZooKeeper session that held it has ended.");
 }
 
+/*
+ * Is the session of this process of no use to new requests?  Whatever has ended
+ * one that had a connection may be over, too.
+ */
+static bool
+is_unusable(void)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	return status != NULL &&
+		(zklock_session_is_outdated() || zklock_session_is_gone() ||
+		 (status->connects > 0 && zklock_zkclient_is_final(status->state)));
+}
+
 void
 zklock_lease_close_unusable_session(void)
 {
 	zklock_lease_check();
-	if (zklock_locktable_size() == 0 &&
-		(zklock_session_is_outdated() || zklock_session_is_gone()))
+	if (zklock_locktable_size() == 0 && is_unusable())
 		zklock_session_close();
 }
 

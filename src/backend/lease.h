@@ -24,7 +24,7 @@ extern void zklock_lease_check(void);
 /*
  * To be called before a new request to ZooKeeper.  Calls zklock_lease_check().
  * Then closes the session if its settings are not those in force, or if it has
- * probably expired, and if this backend has no lock in it.
+ * probably expired, or has ended, and if this backend has no lock in it.
  */
 extern void zklock_lease_close_unusable_session(void);
 

@@ -673,14 +673,12 @@ zklock_session_connect(int64 deadline)
 	bool		connected = false;
 
 	zklock_session_poll();
-	if (client != NULL && status.connects > 0)
-	{
-		if (!is_over())
-			return;				/* the recipe handles a lost connection */
-
-		/* Whatever has ended that session may be over, too. */
+	if (client != NULL && (status.state == ZKLOCK_CLIENT_EXPIRED ||
+						   status.state == ZKLOCK_CLIENT_CLOSED))
 		zklock_session_close();
-	}
+	if (client != NULL && status.connects > 0 && !is_over())
+		return;					/* the recipe handles a lost connection */
+
 	if (client == NULL)
 		begin(NULL);
 
