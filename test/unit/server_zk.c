@@ -1926,12 +1926,13 @@ zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 	return true;
 }
 
-/* There are too many watches, as far as this one is concerned. */
+/* There are too many watches, as far as this one is concerned, unless it is there already. */
 static bool
-refuse_watch(ZkLockClient *c, Op op, ZkLockWatchUse use, ZkLockTag tag)
+refuse_watch(ZkLockClient *c, Op op, const char *path, ZkLockWatchUse use, ZkLockTag tag)
 {
 	if (!server_plan.faults || sim.quiet || c->status.state != ZKLOCK_CLIENT_CONNECTED ||
 		use == ZKLOCK_WATCH_NONE || use == ZKLOCK_WATCH_WAITER ||
+		find_watch(c, path, op == OP_LIST) != NULL ||
 		sim_random(use == ZKLOCK_WATCH_SPARE ? 10 : 200) != 0)
 		return false;
 	sim_count(SERVER_N_WATCHES_REFUSED);
@@ -1947,7 +1948,7 @@ zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
 
 	if (is_out_of_memory(c))
 		return false;
-	if (refuse_watch(c, OP_LIST, watch, tag))
+	if (refuse_watch(c, OP_LIST, path, watch, tag))
 		return true;
 	r = ask(c, OP_LIST, path, tag);
 	if (r != NULL)
@@ -1974,7 +1975,7 @@ zklock_zkclient_get(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
 
 	if (is_out_of_memory(c))
 		return false;
-	if (refuse_watch(c, OP_GET, watch, tag))
+	if (refuse_watch(c, OP_GET, path, watch, tag))
 		return true;
 	r = ask(c, OP_GET, path, tag);
 	if (r != NULL)
