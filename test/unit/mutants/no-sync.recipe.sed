@@ -1,3 +1,3 @@
 # Seed 687
 # After a connection loss, list without a sync.
-/^recover/,/^}/ s/^\tr->sync = zklock_recipe_request(.*$//
+/^recover/,/^}/ s/^\tr->sync = request(.*$//

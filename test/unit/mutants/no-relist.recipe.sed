@@ -1,3 +1,3 @@
 # Seed 2
 # Do nothing when a contender ahead has left, unless it was the last.
-/^contender_left/,/^}/ s/zklock_recipe_list(.*$/(void) 0;/
+/^contender_left/,/^}/ s/list_queue(.*$/(void) 0;/
