@@ -14,6 +14,7 @@
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
 #include "backend/waiting.h"
+#include "common/clock.h"
 #include "common/guc.h"
 #include "session/errors.h"
 #include "session/session.h"
@@ -193,7 +194,7 @@ void
 zklock_acquire_check_limit(int more)
 {
 	int			held = zklock_locktable_size();
-	int			limit = zklock_max_locks_per_backend;
+	int			limit = zklock_guc_max_locks_per_backend;
 
 	if (limit > 0 && more > limit - held)
 		ereport(ERROR,
@@ -317,7 +318,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	ZkLockMode	mode = request->params.mode;
 	const ZkLockHold *from;
 	ZkLockHold *hold;
-	int64		began = zklock_zkclient_now();
+	int64		began = zklock_clock_now();
 	AcquireState *state;
 	volatile bool granted = false;
 	volatile bool failed = true;
@@ -392,4 +393,3 @@ zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
 
 	return zklock_acquire_requested(&request, scope, ns, NULL);
 }
-

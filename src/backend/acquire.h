@@ -16,6 +16,7 @@
 #define ZKLOCK_ACQUIRE_H
 
 #include "backend/locktable.h"
+#include "common/clock.h"
 
 extern void zklock_acquire_init(void);
 

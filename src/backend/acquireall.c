@@ -14,6 +14,7 @@
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
 #include "backend/waiting.h"
+#include "common/clock.h"
 #include "session/session.h"
 #include "shared/stats.h"
 
@@ -155,7 +156,7 @@ count_new(const char **paths, int n, ZkLockMode mode)
  */
 static bool
 add_path(ManyLocks *many, const char *path, ZkLockMode mode,
-			 ZkLockScope scope, int64 ns)
+		 ZkLockScope scope, int64 ns)
 {
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
 
@@ -187,7 +188,7 @@ static int64
 time_left(int64 ns, int64 began)
 {
 	return ns == ZKLOCK_NEVER || ns <= 0 ? ns :
-		Max(ns - (zklock_zkclient_now() - began), 1);
+		Max(ns - (zklock_clock_now() - began), 1);
 }
 
 static void
@@ -207,7 +208,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 				   ZkLockScope scope, int64 ns)
 {
 	ManyLocks  *many = palloc0(sizeof(ManyLocks));
-	int64		began = zklock_zkclient_now();
+	int64		began = zklock_clock_now();
 	volatile bool granted = false;
 	volatile bool failed = true;
 
@@ -228,10 +229,10 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 		for (int i = 0; i < n && in_time; i++)
 			if (!is_repeated(paths, i))
 				in_time = add_path(many, paths[i], mode, scope,
-									   time_left(ns, began));
+								   time_left(ns, began));
 		if (in_time && many->nfresh > 0)
 			zklock_waiting_begin(&limit, time_left(ns, began), many->fresh,
-						  many->nfresh);
+								 many->nfresh);
 		granted = in_time &&
 			(many->nfresh == 0 ||
 			 zklock_waiting_finish(wait_for_all(many, &limit)));

@@ -14,6 +14,7 @@
 #include "backend/advisorykey.h"
 #include "backend/sqlargs.h"
 #include "backend/status.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"

@@ -70,7 +70,8 @@ default_parent(void)
 static const char *
 get_parent(size_t *len)
 {
-	static char checked[4 * ZKLOCK_PATH_MAX];	/* in the encoding of the database */
+	static char checked[4 * ZKLOCK_PATH_MAX];	/* in the encoding of the
+												 * database */
 	static char parent[ZKLOCK_PATH_MAX + 1];
 	static size_t parent_len = 0;
 	const char *prefix = zklock_guc_path_prefix();
@@ -84,8 +85,8 @@ get_parent(size_t *len)
 	{
 		/* as long as any key */
 		char	   *path = zklock_sqlargs_check_path(cstring_to_text(psprintf("%s%s/" INT64_FORMAT,
-																		prefix, below,
-																		PG_INT64_MIN)));
+																			  prefix, below,
+																			  PG_INT64_MIN)));
 
 		parent_len = strrchr(path, '/') - path;
 		memcpy(parent, path, parent_len);

@@ -23,15 +23,15 @@ typedef struct ZkLockAttempt
 	struct ZkLockClaim *claim;	/* on the lock of the attempt, or NULL */
 	struct ZkLockClaim *whole;	/* claim on the semaphore, if this is for its
 								 * mutex; else NULL */
-	bool		waited;			/* other clients were ahead, in this attempt or
-								 * an earlier one */
+	bool		waited;			/* other clients were ahead, in this attempt
+								 * or an earlier one */
 
 	ZkLockRequest request;
 	bool		begun;			/* begun and not abandoned */
 
 	/* results */
 	ZkLockOutcome outcome;
-	uint32		session_serial;	/* serial number of its session */
+	uint32		session_serial; /* serial number of its session */
 	void	   *node;			/* NULL: abandoned */
 
 	/* name and data of the nearest node ahead; NULL: not known */

@@ -10,10 +10,11 @@
 #include "backend/await.h"
 #include "backend/cancel.h"
 #include "backend/deadlock.h"
+#include "backend/deadlock_record.h"
 #include "backend/nodedata.h"
 #include "backend/revoke.h"
 #include "backend/sessionroutine.h"
-#include "backend/waitrecord.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/text.h"
@@ -51,7 +52,7 @@ zklock_await_describe(const ZkLockAttempt *attempt)
 static void
 log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 {
-	int64		us = (zklock_zkclient_now() - began) / 1000;
+	int64		us = (zklock_clock_now() - began) / 1000;
 	char	   *ahead = attempt->outcome.verdict == ZKLOCK_PENDING ?
 		zklock_await_describe(attempt) : NULL;
 
@@ -92,7 +93,7 @@ zklock_await_end(void)
 	if (title_is_set)
 		zklock_compat_title(NULL);
 	title_is_set = false;
-	zklock_waitrecord_end();
+	zklock_deadlock_record_end();
 }
 
 /* The first attempt without a verdict, or NULL */
@@ -123,7 +124,8 @@ static void
 raise_lost_connection(const ZkLockAttempt *pending)
 {
 	/*
-	 * The hosts may have new addresses.  The next session resolves them again.
+	 * The hosts may have new addresses.  The next session resolves them
+	 * again.
 	 */
 	zklock_session_close();
 	zklock_session_routine->raise_no_answer(zklock_await_lost_connection(pending->request.path));
@@ -144,7 +146,7 @@ void
 zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			 bool queued_is_enough)
 {
-	int64		began = zklock_zkclient_now();
+	int64		began = zklock_clock_now();
 	int64		check_at = queued_is_enough ? ZKLOCK_NEVER :
 		zklock_deadlock_next_check();
 	int64		log_at = log_lock_waits ?
@@ -159,13 +161,16 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
-		/* If `queued_is_enough`, it waits for ZooKeeper only, and not for others. */
+		/*
+		 * If `queued_is_enough`, it waits for ZooKeeper only, and not for
+		 * others.
+		 */
 		for (int i = 0; i < n && !queued_is_enough; i++)
 			show_wait(&attempts[i]);
 		zklock_session_routine->wait(attempts, n,
 									 Min(Min(deadline, reconnect_by),
 										 Min(log_at, check_at)));
-		now = zklock_zkclient_now();
+		now = zklock_clock_now();
 		for (int i = 0; i < n; i++)
 		{
 			if (now >= deadline && attempts[i].outcome.verdict == ZKLOCK_PENDING)
@@ -190,18 +195,18 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			reconnect_by = ZKLOCK_NEVER;
 		else if (reconnect_by == ZKLOCK_NEVER)
 			reconnect_by = now + ZKLOCK_NS_PER_MS *
-				((int64) status->timeout + zklock_connect_timeout);
+				((int64) status->timeout + zklock_guc_connect_timeout);
 		else if (pending != NULL && now >= reconnect_by)
 			raise_lost_connection(pending);
 
 		if (pending != NULL && now >= check_at)
 		{
 			zklock_deadlock_check();
-			zklock_waitrecord_publish(attempts, n);
+			zklock_deadlock_record_publish(attempts, n);
 			check_at = zklock_deadlock_next_check();
 		}
 		if (pending != NULL)
-			zklock_waitrecord_check();
+			zklock_deadlock_record_check();
 		if (pending != NULL && now >= log_at)
 		{
 			log_wait(pending, began, "still waiting for");
@@ -209,7 +214,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			log_at = ZKLOCK_NEVER;
 		}
 	}
-	zklock_waitrecord_end();
+	zklock_deadlock_record_end();
 	if (logged != NULL && logged->outcome.verdict == ZKLOCK_GRANTED)
 		log_wait(logged, began, "acquired");
 }

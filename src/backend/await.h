@@ -12,12 +12,13 @@
 #define ZKLOCK_AWAIT_H
 
 #include "backend/attempt.h"
+#include "common/clock.h"
 #include "shared/claims.h"
 
 /*
  * Begin an attempt.  The session must be connected.  The strings of `request`
  * must live as long as the attempt.  `deadline` is a time of
- * zklock_zkclient_now().  Errors: 22023 if the path is not valid for the mode,
+ * zklock_clock_now().  Errors: 22023 if the path is not valid for the mode,
  * 53200, 08006 at `deadline`.
  */
 extern void zklock_await_begin(ZkLockAttempt *attempt,
@@ -47,7 +48,7 @@ extern char *zklock_await_describe(const ZkLockAttempt *attempt);
 
 /*
  * To be called when the wait is over, for any reason.  Resets the process
- * title, and deletes the record of the wait (waitrecord.h).
+ * title, and deletes the record of the wait (deadlock_record.h).
  */
 extern void zklock_await_end(void);
 

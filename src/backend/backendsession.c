@@ -10,9 +10,10 @@
 
 #include "backend/backendsession.h"
 #include "backend/nodedata.h"
+#include "common/clock.h"
+#include "session/deadlock_walker.h"
 #include "session/diagnosis.h"
 #include "session/session.h"
-#include "session/walker.h"
 #include "shared/claims.h"
 
 /* The record of this backend's wait, and its receiver while there is one */
@@ -57,7 +58,7 @@ static void
 renew_lease(ZkLockNode *node)
 {
 	if (zklock_session_status()->confirmed <
-		zklock_zkclient_now() - zklock_session_lease() / 2)
+		zklock_clock_now() - zklock_session_lease() / 2)
 	{
 		ZkLockTag	tag = {.owner = zklock_session_new_owner()};
 
@@ -109,7 +110,7 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 }
 
 static void
-begin(ZkLockAttempt *attempt, int64 deadline)
+begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 {
 	(void) deadline;
 	zklock_session_register(&attempt->receiver, process_message);
@@ -131,7 +132,7 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 		zklock_driver_check_session(&attempts[i].driver);
 		copy_results(&attempts[i]);
 	}
-	zklock_walker_check_session(&walker, walker_receiver.stale);
+	zklock_deadlock_walker_check_session(&walker, walker_receiver.stale);
 	walker_receiver.stale = false;
 }
 
@@ -165,7 +166,7 @@ note_answer(const ZkLockMessage *message, void *rc)
 }
 
 static ZkLockAnswer
-confirm(ZkLockHold *hold, int64 deadline)
+confirm_node(ZkLockHold *hold, int64 deadline)
 {
 	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
 	ZkLockRc	rc = ZKLOCK_RC_LOST;
@@ -200,13 +201,13 @@ static void
 process_message_of_walker(ZkLockReceiver *receiver, const ZkLockMessage *message)
 {
 	if (!receiver->stale && message->tag.owner == walker.owner)
-		zklock_walker_process_reply(&walker, message);
+		zklock_deadlock_walker_process_reply(&walker, message);
 }
 
 static bool
-publish(const char *text)
+publish_record(const char *text)
 {
-	if (!zklock_walker_begin(&walker, text))
+	if (!zklock_deadlock_walker_begin(&walker, text))
 		return false;
 	zklock_session_register(&walker_receiver, process_message_of_walker);
 	return true;
@@ -215,20 +216,20 @@ publish(const char *text)
 static ZkLockWalkVerdict
 walk(ZkLockDeadlock *deadlock)
 {
-	return zklock_walker_verdict(&walker, deadlock);
+	return zklock_deadlock_walker_verdict(&walker, deadlock);
 }
 
 static void
 walk_again(void)
 {
-	zklock_walker_repeat(&walker);
+	zklock_deadlock_walker_repeat(&walker);
 }
 
 static void
 unpublish(void)
 {
 	zklock_session_unregister(&walker_receiver);
-	zklock_walker_end(&walker);
+	zklock_deadlock_walker_end(&walker);
 }
 
 const ZkLockSessionRoutine zklock_backendsession_routine = {
@@ -241,15 +242,15 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.identity = zklock_session_identity,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.commit = commit,
-	.begin = begin,
+	.begin = begin_attempt,
 	.wait = wait_for_attempts,
 	.time_out = time_out,
 	.abandon = abandon,
 	.delete_node = delete_node,
-	.confirm = confirm,
+	.confirm = confirm_node,
 	.revocations = revocations,
 	.revocation_serial = revocation_serial,
-	.publish = publish,
+	.publish = publish_record,
 	.walk = walk,
 	.walk_again = walk_again,
 	.unpublish = unpublish

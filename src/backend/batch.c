@@ -11,6 +11,7 @@
 #include "backend/batch.h"
 #include "backend/lease.h"
 #include "backend/sessionchoice.h"
+#include "common/clock.h"
 #include "common/guc.h"
 #include "session/diagnosis.h"
 #include "session/errors.h"
@@ -42,12 +43,12 @@ connect_and_work(void (*work) (void *arg), void *arg)
 static void
 await_permission(void)
 {
-	int64		left = zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-	int64		deadline = zklock_zkclient_now() + left;
+	int64		left = zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
+	int64		deadline = zklock_clock_now() + left;
 
 	while (!zklock_connlimit_acquire(left / ZKLOCK_NS_PER_MS))
 	{
-		left = deadline - zklock_zkclient_now();
+		left = deadline - zklock_clock_now();
 		if (left <= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
@@ -114,7 +115,7 @@ store_reply(ZkLockOp *op, const ZkLockMessage *message)
 		store_data(op, message);
 	op->nchildren = message->nchildren;
 	op->children = palloc_extended(Max(message->nchildren, 1) * sizeof(char *),
-									 MCXT_ALLOC_HUGE);
+								   MCXT_ALLOC_HUGE);
 	for (int i = 0; i < message->nchildren; i++)
 		op->children[i] = pstrdup(message->children[i]);
 }
@@ -168,7 +169,7 @@ send_requests(const ZkLockOp *ops, int n, uint64 owner)
 				break;
 			case ZKLOCK_OP_CREATE:
 				accepted = zklock_zkclient_create_path(client, path, ops[i].data,
-													ops[i].length, true, tag);
+													   ops[i].length, true, tag);
 				break;
 		}
 	}
@@ -209,7 +210,7 @@ static void
 reconnect(int64 deadline)
 {
 	while (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTING &&
-		   zklock_zkclient_now() < deadline)
+		   zklock_clock_now() < deadline)
 		zklock_session_wait(deadline);
 	zklock_lease_check();
 	zklock_session_connect(deadline);
@@ -221,15 +222,15 @@ zklock_batch_run(ZkLockOp *ops, int n)
 	for (int done = 0; done < n; done += MAX_REQUESTS)
 	{
 		int			count = Min(n - done, MAX_REQUESTS);
-		int64		deadline = zklock_zkclient_now() +
-			zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+		int64		deadline = zklock_clock_now() +
+			zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 		bool		too_much;
 
 		while (!read_once(ops + done, count, deadline, &too_much))
 		{
 			if (too_much)
 				zklock_errors_too_many_requests();
-			if (zklock_zkclient_now() >= deadline)
+			if (zklock_clock_now() >= deadline)
 				zklock_diagnosis_raise_no_answer("ZooKeeper did not answer in time");
 			reconnect(deadline);
 		}
@@ -238,7 +239,7 @@ zklock_batch_run(ZkLockOp *ops, int n)
 
 void
 zklock_batch_check(const ZkLockOp *op, const char *path,
-					const char *purpose)
+				   const char *purpose)
 {
 	static const char *const requests[] = {
 		[ZKLOCK_OP_GET] = "read \"%s\"",

@@ -74,6 +74,6 @@ extern bool zklock_batch_try(ZkLockOp *ops, int n, int64 deadline);
  * In the message, `purpose` is what the user wanted to do with `path`.
  */
 extern void zklock_batch_check(const ZkLockOp *op, const char *path,
-								const char *purpose);
+							   const char *purpose);
 
 #endif							/* ZKLOCK_BATCH_H */

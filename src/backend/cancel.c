@@ -66,7 +66,7 @@ note_loss(const ZkLockHold *hold)
 }
 
 static void
-cancel(void)
+cancel_statement(void)
 {
 	InterruptPending = QueryCancelPending = true;
 }
@@ -81,7 +81,7 @@ update_cancel_on_loss(void)
 	watching = in_statement && zklock_locktable_first_granted() != NULL;
 	zklock_session_routine->cancel_on_loss(watching);
 	if (watching && zklock_revoke_find_unreported() != NULL)
-		cancel();
+		cancel_statement();
 	return watching;
 }
 
@@ -98,7 +98,7 @@ zklock_cancel_resume(void)
 		return;
 	zklock_session_routine->refresh();
 	if (zklock_lease_is_any_doubtful())
-		cancel();
+		cancel_statement();
 }
 
 void
@@ -122,7 +122,7 @@ zklock_cancel_granted(ZkLockHold *hold)
 	zklock_cancel_resume();
 	revoked = zklock_revoke_granted(hold);
 	if (watching && (deleted || revoked))
-		cancel();
+		cancel_statement();
 }
 
 /*
@@ -211,6 +211,9 @@ zklock_cancel_explain(void)
 	if (noted.reason == REVOKED)
 		zklock_revoke_raise(noted.path);
 
-	/* If the session has ended since the check above, its locks show no revocation. */
+	/*
+	 * If the session has ended since the check above, its locks show no
+	 * revocation.
+	 */
 	zklock_lease_explain();
 }

@@ -9,15 +9,16 @@
 #include "postgres.h"
 
 #include "backend/deadlock.h"
-#include "backend/deadlockreport.h"
+#include "backend/deadlock_pgwaits.h"
+#include "backend/deadlock_report.h"
 #include "backend/locktable.h"
-#include "backend/pgwaits.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "miscadmin.h"
 #include "session/session.h"
 #include "shared/claims.h"
-#include "shared/positions.h"
+#include "shared/deadlock_positions.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
@@ -32,7 +33,7 @@ typedef struct PgWaits
 
 typedef struct Graph
 {
-	ZkLockWaitGraph graph;
+	ZkLockDeadlockGraph graph;
 	PgWaits    *pg_waits;		/* of each process */
 	bool		any_pg_waits;
 } Graph;
@@ -40,8 +41,8 @@ typedef struct Graph
 int64
 zklock_deadlock_next_check(void)
 {
-	return zklock_deadlock_detection ?
-		zklock_zkclient_now() + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
+	return zklock_guc_deadlock_detection ?
+		zklock_clock_now() + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
 }
 
 /* Return who blocks a process that waits for no ZooKeeper lock. */
@@ -53,7 +54,7 @@ ask(uint32_t process, const uint32_t **blockers, void *arg)
 
 	if (!waits->read && graph->any_pg_waits)
 	{
-		waits->n = zklock_pgwaits_read(process, &waits->waits);
+		waits->n = zklock_deadlock_pgwaits_read(process, &waits->waits);
 		waits->blockers = palloc(Max(waits->n, 1) * sizeof(uint32));
 		for (int i = 0; i < waits->n; i++)
 			waits->blockers[i] = waits->waits[i].blocker;
@@ -64,18 +65,18 @@ ask(uint32_t process, const uint32_t **blockers, void *arg)
 }
 
 static void
-read_positions(ZkLockWaitGraph *graph)
+read_positions(ZkLockDeadlockGraph *graph)
 {
 	do
 	{
 		/* Other claims may be used for the first time meanwhile. */
-		int			room = zklock_positions_room() + 64;
+		int			room = zklock_deadlock_positions_room() + 64;
 
 		graph->positions = palloc(room * sizeof(ZkLockPosition));
-		graph->npositions = zklock_positions_read(graph->positions, room);
+		graph->npositions = zklock_deadlock_positions_read(graph->positions, room);
 	} while (graph->npositions < 0);
 	qsort(graph->positions, graph->npositions, sizeof(ZkLockPosition),
-		  zklock_waitgraph_compare);
+		  zklock_deadlock_graph_compare);
 }
 
 /* The wait of a step for a lock of PostgreSQL; NULL: for another one */
@@ -94,7 +95,7 @@ find_pg_wait(const Graph *graph, int step)
 
 /* Describe the members of a deadlock. */
 static ZkLockDeadlockMember *
-describe(const Graph *graph)
+describe_members(const Graph *graph)
 {
 	int			n = graph->graph.ncycle;
 	ZkLockDeadlockMember *members = palloc0(n * sizeof(ZkLockDeadlockMember));
@@ -124,9 +125,9 @@ describe(const Graph *graph)
  * first one, or NULL.
  */
 static ZkLockDeadlockMember *
-search(int *n)
+search_graph(int *n)
 {
-	uint32		nprocesses = zklock_pgwaits_nprocesses();
+	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
 	Graph		graph = {
 		.graph = {
 			.nvertices = nprocesses,
@@ -135,15 +136,15 @@ search(int *n)
 			.ask = ask
 		},
 		.pg_waits = palloc0(nprocesses * sizeof(PgWaits)),
-		.any_pg_waits = zklock_pgwaits_any()
+		.any_pg_waits = zklock_deadlock_pgwaits_any()
 	};
 
 	graph.graph.arg = &graph;
 	read_positions(&graph.graph);
-	if (!zklock_waitgraph_search(&graph.graph, (uint32) zklock_compat_procno()))
+	if (!zklock_deadlock_graph_search(&graph.graph, (uint32) zklock_compat_procno()))
 		return NULL;
 	*n = graph.graph.ncycle;
-	return describe(&graph);
+	return describe_members(&graph);
 }
 
 static bool
@@ -159,7 +160,7 @@ is_same_wait(const ZkLockDeadlockMember *a, const ZkLockDeadlockMember *b)
 	if (a->pid != b->pid || (a->pg_wait == NULL) != (b->pg_wait == NULL))
 		return false;
 	if (a->pg_wait != NULL)
-		return zklock_pgwaits_is_same(a->pg_wait, b->pg_wait);
+		return zklock_deadlock_pgwaits_is_same(a->pg_wait, b->pg_wait);
 	return is_same_position(&a->blocking.waiter, &b->blocking.waiter) &&
 		is_same_position(&a->blocking.blocker, &b->blocking.blocker);
 }
@@ -180,7 +181,7 @@ is_confirmed(const ZkLockDeadlockMember *members, int n)
 		mixed |= members[i].pg_wait != NULL;
 	if (!mixed)
 		return true;			/* its waits were read at one moment */
-	again = search(&again_n);
+	again = search_graph(&again_n);
 	if (again == NULL || again_n != n)
 		return false;
 	for (int i = 0; i < n; i++)
@@ -202,7 +203,7 @@ give_in(ZkLockDeadlockMember *members, int n)
 	for (int i = 0; i < n; i++)
 		if (members[i].pg_wait == NULL)
 			blockings[nblockings++] = members[i].blocking;
-	given_in = zklock_positions_give_in(blockings, nblockings);
+	given_in = zklock_deadlock_positions_give_in(blockings, nblockings);
 	nblockings = 0;
 	for (int i = 0; i < n; i++)
 		if (members[i].pg_wait == NULL)
@@ -217,7 +218,7 @@ give_in(ZkLockDeadlockMember *members, int n)
 static bool
 may_block(void)
 {
-	return zklock_locktable_size() > 1 || zklock_pgwaits_any();
+	return zklock_locktable_size() > 1 || zklock_deadlock_pgwaits_any();
 }
 
 void
@@ -234,11 +235,11 @@ zklock_deadlock_check(void)
 									"zklock deadlock check",
 									ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(context);
-	members = search(&n);
+	members = search_graph(&n);
 	if (members != NULL && is_confirmed(members, n) && give_in(members, n))
 	{
 		CHECK_FOR_INTERRUPTS();
-		zklock_deadlockreport_raise(members, n);
+		zklock_deadlock_report_raise(members, n);
 	}
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(context);

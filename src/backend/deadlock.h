@@ -2,18 +2,18 @@
  *
  * deadlock.h
  *	  Detection of deadlocks among the backends of this server.  For those
- *	  across servers, see waitrecord.h.
+ *	  across servers, see deadlock_record.h.
  *
  * A waiting backend looks for a deadlock after deadlock_timeout, and then again
  * every deadlock_timeout, because another process may begin to wait later, for
  * a lock of PostgreSQL, without looking here.  Shorter waits cost nothing, and
  * no request is sent to ZooKeeper.  The backend that finds a deadlock ends its
  * own wait, and nobody else's.  One that blocks others only because it waits
- * ahead of them finds none (waitgraph.h).
+ * ahead of them finds none (deadlock_graph.h).
  *
- * The graph (waitgraph.h) has the waits of all backends for ZooKeeper locks,
+ * The graph (deadlock_graph.h) has the waits of all backends for ZooKeeper locks,
  * which are in shared memory, and the waits for PostgreSQL's locks of those
- * that it leads to (pgwaits.h).  A deadlock is real: all its waits are found
+ * that it leads to (deadlock_pgwaits.h).  A deadlock is real: all its waits are found
  * unchanged when the graph is read again, and a process that waits neither
  * acquires nor releases anything meanwhile.
  *

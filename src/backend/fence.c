@@ -76,7 +76,7 @@ statement(Oid schema)
 }
 
 static void
-prepare(Oid schema)
+prepare_query(Oid schema)
 {
 	Oid			types[] = {TEXTOID, INT8OID, INT8OID, BOOLOID};
 	char	   *text = statement(schema);
@@ -138,7 +138,7 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 	int64		shared_token;
 
 	SPI_connect();
-	prepare(schema);
+	prepare_query(schema);
 	check_rc(SPI_execute_plan(plan, values, NULL, false, 0),
 			 SPI_OK_INSERT_RETURNING);
 	if (SPI_processed != 1)
@@ -262,9 +262,9 @@ HeapTuple
 zklock_fence_merge(const TriggerData *trigger)
 {
 	/*
-	 * The trigger is meant for replicated changes only.  But if it is disabled
-	 * and enabled again, as by pg_restore, it also fires for local changes,
-	 * which must pass it unchanged.
+	 * The trigger is meant for replicated changes only.  But if it is
+	 * disabled and enabled again, as by pg_restore, it also fires for local
+	 * changes, which must pass it unchanged.
 	 */
 	if (SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA)
 		return TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?

@@ -11,6 +11,7 @@
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/sessionroutine.h"
+#include "common/clock.h"
 #include "common/guc.h"
 #include "replication/syncrep.h"
 #include "session/errors.h"
@@ -199,8 +200,8 @@ zklock_lease_confirm_hold(ZkLockHold *hold)
 	zklock_session_routine->poll();
 	zklock_lease_check();
 	return zklock_session_routine->status()->state == ZKLOCK_CLIENT_CONNECTED &&
-		confirm_node(hold, zklock_zkclient_now() +
-					 zklock_connect_timeout * ZKLOCK_NS_PER_MS);
+		confirm_node(hold, zklock_clock_now() +
+					 zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS);
 }
 
 /*
@@ -211,7 +212,7 @@ static bool
 is_confirmed(void)
 {
 	return zklock_session_routine->status()->confirmed >=
-		zklock_zkclient_now() - zklock_sessionroutine_lease();
+		zklock_clock_now() - zklock_sessionroutine_lease();
 }
 
 /*
@@ -221,7 +222,7 @@ is_confirmed(void)
  * since the lease began is enough.
  */
 static void
-confirm(ZkLockHold *hold, bool always)
+confirm_lock(ZkLockHold *hold, bool always)
 {
 	bool		answered = !always;
 	int64		deadline;
@@ -229,11 +230,11 @@ confirm(ZkLockHold *hold, bool always)
 	zklock_session_routine->poll();
 	zklock_lease_check();
 
-	deadline = zklock_zkclient_now() +
-		zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	deadline = zklock_clock_now() +
+		zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 	while (!answered || !is_confirmed())
 	{
-		if (zklock_zkclient_now() >= deadline)
+		if (zklock_clock_now() >= deadline)
 		{
 			/* Do not retry forever: the hosts may have new addresses. */
 			if (zklock_sessionroutine_is_gone())
@@ -274,12 +275,12 @@ zklock_lease_confirm_commit(void)
 	 * again.
 	 */
 	loss_raised = false;
-	if (hold == NULL || zklock_confirm_commit == ZKLOCK_CONFIRM_OFF)
+	if (hold == NULL || zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	committing = true;
 	zklock_session_routine->commit(true);
-	confirm(hold, zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
-			waits_for_standby());
+	confirm_lock(hold, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
+				 waits_for_standby());
 }
 
 void
@@ -293,6 +294,6 @@ zklock_lease_end_commit(void)
 void
 zklock_lease_confirm_release(ZkLockHold *hold)
 {
-	if (zklock_confirm_commit != ZKLOCK_CONFIRM_OFF && hold->granted)
-		confirm(hold, false);
+	if (zklock_guc_confirm_commit != ZKLOCK_CONFIRM_OFF && hold->granted)
+		confirm_lock(hold, false);
 }

@@ -39,7 +39,7 @@ typedef struct ZkLockHold
 	ZkLockKey	key;			/* dynahash: must be first */
 
 	/* set by waiting.c when the lock is granted */
-	uint32		session_serial;	/* the session's, see sessionroutine.h */
+	uint32		session_serial; /* the session's, see sessionroutine.h */
 	int64		session_id;		/* the session's, in ZooKeeper */
 	void	   *node;			/* see sessionroutine.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* the node's */

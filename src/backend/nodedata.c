@@ -31,7 +31,7 @@
 #define HOST_MAX 64
 
 static void
-append(StringInfo data, const char *key, const char *value)
+append_field(StringInfo data, const char *key, const char *value)
 {
 	char	   *text = zklock_text_to_utf8(value != NULL ? value : "");
 
@@ -62,13 +62,13 @@ make_self(bool revocable)
 	host[HOST_MAX] = '\0';
 
 	initStringInfo(&data);
-	append(&data, "host", host);
+	append_field(&data, "host", host);
 	appendStringInfo(&data, " port=%d pid=%d", PostPortNumber, MyProcPid);
-	append(&data, "database", get_database_name(MyDatabaseId));
-	append(&data, "user", GetUserNameFromId(GetSessionUserId(), true));
-	append(&data, "application", application_name);
+	append_field(&data, "database", get_database_name(MyDatabaseId));
+	append_field(&data, "user", GetUserNameFromId(GetSessionUserId(), true));
+	append_field(&data, "application", application_name);
 	if (revocable)
-		append(&data, "revocable", "t");
+		append_field(&data, "revocable", "t");
 	return data.data + 1;		/* skip the first space */
 }
 
@@ -211,7 +211,7 @@ zklock_nodedata_find_user(const char *path, const char *node, const char **data)
 }
 
 static char *
-describe(const char *node, const char *data)
+describe_data(const char *node, const char *data)
 {
 	return data == NULL || data[0] == '\0' ? psprintf("node \"%s\"", node) :
 		psprintf("%s (node \"%s\")", data, node);
@@ -221,7 +221,7 @@ char *
 zklock_nodedata_describe(const char *path, const char *node, const char *data)
 {
 	(void) zklock_nodedata_find_user(path, node, &data);
-	return describe(node, data);
+	return describe_data(node, data);
 }
 
 char *
@@ -234,5 +234,5 @@ zklock_nodedata_describe_holder(const char *path, const char *node, const char *
 	};
 	ZkLockNodeUse use = zklock_nodedata_find_user(path, node, &data);
 
-	return psprintf(formats[use], describe(node, data));
+	return psprintf(formats[use], describe_data(node, data));
 }

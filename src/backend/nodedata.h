@@ -26,7 +26,8 @@ typedef struct ZkLockNodeData
 {
 	char	   *host;
 	int			port;
-	bool		of_server;		/* does it name no backend?  Valid only if not: */
+	bool		of_server;		/* does it name no backend?  Valid only if
+								 * not: */
 	int			pid;
 	char	   *database;
 	char	   *user;

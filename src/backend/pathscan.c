@@ -179,7 +179,7 @@ read_level(PathScan *scan)
 {
 	List	   *nodes = scan->next;
 	int			n = list_length(nodes);
-	ZkLockOp *ops = palloc0(n * sizeof(ZkLockOp));
+	ZkLockOp   *ops = palloc0(n * sizeof(ZkLockOp));
 	int			i = 0;
 	ListCell   *cell;
 
@@ -225,7 +225,7 @@ is_of_mode(const ZkLockUse *use, ZkLockMode mode)
 static void
 read_acls(ZkLockUse *uses, int n)
 {
-	ZkLockOp *ops = palloc0((2 * n + 1) * sizeof(ZkLockOp));
+	ZkLockOp   *ops = palloc0((2 * n + 1) * sizeof(ZkLockOp));
 	int			nreads = 0;
 	const ZkLockOp *op = ops;
 

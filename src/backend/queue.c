@@ -10,6 +10,7 @@
 #include "backend/batch.h"
 #include "backend/nodedata.h"
 #include "backend/queue.h"
+#include "common/clock.h"
 #include "common/text.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -38,7 +39,7 @@ typedef struct Queue
 } Queue;
 
 static void
-prepare(Queue *queue, const char *path)
+prepare_queue(Queue *queue, const char *path)
 {
 	const ZkLockModeRow *semaphore = &zklock_mode_table[ZKLOCK_SEMAPHORE];
 
@@ -112,7 +113,7 @@ add_leases(Queue *queue, const ZkLockOp *list)
 }
 
 static void
-describe(ZkLockQueueNode *entry, const ZkLockOp *node)
+describe_entry(ZkLockQueueNode *entry, const ZkLockOp *node)
 {
 	entry->known = node->rc == ZKLOCK_RC_OK;
 	entry->czxid = node->czxid;
@@ -126,11 +127,11 @@ static void
 add_simple(Queue *queue)
 {
 	ZkLockQueueNode *entry = add(queue, ZKLOCK_PART_QUEUE,
-							 strrchr(queue->path, '/') + 1);
+								 strrchr(queue->path, '/') + 1);
 
 	entry->kind = &zklock_contender_mutex;
 	entry->mode = zklock_mode_table[ZKLOCK_SIMPLE].name;
-	describe(entry, &queue->reads[READ_NODE]);
+	describe_entry(entry, &queue->reads[READ_NODE]);
 }
 
 /*
@@ -257,8 +258,8 @@ node_path(const Queue *queue, const ZkLockQueueNode *entry)
 static void
 read_nodes(Queue *queue)
 {
-	ZkLockOp *ops = palloc_extended(Max(queue->n, 1) * sizeof(ZkLockOp),
-										MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	ZkLockOp   *ops = palloc_extended(Max(queue->n, 1) * sizeof(ZkLockOp),
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	int			n = 0;
 
 	for (int i = 0; i < queue->n; i++)
@@ -269,7 +270,7 @@ read_nodes(Queue *queue)
 	{
 		ZkLockQueueNode *entry = &queue->entry[i];
 
-		describe(entry, &ops[i]);
+		describe_entry(entry, &ops[i]);
 		if (ops[i].rc == ZKLOCK_RC_NO_NODE ||
 			(entry->part == ZKLOCK_PART_NONE &&
 			 !(entry->known && entry->owner != 0)))
@@ -282,7 +283,7 @@ read_nodes(Queue *queue)
 static void
 read_queue(Queue *queue, const char *path)
 {
-	prepare(queue, path);
+	prepare_queue(queue, path);
 	zklock_batch_run(queue->reads, N_READS);
 	for (int i = 0; i < N_READS; i++)
 		zklock_batch_check(&queue->reads[i], path, "look at");
@@ -320,7 +321,7 @@ int
 zklock_queue_revoke(const char *path)
 {
 	Queue		queue;
-	ZkLockOp *writes;
+	ZkLockOp   *writes;
 	int			n = 0;
 	int			nrevoked = 0;
 
@@ -363,14 +364,14 @@ try_to_read(Queue *queue, ZkLockQueueNode *entry, int64 deadline)
 		return true;
 	if (!zklock_batch_try(&node, 1, deadline) || node.rc != ZKLOCK_RC_OK)
 		return false;
-	describe(entry, &node);
+	describe_entry(entry, &node);
 	return true;
 }
 
 char *
 zklock_queue_holder(const char *path)
 {
-	int64		deadline = zklock_zkclient_now() +
+	int64		deadline = zklock_clock_now() +
 		HOLDER_TIMEOUT_MS * ZKLOCK_NS_PER_MS;
 	int			holders = 0;
 	int			waiters = 0;
@@ -379,7 +380,7 @@ zklock_queue_holder(const char *path)
 
 	if (zklock_session_serial() == 0)
 		return NULL;
-	prepare(&queue, path);
+	prepare_queue(&queue, path);
 	if (!zklock_batch_try(queue.reads, N_READS, deadline))
 		return NULL;
 	sort_nodes(&queue);

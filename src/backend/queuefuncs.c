@@ -76,7 +76,7 @@ clear(Row *row)
 }
 
 static void
-set(Row *row, int column, Datum value)
+set_column(Row *row, int column, Datum value)
 {
 	row->values[column] = value;
 	row->nulls[column] = false;
@@ -85,7 +85,7 @@ set(Row *row, int column, Datum value)
 static void
 set_text(Row *row, int column, const char *value)
 {
-	set(row, column, CStringGetTextDatum(value));
+	set_column(row, column, CStringGetTextDatum(value));
 }
 
 static TimestampTz
@@ -110,10 +110,10 @@ set_data(Row *row, const char *data)
 		return;
 	}
 	set_text(row, QUEUE_HOST, ours.host);
-	set(row, QUEUE_PORT, Int32GetDatum(ours.port));
+	set_column(row, QUEUE_PORT, Int32GetDatum(ours.port));
 	if (ours.of_server)
 		return;
-	set(row, QUEUE_PID, Int32GetDatum(ours.pid));
+	set_column(row, QUEUE_PID, Int32GetDatum(ours.pid));
 	set_text(row, QUEUE_DATABASE, ours.database);
 	set_text(row, QUEUE_USER, ours.user);
 	set_text(row, QUEUE_APPLICATION, ours.application);
@@ -135,28 +135,28 @@ set_node(Row *row, const char *path, const ZkLockQueueNode *entry, int position,
 
 	if (entry->part != ZKLOCK_PART_NONE)
 	{
-		set(row, QUEUE_POSITION, Int32GetDatum(position));
+		set_column(row, QUEUE_POSITION, Int32GetDatum(position));
 		set_text(row, QUEUE_STATE, entry->holder ? "holder" : "waiter");
 		set_text(row, QUEUE_MODE, entry->mode);
 	}
 	if (entry->numbered)
-		set(row, QUEUE_SEQUENCE, Int64GetDatum(entry->number));
+		set_column(row, QUEUE_SEQUENCE, Int64GetDatum(entry->number));
 	set_text(row, QUEUE_NODE, zklock_text_from_utf8(entry->name));
 	if (!entry->known)
 		return;
 
 	if (entry->owner != 0)
 		set_text(row, QUEUE_SESSION, zklock_text_session(entry->owner));
-	set(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(entry->ctime)));
-	set(row, QUEUE_OWN,
-		BoolGetDatum(entry->owner != 0 &&
-					 (zklock_locktable_search(is_of_hold, unconstify(char *, entry->name)) != NULL ||
-					  entry->owner == own_session)));
+	set_column(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(entry->ctime)));
+	set_column(row, QUEUE_OWN,
+			   BoolGetDatum(entry->owner != 0 &&
+							(zklock_locktable_search(is_of_hold, unconstify(char *, entry->name)) != NULL ||
+							 entry->owner == own_session)));
 	if (entry->part == ZKLOCK_PART_MUTEX)
 		path = psprintf("%s/%s", path, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex);
 	use = zklock_nodedata_find_user(path, entry->name, &data);
 	if (use != ZKLOCK_USE_UNKNOWN || !entry->holder)
-		set(row, QUEUE_KEPT, BoolGetDatum(use == ZKLOCK_USE_NONE));
+		set_column(row, QUEUE_KEPT, BoolGetDatum(use == ZKLOCK_USE_NONE));
 	if (data != NULL)
 		set_data(row, data);
 }
@@ -256,10 +256,10 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 		if (use->kind != NULL)
 		{
 			set_text(&row, PATHS_KIND, use->kind);
-			set(&row, PATHS_CONTENDERS, Int32GetDatum(use->contenders));
+			set_column(&row, PATHS_CONTENDERS, Int32GetDatum(use->contenders));
 		}
 		if (use->is_open || use->is_closed)
-			set(&row, PATHS_OPEN, BoolGetDatum(use->is_open));
+			set_column(&row, PATHS_OPEN, BoolGetDatum(use->is_open));
 		zklock_sqlrows_put(&rows, row.values, row.nulls);
 	}
 	return zklock_sqlrows_end(&rows);

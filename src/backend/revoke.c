@@ -24,7 +24,7 @@ static uint64 reported_serial = 0;
 bool
 zklock_revoke_is_wanted(ZkLockMode mode)
 {
-	bool		wanted = zklock_revocable && zklock_mode_table[mode].revocable;
+	bool		wanted = zklock_guc_revocable && zklock_mode_table[mode].revocable;
 
 	used |= wanted;
 	return wanted;

@@ -11,6 +11,7 @@
 #include "backend/locktable.h"
 #include "backend/nodedata.h"
 #include "backend/serversession.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/text.h"
@@ -18,8 +19,8 @@
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/claims.h"
+#include "shared/deadlock_slots.h"
 #include "shared/owners.h"
-#include "shared/recordslots.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shared/stats.h"
@@ -50,7 +51,7 @@ refresh(void)
 {
 	zklock_sessionstate_status(&state);
 	absent = !state.has_worker ||
-		zklock_zkclient_now() - state.turned > ZKLOCK_SESSIONSTATE_STALL;
+		zklock_clock_now() - state.turned > ZKLOCK_SESSIONSTATE_STALL;
 	if (absent && state.client.state == ZKLOCK_CLIENT_CONNECTED)
 		state.client.state = ZKLOCK_CLIENT_CONNECTING;
 }
@@ -64,7 +65,7 @@ get_status(void)
 static const char *
 identity(void)
 {
-	return zklock_auth_file[0] != '\0' ? "zklock.auth_file" : NULL;
+	return zklock_guc_auth_file[0] != '\0' ? "zklock.auth_file" : NULL;
 }
 
 /*
@@ -75,7 +76,7 @@ static void
 wait_latch(int64 until)
 {
 	static uint32 wait_event = 0;
-	int64		left = until - zklock_zkclient_now();
+	int64		left = until - zklock_clock_now();
 
 	if (wait_event == 0)
 		wait_event = zklock_compat_wait_event("ZooKeeper");
@@ -162,15 +163,15 @@ is_ready(uint32 request, bool yields)
 static void
 wait_until_ready(int64 deadline)
 {
-	int64		now = zklock_zkclient_now();
-	int64		limit = now + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
+	int64		now = zklock_clock_now();
+	int64		limit = now + zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 	int64		end = Min(limit, deadline);
 	int64		yield_until = now + (end - now) / 2;
 	uint32		request = zklock_sessionstate_request_connect();
 
 	while (!is_ready(request, now < yield_until))
 	{
-		now = zklock_zkclient_now();
+		now = zklock_clock_now();
 		if (now >= end)
 		{
 			if (absent)
@@ -178,11 +179,11 @@ wait_until_ready(int64 deadline)
 							 "could not connect to ZooKeeper");
 			zklock_diagnosis_raise_unreachable(now >= limit ?
 											   psprintf("There was no answer within %d ms (zklock.connect_timeout).",
-														zklock_connect_timeout) :
+														zklock_guc_connect_timeout) :
 											   "There was no answer within the time given.");
 		}
 		wait_latch(now < yield_until ? yield_until : end);
-		now = zklock_zkclient_now();
+		now = zklock_clock_now();
 	}
 }
 
@@ -238,12 +239,12 @@ await_finish(const ZkLockUnfinished *unfinished, int64 deadline,
 {
 	PG_TRY();
 	{
-		int64		now = zklock_zkclient_now();
+		int64		now = zklock_clock_now();
 
 		refresh();
 		if (*reconnect_by == 0 || state.client.state == ZKLOCK_CLIENT_CONNECTED)
 			*reconnect_by = now + ZKLOCK_NS_PER_MS *
-				((int64) state.client.timeout + zklock_connect_timeout);
+				((int64) state.client.timeout + zklock_guc_connect_timeout);
 		if (now >= *reconnect_by)
 			raise_no_answer("ZooKeeper did not answer in time");
 		if (now >= deadline)
@@ -266,7 +267,7 @@ await_finish(const ZkLockUnfinished *unfinished, int64 deadline,
 static void
 await_permit(int64 deadline)
 {
-	int			limit = zklock_max_locks_per_backend;
+	int			limit = zklock_guc_max_locks_per_backend;
 	int			at_most = limit == 0 ? zklock_owners_share() - 1 :
 		Max(limit - zklock_locktable_size(), 0);
 	int64		reconnect_by = 0;
@@ -288,7 +289,7 @@ await_permit(int64 deadline)
 static ZkLockClaim *
 await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 {
-	int64		until = Min(deadline, zklock_zkclient_now() +
+	int64		until = Min(deadline, zklock_clock_now() +
 							NO_ROOM_MS * ZKLOCK_NS_PER_MS);
 	int64		reconnect_by = 0;
 
@@ -303,7 +304,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 		claim = zklock_claims_enter(path, mode, hidden);
 		if (claim == NULL && !hidden)
 			zklock_claims_remove(NULL);
-		is_over = unfinished.all == 0 && zklock_zkclient_now() >= until;
+		is_over = unfinished.all == 0 && zklock_clock_now() >= until;
 		if (claim != NULL || is_over)
 			zklock_owners_end_wait();
 		if (claim != NULL)
@@ -327,7 +328,8 @@ connect_session(ZkLockHold **holds, int n, int64 deadline)
 		if (hold->claim != NULL)
 			continue;
 		hold->claim = await_claim(hold->key.path, hold->key.mode, false, deadline);
-		zklock_claims_remove(NULL);	/* it was counted as a lock without a claim */
+		zklock_claims_remove(NULL); /* it was counted as a lock without a
+									 * claim */
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 	}
 }
@@ -384,18 +386,18 @@ forbid_handover(const ZkLockRequest *request)
 }
 
 static void
-begin(ZkLockAttempt *attempt, int64 deadline)
+begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 {
 	const ZkLockRequest *request = &attempt->request;
 	ZkLockSlotParams asked = {
 		.request = *request,
 		.generation = request->from != NULL ? forbid_handover(request) :
 		zklock_sessionstate_generation(),
-		.at_gate = zklock_handover_time > 0 && request->from == NULL &&
+		.at_gate = zklock_guc_handover_time > 0 && request->from == NULL &&
 		zklock_mode_table[request->params.mode].has_gate,
 		.data = zklock_nodedata_self(request->params.revocable),
 		.lease = zklock_sessionroutine_lease(),
-		.clock = zklock_zkclient_now
+		.clock = zklock_clock_now
 	};
 
 	if (attempt->state == NULL)
@@ -433,7 +435,7 @@ release_slot(ZkLockClaim *claim)
 {
 	refresh();
 	if (zklock_slots_give_up(claim, zklock_sessionroutine_lease(),
-							 zklock_zkclient_now))
+							 zklock_clock_now))
 		zklock_stats_add(ZKLOCK_HAND_BACKS, 1);
 }
 
@@ -484,7 +486,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 		if (zklock_slots_is_answered(hold->node, question, &present))
 			return present;
 		if (state.client.state != ZKLOCK_CLIENT_CONNECTED ||
-			zklock_zkclient_now() >= deadline)
+			zklock_clock_now() >= deadline)
 			return ZKLOCK_ANSWER_NONE;
 		wait_latch(deadline);
 		refresh();
@@ -492,7 +494,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 }
 
 static ZkLockAnswer
-confirm(ZkLockHold *hold, int64 deadline)
+confirm_node(ZkLockHold *hold, int64 deadline)
 {
 	volatile ZkLockAnswer answer = ZKLOCK_ANSWER_NONE;
 
@@ -523,9 +525,9 @@ is_deleted(void *node)
 }
 
 static bool
-publish(const char *text)
+publish_record(const char *text)
 {
-	zklock_recordslots_publish(text, zklock_sessionstate_generation());
+	zklock_deadlock_slots_publish(text, zklock_sessionstate_generation());
 	return true;
 }
 
@@ -539,17 +541,17 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.identity = identity,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
 	.commit = zklock_sessionstate_commit,
-	.begin = begin,
+	.begin = begin_attempt,
 	.wait = wait_for_attempts,
 	.time_out = time_out,
 	.abandon = abandon,
 	.delete_node = delete_node,
-	.confirm = confirm,
+	.confirm = confirm_node,
 	.revocations = revocations,
 	.is_deleted = is_deleted,
 	.revocation_serial = zklock_sessionstate_revocations,
-	.publish = publish,
-	.walk = zklock_recordslots_verdict,
-	.walk_again = zklock_recordslots_walk_again,
-	.unpublish = zklock_recordslots_unpublish
+	.publish = publish_record,
+	.walk = zklock_deadlock_slots_verdict,
+	.walk_again = zklock_deadlock_slots_walk_again,
+	.unpublish = zklock_deadlock_slots_unpublish
 };

@@ -28,7 +28,7 @@ const ZkLockSessionRoutine *zklock_session_routine = &zklock_backendsession_rout
 static bool
 uses_server(void)
 {
-	return zklock_session_mode == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
+	return zklock_guc_session_mode == ZKLOCK_SESSION_SERVER && IsUnderPostmaster &&
 		!am_walsender && zklock_sessionstate_can_signal() && zklock_guc_is_servers();
 }
 

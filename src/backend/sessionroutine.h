@@ -16,17 +16,18 @@
 
 #include "backend/attempt.h"
 #include "backend/locktable.h"
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 
 typedef struct ZkLockSessionRoutine
 {
 	/*
 	 * Wait until there is a session that has been connected, and the locks of
-	 * these holds can be requested in it: there must be room for requests and,
-	 * in the server's session, for the locks in shared memory, and the number of
-	 * former locks that are not deleted yet must be within its limit.  Errors:
-	 * 08001 after zklock.connect_timeout, at `deadline`, or if the settings are
-	 * not valid; 08006 at `deadline`; 28000; 53000; 53200.
+	 * these holds can be requested in it: there must be room for requests
+	 * and, in the server's session, for the locks in shared memory, and the
+	 * number of former locks that are not deleted yet must be within its
+	 * limit.  Errors: 08001 after zklock.connect_timeout, at `deadline`, or
+	 * if the settings are not valid; 08006 at `deadline`; 28000; 53000;
+	 * 53200.
 	 */
 	void		(*connect) (ZkLockHold **holds, int n, int64 deadline);
 
@@ -66,8 +67,8 @@ typedef struct ZkLockSessionRoutine
 
 	/*
 	 * Wait until an attempt or the session has changed, or until the time
-	 * `until`, and update the results of the attempts.  May return earlier for
-	 * other reasons.
+	 * `until`, and update the results of the attempts.  May return earlier
+	 * for other reasons.
 	 */
 	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until);
 
@@ -87,10 +88,11 @@ typedef struct ZkLockSessionRoutine
 	ZkLockAnswer (*confirm) (ZkLockHold *hold, int64 deadline);
 
 	/*
-	 * How often a node of the live session was revoked, if that was requested.
-	 * The backend need not have seen its grant.  Revocations before cancel on
-	 * loss was turned on are visible after that.  The same is true for the next
-	 * two functions.  All three raise and allocate nothing.
+	 * How often a node of the live session was revoked, if that was
+	 * requested. The backend need not have seen its grant.  Revocations
+	 * before cancel on loss was turned on are visible after that.  The same
+	 * is true for the next two functions.  All three raise and allocate
+	 * nothing.
 	 */
 	uint32		(*revocations) (void *node);
 
@@ -99,14 +101,15 @@ typedef struct ZkLockSessionRoutine
 
 	/*
 	 * Is it known that a granted node was deleted by hand?  This also changes
-	 * the serial number of revocations.  NULL if the session detects this only
-	 * on request.
+	 * the serial number of revocations.  NULL if the session detects this
+	 * only on request.
 	 */
 	bool		(*is_deleted) (void *node);
 
 	/*
-	 * Publish a record of this backend's wait (walker.h), and begin its walk.
-	 * Returns false if that is not possible now.  There must be no record.
+	 * Publish a record of this backend's wait (deadlock_walker.h), and begin
+	 * its walk. Returns false if that is not possible now.  There must be no
+	 * record.
 	 */
 	bool		(*publish) (const char *text);
 

@@ -76,7 +76,7 @@ write_count(const char *path, int value, bool exists)
 }
 
 static void
-set(void *arg)
+set_count(void *arg)
 {
 	const Count *count = arg;
 	int			before;
@@ -107,5 +107,5 @@ zklock_sharedcount_set(const char *path, int value)
 {
 	Count		count = {.path = path,.value = value};
 
-	zklock_batch_in_session(set, &count);
+	zklock_batch_in_session(set_count, &count);
 }

@@ -22,8 +22,8 @@ zklock_snapshot_drop(const Node *context)
 		return true;
 
 	/*
-	 * A library runs the portal while it has a snapshot of its own.  The portal
-	 * must not use that one.
+	 * A library runs the portal while it has a snapshot of its own.  The
+	 * portal must not use that one.
 	 */
 	zklock_compat_push_portal_snapshot(ActivePortal);
 	return false;

@@ -102,7 +102,7 @@ refuse_outside(const char *given, bool parent)
 }
 
 static char *
-check_path(const text *arg, CheckPath check)
+check_path(const text * arg, CheckPath check)
 {
 	char	   *given = text_to_cstring(arg);
 	char	   *path = to_path(given, check);
@@ -112,7 +112,7 @@ check_path(const text *arg, CheckPath check)
 }
 
 char *
-zklock_sqlargs_check_path(const text *arg)
+zklock_sqlargs_check_path(const text * arg)
 {
 	return check_path(arg, zklock_path_check_lock);
 }

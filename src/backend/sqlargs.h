@@ -26,7 +26,7 @@ extern void zklock_sqlargs_refuse_restricted(const char *given);
  * lock path, 42501 if it is not below zklock.path_prefix, or if the current
  * user may not use locks now (see privileges.h).
  */
-extern char *zklock_sqlargs_check_path(const text *arg);
+extern char *zklock_sqlargs_check_path(const text * arg);
 
 /* The same for an argument.  ERROR 22004 if it is null. */
 extern char *zklock_sqlargs_path(FunctionCallInfo fcinfo, int argno);

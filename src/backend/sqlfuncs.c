@@ -22,6 +22,7 @@
 #include "backend/snapshot.h"
 #include "backend/sqlargs.h"
 #include "catalog/pg_type.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "fmgr.h"
@@ -113,7 +114,7 @@ get_scope(FunctionCallInfo fcinfo, int argno)
 	char	   *label;
 
 	if (PG_ARGISNULL(argno))
-		return zklock_default_scope;
+		return zklock_guc_default_scope;
 	label = get_label(fcinfo, argno, "lock scope");
 	return strcmp(label, "transaction") == 0 ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
 }
@@ -263,7 +264,8 @@ acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 lim
 		return hold;
 
 	/*
-	 * The queue in ZooKeeper shows more, but it can be read only in a session.
+	 * The queue in ZooKeeper shows more, but it can be read only in a
+	 * session.
 	 */
 	holder = zklock_queue_holder(path);
 	if (holder == NULL)
@@ -341,7 +343,7 @@ warn_not_owned(const char *path, ZkLockMode mode)
 }
 
 static bool
-release(const char *path, ZkLockMode mode)
+release_lock(const char *path, ZkLockMode mode)
 {
 	if (zklock_acquire_release(path, mode))
 		return true;
@@ -355,13 +357,13 @@ zk_lock_release(PG_FUNCTION_ARGS)
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 
-	PG_RETURN_BOOL(release(path, mode));
+	PG_RETURN_BOOL(release_lock(path, mode));
 }
 
 Datum
 zk_semaphore_release(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(release(zklock_sqlargs_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
+	PG_RETURN_BOOL(release_lock(zklock_sqlargs_path(fcinfo, 0), ZKLOCK_SEMAPHORE));
 }
 
 Datum
@@ -465,7 +467,7 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
 	ZkLockHold *hold = find_held(path, mode);
-	ZkLockFenceToken mine = {.token = hold->token, .grant_number = hold->grant_number};
+	ZkLockFenceToken mine = {.token = hold->token,.grant_number = hold->grant_number};
 	ZkLockFenceToken newest;
 
 	/*

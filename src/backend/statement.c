@@ -28,7 +28,7 @@ static bool inside = false;
 static bool may_commit = false;
 
 static void
-begin(void)
+begin_statement(void)
 {
 	inside = true;
 	may_commit = false;
@@ -36,14 +36,14 @@ begin(void)
 }
 
 static void
-end(void)
+end_statement(void)
 {
 	zklock_cancel_statement(false);
 
 	/*
-	 * A pending cancellation may be due to a loss or a revocation, and then an
-	 * error is raised for it.  Otherwise it has another cause, and has arrived
-	 * too late to cancel this statement.
+	 * A pending cancellation may be due to a loss or a revocation, and then
+	 * an error is raised for it.  Otherwise it has another cause, and has
+	 * arrived too late to cancel this statement.
 	 */
 	if (QueryCancelPending)
 		zklock_cancel_explain();
@@ -53,7 +53,7 @@ end(void)
 
 /* To be called in PG_CATCH(), with the memory context before PG_TRY() */
 static void
-fail(MemoryContext before)
+fail_statement(MemoryContext before)
 {
 	inside = false;
 	zklock_cancel_statement(false);
@@ -87,13 +87,13 @@ fail(MemoryContext before)
 		} \
 		PG_TRY(); \
 		{ \
-			begin(); \
+			begin_statement(); \
 			call; \
-			end(); \
+			end_statement(); \
 		} \
 		PG_CATCH(); \
 		{ \
-			fail(before); \
+			fail_statement(before); \
 		} \
 		PG_END_TRY(); \
 	} while (0)

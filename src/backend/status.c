@@ -13,6 +13,7 @@
 #include "backend/privileges.h"
 #include "backend/sessionchoice.h"
 #include "backend/status.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/text.h"
 #include "fmgr.h"
@@ -272,7 +273,7 @@ zk_session(PG_FUNCTION_ARGS)
 	}
 	if (status->connects > 0 && status->confirmed != 0)
 	{
-		values[3] = interval_datum((zklock_zkclient_now() - status->confirmed) /
+		values[3] = interval_datum((zklock_clock_now() - status->confirmed) /
 								   ZKLOCK_NS_PER_MS);
 		nulls[3] = false;
 	}

@@ -11,6 +11,7 @@
 #include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/waiting.h"
+#include "common/clock.h"
 #include "common/guc.h"
 #include "miscadmin.h"
 #include "session/errors.h"
@@ -52,10 +53,10 @@ zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 	int64		now;
 
 	arm_lock_timeout();
-	now = zklock_zkclient_now();
+	now = zklock_clock_now();
 	limit->nowait = ns <= 0;
 	if (limit->nowait)
-		ns = Min(TRY_MS, zklock_connect_timeout) * ZKLOCK_NS_PER_MS;
+		ns = Min(TRY_MS, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
 	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
 	zklock_session_routine->connect(holds, n, limit->deadline);
 }
@@ -195,7 +196,7 @@ count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
 						 ZKLOCK_HANDOVERS, 1);
 	if (waited)
 		zklock_stats_add(ZKLOCK_WAIT_US,
-						 (zklock_zkclient_now() - began) / 1000);
+						 (zklock_clock_now() - began) / 1000);
 }
 
 static void

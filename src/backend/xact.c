@@ -46,7 +46,7 @@ static SubTransactionId ended_sub;
  * nevertheless off during the commit.
  */
 static void
-confirm(void)
+confirm_holds(void)
 {
 	zklock_cancel_pause();
 	zklock_lease_confirm_commit();
@@ -58,7 +58,7 @@ check_commit(void)
 	if (!committing && irrevocable == NOT_IRREVOCABLE)
 	{
 		committing = true;
-		confirm();
+		confirm_holds();
 	}
 }
 
@@ -165,7 +165,7 @@ void
 zklock_xact_irrevocable_statement(bool begins)
 {
 	if (begins)
-		confirm();
+		confirm_holds();
 	irrevocable = begins ? IRREVOCABLE_STATEMENT : IRREVOCABLE_COMMIT;
 }
 

@@ -90,10 +90,11 @@ typedef struct ZkLockMessage
 	int64_t		owner;			/* the session that owns an ephemeral node */
 	int			version;		/* number of times that the data was set */
 	bool		open;			/* may all clients create or delete children? */
-	int			depth;			/* PARENTS_MADE: number of levels from the root
-								 * to the node that was refused */
-	char	   *text;			/* CREATED: name without path; GOT: data, up to
-								 * ZKLOCK_MAX_RECEIVED bytes; DELETED, CHANGED: path */
+	int			depth;			/* PARENTS_MADE: number of levels from the
+								 * root to the node that was refused */
+	char	   *text;			/* CREATED: name without path; GOT: data, up
+								 * to ZKLOCK_MAX_RECEIVED bytes; DELETED,
+								 * CHANGED: path */
 	int			length;			/* GOT: length of all the data, which may
 								 * contain zero bytes */
 	const char *const *children;	/* LISTED: names without path */
@@ -105,8 +106,8 @@ typedef struct ZkLockClientConfig
 	const char *hosts;			/* passes zklock_hosts_check() */
 	int			session_timeout;	/* ms; the server may negotiate another
 									 * value */
-	int			connect_timeout;	/* ms for the first connection; after that,
-									 * an unused session is given up */
+	int			connect_timeout;	/* ms for the first connection; after
+									 * that, an unused session is given up */
 	int			idle_timeout;	/* ms after which a session without nodes or
 								 * requests is closed; 0: never */
 	const char *auth;			/* "scheme:credentials", or empty */
@@ -311,12 +312,6 @@ extern void zklock_zkclient_delete(ZkLockNode *node);
  * Returns false if there is no memory.
  */
 extern bool zklock_zkclient_adopt(ZkLockNode *node, const char *name);
-
-/*
- * Return the time in nanoseconds on CLOCK_BOOTTIME, the clock of all times
- * here, which also runs while the machine is suspended.
- */
-extern int64_t zklock_zkclient_now(void);
 
 /* Return ZooKeeper's text for a message's code. */
 extern const char *zklock_zkclient_strerror(int code);

@@ -73,7 +73,7 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 	ZkLockClient *client = node->client;
 	const char *path = zklock_zknode_path(node);
 	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
-											   tag);
+													tag);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)

@@ -7,21 +7,13 @@
  *-------------------------------------------------------------------------
  */
 #include "client/zkcore.h"
+#include "common/clock.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-int64_t
-zklock_zkclient_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 struct timespec
 zklock_zkcore_after_ms(int ms)
@@ -103,7 +95,7 @@ bool
 zklock_zkclient_is_gone(const ZkLockClientStatus *status)
 {
 	return status->connects > 0 && status->lost != 0 &&
-		zklock_zkclient_now() >= gone_at(status);
+		zklock_clock_now() >= gone_at(status);
 }
 
 /*
@@ -174,7 +166,7 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	status->state = state;
 	if (state == ZKLOCK_CLIENT_CONNECTED)
 	{
-		client->connected_at = zklock_zkclient_now();
+		client->connected_at = zklock_clock_now();
 		if (status->lost != 0)
 		{
 			status->away = client->connected_at - status->lost;
@@ -183,7 +175,7 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 		status->lost = 0;
 	}
 	else if (status->lost == 0)
-		status->lost = zklock_zkclient_now();
+		status->lost = zklock_clock_now();
 
 	if (client->signal_on_loss)
 		set_timer(client, zklock_zkclient_is_final(state) ? 1 :

@@ -104,7 +104,7 @@ struct ZkLockClient
 
 	timer_t		timer;			/* sends the signal after a loss */
 	int			loss_signal;
-	bool		signal_on_loss;		/* is the signal turned on? */
+	bool		signal_on_loss; /* is the signal turned on? */
 	bool		signal_sent;	/* did we send it ourselves while it was on? */
 
 	ZkLockClientStatus status;
@@ -118,8 +118,7 @@ struct ZkLockClient
 	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
 	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */
-	bool		delete_postponed;	/* one was not accepted for lack of
-									 * memory */
+	bool		delete_postponed;	/* one was not accepted for lack of memory */
 
 	/* see zkwatch.c */
 	size_t		chroot_len;		/* length of the prefix that the library adds

@@ -15,6 +15,7 @@
 
 #include "client/zklog.h"
 #include "client/zkrequest.h"
+#include "common/clock.h"
 
 /*
  * Limit of the deletions under way; see also MAX_REQUESTS.  It is higher than
@@ -389,7 +390,7 @@ static int	send_step(ZkLockNode *node, DeleteStep step);
 
 static void
 read_to_delete(int rc, const char *value, int len, const struct Stat *stat,
-		  const void *data)
+			   const void *data)
 {
 	ZkLockNode *node = end_pending_delete(data);
 	bool		ours;
@@ -413,7 +414,7 @@ read_to_delete(int rc, const char *value, int len, const struct Stat *stat,
  * the next request must wait for the reply to the sync.
  */
 static void
-synced(int rc, const char *value, const void *data)
+node_synced(int rc, const char *value, const void *data)
 {
 	ZkLockNode *node = end_pending_delete(data);
 
@@ -442,7 +443,7 @@ send_step(ZkLockNode *node, DeleteStep step)
 	switch (step)
 	{
 		case STEP_SYNC:
-			rc = zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, synced,
+			rc = zoo_async(zh, node->dir[0] == '\0' ? "/" : node->dir, node_synced,
 						   pending);
 			break;
 		case STEP_LIST:
@@ -452,7 +453,7 @@ send_step(ZkLockNode *node, DeleteStep step)
 			rc = zoo_aget(zh, node->request, 0, read_to_delete, pending);
 			break;
 		case STEP_DELETE:
-			node->delete_sent = zklock_zkclient_now();
+			node->delete_sent = zklock_clock_now();
 			rc = zoo_adelete(zh, zklock_zknode_path(node), -1, deleted, pending);
 			break;
 	}

@@ -76,7 +76,7 @@ extern void zklock_zknode_process_deletions(ZkLockClient *client);
  * deleted, or at `until`.
  */
 extern void zklock_zknode_delete_all(ZkLockClient *client,
-									const struct timespec *until);
+									 const struct timespec *until);
 
 /* Free all nodes, after zookeeper_close(). */
 extern void zklock_zknode_free_all(ZkLockClient *client);

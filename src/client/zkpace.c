@@ -24,6 +24,7 @@
 #include <sys/random.h>
 
 #include "client/zklog.h"
+#include "common/clock.h"
 
 /*
  * The longest and the shortest pause.  The longest is also at most this
@@ -78,7 +79,7 @@ pause_ms(const ZkLockClient *client, int times)
  * have nodes that this client does not know.  The caller holds the mutex.
  */
 static bool
-is_idle(const ZkLockClient *client)
+is_client_idle(const ZkLockClient *client)
 {
 	const ZkLockClientStatus *status = &client->status;
 
@@ -87,7 +88,7 @@ is_idle(const ZkLockClient *client)
 
 	/* If there was a connection, its loss must have been reported. */
 	return status->connects > 0 ? status->lost != 0 :
-		zklock_zkclient_now() >= client->connect_until;
+		zklock_clock_now() >= client->connect_until;
 }
 
 /* Pause, at most until the client is closed.  The caller holds the mutex. */
@@ -119,7 +120,7 @@ connection_failed(ZkLockClient *client)
 	{
 		client->lost_connects = status->connects;
 		client->failures = 0;
-		if (zklock_zkclient_now() - client->connected_at >= STEADY_NS)
+		if (zklock_clock_now() - client->connected_at >= STEADY_NS)
 			client->unsteady = 0;
 		else if (++client->unsteady % MAX_UNSTEADY == 0)
 			pause_for(client,
@@ -133,7 +134,7 @@ connection_failed(ZkLockClient *client)
 	 */
 	if (client->closing)
 		pause_for(client, PAUSE_MIN_MS);
-	else if (before >= 2 * client->nservers && is_idle(client))
+	else if (before >= 2 * client->nservers && is_client_idle(client))
 	{
 		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_EXPIRED);
 		while (!client->closing)

@@ -62,8 +62,9 @@ typedef enum Question
 {
 	SRVR,						/* ZooKeeper's four-letter word */
 	SSL_REQUEST,				/* PostgreSQL's */
-	CLIENT_HELLO,				/* TLS: every server of it answers, if only with
-								 * an alert.  PostgreSQL does, too, since 17. */
+	CLIENT_HELLO,				/* TLS: every server of it answers, if only
+								 * with an alert.  PostgreSQL does, too, since
+								 * 17. */
 	N_QUESTIONS
 } Question;
 
@@ -74,6 +75,7 @@ static const struct
 	const char *text;
 	size_t		len;
 }			questions[N_QUESTIONS] = {
+
 	[SRVR] = LITERAL("srvr"),
 	[SSL_REQUEST] = LITERAL("\x00\x00\x00\x08\x04\xd2\x16\x2f"),
 	[CLIENT_HELLO] = LITERAL("\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
@@ -317,7 +319,7 @@ resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
  * Release the mutex and one reference, and free the probe with the last one.
  */
 static void
-release(ZkLockProbe *probe)
+free_probe(ZkLockProbe *probe)
 {
 	bool		last = --probe->refs == 0;
 
@@ -346,7 +348,7 @@ run(void *arg)
 	pthread_mutex_lock(&probe->mutex);
 	probe->done = true;
 	pthread_cond_broadcast(&probe->done_cond);
-	release(probe);
+	free_probe(probe);
 	return NULL;
 }
 
@@ -390,7 +392,7 @@ zklock_zkprobe_start(const char *hosts)
 
 /* The finding about a target, as text that follows its name. */
 static const char *
-describe(const Target *target)
+describe_target(const Target *target)
 {
 	switch (target->finding)
 	{
@@ -447,7 +449,7 @@ zklock_zkprobe_report(ZkLockProbe *probe, int wait_ms, char *text, size_t size)
 			strerror(target->error) : "";
 
 		len += snprintf(text + len, size - len, "%s%s %s%s.",
-						i > 0 ? "\n" : "", target->name, describe(target), why);
+						i > 0 ? "\n" : "", target->name, describe_target(target), why);
 	}
 	pthread_mutex_unlock(&probe->mutex);
 }
@@ -456,5 +458,5 @@ void
 zklock_zkprobe_drop(ZkLockProbe *probe)
 {
 	pthread_mutex_lock(&probe->mutex);
-	release(probe);
+	free_probe(probe);
 }

@@ -6,6 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "client/zkrequest.h"
+#include "common/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 		message->tag = tag;
 		request->client = client;
 		request->message = message;
-		request->sent = zklock_zkclient_now();
+		request->sent = zklock_clock_now();
 
 		pthread_mutex_lock(&client->mutex);
 		ok = client->nrequests < MAX_REQUESTS;
@@ -219,7 +220,7 @@ zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 }
 
 static void
-synced(int rc, const char *path, const void *data)
+request_synced(int rc, const char *path, const void *data)
 {
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
@@ -308,6 +309,7 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 		message->ctime = stat->ctime;
 		message->owner = stat->ephemeralOwner;
 		message->version = stat->version;
+
 		/*
 		 * The length is -1 if there is no data.  Data that was not kept is no
 		 * error.
@@ -403,11 +405,11 @@ zklock_zkclient_create_path(ZkLockClient *client, const char *path,
  */
 static int
 count_watch(ZkLockZkRequest *request, bool of_children, const char *path,
-			  ZkLockWatchUse watch)
+			ZkLockWatchUse watch)
 {
 	return watch == ZKLOCK_WATCH_NONE ? ZOK :
 		zklock_zkwatch_request(request->client, of_children, path, watch,
-						   &request->watch);
+							   &request->watch);
 }
 
 bool
@@ -635,7 +637,7 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 	if (request == NULL)
 		return false;
 	if (zklock_zkcore_is_connected(client))
-		rc = zoo_async(client->zh, path, synced, request);
+		rc = zoo_async(client->zh, path, request_synced, request);
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;

@@ -55,7 +55,7 @@ extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
  * there is no memory, or if too many requests are under way.
  */
 extern ZkLockZkRequest *zklock_zkrequest_new(ZkLockClient *client,
-									 ZkLockMessageKind kind, ZkLockTag tag);
+											 ZkLockMessageKind kind, ZkLockTag tag);
 
 /*
  * Post the answer, request->message, with this result, and free the request.

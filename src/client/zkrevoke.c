@@ -80,7 +80,7 @@ read_and_watch(ZkLockNode *node)
 
 	if (zklock_zkcore_is_connected(client))
 		rc = zklock_zkwatch_request(client, false, path, ZKLOCK_WATCH_WAITER,
-								&node->watch);
+									&node->watch);
 	if (rc == ZOK)
 	{
 		rc = zoo_awget(client->zh, path, revocation_event, NULL,

@@ -21,6 +21,7 @@
 #include "client/zkpace.h"
 #include "client/zkrequest.h"
 #include "client/zkrevoke.h"
+#include "common/clock.h"
 
 /* Number of checks per idle_timeout whether the session is idle */
 #define IDLE_CHECKS 4
@@ -206,7 +207,7 @@ can_start_threads(void)
 static bool
 is_idle(ZkLockClient *client)
 {
-	int64_t		now = zklock_zkclient_now();
+	int64_t		now = zklock_clock_now();
 
 	if (client->status.state != ZKLOCK_CLIENT_CONNECTED ||
 		!zklock_zkcore_is_unused(client))
@@ -224,7 +225,7 @@ close_when_idle(ZkLockClient *client)
 	bool		idle;
 
 	pthread_mutex_lock(&client->mutex);
-	client->used_at = zklock_zkclient_now();
+	client->used_at = zklock_clock_now();
 	while (!client->closing && !is_idle(client))
 	{
 		struct timespec until =
@@ -359,7 +360,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 			   sizeof(client->id.passwd));
 	}
 	client->idle_timeout = config->idle_timeout;
-	client->connect_until = zklock_zkclient_now() +
+	client->connect_until = zklock_clock_now() +
 		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
 	client->chroot_len = strlen(config->hosts + strcspn(config->hosts, "/"));
@@ -390,7 +391,7 @@ zklock_zkclient_identity(ZkLockClient *client, ZkLockIdentity *identity)
  * Release the mutex and one reference, and free the client with the last one.
  */
 static void
-release(ZkLockClient *client)
+release_client(ZkLockClient *client)
 {
 	bool		last = --client->refs == 0;
 
@@ -432,7 +433,7 @@ close_client(void *arg)
 	pthread_mutex_lock(&client->mutex);
 	client->closed = true;
 	pthread_cond_broadcast(&client->changed_cond);
-	release(client);
+	release_client(client);
 	return NULL;
 }
 
@@ -466,7 +467,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
 		;
-	release(client);
+	release_client(client);
 }
 
 ZkLockMessage *
@@ -479,7 +480,7 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	messages = client->oldest;
 	client->oldest = client->newest = NULL;
 	if (client->idle_timeout > 0)
-		client->used_at = zklock_zkclient_now();
+		client->used_at = zklock_clock_now();
 	*status = client->status;
 	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
 		status->state = ZKLOCK_CLIENT_CONNECTING;

@@ -68,7 +68,7 @@ free_if_unused(ZkLockClient *client, Watch **where)
 
 int
 zklock_zkwatch_request(ZkLockClient *client, bool of_children, const char *path,
-				   ZkLockWatchUse use, Watch **watch)
+					   ZkLockWatchUse use, Watch **watch)
 {
 	size_t		size = size_of(client, path);
 	int			rc = ZOK;

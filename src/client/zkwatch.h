@@ -28,8 +28,8 @@
  * may still run the callback of a request that it has not accepted.
  */
 extern int	zklock_zkwatch_request(ZkLockClient *client, bool of_children,
-							   const char *path, ZkLockWatchUse use,
-							   Watch **watch);
+								   const char *path, ZkLockWatchUse use,
+								   Watch **watch);
 
 /* The request has ended with this result of the library. */
 extern void zklock_zkwatch_answered(ZkLockClient *client, Watch *watch, int rc);

@@ -18,8 +18,8 @@ const char *
 zklock_authfile_check(const char *auth)
 {
 	/*
-	 * A blank instead of the colon is the syntax of zkCli.sh.  ZooKeeper would
-	 * report no reason for it.
+	 * A blank instead of the colon is the syntax of zkCli.sh.  ZooKeeper
+	 * would report no reason for it.
 	 */
 	size_t		scheme = strcspn(auth, ": \t");
 

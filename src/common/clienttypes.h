@@ -20,7 +20,8 @@ typedef enum ZkLockClientState
 	ZKLOCK_CLIENT_CLOSED,		/* final: it was not used for idle_timeout */
 	ZKLOCK_CLIENT_REFUSED,		/* final: credentials are wrong, or missing */
 	ZKLOCK_CLIENT_FAILED,		/* final: could not be opened, see `why` */
-	ZKLOCK_CLIENT_NONE			/* there is no session; not a state of a client */
+	ZKLOCK_CLIENT_NONE			/* there is no session; not a state of a
+								 * client */
 } ZkLockClientState;
 
 /* "[address]:port" */
@@ -37,7 +38,7 @@ typedef struct ZkLockClientStatus
 	int64_t		session_id;		/* 0 before the first connection */
 	int			timeout;		/* of the session as negotiated, ms */
 	int64_t		confirmed;		/* when the last confirmed write was sent, see
-								 * zklock_zkclient_now(); 0: none */
+								 * zklock_clock_now(); 0: none */
 	int64_t		lost;			/* when the connection was lost; 0: there is
 								 * one */
 	int64_t		away;			/* duration of the last disconnection, ns */

@@ -19,29 +19,29 @@
 #include "protocol/path.h"
 #include "utils/plancache.h"
 
-char	   *zklock_hosts;
-char	   *zklock_auth;
-char	   *zklock_auth_file;
-char	   *zklock_acl;
+char	   *zklock_guc_hosts;
+char	   *zklock_guc_auth;
+char	   *zklock_guc_auth_file;
+char	   *zklock_guc_acl;
 static char *path_prefix;
 static char *advisory_path;
-int			zklock_max_locks_per_backend;
-int			zklock_session_timeout;
-int			zklock_connect_timeout;
-int			zklock_idle_session_timeout;
-bool		zklock_revocable;
-bool		zklock_deadlock_detection;
+int			zklock_guc_max_locks_per_backend;
+int			zklock_guc_session_timeout;
+int			zklock_guc_connect_timeout;
+int			zklock_guc_idle_session_timeout;
+bool		zklock_guc_revocable;
+bool		zklock_guc_deadlock_detection;
 
 /* PostgreSQL requires that the variables of enums contain their defaults. */
-int			zklock_confirm_commit = ZKLOCK_CONFIRM_LEASE;
-int			zklock_log_level = LOG;
+int			zklock_guc_confirm_commit = ZKLOCK_CONFIRM_LEASE;
+int			zklock_guc_log_level = LOG;
 
-int			zklock_session_mode = ZKLOCK_SESSION_BACKEND;
-int			zklock_handover_time = 100;
-int			zklock_keep_time = 0;
-int			zklock_max_kept_locks = 1024;
-int			zklock_default_scope = 0;
-int			zklock_max_locks = 2048;
+int			zklock_guc_session_mode = ZKLOCK_SESSION_BACKEND;
+int			zklock_guc_handover_time = 100;
+int			zklock_guc_keep_time = 0;
+int			zklock_guc_max_kept_locks = 1024;
+int			zklock_guc_default_scope = 0;
+int			zklock_guc_max_locks = 2048;
 static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
 
 /*
@@ -123,8 +123,8 @@ bool
 zklock_guc_is_servers(void)
 {
 	/*
-	 * The worker uses the values of the configuration files and of the command
-	 * line.
+	 * The worker uses the values of the configuration files and of the
+	 * command line.
 	 */
 	for (int i = 0; i < N_OF_SESSION; i++)
 		if (rules[i].setting->source > PGC_S_ARGV)
@@ -196,7 +196,7 @@ check_auth(char **newval, void **extra, GucSource source)
 static const char *
 show_auth(void)
 {
-	return zklock_auth[0] == '\0' ? "" : "********";
+	return zklock_guc_auth[0] == '\0' ? "" : "********";
 }
 
 static bool
@@ -344,7 +344,7 @@ check_session_timeout(int *newval, void **extra, GucSource source)
 	(void) newval;
 	(void) extra;
 	if ((source == PGC_S_SESSION || source == PGC_S_TEST) &&
-		zklock_session_mode == ZKLOCK_SESSION_SERVER && zklock_guc_is_servers() &&
+		zklock_guc_session_mode == ZKLOCK_SESSION_SERVER && zklock_guc_is_servers() &&
 		!IsParallelWorker())
 		ereport(WARNING,
 				(errmsg("\"zklock.session_timeout\" has no effect on locks in the server's session"),
@@ -371,26 +371,26 @@ zklock_guc_init(void)
 	DefineCustomStringVariable("zklock.hosts",
 							   "ZooKeeper servers to connect to.",
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
-							   &zklock_hosts, ZKLOCK_DEFAULT_HOSTS,
+							   &zklock_guc_hosts, ZKLOCK_DEFAULT_HOSTS,
 							   PGC_SUSET, 0,
 							   check_hosts, NULL, NULL);
 	DefineCustomStringVariable("zklock.auth",
 							   "Credentials for ZooKeeper, as scheme:credentials.",
 							   "For tests and tools; what is to last belongs in the file that zklock.auth_file names.",
-							   &zklock_auth, "",
+							   &zklock_guc_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   check_auth, NULL, show_auth);
 	DefineCustomStringVariable("zklock.auth_file",
 							   "File with the credentials for ZooKeeper.",
 							   "One line scheme:credentials, read when a session with ZooKeeper begins.  A relative path is taken from the data directory.",
-							   &zklock_auth_file, "",
+							   &zklock_guc_auth_file, "",
 							   PGC_SUSET, 0,
 							   NULL, NULL, NULL);
 	DefineCustomStringVariable("zklock.acl",
 							   "Access control list of the nodes that are created.",
 							   "scheme:id:permissions, separated by commas.",
-							   &zklock_acl, "world:anyone:cdrwa",
+							   &zklock_guc_acl, "world:anyone:cdrwa",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   check_acl, NULL, NULL);
 	DefineCustomStringVariable("zklock.path_prefix",
@@ -402,32 +402,32 @@ zklock_guc_init(void)
 	DefineCustomIntVariable("zklock.max_locks_per_backend",
 							"How many locks a backend may hold and wait for at once.",
 							"Zero: as many as it likes.",
-							&zklock_max_locks_per_backend, 0, 0, INT_MAX,
+							&zklock_guc_max_locks_per_backend, 0, 0, INT_MAX,
 							PGC_SUSET, 0,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Time after which ZooKeeper gives up a silent session and its locks.",
 							"The server may negotiate another value; see zk_session().",
-							&zklock_session_timeout, 10000, 1000,
+							&zklock_guc_session_timeout, 10000, 1000,
 							24 * 60 * 60 * 1000,
 							PGC_USERSET, GUC_UNIT_MS,
 							check_session_timeout, NULL, NULL);
 	DefineCustomIntVariable("zklock.connect_timeout",
 							"Longest wait for a connection to ZooKeeper.",
 							NULL,
-							&zklock_connect_timeout, 10000, 1, INT_MAX,
+							&zklock_guc_connect_timeout, 10000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.idle_session_timeout",
 							"Time after which a session with ZooKeeper that is not used is closed.",
 							"Zero: it stays open.",
-							&zklock_idle_session_timeout, 0, 0, INT_MAX,
+							&zklock_guc_idle_session_timeout, 0, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							check_idle_session_timeout, NULL, NULL);
 	DefineCustomEnumVariable("zklock.default_scope",
 							 "Scope of locks that are taken without naming one.",
 							 NULL,
-							 &zklock_default_scope, 0,
+							 &zklock_guc_default_scope, 0,
 							 scope_options,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
@@ -435,7 +435,7 @@ zklock_guc_init(void)
 	DefineCustomBoolVariable("zklock.revocable",
 							 "Locks that are taken can be revoked, which cancels the holder's statement.",
 							 "See zk_lock_revoke().",
-							 &zklock_revocable, false,
+							 &zklock_guc_revocable, false,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 
@@ -443,7 +443,7 @@ zklock_guc_init(void)
 	DefineCustomBoolVariable("zklock.deadlock_detection",
 							 "A wait for a lock that is part of a deadlock is ended.",
 							 "A waiting backend looks for deadlocks every deadlock_timeout.",
-							 &zklock_deadlock_detection, true,
+							 &zklock_guc_deadlock_detection, true,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 
@@ -454,14 +454,14 @@ zklock_guc_init(void)
 	DefineCustomEnumVariable("zklock.confirm_commit",
 							 "When a commit asks ZooKeeper whether locks are still held.",
 							 "\"lease\" asks only if nothing has confirmed the session for a third of its timeout.",
-							 &zklock_confirm_commit, ZKLOCK_CONFIRM_LEASE,
+							 &zklock_guc_confirm_commit, ZKLOCK_CONFIRM_LEASE,
 							 confirm_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 
 	/*
-	 * A role that set it to "server" and called a SECURITY DEFINER function would
-	 * make that function's locks local.
+	 * A role that set it to "server" and called a SECURITY DEFINER function
+	 * would make that function's locks local.
 	 */
 	DefineCustomEnumVariable("zklock.advisory_locks",
 							 "Where PostgreSQL's functions for advisory locks take them.",
@@ -479,44 +479,44 @@ zklock_guc_init(void)
 	DefineCustomEnumVariable("zklock.log_level",
 							 "Message level of lost connections and of what the ZooKeeper client library logs.",
 							 NULL,
-							 &zklock_log_level, LOG,
+							 &zklock_guc_log_level, LOG,
 							 level_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 
 	/*
 	 * With a session for each of its backends, one role could use up the
-	 * connections that ZooKeeper permits to the server.  Then the worker could
-	 * not connect again.
+	 * connections that ZooKeeper permits to the server.  Then the worker
+	 * could not connect again.
 	 */
 	DefineCustomEnumVariable("zklock.session_mode",
 							 "Whose ZooKeeper session holds the locks.",
 							 "\"backend\" has each backend begin one; \"server\" uses one for all, if the library is in shared_preload_libraries.",
-							 &zklock_session_mode, ZKLOCK_SESSION_BACKEND,
+							 &zklock_guc_session_mode, ZKLOCK_SESSION_BACKEND,
 							 session_options,
 							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.handover_time",
 							"How long backends may hand a lock over among themselves before it is other servers' turn.",
 							"With zklock.session_mode = \"server\".  0 has each wait in ZooKeeper's queue.",
-							&zklock_handover_time, 100, 0, 60 * 60 * 1000,
+							&zklock_guc_handover_time, 100, 0, 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.keep_time",
 							"How long the server keeps a lock that no backend uses any more, until another client wants it.",
 							"With zklock.session_mode = \"server\" and zklock.handover_time.  0 gives each lock up at once.",
-							&zklock_keep_time, 0, 0, 60 * 1000,
+							&zklock_guc_keep_time, 0, 0, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
 	/*
-	 * When a session ends, ZooKeeper writes the paths of all its nodes into one
-	 * transaction, which should stay well below 1 MB.
+	 * When a session ends, ZooKeeper writes the paths of all its nodes into
+	 * one transaction, which should stay well below 1 MB.
 	 */
 	DefineCustomIntVariable("zklock.max_kept_locks",
 							"How many locks the server may keep at a time.",
 							"They use room of zklock.max_locks that is free.",
-							&zklock_max_kept_locks, 1024, 0, 8192,
+							&zklock_guc_max_kept_locks, 1024, 0, 8192,
 							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 
@@ -527,7 +527,7 @@ zklock_guc_init(void)
 	DefineCustomIntVariable("zklock.max_locks",
 							"How many locks, held or waited for by a backend, there is room for in shared memory.",
 							"With zklock.session_mode = \"backend\", others are only counted; see zk_lock_stats.",
-							&zklock_max_locks, 2048, 16, 1024 * 1024,
+							&zklock_guc_max_locks, 2048, 16, 1024 * 1024,
 							process_shared_preload_libraries_in_progress ?
 							PGC_POSTMASTER : PGC_SIGHUP, 0,
 							NULL, NULL, NULL);

@@ -33,27 +33,27 @@ typedef enum ZkLockAdvisoryLocks
 	ZKLOCK_ADVISORY_CLUSTER		/* in ZooKeeper */
 } ZkLockAdvisoryLocks;
 
-extern char *zklock_hosts;
-extern char *zklock_auth;		/* takes precedence over zklock_auth_file */
-extern char *zklock_auth_file;
-extern char *zklock_acl;
-extern int	zklock_max_locks_per_backend;	/* 0: any number */
-extern int	zklock_session_timeout; /* ms */
-extern int	zklock_connect_timeout; /* ms */
-extern int	zklock_idle_session_timeout;	/* ms; 0: none */
-extern int	zklock_default_scope;	/* number of the label of zk_lock_scope,
-									 * from 0 */
-extern bool zklock_revocable;
-extern bool zklock_deadlock_detection;
-extern int	zklock_confirm_commit;	/* a ZkLockConfirmCommit */
-extern int	zklock_log_level;	/* an elevel */
-extern int	zklock_session_mode; /* a ZkLockSessionMode */
+extern char *zklock_guc_hosts;
+extern char *zklock_guc_auth;	/* takes precedence over zklock_guc_auth_file */
+extern char *zklock_guc_auth_file;
+extern char *zklock_guc_acl;
+extern int	zklock_guc_max_locks_per_backend;	/* 0: any number */
+extern int	zklock_guc_session_timeout; /* ms */
+extern int	zklock_guc_connect_timeout; /* ms */
+extern int	zklock_guc_idle_session_timeout;	/* ms; 0: none */
+extern int	zklock_guc_default_scope;	/* number of the label of
+										 * zk_lock_scope, from 0 */
+extern bool zklock_guc_revocable;
+extern bool zklock_guc_deadlock_detection;
+extern int	zklock_guc_confirm_commit;	/* a ZkLockConfirmCommit */
+extern int	zklock_guc_log_level;	/* an elevel */
+extern int	zklock_guc_session_mode;	/* a ZkLockSessionMode */
 
 /* These have an effect only with shared_preload_libraries. */
-extern int	zklock_handover_time;	/* ms; 0: each claim has its own node */
-extern int	zklock_keep_time;			/* ms; 0: no node is kept */
-extern int	zklock_max_kept_locks;
-extern int	zklock_max_locks;
+extern int	zklock_guc_handover_time;	/* ms; 0: each claim has its own node */
+extern int	zklock_guc_keep_time;	/* ms; 0: no node is kept */
+extern int	zklock_guc_max_kept_locks;
+extern int	zklock_guc_max_locks;
 
 /*
  * Does this backend have the same hosts, credentials and ACL as the server's

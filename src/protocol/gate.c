@@ -126,7 +126,7 @@ remove_holder(ZkLockGate *gate, ZkLockTurn *turn)
 
 /* Stop waiting.  Only a turn that may join again keeps its ticket. */
 static void
-fail(ZkLockGate *gate, ZkLockTurn *turn, ZkLockVerdict verdict)
+fail_turn(ZkLockGate *gate, ZkLockTurn *turn, ZkLockVerdict verdict)
 {
 	dequeue(gate, turn);
 	turn->state = ZKLOCK_TURN_OUT;
@@ -142,7 +142,7 @@ fail_all(ZkLockGate *gate, ZkLockVerdict verdict, ZkLockTell tell, void *arg)
 	{
 		ZkLockTurn *turn = gate->first;
 
-		fail(gate, turn, verdict);
+		fail_turn(gate, turn, verdict);
 		tell(turn, arg);
 	}
 }
@@ -184,8 +184,9 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 	bool		news = !turn->queued;
 
 	/*
-	 * Nobody is ahead.  A node that another server may keep is ahead, but goes as soon
-	 * as that server sees ours: so this turn has to wait, and is not refused.
+	 * Nobody is ahead.  A node that another server may keep is ahead, but
+	 * goes as soon as that server sees ours: so this turn has to wait, and is
+	 * not refused.
 	 */
 	if (!gate->node.queued && gate->state != ZKLOCK_GATE_HELD &&
 		(turn->prev == NULL || gate->shared))
@@ -198,7 +199,7 @@ mind_others(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockTurn *self,
 	turn->queued = true;
 	if (turn->nowait)
 	{
-		fail(gate, turn, ZKLOCK_TIMED_OUT);
+		fail_turn(gate, turn, ZKLOCK_TIMED_OUT);
 		news = true;
 	}
 	if (news && turn != self)
@@ -249,8 +250,8 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 	uint64_t	before = gate->wanted;
 
 	/*
-	 * The worker may not have reported the loss yet.  A node that is kept was not
-	 * granted to this turn.
+	 * The worker may not have reported the loss yet.  A node that is kept was
+	 * not granted to this turn.
 	 */
 	if (is_holder(turn))
 	{
@@ -289,8 +290,8 @@ zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
 		return false;
 
 	/*
-	 * A node that is held is joined under the conditions of a hand-over: the contenders
-	 * behind it in ZooKeeper's queue wait for this reader, too.
+	 * A node that is held is joined under the conditions of a hand-over: the
+	 * contenders behind it in ZooKeeper's queue wait for this reader, too.
 	 */
 	return gate->state == ZKLOCK_GATE_REQUESTED ||
 		(terms->fit && !node->handover_forbidden &&
@@ -314,7 +315,7 @@ zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation)
 
 bool
 zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
-				  int64_t window, ZkLockTell tell, void *arg)
+					int64_t window, ZkLockTell tell, void *arg)
 {
 	uint64_t	before = gate->wanted;
 	bool		held = is_holder(turn);
@@ -327,8 +328,9 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 	turn->ticket = 0;
 
 	/*
-	 * Beyond the window, it is the turn of those who stand in ZooKeeper's queue.  A
-	 * caller that knows that there are none passes a window without end.
+	 * Beyond the window, it is the turn of those who stand in ZooKeeper's
+	 * queue.  A caller that knows that there are none passes a window without
+	 * end.
 	 */
 	if (held && gate->holder == NULL)
 	{

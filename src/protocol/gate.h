@@ -79,8 +79,9 @@ typedef enum ZkLockTurnState
 typedef struct ZkLockTurn
 {
 	/*
-	 * Results.  The last five are valid while the turn holds the lock.  A token and
-	 * a number identify a grant: the grants of one node are numbered from 0.
+	 * Results.  The last five are valid while the turn holds the lock.  A
+	 * token and a number identify a grant: the grants of one node are
+	 * numbered from 0.
 	 */
 	ZkLockTurnState state;
 	ZkLockVerdict verdict;		/* of the last join */
@@ -92,8 +93,10 @@ typedef struct ZkLockTurn
 	int64_t		token;			/* the node's czxid */
 	int64_t		grant_number;
 
-	bool		revocable;		/* set by the driver: what the backend requests */
-	struct ZkLockTurn *next;	/* in the queue of waiters, or among the holders */
+	bool		revocable;		/* set by the driver: what the backend
+								 * requests */
+	struct ZkLockTurn *next;	/* in the queue of waiters, or among the
+								 * holders */
 
 	/* used by gate.c only */
 	uint64_t	ticket;			/* 0: none */
@@ -106,18 +109,19 @@ typedef enum ZkLockGateState
 	ZKLOCK_GATE_EMPTY,			/* no node is wanted */
 	ZKLOCK_GATE_REQUESTED,		/* a node is wanted, and backends wait for it */
 	ZKLOCK_GATE_HELD,			/* the node is granted, and backends hold it */
-	ZKLOCK_GATE_KEPT			/* it is granted, and no backend holds it or waits */
+	ZKLOCK_GATE_KEPT			/* it is granted, and no backend holds it or
+								 * waits */
 } ZkLockGateState;
 
 /* The node of a gate.  It is all zero in state ZKLOCK_GATE_EMPTY. */
 typedef struct ZkLockGateNode
 {
 	bool		queued;			/* contenders are ahead of it, or were */
-	bool		yielding;		/* the only one is a node that another server may
-								 * keep; `queued` is not set for that */
+	bool		yielding;		/* the only one is a node that another server
+								 * may keep; `queued` is not set for that */
 	bool		revocable;		/* of the backend that requested it.  No other
-								 * reader, and nobody after it was kept, gets it
-								 * if its request differs. */
+								 * reader, and nobody after it was kept, gets
+								 * it if its request differs. */
 	bool		shut;			/* no reader joins any more */
 
 	/* valid once it is granted */
@@ -220,8 +224,8 @@ extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
  * `now` and `window` have the unit of zklock_gate_granted()'s `now`.
  */
 extern bool zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
-							  int64_t now, int64_t window,
-							  ZkLockTell tell, void *arg);
+								int64_t now, int64_t window,
+								ZkLockTell tell, void *arg);
 
 /*
  * A number that orders the turns of a gate: holders have the lowest one, and the
@@ -319,7 +323,7 @@ extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,
 
 /* The node was granted, and another client has deleted it. */
 extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
-							   ZkLockTell tell, void *arg);
+									 ZkLockTell tell, void *arg);
 
 /* The session of this generation is over, and so are all earlier ones. */
 extern bool zklock_gate_expired(ZkLockGate *gate, uint64_t generation,

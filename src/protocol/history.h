@@ -27,7 +27,8 @@
 typedef struct ZkLockHistory
 {
 	uint32_t	hash;			/* of the lock */
-	bool		alone;			/* do the last two nodes have consecutive numbers? */
+	bool		alone;			/* do the last two nodes have consecutive
+								 * numbers? */
 	int64_t		number;			/* of the last node */
 	int64_t		used_at;		/* when the last node was used last */
 	int64_t		pause;			/* duration of the last pause; 0: none */

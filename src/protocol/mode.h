@@ -46,8 +46,8 @@ typedef struct ZkLockModeRow
 	const ZkLockContender *kind;	/* kind of its nodes, which determines the
 									 * conflicts; NULL: it has no queue */
 	bool		has_permits;	/* several holders at once, up to a number */
-	bool		has_gate;		/* backends of one server have one node for it,
-								 * see gate.h */
+	bool		has_gate;		/* backends of one server have one node for
+								 * it, see gate.h */
 	bool		revocable;		/* a node's data may change while it is held */
 } ZkLockModeRow;
 

@@ -25,7 +25,7 @@
 /* No lock of any client is there, or below, and none is looked for there. */
 #define ZKLOCK_PATH_RESERVED "/zklock"
 
-/* Parent of the records of waits (walk.h) */
+/* Parent of the records of waits (deadlock_walk.h) */
 #define ZKLOCK_PATH_RECORDS ZKLOCK_PATH_RESERVED "/waits"
 
 /*

@@ -249,8 +249,8 @@ feed_queued(ZkLockRecipe *r, const ZkLockEvent *ev,
 		case ZKLOCK_EV_VERIFIED:
 
 			/*
-			 * A node of another session is deleted when that session ends.
-			 * We must not rely on it, whatever its name (CURATOR-604).
+			 * A node of another session is deleted when that session ends. We
+			 * must not rely on it, whatever its name (CURATOR-604).
 			 */
 			if (ev->reply == ZKLOCK_OK && ev->owner == r->outcome.session_id)
 				r->outcome.token = ev->czxid;
@@ -628,8 +628,8 @@ contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 /* What both have in common */
 
 static void
-begin(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
-	  int64_t session, ZkLockActions *out)
+begin_recipe(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
+			 int64_t session, ZkLockActions *out)
 {
 	memset(r, 0, sizeof(*r));
 	r->params = *params;
@@ -645,7 +645,7 @@ zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 {
 	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];
 
-	begin(r, params, prefix, session, out);
+	begin_recipe(r, params, prefix, session, out);
 	r->fixed = mode->marker == NULL;
 	r->counted = mode->has_permits && params->permits == ZKLOCK_COUNTED;
 	r->permits = params->permits;
@@ -667,7 +667,7 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 {
 	const ZkLockContender *kind;
 
-	begin(r, params, prefix, session, out);
+	begin_recipe(r, params, prefix, session, out);
 	r->fixed = true;
 	r->outcome.grant_number = params->grant_number;
 	kind = zklock_contender_parse(from, &r->outcome.seq);

@@ -68,16 +68,16 @@ typedef struct ZkLockEvent
 typedef enum ZkLockActionKind
 {
 	ZKLOCK_DO_MAKE_PARENTS,		/* create the missing ancestors of our node */
-	ZKLOCK_DO_CREATE,			/* create our node: prefix || marker || seq, or
-								 * the fixed `name` */
+	ZKLOCK_DO_CREATE,			/* create our node: prefix || marker || seq,
+								 * or the fixed `name` */
 	ZKLOCK_DO_LIST,				/* read the children around our node, leaving
 								 * a watch if the mode has permits */
 	ZKLOCK_DO_WATCH,			/* get `name`, leaving a watch if it exists */
 	ZKLOCK_DO_VERIFY,			/* get `name`, without a watch, for its owner */
 	ZKLOCK_DO_TOUCH,			/* set the data of `name`, to notify its
 								 * watchers */
-	ZKLOCK_DO_SYNC,				/* wait until the server has caught up with the
-								 * leader */
+	ZKLOCK_DO_SYNC,				/* wait until the server has caught up with
+								 * the leader */
 	ZKLOCK_DO_SIZE,				/* read the number of leases that others have
 								 * named; or the count, leaving a watch if it
 								 * exists */
@@ -98,8 +98,8 @@ typedef enum ZkLockVerdict
 	ZKLOCK_NOT_A_QUEUE,			/* the parent is an ephemeral node */
 	ZKLOCK_NOT_SIMPLE,			/* the path is a node that is not ephemeral */
 	ZKLOCK_NOT_HELD,			/* the lock to downgrade is gone */
-	ZKLOCK_NO_ROOT,				/* the parents cannot be created: the chroot is
-								 * missing */
+	ZKLOCK_NO_ROOT,				/* the parents cannot be created: the chroot
+								 * is missing */
 	ZKLOCK_EXHAUSTED,			/* the path's sequence numbers are used up */
 	ZKLOCK_FOREIGN_NAME,		/* the name of a contender is too long */
 	ZKLOCK_NO_COUNT,			/* the count of leases does not exist */
@@ -121,8 +121,8 @@ typedef struct ZkLockParams
 	bool		nowait;			/* fail with ZKLOCK_TIMED_OUT instead of
 								 * waiting */
 	bool		wants_holder;	/* with `nowait`: first find the node ahead,
-								 * because the caller has no session of its own
-								 * to do so later */
+								 * because the caller has no session of its
+								 * own to do so later */
 	int			permits;		/* number of leases, or ZKLOCK_COUNTED, if the
 								 * mode has permits */
 	bool		revocable;		/* watch the node for revocation? */
@@ -230,8 +230,8 @@ typedef struct ZkLockRecipe
 	/* parameters of the attempt */
 	ZkLockParams params;
 	bool		fixed;			/* simple or downgrade: the name is given */
-	bool		shared;			/* others share this session; set by the driver
-								 * after the beginning */
+	bool		shared;			/* others share this session; set by the
+								 * driver after the beginning */
 	bool		counted;		/* a count contains the number of leases */
 	int			permits;		/* number of leases, as given or as last read */
 	char		prefix[ZKLOCK_PREFIX_LEN + 1];
@@ -248,8 +248,8 @@ typedef struct ZkLockRecipe
 	uint32_t	size;
 
 	bool		sized;			/* the number that others name is known */
-	uint32_t	count;			/* request that left the watch on the count; 0:
-								 * none */
+	uint32_t	count;			/* request that left the watch on the count;
+								 * 0: none */
 	bool		parents_missing;	/* the last MAKE_PARENTS found no parent */
 	bool		only_shrinks;	/* no contender can appear ahead of our node
 								 * any more */

@@ -21,7 +21,7 @@ void
 zklock_diagnosis_begin(void)
 {
 	if (probe == NULL)
-		probe = zklock_zkprobe_start(zklock_hosts);
+		probe = zklock_zkprobe_start(zklock_guc_hosts);
 }
 
 void
@@ -48,7 +48,7 @@ diagnose(void)
 static const char *
 hint_for_servers(void)
 {
-	return strcmp(zklock_hosts, ZKLOCK_DEFAULT_HOSTS) == 0 ?
+	return strcmp(zklock_guc_hosts, ZKLOCK_DEFAULT_HOSTS) == 0 ?
 		"zklock.hosts has its default value.  Tell where ZooKeeper is: LOAD 'zklock'; ALTER SYSTEM SET zklock.hosts = 'host:port,...'; SELECT pg_reload_conf()." :
 		"Check zklock.hosts and that its servers are up and have a quorum.";
 }

@@ -81,9 +81,9 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 		{
 			case ZKLOCK_DO_MAKE_PARENTS:
 				accepted = zklock_zkclient_create_path(client, driver->dir,
-													driver->size,
-													(int) strlen(driver->size),
-													false, tag);
+													   driver->size,
+													   (int) strlen(driver->size),
+													   false, tag);
 				break;
 			case ZKLOCK_DO_CREATE:
 				accepted = zklock_zkclient_create(client, driver->node,
@@ -555,8 +555,8 @@ zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 	size_t		len = strlen(driver->dir);
 
 	/*
-	 * The request that sets the watch on the count may still be under way, and
-	 * a removal of the watch must not overtake it.
+	 * The request that sets the watch on the count may still be under way,
+	 * and a removal of the watch must not overtake it.
 	 */
 	if (driver->recipe.outcome.verdict == ZKLOCK_PENDING)
 		return (driver->count != NULL && strcmp(path, driver->count) == 0) ||

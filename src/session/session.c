@@ -14,6 +14,7 @@
 
 #include "client/zklog.h"
 #include "common/authfile.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "miscadmin.h"
@@ -102,7 +103,7 @@ receive(void)
 	int64		lease = zklock_session_lease();
 
 	forget_receivers_at_exit();
-	received_at = zklock_zkclient_now();
+	received_at = zklock_clock_now();
 	stale |= lease > 0 && received_at - last_received_at > lease;
 	*inbox_end = zklock_zkclient_receive(client, &status);
 	while (*inbox_end != NULL)
@@ -252,7 +253,7 @@ prepare_to_wait(void)
 }
 
 static void
-replace(char **kept, const char *value)
+replace_string(char **kept, const char *value)
 {
 	char	   *copy = MemoryContextStrdup(TopMemoryContext, value);
 
@@ -263,25 +264,25 @@ replace(char **kept, const char *value)
 
 /* Begin a session, or continue the one with this identity. */
 static void
-begin(const ZkLockIdentity *former)
+begin_session(const ZkLockIdentity *former)
 {
 	ZkLockClientConfig config;
 
 	prepare_to_wait();
 	zklock_diagnosis_discard();
-	replace(&begun_hosts, zklock_hosts);
-	replace(&begun_auth, zklock_auth);
-	replace(&begun_auth_file, zklock_auth_file);
-	replace(&begun_acl, zklock_acl);
-	begun_timeout = zklock_session_timeout;
-	begun_idle_timeout = zklock_idle_session_timeout;
+	replace_string(&begun_hosts, zklock_guc_hosts);
+	replace_string(&begun_auth, zklock_guc_auth);
+	replace_string(&begun_auth_file, zklock_guc_auth_file);
+	replace_string(&begun_acl, zklock_guc_acl);
+	begun_timeout = zklock_guc_session_timeout;
+	begun_idle_timeout = zklock_guc_idle_session_timeout;
 
 	config.hosts = begun_hosts;
 	config.auth = begun_auth[0] == '\0' && begun_auth_file[0] != '\0' ?
 		zklock_authfile_read(begun_auth_file) : begun_auth;
 	config.acl = begun_acl;
 	config.session_timeout = begun_timeout;
-	config.connect_timeout = zklock_connect_timeout;
+	config.connect_timeout = zklock_guc_connect_timeout;
 	config.idle_timeout = begun_idle_timeout;
 	config.wake_fd = wake_fd;
 	config.loss_signal = SIGINT;	/* as for pg_cancel_backend() */
@@ -300,7 +301,7 @@ begin(const ZkLockIdentity *former)
 	memset(&status, 0, sizeof(status));
 	reported_lost = 0;
 	reported_returns = 0;
-	begun_at = received_at = zklock_zkclient_now();
+	begun_at = received_at = zklock_clock_now();
 	is_continued = former != NULL;
 	if (!is_continued)
 		zklock_stats_add(ZKLOCK_SESSIONS, 1);
@@ -312,7 +313,7 @@ void
 zklock_session_begin(const ZkLockIdentity *former)
 {
 	if (client == NULL)
-		begin(former);
+		begin_session(former);
 }
 
 void
@@ -374,12 +375,12 @@ bool
 zklock_session_is_outdated(void)
 {
 	return client != NULL &&
-		(strcmp(begun_hosts, zklock_hosts) != 0 ||
-		 strcmp(begun_auth, zklock_auth) != 0 ||
-		 strcmp(begun_auth_file, zklock_auth_file) != 0 ||
-		 strcmp(begun_acl, zklock_acl) != 0 ||
-		 begun_timeout != zklock_session_timeout ||
-		 begun_idle_timeout != zklock_idle_session_timeout);
+		(strcmp(begun_hosts, zklock_guc_hosts) != 0 ||
+		 strcmp(begun_auth, zklock_guc_auth) != 0 ||
+		 strcmp(begun_auth_file, zklock_guc_auth_file) != 0 ||
+		 strcmp(begun_acl, zklock_guc_acl) != 0 ||
+		 begun_timeout != zklock_guc_session_timeout ||
+		 begun_idle_timeout != zklock_guc_idle_session_timeout);
 }
 
 int64
@@ -425,7 +426,7 @@ report_connection(void)
 	if (status.returns != reported_returns)
 	{
 		reported_returns = status.returns;
-		ereport(zklock_log_level,
+		ereport(zklock_guc_log_level,
 				(errmsg("the connection to ZooKeeper is back after " INT64_FORMAT " ms, with server %s",
 						status.away / ZKLOCK_NS_PER_MS, status.server),
 				 errhidestmt(true),
@@ -435,7 +436,7 @@ report_connection(void)
 		status.lost != reported_lost)
 	{
 		reported_lost = status.lost;
-		ereport(zklock_log_level,
+		ereport(zklock_guc_log_level,
 				(errmsg("the connection to ZooKeeper, with server %s, was lost",
 						status.server),
 				 errhidestmt(true),
@@ -455,7 +456,7 @@ report_log(void)
 	unsigned	suppressed;
 
 	while (zklock_zklog_take(line, &connecting, &suppressed))
-		ereport(connecting ? DEBUG1 : zklock_log_level,
+		ereport(connecting ? DEBUG1 : zklock_guc_log_level,
 				(errmsg_internal("ZooKeeper client: %s", line),
 				 suppressed > 0 ?
 				 errdetail_internal("%u lines before this one were suppressed.",
@@ -501,7 +502,7 @@ zklock_session_wait(int64 deadline)
 {
 	for (;;)
 	{
-		int64		left = deadline - zklock_zkclient_now();
+		int64		left = deadline - zklock_clock_now();
 
 		CHECK_FOR_INTERRUPTS();
 		report_log();
@@ -521,7 +522,7 @@ zklock_session_turn(int64 deadline)
 		receive();
 	if (!news)
 	{
-		wait_for_event(deadline - zklock_zkclient_now());
+		wait_for_event(deadline - zklock_clock_now());
 		if (client != NULL)
 			receive();
 	}
@@ -567,7 +568,7 @@ zklock_session_await(uint64 owner, int n,
 	PG_TRY();
 	{
 		while (replies.missing > 0 && status.state == ZKLOCK_CLIENT_CONNECTED &&
-			   zklock_zkclient_now() < deadline)
+			   zklock_clock_now() < deadline)
 			zklock_session_wait(deadline);
 	}
 	PG_FINALLY();
@@ -583,7 +584,7 @@ zklock_session_await_room(int64 deadline)
 {
 	while (!zklock_zkclient_has_room(client))
 	{
-		if (zklock_zkclient_now() >= deadline)
+		if (zklock_clock_now() >= deadline)
 			return false;
 		zklock_session_wait(deadline);
 	}
@@ -619,8 +620,8 @@ zklock_session_new_owner(void)
 static bool
 wait_until_connected(int64 deadline)
 {
-	int64		limit = begun_at + zklock_connect_timeout * ZKLOCK_NS_PER_MS;
-	int64		now = zklock_zkclient_now();
+	int64		limit = begun_at + zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
+	int64		now = zklock_clock_now();
 	int64		diagnose_at = now +
 		Min((Min(limit, deadline) - now) / 2,
 			DIAGNOSE_AFTER_MS * ZKLOCK_NS_PER_MS);
@@ -642,15 +643,15 @@ wait_until_connected(int64 deadline)
 			case ZKLOCK_CLIENT_EXPIRED:
 			case ZKLOCK_CLIENT_CLOSED:
 				zklock_session_close();
-				begin(NULL);
+				begin_session(NULL);
 				break;
 			default:
 				break;
 		}
-		now = zklock_zkclient_now();
+		now = zklock_clock_now();
 		if (now >= limit)
 			zklock_diagnosis_raise_unreachable(psprintf("There was no answer within %d ms (zklock.connect_timeout).",
-														zklock_connect_timeout));
+														zklock_guc_connect_timeout));
 		if (now >= deadline)
 			return false;
 		if (now >= diagnose_at)
@@ -680,7 +681,7 @@ zklock_session_connect(int64 deadline)
 		return;					/* the recipe handles a lost connection */
 
 	if (client == NULL)
-		begin(NULL);
+		begin_session(NULL);
 
 	/*
 	 * After an error, close the session, so that an idle backend does not

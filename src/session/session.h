@@ -26,10 +26,6 @@
 #include "client/zkclient.h"
 #include "lib/ilist.h"
 
-/* Times are those of zklock_zkclient_now(), in nanoseconds. */
-#define ZKLOCK_NEVER PG_INT64_MAX
-#define ZKLOCK_NS_PER_MS INT64CONST(1000000)
-
 /*
  * Wait until there is a session with a connection.  Errors: 08001 after
  * zklock.connect_timeout, at `deadline`, or if the settings are not valid;

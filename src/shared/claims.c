@@ -282,7 +282,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 bool
 zklock_claims_next(int *i, ZkLockClaimRow *row)
 {
-	while (zklock_claimtable != NULL && *i < zklock_max_locks)
+	while (zklock_claimtable != NULL && *i < zklock_guc_max_locks)
 		if (read_claim(&zklock_claimtable->claim[(*i)++], row))
 			return true;
 	return false;
@@ -338,7 +338,7 @@ zklock_claims_usage(void)
 
 	if (zklock_claimtable == NULL)
 		return usage;
-	usage.room = zklock_max_locks;
+	usage.room = zklock_guc_max_locks;
 	usage.kept = zklock_claimtable_kept();
 	usage.used = usage.room - zklock_claimtable_room() - usage.kept;
 	usage.used = Max(usage.used, 0);	/* not read at one moment */

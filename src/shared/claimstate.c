@@ -19,7 +19,10 @@ read_turn(const ZkLockClaim *claim, ZkLockClaimState *state)
 	ZkLockOutcome *outcome = &state->outcome;
 	bool		waits = turn->state == ZKLOCK_TURN_WAITING;
 
-	/* If the attempt has failed, the slot may be that of the next one: see copy_reason(). */
+	/*
+	 * If the attempt has failed, the slot may be that of the next one: see
+	 * copy_reason().
+	 */
 	state->slot = turn->state == ZKLOCK_TURN_OUT && turn->verdict != ZKLOCK_TIMED_OUT ?
 		&claim->slot : &claim->slot.entry->slot;
 	*outcome = state->slot->outcome;
@@ -50,7 +53,10 @@ read_slot(const ZkLockClaim *claim, ZkLockClaimState *state)
 	state->outcome = slot->outcome;
 	state->generation = slot->generation;
 
-	/* The session of a backend's own is current until the backend notices that it is not. */
+	/*
+	 * The session of a backend's own is current until the backend notices
+	 * that it is not.
+	 */
 	current = slot->generation == 0 ||
 		(slot->wanted != 0 && slot->generation == zklock_sessionstate_generation());
 	if (slot->outcome.verdict == ZKLOCK_GRANTED)

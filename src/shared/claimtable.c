@@ -89,8 +89,8 @@ Size
 zklock_claimtable_shmem_size(void)
 {
 	return add_size(add_size(offsetof(ZkLockClaimTable, claim),
-							 mul_size(zklock_max_locks, sizeof(ZkLockClaim))),
-					hash_estimate_size(zklock_max_locks, sizeof(ZkLockEntry)));
+							 mul_size(zklock_guc_max_locks, sizeof(ZkLockClaim))),
+					hash_estimate_size(zklock_guc_max_locks, sizeof(ZkLockEntry)));
 }
 
 void
@@ -106,19 +106,19 @@ zklock_claimtable_shmem_init(void)
 	ctl.match = key_compare;
 	ctl.keycopy = key_copy;
 	ctl.num_partitions = ZKLOCK_PARTITIONS;
-	entries = ShmemInitHash("zklock entries", zklock_max_locks, &ctl,
+	entries = ShmemInitHash("zklock entries", zklock_guc_max_locks, &ctl,
 							HASH_ELEM | HASH_FUNCTION | HASH_COMPARE |
 							HASH_KEYCOPY | HASH_PARTITION | HASH_FIXED_SIZE);
 	table = ShmemInitStruct("zklock claims",
 							offsetof(ZkLockClaimTable, claim) +
-							zklock_max_locks * sizeof(ZkLockClaim), &found);
+							zklock_guc_max_locks * sizeof(ZkLockClaim), &found);
 	zklock_claimtable = table;
 	if (found)
 		return;
 	memset(table, 0, offsetof(ZkLockClaimTable, claim));
 	SpinLockInit(&table->mutex);
 	pg_atomic_init_u64(&table->unlisted, 0);
-	for (int i = zklock_max_locks - 1; i >= 0; i--)
+	for (int i = zklock_guc_max_locks - 1; i >= 0; i--)
 	{
 		ZkLockClaim *claim = &table->claim[i];
 
@@ -326,7 +326,7 @@ zklock_claimtable_find(const ZkLockEntryKey *key, LWLock **lock)
 
 /* Has the worker finished with this slot? */
 static bool
-is_idle(const ZkLockSlot *slot, uint64 wanted)
+is_slot_idle(const ZkLockSlot *slot, uint64 wanted)
 {
 	return wanted == 0 && slot->taken == 0;
 }
@@ -339,12 +339,12 @@ zklock_claimtable_free(ZkLockClaim *claim)
 
 	if (!claim->ended)
 		return;
-	if (!is_idle(&claim->slot, claim->slot.wanted))
+	if (!is_slot_idle(&claim->slot, claim->slot.wanted))
 	{
 		zklock_owners_charge(&claim->charge);
 		return;
 	}
-	if (last && !is_idle(&entry->slot, entry->gate.wanted))
+	if (last && !is_slot_idle(&entry->slot, entry->gate.wanted))
 	{
 		entry->kept_claim = claim;
 		if (entry->gate.state != ZKLOCK_GATE_KEPT)

@@ -6,7 +6,7 @@
  *
  * The LWLock of an entry's hash protects the entry and its claims.  A process
  * that holds it does not wait for another lock except a spinlock, does not
- * allocate, and sends no request to ZooKeeper.  Only positions.c acquires the
+ * allocate, and sends no request to ZooKeeper.  Only deadlock_positions.c acquires the
  * locks of all entries, in their order.
  *
  *-------------------------------------------------------------------------
@@ -46,8 +46,8 @@ typedef struct ZkLockSlot
 	/* set by backends; `wanted` of an entry's slot is in its gate */
 	uint64		wanted;			/* serial of the wanted attempt; 0: no node */
 	uint64		last_wanted;
-	uint32		generation;		/* generation of the request; 0: the node is in
-								 * the backend's own session */
+	uint32		generation;		/* generation of the request; 0: the node is
+								 * in the backend's own session */
 	ZkLockParams params;		/* in an entry's slot, the mode only */
 	uint32		asked;			/* number of the last question whether a
 								 * granted node exists */
@@ -87,8 +87,8 @@ typedef struct ZkLockEntry
 
 	/*
 	 * The last claim if it has ended, but is kept until the node of the gate
-	 * is gone.  So every entry can be found through a claim.  It is not charged
-	 * for a node that the server keeps.
+	 * is gone.  So every entry can be found through a claim.  It is not
+	 * charged for a node that the server keeps.
 	 */
 	struct ZkLockClaim *kept_claim;
 } ZkLockEntry;
@@ -102,8 +102,8 @@ struct ZkLockClaim
 	ZkLockCharge charge;		/* charged while it has ended, but is not free
 								 * yet */
 
-	ZkLockSlot	slot;			/* slot.entry is the claim's entry; NULL: it is
-								 * free */
+	ZkLockSlot	slot;			/* slot.entry is the claim's entry; NULL: it
+								 * is free */
 	ZkLockTurn	turn;
 	bool		at_gate;		/* the backend uses the gate, not the slot of
 								 * the claim */
@@ -117,20 +117,20 @@ struct ZkLockClaim
 	int			procno;
 	Oid			role;
 	bool		hidden;			/* a part of what another claim represents */
-	ZkLockClaim *part;			/* hidden claim that the backend has waited for
-								 * first.  It may have ended since. */
+	ZkLockClaim *part;			/* hidden claim that the backend has waited
+								 * for first.  It may have ended since. */
 	bool		lost;
 	bool		revoked;
 	TimestampTz waitstart;
 
 	/*
-	 * The wait of the backend, as positions.c reads it.  `changes` is the number of
-	 * changes of the claim by its backend.  It continues when the claim is
-	 * used again.
+	 * The wait of the backend, as deadlock_positions.c reads it.  `changes`
+	 * is the number of changes of the claim by its backend.  It continues
+	 * when the claim is used again.
 	 */
 	uint64		changes;
-	bool		waits;			/* the backend waits for the node to be granted,
-								 * or it was granted meanwhile */
+	bool		waits;			/* the backend waits for the node to be
+								 * granted, or it was granted meanwhile */
 	uint32		ensemble;		/* number of the hosts of the backend's own
 								 * session, see zklock_claims_ensemble() */
 
@@ -147,7 +147,7 @@ typedef struct ZkLockClaimTable
 	int			nfree;
 	int			peak;			/* claims from this index on were never used */
 	pg_atomic_uint64 unlisted;
-	ZkLockClaim	claim[FLEXIBLE_ARRAY_MEMBER];
+	ZkLockClaim claim[FLEXIBLE_ARRAY_MEMBER];
 } ZkLockClaimTable;
 
 /* NULL: there is no shared memory for it. */

@@ -31,7 +31,7 @@ extern void zklock_lwlocks_release_partitions(void);
 /* The lock of the slots in stats.c. */
 extern LWLock *zklock_lwlocks_stats(void);
 
-/* The lock of the slots in recordslots.c. */
+/* The lock of the slots in deadlock_slots.c. */
 extern LWLock *zklock_lwlocks_records(void);
 
 #endif							/* ZKLOCK_LWLOCKS_H */

@@ -186,7 +186,7 @@ zklock_owners_pass_to_role(void)
 		if (role != NULL)
 		{
 			ZkLockCharge *charge = dlist_head_element(ZkLockCharge, link,
-													 &me->charges);
+													  &me->charges);
 
 			remove_charge(charge);
 			add_charge(role, charge);
@@ -251,7 +251,7 @@ zklock_owners_unfinished(ZkLockUnfinished *unfinished)
 int
 zklock_owners_share(void)
 {
-	return Max(zklock_max_locks / zklock_compat_max_backends(), MIN_SHARE);
+	return Max(zklock_guc_max_locks / zklock_compat_max_backends(), MIN_SHARE);
 }
 
 static bool

@@ -29,7 +29,7 @@ enum
 	CANCEL_OFF,
 	CANCEL_ON,
 	CANCEL_SENT,				/* the worker has requested a cancellation */
-	CANCEL_DONE				/* the backend has cancelled the statement */
+	CANCEL_DONE					/* the backend has cancelled the statement */
 };
 
 /* The state of one backend */
@@ -131,7 +131,7 @@ static bool registered = false;
 
 /* Cancel the statement, as StatementCancelHandler() does. */
 static void
-cancel(void)
+cancel_backends(void)
 {
 	if (!proc_exit_inprogress)
 		InterruptPending = QueryCancelPending = true;
@@ -152,7 +152,7 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 
 	if (signalled != NULL &&
 		pg_atomic_compare_exchange_u32(&signalled->cancel_on_loss, &sent, CANCEL_DONE))
-		cancel();
+		cancel_backends();
 	errno = before;
 }
 
@@ -326,7 +326,7 @@ zklock_sessionstate_cancel_on_loss(bool on)
 	 */
 	if (pg_atomic_exchange_u32(&backend->cancel_on_loss,
 							   on ? CANCEL_ON : CANCEL_OFF) == CANCEL_SENT)
-		cancel();
+		cancel_backends();
 }
 
 static void

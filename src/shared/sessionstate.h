@@ -43,8 +43,8 @@ typedef struct ZkLockSessionFailure
 typedef struct ZkLockSessionStatus
 {
 	ZkLockClientStatus client;	/* without what only the worker needs */
-	bool		has_worker;		/* does a worker run?  If not, there is no session
-								 * that can be used. */
+	bool		has_worker;		/* does a worker run?  If not, there is no
+								 * session that can be used. */
 	bool		begun;			/* the session has had a connection */
 	bool		ending;			/* it will end when no lock is held in it */
 	bool		draining;		/* the worker is about to end it */

@@ -11,9 +11,9 @@
 #include "miscadmin.h"
 #include "shared/claimtable.h"
 #include "shared/connlimit.h"
+#include "shared/deadlock_slots.h"
 #include "shared/lwlocks.h"
 #include "shared/owners.h"
-#include "shared/recordslots.h"
 #include "shared/sessionstate.h"
 #include "shared/shmem.h"
 #include "shared/stats.h"
@@ -32,7 +32,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_claimtable_shmem_size());
 	RequestAddinShmemSpace(zklock_owners_shmem_size());
 	RequestAddinShmemSpace(zklock_sessionstate_shmem_size());
-	RequestAddinShmemSpace(zklock_recordslots_shmem_size());
+	RequestAddinShmemSpace(zklock_deadlock_slots_shmem_size());
 	RequestAddinShmemSpace(zklock_stats_shmem_size());
 	RequestAddinShmemSpace(zklock_connlimit_shmem_size());
 	zklock_lwlocks_request();
@@ -51,7 +51,7 @@ startup(void)
 	zklock_claimtable_shmem_init();
 	zklock_owners_shmem_init();
 	zklock_sessionstate_shmem_init();
-	zklock_recordslots_shmem_init();
+	zklock_deadlock_slots_shmem_init();
 	zklock_stats_shmem_init();
 	zklock_connlimit_shmem_init();
 	LWLockRelease(AddinShmemInitLock);

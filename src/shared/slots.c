@@ -9,18 +9,18 @@
 #include "postgres.h"
 
 #include "common/clienttypes.h"
+#include "common/clock.h"
 #include "common/guc.h"
 #include "shared/claimstate.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 
-#define NS_PER_MS INT64CONST(1000000)
 
 /*
  * How long a list of the contenders counts, in ns.  The watch tells of each later one,
  * unless it was lost.
  */
-#define TRUST (5000 * NS_PER_MS)
+#define TRUST (5000 * ZKLOCK_NS_PER_MS)
 
 /* The serial of the attempt that is wanted in a slot. */
 static uint64
@@ -91,7 +91,7 @@ terms_of(const ZkLockGate *gate, int64 lease, ZkLockClock clock)
 		.fit = gate->node.generation == generation && confirmed >= now - lease,
 		.epoch = zklock_sessionstate_epoch(),
 		.now = now,
-		.window = zklock_handover_time * NS_PER_MS,
+		.window = zklock_guc_handover_time * ZKLOCK_NS_PER_MS,
 		.trust = TRUST
 	};
 }
@@ -301,8 +301,8 @@ get_ahead_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 				sizeof(state->text));
 	}
 	else if (entry->slot.outcome.verdict == ZKLOCK_GRANTED)
-		state->other[0] = state->text[0] = '\0';	/* no contender is ahead of
-													 * the node */
+		state->other[0] = state->text[0] = '\0';	/* no contender is ahead
+													 * of the node */
 }
 
 void
@@ -440,11 +440,17 @@ zklock_slots_is_answered(ZkLockClaim *claim, uint32 question, int *present)
 	LWLockAcquire(lock, LW_SHARED);
 	slot = slot_of(claim);
 
-	/* An answer to a later question, of another holder of the node, is as good. */
+	/*
+	 * An answer to a later question, of another holder of the node, is as
+	 * good.
+	 */
 	answered = (int32) (slot->answered - question) >= 0;
 	*present = slot->present;
 
-	/* An answer at the gate's slot is about its next node, and wakes its next holder. */
+	/*
+	 * An answer at the gate's slot is about its next node, and wakes its next
+	 * holder.
+	 */
 	if (claim->at_gate && claim->turn.lost)
 	{
 		answered = true;
@@ -530,7 +536,7 @@ post_if_unserved(ZkLockSlot *slot, uint64 wanted, bool looks)
 void
 zklock_slots_scan(void)
 {
-	for (int i = 0; i < zklock_max_locks; i++)
+	for (int i = 0; i < zklock_guc_max_locks; i++)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		const volatile ZkLockClaim *unlocked_claim = claim;
@@ -569,7 +575,7 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 		request->generation = slot->generation;
 		request->params = source->params;
 		if (slot->gate)
-			request->params.nowait = false;	/* the node is for all waiting
+			request->params.nowait = false; /* the node is for all waiting
 											 * backends */
 		strlcpy(request->path, slot->entry->key.path, sizeof(request->path));
 		strlcpy(request->count, slot->gate ? "" : claim_of_slot(slot)->count,
@@ -664,7 +670,7 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 
 void
 zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
-					 const ZkLockSlotReport *report, int64 now)
+					const ZkLockSlotReport *report, int64 now)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 
@@ -715,7 +721,7 @@ note_node_deleted(ZkLockSlot *slot, uint64 serial)
 
 void
 zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int present,
-					 bool gone)
+					bool gone)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 
@@ -818,7 +824,7 @@ zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
 		return false;
 	node = &slot->entry->gate.node;
 	ends = wanted_at(slot) == serial && !node->rival &&
-		now - node->granted_at >= zklock_handover_time * NS_PER_MS;
+		now - node->granted_at >= zklock_guc_handover_time * ZKLOCK_NS_PER_MS;
 	if (zklock_gate_rival(&slot->entry->gate, serial))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
@@ -840,11 +846,11 @@ zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now)
 		ZkLockGateTerms terms = {
 			.epoch = zklock_sessionstate_epoch(),
 			.now = now,
-			.window = zklock_handover_time * NS_PER_MS,
+			.window = zklock_guc_handover_time * ZKLOCK_NS_PER_MS,
 			.trust = TRUST
 		};
 
-		unused = now - gate->node.kept_at >= zklock_keep_time * NS_PER_MS;
+		unused = now - gate->node.kept_at >= zklock_guc_keep_time * ZKLOCK_NS_PER_MS;
 		if (any || unused || gate->node.kept_epoch != terms.epoch)
 		{
 			(void) zklock_gate_drop_kept(gate);
@@ -868,7 +874,7 @@ zklock_slots_is_room_needed(void)
 bool
 zklock_slots_has_room_to_keep(void)
 {
-	return zklock_claimtable_room() > zklock_max_locks / 2;
+	return zklock_claimtable_room() > zklock_guc_max_locks / 2;
 }
 
 static void
@@ -900,7 +906,7 @@ expire_gate(ZkLockEntry *entry, uint32 generation)
 void
 zklock_slots_expire(uint32 generation)
 {
-	for (int i = 0; i < zklock_max_locks; i++)
+	for (int i = 0; i < zklock_guc_max_locks; i++)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_EXCLUSIVE);
@@ -951,7 +957,7 @@ zklock_slots_pid(ZkLockSlot *slot)
 bool
 zklock_slots_are_busy(void)
 {
-	for (int i = 0; i < zklock_max_locks; i++)
+	for (int i = 0; i < zklock_guc_max_locks; i++)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);

@@ -61,7 +61,7 @@ typedef struct ZkLockSlotState
  * confirmed the session less than `lease` ago.
  */
 extern void zklock_slots_request(ZkLockClaim *claim,
-								const ZkLockSlotParams *params);
+								 const ZkLockSlotParams *params);
 
 /* Return the state of the request. */
 extern void zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state);
@@ -105,7 +105,7 @@ extern uint32 zklock_slots_ask(ZkLockClaim *claim);
  * ZKLOCK_ANSWER_GONE if the node is known to be gone.
  */
 extern bool zklock_slots_is_answered(ZkLockClaim *claim, uint32 question,
-									  int *present);
+									 int *present);
 
 /*
  * Is the granted node known to be deleted?  Its deletion also counts as a
@@ -134,7 +134,7 @@ typedef struct ZkLockSlotRequest
 	uint32		generation;		/* generation of the request */
 	ZkLockParams params;
 	char		path[ZKLOCK_PATH_SIZE];
-	char		count[ZKLOCK_PATH_MAX + 1];	/* "": none */
+	char		count[ZKLOCK_PATH_MAX + 1]; /* "": none */
 	char		from[ZKLOCK_NAME_SIZE]; /* "": no downgrade */
 	char		data[ZKLOCK_SLOT_TEXT];
 } ZkLockSlotRequest;
@@ -189,15 +189,15 @@ extern void zklock_slots_drop(ZkLockSlot *slot);
 
 /* Report the state of the attempt with this serial. */
 extern void zklock_slots_report(ZkLockSlot *slot, uint64 serial,
-								 uint32 generation,
-								 const ZkLockSlotReport *report, int64 now);
+								uint32 generation,
+								const ZkLockSlotReport *report, int64 now);
 
 /*
  * Answer a question.  If the node is `gone`, this includes
  * zklock_slots_node_deleted().
  */
 extern void zklock_slots_answer(ZkLockSlot *slot, uint64 serial,
-								 uint32 question, int present, bool gone);
+								uint32 question, int present, bool gone);
 
 /*
  * The granted node of this serial is deleted, although the session lives.

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/guc.h"
 #include "common/hashfn.h"
 #include "lib/ilist.h"
@@ -20,8 +21,8 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "worker/attempts.h"
+#include "worker/deadlock_records.h"
 #include "worker/keeper.h"
-#include "worker/records.h"
 
 /*
  * Maximum number of creates under way, for all backends together.  ZooKeeper
@@ -123,7 +124,7 @@ zklock_attempts_init(void)
 	ctl.entrysize = sizeof(Owner);
 	owners = hash_create("zklock owners", 256, &ctl, HASH_ELEM | HASH_BLOBS);
 
-	nbuckets = pg_nextpower2_32(zklock_max_locks);
+	nbuckets = pg_nextpower2_32(zklock_guc_max_locks);
 	watches = MemoryContextAlloc(TopMemoryContext,
 								 nbuckets * sizeof(dlist_head));
 	for (uint32 i = 0; i < nbuckets; i++)
@@ -308,7 +309,7 @@ report(WorkerAttempt *attempt)
 		dlist_push_tail(&settled, &attempt->link);
 	}
 	zklock_slots_report(attempt->slot, attempt->serial, attempt->generation,
-						 &report, zklock_zkclient_now());
+						&report, zklock_clock_now());
 
 	/*
 	 * The recipe does not notice that its own node was deleted, if the node
@@ -398,7 +399,7 @@ data_of_server(const ZkLockSlotRequest *asked)
 }
 
 static void
-begin(WorkerAttempt *attempt, const void *arg)
+begin_recipe(WorkerAttempt *attempt, const void *arg)
 {
 	const ZkLockSlotRequest *asked = arg;
 	ZkLockRequest wanted = {
@@ -475,9 +476,9 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 	if (message->rc == ZKLOCK_RC_NO_NODE)
 		note_node_deleted(attempt);
 	zklock_slots_answer(attempt->slot, attempt->serial, attempt->question,
-						 message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
-						 message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
-						 ZKLOCK_ANSWER_NONE, is_node_deleted(attempt));
+						message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
+						message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
+						ZKLOCK_ANSWER_NONE, is_node_deleted(attempt));
 	attempt->question = 0;
 	forget_owner(message->tag.owner);
 }
@@ -536,7 +537,7 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 	else if (entry != NULL)
 		run_step(entry->attempt, process_reply, message);
 	else if (owner != 0)
-		zklock_records_process_reply(message);
+		zklock_deadlock_records_process_reply(message);
 }
 
 void
@@ -585,7 +586,7 @@ begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 	attempt->context = spare;
 	spare = NULL;
 	dlist_push_tail(&pending, &attempt->link);
-	run_step(attempt, begin, request);
+	run_step(attempt, begin_recipe, request);
 }
 
 static void
@@ -664,7 +665,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 
 		if (zklock_slots_take(slot, request.wanted))
 			zklock_slots_report(slot, request.wanted, request.generation,
-								 &expired, zklock_zkclient_now());
+								&expired, zklock_clock_now());
 		return;
 	}
 	if (!has_room(is_session))
@@ -695,7 +696,7 @@ try_to_process_slot(ZkLockSlot *slot, bool is_session)
 		FlushErrorState();
 		if (request.wanted != request.taken)
 			zklock_slots_report(slot, request.wanted, request.generation,
-								 &denied, zklock_zkclient_now());
+								&denied, zklock_clock_now());
 		else if (request.asked != 0)
 			zklock_slots_answer(slot, request.wanted, request.asked,
 								ZKLOCK_ANSWER_NONE, false);
@@ -754,7 +755,7 @@ void
 zklock_attempts_renew_lease(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
-	int64		now = zklock_zkclient_now();
+	int64		now = zklock_clock_now();
 	WorkerAttempt *attempt;
 	ZkLockTag	tag = {0};
 

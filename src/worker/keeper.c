@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/guc.h"
 #include "common/hashfn.h"
 #include "protocol/contender.h"
@@ -86,7 +87,7 @@ zklock_keeper_update_epoch(bool keeps, bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 	uint32		connects = status == NULL ? 0 : status->connects;
 
-	keeps = keeps && zklock_keep_time > 0 && zklock_max_kept_locks > 0 && zklock_handover_time > 0;
+	keeps = keeps && zklock_guc_keep_time > 0 && zklock_guc_max_kept_locks > 0 && zklock_guc_handover_time > 0;
 	if (keeps != kept || (keeps && (stale || connects != connects_seen)))
 	{
 		zklock_sessionstate_begin_epoch(keeps);
@@ -113,11 +114,11 @@ zklock_keeper_may_keep(const char *path, ZkLockMode mode)
 {
 	uint32		hash = zklock_claimtable_hash(path, mode);
 
-	return kept && nkeepers < zklock_max_kept_locks && !is_mutex(path) &&
+	return kept && nkeepers < zklock_guc_max_kept_locks && !is_mutex(path) &&
 		!zklock_mode_is_shared(mode) &&
 		zklock_slots_has_room_to_keep() &&
-		zklock_history_may_keep(history_of(hash), hash, zklock_zkclient_now(),
-								zklock_keep_time * ZKLOCK_NS_PER_MS);
+		zklock_history_may_keep(history_of(hash), hash, zklock_clock_now(),
+								zklock_guc_keep_time * ZKLOCK_NS_PER_MS);
 }
 
 bool
@@ -132,7 +133,7 @@ zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
 	if (zklock_mode_is_shared(r->params.mode))
 		return false;
 	alone = zklock_history_granted(history_of(hash), hash, r->outcome.seq);
-	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_max_kept_locks)
+	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_guc_max_kept_locks)
 		return false;
 	keeper->slot = slot;
 	keeper->serial = serial;
@@ -163,7 +164,7 @@ zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
 		return;
 	keeper->look = look;
 	keeper->look_epoch = zklock_sessionstate_epoch();
-	keeper->look_sent = zklock_zkclient_now();
+	keeper->look_sent = zklock_clock_now();
 	tag = (ZkLockTag) {keeper->driver->owner, LIST_BIT | look};
 	if (!zklock_zkclient_list(zklock_session_client(), keeper->driver->dir,
 							  ZKLOCK_WATCH_KEPT, tag))
@@ -180,7 +181,7 @@ zklock_keeper_is_list(const ZkLockTag *tag)
 static void
 note_rival(ZkLockKeeper *keeper)
 {
-	int64		now = zklock_zkclient_now();
+	int64		now = zklock_clock_now();
 
 	keeper->recalled |= zklock_slots_rival(keeper->slot, keeper->serial, now);
 }
@@ -221,11 +222,11 @@ zklock_keeper_process_event(const char *path)
 void
 zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 {
-	int64		now = zklock_zkclient_now();
+	int64		now = zklock_clock_now();
 
 	if (driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 		zklock_history_ended(history_of(keeper->hash), keeper->hash,
-							 now - (keeper->unused ? zklock_keep_time * ZKLOCK_NS_PER_MS : 0));
+							 now - (keeper->unused ? zklock_guc_keep_time * ZKLOCK_NS_PER_MS : 0));
 	if (keeper->slot == NULL)
 		return;
 	if (keeper->recalled)
@@ -246,15 +247,16 @@ check(ZkLockKeeper *keeper, bool any)
 	if (keeper->look != 0 && keeper->look_epoch != zklock_sessionstate_epoch())
 		finish_look(keeper, false);
 	keeper->unused |= zklock_slots_check_kept(keeper->slot, keeper->serial, any,
-											  zklock_zkclient_now());
+											  zklock_clock_now());
 }
 
 void
 zklock_keeper_check_all(void)
 {
-	int64		now = zklock_zkclient_now();
+	int64		now = zklock_clock_now();
 	bool		any = nkeepers > 0 && zklock_slots_is_room_needed();
-	int			surplus = nkeepers - zklock_max_kept_locks;	/* the setting was reduced */
+	int			surplus = nkeepers - zklock_guc_max_kept_locks; /* the setting was
+																 * reduced */
 	dlist_iter	iter;
 
 	if (!check_due && !any && now < check_at)

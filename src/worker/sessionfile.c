@@ -56,7 +56,7 @@ read_file(const char *path, void *data, size_t size)
  * Set the fields that must match.  Returns false if they cannot be determined.
  */
 static bool
-describe(SessionFile *file)
+describe_file(SessionFile *file)
 {
 	struct stat st;
 
@@ -75,7 +75,7 @@ describe(SessionFile *file)
  * previous file, or none.
  */
 static bool
-replace(const SessionFile *file)
+replace_file(const SessionFile *file)
 {
 	int			fd;
 	bool		ok;
@@ -97,11 +97,11 @@ zklock_sessionfile_write(const ZkLockIdentity *identity, int timeout)
 {
 	SessionFile file;
 
-	if (!describe(&file))
+	if (!describe_file(&file))
 		return;
 	file.identity = *identity;
 	file.timeout = timeout;
-	if (!replace(&file))
+	if (!replace_file(&file))
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", SESSION_FILE),
@@ -114,7 +114,7 @@ zklock_sessionfile_read(ZkLockIdentity *identity, int *timeout)
 	SessionFile expected;
 	SessionFile file;
 
-	if (!describe(&expected) ||
+	if (!describe_file(&expected) ||
 		read_file(SESSION_FILE, &file, sizeof(file)) != sizeof(file) ||
 		memcmp(&file, &expected, offsetof(SessionFile, identity)) != 0)
 		return false;

@@ -9,6 +9,7 @@
 
 #include <signal.h>
 
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
@@ -22,8 +23,8 @@
 #include "storage/fd.h"
 #include "tcop/tcopprot.h"
 #include "worker/attempts.h"
+#include "worker/deadlock_records.h"
 #include "worker/keeper.h"
-#include "worker/records.h"
 #include "worker/sessionfile.h"
 #include "worker/worker.h"
 
@@ -122,7 +123,7 @@ set_failure(int sqlstate, const char *message, const char *detail,
  * because this worker itself ends a session that has been without one for too long.
  */
 static void
-describe(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
+describe_session(const ZkLockClientStatus *status, ZkLockSessionStatus *now)
 {
 	now->connect_requests = requests_answered;
 	now->begun = status->connects > 0 &&
@@ -165,12 +166,12 @@ publish_status(const ZkLockSessionStatus *now)
  * session.  A failure remains visible until there is another session.
  */
 static void
-publish(const ZkLockClientStatus *status, bool draining)
+publish_session(const ZkLockClientStatus *status, bool draining)
 {
 	ZkLockSessionStatus now = published;
 
 	if (status != NULL)
-		describe(status, &now);
+		describe_session(status, &now);
 	else if (now.client.state != ZKLOCK_CLIENT_REFUSED &&
 			 now.client.state != ZKLOCK_CLIENT_FAILED)
 		now.client.state = ZKLOCK_CLIENT_NONE;
@@ -201,7 +202,7 @@ wait_for_commits(uint32 generation)
 {
 	while (zklock_sessionstate_is_committing(generation))
 	{
-		zklock_sessionstate_turn(zklock_zkclient_now());
+		zklock_sessionstate_turn(zklock_clock_now());
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 COMMIT_POLL_MS, PG_WAIT_EXTENSION);
@@ -217,7 +218,7 @@ find_former(void)
 	int			timeout;
 
 	if (zklock_sessionfile_read(&former, &timeout))
-		former_until = zklock_zkclient_now() + timeout * ZKLOCK_NS_PER_MS;
+		former_until = zklock_clock_now() + timeout * ZKLOCK_NS_PER_MS;
 }
 
 static void
@@ -239,15 +240,16 @@ end_session(void)
 		status->state == ZKLOCK_CLIENT_EXPIRED;
 	uint32		generation = zklock_sessionstate_end();
 
-	publish(NULL, terminating);
+	publish_session(NULL, terminating);
 	zklock_attempts_drop_all();
-	zklock_records_drop_all();
+	zklock_deadlock_records_drop_all();
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
 	zklock_session_end(CLOSE_TIMEOUT_MS);
 
 	/*
-	 * If there was a connection, assume that ZooKeeper has closed the session.
+	 * If there was a connection, assume that ZooKeeper has closed the
+	 * session.
 	 */
 	if (is_over)
 		zklock_sessionfile_remove();
@@ -280,7 +282,7 @@ begin_session(const ZkLockIdentity *identity)
 		AtEOXact_Files(false);
 		publish_failure(error);
 		FreeErrorData(error);
-		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
+		pause_until = zklock_clock_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 	}
 	PG_END_TRY();
 }
@@ -320,14 +322,14 @@ close_former(void)
 	switch (status->state)
 	{
 		case ZKLOCK_CLIENT_CONNECTING:
-			if (zklock_zkclient_now() < former_until &&
+			if (zklock_clock_now() < former_until &&
 				!zklock_session_is_outdated())
 				return;
 			zklock_session_end(0);
 			break;
 		case ZKLOCK_CLIENT_CONNECTED:
 			/* The connection has extended its life. */
-			former_until = zklock_zkclient_now() +
+			former_until = zklock_clock_now() +
 				status->timeout * ZKLOCK_NS_PER_MS;
 			zklock_session_end(CLOSE_TIMEOUT_MS);
 			break;
@@ -342,8 +344,8 @@ close_former(void)
 			 * has expired.
 			 */
 			requests_answered = zklock_sessionstate_connect_requests();
-			publish(status, false);
-			pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
+			publish_session(status, false);
+			pause_until = zklock_clock_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 			zklock_session_end(0);
 			break;
 	}
@@ -370,7 +372,7 @@ static void
 begin_session_if_needed(void)
 {
 	uint32		connect_requests = zklock_sessionstate_connect_requests();
-	int64		now = zklock_zkclient_now();
+	int64		now = zklock_clock_now();
 
 	if (zklock_session_status() != NULL || now < pause_until)
 		return;
@@ -412,10 +414,10 @@ check_session(void)
 		return;					/* it has not been connected yet */
 
 	/* The failure remains visible until the next attempt. */
-	publish(status, false);
+	publish_session(status, false);
 	if (status->state == ZKLOCK_CLIENT_REFUSED ||
 		(status->connects == 0 && status->state != ZKLOCK_CLIENT_EXPIRED))
-		pause_until = zklock_zkclient_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
+		pause_until = zklock_clock_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 	if (status->connects > 0)
 		end_session();
 	else
@@ -425,7 +427,7 @@ check_session(void)
 static int64
 ending_ms(void)
 {
-	return (zklock_zkclient_now() - ending_since) / ZKLOCK_NS_PER_MS;
+	return (zklock_clock_now() - ending_since) / ZKLOCK_NS_PER_MS;
 }
 
 /* Log the process that keeps the session from its end. */
@@ -475,7 +477,7 @@ update_draining(void)
 	if (!terminating && (is_former || !zklock_session_is_outdated()))
 		clear_ending();
 	else if (ending_since == 0)
-		ending_since = zklock_zkclient_now();
+		ending_since = zklock_clock_now();
 	return ending_since != 0 && ending_ms() % DRAIN_PERIOD_MS < DRAIN_MS;
 }
 
@@ -531,11 +533,11 @@ main_loop(void)
 		 * While backends delay their attempts, do not sleep until the next
 		 * scan.
 		 */
-		bool		stale = zklock_session_turn(zklock_zkclient_now() +
+		bool		stale = zklock_session_turn(zklock_clock_now() +
 												(draining ? DRAIN_MS / 5 : SCAN_MS) *
 												ZKLOCK_NS_PER_MS);
 
-		zklock_sessionstate_turn(zklock_zkclient_now());
+		zklock_sessionstate_turn(zklock_clock_now());
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;
@@ -546,22 +548,22 @@ main_loop(void)
 		save_identity();
 		draining = update_draining();
 		zklock_keeper_update_epoch(is_usable(), stale);
-		publish(status_of_session(), draining);
+		publish_session(status_of_session(), draining);
 		zklock_attempts_renew_lease();
 
 		zklock_attempts_pass_on_revocations();
 		zklock_attempts_deliver(stale);
 		check_session();
-		if (zklock_zkclient_now() >= scan_at)
+		if (zklock_clock_now() >= scan_at)
 		{
 			zklock_slots_scan();
-			scan_at = zklock_zkclient_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
+			scan_at = zklock_clock_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
 		zklock_keeper_check_all();
 		zklock_attempts_process_slots(status_of_session() != NULL &&
-							 status_of_session()->connects > 0);
+									  status_of_session()->connects > 0);
 		if (status_of_session() != NULL && status_of_session()->connects > 0)
-			zklock_records_process(stale);
+			zklock_deadlock_records_process(stale);
 		zklock_attempts_renew_lease();
 		if (end_if_drained())
 			return;
@@ -592,10 +594,10 @@ zklock_worker_main(Datum arg)
 					PGC_S_OVERRIDE);
 	zklock_session_keep_at_exit();
 	zklock_attempts_init();
-	zklock_records_init();
-	zklock_sessionstate_worker_starts(zklock_zkclient_now());
+	zklock_deadlock_records_init();
+	zklock_sessionstate_worker_starts(zklock_clock_now());
 	requests_answered = zklock_sessionstate_connect_requests();
-	publish(NULL, false);
+	publish_session(NULL, false);
 	end_previous_generation();
 	main_loop();
 

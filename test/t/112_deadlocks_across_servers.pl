@@ -15,7 +15,7 @@ use ZkTest;
 use constant {
 	WAITS => '/zklock/waits',
 	TIMEOUT => '200ms',
-	WALKS => 4    # MAX_WALKS in records.c
+	WALKS => 4    # MAX_WALKS in deadlock_records.c
 };
 
 my $zk = ZkServer->new->start;

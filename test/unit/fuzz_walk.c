@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/deadlock_walk.h"
 #include "protocol/path.h"
 #include "protocol/recipe_types.h"
-#include "protocol/walk.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -75,7 +75,7 @@ name_text(Text *text, bool own)
 		text->size < ZKLOCK_RECORD_SIZE && strlen(text->data) == text->size &&
 		text->data[text->size - 1] == '\n' ? text->data : "\n";
 
-	zklock_walk_write_name(text->name, whole, (uint64_t) (text - texts));
+	zklock_deadlock_walk_write_name(text->name, whole, (uint64_t) (text - texts));
 	if (!own)
 		memset(text->name, 'f', 64);
 	text->czxid = (own ? INT64_MAX - 100 : INT64_MAX - 200) + (text - texts);
@@ -132,13 +132,13 @@ answer(ZkLockWalk *walk, const ZkLockWalkRead *read)
 		case ZKLOCK_WALK_LIST_RECORDS:
 			for (int i = 0; i < ntexts; i++)
 				records[2 + i] = texts[i].name;
-			zklock_walk_listed(walk, read, records, ntexts + 2);
+			zklock_deadlock_walk_listed(walk, read, records, ntexts + 2);
 			break;
 		case ZKLOCK_WALK_READ_RECORD:
 			for (int i = 0; i < ntexts; i++)
 				if (strcmp(texts[i].name, read->name) == 0)
 				{
-					zklock_walk_record(walk, read, texts[i].data, texts[i].size,
+					zklock_deadlock_walk_record(walk, read, texts[i].data, texts[i].size,
 									   texts[i].czxid);
 					return;
 				}
@@ -146,10 +146,10 @@ answer(ZkLockWalk *walk, const ZkLockWalkRead *read)
 		case ZKLOCK_WALK_LIST_NODES:
 			/* Otherwise the client library would have to check it. */
 			assert(zklock_path_check(read->name, strlen(read->name)) == NULL);
-			zklock_walk_listed(walk, read, names, nnames);
+			zklock_deadlock_walk_listed(walk, read, names, nnames);
 			break;
 		case ZKLOCK_WALK_SYNC:
-			zklock_walk_synced(walk);
+			zklock_deadlock_walk_synced(walk);
 			break;
 	}
 }
@@ -174,8 +174,8 @@ check_deadlock(const ZkLockWalk *walk)
 	int			n;
 
 	memset(&deadlock, 0xaa, sizeof(deadlock));
-	zklock_walk_pack(walk, &deadlock);
-	n = zklock_walk_unpack(&deadlock, members, &closing);
+	zklock_deadlock_walk_pack(walk, &deadlock);
+	n = zklock_deadlock_walk_unpack(&deadlock, members, &closing);
 	assert(n >= 2 && n <= walk->nmembers);
 	check_member(&closing);
 	assert(strcmp(closing.node, walk->members[walk->nmembers - 1].node) == 0);
@@ -202,8 +202,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] < 0x80)
 		room = (size_t) data[0] * 200;
 	read_input(data + 1, size - 1);
-	zklock_walk_begin(&walk, texts[0].name, memory, room, 0);
-	while (zklock_walk_next(&walk, &read))
+	zklock_deadlock_walk_begin(&walk, texts[0].name, memory, room, 0);
+	while (zklock_deadlock_walk_next(&walk, &read))
 		answer(&walk, &read);
 	assert(walk.verdict != ZKLOCK_WALK_PENDING);
 	assert(walk.nreads <= ZKLOCK_WALK_MAX_READS);

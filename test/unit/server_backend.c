@@ -15,7 +15,7 @@
 #include "backend/acquireall.h"
 #include "backend/await.h"
 #include "backend/cancel.h"
-#include "backend/deadlockreport.h"
+#include "backend/deadlock_report.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/sessionroutine.h"
@@ -179,7 +179,7 @@ draw_timeout(void)
 static void
 draw_wait(void)
 {
-	zklock_revocable = shim_settings()->revocable && percent(80);
+	zklock_guc_revocable = shim_settings()->revocable && percent(80);
 	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
 }
 
@@ -443,7 +443,7 @@ carry_out(void (*statement) (void))
 	PG_TRY();
 	{
 		/* Who has locks stays in their session, whatever the setting is. */
-		zklock_session_mode = own != (zklock_locktable_size() > 0) ?
+		zklock_guc_session_mode = own != (zklock_locktable_size() > 0) ?
 			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
 		server_begins(statement == acquire_many);
 		began_at = shim_now();
@@ -513,7 +513,7 @@ shim_xact_committed(void)
 
 /* Check that the waits are a cycle, and report it. */
 void
-zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
+zklock_deadlock_report_raise(const ZkLockDeadlockMember *members, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
@@ -564,7 +564,7 @@ was_cycle(const ZkLockWalkMember *members, int n)
 
 /* The same for a deadlock across servers. */
 void
-zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n,
+zklock_deadlock_report_raise_across(const ZkLockWalkMember *members, int n,
 								   const ZkLockPgStep *steps, int nsteps)
 {
 	for (int i = 0; i < n - 1; i++)
@@ -670,7 +670,7 @@ is_doomed(void)
 
 	/* A reader may have the token of a stronger lock. */
 	if (first != NULL && first->key.mode != ZKLOCK_SHARED &&
-		zklock_confirm_commit == ZKLOCK_CONFIRM_ALWAYS && server_is_deleted(first->token))
+		zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS && server_is_deleted(first->token))
 		return true;
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))

@@ -69,9 +69,9 @@ server_free_begin(void)
 	copies = shim_memory("copies", sizeof(Copies), &found);
 	if (found)
 		return;
-	if (zklock_max_locks > SERVER_MAX_LOCKS)
+	if (zklock_guc_max_locks > SERVER_MAX_LOCKS)
 		shim_fail("no room for the copies of so many claims");
-	for (int i = 0; i < zklock_max_locks; i++)
+	for (int i = 0; i < zklock_guc_max_locks; i++)
 		copy_claim(&zklock_claimtable->claim[i]);
 	copies->first = zklock_claimtable->free;
 	copies->nfree = zklock_claimtable->nfree;

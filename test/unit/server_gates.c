@@ -275,7 +275,7 @@ readers_beside(const ZkLockClaim *claim)
 {
 	const ZkLockEntryKey *key = &claim->slot.entry->key;
 
-	for (int i = 0; i < zklock_max_locks; i++)
+	for (int i = 0; i < zklock_guc_max_locks; i++)
 	{
 		const ZkLockEntry *entry = zklock_claimtable->claim[i].slot.entry;
 
@@ -369,7 +369,7 @@ __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	const ZkLockEntry *entry = claim->slot.entry;
 	bool		joins = entry->gate.state == ZKLOCK_GATE_EMPTY || !params->at_gate;
 
-	for (int i = 0; joins && i < zklock_max_locks; i++)
+	for (int i = 0; joins && i < zklock_guc_max_locks; i++)
 	{
 		const ZkLockEntry *other = zklock_claimtable->claim[i].slot.entry;
 
@@ -554,7 +554,7 @@ are_holders_right(const ZkLockGate *gate)
 		prev = turn;
 		n++;
 	}
-	for (int i = 0; i < zklock_max_locks; i++)
+	for (int i = 0; i < zklock_guc_max_locks; i++)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
@@ -750,7 +750,7 @@ __wrap_zklock_gate_admits(const ZkLockGate *gate, const ZkLockTurn *turn,
 	bool		may = gate->state == ZKLOCK_GATE_EMPTY ||
 		(!gate->node.shut && gate->node.revocable == turn->revocable &&
 		 (!held || (terms->fit && !history->forbidden &&
-					terms->now - history->since < zklock_handover_time * INT64CONST(1000000))));
+					terms->now - history->since < zklock_guc_handover_time * INT64CONST(1000000))));
 
 	admitted = __real_zklock_gate_admits(gate, turn, terms);
 	if (admitted != may)
@@ -776,7 +776,7 @@ check_window(const ZkLockGate *gate, int64 now)
 	const ZkLockGateNode *node = &gate->node;
 	const History *history = history_of(gate);
 
-	if (now - history->since < zklock_handover_time * INT64CONST(1000000))
+	if (now - history->since < zklock_guc_handover_time * INT64CONST(1000000))
 		return;
 	server_count(SERVER_N_BEYOND);
 	if (!node->keepable || node->rival || history->alone_epoch == 0 ||
@@ -919,7 +919,7 @@ GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
 	int			nreaders = 0;
 	bool		changed = report_node_deleted(gate, serial, tell, arg);
 
-	for (int i = 0; changed && i < zklock_max_locks; i++)
+	for (int i = 0; changed && i < zklock_guc_max_locks; i++)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
@@ -1006,7 +1006,7 @@ __wrap_zklock_gate_drop_kept(ZkLockGate *gate)
 	if (changed)
 		server_count(before.node.kept_epoch != zklock_sessionstate_epoch() ?
 					 SERVER_N_DOUBTED :
-					 shim_now() - before.node.kept_at >= zklock_keep_time * INT64CONST(1000000) ?
+					 shim_now() - before.node.kept_at >= zklock_guc_keep_time * INT64CONST(1000000) ?
 					 SERVER_N_UNUSED : SERVER_N_MADE_ROOM);
 	check_gate(gate, &before, changed);
 	return changed;

@@ -14,8 +14,8 @@
 #include "server_sim.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
+#include "shared/deadlock_slots.h"
 #include "shared/owners.h"
-#include "shared/recordslots.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
@@ -62,11 +62,11 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, bool ending, ui
 		if (server_does_rival_wait(entry->key.path))
 			return "a node is kept that another client waits for";
 		if (shim_now() - entry->gate.node.kept_at >
-			(zklock_keep_time + MAX_UNUSED_MS) * INT64CONST(1000000))
+			(zklock_guc_keep_time + MAX_UNUSED_MS) * INT64CONST(1000000))
 			return "a node is kept for too long";
 		if (entry->kept_claim != NULL && entry->kept_claim->charge.charged)
 			return "a node that is kept is charged to somebody";
-		if (zklock_keep_time == 0 || ending ||
+		if (zklock_guc_keep_time == 0 || ending ||
 			entry->gate.node.kept_epoch != zklock_sessionstate_epoch())
 			return "a node is kept though none is to be";
 	}
@@ -93,7 +93,7 @@ look_at_records(uint32 asleep)
 {
 	ZkLockRecordRequest requests[SHIM_MAX_PROCESSES];
 
-	zklock_recordslots_read(requests);
+	zklock_deadlock_slots_read(requests);
 	for (int i = 0; i < SERVER_PLACES; i++)
 		if (requests[i].wanted != 0 && (asleep & (1U << i)) != 0 && !server_gates_waits(i))
 			return "a backend has a record, and does not wait";
@@ -118,7 +118,7 @@ server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 
 	/* Who has to begin anew may wait for a session. */
 	ready = worker && !status.ending && !status.draining;
-	for (int i = 0; i < zklock_max_locks && wrong == NULL; i++)
+	for (int i = 0; i < zklock_guc_max_locks && wrong == NULL; i++)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 

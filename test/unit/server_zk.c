@@ -1670,7 +1670,7 @@ server_zk_rival_release(int64_t czxid)
 static int64_t read_at[SERVER_MAX_PLACES];
 
 int64_t
-zklock_zkclient_now(void)
+zklock_clock_now(void)
 {
 	if (shim_scheduler_current() >= 0)
 		read_at[shim_scheduler_current()] = sim.now;

@@ -13,8 +13,8 @@
 #include "miscadmin.h"
 #include "shared/claims.h"
 #include "shared/connlimit.h"
+#include "shared/deadlock_positions.h"
 #include "shared/owners.h"
-#include "shared/positions.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shared/stats.h"
@@ -32,8 +32,8 @@ static void
 begin(int procno, int pid)
 {
 	my_procno = procno;
-	zklock_max_locks = stress_plan.max_locks;
-	zklock_handover_time = stress_plan.handover;
+	zklock_guc_max_locks = stress_plan.max_locks;
+	zklock_guc_handover_time = stress_plan.handover;
 	shim_process_begin(procno, pid, stress_plan.nprocesses);
 }
 
@@ -139,7 +139,7 @@ look_at_positions(ZkLockClaim *claim)
 	zklock_claims_wait(claim, NULL);
 	if (!stress_percent(10))
 		return;
-	n = zklock_positions_read(positions, lengthof(positions));
+	n = zklock_deadlock_positions_read(positions, lengthof(positions));
 	for (int i = 0; i < n; i++)
 		if (positions[i].pid == 0 || positions[i].process >= (uint32) MaxBackends)
 			shim_fail("a position of no process");

@@ -485,8 +485,8 @@ stress_worker_main(int procno, int pid)
 	bool		found;
 	Rest		rest;
 
-	zklock_max_locks = stress_plan.max_locks;
-	zklock_handover_time = stress_plan.handover;
+	zklock_guc_max_locks = stress_plan.max_locks;
+	zklock_guc_handover_time = stress_plan.handover;
 	shim_process_begin(procno, pid, stress_plan.nprocesses);
 	ensemble = shim_memory("ensemble", sizeof(Ensemble), &found);
 	zklock_sessionstate_worker_starts(shim_now());

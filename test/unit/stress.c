@@ -92,7 +92,7 @@ wait_for_news(Worker *w, int64_t deadline)
 {
 	struct pollfd pfd = {.fd = w->wake_fd,.events = POLLIN};
 	uint64_t	count;
-	int64_t		left = deadline - zklock_zkclient_now();
+	int64_t		left = deadline - zklock_clock_now();
 
 	if (left <= 0)
 		fail("nothing happened for too long");
@@ -106,7 +106,7 @@ wait_for_news(Worker *w, int64_t deadline)
 static void
 wait_until_connected(Worker *w)
 {
-	int64_t		deadline = zklock_zkclient_now() + DEADLINE_NS;
+	int64_t		deadline = zklock_clock_now() + DEADLINE_NS;
 
 	receive(w);
 	while (w->status.state != ZKLOCK_CLIENT_CONNECTED &&
@@ -117,7 +117,7 @@ wait_until_connected(Worker *w)
 static void
 wait_for_answers(Worker *w)
 {
-	int64_t		deadline = zklock_zkclient_now() + DEADLINE_NS;
+	int64_t		deadline = zklock_clock_now() + DEADLINE_NS;
 
 	receive(w);
 	for (int request = 1; request <= w->asked; request++)
@@ -143,7 +143,7 @@ count_children(Worker *w, const char *path, int64_t deadline)
 {
 	do
 	{
-		if (zklock_zkclient_now() > deadline)
+		if (zklock_clock_now() > deadline)
 			fail("a node was left behind");
 		w->asked = 0;
 		w->nchildren = -1;
@@ -265,7 +265,7 @@ main(int argc, char **argv)
 	/* Every session has ended or is ending: no node may be left. */
 	open_client(w, 0);
 	wait_until_connected(w);
-	deadline = zklock_zkclient_now() + DEADLINE_NS;
+	deadline = zklock_clock_now() + DEADLINE_NS;
 	while (count_children(w, DIR, deadline) > 0 ||
 		   count_children(w, TOP, deadline) > 1)
 		;

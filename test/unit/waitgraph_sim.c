@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/waitgraph.h"
+#include "protocol/deadlock_graph.h"
 
 #define MAX_PROCESSES 10
 #define MAX_QUEUES 6
@@ -344,7 +344,7 @@ check_step(const ZkLockWaitStep *step, uint32_t next, bool *reader, bool *queued
 }
 
 static void
-check_cycle(const ZkLockWaitGraph *graph, uint32_t self)
+check_cycle(const ZkLockDeadlockGraph *graph, uint32_t self)
 {
 	bool		reader = false;
 	bool		queued = false;
@@ -381,7 +381,7 @@ check_cycle(const ZkLockWaitGraph *graph, uint32_t self)
 static void
 play(uint64_t seed)
 {
-	ZkLockWaitGraph graph;
+	ZkLockDeadlockGraph graph;
 	uint32_t	self;
 	bool		found;
 
@@ -389,13 +389,13 @@ play(uint64_t seed)
 	draw();
 	self = sim_random(nprocesses);
 	qsort(positions, (size_t) npositions, sizeof(positions[0]),
-		  zklock_waitgraph_compare);
+		  zklock_deadlock_graph_compare);
 	trace(self);
-	graph = (ZkLockWaitGraph) {
+	graph = (ZkLockDeadlockGraph) {
 		.positions = positions, .npositions = npositions, .vertices = vertices,
 		.nvertices = nprocesses, .ask = ask, .cycle = cycle
 	};
-	found = zklock_waitgraph_search(&graph, self);
+	found = zklock_deadlock_graph_search(&graph, self);
 
 	let_end();
 	find_distances(true);

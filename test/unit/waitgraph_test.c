@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#include "protocol/waitgraph.h"
+#include "protocol/deadlock_graph.h"
 
 #define MAX 16
 
@@ -25,7 +25,7 @@
 static ZkLockPosition positions[MAX];
 static ZkLockWaitVertex vertices[MAX];
 static ZkLockWaitStep cycle[MAX];
-static ZkLockWaitGraph graph;
+static ZkLockDeadlockGraph graph;
 
 /* Who is blocked by whom outside of the queues: "AB" if B blocks A. */
 static const char *links;
@@ -64,7 +64,7 @@ search(char self, const char *queues, const char *other_links)
 	memset(positions, 0, sizeof(positions));
 	memset(vertices, 0, sizeof(vertices));
 	links = other_links;
-	graph = (ZkLockWaitGraph) {
+	graph = (ZkLockDeadlockGraph) {
 		.positions = positions, .vertices = vertices, .nvertices = 8,
 		.ask = ask, .arg = &graph, .cycle = cycle
 	};
@@ -94,8 +94,8 @@ search(char self, const char *queues, const char *other_links)
 		}
 	}
 	qsort(positions, (size_t) graph.npositions, sizeof(positions[0]),
-		  zklock_waitgraph_compare);
-	found = zklock_waitgraph_search(&graph, (uint32_t) (self - 'A'));
+		  zklock_deadlock_graph_compare);
+	found = zklock_deadlock_graph_search(&graph, (uint32_t) (self - 'A'));
 	assert_int_equal(found, graph.ncycle > 0);
 	for (int i = 0; i < graph.ncycle; i++)
 		text[i] = (char) ('A' + cycle[i].process);

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 
 #define MAX_PROCESSES 6
 #define MAX_QUEUES 5
@@ -414,10 +414,10 @@ write_record(const Process *p, Node *record)
 {
 	char		path[16];
 
-	record->size = zklock_walk_write_head(record->data, sizeof(record->data), "server",
+	record->size = zklock_deadlock_walk_write_head(record->data, sizeof(record->data), "server",
 										  "process");
 	path_of(nodes[p->waiting].queue, path);
-	record->size = zklock_walk_write_node(record->data, record->size,
+	record->size = zklock_deadlock_walk_write_node(record->data, record->size,
 										  sizeof(record->data),
 										  nodes[p->waiting].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
 										  path, nodes[p->waiting].name,
@@ -425,7 +425,7 @@ write_record(const Process *p, Node *record)
 	for (int i = 0; i < p->nheld; i++)
 	{
 		path_of(nodes[p->held[i]].queue, path);
-		record->size = zklock_walk_write_node(record->data, record->size,
+		record->size = zklock_deadlock_walk_write_node(record->data, record->size,
 											  sizeof(record->data),
 											  nodes[p->held[i]].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
 											  path, nodes[p->held[i]].name,
@@ -439,7 +439,7 @@ write_record(const Process *p, Node *record)
 			continue;
 		node = &nodes[p->behind[i].node];
 		path_of(node->queue, path);
-		record->size = zklock_walk_write_node(record->data, record->size,
+		record->size = zklock_deadlock_walk_write_node(record->data, record->size,
 											  sizeof(record->data),
 											  node->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
 											  path, node->name, ZKLOCK_WALK_HELD_BEHIND);
@@ -452,7 +452,7 @@ begin_walk(Process *p)
 	p->walking = true;
 	p->synced_at = INT64_MAX;
 	p->nreads = p->nstrange = 0;
-	zklock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory),
+	zklock_deadlock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory),
 					  p->known);
 }
 
@@ -465,7 +465,7 @@ add_strangers(void)
 		Node	   *node = &nodes[add_node(-1, RECORDS, false)];
 		bool		fits = i % 2 == 0;
 
-		node->size = zklock_walk_write_head(node->data, sizeof(node->data), "strange",
+		node->size = zklock_deadlock_walk_write_head(node->data, sizeof(node->data), "strange",
 											"process");
 		for (int j = 0; j < 10; j++)
 		{
@@ -478,11 +478,11 @@ add_strangers(void)
 				sprintf(path, "/strange/%d", i);
 			else
 				path_of(j % nqueues, path);
-			node->size = zklock_walk_write_node(node->data, node->size,
+			node->size = zklock_deadlock_walk_write_node(node->data, node->size,
 												sizeof(node->data), ZKLOCK_WRITE, path,
 												name, j == 0 ? ZKLOCK_WALK_WAITS : ZKLOCK_WALK_HOLDS);
 		}
-		zklock_walk_write_name(node->name, node->data, (uint64_t) i);
+		zklock_deadlock_walk_write_name(node->name, node->data, (uint64_t) i);
 		if (fits)
 			memset(node->name, 'f', ZKLOCK_RECORD_NAME_SIZE - 1 - 16);
 	}
@@ -546,7 +546,7 @@ apply(int process)
 			p->record = add_node(process, RECORDS, false);
 			node = &nodes[p->record];
 			write_record(p, node);
-			zklock_walk_write_name(node->name, node->data, (uint64_t) nnodes);
+			zklock_deadlock_walk_write_name(node->name, node->data, (uint64_t) nnodes);
 			sim_count(N_RECORDS);
 			sim_trace("%c publishes record %s", 'A' + process, node->name);
 			begin_walk(p);
@@ -689,7 +689,7 @@ answer_list(Process *p, const ZkLockWalkRead *read)
 	}
 	if (read->kind == ZKLOCK_WALK_LIST_RECORDS && n > 2)
 		sim_count(N_LARGE);
-	zklock_walk_listed(&p->walk, read, names, n);
+	zklock_deadlock_walk_listed(&p->walk, read, names, n);
 }
 
 static void
@@ -703,11 +703,11 @@ answer_record(Process *p, const ZkLockWalkRead *read)
 			if (nodes[i].process < 0 && nodes[i].name[0] != 'f' &&
 				++p->nstrange > STRANGE_READS)
 				sim_breach(FLOOD, "a walk reads records of strangers");
-			zklock_walk_record(&p->walk, read, nodes[i].data, nodes[i].size,
+			zklock_deadlock_walk_record(&p->walk, read, nodes[i].data, nodes[i].size,
 							   nodes[i].created);
 			return;
 		}
-	zklock_walk_record(&p->walk, read, NULL, 0, 0);
+	zklock_deadlock_walk_record(&p->walk, read, NULL, 0, 0);
 }
 
 static void
@@ -733,7 +733,7 @@ answer(Process *p)
 			answer_record(p, &read);
 			break;
 		case ZKLOCK_WALK_SYNC:
-			zklock_walk_synced(&p->walk);
+			zklock_deadlock_walk_synced(&p->walk);
 			break;
 	}
 }
@@ -779,7 +779,7 @@ walk(int process)
 {
 	Process    *p = &processes[process];
 
-	while (p->nreads < MAX_READS && zklock_walk_next(&p->walk, &p->read[p->nreads]))
+	while (p->nreads < MAX_READS && zklock_deadlock_walk_next(&p->walk, &p->read[p->nreads]))
 		p->nreads++;
 	if (p->walk.verdict == ZKLOCK_WALK_PENDING)
 	{

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 
 #define READER "_c_00000000-0000-4000-8000-000000000000-__READ__"
 
@@ -49,29 +49,29 @@ walk_beside(int nrecords, int nnodes)
 	const char **records = make_names(nrecords, "%080d");
 	const char **nodes = make_names(nnodes, READER "%010d");
 	const char *record = records[0];
-	size_t		size = zklock_walk_write_head(text, sizeof(text), "server", "process");
+	size_t		size = zklock_deadlock_walk_write_head(text, sizeof(text), "server", "process");
 	ZkLockWalk	walk;
 	ZkLockWalkRead read;
 
-	size = zklock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a",
+	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a",
 								  READER "0000000001", ZKLOCK_WALK_WAITS);
-	size = zklock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/b",
+	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/b",
 								  READER "0000000001", ZKLOCK_WALK_HOLDS);
-	zklock_walk_write_name(self, text, 1);
+	zklock_deadlock_walk_write_name(self, text, 1);
 	records[0] = self;
-	zklock_walk_begin(&walk, self, memory, sizeof(memory), 0);
-	while (zklock_walk_next(&walk, &read))
+	zklock_deadlock_walk_begin(&walk, self, memory, sizeof(memory), 0);
+	while (zklock_deadlock_walk_next(&walk, &read))
 		switch (read.kind)
 		{
 			case ZKLOCK_WALK_LIST_RECORDS:
-				zklock_walk_listed(&walk, &read, records, nrecords);
+				zklock_deadlock_walk_listed(&walk, &read, records, nrecords);
 				break;
 			case ZKLOCK_WALK_READ_RECORD:
 				assert_string_equal(read.name, self);
-				zklock_walk_record(&walk, &read, text, size, 1);
+				zklock_deadlock_walk_record(&walk, &read, text, size, 1);
 				break;
 			case ZKLOCK_WALK_LIST_NODES:
-				zklock_walk_listed(&walk, &read, nodes, nnodes);
+				zklock_deadlock_walk_listed(&walk, &read, nodes, nnodes);
 				break;
 			case ZKLOCK_WALK_SYNC:
 				fail_msg("there is no deadlock");

@@ -14,8 +14,8 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "backend/deadlock_pgwaits.h"
 #include "backend/nodedata.h"
-#include "backend/pgwaits.h"
 #include "client/zklog.h"
 #include "client/zkprobe.h"
 #include "common/authfile.h"
@@ -61,21 +61,21 @@ char	   *SyncRepStandbyNames = NULL;
 int			synchronous_commit = SYNCHRONOUS_COMMIT_ON;
 Portal		ActivePortal = (Portal) &ActivePortal;	/* there is one */
 
-char	   *zklock_hosts;
-char	   *zklock_auth = "";
-char	   *zklock_auth_file = "";
-char	   *zklock_acl = "";
-int			zklock_max_locks_per_backend;
-int			zklock_max_kept_locks;
-int			zklock_session_timeout;
-int			zklock_connect_timeout;
-int			zklock_idle_session_timeout;
-int			zklock_default_scope = 0;
-bool		zklock_revocable;
-bool		zklock_deadlock_detection = true;
-int			zklock_confirm_commit;
-int			zklock_log_level = LOG;
-int			zklock_session_mode = ZKLOCK_SESSION_SERVER;
+char	   *zklock_guc_hosts;
+char	   *zklock_guc_auth = "";
+char	   *zklock_guc_auth_file = "";
+char	   *zklock_guc_acl = "";
+int			zklock_guc_max_locks_per_backend;
+int			zklock_guc_max_kept_locks;
+int			zklock_guc_session_timeout;
+int			zklock_guc_connect_timeout;
+int			zklock_guc_idle_session_timeout;
+int			zklock_guc_default_scope = 0;
+bool		zklock_guc_revocable;
+bool		zklock_guc_deadlock_detection = true;
+int			zklock_guc_confirm_commit;
+int			zklock_guc_log_level = LOG;
+int			zklock_guc_session_mode = ZKLOCK_SESSION_SERVER;
 
 static volatile sig_atomic_t lock_timeout_pending = false;
 static bool timeout_active = false;
@@ -101,18 +101,18 @@ read_settings(void)
 {
 	const ShimSettings *settings = shim_settings();
 
-	zklock_hosts = unconstify(char *, settings->hosts);
-	zklock_handover_time = settings->handover_time;
-	zklock_keep_time = settings->keep_time;
-	zklock_max_kept_locks = settings->max_kept_locks;
-	zklock_max_locks = settings->max_locks;
-	zklock_max_locks_per_backend = settings->max_locks_per_backend;
-	zklock_session_timeout = settings->session_timeout;
-	zklock_connect_timeout = settings->connect_timeout;
+	zklock_guc_hosts = unconstify(char *, settings->hosts);
+	zklock_guc_handover_time = settings->handover_time;
+	zklock_guc_keep_time = settings->keep_time;
+	zklock_guc_max_kept_locks = settings->max_kept_locks;
+	zklock_guc_max_locks = settings->max_locks;
+	zklock_guc_max_locks_per_backend = settings->max_locks_per_backend;
+	zklock_guc_session_timeout = settings->session_timeout;
+	zklock_guc_connect_timeout = settings->connect_timeout;
 	if (!is_idle_timeout_set)
-		zklock_idle_session_timeout = settings->idle_session_timeout;
-	zklock_confirm_commit = settings->confirm_commit;
-	zklock_revocable = settings->revocable;
+		zklock_guc_idle_session_timeout = settings->idle_session_timeout;
+	zklock_guc_confirm_commit = settings->confirm_commit;
+	zklock_guc_revocable = settings->revocable;
 }
 
 void
@@ -128,7 +128,7 @@ SetConfigOption(const char *name, const char *value, GucContext context,
 {
 	if (strcmp(name, "zklock.idle_session_timeout") != 0)
 		return;
-	zklock_idle_session_timeout = atoi(value);
+	zklock_guc_idle_session_timeout = atoi(value);
 	is_idle_timeout_set = true;
 }
 
@@ -239,37 +239,37 @@ disable_timeout(TimeoutId id, bool keep_indicator)
  */
 
 uint32
-zklock_pgwaits_nprocesses(void)
+zklock_deadlock_pgwaits_nprocesses(void)
 {
 	return (uint32) MaxBackends;
 }
 
 bool
-zklock_pgwaits_any(void)
+zklock_deadlock_pgwaits_any(void)
 {
 	return false;
 }
 
 int
-zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
+zklock_deadlock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 {
 	return 0;
 }
 
 int
-zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
+zklock_deadlock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
 {
 	return 0;
 }
 
 bool
-zklock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n)
+zklock_deadlock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n)
 {
 	return true;
 }
 
 bool
-zklock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b)
+zklock_deadlock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b)
 {
 	return false;
 }

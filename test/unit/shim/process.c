@@ -56,9 +56,9 @@ int			max_wal_senders = 0;
 #endif
 shmem_startup_hook_type shmem_startup_hook = NULL;
 
-int			zklock_handover_time;
-int			zklock_keep_time;
-int			zklock_max_locks;
+int			zklock_guc_handover_time;
+int			zklock_guc_keep_time;
+int			zklock_guc_max_locks;
 
 static PROC_HDR header;
 static struct

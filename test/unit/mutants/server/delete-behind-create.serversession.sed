@@ -1,6 +1,6 @@
 # Seed 28
 # A kept node that is in the way of its own server goes behind the request for the next one.
-/^begin(/,/^}/{
+/^begin_attempt(/,/^}/{
 	/^	if (request->from == NULL)$/,/make_way/d
 	s/^	zklock_slots_request(.*/&\
 	if (request->from == NULL)\

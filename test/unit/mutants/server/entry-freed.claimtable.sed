@@ -1,3 +1,3 @@
 # Seed 4
 # An entry goes before its node.
-/^zklock_claimtable_free/,/^}/s/if (last && !is_idle(/if (last \&\& false \&\& !is_idle(/
+/^zklock_claimtable_free/,/^}/s/if (last && !is_slot_idle(/if (last \&\& false \&\& !is_slot_idle(/

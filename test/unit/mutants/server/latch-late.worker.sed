@@ -5,7 +5,7 @@
 	s/^.bool.*draining = false;/&\
 	bool		started = false;/
 	s/^.*if (end_if_drained())/		if (!started)\
-			zklock_sessionstate_worker_starts(zklock_zkclient_now());\
+			zklock_sessionstate_worker_starts(zklock_clock_now());\
 		started = true;\
 &/
 }

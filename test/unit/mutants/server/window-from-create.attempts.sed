@@ -3,5 +3,5 @@
 s/^.bool.*creating;.*counted in.*/&\
 	int64		begun_at;/
 /^begin_attempt/,/^}/s/^.attempt->serial = .*/&\
-	attempt->begun_at = zklock_zkclient_now();/
-/^report(/,/^}/s/&report, zklock_zkclient_now());/\&report, attempt->begun_at);/
+	attempt->begun_at = zklock_clock_now();/
+/^report(/,/^}/s/&report, zklock_clock_now());/\&report, attempt->begun_at);/

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * waitgraph.c
- *	  The wait-for graph of the backends of a server.  See waitgraph.h.
+ * deadlock_graph.c
+ *	  The wait-for graph of the backends of a server.  See deadlock_graph.h.
  *
  * The search is breadth first.  Each position is passed at most once by a process that
  * conflicts with all others and once by one that conflicts with writers only, so it
@@ -9,14 +9,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "protocol/waitgraph.h"
+#include "protocol/deadlock_graph.h"
 
 #include <stddef.h>
 
 #define NONE UINT32_MAX
 
 int
-zklock_waitgraph_compare(const void *a, const void *b)
+zklock_deadlock_graph_compare(const void *a, const void *b)
 {
 	const ZkLockPosition *p = a;
 	const ZkLockPosition *q = b;
@@ -55,7 +55,7 @@ blocks(const ZkLockPosition *ahead, const ZkLockPosition *p)
  * queue; or -1
  */
 static int
-next_blocker(const ZkLockWaitGraph *graph, int i, int from)
+next_blocker(const ZkLockDeadlockGraph *graph, int i, int from)
 {
 	const ZkLockPosition *p = &graph->positions[i];
 
@@ -71,7 +71,7 @@ next_blocker(const ZkLockWaitGraph *graph, int i, int from)
 
 /* The next position that the process waits with, beginning with `i`, or -1 */
 static int
-next_wait(const ZkLockWaitGraph *graph, int i)
+next_wait(const ZkLockDeadlockGraph *graph, int i)
 {
 	while (i >= 0 && !graph->positions[i].waits)
 		i = graph->positions[i].next;
@@ -80,7 +80,7 @@ next_wait(const ZkLockWaitGraph *graph, int i)
 
 /* The first position that the process waits with, or -1 */
 static int
-first_wait(const ZkLockWaitGraph *graph, uint32_t process)
+first_wait(const ZkLockDeadlockGraph *graph, uint32_t process)
 {
 	return next_wait(graph, graph->vertices[process].first);
 }
@@ -90,7 +90,7 @@ first_wait(const ZkLockWaitGraph *graph, uint32_t process)
  * with that.
  */
 static void
-reach(ZkLockWaitGraph *graph, uint32_t process, uint32_t by, int position,
+reach(ZkLockDeadlockGraph *graph, uint32_t process, uint32_t by, int position,
 	  int blocker)
 {
 	ZkLockWaitVertex *vertex = &graph->vertices[by];
@@ -121,7 +121,7 @@ reach(ZkLockWaitGraph *graph, uint32_t process, uint32_t by, int position,
  * when it passes its own positions, so it marks none as passed.
  */
 static void
-pass_queue(ZkLockWaitGraph *graph, int i)
+pass_queue(ZkLockDeadlockGraph *graph, int i)
 {
 	const ZkLockPosition *p = &graph->positions[i];
 	bool		reader = p->kind == ZKLOCK_POSITION_READER;
@@ -146,7 +146,7 @@ pass_queue(ZkLockWaitGraph *graph, int i)
 }
 
 static void
-follow(ZkLockWaitGraph *graph, uint32_t process)
+follow(ZkLockDeadlockGraph *graph, uint32_t process)
 {
 	int			wait = first_wait(graph, process);
 	const uint32_t *blockers;
@@ -170,7 +170,7 @@ follow(ZkLockWaitGraph *graph, uint32_t process)
 
 /* Reach all processes that `self` is blocked by, directly or through others. */
 static void
-explore(ZkLockWaitGraph *graph, bool only_stuck)
+explore(ZkLockDeadlockGraph *graph, bool only_stuck)
 {
 	graph->only_stuck = only_stuck;
 	graph->closed = false;
@@ -188,7 +188,7 @@ explore(ZkLockWaitGraph *graph, bool only_stuck)
 
 /* Is a position stuck, as far as the processes ahead are? */
 static bool
-is_position_stuck(const ZkLockWaitGraph *graph, int i)
+is_position_stuck(const ZkLockDeadlockGraph *graph, int i)
 {
 	const ZkLockPosition *p = &graph->positions[i];
 	int			nstuck = 0;
@@ -205,7 +205,7 @@ is_position_stuck(const ZkLockWaitGraph *graph, int i)
 }
 
 static bool
-is_stuck(const ZkLockWaitGraph *graph, uint32_t process)
+is_stuck(const ZkLockDeadlockGraph *graph, uint32_t process)
 {
 	int			wait = first_wait(graph, process);
 	const uint32_t *blockers;
@@ -230,7 +230,7 @@ is_stuck(const ZkLockWaitGraph *graph, uint32_t process)
  * One that is not will end, and release what others wait for.
  */
 static void
-find_stuck(ZkLockWaitGraph *graph)
+find_stuck(ZkLockDeadlockGraph *graph)
 {
 	bool		changed;
 
@@ -250,7 +250,7 @@ find_stuck(ZkLockWaitGraph *graph)
 
 /* Write the steps from `self` to the process that it blocks. */
 static void
-write_cycle(ZkLockWaitGraph *graph)
+write_cycle(ZkLockDeadlockGraph *graph)
 {
 	ZkLockWaitStep step = graph->closing;
 	int			n = 1;
@@ -268,7 +268,7 @@ write_cycle(ZkLockWaitGraph *graph)
 }
 
 bool
-zklock_waitgraph_search(ZkLockWaitGraph *graph, uint32_t self)
+zklock_deadlock_graph_search(ZkLockDeadlockGraph *graph, uint32_t self)
 {
 	graph->self = self;
 	graph->ncycle = 0;

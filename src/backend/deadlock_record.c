@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
- * waitrecord.c
- *	  Detection of deadlocks across servers.  See waitrecord.h.
+ * deadlock_record.c
+ *	  Detection of deadlocks across servers.  See deadlock_record.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "backend/behind.h"
-#include "backend/deadlockreport.h"
+#include "backend/deadlock_behind.h"
+#include "backend/deadlock_record.h"
+#include "backend/deadlock_report.h"
 #include "backend/nodedata.h"
 #include "backend/sessionroutine.h"
-#include "backend/waitrecord.h"
 #include "common/guc.h"
 #include "miscadmin.h"
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 #include "shared/claims.h"
 #include "shared/slots.h"
 #include "utils/memutils.h"
@@ -68,15 +68,15 @@ typedef struct Record
 
 /* A lock that has no room is left out, with all that follow. */
 static void
-append(Record *record, ZkLockMode mode, const char *path, const char *node,
-	   ZkLockWalkUse use)
+append_node(Record *record, ZkLockMode mode, const char *path, const char *node,
+			ZkLockWalkUse use)
 {
 	size_t		size;
 
 	if (zklock_mode_table[mode].kind == NULL || record->full)
 		return;
-	size = zklock_walk_write_node(record->text, record->size, sizeof(record->text),
-								  mode, path, node, use);
+	size = zklock_deadlock_walk_write_node(record->text, record->size, sizeof(record->text),
+										   mode, path, node, use);
 	if (size == 0)
 	{
 		record->text[record->size] = '\0';
@@ -97,7 +97,7 @@ append_held(Record *record, ZkLockMode mode, const char *path, const char *name,
 {
 	if (node == NULL)
 		return;
-	append(record, mode, path, name, ZKLOCK_WALK_HOLDS);
+	append_node(record, mode, path, name, ZKLOCK_WALK_HOLDS);
 	if (claim != NULL)
 		zklock_slots_forbid_handover(claim);
 }
@@ -118,12 +118,12 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 	if (waiting == NULL || !waiting->outcome.queued || waiting->outcome.name[0] == '\0' ||
 		zklock_mode_table[waiting->request.params.mode].kind == NULL)
 		return false;
-	record->size = zklock_walk_write_head(record->text, sizeof(record->text),
-										  describe_server(), zklock_nodedata_self(false));
+	record->size = zklock_deadlock_walk_write_head(record->text, sizeof(record->text),
+												   describe_server(), zklock_nodedata_self(false));
 	if (record->size == 0)
 		return false;
-	append(record, waiting->request.params.mode, waiting->request.path,
-		   waiting->outcome.name, ZKLOCK_WALK_WAITS);
+	append_node(record, waiting->request.params.mode, waiting->request.path,
+				waiting->outcome.name, ZKLOCK_WALK_WAITS);
 	for (int i = 0; i < n; i++)
 		if (attempts[i].outcome.verdict == ZKLOCK_GRANTED)
 			append_held(record, attempts[i].request.params.mode,
@@ -138,7 +138,7 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 	{
 		const ZkLockHeldNode *held = &locks_behind->locks[i].held;
 
-		append(record, held->mode, held->path, held->node, ZKLOCK_WALK_HELD_BEHIND);
+		append_node(record, held->mode, held->path, held->node, ZKLOCK_WALK_HELD_BEHIND);
 	}
 	return record->nheld > 0;
 }
@@ -149,12 +149,12 @@ read_behind(Behind *locks)
 {
 	MemoryContext before;
 
-	if (!zklock_claims_are_shared() || !zklock_pgwaits_any())
+	if (!zklock_claims_are_shared() || !zklock_deadlock_pgwaits_any())
 		return;
 	locks->context = AllocSetContextCreate(CurrentMemoryContext, "zklock locks behind",
 										   ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(locks->context);
-	locks->n = zklock_behind_read(&locks->locks);
+	locks->n = zklock_deadlock_behind_read(&locks->locks);
 	MemoryContextSwitchTo(before);
 }
 
@@ -180,9 +180,9 @@ remember_behind(Behind *locks)
 }
 
 static bool
-publish(const char *text)
+publish_text(const char *text)
 {
-	zklock_waitrecord_end();
+	zklock_deadlock_record_end();
 	if (!zklock_session_routine->publish(text))
 		return false;			/* the next time */
 	strlcpy(published, text, sizeof(published));
@@ -190,19 +190,19 @@ publish(const char *text)
 }
 
 void
-zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n)
+zklock_deadlock_record_publish(const ZkLockAttempt *attempts, int n)
 {
 	Record		record = {.size = 0};
 	Behind		locks = {0};
 	bool		begins = false;
 
-	if (!zklock_deadlock_detection || zklock_session_routine->publish == NULL)
+	if (!zklock_guc_deadlock_detection || zklock_session_routine->publish == NULL)
 		return;
 	read_behind(&locks);
 	if (!write_record(&record, attempts, n, &locks))
-		zklock_waitrecord_end();
+		zklock_deadlock_record_end();
 	else if (strcmp(record.text, published) != 0)
-		begins = publish(record.text);
+		begins = publish_text(record.text);
 	else if (!walking && (again || locks.n > 0))
 	{
 		/*
@@ -251,7 +251,7 @@ process_deadlock(const ZkLockDeadlock *deadlock)
 {
 	ZkLockWalkMember members[ZKLOCK_DEADLOCK_MEMBERS];
 	ZkLockWalkMember closing;
-	int			n = zklock_walk_unpack(deadlock, members, &closing);
+	int			n = zklock_deadlock_walk_unpack(deadlock, members, &closing);
 	const ZkLockBehind *lock = find_behind(&closing);
 
 	again = true;
@@ -264,16 +264,16 @@ process_deadlock(const ZkLockDeadlock *deadlock)
 		 */
 		is_local = true;
 	}
-	else if (lock == NULL || zklock_behind_is_unchanged(lock))
+	else if (lock == NULL || zklock_deadlock_behind_is_unchanged(lock))
 	{
 		CHECK_FOR_INTERRUPTS();
-		zklock_deadlockreport_raise_across(members, n, lock != NULL ? lock->steps : NULL,
-										   lock != NULL ? lock->nsteps : 0);
+		zklock_deadlock_report_raise_across(members, n, lock != NULL ? lock->steps : NULL,
+											lock != NULL ? lock->nsteps : 0);
 	}
 }
 
 void
-zklock_waitrecord_check(void)
+zklock_deadlock_record_check(void)
 {
 	ZkLockDeadlock deadlock;
 	ZkLockWalkVerdict verdict;
@@ -294,7 +294,7 @@ zklock_waitrecord_check(void)
 }
 
 void
-zklock_waitrecord_end(void)
+zklock_deadlock_record_end(void)
 {
 	if (published[0] != '\0')
 		zklock_session_routine->unpublish();

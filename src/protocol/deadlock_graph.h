@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * waitgraph.h
+ * deadlock_graph.h
  *	  The wait-for graph of the backends of a server: finds deadlocks.
  *
  * A vertex is a process.  A position is what a process has in the queue of a lock:
@@ -36,8 +36,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_WAITGRAPH_H
-#define ZKLOCK_WAITGRAPH_H
+#ifndef ZKLOCK_DEADLOCK_GRAPH_H
+#define ZKLOCK_DEADLOCK_GRAPH_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,9 +46,10 @@ typedef enum ZkLockPositionKind
 {
 	ZKLOCK_POSITION_WRITER,
 	ZKLOCK_POSITION_READER,		/* conflicts with writers only */
-	ZKLOCK_POSITION_LEASE		/* of a semaphore.  Its queue has no others, and no
-								 * order: all that are held have the same number,
-								 * and all that are waited for a larger one. */
+	ZKLOCK_POSITION_LEASE		/* of a semaphore.  Its queue has no others,
+								 * and no order: all that are held have the
+								 * same number, and all that are waited for a
+								 * larger one. */
 } ZkLockPositionKind;
 
 typedef struct ZkLockPosition
@@ -57,23 +58,24 @@ typedef struct ZkLockPosition
 	int64_t		number;			/* of the node: lower ones are ahead */
 	uint64_t	rank;			/* within one node: lower ones are ahead */
 	ZkLockPositionKind kind;
-	bool		waits;			/* the process waits for it; false: it holds the
-								 * lock, or does not wait yet */
-	bool		of_wait;		/* the process has it because it waits: it waits
-								 * with it, or for the lease of this mutex */
-	int			others;			/* if it waits for a lease: number of the leases
-								 * that others have */
+	bool		waits;			/* the process waits for it; false: it holds
+								 * the lock, or does not wait yet */
+	bool		of_wait;		/* the process has it because it waits: it
+								 * waits with it, or for the lease of this
+								 * mutex */
+	int			others;			/* if it waits for a lease: number of the
+								 * leases that others have */
 	uint32_t	process;		/* number of the vertex */
 
-	/* not used here: where it comes from, see positions.h */
+	/* not used here: where it comes from, see deadlock_positions.h */
 	int			claim;
 	uint64_t	changes;
 	int			pid;
 
 	/* set here */
 	int			next;			/* of the same process, or -1 */
-	bool		passed_by_writer;	/* it, and all ahead, have been seen by the
-									 * search */
+	bool		passed_by_writer;	/* it, and all ahead, have been seen by
+									 * the search */
 	bool		passed_by_reader;
 } ZkLockPosition;
 
@@ -81,7 +83,7 @@ typedef struct ZkLockPosition
  * Sorts positions by their queues, and within a queue by number and rank.  For
  * qsort().
  */
-extern int	zklock_waitgraph_compare(const void *a, const void *b);
+extern int	zklock_deadlock_graph_compare(const void *a, const void *b);
 
 typedef struct ZkLockWaitVertex
 {
@@ -100,8 +102,8 @@ typedef struct ZkLockWaitVertex
 typedef struct ZkLockWaitStep
 {
 	uint32_t	process;
-	int			position;		/* that it waits with; -1: it waits for something
-								 * else */
+	int			position;		/* that it waits with; -1: it waits for
+								 * something else */
 	int			blocker;		/* position of the next process; -1 likewise */
 } ZkLockWaitStep;
 
@@ -112,10 +114,10 @@ typedef struct ZkLockWaitStep
 typedef int (*ZkLockAskBlockers) (uint32_t process, const uint32_t **blockers,
 								  void *arg);
 
-typedef struct ZkLockWaitGraph
+typedef struct ZkLockDeadlockGraph
 {
 	/* set by the caller */
-	ZkLockPosition *positions;	/* sorted by zklock_waitgraph_compare() */
+	ZkLockPosition *positions;	/* sorted by zklock_deadlock_graph_compare() */
 	int			npositions;
 	ZkLockWaitVertex *vertices;
 	uint32_t	nvertices;
@@ -133,7 +135,7 @@ typedef struct ZkLockWaitGraph
 	bool		any_lease;		/* a process waits for a lease */
 	bool		closed;			/* the search has come back to `self` */
 	ZkLockWaitStep closing;		/* the step by which it has */
-} ZkLockWaitGraph;
+} ZkLockDeadlockGraph;
 
 /*
  * Search for a deadlock that this process is a member of, and in which it blocks the
@@ -141,6 +143,6 @@ typedef struct ZkLockWaitGraph
  * Then `cycle` has `ncycle` steps, of which the first is that of `self`, and the last
  * one is blocked by `self`.  It is a shortest cycle.
  */
-extern bool zklock_waitgraph_search(ZkLockWaitGraph *graph, uint32_t self);
+extern bool zklock_deadlock_graph_search(ZkLockDeadlockGraph *graph, uint32_t self);
 
-#endif							/* ZKLOCK_WAITGRAPH_H */
+#endif							/* ZKLOCK_DEADLOCK_GRAPH_H */

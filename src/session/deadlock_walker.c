@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * walker.c
- *	  Publishes the record of a wait, and runs the walk for it.  See walker.h.
+ * deadlock_walker.c
+ *	  Publishes the record of a wait, and runs the walk for it.  See deadlock_walker.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,8 +9,8 @@
 
 #include "protocol/path.h"
 #include "protocol/recipe_types.h"
+#include "session/deadlock_walker.h"
 #include "session/session.h"
-#include "session/walker.h"
 #include "utils/memutils.h"
 
 /*
@@ -31,7 +31,7 @@ give_up(ZkLockWalker *walker)
 
 /* The same, but only for now: the caller may try again. */
 static void
-fail(ZkLockWalker *walker)
+fail_walk(ZkLockWalker *walker)
 {
 	walker->verdict = ZKLOCK_WALK_NO_MEMORY;
 }
@@ -47,7 +47,7 @@ create(ZkLockWalker *walker)
 {
 	if (!zklock_zkclient_create(zklock_session_client(), walker->node, walker->text,
 								next_tag(walker)))
-		fail(walker);
+		fail_walk(walker);
 }
 
 static bool
@@ -84,13 +84,13 @@ go_on(ZkLockWalker *walker)
 
 		if (slot->request != 0)
 			continue;
-		if (!zklock_walk_next(&walker->walk, &slot->read))
+		if (!zklock_deadlock_walk_next(&walker->walk, &slot->read))
 			break;
 		tag = next_tag(walker);
 		slot->request = tag.request;
 		if (!send_read(&slot->read, tag))
 		{
-			fail(walker);
+			fail_walk(walker);
 			return;
 		}
 	}
@@ -109,7 +109,7 @@ go_on(ZkLockWalker *walker)
 
 /* Begin, or begin again: requests that are under way do not count. */
 static void
-begin(ZkLockWalker *walker)
+begin_walk(ZkLockWalker *walker)
 {
 	walker->lost = false;
 	walker->connects = zklock_session_status()->connects;
@@ -127,11 +127,11 @@ begin(ZkLockWalker *walker)
 													MCXT_ALLOC_NO_OOM);
 	if (walker->memory == NULL)
 	{
-		fail(walker);
+		fail_walk(walker);
 		return;
 	}
-	zklock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY,
-					  walker->known);
+	zklock_deadlock_walk_begin(&walker->walk, walker->name, walker->memory, WALK_MEMORY,
+							   walker->known);
 	go_on(walker);
 }
 
@@ -147,7 +147,7 @@ are_deletes_delayed(void)
 }
 
 bool
-zklock_walker_begin(ZkLockWalker *walker, const char *text)
+zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 {
 	uint64		random;
 	char		name[ZKLOCK_RECORD_NAME_SIZE];
@@ -162,7 +162,7 @@ zklock_walker_begin(ZkLockWalker *walker, const char *text)
 	if (walker->context != NULL)
 		MemoryContextDelete(walker->context);	/* of a call that has failed */
 	walker->context = NULL;
-	zklock_walk_write_name(name, text, random);
+	zklock_deadlock_walk_write_name(name, text, random);
 	*walker = (ZkLockWalker) {
 		.session_serial = zklock_session_serial(),
 		.owner = zklock_session_new_owner(),
@@ -176,7 +176,7 @@ zklock_walker_begin(ZkLockWalker *walker, const char *text)
 											  walker->name);
 	if (walker->node == NULL)
 		return false;
-	begin(walker);
+	begin_walk(walker);
 	return true;
 }
 
@@ -209,7 +209,7 @@ process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 		case ZKLOCK_RC_OK:
 		case ZKLOCK_RC_NODE_EXISTS: /* a create that was not answered */
 			walker->exists = true;
-			begin(walker);
+			begin_walk(walker);
 			break;
 		case ZKLOCK_RC_NO_NODE:
 			if (walker->made_parent ||
@@ -252,19 +252,19 @@ process_read(ZkLockWalker *walker, const ZkLockWalkRead *read,
 	{
 		case ZKLOCK_WALK_LIST_RECORDS:
 		case ZKLOCK_WALK_LIST_NODES:
-			zklock_walk_listed(&walker->walk, read, message->children,
-							   ok ? message->nchildren : -1);
+			zklock_deadlock_walk_listed(&walker->walk, read, message->children,
+										ok ? message->nchildren : -1);
 			break;
 		case ZKLOCK_WALK_READ_RECORD:
-			zklock_walk_record(&walker->walk, read,
-							   message->rc == ZKLOCK_RC_NO_NODE ? NULL :
-							   complete ? message->text : NOT_UNDERSTOOD,
-							   complete ? (size_t) message->length : 0,
-							   message->czxid);
+			zklock_deadlock_walk_record(&walker->walk, read,
+										message->rc == ZKLOCK_RC_NO_NODE ? NULL :
+										complete ? message->text : NOT_UNDERSTOOD,
+										complete ? (size_t) message->length : 0,
+										message->czxid);
 			break;
 		case ZKLOCK_WALK_SYNC:
 			if (ok)
-				zklock_walk_synced(&walker->walk);
+				zklock_deadlock_walk_synced(&walker->walk);
 			else
 				give_up(walker);
 			break;
@@ -274,7 +274,7 @@ process_read(ZkLockWalker *walker, const ZkLockWalkRead *read,
 }
 
 void
-zklock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *message)
+zklock_deadlock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *message)
 {
 	ZkLockWalkRead read;
 
@@ -297,7 +297,7 @@ zklock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *message)
 }
 
 void
-zklock_walker_check_session(ZkLockWalker *walker, bool stale)
+zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -311,23 +311,23 @@ zklock_walker_check_session(ZkLockWalker *walker, bool stale)
 	walker->lost |= stale || status->connects != walker->connects;
 	if (walker->lost && status->state == ZKLOCK_CLIENT_CONNECTED &&
 		!are_deletes_delayed())
-		begin(walker);
+		begin_walk(walker);
 }
 
 void
-zklock_walker_repeat(ZkLockWalker *walker)
+zklock_deadlock_walker_repeat(ZkLockWalker *walker)
 {
 	if (walker->node != NULL && zklock_session_is_current(walker->session_serial))
-		begin(walker);
+		begin_walk(walker);
 }
 
 ZkLockWalkVerdict
-zklock_walker_verdict(ZkLockWalker *walker, ZkLockDeadlock *deadlock)
+zklock_deadlock_walker_verdict(ZkLockWalker *walker, ZkLockDeadlock *deadlock)
 {
 	if (walker->verdict == ZKLOCK_WALK_PENDING)
 		return ZKLOCK_WALK_PENDING;
 	if (walker->verdict == ZKLOCK_WALK_VICTIM)
-		zklock_walk_pack(&walker->walk, deadlock);
+		zklock_deadlock_walk_pack(&walker->walk, deadlock);
 	if (walker->memory != NULL)
 		pfree(walker->memory);
 	walker->memory = NULL;
@@ -335,7 +335,7 @@ zklock_walker_verdict(ZkLockWalker *walker, ZkLockDeadlock *deadlock)
 }
 
 void
-zklock_walker_end(ZkLockWalker *walker)
+zklock_deadlock_walker_end(ZkLockWalker *walker)
 {
 	if (walker->node != NULL && zklock_session_is_current(walker->session_serial))
 		zklock_zkclient_delete(walker->node);

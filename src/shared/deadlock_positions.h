@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * positions.h
+ * deadlock_positions.h
  *	  The positions of all backends of this server in the queues of their
  *	  locks, for the detection of deadlocks.
  *
@@ -15,13 +15,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_POSITIONS_H
-#define ZKLOCK_POSITIONS_H
+#ifndef ZKLOCK_DEADLOCK_POSITIONS_H
+#define ZKLOCK_DEADLOCK_POSITIONS_H
 
+#include "protocol/deadlock_graph.h"
 #include "protocol/mode.h"
 #include "protocol/path.h"
 #include "protocol/recipe_types.h"
-#include "protocol/waitgraph.h"
 
 /* Two positions of a cycle, the first of which is blocked by the second. */
 typedef struct ZkLockBlocking
@@ -29,21 +29,24 @@ typedef struct ZkLockBlocking
 	ZkLockPosition waiter;
 	ZkLockPosition blocker;
 
-	/* The lock that the waiter waits for; set by zklock_positions_give_in(). */
+	/*
+	 * The lock that the waiter waits for; set by
+	 * zklock_deadlock_positions_give_in().
+	 */
 	Oid			role;			/* of the waiter */
 	ZkLockMode	mode;
-	char		path[ZKLOCK_PATH_SIZE];	/* in UTF-8 */
+	char		path[ZKLOCK_PATH_SIZE]; /* in UTF-8 */
 } ZkLockBlocking;
 
-/* Return the number of positions that zklock_positions_read() may need. */
-extern int	zklock_positions_room(void);
+/* Return the number of positions that zklock_deadlock_positions_read() may need. */
+extern int	zklock_deadlock_positions_room(void);
 
 /*
  * Copy the positions in all queues in which anybody waits, and perhaps others, to an
  * array with this much room, not sorted.  Returns their number, or -1 if there is no
  * room.
  */
-extern int	zklock_positions_read(ZkLockPosition *positions, int room);
+extern int	zklock_deadlock_positions_read(ZkLockPosition *positions, int room);
 
 /*
  * This backend is about to end its wait, because of a deadlock in which these
@@ -53,14 +56,14 @@ extern int	zklock_positions_read(ZkLockPosition *positions, int room);
  * true, no position shows this backend as a waiter any more.  Thus only one of
  * several backends that find the same deadlock ends its wait.
  */
-extern bool zklock_positions_give_in(ZkLockBlocking *blockings, int n);
+extern bool zklock_deadlock_positions_give_in(ZkLockBlocking *blockings, int n);
 
 /* A node that a process of this server holds, in a queue. */
 typedef struct ZkLockHeldNode
 {
 	uint32		process;
 	ZkLockMode	mode;
-	char		path[ZKLOCK_PATH_SIZE];	/* in UTF-8 */
+	char		path[ZKLOCK_PATH_SIZE]; /* in UTF-8 */
 	char		node[ZKLOCK_NAME_SIZE];
 
 	/* where it comes from */
@@ -73,9 +76,9 @@ typedef struct ZkLockHeldNode
  * others are left out.  They are nodes of the same hosts as those that this process waits
  * with.  Returns their number.
  */
-extern int	zklock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room);
+extern int	zklock_deadlock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room);
 
 /* Has the process held the node since it was copied, without a change? */
-extern bool zklock_positions_is_held(const ZkLockHeldNode *node);
+extern bool zklock_deadlock_positions_is_held(const ZkLockHeldNode *node);
 
-#endif							/* ZKLOCK_POSITIONS_H */
+#endif							/* ZKLOCK_DEADLOCK_POSITIONS_H */

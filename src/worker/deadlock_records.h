@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * records.h
- *	  Publishes the records of waits (walk.h) for the backends that use the
+ * deadlock_records.h
+ *	  Publishes the records of waits (deadlock_walk.h) for the backends that use the
  *	  server's session, and runs their walks.
  *
  * Promises that a record that was given up is deleted before one that was
@@ -10,23 +10,23 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_RECORDS_H
-#define ZKLOCK_RECORDS_H
+#ifndef ZKLOCK_DEADLOCK_RECORDS_H
+#define ZKLOCK_DEADLOCK_RECORDS_H
 
 #include "client/zkclient.h"
 
-extern void zklock_records_init(void);
+extern void zklock_deadlock_records_init(void);
 
 /* Process a reply, if it is one to a request of this module. */
-extern void zklock_records_process_reply(const ZkLockMessage *message);
+extern void zklock_deadlock_records_process_reply(const ZkLockMessage *message);
 
 /*
  * Do what backends request.  `stale`: the last messages were discarded.  Call
  * this in each turn in which there is a session.
  */
-extern void zklock_records_process(bool stale);
+extern void zklock_deadlock_records_process(bool stale);
 
 /* The session is over. */
-extern void zklock_records_drop_all(void);
+extern void zklock_deadlock_records_drop_all(void);
 
-#endif							/* ZKLOCK_RECORDS_H */
+#endif							/* ZKLOCK_DEADLOCK_RECORDS_H */

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
- * deadlockreport.h
+ * deadlock_report.h
  *	  Reports a deadlock to the client, to the server's log and to the
  *	  statistics.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_DEADLOCKREPORT_H
-#define ZKLOCK_DEADLOCKREPORT_H
+#ifndef ZKLOCK_DEADLOCK_REPORT_H
+#define ZKLOCK_DEADLOCK_REPORT_H
 
-#include "backend/pgwaits.h"
-#include "protocol/walk.h"
-#include "shared/positions.h"
+#include "backend/deadlock_pgwaits.h"
+#include "protocol/deadlock_walk.h"
+#include "shared/deadlock_positions.h"
 
 /* A process of a deadlock, which is blocked by the next one. */
 typedef struct ZkLockDeadlockMember
@@ -26,8 +26,8 @@ typedef struct ZkLockDeadlockMember
  * PostgreSQL.  It does not show the ZooKeeper locks of other backends that
  * zk_locks would hide, unlike the server's log, which also has the queries.
  */
-extern void zklock_deadlockreport_raise(const ZkLockDeadlockMember *members,
-										int n);
+extern void zklock_deadlock_report_raise(const ZkLockDeadlockMember *members,
+										 int n);
 
 /*
  * The same for a deadlock across servers, as its walk has found it.  This
@@ -35,8 +35,8 @@ extern void zklock_deadlockreport_raise(const ZkLockDeadlockMember *members,
  * out.  If there are steps, the last one is the process of the first step
  * instead.  The log has the records, and the query of this backend only.
  */
-extern void zklock_deadlockreport_raise_across(const ZkLockWalkMember *members,
-											   int n, const ZkLockPgStep *steps,
-											   int nsteps);
+extern void zklock_deadlock_report_raise_across(const ZkLockWalkMember *members,
+												int n, const ZkLockPgStep *steps,
+												int nsteps);
 
-#endif							/* ZKLOCK_DEADLOCKREPORT_H */
+#endif							/* ZKLOCK_DEADLOCK_REPORT_H */

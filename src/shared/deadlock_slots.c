@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * recordslots.c
- *	  Requests of backends for records of their waits.  See recordslots.h.
+ * deadlock_slots.c
+ *	  Requests of backends for records of their waits.  See deadlock_slots.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,8 +9,8 @@
 
 #include "common/compat.h"
 #include "port/atomics.h"
+#include "shared/deadlock_slots.h"
 #include "shared/lwlocks.h"
-#include "shared/recordslots.h"
 #include "shared/sessionstate.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
@@ -40,21 +40,21 @@ typedef struct RecordSlots
 static RecordSlots *shared = NULL;
 
 Size
-zklock_recordslots_shmem_size(void)
+zklock_deadlock_slots_shmem_size(void)
 {
 	return add_size(offsetof(RecordSlots, slot),
 					mul_size(zklock_compat_max_backends(), sizeof(RecordSlot)));
 }
 
 void
-zklock_recordslots_shmem_init(void)
+zklock_deadlock_slots_shmem_init(void)
 {
 	bool		found;
 
-	shared = ShmemInitStruct("zklock records", zklock_recordslots_shmem_size(), &found);
+	shared = ShmemInitStruct("zklock records", zklock_deadlock_slots_shmem_size(), &found);
 	if (found)
 		return;
-	memset(shared, 0, zklock_recordslots_shmem_size());
+	memset(shared, 0, zklock_deadlock_slots_shmem_size());
 	pg_atomic_init_u32(&shared->changes, 0);
 }
 
@@ -77,11 +77,11 @@ unpublish_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	zklock_recordslots_unpublish();
+	zklock_deadlock_slots_unpublish();
 }
 
 void
-zklock_recordslots_publish(const char *text, uint32 generation)
+zklock_deadlock_slots_publish(const char *text, uint32 generation)
 {
 	static bool registered = false;
 	RecordSlot *slot = my_slot();
@@ -99,7 +99,7 @@ zklock_recordslots_publish(const char *text, uint32 generation)
 }
 
 void
-zklock_recordslots_walk_again(void)
+zklock_deadlock_slots_walk_again(void)
 {
 	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
 	my_slot()->request.walk++;
@@ -108,7 +108,7 @@ zklock_recordslots_walk_again(void)
 }
 
 ZkLockWalkVerdict
-zklock_recordslots_verdict(ZkLockDeadlock *deadlock)
+zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock)
 {
 	const RecordSlot *slot = my_slot();
 	ZkLockWalkVerdict verdict = ZKLOCK_WALK_PENDING;
@@ -125,7 +125,7 @@ zklock_recordslots_verdict(ZkLockDeadlock *deadlock)
 }
 
 void
-zklock_recordslots_unpublish(void)
+zklock_deadlock_slots_unpublish(void)
 {
 	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
 	if (my_slot()->request.wanted != 0)
@@ -135,13 +135,13 @@ zklock_recordslots_unpublish(void)
 }
 
 int
-zklock_recordslots_count(void)
+zklock_deadlock_slots_count(void)
 {
 	return zklock_compat_max_backends();
 }
 
 bool
-zklock_recordslots_have_changed(void)
+zklock_deadlock_slots_have_changed(void)
 {
 	static uint32 seen = 0;
 	uint32		before = seen;
@@ -151,16 +151,16 @@ zklock_recordslots_have_changed(void)
 }
 
 void
-zklock_recordslots_read(ZkLockRecordRequest *requests)
+zklock_deadlock_slots_read(ZkLockRecordRequest *requests)
 {
 	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
-	for (int i = 0; i < zklock_recordslots_count(); i++)
+	for (int i = 0; i < zklock_deadlock_slots_count(); i++)
 		requests[i] = shared->slot[i].request;
 	LWLockRelease(zklock_lwlocks_records());
 }
 
 bool
-zklock_recordslots_text(int slot, uint64 serial, char *text)
+zklock_deadlock_slots_text(int slot, uint64 serial, char *text)
 {
 	bool		wanted;
 
@@ -173,8 +173,8 @@ zklock_recordslots_text(int slot, uint64 serial, char *text)
 }
 
 void
-zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
-						  ZkLockWalkVerdict verdict, const ZkLockDeadlock *deadlock)
+zklock_deadlock_slots_report(int slot, uint64 serial, uint32 walk,
+							 ZkLockWalkVerdict verdict, const ZkLockDeadlock *deadlock)
 {
 	RecordSlot *to = &shared->slot[slot];
 

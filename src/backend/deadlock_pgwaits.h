@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pgwaits.h
+ * deadlock_pgwaits.h
  *	  Waits for locks of PostgreSQL's own lock manager.
  *
  * The same waits as those of pg_blocking_pids(), except for locks that are
@@ -11,8 +11,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_PGWAITS_H
-#define ZKLOCK_PGWAITS_H
+#ifndef ZKLOCK_DEADLOCK_PGWAITS_H
+#define ZKLOCK_DEADLOCK_PGWAITS_H
 
 #include "datatype/timestamp.h"
 #include "storage/lock.h"
@@ -29,17 +29,17 @@ typedef struct ZkLockPgWait
 } ZkLockPgWait;
 
 /* The number of processes that may be vertices of a graph. */
-extern uint32 zklock_pgwaits_nprocesses(void);
+extern uint32 zklock_deadlock_pgwaits_nprocesses(void);
 
 /* Does any process wait?  Takes no lock. */
-extern bool zklock_pgwaits_any(void);
+extern bool zklock_deadlock_pgwaits_any(void);
 
 /*
  * Return the number of processes that block this one, and set `*waits` to a
  * palloc'd array.  Errors, also of the functions below that read waits: those of
  * CHECK_FOR_INTERRUPTS().
  */
-extern int	zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits);
+extern int	zklock_deadlock_pgwaits_read(uint32 process, ZkLockPgWait **waits);
 
 /* A process waits for the next one of a chain. */
 typedef struct ZkLockPgStep
@@ -55,15 +55,15 @@ typedef struct ZkLockPgStep
  * with an element for each process.  Reads the waits of those only who wait for
  * a lock that one of them, or this process, has or waits for.
  */
-extern int	zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps);
+extern int	zklock_deadlock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps);
 
 /*
  * Do the processes of a chain still wait as they did when it was found, without
  * having done anything else?
  */
-extern bool zklock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n);
+extern bool zklock_deadlock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n);
 
 /* Are these waits for the same lock, from the same moment on? */
-extern bool zklock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b);
+extern bool zklock_deadlock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b);
 
-#endif							/* ZKLOCK_PGWAITS_H */
+#endif							/* ZKLOCK_DEADLOCK_PGWAITS_H */

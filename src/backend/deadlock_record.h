@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * waitrecord.h
+ * deadlock_record.h
  *	  Detection of deadlocks across servers: the record of this backend's wait.
  *
  * A backend that waits for longer than deadlock_timeout, and has locks,
  * publishes a record of both in ZooKeeper, and searches the records of others
- * for a deadlock (walk.h).  Processes that wait for this one, in PostgreSQL's
- * lock manager, count as well (behind.h).  Without any locks it sends nothing.
+ * for a deadlock (deadlock_walk.h).  Processes that wait for this one, in PostgreSQL's
+ * lock manager, count as well (deadlock_behind.h).  Without any locks it sends nothing.
  * If what the record says has changed, the backend publishes a new one when it
  * next looks for deadlocks.
  *
@@ -14,8 +14,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_WAITRECORD_H
-#define ZKLOCK_WAITRECORD_H
+#ifndef ZKLOCK_DEADLOCK_RECORD_H
+#define ZKLOCK_DEADLOCK_RECORD_H
 
 #include "backend/attempt.h"
 
@@ -24,15 +24,15 @@
  * wait if there is none yet.  All attempts but one are granted.  Errors: those of
  * CHECK_FOR_INTERRUPTS().
  */
-extern void zklock_waitrecord_publish(const ZkLockAttempt *attempts, int n);
+extern void zklock_deadlock_record_publish(const ZkLockAttempt *attempts, int n);
 
 /*
  * ERROR 40P01 if the record's walk has found that this backend, which still
  * waits, is the victim of a deadlock.
  */
-extern void zklock_waitrecord_check(void);
+extern void zklock_deadlock_record_check(void);
 
 /* The wait is over: delete the record.  Raises nothing. */
-extern void zklock_waitrecord_end(void);
+extern void zklock_deadlock_record_end(void);
 
-#endif							/* ZKLOCK_WAITRECORD_H */
+#endif							/* ZKLOCK_DEADLOCK_RECORD_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
- * positions.c
+ * deadlock_positions.c
  *	  The positions of all backends of this server in the queues of their
- *	  locks.  See positions.h.
+ *	  locks.  See deadlock_positions.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,8 +11,8 @@
 #include "common/compat.h"
 #include "common/hashfn.h"
 #include "shared/claimstate.h"
+#include "shared/deadlock_positions.h"
 #include "shared/lwlocks.h"
-#include "shared/positions.h"
 #include "shared/sessionstate.h"
 
 /* A set of queues; others may seem to be in it */
@@ -85,7 +85,10 @@ get_position(const ZkLockClaim *claim, uint32 of_server, ZkLockPosition *p)
 		.pid = claim->pid
 	};
 
-	/* A hidden claim is the mutex of a semaphore, for whose lease the backend waits. */
+	/*
+	 * A hidden claim is the mutex of a semaphore, for whose lease the backend
+	 * waits.
+	 */
 	p->of_wait = p->waits || claim->hidden;
 	return true;
 }
@@ -115,13 +118,13 @@ is_awaited(const QueueSet *set, const ZkLockClaim *claim)
 }
 
 int
-zklock_positions_room(void)
+zklock_deadlock_positions_room(void)
 {
 	return zklock_claimtable_peak();
 }
 
 int
-zklock_positions_read(ZkLockPosition *positions, int room)
+zklock_deadlock_positions_read(ZkLockPosition *positions, int room)
 {
 	int			n = 0;
 	int			nclaims;
@@ -181,7 +184,7 @@ is_still_blocked(ZkLockBlocking *b)
 }
 
 bool
-zklock_positions_give_in(ZkLockBlocking *blockings, int n)
+zklock_deadlock_positions_give_in(ZkLockBlocking *blockings, int n)
 {
 	bool		blocked = true;
 
@@ -237,7 +240,7 @@ read_ensemble(uint32 of_server, uint32 *ensemble)
 }
 
 int
-zklock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room)
+zklock_deadlock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room)
 {
 	int			n = 0;
 	uint32		of_server;
@@ -269,7 +272,7 @@ zklock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int room)
 }
 
 bool
-zklock_positions_is_held(const ZkLockHeldNode *node)
+zklock_deadlock_positions_is_held(const ZkLockHeldNode *node)
 {
 	const ZkLockClaim *claim = &zklock_claimtable->claim[node->claim];
 	ZkLockClaimState now;

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * deadlockreport.c
- *	  Reports a deadlock.  See deadlockreport.h.
+ * deadlock_report.c
+ *	  Reports a deadlock.  See deadlock_report.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "backend/deadlockreport.h"
+#include "backend/deadlock_report.h"
 #include "backend/nodedata.h"
 #include "backend/privileges.h"
 #include "common/compat.h"
@@ -85,7 +85,7 @@ raise_error(const char *detail, const char *log)
 }
 
 void
-zklock_deadlockreport_raise(const ZkLockDeadlockMember *members, int n)
+zklock_deadlock_report_raise(const ZkLockDeadlockMember *members, int n)
 {
 	StringInfoData detail;
 	StringInfoData log;
@@ -163,8 +163,8 @@ append_across(StringInfo text, const Across *across, bool to_log)
 }
 
 void
-zklock_deadlockreport_raise_across(const ZkLockWalkMember *members, int n,
-								   const ZkLockPgStep *steps, int nsteps)
+zklock_deadlock_report_raise_across(const ZkLockWalkMember *members, int n,
+									const ZkLockPgStep *steps, int nsteps)
 {
 	Across		across = {members, n, steps, nsteps};
 	StringInfoData detail;

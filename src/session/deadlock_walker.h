@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * walker.h
+ * deadlock_walker.h
  *	  Publishes the record of a wait in this process's session, and runs the
  *	  walk for it.
  *
- * See walk.h for records and walks.  A record is an ephemeral node below
+ * See deadlock_walk.h for records and walks.  A record is an ephemeral node below
  * ZKLOCK_PATH_RECORDS, with a name of its own.  It is never written again.
  *
  * Like the driver, the walker does not know for which backend it runs.  No
@@ -15,11 +15,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_WALKER_H
-#define ZKLOCK_WALKER_H
+#ifndef ZKLOCK_DEADLOCK_WALKER_H
+#define ZKLOCK_DEADLOCK_WALKER_H
 
 #include "client/zkclient.h"
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 
 /* Maximum number of reads of a walk that are under way */
 #define ZKLOCK_WALKER_WINDOW 32
@@ -36,12 +36,12 @@ typedef struct ZkLockWalker
 {
 	uint64		owner;			/* in the tags of its requests */
 
-	/* used by walker.c only */
+	/* used by deadlock_walker.c only */
 	ZkLockWalkVerdict verdict;
 	ZkLockWalk	walk;
 	ZkLockNode *node;			/* NULL: there is no record */
 	bool		exists;			/* it does in ZooKeeper */
-	uint64		known;			/* see zklock_walk_begin() */
+	uint64		known;			/* see zklock_deadlock_walk_begin() */
 	uint32		session_serial;
 	MemoryContext context;
 	const char *name;
@@ -62,20 +62,20 @@ typedef struct ZkLockWalker
  * the delete of an earlier record of this session is not sent yet.  Errors:
  * 53200.
  */
-extern bool zklock_walker_begin(ZkLockWalker *walker, const char *text);
+extern bool zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text);
 
 /* Process a reply to a request of this walker. */
-extern void zklock_walker_process_reply(ZkLockWalker *walker,
-										const ZkLockMessage *message);
+extern void zklock_deadlock_walker_process_reply(ZkLockWalker *walker,
+												 const ZkLockMessage *message);
 
 /*
  * Process a change of the session's state, if there is one.  `stale`: messages
  * may have been discarded.
  */
-extern void zklock_walker_check_session(ZkLockWalker *walker, bool stale);
+extern void zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale);
 
 /* Begin another walk for the same record, after a verdict. */
-extern void zklock_walker_repeat(ZkLockWalker *walker);
+extern void zklock_deadlock_walker_repeat(ZkLockWalker *walker);
 
 /*
  * Return the verdict of the walk, ZKLOCK_WALK_PENDING until it has ended.  After
@@ -84,10 +84,10 @@ extern void zklock_walker_repeat(ZkLockWalker *walker);
  * The first call that returns ZKLOCK_WALK_VICTIM sets `*deadlock`.  There must
  * be no other one.
  */
-extern ZkLockWalkVerdict zklock_walker_verdict(ZkLockWalker *walker,
-											   ZkLockDeadlock *deadlock);
+extern ZkLockWalkVerdict zklock_deadlock_walker_verdict(ZkLockWalker *walker,
+														ZkLockDeadlock *deadlock);
 
 /* Delete the record, if there is one.  Raises and allocates nothing. */
-extern void zklock_walker_end(ZkLockWalker *walker);
+extern void zklock_deadlock_walker_end(ZkLockWalker *walker);
 
-#endif							/* ZKLOCK_WALKER_H */
+#endif							/* ZKLOCK_DEADLOCK_WALKER_H */

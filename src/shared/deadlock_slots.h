@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * recordslots.h
- *	  The records of waits (walk.h) that backends have the server's worker
+ * deadlock_slots.h
+ *	  The records of waits (deadlock_walk.h) that backends have the server's worker
  *	  publish, and the results of their walks.
  *
  * Each backend has one slot.  Like that of an attempt (slots.h), it contains a
@@ -13,14 +13,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_RECORDSLOTS_H
-#define ZKLOCK_RECORDSLOTS_H
+#ifndef ZKLOCK_DEADLOCK_SLOTS_H
+#define ZKLOCK_DEADLOCK_SLOTS_H
 
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 
 /* In the postmaster only; see shmem.c. */
-extern Size zklock_recordslots_shmem_size(void);
-extern void zklock_recordslots_shmem_init(void);
+extern Size zklock_deadlock_slots_shmem_size(void);
+extern void zklock_deadlock_slots_shmem_init(void);
 
 /* For backends. */
 
@@ -28,19 +28,19 @@ extern void zklock_recordslots_shmem_init(void);
  * Request a record of nodes of this generation.  There must be none.  It is
  * given up at exit, at the latest.
  */
-extern void zklock_recordslots_publish(const char *text, uint32 generation);
+extern void zklock_deadlock_slots_publish(const char *text, uint32 generation);
 
 /* Request another walk for the record. */
-extern void zklock_recordslots_walk_again(void);
+extern void zklock_deadlock_slots_walk_again(void);
 
 /*
  * Return the verdict of the last walk that was requested.  ZKLOCK_WALK_VICTIM
  * sets `*deadlock`.
  */
-extern ZkLockWalkVerdict zklock_recordslots_verdict(ZkLockDeadlock *deadlock);
+extern ZkLockWalkVerdict zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock);
 
 /* Give up the record. */
-extern void zklock_recordslots_unpublish(void);
+extern void zklock_deadlock_slots_unpublish(void);
 
 /* For the worker. */
 
@@ -52,26 +52,26 @@ typedef struct ZkLockRecordRequest
 } ZkLockRecordRequest;
 
 /* The number of slots */
-extern int	zklock_recordslots_count(void);
+extern int	zklock_deadlock_slots_count(void);
 
 /* Has any slot changed since the last call? */
-extern bool zklock_recordslots_have_changed(void);
+extern bool zklock_deadlock_slots_have_changed(void);
 
 /* Copy the requests of all slots, as they are at one moment. */
-extern void zklock_recordslots_read(ZkLockRecordRequest *requests);
+extern void zklock_deadlock_slots_read(ZkLockRecordRequest *requests);
 
 /*
  * Copy the text of the record with this serial.  Returns false if it is not
  * wanted any more.
  */
-extern bool zklock_recordslots_text(int slot, uint64 serial, char *text);
+extern bool zklock_deadlock_slots_text(int slot, uint64 serial, char *text);
 
 /*
  * Report the verdict of a walk for the record with this serial, and the deadlock
  * of ZKLOCK_WALK_VICTIM.
  */
-extern void zklock_recordslots_report(int slot, uint64 serial, uint32 walk,
-									  ZkLockWalkVerdict verdict,
-									  const ZkLockDeadlock *deadlock);
+extern void zklock_deadlock_slots_report(int slot, uint64 serial, uint32 walk,
+										 ZkLockWalkVerdict verdict,
+										 const ZkLockDeadlock *deadlock);
 
-#endif							/* ZKLOCK_RECORDSLOTS_H */
+#endif							/* ZKLOCK_DEADLOCK_SLOTS_H */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * walk.h
+ * deadlock_walk.h
  *	  The search for a deadlock across servers: a pure state machine.
  *
  * A process that waits for a lock, and has others, publishes a record: an ephemeral
  * node that lists what it has and what it waits for.  Then it walks: it reads the
  * records and the queues that they lead to, and searches the wait-for graph
- * (waitgraph.h) for a cycle through itself.
+ * (deadlock_graph.h) for a cycle through itself.
  *
  * The name of a record tells which nodes it may have.  So a walk reads a record only when
  * it has listed a queue with such a node, and keeps only what it needs: one record costs it
@@ -17,7 +17,7 @@
  * a node that it names is deleted or passed to another process, and before its process
  * does anything after the wait.  The rules that follow from that:
  *	- The victim is one of the members that block the one before them with something
- *	  other than the node that they wait with.  There is always one (waitgraph.h).  It
+ *	  other than the node that they wait with.  There is always one (deadlock_graph.h).  It
  *	  waits in a queue, and has a lock, so it has a record.
  *	- Of those members, the one whose record is the newest sees the records of all of
  *	  them, because a session sees its own writes and all earlier ones.  So each process
@@ -52,8 +52,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_WALK_H
-#define ZKLOCK_WALK_H
+#ifndef ZKLOCK_DEADLOCK_WALK_H
+#define ZKLOCK_DEADLOCK_WALK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,8 +82,8 @@ typedef enum ZkLockWalkVerdict
 	ZKLOCK_WALK_PENDING,
 	ZKLOCK_WALK_NO_DEADLOCK,
 	ZKLOCK_WALK_VICTIM,			/* this process ends its wait */
-	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads, or a list is
-								 * too long beside so many records */
+	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads, or a
+								 * list is too long beside so many records */
 	ZKLOCK_WALK_NO_MEMORY
 } ZkLockWalkVerdict;
 
@@ -141,7 +141,8 @@ typedef enum ZkLockWalkReadKind
 typedef struct ZkLockWalkRead
 {
 	ZkLockWalkReadKind kind;
-	const char *name;			/* of a record, or a path; in the walk's memory */
+	const char *name;			/* of a record, or a path; in the walk's
+								 * memory */
 } ZkLockWalkRead;
 
 struct ZkLockWalkRecord;
@@ -151,9 +152,9 @@ struct ZkLockWalkNode;
 typedef struct ZkLockWalk
 {
 	/*
-	 * Results.  For ZKLOCK_WALK_VICTIM, the members of the deadlock, in the memory of
-	 * the walk.  The first one is the victim, and so is the last one: there, the node
-	 * is the one by which it blocks the member before.
+	 * Results.  For ZKLOCK_WALK_VICTIM, the members of the deadlock, in the
+	 * memory of the walk.  The first one is the victim, and so is the last
+	 * one: there, the node is the one by which it blocks the member before.
 	 */
 	ZkLockWalkVerdict verdict;
 	ZkLockWalkMember *members;
@@ -162,7 +163,7 @@ typedef struct ZkLockWalk
 	int			nrestarts;		/* it has begun again after a change */
 	uint64_t	listed;			/* a number for the records that it has found */
 
-	/* used by walk.c only */
+	/* used by deadlock_walk.c only */
 	int			phase;
 	bool		asked;			/* the read of this phase, if it has only one */
 	int			unanswered;
@@ -189,55 +190,55 @@ typedef struct ZkLockWalk
  * records are still the same.  Then it would find nothing: the waits are the same, and a
  * queue only becomes shorter for those in it.
  */
-extern void zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory,
-							  size_t size, uint64_t known);
+extern void zklock_deadlock_walk_begin(ZkLockWalk *walk, const char *self, void *memory,
+									   size_t size, uint64_t known);
 
 /*
  * Return the next read.  False: there is none, or none before the answers to those
  * under way.  Reads that are returned one after the other may be sent together.
  */
-extern bool zklock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read);
+extern bool zklock_deadlock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read);
 
 /* The answer to a list; `n` is -1 if the path does not exist. */
-extern void zklock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
-							   const char *const *names, int n);
+extern void zklock_deadlock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
+										const char *const *names, int n);
 
 /* The answer to the read of a record; NULL: it does not exist. */
-extern void zklock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
-							   const char *data, size_t size, int64_t czxid);
+extern void zklock_deadlock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
+										const char *data, size_t size, int64_t czxid);
 
-extern void zklock_walk_synced(ZkLockWalk *walk);
+extern void zklock_deadlock_walk_synced(ZkLockWalk *walk);
 
 /* Copy the members of the deadlock that the walk has found. */
-extern void zklock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock);
+extern void zklock_deadlock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock);
 
 /*
  * The reverse: point `members`, at most ZKLOCK_DEADLOCK_MEMBERS, to the first members, and
  * `*closing` to the last one of all.  Returns their number, which is at least 2.
  */
-extern int	zklock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
-							   ZkLockWalkMember *closing);
+extern int	zklock_deadlock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
+										ZkLockWalkMember *closing);
 
 /*
  * Write the beginning of a record's text, a string in UTF-8: the server and the process
  * that it is of, for messages.  A server has one text, and no other server has it.
  * Returns the size without the terminating zero, or 0 if there is no room.
  */
-extern size_t zklock_walk_write_head(char *text, size_t room, const char *server,
-									 const char *process);
+extern size_t zklock_deadlock_walk_write_head(char *text, size_t room, const char *server,
+											  const char *process);
 
 /*
  * Append a node to the text of this size: first the one that is waited with.  Returns as
  * above.
  */
-extern size_t zklock_walk_write_node(char *text, size_t size, size_t room,
-									 ZkLockMode mode, const char *path,
-									 const char *node, ZkLockWalkUse use);
+extern size_t zklock_deadlock_walk_write_node(char *text, size_t size, size_t room,
+											  ZkLockMode mode, const char *path,
+											  const char *node, ZkLockWalkUse use);
 
 /*
  * Write the name of the record with this text.  It shows others which nodes the record may
  * have, so that their walks need not read it for nothing.
  */
-extern void zklock_walk_write_name(char *name, const char *text, uint64_t random);
+extern void zklock_deadlock_walk_write_name(char *name, const char *text, uint64_t random);
 
-#endif							/* ZKLOCK_WALK_H */
+#endif							/* ZKLOCK_DEADLOCK_WALK_H */

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * behind.c
+ * deadlock_behind.c
  *	  The locks of processes that wait for this one, in PostgreSQL's lock
- *	  manager.  See behind.h.
+ *	  manager.  See deadlock_behind.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "backend/behind.h"
+#include "backend/deadlock_behind.h"
 #include "common/compat.h"
 
 /* More than a record has room for */
@@ -37,16 +37,16 @@ copy_chain(uint32 process, const ZkLockPgStep *steps, ZkLockPgStep **chain)
  * processes have waited all the time, and could not release the nodes.
  */
 int
-zklock_behind_read(ZkLockBehind **behind)
+zklock_deadlock_behind_read(ZkLockBehind **behind)
 {
-	uint32		nprocesses = zklock_pgwaits_nprocesses();
+	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
 	bool	   *processes = palloc(nprocesses * sizeof(bool));
 	ZkLockPgStep *steps = palloc(nprocesses * sizeof(ZkLockPgStep));
 	ZkLockHeldNode *nodes = palloc(MAX_NODES * sizeof(ZkLockHeldNode));
 	int			n = 0;
 
-	if (zklock_pgwaits_behind((uint32) zklock_compat_procno(), processes, steps) > 0)
-		n = zklock_positions_held(processes, nodes, MAX_NODES);
+	if (zklock_deadlock_pgwaits_behind((uint32) zklock_compat_procno(), processes, steps) > 0)
+		n = zklock_deadlock_positions_held(processes, nodes, MAX_NODES);
 	*behind = palloc(Max(n, 1) * sizeof(ZkLockBehind));
 	for (int i = 0; i < n; i++)
 	{
@@ -60,8 +60,8 @@ zklock_behind_read(ZkLockBehind **behind)
 }
 
 bool
-zklock_behind_is_unchanged(const ZkLockBehind *behind)
+zklock_deadlock_behind_is_unchanged(const ZkLockBehind *behind)
 {
-	return zklock_pgwaits_is_unchanged(behind->steps, behind->nsteps) &&
-		zklock_positions_is_held(&behind->held);
+	return zklock_deadlock_pgwaits_is_unchanged(behind->steps, behind->nsteps) &&
+		zklock_deadlock_positions_is_held(&behind->held);
 }

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * records.c
- *	  Publishes the records of waits for backends.  See records.h.
+ * deadlock_records.c
+ *	  Publishes the records of waits for backends.  See deadlock_records.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "lib/ilist.h"
+#include "session/deadlock_walker.h"
 #include "session/session.h"
-#include "session/walker.h"
-#include "shared/recordslots.h"
+#include "shared/deadlock_slots.h"
 #include "shared/sessionstate.h"
 #include "utils/memutils.h"
-#include "worker/records.h"
+#include "worker/deadlock_records.h"
 
 /*
  * Maximum number of walks at the same time.  A walk can use 1 MB, and 4,000
@@ -26,8 +26,8 @@ typedef struct WorkerRecord
 {
 	int			slot;
 	uint64		serial;			/* 0: none */
-	uint32		walk;			/* number of the walk that is under way, or has
-								 * ended */
+	uint32		walk;			/* number of the walk that is under way, or
+								 * has ended */
 	bool		walking;		/* it is in the list of walks */
 	dlist_node	link;
 	ZkLockWalker walker;
@@ -41,9 +41,9 @@ static int	first_slot = 0;		/* that has its turn for a walk */
 static bool any_postponed = false;
 
 void
-zklock_records_init(void)
+zklock_deadlock_records_init(void)
 {
-	int			n = zklock_recordslots_count();
+	int			n = zklock_deadlock_slots_count();
 
 	records = MemoryContextAllocZero(TopMemoryContext, n * sizeof(WorkerRecord *));
 	requests = MemoryContextAlloc(TopMemoryContext, n * sizeof(ZkLockRecordRequest));
@@ -59,7 +59,7 @@ set_walking(WorkerRecord *record, bool walking)
 	{
 		dlist_push_tail(&walks, &record->link);
 		nwalks++;
-		first_slot = (record->slot + 1) % zklock_recordslots_count();
+		first_slot = (record->slot + 1) % zklock_deadlock_slots_count();
 	}
 	else
 	{
@@ -74,7 +74,7 @@ end_record(WorkerRecord *record)
 	if (record->serial == 0)
 		return;
 	set_walking(record, false);
-	zklock_walker_end(&record->walker);
+	zklock_deadlock_walker_end(&record->walker);
 	record->serial = 0;
 }
 
@@ -89,9 +89,9 @@ begin_record(int slot)
 		records[slot] = MemoryContextAllocZero(TopMemoryContext, sizeof(WorkerRecord));
 		records[slot]->slot = slot;
 	}
-	if (!zklock_recordslots_text(slot, request->wanted, text))
+	if (!zklock_deadlock_slots_text(slot, request->wanted, text))
 		return;
-	if (!zklock_walker_begin(&records[slot]->walker, text))
+	if (!zklock_deadlock_walker_begin(&records[slot]->walker, text))
 	{
 		any_postponed = true;
 		return;
@@ -138,13 +138,13 @@ process_slot(int slot)
 	else
 	{
 		record->walk = request->walk;
-		zklock_walker_repeat(&record->walker);
+		zklock_deadlock_walker_repeat(&record->walker);
 		set_walking(record, true);
 	}
 }
 
 void
-zklock_records_process_reply(const ZkLockMessage *message)
+zklock_deadlock_records_process_reply(const ZkLockMessage *message)
 {
 	dlist_iter	iter;
 
@@ -154,7 +154,7 @@ zklock_records_process_reply(const ZkLockMessage *message)
 
 		if (record->walker.owner != message->tag.owner)
 			continue;
-		zklock_walker_process_reply(&record->walker, message);
+		zklock_deadlock_walker_process_reply(&record->walker, message);
 		break;
 	}
 }
@@ -170,25 +170,25 @@ report_verdicts(bool stale)
 		WorkerRecord *record = dlist_container(WorkerRecord, link, iter.cur);
 		ZkLockWalkVerdict verdict;
 
-		zklock_walker_check_session(&record->walker, stale);
-		verdict = zklock_walker_verdict(&record->walker, &deadlock);
+		zklock_deadlock_walker_check_session(&record->walker, stale);
+		verdict = zklock_deadlock_walker_verdict(&record->walker, &deadlock);
 		if (verdict == ZKLOCK_WALK_PENDING)
 			continue;
 		set_walking(record, false);
-		zklock_recordslots_report(record->slot, record->serial, record->walk,
-								  verdict, &deadlock);
+		zklock_deadlock_slots_report(record->slot, record->serial, record->walk,
+									 verdict, &deadlock);
 	}
 }
 
-/* The records that were given up are deleted first: see records.h. */
+/* The records that were given up are deleted first: see deadlock_records.h. */
 static void
 process_slots(void)
 {
-	int			n = zklock_recordslots_count();
+	int			n = zklock_deadlock_slots_count();
 	int			first = first_slot;
 
 	any_postponed = false;
-	zklock_recordslots_read(requests);
+	zklock_deadlock_slots_read(requests);
 	for (int i = 0; i < n; i++)
 		if (records[i] != NULL && records[i]->serial != requests[i].wanted)
 			end_record(records[i]);
@@ -197,18 +197,18 @@ process_slots(void)
 }
 
 void
-zklock_records_process(bool stale)
+zklock_deadlock_records_process(bool stale)
 {
-	if (zklock_recordslots_have_changed() || any_postponed)
+	if (zklock_deadlock_slots_have_changed() || any_postponed)
 		process_slots();
 	if (!dlist_is_empty(&walks))
 		report_verdicts(stale);
 }
 
 void
-zklock_records_drop_all(void)
+zklock_deadlock_records_drop_all(void)
 {
-	for (int i = 0; i < zklock_recordslots_count(); i++)
+	for (int i = 0; i < zklock_deadlock_slots_count(); i++)
 		if (records[i] != NULL)
 			end_record(records[i]);
 }

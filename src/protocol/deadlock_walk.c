@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * walk.c
- *	  The search for a deadlock across servers.  See walk.h.
+ * deadlock_walk.c
+ *	  The search for a deadlock across servers.  See deadlock_walk.h.
  *
  * The text of a record has these lines, whose fields are separated by tabs.  A path has
  * no control characters.
@@ -20,14 +20,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "protocol/walk.h"
+#include "protocol/deadlock_walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/deadlock_graph.h"
 #include "protocol/path.h"
 #include "protocol/recipe_types.h"
-#include "protocol/waitgraph.h"
 
 #define VERSION "zklock-1"
 
@@ -71,11 +71,13 @@ typedef struct ZkLockWalkRecord
 {
 	struct ZkLockWalkRecord *next;
 	const char *name;
-	const char *server;			/* of a member of the cycle, once it is read again */
+	const char *server;			/* of a member of the cycle, once it is read
+								 * again */
 	const char *process;
 	int			number;			/* of the vertex; -1: it has no node */
 	int64_t		czxid;			/* 0: there is no record, but only a node */
-	bool		wanted;			/* it may have a node of a queue that was listed */
+	bool		wanted;			/* it may have a node of a queue that was
+								 * listed */
 	bool		asked;
 	bool		reached;
 	bool		in_cycle;
@@ -113,7 +115,7 @@ typedef struct ZkLockWalkNode
 } Node;
 
 static void
-end(ZkLockWalk *walk, ZkLockWalkVerdict verdict)
+end_walk(ZkLockWalk *walk, ZkLockWalkVerdict verdict)
 {
 	walk->phase = OVER;
 	walk->verdict = verdict;
@@ -128,7 +130,7 @@ allocate(ZkLockWalk *walk, size_t size)
 	size = (size + 15) / 16 * 16;
 	if (size > walk->room)
 	{
-		end(walk, ZKLOCK_WALK_NO_MEMORY);
+		end_walk(walk, ZKLOCK_WALK_NO_MEMORY);
 		return NULL;
 	}
 	walk->memory += size;
@@ -147,8 +149,8 @@ copy(ZkLockWalk *walk, const char *text)
 }
 
 void
-zklock_walk_begin(ZkLockWalk *walk, const char *self, void *memory, size_t size,
-				  uint64_t known)
+zklock_deadlock_walk_begin(ZkLockWalk *walk, const char *self, void *memory, size_t size,
+						   uint64_t known)
 {
 	size_t		skipped = (16 - (uintptr_t) memory % 16) % 16;
 
@@ -169,7 +171,7 @@ begin_again(ZkLockWalk *walk)
 	int			nreads = walk->nreads;
 	int			nrestarts = walk->nrestarts + 1;
 
-	zklock_walk_begin(walk, walk->self_name, walk->all_memory, walk->all_room, 0);
+	zklock_deadlock_walk_begin(walk, walk->self_name, walk->all_memory, walk->all_room, 0);
 	walk->nreads = nreads;
 	walk->nrestarts = nrestarts;
 }
@@ -422,8 +424,8 @@ write_line(char *text, size_t size, size_t room, const char *const *fields, int 
 }
 
 size_t
-zklock_walk_write_head(char *text, size_t room, const char *server,
-					   const char *process)
+zklock_deadlock_walk_write_head(char *text, size_t room, const char *server,
+								const char *process)
 {
 	const char *const fields[] = {VERSION, server, process};
 
@@ -431,8 +433,8 @@ zklock_walk_write_head(char *text, size_t room, const char *server,
 }
 
 size_t
-zklock_walk_write_node(char *text, size_t size, size_t room, ZkLockMode mode,
-					   const char *path, const char *node, ZkLockWalkUse use)
+zklock_deadlock_walk_write_node(char *text, size_t size, size_t room, ZkLockMode mode,
+								const char *path, const char *node, ZkLockWalkUse use)
 {
 	const char *const fields[] = {
 		uses[use], zklock_mode_table[mode].name, path, node
@@ -495,7 +497,7 @@ position_of(const Node *node, int index)
 }
 
 static ZkLockWalkMember
-describe(const Node *node)
+describe_node(const Node *node)
 {
 	return (ZkLockWalkMember) {
 		.server = "", .process = "", .node = node->name, .path = node->queue->path,
@@ -505,7 +507,7 @@ describe(const Node *node)
 
 /* Mark what a cycle consists of, and describe it. */
 static bool
-found(ZkLockWalk *walk, const ZkLockWaitGraph *graph)
+found(ZkLockWalk *walk, const ZkLockDeadlockGraph *graph)
 {
 	size_t		n = (size_t) graph->ncycle + 1;
 	ZkLockWalkMember *members = allocate(walk, n * sizeof(ZkLockWalkMember));
@@ -520,8 +522,8 @@ found(ZkLockWalk *walk, const ZkLockWaitGraph *graph)
 		waiter->in_cycle = blocker->in_cycle = true;
 		waiter->record->in_cycle = blocker->record->in_cycle = true;
 		waiter->queue->in_cycle = true;
-		members[i] = describe(waiter);
-		members[i + 1] = describe(blocker);
+		members[i] = describe_node(waiter);
+		members[i + 1] = describe_node(blocker);
 	}
 	walk->members = members;
 	walk->nmembers = (int) n;
@@ -533,10 +535,10 @@ found(ZkLockWalk *walk, const ZkLockWaitGraph *graph)
  * records than this, only the nodes that they wait with count.
  */
 static bool
-search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
+search_cycle(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 {
 	size_t		n = (size_t) walk->nrecords;
-	ZkLockWaitGraph graph = {.nvertices = (uint32_t) walk->nrecords, .ask = ask_nobody};
+	ZkLockDeadlockGraph graph = {.nvertices = (uint32_t) walk->nrecords,.ask = ask_nobody};
 	char	   *memory = walk->memory;
 	size_t		room = walk->room;
 	int			index = 0;
@@ -551,8 +553,8 @@ search(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 			(node->record != walk->self || node->use == use || waits(node)))
 			graph.positions[graph.npositions++] = position_of(node, index);
 	qsort(graph.positions, (size_t) graph.npositions, sizeof(ZkLockPosition),
-		  zklock_waitgraph_compare);
-	if (zklock_waitgraph_search(&graph, (uint32_t) walk->self->number))
+		  zklock_deadlock_graph_compare);
+	if (zklock_deadlock_graph_search(&graph, (uint32_t) walk->self->number))
 		return found(walk, &graph);
 	walk->memory = memory;
 	walk->room = room;
@@ -573,21 +575,21 @@ has_behind(const ZkLockWalk *walk)
 static bool
 search_behind(ZkLockWalk *walk)
 {
-	return has_behind(walk) && search(walk, INT64_MAX, ZKLOCK_WALK_HELD_BEHIND);
+	return has_behind(walk) && search_cycle(walk, INT64_MAX, ZKLOCK_WALK_HELD_BEHIND);
 }
 
 /* The graph of the first pass is complete. */
 static void
 judge(ZkLockWalk *walk)
 {
-	bool		any = search(walk, walk->self->czxid, ZKLOCK_WALK_HOLDS) ||
+	bool		any = search_cycle(walk, walk->self->czxid, ZKLOCK_WALK_HOLDS) ||
 		search_behind(walk);
 
 	if (walk->verdict != ZKLOCK_WALK_PENDING)
 		return;
 	if (!any)
 	{
-		end(walk, ZKLOCK_WALK_NO_DEADLOCK);
+		end_walk(walk, ZKLOCK_WALK_NO_DEADLOCK);
 		return;
 	}
 	walk->phase = SYNC;
@@ -692,7 +694,7 @@ go_on(ZkLockWalk *walk)
 	{
 		case LIST_RECORDS:
 			if (walk->self == NULL || walk->listed == walk->known)
-				end(walk, ZKLOCK_WALK_NO_DEADLOCK);
+				end_walk(walk, ZKLOCK_WALK_NO_DEADLOCK);
 			else
 				walk->phase = READ_RECORDS;
 			break;
@@ -718,7 +720,7 @@ go_on(ZkLockWalk *walk)
 				break;
 			}
 			name_members(walk);
-			end(walk, ZKLOCK_WALK_VICTIM);
+			end_walk(walk, ZKLOCK_WALK_VICTIM);
 			break;
 	}
 }
@@ -758,7 +760,7 @@ find_read(ZkLockWalk *walk, ZkLockWalkRead *read)
 }
 
 bool
-zklock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read)
+zklock_deadlock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read)
 {
 	bool	   *asked = find_read(walk, read);
 
@@ -766,7 +768,7 @@ zklock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read)
 		return false;
 	if (walk->nreads == ZKLOCK_WALK_MAX_READS)
 	{
-		end(walk, ZKLOCK_WALK_TOO_LONG);
+		end_walk(walk, ZKLOCK_WALK_TOO_LONG);
 		return false;
 	}
 	*asked = true;
@@ -786,7 +788,7 @@ answered(ZkLockWalk *walk)
 }
 
 void
-zklock_walk_synced(ZkLockWalk *walk)
+zklock_deadlock_walk_synced(ZkLockWalk *walk)
 {
 	answered(walk);
 }
@@ -817,7 +819,7 @@ find_bits(const char *node, uint8_t *bits)
 static const char digits[] = "0123456789abcdef";
 
 void
-zklock_walk_write_name(char *name, const char *text, uint64_t random)
+zklock_deadlock_walk_write_name(char *name, const char *text, uint64_t random)
 {
 	uint8_t		filter[FILTER_BITS / 4] = {0};
 	const char *node = NULL;
@@ -925,7 +927,7 @@ process_nodes(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 
 	if (is_too_long(walk, n))
 	{
-		end(walk, ZKLOCK_WALK_TOO_LONG);
+		end_walk(walk, ZKLOCK_WALK_TOO_LONG);
 		return;
 	}
 	if (!again)
@@ -963,8 +965,8 @@ process_records(ZkLockWalk *walk, const char *const *names, int n)
 }
 
 void
-zklock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
-				   const char *const *names, int n)
+zklock_deadlock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
+							const char *const *names, int n)
 {
 	if (walk->phase == LIST_RECORDS)
 		process_records(walk, names, n);
@@ -990,15 +992,15 @@ compare_record(ZkLockWalk *walk, Record *record, const char *data, size_t size,
 }
 
 void
-zklock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
-				   const char *data, size_t size, int64_t czxid)
+zklock_deadlock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
+							const char *data, size_t size, int64_t czxid)
 {
 	Record	   *record = walk->records;
 
 	while (walk->phase != OVER && record->name != read->name)
 		record = record->next;
 	if (walk->phase != OVER && record == walk->self && data == NULL)
-		end(walk, ZKLOCK_WALK_NO_DEADLOCK);
+		end_walk(walk, ZKLOCK_WALK_NO_DEADLOCK);
 	else if (walk->phase == READ_AGAIN)
 		compare_record(walk, record, data, size, czxid);
 	else if (walk->phase == READ_RECORDS && data != NULL)
@@ -1030,7 +1032,7 @@ pack_text(ZkLockDeadlock *deadlock, size_t *used, const char *text, uint16_t *at
 }
 
 void
-zklock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock)
+zklock_deadlock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock)
 {
 	size_t		used = 0;
 	int			n = 0;
@@ -1065,8 +1067,8 @@ unpack_member(const ZkLockDeadlock *deadlock, int i)
 }
 
 int
-zklock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
-				   ZkLockWalkMember *closing)
+zklock_deadlock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
+							ZkLockWalkMember *closing)
 {
 	int			n = deadlock->n - 1;
 

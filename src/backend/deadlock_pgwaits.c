@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * pgwaits.c
- *	  Waits for locks of PostgreSQL's own lock manager.  See pgwaits.h.
+ * deadlock_pgwaits.c
+ *	  Waits for locks of PostgreSQL's own lock manager.  See deadlock_pgwaits.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "backend/pgwaits.h"
+#include "backend/deadlock_pgwaits.h"
 #include "common/compat.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
@@ -17,13 +17,13 @@
 #define ANY_PID		0
 
 uint32
-zklock_pgwaits_nprocesses(void)
+zklock_deadlock_pgwaits_nprocesses(void)
 {
 	return ProcGlobal->allProcCount;
 }
 
 bool
-zklock_pgwaits_any(void)
+zklock_deadlock_pgwaits_any(void)
 {
 	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
 	{
@@ -167,7 +167,7 @@ read_waits(uint32 process, int leader_pid, ZkLockPgWait **waits)
 }
 
 int
-zklock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
+zklock_deadlock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 {
 	return read_waits(process, ANY_PID, waits);
 }
@@ -228,9 +228,9 @@ find_step(uint32 process, uint32 blocker, ZkLockPgStep *step)
 }
 
 int
-zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
+zklock_deadlock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
 {
-	uint32		nprocesses = zklock_pgwaits_nprocesses();
+	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
 	uint32	   *found = palloc(nprocesses * sizeof(uint32));
 	int			nfound = 0;
 	bool	   *waiters = palloc(nprocesses * sizeof(bool));
@@ -255,7 +255,7 @@ zklock_pgwaits_behind(uint32 process, bool *behind, ZkLockPgStep *steps)
 }
 
 bool
-zklock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b)
+zklock_deadlock_pgwaits_is_same(const ZkLockPgWait *a, const ZkLockPgWait *b)
 {
 	return memcmp(&a->tag, &b->tag, sizeof(LOCKTAG)) == 0 && a->mode == b->mode &&
 		a->start == b->start && a->blocker_pid == b->blocker_pid;
@@ -265,16 +265,16 @@ static bool
 is_step_unchanged(const ZkLockPgStep *step)
 {
 	ZkLockPgWait *waits;
-	int			n = zklock_pgwaits_read(step->process, &waits);
+	int			n = zklock_deadlock_pgwaits_read(step->process, &waits);
 
 	for (int i = 0; i < n && step->pid == pid_of(step->process); i++)
-		if (zklock_pgwaits_is_same(&step->wait, &waits[i]))
+		if (zklock_deadlock_pgwaits_is_same(&step->wait, &waits[i]))
 			return true;
 	return false;
 }
 
 bool
-zklock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n)
+zklock_deadlock_pgwaits_is_unchanged(const ZkLockPgStep *chain, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (!is_step_unchanged(&chain[i]))

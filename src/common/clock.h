@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.h
+ *	  The clock of all times here: nanoseconds on CLOCK_BOOTTIME, which also
+ *	  runs while the machine is suspended, as ZooKeeper's servers do.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CLOCK_H
+#define ZKLOCK_CLOCK_H
+
+#include <stdint.h>
+
+#define ZKLOCK_NEVER INT64_MAX
+#define ZKLOCK_NS_PER_MS INT64_C(1000000)
+
+extern int64_t zklock_clock_now(void);
+
+#endif							/* ZKLOCK_CLOCK_H */

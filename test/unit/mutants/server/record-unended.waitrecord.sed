@@ -1,3 +1,0 @@
-# Seed 19
-# The record of a wait is not given up.
-/^zklock_waitrecord_end/,/^}/s/zklock_session_routine->unpublish();/(void) 0;/

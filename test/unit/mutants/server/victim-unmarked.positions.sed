@@ -1,3 +1,0 @@
-# Seed 143
-# A backend that ends its wait for a deadlock does not say so.
-/^zklock_positions_give_in/,/^}/s/claim->procno == zklock_compat_procno()/false \&\& &/

@@ -1,3 +1,0 @@
-# Seed 1293
-# A process that is not stuck looks for a cycle.
-/^zklock_waitgraph_search(/,/^}/ s/if (!graph->vertices\[self\].stuck)/if (false)/

@@ -1,3 +1,0 @@
-# Seed 2
-# The first pass is trusted.
-/^judge(/,/^}/ s/walk->phase = SYNC;/end(walk, ZKLOCK_WALK_VICTIM);/
