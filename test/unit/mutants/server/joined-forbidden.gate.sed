@@ -1,3 +1,3 @@
-# Seed 772
+# Seed 40
 # Readers join others whose lock was revoked.
 /^zklock_gate_admits(/,/^}/ s/!node->handover_forbidden \&\&//

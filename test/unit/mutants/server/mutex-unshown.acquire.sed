@@ -1,3 +1,3 @@
-# Seed 9639
+# Seed 28152
 # Who has the mutex of a semaphore, in a session of its own, does not show that.
 /^enter_semaphore(/,/^}/s/state->mutex.claim = .*/(void) state;/

@@ -1,3 +1,3 @@
-# Seed 15302
+# Seed 29246
 # A record that cannot be created yet is not created later.
 s/any_postponed = true;/any_postponed = false;/
