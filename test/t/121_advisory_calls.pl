@@ -62,6 +62,8 @@ sql(qq(
 	CREATE FUNCTION in_triggers() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN PERFORM pg_advisory_lock(1); RETURN NEW; END';
 	CREATE FUNCTION no_lock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+	CREATE FUNCTION internal(k bigint) RETURNS boolean LANGUAGE internal STRICT AS
+		'pg_try_advisory_lock_int8';
 	CREATE PROCEDURE takes(boolean) LANGUAGE plpgsql AS 'BEGIN END';
 	CREATE PROCEDURE locks() LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_lock(1); COMMIT; END';
 	CREATE PROCEDURE locks_in_sql() LANGUAGE sql AS 'SELECT pg_advisory_lock(1)';
@@ -172,7 +174,8 @@ my @ways = (
 	[ 'cursor', "DECLARE c CURSOR FOR SELECT $lock; FETCH c" ],
 	[ 'PREPARE and EXECUTE', "PREPARE q AS SELECT $lock; EXECUTE q" ],
 	[ 'argument of EXECUTE', "PREPARE q(boolean) AS SELECT \$1; EXECUTE q($lock)", REFUSED ],
-	[ 'XML', q(SELECT query_to_xml('SELECT pg_try_advisory_lock(1)', true, true, '')) ],
+	[ 'query in a function of PostgreSQL',
+		"SELECT * FROM ts_stat('SELECT to_tsvector(${lock}::text)')" ],
 	[ 'cast', 'SELECT 1::bigint::boolean' ],
 	[ 'operator', 'SELECT @@@@ 1::bigint', REFUSED ],
 	[ 'aggregate', 'SELECT last_locked(i) FROM one', REFUSED ],
@@ -188,6 +191,7 @@ my @ways = (
 		$version < 14 ? REFUSED : ACROSS ],
 	[ 'function', 'SELECT plain(1)' ],
 	[ 'SECURITY DEFINER', 'SELECT definer(1)' ],
+	[ 'a function of language internal', 'SELECT internal(1)', LOCAL ],
 	[ 'trigger', 'INSERT INTO with_trigger VALUES (1)' ],
 	[ 'trigger under COPY', "COPY with_trigger FROM PROGRAM 'echo 1'" ],
 	[ 'WHEN of a trigger', 'INSERT INTO with_when VALUES (1)', REFUSED ],

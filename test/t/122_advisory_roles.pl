@@ -130,6 +130,20 @@ is(outcome(), '', '... neither on this server nor across servers');
 $node->append_conf('postgresql.conf', q(zklock.advisory_locks = 'cluster'));
 $node->restart;
 is(answer_to('shop', $lock), 't', '... until the value is valid');
+
+# A change of the file concerns sessions that run.
+my $running = session_of('shop');
+for my $value (qw(server cluster))
+{
+	$node->append_conf('postgresql.conf', "zklock.advisory_locks = '$value'");
+	$node->reload;
+	wait_until("the setting is $value",
+		sub { $running->query('SHOW zklock.advisory_locks') eq $value });
+	is($running->query($lock), 't', 'a session takes a lock after a change of the file');
+	is(outcome(), $value eq 'server' ? 'on this server' : 'across servers', "... '$value'");
+	$running->query('SELECT pg_advisory_unlock_all()');
+}
+$running->close;
 $mallory = session_of('mallory');
 
 # REVOKE of PostgreSQL's functions
