@@ -261,7 +261,7 @@ check_parent(char **newval, void **extra, GucSource source)
  * the library, only hides the refused one for a while.
  *
  * If the library is preloaded, no client can have set a value before.  In that
- * case only limits are treated as unknown.
+ * case only limits, and where advisory locks are taken, are treated as unknown.
  *
  * Must be called before the settings are defined, and again after that.
  */
