@@ -284,8 +284,10 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 		mutex = attempt;
 	if (attempt->claim != NULL)
 		zklock_claimstate_read(attempt->claim, &state);
+
+	/* A turn that was lost keeps its place at the gate. */
 	if (attempt->claim != NULL && state.phase != ZKLOCK_CLAIM_NO_NODE &&
-		state.phase != ZKLOCK_CLAIM_LOST)
+		(state.phase != ZKLOCK_CLAIM_LOST || !attempt->claim->at_gate))
 		server_breach(SERVER_SOUND, "a node is shown that was given up");
 	server_lags();
 	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
