@@ -25,12 +25,12 @@ my $silent_calls =
 # things, and fragments of messages that have an entry.
 my @silent = (
 	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
-	qr/^(?:DELETE FROM|INSERT INTO) |excluded\./,
+	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = /,
 	qr/^zk retcode=$/,
 	qr/^zklock (?:holds|worker)$/,
 	qr/^(?:Zookeeper version|srvr is not executed|This ZooKeeper instance is not)$/,
 	qr/^(?:create|list the children of|look at|read|revoke lock on|set count|write to|create a node below)(?: "\.\.\.")?$/,
-	qr/^(?:array of lock paths|(?:number of a )?fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,
+	qr/^(?:array of lock paths|fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,
 	qr/^(?:still waiting for|waiting for ZooKeeper lock|<insufficient privilege>)$/,
 	qr/^(?:, and shared by \.\.\. more|; \.\.\. others? waits? for it)$/,
 	qr/^\.\.\. on \.\.\.$/,
