@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "client/zkclient.h"
+#include "common/clock.h"
 
 #define WORKERS 4
 #define NODES 16

@@ -1,6 +1,6 @@
 # Seed 4
 # A backend reads the clock before it has the lock of the entry that it gives up.
-s/^#define NS_PER_MS .*/&\
+s/^#define TRUST .*/&\
 \
 static int64 early;\
 \
