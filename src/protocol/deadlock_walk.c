@@ -11,7 +11,11 @@
  *		holds	MODE	PATH	NODE
  *		behind	MODE	PATH	NODE
  *
- * It has one line "waits", which is the first of these.
+ * It has one line "waits", which is the first of these.  The first field of all is the
+ * version.  A record of another version is not understood.  A line of another use, or with
+ * another mode, is left out.  So a use may be added to this version if those who ignore it
+ * find fewer deadlocks, and none that does not exist.  Any other change needs another
+ * version.
  *
  * Its name is a Bloom filter of the names of its nodes, and a random number, in hexadecimal
  * digits.  A walk reads a record only if its filter has a node of a queue that the walk has
@@ -252,37 +256,41 @@ add_node(ZkLockWalk *walk, Record *record, Queue *queue, const char *name,
 	return true;
 }
 
-/*
- * Split a line at `*text` into n fields, and advance `*text` behind it.  Returns false
- * if the line has another number of fields, or no end.
- */
-static bool
-split(char **text, const char **fields, int n)
+/* Cut off the line at `*text`, and advance `*text` behind it.  NULL: it has no end. */
+static char *
+next_line(char **text)
 {
-	char	   *end = strchr(*text, '\n');
-	char	   *field = *text;
+	char	   *line = *text;
+	char	   *end = strchr(line, '\n');
 
 	if (end == NULL)
-		return false;
+		return NULL;
 	*end = '\0';
 	*text = end + 1;
+	return line;
+}
+
+/* Split a line into n fields.  Returns false if it has another number of them. */
+static bool
+split(char *line, const char **fields, int n)
+{
 	for (int i = 0; i < n; i++)
 	{
-		char	   *tab = strchr(field, '\t');
+		char	   *tab = strchr(line, '\t');
 
-		fields[i] = field;
+		fields[i] = line;
 		if ((tab == NULL) != (i == n - 1))
 			return false;
 		if (tab != NULL)
 		{
 			*tab = '\0';
-			field = tab + 1;
+			line = tab + 1;
 		}
 	}
 	return true;
 }
 
-/* A mode without a queue is not understood. */
+/* A mode without a queue is not in a record. */
 static bool
 find_mode(const char *name, ZkLockMode *mode)
 {
@@ -295,11 +303,14 @@ find_mode(const char *name, ZkLockMode *mode)
 	return false;
 }
 
+/* The use that a line begins with */
 static bool
-find_use(const char *name, ZkLockWalkUse *use)
+find_use(const char *line, ZkLockWalkUse *use)
 {
+	size_t		len = strcspn(line, "\t");
+
 	for (int i = 0; i < ELEMENTS(uses); i++)
-		if (strcmp(uses[i], name) == 0)
+		if (strlen(uses[i]) == len && strncmp(uses[i], line, len) == 0)
 		{
 			*use = (ZkLockWalkUse) i;
 			return true;
@@ -331,18 +342,28 @@ keep_node(ZkLockWalk *walk, Record *record, const char *path, const char *name,
 	return true;
 }
 
-/* Only the first node is waited with. */
+/*
+ * Read a line.  Only the first node is waited with; `*first` is set to false once it is
+ * found.  Returns false if the record is not understood.
+ */
 static bool
-parse_node(ZkLockWalk *walk, Record *record, char **text, bool first)
+parse_line(ZkLockWalk *walk, Record *record, char *line, bool *first)
 {
 	const char *fields[4];
 	ZkLockMode	mode;
 	ZkLockWalkUse use;
 	int64_t		number;
 
-	return split(text, fields, ELEMENTS(fields)) && find_use(fields[0], &use) &&
-		(use == ZKLOCK_WALK_WAITS) == first && find_mode(fields[1], &mode) &&
-		zklock_path_check_lock(fields[2], strlen(fields[2])) == NULL &&
+	if (!find_use(line, &use))
+		return true;
+	if (!split(line, fields, ELEMENTS(fields)))
+		return false;
+	if (!find_mode(fields[1], &mode))
+		return true;
+	if ((use == ZKLOCK_WALK_WAITS) != *first)
+		return false;
+	*first = false;
+	return zklock_path_check_lock(fields[2], strlen(fields[2])) == NULL &&
 		strlen(fields[3]) < ZKLOCK_NAME_SIZE &&
 		zklock_contender_parse(fields[3], &number) == zklock_mode_table[mode].kind &&
 		keep_node(walk, record, fields[2], fields[3], mode, use);
@@ -352,19 +373,22 @@ parse_node(ZkLockWalk *walk, Record *record, char **text, bool first)
 typedef struct Text
 {
 	char		data[ZKLOCK_RECORD_SIZE];
-	char	   *rest;			/* behind the first line */
+	char	   *rest;			/* behind the lines that were read */
 	const char *head[3];
 } Text;
 
 static bool
 parse_head(Text *text, const char *data, size_t size)
 {
+	char	   *line;
+
 	if (size >= sizeof(text->data) || memchr(data, '\0', size) != NULL)
 		return false;
 	memcpy(text->data, data, size);
 	text->data[size] = '\0';
 	text->rest = text->data;
-	return split(&text->rest, text->head, ELEMENTS(text->head)) &&
+	line = next_line(&text->rest);
+	return line != NULL && split(line, text->head, ELEMENTS(text->head)) &&
 		strcmp(text->head[0], VERSION) == 0 && strlen(text->head[1]) < SERVER_SIZE &&
 		strlen(text->head[2]) < ZKLOCK_PROCESS_SIZE;
 }
@@ -378,9 +402,13 @@ parse(ZkLockWalk *walk, Record *record, const char *data, size_t size)
 
 	if (!parse_head(&text, data, size))
 		return false;
-	for (; text.rest[0] != '\0'; first = false)
-		if (!parse_node(walk, record, &text.rest, first))
+	while (text.rest[0] != '\0')
+	{
+		char	   *line = next_line(&text.rest);
+
+		if (line == NULL || !parse_line(walk, record, line, &first))
 			return false;
+	}
 	return !first;
 }
 

@@ -11,7 +11,9 @@
  * The name of a record tells which nodes it may have.  So a walk reads a record only when
  * it has listed a queue with such a node, and keeps only what it needs: one record costs it
  * one read for each queue, and the nodes in it, whatever else the record says.  A text
- * that is not as a process writes it is not understood.
+ * that is not as a process writes it is not understood.  A server with another build of
+ * zklock may write lines, or another version, that this build does not know (see
+ * deadlock_walk.c).
  *
  * A record is never overwritten.  It is deleted before anything in it changes: before
  * a node that it names is deleted or passed to another process, and before its process

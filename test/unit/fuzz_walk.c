@@ -4,7 +4,8 @@
  *	  Fuzzes a search for a deadlock with all that it reads from ZooKeeper.
  *
  * The input is a list of records and queues.  A byte below 0x80 stands for itself, and any
- * other one for a part of a record.  The first record is the process's own.
+ * other one for a part of a record.  The first record is the process's own.  Lines of a
+ * use that is not known must make no difference.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +40,8 @@ static const char *const parts[] = {
 	"waits\texclusive\t/c\tlock-1\n", "holds\texclusive\t/c\tlock-0\n",
 	"waits\twrite\t/a//b\t" WRITER "2\n", "holds\twrite\t/a\t" LONG WRITER "1\n",
 	"zklock-1\t" LONG "\tprocess\n", "zklock-1\tserver\t" LONG LONG LONG LONG "\n",
+	"zklock-2\tserver\tprocess\n", "other\twrite\t/b\t" WRITER "1\n", "other\n",
+	"holds\tother\t/b\tother-1\n",
 	"zklock-1\t", "waits\t", "holds\t", "behind\t", "simple\t", "semaphore\t", "\t/a//b\t",
 	"\t/zklock/waits\t", WRITER, READER
 };
@@ -189,25 +192,60 @@ check_deadlock(const ZkLockWalk *walk)
 	}
 }
 
+static void
+run(ZkLockWalk *walk, void *memory, size_t room)
+{
+	ZkLockWalkRead read;
+
+	zklock_deadlock_walk_begin(walk, texts[0].name, memory, room, 0);
+	while (zklock_deadlock_walk_next(walk, &read))
+		answer(walk, &read);
+	assert(walk->verdict != ZKLOCK_WALK_PENDING);
+	assert(walk->nreads <= ZKLOCK_WALK_MAX_READS);
+}
+
+/* Add a line of another use to each record that has room for it. */
+static void
+add_unknown(void)
+{
+	static const char line[] = "unknown\twrite\t/b\t" WRITER "1\n";
+
+	for (int i = 0; i < ntexts; i++)
+		if (texts[i].size > 0 && texts[i].data[texts[i].size - 1] == '\n' &&
+			texts[i].size + sizeof(line) <= ZKLOCK_RECORD_SIZE)
+			add(&texts[i], line, sizeof(line) - 1);
+}
+
+static void
+check_same(const ZkLockWalk *a, const ZkLockWalk *b)
+{
+	assert(a->verdict == b->verdict && a->nreads == b->nreads);
+	assert(a->nmembers == b->nmembers);
+	for (int i = 0; i < a->nmembers; i++)
+	{
+		assert(strcmp(a->members[i].node, b->members[i].node) == 0);
+		assert(a->members[i].czxid == b->members[i].czxid);
+	}
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static char memory[100000];
+	static char memory[2][100000];
 	ZkLockWalk	walk;
-	ZkLockWalkRead read;
-	size_t		room = sizeof(memory);
+	ZkLockWalk	other;
+	size_t		room = sizeof(memory[0]);
 
 	if (size < 1)
 		return 0;
 	if (data[0] < 0x80)
 		room = (size_t) data[0] * 200;
 	read_input(data + 1, size - 1);
-	zklock_deadlock_walk_begin(&walk, texts[0].name, memory, room, 0);
-	while (zklock_deadlock_walk_next(&walk, &read))
-		answer(&walk, &read);
-	assert(walk.verdict != ZKLOCK_WALK_PENDING);
-	assert(walk.nreads <= ZKLOCK_WALK_MAX_READS);
+	run(&walk, memory[0], room);
 	if (walk.verdict == ZKLOCK_WALK_VICTIM)
 		check_deadlock(&walk);
+	add_unknown();
+	run(&other, memory[1], room);
+	check_same(&walk, &other);
 	return 0;
 }

@@ -14,7 +14,10 @@
  * until its node is deleted.
  *
  * In some schedules there are many records of strangers, whose nodes do not exist: half of
- * them have true names, and half have names that fit each node.
+ * them have true names, and half have names that fit each node.  Some of the latter are of a
+ * version that a walk does not know: as the known one, they would say that strangers have
+ * nodes of the processes.  The records of some processes have lines of a use that a walk does
+ * not know, with nodes that they do not have.
  *
  *-------------------------------------------------------------------------
  */
@@ -109,7 +112,7 @@ typedef struct Node
 	int64_t		created;
 	int64_t		deleted;
 	char		name[ZKLOCK_RECORD_NAME_SIZE];
-	char		data[1024];
+	char		data[2048];
 	size_t		size;
 } Node;
 
@@ -149,6 +152,7 @@ typedef struct Process
 {
 	State		state;
 	bool		foreign;
+	bool		newer;			/* its records have lines that a walk does not know */
 	int64_t		seen;			/* the state of ZooKeeper that it has seen */
 	int			nops;
 	Op			op[MAX_OPS];
@@ -409,41 +413,71 @@ are_behind(const Process *p)
 	return true;
 }
 
+/* Append a node, as one of this use, to the text of a record. */
 static void
-write_record(const Process *p, Node *record)
+append_node(Node *record, const Node *node, ZkLockWalkUse use)
 {
 	char		path[16];
 
-	record->size = zklock_deadlock_walk_write_head(record->data, sizeof(record->data), "server",
-										  "process");
-	path_of(nodes[p->waiting].queue, path);
+	path_of(node->queue, path);
 	record->size = zklock_deadlock_walk_write_node(record->data, record->size,
-										  sizeof(record->data),
-										  nodes[p->waiting].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-										  path, nodes[p->waiting].name,
-										  ZKLOCK_WALK_WAITS);
-	for (int i = 0; i < p->nheld; i++)
-	{
-		path_of(nodes[p->held[i]].queue, path);
-		record->size = zklock_deadlock_walk_write_node(record->data, record->size,
-											  sizeof(record->data),
-											  nodes[p->held[i]].reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-											  path, nodes[p->held[i]].name,
-											  ZKLOCK_WALK_HOLDS);
-	}
-	for (int i = 0; i < p->nbehind; i++)
-	{
-		const Node *node;
+												   sizeof(record->data),
+												   node->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
+												   path, node->name, use);
+}
 
-		if (p->behind[i].node < 0)
-			continue;
-		node = &nodes[p->behind[i].node];
-		path_of(node->queue, path);
-		record->size = zklock_deadlock_walk_write_node(record->data, record->size,
-											  sizeof(record->data),
-											  node->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-											  path, node->name, ZKLOCK_WALK_HELD_BEHIND);
-	}
+static void
+write_record(const Process *p, Node *record)
+{
+	record->size = zklock_deadlock_walk_write_head(record->data, sizeof(record->data),
+												   "server", "process");
+	append_node(record, &nodes[p->waiting], ZKLOCK_WALK_WAITS);
+	for (int i = 0; i < p->nheld; i++)
+		append_node(record, &nodes[p->held[i]], ZKLOCK_WALK_HOLDS);
+	for (int i = 0; i < p->nbehind; i++)
+		if (p->behind[i].node >= 0)
+			append_node(record, &nodes[p->behind[i].node], ZKLOCK_WALK_HELD_BEHIND);
+}
+
+/* Append lines of a use that is not known, with nodes of other processes. */
+static void
+append_unknown(Node *record)
+{
+	for (int i = 0; i < nnodes && record->size + 200 < sizeof(record->data); i++)
+		if (nodes[i].queue != RECORDS && exists(&nodes[i]) &&
+			nodes[i].process != record->process)
+		{
+			size_t		start = record->size;
+
+			append_node(record, &nodes[i], ZKLOCK_WALK_HOLDS);
+			memcpy(record->data + start, "other", 5);
+		}
+}
+
+static bool
+is_other_version(int stranger)
+{
+	return stranger % 8 == 1;
+}
+
+/* The text of a stranger of another version: it has one of two nodes, and waits with one. */
+static void
+write_other_version(Node *record, int nth)
+{
+	static const char version[] = "zklock-2";
+	const Node *live[MAX_NODES];
+	int			n = 0;
+
+	for (int i = 0; i < nnodes; i++)
+		if (nodes[i].queue != RECORDS && exists(&nodes[i]))
+			live[n++] = &nodes[i];
+	if (n == 0)
+		return;
+	record->size = zklock_deadlock_walk_write_head(record->data, sizeof(record->data),
+												   "strange", "process");
+	memcpy(record->data, version, sizeof(version) - 1);
+	append_node(record, live[nth % n], ZKLOCK_WALK_WAITS);
+	append_node(record, live[nth / n % n], ZKLOCK_WALK_HOLDS);
 }
 
 static void
@@ -463,7 +497,7 @@ add_strangers(void)
 	for (int i = 0; i < STRANGERS; i++)
 	{
 		Node	   *node = &nodes[add_node(-1, RECORDS, false)];
-		bool		fits = i % 2 == 0;
+		bool		fits = i % 2 == 0 || is_other_version(i);
 
 		node->size = zklock_deadlock_walk_write_head(node->data, sizeof(node->data), "strange",
 											"process");
@@ -547,6 +581,8 @@ apply(int process)
 			node = &nodes[p->record];
 			write_record(p, node);
 			zklock_deadlock_walk_write_name(node->name, node->data, (uint64_t) nnodes);
+			if (p->newer)
+				append_unknown(node);
 			sim_count(N_RECORDS);
 			sim_trace("%c publishes record %s", 'A' + process, node->name);
 			begin_walk(p);
@@ -703,6 +739,8 @@ answer_record(Process *p, const ZkLockWalkRead *read)
 			if (nodes[i].process < 0 && nodes[i].name[0] != 'f' &&
 				++p->nstrange > STRANGE_READS)
 				sim_breach(FLOOD, "a walk reads records of strangers");
+			if (nodes[i].process < 0 && is_other_version(i))
+				write_other_version(&nodes[i], i / 8);
 			zklock_deadlock_walk_record(&p->walk, read, nodes[i].data, nodes[i].size,
 							   nodes[i].created);
 			return;
@@ -1027,6 +1065,7 @@ play(uint64_t seed)
 	{
 		processes[i].record = processes[i].waiting = -1;
 		processes[i].foreign = sim_percent(10);
+		processes[i].newer = (seed + (uint64_t) i) % 3 == 0;
 	}
 	if (sim_percent(5))
 		add_strangers();
