@@ -122,19 +122,15 @@ zklock_nodedata_self(bool revocable)
 }
 
 /*
- * Read key=value at *data, and advance *data behind the following space.
- * Returns NULL if *data does not begin with that key.
+ * Read the value at *data, and advance *data behind the following space.  Returns NULL if
+ * it is none.
  */
 static char *
-read_text(const char **data, const char *key)
+read_value(const char **data)
 {
-	size_t		len = strlen(key);
 	const char *c = *data;
 	StringInfoData value;
 
-	if (strncmp(c, key, len) != 0 || c[len] != '=')
-		return NULL;
-	c += len + 1;
 	initStringInfo(&value);
 	if (*c == '\'')
 	{
@@ -149,7 +145,8 @@ read_text(const char **data, const char *key)
 	}
 	else
 	{
-		len = strspn(c, BARE);
+		size_t		len = strspn(c, BARE);
+
 		if (len == 0)
 			return NULL;
 		appendBinaryStringInfo(&value, c, (int) len);
@@ -159,6 +156,41 @@ read_text(const char **data, const char *key)
 		return NULL;
 	*data = *c == ' ' ? c + 1 : c;
 	return zklock_text_from_utf8(value.data);
+}
+
+static bool
+is_key(const char *data, const char *key)
+{
+	size_t		len = strlen(key);
+
+	return strncmp(data, key, len) == 0 && data[len] == '=';
+}
+
+/* Read key=value in the same way.  Returns NULL if *data begins with another key. */
+static char *
+read_text(const char **data, const char *key)
+{
+	if (!is_key(*data, key))
+		return NULL;
+	*data += strlen(key) + 1;
+	return read_value(data);
+}
+
+/*
+ * Read the keys that follow, of which other builds of zklock may write others.  Returns
+ * false if they are none.
+ */
+static bool
+read_rest(const char *data, bool *revocable)
+{
+	while (*data != '\0')
+	{
+		*revocable |= is_key(data, "revocable");
+		data += strcspn(data, "=");
+		if (*data++ == '\0' || read_value(&data) == NULL)
+			return false;
+	}
+	return true;
 }
 
 static bool
@@ -183,14 +215,13 @@ zklock_nodedata_read(const char *data, ZkLockNodeData *result)
 	ours = (result->host = read_text(&data, "host")) != NULL &&
 		read_number(&data, "port", &result->port);
 
-	result->of_server = ours && (*data == '\0' || strncmp(data, "revocable=", 10) == 0);
+	result->of_server = ours && !is_key(data, "pid");
 	if (ours && !result->of_server)
 		ours = read_number(&data, "pid", &result->pid) &&
 			(result->database = read_text(&data, "database")) != NULL &&
 			(result->user = read_text(&data, "user")) != NULL &&
 			(result->application = read_text(&data, "application")) != NULL;
-	result->revocable = ours && read_text(&data, "revocable") != NULL;
-	return ours;
+	return ours && read_rest(data, &result->revocable);
 }
 
 ZkLockNodeUse

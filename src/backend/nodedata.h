@@ -11,9 +11,10 @@
  * host and port, because any of them, or none, may use it by the time that the
  * data is read.  As in a connection string of libpq, a value with
  * characters other than ASCII letters, digits and _.:/@%+- is in single
- * quotes, and each ' and \ in it is preceded by a \.  Further keys may follow.
- * One is revocable=t, if the node is watched for revocation.  The nodes of
- * other clients have other data.
+ * quotes, and each ' and \ in it is preceded by a \.  Further keys may follow,
+ * in any order: revocable=t, if the node is watched for revocation, and id, in
+ * the node of a simple lock.  Other builds of zklock may write others.  The
+ * nodes of other clients have other data.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,5 +1,5 @@
 # Libraries of test/modules, which imitate other libraries in the server or
-# simulate faults, and builds of zklock with other options.
+# simulate faults, and changed builds of zklock.
 
 package Module;
 
@@ -22,19 +22,33 @@ sub build_module
 	return $library;
 }
 
-# Builds zklock with these options of the compiler, which concern one source file. From
-# then on, the node uses this library instead of the installed one.
+# Builds zklock with these options of the compiler, and with changed source files: for
+# each, a function changes the text in $_, and returns whether it has. From then on, the node
+# uses this library instead of the installed one.
 sub build_zklock
 {
-	my ($node, $source, @options) = @_;
+	my ($node, $options, %change) = @_;
 	my $src = dirname(__FILE__) . '/../../src';
 	my $dir = $node->basedir;
+	my @parts;
 
 	# All others are as they were built, unless that was in another directory.
-	my @parts = map { my $object = s/c$/o/r; /\/\Q$source\E$/ || !-e $object ? $_ : $object }
-	  glob("$src/*/*.c");
+	for my $source (map { s/^\Q$src\E\///r } glob("$src/*/*.c"))
+	{
+		my $object = "$src/$source" =~ s/c$/o/r;
 
-	_compile("$dir/zklock", @options, "-I$src", @parts,
+		if (!$change{$source})
+		{
+			push(@parts, -e $object ? $object : "$src/$source");
+			next;
+		}
+		push(@parts, "$dir/" . basename($source));
+		local $_ = slurp_file("$src/$source");
+		delete($change{$source})->() or die "$source is not as expected\n";
+		append_to_file($parts[-1], $_);
+	}
+	die "there is no @{[ keys %change ]}\n" if %change;
+	_compile("$dir/zklock", @$options, "-I$src", @parts,
 		qw(-lzookeeper_mt -lpthread -lrt));
 	$node->safe_psql('postgres', qq(
 		UPDATE pg_proc SET probin = '$dir/zklock' WHERE probin = '\$libdir/zklock'));

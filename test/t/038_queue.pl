@@ -272,7 +272,9 @@ my %shown = (
 	"host=h port=1 pid=2 database='\377' user='a\nb' application='$utf8'" =>
 	  "h|1|2|?|a?b|$utf8|",
 	'host=h port=1' => 'h|1|||||',
-	'host=h port=1 revocable=t' => 'h|1|||||',
+	map({ $_ => 'h|1|||||' }
+		'host=h port=1 revocable=t',
+		q(host=h port=1 later='a b' revocable=t)),
 	map({ $_ => "||||||$_" }
 		'host=h port=1 revocable',
 		'host=h port=1 pid=2 database=d user=u',
