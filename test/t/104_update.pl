@@ -1,5 +1,5 @@
 # ALTER EXTENSION UPDATE while locks are held: locks and fences are not
-# changed.
+# changed, and the extension is the same as a new one of that version.
 #
 # The update begins with the first version, runs the installed scripts, and
 # then goes to a version that only this test has. The test runs in a copy of
@@ -13,6 +13,7 @@ use warnings;
 use Child;
 use File::Basename;
 use File::Path qw(make_path);
+use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Wait;
@@ -55,7 +56,15 @@ my ($first) = sort map { /--([^-]*)\.sql$/ } glob("$extension/zklock--*.sql");
 append_to_file("$extension/zklock--$latest--next.sql", <<'EOSQL');
 ALTER TABLE zk_lock_fences ADD COLUMN comment text;
 CREATE FUNCTION zk_next() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE VIEW zk_next AS SELECT 1 AS next;
 EOSQL
+
+# A base script of that version, and two that are not the same
+my $base = join('', map { slurp_file($_) } "$extension/zklock--$first.sql",
+	sort glob("$extension/zklock--*--*.sql"));
+append_to_file("$extension/zklock--next.sql", $base);
+append_to_file("$extension/zklock--open.sql", $base =~ s/^REVOKE [^;]*;$//mr);
+append_to_file("$extension/zklock--view.sql", $base =~ s/SELECT 1 AS next/SELECT 2 AS next/r);
 
 my $zk = ZkServer->new->start;
 my $node;
@@ -65,6 +74,33 @@ my $node;
 }
 $node->safe_psql('postgres',
 	qq(DROP EXTENSION zklock; CREATE EXTENSION zklock VERSION '$first'));
+
+# Returns what a version of the extension consists of, created in a database of its own, and
+# then updated.
+sub contents
+{
+	my ($version, $updated) = @_;
+	my $catalog = slurp_file("$FindBin::RealBin/../sql/catalog.sql");
+
+	$node->safe_psql('postgres', 'CREATE DATABASE contents');
+	$node->safe_psql('contents', qq(CREATE EXTENSION zklock VERSION '$version';) .
+		  ($updated ? qq(ALTER EXTENSION zklock UPDATE TO '$updated') : ''));
+	my $contents = $node->safe_psql('contents', <<"EOSQL");
+$catalog
+SELECT objid::regclass, pg_get_viewdef(objid) FROM members JOIN pg_class ON oid = objid
+WHERE relkind = 'v' ORDER BY relname;
+SELECT objid::regprocedure, prosrc FROM members JOIN pg_proc ON oid = objid
+WHERE classid = 'pg_proc'::regclass ORDER BY objid::regprocedure::text;
+EOSQL
+	$node->safe_psql('postgres', 'DROP DATABASE contents');
+	return $contents;
+}
+
+my $next = contents('next');
+like($next, qr/^zk_next\(\)/m, 'an extension has what its script makes');
+is(contents($first, $latest), contents($latest), 'an extension that is updated is as a new one');
+is(contents($first, 'next'), $next, '... also with another version');
+isnt(contents($_), $next, "... and a difference is found: $_") for qw(open view);
 
 my ($holder, $waiter, $admin) = map { ZkTest->new($node)->connect } 1 .. 3;
 
