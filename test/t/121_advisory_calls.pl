@@ -81,8 +81,8 @@ sql(qq(
 		'SELECT pg_try_advisory_lock(k) FROM one';
 	CREATE FUNCTION escaped(k bigint) RETURNS boolean LANGUAGE sql AS
 		'SELECT U&"pg_try_\\0061dvisory_lock"(k)';
-	CREATE FUNCTION definer_sql(k bigint) RETURNS boolean LANGUAGE sql SECURITY DEFINER AS
-		'SELECT pg_try_advisory_lock(k)';
+	CREATE FUNCTION definer_sql(k bigint) RETURNS boolean LANGUAGE sql SECURITY DEFINER
+		SET search_path = pg_catalog AS 'SELECT pg_try_advisory_lock(k)';
 
 	CREATE VIEW view AS SELECT pg_try_advisory_lock(i) FROM one;
 	CREATE FUNCTION rows_of_view() RETURNS SETOF boolean LANGUAGE sql STABLE AS
@@ -190,7 +190,7 @@ my @ways = (
 	[ 'cast in an assignment', 'DO $$ DECLARE b boolean; k bigint := 1; BEGIN b := k; END $$',
 		$version < 14 ? REFUSED : ACROSS ],
 	[ 'function', 'SELECT plain(1)' ],
-	[ 'SECURITY DEFINER', 'SELECT definer(1)' ],
+	[ 'a function with the rights of its owner', 'SELECT definer(1)' ],
 	[ 'a function of language internal', 'SELECT internal(1)', LOCAL ],
 	[ 'trigger', 'INSERT INTO with_trigger VALUES (1)' ],
 	[ 'trigger under COPY', "COPY with_trigger FROM PROGRAM 'echo 1'" ],
@@ -206,7 +206,7 @@ my @ways = (
 	[ 'SQL function that is folded', 'SELECT folded(1)' ],
 	[ 'SQL function that is not inlined', 'SELECT not_inlined(1)' ],
 	[ 'SQL function that returns rows', 'SELECT * FROM rows_of(1)' ],
-	[ 'SECURITY DEFINER in SQL', 'SELECT definer_sql(1)' ],
+	[ 'the same in SQL', 'SELECT definer_sql(1)' ],
 	[ 'SQL function with an escaped name', 'SELECT escaped(1)', REFUSED ],
 	[ 'BEGIN ATOMIC', 'SELECT atomic(1)' ],
 
