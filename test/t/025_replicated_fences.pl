@@ -150,7 +150,7 @@ fence($here, '/both', 11, 2);
 for my $node ($here, $there)
 {
 	$node->poll_query_until('postgres',
-		q(SELECT string_agg(path || token || '.' || number, ' ' ORDER BY path)
+		q(SELECT string_agg(path || token || '.' || grant_number, ' ' ORDER BY path)
 		  = '/both11.2 /new10.0' FROM zk_lock_fences))
 	  or die "the fences differ: ${\ fences($node)}\n";
 }
