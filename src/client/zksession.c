@@ -306,35 +306,9 @@ open_client(void *arg)
 }
 
 static void
-delete_timers(ZkLockClient *client, int n)
-{
-	while (n-- > 0)
-		timer_delete(client->timers[n]);
-}
-
-static bool
-create_timers(ZkLockClient *client)
-{
-	for (int i = 0; i < ZKLOCK_N_SIGNALS; i++)
-	{
-		struct sigevent event = {
-			.sigev_notify = SIGEV_SIGNAL,
-			.sigev_signo = client->signals[i]
-		};
-
-		if (timer_create(CLOCK_BOOTTIME, &event, &client->timers[i]) != 0)
-		{
-			delete_timers(client, i);
-			return false;
-		}
-	}
-	return true;
-}
-
-static void
 free_client(ZkLockClient *client)
 {
-	delete_timers(client, ZKLOCK_N_SIGNALS);
+	timer_delete(client->timer);
 	pthread_cond_destroy(&client->closing_cond);
 	pthread_cond_destroy(&client->changed_cond);
 	pthread_mutex_destroy(&client->mutex);
@@ -348,12 +322,15 @@ ZkLockClient *
 zklock_zkclient_open(const ZkLockClientConfig *config)
 {
 	ZkLockClient *client = calloc(1, sizeof(ZkLockClient));
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = config->loss_signal
+	};
 	pthread_condattr_t attr;
 
 	if (client == NULL)
 		return NULL;
-	memcpy(client->signals, config->signals, sizeof(client->signals));
-	if (!create_timers(client))
+	if (timer_create(CLOCK_BOOTTIME, &event, &client->timer) != 0)
 	{
 		free(client);
 		return NULL;
@@ -373,6 +350,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
+	client->loss_signal = config->loss_signal;
 	client->session_timeout = config->session_timeout;
 	client->resumed = config->former != NULL;
 	if (client->resumed)
@@ -466,8 +444,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	struct timespec until = zklock_zkcore_after_ms(wait_ms);
 	bool		opened;
 
-	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
-		zklock_zkclient_signal_on_loss(client, signal, false);
+	zklock_zkclient_signal_on_loss(client, false);
 	pthread_mutex_lock(&client->mutex);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);

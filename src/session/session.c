@@ -14,7 +14,6 @@
 
 #include "client/zklog.h"
 #include "common/authfile.h"
-#include "common/clientsocket.h"
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
@@ -33,9 +32,6 @@
  * are released later.
  */
 #define CLOSE_TIMEOUT_MS 2000
-
-/* PostgreSQL uses none of the real-time signals. */
-#define DISCONNECT_SIGNAL SIGRTMIN
 
 /* Time without a connection after which the servers are probed. */
 #define DIAGNOSE_AFTER_MS 1000
@@ -221,15 +217,6 @@ reserve_fds(int n)
 	}
 }
 
-static void
-disconnect_client(ZKLOCK_SIGNAL_ARGS)
-{
-	int			before = errno;
-
-	zklock_clientsocket_shut();
-	errno = before;
-}
-
 /*
  * Everything that may fail precedes the first session.  Each step can be
  * repeated after an error in a later one.
@@ -262,7 +249,6 @@ prepare_to_wait(void)
 		AddWaitEventToSet(set, WL_SOCKET_READABLE, wake_fd, NULL, NULL);
 		wait_set = set;
 		on_proc_exit(close_at_exit, 0);
-		pqsignal(DISCONNECT_SIGNAL, disconnect_client);
 	}
 }
 
@@ -299,9 +285,7 @@ begin_session(const ZkLockIdentity *former)
 	config.connect_timeout = zklock_guc_connect_timeout;
 	config.idle_timeout = begun_idle_timeout;
 	config.wake_fd = wake_fd;
-	config.signals[ZKLOCK_SIGNAL_CANCEL] = SIGINT;	/* as for
-													 * pg_cancel_backend() */
-	config.signals[ZKLOCK_SIGNAL_DISCONNECT] = DISCONNECT_SIGNAL;
+	config.loss_signal = SIGINT;	/* as for pg_cancel_backend() */
 	config.former = former;
 
 	reserve_fds(ZKLOCK_CLIENT_FDS);
@@ -384,14 +368,7 @@ void
 zklock_session_cancel_on_loss(bool on)
 {
 	if (client != NULL)
-		zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_CANCEL, on);
-}
-
-void
-zklock_session_disconnect_on_loss(bool on)
-{
-	if (client != NULL)
-		zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_DISCONNECT, on);
+		zklock_zkclient_signal_on_loss(client, on);
 }
 
 bool

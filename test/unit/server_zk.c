@@ -1821,10 +1821,8 @@ zklock_zkclient_free(ZkLockMessage *message)
 
 /* What was sent before has arrived when this returns. */
 void
-zklock_zkclient_signal_on_loss(ZkLockClient *c, ZkLockSignal signal, bool on)
+zklock_zkclient_signal_on_loss(ZkLockClient *c, bool on)
 {
-	if (signal != ZKLOCK_SIGNAL_CANCEL)
-		return;
 	c->signals = on;
 	await_end(c);
 	shim_point();

@@ -165,7 +165,7 @@ open_client(Worker *w, int idle_timeout)
 		.auth = "",
 		.acl = "world:anyone:cdrwa",
 		.wake_fd = w->wake_fd,
-		.signals = {SIGINT, SIGRTMIN}
+		.loss_signal = SIGINT
 	};
 
 	w->asked = 0;
