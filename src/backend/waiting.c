@@ -43,8 +43,10 @@ disarm_lock_timeout(void)
 
 /*
  * Connect, and set the deadline.  An attempt without a wait also needs an
- * answer of ZooKeeper, and gets a short deadline for that.  The time until the
- * locks can be requested also counts.
+ * answer of ZooKeeper, and gets a short deadline for that.  It waits for no
+ * other holder, so lock_timeout does not end it, as with
+ * LockAcquire(dontWait).  The time until the locks can be requested also
+ * counts.
  */
 void
 zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
@@ -52,11 +54,12 @@ zklock_waiting_begin(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 {
 	int64		now;
 
-	arm_lock_timeout();
-	now = zklock_clock_now();
 	limit->nowait = ns <= 0;
 	if (limit->nowait)
 		ns = Min(TRY_MS, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
+	else
+		arm_lock_timeout();
+	now = zklock_clock_now();
 	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
 	zklock_session_routine->connect(holds, n, limit->deadline);
 }
