@@ -107,9 +107,9 @@ test:
 # Not "check", which PGXS has, and which says that there is no such thing.
 QUICK = backend/regression gate/regression backend/isolation \
 	backend/003_layers.pl backend/004_messages.pl backend/005_links.pl \
-	backend/006_counts.pl backend/031_names.pl backend/011_servers.pl \
-	gate/030_modes.pl backend/037_seeing.pl gate/034_revocation.pl \
-	backend/036_refusals.pl backend/050_one_for_many.pl gate/033_counts.pl \
+	backend/006_test_results.pl backend/031_node_data.pl backend/011_two_servers.pl \
+	gate/030_modes.pl backend/037_views.pl gate/034_revocation.pl \
+	backend/036_refused_requests.pl backend/050_shared_nodes.pl gate/033_semaphore_counts.pl \
 	backend/035_deleted_nodes.pl
 quickcheck:
 	@UNIT=quick TESTS='$(QUICK)' test/run

@@ -1,5 +1,6 @@
-# Links between pages of the documentation are valid, and its pictures have the
-# words of the text that they are made from.
+# Links between pages of the documentation are valid, its pictures have the words of
+# the text that they are made from, and the tests that it names exist. test/README
+# lists all tests.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -91,6 +92,28 @@ for my $file (@pictures)
 	ok( (grep { tidy("docs/$_") eq $name }
 			  map { $pages{$_} =~ /!\[[^]]*\]\(([^)]*)\)/g } grep { /^docs/ } keys %pages),
 		'$name is shown in a page');
+}
+
+# The names of tests in a text, such as 005_links
+sub tests_in
+{
+	my ($text) = @_;
+	my %tests = map { ($_ => 1) } $text =~ /\b([01]\d\d_[a-z]\w*)/g;
+
+	return sort keys %tests;
+}
+
+my @tests = map { basename($_, '.pl') } glob("$top/test/t/*.pl");
+my ($listed) = slurp_file("$top/test/README") =~ /^The tests in t:\n(.*)^The head of/ms;
+
+is_deeply([ tests_in($listed) ], \@tests, 'test/README lists all tests, and no others');
+for my $file ('Makefile', map { s/^\Q$top\E\///r }
+	glob("$top/{src,test/unit}/README $top/*.md $top/docs/*.md"))
+{
+	my %missing = map { ($_ => 1) } tests_in(slurp_file("$top/$file"));
+
+	delete @missing{@tests};
+	is(join(' ', sort keys %missing), '', "$file: tests that it names exist");
 }
 
 # Check look_at_link() itself.
