@@ -1,6 +1,6 @@
 # The layers of the sources (see src/README): which folder may include headers
-# of which other folder, that modules do not depend on each other in circles,
-# and that names use common terms. A module is NAME.c and NAME.h together.
+# of which other folder, and that modules do not depend on each other in circles. A
+# module is NAME.c and NAME.h together.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -251,64 +251,5 @@ cmp_ok(scalar(grep { @{ $includes->{$_} } } keys %$includes),
 ok((grep { $_ =~ $zookeeper } map { @$_ } values %$includes),
 	'the sources include zookeeper.h');
 is(wrongs("$top/src"), '', 'the layers of the sources are correct');
-
-# Names. $private lists words that only their author understands. The words in
-# $vague have a meaning in prose, but say nothing as the name of a module, a
-# type or a function.
-my $private = join('|',
-	qw(venue lodger tenant tenure keepsake knock evict heed inquiry bunch errand));
-my $vague = join('|', qw(own place order seat flight survey alarm patience bar leave));
-
-# Splits a name such as zklock_foo_bar or ZkLockFooBar into words.
-sub words_of
-{
-	my ($name) = @_;
-
-	return map { lc } split(/_|(?<=[a-z])(?=[A-Z])/, $name);
-}
-
-# Returns the private words in a text, and the vague words in the names that a
-# C file defines.
-sub bad_words
-{
-	my ($file, $text) = @_;
-	my @bad = map { "$file: $_" } $text =~ /\b\w*?((?i:(?:$private)(?:s|ed)?))(?![a-z])/g;
-
-	return @bad unless $file =~ /\.[ch]$/;
-	my @names = (basename($file) =~ s/\.[ch]$//r,
-		$text =~ /^(\w+)\(/mg,                      # a function
-		$text =~ /^\} (\w+);/mg,                    # a type
-		$text =~ /^(?:typedef )?(?:struct|enum) (\w+)/mg);
-	for my $name (@names)
-	{
-		push @bad, "$file: $name" if grep { /^(?:$vague)s?$/ } words_of($name);
-	}
-	return @bad;
-}
-
-is_deeply([ bad_words('a.c', "/* a needless word */\nint\nleaves_nothing(int placed)\n") ],
-	['a.c: leaves_nothing'], 'a vague word in a name is found')
-  or diag(explain([ bad_words('a.c', "/* a needless word */\nint\nleaves_nothing(int placed)\n") ]));
-is_deeply([ bad_words('a.md', 'The Tenants leave their place.') ],
-	['a.md: Tenants'], 'a private word is found in prose');
-is_deeply([ bad_words('a.md', 'See ZkLockTenureFailure and GATE_TENURE_MS.') ],
-	[ 'a.md: Tenure', 'a.md: TENURE' ], 'a private word is found inside a name');
-
-my @bad;
-find(
-	{   no_chdir => 1,
-		wanted => sub {
-			my $file = File::Spec->abs2rel($_, $top);
-
-			return if !-f $_ || !-T _ || $file =~ m{(^|/)(build|results|tmp_check)/}
-			  || $file eq 'test/t/' . basename(__FILE__)
-			  || $file =~ /\.(?:o|so|bc)$/;
-			open(my $handle, '<', $_) or die "$file: $!\n";
-			push @bad, bad_words($file, do { local $/; <$handle> });
-			close($handle);
-		}
-	},
-	map { "$top/$_" } qw(README.md src test docs sql));
-is(join("\n", @bad), '', 'names and prose use common terms');
 
 done_testing();
