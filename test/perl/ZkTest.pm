@@ -247,7 +247,7 @@ sub seconds_of
 sub new
 {
 	my ($class, $node, %settings) = @_;
-	my $self = bless { out => '', statements => 0, done => 1 }, $class;
+	my $self = bless { node => $node, out => '', statements => 0, done => 1 }, $class;
 
 	$self->{psql} = open3(
 		$self->{to}, $self->{from}, undef,
@@ -319,6 +319,20 @@ sub query
 
 	$self->start($sql);
 	return $self->result;
+}
+
+# Waits until the backend waits for an event of this name or type.
+sub wait_for_event
+{
+	my ($self, $event) = @_;
+
+	wait_until("process ${\ $self->pid} waits for $event",
+		sub {
+			_ask($self->{node},
+				"SELECT '$event' IN (wait_event, wait_event_type) FROM pg_stat_activity
+				 WHERE pid = ${\ $self->pid}") eq 't';
+		});
+	return;
 }
 
 # Connects the session to ZooKeeper. On a busy machine, that can take longer

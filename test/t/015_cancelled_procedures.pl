@@ -43,17 +43,6 @@ $main->safe_psql('postgres', qq(
 my $key = ZkTest->new($main);
 $key->query('SELECT pg_advisory_lock(1)');
 
-sub wait_until_it_waits
-{
-	my ($session, $event) = @_;
-
-	$main->poll_query_until('postgres',
-		"SELECT wait_event = '$event' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}")
-	  or die "session does not wait for $event\n";
-	return;
-}
-
 # Starts a procedure, and waits until it has reached that point.
 sub call
 {
@@ -66,7 +55,7 @@ sub call
 	if ($what =~ /asleep/)
 	{
 		wait_for_queue($zk, $path, $session);
-		wait_until_it_waits($session, 'PgSleep');
+		$session->wait_for_event('PgSleep');
 	}
 	else
 	{
@@ -84,7 +73,7 @@ sub error_ok
 	unlink($file);
 	if ($what !~ /checked/)
 	{
-		wait_until_it_waits($session, 'advisory');
+		$session->wait_for_event('advisory');
 		$main->safe_psql('postgres',
 			"SELECT pg_cancel_backend(${\ $session->pid})");
 		$error = '57014: canceling statement due to user request';

@@ -96,9 +96,7 @@ for my $what (sort keys %statements)
 	  if $what !~ /gives/;
 	$session->start($statements{$what});
 	wait_for_queue($zk, '/loss/early', $session);
-	$main->poll_query_until('postgres',
-		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}")
+	$session->wait_for_event('PgSleep')
 	  if $what =~ /gives/;
 	take_over('/loss/early');
 	$proxy->release;
@@ -344,9 +342,7 @@ $key->query('SELECT pg_advisory_lock(1)');
 $session = ZkTest->new($other, @proxied);
 $session->query(q(LOAD 'zklock'));
 $session->start('CALL sell_out()');
-$other->poll_query_until('postgres',
-	"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
-	 WHERE pid = ${\ $session->pid}");
+$session->wait_for_event('Lock');
 take_over('/loss/stock');
 $key->query('SELECT pg_advisory_unlock(1)');
 like(

@@ -63,9 +63,7 @@ for my $what (sort keys %commits)
 	$key->query('SELECT pg_advisory_lock(1)');
 	$session->start($sql);
 	wait_for_queue($zk, '/callbacks', $session);
-	$node->poll_query_until('postgres',
-		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}");
+	$session->wait_for_event('Lock');
 	$proxy->hold;
 	is($rival->query(q(SELECT zk_lock_acquire('/callbacks'))),
 		't', "$what: another backend acquires the lock meanwhile");

@@ -122,9 +122,7 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 
 	$brake->query('BEGIN; ALTER DATABASE template RENAME TO other');
 	$session->start($sql);
-	$node->poll_query_until('postgres',
-		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}");
+	$session->wait_for_event('Lock');
 	pass("$sql, which waits");
 	$proxy->mark;
 	take_over();
@@ -157,9 +155,7 @@ for my $sql ('CREATE DATABASE copy TEMPLATE template',
 is($rival->query(q(SELECT zk_lock_acquire('/fenced'))),
 	't', '... and acquired by another backend');
 	$rival->start(q(SELECT zk_lock_fence('/fenced') > 0));
-	$node->poll_query_until('postgres',
-		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity
-		 WHERE pid = ${\ $rival->pid}");
+	$rival->wait_for_event('Lock');
 	$node->safe_psql('postgres', q(COMMIT PREPARED '3'));
 	is($rival->result, 't', '... whose fence waits for COMMIT PREPARED');
 	$rival->query('SELECT zk_lock_release_all()');

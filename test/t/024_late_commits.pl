@@ -55,18 +55,6 @@ sub orders
 		q(SELECT string_agg(buyer, ' ' ORDER BY buyer) FROM orders));
 }
 
-# Waits until a session waits for this event.
-sub wait_for_wait
-{
-	my ($session, $event, $node) = @_;
-
-	($node // $main)->poll_query_until('postgres',
-		"SELECT wait_event = '$event' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}")
-	  or die "session does not wait for $event\n";
-	return;
-}
-
 # Begins a purchase whose commit waits for $event. Returns the session, and a
 # function that ends the wait.
 sub begin_late
@@ -84,10 +72,10 @@ sub begin_late
 		$standby = ZkTest->new($main, synchronous_commit => 'on');
 		$notify = 'NOTIFY news;';
 		$standby->start('BEGIN; INSERT INTO news VALUES (1); NOTIFY news; COMMIT');
-		wait_for_wait($standby, 'SyncRep');
+		$standby->wait_for_event('SyncRep');
 	}
 	$late->start(buy('late', $fence, $notify));
-	wait_for_wait($late, $event);
+	$late->wait_for_event($event);
 	return ($late,
 		sub { $main->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $standby->pid})") });
 }
@@ -167,7 +155,7 @@ $looper->start(q(DO $$
 		COMMIT;
 		PERFORM pg_sleep(3600);
 	END $$));
-wait_for_wait($looper, 'SyncRep', $looping);
+$looper->wait_for_event('SyncRep');
 $proxy->hold;
 is($next->query(q(SELECT zk_lock_acquire('/late/loop'))),
 	't', 'session-level lock is lost during a commit');

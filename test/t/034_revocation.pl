@@ -66,16 +66,6 @@ sub wait_until_heard
 	return;
 }
 
-sub sleeps
-{
-	my ($session) = @_;
-
-	$main->poll_query_until('postgres',
-		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}");
-	return;
-}
-
 # Any running statement is cancelled, and the end of its transaction gives the
 # lock to the next waiter.
 
@@ -105,7 +95,7 @@ for my $what (sort keys %statements)
 	wait_for_queue($zk, '/revoke/running', $session);
 	$rival->start(q(SELECT zk_lock_acquire('/revoke/running')));
 	wait_for_queue($zk, '/revoke/running', $session, $rival);
-	sleeps($session) if $statements{$what} =~ /sleep/;
+	$session->wait_for_event('PgSleep') if $statements{$what} =~ /sleep/;
 	is(revoke('/revoke/running'),
 		1, "lock is requested from a backend that runs $what");
 	like($session->result, revoked('/revoke/running'),
@@ -123,7 +113,7 @@ for my $what (sort keys %statements)
 my $session = ZkTest->new($main, @revocable);
 $session->query(q(BEGIN; SELECT zk_lock_guard('/revoke/saved'); SAVEPOINT s));
 $session->start('SELECT pg_sleep(1000)');
-sleeps($session);
+$session->wait_for_event('PgSleep');
 is(revoke('/revoke/saved'), 1, 'lock is requested from a backend with a savepoint');
 like($session->result, revoked('/revoke/saved'), '... and its statement is cancelled');
 is($session->query("ROLLBACK TO s; SELECT transaction_holds, revoked $mine"),
@@ -215,7 +205,7 @@ is($session->query("SELECT revoked $mine"),
 for my $time ('once', 'once more')
 {
 	$session->start('SELECT pg_sleep(1000)');
-	sleeps($session);
+	$session->wait_for_event('PgSleep');
 	is(revoke('/revoke/held'), 1, "session-level lock is requested $time");
 	like($session->result, revoked('/revoke/held'), '... and the statement is cancelled');
 	is($session->query("SELECT session_holds, revoked, lost $mine"),
@@ -274,9 +264,7 @@ $main->safe_psql('postgres', q(
 	END $$));
 $session->query(q(SELECT zk_lock_acquire('/revoke/procedure')));
 $session->start('CALL rounds()');
-$main->poll_query_until('postgres',
-	"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
-	 WHERE pid = ${\ $session->pid}");
+$session->wait_for_event('PgSleep');
 is(revoke('/revoke/procedure'), 1, 'lock is requested during a procedure');
 like($session->result, revoked('/revoke/procedure'), '... which is cancelled');
 $session->query('SELECT zk_lock_release_all()');
@@ -307,7 +295,7 @@ my $waiter = ZkTest->new($main, @revocable);
 $waiter->start(q(SELECT zk_lock_acquire('/revoke/shared')));
 wait_for_queue($zk, '/revoke/shared', $session, $sharer, $silent, $waiter);
 $_->start('SELECT pg_sleep(1000)') for $session, $sharer;
-sleeps($_) for $session, $sharer;
+$_->wait_for_event('PgSleep') for $session, $sharer;
 
 # Readers of one server may share a node, which is asked once.
 my $asked = $zk->children('/revoke/shared') - 2;
@@ -324,7 +312,7 @@ $waiter->start(q(SELECT zk_semaphore_acquire('/revoke/semaphore', 2)));
 wait_until('a session waits for a lease',
 	sub { $zk->children('/revoke/semaphore/leases') == 3 });
 $_->start('SELECT pg_sleep(1000)') for $session, $sharer;
-sleeps($_) for $session, $sharer;
+$_->wait_for_event('PgSleep') for $session, $sharer;
 is(revoke('/revoke/semaphore'), 2, 'holders of leases are asked');
 like($_->result, revoked('/revoke/semaphore'), '... and their statements are cancelled')
   for $session, $sharer;
@@ -340,7 +328,7 @@ is($waiter->query(q(SELECT zk_lock_acquire('/revoke/behind', '1s', 'write'))),
 	'f', 'another session waits for the lock and gives up');
 $proxy->wait_idle;
 $session->start('SELECT pg_sleep(1000)');
-sleeps($session);
+$session->wait_for_event('PgSleep');
 is(revoke('/revoke/behind'), 1, '... the lock can be requested after that');
 like($session->result, revoked('/revoke/behind'),
 	"... and the holder's statement is cancelled");
@@ -365,7 +353,7 @@ for my $dir (qw(c2s s2c))
 	$session->query(q(BEGIN; SELECT zk_lock_guard('/revoke/before')));
 	$proxy->wait_frame(dir => $dir, op => 'getData');
 	$session->start('SELECT pg_sleep(1000)');
-	sleeps($session);
+	$session->wait_for_event('PgSleep');
 	is(revoke('/revoke/before'),
 		1, "lock is requested while the watch is on its way ($dir)");
 	$proxy->reset;
@@ -381,7 +369,7 @@ for my $dir (qw(c2s s2c))
 	$proxy->wait_frame(dir => 's2c', op => 'connect');
 	$proxy->wait_idle;
 	$session->start('SELECT pg_sleep(1000)');
-	sleeps($session);
+	$session->wait_for_event('PgSleep');
 	is(revoke('/revoke/before'),
 		1, "lock is requested after its first watch was lost ($dir)");
 	like($session->result, revoked('/revoke/before'), '... and the statement is cancelled');
@@ -393,7 +381,7 @@ for my $dir (qw(c2s s2c))
 $session->query(q(BEGIN; SELECT zk_lock_guard('/revoke/away')));
 $proxy->wait_idle;
 $session->start('SELECT pg_sleep(1000)');
-sleeps($session);
+$session->wait_for_event('PgSleep');
 $proxy->refuse;
 $proxy->cut;
 is(revoke('/revoke/away'), 1, 'lock is requested while its holder has no connection');
@@ -462,9 +450,7 @@ wait_for_queue($zk, '/revoke/gate', $first, $second);
 $rival->start(q(SELECT zk_lock_acquire('/revoke/gate')));
 wait_for_queue($zk, '/revoke/gate', $first, $second, $rival);
 $first->start('SELECT pg_sleep(1000)');
-$shared->poll_query_until('postgres',
-	"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
-	 WHERE pid = ${\ $first->pid}");
+$first->wait_for_event('PgSleep');
 is(revoke('/revoke/gate'), 1, 'lock is requested from a server with another waiter');
 like($first->result, revoked('/revoke/gate'),
 	'... and the statement of the holder is cancelled');
@@ -516,7 +502,7 @@ $proxy->mark;
 $proxy->cut;
 $proxy->wait_frame(dir => 's2c', op => 'connect');
 $session->start('SELECT pg_sleep(1000)');
-sleeps($session);
+$session->wait_for_event('PgSleep');
 my $long = '/1000-' . 'x' x 1017;
 is(revoke($long), 1, '... the watches are set again after a reconnect');
 like($session->result, revoked($long), '... and a request cancels the statement');

@@ -97,20 +97,6 @@ sub prefix
 }
 
 
-sub wait_for_wait
-{
-	my ($session) = @_;
-
-	wait_until(
-		'the session waits',
-		sub {
-			$victims_node->safe_psql('postgres',
-				"SELECT wait_event_type FROM pg_stat_activity
-				 WHERE pid = ${\ $session->pid}") eq 'Extension';
-		});
-	return;
-}
-
 # For each mode: one session holds a lock and is idle, one waits, and one does
 # both.
 
@@ -129,7 +115,7 @@ for my $mode (sort keys %modes)
 	for my $session ($waiter{$mode}, $both{$mode})
 	{
 		$session->start(take($mode, "/wait/$mode"));
-		wait_for_wait($session);
+		$session->wait_for_event('Extension');
 		$before{$mode} //= wait_until('the waiter is in the queue',
 			sub { prefix($session, "/wait/$mode$dir") })
 		  if defined $dir;

@@ -28,19 +28,6 @@ sub signal_backend
 	return;
 }
 
-# Waits until the backend waits for ZooKeeper.
-sub wait_for_wait
-{
-	my ($session) = @_;
-
-	$node->poll_query_until(
-		'postgres',
-		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}")
-	  or die "backend does not wait for ZooKeeper\n";
-	return;
-}
-
 # Checks that a statement that waits for ZooKeeper can be cancelled at once.
 sub cancel_ok
 {
@@ -48,7 +35,7 @@ sub cancel_ok
 	my $answer;
 
 	$session->start($sql);
-	wait_for_wait($session);
+	$session->wait_for_event('Extension');
 	my $seconds = seconds_of(
 		sub {
 			signal_backend('pg_cancel_backend', $session);

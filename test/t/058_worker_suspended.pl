@@ -60,13 +60,7 @@ like($writer->query('COMMIT'), qr/^ERROR:  40001: .*\nDETAIL:  ZooKeeper did not
 # A commit while it waits for the answer
 my $patient = $holders[1];
 $patient->start('BEGIN; INSERT INTO t VALUES (2); COMMIT');
-wait_until(
-	'the commit waits for the answer',
-	sub {
-		$node->safe_psql('postgres',
-			"SELECT wait_event_type FROM pg_stat_activity WHERE pid = ${\ $patient->pid}")
-		  eq 'Extension';
-	});
+$patient->wait_for_event('Extension');
 kill('CONT', $worker);
 is($patient->result, '', '... or waits until the worker is resumed');
 is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, '... and succeeds');

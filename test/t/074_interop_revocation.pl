@@ -32,9 +32,7 @@ for my $kind (sort keys %kinds)
 	my ($name) = nodes($zk, $path);
 	my $data = $zk->get("$path/$name")->{data};
 	$session->start('SELECT pg_sleep(1000)');
-	$node->poll_query_until('postgres',
-		"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
-		 WHERE pid = ${\ $session->pid}");
+	$session->wait_for_event('PgSleep');
 	is($revoker->query("revoke $kind $path"), 't', '... Curator revokes it');
 	like($session->result, qr/^ERROR:  57014: .*"$path" was revoked$/m,
 		'... running statement is canceled');
