@@ -123,6 +123,15 @@ sub trace
 	return grep { $_->{op} ne 'ping' } @{ $self->_ask('trace') };
 }
 
+# Returns the clients' requests among them: all, or those whose path matches.
+sub requests
+{
+	my ($self, $path) = @_;
+
+	return
+	  grep { $_->{dir} eq 'c2s' && (!$path || ($_->{path} // '') =~ $path) } $self->trace;
+}
+
 # Waits for a frame since the mark that has all the given properties, for
 # instance (dir => 's2c', op => 'event').
 sub wait_frame

@@ -277,6 +277,32 @@ for my $verb (qw(children get exists create delete))
 	};
 }
 
+# Creates a node with its parents, as far as they are not there.
+sub make_path
+{
+	my ($self, $path) = @_;
+	my $client = ZkClient->new($self->hosts);
+	my $made = '';
+
+	for my $name (grep { length } split(/\//, $path))
+	{
+		$made .= "/$name";
+		$client->create($made, '') if !$client->exists($made);
+	}
+	$client->close;
+	return;
+}
+
+# Creates a node of another client in the queue of a lock, ahead of all later ones.
+# Returns its path.
+sub put_ahead
+{
+	my ($self, $path) = @_;
+
+	$self->make_path($path);
+	return $self->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
+}
+
 # Returns the children of a node, each with its session, in the format of
 # zk_session().
 sub owners

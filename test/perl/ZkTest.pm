@@ -5,6 +5,7 @@
 #	my $session = ZkTest->new($node, application_name => 'me');
 #	$session->query('SELECT 1');         # returns what psql prints
 #	$session->start('SELECT zk_lock_acquire(...)');
+#	$session->wait_for_lock;
 #	$session->is_done, $session->result;
 #
 # A session is a psql process. Its output includes errors, with SQLSTATE,
@@ -21,6 +22,7 @@ use IO::Socket::UNIX;
 use IPC::Open3;
 use PgServer;
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 use POSIX ();
 use Template;
 use Time::HiRes qw(time);
@@ -28,8 +30,9 @@ use Wait;
 use Worker;
 
 our @EXPORT =
-  qw(new_node import_tables create_fence with_settings server_mode keeper_of queue
-  wait_for_queue wait_for_server wait_until_released seconds_of wait_until OWN_SESSION);
+  qw(new_node change_setting import_tables create_fence with_settings server_mode keeper_of
+  acquire xact_acquire rollback queue wait_for_queue wait_for_nodes wait_for_server
+  wait_until_released is_suspended seconds_of wait_until OWN_SESSION);
 
 # A setting for tests of the backend's own session, in whatever mode they run.
 use constant OWN_SESSION => ('zklock.session_mode' => 'backend');
@@ -65,6 +68,21 @@ sub new_node
 	  if ($conf{'zklock.session_mode'} // '') eq 'server'
 	  && ($conf{'zklock.handover_time'} // 'default') ne '0';
 	return $node;
+}
+
+# Changes a setting of the server, and waits until these sessions have noticed that.
+sub change_setting
+{
+	my ($node, $name, $value, @sessions) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
+	$node->reload;
+	for my $session (@sessions)
+	{
+		wait_until("$name is $value",
+			sub { $session->query("SHOW $name") eq $value });
+	}
+	return;
 }
 
 # Returns the node and the settings for sessions whose ZooKeeper session has
@@ -121,6 +139,31 @@ sub create_fence
 			END $$;
 		CREATE TRIGGER fence BEFORE INSERT ON fence
 			FOR EACH ROW EXECUTE FUNCTION fence()));
+	return;
+}
+
+# Returns the statement that acquires a lock with these arguments.
+sub acquire
+{
+	my ($path, %arguments) = @_;
+
+	return "SELECT zk_lock_acquire('$path'"
+	  . join('', map { ", $_ => '$arguments{$_}'" } sort keys %arguments) . ')';
+}
+
+# The same for the transaction
+sub xact_acquire
+{
+	my ($path, %arguments) = @_;
+
+	return acquire($path, scope => 'transaction', %arguments);
+}
+
+sub rollback
+{
+	my (@sessions) = @_;
+
+	$_->query('ROLLBACK') for @sessions;
 	return;
 }
 
@@ -208,6 +251,15 @@ sub wait_for_queue
 	return;
 }
 
+# Waits until the path has so many children.
+sub wait_for_nodes
+{
+	my ($zk, $path, $n) = @_;
+
+	wait_until("there are $n nodes at $path", sub { $zk->children($path) == $n });
+	return;
+}
+
 # Waits until a server accepts connections again after a crash.
 sub wait_for_server
 {
@@ -231,6 +283,14 @@ sub wait_until_released
 			$zk->four_letter('mntr') =~ /^zk_ephemerals_count\t$held$/m;
 		});
 	return;
+}
+
+# Has a signal suspended the process?
+sub is_suspended
+{
+	my ($pid) = @_;
+
+	return slurp_file("/proc/$pid/stat") =~ /\) T /;
 }
 
 # Returns the seconds that $code takes.
@@ -326,12 +386,31 @@ sub wait_for_event
 {
 	my ($self, $event) = @_;
 
-	wait_until("process ${\ $self->pid} waits for $event",
-		sub {
-			_ask($self->{node},
-				"SELECT '$event' IN (wait_event, wait_event_type) FROM pg_stat_activity
-				 WHERE pid = ${\ $self->pid}") eq 't';
-		});
+	$self->_wait_until("waits for $event",
+		"SELECT '$event' IN (wait_event, wait_event_type) FROM pg_stat_activity
+		 WHERE pid = ${\ $self->pid}");
+	return;
+}
+
+# Waits until the backend waits for a lock, in ZooKeeper's queue or of PostgreSQL. Needs
+# shared_preload_libraries.
+sub wait_for_lock
+{
+	my ($self) = @_;
+
+	$self->_wait_until('waits for a lock',
+		"SELECT EXISTS (SELECT FROM zk_lock_status()
+			WHERE pid = ${\ $self->pid} AND NOT granted AND node IS NOT NULL)
+		 OR EXISTS (SELECT FROM pg_locks WHERE pid = ${\ $self->pid} AND NOT granted)");
+	return;
+}
+
+sub _wait_until
+{
+	my ($self, $what, $sql) = @_;
+
+	wait_until("process ${\ $self->pid} $what",
+		sub { _ask($self->{node}, $sql) eq 't' });
 	return;
 }
 

@@ -83,18 +83,6 @@ sub call_fence
 	return $error;
 }
 
-# Waits until a session of the other server waits in the queue.
-sub wait_for_wait
-{
-	my ($session) = @_;
-
-	$there->poll_query_until('postgres',
-		"SELECT count(*) = 1 FROM zk_locks
-		 WHERE pid = ${\ $session->pid} AND NOT granted AND node <> ''")
-	  or die "session does not wait\n";
-	return;
-}
-
 # Returns sessions of the other server: the first holds the lock, and the
 # others wait for it in order.
 sub line_up
@@ -107,7 +95,7 @@ sub line_up
 	for my $session (@sessions[ 1 .. $n - 1 ])
 	{
 		$session->start("SELECT zk_lock_acquire('$path', mode => '$mode')");
-		wait_for_wait($session);
+		$session->wait_for_lock;
 	}
 	return @sessions;
 }
@@ -182,7 +170,7 @@ my $name = $client->create(
 	'', ZkClient::EPHEMERAL | ZkClient::SEQUENCE);
 my $czxid = $client->exists($name)->{czxid};
 $second->start("SELECT zk_lock_acquire('$path')");
-wait_for_wait($second);
+$second->wait_for_lock;
 $third->query("SELECT zk_lock_release('$path')");
 
 # With the long hand-over time, waiters of the same server come first.
@@ -253,18 +241,6 @@ $_->close for $writer, $reader;
 # and refuses none. All rows are in one database, so their order is that of the
 # calls.
 
-sub set_handover
-{
-	my ($time) = @_;
-
-	$there->safe_psql('postgres',
-		"ALTER SYSTEM SET zklock.handover_time = '$time'");
-	$there->reload;
-	wait_until('the setting is in effect',
-		sub { $observer->query('SHOW zklock.handover_time') eq $time });
-	return;
-}
-
 # Runs transactions of four sessions on the other server and two on this one,
 # and returns the number of grants with a number above 0.
 sub storm
@@ -302,9 +278,9 @@ sub storm
 		'SELECT count(*) FROM grants WHERE number > 0');
 }
 
-set_handover('20ms');
+change_setting($there, 'zklock.handover_time', '20ms', $observer);
 cmp_ok(storm('/number/storm'), '>', 0, '... by number if the token is the same');
-set_handover('0');
+change_setting($there, 'zklock.handover_time', '0', $observer);
 is(storm('/number/none'), '0',
 	'... without local hand-over the tokens grow and all numbers are 0');
 

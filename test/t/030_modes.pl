@@ -14,35 +14,12 @@ my $zk = ZkServer->new->start;
 my @nodes = map { new_node($_, $zk->hosts) } qw(a b);
 my @s = map { ZkTest->new($nodes[ $_ % 2 ])->connect } 0 .. 3;
 
-sub acquire
-{
-	my ($path, $mode, $timeout) = @_;
-
-	return sprintf("SELECT zk_lock_acquire('%s', %s, '%s')",
-		$path, defined $timeout ? "'$timeout'" : 'NULL', $mode);
-}
-
 sub release
 {
 	my ($session, $path, $mode) = @_;
 
 	is($session->query("SELECT zk_lock_release('$path', '$mode')"),
 		't', "$mode lock is released");
-	return;
-}
-
-# Waits until the path has so many nodes, that is, until the last one has
-# queued.
-sub wait_for_nodes
-{
-	my ($path, $number) = @_;
-
-	wait_until("there are $number nodes at $path",
-		sub {
-			my @nodes = $zk->exists($path) ? $zk->children($path) : ();
-
-			return @nodes == $number;
-		});
 	return;
 }
 
@@ -56,15 +33,15 @@ for my $first (qw(exclusive shared write))
 		my $path = "/pairs/$first-$second";
 		my $both = $first eq 'shared' && $second eq 'shared';
 
-		is($s[0]->query(acquire($path, $first, '1 minute')),
+		is($s[0]->query(acquire($path, mode => $first, timeout => '1 minute')),
 			't', "$first lock is acquired before $second");
-		is( $s[1]->query(acquire($path, $second, '0')),
+		is( $s[1]->query(acquire($path, mode => $second, timeout => '0')),
 			$both ? 't' : 'f',
 			$both ? '... both are granted' : '... they conflict');
 		next if $both;
 
-		$s[1]->start(acquire($path, $second));
-		wait_for_nodes($path, 2);
+		$s[1]->start(acquire($path, mode => $second));
+		wait_for_nodes($zk, $path, 2);
 		ok(!$s[1]->is_done, '... the second waits');
 		release($s[0], $path, $first);
 		is($s[1]->result, 't', '... until the first is released');
@@ -76,15 +53,15 @@ $_->query('SELECT zk_lock_release_all()') for @s;
 # Requests are granted in order: a reader does not overtake a waiting writer, once
 # zklock.handover_time has passed.
 #
-is($s[0]->query(acquire('/fair', 'shared')), 't', 'reader has the lock');
-$s[1]->start(acquire('/fair', 'write'));
-wait_for_nodes('/fair', 2);
+is($s[0]->query(acquire('/fair', mode => 'shared')), 't', 'reader has the lock');
+$s[1]->start(acquire('/fair', mode => 'write'));
+wait_for_nodes($zk, '/fair', 2);
 my $late = time() + 0.2;
 wait_until('no reader joins the first', sub { time() > $late });
-$s[2]->start(acquire('/fair', 'shared'));
-wait_for_nodes('/fair', 3);
-$s[3]->start(acquire('/fair', 'shared'));
-wait_for_nodes('/fair', 4);
+$s[2]->start(acquire('/fair', mode => 'shared'));
+wait_for_nodes($zk, '/fair', 3);
+$s[3]->start(acquire('/fair', mode => 'shared'));
+wait_for_nodes($zk, '/fair', 4);
 ok(!grep({ $_->is_done } @s[ 1 .. 3 ]), 'a writer and two readers wait behind it');
 release($s[0], '/fair', 'shared');
 is($s[1]->result, 't', 'the writer is granted first');
@@ -104,20 +81,20 @@ for my $mode (qw(exclusive write))
 	{
 		my $path = "/downgrade/$mode-$late";
 
-		is($s[0]->query(acquire($path, $mode)), 't', "$mode lock is acquired");
-		$s[1]->start(acquire($path, 'exclusive')) if !$late;
-		wait_for_nodes($path, 2) if !$late;
-		is($s[0]->query(acquire($path, 'shared')), 't', '... and the shared lock');
-		$s[1]->start(acquire($path, 'exclusive')) if $late;
-		wait_for_nodes($path, 3);
+		is($s[0]->query(acquire($path, mode => $mode)), 't', "$mode lock is acquired");
+		$s[1]->start(acquire($path, mode => 'exclusive')) if !$late;
+		wait_for_nodes($zk, $path, 2) if !$late;
+		is($s[0]->query(acquire($path, mode => 'shared')), 't', '... and the shared lock');
+		$s[1]->start(acquire($path, mode => 'exclusive')) if $late;
+		wait_for_nodes($zk, $path, 3);
 		release($s[0], $path, $mode);
-		wait_for_nodes($path, 2);
+		wait_for_nodes($zk, $path, 2);
 
 		# If the waiter were granted by mistake, a second one behind it would
 		# be next.
-		$s[2]->start(acquire($path, 'shared'));
-		wait_for_nodes($path, 3);
-		is($s[3]->query(acquire($path, 'exclusive', '1s')),
+		$s[2]->start(acquire($path, mode => 'shared'));
+		wait_for_nodes($zk, $path, 3);
+		is($s[3]->query(acquire($path, mode => 'exclusive', timeout => '1s')),
 			'f', '... a request of another session times out');
 		ok(!$s[1]->is_done, '... the waiter waits for the reader');
 		release($s[0], $path, 'shared');
@@ -130,12 +107,12 @@ for my $mode (qw(exclusive write))
 }
 
 # Readers are granted beside a downgraded lock.
-is($s[0]->query(acquire('/beside', 'exclusive')), 't', 'exclusive lock is acquired');
-is($s[0]->query(acquire('/beside', 'shared')), 't', '... and the shared lock');
-is($s[1]->query(acquire('/beside', 'shared', '0')),
+is($s[0]->query(acquire('/beside', mode => 'exclusive')), 't', 'exclusive lock is acquired');
+is($s[0]->query(acquire('/beside', mode => 'shared')), 't', '... and the shared lock');
+is($s[1]->query(acquire('/beside', mode => 'shared', timeout => '0')),
 	'f', 'another reader is not granted before the downgrade');
 release($s[0], '/beside', 'exclusive');
-is($s[1]->query(acquire('/beside', 'shared', '1 minute')),
+is($s[1]->query(acquire('/beside', mode => 'shared', timeout => '1 minute')),
 	't', 'another reader is granted after the downgrade');
 $_->query('SELECT zk_lock_release_all()') for @s;
 
@@ -146,27 +123,27 @@ $_->query('SELECT zk_lock_release_all()') for @s;
 is($s[0]->query("SELECT zk_semaphore_acquire('/one', 1)"),
 	't', 'the only lease is acquired');
 $s[1]->start("SELECT zk_semaphore_acquire('/one', 1)");
-wait_for_nodes('/one/leases', 2);
+wait_for_nodes($zk, '/one/leases', 2);
 is($s[2]->query("SELECT zk_semaphore_acquire('/one', 1, '$_')"),
 	'f', "a third session gets no lease within $_")
   for '1s', '0';
 is($s[0]->query("SELECT zk_semaphore_release('/one')"), 't', 'lease is released');
 is($s[1]->result, 't', 'the waiter has the lease');
 is($s[1]->query("SELECT zk_semaphore_release('/one')"), 't', '... and releases it');
-wait_for_nodes($_, 0) for qw(/one/leases /one/locks);
+wait_for_nodes($zk, $_, 0) for qw(/one/leases /one/locks);
 pass('semaphore leaves no node');
 
 #
 # Simple locks: one node without a queue
 #
-is($s[0]->query(acquire('/simple', 'simple')), 't', 'simple lock is acquired');
+is($s[0]->query(acquire('/simple', mode => 'simple')), 't', 'simple lock is acquired');
 is($zk->get('/simple')->{data} =~ /pid=(\d+)/ ? $1 : '',
 	$s[0]->pid, '... its node describes the holder');
-is($s[1]->query(acquire('/simple', 'simple', '0')),
+is($s[1]->query(acquire('/simple', mode => 'simple', timeout => '0')),
 	'f', '... it conflicts with another request');
-is($s[1]->query(acquire('/simple', 'simple', '1s')),
+is($s[1]->query(acquire('/simple', mode => 'simple', timeout => '1s')),
 	'f', '... and with one that waits for a time');
-$_->start(acquire('/simple', 'simple')) for @s[ 1, 2 ];
+$_->start(acquire('/simple', mode => 'simple')) for @s[ 1, 2 ];
 release($s[0], '/simple', 'simple');
 wait_until('one of two waiters has the lock', sub { grep { $_->is_done } @s[ 1, 2 ] });
 my ($winner, $loser) = $s[1]->is_done ? @s[ 1, 2 ] : @s[ 2, 1 ];

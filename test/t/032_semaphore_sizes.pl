@@ -24,7 +24,7 @@ sub warning
 	  qr{^WARNING:  01000: callers name different numbers of leases for semaphore "$path"\nDETAIL:  This one names $ours, and one before it $theirs\.\nHINT:  Unless the number is just being changed}m;
 }
 
-sub acquire
+sub acquire_lease
 {
 	my ($path, $leases, $timeout) = @_;
 
@@ -36,7 +36,7 @@ sub acquire
 sub use_lease
 {
 	my ($caller, $path, $leases) = @_;
-	my $result = $caller->query(acquire($path, $leases));
+	my $result = $caller->query(acquire_lease($path, $leases));
 
 	$caller->query("SELECT zk_semaphore_release('$path')");
 	return $result;
@@ -73,18 +73,18 @@ like(use_lease($third, '/agreed', 4), warning('/agreed', 4, 3),
 
 # Each caller is limited by its own number. A holder that acquires its lease
 # again is not limited.
-is($session->query(acquire('/own', 1)), 't', 'only lease is acquired');
-my $result = $other->query(acquire('/own', 2));
+is($session->query(acquire_lease('/own', 1)), 't', 'only lease is acquired');
+my $result = $other->query(acquire_lease('/own', 2));
 like($result, warning('/own', 2, 1), 'caller with a larger number gets a warning');
 like($result, qr/^t$/m, '... and another lease');
 stores_ok('/own', '2', '... and its number is stored');
-is($other->query(acquire('/own', 5)), 't', '... and the same lease again');
+is($other->query(acquire_lease('/own', 5)), 't', '... and the same lease again');
 wait_until('the mutex is free', sub { !$zk->children('/own/locks') });
 wait_until(
 	'ZooKeeper answers in time',
 	sub {
 		$client->set('/own/leases', '2');
-		$result = $third->query(acquire('/own', 1, '0'));
+		$result = $third->query(acquire_lease('/own', 1, '0'));
 		return $result =~ /^f$/m && $result =~ /WARNING/;
 	});
 like($result, warning('/own', 1, 2), 'caller that gets no lease gets a warning, too');
@@ -92,7 +92,7 @@ is(scalar(() = $result =~ /WARNING/g), 1, '... once');
 stores_ok('/own', '1', '... and its number is stored');
 
 # A waiter gets the warning before it is granted a lease.
-$third->start(acquire('/own', 2));
+$third->start(acquire_lease('/own', 2));
 wait_until('the waiter gets the warning',
 	sub { $third->so_far =~ warning('/own', 2, 1) });
 ok(!$third->is_done, 'waiter gets a warning while it waits');

@@ -17,7 +17,7 @@ my $node = new_node('main', $zk->hosts);
 my @s = map { ZkTest->new($node)->connect } 0 .. 3;
 my $client = ZkClient->new($zk->hosts);
 
-sub acquire
+sub acquire_lease
 {
 	my ($path, $timeout) = @_;
 
@@ -34,7 +34,7 @@ sub no_lease_ok
 	wait_until(
 		'ZooKeeper answers',
 		sub {
-			$answer = $session->query(acquire($path, $timeout));
+			$answer = $session->query(acquire_lease($path, $timeout));
 			return $answer !~ /^ERROR:  08/;
 		});
 	return is($answer, 'f', $what);
@@ -71,7 +71,7 @@ sub wait_in_line
 {
 	my ($session, $path) = @_;
 
-	$session->start(acquire($path));
+	$session->start(acquire_lease($path));
 	wait_until(
 		'zk_lock_queue() shows the waiter',
 		sub {
@@ -98,7 +98,7 @@ sub nothing_left_ok
 # A count is missing, and then created
 is($s[0]->query(q(SELECT zk_shared_count_get('/limits/c') IS NULL)),
 	't', 'count of a missing node is null');
-like($s[0]->query(acquire('/c')),
+like($s[0]->query(acquire_lease('/c')),
 	qr{^ERROR:  42704: count of leases "/limits/c" does not exist\nDETAIL:  .*"/c" has\.\nHINT:  Make it with zk_shared_count_set}m,
 	'... and an error for a semaphore');
 nothing_left_ok('/c', '... which leaves no node');
@@ -110,9 +110,9 @@ is($s[0]->query(q(BEGIN READ ONLY; SELECT zk_shared_count_get('/limits/c'); COMM
 	'2', '... count can be read');
 
 # As many leases as the count says
-is($s[$_]->query(acquire('/c')), 't', 'lease is granted') for 0, 1;
+is($s[$_]->query(acquire_lease('/c')), 't', 'lease is granted') for 0, 1;
 no_lease_ok($s[2], '/c', $_, "... but no third one within $_") for '0', '1s';
-is($s[0]->query(acquire('/c')), 't', 'holder gets its lease again');
+is($s[0]->query(acquire_lease('/c')), 't', 'holder gets its lease again');
 release($s[0], '/c');
 is($client->get('/c/leases')->{data} // '',
 	'', 'node of the leases does not store the number');
@@ -184,7 +184,7 @@ for my $data ('', '123', '12345', "\xff\xff\xff\xff")
 	my $length = length($data);
 
 	$client->set('/limits/c', $data);
-	$s[0]->start(acquire('/c'));
+	$s[0]->start(acquire_lease('/c'));
 	refused("count of $length bytes is refused");
 	$client->set('/limits/c', "\0\0\0\0");
 	wait_in_line($s[0], '/c');

@@ -196,7 +196,7 @@ $seen->query(
 $proxy->wait_idle;
 is( $observer->query('SELECT acquires, immediate, reentrant FROM zk_lock_stats'),
 	join('|',
-		(scalar grep { $_->{dir} eq 'c2s' && $_->{op} eq 'create2' } $proxy->trace)
+		(scalar grep { $_->{op} eq 'create2' } $proxy->requests)
 		  x 2,
 		20),
 	'number of acquires matches the number of created nodes');

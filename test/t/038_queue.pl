@@ -99,14 +99,6 @@ sub identity
 		'');
 }
 
-sub wait_for_nodes
-{
-	my ($path, $n) = @_;
-
-	wait_until("$n nodes at $path", sub { nodes($zk, $path) == $n });
-	return;
-}
-
 my $identity = 'host, port, pid, datname, usename, application_name, data';
 
 #
@@ -140,7 +132,7 @@ for my $i (0 .. 20)
 		$session->start(q(SELECT zk_lock_acquire('/crowd')));
 		push(@expected, qr/^\Q${place}f|@{[ identity($session, $name, "no. $i") ]}\E$/);
 	}
-	wait_for_nodes('/crowd', $i + 1);
+	wait_for_nodes($zk, '/crowd', $i + 1);
 }
 my @got = rows("position, state, mode, own, $identity", '/crowd');
 is(scalar(@got), 21, 'a holder and twenty waiters are shown');
@@ -194,7 +186,7 @@ for my $i (0 .. 3)
 	my $mode = $i == 2 ? 'write' : 'shared';
 
 	$sessions[$i]->start("SELECT zk_lock_acquire('/rw', mode => '$mode')");
-	wait_for_nodes('/rw', $i + 1);
+	wait_for_nodes($zk, '/rw', $i + 1);
 }
 is_deeply(
 	[ rows('position, state, mode, pid', '/rw') ],
@@ -225,7 +217,7 @@ for my $i (0 .. 3)
 {
 	$sessions[$i]->start(q(SELECT zk_semaphore_acquire('/semaphore', 2)));
 	$sessions[$i]->result if $i < 2;
-	wait_for_nodes('/semaphore', [ 1, 2, 4, 5 ]->[$i]);
+	wait_until('the node is there', sub { nodes($zk, '/semaphore') == [ 1, 2, 4, 5 ]->[$i] });
 }
 my @pids = map { $_->pid } @sessions;
 is_deeply(

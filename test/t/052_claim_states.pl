@@ -10,7 +10,6 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Worker;
-use ZkClient;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -42,46 +41,18 @@ sub catch_up
 	return;
 }
 
-sub make
-{
-	my ($path) = @_;
-
-	for my $dir ('/states', $path)
-	{
-		$zk->create($dir, '') if !$zk->exists($dir);
-	}
-	return;
-}
-
-# Creates another client's node ahead of all later ones.
-sub put_ahead
-{
-	my ($path) = @_;
-
-	make($path);
-	return $zk->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
-}
-
 # Lets two sessions wait for a lock behind another client's node, and returns
 # that node.
 sub queue_up
 {
 	my ($path, $victim, $next) = @_;
-	my $ahead = put_ahead($path);
+	my $ahead = $zk->put_ahead($path);
 
 	$victim->start("SELECT zk_lock_acquire('$path')");
-	wait_for_nodes($path, 2);
+	wait_for_nodes($zk, $path, 2);
 	$next->start("SELECT zk_lock_acquire('$path')");
 	wait_until('the next one is shown in zk_locks', sub { is_seen($next) });
 	return $ahead;
-}
-
-sub wait_for_nodes
-{
-	my ($path, $n) = @_;
-
-	wait_until("$n nodes are in $path", sub { $zk->children($path) == $n });
-	return;
 }
 
 # Each function brings the victim into a state, and returns a function that
@@ -95,7 +66,7 @@ my @states = (
 		bring => sub {
 			my ($path, $victim) = @_;
 
-			make($path);
+			$zk->make_path($path);
 			kill('STOP', $worker);
 			$victim->start("SELECT zk_lock_acquire('$path')");
 			wait_until('the request is shown in zk_locks', sub { is_seen($victim) });
@@ -108,10 +79,10 @@ my @states = (
 		bring => sub {
 			my ($path, $victim) = @_;
 
-			make($path);
+			$zk->make_path($path);
 			$proxy->rule(dir => 's2c', op => 'create2', path => "^$path/", action => 'hold');
 			$victim->start("SELECT zk_lock_acquire('$path')");
-			wait_for_nodes($path, 1);
+			wait_for_nodes($zk, $path, 1);
 			return sub { $proxy->reset };
 		},
 	},
@@ -132,7 +103,7 @@ my @states = (
 			my ($path, $victim, $next) = @_;
 			my $holder = ZkTest->new($node);
 
-			make($path);
+			$zk->make_path($path);
 			$holder->query("SELECT zk_lock_acquire('$path')");
 			$victim->start("SELECT zk_lock_acquire('$path')");
 			wait_until('the request is shown in zk_locks', sub { is_seen($victim) });
@@ -159,7 +130,7 @@ my @states = (
 			my ($path, $victim, $next) = @_;
 			my $holder = ZkTest->new($node);
 
-			make($path);
+			$zk->make_path($path);
 			$holder->query("SELECT zk_lock_acquire('$path')");
 			$victim->start("SELECT zk_lock_acquire('$path')");
 			wait_until('the request is shown in zk_locks', sub { is_seen($victim) });
@@ -179,17 +150,12 @@ my @states = (
 		bring => sub {
 			my ($path, $victim) = @_;
 
-			make($path);
+			$zk->make_path($path);
 			$victim->query("SET zklock.confirm_commit = 'always';
 				BEGIN; SELECT zk_lock_guard('$path')");
 			kill('STOP', $worker);
 			$victim->start('COMMIT');
-			wait_until(
-				'the commit waits',
-				sub {
-					$observer->query("SELECT wait_event_type FROM pg_stat_activity
-						WHERE pid = ${\ $victim->pid}") eq 'Extension';
-				});
+			$victim->wait_for_event('Extension');
 			return sub { kill('CONT', $worker) };
 		},
 	});
@@ -239,10 +205,10 @@ for my $kind (sort keys %nodes)
 $node = $nodes{gate};
 $observer = ZkTest->new($node);
 my ($path, $victim) = ('/states/again', ZkTest->new($node));
-make($path);
+$zk->make_path($path);
 $proxy->rule(dir => 's2c', op => 'create2', path => "^$path/", action => 'hold');
 $victim->start("SELECT zk_lock_acquire('$path')");
-wait_for_nodes($path, 1);
+wait_for_nodes($zk, $path, 1);
 $observer->query("SELECT pg_cancel_backend(${\ $victim->pid})");
 like($victim->result, qr/^ERROR:  57014: /, 'wait is cancelled');
 $victim->start("SELECT zk_lock_acquire('$path', '0')");

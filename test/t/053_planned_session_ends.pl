@@ -31,13 +31,6 @@ my %nodes = (
 	own => new_node('own', $zk->hosts, %server, 'zklock.handover_time' => '0'));
 my $timeout = 20_000;    # a new value for each change
 
-sub is_still
-{
-	my ($pid) = @_;
-
-	return slurp_file("/proc/$pid/stat") =~ /\) T /;
-}
-
 # Returns how often the process has slept.
 sub sleeps_of
 {
@@ -54,7 +47,7 @@ sub wait_for_turns
 	my $before = sleeps_of($worker);
 
 	wait_until('the worker has completed a loop',
-		sub { is_still($worker) || sleeps_of($worker) > $before + 1 });
+		sub { is_suspended($worker) || sleeps_of($worker) > $before + 1 });
 	return;
 }
 
@@ -90,7 +83,7 @@ for my $kind (sort keys %nodes)
 		$observer->query("SELECT standstill(${\ $holder->pid}, $n)");
 		$holder->start(q(SELECT zk_lock_release('/planned/released')));
 		wait_until('the holder is suspended or done',
-			sub { ($still = is_still($holder->pid)) || $holder->is_done });
+			sub { ($still = is_suspended($holder->pid)) || $holder->is_done });
 		change_session($node);
 		wait_for_turns($worker);
 		$observer->query('SELECT standstill(0, 0)');

@@ -29,13 +29,6 @@ my %errors = (
 	pg_cancel_backend => qr/^ERROR:  57014: /,
 	pg_terminate_backend => qr/^FATAL:  57P01: /);
 
-sub is_still
-{
-	my ($pid) = @_;
-
-	return slurp_file("/proc/$pid/stat") =~ /\) T /;
-}
-
 for my $kind (sort keys %nodes)
 {
 	my $node = $nodes{$kind};
@@ -63,7 +56,7 @@ for my $kind (sort keys %nodes)
 			$observer->query("SELECT standstill($worker, $n)");
 			$victim->start("SELECT zk_lock_acquire('$path')");
 			wait_until('the worker is suspended, or the request is done',
-				sub { ($still = is_still($worker)) || $victim->is_done });
+				sub { ($still = is_suspended($worker)) || $victim->is_done });
 			$observer->query("SELECT $end(${\ $victim->pid})") if $still;
 			my $result = $victim->result;
 			push @wrong, $result if $result ne 't' && $result !~ $errors{$end};
@@ -105,28 +98,20 @@ for my $end (sort keys %errors)
 		't', 'lock is held');
 	$latch->query('SELECT pg_advisory_lock(1)');
 	$victim->start('SELECT pg_advisory_lock(1)');
-	wait_until('its statement is running',
-		sub {
-			$control->query("SELECT wait_event FROM pg_stat_activity
-				WHERE pid = ${\ $victim->pid}") eq 'advisory';
-		});
+	$victim->wait_for_event('advisory');
 	my $session = $node->safe_psql('postgres', 'SELECT session_id FROM zk_session()');
 	kill('STOP', $worker);
 	wait_until('the session is over', sub { !grep { $_ eq $session } $zk->sessions });
 	$control->query("SELECT standstill_at_signal($worker, 1)");
 	kill('CONT', $worker);
-	wait_until('the worker is suspended', sub { is_still($worker) });
+	wait_until('the worker is suspended', sub { is_suspended($worker) });
 
 	# The statement ends by itself, and gets the error all the same.
 	$latch->query('SELECT pg_advisory_unlock(1)');
 	like($victim->result, qr/^ERROR:  40001: /,
 		'holder gets the error at the end of its statement');
 	$victim->start('SELECT pg_sleep(600)');
-	wait_until('the next statement is running',
-		sub {
-			$control->query("SELECT wait_event FROM pg_stat_activity
-				WHERE pid = ${\ $victim->pid}") eq 'PgSleep';
-		});
+	$victim->wait_for_event('PgSleep');
 
 	# The signal comes late, and has no effect.
 	$control->query('SELECT standstill_at_signal(0, 0)');

@@ -129,10 +129,7 @@ for my $case (
 	my $error;
 
 	chmod($mode, $file);
-	$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = '$name'");
-	$node->reload;
-	wait_until('the new setting is reloaded',
-		sub { $own->query('SHOW zklock.auth_file') eq $name });
+	change_setting($node, 'zklock.auth_file', $name, $own);
 	wait_until(
 		'the worker has read it, too',
 		sub { ($error = error_of($holder)) =~ /^ERROR:  (?!08)/ });
@@ -148,8 +145,7 @@ for my $name ("\xc3\xa4" x 300, 'a' . "\xc3\xa4" x 300)
 {
 	my $error;
 
-	$node->safe_psql('postgres', "ALTER SYSTEM SET zklock.auth_file = '$name'");
-	$node->reload;
+	change_setting($node, 'zklock.auth_file', $name);
 	wait_until(
 		'an error shows the long name',
 		sub { ($error = error_of($holder)) =~ /^ERROR:  [^\n]*"${\ substr($name, 0, 3)}/ });

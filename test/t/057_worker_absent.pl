@@ -23,13 +23,6 @@ my $node = new_node(
 	'zklock.connect_timeout' => '2s',
 	shared_preload_libraries => "zklock,$library");
 
-sub is_still
-{
-	my ($pid) = @_;
-
-	return slurp_file("/proc/$pid/stat") =~ /\) T /;
-}
-
 sub worker_is
 {
 	my ($what) = @_;
@@ -66,12 +59,7 @@ is($observer->query('SELECT state FROM zk_session()'), 'connecting',
 # once.
 $newcomer->query(q(SET zklock.connect_timeout = '10min'));
 $newcomer->start($free);
-wait_until(
-	'the newcomer waits',
-	sub {
-		$observer->query("SELECT wait_event_type FROM pg_stat_activity
-			WHERE pid = ${\ $newcomer->pid}") eq 'Extension';
-	});
+$newcomer->wait_for_event('Extension');
 kill('CONT', $worker);
 is($newcomer->result, 't|1', 'request is served after the worker is resumed');
 is(worker_of($node), $worker, '... by the same worker');
@@ -88,7 +76,7 @@ my $postmaster = (split(/\n/, slurp_file($node->data_dir . '/postmaster.pid')))[
 
 $observer->query("SELECT standstill(${\ $waiter->pid}, 3)");
 $waiter->start($acquire);
-wait_until('the waiter is about to send its request', sub { is_still($waiter->pid) });
+wait_until('the waiter is about to send its request', sub { is_suspended($waiter->pid) });
 kill('STOP', $postmaster);
 kill('TERM', $worker);
 wait_until('the worker has ended', sub { slurp_file("/proc/$worker/stat") =~ /\) Z / });

@@ -66,20 +66,6 @@ sub users_of
 	return @{ $users{ $node->name } };
 }
 
-sub set_handover
-{
-	my ($node, $time) = @_;
-
-	$node->append_conf('postgresql.conf', "zklock.handover_time = '$time'");
-	$node->reload;
-	for my $session (users_of($node))
-	{
-		wait_until("handover_time is $time",
-			sub { $session->query('SHOW zklock.handover_time') eq $time });
-	}
-	return;
-}
-
 # Starts sessions that use the lock in a loop.
 sub start_users
 {
@@ -206,7 +192,7 @@ for my $case (
 	my @taking_part = @nodes[ 0 .. $servers - 1 ];
 	my $path = "/turns/$servers/$handover$section";
 
-	set_handover($_, $handover) for @taking_part;
+	change_setting($_, 'zklock.handover_time', $handover, users_of($_)) for @taking_part;
 	my @users = start_users($path, SECONDS, $section, @taking_part);
 	my $flight = await_users(@users);
 	is(join('', map { $_->result } @users), '', "$path: no session gets an error");
@@ -241,7 +227,7 @@ for my $case (
 	my $path = '/turns/shares';
 	my ($server, $single) = @nodes;
 
-	set_handover($server, '100ms');
+	change_setting($server, 'zklock.handover_time', '100ms', users_of($server));
 	$single->safe_psql('postgres', 'TRUNCATE used');
 	my $session = ZkTest->new($single, OWN_SESSION);
 	my @users = start_users($path, SECONDS, 0.02, $server);
@@ -266,7 +252,7 @@ for my $case (
 
 # A node is deleted by hand while backends of one server hand it over
 
-set_handover($_, '1s') for @nodes;
+change_setting($_, 'zklock.handover_time', '1s', users_of($_)) for @nodes;
 my $next = ZkTest->new($nodes[1]);
 my @users = start_users('/turns/deleted', 12, 0.02, $nodes[0]);
 wait_until('the lock is in use', sub { $zk->children('/turns/deleted') });
@@ -303,7 +289,7 @@ wait_until_idle($_, $zk, '/turns/deleted') for @nodes;
 # zk_lock_blockers shows the nodes and backends ahead of a waiter, behind the
 # same node or another one. The turn lasts longer than that takes.
 {
-	set_handover($nodes[0], '1h');
+	change_setting($nodes[0], 'zklock.handover_time', '1h', users_of($nodes[0]));
 
 	my ($holder, $first, $second) = map { ZkTest->new($nodes[0]) } 1 .. 3;
 	my $rival = ZkTest->new($nodes[1]);

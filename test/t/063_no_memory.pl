@@ -11,7 +11,6 @@ use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Worker;
-use ZkClient;
 use ZkServer;
 use ZkTest;
 
@@ -81,20 +80,6 @@ sub unexpected
 	return $result =~ /^(t|ERROR:  53200: .*|ERROR:  08001: .*memory.*)\z/s ? () : $result;
 }
 
-# Creates another client's node ahead of all later ones in the queue of a lock.
-sub put_ahead
-{
-	my ($path) = @_;
-	my $all = '';
-
-	for my $part (grep { length } split(/\//, $path))
-	{
-		$all .= "/$part";
-		$zk->create($all, '') if !$zk->exists($all);
-	}
-	return $zk->create("$path/_c_1-lock-", '', ZkClient::SEQUENCE);
-}
-
 # Each session gets its lock in turn and releases it. The order of the sessions
 # is not defined.
 sub end_all
@@ -149,7 +134,7 @@ sweep(
 	'wait for other nodes',
 	sub {
 		my ($path) = @_;
-		my $ahead = put_ahead($path);
+		my $ahead = $zk->put_ahead($path);
 
 		$first->start("SELECT zk_lock_acquire('$path')");
 		$second->start("SELECT zk_lock_acquire('$path', mode => 'shared')");
@@ -162,7 +147,7 @@ sweep(
 	'cancelled wait',
 	sub {
 		my ($path) = @_;
-		my $ahead = put_ahead($path);
+		my $ahead = $zk->put_ahead($path);
 
 		$first->start("SELECT zk_lock_acquire('$path')");
 		wait_until('the first waits, or has failed',

@@ -26,12 +26,6 @@ my %keep = (
 my $node = new_node('main', $proxy->hosts, %keep);
 my $session = ZkTest->new($node)->connect;
 
-# The requests that have passed the proxy since the mark
-sub requests
-{
-	return map { $_->{op} } grep { $_->{dir} eq 'c2s' } $proxy->trace;
-}
-
 # Takes and releases a lock.  Returns the token.
 sub use_lock
 {
@@ -73,7 +67,7 @@ $proxy->mark;
 use_lock($session, '/kept/cost') for 1 .. 3;
 $proxy->wait_idle;
 is_deeply(
-	[ grep { $_ ne 'createContainer' } requests() ],
+	[ grep { $_ ne 'createContainer' } map { $_->{op} } $proxy->requests ],
 	[ qw(create2 getChildren create2 getChildren delete),
 		qw(create2 getChildren delete create2 getChildren getChildren) ],
 	'a lock is kept from its third node on');
@@ -98,7 +92,7 @@ is($other->query(q(SELECT zk_lock_acquire('/kept/cost', '0'))),
 	't', '... and by another backend');
 $other->query(q(SELECT zk_lock_release('/kept/cost')));
 $proxy->wait_idle;
-is_deeply([ grep { $_ ne 'getChildren' } requests() ], [],
+is_deeply([ grep { $_ ne 'getChildren' } map { $_->{op} } $proxy->requests ], [],
 	'... with no request but for a list every few seconds');
 is(scalar $zk->children('/kept/cost'), 1, '... and on one node');
 wait_until('... which the statistics count',
@@ -269,17 +263,17 @@ sub requests_in_turn
 
 			"$_->{op} " . $below =~ s/_c_[-0-9a-f]{36}|\d{10}/?/gr;
 		  }
-		  grep { $_->{dir} eq 'c2s' } $proxy->trace
+		  $proxy->requests
 	];
 }
 
 my $in_turn = requests_in_turn('/kept/turns/with');
 is(scalar(grep { /^create2 .*-lock-/ } @$in_turn),
 	1 + 5, 'servers that take turns create a node each time, once in vain without a parent');
-set('zklock.keep_time', '0');
+change_setting($node, 'zklock.keep_time', '0', $session);
 is_deeply($in_turn, requests_in_turn('/kept/turns/none'),
 	'servers that take turns send the same requests with and without zklock.keep_time');
-set('zklock.keep_time', '1min');
+change_setting($node, 'zklock.keep_time', '1min', $session);
 $neighbour->close;
 $second->stop;
 
@@ -311,27 +305,16 @@ $zk->delete('/kept/deleted/' . ($zk->children('/kept/deleted'))[0]);
 wait_until('the next holder has another node',
 	sub { use_lock($session, '/kept/deleted') != $token });
 
-# No more than zklock.max_kept_locks
-sub set
-{
-	my ($name, $value) = @_;
-
-	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
-	$node->reload;
-	wait_until("$name is $value",
-		sub { $session->query("SHOW $name") eq $value });
-	return;
-}
-
 sub nkept
 {
 	return scalar grep { $zk->children($_) } @_;
 }
 
-set('zklock.keep_time', '0');
+# No more than zklock.max_kept_locks
+change_setting($node, 'zklock.keep_time', '0', $session);
 wait_until_gone(map { "/kept/$_" } qw(cost held read deleted));
-set('zklock.max_kept_locks', '2');
-set('zklock.keep_time', '1min');
+change_setting($node, 'zklock.max_kept_locks', '2', $session);
+change_setting($node, 'zklock.keep_time', '1min', $session);
 my @paths = map { "/kept/many/$_" } 1 .. 4;
 $session->query('SET zklock.max_locks_per_backend = 1');
 for my $path (@paths)
@@ -340,10 +323,10 @@ for my $path (@paths)
 }
 wait_until('two locks are kept, whatever the limit of a backend', sub { nkept(@paths) == 2 });
 $session->query('RESET zklock.max_locks_per_backend');
-set('zklock.handover_time', '0');
+change_setting($node, 'zklock.handover_time', '0', $session);
 wait_until_gone(@paths);
-set('zklock.handover_time', '100ms');
-set('zklock.max_kept_locks', '1024');
+change_setting($node, 'zklock.handover_time', '100ms', $session);
+change_setting($node, 'zklock.max_kept_locks', '1024', $session);
 
 # Planned ends of the session do not wait for kept locks.
 @paths = map { "/kept/end/$_" } 1 .. 5;
@@ -353,7 +336,7 @@ $node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
 wait_for_other_worker($node, $worker);
 is(nkept(@paths), 0, 'the worker ends though locks are kept');
 warm($session, @paths);
-set('zklock.session_timeout', '50s');
+change_setting($node, 'zklock.session_timeout', '50s', $session);
 wait_until_gone(@paths);
 wait_until('the new settings are in force',
 	sub {
@@ -413,13 +396,13 @@ is($user->query('SELECT zk_lock_release_all()'), 16, '... and is free again');
 $small->stop;
 
 # An idle server gives up its locks, and is silent.
-set('zklock.keep_time', '1s');
+change_setting($node, 'zklock.keep_time', '1s', $session);
 warm($session, '/kept/idle');
 wait_until_gone('/kept/idle');
 $proxy->wait_idle;
 $proxy->mark;
 $late = time() + 5;
 wait_until('five seconds have passed', sub { time() > $late });
-is_deeply([ requests() ], [], 'an idle server sends no requests');
+is_deeply([ map { $_->{op} } $proxy->requests ], [], 'an idle server sends no requests');
 
 done_testing();

@@ -57,16 +57,6 @@ sub nkept
 	return $kept;
 }
 
-sub set
-{
-	my ($node, $session, $name, $value) = @_;
-
-	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
-	$node->reload;
-	wait_until("$name is $value", sub { $session->query("SHOW $name") eq $value });
-	return;
-}
-
 sub wait_for
 {
 	my ($seconds) = @_;
@@ -95,14 +85,14 @@ sub wait_for
 
 		warm($session, $path, $n);
 		is(nkept($zk, $path, $n), $n, '... and kept');
-		set($node, $session, $name, $value);
+		change_setting($node, $name, $value, $session);
 		wait_until("$left locks are kept", sub { nkept($zk, $path, $n) == $left });
 		warm($session, $path, $n);
 		wait_until("... if they are used, too", sub { nkept($zk, $path, $n) <= $left });
-		set($node, $session, 'zklock.keep_time', '0');
+		change_setting($node, 'zklock.keep_time', '0', $session);
 		wait_until('no lock is kept', sub { nkept($zk, $path, $n) == 0 });
-		set($node, $session, $name, $before);
-		set($node, $session, 'zklock.keep_time', '1min');
+		change_setting($node, $name, $before, $session);
+		change_setting($node, 'zklock.keep_time', '1min', $session);
 	}
 
 	# Only so many locks are kept that their watches fit into one request.
@@ -122,7 +112,7 @@ sub wait_for
 
 	# A worker that was suspended may have lost news. It discards them after a third of the
 	# session timeout.
-	set($node, $session, 'zklock.session_timeout', '9s');
+	change_setting($node, 'zklock.session_timeout', '9s', $session);
 	wait_until('the new settings are in force',
 		sub {
 			$session->query(q(SELECT zk_lock_acquire('/ends'), zk_lock_release_all()));
@@ -172,7 +162,7 @@ sub wait_for
 	}
 
 	# The last kept lock ends the renewals of the session, too.
-	set($node, $session, 'zklock.keep_time', '1s');
+	change_setting($node, 'zklock.keep_time', '1s', $session);
 	warm($session, '/ends/silent', 3);
 	wait_for(1 + 1 + 9 / 6 + 0.5);
 	is(nkept($zk, '/ends/silent', 3), 0, 'unused locks are given up');
@@ -180,7 +170,7 @@ sub wait_for
 	$proxy->mark;
 	wait_for(9 + 1);
 	is(scalar $proxy->trace, 0, '... and an idle server sends nothing');
-	set($node, $session, 'zklock.keep_time', '1min');
+	change_setting($node, 'zklock.keep_time', '1min', $session);
 
 	# A drained worker, and a crash
 	$n = sample_of(500, 100);
@@ -245,7 +235,7 @@ sub wait_for
 	my ($server) = $zk->servers;
 	wait_until('they are kept again',
 		sub { nkept($server, '/rolling', $n) > 0 });
-	set($node, $sessions[0], 'zklock.keep_time', '0');
+	change_setting($node, 'zklock.keep_time', '0', $sessions[0]);
 	wait_until('nothing is left', sub { nkept($server, '/rolling', $n) == 0 });
 	$node->stop;
 	$zk->stop;

@@ -28,50 +28,12 @@ my @readers = map { ZkTest->new($node)->connect } 1 .. 8;
 my $writer = ZkTest->new($node)->connect;
 my $observer = ZkTest->new($node)->connect;
 
-sub set
-{
-	my ($name, $value) = @_;
-
-	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
-	$node->reload;
-	for my $session (@readers, $writer)
-	{
-		wait_until("$name is $value",
-			sub { $session->query("SHOW $name") eq $value });
-	}
-	return;
-}
-
-sub acquire
-{
-	my ($path, $mode, @timeout) = @_;
-
-	return sprintf("SELECT zk_lock_acquire('%s', mode => '%s'%s)",
-		$path, $mode // 'shared', map { ", timeout => '$_'" } @timeout);
-}
-
-# The requests that have passed the proxy since the mark
-sub requests
-{
-	$proxy->wait_idle;
-	return map { $_->{op} } grep { $_->{dir} eq 'c2s' } $proxy->trace;
-}
-
-sub wait_for_nodes
-{
-	my ($path, $n) = @_;
-
-	wait_until("there are $n nodes at $path",
-		sub { ($zk->exists($path) ? scalar $zk->children($path) : 0) == $n });
-	return;
-}
-
 # Has these readers share a node. The time in which they may do so is long.
 sub share
 {
 	my ($path, @sessions) = @_;
 
-	is($_->query(acquire($path)), 't', "a reader has $path") for @sessions;
+	is($_->query(acquire($path, mode => 'shared')), 't', "a reader has $path") for @sessions;
 	is(scalar $zk->children($path), 1, '... with one node');
 	return;
 }
@@ -88,25 +50,20 @@ sub sleep_all
 	$_->start('SELECT pg_sleep(1000)') for @_;
 	for my $session (@_)
 	{
-		wait_until(
-			'a statement runs',
-			sub {
-				$observer->query(
-					"SELECT wait_event = 'PgSleep' FROM pg_stat_activity
-					 WHERE pid = ${\ $session->pid}") eq 't';
-			});
+		$session->wait_for_event('PgSleep');
 	}
 	return;
 }
 
-set('zklock.handover_time', '1min');
+change_setting($node, 'zklock.handover_time', '1min', @readers, $writer);
 
 # The first reader creates a node, and the last one deletes it.
 share('/readers/cost', $readers[0]);
 $proxy->wait_idle;
 $proxy->mark;
-is($_->query(acquire('/readers/cost')), 't', 'a reader joins') for @readers[ 1 .. 7 ];
-is_deeply([ requests() ], [], '... without a request');
+is($_->query(acquire('/readers/cost', mode => 'shared')), 't', 'a reader joins') for @readers[ 1 .. 7 ];
+$proxy->wait_idle;
+is_deeply([ map { $_->{op} } $proxy->requests ], [], '... without a request');
 is( $observer->query(
 		q(SELECT count(*), count(DISTINCT node), count(DISTINCT token), max(grant_number)
 		  FROM zk_locks WHERE granted)),
@@ -114,12 +71,13 @@ is( $observer->query(
 	'all have one node, one token and one number');
 is($readers[0]->query(q(SELECT zk_lock_release('/readers/cost', 'shared'))),
 	't', 'the one that came first leaves');
-is($readers[0]->query(acquire('/readers/cost', 'shared', '0')),
+is($readers[0]->query(acquire('/readers/cost', mode => 'shared', timeout => '0')),
 	't', '... and joins again, without a wait');
 is($readers[0]->query(q(SELECT zk_lock_acquire('/readers/cost', '0'))) =~ /40P01/,
 	1, '... but gets no stronger lock');
 release(@readers[ 0 .. 6 ]);
-is_deeply([ requests() ], [], '... all of this without a request');
+$proxy->wait_idle;
+is_deeply([ map { $_->{op} } $proxy->requests ], [], '... all of this without a request');
 is(scalar $zk->children('/readers/cost'), 1, 'the last reader still has the node');
 is( $readers[7]->query(
 		q(BEGIN; SELECT zk_lock_guard('/readers/cost', mode => 'shared') > 0;
@@ -127,14 +85,14 @@ is( $readers[7]->query(
 	"t\nt",
 	'... and commits under it');
 release($readers[7]);
-wait_for_nodes('/readers/cost', 0);
+wait_for_nodes($zk, '/readers/cost', 0);
 is($node->safe_psql('postgres', 'SELECT handovers > 7 FROM zk_lock_stats'),
 	't', 'the statistics count who joins');
 
 # Readers that wait are granted the lock together.
-is($writer->query(acquire('/readers/together', 'write')), 't', 'a writer has the lock');
-$_->start(acquire('/readers/together')) for @readers;
-wait_for_nodes('/readers/together', 2);
+is($writer->query(acquire('/readers/together', mode => 'write')), 't', 'a writer has the lock');
+$_->start(acquire('/readers/together', mode => 'shared')) for @readers;
+wait_for_nodes($zk, '/readers/together', 2);
 wait_until('all readers wait',
 	sub { $observer->query('SELECT count(*) FROM zk_locks WHERE NOT granted') == 8 });
 is(scalar $zk->children('/readers/together'), 2, '... with one node');
@@ -142,15 +100,15 @@ ok(!$readers[0]->is_done, '... for the writer');
 release($writer);
 is($_->result, 't', '... and are granted the lock together') for @readers;
 release(@readers);
-wait_for_nodes('/readers/together', 0);
+wait_for_nodes($zk, '/readers/together', 0);
 
 # A reader that does not wait is told who has the lock, also if those that wait do not know
 # that yet.
 my $rival = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => $zk->hosts);
-$rival->query(acquire('/readers/detail', 'write'));
+$rival->query(acquire('/readers/detail', mode => 'write'));
 my $late_answer =
   $proxy->rule(dir => 's2c', op => 'getData', action => 'delay', ms => 500);
-$readers[0]->start(acquire('/readers/detail'));
+$readers[0]->start(acquire('/readers/detail', mode => 'shared'));
 wait_until('a reader asks who has the lock', sub { $proxy->fired($late_answer) });
 like($readers[1]->query(q(SELECT zk_lock_guard('/readers/detail', '0', 'shared'))),
 	qr/^ERROR:  55P03: .*\nDETAIL:  The lock is held by \S+ \S+ pid=${\ $rival->pid} /,
@@ -158,15 +116,15 @@ like($readers[1]->query(q(SELECT zk_lock_guard('/readers/detail', '0', 'shared')
 $rival->close;
 is($readers[0]->result, 't', '... and another one waits for it');
 release(@readers);
-wait_for_nodes('/readers/detail', 0);
+wait_for_nodes($zk, '/readers/detail', 0);
 
 # No reader joins others once a writer waits.
 share('/readers/writer', @readers[ 0, 1 ]);
-$writer->start(acquire('/readers/writer', 'exclusive'));
-wait_for_nodes('/readers/writer', 2);
-$readers[2]->start(acquire('/readers/writer'));
-wait_for_nodes('/readers/writer', 3);
-is($readers[3]->query(acquire('/readers/writer', 'shared', '0')),
+$writer->start(acquire('/readers/writer', mode => 'exclusive'));
+wait_for_nodes($zk, '/readers/writer', 2);
+$readers[2]->start(acquire('/readers/writer', mode => 'shared'));
+wait_for_nodes($zk, '/readers/writer', 3);
+is($readers[3]->query(acquire('/readers/writer', mode => 'shared', timeout => '0')),
 	'f', 'a reader that does not wait is refused behind a waiting writer');
 ok(!$readers[2]->is_done, '... and another one waits');
 is( $observer->query(
@@ -183,10 +141,10 @@ release($readers[2]);
 
 # A deadlock through one of those who share a node is found.
 share('/readers/deadlock', @readers[ 0, 1 ]);
-is($writer->query(acquire('/readers/other', 'write')), 't', 'a writer has another lock');
-$writer->start(acquire('/readers/deadlock', 'write'));
-wait_for_nodes('/readers/deadlock', 2);
-$readers[1]->start(acquire('/readers/other'));
+is($writer->query(acquire('/readers/other', mode => 'write')), 't', 'a writer has another lock');
+$writer->start(acquire('/readers/deadlock', mode => 'write'));
+wait_for_nodes($zk, '/readers/deadlock', 2);
+$readers[1]->start(acquire('/readers/other', mode => 'shared'));
 wait_until('one of them is ended', sub { $writer->is_done || $readers[1]->is_done });
 my ($victim, $survivor) =
   $writer->is_done ? ($writer, $readers[1]) : ($readers[1], $writer);
@@ -194,12 +152,12 @@ like($victim->result, qr/^ERROR:  40P01: /, 'a deadlock with a reader is found')
 release($readers[0], $victim);
 is($survivor->result, 't', '... and the other one goes on');
 release($survivor, $writer, @readers);
-wait_for_nodes('/readers/deadlock', 0);
+wait_for_nodes($zk, '/readers/deadlock', 0);
 
 # The locks of those who share a node are revoked together.
 $_->query('SET zklock.revocable = on') for @readers[ 0 .. 2 ];
 share('/readers/revoked', @readers[ 0 .. 2 ]);
-is($readers[3]->query(acquire('/readers/revoked')),
+is($readers[3]->query(acquire('/readers/revoked', mode => 'shared')),
 	't', 'a reader whose lock cannot be revoked');
 is(scalar $zk->children('/readers/revoked'), 2, '... has a node of its own');
 sleep_all(@readers[ 0 .. 3 ]);
@@ -207,14 +165,14 @@ is($observer->query(q(SELECT zk_lock_revoke('/readers/revoked'))), 1, 'the other
 like($_->result, qr/^ERROR:  57014: .* was revoked/, '... and all that share it are told')
   for @readers[ 0 .. 2 ];
 ok(!$readers[3]->is_done, '... and nobody else');
-is($readers[4]->query("SET zklock.revocable = on; ${\ acquire('/readers/revoked')}"),
+is($readers[4]->query("SET zklock.revocable = on; ${\ acquire('/readers/revoked', mode => 'shared')}"),
 	't', 'another reader');
 is(scalar $zk->children('/readers/revoked'), 3, '... does not join those');
 $observer->query("SELECT pg_cancel_backend(${\ $readers[3]->pid})");
 like($readers[3]->result, qr/^ERROR:  57014: /, 'a statement is cancelled');
 release(@readers);
 $_->query('RESET zklock.revocable') for @readers[ 0 .. 4 ];
-wait_for_nodes('/readers/revoked', 0);
+wait_for_nodes($zk, '/readers/revoked', 0);
 
 # When their node is deleted by hand, all that share it have lost their lock.
 $_->query('BEGIN') for @readers[ 0 .. 2 ];
@@ -230,7 +188,7 @@ $_->query('ROLLBACK') for @readers[ 0 .. 2 ];
 release(@readers);
 share('/readers/deleted', @readers);
 release(@readers);
-wait_for_nodes('/readers/deleted', 0);
+wait_for_nodes($zk, '/readers/deleted', 0);
 
 # Who is terminated leaves the lock to the others.
 share('/readers/ended', @readers[ 0 .. 2 ]);
@@ -241,8 +199,8 @@ is(scalar $zk->children('/readers/ended'), 1, 'the others still have the node');
 is($_->query('BEGIN; SET zklock.confirm_commit = always; SELECT 1; COMMIT'),
 	1, '... and commit under it')
   for @readers[ 1, 2 ];
-$writer->start(acquire('/readers/ended', 'write'));
-wait_for_nodes('/readers/ended', 2);
+$writer->start(acquire('/readers/ended', mode => 'write'));
+wait_for_nodes($zk, '/readers/ended', 2);
 ok(!$writer->is_done, '... before a writer');
 release(@readers[ 1, 2 ]);
 is($writer->result, 't', '... which is next');
@@ -250,7 +208,7 @@ release($writer);
 $readers[0] = ZkTest->new($node)->connect;
 
 # Writers have their turn though readers never stop.
-set('zklock.handover_time', '100ms');
+change_setting($node, 'zklock.handover_time', '100ms', @readers, $writer);
 $rival = ZkTest->new($node, OWN_SESSION)->connect;
 for my $path ('/readers/busy/here', '/readers/busy/elsewhere')
 {
@@ -272,7 +230,7 @@ for my $path ('/readers/busy/here', '/readers/busy/elsewhere')
 	{
 		my $began = time();
 
-		is($who->query(acquire($path, 'write')), 't', "a writer has turn $turn of $path");
+		is($who->query(acquire($path, mode => 'write')), 't', "a writer has turn $turn of $path");
 		cmp_ok(time() - $began, '<', 10, '... soon');
 		release($who);
 	}
@@ -280,25 +238,25 @@ for my $path ('/readers/busy/here', '/readers/busy/elsewhere')
 	$observer->query("SELECT pg_cancel_backend(${\ $_->pid})") for @readers;
 	like($_->result, qr/^ERROR:  57014: /, '... until they are cancelled') for @readers;
 	release(@readers);
-	wait_for_nodes($path, 0);
+	wait_for_nodes($zk, $path, 0);
 }
 $rival->close;
 
 # Who comes later has a node of its own.
-is($readers[0]->query(acquire('/readers/late')), 't', 'a reader has a lock');
+is($readers[0]->query(acquire('/readers/late', mode => 'shared')), 't', 'a reader has a lock');
 my $late = time() + 0.2;
 wait_until('the time to join is over', sub { time() > $late });
-is($readers[1]->query(acquire('/readers/late')), 't', '... and so has another');
+is($readers[1]->query(acquire('/readers/late', mode => 'shared')), 't', '... and so has another');
 is(scalar $zk->children('/readers/late'), 2, '... with another node');
 release(@readers);
-wait_for_nodes('/readers/late', 0);
+wait_for_nodes($zk, '/readers/late', 0);
 
 # After a crash of the server nothing is left.
-set('zklock.handover_time', '1min');
+change_setting($node, 'zklock.handover_time', '1min', @readers, $writer);
 share('/readers/crash', @readers[ 0 .. 3 ]);
 kill('KILL', $readers[1]->pid);
 wait_for_server($node);
-wait_for_nodes('/readers/crash', 0);
+wait_for_nodes($zk, '/readers/crash', 0);
 is($node->safe_psql('postgres', "SELECT zk_lock_acquire('/readers/crash', '1min')"),
 	't', 'the lock is free after a crash');
 

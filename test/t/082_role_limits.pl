@@ -26,7 +26,7 @@ my $zk = ZkServer->new(
 my $node = new_node('main', $zk->hosts);
 
 # Waits until ZooKeeper has $n ephemeral nodes, of all sessions.
-sub wait_for_nodes
+sub wait_for_ephemerals
 {
 	my ($n) = @_;
 
@@ -48,7 +48,7 @@ for my $block (sql_blocks('docs/security.md', 'How much a role can take'))
 }
 is($node->safe_psql('postgres', q(SELECT rolconnlimit FROM pg_roles WHERE rolname = 'shop')),
 	20, 'role has a connection limit');
-wait_for_nodes(0);
+wait_for_ephemerals(0);
 
 # The limit of a backend
 
@@ -109,7 +109,7 @@ is($session->query(q(SET zklock.max_locks_per_backend = 0;
 	SELECT count(zk_lock_acquire('/limit/' || i)) FROM generate_series(1, 100) AS i)),
 	100, 'without a limit, any number of locks can be acquired');
 $_->close for $session, $other;
-wait_for_nodes(0);
+wait_for_ephemerals(0);
 
 # The quota
 
@@ -169,7 +169,7 @@ is($victim->query(q(SELECT zk_lock_acquire('/shop/free'), zk_lock_release('/shop
 # With local hand-over, waiters have no nodes.
 my $gate = server_mode() eq 'gate';
 my $nodes = $gate ? 3 : 4;
-wait_for_nodes($nodes);
+wait_for_ephemerals($nodes);
 
 leave_room(0);
 for my $case (
@@ -196,7 +196,7 @@ is($victim->query(q(SELECT zk_lock_acquire('/shop/simple', '0', 'simple'))),
 	'f', 'attempt to take a held simple lock just times out');
 is($victim->query(q(SELECT zk_lock_acquire('/elsewhere'), zk_lock_release('/elsewhere'))),
 	't|t', 'other paths have no quota');
-wait_for_nodes($nodes);
+wait_for_ephemerals($nodes);
 is(join(' ', sort $zk->children('/shop')), '1 2 3 4 free held s simple',
 	'refused requests create no node');
 
@@ -205,7 +205,7 @@ leave_room(1);
 like($victim->query(q(SELECT zk_semaphore_acquire('/shop/s', 2))),
 	refused('/shop/s', 'create a node below "/shop/s/leases"'),
 	'with room for one node, a semaphore gets its mutex only');
-wait_for_nodes($nodes);
+wait_for_ephemerals($nodes);
 leave_room(1);
 is($victim->query(q(SELECT zk_lock_acquire('/shop/free'))),
 	't', '... and a single lock is acquired');
@@ -214,7 +214,7 @@ like($victim->query(q(SELECT zk_lock_acquire_all('{/shop/1, /shop/free}'))),
 		'... but the second of two locks is refused');
 is($victim->query(q(SELECT zk_lock_release_all())),
 	1, '... and the first one is held once');
-wait_for_nodes($nodes);
+wait_for_ephemerals($nodes);
 
 # Holders, and waiters that have a node, are not affected when the quota is
 # exceeded.
@@ -231,7 +231,7 @@ is($holder->query(q(SELECT zk_lock_release('/shop/held'))), 't', 'lock can be re
 is($waiter->result, 't', '... and is granted to the waiter');
 is($holder->query(q(SELECT zk_lock_release_all())), 2, 'other locks can be released');
 is($waiter->query(q(SELECT zk_lock_release_all())), 1, '... and that of the waiter, too');
-wait_for_nodes(0);
+wait_for_ephemerals(0);
 
 leave_room(10);
 is($victim->query(q(SELECT zk_lock_acquire_all('{/shop/free, /shop/n/n/n}'), zk_semaphore_acquire('/shop/s', 2))),

@@ -244,7 +244,7 @@ SKIP:
 		't', 'a session gets a lock while another one requests a thousand');
 	is($attacker->result, 't', '... which also get granted');
 	my %before;
-	for my $frame (grep { $_->{dir} eq 'c2s' } $proxy->trace)
+	for my $frame ($proxy->requests)
 	{
 		my ($path) = ($frame->{path} // '') =~ m{^(.*)/_c_} or next;
 

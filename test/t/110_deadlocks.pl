@@ -33,29 +33,13 @@ sub counted
 	return $observer->query('SELECT deadlocks FROM zk_lock_stats');
 }
 
-# Waits until a session waits for a lock, of either kind.
-sub wait_for_wait
-{
-	my ($session) = @_;
-	my $pid = $session->pid;
-
-	wait_until("process $pid waits",
-		sub {
-			$observer->query(
-				"SELECT EXISTS (SELECT FROM zk_lock_status()
-					WHERE pid = $pid AND NOT granted AND node IS NOT NULL)
-				 OR EXISTS (SELECT FROM pg_locks WHERE pid = $pid AND NOT granted)") eq 't';
-		});
-	return;
-}
-
 # Starts a statement, and waits until it waits.
 sub block
 {
 	my ($session, $sql) = @_;
 
 	$session->start($sql);
-	wait_for_wait($session);
+	$session->wait_for_lock;
 	return;
 }
 
@@ -68,14 +52,6 @@ sub begin
 	$_->query('ROLLBACK; BEGIN') for $victim, @others;
 	$victim->query("SET LOCAL deadlock_timeout = '${\ SHORT}'");
 	return '/t' . ++$n;
-}
-
-sub acquire
-{
-	my ($path, $mode) = @_;
-
-	return "SELECT zk_lock_acquire('$path', scope => 'transaction', mode => '"
-	  . ($mode // 'exclusive') . "')";
 }
 
 # The error of a victim, with these lines of the detail
@@ -107,11 +83,11 @@ sub on_path
 # Two sessions, two locks, opposite order
 
 my $p = begin($b, $a);
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
-block($a, acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
+block($a, xact_acquire("$p/2"));
 my $log = -s $node->logfile;
-$b->start(acquire("$p/1"));
+$b->start(xact_acquire("$p/1"));
 like(
 	$b->result,
 	error_of(
@@ -135,10 +111,10 @@ wait_until('pg_stat_database counts the deadlock',
 # Session scope: what was held before stays.
 
 $p = begin($b, $a);
-$a->query(acquire("$p/1"));
+$a->query(xact_acquire("$p/1"));
 $b->query("SELECT zk_lock_acquire('$p/2', scope => 'session')");
-block($a, acquire("$p/2"));
-like($b->query(acquire("$p/1")), qr/40P01/, 'a deadlock with a lock of session scope');
+block($a, xact_acquire("$p/2"));
+like($b->query(xact_acquire("$p/1")), qr/40P01/, 'a deadlock with a lock of session scope');
 $b->query('ROLLBACK');
 is($observer->query("SELECT path, granted FROM zk_locks WHERE pid = ${\ $b->pid}"),
 	"$p/2|t", '... which is still held after the rollback');
@@ -165,10 +141,10 @@ for my $what (sort keys %locks)
 	{
 		$p = begin($a, $b);
 		$a->query($sql);
-		$b->query(acquire($p));
+		$b->query(xact_acquire($p));
 		block($b, $sql) if $order eq 'first';
-		$a->start(acquire($p));
-		wait_for_wait($a) if $order eq 'last';
+		$a->start(xact_acquire($p));
+		$a->wait_for_lock if $order eq 'last';
 		$b->start($sql) if $order eq 'last';
 		like($a->result,
 			error_of($a, line($a, on_path($p), $b), line($b, $description, $a)),
@@ -182,12 +158,12 @@ for my $what (sort keys %locks)
 
 $p = begin($a, $b, $c);
 $a->query('SELECT pg_advisory_xact_lock(1)');
-$b->query(acquire($p));
+$b->query(xact_acquire($p));
 $c->query('SELECT pg_advisory_xact_lock(2)');
 block($c, 'SELECT pg_advisory_xact_lock(1)');
 block($b, 'SELECT pg_advisory_xact_lock(2)');
 like(
-	$a->query(acquire($p)),
+	$a->query(xact_acquire($p)),
 	error_of(
 		$a,
 		line($a, on_path($p), $b),
@@ -202,12 +178,12 @@ $b->result;
 # Readers and writers
 
 $p = begin($c, $a, $b);
-$a->query(acquire("$p/1", 'shared'));
-$c->query(acquire("$p/2"));
-block($b, acquire("$p/1", 'write'));
-block($a, acquire("$p/2"));
+$a->query(xact_acquire("$p/1", mode => 'shared'));
+$c->query(xact_acquire("$p/2"));
+block($b, xact_acquire("$p/1", mode => 'write'));
+block($a, xact_acquire("$p/2"));
 like(
-	$c->query(acquire("$p/1", 'shared')),
+	$c->query(xact_acquire("$p/1", mode => 'shared')),
 	error_of(
 		$c,
 		line($c, on_path("$p/1", 'shared'), $b),
@@ -220,11 +196,11 @@ $a->query('ROLLBACK');
 $b->result;
 
 $p = begin($b, $a);
-$_->query(acquire("$p/1", 'shared')) for $a, $b;
-$a->query(acquire("$p/2"));
-$b->start(acquire("$p/2", 'shared'));
-wait_for_wait($b);
-is($a->query(acquire("$p/1", 'shared')), 't', 'a holder takes a lock again while others wait');
+$_->query(xact_acquire("$p/1", mode => 'shared')) for $a, $b;
+$a->query(xact_acquire("$p/2"));
+$b->start(xact_acquire("$p/2", mode => 'shared'));
+$b->wait_for_lock;
+is($a->query(xact_acquire("$p/1", mode => 'shared')), 't', 'a holder takes a lock again while others wait');
 $a->query('ROLLBACK');
 is($b->result, 't', '... and readers do not block each other');
 
@@ -232,7 +208,7 @@ is($b->result, 't', '... and readers do not block each other');
 # first: the one behind it would still wait for the holder.
 
 my %taken = (
-	'a lock' => \&acquire,
+	'a lock' => \&xact_acquire,
 	'a semaphore' => sub { "SELECT zk_semaphore_acquire('$_[0]', 1, scope => 'transaction')" });
 
 for my $what (sort keys %taken)
@@ -257,10 +233,10 @@ for my $what (sort keys %taken)
 # Many locks: those that are granted already block others.
 
 $p = begin($b, $a);
-$b->query(acquire("$p/2"));
+$b->query(xact_acquire("$p/2"));
 block($a, "SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
 like(
-	$b->query(acquire("$p/1")),
+	$b->query(xact_acquire("$p/1")),
 	error_of(
 		$b, line($b, on_path("$p/1"), $a), line($a, on_path("$p/2"), $b)),
 	'a deadlock with a backend that takes many locks');
@@ -270,10 +246,10 @@ is($a->result, 't', '... which goes on');
 my $attempts = 'SELECT deadlocks, cancels, acquires - deadlocks - cancels FROM zk_lock_stats';
 my @before = split(/\|/, $observer->query($attempts));
 $p = begin($a, $b);
-$b->query(acquire("$p/2"));
+$b->query(xact_acquire("$p/2"));
 $a->start("SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
-wait_for_wait($a);
-$b->start(acquire("$p/1"));
+$a->wait_for_lock;
+$b->start(xact_acquire("$p/1"));
 like(
 	$a->result,
 	error_of(
@@ -289,9 +265,9 @@ is_deeply(
 
 # It does not have the locks that sort behind the one it waits for.
 $p = begin($b, $a);
-$b->query(acquire("$p/2"));
+$b->query(xact_acquire("$p/2"));
 block($a, "SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
-is($b->query(acquire("$p/3")), 't', 'a backend that takes many locks has none behind the first one that is taken');
+is($b->query(xact_acquire("$p/3")), 't', 'a backend that takes many locks has none behind the first one that is taken');
 $b->query('ROLLBACK');
 is($a->result, 't', '... and gets them later');
 
@@ -301,11 +277,11 @@ my $lease = sub { my ($path, $permits) = @_;
 	return "SELECT zk_semaphore_acquire('$path', $permits, scope => 'transaction')" };
 
 $p = begin($a, $b, $c);
-$a->query(acquire("$p/1"));
+$a->query(xact_acquire("$p/1"));
 $_->query($lease->("$p/s", 2)) for $b, $c;
 block($a, $lease->("$p/s", 2));
-block($b, acquire("$p/1"));
-$c->start(acquire("$p/1"));
+block($b, xact_acquire("$p/1"));
+$c->start(xact_acquire("$p/1"));
 like(
 	$a->result,
 	qr/ERROR:  40P01: deadlock detected\nDETAIL:  Process ${\ $a->pid} waits for semaphore lock on path "$p\/s"; blocked by process (${\ $b->pid}|${\ $c->pid})\.\nProcess \1 waits for exclusive lock on path "$p\/1"; blocked by process ${\ $a->pid}\./,
@@ -316,9 +292,9 @@ $b->query('ROLLBACK');
 is($c->result, 't', '... and then the other one');
 
 $p = begin($a, $b, $c);
-$a->query(acquire("$p/1"));
+$a->query(xact_acquire("$p/1"));
 $_->query($lease->("$p/s", 2)) for $b, $c;
-block($b, acquire("$p/1"));
+block($b, xact_acquire("$p/1"));
 $a->query('SET LOCAL log_lock_waits = on');
 $a->start($lease->("$p/s", 2));
 wait_until(
@@ -335,9 +311,9 @@ is($b->result, 't', '... and the other holder goes on');
 # A backend that waits for a lease has the mutex.
 $p = begin($c, $a, $b);
 $b->query($lease->("$p/s", 1));
-$c->query(acquire("$p/1"));
+$c->query(xact_acquire("$p/1"));
 block($a, $lease->("$p/s", 1));
-block($b, acquire("$p/1"));
+block($b, xact_acquire("$p/1"));
 like(
 	$c->query($lease->("$p/s", 1)),
 	error_of(
@@ -354,22 +330,22 @@ is($a->result, 't', '... and then the one with the mutex');
 # Simple locks
 
 $p = begin($b, $a);
-$a->query(acquire("$p-1", 'simple'));
-$b->query(acquire("$p-2", 'simple'));
-$a->start(acquire("$p-2", 'simple'));
-like($b->query(acquire("$p-1", 'simple')), qr/40P01/, 'a deadlock of simple locks');
+$a->query(xact_acquire("$p-1", mode => 'simple'));
+$b->query(xact_acquire("$p-2", mode => 'simple'));
+$a->start(xact_acquire("$p-2", mode => 'simple'));
+like($b->query(xact_acquire("$p-1", mode => 'simple')), qr/40P01/, 'a deadlock of simple locks');
 $b->query('ROLLBACK');
 is($a->result, 't', '... in which the other one goes on');
 
 # A downgraded lock: the reader's node blocks writers.
 
 $p = begin($b, $a);
-$a->query(acquire("$p/1"));
+$a->query(xact_acquire("$p/1"));
 $a->query("SELECT zk_lock_acquire('$p/1', mode => 'shared', scope => 'session')");
 $a->query('COMMIT; BEGIN');
-$b->query(acquire("$p/2"));
-block($a, acquire("$p/2"));
-like($b->query(acquire("$p/1")), qr/40P01/, 'a deadlock with a downgraded lock');
+$b->query(xact_acquire("$p/2"));
+block($a, xact_acquire("$p/2"));
+like($b->query(xact_acquire("$p/1")), qr/40P01/, 'a deadlock with a downgraded lock');
 $b->query('ROLLBACK');
 is($a->result, 't', '... whose holder goes on');
 $a->query('ROLLBACK; SELECT zk_lock_release_all()');
@@ -379,14 +355,14 @@ $a->query('ROLLBACK; SELECT zk_lock_release_all()');
 my ($x, $y) = ("$p/x", "$p/y");
 begin($b, $a);
 begin($d, $c);
-$a->query(acquire("$x/1"));
-$b->query(acquire("$x/2"));
-$c->query(acquire("$y/1"));
-$d->query(acquire("$y/2"));
-block($a, acquire("$x/2"));
-block($c, acquire("$y/2"));
-$b->start(acquire("$x/1"));
-$d->start(acquire("$y/1"));
+$a->query(xact_acquire("$x/1"));
+$b->query(xact_acquire("$x/2"));
+$c->query(xact_acquire("$y/1"));
+$d->query(xact_acquire("$y/2"));
+block($a, xact_acquire("$x/2"));
+block($c, xact_acquire("$y/2"));
+$b->start(xact_acquire("$x/1"));
+$d->start(xact_acquire("$y/1"));
 like($_->result, qr/40P01/, 'each of two deadlocks has a victim') for $b, $d;
 $_->query('ROLLBACK') for $b, $d;
 is($_->result, 't', '... and the other one goes on') for $a, $c;
@@ -402,9 +378,9 @@ for my $round (1 .. 3)
 	my @paths = map { "$path/$_" } 0 .. 3;
 
 	$_->query('BEGIN') for @sessions;
-	$sessions[$_]->query(acquire($paths[$_])) for 0 .. 3;
+	$sessions[$_]->query(xact_acquire($paths[$_])) for 0 .. 3;
 	my $began = time();
-	$sessions[$_]->start(acquire($paths[ ($_ + 1) % 4 ])) for 0 .. 3;
+	$sessions[$_]->start(xact_acquire($paths[ ($_ + 1) % 4 ])) for 0 .. 3;
 	wait_until('a wait ends', sub { grep { $_->is_done } @sessions });
 	note(sprintf('a victim after %.3f s', time() - $began));
 
@@ -430,11 +406,11 @@ $_->query('RESET deadlock_timeout') for $a, $b, $c, $d;
 my $before = counted();
 $p = begin($d, $a, $b, $c);
 $_->query(q(SET LOCAL deadlock_timeout = '10ms')) for $a, $b, $c, $d;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
-$c->query(acquire("$p/3"));
-$b->start(acquire("$p/1"));
-$c->start(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
+$c->query(xact_acquire("$p/3"));
+$b->start(xact_acquire("$p/1"));
+$c->start(xact_acquire("$p/2"));
 $d->start("SELECT zk_lock_acquire('$p/3', '500ms', scope => 'transaction')");
 is($d->result, 'f', 'the end of a chain of waiters gets a timeout');
 kill('STOP', $a->pid);
@@ -454,9 +430,9 @@ is(counted(), $before, '... without a deadlock');
 
 $p = begin($b, $a);
 $b->query(q(SET LOCAL deadlock_timeout = '1h'));
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
-block($b, acquire("$p/1"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
+block($b, xact_acquire("$p/1"));
 is($a->query("SELECT zk_lock_acquire('$p/2', '100ms', scope => 'transaction')"),
 	'f', 'a timeout ends before a deadlock is found');
 $observer->query("SELECT pg_cancel_backend(${\ $b->pid})");
@@ -468,9 +444,9 @@ $_->query('ROLLBACK') for $a, $b;
 
 $p = begin($b, $a);
 $b->query('SET LOCAL zklock.deadlock_detection = off');
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
-block($a, acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
+block($a, xact_acquire("$p/2"));
 $b->start("SELECT zk_lock_acquire('$p/1', '1s', scope => 'transaction')");
 is($b->result, 'f', 'a backend without detection waits until its timeout');
 $b->query('ROLLBACK');
@@ -488,15 +464,15 @@ $observer->query('CREATE ROLE plain LOGIN');
 	$p = begin($a, $b);
 	$a->query('ROLLBACK');
 	$plain->query('BEGIN');
-	$b->query(acquire("$p/1"));
-	$plain->query(acquire("$p/2"));
+	$b->query(xact_acquire("$p/1"));
+	$plain->query(xact_acquire("$p/2"));
 	$observer->query(q(ALTER ROLE plain SET deadlock_timeout = '100ms'));
 	$plain->close;
 	$plain = ZkTest->new($node);
-	$plain->query('BEGIN; ' . acquire("$p/2"));
-	block($b, acquire("$p/2"));
+	$plain->query('BEGIN; ' . xact_acquire("$p/2"));
+	block($b, xact_acquire("$p/2"));
 	like(
-		$plain->query(acquire("$p/1")),
+		$plain->query(xact_acquire("$p/1")),
 		error_of(
 			$plain,
 			line($plain, on_path("$p/1"), $b),
@@ -515,13 +491,13 @@ SKIP:
 	$zk->create('/chroot');
 	$p = begin($a, $b);
 	$b->query("SET zklock.hosts = '${\ $zk->hosts}/chroot'");
-	$a->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
-	$c->query('BEGIN; ' . acquire("$p/2"));
+	$a->query(xact_acquire("$p/1"));
+	$b->query(xact_acquire("$p/2"));
+	$c->query('BEGIN; ' . xact_acquire("$p/2"));
 	$d->query('BEGIN');
 	$d->query("SET zklock.hosts = '${\ $zk->hosts}/chroot'");
-	$d->query(acquire("$p/1"));
-	block($b, acquire("$p/1"));
+	$d->query(xact_acquire("$p/1"));
+	block($b, xact_acquire("$p/1"));
 	is($a->query("SELECT zk_lock_acquire('$p/2', '1s', scope => 'transaction')"),
 		'f', 'locks of one name below different paths are different locks');
 	$_->query('ROLLBACK') for $c, $d;

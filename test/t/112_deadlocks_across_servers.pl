@@ -14,6 +14,7 @@ use ZkTest;
 
 use constant {
 	WAITS => '/zklock/waits',
+	RECORDS => qr{^/zklock},    # for requests that concern them
 	TIMEOUT => '200ms',
 	WALKS => 4    # MAX_WALKS in deadlock_records.c
 };
@@ -33,16 +34,8 @@ my @modes = grep { !/^(server|gate)$/ || server_mode() eq $_ } sort keys %mode;
 my %node = map { ($_ => new_node($_, $zk->hosts, @{ $mode{$_} }, deadlock_timeout => TIMEOUT)) } @modes;
 my $near = new_node('near', $proxy->hosts, deadlock_timeout => TIMEOUT);
 
-sub acquire
-{
-	my ($path, $mode, $timeout) = @_;
-
-	return "SELECT zk_lock_acquire('$path', scope => 'transaction', mode => '"
-	  . ($mode // 'exclusive') . "'" . ($timeout ? ", timeout => '$timeout')" : ')');
-}
-
 # Waits until a session has a node that waits in the queue of a path.
-sub wait_for_wait
+sub wait_until_queued
 {
 	my ($session, $path) = @_;
 	my $pid = $session->pid;
@@ -54,18 +47,10 @@ sub wait_for_wait
 # Starts a statement that takes a lock, and waits until it waits.
 sub block
 {
-	my ($session, $path, $mode) = @_;
+	my ($session, $path, %arguments) = @_;
 
-	$session->start(acquire($path, $mode));
-	wait_for_wait($session, $path);
-	return;
-}
-
-sub rollback
-{
-	my (@sessions) = @_;
-
-	$_->query('ROLLBACK') for @sessions;
+	$session->start(xact_acquire($path, %arguments));
+	wait_until_queued($session, $path);
 	return;
 }
 
@@ -107,12 +92,6 @@ sub counted
 	return $server->safe_psql('postgres', 'SELECT sum(deadlocks) FROM zk_lock_stats');
 }
 
-# The requests that concern records
-sub requests
-{
-	return grep { $_->{dir} eq 'c2s' && ($_->{path} // '') =~ m{^/zklock} } $proxy->trace;
-}
-
 # Two servers, opposite order
 
 for my $mode_a (@modes)
@@ -123,11 +102,11 @@ for my $mode_a (@modes)
 		my $p = '/t' . ++$n;
 
 		$_->query('BEGIN') for $a, $b;
-		$a->query(acquire("$p/1"));
-		$b->query(acquire("$p/2"));
+		$a->query(xact_acquire("$p/1"));
+		$b->query(xact_acquire("$p/2"));
 		block($a, "$p/2");
 		my $began = time();
-		$b->start(acquire("$p/1"));
+		$b->start(xact_acquire("$p/1"));
 		wait_until('a wait ends', sub { $a->is_done || $b->is_done });
 		note(sprintf('a victim after %.3f s', time() - $began));
 		is(victims($a, $b), 1, "$mode_a and $mode_b: one is the victim of a deadlock");
@@ -144,10 +123,10 @@ my %before = (preloaded => counted($node{preloaded}), near => counted($near));
 
 $b->query(q(SET deadlock_timeout = '1h'));
 $_->query('BEGIN') for $a, $b;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
 block($b, "$p/1");
-is($a->query(acquire("$p/2", 'exclusive', '1s')), 'f',
+is($a->query(xact_acquire("$p/2", timeout => '1s')), 'f',
 	'who does not look is a member of no deadlock');
 $a->query('ROLLBACK');
 is($b->result, 't', '... and is granted its lock');
@@ -155,12 +134,12 @@ rollback($b);
 $b->query('RESET deadlock_timeout');
 
 $_->query('BEGIN') for $a, $b;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
 block($b, "$p/1");
 wait_until('there is a record', sub { $zk->children(WAITS) });
 my $log = -s $node{preloaded}->logfile;
-my $result = $a->query(acquire("$p/2"));
+my $result = $a->query(xact_acquire("$p/2"));
 my ($process_a, $process_b) =
   map { sprintf('rocess %d of \S+:%d', $_->[0]->pid, $_->[1]->port) }
   [ $a, $node{preloaded} ], [ $b, $near ];
@@ -196,11 +175,11 @@ $near->safe_psql('postgres', q(ALTER ROLE plain SET deadlock_timeout = '200ms'))
 
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for $a, $plain;
-	$a->query(acquire("$p/1"));
-	$plain->query(acquire("$p/2"));
+	$a->query(xact_acquire("$p/1"));
+	$plain->query(xact_acquire("$p/2"));
 	block($a, "$p/2");
 	wait_until('there is a record', sub { $zk->children(WAITS) });
-	like($plain->query(acquire("$p/1")),
+	like($plain->query(xact_acquire("$p/1")),
 		qr/waits for exclusive lock on path "$p\/1".*\n.*waits for a ZooKeeper lock; blocked/,
 		'the detail does not show the locks of others');
 	$plain->close;
@@ -212,21 +191,21 @@ $near->safe_psql('postgres', q(ALTER ROLE plain SET deadlock_timeout = '200ms'))
 
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b, $c;
-$a->query(acquire("$p/1", 'shared'));
-$c->query(acquire("$p/2"));
-block($b, "$p/1", 'write');
+$a->query(xact_acquire("$p/1", mode => 'shared'));
+$c->query(xact_acquire("$p/2"));
+block($b, "$p/1", mode => 'write');
 block($a, "$p/2");
-$c->start(acquire("$p/1", 'shared'));
+$c->start(xact_acquire("$p/1", mode => 'shared'));
 is(victims($a, $b, $c), 1, 'a reader waits behind a writer that waits behind a reader');
 
 # Many locks
 
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b;
-$b->query(acquire("$p/2"));
+$b->query(xact_acquire("$p/2"));
 $a->start("SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
-wait_for_wait($a, "$p/$_") for 1, 2;
-$b->start(acquire("$p/1"));
+wait_until_queued($a, "$p/$_") for 1, 2;
+$b->start(xact_acquire("$p/1"));
 is(victims($a, $b), 1, 'a deadlock with a backend that takes many locks');
 
 # Five backends of three servers; and two deadlocks that share nobody
@@ -236,22 +215,22 @@ for my $round (1 .. 3)
 {
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for @five;
-	$five[$_]->query(acquire("$p/$_")) for 0 .. 4;
-	$five[$_]->start(acquire("$p/" . ($_ + 1) % 5)) for 0 .. 4;
+	$five[$_]->query(xact_acquire("$p/$_")) for 0 .. 4;
+	$five[$_]->start(xact_acquire("$p/" . ($_ + 1) % 5)) for 0 .. 4;
 	is(victims(@five), 1, 'a cycle of five over three servers has one victim');
 }
 $_->close for @five;
 
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b, $c, $d;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
-$c->query(acquire("$p/3"));
-$d->query(acquire("$p/4"));
-$a->start(acquire("$p/2"));
-$c->start(acquire("$p/4"));
-$b->start(acquire("$p/1"));
-$d->start(acquire("$p/3"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
+$c->query(xact_acquire("$p/3"));
+$d->query(xact_acquire("$p/4"));
+$a->start(xact_acquire("$p/2"));
+$c->start(xact_acquire("$p/4"));
+$b->start(xact_acquire("$p/1"));
+$d->start(xact_acquire("$p/3"));
 is(victims($a, $b, $c, $d), 2, 'two deadlocks at once have two victims');
 wait_for_no_record();
 
@@ -262,15 +241,15 @@ for my $end ('a stopped backend', 'another client')
 {
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for $a, $b, $c;
-	$a->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
+	$a->query(xact_acquire("$p/1"));
+	$b->query(xact_acquire("$p/2"));
 	my $other = $zk->create("$p/1/_c_00000000-0000-4000-8000-000000000000-lock-0000000000")
 	  if $end eq 'another client';
-	$a->start(acquire("$p/0")) if $end eq 'another client';
+	$a->start(xact_acquire("$p/0")) if $end eq 'another client';
 	kill('STOP', $a->pid) if $end eq 'a stopped backend';
 	block($b, "$p/1");
 	wait_until('there is a record', sub { $zk->children(WAITS) });
-	is($c->query(acquire("$p/2", 'exclusive', '1s')), 'f', "$end: no deadlock");
+	is($c->query(xact_acquire("$p/2", timeout => '1s')), 'f', "$end: no deadlock");
 	ok(!$b->is_done, '... and the other one still waits');
 	kill('CONT', $a->pid);
 	$a->result;
@@ -289,10 +268,10 @@ SKIP:
 	my $token = "SELECT token FROM zk_locks WHERE path = '$p/1' AND granted";
 
 	$_->query('BEGIN') for $a, $b, $d;
-	$a->query(acquire("$p/2"));
-	$b->query(acquire("$p/1"));
+	$a->query(xact_acquire("$p/2"));
+	$b->query(xact_acquire("$p/1"));
 	my $first = $near->safe_psql('postgres', $token);
-	$d->start(acquire("$p/1"));
+	$d->start(xact_acquire("$p/1"));
 	block($b, "$p/2");
 	wait_until('there is a record', sub { $zk->children(WAITS) });
 	$near->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $b->pid})");
@@ -307,19 +286,19 @@ SKIP:
 
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b, $d;
-$a->query(acquire("$p/1"));
-$d->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$d->query(xact_acquire("$p/2"));
 $d->query(q(SET deadlock_timeout = '1h'));
 $proxy->wait_idle;
 $proxy->mark;
-is($b->query(acquire("$p/1", 'exclusive', '1s')), 'f', 'a wait without other locks');
-is(scalar(requests()), 0, '... sends nothing for the detection');
-is($d->query(acquire("$p/1", 'exclusive', '1s')), 'f', 'a wait shorter than deadlock_timeout');
-is(scalar(requests()), 0, '... sends nothing, either');
+is($b->query(xact_acquire("$p/1", timeout => '1s')), 'f', 'a wait without other locks');
+is(scalar($proxy->requests(RECORDS)), 0, '... sends nothing for the detection');
+is($d->query(xact_acquire("$p/1", timeout => '1s')), 'f', 'a wait shorter than deadlock_timeout');
+is(scalar($proxy->requests(RECORDS)), 0, '... sends nothing, either');
 $d->query('RESET deadlock_timeout');
-is($d->query(acquire("$p/1", 'exclusive', '3s')), 'f', 'a long wait with another lock');
+is($d->query(xact_acquire("$p/1", timeout => '3s')), 'f', 'a long wait with another lock');
 wait_for_no_record();
-my @requests = map { $_->{op} } requests();
+my @requests = map { $_->{op} } $proxy->requests(RECORDS);
 note("@requests");
 cmp_ok(scalar(@requests), '<=', 8, '... sends a few requests, once');
 cmp_ok(scalar(grep { /create/i } @requests), '>=', 1, '... of which one creates its record');
@@ -336,14 +315,14 @@ SKIP:
 
 	$p = '/t' . ++$n;
 	$a->query('BEGIN');
-	$a->query(acquire("$p/0"));
+	$a->query(xact_acquire("$p/0"));
 	for my $i (0 .. $#many)
 	{
 		$many[$i]->query('BEGIN');
-		$many[$i]->query(acquire("$p/own/$i"));
+		$many[$i]->query(xact_acquire("$p/own/$i"));
 	}
 	$proxy->rule(dir => 's2c', op => 'getChildren', path => '^' . WAITS, action => 'hold');
-	$_->start(acquire("$p/0")) for @many;
+	$_->start(xact_acquire("$p/0")) for @many;
 	wait_until('all have waited longer than deadlock_timeout', sub {
 		$near->safe_psql('postgres', <<'EOSQL') == @many;
 SELECT count(*) FROM zk_locks WHERE waitstart < clock_timestamp() - interval '1 s'
@@ -363,23 +342,23 @@ for my $op ('create2', 'getChildren', 'getData', 'sync', 'delete')
 {
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for $a, $b;
-	$a->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
+	$a->query(xact_acquire("$p/1"));
+	$b->query(xact_acquire("$p/2"));
 	block($a, "$p/2");
 	wait_until('there is a record', sub { $zk->children(WAITS) });
 	my $rule = $proxy->rule(dir => 's2c', op => $op, path => '^' . WAITS, action => 'drop');
-	$b->start(acquire("$p/1"));
+	$b->start(xact_acquire("$p/1"));
 	is(victims($a, $b), 1, "the reply to a $op is lost: still one victim");
 	ok($proxy->fired($rule), '... and it was lost');
 	$proxy->reset;
 }
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
 block($a, "$p/2");
 $proxy->rule(dir => 's2c', op => 'getData', path => '^' . WAITS, action => 'hold');
-$b->start(acquire("$p/1"));
+$b->start(xact_acquire("$p/1"));
 $proxy->wait_frame(dir => 's2c', op => 'getData');
 $zk->restart;
 $proxy->reset;
@@ -393,11 +372,11 @@ for my $round (1 .. 10)
 {
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for $a, $b;
-	$a->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
+	$a->query(xact_acquire("$p/1"));
+	$b->query(xact_acquire("$p/2"));
 	block($a, "$p/2");
 	$b->query('SET LOCAL statement_timeout = ' . (200 + 4 * $round));
-	$b->start(acquire("$p/1"));
+	$b->start(xact_acquire("$p/1"));
 	wait_until('a wait ends', sub { $a->is_done || $b->is_done });
 	rollback($b) if $b->is_done && ($ends{ $b->result =~ /(40P01|57014)/ ? $1 : $b->result }++, 1);
 	my $end = $a->result;
@@ -430,13 +409,13 @@ SKIP:
 
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for $killed, $b;
-	$killed->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
+	$killed->query(xact_acquire("$p/1"));
+	$b->query(xact_acquire("$p/2"));
 	block($killed, "$p/2");
 	wait_until('there is a record', sub { $zk->children(WAITS) });
 	kill('KILL', $killed->pid);
 	wait_until('the backend is gone', sub { !kill(0, $killed->pid) });
-	like($b->query(acquire("$p/1")), qr/^ERROR:  40P01: /,
+	like($b->query(xact_acquire("$p/1")), qr/^ERROR:  40P01: /,
 		'a deadlock with a backend that was killed, whose session has not expired');
 	$zk->delete(WAITS . "/$_") for $zk->children(WAITS);
 	rollback($b);
@@ -449,24 +428,24 @@ $zk->create(WAITS . '/garbage', "zklock-1\t\n\0");
 $zk->create(WAITS . '/empty', '');
 $zk->create(WAITS . '/long', 'x' x 10000);
 $_->query('BEGIN') for $a, $b;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
 block($a, "$p/2");
-$b->start(acquire("$p/1"));
+$b->start(xact_acquire("$p/1"));
 is(victims($a, $b), 1, 'records that are not understood are ignored');
 $zk->delete(WAITS . "/$_") for 'garbage', 'empty', 'long';
 
 # The record of a member names a process without a pid.
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
 block($a, "$p/2");
 wait_until('there is a record', sub { $zk->children(WAITS) });
 my $record = WAITS . '/' . ($zk->children(WAITS))[0];
 my $client = ZkClient->new($zk->hosts);
 $client->set($record, $client->get($record)->{data} =~ s/\A(\S+\t\S+\t).*/$1host=h port=1/r);
-like($b->query(acquire("$p/1")), qr/blocked by the process of node "\S+"\.\nThe process of node/,
+like($b->query(xact_acquire("$p/1")), qr/blocked by the process of node "\S+"\.\nThe process of node/,
 	'the error shows nothing of a process that its record does not say');
 rollback($b);
 is($a->result, 't', '... and the other one goes on');
@@ -485,10 +464,10 @@ sub end_by_timeout
 {
 	$p = '/t' . ++$n;
 	$_->query('BEGIN') for $a, $b;
-	$a->query(acquire("$p/1"));
-	$b->query(acquire("$p/2"));
+	$a->query(xact_acquire("$p/1"));
+	$b->query(xact_acquire("$p/2"));
 	block($a, "$p/2");
-	is($b->query(acquire("$p/1", 'exclusive', '2s')), 'f', 'deadlock ends by a timeout');
+	is($b->query(xact_acquire("$p/1", timeout => '2s')), 'f', 'deadlock ends by a timeout');
 	rollback($b);
 	is($a->result, 't', '... and the other one goes on');
 	rollback($a);
@@ -501,7 +480,7 @@ is(scalar(my @none = refusals()), 0, 'no record was refused');
 end_by_timeout();
 is(join(', ', refusals()), 'not authenticated', '... without permission, which is logged once');
 
-my $client = ZkClient->new($zk->hosts);
+$client = ZkClient->new($zk->hosts);
 $zk->delete($_) for grep { $zk->exists($_) } WAITS, '/zklock';
 $client->create('/zklock', '', ZkClient::EPHEMERAL);
 end_by_timeout() for 1, 2;
@@ -510,13 +489,13 @@ is(scalar(@none = refusals()), 2, '... which is logged once, too');
 $client->close;
 $p = '/t' . ++$n;
 $_->query('BEGIN') for $a, $b;
-$a->query(acquire("$p/1"));
-$b->query(acquire("$p/2"));
+$a->query(xact_acquire("$p/1"));
+$b->query(xact_acquire("$p/2"));
 block($a, "$p/2");
 wait_until('there is a record', sub { $zk->children(WAITS) });
 is($node{preloaded}->safe_psql('postgres', q(SELECT count(*) FROM zk_lock_paths() WHERE path LIKE '/zklock%')),
 	'0', 'zk_lock_paths() shows no records');
-$b->start(acquire("$p/1"));
+$b->start(xact_acquire("$p/1"));
 is(victims($a, $b), 1, 'when that is gone, deadlocks are found again');
 
 # The path of the records is not that of a lock.

@@ -39,13 +39,6 @@ my $near = new_node(
 my $far = new_node('far', $zk->hosts, %conf, max_connections => CHAIN + 20);
 my ($a, $b, $killer) = map { ZkTest->new($_) } $far, $near, $near;
 
-sub acquire
-{
-	my ($path) = @_;
-
-	return "SELECT zk_lock_acquire('$path', scope => 'transaction')";
-}
-
 sub counted
 {
 	my $counted = 0;
@@ -123,9 +116,9 @@ sub disconnect_many
 
 # A queue of backends that hold nothing
 
-$a->query('BEGIN; ' . acquire('/queue'));
+$a->query('BEGIN; ' . xact_acquire('/queue'));
 connect_many(WAITERS - 1, $near);
-start_many(0, WAITERS - 1,  acquire('/queue') . '; COMMIT');
+start_many(0, WAITERS - 1,  xact_acquire('/queue') . '; COMMIT');
 wait_for_looks($near, WAITERS);
 $proxy->wait_idle;
 is(scalar(grep { ($_->{path} // '') =~ m{^/zklock} } $proxy->trace),
@@ -139,14 +132,14 @@ disconnect_many(WAITERS - 1);
 
 my $log = (() = slurp_file($near->logfile) =~ /still waiting for/g);
 connect_many(CHAIN, $near, $far);
-start_many(0, CHAIN, acquire('/chain/%s'));
+start_many(0, CHAIN, xact_acquire('/chain/%s'));
 wait_until('all have a lock', sub { are_busy(CHAIN) == 0 });
 $many->query(
 	"SELECT count(r), count(e)
 	 FROM generate_series(0, ${\ CHAIN}) AS i,
 		dblink_get_result('c' || i) AS t (r boolean)
 		LEFT JOIN LATERAL dblink_get_result('c' || i) AS u (e boolean) ON true");
-start_many(1, CHAIN, acquire('/chain/%s') . '; COMMIT', -1);
+start_many(1, CHAIN, xact_acquire('/chain/%s') . '; COMMIT', -1);
 wait_for_records(CHAIN);
 wait_for_looks($near, $log + CHAIN / 2);
 wait_for_looks($far, CHAIN / 2);
@@ -155,7 +148,7 @@ is(counted(), 0, 'a chain of ' . CHAIN . ' waiters is no deadlock');
 is(are_busy(CHAIN), CHAIN, '... and all of them wait');
 
 # One victim lets all others go on.
-start_many(0, 0, acquire('/chain/%s') . '; COMMIT', CHAIN);
+start_many(0, 0, xact_acquire('/chain/%s') . '; COMMIT', CHAIN);
 wait_until('all waits end', sub { are_busy(CHAIN) == 0 });
 is(counted(), 1, '... until it is closed: one of them is a victim');
 my ($detail) = (slurp_file($near->logfile) . slurp_file($far->logfile)) =~
@@ -173,9 +166,9 @@ sub begin
 {
 	my ($path, $other, $victim) = @_;
 
-	$other->query('BEGIN; ' . acquire("$path/1"));
-	$victim->query('BEGIN; ' . acquire("$path/2"));
-	$other->start(acquire("$path/2"));
+	$other->query('BEGIN; ' . xact_acquire("$path/1"));
+	$victim->query('BEGIN; ' . xact_acquire("$path/2"));
+	$other->start(xact_acquire("$path/2"));
 	return;
 }
 
@@ -184,7 +177,7 @@ sub found_ok
 	my ($path, $what) = @_;
 
 	begin($path, $a, $b);
-	$b->start(acquire("$path/1"));
+	$b->start(xact_acquire("$path/1"));
 	my $began = time();
 	my @results = sort map { $_->result } $a, $b;
 	note(sprintf('%s: after %.3f s', $what, time() - $began));
@@ -196,11 +189,11 @@ sub found_ok
 # Many connections, each with a record as long as possible, have nothing to do with a
 # deadlock of others.
 
-$killer->query('BEGIN; ' . acquire('/flood/held'));
+$killer->query('BEGIN; ' . xact_acquire('/flood/held'));
 connect_many(OTHERS - 1, $near);
 start_many(0, OTHERS - 1,
 	q(SELECT count(zk_lock_acquire('/flood/' || repeat('x', 180) || '/%1$s/' || i, scope => 'transaction'))
-	  FROM generate_series(1, 15) AS i; ) . acquire('/flood/held') . '; COMMIT');
+	  FROM generate_series(1, 15) AS i; ) . xact_acquire('/flood/held') . '; COMMIT');
 wait_for_records(OTHERS);
 found_ok('/beside/many', OTHERS . ' connections with 15 locks');
 $killer->query('ROLLBACK');
@@ -237,7 +230,7 @@ sub cancel
 	my ($other, $victim, $path, $cancel) = @_;
 	my $session = $victim->query('SELECT session_id FROM zk_session()');
 
-	$victim->start(acquire("$path/1"));
+	$victim->start(xact_acquire("$path/1"));
 	$cancel->();
 	my $error = $victim->result;
 	$killer->result;

@@ -12,6 +12,7 @@ use ZkTest;
 
 use constant {
 	WAITS => '/zklock/waits',
+	RECORDS => qr{^/zklock},    # for requests that concern them
 	CROWD => 120
 };
 
@@ -28,51 +29,15 @@ my $n = 0;
 
 $here->safe_psql('postgres', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 9) AS i');
 
-sub acquire
-{
-	my ($path, $timeout) = @_;
-
-	return "SELECT zk_lock_acquire('$path', scope => 'transaction'"
-	  . ($timeout ? ", timeout => '$timeout')" : ')');
-}
-
-# Waits until a session waits for a lock, of either kind.
-sub wait_for_wait
-{
-	my ($session) = @_;
-	my $pid = $session->pid;
-	my $node = $session == $remote ? $there : $here;
-
-	$node->poll_query_until('postgres',
-		"SELECT EXISTS (SELECT FROM zk_locks
-			WHERE pid = $pid AND NOT granted AND node IS NOT NULL)
-		 OR EXISTS (SELECT FROM pg_locks WHERE pid = $pid AND NOT granted)");
-	return;
-}
-
-sub rollback
-{
-	my (@sessions) = @_;
-
-	$_->query('ROLLBACK') for @sessions;
-	return;
-}
-
 # Begins transactions. $remote and $other have a lock.
 sub begin
 {
 	my $p = '/t' . ++$n;
 
 	$_->query('BEGIN') for $waiter, $other, $between, $remote;
-	$other->query(acquire("$p/1"));
-	$remote->query(acquire("$p/2"));
+	$other->query(xact_acquire("$p/1"));
+	$remote->query(xact_acquire("$p/2"));
 	return $p;
-}
-
-# The requests that concern records
-sub requests
-{
-	return grep { $_->{dir} eq 'c2s' && ($_->{path} // '') =~ m{^/zklock} } $proxy->trace;
 }
 
 # A row, in each order of the waits
@@ -83,15 +48,15 @@ for my $last ($waiter, $other, $remote)
 {
 	my $p = begin();
 	my %waits = (
-		$waiter => acquire("$p/2"),
+		$waiter => xact_acquire("$p/2"),
 		$other => $row,
-		$remote => acquire("$p/1"));
+		$remote => xact_acquire("$p/1"));
 
 	$waiter->query($row);
 	for my $session (grep { $_ != $last } $waiter, $other, $remote)
 	{
 		$session->start($waits{$session});
-		wait_for_wait($session);
+		$session->wait_for_lock;
 	}
 	my $began = time();
 	$last->start($waits{$last});
@@ -116,12 +81,12 @@ my $p = begin();
 $waiter->query('SELECT pg_advisory_xact_lock(7)');
 $between->query('LOCK TABLE t IN ACCESS EXCLUSIVE MODE');
 $between->start('SELECT pg_advisory_xact_lock(7)');
-wait_for_wait($between);
+$between->wait_for_lock;
 $other->start($row);
-wait_for_wait($other);
-$remote->start(acquire("$p/1"));
+$other->wait_for_lock;
+$remote->start(xact_acquire("$p/1"));
 like(
-	$waiter->query(acquire("$p/2")),
+	$waiter->query(xact_acquire("$p/2")),
 	qr/waits for \w+ on relation \d+ of database \d+; blocked by process ${\ $between->pid} of \S+\.
 Process ${\ $between->pid} of \S+ waits for ExclusiveLock on advisory lock \S+; blocked by process ${\ $waiter->pid} of/,
 	'a deadlock with a table and an advisory lock');
@@ -139,17 +104,17 @@ $p = begin();
 $other->query("ROLLBACK; SELECT zk_lock_acquire('$p/1'); BEGIN");
 $waiter->query($row);
 $other->start($row);
-wait_for_wait($other);
-$remote->start(acquire("$p/1"));
-wait_for_wait($remote);
+$other->wait_for_lock;
+$remote->start(xact_acquire("$p/1"));
+$remote->wait_for_lock;
 wait_until('there is a record', sub { $zk->children(WAITS) });
 my $rule = $proxy->rule(dir => 's2c', op => 'sync', action => 'hold');
-$waiter->start(acquire("$p/2"));
+$waiter->start(xact_acquire("$p/2"));
 wait_until('a deadlock is found', sub { $proxy->fired($rule) });
 $here->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $other->pid})");
 like($other->result, qr/57014/, 'the wait for a row is cancelled');
 $proxy->reset;
-is($observer->query(acquire("$p/2", '1s')), 'f', '... so that there is no deadlock');
+is($observer->query(xact_acquire("$p/2", timeout => '1s')), 'f', '... so that there is no deadlock');
 ok(!$waiter->is_done, '... and no victim');
 $other->query("ROLLBACK; SELECT zk_lock_release('$p/1')");
 is($remote->result, 't', '... and the other server goes on');
@@ -163,19 +128,19 @@ rollback($waiter, $between);
 $p = begin();
 $waiter->query($row);
 $between->start($row);
-wait_for_wait($between);
+$between->wait_for_lock;
 $proxy->wait_idle;
 $proxy->mark;
-is($waiter->query(acquire("$p/2", '1s')), 'f', 'who has no lock waits for a path');
-is(scalar(requests()), 0, '... and sends nothing for the detection');
+is($waiter->query(xact_acquire("$p/2", timeout => '1s')), 'f', 'who has no lock waits for a path');
+is(scalar($proxy->requests(RECORDS)), 0, '... and sends nothing for the detection');
 $other->start($row);
-wait_for_wait($other);
+$other->wait_for_lock;
 $proxy->wait_idle;
 $proxy->mark;
-is($waiter->query(acquire("$p/2", '3s')), 'f', 'one waits for it that has a lock');
+is($waiter->query(xact_acquire("$p/2", timeout => '3s')), 'f', 'one waits for it that has a lock');
 wait_until('no record is left', sub { !$zk->children(WAITS) });
 my %requests;
-$requests{ $_->{op} }++ for requests();
+$requests{ $_->{op} }++ for $proxy->requests(RECORDS);
 note(join(', ', map { "$requests{$_} $_" } sort keys %requests));
 is(join(' ', map { "$_ $requests{$_}" } grep { !/getChildren/ } sort keys %requests),
 	'create2 1 delete 1 getData 1', '... it publishes one record');
@@ -197,19 +162,19 @@ my $holder = ZkTest->new(new_node('slow', $slow->hosts, deadlock_timeout => '200
 
 $p = begin();
 $holder->query('BEGIN');
-$holder->query(acquire("$p/3"));
+$holder->query(xact_acquire("$p/3"));
 $waiter->query('SELECT pg_advisory_xact_lock(7)');
-$waiter->start(acquire("$p/3"));
-wait_for_wait($waiter);
-$remote->start(acquire("$p/3"));
+$waiter->start(xact_acquire("$p/3"));
+$waiter->wait_for_lock;
+$remote->start(xact_acquire("$p/3"));
 wait_until('the one behind has a record', sub { $zk->children(WAITS) });
 my $found = $slow->rule(dir => 's2c', op => 'sync', action => 'hold');
-$holder->start(acquire("$p/2"));
+$holder->start(xact_acquire("$p/2"));
 wait_until('the holder finds a deadlock', sub { $slow->fired($found) });
 $proxy->mark;
 $other->start('SELECT pg_advisory_xact_lock(7)');
 wait_until('a walk has ended', sub {
-	$waiter->is_done || (() = grep { $_->{op} =~ /getChildren/ } requests()) > 1;
+	$waiter->is_done || (() = grep { $_->{op} =~ /getChildren/ } $proxy->requests(RECORDS)) > 1;
 });
 ok(!$waiter->is_done, 'who waits ahead of a member does not end its wait');
 $slow->reset;
@@ -242,14 +207,14 @@ EOSQL
 $crowded->poll_query_until('postgres',
 	"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", CROWD);
 $_->query('BEGIN') for $one, $two, $remote;
-$two->query(acquire('/beside/1'));
-$remote->query(acquire('/beside/2'));
+$two->query(xact_acquire('/beside/1'));
+$remote->query(xact_acquire('/beside/2'));
 $one->query($row);
 $two->start($row);
 $crowded->poll_query_until('postgres',
 	"SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted", '1');
-$remote->start(acquire('/beside/1'));
-like($one->query(acquire('/beside/2', '20s')), qr/40P01/,
+$remote->start(xact_acquire('/beside/1'));
+like($one->query(xact_acquire('/beside/2', timeout => '20s')), qr/40P01/,
 	'a deadlock is found beside many backends that wait for another one');
 rollback($one);
 $two->result;
