@@ -18,6 +18,7 @@
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make simulate          more schedules of whole servers than the tests play
 #   make fuzz              hostile paths, names and settings, and random statements
+#   make indent            format the C files (with pgindent, in PostgreSQL 17 and later)
 #   make pictures          draw the pictures of the documentation (Graphviz)
 
 # The directory of the sources, for a build in another directory:
@@ -100,7 +101,7 @@ DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.jso
 DIST ?= zklock-$(DISTVERSION).zip
 
 .PHONY: test quickcheck chroots package dist sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate pictures
+.PHONY: simulate indent pictures
 test:
 	@test/run
 
@@ -148,6 +149,9 @@ unit:
 
 simulate:
 	@$(MAKE) --no-print-directory -C test/unit simulate
+
+indent:
+	@test/indent
 
 pictures: $(patsubst %.dot,%.svg,$(wildcard $(here)docs/pictures/*.dot))
 $(here)docs/pictures/%.svg: $(here)docs/pictures/%.dot

@@ -12,6 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+typedef ElfW(Addr) Addr;
+typedef ElfW(Dyn) Dyn;
+typedef ElfW(Rela) Rela;
+typedef ElfW(Sym) Sym;
+
 typedef struct Replacement
 {
 	const char *name;			/* NULL: end of the list */
@@ -20,8 +25,8 @@ typedef struct Replacement
 
 /* Replaces the address of a function in zklock if it is in the list. */
 static void
-replace(const Replacement *mine, ElfW(Addr) base, const char *name,
-		ElfW(Addr) offset)
+replace(const Replacement *mine, Addr base, const char *name,
+		Addr offset)
 {
 	void	  **slot = (void **) (base + offset);
 	uintptr_t	page = (uintptr_t) slot & ~((uintptr_t) getpagesize() - 1);
@@ -43,10 +48,10 @@ replace(const Replacement *mine, ElfW(Addr) base, const char *name,
 static int
 patch(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const ElfW(Dyn) *dyn = NULL;
-	const ElfW(Sym) *symbols = NULL;
+	const Dyn *dyn = NULL;
+	const Sym *symbols = NULL;
 	const char *names = NULL;
-	const ElfW(Rela) *tables[2] = {NULL, NULL};
+	const Rela *tables[2] = {NULL, NULL};
 	size_t		bytes[2] = {0, 0};
 
 	if (strstr(info->dlpi_name, "/zklock.so") == NULL)
@@ -54,26 +59,26 @@ patch(struct dl_phdr_info *info, size_t size, void *arg)
 	for (int i = 0; i < info->dlpi_phnum; i++)
 	{
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dyn = (const ElfW(Dyn) *) (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+			dyn = (const Dyn *) (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 	}
 	for (; dyn != NULL && dyn->d_tag != DT_NULL; dyn++)
 	{
 		switch (dyn->d_tag)
 		{
 			case DT_SYMTAB:
-				symbols = (const ElfW(Sym) *) dyn->d_un.d_ptr;
+				symbols = (const Sym *) dyn->d_un.d_ptr;
 				break;
 			case DT_STRTAB:
 				names = (const char *) dyn->d_un.d_ptr;
 				break;
 			case DT_JMPREL:
-				tables[0] = (const ElfW(Rela) *) dyn->d_un.d_ptr;
+				tables[0] = (const Rela *) dyn->d_un.d_ptr;
 				break;
 			case DT_PLTRELSZ:
 				bytes[0] = dyn->d_un.d_val;
 				break;
 			case DT_RELA:
-				tables[1] = (const ElfW(Rela) *) dyn->d_un.d_ptr;
+				tables[1] = (const Rela *) dyn->d_un.d_ptr;
 				break;
 			case DT_RELASZ:
 				bytes[1] = dyn->d_un.d_val;
@@ -82,9 +87,9 @@ patch(struct dl_phdr_info *info, size_t size, void *arg)
 	}
 	for (int t = 0; t < 2; t++)
 	{
-		for (size_t i = 0; i < bytes[t] / sizeof(ElfW(Rela)); i++)
+		for (size_t i = 0; i < bytes[t] / sizeof(Rela); i++)
 		{
-			const ElfW(Rela) *r = &tables[t][i];
+			const Rela *r = &tables[t][i];
 
 			if (ELF64_R_SYM(r->r_info) != 0)
 				replace(arg, info->dlpi_addr,

@@ -16,7 +16,7 @@
 
 #include "protocol/history.h"
 
-#define LOCK 0x1234
+#define PATH 0x1234
 #define S INT64_C(1000000000)
 #define KEEP (2 * S)
 
@@ -34,10 +34,10 @@ setup(void **state)
 static bool
 use(int64_t now, int64_t number)
 {
-	bool		may_keep = zklock_history_may_keep(&history, LOCK, now, KEEP);
+	bool		may_keep = zklock_history_may_keep(&history, PATH, now, KEEP);
 
-	may_keep &= zklock_history_granted(&history, LOCK, number);
-	zklock_history_ended(&history, LOCK, now);
+	may_keep &= zklock_history_granted(&history, PATH, number);
+	zklock_history_ended(&history, PATH, now);
 	return may_keep;
 }
 
@@ -85,13 +85,13 @@ test_another_lock(void **state)
 	(void) state;
 	(void) use(1 * S, 0);
 	(void) use(2 * S, 1);
-	assert_false(zklock_history_may_keep(&history, LOCK + 1, 3 * S, KEEP));
-	zklock_history_ended(&history, LOCK + 1, 0);
-	zklock_history_recalled(&history, LOCK + 1, 2 * S);
+	assert_false(zklock_history_may_keep(&history, PATH + 1, 3 * S, KEEP));
+	zklock_history_ended(&history, PATH + 1, 0);
+	zklock_history_recalled(&history, PATH + 1, 2 * S);
 	assert_true(use(3 * S, 2));
 
 	/* It takes the place of the first one. */
-	assert_false(zklock_history_granted(&history, LOCK + 1, 3));
+	assert_false(zklock_history_granted(&history, PATH + 1, 3));
 	assert_false(use(4 * S, 3));
 	assert_false(use(5 * S, 4));
 	assert_true(use(6 * S, 5));
@@ -116,14 +116,14 @@ test_pauses(void **state)
 	(void) state;
 	for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++)
 	{
-		zklock_history_recalled(&history, LOCK, now);
+		zklock_history_recalled(&history, PATH, now);
 		assert_int_equal(kept_from(now, &number), now + pauses[i] * S);
 		now += pauses[i] * S;
 	}
 
 	/* Much later it is a short one again. */
 	now += 3000 * S;
-	zklock_history_recalled(&history, LOCK, now);
+	zklock_history_recalled(&history, PATH, now);
 	assert_int_equal(kept_from(now, &number), now + 30 * S);
 }
 

@@ -44,6 +44,8 @@
 #define RED 0xA5
 #define MAX_POINTS 3000000
 
+typedef ElfW(Phdr) Phdr;
+
 /* A place on a stack */
 #ifdef __SANITIZE_ADDRESS__
 typedef ucontext_t Context;
@@ -276,14 +278,14 @@ find_data(struct dl_phdr_info *info, size_t size, void *arg)
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++)
 	{
-		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		const Phdr *header = &info->dlpi_phdr[i];
 
 		if (header->p_type == PT_GNU_RELRO)
 			relro = header->p_vaddr + header->p_memsz;
 	}
 	for (int i = 0; i < info->dlpi_phnum; i++)
 	{
-		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		const Phdr *header = &info->dlpi_phdr[i];
 		ElfW(Addr) begin = header->p_vaddr;
 		ElfW(Addr) end = header->p_vaddr + header->p_memsz;
 
