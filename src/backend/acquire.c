@@ -13,7 +13,6 @@
 #include "backend/lease.h"
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
-#include "backend/waiting.h"
 #include "common/clock.h"
 #include "common/guc.h"
 #include "session/errors.h"
@@ -299,14 +298,14 @@ wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
 		zklock_await_abandon(&state->attempt);
 		if (verdict != ZKLOCK_EXPIRED)
 			break;
-		zklock_waiting_start_over(state->hold->key.path, limit);
+		zklock_await_start_over(state->hold->key.path, limit);
 	}
 	zklock_await_raise(&state->attempt);
 	if (zklock_mode_table[state->hold->key.mode].mutex == NULL)
-		zklock_waiting_check_answer(&state->attempt);
+		zklock_await_check_answer(&state->attempt);
 	else if (!state->mutex.outcome.queued)
-		zklock_waiting_check_answer(state->mutex.outcome.verdict == ZKLOCK_GRANTED ?
-									&state->attempt : &state->mutex);
+		zklock_await_check_answer(state->mutex.outcome.verdict == ZKLOCK_GRANTED ?
+								  &state->attempt : &state->mutex);
 	return false;
 }
 
@@ -353,15 +352,15 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 		ZkLockWaitLimit limit;
 
 		zklock_locktable_add(hold, scope);
-		zklock_waiting_begin(&limit, ns, &hold, 1);
+		zklock_await_connect(&limit, ns, &hold, 1);
 		state->request.params.nowait = limit.nowait;
 		state->attempt.claim = state->mutex.whole = hold->claim;
-		granted = zklock_waiting_finish(wait_for_lock(state, &limit));
+		granted = zklock_await_finish(wait_for_lock(state, &limit));
 		failed = false;
 	}
 	PG_FINALLY();
 	{
-		zklock_waiting_end(granted, failed, 1);
+		zklock_await_end(granted, failed, 1);
 		zklock_await_abandon(&state->mutex);
 		if (state->mutex.claim != NULL)
 			zklock_claims_remove(state->mutex.claim);
@@ -379,10 +378,10 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 			*ahead = zklock_await_describe(&state->attempt);
 		return NULL;
 	}
-	zklock_waiting_grant(hold, &state->attempt);
-	zklock_waiting_report(&state->attempt,
-						  state->attempt.waited || state->mutex.waited,
-						  began);
+	zklock_await_grant(hold, &state->attempt);
+	zklock_await_report(&state->attempt,
+						state->attempt.waited || state->mutex.waited,
+						began);
 	return hold;
 }
 

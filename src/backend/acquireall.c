@@ -13,7 +13,6 @@
 #include "backend/lease.h"
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
-#include "backend/waiting.h"
 #include "common/clock.h"
 #include "session/session.h"
 #include "shared/stats.h"
@@ -50,7 +49,7 @@ start_all_over(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 {
 	for (int i = 0; i < n; i++)
 		zklock_await_abandon(&attempts[i]);
-	zklock_waiting_start_over(attempts[0].request.path, limit);
+	zklock_await_start_over(attempts[0].request.path, limit);
 }
 
 /*
@@ -117,7 +116,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		else
 		{
 			zklock_await_raise(&attempts[held]);
-			zklock_waiting_check_answer(&attempts[held]);
+			zklock_await_check_answer(&attempts[held]);
 			return false;
 		}
 	}
@@ -231,25 +230,25 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 				in_time = add_path(many, paths[i], mode, scope,
 								   time_left(ns, began));
 		if (in_time && many->nfresh > 0)
-			zklock_waiting_begin(&limit, time_left(ns, began), many->fresh,
+			zklock_await_connect(&limit, time_left(ns, began), many->fresh,
 								 many->nfresh);
 		granted = in_time &&
 			(many->nfresh == 0 ||
-			 zklock_waiting_finish(wait_for_all(many, &limit)));
+			 zklock_await_finish(wait_for_all(many, &limit)));
 		failed = false;
 	}
 	PG_FINALLY();
 	{
-		zklock_waiting_end(granted, failed, many->nfresh);
+		zklock_await_end(granted, failed, many->nfresh);
 		if (!granted)
 			undo_all(many, scope);
 	}
 	PG_END_TRY();
 
 	for (int i = 0; granted && i < many->nfresh; i++)
-		zklock_waiting_grant(many->fresh[i], &many->attempts[i]);
+		zklock_await_grant(many->fresh[i], &many->attempts[i]);
 	for (int i = 0; granted && i < many->nfresh; i++)
-		zklock_waiting_report(&many->attempts[i], many->attempts[i].waited,
-							  began);
+		zklock_await_report(&many->attempts[i], many->attempts[i].waited,
+							began);
 	return granted;
 }

@@ -1,19 +1,50 @@
 /*-------------------------------------------------------------------------
  *
  * await.h
- *	  Waiting for locks: runs attempts from their beginning to their verdict.
+ *	  Waiting for locks: from the connection to the verdicts of the attempts.
  *
- * Every wait can be cancelled, and is shown to other backends.  This module
- * does not use the table of holds.
+ * The caller decides which locks to wait for, and in which order; see
+ * acquire.h.  It calls, in this order, zklock_await_connect(),
+ * zklock_await_begin() for each lock, zklock_await(), zklock_await_raise(),
+ * zklock_await_finish(), and in PG_FINALLY() zklock_await_end().
+ *
+ * Every wait can be cancelled, is ended by lock_timeout, is shown to other
+ * backends, and counts in the statistics.  After it, changes of earlier
+ * holders to the catalogs are visible.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_AWAIT_H
 #define ZKLOCK_AWAIT_H
 
-#include "backend/attempt.h"
-#include "common/clock.h"
-#include "shared/claims.h"
+#include "backend/sessionroutine.h"
+
+typedef struct ZkLockWaitLimit
+{
+	bool		nowait;			/* acquire the locks only if they are free */
+	int64		deadline;		/* in ns, see session.h */
+} ZkLockWaitLimit;
+
+/*
+ * Begin a wait of `ns` nanoseconds at most: sets `*limit`, and waits until
+ * there is a connection.  Errors: those of connect() in sessionroutine.h.
+ */
+extern void zklock_await_connect(ZkLockWaitLimit *limit, int64 ns,
+								 ZkLockHold **holds, int n);
+
+/*
+ * To be called when the session of an attempt has ended: connects in a new
+ * session.  Errors: 40001 if a lock was held, 28000, and 08006, which names
+ * `path`.
+ */
+extern void zklock_await_start_over(const char *path,
+									const ZkLockWaitLimit *limit);
+
+/*
+ * ERROR 08006 if the attempt timed out before ZooKeeper had reported that
+ * others are ahead.
+ */
+extern void zklock_await_check_answer(const ZkLockAttempt *attempt);
 
 /*
  * Begin an attempt.  The session must be connected.  The strings of `request`
@@ -37,25 +68,40 @@ extern void zklock_await_begin(ZkLockAttempt *attempt,
 extern void zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 						 bool queued_is_enough);
 
-/* The primary message for a connection that was lost during a wait, palloc'd */
-extern char *zklock_await_lost_connection(const char *path);
-
 /*
  * A palloc'd sentence that names the nearest node ahead.  NULL if there is
  * none, or if it is not known.
  */
 extern char *zklock_await_describe(const ZkLockAttempt *attempt);
 
-/*
- * To be called when the wait is over, for any reason.  Resets the process
- * title, and deletes the record of the wait (deadlock_record.h).
- */
-extern void zklock_await_end(void);
-
 /* Abandon an attempt: delete its node, also if it was granted. */
 extern void zklock_await_abandon(ZkLockAttempt *attempt);
 
 /* Raise the error that corresponds to the verdict, if there is one. */
 extern void zklock_await_raise(const ZkLockAttempt *attempt);
+
+/*
+ * To be called when the wait is over, before a granted lock becomes a hold.
+ * Returns `granted`.  Raises the error of a pending cancellation or
+ * lock_timeout.
+ */
+extern bool zklock_await_finish(bool granted);
+
+/*
+ * To be called in PG_FINALLY(), for `n` locks.  If they were not granted,
+ * `failed` distinguishes an error from a timeout.
+ */
+extern void zklock_await_end(bool granted, bool failed, int n);
+
+/* Make the attempt's node that of the hold.  Raises nothing. */
+extern void zklock_await_grant(ZkLockHold *hold,
+							   const ZkLockAttempt *attempt);
+
+/*
+ * Count a granted lock in the statistics.  WARNING if the sequence numbers of
+ * its path are nearly used up.  `began` is when the wait began.
+ */
+extern void zklock_await_report(const ZkLockAttempt *attempt, bool waited,
+								int64 began);
 
 #endif							/* ZKLOCK_AWAIT_H */

@@ -18,8 +18,8 @@
 #ifndef ZKLOCK_CANCEL_H
 #define ZKLOCK_CANCEL_H
 
-#include "backend/attempt.h"
 #include "backend/locktable.h"
+#include "backend/sessionroutine.h"
 
 /*
  * To be called when the outermost statement begins and when it has ended, also

@@ -8,15 +8,17 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "backend/deadlock_behind.h"
+#include "backend/deadlock_pgwaits.h"
 #include "backend/deadlock_record.h"
 #include "backend/deadlock_report.h"
 #include "backend/nodedata.h"
 #include "backend/sessionroutine.h"
+#include "common/compat.h"
 #include "common/guc.h"
 #include "miscadmin.h"
 #include "protocol/deadlock_walk.h"
 #include "shared/claims.h"
+#include "shared/deadlock_positions.h"
 #include "shared/slots.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -33,11 +35,22 @@ static bool is_local = false;
 /* Is another walk to follow? */
 static bool again = false;
 
-/* The locks of processes behind this one that the record lists */
+/* More than a record has room for */
+#define MAX_LOCKS_BEHIND 100
+
+/* A lock of a process that waits for this one in PostgreSQL's lock manager */
+typedef struct LockBehind
+{
+	ZkLockHeldNode held;		/* by the process of the first step */
+	ZkLockPgStep *steps;		/* the last process waits for this one */
+	int			nsteps;
+} LockBehind;
+
+/* Those that the record lists */
 typedef struct Behind
 {
 	MemoryContext context;		/* NULL: there are none */
-	ZkLockBehind *locks;
+	LockBehind *locks;
 	int			n;
 } Behind;
 
@@ -143,6 +156,61 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 	return record->nheld > 0;
 }
 
+/* Copy the steps from a process to this one.  Returns their number. */
+static int
+copy_chain(uint32 process, const ZkLockPgStep *steps, ZkLockPgStep **chain)
+{
+	uint32		self = (uint32) zklock_compat_procno();
+	int			n = 0;
+
+	for (uint32 i = process; i != self; i = steps[i].wait.blocker)
+		n++;
+	*chain = palloc(n * sizeof(ZkLockPgStep));
+	for (int i = 0; i < n; i++)
+	{
+		(*chain)[i] = steps[process];
+		process = steps[process].wait.blocker;
+	}
+	return n;
+}
+
+/*
+ * Set `*locks` to a palloc'd array, and return their number.
+ *
+ * Nodes are read after the waits.  If neither have changed when is_unchanged()
+ * reads them again, the processes have waited all the time, and could not
+ * release the nodes.
+ */
+static int
+read_locks_behind(LockBehind **locks)
+{
+	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
+	bool	   *processes = palloc(nprocesses * sizeof(bool));
+	ZkLockPgStep *steps = palloc(nprocesses * sizeof(ZkLockPgStep));
+	ZkLockHeldNode *nodes = palloc(MAX_LOCKS_BEHIND * sizeof(ZkLockHeldNode));
+	int			n = 0;
+
+	if (zklock_deadlock_pgwaits_behind((uint32) zklock_compat_procno(), processes, steps) > 0)
+		n = zklock_deadlock_positions_held(processes, nodes, MAX_LOCKS_BEHIND);
+	*locks = palloc(Max(n, 1) * sizeof(LockBehind));
+	for (int i = 0; i < n; i++)
+	{
+		(*locks)[i].held = nodes[i];
+		(*locks)[i].nsteps = copy_chain(nodes[i].process, steps, &(*locks)[i].steps);
+	}
+	pfree(nodes);
+	pfree(steps);
+	pfree(processes);
+	return n;
+}
+
+static bool
+is_unchanged(const LockBehind *lock)
+{
+	return zklock_deadlock_pgwaits_is_unchanged(lock->steps, lock->nsteps) &&
+		zklock_deadlock_positions_is_held(&lock->held);
+}
+
 /* Set `*locks`, which is all zero.  They live in a context of their own. */
 static void
 read_behind(Behind *locks)
@@ -154,7 +222,7 @@ read_behind(Behind *locks)
 	locks->context = AllocSetContextCreate(CurrentMemoryContext, "zklock locks behind",
 										   ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(locks->context);
-	locks->n = zklock_deadlock_behind_read(&locks->locks);
+	locks->n = read_locks_behind(&locks->locks);
 	MemoryContextSwitchTo(before);
 }
 
@@ -235,7 +303,7 @@ are_local(const ZkLockWalkMember *members, int n)
 }
 
 /* Find the lock of a process behind this one; NULL: it is this backend's own. */
-static const ZkLockBehind *
+static const LockBehind *
 find_behind(const ZkLockWalkMember *member)
 {
 	for (int i = 0; i < behind.n; i++)
@@ -252,7 +320,7 @@ process_deadlock(const ZkLockDeadlock *deadlock)
 	ZkLockWalkMember members[ZKLOCK_DEADLOCK_MEMBERS];
 	ZkLockWalkMember closing;
 	int			n = zklock_deadlock_walk_unpack(deadlock, members, &closing);
-	const ZkLockBehind *lock = find_behind(&closing);
+	const LockBehind *lock = find_behind(&closing);
 
 	again = true;
 	if (!is_local && are_local(members, n))
@@ -264,7 +332,7 @@ process_deadlock(const ZkLockDeadlock *deadlock)
 		 */
 		is_local = true;
 	}
-	else if (lock == NULL || zklock_deadlock_behind_is_unchanged(lock))
+	else if (lock == NULL || is_unchanged(lock))
 	{
 		CHECK_FOR_INTERRUPTS();
 		zklock_deadlock_report_raise_across(members, n, lock != NULL ? lock->steps : NULL,

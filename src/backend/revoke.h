@@ -19,8 +19,8 @@
 #ifndef ZKLOCK_REVOKE_H
 #define ZKLOCK_REVOKE_H
 
-#include "backend/attempt.h"
 #include "backend/locktable.h"
+#include "backend/sessionroutine.h"
 
 /* Must a lock that is acquired now in this mode be revocable? */
 extern bool zklock_revoke_is_wanted(ZkLockMode mode);

@@ -14,9 +14,44 @@
 #ifndef ZKLOCK_SESSIONROUTINE_H
 #define ZKLOCK_SESSIONROUTINE_H
 
-#include "backend/attempt.h"
 #include "backend/locktable.h"
 #include "protocol/deadlock_walk.h"
+#include "session/driver.h"
+#include "session/session.h"
+
+struct ZkLockClaim;
+struct ZkLockSlotState;
+
+/* An attempt to acquire a lock, all zero before it is begun */
+typedef struct ZkLockAttempt
+{
+	/* set by the caller, and kept when the attempt is begun again */
+	struct ZkLockClaim *claim;	/* on the lock of the attempt, or NULL */
+	struct ZkLockClaim *whole;	/* claim on the semaphore, if this is for its
+								 * mutex; else NULL */
+	bool		waited;			/* other clients were ahead, in this attempt
+								 * or an earlier one */
+
+	ZkLockRequest request;
+	bool		begun;			/* begun and not abandoned */
+
+	/* results */
+	ZkLockOutcome outcome;
+	uint32		session_serial; /* serial number of its session */
+	void	   *node;			/* NULL: abandoned */
+
+	/* name and data of the nearest node ahead; NULL: not known */
+	const char *nearest;
+	const char *nearest_data;
+
+	/* the request that ZooKeeper refused, for the message */
+	const char *refused;
+
+	/* private to the session routine */
+	ZkLockDriver driver;
+	ZkLockReceiver receiver;	/* registered until there is a verdict */
+	struct ZkLockSlotState *state;
+} ZkLockAttempt;
 
 typedef struct ZkLockSessionRoutine
 {
