@@ -15,7 +15,6 @@
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 
-
 /*
  * How long a list of the contenders counts, in ns.  The watch tells of each later one,
  * unless it was lost.
@@ -67,6 +66,10 @@ request_changed(ZkLockSlot *slot)
 	zklock_sessionstate_wake_worker();
 }
 
+/*
+ * The gate wants another node, or none.  The answer that was reported last is
+ * about the former one, and must not be read as one about the next.
+ */
 static void
 gate_changed(ZkLockEntry *entry)
 {
@@ -170,11 +173,22 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	if (zklock_gate_admits(gate, &claim->turn, &terms) &&
 		!is_refused_early(entry, &params->request.params))
 		return true;
+
+	/*
+	 * It may have a place in the gate from an attempt in a session that has
+	 * ended.  That place must not be granted as well.
+	 */
 	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_turn, NULL))
 		gate_changed(entry);
 	return false;
 }
 
+/*
+ * `other` and `text` have the request until the worker's answer replaces them.
+ * The worker reads a request under the same lock, and before it answers.  At a
+ * gate it reads them in the claims, but answers in the entry's slot, so those of
+ * a claim stay as its backend has written them.
+ */
 void
 zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 {
@@ -249,7 +263,10 @@ zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 	const ZkLockEntry *entry = claim->slot.entry;
 	const volatile ZkLockEntry *unlocked = entry;
 
-	/* Only one gate of a path can have a node that is granted. */
+	/*
+	 * Only one gate of a path can have a node that is granted.  A gate with a
+	 * node has done this when it requested the node.
+	 */
 	if (zklock_mode_table[entry->key.mode].kind != NULL &&
 		(!at_gate || unlocked->gate.state == ZKLOCK_GATE_EMPTY))
 		make_way(entry, !at_gate);
@@ -382,6 +399,11 @@ zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 										   zklock_sessionstate_generation())) &&
 		give_up(claim, lease, clock);
 	LWLockRelease(lock);
+
+	/*
+	 * The node that others here wait for is a new contender.  This takes the
+	 * locks of other entries, and no process has two of them at a time.
+	 */
 	if (handed_back)
 		make_way(claim->slot.entry, false);
 	return handed_back;
@@ -419,6 +441,8 @@ zklock_slots_ask(ZkLockClaim *claim)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	slot = slot_of(claim);
+
+	/* If the lock is lost, the node at the gate is somebody else's. */
 	if (!claim->at_gate || !claim->turn.lost)
 	{
 		if (++slot->asked == 0)
@@ -442,7 +466,7 @@ zklock_slots_is_answered(ZkLockClaim *claim, uint32 question, int *present)
 
 	/*
 	 * An answer to a later question, of another holder of the node, is as
-	 * good.
+	 * good.  Numbers of questions wrap around.
 	 */
 	answered = (int32) (slot->answered - question) >= 0;
 	*present = slot->present;
@@ -598,6 +622,11 @@ free_left(ZkLockSlot *slot)
 		zklock_claimtable_free(slot->entry->kept_claim);
 }
 
+/*
+ * The request may have changed since it was read.  Then it is not taken, and
+ * its change has posted the slot.  From here on, the slot cannot be freed
+ * before zklock_slots_drop(), or the end of the session.
+ */
 bool
 zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 {
@@ -653,6 +682,8 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 	{
 		changed = zklock_gate_granted(gate, serial, generation, outcome->token,
 									  now, wake_turn, NULL);
+
+		/* After the grant, since only a node that is granted can be kept. */
 		if (report->keepable)
 			zklock_gate_permit_keep(gate, serial, report->revocable);
 	}
@@ -903,6 +934,13 @@ expire_gate(ZkLockEntry *entry, uint32 generation)
 	entry->slot.present = 0;
 }
 
+/*
+ * Backends go on meanwhile.  An entry is expired with each of its claims, since
+ * a loop over the claims may miss one: it can be freed before the loop reaches
+ * it, while a new claim enters the same entry at an index that the loop has
+ * passed.  What is missed nevertheless is found by its generation, see
+ * is_former().
+ */
 void
 zklock_slots_expire(uint32 generation)
 {
