@@ -82,6 +82,7 @@ static void
 watch_simple(ZkLockRecipe *r, ZkLockActions *out)
 {
 	strcpy(r->nearest.name, r->outcome.name);
+	r->nearest.is_set = false;
 	r->nearest.spare = false;
 	r->nearest.request = request(r, ZKLOCK_DO_WATCH,
 								 r->outcome.name, out);
@@ -453,6 +454,7 @@ keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 		}
 	}
 	strcpy(slot->name, name);
+	slot->is_set = false;
 	slot->seen_set = false;
 	slot->spare = slot == &r->lookahead;
 	slot->request = request(r, ZKLOCK_DO_WATCH, slot->name, out);
@@ -579,6 +581,7 @@ process_leases(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		r->outcome.queued = true;
 		r->outcome.ahead = ev->nchildren - 1;
 		r->nearest.request = ev->request;
+		r->nearest.is_set = true;
 	}
 }
 
@@ -687,6 +690,7 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 void
 zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
+	bool		is_fired = ev->kind == ZKLOCK_EV_DELETED || ev->kind == ZKLOCK_EV_CHANGED;
 	ZkLockWatch *watch = NULL;
 
 	out->n = 0;
@@ -746,7 +750,17 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	else
 		return;
 
-	if (ev->kind == ZKLOCK_EV_DELETED || ev->kind == ZKLOCK_EV_CHANGED)
+	/*
+	 * Another attempt's watch, in the same session, may have fired before ours is set.
+	 * Then we may have missed a change such as a downgrade, which the reply to our
+	 * request shows.
+	 */
+	if (watch != NULL && is_fired && !watch->is_set)
+		return;
+	if (watch != NULL)
+		watch->is_set = ev->reply == ZKLOCK_OK;
+
+	if (is_fired)
 	{
 		/* not replies */
 	}

@@ -49,8 +49,9 @@
  *
  * The driver promises:
  *	- It reports a fired watch with the request of the slot, nearest or
- *	  lookahead, that has the node's name.  It may omit that if there is a
- *	  new connection that it has not reported yet.
+ *	  lookahead, that has the node's name.  The watch may be that of another
+ *	  attempt in the session, which fires before ours is set.  It may omit
+ *	  that if there is a new connection that it has not reported yet.
  *	- It removes a watch that is set if neither slot has its name any more.
  *	- It always reports a fired watch on the count, with the request
  *	  `count`.

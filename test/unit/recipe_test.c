@@ -177,6 +177,8 @@ test_nearest_goes_first(void **state)
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
 	listed(A, ME, H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, A);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
 	gone(A);
 	expect("");
 	gone(H);
@@ -212,6 +214,7 @@ test_nearest_of_many(void **state)
 	expect("WATCH " H);
 
 	/* A is the nearest now, and has a watch as the former look-ahead. */
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
 	gone(H);
 	expect("");
 	gone(A);
@@ -325,6 +328,34 @@ test_fired_twice(void **state)
 	gone(A);
 	expect("");
 	assert_int_equal(recipe.outcome.verdict, ZKLOCK_PENDING);
+}
+
+/* The watch of another attempt in our session fires before ours is set. */
+static void
+test_fired_for_another(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H, A);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, A);
+
+	/* It leaves a reader, so it is not enough to wait for the other one. */
+	gone(H);
+	expect("");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
+	expect("LIST");
+	listed(ME, CURATOR("__READ__0000000001"), A);
+	expect("WATCH " CURATOR("__READ__0000000001"));
+
+	/* The reply shows that it was changed. */
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H, A);
+	watch(ZKLOCK_EV_CHANGED, ZKLOCK_OK, H);
+	expect("");
+	looked(H, SESSION + 1, false, 1);
+	expect("LIST");
 }
 
 static void
@@ -613,6 +644,8 @@ test_reader_overlooks_readers(void **state)
 		   KAZOO("__lock__0000000003"), CURATOR("__WRIT__0000000010"));
 	expect("WATCH " CURATOR("__WRIT__0000000005")
 		   " WATCH " KAZOO("__lock__0000000003"));
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__WRIT__0000000005"));
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, KAZOO("__lock__0000000003"));
 	gone(KAZOO("__lock__0000000003"));
 	expect("");
 
@@ -631,6 +664,7 @@ test_behind_downgrade(void **state)
 	expect("WATCH " CURATOR("__WRIT__0000000005") " LIST");
 	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
 	expect("");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__WRIT__0000000005"));
 
 	/* Its end can be a release, or only the second half of a downgrade. */
 	gone(CURATOR("__WRIT__0000000005"));
@@ -639,6 +673,7 @@ test_behind_downgrade(void **state)
 	expect("WATCH " CURATOR("__READ__0000000005") " LIST");
 	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
 	expect("");
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__READ__0000000005"));
 	gone(CURATOR("__READ__0000000005"));
 	expect("GRANT");
 
@@ -649,6 +684,8 @@ test_behind_downgrade(void **state)
 		   CURATOR("__READ__0000000005"));
 	expect("WATCH " CURATOR("__WRIT__0000000005")
 		   " WATCH " CURATOR("__READ__0000000005"));
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__WRIT__0000000005"));
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__READ__0000000005"));
 	gone(CURATOR("__WRIT__0000000005"));
 	expect("LIST");
 	listed(OURS("lock-0000000009"), CURATOR("__READ__0000000005"));
@@ -793,6 +830,7 @@ main(void)
 		cmocka_unit_test(test_nearest_of_many),
 		cmocka_unit_test(test_all_go_during_list),
 		cmocka_unit_test(test_fired_twice),
+		cmocka_unit_test(test_fired_for_another),
 		cmocka_unit_test(test_vanished_before_watch),
 		cmocka_unit_test(test_vanished_behind_watch),
 		cmocka_unit_test(test_changed),
