@@ -85,7 +85,7 @@ typedef enum Ending
 } Ending;
 
 static void
-params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
+params(ZkLockClaim *claim, ZkLockMode mode, bool nowait, bool at_gate)
 {
 	char		data[32] = "data of ";
 	ZkLockSlotParams asked = {
@@ -98,7 +98,7 @@ params(ZkLockClaim *claim, ZkLockMode mode, bool nowait)
 			}
 		},
 		.generation = zklock_sessionstate_generation(),
-		.at_gate = stress_plan.gates,
+		.at_gate = at_gate,
 		.data = data,
 		.lease = LEASE,
 		.clock = now_under_lock
@@ -198,7 +198,7 @@ acquire(ZkLockClaim *claim, ZkLockMode mode, ZkLockSlotState *state)
 	for (int tries = 0;; tries++)
 	{
 		verdict = ZKLOCK_PENDING;
-		params(claim, mode, nowait);
+		params(claim, mode, nowait, stress_plan.gates);
 		ending = wait_for_verdict(claim, state, &verdict);
 		if (ending != NOT_GRANTED)
 			return ending;
@@ -402,8 +402,8 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, bool endless)
 }
 
 /*
- * Makes many attempts, which are given up at once when the worker has most of
- * them. False: the process exits.
+ * Makes many attempts, most often with nodes of their own, which are given up at once
+ * when the worker has most of them. False: the process exits.
  */
 static bool
 abandon_many(void)
@@ -411,6 +411,7 @@ abandon_many(void)
 	static ZkLockSlotState state;
 	ZkLockClaim *claims[20];
 	ZkLockUnfinished unfinished;
+	bool		at_gate = stress_plan.gates && stress_percent(30);
 	int64		end;
 	int			n = 0;
 
@@ -419,7 +420,7 @@ abandon_many(void)
 	while (n < (int) lengthof(claims) &&
 		   (claims[n] = zklock_claims_enter(paths[stress_random(STRESS_PATHS)],
 											ZKLOCK_SHARED, true)) != NULL)
-		params(claims[n++], ZKLOCK_SHARED, false);
+		params(claims[n++], ZKLOCK_SHARED, false, at_gate);
 	end = shim_now() + (int64) stress_random(200) * 1000000;
 	for (int i = 0; i < n; i++)
 	{
@@ -430,9 +431,10 @@ abandon_many(void)
 	while (n > 0)
 		zklock_claims_remove(claims[--n]);
 	zklock_owners_unfinished(&unfinished);
-	if (unfinished.mine >= zklock_owners_share())
-		stress_count(STRESS_N_OWN_SHARES);
-	return stress_percent(50);
+	if (unfinished.mine < zklock_owners_share())
+		return stress_percent(50);
+	stress_count(STRESS_N_OWN_SHARES);
+	return stress_percent(10);	/* else they are the role's */
 }
 
 /* In the backend's own session. False: the process exits. */

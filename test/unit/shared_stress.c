@@ -285,7 +285,7 @@ draw_plan(int patience)
 	stress_plan.max_locks = stress_percent(30) ? 4 : stress_percent(50) ? 24 : 80;
 	stress_plan.handover = stress_percent(80) ? 3 : 1000;
 	stress_plan.gates = stress_percent(80);
-	stress_plan.session_life = 2 + (int) stress_random(60);
+	stress_plan.session_life = stress_percent(30) ? 1000 : 2 + (int) stress_random(60);
 	stress_plan.scans = stress_percent(60);
 	stress_plan.connects = stress_percent(20) ? 80 : 3;
 	stress_plan.patience = patience;
