@@ -2072,6 +2072,9 @@ zklock_zkclient_delete(ZkLockNode *node)
 bool
 zklock_zkclient_is_delete_delayed(ZkLockClient *c, const char *dir)
 {
+	/* The deletes of a busy session take their time. */
+	if (server_plan.across && server_plan.faults && !sim.quiet && sim_random(2) == 0)
+		return true;
 	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
 		if (node->deleting && !node->busy && strcmp(node->dir, dir) == 0)
 			return true;
