@@ -107,9 +107,9 @@ begin_with(ZkLockMode mode, bool nowait)
 }
 
 void
-begin_simple(bool nowait)
+begin_simple(void)
 {
-	const ZkLockParams params = {.mode = ZKLOCK_SIMPLE,.nowait = nowait};
+	const ZkLockParams params = {.mode = ZKLOCK_SIMPLE};
 
 	forget();
 	zklock_recipe_begin(&recipe, &params, "leader", PREFIX, SESSION, &actions);

@@ -40,7 +40,7 @@ extern const char *said(void);
 
 extern void begin_with(ZkLockMode mode, bool nowait);
 extern void begin(ZkLockMode mode);
-extern void begin_simple(bool nowait);
+extern void begin_simple(void);
 extern void begin_downgrade(const char *from, const char *what);
 extern void begin_lease(int leases, bool nowait);
 extern void begin_counted(bool nowait);

@@ -1,11 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * recipe_test.c
- *	  The lock recipe, event by event: order, conflicts, limits.
+ *	  The lock recipe, event by event: refusals, and other clients' nodes.
  *
- * The simulation (sim.c) covers the interaction of several clients,
- * recipe_loss_test.c lost connections, recipe_modes_test.c other locks than
- * queues, and contender_test.c the parser of names.
+ * Only what the simulations (sim.c, server_sim.c) do not contain, or cannot judge.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,9 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * A free lock, with and without parents.
- */
+#include "protocol/size.h"
+
+#define OTHER (SESSION + 1)
+
+/* A downgrade */
+#define EXCLUSIVE CURATOR("lock-0000000007")
+#define WRITER CURATOR("__WRIT__0000000007")
+#define READER OURS("__READ__0000000007")
+#define ASK_AND_TOUCH "CREATE " READER " TOUCH " EXCLUSIVE
+#define ASK "CREATE " READER
+
+/* Leases */
+#define LEASE OURS("lease-0000000009")
+#define L1 CURATOR("lease-0000000001")
+#define L2 CURATOR("lease-0000000012")
 
 static void
 test_free_lock(void **state)
@@ -33,48 +43,6 @@ test_free_lock(void **state)
 	happen(ZKLOCK_EV_EXPIRED);
 	expect("");
 	assert_int_equal(recipe.outcome.verdict, ZKLOCK_GRANTED);
-}
-
-static void
-test_parents_missing(void **state)
-{
-	uint32_t	first_list;
-
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	first_list = asked[ZKLOCK_DO_LIST];
-	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect("PARENTS CREATE LIST");
-	list_request(first_list, (const char *const[]) {NULL});
-	expect("");
-	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_OK);
-	expect("");
-	created(OURS("lock-0000000000"), 5);
-	listed(OURS("lock-0000000000"));
-	expect("GRANT");
-	expect_granted(OURS("lock-0000000000"), 0, 5);
-}
-
-static void
-test_parents_reaped_again(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	for (int i = 0; i < 3; i++)
-	{
-		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-		expect("PARENTS CREATE LIST");
-
-		/*
-		 * A parent vanished while the next was created: this is retried once.
-		 */
-		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS,
-			  i == 1 ? ZKLOCK_NO_NODE : ZKLOCK_OK);
-		expect("");
-	}
-	created(OURS("lock-0000000000"), 5);
-	listed(OURS("lock-0000000000"));
-	expect("GRANT");
 }
 
 static void
@@ -106,228 +74,47 @@ test_ephemeral_parent(void **state)
 }
 
 static void
-test_refused(void **state)
+test_conflicts(void **state)
 {
+	static const char *const ahead[] = {
+		[ZKLOCK_EXCLUSIVE] = CURATOR("lock-0000000001"),
+		[ZKLOCK_SHARED] = CURATOR("__READ__0000000001"),
+		[ZKLOCK_WRITE] = CURATOR("__WRIT__0000000001")
+	};
+	static const char *const kazoos[] = {
+		[ZKLOCK_EXCLUSIVE] = KAZOO("__lock__0000000001"),
+		[ZKLOCK_SHARED] = KAZOO("__rlock__0000000001"),
+		[ZKLOCK_WRITE] = KAZOO("__lock__0000000001")
+	};
+	static const char *const own[] = {
+		[ZKLOCK_EXCLUSIVE] = OURS("lock-0000000002"),
+		[ZKLOCK_SHARED] = OURS("__READ__0000000002"),
+		[ZKLOCK_WRITE] = OURS("__WRIT__0000000002")
+	};
+
 	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_REFUSED);
-	expect_failed(ZKLOCK_DENIED);
+	for (int mine = ZKLOCK_EXCLUSIVE; mine <= ZKLOCK_WRITE; mine++)
+	{
+		const char *ask = mine == ZKLOCK_SHARED ? "" : " LIST";
 
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_REFUSED);
-	expect_failed(ZKLOCK_DENIED);
+		for (int other = ZKLOCK_EXCLUSIVE; other <= ZKLOCK_WRITE; other++)
+		{
+			bool		free = mine == ZKLOCK_SHARED && other == ZKLOCK_SHARED;
+			char		watch_it[ZKLOCK_NAME_SIZE];
 
-	queue_behind_three();
-	gone(A);
-	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_REFUSED);
-	expect_failed(ZKLOCK_DENIED);
+			begin((ZkLockMode) mine);
+			created(own[mine], 77);
+			listed(own[mine], ahead[other]);
+			snprintf(watch_it, sizeof(watch_it), "WATCH %s%s", ahead[other], ask);
+			expect(free ? "GRANT" : watch_it);
 
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, H);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_REFUSED, H);
-	expect_failed(ZKLOCK_DENIED);
-}
-
-/*
- * Queueing.
- */
-
-static void
-test_hand_over(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, H);
-	expect("WATCH " H " LIST");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
-	expect("");
-	listed(ME, H);
-	expect("");
-
-	/* No read is necessary. */
-	gone(H);
-	expect("GRANT");
-	expect_granted(ME, 5, 77);
-}
-
-static void
-test_look_ahead_goes_first(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(A, ME, H);
-	expect("WATCH " A " WATCH " H);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, A);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
-	gone(H);
-	expect("");
-	gone(A);
-	expect("GRANT");
-	expect_granted(ME, 5, 77);
-}
-
-static void
-test_nearest_goes_first(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(A, ME, H);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, A);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
-	gone(A);
-	expect("");
-	gone(H);
-	expect("GRANT");
-}
-
-static void
-test_look_ahead_of_many(void **state)
-{
-	(void) state;
-	queue_behind_three();
-
-	/* H is still ahead, and no watch notices when it leaves. */
-	gone(A);
-	expect("LIST");
-	listed(B, H, ME);
-	expect("WATCH " H);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
-	gone(H);
-	expect("");
-	gone(B);
-	expect("GRANT");
-}
-
-static void
-test_nearest_of_many(void **state)
-{
-	(void) state;
-	queue_behind_three();
-	gone(B);
-	expect("LIST");
-	listed(A, H, ME);
-	expect("WATCH " H);
-
-	/* A is the nearest now, and has a watch as the former look-ahead. */
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
-	gone(H);
-	expect("");
-	gone(A);
-	expect("GRANT");
-}
-
-/* Watches that may be left out when there are many: the use of each */
-static void
-test_uses_of_watches(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, B, A);
-	expect("WATCH " B " WATCH " A);
-	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_NEWCOMER);
-	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_SPARE);
-
-	/* A waiter is not refused any more. */
-	happen(ZKLOCK_EV_CONNECTED);
-	listed(ME, B, A);
-	expect("WATCH " B " WATCH " A);
-	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_WAITER);
-	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_SPARE);
-}
-
-static void
-test_look_ahead_left_out(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, B, A);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, A);
-	expect("");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, B);
-	gone(B);
-	expect("LIST");
-	listed(ME, A);
-	expect("WATCH " A " LIST");
-	assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_WAITER);
-
-	/* The nearest is gone before this is known. */
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, B, A);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, B);
-	gone(B);
-	expect("");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, A);
-	expect("LIST");
-	listed(ME);
-	expect("GRANT");
-}
-
-static void
-test_no_room_to_wait(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, B);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
-	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
-
-	/*
-	 * An attempt without a wait needs no watch, even if it asks for the
-	 * holder.
-	 */
-	begin_with(ZKLOCK_EXCLUSIVE, true);
-	recipe.params.wants_holder = true;
-	created(ME, 77);
-	listed(ME, B);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
-	expect_failed(ZKLOCK_TIMED_OUT);
-
-	/*
-	 * The list of a lease sets a watch before it is known whether there is a
-	 * wait.
-	 */
-	begin_lease(1, false);
-	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NOT_WATCHED);
-	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
-}
-
-static void
-test_all_go_during_list(void **state)
-{
-	(void) state;
-	queue_behind_three();
-	gone(A);
-	expect("LIST");
-	gone(B);
-	expect("");
-	listed(ME);
-	expect("GRANT");
-	expect_granted(ME, 5, 77);
-}
-
-static void
-test_fired_twice(void **state)
-{
-	(void) state;
-	queue_behind_three();
-	gone(A);
-	expect("LIST");
-	gone(A);
-	expect("");
-	listed(B, H, ME);
-	expect("WATCH " H);
-	gone(A);
-	expect("");
-	assert_int_equal(recipe.outcome.verdict, ZKLOCK_PENDING);
+			begin((ZkLockMode) mine);
+			created(own[mine], 77);
+			listed(own[mine], kazoos[other]);
+			snprintf(watch_it, sizeof(watch_it), "WATCH %s%s", kazoos[other], ask);
+			expect(free ? "GRANT" : watch_it);
+		}
+	}
 }
 
 /* The watch of another attempt in our session fires before ours is set. */
@@ -359,121 +146,33 @@ test_fired_for_another(void **state)
 }
 
 static void
-test_vanished_before_watch(void **state)
+test_no_room_to_wait(void **state)
 {
 	(void) state;
 	begin(ZKLOCK_EXCLUSIVE);
 	created(ME, 77);
-	listed(ME, H);
-	expect("WATCH " H " LIST");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
+	listed(ME, B);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
+	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
 
-	/* It may have been downgraded meanwhile without notice: see the list. */
-	expect("");
-	listed(ME, CURATOR("__READ__0000000001"));
-	expect("WATCH " CURATOR("__READ__0000000001") " LIST");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, CURATOR("__READ__0000000001"));
-	expect("");
-	listed(ME);
-	expect("GRANT");
-
-	/* This does not matter to a reader. */
-	begin(ZKLOCK_SHARED);
-	created(OURS("__READ__0000000005"), 77);
-	listed(OURS("__READ__0000000005"), H);
-	expect("WATCH " H);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
-	expect("GRANT");
-
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, H, A, B);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, B);
-	expect("LIST");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, A);
-	expect("");
-	listed(ME, H);
-	expect("WATCH " H " LIST");
-}
-
-/* A contender leaves between the watch and the list sent with it. */
-static void
-test_vanished_behind_watch(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, H);
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, H);
-	gone(H);
-	expect("");
-	listed(ME);
-	expect("GRANT");
-}
-
-static void
-test_changed(void **state)
-{
-	uint32_t	stale;
-
-	(void) state;
-	queue_behind_three();
-	watch(ZKLOCK_EV_CHANGED, ZKLOCK_OK, B);
-	expect("LIST");
-	stale = asked[ZKLOCK_DO_LIST];
-	watch(ZKLOCK_EV_CHANGED, ZKLOCK_OK, A);
-	expect("LIST");
-
-	/* Only the newest list counts, and both watches are used up. */
-	list_request(stale, (const char *const[]) {ME, NULL});
-	expect("");
-	listed(B, H, A, ME);
-	expect("WATCH " B " WATCH " A);
-}
-
-/* The data was set before the watch: a new list shows the effect. */
-static void
-test_changed_before_watch(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(ME, 77);
-	listed(ME, H);
-	expect("WATCH " H " LIST");
-	looked(H, SESSION + 1, false, 1);
-	expect("LIST");
-	listed(ME, H, CURATOR("__READ__0000000001"));
-	expect("WATCH " CURATOR("__READ__0000000001"));
-
-	/* One list suffices: the watch notices later changes. */
-	looked(CURATOR("__READ__0000000001"), SESSION + 1, false, 0);
-	expect("");
-	looked(H, SESSION + 1, false, 2);
-	expect("");
-	gone(H);
-	expect("");
-	gone(CURATOR("__READ__0000000001"));
-	expect("GRANT");
-}
-
-static void
-test_nowait(void **state)
-{
-	(void) state;
+	/*
+	 * An attempt without a wait needs no watch, even if it asks for the
+	 * holder.
+	 */
 	begin_with(ZKLOCK_EXCLUSIVE, true);
+	recipe.params.wants_holder = true;
 	created(ME, 77);
-	listed(ME, H);
+	listed(ME, B);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NOT_WATCHED, B);
 	expect_failed(ZKLOCK_TIMED_OUT);
 
-	begin_with(ZKLOCK_EXCLUSIVE, true);
-	created(ME, 77);
-	listed(ME, GO("lock-0000000006"));
-	expect("GRANT");
-
-	begin_with(ZKLOCK_SHARED, true);
-	created(OURS("__READ__0000000005"), 77);
-	listed(OURS("__READ__0000000005"), CURATOR("__READ__0000000001"));
-	expect("GRANT");
+	/*
+	 * The list of a lease sets a watch before it is known whether there is a
+	 * wait.
+	 */
+	begin_lease(1, false);
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NOT_WATCHED);
+	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
 }
 
 /* An attempt without a wait behind a node that its server may keep */
@@ -555,185 +254,6 @@ test_wants_holder(void **state)
 }
 
 static void
-test_mine_deleted(void **state)
-{
-	(void) state;
-	queue_behind_three();
-	gone(B);
-	expect("LIST");
-	listed(H, A);
-	expect("CREATE LIST");
-
-	/* Events about the lost place are ignored. */
-	gone(A);
-	expect("");
-	created(OURS("lock-0000000009"), 99);
-	listed(OURS("lock-0000000009"));
-	expect("GRANT");
-	expect_granted(OURS("lock-0000000009"), 9, 99);
-}
-
-static void
-test_path_deleted(void **state)
-{
-	(void) state;
-	queue_behind_three();
-	gone(B);
-	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NO_NODE);
-	expect("CREATE LIST");
-	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect("PARENTS CREATE LIST");
-}
-
-/*
- * Conflicts between modes
- */
-
-static void
-test_conflicts(void **state)
-{
-	static const char *const ahead[] = {
-		[ZKLOCK_EXCLUSIVE] = CURATOR("lock-0000000001"),
-		[ZKLOCK_SHARED] = CURATOR("__READ__0000000001"),
-		[ZKLOCK_WRITE] = CURATOR("__WRIT__0000000001")
-	};
-	static const char *const kazoos[] = {
-		[ZKLOCK_EXCLUSIVE] = KAZOO("__lock__0000000001"),
-		[ZKLOCK_SHARED] = KAZOO("__rlock__0000000001"),
-		[ZKLOCK_WRITE] = KAZOO("__lock__0000000001")
-	};
-	static const char *const own[] = {
-		[ZKLOCK_EXCLUSIVE] = OURS("lock-0000000002"),
-		[ZKLOCK_SHARED] = OURS("__READ__0000000002"),
-		[ZKLOCK_WRITE] = OURS("__WRIT__0000000002")
-	};
-
-	(void) state;
-	for (int mine = ZKLOCK_EXCLUSIVE; mine <= ZKLOCK_WRITE; mine++)
-	{
-		const char *ask = mine == ZKLOCK_SHARED ? "" : " LIST";
-
-		for (int other = ZKLOCK_EXCLUSIVE; other <= ZKLOCK_WRITE; other++)
-		{
-			bool		free = mine == ZKLOCK_SHARED && other == ZKLOCK_SHARED;
-			char		watch_it[ZKLOCK_NAME_SIZE];
-
-			begin((ZkLockMode) mine);
-			created(own[mine], 77);
-			listed(own[mine], ahead[other]);
-			snprintf(watch_it, sizeof(watch_it), "WATCH %s%s", ahead[other], ask);
-			expect(free ? "GRANT" : watch_it);
-
-			begin((ZkLockMode) mine);
-			created(own[mine], 77);
-			listed(own[mine], kazoos[other]);
-			snprintf(watch_it, sizeof(watch_it), "WATCH %s%s", kazoos[other], ask);
-			expect(free ? "GRANT" : watch_it);
-		}
-	}
-}
-
-static void
-test_reader_overlooks_readers(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_SHARED);
-	created(OURS("__READ__0000000009"), 77);
-	listed(OURS("__READ__0000000009"), CURATOR("__READ__0000000008"),
-		   CURATOR("__WRIT__0000000005"), KAZOO("__rlock__0000000006"),
-		   KAZOO("__lock__0000000003"), CURATOR("__WRIT__0000000010"));
-	expect("WATCH " CURATOR("__WRIT__0000000005")
-		   " WATCH " KAZOO("__lock__0000000003"));
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__WRIT__0000000005"));
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, KAZOO("__lock__0000000003"));
-	gone(KAZOO("__lock__0000000003"));
-	expect("");
-
-	/* If that writer is downgraded now, it becomes another reader. */
-	gone(CURATOR("__WRIT__0000000005"));
-	expect("GRANT");
-}
-
-static void
-test_behind_downgrade(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_WRITE);
-	created(OURS("__WRIT__0000000009"), 77);
-	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
-	expect("WATCH " CURATOR("__WRIT__0000000005") " LIST");
-	listed(OURS("__WRIT__0000000009"), CURATOR("__WRIT__0000000005"));
-	expect("");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__WRIT__0000000005"));
-
-	/* Its end can be a release, or only the second half of a downgrade. */
-	gone(CURATOR("__WRIT__0000000005"));
-	expect("LIST");
-	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
-	expect("WATCH " CURATOR("__READ__0000000005") " LIST");
-	listed(OURS("__WRIT__0000000009"), CURATOR("__READ__0000000005"));
-	expect("");
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__READ__0000000005"));
-	gone(CURATOR("__READ__0000000005"));
-	expect("GRANT");
-
-	/* Both halves at once: no number is worn out, both are ahead. */
-	begin(ZKLOCK_EXCLUSIVE);
-	created(OURS("lock-0000000009"), 77);
-	listed(OURS("lock-0000000009"), CURATOR("__WRIT__0000000005"),
-		   CURATOR("__READ__0000000005"));
-	expect("WATCH " CURATOR("__WRIT__0000000005")
-		   " WATCH " CURATOR("__READ__0000000005"));
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__WRIT__0000000005"));
-	watch(ZKLOCK_EV_WATCHED, ZKLOCK_OK, CURATOR("__READ__0000000005"));
-	gone(CURATOR("__WRIT__0000000005"));
-	expect("LIST");
-	listed(OURS("lock-0000000009"), CURATOR("__READ__0000000005"));
-	expect("");
-	gone(CURATOR("__READ__0000000005"));
-	expect("GRANT");
-}
-
-/*
- * Limits
- */
-
-static void
-test_exhausted(void **state)
-{
-	(void) state;
-	begin(ZKLOCK_EXCLUSIVE);
-	created(OURS("lock-2147483647"), 77);
-	listed(OURS("lock-2147483647"));
-	expect_failed(ZKLOCK_EXHAUSTED);
-
-	begin(ZKLOCK_EXCLUSIVE);
-	created(OURS("lock--2147483648"), 77);
-	listed(OURS("lock--2147483648"));
-	expect_failed(ZKLOCK_EXHAUSTED);
-
-	begin(ZKLOCK_WRITE);
-	created(OURS("__WRIT__-000000005"), 77);
-	listed(OURS("__WRIT__-000000005"));
-	expect_failed(ZKLOCK_EXHAUSTED);
-
-	/* The last good number. */
-	begin(ZKLOCK_EXCLUSIVE);
-	created(OURS("lock-2147483646"), 77);
-	listed(OURS("lock-2147483646"), GO("lock-2147483647"));
-	expect("GRANT");
-
-	/*
-	 * A newcomer with a number beyond the end got ahead: wait until it gives
-	 * up.
-	 */
-	begin(ZKLOCK_EXCLUSIVE);
-	created(OURS("lock-2147483646"), 77);
-	listed(OURS("lock-2147483646"), GO("lock--2147483648"));
-	expect("WATCH " GO("lock--2147483648") " LIST");
-}
-
-static void
 test_equal_number(void **state)
 {
 	(void) state;
@@ -810,43 +330,292 @@ test_stray_events(void **state)
 	assert_int_equal(recipe.outcome.verdict, ZKLOCK_PENDING);
 }
 
+static void
+lose_create(void)
+{
+	begin(ZKLOCK_EXCLUSIVE);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_LOST);
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_LOST);
+	happen(ZKLOCK_EV_CONNECTED);
+}
+
+static void
+test_surplus(void **state)
+{
+	(void) state;
+	lose_create();
+	listed(OURS("lock-0000000008"), H, ME, OURS("lock-0000000010"));
+	expect("DROP " OURS("lock-0000000008") " DROP " OURS("lock-0000000010")
+		   " VERIFY " ME " LIST");
+
+	/* If there are too many for one step, the next list continues. */
+	lose_create();
+	listed(OURS("lock-0000000031"), OURS("lock-0000000032"),
+		   OURS("lock-0000000033"), OURS("lock-0000000034"),
+		   OURS("lock-0000000035"), OURS("lock-0000000036"),
+		   OURS("lock-0000000037"), OURS("lock-0000000038"),
+		   OURS("lock-0000000039"), ME);
+	expect("DROP " OURS("lock-0000000032") " DROP " OURS("lock-0000000033")
+		   " DROP " OURS("lock-0000000034") " DROP " OURS("lock-0000000035")
+		   " DROP " OURS("lock-0000000036") " DROP " OURS("lock-0000000037")
+		   " LIST");
+	listed(OURS("lock-0000000031"), OURS("lock-0000000038"),
+		   OURS("lock-0000000039"), ME);
+	expect("DROP " OURS("lock-0000000038") " DROP " OURS("lock-0000000039")
+		   " DROP " OURS("lock-0000000031") " VERIFY " ME " LIST");
+}
+
+static void
+test_simple_not_ephemeral(void **state)
+{
+	(void) state;
+	begin_simple();
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
+	looked("leader", 0, false, 0);
+	expect_failed(ZKLOCK_NOT_SIMPLE);
+}
+
+static void
+test_simple_parents(void **state)
+{
+	(void) state;
+	begin_simple();
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE leader");
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_OK);
+	expect("");
+	created("leader", 77);
+	expect("GRANT");
+
+	begin_simple();
+	for (int i = 0; i < 2; i++)
+	{
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect("PARENTS CREATE leader");
+		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_NODE);
+	}
+	expect_failed(ZKLOCK_NO_ROOT);
+
+	begin_simple();
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_CHILDREN);
+	expect_failed(ZKLOCK_NOT_A_QUEUE);
+}
+
+static void
+test_simple_long_name(void **state)
+{
+	const ZkLockParams params = {.mode = ZKLOCK_SIMPLE};
+	char		name[ZKLOCK_NAME_SIZE + 1];
+
+	(void) state;
+	memset(name, 'x', ZKLOCK_NAME_SIZE);
+	name[ZKLOCK_NAME_SIZE] = '\0';
+	zklock_recipe_begin(&recipe, &params, name, PREFIX, SESSION, &actions);
+	expect_failed(ZKLOCK_FOREIGN_NAME);
+
+	zklock_recipe_begin(&recipe, &params, name + 1, PREFIX, SESSION, &actions);
+	assert_int_equal(actions.n, 1);
+	assert_string_equal(actions.act[0].name, name + 1);
+}
+
+static void
+touched(ZkLockReply how)
+{
+	reply(ZKLOCK_EV_TOUCHED, ZKLOCK_DO_TOUCH, how);
+}
+
+static void
+test_downgrade_in_doubt(void **state)
+{
+	(void) state;
+	begin_downgrade(WRITER, ASK);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_LOST);
+	expect("");
+	happen(ZKLOCK_EV_CONNECTED);
+	expect(ASK);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
+	expect("VERIFY " READER);
+	verified(SESSION, 77);
+	expect("GRANT");
+	expect_granted(READER, 7, FROM_TOKEN);
+
+	begin_downgrade(EXCLUSIVE, ASK_AND_TOUCH);
+	created(READER, 77);
+	touched(ZKLOCK_LOST);
+	expect("");
+	happen(ZKLOCK_EV_CONNECTED);
+	expect(ASK_AND_TOUCH);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
+	expect("VERIFY " READER);
+	touched(ZKLOCK_OK);
+	expect("");
+	verified(SESSION, 77);
+	expect("GRANT");
+}
+
+static void
+test_downgrade_no_ground(void **state)
+{
+	(void) state;
+	begin_downgrade(WRITER, ASK);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NOT_HELD);
+
+	begin_downgrade(EXCLUSIVE, ASK_AND_TOUCH);
+	created(READER, 77);
+	touched(ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NOT_HELD);
+
+	begin_downgrade(WRITER, ASK);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
+	verified(OTHER, 66);
+	expect_failed(ZKLOCK_NOT_HELD);
+
+	begin_downgrade(WRITER, ASK);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NODE_EXISTS);
+	reply(ZKLOCK_EV_VERIFIED, ZKLOCK_DO_VERIFY, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NOT_HELD);
+}
+
+/* The list left a watch; it fires for the request of the list. */
+static void
+leases_changed(ZkLockEventKind kind)
+{
+	const ZkLockEvent ev = {.kind = kind,.request = asked[ZKLOCK_DO_LIST]};
+
+	assert_string_equal(recipe.nearest.name, "");
+	assert_int_equal(recipe.nearest.request, asked[ZKLOCK_DO_LIST]);
+	feed(&ev);
+}
+
+/* Another caller's number is reported once, and replaced by ours. */
+static void
+test_lease_other_size(void **state)
+{
+	(void) state;
+	begin_lease(2, false);
+	created(LEASE, 77);
+	sized(3);
+	expect("SET_SIZE");
+	assert_int_equal(recipe.outcome.named, 3);
+	listed(L1, L2, LEASE);
+	expect("");
+	assert_true(recipe.outcome.queued);
+	leases_changed(ZKLOCK_EV_CHANGED);
+	expect("LIST");
+	listed(L1, LEASE);
+	expect("GRANT");
+	assert_int_equal(recipe.outcome.named, 3);
+
+	/* No caller has stored a number yet. */
+	begin_lease(2, false);
+	created(LEASE, 77);
+	sized(ZKLOCK_SIZE_EMPTY);
+	expect("SET_SIZE");
+	assert_int_equal(recipe.outcome.named, 0);
+
+	/* The data belongs to another client. */
+	begin_lease(2, false);
+	created(LEASE, 77);
+	sized(ZKLOCK_SIZE_OTHER);
+	expect("");
+	assert_int_equal(recipe.outcome.named, 0);
+}
+
+/* The number cannot be read: nothing depends on it. */
+static void
+test_lease_no_size(void **state)
+{
+	(void) state;
+	begin_lease(2, true);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_REFUSED);
+	expect("");
+	listed(LEASE);
+	expect("GRANT");
+
+	/* Without the container, its parents are created first. */
+	begin_lease(2, false);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE SIZE LIST");
+	created(LEASE, 77);
+	sized(2);
+	listed(LEASE);
+	expect("GRANT");
+}
+
+/* The watch on the count fires. */
+static void
+count_changed(ZkLockEventKind kind)
+{
+	const ZkLockEvent ev = {.kind = kind,.request = recipe.count};
+
+	assert_int_not_equal(recipe.count, 0);
+	feed(&ev);
+}
+
+static void
+count_says(int n)
+{
+	begin_counted(false);
+	created(LEASE, 77);
+	sized(n);
+	expect("");
+	assert_int_equal(recipe.count, asked[ZKLOCK_DO_SIZE]);
+}
+
+static void
+test_count_missing(void **state)
+{
+	(void) state;
+	begin_counted(false);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NO_COUNT);
+
+	begin_counted(false);
+	created(LEASE, 77);
+	sized(ZKLOCK_SIZE_OTHER);
+	expect_failed(ZKLOCK_BAD_COUNT);
+
+	begin_counted(true);
+	created(LEASE, 77);
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_REFUSED);
+	expect_failed(ZKLOCK_DENIED);
+
+	/* Deleted while it is waited for */
+	count_says(1);
+	listed(L1, LEASE);
+	count_changed(ZKLOCK_EV_DELETED);
+	expect("SIZE LIST");
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_NO_COUNT);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_free_lock),
-		cmocka_unit_test(test_parents_missing),
-		cmocka_unit_test(test_parents_reaped_again),
 		cmocka_unit_test(test_no_root),
 		cmocka_unit_test(test_ephemeral_parent),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_hand_over),
-		cmocka_unit_test(test_look_ahead_goes_first),
-		cmocka_unit_test(test_nearest_goes_first),
-		cmocka_unit_test(test_look_ahead_of_many),
-		cmocka_unit_test(test_uses_of_watches),
-		cmocka_unit_test(test_look_ahead_left_out),
-		cmocka_unit_test(test_no_room_to_wait),
-		cmocka_unit_test(test_nearest_of_many),
-		cmocka_unit_test(test_all_go_during_list),
-		cmocka_unit_test(test_fired_twice),
+		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_fired_for_another),
-		cmocka_unit_test(test_vanished_before_watch),
-		cmocka_unit_test(test_vanished_behind_watch),
-		cmocka_unit_test(test_changed),
-		cmocka_unit_test(test_changed_before_watch),
-		cmocka_unit_test(test_nowait),
+		cmocka_unit_test(test_no_room_to_wait),
 		cmocka_unit_test(test_nowait_marked),
 		cmocka_unit_test(test_wants_holder),
-		cmocka_unit_test(test_mine_deleted),
-		cmocka_unit_test(test_path_deleted),
-		cmocka_unit_test(test_conflicts),
-		cmocka_unit_test(test_reader_overlooks_readers),
-		cmocka_unit_test(test_behind_downgrade),
-		cmocka_unit_test(test_exhausted),
 		cmocka_unit_test(test_equal_number),
 		cmocka_unit_test(test_long_names),
-		cmocka_unit_test(test_stray_events)
+		cmocka_unit_test(test_stray_events),
+		cmocka_unit_test(test_surplus),
+		cmocka_unit_test(test_simple_not_ephemeral),
+		cmocka_unit_test(test_simple_parents),
+		cmocka_unit_test(test_simple_long_name),
+		cmocka_unit_test(test_downgrade_in_doubt),
+		cmocka_unit_test(test_downgrade_no_ground),
+		cmocka_unit_test(test_lease_other_size),
+		cmocka_unit_test(test_lease_no_size),
+		cmocka_unit_test(test_count_missing)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
