@@ -284,12 +284,9 @@ feed_queued(ZkLockRecipe *r, const ZkLockEvent *ev,
 			}
 			else if (r->params.nowait && !r->outcome.yielding)
 				refuse(r, out); /* now the node ahead is known */
-			else if (ev->version > 0 && !watch->seen_set)
-			{
-				/* It was changed before our watch was set: see CHANGED. */
-				watch->seen_set = true;
-				list_queue(r, out);
-			}
+			else if (ev->version > 0)
+				list_queue(r, out); /* it was changed before our watch was
+									 * set: see CHANGED */
 			break;
 
 		case ZKLOCK_EV_DELETED:
@@ -389,12 +386,14 @@ typedef struct Ahead
 
 /*
  * Find the contenders ahead.  Returns ZKLOCK_PENDING if the list is valid,
- * otherwise the verdict on the attempt.
+ * otherwise the verdict on the attempt.  If our node was deleted, the path may have
+ * been, too.  Then the numbers of the others begin anew, and say nothing about ours.
  */
 static ZkLockVerdict
 find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 {
 	const ZkLockContender *mine = zklock_mode_table[r->params.mode].kind;
+	ZkLockVerdict verdict = ZKLOCK_PENDING;
 
 	memset(ahead, 0, sizeof(*ahead));
 	ahead->only_shrinks = true;
@@ -414,9 +413,9 @@ find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 			seq > r->outcome.seq)
 			continue;
 		if (seq == r->outcome.seq)
-			return ZKLOCK_EXHAUSTED;
-		if (strlen(child) >= ZKLOCK_NAME_SIZE)
-			return ZKLOCK_FOREIGN_NAME;
+			verdict = ZKLOCK_EXHAUSTED;
+		else if (strlen(child) >= ZKLOCK_NAME_SIZE)
+			verdict = ZKLOCK_FOREIGN_NAME;
 
 		ahead->n++;
 		if (kind->downgrades && !mine->reader)
@@ -434,7 +433,7 @@ find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 			ahead->second_seq = seq;
 		}
 	}
-	return ZKLOCK_PENDING;
+	return ahead->self ? verdict : ZKLOCK_PENDING;
 }
 
 /* Watch `name` in this slot.  If a slot already watched it, use that watch. */
@@ -455,7 +454,6 @@ keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 	}
 	strcpy(slot->name, name);
 	slot->is_set = false;
-	slot->seen_set = false;
 	slot->spare = slot == &r->lookahead;
 	slot->request = request(r, ZKLOCK_DO_WATCH, slot->name, out);
 	if (slot->spare)

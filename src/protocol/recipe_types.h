@@ -214,8 +214,6 @@ typedef struct ZkLockWatch
 {
 	uint32_t	request;		/* 0: the slot is free */
 	bool		is_set;			/* the reply has arrived */
-	bool		seen_set;		/* a list was read since its data was found to
-								 * be set */
 	bool		spare;			/* requested as a look-ahead, so it may be
 								 * refused */
 	char		name[ZKLOCK_NAME_SIZE];

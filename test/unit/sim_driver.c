@@ -99,10 +99,36 @@ sim_driver_begin(SimDriver *d, const SimTask *task)
 	return true;
 }
 
+/* Can this end an attempt here? */
+static bool
+has_reason(const SimDriver *d, ZkLockVerdict verdict)
+{
+	switch (verdict)
+	{
+		case ZKLOCK_TIMED_OUT:
+			return d->task.nowait || d->deadline;
+		case ZKLOCK_EXPIRED:
+			return d->runner.status.expired;
+		case ZKLOCK_EXHAUSTED:
+			return sim.first_number > 0;
+		case ZKLOCK_DENIED:
+			return sim.refusals;
+		case ZKLOCK_TOO_MANY_WATCHES:
+			return sim.crowded > 0;
+		case ZKLOCK_NO_COUNT:
+			return sim.counted;
+		default:
+			return false;
+	}
+}
+
 /* The call ends without the lock, or begins anew. */
 static void
 fail(SimDriver *d, ZkLockVerdict verdict)
 {
+	if (!has_reason(d, verdict))
+		sim_breach(SIM_PROGRESS, "client %d has no reason for verdict %d",
+				   d->runner.number, verdict);
 	sim_trace("client %d: fails, verdict %d", d->runner.number, verdict);
 	if (verdict == ZKLOCK_EXPIRED)
 	{
