@@ -60,7 +60,7 @@ renew_lease(ZkLockNode *node)
 	if (zklock_session_status()->confirmed <
 		zklock_clock_now() - zklock_session_lease() / 2)
 	{
-		ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+		ZkLockTag	tag = {.requester = zklock_session_new_requester()};
 
 		zklock_zkclient_confirm(node, tag);
 	}
@@ -105,7 +105,7 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 		return;
 	if (message->kind == ZKLOCK_MSG_DELETED || message->kind == ZKLOCK_MSG_CHANGED)
 		zklock_driver_process_event(driver, message);
-	else if (message->tag.owner == driver->owner)
+	else if (message->tag.requester == driver->requester)
 		zklock_driver_process_reply(driver, message);
 }
 
@@ -168,7 +168,7 @@ note_answer(const ZkLockMessage *message, void *rc)
 static ZkLockAnswer
 confirm_node(ZkLockHold *hold, int64 deadline)
 {
-	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
 	ZkLockRc	rc = ZKLOCK_RC_LOST;
 
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
@@ -177,7 +177,7 @@ confirm_node(ZkLockHold *hold, int64 deadline)
 		zklock_session_wait(deadline);
 		return ZKLOCK_ANSWER_NONE;
 	}
-	(void) zklock_session_await(tag.owner, 1, note_answer, &rc, deadline);
+	(void) zklock_session_await(tag.requester, 1, note_answer, &rc, deadline);
 	return rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
 		rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE : ZKLOCK_ANSWER_NONE;
 }
@@ -200,7 +200,7 @@ revocation_serial(void)
 static void
 process_message_of_walker(ZkLockReceiver *receiver, const ZkLockMessage *message)
 {
-	if (!receiver->stale && message->tag.owner == walker.owner)
+	if (!receiver->stale && message->tag.requester == walker.requester)
 		zklock_deadlock_walker_process_reply(&walker, message);
 }
 

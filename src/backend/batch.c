@@ -137,11 +137,11 @@ process_reply(const ZkLockMessage *message, void *arg)
 }
 
 /*
- * Send the requests.  Their tags consist of `owner` and their index.  Returns
+ * Send the requests.  Their tags consist of `requester` and their index.  Returns
  * false if not all requests were accepted.
  */
 static bool
-send_requests(const ZkLockOp *ops, int n, uint64 owner)
+send_requests(const ZkLockOp *ops, int n, uint64 requester)
 {
 	ZkLockClient *client = zklock_session_client();
 	bool		accepted = true;
@@ -149,7 +149,7 @@ send_requests(const ZkLockOp *ops, int n, uint64 owner)
 	for (int i = 0; accepted && i < n; i++)
 	{
 		const char *path = ops[i].path;
-		ZkLockTag	tag = {owner, (uint32) i};
+		ZkLockTag	tag = {requester, (uint32) i};
 
 		switch (ops[i].kind)
 		{
@@ -183,17 +183,17 @@ send_requests(const ZkLockOp *ops, int n, uint64 owner)
 static bool
 read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 {
-	uint64		owner = zklock_session_new_owner();
+	uint64		requester = zklock_session_new_requester();
 	Batch		batch = {.ops = ops};
 
 	Assert(n <= MAX_REQUESTS);
 	*too_much = false;
 	if (!zklock_session_await_room(deadline))
 		return false;
-	*too_much = !send_requests(ops, n, owner);
+	*too_much = !send_requests(ops, n, requester);
 	if (*too_much)
 		return false;
-	return zklock_session_await(owner, n, process_reply, &batch, deadline) &&
+	return zklock_session_await(requester, n, process_reply, &batch, deadline) &&
 		!batch.lost;
 }
 

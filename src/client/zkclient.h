@@ -74,7 +74,7 @@ typedef enum ZkLockMessageKind
 /* Identifies a request to its caller.  Its message contains the same tag. */
 typedef struct ZkLockTag
 {
-	uint64_t	owner;			/* 0: none */
+	uint64_t	requester;		/* 0: none */
 	uint32_t	request;
 } ZkLockTag;
 

@@ -39,7 +39,7 @@ fail_walk(ZkLockWalker *walker)
 static ZkLockTag
 next_tag(ZkLockWalker *walker)
 {
-	return (ZkLockTag) {walker->owner, ++walker->last_request};
+	return (ZkLockTag) {walker->requester, ++walker->last_request};
 }
 
 static void
@@ -165,7 +165,7 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 	zklock_deadlock_walk_write_name(name, text, random);
 	*walker = (ZkLockWalker) {
 		.session_serial = zklock_session_serial(),
-		.owner = zklock_session_new_owner(),
+		.requester = zklock_session_new_requester(),
 		.context = AllocSetContextCreate(TopMemoryContext, "zklock walk",
 										 ALLOCSET_SMALL_SIZES)
 	};

@@ -34,7 +34,7 @@ typedef struct ZkLockWalkerRead
 /* All zero: there is no record. */
 typedef struct ZkLockWalker
 {
-	uint64		owner;			/* in the tags of its requests */
+	uint64		requester;		/* in the tags of its requests */
 
 	/* used by deadlock_walker.c only */
 	ZkLockWalkVerdict verdict;

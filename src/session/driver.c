@@ -74,7 +74,7 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 	for (int i = 0; i < actions->n; i++)
 	{
 		const ZkLockAction *action = &actions->act[i];
-		ZkLockTag	tag = {driver->owner, action->request};
+		ZkLockTag	tag = {driver->requester, action->request};
 		bool		accepted = true;
 
 		switch (action->kind)
@@ -504,7 +504,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	driver->size = "";
 	driver->count = NULL;
 	driver->is_needed = is_needed;
-	driver->owner = zklock_session_new_owner();
+	driver->requester = zklock_session_new_requester();
 	driver->session_serial = zklock_session_serial();
 	driver->connects = zklock_session_status()->connects;
 	driver->nearest = NULL;

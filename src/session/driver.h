@@ -27,7 +27,7 @@ typedef struct ZkLockDriver
 	ZkLockRecipe recipe;		/* callers may read its outcome */
 	ZkLockNode *node;			/* NULL: abandoned or not begun */
 	uint32		session_serial; /* the session's, see session.h */
-	uint64		owner;			/* in the tags of its requests */
+	uint64		requester;		/* in the tags of its requests */
 
 	const char *path;			/* path of the lock */
 	const char *dir;			/* parent of its node */

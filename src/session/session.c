@@ -535,7 +535,7 @@ zklock_session_turn(int64 deadline)
 typedef struct Replies
 {
 	ZkLockReceiver receiver;	/* must be first */
-	uint64		owner;
+	uint64		requester;
 	int			missing;
 	void		(*process) (const ZkLockMessage *message, void *arg);
 	void	   *arg;
@@ -546,19 +546,19 @@ process_reply(ZkLockReceiver *receiver, const ZkLockMessage *message)
 {
 	Replies    *replies = (Replies *) receiver;
 
-	if (message->tag.owner != replies->owner)
+	if (message->tag.requester != replies->requester)
 		return;
 	replies->missing--;
 	replies->process(message, replies->arg);
 }
 
 bool
-zklock_session_await(uint64 owner, int n,
+zklock_session_await(uint64 requester, int n,
 					 void (*process) (const ZkLockMessage *message, void *arg),
 					 void *arg, int64 deadline)
 {
 	Replies		replies = {
-		.owner = owner,
+		.requester = requester,
 		.missing = n,
 		.process = process,
 		.arg = arg
@@ -609,11 +609,11 @@ zklock_session_poll(void)
 }
 
 uint64
-zklock_session_new_owner(void)
+zklock_session_new_requester(void)
 {
 	static uint64 last = 0;
 
-	return last += ZKLOCK_OWNER_STEP;
+	return last += ZKLOCK_REQUESTER_STEP;
 }
 
 /* Wait for the first connection of a session.  Returns false at `deadline`. */

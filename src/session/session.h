@@ -132,15 +132,15 @@ extern int64 zklock_session_lease(void);
 extern void zklock_session_cancel_on_loss(bool on);
 
 /*
- * A new owner for the tags of requests.  Each call returns another number
+ * A new requester for the tags of requests.  Each call returns another number
  * during the life of the process, so a late reply never matches a later
  * request.  A test uses a larger step, to simulate many calls between two of
  * its own.
  */
-#ifndef ZKLOCK_OWNER_STEP
-#define ZKLOCK_OWNER_STEP 1
+#ifndef ZKLOCK_REQUESTER_STEP
+#define ZKLOCK_REQUESTER_STEP 1
 #endif
-extern uint64 zklock_session_new_owner(void);
+extern uint64 zklock_session_new_requester(void);
 
 /*
  * The client, for requests.  To be called only after zklock_session_connect().
@@ -166,11 +166,11 @@ extern void zklock_session_wait(int64 deadline);
 extern bool zklock_session_await_room(int64 deadline);
 
 /*
- * Wait for the replies to `n` requests with this owner, which have just been
+ * Wait for the replies to `n` requests with this requester, which have just been
  * sent.  `process` is called for each of them, also if they may be outdated.
  * Returns false at `deadline`, or if the connection is lost.
  */
-extern bool zklock_session_await(uint64 owner, int n,
+extern bool zklock_session_await(uint64 requester, int n,
 								 void (*process) (const ZkLockMessage *message,
 												  void *arg),
 								 void *arg, int64 deadline);

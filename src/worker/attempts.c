@@ -52,7 +52,7 @@ typedef struct WorkerAttempt
 	dlist_node	link;			/* in `pending` or `settled` */
 	uint32		question;		/* number of the backend's confirmation under
 								 * way; 0: none */
-	uint64		confirm_owner;	/* owner in the tag of its request */
+	uint64		confirm_requester;	/* requester in the tag of its request */
 	int64		deleted_token;	/* token of a node of it that was deleted by
 								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
@@ -70,15 +70,15 @@ typedef struct WorkerAttempt
 	uint32		revocations;
 } WorkerAttempt;
 
-/* Maps the owner in a tag to its attempt */
-typedef struct Owner
+/* Maps the requester in a tag to its attempt */
+typedef struct Requester
 {
-	uint64		owner;			/* dynahash: must be first */
+	uint64		requester;		/* dynahash: must be first */
 	WorkerAttempt *attempt;
-} Owner;
+} Requester;
 
 static HTAB *attempts = NULL;
-static HTAB *owners = NULL;
+static HTAB *requesters = NULL;
 
 /* Attempts without and with a verdict */
 static dlist_head pending = DLIST_STATIC_INIT(pending);
@@ -108,7 +108,7 @@ static bool any_stalled = false;
  * attempt whose node it uses (NULL: that attempt is over); and the time of the
  * last request.
  */
-static uint64 lease_owner = 0;
+static uint64 lease_requester = 0;
 static WorkerAttempt *lease_attempt = NULL;
 static int64 lease_requested_at = 0;
 
@@ -121,8 +121,8 @@ zklock_attempts_init(void)
 	ctl.entrysize = sizeof(WorkerAttempt);
 	attempts = hash_create("zklock attempts", 256, &ctl, HASH_ELEM | HASH_BLOBS);
 	ctl.keysize = sizeof(uint64);
-	ctl.entrysize = sizeof(Owner);
-	owners = hash_create("zklock owners", 256, &ctl, HASH_ELEM | HASH_BLOBS);
+	ctl.entrysize = sizeof(Requester);
+	requesters = hash_create("zklock requesters", 256, &ctl, HASH_ELEM | HASH_BLOBS);
 
 	nbuckets = pg_nextpower2_32(zklock_guc_max_locks);
 	watches = MemoryContextAlloc(TopMemoryContext,
@@ -134,17 +134,17 @@ zklock_attempts_init(void)
 }
 
 static void
-register_owner(uint64 owner, WorkerAttempt *attempt)
+register_requester(uint64 requester, WorkerAttempt *attempt)
 {
-	Owner	   *entry = hash_search(owners, &owner, HASH_ENTER, NULL);
+	Requester  *entry = hash_search(requesters, &requester, HASH_ENTER, NULL);
 
 	entry->attempt = attempt;
 }
 
 static void
-forget_owner(uint64 owner)
+forget_requester(uint64 requester)
 {
-	(void) hash_search(owners, &owner, HASH_REMOVE, NULL);
+	(void) hash_search(requesters, &requester, HASH_REMOVE, NULL);
 }
 
 static uint32
@@ -255,9 +255,9 @@ remove_attempt(WorkerAttempt *attempt)
 	if (attempt->slot->gate)
 		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
-	forget_owner(attempt->driver.owner);
+	forget_requester(attempt->driver.requester);
 	if (attempt->question != 0)
-		forget_owner(attempt->confirm_owner);
+		forget_requester(attempt->confirm_requester);
 	(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
 	MemoryContextDelete(context);
 }
@@ -413,7 +413,7 @@ begin_recipe(WorkerAttempt *attempt, const void *arg)
 	zklock_driver_begin(&attempt->driver, &wanted,
 						attempt->slot->gate ? data_of_server(asked) : pstrdup(asked->data),
 						is_watched);
-	register_owner(attempt->driver.owner, attempt);
+	register_requester(attempt->driver.requester, attempt);
 }
 
 /*
@@ -480,7 +480,7 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 						message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
 						ZKLOCK_ANSWER_NONE, is_node_deleted(attempt));
 	attempt->question = 0;
-	forget_owner(message->tag.owner);
+	forget_requester(message->tag.requester);
 }
 
 /*
@@ -492,7 +492,7 @@ process_confirmation(const ZkLockMessage *message)
 {
 	WorkerAttempt *attempt = lease_attempt;
 
-	lease_owner = 0;
+	lease_requester = 0;
 	lease_attempt = NULL;
 	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
 		return;
@@ -516,13 +516,13 @@ process_look(WorkerAttempt *attempt, const ZkLockMessage *message)
 static void
 process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 {
-	uint64		owner = message->tag.owner;
-	Owner	   *entry = owner == 0 ? NULL :
-		hash_search(owners, &owner, HASH_FIND, NULL);
+	uint64		requester = message->tag.requester;
+	Requester  *entry = requester == 0 ? NULL :
+		hash_search(requesters, &requester, HASH_FIND, NULL);
 
 	if (receiver->stale && message->kind != ZKLOCK_MSG_CONFIRMED)
 		return;
-	if (owner != 0 && owner == lease_owner)
+	if (requester != 0 && requester == lease_requester)
 		process_confirmation(message);
 	else if (message->kind == ZKLOCK_MSG_DELETED ||
 			 message->kind == ZKLOCK_MSG_CHANGED)
@@ -530,13 +530,13 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 		process_event(message);
 		zklock_keeper_process_event(message->text);
 	}
-	else if (entry != NULL && owner == entry->attempt->confirm_owner)
+	else if (entry != NULL && requester == entry->attempt->confirm_requester)
 		answer(entry->attempt, message);
 	else if (entry != NULL && zklock_keeper_is_list(&message->tag))
 		process_look(entry->attempt, message);
 	else if (entry != NULL)
 		run_step(entry->attempt, process_reply, message);
-	else if (owner != 0)
+	else if (requester != 0)
 		zklock_deadlock_records_process_reply(message);
 }
 
@@ -553,7 +553,7 @@ zklock_attempts_deliver(bool stale)
 		return;
 	if (status->state != ZKLOCK_CLIENT_CONNECTED)
 	{
-		lease_owner = 0;
+		lease_requester = 0;
 		lease_attempt = NULL;
 	}
 
@@ -592,10 +592,10 @@ begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 static void
 request_confirmation(WorkerAttempt *attempt, uint32 question)
 {
-	ZkLockTag	tag = {.owner = zklock_session_new_owner()};
+	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
 
-	register_owner(tag.owner, attempt);
-	attempt->confirm_owner = tag.owner;
+	register_requester(tag.requester, attempt);
+	attempt->confirm_requester = tag.requester;
 	attempt->question = question;
 	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
 	{
@@ -760,17 +760,17 @@ zklock_attempts_renew_lease(void)
 	ZkLockTag	tag = {0};
 
 	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
-		lease_owner != 0 ||
+		lease_requester != 0 ||
 		Max(status->confirmed, lease_requested_at) >
 		now - zklock_session_lease() / 2)
 		return;
 	attempt = find_existing();
 	if (attempt == NULL || attempt->driver.node == NULL)
 		return;
-	tag.owner = zklock_session_new_owner();
+	tag.requester = zklock_session_new_requester();
 	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
 		return;
-	lease_owner = tag.owner;
+	lease_requester = tag.requester;
 	lease_attempt = attempt;
 	lease_requested_at = now;
 }
@@ -828,15 +828,15 @@ zklock_attempts_drop_all(void)
 		set_creating(attempt, false);
 		if (attempt->slot->gate)
 			zklock_keeper_ended(&attempt->keeper, &attempt->driver);
-		forget_owner(attempt->driver.owner);
+		forget_requester(attempt->driver.requester);
 		if (attempt->question != 0)
-			forget_owner(attempt->confirm_owner);
+			forget_requester(attempt->confirm_requester);
 		(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
 		MemoryContextDelete(context);
 	}
 	dlist_init(&pending);
 	dlist_init(&settled);
-	lease_owner = 0;
+	lease_requester = 0;
 	lease_attempt = NULL;
 	lease_requested_at = 0;
 }

@@ -152,7 +152,7 @@ zklock_deadlock_records_process_reply(const ZkLockMessage *message)
 	{
 		WorkerRecord *record = dlist_container(WorkerRecord, link, iter.cur);
 
-		if (record->walker.owner != message->tag.owner)
+		if (record->walker.requester != message->tag.requester)
 			continue;
 		zklock_deadlock_walker_process_reply(&record->walker, message);
 		break;

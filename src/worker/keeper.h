@@ -63,7 +63,7 @@ extern bool zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64
 /* Send a list with this number, unless one is under way, or there is no keeper. */
 extern void zklock_keeper_look(ZkLockKeeper *keeper, uint32 look);
 
-/* Is this the tag of such a list?  Its owner is that of the attempt. */
+/* Is this the tag of such a list?  Its requester is that of the attempt. */
 extern bool zklock_keeper_is_list(const ZkLockTag *tag);
 
 /*

@@ -18,7 +18,7 @@ use constant WAITERS => 20;    # more than 16
 
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts, 'zklock.session_mode' => 'server');
-build_zklock($node, ['-DZKLOCK_OWNER_STEP=0x10000000'], 'session/session.c' => sub { 1 });
+build_zklock($node, ['-DZKLOCK_REQUESTER_STEP=0x10000000'], 'session/session.c' => sub { 1 });
 
 my @waiters = map { ZkTest->new($node) } 1 .. WAITERS;
 my $holder = ZkTest->new($node);

@@ -46,8 +46,9 @@ typedef struct ZNode
 	int64_t		pzxid;
 	int			version;
 	int			next_number;	/* of its children */
-	int			last_maker;	/* of them, as a process; -1: none that is known */
-	bool		is_next;	/* is that of the one before the same? */
+	int			last_maker;		/* of them, as a process; -1: none that is
+								 * known */
+	bool		is_next;		/* is that of the one before the same? */
 } ZNode;
 
 typedef struct Session
@@ -111,7 +112,7 @@ struct ZkLockNode
 	ZkLockClient *client;
 	char		dir[MAX_PATH];
 	char		prefix[128];
-	char		marker[128];		/* or the whole name, if it is `named` */
+	char		marker[128];	/* or the whole name, if it is `named` */
 	bool		named;
 	char		name[MAX_PATH]; /* "" while not known */
 	int			creating;
@@ -137,7 +138,8 @@ struct ZkLockClient
 	int64_t		connect_at;		/* not before */
 	int64_t		away_until;		/* nothing comes through until then */
 	int			connect_timeout;	/* ms */
-	int64_t		idle_timeout;	/* after which it closes an idle session; 0: never */
+	int64_t		idle_timeout;	/* after which it closes an idle session; 0:
+								 * never */
 	int64_t		used_at;		/* when it was not idle last */
 	int64_t		give_up_at;		/* if there was no connection until then */
 	bool		signals;		/* a loss, and a revocation */
@@ -149,7 +151,7 @@ struct ZkLockClient
 	unsigned	head;
 	unsigned	applied;
 	unsigned	tail;
-	Delivery		deliveries[MAX_REQUESTS];	/* a ring */
+	Delivery	deliveries[MAX_REQUESTS];	/* a ring */
 	unsigned	first_delivery;
 	unsigned	last_delivery;
 	Watch		watches[MAX_WATCHES];
@@ -174,10 +176,13 @@ static struct
 	char		name[MAX_PATH];
 }			robbed[MAX_NODES];
 static int	nrobbed;
-static int64_t owners[1 << 16];	/* of each node that was ever made, by its czxid */
+static int64_t owners[1 << 16]; /* of each node that was ever made, by its
+								 * czxid */
 static int64_t refused_until[SERVER_MAX_PLACES];
-static bool refused_new[SERVER_MAX_PLACES]; /* the last one never had a connection */
-static bool reaped;				/* are containers new whose numbers were used before? */
+static bool refused_new[SERVER_MAX_PLACES]; /* the last one never had a
+											 * connection */
+static bool reaped;				/* are containers new whose numbers were used
+								 * before? */
 
 static void free_client(ZkLockClient *c);
 static void free_messages(void);
@@ -257,7 +262,7 @@ push_delivery(ZkLockClient *c, const Delivery *delivery)
 static void
 fire_one(ZkLockClient *c, Watch *watch, bool deleted)
 {
-	Delivery		delivery = {
+	Delivery	delivery = {
 		.event = true,.of_children = watch->of_children,.deleted = deleted,
 		.zxid = zxid
 	};
@@ -620,7 +625,7 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 		if (rc != ZKLOCK_RC_LOST)
 			free_node(node);
 	}
-	if (r->tag.owner == 0 || r->op == OP_DELETE || r->op == OP_CLOSE)
+	if (r->tag.requester == 0 || r->op == OP_DELETE || r->op == OP_CLOSE)
 		free_message(r->reply);
 	else
 		post(c, r->reply);
@@ -840,7 +845,7 @@ static bool
 apply(ZkLockClient *c)
 {
 	Request    *r = &c->requests[c->applied % MAX_REQUESTS];
-	Delivery		delivery = {.event = false};
+	Delivery	delivery = {.event = false};
 
 	if (c->status.state != ZKLOCK_CLIENT_CONNECTED || c->away_until > sim.now ||
 		c->applied == c->tail)
@@ -936,7 +941,7 @@ take_reply(ZkLockClient *c)
 static bool
 deliver(ZkLockClient *c)
 {
-	Delivery	   *delivery = &c->deliveries[c->first_delivery % MAX_REQUESTS];
+	Delivery   *delivery = &c->deliveries[c->first_delivery % MAX_REQUESTS];
 
 	if (is_away(c) || c->first_delivery == c->last_delivery)
 		return false;
@@ -1015,7 +1020,10 @@ connect_client(ZkLockClient *c)
 		return false;
 	if (c->process >= 0 && refused_until[c->process] > sim.now)
 	{
-		/* It cannot be begun; or the ensemble does not know its user any more. */
+		/*
+		 * It cannot be begun; or the ensemble does not know its user any
+		 * more.
+		 */
 		refused_new[c->process] = c->status.connects == 0;
 		c->status.why = "No thread could be started.";
 		enter_state(c, c->status.connects == 0 && sim_random(2) ?
@@ -1882,7 +1890,7 @@ ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 		lose(c);
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
 		return submit(c, op, path, tag);
-	if (tag.owner != 0)
+	if (tag.requester != 0)
 		post(c, new_message(kinds[op], tag, zklock_zkclient_is_final(c->status.state) ?
 							ZKLOCK_RC_OVER : ZKLOCK_RC_LOST, 0));
 	return NULL;
@@ -1913,7 +1921,7 @@ zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 
 bool
 zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
-					 int length, bool stays, ZkLockTag tag)
+							int length, bool stays, ZkLockTag tag)
 {
 	Request    *r;
 
