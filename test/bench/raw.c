@@ -51,7 +51,8 @@ typedef struct Client
 	char		dir[200];
 	char		own[300];
 	char		before[300];
-	char		second[300];	/* second node ahead; empty: none, or of no interest */
+	char		second[300];	/* second node ahead; empty: none, or of no
+								 * interest */
 	bool		before_gone;
 	bool		second_gone;
 

@@ -12,10 +12,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-typedef ElfW(Addr) Addr;
-typedef ElfW(Dyn) Dyn;
-typedef ElfW(Rela) Rela;
-typedef ElfW(Sym) Sym;
+typedef ElfW(Addr)
+Addr;
+typedef ElfW(Dyn)
+Dyn;
+typedef ElfW(Rela)
+Rela;
+typedef ElfW(Sym)
+Sym;
 
 typedef struct Replacement
 {
@@ -48,8 +52,8 @@ replace(const Replacement *mine, Addr base, const char *name,
 static int
 patch(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const Dyn *dyn = NULL;
-	const Sym *symbols = NULL;
+	const Dyn  *dyn = NULL;
+	const Sym  *symbols = NULL;
 	const char *names = NULL;
 	const Rela *tables[2] = {NULL, NULL};
 	size_t		bytes[2] = {0, 0};

@@ -90,6 +90,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (const uint8_t *name = data; size > 0 && n < MAX_NAMES;)
 	{
 		const uint8_t *end = memchr(name, '/', data + size - name);
+
 		if (end == NULL)
 			break;
 		names[n] = strndup((const char *) name, end - name);

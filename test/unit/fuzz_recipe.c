@@ -36,7 +36,8 @@ static const uint8_t *script;
 static const uint8_t *script_end;
 
 static ZkLockRecipe recipe;
-static bool touches;			/* a downgrade of which others must be notified */
+static bool touches;			/* a downgrade of which others must be
+								 * notified */
 
 /* Requests that have not been answered yet, the oldest first */
 static ZkLockAction requests[MAX_REQUESTS];
@@ -50,7 +51,8 @@ static struct
 	bool		listed;			/* that node is in the valid list */
 	bool		outdated;		/* and something has changed since that list */
 	int			leases;			/* number of them */
-	int			nahead;			/* contenders in it that are not known to be gone */
+	int			nahead;			/* contenders in it that are not known to be
+								 * gone */
 	char		ahead[MAX_CHILDREN][ZKLOCK_NAME_SIZE];
 	uint32_t	lost;			/* requests up to this one are ignored */
 }			shown;
@@ -315,7 +317,7 @@ answer(bool lost)
 	static const struct
 	{
 		ZkLockEventKind kind;
-		ZkLockReply replies[4];	/* besides LOST */
+		ZkLockReply replies[4]; /* besides LOST */
 	}			answers[] = {
 		[ZKLOCK_DO_MAKE_PARENTS] = {ZKLOCK_EV_PARENTS_MADE,
 		{ZKLOCK_OK, ZKLOCK_NO_NODE, ZKLOCK_NO_CHILDREN, ZKLOCK_REFUSED}},

@@ -142,7 +142,7 @@ answer(ZkLockWalk *walk, const ZkLockWalkRead *read)
 				if (strcmp(texts[i].name, read->name) == 0)
 				{
 					zklock_deadlock_walk_record(walk, read, texts[i].data, texts[i].size,
-									   texts[i].czxid);
+												texts[i].czxid);
 					return;
 				}
 			abort();

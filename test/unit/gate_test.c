@@ -410,8 +410,8 @@ test_node_fails(void **state)
 	expect_free();
 
 	/*
-	 * The failure ends all waits: a backend that joins again is behind earlier
-	 * ones.
+	 * The failure ends all waits: a backend that joins again is behind
+	 * earlier ones.
 	 */
 	join(C);
 	join(A);
@@ -1037,7 +1037,7 @@ test_reader_must_not_join(void **state)
 	(void) state;
 	hold_together();
 	assert_false(admits_at(C, 1000 + WINDOW));
-	assert_false(zklock_gate_admits(&gate, C, &terms));	/* not fit */
+	assert_false(zklock_gate_admits(&gate, C, &terms)); /* not fit */
 	C->revocable = true;
 	assert_false(admits_at(C, 1001));
 	C->revocable = false;
@@ -1174,7 +1174,10 @@ test_readers_lose_session(void **state)
 	expired(1);
 	expect_out(C, ZKLOCK_EXPIRED);
 
-	/* One comes again before the gate was told: the others have lost the node, too. */
+	/*
+	 * One comes again before the gate was told: the others have lost the
+	 * node, too.
+	 */
 	hold_together();
 	assert_true(join(A));
 	expect_notified("B");

@@ -567,7 +567,7 @@ was_cycle(const ZkLockWalkMember *members, int n)
 /* The same for a deadlock across servers. */
 void
 zklock_deadlock_report_raise_across(const ZkLockWalkMember *members, int n,
-								   const ZkLockPgStep *steps, int nsteps)
+									const ZkLockPgStep *steps, int nsteps)
 {
 	for (int i = 0; i < n - 1; i++)
 		shim_trace("deadlock: %s waits for %s with %s", members[i].process,

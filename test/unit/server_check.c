@@ -32,7 +32,7 @@ typedef struct Hold
 	int			path;
 	int			alike;			/* see server_hold() */
 	int64_t		session;
-	char		node[MAX_NAME];	/* its name */
+	char		node[MAX_NAME]; /* its name */
 	int64_t		token;
 	uint64_t	since;			/* by the count of events */
 	int64_t		from;			/* when it was known to the checker */
@@ -65,7 +65,8 @@ static int	last_wait;
 static Hold past_holds[MAX_PAST_HOLDS];
 static int	last_past_hold;
 static uint64_t events;
-static int64_t slow;			/* ns; a commit that takes longer proves nothing */
+static int64_t slow;			/* ns; a commit that takes longer proves
+								 * nothing */
 static struct
 {
 	int64_t		token;
@@ -403,7 +404,7 @@ server_check_rival(int rival, int path, bool reader, int64_t token)
 	int			process = SERVER_RIVAL + rival;
 
 	(void) add_hold(&holds, process, path, reader, RIVAL_SESSION, "",
-					 token);
+					token);
 }
 
 void

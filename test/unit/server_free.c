@@ -24,7 +24,8 @@
 /* The copies of a server */
 typedef struct Copies
 {
-	ZkLockClaim *first;			/* the free claims, and their number, when they were copied */
+	ZkLockClaim *first;			/* the free claims, and their number, when
+								 * they were copied */
 	int			nfree;
 	struct
 	{

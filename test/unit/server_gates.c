@@ -48,7 +48,8 @@ typedef struct History
 	int64		number;			/* of its last grant */
 	int64		since;			/* its first one */
 	bool		forbidden;		/* to be passed on */
-	uint32		alone_epoch;	/* in which a list has shown it alone last; 0: none has */
+	uint32		alone_epoch;	/* in which a list has shown it alone last; 0:
+								 * none has */
 	int64		alone_at;		/* when that list was sent */
 } History;
 
@@ -335,7 +336,10 @@ __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 
 	__real_zklock_slots_make_way(claim, at_gate);
 
-	/* Another writer may have begun to wait meanwhile, and has done this for all. */
+	/*
+	 * Another writer may have begun to wait meanwhile, and has done this for
+	 * all.
+	 */
 	if (waits && entry->key.mode != ZKLOCK_SHARED &&
 		(!at_gate || entry->gate.last_serial == last_serial))
 		check_shut(&readers);
@@ -415,7 +419,10 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 		server_count(SERVER_N_READERS_REVOKED);
 	while (n-- > 0)
 	{
-		/* At this read the holder may go on, and another claim may be in its place. */
+		/*
+		 * At this read the holder may go on, and another claim may be in its
+		 * place.
+		 */
 		uint32		now = pg_atomic_read_u32(unconstify(pg_atomic_uint32 *,
 														&claims[n]->revocations));
 
@@ -696,7 +703,10 @@ __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 		server_breach(SERVER_READERS, "a reader joins others that must not");
 	admitted = false;
 
-	/* Who was refused comes anew; who has lost its place or its lock does not. */
+	/*
+	 * Who was refused comes anew; who has lost its place or its lock does
+	 * not.
+	 */
 	if (turn->verdict != ZKLOCK_EXPIRED && turn->verdict != ZKLOCK_GRANTED)
 		forget_arrival(turn);
 	changed = __real_zklock_gate_join(gate, turn, nowait, tell, arg);

@@ -183,7 +183,7 @@ static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
 static int	pids[SERVER_MAX_PLACES];	/* of the last process there */
-static int	former_pids[SERVER_MAX_PLACES];	/* of the one before */
+static int	former_pids[SERVER_MAX_PLACES]; /* of the one before */
 static bool acquiring[SERVER_MAX_PLACES];	/* any locks */
 static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
@@ -373,12 +373,18 @@ server_may_be_lost(void)
 static void
 rob(void)
 {
-	/* A deadlock across servers is not found if the node of a waiter is deleted. */
+	/*
+	 * A deadlock across servers is not found if the node of a waiter is
+	 * deleted.
+	 */
 	if ((server_plan.detects && server_plan.across) || !server_zk_rob())
 		return;
 	sim_count(SERVER_N_ROBBED);
 
-	/* A session without nodes may end on purpose, and its locks are lost with it. */
+	/*
+	 * A session without nodes may end on purpose, and its locks are lost with
+	 * it.
+	 */
 	endangered = true;
 }
 

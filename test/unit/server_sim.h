@@ -144,7 +144,8 @@ typedef struct ServerPlan
 	int			npaths;
 	int			nleases;		/* of each semaphore */
 	int			ntransactions;	/* of each backend */
-	int			gates;			/* flags, as ints: server_shrink.c reduces them */
+	int			gates;			/* flags, as ints: server_shrink.c reduces
+								 * them */
 	int			keeps;			/* locks that nobody uses */
 	int			modes;			/* others than exclusive locks, too */
 	int			readers;		/* mostly such */
@@ -152,7 +153,8 @@ typedef struct ServerPlan
 	int			faults;
 	bool		planned;		/* only those that end sessions on purpose */
 	bool		failing;		/* only those that end workers */
-	bool		doubting;		/* only those that lose events of locks that are kept */
+	bool		doubting;		/* only those that lose events of locks that
+								 * are kept */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	int			session_timeout;	/* ms */
 	int			impatience;		/* percent of short waits */

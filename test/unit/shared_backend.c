@@ -241,8 +241,8 @@ run_statement(ZkLockClaim *claim, uint32 generation)
 	}
 
 	/*
-	 * A loss or a request that came after cancel on loss was turned on cancels
-	 * it.
+	 * A loss or a request that came after cancel on loss was turned on
+	 * cancels it.
 	 */
 	if (stress_percent(50))
 	{

@@ -67,7 +67,8 @@ typedef struct StressPlan
 	bool		gates;			/* else all nodes are claims' own */
 	int			session_life;	/* average, in turns of the worker */
 	bool		scans;
-	int			connects;		/* %: how often a backend uses its own connection */
+	int			connects;		/* %: how often a backend uses its own
+								 * connection */
 	int			patience;		/* ms; a longer wait is a lost wake-up */
 } StressPlan;
 

@@ -209,7 +209,7 @@ serve(ZkLockSlot *slot)
 
 		if (zklock_slots_take(slot, request.wanted))
 			zklock_slots_report(slot, request.wanted, request.generation,
-								 &expired, shim_now());
+								&expired, shim_now());
 		return;
 	}
 	if (!is_room())
@@ -279,7 +279,7 @@ step_attempt(Attempt *attempt)
 	attempt->queued = outcome->queued;
 	attempt->verdict = outcome->verdict;
 	zklock_slots_report(attempt->slot, attempt->serial, attempt->generation,
-						 &report, shim_now());
+						&report, shim_now());
 }
 
 /* As in is_revoked(), ZKLOCK_ANSWER_GONE and ZKLOCK_ANSWER_HELD */
@@ -292,7 +292,7 @@ answer(Attempt *attempt)
 	looks = true;
 	attempt->question = 0;
 	zklock_slots_answer(attempt->slot, attempt->serial, question, gone ? 2 : 1,
-						 gone);
+						gone);
 }
 
 static void
@@ -311,8 +311,8 @@ mishap(Attempt *attempt)
 		stress_count(STRESS_N_ROBBED);
 
 		/*
-		 * The confirmation of a lease can notice it, or else a backend's query
-		 * does.
+		 * The confirmation of a lease can notice it, or else a backend's
+		 * query does.
 		 */
 		if (stress_percent(50))
 			zklock_slots_node_deleted(attempt->slot, attempt->serial);

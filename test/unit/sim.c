@@ -246,6 +246,7 @@ step(int which, int client)
 		case 6:
 			return c->session >= 0 && sim_zk_arrive(c->session);
 		case 7:
+
 			/*
 			 * Sometimes a node of another session, perhaps an abandoned one.
 			 */

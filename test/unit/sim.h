@@ -134,7 +134,10 @@ typedef struct SimProgram
 	/* Fewer schedules than this need not reach every path. */
 	uint64_t	enough;
 
-	/* An option of its own, with its value; may be NULL.  False: there is none. */
+	/*
+	 * An option of its own, with its value; may be NULL.  False: there is
+	 * none.
+	 */
 	bool		(*set_option) (const char *name, const char *value);
 } SimProgram;
 

@@ -15,7 +15,8 @@
 static const SimRunner *const *runners;
 static int	nrunners;
 static int64_t last_token[SIM_N_DIRS];	/* of any grant */
-static int64_t last_writer_token[SIM_N_DIRS];	/* of a grant that is not shared */
+static int64_t last_writer_token[SIM_N_DIRS];	/* of a grant that is not
+												 * shared */
 
 void
 sim_check_reset(const SimRunner *const *all, int n)

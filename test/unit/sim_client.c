@@ -388,7 +388,7 @@ sim_client_receive(SimClient *c)
 
 int
 sim_client_node(SimClient *c, SimDir dir, const char *stem, const char *prefix,
-			   bool plain)
+				bool plain)
 {
 	for (int i = 0; i < SIM_MAX_CLIENT_NODES; i++)
 	{

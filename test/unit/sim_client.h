@@ -56,7 +56,8 @@ typedef struct SimStatus
 	bool		connected;
 	bool		expired;
 	int			connects;
-	int64_t		confirmed;		/* when the last write that was answered was sent */
+	int64_t		confirmed;		/* when the last write that was answered was
+								 * sent */
 } SimStatus;
 
 /* A node of ours, from before it exists until it is known to be deleted. */
@@ -70,7 +71,8 @@ typedef struct SimClientNode
 	char		name[SIM_NAME_SIZE];	/* "" while not known */
 	bool		may_exist;
 	int			creating;		/* creates that were not answered */
-	bool		in_doubt;		/* the node of that name may belong to another session */
+	bool		in_doubt;		/* the node of that name may belong to another
+								 * session */
 	bool		deleting;
 	bool		busy;			/* a request of the deletion is under way */
 	bool		hunted;			/* found by prefix: there may be more */
@@ -152,7 +154,7 @@ extern SimMessage *sim_client_receive(SimClient *c);
 
 /* `stem` is the part before the number, or the whole name. */
 extern int	sim_client_node(SimClient *c, SimDir dir, const char *stem,
-						   const char *prefix, bool plain);
+							const char *prefix, bool plain);
 extern void sim_client_create(SimClient *c, const SimTag *tag);
 extern void sim_client_adopt(SimClient *c, int own, const char *name);
 extern void sim_client_delete(SimClient *c, int own);

@@ -41,7 +41,8 @@ typedef struct SimAttempt
 	bool		absorbed;		/* a contender left and no read was necessary */
 	int			nlists;			/* requested lists */
 	int64_t		list_zxid;		/* of the last one that was answered */
-	int			nodes_deleted;	/* places lost because other clients deleted the node */
+	int			nodes_deleted;	/* places lost because other clients deleted
+								 * the node */
 	uint32_t	overtaken;		/* a list that is older than the count */
 } SimAttempt;
 
@@ -50,7 +51,8 @@ typedef struct SimRunner
 	int			number;
 	SimClient	client;
 	int			last_id;
-	char		cancelled[SIM_PREFIX_SIZE]; /* of the last downgrade that succeeded or failed */
+	char		cancelled[SIM_PREFIX_SIZE]; /* of the last downgrade that
+											 * succeeded or failed */
 
 	/* the messages that were taken together, and the action after them */
 	int			nbatch;

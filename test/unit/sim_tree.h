@@ -71,7 +71,8 @@ typedef struct SimTxn
 {
 	SimTxnKind	kind;
 	int			subject;		/* a node; CLOSE: a session */
-	int			value;			/* CREATE, CHANGE: the number that a container stores */
+	int			value;			/* CREATE, CHANGE: the number that a container
+								 * stores */
 } SimTxn;
 
 extern void sim_tree_reset(void);
@@ -93,6 +94,7 @@ extern int	sim_tree_find(SimDir dir, const char *name, int64_t zxid);
 
 /* How often the node's data was set, its children created or deleted. */
 extern int	sim_tree_changes(int node, int64_t since, int64_t zxid);
+
 /* Returns the number that a node stores. */
 extern int	sim_tree_value(int node, int64_t zxid);
 extern bool sim_tree_children_changed(int node, int64_t since, int64_t zxid);

@@ -179,7 +179,7 @@ run_round(Worker *w, int round)
 {
 	ZkLockNode *node[NODES];
 
-	open_client(w, dice(w, 2));	/* in ms */
+	open_client(w, dice(w, 2)); /* in ms */
 	if (dice(w, 8) == 0)
 	{
 		zklock_zkclient_close(w->client, 0);	/* while it opens */
@@ -214,7 +214,7 @@ run_round(Worker *w, int round)
 			receive(w);
 		if (dice(w, 3) == 0)
 		{
-			zklock_zkclient_delete(node[i]); /* perhaps not yet answered */
+			zklock_zkclient_delete(node[i]);	/* perhaps not yet answered */
 			node[i] = NULL;
 		}
 	}

@@ -121,7 +121,8 @@ typedef enum OpKind
 	CREATE,
 	PUBLISH,
 	DELETE,
-	GIVE_UP						/* delete it, unless another process waits with it */
+	GIVE_UP						/* delete it, unless another process waits
+								 * with it */
 } OpKind;
 
 typedef struct Op
@@ -152,7 +153,8 @@ typedef struct Process
 {
 	State		state;
 	bool		foreign;
-	bool		newer;			/* its records have lines that a walk does not know */
+	bool		newer;			/* its records have lines that a walk does not
+								 * know */
 	int64_t		seen;			/* the state of ZooKeeper that it has seen */
 	int			nops;
 	Op			op[MAX_OPS];
@@ -163,14 +165,16 @@ typedef struct Process
 	int			record;			/* -1: not yet */
 	bool		walking;
 	uint64_t	known;
-	int64_t		listed_at;		/* the state at which it has listed the records */
+	int64_t		listed_at;		/* the state at which it has listed the
+								 * records */
 
 	/* in PostgreSQL's lock manager */
 	int			blocker;
 	int64_t		wait;			/* number of the wait; 0: none */
 	int			nbehind;		/* those of its record */
 	Behind		behind[MAX_BEHIND];
-	int64_t		behind_at;		/* when it was last in a deadlock through one of them */
+	int64_t		behind_at;		/* when it was last in a deadlock through one
+								 * of them */
 	int64_t		synced_at;
 	int64_t		newest_at;		/* when it was last in a deadlock in which its
 								 * record was the newest */
@@ -189,8 +193,10 @@ static Process processes[MAX_PROCESSES];
 static int	nprocesses;
 static int	nqueues;
 static bool edge[MAX_PROCESSES][MAX_PROCESSES];
-static bool by_more[MAX_PROCESSES][MAX_PROCESSES];	/* than the wait of the second */
-static bool ended[MAX_VICTIMS][MAX_NODES];	/* deadlocks: nodes, see note_victim() */
+static bool by_more[MAX_PROCESSES][MAX_PROCESSES];	/* than the wait of the
+													 * second */
+static bool ended[MAX_VICTIMS][MAX_NODES];	/* deadlocks: nodes, see
+											 * note_victim() */
 static int	nended;
 static int64_t last_wait;
 
@@ -487,7 +493,7 @@ begin_walk(Process *p)
 	p->synced_at = INT64_MAX;
 	p->nreads = p->nstrange = 0;
 	zklock_deadlock_walk_begin(&p->walk, nodes[p->record].name, p->memory, sizeof(p->memory),
-					  p->known);
+							   p->known);
 }
 
 /* Records of processes that wait for each other, with locks in all queues */
@@ -500,7 +506,7 @@ add_strangers(void)
 		bool		fits = i % 2 == 0 || is_other_version(i);
 
 		node->size = zklock_deadlock_walk_write_head(node->data, sizeof(node->data), "strange",
-											"process");
+													 "process");
 		for (int j = 0; j < 10; j++)
 		{
 			char		path[24];
@@ -513,8 +519,8 @@ add_strangers(void)
 			else
 				path_of(j % nqueues, path);
 			node->size = zklock_deadlock_walk_write_node(node->data, node->size,
-												sizeof(node->data), ZKLOCK_WRITE, path,
-												name, j == 0 ? ZKLOCK_WALK_WAITS : ZKLOCK_WALK_HOLDS);
+														 sizeof(node->data), ZKLOCK_WRITE, path,
+														 name, j == 0 ? ZKLOCK_WALK_WAITS : ZKLOCK_WALK_HOLDS);
 		}
 		zklock_deadlock_walk_write_name(node->name, node->data, (uint64_t) i);
 		if (fits)
@@ -742,7 +748,7 @@ answer_record(Process *p, const ZkLockWalkRead *read)
 			if (nodes[i].process < 0 && is_other_version(i))
 				write_other_version(&nodes[i], i / 8);
 			zklock_deadlock_walk_record(&p->walk, read, nodes[i].data, nodes[i].size,
-							   nodes[i].created);
+										nodes[i].created);
 			return;
 		}
 	zklock_deadlock_walk_record(&p->walk, read, NULL, 0, 0);

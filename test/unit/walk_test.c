@@ -41,13 +41,13 @@ test_record(void **state)
 
 	(void) state;
 	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a/b",
-								  READER "0000000003", ZKLOCK_WALK_WAITS);
+										   READER "0000000003", ZKLOCK_WALK_WAITS);
 	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_EXCLUSIVE, "/c",
-								  MUTEX "0000000001",
-								  ZKLOCK_WALK_HOLDS);
+										   MUTEX "0000000001",
+										   ZKLOCK_WALK_HOLDS);
 	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_WRITE, "/d",
-								  WRITER "0000000002",
-								  ZKLOCK_WALK_HELD_BEHIND);
+										   WRITER "0000000002",
+										   ZKLOCK_WALK_HELD_BEHIND);
 	assert_string_equal(text,
 						"zklock-1\tserver\tprocess?1\n"
 						"waits\tshared\t/a/b\t" READER "0000000003\n"
@@ -88,9 +88,9 @@ walk_beside(int nrecords, int nnodes)
 	ZkLockWalkRead read;
 
 	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a",
-								  READER "0000000001", ZKLOCK_WALK_WAITS);
+										   READER "0000000001", ZKLOCK_WALK_WAITS);
 	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/b",
-								  READER "0000000001", ZKLOCK_WALK_HOLDS);
+										   READER "0000000001", ZKLOCK_WALK_HOLDS);
 	zklock_deadlock_walk_write_name(self, text, 1);
 	records[0] = self;
 	zklock_deadlock_walk_begin(&walk, self, memory, sizeof(memory), 0);

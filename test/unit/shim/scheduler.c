@@ -44,7 +44,8 @@
 #define RED 0xA5
 #define MAX_POINTS 3000000
 
-typedef ElfW(Phdr) Phdr;
+typedef ElfW(Phdr)
+Phdr;
 
 /* A place on a stack */
 #ifdef __SANITIZE_ADDRESS__
@@ -88,7 +89,8 @@ typedef struct Process
 	int64_t		stopped_until;
 	int64_t		timer;			/* 0: none */
 	int			timer_signal;
-	uint32_t	signals;		/* a bit for each that has not been handled yet */
+	uint32_t	signals;		/* a bit for each that has not been handled
+								 * yet */
 	void		(*handler[MAX_SIGNALS]) (int signal);
 	bool		handles;
 	int			nlwlocks;
@@ -269,6 +271,7 @@ static int
 find_data(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	Process    *p = arg;
+
 	ElfW(Addr) relro = 0;
 	struct link_map *map;
 
@@ -286,6 +289,7 @@ find_data(struct dl_phdr_info *info, size_t size, void *arg)
 	for (int i = 0; i < info->dlpi_phnum; i++)
 	{
 		const Phdr *header = &info->dlpi_phdr[i];
+
 		ElfW(Addr) begin = header->p_vaddr;
 		ElfW(Addr) end = header->p_vaddr + header->p_memsz;
 

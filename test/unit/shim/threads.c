@@ -49,7 +49,8 @@ typedef struct Process
 	pthread_cond_t news;
 	bool		latch;
 	int			pid;
-	uint32_t	signals;		/* a bit for each that has not been handled yet */
+	uint32_t	signals;		/* a bit for each that has not been handled
+								 * yet */
 } Process;
 
 /* Of one thread */
