@@ -102,8 +102,8 @@ zklock_owners_shmem_init(void)
 	}
 }
 
-ZkLockOwner *
-zklock_owners_me(void)
+static ZkLockOwner *
+my_owner(void)
 {
 	return &owners->owner[zklock_compat_procno()];
 }
@@ -169,7 +169,7 @@ remove_charge(ZkLockCharge *charge)
 void
 zklock_owners_pass_to_role(void)
 {
-	ZkLockOwner *me = zklock_owners_me();
+	ZkLockOwner *me = my_owner();
 	ZkLockOwner *role;
 
 	/* There may be many, so release the mutex after each one. */
@@ -242,7 +242,7 @@ zklock_owners_unfinished(ZkLockUnfinished *unfinished)
 	Oid			role = GetAuthenticatedUserId();
 
 	SpinLockAcquire(&owners->mutex);
-	unfinished->mine = zklock_owners_me()->ncharges;
+	unfinished->mine = my_owner()->ncharges;
 	unfinished->of_role = charges_of_role(role);
 	unfinished->all = owners->ncharges;
 	SpinLockRelease(&owners->mutex);
@@ -275,7 +275,7 @@ begin_to_wait(ZkLockOwner *me, bool for_room)
 bool
 zklock_owners_permit(int at_most)
 {
-	ZkLockOwner *me = zklock_owners_me();
+	ZkLockOwner *me = my_owner();
 	bool		permitted;
 
 	SpinLockAcquire(&owners->mutex);
@@ -292,14 +292,14 @@ void
 zklock_owners_wait_for_room(void)
 {
 	SpinLockAcquire(&owners->mutex);
-	begin_to_wait(zklock_owners_me(), true);
+	begin_to_wait(my_owner(), true);
 	SpinLockRelease(&owners->mutex);
 }
 
 void
 zklock_owners_end_wait(void)
 {
-	ZkLockOwner *me = zklock_owners_me();
+	ZkLockOwner *me = my_owner();
 
 	SpinLockAcquire(&owners->mutex);
 	if (me->waits)
@@ -312,7 +312,7 @@ zklock_owners_end_wait(void)
 int
 zklock_owners_reserved_room(void)
 {
-	const ZkLockOwner *me = zklock_owners_me();
+	const ZkLockOwner *me = my_owner();
 	int			reserved;
 
 	SpinLockAcquire(&owners->mutex);
@@ -337,7 +337,7 @@ void
 zklock_owners_set_owner(ZkLockCharge *charge)
 {
 	SpinLockAcquire(&owners->mutex);
-	charge->owner = zklock_owners_me();
+	charge->owner = my_owner();
 	SpinLockRelease(&owners->mutex);
 }
 

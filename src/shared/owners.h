@@ -59,9 +59,6 @@ typedef struct ZkLockWork
 extern Size zklock_owners_shmem_size(void);
 extern void zklock_owners_shmem_init(void);
 
-/* Return the owner of this backend, until its exit. */
-extern ZkLockOwner *zklock_owners_me(void);
-
 /* This backend exits: charge its unfinished locks to its role. */
 extern void zklock_owners_pass_to_role(void);
 
