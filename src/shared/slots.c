@@ -176,7 +176,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 
 	/*
 	 * It may have a place in the gate from an attempt in a session that has
-	 * ended.  That place must not be granted as well.
+	 * ended.  Leave it, so that it is not granted, too.
 	 */
 	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_turn, NULL))
 		gate_changed(entry);
@@ -938,8 +938,7 @@ expire_gate(ZkLockEntry *entry, uint32 generation)
  * Backends go on meanwhile.  An entry is expired with each of its claims, since
  * a loop over the claims may miss one: it can be freed before the loop reaches
  * it, while a new claim enters the same entry at an index that the loop has
- * passed.  What is missed nevertheless is found by its generation, see
- * is_former().
+ * passed.  is_former() finds what this has missed.
  */
 void
 zklock_slots_expire(uint32 generation)

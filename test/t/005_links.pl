@@ -122,8 +122,8 @@ is(look_at_link('README.md', 'docs/nowhere.md'),
 is(look_at_link('README.md', '.github/workflows/test.yml'),
 	'README.md: .github/workflows/test.yml: archives leave out .github/workflows/test.yml',
 	'a file that archives leave out is found');
-is(look_at_link('docs/security.md', '../README.md#limit'),
-	'docs/security.md: ../README.md#limit: no such heading', 'a missing heading is found');
+is(look_at_link('docs/security.md', 'reference.md#setting'),
+	'docs/security.md: reference.md#setting: no such heading', 'a missing heading is found');
 is(look_at_link('docs/security.md', '../README.md#one-session-per-server'),
 	undef, 'an existing heading is accepted');
 

@@ -135,7 +135,7 @@ like($zk->get("/shop/late/${\ ($zk->children('/shop/late'))[0]}")->{data},
 # setting, or does not check it.
 my $hasty_node = fresh_node('hasty');
 my $hasty = ZkTest->new($hasty_node);
-my ($until) = $section =~ /PostgreSQL up to version (\d+)\s+refuses/;
+my ($until) = slurp_file("$FindBin::RealBin/../../docs/reference.md") =~ /PostgreSQL\s+up\s+to\s+version\s+(\d+)\s+refuses/;
 my $unchecked = $hasty->query('SHOW server_version_num') >= 10000 * ($until + 1);
 like($hasty->query(q(ALTER SYSTEM SET zklock.hosts = 'nohost')),
 	$unchecked ? qr/^$/ : qr/^ERROR:  42704: /,
