@@ -360,7 +360,7 @@ play(int seconds, int patience)
 	for (uint64_t round = 0;
 		 shim_threads_nfailures() == 0 &&
 		 (shim_now() - begin < length ||
-		  (shim_now() - begin < 6 * length && !is_all_reached())); round++)
+		  (shim_now() - begin < 30 * length && !is_all_reached())); round++)
 		play_round(round, patience);
 	exit(shim_threads_nfailures() > 0);
 }
