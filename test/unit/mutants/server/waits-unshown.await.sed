@@ -1,3 +1,3 @@
-# Seed 28
+# Seed 350
 # Waits are not shown.
 s/^\t\tzklock_claims_wait(attempt->claim, attempt->whole);/\t\t(void) attempt;/
