@@ -25,6 +25,7 @@ class JdbcTrial {
     static final BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
     static Connection connection;
     static int tries;
+    static int deadlocks;
 
     /** The first column of the first row, or the SQLSTATE of the error. */
     static String value(String sql, Parameters parameters) throws SQLException {
@@ -61,6 +62,12 @@ class JdbcTrial {
         }
     }
 
+    static void failOnce() throws SQLException {
+        if (deadlocks++ == 0) {
+            execute("DO $$ BEGIN RAISE deadlock_detected; END $$");
+        }
+    }
+
     public static void main(String[] args) throws SQLException {
         String two = "SELECT zk_lock_acquire(?, ?)";
 
@@ -71,6 +78,8 @@ class JdbcTrial {
 
         Shop.inTransaction(connection, JdbcTrial::sellSlowly);
         System.out.println("tries: " + tries);
+        Shop.inTransaction(connection, JdbcTrial::failOnce);
+        System.out.println("deadlocks: " + deadlocks);
 
         try {
             Shop.inTransaction(connection, () -> Shop.sell(connection, 7, "0"));

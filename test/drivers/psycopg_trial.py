@@ -16,6 +16,7 @@ from shop import in_transaction, sell
 
 connection = psycopg.connect(sys.argv[1])
 tries = 0
+deadlocks = 0
 
 
 def say(name, value):
@@ -74,12 +75,21 @@ def sell_slowly():
     sys.stdin.readline()
 
 
+def fail_once():
+    global deadlocks
+    deadlocks += 1
+    if deadlocks == 1:
+        connection.execute("DO $$ BEGIN RAISE deadlock_detected; END $$")
+
+
 in_transaction(connection, lambda: sell(connection, 42))
 say("locks", value("SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()"))
 connection.commit()
 
 in_transaction(connection, sell_slowly)
 say("tries", tries)
+in_transaction(connection, fail_once)
+say("deadlocks", deadlocks)
 
 at_once = timedelta(0)
 say("busy", state(lambda: in_transaction(connection, lambda: sell(connection, 7, at_once))))

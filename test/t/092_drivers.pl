@@ -121,6 +121,7 @@ append_to_file("$tmp/shop.py", snippet('python'));
 		{
 			locks => '0',
 			tries => '2',
+			deadlocks => '2',
 			busy => '55P03 LockNotAvailable False',
 			typed => 'True',
 			none => 'True',
@@ -151,6 +152,7 @@ is_deeply(
 	{
 		locks => '0',
 		tries => '2',
+		deadlocks => '2',
 		busy => '55P03',
 		strings => '42883',
 		interval => 't',
