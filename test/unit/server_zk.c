@@ -181,6 +181,8 @@ static int64_t owners[1 << 16]; /* of each node that was ever made, by its
 static int64_t refused_until[SERVER_MAX_PLACES];
 static bool refused_new[SERVER_MAX_PLACES]; /* the last one never had a
 											 * connection */
+static ZkLockNode *freed;		/* in this schedule, so that their use is
+								 * noticed */
 static bool reaped;				/* are containers new whose numbers were used
 								 * before? */
 
@@ -196,6 +198,13 @@ server_zk_reset(void)
 		if (clients[i].used)
 			free_client(&clients[i]);
 	max_client = 0;
+	while (freed != NULL)
+	{
+		ZkLockNode *node = freed;
+
+		freed = node->next;
+		free(node);
+	}
 	free_messages();
 	for (int i = 0; i < max_node; i++)
 		nodes[i].used = false;
@@ -596,7 +605,9 @@ free_node(ZkLockNode *node)
 		link = &(*link)->next;
 	*link = node->next;
 	node->client->used_at = sim.now;
-	free(node);
+	node->client = NULL;
+	node->next = freed;
+	freed = node;
 }
 
 /* A request has ended, one way or the other. */
@@ -1721,6 +1732,15 @@ check_caller(const ZkLockClient *c)
 		shim_sleep(sim_random(1000));
 }
 
+/* It belongs to a session that is closed, and the client has freed it. */
+static bool
+is_freed(const ZkLockNode *node)
+{
+	if (node->client == NULL)
+		shim_fail("a node is used that is freed");
+	return node->client == NULL;
+}
+
 /* A request of a backend has no memory. */
 static bool
 is_out_of_memory(const ZkLockClient *c)
@@ -2035,6 +2055,8 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 {
 	Request    *r;
 
+	if (is_freed(node))
+		return false;
 	if (is_out_of_memory(node->client))
 		return false;
 	r = ask(node->client, OP_CONFIRM, "", tag);
@@ -2072,6 +2094,8 @@ zklock_zkclient_all_revocations(ZkLockClient *c)
 void
 zklock_zkclient_delete(ZkLockNode *node)
 {
+	if (is_freed(node))
+		return;
 	check_caller(node->client);
 	node->deleting = true;
 	pump(node->client);
