@@ -241,6 +241,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.raise_no_answer = zklock_diagnosis_raise_no_answer,
 	.identity = zklock_session_identity,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
+	.disconnect_on_loss = zklock_session_disconnect_on_loss,
 	.commit = commit,
 	.begin = begin_attempt,
 	.wait = wait_for_attempts,

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "backend/cancel.h"
+#include "backend/disconnect.h"
 #include "backend/lease.h"
 #include "backend/revoke.h"
 #include "backend/sessionroutine.h"
@@ -94,6 +95,7 @@ zklock_cancel_resume(void)
 {
 	bool		was_on = watching;
 
+	zklock_disconnect_resume();
 	if (!update_cancel_on_loss() || was_on)
 		return;
 	zklock_session_routine->refresh();
@@ -142,8 +144,11 @@ zklock_cancel_release(ZkLockHold *hold)
 	bool		watched = watching && hold->granted;
 	bool		is_last;
 
+	zklock_disconnect_release(hold);
 	zklock_locktable_ungrant(hold);
 	is_last = zklock_locktable_first_granted() == NULL;
+	if (is_last)
+		zklock_disconnect_pause();
 
 	/* The remaining locks show the end of the session as well. */
 	if (!watched || (!is_last && !hold->revocable &&
@@ -184,6 +189,7 @@ zklock_cancel_pause(void)
 {
 	ZkLockHold *hold = zklock_locktable_first_granted();
 
+	zklock_disconnect_pause();
 	pause_cancel_on_loss();
 	if (!QueryCancelPending)
 	{

@@ -11,6 +11,7 @@
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/sessionroutine.h"
+#include "common/clientsocket.h"
 #include "common/clock.h"
 #include "common/guc.h"
 #include "replication/syncrep.h"
@@ -105,6 +106,8 @@ static void
 raise_loss(const ZkLockHold *hold, const char *detail)
 {
 	loss_raised = true;
+	if (zklock_lease_is_doubtful(hold))
+		zklock_clientsocket_shut();
 	zklock_claims_lost(hold->claim);
 	zklock_stats_add(ZKLOCK_LOSSES, 1);
 	zklock_errors_lock_lost(hold->key.path, detail);

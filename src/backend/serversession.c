@@ -540,6 +540,7 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.raise_no_answer = raise_no_answer,
 	.identity = identity,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
+	.disconnect_on_loss = zklock_sessionstate_disconnect_on_loss,
 	.commit = zklock_sessionstate_commit,
 	.begin = begin_attempt,
 	.wait = wait_for_attempts,

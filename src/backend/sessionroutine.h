@@ -88,6 +88,9 @@ typedef struct ZkLockSessionRoutine
 	/* See zklock_session_cancel_on_loss(). */
 	void		(*cancel_on_loss) (bool on);
 
+	/* See zklock_session_disconnect_on_loss(). */
+	void		(*disconnect_on_loss) (bool on);
+
 	/*
 	 * A commit that relies on locks begins or has ended.  In between, no
 	 * process may close the session on purpose.  Raises nothing.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zkcore.c
- *	  The client's state, its messages and its signal on loss.
+ *	  The client's state, its messages and its signals on loss.
  *	  See zkclient.h and zkcore.h.
  *
  *-------------------------------------------------------------------------
@@ -103,24 +103,24 @@ zklock_zkclient_is_gone(const ZkLockClientStatus *status)
  * timer of the kernel, because no thread runs regularly.
  */
 static void
-set_timer(ZkLockClient *client, int64_t at)
+set_timer(ZkLockClient *client, ZkLockSignal signal, int64_t at)
 {
 	struct itimerspec when = {
 		.it_value = {at / 1000000000, at % 1000000000}
 	};
 
-	timer_settime(client->timer, TIMER_ABSTIME, &when, NULL);
+	timer_settime(client->timers[signal], TIMER_ABSTIME, &when, NULL);
 }
 
 void
-zklock_zkclient_signal_on_loss(ZkLockClient *client, bool on)
+zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool on)
 {
 	const ZkLockClientStatus *status = &client->status;
 
 	pthread_mutex_lock(&client->mutex);
-	client->signal_on_loss = on;
+	client->signal_on_loss[signal] = on;
 	if (status->lost != 0)
-		set_timer(client, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
+		set_timer(client, signal, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
 				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
 
 	/* A pending signal is delivered at the end of any system call. */
@@ -134,10 +134,10 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, bool on)
 void
 zklock_zkcore_send_signal(ZkLockClient *client)
 {
-	if (!client->signal_on_loss)
+	if (!client->signal_on_loss[ZKLOCK_SIGNAL_CANCEL])
 		return;
 	client->signal_sent = true;
-	kill(getpid(), client->loss_signal);
+	kill(getpid(), client->signals[ZKLOCK_SIGNAL_CANCEL]);
 }
 
 bool
@@ -177,9 +177,10 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	else if (status->lost == 0)
 		status->lost = zklock_clock_now();
 
-	if (client->signal_on_loss)
-		set_timer(client, zklock_zkclient_is_final(state) ? 1 :
-				  status->lost == 0 ? 0 : gone_at(status));
+	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+		if (client->signal_on_loss[signal])
+			set_timer(client, signal, zklock_zkclient_is_final(state) ? 1 :
+					  status->lost == 0 ? 0 : gone_at(status));
 }
 
 void

@@ -102,10 +102,11 @@ struct ZkLockClient
 	int64_t		connected_at;
 	int64_t		connect_until;	/* deadline of the first connection */
 
-	timer_t		timer;			/* sends the signal after a loss */
-	int			loss_signal;
-	bool		signal_on_loss; /* is the signal turned on? */
-	bool		signal_sent;	/* did we send it ourselves while it was on? */
+	int			signals[ZKLOCK_N_SIGNALS];
+	timer_t		timers[ZKLOCK_N_SIGNALS];	/* send the signals after a loss */
+	bool		signal_on_loss[ZKLOCK_N_SIGNALS];	/* is the signal turned on? */
+	bool		signal_sent;	/* did we send ZKLOCK_SIGNAL_CANCEL ourselves while
+								 * it was on? */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;
@@ -156,7 +157,7 @@ zklock_list_insert_before(ZkLockLink *where, ZkLockLink *link)
 	where->prev = link;
 }
 
-/* Set the state, and the timer of the signal.  The caller holds the mutex. */
+/* Set the state, and the timers of the signals.  The caller holds the mutex. */
 extern void zklock_zkcore_set_state(ZkLockClient *client,
 									ZkLockClientState state);
 
@@ -174,7 +175,7 @@ extern struct timespec zklock_zkcore_after_ms(int ms);
 /* Wake up the caller, because there is a new message or state. */
 extern void zklock_zkcore_wake(ZkLockClient *client);
 
-/* Send the signal now, if it is turned on.  The caller holds the mutex. */
+/* Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on.  The caller holds the mutex. */
 extern void zklock_zkcore_send_signal(ZkLockClient *client);
 
 /* Queue a message for the caller, and wake it up. */

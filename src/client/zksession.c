@@ -306,9 +306,35 @@ open_client(void *arg)
 }
 
 static void
+delete_timers(ZkLockClient *client, int n)
+{
+	while (n-- > 0)
+		timer_delete(client->timers[n]);
+}
+
+static bool
+create_timers(ZkLockClient *client)
+{
+	for (int i = 0; i < ZKLOCK_N_SIGNALS; i++)
+	{
+		struct sigevent event = {
+			.sigev_notify = SIGEV_SIGNAL,
+			.sigev_signo = client->signals[i]
+		};
+
+		if (timer_create(CLOCK_BOOTTIME, &event, &client->timers[i]) != 0)
+		{
+			delete_timers(client, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
 free_client(ZkLockClient *client)
 {
-	timer_delete(client->timer);
+	delete_timers(client, ZKLOCK_N_SIGNALS);
 	pthread_cond_destroy(&client->closing_cond);
 	pthread_cond_destroy(&client->changed_cond);
 	pthread_mutex_destroy(&client->mutex);
@@ -322,15 +348,12 @@ ZkLockClient *
 zklock_zkclient_open(const ZkLockClientConfig *config)
 {
 	ZkLockClient *client = calloc(1, sizeof(ZkLockClient));
-	struct sigevent event = {
-		.sigev_notify = SIGEV_SIGNAL,
-		.sigev_signo = config->loss_signal
-	};
 	pthread_condattr_t attr;
 
 	if (client == NULL)
 		return NULL;
-	if (timer_create(CLOCK_BOOTTIME, &event, &client->timer) != 0)
+	memcpy(client->signals, config->signals, sizeof(client->signals));
+	if (!create_timers(client))
 	{
 		free(client);
 		return NULL;
@@ -350,7 +373,6 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
-	client->loss_signal = config->loss_signal;
 	client->session_timeout = config->session_timeout;
 	client->resumed = config->former != NULL;
 	if (client->resumed)
@@ -444,7 +466,8 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	struct timespec until = zklock_zkcore_after_ms(wait_ms);
 	bool		opened;
 
-	zklock_zkclient_signal_on_loss(client, false);
+	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+		zklock_zkclient_signal_on_loss(client, signal, false);
 	pthread_mutex_lock(&client->mutex);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);

@@ -34,6 +34,7 @@ bool		zklock_guc_deadlock_detection;
 
 /* PostgreSQL requires that the variables of enums contain their defaults. */
 int			zklock_guc_confirm_commit = ZKLOCK_CONFIRM_LEASE;
+int			zklock_guc_on_loss = ZKLOCK_ON_LOSS_CANCEL;
 int			zklock_guc_log_level = LOG;
 
 int			zklock_guc_session_mode = ZKLOCK_SESSION_BACKEND;
@@ -86,6 +87,12 @@ static const struct config_enum_entry confirm_options[] = {
 	{"off", ZKLOCK_CONFIRM_OFF, false},
 	{"lease", ZKLOCK_CONFIRM_LEASE, false},
 	{"always", ZKLOCK_CONFIRM_ALWAYS, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry on_loss_options[] = {
+	{"cancel", ZKLOCK_ON_LOSS_CANCEL, false},
+	{"disconnect", ZKLOCK_ON_LOSS_DISCONNECT, false},
 	{NULL, 0, false}
 };
 
@@ -476,6 +483,13 @@ zklock_guc_init(void)
 							   &advisory_path, "",
 							   PGC_SUSET, 0,
 							   check_parent, NULL, NULL);
+	DefineCustomEnumVariable("zklock.on_loss",
+							 "What the loss of a lock ends.",
+							 "\"cancel\" ends the running statement; \"disconnect\" also the connection, even if it is idle.",
+							 &zklock_guc_on_loss, ZKLOCK_ON_LOSS_CANCEL,
+							 on_loss_options,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("zklock.log_level",
 							 "Message level of lost connections and of what the ZooKeeper client library logs.",
 							 NULL,

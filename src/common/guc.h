@@ -33,6 +33,12 @@ typedef enum ZkLockAdvisoryLocks
 	ZKLOCK_ADVISORY_CLUSTER		/* in ZooKeeper */
 } ZkLockAdvisoryLocks;
 
+typedef enum ZkLockOnLoss
+{
+	ZKLOCK_ON_LOSS_CANCEL,
+	ZKLOCK_ON_LOSS_DISCONNECT
+} ZkLockOnLoss;
+
 extern char *zklock_guc_hosts;
 extern char *zklock_guc_auth;	/* takes precedence over zklock_guc_auth_file */
 extern char *zklock_guc_auth_file;
@@ -46,6 +52,7 @@ extern int	zklock_guc_default_scope;	/* number of the label of
 extern bool zklock_guc_revocable;
 extern bool zklock_guc_deadlock_detection;
 extern int	zklock_guc_confirm_commit;	/* a ZkLockConfirmCommit */
+extern int	zklock_guc_on_loss; /* a ZkLockOnLoss */
 extern int	zklock_guc_log_level;	/* an elevel */
 extern int	zklock_guc_session_mode;	/* a ZkLockSessionMode */
 

@@ -14,6 +14,7 @@
 
 #include "client/zklog.h"
 #include "common/authfile.h"
+#include "common/clientsocket.h"
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
@@ -32,6 +33,9 @@
  * are released later.
  */
 #define CLOSE_TIMEOUT_MS 2000
+
+/* PostgreSQL uses none of the real-time signals. */
+#define DISCONNECT_SIGNAL SIGRTMIN
 
 /* Time without a connection after which the servers are probed. */
 #define DIAGNOSE_AFTER_MS 1000
@@ -217,6 +221,15 @@ reserve_fds(int n)
 	}
 }
 
+static void
+disconnect_client(ZKLOCK_SIGNAL_ARGS)
+{
+	int			before = errno;
+
+	zklock_clientsocket_shut();
+	errno = before;
+}
+
 /*
  * Everything that may fail precedes the first session.  Each step can be
  * repeated after an error in a later one.
@@ -249,6 +262,7 @@ prepare_to_wait(void)
 		AddWaitEventToSet(set, WL_SOCKET_READABLE, wake_fd, NULL, NULL);
 		wait_set = set;
 		on_proc_exit(close_at_exit, 0);
+		pqsignal(DISCONNECT_SIGNAL, disconnect_client);
 	}
 }
 
@@ -285,7 +299,8 @@ begin_session(const ZkLockIdentity *former)
 	config.connect_timeout = zklock_guc_connect_timeout;
 	config.idle_timeout = begun_idle_timeout;
 	config.wake_fd = wake_fd;
-	config.loss_signal = SIGINT;	/* as for pg_cancel_backend() */
+	config.signals[ZKLOCK_SIGNAL_CANCEL] = SIGINT;	/* as for pg_cancel_backend() */
+	config.signals[ZKLOCK_SIGNAL_DISCONNECT] = DISCONNECT_SIGNAL;
 	config.former = former;
 
 	reserve_fds(ZKLOCK_CLIENT_FDS);
@@ -368,7 +383,14 @@ void
 zklock_session_cancel_on_loss(bool on)
 {
 	if (client != NULL)
-		zklock_zkclient_signal_on_loss(client, on);
+		zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_CANCEL, on);
+}
+
+void
+zklock_session_disconnect_on_loss(bool on)
+{
+	if (client != NULL)
+		zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_DISCONNECT, on);
 }
 
 bool

@@ -132,6 +132,11 @@ extern int64 zklock_session_lease(void);
 extern void zklock_session_cancel_on_loss(bool on);
 
 /*
+ * The same for a call of zklock_clientsocket_shut(), whether or not a statement runs.
+ */
+extern void zklock_session_disconnect_on_loss(bool on);
+
+/*
  * A new requester for the tags of requests.  Each call returns another number
  * during the life of the process, so a late reply never matches a later
  * request.  A test uses a larger step, to simulate many calls between two of

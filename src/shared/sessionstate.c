@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "common/clientsocket.h"
 #include "common/compat.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -21,15 +22,15 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
-#define CANCEL_SIGNAL SIGUSR2
+#define LOSS_SIGNAL SIGUSR2
 
-/* The states of a backend's cancel on loss */
+/* The states of a backend's cancel on loss, and of its disconnect on loss */
 enum
 {
-	CANCEL_OFF,
-	CANCEL_ON,
-	CANCEL_SENT,				/* the worker has requested a cancellation */
-	CANCEL_DONE					/* the backend has cancelled the statement */
+	SIGNAL_OFF,
+	SIGNAL_ON,
+	SIGNAL_SENT,				/* the worker has requested it */
+	SIGNAL_DONE					/* the backend has done it */
 };
 
 /* The state of one backend */
@@ -38,6 +39,7 @@ typedef struct PerBackend
 	pg_atomic_uint32 committing;	/* generation that its commit relies on,
 									 * or 0 */
 	pg_atomic_uint32 cancel_on_loss;
+	pg_atomic_uint32 disconnect_on_loss;
 	pg_atomic_uint32 listening;
 	pg_atomic_uint32 revocations;	/* revocations of its locks */
 	volatile int pid;			/* read without a lock; a late reader may see
@@ -93,7 +95,8 @@ zklock_sessionstate_shmem_init(void)
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
 		pg_atomic_init_u32(&shared->backend[i].committing, 0);
-		pg_atomic_init_u32(&shared->backend[i].cancel_on_loss, CANCEL_OFF);
+		pg_atomic_init_u32(&shared->backend[i].cancel_on_loss, SIGNAL_OFF);
+		pg_atomic_init_u32(&shared->backend[i].disconnect_on_loss, SIGNAL_OFF);
 		pg_atomic_init_u32(&shared->backend[i].listening, 0);
 		pg_atomic_init_u32(&shared->backend[i].revocations, 0);
 	}
@@ -123,6 +126,7 @@ reset_backend(int code, Datum arg)
 
 	/* Another process may soon have the number of this one. */
 	zklock_sessionstate_cancel_on_loss(false);
+	zklock_sessionstate_disconnect_on_loss(false);
 	signalled = NULL;
 }
 
@@ -138,6 +142,15 @@ cancel_backends(void)
 	SetLatch(MyLatch);
 }
 
+/* Has the worker requested something?  Then it is done now. */
+static bool
+take_request(pg_atomic_uint32 *state)
+{
+	uint32		sent = SIGNAL_SENT;
+
+	return pg_atomic_compare_exchange_u32(state, &sent, SIGNAL_DONE);
+}
+
 /*
  * The handler only reads the backend's cancel on loss, so a late signal has no
  * effect.  SIGINT would cancel whichever statement runs when it arrives.  Then
@@ -148,11 +161,11 @@ static void
 on_signal(ZKLOCK_SIGNAL_ARGS)
 {
 	int			before = errno;
-	uint32		sent = CANCEL_SENT;
 
-	if (signalled != NULL &&
-		pg_atomic_compare_exchange_u32(&signalled->cancel_on_loss, &sent, CANCEL_DONE))
+	if (signalled != NULL && take_request(&signalled->cancel_on_loss))
 		cancel_backends();
+	if (signalled != NULL && take_request(&signalled->disconnect_on_loss))
+		zklock_clientsocket_shut();
 	errno = before;
 }
 
@@ -168,7 +181,7 @@ zklock_sessionstate_can_signal(void)
 {
 	struct sigaction present;
 
-	return registered || sigaction(CANCEL_SIGNAL, NULL, &present) != 0 ||
+	return registered || sigaction(LOSS_SIGNAL, NULL, &present) != 0 ||
 		present.sa_handler == SIG_IGN || present.sa_handler == SIG_DFL;
 }
 
@@ -187,7 +200,7 @@ use_backend(void)
 		registered = true;
 		backend->pid = MyProcPid;
 		signalled = backend;
-		pqsignal(CANCEL_SIGNAL, on_signal);
+		pqsignal(LOSS_SIGNAL, on_signal);
 	}
 	return backend;
 }
@@ -325,17 +338,39 @@ zklock_sessionstate_cancel_on_loss(bool on)
 	 * the pid.  Do not wait for a signal that has not arrived yet.
 	 */
 	if (pg_atomic_exchange_u32(&backend->cancel_on_loss,
-							   on ? CANCEL_ON : CANCEL_OFF) == CANCEL_SENT)
+							   on ? SIGNAL_ON : SIGNAL_OFF) == SIGNAL_SENT)
 		cancel_backends();
 }
 
-static void
-send_cancel(PerBackend *backend)
+/* A request that is not handled yet has no effect any more. */
+void
+zklock_sessionstate_disconnect_on_loss(bool on)
 {
-	uint32		on = CANCEL_ON;
+	pg_atomic_exchange_u32(&use_backend()->disconnect_on_loss,
+						   on ? SIGNAL_ON : SIGNAL_OFF);
+}
 
-	if (pg_atomic_compare_exchange_u32(&backend->cancel_on_loss, &on, CANCEL_SENT))
-		kill(backend->pid, CANCEL_SIGNAL);
+static void
+send_request(PerBackend *backend, pg_atomic_uint32 *state)
+{
+	uint32		on = SIGNAL_ON;
+
+	if (pg_atomic_compare_exchange_u32(state, &on, SIGNAL_SENT))
+		kill(backend->pid, LOSS_SIGNAL);
+}
+
+static void
+tell_lost(PerBackend *backend)
+{
+	send_request(backend, &backend->cancel_on_loss);
+	send_request(backend, &backend->disconnect_on_loss);
+}
+
+void
+zklock_sessionstate_lose(int procno)
+{
+	zklock_sessionstate_revoke(procno);
+	tell_lost(&shared->backend[procno]);
 }
 
 void
@@ -348,7 +383,7 @@ zklock_sessionstate_revoke(int procno)
 	 * afterwards.
 	 */
 	pg_atomic_fetch_add_u32(&backend->revocations, 1);
-	send_cancel(backend);
+	send_request(backend, &backend->cancel_on_loss);
 	zklock_sessionstate_wake(procno);
 }
 
@@ -376,7 +411,7 @@ zklock_sessionstate_end(void)
 	pg_atomic_write_u64(&shared->confirmed, 0);
 	pg_memory_barrier();
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
-		send_cancel(&shared->backend[i]);
+		tell_lost(&shared->backend[i]);
 	wake_listeners();
 	return over;
 }

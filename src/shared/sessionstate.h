@@ -116,6 +116,13 @@ extern void zklock_sessionstate_commit(bool begins);
 extern void zklock_sessionstate_cancel_on_loss(bool on);
 
 /*
+ * While this is on, the end of the generation has this backend call
+ * zklock_clientsocket_shut(), and so does zklock_sessionstate_lose().  After turning it
+ * on, the caller sees all earlier changes.
+ */
+extern void zklock_sessionstate_disconnect_on_loss(bool on);
+
+/*
  * Return how often locks of this backend, or of an earlier one with its
  * number, were revoked.
  */
@@ -169,6 +176,9 @@ extern uint32 zklock_sessionstate_end(void);
  * cancel on loss is on, and set its latch.
  */
 extern void zklock_sessionstate_revoke(int procno);
+
+/* The node of a lock of a backend was deleted: the same, and disconnect on loss. */
+extern void zklock_sessionstate_lose(int procno);
 
 /* Is a commit under way that relies on this generation, or an earlier one? */
 extern bool zklock_sessionstate_is_committing(uint32 generation);

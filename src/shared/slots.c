@@ -727,7 +727,7 @@ static void
 tell_deleted(ZkLockClaim *claim)
 {
 	claim->node_deleted = true;
-	zklock_sessionstate_revoke(claim->procno);
+	zklock_sessionstate_lose(claim->procno);
 }
 
 /* The same at a gate, where others wait who have not lost anything. */

@@ -19,7 +19,7 @@ my $top = "$FindBin::RealBin/../..";
 # Arguments of these calls are advice, descriptions of settings, or no
 # messages.
 my $silent_calls =
-  qr/^(?:errhint|GUC_check_errhint|DefineCustom\w+|ShmemInit\w+|hash_create|AllocSetContextCreate|ResourceOwner\w+)$/;
+  qr/^(?:errhint|GUC_check_errhint|DefineCustom\w+|ShmemInit\w+|hash_create|AllocSetContextCreate|ResourceOwner\w+|StaticAssertDecl)$/;
 
 # Literals that need no entry: advice that is chosen before ereport(), names of
 # things, and fragments of messages that have an entry.

@@ -1849,8 +1849,10 @@ zklock_zkclient_free(ZkLockMessage *message)
 
 /* What was sent before has arrived when this returns. */
 void
-zklock_zkclient_signal_on_loss(ZkLockClient *c, bool on)
+zklock_zkclient_signal_on_loss(ZkLockClient *c, ZkLockSignal signal, bool on)
 {
+	if (signal != ZKLOCK_SIGNAL_CANCEL)
+		return;
 	c->signals = on;
 	await_end(c);
 	shim_point();

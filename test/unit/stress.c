@@ -165,7 +165,7 @@ open_client(Worker *w, int idle_timeout)
 		.auth = "",
 		.acl = "world:anyone:cdrwa",
 		.wake_fd = w->wake_fd,
-		.loss_signal = SIGINT
+		.signals = {SIGINT, SIGRTMIN}
 	};
 
 	w->asked = 0;

@@ -15,6 +15,7 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "backend/deadlock_pgwaits.h"
+#include "backend/disconnect.h"
 #include "backend/nodedata.h"
 #include "client/zklog.h"
 #include "client/zkprobe.h"
@@ -130,6 +131,21 @@ SetConfigOption(const char *name, const char *value, GucContext context,
 		return;
 	zklock_guc_idle_session_timeout = atoi(value);
 	is_idle_timeout_set = true;
+}
+
+void
+zklock_disconnect_resume(void)
+{
+}
+
+void
+zklock_disconnect_pause(void)
+{
+}
+
+void
+zklock_disconnect_release(const ZkLockHold *hold)
+{
 }
 
 /*

@@ -39,7 +39,7 @@
 
 #define STACK_SIZE (256 * 1024)
 #define MAX_AREAS 64
-#define MAX_SIGNALS 32
+#define MAX_SIGNALS 64
 #define RED_ZONE 64
 #define RED 0xA5
 #define MAX_POINTS 3000000
@@ -89,7 +89,7 @@ typedef struct Process
 	int64_t		stopped_until;
 	int64_t		timer;			/* 0: none */
 	int			timer_signal;
-	uint32_t	signals;		/* a bit for each that has not been handled
+	uint64_t	signals;		/* a bit for each that has not been handled
 								 * yet */
 	void		(*handler[MAX_SIGNALS]) (int signal);
 	bool		handles;
@@ -504,9 +504,9 @@ handle_signals(Process *p)
 	p->handles = true;
 	for (int i = 0; p->signals != 0 && i < MAX_SIGNALS; i++)
 	{
-		if ((p->signals & (1U << i)) == 0)
+		if ((p->signals & (UINT64_C(1) << i)) == 0)
 			continue;
-		p->signals &= ~(1U << i);
+		p->signals &= ~(UINT64_C(1) << i);
 		if (p->handler[i] != NULL)
 			p->handler[i] (i);
 	}
@@ -594,7 +594,7 @@ fire_timers(void)
 		if (p->state == ABSENT || p->timer == 0 || p->timer > sim.now)
 			continue;
 		p->timer = 0;
-		p->signals |= 1U << p->timer_signal;
+		p->signals |= UINT64_C(1) << p->timer_signal;
 	}
 }
 
@@ -752,7 +752,7 @@ shim_scheduler_signal(int process, int signal)
 {
 	if (processes[process].state == ABSENT)
 		return false;
-	processes[process].signals |= 1U << signal;
+	processes[process].signals |= UINT64_C(1) << signal;
 	return true;
 }
 
@@ -1191,6 +1191,8 @@ shim_unblock_signals(void)
 void
 shim_on_signal(int signal, void (*handler) (int signal))
 {
+	if (signal >= MAX_SIGNALS)
+		shim_fail("it handles signal %d", signal);
 	current->handler[signal] = handler;
 }
 

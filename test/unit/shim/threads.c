@@ -35,7 +35,7 @@ extern void __tsan_on_report(void *report);
 
 #define MAX_AREAS 16
 #define MAX_READ 64
-#define MAX_SIGNALS 32
+#define MAX_SIGNALS 64
 
 typedef struct Area
 {
@@ -49,7 +49,7 @@ typedef struct Process
 	pthread_cond_t news;
 	bool		latch;
 	int			pid;
-	uint32_t	signals;		/* a bit for each that has not been handled
+	uint64_t	signals;		/* a bit for each that has not been handled
 								 * yet */
 } Process;
 
@@ -257,7 +257,7 @@ is_signalled(void)
 static void
 handle_signals(void)
 {
-	uint32_t	signals;
+	uint64_t	signals;
 
 	if (!is_signalled())
 		return;
@@ -265,7 +265,7 @@ handle_signals(void)
 	signals = __atomic_exchange_n(&self.process->signals, 0, __ATOMIC_RELAXED);
 	for (int i = 0; i < MAX_SIGNALS; i++)
 	{
-		if ((signals & (1U << i)) != 0 && self.handler[i] != NULL)
+		if ((signals & (UINT64_C(1) << i)) != 0 && self.handler[i] != NULL)
 			self.handler[i] (i);
 	}
 	self.handles = false;
@@ -545,6 +545,8 @@ shim_wait_latch(int64_t ms)
 void
 shim_on_signal(int signal, void (*handler) (int signal))
 {
+	if (signal >= MAX_SIGNALS)
+		shim_fail("it handles signal %d", signal);
 	self.handler[signal] = handler;
 }
 
@@ -557,7 +559,7 @@ signal_if_it_is(Process *process, int pid, int signal)
 	found = __atomic_load_n(&process->pid, __ATOMIC_RELAXED) == pid;
 	if (found)
 	{
-		__atomic_fetch_or(&process->signals, 1U << signal, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&process->signals, UINT64_C(1) << signal, __ATOMIC_RELAXED);
 		pthread_cond_signal(&process->news);
 	}
 	unlock_process(process);

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * clientsocket.h
+ *	  Closes the connection of this backend's client, because a lock is lost.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CLIENTSOCKET_H
+#define ZKLOCK_CLIENTSOCKET_H
+
+/*
+ * If zklock.on_loss demands it, let the backend find that its client has
+ * disconnected when it next reads from it.  A process without a client is not
+ * affected.  For signal handlers.
+ */
+extern void zklock_clientsocket_shut(void);
+
+/* Has zklock_clientsocket_shut() done that? */
+extern bool zklock_clientsocket_is_shut(void);
+
+#endif							/* ZKLOCK_CLIENTSOCKET_H */
