@@ -7,14 +7,23 @@ use warnings;
 
 use Docs;
 use Test::More;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my ($a, $b) = map { new_node($_, $zk->hosts) } qw(a b);
+my ($a, $b) = map { new_node($_, $zk->hosts, shared_preload_libraries => 'zklock') } qw(a b);
+my $proxy = ZkProxy->new($zk->hosts);
 my @blocks = map { sql_blocks($_) } 'docs/recipes.md', 'docs/choosing.md';
 my %session = map { $_->[0] => ZkTest->new($_->[1]) }
-  [ a => $a ], [ b => $b ], [ c => $b ], [ 'the owner of the data' => $a ];
+  [ a => $a ], [ b => $b ], [ c => $b ], [ 'the owner of the data' => $a ],
+  [ 'the forgetful program' => $b ], [ 'the administrator of that server' => $b ];
+my %waits;    # names of sessions
+
+# The leader has a session of its own, which the test can end.
+$session{'the leader'} = ZkTest->new($a,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '2s');
 
 # The address that the page leaves to its readers
 for my $statement (map { @{ $_->{statements} } } @blocks)
@@ -35,8 +44,11 @@ sub wait_for_releases
 {
 	my $held = 0;
 
-	$held += $_->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()')
-	  for values %session;
+	for my $answer (map { $_->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()') }
+		values %session)
+	{
+		$held += $answer if $answer =~ /^\d+$/;    # the page ends one of them
+	}
 	wait_until('released locks are free',
 		sub { $zk->four_letter('mntr') =~ /^zk_ephemerals_count\t$held$/m });
 	return;
@@ -50,8 +62,20 @@ for my $block (@blocks)
 	ok(@{ $block->{statements} } > 0, "block for $block->{as} has statements");
 	for my $name (@names)
 	{
-		wait_for_releases();
-		run_documented($session{$name}, $_) for @{ $block->{statements} };
+		is($session{$name}->result, 't', 'a lock is waited for until now') if delete $waits{$name};
+		wait_for_releases() if !%waits;
+		for my $statement (@{ $block->{statements} })
+		{
+			my ($sql, $said) = @$statement;
+
+			run_documented($session{$name}, $statement) if $said ne 'waits';
+			next if $said ne 'waits';
+			$session{$name}->start($sql);
+			$waits{$name} = 1;
+			wait_until("waits: $sql",
+				sub { $session{'the owner of the data'}->query(
+						'SELECT count(*) FROM zk_lock_blockers') eq '1' });
+		}
 	}
 }
 
@@ -69,5 +93,14 @@ like($session{b}->query(q(BEGIN; SELECT 1; COMMIT)),
 	qr/^ERROR:  40001:/m, 'leader without a node gets an error');
 is($session{b}->query(q(SELECT zk_lock_acquire('/workers/mail', '5s', scope => 'session'))),
 	't', '... and can become the leader again');
+
+# The connection of the leader closes at once.
+$proxy->refuse;
+$proxy->cut;
+wait_until('the connection of the leader closes',
+	sub {
+		$session{'the owner of the data'}->query("SELECT count(*) FROM pg_stat_activity
+			WHERE pid = ${\ $session{'the leader'}->pid}") eq '0';
+	});
 
 done_testing();
