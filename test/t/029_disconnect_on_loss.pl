@@ -17,7 +17,8 @@ use ZkTest;
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my $certificate = PostgreSQL::Test::Utils::tempdir() . '/server';
-my %tls = system_log('openssl', qw(req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost),
+my %tls = check_pg_config('#define USE_OPENSSL 1') && system_log(
+	'openssl', qw(req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost),
 	'-keyout', "$certificate.key", '-out', "$certificate.crt") == 0
   ? (ssl => 'on', ssl_cert_file => "$certificate.crt", ssl_key_file => "$certificate.key") : ();
 chmod(0600, "$certificate.key") if %tls;
@@ -97,7 +98,8 @@ my $guard = sprintf($take, '%s', 'transaction');
 my @holders = (
 	[ 'on a Unix socket', $take ],
 	[ 'over TCP', $take, "host=127.0.0.1 port=$port dbname=postgres sslmode=disable" ],
-	%tls ? [ 'over TLS', $take, "host=127.0.0.1 port=$port dbname=postgres sslmode=require" ] : (),
+	%tls ? [ 'over TLS', $take,
+		"host=127.0.0.1 port=$port dbname=postgres sslmode=require sslcert=none sslrootcert=none" ] : (),
 	[ 'in a transaction', "BEGIN; $guard" ],
 	[ 'in a subtransaction', "BEGIN; SAVEPOINT s; $guard" ],
 	[ 'in a failed transaction', "$take; BEGIN; SELECT 1 / 0" ],
