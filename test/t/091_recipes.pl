@@ -68,8 +68,11 @@ for my $block (@blocks)
 		{
 			my ($sql, $said) = @$statement;
 
-			run_documented($session{$name}, $statement) if $said ne 'waits';
-			next if $said ne 'waits';
+			if ($said ne 'waits')
+			{
+				run_documented($session{$name}, $statement);
+				next;
+			}
 			$session{$name}->start($sql);
 			$waits{$name} = 1;
 			wait_until("waits: $sql",
