@@ -121,7 +121,8 @@ typedef struct ZkLockClientConfig
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
-	int			signals[ZKLOCK_N_SIGNALS];	/* what zklock_zkclient_signal_on_loss()
+	int			signals[ZKLOCK_N_SIGNALS];	/* what
+											 * zklock_zkclient_signal_on_loss()
 											 * sends */
 	const ZkLockIdentity *former;	/* session to resume, or NULL; it is not
 									 * given up, and is reported as expired

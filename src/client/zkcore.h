@@ -104,9 +104,10 @@ struct ZkLockClient
 
 	int			signals[ZKLOCK_N_SIGNALS];
 	timer_t		timers[ZKLOCK_N_SIGNALS];	/* send the signals after a loss */
-	bool		signal_on_loss[ZKLOCK_N_SIGNALS];	/* is the signal turned on? */
-	bool		signal_sent;	/* did we send ZKLOCK_SIGNAL_CANCEL ourselves while
-								 * it was on? */
+	bool		signal_on_loss[ZKLOCK_N_SIGNALS];	/* is the signal turned
+													 * on? */
+	bool		signal_sent;	/* did we send ZKLOCK_SIGNAL_CANCEL ourselves
+								 * while it was on? */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;
