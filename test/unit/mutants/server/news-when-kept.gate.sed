@@ -1,3 +1,3 @@
-# Seed 73
+# Seed 326
 # Who holds a lock is not told that another client has come.
 /^zklock_gate_rival/,/^}/s/gate->node.rival = true;//

@@ -1,3 +1,3 @@
-# Seed 326
+# Seed 4075
 # A kept node is granted though the session may be over.
 /^zklock_gate_regrant/,/^}/s/ || !terms->fit ||$/ ||/
