@@ -7,6 +7,10 @@
  * is gone, and as long as a request of another module needs it.  The functions
  * for the client's caller are in zkclient.h.
  *
+ * A deletion that cannot be sent, or is not answered, is sent again when the
+ * create has been answered, at the next connection, when there is memory, and
+ * before the session is closed.  The end of the session deletes the rest.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ZKNODE_H

@@ -229,7 +229,7 @@ check_acl(char **newval, void **extra, GucSource source)
  * connects.  Then the role would not be confined.
  */
 static bool
-check_parent(char **newval, void **extra, GucSource source)
+check_path_setting(char **newval, void **extra, GucSource source)
 {
 	const char *why;
 	char	   *ascii;
@@ -405,7 +405,7 @@ zklock_guc_init(void)
 							   "Empty: they may be anywhere.",
 							   &path_prefix, NULL,
 							   PGC_SUSET, 0,
-							   check_parent, NULL, NULL);
+							   check_path_setting, NULL, NULL);
 	DefineCustomIntVariable("zklock.max_locks_per_backend",
 							"How many locks a backend may hold and wait for at once.",
 							"Zero: as many as it likes.",
@@ -482,7 +482,7 @@ zklock_guc_init(void)
 							   "Empty: at /pg_advisory/ and the name of the database.",
 							   &advisory_path, "",
 							   PGC_SUSET, 0,
-							   check_parent, NULL, NULL);
+							   check_path_setting, NULL, NULL);
 	DefineCustomEnumVariable("zklock.on_loss",
 							 "What the loss of a lock ends.",
 							 "\"cancel\" ends the running statement; \"disconnect\" also the connection, even if it is idle.",

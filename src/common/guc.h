@@ -4,7 +4,11 @@
  *	  The settings, zklock.*
  *
  * Promises that every value has passed its check, so that a connect string,
- * credentials and an ACL can be passed to the client unchanged.
+ * credentials and an ACL can be passed to the client unchanged.  The rules are
+ * zklock_hosts_check(), zklock_authfile_check(), zklock_acl_check() and
+ * zklock_path_check_lock().  The path of a role or a database is accepted
+ * unchecked, and fails at each use; a file with credentials is checked when it is
+ * read.
  *
  *-------------------------------------------------------------------------
  */

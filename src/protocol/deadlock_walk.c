@@ -608,7 +608,7 @@ search_behind(ZkLockWalk *walk)
 
 /* The graph of the first pass is complete. */
 static void
-judge(ZkLockWalk *walk)
+judge_first_pass(ZkLockWalk *walk)
 {
 	bool		any = search_cycle(walk, walk->self->czxid, ZKLOCK_WALK_HOLDS) ||
 		search_behind(walk);
@@ -686,7 +686,7 @@ complete(ZkLockWalk *walk)
 			 child != NULL && walk->phase != OVER; child = child->next)
 			add_unnamed(walk, queue, child->name);
 	if (walk->phase != OVER)
-		judge(walk);
+		judge_first_pass(walk);
 }
 
 /* The cycle still stands: say whose records its members have. */

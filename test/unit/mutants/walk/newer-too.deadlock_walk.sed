@@ -1,3 +1,3 @@
 # Seed 8
 # A walk considers newer records.
-/^judge(/,/^}/ s/walk->self->czxid, ZKLOCK_WALK_HOLDS/INT64_MAX, ZKLOCK_WALK_HOLDS/
+/^judge_first_pass(/,/^}/ s/walk->self->czxid, ZKLOCK_WALK_HOLDS/INT64_MAX, ZKLOCK_WALK_HOLDS/

@@ -1,3 +1,3 @@
 # Seed 2
 # The second pass follows without a sync.
-/^judge(/,/^}/ s/walk->phase = SYNC;/walk->phase = READ_AGAIN;/
+/^judge_first_pass(/,/^}/ s/walk->phase = SYNC;/walk->phase = READ_AGAIN;/
