@@ -97,17 +97,19 @@ get_parent(size_t *len)
 	return parent;
 }
 
-/* Format a key.  Returns its length. */
-static int
+/* Format a key.  (In 13, pg_ltoa() does not return the length.) */
+static void
 print_key(const ZkLockAdvisoryKey *key, char *to)
 {
-	int			len;
-
 	if (key->objsubid == 1)
-		return pg_lltoa((int64) ((uint64) key->classid << 32 | key->objid), to);
-	len = pg_ltoa((int32) key->classid, to);
-	to[len++] = '.';
-	return len + pg_ltoa((int32) key->objid, to + len);
+	{
+		pg_lltoa((int64) ((uint64) key->classid << 32 | key->objid), to);
+		return;
+	}
+	pg_ltoa((int32) key->classid, to);
+	to += strlen(to);
+	*to++ = '.';
+	pg_ltoa((int32) key->objid, to);
 }
 
 void
