@@ -245,6 +245,13 @@ show(const ZkLockEvent *ev)
 		ev->request == recipe.nearest.request ? &recipe.nearest :
 		ev->request == recipe.lookahead.request ? &recipe.lookahead : NULL;
 
+	/*
+	 * Another attempt's watch has fired before ours was set: the reply shows
+	 * what changed.
+	 */
+	if (watch != NULL && !watch->is_set &&
+		(ev->kind == ZKLOCK_EV_CHANGED || ev->kind == ZKLOCK_EV_DELETED))
+		return;
 	if (ev->kind == ZKLOCK_EV_CONNECTED)
 		shown.lost = recipe.last_request;
 	else if (ev->kind == ZKLOCK_EV_CHANGED)
