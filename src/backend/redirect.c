@@ -20,6 +20,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "utils/builtins.h"
+#include "utils/formatting.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -54,11 +55,13 @@ plan(ZKLOCK_PLANNER_PARAMS)
 	return next_planner(ZKLOCK_PLANNER_ARGS);
 }
 
-/* Does a text name PostgreSQL's functions for advisory locks? */
+/* Does a text name PostgreSQL's functions for advisory locks, in any case? */
 static bool
 is_named_in(Datum body)
 {
-	return strstr(TextDatumGetCString(body), "advisory") != NULL;
+	const char *source = TextDatumGetCString(body);
+
+	return strstr(asc_tolower(source, strlen(source)), "advisory") != NULL;
 }
 
 /* Does the stored tree of a body have a call of one of these functions? */

@@ -319,13 +319,16 @@ zklock_guc_advisory_is_cluster(void)
 	return advisory_locks == ZKLOCK_ADVISORY_CLUSTER || is_refused(ADVISORY_LOCKS);
 }
 
-/* A plan has the functions of one value. */
+/*
+ * A plan has the functions of one value.  After a refused value, the same value
+ * from another source is another answer, too.
+ */
 static void
 assign_advisory_locks(int newval, void *extra)
 {
+	(void) newval;
 	(void) extra;
-	if (newval != advisory_locks)
-		ResetPlanCache();
+	ResetPlanCache();
 }
 
 const char *

@@ -23,7 +23,7 @@ my $node = new_node('main', $zk->hosts,
 	max_wal_senders => 4,
 	max_replication_slots => 4,
 	jit_above_cost => 0);
-my $version = $node->pg_version;
+my $version = int($node->safe_psql('postgres', 'SHOW server_version_num') / 10000);
 my $parallel = $version < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
 my $cluster = q(SET zklock.advisory_locks = 'cluster');
 my $server = q(SET zklock.advisory_locks = 'server');
@@ -59,6 +59,8 @@ sql(qq(
 		SET search_path = pg_catalog AS 'BEGIN RETURN pg_try_advisory_lock(k); END';
 	CREATE FUNCTION pretends(k bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
 		'BEGIN RETURN pg_try_advisory_lock(k); END';
+	CREATE FUNCTION argument(b boolean DEFAULT pg_try_advisory_lock(1)) RETURNS boolean
+		LANGUAGE plpgsql AS 'BEGIN RETURN b; END';
 	CREATE FUNCTION in_triggers() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN PERFORM pg_advisory_lock(1); RETURN NEW; END';
 	CREATE FUNCTION no_lock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
@@ -70,6 +72,8 @@ sql(qq(
 
 	CREATE FUNCTION inlined(k bigint) RETURNS boolean LANGUAGE sql AS
 		'SELECT pg_try_advisory_lock(k)';
+	CREATE FUNCTION in_capitals(k bigint) RETURNS boolean LANGUAGE sql AS
+		'SELECT PG_TRY_ADVISORY_LOCK(k)';
 	CREATE FUNCTION inlined_twice(k bigint) RETURNS boolean LANGUAGE sql AS 'SELECT inlined(k)';
 	CREATE FUNCTION stable_one(k bigint) RETURNS boolean LANGUAGE sql STABLE AS
 		'SELECT inlined(k)';
@@ -87,6 +91,7 @@ sql(qq(
 	CREATE VIEW view AS SELECT pg_try_advisory_lock(i) FROM one;
 	CREATE FUNCTION rows_of_view() RETURNS SETOF boolean LANGUAGE sql STABLE AS
 		'SELECT * FROM view';
+	CREATE TABLE parts (b boolean) PARTITION BY LIST (b);
 	CREATE TABLE with_rule (i int);
 	CREATE RULE rule AS ON INSERT TO with_rule DO ALSO SELECT pg_advisory_lock(NEW.i);
 	CREATE TABLE with_trigger (i int);
@@ -100,6 +105,9 @@ sql(qq(
 	CREATE DOMAIN with_lock AS int CHECK (pg_try_advisory_lock(value));
 	CREATE TABLE with_index (i int);
 	CREATE INDEX ON with_index (pretends(i));
+	CREATE TABLE analyzed (i int);
+	CREATE INDEX ON analyzed (pretends(i));
+	INSERT INTO analyzed VALUES (1);
 	CREATE TABLE with_generated (i int, b boolean GENERATED ALWAYS AS (pretends(i)) STORED);
 	CREATE TABLE with_policy (i int);
 	INSERT INTO with_policy VALUES (1);
@@ -200,6 +208,7 @@ my @ways = (
 	[ 'argument of CALL', "CALL takes($lock)", REFUSED ],
 
 	[ 'SQL function', 'SELECT inlined(1)' ],
+	[ 'SQL function in capitals', 'SELECT in_capitals(1)' ],
 	[ 'SQL function in FROM', 'SELECT * FROM inlined(1)' ],
 	[ 'SQL function in another', 'SELECT inlined_twice(1)' ],
 	[ 'stable SQL function', 'SELECT stable_one(1)' ],
@@ -217,12 +226,15 @@ my @ways = (
 	[ 'DEFAULT of COPY', "COPY with_default (i) FROM PROGRAM 'echo 1'", REFUSED ],
 	[ 'DEFAULT of ALTER TABLE', "ALTER TABLE one ADD b boolean DEFAULT $lock", REFUSED ],
 	[ 'USING of ALTER TABLE', "ALTER TABLE altered ALTER i TYPE int USING (CASE WHEN $lock THEN i END)", REFUSED ],
+	[ 'DEFAULT of an argument', 'SELECT argument()', REFUSED ],
+	[ 'bound of a partition', "CREATE TABLE part PARTITION OF parts FOR VALUES IN ($lock)", REFUSED ],
 	[ 'WHERE of COPY', "COPY one FROM PROGRAM 'echo 1' WHERE $lock", REFUSED ],
 	[ 'CHECK', 'INSERT INTO with_check VALUES (1)', REFUSED ],
 	[ 'domain', 'SELECT 1::with_lock', REFUSED ],
 	[ 'domain in PL/pgSQL', 'DO $$ DECLARE d with_lock := 1; BEGIN END $$', REFUSED ],
 	[ 'expression index', 'INSERT INTO with_index VALUES (1)' ],
 	[ 'build of an expression index', 'CREATE INDEX ON one (pretends(i))', RESTRICTED ],
+	[ 'ANALYZE of an expression index', 'ANALYZE analyzed', RESTRICTED ],
 	[ 'generated column', 'INSERT INTO with_generated VALUES (1)' ],
 	[ 'policy', 'SET LOCAL ROLE reader; SELECT * FROM with_policy' ],
 

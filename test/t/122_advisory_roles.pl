@@ -107,7 +107,8 @@ for my $setting ('zklock.advisory_locks=server', 'zklock.advisory_path=/mine')
 	local $ENV{PGUSER} = 'mallory';
 	local $ENV{PGOPTIONS} = "-c $setting";
 
-	$node->command_fails_like([ 'psql', '-X', '-d', 'postgres', '-c', $lock ],
+	command_fails_like(
+		[ 'psql', '-X', '-h', $node->host, '-p', $node->port, '-d', 'postgres', '-c', $lock ],
 		qr/permission denied to set parameter/, "... at a connect: $setting");
 }
 for my $statement ('RESET zklock.advisory_locks', 'RESET ALL', 'DISCARD ALL', 'SET LOCAL zklock.advisory_locks TO DEFAULT')
@@ -127,6 +128,17 @@ like(answer_to('shop', $lock),
 	qr/^ERROR:  22023: invalid value for parameter "zklock.advisory_locks"/,
 	'with an invalid value in a file, no advisory lock is taken');
 is(outcome(), '', '... neither on this server nor across servers');
+
+# A plan of that time does not outlive it, although the valid value is the default.
+my $planned = session_of('shop');
+$planned->query("PREPARE q AS $lock; EXECUTE q");
+$node->append_conf('postgresql.conf', q(zklock.advisory_locks = 'server'));
+$node->reload;
+wait_until('the value is valid', sub { $planned->query('SELECT pg_try_advisory_lock(2)') eq 't' });
+$planned->query('SELECT pg_advisory_unlock_all()');
+is($planned->query('EXECUTE q'), 't', 'a prepared statement takes its lock once the value is valid');
+is(outcome(), 'on this server', '... where the setting says');
+$planned->close;
 $node->append_conf('postgresql.conf', q(zklock.advisory_locks = 'cluster'));
 $node->restart;
 is(answer_to('shop', $lock), 't', '... until the value is valid');
