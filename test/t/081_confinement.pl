@@ -278,10 +278,10 @@ $refused->close;
 
 # The same of a role's prefix, also if the library is preloaded when the role connects.
 $node->safe_psql('postgres', q(ALTER ROLE plain SET zklock.path_prefix = '/plain/'));
-$preloaded->adjust_conf('postgresql.conf', 'shared_preload_libraries', q(''));
+$preloaded->append_conf('postgresql.conf', q(shared_preload_libraries = ''));
 $preloaded->restart;
 $preloaded->safe_psql('postgres', q(ALTER ROLE plain SET zklock.path_prefix = '/plain/'));
-$preloaded->adjust_conf('postgresql.conf', 'shared_preload_libraries', q('zklock'));
+$preloaded->append_conf('postgresql.conf', q(shared_preload_libraries = 'zklock'));
 $preloaded->restart;
 for my $server ($node, $preloaded)
 {

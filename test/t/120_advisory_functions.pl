@@ -191,7 +191,7 @@ sub count_locks
 }
 
 # In 13, pg_locks has no column waitstart.
-if ($node->pg_version < 14)
+if (sql('SHOW server_version_num') < 140000)
 {
 	$_->[2] =~ s/waitstart IS NOT NULL/true/ for @steps;
 }
