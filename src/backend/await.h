@@ -8,9 +8,9 @@
  * zklock_await_begin() for each lock, zklock_await(), zklock_await_raise(),
  * zklock_await_finish(), and in PG_FINALLY() zklock_await_end().
  *
- * Every wait can be cancelled, is ended by lock_timeout, is shown to other
- * backends, and counts in the statistics.  After it, changes of earlier
- * holders to the catalogs are visible.
+ * Every wait can be cancelled, is shown to other backends, and counts in the
+ * statistics.  A wait for other holders is ended by lock_timeout.  After it,
+ * their changes to the catalogs are visible.
  *
  *-------------------------------------------------------------------------
  */

@@ -55,7 +55,7 @@ zklock_disconnect_resume(void)
 	static bool registered = false;
 	bool		holds = zklock_locktable_first_granted() != NULL;
 
-	if (!holds && watching)
+	if (!holds)
 		zklock_disconnect_pause();
 	if (!holds || watching)
 		return;
@@ -71,6 +71,8 @@ zklock_disconnect_resume(void)
 void
 zklock_disconnect_pause(void)
 {
+	if (!watching)
+		return;
 	zklock_session_routine->disconnect_on_loss(false);
 	watching = false;
 }

@@ -121,9 +121,9 @@ typedef struct ZkLockClientConfig
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
-	int			signals[ZKLOCK_N_SIGNALS];	/* what
-											 * zklock_zkclient_signal_on_loss()
-											 * sends */
+
+	/* what zklock_zkclient_signal_on_loss() sends */
+	int			signals[ZKLOCK_N_SIGNALS];
 	const ZkLockIdentity *former;	/* session to resume, or NULL; it is not
 									 * given up, and is reported as expired
 									 * only if ZooKeeper says so */
@@ -164,12 +164,13 @@ extern ZkLockMessage *zklock_zkclient_receive(ZkLockClient *client,
 extern void zklock_zkclient_free(ZkLockMessage *message);
 
 /*
- * While this is on, the process receives the signal as soon as the session ends, or has been without a connection for its whole timeout.  In the latter
+ * While this is on, the process receives the signal as soon as the session
+ * ends, or has been without a connection for its whole timeout.  In the latter
  * case it has most probably expired.  (Curator, since version 3, also reports
  * LOST then.)  The process also receives ZKLOCK_SIGNAL_CANCEL when a watched
- * node is revoked.  Turning this on does not report earlier events.  Once it has been
- * turned off, no further signal arrives; a signal that was sent before has
- * been delivered by then.
+ * node is revoked.  Turning this on does not report earlier events.  Once it
+ * has been turned off, no further signal arrives; a signal that was sent before
+ * has been delivered by then.
  */
 extern void zklock_zkclient_signal_on_loss(ZkLockClient *client,
 										   ZkLockSignal signal, bool on);

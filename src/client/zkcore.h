@@ -176,7 +176,10 @@ extern struct timespec zklock_zkcore_after_ms(int ms);
 /* Wake up the caller, because there is a new message or state. */
 extern void zklock_zkcore_wake(ZkLockClient *client);
 
-/* Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on.  The caller holds the mutex. */
+/*
+ * Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on.  The caller holds the
+ * mutex.
+ */
 extern void zklock_zkcore_send_signal(ZkLockClient *client);
 
 /* Queue a message for the caller, and wake it up. */

@@ -6,9 +6,9 @@
  * Promises that every value has passed its check, so that a connect string,
  * credentials and an ACL can be passed to the client unchanged.  The rules are
  * zklock_hosts_check(), zklock_authfile_check(), zklock_acl_check() and
- * zklock_path_check_lock().  The path of a role or a database is accepted
- * unchecked, and fails at each use; a file with credentials is checked when it is
- * read.
+ * zklock_path_check_lock().  A path that was set for a role or a database is
+ * accepted unchecked, and fails at each use.  A file with credentials is checked
+ * when it is read.
  *
  *-------------------------------------------------------------------------
  */

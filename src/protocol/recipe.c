@@ -750,7 +750,7 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 
 	/*
 	 * Another attempt's watch, in the same session, may have fired before
-	 * ours is set. Then we may have missed a change such as a downgrade,
+	 * ours is set.  Then we may have missed a change such as a downgrade,
 	 * which the reply to our request shows.
 	 */
 	if (watch != NULL && is_fired && !watch->is_set)

@@ -299,8 +299,9 @@ begin_session(const ZkLockIdentity *former)
 	config.connect_timeout = zklock_guc_connect_timeout;
 	config.idle_timeout = begun_idle_timeout;
 	config.wake_fd = wake_fd;
-	config.signals[ZKLOCK_SIGNAL_CANCEL] = SIGINT;	/* as for
-													 * pg_cancel_backend() */
+
+	/* as for pg_cancel_backend() */
+	config.signals[ZKLOCK_SIGNAL_CANCEL] = SIGINT;
 	config.signals[ZKLOCK_SIGNAL_DISCONNECT] = DISCONNECT_SIGNAL;
 	config.former = former;
 

@@ -132,7 +132,8 @@ extern int64 zklock_session_lease(void);
 extern void zklock_session_cancel_on_loss(bool on);
 
 /*
- * The same for a call of zklock_clientsocket_shut(), whether or not a statement runs.
+ * While this is on, such a loss has this process call
+ * zklock_clientsocket_shut(), whether or not a statement runs.
  */
 extern void zklock_session_disconnect_on_loss(bool on);
 

@@ -152,8 +152,8 @@ take_request(pg_atomic_uint32 *state)
 }
 
 /*
- * The handler only reads the backend's cancel on loss, so a late signal has no
- * effect.  SIGINT would cancel whichever statement runs when it arrives.  Then
+ * The handler does only what is requested in the backend's state, so a late
+ * signal has no effect.  SIGINT would cancel whichever statement runs when it arrives.  Then
  * the process would have to wait for the signal before it turns cancel on loss
  * off, although the worker may be stopped.
  */
@@ -359,18 +359,13 @@ send_request(PerBackend *backend, pg_atomic_uint32 *state)
 		kill(backend->pid, LOSS_SIGNAL);
 }
 
-static void
-tell_lost(PerBackend *backend)
-{
-	send_request(backend, &backend->cancel_on_loss);
-	send_request(backend, &backend->disconnect_on_loss);
-}
-
 void
 zklock_sessionstate_lose(int procno)
 {
+	PerBackend *backend = &shared->backend[procno];
+
 	zklock_sessionstate_revoke(procno);
-	tell_lost(&shared->backend[procno]);
+	send_request(backend, &backend->disconnect_on_loss);
 }
 
 void
@@ -411,7 +406,12 @@ zklock_sessionstate_end(void)
 	pg_atomic_write_u64(&shared->confirmed, 0);
 	pg_memory_barrier();
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
-		tell_lost(&shared->backend[i]);
+	{
+		PerBackend *backend = &shared->backend[i];
+
+		send_request(backend, &backend->cancel_on_loss);
+		send_request(backend, &backend->disconnect_on_loss);
+	}
 	wake_listeners();
 	return over;
 }

@@ -176,7 +176,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 
 	/*
 	 * It may have a place in the gate from an attempt in a session that has
-	 * ended.  Leave it, so that it is not granted, too.
+	 * ended.  It leaves that place, which must not be granted, too.
 	 */
 	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_turn, NULL))
 		gate_changed(entry);

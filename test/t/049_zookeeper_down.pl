@@ -157,6 +157,7 @@ ends_ok($session, qq(SELECT $_),
 	"suspended server cannot answer, $_")
   for q(zk_lock_acquire('/frozen', '100ms')),
   q(zk_lock_acquire('/frozen', '0')),
+  q(zk_lock_acquire('/frozen', '0') FROM set_config('lock_timeout', '10ms', true)),
   q(zk_lock_guard('/frozen', '100ms')),
   q(zk_lock_acquire_all('{/frozen, /else}', '100ms')),
   q(zk_semaphore_acquire('/frozen', 1, '100ms'));
