@@ -31,8 +31,8 @@ use Worker;
 
 our @EXPORT =
   qw(new_node change_setting import_tables create_fence with_settings server_mode keeper_of
-  acquire xact_acquire rollback queue wait_for_queue wait_for_nodes wait_for_server
-  wait_until_released is_suspended seconds_of wait_until OWN_SESSION);
+  acquire xact_acquire rollback queue wait_for_queue wait_for_nodes
+  wait_for_server crash_server wait_until_released is_suspended seconds_of wait_until OWN_SESSION);
 
 # A setting for tests of the backend's own session, in whatever mode they run.
 use constant OWN_SESSION => ('zklock.session_mode' => 'backend');
@@ -267,6 +267,19 @@ sub wait_for_server
 
 	wait_until('the server is back',
 		sub { eval { $node->safe_psql('postgres', 'SELECT 1') } });
+	return;
+}
+
+# Kills processes of the server, which then crashes, and waits until it is back.
+# Until the postmaster has noticed, the server still accepts connections, which
+# end soon after; and it notices when it reaps the killed processes.
+sub crash_server
+{
+	my ($node, @pids) = @_;
+
+	kill('KILL', @pids);
+	wait_until('the postmaster has noticed', sub { !kill(0, @pids) });
+	wait_for_server($node);
 	return;
 }
 

@@ -240,8 +240,7 @@ wait_until('the terminated backend is gone from the view',
 	sub {
 		$observer->query('SELECT listed, unlisted FROM zk_server_status') eq '1|0';
 	});
-kill('KILL', $waiter->pid);
-wait_for_server($node);
+crash_server($node, $waiter->pid);
 $_->close for $observer, $holder, $waiter;
 $observer = ZkTest->new($node);
 is($observer->query('SELECT listed, unlisted, acquires FROM zk_server_status, zk_lock_stats'),

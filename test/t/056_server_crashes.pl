@@ -49,10 +49,7 @@ $crowd->query(
 $holder->query(q(SELECT zk_lock_acquire('/crash/held')));
 $next->start(q(SELECT zk_lock_acquire('/crash/held')));
 wait_for_queue($zk, '/crash/held', $holder, $next);
-kill('KILL', $victim->pid);
-wait_until('all backends have ended',
-	sub { $holder->query('SELECT 1') ne '1' });
-wait_for_server($node);
+crash_server($node, $victim->pid);
 my $seconds = seconds_of(sub { release_next() });
 cmp_ok($seconds, '<', 10, '... as soon as the server is back');
 note("after $seconds s");
@@ -135,10 +132,7 @@ wait_for_queue($zk, '/crash/away', $holder, $next);
 $away->refuse;
 my $connects = $away->accepted;
 $away->cut;
-kill('KILL', $victim->pid);
-wait_until('all backends have ended',
-	sub { $holder->query('SELECT 1') ne '1' });
-wait_for_server($node);
+crash_server($node, $victim->pid);
 my $worker = worker_of($node);
 wait_until('the worker tries to connect', sub { $away->accepted > $connects + 1 });
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");

@@ -348,8 +348,7 @@ pass('changed settings do not wait for kept locks');
 # After a crash of the server they are free.
 warm($session, @paths);
 $worker = worker_of($node);
-kill('KILL', $worker);
-wait_for_server($node);
+crash_server($node, $worker);
 wait_until_gone(@paths);
 pass('kept locks are free after a crash');
 $session = ZkTest->new($node)->connect;

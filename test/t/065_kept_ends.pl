@@ -188,8 +188,7 @@ sub wait_for
 	warm($session, '/ends/many', $n);
 	is(nkept($zk, '/ends/many', $n), $n, '... and kept');
 	my $began = time();
-	kill('KILL', worker_of($node));
-	wait_for_server($node);
+	crash_server($node, worker_of($node));
 	my $rival = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => $zk->hosts);
 	is( $rival->query("SELECT zk_lock_acquire_all(array_agg('/ends/many/' || i))
 			FROM generate_series(1, $n) AS i"),

@@ -254,8 +254,7 @@ wait_for_nodes($zk, '/readers/late', 0);
 # After a crash of the server nothing is left.
 change_setting($node, 'zklock.handover_time', '1min', @readers, $writer);
 share('/readers/crash', @readers[ 0 .. 3 ]);
-kill('KILL', $readers[1]->pid);
-wait_for_server($node);
+crash_server($node, $readers[1]->pid);
 wait_for_nodes($zk, '/readers/crash', 0);
 is($node->safe_psql('postgres', "SELECT zk_lock_acquire('/readers/crash', '1min')"),
 	't', 'the lock is free after a crash');
