@@ -358,7 +358,7 @@ zklock_deadlock_record_check(void)
 		return;
 	}
 	is_local = false;
-	again = verdict == ZKLOCK_WALK_NO_MEMORY;
+	again = verdict == ZKLOCK_WALK_FAILED;
 }
 
 void

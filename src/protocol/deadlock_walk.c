@@ -134,7 +134,7 @@ allocate(ZkLockWalk *walk, size_t size)
 	size = (size + 15) / 16 * 16;
 	if (size > walk->room)
 	{
-		end_walk(walk, ZKLOCK_WALK_NO_MEMORY);
+		end_walk(walk, ZKLOCK_WALK_FAILED);
 		return NULL;
 	}
 	walk->memory += size;

@@ -86,7 +86,7 @@ typedef enum ZkLockWalkVerdict
 	ZKLOCK_WALK_VICTIM,			/* this process ends its wait */
 	ZKLOCK_WALK_TOO_LONG,		/* it has reached the limit of reads, or a
 								 * list is too long beside so many records */
-	ZKLOCK_WALK_NO_MEMORY
+	ZKLOCK_WALK_FAILED			/* another one may not */
 } ZkLockWalkVerdict;
 
 /* Why a record lists a node */

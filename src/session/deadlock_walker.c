@@ -22,7 +22,7 @@
 /* Data that is no record */
 #define NOT_UNDERSTOOD ""
 
-/* There is nothing to find, or no way to find it. */
+/* There is nothing to find, or no way to find it in this session. */
 static void
 give_up(ZkLockWalker *walker)
 {
@@ -33,7 +33,7 @@ give_up(ZkLockWalker *walker)
 static void
 fail_walk(ZkLockWalker *walker)
 {
-	walker->verdict = ZKLOCK_WALK_NO_MEMORY;
+	walker->verdict = ZKLOCK_WALK_FAILED;
 }
 
 static ZkLockTag
@@ -98,7 +98,7 @@ go_on(ZkLockWalker *walker)
 	if (walker->verdict != ZKLOCK_WALK_PENDING)
 		walker->known = walker->verdict == ZKLOCK_WALK_NO_DEADLOCK ?
 			walker->walk.listed : 0;
-	if (walker->verdict == ZKLOCK_WALK_NO_MEMORY)
+	if (walker->verdict == ZKLOCK_WALK_FAILED)
 		walker->verdict = ZKLOCK_WALK_TOO_LONG; /* the same happens again */
 	if (walker->verdict == ZKLOCK_WALK_TOO_LONG)
 		ereport(LOG,
@@ -216,7 +216,7 @@ process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 				!zklock_zkclient_create_path(zklock_session_client(),
 											 ZKLOCK_PATH_RECORDS, "", 0, false,
 											 next_tag(walker)))
-				give_up(walker);
+				fail_walk(walker);
 			walker->made_parent = true;
 			break;
 		default:
@@ -266,7 +266,7 @@ process_read(ZkLockWalker *walker, const ZkLockWalkRead *read,
 			if (ok)
 				zklock_deadlock_walk_synced(&walker->walk);
 			else
-				give_up(walker);
+				fail_walk(walker);
 			break;
 	}
 	if (walker->verdict == ZKLOCK_WALK_PENDING)

@@ -79,7 +79,7 @@ extern void zklock_deadlock_walker_repeat(ZkLockWalker *walker);
 
 /*
  * Return the verdict of the walk, ZKLOCK_WALK_PENDING until it has ended.  After
- * ZKLOCK_WALK_NO_MEMORY, the caller should repeat the walk later.
+ * ZKLOCK_WALK_FAILED, the caller should repeat the walk later.
  *
  * The first call that returns ZKLOCK_WALK_VICTIM sets `*deadlock`.  There must
  * be no other one.

@@ -513,7 +513,10 @@ shim_xact_committed(void)
 	server_committed();
 }
 
-/* Check that the waits are a cycle, and report it. */
+/*
+ * Check that the waits are a cycle, and report it.  It was decided under the LWLocks that
+ * this process got last; another victim may have got them later, and be here earlier.
+ */
 void
 zklock_deadlock_report_raise(const ZkLockDeadlockMember *members, int n)
 {
@@ -528,12 +531,12 @@ zklock_deadlock_report_raise(const ZkLockDeadlockMember *members, int n)
 		if (waiter->process == blocker->process ||
 			blocker->process != next->blocking.waiter.process)
 			server_breach(SERVER_DEADLOCK, "a deadlock is no cycle");
-		if (server_is_victim((int) waiter->process))
+		if (server_was_victim((int) waiter->process, shim_locked_at()))
 			server_breach(SERVER_DEADLOCK, "a deadlock has a second victim");
 	}
 	if (members[n - 1].blocking.blocker.of_wait)
 		server_breach(SERVER_DEADLOCK, "a victim only waited ahead of another one");
-	server_victim(true);
+	server_victim(shim_locked_at());
 	server_count(SERVER_N_DEADLOCKS);
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
@@ -581,7 +584,7 @@ zklock_deadlock_report_raise_across(const ZkLockWalkMember *members, int n,
 	}
 	if (steps != NULL || nsteps > 0)
 		server_breach(SERVER_DEADLOCK, "a deadlock has a lock of PostgreSQL");
-	server_victim(true);
+	server_victim(shim_now());
 	server_count(SERVER_N_DEADLOCKS);
 	server_count(SERVER_N_DEADLOCKS_ACROSS);
 	ereport(ERROR,
@@ -596,7 +599,7 @@ note_error(void)
 	bool		cancelled = shim_forget_cancel();
 
 	server_acquiring(false, false);
-	server_victim(false);
+	server_victim(0);
 	if (shim_was_user_cancel() && !cancelled)
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())

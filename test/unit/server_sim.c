@@ -188,7 +188,7 @@ static bool acquiring[SERVER_MAX_PLACES];	/* any locks */
 static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
 static int64_t looked_at[SERVER_MAX_PLACES];
-static bool victim[SERVER_MAX_PLACES];	/* of a deadlock */
+static int64_t victim_at[SERVER_MAX_PLACES];	/* of a deadlock; 0: not */
 static int	nlarge;				/* large allocations */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
@@ -481,15 +481,17 @@ server_looked_at(void)
 }
 
 void
-server_victim(bool on)
+server_victim(int64_t decided_at)
 {
-	victim[shim_scheduler_current()] = on;
+	victim_at[shim_scheduler_current()] = decided_at;
 }
 
 bool
-server_is_victim(int procno)
+server_was_victim(int procno, int64_t at)
 {
-	return victim[worker_of(shim_scheduler_server(shim_scheduler_current())) + procno];
+	int64_t		decided_at = victim_at[worker_of(shim_scheduler_server(shim_scheduler_current())) + procno];
+
+	return decided_at != 0 && decided_at < at;
 }
 
 bool
@@ -505,7 +507,7 @@ shim_is_wait_failing(void)
 	return true;
 }
 
-/* There is none for each third walk. */
+/* There is none for each third walk, or path that is made. */
 bool
 shim_is_out_of_large_memory(void)
 {
@@ -545,7 +547,7 @@ begin(int place)
 
 	begin_at[place] = NEVER;
 	acquiring[place] = acquiring_one[place] = lags[place] = false;
-	victim[place] = false;
+	victim_at[place] = 0;
 	former_pids[place] = pids[place];
 	pids[place] = shim_scheduler_begin(place, server, place % SERVER_PLACES,
 									   is_worker(place) ? "server_worker_main" :

@@ -213,9 +213,12 @@ extern void server_waits(uint32_t paths);
  */
 extern bool server_was_cycle(const int *pids, const int *paths, int n);
 
-/* Is its wait ended because of a deadlock?  And that of another process? */
-extern void server_victim(bool on);
-extern bool server_is_victim(int procno);
+/*
+ * When was it decided to end its wait because of a deadlock?  0: it is not.  Had that of
+ * another process been decided at this time?
+ */
+extern void server_victim(int64_t decided_at);
+extern bool server_was_victim(int procno, int64_t at);
 
 /* Has anything happened that can end a session, except on purpose? */
 extern bool server_may_be_lost(void);

@@ -1948,7 +1948,7 @@ zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 	Request    *r;
 
 	(void) stays;
-	if (is_out_of_memory(c))
+	if (is_out_of_memory(c) || (!c->shared && shim_is_out_of_large_memory()))
 		return false;
 	r = ask(c, OP_MAKE, path, tag);
 	if (r != NULL)

@@ -1,3 +1,3 @@
 # Seed 1038
 # A walk that lacked memory is not repeated.
-s/again = verdict == ZKLOCK_WALK_NO_MEMORY;/again = false;/
+s/again = verdict == ZKLOCK_WALK_FAILED;/again = false;/
