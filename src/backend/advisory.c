@@ -147,7 +147,7 @@ read_members(Oid extension)
 
 /*
  * To create or drop the extension creates or drops functions, which invalidates
- * the cache.
+ * the cache.  If it is altered, redirect.c does so.
  */
 static void
 read_replacements(void)

@@ -12,6 +12,7 @@
 #include "backend/advisory.h"
 #include "backend/redirect.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "common/compat.h"
@@ -21,6 +22,7 @@
 #include "optimizer/planner.h"
 #include "utils/builtins.h"
 #include "utils/formatting.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -29,6 +31,24 @@ static planner_hook_type next_planner;
 static needs_fmgr_hook_type next_needs_fmgr;
 static object_access_hook_type next_object_access;
 
+static bool
+refuse(Oid function, void *context)
+{
+	(void) context;
+	if (zklock_advisory_is_replaced(function))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot take an advisory lock across servers here"),
+				 errdetail("With zklock.advisory_locks = \"cluster\", %s() can only be called by its name, in a query that was planned with that setting.",
+						   get_func_name(function)),
+				 errhint("Change the setting or call the function in a SELECT before this statement, or call it in a PL/pgSQL function.")));
+	return false;
+}
+
+/*
+ * An operator is refused here, although the executor would refuse it as well:
+ * before that, the planner may call it to estimate how many rows it selects.
+ */
 static bool
 replace_in(Node *node, void *context)
 {
@@ -43,6 +63,8 @@ replace_in(Node *node, void *context)
 		if (zklock_advisory_is_replaced(call->funcid))
 			call->funcid = zklock_advisory_replacement(call->funcid);
 	}
+	else
+		check_functions_in_node(node, refuse, NULL);
 	return expression_tree_walker(node, replace_in, context);
 }
 
@@ -68,7 +90,7 @@ is_named_in(Datum body)
 static bool
 is_called_in(Datum tree)
 {
-	static const char field[] = ":funcid ";
+	static const char field[] = "funcid ";	/* or opfuncid */
 	const char *at = TextDatumGetCString(tree);
 
 	while ((at = strstr(at, field)) != NULL)
@@ -125,14 +147,15 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 {
 	if (next_object_access != NULL)
 		next_object_access(access, class, object, subid, arg);
-	if (access == OAT_FUNCTION_EXECUTE &&
-		zklock_advisory_is_replaced(object) && zklock_guc_advisory_is_cluster())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot take an advisory lock across servers here"),
-				 errdetail("With zklock.advisory_locks = \"cluster\", %s() can only be called in a query.",
-						   get_func_name(object)),
-				 errhint("Call it in a SELECT before this statement, or in a PL/pgSQL function that this statement calls.")));
+	if (access == OAT_FUNCTION_EXECUTE && zklock_guc_advisory_is_cluster())
+		refuse(object, NULL);
+
+	/*
+	 * ALTER EXTENSION ... ADD or DROP changes no function, but may change
+	 * which one replaces another.
+	 */
+	if (access == OAT_POST_ALTER && class == ExtensionRelationId)
+		CacheInvalidateCatalog(ProcedureRelationId);
 }
 
 void

@@ -85,6 +85,8 @@ sql(qq(
 		'SELECT pg_try_advisory_lock(k) FROM one';
 	CREATE FUNCTION escaped(k bigint) RETURNS boolean LANGUAGE sql AS
 		'SELECT U&"pg_try_\\0061dvisory_lock"(k)';
+	CREATE FUNCTION changes(value text) RETURNS boolean LANGUAGE sql AS
+		'SELECT set_config(''zklock.advisory_locks'', value, false); SELECT pg_try_advisory_lock(1)';
 	CREATE FUNCTION definer_sql(k bigint) RETURNS boolean LANGUAGE sql SECURITY DEFINER
 		SET search_path = pg_catalog AS 'SELECT pg_try_advisory_lock(k)';
 
@@ -116,12 +118,20 @@ sql(qq(
 	CREATE ROLE reader;
 	GRANT SELECT ON with_policy TO reader;
 	CREATE OPERATOR \@\@\@\@ (RIGHTARG = bigint, FUNCTION = pg_try_advisory_lock);
+	CREATE OPERATOR \@\@\@ (LEFTARG = int, RIGHTARG = int, FUNCTION = pg_try_advisory_lock,
+		RESTRICT = eqsel, JOIN = eqjoinsel);
+	CREATE TABLE with_statistics (i int);
+	INSERT INTO with_statistics SELECT i % 2 FROM generate_series(1, 20) i;
+	ANALYZE with_statistics;
+	CREATE FUNCTION with_operator(i int) RETURNS boolean LANGUAGE sql AS 'SELECT i \@\@\@ 1';
 	CREATE AGGREGATE last_locked(bigint) (SFUNC = int8larger, STYPE = bigint,
 		FINALFUNC = pg_try_advisory_lock);
 	CREATE CAST (bigint AS boolean) WITH FUNCTION pg_try_advisory_lock(bigint) AS ASSIGNMENT;
 ));
 sql('CREATE FUNCTION atomic(k bigint) RETURNS boolean LANGUAGE sql
-	BEGIN ATOMIC SELECT pg_try_advisory_lock(k); END') if $version >= 14;
+		BEGIN ATOMIC SELECT pg_try_advisory_lock(k); END;
+	CREATE FUNCTION atomic_operator(i int) RETURNS boolean LANGUAGE sql
+		BEGIN ATOMIC SELECT i @@@ 1; END') if $version >= 14;
 
 # Two databases that are reached through postgres_fdw
 sql('CREATE EXTENSION postgres_fdw');
@@ -186,6 +196,9 @@ my @ways = (
 		"SELECT * FROM ts_stat('SELECT to_tsvector(${lock}::text)')" ],
 	[ 'cast', 'SELECT 1::bigint::boolean' ],
 	[ 'operator', 'SELECT @@@@ 1::bigint', REFUSED ],
+	[ 'operator that is estimated', 'SELECT FROM with_statistics WHERE i @@@ 1', REFUSED ],
+	[ 'ANY', 'SELECT FROM with_statistics WHERE i @@@ ANY (ARRAY[1, 2])', REFUSED ],
+	[ 'join by an operator', 'SELECT FROM with_statistics a JOIN with_statistics b ON a.i @@@ b.i', REFUSED ],
 	[ 'aggregate', 'SELECT last_locked(i) FROM one', REFUSED ],
 
 	[ 'PERFORM', 'DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$' ],
@@ -218,6 +231,9 @@ my @ways = (
 	[ 'the same in SQL', 'SELECT definer_sql(1)' ],
 	[ 'SQL function with an escaped name', 'SELECT escaped(1)', REFUSED ],
 	[ 'BEGIN ATOMIC', 'SELECT atomic(1)' ],
+	[ 'BEGIN ATOMIC with an operator', 'SELECT FROM with_statistics WHERE atomic_operator(i)', REFUSED ],
+	[ 'SQL function with an operator', 'SELECT FROM with_statistics WHERE with_operator(i)',
+		REFUSED . ', and ' . LOCAL ],
 
 	[ 'view', 'SELECT * FROM view' ],
 	[ 'SQL function with a view', 'SELECT * FROM rows_of_view()', REFUSED ],
@@ -245,7 +261,7 @@ my @ways = (
 		INSERT INTO seen SELECT outcome(); END$$')) ],
 	[ 'fast path', sub { fast_path(@_) }, REFUSED ]);
 
-@ways = grep { $_->[0] ne 'BEGIN ATOMIC' } @ways if $version < 14;
+@ways = grep { $_->[0] !~ /^BEGIN ATOMIC/ } @ways if $version < 14;
 
 my $session = ZkTest->new($node);
 
@@ -338,6 +354,22 @@ is(outcome_after("SELECT set_config('zklock.advisory_locks', 'cluster', false), 
 is(outcome_after("BEGIN; SET LOCAL zklock.advisory_locks = 'cluster'; ROLLBACK; SELECT $lock"),
 	LOCAL, 'the setting is back after a rollback');
 
+# Until 17, the statements of a function in SQL are planned when it is called.
+my @changes = map { outcome_after($server, "SELECT changes('$_')") } qw(cluster server);
+my @changed_back = map { outcome_after($cluster, "SELECT changes('$_')") } qw(cluster server);
+if ($version < 18)
+{
+	like(shift @changes, qr/^ERROR:  0A000: .*\nDETAIL: .* in a query that was planned with that setting/,
+		'a function in SQL that changes the setting has no lock on this server');
+	is("@changes, @changed_back", LOCAL . ', ' . ACROSS . ' ' . ACROSS,
+		'... or keeps the setting with which it was called');
+}
+else
+{
+	is("@changes, @changed_back", ACROSS . ' ' . LOCAL . ', ' . ACROSS . ' ' . LOCAL,
+		'a function in SQL takes its lock where the setting says that it has changed');
+}
+
 # The other server decides over its locks.
 is(outcome_after('SELECT * FROM on_server'), LOCAL, 'postgres_fdw: the setting of the other server');
 is(outcome_after($cluster, 'SELECT * FROM on_server'), LOCAL, '... and not that of this one');
@@ -410,6 +442,11 @@ sql('CREATE EXTENSION zklock_advisory CASCADE', 'without');
 is($session->query("SELECT $lock"), 't', '... until it is created');
 is(sql('SELECT count(*) FROM pg_locks WHERE locktype = $$advisory$$', 'without'), '0',
 	'... from where on the lock is one across servers');
+my $member = 'FUNCTION zk_advisory.pg_try_advisory_lock(bigint)';
+sql("ALTER EXTENSION zklock_advisory DROP $member", 'without');
+like($session->query("SELECT $lock"), qr/^ERROR:  55000: /, '... until its function is no member of it');
+sql("ALTER EXTENSION zklock_advisory ADD $member", 'without');
+is($session->query("SELECT $lock"), 't', '... and is one again');
 sql('DROP EXTENSION zklock_advisory', 'without');
 like($session->query("SELECT $lock"), qr/^ERROR:  55000: /, '... until it is dropped');
 $session->close;
