@@ -310,6 +310,34 @@ like($c->query("ROLLBACK; SET zklock.advisory_path = 'x'"),
 	qr/^ERROR:  22023: invalid value for parameter "zklock.advisory_path": "x"/,
 	'a path that is none is refused');
 
+# Locks that are held do not follow a change of the settings.
+my %changes = (
+	'zklock.advisory_locks' => [qw(cluster server)],
+	'zklock.advisory_path' => [qw(/one /two)],
+	'zklock.path_prefix' => [qw(/one /two)]);
+my $held = q(SELECT (SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid())
+	+ (SELECT count(*) FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()));
+
+for my $name (sort keys %changes)
+{
+	for my $values ($changes{$name}, [ reverse @{ $changes{$name} } ])
+	{
+		my ($before, $after) = @$values;
+		my $s = ZkTest->new($node);
+
+		$s->query("SET zklock.advisory_locks = 'cluster'; SET $name = '$before'");
+		$s->query('SELECT pg_advisory_lock(1), pg_advisory_lock(2), pg_advisory_lock(2)');
+		like($s->query("SET $name = '$after'; SELECT pg_advisory_unlock(1)"),
+			qr/^WARNING:  \w+: you don't own a lock of type ExclusiveLock\n(?:LOCATION:.*\n)?f$/,
+			"$name, $before to $after: a lock from before is not found");
+		is($s->query("SELECT pg_advisory_unlock_all(); $held"), "\n2", '... nor by pg_advisory_unlock_all()');
+		is($s->query("SET $name = '$before'; SELECT pg_advisory_unlock(1); $held"), "t\n1",
+			'... unless the setting is back');
+		is($s->query("SET $name = '$after'; DISCARD ALL; $held"), '0', 'DISCARD ALL releases all');
+		$s->close;
+	}
+}
+
 # A dump has the extensions, and not their objects.
 my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump.sql";
 $node->command_ok([ 'pg_dump', '-f', $dump, 'postgres' ], 'the database can be dumped');
@@ -319,5 +347,22 @@ $node->command_ok([ 'psql', '-qX', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'restor
 is(sql('SELECT zk_advisory.pg_try_advisory_lock(77)', 'restored'), 't', '... with the functions');
 is(sql(q(DROP EXTENSION zklock_advisory; SELECT to_regnamespace('zk_advisory') IS NULL), 'restored'),
 	't', 'the extension is dropped with its schema');
+
+# Without ZooKeeper. A call fails in time, and no lock is taken on this server instead.
+my ($cut_off, @short) = with_settings($node, 'zklock.hosts' => $zk->hosts,
+	'zklock.session_timeout' => '2s', 'zklock.connect_timeout' => '1s');
+$cut_off->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS zklock_advisory');
+my $waiter = ZkTest->new($cut_off, @short);
+my $set = q(SET zklock.advisory_locks = 'cluster');
+is($c->query("$set; SELECT pg_try_advisory_lock(4)"), 't', 'a lock is taken');
+$waiter->start("$set; SELECT pg_advisory_lock(4)");
+wait_for_queue($zk, '/pg_advisory/postgres/4', $c, $waiter);
+$zk->stop;
+like($waiter->result, qr/^ERROR:  08006: /, 'a wait fails when ZooKeeper is away');
+like($waiter->query($_), qr/^ERROR:  08001: /, "... and so does $_")
+  for 'SELECT pg_try_advisory_lock(5)', 'SELECT pg_advisory_xact_lock(6)';
+is($cut_off->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')),
+	'0', '... without a lock of this server');
+$_->close for $waiter, $c;
 
 done_testing();

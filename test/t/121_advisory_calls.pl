@@ -381,6 +381,18 @@ $session->close;
 wait_until('the other session ends', sub { sql('SELECT outcome()') eq '' });
 $session = ZkTest->new($node);
 
+sql('CREATE EXTENSION dblink');
+for my $name (qw(server cluster))
+{
+	my $remote = "dbname=remote_$name host=" . $node->host . ' port=' . $node->port;
+
+	is(outcome_after($name eq 'server' ? $cluster : $server, "SELECT dblink_connect('$remote')",
+			"SELECT * FROM dblink('SELECT $lock') AS t (b boolean)"),
+		$name eq 'server' ? LOCAL : ACROSS, "dblink: the setting of the other server, '$name'");
+	$session->query('SELECT dblink_disconnect()');
+	wait_until('the other session ends', sub { sql('SELECT outcome()') eq '' });
+}
+
 # A worker of a parallel query would release the lock when it ends.
 sql(q(CREATE FUNCTION parallel(k bigint) RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE AS
 	'BEGIN RETURN pg_try_advisory_xact_lock(k); END'));
@@ -417,6 +429,23 @@ is(sql('SELECT count(*) FROM with_default', 'subscriber'), '0',
 	'... and the default of a column that the publisher does not have is refused');
 sql('ALTER SUBSCRIPTION s DISABLE; ALTER SUBSCRIPTION s SET (slot_name = NONE)', 'subscriber');
 sql('DROP SUBSCRIPTION s', 'subscriber');
+
+# A hot standby
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->start;
+my $on_standby = ZkTest->new($standby);
+is($session->query("$cluster; SELECT pg_try_advisory_lock(1), pg_try_advisory_xact_lock(2)"),
+	't|t', 'a lock of the primary');
+is($on_standby->query("$cluster; SELECT pg_try_advisory_lock(1)"), 'f', '... is held on its standby');
+is($on_standby->query('SELECT pg_is_in_recovery(), pg_try_advisory_xact_lock(2), pg_try_advisory_lock(3)'),
+	't|t|t', '... where others can be taken');
+is($session->query('SELECT pg_try_advisory_lock(3), pg_advisory_unlock(1)'), 'f|t',
+	'... which are held on the primary');
+$_->query("SELECT pg_advisory_unlock_all(); $server") for $session, $on_standby;
+$on_standby->close;
+$standby->stop;
 
 # The hooks of a library that was loaded before
 for my $set ($server, $cluster)

@@ -119,6 +119,18 @@ for my $statement ('RESET zklock.advisory_locks', 'RESET ALL', 'DISCARD ALL', 'S
 	$mallory->query('SELECT pg_advisory_unlock_all()');
 }
 
+# PostgreSQL 15 can grant the privilege to change it.
+SKIP:
+{
+	skip 'no privileges for settings', 2 if sql('SHOW server_version_num') < 150000;
+	sql('GRANT SET ON PARAMETER zklock.advisory_locks TO mallory');
+	is($mallory->query("SET zklock.advisory_locks = 'server'; $lock"), 't',
+		'a role that may set it changes it');
+	is(outcome(), 'on this server', '... and takes its lock on this server');
+	$mallory->query('SELECT pg_advisory_unlock_all(); RESET zklock.advisory_locks');
+	sql('REVOKE SET ON PARAMETER zklock.advisory_locks FROM mallory');
+}
+
 # A value that is not valid, in a file: no lock is taken anywhere.
 $_->close for $mallory, $victim;
 sql('ALTER DATABASE postgres RESET zklock.advisory_locks');
