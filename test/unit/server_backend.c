@@ -545,7 +545,8 @@ zklock_deadlock_report_raise(const ZkLockDeadlockMember *members, int n)
 
 /*
  * Did the members wait for each other at one moment?  A member without a record is not
- * known.
+ * known.  One whose client has left without a connection has ended its wait, but ZooKeeper
+ * has its nodes until the session expires.
  */
 static bool
 was_cycle(const ZkLockWalkMember *members, int n)
@@ -561,7 +562,7 @@ was_cycle(const ZkLockWalkMember *members, int n)
 
 		pids[i] = pid == NULL ? 0 : atoi(pid + strlen("pid="));
 		numbers[i] = exact_path_number(members[i].path);
-		if (numbers[i] < 0)
+		if (numbers[i] < 0 || !server_is_heard(members[i].czxid))
 			return true;
 	}
 	return server_was_cycle(pids, numbers, n);

@@ -311,6 +311,12 @@ server_was_cycle(const int *members, const int *wanted, int n)
 }
 
 bool
+server_is_heard(int64_t czxid)
+{
+	return server_zk_is_heard(czxid);
+}
+
+bool
 server_is_deletion_overdue(int64_t token)
 {
 	int			server = shim_scheduler_server(shim_scheduler_current());

@@ -213,6 +213,9 @@ extern void server_waits(uint32_t paths);
  */
 extern bool server_was_cycle(const int *pids, const int *paths, int n);
 
+/* Is the session that made a node alive, and its client connected? */
+extern bool server_is_heard(int64_t czxid);
+
 /*
  * When was it decided to end its wait because of a deadlock?  0: it is not.  Had that of
  * another process been decided at this time?

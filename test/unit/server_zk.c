@@ -444,6 +444,14 @@ server_zk_owner(int64_t czxid)
 }
 
 bool
+server_zk_is_heard(int64_t czxid)
+{
+	const Session *session = find_session(server_zk_owner(czxid));
+
+	return session != NULL && session->heard;
+}
+
+bool
 server_zk_is_closed(int64_t id)
 {
 	const Session *session = find_session(id);

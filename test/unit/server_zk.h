@@ -65,6 +65,9 @@ extern bool server_zk_has_client(int process);
 extern int64_t server_zk_session(int process);
 extern int64_t server_zk_owner(int64_t czxid);
 
+/* Is the session that made a node alive, and its client connected? */
+extern bool server_zk_is_heard(int64_t czxid);
+
 /* Is it that of a worker? */
 extern bool server_zk_is_shared(int64_t session);
 
