@@ -65,7 +65,7 @@ for my $row (
 	'first lock,us,2 ms,1,advisory',
 	'passed on,us,relay,1,raw',
 	're-entrant pair,us,loopback,1,zklock',
-	'release all,us a lock,loopback,250,zklock',
+	'release all,processor us a lock,loopback,250,zklock',
 	'events of a hand-over,events,counted,2,zklock',
 	'bytes of a hand-over,bytes,counted,2,zklock simple')
 {
