@@ -16,6 +16,20 @@ my %plot = (
 	'contended.svg' => [ Locks => \&_contended ],
 	'herd.svg' => [ Herd => \&_herd ]);
 
+# The colours of the contestants, in all pictures
+my %colour = (
+	'zklock' => '0b5fa5',
+	'zklock server' => '17a398',
+	'zklock keep' => '6a3d9a',
+	'zklock simple' => '4aa3df',
+	'raw' => 'a0662c',
+	'raw safe' => 'e08a1e',
+	'raw shared' => 'b8a22e',
+	'Curator' => 'd62728',
+	'kazoo' => '7f7f7f',
+	'go-zookeeper' => 'd9549f',
+	'advisory' => '202020');
+
 # The pictures that these pieces have the figures for
 sub names
 {
@@ -36,8 +50,6 @@ sub draw
 
 		open(my $fh, '>', "$tmp/plot") or die "plot: $!\n";
 		print $fh "set terminal svg size 960,400 font 'sans,12' background 'white'\n",
-		  # Gnuplot's own fifth colour is a yellow that is hard to read.
-		  "set linetype 5 lc rgb '#606060'\n",
 		  "set output '$tmp/$name'\nset grid ytics\n$script";
 		close($fh) or die "plot: $!\n";
 		Child->run("$tmp/gnuplot.log", $Wait::timeout, 'gnuplot', "$tmp/plot");
@@ -74,24 +86,32 @@ sub _readers
 		'loopback');
 }
 
-# Bars of $figure for each contestant, one for each way
+# Bars of $figure for each contestant, one for each way, each paler than the one before
 sub _bars
 {
 	my ($arena, $figure, $clients, $title, $unit, @ways) = @_;
 	my @names = $arena->names_of($figure, 'loopback', $clients) or return;
+	my $width = 0.8 / @ways;
 
 	return _data('bars',
 		map {
 			my $name = $_;
 
-			[ "\"$name\"", map { $arena->median($figure, $_, $clients, $name) } @ways ]
+			[ "0x$colour{$name}", map { $arena->median($figure, $_, $clients, $name) } @ways ]
 		} @names)
-	  . "set title '$title'\nset ylabel '$unit'\n"
-	  . "set key top left\nset style data histograms\nset style fill solid 0.8\nset logscale y\nset yrange [1:*]\n"
-	  . "set datafile missing '?'\n"
+	  . "set title '$title"
+	  . (@ways > 1 ? ': ' . join(', paler: ', @ways) : '')
+	  . "'\nset ylabel '$unit'\n"
+	  . 'set xtics ('
+	  . join(', ', map { "'$names[$_]' $_" } 0 .. $#names)
+	  . ")\nset xrange [-0.6:$#names.6]\nset key off\nset boxwidth $width\nset logscale y\nset yrange [1:*]\nset datafile missing '?'\n"
 	  . 'plot '
 	  . join(', ',
-		map { "\$bars using @{[$_ + 2]}:xtic(1) title '$ways[$_]'" } 0 .. $#ways)
+		map {
+			sprintf('$bars using ($0 + %.3f):%d:1 with boxes lc rgb variable fs solid %.2f',
+				($_ - $#ways / 2) * $width,
+				$_ + 2, 0.9 / ($_ + 1))
+		} 0 .. $#ways)
 	  . "\n";
 }
 
@@ -100,7 +120,7 @@ sub _lines
 {
 	my ($arena, $figure, $way, $clients) = @_;
 	my %seen;
-	my @names = grep { $_ ne 'advisory' && !$seen{$_}++ }
+	my @names = grep { !$seen{$_}++ }
 	  map { $arena->names_of($figure, $way, $_) } @$clients
 	  or return;
 
@@ -118,7 +138,7 @@ sub _lines
 	  . 'set xtics (' . join(', ', @$clients) . ")\n"
 	  . 'plot '
 	  . join(', ',
-		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 lt @{[$_ + 1]}" }
+		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 pt 7 ps 0.5 lc rgb '#$colour{$names[$_]}'" }
 		  0 .. $#names)
 	  . "\n";
 }
@@ -146,8 +166,10 @@ sub _labels
 	  . sprintf("set yrange [%.4g:%.4g]\n", min(@all) / $step, max(@all) * $step)
 	  . join('',
 		map {
-			sprintf("set label %d '%s' at graph 1.02, first %.4g left tc lt %d\n",
-				$_ + 1, $lines[ $by_end[$_] ][0], $at[$_], $by_end[$_] + 1)
+			my $name = $lines[ $by_end[$_] ][0];
+
+			sprintf("set label %d '%s' at graph 1.02, first %.4g left tc rgb '#%s'\n",
+				$_ + 1, $name, $at[$_], $colour{$name})
 		} 0 .. $#at);
 }
 
