@@ -45,7 +45,11 @@ for my $block (grep { my $in = $_; !grep { $_->{statements}[0][0] eq $in->{state
 	for my $session (@{ $sessions{$as} })
 	{
 		run_documented($session, $_) for @{ $block->{statements} };
-		$session->query('SELECT zk_lock_release_all()') if $as eq 'the administrator';
+		next if $as ne 'the administrator';
+		$session->query('SELECT zk_lock_release_all()');
+
+		# A release does not wait for ZooKeeper, and the other server's session tries next.
+		wait_for_nodes($zk, '/pg_advisory/shop/7', 0);
 	}
 }
 $_->close for map { @$_ } values %sessions;
