@@ -289,8 +289,10 @@ my %releases = (
 	q(zk_lock_release('/loss/early')) => q(zk_lock_acquire('/loss/early')),
 	q(zk_semaphore_release('/loss/semaphore')) =>
 	  q(zk_semaphore_acquire('/loss/semaphore', 1)),
-	'zk_lock_release_all()' => q(zk_lock_acquire('/loss/early')));
+	'zk_lock_release_all()' => q(zk_lock_acquire('/loss/early')),
+	'zk_advisory.pg_advisory_unlock(9)' => 'zk_advisory.pg_advisory_lock(9)');
 
+$main->safe_psql('postgres', 'CREATE EXTENSION zklock_advisory');
 for my $release (sort keys %releases)
 {
 	my $before = stock();
@@ -305,7 +307,7 @@ for my $release (sort keys %releases)
 		sub { !grep { $_ eq $id } $zk->sessions });
 	like(
 		$session->query("SELECT $release; COMMIT"),
-		qr{^ERROR:  40001: lock on "/loss/\w+" was lost}m,
+		qr{^ERROR:  40001: lock on "[\w/]+" was lost}m,
 		"$release raises an error when the lock is lost");
 	is(stock(), $before, '... and the transaction does not commit');
 	$proxy->release;

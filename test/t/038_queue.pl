@@ -298,7 +298,7 @@ for my $data (sort keys %shown)
 my @names = qw(a__lock__0000000000 __rlock__5 x__rlock__0000000003 lock--2
   _c_x-__READ__0000000007 _c_x-__WRIT__0000000007 __READ__99999999999999999999);
 $other->create("/a lock/$_", '', ZkClient::EPHEMERAL)
-  for @names, 'stranger', "x-1-0000000009", "$utf8";
+  for @names, 'host-W-0000000009', 'stranger', "$utf8";
 $other->create('/a lock/stays', '');
 $other->create('/a lock/lock-0000000009', '');
 is_deeply(
@@ -312,7 +312,7 @@ is_deeply(
 		'6|waiter|shared|7|_c_x-__READ__0000000007|f',
 		'7|waiter|exclusive|9|lock-0000000009|t',
 		'8|waiter|shared|9223372036854775807|__READ__99999999999999999999|f',
-		'||||stranger|f', '||||x-1-0000000009|f', "||||$utf8|f"
+		'||||host-W-0000000009|f', '||||stranger|f', "||||$utf8|f"
 	],
 	'nodes are classified by their names');
 $server{b}->safe_psql('postgres', 'CREATE ROLE other LOGIN');
@@ -343,8 +343,9 @@ is_deeply(
 	[ paths('/a lock') ],
 	[
 		'/a lock|queue|8',
+		'/a lock/host-W-0000000009|simple|1',
 		"/a lock/stays/$utf8|queue|1",
-		map({ "/a lock/$_|simple|1" } 'stranger', 'x-1-0000000009', $utf8)
+		map({ "/a lock/$_|simple|1" } 'stranger', $utf8)
 	],
 	'paths are classified by the nodes below them');
 is($latin->query(q(SELECT path FROM zk_lock_paths('/a lock/stays'))),

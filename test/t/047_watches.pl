@@ -60,6 +60,8 @@ wait_for_queue($zk, '/queue', $holder, $second);
 my $before = server_mode() eq 'gate' ? 0 : 1;
 wait_until('the watch is set', sub { watches() == $before });
 
+like($zk->four_letter('wchc'), qr{^0x\w+\n(?:\t.*\n)*\t/queue/.*-lock-}m, "wchc shows a session's watches")
+  if $before;
 is($waiter->query(q(SELECT zk_lock_acquire('/queue', '1s'))),
 	'f', 'wait for a lock behind two nodes times out');
 ok(wait_until('the watches are gone', sub { watches() == $before }),
