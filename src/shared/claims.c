@@ -41,6 +41,10 @@ lock(ZkLockClaim *claim)
 	return lock;
 }
 
+/*
+ * When this process ends, what it was charged for and has not got back stays
+ * charged to its role, until the worker has deleted the nodes.
+ */
 static void
 remove_all(int code, Datum arg)
 {
@@ -79,6 +83,11 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 		zklock_sessionstate_wake_worker();
 		return NULL;
 	}
+
+	/*
+	 * Its entry's lock is held.  Whoever reads the claim has that lock, too,
+	 * so nobody sees the values of the claim that was here before.
+	 */
 	claim->pid = MyProcPid;
 	claim->procno = zklock_compat_procno();
 	claim->role = GetAuthenticatedUserId();

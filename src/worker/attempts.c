@@ -251,7 +251,7 @@ remove_attempt(WorkerAttempt *attempt)
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
 	set_creating(attempt, false);
-	active = attempt;
+	active = attempt;			/* its own watches are not needed */
 	if (attempt->slot->gate)
 		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
@@ -623,6 +623,8 @@ process_slot(ZkLockSlot *slot, bool is_session)
 
 	if (!zklock_slots_read(slot, &request))
 		return;
+
+	/* zklock_slots_expire() has missed it. */
 	if (request.former)
 	{
 		zklock_slots_expire_slot(slot, zklock_sessionstate_generation() - 1);
@@ -630,6 +632,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 	}
 	attempt = hash_search(attempts, &slot, HASH_FIND, NULL);
 
+	/* The backend still wants the attempt that runs, or has ended. */
 	if (request.wanted == request.taken)
 	{
 		if (request.look != 0 && attempt != NULL)
@@ -659,6 +662,11 @@ process_slot(ZkLockSlot *slot, bool is_session)
 			zklock_slots_drop(slot);
 		return;
 	}
+
+	/*
+	 * The backend asked before the session ended.  It may hold other locks of
+	 * that session, so it must not get one of the next session now.
+	 */
 	if (request.generation != zklock_sessionstate_generation())
 	{
 		ZkLockSlotReport expired = {.outcome = {.verdict = ZKLOCK_EXPIRED}};
@@ -819,6 +827,10 @@ zklock_attempts_drop_all(void)
 	HASH_SEQ_STATUS scan;
 	WorkerAttempt *attempt;
 
+	/*
+	 * The session has ended, or is closed next, and ZooKeeper deletes its
+	 * nodes.
+	 */
 	hash_seq_init(&scan, attempts);
 	while ((attempt = hash_seq_search(&scan)) != NULL)
 	{
