@@ -5,7 +5,7 @@
 #   make test              install what is missing, build, run every test
 #   make quickcheck        run a part of the tests that takes about a minute
 #   make sandbox           psql on one of two servers with zklock, and a ZooKeeper
-#   make demo              the flash sale, from start to finish
+#   make demo              the last piece and the flash sale, from start to finish
 #   make chroots           test, sandbox and demo in new installations of Debian and
 #                          Ubuntu, and the tests with PostgreSQL 13 and 14
 #   make package           build a .deb and the archive for PGXN, and install them in
