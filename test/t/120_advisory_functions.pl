@@ -252,6 +252,15 @@ $client->delete("/pg_advisory/postgres/3/$_") for $client->children('/pg_advisor
 like($holder->query('COMMIT'), qr/^ERROR:  40001: lock on "\S+" was lost/,
 	'a lost lock fails the commit');
 
+# A deadlock
+my @deadlocked = ($holder, $other);
+$deadlocked[$_]->query("BEGIN; SELECT pg_advisory_xact_lock($_)") for 0, 1;
+$deadlocked[$_]->start('SELECT pg_advisory_xact_lock(' . (1 - $_) . ')') for 0, 1;
+my ($none, $error) = sort map { $_->result } @deadlocked;
+is($none, '', 'of two sessions in a deadlock, one has its lock');
+like($error, qr/^ERROR:  40P01: /, '... and the other fails');
+$_->query('ROLLBACK') for @deadlocked;
+
 # pg_advisory_unlock_all() releases no other locks.
 $holder->query(q(SELECT pg_advisory_unlock_all(),
 		zk_lock_acquire('/other'), zk_lock_acquire('/pg_advisory/postgres/9', mode => 'write'),
@@ -357,6 +366,8 @@ my $set = q(SET zklock.advisory_locks = 'cluster');
 is($c->query("$set; SELECT pg_try_advisory_lock(4)"), 't', 'a lock is taken');
 $waiter->start("$set; SELECT pg_advisory_lock(4)");
 wait_for_queue($zk, '/pg_advisory/postgres/4', $c, $waiter);
+is($cut_off->safe_psql('postgres', sprintf('SELECT cardinality(pg_blocking_pids(%d))', $waiter->pid)),
+	'0', 'pg_blocking_pids() does not show who holds a lock');
 $zk->stop;
 like($waiter->result, qr/^ERROR:  08006: /, 'a wait fails when ZooKeeper is away');
 like($waiter->query($_), qr/^ERROR:  08001: /, "... and so does $_")

@@ -185,6 +185,7 @@ my @ways = (
 	[ 'WHERE of UPDATE', "UPDATE one SET i = 1 WHERE $lock" ],
 	[ 'ON CONFLICT', "CREATE TEMP TABLE t (i int PRIMARY KEY) ON COMMIT DROP; INSERT INTO t VALUES (1);
 		INSERT INTO t VALUES (1) ON CONFLICT (i) DO UPDATE SET i = 2 WHERE $lock" ],
+	[ 'MERGE', "MERGE INTO one USING (SELECT $lock AS b) s ON s.b WHEN MATCHED AND $lock THEN DO NOTHING" ],
 	[ 'DELETE', "DELETE FROM one WHERE NOT $lock" ],
 	[ 'CREATE TABLE AS', "CREATE TABLE t AS SELECT $lock" ],
 	[ 'COPY of a query', "COPY (SELECT $lock) TO STDOUT" ],
@@ -262,6 +263,7 @@ my @ways = (
 	[ 'fast path', sub { fast_path(@_) }, REFUSED ]);
 
 @ways = grep { $_->[0] !~ /^BEGIN ATOMIC/ } @ways if $version < 14;
+@ways = grep { $_->[0] ne 'MERGE' } @ways if $version < 15;
 
 my $session = ZkTest->new($node);
 
