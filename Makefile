@@ -11,6 +11,8 @@
 #   make package           build a .deb and the archive for PGXN, and install them in
 #                          new installations of Debian
 #   make dist              build the archive for PGXN
+#   make volume            build VOLUME, a directory for PostgreSQL 18's
+#                          extension_control_path, with ZooKeeper's client in it
 #   make bench             compare the speed of zklock, Curator, kazoo, go-zookeeper, a
 #                          minimal C client, and advisory locks
 #   make unit              the unit tests and simulations only
@@ -40,7 +42,7 @@ PROVE_TESTS ?= test/t/*.pl
 
 SHLIB_LINK = -lzookeeper_mt -lpthread -lrt
 EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log \
-	test/unit/build bench-results
+	test/unit/build bench-results volume
 
 # Check the requirements of the build, to report all that are missing.  On Debian, PGXS
 # and pg_config are in packages without the headers.
@@ -100,7 +102,22 @@ endif
 DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' '$(here)META.json')
 DIST ?= zklock-$(DISTVERSION).zip
 
-.PHONY: test quickcheck chroots package dist sandbox demo bench soak sanitize fuzz unit
+# The library of a volume looks for ZooKeeper's client beside itself first; the others are
+# linked again.
+VOLUME ?= $(CURDIR)/volume
+volume:
+	@rm -f zklock.so
+	@$(MAKE) --no-print-directory -f '$(firstword $(MAKEFILE_LIST))' all \
+		SHLIB_LINK="$(SHLIB_LINK) -Wl,-rpath,'\$$\$$ORIGIN'"
+	@mkdir -p '$(VOLUME)/lib' '$(VOLUME)/share/extension'
+	install -m 755 zklock.so '$(VOLUME)/lib'
+	install -m 644 "$$(ldd zklock.so | sed -n 's/.*libzookeeper_mt.* => \(.*\) (.*/\1/p')" \
+		'$(VOLUME)/lib'
+	install -m 644 $(addprefix $(here),$(EXTENSION:=.control) $(DATA)) \
+		'$(VOLUME)/share/extension'
+	@rm -f zklock.so
+
+.PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
 .PHONY: simulate indent pictures
 test:
 	@test/run

@@ -1,5 +1,5 @@
 # A build in another directory than that of the sources, as packagers do it,
-# and its make installcheck against a running server.
+# and its make installcheck against a running server. A volume for PostgreSQL 18.
 #
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
@@ -63,7 +63,8 @@ cmp_ok(@$symbols, '>', 20, 'the library exports symbols');
 is_deeply($symbols, symbols("$pkglibdir/zklock.so"),
 	'... the same ones as the installed library');
 
-my $node = new_node('main', ZkServer->new->start->hosts);
+my $hosts = ZkServer->new->start->hosts;
+my $node = new_node('main', $hosts);
 my %installcheck = (
 	PGHOST => $node->host,
 	PGPORT => $node->port,
@@ -105,5 +106,35 @@ is_deeply(
 	[ run_command([ 'env', "PG_CONFIG=$wrong", "$top/test/setup", 'build' ]) ],
 	[ '', "PG_CONFIG=$wrong cannot be run." ],
 	'... and so does the setup');
+
+# A volume: a server finds the library, ZooKeeper's client and the extensions in it.
+my $volume = "$dir/volume";
+my $client = qr{\Q$volume\E/lib/libzookeeper_mt};
+Child->run("$dir/log", $Wait::timeout, @make, 'volume', "VOLUME=$volume");
+like((run_command([ 'ldd', "$volume/lib/zklock.so" ]))[0],
+	qr/ => $client/, "the volume's library takes its own client");
+ok(!-e "$dir/build/zklock.so", '... and is not left to be installed elsewhere');
+
+SKIP:
+{
+	skip 'no extension_control_path before PostgreSQL 18', 2
+	  if $node->safe_psql('postgres', 'SHOW server_version_num') < 180000;
+
+	my $other = new_node(
+		'volume', $hosts,
+		shared_preload_libraries => 'zklock',
+		extension_control_path => "$volume/share",
+		dynamic_library_path => "$volume/lib");
+	my ($granted, $maps) = split(/\n/,
+		$other->safe_psql('postgres', "CREATE EXTENSION zklock_advisory;
+			SELECT zk_lock_acquire('/volume');
+			SELECT pg_read_file('/proc/self/maps')"), 2);
+	is($granted, 't', 'a server takes a lock with the extension in the volume');
+	my %loaded = map { $_ => 1 } $maps =~ m{(\S*/(?:zklock|libzookeeper_mt)\.so)}g;
+	is_deeply(
+		[ sort keys %loaded ],
+		[ "$volume/lib/libzookeeper_mt.so", "$volume/lib/zklock.so" ],
+		'... and has no other library');
+}
 
 done_testing();
