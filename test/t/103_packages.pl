@@ -48,6 +48,22 @@ is((slurp('CHANGELOG.md') =~ /^## (\S+)/)[0],
 is((slurp('debian/changelog') =~ /^zklock \((.*)-/)[0],
 	$version, 'debian/changelog begins with the version of the release');
 
+# The address and the places of the project: META.json is where they are given.
+my %places = (
+	'Homepage' => $meta->{resources}{homepage},
+	'Vcs-Git' => $meta->{resources}{repository}{url},
+	'Vcs-Browser' => $meta->{resources}{repository}{web},
+	'Maintainer' => $meta->{maintainer}[0]);
+
+like($places{Maintainer}, qr/^\S.* <\S+@\S+>$/, 'META.json has a maintainer with an address');
+is((slurp('debian/control.in') =~ /^$_: (.*)$/m)[0],
+	$places{$_}, "$_ in debian/control.in is that of META.json")
+  for sort keys %places;
+is((slurp('debian/changelog') =~ /^ -- (.*?)  /m)[0],
+	$places{Maintainer}, '... and so is who signs debian/changelog');
+is(-e "$top/debian/watch" ? 'yes' : 'no', $places{Homepage} ? 'yes' : 'no',
+	'debian/watch is there if the project has a place');
+
 # The scripts: a release may have a base script, an update script or both.
 
 # Returns the versions that scripts create without a way of updates to a version.
@@ -114,16 +130,19 @@ ok($packed{"zklock-$version/$_"}, "... $_ is included")
 is((grep { m{^[^/]*/\.(ci|github|gitlab)} } keys %packed),
 	0, '... files for a repository are not included');
 
-# Docker gets the files that the Dockerfile copies, and no others.
-my %copied = map { $_ => 1 }
-  map { split } slurp('docker/Dockerfile') =~ /^COPY (?!--)(.*) \S+$/mg;
-my %given = map { $_ => 1 }
-  slurp('docker/Dockerfile.dockerignore') =~ /^!(.*)$/mg;
+# Docker gets the files that a Dockerfile copies, and no others.
+for my $file (qw(docker/Dockerfile docker/volume.Dockerfile))
+{
+	my %copied = map { $_ => 1 } map { split } slurp($file) =~ /^COPY (?!--)(.*) \S+$/mg;
+	my %given = map { $_ => 1 } slurp("$file.dockerignore") =~ /^!(.*)$/mg;
 
-is_deeply(\%copied, \%given, '.dockerignore agrees with the Dockerfile');
-ok($copied{$_} && $packed{"zklock-$version/$_"}, "... $_ is included")
-  for 'Makefile', map { "$_.control" } @extensions;
-ok($copied{$_} && $packed{"zklock-$version/$_/"}, "... $_ is included")
-  for qw(sql src);
+	is_deeply(\%copied, \%given, ".dockerignore agrees with $file");
+	ok($copied{$_} && $packed{"zklock-$version/$_"}, "... $_ is included")
+	  for 'Makefile', map { "$_.control" } @extensions;
+	ok($copied{$_} && $packed{"zklock-$version/$_/"}, "... $_ is included")
+	  for qw(sql src);
+	like(slurp($file), qr/^ARG POSTGRES=$postgresql-/m,
+		"$file has the PostgreSQL version of the package");
+}
 
 done_testing();
