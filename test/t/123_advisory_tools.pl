@@ -29,6 +29,12 @@ sub session_in
 	return $session;
 }
 
+# The number of nodes of locks
+sub ephemerals
+{
+	return ($zk->four_letter('mntr') =~ /^zk_ephemerals_count\t(\d+)/m)[0];
+}
+
 # The statements of the page. The administrator's run on each server.
 $_->safe_psql('postgres', 'CREATE DATABASE shop') for @nodes;
 my %sessions = ('the administrator' => [ map { session_in($_, 'shop') } @nodes ]);
@@ -44,12 +50,14 @@ for my $block (grep { my $in = $_; !grep { $_->{statements}[0][0] eq $in->{state
 	$sessions{$as} //= [ session_in($as eq 'a' ? $nodes[0] : $nodes[1], 'shop') ];
 	for my $session (@{ $sessions{$as} })
 	{
+		my $held = ephemerals();
+
 		run_documented($session, $_) for @{ $block->{statements} };
 		next if $as ne 'the administrator';
 		$session->query('SELECT zk_lock_release_all()');
 
 		# A release does not wait for ZooKeeper, and the other server's session tries next.
-		wait_for_nodes($zk, '/pg_advisory/shop/7', 0);
+		wait_until('its locks are free', sub { ephemerals() <= $held });
 	}
 }
 $_->close for map { @$_ } values %sessions;
@@ -116,6 +124,7 @@ sub migrate_twice
 	}
 	elsif ($one != $two)
 	{
+		wait_until('the lock is free', sub { ephemerals() == 0 });
 		start_tool($two, $database, $command, "$database.3")->finish($Wait::timeout);
 		die "the second migration did not run later\n" if !-e "$tmp/$database.3.runs";
 	}
