@@ -37,6 +37,9 @@
 /* What has ended for longer than this is known to those that nothing disturbs. */
 #define LAG_MS 200
 
+/* Faults in a schedule, at most */
+#define MAX_FAULTS 20000
+
 /* A backend that does not end in this time waits for something that never comes. */
 #define PATIENCE_MS 120000
 
@@ -190,6 +193,7 @@ static bool lags[SERVER_MAX_PLACES];	/* its next call will */
 static int64_t looked_at[SERVER_MAX_PLACES];
 static int64_t victim_at[SERVER_MAX_PLACES];	/* of a deadlock; 0: not */
 static int	nlarge;				/* large allocations */
+static int	nstruck;			/* faults */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
@@ -1014,7 +1018,13 @@ mishap(void)
 	server_zk_pass(sim.now);
 	note_disturbed(sim.now);
 	look_after_phase();
-	if (phase == PLAYING && fault_rate > 0 && sim_random(fault_rate) == 0)
+
+	/*
+	 * A fault that wakes many processes makes them go through many points,
+	 * each of which may have another fault.
+	 */
+	if (phase == PLAYING && fault_rate > 0 && sim_random(fault_rate) == 0 &&
+		nstruck++ < MAX_FAULTS)
 		fault();
 }
 
@@ -1202,7 +1212,7 @@ play_plan(uint64_t seed)
 	cuts_before = sim.counts[SERVER_N_CUTS];
 	memset(pids, 0, sizeof(pids));
 	memset(former_pids, 0, sizeof(former_pids));
-	nlarge = 0;
+	nlarge = nstruck = 0;
 	memset(worker_fails, 0, sizeof(worker_fails));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
