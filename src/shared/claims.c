@@ -84,10 +84,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 		return NULL;
 	}
 
-	/*
-	 * Its entry's lock is held.  Whoever reads the claim has that lock, too,
-	 * so nobody sees the values of the claim that was here before.
-	 */
+	/* zklock_claimtable_add() has acquired the lock that is released below. */
 	claim->pid = MyProcPid;
 	claim->procno = zklock_compat_procno();
 	claim->role = GetAuthenticatedUserId();
