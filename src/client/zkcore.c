@@ -42,7 +42,7 @@ zklock_zkclient_strerror(int code)
  * eventfd is readable anyway.
  */
 void
-zklock_zkcore_wake(ZkLockClient *client)
+zklock_zkcore_notify(ZkLockClient *client)
 {
 	uint64_t	one = 1;
 
@@ -61,7 +61,7 @@ zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
 		client->newest->next = message;
 	client->newest = message;
 	pthread_mutex_unlock(&client->mutex);
-	zklock_zkcore_wake(client);
+	zklock_zkcore_notify(client);
 }
 
 void
@@ -189,7 +189,7 @@ zklock_zkcore_lost_event(ZkLockClient *client)
 	pthread_mutex_lock(&client->mutex);
 	client->status.connects++;
 	pthread_mutex_unlock(&client->mutex);
-	zklock_zkcore_wake(client);
+	zklock_zkcore_notify(client);
 }
 
 static void

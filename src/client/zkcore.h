@@ -173,8 +173,8 @@ extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
 /* Return the time `ms` milliseconds from now, for a condition variable. */
 extern struct timespec zklock_zkcore_after_ms(int ms);
 
-/* Wake up the caller, because there is a new message or state. */
-extern void zklock_zkcore_wake(ZkLockClient *client);
+/* Tell the caller, by its eventfd, that there is a new message or state. */
+extern void zklock_zkcore_notify(ZkLockClient *client);
 
 /*
  * Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on.  The caller holds the

@@ -60,7 +60,7 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 				 (int) strlen(node->data), stat->version, put_back, NULL);
 	zklock_zknode_release(node);
 	if (revoked)
-		zklock_zkcore_wake(client);
+		zklock_zkcore_notify(client);
 }
 
 /* Like all watches, without a context: see node_event() in zkrequest.c. */

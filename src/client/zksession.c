@@ -119,7 +119,7 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
-	zklock_zkcore_wake(client);
+	zklock_zkcore_notify(client);
 	zklock_zkrevoke_watch_all(client);
 	zklock_zknode_process_deletions(client);
 }
@@ -134,7 +134,7 @@ connection_tested(int rc, const struct Stat *stat, const void *data)
 	if (zklock_zkrequest_is_answer(rc))
 		enter_state(client, client->zh, ZKLOCK_CLIENT_CONNECTED);
 	else
-		zklock_zkcore_wake(client);
+		zklock_zkcore_notify(client);
 }
 
 /*
@@ -247,7 +247,7 @@ close_when_idle(ZkLockClient *client)
 		zookeeper_close(client->zh);
 		client->zh = NULL;		/* other threads read it only after they have
 								 * joined this one */
-		zklock_zkcore_wake(client);
+		zklock_zkcore_notify(client);
 	}
 }
 
@@ -299,7 +299,7 @@ open_client(void *arg)
 		client->status.why = why;
 	}
 	pthread_mutex_unlock(&client->mutex);
-	zklock_zkcore_wake(client);
+	zklock_zkcore_notify(client);
 	if (zh != NULL && client->idle_timeout > 0)
 		close_when_idle(client);
 	return NULL;

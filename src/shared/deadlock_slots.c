@@ -185,7 +185,7 @@ zklock_deadlock_slots_report(int slot, uint64 serial, uint32 walk,
 		to->verdict = verdict;
 		if (verdict == ZKLOCK_WALK_VICTIM)
 			to->u.deadlock = *deadlock;
-		zklock_sessionstate_wake(slot);
+		zklock_sessionstate_set_latch(slot);
 	}
 	LWLockRelease(zklock_lwlocks_records());
 }

@@ -417,7 +417,7 @@ find_permitted(int room)
 }
 
 void
-zklock_owners_wake(int room)
+zklock_owners_let_continue(int room)
 {
 	ZkLockOwner *owner;
 
@@ -430,6 +430,6 @@ zklock_owners_wake(int room)
 			owner->woken = true;
 		SpinLockRelease(&owners->mutex);
 		if (owner != NULL)
-			zklock_sessionstate_wake((int) (owner - owners->owner));
+			zklock_sessionstate_set_latch((int) (owner - owners->owner));
 	} while (owner != NULL);
 }

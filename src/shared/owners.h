@@ -16,8 +16,9 @@
  * leave unfinished, however often it connects again.
  *
  * Promises that no function here raises, allocates, or waits for more than a
- * spinlock.  When a waiting backend may continue, zklock_owners_wake() sets
- * its latch.
+ * spinlock.  When a backend that waits for its own unfinished locks may request
+ * more, zklock_owners_let_continue() sets its latch.  (Backends that wait for a
+ * lock are woken by slots.c.)
  *
  *-------------------------------------------------------------------------
  */
@@ -134,9 +135,9 @@ extern void zklock_owners_queue(ZkLockWork *work, ZkLockWorkQueue queue,
 extern ZkLockWork *zklock_owners_next(ZkLockWorkQueue queue);
 
 /*
- * Wake up the waiting backends that may continue, if there is room for `room`
- * claims.
+ * Set the latch of each backend that had to wait before it requests more, and
+ * need not any more, if there is room for `room` claims.
  */
-extern void zklock_owners_wake(int room);
+extern void zklock_owners_let_continue(int room);
 
 #endif							/* ZKLOCK_OWNERS_H */

@@ -265,7 +265,7 @@ zklock_sessionstate_failure(ZkLockSessionFailure *failure)
 }
 
 void
-zklock_sessionstate_wake(int procno)
+zklock_sessionstate_set_latch(int procno)
 {
 	SetLatch(&GetPGProcByNumber(procno)->procLatch);
 }
@@ -277,7 +277,7 @@ zklock_sessionstate_wake_worker(void)
 
 	/* If there is no worker, the next one looks for work itself. */
 	if (worker >= 0)
-		zklock_sessionstate_wake(worker);
+		zklock_sessionstate_set_latch(worker);
 }
 
 uint32
@@ -379,7 +379,7 @@ zklock_sessionstate_revoke(int procno)
 	 */
 	pg_atomic_fetch_add_u32(&backend->revocations, 1);
 	send_request(backend, &backend->cancel_on_loss);
-	zklock_sessionstate_wake(procno);
+	zklock_sessionstate_set_latch(procno);
 }
 
 uint64
@@ -394,7 +394,7 @@ wake_listeners(void)
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
 		if (pg_atomic_read_u32(&shared->backend[i].listening))
-			zklock_sessionstate_wake(i);
+			zklock_sessionstate_set_latch(i);
 	}
 }
 

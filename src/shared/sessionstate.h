@@ -129,7 +129,7 @@ extern void zklock_sessionstate_disconnect_on_loss(bool on);
 extern uint64 zklock_sessionstate_revocations(void);
 
 /* Set a backend's latch. */
-extern void zklock_sessionstate_wake(int procno);
+extern void zklock_sessionstate_set_latch(int procno);
 
 /*
  * For the worker.

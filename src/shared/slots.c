@@ -111,10 +111,10 @@ ask_look(ZkLockEntry *entry, const ZkLockGateTerms *terms)
 }
 
 static void
-wake_turn(ZkLockTurn *turn, void *arg)
+wake_waiter(ZkLockTurn *turn, void *arg)
 {
 	(void) arg;
-	zklock_sessionstate_wake(claim_of_turn(turn)->procno);
+	zklock_sessionstate_set_latch(claim_of_turn(turn)->procno);
 }
 
 /*
@@ -129,7 +129,7 @@ copy_reason(ZkLockTurn *turn, void *arg)
 
 	mine->outcome = node->outcome;
 	strlcpy(mine->text, node->text, sizeof(mine->text));
-	wake_turn(turn, arg);
+	wake_waiter(turn, arg);
 }
 
 /* Grant a node that is kept.  Returns false if there is none for this request. */
@@ -178,7 +178,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	 * It may have a place in the gate from an attempt in a session that has
 	 * ended.  It leaves that place, which must not be granted, too.
 	 */
-	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_turn, NULL))
+	if (zklock_gate_release(gate, &claim->turn, false, 0, 0, wake_waiter, NULL))
 		gate_changed(entry);
 	return false;
 }
@@ -220,7 +220,7 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	}
 	else if (!grant_kept(claim, params) &&
 			 zklock_gate_join(&slot->entry->gate, &claim->turn,
-							  request->params.nowait, wake_turn, NULL))
+							  request->params.nowait, wake_waiter, NULL))
 		gate_changed(slot->entry);
 	LWLockRelease(lock);
 }
@@ -368,7 +368,7 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 		}
 		changed = !zklock_gate_keep(&entry->gate, &claim->turn, &terms) &&
 			zklock_gate_release(&entry->gate, &claim->turn, terms.fit, terms.now,
-								terms.window, wake_turn, NULL);
+								terms.window, wake_waiter, NULL);
 		if (changed)
 		{
 			zklock_owners_assign(&entry->slot.work, &claim->charge);
@@ -526,7 +526,7 @@ zklock_slots_next_stalled(void)
 void
 zklock_slots_finished(void)
 {
-	zklock_owners_wake(zklock_claimtable_room());
+	zklock_owners_let_continue(zklock_claimtable_room());
 }
 
 /*
@@ -681,7 +681,7 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 	if (outcome->verdict == ZKLOCK_GRANTED)
 	{
 		changed = zklock_gate_granted(gate, serial, generation, outcome->token,
-									  now, wake_turn, NULL);
+									  now, wake_waiter, NULL);
 
 		/* After the grant, since only a node that is granted can be kept. */
 		if (report->keepable)
@@ -693,8 +693,8 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 	else if (outcome->queued &&
 			 (report->other != NULL || !is_holder_wanted(gate)))
 		changed = outcome->yielding ?
-			zklock_gate_yielding(gate, serial, wake_turn, NULL) :
-			zklock_gate_queued(gate, serial, wake_turn, NULL);
+			zklock_gate_yielding(gate, serial, wake_waiter, NULL) :
+			zklock_gate_queued(gate, serial, wake_waiter, NULL);
 	if (changed)
 		request_changed(&entry->slot);
 }
@@ -718,7 +718,7 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 		if (slot->gate)
 			report_to_gate(slot->entry, serial, generation, report, now);
 		else
-			zklock_sessionstate_wake(claim_of_slot(slot)->procno);
+			zklock_sessionstate_set_latch(claim_of_slot(slot)->procno);
 	}
 	LWLockRelease(lock);
 }
@@ -736,7 +736,7 @@ tell_deleted_at_gate(ZkLockTurn *turn, void *arg)
 {
 	if (turn->lost)
 		tell_deleted(claim_of_turn(turn));
-	wake_turn(turn, arg);
+	wake_waiter(turn, arg);
 }
 
 /* The granted node is gone.  Notify the backends that hold it. */
@@ -765,11 +765,11 @@ zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int presen
 		if (slot->asked != question)
 			zklock_slots_post(slot);
 		if (!slot->gate)
-			zklock_sessionstate_wake(claim_of_slot(slot)->procno);
+			zklock_sessionstate_set_latch(claim_of_slot(slot)->procno);
 		else
 			for (ZkLockTurn *turn = slot->entry->gate.holder; turn != NULL;
 				 turn = turn->next)
-				wake_turn(turn, NULL);
+				wake_waiter(turn, NULL);
 
 		/*
 		 * Do this under the same lock, so that the node is not passed on
@@ -916,7 +916,7 @@ expire_claim(ZkLockClaim *claim)
 	if (slot->wanted != 0 && slot->outcome.verdict == ZKLOCK_PENDING)
 	{
 		slot->outcome.verdict = ZKLOCK_EXPIRED;
-		zklock_sessionstate_wake(claim->procno);
+		zklock_sessionstate_set_latch(claim->procno);
 	}
 	slot->wanted = 0;
 	slot->taken = 0;
@@ -927,7 +927,7 @@ expire_claim(ZkLockClaim *claim)
 static void
 expire_gate(ZkLockEntry *entry, uint32 generation)
 {
-	if (zklock_gate_expired(&entry->gate, generation, wake_turn, NULL))
+	if (zklock_gate_expired(&entry->gate, generation, wake_waiter, NULL))
 		gate_changed(entry);
 	entry->slot.taken = 0;
 	entry->slot.answered = entry->slot.asked;
