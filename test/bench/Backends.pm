@@ -196,12 +196,16 @@ sub first
 	return $sum / $n;
 }
 
+# All its processes; those of zklock with the server's session have a worker, too.
 sub pids
 {
 	my ($self) = @_;
+	my @workers = ($self->{settings}{'zklock.session_mode'} // '') eq 'server' ?
+	  split(/\n/, $self->{server}->psql('-c',
+			q(SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'zklock%'))) :
+	  ();
 
-	return $self->_ask(scalar @{ $self->{backends} },
-		'SELECT pg_backend_pid()');
+	return @workers, $self->_ask(scalar @{ $self->{backends} }, 'SELECT pg_backend_pid()');
 }
 
 sub stop

@@ -16,10 +16,6 @@ use ZkClient;
 # The way on which bytes are counted
 use constant RELAY => 'counted';
 
-# In mode simple all waiters wake up each time: the work grows with the square
-# of their number.
-use constant SIMPLE_AT_MOST => 300;
-
 # Backends wait here after they have had the lock, so that the ends of their
 # sessions are not counted.
 my $gate = 4711;
@@ -41,7 +37,7 @@ sub measure
 	{
 		for my $name (
 			grep { $wanted{s/ simple//r} } 'zklock', 'zklock server', 'Curator',
-			'kazoo', $n <= SIMPLE_AT_MOST ? 'zklock simple' : ())
+			'kazoo', 'zklock simple')
 		{
 			next if $name eq 'zklock server' && !$mode{$name};
 			local $ENV{PGOPTIONS} = Arena::options($mode{$name} // {});

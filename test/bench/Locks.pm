@@ -32,6 +32,7 @@ sub measure
 		  if grep { $_ == 32 } @{ $arena->{crowds} };
 	}
 	_time_relay($arena);
+	_share_sessions($arena, '10000 locks', 32, '/bench/many', 10_000);
 	_contend($arena, 'read-mostly', 'loopback', 8, 'read-mostly', '/bench/mix', 1);
 	_contend($arena, 'readers', 'loopback', 8, 'readers', '/bench/read', 1);
 	_contend($arena, 'semaphore of 4', 'loopback', 8, 'semaphore', '/bench/four', 1);
@@ -73,6 +74,32 @@ sub _time_relay
 	return;
 }
 
+# The minimal program, with its clients in one session, in a few, and in one each
+sub _share_sessions
+{
+	my ($arena, $figure, $clients, @paths) = @_;
+
+	return if !grep { $_ eq 'raw shared' } @{ $arena->{names} };
+	my %raw = map {
+		("$figure, sessions: $_" =>
+			Program->new('raw shared', $arena->{tmp}, $arena->hosts('loopback'), $_))
+	} 1, 2, 4, $clients;
+
+	for my $round (1 .. $arena->{rounds})
+	{
+		for my $shared (sort keys %raw)
+		{
+			my ($rate) = $raw{$shared}->run('mutex', $clients, $arena->{seconds}, @paths);
+
+			$arena->note($shared, 'locks a second', 'loopback', $clients, 'raw shared', $round,
+				$rate);
+		}
+	}
+	$arena->show($_, 'loopback', $clients) for sort keys %raw;
+	$_->stop for values %raw;
+	return;
+}
+
 # A contestant that takes part in one of these figures only
 my %more = ('one lock' => ['crowd'], '10000 locks' => ['lanes']);
 
@@ -83,12 +110,37 @@ sub _contend
 
 	$_->open($clients) for @all;
 	$arena->rounds(
-		[ $figure, 'locks a second' ],
+		[
+			$figure, 'locks a second',
+			"$figure: switches", 'a lock',
+			"$figure: processor", 'us a lock'
+		],
 		$way, $clients, \@all,
 		sub {
-			($_[0]->run($kind, $clients, $arena->{seconds}, $path, $paths))[0];
+			my ($contestant) = @_;
+			my @before = _work($contestant);
+			my ($rate) = $contestant->run($kind, $clients, $arena->{seconds}, $path, $paths);
+			my @after = _work($contestant);
+			my $locks = $rate * $arena->{seconds};
+
+			return ($rate, map { ($after[$_] - $before[$_]) / $locks } 0 .. $#after);
 		});
 	return;
+}
+
+# How often the threads of a contestant have gone to sleep, and the microseconds that they
+# have run
+sub _work
+{
+	my ($contestant) = @_;
+	my ($switches, $ns) = (0, 0);
+
+	for my $task (map { glob("/proc/$_/task/*") } $contestant->pids)
+	{
+		$switches += (Program::slurp("$task/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m)[0] // 0;
+		$ns += (Program::slurp("$task/schedstat") =~ /^(\d+)/)[0] // 0;
+	}
+	return ($switches, $ns / 1e3);
 }
 
 1;

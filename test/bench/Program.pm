@@ -44,7 +44,7 @@ my %program = (
 	'raw shared' => {
 		kinds => [qw(lanes)],
 		command => \&_compile_raw,
-		arguments => ['shared'],
+		arguments => [1],
 	},
 	Curator => {
 		kinds => [qw(mutex read-mostly readers semaphore)],
@@ -71,16 +71,17 @@ my %program = (
 		command => \&_build_go,
 	});
 
+# @arguments replace those of %program.
 sub new
 {
-	my ($class, $name, $dir, $hosts) = @_;
+	my ($class, $name, $dir, $hosts, @arguments) = @_;
 	my $self = bless {
 		name => $name,
 		answers => 0,
 		child => Child->start(
 			"$dir/$name-" . ++$started . '.log',
 			$program{$name}{command}->($dir),
-			$hosts, @{ $program{$name}{arguments} // [] }),
+			$hosts, @arguments ? @arguments : @{ $program{$name}{arguments} // [] }),
 	}, $class;
 
 	return $self;

@@ -4,7 +4,7 @@
  *	  The minimal cost of a lock in ZooKeeper with the C client: obeys the
  *	  orders that Program.pm describes.
  *
- *	raw <ZooKeeper's hosts> [safe | shared]
+ *	raw <ZooKeeper's hosts> [safe | N]
  *
  * It sends only the frames that a lock needs if nothing ever fails: a create
  * and a list in one flight, a watch on the predecessor, and a delete without a
@@ -17,7 +17,7 @@
  * predecessor was the holder, because it watches the second node ahead as
  * well, and lists again when that one is gone.
  *
- * With "shared", all clients have one session.
+ * With a number N, all clients share N sessions.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,7 +66,7 @@ typedef struct Client
 
 static const char *hosts;
 static bool safe;
-static bool shared;
+static int	sessions;		/* that the clients share; 0: one for each */
 static Client *clients[MAX_CLIENTS];
 static int	nclients;
 
@@ -74,6 +74,8 @@ static int	nclients;
 static struct
 {
 	pthread_barrier_t barrier;
+	pthread_barrier_t end;
+	int			clients;		/* whose threads exist */
 	double		seconds;
 	const char *path;
 	int			paths;
@@ -343,7 +345,25 @@ take_turns(void *arg)
 		c->ops++;
 	}
 	c->elapsed = now() - began;
+
+	/* Locks.pm reads from /proc what this thread has done: wait until it has. */
+	pthread_barrier_wait(&run.barrier);
+	pthread_barrier_wait(&run.end);
 	return NULL;
+}
+
+/* Ends the threads of the last run. */
+static void
+end_run(void)
+{
+	if (run.clients == 0)
+		return;
+	pthread_barrier_wait(&run.end);
+	for (int i = 0; i < run.clients; i++)
+		pthread_join(clients[i]->thread, NULL);
+	pthread_barrier_destroy(&run.barrier);
+	pthread_barrier_destroy(&run.end);
+	run.clients = 0;
 }
 
 /* Connects clients up to this number. */
@@ -353,10 +373,10 @@ open_clients(int n)
 	check(n <= MAX_CLIENTS, "so many clients");
 	while (nclients < n)
 	{
-		if (shared && nclients > 0)
+		if (sessions > 0 && nclients >= sessions)
 		{
 			clients[nclients] = new_client();
-			clients[nclients]->zh = clients[0]->zh;
+			clients[nclients]->zh = clients[nclients % sessions]->zh;
 		}
 		else
 			clients[nclients] = connect_client();
@@ -376,13 +396,16 @@ do_run(int n, double seconds, const char *path, int paths)
 	run.seconds = seconds;
 	run.path = path;
 	run.paths = paths;
-	pthread_barrier_init(&run.barrier, NULL, n);
+	run.clients = n;
+	pthread_barrier_init(&run.barrier, NULL, n + 1);
+	pthread_barrier_init(&run.end, NULL, n + 1);
 	for (int i = 0; i < n; i++)
 		check(pthread_create(&clients[i]->thread, NULL, take_turns,
 							 clients[i]) == 0, "pthread_create");
+	pthread_barrier_wait(&run.barrier);
+	pthread_barrier_wait(&run.barrier);
 	for (int i = 0; i < n; i++)
 	{
-		pthread_join(clients[i]->thread, NULL);
 		rate += clients[i]->ops / clients[i]->elapsed;
 		ops += clients[i]->ops;
 		acquiring += clients[i]->acquiring;
@@ -448,7 +471,7 @@ main(int argc, char **argv)
 		return 2;
 	hosts = argv[1];
 	safe = argc == 3 && strcmp(argv[2], "safe") == 0;
-	shared = argc == 3 && strcmp(argv[2], "shared") == 0;
+	sessions = argc == 3 && !safe ? atoi(argv[2]) : 0;
 	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin) != NULL)
@@ -458,6 +481,7 @@ main(int argc, char **argv)
 		int			n;
 		int			paths;
 
+		end_run();
 		if (sscanf(line, "run mutex %d %lf %199s %d", &n, &seconds, path,
 				   &paths) == 4)
 			do_run(n, seconds, path, paths);
@@ -473,7 +497,8 @@ main(int argc, char **argv)
 		else
 			printf("error: %s", line);
 	}
-	for (int i = 0; i < (shared ? nclients > 0 : nclients); i++)
+	end_run();
+	for (int i = 0; i < nclients && (sessions == 0 || i < sessions); i++)
 		zookeeper_close(clients[i]->zh);
 	return 0;
 }
