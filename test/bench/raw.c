@@ -66,7 +66,7 @@ typedef struct Client
 
 static const char *hosts;
 static bool safe;
-static int	sessions;		/* that the clients share; 0: one for each */
+static int	sessions;			/* that the clients share; 0: one for each */
 static Client *clients[MAX_CLIENTS];
 static int	nclients;
 
