@@ -134,8 +134,8 @@ sub _table
 
 		push @lines, [
 			$which[0], $unit, @which[ 1, 2 ],
-			map({ _number('%.4g', $arena->median(@which, $_)) } @names),
-			map { _number('%.2f', $arena->ratio(@which, @$_)) } @pairs
+			map({ number('%.4g', $arena->median(@which, $_)) } @names),
+			map { number('%.2f', $arena->ratio(@which, @$_)) } @pairs
 		];
 	}
 	return if !@lines;
@@ -163,7 +163,7 @@ sub _herd
 			my $name = $_;
 
 			join(' / ', grep { $_ ne '' }
-				  map { _number('%.3g', $arena->median("$_ of a hand-over", 'counted', $n, $name)) }
+				  map { number('%.3g', $arena->median("$_ of a hand-over", 'counted', $n, $name)) }
 				  qw(requests events bytes));
 		} @names;
 
@@ -173,7 +173,7 @@ sub _herd
 	return _markdown([ 'Waiters', @names ], [ ('---:') x (1 + @names) ], @lines);
 }
 
-sub _number
+sub number
 {
 	my ($format, $value) = @_;
 

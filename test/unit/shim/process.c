@@ -246,8 +246,8 @@ ConditionVariableTimedSleep(ConditionVariable *cv, long timeout, uint32 wait_eve
 	return false;
 }
 
-/* It has no return value before PostgreSQL 17. */
-#if PG_VERSION_NUM >= 170000
+/* It has no return value before PostgreSQL 16. */
+#if PG_VERSION_NUM >= 160000
 bool
 #else
 void
@@ -257,7 +257,7 @@ ConditionVariableCancelSleep(void)
 	if (waits_for != NULL)
 		(void) exchange_bits(waits_for, ~(1U << MyProcNumber), 0);
 	waits_for = NULL;
-#if PG_VERSION_NUM >= 170000
+#if PG_VERSION_NUM >= 160000
 	return false;
 #endif
 }
