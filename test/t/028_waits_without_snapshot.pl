@@ -127,13 +127,24 @@ waits_ok(@$_, 1)
 		PERFORM n FROM stock; END\$\$" ],
   [ 'in EXECUTE',
 	"DO \$\$BEGIN EXECUTE 'CALL zk_lock_wait(\$1)' USING '/w'::text; PERFORM 1; END\$\$" ],
-  [ 'in a procedure with a setting', 'CALL atomic()' ],
-  [ 'in DO in a transaction block', "BEGIN; DO \$\$BEGIN $wait; END\$\$; COMMIT" ],
   [ 'with an open cursor',
 	"BEGIN; DECLARE c CURSOR FOR SELECT n FROM stock; FETCH c; $wait; FETCH c; COMMIT" ],
   [ 'in a loop over rows', "DO \$\$DECLARE r record;
 		BEGIN FOR r IN SELECT n FROM stock LOOP $wait; END LOOP; END\$\$" ],
   [ 'in a portal in a function', "SELECT in_portal(\$\$$wait\$\$), n FROM stock" ];
+
+# Older minor releases, such as 16.2, give CALL no snapshot of its own where PL/pgSQL cannot
+# commit. There, the wait drops that of the whole statement.
+my %fixed = (13 => 16, 14 => 13, 15 => 8, 16 => 4);
+my $version = $admin->query(q(SELECT current_setting('server_version_num')));
+my $own = $version % 10_000 >= ($fixed{ int($version / 10_000) } // 0);
+
+for (
+	[ 'in a procedure with a setting', 'CALL atomic()' ],
+	[ 'in DO in a transaction block', "BEGIN; DO \$\$BEGIN $wait; END\$\$; COMMIT" ])
+{
+	waits_ok(@$_, $own);
+}
 
 # VACUUM truncates a table without rows.
 for my $case ([ $wait, 'can' ], [ q(SELECT zk_lock_acquire('/w')), 'cannot' ])
