@@ -81,7 +81,8 @@ sub rate
 
 	Child->run("$tmp/pgbench", $Wait::timeout, 'pgbench', '-n', '-c', 32, '-T', 1, '-f', "$tmp/own.sql",
 		'-h', $node->host, '-p', $node->port, 'postgres');
-	slurp_file("$tmp/pgbench") =~ /^tps = ([\d.]+)/m or die 'pgbench has no rate';
+	my $output = slurp_file("$tmp/pgbench");
+	$output =~ /^tps = ([\d.]+)/m or die "pgbench has no rate:\n$output";
 	unlink("$tmp/pgbench") or die "$tmp/pgbench: $!\n";
 	return $1;
 }
