@@ -16,9 +16,9 @@
  * leave unfinished, however often it connects again.
  *
  * Promises that no function here raises, allocates, or waits for more than a
- * spinlock.  When a backend that waits for its own unfinished locks may request
- * more, zklock_owners_let_continue() sets its latch.  (Backends that wait for a
- * lock are woken by slots.c.)
+ * spinlock.  When a backend that waits for room, or for its own unfinished
+ * locks, may request more, zklock_owners_let_continue() sets its latch.
+ * (Backends that wait for a lock are woken by slots.c.)
  *
  *-------------------------------------------------------------------------
  */

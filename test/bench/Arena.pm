@@ -358,6 +358,23 @@ sub csv
 		  @{ $self->{figures} });
 }
 
+# Returns an arena with the figures of csv(), whose names have no commas there.
+sub of_csv
+{
+	my ($class, $csv) = @_;
+	my ($columns, @rows) = map { [ split(/,/) ] } split(/\n/, $csv);
+	my @figures;
+
+	for my $row (@rows)
+	{
+		my %figure;
+
+		@figure{@$columns} = @$row;
+		push @figures, \%figure;
+	}
+	return bless { figures => \@figures }, $class;
+}
+
 sub stop
 {
 	my ($self) = @_;

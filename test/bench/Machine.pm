@@ -7,8 +7,9 @@ use warnings;
 
 use Program;
 
-my @packages = qw(libzookeeper-java libzookeeper-mt2 libcurator-recipes-java python3-kazoo
-  golang-github-samuel-go-zookeeper-dev golang-go openjdk-17-jre-headless);
+# Patterns: some names have a version that depends on the release.
+my @packages = qw(libzookeeper-java libzookeeper-mt2* libcurator-recipes-java python3-kazoo
+  golang-github-*-go-zookeeper-dev golang-go openjdk-*-jre-headless);
 
 # $top is the checkout.
 sub text
@@ -25,7 +26,8 @@ sub text
 		"machine: $processors x " . ($model // 'unknown') . sprintf(', %.0f GB', $memory / 2**20),
 		"system: $os",
 		'versions: ' . join(', ', _output("$pg_config --version"),
-			_output("dpkg-query --show --showformat '\${Package} \${Version}\\n' @packages")),
+			grep { / \S/ } _output("dpkg-query --show --showformat '\${Package} \${Version}\\n' "
+				  . join(' ', map { "'$_'" } @packages))),
 		"options: " . join(', ', map { ref($opt{$_}) ? "$_ @{ $opt{$_} }" : "$_ $opt{$_}" }
 			  grep { $_ ne 'names' } sort keys %opt))
 	  . "\n";

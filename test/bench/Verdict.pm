@@ -173,6 +173,7 @@ sub _herd
 	return _markdown([ 'Waiters', @names ], [ ('---:') x (1 + @names) ], @lines);
 }
 
+# A figure as in the tables
 sub number
 {
 	my ($format, $value) = @_;

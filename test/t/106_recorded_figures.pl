@@ -1,5 +1,5 @@
-# The figures in docs/benchmarks.md and README.md are those of the recording in
-# test/bench/results, and what the page says about them holds there.
+# The figures in docs/benchmarks.md, docs/server-session.md and README.md are those of the
+# recording in test/bench/results, and what the pages say about them holds there.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -15,23 +15,11 @@ use Verdict;
 
 my $top = "$FindBin::RealBin/../..";
 my $results = "$top/test/bench/results";
-my ($page, $readme, $verdict) =
-  map { slurp_file($_) } "$top/docs/benchmarks.md", "$top/README.md", "$results/verdict.txt";
-my $text = join(' ', split(/\s+/, $page));
-
-# bench.csv has no commas within its cells.
-my @rows = split(/\n/, slurp_file("$results/bench.csv"));
-my @columns = split(/,/, shift @rows);
-my $arena = bless {
-	figures => [
-		map {
-			my %row;
-
-			@row{@columns} = split(/,/);
-			\%row;
-		} @rows
-	],
-}, 'Arena';
+my ($page, $server_page, $readme) =
+  map { slurp_file("$top/$_") } qw(docs/benchmarks.md docs/server-session.md README.md);
+my $verdict = slurp_file("$results/verdict.txt");
+my $text = join(' ', split(/\s+/, "$page $server_page"));
+my $arena = Arena->of_csv(slurp_file("$results/bench.csv"));
 
 sub median
 {
@@ -52,12 +40,12 @@ sub ratios
 	return $least eq $most ? $least : "$least to $most";
 }
 
-# Checks a sentence of the page. "%s" stands for the figure.
+# Checks a sentence of the pages. "%s" stands for the figure.
 sub says
 {
 	my ($sentence, $figure) = @_;
 
-	like($text, qr/\Q@{[sprintf($sentence, $figure)]}\E/, "benchmarks.md: $sentence");
+	like($text, qr/\Q@{[sprintf($sentence, $figure)]}\E/, "sentence: $sentence");
 	return;
 }
 
@@ -148,6 +136,9 @@ for (
 	[ 'and %s times at 2 ms, and zklock server', 'raw shared', 'raw', $many[1] ],
 	[ 'and zklock server %s and', 'zklock server', 'zklock', $many[0] ],
 	[ ' and %s times the rate of zklock.', 'zklock server', 'zklock', $many[1] ],
+	[ 'one session had %s times the rate of separate', 'zklock server', 'zklock', $many[0] ],
+	[ 'separate sessions, and %s times at 2 ms', 'zklock server', 'zklock', $many[1] ],
+	[ 'on the loopback interface the ratio is %s.', 'zklock keep', 'zklock server', $many[0] ],
 	[
 		'zklock server has %s times the rate of `pg_advisory_lock_shared`', 'zklock server',
 		'advisory', [ 'readers', 'loopback', 8 ]
@@ -162,7 +153,11 @@ for (
 	[ 'This takes %s us', '%.0f', '10000 locks: processor', 'zklock' ],
 	[ '`raw`, takes %s us', '%.0f', '10000 locks: processor', 'raw' ],
 	[ 'to do: %s switches', '%.1f', '10000 locks: switches', 'go-zookeeper' ],
-	[ 'switches and %s us', '%.0f', '10000 locks: processor', 'go-zookeeper' ])
+	[ 'switches and %s us', '%.0f', '10000 locks: processor', 'go-zookeeper' ],
+	[ '%s switches instead of', '%.1f', '10000 locks: switches', 'zklock server' ],
+	[ 'switches instead of %s,', '%.1f', '10000 locks: switches', 'raw shared' ],
+	[ 'and %s us of processor time instead', '%.0f', '10000 locks: processor', 'zklock server' ],
+	[ 'processor time instead of %s.', '%.0f', '10000 locks: processor', 'raw shared' ])
 {
 	my ($sentence, $format, $figure, $name) = @$_;
 
