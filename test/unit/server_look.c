@@ -93,6 +93,8 @@ look_at_records(uint32 asleep)
 {
 	ZkLockRecordRequest requests[SHIM_MAX_PROCESSES];
 
+	if (zklock_deadlock_slots_count() > SHIM_MAX_PROCESSES)
+		shim_fail("there are %d slots", zklock_deadlock_slots_count());
 	zklock_deadlock_slots_read(requests);
 	for (int i = 0; i < SERVER_PLACES; i++)
 		if (requests[i].wanted != 0 && (asleep & (1U << i)) != 0 && !server_gates_waits(i))

@@ -50,7 +50,7 @@ bool		process_shared_preload_libraries_in_progress = true;
 #if PG_VERSION_NUM >= 150000
 shmem_request_hook_type shmem_request_hook = NULL;
 #else
-int			MaxConnections;		/* these four make MaxBackends */
+int			MaxConnections;		/* these four and 1 make MaxBackends */
 int			autovacuum_max_workers = 0;
 int			max_worker_processes = 0;
 int			max_wal_senders = 0;
@@ -94,7 +94,7 @@ shim_process_begin(int procno, int pid, int nprocs)
 	MyProcPid = pid;
 	MaxBackends = nprocs;
 #if PG_VERSION_NUM < 150000
-	MaxConnections = nprocs;
+	MaxConnections = nprocs - 1;	/* and the launcher of autovacuum */
 #endif
 	zklock_shmem_init();
 #if PG_VERSION_NUM >= 150000
