@@ -134,7 +134,8 @@ sub _lines
 			[ $name, map { $arena->median($figure, $way, $_, $name) // () } @$clients ]
 		  } @names)
 	  . "set datafile missing '?'\n"
-	  . (@$clients > 1 ? "set xrange [$clients->[0]:$clients->[-1]]\n" : '')
+	  # A tick at the very end of a logarithmic axis has no room for the rounding.
+	  . (@$clients > 1 ? "set xrange [$clients->[0]:@{[$clients->[-1] * 1.001]}]\n" : '')
 	  . 'set xtics (' . join(', ', @$clients) . ")\n"
 	  . 'plot '
 	  . join(', ',
