@@ -592,6 +592,22 @@ test_count_missing(void **state)
 	expect_failed(ZKLOCK_NO_COUNT);
 }
 
+/* A watch is forgotten with its connection. */
+static void
+test_count_watch_of_before(void **state)
+{
+	ZkLockEvent ev = {.kind = ZKLOCK_EV_CHANGED};
+
+	(void) state;
+	count_says(1);
+	listed(L1, LEASE);
+	ev.request = recipe.count;
+	happen(ZKLOCK_EV_CONNECTED);
+	expect("SYNC SIZE LIST");
+	feed(&ev);
+	expect("");
+}
+
 int
 main(void)
 {
@@ -615,7 +631,8 @@ main(void)
 		cmocka_unit_test(test_downgrade_no_ground),
 		cmocka_unit_test(test_lease_other_size),
 		cmocka_unit_test(test_lease_no_size),
-		cmocka_unit_test(test_count_missing)
+		cmocka_unit_test(test_count_missing),
+		cmocka_unit_test(test_count_watch_of_before)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
