@@ -49,10 +49,10 @@ $sandbox->say($_)
   for q(\pset format unaligned),
   q(SELECT zk_lock_acquire('/shop/a');),
   q(\c - - :HOST/../B),
-  q(SELECT zk_lock_acquire('/shop/a', '1 min') AS lock, count(*) AS workers
-	FROM pg_stat_activity WHERE backend_type = 'zklock worker';);
+  q(SELECT zk_lock_acquire('/shop/a', '1 min') AS lock;),
+  q(SELECT count(*) AS workers FROM pg_stat_activity WHERE backend_type = 'zklock worker';);
 $sandbox->finish($Wait::timeout);
-like($sandbox->output, qr/^lock\|workers\nt\|1$/m,
+like($sandbox->output, qr/^lock\nt\n(?:.*\n)?workers\n1$/m,
 	'with SESSION=server, the servers have one session each');
 
 # The exit status of psql is that of the sandbox.
