@@ -54,7 +54,7 @@ for my $what (sort keys %commits)
 	my ($before, $sql) = @{ $commits{$what} };
 	my $session = ZkTest->new(
 		$node,
-		'zklock.session_timeout' => '1s',
+		'zklock.session_timeout' => '3s',
 		'zklock.connect_timeout' => '2s',
 		'zklock.hosts' => $proxy->hosts);
 
