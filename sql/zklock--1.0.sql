@@ -125,7 +125,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- The newest fencing tokens that were used in this database.  "token" is that of
--- exclusive holders, with "number" the largest number used with it.  "shared_token" is
+-- exclusive holders, and "grant_number" the largest number used with it.  "shared_token" is
 -- that of holders that shared the lock.  "fenced_at" is the time of the last fence.
 -- If ZooKeeper is set up anew, its tokens start from the beginning; then delete the
 -- rows.
@@ -424,8 +424,9 @@ GRANT SELECT ON zk_server_status TO PUBLIC;
 --
 -- Ephemeral nodes with a name of another kind are not waited for.  They come last,
 -- without position, state and mode.  They may be simple locks at paths below this one, so
--- only those see them who may call zk_lock_paths().  For a node that may not be read, only the columns
--- that its name determines are set.  A path that may not be read is an error 28000.
+-- only roles that may call zk_lock_paths() see them.  For a node that may not be read, only
+-- the columns that its name determines are set.  A path that may not be read is an error
+-- 28000.
 --
 -- As in pg_stat_activity, it is not secret which user is connected to which database.
 -- Every client that connects to ZooKeeper with the server's credentials can read the
@@ -514,8 +515,8 @@ SELECT w.pid, w.path, w.mode, w.waitstart, q.state AS blocking_state,
        q.mode AS blocking_mode, q.node AS blocking_node,
        q.host AS blocking_host, q.port AS blocking_port,
        coalesce(h.pid, q.pid) AS blocking_pid,
-       CASE WHEN h.pid IS NULL THEN q.datname ELSE h.datname END AS blocking_datname,
-       CASE WHEN h.pid IS NULL THEN q.usename ELSE h.usename END AS blocking_usename,
+       CASE WHEN h.pid IS NULL THEN q.datname ELSE h.datname::text END AS blocking_datname,
+       CASE WHEN h.pid IS NULL THEN q.usename ELSE h.usename::text END AS blocking_usename,
        CASE WHEN h.pid IS NULL THEN q.application_name ELSE h.application_name END
            AS blocking_application_name,
        q.data AS blocking_data
@@ -541,7 +542,7 @@ UNION ALL
 SELECT w.pid, w.path, w.mode, w.waitstart,
        CASE WHEN b.granted THEN 'holder' ELSE 'waiter' END, b.mode, b.node,
        NULL, pg_catalog.current_setting('port')::integer, b.pid,
-       a.datname, a.usename, a.application_name, NULL
+       a.datname::text, a.usename::text, a.application_name, NULL
 FROM zk_locks AS w
      JOIN zk_locks AS b ON b.path = w.path AND b.mode = w.mode AND b.node = w.node
      LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
