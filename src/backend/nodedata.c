@@ -185,10 +185,13 @@ read_rest(const char *data, bool *revocable)
 {
 	while (*data != '\0')
 	{
-		*revocable |= is_key(data, "revocable");
+		bool		is_revocable = is_key(data, "revocable");
+		char	   *value;
+
 		data += strcspn(data, "=");
-		if (*data++ == '\0' || read_value(&data) == NULL)
+		if (*data++ == '\0' || (value = read_value(&data)) == NULL)
 			return false;
+		*revocable |= is_revocable && strcmp(value, "t") == 0;
 	}
 	return true;
 }

@@ -26,7 +26,7 @@ my %conf = (
 	'zklock.keep_time' => '1min');
 my ($present, $newer) = map { new_node($_, $zk->hosts, %conf) } qw(present newer);
 
-# Lines of another use in records, and another key in the data of each node
+# Lines of another use in records, and other keys in the data of each node
 build_zklock(
 	$newer,
 	[],
@@ -40,7 +40,10 @@ build_zklock(
 $2/ms;
 	},
 	'backend/nodedata.c' => sub {
-		s/^\tif \(revocable\)\n\t\tappend_field/\tappend_field(&data, "other", "a b");\n$&/m;
+		s/^\tif \(revocable\)\n\t\tappend_field/\tappend_field(&data, "other", "a b");
+	if (!revocable)
+		append_field(&data, "revocable", "f");
+$&/m;
 	},
 	'worker/attempts.c' => sub { s/"%\.\*s%s"/"%.*s other='a b'%s"/ });
 
@@ -244,7 +247,11 @@ for (0, 1)
 	is($second->query(q(SELECT port, pid FROM zk_lock_queue('/revoked'))),
 		$nodes[0]->port . '|' . $holder->pid, "$which: the holder is shown");
 	is($second->query(q(SELECT zk_lock_revoke('/revoked'))), 1, '... and its lock is revoked');
-	$_->close for @first, $second, $holder;
+	my $silent = ZkTest->new($nodes[0], OWN_SESSION);
+	$silent->query(q(SELECT zk_lock_acquire('/silent')));
+	is($second->query(q(SELECT zk_lock_revoke('/silent'))), 0,
+		'... but not that of a holder that has not agreed');
+	$_->close for @first, $second, $holder, $silent;
 }
 
 done_testing();
