@@ -174,5 +174,5 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 Datum
 zk_advisory_status(PG_FUNCTION_ARGS)
 {
-	return zklock_status_rows(fcinfo, put_lock);
+	return zklock_status_rows(fcinfo, N_STATUS_COLUMNS, put_lock);
 }

@@ -17,14 +17,14 @@
 #include "backend/queue.h"
 #include "backend/sqlargs.h"
 #include "backend/sqlrows.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "common/text.h"
 #include "fmgr.h"
-#include "nodes/value.h"
-#include "parser/parse_func.h"
 #include "session/session.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_paths);
@@ -58,7 +58,8 @@ typedef enum PathsColumn
 	PATHS_PATH,
 	PATHS_KIND,
 	PATHS_CONTENDERS,
-	PATHS_OPEN
+	PATHS_OPEN,
+	N_PATHS_COLUMNS
 } PathsColumn;
 
 /* A result row.  Columns are null until they are set. */
@@ -196,17 +197,22 @@ revoke(void *arg)
 	lookup->n = zklock_queue_revoke(lookup->path);
 }
 
-/* May the current user call zk_lock_paths()?  It is in the same schema. */
+/*
+ * May the current user call zk_lock_paths()?  It is in the same schema, in which the user
+ * need not look up functions: another user's view may have called this one.
+ */
 static bool
 may_see_paths(FunctionCallInfo fcinfo)
 {
 	Oid			args[] = {TEXTOID};
-	char	   *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
-	Oid			paths = LookupFuncName(list_make2(makeString(schema),
-												  makeString("zk_lock_paths")),
-									   lengthof(args), args, false);
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	Oid			paths = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+										CStringGetDatum("zk_lock_paths"),
+										PointerGetDatum(buildoidvector(args, lengthof(args))),
+										ObjectIdGetDatum(schema));
 
-	return DatumGetBool(DirectFunctionCall2(has_function_privilege_id,
+	return OidIsValid(paths) &&
+		DatumGetBool(DirectFunctionCall2(has_function_privilege_id,
 											ObjectIdGetDatum(paths),
 											CStringGetTextDatum("EXECUTE")));
 }
@@ -223,7 +229,7 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 	ZkLockSqlRows rows;
 
 	zklock_batch_in_session(read_queue, &lookup);
-	zklock_sqlrows_begin(&rows, fcinfo);
+	zklock_sqlrows_begin(&rows, fcinfo, N_QUEUE_COLUMNS);
 	for (int i = 0; i < lookup.n; i++)
 	{
 		const ZkLockQueueNode *entry = (const ZkLockQueueNode *) lookup.found + i;
@@ -245,7 +251,7 @@ zk_lock_paths(PG_FUNCTION_ARGS)
 	ZkLockSqlRows rows;
 
 	zklock_batch_in_session(read_paths, &lookup);
-	zklock_sqlrows_begin(&rows, fcinfo);
+	zklock_sqlrows_begin(&rows, fcinfo, N_PATHS_COLUMNS);
 	for (int i = 0; i < lookup.n; i++)
 	{
 		const ZkLockUse *use = (const ZkLockUse *) lookup.found + i;

@@ -116,7 +116,11 @@ get_scope(FunctionCallInfo fcinfo, int argno)
 	if (PG_ARGISNULL(argno))
 		return zklock_guc_default_scope;
 	label = get_label(fcinfo, argno, "lock scope");
-	return strcmp(label, "transaction") == 0 ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
+	if (strcmp(label, "session") == 0)
+		return ZKLOCK_SESSION;
+	if (strcmp(label, "transaction") == 0)
+		return ZKLOCK_TRANSACTION;
+	elog(ERROR, "unknown lock scope \"%s\"", label);
 }
 
 /*

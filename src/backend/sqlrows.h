@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sqlrows.h
- *	  Returns the rows of set-returning SQL functions.
+ *	  Returns the rows of SQL functions.
  *
  * A function returns all rows in one call:
  *
- *		zklock_sqlrows_begin(&rows, fcinfo);
+ *		zklock_sqlrows_begin(&rows, fcinfo, columns);
  *		while (...)
  *			zklock_sqlrows_put(&rows, values, nulls);
  *		return zklock_sqlrows_end(&rows);
@@ -16,6 +16,11 @@
  * state.
  *
  * Between begin and end, the current memory context is reset after each row.
+ *
+ * `columns` is the number of values in a row.  After an update, the SQL files
+ * and the library of a running server can be of different versions.  So the
+ * function may have been declared with fewer columns, of which the last are left
+ * out.  With more columns, it is an error 55000.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,9 +36,14 @@ typedef struct ZkLockSqlRows
 	MemoryContext before;
 } ZkLockSqlRows;
 
-extern void zklock_sqlrows_begin(ZkLockSqlRows *rows, FunctionCallInfo fcinfo);
+extern void zklock_sqlrows_begin(ZkLockSqlRows *rows, FunctionCallInfo fcinfo,
+								 int columns);
 extern void zklock_sqlrows_put(ZkLockSqlRows *rows, const Datum *values,
 							   const bool *nulls);
 extern Datum zklock_sqlrows_end(ZkLockSqlRows *rows);
+
+/* Returns the row of a function that returns one. */
+extern Datum zklock_sqlrows_single(FunctionCallInfo fcinfo, int columns,
+								   const Datum *values, const bool *nulls);
 
 #endif							/* ZKLOCK_SQLROWS_H */

@@ -8,7 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "backend/locktable.h"
 #include "backend/privileges.h"
 #include "backend/sessionchoice.h"
@@ -17,7 +16,6 @@
 #include "common/compat.h"
 #include "common/text.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "session/session.h"
 #include "shared/sessionstate.h"
@@ -138,14 +136,14 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 }
 
 Datum
-zklock_status_rows(FunctionCallInfo fcinfo, ZkLockPutRow put)
+zklock_status_rows(FunctionCallInfo fcinfo, int columns, ZkLockPutRow put)
 {
 	ZkLockSqlRows rows;
 	ZkLockClaimRow row;
 	int			next_claim = 0;
 
 	zklock_session_routine->poll();
-	zklock_sqlrows_begin(&rows, fcinfo);
+	zklock_sqlrows_begin(&rows, fcinfo, columns);
 	for (ZkLockHold *hold = zklock_locktable_first_granted();
 		 hold != NULL; hold = zklock_locktable_next_granted(hold))
 	{
@@ -160,7 +158,7 @@ zklock_status_rows(FunctionCallInfo fcinfo, ZkLockPutRow put)
 Datum
 zk_lock_status(PG_FUNCTION_ARGS)
 {
-	return zklock_status_rows(fcinfo, put_lock);
+	return zklock_status_rows(fcinfo, N_LOCK_COLUMNS, put_lock);
 }
 
 /* Converts microseconds to milliseconds, as in PostgreSQL's own statistics. */
@@ -177,7 +175,7 @@ zk_lock_stat_counters(PG_FUNCTION_ARGS)
 	ZkLockStatsRow row;
 	int			next = 0;
 
-	zklock_sqlrows_begin(&rows, fcinfo);
+	zklock_sqlrows_begin(&rows, fcinfo, ZKLOCK_N_COUNTERS + 2);
 	while (zklock_stats_next(&next, &row))
 	{
 		Datum		values[ZKLOCK_N_COUNTERS + 2];
@@ -197,13 +195,10 @@ zk_lock_stat_counters(PG_FUNCTION_ARGS)
 Datum
 zk_server_state(PG_FUNCTION_ARGS)
 {
-	TupleDesc	desc;
 	ZkLockClaimsUsage usage = zklock_claims_usage();
 	Datum		values[6] = {0};
 	bool		nulls[6];
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	memset(nulls, !zklock_claims_are_shared(), sizeof(nulls));
 	values[0] = Int32GetDatum(usage.used);
 	values[1] = Int32GetDatum(usage.room);
@@ -218,8 +213,7 @@ zk_server_state(PG_FUNCTION_ARGS)
 		nulls[4] = state.has_worker && state.client.state == ZKLOCK_CLIENT_NONE;
 		values[5] = BoolGetDatum(state.ending);
 	}
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	return zklock_sqlrows_single(fcinfo, lengthof(values), values, nulls);
 }
 
 Datum
@@ -252,12 +246,8 @@ zk_session(PG_FUNCTION_ARGS)
 		[ZKLOCK_CLIENT_NONE] = "none"
 	};
 	const ZkLockClientStatus *status;
-	TupleDesc	desc;
 	Datum		values[4] = {0};
 	bool		nulls[4] = {true, true, true, true};
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	zklock_sessionchoice_choose_for_reading();
 	zklock_session_routine->poll();
@@ -277,6 +267,5 @@ zk_session(PG_FUNCTION_ARGS)
 								   ZKLOCK_NS_PER_MS);
 		nulls[3] = false;
 	}
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	return zklock_sqlrows_single(fcinfo, lengthof(values), values, nulls);
 }

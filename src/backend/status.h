@@ -18,6 +18,7 @@ typedef void (*ZkLockPutRow) (ZkLockSqlRows *rows, const ZkLockClaimRow *row);
  * The result of a set-returning function: the holds of this backend, and then
  * the claims of all other backends.
  */
-extern Datum zklock_status_rows(FunctionCallInfo fcinfo, ZkLockPutRow put);
+extern Datum zklock_status_rows(FunctionCallInfo fcinfo, int columns,
+								ZkLockPutRow put);
 
 #endif							/* ZKLOCK_STATUS_H */

@@ -47,6 +47,26 @@ SELECT path, mode, session_holds, transaction_holds, token > 0 AS token,
        lost
 FROM zk_locks;
 
+-- The SQL files of a later version, of which the library is not loaded yet
+CREATE FUNCTION later_session(OUT session_id text, OUT state text, OUT timeout interval,
+                              OUT confirmed_ago interval, OUT later text)
+RETURNS record AS '$libdir/zklock', 'zk_session' LANGUAGE C;
+SELECT * FROM later_session();
+CREATE FUNCTION later_paths(parent text, OUT path text, OUT kind text,
+                            OUT contenders integer, OUT open boolean, OUT later text)
+RETURNS SETOF record AS '$libdir/zklock', 'zk_lock_paths' LANGUAGE C;
+SELECT * FROM later_paths('/zklock_regress/extension');
+ALTER TYPE zk_lock_scope ADD VALUE 'later';
+ALTER TYPE zk_lock_mode ADD VALUE 'later';
+SELECT zk_lock_acquire('/zklock_regress/extension', scope => 'later');
+SELECT zk_lock_acquire('/zklock_regress/extension', mode => 'later');
+
+-- The SQL files of an earlier version
+CREATE FUNCTION earlier_status(OUT pid integer, OUT path text)
+RETURNS SETOF record AS '$libdir/zklock', 'zk_lock_status' LANGUAGE C;
+SELECT path FROM earlier_status() WHERE pid = pg_backend_pid();
+DROP FUNCTION later_session(), later_paths(text), earlier_status();
+
 -- A lock belongs to the backend, not to the extension, which may be dropped
 -- and created again.
 DROP EXTENSION zklock;

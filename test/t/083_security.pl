@@ -58,6 +58,19 @@ is($bare->safe_psql('postgres', q(
 		locks.zk_lock_release('/moved'))), 't|t|t',
 			'extension works after its schema was changed');
 
+# A view calls a function for a role that may not look it up in its schema.
+$bare->safe_psql('postgres', q(
+	CREATE VIEW holders AS SELECT state FROM locks.zk_lock_queue('/moved');
+	GRANT SELECT ON holders TO other));
+{
+	local $ENV{PGUSER} = 'other';
+	my $session = ZkTest->new($bare);
+
+	is($session->query('SELECT count(*) < 2 FROM holders'), 't',
+		'zk_lock_queue() can be called through a view');
+	$session->close;
+}
+
 # A root of its own
 
 my ($own_part) = $page =~ /^## A ZooKeeper that others use\n(.*?)^## /ms;
