@@ -543,7 +543,7 @@ zklock_guc_init(void)
 	 */
 	DefineCustomIntVariable("zklock.max_locks",
 							"How many locks, held or waited for by a backend, there is room for in shared memory.",
-							"With zklock.session_mode = \"backend\", others are only counted; see zk_lock_stats.",
+							"With zklock.session_mode = \"backend\", others are only counted; see zk_server_status.",
 							&zklock_guc_max_locks, 2048, 16, 1024 * 1024,
 							process_shared_preload_libraries_in_progress ?
 							PGC_POSTMASTER : PGC_SIGHUP, 0,
