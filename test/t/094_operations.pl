@@ -1,15 +1,19 @@
 # The statements of docs/operations.md: updates, other ZooKeeper servers,
-# alerts, and removal, in both modes.
+# alerts, and removal, in both modes; a new version of PostgreSQL.
 #
 # Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
 
+use Child;
 use Docs;
 use FindBin;
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Template;
 use Test::More;
+use Wait;
 use Worker;
 use ZkServer;
 use ZkTest;
@@ -29,7 +33,8 @@ for my $part (split(/^(?=\w+:$)/m, $exporter))
 
 	$metric{"${prefix}_$_"} = 1 for $part =~ /^    - (\w+):$/mg;
 }
-my @used = $page =~ /\b(zklock_\w+)/g;
+my ($alerts) = $page =~ /^## Alerts\n(.*?)^## /ms;
+my @used = $alerts =~ /\b(zklock_\w+)/g;
 cmp_ok(scalar(@used), '>', 5, 'page has alerts');
 is_deeply([ grep { !$metric{$_} } @used ], [], '... which use existing metrics');
 
@@ -126,5 +131,49 @@ for my $mode (qw(backend server))
 	$_->close for $admin, $client, $next;
 	$_->stop for $node, $other, $old, $new;
 }
+
+# pg_upgrade, here to the same version of PostgreSQL
+my $zk = ZkServer->new->start;
+my $trigger = q(SELECT tgenabled FROM pg_trigger WHERE tgname = 'zk_fence_merge');
+my $tmp = PostgreSQL::Test::Utils::tempdir_short();
+my ($before, $after) = (new_node('before', $zk->hosts), PostgreSQL::Test::Cluster->new('after'));
+
+init_node($after);
+$after->append_conf('postgresql.conf', "zklock.hosts = '${\ $zk->hosts}'");
+$before->safe_psql('postgres',
+	q(SELECT zk_lock_acquire('/fenced'), zk_lock_fence('/fenced'); CREATE EXTENSION zklock_advisory));
+my $fences = $before->safe_psql('postgres', 'TABLE zk_lock_fences');
+$before->safe_psql('postgres', 'DROP EXTENSION zklock_advisory');
+$before->stop;
+
+my $bindir = `"${\ ($ENV{PG_CONFIG} // 'pg_config')}" --bindir`;
+chomp($bindir);
+chdir($tmp) or die "$tmp: $!\n";
+Child->run(
+	"$tmp/log", $Wait::timeout, "$bindir/pg_upgrade", '-b', $bindir, '-B', $bindir,
+	'-d', $before->data_dir, '-D', $after->data_dir,
+	'-p', $before->port, '-P', $after->port);
+chdir('/');
+$after->start;
+is($after->safe_psql('postgres', 'TABLE zk_lock_fences'), $fences,
+	'pg_upgrade keeps the fences');
+is($after->safe_psql('postgres', $trigger), 'R', '... and the state of their trigger');
+my $upgraded = ZkTest->new($after);
+is($upgraded->query(q(SELECT zk_lock_acquire('/fenced'), zk_lock_fence('/fenced') > 0)),
+	't|t', '... and a later holder is newer');
+is($upgraded->query('CREATE EXTENSION zklock_advisory'), '', '... and zklock_advisory can be created');
+
+# Data that are restored without triggers
+$after->command_ok([ 'pg_dump', '-Fc', '-f', "$tmp/dump", 'postgres' ], 'pg_dump succeeds');
+$after->safe_psql('postgres', 'CREATE DATABASE restored');
+$after->safe_psql('restored', 'CREATE EXTENSION zklock');
+$after->command_ok(
+	[ 'pg_restore', '--data-only', '--disable-triggers', '-d', 'restored', "$tmp/dump" ],
+	'pg_restore succeeds');
+is($after->safe_psql('restored', $trigger), 'O', '... and the trigger is active otherwise');
+my $restored = ZkTest->new($after);
+$restored->query('\c restored');
+run_section('A new version of PostgreSQL', undef, 'the administrator' => $restored);
+is($restored->query($trigger), 'R', '... until the statement of the page');
 
 done_testing();
