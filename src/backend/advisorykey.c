@@ -51,14 +51,14 @@ encode_database(bool all)
 static const char *
 default_parent(void)
 {
-	static char parent[sizeof("/pg_advisory/") + 3 * NAMEDATALEN] = "";
+	static char parent[sizeof("/" ZKLOCK_PATH_ADVISORY "/") + 3 * NAMEDATALEN] = "";
 
 	/* A database cannot be renamed while it is in use. */
 	if (parent[0] == '\0')
 	{
-		snprintf(parent, sizeof(parent), "/pg_advisory/%s", encode_database(false));
+		snprintf(parent, sizeof(parent), "/" ZKLOCK_PATH_ADVISORY "/%s", encode_database(false));
 		if (zklock_path_check_lock(parent, strlen(parent)) != NULL)
-			snprintf(parent, sizeof(parent), "/pg_advisory/%s", encode_database(true));
+			snprintf(parent, sizeof(parent), "/" ZKLOCK_PATH_ADVISORY "/%s", encode_database(true));
 	}
 	return parent;
 }

@@ -230,18 +230,34 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		log_wait(logged, began, "acquired");
 }
 
-void
-zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-				   int64 deadline)
+/*
+ * A simple lock is an ephemeral node at its path, so it is a name in the recipe,
+ * and nobody can take a lock below it.  Advisory locks have paths that each role
+ * knows, and none of their parents stays when no key is in use.
+ */
+static void
+check_simple_path(const char *path)
 {
-	const char *last = strrchr(request->path, '/') + 1;
-
-	if (zklock_mode_table[request->params.mode].marker == NULL &&
-		strlen(last) >= ZKLOCK_NAME_SIZE)
+	if (strlen(strrchr(path, '/') + 1) >= ZKLOCK_NAME_SIZE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the last part of a simple lock's path is longer than %d bytes",
 						ZKLOCK_NAME_SIZE - 1)));
+	if (zklock_path_has_part(path, ZKLOCK_PATH_ADVISORY))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("simple lock on \"%s\" would exclude advisory locks below it",
+						zklock_errors_path(path)),
+				 errdetail("The path has a part \"%s\", below which advisory locks across servers are.",
+						   ZKLOCK_PATH_ADVISORY)));
+}
+
+void
+zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+				   int64 deadline)
+{
+	if (zklock_mode_table[request->params.mode].marker == NULL)
+		check_simple_path(request->path);
 	attempt->request = *request;
 	attempt->begun = true;
 	zklock_session_routine->begin(attempt, deadline);

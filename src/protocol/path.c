@@ -147,3 +147,14 @@ zklock_path_is_below(const char *path, const char *parent)
 
 	return strncmp(path, parent, len) == 0 && path[len] == '/';
 }
+
+bool
+zklock_path_has_part(const char *path, const char *part)
+{
+	size_t		len = strlen(part);
+
+	for (; path != NULL; path = strchr(path + 1, '/'))
+		if (strncmp(path + 1, part, len) == 0 && (path[len + 1] == '/' || path[len + 1] == '\0'))
+			return true;
+	return false;
+}

@@ -28,6 +28,9 @@
 /* Parent of the records of waits (deadlock_walk.h) */
 #define ZKLOCK_PATH_RECORDS ZKLOCK_PATH_RESERVED "/waits"
 
+/* The part of a path below which advisory locks are (backend/advisorykey.h) */
+#define ZKLOCK_PATH_ADVISORY "pg_advisory"
+
 /*
  * Does every server accept this path?  `path` is UTF-8 of `len` bytes.
  * Returns NULL if so, otherwise the reason, as a sentence for errdetail().
@@ -52,5 +55,8 @@ extern const char *zklock_path_check_lock(const char *path, size_t len);
  * "/a".
  */
 extern bool zklock_path_is_below(const char *path, const char *parent);
+
+/* Is one of the parts of a path, between slashes, this one? */
+extern bool zklock_path_has_part(const char *path, const char *part);
 
 #endif							/* ZKLOCK_PATH_H */

@@ -212,6 +212,16 @@ is($shop->query($lock), 't', '... where they block nobody');
 like($mallory->query(q(SELECT zk_lock_acquire('/pg_advisory/postgres/1', '0', 'write'))),
 	qr/^ERROR:  42501: permission denied for lock path/, '... and cannot by any other way');
 
+# A simple lock has no others below it.
+$mallory->query('SELECT pg_advisory_unlock_all()');
+like($shop->query("SELECT zk_lock_acquire('$_', '0', 'simple')"),
+	qr/^ERROR:  22023: simple lock on "$_" would exclude advisory locks below it/,
+	"no role can make $_ a simple lock")
+  for qw(/pg_advisory /pg_advisory/other /pg_advisory/other/1 /mallory/pg_advisory);
+is($shop->query(q(SELECT zk_lock_acquire('/pg_advisory_too', '0', 'simple'))), 't',
+	'... others can be');
+$shop->query(q(SELECT zk_lock_release('/pg_advisory_too', 'simple')));
+
 # max_locks_per_backend, and room in shared memory
 sql('ALTER ROLE mallory SET zklock.max_locks_per_backend = 3');
 $mallory->close;

@@ -95,13 +95,26 @@ test_bad_paths(void **state)
 	assert_non_null(zklock_path_check_lock(path, ZKLOCK_PATH_MAX + 1));
 }
 
+static void
+test_has_part(void **state)
+{
+	(void) state;
+	assert_true(zklock_path_has_part("/x", "x"));
+	assert_true(zklock_path_has_part("/x/a", "x"));
+	assert_true(zklock_path_has_part("/a/x", "x"));
+	assert_true(zklock_path_has_part("/xx/x/a", "x"));
+	assert_false(zklock_path_has_part("/xx", "x"));
+	assert_false(zklock_path_has_part("/a/xx/ax", "x"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_boundaries),
-		cmocka_unit_test(test_bad_paths)
+		cmocka_unit_test(test_bad_paths),
+		cmocka_unit_test(test_has_part)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
