@@ -77,13 +77,21 @@ plan(ZKLOCK_PLANNER_PARAMS)
 	return next_planner(ZKLOCK_PLANNER_ARGS);
 }
 
-/* Does a text name PostgreSQL's functions for advisory locks, in any case? */
+/*
+ * Does a text name PostgreSQL's functions for advisory locks, in any case?  Each of their
+ * names has one of these parts.
+ */
 static bool
 is_named_in(Datum body)
 {
+	static const char *const parts[] = {"advisory_lock", "advisory_xact_lock", "advisory_unlock"};
 	const char *source = TextDatumGetCString(body);
+	const char *lower = asc_tolower(source, strlen(source));
 
-	return strstr(asc_tolower(source, strlen(source)), "advisory") != NULL;
+	for (size_t i = 0; i < lengthof(parts); i++)
+		if (strstr(lower, parts[i]) != NULL)
+			return true;
+	return false;
 }
 
 /* Does the stored tree of a body have a call of one of these functions? */

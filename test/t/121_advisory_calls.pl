@@ -347,6 +347,21 @@ is(outcome_after($cluster, "PREPARE q AS SELECT $lock", @execute, 'SELECT zk_loc
 		$server, 'EXECUTE q'), LOCAL, '... and after the change back');
 is(outcome_after(('SELECT plain(1), inlined(1), not_inlined(1)') x 7, $unlock, $cluster,
 		'SELECT plain(1), inlined(1), not_inlined(1)'), ACROSS, 'so are functions');
+
+# Functions that only have the word in their text are as they were.
+sql(q(CREATE TABLE advisory_events (i int PRIMARY KEY, t text);
+	CREATE FUNCTION events() RETURNS SETOF advisory_events STABLE LANGUAGE sql AS
+		'SELECT * FROM advisory_events';
+	CREATE FUNCTION key_of(text) RETURNS text IMMUTABLE LANGUAGE sql AS
+		'SELECT lower($1) /* of an advisory lock */';
+	CREATE UNIQUE INDEX ON advisory_events (key_of(t))));
+my $insert = q(INSERT INTO advisory_events VALUES (1, 'a') ON CONFLICT (key_of(t)) DO NOTHING);
+is($session->query("$insert; $cluster; $insert"), '',
+	'an expression of an index is found after a change of the setting');
+unlike($session->query('EXPLAIN SELECT * FROM events() WHERE i = 1'), qr/Function Scan/,
+	'... and a function is inlined');
+$session->query($server);
+
 is(outcome_after("BEGIN; DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(i) FROM one",
 		$cluster, 'FETCH c'), LOCAL, 'a cursor keeps the setting that it was opened with');
 is(outcome_after($cluster, "BEGIN; DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(i) FROM one",
