@@ -7,7 +7,7 @@
 #   make sandbox           psql on one of two servers with zklock, and a ZooKeeper
 #   make demo              the last piece and the flash sale, from start to finish
 #   make chroots           test, sandbox and demo in new installations of Debian and
-#                          Ubuntu, and the tests with PostgreSQL 13 and 14
+#                          Ubuntu, and the tests with PostgreSQL 13, 14 and 19
 #   make package           build a .deb and the archive for PGXN, and install them in
 #                          new installations of Debian
 #   make dist              build the archive for PGXN
@@ -20,7 +20,7 @@
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make simulate          more schedules of whole servers than the tests play
 #   make fuzz              hostile paths, names and settings, and random statements
-#   make indent            format the C files (with pgindent, in PostgreSQL 17 and later)
+#   make indent            format the C files (with pgindent, in PostgreSQL 17 and 18)
 #   make pictures          draw the pictures of the documentation (Graphviz)
 
 # The directory of the sources, for a build in another directory:

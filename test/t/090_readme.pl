@@ -103,10 +103,9 @@ while (my $block = shift @blocks)
 	my @meanwhile;
 
 	# The next block may belong to another session that runs while this one has
-	# the lock.
+	# the lock. The one after it releases the lock.
 	@meanwhile = @{ (shift @blocks)->{statements} }
 	  if @blocks && $blocks[0]->{text} =~ /^Meanwhile, .* another server/m;
-	my $last = pop @statements;
 	run($main, $_) for @statements;
 	if (@meanwhile)
 	{
@@ -117,11 +116,10 @@ while (my $block = shift @blocks)
 		$other->start($wait->[0]);
 		wait_for_queue($zk, '/shop/product_42', $main, $other);
 		ok(!$other->is_done, '... as the comment says');
+		run($main, $_) for @{ (shift @blocks)->{statements} };
+		is($other->result, 't', '... until the lock is released');
+		is($other->query('SELECT zk_lock_release_all()'), '1', '... and is then granted');
 	}
-	run($main, $last);
-	next if !@meanwhile;
-	is($other->result, 't', '... until the lock is released');
-	is($other->query('SELECT zk_lock_release_all()'), '1', '... and is then granted');
 }
 
 # A session that connects later
