@@ -213,8 +213,8 @@ may_see_paths(FunctionCallInfo fcinfo)
 
 	return OidIsValid(paths) &&
 		DatumGetBool(DirectFunctionCall2(has_function_privilege_id,
-											ObjectIdGetDatum(paths),
-											CStringGetTextDatum("EXECUTE")));
+										 ObjectIdGetDatum(paths),
+										 CStringGetTextDatum("EXECUTE")));
 }
 
 /*

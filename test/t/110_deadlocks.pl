@@ -230,11 +230,13 @@ for my $what (sort keys %taken)
 	is($c->result, 't', '... and so does the one that waited ahead');
 }
 
-# Many locks: those that are granted already block others.
+# Many locks: those that are granted already block others. One whose path has to be made
+# first comes later than others of the same call.
 
 $p = begin($b, $a);
 $b->query(xact_acquire("$p/2"));
 block($a, "SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
+wait_for_nodes($zk, "$p/1", 1);
 like(
 	$b->query(xact_acquire("$p/1")),
 	error_of(
@@ -249,6 +251,7 @@ $p = begin($a, $b);
 $b->query(xact_acquire("$p/2"));
 $a->start("SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
 $a->wait_for_lock;
+wait_for_nodes($zk, "$p/1", 1);
 $b->start(xact_acquire("$p/1"));
 like(
 	$a->result,
@@ -267,6 +270,7 @@ is_deeply(
 $p = begin($b, $a);
 $b->query(xact_acquire("$p/2"));
 block($a, "SELECT zk_lock_acquire_all('{$p/1,$p/2,$p/3}', scope => 'transaction')");
+wait_for_nodes($zk, "$p/1", 1);
 is($b->query(xact_acquire("$p/3")), 't', 'a backend that takes many locks has none behind the first one that is taken');
 $b->query('ROLLBACK');
 is($a->result, 't', '... and gets them later');
