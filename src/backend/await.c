@@ -231,9 +231,10 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 }
 
 /*
- * A simple lock is an ephemeral node at its path, so it is a name in the recipe,
- * and nobody can take a lock below it.  Advisory locks have paths that each role
- * knows, and none of their parents stays when no key is in use.
+ * The node of a simple lock is at its path.  So the last part of the path is the
+ * name of a node, for which the recipe has room.  The node is ephemeral, so nobody
+ * can take a lock below it.  Each role knows the paths of advisory locks, and their
+ * parents are removed when no key is in use.
  */
 static void
 check_simple_path(const char *path)

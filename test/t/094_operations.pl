@@ -170,7 +170,7 @@ $after->safe_psql('restored', 'CREATE EXTENSION zklock');
 $after->command_ok(
 	[ 'pg_restore', '--data-only', '--disable-triggers', '-d', 'restored', "$tmp/dump" ],
 	'pg_restore succeeds');
-is($after->safe_psql('restored', $trigger), 'O', '... and the trigger is active otherwise');
+is($after->safe_psql('restored', $trigger), 'O', '... and leaves the trigger off for replication');
 my $restored = ZkTest->new($after);
 $restored->query('\c restored');
 run_section('A new version of PostgreSQL', undef, 'the administrator' => $restored);
