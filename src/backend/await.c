@@ -352,6 +352,9 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 					 errdetail("When a connection is made anew, the paths of all watches of a session must fit into one request, of 1 MB at most."),
 					 errhint("Use shorter paths, or fewer locks at a time that are waited for, that are revocable, or that are leases of semaphores.")));
 			break;
+		case ZKLOCK_TOO_MANY_NODES:
+			zklock_session_routine->raise_too_many_nodes(path);
+			break;
 		case ZKLOCK_BAD_COUNT:
 			zklock_errors_no_count(attempt->request.count);
 			break;

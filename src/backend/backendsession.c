@@ -11,6 +11,7 @@
 #include "backend/backendsession.h"
 #include "backend/nodedata.h"
 #include "common/clock.h"
+#include "common/guc.h"
 #include "session/deadlock_walker.h"
 #include "session/diagnosis.h"
 #include "session/session.h"
@@ -38,6 +39,17 @@ get_status(void)
 	const ZkLockClientStatus *status = zklock_session_status();
 
 	return status != NULL ? status : &none;
+}
+
+static void
+raise_too_many_nodes(const char *path)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too many ZooKeeper nodes to take lock on \"%s\"", path),
+			 errdetail("The paths of the nodes of this session would exceed zklock.max_session_size (%d kB).",
+					   zklock_guc_max_session_size),
+			 errhint("Use shorter paths, or fewer locks at a time.")));
 }
 
 /*
@@ -112,12 +124,49 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 static void
 begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 {
+	ZkLockRoom	room = zklock_driver_room(&attempt->request, 0);
+
 	(void) deadline;
+	attempt->outcome = (ZkLockOutcome) {0};
+	attempt->session_serial = zklock_session_serial();
+	attempt->nearest = NULL;
+
+	/* Nodes that this backend has given up may still use the room. */
+	attempt->unsent = room == ZKLOCK_ROOM_LATER;
+	if (room == ZKLOCK_ROOM_NONE)
+		attempt->outcome.verdict = ZKLOCK_TOO_MANY_NODES;
+	if (room != ZKLOCK_ROOM)
+		return;
 	zklock_session_register(&attempt->receiver, process_message);
-	zklock_driver_begin(&attempt->driver, &attempt->request,
+	zklock_driver_begin(&attempt->driver, 0, &attempt->request,
 						pstrdup(zklock_nodedata_self(attempt->request.params.revocable)),
 						NULL);
 	copy_results(attempt);
+}
+
+static void
+check_attempt(ZkLockAttempt *attempt)
+{
+	if (attempt->driver.node == NULL)
+		return;					/* there was no room for it */
+	if (attempt->receiver.stale)
+		zklock_driver_reread(&attempt->driver);
+	attempt->receiver.stale = false;
+	zklock_driver_check_session(&attempt->driver);
+	copy_results(attempt);
+}
+
+/* See whether an attempt that was not begun can begin now. */
+static void
+begin_later(ZkLockAttempt *attempt)
+{
+	if (zklock_session_is_current(attempt->session_serial))
+		begin_attempt(attempt, 0);
+	else
+	{
+		attempt->unsent = false;
+		attempt->outcome.verdict = ZKLOCK_EXPIRED;
+	}
 }
 
 static void
@@ -126,11 +175,10 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 	zklock_session_wait(until);
 	for (int i = 0; i < n; i++)
 	{
-		if (attempts[i].receiver.stale)
-			zklock_driver_reread(&attempts[i].driver);
-		attempts[i].receiver.stale = false;
-		zklock_driver_check_session(&attempts[i].driver);
-		copy_results(&attempts[i]);
+		if (attempts[i].unsent)
+			begin_later(&attempts[i]);
+		else
+			check_attempt(&attempts[i]);
 	}
 	zklock_deadlock_walker_check_session(&walker, walker_receiver.stale);
 	walker_receiver.stale = false;
@@ -139,6 +187,12 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 static void
 time_out(ZkLockAttempt *attempt)
 {
+	if (attempt->unsent)
+	{
+		attempt->unsent = false;
+		attempt->outcome.verdict = ZKLOCK_TIMED_OUT;
+		return;
+	}
 	zklock_driver_time_out(&attempt->driver);
 	copy_results(attempt);
 }
@@ -148,6 +202,7 @@ abandon(ZkLockAttempt *attempt)
 {
 	zklock_session_unregister(&attempt->receiver);
 	zklock_driver_abandon(&attempt->driver);
+	attempt->unsent = false;
 	attempt->node = NULL;
 	zklock_claims_report(attempt->claim, &(ZkLockOutcome) {0}, 0);
 }
@@ -239,6 +294,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.status = get_status,
 	.current = zklock_session_serial,
 	.raise_no_answer = zklock_diagnosis_raise_no_answer,
+	.raise_too_many_nodes = raise_too_many_nodes,
 	.identity = zklock_session_identity,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.disconnect_on_loss = zklock_session_disconnect_on_loss,

@@ -111,6 +111,17 @@ raise_absent(int sqlstate, const char *message)
 			 errhint("Check whether the process is stopped: it is the one of pg_stat_activity with backend_type \"zklock worker\".")));
 }
 
+static void
+raise_too_many_nodes(const char *path)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too many ZooKeeper nodes to take lock on \"%s\"", path),
+			 errdetail("The paths of the nodes of the server's session would exceed zklock.max_session_size (%d kB), or those of this role's locks the part that all other locks leave free.",
+					   zklock_guc_max_session_size),
+			 errhint("Use shorter paths, or fewer locks at a time.")));
+}
+
 /* The worker could not begin a session.  Raise the worker's error here. */
 static void
 raise_failure(void)
@@ -538,6 +549,7 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.status = get_status,
 	.current = zklock_sessionstate_generation,
 	.raise_no_answer = raise_no_answer,
+	.raise_too_many_nodes = raise_too_many_nodes,
 	.identity = identity,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
 	.disconnect_on_loss = zklock_sessionstate_disconnect_on_loss,

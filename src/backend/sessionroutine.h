@@ -48,6 +48,7 @@ typedef struct ZkLockAttempt
 	const char *refused;
 
 	/* private to the session routine */
+	bool		unsent;			/* it begins when there is room for its node */
 	ZkLockDriver driver;
 	ZkLockReceiver receiver;	/* registered until there is a verdict */
 	struct ZkLockSlotState *state;
@@ -81,6 +82,12 @@ typedef struct ZkLockSessionRoutine
 	 * detail names the cause, if it can be determined.
 	 */
 	void		(*raise_no_answer) (const char *message);
+
+	/*
+	 * ERROR 53200: the session has no room for the node of a lock at `path`,
+	 * which is for messages.
+	 */
+	void		(*raise_too_many_nodes) (const char *path);
 
 	/* See zklock_session_identity(). */
 	const char *(*identity) (void);

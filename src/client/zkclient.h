@@ -43,6 +43,7 @@
 #include <stdint.h>
 
 #include "common/clienttypes.h"
+#include "protocol/nodelimit.h"
 #include "protocol/watchlimit.h"
 
 typedef struct ZkLockClient ZkLockClient;
@@ -194,11 +195,26 @@ extern bool zklock_zkclient_is_gone(const ZkLockClientStatus *status);
 extern bool zklock_zkclient_has_room(ZkLockClient *client);
 
 /*
+ * Is there room for another node of this kind and owner, with a path of at most
+ * `path_len` bytes without the chroot, in a session that may have nodes of
+ * `limit` bytes?  See nodelimit.h.  If there will be later, the status's `rooms`
+ * changes when it is worth another call.  `owner` is 0 if the session has no
+ * other owner.  The functions that prepare nodes do not ask this.
+ */
+extern ZkLockRoom zklock_zkclient_room(ZkLockClient *client, size_t limit,
+									   ZkLockNodeKind kind, uint32_t owner,
+									   size_t path_len);
+
+/* Bytes that ZooKeeper appends to the path of a sequential node, at most */
+#define ZKLOCK_MAX_DIGITS 11
+
+/*
  * Prepare a node dir/<prefix><marker><number>, ephemeral and sequential.  No
  * other node may have the same `prefix`.  Returns NULL if there is no memory.
+ * From here on until it is certainly gone, the node counts for its owner.
  */
-extern ZkLockNode *zklock_zkclient_node(ZkLockClient *client, const char *dir,
-										const char *prefix,
+extern ZkLockNode *zklock_zkclient_node(ZkLockClient *client, uint32_t owner,
+										const char *dir, const char *prefix,
 										const char *marker);
 
 /*
@@ -208,9 +224,15 @@ extern ZkLockNode *zklock_zkclient_node(ZkLockClient *client, const char *dir,
  * is no memory.
  */
 extern ZkLockNode *zklock_zkclient_named_node(ZkLockClient *client,
-											  const char *dir,
+											  uint32_t owner, const char *dir,
 											  const char *name,
 											  const char *prefix);
+
+/*
+ * The node is another owner's from now on.  If `spare`, it counts like one that is given up,
+ * since its owner will give it up when there is no room.
+ */
+extern void zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spare);
 
 /*
  * Is a node of this parent given up, while its delete cannot be sent yet?  The

@@ -44,6 +44,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "client/zkclient.h"
+#include "client/zkroom.h"
 #include "protocol/acl.h"
 
 /* Lists of watches, by the hash of their paths */
@@ -121,6 +122,8 @@ struct ZkLockClient
 	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */
 	bool		delete_postponed;	/* one was not accepted for lack of memory */
+
+	ZkLockNodeAccounts accounts;	/* of all nodes that are not gone */
 
 	/* see zkwatch.c */
 	size_t		chroot_len;		/* length of the prefix that the library adds

@@ -24,9 +24,6 @@
  */
 #define MAX_DELETING 2048
 
-/* What ZooKeeper appends to the name of a sequential node: a 32-bit number */
-#define MAX_DIGITS 11
-
 /*
  * A request of a node's deletion.  The library may call the callback of a
  * request that it has not accepted, if it ran out of memory halfway.
@@ -78,7 +75,7 @@ static void
 set_path(ZkLockNode *node, const char *path)
 {
 	free(node->path);
-	if (node->room == NULL || strlen(path) > strlen(node->request) + MAX_DIGITS)
+	if (node->room == NULL || strlen(path) > strlen(node->request) + ZKLOCK_MAX_DIGITS)
 		node->path = strdup(path);
 	else
 	{
@@ -99,10 +96,11 @@ join(const char *dir, const char *prefix, const char *name)
 }
 
 static ZkLockNode *
-new_node(ZkLockClient *client, const char *dir, const char *prefix,
+new_node(ZkLockClient *client, uint32_t owner, const char *dir, const char *prefix,
 		 char *request, bool sequence)
 {
 	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
+	bool		counted;
 
 	if (node == NULL)
 	{
@@ -115,7 +113,7 @@ new_node(ZkLockClient *client, const char *dir, const char *prefix,
 	node->request = request;
 	node->sequence = sequence;
 	if (request != NULL && sequence)
-		node->room = malloc(strlen(request) + MAX_DIGITS + 1);
+		node->room = malloc(strlen(request) + ZKLOCK_MAX_DIGITS + 1);
 	if (node->dir == NULL || node->prefix == NULL || request == NULL ||
 		(sequence && node->room == NULL))
 	{
@@ -124,23 +122,50 @@ new_node(ZkLockClient *client, const char *dir, const char *prefix,
 	}
 
 	pthread_mutex_lock(&client->mutex);
-	zklock_list_insert_before(&client->nodes[ZKLOCK_NODES_KEPT], &node->link);
+	counted = zklock_zkroom_add(&client->accounts, &node->account, owner,
+								strlen(request) + (sequence ? ZKLOCK_MAX_DIGITS : 0));
+	if (counted)
+		zklock_list_insert_before(&client->nodes[ZKLOCK_NODES_KEPT], &node->link);
 	pthread_mutex_unlock(&client->mutex);
-	return node;
+	if (counted)
+		return node;
+	free_node(node);
+	return NULL;
 }
 
-ZkLockNode *
-zklock_zkclient_node(ZkLockClient *client, const char *dir, const char *prefix,
-					 const char *marker)
+ZkLockRoom
+zklock_zkclient_room(ZkLockClient *client, size_t limit, ZkLockNodeKind kind,
+					 uint32_t owner, size_t path_len)
 {
-	return new_node(client, dir, prefix, join(dir, prefix, marker), true);
+	ZkLockRoom	room;
+
+	pthread_mutex_lock(&client->mutex);
+	room = zklock_zkroom_find(&client->accounts, limit, kind, owner, path_len);
+	pthread_mutex_unlock(&client->mutex);
+	return room;
 }
 
 ZkLockNode *
-zklock_zkclient_named_node(ZkLockClient *client, const char *dir,
+zklock_zkclient_node(ZkLockClient *client, uint32_t owner, const char *dir,
+					 const char *prefix, const char *marker)
+{
+	return new_node(client, owner, dir, prefix, join(dir, prefix, marker), true);
+}
+
+ZkLockNode *
+zklock_zkclient_named_node(ZkLockClient *client, uint32_t owner, const char *dir,
 						   const char *name, const char *prefix)
 {
-	return new_node(client, dir, prefix, join(dir, "", name), false);
+	return new_node(client, owner, dir, prefix, join(dir, "", name), false);
+}
+
+void
+zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spare)
+{
+	pthread_mutex_lock(&node->client->mutex);
+	zklock_zkroom_move(&node->client->accounts, &node->account, owner);
+	zklock_zkroom_give_up(&node->client->accounts, &node->account, spare);
+	pthread_mutex_unlock(&node->client->mutex);
 }
 
 bool
@@ -149,6 +174,23 @@ zklock_zknode_is_name_shared(const ZkLockNode *node)
 	return !node->sequence &&
 		strncmp(node->request + strlen(node->dir) + 1, node->prefix,
 				strlen(node->prefix)) != 0;
+}
+
+/*
+ * A node is gone, or was never created.  The caller holds the mutex, and frees
+ * it after that.
+ */
+static void
+unlink_node(ZkLockNode *node)
+{
+	ZkLockClient *client = node->client;
+
+	zklock_list_remove(&node->link);
+	if (zklock_zkroom_remove(&client->accounts, &node->account))
+	{
+		client->status.rooms++;
+		zklock_zkcore_notify(client);
+	}
 }
 
 /*
@@ -164,7 +206,7 @@ begin_deleting(ZkLockNode *node)
 	if (node->may_exist)
 		move_node(node, ZKLOCK_NODES_TO_DELETE, false);
 	else
-		zklock_list_remove(&node->link);
+		unlink_node(node);
 	return !node->may_exist;
 }
 
@@ -312,11 +354,14 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 		gone = false;
 	}
 	else if (gone)
-		zklock_list_remove(&node->link);
+		unlink_node(node);
 	else if (class == ZKLOCK_RC_OK || class == ZKLOCK_RC_LOST)
 		move_node(node, ZKLOCK_NODES_TO_DELETE, true);
 	else
+	{
 		move_node(node, ZKLOCK_NODES_KEPT, false);
+		zklock_zkroom_give_up(&client->accounts, &node->account, false);
+	}
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_mutex_unlock(&client->mutex);
 
@@ -534,6 +579,7 @@ zklock_zkclient_delete(ZkLockNode *node)
 
 	pthread_mutex_lock(&client->mutex);
 	node->deleting = true;
+	zklock_zkroom_give_up(&client->accounts, &node->account, true);
 	zklock_zkwatch_unreserve(client, node->reserved);
 	gone = begin_deleting(node);
 	pthread_mutex_unlock(&client->mutex);
@@ -578,7 +624,7 @@ zklock_zknode_release(ZkLockNode *node)
 	node->users--;
 	gone = node->gone && node->users == 0;
 	if (gone)
-		zklock_list_remove(&node->link);
+		unlink_node(node);
 	pthread_mutex_unlock(&client->mutex);
 	if (gone)
 		free_node(node);
@@ -653,7 +699,7 @@ zklock_zknode_free_all(ZkLockClient *client)
 		{
 			ZkLockNode *node = (ZkLockNode *) client->nodes[i].next;
 
-			zklock_list_remove(&node->link);
+			unlink_node(node);
 			free_node(node);
 		}
 	while (!zklock_list_is_empty(&client->pending_deletes))

@@ -39,6 +39,7 @@ struct ZkLockNode
 	int			users;			/* see zklock_zknode_release() */
 	bool		gone;			/* it is deleted, and is freed with its last
 								 * user */
+	ZkLockNodeAccount account;
 
 	/* see zkrevoke.c */
 	size_t		reserved;		/* bytes reserved for its watch, until it is

@@ -15,9 +15,6 @@
 #include "client/zknode.h"
 #include "client/zkrequest.h"
 
-/* Digits that ZooKeeper appends to a sequential node's name, at most */
-#define MAX_DIGITS 11
-
 /* The reply to the restoring write is not used. */
 static void
 put_back(int rc, const struct Stat *stat, const void *data)
@@ -166,7 +163,7 @@ zklock_zkclient_reserve_watch(ZkLockNode *node)
 {
 	size_t		size = zklock_watchlimit_size(node->client->chroot_len,
 											  strlen(node->request) +
-											  (node->sequence ? MAX_DIGITS : 0));
+											  (node->sequence ? ZKLOCK_MAX_DIGITS : 0));
 
 	if (!zklock_zkwatch_reserve(node->client, size))
 		return false;

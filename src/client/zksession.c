@@ -386,6 +386,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 		config->connect_timeout * INT64_C(1000000);
 	client->hosts = strdup(config->hosts);
 	client->chroot_len = strlen(config->hosts + strcspn(config->hosts, "/"));
+	client->accounts.chroot_len = client->chroot_len;
 	client->auth = strdup(config->auth);
 	client->acl_text = strdup(config->acl);
 	if (client->hosts != NULL && client->auth != NULL &&

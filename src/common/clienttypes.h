@@ -45,6 +45,8 @@ typedef struct ZkLockClientStatus
 	uint32_t	returns;		/* number of times that the session was
 								 * connected again */
 	uint32_t	revocations;	/* revocations of all nodes */
+	uint32_t	rooms;			/* number of times that there was room again
+								 * for nodes, see zklock_zkclient_room() */
 	char		server[ZKLOCK_SERVER_SIZE]; /* of the present or last
 											 * connection */
 	const char *why;			/* ZKLOCK_CLIENT_FAILED: the reason, as a

@@ -43,6 +43,7 @@ int			zklock_guc_keep_time = 0;
 int			zklock_guc_max_kept_locks = 1024;
 int			zklock_guc_default_scope = 0;
 int			zklock_guc_max_locks = 2048;
+int			zklock_guc_max_session_size = 1700;
 static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
 
 /*
@@ -60,6 +61,7 @@ enum
 	SESSION_MODE,
 	PATH_PREFIX,
 	MAX_LOCKS_PER_BACKEND,
+	MAX_SESSION_SIZE,
 	ADVISORY_LOCKS,
 	ADVISORY_PATH,
 	N_RULES
@@ -79,6 +81,7 @@ static struct
 	[SESSION_MODE] = {.name = "zklock.session_mode"},
 	[PATH_PREFIX] = {.name = "zklock.path_prefix"},
 	[MAX_LOCKS_PER_BACKEND] = {.name = "zklock.max_locks_per_backend"},
+	[MAX_SESSION_SIZE] = {.name = "zklock.max_session_size"},
 	[ADVISORY_LOCKS] = {.name = "zklock.advisory_locks"},
 	[ADVISORY_PATH] = {.name = "zklock.advisory_path"}
 };
@@ -526,15 +529,23 @@ zklock_guc_init(void)
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	/*
-	 * When a session ends, ZooKeeper writes the paths of all its nodes into
-	 * one transaction, which should stay well below 1 MB.
-	 */
 	DefineCustomIntVariable("zklock.max_kept_locks",
 							"How many locks the server may keep at a time.",
 							"They use room of zklock.max_locks that is free.",
 							&zklock_guc_max_kept_locks, 1024, 0, 8192,
 							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+
+	/*
+	 * With a larger value, one session could stop all of ZooKeeper: see
+	 * nodelimit.h.  The default is 83 % of what servers with their default of
+	 * jute.maxbuffer can read, 2,097,150 bytes.
+	 */
+	DefineCustomIntVariable("zklock.max_session_size",
+							"How many bytes the paths of a ZooKeeper session's nodes may have.",
+							"ZooKeeper's servers must be able to read them in one transaction, whose limit is twice their jute.maxbuffer.",
+							&zklock_guc_max_session_size, 1700, 64, INT_MAX / 1024,
+							PGC_SIGHUP, GUC_UNIT_KB,
 							NULL, NULL, NULL);
 
 	/*

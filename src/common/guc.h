@@ -66,6 +66,9 @@ extern int	zklock_guc_keep_time;	/* ms; 0: no node is kept */
 extern int	zklock_guc_max_kept_locks;
 extern int	zklock_guc_max_locks;
 
+/* Bytes of the nodes of a session, in kB: see nodelimit.h. */
+extern int	zklock_guc_max_session_size;
+
 /*
  * Does this backend have the same hosts, credentials and ACL as the server's
  * worker?  No, if any of them is set for the database, the role or the

@@ -522,6 +522,21 @@ zklock_gate_failed(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 }
 
 bool
+zklock_gate_refused(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+					ZkLockTell tell, void *arg)
+{
+	ZkLockTurn *turn = gate->first;
+
+	if (!is_awaited(gate, serial))
+		return false;
+	fail_turn(gate, turn, verdict);
+	tell(turn, arg);
+	drop_node(gate);
+	settle(gate, NULL, tell, arg);
+	return true;
+}
+
+bool
 zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
 {
 	if (!is_granted(gate) || serial != gate->wanted)

@@ -321,6 +321,14 @@ extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,
 							   ZkLockVerdict verdict,
 							   ZkLockTell tell, void *arg);
 
+/*
+ * The attempt was not begun, for a reason that concerns only the waiter on whose behalf it
+ * was: the first one gets its verdict, and those behind it another serial.
+ */
+extern bool zklock_gate_refused(ZkLockGate *gate, uint64_t serial,
+								ZkLockVerdict verdict,
+								ZkLockTell tell, void *arg);
+
 /* The node was granted, and another client has deleted it. */
 extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
 									 ZkLockTell tell, void *arg);

@@ -105,6 +105,8 @@ typedef enum ZkLockVerdict
 	ZKLOCK_NO_COUNT,			/* the count of leases does not exist */
 	ZKLOCK_BAD_COUNT,			/* the node is not a count */
 	ZKLOCK_TOO_MANY_WATCHES,	/* there is no room for one more waiter */
+	ZKLOCK_TOO_MANY_NODES,		/* there is no room for its node, and nothing
+								 * was created; see nodelimit.h */
 	ZKLOCK_DENIED				/* a request was REFUSED */
 } ZkLockVerdict;
 

@@ -163,6 +163,9 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 		MemoryContextDelete(walker->context);	/* of a call that has failed */
 	walker->context = NULL;
 	zklock_deadlock_walk_write_name(name, text, random);
+	if (zklock_session_room(ZKLOCK_NODE_RECORD, 0,
+							strlen(ZKLOCK_PATH_RECORDS "/") + strlen(name)) != ZKLOCK_ROOM)
+		return false;
 	*walker = (ZkLockWalker) {
 		.session_serial = zklock_session_serial(),
 		.requester = zklock_session_new_requester(),
@@ -171,7 +174,7 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 	};
 	walker->name = MemoryContextStrdup(walker->context, name);
 	walker->text = MemoryContextStrdup(walker->context, text);
-	walker->node = zklock_zkclient_named_node(zklock_session_client(),
+	walker->node = zklock_zkclient_named_node(zklock_session_client(), 0,
 											  ZKLOCK_PATH_RECORDS, walker->name,
 											  walker->name);
 	if (walker->node == NULL)

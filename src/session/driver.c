@@ -52,7 +52,7 @@ static void
 delete_surplus(ZkLockDriver *driver, const char *name)
 {
 	ZkLockNode *node = zklock_zkclient_node(zklock_session_client(),
-											driver->dir,
+											driver->owner, driver->dir,
 											driver->recipe.prefix,
 											mode_of(driver)->marker);
 
@@ -482,12 +482,25 @@ simple_node(ZkLockDriver *driver, const char *prefix, const char **name)
 
 	/* All clients use the same name.  The id identifies our node. */
 	driver->data = psprintf("%s id=%s", driver->data, prefix);
-	return zklock_zkclient_named_node(zklock_session_client(), dir, *name,
-									  prefix);
+	return zklock_zkclient_named_node(zklock_session_client(), driver->owner, dir,
+									  *name, prefix);
+}
+
+ZkLockRoom
+zklock_driver_room(const ZkLockRequest *request, uint32 owner)
+{
+	const ZkLockModeRow *mode = &zklock_mode_table[request->params.mode];
+	size_t		len = strlen(request->path);
+
+	if (mode->dir != NULL)
+		len += 1 + strlen(mode->dir);
+	if (mode->marker != NULL)
+		len += 1 + ZKLOCK_PREFIX_LEN + strlen(mode->marker) + ZKLOCK_MAX_DIGITS;
+	return zklock_session_room(ZKLOCK_NODE_LOCK, owner, len);
 }
 
 void
-zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
+zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *request,
 					const char *data, bool (*is_needed) (const char *path))
 {
 	const ZkLockParams *params = &request->params;
@@ -505,6 +518,7 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	driver->count = NULL;
 	driver->is_needed = is_needed;
 	driver->requester = zklock_session_new_requester();
+	driver->owner = owner;
 	driver->session_serial = zklock_session_serial();
 	driver->connects = zklock_session_status()->connects;
 	driver->nearest = NULL;
@@ -523,14 +537,14 @@ zklock_driver_begin(ZkLockDriver *driver, const ZkLockRequest *request,
 	{
 		zklock_recipe_begin_downgrade(r, params, request->from, prefix,
 									  session, &actions);
-		driver->node = zklock_zkclient_named_node(client, driver->dir,
+		driver->node = zklock_zkclient_named_node(client, owner, driver->dir,
 												  r->outcome.name, prefix);
 	}
 	else
 	{
 		driver->node = mode->marker == NULL ?
 			simple_node(driver, prefix, &name) :
-			zklock_zkclient_node(client, driver->dir, prefix, mode->marker);
+			zklock_zkclient_node(client, owner, driver->dir, prefix, mode->marker);
 		zklock_recipe_begin(r, params, name, prefix, session, &actions);
 	}
 	r->shared = is_needed != NULL;

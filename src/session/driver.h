@@ -28,6 +28,7 @@ typedef struct ZkLockDriver
 	ZkLockNode *node;			/* NULL: abandoned or not begun */
 	uint32		session_serial; /* the session's, see session.h */
 	uint64		requester;		/* in the tags of its requests */
+	uint32		owner;			/* of its nodes */
 
 	const char *path;			/* path of the lock */
 	const char *dir;			/* parent of its node */
@@ -49,14 +50,20 @@ typedef struct ZkLockDriver
 } ZkLockDriver;
 
 /*
- * Begin an attempt in the current session, which must have been connected.
- * `data` is the node's data.  All strings must live as long as the attempt.
+ * Is there room in the session for the node that this request needs?  `owner` is 0 if the
+ * session has no other owners.  As zklock_session_room().
+ */
+extern ZkLockRoom zklock_driver_room(const ZkLockRequest *request, uint32 owner);
+
+/*
+ * Begin an attempt in the current session, which must have been connected, and have room
+ * for it.  `data` is the node's data.  All strings must live as long as the attempt.
  * This and the following functions allocate in the current memory context.  If
  * the session has other users, `is_needed` returns whether one of them needs
  * the watch on a path, so that it must not be removed; else it is NULL.
  * Errors: 53200.
  */
-extern void zklock_driver_begin(ZkLockDriver *driver,
+extern void zklock_driver_begin(ZkLockDriver *driver, uint32 owner,
 								const ZkLockRequest *request, const char *data,
 								bool (*is_needed) (const char *path));
 

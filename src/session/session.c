@@ -114,7 +114,8 @@ receive(void)
 		inbox_end = &(*inbox_end)->next;
 	news |= inbox != NULL || stale || status.state != before.state ||
 		status.connects != before.connects ||
-		status.revocations != before.revocations;
+		status.revocations != before.revocations ||
+		status.rooms != before.rooms;
 	if (before.connects > 0 && status.connects > before.connects)
 		zklock_stats_add(ZKLOCK_RECONNECTS, status.connects - before.connects);
 	if (status.state == ZKLOCK_CLIENT_EXPIRED &&
@@ -613,6 +614,13 @@ zklock_session_await_room(int64 deadline)
 		zklock_session_wait(deadline);
 	}
 	return true;
+}
+
+ZkLockRoom
+zklock_session_room(ZkLockNodeKind kind, uint32 owner, size_t path_len)
+{
+	return zklock_zkclient_room(client, (size_t) zklock_guc_max_session_size * 1024,
+								kind, owner, path_len);
 }
 
 void

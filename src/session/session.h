@@ -149,6 +149,14 @@ extern void zklock_session_disconnect_on_loss(bool on);
 extern uint64 zklock_session_new_requester(void);
 
 /*
+ * Is there room for another node in the session, whose nodes have at most
+ * zklock.max_session_size?  As zklock_zkclient_room(); zklock_session_wait()
+ * returns if there is room again.
+ */
+extern ZkLockRoom zklock_session_room(ZkLockNodeKind kind, uint32 owner,
+									  size_t path_len);
+
+/*
  * The client, for requests.  To be called only after zklock_session_connect().
  */
 extern ZkLockClient *zklock_session_client(void);

@@ -127,8 +127,11 @@ copy_reason(ZkLockTurn *turn, void *arg)
 	ZkLockSlot *mine = &claim_of_turn(turn)->slot;
 	const ZkLockSlot *node = &mine->entry->slot;
 
-	mine->outcome = node->outcome;
-	strlcpy(mine->text, node->text, sizeof(mine->text));
+	if (turn->state == ZKLOCK_TURN_OUT)
+	{
+		mine->outcome = node->outcome;
+		strlcpy(mine->text, node->text, sizeof(mine->text));
+	}
 	wake_waiter(turn, arg);
 }
 
@@ -576,6 +579,17 @@ zklock_slots_scan(void)
 	}
 }
 
+/* The caller holds the entry's lock. */
+static Oid
+role_of(ZkLockSlot *slot)
+{
+	const ZkLockGate *gate = &slot->entry->gate;
+	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
+
+	return !slot->gate ? claim_of_slot(slot)->role :
+		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
+}
+
 bool
 zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 {
@@ -585,6 +599,7 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 	if (lock == NULL)
 		return false;
 	request->wanted = wanted_at(slot);
+	request->role = role_of(slot);
 	request->taken = slot->taken;
 	request->former = is_former(slot);
 	request->asked = slot->asked != slot->answered ? slot->asked : 0;
@@ -645,6 +660,32 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 	return wanted;
 }
 
+/*
+ * The attempt is taken for that moment, as one that has a verdict.
+ */
+void
+zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, int64 now)
+{
+	ZkLockSlotReport refused = {.outcome = {.verdict = ZKLOCK_TOO_MANY_NODES}};
+
+	if (zklock_slots_take(slot, serial))
+		zklock_slots_report(slot, serial, zklock_sessionstate_generation(), &refused, now);
+}
+
+Oid
+zklock_slots_role(ZkLockSlot *slot, uint64 serial)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_SHARED);
+	Oid			role = InvalidOid;
+
+	if (lock == NULL)
+		return role;
+	if (wanted_at(slot) == serial)
+		role = role_of(slot);
+	LWLockRelease(lock);
+	return role;
+}
+
 void
 zklock_slots_drop(ZkLockSlot *slot)
 {
@@ -687,6 +728,9 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 		if (report->keepable)
 			zklock_gate_permit_keep(gate, serial, report->revocable);
 	}
+	else if (outcome->verdict == ZKLOCK_TOO_MANY_NODES &&
+			 zklock_gate_refused(gate, serial, outcome->verdict, copy_reason, NULL))
+		gate_changed(entry);
 	else if (outcome->verdict != ZKLOCK_PENDING)
 		changed = zklock_gate_failed(gate, serial, outcome->verdict,
 									 copy_reason, NULL);

@@ -125,6 +125,7 @@ typedef struct ZkLockSlotRequest
 	uint64		wanted;			/* serial of the wanted attempt; 0: none */
 	uint64		taken;			/* serial of the attempt that the worker has
 								 * taken; 0: none */
+	Oid			role;			/* on whose behalf it is wanted */
 	uint32		asked;			/* number of an unanswered question; 0: none */
 	uint32		look;			/* number of a list that is asked for (see
 								 * gate.h); 0: none */
@@ -183,6 +184,18 @@ extern bool zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request);
  * it up.
  */
 extern bool zklock_slots_take(ZkLockSlot *slot, uint64 serial);
+
+/*
+ * There is no room in the session for the node of the wanted attempt with this serial, which
+ * the slot's backend is told.  At a gate, backends behind it go on.
+ */
+extern void zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, int64 now);
+
+/*
+ * The role that uses the node of the attempt with this serial, or waits for it.  InvalidOid:
+ * nobody does.
+ */
+extern Oid	zklock_slots_role(ZkLockSlot *slot, uint64 serial);
 
 /* The worker has no attempt for this slot any more. */
 extern void zklock_slots_drop(ZkLockSlot *slot);

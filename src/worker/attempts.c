@@ -33,6 +33,12 @@
 /* Number of slots that are processed before the next messages are read */
 #define MAX_PROCESSED 256
 
+/*
+ * How often the worker looks for room for nodes in the session, if there is none, in ms.
+ * Each time it looks at all nodes.
+ */
+#define SHORT_MS 20
+
 /* A path that an attempt watches */
 typedef struct Watch
 {
@@ -102,6 +108,14 @@ static void process_message(ZkLockReceiver *receiver, const ZkLockMessage *messa
  */
 static uint32 connects_seen = 0;
 static bool any_stalled = false;
+
+/*
+ * Was a request left because there is no room in the session for its node yet?  Is it worth
+ * another look, although nothing has happened?  The status's `rooms` of the last look.
+ */
+static bool any_short = false;
+static bool look_again = false;
+static uint32 rooms_seen = 0;
 
 /*
  * The worker's own request for a confirmation, if one is under way; the
@@ -410,7 +424,7 @@ begin_recipe(WorkerAttempt *attempt, const void *arg)
 	};
 
 	wanted.params.marked = attempt->marked;
-	zklock_driver_begin(&attempt->driver, &wanted,
+	zklock_driver_begin(&attempt->driver, asked->role, &wanted,
 						attempt->slot->gate ? data_of_server(asked) : pstrdup(asked->data),
 						is_watched);
 	register_requester(attempt->driver.requester, attempt);
@@ -616,6 +630,101 @@ has_room(bool is_session)
 		zklock_zkclient_has_room(zklock_session_client());
 }
 
+/*
+ * Have the nodes of gates count for the roles that use them, which may not be those that
+ * requested them.  If `spare`, those that are kept, and which nobody uses, count as given up.
+ */
+static void
+update_owners(bool spare)
+{
+	HASH_SEQ_STATUS scan;
+	WorkerAttempt *attempt;
+
+	hash_seq_init(&scan, attempts);
+	while ((attempt = hash_seq_search(&scan)) != NULL)
+	{
+		Oid			role;
+
+		if (!attempt->slot->gate || attempt->driver.node == NULL)
+			continue;
+		role = zklock_slots_role(attempt->slot, attempt->serial);
+		zklock_zkclient_set_owner(attempt->driver.node,
+								  role != InvalidOid ? role : attempt->driver.owner,
+								  role == InvalidOid && spare);
+		if (role != InvalidOid)
+			attempt->driver.owner = role;
+	}
+}
+
+/*
+ * Is there room in the session for the node that is requested?  A role is refused only when
+ * it is certain which nodes its backends use, and when no node is kept that could make room.
+ * To find that out takes a look at all nodes, so it is not done all the time.
+ */
+static ZkLockRoom
+find_room(const ZkLockSlotRequest *asked)
+{
+	static int64 updated_at = 0;
+	const ZkLockRequest wanted = {.params = asked->params,.path = asked->path};
+	ZkLockRoom	room = zklock_driver_room(&wanted, asked->role);
+	int64		now;
+
+	if (room == ZKLOCK_ROOM)
+		return room;
+	now = zklock_clock_now();
+	if (now < updated_at + SHORT_MS * ZKLOCK_NS_PER_MS)
+	{
+		look_again = true;
+		return ZKLOCK_ROOM_LATER;
+	}
+	updated_at = now;
+	update_owners(false);
+	room = zklock_driver_room(&wanted, asked->role);
+	if (room != ZKLOCK_ROOM_NONE)
+		return room;
+	update_owners(true);
+	room = zklock_driver_room(&wanted, asked->role);
+	if (room != ZKLOCK_ROOM_NONE)
+	{
+		zklock_keeper_give_up_all();
+		look_again = true;
+	}
+	return room;
+}
+
+/* Is there anything new for the requests that were left because there was no room? */
+static bool
+is_room_news(void)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	return any_short && status != NULL && (look_again || status->rooms != rooms_seen);
+}
+
+int
+zklock_attempts_short_ms(void)
+{
+	return is_room_news() ? SHORT_MS : INT_MAX;
+}
+
+/* Look again at the requests that were left because there was no room. */
+static void
+scan_for_short(void)
+{
+	static int64 scanned_at = 0;
+	int64		now;
+
+	if (!is_room_news())
+		return;
+	now = zklock_clock_now();
+	if (now < scanned_at + SHORT_MS * ZKLOCK_NS_PER_MS)
+		return;
+	scanned_at = now;
+	any_short = look_again = false;
+	rooms_seen = zklock_session_status()->rooms;
+	zklock_slots_scan();
+}
+
 static void
 process_slot(ZkLockSlot *slot, bool is_session)
 {
@@ -677,9 +786,23 @@ process_slot(ZkLockSlot *slot, bool is_session)
 		return;
 	}
 	if (!has_room(is_session))
+	{
 		zklock_slots_stall(slot);
-	else if (zklock_slots_take(slot, request.wanted))
-		begin_attempt(slot, &request);
+		return;
+	}
+	switch (find_room(&request))
+	{
+		case ZKLOCK_ROOM:
+			if (zklock_slots_take(slot, request.wanted))
+				begin_attempt(slot, &request);
+			break;
+		case ZKLOCK_ROOM_LATER:
+			any_short = true;
+			break;
+		case ZKLOCK_ROOM_NONE:
+			zklock_slots_refuse(slot, request.wanted, zklock_clock_now());
+			break;
+	}
 }
 
 /*
@@ -717,6 +840,8 @@ zklock_attempts_process_slots(bool is_session)
 {
 	ZkLockSlot *slot = NULL;
 	int			processed = 0;
+
+	scan_for_short();
 
 	/* The stalled slots were first. */
 	while (has_room(is_session) &&

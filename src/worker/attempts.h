@@ -34,6 +34,9 @@ extern void zklock_attempts_deliver(bool stale);
  */
 extern void zklock_attempts_process_slots(bool is_session);
 
+/* After how many milliseconds to do so again, at the latest */
+extern int	zklock_attempts_short_ms(void);
+
 /*
  * Request a confirmation of the session if little of the lease is left and a
  * backend needs it.

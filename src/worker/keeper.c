@@ -266,3 +266,12 @@ zklock_keeper_check_all(void)
 	dlist_foreach(iter, &keepers)
 		check(dlist_container(ZkLockKeeper, link, iter.cur), any || surplus-- > 0);
 }
+
+void
+zklock_keeper_give_up_all(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &keepers)
+		check(dlist_container(ZkLockKeeper, link, iter.cur), true);
+}

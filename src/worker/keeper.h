@@ -83,4 +83,7 @@ extern void zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver
  */
 extern void zklock_keeper_check_all(void);
 
+/* Give up all nodes that are kept, since their room is needed. */
+extern void zklock_keeper_give_up_all(void);
+
 #endif							/* ZKLOCK_KEEPER_H */

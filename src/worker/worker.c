@@ -534,7 +534,8 @@ main_loop(void)
 		 * scan.
 		 */
 		bool		stale = zklock_session_turn(zklock_clock_now() +
-												(draining ? DRAIN_MS / 5 : SCAN_MS) *
+												Min(draining ? DRAIN_MS / 5 : SCAN_MS,
+													zklock_attempts_short_ms()) *
 												ZKLOCK_NS_PER_MS);
 
 		zklock_sessionstate_turn(zklock_clock_now());

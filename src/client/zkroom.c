@@ -1,0 +1,139 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkroom.c
+ *	  The sizes of a session's nodes, by their owners.  See zkroom.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client/zkroom.h"
+
+#include <stdlib.h>
+
+static ZkLockNodeOwner **
+find_owner(ZkLockNodeAccounts *accounts, uint32_t id)
+{
+	ZkLockNodeOwner **where = &accounts->owners;
+
+	while (*where != NULL && (*where)->id != id)
+		where = &(*where)->next;
+	return where;
+}
+
+ZkLockRoom
+zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit, ZkLockNodeKind kind,
+				   uint32_t owner, size_t path_len)
+{
+	static const ZkLockNodeSizes none = {0};
+	const ZkLockNodeOwner *found = owner == 0 ? NULL : *find_owner(accounts, owner);
+	const ZkLockNodeSizes *mine = owner == 0 ? NULL :
+		found == NULL ? &none : &found->sizes;
+	ZkLockRoom	room = zklock_nodelimit_room(limit, kind, mine, &accounts->sizes,
+											 zklock_nodelimit_size(accounts->chroot_len,
+																   path_len));
+
+	accounts->awaited |= room == ZKLOCK_ROOM_LATER;
+	return room;
+}
+
+/* The owner of this number, with room for one more node; NULL: no memory */
+static ZkLockNodeOwner *
+use_owner(ZkLockNodeAccounts *accounts, uint32_t id)
+{
+	ZkLockNodeOwner **where = find_owner(accounts, id);
+
+	if (*where == NULL)
+	{
+		*where = calloc(1, sizeof(ZkLockNodeOwner));
+		if (*where == NULL)
+			return NULL;
+		(*where)->id = id;
+	}
+	return *where;
+}
+
+static void
+count(ZkLockNodeSizes *sizes, const ZkLockNodeAccount *account, bool more)
+{
+	size_t		given_up = account->given_up ? account->size : 0;
+
+	sizes->all += more ? account->size : -account->size;
+	sizes->given_up += more ? given_up : -given_up;
+}
+
+static void
+join_owner(ZkLockNodeAccount *account, ZkLockNodeOwner *owner)
+{
+	account->owner = owner;
+	owner->nnodes++;
+	count(&owner->sizes, account, true);
+}
+
+static void
+leave_owner(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account)
+{
+	ZkLockNodeOwner *owner = account->owner;
+
+	count(&owner->sizes, account, false);
+	account->owner = NULL;
+	if (--owner->nnodes == 0)
+	{
+		*find_owner(accounts, owner->id) = owner->next;
+		free(owner);
+	}
+}
+
+bool
+zklock_zkroom_add(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
+				  uint32_t owner, size_t path_len)
+{
+	ZkLockNodeOwner *used = use_owner(accounts, owner);
+
+	if (used == NULL)
+		return false;
+	account->size = zklock_nodelimit_size(accounts->chroot_len, path_len);
+	account->given_up = false;
+	join_owner(account, used);
+	count(&accounts->sizes, account, true);
+	return true;
+}
+
+void
+zklock_zkroom_move(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
+				   uint32_t owner)
+{
+	ZkLockNodeOwner *used;
+
+	if (account->owner == NULL || account->owner->id == owner)
+		return;
+	used = use_owner(accounts, owner);
+	if (used == NULL)
+		return;
+	leave_owner(accounts, account);
+	join_owner(account, used);
+}
+
+void
+zklock_zkroom_give_up(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
+					  bool given_up)
+{
+	if (account->owner == NULL || account->given_up == given_up)
+		return;
+	count(&accounts->sizes, account, false);
+	count(&account->owner->sizes, account, false);
+	account->given_up = given_up;
+	count(&accounts->sizes, account, true);
+	count(&account->owner->sizes, account, true);
+}
+
+bool
+zklock_zkroom_remove(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account)
+{
+	bool		awaited = accounts->awaited;
+
+	if (account->owner == NULL)
+		return false;
+	count(&accounts->sizes, account, false);
+	leave_owner(accounts, account);
+	accounts->awaited = false;
+	return awaited;
+}
