@@ -197,7 +197,7 @@ is($evading->query(q(SHOW zklock.log_level; SELECT zk_lock_acquire('/plain'); SH
 	"debug1\nt\nlog", 'setting without restrictions falls back to its default');
 $evading->close;
 for my $rule ('hosts=127.0.0.1:2181', 'acl=world:anyone:cdrwa', 'auth_file=/tmp/mine',
-	'confirm_commit=off', 'session_mode=backend')
+	'confirm_commit=off', 'session_mode=backend', 'max_session_size=1GB')
 {
 	my ($name) = $rule =~ /^(\w+)/;
 
