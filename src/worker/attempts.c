@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <limits.h>
+
 #include "common/clock.h"
 #include "common/guc.h"
 #include "common/hashfn.h"
@@ -111,7 +113,7 @@ static bool any_stalled = false;
 
 /*
  * Was a request left because there is no room in the session for its node yet?  Is it worth
- * another look, although nothing has happened?  The status's `rooms` of the last look.
+ * another look, although nothing has happened?  The status's `rooms` when it was left.
  */
 static bool any_short = false;
 static bool look_again = false;
@@ -701,6 +703,15 @@ is_room_news(void)
 	return any_short && status != NULL && (look_again || status->rooms != rooms_seen);
 }
 
+/* A request is left for later. */
+static void
+note_short(void)
+{
+	if (!any_short)
+		rooms_seen = zklock_session_status()->rooms;
+	any_short = true;
+}
+
 int
 zklock_attempts_short_ms(void)
 {
@@ -721,7 +732,6 @@ scan_for_short(void)
 		return;
 	scanned_at = now;
 	any_short = look_again = false;
-	rooms_seen = zklock_session_status()->rooms;
 	zklock_slots_scan();
 }
 
@@ -797,7 +807,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 				begin_attempt(slot, &request);
 			break;
 		case ZKLOCK_ROOM_LATER:
-			any_short = true;
+			note_short();
 			break;
 		case ZKLOCK_ROOM_NONE:
 			zklock_slots_refuse(slot, request.wanted, zklock_clock_now());

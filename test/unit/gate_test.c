@@ -100,6 +100,12 @@ failed(uint64_t serial, ZkLockVerdict verdict)
 }
 
 static bool
+refused(uint64_t serial)
+{
+	return zklock_gate_refused(&gate, serial, ZKLOCK_TOO_MANY_NODES, tell, &gate);
+}
+
+static bool
 node_deleted(uint64_t serial)
 {
 	return zklock_gate_node_deleted(&gate, serial, tell, &gate);
@@ -417,6 +423,45 @@ test_node_fails(void **state)
 	join(A);
 	granted(1, 77);
 	expect_holding(C, 1, 77, 0);
+}
+
+/* A node that was not requested for want of room concerns the first backend only. */
+static void
+test_node_refused(void **state)
+{
+	(void) state;
+	assert_false(refused(0));
+	join(A);
+	join(B);
+	join(C);
+	assert_false(refused(2));
+	expect_notified("");
+	assert_true(refused(1));
+	expect_notified("A");
+	expect_out(A, ZKLOCK_TOO_MANY_NODES);
+	assert_int_equal(gate.wanted, 2);
+	assert_false(refused(1));
+	assert_true(refused(2));
+	expect_notified("B");
+	granted(1, 77);
+	expect_notified("C");
+	expect_holding(C, 1, 77, 0);
+	assert_false(refused(3));
+
+	/* A node that is held is not refused, nor is who waits behind it. */
+	join(A);
+	expect_notified("");
+	assert_false(refused(3));
+	assert_false(delete_at(C, 1000));
+	expect_notified("A");
+	assert_true(delete_at(A, 1000));
+	expect_free();
+
+	/* The last one leaves no node. */
+	join(B);
+	assert_true(refused(gate.wanted));
+	expect_notified("B");
+	expect_free();
 }
 
 static void
@@ -1234,6 +1279,7 @@ main(void)
 		cmocka_unit_test_setup(test_news_of_another_node, setup),
 		cmocka_unit_test_setup(test_news_of_a_held_node, setup),
 		cmocka_unit_test_setup(test_node_fails, setup),
+		cmocka_unit_test_setup(test_node_refused, setup),
 		cmocka_unit_test_setup(test_node_deleted, setup),
 		cmocka_unit_test_setup(test_waiting_node_deleted, setup),
 		cmocka_unit_test_setup(test_try_free, setup),

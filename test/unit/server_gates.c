@@ -920,6 +920,20 @@ GATE_REPORT(failed, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 	return report_failed(gate, serial, verdict, tell, arg);
 }
 
+GATE_REPORT(refused, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+					  ZkLockTell tell, void *arg),
+			(gate, serial, verdict, tell, arg))
+{
+	const ZkLockTurn *first = gate->first;
+	const ZkLockTurn *second = first == NULL ? NULL : first->next;
+	bool		changed = report_refused(gate, serial, verdict, tell, arg);
+
+	if (changed && (first->state != ZKLOCK_TURN_OUT || first->verdict != verdict ||
+					gate->first != second))
+		server_breach(SERVER_GATE, "others than the first one are refused for want of room");
+	return changed;
+}
+
 GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
 						   void *arg),
 			(gate, serial, tell, arg))

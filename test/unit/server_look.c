@@ -35,7 +35,8 @@ is_asleep(const ZkLockClaim *claim, uint32 asleep)
 }
 
 static const char *
-look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, bool ending, uint32 asleep)
+look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, bool ending,
+			  uint32 asleep)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *turn = &claim->turn;
@@ -52,9 +53,9 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool ready, bool ending, ui
 			claim->slot.outcome.verdict != ZKLOCK_PENDING)
 			return "a backend sleeps that has its verdict";
 	}
-	if (worker && claim->slot.wanted != claim->slot.taken)
+	if (worker && !is_short && claim->slot.wanted != claim->slot.taken)
 		return "the worker sleeps with work for a claim";
-	if (worker && (entry->gate.wanted != entry->slot.taken ||
+	if (worker && ((!is_short && entry->gate.wanted != entry->slot.taken) ||
 				   entry->gate.node.look != entry->gate.node.looked))
 		return "the worker sleeps with work for a gate";
 	if (worker && entry->gate.state == ZKLOCK_GATE_KEPT)
@@ -103,7 +104,7 @@ look_at_records(uint32 asleep)
 }
 
 const char *
-server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
+server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint32_t waiting,
 						uint32_t asleep)
 {
 	ZkLockSessionStatus status;
@@ -125,7 +126,7 @@ server_look_at_sleepers(bool connected, bool worker_sleeps, uint32_t waiting,
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
 		wrong = claim->slot.entry == NULL ? NULL :
-			look_at_claim(claim, worker, ready, status.ending, waiting);
+			look_at_claim(claim, worker, is_short, ready, status.ending, waiting);
 	}
 	if (wrong == NULL)
 		wrong = look_at_questions(asleep);

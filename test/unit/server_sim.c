@@ -63,6 +63,7 @@ static const char *const properties[] = {
 	[SERVER_CANCEL] = "no statement is cancelled for nothing",
 	[SERVER_OWN] = "a session of its own has no node or watch that its backend does not use",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
+	[SERVER_SIZE] = "a session has no more nodes than it may, and counts them rightly",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
 };
@@ -108,6 +109,8 @@ static const char *const counts[] = {
 	[SERVER_N_REVOKED] = "locks revoked",
 	[SERVER_N_OWN_REVOKED] = "... in sessions of backends",
 	[SERVER_N_WATCHES_REFUSED] = "watches refused",
+	[SERVER_N_NODES_REFUSED] = "nodes refused for want of room in a session",
+	[SERVER_N_NODES_WAITED] = "nodes that wait for room in a session",
 	[SERVER_N_FORMER] = "requests that were late for their session",
 	[SERVER_N_KEPT] = "nodes kept",
 	[SERVER_N_REGRANTED] = "kept nodes granted",
@@ -732,7 +735,8 @@ look_at_sleepers(int server)
 			look_at_session(worker + i);
 	}
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
-		(server_zk_is_well(worker) && worker_sleeps, worker_sleeps, waiting, asleep);
+		(server_zk_is_well(worker) && worker_sleeps, server_zk_is_short(worker), worker_sleeps,
+		 waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
 }
@@ -1071,6 +1075,7 @@ draw_settings(ShimSettings *s)
 		.max_locks = sim_percent(20) && server_plan.own == 0 ? 4 : SERVER_MAX_LOCKS,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
 		.session_timeout = server_plan.session_timeout,
+		.max_session_size = server_plan.session_size,
 		.connect_timeout = 4000,
 		.idle_session_timeout = server_plan.own > 0 && sim_percent(40) ?
 		1000 + (int) sim_random(1000) : 0,
@@ -1125,6 +1130,8 @@ draw_plan(uint64_t seed)
 	plan->planned = !failing && sim_percent(15);
 	plan->out_of_memory = plan->faults && sim_percent(20) ? 20 + (int) sim_random(300) : 0;
 	plan->session_timeout = sim_percent(50) && !failing ? 1500 : 6000;
+	plan->chroot_len = seed % 4 == 1 ? 100 + (int) (seed / 4 % 3) * 100 : 0;
+	plan->session_size = plan->chroot_len > 0 ? 1 + (int) (seed / 12 % 4) : 1700;
 	plan->impatience = sim_percent(50) ? 80 : 20;
 	plan->slow_commits = sim_percent(20) || failing ? 50 : 5;
 	if (plan->planned && sim_percent(50))
@@ -1172,7 +1179,9 @@ draw_plan(uint64_t seed)
 		if (!plan->keeps)
 			settings[i].keep_time = 0;
 	}
-	plan->detects = nrivals == 0;
+
+	/* A record may find no room. */
+	plan->detects = nrivals == 0 && plan->chroot_len == 0;
 	plan->across = plan->nservers > 1 || (plan->own > 0 && plan->faults);
 	if (!plan->faults)
 		fault_rate = plan->out_of_memory = 0;

@@ -68,6 +68,7 @@ enum
 	SERVER_DEADLOCK,
 	SERVER_OWN,
 	SERVER_REST,
+	SERVER_SIZE,
 	SERVER_MEMORY,
 	SERVER_SOUND,
 	SERVER_N_PROPERTIES
@@ -114,6 +115,8 @@ enum
 	SERVER_N_ROBBED,
 	SERVER_N_REVOKED,
 	SERVER_N_WATCHES_REFUSED,
+	SERVER_N_NODES_REFUSED,
+	SERVER_N_NODES_WAITED,
 	SERVER_N_FORMER,
 	SERVER_N_KEPT,
 	SERVER_N_REGRANTED,
@@ -157,6 +160,8 @@ typedef struct ServerPlan
 								 * are kept */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	int			session_timeout;	/* ms */
+	int			session_size;	/* limit of a session's nodes, in kB */
+	int			chroot_len;		/* of the path that is ahead of all nodes */
 	int			impatience;		/* percent of short waits */
 	bool		detects;		/* all deadlocks: no other client is in one */
 	bool		across;			/* ... by records only, maybe */
@@ -264,13 +269,14 @@ extern void server_breach(int property, const char *text);
 
 /*
  * Of the library: what shared memory says, and whether anybody sleeps who should not.
- * `connected`: the worker sleeps, and has a session that is connected.  Backends are bits
+ * `connected`: the worker sleeps, and has a session that is connected.  `is_short`: it may wait
+ * for room in that session.  Backends are bits
  * by their numbers: those of `asleep` that are `waiting` sleep in a call for one lock.
  * The answer is what is wrong, or NULL.
  */
-typedef const char *(*ServerLook) (bool connected, bool worker_sleeps, uint32_t waiting,
-								   uint32_t asleep);
-extern const char *server_look_at_sleepers(bool connected, bool worker_sleeps,
+typedef const char *(*ServerLook) (bool connected, bool is_short, bool worker_sleeps,
+								   uint32_t waiting, uint32_t asleep);
+extern const char *server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps,
 										   uint32_t waiting, uint32_t asleep);
 
 /* The same of one process: has any of its locks this node? */

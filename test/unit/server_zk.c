@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "client/zkclient.h"
+#include "client/zkroom.h"
 #include "protocol/contender.h"
 #include "protocol/path.h"
 #include "server_check.h"
@@ -122,6 +123,7 @@ struct ZkLockNode
 	bool		busy;
 	uint32_t	revocations;
 	bool		watched;
+	ZkLockNodeAccount account;
 };
 
 struct ZkLockClient
@@ -159,6 +161,9 @@ struct ZkLockClient
 	ZkLockMessage *mail;
 	ZkLockMessage **mail_end;
 	ZkLockNode *nodes;
+	ZkLockNodeAccounts accounts;
+	int64_t		short_at;		/* when there was no room last, or when room
+								 * was made after that; 0: never */
 };
 
 static ZNode nodes[MAX_NODES];
@@ -308,6 +313,21 @@ children_changed(const char *path)
 	fire(parent->path, true, false);
 }
 
+/* ZooKeeper could not read the end of a session with more nodes. */
+static void
+check_size(int64_t owner)
+{
+	size_t		size = 0;
+
+	if (owner == 0 || owner == RIVAL)
+		return;
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].owner == owner)
+			size += 4 + server_plan.chroot_len + strlen(nodes[i].path);
+	if (size > (size_t) server_plan.session_size * 1024)
+		sim_breach(SERVER_SIZE, "a session has nodes of %zu bytes", size);
+}
+
 static ZNode *
 make_node(const char *path, const char *data, int length, int64_t owner)
 {
@@ -328,6 +348,7 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	node->owner = owner;
 	node->czxid = node->mzxid = node->pzxid = ++zxid;
 	owners[zxid % lengthof(owners)] = owner;
+	check_size(owner);
 	node->version = node->next_number = 0;
 	node->last_maker = -1;
 	node->is_next = false;
@@ -613,6 +634,13 @@ free_node(ZkLockNode *node)
 		link = &(*link)->next;
 	*link = node->next;
 	node->client->used_at = sim.now;
+	if (node->client->short_at != 0)
+		node->client->short_at = sim.now;
+	if (zklock_zkroom_remove(&node->client->accounts, &node->account))
+	{
+		node->client->status.rooms++;
+		ring(node->client);
+	}
 	node->client = NULL;
 	node->next = freed;
 	freed = node;
@@ -1800,6 +1828,8 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->mail = NULL;
 	c->mail_end = &c->mail;
 	c->nodes = NULL;
+	c->accounts = (ZkLockNodeAccounts) {.chroot_len = server_plan.chroot_len};
+	c->short_at = 0;
 	return c;
 }
 
@@ -1872,12 +1902,91 @@ zklock_zkclient_has_room(ZkLockClient *c)
 	return c->tail - c->head < MAX_REQUESTS / 2;
 }
 
+/* The worker looks again only every 20 ms, and may be a little late. */
+bool
+server_zk_is_short(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	if (c == NULL || c->short_at == 0)
+		return false;
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		if (node->deleting)
+			return true;
+	return sim.now < c->short_at + 40 * SERVER_MS;
+}
+
+/* Recount what the client's nodes are counted as. */
+static void
+check_accounts(const ZkLockClient *c)
+{
+	ZkLockNodeSizes sizes = {0};
+	int			nowners = 0;
+
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+	{
+		sizes.all += node->account.size;
+		sizes.given_up += node->account.given_up ? node->account.size : 0;
+		if (node->deleting && !node->account.given_up)
+			sim_breach(SERVER_SIZE, "a node that is given up does not count as such");
+	}
+	for (const ZkLockNodeOwner *owner = c->accounts.owners; owner != NULL; owner = owner->next)
+	{
+		ZkLockNodeSizes mine = {0};
+
+		for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+			if (node->account.owner == owner)
+			{
+				mine.all += node->account.size;
+				mine.given_up += node->account.given_up ? node->account.size : 0;
+			}
+		if (mine.all != owner->sizes.all || mine.given_up != owner->sizes.given_up || mine.all == 0)
+			sim_breach(SERVER_SIZE, "the nodes of an owner are counted wrongly");
+		nowners++;
+	}
+	if (sizes.all != c->accounts.sizes.all || sizes.given_up != c->accounts.sizes.given_up ||
+		(sizes.all == 0) != (nowners == 0))
+		sim_breach(SERVER_SIZE, "the nodes of a session are counted wrongly");
+}
+
+ZkLockRoom
+zklock_zkclient_room(ZkLockClient *c, size_t limit, ZkLockNodeKind kind, uint32_t owner,
+					 size_t path_len)
+{
+	ZkLockRoom	room;
+
+	check_caller(c);
+	check_accounts(c);
+	room = zklock_zkroom_find(&c->accounts, limit, kind, owner, path_len);
+	if (room == ZKLOCK_ROOM_LATER)
+		sim_count(SERVER_N_NODES_WAITED);
+	else if (room == ZKLOCK_ROOM_NONE)
+		sim_count(SERVER_N_NODES_REFUSED);
+	if (room != ZKLOCK_ROOM)
+		c->short_at = sim.now;
+	if (room != ZKLOCK_ROOM && server_plan.chroot_len == 0)
+		sim_breach(SERVER_SIZE, "there is no room for a node");
+	return room;
+}
+
+void
+zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spare)
+{
+	if (is_freed(node))
+		return;
+	zklock_zkroom_move(&node->client->accounts, &node->account, owner);
+	zklock_zkroom_give_up(&node->client->accounts, &node->account, spare);
+}
+
 static ZkLockNode *
-new_node(ZkLockClient *c, const char *dir, const char *prefix, const char *marker,
-		 bool named)
+new_node(ZkLockClient *c, uint32_t owner, const char *dir, const char *prefix,
+		 const char *marker, bool named)
 {
 	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
 
+	zklock_zkroom_add(&c->accounts, &node->account, owner,
+					  strlen(dir) + 1 + strlen(marker) +
+					  (named ? 0 : strlen(prefix) + ZKLOCK_MAX_DIGITS));
 	node->client = c;
 	snprintf(node->dir, sizeof(node->dir), "%s", dir);
 	snprintf(node->prefix, sizeof(node->prefix), "%s", prefix);
@@ -1889,17 +1998,17 @@ new_node(ZkLockClient *c, const char *dir, const char *prefix, const char *marke
 }
 
 ZkLockNode *
-zklock_zkclient_node(ZkLockClient *c, const char *dir, const char *prefix,
+zklock_zkclient_node(ZkLockClient *c, uint32_t owner, const char *dir, const char *prefix,
 					 const char *marker)
 {
-	return new_node(c, dir, prefix, marker, false);
+	return new_node(c, owner, dir, prefix, marker, false);
 }
 
 ZkLockNode *
-zklock_zkclient_named_node(ZkLockClient *c, const char *dir, const char *name,
-						   const char *prefix)
+zklock_zkclient_named_node(ZkLockClient *c, uint32_t owner, const char *dir,
+						   const char *name, const char *prefix)
 {
-	ZkLockNode *node = new_node(c, dir, prefix, name, true);
+	ZkLockNode *node = new_node(c, owner, dir, prefix, name, true);
 
 	strcpy(node->name, node->marker);
 	return node;
@@ -2108,6 +2217,7 @@ zklock_zkclient_delete(ZkLockNode *node)
 		return;
 	check_caller(node->client);
 	node->deleting = true;
+	zklock_zkroom_give_up(&node->client->accounts, &node->account, true);
 	pump(node->client);
 }
 

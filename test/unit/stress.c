@@ -197,8 +197,8 @@ run_round(Worker *w, int round)
 		/* Every fourth node is at a path that all clients use. */
 		snprintf(prefix, sizeof(prefix), "_c_%d-%d-%d-", w->number, round, i);
 		node[i] = i % 4 == 0 ?
-			zklock_zkclient_named_node(w->client, TOP, "simple", prefix) :
-			zklock_zkclient_node(w->client, DIR, prefix, "lock-");
+			zklock_zkclient_named_node(w->client, i % 3, TOP, "simple", prefix) :
+			zklock_zkclient_node(w->client, i % 3, DIR, prefix, "lock-");
 		ok = node[i] != NULL &&
 			zklock_zkclient_create(w->client, node[i], prefix, next_tag(w)) &&
 			zklock_zkclient_list(w->client, DIR, ZKLOCK_WATCH_NONE, next_tag(w));

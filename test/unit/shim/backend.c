@@ -69,6 +69,7 @@ char	   *zklock_guc_acl = "";
 int			zklock_guc_max_locks_per_backend;
 int			zklock_guc_max_kept_locks;
 int			zklock_guc_session_timeout;
+int			zklock_guc_max_session_size;
 int			zklock_guc_connect_timeout;
 int			zklock_guc_idle_session_timeout;
 int			zklock_guc_default_scope = 0;
@@ -109,6 +110,7 @@ read_settings(void)
 	zklock_guc_max_locks = settings->max_locks;
 	zklock_guc_max_locks_per_backend = settings->max_locks_per_backend;
 	zklock_guc_session_timeout = settings->session_timeout;
+	zklock_guc_max_session_size = settings->max_session_size;
 	zklock_guc_connect_timeout = settings->connect_timeout;
 	if (!is_idle_timeout_set)
 		zklock_guc_idle_session_timeout = settings->idle_session_timeout;

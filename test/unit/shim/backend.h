@@ -71,6 +71,7 @@ typedef struct ShimSettings
 	int			max_locks;
 	int			max_locks_per_backend;
 	int			session_timeout;
+	int			max_session_size;
 	int			connect_timeout;
 	int			idle_session_timeout;
 	int			confirm_commit;

@@ -1,0 +1,2 @@
+# Locks use the part for records of waits.
+/^zklock_nodelimit_room(/,/^}/ s/limit -= RECORDS(limit);/;/

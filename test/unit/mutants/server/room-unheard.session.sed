@@ -1,0 +1,3 @@
+# Seed 1
+# Nobody looks again when there is room.
+s/^\t\tstatus.rooms != before.rooms;/\t\tfalse;/
