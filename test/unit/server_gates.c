@@ -917,6 +917,8 @@ GATE_REPORT(failed, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 {
 	if (verdict == ZKLOCK_TIMED_OUT)
 		server_breach(SERVER_TRIES, "a node is not waited for");
+	if (verdict == ZKLOCK_TOO_MANY_NODES)
+		server_breach(SERVER_GATE, "a whole gate is refused for want of room");
 	return report_failed(gate, serial, verdict, tell, arg);
 }
 

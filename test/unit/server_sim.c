@@ -705,7 +705,7 @@ look_at_session(int place)
 }
 
 static void
-look_at_sleepers(int server)
+look_at_sleepers(int server, int64_t then)
 {
 	int			worker = worker_of(server);
 	uint32_t	asleep = 0;
@@ -735,7 +735,7 @@ look_at_sleepers(int server)
 			look_at_session(worker + i);
 	}
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
-		(server_zk_is_well(worker) && worker_sleeps, server_zk_is_short(worker), worker_sleeps,
+		(server_zk_is_well(worker) && worker_sleeps, server_zk_is_short(worker, then), worker_sleeps,
 		 waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
@@ -771,7 +771,7 @@ idle(int64_t then)
 	/* Short naps are no sleep. */
 	if (then - sim.now > 5 * SERVER_MS)
 		for (int i = 0; i < server_plan.nservers; i++)
-			look_at_sleepers(i);
+			look_at_sleepers(i, then);
 	server_zk_pass(then);
 }
 

@@ -1904,16 +1904,17 @@ zklock_zkclient_has_room(ZkLockClient *c)
 
 /* The worker looks again only every 20 ms, and may be a little late. */
 bool
-server_zk_is_short(int process)
+server_zk_is_short(int process, int64_t then)
 {
 	const ZkLockClient *c = client_of(process);
+	int64_t		clock = server_zk_clock(process);
 
 	if (c == NULL || c->short_at == 0)
 		return false;
 	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
 		if (node->deleting)
 			return true;
-	return sim.now < c->short_at + 40 * SERVER_MS;
+	return then < (clock > c->short_at ? clock : c->short_at) + 40 * SERVER_MS;
 }
 
 /* Recount what the client's nodes are counted as. */

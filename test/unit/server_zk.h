@@ -55,8 +55,11 @@ extern bool server_zk_take_refusal(int process, int64_t since);
 /* Is it connected, and nothing in the way? */
 extern bool server_zk_is_well(int process);
 
-/* Was there no room for a node, and is there a reason that this was not looked at again? */
-extern bool server_zk_is_short(int process);
+/*
+ * Was there no room for a node, and is there a reason not to look at that again until then,
+ * when something happens next?
+ */
+extern bool server_zk_is_short(int process, int64_t then);
 
 extern bool server_zk_is_alive(int64_t session);
 

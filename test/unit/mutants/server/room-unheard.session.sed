@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 201
 # Nobody looks again when there is room.
 s/^\t\tstatus.rooms != before.rooms;/\t\tfalse;/
