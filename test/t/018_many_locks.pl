@@ -30,7 +30,8 @@ use constant MOST => 2.5;
 my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts,
 	'zklock.session_timeout' => '60s',
-	server_mode() ? ('zklock.max_locks' => MANY + FEW) : ());
+	server_mode() ?
+	  ('zklock.max_locks' => MANY + FEW, 'zklock.max_session_size' => '4MB') : ());
 my ($session, $other) = map { ZkTest->new($node) } 1 .. 2;
 my %few;    # costs with few locks, as far as they are known
 

@@ -15,7 +15,10 @@ use ZkTest;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
-my $node = new_node('main', $zk->hosts);
+
+# The limit of a session's nodes would be reached before that of its watches.
+my @large = ('zklock.max_session_size' => '4MB');
+my $node = new_node('main', $zk->hosts, @large);
 
 sub watches
 {
@@ -41,6 +44,7 @@ my $holder = ZkTest->new($node, 'zklock.session_timeout' => '40s');
 my $waiter = ZkTest->new(
 	with_settings(
 		$node,
+		(server_mode() ? @large : ()),
 		'zklock.hosts' => $proxy->hosts,
 		'zklock.session_timeout' => '30s'));
 

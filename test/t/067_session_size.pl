@@ -96,7 +96,7 @@ is(scalar $client->children('/root/alice'), $taken, '... and the refused lock ha
 is($alice->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()'),
 	$taken, '... and no entry');
 is($alice->query('SELECT bool_and(NOT lost) FROM zk_locks'), 't', '... and nothing is lost');
-like($alice->query(sprintf(q(SELECT zk_lock_acquire(replace(%s, 'xxxx', 'xxx/'), mode => '%s')
+like($alice->query(sprintf(q(SELECT zk_lock_acquire(replace(%s, repeat('x', 200), repeat('x', 199) || '/'), mode => '%s')
 		FROM (SELECT 1001) AS t(i)), path_of('alice'), $_)), TOO_MANY, "... a $_ lock neither")
   for qw(shared write simple);
 like($alice->query(sprintf('SELECT zk_semaphore_acquire(%s, 3) FROM (SELECT 1001) AS t(i)',
