@@ -17,7 +17,7 @@ my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
 # The limit of a session's nodes would be reached before that of its watches.
-my @large = ('zklock.max_session_size' => '4MB');
+my @large = ('zklock.max_session_size' => '8MB');
 my $node = new_node('main', $zk->hosts, @large);
 
 sub watches
