@@ -1,3 +1,3 @@
 # Seed 18
 # An attempt does not learn that its connection is back, or its session over.
-s/^\t\tzklock_driver_check_session(.*//
+s/^\t*zklock_driver_check_session(.*//
