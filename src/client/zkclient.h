@@ -283,12 +283,14 @@ extern bool zklock_zkclient_get_acl(ZkLockClient *client, const char *path,
 									ZkLockTag tag);
 
 /*
- * Remove the watch of a node, if there is one.  Cannot fail: a removal that
- * lacks memory or a connection is sent on the next connection.  The caller
- * must remove each watch that it does not need any more, because the watch
- * counts until it has fired: see watchlimit.h.
+ * Remove the watch of a node, or of its children, if there is one or a request
+ * that leaves one is under way.  Cannot fail: a removal that gets lost, or lacks
+ * a connection, is sent on the next connection; one that lacks memory, also when
+ * messages are received.  The caller must remove each watch that it does not need
+ * any more, because the watch counts until it has fired: see watchlimit.h.
  */
-extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *path);
+extern void zklock_zkclient_unwatch(ZkLockClient *client, const char *path,
+									bool of_children);
 
 /* Wait until the server has caught up with the leader. */
 extern bool zklock_zkclient_sync(ZkLockClient *client, const char *path,

@@ -153,7 +153,7 @@ zklock_zkcore_is_unused(const ZkLockClient *client)
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		if (!zklock_list_is_empty(&client->nodes[i]))
 			return false;
-	return client->nrequests == 0 && zklock_list_is_empty(&client->removals);
+	return client->nrequests == 0 && zklock_list_is_empty(&client->unwanted);
 }
 
 void

@@ -115,9 +115,6 @@ struct ZkLockClient
 	ZkLockMessage *newest;
 	ZkLockLink	requests;
 	int			nrequests;		/* under way, including removals of watches */
-	ZkLockLink	removing;		/* removals of watches that are under way */
-	ZkLockLink	removals;		/* removals that must still be sent, or sent
-								 * again */
 	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
 	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */
@@ -129,6 +126,8 @@ struct ZkLockClient
 	size_t		chroot_len;		/* length of the prefix that the library adds
 								 * to each path */
 	Watch	   *watches[N_WATCH_LISTS];
+	ZkLockLink	unwanted;		/* watches whose removal must still be sent, or
+								 * sent again */
 	size_t		watched;		/* bytes of the present watches */
 	size_t		reserved;		/* bytes of watches that are reserved */
 };

@@ -432,120 +432,73 @@ zklock_zkclient_list(ZkLockClient *client, const char *path,
 	return true;
 }
 
-/* The removal of a watch */
-typedef struct WatchRemoval
+static bool
+begin_request(ZkLockClient *client)
 {
-	ZkLockLink	link;			/* in one of the client's lists of removals */
-	ZkLockClient *client;
-	char		path[];
-} WatchRemoval;
+	bool		ok;
 
-static void
-free_removal(WatchRemoval *removal)
-{
-	zklock_list_remove(&removal->link);
-	free(removal);
+	pthread_mutex_lock(&client->mutex);
+	ok = client->nrequests < MAX_REQUESTS;
+	client->nrequests += ok;
+	pthread_mutex_unlock(&client->mutex);
+	return ok;
 }
 
-/* Move a removal to a list.  It may be in a list already, or in none. */
 static void
-move_removal(WatchRemoval *removal, ZkLockLink *list)
+end_request(ZkLockClient *client)
 {
-	if (removal->link.next != NULL)
-		zklock_list_remove(&removal->link);
-	zklock_list_insert_before(list, &removal->link);
+	pthread_mutex_lock(&client->mutex);
+	client->nrequests--;
+	pthread_mutex_unlock(&client->mutex);
 }
 
 /* A watch has been removed.  If it did not exist any more, it had fired. */
 static void
 watch_removed(int rc, const void *data)
 {
-	WatchRemoval *removal = (WatchRemoval *) data;
-	ZkLockClient *client = removal->client;
-
-	if (rc == ZOK)
-		zklock_zkwatch_removed(client, removal->path);
-	pthread_mutex_lock(&client->mutex);
-	client->nrequests--;
-	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
-		move_removal(removal, &client->removals);
-	else
-		free_removal(removal);
-	pthread_mutex_unlock(&client->mutex);
+	end_request(zklock_zkwatch_end_removal((Watch *) data, rc == ZOK,
+										   zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST));
 }
 
 /*
- * Send all pending removals, if there is a connection.  Only the caller's
- * thread does that, so that no removal overtakes a new watch on the same path.
- *
  * The server forgets a watch only if "all" watches are removed.  All of them
  * are ours.  The library's declaration has the wrong type for the callback.
  */
-static void
-send_removals(ZkLockClient *client)
+void
+zklock_zkrequest_send_removals(ZkLockClient *client)
 {
-	while (zklock_zkcore_is_connected(client))
+	const char *path;
+	bool		of_children;
+	Watch	   *watch;
+	int			rc = ZOK;
+
+	while (rc == ZOK && zklock_zkcore_is_connected(client) && begin_request(client))
 	{
-		WatchRemoval *removal = NULL;
-		int			rc;
-
-		pthread_mutex_lock(&client->mutex);
-		if (!zklock_list_is_empty(&client->removals) &&
-			client->nrequests < MAX_REQUESTS)
+		watch = zklock_zkwatch_begin_removal(client, &path, &of_children);
+		if (watch == NULL)
 		{
-			removal = (WatchRemoval *) client->removals.next;
-			move_removal(removal, &client->removing);
-			client->nrequests++;
+			end_request(client);
+			return;
 		}
-		pthread_mutex_unlock(&client->mutex);
-		if (removal == NULL)
-			break;
-
-		rc = zoo_aremove_all_watches(client->zh, removal->path,
-									 ZWATCHTYPE_DATA, 0,
-									 (void_completion_t *) watch_removed,
-									 removal);
+		rc = zoo_aremove_all_watches(client->zh, path,
+									 of_children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 0,
+									 (void_completion_t *) watch_removed, watch);
 
 		/*
 		 * If the library ran out of memory halfway, it may still run the
 		 * callback.
 		 */
 		if (rc != ZOK && rc != ZMARSHALLINGERROR)
-			watch_removed(rc, removal);
+			watch_removed(rc, watch);
+		zklock_zkwatch_removal_sent(watch);
 	}
 }
 
 void
-zklock_zkclient_unwatch(ZkLockClient *client, const char *path)
+zklock_zkclient_unwatch(ZkLockClient *client, const char *path, bool of_children)
 {
-	WatchRemoval *removal = calloc(1, sizeof(WatchRemoval) + strlen(path) + 1);
-
-	if (removal != NULL)
-	{
-		removal->client = client;
-		strcpy(removal->path, path);
-		pthread_mutex_lock(&client->mutex);
-		move_removal(removal, &client->removals);
-		pthread_mutex_unlock(&client->mutex);
-	}
-	send_removals(client);
-}
-
-/* The path is watched again: cancel the pending removal of its watch. */
-static void
-cancel_removal(ZkLockClient *client, const char *path)
-{
-	ZkLockLink *next;
-
-	pthread_mutex_lock(&client->mutex);
-	for (ZkLockLink *link = client->removals.next; link != &client->removals;
-		 link = next)
-	{
-		next = link->next;
-		if (strcmp(((WatchRemoval *) link)->path, path) == 0)
-			free_removal((WatchRemoval *) link);
-	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkwatch_unwant(client, of_children, path);
+	zklock_zkrequest_send_removals(client);
 }
 
 bool
@@ -557,8 +510,6 @@ zklock_zkclient_get(ZkLockClient *client, const char *path,
 
 	if (request == NULL)
 		return false;
-	if (watch != ZKLOCK_WATCH_NONE)
-		cancel_removal(client, path);
 	if (zklock_zkcore_is_connected(client))
 		rc = count_watch(request, false, path, watch);
 	if (rc == ZOK)
@@ -643,13 +594,6 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 	return true;
 }
 
-static void
-free_removals(ZkLockLink *list)
-{
-	while (!zklock_list_is_empty(list))
-		free_removal((WatchRemoval *) list->next);
-}
-
 void
 zklock_zkrequest_free_all(ZkLockClient *client)
 {
@@ -662,7 +606,5 @@ zklock_zkrequest_free_all(ZkLockClient *client)
 			zklock_zkclient_free(request->message);
 		free(request);
 	}
-	free_removals(&client->removing);
-	free_removals(&client->removals);
 	zklock_zkwatch_free_all(client);
 }

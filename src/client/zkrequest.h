@@ -74,6 +74,13 @@ extern void zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc,
  */
 extern void zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc);
 
+/*
+ * Send the removal of all watches that are not needed, if there is a
+ * connection: on each new one, and when one more is not needed.  Any thread may
+ * do that.
+ */
+extern void zklock_zkrequest_send_removals(ZkLockClient *client);
+
 /* Free unanswered requests and all watches, after zookeeper_close(). */
 extern void zklock_zkrequest_free_all(ZkLockClient *client);
 

@@ -122,6 +122,7 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 	zklock_zkcore_notify(client);
 	zklock_zkrevoke_watch_all(client);
 	zklock_zknode_process_deletions(client);
+	zklock_zkrequest_send_removals(client);
 }
 
 static void
@@ -365,8 +366,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	pthread_cond_init(&client->closing_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	zklock_list_init(&client->requests);
-	zklock_list_init(&client->removing);
-	zklock_list_init(&client->removals);
+	zklock_list_init(&client->unwanted);
 	zklock_list_init(&client->pending_deletes);
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		zklock_list_init(&client->nodes[i]);
@@ -499,6 +499,7 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 {
 	ZkLockMessage *messages;
 	bool		postponed;
+	bool		unwanted;
 
 	pthread_mutex_lock(&client->mutex);
 	messages = client->oldest;
@@ -510,8 +511,11 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 		status->state = ZKLOCK_CLIENT_CONNECTING;
 	postponed = client->delete_postponed;
 	client->delete_postponed = false;
+	unwanted = !zklock_list_is_empty(&client->unwanted);
 	pthread_mutex_unlock(&client->mutex);
 	if (postponed)
 		zklock_zknode_process_deletions(client);
+	if (unwanted)
+		zklock_zkrequest_send_removals(client);
 	return messages;
 }

@@ -18,10 +18,17 @@
 
 struct Watch
 {
+	ZkLockLink	link;			/* in client->unwanted, if `unwanted` */
 	Watch	   *next;			/* in the list of its hash */
+	ZkLockClient *client;
 	bool		of_children;
 	bool		set;			/* a reply has left it, and it has not fired */
+	bool		unwanted;		/* its removal must be sent, or sent again */
+	bool		overtaken;		/* requested again while its removal was being
+								 * sent */
 	int			nrequests;		/* under way that may leave it */
+	int			nremovals;		/* under way */
+	int			nsenders;		/* threads that are sending its removal */
 	char		path[];
 };
 
@@ -50,6 +57,19 @@ size_of(const ZkLockClient *client, const char *path)
 	return zklock_watchlimit_size(client->chroot_len, strlen(path));
 }
 
+/* The caller holds the mutex. */
+static void
+set_unwanted(Watch *watch, bool unwanted)
+{
+	if (watch->unwanted == unwanted)
+		return;
+	if (unwanted)
+		zklock_list_insert_before(&watch->client->unwanted, &watch->link);
+	else
+		zklock_list_remove(&watch->link);
+	watch->unwanted = unwanted;
+}
+
 /*
  * Free a watch if it is not set and no request may leave it.  The caller holds
  * the mutex.
@@ -60,6 +80,9 @@ free_if_unused(ZkLockClient *client, Watch **where)
 	Watch	   *watch = *where;
 
 	if (watch->set || watch->nrequests > 0)
+		return;
+	set_unwanted(watch, false);
+	if (watch->nremovals > 0 || watch->nsenders > 0)
 		return;
 	client->watched -= size_of(client, watch->path);
 	*where = watch->next;
@@ -86,13 +109,18 @@ zklock_zkwatch_request(ZkLockClient *client, bool of_children, const char *path,
 			rc = ZSYSTEMERROR;
 		else
 		{
+			(*where)->client = client;
 			(*where)->of_children = of_children;
 			strcpy((*where)->path, path);
 			client->watched += size;
 		}
 	}
 	if (rc == ZOK)
+	{
 		(*where)->nrequests++;
+		(*where)->overtaken = (*where)->nsenders > 0;
+		set_unwanted(*where, false);
+	}
 	*watch = *where;
 	pthread_mutex_unlock(&client->mutex);
 	return rc;
@@ -135,9 +163,67 @@ zklock_zkwatch_fired(ZkLockClient *client, int type, const char *path)
 }
 
 void
-zklock_zkwatch_removed(ZkLockClient *client, const char *path)
+zklock_zkwatch_unwant(ZkLockClient *client, bool of_children, const char *path)
 {
-	unset(client, false, path);
+	Watch	   *watch;
+
+	pthread_mutex_lock(&client->mutex);
+	watch = *find(client, of_children, path);
+	if (watch != NULL)
+		set_unwanted(watch, true);
+	pthread_mutex_unlock(&client->mutex);
+}
+
+Watch *
+zklock_zkwatch_begin_removal(ZkLockClient *client, const char **path, bool *of_children)
+{
+	Watch	   *watch = NULL;
+
+	pthread_mutex_lock(&client->mutex);
+	if (!zklock_list_is_empty(&client->unwanted))
+	{
+		watch = (Watch *) client->unwanted.next;
+		set_unwanted(watch, false);
+		watch->nremovals++;
+		watch->nsenders++;
+		*path = watch->path;
+		*of_children = watch->of_children;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	return watch;
+}
+
+/* The removal may have removed a watch that the caller has requested meanwhile. */
+void
+zklock_zkwatch_removal_sent(Watch *watch)
+{
+	ZkLockClient *client = watch->client;
+	bool		overtaken;
+
+	pthread_mutex_lock(&client->mutex);
+	overtaken = watch->overtaken;
+	watch->overtaken = false;
+	watch->nsenders--;
+	free_if_unused(client, find(client, watch->of_children, watch->path));
+	pthread_mutex_unlock(&client->mutex);
+	if (overtaken)
+		zklock_zkcore_lost_event(client);
+}
+
+ZkLockClient *
+zklock_zkwatch_end_removal(Watch *watch, bool removed, bool again)
+{
+	ZkLockClient *client = watch->client;
+
+	pthread_mutex_lock(&client->mutex);
+	watch->nremovals--;
+	if (removed)
+		watch->set = false;
+	if (again && watch->nrequests == 0)
+		set_unwanted(watch, true);
+	free_if_unused(client, find(client, watch->of_children, watch->path));
+	pthread_mutex_unlock(&client->mutex);
+	return client;
 }
 
 bool

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * zkwatch.h
- *	  Counts the watches that the client library has.
+ *	  Counts the watches that the client library has, and knows which of them
+ *	  are to be removed.
  *
  * The library does not report which watches it has.  Promises that each watch
  * that it may have is counted here once: from before the request that leaves
@@ -38,8 +39,28 @@ extern void zklock_zkwatch_answered(ZkLockClient *client, Watch *watch, int rc);
 extern void zklock_zkwatch_fired(ZkLockClient *client, int type,
 								 const char *path);
 
-/* The watch on this node was removed. */
-extern void zklock_zkwatch_removed(ZkLockClient *client, const char *path);
+/*
+ * Nobody needs the watch on a node, or on its children, any more.  It is to be
+ * removed, if there is one, unless it is requested again before that.
+ */
+extern void zklock_zkwatch_unwant(ZkLockClient *client, bool of_children,
+								  const char *path);
+
+/*
+ * The caller is about to remove a watch that nobody needs.  Returns NULL if
+ * there is none.  Otherwise the caller must call zklock_zkwatch_removal_sent()
+ * when the library has taken the request, or refused it; and, in any order,
+ * zklock_zkwatch_end_removal() with the result.
+ */
+extern Watch *zklock_zkwatch_begin_removal(ZkLockClient *client, const char **path,
+										   bool *of_children);
+extern void zklock_zkwatch_removal_sent(Watch *watch);
+
+/*
+ * The watch was removed, or its removal must be sent again, or neither, since
+ * it has fired.  Returns the watch's client.
+ */
+extern ZkLockClient *zklock_zkwatch_end_removal(Watch *watch, bool removed, bool again);
 
 /*
  * Reserve `size` bytes for a watch that will be requested later, as

@@ -178,23 +178,24 @@ forget_nearest(ZkLockDriver *driver)
 }
 
 static void
-unwatch(const ZkLockDriver *driver, const char *path)
+unwatch(const ZkLockDriver *driver, const char *path, bool of_children)
 {
 	if (driver->is_needed == NULL || !driver->is_needed(path))
-		zklock_zkclient_unwatch(zklock_session_client(), path);
+		zklock_zkclient_unwatch(zklock_session_client(), path, of_children);
 }
 
-/* The attempt is over, so changes of the count no longer concern it. */
+/*
+ * The attempt is over, so changes of the count no longer concern it.  It may be watched
+ * whether it could be read or not.
+ */
 static void
 unwatch_count(ZkLockDriver *driver)
 {
 	const char *count = driver->count;
 
 	driver->count = NULL;
-	if (count != NULL &&
-		(driver->recipe.count != 0 || driver->recipe.size != 0) &&
-		zklock_session_is_current(driver->session_serial))
-		unwatch(driver, count);
+	if (count != NULL && zklock_session_is_current(driver->session_serial))
+		unwatch(driver, count, false);
 }
 
 static void
@@ -205,7 +206,7 @@ unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
 	if (slot->name[0] == '\0')
 		return;
 	snprintf(path, sizeof(path), "%s/%s", driver->dir, slot->name);
-	unwatch(driver, path);
+	unwatch(driver, path, false);
 }
 
 /*
@@ -569,11 +570,12 @@ zklock_driver_is_watching(const ZkLockDriver *driver, const char *path)
 	size_t		len = strlen(driver->dir);
 
 	/*
-	 * The request that sets the watch on the count may still be under way,
-	 * and a removal of the watch must not overtake it.
+	 * The request that sets the watch on the count, or on the leases, may
+	 * still be under way, and a removal of the watch must not overtake it.
 	 */
 	if (driver->recipe.outcome.verdict == ZKLOCK_PENDING)
 		return (driver->count != NULL && strcmp(path, driver->count) == 0) ||
+			(mode_of(driver)->has_permits && strcmp(path, driver->dir) == 0) ||
 			is_watched(driver, &driver->recipe.nearest, path) ||
 			is_watched(driver, &driver->recipe.lookahead, path);
 	return driver->recipe.outcome.verdict == ZKLOCK_GRANTED &&
@@ -590,7 +592,8 @@ zklock_driver_watched(const ZkLockDriver *driver, int i, char *path)
 	bool		is_pending = r->outcome.verdict == ZKLOCK_PENDING;
 	const char *name = NULL;
 
-	if (i < (int) lengthof(slots) && is_pending && slots[i]->request != 0)
+	if (i < (int) lengthof(slots) && is_pending &&
+		(slots[i]->request != 0 || (i == 0 && mode_of(driver)->has_permits)))
 		name = slots[i]->name;
 	else if (i == (int) lengthof(slots) && is_pending && driver->count != NULL)
 	{
@@ -619,11 +622,17 @@ zklock_driver_abandon(ZkLockDriver *driver)
 		return;
 	zklock_zkclient_delete(node);
 
-	/* After a grant, the nodes ahead are deleted already. */
+	/*
+	 * After a grant, the nodes ahead are deleted already, and our node is
+	 * among the watched children of a semaphore's: its deletion ends that
+	 * watch.
+	 */
 	if (driver->recipe.outcome.verdict != ZKLOCK_GRANTED)
 	{
 		unwatch_slot(driver, &driver->recipe.nearest);
 		unwatch_slot(driver, &driver->recipe.lookahead);
+		if (mode_of(driver)->has_permits)
+			unwatch(driver, driver->dir, true);
 	}
 	unwatch_count(driver);
 }

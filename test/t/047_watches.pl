@@ -87,6 +87,36 @@ $holder->query('SELECT zk_lock_release_all()');
 $second->result;
 no_watch_ok('grants leave no watch');
 
+# An attempt may end before its count is read, or because of what that is.
+for my $i (1 .. 20)
+{
+	$zk->create("/bad-$i", 'no number');
+	like($waiter->query("SELECT zk_semaphore_acquire_counted('/counted', '/bad-$i')"),
+		qr/^ERROR:  55000/, 'lease is refused if its count is no number');
+}
+no_watch_ok('... and leaves no watch on the count');
+
+# Its node is not created, so that no deletion ends the watch on its siblings.
+$zk->create($_, '') for '/refused', '/refused/locks';
+my $maker = ZkTest->new($node, OWN_SESSION, 'zklock.acl' => 'world:anyone:r');
+like($_->query(q(SELECT zk_semaphore_acquire('/refused', 1))),
+	qr/^ERROR:  28000/, 'lease below a node that can only be read is refused')
+  for $maker, $waiter;
+$maker->close;
+no_watch_ok('... and leaves no watch on the leases');
+
+# The connection is lost, and nobody uses the session after that.
+$waiter->start(q(SELECT zk_semaphore_acquire_counted('/counted', '/count', '2s')));
+wait_until('the count is watched', sub { $zk->four_letter('wchp') =~ m{^/count$}m });
+$proxy->wait_idle;
+$proxy->refuse;
+$proxy->cut;
+is($waiter->result, 'f', 'wait times out while there is no connection');
+$proxy->mark;
+$proxy->accept;
+$proxy->wait_frame(dir => 's2c', op => 'connect');
+no_watch_ok('... and leaves no watch on the next one');
+
 # Too many watches for one request
 for my $paths (@long)
 {

@@ -2143,9 +2143,9 @@ zklock_zkclient_get_acl(ZkLockClient *c, const char *path, ZkLockTag tag)
 
 /* What is under way for it leaves no watch any more, either. */
 void
-zklock_zkclient_unwatch(ZkLockClient *c, const char *path)
+zklock_zkclient_unwatch(ZkLockClient *c, const char *path, bool of_children)
 {
-	Watch	   *watch = find_watch(c, path, false);
+	Watch	   *watch = find_watch(c, path, of_children);
 
 	if (watch != NULL)
 		watch->known = watch->set = false;
@@ -2154,7 +2154,7 @@ zklock_zkclient_unwatch(ZkLockClient *c, const char *path)
 	{
 		Request    *r = &c->requests[i % MAX_REQUESTS];
 
-		if (r->op == OP_GET && strcmp(r->path, path) == 0)
+		if (r->op == (of_children ? OP_LIST : OP_GET) && strcmp(r->path, path) == 0)
 			r->watch = false;
 	}
 }

@@ -207,7 +207,7 @@ run_round(Worker *w, int round)
 		if (ok)
 			ok = zklock_zkclient_get(w->client, DIR, ZKLOCK_WATCH_NEWCOMER, next_tag(w));
 		if (dice(w, 2) == 0)
-			zklock_zkclient_unwatch(w->client, DIR);
+			zklock_zkclient_unwatch(w->client, DIR, false);
 		if (!ok)
 			fail("a request was refused");
 		if (dice(w, 3) == 0)
