@@ -186,6 +186,28 @@ note_rival(ZkLockKeeper *keeper)
 	keeper->recalled |= zklock_slots_rival(keeper->slot, keeper->serial, now);
 }
 
+/*
+ * The last list was not answered, or has shown that the node is gone.  Then the deletion of
+ * the node does not end the watch that the list leaves.
+ */
+static void
+unwatch(const ZkLockKeeper *keeper)
+{
+	const ZkLockDriver *driver = keeper->driver;
+	dlist_iter	iter;
+
+	if (!zklock_session_is_current(driver->session_serial))
+		return;
+	dlist_foreach(iter, bucket_of(driver->dir))
+	{
+		const ZkLockKeeper *other = dlist_container(ZkLockKeeper, bucket_link, iter.cur);
+
+		if (other != keeper && strcmp(other->driver->dir, driver->dir) == 0)
+			return;
+	}
+	zklock_zkclient_unwatch(zklock_session_client(), driver->dir, true);
+}
+
 bool
 zklock_keeper_process_list(ZkLockKeeper *keeper, const ZkLockMessage *message)
 {
@@ -229,6 +251,8 @@ zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 							 now - (keeper->unused ? zklock_guc_keep_time * ZKLOCK_NS_PER_MS : 0));
 	if (keeper->slot == NULL)
 		return;
+	if (keeper->look != 0)
+		unwatch(keeper);
 	if (keeper->recalled)
 		zklock_history_recalled(history_of(keeper->hash), keeper->hash, now);
 	dlist_delete(&keeper->link);

@@ -62,12 +62,24 @@ draw_session(void)
 	own = server_plan.own > 0 && percent(server_plan.own);
 }
 
+/* What the paths of locks without a queue end with; those of others are as in `paths`. */
+static const char *const ends[SERVER_N_KINDS] = {
+	[SERVER_SEMAPHORE] = "-sem",[SERVER_COUNTED] = SERVER_COUNTED_END,[SERVER_SIMPLE] = "-simple"
+};
+
+/* The number of a lock, for the checker */
 static int
-path_number(const char *path)
+lock_number(const char *path)
 {
-	for (int i = 0; i < SERVER_MAX_PATHS; i++)
-		if (strncmp(paths[i], path, strlen(paths[i])) == 0)
-			return i;
+	for (int kind = 0; kind < SERVER_N_KINDS; kind++)
+		for (int i = 0; i < SERVER_MAX_PATHS; i++)
+		{
+			size_t		len = strlen(paths[i]);
+
+			if (strncmp(paths[i], path, len) == 0 &&
+				strcmp(path + len, ends[kind] != NULL ? ends[kind] : "") == 0)
+				return kind * SERVER_MAX_PATHS + i;
+		}
 	return -1;
 }
 
@@ -130,9 +142,7 @@ tell_holds(void)
 		session = hold->session_serial;
 		if (!is_shown(hold))
 			server_breach(SERVER_SOUND, "a lock is not shown as it is");
-		server_hold(hold->claim, path_number(hold->key.path) +
-					(mode == ZKLOCK_SEMAPHORE ? SERVER_MAX_PATHS :
-					 mode == ZKLOCK_SIMPLE ? 2 * SERVER_MAX_PATHS : 0),
+		server_hold(hold->claim, lock_number(hold->key.path),
 					mode == ZKLOCK_SHARED ? 1 :
 					mode == ZKLOCK_SEMAPHORE ? 1 + server_plan.nleases : 0,
 					hold->session_serial == (has_session() ? zklock_session_serial() :
@@ -198,15 +208,22 @@ acquire_one(void)
 	int64		patience = draw_timeout();
 	int64		began;
 	ZkLockRequest request = {.params = {.mode = mode}};
+	char	   *ahead;
 	ZkLockHold *hold;
 
 	/* A simple lock's path is none of the others'. */
 	if (mode == ZKLOCK_SIMPLE)
-		path = psprintf("%s-simple", path);
+		path = psprintf("%s%s", path, ends[SERVER_SIMPLE]);
+	else if (mode == ZKLOCK_SEMAPHORE && percent(50))
+	{
+		path = psprintf("%s%s", path, ends[SERVER_SEMAPHORE]);
+		request.params.permits = server_plan.nleases;
+	}
 	else if (mode == ZKLOCK_SEMAPHORE)
 	{
-		path = psprintf("%s-sem", path);
-		request.params.permits = server_plan.nleases;
+		path = psprintf("%s%s", path, ends[SERVER_COUNTED]);
+		request.params.permits = ZKLOCK_COUNTED;
+		request.count = SERVER_COUNT;
 	}
 	request.path = path;
 	draw_wait();
@@ -214,7 +231,7 @@ acquire_one(void)
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
 	began = shim_now();
-	hold = zklock_acquire_requested(&request, scope, patience, NULL);
+	hold = zklock_acquire_requested(&request, scope, patience, percent(50) ? &ahead : NULL);
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
 	if (patience == 0 && server_gates_requested_at() >= began &&
@@ -228,7 +245,7 @@ acquire_one(void)
 		return;
 	}
 	if (mode == ZKLOCK_SEMAPHORE)
-		server_count(SERVER_N_SEMAPHORES);
+		server_count(request.count != NULL ? SERVER_N_COUNTED : SERVER_N_SEMAPHORES);
 	if (mode == ZKLOCK_SHARED &&
 		(zklock_locktable_find(path, ZKLOCK_EXCLUSIVE) != NULL ||
 		 zklock_locktable_find(path, ZKLOCK_WRITE) != NULL))
@@ -608,7 +625,9 @@ note_error(void)
 	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&
 		!server_take_refusal(began_at))
 		server_breach(SERVER_OWN, "a former refusal is reported");
-	server_count(sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? SERVER_N_LOCK_TIMEOUTS :
+	server_count(sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ||
+				 sqlerrcode == ERRCODE_UNDEFINED_OBJECT ? SERVER_N_NO_COUNT :
+				 sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? SERVER_N_LOCK_TIMEOUTS :
 				 sqlerrcode == ERRCODE_QUERY_CANCELED ? SERVER_N_CANCELS :
 				 sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ? SERVER_N_LOST :
 				 SERVER_N_ERRORS);

@@ -62,6 +62,7 @@ static const char *const properties[] = {
 	[SERVER_DEADLOCK] = "one wait ends for each deadlock",
 	[SERVER_CANCEL] = "no statement is cancelled for nothing",
 	[SERVER_OWN] = "a session of its own has no node or watch that its backend does not use",
+	[SERVER_WATCHES] = "no watch outlives the attempts that need it",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
 	[SERVER_SIZE] = "a session has no more nodes than it may, and counts them rightly",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
@@ -87,6 +88,9 @@ static const char *const counts[] = {
 	[SERVER_N_LOST] = "statements refused for a lost lock",
 	[SERVER_N_SAVEPOINTS] = "savepoints",
 	[SERVER_N_SEMAPHORES] = "leases of semaphores",
+	[SERVER_N_COUNTED] = "... with a count",
+	[SERVER_N_COUNTS] = "counts changed",
+	[SERVER_N_NO_COUNT] = "leases refused for want of a count",
 	[SERVER_N_ALL] = "many locks taken together",
 	[SERVER_N_DOWNGRADES] = "locks downgraded",
 	[SERVER_N_RIVALS] = "locks of other clients",
@@ -701,7 +705,24 @@ look_at_session(int place)
 	if (acquiring[place] && nblocked == 0)
 		sim_breach(SERVER_WOKEN, "process %d sleeps, and nobody is ahead of it", place);
 	if (server_zk_nwatches(place) > (acquiring[place] ? 2 * nblocked : 0))
-		sim_breach(SERVER_OWN, "process %d has left a watch behind", place);
+		sim_breach(SERVER_WATCHES, "process %d has left a watch behind", place);
+}
+
+/*
+ * A worker sleeps.  Backends that are not in a call for locks have no attempts without a
+ * verdict, so that nothing has to be watched but the nodes beside kept ones.
+ */
+static void
+look_at_watches(int server)
+{
+	int			worker = worker_of(server);
+
+	for (int i = 1; i < SERVER_PLACES; i++)
+		if (acquiring[worker + i])
+			return;
+	if (shim_scheduler_is_asleep(worker) && server_zk_is_idle(worker) &&
+		server_zk_nwatches(worker) > 0)
+		sim_breach(SERVER_WATCHES, "the worker of server %d has left a watch behind", server);
 }
 
 static void
@@ -739,6 +760,7 @@ look_at_sleepers(int server, int64_t then)
 		 waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
+	look_at_watches(server);
 }
 
 /* Is anything between a server's worker and its work, or its backends and theirs? */
@@ -1016,12 +1038,27 @@ look_after_phase(void)
 		sim_breach(SERVER_PROGRESS, "it takes %d ms, and is not over", PATIENCE_MS);
 }
 
+/*
+ * Somebody changes the count: to a number, to what is none, or there is none.  In the end
+ * who waits gets a lease.
+ */
+static void
+change_count(void)
+{
+	if (phase != PLAYING)
+		server_zk_change_count(server_plan.nleases);
+	else if (server_plan.modes && sim_random(300) == 0 &&
+			 server_zk_change_count((int) sim_random(server_plan.nleases + 3) - 2))
+		sim_count(SERVER_N_COUNTS);
+}
+
 static void
 mishap(void)
 {
 	server_zk_pass(sim.now);
 	note_disturbed(sim.now);
 	look_after_phase();
+	change_count();
 
 	/*
 	 * A fault that wakes many processes makes them go through many points,
@@ -1098,6 +1135,7 @@ draw_plan(uint64_t seed)
 	static const int drifts[] = {50, 200, 1000, 5000};
 	ServerPlan *plan = &server_plan;
 	bool		failing = sim_percent(8);	/* worker after worker */
+	bool		are_turns_long; /* too long, of a worker */
 	int			slowness = 10 << sim_random(7);
 	int			drift = drifts[sim_random(4)];
 	const ServerKnob knobs[] = {
@@ -1172,6 +1210,7 @@ draw_plan(uint64_t seed)
 		sim_percent(50) ? 0 : draw_backend();
 
 	server_shrink_plan(seed, knobs, sizeof(knobs) / sizeof(knobs[0]));
+	are_turns_long = slow == 0 && slowness * drift > 100000;
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
 	{
 		if (!plan->gates)
@@ -1179,16 +1218,19 @@ draw_plan(uint64_t seed)
 		if (!plan->keeps)
 			settings[i].keep_time = 0;
 	}
-
-	/* A record may find no room. */
-	plan->detects = nrivals == 0 && plan->chroot_len == 0;
 	plan->across = plan->nservers > 1 || (plan->own > 0 && plan->faults);
+
+	/*
+	 * A record may find no room, and a worker that takes all messages as
+	 * outdated comes to the end of no walk.
+	 */
+	plan->detects = nrivals == 0 && plan->chroot_len == 0 &&
+		!(plan->across && are_turns_long);
 	if (!plan->faults)
 		fault_rate = plan->out_of_memory = 0;
 	shim_scheduler_slow(slow, slowness);
 
-	/* Its turns may take too long. */
-	endangered = slow == 0 && slowness * drift > 100000;
+	endangered = are_turns_long;
 }
 
 /* Without --library it is the one beside this program. */

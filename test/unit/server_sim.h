@@ -37,6 +37,20 @@
 
 #define SERVER_MAX_PATHS 3
 
+/* A lock's number is that of its path and, as so many paths, of its kind. */
+enum
+{
+	SERVER_QUEUE,
+	SERVER_SEMAPHORE,
+	SERVER_COUNTED,
+	SERVER_SIMPLE,
+	SERVER_N_KINDS
+};
+
+/* The count of all counted semaphores, and what their paths end with */
+#define SERVER_COUNT "/count"
+#define SERVER_COUNTED_END "-counted"
+
 /* The largest zklock.max_locks */
 #define SERVER_MAX_LOCKS 40
 
@@ -67,6 +81,7 @@ enum
 	SERVER_CANCEL,
 	SERVER_DEADLOCK,
 	SERVER_OWN,
+	SERVER_WATCHES,
 	SERVER_REST,
 	SERVER_SIZE,
 	SERVER_MEMORY,
@@ -97,6 +112,9 @@ enum
 	SERVER_N_LOST,
 	SERVER_N_SAVEPOINTS,
 	SERVER_N_SEMAPHORES,
+	SERVER_N_COUNTED,
+	SERVER_N_COUNTS,
+	SERVER_N_NO_COUNT,
 	SERVER_N_ALL,
 	SERVER_N_DOWNGRADES,
 	SERVER_N_RIVALS,

@@ -222,6 +222,7 @@ server_zk_reset(void)
 	zxid = 100;
 	nsessions = 0;
 	sessions[nsessions++] = (Session) {.id = RIVAL,.alive = true,.heard = true};
+	(void) server_zk_change_count(1);
 }
 
 /*
@@ -379,6 +380,25 @@ set_node(ZNode *node, const char *data, int length)
 	node->version++;
 	node->mzxid = ++zxid;
 	fire(node->path, false, false);
+}
+
+bool
+server_zk_change_count(int count)
+{
+	ZNode	   *node = find(SERVER_COUNT);
+	char		data[4] = {0, 0, 0, (char) count};
+	int			length = count == -1 ? 3 : 4;
+
+	if (node == NULL ? count == -2 :
+		count != -2 && node->length == length && memcmp(node->data, data, length) == 0)
+		return false;
+	if (node == NULL)
+		(void) make_node(SERVER_COUNT, data, length, 0);
+	else if (count == -2)
+		delete_node(node);
+	else
+		set_node(node, data, length);
+	return true;
 }
 
 /* Of a path and all that is missing above it */
@@ -1434,8 +1454,8 @@ draw_node(void)
 }
 
 /*
- * Somebody deletes a node.  But not the mutex of a semaphore with one lease: two backends
- * that wait for it would count each other.
+ * Somebody deletes a node.  But not the mutex of a semaphore that may have one lease: two
+ * backends that wait for it would count each other.
  */
 bool
 server_zk_rob(void)
@@ -1443,7 +1463,8 @@ server_zk_rob(void)
 	ZNode	   *node = draw_node();
 
 	if (node == NULL || nrobbed == MAX_NODES ||
-		(server_plan.nleases == 1 && strstr(node->path, "-sem/locks/") != NULL))
+		(server_plan.nleases == 1 && strstr(node->path, "-sem/locks/") != NULL) ||
+		strstr(node->path, SERVER_COUNTED_END "/locks/") != NULL)
 		return false;
 	shim_trace("zk: somebody deletes %s", node->path);
 	robbed[nrobbed].session = node->owner;
@@ -1614,6 +1635,16 @@ server_zk_node(int process, const void *after)
 	return node;
 }
 
+/* Of the semaphore whose leases are there */
+static int
+permits_of(const char *dir)
+{
+	const ZNode *count = find(SERVER_COUNT);
+
+	return strstr(dir, SERVER_COUNTED_END "/") == NULL ? server_plan.nleases :
+		count != NULL && count->length == 4 ? count->data[3] : 0;
+}
+
 bool
 server_zk_is_blocked(const void *arg)
 {
@@ -1627,7 +1658,7 @@ server_zk_is_blocked(const void *arg)
 		return !is_first(mine);
 	for (int i = 0; i < max_node; i++)
 		nleases += is_child(&nodes[i], node->dir);
-	return nleases > server_plan.nleases;
+	return nleases > permits_of(node->dir);
 }
 
 bool
@@ -1655,6 +1686,31 @@ server_zk_lost_at(int process)
 		zklock_zkclient_is_final(c->status.state) ? c->ended_at : gone_at(c);
 }
 
+/* Its own revocation needs the same watch. */
+static bool
+is_revocable(const ZkLockClient *c, const char *path)
+{
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+	{
+		size_t		len = strlen(node->dir);
+
+		if (node->watched && !node->deleting && strncmp(node->dir, path, len) == 0 &&
+			path[len] == '/' && strcmp(path + len + 1, node->name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Its deletion ends the watch on its siblings. */
+static bool
+has_child(const ZkLockClient *c, const char *dir)
+{
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		if (strcmp(node->dir, dir) == 0 && find_ours(node, c->status.session_id) != NULL)
+			return true;
+	return false;
+}
+
 int
 server_zk_nwatches(int process)
 {
@@ -1664,9 +1720,9 @@ server_zk_nwatches(int process)
 
 	for (int i = 0; c != NULL && i < c->nwatches; i++)
 	{
-		/* One on children goes with the next change of them. */
-		if (c->watches[i].of_children ||
-			(!c->watches[i].known && !c->watches[i].set))
+		if ((!c->watches[i].known && !c->watches[i].set) ||
+			(c->watches[i].of_children ? has_child(c, c->watches[i].path) :
+			 is_revocable(c, c->watches[i].path)))
 			continue;
 		shim_trace("client of process %d: watches %s", process, c->watches[i].path);
 		n++;

@@ -45,6 +45,12 @@ extern bool server_zk_rob(void);
 extern bool server_zk_revoke(void);
 
 /*
+ * The count of leases becomes a number, -1: what is none, or -2: there is none.  Returns
+ * false if it is that already.
+ */
+extern bool server_zk_change_count(int count);
+
+/*
  * Until then, no client of a process gets a connection: it is refused, or cannot be
  * begun.  Was that so since then, or was one refused that never had a connection?  That
  * is reported once.
