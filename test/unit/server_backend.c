@@ -20,6 +20,7 @@
 #include "backend/locktable.h"
 #include "backend/sessionroutine.h"
 #include "backend/xact.h"
+#include "common/clientsocket.h"
 #include "common/guc.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
@@ -90,6 +91,26 @@ has_session(void)
 	return zklock_session_routine->is_deleted == NULL;
 }
 
+/* Has it given up anything since its statement began, or since it is idle? */
+static bool has_let_go = false;
+
+/* Has its commit passed the check, and not ended? */
+static volatile bool committing = false;
+
+/* In the handler of a signal, or where a loss is found. */
+void
+server_disconnects(void)
+{
+	server_count(SERVER_N_DISCONNECTED);
+	shim_trace("the client is disconnected");
+	if (committing)
+		server_breach(SERVER_CLIENT, "a client is disconnected in the middle of its commit");
+	if (zklock_locktable_first_granted() == NULL && !has_let_go)
+		server_breach(SERVER_CLIENT, "a client is disconnected that has no lock");
+	if (!server_may_be_lost())
+		server_breach(SERVER_CLIENT, "a client is disconnected, and nothing has happened to its session");
+}
+
 /* What is given up goes before its node is deleted. */
 extern void __real_zklock_locktable_ungrant(ZkLockHold *hold);
 extern void __wrap_zklock_locktable_ungrant(ZkLockHold *hold);
@@ -97,6 +118,7 @@ extern void __wrap_zklock_locktable_ungrant(ZkLockHold *hold);
 void
 __wrap_zklock_locktable_ungrant(ZkLockHold *hold)
 {
+	has_let_go |= hold->granted;
 	if (has_session())
 		server_gates_let_go(hold->claim, hold->granted);
 	__real_zklock_locktable_ungrant(hold);
@@ -466,6 +488,7 @@ carry_out(void (*statement) (void))
 			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
 		server_begins(statement == acquire_many);
 		began_at = shim_now();
+		has_let_go = false;
 		zklock_cancel_statement(true);
 		statement();
 		zklock_cancel_statement(false);
@@ -517,6 +540,7 @@ void
 shim_xact_committing(void)
 {
 	tell_holds();
+	committing = true;
 	server_commits();
 
 	/* It may have to wait for a standby. */
@@ -528,6 +552,7 @@ void
 shim_xact_committed(void)
 {
 	server_committed();
+	committing = false;
 }
 
 /*
@@ -749,13 +774,37 @@ transaction(void)
 	MemoryContextDelete(context);
 }
 
-/* A cancel of who is idle does nothing; who is to terminate does. */
+/* Is a lock of a session that is over, for whichever reason? */
+static bool
+is_any_lost(void)
+{
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (!has_session() && hold->session_serial != zklock_sessionstate_generation())
+			return true;
+	return false;
+}
+
+/*
+ * A cancel of who is idle does nothing; who is to terminate does.  A client that is
+ * disconnected leaves.
+ */
 static void
 idle(void)
 {
+	int64		began = shim_now();
+	bool		lost = is_any_lost();
+
+	has_let_go = false;
 	shim_sleep(shim_random(percent(80) ? (server_plan.busy ? 100 : 3000) : 300000));
 	(void) shim_forget_cancel();
 	CHECK_FOR_INTERRUPTS();
+	if (zklock_clientsocket_is_shut())
+		proc_exit(0);
+	if (zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT &&
+		zklock_locktable_first_granted() != NULL &&
+		(lost || (has_session() && server_is_loss_overdue(began))))
+		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
 }
 
 void

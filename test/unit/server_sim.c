@@ -61,6 +61,7 @@ static const char *const properties[] = {
 	[SERVER_CLOSE] = "no session is closed while somebody needs it",
 	[SERVER_DEADLOCK] = "one wait ends for each deadlock",
 	[SERVER_CANCEL] = "no statement is cancelled for nothing",
+	[SERVER_CLIENT] = "a client is disconnected if its lock is lost, and for nothing else",
 	[SERVER_OWN] = "a session of its own has no node or watch that its backend does not use",
 	[SERVER_WATCHES] = "no watch outlives the attempts that need it",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
@@ -86,6 +87,7 @@ static const char *const counts[] = {
 	[SERVER_N_COMMITS] = "commits",
 	[SERVER_N_REFUSED] = "commits refused",
 	[SERVER_N_LOST] = "statements refused for a lost lock",
+	[SERVER_N_DISCONNECTED] = "clients disconnected",
 	[SERVER_N_SAVEPOINTS] = "savepoints",
 	[SERVER_N_SEMAPHORES] = "leases of semaphores",
 	[SERVER_N_COUNTED] = "... with a count",
@@ -1117,6 +1119,7 @@ draw_settings(ShimSettings *s)
 		.idle_session_timeout = server_plan.own > 0 && sim_percent(40) ?
 		1000 + (int) sim_random(1000) : 0,
 		.confirm_commit = sim_percent(70) ? 1 : 2,
+		.disconnects = sim_percent(40),
 		.revocable = revoked || sim_percent(20) || (server_plan.busy && sim_percent(50))
 	};
 }

@@ -57,6 +57,9 @@ enum
 /* What a client's threads send: no other one does, so that cancels of users are known. */
 #define SERVER_LOSS_SIGNAL SIGUSR1
 
+/* What its timers send to disconnect a client, as session.c asks for */
+#define SERVER_DISCONNECT_SIGNAL SIGRTMIN
+
 /* When the clock starts, in nanoseconds, and what a millisecond is */
 #define SERVER_BEGIN INT64_C(1000000000000)
 #define SERVER_MS INT64_C(1000000)
@@ -79,6 +82,7 @@ enum
 	SERVER_PROGRESS,
 	SERVER_CLOSE,
 	SERVER_CANCEL,
+	SERVER_CLIENT,
 	SERVER_DEADLOCK,
 	SERVER_OWN,
 	SERVER_WATCHES,
@@ -110,6 +114,7 @@ enum
 	SERVER_N_COMMITS,
 	SERVER_N_REFUSED,
 	SERVER_N_LOST,
+	SERVER_N_DISCONNECTED,
 	SERVER_N_SAVEPOINTS,
 	SERVER_N_SEMAPHORES,
 	SERVER_N_COUNTED,
@@ -226,6 +231,9 @@ extern void server_is_listed(void);
 /* It looks for a verdict; when did it so last? */
 extern void server_looks(void);
 extern int64_t server_looked_at(void);
+
+/* Its client is about to be disconnected. */
+extern void server_disconnects(void);
 
 /* It waits for one of these paths, as bits by their numbers; 0: not any more. */
 extern void server_waits(uint32_t paths);

@@ -144,7 +144,8 @@ struct ZkLockClient
 								 * never */
 	int64_t		used_at;		/* when it was not idle last */
 	int64_t		give_up_at;		/* if there was no connection until then */
-	bool		signals;		/* a loss, and a revocation */
+	bool		signals[ZKLOCK_N_SIGNALS];	/* a loss; the one that cancels, a
+											 * revocation, too */
 	int64_t		signal_at;		/* when a loss is signalled; SHIM_NEVER: not */
 	int64_t		ended_at;		/* when its state became final */
 	ZkLockClientStatus status;
@@ -956,10 +957,24 @@ take_event(ZkLockClient *c, const Delivery *delivery)
 }
 
 static void
-send_signal(const ZkLockClient *c)
+send_signal(const ZkLockClient *c, ZkLockSignal signal)
 {
-	if (c->signals && c->process >= 0)
-		(void) shim_scheduler_signal(c->process, SERVER_LOSS_SIGNAL);
+	if (c->signals[signal] && c->process >= 0)
+		(void) shim_scheduler_signal(c->process, signal == ZKLOCK_SIGNAL_CANCEL ?
+									 SERVER_LOSS_SIGNAL : SERVER_DISCONNECT_SIGNAL);
+}
+
+static void
+signal_loss(const ZkLockClient *c)
+{
+	send_signal(c, ZKLOCK_SIGNAL_CANCEL);
+	send_signal(c, ZKLOCK_SIGNAL_DISCONNECT);
+}
+
+static bool
+signals_loss(const ZkLockClient *c)
+{
+	return c->signals[ZKLOCK_SIGNAL_CANCEL] || c->signals[ZKLOCK_SIGNAL_DISCONNECT];
 }
 
 /* When there is no connection for as long as a session lives without one */
@@ -973,7 +988,7 @@ gone_at(const ZkLockClient *c)
 static void
 await_end(ZkLockClient *c)
 {
-	c->signal_at = c->signals && gone_at(c) > sim.now ? gone_at(c) : SHIM_NEVER;
+	c->signal_at = signals_loss(c) && gone_at(c) > sim.now ? gone_at(c) : SHIM_NEVER;
 }
 
 static void
@@ -982,7 +997,7 @@ enter_state(ZkLockClient *c, ZkLockClientState state)
 	c->status.state = state;
 	c->ended_at = sim.now;
 	if (zklock_zkclient_is_final(state))
-		send_signal(c);
+		signal_loss(c);
 	await_end(c);
 	ring(c);
 }
@@ -1266,7 +1281,7 @@ notice(ZkLockClient *c)
 	if (c->signal_at <= sim.now)
 	{
 		c->signal_at = SHIM_NEVER;
-		send_signal(c);
+		signal_loss(c);
 		return true;
 	}
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED && !is_away(c) &&
@@ -1538,7 +1553,7 @@ server_zk_revoke(void)
 			node->revocations++;
 			c->status.revocations++;
 			sim_count(c->shared ? SERVER_N_REVOKED : SERVER_N_OWN_REVOKED);
-			send_signal(c);
+			send_signal(c, ZKLOCK_SIGNAL_CANCEL);
 			ring(c);
 			return true;
 		}
@@ -1854,7 +1869,8 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->used = true;
 	c->process = shim_scheduler_current();
 	c->shared = shim_scheduler_procno(c->process) == 0;
-	c->closing = c->planned = c->told = c->signals = false;
+	c->closing = c->planned = c->told = false;
+	memset(c->signals, 0, sizeof(c->signals));
 	c->signal_at = SHIM_NEVER;
 	c->session = -1;
 	c->carries_on = config->former != NULL;
@@ -1898,7 +1914,7 @@ zklock_zkclient_close(ZkLockClient *c, int wait_ms)
 
 	check_caller(c);
 	c->closing = true;
-	c->signals = false;
+	memset(c->signals, 0, sizeof(c->signals));
 	await_end(c);
 	c->planned = c->told && !c->carries_on && !exits;
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
@@ -1945,9 +1961,7 @@ zklock_zkclient_free(ZkLockMessage *message)
 void
 zklock_zkclient_signal_on_loss(ZkLockClient *c, ZkLockSignal signal, bool on)
 {
-	if (signal != ZKLOCK_SIGNAL_CANCEL)
-		return;
-	c->signals = on;
+	c->signals[signal] = on;
 	await_end(c);
 	shim_point();
 }

@@ -437,6 +437,12 @@ abandon_many(void)
 	return stress_percent(10);	/* else they are the role's */
 }
 
+/* There are no clients. */
+void
+zklock_clientsocket_shut(void)
+{
+}
+
 /* In the backend's own session. False: the process exits. */
 static bool
 connect_itself(void)

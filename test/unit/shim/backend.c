@@ -15,11 +15,11 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "backend/deadlock_pgwaits.h"
-#include "backend/disconnect.h"
 #include "backend/nodedata.h"
 #include "client/zklog.h"
 #include "client/zkprobe.h"
 #include "common/authfile.h"
+#include "common/clientsocket.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/text.h"
@@ -76,6 +76,7 @@ int			zklock_guc_default_scope = 0;
 bool		zklock_guc_revocable;
 bool		zklock_guc_deadlock_detection = true;
 int			zklock_guc_confirm_commit;
+int			zklock_guc_on_loss;
 int			zklock_guc_log_level = LOG;
 int			zklock_guc_session_mode = ZKLOCK_SESSION_SERVER;
 
@@ -88,6 +89,11 @@ static struct
 	Datum		arg;
 }			at_exit[MAX_EXITS];
 static int	n_at_exit = 0;
+static struct
+{
+	pg_on_exit_callback call;
+	Datum		arg;
+}			before_exit;
 
 bool
 zklock_guc_is_servers(void)
@@ -116,6 +122,7 @@ read_settings(void)
 		zklock_guc_idle_session_timeout = settings->idle_session_timeout;
 	zklock_guc_confirm_commit = settings->confirm_commit;
 	zklock_guc_revocable = settings->revocable;
+	zklock_guc_on_loss = settings->disconnects ? ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
 }
 
 void
@@ -135,19 +142,26 @@ SetConfigOption(const char *name, const char *value, GucContext context,
 	is_idle_timeout_set = true;
 }
 
-void
-zklock_disconnect_resume(void)
-{
-}
+/*
+ * The process has a client, which leaves when it is told nothing any more.
+ */
+
+static volatile sig_atomic_t is_client_shut = false;
 
 void
-zklock_disconnect_pause(void)
+zklock_clientsocket_shut(void)
 {
+	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT)
+		return;
+	if (!is_client_shut)
+		server_disconnects();
+	is_client_shut = true;
 }
 
-void
-zklock_disconnect_release(const ZkLockHold *hold)
+bool
+zklock_clientsocket_is_shut(void)
 {
+	return is_client_shut;
 }
 
 /*
@@ -382,6 +396,15 @@ on_proc_exit(pg_on_exit_callback function, Datum arg)
 	at_exit[n_at_exit++].arg = arg;
 }
 
+void
+before_shmem_exit(pg_on_exit_callback function, Datum arg)
+{
+	if (before_exit.call != NULL)
+		shim_fail("no room for another callback before the exit");
+	before_exit.call = function;
+	before_exit.arg = arg;
+}
+
 /* The transaction is aborted first, then shared memory is left. */
 void
 proc_exit(int code)
@@ -399,6 +422,8 @@ proc_exit(int code)
 	error_context_stack = NULL;
 	if (shim_xact_is_begun())
 		shim_xact_abort();
+	if (before_exit.call != NULL)
+		before_exit.call(code, before_exit.arg);
 	shim_process_end();
 	while (n_at_exit > 0)
 	{

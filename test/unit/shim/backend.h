@@ -76,6 +76,7 @@ typedef struct ShimSettings
 	int			idle_session_timeout;
 	int			confirm_commit;
 	bool		revocable;
+	bool		disconnects;	/* a client whose lock is lost */
 } ShimSettings;
 
 extern const ShimSettings *shim_settings(void);

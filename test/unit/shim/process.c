@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "common/clientsocket.h"
 #include "common/guc.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
@@ -121,12 +120,6 @@ on_shmem_exit(pg_on_exit_callback function, Datum arg)
 		shim_fail("too many callbacks at exit");
 	at_exit[n_at_exit].call = function;
 	at_exit[n_at_exit++].arg = arg;
-}
-
-/* There are no clients. */
-void
-zklock_clientsocket_shut(void)
-{
 }
 
 /*
