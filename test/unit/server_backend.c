@@ -742,6 +742,28 @@ commit(void)
 		server_breach(SERVER_COMMIT, "a commit passes though a node is known to be gone");
 }
 
+/* Is a lock of a session that is over, for whichever reason? */
+static bool
+is_any_lost(void)
+{
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (!has_session() && hold->session_serial != zklock_sessionstate_generation())
+			return true;
+	return false;
+}
+
+/* Was one when the setting was changed?  That is not looked for. */
+static bool was_lost = false;
+
+static void
+set_on_loss(void)
+{
+	zklock_guc_on_loss = shim_settings()->disconnects && percent(80) ?
+		ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
+	was_lost = is_any_lost();
+}
+
 static void
 transaction(void)
 {
@@ -751,6 +773,8 @@ transaction(void)
 	MemoryContextSwitchTo(context);
 	if (server_plan.own > 0 && percent(20))
 		draw_session();
+	if (percent(30))
+		set_on_loss();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
@@ -774,17 +798,6 @@ transaction(void)
 	MemoryContextDelete(context);
 }
 
-/* Is a lock of a session that is over, for whichever reason? */
-static bool
-is_any_lost(void)
-{
-	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
-		 hold = zklock_locktable_next_granted(hold))
-		if (!has_session() && hold->session_serial != zklock_sessionstate_generation())
-			return true;
-	return false;
-}
-
 /*
  * A cancel of who is idle does nothing; who is to terminate does.  A client that is
  * disconnected leaves.
@@ -803,7 +816,7 @@ idle(void)
 		proc_exit(0);
 	if (zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT &&
 		zklock_locktable_first_granted() != NULL &&
-		(lost || (has_session() && server_is_loss_overdue(began))))
+		((lost && !was_lost) || (has_session() && server_is_loss_overdue(began))))
 		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
 }
 

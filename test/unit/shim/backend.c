@@ -122,7 +122,6 @@ read_settings(void)
 		zklock_guc_idle_session_timeout = settings->idle_session_timeout;
 	zklock_guc_confirm_commit = settings->confirm_commit;
 	zklock_guc_revocable = settings->revocable;
-	zklock_guc_on_loss = settings->disconnects ? ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
 }
 
 void
