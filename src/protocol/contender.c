@@ -34,21 +34,30 @@ static const ZkLockContender *const kinds[] = {
 
 #define N_KINDS ((int) (sizeof(kinds) / sizeof(kinds[0])))
 
-/* A number that is too large for int64 is read as the largest one. */
-static int64_t
-read_number(const char *digits)
+/*
+ * Read a number as ZooKeeper writes it: an int by Java's "%010d", which counts the sign.
+ * ("Sequence Nodes" in ZooKeeper's documentation; the number after the largest one is
+ * -2147483648.)  Returns false if ZooKeeper cannot have written it.
+ */
+static bool
+read_number(const char *digits, bool negative, int64_t *number)
 {
+	size_t		len = strlen(digits);
 	int64_t		value = 0;
 
+	if (len != 10 && !(negative && len == 9))
+		return false;
 	for (; *digits != '\0'; digits++)
-	{
-		int			digit = *digits - '0';
+		value = value * 10 + (*digits - '0');
 
-		if (value > (INT64_MAX - digit) / 10)
-			return INT64_MAX;
-		value = value * 10 + digit;
-	}
-	return value;
+	/* Ten digits and a sign are too wide for zeros, and there is no -0. */
+	if (negative && (value == 0 || (len == 10 && value < 1000000000)))
+		return false;
+	value = negative ? -value : value;
+	if (value < INT32_MIN || value > INT32_MAX)
+		return false;
+	*number = value;
+	return true;
 }
 
 static bool
@@ -69,34 +78,43 @@ zklock_contender_digits(const char *name)
 	return digits;
 }
 
+/*
+ * The kind of a name that has these digits at its end, or NULL.  After the largest
+ * number, numbers are negative.
+ */
+static const ZkLockContender *
+find_kind(const char *name, const char *digits, bool *negative)
+{
+	size_t		len = digits - name;
+
+	for (int i = 0; *digits != '\0' && i < N_KINDS; i++)
+	{
+		const char *marker = kinds[i]->marker;
+
+		*negative = !ends_with(name, len, marker);
+		if (!*negative ||
+			(len > 0 && name[len - 1] == '-' && ends_with(name, len - 1, marker)))
+			return kinds[i];
+	}
+	return NULL;
+}
+
 const ZkLockContender *
 zklock_contender_parse(const char *name, int64_t *seq)
 {
 	const char *digits = zklock_contender_digits(name);
-	size_t		len = digits - name;
+	bool		negative;
+	const ZkLockContender *kind = find_kind(name, digits, &negative);
 
-	if (*digits == '\0')
-		return NULL;
+	return kind != NULL && read_number(digits, negative, seq) ? kind : NULL;
+}
 
-	for (int i = 0; i < N_KINDS; i++)
-	{
-		const char *marker = kinds[i]->marker;
+bool
+zklock_contender_resembles(const char *name)
+{
+	bool		negative;
 
-		if (ends_with(name, len, marker))
-		{
-			*seq = read_number(digits);
-			return kinds[i];
-		}
-
-		/* The counter has wrapped around: the number is negative. */
-		if (len > 0 && name[len - 1] == '-' &&
-			ends_with(name, len - 1, marker))
-		{
-			*seq = -read_number(digits);
-			return kinds[i];
-		}
-	}
-	return NULL;
+	return find_kind(name, zklock_contender_digits(name), &negative) != NULL;
 }
 
 bool

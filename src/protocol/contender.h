@@ -34,13 +34,20 @@ extern const ZkLockContender zklock_contender_reader;
 extern const ZkLockContender zklock_contender_writer;
 
 /*
- * Parse the name of a node.  Returns its kind, or NULL if no known client uses
- * such a name, and sets `*seq` to its number.  Numbers are compared as
- * numbers, never as text, and never together with the prefix: sorting by whole
- * names gave one lock to two owners (ZOOKEEPER-2931).
+ * Parse the name of a node.  Returns its kind, and sets `*seq` to its number.  Returns NULL,
+ * and leaves `*seq` as it is, if no known client uses such a name, or if ZooKeeper cannot
+ * have numbered it: such a node has no place in the queue.  Numbers are compared as
+ * numbers, never as text, and never together with the prefix: sorting by whole names gave
+ * one lock to two owners (ZOOKEEPER-2931).
  */
 extern const ZkLockContender *zklock_contender_parse(const char *name,
 													 int64_t *seq);
+
+/*
+ * Does a name look like a contender's, whoever numbered it?  Programs that read numbers
+ * less strictly may count such a node.
+ */
+extern bool zklock_contender_resembles(const char *name);
 
 /*
  * Return the digits at the end of a name, or an empty string if it has none.

@@ -123,8 +123,6 @@ zklock_path_check_lock(const char *path, size_t len)
 
 	for (size_t i = 1; why == NULL && i <= len; i++)
 	{
-		int64_t		seq;
-
 		if (i < len && path[i] != '/')
 		{
 			part[n++] = path[i];
@@ -132,7 +130,7 @@ zklock_path_check_lock(const char *path, size_t len)
 		}
 		part[n] = '\0';
 		n = 0;
-		if (zklock_contender_parse(part, &seq) != NULL)
+		if (zklock_contender_resembles(part))
 			why = "The path has a part that is named like a node in a lock's queue.";
 		else if (strcmp(part, zklock_mode_table[ZKLOCK_SEMAPHORE].dir) == 0)
 			why = "The path has a part \"leases\", below which each node counts as a semaphore's lease.";

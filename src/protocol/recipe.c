@@ -473,11 +473,12 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	bool		yielding;
 
 	/*
-	 * At its end the counter stays at its largest value or becomes negative.
-	 * From then on numbers give no order, for any client.
+	 * At its end the counter stays at its largest value or becomes negative, or a
+	 * server that is not ZooKeeper's own counts on.  From then on numbers give no
+	 * order, for any client.
 	 */
-	zklock_contender_parse(r->outcome.name, &r->outcome.seq);
-	verdict = r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
+	verdict = zklock_contender_parse(r->outcome.name, &r->outcome.seq) == NULL ||
+		r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
 		ZKLOCK_EXHAUSTED : find_ahead(r, ev, &ahead);
 	yielding = verdict == ZKLOCK_PENDING && ahead.n == 1 &&
 		zklock_contender_is_marked(ahead.nearest);

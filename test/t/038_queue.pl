@@ -295,24 +295,28 @@ for my $data (sort keys %shown)
 }
 
 # Names of other clients' nodes, and of nodes that are no contenders
-my @names = qw(a__lock__0000000000 __rlock__5 x__rlock__0000000003 lock--2
-  _c_x-__READ__0000000007 _c_x-__WRIT__0000000007 __READ__99999999999999999999);
+my @names = qw(a__lock__0000000000 __rlock__0000000005 x__rlock__0000000003 lock--000000002
+  _c_x-__READ__0000000007 _c_x-__WRIT__0000000007 __READ__2147483647);
+
+# ... and of nodes that ZooKeeper cannot have numbered
+my @unnumbered = qw(__READ__2147483648 lock--5 lock-1 lock-123);
 $other->create("/a lock/$_", '', ZkClient::EPHEMERAL)
-  for @names, 'host-W-0000000009', 'stranger', "$utf8";
+  for @names, @unnumbered, 'host-W-0000000009', 'stranger', "$utf8";
 $other->create('/a lock/stays', '');
 $other->create('/a lock/lock-0000000009', '');
+$other->create('/a lock/lock-12', '');
 is_deeply(
 	[ rows('position, state, mode, sequence, node, session_id IS NULL', '/a lock') ],
 	[
-		'1|holder|exclusive|-2|lock--2|f',
+		'1|holder|exclusive|-2|lock--000000002|f',
 		'2|waiter|exclusive|0|a__lock__0000000000|f',
 		'3|waiter|shared|3|x__rlock__0000000003|f',
-		'4|waiter|shared|5|__rlock__5|f',
+		'4|waiter|shared|5|__rlock__0000000005|f',
 		'5|waiter|write|7|_c_x-__WRIT__0000000007|f',
 		'6|waiter|shared|7|_c_x-__READ__0000000007|f',
 		'7|waiter|exclusive|9|lock-0000000009|t',
-		'8|waiter|shared|9223372036854775807|__READ__99999999999999999999|f',
-		'||||host-W-0000000009|f', '||||stranger|f', "||||$utf8|f"
+		'8|waiter|shared|2147483647|__READ__2147483647|f',
+		map { "||||$_|f" } sort(@unnumbered, 'host-W-0000000009', 'stranger', "$utf8")
 	],
 	'nodes are classified by their names');
 $server{b}->safe_psql('postgres', 'CREATE ROLE other LOGIN');
@@ -321,7 +325,7 @@ is($observer->query(q(SET SESSION AUTHORIZATION other;
 	'8|8', 'nodes that may be simple locks are not shown to a role that may not call zk_lock_paths()');
 is($observer->query(q(RESET SESSION AUTHORIZATION; GRANT EXECUTE ON FUNCTION zk_lock_paths TO other;
 		SET ROLE other; SELECT count(*), count(position) FROM zk_lock_queue('/a lock'))),
-	'11|8', '... but to one that may');
+	'15|8', '... but to one that may');
 $observer->query('RESET ROLE');
 
 $server{b}->safe_psql('postgres',
@@ -330,7 +334,7 @@ $server{b}->safe_psql('postgres',
 $server{b}->safe_psql('latin', 'CREATE EXTENSION zklock');
 my $latin = ZkTest->new($server{b});
 $latin->query("\\connect latin\nSET client_encoding = 'UTF8'");
-is($latin->query(q(SELECT node FROM zk_lock_queue('/a lock') OFFSET 10)),
+is($latin->query(q(SELECT node FROM zk_lock_queue('/a lock') OFFSET 14)),
 	'??? m??ller', '... and shown as far as the encoding allows');
 
 # Paths that contain such nodes
@@ -343,7 +347,7 @@ is_deeply(
 	[ paths('/a lock') ],
 	[
 		'/a lock|queue|8',
-		'/a lock/host-W-0000000009|simple|1',
+		map({ "/a lock/$_|simple|1" } sort @unnumbered, 'host-W-0000000009'),
 		"/a lock/stays/$utf8|queue|1",
 		map({ "/a lock/$_|simple|1" } 'stranger', $utf8)
 	],
@@ -351,6 +355,19 @@ is_deeply(
 is($latin->query(q(SELECT path FROM zk_lock_paths('/a lock/stays'))),
 	'/a lock/stays/??? m??ller', '... and shown as far as the encoding allows');
 $latin->close;
+
+# Only nodes that ZooKeeper can have numbered exclude.
+$other->create('/numbers', '');
+$other->create("/numbers/$_", '', ZkClient::EPHEMERAL) for @unnumbered;
+is($observer->query(q(SELECT zk_lock_acquire('/numbers', '0'))),
+	't', 'nodes that ZooKeeper cannot have numbered hold no lock');
+is($observer->query(q(SELECT zk_lock_release('/numbers'), zk_lock_revoke('/numbers'))),
+	't|0', '... and none is revoked');
+$other->create('/numbers/lock--000000001', '', ZkClient::EPHEMERAL);
+is($observer->query(q(SELECT zk_lock_acquire('/numbers', '0'))),
+	'f', '... but one with a negative number is in the queue');
+$other->delete('/numbers/lock--000000001');
+$other->delete("/numbers/$_") for @unnumbered;
 
 # A node that may not be read
 my $secret = ZkTest->new(
@@ -388,7 +405,7 @@ for my $op (qw(getData getChildren))
 		  $proxy->rule(dir => 's2c', op => $op, nth => 2, action => $action);
 
 		is(scalar(rows('node', '/a lock')),
-			11, "queue is shown after a connection was lost ($action) at $op");
+			15, "queue is shown after a connection was lost ($action) at $op");
 		ok($proxy->fired($rule), '... and the connection was lost');
 		$proxy->reset;
 	}
@@ -410,7 +427,7 @@ like($observer->query(q(SELECT * FROM zk_lock_queue('/a lock'))),
 	'... and ends after connect_timeout');
 $observer->query('RESET zklock.connect_timeout');
 $proxy->reset;
-is(scalar(rows('node', '/a lock')), 11, '... and works again after that');
+is(scalar(rows('node', '/a lock')), 15, '... and works again after that');
 $other->close;
 
 #

@@ -43,8 +43,8 @@ for my $name (@extensions)
 }
 is((slurp('src/common/compat.h') =~ /\.version = "(.*)"/)[0],
 	$extension, '... and so is the one that the library reports');
-is((slurp('CHANGELOG.md') =~ /^## (\S+)/)[0],
-	$version, 'CHANGELOG.md begins with the version of the release');
+is((slurp('CHANGELOG.md') =~ /^## (\S+) \((?!unreleased)/m)[0],
+	$version, 'the last release in CHANGELOG.md has the version');
 is((slurp('debian/changelog') =~ /^zklock \((.*)-/)[0],
 	$version, 'debian/changelog begins with the version of the release');
 

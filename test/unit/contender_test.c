@@ -36,12 +36,8 @@ test_parse(void **state)
 		{KAZOO("__rlock__-000000007"), -7},
 		{CURATOR("__READ__-000000008"), -8},
 		{CURATOR("__WRIT__-000000009"), -9},
-		{"lock-7", 7},
-		{"lock-00000000000000000000000000000000000000000000000007", 7},
-		{"lock-9223372036854775807", INT64_MAX},
-		{"lock-9223372036854775808", INT64_MAX},
-		{"lock-99999999999999999999999999999999", INT64_MAX},
-		{"lock--99999999999999999999999999999999", -INT64_MAX},
+		{CURATOR("lock--999999999"), -999999999},
+		{CURATOR("lock--1000000000"), -1000000000},
 		/* Only the end of the name counts. */
 		{"lock-0000000001-lock-0000000002", 2},
 		{"__READ__0000000001__WRIT__0000000003", 3},
@@ -68,11 +64,37 @@ test_parse(void **state)
 		if (!zklock_contender_parse(contenders[i].name, &seq))
 			fail_msg("no contender: %s", contenders[i].name);
 		assert_int_equal(seq, contenders[i].seq);
+		assert_true(zklock_contender_resembles(contenders[i].name));
 	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 	{
-		if (zklock_contender_parse(others[i], &seq))
+		if (zklock_contender_parse(others[i], &seq) || zklock_contender_resembles(others[i]))
 			fail_msg("taken for a contender: %s", others[i]);
+	}
+}
+
+static void
+test_unnumbered(void **state)
+{
+	static const char *const names[] = {
+		"lock-7", "lock-123", "lock-000000007", "lock-00000000007",
+		"lock-00000000000000000000000000000000000000000000000007",
+		"__READ__12", "__WRIT__13", "__lock__15", "__rlock__16",
+		"lock-2147483648", "lock-9999999999", "lock-9223372036854775808",
+		"lock--7", "lock--00000007", "lock--000000000", "lock--0000000007",
+		"lock--2147483649", "lock--9999999999", "lock--0999999999",
+		"lock--99999999999999999999999999999999"
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		int64_t		seq = 4711;
+
+		if (zklock_contender_parse(names[i], &seq))
+			fail_msg("taken for a contender: %s", names[i]);
+		assert_int_equal(seq, 4711);
+		assert_true(zklock_contender_resembles(names[i]));
 	}
 }
 
@@ -123,6 +145,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_unnumbered),
 		cmocka_unit_test(test_markers),
 		cmocka_unit_test(test_marked),
 		cmocka_unit_test(test_in_list)

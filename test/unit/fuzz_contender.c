@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <regex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +21,15 @@ int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MAX_NAMES 100
 #define NAME "(lock-|__READ__|__WRIT__|__lock__|__rlock__)(-?)([0-9]+)$"
 
-/* Returns the marker, NULL if the name is not a contender's. */
+/*
+ * Returns the marker, NULL if the name is not like a contender's.  `*numbered` is whether
+ * ZooKeeper can have written the number, which is an int.
+ */
 static const char *
-match(const char *name, size_t *len, int64_t *seq)
+match(const char *name, size_t *len, int64_t *seq, bool *numbered)
 {
 	static regex_t compiled;
+	char		again[20];
 	regmatch_t	m[4];
 
 	if (compiled.re_nsub == 0)
@@ -33,10 +38,9 @@ match(const char *name, size_t *len, int64_t *seq)
 		return NULL;
 	*len = m[1].rm_eo - m[1].rm_so;
 
-	/* A number that is too large becomes the largest one. */
-	*seq = strtoll(name + m[3].rm_so, NULL, 10);
-	if (m[2].rm_eo > m[2].rm_so)
-		*seq = -*seq;
+	*seq = strtoll(name + m[2].rm_so, NULL, 10);
+	snprintf(again, sizeof(again), "%010d", (int) *seq);
+	*numbered = strcmp(again, name + m[2].rm_so) == 0;
 	return name + m[1].rm_so;
 }
 
@@ -46,11 +50,13 @@ check_name(const char *name)
 	int64_t		expected;
 	int64_t		seq;
 	size_t		len;
-	const char *marker = match(name, &len, &expected);
+	bool		numbered = false;
+	const char *marker = match(name, &len, &expected, &numbered);
 	const ZkLockContender *kind = zklock_contender_parse(name, &seq);
 	const char *digits = zklock_contender_digits(name);
 
-	assert((kind == NULL) == (marker == NULL));
+	assert(zklock_contender_resembles(name) == (marker != NULL));
+	assert((kind != NULL) == numbered);
 	if (kind != NULL)
 	{
 		assert(strlen(kind->marker) == len);
