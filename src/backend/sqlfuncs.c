@@ -14,6 +14,7 @@
 #include "backend/acquire.h"
 #include "backend/acquireall.h"
 #include "backend/fence.h"
+#include "backend/lateguard.h"
 #include "backend/lease.h"
 #include "backend/privileges.h"
 #include "backend/queue.h"
@@ -291,6 +292,7 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 
 	refuse_old_snapshot("zk_lock_guard");
+	zklock_lateguard_check(fcinfo->flinfo->fn_oid, path);
 	PG_RETURN_INT64(acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit)->token);
 }
 

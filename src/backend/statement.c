@@ -9,6 +9,7 @@
 
 #include "access/xact.h"
 #include "backend/cancel.h"
+#include "backend/lateguard.h"
 #include "backend/locktable.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
@@ -98,10 +99,31 @@ fail_statement(MemoryContext before)
 		PG_END_TRY(); \
 	} while (0)
 
+/*
+ * Not inlined, so that the compiler does not warn of variables that PG_TRY()
+ * may clobber.
+ */
+static pg_noinline void
+run_query(ZKLOCK_EXECUTOR_RUN_PARAMS)
+{
+	ZkLockQuery query;
+
+	zklock_lateguard_begin(&query, queryDesc);
+	PG_TRY();
+	{
+		next_ExecutorRun(ZKLOCK_EXECUTOR_RUN_ARGS);
+	}
+	PG_FINALLY();
+	{
+		zklock_lateguard_end(&query);
+	}
+	PG_END_TRY();
+}
+
 static void
 executor_run(ZKLOCK_EXECUTOR_RUN_PARAMS)
 {
-	WATCH(next_ExecutorRun(ZKLOCK_EXECUTOR_RUN_ARGS));
+	WATCH(run_query(ZKLOCK_EXECUTOR_RUN_ARGS));
 }
 
 /* runs AFTER triggers */
@@ -119,10 +141,7 @@ process(ZKLOCK_UTILITY_PARAMS)
 	next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
 }
 
-/*
- * Not inlined, so that the compiler does not warn of variables that PG_TRY()
- * may clobber.
- */
+/* Not inlined, as run_query() */
 static pg_noinline void
 watch_utility(ZKLOCK_UTILITY_PARAMS)
 {
