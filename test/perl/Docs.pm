@@ -1,7 +1,7 @@
 # The SQL in a page of the documentation, to be run, and its snippets of other kinds.
 #
 # Statements are in blocks marked as sql. A comment behind a statement has its
-# result: the output, "ERROR" and a SQLSTATE, or "waits". The first line of a
+# result: the output, "ERROR" or "WARNING" and a SQLSTATE, or "waits". The first line of a
 # block can be "-- as NAME", which names the session that runs it.
 
 package Docs;
@@ -64,9 +64,9 @@ sub run_documented
 			return $answer !~ /^ERROR:  08/;
 		});
 
-	if ($said =~ /^ERROR (\w{5})/)
+	if ($said =~ /^(ERROR|WARNING) (\w{5})/)
 	{
-		like($answer, qr/^ERROR:  $1:/m, "$sql: $said");
+		like($answer, qr/^$1:  $2:/m, "$sql: $said");
 		return;
 	}
 	unlike($answer, qr/^(ERROR|FATAL|WARNING):/m, $sql);

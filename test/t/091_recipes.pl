@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use Docs;
+use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkProxy;
 use ZkServer;
@@ -80,6 +81,24 @@ for my $block (@blocks)
 						'SELECT count(*) FROM zk_lock_blockers') eq '1' });
 		}
 	}
+}
+
+# The numbers that are given twice, with each kind of lock
+my @scripts = code_blocks('docs/recipes.md', 'sh');
+is(scalar @scripts, 1, 'page has commands');
+for my $lock (q(zk_lock_guard('/tickets')), 'pg_advisory_xact_lock(1)')
+{
+	local $ENV{PGHOST} = $a->host;
+	local $ENV{PGPORT} = $a->port;
+	local $ENV{PGDATABASE} = 'postgres';
+	my $dir = PostgreSQL::Test::Utils::tempdir_short();
+	my $script = $scripts[0] =~ s/zk_lock_guard\('.tickets'\)/$lock/gr;
+	my ($out, $err) = run_command([ 'sh', '-c', "cd $dir\n$script" ]);
+	my ($early) = $out =~ /^early\|(\d+)$/m;
+
+	cmp_ok($early // 0, '>', 0, "numbers are given twice with $lock in the statement that reads");
+	like($out, qr/^own\|0$/m, '... and none with a statement of its own') or diag($err);
+	diag("$early of 60 numbers were given twice") if defined $early;
 }
 
 # When the session of the leader ends, another worker follows.
