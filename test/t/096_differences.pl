@@ -89,7 +89,31 @@ for ([ 'VOLATILE', 0 ], [ 'STABLE', 1 ])
 	$two->start('SELECT pieces()');
 	wait_for_queue($zk, '/stock', $one, $two);
 	$one->query(q(UPDATE stock SET pieces = 0; SELECT zk_lock_release('/stock')));
-	is($two->result, $seen, "$marked function sees $seen after it has waited");
+	my $answer = $two->result;
+	like($answer, qr/^$seen\z/m, "$marked function sees $seen after it has waited");
+	is($answer =~ /^WARNING:  01000: lock on/m ? 1 : 0, $seen, '... and a warning tells if that is too old');
+}
+
+# A lock that is released before COMMIT is free while its changes are invisible, as with
+# an advisory lock.
+for ([ q(zk_lock_acquire('/stock')), q(zk_lock_release('/stock')) ],
+	[ 'pg_advisory_lock(1)', 'pg_advisory_unlock(1)' ])
+{
+	my ($acquire, $release) = @$_;
+
+	for ([ before => [ "SELECT $release", 'COMMIT' ], 1 ],
+		[ after => [ 'COMMIT', "SELECT $release" ], 0 ])
+	{
+		my ($when, $end, $seen) = @$_;
+
+		$one->query("UPDATE stock SET pieces = 1; BEGIN; SELECT $acquire; UPDATE stock SET pieces = 0");
+		$one->query($_) for $when eq 'before' ? $end->[0] : @$end;
+		$two->query("SELECT $acquire");
+		is($two->query('SELECT pieces FROM stock'),
+			$seen, "next holder sees $seen after $release $when COMMIT");
+		$one->query($end->[1]) if $when eq 'before';
+		$two->query("SELECT $release");
+	}
 }
 
 # A dump contains the fences, so the dumping role must be able to read them.
