@@ -509,4 +509,53 @@ SKIP:
 	$_->query('ROLLBACK; RESET zklock.hosts') for $a, $b, $d;
 }
 
+# Without room for their locks, backends with sessions of their own find only deadlocks
+# through exclusive, shared and write locks.
+
+SKIP:
+{
+	skip('a lock without room is an error', 8) if server_mode();
+	my $small = new_node(
+		'small', $zk->hosts,
+		shared_preload_libraries => 'zklock',
+		deadlock_timeout => SHORT,
+		'zklock.max_locks' => 16);
+	my ($filler, $one, $two) = map { ZkTest->new($small) } 1 .. 3;
+
+	$filler->query(q(SELECT zk_lock_acquire('/room/' || i) FROM generate_series(1, 16) i));
+	$filler->query('CREATE TABLE t AS SELECT 1 AS i');
+	for (
+		[ 'an exclusive lock', 1, (xact_acquire('/small/0')) x 2 ],
+		[
+			'a simple lock', 0,
+			map { "SELECT zk_lock_acquire('/small/simple', $_, 'simple', 'transaction')" } 'NULL', "'1s'"
+		],
+		[
+			'a semaphore', 0,
+			map { "SELECT zk_semaphore_acquire('/small/semaphore', 1, $_, 'transaction')" } 'NULL', "'1s'"
+		],
+		[
+			'a row', 0, 'UPDATE t SET i = 2', q(SET LOCAL lock_timeout = '1s'; UPDATE t SET i = 3) ])
+	{
+		my ($what, $is_found, $take, $wait) = @$_;
+
+		$_->query('BEGIN') for $one, $two;
+		$one->query($take);
+		$two->query(xact_acquire('/small/1'));
+		is($filler->query('SELECT unlisted FROM zk_server_status'),
+			$what eq 'a row' ? 1 : 2, "there is no room for locks, and $what");
+		$one->start(xact_acquire('/small/1'));
+		wait_for_queue($zk, '/small/1', $two, $one);
+		$two->start($wait);
+
+		# Each one that ends lets the other one go on.
+		my $victims = $two->result =~ /40P01/;
+		$two->query('ROLLBACK');
+		$victims += $one->result =~ /40P01/;
+		$one->query('ROLLBACK');
+		is($victims, $is_found,
+			"a deadlock through $what is " . ($is_found ? 'found' : 'not found, and ends with a timeout'));
+	}
+}
+
 done_testing();
