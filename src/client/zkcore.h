@@ -5,10 +5,10 @@
  *	  this folder.
  *
  * This is the only file that includes zookeeper.h.  The modules are layered:
- * zkpace.c and zkwatch.c use zkcore.c; zkrequest.c also uses zkwatch.c;
- * zknode.c also uses zkrequest.c; zkrevoke.c and zkconfirm.c also use
- * zknode.c; and zksession.c, which opens and closes the session, uses all of
- * them.  No function calls one of a higher layer.
+ * zkmove.c and zkwatch.c use zkcore.c; zkpace.c also uses zkmove.c;
+ * zkrequest.c also uses zkwatch.c; zknode.c also uses zkrequest.c; zkrevoke.c
+ * and zkconfirm.c also use zknode.c; and zksession.c, which opens and closes
+ * the session, uses all of them.  No function calls one of a higher layer.
  *
  * Four kinds of threads use a client.  The caller's thread makes requests and
  * receives messages.  One thread of ours opens the client and another one
@@ -16,7 +16,8 @@
  * second if a server does not answer.  The opening thread keeps running if it
  * has to close an idle session.  The library has two threads, which send pings
  * and run the callbacks below.  One of them waits in zkpace.c while there is
- * no connection.
+ * no connection.  A thread of zkresolver.c resolves names meanwhile, but does
+ * not know the client.
  *
  * One mutex protects a client.  It is never held across a call of the library,
  * because the library may hold its own locks when it runs a callback
@@ -44,6 +45,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "client/zkclient.h"
+#include "client/zkhosts.h"
 #include "client/zkroom.h"
 #include "protocol/acl.h"
 
@@ -95,8 +97,16 @@ struct ZkLockClient
 	bool		opened;			/* before that, CONNECTED is not reported */
 	zhandle_t  *zh;
 
+	/* see zkmove.c */
+	ZkLockAddresses addresses;	/* that the library has */
+	int			nservers;		/* number of different ones */
+	int			positions;		/* number of positions in its list */
+	unsigned	changes;		/* number of its later lists */
+	struct ZkLockLookup *lookup;	/* the names are being resolved again, or
+									 * were; or NULL */
+	int64_t		looked_up_at;	/* when that was begun */
+
 	/* see zkpace.c */
-	int			nservers;		/* number of addresses */
 	int			failures;		/* consecutive failures to connect */
 	int			unsteady;		/* consecutive connections that did not last */
 	uint32_t	lost_connects;	/* number of the last lost connection */

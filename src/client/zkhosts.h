@@ -3,24 +3,85 @@
  * zkhosts.h
  *	  The addresses of ZooKeeper's servers.
  *
- * Promises a connect string that the client library accepts, and with which it
- * reaches a living server.  Does not call the client library, but depends on
- * the order in which the library tries its servers.
+ * Promises connect strings that the client library accepts, and with which it
+ * reaches a living server.  Neither resolves names nor calls the client
+ * library, but depends on the order in which the library tries its servers,
+ * and on how it compares a list with the former one.
+ *
+ * An address is "address:port", where the address is numeric and has no
+ * brackets.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ZKHOSTS_H
 #define ZKLOCK_ZKHOSTS_H
 
+#include <stdbool.h>
+
+/* Size of an address, with the byte at its end */
+#define ZKLOCK_ADDRESS_SIZE 80
+
+typedef struct ZkLockAddress
+{
+	int			host;			/* position in zklock.hosts, from 0 */
+	char		text[ZKLOCK_ADDRESS_SIZE];
+} ZkLockAddress;
+
 /*
- * Replace each host name by its addresses.  Blocks as long as the resolver
- * does.  Returns a malloc'd connect string, and sets `*naddresses` to the
- * number of addresses.  Returns NULL if no host can be resolved or there is no
- * memory, and then sets `*why` to a static text.
- *
- * The result contains literal addresses because the library would resolve
- * names again whenever it has no connection.  While that failed, it would use
- * all of a CPU core.
+ * The addresses of all hosts.  Hosts can have addresses in common.  A list of
+ * zeros is empty.
+ */
+typedef struct ZkLockAddresses
+{
+	ZkLockAddress *item;
+	int			n;
+	int			nhosts;
+	bool		named;			/* does any host have a name, which may get
+								 * other addresses? */
+} ZkLockAddresses;
+
+/* Add an address of a host.  Returns false if there is no memory. */
+extern bool zklock_zkhosts_add(ZkLockAddresses *list, int host,
+							   const char *address, const char *port);
+
+/*
+ * Add the former addresses of each host that has none in the list: a name may
+ * be unknown for a while.  Returns false if there is no memory.
+ */
+extern bool zklock_zkhosts_keep(ZkLockAddresses *list,
+								const ZkLockAddresses *former);
+
+/* Return the number of different addresses. */
+extern int	zklock_zkhosts_count(const ZkLockAddresses *list);
+
+/* Do both lists have the same addresses, in any order? */
+extern bool zklock_zkhosts_equal(const ZkLockAddresses *a,
+								 const ZkLockAddresses *b);
+
+/*
+ * Change the order at random, so that clients distribute themselves over the
+ * servers.
+ */
+extern void zklock_zkhosts_shuffle(ZkLockAddresses *list);
+
+/* Free the memory of the list, which is empty then. */
+extern void zklock_zkhosts_free(ZkLockAddresses *list);
+
+/*
+ * Copy the server's address from a log line of the library about its
+ * connection.  Returns false if there is none.
+ */
+extern bool zklock_zkhosts_read(const char *line,
+								char address[ZKLOCK_ADDRESS_SIZE]);
+
+/* Return the number of positions of a client's connect strings. */
+extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
+
+/*
+ * Return a malloc'd connect string with as many positions, or NULL if there is
+ * no memory.  `change` is 0 for the first list of a client, which has the
+ * chroot, and then counts the client's lists.  `last` is the address that the
+ * library has just tried, or NULL.
  *
  * After a failure the library moves on by two positions (ZOOKEEPER-2466).  So
  * the number of positions is odd, or else it would never try half of them.
@@ -30,9 +91,19 @@
  * Each address is listed many times, because the library pauses whenever it
  * has tried the whole list, wherever it began.  zkpace.c decides when to pause.
  *
+ * If the client is given another list, the library keeps to this order, and
+ * does not close the connection, if the list is not longer than the former one
+ * and has the address that it has just tried.  So all lists of a client are
+ * equally long, and that address is in each, last in turn: once if it is no
+ * server's address any more.  If all former addresses were in an equally long
+ * list, the library would take the two for the same.  So the lists of hosts
+ * that have names also have, in turn, one of two addresses to which the kernel
+ * refuses to connect, without sending anything.
+ *
  * Requires zoo_deterministic_conn_order(1).
  */
-extern char *zklock_zkhosts_resolve(const char *hosts, int *naddresses,
-									const char **why);
+extern char *zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
+									unsigned change, const char *last,
+									const char *chroot);
 
 #endif							/* ZKLOCK_ZKHOSTS_H */

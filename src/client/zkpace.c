@@ -24,6 +24,7 @@
 #include <sys/random.h>
 
 #include "client/zklog.h"
+#include "client/zkmove.h"
 #include "common/clock.h"
 
 /*
@@ -33,6 +34,9 @@
 #define PAUSE_MAX_MS 1000
 #define PAUSE_MIN_MS 50
 #define PAUSE_PART 6
+
+/* How long an attempt waits for names that are being resolved again */
+#define LOOKUP_MS 64
 
 /*
  * A connection that lasts for less than STEADY_NS is unsteady.  After
@@ -49,6 +53,17 @@
 static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
 static ZkLockClient *slots[N_SLOTS];
 
+/* Return the longest pause, in ms. */
+static int
+longest_pause_ms(const ZkLockClient *client)
+{
+	int			timeout = client->status.timeout > 0 ?
+		client->status.timeout : client->session_timeout;
+
+	return timeout / PAUSE_PART < PAUSE_MAX_MS ?
+		timeout / PAUSE_PART : PAUSE_MAX_MS;
+}
+
 /*
  * Return the pause after all servers have failed `times` times, in ms.  It
  * doubles each time, and is randomized, so that not all clients connect at
@@ -57,14 +72,10 @@ static ZkLockClient *slots[N_SLOTS];
 static int
 pause_ms(const ZkLockClient *client, int times)
 {
-	int			timeout = client->status.timeout > 0 ?
-		client->status.timeout : client->session_timeout;
-	int			most = timeout / PAUSE_PART;
+	int			most = longest_pause_ms(client);
 	int			ms = PAUSE_MIN_MS;
 	unsigned	random = 0;
 
-	if (most > PAUSE_MAX_MS)
-		most = PAUSE_MAX_MS;
 	while (times-- > 1 && ms < most)
 		ms *= 2;
 	if (ms > most)
@@ -105,15 +116,31 @@ pause_for(ZkLockClient *client, int ms)
 }
 
 /*
+ * Wait a moment for the addresses of the servers: an address that a server has
+ * left may not refuse connections, but drop all packets.  The lookup does not
+ * know whom to wake, so look for its end after 1, 2, 4 ms and so on.  The
+ * caller holds the mutex.
+ */
+static void
+wait_for_addresses(ZkLockClient *client)
+{
+	for (int ms = 1; ms <= LOOKUP_MS / 2 && !client->closing &&
+		 zklock_zkmove_is_looking(client); ms *= 2)
+		pause_for(client, ms);
+}
+
+/*
  * An attempt to connect has failed, or a connection was lost.  All servers are
  * tried between two pauses.  So at most one server that does not answer (see
  * zkhosts.h) and one pause come before a server that does.
  */
 static void
-connection_failed(ZkLockClient *client)
+connection_failed(ZkLockClient *client, const char *line)
 {
 	const ZkLockClientStatus *status = &client->status;
 	int			before;
+	bool		looking;
+	bool		opened;
 
 	pthread_mutex_lock(&client->mutex);
 	if (status->connects != client->lost_connects)
@@ -127,6 +154,8 @@ connection_failed(ZkLockClient *client)
 					  pause_ms(client, client->unsteady / MAX_UNSTEADY));
 	}
 	before = client->failures++;
+	looking = !client->closing &&
+		zklock_zkmove_look_up(client, longest_pause_ms(client));
 
 	/*
 	 * The library continues until the closing thread stops it, which may take
@@ -142,7 +171,12 @@ connection_failed(ZkLockClient *client)
 	}
 	else if (before > 0 && before % client->nservers == 0)
 		pause_for(client, pause_ms(client, before / client->nservers));
+	else if (looking)
+		wait_for_addresses(client);
+	opened = client->opened && !client->closing;
 	pthread_mutex_unlock(&client->mutex);
+	if (opened)
+		zklock_zkmove_follow(client, line);
 }
 
 /*
@@ -158,7 +192,7 @@ log_line(ZkLockClient *client, const char *line)
 
 	zklock_zklog_put(line, failure);
 	if (failure && client != NULL)
-		connection_failed(client);
+		connection_failed(client, line);
 }
 
 #define SLOT(n) \

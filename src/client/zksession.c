@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "client/zkhosts.h"
+#include "client/zkmove.h"
 #include "client/zknode.h"
 #include "client/zkpace.h"
 #include "client/zkrequest.h"
@@ -257,8 +257,7 @@ open_client(void *arg)
 {
 	ZkLockClient *client = arg;
 	const char *why = NULL;
-	char	   *hosts = zklock_zkhosts_resolve(client->hosts, &client->nservers,
-											   &why);
+	char	   *hosts = zklock_zkmove_begin(client, &why);
 	zhandle_t  *zh = NULL;
 
 	if (hosts != NULL && !can_start_threads())
@@ -444,6 +443,7 @@ close_client(void *arg)
 		zookeeper_close(client->zh);
 	}
 	zklock_zkpace_release(client);
+	zklock_zkmove_free(client);
 
 	zklock_zkrequest_free_all(client);
 	zklock_zknode_free_all(client);

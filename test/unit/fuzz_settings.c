@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "client/zkclient.h"
-#include "client/zkhosts.h"
+#include "client/zkresolver.h"
 #include "protocol/acl.h"
 #include "protocol/hosts.h"
 #include "protocol/path.h"
@@ -110,28 +110,46 @@ is_hosts(const char *text)
 		 zklock_path_check(chroot, strlen(chroot)) == NULL);
 }
 
+/* A connect string has an odd number of valid positions, each address, and the chroot. */
+static void
+check_composed(const ZkLockAddresses *list, int positions, unsigned change,
+			   const char *last, const char *chroot)
+{
+	char	   *text = zklock_zkhosts_compose(list, positions, change, last, chroot);
+	const char *end = strchrnul(text, '/');
+	int			n = 1;
+
+	assert(zklock_hosts_check(text) == NULL);
+	assert(strcmp(end, chroot) == 0);
+	for (const char *c = text; c < end; c++)
+		n += *c == ',';
+	assert(n == positions && n % 2 == 1);
+	for (int i = 0; i < list->n; i++)
+		assert(strstr(text, list->item[i].text) != NULL);
+	if (last != NULL)
+		assert(strstr(text, last) != NULL);
+	free(text);
+}
+
 static void
 check_resolved(const char *hosts)
 {
-	const char *why = NULL;
-	int			naddresses = 0;
-	char	   *resolved = zklock_zkhosts_resolve(hosts, &naddresses, &why);
+	ZkLockAddresses list = {0};
 	const char *chroot = strchr(hosts, '/');
-	const char *end;
-	int			n = 1;
+	bool		ok = zklock_zkresolver_resolve(hosts, false, &list);
 
-	assert((resolved == NULL) == (why != NULL));
-	if (resolved == NULL)
-		return;
-	assert(zklock_hosts_check(resolved) == NULL);
+	assert(ok && list.nhosts > 0);
+	if (list.n > 0)
+	{
+		int			positions = zklock_zkhosts_positions(&list);
 
-	end = strchrnul(resolved, '/');
-	assert(strcmp(end, chroot != NULL && chroot[1] != '\0' ? chroot : "") == 0);
-	for (const char *c = resolved; c < end; c++)
-		n += *c == ',';
-	assert(n % 2 == 1);
-	assert(naddresses > 0 && naddresses <= n);
-	free(resolved);
+		assert(zklock_zkhosts_count(&list) <= positions);
+		check_composed(&list, positions, 0, NULL,
+					   chroot != NULL && chroot[1] != '\0' ? chroot : "");
+		if (list.named)
+			check_composed(&list, positions, 1, "::1:9", "");
+	}
+	zklock_zkhosts_free(&list);
 }
 
 int

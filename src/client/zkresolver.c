@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkresolver.c
+ *	  Resolves the names of ZooKeeper's servers.  See zkresolver.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client/zkresolver.h"
+
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+
+#include "client/zklog.h"
+#include "protocol/hosts.h"
+
+struct ZkLockLookup
+{
+	int			refs;			/* the caller and the thread */
+	bool		done;
+	ZkLockAddresses found;		/* written by the thread until it is done */
+	char		hosts[];
+};
+
+/* Guards the references of all lookups, and whether they are done */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool is_running = false;
+
+static bool
+resolve_host(ZkLockAddresses *list, const ZkLockHostPort *hp, bool log)
+{
+	struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST,
+		.ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM
+	};
+	struct addrinfo *found;
+	bool		ok = true;
+	int			host = list->nhosts++;
+	int			error = getaddrinfo(hp->host, hp->port, &hints, &found);
+
+	if (error == EAI_NONAME)
+	{
+		list->named = true;
+		hints.ai_flags = 0;
+		error = getaddrinfo(hp->host, hp->port, &hints, &found);
+	}
+	if (error != 0)
+	{
+		char		line[ZKLOCK_LOG_LINE];
+
+		/* The other hosts may suffice, but the name may be misspelt. */
+		snprintf(line, sizeof(line),
+				 "zklock: host name \"%.100s\" cannot be resolved: %s",
+				 hp->host, gai_strerror(error));
+		if (log)
+			zklock_zklog_put(line, false);
+		return true;
+	}
+
+	for (struct addrinfo *ai = found; ai != NULL && ok; ai = ai->ai_next)
+	{
+		char		literal[NI_MAXHOST];
+
+		if (getnameinfo(ai->ai_addr, ai->ai_addrlen, literal, sizeof(literal),
+						NULL, 0, NI_NUMERICHOST) == 0)
+			ok = zklock_zkhosts_add(list, host, literal, hp->port);
+	}
+	freeaddrinfo(found);
+	return ok;
+}
+
+bool
+zklock_zkresolver_resolve(const char *hosts, bool log, ZkLockAddresses *list)
+{
+	const char *rest = hosts;
+	ZkLockHostPort hp;
+	bool		done;
+
+	while (zklock_hosts_next(&rest, &hp, &done) == NULL && !done)
+		if (!resolve_host(list, &hp, log))
+			return false;
+	return true;
+}
+
+void
+zklock_zkresolver_drop(ZkLockLookup *lookup)
+{
+	bool		last;
+
+	pthread_mutex_lock(&mutex);
+	last = --lookup->refs == 0;
+	pthread_mutex_unlock(&mutex);
+	if (last)
+	{
+		zklock_zkhosts_free(&lookup->found);
+		free(lookup);
+	}
+}
+
+/*
+ * The name of the thread is for whoever looks at the process.  If there was no
+ * memory, the list lacks some names, as if they were unknown.
+ */
+static void *
+run(void *arg)
+{
+	ZkLockLookup *lookup = arg;
+
+	prctl(PR_SET_NAME, "zklock resolver");
+	(void) zklock_zkresolver_resolve(lookup->hosts, false, &lookup->found);
+
+	pthread_mutex_lock(&mutex);
+	lookup->done = true;
+	is_running = false;
+	pthread_mutex_unlock(&mutex);
+	zklock_zkresolver_drop(lookup);
+	return NULL;
+}
+
+ZkLockLookup *
+zklock_zkresolver_start(const char *hosts)
+{
+	size_t		size = strlen(hosts) + 1;
+	ZkLockLookup *lookup;
+	pthread_t	thread;
+	bool		busy;
+
+	pthread_mutex_lock(&mutex);
+	busy = is_running;
+	is_running = true;
+	pthread_mutex_unlock(&mutex);
+	if (busy)
+		return NULL;
+
+	lookup = calloc(1, sizeof(ZkLockLookup) + size);
+	if (lookup != NULL)
+	{
+		memcpy(lookup->hosts, hosts, size);
+		lookup->refs = 2;
+		if (pthread_create(&thread, NULL, run, lookup) == 0)
+		{
+			pthread_detach(thread);
+			return lookup;
+		}
+		free(lookup);
+	}
+	pthread_mutex_lock(&mutex);
+	is_running = false;
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+bool
+zklock_zkresolver_is_done(ZkLockLookup *lookup)
+{
+	bool		done;
+
+	pthread_mutex_lock(&mutex);
+	done = lookup->done;
+	pthread_mutex_unlock(&mutex);
+	return done;
+}
+
+ZkLockAddresses
+zklock_zkresolver_take(ZkLockLookup *lookup)
+{
+	ZkLockAddresses found = lookup->found;
+
+	memset(&lookup->found, 0, sizeof(lookup->found));
+	return found;
+}
