@@ -21,8 +21,17 @@
 /* The last positions, in turn, of a list that can change */
 #define N_EXTRA 2
 
-/* Addresses of no host: a broadcast and a multicast address. */
-static const char *const unreachable[2] = {"255.255.255.255:1", "224.0.0.0:1"};
+/* Addresses that are not fresh are in each round that this divides. */
+#define STALE_ROUNDS 5
+
+/*
+ * Addresses of no host: broadcast and multicast addresses.  The library may
+ * know only one of the families.
+ */
+static const char *const unreachable[2][2] = {
+	{"255.255.255.255:1", "224.0.0.0:1"},
+	{"ff00::1:1", "ff00::2:1"}
+};
 
 static bool
 append(ZkLockAddresses *list, const ZkLockAddress *address)
@@ -49,13 +58,12 @@ zklock_zkhosts_add(ZkLockAddresses *list, int host, const char *address,
 bool
 zklock_zkhosts_keep(ZkLockAddresses *list, const ZkLockAddresses *former)
 {
-	int			found = list->n;
-
+	list->fresh = list->n;
 	for (int i = 0; i < former->n; i++)
 	{
 		bool		known = false;
 
-		for (int j = 0; j < found; j++)
+		for (int j = 0; j < list->fresh; j++)
 			known |= list->item[j].host == former->item[i].host;
 		if (!known && !append(list, &former->item[i]))
 			return false;
@@ -76,23 +84,28 @@ is_among(const ZkLockAddresses *list, int n, const char *text)
 int
 zklock_zkhosts_count(const ZkLockAddresses *list)
 {
+	int			n = list->fresh > 0 ? list->fresh : list->n;
 	int			count = 0;
 
-	for (int i = 0; i < list->n; i++)
+	for (int i = 0; i < n; i++)
 		count += !is_among(list, i, list->item[i].text);
 	return count;
+}
+
+/* Are the addresses of a list in another one, and the fresh ones fresh? */
+static bool
+is_part_of(const ZkLockAddresses *a, const ZkLockAddresses *b)
+{
+	for (int i = 0; i < a->n; i++)
+		if (!is_among(b, i < a->fresh ? b->fresh : b->n, a->item[i].text))
+			return false;
+	return true;
 }
 
 bool
 zklock_zkhosts_equal(const ZkLockAddresses *a, const ZkLockAddresses *b)
 {
-	for (int i = 0; i < a->n; i++)
-		if (!is_among(b, b->n, a->item[i].text))
-			return false;
-	for (int i = 0; i < b->n; i++)
-		if (!is_among(a, a->n, b->item[i].text))
-			return false;
-	return true;
+	return is_part_of(a, b) && is_part_of(b, a);
 }
 
 void
@@ -117,7 +130,7 @@ zklock_zkhosts_free(ZkLockAddresses *list)
 {
 	free(list->item);
 	list->item = NULL;
-	list->n = 0;
+	list->n = list->fresh = 0;
 }
 
 /* The library writes "Socket 127.0.0.1:2181 zk", or "Socket [::1]:2181 zk". */
@@ -155,6 +168,42 @@ zklock_zkhosts_positions(const ZkLockAddresses *list)
 	return (n * ROUNDS + N_EXTRA) | 1;
 }
 
+/* Is any address of IPv4? */
+static bool
+has_ipv4(const ZkLockAddresses *list)
+{
+	for (int i = 0; i < list->n; i++)
+		if (strchr(list->item[i].text, ':') == strrchr(list->item[i].text, ':'))
+			return true;
+	return false;
+}
+
+/*
+ * Put the different ones of the addresses from `begin` to `end` in turn, the
+ * last tried one behind the others.  Returns the number of turns up to then.
+ */
+static int
+take_turns(const char **turn, int n, int most, const ZkLockAddresses *list,
+		   int begin, int end, const char *last)
+{
+	const char *at_end = NULL;
+
+	for (int i = begin; i < end && n < most; i++)
+	{
+		const char *address = list->item[i].text;
+
+		if (is_among(list, i, address))
+			continue;
+		if (last != NULL && strcmp(address, last) == 0)
+			at_end = address;
+		else
+			turn[n++] = address;
+	}
+	if (at_end != NULL && n < most)
+		turn[n++] = at_end;
+	return n;
+}
+
 char *
 zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
 					   unsigned change, const char *last, const char *chroot)
@@ -162,36 +211,27 @@ zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
 	/* The library does not try the first position of a later list first. */
 	int			first = change > 0 ? 1 : 0;
 	int			most = list->named ? positions - N_EXTRA : positions;
+	int			fresh = list->fresh > 0 ? list->fresh : list->n;
 	const char **turn = malloc(2 * positions * sizeof(char *));
 	const char **slot = turn + positions;
 	size_t		size = strlen(chroot) + 1;
 	char	   *text;
 	char	   *end;
 	int			n = 0;
-	bool		has_last = false;
 
 	if (turn == NULL)
 		return NULL;
-	for (int i = 0; i < list->n && n < most; i++)
+	for (int round = 1; n < most; round++)
 	{
-		const char *address = list->item[i].text;
-
-		if (is_among(list, i, address))
-			continue;
-		if (last != NULL && strcmp(address, last) == 0)
-			has_last = true;
-		else
-			turn[n++] = address;
+		n = take_turns(turn, n, most, list, 0, fresh, last);
+		if (round % STALE_ROUNDS == 0)
+			n = take_turns(turn, n, most, list, fresh, list->n, last);
 	}
-	has_last &= n < most;
-	if (has_last)
-		turn[n++] = last;
-	for (int i = n; i < positions; i++)
-		turn[i] = turn[i % n];
 	if (list->named)
-		turn[positions - 2] = unreachable[change % 2];
-	if (last != NULL && !has_last)
-		turn[positions - 1] = last;
+	{
+		turn[positions - 2] = unreachable[!has_ipv4(list)][change % 2];
+		turn[positions - 1] = last != NULL ? last : turn[0];
+	}
 
 	for (int i = 0; i < positions; i++)
 	{

@@ -35,6 +35,8 @@ typedef struct ZkLockAddresses
 {
 	ZkLockAddress *item;
 	int			n;
+	int			fresh;			/* the first ones were found by the last
+								 * lookup; the others were kept */
 	int			nhosts;
 	bool		named;			/* does any host have a name, which may get
 								 * other addresses? */
@@ -46,15 +48,16 @@ extern bool zklock_zkhosts_add(ZkLockAddresses *list, int host,
 
 /*
  * Add the former addresses of each host that has none in the list: a name may
- * be unknown for a while.  Returns false if there is no memory.
+ * be unknown for a while.  Those that are in the list already are fresh.
+ * Returns false if there is no memory.
  */
 extern bool zklock_zkhosts_keep(ZkLockAddresses *list,
 								const ZkLockAddresses *former);
 
-/* Return the number of different addresses. */
+/* Return the number of different addresses that are fresh, if any is. */
 extern int	zklock_zkhosts_count(const ZkLockAddresses *list);
 
-/* Do both lists have the same addresses, in any order? */
+/* Do both lists have the same addresses, and the same fresh ones? */
 extern bool zklock_zkhosts_equal(const ZkLockAddresses *a,
 								 const ZkLockAddresses *b);
 
@@ -90,6 +93,8 @@ extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
  * of the session's timeout.  A session survives that once, but not twice.)
  * Each address is listed many times, because the library pauses whenever it
  * has tried the whole list, wherever it began.  zkpace.c decides when to pause.
+ * An address that is not fresh is in every fifth round only: most probably its
+ * server has left it, and it does not answer.
  *
  * If the client is given another list, the library keeps to this order, and
  * does not close the connection, if the list is not longer than the former one
@@ -97,8 +102,8 @@ extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
  * equally long, and that address is in each, last in turn: once if it is no
  * server's address any more.  If all former addresses were in an equally long
  * list, the library would take the two for the same.  So the lists of hosts
- * that have names also have, in turn, one of two addresses to which the kernel
- * refuses to connect, without sending anything.
+ * that have names also have, alternately, one of two addresses to which the
+ * kernel refuses to connect, without sending anything.
  *
  * Requires zoo_deterministic_conn_order(1).
  */

@@ -45,6 +45,7 @@ zklock_zkmove_begin(ZkLockClient *client, const char **why)
 	else
 	{
 		zklock_zkhosts_shuffle(list);
+		list->fresh = list->n;
 		client->nservers = zklock_zkhosts_count(list);
 		client->positions = zklock_zkhosts_positions(list);
 		client->looked_up_at = zklock_clock_now();
@@ -61,7 +62,7 @@ zklock_zkmove_look_up(ZkLockClient *client, int pace_ms)
 	int64_t		now = zklock_clock_now();
 
 	/* Addresses that are known, but not used yet, are older than the loss. */
-	if (!client->opened || !client->addresses.named ||
+	if (!client->addresses.named ||
 		zklock_zkmove_is_looking(client) ||
 		now - client->looked_up_at < pace_ms * INT64_C(1000000))
 		return false;
@@ -107,7 +108,6 @@ use_addresses(ZkLockClient *client, ZkLockAddresses *list, const char *last)
 {
 	char	   *text;
 
-	zklock_zkhosts_shuffle(list);
 	text = zklock_zkhosts_compose(list, client->positions,
 								  client->changes + 1, last, "");
 	if (text != NULL && zoo_set_servers(client->zh, text) == ZOK)
@@ -137,6 +137,7 @@ zklock_zkmove_follow(ZkLockClient *client, const char *line)
 	zklock_zkresolver_drop(client->lookup);
 	client->lookup = NULL;
 	list.named = true;
+	zklock_zkhosts_shuffle(&list);
 	if (zklock_zkhosts_keep(&list, &client->addresses) &&
 		!zklock_zkhosts_equal(&list, &client->addresses))
 		use_addresses(client, &list, last);

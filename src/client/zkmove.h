@@ -23,8 +23,8 @@
 extern char *zklock_zkmove_begin(ZkLockClient *client, const char **why);
 
 /*
- * Called by the library's network thread when an attempt to connect has
- * failed, or a connection was lost: begin to resolve the names, unless that
+ * Called by the library's network thread of an opened client when an attempt
+ * to connect has failed, or a connection was lost: begin to resolve the names, unless that
  * was begun less than `pace_ms` ago, or an earlier one is under way.  Returns
  * true if it was begun.  The caller holds the mutex.
  */

@@ -35,7 +35,11 @@
 #define PAUSE_MIN_MS 50
 #define PAUSE_PART 6
 
-/* How long an attempt waits for names that are being resolved again */
+/*
+ * Names are resolved again once in this fraction of the longest pause.  An
+ * attempt waits for that for so long.
+ */
+#define LOOKUP_PART 4
 #define LOOKUP_MS 64
 
 /*
@@ -116,14 +120,17 @@ pause_for(ZkLockClient *client, int ms)
 }
 
 /*
- * Wait a moment for the addresses of the servers: an address that a server has
- * left may not refuse connections, but drop all packets.  The lookup does not
- * know whom to wake, so look for its end after 1, 2, 4 ms and so on.  The
- * caller holds the mutex.
+ * Have the names resolved again, before the next attempt: an address that a
+ * server has left may not refuse connections, but drop all packets.  If that
+ * takes longer, a later attempt uses the addresses.  The lookup does not know
+ * whom to wake, so look for its end after 1, 2, 4 ms and so on.  The caller
+ * holds the mutex.
  */
 static void
-wait_for_addresses(ZkLockClient *client)
+look_up(ZkLockClient *client)
 {
+	if (!zklock_zkmove_look_up(client, longest_pause_ms(client) / LOOKUP_PART))
+		return;
 	for (int ms = 1; ms <= LOOKUP_MS / 2 && !client->closing &&
 		 zklock_zkmove_is_looking(client); ms *= 2)
 		pause_for(client, ms);
@@ -139,7 +146,6 @@ connection_failed(ZkLockClient *client, const char *line)
 {
 	const ZkLockClientStatus *status = &client->status;
 	int			before;
-	bool		looking;
 	bool		opened;
 
 	pthread_mutex_lock(&client->mutex);
@@ -154,8 +160,6 @@ connection_failed(ZkLockClient *client, const char *line)
 					  pause_ms(client, client->unsteady / MAX_UNSTEADY));
 	}
 	before = client->failures++;
-	looking = !client->closing &&
-		zklock_zkmove_look_up(client, longest_pause_ms(client));
 
 	/*
 	 * The library continues until the closing thread stops it, which may take
@@ -171,9 +175,9 @@ connection_failed(ZkLockClient *client, const char *line)
 	}
 	else if (before > 0 && before % client->nservers == 0)
 		pause_for(client, pause_ms(client, before / client->nservers));
-	else if (looking)
-		wait_for_addresses(client);
 	opened = client->opened && !client->closing;
+	if (opened)
+		look_up(client);
 	pthread_mutex_unlock(&client->mutex);
 	if (opened)
 		zklock_zkmove_follow(client, line);

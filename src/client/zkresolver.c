@@ -31,6 +31,10 @@ struct ZkLockLookup
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool is_running = false;
 
+/*
+ * The library ignores addresses of a family in which this machine has no
+ * address, so names get none of these.
+ */
 static bool
 resolve_host(ZkLockAddresses *list, const ZkLockHostPort *hp, bool log)
 {
@@ -47,7 +51,7 @@ resolve_host(ZkLockAddresses *list, const ZkLockHostPort *hp, bool log)
 	if (error == EAI_NONAME)
 	{
 		list->named = true;
-		hints.ai_flags = 0;
+		hints.ai_flags = AI_ADDRCONFIG;
 		error = getaddrinfo(hp->host, hp->port, &hints, &found);
 	}
 	if (error != 0)

@@ -19,7 +19,7 @@ use ZkServer;
 # it.
 use constant PEERS => '127.0.0.99';
 
-# Options: size, and those of ZkServer.
+# Options: size, addresses (of the members), and those of ZkServer.
 sub new
 {
 	my ($class, %opt) = @_;
@@ -41,7 +41,12 @@ sub new
 	}
 	return bless {
 		servers => [
-			map { ZkServer->new(%opt, id => $_, config => \%config) } @ids
+			map {
+				ZkServer->new(%opt,
+					id => $_,
+					config => \%config,
+					address => $opt{addresses}[ $_ - 1 ])
+			} @ids
 		]
 	}, $class;
 }

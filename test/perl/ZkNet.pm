@@ -27,17 +27,19 @@ my $rules = q(
 	add rule ip net input ip saddr @from drop
 );
 
-# Runs this program anew in such a network. If none can be created, as in many
-# containers, all tests are skipped.
+# Runs this program anew in such a network; more options of unshare may follow. If none
+# can be created, as in many containers, all tests are skipped.
 sub enter
 {
+	my @command = (@unshare, @_);
+
 	local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/sbin";
 
 	if (!$ENV{ZKNET})
 	{
 		local $ENV{ZKNET} = 1;
-		_try(@unshare, 'true');
-		exec(@unshare, $^X, map({ "-I$_" } @INC), $0) or die "unshare: $!\n";
+		_try(@command, 'true');
+		exec(@command, $^X, map({ "-I$_" } @INC), $0) or die "unshare: $!\n";
 	}
 	_try(qw(ip link set lo up));
 	_try('nft', $rules);

@@ -1,5 +1,5 @@
 # A temporary ZooKeeper server, on a free port of this machine and with its
-# data in a temporary directory. It is stopped at the end of the program that
+# data in a temporary directory. While it is stopped, it can move to another address. It is stopped at the end of the program that
 # started it.
 
 package ZkServer;
@@ -21,7 +21,7 @@ our $class_path = $ENV{ZOOKEEPER_CLASSPATH}
   || join(':', map { "/usr/share/java/$_.jar" } qw(zookeeper slf4j-simple));
 
 my $main_pid = $$;
-my %running;    # by port
+my %running;    # by address and port
 my @given;      # sockets that keep the ports that free_port() has returned
 
 # Makes signals run the END block below.
@@ -31,14 +31,15 @@ $SIG{$_} ||= sub { exit(1) }
 # Options: tick_time (ms; the timeout of sessions is a multiple of it, and at
 # least twice as long), container_check (ms between checks for empty
 # containers), config (more lines for zoo.cfg, in a hash), java (options for the
-# JVM, instead of those that save processor time) and id (the number of a member
-# of an ensemble).
+# JVM, instead of those that save processor time), id (the number of a member
+# of an ensemble), address (127.0.0.1) and port.
 sub new
 {
 	my ($class, %opt) = @_;
 	my $self = bless {
 		dir => File::Temp->newdir('zookeeper-XXXXXX', TMPDIR => 1),
-		port => free_port(),
+		address => $opt{address} // '127.0.0.1',
+		port => $opt{port} // free_port(),
 		tick_time => $opt{tick_time} // 500,
 		container_check => $opt{container_check} // 60_000,
 		config => $opt{config} // {},
@@ -94,7 +95,23 @@ sub hosts
 {
 	my ($self) = @_;
 
-	return "127.0.0.1:$self->{port}";
+	return "$self->{address}:$self->{port}";
+}
+
+sub address
+{
+	my ($self) = @_;
+
+	return $self->{address};
+}
+
+# Its address from the next start on
+sub move
+{
+	my ($self, $address) = @_;
+
+	$self->{address} = $address;
+	return $self;
 }
 
 # The contents of zoo.cfg
@@ -108,7 +125,7 @@ sub config
 		maxSessionTimeout => 60_000,
 		dataDir => "$self->{dir}/data",
 		clientPort => $self->{port},
-		clientPortAddress => '127.0.0.1',
+		clientPortAddress => $self->{address},
 		maxClientCnxns => 0,
 		'admin.enableServer' => 'false',
 		'4lw.commands.whitelist' => '*',
@@ -152,7 +169,7 @@ sub launch
 		$class_path,
 		'org.apache.zookeeper.server.quorum.QuorumPeerMain',
 		"$self->{dir}/zoo.cfg");
-	$running{ $self->{port} } = $self;
+	$running{ $self->hosts } = $self;
 	return $self;
 }
 
@@ -228,7 +245,7 @@ sub is_up
 {
 	my ($self) = @_;
 
-	return $running{ $self->{port} } && !$self->{paused};
+	return $running{ $self->hosts } && !$self->{paused};
 }
 
 # Returns its mode: 'standalone', 'leader' or 'follower', or '' if it does not
@@ -325,7 +342,7 @@ sub _end
 {
 	my ($self, $signal) = @_;
 
-	$self->{java}->stop($signal) if delete $running{ $self->{port} };
+	$self->{java}->stop($signal) if delete $running{ $self->hosts };
 	$self->{paused} = 0;
 	return;
 }

@@ -267,11 +267,62 @@ test_unknown_name(void **state)
 	assert_string_equal(found.item[0].text, "10.0.0.9:2181");
 	assert_string_equal(found.item[1].text, "10.0.0.2:2181");
 	assert_string_equal(found.item[2].text, "10.0.0.3:2181");
+	assert_int_equal(found.fresh, 1);
+	assert_int_equal(zklock_zkhosts_count(&found), 1);
 
+	/* If no name is known, all former addresses are as good. */
 	zklock_zkhosts_free(&found);
 	assert_true(zklock_zkhosts_keep(&found, &list));
 	assert_true(zklock_zkhosts_equal(&found, &list));
+	assert_int_equal(zklock_zkhosts_count(&found), 3);
 	zklock_zkhosts_free(&found);
+
+	/* They are others when they were found. */
+	list.fresh = list.n;
+	assert_true(zklock_zkhosts_keep(&found, &list));
+	assert_false(zklock_zkhosts_equal(&found, &list));
+	assert_false(zklock_zkhosts_equal(&list, &found));
+	zklock_zkhosts_free(&found);
+}
+
+/* The address of a name that is unknown is tried in every fifth round. */
+static void
+test_stale_address(void **state)
+{
+	int			rounds = 0;
+
+	(void) state;
+	list.named = true;
+	add(0, "10.0.0.1");
+	add(1, "10.0.0.2");
+	add(2, "10.0.0.3");
+	list.fresh = 2;
+	give(0, zklock_zkhosts_positions(&list), NULL, "");
+	for (const char *address = try_next(); is_server(address);
+		 address = try_next_after_failure())
+	{
+		if (rounds++ % 11 == 10)
+			assert_string_equal(address, "10.0.0.3:2181");
+		else
+			assert_string_not_equal(address, "10.0.0.3:2181");
+	}
+	assert_int_equal(rounds, n_positions - 2);
+}
+
+/* A machine without IPv4 has other addresses that cannot be connected to. */
+static void
+test_families(void **state)
+{
+	(void) state;
+	list.named = true;
+	add(0, "fd00::1");
+	give(0, zklock_zkhosts_positions(&list), NULL, "");
+	assert_true(has_address("ff00::1:1"));
+	give(1, zklock_zkhosts_positions(&list), "fd00::1:2181", "");
+	assert_true(has_address("ff00::2:1"));
+	add(1, "10.0.0.1");
+	give(2, n_positions, "fd00::1:2181", "");
+	assert_true(has_address("255.255.255.255:1"));
 }
 
 static void
@@ -301,6 +352,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_positions_of_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_name, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stale_address, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_families, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
 	};
 
