@@ -22,7 +22,7 @@
 #define N_EXTRA 2
 
 /* Addresses that are not fresh are in each round that this divides. */
-#define STALE_ROUNDS 5
+#define STALE_ROUNDS 10
 
 /*
  * Addresses of no host: broadcast and multicast addresses.  The library may

@@ -93,7 +93,7 @@ extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
  * of the session's timeout.  A session survives that once, but not twice.)
  * Each address is listed many times, because the library pauses whenever it
  * has tried the whole list, wherever it began.  zkpace.c decides when to pause.
- * An address that is not fresh is in every fifth round only: most probably its
+ * An address that is not fresh is in every tenth round only: most probably its
  * server has left it, and it does not answer.
  *
  * If the client is given another list, the library keeps to this order, and

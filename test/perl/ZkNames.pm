@@ -22,7 +22,7 @@ use ZkNet;
 use constant SILENT => '127.0.0.53';
 
 # How long the resolver waits for an answer, in seconds: once, for each of two families
-use constant PATIENCE => 30;
+use constant PATIENCE => 60;
 
 # ZooKeeper's servers ask for the name of this machine.
 my $always = "127.0.0.1 localhost ${\ hostname()}\n";
