@@ -36,10 +36,10 @@
 #define PAUSE_PART 6
 
 /*
- * Names are resolved again once in this fraction of the longest pause.  An
- * attempt waits for that for so long.
+ * Names are not resolved more often than that.  An attempt to connect waits
+ * for it for LOOKUP_MS.
  */
-#define LOOKUP_PART 4
+#define LOOKUP_PACE_MS 250
 #define LOOKUP_MS 64
 
 /*
@@ -57,17 +57,6 @@
 static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
 static ZkLockClient *slots[N_SLOTS];
 
-/* Return the longest pause, in ms. */
-static int
-longest_pause_ms(const ZkLockClient *client)
-{
-	int			timeout = client->status.timeout > 0 ?
-		client->status.timeout : client->session_timeout;
-
-	return timeout / PAUSE_PART < PAUSE_MAX_MS ?
-		timeout / PAUSE_PART : PAUSE_MAX_MS;
-}
-
 /*
  * Return the pause after all servers have failed `times` times, in ms.  It
  * doubles each time, and is randomized, so that not all clients connect at
@@ -76,10 +65,14 @@ longest_pause_ms(const ZkLockClient *client)
 static int
 pause_ms(const ZkLockClient *client, int times)
 {
-	int			most = longest_pause_ms(client);
+	int			timeout = client->status.timeout > 0 ?
+		client->status.timeout : client->session_timeout;
+	int			most = timeout / PAUSE_PART;
 	int			ms = PAUSE_MIN_MS;
 	unsigned	random = 0;
 
+	if (most > PAUSE_MAX_MS)
+		most = PAUSE_MAX_MS;
 	while (times-- > 1 && ms < most)
 		ms *= 2;
 	if (ms > most)
@@ -129,7 +122,7 @@ pause_for(ZkLockClient *client, int ms)
 static void
 look_up(ZkLockClient *client)
 {
-	if (!zklock_zkmove_look_up(client, longest_pause_ms(client) / LOOKUP_PART))
+	if (!zklock_zkmove_look_up(client, LOOKUP_PACE_MS))
 		return;
 	for (int ms = 1; ms <= LOOKUP_MS / 2 && !client->closing &&
 		 zklock_zkmove_is_looking(client); ms *= 2)

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "client/zkclient.h"
+#include "client/zklog.h"
 #include "common/clock.h"
 
 #define WORKERS 4
@@ -229,6 +230,19 @@ run_round(Worker *w, int round)
 	zklock_zkclient_close(w->client, dice(w, 2) == 0 ? 0 : 5000);
 }
 
+/* Prints the lines that come from zklock itself. */
+static void
+print_log(void)
+{
+	char		line[ZKLOCK_LOG_LINE];
+	bool		connecting;
+	unsigned	suppressed;
+
+	while (zklock_zklog_take(line, &connecting, &suppressed))
+		if (strncmp(line, "zklock: ", 8) == 0)
+			printf("stress: %s\n", line + 8);
+}
+
 static void *
 work(void *arg)
 {
@@ -271,6 +285,7 @@ main(int argc, char **argv)
 		   count_children(w, TOP, deadline) > 1)
 		;
 	zklock_zkclient_close(w->client, 5000);
+	print_log();
 	printf("stress: %d sessions, nothing left\n", WORKERS * rounds);
 	return 0;
 }
