@@ -16,12 +16,14 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_language.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
+#include "utils/regproc.h"
 #include "utils/syscache.h"
 
 #define EXTENSION "zklock_advisory"
@@ -100,23 +102,41 @@ forget_replacements(Datum arg, int cacheid, uint32 hashvalue)
 	replacements_are_valid = false;
 }
 
-/* A member replaces PostgreSQL's function of the same name and arguments. */
+/* Could one function be called where another one was expected? */
+static bool
+is_declared_as(Form_pg_proc one, Form_pg_proc other)
+{
+	return one->prokind == other->prokind && one->prorettype == other->prorettype &&
+		one->proretset == other->proretset && one->proisstrict == other->proisstrict &&
+		one->provolatile == other->provolatile;
+}
+
+/*
+ * A member in C replaces PostgreSQL's function of the same name and arguments, if it
+ * is declared as that.  A superuser may have altered it, or may have added another.
+ */
 static void
 note_member(Oid member)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(member));
+	HeapTuple	replaced;
 	Form_pg_proc form;
-	int			number;
 
 	if (!HeapTupleIsValid(tuple))
 		return;
 	form = (Form_pg_proc) GETSTRUCT(tuple);
-	number = number_of(GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-									   NameGetDatum(&form->proname),
-									   PointerGetDatum(&form->proargtypes),
-									   ObjectIdGetDatum(PG_CATALOG_NAMESPACE)));
-	if (number >= 0)
-		replacements[number] = member;
+	replaced = SearchSysCache3(PROCNAMEARGSNSP, NameGetDatum(&form->proname),
+							   PointerGetDatum(&form->proargtypes),
+							   ObjectIdGetDatum(PG_CATALOG_NAMESPACE));
+	if (HeapTupleIsValid(replaced))
+	{
+		Form_pg_proc expected = (Form_pg_proc) GETSTRUCT(replaced);
+		int			number = number_of(expected->oid);
+
+		if (number >= 0 && form->prolang == ClanguageId && is_declared_as(form, expected))
+			replacements[number] = member;
+		ReleaseSysCache(replaced);
+	}
 	ReleaseSysCache(tuple);
 }
 
@@ -176,6 +196,25 @@ read_replacements(void)
 	PG_END_TRY();
 }
 
+static void
+refuse_without(Oid replaced)
+{
+	if (!OidIsValid(get_extension_oid(EXTENSION, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("advisory locks across servers need extension \"%s\"",
+						EXTENSION),
+				 errdetail("zklock.advisory_locks is \"cluster\", and this database does not have the extension."),
+				 errhint("As a superuser, run CREATE EXTENSION %s in this database, on each server, or have the setting be \"server\" here.",
+						 EXTENSION)));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("extension \"%s\" has no function in place of %s",
+					EXTENSION, format_procedure(replaced)),
+			 errdetail("Its function was altered, renamed or removed, so that the lock cannot be taken across servers."),
+			 errhint("As a superuser, undo that, or drop the extension and create it again.")));
+}
+
 Oid
 zklock_advisory_replacement(Oid replaced)
 {
@@ -184,13 +223,7 @@ zklock_advisory_replacement(Oid replaced)
 	read_replacements();
 	replacement = replacements[number_of(replaced)];
 	if (!OidIsValid(replacement))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("advisory locks across servers need extension \"%s\"",
-						EXTENSION),
-				 errdetail("zklock.advisory_locks is \"cluster\", and this database does not have the extension."),
-				 errhint("As a superuser, run CREATE EXTENSION %s in this database, on each server, or have the setting be \"server\" here.",
-						 EXTENSION)));
+		refuse_without(replaced);
 	return replacement;
 }
 
@@ -205,5 +238,12 @@ zklock_advisory_find(Oid replacement, Oid *replaced)
 				FIRST_OF_XACT + i - N_OF_SESSION;
 			return &functions[i];
 		}
-	return NULL;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("function %s is not in place of any function of PostgreSQL",
+					format_procedure_qualified(replacement)),
+			 errdetail("It was altered or renamed, or is not in extension \"%s\".",
+					   EXTENSION),
+			 errhint("As a superuser, undo that, or drop the extension and create it again.")));
+	return NULL;				/* keep the compiler quiet */
 }

@@ -35,13 +35,13 @@ extern bool zklock_advisory_is_replaced(Oid function);
 
 /*
  * The extension's function that replaces one of PostgreSQL's.  ERROR 55000 if
- * this database does not have the extension.
+ * this database does not have the extension, or the extension has no such function.
  */
 extern Oid	zklock_advisory_replacement(Oid replaced);
 
 /*
  * What a function of the extension does, and which of PostgreSQL's functions it
- * replaces.  NULL if it is not a member of the extension.
+ * replaces.  ERROR 55000 if it replaces none.
  */
 extern const ZkLockAdvisoryFunction *zklock_advisory_find(Oid replacement,
 														  Oid *replaced);

@@ -63,8 +63,6 @@ find_function(FmgrInfo *flinfo)
 		const ZkLockAdvisoryFunction *function = zklock_advisory_find(flinfo->fn_oid,
 																	  &replaced);
 
-		if (function == NULL)
-			elog(ERROR, "function %u is not in the extension", flinfo->fn_oid);
 		if (!zklock_compat_may_execute(replaced, GetUserId()))
 			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION,
 						   get_func_name(replaced));

@@ -14,6 +14,7 @@
 #include "backend/sqlargs.h"
 #include "commands/dbcommands.h"
 #include "common/guc.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -63,38 +64,52 @@ default_parent(void)
 	return parent;
 }
 
+/* The setting, or its default */
+static const char *
+path_below_prefix(void)
+{
+	const char *path = zklock_guc_advisory_path();
+
+	return path[0] != '\0' ? path : default_parent();
+}
+
+/* The path of the longest key, in the encoding of the database, palloc'd */
+static char *
+longest_path(void)
+{
+	return psprintf("%s%s/" ZKLOCK_PATH_LONGEST_KEY, zklock_guc_path_prefix(),
+					path_below_prefix());
+}
+
 /*
- * The parent of the locks of this database, in UTF-8.  It is checked only when it
- * has changed.
+ * The parent of the locks of this database, in UTF-8.  Returns NULL if the longest path
+ * below it is not that of a lock.  It is checked only when it has changed.
  */
 static const char *
 get_parent(size_t *len)
 {
-	static char checked[4 * ZKLOCK_PATH_MAX];	/* in the encoding of the
-												 * database */
-	static char parent[ZKLOCK_PATH_MAX + 1];
-	static size_t parent_len = 0;
+	static char checked[4 * ZKLOCK_PATH_MAX] = "";	/* in the encoding of the
+													 * database */
+	static char parent[ZKLOCK_PATH_ADVISORY_MAX + 1];
+	static size_t parent_len;
 	const char *prefix = zklock_guc_path_prefix();
-	const char *below = zklock_guc_advisory_path();
+	const char *below = path_below_prefix();
 	size_t		prefix_len = strlen(prefix);
 
-	if (below[0] == '\0')
-		below = default_parent();
-	if (parent_len == 0 || strncmp(checked, prefix, prefix_len) != 0 ||
-		strcmp(checked + prefix_len, below) != 0)
+	if (strncmp(checked, prefix, prefix_len) != 0 || strcmp(checked + prefix_len, below) != 0)
 	{
-		/* as long as any key */
-		char	   *path = zklock_sqlargs_check_path(cstring_to_text(psprintf("%s%s/" INT64_FORMAT,
-																			  prefix, below,
-																			  PG_INT64_MIN)));
+		char	   *longest = longest_path();
+		char	   *path = pg_server_to_any(longest, strlen(longest), PG_UTF8);
 
-		parent_len = strrchr(path, '/') - path;
+		parent_len = 0;
+		if (zklock_path_check_lock(path, strlen(path)) == NULL)
+			parent_len = strrchr(path, '/') - path;
 		memcpy(parent, path, parent_len);
 		parent[parent_len] = '\0';
 		snprintf(checked, sizeof(checked), "%s%s", prefix, below);
 	}
 	*len = parent_len;
-	return parent;
+	return parent_len > 0 ? parent : NULL;
 }
 
 /* Format a key.  (In 13, pg_ltoa() does not return the length.) */
@@ -118,6 +133,8 @@ zklock_advisorykey_path(const ZkLockAdvisoryKey *key, char path[ZKLOCK_PATH_MAX 
 	size_t		len;
 	const char *parent = get_parent(&len);
 
+	if (parent == NULL)
+		zklock_sqlargs_check_path(cstring_to_text(longest_path()));
 	memcpy(path, parent, len);
 	path[len++] = '/';
 	print_key(key, path + len);
@@ -132,7 +149,7 @@ zklock_advisorykey_parse(const char *path, ZkLockAdvisoryKey *key)
 	char		same[KEY_SIZE];
 	char	   *end;
 
-	if (!zklock_path_is_below(path, parent))
+	if (parent == NULL || !zklock_path_is_below(path, parent))
 		return false;
 	if (strchr(name, '.') == NULL)
 	{

@@ -7,27 +7,24 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "access/transam.h"
 #include "backend/advisory.h"
+#include "backend/advisorybody.h"
+#include "backend/advisoryoperator.h"
 #include "backend/redirect.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_extension.h"
-#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "fmgr.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
-#include "utils/builtins.h"
-#include "utils/formatting.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* The previous hooks */
 static planner_hook_type next_planner;
+static zklock_compat_relation_hook_type next_look_at_relation;
 static needs_fmgr_hook_type next_needs_fmgr;
 static object_access_hook_type next_object_access;
 
@@ -46,9 +43,48 @@ refuse(Oid function, void *context)
 }
 
 /*
- * An operator is refused here, although the executor would refuse it as well:
- * before that, the planner may call it to estimate how many rows it selects.
+ * An operator is refused before it is executed, and even if it is harmless itself:
+ * the planner may call its function, or that of a linked operator, by itself.
  */
+static void
+refuse_operator(Node *node)
+{
+	Oid			operator;
+	Oid			function;
+
+	switch (nodeTag(node))
+	{
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			operator = ((OpExpr *) node)->opno;
+			break;
+		case T_ScalarArrayOpExpr:
+			operator = ((ScalarArrayOpExpr *) node)->opno;
+			break;
+		default:
+			return;
+	}
+	function = zklock_advisoryoperator_function(operator);
+	if (OidIsValid(function))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot take an advisory lock across servers here"),
+				 errdetail("With zklock.advisory_locks = \"cluster\", operator %s cannot be used, since PostgreSQL may call %s() for it or for its negator or commutator.",
+						   get_opname(operator), get_func_name(function)),
+				 errhint("Call the function by its name, or use an operator that is not linked to it.")));
+}
+
+/* A query within the expression has its turn when it is planned. */
+static bool
+refuse_operators_in(Node *node, void *context)
+{
+	if (node == NULL || IsA(node, Query))
+		return false;
+	refuse_operator(node);
+	return expression_tree_walker(node, refuse_operators_in, context);
+}
+
 static bool
 replace_in(Node *node, void *context)
 {
@@ -64,7 +100,10 @@ replace_in(Node *node, void *context)
 			call->funcid = zklock_advisory_replacement(call->funcid);
 	}
 	else
+	{
+		refuse_operator(node);
 		check_functions_in_node(node, refuse, NULL);
+	}
 	return expression_tree_walker(node, replace_in, context);
 }
 
@@ -77,77 +116,63 @@ plan(ZKLOCK_PLANNER_PARAMS)
 	return next_planner(ZKLOCK_PLANNER_ARGS);
 }
 
-/*
- * Does a text name PostgreSQL's functions for advisory locks, in any case?  Each of their
- * names has one of these parts.
- */
+/* Is a relation the first of its query? */
 static bool
-is_named_in(Datum body)
+is_first(PlannerInfo *root, RelOptInfo *rel)
 {
-	static const char *const parts[] = {"advisory_lock", "advisory_xact_lock", "advisory_unlock"};
-	const char *source = TextDatumGetCString(body);
-	const char *lower = asc_tolower(source, strlen(source));
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *other = root->simple_rel_array[i];
 
-	for (size_t i = 0; i < lengthof(parts); i++)
-		if (strstr(lower, parts[i]) != NULL)
-			return true;
-	return false;
+		if (other != NULL && other != rel && other->rtekind == RTE_RELATION)
+			return false;
+	}
+	return true;
 }
 
-/* Does the stored tree of a body have a call of one of these functions? */
-static bool
-is_called_in(Datum tree)
+/* The conditions for which the planner estimates how many rows they select */
+static void
+refuse_in_conditions(Query *query)
 {
-	static const char field[] = "funcid ";	/* or opfuncid */
-	const char *at = TextDatumGetCString(tree);
+	ListCell   *cell;
 
-	while ((at = strstr(at, field)) != NULL)
-	{
-		at += strlen(field);
-		if (zklock_advisory_is_replaced((Oid) strtoul(at, NULL, 10)))
-			return true;
-	}
-	return false;
+	refuse_operators_in((Node *) query->jointree, NULL);
+	refuse_operators_in(query->havingQual, NULL);
+	foreach(cell, query->rtable)
+		refuse_operators_in((Node *) lfirst_node(RangeTblEntry, cell)->securityQuals, NULL);
 }
 
 /*
- * Does a function of language SQL call an advisory lock function?  Such a
- * function must not be inlined, since the query into which it would be inlined
- * has already been searched.  Otherwise the body is a query of its own.  If this
- * misses a call, the call is refused.
+ * Before the planner estimates anything, it looks at the first relation.  By then it
+ * has inlined functions, whose operators plan() has not seen.  A query around this one
+ * may have conditions on columns of this relation, and indexes have conditions, too.
  */
-static bool
-locks_in_sql(Oid function)
+static void
+look_at_relation(ZKLOCK_RELATION_PARAMS)
 {
-	HeapTuple	tuple;
-	Datum		body;
-	bool		isnull;
-	bool		result = false;
+	ListCell   *cell;
 
-	if (function < FirstNormalObjectId)
-		return false;
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang == SQLlanguageId)
-	{
-		if (zklock_compat_sql_body(tuple, &body))
-			result = is_called_in(body);
-		else
-		{
-			body = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
-			result = !isnull && is_named_in(body);
-		}
-	}
-	ReleaseSysCache(tuple);
-	return result;
+	if (next_look_at_relation != NULL)
+		next_look_at_relation(ZKLOCK_RELATION_ARGS);
+	if (!zklock_guc_advisory_is_cluster())
+		return;
+	if (is_first(root, rel))
+		for (PlannerInfo *query = root; query != NULL; query = query->parent_root)
+			refuse_in_conditions(query->parse);
+	foreach(cell, rel->indexlist)
+		refuse_operators_in((Node *) lfirst_node(IndexOptInfo, cell)->indpred, NULL);
 }
 
+/*
+ * A function of language SQL that calls one of these functions must not be inlined,
+ * since the query into which it would be inlined has already been searched.
+ * Otherwise the body is a query of its own.  If a call is missed, it is refused.
+ */
 static bool
 needs_fmgr(Oid function)
 {
 	return (next_needs_fmgr != NULL && next_needs_fmgr(function)) ||
-		(zklock_guc_advisory_is_cluster() && locks_in_sql(function));
+		(zklock_guc_advisory_is_cluster() && zklock_advisorybody_has_call(function));
 }
 
 static void
@@ -171,6 +196,8 @@ zklock_redirect_init(void)
 {
 	next_planner = planner_hook ? planner_hook : standard_planner;
 	planner_hook = plan;
+	next_look_at_relation = zklock_compat_relation_hook;
+	zklock_compat_relation_hook = look_at_relation;
 	next_needs_fmgr = needs_fmgr_hook;
 	needs_fmgr_hook = needs_fmgr;
 	next_object_access = object_access_hook;

@@ -19,6 +19,8 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/plancat.h"
 #include "pgstat.h"
 #if PG_VERSION_NUM < 150000
 #include "postmaster/autovacuum.h"
@@ -374,6 +376,24 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 	Query *parse, const char *query_string, int cursorOptions, \
 	ParamListInfo boundParams
 #define ZKLOCK_PLANNER_ARGS parse, query_string, cursorOptions, boundParams
+#endif
+
+/*
+ * The hook that sees each relation of a query that is planned, and its indexes, and
+ * the arguments of the hook.  Since 19, it also sees what else is in FROM.
+ */
+#if PG_VERSION_NUM >= 190000
+#define zklock_compat_relation_hook build_simple_rel_hook
+#define zklock_compat_relation_hook_type build_simple_rel_hook_type
+#define ZKLOCK_RELATION_PARAMS \
+	PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
+#define ZKLOCK_RELATION_ARGS root, rel, rte
+#else
+#define zklock_compat_relation_hook get_relation_info_hook
+#define zklock_compat_relation_hook_type get_relation_info_hook_type
+#define ZKLOCK_RELATION_PARAMS \
+	PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel
+#define ZKLOCK_RELATION_ARGS root, relid, inhparent, rel
 #endif
 
 /*

@@ -223,6 +223,13 @@ check_acl(char **newval, void **extra, GucSource source)
 	return false;
 }
 
+/* Is the value one that was stored for all, a role or a database? */
+static bool
+is_stored(GucSource source)
+{
+	return source >= PGC_S_GLOBAL && source <= PGC_S_DATABASE_USER;
+}
+
 /*
  * The encoding of non-ASCII characters is unknown here.  In a database where
  * they are not valid, no path has that prefix.
@@ -246,11 +253,30 @@ check_path_setting(char **newval, void **extra, GucSource source)
 			*c = 'x';
 	why = zklock_path_check_lock(ascii, strlen(ascii));
 	pfree(ascii);
-	if (why == NULL ||
-		(source >= PGC_S_GLOBAL && source <= PGC_S_DATABASE_USER))
+	if (why == NULL || is_stored(source))
 		return true;
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");
+	return false;
+}
+
+/*
+ * A path must have room for any key.  A session that sets it has its prefix already.  In
+ * all other cases the prefix may be another one by the time when it counts, and then the
+ * locks are refused (advisorykey.c).
+ */
+static bool
+check_advisory_path(char **newval, void **extra, GucSource source)
+{
+	size_t		prefix_len = source == PGC_S_SESSION && !IsParallelWorker() ?
+		strlen(zklock_guc_path_prefix()) : 0;
+
+	if (!check_path_setting(newval, extra, source))
+		return false;
+	if (prefix_len + strlen(*newval) <= ZKLOCK_PATH_ADVISORY_MAX || is_stored(source))
+		return true;
+	GUC_check_errdetail("With zklock.path_prefix, the path of advisory locks must not be longer than %d bytes.",
+						ZKLOCK_PATH_ADVISORY_MAX);
 	return false;
 }
 
@@ -488,7 +514,7 @@ zklock_guc_init(void)
 							   "Empty: at /pg_advisory/ and the name of the database.",
 							   &advisory_path, "",
 							   PGC_SUSET, 0,
-							   check_path_setting, NULL, NULL);
+							   check_advisory_path, NULL, NULL);
 	DefineCustomEnumVariable("zklock.on_loss",
 							 "What the loss of a lock ends.",
 							 "\"cancel\" ends the running statement; \"disconnect\" also the connection, even if it is idle.",

@@ -31,6 +31,10 @@
 /* The part of a path below which advisory locks are (backend/advisorykey.h) */
 #define ZKLOCK_PATH_ADVISORY "pg_advisory"
 
+/* The longest key of an advisory lock, and the longest path above it, in bytes */
+#define ZKLOCK_PATH_LONGEST_KEY "-2147483648.-2147483648"
+#define ZKLOCK_PATH_ADVISORY_MAX (ZKLOCK_PATH_MAX - (int) sizeof("/" ZKLOCK_PATH_LONGEST_KEY) + 1)
+
 /*
  * Does every server accept this path?  `path` is UTF-8 of `len` bytes.
  * Returns NULL if so, otherwise the reason, as a sentence for errdetail().

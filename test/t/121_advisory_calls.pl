@@ -124,6 +124,33 @@ sql(qq(
 	INSERT INTO with_statistics SELECT i % 2 FROM generate_series(1, 20) i;
 	ANALYZE with_statistics;
 	CREATE FUNCTION with_operator(i int) RETURNS boolean LANGUAGE sql AS 'SELECT i \@\@\@ 1';
+	CREATE OPERATOR !\@ (LEFTARG = int, RIGHTARG = int, FUNCTION = int4ne, NEGATOR = \@!,
+		RESTRICT = neqsel, JOIN = neqjoinsel);
+	CREATE OPERATOR \@! (LEFTARG = int, RIGHTARG = int, FUNCTION = pg_try_advisory_lock,
+		NEGATOR = !\@);
+	CREATE OPERATOR <\@ (LEFTARG = int, RIGHTARG = int, FUNCTION = int4lt, COMMUTATOR = \@>,
+		RESTRICT = scalarltsel);
+	CREATE OPERATOR \@> (LEFTARG = int, RIGHTARG = int, FUNCTION = pg_try_advisory_lock,
+		COMMUTATOR = <\@);
+	CREATE OPERATOR >\@ (LEFTARG = int, RIGHTARG = int, FUNCTION = int4ge, NEGATOR = <\@);
+	CREATE SCHEMA equality;
+	CREATE OPERATOR equality.= (LEFTARG = int, RIGHTARG = int, FUNCTION = pg_try_advisory_lock,
+		RESTRICT = eqsel);
+	CREATE FUNCTION with_negator(i int) RETURNS boolean LANGUAGE sql AS 'SELECT i !\@ 1';
+	CREATE VIEW view_with_negator AS SELECT i FROM with_statistics WHERE i !\@ 1;
+	CREATE FUNCTION rows_with_negator() RETURNS SETOF int LANGUAGE sql STABLE AS
+		'SELECT i FROM view_with_negator';
+	CREATE TABLE with_predicate (i int);
+	INSERT INTO with_predicate SELECT i % 2 FROM generate_series(1, 20) i;
+	CREATE INDEX ON with_predicate (i) WHERE i = 0 OR i !\@ 1;
+	CREATE INDEX ON with_predicate ((i + 1)) WHERE i = 0 OR i !\@ 1;
+	ANALYZE with_predicate;
+	CREATE TABLE with_negator_policy (i int);
+	INSERT INTO with_negator_policy SELECT i % 2 FROM generate_series(1, 20) i;
+	ANALYZE with_negator_policy;
+	ALTER TABLE with_negator_policy ENABLE ROW LEVEL SECURITY;
+	CREATE POLICY policy ON with_negator_policy USING (with_negator(i));
+	GRANT SELECT ON with_negator_policy TO reader;
 	CREATE AGGREGATE last_locked(bigint) (SFUNC = int8larger, STYPE = bigint,
 		FINALFUNC = pg_try_advisory_lock);
 	CREATE CAST (bigint AS boolean) WITH FUNCTION pg_try_advisory_lock(bigint) AS ASSIGNMENT;
@@ -200,6 +227,18 @@ my @ways = (
 	[ 'operator that is estimated', 'SELECT FROM with_statistics WHERE i @@@ 1', REFUSED ],
 	[ 'ANY', 'SELECT FROM with_statistics WHERE i @@@ ANY (ARRAY[1, 2])', REFUSED ],
 	[ 'join by an operator', 'SELECT FROM with_statistics a JOIN with_statistics b ON a.i @@@ b.i', REFUSED ],
+	[ 'negator of an operator', 'SELECT FROM with_statistics WHERE i !@ 1', REFUSED ],
+	[ '... under EXPLAIN', 'EXPLAIN SELECT FROM with_statistics WHERE i !@ 1', REFUSED ],
+	[ '... in an inner query', 'EXPLAIN SELECT FROM one WHERE i IN
+		(SELECT i FROM with_statistics WHERE i !@ ALL (ARRAY[1, 3]))', REFUSED ],
+	[ '... of a join', 'EXPLAIN SELECT FROM with_statistics a
+		LEFT JOIN with_statistics b ON a.i !@ b.i', REFUSED ],
+	[ 'commutator of an operator', 'EXPLAIN SELECT FROM with_statistics WHERE 1 <@ i', REFUSED ],
+	[ '... of its negator', 'EXPLAIN SELECT FROM with_statistics WHERE NOT 1 >@ i', REFUSED ],
+	[ 'operator of IS DISTINCT FROM', 'SET LOCAL search_path = equality, pg_catalog;
+		SELECT FROM public.with_statistics WHERE i IS DISTINCT FROM 1', REFUSED ],
+	[ 'negator in the predicate of an index', 'EXPLAIN SELECT FROM with_predicate WHERE i = 0', REFUSED ],
+	[ 'negator in a policy', 'SET LOCAL ROLE reader; SELECT FROM with_negator_policy', REFUSED ],
 	[ 'aggregate', 'SELECT last_locked(i) FROM one', REFUSED ],
 
 	[ 'PERFORM', 'DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$' ],
@@ -233,8 +272,14 @@ my @ways = (
 	[ 'SQL function with an escaped name', 'SELECT escaped(1)', REFUSED ],
 	[ 'BEGIN ATOMIC', 'SELECT atomic(1)' ],
 	[ 'BEGIN ATOMIC with an operator', 'SELECT FROM with_statistics WHERE atomic_operator(i)', REFUSED ],
-	[ 'SQL function with an operator', 'SELECT FROM with_statistics WHERE with_operator(i)',
-		REFUSED . ', and ' . LOCAL ],
+	[ 'SQL function with an operator', 'SELECT FROM with_statistics WHERE with_operator(i)', REFUSED ],
+	[ '... around a query', 'SELECT FROM (SELECT i FROM with_statistics OFFSET 0) s WHERE with_operator(i)',
+		REFUSED ],
+	[ '... around a CTE', 'WITH c AS MATERIALIZED (SELECT i FROM with_statistics)
+		SELECT FROM c WHERE with_operator(i)',
+		$version == 17 || $version == 18 ? REFUSED . ', and ' . LOCAL : REFUSED ],
+	[ 'SQL function with a negator', 'EXPLAIN SELECT FROM with_statistics WHERE with_negator(i)', REFUSED ],
+	[ '... that returns rows of a view', 'EXPLAIN SELECT FROM rows_with_negator()', REFUSED ],
 
 	[ 'view', 'SELECT * FROM view' ],
 	[ 'SQL function with a view', 'SELECT * FROM rows_of_view()', REFUSED ],

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * advisorybody.h
+ *	  Looks for calls of PostgreSQL's advisory locks in functions' bodies.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ADVISORYBODY_H
+#define ZKLOCK_ADVISORYBODY_H
+
+/*
+ * Does the body of a function of language SQL call, or only name, one of
+ * PostgreSQL's functions for advisory locks?  May miss one whose name is written
+ * with an escape.  False for all other functions.
+ *
+ * The answer is kept until a function is created or changed, because the planner
+ * asks at each call of a function.
+ */
+extern bool zklock_advisorybody_has_call(Oid function);
+
+#endif							/* ZKLOCK_ADVISORYBODY_H */
