@@ -130,22 +130,12 @@ is_first(PlannerInfo *root, RelOptInfo *rel)
 	return true;
 }
 
-/* The conditions for which the planner estimates how many rows they select */
-static void
-refuse_in_conditions(Query *query)
-{
-	ListCell   *cell;
-
-	refuse_operators_in((Node *) query->jointree, NULL);
-	refuse_operators_in(query->havingQual, NULL);
-	foreach(cell, query->rtable)
-		refuse_operators_in((Node *) lfirst_node(RangeTblEntry, cell)->securityQuals, NULL);
-}
-
 /*
- * Before the planner estimates anything, it looks at the first relation.  By then it
- * has inlined functions, whose operators plan() has not seen.  A query around this one
- * may have conditions on columns of this relation, and indexes have conditions, too.
+ * Before the planner estimates how many rows a query's conditions select, it looks at the
+ * query's relations.  By then it has inlined functions, whose operators plan() has not
+ * seen.  A query around this one may have conditions on columns of this relation, and an
+ * index has some, too.  Those of policies need no look: an estimate with them calls only
+ * leakproof functions.
  */
 static void
 look_at_relation(ZKLOCK_RELATION_PARAMS)
@@ -158,7 +148,10 @@ look_at_relation(ZKLOCK_RELATION_PARAMS)
 		return;
 	if (is_first(root, rel))
 		for (PlannerInfo *query = root; query != NULL; query = query->parent_root)
-			refuse_in_conditions(query->parse);
+		{
+			refuse_operators_in((Node *) query->parse->jointree, NULL);
+			refuse_operators_in(query->parse->havingQual, NULL);
+		}
 	foreach(cell, rel->indexlist)
 		refuse_operators_in((Node *) lfirst_node(IndexOptInfo, cell)->indpred, NULL);
 }

@@ -311,11 +311,32 @@ is($c->query(q(SET zklock.advisory_path = '/x'; SELECT zk_advisory.pg_advisory_x
 		SELECT path, mode FROM zk_locks WHERE pid = pg_backend_pid() ORDER BY path)),
 	"\nt\n/pg_advisory/postgres/1.-2|write\n/x/3.4|shared\n/y/pg_advisory/postgres/5|write",
 	'a change of these settings takes effect at once');
-my $long = '/' . 'x' x 1010;
-like($c->query("SET zklock.advisory_path = '$long'; SELECT zk_advisory.pg_advisory_lock(1)"),
+is(sql(q(SELECT classid, objid FROM zk_advisory.pg_locks WHERE locktype = 'advisory')),
+	'1|4294967294', '... and the view shows only locks below the path of the session that reads it');
+
+# The longest path, with the longest key
+my ($longest, $longer) = map { '/' . 'x' x $_ } 999, 1000;
+is($c->query(qq(ROLLBACK; BEGIN; SET LOCAL zklock.advisory_path = '$longest';
+		SELECT zk_advisory.pg_try_advisory_xact_lock(-2147483648, -2147483648),
+			zk_advisory.pg_try_advisory_xact_lock(-9223372036854775808);
+		SELECT max(length(path)) FROM zk_locks WHERE pid = pg_backend_pid();
+		SELECT count(*) FROM zk_advisory.pg_locks WHERE locktype = 'advisory'; ROLLBACK)),
+	"t|t\n1024\n2", 'a path of 1,000 bytes has room for each key');
+my $too_long = qr/^ERROR:  22023: invalid value for parameter "zklock.advisory_path": .*^DETAIL:  With zklock.path_prefix, the path of advisory locks must not be longer than 1000 bytes/ms;
+like($c->query("RESET zklock.path_prefix; $_"), $too_long, 'a longer one is refused: ' . s/\x2fx+/.../r)
+  for "SET zklock.advisory_path = '$longer'",
+  "SET zklock.path_prefix = '/y'; SET zklock.advisory_path = '$longest'",
+  "ALTER DATABASE postgres SET zklock.advisory_path = '$longer'";
+is($c->query("SET zklock.advisory_path = '$longest'; SET zklock.path_prefix = '/y';
+		SELECT count(*) FROM zk_advisory.pg_locks WHERE locktype = 'advisory'"),
+	'0', 'with a prefix that is set later, the view is empty');
+like($c->query('SELECT zk_advisory.pg_advisory_lock(1)'),
 	qr/^ERROR:  22023: invalid lock path .*^DETAIL:  The path is longer than 1024 bytes/ms,
-	'a path that is too long for the longest key is refused');
-like($c->query("ROLLBACK; SET zklock.advisory_path = 'x'"),
+	'... and a lock is refused');
+is($c->query("RESET zklock.path_prefix; SELECT zk_advisory.pg_try_advisory_lock(1);
+		SELECT zk_advisory.pg_advisory_unlock(1); RESET zklock.advisory_path"),
+	"t\nt", '... until the prefix is gone');
+like($c->query("SET zklock.advisory_path = 'x'"),
 	qr/^ERROR:  22023: invalid value for parameter "zklock.advisory_path": "x"/,
 	'a path that is none is refused');
 
