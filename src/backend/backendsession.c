@@ -296,6 +296,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.raise_no_answer = zklock_diagnosis_raise_no_answer,
 	.raise_too_many_nodes = raise_too_many_nodes,
 	.identity = zklock_session_identity,
+	.is_gone = zklock_session_is_gone,
 	.cancel_on_loss = zklock_session_cancel_on_loss,
 	.disconnect_on_loss = zklock_session_disconnect_on_loss,
 	.commit = commit,

@@ -148,13 +148,13 @@ zklock_lease_close_unusable_session(void)
 bool
 zklock_lease_is_doubtful(const ZkLockHold *hold)
 {
-	return is_lost(hold) || zklock_sessionroutine_is_gone();
+	return is_lost(hold) || zklock_session_routine->is_gone();
 }
 
 bool
 zklock_lease_is_any_doubtful(void)
 {
-	return find_lost() != NULL || zklock_sessionroutine_is_gone();
+	return find_lost() != NULL || zklock_session_routine->is_gone();
 }
 
 void
@@ -164,7 +164,7 @@ zklock_lease_explain(void)
 
 	zklock_lease_check();
 	hold = zklock_locktable_first_granted();
-	if (hold != NULL && zklock_sessionroutine_is_gone())
+	if (hold != NULL && zklock_session_routine->is_gone())
 		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
 }
 
@@ -240,7 +240,7 @@ confirm_lock(ZkLockHold *hold, bool always)
 		if (zklock_clock_now() >= deadline)
 		{
 			/* Do not retry forever: the hosts may have new addresses. */
-			if (zklock_sessionroutine_is_gone())
+			if (zklock_session_routine->is_gone())
 				zklock_session_close();
 			zklock_lease_check();
 			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");

@@ -329,6 +329,8 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 static void
 connect_session(ZkLockHold **holds, int n, int64 deadline)
 {
+	if (!zklock_sessionstate_has_timer())
+		zklock_errors_out_of_timers();
 	await_session(deadline);
 	if (n > 0)
 		await_permit(deadline);
@@ -551,6 +553,7 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.raise_no_answer = raise_no_answer,
 	.raise_too_many_nodes = raise_too_many_nodes,
 	.identity = identity,
+	.is_gone = zklock_sessionstate_is_gone,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
 	.disconnect_on_loss = zklock_sessionstate_disconnect_on_loss,
 	.commit = zklock_sessionstate_commit,

@@ -92,6 +92,12 @@ typedef struct ZkLockSessionRoutine
 	/* See zklock_session_identity(). */
 	const char *(*identity) (void);
 
+	/*
+	 * Has the session probably expired, although its serial number is still
+	 * current, because there is no connection, or no worker that runs?
+	 */
+	bool		(*is_gone) (void);
+
 	/* See zklock_session_cancel_on_loss(). */
 	void		(*cancel_on_loss) (bool on);
 
@@ -190,17 +196,6 @@ zklock_sessionroutine_revocations(const ZkLockHold *hold)
 {
 	return hold->node != NULL && zklock_sessionroutine_is_current(hold->session_serial) ?
 		zklock_session_routine->revocations(hold->node) : hold->revocations;
-}
-
-/*
- * Has the session had no connection for so long that it has probably
- * expired, although its serial number is still current?  The worker itself ends
- * such a session.
- */
-static inline bool
-zklock_sessionroutine_is_gone(void)
-{
-	return zklock_zkclient_is_gone(zklock_session_routine->status());
 }
 
 /*

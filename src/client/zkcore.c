@@ -8,6 +8,7 @@
  */
 #include "client/zkcore.h"
 #include "common/clock.h"
+#include "common/timer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -98,20 +99,6 @@ zklock_zkclient_is_gone(const ZkLockClientStatus *status)
 		zklock_clock_now() >= gone_at(status);
 }
 
-/*
- * Have the signal sent at the time `at`, or never if that is 0.  This uses a
- * timer of the kernel, because no thread runs regularly.
- */
-static void
-set_timer(ZkLockClient *client, ZkLockSignal signal, int64_t at)
-{
-	struct itimerspec when = {
-		.it_value = {at / 1000000000, at % 1000000000}
-	};
-
-	timer_settime(client->timers[signal], TIMER_ABSTIME, &when, NULL);
-}
-
 void
 zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool on)
 {
@@ -120,8 +107,9 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool o
 	pthread_mutex_lock(&client->mutex);
 	client->signal_on_loss[signal] = on;
 	if (status->lost != 0)
-		set_timer(client, signal, on && status->state == ZKLOCK_CLIENT_CONNECTING &&
-				  !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
+		zklock_timer_set(client->timers[signal],
+						 on && status->state == ZKLOCK_CLIENT_CONNECTING &&
+						 !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
 
 	/* A pending signal is delivered at the end of any system call. */
 	if (client->signal_sent)
@@ -177,10 +165,12 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	else if (status->lost == 0)
 		status->lost = zklock_clock_now();
 
+	/* A timer of the kernel, because no thread runs regularly */
 	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
 		if (client->signal_on_loss[signal])
-			set_timer(client, signal, zklock_zkclient_is_final(state) ? 1 :
-					  status->lost == 0 ? 0 : gone_at(status));
+			zklock_timer_set(client->timers[signal],
+							 zklock_zkclient_is_final(state) ? 1 :
+							 status->lost == 0 ? 0 : gone_at(status));
 }
 
 void

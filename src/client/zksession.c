@@ -22,6 +22,7 @@
 #include "client/zkrequest.h"
 #include "client/zkrevoke.h"
 #include "common/clock.h"
+#include "common/timer.h"
 
 /* Number of checks per idle_timeout whether the session is idle */
 #define IDLE_CHECKS 4
@@ -309,7 +310,7 @@ static void
 delete_timers(ZkLockClient *client, int n)
 {
 	while (n-- > 0)
-		timer_delete(client->timers[n]);
+		zklock_timer_delete(client->timers[n]);
 }
 
 static bool
@@ -317,16 +318,10 @@ create_timers(ZkLockClient *client)
 {
 	for (int i = 0; i < ZKLOCK_N_SIGNALS; i++)
 	{
-		struct sigevent event = {
-			.sigev_notify = SIGEV_SIGNAL,
-			.sigev_signo = client->signals[i]
-		};
-
-		if (timer_create(CLOCK_BOOTTIME, &event, &client->timers[i]) != 0)
-		{
-			delete_timers(client, i);
-			return false;
-		}
+		if (zklock_timer_create(&client->timers[i], client->signals[i]))
+			continue;
+		delete_timers(client, i);
+		return false;
 	}
 	return true;
 }

@@ -78,6 +78,14 @@ zklock_errors_too_many_requests(void)
 }
 
 void
+zklock_errors_out_of_timers(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
+}
+
+void
 zklock_errors_no_count(const char *path)
 {
 	ereport(ERROR,

@@ -36,6 +36,9 @@ extern void zklock_errors_session_refused(const char *identity);
 /* ERROR 53200: the client did not accept a request. */
 extern void zklock_errors_too_many_requests(void);
 
+/* ERROR 53200: there is no memory, timer or thread for a session. */
+extern void zklock_errors_out_of_timers(void);
+
 /* ERROR 55000: the node at `path` is not a count of leases. */
 extern void zklock_errors_no_count(const char *path);
 

@@ -312,9 +312,7 @@ begin_session(const ZkLockIdentity *former)
 	{
 		for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
 			ReleaseExternalFD();
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("could not connect to ZooKeeper: out of memory, timers or threads")));
+		zklock_errors_out_of_timers();
 	}
 	memset(&status, 0, sizeof(status));
 	reported_lost = 0;

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "common/clientsocket.h"
+#include "common/clock.h"
 #include "common/compat.h"
+#include "common/timer.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "shared/sessionstate.h"
@@ -54,6 +56,7 @@ typedef struct SharedSession
 	uint32		last_epoch;		/* used by the worker only */
 	pg_atomic_uint64 confirmed;
 	pg_atomic_uint64 turned;
+	pg_atomic_uint32 timeout;	/* of the last session, ms; 0: there was none */
 	volatile int worker;		/* its process number, or -1 */
 	slock_t		mutex;			/* protects the next three */
 	uint32		published;		/* generation of `status` */
@@ -66,6 +69,16 @@ static SharedSession *shared = NULL;
 
 /* The state of this process, for its signal handler; NULL: none. */
 static PerBackend *signalled = NULL;
+
+/*
+ * This process's timer, whether it is set, the turn after which the worker was found to
+ * be stopped last, and whether that was signalled
+ */
+static timer_t timer;
+static bool has_timer = false;
+static volatile bool timer_is_set = false;
+static volatile int64 stopped_at = 0;
+static volatile bool told_gone = false;
 
 Size
 zklock_sessionstate_shmem_size(void)
@@ -91,6 +104,7 @@ zklock_sessionstate_shmem_init(void)
 	pg_atomic_init_u32(&shared->epoch, 0);
 	pg_atomic_init_u64(&shared->confirmed, 0);
 	pg_atomic_init_u64(&shared->turned, 0);
+	pg_atomic_init_u32(&shared->timeout, 0);
 	shared->worker = -1;
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
@@ -142,17 +156,70 @@ cancel_backends(void)
 	SetLatch(MyLatch);
 }
 
-/* Has the worker requested something?  Then it is done now. */
+/* Is this to be done now, with the state `from`?  Then it is done. */
 static bool
-take_request(pg_atomic_uint32 *state)
+take_request(pg_atomic_uint32 *state, uint32 from)
 {
-	uint32		sent = SIGNAL_SENT;
+	return pg_atomic_compare_exchange_u32(state, &from, SIGNAL_DONE);
+}
 
-	return pg_atomic_compare_exchange_u32(state, &sent, SIGNAL_DONE);
+static void
+take_requests(uint32 from)
+{
+	if (take_request(&signalled->cancel_on_loss, from))
+		cancel_backends();
+	if (take_request(&signalled->disconnect_on_loss, from))
+		zklock_clientsocket_shut();
 }
 
 /*
- * The handler does only what is requested in the backend's state, so a late
+ * When has the session of a worker that has stopped after this turn probably expired?  The
+ * worker may have stopped just before its next turn, and a connection sends pings until
+ * then.
+ */
+static int64
+gone_at(int64 turned)
+{
+	int64		timeout = pg_atomic_read_u32(&shared->timeout) * ZKLOCK_NS_PER_MS;
+
+	return turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
+}
+
+/*
+ * Look whether the worker is stopped, and set the timer for the next look.  Each stop is
+ * signalled once, if `tells`, and is known otherwise.
+ */
+static void
+watch_worker(bool tells)
+{
+	int64		turned = (int64) pg_atomic_read_u64(&shared->turned);
+	int64		at = gone_at(turned);
+	int64		now = zklock_clock_now();
+
+	timer_is_set = true;
+	if (now >= at)
+	{
+		if (tells && stopped_at != turned)
+		{
+			told_gone = true;
+			take_requests(SIGNAL_ON);
+		}
+		stopped_at = turned;
+		at = now + at - turned;
+	}
+	zklock_timer_set(timer, at);
+}
+
+static bool
+is_on(void)
+{
+	return pg_atomic_read_u32(&signalled->cancel_on_loss) == SIGNAL_ON ||
+		pg_atomic_read_u32(&signalled->disconnect_on_loss) == SIGNAL_ON;
+}
+
+/*
+ * The signal comes from the worker or, since a worker that is stopped sends none, from
+ * the timer.  The handler does only what is requested in the backend's state, so a late
  * signal has no effect.  SIGINT would cancel whichever statement runs when it arrives.  Then
  * the process would have to wait for the signal before it turns cancel on loss
  * off, although the worker may be stopped.
@@ -162,10 +229,14 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 {
 	int			before = errno;
 
-	if (signalled != NULL && take_request(&signalled->cancel_on_loss))
-		cancel_backends();
-	if (signalled != NULL && take_request(&signalled->disconnect_on_loss))
-		zklock_clientsocket_shut();
+	if (signalled != NULL)
+	{
+		take_requests(SIGNAL_SENT);
+		if (has_timer && is_on())
+			watch_worker(true);
+		else
+			timer_is_set = false;
+	}
 	errno = before;
 }
 
@@ -205,6 +276,15 @@ use_backend(void)
 	return backend;
 }
 
+bool
+zklock_sessionstate_has_timer(void)
+{
+	(void) use_backend();
+	if (!has_timer)
+		has_timer = zklock_timer_create(&timer, LOSS_SIGNAL);
+	return has_timer;
+}
+
 uint32
 zklock_sessionstate_generation(void)
 {
@@ -219,6 +299,13 @@ zklock_sessionstate_confirmed(void)
 	/* A generation that is read now is the one at that time, or a later one. */
 	pg_read_barrier();
 	return confirmed;
+}
+
+bool
+zklock_sessionstate_is_gone(void)
+{
+	return told_gone ||
+		zklock_clock_now() >= gone_at((int64) pg_atomic_read_u64(&shared->turned));
 }
 
 uint32
@@ -328,6 +415,19 @@ zklock_sessionstate_is_committing(uint32 generation)
 	return false;
 }
 
+/*
+ * Cancel or disconnect on loss was turned on.  The timer remains set when it is turned
+ * off, until it expires, so that a lock costs no system call.
+ */
+static void
+turned_on(void)
+{
+	if (!QueryCancelPending)
+		told_gone = false;
+	if (has_timer && !timer_is_set)
+		watch_worker(false);
+}
+
 void
 zklock_sessionstate_cancel_on_loss(bool on)
 {
@@ -340,6 +440,8 @@ zklock_sessionstate_cancel_on_loss(bool on)
 	if (pg_atomic_exchange_u32(&backend->cancel_on_loss,
 							   on ? SIGNAL_ON : SIGNAL_OFF) == SIGNAL_SENT)
 		cancel_backends();
+	if (on)
+		turned_on();
 }
 
 /* A request that is not handled yet has no effect any more. */
@@ -348,6 +450,8 @@ zklock_sessionstate_disconnect_on_loss(bool on)
 {
 	pg_atomic_exchange_u32(&use_backend()->disconnect_on_loss,
 						   on ? SIGNAL_ON : SIGNAL_OFF);
+	if (on)
+		turned_on();
 }
 
 static void
@@ -442,6 +546,8 @@ zklock_sessionstate_publish(const ZkLockSessionStatus *status)
 	shared->status = *status;
 	shared->published = pg_atomic_read_u32(&shared->generation);
 	SpinLockRelease(&shared->mutex);
+	if (status->client.timeout > 0)
+		pg_atomic_write_u32(&shared->timeout, (uint32) status->client.timeout);
 	pg_memory_barrier();
 	wake_listeners();
 }

@@ -28,6 +28,12 @@
 #define ZKLOCK_SESSIONSTATE_STALL INT64CONST(5000000000)
 
 /*
+ * The worker runs its loop at least this often, and twice in a lease while it has a
+ * session, in ns.
+ */
+#define ZKLOCK_SESSIONSTATE_TURN INT64CONST(1000000000)
+
+/*
  * Why the last attempt to begin a session failed.  Texts are in UTF-8; "":
  * none.
  */
@@ -69,6 +75,12 @@ extern bool zklock_sessionstate_is_shared(void);
  */
 extern bool zklock_sessionstate_can_signal(void);
 
+/*
+ * Does this process have a timer, which tells it of a loss if the worker is
+ * stopped?  Creates it if need be.  To be called before a lock is requested.
+ */
+extern bool zklock_sessionstate_has_timer(void);
+
 /* Return the present generation. */
 extern uint32 zklock_sessionstate_generation(void);
 
@@ -83,6 +95,13 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
  * this call gets that of the confirmed session, or a later one.
  */
 extern int64 zklock_sessionstate_confirmed(void);
+
+/*
+ * Has the worker been stopped for as long as a session lives without one, so that
+ * the session has probably expired?  If that was signalled, this remains true until
+ * another statement begins, even if the worker continues, so that the reason is known.
+ */
+extern bool zklock_sessionstate_is_gone(void);
 
 /*
  * Return the present epoch of gates (gate.h); 0: no node is kept.  The caller holds the
@@ -109,7 +128,8 @@ extern void zklock_sessionstate_commit(bool begins);
 
 /*
  * While this is on, the end of the generation cancels the running statement,
- * and so does zklock_sessionstate_revoke().  After turning it on, the caller
+ * and so does zklock_sessionstate_revoke(), and a worker that has been stopped
+ * for as long as a session lives without one.  After turning it on, the caller
  * sees all earlier changes.  Once it has been turned off, no further
  * cancellation arrives; an earlier one has been delivered by then.
  */
@@ -117,8 +137,8 @@ extern void zklock_sessionstate_cancel_on_loss(bool on);
 
 /*
  * While this is on, the end of the generation has this backend call
- * zklock_clientsocket_shut(), and so does zklock_sessionstate_lose().  After turning it
- * on, the caller sees all earlier changes.
+ * zklock_clientsocket_shut(), and so does zklock_sessionstate_lose(), and such a
+ * worker.  After turning it on, the caller sees all earlier changes.
  */
 extern void zklock_sessionstate_disconnect_on_loss(bool on);
 

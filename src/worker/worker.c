@@ -32,7 +32,7 @@
 #define CLOSE_TIMEOUT_MS 2000
 
 /* How often all slots are scanned, even if there was no notification */
-#define SCAN_MS 1000
+#define SCAN_MS (ZKLOCK_SESSIONSTATE_TURN / ZKLOCK_NS_PER_MS)
 
 /* How often the worker checks whether commits have ended */
 #define COMMIT_POLL_MS 10

@@ -25,8 +25,8 @@ my %may_include = (
 	worker => [qw(protocol common client shared session)],
 	backend => [qw(protocol common client shared session worker)]);
 
-# Headers of common/ that all may include: plain types and the clock
-my %plain = map { ("common/$_.h" => 1) } qw(clienttypes clock);
+# Headers of common/ that all may include: plain types, the clock and timers
+my %plain = map { ("common/$_.h" => 1) } qw(clienttypes clock timer);
 
 # Headers of the C library that protocol/ may use: none gives access to the
 # time or to I/O.
