@@ -129,11 +129,15 @@ zklock_cancel_granted(ZkLockHold *hold)
 
 /*
  * Turn cancel on loss off: when this returns, all signals have arrived that were
- * sent before.
+ * sent before.  A worker that was stopped may continue before the loss is explained.
  */
 static void
 pause_cancel_on_loss(void)
 {
+	const ZkLockHold *hold = zklock_locktable_first_granted();
+
+	if (hold != NULL && zklock_lease_is_doubtful(hold))
+		note(LOST, hold->key.path, ENDED);
 	zklock_session_routine->cancel_on_loss(false);
 	watching = false;
 }

@@ -451,6 +451,70 @@ release(void)
 	zklock_locktable_drop(hold, scope);
 }
 
+/*
+ * The last time when the worker ran its loop, and the last time that it did not for as
+ * long as a session lives without it
+ */
+typedef struct Turns
+{
+	int64		timeout;		/* of the session */
+	int64		last;
+	int64		stopped_from;
+	int64		stopped_to;
+} Turns;
+
+static Turns *
+turns(void)
+{
+	bool		found;
+
+	return shim_memory("turns", sizeof(Turns), &found);
+}
+
+static void
+note_turn(int64 now)
+{
+	Turns	   *seen = turns();
+
+	if (now - seen->last < seen->timeout)
+		return;
+	seen->stopped_from = seen->last;
+	seen->stopped_to = now;
+}
+
+extern void __real_zklock_sessionstate_turn(int64 now);
+extern void __wrap_zklock_sessionstate_turn(int64 now);
+
+void
+__wrap_zklock_sessionstate_turn(int64 now)
+{
+	const ZkLockClientStatus *status = zklock_session_status();
+
+	__real_zklock_sessionstate_turn(now);
+	note_turn(shim_now());
+	turns()->last = now;
+	if (status != NULL && status->timeout > 0)
+		turns()->timeout = status->timeout * MS;
+}
+
+/* When had a worker that stopped after this turn been stopped for so long? */
+static int64
+stop_known_at(int64 turned)
+{
+	int64		timeout = turns()->timeout;
+
+	return turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
+}
+
+/* Was that so during a statement that began then? */
+static bool
+was_stopped(int64 began)
+{
+	note_turn(shim_now());
+	return turns()->stopped_to >= began &&
+		!server_is_former(stop_known_at(turns()->stopped_from), began);
+}
+
 /* A statement that takes its time, and can be cancelled */
 static void
 work(void)
@@ -467,8 +531,9 @@ work(void)
 		shim_reset_latch();
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (zklock_locktable_first_granted() != NULL && has_session() &&
-		server_is_loss_overdue(began))
+	if (zklock_locktable_first_granted() != NULL && !QueryCancelPending &&
+		(has_session() ? server_is_loss_overdue(began) :
+		 server_is_known(stop_known_at(turns()->last), began)))
 		server_breach(SERVER_CANCEL, "a statement goes on though its locks are lost");
 }
 
@@ -647,6 +712,12 @@ note_error(void)
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())
 		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
+	if (shim_was_worker_stopped() && !has_session())
+	{
+		server_count(SERVER_N_STOPS_KNOWN);
+		if (!was_stopped(began_at))
+			server_breach(SERVER_CANCEL, "a lock is lost, and the worker was not stopped");
+	}
 	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&
 		!server_take_refusal(began_at))
 		server_breach(SERVER_OWN, "a former refusal is reported");

@@ -109,6 +109,7 @@ static const char *const counts[] = {
 	[SERVER_N_CRASHES] = "servers crashed",
 	[SERVER_N_RELOADS] = "settings changed",
 	[SERVER_N_STOPS] = "processes stopped",
+	[SERVER_N_STOPS_KNOWN] = "statements cancelled as the worker was stopped",
 	[SERVER_N_LAGS] = "calls stopped in the middle",
 	[SERVER_N_OUT_OF_MEMORY] = "allocations failed",
 	[SERVER_N_ROBBED] = "nodes deleted by others",
@@ -346,11 +347,21 @@ server_is_deleted(int64_t token)
 }
 
 bool
+server_is_known(int64_t at, int64_t began)
+{
+	return slow < 0 && at > began && at < sim.now - LAG_MS * SERVER_MS;
+}
+
+bool
+server_is_former(int64_t at, int64_t began)
+{
+	return slow < 0 && at < began - LAG_MS * SERVER_MS;
+}
+
+bool
 server_is_loss_overdue(int64_t began)
 {
-	int64_t		at = server_zk_lost_at(shim_scheduler_current());
-
-	return slow < 0 && at > began && at < sim.now - LAG_MS * SERVER_MS;
+	return server_is_known(server_zk_lost_at(shim_scheduler_current()), began);
 }
 
 bool

@@ -133,6 +133,7 @@ enum
 	SERVER_N_CRASHES,
 	SERVER_N_RELOADS,
 	SERVER_N_STOPS,
+	SERVER_N_STOPS_KNOWN,
 	SERVER_N_LAGS,
 	SERVER_N_OUT_OF_MEMORY,
 	SERVER_N_ROBBED,
@@ -275,6 +276,13 @@ extern bool server_is_deletion_overdue(int64_t token);
 
 /* Has it been deleted by others at all? */
 extern bool server_is_deleted(int64_t token);
+
+/*
+ * Did something happen at this time, since then, and for such a while that this backend
+ * knows it?  Or so long before that it was known then?
+ */
+extern bool server_is_known(int64_t at, int64_t began);
+extern bool server_is_former(int64_t at, int64_t began);
 
 /* Was the session of this backend's own lost since then, and for such a while? */
 extern bool server_is_loss_overdue(int64_t began);

@@ -27,9 +27,6 @@ extern void shim_reset_latch(void);
 extern bool shim_is_latch_set(void);
 extern bool shim_take_ring(void);
 
-/* The process is sent this signal at a time, once; 0: never. */
-extern void shim_set_timer(int signal, int64_t at);
-
 /* Another process may go on here. */
 extern void shim_point(void);
 
@@ -105,6 +102,7 @@ extern bool shim_was_user_cancel(void);
 
 /* Does it say that a session has ended? */
 extern bool shim_was_session_lost(void);
+extern bool shim_was_worker_stopped(void);
 
 /* What the locks of PostgreSQL are doing */
 typedef enum ShimXactPhase

@@ -195,6 +195,12 @@ shim_was_session_lost(void)
 	return strncmp(last_error()->detail, "The ZooKeeper session that held it has ended", 44) == 0;
 }
 
+bool
+shim_was_worker_stopped(void)
+{
+	return strncmp(last_error()->detail, "There has been no connection to ZooKeeper", 41) == 0;
+}
+
 void
 EmitErrorReport(void)
 {

@@ -12,6 +12,7 @@
 
 #include "common/guc.h"
 #include "common/hashfn.h"
+#include "common/timer.h"
 #include "miscadmin.h"
 #include "shared/lwlocks.h"
 #include "shared/shmem.h"
@@ -120,6 +121,20 @@ on_shmem_exit(pg_on_exit_callback function, Datum arg)
 		shim_fail("too many callbacks at exit");
 	at_exit[n_at_exit].call = function;
 	at_exit[n_at_exit++].arg = arg;
+}
+
+/* A timer is known by its signal. */
+bool
+zklock_timer_create(timer_t *timer, int signal)
+{
+	*timer = (timer_t) (intptr_t) signal;
+	return true;
+}
+
+void
+zklock_timer_set(timer_t timer, int64_t at)
+{
+	shim_set_timer((int) (intptr_t) timer, at);
 }
 
 /*

@@ -40,6 +40,7 @@
 #define STACK_SIZE (256 * 1024)
 #define MAX_AREAS 64
 #define MAX_SIGNALS 64
+#define MAX_TIMERS 2				/* of a process */
 #define RED_ZONE 64
 #define RED 0xA5
 #define MAX_POINTS 3000000
@@ -87,8 +88,8 @@ typedef struct Process
 	int64_t		until;			/* WAITS, SLEEPS */
 	const void *lock;			/* BLOCKED */
 	int64_t		stopped_until;
-	int64_t		timer;			/* 0: none */
-	int			timer_signal;
+	int64_t		timer[MAX_TIMERS];	/* when they expire; 0: not */
+	int			timer_signal[MAX_TIMERS];
 	uint64_t	signals;		/* a bit for each that has not been handled
 								 * yet */
 	void		(*handler[MAX_SIGNALS]) (int signal);
@@ -578,8 +579,9 @@ next_moment(void)
 			next = min_time(next, p->stopped_until);
 		else if (p->state == WAITS || p->state == SLEEPS)
 			next = min_time(next, p->until);
-		if (p->timer != 0)
-			next = min_time(next, p->timer);
+		for (int t = 0; t < MAX_TIMERS; t++)
+			if (p->timer[t] != 0)
+				next = min_time(next, p->timer[t]);
 	}
 	return next;
 }
@@ -591,10 +593,13 @@ fire_timers(void)
 	{
 		Process    *p = &processes[i];
 
-		if (p->state == ABSENT || p->timer == 0 || p->timer > sim.now)
-			continue;
-		p->timer = 0;
-		p->signals |= UINT64_C(1) << p->timer_signal;
+		for (int t = 0; p->state != ABSENT && t < MAX_TIMERS; t++)
+		{
+			if (p->timer[t] == 0 || p->timer[t] > sim.now)
+				continue;
+			p->timer[t] = 0;
+			p->signals |= UINT64_C(1) << p->timer_signal[t];
+		}
 	}
 }
 
@@ -700,7 +705,8 @@ shim_scheduler_begin(int process, int server, int procno, const char *main)
 	p->started = false;
 	p->latch = p->rung = p->listens = false;
 	p->handles = true;			/* none, until it is ready for them */
-	p->stopped_until = p->timer = 0;
+	p->stopped_until = 0;
+	memset(p->timer, 0, sizeof(p->timer));
 	p->signals = 0;
 	memset(p->handler, 0, sizeof(p->handler));
 	p->nlwlocks = p->nspinlocks = p->trap_points = 0;
@@ -1178,8 +1184,10 @@ shim_sleep(long us)
 void
 shim_set_timer(int signal, int64_t at)
 {
-	current->timer_signal = signal;
-	current->timer = at;
+	int			t = signal == SIGALRM;	/* PostgreSQL's own, or ours */
+
+	current->timer_signal[t] = signal;
+	current->timer[t] = at;
 }
 
 void

@@ -67,6 +67,12 @@ extern bool shim_wait_latch(int64_t ms);
 extern bool shim_kill(int pid, int signal);
 extern void shim_on_signal(int signal, void (*handler) (int signal));
 
+/*
+ * The process is sent this signal at a time, once; 0: never.  In threads.c no time is so
+ * long.
+ */
+extern void shim_set_timer(int signal, int64_t at);
+
 /* A violated rule is reported, and makes the run fail. */
 extern void shim_fail(const char *fmt,...) __attribute__((format(printf, 1, 2)));
 

@@ -582,3 +582,10 @@ shim_kill(int pid, int signal)
 	}
 	return false;
 }
+
+void
+shim_set_timer(int signal, int64_t at)
+{
+	(void) signal;
+	(void) at;
+}
