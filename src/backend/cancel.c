@@ -99,8 +99,10 @@ zklock_cancel_resume(void)
 	if (!update_cancel_on_loss() || was_on)
 		return;
 	zklock_session_routine->refresh();
-	if (zklock_lease_is_any_doubtful())
-		cancel_statement();
+	if (!zklock_lease_is_any_doubtful())
+		return;
+	note(LOST, zklock_locktable_first_granted()->key.path, ENDED);
+	cancel_statement();
 }
 
 void

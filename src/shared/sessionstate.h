@@ -98,8 +98,9 @@ extern int64 zklock_sessionstate_confirmed(void);
 
 /*
  * Has the worker been stopped for as long as a session lives without one, so that
- * the session has probably expired?  If that was signalled, this remains true until
- * another statement begins, even if the worker continues, so that the reason is known.
+ * the session has probably expired?  If that was signalled, this remains true,
+ * even if the worker continues, until cancel or disconnect on loss is turned on while no
+ * cancellation is pending, so that the reason is known.
  */
 extern bool zklock_sessionstate_is_gone(void);
 

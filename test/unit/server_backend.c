@@ -715,7 +715,7 @@ note_error(void)
 	if (shim_was_worker_stopped() && !has_session())
 	{
 		server_count(SERVER_N_STOPS_KNOWN);
-		if (!was_stopped(began_at))
+		if (!cancelled && !was_stopped(began_at))
 			server_breach(SERVER_CANCEL, "a lock is lost, and the worker was not stopped");
 	}
 	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&

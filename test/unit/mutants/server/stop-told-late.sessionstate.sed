@@ -1,0 +1,3 @@
+# Seed 1
+# A stop that was known when the statement began cancels it.
+/^watch_worker/,/^}/s/tells && stopped_at != turned/tells/
