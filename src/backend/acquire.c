@@ -355,7 +355,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 		zklock_await_connect(&limit, ns, &hold, 1);
 		state->request.params.nowait = limit.nowait;
 		state->attempt.claim = state->mutex.whole = hold->claim;
-		granted = zklock_await_finish(wait_for_lock(state, &limit));
+		granted = zklock_await_finish(wait_for_lock(state, &limit), &state->attempt, 1);
 		failed = false;
 	}
 	PG_FINALLY();

@@ -234,7 +234,7 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 								 many->nfresh);
 		granted = in_time &&
 			(many->nfresh == 0 ||
-			 zklock_await_finish(wait_for_all(many, &limit)));
+			 zklock_await_finish(wait_for_all(many, &limit), many->attempts, many->nfresh));
 		failed = false;
 	}
 	PG_FINALLY();

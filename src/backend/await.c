@@ -457,18 +457,29 @@ zklock_await_check_answer(const ZkLockAttempt *attempt)
  * The wait is over.  A pending cancellation is raised even if the lock has
  * just been granted, so that an error never leaves a lock behind.
  *
+ * A lock whose node was deleted before, while others of a list were waited for, was never
+ * held, so nobody is disconnected.
+ *
  * Then process invalidation messages, so that this backend sees the changes of
  * earlier holders to the catalogs.  A lock on a table does the same, but not
  * every statement takes one.  A function, for example, is called without.
  */
 bool
-zklock_await_finish(bool granted)
+zklock_await_finish(bool granted, ZkLockAttempt *attempts, int n)
 {
 	disarm_lock_timeout();
 	CHECK_FOR_INTERRUPTS();
-	if (granted)
-		AcceptInvalidationMessages();
-	return granted;
+	if (!granted)
+		return false;
+	for (int i = 0; i < n && zklock_session_routine->accept != NULL; i++)
+	{
+		if (zklock_session_routine->accept(attempts[i].node))
+			continue;
+		attempts[i].outcome.verdict = ZKLOCK_NOT_HELD;
+		zklock_await_raise(&attempts[i]);
+	}
+	AcceptInvalidationMessages();
+	return true;
 }
 
 /* The counter for an attempt that ended without the lock */

@@ -81,11 +81,11 @@ extern void zklock_await_abandon(ZkLockAttempt *attempt);
 extern void zklock_await_raise(const ZkLockAttempt *attempt);
 
 /*
- * To be called when the wait is over, before a granted lock becomes a hold.
+ * To be called when the wait is over, before granted locks become holds.
  * Returns `granted`.  Raises the error of a pending cancellation or
- * lock_timeout.
+ * lock_timeout, and 40001 if the node of an attempt was deleted after its grant.
  */
-extern bool zklock_await_finish(bool granted);
+extern bool zklock_await_finish(bool granted, ZkLockAttempt *attempts, int n);
 
 /*
  * To be called in PG_FINALLY(), for `n` locks.  If they were not granted,

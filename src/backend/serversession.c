@@ -538,6 +538,12 @@ is_deleted(void *node)
 }
 
 static bool
+accept_grant(void *node)
+{
+	return zklock_slots_accept(node);
+}
+
+static bool
 publish_record(const char *text)
 {
 	zklock_deadlock_slots_publish(text, zklock_sessionstate_generation());
@@ -565,6 +571,7 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.confirm = confirm_node,
 	.revocations = revocations,
 	.is_deleted = is_deleted,
+	.accept = accept_grant,
 	.revocation_serial = zklock_sessionstate_revocations,
 	.publish = publish_record,
 	.walk = zklock_deadlock_slots_verdict,

@@ -158,6 +158,13 @@ typedef struct ZkLockSessionRoutine
 	bool		(*is_deleted) (void *node);
 
 	/*
+	 * The grant of a node is reported to the caller: from now on, its
+	 * deletion is a loss.  Returns false if it is known to be deleted
+	 * already.  NULL under the same condition.  Raises and allocates nothing.
+	 */
+	bool		(*accept) (void *node);
+
+	/*
 	 * Publish a record of this backend's wait (deadlock_walker.h), and begin
 	 * its walk. Returns false if that is not possible now.  There must be no
 	 * record.

@@ -303,7 +303,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	}
 	entry->nclaims++;
 	memset(&claim->turn, 0, sizeof(claim->turn));
-	claim->at_gate = claim->ended = claim->node_deleted = false;
+	claim->at_gate = claim->ended = claim->node_deleted = claim->accepted = false;
 	claim->slot.generation = 0;
 	claim->slot.outcome = (ZkLockOutcome) {0};
 	use_slot(&claim->slot, hash, entry);

@@ -109,6 +109,8 @@ struct ZkLockClaim
 								 * the claim */
 	bool		ended;			/* its backend does not use it any more */
 	bool		node_deleted;	/* its granted node was deleted */
+	bool		accepted;		/* the backend knows of its grant; see
+								 * zklock_slots_accept() */
 	char		count[ZKLOCK_PATH_MAX + 1]; /* path of the count of leases, or
 											 * ""; for the worker */
 

@@ -210,7 +210,7 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	slot->params = request->params;
 	slot->outcome = (ZkLockOutcome) {0};
 	pg_atomic_write_u32(&claim->revocations, 0);
-	claim->node_deleted = false;
+	claim->node_deleted = claim->accepted = false;
 	strlcpy(slot->other, request->from != NULL ? request->from : "",
 			sizeof(slot->other));
 	strlcpy(slot->text, params->data, sizeof(slot->text));
@@ -499,6 +499,20 @@ zklock_slots_is_node_deleted(ZkLockClaim *claim)
 	return node_deleted;
 }
 
+/* Only its backend sets the flag, and the worker reads it under an exclusive lock. */
+bool
+zklock_slots_accept(ZkLockClaim *claim)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	bool		node_deleted;
+
+	LWLockAcquire(lock, LW_SHARED);
+	claim->accepted = true;
+	node_deleted = claim->node_deleted;
+	LWLockRelease(lock);
+	return !node_deleted;
+}
+
 uint32
 zklock_slots_revocations(ZkLockClaim *claim)
 {
@@ -771,7 +785,10 @@ static void
 tell_deleted(ZkLockClaim *claim)
 {
 	claim->node_deleted = true;
-	zklock_sessionstate_lose(claim->procno);
+	if (claim->accepted)
+		zklock_sessionstate_lose(claim->procno);
+	else
+		zklock_sessionstate_revoke(claim->procno);
 }
 
 /* The same at a gate, where others wait who have not lost anything. */

@@ -113,6 +113,13 @@ extern bool zklock_slots_is_answered(ZkLockClaim *claim, uint32 question,
  */
 extern bool zklock_slots_is_node_deleted(ZkLockClaim *claim);
 
+/*
+ * The backend reports the grant of the node: from now on, its deletion disconnects the
+ * client, if that is demanded.  Before, it only cancels the statement.  Returns false if
+ * the node is known to be deleted already.
+ */
+extern bool zklock_slots_accept(ZkLockClaim *claim);
+
 /* Return how often the node was revoked while this claim had it. */
 extern uint32 zklock_slots_revocations(ZkLockClaim *claim);
 

@@ -51,13 +51,38 @@ for my $kind (sort keys %nodes)
 		'statement of another holder continues until it is cancelled');
 	is($sessions{other}->query('SELECT zk_lock_release_all()'),
 		1, '... and its lock is held');
+
+	# A node of an unfinished zk_lock_acquire_all(), of which nobody was told, is no
+	# loss of a lock, with or without another lock.
+	my $observer = ZkTest->new($node);
+	my $all = "/deleted/$kind/all";
+	for my $held ('', "$all/held")
+	{
+		my ($holder, $taker) = map { ZkTest->new($node, 'zklock.on_loss' => 'disconnect') } 1, 2;
+
+		$holder->query("SELECT zk_lock_acquire('$all/2')");
+		$taker->query("SELECT zk_lock_acquire('$held')") if $held;
+		$taker->start("SELECT zk_lock_acquire_all('{$all/1, $all/2}')");
+		$taker->wait_for_lock;
+		$zk->delete("$all/1/$_") for $zk->children("$all/1");
+		if (!$held)
+		{
+			wait_until('the worker notices that',
+				sub { $observer->query("SELECT lost FROM zk_locks WHERE path = '$all/1'") eq 't' });
+			$holder->query('SELECT zk_lock_release_all()');
+		}
+		like($taker->result, qr{^ERROR:  40001: lock on "$all/1" was lost\nDETAIL:  Its node in ZooKeeper is gone\.},
+			'request for many locks fails when one is deleted');
+		is($taker->query('SELECT zk_lock_release_all()'), $held ? 1 : 0, '... and nothing else is lost');
+		$_->close for $holder, $taker;
+	}
 	wait_until('the session is still confirmed',
 		sub {
 			$node->safe_psql('postgres',
 				'SELECT confirmed_ago < timeout / 3 FROM zk_session()') eq 't';
 		});
 	$sessions{waiter}->query('SELECT zk_lock_release_all()');
-	wait_until_idle($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other));
+	wait_until_idle($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other all/1 all/2 all/held));
 }
 
 done_testing();
