@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 3023
 # A timer that has expired while nothing was held is taken for set.
 /^on_signal/,/^}/s/timer_is_set = false;/(void) 0;/
