@@ -241,6 +241,13 @@ extern void zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spa
  */
 extern bool zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir);
 
+/*
+ * The size of all nodes that are given up and not gone, except those that
+ * ZooKeeper refused to delete; see nodelimit.h.  0 without a connection, since
+ * none is deleted then.
+ */
+extern size_t zklock_zkclient_undeleted(ZkLockClient *client);
+
 /* Create a prepared node with `data`.  Can be repeated after a failure. */
 extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, ZkLockTag tag);

@@ -614,6 +614,18 @@ zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir)
 	return delayed;
 }
 
+size_t
+zklock_zkclient_undeleted(ZkLockClient *client)
+{
+	size_t		size = 0;
+
+	pthread_mutex_lock(&client->mutex);
+	if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
+		size = client->accounts.sizes.given_up;
+	pthread_mutex_unlock(&client->mutex);
+	return size;
+}
+
 void
 zklock_zknode_release(ZkLockNode *node)
 {

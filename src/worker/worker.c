@@ -482,8 +482,29 @@ update_draining(void)
 }
 
 /*
- * End the session if it waits for its end and has no attempts.  Returns true
- * if the worker must exit.
+ * Does ZooKeeper still delete nodes that were given up?  False if it has
+ * deleted none for as long as a close may take.
+ */
+static bool
+is_deleting(void)
+{
+	static size_t before = 0;
+	static int64 changed_at = 0;
+	int64		now = zklock_clock_now();
+	size_t		undeleted = status_of_session() == NULL ? 0 :
+		zklock_zkclient_undeleted(zklock_session_client());
+
+	if (undeleted != before)
+		changed_at = now;
+	before = undeleted;
+	return undeleted > 0 &&
+		now < Max(changed_at, ending_since) + CLOSE_TIMEOUT_MS * ZKLOCK_NS_PER_MS;
+}
+
+/*
+ * End the session if it waits for its end, and has neither attempts nor nodes
+ * that are being deleted, so that its end does not delete many at once.
+ * Returns true if the worker must exit.
  *
  * The decision depends only on the attempts of this process.  If a backend
  * holds a node, or waits with one, its attempt is among them, and none is
@@ -504,6 +525,8 @@ end_if_drained(void)
 		log_ending();
 		return false;
 	}
+	if (is_deleting())
+		return false;
 	if (status_of_session() != NULL)
 		end_session();
 	if (!terminating)

@@ -20,6 +20,9 @@ use ZkWire;
 our $class_path = $ENV{ZOOKEEPER_CLASSPATH}
   || join(':', map { "/usr/share/java/$_.jar" } qw(zookeeper slf4j-simple));
 
+# The type of a transaction
+use constant CLOSE_SESSION => -11;
+
 my $main_pid = $$;
 my %running;    # by address and port
 my @given;      # sockets that keep the ports that free_port() has returned
@@ -140,13 +143,16 @@ sub start
 	return $self->launch->wait_until_serving;
 }
 
-# Starts it without waiting: a member of an ensemble does not serve alone.
+# Starts it without waiting: a member of an ensemble does not serve alone. @options are
+# for the JVM, this time only.
 sub launch
 {
-	my ($self) = @_;
+	my ($self, @options) = @_;
 	my %config = $self->config;
 
 	$self->_write('zoo.cfg', map { "$_=$config{$_}\n" } sort keys %config);
+
+	$self->{begin_of_log} = -s "$self->{dir}/log" // 0;
 
 	# Options for a small process that starts quickly. The data need not
 	# survive the machine, so nothing is forced to disk.
@@ -158,6 +164,7 @@ sub launch
 		'-XX:TieredStopAtLevel=1',
 		'-XX:-UsePerfData',
 		@{ $self->{java_options} },
+		@options,
 		'-Dorg.slf4j.simpleLogger.defaultLogLevel=error',
 		'-Dorg.slf4j.simpleLogger.showDateTime=true',
 		# The server logs early requests, such as those below, as errors.
@@ -269,6 +276,58 @@ sub four_letter
 	$socket->syswrite($word);
 	eval { 1 while read_more($socket, \$answer, $deadline); 1 } or return '';
 	return $answer;
+}
+
+# Returns what it has logged since it was last started.
+sub logged
+{
+	my ($self) = @_;
+
+	return substr($self->{java}->output, $self->{begin_of_log});
+}
+
+# Returns the numbers of the last transactions in its snapshots, in ascending order.
+sub snapshots
+{
+	my ($self) = @_;
+
+	no warnings 'portable';
+	my @zxids = sort { $a <=> $b }
+	  map { /\.([0-9a-f]+)$/ ? hex($1) : () } glob("$self->{dir}/data/version-2/snapshot.*");
+
+	return @zxids;
+}
+
+# Returns the sessions whose end is in its log of transactions, by their ids in the format
+# of zk_session(): zxid, the number of the transaction; bytes, its length; and nodes, the
+# number of nodes that it deletes.
+sub ended_sessions
+{
+	my ($self) = @_;
+	my $ended = $self->{ended} //= {};
+
+	for my $file (glob("$self->{dir}/data/version-2/log.*"))
+	{
+		# A file begins with 16 bytes, and a record with a checksum and a length. After
+		# the last one are zeros.
+		my $at = $self->{read}{$file} // 16;
+
+		open(my $fh, '<:raw', $file) or die "$file: $!\n";
+		while (seek($fh, $at, 0) && read($fh, my $record, 48) >= 44)
+		{
+			my ($bytes, $id, $cxid, $zxid, $time, $type, $nodes) =
+			  unpack('x8 N q> l> q> q> l> N', $record . "\0" x 4);
+
+			# The last record may still be written.
+			last if !$bytes || -s $file < $at + 12 + $bytes + 1;
+			$ended->{ sprintf('0x%x', $id) } =
+			  { zxid => $zxid, bytes => $bytes, nodes => $nodes }
+			  if $type == CLOSE_SESSION;
+			$at += 12 + $bytes + 1;
+		}
+		$self->{read}{$file} = $at;
+	}
+	return $ended;
 }
 
 # Returns the live sessions, in the format of zk_session().

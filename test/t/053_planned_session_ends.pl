@@ -9,6 +9,7 @@ use warnings;
 use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use Worker;
 use ZkServer;
 use ZkTest;
@@ -19,6 +20,7 @@ use constant {
 	PATHS => 3,
 	RELOADS => 10,
 	TERMINATIONS => 3,
+	NODES => 400,
 };
 
 my $zk = ZkServer->new->start;
@@ -207,5 +209,24 @@ for my $kind (sort keys %nodes)
 	is($observer->query($losses), 0, '... and no lock was lost');
 	wait_until_idle($node, $zk);
 }
+
+# Nodes are deleted before the session ends, although a busy ZooKeeper deletes them more
+# slowly than the worker may take to close a session. This one answers so many requests at
+# a time, and then after so many ms.
+
+my $slow = ZkServer->new(
+	config => { flushDelay => 250, globalOutstandingLimit => 10 })->start;
+$node = new_node('slow', $slow->hosts, %server);
+$holder = ZkTest->new($node);
+$holder->query("SELECT zk_lock_acquire_all(array_agg('/planned/' || i))
+	FROM generate_series(1, ${\ NODES}) AS i");
+my $id = $holder->query($session);
+my $began = time();
+change_session($node);
+is($holder->query('SELECT zk_lock_release_all()'), NODES, 'many locks are released');
+my $end = wait_until('the session has ended', sub { $slow->ended_sessions->{$id} });
+cmp_ok(time() - $began, '>', 2, '... and the session ends later');
+is($end->{nodes}, 0, '... when all their nodes are deleted');
+$node->stop;
 
 done_testing();

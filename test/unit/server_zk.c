@@ -2304,6 +2304,12 @@ zklock_zkclient_is_delete_delayed(ZkLockClient *c, const char *dir)
 	return false;
 }
 
+size_t
+zklock_zkclient_undeleted(ZkLockClient *c)
+{
+	return c->status.state == ZKLOCK_CLIENT_CONNECTED ? c->accounts.sizes.given_up : 0;
+}
+
 bool
 zklock_zkclient_adopt(ZkLockNode *node, const char *name)
 {
