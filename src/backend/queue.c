@@ -185,21 +185,6 @@ is_first_of(const Queue *queue, int i, ZkLockQueuePart part)
 		(i == 0 || queue->entry[i - 1].part != part);
 }
 
-/* Is there no conflicting node ahead? */
-static bool
-is_unblocked(const Queue *queue, int i)
-{
-	const ZkLockQueueNode *entry = &queue->entry[i];
-
-	if (entry->part == ZKLOCK_PART_NONE)
-		return false;
-	for (const ZkLockQueueNode *ahead = queue->entry; ahead < entry; ahead++)
-		if (ahead->part == entry->part && ahead->number < entry->number &&
-			zklock_contender_conflict(ahead->kind, entry->kind))
-			return false;
-	return true;
-}
-
 /*
  * A client creates its lease's node while it holds the mutex, and releases the
  * mutex once the lease is granted.  So only the newest lease can be waiting.
@@ -225,13 +210,27 @@ find_waiting_lease(Queue *queue)
 	}
 }
 
+/* A holder has no conflicting node ahead.  The nodes are sorted. */
 static void
 find_holders(Queue *queue)
 {
+	int64		first = 0;		/* number of the first node of its part */
+	int64		writer = 0;		/* ... and of the first that is no reader */
+
 	for (int i = 0; i < queue->n; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
-		queue->entry[i].holder = is_unblocked(queue, i);
+		ZkLockQueueNode *entry = &queue->entry[i];
+
+		if (entry->part == ZKLOCK_PART_NONE)
+			break;				/* they are the last */
+		if (is_first_of(queue, i, entry->part))
+		{
+			first = entry->number;
+			writer = PG_INT64_MAX;
+		}
+		if (!entry->kind->reader)
+			writer = Min(writer, entry->number);
+		entry->holder = (entry->kind->reader ? writer : first) >= entry->number;
 	}
 	find_waiting_lease(queue);
 }
@@ -288,6 +287,15 @@ read_queue(Queue *queue, const char *path)
 	for (int i = 0; i < N_READS; i++)
 		zklock_batch_check(&queue->reads[i], path, "look at");
 	sort_nodes(queue);
+	if (queue->n > ZKLOCK_QUEUE_MAX)
+	{
+		ereport(WARNING,
+				(errmsg("too many nodes in the queue of \"%s\"",
+						zklock_errors_path(path)),
+				 errdetail("Only the first %d of %d are read.",
+						   ZKLOCK_QUEUE_MAX, queue->n)));
+		queue->n = ZKLOCK_QUEUE_MAX;
+	}
 	if (queue->reads[READ_NODE].owner == 0)
 		read_nodes(queue);
 	find_holders(queue);

@@ -14,6 +14,9 @@
 
 #include "protocol/contender.h"
 
+/* Maximum number of nodes that are read */
+#define ZKLOCK_QUEUE_MAX 50000
+
 /* The part of a path that a node belongs to, in the order of the result */
 typedef enum ZkLockQueuePart
 {
@@ -43,8 +46,9 @@ typedef struct ZkLockQueueNode
 
 /*
  * Read the holders of a lock or semaphore and its waiters, in the order in
- * which it is granted.  Unknown kinds of nodes are last.  This takes two
- * flights.  This function and the next must be called in
+ * which it is granted.  Unknown kinds of nodes are last.  If there are more
+ * than ZKLOCK_QUEUE_MAX, only the first are returned, with a warning.  This
+ * takes two flights.  This function and the next must be called in
  * zklock_batch_in_session().  Errors: those of batch.h, and 28000 if the path
  * cannot be read.
  */

@@ -487,6 +487,16 @@ if (!server_mode())
 		qr{^ERROR:  54000: too many nodes in ZooKeeper below "/tree"},
 		'a tree with too many nodes is refused');
 	is(join(' ', paths('/tree/1/2')), $seen, '... but a part of it is shown');
+
+	# Of a queue, the first nodes are shown.
+	create_many($tree, 3000, sub { "/tree/1/more-$_[0]-", '' });
+	$tree->create('/tree/1/lock-', '', NODE);
+	my $shown = $observer->query(q(SELECT state, node FROM zk_lock_queue('/tree/1')));
+	like(
+		$shown,
+		qr{^WARNING:  01000: .* queue of "/tree/1"\nDETAIL:  Only the first 50000 of 50002 are read},
+		'of a queue with too many nodes, not all are read');
+	like($shown, qr/^holder\|lock-\d+\z/m, '... and the first ones are shown');
 }
 $tree->close;
 
