@@ -69,6 +69,26 @@ sub stop
 	return;
 }
 
+# Stops all members, and starts them again with these options of the JVM, without waiting
+# until they serve.
+sub relaunch
+{
+	my ($self, @options) = @_;
+
+	$self->stop;
+	$_->launch(@options) for $self->servers;
+	return;
+}
+
+# Returns the end of a session, as in ended_sessions() of a ZkServer; undef if no member
+# has it in its log.
+sub end_of
+{
+	my ($self, $id) = @_;
+
+	return (grep { defined } map { $_->ended_sessions->{$id} } $self->servers)[0];
+}
+
 # Returns the members in the order of the connect string.
 sub servers
 {
