@@ -62,7 +62,7 @@ sub new_server
 
 		CREATE FUNCTION take(kind text, name text, n int) RETURNS void LANGUAGE plpgsql AS $$
 		DECLARE
-			path text := format('/ends/%s/%s/', name, n);
+			path text := format('/ends/%s/%s/%s/', name, kind, n);
 			long text := rpad(path, 340, chr(8364));    -- of three bytes each
 		BEGIN
 			IF n > 200 AND kind NOT LIKE 'sets %' THEN
