@@ -1913,6 +1913,9 @@ zklock_zkclient_close(ZkLockClient *c, int wait_ms)
 	bool		exits = !c->shared && wait_ms > 0;
 
 	check_caller(c);
+	if (c->shared && !c->carries_on && server_plan.faults == 0 &&
+		zklock_zkclient_undeleted(c) > 0)
+		sim_breach(SERVER_CLOSE, "a worker's session is closed as its nodes are deleted");
 	c->closing = true;
 	memset(c->signals, 0, sizeof(c->signals));
 	await_end(c);

@@ -1,0 +1,3 @@
+# Seed 189
+# The worker ends its session although nodes are being deleted.
+/^end_if_drained/,/^}/s/if (is_deleting())/if (false)/
