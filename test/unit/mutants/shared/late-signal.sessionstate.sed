@@ -1,2 +1,2 @@
 # A signal cancels the statement that runs when it arrives.
-/^on_signal/,/^}/s/take_request(&signalled->cancel_on_loss)/true/
+/^take_requests/,/^}/s/take_request(&signalled->cancel_on_loss, from)/true/
