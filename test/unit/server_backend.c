@@ -506,13 +506,19 @@ stop_known_at(int64 turned)
 	return turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
 }
 
-/* Was that so during a statement that began then? */
+/* Is the statement one that only works? */
+static bool works;
+
+/*
+ * Was that so during a statement that began then?  One that takes or gives up locks is also
+ * cancelled for what was known before.
+ */
 static bool
 was_stopped(int64 began)
 {
 	note_turn(shim_now());
 	return turns()->stopped_to >= began &&
-		!server_is_former(stop_known_at(turns()->stopped_from), began);
+		!(works && server_is_former(stop_known_at(turns()->stopped_from), began));
 }
 
 /* A statement that takes its time, and can be cancelled */
@@ -554,6 +560,7 @@ carry_out(void (*statement) (void))
 		server_begins(statement == acquire_many);
 		began_at = shim_now();
 		has_let_go = false;
+		works = statement == work;
 		zklock_cancel_statement(true);
 		statement();
 		zklock_cancel_statement(false);
