@@ -402,6 +402,12 @@ zklock_await_connect(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 	now = zklock_clock_now();
 	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
 	zklock_session_routine->connect(holds, n, limit->deadline);
+
+	/*
+	 * If that has begun another session, this backend's locks are lost.  A
+	 * reader's node for one of them would be ahead of other clients' nodes.
+	 */
+	zklock_lease_check();
 }
 
 /*

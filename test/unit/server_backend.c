@@ -26,6 +26,7 @@
 #include "postmaster/interrupt.h"
 #include "server_free.h"
 #include "server_gates.h"
+#include "server_rules.h"
 #include "server_sim.h"
 #include "session/session.h"
 #include "shared/claimstate.h"
@@ -33,6 +34,7 @@
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
+#include "shim/process.h"
 #include "shim/shim.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
@@ -221,6 +223,9 @@ note_failure(int64 patience)
 	server_count(patience == 0 ? SERVER_N_TRIES : SERVER_N_TIMEOUTS);
 }
 
+/* The last attempt for the mutex of a semaphore */
+static const ZkLockAttempt *mutex;
+
 static void
 acquire_one(void)
 {
@@ -231,6 +236,7 @@ acquire_one(void)
 	int64		began;
 	ZkLockRequest request = {.params = {.mode = mode}};
 	char	   *ahead;
+	bool		is_new;
 	ZkLockHold *hold;
 
 	/* A simple lock's path is none of the others'. */
@@ -266,6 +272,12 @@ acquire_one(void)
 		note_failure(patience);
 		return;
 	}
+	is_new = server_gates_requested_at() >= began;
+	if (is_new && hold->node == NULL && !QueryCancelPending)
+		server_breach(SERVER_CANCEL, "a statement goes on with a new lock whose node was deleted");
+	if (mode == ZKLOCK_SEMAPHORE && is_new &&
+		mutex->session_serial != hold->session_serial)
+		server_breach(SERVER_SOUND, "a lease is taken with the mutex of another session");
 	if (mode == ZKLOCK_SEMAPHORE)
 		server_count(request.count != NULL ? SERVER_N_COUNTED : SERVER_N_SEMAPHORES);
 	if (mode == ZKLOCK_SHARED &&
@@ -308,9 +320,6 @@ extern void __real_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockReques
 									  int64 deadline);
 extern void __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 									  int64 deadline);
-
-/* The last attempt for the mutex of a semaphore */
-static const ZkLockAttempt *mutex;
 
 void
 __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
@@ -561,9 +570,11 @@ carry_out(void (*statement) (void))
 		began_at = shim_now();
 		has_let_go = false;
 		works = statement == work;
+		server_rules_statement(true);
 		zklock_cancel_statement(true);
 		statement();
 		zklock_cancel_statement(false);
+		server_rules_statement(false);
 		if (QueryCancelPending)
 			zklock_cancel_explain();
 		zklock_xact_register_first(true);
@@ -571,6 +582,7 @@ carry_out(void (*statement) (void))
 	PG_CATCH();
 	{
 		zklock_cancel_statement(false);
+		server_rules_statement(false);
 		if (geterrcode() == ERRCODE_QUERY_CANCELED)
 		{
 			ErrorData  *error;
@@ -904,6 +916,8 @@ server_backend_main(int procno, int pid)
 	shim_backend_begin(procno, pid, false);
 	server_gates_begin(procno);
 	server_free_begin();
+	shim_role = 10 + (int) shim_random(2);
+	server_rules_begin();
 	zklock_acquire_init();
 	zklock_xact_init();
 	draw_session();
@@ -936,6 +950,7 @@ server_worker_main(int procno, int pid)
 	shim_backend_begin(procno, pid, true);
 	server_gates_begin(procno);
 	server_free_begin();
+	server_rules_begin();
 	shim_trace("is the worker");
 	zklock_worker_main((Datum) 0);
 	proc_exit(0);

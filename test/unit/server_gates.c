@@ -214,18 +214,6 @@ __wrap_zklock_sessionstate_is_committing(uint32 generation)
 	return is_committing;
 }
 
-/* A scan of claims is not of one moment. */
-extern LWLock *__real_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
-extern LWLock *__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
-
-LWLock *
-__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
-{
-	if (server_plan.planned && shim_random(4) == 0)
-		server_pauses();
-	return __real_zklock_claimtable_lock(slot, mode);
-}
-
 /*
  * Nobody has a lock any more who has given it up.  At a transaction's end PostgreSQL's
  * own locks go first.

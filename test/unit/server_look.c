@@ -75,7 +75,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, 
 }
 
 static const char *
-look_at_questions(uint32 asleep)
+look_at_questions(bool worker, uint32 asleep)
 {
 	for (int i = 0; i < SERVER_PLACES; i++)
 	{
@@ -84,6 +84,8 @@ look_at_questions(uint32 asleep)
 		if ((asleep & (1U << i)) != 0 && question->number != 0 &&
 			(int32) (question->slot->answered - question->number) >= 0)
 			return "a backend sleeps that has its answer";
+		if (worker && question->number != 0 && question->slot->taken != 0)
+			return "the worker sleeps, and a backend waits for its answer";
 	}
 	return NULL;
 }
@@ -129,7 +131,7 @@ server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint3
 			look_at_claim(claim, worker, is_short, ready, status.ending, waiting);
 	}
 	if (wrong == NULL)
-		wrong = look_at_questions(asleep);
+		wrong = look_at_questions(worker, asleep);
 	return wrong != NULL ? wrong : look_at_records(asleep);
 }
 

@@ -721,6 +721,20 @@ look_at_session(int place)
 		sim_breach(SERVER_WATCHES, "process %d has left a watch behind", place);
 }
 
+static void
+look_at_room(int server, uint32_t asleep)
+{
+	int			worker = worker_of(server);
+	uint32_t	in_call = 0;
+	const char *wrong;
+
+	for (int i = 1; i < SERVER_PLACES; i++)
+		in_call |= (uint32_t) acquiring[worker + i] << i;
+	wrong = ((ServerLookAtRoom) shim_scheduler_find(worker, "server_look_at_room")) (in_call, asleep);
+	if (wrong != NULL)
+		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
+}
+
 /*
  * A worker sleeps.  Backends that are not in a call for locks have no attempts without a
  * verdict, so that nothing has to be watched but the nodes beside kept ones.
@@ -773,6 +787,7 @@ look_at_sleepers(int server, int64_t then)
 		 waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
+	look_at_room(server, asleep);
 	look_at_watches(server);
 }
 

@@ -9,7 +9,7 @@
  * model of ZooKeeper for client/ (server_zk.h).  It is compiled with PostgreSQL's
  * headers into a library; the rest is the program, which knows nothing of PostgreSQL.
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
- * gates in server_gates.c, and when all sleep in server_look.c.
+ * gates in server_gates.c, for more in server_rules.c, and when all sleep in server_look.c.
  *
  * Backends use the session of their server, or have their own: in some schedules all do
  * the one or the other, and in some each backend does as it is drawn, and changes that.
@@ -312,6 +312,13 @@ typedef const char *(*ServerLook) (bool connected, bool is_short, bool worker_sl
 								   uint32_t waiting, uint32_t asleep);
 extern const char *server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps,
 										   uint32_t waiting, uint32_t asleep);
+
+/*
+ * The same for who has no room for a claim: which of the backends are in a call for locks,
+ * and which are asleep.
+ */
+typedef const char *(*ServerLookAtRoom) (uint32_t acquiring, uint32_t asleep);
+extern const char *server_look_at_room(uint32_t acquiring, uint32_t asleep);
 
 /* The same of one process: has any of its locks this node? */
 typedef bool (*ServerLookForNode) (const void *node);

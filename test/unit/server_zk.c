@@ -829,6 +829,29 @@ check_former(ZkLockClient *c, const ZkLockNode *node)
 					   node->dir);
 }
 
+/*
+ * A reader's node with the number of a stronger lock is created beside the node of that
+ * lock, unless somebody has deleted it.
+ */
+static void
+check_downgrade(const ZkLockClient *c, const ZkLockNode *node)
+{
+	int64_t		session = sessions[c->session].id;
+
+	if (!node->named || is_anybodys(node) || strstr(node->name, "__READ__") == NULL)
+		return;
+	for (int i = 0; i < max_node; i++)
+		if (is_child(&nodes[i], node->dir) && nodes[i].owner == session &&
+			strcmp(zklock_contender_digits(base_name(&nodes[i])),
+				   zklock_contender_digits(node->name)) == 0)
+			return;
+	for (int i = 0; i < nrobbed; i++)
+		if (robbed[i].session == session)
+			return;
+	sim_breach(SERVER_HOLD, "a lock in %s is downgraded that its session does not have",
+			   node->dir);
+}
+
 /* A session ends on purpose when nobody wants any of its nodes. */
 static void
 check_close(const ZkLockClient *c)
@@ -854,6 +877,7 @@ carry_out(ZkLockClient *c, const Request *r)
 			return new_message(kinds[r->op], r->tag,
 							   make_all(r->path, r->data, r->length), 0);
 		case OP_CREATE:
+			check_downgrade(c, r->node);
 			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
 						   session->id, c->process, &rc);
 			check_former(c, r->node);

@@ -97,6 +97,9 @@ extern void shim_memory_clear(void);
  */
 extern bool shim_forget_cancel(void);
 
+/* Has an error ended what runs? */
+extern bool shim_is_error_handled(void);
+
 /* Is the last error a cancel that has no better explanation? */
 extern bool shim_was_user_cancel(void);
 

@@ -183,6 +183,12 @@ geterrcode(void)
 }
 
 bool
+shim_is_error_handled(void)
+{
+	return nerrors > 0;
+}
+
+bool
 shim_was_user_cancel(void)
 {
 	return strcmp(last_error()->message,

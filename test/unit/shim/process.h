@@ -17,6 +17,9 @@
  */
 extern void shim_process_begin(int procno, int pid, int nprocs);
 
+/* The role that it has logged in as */
+extern unsigned shim_role;
+
 /* Runs the functions that were registered with on_shmem_exit(). */
 extern void shim_process_end(void);
 

@@ -1,0 +1,190 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_rules.c
+ *	  Rules of requests, room and losses, for the checker.  See server_sim.h.
+ *
+ * In each process's copy of the library, behind whose linker some calls from one module to
+ * another come here first, as in server_gates.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/await.h"
+#include "backend/cancel.h"
+#include "backend/lease.h"
+#include "backend/locktable.h"
+#include "backend/sessionroutine.h"
+#include "common/compat.h"
+#include "miscadmin.h"
+#include "server_rules.h"
+#include "server_sim.h"
+#include "shared/claims.h"
+#include "shared/claimtable.h"
+#include "shared/owners.h"
+#include "shared/slots.h"
+#include "shim/backend.h"
+#include "shim/shim.h"
+
+#define MS INT64CONST(1000000)
+
+/* Does a backend have no room for a claim?  By its number, in shared memory. */
+static bool *lacks_room;
+
+/* Has this backend looked at what is not deleted yet, and is about to look for room? */
+static bool looks_for_room = false;
+
+/* Does a statement run that can be cancelled? */
+static bool in_statement = false;
+
+void
+server_rules_begin(void)
+{
+	ZkLockUnfinished unfinished;
+	bool		found;
+
+	lacks_room = shim_memory("who lacks room", SHIM_MAX_PROCESSES * sizeof(bool), &found);
+	lacks_room[zklock_compat_procno()] = false;
+	zklock_owners_unfinished(&unfinished);
+	if (unfinished.mine != 0)
+		server_breach(SERVER_SOUND, "a process begins with what another one has given up");
+}
+
+void
+server_rules_statement(bool begins)
+{
+	in_statement = begins;
+	looks_for_room = false;
+	lacks_room[zklock_compat_procno()] = false;
+}
+
+/*
+ * Room for claims
+ */
+
+extern void __real_zklock_owners_unfinished(ZkLockUnfinished *unfinished);
+extern void __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished);
+extern ZkLockClaim *__real_zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden);
+extern ZkLockClaim *__wrap_zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden);
+
+void
+__wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished)
+{
+	looks_for_room = true;
+	__real_zklock_owners_unfinished(unfinished);
+}
+
+ZkLockClaim *
+__wrap_zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
+{
+	ZkLockClaim *claim = __real_zklock_claims_enter(path, mode, hidden);
+
+	lacks_room[zklock_compat_procno()] = claim == NULL && looks_for_room;
+	return claim;
+}
+
+/* Who lacks room is woken when there is some; and nobody else counts. */
+const char *
+server_look_at_room(uint32_t acquiring, uint32_t asleep)
+{
+	if (lacks_room == NULL)
+		return NULL;			/* the worker only begins */
+	if (acquiring == 0 && zklock_owners_is_room_awaited())
+		return "nobody waits for room, but is counted";
+	for (int i = 0; i < SERVER_PLACES; i++)
+		if ((acquiring & asleep & (1U << i)) != 0 && lacks_room[i] &&
+			!zklock_owners_is_room_awaited())
+			return "a backend has no room, and nobody knows that it waits for some";
+	return NULL;
+}
+
+/*
+ * The worker takes what is wanted when it takes it, which may not be what it has read.
+ */
+
+static uint64 wanted_when_locked;
+
+extern LWLock *__real_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
+extern LWLock *__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
+extern bool __real_zklock_slots_take(ZkLockSlot *slot, uint64 serial);
+extern bool __wrap_zklock_slots_take(ZkLockSlot *slot, uint64 serial);
+
+/* A scan of claims is not of one moment. */
+LWLock *
+__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
+{
+	LWLock	   *lock;
+
+	if (server_plan.planned && shim_random(4) == 0)
+		server_pauses();
+	lock = __real_zklock_claimtable_lock(slot, mode);
+	if (lock != NULL)
+		wanted_when_locked = slot->gate ? slot->entry->gate.wanted : slot->wanted;
+	return lock;
+}
+
+bool
+__wrap_zklock_slots_take(ZkLockSlot *slot, uint64 serial)
+{
+	const ZkLockEntry *entry = slot->entry;
+	ZkLockEntryKey key;
+	bool		is_taken;
+
+	if (entry != NULL)
+		key = entry->key;
+	if (shim_random(8) == 0)
+		server_pauses();
+	is_taken = __real_zklock_slots_take(slot, serial);
+	if (is_taken && wanted_when_locked != serial)
+		server_breach(SERVER_SOUND, "an attempt is taken that nobody wants any more");
+	if (is_taken && entry != NULL &&
+		(slot->entry != entry || strcmp(key.path, entry->key.path) != 0 ||
+		 key.mode != entry->key.mode))
+		server_breach(SERVER_SOUND, "an attempt is taken for another lock than was read");
+	return is_taken;
+}
+
+/*
+ * Losses
+ */
+
+static bool
+is_any_of_former_session(void)
+{
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (!zklock_sessionroutine_is_current(hold->session_serial))
+			return true;
+	return false;
+}
+
+extern void __real_zklock_cancel_resume(void);
+extern void __wrap_zklock_cancel_resume(void);
+extern void __real_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit);
+extern void __wrap_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit);
+
+/* A loss that was not signalled is looked for; one that was has arrived by now. */
+void
+__wrap_zklock_cancel_resume(void)
+{
+	bool		is_lost;
+
+	zklock_session_routine->refresh();
+	is_lost = in_statement && !shim_is_error_handled() && is_any_of_former_session();
+	__real_zklock_cancel_resume();
+	if (!is_lost || QueryCancelPending || zklock_locktable_first_granted() == NULL)
+		return;
+	shim_point();
+	if (!QueryCancelPending)
+		server_breach(SERVER_CANCEL, "a statement goes on after a loss that was not signalled");
+}
+
+void
+__wrap_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit)
+{
+	bool		is_lost = is_any_of_former_session();
+
+	__real_zklock_await_start_over(path, limit);
+	if (is_lost)
+		server_breach(SERVER_SOUND, "an attempt begins again though another lock is lost");
+}
