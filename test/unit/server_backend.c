@@ -99,10 +99,12 @@ static bool has_let_go = false;
 /* Has its commit passed the check, and not ended? */
 static volatile bool committing = false;
 
-/* In the handler of a signal, or where a loss is found. */
+/* In the handler of a signal, or where a loss is found.  Who exits has no use for it. */
 void
 server_disconnects(void)
 {
+	if (proc_exit_inprogress)
+		return;
 	server_count(SERVER_N_DISCONNECTED);
 	shim_trace("the client is disconnected");
 	if (committing)
@@ -284,6 +286,40 @@ acquire_one(void)
 		(zklock_locktable_find(path, ZKLOCK_EXCLUSIVE) != NULL ||
 		 zklock_locktable_find(path, ZKLOCK_WRITE) != NULL))
 		server_count(SERVER_N_DOWNGRADES);
+}
+
+/*
+ * A procedure that catches a cancellation, whatever its reason, and takes another lock in the
+ * same statement.
+ */
+static void
+acquire_twice(void)
+{
+	volatile bool is_caught = false;
+	MemoryContext before = CurrentMemoryContext;
+
+	shim_xact_savepoint();
+	PG_TRY();
+	{
+		acquire_one();
+	}
+	PG_CATCH();
+	{
+		is_caught = geterrcode() == ERRCODE_QUERY_CANCELED;
+		if (!is_caught)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(before);
+		FlushErrorState();
+		server_acquiring(false, false);
+		shim_xact_rollback_to();
+	}
+	PG_END_TRY();
+	if (!is_caught)
+		shim_xact_release();
+	else
+		server_count(SERVER_N_CAUGHT);
+	tell_holds();
+	acquire_one();
 }
 
 /* Were all that are fresh granted in one session? */
@@ -610,7 +646,7 @@ draw_statement(void)
 	/* After an error, this backend still has the locks of session scope. */
 	tell_holds();
 	if (drawn < (server_plan.busy && server_plan.many ? 25 : 50))
-		carry_out(acquire_one);
+		carry_out(percent(20) && shim_xact_nsavepoints() < 8 ? acquire_twice : acquire_one);
 	else if (drawn < 66 && server_plan.many)
 		carry_out(acquire_many);
 	else if (drawn < 76)

@@ -464,13 +464,23 @@ __wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 static ServerQuestion *questions;
 static bool *waiting;			/* by number */
 
+/* Who exits waits for no answer. */
+static void
+forget_question(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	questions[zklock_compat_procno()] = (ServerQuestion) {0};
+}
+
 void
 server_gates_begin(int procno)
 {
 	bool		found;
 
 	questions = shim_memory("questions", SERVER_PLACES * sizeof(ServerQuestion), &found);
-	questions[procno] = (ServerQuestion) {0};
+	forget_question(0, 0);
+	on_shmem_exit(forget_question, 0);
 	waiting = shim_memory("waiting", SERVER_PLACES * sizeof(bool), &found);
 	waiting[procno] = false;
 	if (procno == 0)

@@ -132,8 +132,8 @@ __wrap_zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 
 	if (entry != NULL)
 		key = entry->key;
-	if (shim_random(8) == 0)
-		server_pauses();
+	if (shim_random(16) == 0 && !server_is_quiet())
+		shim_sleep(shim_random(30000));
 	is_taken = __real_zklock_slots_take(slot, serial);
 	if (is_taken && wanted_when_locked != serial)
 		server_breach(SERVER_SOUND, "an attempt is taken that nobody wants any more");

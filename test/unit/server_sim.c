@@ -82,6 +82,7 @@ static const char *const counts[] = {
 	[SERVER_N_TRIES] = "tries refused",
 	[SERVER_N_LOCK_TIMEOUTS] = "waits ended by lock_timeout",
 	[SERVER_N_CANCELS] = "statements cancelled",
+	[SERVER_N_CAUGHT] = "cancellations caught",
 	[SERVER_N_TERMINATED] = "backends terminated",
 	[SERVER_N_ERRORS] = "other errors",
 	[SERVER_N_COMMITS] = "commits",
