@@ -92,6 +92,18 @@ wait_latch(int64 until)
 	CHECK_FOR_INTERRUPTS();
 }
 
+/* The worker waits for the commit of this process. */
+static void
+raise_late_commit(int sqlstate, const char *message, int pid)
+{
+	ereport(ERROR,
+			(errcode(sqlstate),
+			 errmsg_internal("%s", message),
+			 errdetail("The server's ZooKeeper session is over, and the next one begins when the commit of process %d has ended.",
+					   pid),
+			 errhint("See pg_stat_activity for what the process waits for; with the wait event SyncRep, it is a synchronous standby.")));
+}
+
 static void
 raise_absent(int sqlstate, const char *message)
 {
@@ -140,11 +152,22 @@ raise_failure(void)
 			 errhint("%s", zklock_text_from_utf8(failure.hint)) : 0));
 }
 
+/* Raise an error if the cause is in this server. */
+static void
+raise_local_cause(int sqlstate, const char *message)
+{
+	int			pid = zklock_sessionstate_late_commit();
+
+	if (absent)
+		raise_absent(sqlstate, message);
+	if (pid != 0)
+		raise_late_commit(sqlstate, message, pid);
+}
+
 static void
 raise_no_answer(const char *message)
 {
-	if (absent)
-		raise_absent(ERRCODE_CONNECTION_FAILURE, message);
+	raise_local_cause(ERRCODE_CONNECTION_FAILURE, message);
 	zklock_diagnosis_raise_no_answer(message);
 }
 
@@ -185,9 +208,8 @@ wait_until_ready(int64 deadline)
 		now = zklock_clock_now();
 		if (now >= end)
 		{
-			if (absent)
-				raise_absent(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
-							 "could not connect to ZooKeeper");
+			raise_local_cause(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+							  "could not connect to ZooKeeper");
 			zklock_diagnosis_raise_unreachable(now >= limit ?
 											   psprintf("There was no answer within %d ms (zklock.connect_timeout).",
 														zklock_guc_connect_timeout) :

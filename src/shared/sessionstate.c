@@ -402,17 +402,32 @@ zklock_sessionstate_commit(bool begins)
 	pg_memory_barrier();
 }
 
-bool
-zklock_sessionstate_is_committing(uint32 generation)
+/* A backend whose commit relies on this generation, or an earlier one; NULL: none */
+static const PerBackend *
+find_committing(uint32 generation)
 {
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
 		uint32		committing = pg_atomic_read_u32(&shared->backend[i].committing);
 
 		if (committing != 0 && committing <= generation)
-			return true;
+			return &shared->backend[i];
 	}
-	return false;
+	return NULL;
+}
+
+bool
+zklock_sessionstate_is_committing(uint32 generation)
+{
+	return find_committing(generation) != NULL;
+}
+
+int
+zklock_sessionstate_late_commit(void)
+{
+	const PerBackend *backend = find_committing(zklock_sessionstate_generation() - 1);
+
+	return backend != NULL ? backend->pid : 0;
 }
 
 /*

@@ -149,6 +149,12 @@ extern void zklock_sessionstate_disconnect_on_loss(bool on);
  */
 extern uint64 zklock_sessionstate_revocations(void);
 
+/*
+ * Return the pid of a process whose commit relies on an earlier generation, or 0.  The
+ * worker begins no session until such commits are over.
+ */
+extern int	zklock_sessionstate_late_commit(void);
+
 /* Set a backend's latch. */
 extern void zklock_sessionstate_set_latch(int procno);
 

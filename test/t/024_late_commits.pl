@@ -165,7 +165,54 @@ $proxy->wait_frame(dir => 's2c', op => 'connect');
 $looping->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $looper->pid})");
 like($looper->result, qr{^ERROR:  40001: lock on "/late/loop" was lost$}m,
 	'... and the procedure does not continue after it');
-$_->close for $looper, $next;
+$looper->close;
+
+# While a commit relies on the server's session, no other session begins. The errors name
+# the process that commits.
+SKIP:
+{
+	skip('each backend has its own session', 11) if !server_mode();
+	my $node = new_node(
+		'waiting', $proxy->hosts,
+		'zklock.session_timeout' => '2s',
+		'zklock.connect_timeout' => '2s',
+		max_wal_senders => 1,
+		wal_level => 'replica',
+		synchronous_commit => 'local',
+		synchronous_standby_names => 'nobody');
+	my ($late, $waiter, $newcomer) = map { ZkTest->new($node) } 1 .. 3;
+	my $named = qr/^DETAIL:  .* the commit of process ${\ $late->pid} has ended\.\nHINT:  See pg_stat_activity/m;
+
+	$node->safe_psql('postgres', 'CREATE TABLE t (i int)');
+	$late->query(q(SET synchronous_commit = 'on'; BEGIN; SELECT zk_lock_guard('/late/named')));
+	$waiter->start(q(SELECT zk_lock_acquire('/late/named')));
+	wait_for_queue($zk, '/late/named', $late, $waiter);
+	$late->query('INSERT INTO t VALUES (1)');
+	$late->start('COMMIT');
+	$late->wait_for_event('SyncRep');
+	$proxy->hold;
+	is($next->query(q(SELECT zk_lock_acquire('/late/named'), zk_lock_release('/late/named'))),
+		't|t', "the server's session expires during a commit");
+	$proxy->release;
+	like($waiter->result,
+		qr{^ERROR:  08006: lost the connection to ZooKeeper while waiting for lock on "/late/named"$}m,
+		'a waiter gets an error');
+	like($waiter->result, $named, '... that names the process which commits');
+	for my $timeout ('NULL', q('300ms'), q('0'))
+	{
+		my $answer = $newcomer->query("SELECT zk_lock_acquire('/late/else', $timeout)");
+
+		like($answer, qr/^ERROR:  08001: could not connect to ZooKeeper$/m,
+			"a backend that comes later, with timeout $timeout, gets an error");
+		like($answer, $named, '... that names it, too');
+	}
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $late->pid})");
+	unlike($late->result, qr/ERROR/, '... until the commit has ended');
+	is($newcomer->query(q(SELECT zk_lock_acquire('/late/named', '10s'))),
+		't', '... and then a lock can be taken');
+	$_->close for $late, $waiter, $newcomer;
+	$node->stop;
+}
 
 # A new ZooKeeper has smaller tokens than the fences in a restored database.
 my $new_zk = ZkServer->new->start;

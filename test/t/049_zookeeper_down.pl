@@ -5,6 +5,7 @@ use strict;
 use warnings;
 
 use IO::Socket::INET;
+use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkProxy;
@@ -161,6 +162,13 @@ ends_ok($session, qq(SELECT $_),
   q(zk_lock_guard('/frozen', '100ms')),
   q(zk_lock_acquire_all('{/frozen, /else}', '100ms')),
   q(zk_semaphore_acquire('/frozen', 1, '100ms'));
+
+# After the time, it takes 0.3 s to ask the servers for the detail. On a busy machine it
+# can take longer, but not always.
+my $after = min(
+	map { seconds_of(sub { $session->query(q(SELECT zk_lock_acquire('/frozen', '500ms'))) }) - 0.5 } 1 .. 5);
+cmp_ok($after, '<', 0.35, 'error comes at most 0.3 s after the time');
+cmp_ok($after, '>=', 0, '... and not before');
 $zk->resume;
 $session->query('RESET zklock.connect_timeout');
 is($session->query(q(SELECT zk_lock_acquire('/frozen'))),
