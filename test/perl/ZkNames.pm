@@ -6,7 +6,7 @@
 #	ZkNames::answer();            # names that are not set: unknown
 #
 # The files of the resolver are replaced, in a mount namespace. This program is also in a
-# network of ZkNet, which has no name server but the one that does not answer.
+# network of ZkNet, whose name server knows no name.
 
 package ZkNames;
 
@@ -14,21 +14,22 @@ use strict;
 use warnings;
 
 use File::Temp;
-use IO::Handle;
 use IO::Socket::INET;
+use POSIX ();
 use Sys::Hostname;
 use ZkNet;
 
-use constant SILENT => '127.0.0.53';
+use constant SERVER => '127.0.0.53';
 
-# How long the resolver waits for an answer, in seconds: once, for each of two families
-use constant PATIENCE => 60;
+# How long the resolver waits for an answer, in seconds
+use constant PATIENCE => 30;
 
 # ZooKeeper's servers ask for the name of this machine.
 my $always = "127.0.0.1 localhost ${\ hostname()}\n";
 
+my $main_pid = $$;
 my $dir;
-my $silent;
+my $server;    # pid of the name server
 
 sub enter
 {
@@ -38,7 +39,8 @@ sub enter
 	_replace('hosts', $always);
 	_replace('nsswitch.conf', "passwd: files\ngroup: files\nhosts: files dns\n");
 	_replace('resolv.conf',
-		"nameserver ${\ SILENT}\noptions timeout:${\ PATIENCE} attempts:1\n");
+		"nameserver ${\ SERVER}\noptions timeout:${\ PATIENCE} attempts:1\n");
+	_start_server();
 	return;
 }
 
@@ -61,18 +63,36 @@ sub set
 
 sub hang
 {
-	$silent ||= IO::Socket::INET->new(
-		LocalAddr => SILENT,
-		LocalPort => 53,
-		Proto => 'udp') or die "cannot listen: $@";
+	kill('STOP', $server);
 	return;
 }
 
-# A question that was asked before waits nevertheless.
+# The name server has all questions that were asked meanwhile.
 sub answer
 {
-	undef $silent;
+	kill('CONT', $server);
 	return;
+}
+
+# A process that answers each question: there is no such name.
+sub _start_server
+{
+	my $socket = IO::Socket::INET->new(
+		LocalAddr => SERVER,
+		LocalPort => 53,
+		Proto => 'udp') or die "cannot listen: $@";
+
+	$server = fork() // die "fork: $!\n";
+	return if $server;
+	$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP);
+	while (defined(my $from = recv($socket, my $question, 512, 0)))
+	{
+		my ($id, $name) = unpack('n x10 (a*)', $question);
+		my ($asked) = $name =~ /^((?:[^\0]*)\0.{4})/s or next;
+
+		send($socket, pack('n6', $id, 0x8183, 1, 0, 0, 0) . $asked, 0, $from);
+	}
+	POSIX::_exit(0);
 }
 
 sub _replace
@@ -86,6 +106,18 @@ sub _replace
 	system('mount', '--bind', "$dir/$file", "/etc/$file") == 0
 	  or die "/etc/$file cannot be replaced\n";
 	return;
+}
+
+END
+{
+	if ($server && $$ == $main_pid)
+	{
+		my $status = $?;
+
+		kill('KILL', $server);
+		waitpid($server, 0);
+		$? = $status;
+	}
 }
 
 1;

@@ -23,8 +23,8 @@ use ZkServer;
 use ZkTest;
 
 # Limit for "at once"; generous, because the machine may be busy, but less than a resolver
-# that does not answer takes
-use constant SOON => 10;
+# takes that does not answer
+use constant SOON => ZkNames::PATIENCE / 3;
 
 # The longest pause between two attempts of all servers, and between two lookups
 use constant PACE => 1;
@@ -275,7 +275,6 @@ ZkNames::set();
 $proxy->refuse;
 $proxy->cut;
 wait_until('a thread resolves the names', sub { resolver_threads($keeper) == 1 });
-my $asked = time();
 my $most = 0;
 
 # It asks once, while the client makes many attempts.
@@ -323,6 +322,7 @@ cmp_ok(
 	'<', SOON, '... at once');
 
 my $pid = $holder->pid;
+note(scalar(resolver_threads($keeper)), ' threads still wait for the resolver');
 cmp_ok(
 	seconds_of(
 		sub {
@@ -332,6 +332,5 @@ cmp_ok(
 	'<', SOON, '... a backend exits at once');
 wait_for_queue($solo, '/proxy');
 cmp_ok(seconds_of(sub { $node->stop }), '<', SOON, '... and a server stops at once');
-cmp_ok(time() - $asked, '<', ZkNames::PATIENCE, '... all before the resolver gives up');
 
 done_testing();
