@@ -133,22 +133,18 @@ zklock_zkhosts_free(ZkLockAddresses *list)
 	list->n = list->fresh = 0;
 }
 
-/* The library writes "Socket 127.0.0.1:2181 zk", or "Socket [::1]:2181 zk". */
 bool
-zklock_zkhosts_read(const char *line, char address[ZKLOCK_ADDRESS_SIZE])
+zklock_zkhosts_read(const char *text, char address[ZKLOCK_ADDRESS_SIZE])
 {
-	const char *start = strstr(line, "Socket ");
 	size_t		len = 0;
 
-	if (start == NULL)
-		return false;
-	for (start += strlen("Socket "); *start != ' ' && *start != '\0'; start++)
+	for (; *text != ' ' && *text != '\0'; text++)
 	{
-		if (*start == '[' || *start == ']')
+		if (*text == '[' || *text == ']')
 			continue;
 		if (len == ZKLOCK_ADDRESS_SIZE - 1)
 			return false;
-		address[len++] = *start;
+		address[len++] = *text;
 	}
 	address[len] = '\0';
 	return len > 0;

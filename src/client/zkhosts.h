@@ -71,10 +71,10 @@ extern void zklock_zkhosts_shuffle(ZkLockAddresses *list);
 extern void zklock_zkhosts_free(ZkLockAddresses *list);
 
 /*
- * Copy the server's address from a log line of the library about its
- * connection.  Returns false if there is none.
+ * Copy an address that may have brackets, up to a blank or the end of the
+ * text.  Returns false if there is none.
  */
-extern bool zklock_zkhosts_read(const char *line,
+extern bool zklock_zkhosts_read(const char *text,
 								char address[ZKLOCK_ADDRESS_SIZE]);
 
 /* Return the number of positions of a client's connect strings. */

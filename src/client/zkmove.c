@@ -22,13 +22,15 @@
  */
 #include "client/zkmove.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/zklog.h"
 #include "client/zkresolver.h"
 #include "common/clock.h"
+
+/* The library's lines about a connection have its address behind this. */
+#define SOCKET "Socket "
 
 char *
 zklock_zkmove_begin(ZkLockClient *client, const char **why)
@@ -81,28 +83,32 @@ zklock_zkmove_is_looking(ZkLockClient *client)
 }
 
 /*
- * Is this the server of a connection that the library has just lost?  The
- * library formats the address in memory that all its handles share.  So the
- * address is not trusted alone where it matters.
+ * Find the address in the library's line, which has "Socket 127.0.0.1:2181 zk"
+ * or "Socket [::1]:2181 zk".  Returns false if there is none.
+ *
+ * The library formats it in memory that all its handles share.  So where it
+ * matters, which is if the connection was not lost before, it must be the
+ * server of that connection.
  */
 static bool
-is_certain(ZkLockClient *client, const char *address)
+find_last(ZkLockClient *client, const char *line, char *last)
 {
-	char		server[ZKLOCK_ADDRESS_SIZE + sizeof("Socket ")];
+	const char *start = strstr(line, SOCKET);
 	char		connected[ZKLOCK_ADDRESS_SIZE];
-	bool		certain;
+	bool		ok;
 
+	if (start == NULL || !zklock_zkhosts_read(start + strlen(SOCKET), last))
+		return false;
 	if (zoo_state(client->zh) != ZOO_CONNECTED_STATE)
 		return true;
 	pthread_mutex_lock(&client->mutex);
-	snprintf(server, sizeof(server), "Socket %s", client->status.server);
+	ok = zklock_zkhosts_read(client->status.server, connected) &&
+		strcmp(connected, last) == 0;
 	pthread_mutex_unlock(&client->mutex);
-	certain = zklock_zkhosts_read(server, connected) &&
-		strcmp(connected, address) == 0;
-	return certain;
+	return ok;
 }
 
-/* Have the library use the addresses in `list`, which may be empty then. */
+/* Have the library use the addresses in `list`, which has the former ones then. */
 static void
 use_addresses(ZkLockClient *client, ZkLockAddresses *list, const char *last)
 {
@@ -131,7 +137,7 @@ zklock_zkmove_follow(ZkLockClient *client, const char *line)
 	char		last[ZKLOCK_ADDRESS_SIZE];
 
 	if (client->lookup == NULL || !zklock_zkresolver_is_done(client->lookup) ||
-		!zklock_zkhosts_read(line, last) || !is_certain(client, last))
+		!find_last(client, line, last))
 		return;
 	list = zklock_zkresolver_take(client->lookup);
 	zklock_zkresolver_drop(client->lookup);

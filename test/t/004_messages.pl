@@ -27,7 +27,7 @@ my @silent = (
 	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
 	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = /,
 	qr/^zk retcode=$/,
-	qr/^zklock (?:holds|worker)$/,
+	qr/^zklock (?:holds|resolver|worker)$/,
 	qr/^(?:Zookeeper version|srvr is not executed|This ZooKeeper instance is not)$/,
 	qr/^(?:create|list the children of|look at|read|revoke lock on|set count|write to|create a node below)(?: "\.\.\.")?$/,
 	qr/^(?:array of lock paths|fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,
@@ -38,7 +38,7 @@ my @silent = (
 	qr/^port=|^\.\.\. id=/);
 
 # These files return the reason why a value is invalid.
-my $reasons = qr{(?:protocol/(?:path|hosts|acl)|client/zkhosts|client/zksession|common/authfile)\.c$};
+my $reasons = qr{(?:protocol/(?:path|hosts|acl)|client/zkmove|client/zksession|common/authfile)\.c$};
 
 # Replaces values and placeholders, in the sources and in the page, by "...".
 sub normal
