@@ -40,11 +40,12 @@ my $seed = 1;
 ZkNames::set(zk => $sets[0]);
 for my $checker (qw(thread address))
 {
-	# Changes the addresses and cuts all connections until it is killed.
+	# Changes the addresses and cuts all connections for some seconds. Then the program can
+	# see that no node is left.
 	my $pid = fork() // die "fork: $!\n";
 	if ($pid == 0)
 	{
-		for (my $i = 0;; $i++)
+		for my $i (1 .. 8 * @sets)
 		{
 			ZkNames::set(zk => $sets[ $i % @sets ]);
 			$proxy->cut;
