@@ -319,6 +319,7 @@ acquire_twice(void)
 	else
 		server_count(SERVER_N_CAUGHT);
 	tell_holds();
+	server_rules_statement(true);
 	acquire_one();
 }
 
@@ -496,6 +497,22 @@ release(void)
 	zklock_locktable_drop(hold, scope);
 }
 
+/* As zk_lock_release_all() */
+static void
+release_all(void)
+{
+	int64		released;
+
+	shim_trace("releases all");
+	released = zklock_acquire_release_all(NULL);
+	if (released > 0)
+		server_count(SERVER_N_RELEASED_ALL);
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (hold->session_count > 0)
+			server_breach(SERVER_SOUND, "a lock of the session is left when all are released");
+}
+
 /*
  * The last time when the worker ran its loop, and the last time that it did not for as
  * long as a session lives without it
@@ -650,7 +667,7 @@ draw_statement(void)
 	else if (drawn < 66 && server_plan.many)
 		carry_out(acquire_many);
 	else if (drawn < 76)
-		carry_out(release);
+		carry_out(percent(20) ? release_all : release);
 	else
 		carry_out(work);
 	tell_holds();

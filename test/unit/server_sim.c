@@ -83,6 +83,7 @@ static const char *const counts[] = {
 	[SERVER_N_LOCK_TIMEOUTS] = "waits ended by lock_timeout",
 	[SERVER_N_CANCELS] = "statements cancelled",
 	[SERVER_N_CAUGHT] = "cancellations caught",
+	[SERVER_N_RELEASED_ALL] = "all locks released",
 	[SERVER_N_TERMINATED] = "backends terminated",
 	[SERVER_N_ERRORS] = "other errors",
 	[SERVER_N_COMMITS] = "commits",
@@ -875,6 +876,28 @@ draw_time(int server)
 		SERVER_MS;
 }
 
+/* Another ensemble, most often; or what all processes read anew without a new session. */
+static void
+change_setting(ShimSettings *s)
+{
+	switch (sim_random(6))
+	{
+		case 0:
+			if (server_plan.keeps)
+				s->keep_time = 20 + (int) sim_random(300);
+			break;
+		case 1:
+			s->max_kept_locks = s->max_kept_locks == 1 ? 100 : 1;
+			break;
+		case 2:
+			s->confirm_commit = 3 - s->confirm_commit;
+			break;
+		default:
+			s->hosts = s->hosts[0] == 'a' ? "b" : "a";
+			break;
+	}
+}
+
 static void
 fault(void)
 {
@@ -944,7 +967,7 @@ fault(void)
 				crash(server);
 			break;
 		case RELOAD:
-			settings[server].hosts = settings[server].hosts[0] == 'a' ? "b" : "a";
+			change_setting(&settings[server]);
 			if (shim_scheduler_signal(worker, SIGHUP))
 				sim_count(SERVER_N_RELOADS);
 			for (int i = 1; server_plan.own > 0 && i < SERVER_PLACES; i++)
@@ -1138,7 +1161,7 @@ draw_settings(ShimSettings *s)
 		.keep_time = server_plan.keeps ? 20 + (int) sim_random(sim_percent(50) ? 300 : 3000) : 0,
 		.max_kept_locks = sim_percent(20) ? 1 : 100,
 		.handover_time = server_plan.gates ? 1 + (int) sim_random(200) : 0,
-		.max_locks = sim_percent(20) && server_plan.own == 0 ? 4 : SERVER_MAX_LOCKS,
+		.max_locks = sim_percent(20) ? 4 : SERVER_MAX_LOCKS,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
 		.session_timeout = server_plan.session_timeout,
 		.max_session_size = server_plan.session_size,
@@ -1251,11 +1274,14 @@ draw_plan(uint64_t seed)
 	plan->across = plan->nservers > 1 || (plan->own > 0 && plan->faults);
 
 	/*
-	 * A record may find no room, and a worker that takes all messages as
-	 * outdated comes to the end of no walk.
+	 * A record may find no room, a worker that takes all messages as outdated
+	 * comes to the end of no walk, and a deadlock through a lock that has no
+	 * room in the table is not found.
 	 */
 	plan->detects = nrivals == 0 && plan->chroot_len == 0 &&
 		!(plan->across && are_turns_long);
+	for (int i = 0; i < plan->nservers && plan->own > 0; i++)
+		plan->detects &= settings[i].max_locks == SERVER_MAX_LOCKS;
 	if (!plan->faults)
 		fault_rate = plan->out_of_memory = 0;
 	shim_scheduler_slow(slow, slowness);
