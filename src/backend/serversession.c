@@ -37,8 +37,9 @@
 /* Time without room in shared memory after which it is an error. */
 #define NO_ROOM_MS 1000
 
-/* The session's state, as read last */
+/* The session's state, as read last, and when */
 static ZkLockSessionStatus state;
+static int64 read_at;
 
 /*
  * Is no worker running that responds?  Backends treat this as a lost
@@ -50,8 +51,8 @@ static void
 refresh(void)
 {
 	zklock_sessionstate_status(&state);
-	absent = !state.has_worker ||
-		zklock_clock_now() - state.turned > ZKLOCK_SESSIONSTATE_STALL;
+	read_at = zklock_clock_now();
+	absent = !state.has_worker || read_at - state.turned > ZKLOCK_SESSIONSTATE_STALL;
 	if (absent && state.client.state == ZKLOCK_CLIENT_CONNECTED)
 		state.client.state = ZKLOCK_CLIENT_CONNECTING;
 }
@@ -60,6 +61,12 @@ static const ZkLockClientStatus *
 get_status(void)
 {
 	return &state.client;
+}
+
+static bool
+is_gone(void)
+{
+	return zklock_sessionstate_is_gone(read_at);
 }
 
 static const char *
@@ -581,7 +588,7 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.raise_no_answer = raise_no_answer,
 	.raise_too_many_nodes = raise_too_many_nodes,
 	.identity = identity,
-	.is_gone = zklock_sessionstate_is_gone,
+	.is_gone = is_gone,
 	.cancel_on_loss = zklock_sessionstate_cancel_on_loss,
 	.disconnect_on_loss = zklock_sessionstate_disconnect_on_loss,
 	.commit = zklock_sessionstate_commit,

@@ -302,10 +302,9 @@ zklock_sessionstate_confirmed(void)
 }
 
 bool
-zklock_sessionstate_is_gone(void)
+zklock_sessionstate_is_gone(int64 now)
 {
-	return told_gone ||
-		zklock_clock_now() >= gone_at((int64) pg_atomic_read_u64(&shared->turned));
+	return told_gone || now >= gone_at((int64) pg_atomic_read_u64(&shared->turned));
 }
 
 uint32

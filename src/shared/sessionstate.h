@@ -97,12 +97,12 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 extern int64 zklock_sessionstate_confirmed(void);
 
 /*
- * Has the worker been stopped for as long as a session lives without one, so that
+ * At the time `now`, has the worker been stopped for as long as a session lives without one, so that
  * the session has probably expired?  If that was signalled, this remains true,
  * even if the worker continues, until cancel or disconnect on loss is turned on while no
  * cancellation is pending, so that the reason is known.
  */
-extern bool zklock_sessionstate_is_gone(void);
+extern bool zklock_sessionstate_is_gone(int64 now);
 
 /*
  * Return the present epoch of gates (gate.h); 0: no node is kept.  The caller holds the
