@@ -97,10 +97,10 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 extern int64 zklock_sessionstate_confirmed(void);
 
 /*
- * At the time `now`, has the worker been stopped for as long as a session lives without one, so that
- * the session has probably expired?  If that was signalled, this remains true,
- * even if the worker continues, until cancel or disconnect on loss is turned on while no
- * cancellation is pending, so that the reason is known.
+ * At the time `now`, has the worker been stopped for so long that its session has
+ * probably expired?  If that was signalled, this remains true, even if the worker
+ * continues, until cancel or disconnect on loss is turned on while no cancellation is
+ * pending, so that the reason is known.
  */
 extern bool zklock_sessionstate_is_gone(int64 now);
 

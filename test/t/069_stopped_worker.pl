@@ -131,7 +131,6 @@ for my $kind (sort keys %handover)
 	ok(is_alive($_), 'nobody else is disconnected') for $patient, $busy, $unlocked, $waiter, $commit;
 	ok(!$unlocked->is_done, '... or cancelled');
 
-
 	# Until the timer expires for the second time
 	is($patient->query("BEGIN; SELECT pg_sleep(${\ (TIMEOUT + 2)}); SELECT 1"), "\n1",
 		'later statement is not cancelled');
