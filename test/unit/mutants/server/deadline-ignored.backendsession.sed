@@ -1,3 +1,3 @@
-# Seed 27
+# Seed 72
 # An attempt does not end with its time.
 s/^\tzklock_driver_time_out(.*//
