@@ -6,8 +6,8 @@
  *
  * Guarantees:
  *	- A query that calls the function alone gets no warning, whichever language, driver
- *	  or prepared statement it comes from.  Nor does one that finds rows and calls the
- *	  function in each column made of them, since it returns nothing else that it read.
+ *	  or prepared statement it comes from.  Nor does a query that finds rows, if each
+ *	  column with a value from these rows is a call of the function.
  *	- A query of a function that is not VOLATILE gets one: it has the snapshot of the
  *	  query around it.
  *	- What a query reads through functions is not known, so a warning may be missing.

@@ -44,8 +44,8 @@ extern const ZkLockContender *zklock_contender_parse(const char *name,
 													 int64_t *seq);
 
 /*
- * Does a name look like a contender's, whoever numbered it?  Programs that read numbers
- * less strictly may count such a node.
+ * Is a name that of a contender, if the number may have any form?  Programs that read
+ * numbers less strictly may count such a node.
  */
 extern bool zklock_contender_resembles(const char *name);
 
