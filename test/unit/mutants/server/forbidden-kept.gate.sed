@@ -1,3 +1,3 @@
-# Seed 182
+# Seed 173
 # A node is kept though a reader came in beside it.
 /^zklock_gate_keep/,/^}/s/node->handover_forbidden)/false)/

@@ -1,3 +1,3 @@
-# Seed 999
+# Seed 631
 # Readers join others whose lock was revoked.
 /^zklock_gate_admits(/,/^}/ s/!node->handover_forbidden \&\&//

@@ -1,3 +1,3 @@
-# Seed 8
+# Seed 17
 # Readers join others though a writer waits.
 /^zklock_gate_admits(/,/^}/ s/node->shut || //

@@ -1,3 +1,3 @@
-# Seed 29246
+# Seed 908
 # A record that cannot be created yet is not created later.
 s/any_postponed = true;/any_postponed = false;/

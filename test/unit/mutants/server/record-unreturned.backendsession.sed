@@ -1,3 +1,3 @@
-# Seed 21420
+# Seed 2946
 # A record's walk does not learn that its connection is back.
 s/^\tzklock_deadlock_walker_check_session(.*//

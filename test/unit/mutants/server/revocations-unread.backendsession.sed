@@ -1,3 +1,3 @@
-# Seed 24
+# Seed 39
 # The revocation of a lock in a backend's own session is not its reason to be cancelled.
 /^revocations(/,/^}/s/return .*;/return node == NULL;/

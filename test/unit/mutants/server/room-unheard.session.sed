@@ -1,3 +1,3 @@
-# Seed 201
+# Seed 393
 # Nobody looks again when there is room.
 s/^\t\tstatus.rooms != before.rooms;/\t\tfalse;/

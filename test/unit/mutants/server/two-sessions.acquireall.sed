@@ -1,3 +1,3 @@
-# Seed 17925
+# Seed 723
 # Many locks may be of two sessions.
 /^is_of_one_session/,/^}/s/return false;/continue;/

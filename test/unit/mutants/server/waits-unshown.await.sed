@@ -1,3 +1,3 @@
-# Seed 350
+# Seed 66
 # Waits are not shown.
 s/^\t\tzklock_claims_wait(attempt->claim, attempt->whole);/\t\t(void) attempt;/

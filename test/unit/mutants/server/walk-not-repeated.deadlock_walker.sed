@@ -1,3 +1,3 @@
-# Seed 1384
+# Seed 2946
 # A walk that a lost connection has interrupted is not begun again.
 s/walker->lost && status->state == ZKLOCK_CLIENT_CONNECTED/false \&\& status->state == ZKLOCK_CLIENT_CONNECTED/
