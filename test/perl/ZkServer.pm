@@ -304,30 +304,46 @@ sub snapshots
 sub ended_sessions
 {
 	my ($self) = @_;
-	my $ended = $self->{ended} //= {};
+	my %ended;
 
 	for my $file (glob("$self->{dir}/data/version-2/log.*"))
 	{
-		# A file begins with 16 bytes, and a record with a checksum and a length. After
-		# the last one are zeros.
-		my $at = $self->{read}{$file} // 16;
+		my $read = $self->{read}{$file} //= { at => '' };
+		my $at = join(' ', (Time::HiRes::stat($file))[ 7, 9 ]);
 
-		open(my $fh, '<:raw', $file) or die "$file: $!\n";
-		while (seek($fh, $at, 0) && read($fh, my $record, 48) >= 44)
-		{
-			my ($bytes, $id, $cxid, $zxid, $time, $type, $nodes) =
-			  unpack('x8 N q> l> q> q> l> N', $record . "\0" x 4);
-
-			# The last record may still be written.
-			last if !$bytes || -s $file < $at + 12 + $bytes + 1;
-			$ended->{ sprintf('0x%x', $id) } =
-			  { zxid => $zxid, bytes => $bytes, nodes => $nodes }
-			  if $type == CLOSE_SESSION;
-			$at += 12 + $bytes + 1;
-		}
-		$self->{read}{$file} = $at;
+		# A file that has changed is read anew: it may have been truncated.
+		$read = $self->{read}{$file} = { at => $at, ended => _read_log($file) }
+		  if $read->{at} ne $at;
+		%ended = (%ended, %{ $read->{ended} });
 	}
-	return $ended;
+	return \%ended;
+}
+
+# Reads a file of the log. It begins with 16 bytes, and a record with a checksum and a
+# length. A record ends with a B, unless it is still being written.
+sub _read_log
+{
+	my ($file) = @_;
+	my $log = '';
+	my %ended;
+
+	open(my $fh, '<:raw', $file) or die "$file: $!\n";
+	{
+		local $/;
+		$log = <$fh> // '';
+	}
+	for (my $at = 16; $at + 44 < length($log);)
+	{
+		my ($bytes, $id, $cxid, $zxid, $time, $type, $nodes) =
+		  unpack('x8 N q> l> q> q> l> N', substr($log, $at, 48) . "\0" x 4);
+
+		last if !$bytes || substr($log, $at + 12 + $bytes, 1) ne 'B';
+		$ended{ sprintf('0x%x', $id) } =
+		  { zxid => $zxid, bytes => $bytes, nodes => $nodes }
+		  if $type == CLOSE_SESSION;
+		$at += 12 + $bytes + 1;
+	}
+	return \%ended;
 }
 
 # Returns the live sessions, in the format of zk_session().

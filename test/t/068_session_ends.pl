@@ -47,7 +47,7 @@ my %settings = (
 	max_connections => 3 * ROLES,
 	shared_preload_libraries => 'zklock',
 	'zklock.advisory_locks' => 'cluster',
-	server_mode() ? ('zklock.keep_time' => '10min') : (),
+	server_mode() ? ('zklock.keep_time' => '1min') : (),
 	restart_after_crash => 'on');
 
 # Returns a server whose roles r1, r2 and so on can fill a session. Each calls fill() until
@@ -144,7 +144,7 @@ sub largest_session
 	return ($sessions[0]->query('SELECT session_id FROM zk_session()'), @sessions);
 }
 
-# Is suspended until ZooKeeper has ended its session.
+# Suspends a process until ZooKeeper has ended its session.
 sub suspend
 {
 	my ($id, $pid) = @_;
@@ -250,6 +250,8 @@ sub serves
 	return eval { $zk->wait_for_all; 1 } || diag($@, map { $_->logged } $zk->servers);
 }
 
+my ($absent_at) = grep { $_->[1] eq 'all' } @ends;
+
 for my $kind (@kinds)
 {
 	my $transaction;
@@ -257,7 +259,7 @@ for my $kind (@kinds)
 	for my $end (@ends)
 	{
 		# Once, a server gets the transaction from the others.
-		my $absent = $end == $ends[-1] && ($zk->followers)[0];
+		my $absent = $end == $absent_at && ($zk->followers)[0];
 
 		$absent->stop if $absent;
 		$transaction = end_session($kind, $end);
