@@ -112,10 +112,12 @@ static uint32 connects_seen = 0;
 static bool any_stalled = false;
 
 /*
- * Was a request left because there is no room in the session for its node yet?  Is it worth
- * another look, although nothing has happened?  The status's `rooms` when it was left.
+ * The slots whose requests were left because there is no room in the session for their
+ * nodes yet, and their number, which may be larger.  Is it worth another look, although
+ * nothing has happened?  The status's `rooms` when the first was left.
  */
-static bool any_short = false;
+static ZkLockSlot *short_slots[4096];
+static int	nshort = 0;
 static bool look_again = false;
 static uint32 rooms_seen = 0;
 
@@ -700,16 +702,18 @@ is_room_news(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
-	return any_short && status != NULL && (look_again || status->rooms != rooms_seen);
+	return nshort > 0 && status != NULL && (look_again || status->rooms != rooms_seen);
 }
 
 /* A request is left for later. */
 static void
-note_short(void)
+note_short(ZkLockSlot *slot)
 {
-	if (!any_short)
+	if (nshort == 0)
 		rooms_seen = zklock_session_status()->rooms;
-	any_short = true;
+	if (nshort < (int) lengthof(short_slots))
+		short_slots[nshort] = slot;
+	nshort++;
 }
 
 int
@@ -718,9 +722,12 @@ zklock_attempts_short_ms(void)
 	return is_room_news() ? SHORT_MS : INT_MAX;
 }
 
-/* Look again at the requests that were left because there was no room. */
+/*
+ * Look again at the requests that were left because there was no room.  A slot may be
+ * another claim's by now, or free.
+ */
 static void
-scan_for_short(void)
+post_short(void)
 {
 	static int64 scanned_at = 0;
 	int64		now;
@@ -731,8 +738,13 @@ scan_for_short(void)
 	if (now < scanned_at + SHORT_MS * ZKLOCK_NS_PER_MS)
 		return;
 	scanned_at = now;
-	any_short = look_again = false;
-	zklock_slots_scan();
+	look_again = false;
+	if (nshort > (int) lengthof(short_slots))
+		zklock_slots_scan();
+	else
+		for (int i = 0; i < nshort; i++)
+			zklock_slots_post(short_slots[i]);
+	nshort = 0;
 }
 
 static void
@@ -807,7 +819,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 				begin_attempt(slot, &request);
 			break;
 		case ZKLOCK_ROOM_LATER:
-			note_short();
+			note_short(slot);
 			break;
 		case ZKLOCK_ROOM_NONE:
 			zklock_slots_refuse(slot, request.wanted, zklock_clock_now());
@@ -851,7 +863,7 @@ zklock_attempts_process_slots(bool is_session)
 	ZkLockSlot *slot = NULL;
 	int			processed = 0;
 
-	scan_for_short();
+	post_short();
 
 	/* The stalled slots were first. */
 	while (has_room(is_session) &&

@@ -1,6 +1,6 @@
 # A temporary ZooKeeper server, on a free port of this machine and with its
-# data in a temporary directory. While it is stopped, it can move to another address. It is stopped at the end of the program that
-# started it.
+# data in a temporary directory. While it is stopped, it can move to another
+# address. It is stopped at the end of the program that started it.
 
 package ZkServer;
 
