@@ -18,8 +18,8 @@
 #include "utils/syscache.h"
 
 /*
- * None of PostgreSQL's own operators can be linked to such an operator: those with
- * the same types of arguments have their negator and commutator already.
+ * No operator of PostgreSQL's own that selects rows can be linked to such an operator:
+ * those with the same types of arguments have their negator and commutator already.
  */
 Oid
 zklock_advisoryoperator_function(Oid operator)

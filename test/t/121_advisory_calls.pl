@@ -386,7 +386,14 @@ is(outcome_after($cluster, "PREPARE q AS SELECT $lock", @execute, 'SELECT zk_loc
 is(outcome_after(('SELECT plain(1), inlined(1), not_inlined(1)') x 7, $unlock, $cluster,
 		'SELECT plain(1), inlined(1), not_inlined(1)'), ACROSS, 'so are functions');
 
-# So they are after a change of their bodies, by this or by another session.
+# Operators of PostgreSQL's own are not searched: none can get such a negator or commutator.
+is(sql(q(SELECT string_agg(oid::regoperator::text, ' ') FROM pg_operator
+		WHERE oid < 16384 AND oprresult = 'boolean'::regtype
+			AND (oprleft, oprright) IN (('int'::regtype, 'int'::regtype), (0, 'bigint'::regtype), ('bigint'::regtype, 0))
+			AND (oprnegate = 0 OR oprcom = 0))),
+	'', "PostgreSQL's operators on the types of a key have a negator and a commutator");
+
+# Functions in SQL are planned anew after a change of their bodies, by this or by another session.
 my $changed = 'CREATE OR REPLACE FUNCTION changed() RETURNS boolean LANGUAGE sql AS';
 my $now_locks = "$changed 'SELECT pg_try_advisory_lock(1)'";
 is(outcome_after("$changed 'SELECT true'", $cluster, 'SELECT changed()', $now_locks, 'SELECT changed()'),
