@@ -71,12 +71,12 @@ static SharedSession *shared = NULL;
 static PerBackend *signalled = NULL;
 
 /*
- * This process's timer, whether it is set, the turn after which the worker was found to
- * be stopped last, and whether that was signalled
+ * This process's timer, the session timeout that it is set for (0: it is not set), the
+ * turn after which the worker was found to be stopped last, and whether that was signalled
  */
 static timer_t timer;
 static bool has_timer = false;
-static volatile bool timer_is_set = false;
+static volatile uint32 timer_timeout = 0;
 static volatile int64 stopped_at = 0;
 static volatile bool told_gone = false;
 
@@ -196,7 +196,7 @@ watch_worker(bool tells)
 	int64		at = gone_at(turned);
 	int64		now = zklock_clock_now();
 
-	timer_is_set = true;
+	timer_timeout = pg_atomic_read_u32(&shared->timeout);
 	if (now >= at)
 	{
 		if (tells && stopped_at != turned)
@@ -235,7 +235,7 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 		if (has_timer && is_on())
 			watch_worker(true);
 		else
-			timer_is_set = false;
+			timer_timeout = 0;
 	}
 	errno = before;
 }
@@ -431,14 +431,15 @@ zklock_sessionstate_late_commit(void)
 
 /*
  * Cancel or disconnect on loss was turned on.  The timer remains set when it is turned
- * off, until it expires, so that a lock costs no system call.
+ * off, until it expires, so that a lock costs no system call.  Another session may have
+ * a shorter timeout.
  */
 static void
 turned_on(void)
 {
 	if (!QueryCancelPending)
 		told_gone = false;
-	if (has_timer && !timer_is_set)
+	if (has_timer && timer_timeout != pg_atomic_read_u32(&shared->timeout))
 		watch_worker(false);
 }
 
