@@ -1,3 +1,3 @@
-# Seed 410
+# Seed 579
 # An attempt begins again though another lock is lost.
 /^zklock_await_start_over/,/^}/s/zklock_lease_check();/;/

@@ -1,3 +1,3 @@
-# Seed 4
+# Seed 5
 # Nodes that the server keeps are charged to who used them last.
 /^zklock_claimtable_free/,/^}/s/if (entry->gate.state != ZKLOCK_GATE_KEPT)//

@@ -1,4 +1,4 @@
-# Seed 1227
+# Seed 33895
 # Who has forgotten its last lock may be disconnected.
 /^zklock_disconnect_resume/,/^}/{
 /^\tif (!holds)$/,/zklock_disconnect_pause/d

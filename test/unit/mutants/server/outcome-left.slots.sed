@@ -1,3 +1,3 @@
-# Seed 19
+# Seed 243
 # What is given up in the server's session is still shown.
 /^give_up(/,/^}/s/^\tclaim->slot.outcome = .*//

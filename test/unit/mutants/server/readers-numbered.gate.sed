@@ -1,3 +1,3 @@
-# Seed 5
+# Seed 3
 # The grants of readers are numbered.
 /^give(/,/^}/ s/gate->shared ? 0 : //

@@ -1,3 +1,3 @@
-# Seed 6521
+# Seed 14632
 # With each grant, what is known of other clients is forgotten.
 /^give(/,/^}/s/gate->holder = turn;/gate->holder = turn; gate->node.rival = false;/

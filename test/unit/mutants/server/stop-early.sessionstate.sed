@@ -1,3 +1,3 @@
-# Seed 146
+# Seed 211
 # A session whose worker is stopped is taken for gone before it can have expired.
 /^gone_at/,/^}/s/return turned + timeout + /return turned + timeout \/ 2 + /
