@@ -175,6 +175,31 @@ test_no_room_to_wait(void **state)
 	expect_failed(ZKLOCK_TOO_MANY_WATCHES);
 }
 
+/* The uses of the watches of this step: only that of a newcomer ends an attempt. */
+static void
+expect_uses(ZkLockWatchUse first, ZkLockWatchUse second)
+{
+	assert_int_equal(actions.act[0].kind, ZKLOCK_DO_WATCH);
+	assert_int_equal(actions.act[0].use, first);
+	assert_int_equal(actions.act[1].kind, ZKLOCK_DO_WATCH);
+	assert_int_equal(actions.act[1].use, second);
+}
+
+static void
+test_watch_uses(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	created(ME, 77);
+	listed(ME, H, A);
+	expect_uses(ZKLOCK_WATCH_NEWCOMER, ZKLOCK_WATCH_SPARE);
+
+	/* It waits, and keeps that, over any number of connections. */
+	happen(ZKLOCK_EV_CONNECTED);
+	listed(ME, H, A);
+	expect_uses(ZKLOCK_WATCH_WAITER, ZKLOCK_WATCH_SPARE);
+}
+
 /* An attempt without a wait behind a node that its server may keep */
 static void
 test_nowait_marked(void **state)
@@ -542,6 +567,14 @@ test_lease_no_size(void **state)
 	sized(2);
 	listed(LEASE);
 	expect("GRANT");
+
+	/* It is read again when there is a container, which may be another caller's. */
+	begin_lease(2, false);
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	expect("PARENTS CREATE SIZE LIST");
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
+	happen(ZKLOCK_EV_CONNECTED);
+	expect("SYNC SIZE LIST");
 }
 
 /* The watch on the count fires. */
@@ -618,6 +651,7 @@ main(void)
 		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_fired_for_another),
 		cmocka_unit_test(test_no_room_to_wait),
+		cmocka_unit_test(test_watch_uses),
 		cmocka_unit_test(test_nowait_marked),
 		cmocka_unit_test(test_wants_holder),
 		cmocka_unit_test(test_equal_number),
