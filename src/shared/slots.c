@@ -674,18 +674,6 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 	return wanted;
 }
 
-/*
- * The attempt is taken for that moment, as one that has a verdict.
- */
-void
-zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, int64 now)
-{
-	ZkLockSlotReport refused = {.outcome = {.verdict = ZKLOCK_TOO_MANY_NODES}};
-
-	if (zklock_slots_take(slot, serial))
-		zklock_slots_report(slot, serial, zklock_sessionstate_generation(), &refused, now);
-}
-
 Oid
 zklock_slots_role(ZkLockSlot *slot, uint64 serial)
 {
@@ -757,6 +745,23 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 		request_changed(&entry->slot);
 }
 
+/* The caller holds the entry's lock, and the attempt with this serial is wanted. */
+static void
+report_wanted(ZkLockSlot *slot, uint64 serial, uint32 generation,
+			  const ZkLockSlotReport *report, int64 now)
+{
+	slot->outcome = report->outcome;
+	slot->generation = generation;
+	strlcpy(slot->other, report->other != NULL ? report->other : "",
+			sizeof(slot->other));
+	strlcpy(slot->text, report->text != NULL ? report->text : "",
+			sizeof(slot->text));
+	if (slot->gate)
+		report_to_gate(slot->entry, serial, generation, report, now);
+	else
+		zklock_sessionstate_set_latch(claim_of_slot(slot)->procno);
+}
+
 void
 zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 					const ZkLockSlotReport *report, int64 now)
@@ -766,17 +771,29 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
 	if (lock == NULL)
 		return;
 	if (wanted_at(slot) == serial)
+		report_wanted(slot, serial, generation, report, now);
+	LWLockRelease(lock);
+}
+
+/*
+ * The attempt is taken for that moment, as one that has a verdict.  The first backend at a
+ * gate may be another one than when there was no room.
+ */
+void
+zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, Oid role, int64 now)
+{
+	ZkLockSlotReport refused = {.outcome = {.verdict = ZKLOCK_TOO_MANY_NODES}};
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+
+	if (lock == NULL)
+		return;
+	if (wanted_at(slot) == serial && role_of(slot) != role)
+		zklock_slots_post(slot);
+	else if (wanted_at(slot) == serial)
 	{
-		slot->outcome = report->outcome;
-		slot->generation = generation;
-		strlcpy(slot->other, report->other != NULL ? report->other : "",
-				sizeof(slot->other));
-		strlcpy(slot->text, report->text != NULL ? report->text : "",
-				sizeof(slot->text));
-		if (slot->gate)
-			report_to_gate(slot->entry, serial, generation, report, now);
-		else
-			zklock_sessionstate_set_latch(claim_of_slot(slot)->procno);
+		slot->taken = serial;
+		slot->taken_in = zklock_sessionstate_generation();
+		report_wanted(slot, serial, slot->taken_in, &refused, now);
 	}
 	LWLockRelease(lock);
 }

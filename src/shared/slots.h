@@ -193,10 +193,11 @@ extern bool zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request);
 extern bool zklock_slots_take(ZkLockSlot *slot, uint64 serial);
 
 /*
- * There is no room in the session for the node of the wanted attempt with this serial, which
- * the slot's backend is told.  At a gate, backends behind it go on.
+ * There is no room in the session for a node that this role wants with the attempt of this
+ * serial, which the slot's backend is told.  At a gate, backends behind it go on.  If another
+ * role wants the node by now, the slot is queued again.
  */
-extern void zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, int64 now);
+extern void zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, Oid role, int64 now);
 
 /*
  * The role that uses the node of the attempt with this serial, or waits for it.  InvalidOid:

@@ -822,7 +822,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 			note_short(slot);
 			break;
 		case ZKLOCK_ROOM_NONE:
-			zklock_slots_refuse(slot, request.wanted, zklock_clock_now());
+			zklock_slots_refuse(slot, request.wanted, request.role, zklock_clock_now());
 			break;
 	}
 }

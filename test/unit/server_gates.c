@@ -17,6 +17,7 @@
 #include "protocol/history.h"
 #include "server_gates.h"
 #include "server_sim.h"
+#include "server_zk.h"
 #include "session/session.h"
 #include "shared/claimstate.h"
 #include "shared/claimtable.h"
@@ -931,6 +932,8 @@ GATE_REPORT(refused, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 	if (changed && (first->state != ZKLOCK_TURN_OUT || first->verdict != verdict ||
 					gate->first != second))
 		server_breach(SERVER_GATE, "others than the first one are refused for want of room");
+	if (changed && claim_of_turn(unconstify(ZkLockTurn *, first))->role != server_zk_refused_owner())
+		server_breach(SERVER_GATE, "a role is refused, although another one had no room");
 	return changed;
 }
 

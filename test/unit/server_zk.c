@@ -163,6 +163,7 @@ struct ZkLockClient
 	ZkLockMessage **mail_end;
 	ZkLockNode *nodes;
 	ZkLockNodeAccounts accounts;
+	uint32_t	refused_owner;	/* of a node for which there was no room last */
 	int64_t		short_at;		/* when there was no room last, or when room
 								 * was made after that; 0: never */
 };
@@ -2014,6 +2015,14 @@ server_zk_is_short(int process, int64_t then)
 	return then < (clock > c->short_at ? clock : c->short_at) + 40 * SERVER_MS;
 }
 
+uint32_t
+server_zk_refused_owner(void)
+{
+	const ZkLockClient *c = client_of(shim_scheduler_current());
+
+	return c == NULL ? 0 : c->refused_owner;
+}
+
 /* Recount what the client's nodes are counted as. */
 static void
 check_accounts(const ZkLockClient *c)
@@ -2059,7 +2068,10 @@ zklock_zkclient_room(ZkLockClient *c, size_t limit, ZkLockNodeKind kind, uint32_
 	if (room == ZKLOCK_ROOM_LATER)
 		sim_count(SERVER_N_NODES_WAITED);
 	else if (room == ZKLOCK_ROOM_NONE)
+	{
 		sim_count(SERVER_N_NODES_REFUSED);
+		c->refused_owner = owner;
+	}
 	if (room != ZKLOCK_ROOM)
 		c->short_at = sim.now;
 	if (room != ZKLOCK_ROOM && server_plan.chroot_len == 0)

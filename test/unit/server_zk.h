@@ -67,6 +67,9 @@ extern bool server_zk_is_well(int process);
  */
 extern bool server_zk_is_short(int process, int64_t then);
 
+/* The owner of the node for which the caller's client has had no room last, even later */
+extern uint32_t server_zk_refused_owner(void);
+
 extern bool server_zk_is_alive(int64_t session);
 
 /* When the process read the clock last */
