@@ -169,12 +169,23 @@ reply_of(const ZkLockMessage *message)
 	}
 }
 
-static void
-forget_nearest(ZkLockDriver *driver)
+static bool
+is_of_watch(const ZkLockDriver *driver, uint32 request)
 {
-	if (driver->nearest != NULL)
-		pfree(driver->nearest);
-	driver->nearest = NULL;
+	return request != 0 && (request == driver->recipe.nearest.request ||
+							request == driver->recipe.lookahead.request);
+}
+
+/* Other nodes may be watched now. */
+static void
+forget_ahead(ZkLockDriver *driver)
+{
+	for (int i = 0; i < 2; i++)
+		if (driver->ahead[i].request != 0 && !is_of_watch(driver, driver->ahead[i].request))
+		{
+			pfree(driver->ahead[i].data);
+			driver->ahead[i].request = 0;
+		}
 }
 
 static void
@@ -234,10 +245,7 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
 	unwatch_former(driver, former, event->request);
-
-	/* The nearest node ahead may be another one now. */
-	if (driver->recipe.nearest.request != driver->nearest_request)
-		forget_nearest(driver);
+	forget_ahead(driver);
 	perform(driver, &actions);
 	if (is_pending && driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 	{
@@ -320,13 +328,27 @@ describe_request(const ZkLockDriver *driver, const ZkLockMessage *message)
 	}
 }
 
-/* Keep the data of the nearest node ahead, for messages. */
+/*
+ * Keep the data of the nearest node ahead, for messages, and that of the second, which is
+ * not read again when it becomes the nearest one.
+ */
 static void
-keep_nearest(ZkLockDriver *driver, const ZkLockMessage *message)
+keep_ahead(ZkLockDriver *driver, const ZkLockMessage *message)
 {
-	forget_nearest(driver);
-	driver->nearest_request = driver->recipe.nearest.request;
-	driver->nearest = pnstrdup(message->text != NULL ? message->text : "", ZKLOCK_MAX_DATA);
+	int			i = driver->ahead[0].request != 0;
+
+	driver->ahead[i].data = pnstrdup(message->text != NULL ? message->text : "", ZKLOCK_MAX_DATA);
+	driver->ahead[i].request = message->tag.request;
+}
+
+const char *
+zklock_driver_nearest(const ZkLockDriver *driver)
+{
+	for (int i = 0; i < 2; i++)
+		if (driver->ahead[i].request != 0 &&
+			driver->ahead[i].request == driver->recipe.nearest.request)
+			return driver->ahead[i].data;
+	return NULL;
 }
 
 /*
@@ -372,8 +394,8 @@ zklock_driver_process_reply(ZkLockDriver *driver, const ZkLockMessage *message)
 			 event.request == driver->recipe.verify)
 		event.kind = ZKLOCK_EV_VERIFIED;
 	else if (message->kind == ZKLOCK_MSG_GOT &&
-			 event.request == driver->recipe.nearest.request)
-		keep_nearest(driver, message);
+			 is_of_watch(driver, event.request))
+		keep_ahead(driver, message);
 	event.reply = reply_of(message);
 	event.name = message->text;
 	event.czxid = message->czxid;
@@ -522,7 +544,7 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 	driver->owner = owner;
 	driver->session_serial = zklock_session_serial();
 	driver->connects = zklock_session_status()->connects;
-	driver->nearest = NULL;
+	memset(driver->ahead, 0, sizeof(driver->ahead));
 	driver->refused = NULL;
 
 	if (mode->dir != NULL)

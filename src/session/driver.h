@@ -41,9 +41,12 @@ typedef struct ZkLockDriver
 	uint32		connects;		/* number of connections that the recipe knows
 								 * of; 0: it must read its state again */
 
-	/* data of the nearest node ahead; NULL: not known */
-	char	   *nearest;
-	uint32		nearest_request;	/* the request that returned it */
+	/* data of the watched nodes ahead, by the requests that returned it (0: none) */
+	struct
+	{
+		uint32		request;
+		char	   *data;
+	}			ahead[2];
 
 	/* the request that ZooKeeper refused, for a message; NULL: none */
 	char	   *refused;
@@ -66,6 +69,9 @@ extern ZkLockRoom zklock_driver_room(const ZkLockRequest *request, uint32 owner)
 extern void zklock_driver_begin(ZkLockDriver *driver, uint32 owner,
 								const ZkLockRequest *request, const char *data,
 								bool (*is_needed) (const char *path));
+
+/* The data of the nearest node ahead, or NULL if it is not known. */
+extern const char *zklock_driver_nearest(const ZkLockDriver *driver);
 
 /* Process a reply to a request of this attempt. */
 extern void zklock_driver_process_reply(ZkLockDriver *driver,

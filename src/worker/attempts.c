@@ -303,6 +303,7 @@ report(WorkerAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockOutcome *outcome = &driver->recipe.outcome;
+	const char *nearest = zklock_driver_nearest(driver);
 	bool		is_grant = outcome->verdict == ZKLOCK_GRANTED &&
 		attempt->reported.verdict != ZKLOCK_GRANTED;
 	ZkLockSlotReport report;
@@ -311,12 +312,12 @@ report(WorkerAttempt *attempt)
 		attempt->reported.queued == outcome->queued &&
 		attempt->reported.yielding == outcome->yielding &&
 		attempt->reported.ahead == outcome->ahead &&
-		attempt->nearest == driver->nearest)
+		attempt->nearest == nearest)
 		return;
 	attempt->reported = report.outcome = *outcome;
-	attempt->nearest = driver->nearest;
-	report.other = driver->nearest != NULL ? driver->recipe.nearest.name : NULL;
-	report.text = driver->refused != NULL ? driver->refused : driver->nearest;
+	attempt->nearest = nearest;
+	report.other = nearest != NULL ? driver->recipe.nearest.name : NULL;
+	report.text = driver->refused != NULL ? driver->refused : nearest;
 	report.revocable = driver->recipe.params.revocable;
 	report.keepable = is_grant && attempt->slot->gate &&
 		zklock_keeper_granted(&attempt->keeper, attempt->slot, attempt->serial, driver,
