@@ -169,6 +169,8 @@ zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
 	if (!zklock_zkclient_list(zklock_session_client(), keeper->driver->dir,
 							  ZKLOCK_WATCH_KEPT, tag))
 		finish_look(keeper, false);
+	else
+		keeper->unseen = look;
 }
 
 bool
@@ -213,13 +215,16 @@ zklock_keeper_process_list(ZkLockKeeper *keeper, const ZkLockMessage *message)
 {
 	const ZkLockRecipe *r = &keeper->driver->recipe;
 	bool		others = false;
+	bool		seen = message->rc == ZKLOCK_RC_OK &&
+		zklock_contender_in_list(r->outcome.name,
+								 zklock_mode_table[r->params.mode].kind,
+								 message->children, message->nchildren, &others);
 
+	if (seen && message->tag.request == (LIST_BIT | keeper->unseen))
+		keeper->unseen = 0;
 	if (keeper->look == 0 || message->tag.request != (LIST_BIT | keeper->look))
 		return true;			/* this answer comes too late */
-	if (message->rc == ZKLOCK_RC_OK &&
-		!zklock_contender_in_list(r->outcome.name,
-								  zklock_mode_table[r->params.mode].kind,
-								  message->children, message->nchildren, &others))
+	if (message->rc == ZKLOCK_RC_OK && !seen)
 		return false;
 	if (others)
 		note_rival(keeper);
@@ -251,7 +256,7 @@ zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 							 now - (keeper->unused ? zklock_guc_keep_time * ZKLOCK_NS_PER_MS : 0));
 	if (keeper->slot == NULL)
 		return;
-	if (keeper->look != 0)
+	if (keeper->unseen != 0)
 		unwatch(keeper);
 	if (keeper->recalled)
 		zklock_history_recalled(history_of(keeper->hash), keeper->hash, now);

@@ -36,6 +36,9 @@ typedef struct ZkLockKeeper
 	uint32		look_epoch;		/* epoch in which it was sent */
 	int64		look_sent;
 
+	/* the last list, until its answer shows the node; 0: none */
+	uint32		unseen;
+
 	bool		recalled;		/* did another contender end its use? */
 	bool		unused;			/* was it unused for zklock.keep_time? */
 } ZkLockKeeper;
