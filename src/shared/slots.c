@@ -577,7 +577,9 @@ post_if_unserved(ZkLockSlot *slot, uint64 wanted, bool looks)
 void
 zklock_slots_scan(void)
 {
-	for (int i = 0; i < zklock_guc_max_locks; i++)
+	int			nclaims = zklock_claimtable_peak();
+
+	for (int i = 0; i < nclaims; i++)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		const volatile ZkLockClaim *unlocked_claim = claim;
@@ -672,6 +674,25 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 	}
 	LWLockRelease(lock);
 	return wanted;
+}
+
+bool
+zklock_slots_was_left(ZkLockSlot *slot, uint64 serial, uint32 number)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
+	bool		was_left = false;
+
+	if (lock == NULL)
+		return was_left;
+	if (slot->left == serial)
+		was_left = slot->left_in != number;
+	else if (wanted_at(slot) == serial)
+	{
+		slot->left = serial;
+		slot->left_in = number;
+	}
+	LWLockRelease(lock);
+	return was_left;
 }
 
 Oid

@@ -193,6 +193,12 @@ extern bool zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request);
 extern bool zklock_slots_take(ZkLockSlot *slot, uint64 serial);
 
 /*
+ * Was the attempt with this serial left, for want of room, at a time with another number?
+ * Otherwise it is left now.
+ */
+extern bool zklock_slots_was_left(ZkLockSlot *slot, uint64 serial, uint32 number);
+
+/*
  * There is no room in the session for a node that this role wants with the attempt of this
  * serial, which the slot's backend is told.  At a gate, backends behind it go on.  If another
  * role wants the node by now, the slot is queued again.

@@ -637,13 +637,15 @@ has_room(bool is_session)
 
 /*
  * Have the nodes of gates count for the roles that use them, which may not be those that
- * requested them.  If `spare`, those that are kept, and which nobody uses, count as given up.
+ * requested them.  If `spare`, those that are kept, and which nobody uses, count as given
+ * up.  Returns whether there are any.
  */
-static void
+static bool
 update_owners(bool spare)
 {
 	HASH_SEQ_STATUS scan;
 	WorkerAttempt *attempt;
+	bool		any = false;
 
 	hash_seq_init(&scan, attempts);
 	while ((attempt = hash_seq_search(&scan)) != NULL)
@@ -653,23 +655,28 @@ update_owners(bool spare)
 		if (!attempt->slot->gate || attempt->driver.node == NULL)
 			continue;
 		role = zklock_slots_role(attempt->slot, attempt->serial);
+		any |= role == InvalidOid;
 		zklock_zkclient_set_owner(attempt->driver.node,
 								  role != InvalidOid ? role : attempt->driver.owner,
 								  role == InvalidOid && spare);
 		if (role != InvalidOid)
 			attempt->driver.owner = role;
 	}
+	return any;
 }
 
 /*
  * Is there room in the session for the node that is requested?  A role is refused only when
- * it is certain which nodes its backends use, and when no node is kept that could make room.
- * To find that out takes a look at all nodes, so it is not done all the time.
+ * it is certain which nodes its backends have used since the request, and when no node is
+ * kept that could make room.  To find that out takes a look at all nodes, so it is not done
+ * all the time, and each look is for all requests that were left before it.
  */
 static ZkLockRoom
-find_room(const ZkLockSlotRequest *asked)
+find_room(ZkLockSlot *slot, const ZkLockSlotRequest *asked)
 {
 	static int64 updated_at = 0;
+	static uint32 updates = 0;
+	static bool spare = false;	/* do the spare nodes count as given up? */
 	const ZkLockRequest wanted = {.params = asked->params,.path = asked->path};
 	ZkLockRoom	room = zklock_driver_room(&wanted, asked->role);
 	int64		now;
@@ -677,19 +684,27 @@ find_room(const ZkLockSlotRequest *asked)
 	if (room == ZKLOCK_ROOM)
 		return room;
 	now = zklock_clock_now();
-	if (now < updated_at + SHORT_MS * ZKLOCK_NS_PER_MS)
+	if (now >= updated_at + SHORT_MS * ZKLOCK_NS_PER_MS)
+	{
+		bool		any = update_owners(false);
+
+		updated_at = now;
+		updates++;
+		spare = false;
+		room = zklock_driver_room(&wanted, asked->role);
+		if (room == ZKLOCK_ROOM_NONE && any)
+		{
+			(void) update_owners(true);
+			spare = true;
+			room = zklock_driver_room(&wanted, asked->role);
+		}
+	}
+	else if (!zklock_slots_was_left(slot, asked->wanted, updates))
 	{
 		look_again = true;
 		return ZKLOCK_ROOM_LATER;
 	}
-	updated_at = now;
-	update_owners(false);
-	room = zklock_driver_room(&wanted, asked->role);
-	if (room != ZKLOCK_ROOM_NONE)
-		return room;
-	update_owners(true);
-	room = zklock_driver_room(&wanted, asked->role);
-	if (room != ZKLOCK_ROOM_NONE)
+	if (room == ZKLOCK_ROOM_LATER && spare)
 	{
 		zklock_keeper_give_up_all();
 		look_again = true;
@@ -813,7 +828,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 		zklock_slots_stall(slot);
 		return;
 	}
-	switch (find_room(&request))
+	switch (find_room(slot, &request))
 	{
 		case ZKLOCK_ROOM:
 			if (zklock_slots_take(slot, request.wanted))

@@ -158,6 +158,29 @@ is($alice->query("SELECT zk_lock_acquire_all($all)"), 't', '... and then takes o
 $alice->query('SELECT zk_lock_release_all()');
 wait_until_empty();
 
+# Backends at the limit are refused at the same time, however many there are.
+if (server_mode())
+{
+	my @sessions = map { session_of('alice') } 1 .. 70;
+
+	take($alice, 'alice');
+	$_->start(q(DO $$
+		BEGIN
+			FOR i IN 1..2 LOOP
+				BEGIN
+					PERFORM zk_lock_acquire(rpad('/poll/' || pg_backend_pid(), 1000, 'x'), '0');
+					RAISE 'a lock is granted';
+				EXCEPTION
+					WHEN out_of_memory THEN
+				END;
+			END LOOP;
+		END$$)) for @sessions;
+	is(join('', map { $_->result } @sessions), '', 'many that do not wait are refused');
+	$_->close for @sessions;
+	$alice->query('SELECT zk_lock_release_all()');
+	wait_until_empty();
+}
+
 # A lock that is handed over counts for the role that has it.
 if (server_mode() eq 'gate')
 {
