@@ -896,7 +896,7 @@ is_any_lost(void)
 	return false;
 }
 
-/* Was one when the setting was changed?  That is not looked for. */
+/* Was one when the setting was changed, or believed to be?  That is not looked for. */
 static bool was_lost = false;
 
 static void
@@ -904,7 +904,7 @@ set_on_loss(void)
 {
 	zklock_guc_on_loss = shim_settings()->disconnects && percent(80) ?
 		ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
-	was_lost = is_any_lost();
+	was_lost = is_any_lost() || zklock_lease_is_any_doubtful();
 }
 
 static void
@@ -959,7 +959,8 @@ idle(void)
 		proc_exit(0);
 	if (zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT &&
 		zklock_locktable_first_granted() != NULL &&
-		((lost && !was_lost) || (has_session() && server_is_loss_overdue(began))))
+		((lost && !was_lost && server_is_known(began, began - 1)) ||
+		 (has_session() && server_is_loss_overdue(began))))
 		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
 }
 

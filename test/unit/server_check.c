@@ -344,7 +344,10 @@ did_wait(int process, int path, int64_t then, int64_t lag)
 	return false;
 }
 
-/* A process that waits for many locks may have this one, and not have told so yet. */
+/*
+ * A process that waits for many locks may have this one, and not have told so yet.  One
+ * may have it without an entry in the table.
+ */
 static bool
 did_block(int process, int path, int64_t then, int64_t lag)
 {
@@ -357,7 +360,7 @@ did_block(int process, int path, int64_t then, int64_t lag)
 			past_holds[i].path == path &&
 			is_within(then, past_holds[i].from, past_holds[i].to, lag))
 			return true;
-	return did_wait(process, path, then, lag);
+	return did_wait(process, path, then, lag) || server_has_hidden_locks(process);
 }
 
 static bool

@@ -34,6 +34,24 @@ is_asleep(const ZkLockClaim *claim, uint32 asleep)
 	return !claim->ended && !claim->hidden && (asleep & (1U << claim->procno)) != 0;
 }
 
+/* A shorter zklock.keep_time is in force from the worker's next look on. */
+static int
+longest_keep_time(void)
+{
+	static int	before = 0;
+	static int	present = 0;
+	static int64 changed_at = 0;
+
+	if (present != zklock_guc_keep_time)
+	{
+		before = present;
+		present = zklock_guc_keep_time;
+		changed_at = shim_now();
+	}
+	return shim_now() - changed_at > MAX_UNUSED_MS * INT64CONST(1000000) ? present :
+		Max(before, present);
+}
+
 static const char *
 look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, bool ending,
 			  uint32 asleep)
@@ -63,7 +81,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, 
 		if (server_does_rival_wait(entry->key.path))
 			return "a node is kept that another client waits for";
 		if (shim_now() - entry->gate.node.kept_at >
-			(zklock_guc_keep_time + MAX_UNUSED_MS) * INT64CONST(1000000))
+			(longest_keep_time() + MAX_UNUSED_MS) * INT64CONST(1000000))
 			return "a node is kept for too long";
 		if (entry->kept_claim != NULL && entry->kept_claim->charge.charged)
 			return "a node that is kept is charged to somebody";

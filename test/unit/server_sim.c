@@ -207,6 +207,7 @@ static int64_t victim_at[SERVER_MAX_PLACES];	/* of a deadlock; 0: not */
 static int	nlarge;				/* large allocations */
 static int	nstruck;			/* faults */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
+static int64_t worker_failed_at[SERVER_MAX_SERVERS];
 static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
@@ -307,6 +308,19 @@ server_is_held(const void *claim, int pid)
 }
 
 bool
+server_was_stopped(int process)
+{
+	return disturbed_at[process / SERVER_PLACES] > sim.now - LAG_MS * SERVER_MS;
+}
+
+bool
+server_has_hidden_locks(int process)
+{
+	return settings[process / SERVER_PLACES].max_locks < SERVER_MAX_LOCKS &&
+		server_zk_has_client(process);
+}
+
+bool
 server_was_cycle(const int *members, const int *wanted, int n)
 {
 	int			processes[SERVER_MAX_PLACES];
@@ -357,7 +371,10 @@ server_is_known(int64_t at, int64_t began)
 bool
 server_is_former(int64_t at, int64_t began)
 {
-	return slow < 0 && at < began - LAG_MS * SERVER_MS;
+	int64_t		then = began - LAG_MS * SERVER_MS;
+
+	return slow < 0 && at < then &&
+		disturbed_at[shim_scheduler_server(shim_scheduler_current())] < then;
 }
 
 bool
@@ -550,6 +567,12 @@ shim_is_out_of_large_memory(void)
 }
 
 bool
+server_has_failed(int64_t since)
+{
+	return worker_failed_at[shim_scheduler_server(shim_scheduler_current())] >= since;
+}
+
+bool
 shim_is_out_of_memory(void)
 {
 	int			place = shim_scheduler_current();
@@ -559,6 +582,7 @@ shim_is_out_of_memory(void)
 	if (is_worker(place) && worker_fails[shim_scheduler_server(place)])
 	{
 		worker_fails[shim_scheduler_server(place)] = false;
+		worker_failed_at[shim_scheduler_server(place)] = sim.now;
 		return true;
 	}
 	if (server_plan.out_of_memory == 0 || is_worker(place) ||
@@ -1321,6 +1345,7 @@ play_plan(uint64_t seed)
 	memset(former_pids, 0, sizeof(former_pids));
 	nlarge = nstruck = 0;
 	memset(worker_fails, 0, sizeof(worker_fails));
+	memset(worker_failed_at, 0, sizeof(worker_failed_at));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
 	if (server_plan.doubting)

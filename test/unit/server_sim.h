@@ -247,6 +247,12 @@ extern void server_waits(uint32_t paths);
  */
 extern bool server_was_cycle(const int *pids, const int *paths, int n);
 
+/* Was a process of its server stopped a moment ago? */
+extern bool server_was_stopped(int process);
+
+/* May the process hold locks in a session of its own that have no entry in the table? */
+extern bool server_has_hidden_locks(int process);
+
 /* Is the session that made a node alive, and its client connected? */
 extern bool server_is_heard(int64_t czxid);
 
@@ -285,6 +291,9 @@ extern bool server_is_deleted(int64_t token);
  */
 extern bool server_is_known(int64_t at, int64_t began);
 extern bool server_is_former(int64_t at, int64_t began);
+
+/* Has this worker had no memory since then? */
+extern bool server_has_failed(int64_t since);
 
 /* Was the session of this backend's own lost since then, and for such a while? */
 extern bool server_is_loss_overdue(int64_t began);

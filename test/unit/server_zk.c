@@ -117,7 +117,9 @@ struct ZkLockNode
 	bool		named;
 	char		name[MAX_PATH]; /* "" while not known */
 	int			creating;
-	bool		doubted;		/* its user takes that for lost, and syncs */
+	int64_t		requested_at;
+	bool		doubted;		/* its user takes that for lost, and syncs, or has
+								 * failed */
 	bool		may_exist;
 	bool		deleting;
 	bool		busy;
@@ -832,7 +834,7 @@ check_former(ZkLockClient *c, const ZkLockNode *node)
 
 /*
  * A reader's node with the number of a stronger lock is created beside the node of that
- * lock, unless somebody has deleted it.
+ * lock, unless somebody has deleted it, or the worker was stopped while both were given up.
  */
 static void
 check_downgrade(const ZkLockClient *c, const ZkLockNode *node)
@@ -849,6 +851,8 @@ check_downgrade(const ZkLockClient *c, const ZkLockNode *node)
 	for (int i = 0; i < nrobbed; i++)
 		if (robbed[i].session == session)
 			return;
+	if (c->shared && server_was_stopped(c->process))
+		return;
 	sim_breach(SERVER_HOLD, "a lock in %s is downgraded that its session does not have",
 			   node->dir);
 }
@@ -2162,6 +2166,7 @@ zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 	set_data(r, data, (int) strlen(data));
 	r->node = node;
 	node->creating++;
+	node->requested_at = sim.now;
 	node->doubted = false;
 	if (!node->named)
 		node->name[0] = '\0';
@@ -2327,6 +2332,8 @@ zklock_zkclient_delete(ZkLockNode *node)
 		return;
 	check_caller(node->client);
 	node->deleting = true;
+	node->doubted |= node->client->shared && node->name[0] == '\0' &&
+		server_has_failed(node->requested_at);
 	zklock_zkroom_give_up(&node->client->accounts, &node->account, true);
 	pump(node->client);
 }
