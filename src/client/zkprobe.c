@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/zkresolver.h"
 #include "protocol/hosts.h"
 
 /* Further servers are not examined, because each needs a socket. */
@@ -283,17 +284,17 @@ poll_targets(ZkLockProbe *probe)
 static void
 resolve(ZkLockProbe *probe, const ZkLockHostPort *hp)
 {
-	struct addrinfo hints = {.ai_family = AF_UNSPEC,.ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
 	struct addrinfo *ai;
 	Target	   *target = &probe->target[probe->ntargets];
+	bool		named;
 	int			error;
 
 	snprintf(target->name, sizeof(target->name), "%s:%s", hp->host, hp->port);
 	pthread_mutex_lock(&probe->mutex);
 	probe->ntargets++;
 	pthread_mutex_unlock(&probe->mutex);
-	error = getaddrinfo(hp->host, hp->port, &hints, &found);
+	error = zklock_zkresolver_find(hp->host, hp->port, &named, &found);
 	if (error != 0)
 	{
 		set_finding(probe, target, UNKNOWN_NAME, error);
@@ -444,7 +445,8 @@ zklock_zkprobe_report(ZkLockProbe *probe, int wait_ms, char *text, size_t size)
 	{
 		const Target *target = &probe->target[i];
 		const char *why =
-			target->finding == UNKNOWN_NAME ? gai_strerror(target->error) :
+			target->finding == UNKNOWN_NAME ?
+			zklock_zkresolver_strerror(target->error) :
 			target->finding == NO_SOCKET || target->finding == REFUSED ?
 			strerror(target->error) : "";
 

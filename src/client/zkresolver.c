@@ -27,33 +27,74 @@ struct ZkLockLookup
 	char		hosts[];
 };
 
-/* Guards the references of all lookups, and whether they are done */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool is_running = false;
+/*
+ * A session that begins and its diagnosis need a thread each, and one resolves
+ * names anew.  There are those of sessions that were given up as well.
+ */
+#define MAX_WAITING 8
 
 /*
- * The library ignores addresses of a family in which this machine has no
- * address, so names get none of these.
+ * Guards the number of threads that wait for the resolver, the references of
+ * all lookups, and whether they are done
  */
-static bool
-resolve_host(ZkLockAddresses *list, const ZkLockHostPort *hp, bool log)
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int	waiting = 0;
+static bool is_running = false;
+
+int
+zklock_zkresolver_find(const char *host, const char *port, bool *named,
+					   struct addrinfo **found)
 {
 	struct addrinfo hints = {
 		.ai_flags = AI_NUMERICHOST,
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM
 	};
+	int			error = getaddrinfo(host, port, &hints, found);
+	bool		busy;
+
+	if (error != EAI_NONAME)
+		return error;
+	*named = true;
+
+	pthread_mutex_lock(&mutex);
+	busy = waiting == MAX_WAITING;
+	if (!busy)
+		waiting++;
+	pthread_mutex_unlock(&mutex);
+	if (busy)
+		return ZKLOCK_RESOLVER_BUSY;
+
+	/*
+	 * The library ignores addresses of a family in which this machine has no
+	 * address, so names get none of these.
+	 */
+	hints.ai_flags = AI_ADDRCONFIG;
+	error = getaddrinfo(host, port, &hints, found);
+
+	pthread_mutex_lock(&mutex);
+	waiting--;
+	pthread_mutex_unlock(&mutex);
+	return error;
+}
+
+const char *
+zklock_zkresolver_strerror(int error)
+{
+	return error == ZKLOCK_RESOLVER_BUSY ?
+		"The resolver has not answered earlier questions yet" :
+		gai_strerror(error);
+}
+
+static bool
+resolve_host(ZkLockAddresses *list, const ZkLockHostPort *hp, bool log)
+{
 	struct addrinfo *found;
 	bool		ok = true;
 	int			host = list->nhosts++;
-	int			error = getaddrinfo(hp->host, hp->port, &hints, &found);
+	int			error = zklock_zkresolver_find(hp->host, hp->port, &list->named,
+											   &found);
 
-	if (error == EAI_NONAME)
-	{
-		list->named = true;
-		hints.ai_flags = AI_ADDRCONFIG;
-		error = getaddrinfo(hp->host, hp->port, &hints, &found);
-	}
 	if (error != 0)
 	{
 		char		line[ZKLOCK_LOG_LINE];
@@ -61,7 +102,7 @@ resolve_host(ZkLockAddresses *list, const ZkLockHostPort *hp, bool log)
 		/* The other hosts may suffice, but the name may be misspelt. */
 		snprintf(line, sizeof(line),
 				 "zklock: host name \"%.100s\" cannot be resolved: %s",
-				 hp->host, gai_strerror(error));
+				 hp->host, zklock_zkresolver_strerror(error));
 		if (log)
 			zklock_zklog_put(line, false);
 		return true;

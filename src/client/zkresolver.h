@@ -5,8 +5,9 @@
  *
  * Promises that a process has at most one thread that resolves names anew, and
  * that nobody has to wait for it: it works on a copy, which whoever is last
- * frees, and ends by itself.  Depends neither on PostgreSQL nor on the client
- * library.
+ * frees, and ends by itself.  Promises also that few threads of a process wait
+ * for the resolver, whatever they do, and however often a caller gives up.
+ * Depends neither on PostgreSQL nor on the client library.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,22 @@
 #include <stdbool.h>
 
 #include "client/zkhosts.h"
+
+struct addrinfo;
+
+/*
+ * Find the addresses of a server as getaddrinfo() does, whose errors are
+ * returned.  `*named` is set to true if `host` is no address.  Then blocks as
+ * long as the resolver does, or returns ZKLOCK_RESOLVER_BUSY if too many
+ * threads of this process wait for it already.  Such threads cannot be ended.
+ */
+extern int	zklock_zkresolver_find(const char *host, const char *port,
+								   bool *named, struct addrinfo **found);
+
+#define ZKLOCK_RESOLVER_BUSY 1	/* getaddrinfo()'s errors are negative */
+
+/* Return the text of an error. */
+extern const char *zklock_zkresolver_strerror(int error);
 
 typedef struct ZkLockLookup ZkLockLookup;
 

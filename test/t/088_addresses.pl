@@ -31,6 +31,9 @@ use constant PACE => 1;
 
 use constant TURNS => 6;
 
+# Of a backend that has given up many first connects
+use constant MOST_THREADS => 20;
+
 my $began = time();
 my $zk = ZkEnsemble->new(
 	tick_time => 200,
@@ -305,6 +308,22 @@ cmp_ok(
 				qr/^ERROR:  08001:/, '... a first connect ends in time');
 		}),
 	'<', SOON, '... that of the setting');
+
+# First connects that are given up leave threads behind, but few.
+for my $given_up ([ 'a cancelled statement', 'statement_timeout' => '20ms' ],
+	[ 'a short timeout', 'zklock.connect_timeout' => '20ms' ])
+{
+	my ($what, %setting) = @$given_up;
+	my $session = ZkTest->new($node, OWN_SESSION, %setting);
+
+	$session->query(q(SELECT zk_lock_acquire('/never'))) for 1 .. 24;
+	my @threads = glob("/proc/${\ $session->pid}/task/*");
+	cmp_ok(scalar(@threads), '<=', MOST_THREADS, "... $what, many times, leaves few threads");
+	$session->query('SET statement_timeout = 0');
+	like($session->query(q(SELECT zk_lock_acquire('/never'))),
+		qr/^ERROR:  08001: .*earlier questions/ms, '... and the error tells why');
+	$session->close;
+}
 
 $proxy->accept;
 cmp_ok(
