@@ -102,11 +102,12 @@ sub move
 	return;
 }
 
+# A commit would wait for a confirmation of the lock that the session holds.
 sub is_connected
 {
 	my ($session) = @_;
 
-	return $session->query('SELECT state FROM zk_session()') eq 'connected';
+	return $session->query('BEGIN; SELECT state FROM zk_session(); ROLLBACK') eq 'connected';
 }
 
 # All three move, one after the other, and once more: at the end, no address is left that
@@ -186,8 +187,7 @@ for my $turn (1 .. TURNS)
 	{
 		$solo->stop;
 		ZkNames::set(unrelated => '127.0.9.9') if $where eq 'other';
-		wait_until('the loss is noticed',
-			sub { $holder->query('SELECT state FROM zk_session()') ne 'connected' });
+		wait_until('the loss is noticed', sub { !is_connected($holder) });
 		$session->start(
 			qq(SELECT zk_lock_acquire('/turn/$where/$turn'), zk_lock_release('/turn/$where/$turn')));
 		$solo->move("127.0.4.$turn") if $where eq 'other';
