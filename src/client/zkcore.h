@@ -14,7 +14,8 @@
  * receives messages.  One thread of ours opens the client and another one
  * closes it, because both operations may block: the first in the resolver, the
  * second if a server does not answer.  The opening thread keeps running if it
- * has to close an idle session.  The library has two threads, which send pings
+ * has to close an idle session, and closes a client that is closed before it
+ * is opened.  The library has two threads, which send pings
  * and run the callbacks below.  One of them waits in zkpace.c while there is
  * no connection.  A thread of zkresolver.c resolves names meanwhile, but does
  * not know the client.
@@ -75,7 +76,7 @@ struct ZkLockClient
 	pthread_mutex_t mutex;
 	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
 	pthread_cond_t closing_cond;	/* closing only, so not for each node */
-	int			refs;			/* the caller and the closing thread */
+	int			refs;			/* the caller and whoever closes it */
 	bool		closing;		/* the library's handle is about to be
 								 * destroyed */
 	bool		closed;

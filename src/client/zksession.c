@@ -253,6 +253,84 @@ close_when_idle(ZkLockClient *client)
 	}
 }
 
+static void
+delete_timers(ZkLockClient *client, int n)
+{
+	while (n-- > 0)
+		zklock_timer_delete(client->timers[n]);
+}
+
+static void
+free_client(ZkLockClient *client)
+{
+	delete_timers(client, ZKLOCK_N_SIGNALS);
+	pthread_cond_destroy(&client->closing_cond);
+	pthread_cond_destroy(&client->changed_cond);
+	pthread_mutex_destroy(&client->mutex);
+	free(client->hosts);
+	free(client->auth);
+	free(client->acl_text);
+	free(client);
+}
+
+/*
+ * Release the mutex and one reference, and free the client with the last one.
+ */
+static void
+release_client(ZkLockClient *client)
+{
+	bool		last = --client->refs == 0;
+
+	pthread_mutex_unlock(&client->mutex);
+	if (last)
+		free_client(client);
+}
+
+/*
+ * Close the client.  The nodes are deleted first, because zookeeper_close()
+ * does not ensure that the server ends the session.  It takes the next packet
+ * that arrives as the answer to its request, and closes the socket with the
+ * rest unread.  Then the server may drop everything that it has not read,
+ * including the request to close the session.
+ */
+static void
+close_client(ZkLockClient *client)
+{
+	struct timespec until = zklock_zkcore_after_ms(DELETE_ALL_MS);
+	ZkLockMessage *message;
+
+	if (client->zh != NULL)
+	{
+		zklock_zknode_delete_all(client, &until);
+		zookeeper_close(client->zh);
+	}
+	zklock_zkpace_release(client);
+	zklock_zkmove_free(client);
+
+	zklock_zkrequest_free_all(client);
+	zklock_zknode_free_all(client);
+	while ((message = client->oldest) != NULL)
+	{
+		client->oldest = message->next;
+		zklock_zkclient_free(message);
+	}
+
+	pthread_mutex_lock(&client->mutex);
+	client->closed = true;
+	pthread_cond_broadcast(&client->changed_cond);
+	release_client(client);
+}
+
+static void *
+close_opened(void *arg)
+{
+	ZkLockClient *client = arg;
+
+	pthread_join(client->opener, NULL);
+	close_client(client);
+	return NULL;
+}
+
 static void *
 open_client(void *arg)
 {
@@ -260,6 +338,7 @@ open_client(void *arg)
 	const char *why = NULL;
 	char	   *hosts = zklock_zkmove_begin(client, &why);
 	zhandle_t  *zh = NULL;
+	bool		closing;
 
 	if (hosts != NULL && !can_start_threads())
 		why = "No thread could be started.";
@@ -299,18 +378,14 @@ open_client(void *arg)
 		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_FAILED);
 		client->status.why = why;
 	}
+	closing = client->closing;
 	pthread_mutex_unlock(&client->mutex);
 	zklock_zkcore_notify(client);
-	if (zh != NULL && client->idle_timeout > 0)
+	if (closing)
+		close_client(client);
+	else if (zh != NULL && client->idle_timeout > 0)
 		close_when_idle(client);
 	return NULL;
-}
-
-static void
-delete_timers(ZkLockClient *client, int n)
-{
-	while (n-- > 0)
-		zklock_timer_delete(client->timers[n]);
 }
 
 static bool
@@ -324,19 +399,6 @@ create_timers(ZkLockClient *client)
 		return false;
 	}
 	return true;
-}
-
-static void
-free_client(ZkLockClient *client)
-{
-	delete_timers(client, ZKLOCK_N_SIGNALS);
-	pthread_cond_destroy(&client->closing_cond);
-	pthread_cond_destroy(&client->changed_cond);
-	pthread_mutex_destroy(&client->mutex);
-	free(client->hosts);
-	free(client->auth);
-	free(client->acl_text);
-	free(client);
 }
 
 ZkLockClient *
@@ -404,57 +466,6 @@ zklock_zkclient_identity(ZkLockClient *client, ZkLockIdentity *identity)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-/*
- * Release the mutex and one reference, and free the client with the last one.
- */
-static void
-release_client(ZkLockClient *client)
-{
-	bool		last = --client->refs == 0;
-
-	pthread_mutex_unlock(&client->mutex);
-	if (last)
-		free_client(client);
-}
-
-/*
- * Close the client.  The nodes are deleted first, because zookeeper_close()
- * does not ensure that the server ends the session.  It takes the next packet
- * that arrives as the answer to its request, and closes the socket with the
- * rest unread.  Then the server may drop everything that it has not read,
- * including the request to close the session.
- */
-static void *
-close_client(void *arg)
-{
-	ZkLockClient *client = arg;
-	struct timespec until = zklock_zkcore_after_ms(DELETE_ALL_MS);
-	ZkLockMessage *message;
-
-	pthread_join(client->opener, NULL);
-	if (client->zh != NULL)
-	{
-		zklock_zknode_delete_all(client, &until);
-		zookeeper_close(client->zh);
-	}
-	zklock_zkpace_release(client);
-	zklock_zkmove_free(client);
-
-	zklock_zkrequest_free_all(client);
-	zklock_zknode_free_all(client);
-	while ((message = client->oldest) != NULL)
-	{
-		client->oldest = message->next;
-		zklock_zkclient_free(message);
-	}
-
-	pthread_mutex_lock(&client->mutex);
-	client->closed = true;
-	pthread_cond_broadcast(&client->changed_cond);
-	release_client(client);
-	return NULL;
-}
-
 void
 zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 {
@@ -472,15 +483,18 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	client->refs++;
 	pthread_mutex_unlock(&client->mutex);
 
-	if (!start_thread(&closer, close_client, client))
-		close_client(client);
+	/*
+	 * If the client is not opened yet, it has no session.  The resolver may
+	 * take any time, so do not wait for it: the opening thread closes the
+	 * client.
+	 */
+	if (!opened)
+		pthread_detach(client->opener);
+	else if (!start_thread(&closer, close_opened, client))
+		close_opened(client);
 	else
 		pthread_detach(closer);
 
-	/*
-	 * If the client is not opened yet, it has no session.  The resolver may
-	 * take any time, so do not wait for it.
-	 */
 	pthread_mutex_lock(&client->mutex);
 	while (opened && !client->closed &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,

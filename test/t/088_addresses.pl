@@ -309,6 +309,19 @@ cmp_ok(
 		}),
 	'<', SOON, '... that of the setting');
 
+# No thread can be started to close the session.
+$first = ZkTest->new($node, OWN_SESSION);
+$first->start(q(SELECT zk_lock_acquire('/never')));
+$first->wait_for_event('Extension');
+system('prlimit', '--nproc=1', '--pid', $first->pid) == 0 or die "prlimit: $?\n";
+cmp_ok(
+	seconds_of(
+		sub {
+			$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\ $first->pid})");
+			like($first->result, qr/^ERROR:  57014:/, '... one can be cancelled without a thread');
+		}),
+	'<', SOON, '... at once');
+
 # First connects that are given up leave threads behind, but few.
 for my $given_up ([ 'a cancelled statement', 'statement_timeout' => '20ms' ],
 	[ 'a short timeout', 'zklock.connect_timeout' => '20ms' ])
