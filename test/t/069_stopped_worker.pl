@@ -159,6 +159,18 @@ for my $kind (sort keys %handover)
 		  qw(idle in_transaction patient busy busy_disconnected unlocked commit));
 }
 
+# The kernel has no timer left for a backend.
+my $poor = ZkTest->new($node);
+
+system('prlimit', '--sigpending=0:', '--pid', $poor->pid) == 0 or die "prlimit: $?\n";
+for my $mode ('server', 'backend')
+{
+	$poor->query("SET zklock.session_mode = '$mode'");
+	like($poor->query("SELECT zk_lock_acquire('/poor')"),
+		qr/^ERROR:  53200: could not connect to ZooKeeper: out of memory, timers or threads/,
+		"no lock without a timer, in the session of the $mode");
+}
+
 END
 {
 	my $status = $?;
