@@ -15,6 +15,12 @@
 /* Number of times that each address is listed, see zkhosts.h.  Must be odd. */
 #define ROUNDS 25
 
+/*
+ * Of more addresses, each is listed fewer times.  The library reads the whole
+ * list whenever it tries an address, and compares each position with all.
+ */
+#define MANY 10
+
 /* A name that has one address at first may get as many as an ensemble has. */
 #define MIN_NAMED 3
 
@@ -155,13 +161,15 @@ zklock_zkhosts_positions(const ZkLockAddresses *list)
 {
 	int			n = zklock_zkhosts_count(list);
 
-	if (!list->named)
-		return n * ROUNDS | 1;
-	if (n < list->nhosts)
+	if (list->named && n < list->nhosts)
 		n = list->nhosts;
-	if (n < MIN_NAMED)
+	if (list->named && n < MIN_NAMED)
 		n = MIN_NAMED;
-	return (n * ROUNDS + N_EXTRA) | 1;
+	if (n <= MANY)
+		n *= ROUNDS;
+	else if (n < MANY * ROUNDS)
+		n = MANY * ROUNDS;
+	return (list->named ? n + N_EXTRA : n) | 1;
 }
 
 /* Is any address of IPv4? */

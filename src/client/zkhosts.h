@@ -91,8 +91,9 @@ extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
  * The addresses are arranged for such steps: each step leads to another
  * server.  (The library waits for a server that does not answer for two thirds
  * of the session's timeout.  A session survives that once, but not twice.)
- * Each address is listed many times, because the library pauses whenever it
- * has tried the whole list, wherever it began.  zkpace.c decides when to pause.
+ * Each of a few addresses is listed many times, because the library pauses
+ * whenever it has tried the whole list, wherever it began.  zkpace.c decides
+ * when to pause.
  * An address that is not fresh is in every tenth round only: most probably its
  * server has left it, and it does not answer.
  *

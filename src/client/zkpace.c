@@ -35,6 +35,9 @@
 #define PAUSE_MIN_MS 50
 #define PAUSE_PART 6
 
+/* There is a pause after so many attempts, even if there are more servers. */
+#define MAX_BURST 10
+
 /*
  * Names are not resolved more often than that.  An attempt to connect waits
  * for it for LOOKUP_MS.
@@ -58,7 +61,7 @@ static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
 static ZkLockClient *slots[N_SLOTS];
 
 /*
- * Return the pause after all servers have failed `times` times, in ms.  It
+ * Return the pause after `times` bursts of failures, in ms.  It
  * doubles each time, and is randomized, so that not all clients connect at
  * once.
  */
@@ -131,13 +134,14 @@ look_up(ZkLockClient *client)
 
 /*
  * An attempt to connect has failed, or a connection was lost.  All servers are
- * tried between two pauses.  So at most one server that does not answer (see
- * zkhosts.h) and one pause come before a server that does.
+ * tried between two pauses, if they are not many.  So at most one server that
+ * does not answer (see zkhosts.h) and one pause come before a server that does.
  */
 static void
 connection_failed(ZkLockClient *client, const char *line)
 {
 	const ZkLockClientStatus *status = &client->status;
+	int			burst = client->nservers < MAX_BURST ? client->nservers : MAX_BURST;
 	int			before;
 	bool		opened;
 
@@ -166,8 +170,8 @@ connection_failed(ZkLockClient *client, const char *line)
 		while (!client->closing)
 			pthread_cond_wait(&client->changed_cond, &client->mutex);
 	}
-	else if (before > 0 && before % client->nservers == 0)
-		pause_for(client, pause_ms(client, before / client->nservers));
+	else if (before > 0 && before % burst == 0)
+		pause_for(client, pause_ms(client, before / burst));
 	opened = client->opened && !client->closing;
 	if (opened)
 		look_up(client);

@@ -32,7 +32,8 @@ use Worker;
 our @EXPORT =
   qw(new_node change_setting import_tables create_fence with_settings server_mode keeper_of
   acquire xact_acquire rollback queue wait_for_queue wait_for_nodes
-  wait_for_server crash_server wait_until_released is_suspended seconds_of wait_until OWN_SESSION);
+  wait_for_server crash_server wait_until_released is_suspended seconds_of cpu_seconds
+  wait_until OWN_SESSION);
 
 # A setting for tests of the backend's own session, in whatever mode they run.
 use constant OWN_SESSION => ('zklock.session_mode' => 'backend');
@@ -314,6 +315,21 @@ sub seconds_of
 
 	$code->();
 	return time() - $began;
+}
+
+# Returns the CPU time that processes have used, in seconds.
+sub cpu_seconds
+{
+	my $ticks = 0;
+
+	for my $pid (@_)
+	{
+		my $stat = slurp_file("/proc/$pid/stat");
+		my @fields = split(' ', $stat =~ s/.*\) //r);
+
+		$ticks += $fields[11] + $fields[12];
+	}
+	return $ticks / POSIX::sysconf(POSIX::_SC_CLK_TCK());
 }
 
 # Starts a session with these settings.

@@ -4,7 +4,6 @@
 use strict;
 use warnings;
 
-use POSIX qw(sysconf _SC_CLK_TCK);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -40,21 +39,6 @@ sub logged
 	  /\[(?:$pids)\] [^\n]*[A-Z]+:  (?!statement:)[^\n]*/g;
 
 	return @lines;
-}
-
-# Returns the CPU time that processes have used, in seconds.
-sub cpu_seconds
-{
-	my $ticks = 0;
-
-	for my $pid (@_)
-	{
-		my $stat = slurp_file("/proc/$pid/stat");
-		my @fields = split(' ', $stat =~ s/.*\) //r);
-
-		$ticks += $fields[11] + $fields[12];
-	}
-	return $ticks / sysconf(_SC_CLK_TCK);
 }
 
 # Waits until no client has tried to connect for some seconds.

@@ -235,6 +235,25 @@ ZkNames::set(solo => '127.0.5.1');
 wait_until('the session is connected again', sub { is_connected($holder) });
 is_deeply($solo->owners('/held'), $owners, '... and the lock is held');
 
+# A name has many addresses, most of which are no server's, as that of a service may have.
+
+my $many = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => 'many:' . $solo->port);
+
+ZkNames::set(solo => $solo->address, many => [ $solo->address, map { "127.0.6.$_" } 1 .. 60 ]);
+is($many->query(q(SELECT zk_lock_acquire('/many'))), 't', 'a server is found among many addresses');
+$owners = $solo->owners('/many');
+$solo->stop;
+wait_until('the loss is noticed', sub { !is_connected($many) });
+
+my ($lost, $cpu) = (time(), cpu_seconds($many->pid));
+
+wait_until('time has passed', sub { time() > $lost + 4 });
+cmp_ok((cpu_seconds($many->pid) - $cpu) / (time() - $lost),
+	'<', 1 / 4, '... which take little CPU time in an outage');
+$solo->start;
+wait_until('the session is connected again', sub { is_connected($many) });
+is_deeply($solo->owners('/many'), $owners, '... and the server is found again');
+
 $node->stop;
 
 # A server behind a proxy, and a name that becomes unknown, with an address that drops all

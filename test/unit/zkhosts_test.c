@@ -182,6 +182,35 @@ test_numeric(void **state)
 	}
 }
 
+/* Each is listed, and the library reads a list of limited length at each attempt. */
+static void
+test_many(void **state)
+{
+	static const int counts[] = {10, 11, 60, 250, 400};
+
+	for (int i = 0; i < 10; i++)
+	{
+		int			n = counts[i / 2];
+		int			size;
+
+		(void) teardown(state);
+		list.named = i % 2 == 1;
+		for (int host = 0; host < n; host++)
+		{
+			char		address[32];
+
+			snprintf(address, sizeof(address), "10.0.%d.%d", host / 200, host % 200);
+			add(host, address);
+		}
+		size = zklock_zkhosts_positions(&list);
+		assert_in_range(size, n > 250 ? n : 250, n > 250 ? n + 3 : 253);
+		give(0, size, NULL, "");
+		all_in_turn(try_next(), NULL);
+		for (int host = 0; host < n; host++)
+			assert_true(has_address(list.item[host].text));
+	}
+}
+
 static void
 test_changes(void **state)
 {
@@ -348,6 +377,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_numeric, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_positions_of_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_name, setup, teardown),
