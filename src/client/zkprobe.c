@@ -32,6 +32,9 @@
 /* Time limit of the thread, once the names are resolved. */
 #define PROBE_MS 3000
 
+/* Each thread may have a socket for each target. */
+#define MAX_RUNNING 2
+
 /*
  * If a server has not answered for so long, send an end of line, which makes
  * servers of other kinds answer.
@@ -102,12 +105,20 @@ struct ZkLockProbe
 {
 	pthread_mutex_t mutex;		/* guards findings, done and refs */
 	pthread_cond_t done_cond;
-	int			refs;			/* the caller and the thread */
+	int			refs;			/* the callers and the thread */
 	bool		done;
 	int			ntargets;
 	Target		target[MAX_TARGETS];
 	char		hosts[];
 };
+
+/*
+ * The probe that was begun last, while its thread runs, and the number of such
+ * threads
+ */
+static pthread_mutex_t running_mutex = PTHREAD_MUTEX_INITIALIZER;
+static ZkLockProbe *last_running = NULL;
+static int	n_running = 0;
 
 static int64_t
 now_ms(void)
@@ -346,6 +357,12 @@ run(void *arg)
 		resolve(probe, &hp);
 	poll_targets(probe);
 
+	pthread_mutex_lock(&running_mutex);
+	if (last_running == probe)
+		last_running = NULL;
+	n_running--;
+	pthread_mutex_unlock(&running_mutex);
+
 	pthread_mutex_lock(&probe->mutex);
 	probe->done = true;
 	pthread_cond_broadcast(&probe->done_cond);
@@ -353,8 +370,9 @@ run(void *arg)
 	return NULL;
 }
 
-ZkLockProbe *
-zklock_zkprobe_start(const char *hosts)
+/* Start a probe and its thread, which blocks all signals. */
+static ZkLockProbe *
+start(const char *hosts)
 {
 	size_t		size = strlen(hosts) + 1;
 	ZkLockProbe *probe = calloc(1, sizeof(ZkLockProbe) + size);
@@ -388,6 +406,28 @@ zklock_zkprobe_start(const char *hosts)
 		zklock_zkprobe_drop(probe);
 		probe = NULL;
 	}
+	return probe;
+}
+
+ZkLockProbe *
+zklock_zkprobe_start(const char *hosts)
+{
+	ZkLockProbe *probe = NULL;
+
+	pthread_mutex_lock(&running_mutex);
+	if (last_running != NULL && strcmp(last_running->hosts, hosts) == 0)
+	{
+		probe = last_running;
+		pthread_mutex_lock(&probe->mutex);
+		probe->refs++;
+		pthread_mutex_unlock(&probe->mutex);
+	}
+	else if (n_running < MAX_RUNNING && (probe = start(hosts)) != NULL)
+	{
+		last_running = probe;
+		n_running++;
+	}
+	pthread_mutex_unlock(&running_mutex);
 	return probe;
 }
 

@@ -23,7 +23,10 @@
 typedef struct ZkLockProbe ZkLockProbe;
 
 /*
- * Begin to examine the servers.  Returns NULL if there is no memory or thread.
+ * Begin to examine the servers.  An examination of the same servers that is
+ * not complete yet is continued, even if it was dropped, so that a caller that
+ * gives up again and again uses few threads and sockets.  Returns NULL if there
+ * is no memory or thread, or if two examinations are under way.
  */
 extern ZkLockProbe *zklock_zkprobe_start(const char *hosts);
 

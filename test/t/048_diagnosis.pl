@@ -7,6 +7,7 @@ use Child;
 use File::Temp;
 use IO::Select;
 use IO::Socket::INET;
+use List::Util qw(max);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Template;
@@ -179,6 +180,37 @@ like($answer,
 	'error if no name can be resolved');
 like($answer, qr/^\Q$_\E has a name that [^\n]+\.$/m, "... $_") for @names;
 $lost->close;
+
+# Whoever gives up again and again has few sockets and threads.
+my @silent = map { listener() } 1 .. 16;
+my $hasty = ZkTest->new(
+	$node, OWN_SESSION,
+	'zklock.hosts' => join(',', map { '127.0.0.1:' . $_->sockport } @silent),
+	'zklock.connect_timeout' => '30ms');
+my $most = 0;
+
+sub resources
+{
+	return map { scalar(my @all = glob("/proc/${\ $hasty->pid}/$_/*")) } qw(fd task);
+}
+
+# The other descriptors and threads of a backend: the first ones are open now.
+$hasty->query('SELECT 1');
+my ($fds) = resources();
+
+for my $given_up ('20ms', 0)
+{
+	$hasty->query("SET statement_timeout = '$given_up'");
+	for (1 .. ($given_up ? 60 : 10))
+	{
+		$hasty->query(q(SELECT zk_lock_acquire('/why')));
+		my ($now, $threads) = resources();
+
+		$most = max($most, $now - $fds, 2 * $threads);
+	}
+}
+cmp_ok($most, '<=', 50, 'first connects that are given up leave few sockets and threads');
+$hasty->close;
 
 # zklock.hosts has its default value.
 $session->close;
