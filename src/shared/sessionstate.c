@@ -31,8 +31,7 @@ enum
 {
 	SIGNAL_OFF,
 	SIGNAL_ON,
-	SIGNAL_SENT,				/* the worker has requested it */
-	SIGNAL_DONE					/* the backend has done it */
+	SIGNAL_SENT					/* the worker has requested it */
 };
 
 /* The state of one backend */
@@ -156,11 +155,14 @@ cancel_backends(void)
 	SetLatch(MyLatch);
 }
 
-/* Is this to be done now, with the state `from`?  Then it is done. */
+/*
+ * Is this to be done now, with the state `from`?  It remains on: a procedure that catches
+ * its cancellation continues, with the locks that it has.
+ */
 static bool
 take_request(pg_atomic_uint32 *state, uint32 from)
 {
-	return pg_atomic_compare_exchange_u32(state, &from, SIGNAL_DONE);
+	return pg_atomic_compare_exchange_u32(state, &from, SIGNAL_ON);
 }
 
 static void

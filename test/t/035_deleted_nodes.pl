@@ -52,6 +52,21 @@ for my $kind (sort keys %nodes)
 	is($sessions{other}->query('SELECT zk_lock_release_all()'),
 		1, '... and its lock is held');
 
+	# A procedure that has caught a cancellation is cancelled again.
+	my ($procedure, $key) = map { ZkTest->new($node, 'zklock.revocable' => 'on') } 1, 2;
+
+	$key->query('SELECT pg_advisory_lock(1)');
+	$procedure->query("SELECT zk_lock_acquire('/deleted/$kind/again')");
+	$procedure->start('DO $do$ BEGIN
+		BEGIN PERFORM pg_sleep(600); EXCEPTION WHEN query_canceled THEN END;
+		PERFORM pg_advisory_lock(1); END $do$');
+	$procedure->wait_for_event('PgSleep');
+	$key->query("SELECT zk_lock_revoke('/deleted/$kind/again')");
+	$procedure->wait_for_event('advisory');
+	$zk->delete("/deleted/$kind/again/$_") for $zk->children("/deleted/$kind/again");
+	like($procedure->result, $gone, "$kind: a procedure that has caught a cancellation is cancelled again");
+	$_->close for $procedure, $key;
+
 	# A node of an unfinished zk_lock_acquire_all(), of which nobody was told, is no
 	# loss of a lock, with or without another lock.
 	my $observer = ZkTest->new($node);
@@ -82,7 +97,7 @@ for my $kind (sort keys %nodes)
 				'SELECT confirmed_ago < timeout / 3 FROM zk_session()') eq 't';
 		});
 	$sessions{waiter}->query('SELECT zk_lock_release_all()');
-	wait_until_idle($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other all/1 all/2 all/held));
+	wait_until_idle($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other again all/1 all/2 all/held));
 }
 
 done_testing();
