@@ -117,15 +117,19 @@ zklock_cancel_statement(bool begins)
 	(void) update_cancel_on_loss();
 }
 
+/*
+ * If the node was deleted before it became a hold, cancel on loss is on and the worker has
+ * sent its signal, or the loss is found here as soon as it is on.
+ */
 void
 zklock_cancel_granted(ZkLockHold *hold)
 {
-	bool		deleted = zklock_lease_granted(hold);
 	bool		revoked;
 
+	zklock_lease_granted(hold);
 	zklock_cancel_resume();
 	revoked = zklock_revoke_granted(hold);
-	if (watching && (deleted || revoked))
+	if (watching && revoked)
 		cancel_statement();
 }
 

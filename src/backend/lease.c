@@ -77,14 +77,11 @@ zklock_lease_is_deleted(const ZkLockHold *hold)
 		 zklock_session_routine->is_deleted(hold->node));
 }
 
-bool
+void
 zklock_lease_granted(ZkLockHold *hold)
 {
-	bool		deleted = zklock_lease_is_deleted(hold);
-
-	if (deleted)
+	if (zklock_lease_is_deleted(hold))
 		set_node_deleted(hold);
-	return deleted;
 }
 
 /*

@@ -45,11 +45,11 @@ extern void zklock_lease_forget(void);
 extern bool zklock_lease_is_deleted(const ZkLockHold *hold);
 
 /*
- * To be called when a lock has been granted.  Returns true if its node was
- * deleted before it became a hold: the last search of all holds may have missed
- * that.  Raises and allocates nothing.
+ * To be called when a lock has been granted: notes that its node was deleted before it
+ * became a hold, since the last search of all holds may have missed that.  Raises and
+ * allocates nothing.
  */
-extern bool zklock_lease_granted(ZkLockHold *hold);
+extern void zklock_lease_granted(ZkLockHold *hold);
 
 /*
  * Is a lock, or any lock, lost or most probably lost, according to the state
