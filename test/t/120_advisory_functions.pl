@@ -98,6 +98,8 @@ my @steps = map { /^\s*(\w)(\??): (.*?);?\s*$/ ? [ $1, $2, $3 ] : () } split(/\n
 
 	a: SELECT pg_advisory_xact_lock(5);
 	b: SELECT pg_try_advisory_xact_lock(5);
+	a: SELECT pg_try_advisory_xact_lock(5), pg_try_advisory_xact_lock_shared(6), pg_try_advisory_xact_lock(5, 5), pg_try_advisory_xact_lock_shared(6, 6);
+	b: SELECT pg_try_advisory_xact_lock(5), pg_try_advisory_xact_lock(6), pg_try_advisory_xact_lock(5, 5), pg_try_advisory_xact_lock(6, 6);
 	a: BEGIN;
 	a: SELECT pg_advisory_xact_lock(5), pg_advisory_xact_lock_shared(6), pg_advisory_xact_lock(5, 5), pg_advisory_xact_lock_shared(6, 6);
 	a: SELECT pg_try_advisory_xact_lock(5), pg_try_advisory_xact_lock_shared(6), pg_try_advisory_xact_lock(5, 5), pg_try_advisory_xact_lock_shared(6, 6);

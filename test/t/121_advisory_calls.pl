@@ -72,6 +72,8 @@ sql(qq(
 
 	CREATE FUNCTION inlined(k bigint) RETURNS boolean LANGUAGE sql AS
 		'SELECT pg_try_advisory_lock(k)';
+	CREATE FUNCTION releases(k bigint) RETURNS boolean LANGUAGE sql AS
+		'SELECT pg_advisory_unlock(k)';
 	CREATE FUNCTION in_capitals(k bigint) RETURNS boolean LANGUAGE sql AS
 		'SELECT PG_TRY_ADVISORY_LOCK(k)';
 	CREATE FUNCTION inlined_twice(k bigint) RETURNS boolean LANGUAGE sql AS 'SELECT inlined(k)';
@@ -394,6 +396,9 @@ is(sql(q(SELECT string_agg(oid::regoperator::text, ' ') FROM pg_operator
 	'', "PostgreSQL's operators on the types of a key have a negator and a commutator");
 
 # Functions in SQL are planned anew after a change of their bodies, by this or by another session.
+is($session->query("$cluster; SELECT pg_try_advisory_lock(1), releases(1), releases(1)") =~ s/^WARNING.*\n(?:LOC.*\n)?//r,
+	't|t|f', 'SQL function that releases');
+
 my $changed = 'CREATE OR REPLACE FUNCTION changed() RETURNS boolean LANGUAGE sql AS';
 my $now_locks = "$changed 'SELECT pg_try_advisory_lock(1)'";
 is(outcome_after("$changed 'SELECT true'", $cluster, 'SELECT changed()', $now_locks, 'SELECT changed()'),
