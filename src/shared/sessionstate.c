@@ -194,9 +194,10 @@ gone_at(int64 turned)
 static void
 watch_worker(bool tells)
 {
+	/* This process may be suspended after it has read the clock: then the turn is newer. */
+	int64		now = zklock_clock_now();
 	int64		turned = (int64) pg_atomic_read_u64(&shared->turned);
 	int64		at = gone_at(turned);
-	int64		now = zklock_clock_now();
 
 	timer_timeout = pg_atomic_read_u32(&shared->timeout);
 	if (now >= at)
