@@ -266,7 +266,7 @@ $_->query('ROLLBACK') for @deadlocked;
 # pg_advisory_unlock_all() releases no other locks.
 $holder->query(q(SELECT pg_advisory_unlock_all(),
 		zk_lock_acquire('/other'), zk_lock_acquire('/pg_advisory/postgres/9', mode => 'write'),
-		zk_lock_acquire('/pg_advisory/postgres/08'), zk_lock_acquire('/pg_advisory/postgres/8')));
+		zk_lock_acquire('/pg_advisory/postgres/08', mode => 'write'), zk_lock_acquire('/pg_advisory/postgres/8')));
 my $try = 'SELECT pg_try_advisory_lock(9), pg_catalog.pg_try_advisory_lock(2)';
 is($other->query($try), 'f|f', 'a lock at the path of a key is that advisory lock');
 is($holder->query('SELECT pg_advisory_unlock_all()'), '', 'all advisory locks are released');
