@@ -234,8 +234,11 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 
 	if (signalled != NULL)
 	{
+		/* What the worker has requested is the reason, whether it is stopped or not. */
+		bool		watches = has_timer && is_on();
+
 		take_requests(SIGNAL_SENT);
-		if (has_timer && is_on())
+		if (watches)
 			watch_worker(true);
 		else
 			timer_timeout = 0;
