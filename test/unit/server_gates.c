@@ -389,10 +389,13 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 	const ZkLockClaim *claims[SERVER_PLACES];
 	uint64		changes[SERVER_PLACES];
 	uint32		revocations[SERVER_PLACES];
+	const ZkLockEntry *entry = slot->gate ? slot->entry : NULL;
+	bool		held = entry != NULL && entry->gate.wanted == serial &&
+		(entry->gate.state == ZKLOCK_GATE_HELD || entry->gate.state == ZKLOCK_GATE_KEPT);
 	int			n = 0;
 
-	if (slot->gate && slot->entry != NULL && slot->entry->gate.wanted == serial)
-		for (ZkLockTurn *turn = slot->entry->gate.holder; turn != NULL && n < SERVER_PLACES;
+	if (held)
+		for (ZkLockTurn *turn = entry->gate.holder; turn != NULL && n < SERVER_PLACES;
 			 turn = turn->next)
 		{
 			ZkLockClaim *claim = claim_of_turn(turn);
@@ -404,6 +407,8 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 			revocations[n++] = pg_atomic_read_u32(&claim->revocations);
 		}
 	__real_zklock_slots_revoked(slot, serial);
+	if (held && entry->gate.wanted == serial && !entry->gate.node.handover_forbidden)
+		server_breach(SERVER_RECALL, "a node that was revoked may be passed on or kept");
 	if (n > 1)
 		server_count(SERVER_N_READERS_REVOKED);
 	while (n-- > 0)

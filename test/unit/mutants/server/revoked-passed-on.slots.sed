@@ -1,0 +1,3 @@
+# Seed 4
+# A node that is revoked is passed on.
+/^tell_revoked_at_gate/,/^}/ s/zklock_gate_forbid_handover(.*;/;/
