@@ -185,6 +185,14 @@ static struct
 	char		name[MAX_PATH];
 }			robbed[MAX_NODES];
 static int	nrobbed;
+
+/* The nodes that their users have deleted last; a session of 0: not in use */
+static struct
+{
+	int64_t		session;
+	char		path[MAX_PATH];
+}			given_up[64];
+static int	ngiven_up;
 static int64_t owners[1 << 16]; /* of each node that was ever made, by its
 								 * czxid */
 static int64_t refused_until[SERVER_MAX_PLACES];
@@ -220,6 +228,7 @@ server_zk_reset(void)
 	nodes[0] = (ZNode) {.used = true};	/* the root */
 	max_node = 1;
 	nrobbed = 0;
+	memset(given_up, 0, sizeof(given_up));
 	memset(refused_until, 0, sizeof(refused_until));
 	memset(refused_new, 0, sizeof(refused_new));
 	reaped = false;
@@ -832,6 +841,29 @@ check_former(ZkLockClient *c, const ZkLockNode *node)
 					   node->dir);
 }
 
+static void
+note_given_up(const ZNode *node)
+{
+	int			i = ngiven_up++ % lengthof(given_up);
+
+	given_up[i].session = node->owner;
+	strcpy(given_up[i].path, node->path);
+}
+
+/* Was a node with the number of this one? */
+static bool
+was_given_up(const ZkLockNode *node, int64_t session)
+{
+	size_t		len = strlen(node->dir);
+
+	for (int i = 0; i < (int) lengthof(given_up); i++)
+		if (given_up[i].session == session && strncmp(given_up[i].path, node->dir, len) == 0 &&
+			strcmp(zklock_contender_digits(given_up[i].path + len + 1),
+				   zklock_contender_digits(node->name)) == 0)
+			return true;
+	return false;
+}
+
 /*
  * A reader's node with the number of a stronger lock is created beside the node of that
  * lock, unless somebody has deleted it, or the worker was stopped while both were given up.
@@ -851,7 +883,7 @@ check_downgrade(const ZkLockClient *c, const ZkLockNode *node)
 	for (int i = 0; i < nrobbed; i++)
 		if (robbed[i].session == session)
 			return;
-	if (c->shared && server_was_stopped(c->process))
+	if (c->shared && server_was_stopped(c->process) && was_given_up(node, session))
 		return;
 	sim_breach(SERVER_HOLD, "a lock in %s is downgraded that its session does not have",
 			   node->dir);
@@ -904,7 +936,10 @@ carry_out(ZkLockClient *c, const Request *r)
 							   ZKLOCK_RC_OK : ZKLOCK_RC_NO_NODE, 0);
 		case OP_DELETE:
 			while ((znode = find_ours(r->node, session->id)) != NULL)
+			{
+				note_given_up(znode);
 				delete_node(znode);
+			}
 			return new_message(ZKLOCK_MSG_SET, r->tag, rc, 0);
 		case OP_LIST:
 			if (znode == NULL)

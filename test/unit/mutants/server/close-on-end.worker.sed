@@ -1,3 +1,3 @@
-# Seed 152
+# Seed 91
 # However the worker ends, its session ends with it.
 s/^.zklock_session_keep_at_exit();//

@@ -1,4 +1,4 @@
-# Seed 7754
+# Seed 1213
 # A commit raises its flag after its check.
 /^zklock_lease_confirm_commit/,/^}/{
 	/routine->commit(true);/d

@@ -1,3 +1,3 @@
-# Seed 1765
+# Seed 653
 # The end of a session ends a kept node of a later one: nobody holds it.
 /^zklock_gate_expired(/,/^}/ s/(is_granted(gate) \&\& gate->node.generation/(gate->holder != NULL \&\& gate->holder->generation/

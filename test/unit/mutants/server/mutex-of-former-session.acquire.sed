@@ -1,3 +1,3 @@
-# Seed 60094
+# Seed 3815
 # Who had the mutex in a former session waits for a lease in the present one.
 /^try_once(/,/^}/s/(state->attempt.outcome.verdict == ZKLOCK_PENDING ||/(/

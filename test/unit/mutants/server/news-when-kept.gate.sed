@@ -1,3 +1,3 @@
-# Seed 165
+# Seed 34
 # Who holds a lock is not told that another client has come.
 /^zklock_gate_rival/,/^}/s/gate->node.rival = true;//

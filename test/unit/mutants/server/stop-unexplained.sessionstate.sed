@@ -1,3 +1,3 @@
-# Seed 273
+# Seed 3357
 # When the worker continues, it is forgotten that a stop was signalled.
 /^watch_worker/,/^}/s/told_gone = true;/told_gone = false;/

@@ -1,3 +1,3 @@
-# Seed 723
+# Seed 9385
 # Many locks may be of two sessions.
 /^is_of_one_session/,/^}/s/return false;/continue;/

@@ -1,3 +1,3 @@
-# Seed 7
+# Seed 4
 # Writers hold a node together.
 /^zklock_gate_join(/,/^}/ s/gate->shared \&\& //
