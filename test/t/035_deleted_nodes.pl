@@ -79,6 +79,8 @@ for my $kind (sort keys %nodes)
 		$taker->query("SELECT zk_lock_acquire('$held')") if $held;
 		$taker->start("SELECT zk_lock_acquire_all('{$all/1, $all/2}')");
 		$taker->wait_for_lock;
+		wait_until('the first lock is granted',
+			sub { $observer->query("SELECT token IS NOT NULL FROM zk_locks WHERE path = '$all/1'") eq 't' });
 		$zk->delete("$all/1/$_") for $zk->children("$all/1");
 		if (!$held)
 		{
