@@ -61,6 +61,11 @@ ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 # -isystem suppresses warnings about PostgreSQL's headers.
 PG_CPPFLAGS = -I$(here)src -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
+# If PostgreSQL has assertions, so have the folders that do not include its headers.
+PG_CPPFLAGS += $(shell printf '\043include <pg_config.h>\n' | \
+	$(CC) -isystem '$(dir $(POSTGRES_H))' -E -dM -x c - 2>/dev/null | \
+	sed -n 's/^.define \(USE_ASSERT_CHECKING\) \(.*\)/-D\1=\2/p')
+
 ifneq ($(and $(wildcard $(PGXS)),$(POSTGRES_H),$(ZOOKEEPER_H)),)
 # The TAP tests need much more than a server.  If something is missing, make reports it
 # and omits these tests.

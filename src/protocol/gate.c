@@ -21,6 +21,8 @@
 
 #include <string.h>
 
+#include "protocol/check.h"
+
 void
 zklock_gate_init(ZkLockGate *gate, bool shared, uint64_t last_serial)
 {
@@ -35,6 +37,7 @@ enqueue(ZkLockGate *gate, ZkLockTurn *turn)
 {
 	ZkLockTurn *before = gate->last;
 
+	ZKLOCK_ASSERT(turn->ticket != 0 && turn->ticket <= gate->last_ticket);
 	while (before != NULL && before->ticket > turn->ticket)
 		before = before->prev;
 
@@ -53,6 +56,7 @@ enqueue(ZkLockGate *gate, ZkLockTurn *turn)
 static void
 dequeue(ZkLockGate *gate, ZkLockTurn *turn)
 {
+	ZKLOCK_ASSERT(turn->state == ZKLOCK_TURN_WAITING);
 	if (turn->prev != NULL)
 		turn->prev->next = turn->next;
 	else
@@ -78,6 +82,98 @@ is_holder(const ZkLockTurn *turn)
 	return turn->state == ZKLOCK_TURN_HOLDING && !turn->lost;
 }
 
+#ifdef USE_ASSERT_CHECKING
+static bool
+is_empty(const ZkLockGateNode *node)
+{
+	static const ZkLockGateNode empty = {0};
+
+	return memcmp(node, &empty, sizeof(empty)) == 0;
+}
+
+/* Are these the holders of the node, with its last grant?  All readers' are the first. */
+static bool
+are_holders(const ZkLockGate *gate)
+{
+	const ZkLockGateNode *node = &gate->node;
+	const ZkLockTurn *prev = NULL;
+
+	for (const ZkLockTurn *turn = gate->holder; turn != NULL; turn = turn->next)
+	{
+		if (!is_holder(turn) || turn->prev != prev || turn->ticket == 0 ||
+			turn->verdict != ZKLOCK_GRANTED || turn->generation != node->generation ||
+			turn->token != node->czxid ||
+			turn->grant_number != (gate->shared ? 0 : node->next_number - 1))
+			return false;
+		prev = turn;
+	}
+	return gate->shared || prev == gate->holder;
+}
+
+/*
+ * Are these waiters in the order of their tickets?  Those that have others ahead know it,
+ * and want to wait.
+ */
+static bool
+are_waiters(const ZkLockGate *gate)
+{
+	const ZkLockTurn *prev = NULL;
+
+	for (const ZkLockTurn *turn = gate->first; turn != NULL; turn = turn->next)
+	{
+		bool		others = gate->node.queued || gate->state == ZKLOCK_GATE_HELD ||
+			(prev != NULL && !gate->shared);
+
+		if (turn->state != ZKLOCK_TURN_WAITING || turn->verdict != ZKLOCK_PENDING ||
+			turn->lost || turn->prev != prev ||
+			turn->ticket <= (prev == NULL ? 0 : prev->ticket) ||
+			(others && (!turn->queued || turn->nowait)))
+			return false;
+		prev = turn;
+	}
+	return gate->last == prev && (prev == NULL || prev->ticket <= gate->last_ticket);
+}
+
+/* What is known of a node: only one that is granted may be kept, and none of readers */
+static bool
+is_node_sound(const ZkLockGate *gate)
+{
+	const ZkLockGateNode *node = &gate->node;
+
+	if (!is_granted(gate))
+		return node->generation == 0 && !node->handover_forbidden && !node->keepable &&
+			!node->rival && node->look == 0;
+	return node->generation != 0 && node->look - node->looked <= 1 &&
+		(node->look == 0 || !gate->shared) && !(gate->shared && node->keepable);
+}
+
+bool
+zklock_gate_is_sound(const ZkLockGate *gate)
+{
+	const ZkLockGateNode *node = &gate->node;
+
+	if (!are_holders(gate) || !are_waiters(gate) || !is_node_sound(gate) ||
+		gate->wanted > gate->last_serial)
+		return false;
+	switch (gate->state)
+	{
+		case ZKLOCK_GATE_EMPTY:
+			return gate->wanted == 0 && gate->holder == NULL && gate->first == NULL &&
+				is_empty(node);
+		case ZKLOCK_GATE_REQUESTED:
+			return gate->wanted != 0 && gate->holder == NULL && gate->first != NULL;
+		case ZKLOCK_GATE_HELD:
+			return gate->wanted != 0 && gate->holder != NULL &&
+				(gate->first == NULL || !gate->shared);
+		case ZKLOCK_GATE_KEPT:
+			return gate->wanted != 0 && gate->holder == NULL && gate->first == NULL &&
+				node->keepable && node->kept_epoch != 0 && !node->rival &&
+				!node->handover_forbidden;
+	}
+	return false;
+}
+#endif
+
 /*
  * Grant the node to a turn that is not in the queue.  Readers have one number, because
  * none of them is newer than another.
@@ -85,6 +181,8 @@ is_holder(const ZkLockTurn *turn)
 static void
 give(ZkLockGate *gate, ZkLockTurn *turn)
 {
+	ZKLOCK_ASSERT(!is_holder(turn) && turn->ticket != 0);
+	ZKLOCK_ASSERT(gate->holder == NULL || gate->shared);
 	turn->state = ZKLOCK_TURN_HOLDING;
 	turn->verdict = ZKLOCK_GRANTED;
 	turn->lost = false;
@@ -115,6 +213,7 @@ grant_first(ZkLockGate *gate, ZkLockTell tell, void *arg)
 static void
 remove_holder(ZkLockGate *gate, ZkLockTurn *turn)
 {
+	ZKLOCK_ASSERT(gate->state == ZKLOCK_GATE_HELD && is_holder(turn));
 	if (turn->prev != NULL)
 		turn->prev->next = turn->next;
 	else
@@ -128,6 +227,7 @@ remove_holder(ZkLockGate *gate, ZkLockTurn *turn)
 static void
 fail_turn(ZkLockGate *gate, ZkLockTurn *turn, ZkLockVerdict verdict)
 {
+	ZKLOCK_ASSERT(verdict != ZKLOCK_PENDING && verdict != ZKLOCK_GRANTED);
 	dequeue(gate, turn);
 	turn->state = ZKLOCK_TURN_OUT;
 	turn->verdict = verdict;
@@ -241,6 +341,7 @@ settle(ZkLockGate *gate, ZkLockTurn *self, ZkLockTell tell, void *arg)
 		/* The node's data are written once, with its creation. */
 		gate->node.revocable = gate->first->revocable;
 	}
+	ZKLOCK_ASSERT(zklock_gate_is_sound(gate));
 }
 
 bool
@@ -248,6 +349,8 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 				 ZkLockTell tell, void *arg)
 {
 	uint64_t	before = gate->wanted;
+
+	ZKLOCK_ASSERT(turn->state != ZKLOCK_TURN_WAITING);
 
 	/*
 	 * The worker may not have reported the loss yet.  A node that is kept was
@@ -269,7 +372,12 @@ zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 	turn->queued = false;
 	turn->lost = false;
 	if (gate->shared && gate->state == ZKLOCK_GATE_HELD)
-		give(gate, turn);		/* the caller has asked zklock_gate_admits() */
+	{
+		/* The caller has asked zklock_gate_admits(). */
+		ZKLOCK_ASSERT(!gate->node.shut && gate->node.revocable == turn->revocable);
+		give(gate, turn);
+		ZKLOCK_ASSERT(zklock_gate_is_sound(gate));
+	}
 	else
 	{
 		enqueue(gate, turn);
@@ -347,7 +455,7 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 void
 zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable)
 {
-	if (!is_granted(gate) || serial != gate->wanted)
+	if (!is_granted(gate) || gate->shared || serial != gate->wanted)
 		return;
 	gate->node.keepable = true;
 	gate->node.revocable = revocable;
@@ -368,6 +476,7 @@ zklock_gate_keep(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *term
 	gate->state = ZKLOCK_GATE_KEPT;
 	node->kept_epoch = terms->epoch;
 	node->kept_at = terms->now;
+	ZKLOCK_ASSERT(zklock_gate_is_sound(gate));
 	return true;
 }
 
@@ -395,6 +504,7 @@ zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *t
 		turn->ticket = ++gate->last_ticket;
 	turn->queued = false;
 	give(gate, turn);
+	ZKLOCK_ASSERT(zklock_gate_is_sound(gate));
 	return true;
 }
 
@@ -419,6 +529,7 @@ zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms)
 			 terms->now - node->granted_at < terms->window / 2)
 		return false;
 	node->look++;
+	ZKLOCK_ASSERT(zklock_gate_is_sound(gate));
 	return true;
 }
 
@@ -433,6 +544,7 @@ zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
 	node->looked = look;
 	if (alone)
 	{
+		ZKLOCK_ASSERT(epoch != 0);
 		node->alone_epoch = epoch;
 		node->alone_at = sent;
 		return false;
@@ -456,6 +568,7 @@ zklock_gate_drop_kept(ZkLockGate *gate)
 	if (gate->state != ZKLOCK_GATE_KEPT)
 		return false;
 	drop_node(gate);
+	ZKLOCK_ASSERT(zklock_gate_is_sound(gate));
 	return true;
 }
 
@@ -479,6 +592,7 @@ zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint64_t generation,
 {
 	if (!is_awaited(gate, serial))
 		return false;
+	ZKLOCK_ASSERT(generation != 0 && czxid != 0);
 	gate->node.generation = generation;
 	gate->node.czxid = czxid;
 	gate->node.next_number = 0;

@@ -248,7 +248,10 @@ extern void zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn
  * use `generation` of the node for `fit` as zklock_gate_release() does.
  */
 
-/* The node of this serial, which has just been granted, may be kept. */
+/*
+ * The node of this serial, which has just been granted, may be kept; but none of readers
+ * is, because it may have several holders.
+ */
 extern void zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
 
 /*
@@ -336,5 +339,10 @@ extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
 /* The session of this generation is over, and so are all earlier ones. */
 extern bool zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
 								ZkLockTell tell, void *arg);
+
+#ifdef USE_ASSERT_CHECKING
+/* Is the gate in one of the states of gate.c's table?  So it is after each call. */
+extern bool zklock_gate_is_sound(const ZkLockGate *gate);
+#endif
 
 #endif							/* ZKLOCK_GATE_H */

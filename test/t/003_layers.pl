@@ -30,7 +30,7 @@ my %plain = map { ("common/$_.h" => 1) } qw(clienttypes clock timer);
 
 # Headers of the C library that protocol/ may use: none gives access to the
 # time or to I/O.
-my %pure = map { ("$_.h" => 1) } qw(stdbool stddef stdint stdio stdlib string);
+my %pure = map { ("$_.h" => 1) } qw(assert stdbool stddef stdint stdio stdlib string);
 
 # PostgreSQL's basic headers, which come before all its others
 my $postgres = qr{(?:^|/)(?:postgres\w*|c)\.h$};

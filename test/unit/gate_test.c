@@ -1237,9 +1237,11 @@ test_readers_keep_nothing(void **state)
 	(void) state;
 	join(A);
 	granted(1, 77);
-	assert_false(keep_at(A, 1001, 1));
+	assert_false(join(B));
+	zklock_gate_permit_keep(&gate, gate.wanted, false);
+	assert_false(keep_at(B, 1001, 1));
 	assert_false(look_at(1060, 1));
-	expect_holders("A");
+	expect_holders("BA");
 }
 
 int

@@ -1387,8 +1387,10 @@ const SimProgram sim_program = {
 	.play = play,
 	.properties = properties,
 	.nproperties = SERVER_N_PROPERTIES,
+	.sound = SERVER_SOUND,
 	.counts = counts,
 	.ncounts = SERVER_N_END,
 	.enough = 10000,
-	.set_option = set_option
+	.set_option = set_option,
+	.give_up = shim_scheduler_give_up
 };

@@ -37,7 +37,8 @@ static const char *const properties[] = {
 	[SIM_TOLD_NODES] = "no client deletes another session's node",
 	[SIM_TWO_WATCHES] = "a waiter has two watches at most",
 	[SIM_TOKEN_IS_CZXID] = "a holder has a node, the token is its czxid",
-	[SIM_TOKENS_GROW] = "tokens grow from grant to grant"
+	[SIM_TOKENS_GROW] = "tokens grow from grant to grant",
+	[SIM_SOUND] = "no assertion fails"
 };
 
 /* The schedules must reach all of them. */
@@ -473,6 +474,7 @@ const SimProgram sim_program = {
 	.play = play,
 	.properties = properties,
 	.nproperties = SIM_N_PROPERTIES,
+	.sound = SIM_SOUND,
 	.counts = counts,
 	.ncounts = SIM_N_COUNTS,
 	.enough = 40000

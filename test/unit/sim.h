@@ -33,6 +33,7 @@ typedef enum SimProperty
 	SIM_TWO_WATCHES,
 	SIM_TOKEN_IS_CZXID,
 	SIM_TOKENS_GROW,
+	SIM_SOUND,
 	SIM_N_PROPERTIES
 } SimProperty;
 
@@ -128,6 +129,8 @@ typedef struct SimProgram
 	void		(*play) (uint64_t seed);
 	const char *const *properties;
 	int			nproperties;
+	int			sound;			/* the property that a failed assertion
+								 * violates */
 	const char *const *counts;
 	int			ncounts;
 
@@ -139,6 +142,12 @@ typedef struct SimProgram
 	 * none.
 	 */
 	bool		(*set_option) (const char *name, const char *value);
+
+	/*
+	 * Called for a failed assertion, and does not return if it ends the
+	 * schedule itself; may be NULL.
+	 */
+	void		(*give_up) (void);
 } SimProgram;
 
 extern const SimProgram sim_program;

@@ -17,12 +17,15 @@
 #include "sim.h"
 
 #include <inttypes.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 Sim			sim;
+
+static jmp_buf schedule;
 
 uint32_t
 sim_random(uint32_t n)
@@ -75,13 +78,30 @@ sim_overflow(const char *what)
 	exit(2);
 }
 
+/* The C library's function for a failed assert(): it ends the schedule instead. */
+void		__assert_fail(const char *condition, const char *file, unsigned line,
+						  const char *function);
+
+void
+__assert_fail(const char *condition, const char *file, unsigned line,
+			  const char *function)
+{
+	(void) line;
+	sim_breach(sim_program.sound, "assertion failed: %s (%s, %s)", condition, function,
+			   file);
+	if (sim_program.give_up != NULL)
+		sim_program.give_up();
+	longjmp(schedule, 1);
+}
+
 /* Resets all state, as if no schedule had been played before. */
 static void
 play(uint64_t seed)
 {
 	sim.quiet = false;
 	sim.broken = SIM_KEPT;
-	sim_program.play(seed);
+	if (setjmp(schedule) == 0)
+		sim_program.play(seed);
 }
 
 void

@@ -29,6 +29,7 @@ enum
 	WRONG,
 	NOT_SHORTEST,
 	NO_VICTIM,
+	SOUND,
 	N_PROPERTIES
 };
 
@@ -36,7 +37,8 @@ static const char *const properties[] = {
 	[MISSED] = "every deadlock is found by those who can be its victim",
 	[WRONG] = "each member of a cycle is blocked by the next one, and stuck",
 	[NOT_SHORTEST] = "the cycle is as short as can be",
-	[NO_VICTIM] = "every deadlock has a member that can be its victim"
+	[NO_VICTIM] = "every deadlock has a member that can be its victim",
+	[SOUND] = "no assertion fails"
 };
 
 enum
@@ -422,6 +424,7 @@ const SimProgram sim_program = {
 	.play = play,
 	.properties = properties,
 	.nproperties = N_PROPERTIES,
+	.sound = SOUND,
 	.counts = counts,
 	.ncounts = N_COUNTS,
 	.enough = 5000

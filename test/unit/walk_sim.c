@@ -49,6 +49,7 @@ enum
 	TWO_VICTIMS,
 	MEMORY,
 	FLOOD,
+	SOUND,
 	N_PROPERTIES
 };
 
@@ -58,7 +59,8 @@ static const char *const properties[] = {
 	"of the members that block the one before with more than their wait",
 	[TWO_VICTIMS] = "a deadlock has one victim",
 	[MEMORY] = "a walk has enough memory",
-	[FLOOD] = "a walk does not read the records of strangers"
+	[FLOOD] = "a walk does not read the records of strangers",
+	[SOUND] = "no assertion fails"
 };
 
 enum
@@ -1099,6 +1101,7 @@ const SimProgram sim_program = {
 	.play = play,
 	.properties = properties,
 	.nproperties = N_PROPERTIES,
+	.sound = SOUND,
 	.counts = counts,
 	.ncounts = N_COUNTS,
 	.enough = 5000

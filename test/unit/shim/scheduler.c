@@ -231,9 +231,8 @@ void		ExceptionalCondition(const char *condition, const char *what,...);
 
 static void yield(void);
 
-/* Nobody goes on with what is broken. */
-static void
-give_up(void)
+void
+shim_scheduler_give_up(void)
 {
 	while (current != NULL)
 		yield();
@@ -243,7 +242,7 @@ void
 ExceptionalCondition(const char *condition, const char *what,...)
 {
 	sim_breach(SERVER_SOUND, "assertion failed: %s (%s)", condition, what);
-	give_up();
+	shim_scheduler_give_up();
 	abort();
 }
 
@@ -261,7 +260,7 @@ shim_fail(const char *fmt,...)
 	else
 		sim_breach(SERVER_SOUND, "%s", text);
 	trace_call(text);
-	give_up();
+	shim_scheduler_give_up();
 }
 
 /*

@@ -86,6 +86,9 @@ extern bool shim_scheduler_is_stopped(int process);
 /* Have trapped() called at the nth point of the process after so many wake-ups. */
 extern void shim_scheduler_trap(int process, int wakes, int points);
 
+/* The process that runs, if any, does not go on with what is broken. */
+extern void shim_scheduler_give_up(void);
+
 extern bool shim_scheduler_signal(int process, int signal);
 extern bool shim_scheduler_is_there(int process);
 

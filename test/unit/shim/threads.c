@@ -122,6 +122,20 @@ ExceptionalCondition(const char *condition, const char *what,...)
 	abort();
 }
 
+/* The same of assert(), in protocol/ */
+void		__assert_fail(const char *condition, const char *file, unsigned line,
+						  const char *function);
+
+void
+__assert_fail(const char *condition, const char *file, unsigned line,
+			  const char *function)
+{
+	(void) line;
+	(void) function;
+	ExceptionalCondition(condition, file);
+	abort();
+}
+
 void
 shim_threads_reset(void)
 {
