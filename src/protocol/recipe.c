@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "protocol/check.h"
 #include "protocol/contender.h"
 #include "protocol/size.h"
 
@@ -33,6 +34,7 @@ request(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 {
 	ZkLockAction *action = &out->act[out->n++];
 
+	ZKLOCK_ASSERT(out->n <= ZKLOCK_MAX_ACTIONS);
 	if (++r->last_request == 0)
 		r->last_request = 1;
 	action->kind = kind;
@@ -46,6 +48,7 @@ request(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 static void
 finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 {
+	ZKLOCK_ASSERT(r->outcome.verdict == ZKLOCK_PENDING);
 	r->outcome.verdict = verdict;
 	out->n = 0;
 	request(r, verdict == ZKLOCK_GRANTED ?
@@ -59,6 +62,75 @@ refuse(ZkLockRecipe *r, ZkLockActions *out)
 	r->outcome.queued = true;
 	finish(r, ZKLOCK_TIMED_OUT, out);
 }
+
+#ifdef USE_ASSERT_CHECKING
+/* Do the requests under way have different numbers?  Sets `*n` to how many there are. */
+static bool
+are_requests(const ZkLockRecipe *r, int *n)
+{
+	const uint32_t requests[] = {
+		r->parents, r->create, r->sync, r->list, r->verify, r->touch, r->size, r->count,
+		r->nearest.request, r->lookahead.request
+	};
+	const int	most = sizeof(requests) / sizeof(requests[0]);
+
+	*n = 0;
+	for (int i = 0; i < most; i++)
+	{
+		*n += requests[i] != 0;
+		for (int j = 0; j < i; j++)
+			if (requests[i] != 0 && requests[i] == requests[j])
+				return false;
+	}
+	return true;
+}
+
+/* An attempt at a node with a given name neither lists nor counts others. */
+static bool
+is_fixed_sound(const ZkLockRecipe *r)
+{
+	return r->outcome.name[0] != '\0' && r->sync == 0 && r->list == 0 &&
+		r->lookahead.request == 0 && !r->counted;
+}
+
+/*
+ * While its create is under way, a queued attempt has no node, and so nobody is ahead of
+ * it.  It counts on a node when it has seen that this session owns it.
+ */
+static bool
+is_queued_sound(const ZkLockRecipe *r)
+{
+	bool		named = r->outcome.name[0] != '\0';
+	bool		watches = r->nearest.request != 0 || r->lookahead.request != 0;
+
+	return (r->create == 0 || (!named && !watches)) && (named || r->outcome.token == 0) &&
+		(!named || r->outcome.token != 0 || r->verify != 0 || r->stalled) &&
+		(r->verify == 0 || (named && r->outcome.token == 0)) &&
+		r->touch == 0 && r->touched[0] == '\0';
+}
+
+/*
+ * After each step: an attempt that is over has said so, with one action.  Any other waits
+ * for something.
+ */
+static bool
+is_sound(const ZkLockRecipe *r, const ZkLockActions *out)
+{
+	const ZkLockModeRow *mode = &zklock_mode_table[r->params.mode];
+	bool		granted = r->outcome.verdict == ZKLOCK_GRANTED;
+	int			nrequests;
+
+	if (r->outcome.verdict != ZKLOCK_PENDING)
+		return out->n == 1 &&
+			out->act[0].kind == (granted ? ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL) &&
+			(!granted || (r->outcome.name[0] != '\0' && r->outcome.token != 0));
+	return are_requests(r, &nrequests) && (nrequests > 0 || r->stalled) &&
+		r->outcome.ahead >= 0 &&
+		(mode->has_permits || (r->size == 0 && !r->sized && !r->counted)) &&
+		(r->counted || r->count == 0) &&
+		(r->fixed ? is_fixed_sound(r) : is_queued_sound(r));
+}
+#endif
 
 /* Simple locks and downgrades: a node whose name the caller gives */
 
@@ -95,6 +167,7 @@ watch_simple(ZkLockRecipe *r, ZkLockActions *out)
 static void
 node_exists(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 {
+	ZKLOCK_ASSERT(r->fixed && czxid != 0);
 	r->outcome.token = r->params.token != 0 ? r->params.token : czxid;
 
 	/* A lost touch may not have been executed, even if a later request was. */
@@ -444,6 +517,7 @@ keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
 	free_slot(slot);
 	if (name == NULL)
 		return;
+	ZKLOCK_ASSERT(strlen(name) < ZKLOCK_NAME_SIZE);
 	for (int i = 0; i < 2; i++)
 	{
 		if (before[i].request != 0 && strcmp(before[i].name, name) == 0)
@@ -633,6 +707,7 @@ static void
 begin_recipe(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
 			 int64_t session, ZkLockActions *out)
 {
+	ZKLOCK_ASSERT(strlen(prefix) < sizeof(r->prefix));
 	memset(r, 0, sizeof(*r));
 	r->params = *params;
 	r->outcome.session_id = session;
@@ -647,6 +722,7 @@ zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 {
 	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];
 
+	ZKLOCK_ASSERT((name != NULL) == (mode->marker == NULL));
 	begin_recipe(r, params, prefix, session, out);
 	r->fixed = mode->marker == NULL;
 	r->counted = mode->has_permits && params->permits == ZKLOCK_COUNTED;
@@ -660,6 +736,7 @@ zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 		strcpy(r->outcome.name, name);
 		create_fixed(r, false, out);
 	}
+	ZKLOCK_ASSERT(is_sound(r, out));
 }
 
 void
@@ -673,6 +750,7 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 	r->fixed = true;
 	r->outcome.grant_number = params->grant_number;
 	kind = zklock_contender_parse(from, &r->outcome.seq);
+	ZKLOCK_ASSERT(params->mode == ZKLOCK_SHARED && !kind->reader);
 	snprintf(r->outcome.name, sizeof(r->outcome.name), "%s%s%s", prefix,
 			 zklock_contender_reader.marker, zklock_contender_digits(from));
 
@@ -684,17 +762,14 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 	if (!kind->downgrades)
 		strcpy(r->touched, from);
 	create_fixed(r, false, out);
+	ZKLOCK_ASSERT(is_sound(r, out));
 }
 
-void
-zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+static void
+process_event(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	bool		is_fired = ev->kind == ZKLOCK_EV_DELETED || ev->kind == ZKLOCK_EV_CHANGED;
 	ZkLockWatch *watch = NULL;
-
-	out->n = 0;
-	if (r->outcome.verdict != ZKLOCK_PENDING)
-		return;
 
 	/* Events that do not concern a request. */
 	switch (ev->kind)
@@ -754,6 +829,7 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	 * ours is set.  Then we may have missed a change such as a downgrade,
 	 * which the reply to our request shows.
 	 */
+	ZKLOCK_ASSERT(watch != NULL || !is_fired);
 	if (watch != NULL && is_fired && !watch->is_set)
 		return;
 	if (watch != NULL)
@@ -811,6 +887,16 @@ zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		feed_fixed(r, ev, out);
 	else
 		feed_queued(r, ev, watch, out);
+}
+
+void
+zklock_recipe_feed(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	out->n = 0;
+	if (r->outcome.verdict != ZKLOCK_PENDING)
+		return;
+	process_event(r, ev, out);
+	ZKLOCK_ASSERT(is_sound(r, out));
 }
 
 /*
