@@ -44,13 +44,12 @@ request(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 	return action->request;
 }
 
-/* End the attempt, with one action: the others of this step are dropped. */
+/* End the attempt, with the only action of this step. */
 static void
 finish(ZkLockRecipe *r, ZkLockVerdict verdict, ZkLockActions *out)
 {
 	ZKLOCK_ASSERT(r->outcome.verdict == ZKLOCK_PENDING);
 	r->outcome.verdict = verdict;
-	out->n = 0;
 	request(r, verdict == ZKLOCK_GRANTED ?
 			ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL, NULL, out);
 }
@@ -688,7 +687,8 @@ static void
 contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 {
 	free_slot(watch);
-	r->outcome.ahead--;
+	if (r->outcome.ahead > 0)
+		r->outcome.ahead--;
 
 	if (r->list != 0)
 		return;					/* the list under way shows the rest */

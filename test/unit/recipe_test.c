@@ -641,6 +641,21 @@ test_count_watch_of_before(void **state)
 	expect("");
 }
 
+/* Nobody is ahead of who waits because the count is zero. */
+static void
+test_count_of_zero(void **state)
+{
+	ZkLockEvent ev = {.kind = ZKLOCK_EV_DELETED};
+
+	(void) state;
+	count_says(0);
+	listed(LEASE);
+	ev.request = recipe.nearest.request;
+	feed(&ev);
+	expect("SIZE LIST");
+	assert_int_equal(recipe.outcome.ahead, 0);
+}
+
 int
 main(void)
 {
@@ -666,7 +681,8 @@ main(void)
 		cmocka_unit_test(test_lease_other_size),
 		cmocka_unit_test(test_lease_no_size),
 		cmocka_unit_test(test_count_missing),
-		cmocka_unit_test(test_count_watch_of_before)
+		cmocka_unit_test(test_count_watch_of_before),
+		cmocka_unit_test(test_count_of_zero)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
