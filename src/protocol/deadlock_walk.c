@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/check.h"
 #include "protocol/deadlock_graph.h"
 #include "protocol/path.h"
 #include "protocol/recipe_types.h"
@@ -118,9 +119,68 @@ typedef struct ZkLockWalkNode
 	bool		in_cycle;
 } Node;
 
+static bool *find_read(ZkLockWalk *walk, ZkLockWalkRead *read);
+
+#ifdef USE_ASSERT_CHECKING
+/* Are all things that were found counted, and those with a number numbered from 0? */
+static bool
+are_counted(const ZkLockWalk *walk)
+{
+	int			nnumbers = 0;
+	int			nqueues = walk->nqueues;
+	int			nnodes = 0;
+
+	for (const Record *record = walk->records; record != NULL; record = record->next)
+	{
+		if (record->number >= walk->nrecords)
+			return false;
+		nnumbers += record->number >= 0;
+	}
+	for (const Queue *queue = walk->queues; queue != NULL; queue = queue->next)
+		if (queue->number != --nqueues)
+			return false;
+	for (const Node *node = walk->nodes; node != NULL; node = node->next)
+	{
+		if (node->record->number < 0)
+			return false;
+		nnodes++;
+	}
+	return nnumbers == walk->nrecords && nqueues == 0 && nnodes == walk->nnodes;
+}
+
+/*
+ * After each call: a walk that is not over has a read to make, or waits for an answer.  From
+ * the second step on it knows its own record, and from the sync on the members of a deadlock,
+ * of which the first one is the last one, too.
+ */
+static bool
+is_sound(ZkLockWalk *walk)
+{
+	ZkLockWalkRead read;
+	const ZkLockWalkMember *members = walk->members;
+	int			n = walk->nmembers;
+
+	if (!are_counted(walk) || walk->unanswered < 0 || walk->nreads > ZKLOCK_WALK_MAX_READS ||
+		walk->memory + walk->room != walk->all_memory + walk->all_room)
+		return false;
+	if (n > 0 && (n < 3 || members[0].czxid != walk->self->czxid ||
+				  members[n - 1].czxid != members[0].czxid))
+		return false;
+	if (walk->phase == OVER)
+		return walk->verdict != ZKLOCK_WALK_PENDING &&
+			(walk->verdict != ZKLOCK_WALK_VICTIM || (n > 0 && !walk->changed));
+	return walk->verdict == ZKLOCK_WALK_PENDING &&
+		(walk->unanswered > 0 || find_read(walk, &read) != NULL) &&
+		(walk->phase == LIST_RECORDS ? walk->queues == NULL :
+		 walk->self != NULL && walk->self->number == 0) &&
+		(n > 0) == (walk->phase >= SYNC);
+}
+#endif
+
 static void
 end_walk(ZkLockWalk *walk, ZkLockWalkVerdict verdict)
 {
+	ZKLOCK_ASSERT(verdict != ZKLOCK_WALK_PENDING);
 	walk->phase = OVER;
 	walk->verdict = verdict;
 }
@@ -166,6 +226,7 @@ zklock_deadlock_walk_begin(ZkLockWalk *walk, const char *self, void *memory, siz
 	};
 	walk->memory = walk->all_memory;
 	walk->room = walk->all_room;
+	ZKLOCK_ASSERT(is_sound(walk));
 }
 
 /* Something has changed between the passes. */
@@ -457,6 +518,7 @@ zklock_deadlock_walk_write_head(char *text, size_t room, const char *server,
 {
 	const char *const fields[] = {VERSION, server, process};
 
+	ZKLOCK_ASSERT(strlen(server) < SERVER_SIZE && strlen(process) < ZKLOCK_PROCESS_SIZE);
 	return write_line(text, 0, room, fields, ELEMENTS(fields));
 }
 
@@ -468,6 +530,7 @@ zklock_deadlock_walk_write_node(char *text, size_t size, size_t room, ZkLockMode
 		uses[use], zklock_mode_table[mode].name, path, node
 	};
 
+	ZKLOCK_ASSERT(text[size - 1] == '\n' && zklock_mode_table[mode].kind != NULL);
 	return write_line(text, size, room, fields, ELEMENTS(fields));
 }
 
@@ -702,14 +765,13 @@ name_members(ZkLockWalk *walk)
 			}
 }
 
-static bool *find_read(ZkLockWalk *walk, ZkLockWalkRead *read);
-
 /* Go on with this phase.  Returns false if it has nothing to read. */
 static bool
 enter(ZkLockWalk *walk, int phase)
 {
 	ZkLockWalkRead read;
 
+	ZKLOCK_ASSERT(walk->unanswered == 0);
 	walk->phase = phase;
 	return find_read(walk, &read) != NULL;
 }
@@ -802,6 +864,7 @@ zklock_deadlock_walk_next(ZkLockWalk *walk, ZkLockWalkRead *read)
 	*asked = true;
 	walk->nreads++;
 	walk->unanswered++;
+	ZKLOCK_ASSERT(is_sound(walk));
 	return true;
 }
 
@@ -810,9 +873,11 @@ answered(ZkLockWalk *walk)
 {
 	ZkLockWalkRead read;
 
+	ZKLOCK_ASSERT(walk->unanswered > 0);
 	if (--walk->unanswered == 0 && walk->phase != OVER &&
 		find_read(walk, &read) == NULL)
 		go_on(walk);
+	ZKLOCK_ASSERT(is_sound(walk));
 }
 
 void
@@ -996,6 +1061,8 @@ void
 zklock_deadlock_walk_listed(ZkLockWalk *walk, const ZkLockWalkRead *read,
 							const char *const *names, int n)
 {
+	ZKLOCK_ASSERT(walk->phase == OVER ||
+				  (read->kind == ZKLOCK_WALK_LIST_RECORDS) == (walk->phase == LIST_RECORDS));
 	if (walk->phase == LIST_RECORDS)
 		process_records(walk, names, n);
 	else if (walk->phase != OVER)
@@ -1065,6 +1132,7 @@ zklock_deadlock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock)
 	size_t		used = 0;
 	int			n = 0;
 
+	ZKLOCK_ASSERT(walk->verdict == ZKLOCK_WALK_VICTIM);
 	while (n < walk->nmembers && n < ZKLOCK_DEADLOCK_MEMBERS)
 	{
 		const ZkLockWalkMember *from = &walk->members[n == 0 ? walk->nmembers - 1 : n - 1];
@@ -1078,6 +1146,7 @@ zklock_deadlock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock)
 			break;
 		n++;
 	}
+	ZKLOCK_ASSERT(n >= 3);		/* there is room for so many */
 	deadlock->n = n;
 	deadlock->complete = n == walk->nmembers;
 }
@@ -1100,6 +1169,7 @@ zklock_deadlock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *me
 {
 	int			n = deadlock->n - 1;
 
+	ZKLOCK_ASSERT(n >= 2);
 	*closing = unpack_member(deadlock, 0);
 	for (int i = 0; i < n; i++)
 		members[i] = unpack_member(deadlock, i + 1);

@@ -1,0 +1,3 @@
+# Seed 1
+# Queues are numbered from 1.
+/^get_queue/,/^}/ s/walk->nqueues++/++walk->nqueues/
