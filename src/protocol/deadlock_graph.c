@@ -13,6 +13,8 @@
 
 #include <stddef.h>
 
+#include "protocol/check.h"
+
 #define NONE UINT32_MAX
 
 int
@@ -29,6 +31,23 @@ zklock_deadlock_graph_compare(const void *a, const void *b)
 		return p->rank < q->rank ? -1 : 1;
 	return 0;
 }
+
+#ifdef USE_ASSERT_CHECKING
+/* Are the positions sorted, and of processes that there are? */
+static bool
+are_positions(const ZkLockDeadlockGraph *graph)
+{
+	for (int i = 0; i < graph->npositions; i++)
+	{
+		const ZkLockPosition *p = &graph->positions[i];
+
+		if (p->process >= graph->nvertices ||
+			(i > 0 && zklock_deadlock_graph_compare(p - 1, p) > 0))
+			return false;
+	}
+	return true;
+}
+#endif
 
 /*
  * Is a position that is not behind another one in their queue ahead of it?  Those of
@@ -95,6 +114,7 @@ reach(ZkLockDeadlockGraph *graph, uint32_t process, uint32_t by, int position,
 {
 	ZkLockWaitVertex *vertex = &graph->vertices[by];
 
+	ZKLOCK_ASSERT(process != by && graph->vertices[process].reached);
 	if (by == graph->self)
 	{
 		if (blocker >= 0 && graph->positions[blocker].of_wait)
@@ -126,6 +146,7 @@ pass_queue(ZkLockDeadlockGraph *graph, int i)
 	const ZkLockPosition *p = &graph->positions[i];
 	bool		reader = p->kind == ZKLOCK_POSITION_READER;
 
+	ZKLOCK_ASSERT(p->waits);
 	for (int j = i - 1; j >= 0 && graph->positions[j].queue == p->queue; j--)
 	{
 		ZkLockPosition *ahead = &graph->positions[j];
@@ -257,6 +278,7 @@ write_cycle(ZkLockDeadlockGraph *graph)
 
 	for (uint32_t i = step.process; i != graph->self; i = graph->vertices[i].from)
 		n++;
+	ZKLOCK_ASSERT(n <= (int) graph->nvertices);
 	graph->ncycle = n;
 	while (n > 0)
 	{
@@ -265,11 +287,13 @@ write_cycle(ZkLockDeadlockGraph *graph)
 		graph->cycle[--n] = step;
 		step = (ZkLockWaitStep) {vertex->from, vertex->position, vertex->blocker};
 	}
+	ZKLOCK_ASSERT(graph->cycle[0].process == graph->self);
 }
 
 bool
 zklock_deadlock_graph_search(ZkLockDeadlockGraph *graph, uint32_t self)
 {
+	ZKLOCK_ASSERT(self < graph->nvertices && are_positions(graph));
 	graph->self = self;
 	graph->ncycle = 0;
 	graph->any_lease = false;

@@ -7,6 +7,8 @@
  */
 #include "protocol/history.h"
 
+#include "protocol/check.h"
+
 bool
 zklock_history_may_keep(const ZkLockHistory *history, uint32_t hash, int64_t now,
 						int64_t keep)
@@ -18,6 +20,7 @@ zklock_history_may_keep(const ZkLockHistory *history, uint32_t hash, int64_t now
 bool
 zklock_history_granted(ZkLockHistory *history, uint32_t hash, int64_t number)
 {
+	ZKLOCK_ASSERT(number >= 0);
 	if (history->hash != hash)
 		*history = (ZkLockHistory) {.hash = hash,.number = -1};
 	history->alone = history->number >= 0 && number == history->number + 1;
@@ -44,6 +47,7 @@ zklock_history_recalled(ZkLockHistory *history, uint32_t hash, int64_t now)
 		pause = 2 * history->pause;
 	if (pause > ZKLOCK_HISTORY_MAX_PAUSE)
 		pause = ZKLOCK_HISTORY_MAX_PAUSE;
+	ZKLOCK_ASSERT(pause >= ZKLOCK_HISTORY_PAUSE && pause <= ZKLOCK_HISTORY_MAX_PAUSE);
 	history->pause = pause;
 	history->pause_until = now + pause;
 }

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "protocol/check.h"
+
 /* The part of the limit that is reserved for records of waits */
 #define RECORDS(limit) ((limit) / 16)
 
@@ -32,6 +34,8 @@ zklock_nodelimit_room(size_t limit, ZkLockNodeKind kind,
 {
 	size_t		mine_later;
 
+	ZKLOCK_ASSERT(session->given_up <= session->all);
+	ZKLOCK_ASSERT(mine == NULL || (mine->given_up <= mine->all && mine->all <= session->all));
 	if (kind == ZKLOCK_NODE_LOCK)
 		limit -= RECORDS(limit);
 	else

@@ -186,6 +186,7 @@ process_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	 */
 	bool		others = r->shared || ev->owner != r->outcome.session_id;
 
+	ZKLOCK_ASSERT(zklock_mode_table[r->params.mode].marker == NULL);
 	if (ev->reply == ZKLOCK_NO_NODE)
 		create_fixed(r, false, out);
 	else if (ev->owner == 0)
@@ -394,6 +395,7 @@ adopt(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	const char *mine = NULL;
 	bool		too_many = false;
 
+	ZKLOCK_ASSERT(r->outcome.name[0] == '\0' && r->verify == 0);
 	for (int i = 0; i < ev->nchildren; i++)
 	{
 		const char *child = ev->children[i];
@@ -598,6 +600,7 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 static void
 process_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
+	ZKLOCK_ASSERT(!r->sized);
 	if (ev->reply != ZKLOCK_OK)
 		return;					/* no container yet: it will be read again */
 	r->sized = true;
