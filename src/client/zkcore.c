@@ -16,6 +16,45 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "protocol/check.h"
+
+#ifdef USE_ASSERT_CHECKING
+/* The client whose mutex this thread has */
+static _Thread_local const ZkLockClient *locked = NULL;
+
+bool
+zklock_zkcore_is_locked(const ZkLockClient *client)
+{
+	return locked == client;
+}
+
+bool
+zklock_zkcore_is_caller(const ZkLockClient *client)
+{
+	return pthread_equal(client->caller, pthread_self()) != 0;
+}
+#endif
+
+void
+zklock_zkcore_lock(ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(NULL));
+	pthread_mutex_lock(&client->mutex);
+#ifdef USE_ASSERT_CHECKING
+	locked = client;
+#endif
+}
+
+void
+zklock_zkcore_unlock(ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+#ifdef USE_ASSERT_CHECKING
+	locked = NULL;
+#endif
+	pthread_mutex_unlock(&client->mutex);
+}
+
 struct timespec
 zklock_zkcore_after_ms(int ms)
 {
@@ -54,14 +93,15 @@ zklock_zkcore_notify(ZkLockClient *client)
 void
 zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
 {
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT((client->oldest == NULL) == (client->newest == NULL));
 	message->next = NULL;
 	if (client->newest == NULL)
 		client->oldest = message;
 	else
 		client->newest->next = message;
 	client->newest = message;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	zklock_zkcore_notify(client);
 }
 
@@ -78,10 +118,10 @@ zklock_zkcore_is_connected(ZkLockClient *client)
 {
 	bool		connected;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	connected = client->opened &&
 		client->status.state == ZKLOCK_CLIENT_CONNECTED;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return connected;
 }
 
@@ -104,7 +144,8 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool o
 {
 	const ZkLockClientStatus *status = &client->status;
 
-	pthread_mutex_lock(&client->mutex);
+	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
+	zklock_zkcore_lock(client);
 	client->signal_on_loss[signal] = on;
 	if (status->lost != 0)
 		zklock_timer_set(client->timers[signal],
@@ -115,13 +156,14 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool o
 	if (client->signal_sent)
 		(void) getppid();
 	client->signal_sent = false;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 /* Do not use the timer, which may be set for another event. */
 void
 zklock_zkcore_send_signal(ZkLockClient *client)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	if (!client->signal_on_loss[ZKLOCK_SIGNAL_CANCEL])
 		return;
 	client->signal_sent = true;
@@ -138,6 +180,7 @@ zklock_zkclient_is_final(ZkLockClientState state)
 bool
 zklock_zkcore_is_unused(const ZkLockClient *client)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && client->nrequests >= 0);
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		if (!zklock_list_is_empty(&client->nodes[i]))
 			return false;
@@ -149,6 +192,7 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 {
 	ZkLockClientStatus *status = &client->status;
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	if (zklock_zkclient_is_final(status->state))
 		return;					/* a late event of that session */
 	status->state = state;
@@ -164,6 +208,7 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	}
 	else if (status->lost == 0)
 		status->lost = zklock_clock_now();
+	ZKLOCK_ASSERT((status->lost == 0) == (state == ZKLOCK_CLIENT_CONNECTED));
 
 	/* A timer of the kernel, because no thread runs regularly */
 	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
@@ -176,18 +221,18 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 void
 zklock_zkcore_lost_event(ZkLockClient *client)
 {
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	client->status.connects++;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	zklock_zkcore_notify(client);
 }
 
 static void
 end_session(ZkLockClient *client, ZkLockClientState how)
 {
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	zklock_zkcore_set_state(client, how);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 void

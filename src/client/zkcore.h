@@ -73,9 +73,12 @@ typedef enum ZkLockNodeList
 
 struct ZkLockClient
 {
-	pthread_mutex_t mutex;
+	pthread_mutex_t mutex;		/* see zklock_zkcore_lock() */
 	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
 	pthread_cond_t closing_cond;	/* closing only, so not for each node */
+#ifdef USE_ASSERT_CHECKING
+	pthread_t	caller;			/* the caller's thread */
+#endif
 	int			refs;			/* the caller and whoever closes it */
 	bool		closing;		/* the library's handle is about to be
 								 * destroyed */
@@ -171,14 +174,29 @@ zklock_list_insert_before(ZkLockLink *where, ZkLockLink *link)
 	where->prev = link;
 }
 
-/* Set the state, and the timers of the signals.  The caller holds the mutex. */
+/*
+ * Lock and unlock the client's mutex.  A thread has that of one client at a time.  What is
+ * in the client is read and changed under it; functions that expect it, and those that
+ * lock it themselves, assert that.
+ */
+extern void zklock_zkcore_lock(ZkLockClient *client);
+extern void zklock_zkcore_unlock(ZkLockClient *client);
+
+#ifdef USE_ASSERT_CHECKING
+/* Does this thread have the client's mutex? */
+extern bool zklock_zkcore_is_locked(const ZkLockClient *client);
+
+/* Is this the caller's thread?  Only that one makes requests. */
+extern bool zklock_zkcore_is_caller(const ZkLockClient *client);
+#endif
+
+/* Set the state, and the timers of the signals. */
 extern void zklock_zkcore_set_state(ZkLockClient *client,
 									ZkLockClientState state);
 
 /*
- * Does the client have neither nodes nor requests?  The caller holds the
- * mutex, so no request is passed to the library until it releases it.
- * client->used_at is when this was last false, or when the caller last
+ * Does the client have neither nodes nor requests?  No request is passed to the
+ * library until the caller unlocks the mutex.  client->used_at is when this was last false, or when the caller last
  * received messages.
  */
 extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
@@ -189,16 +207,13 @@ extern struct timespec zklock_zkcore_after_ms(int ms);
 /* Tell the caller, by its eventfd, that there is a new message or state. */
 extern void zklock_zkcore_notify(ZkLockClient *client);
 
-/*
- * Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on.  The caller holds the
- * mutex.
- */
+/* Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on. */
 extern void zklock_zkcore_send_signal(ZkLockClient *client);
 
 /* Queue a message for the caller, and wake it up. */
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 
-/* Can requests be sent?  The caller does not hold the mutex. */
+/* Can requests be sent? */
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);
 
 /*

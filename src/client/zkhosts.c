@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "protocol/check.h"
+
 /* Number of times that each address is listed, see zkhosts.h.  Must be odd. */
 #define ROUNDS 25
 
@@ -223,6 +225,8 @@ zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
 	char	   *end;
 	int			n = 0;
 
+	ZKLOCK_ASSERT(list->n > 0 && list->fresh <= list->n);
+	ZKLOCK_ASSERT(positions % 2 == 1 && positions >= 2 * N_EXTRA);
 	if (turn == NULL)
 		return NULL;
 	for (int round = 1; n < most; round++)

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "protocol/check.h"
+
 #define RING_LINES 32
 
 /*
@@ -41,6 +43,7 @@ zklock_zklog_put(const char *line, bool connecting)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	pthread_mutex_lock(&lock);
+	ZKLOCK_ASSERT(count <= RING_LINES && first < RING_LINES);
 	if (now.tv_sec != second)
 	{
 		second = now.tv_sec;

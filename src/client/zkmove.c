@@ -28,6 +28,7 @@
 #include "client/zklog.h"
 #include "client/zkresolver.h"
 #include "common/clock.h"
+#include "protocol/check.h"
 
 /* The library's lines about a connection have its address behind this. */
 #define SOCKET "Socket "
@@ -63,6 +64,7 @@ zklock_zkmove_look_up(ZkLockClient *client, int pace_ms)
 {
 	int64_t		now = zklock_clock_now();
 
+	ZKLOCK_ASSERT(client->opened && !zklock_zkcore_is_caller(client));
 	/* Addresses that are known, but not used yet, are older than the loss. */
 	if (!client->addresses.named ||
 		zklock_zkmove_is_looking(client) ||
@@ -78,6 +80,7 @@ zklock_zkmove_look_up(ZkLockClient *client, int pace_ms)
 bool
 zklock_zkmove_is_looking(ZkLockClient *client)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	return client->lookup != NULL &&
 		!zklock_zkresolver_is_done(client->lookup);
 }
@@ -101,10 +104,10 @@ find_last(ZkLockClient *client, const char *line, char *last)
 		return false;
 	if (zoo_state(client->zh) != ZOO_CONNECTED_STATE)
 		return true;
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	ok = zklock_zkhosts_read(client->status.server, connected) &&
 		strcmp(connected, last) == 0;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return ok;
 }
 

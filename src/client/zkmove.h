@@ -26,18 +26,17 @@ extern char *zklock_zkmove_begin(ZkLockClient *client, const char **why);
  * Called by the library's network thread of an opened client when an attempt
  * to connect has failed, or a connection was lost: begin to resolve the names, unless that
  * was begun less than `pace_ms` ago, or an earlier one is under way.  Returns
- * true if it was begun.  The caller holds the mutex.
+ * true if it was begun.
  */
 extern bool zklock_zkmove_look_up(ZkLockClient *client, int pace_ms);
 
-/* Is it under way?  The caller holds the mutex. */
+/* Is it under way? */
 extern bool zklock_zkmove_is_looking(ZkLockClient *client);
 
 /*
  * Called by the library's network thread, still before it begins another
  * attempt: if the names have other addresses now, have the library use them.
- * `line` is the line that the library logs about the failure.  The caller does
- * not hold the mutex.
+ * `line` is the line that the library logs about the failure.
  */
 extern void zklock_zkmove_follow(ZkLockClient *client, const char *line);
 

@@ -16,6 +16,7 @@
 #include "client/zklog.h"
 #include "client/zkrequest.h"
 #include "common/clock.h"
+#include "protocol/check.h"
 
 /*
  * Limit of the deletions under way; see also MAX_REQUESTS.  It is higher than
@@ -46,16 +47,26 @@ free_node(ZkLockNode *node)
 	free(node);
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* May the node be in this list?  What is deleted may exist, and is nobody's any more. */
+static bool
+may_be_in(const ZkLockNode *node, ZkLockNodeList list)
+{
+	return list == ZKLOCK_NODES_KEPT ||
+		(node->deleting && node->may_exist && node->creating == 0 && !node->gone);
+}
+#endif
+
 /*
- * Move a node to another list; the caller holds the mutex.  A node whose
- * deletion must be repeated comes first, so that other nodes cannot overtake
- * it forever.
+ * Move a node to another list.  A node whose deletion must be repeated comes
+ * first, so that other nodes cannot overtake it forever.
  */
 static void
 move_node(ZkLockNode *node, ZkLockNodeList to, bool first)
 {
 	ZkLockLink *head = &node->client->nodes[to];
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(node->client) && may_be_in(node, to));
 	zklock_list_remove(&node->link);
 	zklock_list_insert_before(first ? head->next : head, &node->link);
 }
@@ -107,6 +118,7 @@ new_node(ZkLockClient *client, uint32_t owner, const char *dir, const char *pref
 		free(request);
 		return NULL;
 	}
+	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
 	node->client = client;
 	node->dir = strdup(dir);
 	node->prefix = strdup(prefix);
@@ -121,12 +133,12 @@ new_node(ZkLockClient *client, uint32_t owner, const char *dir, const char *pref
 		return NULL;
 	}
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	counted = zklock_zkroom_add(&client->accounts, &node->account, owner,
 								strlen(request) + (sequence ? ZKLOCK_MAX_DIGITS : 0));
 	if (counted)
 		zklock_list_insert_before(&client->nodes[ZKLOCK_NODES_KEPT], &node->link);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	if (counted)
 		return node;
 	free_node(node);
@@ -139,9 +151,9 @@ zklock_zkclient_room(ZkLockClient *client, size_t limit, ZkLockNodeKind kind,
 {
 	ZkLockRoom	room;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	room = zklock_zkroom_find(&client->accounts, limit, kind, owner, path_len);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return room;
 }
 
@@ -162,10 +174,11 @@ zklock_zkclient_named_node(ZkLockClient *client, uint32_t owner, const char *dir
 void
 zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spare)
 {
-	pthread_mutex_lock(&node->client->mutex);
+	zklock_zkcore_lock(node->client);
+	ZKLOCK_ASSERT(!node->deleting);
 	zklock_zkroom_move(&node->client->accounts, &node->account, owner);
 	zklock_zkroom_give_up(&node->client->accounts, &node->account, spare);
-	pthread_mutex_unlock(&node->client->mutex);
+	zklock_zkcore_unlock(node->client);
 }
 
 bool
@@ -176,15 +189,13 @@ zklock_zknode_is_name_shared(const ZkLockNode *node)
 				strlen(node->prefix)) != 0;
 }
 
-/*
- * A node is gone, or was never created.  The caller holds the mutex, and frees
- * it after that.
- */
+/* A node is gone, or was never created.  The caller frees it after that. */
 static void
 unlink_node(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	zklock_list_remove(&node->link);
 	if (zklock_zkroom_remove(&client->accounts, &node->account))
 	{
@@ -195,12 +206,12 @@ unlink_node(ZkLockNode *node)
 
 /*
  * Begin to delete a node that was given up, unless creates of it are still
- * under way.  The caller holds the mutex.  Returns true if there is nothing to
- * delete.
+ * under way.  Returns true if there is nothing to delete.
  */
 static bool
 begin_deleting(ZkLockNode *node)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(node->client) && node->deleting);
 	if (node->creating > 0)
 		return false;
 	if (node->may_exist)
@@ -220,9 +231,9 @@ new_pending_delete(ZkLockNode *node)
 	if (pending == NULL)
 		return NULL;
 	pending->node = node;
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	zklock_list_insert_before(&client->pending_deletes, &pending->link);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return pending;
 }
 
@@ -238,9 +249,9 @@ end_pending_delete(const void *data)
 
 	if (node == NULL)
 		return NULL;
-	pthread_mutex_lock(&node->client->mutex);
+	zklock_zkcore_lock(node->client);
 	zklock_list_remove(&pending->link);
-	pthread_mutex_unlock(&node->client->mutex);
+	zklock_zkcore_unlock(node->client);
 	free(pending);
 	return node;
 }
@@ -253,7 +264,8 @@ node_created(ZkLockNode *node, int rc, const char *path)
 	ZkLockRc	class = zklock_zkrequest_class(rc);
 	bool		gone;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(node->creating > 0);
 	node->creating--;
 	if (class == ZKLOCK_RC_OK)
 	{
@@ -267,7 +279,7 @@ node_created(ZkLockNode *node, int rc, const char *path)
 		node->may_exist = true;
 	gone = node->deleting && begin_deleting(node);
 	pthread_cond_broadcast(&client->changed_cond);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	if (gone)
 		free_node(node);
 }
@@ -302,12 +314,13 @@ zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 	}
 
 	request->node = node;
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(!node->deleting && node->data == NULL);
 	free(node->path);
 	node->path = NULL;
 	node->creating++;
 	node->in_doubt = true;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	rc = zoo_acreate2(client->zh, node->request, data, (int) strlen(data),
 					  &client->acls,
@@ -345,7 +358,8 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 	if (!gone && (class == ZKLOCK_RC_NO_AUTH || class == ZKLOCK_RC_OTHER))
 		log_refusal(node, rc);
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(client->ndeleting > 0 && may_be_in(node, ZKLOCK_NODES_DELETING));
 	client->ndeleting--;
 	if (gone && node->users > 0)
 	{
@@ -363,7 +377,7 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 		zklock_zkroom_give_up(&client->accounts, &node->account, false);
 	}
 	pthread_cond_broadcast(&client->changed_cond);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	if (gone)
 		free_node(node);
@@ -535,11 +549,11 @@ postpone(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	client->ndeleting--;
 	move_node(node, ZKLOCK_NODES_TO_DELETE, true);
 	client->delete_postponed = true;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 void
@@ -549,7 +563,7 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 	{
 		ZkLockNode *node = NULL;
 
-		pthread_mutex_lock(&client->mutex);
+		zklock_zkcore_lock(client);
 		if (client->opened &&
 			client->status.state == ZKLOCK_CLIENT_CONNECTED &&
 			client->ndeleting < MAX_DELETING &&
@@ -559,7 +573,7 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 			move_node(node, ZKLOCK_NODES_DELETING, false);
 			client->ndeleting++;
 		}
-		pthread_mutex_unlock(&client->mutex);
+		zklock_zkcore_unlock(client);
 		if (node == NULL)
 			return;
 
@@ -577,12 +591,14 @@ zklock_zkclient_delete(ZkLockNode *node)
 	ZkLockClient *client = node->client;
 	bool		gone;
 
-	pthread_mutex_lock(&client->mutex);
+	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(!node->deleting);
 	node->deleting = true;
 	zklock_zkroom_give_up(&client->accounts, &node->account, true);
 	zklock_zkwatch_unreserve(client, node->reserved);
 	gone = begin_deleting(node);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	if (gone)
 		free_node(node);
@@ -596,7 +612,7 @@ zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir)
 	static const ZkLockNodeList lists[] = {ZKLOCK_NODES_KEPT, ZKLOCK_NODES_TO_DELETE};
 	bool		delayed = false;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	for (int i = 0; i < 2; i++)
 	{
 		ZkLockLink *head = &client->nodes[lists[i]];
@@ -610,7 +626,7 @@ zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir)
 				(lists[i] == ZKLOCK_NODES_TO_DELETE || node->creating > 0);
 		}
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return delayed;
 }
 
@@ -619,10 +635,10 @@ zklock_zkclient_undeleted(ZkLockClient *client)
 {
 	size_t		size = 0;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
 		size = client->accounts.sizes.given_up;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return size;
 }
 
@@ -632,25 +648,24 @@ zklock_zknode_release(ZkLockNode *node)
 	ZkLockClient *client = node->client;
 	bool		gone;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(node->users > 0);
 	node->users--;
 	gone = node->gone && node->users == 0;
 	if (gone)
 		unlink_node(node);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	if (gone)
 		free_node(node);
 }
 
-/*
- * Is the create or the deletion of any node still under way?  The caller holds
- * the mutex.
- */
+/* Is the create or the deletion of any node still under way? */
 static bool
 is_deleting_any(ZkLockClient *client)
 {
 	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	for (ZkLockLink *link = kept->next; link != kept; link = link->next)
 		if (((ZkLockNode *) link)->creating > 0)
 			return true;
@@ -664,7 +679,7 @@ zklock_zknode_delete_all(ZkLockClient *client, const struct timespec *until)
 	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
 	ZkLockLink *next;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	for (ZkLockLink *link = kept->next; link != kept; link = next)
 	{
 		ZkLockNode *node = (ZkLockNode *) link;
@@ -676,16 +691,16 @@ zklock_zknode_delete_all(ZkLockClient *client, const struct timespec *until)
 		if (begin_deleting(node))
 			free_node(node);
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	zklock_zknode_process_deletions(client);
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	while (client->status.state == ZKLOCK_CLIENT_CONNECTED &&
 		   is_deleting_any(client) &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  until) != ETIMEDOUT)
 		;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 bool
@@ -695,17 +710,19 @@ zklock_zkclient_adopt(ZkLockNode *node, const char *name)
 
 	if (path == NULL)
 		return false;
-	pthread_mutex_lock(&node->client->mutex);
+	zklock_zkcore_lock(node->client);
+	ZKLOCK_ASSERT(!node->deleting && node->creating == 0);
 	free(node->path);
 	node->path = path;
 	node->may_exist = true;
-	pthread_mutex_unlock(&node->client->mutex);
+	zklock_zkcore_unlock(node->client);
 	return true;
 }
 
 void
 zklock_zknode_free_all(ZkLockClient *client)
 {
+	zklock_zkcore_lock(client);
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		while (!zklock_list_is_empty(&client->nodes[i]))
 		{
@@ -721,4 +738,5 @@ zklock_zknode_free_all(ZkLockClient *client)
 		zklock_list_remove(&pending->link);
 		free(pending);
 	}
+	zklock_zkcore_unlock(client);
 }

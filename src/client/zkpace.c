@@ -26,6 +26,7 @@
 #include "client/zklog.h"
 #include "client/zkmove.h"
 #include "common/clock.h"
+#include "protocol/check.h"
 
 /*
  * The longest and the shortest pause.  The longest is also at most this
@@ -74,6 +75,7 @@ pause_ms(const ZkLockClient *client, int times)
 	int			ms = PAUSE_MIN_MS;
 	unsigned	random = 0;
 
+	ZKLOCK_ASSERT(times > 0 && most > 0);
 	if (most > PAUSE_MAX_MS)
 		most = PAUSE_MAX_MS;
 	while (times-- > 1 && ms < most)
@@ -87,7 +89,7 @@ pause_ms(const ZkLockClient *client, int times)
 
 /*
  * Is the session not needed?  Then it can be given up.  A resumed session may
- * have nodes that this client does not know.  The caller holds the mutex.
+ * have nodes that this client does not know.
  */
 static bool
 is_client_idle(const ZkLockClient *client)
@@ -102,13 +104,14 @@ is_client_idle(const ZkLockClient *client)
 		zklock_clock_now() >= client->connect_until;
 }
 
-/* Pause, at most until the client is closed.  The caller holds the mutex. */
+/* Pause, at most until the client is closed. */
 static void
 pause_for(ZkLockClient *client, int ms)
 {
 	struct timespec until = zklock_zkcore_after_ms(ms);
 	bool		closing = client->closing;
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && !zklock_zkcore_is_caller(client));
 	while (client->closing == closing &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
@@ -119,8 +122,7 @@ pause_for(ZkLockClient *client, int ms)
  * Have the names resolved again, before the next attempt: an address that a
  * server has left may not refuse connections, but drop all packets.  If that
  * takes longer, a later attempt uses the addresses.  The lookup does not know
- * whom to wake, so look for its end after 1, 2, 4 ms and so on.  The caller
- * holds the mutex.
+ * whom to wake, so look for its end after 1, 2, 4 ms and so on.
  */
 static void
 look_up(ZkLockClient *client)
@@ -145,7 +147,8 @@ connection_failed(ZkLockClient *client, const char *line)
 	int			before;
 	bool		opened;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(client->nservers > 0);
 	if (status->connects != client->lost_connects)
 	{
 		client->lost_connects = status->connects;
@@ -175,7 +178,7 @@ connection_failed(ZkLockClient *client, const char *line)
 	opened = client->opened && !client->closing;
 	if (opened)
 		look_up(client);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	if (opened)
 		zklock_zkmove_follow(client, line);
 }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "client/zkresolver.h"
+#include "protocol/check.h"
 #include "protocol/hosts.h"
 
 /* Further servers are not examined, because each needs a socket. */
@@ -133,6 +134,7 @@ static void
 set_finding(ZkLockProbe *probe, Target *target, Finding finding, int error)
 {
 	pthread_mutex_lock(&probe->mutex);
+	ZKLOCK_ASSERT(!probe->done);
 	target->finding = finding;
 	target->error = error;
 	pthread_mutex_unlock(&probe->mutex);
@@ -335,6 +337,7 @@ free_probe(ZkLockProbe *probe)
 {
 	bool		last = --probe->refs == 0;
 
+	ZKLOCK_ASSERT(probe->refs >= 0);
 	pthread_mutex_unlock(&probe->mutex);
 	if (last)
 	{

@@ -7,6 +7,7 @@
  */
 #include "client/zkrequest.h"
 #include "common/clock.h"
+#include "protocol/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,10 +88,10 @@ zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 {
 	if (!zklock_zkrequest_is_answer(rc))
 		return;
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	if (sent > client->status.confirmed)
 		client->status.confirmed = sent;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 /*
@@ -128,9 +129,9 @@ zklock_zkclient_has_room(ZkLockClient *client)
 {
 	bool		has_room;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	has_room = client->nrequests < MAX_REQUESTS / 2;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return has_room;
 }
 
@@ -141,6 +142,7 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 	ZkLockMessage *message = calloc(1, sizeof(ZkLockMessage));
 	bool		ok = request != NULL && message != NULL;
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
 	if (ok)
 	{
 		message->kind = kind;
@@ -149,14 +151,14 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 		request->message = message;
 		request->sent = zklock_clock_now();
 
-		pthread_mutex_lock(&client->mutex);
+		zklock_zkcore_lock(client);
 		ok = client->nrequests < MAX_REQUESTS;
 		if (ok)
 		{
 			client->nrequests++;
 			zklock_list_insert_before(&client->requests, &request->link);
 		}
-		pthread_mutex_unlock(&client->mutex);
+		zklock_zkcore_unlock(client);
 	}
 	if (!ok)
 	{
@@ -188,10 +190,11 @@ zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 	message->code = rc;
 	request->message = NULL;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(client->nrequests > 0);
 	client->nrequests--;
 	zklock_list_remove(&request->link);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	free(request);
 	zklock_zkcore_post(client, message);
 }
@@ -202,6 +205,7 @@ zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
 
+	ZKLOCK_ASSERT(rc != ZOK);
 	if (rc == ZINVALIDSTATE)
 		zklock_zkcore_session_over(client);
 	if (rc != ZMARSHALLINGERROR && !request->in_parts)
@@ -213,9 +217,9 @@ zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 	message->rc = zklock_zkrequest_class(rc);
 	message->code = rc;
 	request->message = NULL;
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	client->nrequests--;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	zklock_zkcore_post(client, message);
 }
 
@@ -407,6 +411,7 @@ static int
 count_watch(ZkLockZkRequest *request, bool of_children, const char *path,
 			ZkLockWatchUse watch)
 {
+	ZKLOCK_ASSERT(request->watch == NULL);
 	return watch == ZKLOCK_WATCH_NONE ? ZOK :
 		zklock_zkwatch_request(request->client, of_children, path, watch,
 							   &request->watch);
@@ -437,19 +442,20 @@ begin_request(ZkLockClient *client)
 {
 	bool		ok;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	ok = client->nrequests < MAX_REQUESTS;
 	client->nrequests += ok;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return ok;
 }
 
 static void
 end_request(ZkLockClient *client)
 {
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(client->nrequests > 0);
 	client->nrequests--;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 /* A watch has been removed.  If it did not exist any more, it had fired. */

@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 
 #include "client/zklog.h"
+#include "protocol/check.h"
 #include "protocol/hosts.h"
 
 struct ZkLockLookup
@@ -139,6 +140,7 @@ zklock_zkresolver_drop(ZkLockLookup *lookup)
 	bool		last;
 
 	pthread_mutex_lock(&mutex);
+	ZKLOCK_ASSERT(lookup->refs > 0);
 	last = --lookup->refs == 0;
 	pthread_mutex_unlock(&mutex);
 	if (last)
@@ -161,6 +163,7 @@ run(void *arg)
 	(void) zklock_zkresolver_resolve(lookup->hosts, false, &lookup->found);
 
 	pthread_mutex_lock(&mutex);
+	ZKLOCK_ASSERT(is_running && !lookup->done);
 	lookup->done = true;
 	is_running = false;
 	pthread_mutex_unlock(&mutex);
@@ -217,6 +220,7 @@ zklock_zkresolver_take(ZkLockLookup *lookup)
 {
 	ZkLockAddresses found = lookup->found;
 
+	ZKLOCK_ASSERT(zklock_zkresolver_is_done(lookup));
 	memset(&lookup->found, 0, sizeof(lookup->found));
 	return found;
 }

@@ -14,6 +14,7 @@
 #include "client/zklog.h"
 #include "client/zknode.h"
 #include "client/zkrequest.h"
+#include "protocol/check.h"
 
 /* The reply to the restoring write is not used. */
 static void
@@ -39,7 +40,8 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 	bool		deleting;
 
 	zklock_zkwatch_answered(client, node->watch, rc);
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(node->users > 0 && node->data != NULL);
 	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
 		node->unwatched = true;
 	if (revoked && stat->version != node->revocation_version)
@@ -50,7 +52,7 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 		zklock_zkcore_send_signal(client);
 	}
 	deleting = node->deleting;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	if (revoked && !deleting)
 		zoo_aset(client->zh, zklock_zknode_path(node), node->data,
@@ -91,9 +93,9 @@ read_and_watch(ZkLockNode *node)
 			return true;
 		zklock_zkwatch_answered(client, node->watch, rc);
 	}
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	node->unwatched = true;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	zklock_zknode_release(node);
 	return false;
 }
@@ -109,7 +111,7 @@ find_revocation_watched(ZkLockClient *client, const char *path)
 	ZkLockLink *kept = &client->nodes[ZKLOCK_NODES_KEPT];
 	ZkLockNode *found = NULL;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	for (ZkLockLink *link = kept->next; link != kept && found == NULL;
 		 link = link->next)
 	{
@@ -125,7 +127,7 @@ find_revocation_watched(ZkLockClient *client, const char *path)
 		found->unwatched = false;
 		found->users++;
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return found;
 }
 
@@ -165,6 +167,7 @@ zklock_zkclient_reserve_watch(ZkLockNode *node)
 											  strlen(node->request) +
 											  (node->sequence ? ZKLOCK_MAX_DIGITS : 0));
 
+	ZKLOCK_ASSERT(node->reserved == 0 && node->data == NULL);
 	if (!zklock_zkwatch_reserve(node->client, size))
 		return false;
 	node->reserved = size;
@@ -190,7 +193,9 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 	char	   *copy = strdup(data);
 	bool		watched;
 
-	pthread_mutex_lock(&client->mutex);
+	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(!node->deleting && node->data == NULL);
 	zklock_zkwatch_unreserve(client, node->reserved);
 	node->reserved = 0;
 	watched = copy != NULL && path != NULL;
@@ -199,7 +204,7 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 		node->data = copy;
 		node->users++;
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	if (watched)
 		(void) read_and_watch(node);
@@ -215,9 +220,9 @@ zklock_zkclient_revocations(const ZkLockNode *node)
 {
 	uint32_t	revocations;
 
-	pthread_mutex_lock(&node->client->mutex);
+	zklock_zkcore_lock(node->client);
 	revocations = node->revocations;
-	pthread_mutex_unlock(&node->client->mutex);
+	zklock_zkcore_unlock(node->client);
 	return revocations;
 }
 
@@ -226,8 +231,8 @@ zklock_zkclient_all_revocations(ZkLockClient *client)
 {
 	uint32_t	requests;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	requests = client->status.revocations;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return requests;
 }

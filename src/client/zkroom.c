@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "protocol/check.h"
+
 static ZkLockNodeOwner **
 find_owner(ZkLockNodeAccounts *accounts, uint32_t id)
 {
@@ -18,6 +20,24 @@ find_owner(ZkLockNodeAccounts *accounts, uint32_t id)
 		where = &(*where)->next;
 	return where;
 }
+
+#ifdef USE_ASSERT_CHECKING
+/* Does each owner have nodes, and what is given up, as a part of what all have? */
+static bool
+is_sound(const ZkLockNodeAccounts *accounts)
+{
+	ZkLockNodeSizes sum = {0};
+
+	for (const ZkLockNodeOwner *owner = accounts->owners; owner != NULL; owner = owner->next)
+	{
+		if (owner->nnodes <= 0 || owner->sizes.given_up > owner->sizes.all)
+			return false;
+		sum.all += owner->sizes.all;
+		sum.given_up += owner->sizes.given_up;
+	}
+	return sum.all == accounts->sizes.all && sum.given_up == accounts->sizes.given_up;
+}
+#endif
 
 ZkLockRoom
 zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit, ZkLockNodeKind kind,
@@ -90,10 +110,12 @@ zklock_zkroom_add(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 
 	if (used == NULL)
 		return false;
+	ZKLOCK_ASSERT(account->owner == NULL);
 	account->size = zklock_nodelimit_size(accounts->chroot_len, path_len);
 	account->given_up = false;
 	join_owner(account, used);
 	count(&accounts->sizes, account, true);
+	ZKLOCK_ASSERT(is_sound(accounts));
 	return true;
 }
 
@@ -110,6 +132,7 @@ zklock_zkroom_move(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 		return;
 	leave_owner(accounts, account);
 	join_owner(account, used);
+	ZKLOCK_ASSERT(is_sound(accounts));
 }
 
 void
@@ -123,6 +146,7 @@ zklock_zkroom_give_up(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 	account->given_up = given_up;
 	count(&accounts->sizes, account, true);
 	count(&account->owner->sizes, account, true);
+	ZKLOCK_ASSERT(is_sound(accounts));
 }
 
 bool
@@ -135,5 +159,6 @@ zklock_zkroom_remove(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account)
 	count(&accounts->sizes, account, false);
 	leave_owner(accounts, account);
 	accounts->awaited = false;
+	ZKLOCK_ASSERT(is_sound(accounts));
 	return awaited;
 }

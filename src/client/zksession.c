@@ -23,6 +23,7 @@
 #include "client/zkrevoke.h"
 #include "common/clock.h"
 #include "common/timer.h"
+#include "protocol/check.h"
 
 /* Number of checks per idle_timeout whether the session is idle */
 #define IDLE_CHECKS 4
@@ -107,7 +108,7 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 		!find_server(zh, server, sizeof(server)))
 		return;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	zklock_zkcore_set_state(client, state);
 	if (state == ZKLOCK_CLIENT_CONNECTED)
 	{
@@ -118,7 +119,7 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 		strcpy(client->status.server, server);
 	}
 	pthread_cond_broadcast(&client->changed_cond);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	zklock_zkcore_notify(client);
 	zklock_zkrevoke_watch_all(client);
@@ -152,9 +153,9 @@ test_connection(ZkLockClient *client, zhandle_t *zh)
 {
 	bool		test;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	test = client->opened && (client->unsteady > 0 || client->resumed);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return test && zoo_aexists(zh, "/", 0, connection_tested, client) == ZOK;
 }
 
@@ -203,9 +204,7 @@ can_start_threads(void)
 	return n == 2;
 }
 
-/*
- * Has the session been unused for idle_timeout?  The caller holds the mutex.
- */
+/* Has the session been unused for idle_timeout? */
 static bool
 is_idle(ZkLockClient *client)
 {
@@ -226,7 +225,8 @@ close_when_idle(ZkLockClient *client)
 {
 	bool		idle;
 
-	pthread_mutex_lock(&client->mutex);
+	ZKLOCK_ASSERT(client->opened && !zklock_zkcore_is_caller(client));
+	zklock_zkcore_lock(client);
 	client->used_at = zklock_clock_now();
 	while (!client->closing && !is_idle(client))
 	{
@@ -242,7 +242,7 @@ close_when_idle(ZkLockClient *client)
 		client->closing = true;
 		pthread_cond_broadcast(&client->changed_cond);
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	if (idle)
 	{
@@ -281,7 +281,8 @@ release_client(ZkLockClient *client)
 {
 	bool		last = --client->refs == 0;
 
-	pthread_mutex_unlock(&client->mutex);
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && client->refs >= 0);
+	zklock_zkcore_unlock(client);
 	if (last)
 		free_client(client);
 }
@@ -315,7 +316,7 @@ close_client(ZkLockClient *client)
 		zklock_zkclient_free(message);
 	}
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	client->closed = true;
 	pthread_cond_broadcast(&client->changed_cond);
 	release_client(client);
@@ -370,7 +371,7 @@ open_client(void *arg)
 		}
 	}
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	client->zh = zh;
 	client->opened = true;
 	if (zh == NULL)
@@ -379,7 +380,7 @@ open_client(void *arg)
 		client->status.why = why;
 	}
 	closing = client->closing;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	zklock_zkcore_notify(client);
 	if (closing)
 		close_client(client);
@@ -427,6 +428,9 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		zklock_list_init(&client->nodes[i]);
 
+#ifdef USE_ASSERT_CHECKING
+	client->caller = pthread_self();
+#endif
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;
 	client->session_timeout = config->session_timeout;
@@ -460,10 +464,10 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 void
 zklock_zkclient_identity(ZkLockClient *client, ZkLockIdentity *identity)
 {
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	identity->session_id = client->id.client_id;
 	memcpy(identity->password, client->id.passwd, sizeof(identity->password));
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 void
@@ -475,13 +479,13 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 
 	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
 		zklock_zkclient_signal_on_loss(client, signal, false);
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);
 	pthread_cond_broadcast(&client->closing_cond);
 	opened = client->opened;
 	client->refs++;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 
 	/*
 	 * If the client is not opened yet, it has no session.  The resolver may
@@ -495,7 +499,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	else
 		pthread_detach(closer);
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	while (opened && !client->closed &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
@@ -510,7 +514,8 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	bool		postponed;
 	bool		unwanted;
 
-	pthread_mutex_lock(&client->mutex);
+	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
+	zklock_zkcore_lock(client);
 	messages = client->oldest;
 	client->oldest = client->newest = NULL;
 	if (client->idle_timeout > 0)
@@ -521,7 +526,7 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	postponed = client->delete_postponed;
 	client->delete_postponed = false;
 	unwanted = !zklock_list_is_empty(&client->unwanted);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	if (postponed)
 		zklock_zknode_process_deletions(client);
 	if (unwanted)

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/check.h"
+
 struct Watch
 {
 	ZkLockLink	link;			/* in client->unwanted, if `unwanted` */
@@ -32,16 +34,14 @@ struct Watch
 	char		path[];
 };
 
-/*
- * Find the pointer to the watch of a path, or the place to insert it.  The
- * caller holds the mutex.
- */
+/* Find the pointer to the watch of a path, or the place to insert it. */
 static Watch **
 find(ZkLockClient *client, bool of_children, const char *path)
 {
 	uint32_t	hash = 2166136261u; /* FNV-1a */
 	Watch	  **where;
 
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	for (const char *c = path; *c != '\0'; c++)
 		hash = (hash ^ (unsigned char) *c) * 16777619u;
 	where = &client->watches[hash % N_WATCH_LISTS];
@@ -57,10 +57,10 @@ size_of(const ZkLockClient *client, const char *path)
 	return zklock_watchlimit_size(client->chroot_len, strlen(path));
 }
 
-/* The caller holds the mutex. */
 static void
 set_unwanted(Watch *watch, bool unwanted)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(watch->client));
 	if (watch->unwanted == unwanted)
 		return;
 	if (unwanted)
@@ -70,10 +70,7 @@ set_unwanted(Watch *watch, bool unwanted)
 	watch->unwanted = unwanted;
 }
 
-/*
- * Free a watch if it is not set and no request may leave it.  The caller holds
- * the mutex.
- */
+/* Free a watch if it is not set and no request may leave it. */
 static void
 free_if_unused(ZkLockClient *client, Watch **where)
 {
@@ -84,6 +81,7 @@ free_if_unused(ZkLockClient *client, Watch **where)
 	set_unwanted(watch, false);
 	if (watch->nremovals > 0 || watch->nsenders > 0)
 		return;
+	ZKLOCK_ASSERT(client->watched >= size_of(client, watch->path));
 	client->watched -= size_of(client, watch->path);
 	*where = watch->next;
 	free(watch);
@@ -97,7 +95,7 @@ zklock_zkwatch_request(ZkLockClient *client, bool of_children, const char *path,
 	int			rc = ZOK;
 	Watch	  **where;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	where = find(client, of_children, path);
 	if (*where == NULL &&
 		!zklock_watchlimit_allows(use, client->watched + client->reserved, size))
@@ -122,19 +120,20 @@ zklock_zkwatch_request(ZkLockClient *client, bool of_children, const char *path,
 		set_unwanted(*where, false);
 	}
 	*watch = *where;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return rc;
 }
 
 void
 zklock_zkwatch_answered(ZkLockClient *client, Watch *watch, int rc)
 {
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(watch->nrequests > 0);
 	watch->nrequests--;
 	if (rc == ZOK)
 		watch->set = true;
 	free_if_unused(client, find(client, watch->of_children, watch->path));
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 static void
@@ -142,14 +141,14 @@ unset(ZkLockClient *client, bool of_children, const char *path)
 {
 	Watch	  **where;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	where = find(client, of_children, path);
 	if (*where != NULL)
 	{
 		(*where)->set = false;
 		free_if_unused(client, where);
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 /* A deletion fires both kinds of watches, but is reported once. */
@@ -167,11 +166,11 @@ zklock_zkwatch_unwant(ZkLockClient *client, bool of_children, const char *path)
 {
 	Watch	   *watch;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	watch = *find(client, of_children, path);
 	if (watch != NULL)
 		set_unwanted(watch, true);
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 }
 
 Watch *
@@ -179,17 +178,18 @@ zklock_zkwatch_begin_removal(ZkLockClient *client, const char **path, bool *of_c
 {
 	Watch	   *watch = NULL;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	if (!zklock_list_is_empty(&client->unwanted))
 	{
 		watch = (Watch *) client->unwanted.next;
+		ZKLOCK_ASSERT(watch->unwanted && (watch->set || watch->nrequests > 0));
 		set_unwanted(watch, false);
 		watch->nremovals++;
 		watch->nsenders++;
 		*path = watch->path;
 		*of_children = watch->of_children;
 	}
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return watch;
 }
 
@@ -200,12 +200,13 @@ zklock_zkwatch_removal_sent(Watch *watch)
 	ZkLockClient *client = watch->client;
 	bool		overtaken;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(watch->nsenders > 0);
 	overtaken = watch->overtaken;
 	watch->overtaken = false;
 	watch->nsenders--;
 	free_if_unused(client, find(client, watch->of_children, watch->path));
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	if (overtaken)
 		zklock_zkcore_lost_event(client);
 }
@@ -215,14 +216,15 @@ zklock_zkwatch_end_removal(Watch *watch, bool removed, bool again)
 {
 	ZkLockClient *client = watch->client;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(watch->nremovals > 0);
 	watch->nremovals--;
 	if (removed)
 		watch->set = false;
 	if (again && watch->nrequests == 0)
 		set_unwanted(watch, true);
 	free_if_unused(client, find(client, watch->of_children, watch->path));
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return client;
 }
 
@@ -231,18 +233,19 @@ zklock_zkwatch_reserve(ZkLockClient *client, size_t size)
 {
 	bool		allowed;
 
-	pthread_mutex_lock(&client->mutex);
+	zklock_zkcore_lock(client);
 	allowed = zklock_watchlimit_allows(ZKLOCK_WATCH_REVOCATION,
 									   client->watched + client->reserved, size);
 	if (allowed)
 		client->reserved += size;
-	pthread_mutex_unlock(&client->mutex);
+	zklock_zkcore_unlock(client);
 	return allowed;
 }
 
 void
 zklock_zkwatch_unreserve(ZkLockClient *client, size_t size)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && client->reserved >= size);
 	client->reserved -= size;
 }
 

@@ -69,7 +69,7 @@ extern ZkLockClient *zklock_zkwatch_end_removal(Watch *watch, bool removed, bool
  */
 extern bool zklock_zkwatch_reserve(ZkLockClient *client, size_t size);
 
-/* Release a reservation.  The caller holds the mutex. */
+/* Release a reservation. */
 extern void zklock_zkwatch_unreserve(ZkLockClient *client, size_t size);
 
 /* Free all counted watches, after zookeeper_close(). */
