@@ -22,7 +22,10 @@ find_owner(ZkLockNodeAccounts *accounts, uint32_t id)
 }
 
 #ifdef USE_ASSERT_CHECKING
-/* Does each owner have nodes, and what is given up, as a part of what all have? */
+/*
+ * Does each owner have nodes, which have a size and of which it has given up a part?  All
+ * owners' nodes together are those of the session.
+ */
 static bool
 is_sound(const ZkLockNodeAccounts *accounts)
 {
@@ -30,7 +33,8 @@ is_sound(const ZkLockNodeAccounts *accounts)
 
 	for (const ZkLockNodeOwner *owner = accounts->owners; owner != NULL; owner = owner->next)
 	{
-		if (owner->nnodes <= 0 || owner->sizes.given_up > owner->sizes.all)
+		if (owner->nnodes <= 0 || owner->sizes.all == 0 ||
+			owner->sizes.given_up > owner->sizes.all)
 			return false;
 		sum.all += owner->sizes.all;
 		sum.given_up += owner->sizes.given_up;

@@ -63,6 +63,19 @@ cmp_ok(@$symbols, '>', 20, 'the library exports symbols');
 is_deeply($symbols, symbols("$pkglibdir/zklock.so"),
 	'... the same ones as the installed library');
 
+# There are assertions where PostgreSQL has its own, and nothing of them elsewhere.
+my $assertion = qr/__assert_fail|ExceptionalCondition|is_sound/;
+chomp(my $includedir = `"$pg_config" --includedir-server`);
+my ($macros) = run_command(
+	[ 'cc', "-I$includedir", '-E', '-dM', '-include', 'pg_config.h', '-x', 'c', '/dev/null' ]);
+is( scalar(slurp_file("$dir/build/zklock.so") =~ $assertion),
+	scalar($macros =~ /^#define USE_ASSERT_CHECKING 1$/m),
+	'the library has assertions if PostgreSQL has them');
+Child->run(
+	"$dir/log", $Wait::timeout, 'cc', "-I$top/src", '-DUSE_ASSERT_CHECKING=1', '-c', '-o',
+	"$dir/gate.o", "$top/src/protocol/gate.c");
+like(slurp_file("$dir/gate.o"), $assertion, '... which would be found');
+
 my $hosts = ZkServer->new->start->hosts;
 my $node = new_node('main', $hosts);
 my %installcheck = (
