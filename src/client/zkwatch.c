@@ -57,6 +57,13 @@ size_of(const ZkLockClient *client, const char *path)
 	return zklock_watchlimit_size(client->chroot_len, strlen(path));
 }
 
+/* May the library have the watch, or get it? */
+static bool
+may_be_set(const Watch *watch)
+{
+	return watch->set || watch->nrequests > 0;
+}
+
 static void
 set_unwanted(Watch *watch, bool unwanted)
 {
@@ -70,13 +77,13 @@ set_unwanted(Watch *watch, bool unwanted)
 	watch->unwanted = unwanted;
 }
 
-/* Free a watch if it is not set and no request may leave it. */
+/* Free a watch that there is not any more. */
 static void
 free_if_unused(ZkLockClient *client, Watch **where)
 {
 	Watch	   *watch = *where;
 
-	if (watch->set || watch->nrequests > 0)
+	if (may_be_set(watch))
 		return;
 	set_unwanted(watch, false);
 	if (watch->nremovals > 0 || watch->nsenders > 0)
@@ -168,7 +175,7 @@ zklock_zkwatch_unwant(ZkLockClient *client, bool of_children, const char *path)
 
 	zklock_zkcore_lock(client);
 	watch = *find(client, of_children, path);
-	if (watch != NULL)
+	if (watch != NULL && may_be_set(watch))
 		set_unwanted(watch, true);
 	zklock_zkcore_unlock(client);
 }
@@ -182,7 +189,7 @@ zklock_zkwatch_begin_removal(ZkLockClient *client, const char **path, bool *of_c
 	if (!zklock_list_is_empty(&client->unwanted))
 	{
 		watch = (Watch *) client->unwanted.next;
-		ZKLOCK_ASSERT(watch->unwanted && (watch->set || watch->nrequests > 0));
+		ZKLOCK_ASSERT(watch->unwanted && may_be_set(watch));
 		set_unwanted(watch, false);
 		watch->nremovals++;
 		watch->nsenders++;
