@@ -176,8 +176,8 @@ zklock_list_insert_before(ZkLockLink *where, ZkLockLink *link)
 
 /*
  * Lock and unlock the client's mutex.  A thread has that of one client at a time.  What is
- * in the client is read and changed under it; functions that expect it, and those that
- * lock it themselves, assert that.
+ * in the client is read and changed under it.  Functions that are called with it assert
+ * that.
  */
 extern void zklock_zkcore_lock(ZkLockClient *client);
 extern void zklock_zkcore_unlock(ZkLockClient *client);
@@ -196,8 +196,8 @@ extern void zklock_zkcore_set_state(ZkLockClient *client,
 
 /*
  * Does the client have neither nodes nor requests?  No request is passed to the
- * library until the caller unlocks the mutex.  client->used_at is when this was last false, or when the caller last
- * received messages.
+ * library until the caller unlocks the mutex.  client->used_at is when this was
+ * last false, or when the caller last received messages.
  */
 extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
 

@@ -544,7 +544,6 @@ zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
 	node->looked = look;
 	if (alone)
 	{
-		ZKLOCK_ASSERT(epoch != 0);
 		node->alone_epoch = epoch;
 		node->alone_at = sent;
 		return false;

@@ -284,8 +284,9 @@ extern bool zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms)
 
 /*
  * The answer to node.look: no other contender conflicts with the node, and the list that
- * shows this was sent at `sent` in `epoch`, and has left a watch.  If not `alone`, there is
- * no such answer, and the node is not kept any more.  An answer to an earlier question is
+ * shows this was sent at `sent` in `epoch`, and has left a watch.  With epoch 0 it does not
+ * count: the epoch of the question may be over when the list is sent.  If not `alone`, there
+ * is no such answer, and the node is not kept any more.  An answer to an earlier question is
  * ignored, as is one for another serial.
  */
 extern bool zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
