@@ -57,6 +57,30 @@ key_compare(const void *a, const void *b, Size size)
 	return ka->mode != kb->mode || strcmp(ka->path, kb->path) != 0;
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* Do the counts of a hold agree?  Called where they have changed. */
+static bool
+is_sound(const ZkLockHold *hold)
+{
+	SubTransactionId newer = PG_UINT32_MAX;
+	int64		sum = 0;
+	dlist_iter	iter;
+
+	/* One count for each subtransaction, the newest first, and none without a reason. */
+	dlist_foreach(iter, unconstify(dlist_head *, &hold->xact_counts))
+	{
+		const ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
+
+		if (xc->hold != hold || xc->sub >= newer || xc->count < 0 ||
+			(xc->count == 0 && !xc->fenced))
+			return false;
+		newer = xc->sub;
+		sum += xc->count;
+	}
+	return hold->session_count >= 0 && hold->xact_count == sum;
+}
+#endif
+
 void
 zklock_locktable_init(ZkLockReleaseNode release_node)
 {
@@ -115,6 +139,7 @@ zklock_locktable_enter(const char *path, ZkLockMode mode)
 	hold->xact_count = 0;
 	dlist_init(&hold->xact_counts);
 	hold->claim = zklock_claims_enter(path, mode, false);
+	Assert(is_sound(hold));
 	return hold;
 }
 
@@ -189,6 +214,7 @@ zklock_locktable_next_granted(ZkLockHold *hold)
 void
 zklock_locktable_put_first(ZkLockHold *hold)
 {
+	Assert(hold->granted);
 	dlist_move_head(&granted, &hold->granted_link);
 }
 
@@ -208,6 +234,7 @@ zklock_locktable_forget(ZkLockHold *hold)
 static void
 forget_if_unheld(ZkLockHold *hold)
 {
+	Assert(is_sound(hold));
 	if (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts))
 	{
 		show_counts(hold);
@@ -247,13 +274,16 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 		current_count(hold)->count++;
 		hold->xact_count++;
 	}
+	Assert(is_sound(hold));
 	show_counts(hold);
 }
 
 void
 zklock_locktable_fence(ZkLockHold *hold)
 {
+	Assert(hold->granted);
 	current_count(hold)->fenced = true;
+	Assert(is_sound(hold));
 }
 
 /*
@@ -366,6 +396,7 @@ zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 			parent_count->fenced |= child->fenced;
 			child->count = 0;
 			drop_count(child->hold, child);
+			Assert(is_sound(parent_count->hold));
 		}
 	}
 }

@@ -37,6 +37,7 @@ lock(ZkLockClaim *claim)
 {
 	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
 
+	Assert(claim->pid == MyProcPid && !claim->ended);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	return lock;
 }
@@ -85,6 +86,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	}
 
 	/* zklock_claimtable_add() has acquired the lock that is released below. */
+	Assert(LWLockHeldByMeInMode(zklock_claimtable_lock_of(&claim->slot), LW_EXCLUSIVE));
 	claim->pid = MyProcPid;
 	claim->procno = zklock_compat_procno();
 	claim->role = GetAuthenticatedUserId();
@@ -100,6 +102,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	pg_atomic_write_u64(&claim->xact_count, 0);
 	pg_atomic_write_u32(&claim->revocations, 0);
 	dlist_push_tail(&mine, &claim->mine);
+	Assert(zklock_claimstate_is_sound(claim));
 	LWLockRelease(zklock_claimtable_lock_of(&claim->slot));
 	return claim;
 }
@@ -134,11 +137,13 @@ zklock_claims_report(ZkLockClaim *claim, const ZkLockOutcome *outcome, uint32 en
 		outcome = &none;
 	if (claim == NULL || is_same(&claim->slot.outcome, outcome))
 		return;
+	Assert(claim->slot.wanted == 0 && !claim->at_gate);
 	entry_lock = lock(claim);
 	claim->slot.outcome = *outcome;
 	claim->ensemble = ensemble;
 	claim->waits &= outcome != &none;
 	claim->changes++;
+	Assert(zklock_claimstate_is_sound(claim));
 	LWLockRelease(entry_lock);
 }
 
@@ -156,9 +161,11 @@ zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole)
 	entry_lock = lock(claim);
 	claim->waits = true;
 	claim->changes++;
+	Assert(zklock_claimstate_is_sound(claim));
 	LWLockRelease(entry_lock);
 	if (whole == NULL)
 		return;
+	Assert(claim->hidden && !whole->hidden);
 	entry_lock = lock(whole);
 	whole->part = claim;
 	LWLockRelease(entry_lock);
@@ -193,6 +200,7 @@ zklock_claims_count(ZkLockClaim *claim, int64 session_count, int64 xact_count)
 {
 	if (claim == NULL)
 		return;
+	Assert(session_count >= 0 && xact_count >= 0);
 	pg_atomic_write_u64(&claim->session_count, session_count);
 	pg_atomic_write_u64(&claim->xact_count, xact_count);
 }
@@ -294,13 +302,14 @@ zklock_claims_next(int *i, ZkLockClaimRow *row)
 	return false;
 }
 
-/* The same, if it is the node of this entry's gate.  The caller has the lock. */
+/* The same, if it is the node of this entry's gate. */
 static ZkLockNodeUse
 use_of_gate(const ZkLockEntry *entry, const char *node, char *data)
 {
 	const ZkLockGate *gate = &entry->gate;
 	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
 
+	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(&entry->slot)));
 	if (strcmp(entry->slot.outcome.name, node) != 0)
 		return ZKLOCK_USE_UNKNOWN;
 	if (turn == NULL)

@@ -66,9 +66,36 @@ read_slot(const ZkLockClaim *claim, ZkLockClaimState *state)
 		state->phase = ZKLOCK_CLAIM_WAITS;
 }
 
+#ifdef USE_ASSERT_CHECKING
+bool
+zklock_claimstate_is_sound(const ZkLockClaim *claim)
+{
+	const ZkLockEntry *entry = claim->slot.entry;
+	const ZkLockGate *gate = &entry->gate;
+	const ZkLockTurn *turn = &claim->turn;
+
+	/* It uses the gate or its slot, and after its end neither. */
+	if (claim->at_gate ? claim->slot.wanted != 0 : turn->state != ZKLOCK_TURN_OUT)
+		return false;
+	if (claim->ended &&
+		(claim->waits || claim->slot.wanted != 0 || turn->state != ZKLOCK_TURN_OUT))
+		return false;
+
+	/* A turn holds the node that the gate has, or has lost another one. */
+	if (turn->state == ZKLOCK_TURN_HOLDING && !turn->lost &&
+		(gate->state != ZKLOCK_GATE_HELD || turn->token != gate->node.czxid ||
+		 turn->generation != gate->node.generation))
+		return false;
+	if (claim->at_gate && claim->node_deleted && !turn->lost)
+		return false;
+	return entry->nclaims > 0 && claim->slot.hash == entry->slot.hash;
+}
+#endif
+
 void
 zklock_claimstate_read(const ZkLockClaim *claim, ZkLockClaimState *state)
 {
+	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(&claim->slot)));
 	state->phase = ZKLOCK_CLAIM_NO_NODE;
 	state->rank = 0;
 	if (claim->at_gate)

@@ -44,7 +44,12 @@ typedef struct ZkLockClaimState
 								 * zklock_gate_rank() */
 } ZkLockClaimState;
 
-/* Read the state.  The caller holds the lock of the claim's entry. */
+/* Read the state, under the lock of the claim's entry. */
 extern void zklock_claimstate_read(const ZkLockClaim *claim, ZkLockClaimState *state);
+
+#ifdef USE_ASSERT_CHECKING
+/* Do the claim, its turn and its gate agree?  Called where one of them has changed. */
+extern bool zklock_claimstate_is_sound(const ZkLockClaim *claim);
+#endif
 
 #endif							/* ZKLOCK_CLAIMSTATE_H */

@@ -147,6 +147,7 @@ take_free(void)
 	ZkLockClaim *claim;
 
 	SpinLockAcquire(&table->mutex);
+	Assert((table->nfree > 0) == (table->free != NULL));
 	claim = table->nfree > reserved ? table->free : NULL;
 	if (claim != NULL)
 	{
@@ -155,6 +156,7 @@ take_free(void)
 		table->peak = Max(table->peak, (int) (claim - table->claim) + 1);
 	}
 	SpinLockRelease(&table->mutex);
+	Assert(claim == NULL || claim->slot.entry == NULL);
 	return claim;
 }
 
@@ -167,6 +169,7 @@ give_free(ZkLockClaim *claim)
 	claim->next_free = table->free;
 	table->free = claim;
 	table->nfree++;
+	Assert(table->nfree <= zklock_guc_max_locks);
 	SpinLockRelease(&table->mutex);
 
 	/* The worker wakes up the backends that wait for room. */
@@ -226,6 +229,7 @@ zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 	LWLock	   *lock = lock_of(hash);
 	bool		used;
 
+	Assert(!zklock_lwlocks_is_any_held());
 	if (unlocked->entry == NULL)
 		return NULL;
 	LWLockAcquire(lock, mode);
@@ -272,6 +276,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 		return NULL;
 	key.mode = mode;
 	strlcpy(key.path, path, sizeof(key.path));
+	Assert(strcmp(key.path, path) == 0 && !zklock_lwlocks_is_any_held());
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	entry = hash_search_with_hash_value(entries, &key, hash, HASH_ENTER_NULL,
 										&found);
@@ -311,6 +316,7 @@ zklock_claimtable_add(const char *path, ZkLockMode mode)
 	/* This claim keeps the entry now, so that others can have that one. */
 	if (entry->kept_claim != NULL)
 		zklock_claimtable_free(entry->kept_claim);
+	Assert(entry->kept_claim == NULL);
 	return claim;
 }
 
@@ -337,8 +343,10 @@ zklock_claimtable_free(ZkLockClaim *claim)
 	ZkLockEntry *entry = claim->slot.entry;
 	bool		last = entry->nclaims == 1;
 
+	Assert(LWLockHeldByMeInMode(lock_of(claim->slot.hash), LW_EXCLUSIVE));
 	if (!claim->ended)
 		return;
+	Assert(claim->turn.state == ZKLOCK_TURN_OUT);
 	if (!is_slot_idle(&claim->slot, claim->slot.wanted))
 	{
 		zklock_owners_charge(&claim->charge);
@@ -358,6 +366,8 @@ zklock_claimtable_free(ZkLockClaim *claim)
 	entry->nclaims--;
 	if (last)
 	{
+		Assert(entry->nclaims == 0 && entry->kept_claim == NULL);
+		Assert(entry->gate.state == ZKLOCK_GATE_EMPTY);
 		entry->slot.entry = NULL;
 		hash_search_with_hash_value(entries, &entry->key, entry->slot.hash,
 									HASH_REMOVE, NULL);

@@ -180,8 +180,7 @@ extern ZkLockEntry *zklock_claimtable_find(const ZkLockEntryKey *key, LWLock **l
 
 /*
  * Free a claim if it has ended and the worker has finished its attempt.  With
- * its last claim, an entry is freed as well.  The caller holds the entry's
- * lock.
+ * its last claim, an entry is freed as well.
  */
 extern void zklock_claimtable_free(ZkLockClaim *claim);
 

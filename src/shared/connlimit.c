@@ -49,6 +49,7 @@ zklock_connlimit_shmem_init(void)
 static bool
 try_to_acquire(void)
 {
+	Assert(!acquired);
 	SpinLockAcquire(&limit->mutex);
 	acquired = limit->free > 0;
 	if (acquired)
@@ -98,6 +99,7 @@ zklock_connlimit_release(void)
 		return;
 	SpinLockAcquire(&limit->mutex);
 	limit->free++;
+	Assert(limit->free <= ZKLOCK_CONNLIMIT);
 	SpinLockRelease(&limit->mutex);
 	acquired = false;
 	ConditionVariableBroadcast(&limit->freed);

@@ -195,6 +195,7 @@ zklock_deadlock_positions_give_in(ZkLockBlocking *blockings, int n)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[blockings[i].waiter.claim];
 
+		Assert(claim->waits);
 		if (claim->procno == zklock_compat_procno())
 		{
 			claim->waits = false;

@@ -64,10 +64,10 @@ my_slot(void)
 	return &shared->slot[zklock_compat_procno()];
 }
 
-/* The caller holds the lock. */
 static void
 slot_changed(void)
 {
+	Assert(LWLockHeldByMeInMode(zklock_lwlocks_records(), LW_EXCLUSIVE));
 	pg_atomic_fetch_add_u32(&shared->changes, 1);
 	zklock_sessionstate_wake_worker();
 }
@@ -90,8 +90,10 @@ zklock_deadlock_slots_publish(const char *text, uint32 generation)
 		on_shmem_exit(unpublish_at_exit, 0);
 	registered = true;
 	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
+	Assert(slot->request.wanted == 0);
 	slot->request.wanted = ++slot->last_wanted;
 	slot->request.walk++;
+	slot->verdict = ZKLOCK_WALK_PENDING;
 	slot->request.generation = generation;
 	strlcpy(slot->u.text, text, sizeof(slot->u.text));
 	slot_changed();
@@ -102,6 +104,7 @@ void
 zklock_deadlock_slots_walk_again(void)
 {
 	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
+	Assert(my_slot()->request.wanted != 0);
 	my_slot()->request.walk++;
 	slot_changed();
 	LWLockRelease(zklock_lwlocks_records());
@@ -114,6 +117,7 @@ zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock)
 	ZkLockWalkVerdict verdict = ZKLOCK_WALK_PENDING;
 
 	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
+	Assert(slot->request.wanted != 0);
 	if (slot->walked == slot->request.walk)
 	{
 		verdict = slot->verdict;
@@ -166,6 +170,7 @@ zklock_deadlock_slots_text(int slot, uint64 serial, char *text)
 
 	LWLockAcquire(zklock_lwlocks_records(), LW_SHARED);
 	wanted = shared->slot[slot].request.wanted == serial;
+	Assert(!wanted || shared->slot[slot].verdict != ZKLOCK_WALK_VICTIM);
 	if (wanted)
 		strlcpy(text, shared->slot[slot].u.text, ZKLOCK_RECORD_SIZE);
 	LWLockRelease(zklock_lwlocks_records());
@@ -181,6 +186,7 @@ zklock_deadlock_slots_report(int slot, uint64 serial, uint32 walk,
 	LWLockAcquire(zklock_lwlocks_records(), LW_EXCLUSIVE);
 	if (to->request.wanted == serial)
 	{
+		Assert((int32) (to->request.walk - walk) >= 0);
 		to->walked = walk;
 		to->verdict = verdict;
 		if (verdict == ZKLOCK_WALK_VICTIM)

@@ -25,15 +25,28 @@ zklock_lwlocks_startup(void)
 	locks = GetNamedLWLockTranche(TRANCHE);
 }
 
+#ifdef USE_ASSERT_CHECKING
+bool
+zklock_lwlocks_is_any_held(void)
+{
+	for (int i = 0; i < ZKLOCK_PARTITIONS + 2; i++)
+		if (LWLockHeldByMe(&locks[i].lock))
+			return true;
+	return false;
+}
+#endif
+
 LWLock *
 zklock_lwlocks_partition(int i)
 {
+	Assert(i >= 0 && i < ZKLOCK_PARTITIONS);
 	return &locks[i].lock;
 }
 
 void
 zklock_lwlocks_acquire_partitions(LWLockMode mode)
 {
+	Assert(!zklock_lwlocks_is_any_held());
 	for (int i = 0; i < ZKLOCK_PARTITIONS; i++)
 		LWLockAcquire(&locks[i].lock, mode);
 }

@@ -24,6 +24,11 @@ extern void zklock_lwlocks_startup(void);
  */
 extern LWLock *zklock_lwlocks_partition(int i);
 
+#ifdef USE_ASSERT_CHECKING
+/* Does this process hold any of them, or one of those below? */
+extern bool zklock_lwlocks_is_any_held(void);
+#endif
+
 /* Acquire all of them, in their order, or release them. */
 extern void zklock_lwlocks_acquire_partitions(LWLockMode mode);
 extern void zklock_lwlocks_release_partitions(void);

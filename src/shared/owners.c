@@ -105,6 +105,7 @@ zklock_owners_shmem_init(void)
 static ZkLockOwner *
 my_owner(void)
 {
+	Assert(zklock_compat_procno() < zklock_compat_max_backends());
 	return &owners->owner[zklock_compat_procno()];
 }
 
@@ -145,6 +146,7 @@ use_role(Oid role)
 	{
 		owner = dlist_container(ZkLockOwner, role_link,
 								dlist_pop_head_node(&owners->spare));
+		Assert(is_role(owner) && owner->ncharges == 0);
 		owner->role = role;
 		dlist_push_tail(&owners->roles, &owner->role_link);
 	}
@@ -164,6 +166,7 @@ remove_charge(ZkLockCharge *charge)
 {
 	dlist_delete(&charge->link);
 	charge->owner->ncharges--;
+	Assert((charge->owner->ncharges == 0) == dlist_is_empty(&charge->owner->charges));
 }
 
 void
@@ -188,6 +191,7 @@ zklock_owners_pass_to_role(void)
 			ZkLockCharge *charge = dlist_head_element(ZkLockCharge, link,
 													  &me->charges);
 
+			Assert(charge->charged && charge->owner == me);
 			remove_charge(charge);
 			add_charge(role, charge);
 		}
@@ -218,6 +222,7 @@ zklock_owners_discharge(ZkLockCharge *charge)
 
 		remove_charge(charge);
 		owners->ncharges--;
+		Assert(owners->ncharges >= owner->ncharges);
 		if (is_role(owner) && owner->ncharges == 0)
 		{
 			dlist_delete(&owner->role_link);
@@ -266,6 +271,7 @@ begin_to_wait(ZkLockOwner *me, bool for_room)
 {
 	if (!me->waits)
 		dlist_push_tail(&owners->waiting, &me->wait_link);
+	Assert(me->waits || !me->for_room);
 	owners->nfor_room += for_room - me->for_room;
 	me->waits = true;
 	me->woken = false;
@@ -306,6 +312,7 @@ zklock_owners_end_wait(void)
 		dlist_delete(&me->wait_link);
 	owners->nfor_room -= me->for_room;
 	me->waits = me->for_room = false;
+	Assert(owners->nfor_room >= 0);
 	SpinLockRelease(&owners->mutex);
 }
 
@@ -337,6 +344,7 @@ void
 zklock_owners_set_owner(ZkLockCharge *charge)
 {
 	SpinLockAcquire(&owners->mutex);
+	Assert(!charge->charged);
 	charge->owner = my_owner();
 	SpinLockRelease(&owners->mutex);
 }
@@ -381,10 +389,12 @@ zklock_owners_next(ZkLockWorkQueue queue)
 		Lane	   *lane = dlist_container(Lane, turn,
 										   dlist_pop_head_node(ring));
 
+		Assert(lane->in_turn);
 		if (!dlist_is_empty(&lane->work))
 		{
 			work = dlist_container(ZkLockWork, link,
 								   dlist_pop_head_node(&lane->work));
+			Assert(work->queued && work->queue == queue);
 			work->queued = false;
 		}
 		lane->in_turn = !dlist_is_empty(&lane->work);
@@ -409,6 +419,7 @@ find_permitted(int room)
 	{
 		ZkLockOwner *owner = dlist_container(ZkLockOwner, wait_link, iter.cur);
 
+		Assert(owner->waits && !is_role(owner));
 		if (owner->for_room ? room-- > 0 && !owner->woken :
 			!owner->woken && is_permitted(owner))
 			return owner;

@@ -124,6 +124,7 @@ zklock_sessionstate_is_shared(void)
 static PerBackend *
 my_backend(void)
 {
+	Assert(zklock_compat_procno() < zklock_compat_max_backends());
 	return &shared->backend[zklock_compat_procno()];
 }
 
@@ -168,6 +169,7 @@ take_request(pg_atomic_uint32 *state, uint32 from)
 static void
 take_requests(uint32 from)
 {
+	Assert(signalled == my_backend());
 	if (take_request(&signalled->cancel_on_loss, from))
 		cancel_backends();
 	if (take_request(&signalled->disconnect_on_loss, from))
@@ -199,6 +201,7 @@ watch_worker(bool tells)
 	int64		turned = (int64) pg_atomic_read_u64(&shared->turned);
 	int64		at = gone_at(turned);
 
+	Assert(has_timer);
 	timer_timeout = pg_atomic_read_u32(&shared->timeout);
 	if (now >= at)
 	{
@@ -359,6 +362,7 @@ zklock_sessionstate_failure(ZkLockSessionFailure *failure)
 void
 zklock_sessionstate_set_latch(int procno)
 {
+	Assert(procno >= 0 && procno < zklock_compat_max_backends());
 	SetLatch(&GetPGProcByNumber(procno)->procLatch);
 }
 
@@ -528,6 +532,7 @@ zklock_sessionstate_end(void)
 {
 	uint32		over = pg_atomic_fetch_add_u32(&shared->generation, 1);
 
+	Assert(over != PG_UINT32_MAX);	/* 0 is none */
 	pg_atomic_write_u64(&shared->confirmed, 0);
 	pg_memory_barrier();
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
@@ -588,6 +593,7 @@ zklock_sessionstate_turn(int64 now)
 {
 	int64		before = (int64) pg_atomic_read_u64(&shared->turned);
 
+	Assert(now >= before);
 	pg_atomic_write_u64(&shared->turned, (uint64) now);
 	if (now - before <= ZKLOCK_SESSIONSTATE_STALL)
 		return;

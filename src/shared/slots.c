@@ -25,8 +25,33 @@
 static uint64
 wanted_at(const ZkLockSlot *slot)
 {
+	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
 	return slot->gate ? slot->entry->gate.wanted : slot->wanted;
 }
+
+#ifdef USE_ASSERT_CHECKING
+/* Does what a slot says agree?  Called where it has changed. */
+static bool
+is_sound(const ZkLockSlot *slot)
+{
+	const ZkLockGate *gate = &slot->entry->gate;
+	uint64		wanted = wanted_at(slot);
+	uint64		last = slot->gate ? gate->last_serial : slot->last_wanted;
+
+	/* Only the last attempt is wanted, and in a session of the server. */
+	if (wanted != 0 && (wanted != last || slot->generation == 0))
+		return false;
+
+	/* The worker takes what was wanted, and answers what was asked. */
+	if (slot->taken > last || slot->left > last || (slot->taken != 0 && slot->taken_in == 0) ||
+		(int32) (slot->asked - slot->answered) < 0)
+		return false;
+
+	/* The outcome is that of the node that the gate has. */
+	return !slot->gate || (slot->outcome.verdict == ZKLOCK_GRANTED) ==
+		(gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT);
+}
+#endif
 
 /* The slot with the node of a claim. */
 static ZkLockSlot *
@@ -54,6 +79,7 @@ zklock_slots_stall(ZkLockSlot *slot)
 static void
 request_changed(ZkLockSlot *slot)
 {
+	Assert(LWLockHeldByMeInMode(zklock_claimtable_lock_of(slot), LW_EXCLUSIVE));
 	if (slot->gate)
 	{
 		const ZkLockGate *gate = &slot->entry->gate;
@@ -225,6 +251,7 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 			 zklock_gate_join(&slot->entry->gate, &claim->turn,
 							  request->params.nowait, wake_waiter, NULL))
 		gate_changed(slot->entry);
+	Assert(is_sound(slot_of(claim)) && zklock_claimstate_is_sound(claim));
 	LWLockRelease(lock);
 }
 
@@ -256,6 +283,7 @@ make_way(const ZkLockEntry *entry, bool conflicts)
 			zklock_gate_shut(&other->gate);
 		else if (other != NULL && zklock_gate_rival(&other->gate, other->gate.wanted))
 			gate_changed(other);
+		Assert(other == NULL || is_sound(&other->slot));
 		LWLockRelease(lock);
 	}
 }
@@ -332,6 +360,7 @@ zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
 	ZkLockClaimState now;
 
 	LWLockAcquire(lock, LW_SHARED);
+	Assert(zklock_claimstate_is_sound(claim));
 	zklock_claimstate_read(claim, &now);
 	state->outcome = now.outcome;
 	state->generation = now.generation;
@@ -348,7 +377,7 @@ zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
 	LWLockRelease(lock);
 }
 
-/* The caller holds the entry's lock.  Without a clock, the lock is not handed over. */
+/* Without a clock, the lock is not handed over. */
 static bool
 give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 {
@@ -401,6 +430,7 @@ zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 					zklock_gate_may_rejoin(&claim->turn,
 										   zklock_sessionstate_generation())) &&
 		give_up(claim, lease, clock);
+	Assert(is_sound(slot_of(claim)) && zklock_claimstate_is_sound(claim));
 	LWLockRelease(lock);
 
 	/*
@@ -420,6 +450,7 @@ zklock_slots_end_claim(ZkLockClaim *claim)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	(void) give_up(claim, 0, NULL);
 	claim->ended = true;
+	Assert(is_sound(slot_of(claim)) && zklock_claimstate_is_sound(claim));
 	zklock_claimtable_free(claim);
 	LWLockRelease(lock);
 }
@@ -453,6 +484,7 @@ zklock_slots_ask(ZkLockClaim *claim)
 		question = slot->asked;
 		request_changed(slot);
 	}
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 	return question;
 }
@@ -595,13 +627,13 @@ zklock_slots_scan(void)
 	}
 }
 
-/* The caller holds the entry's lock. */
 static Oid
 role_of(ZkLockSlot *slot)
 {
 	const ZkLockGate *gate = &slot->entry->gate;
 	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
 
+	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
 	return !slot->gate ? claim_of_slot(slot)->role :
 		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
 }
@@ -669,9 +701,11 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 	wanted = wanted_at(slot) == serial;
 	if (wanted)
 	{
+		Assert(slot->taken < serial);
 		slot->taken = serial;
 		slot->taken_in = zklock_sessionstate_generation();
 	}
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 	return wanted;
 }
@@ -691,6 +725,7 @@ zklock_slots_was_left(ZkLockSlot *slot, uint64 serial, uint32 number)
 		slot->left = serial;
 		slot->left_in = number;
 	}
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 	return was_left;
 }
@@ -719,6 +754,7 @@ zklock_slots_drop(ZkLockSlot *slot)
 	slot->taken = 0;
 	if (wanted_at(slot) != 0)
 		zklock_slots_post(slot);
+	Assert(is_sound(slot));
 	free_left(slot);
 	LWLockRelease(lock);
 }
@@ -766,11 +802,11 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 		request_changed(&entry->slot);
 }
 
-/* The caller holds the entry's lock, and the attempt with this serial is wanted. */
 static void
 report_wanted(ZkLockSlot *slot, uint64 serial, uint32 generation,
 			  const ZkLockSlotReport *report, int64 now)
 {
+	Assert(wanted_at(slot) == serial && slot->taken == serial);
 	slot->outcome = report->outcome;
 	slot->generation = generation;
 	strlcpy(slot->other, report->other != NULL ? report->other : "",
@@ -781,6 +817,7 @@ report_wanted(ZkLockSlot *slot, uint64 serial, uint32 generation,
 		report_to_gate(slot->entry, serial, generation, report, now);
 	else
 		zklock_sessionstate_set_latch(claim_of_slot(slot)->procno);
+	Assert(is_sound(slot));
 }
 
 void
@@ -877,6 +914,7 @@ zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int presen
 		if (gone)
 			note_node_deleted(slot, serial);
 	}
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 }
 
@@ -889,6 +927,7 @@ zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial)
 		return;
 	if (wanted_at(slot) == serial)
 		note_node_deleted(slot, serial);
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 }
 
@@ -927,6 +966,7 @@ zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 		else
 			tell_revoked(claim_of_slot(slot));
 	}
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 }
 
@@ -938,8 +978,10 @@ zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look, bool alone,
 
 	if (lock == NULL)
 		return;
+	Assert(slot->gate);
 	if (zklock_gate_looked(&slot->entry->gate, serial, look, alone, epoch, sent))
 		gate_changed(slot->entry);
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 }
 
@@ -957,6 +999,7 @@ zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
 		now - node->granted_at >= zklock_guc_handover_time * ZKLOCK_NS_PER_MS;
 	if (zklock_gate_rival(&slot->entry->gate, serial))
 		gate_changed(slot->entry);
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 	return ends;
 }
@@ -989,6 +1032,7 @@ zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now)
 		else
 			ask_look(slot->entry, &terms);
 	}
+	Assert(is_sound(slot));
 	LWLockRelease(lock);
 	return unused;
 }
@@ -1021,6 +1065,7 @@ expire_claim(ZkLockClaim *claim)
 	slot->taken = 0;
 	slot->answered = slot->asked;
 	slot->present = 0;
+	Assert(is_sound(slot));
 }
 
 static void
@@ -1031,6 +1076,7 @@ expire_gate(ZkLockEntry *entry, uint32 generation)
 	entry->slot.taken = 0;
 	entry->slot.answered = entry->slot.asked;
 	entry->slot.present = 0;
+	Assert(is_sound(&entry->slot));
 }
 
 /*

@@ -186,9 +186,9 @@ extern void zklock_slots_finished(void);
 extern bool zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request);
 
 /*
- * The worker takes this attempt.  The slot must have none.  Returns false if
- * it is not wanted any more: then nothing would inform the worker when to give
- * it up.
+ * The worker takes this attempt.  The one that it has taken before must be over, or
+ * have been refused.  Returns false if it is not wanted any more: then nothing would
+ * inform the worker when to give it up.
  */
 extern bool zklock_slots_take(ZkLockSlot *slot, uint64 serial);
 

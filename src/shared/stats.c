@@ -89,6 +89,7 @@ find_slot(void)
 void
 zklock_stats_add(ZkLockCounter counter, int64 n)
 {
+	Assert(n >= 0);
 	if (mine == NULL && shared != NULL)
 		mine = find_slot();
 	else if (mine == NULL)

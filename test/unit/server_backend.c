@@ -29,7 +29,6 @@
 #include "server_rules.h"
 #include "server_sim.h"
 #include "session/session.h"
-#include "shared/claimstate.h"
 #include "shared/claimtable.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
@@ -140,7 +139,7 @@ is_shown(const ZkLockHold *hold)
 {
 	ZkLockClaimState state;
 
-	zklock_claimstate_read(hold->claim, &state);
+	server_gates_look(hold->claim, &state);
 	if (state.phase == ZKLOCK_CLAIM_LOST)
 		return hold->claim->lost || is_node_deleted(hold) ||
 			(!has_session() &&
@@ -368,7 +367,7 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 	if (strcmp(last, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
 		mutex = attempt;
 	if (attempt->claim != NULL)
-		zklock_claimstate_read(attempt->claim, &state);
+		server_gates_look(attempt->claim, &state);
 
 	/* A turn that was lost keeps its place at the gate. */
 	if (attempt->claim != NULL && state.phase != ZKLOCK_CLAIM_NO_NODE &&

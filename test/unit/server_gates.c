@@ -19,11 +19,11 @@
 #include "server_sim.h"
 #include "server_zk.h"
 #include "session/session.h"
-#include "shared/claimstate.h"
 #include "shared/claimtable.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
+#include "shim/process.h"
 #include "shim/shim.h"
 #include "storage/ipc.h"
 #include "worker/attempts.h"
@@ -288,12 +288,20 @@ check_shut(const Readers *readers)
 		server_breach(SERVER_READERS, "readers may join others though a writer waits");
 }
 
+void
+server_gates_look(const ZkLockClaim *claim, ZkLockClaimState *state)
+{
+	shim_looks = true;
+	zklock_claimstate_read(claim, state);
+	shim_looks = false;
+}
+
 static bool
 is_granted(const ZkLockClaim *claim)
 {
 	ZkLockClaimState state;
 
-	zklock_claimstate_read(claim, &state);
+	server_gates_look(claim, &state);
 	return state.phase == ZKLOCK_CLAIM_HOLDS || state.phase == ZKLOCK_CLAIM_LOST;
 }
 

@@ -8,7 +8,7 @@
 #ifndef SERVER_GATES_H
 #define SERVER_GATES_H
 
-#include "shared/claimtable.h"
+#include "shared/claimstate.h"
 
 /* A confirmation that a backend waits for; all zero: it waits for none. */
 typedef struct ServerQuestion
@@ -20,6 +20,9 @@ typedef struct ServerQuestion
 /* Each process calls this first. */
 extern void server_gates_begin(int procno);
 extern const ServerQuestion *server_gates_question(int procno);
+
+/* Read the state of a claim for a check, without its lock. */
+extern void server_gates_look(const ZkLockClaim *claim, ZkLockClaimState *state);
 
 /* This backend gives up a claim, see server_hold(), which is `granted` or not. */
 extern void server_gates_let_go(const void *claim, bool granted);

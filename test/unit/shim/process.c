@@ -282,17 +282,74 @@ ConditionVariableBroadcast(ConditionVariable *cv)
 	}
 }
 
+/* The LWLocks that a process holds, for assertions */
+typedef struct Held
+{
+	int			n;
+	struct
+	{
+		LWLock	   *lock;
+		LWLockMode	mode;
+	}			lock[MAX_LWLOCKS];
+} Held;
+
+/* Those of this process, and of a checker that calls its functions meanwhile */
+static Held *
+held(void)
+{
+	static Held of_process;
+	static Held of_checker;
+
+	return shim_runs() ? &of_process : &of_checker;
+}
+
+static int
+find_held(const Held *mine, const LWLock *lock)
+{
+	int			i = mine->n - 1;
+
+	while (i >= 0 && mine->lock[i].lock != lock)
+		i--;
+	return i;
+}
+
 bool
 LWLockAcquire(LWLock *lock, LWLockMode mode)
 {
+	Held	   *mine = held();
+
 	shim_lwlock_acquire(lock, mode == LW_EXCLUSIVE);
+	mine->lock[mine->n].lock = lock;
+	mine->lock[mine->n++].mode = mode;
 	return true;
 }
 
 void
 LWLockRelease(LWLock *lock)
 {
+	Held	   *mine = held();
+	int			i = find_held(mine, lock);
+
+	if (i < 0)
+		shim_fail("a lock is released that is not held");
+	mine->lock[i] = mine->lock[--mine->n];
 	shim_lwlock_release(lock);
+}
+
+bool		shim_looks = false;
+
+bool
+LWLockHeldByMe(LWLock *lock)
+{
+	return shim_looks || find_held(held(), lock) >= 0;
+}
+
+bool
+LWLockHeldByMeInMode(LWLock *lock, LWLockMode mode)
+{
+	int			i = find_held(held(), lock);
+
+	return i >= 0 && held()->lock[i].mode == mode;
 }
 
 void

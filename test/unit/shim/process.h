@@ -17,6 +17,9 @@
  */
 extern void shim_process_begin(int procno, int pid, int nprocs);
 
+/* Does it only look, as a checker, and needs no LWLock for that? */
+extern bool shim_looks;
+
 /* The role that it has logged in as */
 extern unsigned shim_role;
 

@@ -960,6 +960,12 @@ shim_lwlock_release(void *memory)
 	point();
 }
 
+bool
+shim_runs(void)
+{
+	return current != NULL;
+}
+
 void
 shim_spin_acquire(volatile int *lock)
 {

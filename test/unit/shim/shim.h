@@ -40,6 +40,10 @@ extern void shim_sleep(long us);
 extern void shim_lwlock_acquire(void *lock, bool exclusive);
 extern void shim_lwlock_release(void *lock);
 extern bool shim_holds_lwlock(void);
+
+/* Does a process run, and not a checker that calls its functions? */
+extern bool shim_runs(void);
+
 extern void shim_spin_acquire(volatile int *lock);
 extern void shim_spin_release(volatile int *lock);
 

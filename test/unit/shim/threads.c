@@ -490,6 +490,12 @@ shim_holds_lwlock(void)
 	return self.nlwlocks > 0;
 }
 
+bool
+shim_runs(void)
+{
+	return true;
+}
+
 void
 shim_spin_acquire(volatile int *lock)
 {
