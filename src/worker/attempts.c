@@ -252,6 +252,7 @@ set_creating(WorkerAttempt *attempt, bool is_creating)
 {
 	creating += is_creating - attempt->creating;
 	attempt->creating = is_creating;
+	Assert(creating >= 0);
 	if (!is_creating && attempt->postponed)
 	{
 		attempt->postponed = false;
@@ -592,11 +593,13 @@ begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 	static MemoryContext spare = NULL;	/* left over if a later allocation
 										 * failed */
 	WorkerAttempt *attempt;
+	bool		found;
 
 	if (spare == NULL)
 		spare = AllocSetContextCreate(TopMemoryContext, "zklock attempt",
 									  ALLOCSET_SMALL_SIZES);
-	attempt = hash_search(attempts, &slot, HASH_ENTER, NULL);
+	attempt = hash_search(attempts, &slot, HASH_ENTER, &found);
+	Assert(!found);
 	memset((char *) attempt + sizeof(ZkLockSlot *), 0,
 		   sizeof(WorkerAttempt) - sizeof(ZkLockSlot *));
 	attempt->serial = request->wanted;

@@ -60,6 +60,7 @@ set_walking(WorkerRecord *record, bool walking)
 		dlist_push_tail(&walks, &record->link);
 		nwalks++;
 		first_slot = (record->slot + 1) % zklock_deadlock_slots_count();
+		Assert(record->serial != 0 && nwalks <= MAX_WALKS);
 	}
 	else
 	{

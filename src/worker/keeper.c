@@ -135,6 +135,7 @@ zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
 	alone = zklock_history_granted(history_of(hash), hash, r->outcome.seq);
 	if (!marked || !alone || r->outcome.queued || nkeepers >= zklock_guc_max_kept_locks)
 		return false;
+	Assert(slot->gate && keeper->slot == NULL);
 	keeper->slot = slot;
 	keeper->serial = serial;
 	keeper->driver = driver;
@@ -150,6 +151,7 @@ finish_look(ZkLockKeeper *keeper, bool alone)
 {
 	uint32		look = keeper->look;
 
+	Assert(look != 0);
 	keeper->look = 0;
 	zklock_slots_looked(keeper->slot, keeper->serial, look, alone,
 						keeper->look_epoch, keeper->look_sent);
@@ -162,6 +164,7 @@ zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
 
 	if (keeper->slot == NULL || keeper->look != 0)
 		return;
+	Assert((look & LIST_BIT) == 0);
 	keeper->look = look;
 	keeper->look_epoch = zklock_sessionstate_epoch();
 	keeper->look_sent = zklock_clock_now();
@@ -263,6 +266,7 @@ zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 	dlist_delete(&keeper->link);
 	dlist_delete(&keeper->bucket_link);
 	nkeepers--;
+	Assert((nkeepers == 0) == dlist_is_empty(&keepers));
 	keeper->slot = NULL;
 }
 
