@@ -1,0 +1,3 @@
+# Seed 1
+# A claim that has ended says that its backend waits.
+/^give_up(/,/^}/s/^\tclaim->waits = false;//
