@@ -414,7 +414,7 @@ zklock_gate_shut(ZkLockGate *gate)
 }
 
 bool
-zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation)
+zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation)
 {
 	return turn->state == ZKLOCK_TURN_OUT ||
 		(turn->state == ZKLOCK_TURN_HOLDING &&
@@ -586,7 +586,7 @@ is_awaited(const ZkLockGate *gate, uint64_t serial)
 }
 
 bool
-zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint64_t generation,
+zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint32_t generation,
 					int64_t czxid, int64_t now, ZkLockTell tell, void *arg)
 {
 	if (!is_awaited(gate, serial))
@@ -660,7 +660,7 @@ zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, voi
 }
 
 bool
-zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
+zklock_gate_expired(ZkLockGate *gate, uint32_t generation, ZkLockTell tell,
 					void *arg)
 {
 	/* A node that was granted in a later session still exists. */

@@ -89,7 +89,7 @@ typedef struct ZkLockTurn
 	bool		lost;			/* the node that it holds is gone */
 	bool		was_kept;		/* the node was kept before it was granted */
 	bool		joined;			/* other readers had it already */
-	uint64_t	generation;		/* of the session that has the node */
+	uint32_t	generation;		/* of the session that has the node */
 	int64_t		token;			/* the node's czxid */
 	int64_t		grant_number;
 
@@ -125,7 +125,7 @@ typedef struct ZkLockGateNode
 	bool		shut;			/* no reader joins any more */
 
 	/* valid once it is granted */
-	uint64_t	generation;		/* of the session that has it */
+	uint32_t	generation;		/* of the session that has it */
 	int64_t		czxid;
 	int64_t		next_number;	/* of its next grant */
 	int64_t		granted_at;
@@ -211,7 +211,7 @@ extern void zklock_gate_shut(ZkLockGate *gate);
  * caller must not release such a turn before it joins again, because the turn would
  * lose its ticket.
  */
-extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
+extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation);
 
 /*
  * A backend does not want the lock any more, whether it waits, holds the lock, or is
@@ -305,7 +305,7 @@ extern bool zklock_gate_drop_kept(ZkLockGate *gate);
 
 /* The attempt was granted.  Only the first such report counts. */
 extern bool zklock_gate_granted(ZkLockGate *gate, uint64_t serial,
-								uint64_t generation, int64_t czxid, int64_t now,
+								uint32_t generation, int64_t czxid, int64_t now,
 								ZkLockTell tell, void *arg);
 
 /* Contenders are ahead of the node. */
@@ -338,7 +338,7 @@ extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
 									 ZkLockTell tell, void *arg);
 
 /* The session of this generation is over, and so are all earlier ones. */
-extern bool zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
+extern bool zklock_gate_expired(ZkLockGate *gate, uint32_t generation,
 								ZkLockTell tell, void *arg);
 
 #ifdef USE_ASSERT_CHECKING

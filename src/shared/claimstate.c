@@ -34,7 +34,7 @@ read_turn(const ZkLockClaim *claim, ZkLockClaimState *state)
 	outcome->grant_number = turn->grant_number;
 	outcome->was_kept = turn->was_kept;
 	outcome->joined = turn->joined;
-	state->generation = waits ? state->slot->generation : (uint32) turn->generation;
+	state->generation = waits ? state->slot->generation : turn->generation;
 	state->rank = zklock_gate_rank(turn);
 	if (waits)
 		state->phase = ZKLOCK_CLAIM_WAITS;

@@ -81,7 +81,7 @@ release_unfit(ZkLockTurn *turn)
 
 /* The wanted node is granted at 1000. */
 static void
-granted(uint64_t generation, int64_t czxid)
+granted(uint32_t generation, int64_t czxid)
 {
 	assert_false(zklock_gate_granted(&gate, gate.wanted, generation, czxid, 1000,
 									 tell, &gate));
@@ -112,7 +112,7 @@ node_deleted(uint64_t serial)
 }
 
 static bool
-expired(uint64_t generation)
+expired(uint32_t generation)
 {
 	return zklock_gate_expired(&gate, generation, tell, &gate);
 }
@@ -141,7 +141,7 @@ expect_waiting(const ZkLockTurn *turn, bool knows_of_others)
 }
 
 static void
-expect_holding(const ZkLockTurn *turn, uint64_t generation, int64_t token,
+expect_holding(const ZkLockTurn *turn, uint32_t generation, int64_t token,
 			   int64_t number)
 {
 	assert_int_equal(gate.state, ZKLOCK_GATE_HELD);

@@ -690,8 +690,8 @@ extern bool __real_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool now
 									ZkLockTell tell, void *arg);
 extern bool __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 									ZkLockTell tell, void *arg);
-extern bool __real_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
-extern bool __wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation);
+extern bool __real_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation);
+extern bool __wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation);
 extern bool __real_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 									   int64_t now, int64_t window, ZkLockTell tell,
 									   void *arg);
@@ -737,7 +737,7 @@ __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 
 /* Asked before a backend gives up what it waits for, or has. */
 bool
-__wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint64_t generation)
+__wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation)
 {
 	if (turn->state == ZKLOCK_TURN_WAITING ||
 		(turn->state == ZKLOCK_TURN_HOLDING && !turn->lost &&
@@ -892,7 +892,7 @@ report_##name params \
 bool \
 __wrap_zklock_gate_##name params
 
-GATE_REPORT(granted, (ZkLockGate *gate, uint64_t serial, uint64_t generation,
+GATE_REPORT(granted, (ZkLockGate *gate, uint64_t serial, uint32_t generation,
 					  int64_t czxid, int64_t now, ZkLockTell tell, void *arg),
 			(gate, serial, generation, czxid, now, tell, arg))
 {
@@ -979,13 +979,13 @@ GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
 	return changed;
 }
 
-extern bool __real_zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
+extern bool __real_zklock_gate_expired(ZkLockGate *gate, uint32_t generation,
 									   ZkLockTell tell, void *arg);
-extern bool __wrap_zklock_gate_expired(ZkLockGate *gate, uint64_t generation,
+extern bool __wrap_zklock_gate_expired(ZkLockGate *gate, uint32_t generation,
 									   ZkLockTell tell, void *arg);
 
 bool
-__wrap_zklock_gate_expired(ZkLockGate *gate, uint64_t generation, ZkLockTell tell,
+__wrap_zklock_gate_expired(ZkLockGate *gate, uint32_t generation, ZkLockTell tell,
 						   void *arg)
 {
 	ZkLockGate	before = *gate;
