@@ -105,8 +105,8 @@ extern int64 zklock_sessionstate_confirmed(void);
 extern bool zklock_sessionstate_is_gone(int64 now);
 
 /*
- * Return the present epoch of gates (gate.h); 0: no node is kept.  The caller holds the
- * lock of the gate's entry.
+ * Return the present epoch of gates (gate.h); 0: no node is kept.  A backend that keeps
+ * a node, or uses one that was kept, reads this under the lock of the gate's entry.
  */
 extern uint32 zklock_sessionstate_epoch(void);
 

@@ -107,15 +107,17 @@ gate_changed(ZkLockEntry *entry)
 
 /*
  * Describe the present state to the gate.  The generation is read after the
- * confirmation, which may be of a later one; the caller holds the entry's lock.
+ * confirmation, which may be of a later one.
  */
 static ZkLockGateTerms
-terms_of(const ZkLockGate *gate, int64 lease, ZkLockClock clock)
+terms_of(const ZkLockEntry *entry, int64 lease, ZkLockClock clock)
 {
+	const ZkLockGate *gate = &entry->gate;
 	int64		confirmed = zklock_sessionstate_confirmed();
 	uint32		generation = zklock_sessionstate_generation();
 	int64		now = clock();
 
+	Assert(LWLockHeldByMeInMode(zklock_claimtable_lock_of(&entry->slot), LW_EXCLUSIVE));
 	return (ZkLockGateTerms) {
 		.fit = gate->node.generation == generation && confirmed >= now - lease,
 		.epoch = zklock_sessionstate_epoch(),
@@ -165,12 +167,13 @@ copy_reason(ZkLockTurn *turn, void *arg)
 static bool
 grant_kept(ZkLockClaim *claim, const ZkLockSlotParams *params)
 {
-	ZkLockGate *gate = &claim->slot.entry->gate;
+	ZkLockEntry *entry = claim->slot.entry;
+	ZkLockGate *gate = &entry->gate;
 	ZkLockGateTerms terms;
 
 	if (gate->state != ZKLOCK_GATE_KEPT || params->clock == NULL)
 		return false;
-	terms = terms_of(gate, params->lease, params->clock);
+	terms = terms_of(entry, params->lease, params->clock);
 	return params->generation == gate->node.generation &&
 		zklock_gate_regrant(gate, &claim->turn, &terms);
 }
@@ -198,7 +201,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	if (!params->at_gate || !gate->shared)
 		return params->at_gate;
 	if (params->clock != NULL)
-		terms = terms_of(gate, params->lease, params->clock);
+		terms = terms_of(entry, params->lease, params->clock);
 	if (zklock_gate_admits(gate, &claim->turn, &terms) &&
 		!is_refused_early(entry, &params->request.params))
 		return true;
@@ -259,7 +262,8 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
  * A contender for the lock of this entry joins ZooKeeper's queue.  Gates of other modes
  * of its path give up a node that is kept, do not keep one that is held, and have no more
  * readers join those that have a node.  A gate of the same mode does so too if it
- * `conflicts`.
+ * `conflicts`.  If an epoch begins meanwhile, a node may be kept that this has passed: its
+ * watch tells of the contender.
  */
 static void
 make_way(const ZkLockEntry *entry, bool conflicts)
@@ -394,7 +398,7 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 
 		if (clock != NULL)
 		{
-			terms = terms_of(&entry->gate, lease, clock);
+			terms = terms_of(entry, lease, clock);
 			if (zklock_gate_is_alone(&entry->gate, &terms))
 				terms.window = PG_INT64_MAX;
 		}
