@@ -18,6 +18,7 @@
 #   make unit              the unit tests and simulations only
 #   make soak              two servers under load while faults are injected
 #   make sanitize          the tests under AddressSanitizer and UBSan
+#   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play
 #   make fuzz              hostile paths, names and settings, and random statements
 #   make indent            format the C files (with pgindent, in PostgreSQL 17 and 18)
@@ -123,7 +124,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate indent pictures
+.PHONY: simulate assertions indent pictures
 test:
 	@test/run
 
@@ -158,8 +159,8 @@ soak:
 	@test/setup sandbox
 	@test/soak/run
 
-sanitize:
-	@test/sanitize
+sanitize assertions:
+	@test/$@
 
 fuzz:
 	@test/setup test
