@@ -11,6 +11,7 @@
 #include "common/clienttypes.h"
 #include "common/clock.h"
 #include "common/guc.h"
+#include "miscadmin.h"
 #include "shared/claimstate.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
@@ -229,7 +230,7 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	const ZkLockRequest *request = &params->request;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	Assert(slot->wanted == 0);
+	Assert(claim->pid == MyProcPid && slot->wanted == 0);
 	Assert(params->at_gate || claim->turn.state == ZKLOCK_TURN_OUT);
 	claim->turn.revocable = request->params.revocable;
 	claim->at_gate = is_at_gate(claim, params);
@@ -388,6 +389,8 @@ give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 	ZkLockEntry *entry = claim->slot.entry;
 	bool		held = claim->turn.state == ZKLOCK_TURN_HOLDING;
 
+	Assert(LWLockHeldByMeInMode(zklock_claimtable_lock_of(&claim->slot), LW_EXCLUSIVE));
+	Assert(claim->pid == MyProcPid && !claim->ended);
 	claim->changes++;
 	claim->waits = false;
 	claim->slot.outcome = (ZkLockOutcome) {0};
