@@ -89,14 +89,16 @@ wait_until(
 	});
 kill('CONT', $worker);
 like($late->result, qr/^ERROR:  40001: /, 'commit of a former holder is refused');
-like($holders[3]->result, qr/^ERROR:  40001: /, 'running statement is cancelled');
+my $told = $holders[3]->result;
+like($told, qr/^ERROR:  40001: /, 'running statement is cancelled');
 
 # Waiters, which held nothing, begin new attempts one by one, and the lock is
 # free: any of them can be the first.
 my @line = reverse @waiters;
 my $first = wait_until('a waiter has the lock', sub { (grep { $_->is_done } @line)[0] });
 is($first->result, 't', 'one of the waiters gets the lock');
-for my $i (0, 1, 4)
+# If it was told before the worker was resumed, the loss was not certain.
+for my $i (0, 1, 4, $told =~ /There has been no connection/ ? 3 : ())
 {
 	like($holders[$i]->query('BEGIN; SELECT 1; COMMIT'), qr/^ERROR:  40001: /m,
 		'former holder gets the error');
