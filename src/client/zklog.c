@@ -49,7 +49,7 @@ zklock_zklog_put(const char *line, bool connecting)
 		second = now.tv_sec;
 		in_second = 0;
 	}
-	if (count == (connecting ? RING_LINES / 2 : RING_LINES) ||
+	if (count >= (connecting ? RING_LINES / 2 : RING_LINES) ||
 		in_second == LINES_PER_SECOND)
 		dropped++;
 	else

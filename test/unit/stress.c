@@ -249,7 +249,10 @@ work(void *arg)
 	Worker	   *w = arg;
 
 	for (int round = 0; round < rounds; round++)
+	{
 		run_round(w, round);
+		print_log();
+	}
 	return NULL;
 }
 
