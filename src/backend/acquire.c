@@ -38,8 +38,10 @@ typedef struct AcquireState
 static void
 release_node(ZkLockHold *hold)
 {
-	bool		paused = zklock_cancel_release(hold);
+	bool		paused;
 
+	Assert(hold->session_count == 0 && dlist_is_empty(&hold->xact_counts));
+	paused = zklock_cancel_release(hold);
 	if (hold->node != NULL)
 		zklock_session_routine->delete_node(hold);
 	if (paused)

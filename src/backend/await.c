@@ -172,6 +172,8 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		const ZkLockClientStatus *status;
 		int64		now;
 
+		Assert(pending->begun);
+
 		/*
 		 * If `queued_is_enough`, it waits for ZooKeeper only, and not for
 		 * others.
@@ -259,6 +261,7 @@ zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 {
 	if (zklock_mode_table[request->params.mode].marker == NULL)
 		check_simple_path(request->path);
+	Assert(!attempt->begun);
 	attempt->request = *request;
 	attempt->begun = true;
 	zklock_session_routine->begin(attempt, deadline);
@@ -479,6 +482,7 @@ zklock_await_finish(bool granted, ZkLockAttempt *attempts, int n)
 		return false;
 	for (int i = 0; i < n && zklock_session_routine->accept != NULL; i++)
 	{
+		Assert(attempts[i].outcome.verdict == ZKLOCK_GRANTED);
 		if (zklock_session_routine->accept(attempts[i].node))
 			continue;
 		attempts[i].outcome.verdict = ZKLOCK_NOT_HELD;
@@ -535,6 +539,8 @@ zklock_await_end(bool granted, bool failed, int n)
 void
 zklock_await_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 {
+	Assert(attempt->begun && attempt->outcome.verdict == ZKLOCK_GRANTED && attempt->node != NULL);
+	Assert(hold->claim == attempt->claim);
 	zklock_locktable_grant(hold);
 	hold->session_serial = attempt->session_serial;
 	hold->node = attempt->node;

@@ -126,6 +126,7 @@ zklock_cancel_granted(ZkLockHold *hold)
 {
 	bool		revoked;
 
+	Assert(!watching || in_statement);
 	zklock_lease_granted(hold);
 	zklock_cancel_resume();
 	revoked = zklock_revoke_granted(hold);

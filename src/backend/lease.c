@@ -40,6 +40,7 @@ is_lost(const ZkLockHold *hold)
 static void
 set_node_deleted(ZkLockHold *hold)
 {
+	Assert(hold->granted && hold->node != NULL);
 	zklock_session_routine->delete_node(hold);
 	hold->node = NULL;
 	zklock_locktable_put_first(hold);
@@ -80,9 +81,21 @@ zklock_lease_is_deleted(const ZkLockHold *hold)
 void
 zklock_lease_granted(ZkLockHold *hold)
 {
+	Assert(hold->granted && hold->node != NULL);
 	if (zklock_lease_is_deleted(hold))
 		set_node_deleted(hold);
 }
+
+#ifdef USE_ASSERT_CHECKING
+/* Is there no granted lock that is lost before the first one is? */
+static bool
+is_first_oldest(const ZkLockHold *first, const ZkLockHold *second)
+{
+	return first->node == NULL || second == NULL ||
+		(second->node != NULL &&
+		 (int32) (second->session_serial - first->session_serial) >= 0);
+}
+#endif
 
 /*
  * A lost lock, or NULL.  It is enough to examine the first lock, whatever
@@ -96,12 +109,14 @@ find_lost(void)
 
 	find_deleted_nodes();
 	hold = zklock_locktable_first_granted();
+	Assert(hold == NULL || is_first_oldest(hold, zklock_locktable_next_granted(hold)));
 	return hold != NULL && is_lost(hold) ? hold : NULL;
 }
 
 static void
 raise_loss(const ZkLockHold *hold, const char *detail)
 {
+	Assert(hold->granted);
 	loss_raised = true;
 	if (zklock_lease_is_doubtful(hold))
 		zklock_clientsocket_shut();
@@ -184,8 +199,10 @@ zklock_lease_forget(void)
 static bool
 confirm_node(ZkLockHold *hold, int64 deadline)
 {
-	ZkLockAnswer answer = zklock_session_routine->confirm(hold, deadline);
+	ZkLockAnswer answer;
 
+	Assert(hold->granted && hold->node != NULL);
+	answer = zklock_session_routine->confirm(hold, deadline);
 	if (answer == ZKLOCK_ANSWER_GONE)
 	{
 		set_node_deleted(hold);
@@ -277,6 +294,7 @@ zklock_lease_confirm_commit(void)
 	loss_raised = false;
 	if (hold == NULL || zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
+	Assert(!committing);
 	committing = true;
 	zklock_session_routine->commit(true);
 	confirm_lock(hold, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||

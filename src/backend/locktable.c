@@ -183,7 +183,7 @@ drop_count(ZkLockHold *hold, ZkLockXactCount *xc)
 void
 zklock_locktable_grant(ZkLockHold *hold)
 {
-	Assert(!hold->granted);
+	Assert(!hold->granted && (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts)));
 	hold->granted = true;
 	dlist_push_tail(&granted, &hold->granted_link);
 }
@@ -225,6 +225,7 @@ zklock_locktable_forget(ZkLockHold *hold)
 
 	while (!dlist_is_empty(&hold->xact_counts))
 		drop_count(hold, first_count(hold));
+	Assert(hold->xact_count == 0);
 	zklock_locktable_ungrant(hold);
 	zklock_claims_remove(hold->claim);
 	hash_search(table, &hold->key, HASH_REMOVE, NULL);
@@ -281,7 +282,7 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 void
 zklock_locktable_fence(ZkLockHold *hold)
 {
-	Assert(hold->granted);
+	Assert(hold->granted && hold->node != NULL);
 	current_count(hold)->fenced = true;
 	Assert(is_sound(hold));
 }

@@ -88,6 +88,8 @@ wait_latch(int64 until)
 	if (wait_event == 0)
 		wait_event = zklock_compat_wait_event("ZooKeeper");
 
+	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
+
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
 
@@ -502,6 +504,7 @@ abandon(ZkLockAttempt *attempt)
 static void
 delete_node(ZkLockHold *hold)
 {
+	Assert(hold->node == hold->claim);
 	release_slot(hold->node);
 }
 
@@ -511,6 +514,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 	uint32		question;
 	int			present;
 
+	Assert(hold->node == hold->claim);
 	refresh();
 	if (state.client.state != ZKLOCK_CLIENT_CONNECTED)
 	{

@@ -337,6 +337,7 @@ keep_ahead(ZkLockDriver *driver, const ZkLockMessage *message)
 {
 	int			i = driver->ahead[0].request != 0;
 
+	Assert(driver->ahead[i].request == 0);
 	driver->ahead[i].data = pnstrdup(message->text != NULL ? message->text : "", ZKLOCK_MAX_DATA);
 	driver->ahead[i].request = message->tag.request;
 }
@@ -535,6 +536,7 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 	int64		session = zklock_session_status()->session_id;
 	ZkLockActions actions;
 
+	Assert(client != NULL && session != 0);
 	driver->path = driver->dir = request->path;
 	driver->data = data;
 	driver->size = "";

@@ -501,6 +501,8 @@ wait_for_event(int64 left)
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
 
+	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
+
 	/* A catalog lookup leaves a snapshot, which would hold back VACUUM. */
 	InvalidateCatalogSnapshotConditionally();
 	if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,

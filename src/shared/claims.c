@@ -168,6 +168,7 @@ zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole)
 	Assert(claim->hidden && !whole->hidden);
 	entry_lock = lock(whole);
 	whole->part = claim;
+	Assert(zklock_claimstate_is_sound(whole));
 	LWLockRelease(entry_lock);
 }
 
@@ -180,6 +181,7 @@ zklock_claims_lost(ZkLockClaim *claim)
 		return;
 	entry_lock = lock(claim);
 	claim->lost = true;
+	Assert(zklock_claimstate_is_sound(claim));
 	LWLockRelease(entry_lock);
 }
 
@@ -192,6 +194,7 @@ zklock_claims_revoked(ZkLockClaim *claim)
 		return;
 	entry_lock = lock(claim);
 	claim->revoked = true;
+	Assert(zklock_claimstate_is_sound(claim));
 	LWLockRelease(entry_lock);
 }
 

@@ -470,6 +470,7 @@ zklock_slots_forbid_handover(ZkLockClaim *claim)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (claim->at_gate)
 		zklock_gate_forbid_handover(&claim->slot.entry->gate, &claim->turn);
+	Assert(is_sound(slot_of(claim)) && zklock_claimstate_is_sound(claim));
 	LWLockRelease(lock);
 }
 
@@ -546,8 +547,10 @@ zklock_slots_accept(ZkLockClaim *claim)
 	bool		node_deleted;
 
 	LWLockAcquire(lock, LW_SHARED);
+	Assert(claim->pid == MyProcPid);
 	claim->accepted = true;
 	node_deleted = claim->node_deleted;
+	Assert(is_sound(slot_of(claim)) && zklock_claimstate_is_sound(claim));
 	LWLockRelease(lock);
 	return !node_deleted;
 }
