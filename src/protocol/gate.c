@@ -508,10 +508,6 @@ zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateTerms *t
 	return true;
 }
 
-/*
- * A list is due in the second half of the window, or as soon as the node is kept, and
- * again in the second half of the time that it counts.
- */
 bool
 zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms)
 {

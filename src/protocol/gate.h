@@ -277,8 +277,9 @@ extern bool zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn,
 extern bool zklock_gate_is_alone(const ZkLockGate *gate, const ZkLockGateTerms *terms);
 
 /*
- * If the worker should list the contenders, ask for it: increment node.look.  Returns
- * whether it did.
+ * If the worker should list the contenders, ask for it: increment node.look.  A list is
+ * due in the second half of the window, or as soon as the node is kept, and again in the
+ * second half of the time that it counts.  Returns whether it did.
  */
 extern bool zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms);
 

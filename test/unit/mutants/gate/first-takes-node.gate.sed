@@ -1,0 +1,2 @@
+# The first reader that leaves takes the node with it.
+/^zklock_gate_release(/,/^}/ s/held \&\& gate->holder == NULL/held/

@@ -1,0 +1,2 @@
+# The grants of readers are numbered.
+/^give(/,/^}/ s/gate->shared ? 0 : //

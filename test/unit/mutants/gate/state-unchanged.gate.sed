@@ -1,0 +1,2 @@
+# A grant does not change the gate's state.
+/^give(/,/^}/ s/^\tgate->state = ZKLOCK_GATE_HELD;$//

@@ -1,3 +1,0 @@
-# Seed 7
-# Each change requests a new node if there are waiters.
-/^settle(/,/^}/ s/gate->state == ZKLOCK_GATE_EMPTY && gate->first/gate->first/

@@ -1,4 +1,0 @@
-# Seed 11
-# Who exits leaves its node to the server.
-/^zklock_gate_keep/,/^}/s/ || !terms->fit ||$/ ||/
-/^zklock_gate_keep/,/^}/s/terms->epoch == 0 || //

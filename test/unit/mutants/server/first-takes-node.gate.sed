@@ -1,3 +1,0 @@
-# Seed 15
-# The first reader that leaves takes the node with it.
-/^zklock_gate_release(/,/^}/ s/held \&\& gate->holder == NULL/held/

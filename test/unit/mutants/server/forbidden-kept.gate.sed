@@ -1,3 +1,0 @@
-# Seed 8
-# A node is kept though a reader came in beside it.
-/^zklock_gate_keep/,/^}/s/node->handover_forbidden)/false)/

@@ -1,3 +1,0 @@
-# Seed 4
-# A grant that is reported again grants the lock to the next waiter, too.
-/^is_awaited(/,/^}/ s/gate->state == ZKLOCK_GATE_REQUESTED &&/gate->first != NULL \&\&/

@@ -1,3 +1,0 @@
-# Seed 1973
-# Readers join others whose lock was revoked.
-/^zklock_gate_admits(/,/^}/ s/!node->handover_forbidden \&\&//

@@ -1,3 +1,0 @@
-# Seed 15
-# Readers join others though a writer waits.
-/^zklock_gate_admits(/,/^}/ s/node->shut || //

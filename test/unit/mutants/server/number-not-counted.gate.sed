@@ -1,3 +1,0 @@
-# Seed 4
-# All grants of a node have the same number.
-s/gate->node.next_number++;/gate->node.next_number;/

@@ -1,3 +1,0 @@
-# Seed 443
-# Only one of the readers of a node is told that it is lost.
-/^lose_node(/,/^}/ s/next = turn->next;/next = NULL;/

@@ -1,3 +1,0 @@
-# Seed 83
-# Hand a lock over although a reader's node was created under it.
-s/fit && !gate->node.handover_forbidden &&/fit \&\&/

@@ -1,3 +1,0 @@
-# Seed 3
-# The grants of readers are numbered.
-/^give(/,/^}/ s/gate->shared ? 0 : //

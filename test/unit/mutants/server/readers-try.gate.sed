@@ -1,3 +1,0 @@
-# Seed 147
-# Of the readers that do not wait, only the first is refused.
-/^settle(/,/^}/ s/INT32_MAX/1/

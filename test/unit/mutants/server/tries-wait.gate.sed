@@ -1,3 +1,0 @@
-# Seed 4
-# An attempt without a wait waits behind others of its server.
-/^mind_others/,/^}/ s/if (turn->nowait)/if (turn->nowait \&\& gate->node.queued)/

@@ -1,3 +1,0 @@
-# Seed 366
-# A kept node is granted though the session may be over.
-/^zklock_gate_regrant/,/^}/s/ || !terms->fit ||$/ ||/

@@ -1,3 +1,0 @@
-# Seed 4
-# Writers hold a node together.
-/^zklock_gate_join(/,/^}/ s/gate->shared \&\& //
