@@ -1,3 +1,2 @@
-# Seed 6
 # A deadlock through a process behind this one is left to newer records.
 /^search_behind(/,/^}/ s/INT64_MAX/walk->self->czxid/

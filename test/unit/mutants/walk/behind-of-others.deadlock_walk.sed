@@ -1,3 +1,2 @@
-# Seed 6
 # A walk counts the locks behind other processes.
 /^keep_node(/,/^}/ s/use == ZKLOCK_WALK_HELD_BEHIND || (use == ZKLOCK_WALK_HOLDS && child == NULL)/use != ZKLOCK_WALK_WAITS \&\& child == NULL/

@@ -1,3 +1,2 @@
-# Seed 11390
 # A process with a newer record does not wait, either.
 /^search_cycle(/,/^}/ s/ || waits(node)) &&/) \&\&/

@@ -1,3 +1,2 @@
-# Seed 54327
 # The second pass does not compare nodes.
 /^process_nodes/,/^}/ s/if (again \&\& !listed)/if (false)/

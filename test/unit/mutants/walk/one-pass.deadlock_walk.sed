@@ -1,3 +1,2 @@
-# Seed 2
 # The first pass is trusted.
 /^judge_first_pass(/,/^}/ s/walk->phase = SYNC;/end_walk(walk, ZKLOCK_WALK_VICTIM);/

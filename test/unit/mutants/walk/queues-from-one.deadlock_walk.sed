@@ -1,3 +1,2 @@
-# Seed 1
 # Queues are numbered from 1.
 /^get_queue/,/^}/ s/walk->nqueues++/++walk->nqueues/

@@ -1,3 +1,2 @@
-# Seed 706523
 # A record is not read again for another queue.
 /^want_records(/,/^}/ s/record->asked = false;/;/

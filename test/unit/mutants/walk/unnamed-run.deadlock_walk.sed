@@ -1,3 +1,2 @@
-# Seed 28
 # Writers without a record are ignored.
 /^add_unnamed(/,/^}/ s/(kind->reader)/(!kind->reader)/
