@@ -75,7 +75,7 @@ typedef struct State
 } State;
 
 static State *states;
-static char (*keys)[KEY_SIZE];
+static unsigned char (*keys)[KEY_SIZE];
 static int	nstates;
 static int *table;				/* 1 + the index of a state, by its key's hash */
 static long ncalls;
@@ -862,7 +862,7 @@ breach(const char *fmt,...)
 {
 	va_list		args;
 
-	printf("not ok - %s gate: ", shared ? "readers'" : "exclusive");
+	printf("not ok %d - %s gate: ", shared + 1, shared ? "readers'" : "exclusive");
 	va_start(args, fmt);
 	vprintf(fmt, args);
 	va_end(args);
@@ -949,26 +949,25 @@ check_told(void)
 
 /* What states differ in.  Of the numbers of grants, that a node has had more than one. */
 static void
-write_key(const Facts *facts, char *key)
+write_key(const Facts *facts, unsigned char *key)
 {
 	const Node *node = &facts->node;
-	bool		keeps = node->keepable && !node->rival;
 	int			n = 0;
 
 	memset(key, 0, KEY_SIZE);
-	key[n++] = (char) (facts->state << 1 | (s.epoch != 0));
-	key[n++] = (char) (node->revocable | node->shut << 1 | node->handover_forbidden << 2);
-	if (facts->state == ZKLOCK_GATE_REQUESTED)
-		key[n++] = (char) (node->queued | node->yielding << 1);
-	else if (facts->state != ZKLOCK_GATE_EMPTY)
+	key[n++] = (unsigned char) (facts->state << 1 | (s.epoch != 0));
+	key[n++] = (unsigned char) (node->queued | node->yielding << 1 | node->revocable << 2 |
+								node->shut << 3 | node->handover_forbidden << 4 |
+								node->keepable << 5 | node->rival << 6);
+	if (node->generation != 0)
 	{
 		key[n++] = node->generation == s.generation;
-		key[n++] = (char) Min(s.now - node->granted_at, WINDOW);
-		key[n++] = (char) Min(node->next_number, 2);
+		key[n++] = (unsigned char) Min(s.now - node->granted_at, WINDOW);
+		key[n++] = (unsigned char) Min(node->next_number, 2);
 		key[n++] = facts->state == ZKLOCK_GATE_KEPT && node->kept_epoch == s.epoch;
-		key[n++] = (char) (keeps | (keeps && node->look != node->looked) << 1);
-		if (keeps && s.epoch != 0 && node->alone_epoch == s.epoch)
-			key[n++] = (char) (1 + Min(s.now - node->alone_at, TRUST));
+		key[n++] = node->keepable && node->look != node->looked;
+		if (node->keepable && s.epoch != 0 && node->alone_epoch == s.epoch)
+			key[n++] = (unsigned char) (1 + Min(s.now - node->alone_at, TRUST));
 	}
 
 	/* The backends, sorted, at the end */
@@ -976,11 +975,11 @@ write_key(const Facts *facts, char *key)
 	for (int i = 0; i < N; i++)
 	{
 		const Backend *b = &facts->backends[i];
-		char		backend = (char) (b->part << 5 | b->place << 3 | b->nowait << 2);
+		unsigned char backend = (unsigned char) (b->part << 6 | b->place << 3 | b->nowait << 2);
 		int			k = n + i;
 
 		if (b->part == WAITS)
-			backend |= (char) (b->queued << 1 | b->revocable);
+			backend |= (unsigned char) (b->queued << 1 | b->revocable);
 		for (; k > n && key[k - 1] > backend; k--)
 			key[k] = key[k - 1];
 		key[k] = backend;
@@ -991,12 +990,12 @@ write_key(const Facts *facts, char *key)
 static int
 enter(const Facts *facts)
 {
-	char		key[KEY_SIZE];
+	unsigned char key[KEY_SIZE];
 	uint32_t	hash = 2166136261;
 
 	write_key(facts, key);
 	for (int i = 0; i < KEY_SIZE; i++)
-		hash = (hash ^ (unsigned char) key[i]) * 16777619;
+		hash = (hash ^ key[i]) * 16777619;
 	for (hash %= TABLE_SIZE; table[hash] != 0; hash = (hash + 1) % TABLE_SIZE)
 		if (memcmp(keys[table[hash] - 1], key, KEY_SIZE) == 0)
 			return table[hash] - 1;
@@ -1101,8 +1100,8 @@ search(void)
 	for (present = 0; present < nstates; present++)
 		play_all();
 	check_rest();
-	printf("ok - %s gate: %d states, %ld calls\n", shared ? "readers'" : "exclusive",
-		   nstates, ncalls);
+	printf("ok %d - %s gate: %d states, %ld calls\n", shared + 1,
+		   shared ? "readers'" : "exclusive", nstates, ncalls);
 }
 
 int

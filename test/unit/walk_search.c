@@ -591,7 +591,7 @@ write_record(int process)
 		memcpy(texts[process], "zklock-2", 8);
 }
 
-/* Is there a queue in which nobody waits for anybody? */
+/* Is there a queue with one process only? */
 static bool
 is_any_alone(void)
 {
