@@ -762,7 +762,7 @@ play_other(void)
 		s.epoch = call.variant == 3 ? 0 : ++s.last_epoch;
 }
 
-/* Those with an odd number are fit, or about a former serial. */
+/* An odd variant is without a wait, fit, or of a former serial. */
 static const char *const none[] = {"", NULL};
 static const char *const requests[] = {
 	"", "without a wait", "revocable", "revocable, without a wait", NULL
