@@ -100,24 +100,24 @@ typedef enum Part
 } Part;
 
 #define NODE_FIELDS(X) \
-	X(queued) X(yielding) X(revocable) X(shut) X(generation) X(czxid) X(next_number) \
-	X(granted_at) X(handover_forbidden) X(keepable) X(rival) X(look) X(looked) \
-	X(alone_epoch) X(alone_at) X(kept_epoch) X(kept_at)
+	X(queued); X(yielding); X(revocable); X(shut); X(generation); X(czxid); X(next_number); \
+	X(granted_at); X(handover_forbidden); X(keepable); X(rival); X(look); X(looked); \
+	X(alone_epoch); X(alone_at); X(kept_epoch); X(kept_at)
 #define TURN_FIELDS(X) \
-	X(nowait) X(revocable) X(queued) X(verdict) \
-	X(was_kept) X(joined) X(generation) X(token) X(grant_number)
-#define DECLARE(field) int64_t field;
+	X(nowait); X(revocable); X(queued); X(verdict); \
+	X(was_kept); X(joined); X(generation); X(token); X(grant_number)
+#define DECLARE(field) int64_t field
 
 typedef struct Node
 {
-	NODE_FIELDS(DECLARE)
+	NODE_FIELDS(DECLARE);
 } Node;
 
 typedef struct Backend
 {
+	TURN_FIELDS(DECLARE);
 	int64_t		part;
 	int64_t		place;			/* from 1 on; 0: it has none */
-	TURN_FIELDS(DECLARE)
 } Backend;
 
 typedef struct Facts
@@ -207,12 +207,12 @@ check_lists(const Facts *facts)
 static void
 observe(Facts *facts)
 {
-#define OBSERVE_NODE(field) facts->node.field = s.gate.node.field;
-#define OBSERVE_TURN(field) b->field = turn->field;
+#define OBSERVE_NODE(field) facts->node.field = s.gate.node.field
+#define OBSERVE_TURN(field) b->field = turn->field
 
 	facts->state = s.gate.state;
 	facts->wanted = (int64_t) s.gate.wanted;
-	NODE_FIELDS(OBSERVE_NODE)
+	NODE_FIELDS(OBSERVE_NODE);
 	for (int i = 0; i < N; i++)
 	{
 		const ZkLockTurn *turn = &s.turns[i];
@@ -221,7 +221,7 @@ observe(Facts *facts)
 		b->part = turn->state == ZKLOCK_TURN_OUT ? OUT :
 			turn->state == ZKLOCK_TURN_WAITING ? WAITS : turn->lost ? LOST : HOLDS;
 		b->place = (int64_t) turn->ticket;
-		TURN_FIELDS(OBSERVE_TURN)
+		TURN_FIELDS(OBSERVE_TURN);
 	}
 	tidy(facts);
 	check_lists(facts);
@@ -905,23 +905,23 @@ check_facts(const Facts *facts)
 #define COMPARE_NODE(field) \
 	if (facts->node.field != f.node.field) \
 		breach("the node's " #field " is %d, not %d", (int) facts->node.field, \
-			   (int) f.node.field);
+			   (int) f.node.field)
 #define COMPARE_TURN(field) \
 	if (facts->backends[i].field != f.backends[i].field) \
 		breach(#field " of %c is %d, not %d", 'A' + i, (int) facts->backends[i].field, \
-			   (int) f.backends[i].field);
+			   (int) f.backends[i].field)
 
 	if (memcmp(facts, &f, sizeof(f)) == 0)
 		return;
 	if (facts->state != f.state || facts->wanted != f.wanted)
 		breach("the state is %d, and serial %d is wanted, not %d and %d", (int) facts->state,
 			   (int) facts->wanted, (int) f.state, (int) f.wanted);
-	NODE_FIELDS(COMPARE_NODE)
+	NODE_FIELDS(COMPARE_NODE);
 	for (int i = 0; i < N; i++)
 	{
-		TURN_FIELDS(COMPARE_TURN)
-		COMPARE_TURN(part)
-		COMPARE_TURN(place)
+		TURN_FIELDS(COMPARE_TURN);
+		COMPARE_TURN(part);
+		COMPARE_TURN(place);
 	}
 }
 
