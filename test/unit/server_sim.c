@@ -177,6 +177,15 @@ typedef enum Fault
 	N_FAULTS
 } Fault;
 
+/* One fault */
+typedef struct Strike
+{
+	Fault		what;
+	int			place;
+	int64_t		until;
+	int			which;			/* of the nodes, -1: it is drawn; or a variant */
+} Strike;
+
 static const char *const fault_names[N_FAULTS] = {
 	[CANCEL] = "cancel",[TERMINATE] = "terminate",[STOP] = "stop",[LAG] = "lag",
 	[CUT] = "cut",[PARTITION] = "partition",[EXPIRE] = "expire",
@@ -420,13 +429,13 @@ server_may_be_lost(void)
 }
 
 static void
-rob(void)
+rob(int which)
 {
 	/*
 	 * A deadlock across servers is not found if the node of a waiter is
 	 * deleted.
 	 */
-	if ((server_plan.detects && server_plan.across) || !server_zk_rob())
+	if ((server_plan.detects && server_plan.across) || !server_zk_rob(which))
 		return;
 	sim_count(SERVER_N_ROBBED);
 
@@ -497,9 +506,9 @@ trapped(int place)
 	}
 	shim_scheduler_stop(place, sim.now + sim_random(timeout) * SERVER_MS);
 	if (!settings[server].revocable || sim_random(2) == 0)
-		rob();
+		rob(-1);
 	else
-		(void) server_zk_revoke();
+		(void) server_zk_revoke(-1);
 }
 
 void
@@ -626,10 +635,8 @@ ended(int place, int code)
 
 /* The postmaster kills all processes, and begins anew. */
 static void
-crash(int server)
+crash(int server, int64_t again)
 {
-	int64_t		again = sim.now + sim_random(3000) * SERVER_MS;
-
 	shim_trace("server %d crashes", server);
 	sim_count(SERVER_N_CRASHES);
 	for (int i = 0; i < SERVER_PLACES; i++)
@@ -922,73 +929,117 @@ change_setting(ShimSettings *s)
 	}
 }
 
-static void
-fault(void)
+/* Can sessions end by it, except on purpose? */
+static bool
+endangers(Fault what)
 {
-	int			server = (int) sim_random(server_plan.nservers);
-	int			worker = worker_of(server);
-	int			place = sim_random(4) ? draw_waiter() : worker;
+	return what != CANCEL && what != TERMINATE && what != END_WORKER && what != RELOAD &&
+		what != REVOKE;
+}
 
-	Fault		what = faults[sim_random(nfaults)];
+/* What a fault does to whom: false if it is drawn that it does not happen. */
+static bool
+draw_strike(Strike *strike, int server)
+{
+	int			timeout = settings[server].session_timeout;
 
-	if (!allowed[what] || server_shrink_omits())
-		return;
-	shim_trace("fault: %s", fault_names[what]);
-	endangered |= what != CANCEL && what != TERMINATE && what != END_WORKER &&
-		what != RELOAD && what != REVOKE;
-	switch (what)
+	switch (strike->what)
 	{
 		case CANCEL:
-			place = draw_backend();
-			(void) shim_scheduler_signal(place, SIGINT);
+			strike->place = draw_backend();
+			return true;
+		case TERMINATE:
+			if (sim_random(5) != 0)
+				return false;
+			strike->place = draw_backend();
+			return true;
+		case STOP:
+			if (!shim_scheduler_is_there(strike->place))
+				return false;
+			if (server_plan.doubting)
+				strike->place = worker_of(server);
+			strike->until = server_plan.doubting ?
+				sim.now + SERVER_MS * (int) sim_random(timeout * 2 / 3) : draw_time(server);
+			return true;
+		case LAG:
+			strike->place = worker_of(server) + 1 + (int) sim_random(server_plan.nbackends);
+			return true;
+		case CUT:
+			strike->until = server_plan.doubting ? sim.now + sim_random(300) * SERVER_MS :
+				draw_time(server);
+			strike->place = draw_user(server);
+			return true;
+		case PARTITION:
+			strike->until = draw_time(server);
+			strike->place = draw_user(server);
+			return true;
+		case EXPIRE:
+			if (sim_random(2) != 0)
+				return false;
+			strike->until = sim.now + SERVER_MS * (timeout + (int) sim_random(3000));
+			strike->place = draw_user(server);
+			return true;
+		case END_WORKER:
+			return sim_random(4) == 0;
+		case FAIL_WORKER:
+			strike->which = server_plan.failing || sim_random(4) == 0;
+			return true;
+		case CRASH:
+			if (sim_random(10) != 0)
+				return false;
+			strike->until = sim.now + sim_random(3000) * SERVER_MS;
+			return true;
+		case REFUSE:
+			strike->place = draw_user(server);
+			strike->until = draw_time(server);
+			strike->which = sim_random(2) == 0;
+			return true;
+		default:
+			return true;
+	}
+}
+
+static void
+strike(const Strike *s)
+{
+	int			server = s->place / SERVER_PLACES;
+	int			worker = worker_of(server);
+
+	switch (s->what)
+	{
+		case CANCEL:
+			(void) shim_scheduler_signal(s->place, SIGINT);
 			break;
 		case TERMINATE:
-			if (sim_random(5) == 0 && shim_scheduler_signal(draw_backend(), SIGTERM))
+			if (shim_scheduler_signal(s->place, SIGTERM))
 				sim_count(SERVER_N_TERMINATED);
 			break;
 		case STOP:
-			if (!shim_scheduler_is_there(place))
-				break;
 			server_zk_pass(sim.now);
-			if (server_plan.doubting)
-				shim_scheduler_stop(worker, sim.now + SERVER_MS *
-									(int) sim_random(settings[server].session_timeout * 2 / 3));
-			else
-				shim_scheduler_stop(place, draw_time(server));
+			shim_scheduler_stop(s->place, s->until);
 			sim_count(SERVER_N_STOPS);
 			break;
 		case LAG:
-			lags[worker + 1 + sim_random(server_plan.nbackends)] = true;
+			lags[s->place] = true;
 			break;
 		case CUT:
+		case EXPIRE:
 			server_zk_pass(sim.now);
-			(void) server_zk_cut(draw_user(server), server_plan.doubting ?
-								 sim.now + sim_random(300) * SERVER_MS : draw_time(server));
+			(void) server_zk_cut(s->place, s->until);
 			break;
 		case PARTITION:
 			server_zk_pass(sim.now);
-			(void) server_zk_partition(draw_user(server), draw_time(server));
-			break;
-		case EXPIRE:
-			server_zk_pass(sim.now);
-			if (sim_random(2) == 0)
-				(void) server_zk_cut(draw_user(server), sim.now + SERVER_MS *
-									 (settings[server].session_timeout +
-									  (int) sim_random(3000)));
+			(void) server_zk_partition(s->place, s->until);
 			break;
 		case END_WORKER:
-			if (sim_random(4) == 0 && shim_scheduler_signal(worker, SIGTERM))
+			if (shim_scheduler_signal(worker, SIGTERM))
 				sim_count(SERVER_N_WORKERS_ENDED);
 			break;
 		case FAIL_WORKER:
-			if (!server_plan.failing && sim_random(4))
-				worker_fails[server] = true;
-			else
-				wait_fails[server] = true;
+			(s->which ? wait_fails : worker_fails)[server] = true;
 			break;
 		case CRASH:
-			if (sim_random(10) == 0)
-				crash(server);
+			crash(server, s->until);
 			break;
 		case RELOAD:
 			change_setting(&settings[server]);
@@ -998,21 +1049,38 @@ fault(void)
 				(void) shim_scheduler_signal(worker + i, SIGHUP);
 			break;
 		case ROB:
-			rob();
+			rob(s->which);
 			break;
 		case REVOKE:
-			(void) server_zk_revoke();
+			(void) server_zk_revoke(s->which);
 			break;
 		case REFUSE:
-			place = draw_user(server);
 			server_zk_pass(sim.now);
-			server_zk_refuse(place, draw_time(server));
-			if (sim_random(2) == 0)
-				(void) server_zk_cut(place, sim.now);
+			server_zk_refuse(s->place, s->until);
+			if (s->which)
+				(void) server_zk_cut(s->place, sim.now);
 			break;
 		case N_FAULTS:
 			break;
 	}
+}
+
+static void
+fault(void)
+{
+	int			server = (int) sim_random(server_plan.nservers);
+	int			worker = worker_of(server);
+	int			place = sim_random(4) ? draw_waiter() : worker;
+	Strike		s = {.what = faults[sim_random(nfaults)],.place = worker,.which = -1};
+
+	if (!allowed[s.what] || server_shrink_omits())
+		return;
+	shim_trace("fault: %s", fault_names[s.what]);
+	endangered |= endangers(s.what);
+	if (s.what == STOP)
+		s.place = place;
+	if (draw_strike(&s, server))
+		strike(&s);
 	server_shrink_is_behind();
 }
 

@@ -974,13 +974,19 @@ carry_out(ZkLockClient *c, const Request *r)
 }
 
 static bool
+can_apply(const ZkLockClient *c)
+{
+	return c->status.state == ZKLOCK_CLIENT_CONNECTED && c->away_until <= sim.now &&
+		c->applied != c->tail;
+}
+
+static bool
 apply(ZkLockClient *c)
 {
 	Request    *r = &c->requests[c->applied % MAX_REQUESTS];
 	Delivery	delivery = {.event = false};
 
-	if (c->status.state != ZKLOCK_CLIENT_CONNECTED || c->away_until > sim.now ||
-		c->applied == c->tail)
+	if (!can_apply(c))
 		return false;
 	if (!sessions[c->session].alive)
 	{
@@ -1085,11 +1091,17 @@ take_reply(ZkLockClient *c)
 }
 
 static bool
+can_deliver(const ZkLockClient *c)
+{
+	return !is_away(c) && c->first_delivery != c->last_delivery;
+}
+
+static bool
 deliver(ZkLockClient *c)
 {
 	Delivery   *delivery = &c->deliveries[c->first_delivery % MAX_REQUESTS];
 
-	if (is_away(c) || c->first_delivery == c->last_delivery)
+	if (!can_deliver(c))
 		return false;
 	c->first_delivery++;
 	if (delivery->event)
@@ -1159,10 +1171,16 @@ rewatch(ZkLockClient *c)
 }
 
 static bool
+can_connect(const ZkLockClient *c)
+{
+	return c->status.state == ZKLOCK_CLIENT_CONNECTING && !is_away(c) &&
+		c->connect_at <= sim.now;
+}
+
+static bool
 connect_client(ZkLockClient *c)
 {
-	if (c->status.state != ZKLOCK_CLIENT_CONNECTING || is_away(c) ||
-		c->connect_at > sim.now)
+	if (!can_connect(c))
 		return false;
 	if (c->process >= 0 && refused_until[c->process] > sim.now)
 	{
@@ -1340,6 +1358,22 @@ close_idle(ZkLockClient *c)
  * one of a session that is over is closed by the server.
  */
 static bool
+can_lose(const ZkLockClient *c)
+{
+	return c->status.state == ZKLOCK_CLIENT_CONNECTED &&
+		((!is_away(c) && !sessions[c->session].alive) ||
+		 (c->away_until > sim.now &&
+		  sessions[c->session].heard_at + c->status.timeout * SERVER_MS * 2 / 3 <= sim.now));
+}
+
+static bool
+can_notice(const ZkLockClient *c)
+{
+	return c->signal_at <= sim.now || can_lose(c) ||
+		(is_given_up(c) && c->give_up_at <= sim.now) || idle_at(c) <= sim.now;
+}
+
+static bool
 notice(ZkLockClient *c)
 {
 	if (c->signal_at <= sim.now)
@@ -1348,14 +1382,7 @@ notice(ZkLockClient *c)
 		signal_loss(c);
 		return true;
 	}
-	if (c->status.state == ZKLOCK_CLIENT_CONNECTED && !is_away(c) &&
-		!sessions[c->session].alive)
-	{
-		lose(c);
-		return true;
-	}
-	if (c->status.state == ZKLOCK_CLIENT_CONNECTED && c->away_until > sim.now &&
-		sessions[c->session].heard_at + c->status.timeout * SERVER_MS * 2 / 3 <= sim.now)
+	if (can_lose(c))
 	{
 		lose(c);
 		return true;
@@ -1374,12 +1401,16 @@ notice(ZkLockClient *c)
 }
 
 static bool
+can_close(const ZkLockClient *c)
+{
+	return c->closing && c->process < 0 &&
+		(c->status.state != ZKLOCK_CLIENT_CONNECTED || c->head == c->tail);
+}
+
+static bool
 close_step(ZkLockClient *c)
 {
-	if (!c->closing || (c->status.state == ZKLOCK_CLIENT_CONNECTED &&
-						c->head != c->tail))
-		return false;
-	if (c->process >= 0)
+	if (!can_close(c))
 		return false;
 	free_client(c);
 	return true;
@@ -1434,6 +1465,57 @@ server_zk_step(void)
 			return true;
 	}
 	return false;
+}
+
+/* The acts of a client */
+enum
+{
+	APPLY,
+	DELIVER,
+	NOTICE,
+	N_ACTS
+};
+
+int
+server_zk_nactors(void)
+{
+	return max_client * N_ACTS;
+}
+
+bool
+server_zk_can_act(int actor)
+{
+	const ZkLockClient *c = &clients[actor / N_ACTS];
+
+	if (!c->used)
+		return false;
+	switch (actor % N_ACTS)
+	{
+		case APPLY:
+			return can_apply(c);
+		case DELIVER:
+			return can_deliver(c);
+		default:
+			return can_connect(c) || can_notice(c) || can_close(c);
+	}
+}
+
+void
+server_zk_act(int actor)
+{
+	ZkLockClient *c = &clients[actor / N_ACTS];
+
+	switch (actor % N_ACTS)
+	{
+		case APPLY:
+			(void) apply(c);
+			break;
+		case DELIVER:
+			(void) deliver(c);
+			break;
+		default:
+			(void) (connect_client(c) || notice(c) || close_step(c));
+	}
 }
 
 int64_t
@@ -1517,33 +1599,62 @@ server_zk_partition(int process, int64_t until)
 	return true;
 }
 
+/*
+ * Somebody may delete any node of a session, but not the mutex of a semaphore that may have
+ * one lease: two backends that wait for it would count each other.
+ */
+static bool
+is_robbable(const ZNode *node)
+{
+	return nrobbed < MAX_NODES &&
+		(server_plan.nleases > 1 || strstr(node->path, "-sem/locks/") == NULL) &&
+		strstr(node->path, SERVER_COUNTED_END "/locks/") == NULL;
+}
+
+static bool
+is_of_session(const ZNode *node)
+{
+	return node->used && node->owner > RIVAL;
+}
+
 static ZNode *
 draw_node(void)
 {
 	int			start = (int) sim_random(max_node + 1);
 
 	for (int i = 0; i < max_node; i++)
-	{
-		ZNode	   *node = &nodes[(start + i) % max_node];
-
-		if (node->used && node->owner > RIVAL)
-			return node;
-	}
+		if (is_of_session(&nodes[(start + i) % max_node]))
+			return &nodes[(start + i) % max_node];
 	return NULL;
 }
 
-/*
- * Somebody deletes a node.  But not the mutex of a semaphore that may have one lease: two
- * backends that wait for it would count each other.
- */
-bool
-server_zk_rob(void)
+/* One of those that can be deleted, by its number; NULL: so many there are. */
+static ZNode *
+find_robbable(int which, int *n)
 {
-	ZNode	   *node = draw_node();
+	*n = 0;
+	for (int i = 0; i < max_node; i++)
+		if (is_of_session(&nodes[i]) && is_robbable(&nodes[i]) && (*n)++ == which)
+			return &nodes[i];
+	return NULL;
+}
 
-	if (node == NULL || nrobbed == MAX_NODES ||
-		(server_plan.nleases == 1 && strstr(node->path, "-sem/locks/") != NULL) ||
-		strstr(node->path, SERVER_COUNTED_END "/locks/") != NULL)
+int
+server_zk_nrobbable(void)
+{
+	int			n;
+
+	(void) find_robbable(-1, &n);
+	return n;
+}
+
+bool
+server_zk_rob(int which)
+{
+	int			n;
+	ZNode	   *node = which < 0 ? draw_node() : find_robbable(which, &n);
+
+	if (node == NULL || !is_robbable(node))
 		return false;
 	shim_trace("zk: somebody deletes %s", node->path);
 	robbed[nrobbed].session = node->owner;
@@ -1598,10 +1709,26 @@ server_zk_take_refusal(int process, int64_t since)
 }
 
 /* Somebody asks for a node: the client's threads see that. */
-bool
-server_zk_revoke(void)
+static void
+ask_for(ZkLockClient *c, ZkLockNode *node)
 {
-	int			start = draw_client();
+	shim_trace("zk: somebody asks for %s/%s", node->dir, node->name);
+	node->revocations++;
+	c->status.revocations++;
+	sim_count(c->shared ? SERVER_N_REVOKED : SERVER_N_OWN_REVOKED);
+	send_signal(c, ZKLOCK_SIGNAL_CANCEL);
+	ring(c);
+}
+
+/*
+ * Somebody may ask for any of the nodes that are watched: go over them, from this client on.
+ * With `which` 0 this asks for the first one, and so on; if it is less than that, for one
+ * that is drawn.  Returns how many were passed, or -1: there was such a node.
+ */
+static int
+revoke_one(int start, int which)
+{
+	int			n = 0;
 
 	for (int i = 0; i < max_client; i++)
 	{
@@ -1611,18 +1738,26 @@ server_zk_revoke(void)
 			continue;
 		for (ZkLockNode *node = c->nodes; node != NULL; node = node->next)
 		{
-			if (!node->watched || node->deleting || sim_random(2))
+			if (!node->watched || node->deleting ||
+				(which < 0 ? sim_random(2) != 0 : n++ != which))
 				continue;
-			shim_trace("zk: somebody asks for %s/%s", node->dir, node->name);
-			node->revocations++;
-			c->status.revocations++;
-			sim_count(c->shared ? SERVER_N_REVOKED : SERVER_N_OWN_REVOKED);
-			send_signal(c, ZKLOCK_SIGNAL_CANCEL);
-			ring(c);
-			return true;
+			ask_for(c, node);
+			return -1;
 		}
 	}
-	return false;
+	return n;
+}
+
+bool
+server_zk_revoke(int which)
+{
+	return revoke_one(which < 0 ? draw_client() : 0, which) < 0;
+}
+
+int
+server_zk_nrevocable(void)
+{
+	return revoke_one(0, INT32_MAX);
 }
 
 int64_t

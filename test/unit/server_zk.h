@@ -32,17 +32,32 @@ extern void server_zk_reset(void);
 extern bool server_zk_step(void);
 extern int64_t server_zk_next(void);
 
+/*
+ * The same as acts of actors, by their numbers: for each client, the ensemble carries out a
+ * request, the client takes what has been sent to it, or notices how its connection is.
+ */
+extern int	server_zk_nactors(void);
+extern bool server_zk_can_act(int actor);
+extern void server_zk_act(int actor);
+
 /* Time passes: the ensemble hears of some sessions, and of others not. */
 extern void server_zk_pass(int64_t now);
 
 /* The process, whose client it is, has gone without a goodbye. */
 extern void server_zk_forget(int process);
 
-/* Faults.  False: there is nothing to be done. */
+/*
+ * Faults.  False: there is nothing to be done.  The last two are about one of the nodes
+ * that can be concerned, by its number; -1: it is drawn.
+ */
 extern bool server_zk_cut(int process, int64_t until);
 extern bool server_zk_partition(int process, int64_t until);
-extern bool server_zk_rob(void);
-extern bool server_zk_revoke(void);
+extern bool server_zk_rob(int which);
+extern bool server_zk_revoke(int which);
+
+/* Numbers of nodes that can be concerned by these */
+extern int	server_zk_nrobbable(void);
+extern int	server_zk_nrevocable(void);
 
 /*
  * The count of leases becomes a number, -1: what is none, or -2: there is none.  Returns

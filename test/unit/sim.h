@@ -6,7 +6,7 @@
  * A schedule is a function of its seed alone: every choice is drawn from
  * sim_random(), and does not depend on anything else (time, addresses,
  * hashes). The same seed of the same program plays the same schedule on any
- * machine.
+ * machine. A program may put choices of its own in the place of the draws.
  *
  *-------------------------------------------------------------------------
  */
@@ -103,6 +103,7 @@ typedef enum SimCount
 typedef struct Sim
 {
 	uint64_t	random;
+	uint32_t	(*choose) (uint32_t n); /* in place of draws; NULL: nothing is */
 	bool		verbose;
 	bool		quiet;			/* no more faults: the schedule comes to rest */
 	int64_t		now;			/* the clock, if it is used */
@@ -144,6 +145,12 @@ typedef struct SimProgram
 	bool		(*set_option) (const char *name, const char *value);
 
 	/*
+	 * Plays something else than seeds, if the options ask for that: sets the exit code.  May
+	 * be NULL.
+	 */
+	bool		(*play_other) (const char *program, const char *mutant, int *code);
+
+	/*
 	 * Called for a failed assertion, and does not return if it ends the
 	 * schedule itself; may be NULL.
 	 */
@@ -155,8 +162,14 @@ extern const SimProgram sim_program;
 /* Must be called first in a schedule. */
 extern void sim_seed(uint64_t seed);
 
+/* Plays a schedule; what it violates is in sim.broken. */
+extern void sim_play(void (*play) (uint64_t seed), uint64_t seed);
+
 /* 0 .. n - 1 */
 extern uint32_t sim_random(uint32_t n);
+
+/* The same where nothing depends on it, as for names */
+extern uint32_t sim_noise(uint32_t n);
 
 extern bool sim_percent(uint32_t chance);
 

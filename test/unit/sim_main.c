@@ -28,7 +28,7 @@ Sim			sim;
 static jmp_buf schedule;
 
 uint32_t
-sim_random(uint32_t n)
+sim_noise(uint32_t n)
 {
 	uint64_t	x = sim.random;
 
@@ -38,6 +38,12 @@ sim_random(uint32_t n)
 	x ^= x >> 27;
 	sim.random = x;
 	return (uint32_t) ((((x * UINT64_C(0x2545F4914F6CDD1D)) >> 32) * n) >> 32);
+}
+
+uint32_t
+sim_random(uint32_t n)
+{
+	return sim.choose != NULL ? sim.choose(n) : sim_noise(n);
 }
 
 bool
@@ -95,13 +101,13 @@ __assert_fail(const char *condition, const char *file, unsigned line,
 }
 
 /* Resets all state, as if no schedule had been played before. */
-static void
-play(uint64_t seed)
+void
+sim_play(void (*play) (uint64_t seed), uint64_t seed)
 {
 	sim.quiet = false;
 	sim.broken = SIM_KEPT;
 	if (setjmp(schedule) == 0)
-		sim_program.play(seed);
+		play(seed);
 }
 
 void
@@ -125,7 +131,7 @@ report_breach(const char *program, uint64_t seed)
 static bool
 is_caught(const char *name, uint64_t seed)
 {
-	play(seed);
+	sim_play(sim_program.play, seed);
 	if (sim.broken == SIM_KEPT)
 		return false;
 	printf("ok 1 - mutant %s is caught by seed %" PRIu64 ": not \"%s\"\n",
@@ -173,7 +179,7 @@ play_all(const char *program, uint64_t from, uint64_t n)
 
 	for (uint64_t seed = from; seed < from + n; seed++)
 	{
-		play(seed);
+		sim_play(sim_program.play, seed);
 		if (sim.broken != SIM_KEPT && breaches[sim.broken]++ == 0)
 			report_breach(program, seed);
 	}
@@ -220,6 +226,7 @@ main(int argc, char **argv)
 	uint64_t	known = 0;
 	uint64_t	from = 1;
 	uint64_t	n = 0;
+	int			code;
 
 	for (int i = 1; i < argc; i++)
 	{
@@ -250,6 +257,8 @@ main(int argc, char **argv)
 			return usage(argv[0]);
 		i++;
 	}
+	if (sim_program.play_other != NULL && sim_program.play_other(argv[0], mutant, &code))
+		return code;
 	if (n == 0)
 		return usage(argv[0]);
 	if (mutant != NULL)

@@ -594,7 +594,7 @@ bool
 pg_strong_random(void *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
-		((uint8 *) data)[i] = (uint8) shim_random(256);
+		((uint8 *) data)[i] = (uint8) shim_noise(256);
 	return true;
 }
 

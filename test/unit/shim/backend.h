@@ -36,8 +36,9 @@ extern void shim_unblock_signals(void);
 /* The process is gone. */
 extern void shim_exit(int code) __attribute__((noreturn));
 
-/* 0 .. n - 1 */
+/* 0 .. n - 1; where nothing depends on it, noise */
 extern uint32_t shim_random(uint32_t n);
+extern uint32_t shim_noise(uint32_t n);
 
 /* Is memory out, this time? */
 extern bool shim_is_out_of_memory(void);

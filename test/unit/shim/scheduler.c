@@ -23,6 +23,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "server_choice.h"
 #include "server_sim.h"
 #include "shim/backend.h"
 #include "sim.h"
@@ -136,6 +137,14 @@ static const Process *slow;		/* NULL: none */
 static int	slowness;
 static int	last_pid;
 static const char *library_path;
+
+/*
+ * Of a schedule of choices.  Actors are processes, and then those of the world.
+ */
+static int	last;				/* the process that ran last */
+static int	held;				/* an actor that comes after all others; -1: none */
+static bool held_longer;		/* and after time has passed */
+static uint32_t chosen;			/* in the middle of a process; 0: nothing is */
 
 static void
 trace_process(const Process *p, const char *text)
@@ -474,7 +483,7 @@ make_context(Process *p, ucontext_t *context)
 static void
 run(Process *p)
 {
-	left = p == slow ? 0 : 1 + (int) sim_random(2 * pace);
+	left = p == slow || server_choice_is_on() ? 0 : 1 + (int) sim_random(2 * pace);
 	current = p;
 #ifdef __SANITIZE_ADDRESS__
 	if (!p->started)
@@ -513,6 +522,8 @@ handle_signals(Process *p)
 	p->handles = false;
 }
 
+static bool is_preempted(void);
+
 /* Anything can happen here. */
 static void
 point(void)
@@ -525,7 +536,8 @@ point(void)
 	if (p->trap_points > 0 && p->trap_wakes <= 0 && --p->trap_points == 0)
 		world->trapped((int) (p - processes));
 	sim.now += p == slow ? (int64_t) drift * slowness : drift;
-	if (left-- <= 0 || p->stopped_until > sim.now)
+	if (p->stopped_until > sim.now ||
+		(left-- <= 0 && (!server_choice_is_on() || is_preempted())))
 		yield();
 	if (p->signals != 0)
 		handle_signals(p);
@@ -602,6 +614,125 @@ fire_timers(void)
 	}
 }
 
+/*
+ * Schedules of choices.
+ */
+
+static bool
+can_act(int actor)
+{
+	return actor < SERVER_MAX_PLACES ? is_runnable(&processes[actor]) :
+		world->can_act(actor - SERVER_MAX_PLACES);
+}
+
+static void
+act(int actor)
+{
+	if (actor < SERVER_MAX_PLACES)
+	{
+		last = actor;
+		run(&processes[actor]);
+	}
+	else
+		world->act(actor - SERVER_MAX_PLACES);
+}
+
+/*
+ * Who acts if nothing else is chosen: the process that ran last, those behind it, what
+ * happens by itself; -1: nobody.
+ */
+static int
+next_actor(void)
+{
+	int			n = SERVER_MAX_PLACES + world->nactors();
+
+	for (int i = 0; i < n; i++)
+	{
+		int			actor = i < SERVER_MAX_PLACES ? (last + i) % SERVER_MAX_PLACES : i;
+
+		if (actor != held && can_act(actor))
+			return actor;
+	}
+	if (held < 0 || held_longer)
+		return -1;
+	n = held;
+	held = -1;
+	return can_act(n) ? n : -1;
+}
+
+/* What can be done in place of the act of this actor */
+static uint32_t
+count_options(int actor)
+{
+	int			n = SERVER_MAX_PLACES + world->nactors();
+	int			noptions = world->nstrikes();
+
+	for (int i = 0; i < n; i++)
+		noptions += i != actor && can_act(i);
+	return noptions + (actor < 0 ? 0 : actor < SERVER_MAX_PLACES ? 2 : 1);
+}
+
+/* Do that, by its number, from 1 on. */
+static void
+deviate(int actor, uint32_t option)
+{
+	int			n = SERVER_MAX_PLACES + world->nactors();
+
+	for (int i = 0; i < n; i++)
+		if (i != actor && can_act(i) && --option == 0)
+		{
+			shim_trace("---- deviates: %s %d is first", i < SERVER_MAX_PLACES ? "process" : "event",
+					   i < SERVER_MAX_PLACES ? i : i - SERVER_MAX_PLACES);
+			act(i);
+			return;
+		}
+	if (actor >= 0 && option <= (actor < SERVER_MAX_PLACES ? 2 : 1))
+	{
+		held = actor;
+		held_longer = option == 2;
+		shim_trace("---- deviates: %s %d waits for all others%s",
+				   actor < SERVER_MAX_PLACES ? "process" : "event",
+				   actor < SERVER_MAX_PLACES ? actor : actor - SERVER_MAX_PLACES,
+				   held_longer ? ", and time passes" : "");
+		return;
+	}
+	option -= actor < 0 ? 0 : actor < SERVER_MAX_PLACES ? 2 : 1;
+	shim_trace("---- deviates: a fault");
+	world->strike((int) option - 1);
+}
+
+/* Is something else chosen than that the process that runs goes on? */
+static bool
+is_preempted(void)
+{
+	if (!sim.quiet && server_choice_is_due())
+		chosen = server_choice_make(count_options((int) (current - processes)));
+	return chosen != 0;
+}
+
+static bool
+take_chosen_turn(void)
+{
+	int			actor = next_actor();
+	uint32_t	option = !sim.quiet && server_choice_is_due() ?
+		server_choice_make(count_options(actor)) : 0;
+
+	if (option != 0)
+		deviate(actor, option);
+	else if (actor >= 0)
+		act(actor);
+	return option != 0 || actor >= 0;
+}
+
+/* Who is held across a passing of time does not run meanwhile. */
+static void
+stop_held(int64_t then)
+{
+	if (held >= 0)
+		processes[held].stopped_until = then;
+	held = -1;
+}
+
 static bool
 take_turn(void)
 {
@@ -632,11 +763,24 @@ shim_scheduler_run(void)
 			sim_breach(SERVER_PROGRESS, "it does not come to an end");
 			break;
 		}
+		if (chosen != 0)
+		{
+			uint32_t	option = chosen;
+
+			chosen = 0;
+			deviate(last, option);
+			continue;
+		}
 		fire_timers();
 		world->mishap();
-		if (world->is_over() || take_turn())
+		if (world->is_over() || (server_choice_is_on() ? take_chosen_turn() : take_turn()))
 			continue;
 		then = next_moment();
+		if (then == SHIM_NEVER && held >= 0)
+		{
+			held = -1;
+			continue;
+		}
 		if (then == SHIM_NEVER)
 		{
 			sim_breach(SERVER_PROGRESS, "everybody waits for ever");
@@ -644,6 +788,7 @@ shim_scheduler_run(void)
 		}
 		if (then < sim.now)
 			then = sim.now;
+		stop_held(then);
 		world->idle(then);
 		sim.now = then;
 	}
@@ -669,6 +814,9 @@ shim_scheduler_reset(const ShimWorld *new_world)
 	world = new_world;
 	npoints = 0;
 	last_pid = 1000;
+	last = 0;
+	held = -1;
+	chosen = 0;
 	current = NULL;
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)
 		if (processes[i].state != ABSENT)
@@ -889,6 +1037,12 @@ uint32_t
 shim_random(uint32_t n)
 {
 	return sim_random(n);
+}
+
+uint32_t
+shim_noise(uint32_t n)
+{
+	return sim_noise(n);
 }
 
 static void

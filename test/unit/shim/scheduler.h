@@ -11,6 +11,12 @@
  * Time is virtual, in nanoseconds.  It passes a little at each of these points, and
  * when all processes wait it moves on to the next moment at which something happens.
  *
+ * In a schedule of choices (server_choice.h) each point is a decision: the process goes on,
+ * or another one does, or what can happen by itself does, or the process stands still until
+ * everything else is at rest, or until time has passed, too; or there is a fault.  A process
+ * that cannot go on is a decision with the same options: the next one goes on, and if none
+ * can, what happens by itself, and if nothing does, time passes.
+ *
  * Memory is consistent for all processes: what needs barriers is found by threads.c.
  *
  *-------------------------------------------------------------------------
@@ -48,6 +54,17 @@ typedef struct ShimWorld
 	/* See shim_scheduler_trap(). */
 	void		(*trapped) (int process);
 	bool		(*is_over) (void);
+
+	/*
+	 * For schedules of choices (server_choice.h), in place of step() and of faults: what
+	 * can happen by itself is an act of one of so many actors.  So many faults can happen
+	 * now, one of 0 .. nstrikes() - 1.
+	 */
+	int			(*nactors) (void);
+	bool		(*can_act) (int actor);
+	void		(*act) (int actor);
+	int			(*nstrikes) (void);
+	void		(*strike) (int which);
 } ShimWorld;
 
 /* Load a copy of the library for each process; once. */
