@@ -23,6 +23,7 @@
 #include "common/clientsocket.h"
 #include "common/guc.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "postmaster/interrupt.h"
 #include "server_free.h"
 #include "server_gates.h"
@@ -212,10 +213,19 @@ draw_timeout(void)
 
 /* Settings of one statement */
 static void
-draw_wait(void)
+draw_wait(ServerStep *step)
 {
-	zklock_guc_revocable = shim_settings()->revocable && percent(80);
-	LockTimeout = percent(10) ? 1 + (int) shim_random(500) : 0;
+	step->revocable = shim_settings()->revocable && percent(80);
+	step->lock_timeout = percent(10) ? 1 + (int) shim_random(500) : 0;
+}
+
+static void
+set_wait(ServerStep *step)
+{
+	if (step->is_drawn)
+		draw_wait(step);
+	zklock_guc_revocable = step->revocable;
+	LockTimeout = step->lock_timeout;
 }
 
 static void
@@ -228,12 +238,31 @@ note_failure(int64 patience)
 static const ZkLockAttempt *mutex;
 
 static void
-acquire_one(void)
+draw_lock(ServerStep *step)
 {
-	const char *path = paths[shim_random(server_plan.npaths)];
-	ZkLockMode	mode = draw_mode();
-	ZkLockScope scope = percent(70) ? ZKLOCK_TRANSACTION : ZKLOCK_SESSION;
-	int64		patience = draw_timeout();
+	step->paths = 1U << shim_random(server_plan.npaths);
+	step->mode = draw_mode();
+	step->of_session = !percent(70);
+	step->patience = draw_timeout();
+	if (step->mode == ZKLOCK_SEMAPHORE)
+		step->counted = !percent(50);
+	step->is_drawn = true;
+}
+
+/* The one path of a step */
+static const char *
+path_of(const ServerStep *step)
+{
+	return paths[pg_rightmost_one_pos32(step->paths)];
+}
+
+static void
+take_lock(ServerStep *step)
+{
+	const char *path = path_of(step);
+	ZkLockMode	mode = step->mode;
+	ZkLockScope scope = step->of_session ? ZKLOCK_SESSION : ZKLOCK_TRANSACTION;
+	int64		patience = step->patience;
 	int64		began;
 	ZkLockRequest request = {.params = {.mode = mode}};
 	char	   *ahead;
@@ -243,7 +272,7 @@ acquire_one(void)
 	/* A simple lock's path is none of the others'. */
 	if (mode == ZKLOCK_SIMPLE)
 		path = psprintf("%s%s", path, ends[SERVER_SIMPLE]);
-	else if (mode == ZKLOCK_SEMAPHORE && percent(50))
+	else if (mode == ZKLOCK_SEMAPHORE && !step->counted)
 	{
 		path = psprintf("%s%s", path, ends[SERVER_SEMAPHORE]);
 		request.params.permits = server_plan.nleases;
@@ -255,12 +284,13 @@ acquire_one(void)
 		request.count = SERVER_COUNT;
 	}
 	request.path = path;
-	draw_wait();
+	set_wait(step);
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
 	began = shim_now();
-	hold = zklock_acquire_requested(&request, scope, patience, percent(50) ? &ahead : NULL);
+	hold = zklock_acquire_requested(&request, scope, patience,
+									(step->is_drawn ? percent(50) : step->asks) ? &ahead : NULL);
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
 	if (patience == 0 && server_gates_requested_at() >= began &&
@@ -285,6 +315,15 @@ acquire_one(void)
 		(zklock_locktable_find(path, ZKLOCK_EXCLUSIVE) != NULL ||
 		 zklock_locktable_find(path, ZKLOCK_WRITE) != NULL))
 		server_count(SERVER_N_DOWNGRADES);
+}
+
+static void
+acquire_one(void)
+{
+	ServerStep	step = {0};
+
+	draw_lock(&step);
+	take_lock(&step);
 }
 
 /*
@@ -436,26 +475,35 @@ __wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_
 }
 
 static void
-acquire_many(void)
+draw_locks(ServerStep *step)
 {
 	bool		reads = server_plan.readers ? percent(70) :
 		percent(20) && server_plan.modes;
-	ZkLockMode	mode = reads ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE;
+
+	step->mode = reads ? ZKLOCK_SHARED : ZKLOCK_EXCLUSIVE;
+	step->patience = draw_timeout();
+	step->is_drawn = true;
+}
+
+static void
+take_locks(ServerStep *step)
+{
+	ZkLockMode	mode = step->mode;
 	const char *wanted[SERVER_MAX_PATHS];
 	ZkLockKey	fresh[SERVER_MAX_PATHS];
-	int64		patience = draw_timeout();
+	int64		patience = step->patience;
 	int			n = 0;
 	int			nfresh = 0;
 
 	for (int i = server_plan.npaths - 1; i >= 0; i--)
 	{
-		if (!percent(70))
+		if (step->is_drawn ? !percent(70) : (step->paths & (1U << i)) == 0)
 			continue;
 		wanted[n++] = paths[i];
 		if (mode == ZKLOCK_EXCLUSIVE && zklock_locktable_find(paths[i], mode) == NULL)
 			fresh[nfresh++] = (ZkLockKey) {.path = paths[i],.mode = mode};
 	}
-	draw_wait();
+	set_wait(step);
 	shim_trace("acquires %d locks", n);
 	server_acquiring(true, false);
 	if (zklock_acquire_all(wanted, n, mode, ZKLOCK_TRANSACTION, patience))
@@ -470,6 +518,15 @@ acquire_many(void)
 	server_acquiring(false, false);
 }
 
+static void
+acquire_many(void)
+{
+	ServerStep	step = {0};
+
+	draw_locks(&step);
+	take_locks(&step);
+}
+
 static bool
 is_drawn(ZkLockHold *hold, void *arg)
 {
@@ -481,19 +538,24 @@ is_drawn(ZkLockHold *hold, void *arg)
 
 /* As zk_lock_release(); the hook of the table tells the checker. */
 static void
-release(void)
+release(const ZkLockHold *found, ZkLockScope scope)
 {
-	ZkLockScope scope;
-	ZkLockHold *hold = zklock_locktable_search(is_drawn, &scope);
+	ZkLockHold *hold = found == NULL ? NULL :
+		zklock_acquire_find(found->key.path, found->key.mode);
 
-	if (hold == NULL)
-		return;
-	hold = zklock_acquire_find(hold->key.path, hold->key.mode);
 	if (hold == NULL)
 		return;
 	shim_trace("releases %s", hold->key.path);
 	zklock_lease_confirm_release(hold);
 	zklock_locktable_drop(hold, scope);
+}
+
+static void
+release_one(void)
+{
+	ZkLockScope scope = ZKLOCK_SESSION;
+
+	release(zklock_locktable_search(is_drawn, &scope), scope);
 }
 
 /* As zk_lock_release_all() */
@@ -584,13 +646,10 @@ was_stopped(int64 began)
 
 /* A statement that takes its time, and can be cancelled */
 static void
-work(void)
+work_for(int64 ns)
 {
-	uint32		longest = server_plan.busy && percent(90) ? 0 :
-		server_plan.failing && percent(50) ? 4000 :
-		percent(server_plan.doubting ? 20 : 70) ? 5 : percent(80) ? 300 : 4000;
 	int64		began = shim_now();
-	int64		until = began + (longest > 0 ? shim_random(longest) : 0) * MS;
+	int64		until = began + ns;
 
 	while (shim_now() < until)
 	{
@@ -604,12 +663,22 @@ work(void)
 		server_breach(SERVER_CANCEL, "a statement goes on though its locks are lost");
 }
 
+static void
+work(void)
+{
+	uint32		longest = server_plan.busy && percent(90) ? 0 :
+		server_plan.failing && percent(50) ? 4000 :
+		percent(server_plan.doubting ? 20 : 70) ? 5 : percent(80) ? 300 : 4000;
+
+	work_for((longest > 0 ? shim_random(longest) : 0) * MS);
+}
+
 /* When the statement began that is carried out */
 static int64_t began_at;
 
 /* As WATCH() in statement.c */
 static void
-carry_out(void (*statement) (void))
+carry_out(void (*statement) (void), ServerVerb verb)
 {
 	MemoryContext before = CurrentMemoryContext;
 
@@ -618,10 +687,10 @@ carry_out(void (*statement) (void))
 		/* Who has locks stays in their session, whatever the setting is. */
 		zklock_guc_session_mode = own != (zklock_locktable_size() > 0) ?
 			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
-		server_begins(statement == acquire_many);
+		server_begins(verb == SERVER_DO_LOCK_ALL);
 		began_at = shim_now();
 		has_let_go = false;
-		works = statement == work;
+		works = verb == SERVER_DO_WORK;
 		server_rules_statement(true);
 		zklock_cancel_statement(true);
 		statement();
@@ -662,13 +731,14 @@ draw_statement(void)
 	/* After an error, this backend still has the locks of session scope. */
 	tell_holds();
 	if (drawn < (server_plan.busy && server_plan.many ? 25 : 50))
-		carry_out(percent(20) && shim_xact_nsavepoints() < 8 ? acquire_twice : acquire_one);
+		carry_out(percent(20) && shim_xact_nsavepoints() < 8 ? acquire_twice : acquire_one,
+				  SERVER_DO_LOCK);
 	else if (drawn < 66 && server_plan.many)
-		carry_out(acquire_many);
+		carry_out(acquire_many, SERVER_DO_LOCK_ALL);
 	else if (drawn < 76)
-		carry_out(percent(20) ? release_all : release);
+		carry_out(percent(20) ? release_all : release_one, SERVER_DO_RELEASE);
 	else
-		carry_out(work);
+		carry_out(work, SERVER_DO_WORK);
 	tell_holds();
 }
 
@@ -899,35 +969,27 @@ is_any_lost(void)
 static bool was_lost = false;
 
 static void
-set_on_loss(void)
+set_on_loss(bool disconnects)
 {
-	zklock_guc_on_loss = shim_settings()->disconnects && percent(80) ?
-		ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
+	zklock_guc_on_loss = disconnects ? ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
 	was_lost = is_any_lost() || zklock_lease_is_any_doubtful();
 }
 
+/* Its statements, and whether they are undone in the end */
 static void
-transaction(void)
+carry_out_transaction(void (*what) (void), bool (*is_undone) (void))
 {
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "statement",
-												  ALLOCSET_DEFAULT_SIZES);
-
-	MemoryContextSwitchTo(context);
-	if (server_plan.own > 0 && percent(20))
-		draw_session();
-	if (percent(30))
-		set_on_loss();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 	shim_xact_begin();
-	while (!try(statements) && shim_xact_is_begun())
+	while (!try(what) && shim_xact_is_begun())
 		;
 	if (shim_xact_is_begun())
 	{
-		if (percent(15))
+		if (is_undone())
 			shim_xact_abort();
 		else if (!try(commit))
 		{
@@ -936,22 +998,37 @@ transaction(void)
 				shim_xact_abort();
 		}
 	}
-	MemoryContextSwitchTo(TopMemoryContext);
-	MemoryContextDelete(context);
+}
+
+static bool
+draw_abort(void)
+{
+	return percent(15);
+}
+
+static void
+transaction(void)
+{
+	if (server_plan.own > 0 && percent(20))
+		draw_session();
+	if (percent(30))
+		set_on_loss(shim_settings()->disconnects && percent(80));
+	carry_out_transaction(statements, draw_abort);
 }
 
 /*
  * A cancel of who is idle does nothing; who is to terminate does.  A client that is
- * disconnected leaves.
+ * disconnected leaves.  A time of -1 is drawn.
  */
 static void
-idle(void)
+idle(long us)
 {
 	int64		began = shim_now();
 	bool		lost = is_any_lost();
 
 	has_let_go = false;
-	shim_sleep(shim_random(percent(80) ? (server_plan.busy ? 100 : 3000) : 300000));
+	shim_sleep(us >= 0 ? us :
+			   shim_random(percent(80) ? (server_plan.busy ? 100 : 3000) : 300000));
 	(void) shim_forget_cancel();
 	CHECK_FOR_INTERRUPTS();
 	if (zklock_clientsocket_is_shut())
@@ -961,6 +1038,119 @@ idle(void)
 		((lost && !was_lost && server_is_known(began, began - 1)) ||
 		 (has_session() && server_is_loss_overdue(began))))
 		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
+}
+
+/*
+ * The steps of a scenario, in place of what is drawn
+ */
+
+static ServerStep step;
+
+static void
+carry_out_step(void)
+{
+	switch (step.verb)
+	{
+		case SERVER_DO_LOCK:
+			take_lock(&step);
+			break;
+		case SERVER_DO_LOCK_ALL:
+			take_locks(&step);
+			break;
+		case SERVER_DO_RELEASE:
+			release(zklock_locktable_find(path_of(&step), step.mode),
+					step.of_session ? ZKLOCK_SESSION : ZKLOCK_TRANSACTION);
+			break;
+		case SERVER_DO_RELEASE_ALL:
+			release_all();
+			break;
+		case SERVER_DO_WORK:
+			work_for(step.patience);
+			break;
+		default:
+			server_breach(SERVER_SOUND, "a step of a scenario is no statement");
+	}
+}
+
+/* What ends a transaction, or is between transactions */
+static bool
+is_end(ServerVerb verb)
+{
+	return verb >= SERVER_DO_COMMIT;
+}
+
+static void
+steps(void)
+{
+	while (!is_end(server_step()->verb))
+	{
+		step = *server_step();
+		server_next_step();
+		if (step.verb == SERVER_DO_SAVEPOINT)
+			shim_xact_savepoint();
+		else if (step.verb == SERVER_DO_ROLLBACK_TO)
+			shim_xact_rollback_to();
+		else
+		{
+			CHECK_FOR_INTERRUPTS();
+			tell_holds();
+			carry_out(carry_out_step, step.verb);
+			tell_holds();
+		}
+	}
+}
+
+static bool
+is_abort_next(void)
+{
+	return server_step()->verb != SERVER_DO_COMMIT;
+}
+
+static void
+step_between(void)
+{
+	step = *server_step();
+	switch (step.verb)
+	{
+		case SERVER_DO_IDLE:
+			idle((long) (step.patience / 1000));
+			break;
+		case SERVER_DO_SESSION:
+			own = step.of_session;
+			break;
+		case SERVER_DO_DISCONNECTS:
+			set_on_loss(true);
+			break;
+		default:
+			break;
+	}
+	server_next_step();
+}
+
+/* After an error, the rest of a transaction does nothing. */
+static void
+play_steps(void)
+{
+	if (is_end(server_step()->verb))
+	{
+		step_between();
+		return;
+	}
+	carry_out_transaction(steps, is_abort_next);
+	while (!is_end(server_step()->verb))
+		server_next_step();
+}
+
+static void
+carry_out_in_context(void (*what) (void))
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "statement",
+												  ALLOCSET_DEFAULT_SIZES);
+
+	MemoryContextSwitchTo(context);
+	what();
+	MemoryContextSwitchTo(TopMemoryContext);
+	MemoryContextDelete(context);
 }
 
 void
@@ -975,14 +1165,15 @@ server_backend_main(int procno, int pid)
 	zklock_xact_init();
 	draw_session();
 	shim_trace("begins%s", own ? ", with a session of its own" : "");
-	for (int i = 0; i < server_plan.ntransactions && !server_is_quiet(); i++)
+	for (int i = 0; (server_step() != NULL ? server_step()->verb != SERVER_DO_EXIT :
+					 i < server_plan.ntransactions) && !server_is_quiet(); i++)
 	{
 		MemoryContext before = CurrentMemoryContext;
 
 		/* What is left at a transaction's beginning: no memory for it. */
 		PG_TRY();
 		{
-			transaction();
+			carry_out_in_context(server_step() != NULL ? play_steps : transaction);
 		}
 		PG_CATCH();
 		{
@@ -992,7 +1183,8 @@ server_backend_main(int procno, int pid)
 				shim_xact_abort();
 		}
 		PG_END_TRY();
-		idle();
+		if (server_step() == NULL)
+			idle(-1);
 	}
 	proc_exit(0);
 }

@@ -7,9 +7,6 @@
  */
 #include "server_choice.h"
 
-#include <stddef.h>
-
-#include "sim.h"
 
 #define MAX_DECISIONS 200000
 
@@ -50,12 +47,6 @@ void
 server_choice_end(void)
 {
 	sim.choose = NULL;
-}
-
-bool
-server_choice_is_on(void)
-{
-	return sim.choose != NULL;
 }
 
 bool

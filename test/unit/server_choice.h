@@ -18,7 +18,10 @@
 #define SERVER_CHOICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "sim.h"
 
 typedef struct ServerDeviation
 {
@@ -36,7 +39,11 @@ extern void server_choice_begin(const ServerDeviation *deviations, int n, bool c
 extern void server_choice_end(void);
 
 /* Are there decisions with a default? */
-extern bool server_choice_is_on(void);
+static inline bool
+server_choice_is_on(void)
+{
+	return sim.choose != NULL;
+}
 
 /*
  * The next decision: has it to be made?  If not, it is the default.  If so, its options

@@ -3,7 +3,8 @@
  * server_sim.c
  *	  The simulation of whole servers, as a program.  See server_sim.h.
  *
- *		server_sim [--library FILE] ...		and what sim_main.c takes
+ *		server_sim [--library FILE] ...		and what sim_main.c, server_shrink.h and
+ *											server_exhaust.h take
  *
  * A schedule has a time of faults and one without: all programs come to an end, backends
  * exit, and nothing may be left.  Then the workers are terminated.
@@ -20,12 +21,15 @@
 #include <unistd.h>
 
 #include "server_check.h"
+#include "server_choice.h"
+#include "server_exhaust.h"
+#include "server_scenario.h"
 #include "server_shrink.h"
 #include "server_zk.h"
 #include "shim/backend.h"
 #include "shim/scheduler.h"
 
-#define MAX_RIVALS 2
+#define MAX_RIVALS SERVER_MAX_RIVALS
 #define NEVER SHIM_NEVER
 
 /* A worker that nothing has kept from its work has processed an event in this time. */
@@ -158,6 +162,15 @@ typedef struct Rival
 	int64_t		until;			/* holds; or idle until then */
 } Rival;
 
+/* What a point of a scenario takes */
+#define POINT_NS 200
+
+/* How long faults of scenarios are: shorter than all timeouts, or longer */
+#define SHORT_MS 99
+#define LONGER_MS 1500
+
+#define MAX_STRIKES 200
+
 typedef enum Fault
 {
 	CANCEL,
@@ -189,7 +202,7 @@ typedef struct Strike
 static const char *const fault_names[N_FAULTS] = {
 	[CANCEL] = "cancel",[TERMINATE] = "terminate",[STOP] = "stop",[LAG] = "lag",
 	[CUT] = "cut",[PARTITION] = "partition",[EXPIRE] = "expire",
-	[END_WORKER] = "end worker",[FAIL_WORKER] = "fail worker",[CRASH] = "crash",
+	[END_WORKER] = "end-worker",[FAIL_WORKER] = "fail-worker",[CRASH] = "crash",
 	[RELOAD] = "reload",[ROB] = "rob",[REVOKE] = "revoke",
 	[REFUSE] = "refuse"
 };
@@ -228,6 +241,8 @@ static Fault faults[N_FAULTS];	/* that are met in this schedule */
 static int	nfaults;
 static int	allowed[N_FAULTS];	/* flags */
 static int	slow;				/* the process that is, or -1 */
+static const ServerScenario *scenario;	/* NULL: all is drawn */
+static int	next_step[SERVER_MAX_PLACES];	/* of a scenario */
 
 static int
 worker_of(int server)
@@ -244,6 +259,20 @@ is_worker(int place)
 /*
  * What the library asks for.
  */
+
+const ServerStep *
+server_step(void)
+{
+	int			place = shim_scheduler_current();
+
+	return scenario == NULL ? NULL : &scenario->steps[place][next_step[place]];
+}
+
+void
+server_next_step(void)
+{
+	next_step[shim_scheduler_current()]++;
+}
 
 const ShimSettings *
 shim_settings(void)
@@ -658,16 +687,40 @@ crash(int server, int64_t again)
  */
 
 static bool
+can_step_rival(const Rival *rival)
+{
+	return rival->node == 0 ? !sim.quiet && rival->until <= sim.now :
+		!rival->holds ? server_zk_rival_is_first(rival->node) : rival->until <= sim.now;
+}
+
+/* What it wants.  In a scenario it wants one lock. */
+static void
+want(Rival *rival)
+{
+	const ServerRival *given = scenario == NULL ? NULL : &scenario->rivals[rival - rivals];
+
+	rival->path = given != NULL ? given->path : (int) sim_random(server_plan.npaths);
+	rival->reader = given != NULL ? given->reader :
+		(server_plan.modes || server_plan.readers) && sim_random(3) == 0;
+}
+
+static int64_t
+rivals_time(const Rival *rival)
+{
+	return SERVER_MS * (scenario != NULL ? scenario->rivals[rival - rivals].holds_for :
+						sim_random(30));
+}
+
+static bool
 step_rival(Rival *rival)
 {
 	int			i = (int) (rival - rivals);
 
+	if (!can_step_rival(rival))
+		return false;
 	if (rival->node == 0)
 	{
-		if (sim.quiet || rival->until > sim.now)
-			return false;
-		rival->path = (int) sim_random(server_plan.npaths);
-		rival->reader = (server_plan.modes || server_plan.readers) && sim_random(3) == 0;
+		want(rival);
 		rival->node = server_zk_rival_enter(paths[rival->path], rival->reader);
 		rival->holds = false;
 		rival->since = sim.now;
@@ -675,20 +728,17 @@ step_rival(Rival *rival)
 	}
 	if (!rival->holds)
 	{
-		if (!server_zk_rival_is_first(rival->node))
-			return false;
 		rival->holds = true;
-		rival->until = sim.now + sim_random(30) * SERVER_MS;
+		rival->until = sim.now + rivals_time(rival);
 		server_check_rival(i, rival->path, rival->reader, rival->node);
 		sim_count(SERVER_N_RIVALS);
 		return true;
 	}
-	if (rival->until > sim.now)
-		return false;
 	server_check_rival_releases(i);
 	server_zk_rival_release(rival->node);
 	rival->node = 0;
-	rival->until = sim.now + sim_random(server_plan.doubting ? 5000 : 300) * SERVER_MS;
+	rival->until = scenario != NULL ? NEVER :
+		sim.now + sim_random(server_plan.doubting ? 5000 : 300) * SERVER_MS;
 	return true;
 }
 
@@ -850,6 +900,9 @@ note_disturbed(int64_t until)
 static void
 idle(int64_t then)
 {
+	/* A scenario stops processes without a fault, too. */
+	for (int i = 0; scenario != NULL && i < SERVER_MAX_PLACES; i++)
+		endangered |= shim_scheduler_is_stopped(i);
 	note_disturbed(then);
 	/* Short naps are no sleep. */
 	if (then - sim.now > 5 * SERVER_MS)
@@ -1020,7 +1073,10 @@ strike(const Strike *s)
 			sim_count(SERVER_N_STOPS);
 			break;
 		case LAG:
-			lags[s->place] = true;
+			if (scenario != NULL)
+				trapped(s->place);
+			else
+				lags[s->place] = true;
 			break;
 		case CUT:
 		case EXPIRE:
@@ -1082,6 +1138,146 @@ fault(void)
 	if (draw_strike(&s, server))
 		strike(&s);
 	server_shrink_is_behind();
+}
+
+/*
+ * Scenarios: what happens by itself is what places of processes, rivals, and clients do, and
+ * the faults are all that can be now.
+ */
+
+static int
+nactors(void)
+{
+	return SERVER_MAX_PLACES + nrivals + server_zk_nactors();
+}
+
+static bool
+can_act(int actor)
+{
+	int			rival = actor - SERVER_MAX_PLACES;
+
+	return rival < 0 ? begin_at[actor] <= sim.now :
+		rival < nrivals ? can_step_rival(&rivals[rival]) : server_zk_can_act(rival - nrivals);
+}
+
+static void
+act(int actor)
+{
+	int			rival = actor - SERVER_MAX_PLACES;
+
+	if (rival < 0)
+		begin(actor);
+	else if (rival < nrivals)
+		(void) step_rival(&rivals[rival]);
+	else
+		server_zk_act(rival - nrivals);
+}
+
+static Strike strikes[MAX_STRIKES];
+static int	nstrikes;
+
+static void
+add_strike(Fault what, int place, int64_t ms, int which)
+{
+	if (nstrikes == MAX_STRIKES)
+		sim_overflow("faults");
+	strikes[nstrikes++] = (Strike) {
+		.what = what,.place = place,.until = sim.now + ms * SERVER_MS,.which = which
+	};
+}
+
+/* How a fault can concern this process */
+static void
+add_strikes_of_place(Fault what, int place)
+{
+	int			longer = settings[0].session_timeout + LONGER_MS;
+
+	switch (what)
+	{
+		case CANCEL:
+		case TERMINATE:
+		case LAG:
+			if (!is_worker(place) && shim_scheduler_is_there(place))
+				add_strike(what, place, 0, 0);
+			break;
+		case STOP:
+			if (!shim_scheduler_is_there(place) || shim_scheduler_is_stopped(place))
+				break;
+			add_strike(what, place, SHORT_MS, 0);
+			add_strike(what, place, longer, 0);
+			break;
+		case CUT:
+			if (server_zk_is_well(place))
+				add_strike(what, place, SHORT_MS, 0);
+			break;
+		case EXPIRE:
+			if (server_zk_is_well(place))
+				add_strike(what, place, longer, 0);
+			break;
+		case PARTITION:
+			if (!server_zk_is_well(place))
+				break;
+			add_strike(what, place, SHORT_MS, 0);
+			add_strike(what, place, longer, 0);
+			break;
+		case REFUSE:
+			if (server_zk_has_client(place))
+				add_strike(what, place, SHORT_MS, true);
+			break;
+		default:
+			break;
+	}
+}
+
+/* Or this server, or a node of its session */
+static void
+add_strikes_of_server(Fault what, int worker)
+{
+	if (!shim_scheduler_is_there(worker))
+		return;
+	switch (what)
+	{
+		case END_WORKER:
+		case RELOAD:
+			add_strike(what, worker, 0, 0);
+			break;
+		case FAIL_WORKER:
+			add_strike(what, worker, 0, false);
+			add_strike(what, worker, 0, true);
+			break;
+		case CRASH:
+			add_strike(what, worker, SHORT_MS, 0);
+			break;
+		default:
+			break;
+	}
+}
+
+static int
+list_strikes(void)
+{
+	nstrikes = 0;
+	for (int i = 0; i < nfaults; i++)
+	{
+		for (int place = 0; place < server_plan.nservers * SERVER_PLACES; place++)
+			add_strikes_of_place(faults[i], place);
+		for (int server = 0; server < server_plan.nservers; server++)
+			add_strikes_of_server(faults[i], worker_of(server));
+		for (int node = 0; faults[i] == ROB && node < server_zk_nrobbable(); node++)
+			add_strike(ROB, 0, 0, node);
+		for (int node = 0; faults[i] == REVOKE && node < server_zk_nrevocable(); node++)
+			add_strike(REVOKE, 0, 0, node);
+	}
+	return nstrikes;
+}
+
+static void
+strike_one(int which)
+{
+	(void) list_strikes();
+	shim_trace("fault: %s, process %d", fault_names[strikes[which].what], strikes[which].place);
+	endangered |= endangers(strikes[which].what);
+	strike(&strikes[which]);
 }
 
 static void
@@ -1191,7 +1387,7 @@ change_count(void)
 {
 	if (phase != PLAYING)
 		server_zk_change_count(server_plan.nleases);
-	else if (server_plan.modes && sim_random(300) == 0 &&
+	else if (server_plan.modes && scenario == NULL && sim_random(300) == 0 &&
 			 server_zk_change_count((int) sim_random(server_plan.nleases + 3) - 2))
 		sim_count(SERVER_N_COUNTS);
 }
@@ -1221,7 +1417,9 @@ is_over(void)
 
 static const ShimWorld world = {
 	.step = step,.next = next,.mishap = mishap,.idle = idle,.ended = ended,
-	.trapped = trapped,.is_over = is_over
+	.trapped = trapped,.is_over = is_over,
+	.nactors = nactors,.can_act = can_act,.act = act,
+	.nstrikes = list_strikes,.strike = strike_one
 };
 
 static void
@@ -1398,14 +1596,19 @@ load(void)
 	loaded = true;
 }
 
+/* What was there before this schedule is forgotten. */
 static void
-play_plan(uint64_t seed)
+reset(uint64_t seed)
 {
 	sim_seed(seed);
 	sim.now = SERVER_BEGIN;
 	server_zk_reset();
 	shim_scheduler_reset(&world);
-	draw_plan(seed);
+}
+
+static void
+begin_schedule(void)
+{
 	server_check_reset(server_plan.session_timeout);
 	memset(files, 0, sizeof(files));
 	cuts_before = sim.counts[SERVER_N_CUTS];
@@ -1416,12 +1619,20 @@ play_plan(uint64_t seed)
 	memset(worker_failed_at, 0, sizeof(worker_failed_at));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
-	if (server_plan.doubting)
-		for (int i = 0; i < nrivals; i++)
-			rivals[i].until = sim.now + sim_random(3000) * SERVER_MS;
 	memset(disturbed_at, 0, sizeof(disturbed_at));
 	phase = PLAYING;
 	phase_at = sim.now;
+}
+
+static void
+play_plan(uint64_t seed)
+{
+	reset(seed);
+	draw_plan(seed);
+	begin_schedule();
+	if (server_plan.doubting)
+		for (int i = 0; i < nrivals; i++)
+			rivals[i].until = sim.now + sim_random(3000) * SERVER_MS;
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)
 	{
 		bool		used = i / SERVER_PLACES < server_plan.nservers &&
@@ -1430,6 +1641,72 @@ play_plan(uint64_t seed)
 		lives[i] = (int) sim_random(3);
 		begin_at[i] = !used ? NEVER : sim.now + (is_worker(i) ? 0 :
 												 (int) sim_random(20)) * SERVER_MS;
+	}
+	shim_scheduler_run();
+}
+
+static void
+read_faults(void)
+{
+	nfaults = scenario->nfaults;
+	for (int i = 0; i < nfaults; i++)
+	{
+		faults[i] = 0;
+		while (faults[i] < N_FAULTS && strcmp(fault_names[faults[i]], scenario->faults[i]) != 0)
+			faults[i]++;
+		if (faults[i] == N_FAULTS)
+		{
+			printf("Bail out! %s: there is no fault \"%s\"\n", scenario->name, scenario->faults[i]);
+			exit(2);
+		}
+	}
+}
+
+static void
+make_plan(void)
+{
+	server_plan = (ServerPlan) {
+		.nservers = scenario->nservers,.nbackends = SERVER_MAX_BACKENDS,
+		.own = scenario->has_own ? 50 : 0,.npaths = SERVER_MAX_PATHS,
+		.nleases = scenario->nleases,.gates = scenario->settings.handover_time > 0,
+		.keeps = scenario->settings.keep_time > 0,.faults = scenario->nfaults > 0,
+		.session_timeout = scenario->settings.session_timeout,
+		.session_size = scenario->settings.max_session_size,.slow_commits = 5
+	};
+	server_plan.across = server_plan.nservers > 1 || (server_plan.own > 0 && server_plan.faults);
+	server_plan.detects = scenario->nrivals == 0;
+	fault_rate = 0;
+	slow = -1;
+	quiet_at = SERVER_BEGIN + PATIENCE_MS * SERVER_MS;
+	shim_scheduler_pace(0, POINT_NS);
+	shim_scheduler_slow(slow, 1);
+	endangered = false;
+	read_faults();
+	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
+	{
+		settings[i] = scenario->settings;
+		settings[i].server = i;
+	}
+}
+
+static void
+play_scenario(const ServerScenario *given)
+{
+	scenario = given;
+	reset(1);
+	make_plan();
+	begin_schedule();
+	nrivals = scenario->nrivals;
+	for (int i = 0; i < nrivals; i++)
+		rivals[i].until = sim.now + scenario->rivals[i].at * SERVER_MS;
+	memset(next_step, 0, sizeof(next_step));
+	memset(lives, 0, sizeof(lives));
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+	{
+		int			server = i / SERVER_PLACES;
+
+		begin_at[i] = server < scenario->nservers &&
+			i % SERVER_PLACES <= scenario->nbackends[server] ? sim.now : NEVER;
 	}
 	shim_scheduler_run();
 }
@@ -1446,8 +1723,18 @@ static bool
 set_option(const char *name, const char *value)
 {
 	if (strcmp(name, "--library") != 0)
-		return server_shrink_option(name, value);
+		return server_shrink_option(name, value) || server_exhaust_option(name, value);
 	library = value;
+	return true;
+}
+
+static bool
+play_other(const char *program, const char *mutant, int *code)
+{
+	if (!server_exhaust_is_wanted())
+		return false;
+	load();
+	*code = server_exhaust(program, mutant, play_scenario);
 	return true;
 }
 
@@ -1460,5 +1747,6 @@ const SimProgram sim_program = {
 	.ncounts = SERVER_N_END,
 	.enough = 10000,
 	.set_option = set_option,
+	.play_other = play_other,
 	.give_up = shim_scheduler_give_up
 };

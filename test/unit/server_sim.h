@@ -197,6 +197,48 @@ typedef struct ServerPlan
 extern ServerPlan server_plan;
 
 /*
+ * What a backend does: a statement, what ends its transaction (from SERVER_DO_COMMIT on), or
+ * what is done between transactions.
+ */
+typedef enum ServerVerb
+{
+	SERVER_DO_LOCK,
+	SERVER_DO_LOCK_ALL,
+	SERVER_DO_RELEASE,
+	SERVER_DO_RELEASE_ALL,
+	SERVER_DO_WORK,
+	SERVER_DO_SAVEPOINT,
+	SERVER_DO_ROLLBACK_TO,
+	SERVER_DO_COMMIT,
+	SERVER_DO_ABORT,
+	SERVER_DO_IDLE,
+	SERVER_DO_SESSION,				/* from now on it has its own, if `of_session` */
+	SERVER_DO_DISCONNECTS,			/* from now on, if a lock is lost */
+	SERVER_DO_EXIT
+} ServerVerb;
+
+typedef struct ServerStep
+{
+	ServerVerb	verb;
+	int			mode;			/* a ZkLockMode */
+	uint32_t	paths;			/* as bits by their numbers */
+	bool		of_session;		/* the scope, or the kind of session */
+	bool		counted;		/* the semaphore's leases are */
+	bool		revocable;
+	bool		asks;			/* who is ahead? */
+	int64_t		patience;		/* ns; or how long it takes */
+	int			lock_timeout;	/* ms; 0: none */
+	bool		is_drawn;		/* what is not known yet */
+} ServerStep;
+
+/*
+ * Of a scenario (server_scenario.h): the step that the backend has come to; NULL: what it
+ * does is drawn.
+ */
+extern const ServerStep *server_step(void);
+extern void server_next_step(void);
+
+/*
  * What backends tell the checker.  A hold is known by the claim that it is of.  `alike`
  * is 0 for a writer, 1 for a reader, and n + 1 for one of n leases.  `current`: it is
  * taken for one in the present session.  `session` is shown as its session's id; 0: none is.

@@ -95,6 +95,7 @@ typedef struct Process
 								 * yet */
 	void		(*handler[MAX_SIGNALS]) (int signal);
 	bool		handles;
+	bool		ready;			/* it has begun, and gets signals */
 	int			nlwlocks;
 	char	   *last_lwlock;	/* the last one that was acquired */
 	int			nspinlocks;
@@ -701,11 +702,14 @@ deviate(int actor, uint32_t option)
 	world->strike((int) option - 1);
 }
 
-/* Is something else chosen than that the process that runs goes on? */
+/*
+ * Is something else chosen than that the process that runs goes on?  It is not while it makes
+ * shared memory, and itself, ready.
+ */
 static bool
 is_preempted(void)
 {
-	if (!sim.quiet && server_choice_is_due())
+	if (!sim.quiet && current->ready && server_choice_is_due())
 		chosen = server_choice_make(count_options((int) (current - processes)));
 	return chosen != 0;
 }
@@ -852,6 +856,7 @@ shim_scheduler_begin(int process, int server, int procno, const char *main)
 	p->started = false;
 	p->latch = p->rung = p->listens = false;
 	p->handles = true;			/* none, until it is ready for them */
+	p->ready = false;
 	p->stopped_until = 0;
 	memset(p->timer, 0, sizeof(p->timer));
 	p->signals = 0;
@@ -1353,6 +1358,7 @@ void
 shim_unblock_signals(void)
 {
 	current->handles = false;
+	current->ready = true;
 }
 
 void

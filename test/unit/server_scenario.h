@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_scenario.h
+ *	  Short programs of a few processes, for the simulation of servers.
+ *
+ * They are in the file `scenarios`, which says how they are written.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SERVER_SCENARIO_H
+#define SERVER_SCENARIO_H
+
+#include "server_sim.h"
+#include "shim/backend.h"
+
+#define SERVER_MAX_STEPS 24
+#define SERVER_MAX_RIVALS 2
+#define SERVER_MAX_FAULT_NAMES 14
+
+/* Another client, which takes one lock */
+typedef struct ServerRival
+{
+	int			path;
+	bool		reader;
+	int64_t		at;				/* ms */
+	int64_t		holds_for;		/* ms */
+} ServerRival;
+
+typedef struct ServerScenario
+{
+	char		name[40];
+	ShimSettings settings;		/* of all servers */
+	int			nleases;
+	int			nservers;
+	int			nbackends[SERVER_MAX_SERVERS];
+	bool		has_own;		/* has any backend a session of its own? */
+	ServerStep	steps[SERVER_MAX_PLACES][SERVER_MAX_STEPS];
+	int			nsteps[SERVER_MAX_PLACES];
+	ServerRival rivals[SERVER_MAX_RIVALS];
+	int			nrivals;
+	char		faults[SERVER_MAX_FAULT_NAMES][16];
+	int			nfaults;
+} ServerScenario;
+
+/* Read the scenarios of a file.  Returns their number; what is wrong there ends the program. */
+extern int	server_scenario_read(const char *file, const ServerScenario **scenarios);
+
+#endif							/* SERVER_SCENARIO_H */
