@@ -269,6 +269,21 @@ read_rival(ServerScenario *s, char **rest)
 	}
 }
 
+/* fault FAULT at MS, of the session of server N, or its worker */
+static void
+read_given(ServerScenario *s, const char *kind, char **rest)
+{
+	ServerGivenFault *given = &s->given[s->ngiven++];
+
+	if (s->ngiven > SERVER_MAX_GIVEN)
+		sim_overflow("faults of a default schedule");
+	snprintf(given->name, sizeof(given->name), "%s", next_word(rest));
+	if (strcmp(next_word(rest), "at") != 0)
+		fail(kind);
+	given->at = number(next_word(rest));
+	given->server = kind[strlen("fault")] == '\0' ? 0 : kind[strlen("fault")] - '1';
+}
+
 static void
 read_line(char *line)
 {
@@ -294,6 +309,11 @@ read_line(char *line)
 				sim_overflow("faults");
 			snprintf(s->faults[s->nfaults++], sizeof(s->faults[0]), "%s", name);
 		}
+	else if (strncmp(word, "fault", 5) == 0)
+	{
+		rest = line;
+		read_given(s, word, &rest);
+	}
 	else if (strcmp(word, "rival") == 0)
 	{
 		rest = line;

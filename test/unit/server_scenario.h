@@ -15,6 +15,7 @@
 
 #define SERVER_MAX_STEPS 24
 #define SERVER_MAX_RIVALS 2
+#define SERVER_MAX_GIVEN 2
 #define SERVER_MAX_FAULT_NAMES 14
 
 /* Another client, which takes one lock */
@@ -25,6 +26,14 @@ typedef struct ServerRival
 	int64_t		at;				/* ms */
 	int64_t		holds_for;		/* ms */
 } ServerRival;
+
+/* A fault of the default schedule */
+typedef struct ServerGivenFault
+{
+	char		name[16];
+	int			server;
+	int64_t		at;				/* ms */
+} ServerGivenFault;
 
 typedef struct ServerScenario
 {
@@ -38,7 +47,9 @@ typedef struct ServerScenario
 	int			nsteps[SERVER_MAX_PLACES];
 	ServerRival rivals[SERVER_MAX_RIVALS];
 	int			nrivals;
-	char		faults[SERVER_MAX_FAULT_NAMES][16];
+	ServerGivenFault given[SERVER_MAX_GIVEN];
+	int			ngiven;
+	char		faults[SERVER_MAX_FAULT_NAMES][16]; /* of other schedules */
 	int			nfaults;
 } ServerScenario;
 

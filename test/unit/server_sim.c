@@ -163,7 +163,7 @@ typedef struct Rival
 } Rival;
 
 /* What a point of a scenario takes */
-#define POINT_NS 200
+#define POINT_NS 0
 
 /* How long faults of scenarios are: shorter than all timeouts, or longer */
 #define SHORT_MS 99
@@ -243,6 +243,9 @@ static int	allowed[N_FAULTS];	/* flags */
 static int	slow;				/* the process that is, or -1 */
 static const ServerScenario *scenario;	/* NULL: all is drawn */
 static int	next_step[SERVER_MAX_PLACES];	/* of a scenario */
+static int64_t given_at[SERVER_MAX_GIVEN];	/* faults of a scenario; NEVER: it
+											 * has been */
+static int	ngiven;
 
 static int
 worker_of(int server)
@@ -772,6 +775,9 @@ next(void)
 	for (int i = 0; i < nrivals; i++)
 		if (rivals[i].until > sim.now && rivals[i].until < next)
 			next = rivals[i].until;
+	for (int i = 0; i < ngiven; i++)
+		if (given_at[i] > sim.now && given_at[i] < next)
+			next = given_at[i];
 	if (phase == PLAYING && quiet_at < next)
 		next = quiet_at;
 	if (phase == RESTING)
@@ -1145,34 +1151,6 @@ fault(void)
  * the faults are all that can be now.
  */
 
-static int
-nactors(void)
-{
-	return SERVER_MAX_PLACES + nrivals + server_zk_nactors();
-}
-
-static bool
-can_act(int actor)
-{
-	int			rival = actor - SERVER_MAX_PLACES;
-
-	return rival < 0 ? begin_at[actor] <= sim.now :
-		rival < nrivals ? can_step_rival(&rivals[rival]) : server_zk_can_act(rival - nrivals);
-}
-
-static void
-act(int actor)
-{
-	int			rival = actor - SERVER_MAX_PLACES;
-
-	if (rival < 0)
-		begin(actor);
-	else if (rival < nrivals)
-		(void) step_rival(&rivals[rival]);
-	else
-		server_zk_act(rival - nrivals);
-}
-
 static Strike strikes[MAX_STRIKES];
 static int	nstrikes;
 
@@ -1272,12 +1250,81 @@ list_strikes(void)
 }
 
 static void
-strike_one(int which)
+strike_one(const Strike *s)
+{
+	shim_trace("fault: %s, process %d", fault_names[s->what], s->place);
+	endangered |= endangers(s->what);
+	strike(s);
+}
+
+static void
+strike_listed(int which)
 {
 	(void) list_strikes();
-	shim_trace("fault: %s, process %d", fault_names[strikes[which].what], strikes[which].place);
-	endangered |= endangers(strikes[which].what);
-	strike(&strikes[which]);
+	strike_one(&strikes[which]);
+}
+
+static Fault
+find_fault(const char *name)
+{
+	int			what = 0;
+
+	while (what < N_FAULTS && strcmp(fault_names[what], name) != 0)
+		what++;
+	if (what == N_FAULTS)
+	{
+		printf("Bail out! %s: there is no fault \"%s\"\n", scenario->name, name);
+		exit(2);
+	}
+	return (Fault) what;
+}
+
+static int
+nactors(void)
+{
+	return SERVER_MAX_PLACES + ngiven + nrivals + server_zk_nactors();
+}
+
+static bool
+can_act(int actor)
+{
+	int			given = actor - SERVER_MAX_PLACES;
+	int			rival = given - ngiven;
+
+	return given < 0 ? begin_at[actor] <= sim.now :
+		rival < 0 ? given_at[given] <= sim.now && !sim.quiet :
+		rival < nrivals ? can_step_rival(&rivals[rival]) : server_zk_can_act(rival - nrivals);
+}
+
+/* The first way in which a given fault can concern the worker or its session */
+static void
+strike_given(int which)
+{
+	const ServerGivenFault *given = &scenario->given[which];
+	Fault		what = find_fault(given->name);
+
+	given_at[which] = NEVER;
+	nstrikes = 0;
+	add_strikes_of_place(what, worker_of(given->server));
+	add_strikes_of_server(what, worker_of(given->server));
+	if (nstrikes > 0)
+		strike_one(&strikes[0]);
+}
+
+static void
+act(int actor)
+{
+	int			given = actor - SERVER_MAX_PLACES;
+	int			rival = given - ngiven;
+
+	if (given < 0)
+		begin(actor);
+	else if (rival < 0)
+		strike_given(given);
+	else if (rival < nrivals)
+		(void) step_rival(&rivals[rival]);
+	else
+		server_zk_act(rival - nrivals);
 }
 
 static void
@@ -1419,7 +1466,7 @@ static const ShimWorld world = {
 	.step = step,.next = next,.mishap = mishap,.idle = idle,.ended = ended,
 	.trapped = trapped,.is_over = is_over,
 	.nactors = nactors,.can_act = can_act,.act = act,
-	.nstrikes = list_strikes,.strike = strike_one
+	.nstrikes = list_strikes,.strike = strike_listed
 };
 
 static void
@@ -1646,30 +1693,13 @@ play_plan(uint64_t seed)
 }
 
 static void
-read_faults(void)
-{
-	nfaults = scenario->nfaults;
-	for (int i = 0; i < nfaults; i++)
-	{
-		faults[i] = 0;
-		while (faults[i] < N_FAULTS && strcmp(fault_names[faults[i]], scenario->faults[i]) != 0)
-			faults[i]++;
-		if (faults[i] == N_FAULTS)
-		{
-			printf("Bail out! %s: there is no fault \"%s\"\n", scenario->name, scenario->faults[i]);
-			exit(2);
-		}
-	}
-}
-
-static void
 make_plan(void)
 {
 	server_plan = (ServerPlan) {
 		.nservers = scenario->nservers,.nbackends = SERVER_MAX_BACKENDS,
 		.own = scenario->has_own ? 50 : 0,.npaths = SERVER_MAX_PATHS,
 		.nleases = scenario->nleases,.gates = scenario->settings.handover_time > 0,
-		.keeps = scenario->settings.keep_time > 0,.faults = scenario->nfaults > 0,
+		.keeps = scenario->settings.keep_time > 0,.faults = scenario->nfaults > 0 || scenario->ngiven > 0,
 		.session_timeout = scenario->settings.session_timeout,
 		.session_size = scenario->settings.max_session_size,.slow_commits = 5
 	};
@@ -1681,7 +1711,9 @@ make_plan(void)
 	shim_scheduler_pace(0, POINT_NS);
 	shim_scheduler_slow(slow, 1);
 	endangered = false;
-	read_faults();
+	nfaults = scenario->nfaults;
+	for (int i = 0; i < nfaults; i++)
+		faults[i] = find_fault(scenario->faults[i]);
 	for (int i = 0; i < SERVER_MAX_SERVERS; i++)
 	{
 		settings[i] = scenario->settings;
@@ -1699,6 +1731,9 @@ play_scenario(const ServerScenario *given)
 	nrivals = scenario->nrivals;
 	for (int i = 0; i < nrivals; i++)
 		rivals[i].until = sim.now + scenario->rivals[i].at * SERVER_MS;
+	ngiven = scenario->ngiven;
+	for (int i = 0; i < ngiven; i++)
+		given_at[i] = sim.now + scenario->given[i].at * SERVER_MS;
 	memset(next_step, 0, sizeof(next_step));
 	memset(lives, 0, sizeof(lives));
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)

@@ -728,13 +728,13 @@ take_chosen_turn(void)
 	return option != 0 || actor >= 0;
 }
 
-/* Who is held across a passing of time does not run meanwhile. */
+/* Who is held across a passing of time does not run meanwhile, and then is the last one. */
 static void
 stop_held(int64_t then)
 {
-	if (held >= 0)
+	if (held_longer)
 		processes[held].stopped_until = then;
-	held = -1;
+	held_longer = false;
 }
 
 static bool
@@ -780,9 +780,9 @@ shim_scheduler_run(void)
 		if (world->is_over() || (server_choice_is_on() ? take_chosen_turn() : take_turn()))
 			continue;
 		then = next_moment();
-		if (then == SHIM_NEVER && held >= 0)
+		if (then == SHIM_NEVER && held_longer)
 		{
-			held = -1;
+			held_longer = false;
 			continue;
 		}
 		if (then == SHIM_NEVER)
@@ -820,6 +820,7 @@ shim_scheduler_reset(const ShimWorld *new_world)
 	last_pid = 1000;
 	last = 0;
 	held = -1;
+	held_longer = false;
 	chosen = 0;
 	current = NULL;
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)
