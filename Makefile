@@ -20,6 +20,8 @@
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play
+#   make exhaust           all schedules of short scenarios that differ from the default
+#                          one in one place
 #   make fuzz              hostile paths, names and settings, and random statements
 #   make indent            format the C files (with pgindent, in PostgreSQL 17 and 18)
 #   make pictures          draw the pictures of the documentation (Graphviz)
@@ -124,7 +126,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate assertions indent pictures
+.PHONY: simulate exhaust assertions indent pictures
 test:
 	@test/run
 
@@ -172,6 +174,9 @@ unit:
 
 simulate:
 	@$(MAKE) --no-print-directory -C test/unit simulate
+
+exhaust:
+	@$(MAKE) --no-print-directory -j2 -C test/unit exhaust
 
 indent:
 	@test/indent
