@@ -130,7 +130,6 @@ play(const ServerDeviation *deviations, int n, bool counts)
 	if (sim.broken == SIM_KEPT && server_choice_nmet() < n)
 		sim_breach(SERVER_SOUND, "a decision is not met again");
 	server_choice_end();
-	report(deviations, n);
 }
 
 static Options
@@ -178,21 +177,22 @@ play_deviations(const Options *options, ServerDeviation *deviations, int n, uint
 				continue;
 			deviations[n] = (ServerDeviation) {.decision = d,.option = o};
 			play(deviations, n + 1, false);
+			report(deviations, n + 1);
 			nplayed++;
 		}
 	return nplayed;
 }
 
 /*
- * Two deviations.  The first time, those with the first one are played, to count how many
- * there are with a second.
+ * Two deviations.  The first time, those with the first one only are played, to count how
+ * many there are with a second.
  */
 static void
 play_pairs(const Options *options)
 {
 	uint64_t	total = 0;
 	uint64_t	nplayed = 0;
-	uint64_t	stride = 1;
+	uint64_t	stride = nparts;	/* a multiple of the parts */
 
 	for (int time = 0; time < 2; time++)
 	{
@@ -205,12 +205,16 @@ play_pairs(const Options *options)
 				play(deviations, 1, true);
 				more = copy_options();
 				if (time == 0)
+				{
+					report(deviations, 1);
 					total += count_from(&more, d + 1);
+				}
 				else
-					nplayed += play_deviations(&more, deviations, 1, d * 7 + o, stride);
+					nplayed += play_deviations(&more, deviations, 1, (d + o) * nparts + part - 1,
+											   stride);
 				free(more.n);
 			}
-		stride = total / max_schedules + 1;
+		stride = (total / max_schedules + 1) * nparts;
 	}
 	printf("# %s: %" PRIu64 " of %" PRIu64 " schedules with two deviations (%.3f %%)\n",
 		   scenario->name, nplayed, total, 100.0 * nplayed / total);
@@ -227,6 +231,7 @@ play_scenario_whole(int test)
 	nviolations = 0;
 	memset(seen, 0, sizeof(seen));
 	play(NULL, 0, true);
+	report(NULL, 0);
 	options = copy_options();
 	total = 1 + count_from(&options, 0);
 	if (total > at_most)
@@ -234,9 +239,10 @@ play_scenario_whole(int test)
 		free(options.n);
 		return false;
 	}
-	(void) play_deviations(&options, deviations, 0, part - 1, nparts);
 	if (max_deviations > 1)
 		play_pairs(&options);
+	else
+		(void) play_deviations(&options, deviations, 0, part - 1, nparts);
 	free(options.n);
 	if (mutant_name != NULL)
 		return true;
@@ -256,6 +262,7 @@ static int
 play_given(void)
 {
 	play(given, ngiven, false);
+	report(given, ngiven);
 	printf("1..1\n%sok 1 - %s\n", sim.broken == SIM_KEPT ? "" : "not ", scenario->name);
 	return sim.broken != SIM_KEPT;
 }

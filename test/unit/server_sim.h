@@ -14,6 +14,9 @@
  * Backends use the session of their server, or have their own: in some schedules all do
  * the one or the other, and in some each backend does as it is drawn, and changes that.
  *
+ * A schedule is drawn from a seed, or it is one of a scenario (server_scenario.h) that differs
+ * from the default one in one place (server_choice.h, server_exhaust.h).
+ *
  * Not in here: locks of PostgreSQL; statement.c, whose hooks server_backend.c calls as it
  * does; fences, SQL and all that looks at queues; the settings' rules; the threads of a
  * client.
