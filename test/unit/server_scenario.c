@@ -80,11 +80,11 @@ read_setting(ServerScenario *s, char *word)
 static void
 begin_scenario(char *line)
 {
-	ServerScenario *s = &scenarios[nscenarios++];
+	ServerScenario *s = &scenarios[nscenarios];
 	char	   *rest;
 	const char *name = strtok_r(line, " ", &rest);
 
-	if (nscenarios > MAX_SCENARIOS)
+	if (nscenarios++ == MAX_SCENARIOS)
 		sim_overflow("scenarios");
 	*s = (ServerScenario) {
 		.settings = {
@@ -249,10 +249,10 @@ read_backend(ServerScenario *s, const char *kind, char *line)
 static void
 read_rival(ServerScenario *s, char **rest)
 {
-	ServerRival *rival = &s->rivals[s->nrivals++];
+	ServerRival *rival = &s->rivals[s->nrivals];
 	uint32_t	paths = read_paths(next_word(rest));
 
-	if (s->nrivals > SERVER_MAX_RIVALS)
+	if (s->nrivals++ == SERVER_MAX_RIVALS)
 		sim_overflow("rivals");
 	while ((paths >>= 1) != 0)
 		rival->path++;
@@ -273,9 +273,9 @@ read_rival(ServerScenario *s, char **rest)
 static void
 read_given(ServerScenario *s, const char *kind, char **rest)
 {
-	ServerGivenFault *given = &s->given[s->ngiven++];
+	ServerGivenFault *given = &s->given[s->ngiven];
 
-	if (s->ngiven > SERVER_MAX_GIVEN)
+	if (s->ngiven++ == SERVER_MAX_GIVEN)
 		sim_overflow("faults of a default schedule");
 	snprintf(given->name, sizeof(given->name), "%s", next_word(rest));
 	if (strcmp(next_word(rest), "at") != 0)
@@ -287,7 +287,7 @@ read_given(ServerScenario *s, const char *kind, char **rest)
 static void
 read_line(char *line)
 {
-	ServerScenario *s = &scenarios[nscenarios - 1];
+	ServerScenario *s;
 	char	   *rest;
 	const char *word;
 
@@ -298,6 +298,7 @@ read_line(char *line)
 	}
 	if (nscenarios == 0)
 		fail(line);
+	s = &scenarios[nscenarios - 1];
 	word = strtok_r(line + 1, "\t", &rest);
 	line = strtok_r(NULL, "\t", &rest);
 	if (word == NULL || line == NULL)
