@@ -18,6 +18,7 @@
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/claims.h"
+#include "shared/refusals.h"
 #include "shared/stats.h"
 
 /* State of the acquisition of one lock */
@@ -250,12 +251,27 @@ warn_of_other_size(AcquireState *state)
 			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
+/*
+ * Look whether the lock is free.  Returns ZKLOCK_FREE or, if the server knows more of it,
+ * any verdict.
+ */
+static ZkLockVerdict
+look(AcquireState *state, const ZkLockWaitLimit *limit)
+{
+	zklock_await_begin(&state->attempt, &state->request, limit->deadline);
+	zklock_await(&state->attempt, 1, limit->deadline, false);
+	state->request.params.only_looks = false;
+	return state->attempt.outcome.verdict;
+}
+
 /* Try once.  Returns the verdict. */
 static ZkLockVerdict
 try_once(AcquireState *state, const ZkLockWaitLimit *limit)
 {
 	const ZkLockModeRow *mode = &zklock_mode_table[state->request.params.mode];
 
+	if (state->request.params.only_looks)
+		return look(state, limit);
 	if (mode->mutex != NULL && !enter_semaphore(state, limit))
 		return state->mutex.outcome.verdict;
 	zklock_await_begin(&state->attempt, &state->request, limit->deadline);
@@ -298,17 +314,32 @@ wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
 
 		zklock_await_abandon(&state->mutex);
 		zklock_await_abandon(&state->attempt);
-		if (verdict != ZKLOCK_EXPIRED)
+		if (verdict == ZKLOCK_EXPIRED)
+			zklock_await_start_over(state->hold->key.path, limit);
+		else if (verdict != ZKLOCK_FREE)
 			break;
-		zklock_await_start_over(state->hold->key.path, limit);
 	}
 	zklock_await_raise(&state->attempt);
 	if (zklock_mode_table[state->hold->key.mode].mutex == NULL)
 		zklock_await_check_answer(&state->attempt);
 	else if (!state->mutex.outcome.queued)
-		zklock_await_check_answer(state->mutex.outcome.verdict == ZKLOCK_GRANTED ?
-								  &state->attempt : &state->mutex);
+		zklock_await_check_answer(state->mutex.outcome.verdict == ZKLOCK_TIMED_OUT ?
+								  &state->mutex : &state->attempt);
 	return false;
+}
+
+/*
+ * Note whether a try was refused.  It says nothing of the next one if only a node was
+ * ahead that its server may keep.
+ */
+static void
+note_result(const AcquireState *state, bool granted)
+{
+	const ZkLockKey *key = &state->hold->key;
+
+	if (granted ||
+		(state->request.params.nowait && !state->attempt.outcome.yielding))
+		zklock_refusals_note(key->path, key->mode, !granted);
 }
 
 ZkLockHold *
@@ -356,8 +387,11 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 		zklock_locktable_add(hold, scope);
 		zklock_await_connect(&limit, ns, &hold, 1);
 		state->request.params.nowait = limit.nowait;
+		state->request.params.only_looks = limit.nowait && from == NULL &&
+			zklock_refusals_is_noted(path, mode);
 		state->attempt.claim = state->mutex.whole = hold->claim;
 		granted = zklock_await_finish(wait_for_lock(state, &limit), &state->attempt, 1);
+		note_result(state, granted);
 		failed = false;
 	}
 	PG_FINALLY();

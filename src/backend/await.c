@@ -364,6 +364,7 @@ zklock_await_raise(const ZkLockAttempt *attempt)
 		case ZKLOCK_PENDING:
 		case ZKLOCK_GRANTED:
 		case ZKLOCK_TIMED_OUT:
+		case ZKLOCK_FREE:
 		case ZKLOCK_EXPIRED:
 			break;				/* not errors */
 	}

@@ -453,7 +453,7 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 	if (attempt->claim == NULL)
 		attempt->claim = await_claim(request->path, request->params.mode, true, deadline);
 	attempt->node = attempt->claim;
-	if (request->from == NULL)
+	if (request->from == NULL && !request->params.only_looks)
 		zklock_slots_make_way(attempt->claim, asked.at_gate);
 	zklock_slots_request(attempt->claim, &asked);
 }

@@ -40,7 +40,8 @@ request(ZkLockRecipe *r, ZkLockActionKind kind, const char *name,
 	action->kind = kind;
 	action->request = r->last_request;
 	action->name = name;
-	action->use = r->outcome.queued ? ZKLOCK_WATCH_WAITER : ZKLOCK_WATCH_NEWCOMER;
+	action->use = r->params.only_looks ? ZKLOCK_WATCH_NONE :
+		r->outcome.queued ? ZKLOCK_WATCH_WAITER : ZKLOCK_WATCH_NEWCOMER;
 	return action->request;
 }
 
@@ -88,8 +89,8 @@ are_requests(const ZkLockRecipe *r, int *n)
 static bool
 is_fixed_sound(const ZkLockRecipe *r)
 {
-	return r->outcome.name[0] != '\0' && r->sync == 0 && r->list == 0 &&
-		r->lookahead.request == 0 && !r->counted;
+	return r->outcome.name[0] != '\0' && (r->sync == 0 || r->params.only_looks) &&
+		r->list == 0 && r->lookahead.request == 0 && !r->counted;
 }
 
 /*
@@ -122,11 +123,13 @@ is_sound(const ZkLockRecipe *r, const ZkLockActions *out)
 	if (r->outcome.verdict != ZKLOCK_PENDING)
 		return out->n == 1 &&
 			out->act[0].kind == (granted ? ZKLOCK_DO_GRANT : ZKLOCK_DO_FAIL) &&
-			(!granted || (r->outcome.name[0] != '\0' && r->outcome.token != 0));
+			(!granted || (r->outcome.name[0] != '\0' && r->outcome.token != 0 &&
+						  !r->params.only_looks));
 	return are_requests(r, &nrequests) && (nrequests > 0 || r->stalled) &&
 		r->outcome.ahead >= 0 &&
 		(mode->has_permits || (r->size == 0 && !r->sized && !r->counted)) &&
 		(r->counted || r->count == 0) &&
+		(!r->params.only_looks || (r->create == 0 && r->outcome.token == 0)) &&
 		(r->fixed ? is_fixed_sound(r) : is_queued_sound(r));
 }
 #endif
@@ -150,13 +153,12 @@ create_fixed(ZkLockRecipe *r, bool make_parents,
 }
 
 static void
-watch_simple(ZkLockRecipe *r, ZkLockActions *out)
+watch_nearest(ZkLockRecipe *r, const char *name, ZkLockActions *out)
 {
-	strcpy(r->nearest.name, r->outcome.name);
+	strcpy(r->nearest.name, name);
 	r->nearest.is_set = false;
 	r->nearest.spare = false;
-	r->nearest.request = request(r, ZKLOCK_DO_WATCH,
-								 r->outcome.name, out);
+	r->nearest.request = request(r, ZKLOCK_DO_WATCH, r->nearest.name, out);
 }
 
 /*
@@ -175,16 +177,23 @@ node_exists(ZkLockRecipe *r, int64_t czxid, ZkLockActions *out)
 }
 
 /*
+ * Does the node of a simple lock belong to others?  If this session owns it, we have
+ * released it, and its deletion is under way.  But if others share the session, it may be
+ * theirs.
+ */
+static bool
+is_of_others(const ZkLockRecipe *r, const ZkLockEvent *ev)
+{
+	return r->shared || ev->owner != r->outcome.session_id;
+}
+
+/*
  * A simple lock's node could not be created, because one exists: look at it.
  */
 static void
 process_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
-	/*
-	 * If this session owns the node, we have released it, and its deletion is
-	 * under way.  But if others share the session, it may be theirs.
-	 */
-	bool		others = r->shared || ev->owner != r->outcome.session_id;
+	bool		others = is_of_others(r, ev);
 
 	ZKLOCK_ASSERT(zklock_mode_table[r->params.mode].marker == NULL);
 	if (ev->reply == ZKLOCK_NO_NODE)
@@ -215,7 +224,7 @@ feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 			if (ev->reply == ZKLOCK_OK)
 				node_exists(r, ev->czxid, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS && simple)
-				watch_simple(r, out);
+				watch_nearest(r, r->outcome.name, out);
 			else if (ev->reply == ZKLOCK_NODE_EXISTS)
 				r->verify = request(r, ZKLOCK_DO_VERIFY,
 									r->outcome.name, out);
@@ -248,7 +257,7 @@ feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 			break;
 
 		case ZKLOCK_EV_CHANGED:
-			watch_simple(r, out);
+			watch_nearest(r, r->outcome.name, out);
 			break;
 
 		default:
@@ -510,6 +519,13 @@ find_ahead(const ZkLockRecipe *r, const ZkLockEvent *ev, Ahead *ahead)
 	return ahead->self ? verdict : ZKLOCK_PENDING;
 }
 
+/* Is only a node ahead that its server may keep, and gives up then? */
+static bool
+is_yielding(const Ahead *ahead)
+{
+	return ahead->n == 1 && zklock_contender_is_marked(ahead->nearest);
+}
+
 /* Watch `name` in this slot.  If a slot already watched it, use that watch. */
 static void
 keep_watch(ZkLockRecipe *r, ZkLockWatch *slot, const char *name,
@@ -555,8 +571,7 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	verdict = zklock_contender_parse(r->outcome.name, &r->outcome.seq) == NULL ||
 		r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
 		ZKLOCK_EXHAUSTED : find_ahead(r, ev, &ahead);
-	yielding = verdict == ZKLOCK_PENDING && ahead.n == 1 &&
-		zklock_contender_is_marked(ahead.nearest);
+	yielding = verdict == ZKLOCK_PENDING && is_yielding(&ahead);
 	if (verdict != ZKLOCK_PENDING)
 		finish(r, verdict, out);
 	else if (!ahead.self)
@@ -704,7 +719,95 @@ contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 		list_queue(r, out);
 }
 
-/* What both have in common */
+/* Attempts that only look */
+
+/*
+ * Read what a node of ours would find.  The number of leases that others have named is
+ * of no interest, because only an attempt with a node replaces it.
+ */
+static void
+look(ZkLockRecipe *r, ZkLockActions *out)
+{
+	r->sync = request(r, ZKLOCK_DO_SYNC, NULL, out);
+	r->sized = zklock_mode_table[r->params.mode].has_permits && !r->counted;
+	if (r->fixed)
+		watch_nearest(r, r->outcome.name, out);
+	else
+		list_queue(r, out);
+}
+
+/*
+ * A node of ours would be behind all that are in this list.  It is worth one if nobody is
+ * ahead, or if its arrival has the only one ahead give up; and if the name of one ahead
+ * is an error, so that it is reported.
+ */
+static void
+process_look(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	Ahead		ahead;
+
+	r->outcome.seq = INT64_MAX;
+	(void) find_ahead(r, ev, &ahead);
+	r->outcome.ahead = ahead.n;
+	if (ahead.n == 0 || is_yielding(&ahead) || strlen(ahead.nearest) >= ZKLOCK_NAME_SIZE)
+		finish(r, ZKLOCK_FREE, out);
+	else if (r->params.wants_holder)
+		watch_nearest(r, ahead.nearest, out);
+	else
+		refuse(r, out);
+}
+
+/* The same for the leases of a semaphore */
+static void
+process_look_at_leases(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	r->outcome.ahead = ev->nchildren;
+	if (ev->nchildren < r->permits)
+		finish(r, ZKLOCK_FREE, out);
+	else
+		refuse(r, out);
+}
+
+/* Process a reply.  If one was lost, recovery looks again. */
+static void
+feed_look(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	if (r->stalled)
+		return;
+	switch (ev->kind)
+	{
+		case ZKLOCK_EV_SIZED:
+
+			/* An attempt with a node reports what is wrong with the count. */
+			if (ev->reply != ZKLOCK_OK || ev->size < 0)
+				finish(r, ZKLOCK_FREE, out);
+			else
+				r->permits = ev->size;
+			break;
+
+		case ZKLOCK_EV_LISTED:
+			if (zklock_mode_table[r->params.mode].has_permits)
+				process_look_at_leases(r, ev, out);
+			else
+				process_look(r, ev, out);
+			break;
+
+		case ZKLOCK_EV_WATCHED:
+			if (!r->fixed && ev->reply == ZKLOCK_NO_NODE)
+				look(r, out);	/* it has gone, and others may be ahead */
+			else if (r->fixed && (ev->reply == ZKLOCK_NO_NODE || ev->owner == 0 ||
+								  !is_of_others(r, ev)))
+				finish(r, ZKLOCK_FREE, out);
+			else
+				refuse(r, out);
+			break;
+
+		default:
+			break;
+	}
+}
+
+/* What all have in common */
 
 static void
 begin_recipe(ZkLockRecipe *r, const ZkLockParams *params, const char *prefix,
@@ -726,19 +829,21 @@ zklock_recipe_begin(ZkLockRecipe *r, const ZkLockParams *params,
 	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];
 
 	ZKLOCK_ASSERT((name != NULL) == (mode->marker == NULL));
+	ZKLOCK_ASSERT(params->nowait || !params->only_looks);
 	begin_recipe(r, params, prefix, session, out);
 	r->fixed = mode->marker == NULL;
 	r->counted = mode->has_permits && params->permits == ZKLOCK_COUNTED;
 	r->permits = params->permits;
-	if (!r->fixed)
-		create_queued(r, false, out);
-	else if (strlen(name) >= ZKLOCK_NAME_SIZE)
-		finish(r, ZKLOCK_FOREIGN_NAME, out);
-	else
-	{
+	if (r->fixed && strlen(name) < ZKLOCK_NAME_SIZE)
 		strcpy(r->outcome.name, name);
+	if (r->fixed && r->outcome.name[0] == '\0')
+		finish(r, ZKLOCK_FOREIGN_NAME, out);
+	else if (r->params.only_looks)
+		look(r, out);
+	else if (r->fixed)
 		create_fixed(r, false, out);
-	}
+	else
+		create_queued(r, false, out);
 	ZKLOCK_ASSERT(is_sound(r, out));
 }
 
@@ -886,6 +991,8 @@ process_event(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		else
 			r->parents_missing = ev->reply == ZKLOCK_NO_NODE;
 	}
+	else if (r->params.only_looks)
+		feed_look(r, ev, out);
 	else if (r->fixed)
 		feed_fixed(r, ev, out);
 	else
@@ -938,6 +1045,11 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
 
+	if (r->params.only_looks)
+	{
+		look(r, out);
+		return;
+	}
 	if (r->fixed)
 	{
 		create_fixed(r, false, out);

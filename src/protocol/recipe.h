@@ -29,6 +29,12 @@
  *	  attempt that does not want to wait is not refused if only a marked
  *	  node is ahead.  It watches that node, and its caller ends the
  *	  attempt after a short time.
+ *	- An attempt that does not want to wait may look first: it is another
+ *	  attempt, which only reads the queue behind a sync, and so sees what a
+ *	  create at its time would see.  It creates no node, leaves no watch, and
+ *	  never grants the lock: if it finds nobody ahead, the caller begins an
+ *	  attempt with a node.  So a lock that is not free is refused without a
+ *	  write, and nobody finds the node of an attempt that was refused.
  *	- A session that has many watches omits the watch on the second
  *	  contender, which costs a list when the first one has left.  If it has
  *	  too many watches, no attempt begins to wait; see watchlimit.h.

@@ -94,6 +94,8 @@ typedef enum ZkLockVerdict
 	ZKLOCK_GRANTED,
 	ZKLOCK_TIMED_OUT,			/* the deadline has passed; or, with nowait,
 								 * the lock is not free */
+	ZKLOCK_FREE,				/* with only_looks: a node of ours would not
+								 * have to wait */
 	ZKLOCK_EXPIRED,				/* begin again, with a new session and prefix */
 	ZKLOCK_NOT_A_QUEUE,			/* the parent is an ephemeral node */
 	ZKLOCK_NOT_SIMPLE,			/* the path is a node that is not ephemeral */
@@ -122,6 +124,8 @@ typedef struct ZkLockParams
 	ZkLockMode	mode;
 	bool		nowait;			/* fail with ZKLOCK_TIMED_OUT instead of
 								 * waiting */
+	bool		only_looks;		/* with `nowait`: create no node, and find out
+								 * whether the lock is free */
 	bool		wants_holder;	/* with `nowait`: first find the node ahead,
 								 * because the caller has no session of its
 								 * own to do so later */

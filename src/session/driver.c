@@ -576,7 +576,8 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 	r->params.wants_holder &= r->shared;
 	if (driver->node == NULL)
 		zklock_errors_too_many_requests();
-	if (params->revocable && !zklock_zkclient_reserve_watch(driver->node))
+	if (params->revocable && !params->only_looks &&
+		!zklock_zkclient_reserve_watch(driver->node))
 		r->outcome.verdict = ZKLOCK_TOO_MANY_WATCHES;
 	else
 		perform(driver, &actions);

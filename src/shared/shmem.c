@@ -14,6 +14,7 @@
 #include "shared/deadlock_slots.h"
 #include "shared/lwlocks.h"
 #include "shared/owners.h"
+#include "shared/refusals.h"
 #include "shared/sessionstate.h"
 #include "shared/shmem.h"
 #include "shared/stats.h"
@@ -35,6 +36,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_deadlock_slots_shmem_size());
 	RequestAddinShmemSpace(zklock_stats_shmem_size());
 	RequestAddinShmemSpace(zklock_connlimit_shmem_size());
+	RequestAddinShmemSpace(zklock_refusals_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -54,6 +56,7 @@ startup(void)
 	zklock_deadlock_slots_shmem_init();
 	zklock_stats_shmem_init();
 	zklock_connlimit_shmem_init();
+	zklock_refusals_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

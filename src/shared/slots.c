@@ -217,6 +217,9 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 }
 
 /*
+ * Who only looks does so without the gate, which knows nothing then.  If the gate has a
+ * node, or is about to, it knows whether the lock is free, and the backend uses it.
+ *
  * `other` and `text` have the request until the worker's answer replaces them.
  * The worker reads a request under the same lock, and before it answers.  At a
  * gate it reads them in the claims, but answers in the entry's slot, so those of
@@ -233,11 +236,13 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	Assert(claim->pid == MyProcPid && slot->wanted == 0);
 	Assert(params->at_gate || claim->turn.state == ZKLOCK_TURN_OUT);
 	claim->turn.revocable = request->params.revocable;
-	claim->at_gate = is_at_gate(claim, params);
+	slot->params = request->params;
+	slot->params.only_looks &= !params->at_gate ||
+		slot->entry->gate.state == ZKLOCK_GATE_EMPTY;
+	claim->at_gate = !slot->params.only_looks && is_at_gate(claim, params);
 	claim->changes++;
 	claim->waits = false;
 	slot->generation = params->generation;
-	slot->params = request->params;
 	slot->outcome = (ZkLockOutcome) {0};
 	pg_atomic_write_u32(&claim->revocations, 0);
 	claim->node_deleted = claim->accepted = false;

@@ -1,0 +1,176 @@
+# A try of a lock whose last try was refused first looks whether the lock is free. So a
+# refused try writes nothing, and no other client finds its node.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkClient;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+
+# Backends know of each other's refusals only with the library preloaded. The long timeout
+# avoids renewals of the server's session.
+my $node = new_node(
+	'main', $proxy->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.session_timeout' => '60s');
+my $session = ZkTest->new($node)->connect;
+my $other = ZkTest->new($node)->connect;
+
+# Another client, which is not of this server
+my $client = ZkClient->new($zk->hosts);
+
+my @enter = qw(create2 getChildren);
+my @look = qw(sync getChildren);
+
+# The number of transactions that ZooKeeper has carried out, failed ones included
+sub zxid
+{
+	no warnings 'portable';
+	return $zk->four_letter('srvr') =~ /^Zxid: 0x([0-9a-f]+)$/m ? hex($1) : die;
+}
+
+# Checks the result of a statement, the quorum writes by ZooKeeper's own counter, and the
+# requests, if they are given.
+sub costs
+{
+	my ($who, $sql, $expected, $writes, $requests, $what) = @_;
+
+	$proxy->wait_idle;
+	$proxy->mark;
+	my $before = zxid();
+	like($who->query($sql), $expected, $what);
+	$proxy->wait_idle;
+	is(zxid() - $before, $writes, "... with $writes quorum writes");
+	is_deeply([ map { $_->{op} } $proxy->requests ],
+		$requests, "... and requests @$requests")
+	  if $requests;
+	return;
+}
+
+# Returns a try of a lock in a mode, as SQL.
+sub try_lock
+{
+	my ($path, $mode) = @_;
+
+	return "SELECT zk_lock_acquire('$path', '0', '$mode')";
+}
+
+my $t = qr/^t$/;
+my $f = qr/^f$/;
+
+# Each mode, beside a contender of each kind that excludes it
+my %behind = (
+	exclusive => [qw(lock- __READ__ __WRIT__ __lock__ __rlock__)],
+	write => [qw(lock- __READ__ __WRIT__ __lock__ __rlock__)],
+	shared => [qw(lock- __WRIT__ __lock__)]);
+for my $mode (sort keys %behind)
+{
+	my $path = "/looks/$mode";
+
+	$zk->make_path($path);
+	for my $marker (@{ $behind{$mode} })
+	{
+		my $ahead = $client->create("$path/_c_1-$marker", '', ZkClient::SEQUENCE);
+
+		costs($session, try_lock($path, $mode),
+			$f, 2, undef, "a $mode try behind a $marker node")
+		  if $marker eq 'lock-';
+		costs($session, try_lock($path, $mode),
+			$f, 0, \@look, "the next $mode try behind a $marker node");
+		costs($other, try_lock($path, $mode), $f, 0, \@look, '... and one of another session');
+		$client->delete($ahead);
+	}
+	costs($session, try_lock($path, $mode), $t, 1, [ @look, @enter ],
+		"a $mode try after refused ones, of a lock that is free");
+	$session->query('SELECT zk_lock_release_all()');
+	wait_for_queue($zk, $path);
+	costs($session, try_lock($path, $mode),
+		$t, 1, \@enter, "a $mode try after a granted one");
+	$session->query('SELECT zk_lock_release_all()');
+	wait_for_queue($zk, $path);
+}
+is( $zk->four_letter('mntr') =~ /^zk_ephemerals_count\t(\d+)$/m ? $1 : '',
+	0, 'no node is left');
+is( $node->safe_psql('postgres', 'SELECT timeouts FROM zk_lock_stats WHERE immediate > 0'),
+	3 + 2 * (5 + 5 + 3), 'each refusal is counted as a timeout');
+
+# Readers do not stand in each other's way, and a reader's try tells nothing of a writer's.
+$zk->make_path('/looks/reader');
+my $reader = $client->create('/looks/reader/_c_1-__READ__', '', ZkClient::SEQUENCE);
+is($session->query(try_lock('/looks/reader', 'exclusive')), 'f', 'a reader refuses a writer');
+costs($other, try_lock('/looks/reader', 'shared'),
+	$t, 1, \@enter, 'a reader beside it is granted');
+costs($session, try_lock('/looks/reader', 'exclusive'),
+	$f, 0, \@look, '... and the writer is refused without a write');
+$other->query('SELECT zk_lock_release_all()');
+wait_for_nodes($zk, '/looks/reader', 1);
+
+# Who waits does not look; who is granted the lock then has others try without a look.
+$session->start(q(SELECT zk_lock_acquire('/looks/reader', '1min')));
+$session->wait_for_lock;
+$client->delete($reader);
+is($session->result, 't', 'who waits is granted the lock');
+is($session->query('SELECT zk_lock_release_all()'), '1', '... and releases it');
+wait_for_queue($zk, '/looks/reader');
+costs($other, try_lock('/looks/reader', 'exclusive'),
+	$t, 1, \@enter, 'a try after the grant of a wait');
+$other->query('SELECT zk_lock_release_all()');
+
+# An error names the holder.
+$zk->make_path('/looks/named');
+my $named = $client->create('/looks/named/_c_1-lock-',
+	'host=elsewhere port=1 pid=77 database=d user=u application=a', ZkClient::SEQUENCE);
+$session->query(try_lock('/looks/named', 'exclusive'));
+like(
+	$session->query(q(BEGIN; SELECT zk_lock_guard('/looks/named', '0'))),
+	qr/^ERROR:  55P03:.*^DETAIL:.*elsewhere/ms,
+	'zk_lock_guard() names the holder that a look has found');
+$session->query('ROLLBACK');
+$client->delete($named);
+
+# The path may be gone with the container.
+$client->delete('/looks/named');
+costs($session, try_lock('/looks/named', 'exclusive'),
+	$t, 4,
+	[ @look, @enter, ('createContainer') x 2, @enter ],
+	'a look at a path that is gone');
+$session->query('SELECT zk_lock_release_all()');
+
+# A lost request or reply: the look is repeated, and still makes no node.
+$zk->make_path('/looks/lost');
+my $lost = $client->create('/looks/lost/_c_1-lock-', '', ZkClient::SEQUENCE);
+$session->query(try_lock('/looks/lost', 'exclusive'));
+for my $case ([ c2s => 'sync' ], [ c2s => 'getChildren' ], [ s2c => 'sync' ], [ s2c => 'getChildren' ])
+{
+	my ($dir, $op) = @$case;
+
+	$proxy->wait_idle;
+	$proxy->mark;
+	my $rule = $proxy->rule(dir => $dir, op => $op, action => 'drop');
+	is($session->query(try_lock('/looks/lost', 'exclusive')),
+		'f', "a try whose $op is lost, $dir, is refused");
+	ok($proxy->fired($rule), '... and it was lost');
+	is((grep { $_->{op} =~ /^create/ } $proxy->requests), 0, '... and no node is created');
+}
+$client->delete($lost);
+
+# A node of this server's session counts, too, whatever the gate knows.
+is($other->query(q(SELECT zk_lock_acquire('/looks/own', '10s', 'write'))),
+	't', 'another backend holds a lock in mode write');
+$session->query(try_lock('/looks/own', 'exclusive'));
+costs($session, try_lock('/looks/own', 'exclusive'),
+	$f, 0, \@look, 'a try in mode exclusive is refused without a write');
+is($other->query('SELECT zk_lock_release_all()'), '1', '... until it is released');
+wait_for_queue($zk, '/looks/own');
+is($session->query(try_lock('/looks/own', 'exclusive')), 't', '... and is granted then');
+$session->query('SELECT zk_lock_release_all()');
+
+$client->close;
+done_testing();
