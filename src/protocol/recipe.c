@@ -1037,6 +1037,7 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 {
 	r->stalled = false;
 	r->parents = 0;
+	r->parents_missing = false; /* the create of an ancestor may have been lost */
 	r->create = 0;
 	r->verify = 0;
 	r->touch = 0;
