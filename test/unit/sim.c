@@ -38,6 +38,7 @@ static const char *const properties[] = {
 	[SIM_TWO_WATCHES] = "a waiter has two watches at most",
 	[SIM_TOKEN_IS_CZXID] = "a holder has a node, the token is its czxid",
 	[SIM_TOKENS_GROW] = "tokens grow from grant to grant",
+	[SIM_LOOKS] = "who only looks is refused for a contender of that time, and for nothing else",
 	[SIM_SOUND] = "no assertion fails"
 };
 
@@ -88,6 +89,10 @@ static const char *const counts[] = {
 	[SIM_N_DROPS] = "surplus nodes dropped",
 	[SIM_N_NODES_DELETED] = "waiters whose node was deleted by others",
 	[SIM_N_NOWAIT] = "attempts without a wait",
+	[SIM_N_LOOKS_REFUSED] = "looks that were refused",
+	[SIM_N_LOOKS_FREE] = "looks that found nobody",
+	[SIM_N_LOOKS_YIELDING] = "looks that found only a node that may be kept",
+	[SIM_N_LOOKS_AGAIN] = "looks that were repeated over a new connection",
 	[SIM_N_DEADLINES] = "deadlines",
 	[SIM_N_CANCELS] = "cancels",
 	[SIM_N_EXHAUSTED] = "attempts refused for a worn counter",
@@ -179,6 +184,7 @@ begin(SimDriver *d)
 		.n = 1,.dirs = {SIM_QUEUE_A}
 	};
 
+	task.looks = task.nowait && sim_percent(60);
 	if (tasks == EVERYTHING)
 		tasks = (Tasks) (QUEUE_ONLY + sim_random(EVERYTHING - QUEUE_ONLY));
 	switch (tasks)

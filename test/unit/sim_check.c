@@ -179,6 +179,8 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 {
 	const SimNode *node = held_node(a);
 
+	if (a->recipe.params.only_looks)
+		sim_breach(SIM_LOOKS, "client %d only looks, and is granted a lock", r->number);
 	if (node == NULL)
 	{
 		sim_breach(SIM_TOKEN_IS_CZXID,
@@ -206,6 +208,82 @@ sim_check_grant(const SimRunner *r, const SimAttempt *a)
 		check_count(r, a);
 	if (a->dir != SIM_TOP && a->dir != SIM_LEASES)
 		check_fairness(a, node);
+}
+
+/* Does its server keep this node while nobody uses it?  Its prefix tells. */
+static bool
+may_be_kept(const SimNode *node)
+{
+	return node->name[17] == '8';
+}
+
+/* A node that excludes this attempt, if it exists at the right time */
+static bool
+is_opponent(const SimAttempt *a, const SimNode *node)
+{
+	if (node->container || node->dir != a->dir || node->owner < 0)
+		return false;
+	if (a->dir == SIM_TOP)
+		return strcmp(node->name, a->recipe.outcome.name) == 0;
+	return a->dir == SIM_LEASES || conflict(reads(a), node->reader);
+}
+
+/*
+ * A refusal is right if an opponent existed at any time of the attempt, which is the last
+ * one if it exists still; and if it was not alone in the list, when it gives up for a node
+ * behind it.  It is free if there was none in the list.  A list is of the time of the attempt,
+ * as that which follows a create is.  A client waits for its own node of
+ * a simple lock until it is deleted.
+ */
+void
+sim_check_look(const SimRunner *r, const SimAttempt *a)
+{
+	bool		refused = a->recipe.outcome.verdict == ZKLOCK_TIMED_OUT &&
+		a->recipe.outcome.queued;
+	int			at_any_time = 0;
+	int			all_the_time = 0;
+	int			in_list = 0;
+	int			kept = 0;
+
+	if (!refused && a->recipe.outcome.verdict != ZKLOCK_FREE)
+		return;
+	for (int i = 0; i < sim_tree_nnodes(); i++)
+	{
+		const SimNode *node = sim_tree_node(i);
+
+		if (!is_opponent(a, node))
+			continue;
+		at_any_time += node->dzxid > a->begin_zxid;
+		all_the_time += node->czxid <= a->begin_zxid && sim_tree_exists(i) &&
+			node->owner != a->session;
+		in_list += sim_tree_exists_at(i, a->list_zxid);
+		kept += sim_tree_exists_at(i, a->list_zxid) && may_be_kept(node);
+	}
+	sim_count(refused ? SIM_N_LOOKS_REFUSED : SIM_N_LOOKS_FREE);
+
+	/* The count of leases may have been any other one meanwhile, or not there. */
+	if (a->dir == SIM_LEASES && sim.counted)
+		return;
+	if (a->dir != SIM_TOP && a->list_zxid < a->begin_zxid)
+		sim_breach(SIM_LOOKS, "client %d has a list of a time before it looked", r->number);
+	if (a->dir == SIM_LEASES || a->dir == SIM_TOP)
+	{
+		int			room = a->dir == SIM_LEASES ? sim.leases : 1;
+
+		if (refused && at_any_time < room)
+			sim_breach(SIM_LOOKS, "client %d is refused by %d", r->number, at_any_time);
+		if (!refused && all_the_time >= room)
+			sim_breach(SIM_LOOKS, "client %d has not seen %d", r->number, all_the_time);
+		return;
+	}
+	if (!refused && in_list > 0)
+		sim_count(SIM_N_LOOKS_YIELDING);
+	if (refused && at_any_time == 0)
+		sim_breach(SIM_LOOKS, "client %d is refused by nobody", r->number);
+	else if (refused && in_list == 1 && kept == 1)
+		sim_breach(SIM_LOOKS, "client %d is refused by a node that may be kept", r->number);
+	else if (!refused && in_list > 0 && (in_list > 1 || kept == 0))
+		sim_breach(SIM_LOOKS, "client %d has not seen %d", r->number, in_list);
 }
 
 void

@@ -26,6 +26,9 @@ extern bool sim_check_holds(const SimAttempt *a);
 /* This attempt has just been granted its lock. */
 extern void sim_check_grant(const SimRunner *r, const SimAttempt *a);
 
+/* This attempt only looks, and has ended. */
+extern void sim_check_look(const SimRunner *r, const SimAttempt *a);
+
 /* At any time. */
 extern void sim_check_runner(const SimRunner *r);
 

@@ -51,7 +51,7 @@ begin_attempt(SimDriver *d, SimAttempt *a, ZkLockMode mode, SimDir dir)
 	if (a != &d->runner.attempts[0] || d->task.kind != SIM_ONE ||
 		!sim.reuse_prefix)
 		a->prefix[0] = '\0';
-	sim_runner_begin(&d->runner, a, mode, dir, d->task.name, d->task.nowait);
+	sim_runner_begin(&d->runner, a, mode, dir, d->task.name, d->task.nowait, d->looking);
 }
 
 static void
@@ -63,22 +63,33 @@ begin_from(SimDriver *d, int first)
 		begin_attempt(d, &d->runner.attempts[i], d->task.mode, d->task.dirs[i]);
 }
 
+/* Who looks for a lease does so without the mutex. */
 static void
-run(SimDriver *d)
+begin_task(SimDriver *d)
 {
-	d->state = SIM_RUNNING;
 	switch (d->task.kind)
 	{
 		case SIM_ONE:
 			begin_attempt(d, &d->runner.attempts[0], d->task.mode, d->task.dirs[0]);
 			break;
 		case SIM_LEASE:
-			begin_attempt(d, &d->runner.attempts[0], ZKLOCK_EXCLUSIVE, SIM_LOCKS);
+			if (d->looking)
+				begin_attempt(d, &d->runner.attempts[1], ZKLOCK_SEMAPHORE, SIM_LEASES);
+			else
+				begin_attempt(d, &d->runner.attempts[0], ZKLOCK_EXCLUSIVE, SIM_LOCKS);
 			break;
 		case SIM_ALL:
 			begin_from(d, 0);
 			break;
 	}
+}
+
+static void
+run(SimDriver *d)
+{
+	d->state = SIM_RUNNING;
+	d->looking = d->task.looks;
+	begin_task(d);
 }
 
 bool
@@ -147,6 +158,28 @@ fail(SimDriver *d, ZkLockVerdict verdict)
 	else if (verdict == ZKLOCK_NO_COUNT)
 		sim_count(SIM_N_NO_COUNT);
 	release_all(d);
+}
+
+/* If all are free, they are taken with nodes. */
+static void
+settle_looks(SimDriver *d)
+{
+	for (int i = 0; i < d->runner.nattempts; i++)
+		if (sim_attempt_is_pending(&d->runner.attempts[i]))
+			return;
+	for (int i = 0; i < d->runner.nattempts; i++)
+	{
+		const SimAttempt *a = &d->runner.attempts[i];
+
+		if (a->progress == SIM_UNUSED || a->recipe.outcome.verdict == ZKLOCK_FREE)
+			continue;
+		fail(d, a->recipe.outcome.verdict);
+		return;
+	}
+	release_all(d);
+	d->state = SIM_RUNNING;
+	d->looking = false;
+	begin_task(d);
 }
 
 static void
@@ -255,7 +288,9 @@ settle(SimDriver *d)
 {
 	SimAttempt *downgrade = &d->runner.attempts[1];
 
-	if (d->state == SIM_RUNNING)
+	if (d->state == SIM_RUNNING && d->looking)
+		settle_looks(d);
+	else if (d->state == SIM_RUNNING)
 	{
 		switch (d->task.kind)
 		{

@@ -32,6 +32,7 @@ typedef struct SimTask
 	SimKind		kind;
 	ZkLockMode	mode;			/* ONE, ALL */
 	bool		nowait;
+	bool		looks;			/* with `nowait`: first, without a node */
 	int			n;
 	SimDir		dirs[SIM_MAX_LOCKS];
 	char		name[SIM_NAME_SIZE];	/* a simple lock's */
@@ -54,6 +55,7 @@ typedef struct SimDriver
 	bool		deadline;		/* the task is over */
 
 	SimTask		task;
+	bool		looking;		/* all attempts only look */
 	int			nheld;			/* ALL: earlier ones are granted */
 	bool		alone;			/* ALL: only this one is waited for */
 } SimDriver;

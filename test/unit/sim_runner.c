@@ -124,7 +124,7 @@ take_note(SimAttempt *a, const ZkLockEvent *ev, bool had_name)
 	if (ev->kind == ZKLOCK_EV_TOUCHED && ev->reply == ZKLOCK_OK)
 		sim_count(SIM_N_TOUCHES);
 	if (ev->kind == ZKLOCK_EV_CONNECTED)
-		sim_count(SIM_N_RECOVERIES);
+		sim_count(a->recipe.params.only_looks ? SIM_N_LOOKS_AGAIN : SIM_N_RECOVERIES);
 	if (ev->kind == ZKLOCK_EV_LISTED && asks_for(a, ZKLOCK_DO_VERIFY))
 		sim_count(SIM_N_ADOPTIONS);
 	if (ev->kind == ZKLOCK_EV_LISTED && asks_for(a, ZKLOCK_DO_CREATE))
@@ -180,6 +180,7 @@ prepare(SimRunner *r, SimAttempt *a, SimDir dir)
 	a->absorbed = false;
 	a->nlists = 0;
 	a->list_zxid = 0;
+	a->begin_zxid = sim_tree_zxid();
 	a->nodes_deleted = 0;
 	a->overtaken = 0;
 	if (a->prefix[0] == '\0')
@@ -190,7 +191,8 @@ prepare(SimRunner *r, SimAttempt *a, SimDir dir)
 static bool
 is_left_out(const ZkLockAction *act)
 {
-	if (sim.crowded == 0 || act->use == ZKLOCK_WATCH_WAITER)
+	if (sim.crowded == 0 || act->use == ZKLOCK_WATCH_WAITER ||
+		act->use == ZKLOCK_WATCH_NONE)
 		return false;
 	if (act->use != ZKLOCK_WATCH_SPARE)
 		return sim_percent(sim.crowded / 4);
@@ -200,11 +202,13 @@ is_left_out(const ZkLockAction *act)
 	return true;
 }
 
-/* A request that sets a watch */
+/* A request that sets a watch, unless it is that of an attempt that only looks */
 static void
 request_watch(SimClient *c, const SimTag *tag, const ZkLockAction *act, SimOp op,
 			  SimDir dir, const char *name)
 {
+	if (act->use == ZKLOCK_WATCH_NONE)
+		op = op == SIM_LIST_WATCH ? SIM_LIST : SIM_GET;
 	if (is_left_out(act))
 		sim_client_omit_watch(c, tag, op);
 	else
@@ -281,6 +285,8 @@ perform(SimRunner *r, SimAttempt *a)
 			sim_check_grant(r, a);
 			break;
 		case ZKLOCK_DO_FAIL:
+			if (a->recipe.params.only_looks)
+				sim_check_look(r, a);
 			break;				/* see the verdict */
 	}
 }
@@ -365,6 +371,8 @@ attempt_message(SimRunner *r, SimAttempt *a, const SimMessage *message)
 
 	if (ev.request == a->recipe.size)
 		ev.kind = ZKLOCK_EV_SIZED;
+	else if (ev.kind == ZKLOCK_EV_VERIFIED && ev.request != a->recipe.verify)
+		ev.kind = ZKLOCK_EV_WATCHED;
 	ev.reply = message->reply.reply;
 	ev.size = message->reply.value;
 	ev.version = message->reply.version;
@@ -381,7 +389,8 @@ attempt_message(SimRunner *r, SimAttempt *a, const SimMessage *message)
 		children[i] = sim_tree_node(message->reply.children[i])->name;
 	ev.children = children;
 	ev.nchildren = message->reply.nchildren;
-	if (ev.kind == ZKLOCK_EV_LISTED && ev.reply == ZKLOCK_OK)
+	if (ev.kind == ZKLOCK_EV_LISTED &&
+		(ev.reply == ZKLOCK_OK || ev.reply == ZKLOCK_NO_NODE))
 		a->list_zxid = message->reply.zxid;
 	if (ev.kind == ZKLOCK_EV_LISTED && ev.request == a->overtaken)
 		sim_count(SIM_N_COUNT_OVERTAKES);
@@ -408,12 +417,13 @@ deliver(SimRunner *r, const SimMessage *message)
 
 void
 sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
-				 const char *name, bool nowait)
+				 const char *name, bool nowait, bool only_looks)
 {
 	bool		simple = mode == ZKLOCK_SIMPLE;
 	ZkLockParams params = {
 		.mode = mode,
 		.nowait = nowait,
+		.only_looks = only_looks,
 		.permits = sim.counted ? ZKLOCK_COUNTED : sim.leases
 	};
 	char		stem[SIM_NAME_SIZE];
@@ -426,7 +436,7 @@ sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode, SimDir dir,
 				 zklock_mode_table[mode].marker);
 	a->own = sim_client_node(&r->client, dir, stem, a->prefix, simple);
 	sim_trace("client %d: attempt %d, mode %d%s, in %d, %s \"%s\"", r->number,
-			  a->id, mode, nowait ? ", not waiting" : "", dir,
+			  a->id, mode, only_looks ? ", looking" : nowait ? ", not waiting" : "", dir,
 			  simple ? "of" : "prefix", simple ? stem : a->prefix);
 	params.wants_holder = nowait && sim_percent(50);
 	zklock_recipe_begin(&a->recipe, &params, simple ? stem : NULL, a->prefix,

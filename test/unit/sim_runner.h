@@ -41,6 +41,7 @@ typedef struct SimAttempt
 	bool		absorbed;		/* a contender left and no read was necessary */
 	int			nlists;			/* requested lists */
 	int64_t		list_zxid;		/* of the last one that was answered */
+	int64_t		begin_zxid;		/* of the last transaction before it began */
 	int			nodes_deleted;	/* places lost because other clients deleted
 								 * the node */
 	uint32_t	overtaken;		/* a list that is older than the count */
@@ -85,7 +86,8 @@ extern void sim_runner_close(SimRunner *r);
  * node whose lock is downgraded.
  */
 extern void sim_runner_begin(SimRunner *r, SimAttempt *a, ZkLockMode mode,
-							 SimDir dir, const char *name, bool nowait);
+							 SimDir dir, const char *name, bool nowait,
+							 bool only_looks);
 extern void sim_runner_begin_downgrade(SimRunner *r, SimAttempt *a, SimDir dir,
 									   const char *from);
 

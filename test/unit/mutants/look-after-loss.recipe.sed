@@ -1,0 +1,3 @@
+# Seed 2468
+# A look trusts a list whose sync was lost.
+/^feed_look(/,/^}/ s/if (r->stalled)/if (false)/
