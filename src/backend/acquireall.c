@@ -15,6 +15,7 @@
 #include "backend/sessionchoice.h"
 #include "common/clock.h"
 #include "session/session.h"
+#include "shared/refusals.h"
 #include "shared/stats.h"
 
 /* State of the acquisition of many locks */
@@ -52,6 +53,73 @@ start_all_over(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 	zklock_await_start_over(attempts[0].request.path, limit);
 }
 
+static ZkLockRequest
+make_request(const ZkLockHold *hold, const ZkLockWaitLimit *limit)
+{
+	return (ZkLockRequest) {
+		.params = {
+			.mode = hold->key.mode,
+			.nowait = limit->nowait,
+			.revocable = zklock_revoke_is_wanted(hold->key.mode)
+		},
+		.path = hold->key.path
+	};
+}
+
+/*
+ * Look at the locks whose last tries were refused, all in one flight, before a node is
+ * created.  Returns false if one of them is not free.  All attempts are unused again.
+ */
+static bool
+look(ManyLocks *many, const ZkLockWaitLimit *limit)
+{
+	ZkLockAttempt *attempts = many->attempts;
+	bool		expired = false;
+	bool		refused = false;
+	int			n = 0;
+
+	for (int i = 0; i < many->nfresh; i++)
+	{
+		ZkLockRequest request = make_request(many->fresh[i], limit);
+
+		if (!zklock_refusals_is_noted(request.path, request.params.mode))
+			continue;
+		request.params.only_looks = true;
+		attempts[n].claim = many->fresh[i]->claim;
+		zklock_await_begin(&attempts[n++], &request, limit->deadline);
+	}
+	zklock_await(attempts, n, limit->deadline, true);
+	for (int i = 0; i < n; i++)
+	{
+		zklock_await_raise(&attempts[i]);
+		zklock_await_check_answer(&attempts[i]);
+		expired |= attempts[i].outcome.verdict == ZKLOCK_EXPIRED;
+		refused |= attempts[i].outcome.verdict == ZKLOCK_TIMED_OUT;
+		zklock_await_abandon(&attempts[i]);
+	}
+	if (expired && !refused)
+		zklock_await_start_over(attempts[0].request.path, limit);
+	memset(attempts, 0, n * sizeof(ZkLockAttempt));
+	return !refused;
+}
+
+/* Note for which locks a try was refused, as note_result() in acquire.c. */
+static void
+note_results(const ManyLocks *many)
+{
+	for (int i = 0; i < many->nfresh; i++)
+	{
+		const ZkLockAttempt *attempt = &many->attempts[i];
+		const ZkLockOutcome *outcome = &attempt->outcome;
+		bool		granted = outcome->verdict == ZKLOCK_GRANTED;
+
+		if (granted || (attempt->request.params.nowait && outcome->queued &&
+						outcome->verdict == ZKLOCK_TIMED_OUT && !outcome->yielding))
+			zklock_refusals_note(many->fresh[i]->key.path, many->fresh[i]->key.mode,
+								 !granted);
+	}
+}
+
 /*
  * Wait for many locks, in the order of their paths.  Returns true if all are
  * granted.
@@ -78,14 +146,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		}
 		for (int i = held; i < n; i++)
 		{
-			ZkLockRequest request = {
-				.params = {
-					.mode = many->fresh[i]->key.mode,
-					.nowait = limit->nowait,
-					.revocable = zklock_revoke_is_wanted(many->fresh[i]->key.mode)
-				},
-				.path = many->fresh[i]->key.path
-			};
+			ZkLockRequest request = make_request(many->fresh[i], limit);
 
 			attempts[i].claim = many->fresh[i]->claim;
 			zklock_await_begin(&attempts[i], &request, limit->deadline);
@@ -234,7 +295,10 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 								 many->nfresh);
 		granted = in_time &&
 			(many->nfresh == 0 ||
-			 zklock_await_finish(wait_for_all(many, &limit), many->attempts, many->nfresh));
+			 zklock_await_finish((!limit.nowait || look(many, &limit)) &&
+								 wait_for_all(many, &limit),
+								 many->attempts, many->nfresh));
+		note_results(many);
 		failed = false;
 	}
 	PG_FINALLY();

@@ -29,6 +29,7 @@
 #include "server_gates.h"
 #include "server_rules.h"
 #include "server_sim.h"
+#include "server_tries.h"
 #include "session/session.h"
 #include "shared/claimtable.h"
 #include "shared/sessionstate.h"
@@ -71,8 +72,8 @@ static const char *const ends[SERVER_N_KINDS] = {
 };
 
 /* The number of a lock, for the checker */
-static int
-lock_number(const char *path)
+int
+server_lock_number(const char *path)
 {
 	for (int kind = 0; kind < SERVER_N_KINDS; kind++)
 		for (int i = 0; i < SERVER_MAX_PATHS; i++)
@@ -168,7 +169,7 @@ tell_holds(void)
 		session = hold->session_serial;
 		if (!is_shown(hold))
 			server_breach(SERVER_SOUND, "a lock is not shown as it is");
-		server_hold(hold->claim, lock_number(hold->key.path),
+		server_hold(hold->claim, server_lock_number(hold->key.path),
 					mode == ZKLOCK_SHARED ? 1 :
 					mode == ZKLOCK_SEMAPHORE ? 1 + server_plan.nleases : 0,
 					hold->session_serial == (has_session() ? zklock_session_serial() :
@@ -304,6 +305,8 @@ take_lock(ServerStep *step)
 		return;
 	}
 	is_new = server_gates_requested_at() >= began;
+	if (is_new && !server_tries_granted(server_lock_number(path), mode, began))
+		server_breach(SERVER_TRIES, "a grant is not noted for the next try");
 	if (is_new && hold->node == NULL && !QueryCancelPending)
 		server_breach(SERVER_CANCEL, "a statement goes on with a new lock whose node was deleted");
 	if (mode == ZKLOCK_SEMAPHORE && is_new &&
@@ -415,7 +418,7 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 	server_lags();
 	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");
-	server_gates_begin_attempt();
+	server_gates_begin_attempt(request->params.only_looks);
 	__real_zklock_await_begin(attempt, request, deadline);
 }
 
@@ -424,7 +427,7 @@ static void
 check_mutex(const ZkLockAttempt *lease)
 {
 	if (!zklock_mode_table[lease->request.params.mode].has_permits ||
-		lease->outcome.verdict != ZKLOCK_PENDING)
+		lease->request.params.only_looks || lease->outcome.verdict != ZKLOCK_PENDING)
 		return;
 	if (!mutex->begun || mutex->outcome.verdict != ZKLOCK_GRANTED ||
 		mutex->session_serial != lease->session_serial)
@@ -492,6 +495,7 @@ take_locks(ServerStep *step)
 	const char *wanted[SERVER_MAX_PATHS];
 	ZkLockKey	fresh[SERVER_MAX_PATHS];
 	int64		patience = step->patience;
+	int64		began = shim_now();
 	int			n = 0;
 	int			nfresh = 0;
 
@@ -510,6 +514,9 @@ take_locks(ServerStep *step)
 	{
 		server_count(SERVER_N_ALL);
 		check_one_session(fresh, nfresh);
+		for (int i = 0; i < nfresh; i++)
+			if (!server_tries_granted(server_lock_number(fresh[i].path), fresh[i].mode, began))
+				server_breach(SERVER_TRIES, "a grant is not noted for the next try");
 		if (percent(50))
 			check_deleted();
 	}

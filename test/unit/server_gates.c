@@ -320,6 +320,9 @@ __wrap_zklock_slots_give_up(ZkLockClaim *claim, int64 lease, ZkLockClock clock)
 	return given_up;
 }
 
+/* Does this backend begin an attempt that only looks? */
+static bool begins_look = false;
+
 extern void __real_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate);
 extern void __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate);
 
@@ -331,6 +334,8 @@ __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 	bool		waits = !at_gate || entry->gate.state == ZKLOCK_GATE_EMPTY;
 	uint64		last_serial = entry->gate.last_serial;
 
+	if (begins_look)
+		server_breach(SERVER_TRIES, "who only looks makes way for a node");
 	__real_zklock_slots_make_way(claim, at_gate);
 
 	/*
@@ -350,9 +355,10 @@ static int64 begun_at;
 static int64 requested_at;
 
 void
-server_gates_begin_attempt(void)
+server_gates_begin_attempt(bool only_looks)
 {
 	begun_at = shim_now();
+	begins_look = only_looks;
 }
 
 int64
@@ -368,7 +374,9 @@ void
 __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
-	bool		joins = entry->gate.state == ZKLOCK_GATE_EMPTY || !params->at_gate;
+	uint64		wanted = entry->gate.wanted;
+	bool		joins = !begins_look &&
+		(entry->gate.state == ZKLOCK_GATE_EMPTY || !params->at_gate);
 
 	for (int i = 0; joins && i < zklock_guc_max_locks; i++)
 	{
@@ -381,6 +389,11 @@ __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 			server_breach(SERVER_KEPT, "a node is kept that is in the way of its own server");
 	}
 	__real_zklock_slots_request(claim, params);
+	if (claim->slot.params.only_looks && (!begins_look || claim->at_gate))
+		server_breach(SERVER_TRIES, "a backend only looks, and does not want to, or is at a gate");
+	if (claim->slot.params.only_looks && params->at_gate && wanted != 0 &&
+		entry->gate.wanted == wanted)
+		server_breach(SERVER_TRIES, "a backend only looks, though its gate knows more");
 	requested_at = shim_now();
 }
 

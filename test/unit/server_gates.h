@@ -32,7 +32,7 @@ extern void server_gates_wait(bool on);
 extern bool server_gates_waits(int procno);
 
 /* This backend begins an attempt; when it has requested a node, or joined, last. */
-extern void server_gates_begin_attempt(void);
+extern void server_gates_begin_attempt(bool only_looks);
 extern int64 server_gates_requested_at(void);
 
 #endif							/* SERVER_GATES_H */

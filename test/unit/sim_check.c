@@ -308,6 +308,8 @@ sim_check_runner(const SimRunner *r)
 		 * watches.
 		 */
 		nwatched = sim_client_nwatched(&r->client, a->id);
+		if (nwatched > 0 && a->recipe.params.only_looks)
+			sim_breach(SIM_LOOKS, "client %d only looks, and watches", r->number);
 		if (nwatched > 2 + 2 * a->nodes_deleted)
 			sim_breach(SIM_TWO_WATCHES, "client %d watches %d nodes",
 					   r->number, nwatched);

@@ -1,3 +1,3 @@
 # Seed 2
 # Count leases without the mutex.
-/^run(/,/^}/ s/&d->runner.attempts\[0\], ZKLOCK_EXCLUSIVE, SIM_LOCKS/\&d->runner.attempts[1], ZKLOCK_SEMAPHORE, SIM_LEASES/
+/^begin_task(/,/^}/ s/&d->runner.attempts\[0\], ZKLOCK_EXCLUSIVE, SIM_LOCKS/\&d->runner.attempts[1], ZKLOCK_SEMAPHORE, SIM_LEASES/

@@ -70,6 +70,24 @@ pg_atomic_fetch_add_u##bits(volatile pg_atomic_uint##bits *p, int##bits n) \
 									   (uint64) n); \
 } \
 static inline uint##bits \
+pg_atomic_fetch_or_u##bits(volatile pg_atomic_uint##bits *p, uint##bits mask) \
+{ \
+	uint##bits	found = pg_atomic_read_u##bits(p); \
+\
+	while (!pg_atomic_compare_exchange_u##bits(p, &found, found | mask)) \
+		; \
+	return found; \
+} \
+static inline uint##bits \
+pg_atomic_fetch_and_u##bits(volatile pg_atomic_uint##bits *p, uint##bits mask) \
+{ \
+	uint##bits	found = pg_atomic_read_u##bits(p); \
+\
+	while (!pg_atomic_compare_exchange_u##bits(p, &found, found & mask)) \
+		; \
+	return found; \
+} \
+static inline uint##bits \
 pg_atomic_fetch_sub_u##bits(volatile pg_atomic_uint##bits *p, int##bits n) \
 { \
 	return pg_atomic_fetch_add_u##bits(p, -n); \
