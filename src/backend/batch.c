@@ -169,7 +169,7 @@ send_requests(const ZkLockOp *ops, int n, uint64 requester)
 				break;
 			case ZKLOCK_OP_CREATE:
 				accepted = zklock_zkclient_create_path(client, path, ops[i].data,
-													   ops[i].length, true, tag);
+													   ops[i].length, true, true, tag);
 				break;
 		}
 	}

@@ -253,14 +253,14 @@ extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 								   const char *data, ZkLockTag tag);
 
 /*
- * Create `path` with `length` bytes of data, and all its missing ancestors.
- * All of them are containers, except that `path` is a persistent node if
- * `persistent` is true.
+ * Create `path` with `length` bytes of data and, with `ancestors`, all its missing
+ * ancestors.  Each request for an ancestor is a write, also if the ancestor exists.  All
+ * nodes are containers, except that `path` is a persistent node if `persistent` is true.
  */
 extern bool zklock_zkclient_create_path(ZkLockClient *client,
 										const char *path, const char *data,
-										int length, bool persistent,
-										ZkLockTag tag);
+										int length, bool ancestors,
+										bool persistent, ZkLockTag tag);
 
 /*
  * List the children of a node.  With a watch, a CHANGED message reports the

@@ -362,8 +362,8 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 
 bool
 zklock_zkclient_create_path(ZkLockClient *client, const char *path,
-							const char *data, int length, bool persistent,
-							ZkLockTag tag)
+							const char *data, int length, bool ancestors,
+							bool persistent, ZkLockTag tag)
 {
 	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_PARENTS_MADE, tag);
 	char	   *ancestor = strdup(path);
@@ -386,6 +386,11 @@ zklock_zkclient_create_path(ZkLockClient *client, const char *path,
 			 slash != NULL && rc == ZOK;
 			 slash = strchr(slash + 1, '/'))
 		{
+			if (!ancestors)
+			{
+				request->depth++;
+				continue;
+			}
 			*slash = '\0';
 			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
 							  ZOO_CONTAINER, ancestor_done, request);

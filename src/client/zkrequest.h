@@ -26,7 +26,8 @@ typedef struct ZkLockZkRequest
 	int64_t		sent;			/* when it was requested */
 	bool		in_parts;		/* it consists of several calls, all with this
 								 * context */
-	int			depth;			/* number of answered calls before the last */
+	int			depth;			/* number of calls before the last that were
+								 * answered, or left out */
 	int			ancestor_rc;	/* why an ancestor does not exist */
 } ZkLockZkRequest;
 

@@ -134,18 +134,28 @@ is_sound(const ZkLockRecipe *r, const ZkLockActions *out)
 }
 #endif
 
+/*
+ * Create the parent of our node.  Mostly it is the only one that is missing, as that of a
+ * new key below a path in use.  Its ancestors, which cost a write each, are created once it
+ * is known that one of them is missing.
+ */
+static void
+make_parents(ZkLockRecipe *r, ZkLockActions *out)
+{
+	r->parents = request(r, r->missed == 0 ? ZKLOCK_DO_MAKE_PARENT :
+						 ZKLOCK_DO_MAKE_PARENTS, NULL, out);
+}
+
 /* Simple locks and downgrades: a node whose name the caller gives */
 
 /* Begin, or begin again, by creating the node with the given name. */
 static void
-create_fixed(ZkLockRecipe *r, bool make_parents,
-			 ZkLockActions *out)
+create_fixed(ZkLockRecipe *r, bool is_parent_missing, ZkLockActions *out)
 {
 	r->outcome.token = 0;
 	r->nearest.request = 0;
-	if (make_parents)
-		r->parents = request(r, ZKLOCK_DO_MAKE_PARENTS, NULL,
-							 out);
+	if (is_parent_missing)
+		make_parents(r, out);
 	r->create = request(r, ZKLOCK_DO_CREATE, r->outcome.name,
 						out);
 	if (r->touched[0] != '\0')
@@ -293,7 +303,7 @@ free_slot(ZkLockWatch *slot)
  * processes the requests of a session in order, so the list contains our node.
  */
 static void
-create_queued(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
+create_queued(ZkLockRecipe *r, bool is_parent_missing, ZkLockActions *out)
 {
 	r->outcome.name[0] = '\0';
 	r->outcome.token = 0;
@@ -301,9 +311,8 @@ create_queued(ZkLockRecipe *r, bool make_parents, ZkLockActions *out)
 	free_slot(&r->lookahead);
 	r->verify = 0;
 
-	if (make_parents)
-		r->parents = request(r, ZKLOCK_DO_MAKE_PARENTS, NULL,
-							 out);
+	if (is_parent_missing)
+		make_parents(r, out);
 	r->create = request(r, ZKLOCK_DO_CREATE, NULL, out);
 	list_queue(r, out);
 }
@@ -986,10 +995,9 @@ process_event(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		 * It is unlikely to do that twice in succession: then the session's
 		 * root is missing.
 		 */
-		if (ev->reply == ZKLOCK_NO_NODE && r->parents_missing)
+		r->missed = ev->reply == ZKLOCK_NO_NODE ? r->missed + 1 : 0;
+		if (r->missed == 3)
 			finish(r, ZKLOCK_NO_ROOT, out);
-		else
-			r->parents_missing = ev->reply == ZKLOCK_NO_NODE;
 	}
 	else if (r->params.only_looks)
 		feed_look(r, ev, out);
@@ -1037,7 +1045,7 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 {
 	r->stalled = false;
 	r->parents = 0;
-	r->parents_missing = false; /* the create of an ancestor may have been lost */
+	r->missed = 0;				/* the create of an ancestor may have been lost */
 	r->create = 0;
 	r->verify = 0;
 	r->touch = 0;

@@ -33,7 +33,8 @@ typedef enum ZkLockReply
 
 typedef enum ZkLockEventKind
 {
-	ZKLOCK_EV_PARENTS_MADE,		/* reply to ZKLOCK_DO_MAKE_PARENTS */
+	ZKLOCK_EV_PARENTS_MADE,		/* reply to ZKLOCK_DO_MAKE_PARENT, and to
+								 * ZKLOCK_DO_MAKE_PARENTS */
 	ZKLOCK_EV_CREATED,			/* reply to ZKLOCK_DO_CREATE */
 	ZKLOCK_EV_LISTED,			/* reply to ZKLOCK_DO_LIST */
 	ZKLOCK_EV_WATCHED,			/* reply to ZKLOCK_DO_WATCH */
@@ -67,7 +68,8 @@ typedef struct ZkLockEvent
 
 typedef enum ZkLockActionKind
 {
-	ZKLOCK_DO_MAKE_PARENTS,		/* create the missing ancestors of our node */
+	ZKLOCK_DO_MAKE_PARENT,		/* create the parent of our node */
+	ZKLOCK_DO_MAKE_PARENTS,		/* the same, and its missing ancestors */
 	ZKLOCK_DO_CREATE,			/* create our node: prefix || marker || seq,
 								 * or the fixed `name` */
 	ZKLOCK_DO_LIST,				/* read the children around our node, leaving
@@ -255,7 +257,8 @@ typedef struct ZkLockRecipe
 	bool		sized;			/* the number that others name is known */
 	uint32_t	count;			/* request that left the watch on the count;
 								 * 0: none */
-	bool		parents_missing;	/* the last MAKE_PARENTS found no parent */
+	int			missed;			/* how many of the last requests for the
+								 * parent found that its own is missing */
 	bool		only_shrinks;	/* no contender can appear ahead of our node
 								 * any more */
 	ZkLockWatch nearest;

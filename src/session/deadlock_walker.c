@@ -217,7 +217,7 @@ process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 		case ZKLOCK_RC_NO_NODE:
 			if (walker->made_parent ||
 				!zklock_zkclient_create_path(zklock_session_client(),
-											 ZKLOCK_PATH_RECORDS, "", 0, false,
+											 ZKLOCK_PATH_RECORDS, "", 0, true, false,
 											 next_tag(walker)))
 				fail_walk(walker);
 			walker->made_parent = true;

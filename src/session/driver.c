@@ -79,10 +79,12 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 
 		switch (action->kind)
 		{
+			case ZKLOCK_DO_MAKE_PARENT:
 			case ZKLOCK_DO_MAKE_PARENTS:
 				accepted = zklock_zkclient_create_path(client, driver->dir,
 													   driver->size,
 													   (int) strlen(driver->size),
+													   action->kind == ZKLOCK_DO_MAKE_PARENTS,
 													   false, tag);
 				break;
 			case ZKLOCK_DO_CREATE:

@@ -111,12 +111,14 @@ costs($session, q(SELECT 1), '1', 0, [], 'a commit with a session-level lock');
 costs($session, q(SELECT zk_lock_release('/flights')),
 	't', 0, ['delete'], 'the last release');
 costs($session, q(SELECT zk_lock_acquire('/un/known/parent')),
-	't', 2, [ @enter, ('createContainer') x 3, @enter ],
+	't', 3, [ @enter, 'createContainer', @enter, ('createContainer') x 3, @enter ],
 		'a lock whose parents are missing');
+costs($session, q(SELECT zk_lock_acquire('/un/known/key')),
+	't', 2, [ @enter, 'createContainer', @enter ], 'a new key below a known parent');
 costs($session, q(CALL zk_lock_wait('/flights', scope => 'session')),
 	'', 1, \@enter, 'a CALL for a free lock');
 costs($session, q(SELECT zk_lock_release_all()),
-	'2', 0, [ ('delete') x 2 ], 'a release of all locks');
+	'3', 0, [ ('delete') x 3 ], 'a release of all locks');
 
 # Many at once
 my $paths = "'{" . join(', ', map { "/all/$_" } 1 .. 8) . "}'";

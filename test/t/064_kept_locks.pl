@@ -62,6 +62,7 @@ sub wait_until_gone
 }
 
 # A lock is kept from the third node on. Each use after that is free.
+$zk->make_path('/kept');
 $proxy->wait_idle;
 $proxy->mark;
 use_lock($session, '/kept/cost') for 1 .. 3;
@@ -267,6 +268,7 @@ sub requests_in_turn
 	];
 }
 
+$zk->make_path('/kept/turns');
 my $in_turn = requests_in_turn('/kept/turns/with');
 is(scalar(grep { /^create2 .*-lock-/ } @$in_turn),
 	1 + 5, 'servers that take turns create a node each time, once in vain without a parent');

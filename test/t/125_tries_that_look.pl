@@ -138,10 +138,28 @@ $client->delete($named);
 # The path may be gone with the container.
 $client->delete('/looks/named');
 costs($session, try_lock('/looks/named', 'exclusive'),
-	$t, 4,
-	[ @look, @enter, ('createContainer') x 2, @enter ],
+	$t, 3,
+	[ @look, @enter, 'createContainer', @enter ],
 	'a look at a path that is gone');
 $session->query('SELECT zk_lock_release_all()');
+
+# A new key below a known parent costs two writes more than a known one: a create that
+# finds no parent, and that of the parent.
+my $use = sub {
+	my ($path) = @_;
+
+	return "SELECT zk_lock_acquire('$path') AND zk_lock_release('$path')";
+};
+
+costs($session, $use->('/looks/key/1'),
+	$t, 8,
+	[ @enter, 'createContainer', @enter, ('createContainer') x 3, @enter, 'delete' ],
+	'a new key below a new parent');
+costs($session, $use->('/looks/key/2'),
+	$t, 4,
+	[ @enter, 'createContainer', @enter, 'delete' ],
+	'a new key below a known parent');
+costs($session, $use->('/looks/key/2'), $t, 2, [ @enter, 'delete' ], 'a known key');
 
 # A lost request or reply: the look is repeated, and still makes no node.
 $zk->make_path('/looks/lost');

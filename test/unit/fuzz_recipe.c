@@ -326,6 +326,8 @@ answer(bool lost)
 		ZkLockEventKind kind;
 		ZkLockReply replies[4]; /* besides LOST */
 	}			answers[] = {
+		[ZKLOCK_DO_MAKE_PARENT] = {ZKLOCK_EV_PARENTS_MADE,
+		{ZKLOCK_OK, ZKLOCK_NO_NODE, ZKLOCK_NO_CHILDREN, ZKLOCK_REFUSED}},
 		[ZKLOCK_DO_MAKE_PARENTS] = {ZKLOCK_EV_PARENTS_MADE,
 		{ZKLOCK_OK, ZKLOCK_NO_NODE, ZKLOCK_NO_CHILDREN, ZKLOCK_REFUSED}},
 		[ZKLOCK_DO_CREATE] = {ZKLOCK_EV_CREATED,
@@ -356,6 +358,7 @@ answer(bool lost)
 
 	/* There is no room for the watch of this request. */
 	if (!lost && how >= 0xe0 && act.use != ZKLOCK_WATCH_WAITER &&
+		act.use != ZKLOCK_WATCH_NONE &&
 		(act.kind == ZKLOCK_DO_WATCH ||
 		 (act.kind == ZKLOCK_DO_LIST && recipe.params.mode == ZKLOCK_SEMAPHORE) ||
 		 (act.kind == ZKLOCK_DO_SIZE && recipe.counted)))
@@ -405,7 +408,8 @@ begin(void)
 {
 	unsigned	how = next_byte();
 	ZkLockParams params = {
-		.mode = how % 8,.nowait = how & 0x80,.wants_holder = how & 0x40
+		.mode = how % 8,.nowait = how & 0x80,.wants_holder = how & 0x40,
+		.only_looks = (how & 0xa0) == 0xa0 && how % 8 <= ZKLOCK_SEMAPHORE
 	};
 	ZkLockActions actions;
 	char	   *name;

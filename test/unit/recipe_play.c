@@ -26,6 +26,7 @@ const char *
 said(void)
 {
 	static const char *const kinds[] = {
+		[ZKLOCK_DO_MAKE_PARENT] = "PARENT",
 		[ZKLOCK_DO_MAKE_PARENTS] = "PARENTS",
 		[ZKLOCK_DO_CREATE] = "CREATE",
 		[ZKLOCK_DO_LIST] = "LIST",
@@ -143,6 +144,20 @@ void
 begin_counted(bool nowait)
 {
 	begin_lease(ZKLOCK_COUNTED, nowait);
+}
+
+void
+begin_look(ZkLockMode mode, int leases, bool wants_holder, const char *what)
+{
+	const ZkLockParams params = {
+		.mode = mode,.nowait = true,.only_looks = true,.wants_holder = wants_holder,
+		.permits = leases
+	};
+
+	forget();
+	zklock_recipe_begin(&recipe, &params, mode == ZKLOCK_SIMPLE ? "leader" : NULL, PREFIX,
+						SESSION, &actions);
+	begun(what);
 }
 
 void

@@ -44,6 +44,7 @@ extern void begin_simple(void);
 extern void begin_downgrade(const char *from, const char *what);
 extern void begin_lease(int leases, bool nowait);
 extern void begin_counted(bool nowait);
+extern void begin_look(ZkLockMode mode, int leases, bool wants_holder, const char *what);
 
 /* Events, each of the latest request of its kind. */
 extern void feed(const ZkLockEvent *ev);

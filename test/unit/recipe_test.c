@@ -51,12 +51,50 @@ test_no_root(void **state)
 	(void) state;
 	begin(ZKLOCK_EXCLUSIVE);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_NODE);
+	expect("PARENT CREATE LIST");
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENT, ZKLOCK_NO_NODE);
 	expect("");
-	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect("PARENTS CREATE LIST");
-	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_NODE);
+	for (int i = 0; i < 2; i++)
+	{
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect("PARENTS CREATE LIST");
+		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_NODE);
+	}
 	expect_failed(ZKLOCK_NO_ROOT);
+}
+
+/* The path, or some of it, may be deleted at any time. */
+static void
+test_parents_gone(void **state)
+{
+	(void) state;
+	begin(ZKLOCK_EXCLUSIVE);
+	for (int i = 0; i < 2; i++)
+	{
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect("PARENT CREATE LIST");
+		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENT, ZKLOCK_NO_NODE);
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect("PARENTS CREATE LIST");
+		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_OK);
+		expect("");
+	}
+	created(OURS("lock-0000000000"), 77);
+	listed(OURS("lock-0000000000"));
+	expect_granted(OURS("lock-0000000000"), 0, 77);
+
+	/* A create may have been lost with its connection. */
+	begin(ZKLOCK_EXCLUSIVE);
+	for (int i = 0; i < 4; i++)
+	{
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect("PARENT CREATE LIST");
+		reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENT, ZKLOCK_NO_NODE);
+		happen(ZKLOCK_EV_CONNECTED);
+		expect("SYNC LIST");
+		listed(NULL);
+		expect("CREATE LIST");
+	}
 }
 
 static void
@@ -69,7 +107,7 @@ test_ephemeral_parent(void **state)
 
 	begin(ZKLOCK_EXCLUSIVE);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_NO_CHILDREN);
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENT, ZKLOCK_NO_CHILDREN);
 	expect_failed(ZKLOCK_NOT_A_QUEUE);
 }
 
@@ -406,13 +444,15 @@ test_simple_parents(void **state)
 	(void) state;
 	begin_simple();
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect("PARENTS CREATE leader");
-	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENTS, ZKLOCK_OK);
+	expect("PARENT CREATE leader");
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENT, ZKLOCK_OK);
 	expect("");
 	created("leader", 77);
 	expect("GRANT");
 
 	begin_simple();
+	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+	reply(ZKLOCK_EV_PARENTS_MADE, ZKLOCK_DO_MAKE_PARENT, ZKLOCK_NO_NODE);
 	for (int i = 0; i < 2; i++)
 	{
 		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
@@ -562,7 +602,7 @@ test_lease_no_size(void **state)
 	/* Without the container, its parents are created first. */
 	begin_lease(2, false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect("PARENTS CREATE SIZE LIST");
+	expect("PARENT CREATE SIZE LIST");
 	created(LEASE, 77);
 	sized(2);
 	listed(LEASE);
@@ -571,7 +611,7 @@ test_lease_no_size(void **state)
 	/* It is read again when there is a container, which may be another caller's. */
 	begin_lease(2, false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
-	expect("PARENTS CREATE SIZE LIST");
+	expect("PARENT CREATE SIZE LIST");
 	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
 	happen(ZKLOCK_EV_CONNECTED);
 	expect("SYNC SIZE LIST");
@@ -656,12 +696,154 @@ test_count_of_zero(void **state)
 	assert_int_equal(recipe.outcome.ahead, 0);
 }
 
+/* Attempts that only look */
+
+static void
+test_look(void **state)
+{
+	(void) state;
+
+	/* Nobody is ahead, or there is no path. */
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	listed(NULL);
+	expect_failed(ZKLOCK_FREE);
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	reply(ZKLOCK_EV_LISTED, ZKLOCK_DO_LIST, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_FREE);
+
+	/* Readers do not exclude each other.  Other names are no contenders. */
+	begin_look(ZKLOCK_SHARED, 0, false, "SYNC LIST");
+	listed(CURATOR("__READ__0000000001"), "x");
+	expect_failed(ZKLOCK_FREE);
+	begin_look(ZKLOCK_WRITE, 0, false, "SYNC LIST");
+	listed(CURATOR("__READ__0000000001"));
+	expect_failed(ZKLOCK_TIMED_OUT);
+	assert_true(recipe.outcome.queued);
+	assert_int_equal(recipe.outcome.ahead, 1);
+
+	/* One that may be kept gives up, but not with another one. */
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	listed(KEPT);
+	expect_failed(ZKLOCK_FREE);
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	listed(KEPT, H);
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	/* Its time is over before there is an answer. */
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	happen(ZKLOCK_EV_DEADLINE);
+	expect_failed(ZKLOCK_TIMED_OUT);
+	assert_false(recipe.outcome.queued);
+}
+
+/* Who wants to know whose node is ahead reads it, without a watch. */
+static void
+test_look_for_holder(void **state)
+{
+	(void) state;
+	for (int i = 0; i < 2; i++)
+	{
+		begin_look(ZKLOCK_EXCLUSIVE, 0, true, "SYNC LIST");
+		listed(H, B, A);
+		expect("WATCH " B);
+		assert_int_equal(actions.act[0].use, ZKLOCK_WATCH_NONE);
+		assert_false(recipe.outcome.queued);
+		watch(ZKLOCK_EV_WATCHED, i == 0 ? ZKLOCK_OK : ZKLOCK_REFUSED, B);
+		expect_failed(ZKLOCK_TIMED_OUT);
+		assert_string_equal(recipe.nearest.name, B);
+	}
+
+	/* It has gone meanwhile: look who is there. */
+	begin_look(ZKLOCK_EXCLUSIVE, 0, true, "SYNC LIST");
+	listed(H);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, H);
+	expect("SYNC LIST");
+	listed(NULL);
+	expect_failed(ZKLOCK_FREE);
+}
+
+/* A list counts only behind a sync of its connection. */
+static void
+test_look_after_loss(void **state)
+{
+	(void) state;
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	reply(ZKLOCK_EV_SYNCED, ZKLOCK_DO_SYNC, ZKLOCK_LOST);
+	expect("");
+	listed(H);
+	expect("");
+	happen(ZKLOCK_EV_CONNECTED);
+	expect("SYNC LIST");
+	reply(ZKLOCK_EV_SYNCED, ZKLOCK_DO_SYNC, ZKLOCK_OK);
+	expect("");
+	listed(NULL);
+	expect_failed(ZKLOCK_FREE);
+
+	begin_look(ZKLOCK_EXCLUSIVE, 0, false, "SYNC LIST");
+	happen(ZKLOCK_EV_EXPIRED);
+	expect_failed(ZKLOCK_EXPIRED);
+}
+
+static void
+test_look_at_leases(void **state)
+{
+	(void) state;
+	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC LIST");
+	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_NONE);
+	listed("a");
+	expect_failed(ZKLOCK_FREE);
+	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC LIST");
+	listed("a", "b");
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	begin_look(ZKLOCK_SEMAPHORE, ZKLOCK_COUNTED, false, "SYNC SIZE LIST");
+	sized(1);
+	listed("a");
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	/* What is wrong with a count is for the attempt with a node. */
+	begin_look(ZKLOCK_SEMAPHORE, ZKLOCK_COUNTED, false, "SYNC SIZE LIST");
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_NO_NODE);
+	expect_failed(ZKLOCK_FREE);
+	begin_look(ZKLOCK_SEMAPHORE, ZKLOCK_COUNTED, false, "SYNC SIZE LIST");
+	sized(ZKLOCK_SIZE_OTHER);
+	expect_failed(ZKLOCK_FREE);
+}
+
+static void
+test_look_at_simple(void **state)
+{
+	(void) state;
+	begin_look(ZKLOCK_SIMPLE, 0, false, "SYNC WATCH leader");
+	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_NONE);
+	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, "leader");
+	expect_failed(ZKLOCK_FREE);
+
+	/* of another session, of no session, and of this one, which is being deleted */
+	begin_look(ZKLOCK_SIMPLE, 0, false, "SYNC WATCH leader");
+	looked("leader", SESSION + 1, false, 0);
+	expect_failed(ZKLOCK_TIMED_OUT);
+	begin_look(ZKLOCK_SIMPLE, 0, false, "SYNC WATCH leader");
+	looked("leader", 0, false, 0);
+	expect_failed(ZKLOCK_FREE);
+	begin_look(ZKLOCK_SIMPLE, 0, false, "SYNC WATCH leader");
+	looked("leader", SESSION, false, 0);
+	expect_failed(ZKLOCK_FREE);
+
+	/* If the session is shared, it may be another backend's. */
+	begin_look(ZKLOCK_SIMPLE, 0, false, "SYNC WATCH leader");
+	recipe.shared = true;
+	looked("leader", SESSION, false, 0);
+	expect_failed(ZKLOCK_TIMED_OUT);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_free_lock),
 		cmocka_unit_test(test_no_root),
+		cmocka_unit_test(test_parents_gone),
 		cmocka_unit_test(test_ephemeral_parent),
 		cmocka_unit_test(test_conflicts),
 		cmocka_unit_test(test_fired_for_another),
@@ -682,7 +864,12 @@ main(void)
 		cmocka_unit_test(test_lease_no_size),
 		cmocka_unit_test(test_count_missing),
 		cmocka_unit_test(test_count_watch_of_before),
-		cmocka_unit_test(test_count_of_zero)
+		cmocka_unit_test(test_count_of_zero),
+		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_look_for_holder),
+		cmocka_unit_test(test_look_after_loss),
+		cmocka_unit_test(test_look_at_leases),
+		cmocka_unit_test(test_look_at_simple)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,6 +81,7 @@ typedef struct Request
 	Op			op;
 	ZkLockTag	tag;
 	bool		watch;
+	bool		ancestors;		/* OP_MAKE: those that are missing, too */
 	ZkLockNode *node;
 	int64_t		sent;
 	ZkLockMessage *reply;		/* once it has taken effect */
@@ -414,14 +415,16 @@ server_zk_change_count(int count)
 	return true;
 }
 
-/* Of a path and all that is missing above it */
+/* Of a path and, with `ancestors`, all that is missing above it */
 static ZkLockRc
-make_all(const char *path, const char *data, int length)
+make_all(const char *path, bool ancestors, const char *data, int length)
 {
 	char		part[MAX_PATH];
 
 	if (find(path) != NULL)
 		return ZKLOCK_RC_NODE_EXISTS;
+	if (!ancestors && find_parent(path) == NULL)
+		return ZKLOCK_RC_NO_NODE;
 	snprintf(part, sizeof(part), "%s", path);
 	for (char *slash = strchr(part + 1, '/'); slash != NULL;
 		 slash = strchr(slash + 1, '/'))
@@ -912,7 +915,7 @@ carry_out(ZkLockClient *c, const Request *r)
 	{
 		case OP_MAKE:
 			return new_message(kinds[r->op], r->tag,
-							   make_all(r->path, r->data, r->length), 0);
+							   make_all(r->path, r->ancestors, r->data, r->length), 0);
 		case OP_CREATE:
 			check_downgrade(c, r->node);
 			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
@@ -1957,7 +1960,7 @@ server_zk_rival_enter(const char *path, bool reader)
 
 	snprintf(name, sizeof(name), "_c_00000000-0000-0000-0000-%012" PRIx64 "-%s",
 			 zxid, reader ? "__READ__" : "lock-");
-	(void) make_all(path, "", 0);
+	(void) make_all(path, true, "", 0);
 	node = create(path, name, true, "rival", 5, RIVAL, -1, &rc);
 	return node == NULL ? 0 : node->czxid;
 }
@@ -2345,7 +2348,7 @@ zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 
 bool
 zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
-							int length, bool stays, ZkLockTag tag)
+							int length, bool ancestors, bool stays, ZkLockTag tag)
 {
 	Request    *r;
 
@@ -2354,7 +2357,10 @@ zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 		return false;
 	r = ask(c, OP_MAKE, path, tag);
 	if (r != NULL)
+	{
+		r->ancestors = ancestors;
 		set_data(r, data, length);
+	}
 	return true;
 }
 

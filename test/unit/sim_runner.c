@@ -227,10 +227,12 @@ perform(SimRunner *r, SimAttempt *a)
 
 	switch (act->kind)
 	{
+		case ZKLOCK_DO_MAKE_PARENT:
 		case ZKLOCK_DO_MAKE_PARENTS:
-			if (a->dir != SIM_TOP)
+			if (act->kind == ZKLOCK_DO_MAKE_PARENTS && a->dir != SIM_TOP)
 				sim_client_request(c, &untagged, SIM_MAKE, SIM_TOP, NULL);
-			if (a->dir == SIM_LOCKS || a->dir == SIM_LEASES)
+			if (act->kind == ZKLOCK_DO_MAKE_PARENTS &&
+				(a->dir == SIM_LOCKS || a->dir == SIM_LEASES))
 				sim_client_request(c, &untagged, SIM_MAKE, SIM_SEMAPHORE, NULL);
 			sim_client_write(c, &tag, SIM_MAKE, a->dir, NULL,
 							 a->dir == SIM_LEASES ? a->recipe.permits : 0);

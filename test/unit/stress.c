@@ -187,7 +187,7 @@ run_round(Worker *w, int round)
 		return;
 	}
 	wait_until_connected(w);
-	if (!zklock_zkclient_create_path(w->client, DIR, "", 0, false, next_tag(w)))
+	if (!zklock_zkclient_create_path(w->client, DIR, "", 0, true, false, next_tag(w)))
 		fail("a request was refused");
 
 	for (int i = 0; i < NODES; i++)
