@@ -190,5 +190,60 @@ wait_for_queue($zk, '/looks/own');
 is($session->query(try_lock('/looks/own', 'exclusive')), 't', '... and is granted then');
 $session->query('SELECT zk_lock_release_all()');
 
+# Simple locks: a read of the node
+$zk->make_path('/looks/roles');
+$client->create('/looks/roles/leader', '', ZkClient::EPHEMERAL);
+is($session->query(try_lock('/looks/roles/leader', 'simple')),
+	'f', 'a simple lock of another client is refused');
+costs($session, try_lock('/looks/roles/leader', 'simple'),
+	$f, 0, [qw(sync getData)], '... and the next try reads it');
+$client->delete('/looks/roles/leader');
+costs($session, try_lock('/looks/roles/leader', 'simple'),
+	$t, 1, [qw(sync getData create2)], '... and takes it once it is free');
+$session->query('SELECT zk_lock_release_all()');
+$zk->make_path('/looks/roles/node');
+is($session->query(try_lock('/looks/roles/node', 'simple')) =~ /^ERROR:  (\w+)/ ? $1 : '',
+	'55000', 'a persistent node is an error');
+
+# Semaphores: a list of the leases, without the mutex
+for my $case (
+	[ '/looks/permits', 'zk_semaphore_acquire(%s, 2, %s)', @look ],
+	[ '/looks/counted', "zk_semaphore_acquire_counted(%s, '/looks/count', %s)",
+		qw(sync getData getChildren) ])
+{
+	my ($path, $call, @requests) = @$case;
+	my $try = sprintf("SELECT $call", "'$path'", "'0'");
+	my $lease;
+
+	$session->query(q(SELECT zk_shared_count_set('/looks/count', 2)));
+	$session->query(sprintf("SELECT $call", "'$path'", "'10s'") . ', zk_lock_release_all()');
+	wait_for_queue($zk, "$path/$_") for qw(locks leases);
+	$lease = $client->create("$path/leases/_c_$_-lease-", '', ZkClient::SEQUENCE) for 1 .. 2;
+	is($session->query($try), 'f', "$path: a try of a full semaphore is refused");
+	costs($session, $try, $f, 0, \@requests, '... and the next one reads the leases');
+	$client->delete($lease);
+	like($session->query($try), $t, '... and takes one once there is one');
+	is($other->query($try), 'f', '... which refuses others');
+	$session->query('SELECT zk_lock_release_all()');
+}
+
+# Many locks: those whose last tries were refused are looked at in one flight, before any
+# node is created.
+my $all = q(SELECT zk_lock_acquire_all('{/looks/all/1, /looks/all/2, /looks/all/3}', '0'));
+$session->query(q(SELECT zk_lock_acquire_all('{/looks/all/1, /looks/all/2, /looks/all/3}')));
+is($session->query('SELECT zk_lock_release_all()'), '3', 'three locks are taken together');
+my @held = map { $client->create("/looks/all/$_/_c_1-lock-", '', ZkClient::SEQUENCE) } 2 .. 3;
+is($session->query($all), 'f', 'two of three are not free');
+costs($session, $all, $f, 0, [ (@look) x 2 ], '... and the next try looks at both');
+is($proxy->flights(sub { $session->query($all) }, 0.5), 1, '... in one flight');
+$client->delete($held[0]);
+costs($session, $all, $f, 0, [ (@look) x 2 ], '... also when only one is not free');
+$client->delete($held[1]);
+like($session->query($all), $t, '... and takes all when they are free');
+$session->query('SELECT zk_lock_release_all()');
+wait_for_queue($zk, "/looks/all/$_") for 1 .. 3;
+costs($session, $all, $t, 3, [ (@enter) x 3 ], 'a try of many after a granted one');
+$session->query('SELECT zk_lock_release_all()');
+
 $client->close;
 done_testing();
