@@ -121,6 +121,30 @@ note_results(const ManyLocks *many)
 }
 
 /*
+ * A call that does not want to wait was refused this lock, and has all before it.  Perhaps it
+ * was refused for other calls that try the same locks, and are refused one of those before
+ * it: they give up at once.  So wait for a short time, as a call does that wants to wait.  Of
+ * several such calls, the one that is first in the queue of the first path gets all locks:
+ * nobody whom it waits for waits for a lock that it has.  Returns false if that is of no use,
+ * or was done.
+ */
+static bool
+wait_shortly(ManyLocks *many, int held, ZkLockWaitLimit *limit)
+{
+	ZkLockAttempt *attempt = &many->attempts[held];
+
+	if (!limit->nowait || held == 0 || attempt->outcome.verdict != ZKLOCK_TIMED_OUT ||
+		!attempt->outcome.queued || attempt->outcome.yielding)
+		return false;
+	note_results(many);
+	zklock_await_abandon(attempt);
+	limit->nowait = false;
+	limit->deadline = Min(limit->deadline,
+						  zklock_clock_now() + ZKLOCK_YIELD_MS * ZKLOCK_NS_PER_MS);
+	return true;
+}
+
+/*
  * Wait for many locks, in the order of their paths.  Returns true if all are
  * granted.
  *
@@ -136,6 +160,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 	ZkLockAttempt *attempts = many->attempts;
 	int			n = many->nfresh;
 	int			held = 0;		/* attempts before this one are granted */
+	bool		shortly = false;
 
 	while (held < n || !is_of_one_session(attempts, n))
 	{
@@ -174,10 +199,13 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		}
 		else if (attempts[held].outcome.verdict == ZKLOCK_GRANTED)
 			held++;
+		else if (wait_shortly(many, held, limit))
+			shortly = true;
 		else
 		{
 			zklock_await_raise(&attempts[held]);
-			zklock_await_check_answer(&attempts[held]);
+			if (!shortly)
+				zklock_await_check_answer(&attempts[held]);
 			return false;
 		}
 	}

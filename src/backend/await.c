@@ -32,12 +32,6 @@
  */
 #define TRY_MS 1000
 
-/*
- * Time to wait for another server to give up a node, if a lock is acquired only if it is
- * free
- */
-#define YIELD_MS 50
-
 /* If one node is ahead, it is the holder. */
 char *
 zklock_await_describe(const ZkLockAttempt *attempt)
@@ -191,7 +185,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			if (is_yielded_to(&attempts[i]) && !yielding)
 			{
 				yielding = true;
-				deadline = Min(deadline, now + YIELD_MS * ZKLOCK_NS_PER_MS);
+				deadline = Min(deadline, now + ZKLOCK_YIELD_MS * ZKLOCK_NS_PER_MS);
 			}
 			if (!attempts[i].outcome.queued)
 				continue;

@@ -19,6 +19,12 @@
 
 #include "backend/sessionroutine.h"
 
+/*
+ * Time to wait for others to give up a node that they do not need, if a lock is acquired only
+ * if it is free
+ */
+#define ZKLOCK_YIELD_MS 50
+
 typedef struct ZkLockWaitLimit
 {
 	bool		nowait;			/* acquire the locks only if they are free */

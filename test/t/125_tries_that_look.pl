@@ -6,6 +6,7 @@ use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkClient;
 use ZkProxy;
 use ZkServer;
@@ -244,6 +245,39 @@ $session->query('SELECT zk_lock_release_all()');
 wait_for_queue($zk, "/looks/all/$_") for 1 .. 3;
 costs($session, $all, $t, 3, [ (@enter) x 3 ], 'a try of many after a granted one');
 $session->query('SELECT zk_lock_release_all()');
+wait_for_queue($zk, "/looks/all/$_") for 1 .. 3;
+
+# A try that has the first of its locks waits a moment for the next one, whose contender may
+# be another try.
+$held[0] = $client->create('/looks/all/2/_c_1-lock-', '', ZkClient::SEQUENCE);
+my $begin = time();
+is($session->query($all), 'f', 'a try of many, of which one is not free');
+cmp_ok(time() - $begin, '<', 0.9, '... ends soon');
+wait_for_queue($zk, "/looks/all/$_") for 1, 3;
+costs($session, $all, $f, 0, \@look, '... and the next try looks at that one');
+$client->delete($held[0]);
+
+# Several tries of the same locks at once: one gets all.
+my $second = new_node(
+	'second', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.session_timeout' => '60s');
+my @callers = map { ZkTest->new($_)->connect } ($node, $second) x 4;
+my $rounds = 15;
+my $winners = 0;
+for (1 .. $rounds)
+{
+	my $at = time() + 0.2;
+
+	$_->start(
+		"SELECT pg_sleep($at - extract(epoch FROM clock_timestamp())); SELECT 'all' WHERE zk_lock_acquire_all('{/looks/both/1, /looks/both/2}', '0')"
+	) for @callers;
+	$winners += grep { $_->result =~ /^all$/m } @callers;
+	$_->query('SELECT zk_lock_release_all()') for @callers;
+	wait_for_queue($zk, "/looks/both/$_") for 1, 2;
+}
+is($winners, $rounds, 'of eight tries of two locks at once, one gets both');
+$second->stop;
 
 $client->close;
 done_testing();
