@@ -316,7 +316,9 @@ wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
 		zklock_await_abandon(&state->attempt);
 		if (verdict == ZKLOCK_EXPIRED)
 			zklock_await_start_over(state->hold->key.path, limit);
-		else if (verdict != ZKLOCK_FREE)
+		else if (verdict == ZKLOCK_FREE)
+			zklock_await_answer(limit);
+		else
 			break;
 	}
 	zklock_await_raise(&state->attempt);

@@ -71,7 +71,7 @@ make_request(const ZkLockHold *hold, const ZkLockWaitLimit *limit)
  * created.  Returns false if one of them is not free.  All attempts are unused again.
  */
 static bool
-look(ManyLocks *many, const ZkLockWaitLimit *limit)
+look(ManyLocks *many, ZkLockWaitLimit *limit)
 {
 	ZkLockAttempt *attempts = many->attempts;
 	bool		expired = false;
@@ -100,6 +100,8 @@ look(ManyLocks *many, const ZkLockWaitLimit *limit)
 	if (expired && !refused)
 		zklock_await_start_over(attempts[0].request.path, limit);
 	memset(attempts, 0, n * sizeof(ZkLockAttempt));
+	if (n > 0)
+		zklock_await_answer(limit);
 	return !refused;
 }
 

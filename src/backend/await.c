@@ -379,6 +379,13 @@ disarm_lock_timeout(void)
 		disable_timeout(LOCK_TIMEOUT, true);
 }
 
+void
+zklock_await_answer(ZkLockWaitLimit *limit)
+{
+	limit->deadline = zklock_clock_now() +
+		Min(TRY_MS, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
+}
+
 /*
  * Connect, and set the deadline.  An attempt without a wait also needs an
  * answer of ZooKeeper, and gets a short deadline for that.  It waits for no
@@ -390,15 +397,16 @@ void
 zklock_await_connect(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 					 int n)
 {
-	int64		now;
+	int64		now = zklock_clock_now();
 
 	limit->nowait = ns <= 0;
 	if (limit->nowait)
-		ns = Min(TRY_MS, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
+		zklock_await_answer(limit);
 	else
+	{
 		arm_lock_timeout();
-	now = zklock_clock_now();
-	limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+		limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+	}
 	zklock_session_routine->connect(holds, n, limit->deadline);
 
 	/*

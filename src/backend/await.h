@@ -39,6 +39,12 @@ extern void zklock_await_connect(ZkLockWaitLimit *limit, int64 ns,
 								 ZkLockHold **holds, int n);
 
 /*
+ * Set the time limit of a call that does not want to wait: the time that ZooKeeper has for
+ * its answer.
+ */
+extern void zklock_await_answer(ZkLockWaitLimit *limit);
+
+/*
  * To be called when the session of an attempt has ended: connects in a new
  * session.  Errors: 40001 if a lock was held, 28000, and 08006, which names
  * `path`.

@@ -3,9 +3,9 @@
  * refusals.h
  *	  The locks for which the last try was refused.
  *
- * A try is an attempt without a wait.  Whoever tries such a lock again looks whether
- * it is free before it creates a node, because a node that is created for nothing
- * costs two writes, and refuses other tries meanwhile (recipe.h).
+ * A try is an attempt without a wait.  The next try of such a lock looks whether it is
+ * free before it creates a node, because a node that is created for nothing costs two
+ * writes, and refuses other tries meanwhile (recipe.h).
  *
  * The backends of a server remember this together.  If the library is not in
  * shared_preload_libraries, each remembers it for itself.  There is one bit for each
@@ -28,7 +28,7 @@ extern void zklock_refusals_shmem_init(void);
 /* Was the last try refused? */
 extern bool zklock_refusals_is_noted(const char *path, ZkLockMode mode);
 
-/* The lock was granted, to whoever tried or waited, or a try was `refused`. */
+/* The lock was granted, to a try or after a wait; or a try was `refused`. */
 extern void zklock_refusals_note(const char *path, ZkLockMode mode, bool refused);
 
 #endif							/* ZKLOCK_REFUSALS_H */

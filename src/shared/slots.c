@@ -217,8 +217,9 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 }
 
 /*
- * Who only looks does so without the gate, which knows nothing then.  If the gate has a
- * node, or is about to, it knows whether the lock is free, and the backend uses it.
+ * A backend that only looks does not use the gate if that has no node, and wants none.
+ * Otherwise the gate knows more about the lock than a look could find, and the backend uses
+ * it like any other.
  *
  * `other` and `text` have the request until the worker's answer replaces them.
  * The worker reads a request under the same lock, and before it answers.  At a

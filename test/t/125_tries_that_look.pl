@@ -180,6 +180,16 @@ for my $case ([ c2s => 'sync' ], [ c2s => 'getChildren' ], [ s2c => 'sync' ], [ 
 }
 $client->delete($lost);
 
+# ZooKeeper has a second for each of its two answers.
+my $slow = $client->create('/looks/slow', '', 0);
+$slow = $client->create('/looks/slow/_c_1-lock-', '', ZkClient::SEQUENCE);
+is($session->query(try_lock('/looks/slow', 'exclusive')), 'f', 'a try is refused');
+$client->delete($slow);
+$proxy->wait_idle;
+$proxy->rule(dir => 's2c', op => 'getChildren', nth => $_, action => 'delay', ms => 700) for 1, 2;
+is($session->query(try_lock('/looks/slow', 'exclusive')), 't', '... and the next one is granted slowly');
+$session->query('SELECT zk_lock_release_all()');
+
 # A node of this server's session counts, too, whatever the gate knows.
 is($other->query(q(SELECT zk_lock_acquire('/looks/own', '10s', 'write'))),
 	't', 'another backend holds a lock in mode write');
