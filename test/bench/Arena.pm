@@ -57,6 +57,16 @@ sub zk
 	return $self->{zk};
 }
 
+# The number of transactions that ZooKeeper has carried out, failed ones included
+sub writes
+{
+	my ($self) = @_;
+	my $server = $self->{members} > 1 ? $self->{zk}->leader : $self->{zk};
+
+	no warnings 'portable';
+	return $server->four_letter('srvr') =~ /^Zxid: 0x([0-9a-f]+)$/m ? hex($1) : 0;
+}
+
 sub ways
 {
 	return qw(loopback), '2 ms';

@@ -26,6 +26,7 @@ my %take = (
 	],
 	readers => [ q(zk_lock_acquire(p, mode => 'shared')), q(zk_lock_release(p, 'shared')) ],
 	semaphore => [ 'zk_semaphore_acquire(p, 4)', 'zk_semaphore_release(p)' ],
+	tries => [ q(zk_lock_acquire(p, '0')), 'NULL' ],
 	advisory =>
 	  [ 'pg_advisory_lock(hashtext(p))', 'pg_advisory_unlock(hashtext(p))' ],
 	'advisory readers' => [

@@ -14,6 +14,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -150,6 +151,23 @@ public class CuratorBench
 		};
 	}
 
+	/* The lock is another client's. */
+	static Turn tried(InterProcessMutex lock)
+	{
+		return new Turn()
+		{
+			public void acquire() throws Exception
+			{
+				if (lock.acquire(0, TimeUnit.SECONDS))
+					throw new IllegalStateException("error: the lock is free");
+			}
+
+			public void release()
+			{
+			}
+		};
+	}
+
 	static Turn make(String kind, CuratorFramework client, String path)
 	{
 		switch (kind)
@@ -162,6 +180,8 @@ public class CuratorBench
 				return mutex(new InterProcessReadWriteLock(client, path).readLock());
 			case "semaphore":
 				return semaphore(client, path);
+			case "tries":
+				return tried(new InterProcessMutex(client, path));
 			default:
 				throw new IllegalArgumentException(kind);
 		}

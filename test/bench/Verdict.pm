@@ -61,6 +61,8 @@ my @rows = (
 	[ 'read-mostly', 'loopback', 8 ],
 	[ 'readers', 'loopback', 8 ],
 	[ 'semaphore of 4', 'loopback', 8 ],
+	map({ [ 'refused tries', $_, 8 ] } 'loopback', '2 ms'),
+	[ 'refused tries: writes', 'loopback', 8 ],
 	map({ [ 'first lock', $_, 1 ] } 'loopback', '2 ms'),
 	[ 'passed on', 'loopback', 1 ],
 	[ 'passed on', 'relay', 1 ],

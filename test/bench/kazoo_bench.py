@@ -38,10 +38,25 @@ class ReadMostly:
         self.side.release()
 
 
+class Try:
+    """The lock is another client's, with a node of Curator's kind."""
+
+    def __init__(self, client, path):
+        self.lock = Lock(client, path, extra_lock_patterns=["lock-"])
+
+    def acquire(self):
+        if self.lock.acquire(blocking=False):
+            raise RuntimeError("error: the lock is free")
+
+    def release(self):
+        pass
+
+
 kinds = {
     "mutex": Lock,
     "read-mostly": ReadMostly,
     "semaphore": lambda client, path: Semaphore(client, path, max_leases=4),
+    "tries": Try,
 }
 
 

@@ -17,7 +17,7 @@ use Wait;
 my $dir = File::Temp->newdir('bench-XXXXXX', TMPDIR => 1);
 my %least = (
 	ZKLOCK_INSTALLED => 1, QUICK => 1, RESULTS => $dir,
-	PIECES => 'Locks,Held,Herd',
+	PIECES => 'Locks,Tries,Held,Herd',
 	CONTESTANTS => 'zklock,zklock server,zklock keep,raw,raw safe,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
@@ -57,6 +57,8 @@ for my $row (
 	'one lock,locks a second,loopback,2,zklock server',
 	'one lock,locks a second,loopback,2,advisory',
 	'one lock,locks a second,2 ms,2,raw safe',
+	'refused tries,tries a second,loopback,8,zklock',
+	'refused tries: writes,a try,2 ms,8,zklock server',
 	'read-mostly,locks a second,loopback,8,zklock',
 	'readers,locks a second,loopback,8,zklock server',
 	'readers,locks a second,loopback,8,advisory',
