@@ -201,6 +201,23 @@ wait_for_queue($zk, '/looks/own');
 is($session->query(try_lock('/looks/own', 'exclusive')), 't', '... and is granted then');
 $session->query('SELECT zk_lock_release_all()');
 
+# A gate that has a node decides without a request.
+if (server_mode() eq 'gate')
+{
+	my $outside = $client->create('/looks/gate', '', 0);
+
+	$outside = $client->create('/looks/gate/_c_1-lock-', '', ZkClient::SEQUENCE);
+	is($session->query(try_lock('/looks/gate', 'exclusive')), 'f', 'a try is refused');
+	$client->delete($outside);
+	costs($other, try_lock('/looks/gate', 'exclusive'),
+		$t, 1, [ @look, @enter ], '... and one of another backend is granted');
+	costs($session, try_lock('/looks/gate', 'exclusive'),
+		$f, 0, [], '... beside which the next one is refused at the gate')
+	  for 1 .. 2;
+	$other->query('SELECT zk_lock_release_all()');
+	wait_for_queue($zk, '/looks/gate');
+}
+
 # Simple locks: a read of the node
 $zk->make_path('/looks/roles');
 $client->create('/looks/roles/leader', '', ZkClient::EPHEMERAL);
@@ -288,6 +305,46 @@ for (1 .. $rounds)
 }
 is($winners, $rounds, 'of eight tries of two locks at once, one gets both');
 $second->stop;
+
+# A node that another server keeps does not refuse a try that looks, and a held one refuses it
+# as one that does not look.
+my $keeps = new_node(
+	'keeps', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.session_mode' => 'server',
+	'zklock.session_timeout' => '60s',
+	'zklock.keep_time' => '1min');
+my $keeper = ZkTest->new($keeps)->connect;
+$zk->make_path('/looks/kept');
+my $before = $client->create('/looks/kept/_c_1-lock-', '', ZkClient::SEQUENCE);
+is($session->query(try_lock('/looks/kept', 'exclusive')), 'f', 'a try is refused');
+$client->delete($before);
+is( $keeper->query(
+		q(SELECT zk_lock_acquire('/looks/kept') AND zk_lock_release('/looks/kept'))),
+	't',
+	'another server uses the lock')
+  for 1 .. 4;
+is(scalar $zk->children('/looks/kept'), 1, '... and keeps it');
+$proxy->wait_idle;
+$proxy->mark;
+is($session->query(try_lock('/looks/kept', 'exclusive')), 't', 'a try is granted the kept lock');
+$proxy->wait_idle;
+is_deeply([ (map { $_->{op} } $proxy->requests)[ 0 .. 3 ] ],
+	[ @look, @enter ], '... which it has looked at');
+$session->query('SELECT zk_lock_release_all()');
+wait_for_queue($zk, '/looks/kept');
+$keeps->safe_psql('postgres', q(SELECT zk_lock_acquire('/looks/held'), zk_lock_release_all()))
+  for 1 .. 4;
+is($keeper->query(q(SELECT zk_lock_acquire('/looks/held'))), 't', 'a server uses a lock that it keeps');
+for (1 .. 2)
+{
+	$proxy->wait_idle;
+	$proxy->mark;
+	is($session->query(try_lock('/looks/held', 'exclusive')), 'f', 'a try of it is refused');
+	is(($proxy->requests)[0]{op}, 'create2', '... and has not looked');
+}
+$keeper->close;
+$keeps->stop;
 
 $client->close;
 done_testing();
