@@ -9,8 +9,8 @@
  *
  * The backends of a server remember this together.  If the library is not in
  * shared_preload_libraries, each remembers it for itself.  There is one bit for each
- * hash of a lock, so a lock may be taken for another one.  That costs the next try a
- * read, and nobody anything else.
+ * hash of a lock, so a lock may be taken for another one.  Then its next try costs one
+ * more read.
  *
  * Promises that no function here raises, allocates or waits.
  *

@@ -58,9 +58,8 @@ typedef struct ZkLockSlotState
 /*
  * Request a node.  The previous request of the claim must have been given up.  At a
  * gate, a node that is kept, or that other readers hold, is granted at once, if ZooKeeper
- * confirmed the session less than `lease` ago.  Who `only_looks` requests an attempt that
- * creates no node, unless the gate has one: then the request is as any other, and the
- * verdict may be any.
+ * confirmed the session less than `lease` ago.  With `only_looks`, the attempt creates no
+ * node, unless the gate has one: then this is a request like any other, with any verdict.
  */
 extern void zklock_slots_request(ZkLockClaim *claim,
 								 const ZkLockSlotParams *params);

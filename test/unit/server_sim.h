@@ -9,7 +9,8 @@
  * model of ZooKeeper for client/ (server_zk.h).  It is compiled with PostgreSQL's
  * headers into a library; the rest is the program, which knows nothing of PostgreSQL.
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
- * gates in server_gates.c, for more in server_rules.c, and when all sleep in server_look.c.
+ * gates in server_gates.c, for tries in server_tries.c, for more in server_rules.c, and when
+ * all sleep in server_look.c.
  *
  * Backends use the session of their server, or have their own: in some schedules all do
  * the one or the other, and in some each backend does as it is drawn, and changes that.
