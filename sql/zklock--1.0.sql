@@ -79,8 +79,7 @@ CREATE PROCEDURE zk_lock_wait(
 AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
--- Release one hold of session scope.  Call it after COMMIT: before that, others that take
--- the lock do not see the changes.  If there is no hold, warns and returns false.
+-- Release one hold of session scope.  If there is none, warns and returns false.
 -- Checks first, as a commit does, that the lock is still held; a lost lock is an error
 -- 40001.  If the transaction has fenced the lock, the last hold becomes one of
 -- transaction scope.
@@ -244,8 +243,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 REVOKE EXECUTE ON FUNCTION zk_shared_count_set(text, integer) FROM PUBLIC;
 
--- Release one hold of session scope.  Call it after COMMIT: before that, others that take
--- the lease do not see the changes.  If there is no hold, warns and returns false.
+-- Release one hold of session scope.  If there is none, warns and returns false.
 CREATE FUNCTION zk_semaphore_release(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
@@ -567,9 +565,9 @@ COMMENT ON FUNCTION zk_lock_guard(text, interval, zk_lock_mode) IS
 COMMENT ON PROCEDURE zk_lock_wait(text, interval, zk_lock_mode, zk_lock_scope) IS
     'take a ZooKeeper lock, or raise an error; can wait without a snapshot';
 COMMENT ON FUNCTION zk_lock_release(text, zk_lock_mode) IS
-    'release one hold of session scope; call it after COMMIT';
+    'release one hold of session scope';
 COMMENT ON FUNCTION zk_lock_release_all() IS
-    'release all holds of session scope; call it after COMMIT';
+    'release all holds of session scope';
 COMMENT ON FUNCTION zk_lock_held(text, zk_lock_mode) IS
     'whether this backend holds a ZooKeeper lock, as far as is known';
 COMMENT ON FUNCTION zk_lock_token(text, zk_lock_mode) IS
@@ -593,7 +591,7 @@ COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval, zk_lock_scope)
 COMMENT ON FUNCTION zk_semaphore_acquire_counted(text, text, interval, zk_lock_scope) IS
     'take one lease of a semaphore whose size is a count in ZooKeeper';
 COMMENT ON FUNCTION zk_semaphore_release(text) IS
-    'release one hold of a lease; call it after COMMIT';
+    'release one hold of a lease';
 COMMENT ON FUNCTION zk_shared_count_get(text) IS
     'read a count of leases from ZooKeeper';
 COMMENT ON FUNCTION zk_shared_count_set(text, integer) IS
