@@ -222,7 +222,7 @@ enter_semaphore(AcquireState *state, const ZkLockWaitLimit *limit)
 	};
 
 	if (state->mutex.claim == NULL)
-		state->mutex.claim = zklock_claims_enter(request.path, ZKLOCK_EXCLUSIVE, true);
+		state->mutex.claim = zklock_claims_enter(request.path, ZKLOCK_EXCLUSIVE, NULL, true);
 	zklock_await_begin(&state->mutex, &request, limit->deadline);
 	zklock_await(&state->mutex, 1, limit->deadline, false);
 	zklock_await_raise(&state->mutex);
@@ -345,8 +345,8 @@ note_result(const AcquireState *state, bool granted)
 }
 
 ZkLockHold *
-zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 ns,
-						 char **ahead)
+zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *advisory,
+						 ZkLockScope scope, int64 ns, char **ahead)
 {
 	const char *path = request->path;
 	ZkLockMode	mode = request->params.mode;
@@ -362,6 +362,8 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	if (hold != NULL)
 	{
 		zklock_locktable_add(hold, scope);
+		if (advisory != NULL)
+			zklock_locktable_set_advisory(hold, advisory);
 		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
 	}
@@ -371,7 +373,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 	state = palloc0(sizeof(AcquireState));
 	from = zklock_acquire_find_stronger(path, mode);
 	zklock_acquire_check_limit(1);
-	state->hold = hold = zklock_locktable_enter(path, mode);
+	state->hold = hold = zklock_locktable_enter(path, mode, advisory);
 	state->request = *request;
 	state->request.params.wants_holder = ahead != NULL;
 	state->request.params.revocable = zklock_revoke_is_wanted(mode);
@@ -392,6 +394,7 @@ zklock_acquire_requested(const ZkLockRequest *request, ZkLockScope scope, int64 
 		state->request.params.only_looks = limit.nowait && from == NULL &&
 			zklock_refusals_is_noted(path, mode);
 		state->attempt.claim = state->mutex.whole = hold->claim;
+		state->attempt.advisory = advisory != NULL;
 		granted = zklock_await_finish(wait_for_lock(state, &limit), &state->attempt, 1);
 		note_result(state, granted);
 		failed = false;
@@ -428,5 +431,5 @@ zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
 {
 	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 
-	return zklock_acquire_requested(&request, scope, ns, NULL);
+	return zklock_acquire_requested(&request, NULL, scope, ns, NULL);
 }

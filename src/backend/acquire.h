@@ -40,7 +40,7 @@ extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
 /*
  * The same for a request.  The caller sets its path and mode and, for a lease
  * of a semaphore, the number of leases or the path of their count.  This
- * function sets the rest.  If the result is NULL and `ahead` is not NULL,
+ * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.  If the result is NULL and `ahead` is not NULL,
  * `*ahead` is set to a palloc'd sentence that names a client ahead, or to NULL
  * if none is known.
  *
@@ -50,6 +50,7 @@ extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
  * 55000 if the node is not a valid count.
  */
 extern ZkLockHold *zklock_acquire_requested(const ZkLockRequest *request,
+											const ZkLockAdvisoryKey *advisory,
 											ZkLockScope scope, int64 ns,
 											char **ahead);
 

@@ -266,7 +266,7 @@ add_path(ManyLocks *many, const char *path, ZkLockMode mode,
 		many->held[many->nheld++] = hold;
 	else
 	{
-		hold = zklock_locktable_enter(path, mode);
+		hold = zklock_locktable_enter(path, mode, NULL);
 		many->fresh[many->nfresh++] = hold;
 		zklock_locktable_add(hold, scope);
 	}

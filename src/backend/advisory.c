@@ -20,9 +20,12 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
+#include "common/compat.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/plancache.h"
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 
@@ -68,12 +71,26 @@ static const ZkLockAdvisoryFunction functions[] = {
 
 #define N_FUNCTIONS ((int) lengthof(functions))
 
+/* Functions that show locks */
+static const Oid looks[] = {F_PG_LOCK_STATUS, F_PG_BLOCKING_PIDS};
+
+#define N_LOOKS ((int) lengthof(looks))
+
 /*
- * The functions of the extension that replace these.  All are invalid if there
- * is no extension.
+ * The functions of the extension that replace these, and then those that replace `looks`.
+ * All are invalid if there is no extension.
  */
-static Oid	replacements[lengthof(functions)];
+static Oid	replacements[lengthof(functions) + lengthof(looks)];
 static bool replacements_are_valid = false;
+
+/* Was a query planned with a look of PostgreSQL's, for want of another one? */
+static bool look_is_kept = false;
+
+const char *
+zklock_advisory_mode_name(ZkLockMode mode)
+{
+	return mode == ZKLOCK_SHARED ? "ShareLock" : "ExclusiveLock";
+}
 
 /* The number of one of PostgreSQL's functions, or -1 */
 static int
@@ -93,6 +110,23 @@ zklock_advisory_is_replaced(Oid function)
 	return number_of(function) >= 0;
 }
 
+bool
+zklock_advisory_is_look(Oid function)
+{
+	return function == F_PG_LOCK_STATUS || function == F_PG_BLOCKING_PIDS;
+}
+
+/* The place in `replacements` for one of PostgreSQL's functions, or -1 */
+static int
+place_of(Oid function)
+{
+	for (int i = 0; i < N_LOOKS; i++)
+		if (function == looks[i])
+			return N_FUNCTIONS + i;
+	return number_of(function);
+}
+
+/* A plan that has kept a look may have another one now. */
 static void
 forget_replacements(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -100,15 +134,30 @@ forget_replacements(Datum arg, int cacheid, uint32 hashvalue)
 	(void) cacheid;
 	(void) hashvalue;
 	replacements_are_valid = false;
+	if (look_is_kept)
+		ResetPlanCache();
+	look_is_kept = false;
+}
+
+/*
+ * Is this the result of PostgreSQL's function?  pg_lock_status() of the extension has the row
+ * type of PostgreSQL's view, since the columns depend on the version.
+ */
+static bool
+has_result_of(Form_pg_proc one, Form_pg_proc other)
+{
+	return one->proretset == other->proretset &&
+		(one->prorettype == other->prorettype ||
+		 (other->oid == F_PG_LOCK_STATUS &&
+		  one->prorettype == get_rel_type_id(get_relname_relid("pg_locks", PG_CATALOG_NAMESPACE))));
 }
 
 /* Could one function be called where another one was expected? */
 static bool
 is_declared_as(Form_pg_proc one, Form_pg_proc other)
 {
-	return one->prokind == other->prokind && one->prorettype == other->prorettype &&
-		one->proretset == other->proretset && one->proisstrict == other->proisstrict &&
-		one->provolatile == other->provolatile;
+	return one->prokind == other->prokind && has_result_of(one, other) &&
+		one->proisstrict == other->proisstrict && one->provolatile == other->provolatile;
 }
 
 /*
@@ -131,10 +180,10 @@ note_member(Oid member)
 	if (HeapTupleIsValid(replaced))
 	{
 		Form_pg_proc expected = (Form_pg_proc) GETSTRUCT(replaced);
-		int			number = number_of(expected->oid);
+		int			place = place_of(expected->oid);
 
-		if (number >= 0 && form->prolang == ClanguageId && is_declared_as(form, expected))
-			replacements[number] = member;
+		if (place >= 0 && form->prolang == ClanguageId && is_declared_as(form, expected))
+			replacements[place] = member;
 		ReleaseSysCache(replaced);
 	}
 	ReleaseSysCache(tuple);
@@ -225,6 +274,26 @@ zklock_advisory_replacement(Oid replaced)
 	if (!OidIsValid(replacement))
 		refuse_without(replaced);
 	return replacement;
+}
+
+Oid
+zklock_advisory_look(Oid replaced)
+{
+	Oid			replacement;
+
+	read_replacements();
+	replacement = replacements[place_of(replaced)];
+	if (OidIsValid(replacement))
+		return replacement;
+	look_is_kept = true;
+	return replaced;
+}
+
+void
+zklock_advisory_check_execute(Oid replaced)
+{
+	if (!zklock_compat_may_execute(replaced, GetUserId()))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(replaced));
 }
 
 const ZkLockAdvisoryFunction *

@@ -30,14 +30,33 @@ typedef struct ZkLockAdvisoryFunction
 	ZkLockScope scope;
 } ZkLockAdvisoryFunction;
 
+/* PostgreSQL's name of a mode, as in its views and warnings */
+extern const char *zklock_advisory_mode_name(ZkLockMode mode);
+
 /* Is it one of PostgreSQL's functions for advisory locks? */
 extern bool zklock_advisory_is_replaced(Oid function);
+
+/* Is it one of PostgreSQL's functions that show locks? */
+extern bool zklock_advisory_is_look(Oid function);
 
 /*
  * The extension's function that replaces one of PostgreSQL's.  ERROR 55000 if
  * this database does not have the extension, or the extension has no such function.
  */
 extern Oid	zklock_advisory_replacement(Oid replaced);
+
+/*
+ * The extension's function that replaces one of PostgreSQL's that show locks, or that one
+ * itself, if this database does not have the extension, or the extension has no such
+ * function: to look is never an error.
+ */
+extern Oid	zklock_advisory_look(Oid replaced);
+
+/*
+ * ERROR 42501 if the current user must not execute the function of PostgreSQL that is
+ * replaced.
+ */
+extern void zklock_advisory_check_execute(Oid replaced);
 
 /*
  * What a function of the extension does, and which of PostgreSQL's functions it

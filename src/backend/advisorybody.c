@@ -36,7 +36,10 @@ static bool answers_are_valid = false;
 static bool
 is_named_in(Datum body)
 {
-	static const char *const parts[] = {"advisory_lock", "advisory_xact_lock", "advisory_unlock"};
+	static const char *const parts[] = {
+		"advisory_lock", "advisory_xact_lock", "advisory_unlock", "pg_lock_status",
+		"pg_blocking_pids"
+	};
 	const char *source = TextDatumGetCString(body);
 	const char *lower = asc_tolower(source, strlen(source));
 
@@ -55,8 +58,11 @@ is_called_in(Datum tree)
 
 	while ((at = strstr(at, field)) != NULL)
 	{
+		Oid			function;
+
 		at += strlen(field);
-		if (zklock_advisory_is_replaced((Oid) strtoul(at, NULL, 10)))
+		function = (Oid) strtoul(at, NULL, 10);
+		if (zklock_advisory_is_replaced(function) || zklock_advisory_is_look(function))
 			return true;
 	}
 	return false;

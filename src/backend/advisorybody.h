@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * advisorybody.h
- *	  Looks for calls of PostgreSQL's advisory locks in functions' bodies.
+ *	  Looks for calls of PostgreSQL's advisory locks, and of its functions that
+ *	  show locks, in functions' bodies.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +11,7 @@
 
 /*
  * Does the body of a function of language SQL call, or only name, one of
- * PostgreSQL's functions for advisory locks?  May miss one whose name is written
+ * PostgreSQL's functions for advisory locks, or one of those that show locks?  May miss one whose name is written
  * with an escape.  False for all other functions.
  *
  * The answer is kept until a function is created or changed, because the planner

@@ -141,8 +141,9 @@ zklock_advisorykey_path(const ZkLockAdvisoryKey *key, char path[ZKLOCK_PATH_MAX 
 }
 
 bool
-zklock_advisorykey_parse(const char *path, ZkLockAdvisoryKey *key)
+zklock_advisorykey_is_path(const char *path)
 {
+	ZkLockAdvisoryKey key = {0};
 	size_t		len;
 	const char *parent = get_parent(&len);
 	const char *name = path + len + 1;
@@ -155,16 +156,16 @@ zklock_advisorykey_parse(const char *path, ZkLockAdvisoryKey *key)
 	{
 		uint64		value = (uint64) strtoll(name, &end, 10);
 
-		*key = (ZkLockAdvisoryKey) {value >> 32, (uint32) value, 1};
+		key = (ZkLockAdvisoryKey) {.classid = value >> 32,.objid = (uint32) value,.objsubid = 1};
 	}
 	else
 	{
-		key->objsubid = 2;
-		key->classid = (uint32) strtol(name, &end, 10);
-		key->objid = *end == '.' ? (uint32) strtol(end + 1, &end, 10) : 0;
+		key.objsubid = 2;
+		key.classid = (uint32) strtol(name, &end, 10);
+		key.objid = *end == '.' ? (uint32) strtol(end + 1, &end, 10) : 0;
 	}
 
 	/* A number that is too large, or not written as here, is no key. */
-	print_key(key, same);
+	print_key(&key, same);
 	return strcmp(same, name) == 0;
 }

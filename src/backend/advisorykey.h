@@ -14,14 +14,6 @@
 
 #include "protocol/path.h"
 
-/* As in pg_locks */
-typedef struct ZkLockAdvisoryKey
-{
-	uint32		classid;		/* upper half of a bigint, or first integer */
-	uint32		objid;			/* lower half, or second integer */
-	int16		objsubid;		/* 1: a bigint; 2: two integers */
-} ZkLockAdvisoryKey;
-
 /*
  * Set `path` to the path of a key in this database.  ERROR as for the path of
  * any other lock (sqlargs.h).
@@ -29,7 +21,7 @@ typedef struct ZkLockAdvisoryKey
 extern void zklock_advisorykey_path(const ZkLockAdvisoryKey *key,
 									char path[ZKLOCK_PATH_MAX + 1]);
 
-/* The key of which this is the path.  Returns false if there is none. */
-extern bool zklock_advisorykey_parse(const char *path, ZkLockAdvisoryKey *key);
+/* Is this the path of a key in this database? */
+extern bool zklock_advisorykey_is_path(const char *path);
 
 #endif							/* ZKLOCK_ADVISORYKEY_H */

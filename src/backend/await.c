@@ -71,14 +71,17 @@ static bool title_is_set = false;
 
 /*
  * Show other backends that this backend waits, once it is known that others
- * are ahead.
+ * are ahead.  One that only tries ends soon, whatever they do.  Returns the wait
+ * event, which for an advisory lock is PostgreSQL's; 0: that of ZooKeeper.
  */
-static void
+static uint32
 show_wait(const ZkLockAttempt *attempt)
 {
-	if (attempt->begun && attempt->outcome.queued &&
-		attempt->outcome.verdict == ZKLOCK_PENDING)
-		zklock_claims_wait(attempt->claim, attempt->whole);
+	if (!attempt->begun || !attempt->outcome.queued ||
+		attempt->outcome.verdict != ZKLOCK_PENDING || attempt->request.params.nowait)
+		return 0;
+	zklock_claims_wait(attempt->claim, attempt->whole);
+	return attempt->advisory ? PG_WAIT_LOCK | LOCKTAG_ADVISORY : 0;
 }
 
 static void
@@ -152,7 +155,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			 bool queued_is_enough)
 {
 	int64		began = zklock_clock_now();
-	int64		check_at = queued_is_enough ? ZKLOCK_NEVER :
+	int64		check_at = queued_is_enough || attempts[0].request.params.nowait ? ZKLOCK_NEVER :
 		zklock_deadlock_next_check();
 	int64		log_at = log_lock_waits ?
 		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
@@ -164,6 +167,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 	while ((pending = find_pending(attempts, n, queued_is_enough)) != NULL)
 	{
 		const ZkLockClientStatus *status;
+		uint32		event = 0;
 		int64		now;
 
 		Assert(pending->begun);
@@ -173,10 +177,10 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		 * others.
 		 */
 		for (int i = 0; i < n && !queued_is_enough; i++)
-			show_wait(&attempts[i]);
+			event |= show_wait(&attempts[i]);
 		zklock_session_routine->wait(attempts, n,
 									 Min(Min(deadline, reconnect_by),
-										 Min(log_at, check_at)));
+										 Min(log_at, check_at)), event);
 		now = zklock_clock_now();
 		for (int i = 0; i < n; i++)
 		{

@@ -170,9 +170,9 @@ begin_later(ZkLockAttempt *attempt)
 }
 
 static void
-wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
+wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 {
-	zklock_session_wait(until);
+	zklock_session_wait_shown(until, event);
 	for (int i = 0; i < n; i++)
 	{
 		if (attempts[i].unsent)

@@ -116,7 +116,7 @@ zklock_locktable_find(const char *path, ZkLockMode mode)
 }
 
 ZkLockHold *
-zklock_locktable_enter(const char *path, ZkLockMode mode)
+zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKey *advisory)
 {
 	ZkLockKey	key = {.mode = mode};
 	ZkLockHold *hold;
@@ -138,9 +138,20 @@ zklock_locktable_enter(const char *path, ZkLockMode mode)
 	hold->session_count = 0;
 	hold->xact_count = 0;
 	dlist_init(&hold->xact_counts);
-	hold->claim = zklock_claims_enter(path, mode, false);
+	hold->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
+	hold->claim = zklock_claims_enter(path, mode, advisory, false);
 	Assert(is_sound(hold));
 	return hold;
+}
+
+/* Keys of one path are the same, since the path ends with the key. */
+void
+zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory)
+{
+	if (hold->advisory.objsubid != 0)
+		return;
+	hold->advisory = *advisory;
+	zklock_claims_set_advisory(hold->claim, advisory);
 }
 
 static ZkLockXactCount *

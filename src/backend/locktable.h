@@ -18,8 +18,7 @@
 
 #include "lib/ilist.h"
 #include "protocol/recipe.h"
-
-struct ZkLockClaim;
+#include "shared/claims.h"
 
 /* Labels of the SQL enum zk_lock_scope, in its order */
 typedef enum ZkLockScope
@@ -51,7 +50,8 @@ typedef struct ZkLockHold
 	/* maintained by locktable.c */
 	bool		granted;
 	dlist_node	granted_link;
-	struct ZkLockClaim *claim;	/* in shared memory, or NULL */
+	ZkLockAdvisoryKey advisory;
+	ZkLockClaim *claim;			/* in shared memory, or NULL */
 	int64		session_count;
 	int64		xact_count;		/* sum of all xact_counts */
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
@@ -70,8 +70,15 @@ extern void zklock_locktable_init(ZkLockReleaseNode release_node);
 
 extern ZkLockHold *zklock_locktable_find(const char *path, ZkLockMode mode);
 
-/* Create an entry without counts.  There must be none with this key. */
-extern ZkLockHold *zklock_locktable_enter(const char *path, ZkLockMode mode);
+/*
+ * Create an entry without counts.  There must be none with this path and mode.  `advisory`
+ * is the key of an advisory lock, or NULL.
+ */
+extern ZkLockHold *zklock_locktable_enter(const char *path, ZkLockMode mode,
+										  const ZkLockAdvisoryKey *advisory);
+
+/* An entry's lock is taken once more, as this advisory lock.  Raises nothing. */
+extern void zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory);
 
 /* Remove an entry, whatever its counts.  Does not call the hook. */
 extern void zklock_locktable_forget(ZkLockHold *hold);

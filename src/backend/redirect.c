@@ -18,6 +18,7 @@
 #include "common/guc.h"
 #include "fmgr.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/paths.h"
 #include "optimizer/planner.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -25,6 +26,7 @@
 /* The previous hooks */
 static planner_hook_type next_planner;
 static zklock_compat_relation_hook_type next_look_at_relation;
+static set_rel_pathlist_hook_type next_look_at_paths;
 static needs_fmgr_hook_type next_needs_fmgr;
 static object_access_hook_type next_object_access;
 
@@ -85,6 +87,22 @@ refuse_operators_in(Node *node, void *context)
 	return expression_tree_walker(node, refuse_operators_in, context);
 }
 
+/* Replace calls of functions that show locks, in an expression. */
+static bool
+replace_looks_in(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr))
+	{
+		FuncExpr   *call = (FuncExpr *) node;
+
+		if (zklock_advisory_is_look(call->funcid))
+			call->funcid = zklock_advisory_look(call->funcid);
+	}
+	return expression_tree_walker(node, replace_looks_in, context);
+}
+
 static bool
 replace_in(Node *node, void *context)
 {
@@ -98,6 +116,8 @@ replace_in(Node *node, void *context)
 
 		if (zklock_advisory_is_replaced(call->funcid))
 			call->funcid = zklock_advisory_replacement(call->funcid);
+		else if (zklock_advisory_is_look(call->funcid))
+			call->funcid = zklock_advisory_look(call->funcid);
 	}
 	else
 	{
@@ -157,6 +177,19 @@ look_at_relation(ZKLOCK_RELATION_PARAMS)
 }
 
 /*
+ * The planner comes here with each function in FROM, also out of views and of functions in
+ * SQL that it has inlined.
+ */
+static void
+look_at_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (next_look_at_paths != NULL)
+		next_look_at_paths(root, rel, rti, rte);
+	if (rte->rtekind == RTE_FUNCTION && zklock_guc_advisory_is_cluster())
+		replace_looks_in((Node *) rte->functions, NULL);
+}
+
+/*
  * A function of language SQL that calls one of these functions must not be inlined,
  * since the query into which it would be inlined has already been searched.
  * Otherwise the body is a query of its own.  If a call is missed, it is refused.
@@ -191,6 +224,8 @@ zklock_redirect_init(void)
 	planner_hook = plan;
 	next_look_at_relation = zklock_compat_relation_hook;
 	zklock_compat_relation_hook = look_at_relation;
+	next_look_at_paths = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = look_at_paths;
 	next_needs_fmgr = needs_fmgr_hook;
 	needs_fmgr_hook = needs_fmgr;
 	next_object_access = object_access_hook;

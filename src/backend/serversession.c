@@ -77,10 +77,10 @@ identity(void)
 
 /*
  * Sleep until this backend's latch is set or `until` is reached, at most
- * MAX_SLEEP_MS.
+ * MAX_SLEEP_MS.  Shows this wait event, or that of ZooKeeper.
  */
 static void
-wait_latch(int64 until)
+wait_latch(int64 until, uint32 shown)
 {
 	static uint32 wait_event = 0;
 	int64		left = until - zklock_clock_now();
@@ -96,7 +96,7 @@ wait_latch(int64 until)
 	/* A catalog lookup leaves a snapshot, which would hold back VACUUM. */
 	InvalidateCatalogSnapshotConditionally();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 (long) Min(left, MAX_SLEEP_MS), wait_event);
+					 (long) Min(left, MAX_SLEEP_MS), shown != 0 ? shown : wait_event);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }
@@ -224,7 +224,7 @@ wait_until_ready(int64 deadline)
 														zklock_guc_connect_timeout) :
 											   "There was no answer within the time given.");
 		}
-		wait_latch(now < yield_until ? yield_until : end);
+		wait_latch(now < yield_until ? yield_until : end, 0);
 		now = zklock_clock_now();
 	}
 }
@@ -292,7 +292,7 @@ await_finish(const ZkLockUnfinished *unfinished, int64 deadline,
 		if (now >= deadline)
 			raise_unfinished(unfinished);
 		wait_latch(Min(Min(deadline, *reconnect_by),
-					   now + FINISH_PERIOD_MS * ZKLOCK_NS_PER_MS));
+					   now + FINISH_PERIOD_MS * ZKLOCK_NS_PER_MS), 0);
 	}
 	PG_CATCH();
 	{
@@ -329,7 +329,8 @@ await_permit(int64 deadline)
  * may occupy it.  Errors: 53200, and those of await_finish().
  */
 static ZkLockClaim *
-await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
+await_claim(const char *path, ZkLockMode mode, const ZkLockAdvisoryKey *advisory,
+			bool hidden, int64 deadline)
 {
 	int64		until = Min(deadline, zklock_clock_now() +
 							NO_ROOM_MS * ZKLOCK_NS_PER_MS);
@@ -343,7 +344,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, int64 deadline)
 
 		zklock_owners_wait_for_room();
 		zklock_owners_unfinished(&unfinished);
-		claim = zklock_claims_enter(path, mode, hidden);
+		claim = zklock_claims_enter(path, mode, advisory, hidden);
 		if (claim == NULL && !hidden)
 			zklock_claims_remove(NULL);
 		is_over = unfinished.all == 0 && zklock_clock_now() >= until;
@@ -371,7 +372,8 @@ connect_session(ZkLockHold **holds, int n, int64 deadline)
 
 		if (hold->claim != NULL)
 			continue;
-		hold->claim = await_claim(hold->key.path, hold->key.mode, false, deadline);
+		hold->claim = await_claim(hold->key.path, hold->key.mode, &hold->advisory, false,
+								  deadline);
 		zklock_claims_remove(NULL); /* it was counted as a lock without a
 									 * claim */
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
@@ -451,7 +453,8 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 
 	/* Only the mutex of a semaphore may have found no room yet. */
 	if (attempt->claim == NULL)
-		attempt->claim = await_claim(request->path, request->params.mode, true, deadline);
+		attempt->claim = await_claim(request->path, request->params.mode, NULL, true,
+									 deadline);
 	attempt->node = attempt->claim;
 	if (request->from == NULL && !request->params.only_looks)
 		zklock_slots_make_way(attempt->claim, asked.at_gate);
@@ -459,7 +462,7 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 }
 
 static void
-wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
+wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 {
 	bool		changed = false;
 
@@ -467,7 +470,7 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until)
 		changed |= copy_results(&attempts[i]);
 	if (!changed)
 	{
-		wait_latch(until);
+		wait_latch(until, event);
 		for (int i = 0; i < n; i++)
 			(void) copy_results(&attempts[i]);
 	}
@@ -518,7 +521,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 	refresh();
 	if (state.client.state != ZKLOCK_CLIENT_CONNECTED)
 	{
-		wait_latch(deadline);
+		wait_latch(deadline, 0);
 		return ZKLOCK_ANSWER_NONE;
 	}
 	question = zklock_slots_ask(hold->node);
@@ -534,7 +537,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 		if (state.client.state != ZKLOCK_CLIENT_CONNECTED ||
 			zklock_clock_now() >= deadline)
 			return ZKLOCK_ANSWER_NONE;
-		wait_latch(deadline);
+		wait_latch(deadline, 0);
 		refresh();
 	}
 }

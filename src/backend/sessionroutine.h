@@ -29,6 +29,7 @@ typedef struct ZkLockAttempt
 	struct ZkLockClaim *claim;	/* on the lock of the attempt, or NULL */
 	struct ZkLockClaim *whole;	/* claim on the semaphore, if this is for its
 								 * mutex; else NULL */
+	bool		advisory;		/* it is for an advisory lock */
 	bool		waited;			/* other clients were ahead, in this attempt
 								 * or an earlier one */
 
@@ -119,9 +120,10 @@ typedef struct ZkLockSessionRoutine
 	/*
 	 * Wait until an attempt or the session has changed, or until the time
 	 * `until`, and update the results of the attempts.  May return earlier
-	 * for other reasons.
+	 * for other reasons.  `event` is the wait event to show; 0: that of
+	 * ZooKeeper.
 	 */
-	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until);
+	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until, uint32 event);
 
 	/* The attempt's time is over.  Sets its verdict. */
 	void		(*time_out) (ZkLockAttempt *attempt);

@@ -189,7 +189,7 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of leases must be at least 1")));
 
-	PG_RETURN_BOOL(zklock_acquire_requested(&request, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire_requested(&request, NULL, scope, limit, NULL) != NULL);
 }
 
 /* The path of a count is subject to the same restrictions as that of a lock. */
@@ -213,7 +213,7 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 		.count = count
 	};
 
-	PG_RETURN_BOOL(zklock_acquire_requested(&request, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire_requested(&request, NULL, scope, limit, NULL) != NULL);
 }
 
 Datum
@@ -262,7 +262,7 @@ acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 lim
 {
 	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 	char	   *ahead;
-	ZkLockHold *hold = zklock_acquire_requested(&request, scope, limit, &ahead);
+	ZkLockHold *hold = zklock_acquire_requested(&request, NULL, scope, limit, &ahead);
 	char	   *holder;
 
 	if (hold != NULL)

@@ -56,7 +56,9 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->role = GetAuthenticatedUserId();
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
+	row->advisory = hold->advisory;
 	row->granted = true;
+	row->procno = zklock_compat_procno();
 	row->lost = !zklock_sessionroutine_is_current(hold->session_serial);
 	row->revoked = hold->revocable && zklock_sessionroutine_revocations(hold) > 0;
 	row->session_count = hold->session_count;
@@ -135,30 +137,32 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 	zklock_sqlrows_put(rows, values, nulls);
 }
 
-Datum
-zklock_status_rows(FunctionCallInfo fcinfo, int columns, ZkLockPutRow put)
+void
+zklock_status_put_rows(ZkLockSqlRows *rows, ZkLockPutRow put)
 {
-	ZkLockSqlRows rows;
 	ZkLockClaimRow row;
 	int			next_claim = 0;
+	int			end = zklock_claims_end();
 
 	zklock_session_routine->poll();
-	zklock_sqlrows_begin(&rows, fcinfo, columns);
 	for (ZkLockHold *hold = zklock_locktable_first_granted();
 		 hold != NULL; hold = zklock_locktable_next_granted(hold))
 	{
 		describe_hold(hold, &row);
-		put(&rows, &row);
+		put(rows, &row);
 	}
-	while (zklock_claims_next(&next_claim, &row))
-		put(&rows, &row);
-	return zklock_sqlrows_end(&rows);
+	while (zklock_claims_next(&next_claim, end, &row))
+		put(rows, &row);
 }
 
 Datum
 zk_lock_status(PG_FUNCTION_ARGS)
 {
-	return zklock_status_rows(fcinfo, N_LOCK_COLUMNS, put_lock);
+	ZkLockSqlRows rows;
+
+	zklock_sqlrows_begin(&rows, fcinfo, N_LOCK_COLUMNS);
+	zklock_status_put_rows(&rows, put_lock);
+	return zklock_sqlrows_end(&rows);
 }
 
 /* Converts microseconds to milliseconds, as in PostgreSQL's own statistics. */

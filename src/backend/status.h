@@ -14,11 +14,7 @@
 /* Add the row for a lock, if it is to be shown. */
 typedef void (*ZkLockPutRow) (ZkLockSqlRows *rows, const ZkLockClaimRow *row);
 
-/*
- * The result of a set-returning function: the holds of this backend, and then
- * the claims of all other backends.
- */
-extern Datum zklock_status_rows(FunctionCallInfo fcinfo, int columns,
-								ZkLockPutRow put);
+/* Add the holds of this backend, and then the claims of all other backends. */
+extern void zklock_status_put_rows(ZkLockSqlRows *rows, ZkLockPutRow put);
 
 #endif							/* ZKLOCK_STATUS_H */

@@ -290,6 +290,20 @@ zklock_compat_procno(void)
 #endif
 }
 
+/* The virtual transaction of a process, as pg_locks writes it, palloc'd. */
+static inline char *
+zklock_compat_virtual_transaction(int procno)
+{
+	VirtualTransactionId vxid;
+
+	GET_VXID_FROM_PGPROC(vxid, *GetPGProcByNumber(procno));
+#if PG_VERSION_NUM >= 170000
+	return psprintf("%d/%u", vxid.procNumber, vxid.localTransactionId);
+#else
+	return psprintf("%d/%u", vxid.backendId, vxid.localTransactionId);
+#endif
+}
+
 /*
  * The maximum number of backends, without auxiliary processes.  Before 15,
  * MaxBackends is not known yet when shared memory is requested.

@@ -69,18 +69,14 @@ blocks(const ZkLockPosition *ahead, const ZkLockPosition *p)
 		ahead->kind != ZKLOCK_POSITION_READER;
 }
 
-/*
- * The next position that blocks position `i`, from `from` on towards the head of the
- * queue; or -1
- */
-static int
-next_blocker(const ZkLockDeadlockGraph *graph, int i, int from)
+int
+zklock_deadlock_graph_next_blocker(const ZkLockPosition *positions, int i, int from)
 {
-	const ZkLockPosition *p = &graph->positions[i];
+	const ZkLockPosition *p = &positions[i];
 
-	for (int j = from; j >= 0 && graph->positions[j].queue == p->queue; j--)
+	for (int j = from; j >= 0 && positions[j].queue == p->queue; j--)
 	{
-		const ZkLockPosition *ahead = &graph->positions[j];
+		const ZkLockPosition *ahead = &positions[j];
 
 		if (is_ahead(ahead, p) && blocks(ahead, p))
 			return j;
@@ -215,8 +211,8 @@ is_position_stuck(const ZkLockDeadlockGraph *graph, int i)
 	int			nstuck = 0;
 	int			enough = p->kind == ZKLOCK_POSITION_LEASE && p->others > 1 ? p->others : 1;
 
-	for (int j = next_blocker(graph, i, i - 1); j >= 0;
-		 j = next_blocker(graph, i, j - 1))
+	for (int j = zklock_deadlock_graph_next_blocker(graph->positions, i, i - 1); j >= 0;
+		 j = zklock_deadlock_graph_next_blocker(graph->positions, i, j - 1))
 	{
 		if (graph->vertices[graph->positions[j].process].stuck &&
 			++nstuck == enough)

@@ -85,6 +85,12 @@ typedef struct ZkLockPosition
  */
 extern int	zklock_deadlock_graph_compare(const void *a, const void *b);
 
+/*
+ * The next position that blocks position `i` of these, which are sorted, from `from` on
+ * towards the head of the queue; -1: there is none.
+ */
+extern int	zklock_deadlock_graph_next_blocker(const ZkLockPosition *positions, int i, int from);
+
 typedef struct ZkLockWaitVertex
 {
 	int			first;			/* of its positions, or -1 */

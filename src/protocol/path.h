@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Longest path in bytes of UTF-8. */
 #define ZKLOCK_PATH_MAX 1024
@@ -34,6 +35,20 @@
 /* The longest key of an advisory lock, and the longest path above it, in bytes */
 #define ZKLOCK_PATH_LONGEST_KEY "-2147483648.-2147483648"
 #define ZKLOCK_PATH_ADVISORY_MAX (ZKLOCK_PATH_MAX - (int) sizeof("/" ZKLOCK_PATH_LONGEST_KEY) + 1)
+
+/*
+ * The key of a lock that was taken as an advisory lock of PostgreSQL, as in PostgreSQL's
+ * lock tag.  The path ends with the key, but what is above depends on settings, and others
+ * may use the path, too.
+ */
+typedef struct ZkLockAdvisoryKey
+{
+	uint32_t	database;		/* its OID */
+	uint32_t	classid;		/* upper half of a bigint, or first integer */
+	uint32_t	objid;			/* lower half, or second integer */
+	int16_t		objsubid;		/* 1: a bigint; 2: two integers; 0: the lock
+								 * is no advisory lock */
+} ZkLockAdvisoryKey;
 
 /*
  * Does every server accept this path?  `path` is UTF-8 of `len` bytes.

@@ -488,9 +488,12 @@ report_log(void)
 		report_connection();
 }
 
-/* Sleep until there is an event, at most `left` nanoseconds. */
+/*
+ * Sleep until there is an event, at most `left` nanoseconds.  Shows this wait event, or
+ * that of ZooKeeper.
+ */
 static void
-wait_for_event(int64 left)
+wait_for_event(int64 left, uint32 shown)
 {
 	int64		lease = zklock_session_lease();
 	WaitEvent	event;
@@ -506,7 +509,7 @@ wait_for_event(int64 left)
 	/* A catalog lookup leaves a snapshot, which would hold back VACUUM. */
 	InvalidateCatalogSnapshotConditionally();
 	if (WaitEventSetWait(wait_set, (long) Min(left, INT_MAX), &event, 1,
-						 wait_event) == 0)
+						 shown != 0 ? shown : wait_event) == 0)
 		return;
 	if (event.events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
@@ -525,6 +528,12 @@ wait_for_event(int64 left)
 void
 zklock_session_wait(int64 deadline)
 {
+	zklock_session_wait_shown(deadline, 0);
+}
+
+void
+zklock_session_wait_shown(int64 deadline, uint32 shown)
+{
 	for (;;)
 	{
 		int64		left = deadline - zklock_clock_now();
@@ -534,7 +543,7 @@ zklock_session_wait(int64 deadline)
 		receive();
 		if (news || left <= 0)
 			break;
-		wait_for_event(left);
+		wait_for_event(left, shown);
 	}
 	zklock_session_deliver();
 }
@@ -547,7 +556,7 @@ zklock_session_turn(int64 deadline)
 		receive();
 	if (!news)
 	{
-		wait_for_event(deadline - zklock_clock_now());
+		wait_for_event(deadline - zklock_clock_now(), 0);
 		if (client != NULL)
 			receive();
 	}

@@ -173,6 +173,9 @@ extern const ZkLockClientStatus *zklock_session_status(void);
  */
 extern void zklock_session_wait(int64 deadline);
 
+/* The same, and show this wait event, unless it is 0. */
+extern void zklock_session_wait_shown(int64 deadline, uint32 shown);
+
 /*
  * Wait until there is room for new requests.  Requests of former waits may
  * still be under way.  Returns false at `deadline`.

@@ -60,7 +60,8 @@ remove_all(int code, Datum arg)
 }
 
 ZkLockClaim *
-zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
+zklock_claims_enter(const char *path, ZkLockMode mode,
+					const ZkLockAdvisoryKey *advisory, bool hidden)
 {
 	static bool registered = false;
 	ZkLockClaim *claim;
@@ -90,6 +91,7 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	claim->pid = MyProcPid;
 	claim->procno = zklock_compat_procno();
 	claim->role = GetAuthenticatedUserId();
+	claim->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
 	claim->hidden = hidden;
 	claim->part = NULL;
 	claim->lost = false;
@@ -105,6 +107,18 @@ zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
 	Assert(zklock_claimstate_is_sound(claim));
 	LWLockRelease(zklock_claimtable_lock_of(&claim->slot));
 	return claim;
+}
+
+void
+zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory)
+{
+	LWLock	   *entry_lock;
+
+	if (claim == NULL)
+		return;
+	entry_lock = lock(claim);
+	claim->advisory = *advisory;
+	LWLockRelease(entry_lock);
 }
 
 uint32
@@ -277,8 +291,11 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->role = claim->role;
 		row->mode = key->mode;
 		strlcpy(row->path, key->path, sizeof(row->path));
+		row->advisory = claim->advisory;
 		row->lost = state.phase == ZKLOCK_CLAIM_LOST;
 		row->granted = row->lost || state.phase == ZKLOCK_CLAIM_HOLDS;
+		row->waits = claim->waits && state.phase == ZKLOCK_CLAIM_WAITS;
+		row->procno = claim->procno;
 		row->revoked = claim->revoked ||
 			pg_atomic_read_u32(&claim->revocations) > 0;
 		row->waitstart = claim->waitstart;
@@ -296,10 +313,16 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 	return seen;
 }
 
-bool
-zklock_claims_next(int *i, ZkLockClaimRow *row)
+int
+zklock_claims_end(void)
 {
-	while (zklock_claimtable != NULL && *i < zklock_guc_max_locks)
+	return zklock_claimtable != NULL ? zklock_claimtable_peak() : 0;
+}
+
+bool
+zklock_claims_next(int *i, int end, ZkLockClaimRow *row)
+{
+	while (*i < end)
 		if (read_claim(&zklock_claimtable->claim[(*i)++], row))
 			return true;
 	return false;

@@ -34,7 +34,11 @@ typedef struct ZkLockClaimRow
 	Oid			role;			/* the role that has logged in */
 	ZkLockMode	mode;
 	char		path[ZKLOCK_PATH_MAX + 1];
+	ZkLockAdvisoryKey advisory;
 	bool		granted;
+	bool		waits;			/* others are known to be ahead, and the
+								 * backend waits for them */
+	int			procno;			/* of the backend, see zklock_compat_procno() */
 	bool		lost;			/* as far as its backend knows */
 	bool		revoked;		/* was it revoked, as far as its backend
 								 * knows? */
@@ -52,14 +56,18 @@ typedef struct ZkLockClaimRow
 extern bool zklock_claims_are_shared(void);
 
 /*
- * This backend begins to wait for a lock.  A `hidden` claim is a part of what
- * another claim of this backend represents, and is neither shown nor counted.
+ * This backend begins to wait for a lock, which has a key if it is an advisory lock, and
+ * else NULL.  A `hidden` claim is a part of what another claim of this backend represents,
+ * and is neither shown nor counted.
  * Returns NULL if there is no shared memory, no room, or no room for this
  * backend yet (see owners.h).  All of the following functions accept NULL as a
  * claim, and do nothing with it.
  */
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
-										bool hidden);
+										const ZkLockAdvisoryKey *advisory, bool hidden);
+
+/* The lock is now one that was also taken as an advisory lock. */
+extern void zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory);
 
 /* Return the number of an ensemble with these hosts. */
 extern uint32 zklock_claims_ensemble(const char *hosts);
@@ -93,11 +101,18 @@ extern void zklock_claims_count(ZkLockClaim *claim, int64 session_count,
 extern void zklock_claims_remove(ZkLockClaim *claim);
 
 /*
- * Copy the next claim of another backend, from position `*i` on, and advance
- * `*i`, which begins at 0.  Returns false if there is none.  A claim that is
- * added or removed meanwhile may be included or not.
+ * Return the number of positions that zklock_claims_next() has to look at, which are those
+ * that were ever used.
  */
-extern bool zklock_claims_next(int *i, ZkLockClaimRow *row);
+extern int	zklock_claims_end(void);
+
+/*
+ * Copy the next claim of another backend, from position `*i` on and before `end`, and
+ * advance `*i`, which begins at 0.  Returns false if there is none.  A claim that is
+ * added or removed meanwhile may be included or not.  Takes the lock of one entry at a
+ * time, for no longer than it takes to copy one claim.
+ */
+extern bool zklock_claims_next(int *i, int end, ZkLockClaimRow *row);
 
 /* How the backends of a server use a node that they share */
 typedef enum ZkLockNodeUse

@@ -121,6 +121,7 @@ struct ZkLockClaim
 	int			pid;
 	int			procno;
 	Oid			role;
+	ZkLockAdvisoryKey advisory;
 	bool		hidden;			/* a part of what another claim represents */
 	ZkLockClaim *part;			/* hidden claim that the backend has waited
 								 * for first.  It may have ended since. */

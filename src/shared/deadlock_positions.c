@@ -99,19 +99,31 @@ add_queue(QueueSet *set, uint64 queue)
 	set->bits[queue % QUEUE_SET_BITS / 8] |= 1 << queue % 8;
 }
 
+/*
+ * The entry of a claim, which without its lock may be another one, or none, at any moment;
+ * its memory stays.
+ */
+static const ZkLockEntry *
+entry_of(const ZkLockClaim *claim)
+{
+	return ((const volatile ZkLockClaim *) claim)->slot.entry;
+}
+
 /* Add the queue in which a claim may wait. */
 static void
 add_awaited(QueueSet *set, const ZkLockClaim *claim)
 {
-	if (claim->slot.entry != NULL && claim->waits)
-		add_queue(set, claim->slot.entry->queue);
+	const ZkLockEntry *entry = entry_of(claim);
+
+	if (entry != NULL && claim->waits)
+		add_queue(set, entry->queue);
 }
 
 /* Does anybody wait in the queue of a claim? */
 static bool
 is_awaited(const QueueSet *set, const ZkLockClaim *claim)
 {
-	const ZkLockEntry *entry = claim->slot.entry;
+	const ZkLockEntry *entry = entry_of(claim);
 
 	return entry != NULL &&
 		(set->bits[entry->queue % QUEUE_SET_BITS / 8] & 1 << entry->queue % 8) != 0;
@@ -120,7 +132,7 @@ is_awaited(const QueueSet *set, const ZkLockClaim *claim)
 int
 zklock_deadlock_positions_room(void)
 {
-	return zklock_claimtable_peak();
+	return zklock_claimtable != NULL ? zklock_claimtable_peak() : 0;
 }
 
 int
@@ -145,6 +157,36 @@ zklock_deadlock_positions_read(ZkLockPosition *positions, int room)
 		if (is_awaited(&awaited, claim) && get_position(claim, of_server, &positions[n]))
 			n++;
 	}
+	zklock_lwlocks_release_partitions();
+	return n;
+}
+
+/*
+ * The claims are found without a lock, and their positions are read under the locks.  A claim
+ * that was not in such a queue yet is behind those that were.
+ */
+int
+zklock_deadlock_positions_around(int pid, ZkLockPosition *positions, int room)
+{
+	int			nclaims = Min(zklock_deadlock_positions_room(), room);
+	int			nfound = 0;
+	int			n = 0;
+	uint32		of_server;
+	QueueSet	awaited = {{0}};
+
+	for (int i = 0; i < nclaims; i++)
+		if (zklock_claimtable->claim[i].pid == pid)
+			add_awaited(&awaited, &zklock_claimtable->claim[i]);
+	for (int i = 0; i < nclaims; i++)
+		if (is_awaited(&awaited, &zklock_claimtable->claim[i]))
+			positions[nfound++].claim = i;
+	if (nfound == 0)
+		return 0;
+	zklock_lwlocks_acquire_partitions(LW_SHARED);
+	of_server = server_ensemble();
+	for (int i = 0; i < nfound; i++)
+		if (get_position(&zklock_claimtable->claim[positions[i].claim], of_server, &positions[n]))
+			n++;
 	zklock_lwlocks_release_partitions();
 	return n;
 }

@@ -2,7 +2,8 @@
 # changed, and the extension is the same as a new one of that version.
 #
 # The update begins with the first version, runs the installed scripts, and
-# then goes to a version that only this test has. The test runs in a copy of
+# then goes to a version that only this test has. The library may be newer than
+# the extension, or older. The test runs in a copy of
 # the installation, which has what the server needs to find its scripts there.
 #
 # Runs once: the result does not depend on the mode.
@@ -14,6 +15,7 @@ use Child;
 use File::Basename;
 use File::Path qw(make_path);
 use FindBin;
+use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Wait;
@@ -146,5 +148,85 @@ is($admin->query(q(SELECT zk_lock_acquire('/update/session', '1min'))),
 	't', 'next holder acquires the lock');
 cmp_ok($admin->query(q(SELECT zk_lock_fence('/update/session'))),
 	'>=', $token, '... with a token that the fence accepts');
+
+# zklock_advisory: a server has the library of this release, and in its databases the first
+# version; then they are updated.
+my ($advisory) = slurp_file("$extension/zklock_advisory.control") =~ /^default_version = '(.*)'$/m;
+my ($first_advisory) = sort map { /--([^-]*)\.sql$/ } glob("$extension/zklock_advisory--*.sql");
+
+# The same as contents(), for this extension
+sub advisory_contents
+{
+	my ($version, $updated) = @_;
+	my $update = $updated ? 'ALTER EXTENSION zklock_advisory UPDATE;' : '';
+	my $catalog = slurp_file("$FindBin::RealBin/../sql/catalog.sql")
+	  =~ s/^CREATE EXTENSION zklock_advisory;/CREATE EXTENSION zklock_advisory VERSION '$version'; $update/mr
+	  =~ s/^DROP EXTENSION .*//mrs;
+
+	$node->safe_psql('postgres', 'CREATE DATABASE contents');
+	$node->safe_psql('contents', 'CREATE EXTENSION zklock');
+	my $contents = $node->safe_psql('contents', <<"EOSQL");
+$catalog
+SELECT objid::regclass, pg_get_viewdef(objid), relowner::regrole, relacl
+FROM members JOIN pg_class ON oid = objid WHERE relkind = 'v' ORDER BY objid::regclass::text;
+SELECT objid::regprocedure, prosrc, proowner::regrole, proacl
+FROM members JOIN pg_proc ON oid = objid WHERE classid = 'pg_proc'::regclass ORDER BY objid::regprocedure::text;
+SELECT pg_identify_object(p.classoid, p.objoid, p.objsubid)::text, initprivs, privtype
+FROM members m JOIN pg_init_privs p ON p.classoid = m.classid AND p.objoid = m.objid ORDER BY 1;
+SELECT pg_identify_object(m.classid, m.objid, 0)::text, pg_identify_object(d.refclassid, d.refobjid, d.refobjsubid)::text, d.deptype
+FROM members m JOIN pg_depend d ON d.classid = m.classid AND d.objid = m.objid ORDER BY 1, 2, 3;
+SELECT extversion, extconfig FROM pg_extension WHERE extname = 'zklock_advisory';
+EOSQL
+	$node->safe_psql('postgres', 'DROP DATABASE contents');
+	return $contents;
+}
+
+my $new = advisory_contents($advisory);
+like($new, qr/^zk_advisory\.pg_lock_status\(\)/m, 'a new zklock_advisory shows locks');
+isnt(advisory_contents($first_advisory), $new, '... the first version did in another way');
+is(advisory_contents($first_advisory, 1), $new, '... and if it is updated, it is as a new one');
+
+$node->append_conf('postgresql.conf', q(shared_preload_libraries = 'zklock'));
+$node->restart;
+my $rows = q(SELECT string_agg(objid::text, ' ' ORDER BY objid)
+	FROM %s.pg_locks WHERE locktype = 'advisory');
+my ($local, $across, $looker) = map { ZkTest->new($node) } 1 .. 3;
+$node->safe_psql('postgres', "CREATE EXTENSION zklock_advisory VERSION '$first_advisory';
+	CREATE VIEW locked AS SELECT objid FROM zk_advisory.pg_locks WHERE locktype = 'advisory'");
+$local->query('SELECT pg_advisory_lock(1)');
+$across->query(q(SET zklock.advisory_locks = 'cluster'; SELECT pg_advisory_lock(2)));
+$looker->query("SET zklock.advisory_locks = 'cluster'; PREPARE q AS " . sprintf($rows, 'pg_catalog'));
+is($looker->query('EXECUTE q'), '1', "a newer library: PostgreSQL's view has the locks of this server");
+is($looker->query(sprintf($rows, 'zk_advisory')), '1 2', '... and that of the first version has all');
+is($looker->query(q(SELECT pg_try_advisory_lock(2), pg_try_advisory_lock(3))), 'f|t', '... and locks are across servers');
+$admin->close;
+$admin = ZkTest->new($node);
+is($admin->query('ALTER EXTENSION zklock_advisory UPDATE'), '', 'the extension is updated while locks are held');
+is($looker->query('EXECUTE q; ' . sprintf($rows, 'zk_advisory')), "1 2 3\n1 2 3", '... and then both views have all');
+is($looker->query(q(SELECT string_agg(objid::text, ' ' ORDER BY objid) FROM locked)), '1 2 3', '... and so has a view of a user');
+is($across->query('SELECT pg_advisory_unlock(2)'), 't', '... and locks are released');
+$_->close for $local, $across, $looker;
+
+# The library is the older one: that of another build without these functions.
+build_zklock($node, [], 'backend/advisorylooks.c' =>
+	  sub { s/zk_advisory_(lock_status|blocking_pids)\b/zk_advisory_other_$1/g });
+for my $control (map { "$extension/$_.control" } qw(zklock zklock_advisory))
+{
+	my $text = slurp_file($control) =~ s/\$libdir/$node->basedir/er;
+
+	unlink($control) or die "$control: $!\n";
+	append_to_file($control, $text);
+}
+$node->safe_psql('postgres', 'CREATE DATABASE older');
+$admin = ZkTest->new($node);
+$admin->query("\\connect older\nCREATE EXTENSION zklock; CREATE EXTENSION zklock_advisory VERSION '$first_advisory'");
+like($admin->query('ALTER EXTENSION zklock_advisory UPDATE'),
+	qr/^ERROR:  42883: could not find function "zk_advisory_lock_status" in file/,
+	'an older library: the extension cannot be updated before the server is restarted');
+is($admin->query(q(SELECT extversion FROM pg_extension WHERE extname = 'zklock_advisory')), $first_advisory,
+	'... and stays as it is');
+is($admin->query(q(SET zklock.advisory_locks = 'cluster'; SELECT pg_try_advisory_lock(4); ) . sprintf($rows, 'zk_advisory')),
+	"t\n4", '... and usable');
+$admin->close;
 
 done_testing();

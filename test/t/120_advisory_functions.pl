@@ -34,12 +34,25 @@ my $declared = q(
 			FROM aclexplode(coalesce(proacl, acldefault('f', proowner))) p
 			WHERE p.grantee = 0)
 	FROM pg_proc
-	WHERE proname ~ 'advisory' AND proname !~ '^zk_' AND pronamespace = '%s'::regnamespace
+	WHERE (proname ~ 'advisory' OR proname IN ('pg_lock_status', 'pg_blocking_pids'))
+		AND pronamespace = '%s'::regnamespace
 	ORDER BY 1, 2);
 my $of_server = sql(sprintf($declared, 'pg_catalog'));
-is(() = $of_server =~ /^/mg, 21, 'PostgreSQL has 21 functions for advisory locks');
-is(sql(sprintf($declared, 'zk_advisory')), $of_server,
+is(() = $of_server =~ /^\w*advisory/mg, 21, 'PostgreSQL has 21 functions for advisory locks');
+is(() = $of_server =~ /^pg_(?:lock_status|blocking_pids)\b/mg, 2, '... and two that show locks');
+
+# PostgreSQL's pg_lock_status() has columns, and that of the extension the row type of the view.
+is(sql(sprintf($declared, 'zk_advisory')),
+	$of_server =~ s/^(pg_lock_status\|\|)record(\|.*\|f\|)f(\|t\|t\|)/$1pg_locks$2t$3/mr,
 	'those of the extension are declared in the same way');
+is(sql(q(SELECT (SELECT array_agg(n || ' ' || t::regtype ORDER BY o)
+				FROM unnest(proargnames, proallargtypes) WITH ORDINALITY AS u (n, t, o))
+			= (SELECT array_agg(attname || ' ' || atttypid::regtype ORDER BY attnum)
+				FROM pg_attribute WHERE attrelid = 'pg_catalog.pg_locks'::regclass AND attnum > 0)
+		FROM pg_proc WHERE oid = 'pg_catalog.pg_lock_status()'::regprocedure)),
+	't', '... whose columns are the same');
+is(sql(q(SELECT proname FROM pg_proc WHERE pronamespace = 'zk_advisory'::regnamespace
+		AND proname ~ '^zk_')), '', '... and it has no others');
 is(sql(q(SELECT count(*) FROM pg_depend d
 		JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
 		WHERE e.extname = 'zklock_advisory' AND d.deptype = 'e'
@@ -313,8 +326,9 @@ is($c->query(q(SET zklock.advisory_path = '/x'; SELECT zk_advisory.pg_advisory_x
 		SELECT path, mode FROM zk_locks WHERE pid = pg_backend_pid() ORDER BY path)),
 	"\nt\n/pg_advisory/postgres/1.-2|write\n/x/3.4|shared\n/y/pg_advisory/postgres/5|write",
 	'a change of these settings takes effect at once');
-is(sql(q(SELECT classid, objid FROM zk_advisory.pg_locks WHERE locktype = 'advisory')),
-	'1|4294967294', '... and the view shows only locks below the path of the session that reads it');
+is(sql(q(SELECT classid, objid FROM zk_advisory.pg_locks WHERE locktype = 'advisory'
+		ORDER BY objsubid DESC, classid)),
+	"1|4294967294\n3|4\n0|5", '... and the view shows all, by their keys');
 
 # The longest path, with the longest key
 my ($longest, $longer) = map { '/' . 'x' x $_ } 999, 1000;
@@ -331,7 +345,7 @@ like($c->query("RESET zklock.path_prefix; $_"), $too_long, 'a longer one is refu
   "ALTER DATABASE postgres SET zklock.advisory_path = '$longer'";
 is($c->query("SET zklock.advisory_path = '$longest'; SET zklock.path_prefix = '/y';
 		SELECT count(*) FROM zk_advisory.pg_locks WHERE locktype = 'advisory'"),
-	'0', 'with a prefix that is set later, the view is empty');
+	'0', 'with a prefix that is set later, the view works');
 like($c->query('SELECT zk_advisory.pg_advisory_lock(1)'),
 	qr/^ERROR:  22023: invalid lock path .*^DETAIL:  The path is longer than 1024 bytes/ms,
 	'... and a lock is refused');
@@ -347,8 +361,8 @@ my %changes = (
 	'zklock.advisory_locks' => [qw(cluster server)],
 	'zklock.advisory_path' => [qw(/one /two)],
 	'zklock.path_prefix' => [qw(/one /two)]);
-my $held = q(SELECT (SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid())
-	+ (SELECT count(*) FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()));
+my $held = q(SELECT count(*) FROM zk_advisory.pg_locks
+	WHERE locktype = 'advisory' AND pid = pg_backend_pid());
 
 for my $name (sort keys %changes)
 {
@@ -389,8 +403,6 @@ my $set = q(SET zklock.advisory_locks = 'cluster');
 is($c->query("$set; SELECT pg_try_advisory_lock(4)"), 't', 'a lock is taken');
 $waiter->start("$set; SELECT pg_advisory_lock(4)");
 wait_for_queue($zk, '/pg_advisory/postgres/4', $c, $waiter);
-is($cut_off->safe_psql('postgres', sprintf('SELECT cardinality(pg_blocking_pids(%d))', $waiter->pid)),
-	'0', 'pg_blocking_pids() does not show who holds a lock');
 $zk->stop;
 like($waiter->result, qr/^ERROR:  08006: /, 'a wait fails when ZooKeeper is away');
 like($waiter->query($_), qr/^ERROR:  08001: /, "... and so does $_")

@@ -35,9 +35,10 @@ sub sql
 	return $node->safe_psql($database // 'postgres', $sql);
 }
 
-# Where are advisory locks? Each test takes at least one of session scope.
+# Where are advisory locks? Each test takes at least one of session scope. With 'cluster',
+# PostgreSQL's view shows both kinds.
 my $outcome = q(
-	CREATE FUNCTION outcome() RETURNS text LANGUAGE sql AS $$
+	CREATE FUNCTION outcome() RETURNS text LANGUAGE sql SET zklock.advisory_locks = 'server' AS $$
 		SELECT concat_ws(' and ',
 			(SELECT 'on this server' FROM pg_catalog.pg_locks WHERE locktype = 'advisory' LIMIT 1),
 			(SELECT 'across servers' FROM zk_locks WHERE path LIKE '/pg_advisory/%' LIMIT 1)) $$);

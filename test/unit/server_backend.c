@@ -142,6 +142,9 @@ is_shown(const ZkLockHold *hold)
 	ZkLockClaimState state;
 
 	server_gates_look(hold->claim, &state);
+	if (hold->claim->advisory.objsubid != hold->advisory.objsubid ||
+		hold->claim->advisory.objid != hold->advisory.objid)
+		return false;
 	if (state.phase == ZKLOCK_CLAIM_LOST)
 		return hold->claim->lost || is_node_deleted(hold) ||
 			(!has_session() &&
@@ -266,6 +269,8 @@ take_lock(ServerStep *step)
 	int64		patience = step->patience;
 	int64		began;
 	ZkLockRequest request = {.params = {.mode = mode}};
+	ZkLockAdvisoryKey key = {.objsubid = 1};
+	bool		advisory = mode == ZKLOCK_WRITE || mode == ZKLOCK_SHARED;
 	char	   *ahead;
 	bool		is_new;
 	ZkLockHold *hold;
@@ -285,12 +290,13 @@ take_lock(ServerStep *step)
 		request.count = SERVER_COUNT;
 	}
 	request.path = path;
+	key.objid = server_lock_number(path);
 	set_wait(step);
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
 	began = shim_now();
-	hold = zklock_acquire_requested(&request, scope, patience,
+	hold = zklock_acquire_requested(&request, advisory ? &key : NULL, scope, patience,
 									(step->is_drawn ? percent(50) : step->asks) ? &ahead : NULL);
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
@@ -304,6 +310,8 @@ take_lock(ServerStep *step)
 		note_failure(patience);
 		return;
 	}
+	if (advisory && hold->advisory.objid != key.objid)
+		server_breach(SERVER_SOUND, "an advisory lock has another key");
 	is_new = server_gates_requested_at() >= began;
 	if (is_new && !server_tries_granted(server_lock_number(path), mode, began))
 		server_breach(SERVER_TRIES, "a grant is not noted for the next try");

@@ -64,8 +64,10 @@ server_rules_statement(bool begins)
 
 extern void __real_zklock_owners_unfinished(ZkLockUnfinished *unfinished);
 extern void __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished);
-extern ZkLockClaim *__real_zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden);
-extern ZkLockClaim *__wrap_zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden);
+extern ZkLockClaim *__real_zklock_claims_enter(const char *path, ZkLockMode mode,
+												 const ZkLockAdvisoryKey *advisory, bool hidden);
+extern ZkLockClaim *__wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
+												 const ZkLockAdvisoryKey *advisory, bool hidden);
 
 void
 __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished)
@@ -75,9 +77,10 @@ __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished)
 }
 
 ZkLockClaim *
-__wrap_zklock_claims_enter(const char *path, ZkLockMode mode, bool hidden)
+__wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
+												 const ZkLockAdvisoryKey *advisory, bool hidden)
 {
-	ZkLockClaim *claim = __real_zklock_claims_enter(path, mode, hidden);
+	ZkLockClaim *claim = __real_zklock_claims_enter(path, mode, advisory, hidden);
 
 	lacks_room[zklock_compat_procno()] = claim == NULL && looks_for_room;
 	return claim;

@@ -393,7 +393,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, bool endless)
 	for (;;)
 	{
 		zklock_owners_wait_for_room();
-		claim = zklock_claims_enter(path, mode, hidden);
+		claim = zklock_claims_enter(path, mode, NULL, hidden);
 		if (claim == NULL && !hidden)
 			zklock_claims_remove(NULL);
 		if (claim != NULL || (!endless && shim_now() > end))
@@ -426,7 +426,7 @@ abandon_many(void)
 	await_permit();
 	while (n < (int) lengthof(claims) &&
 		   (claims[n] = zklock_claims_enter(paths[stress_random(STRESS_PATHS)],
-											ZKLOCK_SHARED, true)) != NULL)
+											ZKLOCK_SHARED, NULL, true)) != NULL)
 		params(claims[n++], ZKLOCK_SHARED, false, at_gate);
 	end = shim_now() + (int64) stress_random(200) * 1000000;
 	for (int i = 0; i < n; i++)
@@ -481,7 +481,7 @@ use_lock(int first)
 	ready();
 	if (first == 0)
 		await_permit();
-	claim = zklock_claims_enter(paths[path], mode, hidden);
+	claim = zklock_claims_enter(paths[path], mode, NULL, hidden);
 	if (claim == NULL && stress_percent(50))
 	{
 		if (!hidden)
@@ -529,7 +529,7 @@ stress_viewer_main(int procno, int pid)
 	begin(procno, pid);
 	do
 	{
-		for (int i = 0; zklock_claims_next(&i, &row);)
+		for (int i = 0, end = zklock_claims_end(); zklock_claims_next(&i, end, &row);)
 		{
 			if (row.path[0] != '/' || strlen(row.path) != 2)
 				shim_fail("a claim is on \"%s\"", row.path);

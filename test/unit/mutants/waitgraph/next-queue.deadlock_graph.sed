@@ -1,3 +1,3 @@
 # Seed 71
 # A search goes on in the next queue.
-/^next_blocker(/,/^}/ s/ && graph->positions\[j\].queue == p->queue//
+/^zklock_deadlock_graph_next_blocker(/,/^}/ s/ && positions\[j\].queue == p->queue//
