@@ -10,10 +10,12 @@ use strict;
 use warnings;
 
 use Exporter qw(import);
-use FindBin;
-use PostgreSQL::Test::Utils;
+use File::Basename qw(dirname);
+use File::Spec;
 use Test::More;
 use Wait;
+
+my $top = File::Spec->rel2abs(dirname(__FILE__) . '/../..');
 
 our @EXPORT = qw(sql_blocks code_blocks run_documented);
 
@@ -23,7 +25,7 @@ our @EXPORT = qw(sql_blocks code_blocks run_documented);
 sub sql_blocks
 {
 	my ($page, $section) = @_;
-	my $text = slurp_file("$FindBin::RealBin/../../$page");
+	my $text = _read($page);
 	my @blocks;
 
 	($text) = $text =~ /^## \Q$section\E\n(.*?)(?=^## |\z)/ms if defined $section;
@@ -45,7 +47,7 @@ sub code_blocks
 {
 	my ($page, $language) = @_;
 
-	return slurp_file("$FindBin::RealBin/../../$page") =~ /^```\Q$language\E\n(.*?)^```$/gms;
+	return _read($page) =~ /^```\Q$language\E\n(.*?)^```$/gms;
 }
 
 # Runs a statement, and checks its result.
@@ -72,6 +74,16 @@ sub run_documented
 	unlike($answer, qr/^(ERROR|FATAL|WARNING):/m, $sql);
 	is($answer, $said, "... says $said") if $said ne '';
 	return;
+}
+
+# The text of a page
+sub _read
+{
+	my ($page) = @_;
+
+	open(my $fh, '<', "$top/$page") or die "$page: $!\n";
+	local $/;
+	return <$fh>;
 }
 
 1;

@@ -1,5 +1,5 @@
 # A temporary PgBouncer in front of a PostgreSQL server; it takes the node's
-# place in ZkTest->new. %conf is for its configuration file.
+# place in ZkTest->new. The node is one of PostgreSQL::Test::Cluster or PgServer. %conf is for its configuration file.
 
 package PgBouncer;
 
@@ -7,14 +7,14 @@ use strict;
 use warnings;
 
 use Child;
-use PostgreSQL::Test::Utils;
+use File::Temp qw(tempdir);
 use Wait;
 use ZkServer;
 
 sub new
 {
 	my ($class, $node, %conf) = @_;
-	my $dir = PostgreSQL::Test::Utils::tempdir_short();
+	my $dir = tempdir(CLEANUP => 1);
 	my $port = ZkServer::free_port();
 	my $server = join(' ', map { "$_=${\ $node->$_}" } qw(host port));
 
@@ -25,8 +25,8 @@ sub new
 		auth_file => "$dir/users",
 		admin_users => 'postgres',
 		%conf);
-	append_to_file("$dir/users", qq("postgres" ""\n"shop" ""\n));
-	append_to_file("$dir/ini", join("\n", '[databases]', "postgres = $server",
+	_write("$dir/users", qq("postgres" ""\n"shop" ""\n));
+	_write("$dir/ini", join("\n", '[databases]', "postgres = $server",
 		'[pgbouncer]', (map { "$_ = $conf{$_}" } sort keys %conf), ''));
 
 	my $self = bless { dir => $dir, port => $port }, $class;
@@ -50,8 +50,9 @@ sub console
 
 	for my $command (@commands)
 	{
-		system_or_bail('psql', '-XqAt', '-U', 'postgres', '-c', $command,
-			$self->connstr('pgbouncer'));
+		system('psql', '-XqAt', '-U', 'postgres', '-c', $command,
+			$self->connstr('pgbouncer')) == 0
+		  or die "$command failed\n";
 	}
 	return;
 }
@@ -61,6 +62,16 @@ sub stop
 	my ($self) = @_;
 
 	$self->{child}->stop('INT');
+	return;
+}
+
+sub _write
+{
+	my ($file, $text) = @_;
+
+	open(my $fh, '>', $file) or die "$file: $!\n";
+	print $fh $text;
+	close($fh) or die "$file: $!\n";
 	return;
 }
 

@@ -72,6 +72,45 @@ sub stop
 	return;
 }
 
+# Stops the server with this signal, SIGINT or SIGQUIT, and starts it again.
+sub restart
+{
+	my ($self, $signal) = @_;
+
+	$self->{postmaster}->stop($signal);
+	$self->start;
+	return;
+}
+
+sub accepts_connections
+{
+	my ($self) = @_;
+
+	return system("$self->{bindir}/pg_isready", '-q', '-d', conninfo($self->{dir}, $self->{port})) == 0;
+}
+
+# The following are those of PostgreSQL::Test::Cluster.
+sub host
+{
+	my ($self) = @_;
+
+	return $self->{dir};
+}
+
+sub port
+{
+	my ($self) = @_;
+
+	return $self->{port};
+}
+
+sub connstr
+{
+	my ($self, $database) = @_;
+
+	return "host=$self->{dir} port=$self->{port} user=postgres dbname=$database";
+}
+
 # Returns the connection string for the server in $dir.
 sub conninfo
 {

@@ -15,7 +15,6 @@ use warnings;
 
 use Digest::MD5 qw(md5);
 use Load;
-use PgServer;
 use Wait;
 
 # Ranges of a fault's duration in seconds: shorter than a session's timeout,
@@ -258,12 +257,8 @@ sub _signal_one
 
 	# A server restarts after it has lost a backend.
 	push @{ $self->{undo} }, sub {
-		my @is_ready = (
-			"$server->{bindir}/pg_isready",
-			'-q', '-d', PgServer::conninfo($server->{dir}));
-
 		wait_until('the server is back',
-			sub { !kill(0, $pid) && system(@is_ready) == 0 });
+			sub { !kill(0, $pid) && $server->accepts_connections });
 	  }
 	  if $signal eq 'KILL';
 	return;
