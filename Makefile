@@ -17,6 +17,7 @@
 #                          minimal C client, and advisory locks
 #   make unit              the unit tests and simulations only
 #   make soak              two servers under load while faults are injected
+#   make reservations      the reservation of docs/longer-locks.md under load
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play
@@ -126,7 +127,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate exhaust assertions indent pictures
+.PHONY: simulate exhaust assertions indent pictures reservations
 test:
 	@test/run
 
@@ -160,6 +161,10 @@ demo bench:
 soak:
 	@test/setup sandbox
 	@test/soak/run
+
+reservations:
+	@test/setup test
+	@test/reservations/run
 
 sanitize assertions:
 	@test/$@
