@@ -214,11 +214,24 @@ sub play
 	return \%round;
 }
 
+# Commits on b take no longer than elsewhere, from now on.
+sub commit_at_once
+{
+	my ($self) = @_;
+
+	$self->_psql('b', $_)
+	  for 'ALTER SYSTEM SET commit_delay = 0', 'SELECT pg_reload_conf()';
+	wait_until('commits are not delayed',
+		sub { $self->_psql('b', 'SHOW commit_delay') eq '0' });
+	return;
+}
+
 # Returns the entered transactions of a job in a second, beside ten pollers of this kind, if any.
 sub rate
 {
 	my ($self, $kind) = @_;
 
+	$self->_psql($_, 'TRUNCATE work') for qw(a b);
 	$self->start_client("$kind $_", $kind) for $kind ? 1 .. 10 : ();
 	$self->start_client('job', 'job', 10_000);
 
