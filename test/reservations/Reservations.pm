@@ -241,7 +241,7 @@ sub rate
 		sub {
 			$self->{clients}{job}{child}->check;
 			@counts = $self->{clients}{job}{child}->output =~ /^transactions (\d+)$/mg;
-			return @counts >= 7;
+			return @counts >= 5;
 		});
 	$self->end_clients;
 	$self->_psql('a', q(UPDATE reservation SET holder = NULL, until = '-infinity'));
