@@ -177,6 +177,7 @@ sub install_load
 #	seconds				the duration
 #	transactions		the number of entered transactions that committed, by server
 #	turns				how often somebody got the reservation
+#	holders				how many of them have worked
 #	faults, errors		their numbers, by name and by SQLSTATE
 #	violations			descriptions
 sub play
@@ -340,21 +341,6 @@ sub _settle
 
 # Faults
 
-# An endless sequence of faults, each with a number from 0 to 1: all of them in random order,
-# then all in another order
-sub _plan
-{
-	my ($seed) = @_;
-	my $numbers = 0;
-	my $random = sub { unpack('N', md5("$seed " . $numbers++)) / 2**32 };
-	my @names;
-
-	return sub {
-		@names = sort(_fault_names()) if !@names;
-		return (splice(@names, $random->() * @names, 1), $random->());
-	};
-}
-
 # Suspensions are longer than the reservation and the session last.
 my $long = SESSION_TIMEOUT + 1;
 my %faults = (
@@ -375,9 +361,19 @@ my %condition = (
 	backend => q(wait_event = 'PgSleep'),
 	worker => q(backend_type = 'zklock worker'));
 
-sub _fault_names
+# An endless sequence of faults, each with a number from 0 to 1: all of them in random order,
+# then all in another order
+sub _plan
 {
-	return keys %faults;
+	my ($seed) = @_;
+	my $numbers = 0;
+	my $random = sub { unpack('N', md5("$seed " . $numbers++)) / 2**32 };
+	my @names;
+
+	return sub {
+		@names = sort(keys %faults) if !@names;
+		return (splice(@names, $random->() * @names, 1), $random->());
+	};
 }
 
 sub _make
