@@ -127,8 +127,9 @@ note_results(const ManyLocks *many)
  * was refused for other calls that try the same locks, and are refused one of those before
  * it: they give up at once.  So wait for a short time, as a call does that wants to wait.  Of
  * several such calls, the one that is first in the queue of the first path gets all locks:
- * nobody whom it waits for waits for a lock that it has.  Returns false if that is of no use,
- * or was done.
+ * nobody whom it waits for waits for a lock that it has.  If the wait fails, as it does behind
+ * a node that must not be read, the call is refused as it was.  Returns false if a wait is of
+ * no use, or was done.
  */
 static bool
 wait_shortly(ManyLocks *many, int held, ZkLockWaitLimit *limit)
@@ -176,6 +177,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 			ZkLockRequest request = make_request(many->fresh[i], limit);
 
 			attempts[i].claim = many->fresh[i]->claim;
+			attempts[i].brief = shortly;
 			zklock_await_begin(&attempts[i], &request, limit->deadline);
 		}
 		zklock_await(attempts + held, n - held, limit->deadline, true);
@@ -187,7 +189,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		for (int i = held + 1; i < n; i++)
 		{
 			/* Later there may be room for its watches. */
-			if (attempts[i].outcome.verdict != ZKLOCK_TOO_MANY_WATCHES)
+			if (!shortly && attempts[i].outcome.verdict != ZKLOCK_TOO_MANY_WATCHES)
 				zklock_await_raise(&attempts[i]);
 			zklock_await_abandon(&attempts[i]);
 		}
@@ -205,9 +207,11 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 			shortly = true;
 		else
 		{
-			zklock_await_raise(&attempts[held]);
 			if (!shortly)
+			{
+				zklock_await_raise(&attempts[held]);
 				zklock_await_check_answer(&attempts[held]);
+			}
 			return false;
 		}
 	}

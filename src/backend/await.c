@@ -70,6 +70,17 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 static bool title_is_set = false;
 
 /*
+ * May this wait be a part of a deadlock?  A call that does not want to wait gives up soon
+ * whatever others do, so neither it nor anybody who waits for it has to end for that.
+ */
+static bool
+may_deadlock(const ZkLockAttempt *attempt)
+{
+	return attempt->outcome.verdict == ZKLOCK_PENDING && !attempt->brief &&
+		!attempt->request.params.nowait;
+}
+
+/*
  * Show other backends that this backend waits, once it is known that others
  * are ahead.  One that only tries ends soon, whatever they do.  Returns the wait
  * event, which for an advisory lock is PostgreSQL's; 0: that of ZooKeeper.
@@ -77,8 +88,7 @@ static bool title_is_set = false;
 static uint32
 show_wait(const ZkLockAttempt *attempt)
 {
-	if (!attempt->begun || !attempt->outcome.queued ||
-		attempt->outcome.verdict != ZKLOCK_PENDING || attempt->request.params.nowait)
+	if (!attempt->begun || !attempt->outcome.queued || !may_deadlock(attempt))
 		return 0;
 	zklock_claims_wait(attempt->claim, attempt->whole);
 	return attempt->advisory ? PG_WAIT_LOCK | LOCKTAG_ADVISORY : 0;
@@ -155,8 +165,7 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			 bool queued_is_enough)
 {
 	int64		began = zklock_clock_now();
-	int64		check_at = queued_is_enough || attempts[0].request.params.nowait ? ZKLOCK_NEVER :
-		zklock_deadlock_next_check();
+	int64		check_at = ZKLOCK_NEVER;
 	int64		log_at = log_lock_waits ?
 		began + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
 	int64		reconnect_by = ZKLOCK_NEVER;	/* if the connection is lost */
@@ -164,6 +173,9 @@ zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
 	ZkLockAttempt *logged = NULL;
 	ZkLockAttempt *pending;
 
+	for (int i = 0; i < n && !queued_is_enough; i++)
+		if (may_deadlock(&attempts[i]))
+			check_at = zklock_deadlock_next_check();
 	while ((pending = find_pending(attempts, n, queued_is_enough)) != NULL)
 	{
 		const ZkLockClientStatus *status;

@@ -284,6 +284,32 @@ wait_for_queue($zk, "/looks/all/$_") for 1, 3;
 costs($session, $all, $f, 0, \@look, '... and the next try looks at that one');
 $client->delete($held[0]);
 
+# It needs no more for that than for a refusal: the holder's node cannot be read.
+my $strict = new_node(
+	'strict', $zk->hosts, OWN_SESSION,
+	'zklock.acl' => 'world:anyone:cdwa');
+my $unreadable = ZkTest->new($strict);
+$zk->make_path('/looks/unreadable');
+is($unreadable->query(q(SELECT zk_lock_acquire('/looks/unreadable'))),
+	't', 'a lock whose node must not be read');
+is( $session->query(q(SELECT zk_lock_acquire_all('{/looks/first, /looks/unreadable}', '0'))),
+	'f', '... refuses a try of many')
+  for 1 .. 2;
+$unreadable->close;
+$strict->stop;
+
+# That moment is no wait of a deadlock, for the try itself or for others.
+my ($tries, $waits) = map { ZkTest->new($node, deadlock_timeout => '10ms')->connect } 1 .. 2;
+$tries->query(q(SELECT zk_lock_acquire('/looks/deadlock/mine')));
+$waits->query(q(SELECT zk_lock_acquire('/looks/deadlock/2')));
+$waits->start(q(SELECT zk_lock_acquire('/looks/deadlock/mine')));
+$waits->wait_for_lock;
+is( $tries->query(q(SELECT zk_lock_acquire_all('{/looks/deadlock/1, /looks/deadlock/2}', '0'))),
+	'f', 'a try of many, of which one is held by a session that waits for this one');
+is($tries->query('SELECT zk_lock_release_all()'), '1', '... which keeps its lock');
+is($waits->result, 't', '... and the other session is not the victim of a deadlock');
+$_->close for $tries, $waits;
+
 # Several tries of the same locks at once: one gets all.  A try waits 50 ms for those that are
 # refused, so only rounds count in which none had to wait that long.
 my $second = new_node(
