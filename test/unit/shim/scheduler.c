@@ -976,7 +976,10 @@ shim_scheduler_forget_areas(int server)
 			areas[i].server = -1;
 }
 
-/* The memory of an area that is not in use any more is used again. */
+/*
+ * The memory of an area that is not in use any more is used again, if it is large enough, or
+ * if there are no more areas.
+ */
 void *
 shim_memory(const char *name, size_t size, bool *found)
 {
@@ -996,6 +999,13 @@ shim_memory(const char *name, size_t size, bool *found)
 	for (int i = 0; area == NULL && i < MAX_AREAS; i++)
 		if (areas[i].server < 0 && areas[i].memory == NULL)
 			area = &areas[i];
+	for (int i = 0; area == NULL && i < MAX_AREAS; i++)
+		if (areas[i].server < 0)
+		{
+			area = &areas[i];
+			free(area->memory);
+			area->memory = NULL;
+		}
 	if (area == NULL)
 		sim_overflow("areas of shared memory");
 	if (area->memory == NULL)
