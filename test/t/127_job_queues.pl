@@ -1,7 +1,10 @@
 # Job queues that claim jobs by advisory locks and look at them in pg_locks: GoodJob's and
 # Que's loops. The jobs are in a table of one server, which the other one reaches through
 # postgres_fdw. With 'cluster', each job is executed once, and no lock is left; with 'server',
-# jobs are executed on both servers.
+# jobs are executed on both servers. One of them has a session of the server, the other one
+# sessions of backends.
+#
+# Runs once: the test sets the mode itself.
 #
 # What the statements do and call, and their order, is that of the programs' sources:
 #
@@ -28,7 +31,12 @@ use constant {
 };
 
 my $zk = ZkServer->new->start;
-my ($a, $b) = map { new_node($_, $zk->hosts, shared_preload_libraries => 'zklock') } qw(a b);
+my ($a, $b) = map {
+	new_node(
+		$_->[0], $zk->hosts,
+		shared_preload_libraries => 'zklock',
+		'zklock.session_mode' => $_->[1])
+} [ 'a', 'server' ], [ 'b', 'backend' ];
 
 # Each execution of a job inserts a row.
 my $tables = q(
