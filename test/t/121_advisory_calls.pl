@@ -607,6 +607,23 @@ for ([ 'is renamed', $away, $back, 'other(1)' ],
 	sql($undo, 'without');
 	is($session->query("SELECT $lock"), 't', '... until that is undone');
 }
+
+# What is a member in a transaction is not one after its rollback.
+my $other = ZkTest->new($node);
+$other->query('\\connect without');
+for ([ 'transaction', 'BEGIN', 'ROLLBACK' ], [ 'subtransaction', 'BEGIN; SAVEPOINT s', 'ROLLBACK TO s; COMMIT' ])
+{
+	my ($what, $begin, $end) = @$_;
+
+	$session->query("SELECT $lock");
+	$other->query('CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$SELECT 1$$; DROP FUNCTION f()');
+	like($session->query("$begin; $extension DROP FUNCTION $signature; SELECT $lock"),
+		qr/^ERROR:  55000: extension "zklock_advisory" has no function in place/, "an error in a $what without its function");
+	is($session->query("$end; SELECT $lock"), 't', '... until that is rolled back');
+	$session->query("$begin; $extension DROP FUNCTION $signature; $end");
+	is($session->query("SELECT $lock"), 't', '... also if there was no call');
+}
+$other->close;
 sql('DROP EXTENSION zklock_advisory', 'without');
 like($session->query("SELECT $lock"), qr/^ERROR:  55000: /, '... until it is dropped');
 $session->close;
