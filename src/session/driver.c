@@ -588,7 +588,10 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 bool
 zklock_driver_is_creating(const ZkLockDriver *driver)
 {
-	return driver->recipe.outcome.verdict == ZKLOCK_PENDING && driver->recipe.create != 0;
+	const ZkLockRecipe *r = &driver->recipe;
+
+	return r->outcome.verdict == ZKLOCK_PENDING &&
+		(r->create != 0 || (r->params.only_looks && r->sync != 0));
 }
 
 bool

@@ -93,7 +93,10 @@ extern void zklock_driver_reread(ZkLockDriver *driver);
 /* The attempt's time is over.  Sets its verdict. */
 extern void zklock_driver_time_out(ZkLockDriver *driver);
 
-/* Is the create of its node under way? */
+/*
+ * Is the create of its node under way or, of an attempt that only looks, the sync?  The
+ * number of such attempts is limited, so that others' requests do not wait for all of them.
+ */
 extern bool zklock_driver_is_creating(const ZkLockDriver *driver);
 
 /* Does it watch the node at `path`? */

@@ -27,7 +27,7 @@
 #include "worker/keeper.h"
 
 /*
- * Maximum number of creates under way, for all backends together.  ZooKeeper
+ * Maximum number of creates and looks under way, for all backends together.  ZooKeeper
  * answers in order, so the next create waits for no more than these.
  */
 #define MAX_CREATING 256

@@ -310,6 +310,31 @@ is($tries->query('SELECT zk_lock_release_all()'), '1', '... which keeps its lock
 is($waits->result, 't', '... and the other session is not the victim of a deadlock');
 $_->close for $tries, $waits;
 
+# In the server's session, the looks of one backend are not all ahead of others' requests.
+if (server_mode())
+{
+	my $n = 400;
+	my $paths = "ARRAY(SELECT '/looks/limit/' || i FROM generate_series(1, $n) i)";
+
+	$zk->make_path("/looks/limit/$_") for 1 .. $n;
+	my @ahead =
+	  map { $client->create("/looks/limit/$_/_c_1-lock-", '', ZkClient::SEQUENCE) } 1 .. $n;
+	my $many = "SELECT zk_lock_acquire_all($paths, '0')";
+	is($session->query($many), 'f', "$n locks are not free") for 1 .. 2;
+	$proxy->wait_idle;
+	$proxy->mark;
+	my $late = $proxy->rule(dir => 's2c', op => 'sync', action => 'delay', ms => 500);
+	$session->start($many);
+	wait_until('the looks are sent', sub { (grep { $_->{op} eq 'sync' } $proxy->requests) >= 256 });
+	is($other->query("SELECT zk_lock_acquire('/looks/limit')"), 't', '... and another lock is taken meanwhile');
+	my @ops = map { $_->{op} } $proxy->requests;
+	my ($create) = grep { $ops[$_] eq 'create2' } 0 .. $#ops;
+	cmp_ok((grep { $_ eq 'sync' } @ops[ 0 .. $create - 1 ]), '<', 300, '... behind few of them');
+	is($session->result, 'f', '... and the try is refused');
+	$other->query('SELECT zk_lock_release_all()');
+	$client->delete($_) for @ahead;
+}
+
 # Several tries of the same locks at once: one gets all.  A try waits 50 ms for those that are
 # refused, so only rounds count in which none had to wait that long.
 my $second = new_node(
