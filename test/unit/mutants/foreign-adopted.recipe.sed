@@ -1,3 +1,3 @@
-# Seed 68
+# Seed 30
 # A node with our prefix is ours, whichever session owns it.
 s/ && ev->owner == r->outcome.session_id)/)/

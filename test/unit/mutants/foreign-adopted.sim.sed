@@ -1,2 +1,2 @@
-# ... and all drivers keep their prefix from session to session.
+# Seed 30
 s/sim.reuse_prefix = sim_percent(10);/sim.reuse_prefix = true;/

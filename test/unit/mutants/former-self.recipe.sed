@@ -1,3 +1,3 @@
-# Seed 202
+# Seed 434
 # Take the node of an earlier attempt for ours.
 s/ && ev->has_prefix)/)/

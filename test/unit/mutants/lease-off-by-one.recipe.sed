@@ -1,3 +1,3 @@
-# Seed 68
+# Seed 33
 # Grant one lease more.
 s/ev->nchildren <= r->permits/ev->nchildren <= r->permits + 1/

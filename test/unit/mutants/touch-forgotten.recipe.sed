@@ -1,3 +1,3 @@
-# Seed 18
+# Seed 24
 # A downgrade touches no node.
 s/if (r->touched\[0\] != '\\0')/if (false)/
