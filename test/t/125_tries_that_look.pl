@@ -323,7 +323,7 @@ if (server_mode())
 	is($session->query($many), 'f', "$n locks are not free") for 1 .. 2;
 	$proxy->wait_idle;
 	$proxy->mark;
-	my $late = $proxy->rule(dir => 's2c', op => 'sync', action => 'delay', ms => 500);
+	$proxy->rule(dir => 's2c', op => 'sync', action => 'delay', ms => 500);
 	$session->start($many);
 	wait_until('the looks are sent', sub { (grep { $_->{op} eq 'sync' } $proxy->requests) >= 256 });
 	is($other->query("SELECT zk_lock_acquire('/looks/limit')"), 't', '... and another lock is taken meanwhile');
