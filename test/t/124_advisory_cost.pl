@@ -168,6 +168,16 @@ compare(
 		return processor_time($looker) - $began;
 	},
 	1.5);
-$_->close for @holders, values %lookers;
+# Whoever asks in a loop who blocks a waiter does not keep others from their locks.
+hold('cluster', 'cluster', 2001, 7000);
+my ($waiter, $locker, @loops) = map { ZkTest->new($node, 'zklock.advisory_locks' => 'cluster') } 1 .. 10;
+$waiter->start('SELECT pg_advisory_lock(1001)');
+$waiter->wait_for_lock;
+$_->start(qq(DO \$\$ BEGIN LOOP PERFORM pg_blocking_pids(${\ $waiter->pid}); END LOOP; END \$\$)) for @loops;
+is($locker->query(q(SET statement_timeout = '20s';
+		DO $$ BEGIN FOR i IN 1 .. 1000 LOOP PERFORM pg_advisory_lock(7001); PERFORM pg_advisory_unlock(7001); END LOOP; END $$)),
+	'', '1,000 locks while eight sessions ask who blocks a waiter');
+$node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO $$ BEGIN LOOP%'));
+$_->close for @loops, $waiter, $locker, @holders, values %lookers;
 
 done_testing();
