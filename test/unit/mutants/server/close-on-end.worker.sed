@@ -1,3 +1,3 @@
-# Seed 91
+# Seed 80
 # However the worker ends, its session ends with it.
 s/^.zklock_session_keep_at_exit();//

@@ -1,3 +1,3 @@
-# Seed 598
+# Seed 79
 # The worker ends its session although nodes are being deleted.
 /^end_if_drained/,/^}/s/if (is_deleting())/if (false)/

@@ -1,3 +1,3 @@
-# Seed 19
+# Seed 98
 # A downgrade waits with other readers.
 /^begin_attempt(/,/^}/ s/request->from == NULL \&\&//

@@ -1,3 +1,3 @@
-# Seed 7
+# Seed 4
 # Who exits leaves its role no charge.
 /^remove_all/,/^}/s/zklock_owners_pass_to_role();//

@@ -1,4 +1,4 @@
-# Seed 1213
+# Seed 1591
 # A commit raises its flag after its check.
 /^zklock_lease_confirm_commit/,/^}/{
 	/routine->commit(true);/d

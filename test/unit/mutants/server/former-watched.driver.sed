@@ -1,3 +1,3 @@
-# Seed 1122
+# Seed 177
 # Who begins again behind others leaves the watches of its former place.
 /^feed(/,/^}/s/^\tunwatch_former(.*//

@@ -1,3 +1,3 @@
-# Seed 3815
+# Seed 8858
 # Who had the mutex in a former session waits for a lease in the present one.
 /^try_once(/,/^}/s/(state->attempt.outcome.verdict == ZKLOCK_PENDING ||/(/

@@ -1,3 +1,3 @@
-# Seed 39
+# Seed 8976
 # A simple lock's node that is found to be its own stays watched.
 /^feed(/,/^}/s/driver->recipe.fixed && driver->recipe.nearest.request != 0/false/

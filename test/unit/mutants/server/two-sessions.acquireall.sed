@@ -1,3 +1,3 @@
-# Seed 9385
+# Seed 8433
 # Many locks may be of two sessions.
 /^is_of_one_session/,/^}/s/return false;/continue;/
