@@ -558,7 +558,7 @@ release(const ZkLockHold *found, ZkLockScope scope)
 	ZkLockHold *hold = found == NULL ? NULL :
 		zklock_acquire_find(found->key.path, found->key.mode);
 
-	if (hold == NULL)
+	if (hold == NULL || zklock_locktable_count(hold, scope) == 0)
 		return;
 	shim_trace("releases %s", hold->key.path);
 	zklock_lease_confirm_release(hold);
