@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "backend/advisory.h"
 #include "backend/status.h"
 #include "catalog/pg_type.h"
@@ -23,6 +24,7 @@
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(zk_advisory_blocking_pids);
 PG_FUNCTION_INFO_V1(zk_advisory_lock_status);
