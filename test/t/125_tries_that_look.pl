@@ -323,10 +323,13 @@ if (server_mode())
 	is($session->query($many), 'f', "$n locks are not free") for 1 .. 2;
 	$proxy->wait_idle;
 	$proxy->mark;
-	$proxy->rule(dir => 's2c', op => 'sync', action => 'delay', ms => 500);
+	$proxy->rule(dir => 's2c', op => 'sync', action => 'hold', pings => 1);
 	$session->start($many);
 	wait_until('the looks are sent', sub { (grep { $_->{op} eq 'sync' } $proxy->requests) >= 256 });
-	is($other->query("SELECT zk_lock_acquire('/looks/limit')"), 't', '... and another lock is taken meanwhile');
+	$other->start("SELECT zk_lock_acquire('/looks/limit')");
+	$other->wait_for_event('Extension');
+	$proxy->release;
+	is($other->result, 't', '... and another lock is taken meanwhile');
 	my @ops = map { $_->{op} } $proxy->requests;
 	my ($create) = grep { $ops[$_] eq 'create2' } 0 .. $#ops;
 	cmp_ok((grep { $_ eq 'sync' } @ops[ 0 .. $create - 1 ]), '<', 300, '... behind few of them');
