@@ -40,9 +40,9 @@ extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
 /*
  * The same for a request.  The caller sets its path and mode and, for a lease
  * of a semaphore, the number of leases or the path of their count.  This
- * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.  If the result is NULL and `ahead` is not NULL,
- * `*ahead` is set to a palloc'd sentence that names a client ahead, or to NULL
- * if none is known.
+ * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.
+ * If the result is NULL and `ahead` is not NULL, `*ahead` is set to a palloc'd
+ * sentence that names a client ahead, or to NULL if none is known.
  *
  * The number of leases is a convention among the users of a semaphore.
  * WARNING if another user has specified another number.  Errors: those of

@@ -11,8 +11,8 @@
 
 /*
  * Does the body of a function of language SQL call, or only name, one of
- * PostgreSQL's functions for advisory locks, or one of those that show locks?  May miss one whose name is written
- * with an escape.  False for all other functions.
+ * PostgreSQL's functions for advisory locks, or one of those that show locks?  May
+ * miss one whose name is written with an escape.  False for all other functions.
  *
  * The answer is kept until a function is created or changed, because the planner
  * asks at each call of a function.
