@@ -121,11 +121,13 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 -- These functions take the place of PostgreSQL's functions that show locks, in the same way.
 -- The view has the rows of PostgreSQL's view, and those for advisory locks across servers.
+-- A parallel worker does not have the session's table of its own locks, which may have no room
+-- in shared memory.  What blocks a session is always read from shared memory.
 
 CREATE FUNCTION zk_advisory.pg_lock_status()
 RETURNS SETOF pg_catalog.pg_locks
 AS 'MODULE_PATHNAME', 'zk_advisory_lock_status'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 CREATE FUNCTION zk_advisory.pg_blocking_pids(integer)
 RETURNS integer[]

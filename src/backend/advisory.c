@@ -21,6 +21,8 @@
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
 #include "common/compat.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
@@ -83,8 +85,8 @@ static const Oid looks[] = {F_PG_LOCK_STATUS, F_PG_BLOCKING_PIDS};
 static Oid	replacements[lengthof(functions) + lengthof(looks)];
 static bool replacements_are_valid = false;
 
-/* Was a query planned with a look of PostgreSQL's, for want of another one? */
-static bool look_is_kept = false;
+/* Was a query planned that shows locks, and may have to do so by another function later? */
+static bool look_may_change = false;
 
 const char *
 zklock_advisory_mode_name(ZkLockMode mode)
@@ -126,7 +128,7 @@ place_of(Oid function)
 	return number_of(function);
 }
 
-/* A plan that has kept a look may have another one now. */
+/* Also called when memberships of roles change */
 static void
 forget_replacements(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -134,9 +136,9 @@ forget_replacements(Datum arg, int cacheid, uint32 hashvalue)
 	(void) cacheid;
 	(void) hashvalue;
 	replacements_are_valid = false;
-	if (look_is_kept)
+	if (look_may_change)
 		ResetPlanCache();
-	look_is_kept = false;
+	look_may_change = false;
 }
 
 /*
@@ -227,7 +229,10 @@ read_replacements(void)
 	if (replacements_are_valid)
 		return;
 	if (!registered)
+	{
 		CacheRegisterSyscacheCallback(PROCOID, forget_replacements, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_replacements, (Datum) 0);
+	}
 	registered = true;
 	replacements_are_valid = true;
 	memset(replacements, 0, sizeof(replacements));
@@ -283,10 +288,15 @@ zklock_advisory_look(Oid replaced)
 
 	read_replacements();
 	replacement = replacements[place_of(replaced)];
-	if (OidIsValid(replacement))
+	if (!OidIsValid(replacement))
+	{
+		look_may_change = true;
+		return replaced;
+	}
+	if (zklock_compat_may_execute(replacement, ACL_ID_PUBLIC))
 		return replacement;
-	look_is_kept = true;
-	return replaced;
+	look_may_change = true;
+	return zklock_compat_may_execute(replacement, GetUserId()) ? replacement : replaced;
 }
 
 void

@@ -48,7 +48,7 @@ extern Oid	zklock_advisory_replacement(Oid replaced);
 /*
  * The extension's function that replaces one of PostgreSQL's that show locks, or that one
  * itself, if this database does not have the extension, or the extension has no such
- * function: to look is never an error.
+ * function, or the current user must not execute it: to look is never an error.
  */
 extern Oid	zklock_advisory_look(Oid replaced);
 

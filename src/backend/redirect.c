@@ -88,53 +88,67 @@ refuse_operators_in(Node *node, void *context)
 	return expression_tree_walker(node, refuse_operators_in, context);
 }
 
-/* Replace calls of functions that show locks, in an expression. */
+/* Replace a call if its function shows locks, and then set `*has_look`. */
+static void
+replace_look(FuncExpr *call, bool *has_look)
+{
+	if (!zklock_advisory_is_look(call->funcid))
+		return;
+	call->funcid = zklock_advisory_look(call->funcid);
+	*has_look = true;
+}
+
+/* Replace calls of functions that show locks, in an expression.  Sets `*has_look` if any. */
 static bool
-replace_looks_in(Node *node, void *context)
+replace_looks_in(Node *node, void *has_look)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr))
-	{
-		FuncExpr   *call = (FuncExpr *) node;
-
-		if (zklock_advisory_is_look(call->funcid))
-			call->funcid = zklock_advisory_look(call->funcid);
-	}
-	return expression_tree_walker(node, replace_looks_in, context);
+		replace_look((FuncExpr *) node, has_look);
+	return expression_tree_walker(node, replace_looks_in, has_look);
 }
 
+/* Replace all calls, and refuse what cannot be replaced.  Sets `*has_look` as above. */
 static bool
-replace_in(Node *node, void *context)
+replace_in(Node *node, void *has_look)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, replace_in, context, 0);
+		return query_tree_walker((Query *) node, replace_in, has_look, 0);
 	if (IsA(node, FuncExpr))
 	{
 		FuncExpr   *call = (FuncExpr *) node;
 
 		if (zklock_advisory_is_replaced(call->funcid))
 			call->funcid = zklock_advisory_replacement(call->funcid);
-		else if (zklock_advisory_is_look(call->funcid))
-			call->funcid = zklock_advisory_look(call->funcid);
+		else
+			replace_look(call, has_look);
 	}
 	else
 	{
 		refuse_operator(node);
 		check_functions_in_node(node, refuse, NULL);
 	}
-	return expression_tree_walker(node, replace_in, context);
+	return expression_tree_walker(node, replace_in, has_look);
 }
 
-/* The planner may change the query, and so may its hooks. */
+/*
+ * The planner may change the query, and so may its hooks.  Privileges decide which function
+ * is in place of a look, so that a plan with one is made for the current role.
+ */
 static PlannedStmt *
 plan(ZKLOCK_PLANNER_PARAMS)
 {
+	bool		has_look = false;
+	PlannedStmt *planned;
+
 	if (zklock_guc_advisory_is_cluster())
-		replace_in((Node *) parse, NULL);
-	return next_planner(ZKLOCK_PLANNER_ARGS);
+		replace_in((Node *) parse, &has_look);
+	planned = next_planner(ZKLOCK_PLANNER_ARGS);
+	planned->dependsOnRole |= has_look;
+	return planned;
 }
 
 /* Is a relation the first of its query? */
@@ -179,15 +193,26 @@ look_at_relation(ZKLOCK_RELATION_PARAMS)
 
 /*
  * The planner comes here with each function in FROM, also out of views and of functions in
- * SQL that it has inlined.
+ * SQL that it has inlined.  By then it has decided by PostgreSQL's function whether the
+ * paths may be executed in a parallel worker.  Ours may not.
  */
 static void
 look_at_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
+	bool		has_look = false;
+	ListCell   *cell;
+
 	if (next_look_at_paths != NULL)
 		next_look_at_paths(root, rel, rti, rte);
-	if (rte->rtekind == RTE_FUNCTION && zklock_guc_advisory_is_cluster())
-		replace_looks_in((Node *) rte->functions, NULL);
+	if (rte->rtekind != RTE_FUNCTION || !zklock_guc_advisory_is_cluster())
+		return;
+	replace_looks_in((Node *) rte->functions, &has_look);
+	if (!has_look)
+		return;
+	root->glob->dependsOnRole = true;
+	rel->consider_parallel = false;
+	foreach(cell, rel->pathlist)
+		((Path *) lfirst(cell))->parallel_safe = false;
 }
 
 /*

@@ -192,11 +192,16 @@ is($shop->query("PREPARE q AS $lock; EXECUTE q"), 't', 'a prepared statement');
 sql('REVOKE EXECUTE ON FUNCTION pg_try_advisory_lock(bigint) FROM shop');
 like($shop->query('EXECUTE q'), $denied, '... is refused when the privilege is gone');
 sql('GRANT EXECUTE ON FUNCTION pg_try_advisory_lock(bigint) TO PUBLIC');
-sql('REVOKE EXECUTE ON FUNCTION zk_advisory.pg_advisory_lock(bigint) FROM PUBLIC');
-like($shop->query('SELECT pg_advisory_lock(3)'),
-	qr/^ERROR:  42501: permission denied for function pg_advisory_lock/,
-	"the privilege for the extension's function is needed, too");
-sql('GRANT EXECUTE ON FUNCTION zk_advisory.pg_advisory_lock(bigint) TO PUBLIC');
+$_->query('SELECT pg_advisory_unlock_all()') for $shop, $mallory;
+sql('REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA zk_advisory FROM PUBLIC');
+my @calls = split(/\n/, sql(q(SELECT format('%s(%s)', proname, array_to_string(array_fill(3, ARRAY[pronargs]), ', '))
+	FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ 'advisory.*lock')));
+is(@calls, 21, 'all functions');
+like($shop->query("SELECT $_"), qr/^ERROR:  42501: permission denied for function/,
+	"the privilege for the extension's function is needed, too: $_") for @calls;
+is(outcome(), '', '... and no lock is taken without it');
+is($shop->query(q(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')), '0', '... but locks can be looked at');
+sql('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA zk_advisory TO PUBLIC');
 
 # path_prefix: the role's own keys
 $_->query('SELECT pg_advisory_unlock_all()') for $shop, $mallory;

@@ -318,6 +318,40 @@ like($as{plain}->query($_), qr/^ERROR:  42501: permission denied for function pg
   'SELECT * FROM zk_advisory.pg_locks', "SELECT zk_advisory.pg_blocking_pids($waiter)", 'SELECT count(*) FROM view';
 sql('GRANT EXECUTE ON FUNCTION pg_lock_status(), pg_blocking_pids(int) TO PUBLIC');
 is($as{plain}->query($find), ACROSS, '... until it is granted again');
+
+# Whoever may call PostgreSQL's functions gets PostgreSQL's answer if it must not call those of
+# the extension, also by plans from before, or of another role.
+my $of_extension = 'EXECUTE ON FUNCTION zk_advisory.pg_lock_status(), zk_advisory.pg_blocking_pids(int)';
+my @ways = ($find, $find =~ s/pg_locks/pg_lock_status()/r, $find =~ s/pg_locks/(SELECT (pg_lock_status()).*) l/r,
+	$find =~ s/pg_locks/view/r, $find =~ s/pg_locks/rows_of_function()/r, 'SELECT plain()', 'EXECUTE q');
+my $by = "SELECT by_in_plpgsql($waiter), pg_blocking_pids($waiter)";
+$as{plain}->query("PREPARE q AS $find");
+$as{plain}->query($execute);
+$as{plain}->query($by);
+sql("REVOKE $of_extension FROM PUBLIC");
+is($as{plain}->query($_), LOCAL, "with REVOKE for the extension's functions: $_") for @ways;
+is($as{plain}->query($by), '{}|{}', '... and who blocks whom');
+like($as{plain}->query($_), qr/^ERROR:  42501: permission denied for function pg_(?:lock_status|blocking_pids)/, "... by their names: $_")
+  for 'SELECT * FROM zk_advisory.pg_locks', "SELECT zk_advisory.pg_blocking_pids($waiter)";
+for my $way ("PREPARE q AS $find; $execute", 'SELECT plain()', 'SELECT in_sql()', $by)
+{
+	my $run = $way =~ s/.*EXECUTE/EXECUTE/rs;
+	my ($own, $theirs) = $way eq $by ? ("{$holder}|{$holder}", '{}|{}') : (ACROSS, LOCAL);
+
+	$session{looker}->query($cluster);
+	like($session{looker}->query($way), qr/\A\Q$own\E$/m, "a role that may call them: $way");
+	is($session{looker}->query("SET ROLE plain; $run; RESET ROLE; $run"), "$theirs\n$own", '... and one that must not, in one session');
+	$session{looker}->query('DEALLOCATE ALL');
+}
+is($as{plain}->query($execute), join("\n", (LOCAL) x 7), 'a role that is no member');
+sql("GRANT $of_extension TO monitor; GRANT monitor TO plain");
+is($as{plain}->query($execute), join("\n", (ACROSS) x 7), '... becomes a member of one that may call them');
+sql('REVOKE monitor FROM plain');
+is($as{plain}->query("$execute; $by"), join("\n", (LOCAL) x 7, '{}|{}'), '... and is none any more');
+sql('REVOKE USAGE ON SCHEMA zk_advisory FROM PUBLIC');
+is($as{monitor}->query("$find; $by"), ACROSS . "\n{$holder}|{$holder}", 'the schema does not matter');
+sql("GRANT $of_extension TO PUBLIC; GRANT USAGE ON SCHEMA zk_advisory TO PUBLIC; REVOKE $of_extension FROM monitor");
+is($as{plain}->query("EXECUTE q; $by"), ACROSS . "\n{$holder}|{$holder}", 'a privilege that is granted again');
 $_->close for values %as;
 sql('ALTER DATABASE postgres RESET zklock.advisory_locks');
 
@@ -465,6 +499,33 @@ $proxy->release;
 wait_until('the loss is known', sub { $observer->query('SELECT lost FROM zk_locks') eq 't' });
 is($observer->query($own), '', '... until it is lost');
 $_->close for $lost, $observer;
+
+# A session's own locks need no room in shared memory. So looks are not executed in parallel
+# workers, also where the planner judges PostgreSQL's function.
+my $small = new_node('d', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.session_mode' => 'backend',
+	'zklock.max_locks' => 16);
+$small->safe_psql('postgres', q(CREATE EXTENSION zklock_advisory;
+	CREATE FUNCTION inlined() RETURNS SETOF pg_locks STABLE PARALLEL SAFE LANGUAGE sql AS
+		'SELECT * FROM pg_locks';
+	CREATE FUNCTION safe() RETURNS SETOF pg_locks STABLE PARALLEL SAFE LANGUAGE plpgsql AS
+		'BEGIN RETURN QUERY SELECT * FROM pg_locks; END'));
+my $owner = ZkTest->new($small, 'zklock.advisory_path' => '/small');
+my $number = q(SELECT count(*) FROM %s l WHERE locktype = 'advisory');
+$owner->query("$cluster; SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 40) i");
+is($owner->query('SELECT count(*) FROM zk_locks'), '40', 'a session has more locks than there is room for');
+for my $from ('pg_locks', 'pg_lock_status()', 'inlined()', '(SELECT (pg_lock_status()).*)')
+{
+	my $look = sprintf($number, $from);
+
+	like($owner->query("$server; SET $parallel = on; EXPLAIN $look"), qr/Gather/, "PostgreSQL's look is parallel: $from");
+	unlike($owner->query("$cluster; EXPLAIN $look"), qr/Gather/, '... and one across servers is not');
+	is($owner->query($look), '40', '... and shows all');
+}
+is($owner->query(sprintf($number, 'safe()')), '16', 'a function that is marked PARALLEL SAFE shows those that have room');
+is($owner->query("SET $parallel = off; " . sprintf($number, 'safe()')), '40', '... in a parallel worker');
+$owner->close;
 
 # Without the extension, or with its first version, a look is PostgreSQL's.
 sql('CREATE DATABASE without');
