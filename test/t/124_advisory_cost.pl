@@ -171,8 +171,9 @@ compare(
 # Whoever asks in a loop who blocks a waiter does not keep others from their locks.
 hold('cluster', 'cluster', 2001, 7000);
 my ($waiter, $locker, @loops) = map { ZkTest->new($node, 'zklock.advisory_locks' => 'cluster') } 1 .. 10;
-$waiter->start('SELECT pg_advisory_lock(1001)');
-$waiter->wait_for_lock;
+my $path = '/pg_advisory/postgres/';
+$waiter->start(qq(SELECT zk_lock_acquire_all(ARRAY(SELECT '$path' || i FROM generate_series(1001, 2000) i), '1h', 'write')));
+wait_until('it waits for 1,000 locks', sub { $locker->query('SELECT count(*) FROM zk_locks WHERE NOT granted') eq '1000' });
 $_->start(qq(DO \$\$ BEGIN LOOP PERFORM pg_blocking_pids(${\ $waiter->pid}); END LOOP; END \$\$)) for @loops;
 is($locker->query(q(SET statement_timeout = '20s';
 		DO $$ BEGIN FOR i IN 1 .. 1000 LOOP PERFORM pg_advisory_lock(7001); PERFORM pg_advisory_unlock(7001); END LOOP; END $$)),
