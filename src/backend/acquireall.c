@@ -128,8 +128,9 @@ note_results(const ManyLocks *many)
  * it: they give up at once.  So wait for a short time, as a call does that wants to wait.  Of
  * several such calls, the one that is first in the queue of the first path gets all locks:
  * nobody whom it waits for waits for a lock that it has.  If the wait fails, as it does behind
- * a node that must not be read, the call is refused as it was.  Returns false if a wait is of
- * no use, or was done.
+ * a node that must not be read, or if the session ends, the call is refused as it was: it does
+ * not begin again in another session, for which there is no time.  Returns false if a wait is
+ * of no use, or was done.
  */
 static bool
 wait_shortly(ManyLocks *many, int held, ZkLockWaitLimit *limit)
@@ -167,6 +168,8 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 
 	while (held < n || !is_of_one_session(attempts, n))
 	{
+		if (held == n && shortly)
+			return false;
 		if (held == n)
 		{
 			start_all_over(attempts, n, limit);
@@ -195,7 +198,7 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		}
 
 		zklock_await(attempts, held + 1, limit->deadline, false);
-		if (attempts[held].outcome.verdict == ZKLOCK_EXPIRED)
+		if (attempts[held].outcome.verdict == ZKLOCK_EXPIRED && !shortly)
 		{
 			/* The locks before it were in the same session. */
 			start_all_over(attempts, held + 1, limit);

@@ -730,15 +730,11 @@ contender_left(ZkLockRecipe *r, ZkLockWatch *watch, ZkLockActions *out)
 
 /* Attempts that only look */
 
-/*
- * Read what a node of ours would find.  The number of leases that others have named is
- * of no interest, because only an attempt with a node replaces it.
- */
+/* Read what a node of ours would find. */
 static void
 look(ZkLockRecipe *r, ZkLockActions *out)
 {
 	r->sync = request(r, ZKLOCK_DO_SYNC, NULL, out);
-	r->sized = zklock_mode_table[r->params.mode].has_permits && !r->counted;
 	if (r->fixed)
 		watch_nearest(r, r->outcome.name, out);
 	else
@@ -766,7 +762,22 @@ process_look(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		refuse(r, out);
 }
 
-/* The same for the leases of a semaphore */
+/*
+ * Process a semaphore's number of leases.  An attempt with a node reports what is wrong with a
+ * count, and that others have named another number, which it replaces by ours.
+ */
+static void
+process_look_at_size(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
+{
+	bool		is_number = ev->reply == ZKLOCK_OK && ev->size >= 0;
+
+	if (is_number ? !r->counted && ev->size != r->permits : r->counted)
+		finish(r, ZKLOCK_FREE, out);
+	else if (is_number)
+		r->permits = ev->size;
+}
+
+/* The same as process_look() for the leases of a semaphore */
 static void
 process_look_at_leases(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
@@ -786,12 +797,7 @@ feed_look(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	switch (ev->kind)
 	{
 		case ZKLOCK_EV_SIZED:
-
-			/* An attempt with a node reports what is wrong with the count. */
-			if (ev->reply != ZKLOCK_OK || ev->size < 0)
-				finish(r, ZKLOCK_FREE, out);
-			else
-				r->permits = ev->size;
+			process_look_at_size(r, ev, out);
 			break;
 
 		case ZKLOCK_EV_LISTED:

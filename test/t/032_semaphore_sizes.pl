@@ -91,6 +91,17 @@ like($result, warning('/own', 1, 2), 'caller that gets no lease gets a warning, 
 is(scalar(() = $result =~ /WARNING/g), 1, '... once');
 stores_ok('/own', '1', '... and its number is stored');
 
+# The next try looks before it creates a node. It gets a warning whenever a try with a node
+# would.
+is($third->query(acquire_lease('/own', 1, '0')), 'f', '... no second warning');
+wait_until('the mutex is free', sub { !$zk->children('/own/locks') });
+$client->set('/own/leases', '2');
+$result = $third->query(acquire_lease('/own', 1, '0'));
+like($result, warning('/own', 1, 2), '... but one when another caller has named another number');
+is(scalar(() = $result =~ /WARNING/g), 1, '... once');
+like($result, qr/^f$/m, '... and no lease');
+stores_ok('/own', '1', '... and its number is stored');
+
 # A waiter gets the warning before it is granted a lease.
 $third->start(acquire_lease('/own', 2));
 wait_until('the waiter gets the warning',

@@ -788,11 +788,34 @@ static void
 test_look_at_leases(void **state)
 {
 	(void) state;
-	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC LIST");
+	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC SIZE LIST");
 	assert_int_equal(actions.act[1].use, ZKLOCK_WATCH_NONE);
+	assert_int_equal(actions.act[2].use, ZKLOCK_WATCH_NONE);
+	sized(2);
 	listed("a");
 	expect_failed(ZKLOCK_FREE);
-	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC LIST");
+	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC SIZE LIST");
+	sized(2);
+	listed("a", "b");
+	expect_failed(ZKLOCK_TIMED_OUT);
+
+	/* An attempt with a node reports, and replaces, what others have named. */
+	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC SIZE LIST");
+	sized(3);
+	expect_failed(ZKLOCK_FREE);
+
+	/* That there is no number is no reason for a node. */
+	for (int size = ZKLOCK_SIZE_OTHER; size <= ZKLOCK_SIZE_EMPTY; size++)
+	{
+		begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC SIZE LIST");
+		sized(size);
+		expect("");
+		listed("a", "b");
+		expect_failed(ZKLOCK_TIMED_OUT);
+	}
+	begin_look(ZKLOCK_SEMAPHORE, 2, false, "SYNC SIZE LIST");
+	reply(ZKLOCK_EV_SIZED, ZKLOCK_DO_SIZE, ZKLOCK_REFUSED);
+	expect("");
 	listed("a", "b");
 	expect_failed(ZKLOCK_TIMED_OUT);
 
