@@ -292,6 +292,7 @@ take_lock(ServerStep *step)
 	request.path = path;
 	key.objid = server_lock_number(path);
 	set_wait(step);
+	server_tries_begin(patience == 0);
 	shim_trace("acquires %s in mode %d, scope %d, for " INT64_FORMAT " ms", path, mode, scope,
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
@@ -470,6 +471,8 @@ __wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_
 
 		if (number >= 0)
 			waits |= 1U << number;
+		if (attempts[i].brief)
+			server_tries_refused();
 	}
 	server_waits(waits);
 	server_gates_wait(true);
@@ -516,6 +519,7 @@ take_locks(ServerStep *step)
 			fresh[nfresh++] = (ZkLockKey) {.path = paths[i],.mode = mode};
 	}
 	set_wait(step);
+	server_tries_begin(patience == 0);
 	shim_trace("acquires %d locks", n);
 	server_acquiring(true, false);
 	if (zklock_acquire_all(wanted, n, mode, ZKLOCK_TRANSACTION, patience))
@@ -863,6 +867,7 @@ note_error(void)
 	bool		cancelled = shim_forget_cancel();
 
 	server_acquiring(false, false);
+	server_tries_failed(sqlerrcode);
 	server_victim(0);
 	if (shim_was_user_cancel() && !cancelled)
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");

@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "server_rules.h"
 #include "server_sim.h"
+#include "server_tries.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
 #include "shared/owners.h"
@@ -187,6 +188,7 @@ __wrap_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit)
 {
 	bool		is_lost = is_any_of_former_session();
 
+	server_tries_start_over();
 	__real_zklock_await_start_over(path, limit);
 	if (is_lost)
 		server_breach(SERVER_SOUND, "an attempt begins again though another lock is lost");

@@ -245,7 +245,7 @@ read_backend(ServerScenario *s, const char *kind, char *line)
 	s->steps[place][s->nsteps[place]++] = (ServerStep) {.verb = SERVER_DO_EXIT};
 }
 
-/* rival PATH [reads] at MS for MS */
+/* rival PATH [reads] [hides] at MS for MS */
 static void
 read_rival(ServerScenario *s, char **rest)
 {
@@ -260,6 +260,8 @@ read_rival(ServerScenario *s, char **rest)
 	{
 		if (strcmp(word, "reads") == 0)
 			rival->reader = true;
+		else if (strcmp(word, "hides") == 0)
+			rival->hides = true;
 		else if (strcmp(word, "at") == 0)
 			rival->at = number(next_word(rest));
 		else if (strcmp(word, "for") == 0)

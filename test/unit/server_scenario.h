@@ -23,6 +23,7 @@ typedef struct ServerRival
 {
 	int			path;
 	bool		reader;
+	bool		hides;			/* its node must not be read */
 	int64_t		at;				/* ms */
 	int64_t		holds_for;		/* ms */
 } ServerRival;

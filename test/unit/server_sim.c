@@ -88,6 +88,7 @@ static const char *const counts[] = {
 	[SERVER_N_LOOKS_FREE] = "looks that found nobody",
 	[SERVER_N_LOOKS_YIELDING] = "looks that found only a node that may be kept",
 	[SERVER_N_LOOKS_NAMED] = "looks that read whose node is ahead",
+	[SERVER_N_BRIEF] = "tries of many that waited for a moment",
 	[SERVER_N_LOCK_TIMEOUTS] = "waits ended by lock_timeout",
 	[SERVER_N_CANCELS] = "statements cancelled",
 	[SERVER_N_CAUGHT] = "cancellations caught",
@@ -230,7 +231,7 @@ static bool acquiring_one[SERVER_MAX_PLACES];
 static bool lags[SERVER_MAX_PLACES];	/* its next call will */
 static int64_t looked_at[SERVER_MAX_PLACES];
 static int64_t victim_at[SERVER_MAX_PLACES];	/* of a deadlock; 0: not */
-static int	nlarge;				/* large allocations */
+static uint32_t nlarge;			/* large allocations */
 static int	nstruck;			/* faults */
 static bool worker_fails[SERVER_MAX_SERVERS];	/* to allocate */
 static int64_t worker_failed_at[SERVER_MAX_SERVERS];
@@ -601,11 +602,15 @@ shim_is_wait_failing(void)
 	return true;
 }
 
-/* There is none for each third walk, or path that is made. */
+/*
+ * There is none for each third walk, or path that is made.  In a scenario, that is a
+ * deviation.
+ */
 bool
 shim_is_out_of_large_memory(void)
 {
-	if (sim.quiet || !server_plan.faults || ++nlarge % 3 != 0)
+	if (sim.quiet || !server_plan.faults ||
+		(scenario != NULL ? sim_random(2) : ++nlarge % 3) != 0)
 		return false;
 	sim_count(SERVER_N_OUT_OF_MEMORY);
 	return true;
@@ -728,7 +733,9 @@ step_rival(Rival *rival)
 	if (rival->node == 0)
 	{
 		want(rival);
-		rival->node = server_zk_rival_enter(paths[rival->path], rival->reader);
+		rival->node = server_zk_rival_enter(paths[rival->path], rival->reader,
+											scenario != NULL &&
+											scenario->rivals[i].hides);
 		rival->holds = false;
 		rival->since = sim.now;
 		return true;

@@ -13,6 +13,7 @@
 #include "server_sim.h"
 #include "server_tries.h"
 #include "session/driver.h"
+#include "shared/claims.h"
 #include "shared/refusals.h"
 #include "shim/process.h"
 #include "shim/shim.h"
@@ -51,6 +52,54 @@ bool
 server_tries_granted(int lock, ZkLockMode mode, int64 since)
 {
 	return granted_at[lock][mode] >= since;
+}
+
+/* Of the statement that takes locks */
+static bool tries = false;
+static bool was_refused = false;
+
+void
+server_tries_begin(bool is_try)
+{
+	tries = is_try;
+	was_refused = false;
+}
+
+void
+server_tries_refused(void)
+{
+	was_refused = true;
+	server_count(SERVER_N_BRIEF);
+}
+
+/* What a moment more has not brought is no error. */
+void
+server_tries_failed(int sqlerrcode)
+{
+	int			category = ERRCODE_TO_CATEGORY(sqlerrcode);
+
+	if (was_refused && (category == ERRCODE_CONNECTION_EXCEPTION ||
+						category == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION))
+		server_breach(SERVER_TRIES, "a try that was refused fails");
+}
+
+void
+server_tries_start_over(void)
+{
+	if (was_refused)
+		server_breach(SERVER_TRIES, "a try that was refused begins again");
+}
+
+/* Others see who waits, and take it for a member of deadlocks. */
+extern void __real_zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole);
+extern void __wrap_zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole);
+
+void
+__wrap_zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole)
+{
+	if (tries)
+		server_breach(SERVER_TRIES, "who does not want to wait is shown as one who waits");
+	__real_zklock_claims_wait(claim, whole);
 }
 
 extern void __real_zklock_refusals_note(const char *path, ZkLockMode mode, bool refused);

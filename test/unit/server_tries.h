@@ -16,4 +16,14 @@ extern int	server_lock_number(const char *path);
 /* Has this process noted a grant of the lock since then? */
 extern bool server_tries_granted(int lock, ZkLockMode mode, int64 since);
 
+/* A statement takes locks: does it not want to wait? */
+extern void server_tries_begin(bool is_try);
+
+/* A try of many was refused one of them, and waits for a moment. */
+extern void server_tries_refused(void);
+
+/* The statement fails, with this SQLSTATE, or its attempts begin again in a new session. */
+extern void server_tries_failed(int sqlerrcode);
+extern void server_tries_start_over(void);
+
 #endif							/* SERVER_TRIES_H */

@@ -50,6 +50,7 @@ typedef struct ZNode
 	int			last_maker;		/* of them, as a process; -1: none that is
 								 * known */
 	bool		is_next;		/* is that of the one before the same? */
+	bool		hidden;			/* it must not be read */
 } ZNode;
 
 typedef struct Session
@@ -956,6 +957,8 @@ carry_out(ZkLockClient *c, const Request *r)
 		case OP_GET:
 			if (znode == NULL)
 				return new_message(kinds[r->op], r->tag, ZKLOCK_RC_NO_NODE, 0);
+			if (znode->hidden)
+				return new_message(kinds[r->op], r->tag, ZKLOCK_RC_NO_AUTH, 0);
 			if (r->watch)
 				set_watch(c, r);
 			message = text_message(r, rc, znode->data, znode->length);
@@ -1952,7 +1955,7 @@ server_zk_nwatches(int process)
  */
 
 int64_t
-server_zk_rival_enter(const char *path, bool reader)
+server_zk_rival_enter(const char *path, bool reader, bool hides)
 {
 	char		name[80];
 	ZkLockRc	rc;
@@ -1962,7 +1965,10 @@ server_zk_rival_enter(const char *path, bool reader)
 			 zxid, reader ? "__READ__" : "lock-");
 	(void) make_all(path, true, "", 0);
 	node = create(path, name, true, "rival", 5, RIVAL, -1, &rc);
-	return node == NULL ? 0 : node->czxid;
+	if (node == NULL)
+		return 0;
+	node->hidden = hides;
+	return node->czxid;
 }
 
 static ZNode *

@@ -142,7 +142,7 @@ extern const void *server_zk_node(int process, const void *after);
 extern bool server_zk_is_blocked(const void *node);
 
 /* Another client, which has no watches: a node at the end of a path's queue. */
-extern int64_t server_zk_rival_enter(const char *path, bool reader);
+extern int64_t server_zk_rival_enter(const char *path, bool reader, bool hides);
 extern bool server_zk_rival_is_first(int64_t czxid);
 extern void server_zk_rival_release(int64_t czxid);
 
