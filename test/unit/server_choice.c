@@ -17,6 +17,8 @@ static const ServerDeviation *deviations;
 static int	ndeviations;
 static int	nmet;
 static bool counts;
+static int64_t from;
+static int64_t to;
 static uint32_t ndecisions;
 static uint16_t noptions[MAX_DECISIONS];
 
@@ -33,8 +35,11 @@ choose(uint32_t n)
 }
 
 void
-server_choice_begin(const ServerDeviation *new_deviations, int n, bool new_counts)
+server_choice_begin(const ServerDeviation *new_deviations, int n, bool new_counts,
+					int64_t new_from, int64_t new_to)
 {
+	from = new_from;
+	to = new_to;
 	deviations = new_deviations;
 	ndeviations = n;
 	nmet = 0;
@@ -65,7 +70,7 @@ server_choice_make(uint32_t n)
 	if (decision >= MAX_DECISIONS)
 		sim_overflow("decisions");
 	if (counts)
-		noptions[decision] = (uint16_t) n;
+		noptions[decision] = sim.now < from || sim.now > to ? 0 : (uint16_t) n;
 	if (nmet == ndeviations || deviations[nmet].decision != decision)
 		return 0;
 	if (deviations[nmet].option > n)

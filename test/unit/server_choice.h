@@ -31,9 +31,10 @@ typedef struct ServerDeviation
 
 /*
  * Begins a schedule with these deviations, in their order.  If it `counts`, the options of
- * all its decisions are counted.
+ * all its decisions from one time to another are counted.
  */
-extern void server_choice_begin(const ServerDeviation *deviations, int n, bool counts);
+extern void server_choice_begin(const ServerDeviation *deviations, int n, bool counts,
+								int64_t from, int64_t to);
 
 /* Draws are draws again. */
 extern void server_choice_end(void);

@@ -125,7 +125,8 @@ play_once(uint64_t seed)
 static void
 play(const ServerDeviation *deviations, int n, bool counts)
 {
-	server_choice_begin(deviations, n, counts);
+	server_choice_begin(deviations, n, counts, SERVER_BEGIN + scenario->from * SERVER_MS,
+						SERVER_BEGIN + scenario->to * SERVER_MS);
 	sim_play(play_once, 0);
 	if (sim.broken == SIM_KEPT && server_choice_nmet() < n)
 		sim_breach(SERVER_SOUND, "a decision is not met again");

@@ -7,6 +7,7 @@
  */
 #include "server_scenario.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,8 @@ read_setting(ServerScenario *s, char *word)
 		SETTING(handover_time), SETTING(keep_time), SETTING(max_kept_locks),
 		SETTING(max_locks), SETTING(session_timeout), SETTING(idle_session_timeout),
 		SETTING(confirm_commit), SETTING(max_locks_per_backend),
-		{"leases", offsetof(ServerScenario, nleases)}
+		{"leases", offsetof(ServerScenario, nleases)},
+		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};
 	char	   *value = strchr(word, '=');
 
@@ -92,7 +94,7 @@ begin_scenario(char *line)
 			.session_timeout = 6000,.max_session_size = 1700,.connect_timeout = 4000,
 			.confirm_commit = 1,.revocable = true,.disconnects = true
 		},
-		.nleases = 1
+		.nleases = 1,.to = INT_MAX
 	};
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	for (char *word = strtok_r(NULL, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))

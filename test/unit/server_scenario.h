@@ -43,6 +43,8 @@ typedef struct ServerScenario
 	int			nleases;
 	int			nservers;
 	int			nbackends[SERVER_MAX_SERVERS];
+	int			from;			/* of the deviations, in ms */
+	int			to;
 	bool		has_own;		/* has any backend a session of its own? */
 	ServerStep	steps[SERVER_MAX_PLACES][SERVER_MAX_STEPS];
 	int			nsteps[SERVER_MAX_PLACES];

@@ -1,4 +1,4 @@
-# Seed 1591
+# Scenario lost-commit
 # A commit raises its flag after its check.
 /^zklock_lease_confirm_commit/,/^}/{
 	/routine->commit(true);/d
