@@ -367,7 +367,7 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	check_size(owner);
 	node->version = node->next_number = 0;
 	node->last_maker = -1;
-	node->is_next = false;
+	node->is_next = node->hidden = false;
 	children_changed(path);
 	shim_trace("zk: %s is made, of session %" PRIx64, path, owner);
 	return node;
