@@ -174,6 +174,7 @@ classify(Question question, const char *answer, size_t len)
 	static const char serving[] = "Zookeeper version";
 	static const char silenced[] = "srvr is not executed";
 	static const char not_serving[] = "This ZooKeeper instance is not";
+	static const char read_only[] = "READ-ONLY mode";
 
 	if (len >= 2 && (answer[0] == 0x15 || answer[0] == 0x16) && answer[1] == 3)
 		return SPEAKS_TLS;
@@ -181,6 +182,10 @@ classify(Question question, const char *answer, size_t len)
 		(answer[0] == 'S' || answer[0] == 'N'))
 		return POSTGRESQL;
 	if (strncmp(answer, not_serving, strlen(not_serving)) == 0)
+		return NOT_SERVING;
+
+	/* In read-only mode it has no quorum, and refuses our sessions. */
+	if (strstr(answer, read_only) != NULL)
 		return NOT_SERVING;
 	if (strncmp(answer, serving, strlen(serving)) == 0 ||
 		strncmp(answer, silenced, strlen(silenced)) == 0)
@@ -211,7 +216,7 @@ connection_closed(ZkLockProbe *probe, Target *target)
 static void
 handle_event(ZkLockProbe *probe, Target *target)
 {
-	char		answer[64] = "";
+	char		answer[512] = "";
 	ssize_t		len;
 	Finding		finding = OTHER;
 
