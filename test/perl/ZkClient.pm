@@ -33,6 +33,7 @@ use constant {
 # How the arguments of the requests are packed
 my %packed = (
 	closeSession => sub { '' },
+	reconfig => sub { pack('l> N/a* l> q>', -1, $_[0], -1, -1) },    # members that leave
 	delete => sub { pack('N/a* l>', $_[0], -1) },
 	setData => sub { pack('N/a* N/a* l>', $_[0], $_[1], -1) },
 	map({ $_ => \&_pack_create } qw(create createContainer)),

@@ -39,6 +39,7 @@ our %op_code = (
 	check => 13,
 	multi => 14,
 	create2 => 15,
+	reconfig => 16,
 	checkWatches => 17,
 	removeWatches => 18,
 	createContainer => 19,
@@ -53,7 +54,7 @@ my %op_name = reverse %op_code;
 
 # Other requests begin with a path.
 my %has_no_path = map { $_ => 1 }
-  qw(ping multi auth setWatches setWatches2 closeSession);
+  qw(ping multi reconfig auth setWatches setWatches2 closeSession);
 
 my %event_name = (
 	-1 => 'none',
