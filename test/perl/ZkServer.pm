@@ -320,28 +320,27 @@ sub ended_sessions
 }
 
 # Reads a file of the log. It begins with 16 bytes, and a record with a checksum and a
-# length. A record ends with a B, unless it is still being written.
+# length. A record ends with a B, unless it is still being written. Behind the last one are
+# zeros, many megabytes of them, which are not read.
 sub _read_log
 {
 	my ($file) = @_;
-	my $log = '';
 	my %ended;
 
 	open(my $fh, '<:raw', $file) or die "$file: $!\n";
+	seek($fh, 16, 0);
+	while (read($fh, my $head, 12) == 12)
 	{
-		local $/;
-		$log = <$fh> // '';
-	}
-	for (my $at = 16; $at + 44 < length($log);)
-	{
-		my ($bytes, $id, $cxid, $zxid, $time, $type, $nodes) =
-		  unpack('x8 N q> l> q> q> l> N', substr($log, $at, 48) . "\0" x 4);
+		my $bytes = unpack('x8 N', $head);
 
-		last if !$bytes || substr($log, $at + 12 + $bytes, 1) ne 'B';
+		last if !$bytes || read($fh, my $record, $bytes + 1) != $bytes + 1;
+		last if substr($record, -1) ne 'B';
+		my ($id, $cxid, $zxid, $time, $type, $nodes) =
+		  unpack('q> l> q> q> l> N', $record . "\0" x 4);
+
 		$ended{ sprintf('0x%x', $id) } =
 		  { zxid => $zxid, bytes => $bytes, nodes => $nodes }
 		  if $type == CLOSE_SESSION;
-		$at += 12 + $bytes + 1;
 	}
 	return \%ended;
 }

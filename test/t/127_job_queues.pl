@@ -4,6 +4,7 @@
 # jobs are executed on both servers. One of them has a session of the server, the other one
 # sessions of backends.
 #
+# Shortened unless ZKLOCK_LONG is set: 400 jobs, not 2,000.
 # Runs once: the test sets the mode itself.
 #
 # What the statements do and call, and their order, is that of the programs' sources:
@@ -21,12 +22,13 @@ use strict;
 use warnings;
 
 use PostgreSQL::Test::Utils;
+use Sample;
 use Test::More;
 use ZkServer;
 use ZkTest;
 
 use constant {
-	JOBS => 2000,
+	JOBS => sample_of(2000, 400),
 	WORKERS => 8,    # on each server
 };
 

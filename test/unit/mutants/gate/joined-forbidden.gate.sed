@@ -1,2 +1,3 @@
+# Search readers
 # Readers join others whose lock was revoked.
 /^zklock_gate_admits(/,/^}/ s/!node->handover_forbidden \&\&//
