@@ -258,7 +258,7 @@ refuse_without(Oid replaced)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("advisory locks across servers need extension \"%s\"",
 						EXTENSION),
-				 errdetail("zklock.advisory_locks is \"cluster\", and this database does not have the extension."),
+				 errdetail("zklock.advisory_locks is not \"server\", and this database does not have the extension."),
 				 errhint("As a superuser, run CREATE EXTENSION %s in this database, on each server, or have the setting be \"server\" here.",
 						 EXTENSION)));
 	ereport(ERROR,

@@ -13,6 +13,7 @@
 #define ZKLOCK_ADVISORY_H
 
 #include "backend/locktable.h"
+#include "catalog/pg_collation.h"
 
 typedef enum ZkLockAdvisoryAction
 {
@@ -29,6 +30,13 @@ typedef struct ZkLockAdvisoryFunction
 	ZkLockMode	mode;
 	ZkLockScope scope;
 } ZkLockAdvisoryFunction;
+
+/*
+ * A call that was planned with zklock.advisory_locks = 'both' takes both locks, whatever the
+ * setting is when it is executed.  It has this collation, which these functions do not use
+ * otherwise: besides its arguments, a call passes nothing else on.
+ */
+#define ZKLOCK_ADVISORY_CALL_OF_BOTH C_COLLATION_OID
 
 /* PostgreSQL's name of a mode, as in its views and warnings */
 extern const char *zklock_advisory_mode_name(ZkLockMode mode);

@@ -13,9 +13,10 @@
 #include "backend/acquire.h"
 #include "backend/advisory.h"
 #include "backend/advisorykey.h"
+#include "backend/advisorypair.h"
 #include "backend/sqlargs.h"
-#include "common/clock.h"
 #include "common/compat.h"
+#include "common/guc.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "session/session.h"
@@ -28,19 +29,27 @@ PG_FUNCTION_INFO_V1(zk_advisory);
  * PostgreSQL checks EXECUTE.  The current user needs that privilege on
  * PostgreSQL's function, too.
  */
-static const ZkLockAdvisoryFunction *
-find_function(FmgrInfo *flinfo)
+static ZkLockAdvisoryCall *
+find_call(FmgrInfo *flinfo)
 {
 	if (flinfo->fn_extra == NULL)
 	{
 		Oid			replaced;
-		const ZkLockAdvisoryFunction *function = zklock_advisory_find(flinfo->fn_oid,
-																	  &replaced);
+		ZkLockAdvisoryCall *call = MemoryContextAlloc(flinfo->fn_mcxt, sizeof(*call));
 
+		call->function = zklock_advisory_find(flinfo->fn_oid, &replaced);
 		zklock_advisory_check_execute(replaced);
-		flinfo->fn_extra = unconstify(ZkLockAdvisoryFunction *, function);
+		fmgr_info_cxt(replaced, &call->own, flinfo->fn_mcxt);
+		flinfo->fn_extra = call;
 	}
 	return flinfo->fn_extra;
+}
+
+/* Does this call take PostgreSQL's own locks, too, or release them? */
+static bool
+is_of_both(FunctionCallInfo fcinfo)
+{
+	return PG_GET_COLLATION() == ZKLOCK_ADVISORY_CALL_OF_BOTH || zklock_guc_advisory_is_both();
 }
 
 static ZkLockAdvisoryKey
@@ -63,23 +72,29 @@ get_key(FunctionCallInfo fcinfo)
 	return key;
 }
 
-/* Take the lock of a key for at most `ns` nanoseconds.  Returns whether it is granted. */
+/* Take the lock of a key.  Returns whether it is granted. */
 static bool
-take(const ZkLockAdvisoryKey *key, const char *path, const ZkLockAdvisoryFunction *function,
-	 int64 ns)
+take(const ZkLockAdvisoryKey *key, const char *path, ZkLockAdvisoryCall *call,
+	 FunctionCallInfo fcinfo)
 {
-	ZkLockRequest request = {.params = {.mode = function->mode},.path = path};
-
-	return zklock_acquire_requested(&request, key, function->scope, ns, NULL) != NULL;
+	if (is_of_both(fcinfo))
+		return zklock_advisorypair_take(call, fcinfo, key, path);
+	return zklock_advisorypair_take_hold(call->function, key, path) != NULL;
 }
 
-/* As PostgreSQL's lock manager does */
+/*
+ * A hold decides whether a pair of it ends, too.  Without one, a lock may be PostgreSQL's
+ * alone, which has the same warning.
+ */
 static bool
-release(const char *path, ZkLockMode mode)
+release(const char *path, ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
 {
-	if (zklock_acquire_release(path, mode))
+	if (zklock_acquire_release(path, call->function->mode))
 		return true;
-	elog(WARNING, "you don't own a lock of type %s", zklock_advisory_mode_name(mode));
+	if (is_of_both(fcinfo))
+		return DatumGetBool(zklock_advisorypair_call_own(call, fcinfo));
+	elog(WARNING, "you don't own a lock of type %s",
+		 zklock_advisory_mode_name(call->function->mode));
 	return false;
 }
 
@@ -96,27 +111,29 @@ is_advisory_hold(ZkLockHold *hold, void *arg)
 Datum
 zk_advisory(PG_FUNCTION_ARGS)
 {
-	const ZkLockAdvisoryFunction *function = find_function(fcinfo->flinfo);
+	ZkLockAdvisoryCall *call = find_call(fcinfo->flinfo);
 	char		path[ZKLOCK_PATH_MAX + 1];
 	ZkLockAdvisoryKey key;
 
 	zklock_sqlargs_refuse_restricted(NULL);
-	if (function->action == ZKLOCK_ADVISORY_UNLOCK_ALL)
+	if (call->function->action == ZKLOCK_ADVISORY_UNLOCK_ALL)
 	{
 		zklock_acquire_release_all(is_advisory_hold);
+		if (is_of_both(fcinfo))
+			(void) zklock_advisorypair_call_own(call, fcinfo);
 		PG_RETURN_VOID();
 	}
 	key = get_key(fcinfo);
 	zklock_advisorykey_path(&key, path);
-	switch (function->action)
+	switch (call->function->action)
 	{
 		case ZKLOCK_ADVISORY_LOCK:
-			(void) take(&key, path, function, ZKLOCK_NEVER);
+			(void) take(&key, path, call, fcinfo);
 			PG_RETURN_VOID();
 		case ZKLOCK_ADVISORY_TRY:
-			PG_RETURN_BOOL(take(&key, path, function, 0));
+			PG_RETURN_BOOL(take(&key, path, call, fcinfo));
 		case ZKLOCK_ADVISORY_UNLOCK:
-			PG_RETURN_BOOL(release(path, function->mode));
+			PG_RETURN_BOOL(release(path, call, fcinfo));
 		case ZKLOCK_ADVISORY_UNLOCK_ALL:
 			break;
 	}

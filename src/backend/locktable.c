@@ -22,10 +22,12 @@ typedef struct ZkLockXactCount
 	ZkLockHold *hold;
 	SubTransactionId sub;
 	int64		count;			/* may be 0 if `fenced` */
+	int64		pairs;			/* how many of these are one of a pair */
 	bool		fenced;			/* this subtransaction has fenced the lock */
 } ZkLockXactCount;
 
 static ZkLockReleaseNode release_node_hook;
+static ZkLockEndPairs end_pairs_hook;
 static HTAB *table = NULL;
 static MemoryContext table_context = NULL;
 
@@ -34,6 +36,9 @@ static MemoryContext table_context = NULL;
  * precede all others, so its end need not scan the others.
  */
 static dlist_head in_xact = DLIST_STATIC_INIT(in_xact);
+
+/* The entries with pairs of session scope */
+static dlist_head paired = DLIST_STATIC_INIT(paired);
 
 /* The granted entries, in the order of their grants */
 static dlist_head granted = DLIST_STATIC_INIT(granted);
@@ -64,6 +69,7 @@ is_sound(const ZkLockHold *hold)
 {
 	SubTransactionId newer = PG_UINT32_MAX;
 	int64		sum = 0;
+	int64		pairs = 0;
 	dlist_iter	iter;
 
 	/* One count for each subtransaction, the newest first, and none without a reason. */
@@ -72,12 +78,14 @@ is_sound(const ZkLockHold *hold)
 		const ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
 
 		if (xc->hold != hold || xc->sub >= newer || xc->count < 0 ||
-			(xc->count == 0 && !xc->fenced))
+			(xc->count == 0 && !xc->fenced) || xc->pairs < 0 || xc->pairs > xc->count)
 			return false;
 		newer = xc->sub;
 		sum += xc->count;
+		pairs += xc->pairs;
 	}
-	return hold->session_count >= 0 && hold->xact_count == sum;
+	return hold->session_pairs >= 0 && hold->session_pairs <= hold->session_count &&
+		hold->xact_count == sum && hold->xact_pairs == pairs;
 }
 #endif
 
@@ -85,6 +93,12 @@ void
 zklock_locktable_init(ZkLockReleaseNode release_node)
 {
 	release_node_hook = release_node;
+}
+
+void
+zklock_locktable_pairs_init(ZkLockEndPairs end_pairs)
+{
+	end_pairs_hook = end_pairs;
 }
 
 static void
@@ -137,6 +151,8 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold->revocations = 0;
 	hold->session_count = 0;
 	hold->xact_count = 0;
+	hold->session_pairs = 0;
+	hold->xact_pairs = 0;
 	dlist_init(&hold->xact_counts);
 	hold->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
 	hold->claim = zklock_claims_enter(path, mode, advisory, false);
@@ -182,10 +198,41 @@ show_counts(ZkLockHold *hold)
 	zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 }
 
+/* Change the number of pairs, and whether other backends see one. */
+static void
+change_pairs(ZkLockHold *hold, int64 session, int64 xact)
+{
+	bool		was_paired = hold->session_pairs + hold->xact_pairs > 0;
+
+	if (session == 0 && xact == 0)
+		return;
+	if (hold->session_pairs > 0)
+		dlist_delete(&hold->paired_link);
+	hold->session_pairs += session;
+	hold->xact_pairs += xact;
+	if (hold->session_pairs > 0)
+		dlist_push_head(&paired, &hold->paired_link);
+	if (was_paired != (hold->session_pairs + hold->xact_pairs > 0))
+		zklock_claims_pair(hold->claim, !was_paired);
+}
+
+/* End the pairs for which no holds of the session are left. */
+static void
+end_pairs(ZkLockHold *hold)
+{
+	int64		ended = hold->session_pairs - hold->session_count;
+
+	if (ended <= 0)
+		return;
+	change_pairs(hold, -ended, 0);
+	end_pairs_hook(hold, ended);
+}
+
 static void
 drop_count(ZkLockHold *hold, ZkLockXactCount *xc)
 {
 	hold->xact_count -= xc->count;
+	change_pairs(hold, 0, -xc->pairs);
 	dlist_delete(&xc->link);
 	dlist_delete(&xc->xact_link);
 	pfree(xc);
@@ -237,6 +284,8 @@ zklock_locktable_forget(ZkLockHold *hold)
 	while (!dlist_is_empty(&hold->xact_counts))
 		drop_count(hold, first_count(hold));
 	Assert(hold->xact_count == 0);
+	hold->session_count = 0;
+	end_pairs(hold);
 	zklock_locktable_ungrant(hold);
 	zklock_claims_remove(hold->claim);
 	hash_search(table, &hold->key, HASH_REMOVE, NULL);
@@ -269,6 +318,7 @@ current_count(ZkLockHold *hold)
 		xc->hold = hold;
 		xc->sub = sub;
 		xc->count = 0;
+		xc->pairs = 0;
 		xc->fenced = false;
 		dlist_push_head(&in_xact, &xc->xact_link);
 		dlist_push_head(&hold->xact_counts, &xc->link);
@@ -309,6 +359,7 @@ end_session_holds(ZkLockHold *hold)
 	dlist_iter	iter;
 
 	hold->session_count = 0;
+	end_pairs(hold);
 	dlist_foreach(iter, &hold->xact_counts)
 	{
 		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
@@ -324,6 +375,20 @@ end_session_holds(ZkLockHold *hold)
 	forget_if_unheld(hold);
 }
 
+/* Some of the session's holds of an entry have ended. */
+static void
+end_counted(ZkLockHold *hold)
+{
+	if (hold->session_count == 0)
+	{
+		end_session_holds(hold);
+		return;
+	}
+	end_pairs(hold);
+	Assert(is_sound(hold));
+	show_counts(hold);
+}
+
 void
 zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 {
@@ -332,10 +397,8 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 	if (scope == ZKLOCK_SESSION)
 	{
 		Assert(hold->session_count > 0);
-		if (--hold->session_count == 0)
-			end_session_holds(hold);
-		else
-			show_counts(hold);
+		hold->session_count--;
+		end_counted(hold);
 		return;
 	}
 	xc = find_count(hold, GetCurrentSubTransactionId());
@@ -344,6 +407,43 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 	if (--xc->count == 0 && !xc->fenced)
 		drop_count(hold, xc);
 	forget_if_unheld(hold);
+}
+
+void
+zklock_locktable_pair(ZkLockHold *hold, ZkLockScope scope)
+{
+	if (scope == ZKLOCK_SESSION)
+		change_pairs(hold, 1, 0);
+	else
+	{
+		current_count(hold)->pairs++;
+		change_pairs(hold, 0, 1);
+	}
+	Assert(is_sound(hold));
+}
+
+void
+zklock_locktable_unpair(ZkLockHold *hold)
+{
+	change_pairs(hold, -1, 0);
+	Assert(is_sound(hold));
+}
+
+void
+zklock_locktable_drop_pairs(ZkLockTest test)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &paired)
+	{
+		ZkLockHold *hold = dlist_container(ZkLockHold, paired_link, iter.cur);
+
+		if (!test(hold, NULL))
+			continue;
+		hold->session_count -= hold->session_pairs;
+		change_pairs(hold, -hold->session_pairs, 0);
+		end_counted(hold);
+	}
 }
 
 int64
@@ -405,8 +505,9 @@ zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 		else
 		{
 			parent_count->count += child->count;
+			parent_count->pairs += child->pairs;
 			parent_count->fenced |= child->fenced;
-			child->count = 0;
+			child->count = child->pairs = 0;
 			drop_count(child->hold, child);
 			Assert(is_sound(parent_count->hold));
 		}

@@ -54,6 +54,10 @@ typedef struct ZkLockHold
 	ZkLockClaim *claim;			/* in shared memory, or NULL */
 	int64		session_count;
 	int64		xact_count;		/* sum of all xact_counts */
+	int64		session_pairs;	/* how many of these were taken with
+								 * PostgreSQL's lock, see below */
+	int64		xact_pairs;
+	dlist_node	paired_link;	/* if there are session_pairs */
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
 } ZkLockHold;
 
@@ -63,10 +67,17 @@ typedef struct ZkLockHold
  */
 typedef void (*ZkLockReleaseNode) (ZkLockHold *hold);
 
+/*
+ * Called when session_pairs of a hold have ended, before release_node.  Must not
+ * raise or allocate.
+ */
+typedef void (*ZkLockEndPairs) (const ZkLockHold *hold, int64 n);
+
 /* A condition for an entry.  Must not change the table. */
 typedef bool (*ZkLockTest) (ZkLockHold *hold, void *arg);
 
 extern void zklock_locktable_init(ZkLockReleaseNode release_node);
+extern void zklock_locktable_pairs_init(ZkLockEndPairs end_pairs);
 
 extern ZkLockHold *zklock_locktable_find(const char *path, ZkLockMode mode);
 
@@ -103,6 +114,25 @@ extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);
  * current subtransaction.
  */
 extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
+
+/*
+ * Pairs.  A hold that was added may be one of a pair: PostgreSQL's own advisory lock of the
+ * same key, mode and scope is its other half.  Both scopes are counted, since a lock with a
+ * pair is shown by PostgreSQL.  There are never more pairs than holds.  If a hold
+ * of session scope is dropped, and more pairs than holds would be left, a pair
+ * ends with it.  So PostgreSQL's half is held for as long as it may be what a hold relies on.
+ *
+ * zklock_locktable_pair() makes the hold that was added last one of a pair, and
+ * zklock_locktable_unpair() undoes that for a hold of session scope.  Raise nothing.
+ */
+extern void zklock_locktable_pair(ZkLockHold *hold, ZkLockScope scope);
+extern void zklock_locktable_unpair(ZkLockHold *hold);
+
+/*
+ * Drop the holds of all pairs of session scope for which `test`, called with NULL, returns
+ * true.  Does not call ZkLockEndPairs: PostgreSQL's halves are gone.
+ */
+extern void zklock_locktable_drop_pairs(ZkLockTest test);
 
 /*
  * Record that the current subtransaction fences the lock, which must be held.

@@ -39,7 +39,7 @@ refuse(Oid function, void *context)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot take an advisory lock across servers here"),
-				 errdetail("With zklock.advisory_locks = \"cluster\", %s() can only be called by its name, in a query that was planned with that setting.",
+				 errdetail("Unless zklock.advisory_locks is \"server\", %s() can only be called by its name, in a query that was planned with that setting.",
 						   get_func_name(function)),
 				 errhint("Change the setting or call the function in a SELECT before this statement, or call it in a PL/pgSQL function.")));
 	return false;
@@ -73,7 +73,7 @@ refuse_operator(Node *node)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot take an advisory lock across servers here"),
-				 errdetail("With zklock.advisory_locks = \"cluster\", operator %s cannot be used, since PostgreSQL may call %s() for it or for its negator or commutator.",
+				 errdetail("Unless zklock.advisory_locks is \"server\", operator %s cannot be used, since PostgreSQL may call %s() for it or for its negator or commutator.",
 						   get_opname(operator), get_func_name(function)),
 				 errhint("Call the function by its name, or use an operator that is not linked to it.")));
 }
@@ -122,7 +122,11 @@ replace_in(Node *node, void *has_look)
 		FuncExpr   *call = (FuncExpr *) node;
 
 		if (zklock_advisory_is_replaced(call->funcid))
+		{
 			call->funcid = zklock_advisory_replacement(call->funcid);
+			if (zklock_guc_advisory_is_both())
+				call->inputcollid = ZKLOCK_ADVISORY_CALL_OF_BOTH;
+		}
 		else
 			replace_look(call, has_look);
 	}
@@ -144,7 +148,7 @@ plan(ZKLOCK_PLANNER_PARAMS)
 	bool		has_look = false;
 	PlannedStmt *planned;
 
-	if (zklock_guc_advisory_is_cluster())
+	if (zklock_guc_advisory_is_redirected())
 		replace_in((Node *) parse, &has_look);
 	planned = next_planner(ZKLOCK_PLANNER_ARGS);
 	planned->dependsOnRole |= has_look;
@@ -179,7 +183,7 @@ look_at_relation(ZKLOCK_RELATION_PARAMS)
 
 	if (next_look_at_relation != NULL)
 		next_look_at_relation(ZKLOCK_RELATION_ARGS);
-	if (!zklock_guc_advisory_is_cluster())
+	if (!zklock_guc_advisory_is_redirected())
 		return;
 	if (is_first(root, rel))
 		for (PlannerInfo *query = root; query != NULL; query = query->parent_root)
@@ -204,7 +208,7 @@ look_at_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 
 	if (next_look_at_paths != NULL)
 		next_look_at_paths(root, rel, rti, rte);
-	if (rte->rtekind != RTE_FUNCTION || !zklock_guc_advisory_is_cluster())
+	if (rte->rtekind != RTE_FUNCTION || !zklock_guc_advisory_is_redirected())
 		return;
 	replace_looks_in((Node *) rte->functions, &has_look);
 	if (!has_look)
@@ -224,7 +228,7 @@ static bool
 needs_fmgr(Oid function)
 {
 	return (next_needs_fmgr != NULL && next_needs_fmgr(function)) ||
-		(zklock_guc_advisory_is_cluster() && zklock_advisorybody_has_call(function));
+		(zklock_guc_advisory_is_redirected() && zklock_advisorybody_has_call(function));
 }
 
 static void
@@ -232,7 +236,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 {
 	if (next_object_access != NULL)
 		next_object_access(access, class, object, subid, arg);
-	if (access == OAT_FUNCTION_EXECUTE && zklock_guc_advisory_is_cluster())
+	if (access == OAT_FUNCTION_EXECUTE && zklock_guc_advisory_is_redirected())
 		refuse(object, NULL);
 
 	/*

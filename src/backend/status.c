@@ -63,6 +63,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->revoked = hold->revocable && zklock_sessionroutine_revocations(hold) > 0;
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
+	row->paired = hold->session_pairs + hold->xact_pairs > 0;
 	row->token = hold->token;
 	row->grant_number = hold->grant_number;
 	if (row->lost)

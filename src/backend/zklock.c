@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "backend/acquire.h"
+#include "backend/advisorypair.h"
 #include "backend/redirect.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
@@ -32,6 +33,7 @@ _PG_init(void)
 	zklock_shmem_init();
 	zklock_acquire_init();
 	zklock_xact_init();
+	zklock_advisorypair_init();
 	zklock_statement_init();
 	zklock_redirect_init();
 	zklock_worker_init();

@@ -279,6 +279,41 @@ zklock_compat_title(const char *suffix)
 #endif
 }
 
+/* Does this process have a lock of PostgreSQL, in whatever scope? */
+static inline bool
+zklock_compat_is_locked(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(tag, mode, false);
+#else
+	return LockHeldByMe(tag, mode);
+#endif
+}
+
+/*
+ * How often does this process have a lock of PostgreSQL in session scope?  PostgreSQL tells
+ * that only of a lock that is acquired.  Once more is local, and is undone here.
+ */
+static inline int64
+zklock_compat_session_locks(const LOCKTAG *tag, LOCKMODE mode)
+{
+	LOCALLOCK  *lock;
+	int64		n = 0;
+
+	if (!zklock_compat_is_locked(tag, mode))
+		return 0;
+#if PG_VERSION_NUM >= 180000
+	(void) LockAcquireExtended(tag, mode, true, true, false, &lock, false);
+#else
+	(void) LockAcquireExtended(tag, mode, true, true, false, &lock);
+#endif
+	for (int i = 0; i < lock->numLockOwners; i++)
+		if (lock->lockOwners[i].owner == NULL)
+			n = lock->lockOwners[i].nLocks - 1;
+	(void) LockRelease(tag, mode, true);
+	return n;
+}
+
 /* The number of this process among all that have a PGPROC. */
 static inline int
 zklock_compat_procno(void)

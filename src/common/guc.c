@@ -107,6 +107,7 @@ static const struct config_enum_entry session_options[] = {
 
 static const struct config_enum_entry advisory_options[] = {
 	{"server", ZKLOCK_ADVISORY_SERVER, false},
+	{"both", ZKLOCK_ADVISORY_BOTH, false},
 	{"cluster", ZKLOCK_ADVISORY_CLUSTER, false},
 	{NULL, 0, false}
 };
@@ -343,9 +344,15 @@ is_refused(int rule)
 }
 
 bool
-zklock_guc_advisory_is_cluster(void)
+zklock_guc_advisory_is_redirected(void)
 {
-	return advisory_locks == ZKLOCK_ADVISORY_CLUSTER || is_refused(ADVISORY_LOCKS);
+	return advisory_locks != ZKLOCK_ADVISORY_SERVER || is_refused(ADVISORY_LOCKS);
+}
+
+bool
+zklock_guc_advisory_is_both(void)
+{
+	return advisory_locks == ZKLOCK_ADVISORY_BOTH;
 }
 
 /*
@@ -504,7 +511,7 @@ zklock_guc_init(void)
 	 */
 	DefineCustomEnumVariable("zklock.advisory_locks",
 							 "Where PostgreSQL's functions for advisory locks take them.",
-							 "\"server\" has them in this server; \"cluster\" in ZooKeeper, with extension zklock_advisory and shared_preload_libraries.",
+							 "\"server\" has them in this server; \"cluster\" in ZooKeeper, with extension zklock_advisory and shared_preload_libraries; \"both\" in both.",
 							 &advisory_locks, ZKLOCK_ADVISORY_SERVER,
 							 advisory_options,
 							 PGC_SUSET, 0,

@@ -34,7 +34,8 @@ typedef enum ZkLockSessionMode
 typedef enum ZkLockAdvisoryLocks
 {
 	ZKLOCK_ADVISORY_SERVER,		/* PostgreSQL's own */
-	ZKLOCK_ADVISORY_CLUSTER		/* in ZooKeeper */
+	ZKLOCK_ADVISORY_CLUSTER,	/* in ZooKeeper */
+	ZKLOCK_ADVISORY_BOTH		/* both */
 } ZkLockAdvisoryLocks;
 
 typedef enum ZkLockOnLoss
@@ -92,10 +93,13 @@ extern const char *zklock_guc_path_prefix(void);
 extern const char *zklock_guc_advisory_path(void);
 
 /*
- * Are advisory locks taken in ZooKeeper?  Also true if that is not known, and
- * then no lock is permitted.
+ * Are advisory locks taken in ZooKeeper, alone or in addition to PostgreSQL's own?  Also
+ * true if that is not known, and then no lock is permitted.
  */
-extern bool zklock_guc_advisory_is_cluster(void);
+extern bool zklock_guc_advisory_is_redirected(void);
+
+/* Are advisory locks taken in ZooKeeper and in PostgreSQL? */
+extern bool zklock_guc_advisory_is_both(void);
 
 /*
  * The name of a setting that this session must obey, and whose value is

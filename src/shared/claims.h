@@ -45,6 +45,7 @@ typedef struct ZkLockClaimRow
 	TimestampTz waitstart;		/* when the backend began to wait */
 	int64		session_count;
 	int64		xact_count;
+	bool		paired;			/* PostgreSQL's own advisory lock is held, too */
 	int64		token;			/* valid once granted */
 	int64		grant_number;	/* number of the grant among those of the node */
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while unknown */
@@ -96,6 +97,9 @@ extern void zklock_claims_revoked(ZkLockClaim *claim);
 /* Set the numbers of holds of the session and of transactions. */
 extern void zklock_claims_count(ZkLockClaim *claim, int64 session_count,
 								int64 xact_count);
+
+/* Does the backend also have PostgreSQL's own advisory lock of this key and mode? */
+extern void zklock_claims_pair(ZkLockClaim *claim, bool paired);
 
 /* The backend neither holds the lock nor waits for it any more. */
 extern void zklock_claims_remove(ZkLockClaim *claim);

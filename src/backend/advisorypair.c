@@ -1,0 +1,186 @@
+/*-------------------------------------------------------------------------
+ *
+ * advisorypair.c
+ *	  PostgreSQL's halves of advisory locks.  See advisorypair.h.
+ *
+ * Which half first?  A call that waits takes the lock in ZooKeeper first.  So backends of a
+ * server wait for each other in the queue of the key, in which a gate hands the lock over; they
+ * hardly ever wait for each other's half in PostgreSQL, which is released before the lock in
+ * ZooKeeper.  Only a session with 'server' has PostgreSQL's half alone.  While it does,
+ * the session that waits for it has the lock in ZooKeeper, and all others wait behind.
+ *
+ * A call that only tries takes PostgreSQL's half first: it answers without a request, and so
+ * does a key that is taken on this server.  A try waits for nobody, so the different orders
+ * make no deadlock.
+ *
+ * Two calls that wait take their halves in the same order.  So there is a cycle of waits only
+ * if there is one with one of the halves alone, or if a session holds a half of the other
+ * kind, or another lock.  PostgreSQL finds a cycle of its own locks.  A wait in ZooKeeper finds
+ * all others: a session that waits for PostgreSQL's half is to it like one that waits for a
+ * row (deadlock_pgwaits.h).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "backend/acquire.h"
+#include "backend/advisorypair.h"
+#include "common/compat.h"
+#include "storage/lock.h"
+#include "utils/resowner.h"
+
+/* PostgreSQL's lock of a key */
+static LOCKTAG
+tag_of(const ZkLockAdvisoryKey *key)
+{
+	LOCKTAG		tag;
+
+	Assert(key->objsubid != 0);
+	SET_LOCKTAG_ADVISORY(tag, key->database, key->classid, key->objid, key->objsubid);
+	return tag;
+}
+
+static LOCKMODE
+mode_of(ZkLockMode mode)
+{
+	return mode == ZKLOCK_SHARED ? ShareLock : ExclusiveLock;
+}
+
+/*
+ * Release PostgreSQL's halves of `n` pairs of session scope: those that there are, since a
+ * call with 'server' may have released them.  PostgreSQL would warn of the others.
+ */
+static void
+end_pairs(const ZkLockHold *hold, int64 n)
+{
+	LOCKTAG		tag = tag_of(&hold->advisory);
+	LOCKMODE	mode = mode_of(hold->key.mode);
+
+	n = Min(n, zklock_compat_session_locks(&tag, mode));
+	while (n-- > 0)
+		(void) LockRelease(&tag, mode, true);
+}
+
+static bool
+is_released(ZkLockHold *hold, void *arg)
+{
+	LOCKTAG		tag = tag_of(&hold->advisory);
+
+	(void) arg;
+	return !zklock_compat_is_locked(&tag, mode_of(hold->key.mode));
+}
+
+/*
+ * At the end of a transaction, PostgreSQL has only locks of session scope.  A lock whose
+ * last one was released by itself is not held any more: for the program, it was that lock.
+ */
+static void
+end_transaction(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	(void) is_commit;
+	(void) arg;
+	if (phase == RESOURCE_RELEASE_AFTER_LOCKS && is_top_level)
+		zklock_locktable_drop_pairs(is_released);
+}
+
+void
+zklock_advisorypair_init(void)
+{
+	zklock_locktable_pairs_init(end_pairs);
+	RegisterResourceReleaseCallback(end_transaction, NULL);
+}
+
+Datum
+zklock_advisorypair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
+{
+	LOCAL_FCINFO(own, 2);
+
+	Assert(PG_NARGS() <= 2);
+	InitFunctionCallInfoData(*own, &call->own, PG_NARGS(), InvalidOid, NULL, NULL);
+	for (int i = 0; i < PG_NARGS(); i++)
+		own->args[i] = fcinfo->args[i];
+	return FunctionCallInvoke(own);
+}
+
+ZkLockHold *
+zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
+							  const ZkLockAdvisoryKey *key, const char *path)
+{
+	ZkLockRequest request = {.params = {.mode = function->mode},.path = path};
+
+	return zklock_acquire_requested(&request, key, function->scope,
+									function->action == ZKLOCK_ADVISORY_TRY ? 0 : ZKLOCK_NEVER,
+									NULL);
+}
+
+/*
+ * The lock in ZooKeeper, then PostgreSQL's half.  An error ends the transaction or
+ * subtransaction, and what is of its scope.  A hold of session scope would stay.  The hold is one of
+ * a pair while PostgreSQL's half is awaited, so that it is not shown as granted.
+ */
+static void
+wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
+			  const ZkLockAdvisoryKey *key, const char *path)
+{
+	ZkLockScope scope = call->function->scope;
+	ZkLockHold *hold = zklock_advisorypair_take_hold(call->function, key, path);
+
+	zklock_locktable_pair(hold, scope);
+	PG_TRY();
+	{
+		(void) zklock_advisorypair_call_own(call, fcinfo);
+	}
+	PG_CATCH();
+	{
+		if (scope == ZKLOCK_SESSION)
+		{
+			zklock_locktable_unpair(hold);
+			zklock_locktable_drop(hold, scope);
+		}
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * PostgreSQL's half, then the lock in ZooKeeper.  If that is not granted, PostgreSQL's half is
+ * given back, which has no function for one of transaction scope.
+ */
+static bool
+try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisoryKey *key,
+		 const char *path)
+{
+	ZkLockScope scope = call->function->scope;
+	LOCKTAG		tag = tag_of(key);
+	LOCKMODE	mode = mode_of(call->function->mode);
+	ZkLockHold *volatile hold = NULL;
+
+	if (!DatumGetBool(zklock_advisorypair_call_own(call, fcinfo)))
+		return false;
+	PG_TRY();
+	{
+		hold = zklock_advisorypair_take_hold(call->function, key, path);
+	}
+	PG_CATCH();
+	{
+		if (scope == ZKLOCK_SESSION)
+			(void) LockRelease(&tag, mode, true);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (hold == NULL)
+		(void) LockRelease(&tag, mode, scope == ZKLOCK_SESSION);
+	else
+		zklock_locktable_pair(hold, scope);
+	return hold != NULL;
+}
+
+bool
+zklock_advisorypair_take(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
+						 const ZkLockAdvisoryKey *key, const char *path)
+{
+	if (call->function->action == ZKLOCK_ADVISORY_TRY)
+		return try_both(call, fcinfo, key, path);
+	wait_for_both(call, fcinfo, key, path);
+	return true;
+}
