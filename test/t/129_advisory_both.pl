@@ -17,13 +17,16 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-my $zk = ZkServer->new->start;
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $proxy = ZkProxy->new($zk->hosts);
 my %conf = (
 	shared_preload_libraries => 'zklock',
 	deadlock_timeout => '50ms',
 	max_connections => 20,
-	max_locks_per_transaction => 10);
-my @nodes = map { new_node($_, $zk->hosts, %conf) } qw(a b);
+	max_locks_per_transaction => 10,
+	'zklock.session_timeout' => '2s',
+	'zklock.connect_timeout' => '1s');
+my @nodes = (new_node('a', $proxy->hosts, %conf), new_node('b', $zk->hosts, %conf));
 
 # attempt() returns the result of a call, or its SQLSTATE. A try right after a release may be
 # refused, so it tries again if the result should be another.
@@ -50,7 +53,7 @@ my $has = q(SELECT coalesce((SELECT string_agg(objid || ' ' || mode, ', ' ORDER 
 		FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = %1$d), '') || '; ' ||
 	coalesce((SELECT string_agg(regexp_replace(path, '.*[./]', '') || ' ' || mode || ' ' ||
 			session_holds || '+' || transaction_holds, ', ' ORDER BY regexp_replace(path, '.*[./]', ''), mode)
-		FROM zk_locks WHERE pid = %1$d), '') || '; ' ||
+		FROM zk_locks WHERE pid = %1$d AND path <> '/other'), '') || '; ' ||
 	(SELECT count(*) FROM zk_advisory.pg_locks WHERE locktype = 'advisory' AND pid = %1$d));
 my @observers = map { ZkTest->new($_) } @nodes;
 
@@ -265,7 +268,7 @@ sub has
 }
 
 my ($calls, @differences, @history) = (0);
-while ($calls < 10000 && !@differences)
+while ($calls < ($ENV{N} || 10000) && !@differences)
 {
 	my $s = $sessions[ rand @sessions ];
 	my (@statements, @results);
@@ -289,5 +292,283 @@ while ($calls < 10000 && !@differences)
 }
 is(join("\n", @differences), '', "$calls random calls, seed $seed");
 $_->{session}->close for @sessions;
+
+# Each point at which a call can end between the halves. The victim's key is 1.
+
+my ($victim, $other) = map { ZkTest->new($nodes[0], 'zklock.advisory_locks' => $_) } qw(both server);
+my $far = ZkTest->new($nodes[1], 'zklock.advisory_locks' => 'cluster');
+my $pid = $victim->pid;
+
+sub found
+{
+	my ($session) = @_;
+
+	return $observers[0]->query(sprintf($has, $session->pid));
+}
+
+# Calls the victim's function in both scopes, while $holder has the key, and does something
+# meanwhile, with $silent while ZooKeeper does not answer. Neither half must be left of a call
+# that fails or is refused.
+sub fails
+{
+	my ($what, $call, $holder, $result, $meanwhile, $silent) = @_;
+
+	for my $scope ('', '_xact')
+	{
+		my $take = $call =~ s/advisory/advisory$scope/r;
+
+		is($holder->query(q(SELECT attempt('pg_try_advisory_lock(1)', 'true'))), 'true', "$what: a holder") if $holder;
+		$victim->query('BEGIN; SAVEPOINT s') if $scope;
+		$proxy->hold(undef, pings => 1) if $silent;
+		$victim->start("SELECT $take");
+		$meanwhile->() if $meanwhile;
+		like($victim->result, $result, "$what: $take");
+		$proxy->release if $silent;
+		$victim->query('ROLLBACK TO s') if $scope && $victim->result =~ /ERROR/;
+		is(found($victim), '; ; 0', '... leaves nothing');
+		$victim->query('ROLLBACK') if $scope;
+		$holder->query('SELECT pg_advisory_unlock_all()') if $holder;
+		is($_->query(q(SELECT attempt('pg_try_advisory_xact_lock(1)', 'true'))), 'true', '... and others get the lock')
+		  for $other, $far;
+	}
+	return;
+}
+
+# While PostgreSQL's half is awaited, the one in ZooKeeper is there.
+sub waits
+{
+	my ($where) = @_;
+
+	$victim->wait_for_lock;
+	is($far->query(q(SELECT pg_try_advisory_xact_lock(1))), 'f', '... while the other half is taken') if $where eq 'PostgreSQL';
+	return;
+}
+
+for ([ $other, 'PostgreSQL' ], [ $far, 'ZooKeeper' ])
+{
+	my ($holder, $where) = @$_;
+
+	$victim->query(q(SET lock_timeout = '100ms'));
+	fails("lock_timeout in $where", 'pg_advisory_lock(1)', $holder, qr/^ERROR:  55P03/);
+	$victim->query(q(SET lock_timeout = 0; SET statement_timeout = '100ms'));
+	fails("statement_timeout in $where", 'pg_advisory_lock_shared(1)', $holder, qr/^ERROR:  57014/);
+	$victim->query('SET statement_timeout = 0');
+	fails("a cancel in $where", 'pg_advisory_lock(1)', $holder, qr/^ERROR:  57014/,
+		sub { waits($where); $observers[0]->query("SELECT pg_cancel_backend($pid)") });
+	fails("a try in $where", 'pg_try_advisory_lock(1)', $holder, qr/^f$/);
+}
+
+# A key that is taken here costs no request, even the first time.
+$other->query('SELECT pg_advisory_lock(1)');
+$proxy->mark;
+is($victim->query('SELECT pg_try_advisory_lock(1), pg_try_advisory_xact_lock_shared(1)'), 'f|f', "a key that 'server' has is refused");
+is(join(' ', map { $_->{op} } $proxy->requests), '', '... without a request');
+$other->query('SELECT pg_advisory_unlock(1)');
+
+# Errors in ZooKeeper after PostgreSQL's half, and the other way round
+$victim->query('SELECT zk_lock_acquire($$/other$$); SET zklock.max_locks_per_backend = 1');
+fails('too many locks', "pg_${_}advisory_lock(1)", undef, qr/^ERROR:  53400/) for '', 'try_';
+$victim->query('RESET zklock.max_locks_per_backend; SELECT zk_lock_release_all()');
+
+$other->query(q(CREATE FUNCTION fill() RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN FOR i IN 1 .. 1000000 LOOP PERFORM pg_advisory_lock_shared(2, i); END LOOP;
+	EXCEPTION WHEN OTHERS THEN NULL; END $$));
+$other->query('SELECT fill()');
+like($victim->query('SELECT pg_advisory_lock(1)'), qr/^ERROR:  53200/, "no room in PostgreSQL's lock table");
+like($victim->query('SELECT pg_try_advisory_lock(1)'), qr/^ERROR:  53200/, '... also for a try');
+$other->query('SELECT pg_advisory_unlock_all()');
+is(found($victim), '; ; 0', '... leaves nothing');
+
+# ZooKeeper does not answer a try.
+for my $cancel (0, 1)
+{
+	fails($cancel ? 'a cancelled try' : 'a try without an answer', 'pg_try_advisory_lock(1)', undef,
+		$cancel ? qr/^ERROR:  57014/ : qr/^ERROR:  08006/, sub {
+			wait_until("PostgreSQL's half is taken", sub { $observers[0]->query(sprintf($has, $pid)) =~ /^1 Ex/ || $victim->is_done });
+			$observers[0]->query("SELECT pg_cancel_backend($pid)") if $cancel;
+		}, 'silent');
+}
+
+# A deadlock between the halves of one key, and one of two keys
+sub deadlock
+{
+	my ($what, $first, $second, @statements) = @_;
+
+	$first->start($statements[0]);
+	$first->wait_for_lock;
+	$second->start($statements[1]);
+	my ($loser, $winner);
+	wait_until("$what: one fails", sub { ($loser, $winner) = map { $_->is_done ? ($_, $_ == $first ? $second : $first) : () } $first, $second });
+	like($loser->result, qr/^ERROR:  40P01/, "$what: a deadlock");
+	my $release = q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_unlock_all());
+	$loser->query($release);
+	is($winner->result, '', '... the other one has its lock when the first has released its own');
+	$winner->query($release);
+	is(found($_), '; ; 0', '... and nothing is left') for $first, $second;
+	return;
+}
+$other->query('SELECT pg_advisory_lock(1)');
+$other->query(q(SET zklock.advisory_locks = 'both'));
+deadlock("who holds as 'server' and waits as 'both'", $victim, $other, ('SELECT pg_advisory_lock(1)') x 2);
+for my $order (0, 1)
+{
+	my @two = ($victim, $other)[ $order, 1 - $order ];
+
+	$other->query(q(SET zklock.advisory_locks = 'server'; SELECT pg_advisory_lock(2)));
+	$victim->query(q(SELECT pg_advisory_lock(1)));
+	deadlock("two keys with 'both' and 'server', order $order", @two, map { 'SELECT pg_advisory_lock(' . ($_ == $victim ? 2 : 1) . ')' } @two);
+}
+$other->query(q(SET zklock.advisory_locks = 'server'));
+
+# Statements from before a change of the setting
+is($victim->query(q(SET zklock.advisory_locks = 'server'; PREPARE p AS SELECT pg_advisory_lock(1); EXECUTE p)), '', 'a prepared statement');
+is(found($victim), '1 ExclusiveLock; ; 1', "... takes one lock with 'server'");
+$victim->query(q(SET zklock.advisory_locks = 'both'; EXECUTE p));
+is(found($victim), '1 ExclusiveLock; 1 write 1+0; 1', "... and two with 'both'");
+$victim->query(q(SET zklock.advisory_locks = 'cluster'; EXECUTE p));
+is(found($victim), '1 ExclusiveLock; 1 write 2+0; 1', "... and one in ZooKeeper with 'cluster'");
+$victim->query(q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_unlock_all()));
+is(found($victim), '; ; 0', '... and all are released');
+$victim->query(q(BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1); SET zklock.advisory_locks = 'server'; FETCH c));
+is(found($victim), '1 ExclusiveLock; 1 write 0+1; 1', "a cursor of 'both' takes both after a change to 'server'");
+$victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'server';
+	BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1); SET LOCAL zklock.advisory_locks = 'both'; FETCH c));
+is(found($victim), '1 ExclusiveLock; ; 1', "... and one of 'server' only PostgreSQL's");
+$victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'both'));
+is($victim->query(q(BEGIN; SELECT zk_advisory.pg_advisory_xact_lock(1))), '', "with 'both', a call of the extension's function");
+is(found($victim), '1 ExclusiveLock; 1 write 0+1; 1', '... takes both');
+$victim->query('ROLLBACK');
+
+# What is seen
+my $rows = q(SELECT string_agg(pid || ' ' || mode || ' ' || granted, ', ' ORDER BY granted DESC, pid) FROM zk_advisory.pg_locks
+	WHERE locktype = 'advisory' AND (pid = %d OR pid = %d));
+my $looker = ZkTest->new($nodes[0], 'zklock.advisory_locks' => 'both');
+my $third = ZkTest->new($nodes[0], 'zklock.advisory_locks' => 'both');
+
+sub seen
+{
+	my @pids = map { $_->pid } @_;
+
+	return $looker->query(sprintf($rows, @pids)) =~ s/\b(\d+)(?= \w+Lock)/$1 == $pids[0] ? 'one' : 'two'/ger;
+}
+sub blockers { return $looker->query("SELECT pg_blocking_pids(${\ $_[0]->pid})") }
+
+$victim->query('SELECT pg_advisory_lock(1)');
+$third->start('SELECT pg_advisory_lock(1)');
+$third->wait_for_lock;
+wait_until('the waiter knows that it waits', sub { seen($victim, $third) =~ /two/ });
+is(seen($victim, $third), 'one ExclusiveLock true, two ExclusiveLock false', 'a holder has one row, and a waiter in ZooKeeper, too');
+is(blockers($third), "{$pid}", '... which is blocked by the holder');
+$victim->query('SELECT pg_advisory_unlock(1)');
+is($third->result, '', '... until that releases it');
+$third->query('SELECT pg_advisory_unlock(1)');
+$other->query('SELECT pg_advisory_lock(1)');
+$victim->start('SELECT pg_advisory_lock(1)');
+$victim->wait_for_lock;
+is(seen($victim, $other), 'two ExclusiveLock true, one ExclusiveLock false', "a waiter for a holder with 'server' has one row");
+is(blockers($victim), "{${\ $other->pid}}", '... and that blocks it');
+$third->start('SELECT pg_advisory_lock(1)');
+wait_until('another one waits behind', sub { seen($victim, $third) =~ /two/ });
+is(blockers($third), "{$pid}", '... which blocks the next');
+$other->query('SELECT pg_advisory_unlock(1)');
+is($victim->result, '', '... until it has the lock');
+is($victim->query('SELECT pg_advisory_unlock(1)'), 't', '... and releases it');
+is($third->result, '', '... for the next');
+$third->query(q(SELECT pg_advisory_unlock(1)));
+
+# The rules that one half takes the other one with it, and libraries that lack them
+sub lose
+{
+	my ($code) = @_;
+
+	$proxy->refuse;
+	$proxy->cut;
+	$code->();
+	$proxy->accept;
+	return;
+}
+
+# A lock is forgotten when a statement has failed because of its loss, and ZooKeeper is back.
+sub forget
+{
+	my ($session) = @_;
+
+	wait_until('the lost lock is forgotten', sub {
+		$session->query('SELECT pg_try_advisory_xact_lock_shared(3)') eq 't' && found($session) !~ /write/ });
+	return;
+}
+
+# Locks that 'server' releases
+sub unlocked_elsewhere
+{
+	my ($session) = @_;
+
+	$session->query(q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_lock(1), pg_advisory_lock(1);
+		SET zklock.advisory_locks = 'server'; SELECT pg_advisory_unlock(1)));
+	is(found($session), '1 ExclusiveLock; 1 write 2+0; 1', "of two locks with 'both', 'server' releases one");
+	$session->query(q(BEGIN; SELECT pg_advisory_unlock(1)));
+	is(found($session), '; 1 write 2+0; 0', "... and the other in a transaction");
+	$session->query(q(COMMIT));
+	return found($session);
+}
+
+# Lost locks, of which a statement tells
+sub lost
+{
+	my ($session) = @_;
+
+	$session->query(q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_lock(1), pg_advisory_lock(1)));
+	lose(sub {
+		wait_until('the loss is known', sub { $session->query('SELECT pg_try_advisory_xact_lock_shared(3)') =~ /ERROR:  40001/ });
+	});
+	forget($session);
+	return found($session);
+}
+
+is(unlocked_elsewhere($victim), '; ; 0', "a lock that 'server' has released is released in ZooKeeper");
+is(lost($victim), '; ; 0', 'a lock that is lost is released in PostgreSQL');
+
+# While PostgreSQL's half is awaited
+for my $scope ('', '_xact')
+{
+	$other->query('SELECT pg_advisory_lock(1)');
+	$victim->query('SET zklock.advisory_locks = $$both$$; BEGIN');
+	$victim->start("SELECT pg_advisory${scope}_lock(1)");
+	$victim->wait_for_lock;
+	lose(sub { like($victim->result, qr/^ERROR:  40001/, "a loss during the wait for PostgreSQL's half, scope '$scope'") });
+	$victim->query('ROLLBACK');
+	forget($victim);
+	is(found($victim), '; ; 0', '... leaves nothing');
+	$other->query('SELECT pg_advisory_unlock(1)');
+}
+
+# Whoever is terminated leaves nothing.
+$other->query('SELECT pg_advisory_lock(1)');
+$victim->start('SELECT pg_advisory_lock(1)');
+$victim->wait_for_lock;
+$observers[0]->query("SELECT pg_terminate_backend($pid)");
+like($victim->result, qr/^FATAL:  57P01/, 'a session is terminated between the halves');
+$victim->close;
+is($far->query(q(SELECT attempt('pg_try_advisory_xact_lock(1)', 'true'))), 'true', '... and gives the lock up');
+$_->close for $other, $far, $third, $looker;
+
+my %mutants = (
+	"a lock that 'server' has released stays" => [
+		'backend/advisorypair.c' => sub { s/^\t\tzklock_locktable_drop_pairs\(is_released\)/\t\t(void) is_released/m },
+		\&unlocked_elsewhere, '; 1 write 2+0; 0' ],
+	'a lost lock stays in PostgreSQL' => [
+		'backend/locktable.c' => sub { s/^\thold->session_count = 0;\n\tend_pairs\(hold\);\n(?=\tzklock_locktable_ungrant)//m },
+		\&lost, '1 ExclusiveLock; ; 1' ]);
+for my $what (sort keys %mutants)
+{
+	my ($file, $change, $check, $found) = @{ $mutants{$what} };
+
+	$_->close for @observers;
+	build_zklock($nodes[0], [], $file => $change);
+	@observers = ZkTest->new($nodes[0]);
+	my $session = ZkTest->new($nodes[0]);
+	is($check->($session), $found, "a library in which $what is detected");
+	$session->close;
+}
 
 done_testing();
