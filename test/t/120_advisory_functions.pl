@@ -137,6 +137,22 @@ my @steps = map { /^\s*(\w)(\??): (.*?);?\s*$/ ? [ $1, $2, $3 ] : () } split(/\n
 	a: SELECT pg_advisory_unlock(5);
 	b: SELECT pg_try_advisory_lock(5), pg_advisory_unlock(5);
 
+	a: BEGIN;
+	a: SELECT pg_advisory_xact_lock(21), pg_advisory_xact_lock_shared(22, 22), pg_advisory_xact_lock(21), pg_advisory_unlock_all();
+	a: SELECT pg_advisory_lock(21), pg_advisory_lock(21), pg_advisory_lock_shared(22, 22);
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: ROLLBACK;
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: SELECT pg_advisory_unlock(21), pg_advisory_unlock(21), pg_advisory_unlock(21), pg_advisory_unlock_shared(22, 22), pg_advisory_unlock_shared(22, 22);
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+	a: BEGIN;
+	a: SELECT pg_advisory_lock(21), pg_advisory_lock_shared(22, 22), pg_advisory_xact_lock(21), pg_advisory_xact_lock_shared(22, 22);
+	a: SELECT pg_advisory_unlock_all();
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: SELECT pg_advisory_unlock(21), pg_advisory_unlock_shared(22, 22);
+	a: COMMIT;
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+
 	a: BEGIN ISOLATION LEVEL REPEATABLE READ;
 	a: SELECT pg_advisory_lock(9), pg_advisory_xact_lock(10);
 	a: COMMIT;
@@ -216,7 +232,8 @@ my $search_path = 'search_path=zk_advisory,pg_catalog,public';
 my @server = play('pg_catalog', '');
 my %across = (
 	'search_path' => [ play('zk_advisory', "-c $search_path") ],
-	'the setting' => [ play('zk_advisory', '-c zklock.advisory_locks=cluster') ]);
+	"'cluster'" => [ play('zk_advisory', '-c zklock.advisory_locks=cluster') ],
+	"'both'" => [ play('zk_advisory', '-c zklock.advisory_locks=both') ]);
 for my $way (sort keys %across)
 {
 	is($across{$way}[$_], $server[$_],

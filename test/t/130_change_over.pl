@@ -8,7 +8,7 @@
 use strict;
 use warnings;
 
-use List::Util qw(max);
+use List::Util qw(max min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkServer;
@@ -61,6 +61,7 @@ for my $node (@nodes)
 }
 
 my @clients = map { my $node = $_; map { ZkTest->new($node) } 1 .. CLIENTS } @nodes;
+my @first = @clients[ 0, CLIENTS ];
 
 # The clients work until $is_done. Each begins a new session now and then, as those of a pool do.
 sub work_until
@@ -72,8 +73,8 @@ sub work_until
 		sub {
 			for my $client (grep { $_->is_done } @clients)
 			{
-				die $client->result if $client->result ne '';
-				$client->start("\\connect\nCALL work(25)");
+				die $client->result if $client->result =~ m{[A-Z]:  };
+				$client->start("\\connect\nCALL work(40)");
 			}
 			return $is_done->();
 		});
@@ -94,8 +95,16 @@ sub change
 {
 	my ($setting, $sections) = @_;
 
-	for my $node (@nodes)
+	for my $i (0 .. $#nodes)
 	{
+		my $node = $nodes[$i];
+
+		# One client goes on with the setting of before, beside others with the new one.
+		$first[$i]->result;
+		$first[$i]->start("\\connect\nCALL work(200)");
+		work_until('it works', sub {
+			$node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE state = 'active' AND query LIKE 'CALL work(200)%')") eq 't' || $first[$i]->is_done });
 		$node->safe_psql('postgres', "ALTER DATABASE postgres SET zklock.advisory_locks = '$setting'");
 		work_until("there are sections with '$setting'", sub {
 			$node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM sections WHERE setting = '$setting')") eq 't' });
@@ -104,6 +113,15 @@ sub change
 		my @count = count($setting);
 		return (grep { $_ >= $sections / 4 } @count) == @nodes && $count[0] + $count[1] >= $sections });
 	return;
+}
+
+# How many sections with a setting were entered on a server before the last one with another?
+sub mixed
+{
+	my ($new, $old) = @_;
+
+	return map { $_->safe_psql('postgres', "SELECT count(*) FROM sections WHERE setting = '$new' AND entered <
+		(SELECT max(left_at) FROM sections WHERE setting = '$old')") } @nodes;
 }
 
 # Returns how many sections were entered while another session of the same server was in one of
@@ -148,11 +166,13 @@ sub violations
 change('server', SECTIONS);
 change($_, SECTIONS) for qw(both cluster);
 note("sections with '$_': " . join(', ', count($_))) for qw(server both cluster);
+cmp_ok(min(mixed(@$_)), '>', 0, "sessions of each server had '$_->[0]' and '$_->[1]' at once") for [qw(both server)], [qw(cluster both)];
 my ($same, $across, $since) = violations();
 is($same, 0, 'no two sessions of one server were in the same section at once');
 cmp_ok($across, '>', 0, "... with 'server', those of two servers were");
 is($since, 0, "... and never once there was no session with 'server'");
 
+# The same load, from 'server' to 'cluster' at once
 change('server', 100);
 change('cluster', 100);
 ($same) = violations();
