@@ -60,6 +60,7 @@ for my $node (@nodes)
 			END $$));
 }
 
+my @admins = map { ZkTest->new($_) } @nodes;
 my @clients = map { my $node = $_; map { ZkTest->new($node) } 1 .. CLIENTS } @nodes;
 my @first = @clients[ 0, CLIENTS ];
 
@@ -86,7 +87,7 @@ sub count
 {
 	my ($setting) = @_;
 
-	return map { $_->safe_psql('postgres', "SELECT count(*) FROM sections WHERE setting = '$setting'") } @nodes;
+	return map { $_->query("SELECT count(*) FROM sections WHERE setting = '$setting'") } @admins;
 }
 
 # Changes the setting on one server after the other, while the clients work, and goes on until
@@ -95,23 +96,23 @@ sub change
 {
 	my ($setting, $sections) = @_;
 
-	for my $i (0 .. $#nodes)
+	for my $i (0 .. $#admins)
 	{
-		my $node = $nodes[$i];
+		my $admin = $admins[$i];
 
 		# One client goes on with the setting of before, beside others with the new one.
 		$first[$i]->result;
 		$first[$i]->start("\\connect\nCALL work(200)");
 		work_until('it works', sub {
-			$node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity
+			$admin->query("SELECT EXISTS (SELECT FROM pg_stat_activity
 				WHERE state = 'active' AND query LIKE 'CALL work(200)%')") eq 't' || $first[$i]->is_done });
-		$node->safe_psql('postgres', "ALTER DATABASE postgres SET zklock.advisory_locks = '$setting'");
+		$admin->query("ALTER DATABASE postgres SET zklock.advisory_locks = '$setting'");
 		work_until("there are sections with '$setting'", sub {
-			$node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM sections WHERE setting = '$setting')") eq 't' });
+			$admin->query("SELECT EXISTS (SELECT FROM sections WHERE setting = '$setting')") eq 't' });
 	}
 	work_until("there are enough sections with '$setting'", sub {
 		my @count = count($setting);
-		return (grep { $_ >= $sections / 4 } @count) == @nodes && $count[0] + $count[1] >= $sections });
+		return (grep { $_ >= $sections / 4 } @count) == @admins && $count[0] + $count[1] >= $sections });
 	return;
 }
 
@@ -120,8 +121,8 @@ sub mixed
 {
 	my ($new, $old) = @_;
 
-	return map { $_->safe_psql('postgres', "SELECT count(*) FROM sections WHERE setting = '$new' AND entered <
-		(SELECT max(left_at) FROM sections WHERE setting = '$old')") } @nodes;
+	return map { $_->query("SELECT count(*) FROM sections WHERE setting = '$new' AND entered <
+		(SELECT max(left_at) FROM sections WHERE setting = '$old')") } @admins;
 }
 
 # Returns how many sections were entered while another session of the same server was in one of
@@ -134,9 +135,9 @@ sub violations
 	my $last = 0;
 
 	$_->result for @clients;
-	for my $i (0 .. $#nodes)
+	for my $i (0 .. $#admins)
 	{
-		for (split(/\n/, $nodes[$i]->safe_psql('postgres',
+		for (split(/\n/, $admins[$i]->query(
 			'SELECT key, setting, extract(epoch FROM entered), extract(epoch FROM left_at) FROM sections')))
 		{
 			my ($key, $setting, $entered, $left) = split(/\|/);
@@ -159,7 +160,7 @@ sub violations
 			$left[$i] = max($left[$i], $left);
 		}
 	}
-	$_->safe_psql('postgres', 'TRUNCATE sections') for @nodes;
+	$_->query('TRUNCATE sections') for @admins;
 	return ($same, $across, $since);
 }
 
@@ -168,6 +169,7 @@ change($_, SECTIONS) for qw(both cluster);
 note("sections with '$_': " . join(', ', count($_))) for qw(server both cluster);
 cmp_ok(min(mixed(@$_)), '>', 0, "sessions of each server had '$_->[0]' and '$_->[1]' at once") for [qw(both server)], [qw(cluster both)];
 my ($same, $across, $since) = violations();
+note("sections with another one: $same on one server, $across across servers, $since later");
 is($same, 0, 'no two sessions of one server were in the same section at once');
 cmp_ok($across, '>', 0, "... with 'server', those of two servers were");
 is($since, 0, "... and never once there was no session with 'server'");
@@ -176,7 +178,8 @@ is($since, 0, "... and never once there was no session with 'server'");
 change('server', 100);
 change('cluster', 100);
 ($same) = violations();
+note("without 'both', sections with another one on one server: $same");
 cmp_ok($same, '>', 0, "without 'both', sessions of one server were");
-$_->close for @clients;
+$_->close for @clients, @admins;
 
 done_testing();
