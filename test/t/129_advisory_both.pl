@@ -389,6 +389,26 @@ for my $cancel (0, 1)
 		}, 'silent');
 }
 
+# Cancels at random moments, beside loops of a session with 'server' and one of the other server:
+# both halves are there, or none.
+my $loop = 'DO $$ BEGIN LOOP PERFORM %s; PERFORM pg_advisory_unlock(1); END LOOP; END $$';
+$_->start(sprintf($loop, 'pg_advisory_lock(1)')) for $other, $far;
+my %states;
+for my $round (1 .. 60)
+{
+	$victim->start(sprintf($loop, $round % 2 ? 'pg_advisory_lock(1)' :
+		'pg_sleep(0.0001); WHILE NOT pg_try_advisory_lock(1) LOOP END LOOP'));
+	$observers[0]->query("SELECT pg_sleep(0.02 * random()), pg_cancel_backend($pid)");
+	wait_until('the loop is cancelled', sub { $victim->is_done || !$observers[0]->query("SELECT pg_cancel_backend($pid)") });
+	$states{ found($victim) }++;
+	$victim->query('SELECT pg_advisory_unlock_all()');
+}
+is(join(' or ', grep { !/^(?:; ; 0|1 ExclusiveLock; 1 write 1\+0; 1)$/ } sort keys %states), '', 'a cancel leaves both halves, or none');
+$nodes[$_]->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO $$ BEGIN LOOP%')) for 0, 1;
+$_->result for $other, $far;
+$_->query('SELECT pg_advisory_unlock_all()') for $victim, $other, $far;
+is(found($victim), '; ; 0', '... and nothing is left when all are released');
+
 # A deadlock between the halves of one key, and one of two keys
 sub deadlock
 {
