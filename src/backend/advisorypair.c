@@ -142,17 +142,25 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 	PG_END_TRY();
 }
 
+/* PostgreSQL has no function for this if the lock is of transaction scope. */
+static void
+give_back_own(const ZkLockAdvisoryCall *call, const ZkLockAdvisoryKey *key)
+{
+	LOCKTAG		tag = tag_of(key);
+
+	(void) LockRelease(&tag, mode_of(call->function->mode),
+					   call->function->scope == ZKLOCK_SESSION);
+}
+
 /*
  * PostgreSQL's half, then the lock in ZooKeeper.  If that is not granted, PostgreSQL's half is
- * given back, which has no function for one of transaction scope.
+ * given back.
  */
 static bool
 try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisoryKey *key,
 		 const char *path)
 {
 	ZkLockScope scope = call->function->scope;
-	LOCKTAG		tag = tag_of(key);
-	LOCKMODE	mode = mode_of(call->function->mode);
 	ZkLockHold *volatile hold = NULL;
 
 	if (!DatumGetBool(zklock_advisorypair_call_own(call, fcinfo)))
@@ -164,12 +172,12 @@ try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisory
 	PG_CATCH();
 	{
 		if (scope == ZKLOCK_SESSION)
-			(void) LockRelease(&tag, mode, true);
+			give_back_own(call, key);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (hold == NULL)
-		(void) LockRelease(&tag, mode, scope == ZKLOCK_SESSION);
+		give_back_own(call, key);
 	else
 		zklock_locktable_pair(hold, scope);
 	return hold != NULL;
