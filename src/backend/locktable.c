@@ -72,7 +72,10 @@ is_sound(const ZkLockHold *hold)
 	int64		pairs = 0;
 	dlist_iter	iter;
 
-	/* One count for each subtransaction, the newest first, and none without a reason. */
+	/*
+	 * One count for each subtransaction, the newest first, and none without a
+	 * reason.
+	 */
 	dlist_foreach(iter, unconstify(dlist_head *, &hold->xact_counts))
 	{
 		const ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);

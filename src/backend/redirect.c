@@ -241,9 +241,10 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 
 	/*
 	 * ALTER EXTENSION ... ADD or DROP changes no function, but may change
-	 * which one replaces another.  The transaction's next command, and a rollback, only
-	 * process this invalidation if the command counter is incremented after it, for which
-	 * the command must have changed something since the last time.
+	 * which one replaces another.  The transaction's next command, and a
+	 * rollback, only process this invalidation if the command counter is
+	 * incremented after it, for which the command must have changed something
+	 * since the last time.
 	 */
 	if (access == OAT_POST_ALTER && class == ExtensionRelationId)
 	{

@@ -32,8 +32,8 @@ typedef struct ZkLockAttempt
 	bool		advisory;		/* it is for an advisory lock */
 	bool		waited;			/* other clients were ahead, in this attempt
 								 * or an earlier one */
-	bool		brief;			/* of a call that does not want to wait, but does
-								 * so for a moment */
+	bool		brief;			/* of a call that does not want to wait, but
+								 * does so for a moment */
 
 	ZkLockRequest request;
 	bool		begun;			/* begun and not abandoned */

@@ -140,8 +140,8 @@ struct ZkLockClient
 	size_t		chroot_len;		/* length of the prefix that the library adds
 								 * to each path */
 	Watch	   *watches[N_WATCH_LISTS];
-	ZkLockLink	unwanted;		/* watches whose removal must still be sent, or
-								 * sent again */
+	ZkLockLink	unwanted;		/* watches whose removal must still be sent,
+								 * or sent again */
 	size_t		watched;		/* bytes of the present watches */
 	size_t		reserved;		/* bytes of watches that are reserved */
 };

@@ -573,9 +573,9 @@ process_queue(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	bool		yielding;
 
 	/*
-	 * At its end the counter stays at its largest value or becomes negative, or a
-	 * server that is not ZooKeeper's own counts on.  From then on numbers give no
-	 * order, for any client.
+	 * At its end the counter stays at its largest value or becomes negative,
+	 * or a server that is not ZooKeeper's own counts on.  From then on
+	 * numbers give no order, for any client.
 	 */
 	verdict = zklock_contender_parse(r->outcome.name, &r->outcome.seq) == NULL ||
 		r->outcome.seq < 0 || r->outcome.seq >= INT32_MAX ?
@@ -1051,7 +1051,8 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 {
 	r->stalled = false;
 	r->parents = 0;
-	r->missed = 0;				/* the create of an ancestor may have been lost */
+	r->missed = 0;				/* the create of an ancestor may have been
+								 * lost */
 	r->create = 0;
 	r->verify = 0;
 	r->touch = 0;

@@ -41,7 +41,10 @@ typedef struct ZkLockDriver
 	uint32		connects;		/* number of connections that the recipe knows
 								 * of; 0: it must read its state again */
 
-	/* data of the watched nodes ahead, by the requests that returned it (0: none) */
+	/*
+	 * data of the watched nodes ahead, by the requests that returned it (0:
+	 * none)
+	 */
 	struct
 	{
 		uint32		request;

@@ -59,8 +59,9 @@ typedef struct ZkLockSlot
 	uint64		taken;			/* serial of the attempt that the worker has
 								 * taken */
 	uint32		taken_in;		/* generation in which it was taken */
-	uint64		left;			/* serial of the attempt that was left for want
-								 * of room, and the worker's number of the time */
+	uint64		left;			/* serial of the attempt that was left for
+								 * want of room, and the worker's number of
+								 * the time */
 	uint32		left_in;
 	uint32		answered;		/* number of the question that `present`
 								 * answers */

@@ -196,7 +196,10 @@ gone_at(int64 turned)
 static void
 watch_worker(bool tells)
 {
-	/* This process may be suspended after it has read the clock: then the turn is newer. */
+	/*
+	 * This process may be suspended after it has read the clock: then the
+	 * turn is newer.
+	 */
 	int64		now = zklock_clock_now();
 	int64		turned = (int64) pg_atomic_read_u64(&shared->turned);
 	int64		at = gone_at(turned);
@@ -237,7 +240,10 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 
 	if (signalled != NULL)
 	{
-		/* What the worker has requested is the reason, whether it is stopped or not. */
+		/*
+		 * What the worker has requested is the reason, whether it is stopped
+		 * or not.
+		 */
 		bool		watches = has_timer && is_on();
 
 		take_requests(SIGNAL_SENT);

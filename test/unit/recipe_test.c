@@ -608,7 +608,10 @@ test_lease_no_size(void **state)
 	listed(LEASE);
 	expect("GRANT");
 
-	/* It is read again when there is a container, which may be another caller's. */
+	/*
+	 * It is read again when there is a container, which may be another
+	 * caller's.
+	 */
 	begin_lease(2, false);
 	reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
 	expect("PARENT CREATE SIZE LIST");
@@ -842,7 +845,10 @@ test_look_at_simple(void **state)
 	watch(ZKLOCK_EV_WATCHED, ZKLOCK_NO_NODE, "leader");
 	expect_failed(ZKLOCK_FREE);
 
-	/* of another session, of no session, and of this one, which is being deleted */
+	/*
+	 * of another session, of no session, and of this one, which is being
+	 * deleted
+	 */
 	begin_look(ZKLOCK_SIMPLE, 0, false, "SYNC WATCH leader");
 	looked("leader", SESSION + 1, false, 0);
 	expect_failed(ZKLOCK_TIMED_OUT);

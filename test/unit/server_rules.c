@@ -66,9 +66,9 @@ server_rules_statement(bool begins)
 extern void __real_zklock_owners_unfinished(ZkLockUnfinished *unfinished);
 extern void __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished);
 extern ZkLockClaim *__real_zklock_claims_enter(const char *path, ZkLockMode mode,
-												 const ZkLockAdvisoryKey *advisory, bool hidden);
+											   const ZkLockAdvisoryKey *advisory, bool hidden);
 extern ZkLockClaim *__wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
-												 const ZkLockAdvisoryKey *advisory, bool hidden);
+											   const ZkLockAdvisoryKey *advisory, bool hidden);
 
 void
 __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished)
@@ -79,7 +79,7 @@ __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished)
 
 ZkLockClaim *
 __wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
-												 const ZkLockAdvisoryKey *advisory, bool hidden)
+						   const ZkLockAdvisoryKey *advisory, bool hidden)
 {
 	ZkLockClaim *claim = __real_zklock_claims_enter(path, mode, advisory, hidden);
 

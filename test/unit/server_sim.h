@@ -221,8 +221,8 @@ typedef enum ServerVerb
 	SERVER_DO_COMMIT,
 	SERVER_DO_ABORT,
 	SERVER_DO_IDLE,
-	SERVER_DO_SESSION,				/* from now on it has its own, if `of_session` */
-	SERVER_DO_DISCONNECTS,			/* from now on, if a lock is lost */
+	SERVER_DO_SESSION,			/* from now on it has its own, if `of_session` */
+	SERVER_DO_DISCONNECTS,		/* from now on, if a lock is lost */
 	SERVER_DO_EXIT
 } ServerVerb;
 

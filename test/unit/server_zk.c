@@ -120,8 +120,8 @@ struct ZkLockNode
 	char		name[MAX_PATH]; /* "" while not known */
 	int			creating;
 	int64_t		requested_at;
-	bool		doubted;		/* its user takes that for lost, and syncs, or has
-								 * failed */
+	bool		doubted;		/* its user takes that for lost, and syncs, or
+								 * has failed */
 	bool		may_exist;
 	bool		deleting;
 	bool		busy;

@@ -150,8 +150,8 @@ typedef struct SimProgram
 	bool		(*set_option) (const char *name, const char *value);
 
 	/*
-	 * Plays something else than seeds, if the options ask for that: sets the exit code.  May
-	 * be NULL.
+	 * Plays something else than seeds, if the options ask for that: sets the
+	 * exit code.  May be NULL.
 	 */
 	bool		(*play_other) (const char *program, const char *mutant, int *code);
 

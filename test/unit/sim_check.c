@@ -261,7 +261,10 @@ sim_check_look(const SimRunner *r, const SimAttempt *a)
 	}
 	sim_count(refused ? SIM_N_LOOKS_REFUSED : SIM_N_LOOKS_FREE);
 
-	/* The count of leases may have been any other one meanwhile, or not there. */
+	/*
+	 * The count of leases may have been any other one meanwhile, or not
+	 * there.
+	 */
 	if (a->dir == SIM_LEASES && sim.counted)
 		return;
 	if (a->dir != SIM_TOP && a->list_zxid < a->begin_zxid)

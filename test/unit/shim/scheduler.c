@@ -41,7 +41,7 @@
 #define STACK_SIZE (256 * 1024)
 #define MAX_AREAS 64
 #define MAX_SIGNALS 64
-#define MAX_TIMERS 2				/* of a process */
+#define MAX_TIMERS 2			/* of a process */
 #define RED_ZONE 64
 #define RED 0xA5
 #define MAX_POINTS 3000000
@@ -143,7 +143,8 @@ static const char *library_path;
  * Of a schedule of choices.  Actors are processes, and then those of the world.
  */
 static int	last;				/* the process that ran last */
-static int	held;				/* an actor that comes after all others; -1: none */
+static int	held;				/* an actor that comes after all others; -1:
+								 * none */
 static bool held_longer;		/* and after time has passed */
 static uint32_t chosen;			/* in the middle of a process; 0: nothing is */
 

@@ -56,9 +56,9 @@ typedef struct ShimWorld
 	bool		(*is_over) (void);
 
 	/*
-	 * For schedules of choices (server_choice.h), in place of step() and of faults: what
-	 * can happen by itself is an act of one of so many actors.  So many faults can happen
-	 * now, one of 0 .. nstrikes() - 1.
+	 * For schedules of choices (server_choice.h), in place of step() and of
+	 * faults: what can happen by itself is an act of one of so many actors.
+	 * So many faults can happen now, one of 0 .. nstrikes() - 1.
 	 */
 	int			(*nactors) (void);
 	bool		(*can_act) (int actor);
