@@ -7,7 +7,7 @@
 #   make sandbox           psql on one of two servers with zklock, and a ZooKeeper
 #   make demo              the last piece and the flash sale, from start to finish
 #   make chroots           test, sandbox and demo in new installations of Debian and
-#                          Ubuntu, and the tests with PostgreSQL 13, 14 and 19
+#                          Ubuntu, and the tests with PostgreSQL 14 and 19
 #   make package           build a .deb and the archive for PGXN, and install them in
 #                          new installations of Debian
 #   make dist              build the archive for PGXN
@@ -53,10 +53,7 @@ EXTRA_CLEAN = regression.* results output_iso tmp_check tmp_check_iso log \
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 
-# PostgreSQL 13 does not install the isolation tester.
-ifneq ($(wildcard $(dir $(PGXS))../test/isolation/pg_isolation_regress),)
 ISOLATION = $(basename $(notdir $(sort $(wildcard $(here)test/specs/*.spec))))
-endif
 POSTGRES_H := $(wildcard $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h)
 ZOOKEEPER_H := $(shell printf '\043include <zookeeper/zookeeper.h>\n' | \
 	$(CC) $(CPPFLAGS) -E -x c - 2>/dev/null | \
@@ -98,7 +95,7 @@ ifeq ($(and $(wildcard $(PGXS)),$(POSTGRES_H)),)
 	@'$(PG_CONFIG)' --version >/dev/null 2>&1 || \
 		echo "  $(PG_CONFIG) cannot be run." >&2
 	@echo "  Debian, Ubuntu: apt-get install postgresql-server-dev-all" >&2
-	@echo "  elsewhere:      the -devel package of PostgreSQL 13 or later, PG_CONFIG=/path/to/pg_config" >&2
+	@echo "  elsewhere:      the -devel package of PostgreSQL 14 or later, PG_CONFIG=/path/to/pg_config" >&2
 endif
 ifeq ($(ZOOKEEPER_H),)
 	@echo "zklock needs the C client library of ZooKeeper, libzookeeper_mt, 3.7 or later." >&2

@@ -76,7 +76,8 @@ look_into(HeapTuple tuple)
 
 	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang != SQLlanguageId)
 		return false;
-	if (zklock_compat_sql_body(tuple, &body))
+	body = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosqlbody, &isnull);
+	if (!isnull)
 		return is_called_in(body);
 	body = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
 	return !isnull && is_named_in(body);

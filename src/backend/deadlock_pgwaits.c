@@ -108,14 +108,14 @@ add_wait(const LockInstanceData *waiter, int blocker_pid, ZkLockPgWait *waits,
 	PGPROC	   *waiting = BackendPidGetProc(waiter->pid);
 	PGPROC	   *proc = BackendPidGetProc(blocker_pid);
 
-	if (waiting == NULL || proc == NULL || zklock_compat_is_autovacuum(proc))
+	if (waiting == NULL || proc == NULL || (proc->statusFlags & PROC_IS_AUTOVACUUM) != 0)
 		return;
 	waits[(*n)++] = (ZkLockPgWait) {
 		.blocker = (uint32) (proc - ProcGlobal->allProcs),
 		.blocker_pid = blocker_pid,
 		.tag = waiter->locktag,
 		.mode = waiter->waitLockMode,
-		.start = zklock_compat_wait_start(waiting)
+		.start = (TimestampTz) pg_atomic_read_u64(&waiting->waitStart)
 	};
 }
 

@@ -25,7 +25,7 @@ typedef struct ZkLockPgWait
 	int			blocker_pid;
 	LOCKTAG		tag;
 	LOCKMODE	mode;
-	TimestampTz start;			/* 0 before PostgreSQL 14 */
+	TimestampTz start;
 } ZkLockPgWait;
 
 /* The number of processes that may be vertices of a graph. */

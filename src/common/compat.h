@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  PostgreSQL 13 to 19: the only file that tests the version.
+ *	  PostgreSQL 14 to 19: the only file that tests the version.
  *
  * Promises one interface for all versions, that of the newest version where
  * possible.  Must be included after postgres.h.
@@ -34,16 +34,14 @@
 #include "storage/shmem.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
 #include "utils/ps_status.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#if PG_VERSION_NUM >= 140000
-#include "utils/backend_status.h"
 #include "utils/wait_event.h"
-#endif
 
 /* Wait events of extensions have had names since 17. */
 static inline uint32
@@ -65,45 +63,6 @@ zklock_compat_wait_event_set(int nevents)
 	return CreateWaitEventSet(NULL, nevents);
 #else
 	return CreateWaitEventSet(TopMemoryContext, nevents);
-#endif
-}
-
-/*
- * Convert text that is valid in encoding `from` to encoding `to`.  Returns
- * palloc'd text, or NULL if a part of it cannot be converted.  (Before 14, the
- * conversion raises an error, which is caught here.  The conversion functions
- * leave nothing else to clean up.)
- */
-static inline char *
-zklock_compat_convert(const char *text, int from, int to)
-{
-#if PG_VERSION_NUM >= 140000
-	Oid			proc = FindDefaultConversionProc(from, to);
-	int			len = (int) strlen(text);
-	int			size = len * MAX_CONVERSION_GROWTH + 1;
-	char	   *result = (char *) palloc(size);
-
-	return OidIsValid(proc) &&
-		pg_do_encoding_conversion_buf(proc, from, to,
-									  (unsigned char *) unconstify(char *, text),
-									  len, (unsigned char *) result, size,
-									  true) == len ? result : NULL;
-#else
-	MemoryContext before = CurrentMemoryContext;
-	char	   *volatile result = NULL;
-
-	PG_TRY();
-	{
-		result = (char *) pg_do_encoding_conversion((unsigned char *) unconstify(char *, text),
-													(int) strlen(text), from, to);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(before);
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return result;
 #endif
 }
 
@@ -179,29 +138,6 @@ zklock_compat_request_shmem(shmem_request_hook_type request,
 #define ZKLOCK_SIGNAL_ARGS int signo pg_attribute_unused()
 #endif
 
-/* Is this process an autovacuum worker? */
-static inline bool
-zklock_compat_is_autovacuum(const PGPROC *proc)
-{
-#if PG_VERSION_NUM >= 140000
-	return (proc->statusFlags & PROC_IS_AUTOVACUUM) != 0;
-#else
-	return (ProcGlobal->allPgXact[proc->pgprocno].vacuumFlags & PROC_IS_AUTOVACUUM) != 0;
-#endif
-}
-
-/* When a process began to wait for a lock of PostgreSQL; 0: not known. */
-static inline TimestampTz
-zklock_compat_wait_start(PGPROC *proc)
-{
-#if PG_VERSION_NUM >= 140000
-	return (TimestampTz) pg_atomic_read_u64(&proc->waitStart);
-#else
-	(void) proc;
-	return 0;
-#endif
-}
-
 /*
  * The first lock of a process in a partition of PostgreSQL's lock table, or the one after
  * `previous`, or NULL.  It has the lock, or waits for it.  The partition must be locked.
@@ -226,10 +162,10 @@ zklock_compat_next_proclock(PGPROC *proc, int partition, PROCLOCK *previous)
 /*
  * Pop the active snapshot if it is that of the portal, on the portal's level of
  * subtransactions, and if nobody else has made it active.  As after a commit in
- * a procedure, the portal then has none, and can be given a new one.  Before
- * 13.5, and in 14.0, portals do not know enough of their snapshots, so these stay.
+ * a procedure, the portal then has none, and can be given a new one.  In 14.0,
+ * portals do not know enough of their snapshots, so these stay.
  */
-#if PG_VERSION_NUM >= 140001 || (PG_VERSION_NUM >= 130005 && PG_VERSION_NUM < 140000)
+#if PG_VERSION_NUM >= 140001
 static inline bool
 zklock_compat_pop_portal_snapshot(Portal portal)
 {
@@ -381,26 +317,14 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 }
 #endif
 
-#if PG_VERSION_NUM < 140000
-#define ROLE_PG_READ_ALL_STATS DEFAULT_ROLE_READ_ALL_STATS
-#endif
 
 /* Declare and pass on the arguments of a ProcessUtility hook. */
-#if PG_VERSION_NUM >= 140000
 #define ZKLOCK_UTILITY_PARAMS \
 	PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, \
 	ProcessUtilityContext context, ParamListInfo params, \
 	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
 #define ZKLOCK_UTILITY_ARGS \
 	pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc
-#else
-#define ZKLOCK_UTILITY_PARAMS \
-	PlannedStmt *pstmt, const char *queryString, \
-	ProcessUtilityContext context, ParamListInfo params, \
-	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc
-#define ZKLOCK_UTILITY_ARGS \
-	pstmt, queryString, context, params, queryEnv, dest, qc
-#endif
 
 /* Declare and pass on the arguments of an ExecutorRun hook. */
 #if PG_VERSION_NUM >= 180000
@@ -444,25 +368,6 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 	PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel
 #define ZKLOCK_RELATION_ARGS root, relid, inhparent, rel
 #endif
-
-/*
- * The body of a function in language SQL, if it is stored as a tree, which
- * exists since 14.
- */
-static inline bool
-zklock_compat_sql_body(HeapTuple proc, Datum *tree)
-{
-#if PG_VERSION_NUM >= 140000
-	bool		isnull;
-
-	*tree = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosqlbody, &isnull);
-	return !isnull;
-#else
-	(void) proc;
-	(void) tree;
-	return false;
-#endif
-}
 
 /* May a role execute a function? */
 static inline bool

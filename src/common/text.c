@@ -8,7 +8,7 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
+#include "catalog/namespace.h"
 #include "common/text.h"
 #include "mb/pg_wchar.h"
 
@@ -19,6 +19,25 @@ is_ascii(const char *text)
 		if (IS_HIGHBIT_SET(*text))
 			return false;
 	return true;
+}
+
+/*
+ * Convert text that is valid in encoding `from` to encoding `to`.  Returns palloc'd text, or
+ * NULL if a part of it cannot be converted.
+ */
+static char *
+convert_valid(const char *text, int from, int to)
+{
+	Oid			proc = FindDefaultConversionProc(from, to);
+	int			len = (int) strlen(text);
+	int			size = len * MAX_CONVERSION_GROWTH + 1;
+	char	   *result = (char *) palloc(size);
+
+	return OidIsValid(proc) &&
+		pg_do_encoding_conversion_buf(proc, from, to,
+									  (unsigned char *) unconstify(char *, text),
+									  len, (unsigned char *) result, size,
+									  true) == len ? result : NULL;
 }
 
 /* Does a control character begin at `c`?  In UTF-8 some have two bytes. */
@@ -52,7 +71,7 @@ convert(const char *text, int from, int to)
 		return copy;
 
 	if (pg_verify_mbstr(from, copy, (int) strlen(copy), true))
-		converted = from == to ? copy : zklock_compat_convert(copy, from, to);
+		converted = from == to ? copy : convert_valid(copy, from, to);
 	if (converted != NULL)
 		return converted;
 

@@ -27,9 +27,7 @@ SELECT i.type, i.identity, obj_description(m.objid, m.classid::regclass::text) A
 FROM members m, pg_identify_object(m.classid, m.objid, 0) i
 ORDER BY i.type COLLATE "C", i.identity COLLATE "C";
 
--- PostgreSQL 13 does not write IN.
-SELECT p.oid::regprocedure AS function,
-    regexp_replace(pg_get_function_arguments(p.oid), '(^|, )IN ', '\1', 'g') AS arguments,
+SELECT p.oid::regprocedure AS function, pg_get_function_arguments(p.oid) AS arguments,
     pg_get_function_result(p.oid) AS result, l.lanname AS language,
     CASE l.lanname WHEN 'c' THEN p.prosrc END AS symbol,
     p.prokind AS kind, p.provolatile AS volatility, p.proparallel AS parallel,

@@ -189,16 +189,11 @@ is($holder->query('BEGIN; CREATE TABLE t (); COMMIT; SELECT zk_lock_release_all(
 wait_until_idle($node, $zk, '/memory/held');
 
 # Failed attempts have freed their memory.
-SKIP:
-{
-	skip 'PostgreSQL 13 cannot log memory contexts', 1
-	  if $observer->query("SELECT to_regproc('pg_log_backend_memory_contexts')") eq '';
-	my $before = -s $node->logfile;
-	$observer->query("SELECT pg_log_backend_memory_contexts($worker)");
-	wait_until('the worker logs its memory contexts',
-		sub { slurp_file($node->logfile, $before) =~ /Grand total/ });
-	my @left = slurp_file($node->logfile, $before) =~ /(zklock attempt): \d/g;
-	is(scalar(@left), 0, 'failed attempts have freed their memory');
-}
+my $before = -s $node->logfile;
+$observer->query("SELECT pg_log_backend_memory_contexts($worker)");
+wait_until('the worker logs its memory contexts',
+	sub { slurp_file($node->logfile, $before) =~ /Grand total/ });
+my @left = slurp_file($node->logfile, $before) =~ /(zklock attempt): \d/g;
+is(scalar(@left), 0, 'failed attempts have freed their memory');
 
 done_testing();

@@ -8,7 +8,6 @@ use strict;
 use warnings;
 
 use Child;
-use File::Basename;
 use File::Spec;
 use FindBin;
 use PostgreSQL::Test::Utils;
@@ -34,10 +33,7 @@ sub symbols
 
 chomp(my $pkglibdir = `"$pg_config" --pkglibdir`);
 
-# PostgreSQL 13 does not install the program that runs the isolation tests.
-chomp(my $pgxs = `"$pg_config" --pgxs`);
-my @runners = ('regress',
-	-e dirname($pgxs) . '/../test/isolation/pg_isolation_regress' ? 'isolation_regress' : ());
+my @runners = ('regress', 'isolation_regress');
 
 # Build in clean copies: with VPATH, make would take existing object files for
 # sources.
