@@ -161,6 +161,36 @@ zklock_deadlock_positions_read(ZkLockPosition *positions, int room)
 	return n;
 }
 
+static const ZkLockEntryKey *
+key_of(const ZkLockPosition *p)
+{
+	return &zklock_claimtable->claim[p->claim].slot.entry->key;
+}
+
+/*
+ * Keep only the positions at paths at which a process waits.  Queues of different paths may
+ * have the same number, and a role can find such paths.  Returns the number of positions.
+ */
+static int
+keep_paths_of(int pid, ZkLockPosition *positions, int n)
+{
+	const char *paths[2];		/* of a lease, and of the mutex of its semaphore */
+	int			npaths = 0;
+	int			kept = 0;
+
+	for (int i = 0; i < n && npaths < (int) lengthof(paths); i++)
+		if (positions[i].pid == pid && positions[i].waits)
+			paths[npaths++] = key_of(&positions[i])->path;
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < npaths; j++)
+			if (strcmp(key_of(&positions[i])->path, paths[j]) == 0)
+			{
+				positions[kept++] = positions[i];
+				break;
+			}
+	return kept;
+}
+
 /*
  * The claims are found without a lock, and their positions are read under the locks.  A claim
  * that was not in such a queue yet is behind those that were.
@@ -187,6 +217,7 @@ zklock_deadlock_positions_around(int pid, ZkLockPosition *positions, int room)
 	for (int i = 0; i < nfound; i++)
 		if (get_position(&zklock_claimtable->claim[positions[i].claim], of_server, &positions[n]))
 			n++;
+	n = keep_paths_of(pid, positions, n);
 	zklock_lwlocks_release_partitions();
 	return n;
 }
@@ -200,12 +231,6 @@ is_unchanged(const ZkLockPosition *p)
 	return get_position(&zklock_claimtable->claim[p->claim], server_ensemble(), &now) &&
 		now.queue == p->queue && now.number == p->number && now.rank == p->rank &&
 		now.waits == p->waits && now.process == p->process && now.changes == p->changes;
-}
-
-static const ZkLockEntryKey *
-key_of(const ZkLockPosition *p)
-{
-	return &zklock_claimtable->claim[p->claim].slot.entry->key;
 }
 
 /*

@@ -49,10 +49,10 @@ extern int	zklock_deadlock_positions_room(void);
 extern int	zklock_deadlock_positions_read(ZkLockPosition *positions, int room);
 
 /*
- * Copy the positions in the queues in which a process waits, and perhaps in others, not
- * sorted, to an array with this much room.  Returns their number, which is 0 if the process
- * does not wait, or if there is no shared memory for claims.  The locks are held for these
- * positions only, whatever else there is, since any role may ask for any process.
+ * Copy the positions in the queues in which a process waits, and perhaps others at the same
+ * paths, not sorted, to an array with this much room.  Returns their number, which is 0 if
+ * the process does not wait, or if there is no shared memory for claims.  The locks are held
+ * for these positions only, whatever else there is, since any role may ask for any process.
  */
 extern int	zklock_deadlock_positions_around(int pid, ZkLockPosition *positions, int room);
 

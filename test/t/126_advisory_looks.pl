@@ -429,6 +429,19 @@ $more[0]->query('SELECT zk_lock_release_all()');
 is($more[1]->result, 't', '... until it is released');
 $more[1]->query('SELECT zk_lock_release_all()');
 
+# Names can be found whose queues have the same number in shared memory.
+my ($alike, $same) = qw(nq8wpybyiqgolAsxAEIrrAAA 0kgxt2gnkw4k0m00FA0009hg);
+my $number_of = q(hashtextextended('%s', hashtextextended('', 0)));
+is(sql('SELECT ' . join(' = ', map { sprintf($number_of, $_) } $alike, $same)),
+	unpack('C', pack('S', 1)) ? 't' : 'f', 'two queues with the same number, if this machine is little-endian');
+$more[0]->query("SELECT zk_lock_acquire('/$alike')");
+$more[2]->query("SELECT zk_lock_acquire('/$same')");
+block($more[1], "SELECT zk_lock_acquire('/$same')");
+blocked_by($more[1], [ $more[2] ], 'the holder of a lock of that number is not taken for a blocker');
+$_->query('SELECT zk_lock_release_all()') for @more[0, 2];
+is($more[1]->result, 't', '... nor does it block');
+$more[1]->query('SELECT zk_lock_release_all()');
+
 # PostgreSQL's answer comes first.
 $more[0]->query('CREATE TABLE updated (i int); INSERT INTO updated VALUES (1); BEGIN; UPDATE updated SET i = 2');
 block($more[1], 'UPDATE updated SET i = 3');
