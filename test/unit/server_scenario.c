@@ -273,7 +273,7 @@ read_rival(ServerScenario *s, char **rest)
 	}
 }
 
-/* fault FAULT at MS, of the session of server N, or its worker */
+/* fault FAULT at MS [long], of the session of server N, or its worker */
 static void
 read_given(ServerScenario *s, const char *kind, char **rest)
 {
@@ -285,6 +285,7 @@ read_given(ServerScenario *s, const char *kind, char **rest)
 	if (strcmp(next_word(rest), "at") != 0)
 		fail(kind);
 	given->at = number(next_word(rest));
+	given->is_long = strcmp(next_word(rest), "long") == 0;
 	given->server = kind[strlen("fault")] == '\0' ? 0 : kind[strlen("fault")] - '1';
 }
 

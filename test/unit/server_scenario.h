@@ -34,6 +34,7 @@ typedef struct ServerGivenFault
 	char		name[16];
 	int			server;
 	int64_t		at;				/* ms */
+	bool		is_long;		/* longer than all timeouts */
 } ServerGivenFault;
 
 typedef struct ServerScenario

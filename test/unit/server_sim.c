@@ -1201,7 +1201,7 @@ add_strikes_of_place(Fault what, int place)
 			break;
 		case EXPIRE:
 			if (server_zk_is_well(place))
-				add_strike(what, place, longer, 0);
+				add_strike(what, place, longer - SHORT_MS, 0);
 			break;
 		case PARTITION:
 			if (!server_zk_is_well(place))
@@ -1307,7 +1307,7 @@ can_act(int actor)
 		rival < nrivals ? can_step_rival(&rivals[rival]) : server_zk_can_act(rival - nrivals);
 }
 
-/* The first way in which a given fault can concern the worker or its session */
+/* The shortest or the longest way in which a given fault concerns the worker or its session */
 static void
 strike_given(int which)
 {
@@ -1319,7 +1319,7 @@ strike_given(int which)
 	add_strikes_of_place(what, worker_of(given->server));
 	add_strikes_of_server(what, worker_of(given->server));
 	if (nstrikes > 0)
-		strike_one(&strikes[0]);
+		strike_one(&strikes[given->is_long ? nstrikes - 1 : 0]);
 }
 
 static void

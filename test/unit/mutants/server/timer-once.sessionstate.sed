@@ -1,4 +1,4 @@
-# Seed 9172
+# Scenario stop-timer
 # The handler does not set the timer again.
 /^watch_worker/,/^}/s/^	zklock_timer_set/	if (!tells)\
 		zklock_timer_set/

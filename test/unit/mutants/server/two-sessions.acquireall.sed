@@ -1,3 +1,3 @@
-# Seed 8433
+# Scenario lost-together
 # Many locks may be of two sessions.
 /^is_of_one_session/,/^}/s/return false;/continue;/
