@@ -1,3 +1,3 @@
-# Seed 4279
+# Scenario deadlock-cut
 # A record that cannot be created yet is not created later.
 s/any_postponed = true;/any_postponed = false;/
