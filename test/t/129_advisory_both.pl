@@ -496,7 +496,8 @@ is($victim->query('SELECT pg_advisory_unlock(1)'), 't', '... and releases it');
 is($third->result, '', '... for the next');
 $third->query(q(SELECT pg_advisory_unlock(1)));
 
-# The rules that one half takes the other one with it, and libraries that lack them
+# The rules that one half takes the other one with it, and libraries that lack them. The session
+# in ZooKeeper has ended when the other server gets the lock.
 sub lose
 {
 	my ($code) = @_;
@@ -504,6 +505,7 @@ sub lose
 	$proxy->refuse;
 	$proxy->cut;
 	$code->();
+	wait_until('the session in ZooKeeper has ended', sub { $far->query('SELECT pg_try_advisory_xact_lock(1)') eq 't' });
 	$proxy->accept;
 	return;
 }
@@ -570,7 +572,7 @@ $observers[0]->query("SELECT pg_terminate_backend($pid)");
 like($victim->result, qr/^FATAL:  57P01/, 'a session is terminated between the halves');
 $victim->close;
 is($far->query(q(SELECT attempt('pg_try_advisory_xact_lock(1)', 'true'))), 'true', '... and gives the lock up');
-$_->close for $other, $far, $third, $looker;
+$_->close for $other, $third, $looker;
 
 my %mutants = (
 	"a lock that 'server' has released stays" => [
@@ -590,5 +592,6 @@ for my $what (sort keys %mutants)
 	is($check->($session), $found, "a library in which $what is detected");
 	$session->close;
 }
+$far->close;
 
 done_testing();
