@@ -10,7 +10,7 @@ CREATE SCHEMA zk_advisory;
 GRANT USAGE ON SCHEMA zk_advisory TO PUBLIC;
 
 -- These functions take the place of those of PostgreSQL that have the same names and
--- arguments.  With zklock.advisory_locks = 'cluster', calls of PostgreSQL's functions
+-- arguments.  With zklock.advisory_locks = 'cluster' or 'both', calls of PostgreSQL's functions
 -- become calls of these.  The caller needs the privilege EXECUTE on PostgreSQL's function,
 -- too.  What each of them does depends on the function that it replaces (advisory.c).
 

@@ -32,8 +32,8 @@ typedef struct ZkLockAdvisoryFunction
 } ZkLockAdvisoryFunction;
 
 /*
- * A call that was planned with zklock.advisory_locks = 'both' takes both locks, whatever the
- * setting is when it is executed.  It has this collation, which these functions do not use
+ * A call that was planned with zklock.advisory_locks = 'both' takes both locks, whatever
+ * the setting is when it is executed.  It has this collation, which these functions do not use
  * otherwise: besides its arguments, a call passes nothing else on.
  */
 #define ZKLOCK_ADVISORY_CALL_OF_BOTH C_COLLATION_OID

@@ -3,21 +3,33 @@
  * advisorypair.c
  *	  PostgreSQL's halves of advisory locks.  See advisorypair.h.
  *
- * Which half first?  A call that waits takes the lock in ZooKeeper first.  So backends of a
- * server wait for each other in the queue of the key, in which a gate hands the lock over; they
- * hardly ever wait for each other's half in PostgreSQL, which is released before the lock in
- * ZooKeeper.  Only a session with 'server' has PostgreSQL's half alone.  While it does,
- * the session that waits for it has the lock in ZooKeeper, and all others wait behind.
+ * Which half first?  A call that waits takes the lock in ZooKeeper first.  So backends of
+ * a server wait for each other in the queue of the key, in which a gate hands the lock
+ * over; they hardly ever wait for each other's half in PostgreSQL, which is released
+ * before the lock in ZooKeeper.  Only a session with 'server' has PostgreSQL's half
+ * alone.  While it does, the session that waits for it has the lock in ZooKeeper, and all
+ * others wait behind.
  *
- * A call that only tries takes PostgreSQL's half first: it answers without a request, and so
- * does a key that is taken on this server.  A try waits for nobody, so the different orders
- * make no deadlock.
+ * A call that only tries takes PostgreSQL's half first: it answers without a request, and
+ * so does a key that is taken on this server.  A try waits for nobody, so the different
+ * orders make no deadlock.
  *
- * Two calls that wait take their halves in the same order.  So there is a cycle of waits only
- * if there is one with one of the halves alone, or if a session holds a half of the other
- * kind, or another lock.  PostgreSQL finds a cycle of its own locks.  A wait in ZooKeeper finds
- * all others: a session that waits for PostgreSQL's half is to it like one that waits for a
+ * All calls that wait take their halves in the same order, so the halves of one key add
+ * no deadlock to those that one lock per key can have, unless a session has one half
+ * alone, as after a change of the setting.  PostgreSQL finds a cycle of waits for its own
+ * locks.  In each other cycle, a session waits in ZooKeeper, and its search finds the
+ * cycle: to that, a session that waits for PostgreSQL's half is like one that waits for a
  * row (deadlock_pgwaits.h).
+ *
+ * If the second half fails, the first one is given back before the error goes on: neither
+ * half of session scope would end by itself, and no call would release it, since the
+ * program has seen an error.  Halves of transaction scope end with the transaction or the
+ * subtransaction that the error aborts, or, after a refusal, at once.
+ *
+ * At the end of a transaction, PostgreSQL releases its own halves first, and xact.c the
+ * locks in ZooKeeper after that, as for all locks.  So the next holder of the lock in
+ * ZooKeeper does not find PostgreSQL's half taken.  A release of session scope has the
+ * same order.
  *
  *-------------------------------------------------------------------------
  */
@@ -114,9 +126,8 @@ zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
 }
 
 /*
- * The lock in ZooKeeper, then PostgreSQL's half.  An error ends the transaction or
- * subtransaction, and what is of its scope.  A hold of session scope would stay.  The hold is one of
- * a pair while PostgreSQL's half is awaited, so that it is not shown as granted.
+ * The lock in ZooKeeper, then PostgreSQL's half.  The hold is one of a pair from the
+ * beginning of the wait for that, so that it is not shown as granted meanwhile.
  */
 static void
 wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
@@ -142,25 +153,18 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 	PG_END_TRY();
 }
 
-/* PostgreSQL has no function for this if the lock is of transaction scope. */
-static void
-give_back_own(const ZkLockAdvisoryCall *call, const ZkLockAdvisoryKey *key)
-{
-	LOCKTAG		tag = tag_of(key);
-
-	(void) LockRelease(&tag, mode_of(call->function->mode),
-					   call->function->scope == ZKLOCK_SESSION);
-}
-
 /*
- * PostgreSQL's half, then the lock in ZooKeeper.  If that is not granted, PostgreSQL's half is
- * given back.
+ * PostgreSQL's half, then the lock in ZooKeeper.  If that is refused, PostgreSQL's half is
+ * given back, by its lock manager, since no SQL function releases one of transaction
+ * scope.
  */
 static bool
 try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisoryKey *key,
 		 const char *path)
 {
 	ZkLockScope scope = call->function->scope;
+	LOCKTAG		tag = tag_of(key);
+	LOCKMODE	mode = mode_of(call->function->mode);
 	ZkLockHold *volatile hold = NULL;
 
 	if (!DatumGetBool(zklock_advisorypair_call_own(call, fcinfo)))
@@ -172,12 +176,12 @@ try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisory
 	PG_CATCH();
 	{
 		if (scope == ZKLOCK_SESSION)
-			give_back_own(call, key);
+			(void) LockRelease(&tag, mode, true);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (hold == NULL)
-		give_back_own(call, key);
+		(void) LockRelease(&tag, mode, scope == ZKLOCK_SESSION);
 	else
 		zklock_locktable_pair(hold, scope);
 	return hold != NULL;

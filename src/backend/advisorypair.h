@@ -11,10 +11,10 @@
  *	- A call has both halves, or neither, also after an error, a timeout or a cancellation.
  *	- A half of transaction scope ends with the transaction or subtransaction, in which
  *	  PostgreSQL releases its own first.
- *	- A half of session scope does not end without the other one: with whatever ends the
- *	  hold, PostgreSQL's half ends just before it.  If PostgreSQL's half ends by itself, as
- *	  by a call that was planned with 'server', the hold ends with the transaction.  If the
- *	  lock in ZooKeeper is lost, PostgreSQL's half is released when the lost lock is forgotten.
+ *	- Halves of session scope end together.  PostgreSQL's half ends just before the hold,
+ *	  whatever ends that.  If PostgreSQL's half ends by itself, as by a call that was
+ *	  planned with 'server', the hold ends with the transaction.  If the lock in ZooKeeper
+ *	  is lost, PostgreSQL's half is released when the lost lock is forgotten.
  *
  * The simulation of servers (test/unit) does not know PostgreSQL's locks.  129_advisory_both
  * checks these rules, and has mutants for those of the last paragraph.  130_change_over

@@ -120,7 +120,7 @@ extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
  * same key, mode and scope is its other half.  Both scopes are counted, since a lock with a
  * pair is shown by PostgreSQL.  There are never more pairs than holds.  If a hold
  * of session scope is dropped, and more pairs than holds would be left, a pair
- * ends with it.  So PostgreSQL's half is held for as long as it may be what a hold relies on.
+ * ends with it.  So PostgreSQL's half stays as long as there may be a hold that needs it.
  *
  * zklock_locktable_pair() makes the hold that was added last one of a pair, and
  * zklock_locktable_unpair() undoes that for a hold of session scope.  Raise nothing.

@@ -17,6 +17,8 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
+use constant CALLS => $ENV{ZKLOCK_CALLS} || 10000;
+
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my %conf = (
@@ -57,7 +59,7 @@ my $has = q(SELECT coalesce((SELECT string_agg(objid || ' ' || mode, ', ' ORDER 
 	(SELECT count(*) FROM zk_advisory.pg_locks WHERE locktype = 'advisory' AND pid = %1$d));
 my @observers = map { ZkTest->new($_) } @nodes;
 
-# The random calls
+# The random calls. ZKLOCK_SEED repeats those of a run.
 
 my @settings = qw(server cluster both);
 my $seed = $ENV{ZKLOCK_SEED} || time();
@@ -268,7 +270,7 @@ sub has
 }
 
 my ($calls, @differences, @history) = (0);
-while ($calls < ($ENV{N} || 10000) && !@differences)
+while ($calls < CALLS && !@differences)
 {
 	my $s = $sessions[ rand @sessions ];
 	my (@statements, @results);
@@ -581,7 +583,7 @@ my %mutants = (
 	'a lost lock stays in PostgreSQL' => [
 		'backend/locktable.c' => sub { s/^\thold->session_count = 0;\n\tend_pairs\(hold\);\n(?=\tzklock_locktable_ungrant)//m },
 		\&lost, '1 ExclusiveLock; ; 1' ]);
-for my $what (sort keys %mutants)
+for my $what (server_mode() ? () : sort keys %mutants)
 {
 	my ($file, $change, $check, $found) = @{ $mutants{$what} };
 
