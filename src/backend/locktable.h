@@ -91,7 +91,10 @@ extern ZkLockHold *zklock_locktable_enter(const char *path, ZkLockMode mode,
 /* An entry's lock is taken once more, as this advisory lock.  Raises nothing. */
 extern void zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory);
 
-/* Remove an entry, whatever its counts.  Does not call the hook. */
+/*
+ * Remove an entry, whatever its counts.  Ends its pairs of session scope, but does not call
+ * ZkLockReleaseNode.
+ */
 extern void zklock_locktable_forget(ZkLockHold *hold);
 
 /*

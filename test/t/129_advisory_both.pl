@@ -461,6 +461,14 @@ is($victim->query(q(BEGIN; SELECT zk_advisory.pg_advisory_xact_lock(1))), '', "w
 is(found($victim), '1 ExclusiveLock; 1 write 0+1; 1', '... takes both');
 $victim->query('ROLLBACK');
 
+# A prefix is one of paths.
+$other->query(q(SET zklock.path_prefix = '/team'; SET zklock.advisory_locks = 'both'));
+is($victim->query('SELECT pg_advisory_lock(1)'), '', "a lock with 'both'");
+is($other->query('SELECT pg_try_advisory_lock(1), pg_try_advisory_lock(2)'), 'f|t',
+	'... excludes sessions with another prefix on its server');
+$_->query('SELECT pg_advisory_unlock_all()') for $victim, $other;
+is($other->query(q(RESET zklock.path_prefix; SET zklock.advisory_locks = 'server')), '', '... while it is held');
+
 # What is seen
 my $rows = q(SELECT string_agg(pid || ' ' || mode || ' ' || granted, ', ' ORDER BY granted DESC, pid) FROM zk_advisory.pg_locks
 	WHERE locktype = 'advisory' AND (pid = %d OR pid = %d));
