@@ -1,7 +1,8 @@
 # What an advisory lock costs across servers if the server keeps it (zklock.keep_time): at most
 # 2.2 times the processor time of PostgreSQL's own, in the same loop, and with 'both' at most twice
-# that of 'cluster'. A transaction of a client that does nothing else costs the server at most 1.4 times as much. A look at 1,000 locks
-# of each kind costs at most 1.5 times as much as one at 2,000 of PostgreSQL's.
+# that of 'cluster'. A transaction of a client that does nothing else costs the server at most 1.4
+# times as much. A look at 1,000 locks of each kind costs at most 1.5 times as much as one at
+# 2,000 of PostgreSQL's.
 #
 # Runs once: only the server's session keeps locks.
 

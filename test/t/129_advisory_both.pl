@@ -194,7 +194,8 @@ sub random_call
 	{
 		my $scope = rand() < 0.6 ? 'session' : 'xact';
 		my $try = rand() < 0.6;
-		my $call = sprintf('pg%s_advisory%s_lock%s(%s)', $try ? '_try' : '', $scope eq 'xact' ? '_xact' : '', $shared, $key);
+		my $call = sprintf('pg%s_advisory%s_lock%s(%s)',
+			$try ? '_try' : '', $scope eq 'xact' ? '_xact' : '', $shared, $key);
 		my $result = take($s, $lock, $try, $scope);
 
 		return ($result eq '55P03' ? 'SET lock_timeout = 2' : 'SET lock_timeout = 0')
@@ -205,7 +206,8 @@ sub random_call
 	{
 		my $all = rand() < 0.3;
 		release_all($s, $all ? 'zk' : $s->{set} eq 'both' ? qw(zk pg) : $s->{set} eq 'server' ? 'pg' : 'zk');
-		return ($all ? q(SELECT 'released' WHERE zk_lock_release_all() < 0) : 'SELECT pg_advisory_unlock_all()', $all ? undef : '');
+		return $all ? (q(SELECT 'released' WHERE zk_lock_release_all() < 0), undef) :
+		  ('SELECT pg_advisory_unlock_all()', '');
 	}
 	if (!@{ $s->{levels} })
 	{
@@ -289,7 +291,8 @@ while ($calls < CALLS && !@differences)
 	my $got = $s->{session}->query(join(";\n", @statements)) . "\n" .
 	  $observers[ $s->{server} ]->query(sprintf($has, $s->{session}->pid));
 
-	push(@differences, join(";\n", splice(@history, -min(60, scalar @history))) . "\n\ngot:\n$got\n\nexpected:\n$expected")
+	push(@differences, join(";\n", splice(@history, -min(60, scalar @history))) .
+		"\n\ngot:\n$got\n\nexpected:\n$expected")
 	  if $got ne $expected;
 }
 is(join("\n", @differences), '', "$calls random calls, seed $seed");
@@ -319,7 +322,8 @@ sub fails
 	{
 		my $take = $call =~ s/advisory/advisory$scope/r;
 
-		is($holder->query(q(SELECT attempt('pg_try_advisory_lock(1)', 'true'))), 'true', "$what: a holder") if $holder;
+		is($holder->query(q(SELECT attempt('pg_try_advisory_lock(1)', 'true'))), 'true', "$what: a holder")
+		  if $holder;
 		$victim->query('BEGIN; SAVEPOINT s') if $scope;
 		$proxy->hold(undef, pings => 1) if $silent;
 		$victim->start("SELECT $take");
@@ -330,7 +334,8 @@ sub fails
 		is(found($victim), '; ; 0', '... leaves nothing');
 		$victim->query('ROLLBACK') if $scope;
 		$holder->query('SELECT pg_advisory_unlock_all()') if $holder;
-		is($_->query(q(SELECT attempt('pg_try_advisory_xact_lock(1)', 'true'))), 'true', '... and others get the lock')
+		is($_->query(q(SELECT attempt('pg_try_advisory_xact_lock(1)', 'true'))), 'true',
+			'... and others get the lock')
 		  for $other, $far;
 	}
 	return;
@@ -342,7 +347,8 @@ sub waits
 	my ($where) = @_;
 
 	$victim->wait_for_lock;
-	is($far->query(q(SELECT pg_try_advisory_xact_lock(1))), 'f', '... while the other half is taken') if $where eq 'PostgreSQL';
+	is($far->query(q(SELECT pg_try_advisory_xact_lock(1))), 'f', '... while the other half is taken')
+	  if $where eq 'PostgreSQL';
 	return;
 }
 
@@ -363,7 +369,8 @@ for ([ $other, 'PostgreSQL' ], [ $far, 'ZooKeeper' ])
 # A key that is taken here costs no request, even the first time.
 $other->query('SELECT pg_advisory_lock(1)');
 $proxy->mark;
-is($victim->query('SELECT pg_try_advisory_lock(1), pg_try_advisory_xact_lock_shared(1)'), 'f|f', "a key that 'server' has is refused");
+is($victim->query('SELECT pg_try_advisory_lock(1), pg_try_advisory_xact_lock_shared(1)'), 'f|f',
+	"a key that 'server' has is refused");
 is(join(' ', map { $_->{op} } $proxy->requests), '', '... without a request');
 $other->query('SELECT pg_advisory_unlock(1)');
 
@@ -386,7 +393,8 @@ for my $cancel (0, 1)
 {
 	fails($cancel ? 'a cancelled try' : 'a try without an answer', 'pg_try_advisory_lock(1)', undef,
 		$cancel ? qr/^ERROR:  57014/ : qr/^ERROR:  08006/, sub {
-			wait_until("PostgreSQL's half is taken", sub { $observers[0]->query(sprintf($has, $pid)) =~ /^1 Ex/ || $victim->is_done });
+			wait_until("PostgreSQL's half is taken", sub {
+				$observers[0]->query(sprintf($has, $pid)) =~ /^1 Ex/ || $victim->is_done });
 			$observers[0]->query("SELECT pg_cancel_backend($pid)") if $cancel;
 		}, 'silent');
 }
@@ -401,12 +409,17 @@ for my $round (1 .. 60)
 	$victim->start(sprintf($loop, $round % 2 ? 'pg_advisory_lock(1)' :
 		'pg_sleep(0.0001); WHILE NOT pg_try_advisory_lock(1) LOOP END LOOP'));
 	$observers[0]->query("SELECT pg_sleep(0.02 * random()), pg_cancel_backend($pid)");
-	wait_until('the loop is cancelled', sub { $victim->is_done || !$observers[0]->query("SELECT pg_cancel_backend($pid)") });
+	wait_until('the loop is cancelled', sub {
+		$victim->is_done || !$observers[0]->query("SELECT pg_cancel_backend($pid)") });
 	$states{ found($victim) }++;
 	$victim->query('SELECT pg_advisory_unlock_all()');
 }
-is(join(' or ', grep { !/^(?:; ; 0|1 ExclusiveLock; 1 write 1\+0; 1)$/ } sort keys %states), '', 'a cancel leaves both halves, or none');
-$nodes[$_]->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO $$ BEGIN LOOP%')) for 0, 1;
+note("$_: $states{$_}") for sort keys %states;
+is(join(' or ', grep { !/^(?:; ; 0|1 ExclusiveLock; 1 write 1\+0; 1)$/ } sort keys %states), '',
+	'a cancel leaves both halves, or none');
+$_->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+		WHERE query LIKE 'DO $$ BEGIN LOOP%'))
+  for @nodes;
 $_->result for $other, $far;
 $_->query('SELECT pg_advisory_unlock_all()') for $victim, $other, $far;
 is(found($victim), '; ; 0', '... and nothing is left when all are released');
@@ -420,7 +433,10 @@ sub deadlock
 	$first->wait_for_lock;
 	$second->start($statements[1]);
 	my ($loser, $winner);
-	wait_until("$what: one fails", sub { ($loser, $winner) = map { $_->is_done ? ($_, $_ == $first ? $second : $first) : () } $first, $second });
+	wait_until("$what: one fails", sub {
+		($loser, $winner) = $first->is_done ? ($first, $second) : ($second, $first);
+		return $loser->is_done;
+	});
 	like($loser->result, qr/^ERROR:  40P01/, "$what: a deadlock");
 	my $release = q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_unlock_all());
 	$loser->query($release);
@@ -438,12 +454,14 @@ for my $order (0, 1)
 
 	$other->query(q(SET zklock.advisory_locks = 'server'; SELECT pg_advisory_lock(2)));
 	$victim->query(q(SELECT pg_advisory_lock(1)));
-	deadlock("two keys with 'both' and 'server', order $order", @two, map { 'SELECT pg_advisory_lock(' . ($_ == $victim ? 2 : 1) . ')' } @two);
+	deadlock("two keys with 'both' and 'server', order $order", @two,
+		map { 'SELECT pg_advisory_lock(' . ($_ == $victim ? 2 : 1) . ')' } @two);
 }
 $other->query(q(SET zklock.advisory_locks = 'server'));
 
 # Statements from before a change of the setting
-is($victim->query(q(SET zklock.advisory_locks = 'server'; PREPARE p AS SELECT pg_advisory_lock(1); EXECUTE p)), '', 'a prepared statement');
+is($victim->query(q(SET zklock.advisory_locks = 'server'; PREPARE p AS SELECT pg_advisory_lock(1); EXECUTE p)), '',
+	'a prepared statement');
 is(found($victim), '1 ExclusiveLock; ; 1', "... takes one lock with 'server'");
 $victim->query(q(SET zklock.advisory_locks = 'both'; EXECUTE p));
 is(found($victim), '1 ExclusiveLock; 1 write 1+0; 1', "... and two with 'both'");
@@ -451,13 +469,15 @@ $victim->query(q(SET zklock.advisory_locks = 'cluster'; EXECUTE p));
 is(found($victim), '1 ExclusiveLock; 1 write 2+0; 1', "... and one in ZooKeeper with 'cluster'");
 $victim->query(q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_unlock_all()));
 is(found($victim), '; ; 0', '... and all are released');
-$victim->query(q(BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1); SET zklock.advisory_locks = 'server'; FETCH c));
+$victim->query(q(BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1);
+	SET zklock.advisory_locks = 'server'; FETCH c));
 is(found($victim), '1 ExclusiveLock; 1 write 0+1; 1', "a cursor of 'both' takes both after a change to 'server'");
 $victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'server';
 	BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1); SET LOCAL zklock.advisory_locks = 'both'; FETCH c));
 is(found($victim), '1 ExclusiveLock; ; 1', "... and one of 'server' only PostgreSQL's");
 $victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'both'));
-is($victim->query(q(BEGIN; SELECT zk_advisory.pg_advisory_xact_lock(1))), '', "with 'both', a call of the extension's function");
+is($victim->query(q(BEGIN; SELECT zk_advisory.pg_advisory_xact_lock(1))), '',
+	"with 'both', a call of the extension's function");
 is(found($victim), '1 ExclusiveLock; 1 write 0+1; 1', '... takes both');
 $victim->query('ROLLBACK');
 
@@ -470,7 +490,8 @@ $_->query('SELECT pg_advisory_unlock_all()') for $victim, $other;
 is($other->query(q(RESET zklock.path_prefix; SET zklock.advisory_locks = 'server')), '', '... while it is held');
 
 # What is seen
-my $rows = q(SELECT string_agg(pid || ' ' || mode || ' ' || granted, ', ' ORDER BY granted DESC, pid) FROM zk_advisory.pg_locks
+my $rows = q(SELECT string_agg(pid || ' ' || mode || ' ' || granted, ', ' ORDER BY granted DESC, pid)
+	FROM zk_advisory.pg_locks
 	WHERE locktype = 'advisory' AND (pid = %d OR pid = %d));
 my $looker = ZkTest->new($nodes[0], 'zklock.advisory_locks' => 'both');
 my $third = ZkTest->new($nodes[0], 'zklock.advisory_locks' => 'both');
@@ -487,7 +508,8 @@ $victim->query('SELECT pg_advisory_lock(1)');
 $third->start('SELECT pg_advisory_lock(1)');
 $third->wait_for_lock;
 wait_until('the waiter knows that it waits', sub { seen($victim, $third) =~ /two/ });
-is(seen($victim, $third), 'one ExclusiveLock true, two ExclusiveLock false', 'a holder has one row, and a waiter in ZooKeeper, too');
+is(seen($victim, $third), 'one ExclusiveLock true, two ExclusiveLock false',
+	'a holder has one row, and a waiter in ZooKeeper, too');
 is(blockers($third), "{$pid}", '... which is blocked by the holder');
 $victim->query('SELECT pg_advisory_unlock(1)');
 is($third->result, '', '... until that releases it');
@@ -495,7 +517,8 @@ $third->query('SELECT pg_advisory_unlock(1)');
 $other->query('SELECT pg_advisory_lock(1)');
 $victim->start('SELECT pg_advisory_lock(1)');
 $victim->wait_for_lock;
-is(seen($victim, $other), 'two ExclusiveLock true, one ExclusiveLock false', "a waiter for a holder with 'server' has one row");
+is(seen($victim, $other), 'two ExclusiveLock true, one ExclusiveLock false',
+	"a waiter for a holder with 'server' has one row");
 is(blockers($victim), "{${\ $other->pid}}", '... and that blocks it');
 $third->start('SELECT pg_advisory_lock(1)');
 wait_until('another one waits behind', sub { seen($victim, $third) =~ /two/ });
@@ -515,7 +538,8 @@ sub lose
 	$proxy->refuse;
 	$proxy->cut;
 	$code->();
-	wait_until('the session in ZooKeeper has ended', sub { $far->query('SELECT pg_try_advisory_xact_lock(1)') eq 't' });
+	wait_until('the session in ZooKeeper has ended', sub {
+		$far->query('SELECT pg_try_advisory_xact_lock(1)') eq 't' });
 	$proxy->accept;
 	return;
 }
@@ -551,7 +575,8 @@ sub lost
 
 	$session->query(q(SET zklock.advisory_locks = 'both'; SELECT pg_advisory_lock(1), pg_advisory_lock(1)));
 	lose(sub {
-		wait_until('the loss is known', sub { $session->query('SELECT pg_try_advisory_xact_lock_shared(3)') =~ /ERROR:  40001/ });
+		wait_until('the loss is known', sub {
+			$session->query('SELECT pg_try_advisory_xact_lock_shared(3)') =~ /ERROR:  40001/ });
 	});
 	forget($session);
 	return found($session);
@@ -567,7 +592,8 @@ for my $scope ('', '_xact')
 	$victim->query('SET zklock.advisory_locks = $$both$$; BEGIN');
 	$victim->start("SELECT pg_advisory${scope}_lock(1)");
 	$victim->wait_for_lock;
-	lose(sub { like($victim->result, qr/^ERROR:  40001/, "a loss during the wait for PostgreSQL's half, scope '$scope'") });
+	lose(sub {
+		like($victim->result, qr/^ERROR:  40001/, "a loss during the wait for PostgreSQL's half, scope '$scope'") });
 	$victim->query('ROLLBACK');
 	forget($victim);
 	is(found($victim), '; ; 0', '... leaves nothing');
@@ -586,10 +612,12 @@ $_->close for $other, $third, $looker;
 
 my %mutants = (
 	"a lock that 'server' has released stays" => [
-		'backend/advisorypair.c' => sub { s/^\t\tzklock_locktable_drop_pairs\(is_released\)/\t\t(void) is_released/m },
+		'backend/advisorypair.c' =>
+		sub { s/^\t\tzklock_locktable_drop_pairs\(is_released\)/\t\t(void) is_released/m },
 		\&unlocked_elsewhere, '; 1 write 2+0; 0' ],
 	'a lost lock stays in PostgreSQL' => [
-		'backend/locktable.c' => sub { s/^\thold->session_count = 0;\n\tend_pairs\(hold\);\n(?=\tzklock_locktable_ungrant)//m },
+		'backend/locktable.c' =>
+		sub { s/^\thold->session_count = 0;\n\tend_pairs\(hold\);\n(?=\tzklock_locktable_ungrant)//m },
 		\&lost, '1 ExclusiveLock; ; 1' ]);
 for my $what (server_mode() ? () : sort keys %mutants)
 {

@@ -167,7 +167,8 @@ sub violations
 change('server', SECTIONS);
 change($_, SECTIONS) for qw(both cluster);
 note("sections with '$_': " . join(', ', count($_))) for qw(server both cluster);
-cmp_ok(min(mixed(@$_)), '>', 0, "sessions of each server had '$_->[0]' and '$_->[1]' at once") for [qw(both server)], [qw(cluster both)];
+cmp_ok(min(mixed(@$_)), '>', 0, "sessions of each server had '$_->[0]' and '$_->[1]' at once")
+  for [qw(both server)], [qw(cluster both)];
 my ($same, $across, $since) = violations();
 note("sections with another one: $same on one server, $across across servers, $since later");
 is($same, 0, 'no two sessions of one server were in the same section at once');
