@@ -153,6 +153,14 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 	PG_END_TRY();
 }
 
+static void
+give_own_back(const ZkLockAdvisoryFunction *function, const ZkLockAdvisoryKey *key)
+{
+	LOCKTAG		tag = tag_of(key);
+
+	(void) LockRelease(&tag, mode_of(function->mode), function->scope == ZKLOCK_SESSION);
+}
+
 /*
  * PostgreSQL's half, then the lock in ZooKeeper.  If that is refused, PostgreSQL's half is
  * given back, by its lock manager, since no SQL function releases one of transaction
@@ -162,9 +170,6 @@ static bool
 try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisoryKey *key,
 		 const char *path)
 {
-	ZkLockScope scope = call->function->scope;
-	LOCKTAG		tag = tag_of(key);
-	LOCKMODE	mode = mode_of(call->function->mode);
 	ZkLockHold *volatile hold = NULL;
 
 	if (!DatumGetBool(zklock_advisorypair_call_own(call, fcinfo)))
@@ -175,15 +180,15 @@ try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisory
 	}
 	PG_CATCH();
 	{
-		if (scope == ZKLOCK_SESSION)
-			(void) LockRelease(&tag, mode, true);
+		if (call->function->scope == ZKLOCK_SESSION)
+			give_own_back(call->function, key);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (hold == NULL)
-		(void) LockRelease(&tag, mode, scope == ZKLOCK_SESSION);
+		give_own_back(call->function, key);
 	else
-		zklock_locktable_pair(hold, scope);
+		zklock_locktable_pair(hold, call->function->scope);
 	return hold != NULL;
 }
 
