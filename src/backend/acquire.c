@@ -10,6 +10,7 @@
 #include "backend/acquire.h"
 #include "backend/await.h"
 #include "backend/cancel.h"
+#include "backend/disconnect.h"
 #include "backend/lease.h"
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
@@ -363,7 +364,10 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 	{
 		zklock_locktable_add(hold, scope);
 		if (advisory != NULL)
+		{
 			zklock_locktable_set_advisory(hold, advisory);
+			zklock_disconnect_resume();
+		}
 		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
 	}

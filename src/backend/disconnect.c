@@ -48,7 +48,10 @@ log_at_exit(int code, Datum arg)
 			(errmsg("disconnected the client because lock on \"%s\" was lost", path)));
 }
 
-/* A loss while disconnect on loss was off is not signalled. */
+/*
+ * A loss while disconnect on loss was off is not signalled.  With zklock.on_loss = 'auto', a
+ * signal before the client relied on this lock has done nothing.
+ */
 void
 zklock_disconnect_resume(void)
 {
@@ -57,13 +60,14 @@ zklock_disconnect_resume(void)
 
 	if (!holds)
 		zklock_disconnect_pause();
-	if (!holds || watching)
+	if (!holds || (watching && !zklock_clientsocket_is_relied_on()))
 		return;
 	if (!registered)
 		before_shmem_exit(log_at_exit, 0);
 	registered = true;
+	if (!watching)
+		zklock_session_routine->disconnect_on_loss(true);
 	watching = true;
-	zklock_session_routine->disconnect_on_loss(true);
 	if (find_lost_hold() != NULL)
 		zklock_clientsocket_shut();
 }

@@ -9,6 +9,7 @@
 
 #include "access/xact.h"
 #include "backend/locktable.h"
+#include "common/clientsocket.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
 #include "utils/hsearch.h"
@@ -158,9 +159,24 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold->xact_pairs = 0;
 	dlist_init(&hold->xact_counts);
 	hold->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
+	hold->relied_on = false;
 	hold->claim = zklock_claims_enter(path, mode, advisory, false);
 	Assert(is_sound(hold));
 	return hold;
+}
+
+/*
+ * Who calls PostgreSQL's functions expects a lock of session scope to be held for as long as
+ * the connection.
+ */
+static void
+update_relied_on(ZkLockHold *hold)
+{
+	bool		was = hold->relied_on;
+
+	hold->relied_on = hold->granted && hold->session_count > 0 && hold->advisory.objsubid != 0;
+	if (hold->relied_on != was)
+		zklock_clientsocket_rely(was ? -1 : 1);
 }
 
 /* Keys of one path are the same, since the path ends with the key. */
@@ -170,6 +186,7 @@ zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisor
 	if (hold->advisory.objsubid != 0)
 		return;
 	hold->advisory = *advisory;
+	update_relied_on(hold);
 	zklock_claims_set_advisory(hold->claim, advisory);
 }
 
@@ -246,6 +263,7 @@ zklock_locktable_grant(ZkLockHold *hold)
 {
 	Assert(!hold->granted && (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts)));
 	hold->granted = true;
+	update_relied_on(hold);
 	dlist_push_tail(&granted, &hold->granted_link);
 }
 
@@ -255,6 +273,7 @@ zklock_locktable_ungrant(ZkLockHold *hold)
 	if (hold->granted)
 		dlist_delete(&hold->granted_link);
 	hold->granted = false;
+	update_relied_on(hold);
 }
 
 ZkLockHold *
@@ -333,7 +352,10 @@ void
 zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 {
 	if (scope == ZKLOCK_SESSION)
+	{
 		hold->session_count++;
+		update_relied_on(hold);
+	}
 	else
 	{
 		current_count(hold)->count++;
@@ -362,6 +384,7 @@ end_session_holds(ZkLockHold *hold)
 	dlist_iter	iter;
 
 	hold->session_count = 0;
+	update_relied_on(hold);
 	end_pairs(hold);
 	dlist_foreach(iter, &hold->xact_counts)
 	{

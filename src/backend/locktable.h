@@ -51,6 +51,8 @@ typedef struct ZkLockHold
 	bool		granted;
 	dlist_node	granted_link;
 	ZkLockAdvisoryKey advisory;
+	bool		relied_on;		/* see zklock_clientsocket_rely(): a granted
+								 * advisory lock of session scope */
 	ZkLockClaim *claim;			/* in shared memory, or NULL */
 	int64		session_count;
 	int64		xact_count;		/* sum of all xact_counts */

@@ -25,6 +25,27 @@
 StaticAssertDecl(offsetof(Port, sock) == 0, "the socket must be the first member");
 
 static volatile sig_atomic_t is_shut = false;
+static volatile sig_atomic_t relied = 0;
+
+void
+zklock_clientsocket_rely(int change)
+{
+	relied += change;
+	Assert(relied >= 0);
+}
+
+bool
+zklock_clientsocket_is_relied_on(void)
+{
+	return relied > 0;
+}
+
+static bool
+is_to_be_shut(void)
+{
+	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT ||
+		(zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0);
+}
 
 /*
  * PostgreSQL does not expect a termination everywhere: a commit that waits for a
@@ -37,7 +58,7 @@ static volatile sig_atomic_t is_shut = false;
 void
 zklock_clientsocket_shut(void)
 {
-	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT || MyProcPort == NULL ||
+	if (!is_to_be_shut() || MyProcPort == NULL ||
 		shutdown(MyProcPort->sock, SHUT_RD) != 0)
 		return;
 	is_shut = true;

@@ -15,6 +15,15 @@
  */
 extern void zklock_clientsocket_shut(void);
 
+/*
+ * The client relies on more locks, or fewer, to be held for as long as it has its connection:
+ * those for which zklock.on_loss = 'auto' demands that.
+ */
+extern void zklock_clientsocket_rely(int change);
+
+/* Is there such a lock? */
+extern bool zklock_clientsocket_is_relied_on(void);
+
 /* Has zklock_clientsocket_shut() done that? */
 extern bool zklock_clientsocket_is_shut(void);
 

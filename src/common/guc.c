@@ -34,7 +34,7 @@ bool		zklock_guc_deadlock_detection;
 
 /* PostgreSQL requires that the variables of enums contain their defaults. */
 int			zklock_guc_confirm_commit = ZKLOCK_CONFIRM_LEASE;
-int			zklock_guc_on_loss = ZKLOCK_ON_LOSS_CANCEL;
+int			zklock_guc_on_loss = ZKLOCK_ON_LOSS_AUTO;
 int			zklock_guc_log_level = LOG;
 
 int			zklock_guc_session_mode = ZKLOCK_SESSION_BACKEND;
@@ -94,6 +94,7 @@ static const struct config_enum_entry confirm_options[] = {
 };
 
 static const struct config_enum_entry on_loss_options[] = {
+	{"auto", ZKLOCK_ON_LOSS_AUTO, false},
 	{"cancel", ZKLOCK_ON_LOSS_CANCEL, false},
 	{"disconnect", ZKLOCK_ON_LOSS_DISCONNECT, false},
 	{NULL, 0, false}
@@ -524,8 +525,8 @@ zklock_guc_init(void)
 							   check_advisory_path, NULL, NULL);
 	DefineCustomEnumVariable("zklock.on_loss",
 							 "What the loss of a lock ends.",
-							 "\"cancel\" ends the running statement; \"disconnect\" also the connection, even if it is idle.",
-							 &zklock_guc_on_loss, ZKLOCK_ON_LOSS_CANCEL,
+							 "\"cancel\" ends the running statement; \"disconnect\" also the connection, even if it is idle; \"auto\" does so if the session has an advisory lock of session scope.",
+							 &zklock_guc_on_loss, ZKLOCK_ON_LOSS_AUTO,
 							 on_loss_options,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);

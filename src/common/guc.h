@@ -40,6 +40,9 @@ typedef enum ZkLockAdvisoryLocks
 
 typedef enum ZkLockOnLoss
 {
+	ZKLOCK_ON_LOSS_AUTO,		/* ZKLOCK_ON_LOSS_DISCONNECT with an advisory
+								 * lock of session scope, otherwise
+								 * ZKLOCK_ON_LOSS_CANCEL */
 	ZKLOCK_ON_LOSS_CANCEL,
 	ZKLOCK_ON_LOSS_DISCONNECT
 } ZkLockOnLoss;

@@ -157,6 +157,19 @@ zklock_clientsocket_shut(void)
 	is_client_shut = true;
 }
 
+/* zklock.on_loss is never 'auto' here. */
+void
+zklock_clientsocket_rely(int change)
+{
+	(void) change;
+}
+
+bool
+zklock_clientsocket_is_relied_on(void)
+{
+	return false;
+}
+
 bool
 zklock_clientsocket_is_shut(void)
 {
