@@ -1,4 +1,5 @@
-# The SQL of docs/drivers.md, and its snippets with real drivers
+# The SQL of docs/drivers.md, and its snippets with real drivers; asyncpg's pool with that of
+# docs/pooling.md
 #
 # Runs once: the result does not depend on the mode.
 
@@ -11,6 +12,7 @@ use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Wait;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
@@ -169,5 +171,32 @@ is_deeply(
 
 wait_for_queue($zk, '/shop/product_7', $other);
 pass('no other node is left in the queue');
+
+# asyncpg's pool
+append_to_file("$tmp/pool.py", join('', code_blocks('docs/pooling.md', 'python')));
+my $proxy = ZkProxy->new($zk->hosts);
+my $pooled = new_node('pooled', $proxy->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.advisory_locks' => 'cluster',
+	'zklock.session_timeout' => '4s');
+$pooled->safe_psql('postgres', 'CREATE EXTENSION zklock_advisory');
+{
+	local $ENV{PYTHONPATH} = $tmp;
+	local $ENV{PYTHONDONTWRITEBYTECODE} = 1;
+	my ($host, $port) = ($pooled->host, $pooled->port);
+	my $child = Child->start("$tmp/asyncpg.log", '/usr/bin/python3', "$trials/asyncpg_trial.py",
+		"postgresql:///postgres?host=$host&port=$port");
+
+	wait_until('asyncpg holds the lock', sub { $child->check; $child->output =~ /^holding$/m });
+	$proxy->refuse;
+	$proxy->cut;
+	wait_until('asyncpg knows that its connection has ended', sub { $child->check; $child->output =~ /^closed/m });
+	$proxy->accept;
+	$child->finish($Wait::timeout);
+	is_deeply(
+		{ $child->output =~ /^(.*?): (.*)$/mg },
+		{ default => '/other', class => 'none', closed => 'True', new => 'True' },
+		"asyncpg's pool behaves as documented");
+}
 
 done_testing();
