@@ -166,8 +166,8 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 }
 
 /*
- * Who calls PostgreSQL's functions expects a lock of session scope to be held for as long as
- * the connection.
+ * A program that calls PostgreSQL's functions expects a lock of session scope to be held for
+ * as long as its connection.
  */
 static void
 update_relied_on(ZkLockHold *hold)

@@ -36,7 +36,10 @@ sub ephemerals
 }
 
 # The statements of the page. The administrator's run on each server.
-$_->safe_psql('postgres', 'CREATE DATABASE shop') for @nodes;
+for my $node (@nodes)
+{
+	$node->safe_psql('postgres', $_) for 'CREATE DATABASE shop', 'CREATE ROLE maintenance LOGIN';
+}
 my %sessions = ('the administrator' => [ map { session_in($_, 'shop') } @nodes ]);
 my $count = 'SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()';
 my @blocks = sql_blocks($page);
@@ -63,6 +66,16 @@ for my $block (grep { my $in = $_; !grep { $_->{statements}[0][0] eq $in->{state
 	}
 }
 $_->close for map { @$_ } values %sessions;
+
+# What guards work of one server is in the database whose setting is another one.
+{
+	local $ENV{PGUSER} = 'maintenance';
+	my @local = map { session_in($_, 'shop') } @nodes;
+
+	is($_->query('SELECT pg_try_advisory_lock(42)'), 't', "a role with 'server' has the lock of its server")
+	  for @local;
+	$_->close for @local;
+}
 
 # A system moves: at no time do two programs have the lock.
 $_->safe_psql('shop', 'ALTER DATABASE shop RESET zklock.advisory_locks') for @nodes;
