@@ -498,6 +498,7 @@ $_->close for @pollers[ 4 .. $#pollers ];
 my $proxy = ZkProxy->new($zk->hosts);
 my $brief = new_node('c', $proxy->hosts,
 	shared_preload_libraries => 'zklock',
+	'zklock.on_loss' => 'cancel',
 	'zklock.session_mode' => 'server',
 	'zklock.session_timeout' => '3s');
 $brief->safe_psql('postgres', 'CREATE EXTENSION zklock_advisory');

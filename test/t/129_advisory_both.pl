@@ -26,6 +26,7 @@ my %conf = (
 	deadlock_timeout => '50ms',
 	max_connections => 20,
 	max_locks_per_transaction => 10,
+	'zklock.on_loss' => 'cancel',
 	'zklock.session_timeout' => '2s',
 	'zklock.connect_timeout' => '1s');
 my @nodes = (new_node('a', $proxy->hosts, %conf), new_node('b', $zk->hosts, %conf));
