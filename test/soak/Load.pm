@@ -7,18 +7,18 @@ use strict;
 use warnings;
 
 use Child;
-use PgServer;
 
 use constant {
 	CALL => 'SELECT trade();',
 	CALLS => 500,    # in a row before a client disconnects and reconnects
 };
 
-# Starts $n clients on each server. $dir has the servers in directories with
-# their names; %settings are for the clients' sessions.
+# Starts $clients clients with each of the connection strings, whose names begin the
+# clients' own. $dir gets their log, which also has the result of each call that
+# committed; %settings are for the clients' sessions.
 sub start
 {
-	my ($class, $bindir, $dir, $servers, $clients, %settings) = @_;
+	my ($class, $bindir, $dir, $connections, $clients, %settings) = @_;
 	my $options = join(' ', map { "-c $_=$settings{$_}" } sort keys %settings);
 	my $self = bless { command => {}, child => {}, log => "$dir/clients.log" },
 	  $class;
@@ -27,19 +27,16 @@ sub start
 	open(my $fh, '>', "$dir/calls.sql") or die "calls.sql: $!\n";
 	print $fh (CALL . "\n") x CALLS;
 	close($fh) or die "calls.sql: $!\n";
-	for my $server (@$servers)
+	for my $name (keys %$connections)
 	{
-		$self->{command}{"$server$_"} = [
+		$self->{command}{"$name$_"} = [
 			"$bindir/psql",
-			'-Xq',
+			'-XqAt',
 			'-v',
 			'VERBOSITY=sqlstate',
-			'-o',
-			'/dev/null',
 			'-f',
 			"$dir/calls.sql",
-			PgServer::conninfo("$dir/$server")
-			  . " application_name=$server$_ options='$options'"
+			"$connections->{$name} application_name=$name$_ options='$options'"
 		  ]
 		  for 1 .. $clients;
 	}
@@ -77,6 +74,16 @@ sub stop
 
 	$_->stop('INT') for values %{ $self->{child} };
 	return;
+}
+
+# Returns the results of the calls that committed, as far as the clients know.
+sub results
+{
+	my ($self) = @_;
+
+	open(my $fh, '<', $self->{log}) or die "$self->{log}: $!\n";
+	chomp(my @results = grep { /^\d+ \d+$/ } <$fh>);
+	return @results;
 }
 
 # Returns the number of errors so far by SQLSTATE; 'no connection' is counted,

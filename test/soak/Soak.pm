@@ -165,7 +165,8 @@ sub _play
 		problems => []);
 
 	$self->{load} = Load->start(
-		$self->{bindir}, $self->{dir}, [qw(A B)], CLIENTS,
+		$self->{bindir}, $self->{dir},
+		{ map { ($_ => PgServer::conninfo("$self->{dir}/$_")) } qw(A B) }, CLIENTS,
 		'zklock.confirm_commit' => $mode->{confirm},
 		'soak.fence' => $mode->{fence});
 	do

@@ -95,7 +95,10 @@ AS 'SELECT pg_sleep(CASE WHEN random() < 0.01 THEN 0.5 ELSE random() * 0.003 END
 --	sale		one piece of a product; a new supply if there is none left
 --	transfer	from one account to another, no more than there is
 --	audit		the amounts as they are, under shared locks
-CREATE FUNCTION trade(kind text, paths text[]) RETURNS void
+--
+-- Returns what identifies the transaction: the xid and the token that its rows of history
+-- on the same server have.  (B's own xid is another one.)
+CREATE FUNCTION trade(kind text, paths text[]) RETURNS text
 LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -153,11 +156,12 @@ BEGIN
 				current_setting('application_name'), kind, began,
 				befores[i], afters[i]);
 	END LOOP;
+	RETURN pg_current_xact_id() || ' ' || tokens[1];
 END
 $$;
 
 -- The procedure that a client calls in a loop.
-CREATE FUNCTION trade() RETURNS void
+CREATE FUNCTION trade() RETURNS text
 LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -166,12 +170,12 @@ DECLARE
 							 FROM generate_series(1, 4) n ORDER BY random());
 BEGIN
 	IF dice < 0.6 THEN
-		PERFORM trade('sale', ARRAY['/soak/product_' || 1 + trunc(random() * 2)]);
+		RETURN trade('sale', ARRAY['/soak/product_' || 1 + trunc(random() * 2)]);
 	ELSIF dice < 0.95 THEN
-		PERFORM trade('transfer', ARRAY(SELECT unnest(accounts[1:2]) path
+		RETURN trade('transfer', ARRAY(SELECT unnest(accounts[1:2]) path
 										ORDER BY path));
 	ELSE
-		PERFORM trade('audit', ARRAY(SELECT unnest(accounts) path
+		RETURN trade('audit', ARRAY(SELECT unnest(accounts) path
 									 ORDER BY path));
 	END IF;
 END
