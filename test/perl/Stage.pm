@@ -19,7 +19,7 @@ use File::Temp qw(tempdir);
 use POSIX ();
 use Wait;
 
-our @EXPORT = qw(pg_config set_up keep_files);
+our @EXPORT = qw(pg_config install set_up keep_files);
 
 my $top = File::Spec->rel2abs(dirname(__FILE__) . '/../..');
 my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
@@ -35,6 +35,33 @@ my ($tmp, $stop, $kept);
 sub set_up
 {
 	my ($name, $at_end, @files) = @_;
+
+	_begin($name, $at_end);
+	for my $file (@files)
+	{
+		copy("$top/test/$name/$file", $tmp) or die "$file: $!\n";
+	}
+	_install_extension() if !$ENV{ZKLOCK_INSTALLED};
+	_step_down() if $> == 0;
+	return (pg_config('bindir'), $tmp);
+}
+
+# Installs the extension for a program that calls set_up() later, in another process.
+sub install
+{
+	my ($name) = @_;
+
+	return if $ENV{ZKLOCK_INSTALLED};
+	_begin($name, sub { });
+	_install_extension();
+	remove_tree($tmp);
+	$ENV{ZKLOCK_INSTALLED} = 1;
+	return;
+}
+
+sub _begin
+{
+	my ($name, $at_end) = @_;
 
 	$| = 1;
 	umask(077);
@@ -52,13 +79,7 @@ sub set_up
 	# be able to enter the directory.
 	$tmp = tempdir("zklock-$name-XXXXXX", DIR => '/tmp');
 	$ENV{TMPDIR} = $tmp;
-	for my $file (@files)
-	{
-		copy("$top/test/$name/$file", $tmp) or die "$file: $!\n";
-	}
-	_install_extension() if !$ENV{ZKLOCK_INSTALLED};
-	_step_down() if $> == 0;
-	return (pg_config('bindir'), $tmp);
+	return;
 }
 
 # Keeps the directory for inspection.

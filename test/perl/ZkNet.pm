@@ -12,11 +12,23 @@ package ZkNet;
 use strict;
 use warnings;
 
+use FindBin;
+use IO::Handle;
 use IPC::Run;
+use POSIX ();
+use Socket;
 use Test::More;
 
-# As the same user, because PostgreSQL does not run as root.
-my @unshare = qw(unshare --user --map-current-user --keep-caps --net);
+# As the same user, because PostgreSQL does not run as root. Root may step down later, and
+# leaves a process behind that can still change the rules.
+my @unshare =
+  $> == 0
+  ? qw(unshare --net)
+  : qw(unshare --user --map-current-user --keep-caps --net);
+my $helper;
+
+# Called with the reason if there can be no such network
+our $give_up = sub { plan(skip_all => $_[0]) };
 
 my $rules = q(
 	add table ip net
@@ -28,7 +40,7 @@ my $rules = q(
 );
 
 # Runs this program anew in such a network; more options of unshare may follow. If none
-# can be created, as in many containers, all tests are skipped.
+# can be created, as in many containers, it calls $give_up, which skips all tests.
 sub enter
 {
 	my @command = (@unshare, @_);
@@ -39,10 +51,12 @@ sub enter
 	{
 		local $ENV{ZKNET} = 1;
 		_try(@command, 'true');
-		exec(@command, $^X, map({ "-I$_" } @INC), $0) or die "unshare: $!\n";
+		exec(@command, $^X, map({ "-I$_" } @INC), "$FindBin::RealBin/$FindBin::RealScript")
+		  or die "unshare: $!\n";
 	}
 	_try(qw(ip link set lo up));
 	_try('nft', $rules);
+	_leave_helper() if $> == 0;
 	return;
 }
 
@@ -69,7 +83,41 @@ sub _nft
 	my ($command) = @_;
 
 	local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/sbin";
-	system('nft', $command) == 0 or die "nft $command failed\n";
+	my $ok;
+
+	if ($helper)
+	{
+		print $helper "$command\n";
+		$ok = (<$helper> // '') eq "ok\n";
+	}
+	else
+	{
+		$ok = system('nft', $command) == 0;
+	}
+	die "nft $command failed\n" if !$ok;
+	return;
+}
+
+# Starts a process that has the rights to change the rules. It ends with this one.
+sub _leave_helper
+{
+	socketpair($helper, my $helped, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die "socketpair: $!\n";
+	$_->autoflush(1) for $helper, $helped;
+
+	my $pid = fork() // die "fork: $!\n";
+	if ($pid == 0)
+	{
+		close($helper);
+		undef $helper;
+		local @SIG{qw(INT TERM HUP)} = ('IGNORE') x 3;
+		while (my $command = <$helped>)
+		{
+			chomp($command);
+			print $helped eval { _nft($command); 1 } ? "ok\n" : "failed\n";
+		}
+		POSIX::_exit(0);
+	}
+	close($helped);
 	return;
 }
 
@@ -80,7 +128,8 @@ sub _try
 
 	return if eval { IPC::Run::run(\@command, '>&', \$output) };
 	$output = "$@$output" =~ s/\n.*//sr;
-	plan(skip_all => "no network namespace: $output");
+	$give_up->("no network namespace: $output");
+	return;
 }
 
 1;
