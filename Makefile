@@ -18,6 +18,7 @@
 #   make unit              the unit tests and simulations only
 #   make soak              two servers under load while faults are injected
 #   make reservations      the reservation of docs/longer-locks.md under load
+#   make failover          two servers under Patroni, with faults of the primary
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play
@@ -124,7 +125,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate exhaust assertions indent pictures reservations
+.PHONY: simulate exhaust assertions indent pictures reservations failover
 test:
 	@test/run
 
@@ -162,6 +163,10 @@ soak:
 reservations:
 	@test/setup test
 	@test/reservations/run
+
+failover:
+	@test/setup $@
+	@test/$@/run
 
 sanitize assertions:
 	@test/$@
