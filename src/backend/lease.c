@@ -120,7 +120,13 @@ raise_loss(const ZkLockHold *hold, const char *detail)
 	loss_raised = true;
 	if (zklock_lease_is_doubtful(hold))
 		zklock_clientsocket_shut();
-	zklock_claims_lost(hold->claim);
+
+	/*
+	 * ZooKeeper may only have been silent for too long.  Then a lock of session scope is
+	 * still held, and others must see that: who waits for it could be in a deadlock.
+	 */
+	if (is_lost(hold))
+		zklock_claims_lost(hold->claim);
 	zklock_stats_add(ZKLOCK_LOSSES, 1);
 	zklock_errors_lock_lost(hold->key.path, detail);
 }

@@ -42,6 +42,7 @@ for my $n (1 .. WAITERS)
 				'SELECT count(*) FROM zk_locks WHERE NOT granted') == $n;
 		});
 }
+$writer->query(q(SELECT zk_lock_acquire('/paused/session')));
 $writer->query(
 	q(BEGIN; SELECT zk_lock_guard('/paused/writer'); INSERT INTO t VALUES (1)));
 
@@ -56,6 +57,8 @@ wait_until(
 	});
 like($writer->query('COMMIT'), qr/^ERROR:  40001: .*\nDETAIL:  ZooKeeper did not confirm/,
 	'unconfirmed commit is refused');
+is($node->safe_psql('postgres', q(SELECT granted, lost FROM zk_locks WHERE path = '/paused/session')),
+	't|f', '... and others see that the session still has its lock');
 
 # A commit while it waits for the answer
 my $patient = $holders[1];

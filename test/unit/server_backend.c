@@ -116,9 +116,11 @@ server_disconnects(void)
 		server_breach(SERVER_CLIENT, "a client is disconnected, and nothing has happened to its session");
 }
 
-/* What is given up goes before its node is deleted. */
+/* What is given up, or forgotten after its loss, goes before its node is deleted. */
 extern void __real_zklock_locktable_ungrant(ZkLockHold *hold);
 extern void __wrap_zklock_locktable_ungrant(ZkLockHold *hold);
+extern void __real_zklock_locktable_forget(ZkLockHold *hold);
+extern void __wrap_zklock_locktable_forget(ZkLockHold *hold);
 
 void
 __wrap_zklock_locktable_ungrant(ZkLockHold *hold)
@@ -127,6 +129,13 @@ __wrap_zklock_locktable_ungrant(ZkLockHold *hold)
 	if (has_session())
 		server_gates_let_go(hold->claim, hold->granted);
 	__real_zklock_locktable_ungrant(hold);
+}
+
+void
+__wrap_zklock_locktable_forget(ZkLockHold *hold)
+{
+	has_let_go |= hold->granted;
+	__real_zklock_locktable_forget(hold);
 }
 
 static bool
