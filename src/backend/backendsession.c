@@ -97,8 +97,7 @@ copy_results(ZkLockAttempt *attempt)
 	attempt->outcome = r->outcome;
 	attempt->session_serial = driver->session_serial;
 	attempt->node = driver->node;
-	attempt->nearest_data = zklock_driver_nearest(driver);
-	attempt->nearest = attempt->nearest_data != NULL ? r->nearest.name : NULL;
+	attempt->nearest = zklock_driver_nearest(driver, &attempt->nearest_data);
 	attempt->refused = driver->refused;
 	if (is_grant && zklock_session_is_current(driver->session_serial))
 		renew_lease(driver->node);

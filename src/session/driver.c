@@ -344,13 +344,20 @@ keep_ahead(ZkLockDriver *driver, const ZkLockMessage *message)
 	driver->ahead[i].request = message->tag.request;
 }
 
+/* If the nearest one has gone, the recipe may know the other one, and not list again. */
 const char *
-zklock_driver_nearest(const ZkLockDriver *driver)
+zklock_driver_nearest(const ZkLockDriver *driver, const char **data)
 {
+	const ZkLockRecipe *r = &driver->recipe;
+	const ZkLockWatch *watch = r->nearest.request != 0 ? &r->nearest : &r->lookahead;
+
 	for (int i = 0; i < 2; i++)
-		if (driver->ahead[i].request != 0 &&
-			driver->ahead[i].request == driver->recipe.nearest.request)
-			return driver->ahead[i].data;
+		if (driver->ahead[i].request != 0 && driver->ahead[i].request == watch->request)
+		{
+			*data = driver->ahead[i].data;
+			return watch->name;
+		}
+	*data = NULL;
 	return NULL;
 }
 

@@ -73,8 +73,11 @@ extern void zklock_driver_begin(ZkLockDriver *driver, uint32 owner,
 								const ZkLockRequest *request, const char *data,
 								bool (*is_needed) (const char *path));
 
-/* The data of the nearest node ahead, or NULL if it is not known. */
-extern const char *zklock_driver_nearest(const ZkLockDriver *driver);
+/*
+ * The name of the nearest node ahead, and its data, which the driver keeps.  Both are NULL if
+ * the data is not known.
+ */
+extern const char *zklock_driver_nearest(const ZkLockDriver *driver, const char **data);
 
 /* Process a reply to a request of this attempt. */
 extern void zklock_driver_process_reply(ZkLockDriver *driver,

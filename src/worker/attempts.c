@@ -74,7 +74,7 @@ typedef struct WorkerAttempt
 
 	/* the values that were reported last */
 	ZkLockOutcome reported;
-	const char *nearest;
+	const char *nearest_data;
 	uint32		revocations;
 } WorkerAttempt;
 
@@ -304,7 +304,8 @@ report(WorkerAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockOutcome *outcome = &driver->recipe.outcome;
-	const char *nearest = zklock_driver_nearest(driver);
+	const char *data;
+	const char *nearest = zklock_driver_nearest(driver, &data);
 	bool		is_grant = outcome->verdict == ZKLOCK_GRANTED &&
 		attempt->reported.verdict != ZKLOCK_GRANTED;
 	ZkLockSlotReport report;
@@ -313,12 +314,12 @@ report(WorkerAttempt *attempt)
 		attempt->reported.queued == outcome->queued &&
 		attempt->reported.yielding == outcome->yielding &&
 		attempt->reported.ahead == outcome->ahead &&
-		attempt->nearest == nearest)
+		attempt->nearest_data == data)
 		return;
 	attempt->reported = report.outcome = *outcome;
-	attempt->nearest = nearest;
-	report.other = nearest != NULL ? driver->recipe.nearest.name : NULL;
-	report.text = driver->refused != NULL ? driver->refused : nearest;
+	attempt->nearest_data = data;
+	report.other = nearest;
+	report.text = driver->refused != NULL ? driver->refused : data;
 	report.revocable = driver->recipe.params.revocable;
 	report.keepable = is_grant && attempt->slot->gate &&
 		zklock_keeper_granted(&attempt->keeper, attempt->slot, attempt->serial, driver,
