@@ -356,7 +356,11 @@ zklock_claimtable_free(ZkLockClaim *claim)
 	if (last && !is_slot_idle(&entry->slot, entry->gate.wanted))
 	{
 		entry->kept_claim = claim;
-		if (entry->gate.state != ZKLOCK_GATE_KEPT)
+
+		/* It may be charged already, for an attempt of its own. */
+		if (entry->gate.state == ZKLOCK_GATE_KEPT)
+			zklock_owners_discharge(&claim->charge);
+		else
 			zklock_owners_charge(&claim->charge);
 		return;
 	}
