@@ -23,30 +23,40 @@ my @nodes = map {
 		'zklock.session_mode' => $modes{$_})
 } sort keys %modes;
 
-# A client's program: sections of one of two keys, each of which notes when it was entered and
-# left. Locks are taken in each way.
+# A client's program: n sections of one of two keys, each of which notes when it was entered and
+# left; before that, until there are sections with another setting on the server. Locks are taken
+# in each way.
 for my $node (@nodes)
 {
 	$node->safe_psql('postgres', q(
 		CREATE EXTENSION zklock_advisory;
 		CREATE UNLOGGED TABLE sections (pid int, setting text, key int, entered timestamptz, left_at timestamptz);
-		CREATE PROCEDURE work(n int) LANGUAGE plpgsql AS $$
+		CREATE PROCEDURE work(n int, beside text DEFAULT NULL) LANGUAGE plpgsql AS $$
 			DECLARE
 				k int;
-				way int;
+				way int := 0;
 				entered timestamptz;
 			BEGIN
-				FOR i IN 1 .. n LOOP
+				WHILE n > 0 LOOP
+					IF beside IS NULL OR EXISTS (SELECT FROM sections WHERE setting = beside) THEN
+						n := n - 1;
+					END IF;
 					k := 1 + (random() < 0.5)::int;
-					way := i % 4;
+					way := (way + 1) % 4;
 					IF way = 0 THEN
 						PERFORM pg_advisory_lock(k);
 					ELSIF way = 1 THEN
 						PERFORM pg_advisory_xact_lock(k);
 					ELSIF way = 2 THEN
-						CONTINUE WHEN NOT pg_try_advisory_lock(k);
+						IF NOT pg_try_advisory_lock(k) THEN
+							COMMIT;
+							CONTINUE;
+						END IF;
 					ELSE
-						CONTINUE WHEN NOT pg_try_advisory_xact_lock(k);
+						IF NOT pg_try_advisory_xact_lock(k) THEN
+							COMMIT;
+							CONTINUE;
+						END IF;
 					END IF;
 					entered := clock_timestamp();
 					PERFORM pg_sleep(0.0005);
@@ -102,10 +112,10 @@ sub change
 
 		# One client goes on with the setting of before, beside others with the new one.
 		$first[$i]->result;
-		$first[$i]->start("\\connect\nCALL work(200)");
+		$first[$i]->start("\\connect\nCALL work(40, '$setting')");
 		work_until('it works', sub {
 			$admin->query("SELECT EXISTS (SELECT FROM pg_stat_activity
-				WHERE state = 'active' AND query LIKE 'CALL work(200)%')") eq 't' || $first[$i]->is_done });
+				WHERE state = 'active' AND query LIKE 'CALL work(40, %')") eq 't' || $first[$i]->is_done });
 		$admin->query("ALTER DATABASE postgres SET zklock.advisory_locks = '$setting'");
 		work_until("there are sections with '$setting'", sub {
 			$admin->query("SELECT EXISTS (SELECT FROM sections WHERE setting = '$setting')") eq 't' });
