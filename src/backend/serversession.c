@@ -377,7 +377,8 @@ connect_session(ZkLockHold **holds, int n, int64 deadline)
 		zklock_claims_remove(NULL); /* it was counted as a lock without a
 									 * claim */
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
-		zklock_claims_pair(hold->claim, hold->session_pairs + hold->xact_pairs > 0);
+		if (hold->session_pairs + hold->xact_pairs > 0)
+			zklock_claims_pair(hold->claim, true);
 	}
 }
 

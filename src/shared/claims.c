@@ -96,13 +96,13 @@ zklock_claims_enter(const char *path, ZkLockMode mode,
 	claim->part = NULL;
 	claim->lost = false;
 	claim->revoked = false;
+	claim->paired = false;
 	claim->waitstart = GetCurrentTimestamp();
 	claim->changes++;
 	claim->waits = false;
 	claim->ensemble = 0;
 	pg_atomic_write_u64(&claim->session_count, 0);
 	pg_atomic_write_u64(&claim->xact_count, 0);
-	pg_atomic_write_u32(&claim->paired, 0);
 	pg_atomic_write_u32(&claim->revocations, 0);
 	dlist_push_tail(&mine, &claim->mine);
 	Assert(zklock_claimstate_is_sound(claim));
@@ -226,8 +226,13 @@ zklock_claims_count(ZkLockClaim *claim, int64 session_count, int64 xact_count)
 void
 zklock_claims_pair(ZkLockClaim *claim, bool paired)
 {
-	if (claim != NULL)
-		pg_atomic_write_u32(&claim->paired, paired);
+	LWLock	   *entry_lock;
+
+	if (claim == NULL)
+		return;
+	entry_lock = lock(claim);
+	claim->paired = paired;
+	LWLockRelease(entry_lock);
 }
 
 void
@@ -309,7 +314,7 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->waitstart = claim->waitstart;
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
-		row->paired = pg_atomic_read_u32(&claim->paired) != 0;
+		row->paired = claim->paired;
 		row->token = state.outcome.token;
 		row->grant_number = state.outcome.grant_number;
 		set_node(row, &state);

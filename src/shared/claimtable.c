@@ -126,7 +126,6 @@ zklock_claimtable_shmem_init(void)
 		claim->slot.work.charge = &claim->charge;
 		pg_atomic_init_u64(&claim->session_count, 0);
 		pg_atomic_init_u64(&claim->xact_count, 0);
-		pg_atomic_init_u32(&claim->paired, 0);
 		pg_atomic_init_u32(&claim->revocations, 0);
 		claim->next_free = table->free;
 		table->free = claim;

@@ -128,6 +128,7 @@ struct ZkLockClaim
 								 * for first.  It may have ended since. */
 	bool		lost;
 	bool		revoked;
+	bool		paired;
 	TimestampTz waitstart;
 
 	/*
@@ -144,7 +145,6 @@ struct ZkLockClaim
 	/* changed without the lock, because they change often */
 	pg_atomic_uint64 session_count;
 	pg_atomic_uint64 xact_count;
-	pg_atomic_uint32 paired;	/* as in ZkLockClaimRow */
 	pg_atomic_uint32 revocations;	/* noticed by the worker */
 };
 
