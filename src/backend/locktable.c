@@ -533,7 +533,8 @@ zklock_locktable_commit_sub(SubTransactionId sub, SubTransactionId parent)
 			parent_count->count += child->count;
 			parent_count->pairs += child->pairs;
 			parent_count->fenced |= child->fenced;
-			child->count = child->pairs = 0;
+			child->count = 0;
+			child->pairs = 0;
 			drop_count(child->hold, child);
 			Assert(is_sound(parent_count->hold));
 		}
