@@ -592,7 +592,7 @@ for my $scope ('', '_xact')
 	$other->query('SELECT pg_advisory_lock(1)');
 	$victim->query('SET zklock.advisory_locks = $$both$$; BEGIN');
 	$victim->start("SELECT pg_advisory${scope}_lock(1)");
-	$victim->wait_for_lock;
+	$victim->wait_for_event('Lock');
 	lose(sub {
 		like($victim->result, qr/^ERROR:  40001/, "a loss during the wait for PostgreSQL's half, scope '$scope'") });
 	$victim->query('ROLLBACK');
