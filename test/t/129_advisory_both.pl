@@ -592,7 +592,12 @@ for my $scope ('', '_xact')
 	$other->query('SELECT pg_advisory_lock(1)');
 	$victim->query('SET zklock.advisory_locks = $$both$$; BEGIN');
 	$victim->start("SELECT pg_advisory${scope}_lock(1)");
-	$victim->wait_for_event('Lock');
+	wait_until(
+		"PostgreSQL's half is awaited",
+		sub {
+			$observers[0]->query(
+				"SELECT count(*) FROM pg_catalog.pg_locks WHERE pid = $pid AND NOT granted") eq '1';
+		});
 	lose(sub {
 		like($victim->result, qr/^ERROR:  40001/, "a loss during the wait for PostgreSQL's half, scope '$scope'") });
 	$victim->query('ROLLBACK');
