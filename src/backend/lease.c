@@ -122,8 +122,9 @@ raise_loss(const ZkLockHold *hold, const char *detail)
 		zklock_clientsocket_shut();
 
 	/*
-	 * ZooKeeper may only have been silent for too long.  Then a lock of session scope is
-	 * still held, and others must see that: who waits for it could be in a deadlock.
+	 * ZooKeeper may only have been silent for too long.  Then a lock of
+	 * session scope is still held, and others must see that: who waits for it
+	 * could be in a deadlock.
 	 */
 	if (is_lost(hold))
 		zklock_claims_lost(hold->claim);

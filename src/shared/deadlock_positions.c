@@ -174,7 +174,8 @@ key_of(const ZkLockPosition *p)
 static int
 keep_paths_of(int pid, ZkLockPosition *positions, int n)
 {
-	const char *paths[2];		/* of a lease, and of the mutex of its semaphore */
+	const char *paths[2];		/* of a lease, and of the mutex of its
+								 * semaphore */
 	int			npaths = 0;
 	int			kept = 0;
 
