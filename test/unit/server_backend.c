@@ -544,6 +544,7 @@ take_locks(ServerStep *step)
 	else
 		note_failure(patience);
 	server_acquiring(false, false);
+	server_tries_begin(false);
 }
 
 static void
