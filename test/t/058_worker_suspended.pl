@@ -68,6 +68,7 @@ kill('CONT', $worker);
 is($patient->result, '', '... or waits until the worker is resumed');
 is($node->safe_psql('postgres', 'SELECT sum(i) FROM t'), 2, '... and succeeds');
 is($_->query('SELECT 1'), 1, 'no backend has lost a lock') for @holders;
+is($writer->query('SELECT zk_lock_release_all()'), 1, '... nor the lock that was not confirmed');
 
 # For longer than the session's timeout
 
@@ -131,6 +132,6 @@ $first->query('SELECT zk_lock_release_all()');
 is($_->query(q(SELECT zk_lock_acquire('/paused/0'), zk_lock_release_all())),
 	't|1', 'all backends can acquire locks again')
   for @holders;
-wait_until_idle($node, $zk, map { "/paused/$_" } 0 .. 4, 'writer');
+wait_until_idle($node, $zk, map { "/paused/$_" } 0 .. 4, 'writer', 'session');
 
 done_testing();
