@@ -37,14 +37,7 @@ zklock_clientsocket_rely(int change)
 bool
 zklock_clientsocket_is_relied_on(void)
 {
-	return relied > 0;
-}
-
-static bool
-is_to_be_shut(void)
-{
-	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT ||
-		(zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0);
+	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0;
 }
 
 /*
@@ -58,8 +51,9 @@ is_to_be_shut(void)
 void
 zklock_clientsocket_shut(void)
 {
-	if (!is_to_be_shut() || MyProcPort == NULL ||
-		shutdown(MyProcPort->sock, SHUT_RD) != 0)
+	if ((zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT &&
+		 !zklock_clientsocket_is_relied_on()) ||
+		MyProcPort == NULL || shutdown(MyProcPort->sock, SHUT_RD) != 0)
 		return;
 	is_shut = true;
 }

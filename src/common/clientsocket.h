@@ -21,7 +21,7 @@ extern void zklock_clientsocket_shut(void);
  */
 extern void zklock_clientsocket_rely(int change);
 
-/* Is there such a lock? */
+/* Is there such a lock, and is zklock.on_loss 'auto'?  For signal handlers. */
 extern bool zklock_clientsocket_is_relied_on(void);
 
 /* Has zklock_clientsocket_shut() done that? */

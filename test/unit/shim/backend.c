@@ -76,7 +76,7 @@ int			zklock_guc_default_scope = 0;
 bool		zklock_guc_revocable;
 bool		zklock_guc_deadlock_detection = true;
 int			zklock_guc_confirm_commit;
-int			zklock_guc_on_loss;
+int			zklock_guc_on_loss = ZKLOCK_ON_LOSS_CANCEL;
 int			zklock_guc_log_level = LOG;
 int			zklock_guc_session_mode = ZKLOCK_SESSION_SERVER;
 
@@ -147,27 +147,28 @@ SetConfigOption(const char *name, const char *value, GucContext context,
 
 static volatile sig_atomic_t is_client_shut = false;
 
-void
-zklock_clientsocket_shut(void)
-{
-	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT)
-		return;
-	if (!is_client_shut)
-		server_disconnects();
-	is_client_shut = true;
-}
+static volatile sig_atomic_t relied = 0;
 
-/* zklock.on_loss is never 'auto' here. */
 void
 zklock_clientsocket_rely(int change)
 {
-	(void) change;
+	relied += change;
 }
 
 bool
 zklock_clientsocket_is_relied_on(void)
 {
-	return false;
+	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0;
+}
+
+void
+zklock_clientsocket_shut(void)
+{
+	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT && !zklock_clientsocket_is_relied_on())
+		return;
+	if (!is_client_shut)
+		server_disconnects();
+	is_client_shut = true;
 }
 
 bool
