@@ -100,6 +100,19 @@ static bool has_let_go = false;
 /* Has its commit passed the check, and not ended? */
 static volatile bool committing = false;
 
+/* Does the loss of its session disconnect the client? */
+static bool
+is_to_be_disconnected(void)
+{
+	ZkLockHold *hold = zklock_locktable_first_granted();
+
+	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_AUTO)
+		return zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT && hold != NULL;
+	while (hold != NULL && (hold->advisory.objsubid == 0 || hold->session_count == 0))
+		hold = zklock_locktable_next_granted(hold);
+	return hold != NULL;
+}
+
 /* In the handler of a signal, or where a loss is found.  Who exits has no use for it. */
 void
 server_disconnects(void)
@@ -110,8 +123,8 @@ server_disconnects(void)
 	shim_trace("the client is disconnected");
 	if (committing)
 		server_breach(SERVER_CLIENT, "a client is disconnected in the middle of its commit");
-	if (zklock_locktable_first_granted() == NULL && !has_let_go)
-		server_breach(SERVER_CLIENT, "a client is disconnected that has no lock");
+	if (!is_to_be_disconnected() && !has_let_go)
+		server_breach(SERVER_CLIENT, "a client is disconnected that has no lock, or none for that");
 	if (!server_may_be_lost())
 		server_breach(SERVER_CLIENT, "a client is disconnected, and nothing has happened to its session");
 }
@@ -999,9 +1012,9 @@ is_any_lost(void)
 static bool was_lost = false;
 
 static void
-set_on_loss(bool disconnects)
+set_on_loss(ZkLockOnLoss on_loss)
 {
-	zklock_guc_on_loss = disconnects ? ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_CANCEL;
+	zklock_guc_on_loss = on_loss;
 	was_lost = is_any_lost() || zklock_lease_is_any_doubtful();
 }
 
@@ -1042,7 +1055,8 @@ transaction(void)
 	if (server_plan.own > 0 && percent(20))
 		draw_session();
 	if (percent(30))
-		set_on_loss(shim_settings()->disconnects && percent(80));
+		set_on_loss(!shim_settings()->disconnects ? ZKLOCK_ON_LOSS_CANCEL :
+					percent(60) ? ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_AUTO);
 	carry_out_transaction(statements, draw_abort);
 }
 
@@ -1063,8 +1077,7 @@ idle(long us)
 	CHECK_FOR_INTERRUPTS();
 	if (zklock_clientsocket_is_shut())
 		proc_exit(0);
-	if (zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT &&
-		zklock_locktable_first_granted() != NULL &&
+	if (is_to_be_disconnected() &&
 		((lost && !was_lost && server_is_known(began, began - 1)) ||
 		 (has_session() && server_is_loss_overdue(began))))
 		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
@@ -1149,7 +1162,7 @@ step_between(void)
 			own = step.of_session;
 			break;
 		case SERVER_DO_DISCONNECTS:
-			set_on_loss(true);
+			set_on_loss(ZKLOCK_ON_LOSS_DISCONNECT);
 			break;
 		default:
 			break;

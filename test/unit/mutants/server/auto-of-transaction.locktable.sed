@@ -1,0 +1,3 @@
+# Seed 623
+# With 'auto', a lock of transaction scope is enough to disconnect the client.
+/^update_relied_on/,/^}/s/hold->session_count > 0 && //
