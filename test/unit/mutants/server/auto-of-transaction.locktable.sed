@@ -1,3 +1,3 @@
-# Seed 623
+# Seed 29
 # With 'auto', a lock of transaction scope is enough to disconnect the client.
 /^update_relied_on/,/^}/s/hold->session_count > 0 && //

@@ -1,3 +1,3 @@
-# Seed 39
+# Seed 183
 # A claim that is used again shows that its former node was deleted.
 s/ = claim->node_deleted = / = /

@@ -1,4 +1,4 @@
-# Seed 306
+# Seed 7
 # Who waits for one of many locks keeps those behind it, and its places there.
 /^wait_for_all/,/^}/{
 	s/zklock_await_abandon(&attempts\[i\]);/(void) 0;/
