@@ -115,7 +115,8 @@ for my $event (@events)
 	$inside += $event->[1];
 	$most = $inside if $inside > $most;
 }
-is($most, 3, 'at most 3 sessions were inside at a time');
+cmp_ok($most, '<=', 3, 'at most 3 sessions were inside at a time');
+cmp_ok($most, '>', 1, '... and more than one');
 cmp_ok($cancelled, '>', 0, 'some sessions were cancelled');
 cmp_ok(scalar(@visits), '>=', 50 * $rounds - $cancelled, 'all other sessions got a lease');
 unlike(join('', map { $_->result } @crowd),

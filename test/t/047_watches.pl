@@ -2,6 +2,8 @@
 # names of all watches with each new connection, in one request, and ZooKeeper
 # closes a connection on which more than a megabyte comes at once. So the
 # number of watches of a session is limited, whatever they are for.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

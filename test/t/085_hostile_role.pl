@@ -2,6 +2,8 @@
 # up, nested, or left behind. Role shop is confined and limited as
 # docs/security.md describes; role unlimited is not. After each attack, another
 # session acquires a lock as usual.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

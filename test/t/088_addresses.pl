@@ -1,6 +1,8 @@
 # ZooKeeper's servers get other addresses, as pods of Kubernetes do when they are restarted:
 # holders and waiters keep their locks and their places. The names are those of the system's
 # resolver.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -3,6 +3,7 @@
 # are made unreadable after the setup.
 #
 # Runs once: the result does not depend on the mode.
+# Runs first: it takes long.
 
 use strict;
 use warnings;

@@ -1,4 +1,6 @@
 # Deadlocks across servers are found and broken, whichever session their backends use.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;

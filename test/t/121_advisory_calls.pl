@@ -2,6 +2,8 @@
 # functions for advisory locks takes the lock in ZooKeeper, or is refused. A
 # statement or a cursor that was planned before keeps its setting. Each way is also
 # tried with 'server', to show that it calls the function.
+#
+# Runs first: it takes long.
 
 use strict;
 use warnings;
