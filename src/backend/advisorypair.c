@@ -39,6 +39,7 @@
 #include "backend/advisorypair.h"
 #include "common/compat.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 #include "utils/resowner.h"
 
 /* PostgreSQL's lock of a key */
@@ -125,9 +126,29 @@ zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
 									NULL);
 }
 
+static bool
+is_locked(const ZkLockAdvisoryFunction *function, const ZkLockAdvisoryKey *key)
+{
+	LOCKTAG		tag = tag_of(key);
+
+	return zklock_compat_is_locked(&tag, mode_of(function->mode));
+}
+
+static void
+give_own_back(const ZkLockAdvisoryFunction *function, const ZkLockAdvisoryKey *key)
+{
+	LOCKTAG		tag = tag_of(key);
+
+	(void) LockRelease(&tag, mode_of(function->mode), function->scope == ZKLOCK_SESSION);
+}
+
 /*
  * The lock in ZooKeeper, then PostgreSQL's half.  The hold is one of a pair from the
  * beginning of the wait for that, so that it is not shown as granted meanwhile.
+ *
+ * If a wait is cancelled just as the lock is granted, PostgreSQL leaves a lock of session scope
+ * to the session, although the call fails.  So it is given back here if the session did not have
+ * it before, without which there would have been no wait.
  */
 static void
 wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
@@ -135,6 +156,7 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 {
 	ZkLockScope scope = call->function->scope;
 	ZkLockHold *hold = zklock_advisorypair_take_hold(call->function, key, path);
+	bool		was_locked = is_locked(call->function, key);
 
 	zklock_locktable_pair(hold, scope);
 	PG_TRY();
@@ -145,20 +167,15 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 	{
 		if (scope == ZKLOCK_SESSION)
 		{
+			LockErrorCleanup();
+			if (!was_locked && is_locked(call->function, key))
+				give_own_back(call->function, key);
 			zklock_locktable_unpair(hold);
 			zklock_locktable_drop(hold, scope);
 		}
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-}
-
-static void
-give_own_back(const ZkLockAdvisoryFunction *function, const ZkLockAdvisoryKey *key)
-{
-	LOCKTAG		tag = tag_of(key);
-
-	(void) LockRelease(&tag, mode_of(function->mode), function->scope == ZKLOCK_SESSION);
 }
 
 /*
