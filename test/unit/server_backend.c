@@ -1011,6 +1011,15 @@ is_any_lost(void)
 /* Was one when the setting was changed, or believed to be?  That is not looked for. */
 static bool was_lost = false;
 
+static ZkLockOnLoss
+draw_on_loss(void)
+{
+	uint32		drawn = shim_settings()->disconnects ? shim_random(100) : 100;
+
+	return drawn < 70 ? ZKLOCK_ON_LOSS_DISCONNECT :
+		drawn < 80 ? ZKLOCK_ON_LOSS_AUTO : ZKLOCK_ON_LOSS_CANCEL;
+}
+
 static void
 set_on_loss(ZkLockOnLoss on_loss)
 {
@@ -1055,8 +1064,7 @@ transaction(void)
 	if (server_plan.own > 0 && percent(20))
 		draw_session();
 	if (percent(30))
-		set_on_loss(!shim_settings()->disconnects ? ZKLOCK_ON_LOSS_CANCEL :
-					percent(60) ? ZKLOCK_ON_LOSS_DISCONNECT : ZKLOCK_ON_LOSS_AUTO);
+		set_on_loss(draw_on_loss());
 	carry_out_transaction(statements, draw_abort);
 }
 

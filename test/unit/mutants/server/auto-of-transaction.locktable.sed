@@ -1,3 +1,3 @@
-# Seed 29
+# Seed 908
 # With 'auto', a lock of transaction scope is enough to disconnect the client.
 /^update_relied_on/,/^}/s/hold->session_count > 0 && //
