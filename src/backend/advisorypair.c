@@ -146,9 +146,9 @@ give_own_back(const ZkLockAdvisoryFunction *function, const ZkLockAdvisoryKey *k
  * The lock in ZooKeeper, then PostgreSQL's half.  The hold is one of a pair from the
  * beginning of the wait for that, so that it is not shown as granted meanwhile.
  *
- * If a wait is cancelled just as the lock is granted, PostgreSQL leaves a lock of session scope
- * to the session, although the call fails.  So it is given back here if the session did not have
- * it before, without which there would have been no wait.
+ * If a wait is cancelled just as the lock is granted, PostgreSQL leaves a lock of session
+ * scope to the session, although the call fails.  So it is given back here.  A session that
+ * had the lock before has not waited, and keeps it.
  */
 static void
 wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,

@@ -317,7 +317,6 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 }
 #endif
 
-
 /* Declare and pass on the arguments of a ProcessUtility hook. */
 #define ZKLOCK_UTILITY_PARAMS \
 	PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, \
