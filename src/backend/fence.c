@@ -135,7 +135,7 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 		Int64GetDatum(numbered ? mine->grant_number : 0),
 		BoolGetDatum(shared)
 	};
-	int64		shared_token;
+	ZkLockToken shared_token;
 
 	SPI_connect();
 	prepare_query(schema);

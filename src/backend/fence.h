@@ -19,6 +19,7 @@
 
 #include "commands/trigger.h"
 #include "datatype/timestamp.h"
+#include "protocol/numbers.h"
 
 /*
  * Identifies one grant of a lock.  Backends of one server may hold the lock
@@ -27,7 +28,7 @@
  */
 typedef struct ZkLockFenceToken
 {
-	int64		token;			/* the node's czxid */
+	ZkLockToken token;			/* the node's czxid */
 	int64		grant_number;
 } ZkLockFenceToken;
 

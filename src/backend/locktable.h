@@ -38,11 +38,11 @@ typedef struct ZkLockHold
 	ZkLockKey	key;			/* dynahash: must be first */
 
 	/* set by waiting.c when the lock is granted */
-	uint32		session_serial; /* the session's, see sessionroutine.h */
+	ZkLockGeneration session_serial;	/* the session's, see sessionroutine.h */
 	int64		session_id;		/* the session's, in ZooKeeper */
 	void	   *node;			/* see sessionroutine.h */
 	char		name[ZKLOCK_NAME_SIZE]; /* the node's */
-	int64		token;
+	ZkLockToken token;
 	int64		grant_number;	/* number of the grant on the node */
 	bool		revocable;
 	uint32		revocations;	/* reported ones; see revoke.h */

@@ -413,10 +413,10 @@ copy_results(ZkLockAttempt *attempt)
  * there is no lock to downgrade, and the reader's node would be ahead of
  * another client's node.
  */
-static uint32
+static ZkLockGeneration
 forbid_handover(const ZkLockRequest *request)
 {
-	uint32		session = 0;
+	ZkLockGeneration session = 0;
 
 	for (ZkLockMode mode = 0; mode < ZKLOCK_N_MODES; mode++)
 	{

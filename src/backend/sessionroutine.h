@@ -40,7 +40,7 @@ typedef struct ZkLockAttempt
 
 	/* results */
 	ZkLockOutcome outcome;
-	uint32		session_serial; /* serial number of its session */
+	ZkLockGeneration session_serial;	/* serial number of its session */
 	void	   *node;			/* NULL: abandoned */
 
 	/* name and data of the nearest node ahead; NULL: not known */
@@ -78,7 +78,7 @@ typedef struct ZkLockSessionRoutine
 	const ZkLockClientStatus *(*status) (void);
 
 	/* The current serial number of the live session; 0 if there is none. */
-	uint32		(*current) (void);
+	ZkLockGeneration (*current) (void);
 
 	/*
 	 * ERROR 08006 with this primary message: ZooKeeper has not answered.  The
@@ -196,7 +196,7 @@ extern const ZkLockSessionRoutine *zklock_session_routine;
  * is no session.
  */
 static inline bool
-zklock_sessionroutine_is_current(uint32 number)
+zklock_sessionroutine_is_current(ZkLockGeneration number)
 {
 	return number != 0 && number == zklock_session_routine->current();
 }

@@ -24,7 +24,7 @@
 #include "protocol/check.h"
 
 void
-zklock_gate_init(ZkLockGate *gate, bool shared, uint64_t last_serial)
+zklock_gate_init(ZkLockGate *gate, bool shared, ZkLockSerial last_serial)
 {
 	memset(gate, 0, sizeof(*gate));
 	gate->shared = shared;
@@ -414,7 +414,7 @@ zklock_gate_shut(ZkLockGate *gate)
 }
 
 bool
-zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation)
+zklock_gate_may_rejoin(const ZkLockTurn *turn, ZkLockGeneration generation)
 {
 	return turn->state == ZKLOCK_TURN_OUT ||
 		(turn->state == ZKLOCK_TURN_HOLDING &&
@@ -453,7 +453,7 @@ zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit, int64_t now,
 }
 
 void
-zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable)
+zklock_gate_permit_keep(ZkLockGate *gate, ZkLockSerial serial, bool revocable)
 {
 	if (!is_granted(gate) || gate->shared || serial != gate->wanted)
 		return;
@@ -530,8 +530,8 @@ zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms)
 }
 
 bool
-zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
-				   bool alone, uint32_t epoch, int64_t sent)
+zklock_gate_looked(ZkLockGate *gate, ZkLockSerial serial, uint32_t look,
+				   bool alone, ZkLockEpoch epoch, int64_t sent)
 {
 	ZkLockGateNode *node = &gate->node;
 
@@ -549,7 +549,7 @@ zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
 }
 
 bool
-zklock_gate_rival(ZkLockGate *gate, uint64_t serial)
+zklock_gate_rival(ZkLockGate *gate, ZkLockSerial serial)
 {
 	if (!is_granted(gate) || serial != gate->wanted)
 		return false;
@@ -576,13 +576,13 @@ zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn)
 
 /* Is this the node that backends wait for? */
 static bool
-is_awaited(const ZkLockGate *gate, uint64_t serial)
+is_awaited(const ZkLockGate *gate, ZkLockSerial serial)
 {
 	return gate->state == ZKLOCK_GATE_REQUESTED && serial == gate->wanted;
 }
 
 bool
-zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint32_t generation,
+zklock_gate_granted(ZkLockGate *gate, ZkLockSerial serial, ZkLockGeneration generation,
 					int64_t czxid, int64_t now, ZkLockTell tell, void *arg)
 {
 	if (!is_awaited(gate, serial))
@@ -600,7 +600,7 @@ zklock_gate_granted(ZkLockGate *gate, uint64_t serial, uint32_t generation,
 }
 
 bool
-zklock_gate_queued(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+zklock_gate_queued(ZkLockGate *gate, ZkLockSerial serial, ZkLockTell tell, void *arg)
 {
 	if (!is_awaited(gate, serial))
 		return false;
@@ -610,7 +610,7 @@ zklock_gate_queued(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg
 }
 
 bool
-zklock_gate_yielding(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+zklock_gate_yielding(ZkLockGate *gate, ZkLockSerial serial, ZkLockTell tell, void *arg)
 {
 	if (!is_awaited(gate, serial))
 		return false;
@@ -620,7 +620,7 @@ zklock_gate_yielding(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *a
 }
 
 bool
-zklock_gate_failed(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+zklock_gate_failed(ZkLockGate *gate, ZkLockSerial serial, ZkLockVerdict verdict,
 				   ZkLockTell tell, void *arg)
 {
 	if (!is_awaited(gate, serial))
@@ -631,7 +631,7 @@ zklock_gate_failed(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 }
 
 bool
-zklock_gate_refused(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+zklock_gate_refused(ZkLockGate *gate, ZkLockSerial serial, ZkLockVerdict verdict,
 					ZkLockTell tell, void *arg)
 {
 	ZkLockTurn *turn = gate->first;
@@ -646,7 +646,7 @@ zklock_gate_refused(ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 }
 
 bool
-zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg)
+zklock_gate_node_deleted(ZkLockGate *gate, ZkLockSerial serial, ZkLockTell tell, void *arg)
 {
 	if (!is_granted(gate) || serial != gate->wanted)
 		return false;
@@ -656,7 +656,7 @@ zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial, ZkLockTell tell, voi
 }
 
 bool
-zklock_gate_expired(ZkLockGate *gate, uint32_t generation, ZkLockTell tell,
+zklock_gate_expired(ZkLockGate *gate, ZkLockGeneration generation, ZkLockTell tell,
 					void *arg)
 {
 	/* A node that was granted in a later session still exists. */

@@ -89,8 +89,8 @@ typedef struct ZkLockTurn
 	bool		lost;			/* the node that it holds is gone */
 	bool		was_kept;		/* the node was kept before it was granted */
 	bool		joined;			/* other readers had it already */
-	uint32_t	generation;		/* of the session that has the node */
-	int64_t		token;			/* the node's czxid */
+	ZkLockGeneration generation;	/* of the session that has the node */
+	ZkLockToken token;			/* the node's czxid */
 	int64_t		grant_number;
 
 	bool		revocable;		/* set by the driver: what the backend
@@ -99,7 +99,7 @@ typedef struct ZkLockTurn
 								 * holders */
 
 	/* used by gate.c only */
-	uint64_t	ticket;			/* 0: none */
+	ZkLockTicket ticket;		/* 0: none */
 	bool		nowait;
 	struct ZkLockTurn *prev;
 } ZkLockTurn;
@@ -125,7 +125,7 @@ typedef struct ZkLockGateNode
 	bool		shut;			/* no reader joins any more */
 
 	/* valid once it is granted */
-	uint32_t	generation;		/* of the session that has it */
+	ZkLockGeneration generation;	/* of the session that has it */
 	int64_t		czxid;
 	int64_t		next_number;	/* of its next grant */
 	int64_t		granted_at;
@@ -136,9 +136,9 @@ typedef struct ZkLockGateNode
 	bool		rival;			/* another contender is there, or was */
 	uint32_t	look;			/* number of the last list that was asked for */
 	uint32_t	looked;			/* number of the last one that was answered */
-	uint32_t	alone_epoch;	/* epoch in which it was alone; 0: none */
+	ZkLockEpoch alone_epoch;	/* epoch in which it was alone; 0: none */
 	int64_t		alone_at;		/* when that list was sent */
-	uint32_t	kept_epoch;		/* epoch in which it was kept last */
+	ZkLockEpoch kept_epoch;		/* epoch in which it was kept last */
 	int64_t		kept_at;		/* when it was */
 } ZkLockGateNode;
 
@@ -146,7 +146,7 @@ typedef struct ZkLockGateNode
 typedef struct ZkLockGateTerms
 {
 	bool		fit;			/* see zklock_gate_release() */
-	uint32_t	epoch;			/* the present one; 0: no node is kept */
+	ZkLockEpoch epoch;			/* the present one; 0: no node is kept */
 	int64_t		now;
 	int64_t		window;			/* see zklock_gate_release() */
 	int64_t		trust;			/* how long a list counts */
@@ -157,7 +157,7 @@ typedef struct ZkLockGate
 	bool		shared;			/* its turns are readers */
 
 	/* The serial of the wanted node; 0: none.  No serial is used twice. */
-	uint64_t	wanted;
+	ZkLockSerial wanted;
 
 	/* results */
 	ZkLockGateState state;
@@ -167,8 +167,8 @@ typedef struct ZkLockGate
 
 	/* used by gate.c only */
 	ZkLockTurn *last;
-	uint64_t	last_serial;
-	uint64_t	last_ticket;
+	ZkLockSerial last_serial;
+	ZkLockTicket last_ticket;
 } ZkLockGate;
 
 /*
@@ -182,7 +182,7 @@ typedef void (*ZkLockTell) (ZkLockTurn *turn, void *arg);
  * gate that was in this memory before.  So a late report about a node of that gate is
  * not taken for a report to this one.
  */
-extern void zklock_gate_init(ZkLockGate *gate, bool shared, uint64_t last_serial);
+extern void zklock_gate_init(ZkLockGate *gate, bool shared, ZkLockSerial last_serial);
 
 /*
  * A backend wants the lock.  If it was told ZKLOCK_EXPIRED, or has lost the lock that
@@ -211,7 +211,7 @@ extern void zklock_gate_shut(ZkLockGate *gate);
  * caller must not release such a turn before it joins again, because the turn would
  * lose its ticket.
  */
-extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation);
+extern bool zklock_gate_may_rejoin(const ZkLockTurn *turn, ZkLockGeneration generation);
 
 /*
  * A backend does not want the lock any more, whether it waits, holds the lock, or is
@@ -252,7 +252,7 @@ extern void zklock_gate_forbid_handover(ZkLockGate *gate, const ZkLockTurn *turn
  * The node of this serial, which has just been granted, may be kept; but none of readers
  * is, because it may have several holders.
  */
-extern void zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
+extern void zklock_gate_permit_keep(ZkLockGate *gate, ZkLockSerial serial, bool revocable);
 
 /*
  * The holder does not want the lock any more, and nobody waits for it: keep the node.
@@ -290,11 +290,11 @@ extern bool zklock_gate_ask_look(ZkLockGate *gate, const ZkLockGateTerms *terms)
  * is no such answer, and the node is not kept any more.  An answer to an earlier question is
  * ignored, as is one for another serial.
  */
-extern bool zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
-							   bool alone, uint32_t epoch, int64_t sent);
+extern bool zklock_gate_looked(ZkLockGate *gate, ZkLockSerial serial, uint32_t look,
+							   bool alone, ZkLockEpoch epoch, int64_t sent);
 
 /* Another contender is there; or it may be, because the watch has fired. */
-extern bool zklock_gate_rival(ZkLockGate *gate, uint64_t serial);
+extern bool zklock_gate_rival(ZkLockGate *gate, ZkLockSerial serial);
 
 /* Give up a node that is kept. */
 extern bool zklock_gate_drop_kept(ZkLockGate *gate);
@@ -305,12 +305,12 @@ extern bool zklock_gate_drop_kept(ZkLockGate *gate);
  */
 
 /* The attempt was granted.  Only the first such report counts. */
-extern bool zklock_gate_granted(ZkLockGate *gate, uint64_t serial,
-								uint32_t generation, int64_t czxid, int64_t now,
+extern bool zklock_gate_granted(ZkLockGate *gate, ZkLockSerial serial,
+								ZkLockGeneration generation, int64_t czxid, int64_t now,
 								ZkLockTell tell, void *arg);
 
 /* Contenders are ahead of the node. */
-extern bool zklock_gate_queued(ZkLockGate *gate, uint64_t serial,
+extern bool zklock_gate_queued(ZkLockGate *gate, ZkLockSerial serial,
 							   ZkLockTell tell, void *arg);
 
 /*
@@ -318,11 +318,11 @@ extern bool zklock_gate_queued(ZkLockGate *gate, uint64_t serial,
  * zklock_gate_queued(), but the backend that is first is not refused if it does not want
  * to wait.  It ends its attempt itself after a short time.
  */
-extern bool zklock_gate_yielding(ZkLockGate *gate, uint64_t serial,
+extern bool zklock_gate_yielding(ZkLockGate *gate, ZkLockSerial serial,
 								 ZkLockTell tell, void *arg);
 
 /* The attempt has failed.  All waiters get its verdict. */
-extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,
+extern bool zklock_gate_failed(ZkLockGate *gate, ZkLockSerial serial,
 							   ZkLockVerdict verdict,
 							   ZkLockTell tell, void *arg);
 
@@ -330,16 +330,16 @@ extern bool zklock_gate_failed(ZkLockGate *gate, uint64_t serial,
  * The attempt was not begun, for a reason that concerns only the waiter on whose behalf it
  * was: the first one gets its verdict, and those behind it another serial.
  */
-extern bool zklock_gate_refused(ZkLockGate *gate, uint64_t serial,
+extern bool zklock_gate_refused(ZkLockGate *gate, ZkLockSerial serial,
 								ZkLockVerdict verdict,
 								ZkLockTell tell, void *arg);
 
 /* The node was granted, and another client has deleted it. */
-extern bool zklock_gate_node_deleted(ZkLockGate *gate, uint64_t serial,
+extern bool zklock_gate_node_deleted(ZkLockGate *gate, ZkLockSerial serial,
 									 ZkLockTell tell, void *arg);
 
 /* The session of this generation is over, and so are all earlier ones. */
-extern bool zklock_gate_expired(ZkLockGate *gate, uint32_t generation,
+extern bool zklock_gate_expired(ZkLockGate *gate, ZkLockGeneration generation,
 								ZkLockTell tell, void *arg);
 
 #ifdef USE_ASSERT_CHECKING

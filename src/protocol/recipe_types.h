@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "protocol/mode.h"
+#include "protocol/numbers.h"
 #include "protocol/watchlimit.h"
 
 /* The result of a request, as far as it matters to the protocol. */
@@ -138,7 +139,7 @@ typedef struct ZkLockParams
 								 * contender.h */
 
 	/* of the lock that a downgrade begins with, which the grant keeps */
-	int64_t		token;
+	ZkLockToken token;
 	int64_t		grant_number;
 } ZkLockParams;
 
@@ -191,7 +192,7 @@ typedef struct ZkLockOutcome
 								 * has named; 0: none */
 	char		name[ZKLOCK_NAME_SIZE]; /* our node; "" while unknown */
 	int64_t		seq;			/* its number, if it has one */
-	int64_t		token;			/* the fencing token: its czxid or, of a
+	ZkLockToken token;			/* the fencing token: its czxid or, of a
 								 * downgrade, that of the stronger lock */
 	int64_t		grant_number;	/* number of the grant among those of the
 								 * token; set at a gate, and by a downgrade */

@@ -20,6 +20,7 @@
 
 #include "client/zkclient.h"
 #include "protocol/deadlock_walk.h"
+#include "protocol/numbers.h"
 
 /* Maximum number of reads of a walk that are under way */
 #define ZKLOCK_WALKER_WINDOW 32
@@ -42,7 +43,7 @@ typedef struct ZkLockWalker
 	ZkLockNode *node;			/* NULL: there is no record */
 	bool		exists;			/* it does in ZooKeeper */
 	uint64		known;			/* see zklock_deadlock_walk_begin() */
-	uint32		session_serial;
+	ZkLockGeneration session_serial;
 	MemoryContext context;
 	const char *name;
 	const char *text;

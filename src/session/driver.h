@@ -26,7 +26,7 @@ typedef struct ZkLockDriver
 {
 	ZkLockRecipe recipe;		/* callers may read its outcome */
 	ZkLockNode *node;			/* NULL: abandoned or not begun */
-	uint32		session_serial; /* the session's, see session.h */
+	ZkLockGeneration session_serial;	/* the session's, see session.h */
 	uint64		requester;		/* in the tags of its requests */
 	uint32		owner;			/* of its nodes */
 

@@ -49,7 +49,7 @@ static bool is_continued = false;	/* the session of another process? */
 
 static ZkLockClient *client = NULL;
 static ZkLockClientStatus status;	/* valid if `client` is not NULL */
-static uint32 serial = 0;		/* of the current or last session */
+static ZkLockGeneration serial = 0; /* of the current or last session */
 static int64 begun_at;			/* when it was begun */
 static int64 received_at;		/* when messages were last read */
 
@@ -362,14 +362,14 @@ is_over(void)
 	return zklock_zkclient_is_final(status.state);
 }
 
-uint32
+ZkLockGeneration
 zklock_session_serial(void)
 {
 	return client == NULL || is_over() ? 0 : serial;
 }
 
 bool
-zklock_session_is_current(uint32 number)
+zklock_session_is_current(ZkLockGeneration number)
 {
 	return number != 0 && number == zklock_session_serial();
 }

@@ -25,6 +25,7 @@
 
 #include "client/zkclient.h"
 #include "lib/ilist.h"
+#include "protocol/numbers.h"
 
 /*
  * Wait until there is a session with a connection.  Errors: 08001 after
@@ -34,13 +35,13 @@
 extern void zklock_session_connect(int64 deadline);
 
 /* The serial number of the live session, at least 1; 0 if there is none */
-extern uint32 zklock_session_serial(void);
+extern ZkLockGeneration zklock_session_serial(void);
 
 /*
  * Is this the serial number of the live session?  False for 0, even if there
  * is no session.
  */
-extern bool zklock_session_is_current(uint32 number);
+extern bool zklock_session_is_current(ZkLockGeneration number);
 
 /* Was the session begun with settings other than those in force? */
 extern bool zklock_session_is_outdated(void);

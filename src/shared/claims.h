@@ -46,7 +46,7 @@ typedef struct ZkLockClaimRow
 	int64		session_count;
 	int64		xact_count;
 	bool		paired;			/* PostgreSQL's own advisory lock is held, too */
-	int64		token;			/* valid once granted */
+	ZkLockToken token;			/* valid once granted */
 	int64		grant_number;	/* number of the grant among those of the node */
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while unknown */
 	int64		session_id;		/* ZooKeeper's id of the session that has the

@@ -37,9 +37,9 @@ typedef struct ZkLockClaimState
 								 * node may be another one if the lock is
 								 * lost. */
 	const ZkLockSlot *slot;		/* where the outcome was recorded */
-	uint32		generation;		/* of the server's session that has the node,
-								 * or is to have it; 0: the session is the
-								 * backend's */
+	ZkLockGeneration generation;	/* of the server's session that has the
+									 * node, or is to have it; 0: the session
+									 * is the backend's */
 	uint64		rank;			/* among those who wait with the node; see
 								 * zklock_gate_rank() */
 } ZkLockClaimState;

@@ -332,7 +332,7 @@ zklock_claimtable_find(const ZkLockEntryKey *key, LWLock **lock)
 
 /* Has the worker finished with this slot? */
 static bool
-is_slot_idle(const ZkLockSlot *slot, uint64 wanted)
+is_slot_idle(const ZkLockSlot *slot, ZkLockSerial wanted)
 {
 	return wanted == 0 && slot->taken == 0;
 }

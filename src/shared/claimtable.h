@@ -44,10 +44,10 @@ typedef struct ZkLockSlot
 	struct ZkLockEntry *entry;	/* NULL: not in use */
 
 	/* set by backends; `wanted` of an entry's slot is in its gate */
-	uint64		wanted;			/* serial of the wanted attempt; 0: no node */
-	uint64		last_wanted;
-	uint32		generation;		/* generation of the request; 0: the node is
-								 * in the backend's own session */
+	ZkLockSerial wanted;		/* serial of the wanted attempt; 0: no node */
+	ZkLockSerial last_wanted;
+	ZkLockGeneration generation;	/* generation of the request; 0: the node
+									 * is in the backend's own session */
 	ZkLockParams params;		/* in an entry's slot, the mode only */
 	uint32		asked;			/* number of the last question whether a
 								 * granted node exists */
@@ -56,10 +56,10 @@ typedef struct ZkLockSlot
 	ZkLockOutcome outcome;
 
 	/* set by the worker */
-	uint64		taken;			/* serial of the attempt that the worker has
+	ZkLockSerial taken;			/* serial of the attempt that the worker has
 								 * taken */
-	uint32		taken_in;		/* generation in which it was taken */
-	uint64		left;			/* serial of the attempt that was left for
+	ZkLockGeneration taken_in;	/* generation in which it was taken */
+	ZkLockSerial left;			/* serial of the attempt that was left for
 								 * want of room, and the worker's number of
 								 * the time */
 	uint32		left_in;

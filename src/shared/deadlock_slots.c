@@ -18,7 +18,7 @@
 typedef struct RecordSlot
 {
 	ZkLockRecordRequest request;
-	uint64		last_wanted;
+	ZkLockSerial last_wanted;
 	uint32		walked;			/* number of the walk with this verdict */
 	ZkLockWalkVerdict verdict;
 
@@ -81,7 +81,7 @@ unpublish_at_exit(int code, Datum arg)
 }
 
 void
-zklock_deadlock_slots_publish(const char *text, uint32 generation)
+zklock_deadlock_slots_publish(const char *text, ZkLockGeneration generation)
 {
 	static bool registered = false;
 	RecordSlot *slot = my_slot();
@@ -164,7 +164,7 @@ zklock_deadlock_slots_read(ZkLockRecordRequest *requests)
 }
 
 bool
-zklock_deadlock_slots_text(int slot, uint64 serial, char *text)
+zklock_deadlock_slots_text(int slot, ZkLockSerial serial, char *text)
 {
 	bool		wanted;
 
@@ -178,7 +178,7 @@ zklock_deadlock_slots_text(int slot, uint64 serial, char *text)
 }
 
 void
-zklock_deadlock_slots_report(int slot, uint64 serial, uint32 walk,
+zklock_deadlock_slots_report(int slot, ZkLockSerial serial, uint32 walk,
 							 ZkLockWalkVerdict verdict, const ZkLockDeadlock *deadlock)
 {
 	RecordSlot *to = &shared->slot[slot];

@@ -17,6 +17,7 @@
 #define ZKLOCK_DEADLOCK_SLOTS_H
 
 #include "protocol/deadlock_walk.h"
+#include "protocol/numbers.h"
 
 /* In the postmaster only; see shmem.c. */
 extern Size zklock_deadlock_slots_shmem_size(void);
@@ -28,7 +29,7 @@ extern void zklock_deadlock_slots_shmem_init(void);
  * Request a record of nodes of this generation.  There must be none.  It is
  * given up at exit, at the latest.
  */
-extern void zklock_deadlock_slots_publish(const char *text, uint32 generation);
+extern void zklock_deadlock_slots_publish(const char *text, ZkLockGeneration generation);
 
 /* Request another walk for the record. */
 extern void zklock_deadlock_slots_walk_again(void);
@@ -46,9 +47,9 @@ extern void zklock_deadlock_slots_unpublish(void);
 
 typedef struct ZkLockRecordRequest
 {
-	uint64		wanted;			/* serial of the record; 0: none */
+	ZkLockSerial wanted;		/* serial of the record; 0: none */
 	uint32		walk;			/* number of the walk */
-	uint32		generation;
+	ZkLockGeneration generation;
 } ZkLockRecordRequest;
 
 /* The number of slots */
@@ -64,13 +65,13 @@ extern void zklock_deadlock_slots_read(ZkLockRecordRequest *requests);
  * Copy the text of the record with this serial.  Returns false if it is not
  * wanted any more.
  */
-extern bool zklock_deadlock_slots_text(int slot, uint64 serial, char *text);
+extern bool zklock_deadlock_slots_text(int slot, ZkLockSerial serial, char *text);
 
 /*
  * Report the verdict of a walk for the record with this serial, and the deadlock
  * of ZKLOCK_WALK_VICTIM.
  */
-extern void zklock_deadlock_slots_report(int slot, uint64 serial, uint32 walk,
+extern void zklock_deadlock_slots_report(int slot, ZkLockSerial serial, uint32 walk,
 										 ZkLockWalkVerdict verdict,
 										 const ZkLockDeadlock *deadlock);
 

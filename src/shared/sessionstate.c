@@ -52,13 +52,13 @@ typedef struct SharedSession
 	pg_atomic_uint32 generation;
 	pg_atomic_uint32 connect_requests;
 	pg_atomic_uint32 epoch;		/* see zklock_sessionstate_epoch() */
-	uint32		last_epoch;		/* used by the worker only */
+	ZkLockEpoch last_epoch;		/* used by the worker only */
 	pg_atomic_uint64 confirmed;
 	pg_atomic_uint64 turned;
 	pg_atomic_uint32 timeout;	/* of the last session, ms; 0: there was none */
 	volatile int worker;		/* its process number, or -1 */
 	slock_t		mutex;			/* protects the next three */
-	uint32		published;		/* generation of `status` */
+	ZkLockGeneration published; /* generation of `status` */
 	ZkLockSessionStatus status;
 	ZkLockSessionFailure failure;
 	PerBackend	backend[FLEXIBLE_ARRAY_MEMBER];
@@ -300,7 +300,7 @@ zklock_sessionstate_has_timer(void)
 	return has_timer;
 }
 
-uint32
+ZkLockGeneration
 zklock_sessionstate_generation(void)
 {
 	return pg_atomic_read_u32(&shared->generation);
@@ -322,7 +322,7 @@ zklock_sessionstate_is_gone(int64 now)
 	return told_gone || now >= gone_at((int64) pg_atomic_read_u64(&shared->turned));
 }
 
-uint32
+ZkLockEpoch
 zklock_sessionstate_epoch(void)
 {
 	return pg_atomic_read_u32(&shared->epoch);
@@ -419,11 +419,11 @@ zklock_sessionstate_commit(bool begins)
 
 /* A backend whose commit relies on this generation, or an earlier one; NULL: none */
 static const PerBackend *
-find_committing(uint32 generation)
+find_committing(ZkLockGeneration generation)
 {
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
-		uint32		committing = pg_atomic_read_u32(&shared->backend[i].committing);
+		ZkLockGeneration committing = pg_atomic_read_u32(&shared->backend[i].committing);
 
 		if (committing != 0 && committing <= generation)
 			return &shared->backend[i];
@@ -432,7 +432,7 @@ find_committing(uint32 generation)
 }
 
 bool
-zklock_sessionstate_is_committing(uint32 generation)
+zklock_sessionstate_is_committing(ZkLockGeneration generation)
 {
 	return find_committing(generation) != NULL;
 }
@@ -533,10 +533,10 @@ wake_listeners(void)
 	}
 }
 
-uint32
+ZkLockGeneration
 zklock_sessionstate_end(void)
 {
-	uint32		over = pg_atomic_fetch_add_u32(&shared->generation, 1);
+	ZkLockGeneration over = pg_atomic_fetch_add_u32(&shared->generation, 1);
 
 	Assert(over != PG_UINT32_MAX);	/* 0 is none */
 	pg_atomic_write_u64(&shared->confirmed, 0);

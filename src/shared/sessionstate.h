@@ -20,6 +20,7 @@
 #define ZKLOCK_SESSIONSTATE_H
 
 #include "common/clienttypes.h"
+#include "protocol/numbers.h"
 
 /*
  * A worker that has not run its loop for so long, in ns, is considered
@@ -82,7 +83,7 @@ extern bool zklock_sessionstate_can_signal(void);
 extern bool zklock_sessionstate_has_timer(void);
 
 /* Return the present generation. */
-extern uint32 zklock_sessionstate_generation(void);
+extern ZkLockGeneration zklock_sessionstate_generation(void);
 
 /*
  * Return the status.  If the generation is read after that, it is the same or a
@@ -108,7 +109,7 @@ extern bool zklock_sessionstate_is_gone(int64 now);
  * Return the present epoch of gates (gate.h); 0: no node is kept.  A backend that keeps
  * a node, or uses one that was kept, reads this under the lock of the gate's entry.
  */
-extern uint32 zklock_sessionstate_epoch(void);
+extern ZkLockEpoch zklock_sessionstate_epoch(void);
 
 /* Return why the last attempt to begin a session failed. */
 extern void zklock_sessionstate_failure(ZkLockSessionFailure *failure);
@@ -196,7 +197,7 @@ extern bool zklock_sessionstate_has_listeners(void);
  * Increment the generation, and cancel the statements of all backends whose
  * cancel on loss is on.  Returns the generation that is over.
  */
-extern uint32 zklock_sessionstate_end(void);
+extern ZkLockGeneration zklock_sessionstate_end(void);
 
 /*
  * A lock of a backend was revoked: count that, cancel its statement if its
@@ -208,6 +209,6 @@ extern void zklock_sessionstate_revoke(int procno);
 extern void zklock_sessionstate_lose(int procno);
 
 /* Is a commit under way that relies on this generation, or an earlier one? */
-extern bool zklock_sessionstate_is_committing(uint32 generation);
+extern bool zklock_sessionstate_is_committing(ZkLockGeneration generation);
 
 #endif							/* ZKLOCK_SESSIONSTATE_H */

@@ -23,7 +23,7 @@
 #define TRUST (5000 * ZKLOCK_NS_PER_MS)
 
 /* The serial of the attempt that is wanted in a slot. */
-static uint64
+static ZkLockSerial
 wanted_at(const ZkLockSlot *slot)
 {
 	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
@@ -36,8 +36,8 @@ static bool
 is_sound(const ZkLockSlot *slot)
 {
 	const ZkLockGate *gate = &slot->entry->gate;
-	uint64		wanted = wanted_at(slot);
-	uint64		last = slot->gate ? gate->last_serial : slot->last_wanted;
+	ZkLockSerial wanted = wanted_at(slot);
+	ZkLockSerial last = slot->gate ? gate->last_serial : slot->last_wanted;
 
 	/* Only the last attempt is wanted, and in a session of the server. */
 	if (wanted != 0 && (wanted != last || slot->generation == 0))
@@ -115,7 +115,7 @@ terms_of(const ZkLockEntry *entry, int64 lease, ZkLockClock clock)
 {
 	const ZkLockGate *gate = &entry->gate;
 	int64		confirmed = zklock_sessionstate_confirmed();
-	uint32		generation = zklock_sessionstate_generation();
+	ZkLockGeneration generation = zklock_sessionstate_generation();
 	int64		now = clock();
 
 	Assert(LWLockHeldByMeInMode(zklock_claimtable_lock_of(&entry->slot), LW_EXCLUSIVE));
@@ -609,7 +609,7 @@ is_former(const ZkLockSlot *slot)
 
 /* A stalled slot stays stalled. */
 static void
-post_if_unserved(ZkLockSlot *slot, uint64 wanted, bool looks)
+post_if_unserved(ZkLockSlot *slot, ZkLockSerial wanted, bool looks)
 {
 	const volatile ZkLockSlot *unlocked = slot;
 
@@ -707,7 +707,7 @@ free_left(ZkLockSlot *slot)
  * before zklock_slots_drop(), or the end of the session.
  */
 bool
-zklock_slots_take(ZkLockSlot *slot, uint64 serial)
+zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 	bool		wanted;
@@ -727,7 +727,7 @@ zklock_slots_take(ZkLockSlot *slot, uint64 serial)
 }
 
 bool
-zklock_slots_was_left(ZkLockSlot *slot, uint64 serial, uint32 number)
+zklock_slots_was_left(ZkLockSlot *slot, ZkLockSerial serial, uint32 number)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 	bool		was_left = false;
@@ -747,7 +747,7 @@ zklock_slots_was_left(ZkLockSlot *slot, uint64 serial, uint32 number)
 }
 
 Oid
-zklock_slots_role(ZkLockSlot *slot, uint64 serial)
+zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_SHARED);
 	Oid			role = InvalidOid;
@@ -787,7 +787,7 @@ is_holder_wanted(const ZkLockGate *gate)
 }
 
 static void
-report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
+report_to_gate(ZkLockEntry *entry, ZkLockSerial serial, ZkLockGeneration generation,
 			   const ZkLockSlotReport *report, int64 now)
 {
 	ZkLockGate *gate = &entry->gate;
@@ -819,7 +819,7 @@ report_to_gate(ZkLockEntry *entry, uint64 serial, uint32 generation,
 }
 
 static void
-report_wanted(ZkLockSlot *slot, uint64 serial, uint32 generation,
+report_wanted(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGeneration generation,
 			  const ZkLockSlotReport *report, int64 now)
 {
 	Assert(wanted_at(slot) == serial && slot->taken == serial);
@@ -837,7 +837,7 @@ report_wanted(ZkLockSlot *slot, uint64 serial, uint32 generation,
 }
 
 void
-zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+zklock_slots_report(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGeneration generation,
 					const ZkLockSlotReport *report, int64 now)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
@@ -854,7 +854,7 @@ zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
  * gate may be another one than when there was no room.
  */
 void
-zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, Oid role, int64 now)
+zklock_slots_refuse(ZkLockSlot *slot, ZkLockSerial serial, Oid role, int64 now)
 {
 	ZkLockSlotReport refused = {.outcome = {.verdict = ZKLOCK_TOO_MANY_NODES}};
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
@@ -893,7 +893,7 @@ tell_deleted_at_gate(ZkLockTurn *turn, void *arg)
 
 /* The granted node is gone.  Notify the backends that hold it. */
 static void
-note_node_deleted(ZkLockSlot *slot, uint64 serial)
+note_node_deleted(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	if (!slot->gate)
 		tell_deleted(claim_of_slot(slot));
@@ -903,7 +903,7 @@ note_node_deleted(ZkLockSlot *slot, uint64 serial)
 }
 
 void
-zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int present,
+zklock_slots_answer(ZkLockSlot *slot, ZkLockSerial serial, uint32 question, int present,
 					bool gone)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
@@ -935,7 +935,7 @@ zklock_slots_answer(ZkLockSlot *slot, uint64 serial, uint32 question, int presen
 }
 
 void
-zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial)
+zklock_slots_node_deleted(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 
@@ -969,7 +969,7 @@ tell_revoked_at_gate(ZkLockEntry *entry)
 }
 
 void
-zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
+zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 
@@ -987,8 +987,8 @@ zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
 }
 
 void
-zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look, bool alone,
-					uint32 epoch, int64 sent)
+zklock_slots_looked(ZkLockSlot *slot, ZkLockSerial serial, uint32 look, bool alone,
+					ZkLockEpoch epoch, int64 sent)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 
@@ -1002,7 +1002,7 @@ zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look, bool alone,
 }
 
 bool
-zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
+zklock_slots_rival(ZkLockSlot *slot, ZkLockSerial serial, int64 now)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 	const ZkLockGateNode *node;
@@ -1021,7 +1021,7 @@ zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
 }
 
 bool
-zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now)
+zklock_slots_check_kept(ZkLockSlot *slot, ZkLockSerial serial, bool any, int64 now)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 	ZkLockGate *gate;
@@ -1085,7 +1085,7 @@ expire_claim(ZkLockClaim *claim)
 }
 
 static void
-expire_gate(ZkLockEntry *entry, uint32 generation)
+expire_gate(ZkLockEntry *entry, ZkLockGeneration generation)
 {
 	if (zklock_gate_expired(&entry->gate, generation, wake_waiter, NULL))
 		gate_changed(entry);
@@ -1102,7 +1102,7 @@ expire_gate(ZkLockEntry *entry, uint32 generation)
  * passed.  is_former() finds what this has missed.
  */
 void
-zklock_slots_expire(uint32 generation)
+zklock_slots_expire(ZkLockGeneration generation)
 {
 	for (int i = 0; i < zklock_guc_max_locks; i++)
 	{
@@ -1120,7 +1120,7 @@ zklock_slots_expire(uint32 generation)
 }
 
 void
-zklock_slots_expire_slot(ZkLockSlot *slot, uint32 generation)
+zklock_slots_expire_slot(ZkLockSlot *slot, ZkLockGeneration generation)
 {
 	LWLock	   *lock = zklock_claimtable_lock(slot, LW_EXCLUSIVE);
 

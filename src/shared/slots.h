@@ -33,7 +33,7 @@ typedef int64_t (*ZkLockClock) (void);
 typedef struct ZkLockSlotParams
 {
 	ZkLockRequest request;
-	uint32		generation;		/* the generation for which it is valid */
+	ZkLockGeneration generation;	/* the generation for which it is valid */
 	bool		at_gate;		/* use the gate of the lock, if it admits? */
 	const char *data;			/* data of the node */
 
@@ -48,7 +48,7 @@ typedef struct ZkLockSlotParams
 typedef struct ZkLockSlotState
 {
 	ZkLockOutcome outcome;
-	uint32		generation;		/* valid once granted */
+	ZkLockGeneration generation;	/* valid once granted */
 	char		other[ZKLOCK_NAME_SIZE];
 	char		text[ZKLOCK_SLOT_TEXT];
 } ZkLockSlotState;
@@ -130,8 +130,8 @@ extern uint32 zklock_slots_revocations(ZkLockClaim *claim);
 
 typedef struct ZkLockSlotRequest
 {
-	uint64		wanted;			/* serial of the wanted attempt; 0: none */
-	uint64		taken;			/* serial of the attempt that the worker has
+	ZkLockSerial wanted;		/* serial of the wanted attempt; 0: none */
+	ZkLockSerial taken;			/* serial of the attempt that the worker has
 								 * taken; 0: none */
 	Oid			role;			/* on whose behalf it is wanted */
 	uint32		asked;			/* number of an unanswered question; 0: none */
@@ -140,7 +140,7 @@ typedef struct ZkLockSlotRequest
 	bool		former;			/* it was taken in a generation that is over */
 
 	/* valid if `wanted` is not 0 and not `taken` */
-	uint32		generation;		/* generation of the request */
+	ZkLockGeneration generation;	/* generation of the request */
 	ZkLockParams params;
 	char		path[ZKLOCK_PATH_SIZE];
 	char		count[ZKLOCK_PATH_MAX + 1]; /* "": none */
@@ -191,72 +191,72 @@ extern bool zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request);
  * have been refused.  Returns false if it is not wanted any more: then nothing would
  * inform the worker when to give it up.
  */
-extern bool zklock_slots_take(ZkLockSlot *slot, uint64 serial);
+extern bool zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial);
 
 /*
  * Was the attempt with this serial left, for want of room, at a time with another number?
  * Otherwise it is left now.
  */
-extern bool zklock_slots_was_left(ZkLockSlot *slot, uint64 serial, uint32 number);
+extern bool zklock_slots_was_left(ZkLockSlot *slot, ZkLockSerial serial, uint32 number);
 
 /*
  * There is no room in the session for a node that this role wants with the attempt of this
  * serial, which the slot's backend is told.  At a gate, backends behind it go on.  If another
  * role wants the node by now, the slot is queued again.
  */
-extern void zklock_slots_refuse(ZkLockSlot *slot, uint64 serial, Oid role, int64 now);
+extern void zklock_slots_refuse(ZkLockSlot *slot, ZkLockSerial serial, Oid role, int64 now);
 
 /*
  * The role that uses the node of the attempt with this serial, or waits for it.  InvalidOid:
  * nobody does.
  */
-extern Oid	zklock_slots_role(ZkLockSlot *slot, uint64 serial);
+extern Oid	zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial);
 
 /* The worker has no attempt for this slot any more. */
 extern void zklock_slots_drop(ZkLockSlot *slot);
 
 /* Report the state of the attempt with this serial. */
-extern void zklock_slots_report(ZkLockSlot *slot, uint64 serial,
-								uint32 generation,
+extern void zklock_slots_report(ZkLockSlot *slot, ZkLockSerial serial,
+								ZkLockGeneration generation,
 								const ZkLockSlotReport *report, int64 now);
 
 /*
  * Answer a question.  If the node is `gone`, this includes
  * zklock_slots_node_deleted().
  */
-extern void zklock_slots_answer(ZkLockSlot *slot, uint64 serial,
+extern void zklock_slots_answer(ZkLockSlot *slot, ZkLockSerial serial,
 								uint32 question, int present, bool gone);
 
 /*
  * The granted node of this serial is deleted, although the session lives.
  * This cancels the statements of its holders.
  */
-extern void zklock_slots_node_deleted(ZkLockSlot *slot, uint64 serial);
+extern void zklock_slots_node_deleted(ZkLockSlot *slot, ZkLockSerial serial);
 
 /*
  * The granted node of this serial is revoked.  This cancels the statement of
  * each holder that has agreed to that.  The node is not handed over any more, and
  * no reader joins.
  */
-extern void zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
+extern void zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial);
 
 /* The answer to ZkLockSlotRequest.look: see zklock_gate_looked(). */
-extern void zklock_slots_looked(ZkLockSlot *slot, uint64 serial, uint32 look,
-								bool alone, uint32 epoch, int64 sent);
+extern void zklock_slots_looked(ZkLockSlot *slot, ZkLockSerial serial, uint32 look,
+								bool alone, ZkLockEpoch epoch, int64 sent);
 
 /*
  * Another contender is, or may be, beside the node of this serial.  Returns true if that
  * ends the use of a node that has been granted for longer than zklock.handover_time.  It
  * does not if a backend of this server has ended it already.
  */
-extern bool zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
+extern bool zklock_slots_rival(ZkLockSlot *slot, ZkLockSerial serial, int64 now);
 
 /*
  * Give up the node of this serial if it is kept, and was kept in an earlier epoch, for
  * as long as zklock.keep_time, or at all if `any` is true.  Otherwise ask for a list if it is
  * due.  Returns true if zklock.keep_time is the reason.
  */
-extern bool zklock_slots_check_kept(ZkLockSlot *slot, uint64 serial, bool any, int64 now);
+extern bool zklock_slots_check_kept(ZkLockSlot *slot, ZkLockSerial serial, bool any, int64 now);
 
 /* Do backends wait for claims, or do without, and is none free? */
 extern bool zklock_slots_is_room_needed(void);
@@ -272,8 +272,8 @@ extern bool zklock_slots_has_room_to_keep(void);
  * claims still have that it has passed when they joined.  zklock_slots_scan() finds
  * that slot, for zklock_slots_expire_slot().
  */
-extern void zklock_slots_expire(uint32 generation);
-extern void zklock_slots_expire_slot(ZkLockSlot *slot, uint32 generation);
+extern void zklock_slots_expire(ZkLockGeneration generation);
+extern void zklock_slots_expire_slot(ZkLockSlot *slot, ZkLockGeneration generation);
 
 /*
  * Return the pid of a process that holds the node, or waits for it; 0: none.

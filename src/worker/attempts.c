@@ -53,15 +53,15 @@ typedef struct Watch
 typedef struct WorkerAttempt
 {
 	ZkLockSlot *slot;			/* dynahash: must be first */
-	uint64		serial;			/* of the attempt, see slots.h */
-	uint32		generation;		/* in which it was requested */
+	ZkLockSerial serial;		/* of the attempt, see slots.h */
+	ZkLockGeneration generation;	/* in which it was requested */
 	MemoryContext context;		/* of the attempt */
 	ZkLockDriver driver;
 	dlist_node	link;			/* in `pending` or `settled` */
 	uint32		question;		/* number of the backend's confirmation under
 								 * way; 0: none */
 	uint64		confirm_requester;	/* requester in the tag of its request */
-	int64		deleted_token;	/* token of a node of it that was deleted by
+	ZkLockToken deleted_token;	/* token of a node of it that was deleted by
 								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
 	bool		creating;		/* counted in `creating` */

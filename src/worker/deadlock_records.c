@@ -25,7 +25,7 @@
 typedef struct WorkerRecord
 {
 	int			slot;
-	uint64		serial;			/* 0: none */
+	ZkLockSerial serial;		/* 0: none */
 	uint32		walk;			/* number of the walk that is under way, or
 								 * has ended */
 	bool		walking;		/* it is in the list of walks */

@@ -122,7 +122,7 @@ zklock_keeper_may_keep(const char *path, ZkLockMode mode)
 }
 
 bool
-zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
+zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, ZkLockSerial serial,
 					  const ZkLockDriver *driver, bool marked)
 {
 	const ZkLockRecipe *r = &driver->recipe;

@@ -25,7 +25,7 @@
 typedef struct ZkLockKeeper
 {
 	ZkLockSlot *slot;			/* NULL: it may not be kept */
-	uint64		serial;			/* of the attempt, see slots.h */
+	ZkLockSerial serial;		/* of the attempt, see slots.h */
 	const ZkLockDriver *driver; /* of the attempt */
 	uint32		hash;			/* of the lock */
 	dlist_node	link;			/* in the list of all */
@@ -33,7 +33,7 @@ typedef struct ZkLockKeeper
 
 	/* the list that is under way */
 	uint32		look;			/* its number, see gate.h; 0: none */
-	uint32		look_epoch;		/* epoch in which it was sent */
+	ZkLockEpoch look_epoch;		/* epoch in which it was sent */
 	int64		look_sent;
 
 	/* the last list, until its answer shows the node; 0: none */
@@ -60,7 +60,7 @@ extern bool zklock_keeper_may_keep(const char *path, ZkLockMode mode);
  * kept.  To be called once for a grant.  `marked`: what zklock_keeper_may_keep() has
  * returned for it.  Returns whether it may.
  */
-extern bool zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, uint64 serial,
+extern bool zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, ZkLockSerial serial,
 								  const ZkLockDriver *driver, bool marked);
 
 /* Send a list with this number, unless one is under way, or there is no keeper. */

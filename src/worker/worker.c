@@ -152,7 +152,7 @@ static ZkLockSessionStatus published = {.client = {.state = ZKLOCK_CLIENT_NONE}}
 static void
 publish_status(const ZkLockSessionStatus *now)
 {
-	static uint32 published_in = 0;
+	static ZkLockGeneration published_in = 0;
 
 	if (memcmp(now, &published, sizeof(published)) != 0 ||
 		published_in != zklock_sessionstate_generation())
@@ -198,7 +198,7 @@ publish_failure(const ErrorData *error)
 
 /* Wait for the commits that rely on a generation that is over. */
 static void
-wait_for_commits(uint32 generation)
+wait_for_commits(ZkLockGeneration generation)
 {
 	while (zklock_sessionstate_is_committing(generation))
 	{
@@ -238,7 +238,7 @@ end_session(void)
 	const ZkLockClientStatus *status = zklock_session_status();
 	bool		is_over = status->state == ZKLOCK_CLIENT_CONNECTED ||
 		status->state == ZKLOCK_CLIENT_EXPIRED;
-	uint32		generation = zklock_sessionstate_end();
+	ZkLockGeneration generation = zklock_sessionstate_end();
 
 	publish_session(NULL, terminating);
 	zklock_attempts_drop_all();
@@ -302,7 +302,7 @@ begin_session(const ZkLockIdentity *identity)
 static void
 end_previous_generation(void)
 {
-	uint32		generation = zklock_sessionstate_end();
+	ZkLockGeneration generation = zklock_sessionstate_end();
 
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);

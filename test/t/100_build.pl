@@ -3,7 +3,6 @@
 #
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
-# Runs first: it takes long.
 
 use strict;
 use warnings;
@@ -145,6 +144,35 @@ SKIP:
 		[ sort keys %loaded ],
 		[ "$volume/lib/libzookeeper_mt.so", "$volume/lib/zklock.so" ],
 		'... and has no other library');
+}
+
+# Numbers of different types are neither compared nor assigned to each other.
+my @types = slurp_file("$top/src/protocol/numbers.h") =~ /^\} (\w+);/mg;
+cmp_ok(@types, '>', 4, 'there are types of numbers');
+
+sub compiles
+{
+	my ($result, $arguments, $expression) = @_;
+	my $file = "$dir/numbers.c";
+
+	append_to_file($file, qq{#include "protocol/numbers.h"
+		static inline $result function($arguments) { return $expression; }\n});
+	my $compiles =
+	  run_log([ 'gcc', '-fsyntax-only', "-I$top/src", qw(-Wall -Wextra -Werror), $file ]);
+	unlink($file) or die "$file: $!\n";
+	return $compiles ? 1 : 0;
+}
+
+for my $one (@types)
+{
+	is_deeply(
+		[ map { compiles('int', "$one a, $_ b", 'a == b') } @types ],
+		[ map { $_ eq $one ? 1 : 0 } @types ],
+		"$one is compared with its own type only");
+	is_deeply(
+		[ map { compiles($one, "$_ b", 'b') } @types ],
+		[ map { $_ eq $one ? 1 : 0 } @types ],
+		"... and assigned to it only");
 }
 
 done_testing();

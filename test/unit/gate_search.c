@@ -64,12 +64,12 @@ typedef struct State
 	ZkLockGate	gate;
 	ZkLockTurn	turns[N];
 	uint64_t	former_serial;
-	uint64_t	last_serial;
+	ZkLockSerial last_serial;
 	int64_t		last_czxid;
 	int64_t		now;
-	uint32_t	generation;
-	uint32_t	epoch;
-	uint32_t	last_epoch;
+	ZkLockGeneration generation;
+	ZkLockEpoch epoch;
+	ZkLockEpoch last_epoch;
 
 	/* of the search */
 	int			from;			/* -1: it is the first state */
@@ -586,7 +586,7 @@ play_shut(void)
 }
 
 /* Reports are about the wanted node, or about a former one. */
-static uint64_t
+static ZkLockSerial
 serial(void)
 {
 	return call.variant % 2 == 0 ? s.gate.wanted : s.former_serial;
@@ -676,7 +676,7 @@ play_deleted(void)
 static void
 play_expired(void)
 {
-	uint32_t	generation = s.generation - (uint32_t) call.variant;
+	ZkLockGeneration generation = s.generation - (uint32_t) call.variant;
 
 	changes(zklock_gate_expired(&s.gate, generation, tell, &s));
 	if (f.node.generation > generation)
@@ -738,7 +738,7 @@ play_looked(void)
 static void
 play_alone(void)
 {
-	uint32_t	epoch = call.variant == 4 ? 0 : call.variant == 6 ? s.last_epoch - 1 : s.epoch;
+	ZkLockEpoch epoch = call.variant == 4 ? 0 : call.variant == 6 ? s.last_epoch - 1 : s.epoch;
 	int64_t		sent = s.now - (call.variant == 2 ? 1 : call.variant == 8 ? TRUST : 0);
 
 	changes(zklock_gate_looked(&s.gate, serial(), s.gate.node.look, true, epoch, sent));
@@ -1097,7 +1097,8 @@ search(void)
 	zklock_gate_init(&s.gate, shared, FORMER_SERIAL);
 	s.former_serial = s.last_serial = FORMER_SERIAL;
 	s.now = 1000;
-	s.generation = s.epoch = s.last_epoch = 2;
+	s.generation = 2;
+	s.epoch = s.last_epoch = 2;
 	observe(&before);
 	present = -1;
 	(void) enter(&before);

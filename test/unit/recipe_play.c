@@ -267,7 +267,7 @@ expect(const char *what)
 }
 
 void
-expect_granted(const char *name, int64_t seq, int64_t token)
+expect_granted(const char *name, int64_t seq, ZkLockToken token)
 {
 	assert_int_equal(recipe.outcome.verdict, ZKLOCK_GRANTED);
 	assert_string_equal(recipe.outcome.name, name);

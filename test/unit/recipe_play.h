@@ -65,7 +65,7 @@ extern void watch(ZkLockEventKind kind, ZkLockReply how, const char *name);
 #define gone(name) watch(ZKLOCK_EV_DELETED, ZKLOCK_OK, name)
 
 extern void expect(const char *what);
-extern void expect_granted(const char *name, int64_t seq, int64_t token);
+extern void expect_granted(const char *name, int64_t seq, ZkLockToken token);
 extern void expect_failed(ZkLockVerdict verdict);
 
 /* Three nodes ahead of us: we watch number 3 and, as look-ahead, number 2. */

@@ -33,7 +33,7 @@ typedef struct Hold
 	int			alike;			/* see server_hold() */
 	int64_t		session;
 	char		node[MAX_NAME]; /* its name */
-	int64_t		token;
+	ZkLockToken token;
 	uint64_t	since;			/* by the count of events */
 	int64_t		from;			/* when it was known to the checker */
 	int64_t		to;				/* when it was given up, of a past one */
@@ -69,7 +69,7 @@ static int64_t slow;			/* ns; a commit that takes longer proves
 								 * nothing */
 static struct
 {
-	int64_t		token;
+	ZkLockToken token;
 	int64_t		number;
 }			last_pair[N_PATHS];
 
@@ -140,7 +140,7 @@ check_hold(const Hold *mine)
 
 static Hold *
 add_hold(const void *claim, int process, int path, int alike, int64_t session,
-		 const char *node, int64_t token)
+		 const char *node, ZkLockToken token)
 {
 	Hold	   *hold = NULL;
 
@@ -164,7 +164,7 @@ add_hold(const void *claim, int process, int path, int alike, int64_t session,
 
 void
 server_hold(const void *claim, int path, int alike, bool current, const char *node,
-			int64_t token, int64_t number, int64_t session)
+			ZkLockToken token, int64_t number, int64_t session)
 {
 	int			process = shim_scheduler_current();
 	int			user = server_zk_has_client(process) ? process :
@@ -402,7 +402,7 @@ server_check_forget(int process)
 }
 
 void
-server_check_rival(int rival, int path, bool reader, int64_t token)
+server_check_rival(int rival, int path, bool reader, ZkLockToken token)
 {
 	int			process = SERVER_RIVAL + rival;
 

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol/numbers.h"
+
 /* Another client's, as if it were a process */
 #define SERVER_RIVAL 1000
 
@@ -23,7 +25,7 @@ extern void server_check_reset(int session_timeout);
 extern void server_check_forget(int process);
 
 /* A rival has got a lock, has committed under it, and lets it go. */
-extern void server_check_rival(int rival, int path, bool reader, int64_t token);
+extern void server_check_rival(int rival, int path, bool reader, ZkLockToken token);
 extern void server_check_rival_releases(int rival);
 
 /*

@@ -45,11 +45,11 @@ typedef struct Arrival
 typedef struct History
 {
 	const ZkLockGate *gate;		/* NULL: not in use */
-	int64		token;
+	ZkLockToken token;
 	int64		number;			/* of its last grant */
 	int64		since;			/* its first one */
 	bool		forbidden;		/* to be passed on */
-	uint32		alone_epoch;	/* in which a list has shown it alone last; 0:
+	ZkLockEpoch alone_epoch;	/* in which a list has shown it alone last; 0:
 								 * none has */
 	int64		alone_at;		/* when that list was sent */
 } History;
@@ -202,11 +202,11 @@ __wrap_zklock_attempts_deliver(bool stale)
 }
 
 /* The worker relies on what it has found here. */
-extern bool __real_zklock_sessionstate_is_committing(uint32 generation);
-extern bool __wrap_zklock_sessionstate_is_committing(uint32 generation);
+extern bool __real_zklock_sessionstate_is_committing(ZkLockGeneration generation);
+extern bool __wrap_zklock_sessionstate_is_committing(ZkLockGeneration generation);
 
 bool
-__wrap_zklock_sessionstate_is_committing(uint32 generation)
+__wrap_zklock_sessionstate_is_committing(ZkLockGeneration generation)
 {
 	bool		is_committing = __real_zklock_sessionstate_is_committing(generation);
 
@@ -231,7 +231,7 @@ static bool
 is_kept(const ZkLockClaim *claim)
 {
 	const ZkLockTurn *turn = &claim->turn;
-	uint32		generation = zklock_sessionstate_generation();
+	ZkLockGeneration generation = zklock_sessionstate_generation();
 
 	return (claim->slot.wanted != 0 && claim->slot.generation == generation) ||
 		turn->state == ZKLOCK_TURN_WAITING ||
@@ -257,7 +257,7 @@ static bool releasing = false;
 typedef struct Readers
 {
 	const ZkLockGate *gate;		/* NULL: there is none */
-	uint64		serial;
+	ZkLockSerial serial;
 } Readers;
 
 static Readers
@@ -332,7 +332,7 @@ __wrap_zklock_slots_make_way(const ZkLockClaim *claim, bool at_gate)
 	const ZkLockEntry *entry = claim->slot.entry;
 	Readers		readers = readers_beside(claim);
 	bool		waits = !at_gate || entry->gate.state == ZKLOCK_GATE_EMPTY;
-	uint64		last_serial = entry->gate.last_serial;
+	ZkLockSerial last_serial = entry->gate.last_serial;
 
 	if (begins_look)
 		server_breach(SERVER_TRIES, "who only looks makes way for a node");
@@ -374,7 +374,7 @@ void
 __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
-	uint64		wanted = entry->gate.wanted;
+	ZkLockSerial wanted = entry->gate.wanted;
 	bool		joins = !begins_look &&
 		(entry->gate.state == ZKLOCK_GATE_EMPTY || !params->at_gate);
 
@@ -401,11 +401,11 @@ __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
  * Whoever has the node before and afterwards, and has agreed, is told.  A process may be in
  * the middle of a release.
  */
-extern void __real_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
-extern void __wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial);
+extern void __real_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial);
+extern void __wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial);
 
 void
-__wrap_zklock_slots_revoked(ZkLockSlot *slot, uint64 serial)
+__wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	const ZkLockClaim *claims[SERVER_PLACES];
 	uint64		changes[SERVER_PLACES];
@@ -468,13 +468,13 @@ __wrap_zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
 }
 
 /* An attempt is one of the session for which it was requested. */
-extern void __real_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+extern void __real_zklock_slots_report(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGeneration generation,
 									   const ZkLockSlotReport *report, int64 now);
-extern void __wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+extern void __wrap_zklock_slots_report(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGeneration generation,
 									   const ZkLockSlotReport *report, int64 now);
 
 void
-__wrap_zklock_slots_report(ZkLockSlot *slot, uint64 serial, uint32 generation,
+__wrap_zklock_slots_report(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGeneration generation,
 						   const ZkLockSlotReport *report, int64 now)
 {
 	if (generation == zklock_sessionstate_generation())
@@ -703,8 +703,8 @@ extern bool __real_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool now
 									ZkLockTell tell, void *arg);
 extern bool __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 									ZkLockTell tell, void *arg);
-extern bool __real_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation);
-extern bool __wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation);
+extern bool __real_zklock_gate_may_rejoin(const ZkLockTurn *turn, ZkLockGeneration generation);
+extern bool __wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, ZkLockGeneration generation);
 extern bool __real_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 									   int64_t now, int64_t window, ZkLockTell tell,
 									   void *arg);
@@ -750,7 +750,7 @@ __wrap_zklock_gate_join(ZkLockGate *gate, ZkLockTurn *turn, bool nowait,
 
 /* Asked before a backend gives up what it waits for, or has. */
 bool
-__wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, uint32_t generation)
+__wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, ZkLockGeneration generation)
 {
 	if (turn->state == ZKLOCK_TURN_WAITING ||
 		(turn->state == ZKLOCK_TURN_HOLDING && !turn->lost &&
@@ -890,7 +890,7 @@ static bool \
 report_##name params \
 { \
 	ZkLockGate	before = *gate; \
-	uint64		wanted = serial; \
+	ZkLockSerial		wanted = serial; \
 	bool		changed; \
 \
 	serial = wanted - 1; \
@@ -905,7 +905,7 @@ report_##name params \
 bool \
 __wrap_zklock_gate_##name params
 
-GATE_REPORT(granted, (ZkLockGate *gate, uint64_t serial, uint32_t generation,
+GATE_REPORT(granted, (ZkLockGate *gate, ZkLockSerial serial, ZkLockGeneration generation,
 					  int64_t czxid, int64_t now, ZkLockTell tell, void *arg),
 			(gate, serial, generation, czxid, now, tell, arg))
 {
@@ -922,7 +922,7 @@ GATE_REPORT(granted, (ZkLockGate *gate, uint64_t serial, uint32_t generation,
 	return changed;
 }
 
-GATE_REPORT(queued, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg),
+GATE_REPORT(queued, (ZkLockGate *gate, ZkLockSerial serial, ZkLockTell tell, void *arg),
 			(gate, serial, tell, arg))
 {
 	if (entry_of(gate)->slot.outcome.yielding)
@@ -930,13 +930,13 @@ GATE_REPORT(queued, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *a
 	return report_queued(gate, serial, tell, arg);
 }
 
-GATE_REPORT(yielding, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell, void *arg),
+GATE_REPORT(yielding, (ZkLockGate *gate, ZkLockSerial serial, ZkLockTell tell, void *arg),
 			(gate, serial, tell, arg))
 {
 	return report_yielding(gate, serial, tell, arg);
 }
 
-GATE_REPORT(failed, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+GATE_REPORT(failed, (ZkLockGate *gate, ZkLockSerial serial, ZkLockVerdict verdict,
 					 ZkLockTell tell, void *arg),
 			(gate, serial, verdict, tell, arg))
 {
@@ -947,7 +947,7 @@ GATE_REPORT(failed, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 	return report_failed(gate, serial, verdict, tell, arg);
 }
 
-GATE_REPORT(refused, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
+GATE_REPORT(refused, (ZkLockGate *gate, ZkLockSerial serial, ZkLockVerdict verdict,
 					  ZkLockTell tell, void *arg),
 			(gate, serial, verdict, tell, arg))
 {
@@ -963,12 +963,12 @@ GATE_REPORT(refused, (ZkLockGate *gate, uint64_t serial, ZkLockVerdict verdict,
 	return changed;
 }
 
-GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
+GATE_REPORT(node_deleted, (ZkLockGate *gate, ZkLockSerial serial, ZkLockTell tell,
 						   void *arg),
 			(gate, serial, tell, arg))
 {
 	ZkLockGateState before = gate->state;
-	int64		token = gate->node.czxid;
+	ZkLockToken token = gate->node.czxid;
 	int			nreaders = 0;
 	bool		changed = report_node_deleted(gate, serial, tell, arg);
 
@@ -992,13 +992,13 @@ GATE_REPORT(node_deleted, (ZkLockGate *gate, uint64_t serial, ZkLockTell tell,
 	return changed;
 }
 
-extern bool __real_zklock_gate_expired(ZkLockGate *gate, uint32_t generation,
+extern bool __real_zklock_gate_expired(ZkLockGate *gate, ZkLockGeneration generation,
 									   ZkLockTell tell, void *arg);
-extern bool __wrap_zklock_gate_expired(ZkLockGate *gate, uint32_t generation,
+extern bool __wrap_zklock_gate_expired(ZkLockGate *gate, ZkLockGeneration generation,
 									   ZkLockTell tell, void *arg);
 
 bool
-__wrap_zklock_gate_expired(ZkLockGate *gate, uint32_t generation, ZkLockTell tell,
+__wrap_zklock_gate_expired(ZkLockGate *gate, ZkLockGeneration generation, ZkLockTell tell,
 						   void *arg)
 {
 	ZkLockGate	before = *gate;
@@ -1033,11 +1033,11 @@ count_recall(const ZkLockGate *gate, const ZkLockGate *before)
 		server_count(SERVER_N_RECALLED_HELD);
 }
 
-extern bool __real_zklock_gate_rival(ZkLockGate *gate, uint64_t serial);
-extern bool __wrap_zklock_gate_rival(ZkLockGate *gate, uint64_t serial);
+extern bool __real_zklock_gate_rival(ZkLockGate *gate, ZkLockSerial serial);
+extern bool __wrap_zklock_gate_rival(ZkLockGate *gate, ZkLockSerial serial);
 
 bool
-__wrap_zklock_gate_rival(ZkLockGate *gate, uint64_t serial)
+__wrap_zklock_gate_rival(ZkLockGate *gate, ZkLockSerial serial)
 {
 	ZkLockGate	before = *gate;
 	bool		changed = __real_zklock_gate_rival(gate, serial);
@@ -1078,7 +1078,7 @@ static void
 check_late_reports(ZkLockGate *gate)
 {
 	ZkLockGate	before = *gate;
-	uint64		serial = gate->wanted;
+	ZkLockSerial serial = gate->wanted;
 
 	check_unchanged(gate, &before,
 					__real_zklock_gate_queued(gate, serial, tell_nobody, NULL));
@@ -1149,14 +1149,14 @@ __wrap_zklock_gate_regrant(ZkLockGate *gate, ZkLockTurn *turn, const ZkLockGateT
 	return granted;
 }
 
-extern bool __real_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
-									  bool alone, uint32_t epoch, int64_t sent);
-extern bool __wrap_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look,
-									  bool alone, uint32_t epoch, int64_t sent);
+extern bool __real_zklock_gate_looked(ZkLockGate *gate, ZkLockSerial serial, uint32_t look,
+									  bool alone, ZkLockEpoch epoch, int64_t sent);
+extern bool __wrap_zklock_gate_looked(ZkLockGate *gate, ZkLockSerial serial, uint32_t look,
+									  bool alone, ZkLockEpoch epoch, int64_t sent);
 
 bool
-__wrap_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look, bool alone,
-						  uint32_t epoch, int64_t sent)
+__wrap_zklock_gate_looked(ZkLockGate *gate, ZkLockSerial serial, uint32_t look, bool alone,
+						  ZkLockEpoch epoch, int64_t sent)
 {
 	ZkLockGate	before = *gate;
 	bool		changed;
@@ -1178,11 +1178,11 @@ __wrap_zklock_gate_looked(ZkLockGate *gate, uint64_t serial, uint32_t look, bool
 }
 
 /* Another client ends the use of a node: was that beyond its window? */
-extern bool __real_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
-extern bool __wrap_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now);
+extern bool __real_zklock_slots_rival(ZkLockSlot *slot, ZkLockSerial serial, int64 now);
+extern bool __wrap_zklock_slots_rival(ZkLockSlot *slot, ZkLockSerial serial, int64 now);
 
 bool
-__wrap_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
+__wrap_zklock_slots_rival(ZkLockSlot *slot, ZkLockSerial serial, int64 now)
 {
 	const ZkLockEntry *entry = slot->entry;
 	bool		late = __real_zklock_slots_rival(slot, serial, now);
@@ -1194,11 +1194,11 @@ __wrap_zklock_slots_rival(ZkLockSlot *slot, uint64 serial, int64 now)
 }
 
 /* A node that was granted may be kept. */
-extern void __real_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
-extern void __wrap_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable);
+extern void __real_zklock_gate_permit_keep(ZkLockGate *gate, ZkLockSerial serial, bool revocable);
+extern void __wrap_zklock_gate_permit_keep(ZkLockGate *gate, ZkLockSerial serial, bool revocable);
 
 void
-__wrap_zklock_gate_permit_keep(ZkLockGate *gate, uint64_t serial, bool revocable)
+__wrap_zklock_gate_permit_keep(ZkLockGate *gate, ZkLockSerial serial, bool revocable)
 {
 	const ZkLockEntry *entry = entry_of(gate);
 	const char *last = strrchr(entry->key.path, '/') + 1;

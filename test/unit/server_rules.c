@@ -110,8 +110,8 @@ static uint64 wanted_when_locked;
 
 extern LWLock *__real_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
 extern LWLock *__wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode);
-extern bool __real_zklock_slots_take(ZkLockSlot *slot, uint64 serial);
-extern bool __wrap_zklock_slots_take(ZkLockSlot *slot, uint64 serial);
+extern bool __real_zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial);
+extern bool __wrap_zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial);
 
 /* A scan of claims is not of one moment. */
 LWLock *
@@ -128,7 +128,7 @@ __wrap_zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 }
 
 bool
-__wrap_zklock_slots_take(ZkLockSlot *slot, uint64 serial)
+__wrap_zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial)
 {
 	const ZkLockEntry *entry = slot->entry;
 	ZkLockEntryKey key;

@@ -393,7 +393,7 @@ server_is_heard(int64_t czxid)
 }
 
 bool
-server_is_deletion_overdue(int64_t token)
+server_is_deletion_overdue(ZkLockToken token)
 {
 	int			server = shim_scheduler_server(shim_scheduler_current());
 	int64_t		then = sim.now - RECALL_MS * SERVER_MS;
@@ -403,7 +403,7 @@ server_is_deletion_overdue(int64_t token)
 }
 
 bool
-server_is_deleted(int64_t token)
+server_is_deleted(ZkLockToken token)
 {
 	return server_zk_deleted_at(token) != 0;
 }
@@ -436,7 +436,7 @@ server_take_refusal(int64_t since)
 }
 
 bool
-server_is_next(int64_t token)
+server_is_next(ZkLockToken token)
 {
 	return server_zk_is_next(token);
 }

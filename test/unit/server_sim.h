@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol/numbers.h"
 #include "sim.h"
 
 /* Places for processes, of all servers; the first of each server is its worker's. */
@@ -253,7 +254,7 @@ extern void server_next_step(void);
  * taken for one in the present session.  `session` is shown as its session's id; 0: none is.
  */
 extern void server_hold(const void *claim, int path, int alike, bool current,
-						const char *node, int64_t token, int64_t number,
+						const char *node, ZkLockToken token, int64_t number,
 						int64_t session);
 extern void server_let_go(const void *claim);
 
@@ -331,10 +332,10 @@ extern bool server_is_rival_overdue(const char *path);
 extern bool server_is_overdue(int64_t began);
 
 /* Has the node with this token been deleted by others for such a while? */
-extern bool server_is_deletion_overdue(int64_t token);
+extern bool server_is_deletion_overdue(ZkLockToken token);
 
 /* Has it been deleted by others at all? */
-extern bool server_is_deleted(int64_t token);
+extern bool server_is_deleted(ZkLockToken token);
 
 /*
  * Did something happen at this time, since then, and for such a while that this backend
@@ -356,7 +357,7 @@ extern bool server_is_loss_overdue(int64_t began);
 extern bool server_take_refusal(int64_t since);
 
 /* Was the node of this token created next to another one of the same server? */
-extern bool server_is_next(int64_t token);
+extern bool server_is_next(ZkLockToken token);
 
 /* Is the next statement left out? */
 extern bool server_omits(void);

@@ -1672,7 +1672,7 @@ server_zk_rob(int which)
 }
 
 bool
-server_zk_is_robbed(int64_t session, const char *name, int64_t token)
+server_zk_is_robbed(int64_t session, const char *name, ZkLockToken token)
 {
 	for (int i = 0; i < nrobbed; i++)
 		if (robbed[i].session == session &&
@@ -1682,7 +1682,7 @@ server_zk_is_robbed(int64_t session, const char *name, int64_t token)
 }
 
 int64_t
-server_zk_deleted_at(int64_t token)
+server_zk_deleted_at(ZkLockToken token)
 {
 	for (int i = 0; i < nrobbed; i++)
 		if (robbed[i].czxid == token)
@@ -1691,7 +1691,7 @@ server_zk_deleted_at(int64_t token)
 }
 
 bool
-server_zk_is_next(int64_t token)
+server_zk_is_next(ZkLockToken token)
 {
 	for (int i = 0; i < max_node; i++)
 		if (nodes[i].used && nodes[i].czxid == token)

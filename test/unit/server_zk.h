@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol/numbers.h"
+
 extern void server_zk_reset(void);
 
 /* One thing that happens by itself; when there is one if nobody does anything. */
@@ -117,16 +119,16 @@ extern bool server_zk_is_closed(int64_t session);
  * Has the node been deleted by others, or the one with this token, which it was made
  * beside?
  */
-extern bool server_zk_is_robbed(int64_t session, const char *name, int64_t token);
+extern bool server_zk_is_robbed(int64_t session, const char *name, ZkLockToken token);
 
 /* When others have deleted the node with this token; 0: they have not. */
-extern int64_t server_zk_deleted_at(int64_t token);
+extern int64_t server_zk_deleted_at(ZkLockToken token);
 
 /*
  * Was the node with this token created next to one of the same server?  True if there is
  * no such node, or if numbers may have begun anew.
  */
-extern bool server_zk_is_next(int64_t token);
+extern bool server_zk_is_next(ZkLockToken token);
 
 /* How many nodes of locks there are; watches that a process's client has. */
 extern int	server_zk_nnodes(void);

@@ -231,7 +231,7 @@ check_uncancelled(void)
  * Runs a statement that a loss cancels; some statements end just at that time.
  */
 static void
-run_statement(ZkLockClaim *claim, uint32 generation)
+run_statement(ZkLockClaim *claim, ZkLockGeneration generation)
 {
 	int64		end = shim_now() + (int64) stress_random(3000) * 1000;
 	uint64		requests;
@@ -270,7 +270,7 @@ run_statement(ZkLockClaim *claim, uint32 generation)
 }
 
 static bool
-is_confirmed(uint32 generation)
+is_confirmed(ZkLockGeneration generation)
 {
 	ZkLockSessionStatus status;
 
@@ -280,7 +280,7 @@ is_confirmed(uint32 generation)
 
 /* Does the node exist? The answer may take some time. */
 static void
-ask(ZkLockClaim *claim, uint32 generation)
+ask(ZkLockClaim *claim, ZkLockGeneration generation)
 {
 	int64		deadline = shim_now() + INT64CONST(20000000);
 	uint32		question;
@@ -297,7 +297,7 @@ ask(ZkLockClaim *claim, uint32 generation)
 }
 
 static void
-commit(ZkLockClaim *claim, int path, bool reads, uint32 generation)
+commit(ZkLockClaim *claim, int path, bool reads, ZkLockGeneration generation)
 {
 	zklock_sessionstate_commit(true);
 	if (stress_percent(20) || !is_confirmed(generation))
@@ -327,7 +327,7 @@ use_claim(ZkLockClaim *claim, int path, ZkLockMode mode)
 	static ZkLockSlotState state;
 	bool		reads = mode == ZKLOCK_SHARED;
 	bool		goes_on = true;
-	uint32		generation;
+	ZkLockGeneration generation;
 
 	switch (acquire(claim, mode, &state))
 	{

@@ -146,13 +146,13 @@ stress_is_over(void)
 }
 
 static bool
-is_node_deleted(int path, uint32_t generation)
+is_node_deleted(int path, ZkLockGeneration generation)
 {
 	return __atomic_load_n(&deleted_in[path], __ATOMIC_RELAXED) == generation;
 }
 
 static void
-enter(uint32_t *word, int path, bool reads, uint32_t generation, const char *what)
+enter(uint32_t *word, int path, bool reads, ZkLockGeneration generation, const char *what)
 {
 	uint32_t	before = __atomic_fetch_add(word, reads ? 1 : WRITER,
 											__ATOMIC_RELAXED);
@@ -164,28 +164,28 @@ enter(uint32_t *word, int path, bool reads, uint32_t generation, const char *wha
 }
 
 void
-stress_hold(int path, bool reads, uint32_t generation)
+stress_hold(int path, bool reads, ZkLockGeneration generation)
 {
 	enter(&holders[generation % MAX_GENERATIONS][path], path, reads, generation,
 		  "holds");
 }
 
 void
-stress_let_go(int path, bool reads, uint32_t generation)
+stress_let_go(int path, bool reads, ZkLockGeneration generation)
 {
 	__atomic_fetch_sub(&holders[generation % MAX_GENERATIONS][path],
 					   reads ? 1 : WRITER, __ATOMIC_RELAXED);
 }
 
 void
-stress_commit(int procno, int path, bool reads, uint32_t generation)
+stress_commit(int procno, int path, bool reads, ZkLockGeneration generation)
 {
 	__atomic_store_n(&commits_in[procno], generation, __ATOMIC_RELAXED);
 	enter(&committers[path], path, reads, generation, "commits under");
 }
 
 void
-stress_committed(int procno, int path, bool reads, uint32_t generation)
+stress_committed(int procno, int path, bool reads, ZkLockGeneration generation)
 {
 	(void) generation;
 	__atomic_fetch_sub(&committers[path], reads ? 1 : WRITER, __ATOMIC_RELAXED);
@@ -193,7 +193,7 @@ stress_committed(int procno, int path, bool reads, uint32_t generation)
 }
 
 void
-stress_rob(int path, uint32_t generation)
+stress_rob(int path, ZkLockGeneration generation)
 {
 	__atomic_store_n(&deleted_in[path], generation, __ATOMIC_RELAXED);
 }
@@ -212,7 +212,7 @@ stress_disconnect(void)
 }
 
 void
-stress_check_close(uint32_t generation)
+stress_check_close(ZkLockGeneration generation)
 {
 	for (int i = 0; i < SHIM_MAX_PROCESSES; i++)
 	{

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol/numbers.h"
+
 #define STRESS_PATHS 3
 
 /* Contenders that the worker reports ahead of a node: more than there are backends */
@@ -96,21 +98,21 @@ extern bool stress_is_over(void);
  * A process holds a lock of a generation, as far as it knows. No other process
  * may hold a conflicting lock of the same generation.
  */
-extern void stress_hold(int path, bool reads, uint32_t generation);
-extern void stress_let_go(int path, bool reads, uint32_t generation);
+extern void stress_hold(int path, bool reads, ZkLockGeneration generation);
+extern void stress_let_go(int path, bool reads, ZkLockGeneration generation);
 
 /*
  * It commits and has passed the check. No other process may commit under a
  * conflicting lock, of any generation.
  */
-extern void stress_commit(int procno, int path, bool reads, uint32_t generation);
-extern void stress_committed(int procno, int path, bool reads, uint32_t generation);
+extern void stress_commit(int procno, int path, bool reads, ZkLockGeneration generation);
+extern void stress_committed(int procno, int path, bool reads, ZkLockGeneration generation);
 
 /*
  * A node was deleted by hand: its holder may hold the lock beside the next
  * one.
  */
-extern void stress_rob(int path, uint32_t generation);
+extern void stress_rob(int path, ZkLockGeneration generation);
 
 /* A backend has its own connection; it is about to close it. */
 extern void stress_connect(int limit);
@@ -119,6 +121,6 @@ extern void stress_disconnect(void);
 /*
  * The session of this generation is being closed: no process may commit in it.
  */
-extern void stress_check_close(uint32_t generation);
+extern void stress_check_close(ZkLockGeneration generation);
 
 #endif							/* SHARED_STRESS_H */

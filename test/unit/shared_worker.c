@@ -56,8 +56,8 @@ typedef struct Ensemble
 typedef struct Attempt
 {
 	ZkLockSlot *slot;			/* NULL: not in use */
-	uint64		serial;
-	uint32		generation;
+	ZkLockSerial serial;
+	ZkLockGeneration generation;
 	ZkLockMode	mode;
 	int			path;
 	bool		nowait;
@@ -401,7 +401,7 @@ drop_all(void)
 static void
 retire(void)
 {
-	uint32		generation = zklock_sessionstate_end();
+	ZkLockGeneration generation = zklock_sessionstate_end();
 
 	session = 0;
 	publish();
