@@ -10,7 +10,6 @@
 #include "backend/await.h"
 #include "backend/cancel.h"
 #include "backend/deadlock.h"
-#include "backend/deadlock_record.h"
 #include "backend/lease.h"
 #include "backend/nodedata.h"
 #include "backend/revoke.h"

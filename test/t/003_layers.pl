@@ -23,7 +23,8 @@ my %may_include = (
 	shared => [qw(protocol common)],
 	session => [qw(protocol common client shared)],
 	worker => [qw(protocol common client shared session)],
-	backend => [qw(protocol common client shared session worker)]);
+	backend => [qw(protocol common client shared session)],
+	sql => [qw(protocol common client shared session worker backend)]);
 
 # Headers of common/ that all may include: plain types, the clock and timers
 my %plain = map { ("common/$_.h" => 1) } qw(clienttypes clock timer);
@@ -231,7 +232,13 @@ is( wrongs_with(
 		'backend/acquire.h' => [],
 		'worker/worker.c' => [ '"postgres.h"', '"backend/acquire.h"' ]),
 	'worker/worker.c gets backend/acquire.h',
-		"worker/ must not include a backend's headers");
+	"worker/ must not include a backend's headers");
+is( wrongs_with(
+		'sql/sqlargs.h' => [],
+		'worker/worker.h' => [],
+		'backend/acquire.c' => [ '"postgres.h"', '"sql/sqlargs.h"', '"worker/worker.h"' ]),
+	"backend/acquire.c gets sql/sqlargs.h\nbackend/acquire.c gets worker/worker.h",
+	"backend/ must not include those of SQL functions, nor the worker's");
 is( wrongs_with(
 		'protocol/a.h' => ['"b.h"'],
 		'protocol/b.c' => ['"c.h"'],

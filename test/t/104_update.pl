@@ -208,7 +208,7 @@ is($across->query('SELECT pg_advisory_unlock(2)'), 't', '... and locks are relea
 $_->close for $local, $across, $looker;
 
 # The library is the older one: that of another build without these functions.
-build_zklock($node, [], 'backend/advisorylooks.c' =>
+build_zklock($node, [], 'sql/advisorylooks.c' =>
 	  sub { s/zk_advisory_(lock_status|blocking_pids)\b/zk_advisory_other_$1/g });
 for my $control (map { "$extension/$_.control" } qw(zklock zklock_advisory))
 {

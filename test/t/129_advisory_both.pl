@@ -618,7 +618,7 @@ $_->close for $other, $third, $looker;
 
 my %mutants = (
 	"a lock that 'server' has released stays" => [
-		'backend/advisorypair.c' =>
+		'sql/advisorypair.c' =>
 		sub { s/^\t\tzklock_locktable_drop_pairs\(is_released\)/\t\t(void) is_released/m },
 		\&unlocked_elsewhere, '; 1 write 2+0; 0' ],
 	'a lost lock stays in PostgreSQL' => [

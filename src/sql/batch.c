@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "backend/backendsession.h"
-#include "backend/batch.h"
 #include "backend/lease.h"
 #include "backend/sessionchoice.h"
 #include "common/clock.h"
@@ -17,6 +16,7 @@
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/connlimit.h"
+#include "sql/batch.h"
 
 /*
  * Number of requests sent together.  It leaves room for requests that may be

@@ -8,10 +8,10 @@
  */
 #include "postgres.h"
 
-#include "backend/batch.h"
-#include "backend/sharedcount.h"
 #include "protocol/size.h"
 #include "session/errors.h"
+#include "sql/batch.h"
+#include "sql/sharedcount.h"
 
 /* Argument and result of a function called by zklock_batch_in_session() */
 typedef struct Count

@@ -10,11 +10,11 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
-#include "backend/advisory.h"
-#include "backend/advisorybody.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "common/compat.h"
+#include "sql/advisory.h"
+#include "sql/advisorybody.h"
 #include "utils/builtins.h"
 #include "utils/formatting.h"
 #include "utils/hsearch.h"

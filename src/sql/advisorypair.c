@@ -36,8 +36,8 @@
 #include "postgres.h"
 
 #include "backend/acquire.h"
-#include "backend/advisorypair.h"
 #include "common/compat.h"
+#include "sql/advisorypair.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/resowner.h"

@@ -8,10 +8,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "backend/sqlrows.h"
 #include "common/compat.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "sql/sqlrows.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"

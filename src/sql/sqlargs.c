@@ -8,11 +8,11 @@
 #include "postgres.h"
 
 #include "backend/privileges.h"
-#include "backend/sqlargs.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
 #include "protocol/mode.h"
 #include "protocol/path.h"
+#include "sql/sqlargs.h"
 #include "utils/builtins.h"
 
 /* One of the checks in path.h */

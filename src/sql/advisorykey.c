@@ -10,12 +10,12 @@
 
 #include <ctype.h>
 
-#include "backend/advisorykey.h"
-#include "backend/sqlargs.h"
 #include "commands/dbcommands.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "sql/advisorykey.h"
+#include "sql/sqlargs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 

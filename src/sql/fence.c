@@ -8,10 +8,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "backend/fence.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "session/errors.h"
+#include "sql/fence.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

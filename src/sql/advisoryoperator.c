@@ -10,11 +10,11 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
-#include "backend/advisory.h"
-#include "backend/advisoryoperator.h"
 #include "catalog/pg_operator.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
+#include "sql/advisory.h"
+#include "sql/advisoryoperator.h"
 #include "utils/syscache.h"
 
 /*

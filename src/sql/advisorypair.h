@@ -25,7 +25,7 @@
 #ifndef ZKLOCK_ADVISORYPAIR_H
 #define ZKLOCK_ADVISORYPAIR_H
 
-#include "backend/advisory.h"
+#include "sql/advisory.h"
 #include "fmgr.h"
 
 /* A call of one of PostgreSQL's functions, or one that replaces it */

@@ -7,9 +7,7 @@
  */
 #include "postgres.h"
 
-#include "backend/batch.h"
 #include "backend/nodedata.h"
-#include "backend/queue.h"
 #include "common/clock.h"
 #include "common/text.h"
 #include "lib/stringinfo.h"
@@ -17,6 +15,8 @@
 #include "protocol/recipe.h"
 #include "session/errors.h"
 #include "session/session.h"
+#include "sql/batch.h"
+#include "sql/queue.h"
 
 #define HOLDER_TIMEOUT_MS 1000
 

@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
-#include "backend/snapshot.h"
 #include "common/compat.h"
 #include "nodes/parsenodes.h"
+#include "sql/snapshot.h"
 #include "tcop/pquery.h"
 
 bool

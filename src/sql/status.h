@@ -8,8 +8,8 @@
 #ifndef ZKLOCK_STATUS_H
 #define ZKLOCK_STATUS_H
 
-#include "backend/sqlrows.h"
 #include "shared/claims.h"
+#include "sql/sqlrows.h"
 
 /* Add the row for a lock, if it is to be shown. */
 typedef void (*ZkLockPutRow) (ZkLockSqlRows *rows, const ZkLockClaimRow *row);

@@ -7,14 +7,14 @@
  */
 #include "postgres.h"
 
-#include "backend/batch.h"
-#include "backend/pathscan.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "protocol/contender.h"
 #include "protocol/mode.h"
 #include "protocol/path.h"
 #include "session/errors.h"
+#include "sql/batch.h"
+#include "sql/pathscan.h"
 
 /* The role of a node that is read */
 typedef enum Part
