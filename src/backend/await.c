@@ -498,7 +498,7 @@ zklock_await_finish(bool granted, ZkLockAttempt *attempts, int n)
 	CHECK_FOR_INTERRUPTS();
 	if (!granted)
 		return false;
-	for (int i = 0; i < n && zklock_session_routine->accept != NULL; i++)
+	for (int i = 0; i < n && zklock_sessionroutine_notices_deletions(); i++)
 	{
 		Assert(attempts[i].outcome.verdict == ZKLOCK_GRANTED);
 		if (zklock_session_routine->accept(attempts[i].node))

@@ -78,6 +78,12 @@ renew_lease(ZkLockNode *node)
 	}
 }
 
+static ZkLockNode *
+node_of(ZkLockNodeHandle *node)
+{
+	return (ZkLockNode *) node;
+}
+
 /*
  * Copy the results from the driver, and record them for other backends.  Messages concern
  * an attempt only until it has a verdict, and all until then.
@@ -96,7 +102,7 @@ copy_results(ZkLockAttempt *attempt)
 		Assert(attempt->receiver.process != NULL);
 	attempt->outcome = r->outcome;
 	attempt->session_serial = driver->session_serial;
-	attempt->node = driver->node;
+	attempt->node = (ZkLockNodeHandle *) driver->node;
 	attempt->nearest = zklock_driver_nearest(driver, &attempt->nearest_data);
 	attempt->refused = driver->refused;
 	if (is_grant && zklock_session_is_current(driver->session_serial))
@@ -210,7 +216,7 @@ static void
 delete_node(ZkLockHold *hold)
 {
 	if (zklock_session_is_current(hold->session_serial))
-		zklock_zkclient_delete(hold->node);
+		zklock_zkclient_delete(node_of(hold->node));
 }
 
 static void
@@ -226,7 +232,7 @@ confirm_node(ZkLockHold *hold, int64 deadline)
 	ZkLockRc	rc = ZKLOCK_RC_LOST;
 
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
-		!zklock_zkclient_confirm(hold->node, tag))
+		!zklock_zkclient_confirm(node_of(hold->node), tag))
 	{
 		zklock_session_wait(deadline);
 		return ZKLOCK_ANSWER_NONE;
@@ -237,9 +243,9 @@ confirm_node(ZkLockHold *hold, int64 deadline)
 }
 
 static uint32
-revocations(void *node)
+revocations(ZkLockNodeHandle *node)
 {
-	return zklock_zkclient_revocations(node);
+	return zklock_zkclient_revocations(node_of(node));
 }
 
 static uint64

@@ -163,7 +163,7 @@ zklock_cancel_release(ZkLockHold *hold)
 
 	/* The remaining locks show the end of the session as well. */
 	if (!watched || (!is_last && !hold->revocable &&
-					 zklock_session_routine->is_deleted == NULL))
+					 !zklock_sessionroutine_notices_deletions()))
 		return false;
 	pause_cancel_on_loss();
 	if (zklock_lease_is_deleted(hold))
@@ -179,11 +179,10 @@ bool
 zklock_cancel_abandon(const ZkLockAttempt *attempt)
 {
 	if (!watching || (!attempt->request.params.revocable &&
-					  zklock_session_routine->is_deleted == NULL))
+					  !zklock_sessionroutine_notices_deletions()))
 		return false;
 	pause_cancel_on_loss();
-	if (zklock_session_routine->is_deleted != NULL && attempt->node != NULL &&
-		zklock_session_routine->is_deleted(attempt->node))
+	if (attempt->node != NULL && zklock_sessionroutine_is_deleted(attempt->node))
 		note(LOST, attempt->request.path, DELETED);
 	if (zklock_revoke_is_revoked(attempt))
 		note(REVOKED, attempt->request.path, NULL);

@@ -339,7 +339,7 @@ append_node(Record *record, ZkLockMode mode, const char *path, const char *node,
  */
 static void
 append_held(Record *record, ZkLockMode mode, const char *path, const char *name,
-			const void *node, ZkLockClaim *claim)
+			const ZkLockNodeHandle *node, ZkLockClaim *claim)
 {
 	if (node == NULL)
 		return;

@@ -57,7 +57,7 @@ find_deleted_nodes(void)
 	uint64		serial;
 	ZkLockHold *next;
 
-	if (zklock_session_routine->is_deleted == NULL ||
+	if (!zklock_sessionroutine_notices_deletions() ||
 		(serial = zklock_session_routine->revocation_serial()) == seen_serial)
 		return;
 	seen_serial = serial;
@@ -65,7 +65,7 @@ find_deleted_nodes(void)
 		 hold = next)
 	{
 		next = zklock_locktable_next_granted(hold);
-		if (!is_lost(hold) && zklock_session_routine->is_deleted(hold->node))
+		if (!is_lost(hold) && zklock_sessionroutine_is_deleted(hold->node))
 			set_node_deleted(hold);
 	}
 }
@@ -73,9 +73,7 @@ find_deleted_nodes(void)
 bool
 zklock_lease_is_deleted(const ZkLockHold *hold)
 {
-	return hold->node == NULL ||
-		(zklock_session_routine->is_deleted != NULL &&
-		 zklock_session_routine->is_deleted(hold->node));
+	return hold->node == NULL || zklock_sessionroutine_is_deleted(hold->node);
 }
 
 void

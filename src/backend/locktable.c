@@ -309,7 +309,10 @@ zklock_locktable_forget(ZkLockHold *hold)
 	hold->session_count = 0;
 	end_pairs(hold);
 	zklock_locktable_ungrant(hold);
-	zklock_claims_remove(hold->claim);
+	if (hold->claim != NULL)
+		zklock_claims_remove(hold->claim);
+	else
+		zklock_claims_remove_unlisted();
 	hash_search(table, &hold->key, HASH_REMOVE, NULL);
 	pfree(path);
 }

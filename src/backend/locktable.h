@@ -33,14 +33,21 @@ typedef struct ZkLockKey
 	ZkLockMode	mode;
 } ZkLockKey;
 
+/*
+ * What a session's routine calls the node of an attempt or a hold: in a session of the
+ * backend's own it is the client's ZkLockNode, in the server's the claim.  Nobody else
+ * looks at it.
+ */
+typedef struct ZkLockNodeHandle ZkLockNodeHandle;
+
 typedef struct ZkLockHold
 {
 	ZkLockKey	key;			/* dynahash: must be first */
 
-	/* set by waiting.c when the lock is granted */
+	/* set by await.c when the lock is granted */
 	ZkLockGeneration session_serial;	/* the session's, see sessionroutine.h */
 	int64		session_id;		/* the session's, in ZooKeeper */
-	void	   *node;			/* see sessionroutine.h */
+	ZkLockNodeHandle *node;		/* NULL: it was deleted */
 	char		name[ZKLOCK_NAME_SIZE]; /* the node's */
 	ZkLockToken token;
 	int64		grant_number;	/* number of the grant on the node */

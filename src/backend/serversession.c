@@ -346,7 +346,7 @@ await_claim(const char *path, ZkLockMode mode, const ZkLockAdvisoryKey *advisory
 		zklock_owners_unfinished(&unfinished);
 		claim = zklock_claims_enter(path, mode, advisory, hidden);
 		if (claim == NULL && !hidden)
-			zklock_claims_remove(NULL);
+			zklock_claims_remove_unlisted();
 		is_over = unfinished.all == 0 && zklock_clock_now() >= until;
 		if (claim != NULL || is_over)
 			zklock_owners_end_wait();
@@ -374,8 +374,7 @@ connect_session(ZkLockHold **holds, int n, int64 deadline)
 			continue;
 		hold->claim = await_claim(hold->key.path, hold->key.mode, &hold->advisory, false,
 								  deadline);
-		zklock_claims_remove(NULL); /* it was counted as a lock without a
-									 * claim */
+		zklock_claims_remove_unlisted();
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 		if (hold->session_pairs + hold->xact_pairs > 0)
 			zklock_claims_pair(hold->claim, true);
@@ -427,10 +426,16 @@ forbid_handover(const ZkLockRequest *request)
 		held = zklock_locktable_find(request->path, mode);
 		if (held == NULL || held->node == NULL)
 			continue;
-		zklock_slots_forbid_handover(held->node);
+		zklock_slots_forbid_handover(held->claim);
 		session = held->session_serial;
 	}
 	return session;
+}
+
+static ZkLockNodeHandle *
+handle_of(ZkLockClaim *claim)
+{
+	return (ZkLockNodeHandle *) claim;
 }
 
 static void
@@ -457,7 +462,7 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 	if (attempt->claim == NULL)
 		attempt->claim = await_claim(request->path, request->params.mode, NULL, true,
 									 deadline);
-	attempt->node = attempt->claim;
+	attempt->node = handle_of(attempt->claim);
 	if (request->from == NULL && !request->params.only_looks)
 		zklock_slots_make_way(attempt->claim, asked.at_gate);
 	zklock_slots_request(attempt->claim, &asked);
@@ -509,8 +514,8 @@ abandon(ZkLockAttempt *attempt)
 static void
 delete_node(ZkLockHold *hold)
 {
-	Assert(hold->node == hold->claim);
-	release_slot(hold->node);
+	Assert(hold->node == handle_of(hold->claim));
+	release_slot(hold->claim);
 }
 
 static ZkLockAnswer
@@ -519,14 +524,14 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 	uint32		question;
 	int			present;
 
-	Assert(hold->node == hold->claim);
+	Assert(hold->node == handle_of(hold->claim));
 	refresh();
 	if (state.client.state != ZKLOCK_CLIENT_CONNECTED)
 	{
 		wait_latch(deadline, 0);
 		return ZKLOCK_ANSWER_NONE;
 	}
-	question = zklock_slots_ask(hold->node);
+	question = zklock_slots_ask(hold->claim);
 	for (;;)
 	{
 		/* In another generation, the slot may belong to another node. */
@@ -534,7 +539,7 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 			return ZKLOCK_ANSWER_NONE;
 		if (question == 0)
 			return ZKLOCK_ANSWER_GONE;
-		if (zklock_slots_is_answered(hold->node, question, &present))
+		if (zklock_slots_is_answered(hold->claim, question, &present))
 			return present;
 		if (state.client.state != ZKLOCK_CLIENT_CONNECTED ||
 			zklock_clock_now() >= deadline)
@@ -563,22 +568,28 @@ confirm_node(ZkLockHold *hold, int64 deadline)
 	return answer;
 }
 
+static ZkLockClaim *
+claim_of(ZkLockNodeHandle *node)
+{
+	return (ZkLockClaim *) node;
+}
+
 static uint32
-revocations(void *node)
+revocations(ZkLockNodeHandle *node)
 {
-	return zklock_slots_revocations(node);
+	return zklock_slots_revocations(claim_of(node));
 }
 
 static bool
-is_deleted(void *node)
+is_deleted(ZkLockNodeHandle *node)
 {
-	return zklock_slots_is_node_deleted(node);
+	return zklock_slots_is_node_deleted(claim_of(node));
 }
 
 static bool
-accept_grant(void *node)
+accept_grant(ZkLockNodeHandle *node)
 {
-	return zklock_slots_accept(node);
+	return zklock_slots_accept(claim_of(node));
 }
 
 static bool

@@ -41,7 +41,7 @@ typedef struct ZkLockAttempt
 	/* results */
 	ZkLockOutcome outcome;
 	ZkLockGeneration session_serial;	/* serial number of its session */
-	void	   *node;			/* NULL: abandoned */
+	ZkLockNodeHandle *node;		/* NULL: abandoned */
 
 	/* name and data of the nearest node ahead; NULL: not known */
 	const char *nearest;
@@ -149,7 +149,7 @@ typedef struct ZkLockSessionRoutine
 	 * is true for the next two functions.  All three raise and allocate
 	 * nothing.
 	 */
-	uint32		(*revocations) (void *node);
+	uint32		(*revocations) (ZkLockNodeHandle *node);
 
 	/* A number that changes with each revocation of any lock that is held */
 	uint64		(*revocation_serial) (void);
@@ -157,16 +157,16 @@ typedef struct ZkLockSessionRoutine
 	/*
 	 * Is it known that a granted node was deleted by hand?  This also changes
 	 * the serial number of revocations.  NULL if the session detects this
-	 * only on request.
+	 * only by a confirmation, see zklock_sessionroutine_notices_deletions().
 	 */
-	bool		(*is_deleted) (void *node);
+	bool		(*is_deleted) (ZkLockNodeHandle *node);
 
 	/*
 	 * The grant of a node is reported to the caller: from now on, its
 	 * deletion is a loss.  Returns false if it is known to be deleted
 	 * already.  NULL under the same condition.  Raises and allocates nothing.
 	 */
-	bool		(*accept) (void *node);
+	bool		(*accept) (ZkLockNodeHandle *node);
 
 	/*
 	 * Publish a record of this backend's wait (deadlock_walker.h), and begin
@@ -199,6 +199,24 @@ static inline bool
 zklock_sessionroutine_is_current(ZkLockGeneration number)
 {
 	return number != 0 && number == zklock_session_routine->current();
+}
+
+/*
+ * Does the session notice by itself that a granted node was deleted by hand?
+ * Otherwise only a confirmation does.
+ */
+static inline bool
+zklock_sessionroutine_notices_deletions(void)
+{
+	return zklock_session_routine->is_deleted != NULL;
+}
+
+/* Has it noticed the deletion of this node?  Raises and allocates nothing. */
+static inline bool
+zklock_sessionroutine_is_deleted(ZkLockNodeHandle *node)
+{
+	return zklock_sessionroutine_notices_deletions() &&
+		zklock_session_routine->is_deleted(node);
 }
 
 /* How often a revocable hold was revoked.  Does not change after the lock is lost. */

@@ -193,7 +193,7 @@ forget_ahead(ZkLockDriver *driver)
 static void
 unwatch(const ZkLockDriver *driver, const char *path, bool of_children)
 {
-	if (driver->is_needed == NULL || !driver->is_needed(path))
+	if (driver->is_needed == NULL || !driver->is_needed(driver, path))
 		zklock_zkclient_unwatch(zklock_session_client(), path, of_children);
 }
 
@@ -534,7 +534,7 @@ zklock_driver_room(const ZkLockRequest *request, uint32 owner)
 
 void
 zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *request,
-					const char *data, bool (*is_needed) (const char *path))
+					const char *data, ZkLockIsNeeded is_needed)
 {
 	const ZkLockParams *params = &request->params;
 	const ZkLockModeRow *mode = &zklock_mode_table[params->mode];

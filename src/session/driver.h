@@ -22,6 +22,11 @@
 #include "protocol/recipe.h"
 
 /* All zero before the attempt is begun */
+struct ZkLockDriver;
+
+/* Does anybody but this driver need the watch on this path? */
+typedef bool (*ZkLockIsNeeded) (const struct ZkLockDriver *driver, const char *path);
+
 typedef struct ZkLockDriver
 {
 	ZkLockRecipe recipe;		/* callers may read its outcome */
@@ -37,7 +42,7 @@ typedef struct ZkLockDriver
 								 * be, watched; or NULL */
 	const char *size;			/* number of leases, as data of the leases'
 								 * parent; "" if not used */
-	bool		(*is_needed) (const char *path);
+	ZkLockIsNeeded is_needed;	/* NULL: the session has no other users */
 	uint32		connects;		/* number of connections that the recipe knows
 								 * of; 0: it must read its state again */
 
@@ -64,14 +69,12 @@ extern ZkLockRoom zklock_driver_room(const ZkLockRequest *request, uint32 owner)
 /*
  * Begin an attempt in the current session, which must have been connected, and have room
  * for it.  `data` is the node's data.  All strings must live as long as the attempt.
- * This and the following functions allocate in the current memory context.  If
- * the session has other users, `is_needed` returns whether one of them needs
- * the watch on a path, so that it must not be removed; else it is NULL.
- * Errors: 53200.
+ * This and the following functions allocate in the current memory context.  A watch
+ * that others need (`is_needed`) is not removed.  Errors: 53200.
  */
 extern void zklock_driver_begin(ZkLockDriver *driver, uint32 owner,
 								const ZkLockRequest *request, const char *data,
-								bool (*is_needed) (const char *path));
+								ZkLockIsNeeded is_needed);
 
 /*
  * The name of the nearest node ahead, and its data, which the driver keeps.  Both are NULL if

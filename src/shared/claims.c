@@ -238,17 +238,17 @@ zklock_claims_pair(ZkLockClaim *claim, bool paired)
 void
 zklock_claims_remove(ZkLockClaim *claim)
 {
-	if (claim == NULL)
-	{
-		if (unlisted > 0)
-		{
-			pg_atomic_sub_fetch_u64(&zklock_claimtable->unlisted, 1);
-			unlisted--;
-		}
-		return;
-	}
 	dlist_delete(&claim->mine);
 	zklock_slots_end_claim(claim);
+}
+
+void
+zklock_claims_remove_unlisted(void)
+{
+	if (unlisted == 0)
+		return;
+	pg_atomic_sub_fetch_u64(&zklock_claimtable->unlisted, 1);
+	unlisted--;
 }
 
 /*

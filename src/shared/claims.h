@@ -105,6 +105,12 @@ extern void zklock_claims_pair(ZkLockClaim *claim, bool paired);
 extern void zklock_claims_remove(ZkLockClaim *claim);
 
 /*
+ * The same for a lock without a claim, which zklock_claims_enter() has counted; of no
+ * effect if there is none.
+ */
+extern void zklock_claims_remove_unlisted(void);
+
+/*
  * Return the number of positions that zklock_claims_next() has to look at, which are those
  * that were ever used.
  */

@@ -67,12 +67,22 @@ typedef struct ZkLockSlot
 								 * answers */
 	int			present;
 
-	/*
-	 * In a request: the node to downgrade, and the data.  In an answer: the
-	 * nearest node ahead and its data, or the text of a refused request.
-	 */
-	char		other[ZKLOCK_NAME_SIZE];
-	char		text[ZKLOCK_SLOT_TEXT];
+	/* The answer replaces the request. */
+	union
+	{
+		struct
+		{
+			char		from[ZKLOCK_NAME_SIZE]; /* node to downgrade; "": none */
+			char		data[ZKLOCK_SLOT_TEXT]; /* of the node to create */
+		}			request;
+		struct
+		{
+			char		other[ZKLOCK_NAME_SIZE];	/* the nearest node ahead;
+													 * "": none */
+			char		text[ZKLOCK_SLOT_TEXT]; /* its data, or the text of a
+												 * refused request */
+		}			answer;
+	}			texts;
 } ZkLockSlot;
 
 typedef struct ZkLockEntryKey

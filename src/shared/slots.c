@@ -101,7 +101,7 @@ static void
 gate_changed(ZkLockEntry *entry)
 {
 	entry->slot.outcome = (ZkLockOutcome) {0};
-	entry->slot.other[0] = '\0';
+	entry->slot.texts.answer.other[0] = '\0';
 	entry->slot.generation = zklock_sessionstate_generation();
 	request_changed(&entry->slot);
 }
@@ -159,7 +159,8 @@ copy_reason(ZkLockTurn *turn, void *arg)
 	if (turn->state == ZKLOCK_TURN_OUT)
 	{
 		mine->outcome = node->outcome;
-		strlcpy(mine->text, node->text, sizeof(mine->text));
+		strlcpy(mine->texts.answer.text, node->texts.answer.text,
+				sizeof(mine->texts.answer.text));
 	}
 	wake_waiter(turn, arg);
 }
@@ -188,7 +189,7 @@ is_refused_early(const ZkLockEntry *entry, const ZkLockParams *params)
 {
 	return params->nowait && params->wants_holder &&
 		entry->gate.state == ZKLOCK_GATE_REQUESTED && entry->gate.node.queued &&
-		entry->slot.other[0] == '\0';
+		entry->slot.texts.answer.other[0] == '\0';
 }
 
 /* Does the backend use the gate?  A reader may need a node of its own. */
@@ -221,7 +222,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
  * Otherwise the gate knows more about the lock than a look could find, and the backend uses
  * it like any other.
  *
- * `other` and `text` have the request until the worker's answer replaces them.
+ * The texts are those of the request until the worker's answer replaces them.
  * The worker reads a request under the same lock, and before it answers.  At a
  * gate it reads them in the claims, but answers in the entry's slot, so those of
  * a claim stay as its backend has written them.
@@ -247,9 +248,9 @@ zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	slot->outcome = (ZkLockOutcome) {0};
 	pg_atomic_write_u32(&claim->revocations, 0);
 	claim->node_deleted = claim->accepted = false;
-	strlcpy(slot->other, request->from != NULL ? request->from : "",
-			sizeof(slot->other));
-	strlcpy(slot->text, params->data, sizeof(slot->text));
+	strlcpy(slot->texts.request.from, request->from != NULL ? request->from : "",
+			sizeof(slot->texts.request.from));
+	strlcpy(slot->texts.request.data, params->data, sizeof(slot->texts.request.data));
 	strlcpy(claim->count, request->count != NULL ? request->count : "",
 			sizeof(claim->count));
 	if (!claim->at_gate)
@@ -356,7 +357,7 @@ get_ahead_at_gate(const ZkLockClaim *claim, ZkLockSlotState *state)
 		 */
 		strlcpy(state->other, entry->slot.outcome.name, sizeof(state->other));
 		strlcpy(state->text,
-				claim_of_turn(unconstify(ZkLockTurn *, nearest))->slot.text,
+				claim_of_turn(unconstify(ZkLockTurn *, nearest))->slot.texts.request.data,
 				sizeof(state->text));
 	}
 	else if (entry->slot.outcome.verdict == ZKLOCK_GRANTED)
@@ -377,11 +378,11 @@ zklock_slots_get_state(ZkLockClaim *claim, ZkLockSlotState *state)
 	state->generation = now.generation;
 	state->other[0] = state->text[0] = '\0';
 
-	/* Before there is an answer, these contain the request. */
+	/* Before there is an answer, the texts are those of the request. */
 	if (now.slot->outcome.queued || now.slot->outcome.verdict != ZKLOCK_PENDING)
 	{
-		strlcpy(state->other, now.slot->other, sizeof(state->other));
-		strlcpy(state->text, now.slot->text, sizeof(state->text));
+		strlcpy(state->other, now.slot->texts.answer.other, sizeof(state->other));
+		strlcpy(state->text, now.slot->texts.answer.text, sizeof(state->text));
 	}
 	if (now.slot->gate && claim->turn.state != ZKLOCK_TURN_HOLDING)
 		get_ahead_at_gate(claim, state);
@@ -683,9 +684,9 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 		strlcpy(request->path, slot->entry->key.path, sizeof(request->path));
 		strlcpy(request->count, slot->gate ? "" : claim_of_slot(slot)->count,
 				sizeof(request->count));
-		strlcpy(request->from, slot->gate ? "" : slot->other,
+		strlcpy(request->from, slot->gate ? "" : slot->texts.request.from,
 				sizeof(request->from));
-		strlcpy(request->data, source->text, sizeof(request->data));
+		strlcpy(request->data, source->texts.request.data, sizeof(request->data));
 	}
 	LWLockRelease(lock);
 	return true;
@@ -825,10 +826,10 @@ report_wanted(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGeneration generation
 	Assert(wanted_at(slot) == serial && slot->taken == serial);
 	slot->outcome = report->outcome;
 	slot->generation = generation;
-	strlcpy(slot->other, report->other != NULL ? report->other : "",
-			sizeof(slot->other));
-	strlcpy(slot->text, report->text != NULL ? report->text : "",
-			sizeof(slot->text));
+	strlcpy(slot->texts.answer.other, report->other != NULL ? report->other : "",
+			sizeof(slot->texts.answer.other));
+	strlcpy(slot->texts.answer.text, report->text != NULL ? report->text : "",
+			sizeof(slot->texts.answer.text));
 	if (slot->gate)
 		report_to_gate(slot->entry, serial, generation, report, now);
 	else

@@ -96,9 +96,6 @@ static dlist_head settled = DLIST_STATIC_INIT(settled);
 static dlist_head *watches = NULL;
 static uint32 nbuckets;
 
-/* The attempt that runs a step now; see is_watched(). */
-static const WorkerAttempt *active = NULL;
-
 static int	creating = 0;
 
 static ZkLockReceiver receiver;
@@ -184,13 +181,9 @@ is_watch_of(const Watch *watch, uint32 hash, const char *path)
 		zklock_driver_is_watching(&watch->attempt->driver, path);
 }
 
-/*
- * Does any attempt need the watch on this node?  The attempt that runs a step
- * now is ignored, because it calls this function when it no longer needs the
- * watch.
- */
+/* Does any attempt need the watch on this node, except the one with this driver? */
 static bool
-is_watched(const char *path)
+is_watched(const ZkLockDriver *driver, const char *path)
 {
 	uint32		hash = hash_path(path);
 	dlist_iter	iter;
@@ -199,7 +192,7 @@ is_watched(const char *path)
 	{
 		const Watch *watch = dlist_container(Watch, link, iter.cur);
 
-		if (watch->attempt != active && is_watch_of(watch, hash, path))
+		if (&watch->attempt->driver != driver && is_watch_of(watch, hash, path))
 			return true;
 	}
 	return false;
@@ -270,7 +263,6 @@ remove_attempt(WorkerAttempt *attempt)
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
 	set_creating(attempt, false);
-	active = attempt;			/* its own watches are not needed */
 	if (attempt->slot->gate)
 		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
@@ -350,7 +342,6 @@ run_step(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const voi
 {
 	MemoryContext before = MemoryContextSwitchTo(attempt->context);
 
-	active = attempt;
 	PG_TRY();
 	{
 		step(attempt, arg);
@@ -628,9 +619,6 @@ request_confirmation(WorkerAttempt *attempt, uint32 question)
 	}
 }
 
-/* The request in the slot that is being processed */
-static ZkLockSlotRequest request;
-
 /* Can another attempt begin now? */
 static bool
 has_room(bool is_session)
@@ -767,16 +755,17 @@ post_short(void)
 	nshort = 0;
 }
 
+/* `request` is set to what the slot asks for. */
 static void
-process_slot(ZkLockSlot *slot, bool is_session)
+process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 {
 	WorkerAttempt *attempt;
 
-	if (!zklock_slots_read(slot, &request))
+	if (!zklock_slots_read(slot, request))
 		return;
 
 	/* zklock_slots_expire() has missed it. */
-	if (request.former)
+	if (request->former)
 	{
 		zklock_slots_expire_slot(slot, zklock_sessionstate_generation() - 1);
 		return;
@@ -784,13 +773,13 @@ process_slot(ZkLockSlot *slot, bool is_session)
 	attempt = hash_search(attempts, &slot, HASH_FIND, NULL);
 
 	/* The backend still wants the attempt that runs, or has ended. */
-	if (request.wanted == request.taken)
+	if (request->wanted == request->taken)
 	{
-		if (request.look != 0 && attempt != NULL)
-			zklock_keeper_look(&attempt->keeper, request.look);
-		if (request.asked != 0 && attempt != NULL && attempt->question == 0 &&
+		if (request->look != 0 && attempt != NULL)
+			zklock_keeper_look(&attempt->keeper, request->look);
+		if (request->asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
-			request_confirmation(attempt, request.asked);
+			request_confirmation(attempt, request->asked);
 		return;
 	}
 	if (attempt != NULL)
@@ -807,7 +796,7 @@ process_slot(ZkLockSlot *slot, bool is_session)
 		remove_attempt(attempt);
 		zklock_slots_drop(slot);
 	}
-	if (request.wanted == 0)
+	if (request->wanted == 0)
 	{
 		if (attempt == NULL)
 			zklock_slots_drop(slot);
@@ -818,12 +807,12 @@ process_slot(ZkLockSlot *slot, bool is_session)
 	 * The backend asked before the session ended.  It may hold other locks of
 	 * that session, so it must not get one of the next session now.
 	 */
-	if (request.generation != zklock_sessionstate_generation())
+	if (request->generation != zklock_sessionstate_generation())
 	{
 		ZkLockSlotReport expired = {.outcome = {.verdict = ZKLOCK_EXPIRED}};
 
-		if (zklock_slots_take(slot, request.wanted))
-			zklock_slots_report(slot, request.wanted, request.generation,
+		if (zklock_slots_take(slot, request->wanted))
+			zklock_slots_report(slot, request->wanted, request->generation,
 								&expired, zklock_clock_now());
 		return;
 	}
@@ -832,17 +821,17 @@ process_slot(ZkLockSlot *slot, bool is_session)
 		zklock_slots_stall(slot);
 		return;
 	}
-	switch (find_room(slot, &request))
+	switch (find_room(slot, request))
 	{
 		case ZKLOCK_ROOM:
-			if (zklock_slots_take(slot, request.wanted))
-				begin_attempt(slot, &request);
+			if (zklock_slots_take(slot, request->wanted))
+				begin_attempt(slot, request);
 			break;
 		case ZKLOCK_ROOM_LATER:
 			note_short(slot);
 			break;
 		case ZKLOCK_ROOM_NONE:
-			zklock_slots_refuse(slot, request.wanted, request.role, zklock_clock_now());
+			zklock_slots_refuse(slot, request->wanted, request->role, zklock_clock_now());
 			break;
 	}
 }
@@ -855,10 +844,11 @@ static void
 try_to_process_slot(ZkLockSlot *slot, bool is_session)
 {
 	MemoryContext before = CurrentMemoryContext;
+	ZkLockSlotRequest request;
 
 	PG_TRY();
 	{
-		process_slot(slot, is_session);
+		process_slot(slot, &request, is_session);
 	}
 	PG_CATCH();
 	{

@@ -154,7 +154,7 @@ __wrap_zklock_locktable_forget(ZkLockHold *hold)
 static bool
 is_node_deleted(const ZkLockHold *hold)
 {
-	return hold->node != NULL && !has_session() && zklock_slots_is_node_deleted(hold->node);
+	return hold->node != NULL && !has_session() && zklock_slots_is_node_deleted(hold->claim);
 }
 
 /* Do other backends see what this one has? */

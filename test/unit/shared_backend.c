@@ -395,7 +395,7 @@ await_claim(const char *path, ZkLockMode mode, bool hidden, bool endless)
 		zklock_owners_wait_for_room();
 		claim = zklock_claims_enter(path, mode, NULL, hidden);
 		if (claim == NULL && !hidden)
-			zklock_claims_remove(NULL);
+			zklock_claims_remove_unlisted();
 		if (claim != NULL || (!endless && shim_now() > end))
 			break;
 		stress_count(STRESS_N_ROOM_AWAITED);
@@ -485,7 +485,7 @@ use_lock(int first)
 	if (claim == NULL && stress_percent(50))
 	{
 		if (!hidden)
-			zklock_claims_remove(NULL);
+			zklock_claims_remove_unlisted();
 		claim = await_claim(paths[path], mode, hidden, first == 0);
 		if (claim == NULL)
 		{
