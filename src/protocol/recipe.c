@@ -888,11 +888,73 @@ zklock_recipe_begin_downgrade(ZkLockRecipe *r, const ZkLockParams *params,
 	ZKLOCK_ASSERT(is_sound(r, out));
 }
 
+/*
+ * The number of the request that an event is about, in the recipe.  NULL: the request does
+ * not matter any more.  If a create was considered lost but has succeeded nevertheless, its
+ * reply is not needed: the list that recover() sends shows the node.
+ */
+static uint32_t *
+find_request(ZkLockRecipe *r, uint32_t request)
+{
+	uint32_t   *const numbers[] = {
+		&r->parents,
+		&r->create,
+		&r->sync,				/* if it was lost, the list after it is not
+								 * valid */
+		&r->list,
+		&r->verify,
+		&r->touch,
+		&r->size,
+		&r->count,
+		&r->nearest.request,
+		&r->lookahead.request
+	};
+
+	for (size_t i = 0; request != 0 && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (*numbers[i] == request)
+			return numbers[i];
+	return NULL;
+}
+
+/* A reply that has the same meaning for all requests.  Returns true if it is one. */
+static bool
+process_failure(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockWatch *watch,
+				ZkLockActions *out)
+{
+	switch (ev->reply)
+	{
+		case ZKLOCK_LOST:
+			r->stalled = true;
+			return true;
+		case ZKLOCK_NOT_WATCHED:
+			not_watched(r, watch, out);
+			return true;
+		case ZKLOCK_REFUSED:
+
+			/* Our number is information only: no lease depends on it. */
+			if (ev->kind == ZKLOCK_EV_SIZED && !r->counted)
+				return true;
+
+			/* The holder's node cannot be read, but it is ahead. */
+			if (r->params.nowait && watch != NULL && !r->fixed)
+				refuse(r, out);
+			else
+				finish(r, ZKLOCK_DENIED, out);
+			return true;
+		case ZKLOCK_NO_CHILDREN:
+			finish(r, ZKLOCK_NOT_A_QUEUE, out);
+			return true;
+		default:
+			return false;
+	}
+}
+
 static void
 process_event(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {
 	bool		is_fired = ev->kind == ZKLOCK_EV_DELETED || ev->kind == ZKLOCK_EV_CHANGED;
-	ZkLockWatch *watch = NULL;
+	ZkLockWatch *watch;
+	uint32_t   *number;
 
 	/* Events that do not concern a request. */
 	switch (ev->kind)
@@ -910,42 +972,19 @@ process_event(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 			break;
 	}
 
-	/*
-	 * All other events concern a request.  Ignore those of requests that do
-	 * not matter any more.  If a create was considered lost but has succeeded
-	 * nevertheless, its reply is not needed: the list that recover() sends
-	 * shows the node.
-	 */
-	if (ev->request == 0)
+	number = find_request(r, ev->request);
+	if (number == NULL)
 		return;
-	else if (ev->request == r->parents)
-		r->parents = 0;
-	else if (ev->request == r->create)
-		r->create = 0;
-	else if (ev->request == r->sync)
-		r->sync = 0;			/* if it was lost, the list after it is not
-								 * valid */
-	else if (ev->request == r->list)
-		r->list = 0;
-	else if (ev->request == r->verify)
-		r->verify = 0;
-	else if (ev->request == r->touch)
-		r->touch = 0;
-	else if (ev->request == r->size)
-		r->size = 0;
-	else if (ev->request == r->count)
+	watch = number == &r->nearest.request ? &r->nearest :
+		number == &r->lookahead.request ? &r->lookahead : NULL;
+	if (watch == NULL)
+		*number = 0;
+	if (number == &r->count)
 	{
 		/* The count has changed.  A list that is under way is too early. */
-		r->count = 0;
 		list_queue(r, out);
 		return;
 	}
-	else if (ev->request == r->nearest.request)
-		watch = &r->nearest;
-	else if (ev->request == r->lookahead.request)
-		watch = &r->lookahead;
-	else
-		return;
 
 	/*
 	 * Another attempt's watch, in the same session, may have fired before
@@ -957,42 +996,8 @@ process_event(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 		return;
 	if (watch != NULL)
 		watch->is_set = ev->reply == ZKLOCK_OK;
-
-	if (is_fired)
-	{
-		/* not replies */
-	}
-	else if (ev->reply == ZKLOCK_LOST)
-	{
-		r->stalled = true;
+	if (!is_fired && process_failure(r, ev, watch, out))
 		return;
-	}
-	else if (ev->reply == ZKLOCK_NOT_WATCHED)
-	{
-		not_watched(r, watch, out);
-		return;
-	}
-	else if (ev->reply == ZKLOCK_REFUSED && ev->kind == ZKLOCK_EV_SIZED &&
-			 !r->counted)
-		return;					/* our number is information only: no lease
-								 * depends on it */
-	else if (ev->reply == ZKLOCK_REFUSED && r->params.nowait && watch != NULL &&
-			 !r->fixed)
-	{
-		/* The holder's node cannot be read, but it is ahead. */
-		refuse(r, out);
-		return;
-	}
-	else if (ev->reply == ZKLOCK_REFUSED)
-	{
-		finish(r, ZKLOCK_DENIED, out);
-		return;
-	}
-	else if (ev->reply == ZKLOCK_NO_CHILDREN)
-	{
-		finish(r, ZKLOCK_NOT_A_QUEUE, out);
-		return;
-	}
 
 	if (ev->kind == ZKLOCK_EV_PARENTS_MADE)
 	{

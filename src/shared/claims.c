@@ -356,7 +356,7 @@ use_of_gate(const ZkLockEntry *entry, const char *node, char *data)
 		return gate->state == ZKLOCK_GATE_KEPT ? ZKLOCK_USE_NONE : ZKLOCK_USE_UNKNOWN;
 
 	/* The slot of its claim is not used, so it has the data of the request. */
-	strlcpy(data, claim_of_turn(turn)->slot.text, ZKLOCK_CLAIM_DATA);
+	strlcpy(data, claim_of_turn(turn)->slot.texts.request.data, ZKLOCK_CLAIM_DATA);
 	return ZKLOCK_USE_BACKEND;
 }
 
