@@ -321,8 +321,8 @@ append_node(Record *record, ZkLockMode mode, const char *path, const char *node,
 
 	if (zklock_mode_table[mode].kind == NULL || record->full)
 		return;
-	size = zklock_deadlock_walk_write_node(record->text, record->size, sizeof(record->text),
-										   mode, path, node, use);
+	size = zklock_waitrecord_write_node(record->text, record->size, sizeof(record->text),
+										mode, path, node, use);
 	if (size == 0)
 	{
 		record->text[record->size] = '\0';
@@ -364,8 +364,8 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 	if (waiting == NULL || !waiting->outcome.queued || waiting->outcome.name[0] == '\0' ||
 		zklock_mode_table[waiting->request.params.mode].kind == NULL)
 		return false;
-	record->size = zklock_deadlock_walk_write_head(record->text, sizeof(record->text),
-												   describe_server(), zklock_nodedata_self(false));
+	record->size = zklock_waitrecord_write_head(record->text, sizeof(record->text),
+												describe_server(), zklock_nodedata_self(false));
 	if (record->size == 0)
 		return false;
 	append_node(record, waiting->request.params.mode, waiting->request.path,
@@ -552,7 +552,7 @@ process_deadlock(const ZkLockDeadlock *deadlock)
 {
 	ZkLockWalkMember members[ZKLOCK_DEADLOCK_MEMBERS];
 	ZkLockWalkMember closing;
-	int			n = zklock_deadlock_walk_unpack(deadlock, members, &closing);
+	int			n = zklock_deadlock_members_unpack(deadlock, members, &closing);
 	const LockBehind *lock = find_behind(&closing);
 
 	again = true;

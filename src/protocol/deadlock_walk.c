@@ -3,25 +3,6 @@
  * deadlock_walk.c
  *	  The search for a deadlock across servers.  See deadlock_walk.h.
  *
- * The text of a record has these lines, whose fields are separated by tabs.  A path has
- * no control characters.
- *
- *		zklock-1	SERVER	PROCESS
- *		waits	MODE	PATH	NODE
- *		holds	MODE	PATH	NODE
- *		behind	MODE	PATH	NODE
- *
- * It has one line "waits", which is the first of these.  The first field of all is the
- * version.  A record of another version is not understood.  A line of another use, or with
- * another mode, is left out.  So a use may be added to this version if those who ignore it
- * find fewer deadlocks, and none that does not exist.  Any other change needs another
- * version.
- *
- * Its name is a Bloom filter of the names of its nodes, and a random number, in hexadecimal
- * digits.  A walk reads a record only if its filter has a node of a queue that the walk has
- * listed, and only keeps nodes that are listed.  So records that it does not reach cost it
- * their names.
- *
  *-------------------------------------------------------------------------
  */
 #include "protocol/deadlock_walk.h"
@@ -34,18 +15,6 @@
 #include "protocol/path.h"
 #include "protocol/recipe_types.h"
 
-#define VERSION "zklock-1"
-
-/* Longest text of a server, with its terminating zero */
-#define SERVER_SIZE 64
-
-/*
- * Bits of a filter, and those that a node sets: with 15 nodes in a record, one of 1,500
- * others seems to be in it.
- */
-#define FILTER_BITS 256
-#define NODE_BITS 6
-
 /*
  * Names of records, and nodes of those that were read, times the names of a list.  A
  * process looks at so many pairs within about 0.2 s, in which it does nothing else.
@@ -53,12 +22,6 @@
 #define MAX_PAIRS 20000000
 
 #define ELEMENTS(array) ((int) (sizeof(array) / sizeof((array)[0])))
-
-static const char *const uses[] = {
-	[ZKLOCK_WALK_WAITS] = "waits",
-	[ZKLOCK_WALK_HOLDS] = "holds",
-	[ZKLOCK_WALK_HELD_BEHIND] = "behind"
-};
 
 /* Steps of a walk, in their order */
 enum
@@ -317,79 +280,18 @@ add_node(ZkLockWalk *walk, Record *record, Queue *queue, const char *name,
 	return true;
 }
 
-/* Cut off the line at `*text`, and advance `*text` behind it.  NULL: it has no end. */
-static char *
-next_line(char **text)
-{
-	char	   *line = *text;
-	char	   *end = strchr(line, '\n');
-
-	if (end == NULL)
-		return NULL;
-	*end = '\0';
-	*text = end + 1;
-	return line;
-}
-
-/* Split a line into n fields.  Returns false if it has another number of them. */
-static bool
-split(char *line, const char **fields, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		char	   *tab = strchr(line, '\t');
-
-		fields[i] = line;
-		if ((tab == NULL) != (i == n - 1))
-			return false;
-		if (tab != NULL)
-		{
-			*tab = '\0';
-			line = tab + 1;
-		}
-	}
-	return true;
-}
-
-/* A mode without a queue is not in a record. */
-static bool
-find_mode(const char *name, ZkLockMode *mode)
-{
-	for (int i = 0; i < ZKLOCK_N_MODES; i++)
-		if (strcmp(zklock_mode_table[i].name, name) == 0)
-		{
-			*mode = (ZkLockMode) i;
-			return zklock_mode_table[i].kind != NULL;
-		}
-	return false;
-}
-
-/* The use that a line begins with */
-static bool
-find_use(const char *line, ZkLockWalkUse *use)
-{
-	size_t		len = strcspn(line, "\t");
-
-	for (int i = 0; i < ELEMENTS(uses); i++)
-		if (strlen(uses[i]) == len && strncmp(uses[i], line, len) == 0)
-		{
-			*use = (ZkLockWalkUse) i;
-			return true;
-		}
-	return false;
-}
-
 /*
  * Of this walk's own record, keep all nodes, which are read before any queue.  Of others,
  * keep the node that is waited with, and those that are listed.
  */
 static bool
-keep_node(ZkLockWalk *walk, Record *record, const char *path, const char *name,
-		  ZkLockMode mode, ZkLockWalkUse use)
+keep_node(ZkLockWalk *walk, Record *record, const ZkLockRecordNode *node)
 {
 	bool		own = record == walk->self;
-	Queue	   *queue = own || use == ZKLOCK_WALK_WAITS ? get_queue(walk, path) :
-		find_queue(walk, path);
+	ZkLockWalkUse use = node->use;
+	const char *name = node->name;
+	Queue	   *queue = own || use == ZKLOCK_WALK_WAITS ? get_queue(walk, node->path) :
+		find_queue(walk, node->path);
 	const Child *child = queue != NULL ? find_child(queue, name) : NULL;
 
 	if (!own && (use == ZKLOCK_WALK_HELD_BEHIND || (use == ZKLOCK_WALK_HOLDS && child == NULL)))
@@ -397,80 +299,25 @@ keep_node(ZkLockWalk *walk, Record *record, const char *path, const char *name,
 	if (queue == NULL || has_node(walk, record, queue, name, use))
 		return queue != NULL;
 	name = child != NULL ? child->name : copy(walk, name);
-	if (name == NULL || !add_node(walk, record, queue, name, mode, use))
+	if (name == NULL || !add_node(walk, record, queue, name, node->mode, use))
 		return false;
 	walk->nodes->listed = child != NULL;
 	return true;
-}
-
-/*
- * Read a line.  Only the first node is waited with; `*first` is set to false once it is
- * found.  Returns false if the record is not understood.
- */
-static bool
-parse_line(ZkLockWalk *walk, Record *record, char *line, bool *first)
-{
-	const char *fields[4];
-	ZkLockMode	mode;
-	ZkLockWalkUse use;
-	int64_t		number;
-
-	if (!find_use(line, &use))
-		return true;
-	if (!split(line, fields, ELEMENTS(fields)))
-		return false;
-	if (!find_mode(fields[1], &mode))
-		return true;
-	if ((use == ZKLOCK_WALK_WAITS) != *first)
-		return false;
-	*first = false;
-	return zklock_path_check_lock(fields[2], strlen(fields[2])) == NULL &&
-		strlen(fields[3]) < ZKLOCK_NAME_SIZE &&
-		zklock_contender_parse(fields[3], &number) == zklock_mode_table[mode].kind &&
-		keep_node(walk, record, fields[2], fields[3], mode, use);
-}
-
-/* A record's text, while it is parsed */
-typedef struct Text
-{
-	char		data[ZKLOCK_RECORD_SIZE];
-	char	   *rest;			/* behind the lines that were read */
-	const char *head[3];
-} Text;
-
-static bool
-parse_head(Text *text, const char *data, size_t size)
-{
-	char	   *line;
-
-	if (size >= sizeof(text->data) || memchr(data, '\0', size) != NULL)
-		return false;
-	memcpy(text->data, data, size);
-	text->data[size] = '\0';
-	text->rest = text->data;
-	line = next_line(&text->rest);
-	return line != NULL && split(line, text->head, ELEMENTS(text->head)) &&
-		strcmp(text->head[0], VERSION) == 0 && strlen(text->head[1]) < SERVER_SIZE &&
-		strlen(text->head[2]) < ZKLOCK_PROCESS_SIZE;
 }
 
 /* Read the nodes of a record.  Returns false if it is not understood. */
 static bool
 parse(ZkLockWalk *walk, Record *record, const char *data, size_t size)
 {
-	Text		text;
-	bool		first = true;
+	ZkLockRecordText text;
+	ZkLockRecordNode node;
 
-	if (!parse_head(&text, data, size))
+	if (!zklock_waitrecord_open(&text, data, size))
 		return false;
-	while (text.rest[0] != '\0')
-	{
-		char	   *line = next_line(&text.rest);
-
-		if (line == NULL || !parse_line(walk, record, line, &first))
+	while (zklock_waitrecord_next(&text, &node))
+		if (!keep_node(walk, record, &node))
 			return false;
-	}
-	return !first;
+	return text.understood;
 }
 
 /*
@@ -492,46 +339,6 @@ read_nodes(ZkLockWalk *walk, Record *record, const char *data, size_t size)
 		*walk = before;
 		*record = record_before;
 	}
-}
-
-/* Append fields as one line. */
-static size_t
-write_line(char *text, size_t size, size_t room, const char *const *fields, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		size_t		len = strlen(fields[i]);
-
-		if (room - size < len + 2)
-			return 0;
-		for (size_t k = 0; k < len; k++)
-			text[size++] = (unsigned char) fields[i][k] < ' ' ? '?' : fields[i][k];
-		text[size++] = i < n - 1 ? '\t' : '\n';
-	}
-	text[size] = '\0';
-	return size;
-}
-
-size_t
-zklock_deadlock_walk_write_head(char *text, size_t room, const char *server,
-								const char *process)
-{
-	const char *const fields[] = {VERSION, server, process};
-
-	ZKLOCK_ASSERT(strlen(server) < SERVER_SIZE && strlen(process) < ZKLOCK_PROCESS_SIZE);
-	return write_line(text, 0, room, fields, ELEMENTS(fields));
-}
-
-size_t
-zklock_deadlock_walk_write_node(char *text, size_t size, size_t room, ZkLockMode mode,
-								const char *path, const char *node, ZkLockWalkUse use)
-{
-	const char *const fields[] = {
-		uses[use], zklock_mode_table[mode].name, path, node
-	};
-
-	ZKLOCK_ASSERT(text[size - 1] == '\n' && zklock_mode_table[mode].kind != NULL);
-	return write_line(text, size, room, fields, ELEMENTS(fields));
 }
 
 /*
@@ -886,94 +693,16 @@ zklock_deadlock_walk_synced(ZkLockWalk *walk)
 	answered(walk);
 }
 
-/* FNV-1a */
-static uint64_t
-hash(const char *text)
-{
-	uint64_t	result = 0xcbf29ce484222325;
-
-	for (const char *c = text; *c != '\0'; c++)
-		result = (result ^ (unsigned char) *c) * 0x100000001b3;
-	return result;
-}
-
-/* The bits of a node in a filter.  Those of similar names have nothing in common. */
-static void
-find_bits(const char *node, uint8_t *bits)
-{
-	uint64_t	h = hash(node);
-
-	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
-	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
-	for (int i = 0; i < NODE_BITS; i++, h >>= 8)
-		bits[i] = (uint8_t) h;
-}
-
-static const char digits[] = "0123456789abcdef";
-
-void
-zklock_deadlock_walk_write_name(char *name, const char *text, uint64_t random)
-{
-	uint8_t		filter[FILTER_BITS / 4] = {0};
-	const char *node = NULL;
-
-	for (const char *c = strchr(text, '\n'); *c != '\0'; c++)
-		if (*c == '\t')
-			node = c + 1;
-		else if (*c == '\n' && node != NULL)
-		{
-			char		copied[ZKLOCK_RECORD_SIZE];
-			uint8_t		bits[NODE_BITS];
-
-			memcpy(copied, node, (size_t) (c - node));
-			copied[c - node] = '\0';
-			find_bits(copied, bits);
-			for (int i = 0; i < NODE_BITS; i++)
-				filter[bits[i] / 4] |= (uint8_t) (1 << bits[i] % 4);
-		}
-	for (int i = 0; i < ZKLOCK_RECORD_NAME_SIZE - 1; i++)
-		if (i < ELEMENTS(filter))
-			name[i] = digits[filter[i]];
-		else
-		{
-			name[i] = digits[random & 15];
-			random >>= 4;
-		}
-	name[ZKLOCK_RECORD_NAME_SIZE - 1] = '\0';
-}
-
-/* Can a child of the records' parent be a record? */
-static bool
-is_record_name(const char *name)
-{
-	return strspn(name, digits) == ZKLOCK_RECORD_NAME_SIZE - 1 &&
-		name[ZKLOCK_RECORD_NAME_SIZE - 1] == '\0';
-}
-
-/* May a record with this name have a node with these bits? */
-static bool
-may_have(const char *name, const uint8_t *bits)
-{
-	for (int i = 0; i < NODE_BITS; i++)
-	{
-		char		digit = name[bits[i] / 4];
-
-		if (((digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << bits[i] % 4) == 0)
-			return false;
-	}
-	return true;
-}
-
 /* Want the records that may have this node.  Returns true if there are any. */
 static bool
 want_records(ZkLockWalk *walk, const char *node)
 {
 	bool		any = false;
-	uint8_t		bits[NODE_BITS];
+	ZkLockRecordBits bits;
 
-	find_bits(node, bits);
+	zklock_waitrecord_find_bits(node, &bits);
 	for (Record *record = walk->records; record != NULL; record = record->next)
-		if (record != walk->self && may_have(record->name, bits))
+		if (record != walk->self && zklock_waitrecord_may_have(record->name, &bits))
 		{
 			record->wanted = any = true;
 			record->asked = false;
@@ -1047,8 +776,9 @@ process_records(ZkLockWalk *walk, const char *const *names, int n)
 	{
 		Record	   *record;
 
-		walk->listed += hash(names[i]);
-		if (!is_record_name(names[i]) || (record = add_record(walk, names[i])) == NULL ||
+		walk->listed += zklock_waitrecord_hash(names[i]);
+		if (!zklock_waitrecord_is_name(names[i]) ||
+			(record = add_record(walk, names[i])) == NULL ||
 			strcmp(names[i], walk->self_name) != 0)
 			continue;
 		walk->self = record;
@@ -1075,15 +805,16 @@ static void
 compare_record(ZkLockWalk *walk, Record *record, const char *data, size_t size,
 			   int64_t czxid)
 {
-	Text		text;
+	ZkLockRecordText text;
 
-	if (data == NULL || czxid != record->czxid || !parse_head(&text, data, size))
+	if (data == NULL || czxid != record->czxid ||
+		!zklock_waitrecord_open(&text, data, size))
 	{
 		walk->changed = true;
 		return;
 	}
-	record->server = copy(walk, text.head[1]);
-	record->process = copy(walk, text.head[2]);
+	record->server = copy(walk, text.server);
+	record->process = copy(walk, text.process);
 }
 
 void
@@ -1104,76 +835,4 @@ zklock_deadlock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *read,
 		read_nodes(walk, record, data, size);
 	}
 	answered(walk);
-}
-
-/* Find a text that is there already, or append it.  Returns false if it has no room. */
-static bool
-pack_text(ZkLockDeadlock *deadlock, size_t *used, const char *text, uint16_t *at)
-{
-	size_t		size = strlen(text) + 1;
-	size_t		i = 0;
-
-	while (i < *used && strcmp(deadlock->text + i, text) != 0)
-		i += strlen(deadlock->text + i) + 1;
-	if (i == *used)
-	{
-		if (size > sizeof(deadlock->text) - i)
-			return false;
-		memcpy(deadlock->text + i, text, size);
-		*used += size;
-	}
-	*at = (uint16_t) i;
-	return true;
-}
-
-void
-zklock_deadlock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock)
-{
-	size_t		used = 0;
-	int			n = 0;
-
-	ZKLOCK_ASSERT(walk->verdict == ZKLOCK_WALK_VICTIM);
-	while (n < walk->nmembers && n < ZKLOCK_DEADLOCK_MEMBERS)
-	{
-		const ZkLockWalkMember *from = &walk->members[n == 0 ? walk->nmembers - 1 : n - 1];
-		ZkLockPackedMember *to = &deadlock->members[n];
-
-		*to = (ZkLockPackedMember) {.czxid = from->czxid, .mode = from->mode};
-		if (!pack_text(deadlock, &used, from->server, &to->server) ||
-			!pack_text(deadlock, &used, from->process, &to->process) ||
-			!pack_text(deadlock, &used, from->node, &to->node) ||
-			!pack_text(deadlock, &used, from->path, &to->path))
-			break;
-		n++;
-	}
-	ZKLOCK_ASSERT(n >= 3);		/* there is room for so many */
-	deadlock->n = n;
-	deadlock->complete = n == walk->nmembers;
-}
-
-static ZkLockWalkMember
-unpack_member(const ZkLockDeadlock *deadlock, int i)
-{
-	const ZkLockPackedMember *from = &deadlock->members[i];
-
-	return (ZkLockWalkMember) {
-		.server = deadlock->text + from->server, .process = deadlock->text + from->process,
-		.node = deadlock->text + from->node, .path = deadlock->text + from->path,
-		.mode = from->mode, .czxid = from->czxid
-	};
-}
-
-int
-zklock_deadlock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
-							ZkLockWalkMember *closing)
-{
-	int			n = deadlock->n - 1;
-
-	ZKLOCK_ASSERT(n >= 2);
-	*closing = unpack_member(deadlock, 0);
-	for (int i = 0; i < n; i++)
-		members[i] = unpack_member(deadlock, i + 1);
-	if (deadlock->complete)
-		members[n++] = *closing;
-	return n;
 }

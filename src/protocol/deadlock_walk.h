@@ -13,7 +13,7 @@
  * one read for each queue, and the nodes in it, whatever else the record says.  A text
  * that is not as a process writes it is not understood.  A server with another build of
  * zklock may write lines, or another version, that this build does not know (see
- * deadlock_walk.c).
+ * waitrecord.c).
  *
  * A record is never overwritten.  It is deleted before anything in it changes: before
  * a node that it names is deleted or passed to another process, and before its process
@@ -61,17 +61,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/mode.h"
-
-/* A record is not longer than this, with its terminating zero. */
-#define ZKLOCK_RECORD_SIZE 4096
-
-/* Sizes of the text of its process, and of its name, with their terminating zeros */
-#define ZKLOCK_PROCESS_SIZE 1024
-#define ZKLOCK_RECORD_NAME_SIZE (64 + 16 + 1)
-
-/* Maximum number of members that a deadlock is reported with, one of them twice */
-#define ZKLOCK_DEADLOCK_MEMBERS 16
+#include "protocol/deadlock_members.h"
+#include "protocol/waitrecord.h"
 
 /*
  * The reads of a walk, however often it begins again.  A walk that needs more of them
@@ -88,49 +79,6 @@ typedef enum ZkLockWalkVerdict
 								 * list is too long beside so many records */
 	ZKLOCK_WALK_FAILED			/* another one may not */
 } ZkLockWalkVerdict;
-
-/* Why a record lists a node */
-typedef enum ZkLockWalkUse
-{
-	ZKLOCK_WALK_WAITS,
-	ZKLOCK_WALK_HOLDS,
-	ZKLOCK_WALK_HELD_BEHIND		/* a process that waits for this one holds it */
-} ZkLockWalkUse;
-
-/* A member of a deadlock, which waits for a lock and is blocked by the next member. */
-typedef struct ZkLockWalkMember
-{
-	const char *server;			/* as in its record; "": it has no record */
-	const char *process;		/* the same */
-	const char *node;			/* that it waits with */
-	const char *path;
-	ZkLockMode	mode;
-	int64_t		czxid;			/* of its record */
-} ZkLockWalkMember;
-
-/* A member, whose texts begin at these places */
-typedef struct ZkLockPackedMember
-{
-	int64_t		czxid;
-	ZkLockMode	mode;
-	uint16_t	server;
-	uint16_t	process;
-	uint16_t	node;
-	uint16_t	path;
-} ZkLockPackedMember;
-
-/*
- * The members of a deadlock without pointers, for another process: the last one, then the
- * first ones.  Those that have no room are left out.  There is room for the victim with
- * both of its nodes, and for one more member, whatever their texts.
- */
-typedef struct ZkLockDeadlock
-{
-	int			n;
-	bool		complete;
-	ZkLockPackedMember members[ZKLOCK_DEADLOCK_MEMBERS];
-	char		text[6144];
-} ZkLockDeadlock;
 
 typedef enum ZkLockWalkReadKind
 {
@@ -210,37 +158,5 @@ extern void zklock_deadlock_walk_record(ZkLockWalk *walk, const ZkLockWalkRead *
 										const char *data, size_t size, int64_t czxid);
 
 extern void zklock_deadlock_walk_synced(ZkLockWalk *walk);
-
-/* Copy the members of the deadlock that the walk has found. */
-extern void zklock_deadlock_walk_pack(const ZkLockWalk *walk, ZkLockDeadlock *deadlock);
-
-/*
- * The reverse: point `members`, at most ZKLOCK_DEADLOCK_MEMBERS, to the first members, and
- * `*closing` to the last one of all.  Returns their number, which is at least 2.
- */
-extern int	zklock_deadlock_walk_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
-										ZkLockWalkMember *closing);
-
-/*
- * Write the beginning of a record's text, a string in UTF-8: the server and the process
- * that it is of, for messages.  A server has one text, and no other server has it.
- * Returns the size without the terminating zero, or 0 if there is no room.
- */
-extern size_t zklock_deadlock_walk_write_head(char *text, size_t room, const char *server,
-											  const char *process);
-
-/*
- * Append a node to the text of this size: first the one that is waited with.  Returns as
- * above.
- */
-extern size_t zklock_deadlock_walk_write_node(char *text, size_t size, size_t room,
-											  ZkLockMode mode, const char *path,
-											  const char *node, ZkLockWalkUse use);
-
-/*
- * Write the name of the record with this text.  It shows others which nodes the record may
- * have, so that their walks need not read it for nothing.
- */
-extern void zklock_deadlock_walk_write_name(char *name, const char *text, uint64_t random);
 
 #endif							/* ZKLOCK_DEADLOCK_WALK_H */

@@ -162,7 +162,7 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 	if (walker->context != NULL)
 		MemoryContextDelete(walker->context);	/* of a call that has failed */
 	walker->context = NULL;
-	zklock_deadlock_walk_write_name(name, text, random);
+	zklock_waitrecord_write_name(name, text, random);
 	if (zklock_session_room(ZKLOCK_NODE_RECORD, 0,
 							strlen(ZKLOCK_PATH_RECORDS "/") + strlen(name)) != ZKLOCK_ROOM)
 		return false;
@@ -330,7 +330,7 @@ zklock_deadlock_walker_verdict(ZkLockWalker *walker, ZkLockDeadlock *deadlock)
 	if (walker->verdict == ZKLOCK_WALK_PENDING)
 		return ZKLOCK_WALK_PENDING;
 	if (walker->verdict == ZKLOCK_WALK_VICTIM)
-		zklock_deadlock_walk_pack(&walker->walk, deadlock);
+		zklock_deadlock_members_pack(walker->walk.members, walker->walk.nmembers, deadlock);
 	if (walker->memory != NULL)
 		pfree(walker->memory);
 	walker->memory = NULL;

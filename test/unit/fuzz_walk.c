@@ -78,7 +78,7 @@ name_text(Text *text, bool own)
 		text->size < ZKLOCK_RECORD_SIZE && strlen(text->data) == text->size &&
 		text->data[text->size - 1] == '\n' ? text->data : "\n";
 
-	zklock_deadlock_walk_write_name(text->name, whole, (uint64_t) (text - texts));
+	zklock_waitrecord_write_name(text->name, whole, (uint64_t) (text - texts));
 	if (!own)
 		memset(text->name, 'f', 64);
 	text->czxid = (own ? INT64_MAX - 100 : INT64_MAX - 200) + (text - texts);
@@ -177,8 +177,8 @@ check_deadlock(const ZkLockWalk *walk)
 	int			n;
 
 	memset(&deadlock, 0xaa, sizeof(deadlock));
-	zklock_deadlock_walk_pack(walk, &deadlock);
-	n = zklock_deadlock_walk_unpack(&deadlock, members, &closing);
+	zklock_deadlock_members_pack(walk->members, walk->nmembers, &deadlock);
+	n = zklock_deadlock_members_unpack(&deadlock, members, &closing);
 	assert(n >= 2 && n <= walk->nmembers);
 	check_member(&closing);
 	assert(strcmp(closing.node, walk->members[walk->nmembers - 1].node) == 0);

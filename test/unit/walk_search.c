@@ -553,11 +553,11 @@ walk_again(int self, const State *state)
 static void
 write_node(int process, const Position *p, ZkLockWalkUse use)
 {
-	sizes[process] = zklock_deadlock_walk_write_node(texts[process], sizes[process],
-													 sizeof(texts[process]),
-													 p->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-													 paths[p->queue],
-													 node_names[p->owner][p->queue], use);
+	sizes[process] = zklock_waitrecord_write_node(texts[process], sizes[process],
+												  sizeof(texts[process]),
+												  p->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
+												  paths[p->queue],
+												  node_names[p->owner][p->queue], use);
 }
 
 /*
@@ -567,16 +567,16 @@ write_node(int process, const Position *p, ZkLockWalkUse use)
 static void
 write_record(int process)
 {
-	sizes[process] = zklock_deadlock_walk_write_head(texts[process], sizeof(texts[process]),
-													 "server", letters[process]);
+	sizes[process] = zklock_waitrecord_write_head(texts[process], sizeof(texts[process]),
+												  "server", letters[process]);
 	write_node(process, w.wait[process], ZKLOCK_WALK_WAITS);
 	for (int i = 0; i < w.npositions; i++)
 		if (w.positions[i].process == process && !w.positions[i].waits)
 			write_node(process, &w.positions[i], ZKLOCK_WALK_HOLDS);
 		else if (w.behind[w.positions[i].process] == process)
 			write_node(process, &w.positions[i], ZKLOCK_WALK_HELD_BEHIND);
-	zklock_deadlock_walk_write_name(record_names[process], texts[process],
-									(uint64_t) process + 1);
+	zklock_waitrecord_write_name(record_names[process], texts[process],
+								 (uint64_t) process + 1);
 	if (all_fit)
 		memset(record_names[process], 'f', ZKLOCK_RECORD_NAME_SIZE - 1 - 16);
 	for (int i = 0; i < w.npositions; i++)

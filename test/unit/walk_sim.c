@@ -428,17 +428,17 @@ append_node(Node *record, const Node *node, ZkLockWalkUse use)
 	char		path[16];
 
 	path_of(node->queue, path);
-	record->size = zklock_deadlock_walk_write_node(record->data, record->size,
-												   sizeof(record->data),
-												   node->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
-												   path, node->name, use);
+	record->size = zklock_waitrecord_write_node(record->data, record->size,
+												sizeof(record->data),
+												node->reader ? ZKLOCK_SHARED : ZKLOCK_WRITE,
+												path, node->name, use);
 }
 
 static void
 write_record(const Process *p, Node *record)
 {
-	record->size = zklock_deadlock_walk_write_head(record->data, sizeof(record->data),
-												   "server", "process");
+	record->size = zklock_waitrecord_write_head(record->data, sizeof(record->data),
+												"server", "process");
 	append_node(record, &nodes[p->waiting], ZKLOCK_WALK_WAITS);
 	for (int i = 0; i < p->nheld; i++)
 		append_node(record, &nodes[p->held[i]], ZKLOCK_WALK_HOLDS);
@@ -481,8 +481,8 @@ write_other_version(Node *record, int nth)
 			live[n++] = &nodes[i];
 	if (n == 0)
 		return;
-	record->size = zklock_deadlock_walk_write_head(record->data, sizeof(record->data),
-												   "strange", "process");
+	record->size = zklock_waitrecord_write_head(record->data, sizeof(record->data),
+												"strange", "process");
 	memcpy(record->data, version, sizeof(version) - 1);
 	append_node(record, live[nth % n], ZKLOCK_WALK_WAITS);
 	append_node(record, live[nth / n % n], ZKLOCK_WALK_HOLDS);
@@ -507,8 +507,8 @@ add_strangers(void)
 		Node	   *node = &nodes[add_node(-1, RECORDS, false)];
 		bool		fits = i % 2 == 0 || is_other_version(i);
 
-		node->size = zklock_deadlock_walk_write_head(node->data, sizeof(node->data), "strange",
-													 "process");
+		node->size = zklock_waitrecord_write_head(node->data, sizeof(node->data), "strange",
+												  "process");
 		for (int j = 0; j < 10; j++)
 		{
 			char		path[24];
@@ -520,11 +520,11 @@ add_strangers(void)
 				sprintf(path, "/strange/%d", i);
 			else
 				path_of(j % nqueues, path);
-			node->size = zklock_deadlock_walk_write_node(node->data, node->size,
-														 sizeof(node->data), ZKLOCK_WRITE, path,
-														 name, j == 0 ? ZKLOCK_WALK_WAITS : ZKLOCK_WALK_HOLDS);
+			node->size = zklock_waitrecord_write_node(node->data, node->size,
+													  sizeof(node->data), ZKLOCK_WRITE, path,
+													  name, j == 0 ? ZKLOCK_WALK_WAITS : ZKLOCK_WALK_HOLDS);
 		}
-		zklock_deadlock_walk_write_name(node->name, node->data, (uint64_t) i);
+		zklock_waitrecord_write_name(node->name, node->data, (uint64_t) i);
 		if (fits)
 			memset(node->name, 'f', ZKLOCK_RECORD_NAME_SIZE - 1 - 16);
 	}
@@ -588,7 +588,7 @@ apply(int process)
 			p->record = add_node(process, RECORDS, false);
 			node = &nodes[p->record];
 			write_record(p, node);
-			zklock_deadlock_walk_write_name(node->name, node->data, (uint64_t) nnodes);
+			zklock_waitrecord_write_name(node->name, node->data, (uint64_t) nnodes);
 			if (p->newer)
 				append_unknown(node);
 			sim_count(N_RECORDS);

@@ -37,24 +37,24 @@ static char self[ZKLOCK_RECORD_NAME_SIZE];
 static void
 test_record(void **state)
 {
-	size_t		size = zklock_deadlock_walk_write_head(text, sizeof(text), "server", "process\t1");
+	size_t		size = zklock_waitrecord_write_head(text, sizeof(text), "server", "process\t1");
 
 	(void) state;
-	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a/b",
-										   READER "0000000003", ZKLOCK_WALK_WAITS);
-	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_EXCLUSIVE, "/c",
-										   MUTEX "0000000001",
-										   ZKLOCK_WALK_HOLDS);
-	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_WRITE, "/d",
-										   WRITER "0000000002",
-										   ZKLOCK_WALK_HELD_BEHIND);
+	size = zklock_waitrecord_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a/b",
+										READER "0000000003", ZKLOCK_WALK_WAITS);
+	size = zklock_waitrecord_write_node(text, size, sizeof(text), ZKLOCK_EXCLUSIVE, "/c",
+										MUTEX "0000000001",
+										ZKLOCK_WALK_HOLDS);
+	size = zklock_waitrecord_write_node(text, size, sizeof(text), ZKLOCK_WRITE, "/d",
+										WRITER "0000000002",
+										ZKLOCK_WALK_HELD_BEHIND);
 	assert_string_equal(text,
 						"zklock-1\tserver\tprocess?1\n"
 						"waits\tshared\t/a/b\t" READER "0000000003\n"
 						"holds\texclusive\t/c\t" MUTEX "0000000001\n"
 						"behind\twrite\t/d\t" WRITER "0000000002\n");
 	assert_int_equal(size, strlen(text));
-	zklock_deadlock_walk_write_name(self, text, 0x0123456789abcdef);
+	zklock_waitrecord_write_name(self, text, 0x0123456789abcdef);
 	assert_string_equal(self,
 						"0000020410010000009800000400900001000000000400000000"
 						"0a0000200430" "fedcba9876543210");
@@ -83,15 +83,15 @@ walk_beside(int nrecords, int nnodes)
 	const char **records = make_names(nrecords, "%080d");
 	const char **nodes = make_names(nnodes, READER "%010d");
 	const char *record = records[0];
-	size_t		size = zklock_deadlock_walk_write_head(text, sizeof(text), "server", "process");
+	size_t		size = zklock_waitrecord_write_head(text, sizeof(text), "server", "process");
 	ZkLockWalk	walk;
 	ZkLockWalkRead read;
 
-	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a",
-										   READER "0000000001", ZKLOCK_WALK_WAITS);
-	size = zklock_deadlock_walk_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/b",
-										   READER "0000000001", ZKLOCK_WALK_HOLDS);
-	zklock_deadlock_walk_write_name(self, text, 1);
+	size = zklock_waitrecord_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/a",
+										READER "0000000001", ZKLOCK_WALK_WAITS);
+	size = zklock_waitrecord_write_node(text, size, sizeof(text), ZKLOCK_SHARED, "/b",
+										READER "0000000001", ZKLOCK_WALK_HOLDS);
+	zklock_waitrecord_write_name(self, text, 1);
 	records[0] = self;
 	zklock_deadlock_walk_begin(&walk, self, memory, sizeof(memory), 0);
 	while (zklock_deadlock_walk_next(&walk, &read))
@@ -146,7 +146,7 @@ is_in_deadlock(const char *other)
 	ZkLockWalk	walk;
 	ZkLockWalkRead read;
 
-	zklock_deadlock_walk_write_name(self, own, 1);
+	zklock_waitrecord_write_name(self, own, 1);
 	memset(other_name, 'f', sizeof(other_name) - 1);
 	other_name[sizeof(other_name) - 1] = '\0';
 	zklock_deadlock_walk_begin(&walk, self, memory, sizeof(memory), 0);

@@ -1,2 +1,0 @@
-# The name of a record tells only of the node that it waits with.
-/^zklock_deadlock_walk_write_name(/,/^}/ s/node != NULL)/node != NULL \&\& strchr(strchr(text, '\\n') + 1, '\\n') == c)/
