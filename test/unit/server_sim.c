@@ -239,6 +239,7 @@ static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
 static int64_t disturbed_at[SERVER_MAX_SERVERS];	/* last time */
+static int64_t parent_made_at;	/* last time */
 static int	fault_rate;			/* one in so many turns; 0: none */
 static bool endangered;			/* are sessions, since then? */
 static uint64_t cuts_before;	/* in other schedules */
@@ -328,11 +329,20 @@ server_is_rival_overdue(const char *path)
 	return false;
 }
 
+void
+server_parent_made(void)
+{
+	parent_made_at = sim.now;
+}
+
+/* An attempt whose parent is missing needs two flights more. */
 bool
 server_is_overdue(int64_t began)
 {
 	int			server = shim_scheduler_server(shim_scheduler_current());
 
+	if (began < parent_made_at)
+		began = parent_made_at;
 	return sim.now - began > TRY_MS * SERVER_MS && disturbed_at[server] < began &&
 		(slow < 0 || slow / SERVER_PLACES != server);
 }
@@ -1678,6 +1688,7 @@ begin_schedule(void)
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
+	parent_made_at = 0;
 	phase = PLAYING;
 	phase_at = sim.now;
 }

@@ -328,6 +328,9 @@ extern bool server_is_quiet(void);
 extern bool server_does_rival_wait(const char *path);
 extern bool server_is_rival_overdue(const char *path);
 
+/* ZooKeeper has a node without an owner that was missing. */
+extern void server_parent_made(void);
+
 /* Has a backend done something since then, and for such a while, that takes no time? */
 extern bool server_is_overdue(int64_t began);
 

@@ -369,6 +369,8 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	node->last_maker = -1;
 	node->is_next = node->hidden = false;
 	children_changed(path);
+	if (owner == 0)
+		server_parent_made();
 	shim_trace("zk: %s is made, of session %" PRIx64, path, owner);
 	return node;
 }
