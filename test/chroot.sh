@@ -3,14 +3,15 @@
 # The script that sources this at its end has set -eu, and $all: the names that it
 # can be given, of which none means all. Its function "play" is called with each.
 
-# Makes $root: the release, with the sources in /zklock.
+# Makes $root: the release, with the sources in /zklock. $arch may be set to an architecture.
 install()
 {
 	rm -rf "$root"
 	mkdir "$root"
-	if [ -f "$kept/$1.tar" ]
+	name=$1${arch:+-$arch}
+	if [ -f "$kept/$name.tar" ]
 	then
-		tar -C "$root" -xf "$kept/$1.tar"
+		tar -C "$root" -xf "$kept/$name.tar"
 	else
 		if [ "$1" = noble ]
 		then
@@ -18,9 +19,9 @@ install()
 			debootstrap --variant=minbase --components=main,universe \
 				noble "$root" "$ubuntu_mirror" gutsy
 		else
-			debootstrap --variant=minbase "$1" "$root" "$mirror"
+			debootstrap --variant=minbase ${arch:+--arch="$arch"} "$1" "$root" "$mirror"
 		fi
-		tar -C "$root" -cf "$kept/$1.tar" .
+		tar -C "$root" -cf "$kept/$name.tar" .
 	fi
 	cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 	echo '127.0.0.1 localhost' >"$root/etc/hosts"
@@ -103,6 +104,7 @@ mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' \
 : "${mirror:=http://deb.debian.org/debian}"
 ubuntu_mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
 child=
+arch=
 tmp=$(mktemp -d /var/tmp/zklock-chroot-XXXXXX)
 trap finish EXIT
 trap 'exit 1' HUP INT TERM

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * deadlock.c
- *	  Detection of deadlocks among the backends of this server.  See
- *	  deadlock.h.
+ *	  Detection of deadlocks.  See deadlock.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -203,7 +203,8 @@ is_ready(uint32 request, bool yields)
 		!(yields && state.draining && zklock_locktable_first_granted() == NULL);
 }
 
-static void
+/* Not inlined into await_session(), where a jump could clobber its variables. */
+static pg_noinline void
 wait_until_ready(int64 deadline)
 {
 	int64		now = zklock_clock_now();

@@ -221,7 +221,7 @@ process_simple(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 	}
 }
 
-/* Process a reply or a fired watch. */
+/* Process a reply or a fired watch of an attempt whose node has a fixed name. */
 static void
 feed_fixed(ZkLockRecipe *r, const ZkLockEvent *ev,
 		   ZkLockActions *out)
@@ -317,7 +317,7 @@ create_queued(ZkLockRecipe *r, bool is_parent_missing, ZkLockActions *out)
 	list_queue(r, out);
 }
 
-/* The same.  `watch` is the slot of its watch, or NULL. */
+/* The same for an attempt with a queue.  `watch` is the slot of its watch, or NULL. */
 static void
 feed_queued(ZkLockRecipe *r, const ZkLockEvent *ev,
 			ZkLockWatch *watch, ZkLockActions *out)
@@ -788,7 +788,7 @@ process_look_at_leases(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *ou
 		refuse(r, out);
 }
 
-/* Process a reply.  If one was lost, recovery looks again. */
+/* Process a reply of an attempt that only looks.  If a reply was lost, recovery looks again. */
 static void
 feed_look(ZkLockRecipe *r, const ZkLockEvent *ev, ZkLockActions *out)
 {

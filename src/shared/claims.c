@@ -164,7 +164,7 @@ zklock_claims_report(ZkLockClaim *claim, const ZkLockOutcome *outcome, uint32 en
 
 /*
  * Whether the node is granted meanwhile is in the claim's state, so nobody has to end the
- * wait.  As above, no lock is needed for the comparison.
+ * wait.  No lock is needed for the comparison, as in zklock_claims_report().
  */
 void
 zklock_claims_wait(ZkLockClaim *claim, ZkLockClaim *whole)
@@ -342,7 +342,7 @@ zklock_claims_next(int *i, int end, ZkLockClaimRow *row)
 	return false;
 }
 
-/* The same, if it is the node of this entry's gate. */
+/* Who uses a node, if it is that of this entry's gate */
 static ZkLockNodeUse
 use_of_gate(const ZkLockEntry *entry, const char *node, char *data)
 {
