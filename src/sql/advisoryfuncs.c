@@ -13,13 +13,13 @@
 #include "backend/acquire.h"
 #include "common/compat.h"
 #include "common/guc.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "session/session.h"
 #include "sql/advisory.h"
 #include "sql/advisorykey.h"
 #include "sql/advisorypair.h"
 #include "sql/sqlargs.h"
-#include "fmgr.h"
-#include "miscadmin.h"
-#include "session/session.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(zk_advisory);

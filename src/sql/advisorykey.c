@@ -112,7 +112,7 @@ get_parent(size_t *len)
 	return parent_len > 0 ? parent : NULL;
 }
 
-/* Format a key.  (In 13, pg_ltoa() does not return the length.) */
+/* Format a key. */
 static void
 print_key(const ZkLockAdvisoryKey *key, char *to)
 {
@@ -121,8 +121,7 @@ print_key(const ZkLockAdvisoryKey *key, char *to)
 		pg_lltoa((int64) ((uint64) key->classid << 32 | key->objid), to);
 		return;
 	}
-	pg_ltoa((int32) key->classid, to);
-	to += strlen(to);
+	to += pg_ltoa((int32) key->classid, to);
 	*to++ = '.';
 	pg_ltoa((int32) key->objid, to);
 }

@@ -25,8 +25,8 @@
 #ifndef ZKLOCK_ADVISORYPAIR_H
 #define ZKLOCK_ADVISORYPAIR_H
 
-#include "sql/advisory.h"
 #include "fmgr.h"
+#include "sql/advisory.h"
 
 /* A call of one of PostgreSQL's functions, or one that replaces it */
 typedef struct ZkLockAdvisoryCall

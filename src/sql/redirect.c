@@ -7,22 +7,26 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "common/compat.h"
 #include "common/guc.h"
-#include "sql/advisory.h"
-#include "sql/advisorybody.h"
-#include "sql/advisoryoperator.h"
-#include "sql/redirect.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
+#include "sql/advisory.h"
+#include "sql/advisorybody.h"
+#include "sql/redirect.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 /* The previous hooks */
 static planner_hook_type next_planner;
@@ -43,6 +47,46 @@ refuse(Oid function, void *context)
 						   get_func_name(function)),
 				 errhint("Change the setting or call the function in a SELECT before this statement, or call it in a PL/pgSQL function.")));
 	return false;
+}
+
+/*
+ * The function for advisory locks that PostgreSQL may call for this operator, or
+ * InvalidOid.  It is the operator's own function, or that of its negator or
+ * commutator, or of theirs.  The planner puts these into the operator's place, and
+ * to estimate how many rows the operator selects, it calls them with values from
+ * its statistics.
+ *
+ * No operator of PostgreSQL's own that selects rows can be linked to such an operator:
+ * those with the same types of arguments have their negator and commutator already.
+ */
+static Oid
+function_behind(Oid operator)
+{
+	Oid			function = InvalidOid;
+	List	   *linked;
+
+	if (operator < FirstNormalObjectId)
+		return InvalidOid;
+	linked = list_make1_oid(operator);
+	for (int i = 0; i < list_length(linked) && !OidIsValid(function); i++)
+	{
+		HeapTuple	tuple = SearchSysCache1(OPEROID,
+											ObjectIdGetDatum(list_nth_oid(linked, i)));
+
+		CHECK_FOR_INTERRUPTS();
+		if (HeapTupleIsValid(tuple))
+		{
+			Form_pg_operator form = (Form_pg_operator) GETSTRUCT(tuple);
+
+			if (zklock_advisory_is_replaced(form->oprcode))
+				function = form->oprcode;
+			linked = list_append_unique_oid(linked, form->oprcom);
+			linked = list_append_unique_oid(linked, form->oprnegate);
+			ReleaseSysCache(tuple);
+		}
+	}
+	list_free(linked);
+	return function;
 }
 
 /*
@@ -68,7 +112,7 @@ refuse_operator(Node *node)
 		default:
 			return;
 	}
-	function = zklock_advisoryoperator_function(operator);
+	function = function_behind(operator);
 	if (OidIsValid(function))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -14,12 +14,12 @@
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/text.h"
-#include "sql/status.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "session/session.h"
 #include "shared/sessionstate.h"
 #include "shared/stats.h"
+#include "sql/status.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 

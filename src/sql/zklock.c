@@ -12,10 +12,10 @@
 #include "backend/xact.h"
 #include "common/compat.h"
 #include "common/guc.h"
-#include "sql/advisorypair.h"
-#include "sql/redirect.h"
 #include "fmgr.h"
 #include "shared/shmem.h"
+#include "sql/advisorypair.h"
+#include "sql/redirect.h"
 #include "worker/worker.h"
 
 ZKLOCK_MODULE_MAGIC;
