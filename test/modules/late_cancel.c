@@ -16,17 +16,10 @@ extern PGDLLEXPORT void _PG_init(void);
 
 static ProcessUtility_hook_type next_ProcessUtility;
 
-#if PG_VERSION_NUM >= 140000
 #define PARAMS PlannedStmt *pstmt, const char *query, bool read_only, \
 	ProcessUtilityContext context, ParamListInfo params, \
 	QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc
 #define ARGS pstmt, query, read_only, context, params, env, dest, qc
-#else
-#define PARAMS PlannedStmt *pstmt, const char *query, \
-	ProcessUtilityContext context, ParamListInfo params, \
-	QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc
-#define ARGS pstmt, query, context, params, env, dest, qc
-#endif
 
 static void
 process_utility(PARAMS)

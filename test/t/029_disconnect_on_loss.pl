@@ -227,8 +227,7 @@ my $script = PostgreSQL::Test::Utils::tempdir() . '/commits.sql';
 append_to_file($script, "BEGIN;\nINSERT INTO t VALUES (pg_backend_pid());\nCOMMIT;\n" x 20000);
 $admin->query(q(ALTER SYSTEM SET log_statement = 'all'));
 $admin->query(q(ALTER SYSTEM SET log_min_duration_statement = 0));
-$admin->query(q(ALTER SYSTEM SET client_connection_check_interval = '10ms'))
-  if $admin->query('SHOW server_version_num') >= 140000;
+$admin->query(q(ALTER SYSTEM SET client_connection_check_interval = '10ms'));
 $admin->query('SELECT pg_reload_conf()');
 
 my $commits = 0;

@@ -222,12 +222,6 @@ sub count_locks
 		WHERE locktype = 'advisory' AND $condition");
 }
 
-# In 13, pg_locks has no column waitstart.
-if (sql('SHOW server_version_num') < 140000)
-{
-	$_->[2] =~ s/waitstart IS NOT NULL/true/ for @steps;
-}
-
 my $search_path = 'search_path=zk_advisory,pg_catalog,public';
 my @server = play('pg_catalog', '');
 my %across = (

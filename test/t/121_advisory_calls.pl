@@ -157,7 +157,7 @@ sql(qq(
 sql('CREATE FUNCTION atomic(k bigint) RETURNS boolean LANGUAGE sql
 		BEGIN ATOMIC SELECT pg_try_advisory_lock(k); END;
 	CREATE FUNCTION atomic_operator(i int) RETURNS boolean LANGUAGE sql
-		BEGIN ATOMIC SELECT i @@@ 1; END') if $version >= 14;
+		BEGIN ATOMIC SELECT i @@@ 1; END');
 
 # Two databases that are reached through postgres_fdw
 sql('CREATE EXTENSION postgres_fdw');
@@ -246,8 +246,7 @@ my @ways = (
 	[ 'FOR', "DO \$\$ DECLARE b boolean; BEGIN FOR b IN SELECT $lock LOOP END LOOP; END \$\$" ],
 	[ 'dynamic statement', 'DO $$ BEGIN EXECUTE \'SELECT pg_advisory_lock($1)\' USING 1; END $$' ],
 	[ 'USING', "DO \$\$ BEGIN EXECUTE 'SELECT \$1' USING $lock; END \$\$" ],
-	[ 'cast in an assignment', 'DO $$ DECLARE b boolean; k bigint := 1; BEGIN b := k; END $$',
-		$version < 14 ? REFUSED : ACROSS ],
+	[ 'cast in an assignment', 'DO $$ DECLARE b boolean; k bigint := 1; BEGIN b := k; END $$' ],
 	[ 'function', 'SELECT plain(1)' ],
 	[ 'a function with the rights of its owner', 'SELECT definer(1)' ],
 	[ 'a function of language internal', 'SELECT internal(1)', LOCAL ],
@@ -305,7 +304,6 @@ my @ways = (
 		INSERT INTO seen SELECT outcome(); END$$')) ],
 	[ 'fast path', sub { fast_path(@_) }, REFUSED ]);
 
-@ways = grep { $_->[0] !~ /^BEGIN ATOMIC/ } @ways if $version < 14;
 @ways = grep { $_->[0] ne 'MERGE' } @ways if $version < 15;
 
 my $session = ZkTest->new($node);
@@ -414,7 +412,7 @@ is(outcome_after($cluster, 'SELECT changed()'), ACROSS, '... and is changed by a
 sql("CREATE FUNCTION long_text(i int) RETURNS int LANGUAGE sql AS
 	'SELECT i /* " . 'x' x 50000 . " */'");
 sql('CREATE FUNCTION long_atomic(i int) RETURNS int LANGUAGE sql BEGIN ATOMIC
-	SELECT 1 FROM one WHERE one.i IN (' . join(',', 1 .. 1000) . '); END') if $version >= 14;
+	SELECT 1 FROM one WHERE one.i IN (' . join(',', 1 .. 1000) . '); END');
 
 sub most_memory
 {
@@ -423,7 +421,7 @@ sub most_memory
 	return slurp_file('/proc/' . $of->pid . '/status') =~ /^VmHWM:\s+(\d+) kB/m ? $1 / 1024 : die 'no VmHWM';
 }
 
-for my $function ('long_text', $version < 14 ? () : 'long_atomic')
+for my $function ('long_text', 'long_atomic')
 {
 	my $other = ZkTest->new($node);
 	my $query = sub { 'EXPLAIN SELECT ARRAY[' . join(',', ("$function(1)") x $_[0]) . ']' };

@@ -96,7 +96,7 @@ sql(qq(
 	CREATE FUNCTION rows_of_atomic() RETURNS SETOF pg_locks STABLE LANGUAGE sql BEGIN ATOMIC
 		SELECT * FROM pg_locks; END;
 	CREATE FUNCTION atomic_by(p int) RETURNS int[] LANGUAGE sql BEGIN ATOMIC
-		SELECT pg_blocking_pids(p); END)) if $version >= 14;
+		SELECT pg_blocking_pids(p); END));
 
 # A lock of this server, one across servers with a waiter, and one that the looker has
 my %session = map { $_ => ZkTest->new($node) } qw(local holder waiter looker);
@@ -234,7 +234,6 @@ for my $way (@rows, @blocking)
 	my $is_row = grep { $_ == $way } @rows;
 	my $local = $is_row ? LOCAL : NOT_BLOCKED;
 
-	next if $what =~ /BEGIN ATOMIC/ && $version < 14;
 	$what = ($is_row ? 'locks' : 'blocking') . ": $what";
 	$expected //= $is_row ? ACROSS : BLOCKED;
 	is(found_by($session{looker}, $statements, $server), $local, "$what: with 'server'");
@@ -261,13 +260,13 @@ is($session{looker}->query("$server; PREPARE q AS $find; $execute; $cluster; EXE
 	join("\n", (LOCAL) x 7, ACROSS), 'a prepared look is planned anew after a change of the setting');
 
 # The rows
-my @columns = qw(locktype database relation page tuple virtualxid transactionid classid objid
-  objsubid virtualtransaction pid mode granted fastpath);
+my @columns = (qw(locktype database relation page tuple virtualxid transactionid classid objid
+  objsubid virtualtransaction pid mode granted fastpath), 'waitstart IS NOT NULL');
 sub row
 {
 	my ($condition) = @_;
 
-	return $session{looker}->query('SELECT ' . join(', ', @columns) . ($version < 14 ? ', NOT granted' : ', waitstart IS NOT NULL')
+	return $session{looker}->query('SELECT ' . join(', ', @columns)
 		  . " FROM pg_locks WHERE locktype = 'advisory' AND $condition");
 }
 
