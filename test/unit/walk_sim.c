@@ -36,7 +36,8 @@
 #define MAX_READS 64
 #define MAX_STEPS 3000
 #define MAX_VICTIMS 300
-#define MEMORY_SIZE 28000
+/* Half of what a walk remembers are pointers. */
+#define MEMORY_SIZE (12000 + 2000 * sizeof(void *))
 #define STRANGERS 80
 #define STRANGE_READS 4
 #define RECORDS (-1)
