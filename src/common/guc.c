@@ -45,6 +45,7 @@ int			zklock_guc_default_scope = 0;
 int			zklock_guc_max_locks = 2048;
 int			zklock_guc_max_session_size = 1700;
 static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
+static uint32 advisory_changes = 0;
 
 /*
  * Settings that restrict a session, which therefore must not set them.  The
@@ -356,6 +357,12 @@ zklock_guc_advisory_is_both(void)
 	return advisory_locks == ZKLOCK_ADVISORY_BOTH;
 }
 
+uint32
+zklock_guc_advisory_changes(void)
+{
+	return advisory_changes;
+}
+
 /*
  * A plan has the functions of one value.  After a refused value, the same value
  * from another source is another answer, too.
@@ -365,6 +372,7 @@ assign_advisory_locks(int newval, void *extra)
 {
 	(void) newval;
 	(void) extra;
+	advisory_changes++;
 	ResetPlanCache();
 }
 

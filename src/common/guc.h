@@ -104,6 +104,9 @@ extern bool zklock_guc_advisory_is_redirected(void);
 /* Are advisory locks taken in ZooKeeper and in PostgreSQL? */
 extern bool zklock_guc_advisory_is_both(void);
 
+/* How often was that set, perhaps to the same value, in this process? */
+extern uint32 zklock_guc_advisory_changes(void);
+
 /*
  * The name of a setting that this session must obey, and whose value is
  * unknown, because it was refused when the library was loaded.  As long as

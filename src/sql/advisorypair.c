@@ -37,10 +37,18 @@
 
 #include "backend/acquire.h"
 #include "common/compat.h"
+#include "common/guc.h"
 #include "sql/advisorypair.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/resowner.h"
+
+/*
+ * Can PostgreSQL's halves of session scope end by themselves, or have they, and are there
+ * any?  Set without need at first.
+ */
+static bool may_have_ended = true;
+static bool has_pairs;
 
 /* PostgreSQL's lock of a key */
 static LOCKTAG
@@ -80,20 +88,39 @@ is_released(ZkLockHold *hold, void *arg)
 	LOCKTAG		tag = tag_of(&hold->advisory);
 
 	(void) arg;
+	has_pairs = true;
 	return !zklock_compat_is_locked(&tag, mode_of(hold->key.mode));
 }
 
 /*
  * At the end of a transaction, PostgreSQL has only locks of session scope.  A lock whose
  * last one was released by itself is not held any more: for the program, it was that lock.
+ *
+ * To ask for each lock would cost as much as PostgreSQL's own look at all of them, and
+ * halves hardly ever end by themselves: calls of PostgreSQL's functions are refused, unless
+ * the setting is 'server', or they were planned in this transaction, before a change, or
+ * come from here.  A key can be that of pairs at several paths, so a half that is released
+ * once more may be missed by another pair later.  So from then on, each transaction asks, as
+ * long as there are pairs.
  */
 static void
 end_transaction(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
 {
+	static uint32 changes_seen = 0;
+	uint32		changes = zklock_guc_advisory_changes();
+
 	(void) is_commit;
 	(void) arg;
-	if (phase == RESOURCE_RELEASE_AFTER_LOCKS && is_top_level)
-		zklock_locktable_drop_pairs(is_released);
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level)
+		return;
+	if (changes != changes_seen || !zklock_guc_advisory_is_redirected())
+		may_have_ended = true;
+	changes_seen = changes;
+	if (!may_have_ended)
+		return;
+	has_pairs = false;
+	zklock_locktable_drop_pairs(is_released);
+	may_have_ended = has_pairs;
 }
 
 void
@@ -109,6 +136,9 @@ zklock_advisorypair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
 	LOCAL_FCINFO(own, 2);
 
 	Assert(PG_NARGS() <= 2);
+	if (call->function->action == ZKLOCK_ADVISORY_UNLOCK ||
+		call->function->action == ZKLOCK_ADVISORY_UNLOCK_ALL)
+		may_have_ended = true;
 	InitFunctionCallInfoData(*own, &call->own, PG_NARGS(), InvalidOid, NULL, NULL);
 	for (int i = 0; i < PG_NARGS(); i++)
 		own->args[i] = fcinfo->args[i];

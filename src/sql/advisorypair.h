@@ -12,7 +12,7 @@
  *	- A half of transaction scope ends with the transaction or subtransaction, in which
  *	  PostgreSQL releases its own first.
  *	- Halves of session scope end together.  PostgreSQL's half ends just before the hold,
- *	  whatever ends that.  If PostgreSQL's half ends by itself, as by a call that was
+ *	  whatever ends that.  If a call of PostgreSQL's function ends its half, as one that was
  *	  planned with 'server', the hold ends with the transaction.  If the lock in ZooKeeper
  *	  is lost, PostgreSQL's half is released when the lost lock is forgotten.
  *

@@ -490,6 +490,15 @@ is($other->query('SELECT pg_try_advisory_lock(1), pg_try_advisory_lock(2)'), 'f|
 $_->query('SELECT pg_advisory_unlock_all()') for $victim, $other;
 is($other->query(q(RESET zklock.path_prefix; SET zklock.advisory_locks = 'server')), '', '... while it is held');
 
+# A key can be that of locks at several paths, of which PostgreSQL knows one.
+$victim->query(join('; ', map { ("SET zklock.path_prefix = '$_'", 'SELECT pg_advisory_lock(1)') } '/one', '/two'));
+is($victim->query(q(SET zklock.path_prefix = '/none'; SELECT pg_advisory_unlock(1))), 't',
+	"of two paths' locks, PostgreSQL's half of one is released");
+is(found($victim), '1 ExclusiveLock; 1 write 1+0, 1 write 1+0; 1', '... and the locks stay');
+is($victim->query(q(SET zklock.path_prefix = '/one'; SELECT pg_advisory_unlock(1))), 't', '... until one is released');
+is(found($victim), '; ; 0', '... and the other one with it');
+$victim->query('RESET zklock.path_prefix');
+
 # What is seen
 my $rows = q(SELECT string_agg(pid || ' ' || mode || ' ' || granted, ', ' ORDER BY granted DESC, pid)
 	FROM zk_advisory.pg_locks
