@@ -153,6 +153,29 @@ my @steps = map { /^\s*(\w)(\??): (.*?);?\s*$/ ? [ $1, $2, $3 ] : () } split(/\n
 	a: COMMIT;
 	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
 
+	a: BEGIN;
+	a: SELECT pg_advisory_xact_lock(31), pg_advisory_xact_lock(31), pg_advisory_xact_lock_shared(32), pg_advisory_xact_lock_shared(32), pg_advisory_xact_lock(33, 33), pg_advisory_xact_lock(33, 33), pg_advisory_xact_lock_shared(34, 34), pg_advisory_xact_lock_shared(34, 34);
+	a: SELECT pg_advisory_unlock_all(), pg_advisory_unlock(31), pg_advisory_unlock_shared(32), pg_advisory_unlock(33, 33), pg_advisory_unlock_shared(34, 34);
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: COMMIT;
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+	a: BEGIN;
+	a: SELECT pg_advisory_lock(31), pg_advisory_lock_shared(32), pg_advisory_lock(33, 33), pg_advisory_lock_shared(34, 34), pg_advisory_xact_lock(31), pg_advisory_xact_lock_shared(32), pg_advisory_xact_lock(33, 33), pg_advisory_xact_lock_shared(34, 34);
+	a: ROLLBACK;
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: SELECT pg_advisory_unlock_all();
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+	a: BEGIN;
+	a: SELECT pg_advisory_xact_lock(31), pg_advisory_xact_lock_shared(32), pg_advisory_xact_lock(33, 33), pg_advisory_xact_lock_shared(34, 34), pg_advisory_lock(31), pg_advisory_lock(31), pg_advisory_lock_shared(32), pg_advisory_lock_shared(32), pg_advisory_lock(33, 33), pg_advisory_lock(33, 33), pg_advisory_lock_shared(34, 34), pg_advisory_lock_shared(34, 34);
+	a: COMMIT;
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: SELECT pg_advisory_unlock(31), pg_advisory_unlock(31), pg_advisory_unlock(31), pg_advisory_unlock_shared(32), pg_advisory_unlock_shared(32), pg_advisory_unlock_shared(32), pg_advisory_unlock(33, 33), pg_advisory_unlock(33, 33), pg_advisory_unlock(33, 33), pg_advisory_unlock_shared(34, 34), pg_advisory_unlock_shared(34, 34), pg_advisory_unlock_shared(34, 34);
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+	a: SELECT pg_advisory_lock(31), pg_advisory_lock(31), pg_advisory_lock_shared(32), pg_advisory_lock_shared(32), pg_advisory_lock(33, 33), pg_advisory_lock(33, 33), pg_advisory_lock_shared(34, 34), pg_advisory_lock_shared(34, 34);
+	c: SELECT classid, objid, objsubid, mode, granted FROM %locks.pg_locks WHERE locktype = 'advisory' ORDER BY objid;
+	a: SELECT pg_advisory_unlock_all();
+	c: SELECT count(*) FROM %locks.pg_locks WHERE locktype = 'advisory';
+
 	a: BEGIN ISOLATION LEVEL REPEATABLE READ;
 	a: SELECT pg_advisory_lock(9), pg_advisory_xact_lock(10);
 	a: COMMIT;
