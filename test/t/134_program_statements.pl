@@ -18,18 +18,7 @@ my @nodes = map { new_node($_, $zk->hosts, shared_preload_libraries => 'zklock')
 $_->safe_psql('postgres', q(CREATE EXTENSION zklock_advisory; CREATE TABLE jobs ())) for @nodes;
 my @observers = map { ZkTest->new($_) } @nodes;
 
-# A program's statements:
-#	prepare		with parameters
-#	begin		before each try
-#	take		the try, or the wait, and its results if the lock is taken by another session or
-#				by this one
-#	refused		undef: it waits
-#	give_up		after a try that is refused, and its result, given_up
-#	taken
-#	look		a look, and its results: for the holder, on the other server, without a holder. %pid
-#				is the holder's
-#	release		undef: it disconnects
-#	released
+# Returns what DistributedLock sends as one, with a timeout in ms.
 sub batch
 {
 	my ($timeout, $function) = @_;
@@ -47,6 +36,17 @@ my $exists = q(SELECT 1 FROM pg_locks WHERE locktype = 'advisory'
 my $column = 'AS t0123456789abcdef0123456789abcdef /* reports */';
 my $savepoint = 'SAVEPOINT medallion_threading_postgres_advisory_lock_acquire';
 my $restore = 'SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0';
+
+# For each program, the statements that
+#	prepare	those with parameters
+#	begin	each try or wait
+#	take	the lock
+#	give_up	after a try that is refused
+#	look	at the lock, and the results for its holder, whose pid is %pid, then on the other server,
+#			and while nobody has it
+#	release	it; if there is none, the program disconnects
+# and the results of "take" if it is refused, for those that do not wait, or if the lock is taken,
+# and of "give_up" and "release".
 my @programs = (
 	# https://github.com/ClosureTree/with_advisory_lock 7.5.0,
 	# lib/with_advisory_lock/postgresql_advisory.rb, core_advisory.rb
@@ -337,7 +337,7 @@ for my $set (qw(server cluster both))
 	play($_, $set) for @programs;
 }
 
-# What else these statements meet. A program of each setting runs on the first server.
+# What else the programs do with these statements
 my %programs = map { $_->{name} => $_ } @programs;
 
 for my $set (qw(cluster both))
@@ -350,7 +350,7 @@ for my $set (qw(cluster both))
 	like($session->query($release), qr/^ERROR:  25P02/, "with_advisory_lock, '$set': a release in a failed transaction");
 	is($session->query("ROLLBACK; $release; BEGIN; COMMIT"), 't', '... works after the rollback');
 
-	# Of a shared lock of its own, it makes an exclusive one.
+	# It may try to take an exclusive lock in addition to a shared one of its own.
 	my $shared = $take =~ s/_lock/_lock_shared/r;
 	is($session->query($shared), 't', '... has a shared lock');
 	like($session->query($take), qr/^ERROR:  40P01/, '... and cannot have an exclusive one in addition');
