@@ -240,7 +240,7 @@ sub nothing_is_left
 sub program
 {
 	my ($program, $i, $set) = @_;
-	my $session = ZkTest->new($nodes[$i], 'zklock.advisory_locks' => $set);
+	my $session = ZkTest->new($nodes[$i], 'zklock.advisory_locks' => $set)->connect;
 
 	$session->query($program->{prepare}) if $program->{prepare};
 	return $session;
