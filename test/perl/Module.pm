@@ -45,6 +45,7 @@ sub build_zklock
 		push(@parts, "$dir/" . basename($source));
 		local $_ = slurp_file("$src/$source");
 		delete($change{$source})->() or die "$source is not as expected\n";
+		unlink($parts[-1]);    # of an earlier build
 		append_to_file($parts[-1], $_);
 	}
 	die "there is no @{[ keys %change ]}\n" if %change;

@@ -490,15 +490,6 @@ is($other->query('SELECT pg_try_advisory_lock(1), pg_try_advisory_lock(2)'), 'f|
 $_->query('SELECT pg_advisory_unlock_all()') for $victim, $other;
 is($other->query(q(RESET zklock.path_prefix; SET zklock.advisory_locks = 'server')), '', '... while it is held');
 
-# A key can be that of locks at several paths, of which PostgreSQL knows one.
-$victim->query(join('; ', map { ("SET zklock.path_prefix = '$_'", 'SELECT pg_advisory_lock(1)') } '/one', '/two'));
-is($victim->query(q(SET zklock.path_prefix = '/none'; SELECT pg_advisory_unlock(1))), 't',
-	"of two paths' locks, PostgreSQL's half of one is released");
-is(found($victim), '1 ExclusiveLock; 1 write 1+0, 1 write 1+0; 1', '... and the locks stay');
-is($victim->query(q(SET zklock.path_prefix = '/one'; SELECT pg_advisory_unlock(1))), 't', '... until one is released');
-is(found($victim), '; ; 0', '... and the other one with it');
-$victim->query('RESET zklock.path_prefix');
-
 # What is seen
 my $rows = q(SELECT string_agg(pid || ' ' || mode || ' ' || granted, ', ' ORDER BY granted DESC, pid)
 	FROM zk_advisory.pg_locks
@@ -578,6 +569,22 @@ sub unlocked_elsewhere
 	return found($session);
 }
 
+# Locks of one key at two paths: PostgreSQL's half of one is released with a third path, and that of
+# the other one with the lock of the first.
+sub unlocked_at_another_path
+{
+	my ($session) = @_;
+
+	$session->query(q(SET zklock.advisory_locks = 'both'));
+	$session->query("SET zklock.path_prefix = '$_'; SELECT pg_advisory_lock(1)") for '/one', '/two';
+	is($session->query(q(SET zklock.path_prefix = '/three'; SELECT pg_advisory_unlock(1))), 't',
+		"of two paths' locks, PostgreSQL's half of one is released");
+	is(found($session), '1 ExclusiveLock; 1 write 1+0, 1 write 1+0; 1', '... and the locks stay');
+	is($session->query(q(SET zklock.path_prefix = '/one'; SELECT pg_advisory_unlock(1))), 't', '... until one is released');
+	$session->query('RESET zklock.path_prefix');
+	return found($session);
+}
+
 # Lost locks, of which a statement tells
 sub lost
 {
@@ -593,6 +600,7 @@ sub lost
 }
 
 is(unlocked_elsewhere($victim), '; ; 0', "a lock that 'server' has released is released in ZooKeeper");
+is(unlocked_at_another_path($victim), '; ; 0', '... and the other one with it');
 is(lost($victim), '; ; 0', 'a lock that is lost is released in PostgreSQL');
 
 # While PostgreSQL's half is awaited
@@ -628,8 +636,11 @@ $_->close for $other, $third, $looker;
 my %mutants = (
 	"a lock that 'server' has released stays" => [
 		'sql/advisorypair.c' =>
-		sub { s/^\t\tzklock_locktable_drop_pairs\(is_released\)/\t\t(void) is_released/m },
+		sub { s/^\tzklock_locktable_drop_pairs\(is_released\)/\t(void) is_released/m },
 		\&unlocked_elsewhere, '; 1 write 2+0; 0' ],
+	'PostgreSQL is asked only once after a release' => [
+		'sql/advisorypair.c' => sub { s/^\tmay_have_ended = has_pairs;/\tmay_have_ended = false;/m },
+		\&unlocked_at_another_path, '; 1 write 1+0; 0' ],
 	'a lost lock stays in PostgreSQL' => [
 		'backend/locktable.c' =>
 		sub { s/^\thold->session_count = 0;\n\tend_pairs\(hold\);\n(?=\tzklock_locktable_ungrant)//m },
