@@ -19,6 +19,7 @@
 #   make soak              two servers under load while faults are injected
 #   make reservations      the reservation of docs/longer-locks.md under load
 #   make failover          two servers under Patroni, with faults of the primary
+#   make programs          unchanged programs on two servers
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play
@@ -125,7 +126,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate exhaust assertions indent pictures reservations failover
+.PHONY: simulate exhaust assertions indent pictures reservations failover programs
 test:
 	@test/run
 
@@ -164,7 +165,7 @@ reservations:
 	@test/setup test
 	@test/reservations/run
 
-failover:
+failover programs:
 	@test/setup $@
 	@test/$@/run
 

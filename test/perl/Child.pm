@@ -87,6 +87,16 @@ sub check
 sub finish
 {
 	my ($self, $seconds) = @_;
+	my $status = $self->end($seconds);
+
+	die "$self->{name} failed: status $status\n", $self->output if $status != 0;
+	return;
+}
+
+# Waits until it ends by itself, and returns its status; dies if it does not end.
+sub end
+{
+	my ($self, $seconds) = @_;
 	my $deadline = time() + $seconds;
 
 	close($self->{input});
@@ -99,9 +109,7 @@ sub finish
 		}
 		sleep(0.01);
 	}
-	die "$self->{name} failed: status $self->{status}\n", $self->output
-	  if $self->{status} != 0;
-	return;
+	return $self->{status};
 }
 
 # Ends it with the given signal, or with SIGKILL if it does not end.

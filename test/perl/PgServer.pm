@@ -134,8 +134,16 @@ sub psql
 {
 	my ($self, @args) = @_;
 
+	return $self->psql_in('postgres', @args);
+}
+
+# The same in this database.
+sub psql_in
+{
+	my ($self, $database, @args) = @_;
+
 	open(my $fh, '-|', "$self->{bindir}/psql", '-XqAt', '-v',
-		'ON_ERROR_STOP=1', conninfo($self->{dir}, $self->{port}), @args)
+		'ON_ERROR_STOP=1', $self->connstr($database), @args)
 	  or die "psql: $!\n";
 	my $out = do { local $/; <$fh> }
 	  // '';
