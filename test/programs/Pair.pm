@@ -17,7 +17,7 @@ use Wait;
 sub new
 {
 	my ($class, $bindir, $dir, $zk, $mode) = @_;
-	my $self = bless { dir => $dir, zk => $zk, servers => [] }, $class;
+	my $self = bless { zk => $zk, servers => [] }, $class;
 	local $ENV{ZKLOCK_SESSION} = $mode;
 
 	mkdir($dir) or die "$dir: $!\n";
@@ -35,7 +35,8 @@ sub new
 		  for 'CREATE EXTENSION pg_cron', 'CREATE ROLE app LOGIN', 'CREATE ROLE maintenance LOGIN SUPERUSER',
 		  "ALTER ROLE maintenance SET zklock.advisory_locks = 'server'", 'CREATE DATABASE model';
 		$server->psql_in('model', '-c', q(
-			CREATE EXTENSION zklock_advisory CASCADE;
+			CREATE EXTENSION zklock;
+			CREATE EXTENSION zklock_advisory;
 			CREATE FUNCTION work() RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 				DECLARE
 					place text := format('%s/%s.', current_setting('unix_socket_directories'), current_database());
@@ -157,17 +158,17 @@ sub wait_until_free
 	return;
 }
 
-# Starts a command that works in the database, with its own directory of files. Its output goes
-# to a file with this name.
+# Starts a program, to work in the database as a role.
 sub run
 {
-	my ($self, $server, $database, $user, $files, $name, @command) = @_;
+	my ($self, $server, $database, $user, $program) = @_;
 	local @ENV{qw(PGHOST PGPORT PGUSER PGDATABASE PGDATA)} =
 	  ($server->host, $server->port, $user, $database, $server->host . '/data');
-	local @ENV{qw(DATABASE_URL PG_CONNECTION_STRING)} =
-	  ("postgresql://$user\@/$database?host=$ENV{PGHOST}&port=$ENV{PGPORT}") x 2;
+	local $ENV{ $program->{url} // 'ZKLOCK_URL' } =
+	  "postgresql://$user\@/$database?host=$ENV{PGHOST}&port=$ENV{PGPORT}";
 
-	return Child->start("$self->{dir}/$name.log", 'sh', '-c', 'cd "$1" && shift && exec "$@"', 'sh', $files, @command);
+	return Child->start($server->host . "/$database.log",
+		'sh', '-c', 'cd "$1" && shift && exec "$@"', 'sh', $program->{directory}, @{ $program->{command} });
 }
 
 1;

@@ -6,8 +6,10 @@
 #	files		those that it needs, by name in its directory, where it is started
 #	alike		a table that has the same OID on both servers
 #	prepare		statements of the administrator in the new database
-#	command		the program; PG*, DATABASE_URL and PG_CONNECTION_STRING say where to work.
-#			It executes work(), or DDL if there is the event trigger GATE.
+#	command		the program, which executes work(), or DDL if there is the event trigger GATE.
+#			PG* say where to work.
+#	job		instead of a command, the statement of its job for each minute
+#	url		the variable that says so with a URL, too
 #	status		its exit status if it does not work, because the other one does; without it,
 #			it waits, and works then
 #	says		what it prints in that case
@@ -36,6 +38,7 @@ sub all
 			npm => 'node-pg-migrate',
 			files => { 'migrations/1_work.sql' => $migration },
 			command => [ 'node-pg-migrate', 'up' ],
+			url => 'DATABASE_URL',
 			status => 1,
 			says => qr/Another migration is already running/
 		},
@@ -55,11 +58,13 @@ sub all
 			name => 'Graphile Migrate',
 			npm => 'graphile-migrate',
 			files => {
+				'.gmrc' => '{}',
 				'migrations/committed/000001.sql' => "--! Previous: -\n--! Hash: sha1:"
 				  . sha1_hex($migration)
 				  . "\n\n$migration"
 			},
 			command => [ 'graphile-migrate', 'migrate' ],
+			url => 'DATABASE_URL',
 			status => 1,
 			says => qr/Failed to get exclusive lock/
 		},
@@ -72,7 +77,8 @@ sub all
 		{
 			name => 'advisory-lock',
 			npm => 'advisory-lock',
-			command => [ qw(withlock work -- psql -Xc), 'SELECT work()' ]
+			command => [ qw(withlock work -- psql -Xc), 'SELECT work()' ],
+			url => 'PG_CONNECTION_STRING'
 		},
 		{
 			name => 'ActiveRecord',
@@ -109,6 +115,11 @@ sub all
 			command => [ '/usr/bin/python3', '../pool.py' ]
 		},
 		{
+			name => 'pg_cron',
+			package => 'postgresql-%d-cron',
+			job => 'SELECT CASE WHEN pg_try_advisory_lock(42) THEN work() END'
+		},
+		{
 			name => 'pg_partman',
 			package => 'postgresql-%d-partman',
 			local => 1,
@@ -124,6 +135,7 @@ sub all
 						PERFORM partman.create_parent('public.event', 'at', '1 day');
 					END IF;
 				END $$;
+				INSERT INTO event VALUES (now());
 				UPDATE partman.part_config SET premake = premake + 4;) . GATE,
 			command => [ 'psql', '-Xc', 'CALL partman.run_maintenance_proc()' ],
 			status => 0
@@ -135,7 +147,8 @@ sub all
 			alike => 'CREATE TABLE work (id int PRIMARY KEY)',
 			prepare => 'CREATE EXTENSION pg_repack;' . GATE,
 			command => [ 'pg_repack', '-t', 'work' ],
-			status => 0
+			status => 1,
+			says => qr/Another pg_repack command may be running/
 		},
 		{
 			name => 'pgBackRest',
@@ -158,7 +171,7 @@ sub all
 				AND pid <> pg_backend_pid()),
 			let_go => 'CHECKPOINT',
 			status => 50,
-			says => qr/already running/
+			says => qr/unable to acquire pgBackRest advisory lock/
 		});
 }
 
