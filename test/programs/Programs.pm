@@ -30,6 +30,12 @@ use constant GATE => 'CREATE EVENT TRIGGER gate ON ddl_command_start EXECUTE FUN
 my $migration = "SELECT work();\n";
 my @library = ('node', '../libraries.js');
 
+my %sqitch = (
+	'sqitch.conf' => "[core]\nengine = pg\n[user]\nname = a\nemail = a\@example.com\n",
+	'sqitch.plan' => "%syntax-version=1.0.0\n%project=work\n\n"
+	  . "work 2020-01-01T00:00:00Z a <a\@example.com>\n",
+	'deploy/work.sql' => $migration);
+
 sub all
 {
 	return (
@@ -100,14 +106,17 @@ sub all
 		{
 			name => 'Sqitch',
 			package => 'sqitch',
-			files => {
-				'sqitch.conf' => "[core]\nengine = pg\n[user]\nname = a\nemail = a\@example.com\n",
-				'sqitch.plan' => "%syntax-version=1.0.0\n%project=work\n\n"
-				  . "work 2020-01-01T00:00:00Z a <a\@example.com>\n",
-				'deploy/work.sql' => $migration
-			},
+			files => \%sqitch,
 			command => [ 'sqitch', 'deploy', 'db:pg:' ],
 			says => qr/Blocked by another instance of Sqitch/
+		},
+		{
+			name => 'Sqitch with a timeout',
+			package => 'sqitch',
+			files => \%sqitch,
+			command => [ 'sqitch', 'deploy', '--lock-timeout', 1, 'db:pg:' ],
+			status => 2,
+			says => qr/Timed out waiting/
 		},
 		{
 			name => 'asyncpg',
