@@ -51,6 +51,9 @@ sub new
 				BEGIN
 					PERFORM public.work();
 				END $$));
+
+		# A try waits for a second only, and ZooKeeper is slow until it has loaded its classes.
+		$server->psql('-c', q(SELECT zk_lock_acquire('/loaded', '1min')));
 	}
 	return $self;
 }

@@ -126,6 +126,9 @@ sub all
 		{
 			name => 'pg_cron',
 			package => 'postgresql-%d-cron',
+
+			# While a job runs, pg_cron's launcher holds up each DROP DATABASE, so no other
+			# program runs meanwhile.
 			job => 'SELECT CASE WHEN pg_try_advisory_lock(42) THEN work() END'
 		},
 		{
