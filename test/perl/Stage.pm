@@ -21,6 +21,8 @@ use Wait;
 
 our @EXPORT = qw(pg_config install set_up keep_files);
 
+use constant SIGNALS => qw(INT TERM HUP PIPE);
+
 my $top = File::Spec->rel2abs(dirname(__FILE__) . '/../..');
 my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
 my $main_pid = $$;
@@ -66,8 +68,8 @@ sub _begin
 	$| = 1;
 	umask(077);
 	$stop = $at_end;
-	$SIG{$_} = sub { exit 1 }
-	  for qw(INT TERM HUP PIPE);
+	$SIG{$_} = sub { _ignore_signals(); exit 1 }
+	  for SIGNALS;
 
 	# Our programs must not use the settings of the caller, or of a calling
 	# make.
@@ -141,13 +143,21 @@ sub _step_down
 	return;
 }
 
+# A second signal, as make sends it to a program that has got the first one with make itself,
+# would otherwise end the END block that runs, and that of a module may run before that below.
+sub _ignore_signals
+{
+	$SIG{$_} = 'IGNORE' for SIGNALS;
+	return;
+}
+
 END
 {
 	if ($$ == $main_pid && $stop)
 	{
 		my $status = $?;
 
-		$SIG{$_} = 'IGNORE' for qw(INT TERM HUP PIPE);
+		_ignore_signals();
 		$stop->();
 		Child::stop_all();
 		remove_tree($tmp) if $tmp && !$kept;

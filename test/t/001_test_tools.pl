@@ -10,8 +10,10 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use Child;
 use IO::Select;
 use IO::Socket::INET;
+use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(setitimer sleep time ITIMER_REAL);
 use Wait;
@@ -347,5 +349,28 @@ $client->close;
 my $address = $proxy->hosts;
 $proxy->stop;
 ok(!IO::Socket::INET->new(PeerAddr => $address), 'a stopped proxy accepts no connections');
+
+#
+# The end of a program that runs its own servers
+#
+{
+	local $ENV{ZKLOCK_INSTALLED} = 1;
+	my $log = PostgreSQL::Test::Utils::tempdir_short() . '/log';
+	my $program = Child->start(
+		$log, $^X, "-I$FindBin::RealBin/../perl", '-MStage', '-e', q(
+			set_up('demo', sub { print "stopped\n" });
+			END { print "ending\n"; <STDIN> }
+			print "started\n";
+			sleep(1) while 1));
+
+	for my $line (qw(started ending))
+	{
+		wait_until("the program is $line", sub { $program->output =~ /^$line$/m });
+		kill('TERM', $program->{pid});
+	}
+	$program->say('go on');
+	is($program->end($Wait::timeout), 1 << 8, 'a program ends after two signals');
+	like($program->output, qr/^stopped$/m, '... and has stopped its servers');
+}
 
 done_testing();
