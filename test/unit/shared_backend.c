@@ -494,8 +494,13 @@ use_lock(int first)
 		}
 	}
 	if (claim == NULL)
+	{
 		stress_count(STRESS_N_FULL);
-	else if (!use_claim(claim, path, mode))
+		if (!hidden)
+			zklock_claims_remove_unlisted();
+		return true;
+	}
+	if (!use_claim(claim, path, mode))
 		return false;
 	zklock_claims_remove(claim);
 	return true;
