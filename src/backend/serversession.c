@@ -88,7 +88,7 @@ wait_latch(int64 until, uint32 shown)
 	if (wait_event == 0)
 		wait_event = zklock_compat_wait_event("ZooKeeper");
 
-	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
+	Assert(zklock_session_may_wait());
 
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;

@@ -488,6 +488,14 @@ report_log(void)
 		report_connection();
 }
 
+#ifdef USE_ASSERT_CHECKING
+bool
+zklock_session_may_wait(void)
+{
+	return CritSectionCount == 0 && (InterruptHoldoffCount == 0 || proc_exit_inprogress);
+}
+#endif
+
 /*
  * Sleep until there is an event, at most `left` nanoseconds.  Shows this wait event, or
  * that of ZooKeeper.
@@ -504,7 +512,7 @@ wait_for_event(int64 left, uint32 shown)
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;
 
-	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
+	Assert(zklock_session_may_wait());
 
 	/* A catalog lookup leaves a snapshot, which would hold back VACUUM. */
 	InvalidateCatalogSnapshotConditionally();

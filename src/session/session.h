@@ -199,4 +199,12 @@ extern void zklock_session_poll(void);
 /* The same, but writes no log messages.  Raises and allocates nothing. */
 extern void zklock_session_refresh(void);
 
+#ifdef USE_ASSERT_CHECKING
+/*
+ * May this process wait?  It can be cancelled, or it exits: then it waits only for the
+ * confirmation of a commit, for zklock.connect_timeout at most.
+ */
+extern bool zklock_session_may_wait(void);
+#endif
+
 #endif							/* ZKLOCK_SESSION_H */

@@ -30,8 +30,8 @@ my ($present, $newer) = map { new_node($_, $zk->hosts, %conf) } qw(present newer
 build_zklock(
 	$newer,
 	[],
-	'protocol/deadlock_walk.c' => sub {
-		s/^(zklock_deadlock_walk_write_node\(.*?)(\treturn write_line\()/$1
+	'protocol/waitrecord.c' => sub {
+		s/^(zklock_waitrecord_write_node\(.*?)(\treturn write_line\()/$1
 	const char *const other[] = {"other", path, node};
 
 	size = write_line(text, size, room, other, ELEMENTS(other));
