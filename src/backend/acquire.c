@@ -365,7 +365,7 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 		zklock_locktable_add(hold, scope);
 		if (advisory != NULL)
 		{
-			zklock_locktable_set_advisory(hold, advisory);
+			zklock_locktable_set_advisory(hold, advisory, scope);
 			zklock_disconnect_resume();
 		}
 		zklock_stats_add(ZKLOCK_REENTRANT, 1);
@@ -393,6 +393,8 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 		ZkLockWaitLimit limit;
 
 		zklock_locktable_add(hold, scope);
+		if (advisory != NULL)
+			zklock_locktable_set_advisory(hold, advisory, scope);
 		zklock_await_connect(&limit, ns, &hold, 1);
 		state->request.params.nowait = limit.nowait;
 		state->request.params.only_looks = limit.nowait && from == NULL &&

@@ -159,6 +159,7 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold->xact_pairs = 0;
 	dlist_init(&hold->xact_counts);
 	hold->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
+	hold->advisory_session = false;
 	hold->relied_on = false;
 	hold->claim = zklock_claims_enter(path, mode, advisory, false);
 	Assert(is_sound(hold));
@@ -174,19 +175,24 @@ update_relied_on(ZkLockHold *hold)
 {
 	bool		was = hold->relied_on;
 
-	hold->relied_on = hold->granted && hold->session_count > 0 && hold->advisory.objsubid != 0;
+	hold->relied_on = hold->granted && hold->session_count > 0 && hold->advisory_session;
 	if (hold->relied_on != was)
 		zklock_clientsocket_rely(was ? -1 : 1);
 }
 
 /* Keys of one path are the same, since the path ends with the key. */
 void
-zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory)
+zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory,
+							  ZkLockScope scope)
 {
+	if (scope == ZKLOCK_SESSION)
+	{
+		hold->advisory_session = true;
+		update_relied_on(hold);
+	}
 	if (hold->advisory.objsubid != 0)
 		return;
 	hold->advisory = *advisory;
-	update_relied_on(hold);
 	zklock_claims_set_advisory(hold->claim, advisory);
 }
 
@@ -387,6 +393,7 @@ end_session_holds(ZkLockHold *hold)
 	dlist_iter	iter;
 
 	hold->session_count = 0;
+	hold->advisory_session = false;
 	update_relied_on(hold);
 	end_pairs(hold);
 	dlist_foreach(iter, &hold->xact_counts)

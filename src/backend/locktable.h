@@ -58,6 +58,8 @@ typedef struct ZkLockHold
 	bool		granted;
 	dlist_node	granted_link;
 	ZkLockAdvisoryKey advisory;
+	bool		advisory_session;	/* the session holds it as an advisory
+									 * lock of session scope, too */
 	bool		relied_on;		/* see zklock_clientsocket_rely(): a granted
 								 * advisory lock of session scope */
 	ZkLockClaim *claim;			/* in shared memory, or NULL */
@@ -97,8 +99,12 @@ extern ZkLockHold *zklock_locktable_find(const char *path, ZkLockMode mode);
 extern ZkLockHold *zklock_locktable_enter(const char *path, ZkLockMode mode,
 										  const ZkLockAdvisoryKey *advisory);
 
-/* An entry's lock is taken once more, as this advisory lock.  Raises nothing. */
-extern void zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory);
+/*
+ * The hold that zklock_locktable_add() has just added is that of this advisory lock.  Raises
+ * nothing.
+ */
+extern void zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory,
+										  ZkLockScope scope);
 
 /*
  * Remove an entry, whatever its counts.  Ends its pairs of session scope, but does not call

@@ -67,6 +67,10 @@ my %stays = (
 	'no lock' => 'SELECT 1',
 	'another lock' => $other,
 	'another lock at the path of a key' => q(SELECT zk_lock_acquire('/pg_advisory/postgres/K', mode => 'write')),
+	'another lock at that path, and a lock of a transaction' =>
+	  q(SELECT zk_lock_acquire('/pg_advisory/postgres/K', mode => 'write'); BEGIN; SELECT pg_advisory_xact_lock(K)),
+	'another lock at that path, and a lock of a transaction before' =>
+	  q(SELECT zk_lock_acquire('/pg_advisory/postgres/K', mode => 'write'); SELECT pg_advisory_xact_lock(K)),
 	'a lock of a transaction' => 'BEGIN; SELECT pg_advisory_xact_lock(K)',
 	'a lock of a transaction, and another one' => "$other; BEGIN; SELECT pg_advisory_xact_lock(K)",
 	'a lock of a transaction that was one of the session' =>
