@@ -10,7 +10,8 @@
  * Guarantees:
  *	- A call has both halves, or neither, also after an error, a timeout or a cancellation.
  *	- A half of transaction scope ends with the transaction or subtransaction, in which
- *	  PostgreSQL releases its own first.
+ *	  PostgreSQL releases its own first.  If a cursor takes it, PostgreSQL's half is one of the
+ *	  subtransaction that has declared the cursor, and the hold of that which fetches.
  *	- Halves of session scope end together.  PostgreSQL's half ends just before the hold,
  *	  whatever ends that.  If a call of PostgreSQL's function ends its half, as one that was
  *	  planned with 'server', the hold ends with the transaction.  If the lock in ZooKeeper

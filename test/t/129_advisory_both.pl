@@ -476,6 +476,12 @@ is(found($victim), '1 ExclusiveLock; 1 write 0+1; 1', "a cursor of 'both' takes 
 $victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'server';
 	BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1); SET LOCAL zklock.advisory_locks = 'both'; FETCH c));
 is(found($victim), '1 ExclusiveLock; ; 1', "... and one of 'server' only PostgreSQL's");
+$victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'both';
+	BEGIN; DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(1); SAVEPOINT s; FETCH c; ROLLBACK TO s));
+is(found($victim), '1 ExclusiveLock; ; 1',
+	"what a cursor takes after a later savepoint is PostgreSQL's alone after a rollback to that");
+$victim->query('COMMIT');
+is(found($victim), '; ; 0', '... until the transaction ends');
 $victim->query(q(ROLLBACK; SET zklock.advisory_locks = 'both'));
 is($victim->query(q(BEGIN; SELECT zk_advisory.pg_advisory_xact_lock(1))), '',
 	"with 'both', a call of the extension's function");
@@ -622,6 +628,19 @@ for my $scope ('', '_xact')
 	is(found($victim), '; ; 0', '... leaves nothing');
 	$other->query('SELECT pg_advisory_unlock(1)');
 }
+
+# A session that has lost its lock and is not told yet has PostgreSQL's half.
+$victim->query(q(SELECT pg_advisory_lock(1)));
+lose(sub { });
+$third->start('SELECT pg_advisory_lock(1)');
+wait_until("PostgreSQL's half of the lost lock is awaited", sub {
+	$observers[0]->query(
+		"SELECT count(*) FROM pg_catalog.pg_locks WHERE pid = ${\ $third->pid} AND NOT granted") eq '1' });
+is($far->query(q(SELECT pg_try_advisory_xact_lock(1))), 'f', 'while it is awaited, no server gets the lock');
+like($victim->query('SELECT 1'), qr/^ERROR:  40001/, '... until the session is told of the loss');
+is($third->result, '', '... which releases it');
+$third->query('SELECT pg_advisory_unlock(1)');
+forget($victim);
 
 # Whoever is terminated leaves nothing.
 $other->query('SELECT pg_advisory_lock(1)');
