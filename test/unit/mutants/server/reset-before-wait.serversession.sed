@@ -1,4 +1,4 @@
-# Seed 16
+# Seed 65
 # A backend resets its latch before it sleeps, not when it wakes.
 /^wait_latch/,/^}/{
 	/^.ResetLatch(MyLatch);/d
