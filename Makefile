@@ -7,7 +7,8 @@
 #   make sandbox           psql on one of two servers with zklock, and a ZooKeeper
 #   make demo              the last piece and the flash sale, from start to finish
 #   make chroots           test, sandbox and demo in new installations of Debian and
-#                          Ubuntu, and the tests with PostgreSQL 14 and 19
+#                          Ubuntu, the tests with PostgreSQL 14 and 19, quickcheck on
+#                          i386, and programs
 #   make package           build a .deb and the archive for PGXN, and install them in
 #                          new installations of Debian
 #   make dist              build the archive for PGXN

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * zknode.c
- *	  Our nodes, from before they exist until they are certainly gone.  See
- *	  zkclient.h and zknode.h.
+ *	  Our nodes, from before they exist until they are certainly gone, and the
+ *	  check that they exist.  See zkclient.h and zknode.h.
  *
  *-------------------------------------------------------------------------
  */
