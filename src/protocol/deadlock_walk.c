@@ -12,7 +12,6 @@
 
 #include "protocol/check.h"
 #include "protocol/deadlock_graph.h"
-#include "protocol/path.h"
 #include "protocol/recipe_types.h"
 
 /*
@@ -20,8 +19,6 @@
  * process looks at so many pairs within about 0.2 s, in which it does nothing else.
  */
 #define MAX_PAIRS 20000000
-
-#define ELEMENTS(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
 /* Steps of a walk, in their order */
 enum
