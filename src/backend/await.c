@@ -26,11 +26,6 @@
 #include "utils/inval.h"
 #include "utils/timeout.h"
 
-/*
- * Time to wait for ZooKeeper's answer if a lock is acquired only if it is free
- */
-#define TRY_MS 1000
-
 /* If one node is ahead, it is the holder. */
 char *
 zklock_await_describe(const ZkLockAttempt *attempt)
@@ -398,7 +393,7 @@ void
 zklock_await_answer(ZkLockWaitLimit *limit)
 {
 	limit->deadline = zklock_clock_now() +
-		Min(TRY_MS, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
+		Min(zklock_guc_try_timeout, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
 }
 
 /*

@@ -40,7 +40,7 @@ extern void zklock_await_connect(ZkLockWaitLimit *limit, int64 ns,
 
 /*
  * Set the time limit of a call that does not want to wait: the time that ZooKeeper has for
- * its answer.
+ * its answer, zklock.try_timeout or zklock.connect_timeout, whichever is less.
  */
 extern void zklock_await_answer(ZkLockWaitLimit *limit);
 

@@ -9,7 +9,8 @@
  *
  * Promises:
  *	- No function blocks, except zklock_zkclient_close(), which blocks for
- *	  at most the time that the caller gives.  Threads resolve names, and
+ *	  at most the time that the caller gives, or half a second if many
+ *	  sessions are being closed.  Threads resolve names, and
  *	  open and close sessions.
  *	- All threads run with all signals blocked.  Of the caller's resources
  *	  they use only the file descriptor that the caller passed for wake-ups.
@@ -143,8 +144,8 @@ extern ZkLockClient *zklock_zkclient_open(const ZkLockClientConfig *config);
 /*
  * End the session, and with it all its ephemeral nodes.  The caller must not
  * use any node of this client any more.  Returns when the session is closed,
- * or after `wait_ms` milliseconds.  In the latter case a thread completes the
- * work.
+ * or after `wait_ms` milliseconds, or half a second if that is more and eight
+ * others are not closed yet.  If the time is over, a thread completes the work.
  */
 extern void zklock_zkclient_close(ZkLockClient *client, int wait_ms);
 

@@ -31,6 +31,30 @@
 /* How long a closing session tries to delete its nodes */
 #define DELETE_ALL_MS 1500
 
+/*
+ * A caller that gives up sessions faster than they can be closed, for example
+ * on a busy machine, waits for that if there are more than so many.  They
+ * include those that wait for the resolver: MAX_WAITING in zkresolver.c.
+ */
+#define MAX_CLOSING 8
+#define CROWDED_MS 500
+
+static pthread_mutex_t count_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int	n_closing = 0;
+
+/* Change and return the number of clients that are closed and not freed. */
+static int
+count_closing(int change)
+{
+	int			n;
+
+	pthread_mutex_lock(&count_mutex);
+	n = n_closing += change;
+	pthread_mutex_unlock(&count_mutex);
+	ZKLOCK_ASSERT(n >= 0);
+	return n;
+}
+
 /* Start a thread that blocks all signals, as do the threads that it starts. */
 static bool
 start_thread(pthread_t *thread, void *(*run) (void *), void *arg)
@@ -283,8 +307,10 @@ release_client(ZkLockClient *client)
 
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && client->refs >= 0);
 	zklock_zkcore_unlock(client);
-	if (last)
-		free_client(client);
+	if (!last)
+		return;
+	free_client(client);
+	count_closing(-1);
 }
 
 /*
@@ -474,7 +500,9 @@ void
 zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 {
 	pthread_t	closer;
-	struct timespec until = zklock_zkcore_after_ms(wait_ms);
+	bool		crowded = count_closing(1) > MAX_CLOSING;
+	struct timespec until =
+		zklock_zkcore_after_ms(crowded && wait_ms < CROWDED_MS ? CROWDED_MS : wait_ms);
 	bool		opened;
 
 	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
@@ -500,7 +528,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 		pthread_detach(closer);
 
 	zklock_zkcore_lock(client);
-	while (opened && !client->closed &&
+	while ((opened || crowded) && !client->closed &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
 		;

@@ -28,6 +28,7 @@ static char *advisory_path;
 int			zklock_guc_max_locks_per_backend;
 int			zklock_guc_session_timeout;
 int			zklock_guc_connect_timeout;
+int			zklock_guc_try_timeout;
 int			zklock_guc_idle_session_timeout;
 bool		zklock_guc_revocable;
 bool		zklock_guc_deadlock_detection;
@@ -471,6 +472,12 @@ zklock_guc_init(void)
 							"Longest wait for a connection to ZooKeeper.",
 							NULL,
 							&zklock_guc_connect_timeout, 10000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.try_timeout",
+							"Longest wait for ZooKeeper's answer if a lock is taken only if it is free.",
+							NULL,
+							&zklock_guc_try_timeout, 1000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.idle_session_timeout",

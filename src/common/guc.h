@@ -54,6 +54,7 @@ extern char *zklock_guc_acl;
 extern int	zklock_guc_max_locks_per_backend;	/* 0: any number */
 extern int	zklock_guc_session_timeout; /* ms */
 extern int	zklock_guc_connect_timeout; /* ms */
+extern int	zklock_guc_try_timeout; /* ms */
 extern int	zklock_guc_idle_session_timeout;	/* ms; 0: none */
 extern int	zklock_guc_default_scope;	/* number of the label of
 										 * zk_lock_scope, from 0 */

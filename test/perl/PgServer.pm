@@ -31,7 +31,7 @@ sub new
 		port => PORT,
 		unix_socket_directories => $dir,
 		%conf,
-		$class->session_mode(%conf));
+		$class->test_settings(%conf));
 	open(my $fh, '>>', "$dir/data/postgresql.conf") or die "$dir: $!\n";
 	print $fh "$_ = '$conf{$_}'\n" for sort keys %conf;
 	close($fh) or die "$dir: $!\n";
@@ -166,23 +166,24 @@ sub count_logged
 	return $n;
 }
 
-# Adds settings that %conf lacks, so that every test can run in each mode: with
-# ZKLOCK_SESSION=server the backends of a server share one session; with
-# ZKLOCK_SESSION=gate they also hand locks over in shared memory. Tests of a
-# particular mode set it in %conf.
-sub session_mode
+# Returns settings that %conf lacks. ZooKeeper gets time for its answers, because the
+# machine may be busy. Every test can run in each mode: with ZKLOCK_SESSION=server the
+# backends of a server share one session; with ZKLOCK_SESSION=gate they also hand locks
+# over in shared memory. Tests of a particular mode set it in %conf.
+sub test_settings
 {
 	my ($class, %conf) = @_;
 	my $mode = $conf{'zklock.session_mode'} // $ENV{ZKLOCK_SESSION} || 'backend';
 	my $preload = $conf{shared_preload_libraries} // '';
-	my %mode = ('zklock.session_mode' => $mode eq 'backend' ? $mode : 'server');
+	my %settings = ('zklock.try_timeout' => $conf{'zklock.try_timeout'} // '10s');
 
-	return if $mode eq 'backend';
-	$mode{shared_preload_libraries} =
+	return %settings if $mode eq 'backend';
+	$settings{'zklock.session_mode'} = 'server';
+	$settings{shared_preload_libraries} =
 	  join(',', grep { length } $preload, $preload =~ /\bzklock\b/ ? () : 'zklock');
-	$mode{'zklock.handover_time'} = 0
+	$settings{'zklock.handover_time'} = 0
 	  if $mode eq 'server' && !exists $conf{'zklock.session_mode'};
-	return %mode;
+	return %settings;
 }
 
 # The last line of postmaster.pid is the server's state.

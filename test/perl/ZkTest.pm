@@ -59,7 +59,7 @@ sub new_node
 	my ($name, $hosts, %conf) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	%conf = ('zklock.hosts' => $hosts, %conf, PgServer->session_mode(%conf));
+	%conf = ('zklock.hosts' => $hosts, %conf, PgServer->test_settings(%conf));
 	init_node($node);
 	$node->append_conf('postgresql.conf', "$_ = '$conf{$_}'")
 	  for sort keys %conf;

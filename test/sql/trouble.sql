@@ -13,9 +13,11 @@ SELECT zk_lock_guard('/zklock_regress/trouble');
 
 -- A single attempt waits for an answer, though not for long.
 SET zklock.connect_timeout = '10s';
+SET zklock.try_timeout = '300ms';
 SELECT zk_lock_acquire('/zklock_regress/trouble', '0');
 SELECT state FROM zk_session();
 SET zklock.connect_timeout = '300ms';
+RESET zklock.try_timeout;
 
 \set VERBOSITY sqlstate
 SELECT zk_lock_acquire('/zklock_regress/trouble');

@@ -169,7 +169,16 @@ my $after = min(
 	map { seconds_of(sub { $session->query(q(SELECT zk_lock_acquire('/frozen', '500ms'))) }) - 0.5 } 1 .. 5);
 cmp_ok($after, '<', 0.35, 'error comes at most 0.3 s after the time');
 cmp_ok($after, '>=', 0, '... and not before');
+
+# A call that does not wait for a lock waits for the answer.
+$session->query(q(SET zklock.connect_timeout = '1h'; SET zklock.try_timeout = '100ms'));
+ends_ok($session, q(SELECT zk_lock_acquire('/frozen', '0')),
+	qr/^ERROR:  08006:/m, 'zklock.try_timeout limits a try');
+$session->query(q(SET zklock.try_timeout = '1h'));
+$session->start(q(SELECT zk_lock_acquire('/thawed', '0'), zk_lock_release_all()));
+$session->wait_for_event('Extension');
 $zk->resume;
+is($session->result, 't|1', '... and if it is long, the try waits');
 $session->query('RESET zklock.connect_timeout');
 is($session->query(q(SELECT zk_lock_acquire('/frozen'))),
 	't', 'lock can be acquired after ZooKeeper is resumed');

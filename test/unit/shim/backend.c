@@ -71,6 +71,7 @@ int			zklock_guc_max_kept_locks;
 int			zklock_guc_session_timeout;
 int			zklock_guc_max_session_size;
 int			zklock_guc_connect_timeout;
+int			zklock_guc_try_timeout = 1000;
 int			zklock_guc_idle_session_timeout;
 int			zklock_guc_default_scope = 0;
 bool		zklock_guc_revocable;
