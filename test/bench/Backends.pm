@@ -26,7 +26,9 @@ my %take = (
 	],
 	readers => [ q(zk_lock_acquire(p, mode => 'shared')), q(zk_lock_release(p, 'shared')) ],
 	semaphore => [ 'zk_semaphore_acquire(p, 4)', 'zk_semaphore_release(p)' ],
+	'free-tries' => [ q(zk_lock_acquire(p, '0')), 'zk_lock_release(p)' ],
 	tries => [ q(zk_lock_acquire(p, '0')), 'NULL' ],
+	polls => [ q(zk_lock_acquire(p, '0')), 'pg_sleep(0.02)' ],
 	advisory =>
 	  [ 'pg_advisory_lock(hashtext(p))', 'pg_advisory_unlock(hashtext(p))' ],
 	'advisory readers' => [

@@ -151,19 +151,22 @@ public class CuratorBench
 		};
 	}
 
-	/* The lock is another client's. */
-	static Turn tried(InterProcessMutex lock)
+	/* Nobody has the lock, or another client. */
+	static Turn tried(InterProcessMutex lock, boolean free, int pause)
 	{
 		return new Turn()
 		{
 			public void acquire() throws Exception
 			{
-				if (lock.acquire(0, TimeUnit.SECONDS))
-					throw new IllegalStateException("error: the lock is free");
+				if (lock.acquire(0, TimeUnit.SECONDS) != free)
+					throw new IllegalStateException("error: free is not " + free);
 			}
 
-			public void release()
+			public void release() throws Exception
 			{
+				if (free)
+					lock.release();
+				Thread.sleep(pause);
 			}
 		};
 	}
@@ -180,8 +183,12 @@ public class CuratorBench
 				return mutex(new InterProcessReadWriteLock(client, path).readLock());
 			case "semaphore":
 				return semaphore(client, path);
+			case "free-tries":
+				return tried(new InterProcessMutex(client, path), true, 0);
 			case "tries":
-				return tried(new InterProcessMutex(client, path));
+				return tried(new InterProcessMutex(client, path), false, 0);
+			case "polls":
+				return tried(new InterProcessMutex(client, path), false, 20);
 			default:
 				throw new IllegalArgumentException(kind);
 		}

@@ -12,7 +12,7 @@
 # if PATHS is more than 1, any of PATH/0, PATH/1, ... Each client has a session
 # of its own, and is connected before the run begins. Kinds are mutex,
 # read-mostly (one in twenty writes), readers (none writes) and semaphore (of 4); and
-# tries, of a lock that another client holds.
+# free-tries; and tries, and polls every 20 ms, of a lock that another client holds.
 # "first" measures the first lock of a client that is not connected yet, as the
 # mean of N. "open" connects. The clients of "queue" share one session, and take one turn each.
 # "make" creates persistent nodes.
@@ -48,7 +48,7 @@ my %program = (
 		arguments => [1],
 	},
 	Curator => {
-		kinds => [qw(mutex read-mostly readers semaphore tries)],
+		kinds => [qw(mutex read-mostly readers semaphore free-tries tries polls)],
 
 		# The manifest of the jar names all jars that it needs, except a
 		# logger.
@@ -64,7 +64,7 @@ my %program = (
 	# The python3 that Debian's packages belong to. The read lock in Debian's
 	# 2.8 also waits for writers behind it: all would wait forever.
 	kazoo => {
-		kinds => [qw(mutex semaphore tries)],
+		kinds => [qw(mutex semaphore free-tries tries polls)],
 		command => sub { ('/usr/bin/python3', "$_[0]/kazoo_bench.py") },
 	},
 	'go-zookeeper' => {

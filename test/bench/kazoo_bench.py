@@ -39,24 +39,30 @@ class ReadMostly:
 
 
 class Try:
-    """The lock is another client's, with a node of Curator's kind."""
+    """Nobody has the lock, or another client, with a node of Curator's kind."""
 
-    def __init__(self, client, path):
+    def __init__(self, client, path, free, pause):
         self.lock = Lock(client, path, extra_lock_patterns=["lock-"])
+        self.free = free
+        self.pause = pause
 
     def acquire(self):
-        if self.lock.acquire(blocking=False):
-            raise RuntimeError("error: the lock is free")
+        if self.lock.acquire(blocking=False) != self.free:
+            raise RuntimeError("error: free is not %s" % self.free)
 
     def release(self):
-        pass
+        if self.free:
+            self.lock.release()
+        time.sleep(self.pause)
 
 
 kinds = {
     "mutex": Lock,
     "read-mostly": ReadMostly,
     "semaphore": lambda client, path: Semaphore(client, path, max_leases=4),
-    "tries": Try,
+    "free-tries": lambda client, path: Try(client, path, True, 0),
+    "tries": lambda client, path: Try(client, path, False, 0),
+    "polls": lambda client, path: Try(client, path, False, 0.02),
 }
 
 
