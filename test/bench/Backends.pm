@@ -108,6 +108,7 @@ sub new
 		mutex => $mutex,
 		settings => \%settings,
 		backends => [],
+		opened => 0,
 	}, $class;
 }
 
@@ -166,7 +167,9 @@ sub open
 		AND zk_lock_release_all() = 1);
 
 	$self->connect($clients);
+	return if $self->{opened} >= $clients;
 	$self->_ask($clients, $sql);
+	$self->{opened} = $clients;
 	return;
 }
 
