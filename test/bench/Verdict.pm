@@ -76,7 +76,7 @@ my @rows = (
 	map({
 			my $figure = $_;
 
-			map { [ $figure, 'loopback', $_ ] } 1000, 16_000;
+			map { [ $figure, 'loopback', $_ ] } 1000, 8000;
 		} 'take one of many',
 		'commit many',
 		'release all'),
