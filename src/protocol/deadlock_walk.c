@@ -15,10 +15,13 @@
 #include "protocol/recipe_types.h"
 
 /*
- * Names of records, and nodes of those that were read, times the names of a list.  A
- * process looks at so many pairs within about 0.2 s, in which it does nothing else.
+ * Names of a list, times the words of a row of the filters.  A process looks at so many
+ * words within about 0.02 s, in which it does nothing else.
  */
-#define MAX_PAIRS 20000000
+#define MAX_WORDS 2000000
+
+/* Number of lists of children with the same hash */
+#define BUCKETS 1024
 
 /* Steps of a walk, in their order */
 enum
@@ -48,34 +51,38 @@ typedef struct ZkLockWalkRecord
 	bool		in_cycle;
 } Record;
 
-/* A node of a queue that a record may name, or that may wait without a record */
-typedef struct Child
-{
-	struct Child *next;
-	const char *name;
-} Child;
-
 typedef struct ZkLockWalkQueue
 {
 	struct ZkLockWalkQueue *next;
 	const char *path;
 	int			number;
-	Child	   *children;
+	struct ZkLockWalkChild *children;
+	bool		has_reader;		/* a process with a record waits as a reader */
 	bool		needed;
 	bool		asked;
 	bool		in_cycle;
 } Queue;
 
-/* A node that a record names */
+/* A node of a queue that a record names, or that may wait without a record */
+typedef struct ZkLockWalkChild
+{
+	struct ZkLockWalkChild *next;	/* of the queue */
+	struct ZkLockWalkChild *next_of_bucket;
+	Queue	   *queue;
+	const char *name;
+	struct ZkLockWalkNode *nodes;	/* of all records that name it */
+	bool		listed;
+} Child;
+
+/* A node as a record names it */
 typedef struct ZkLockWalkNode
 {
 	struct ZkLockWalkNode *next;
+	struct ZkLockWalkNode *next_of_child;
 	Record	   *record;
-	Queue	   *queue;
-	const char *name;
+	Child	   *child;
 	ZkLockMode	mode;
 	ZkLockWalkUse use;
-	bool		listed;
 	bool		in_cycle;
 } Node;
 
@@ -230,13 +237,43 @@ get_queue(ZkLockWalk *walk, const char *path)
 	return queue;
 }
 
-static const Child *
-find_child(const Queue *queue, const char *name)
+/* The list of children that one with this name is in */
+static Child **
+bucket_of(const ZkLockWalk *walk, const Queue *queue, const char *name)
 {
-	const Child *child = queue->children;
+	return &walk->buckets[(zklock_waitrecord_hash(name) + (uint64_t) queue->number) % BUCKETS];
+}
 
-	while (child != NULL && strcmp(child->name, name) != 0)
-		child = child->next;
+static Child *
+find_child(const ZkLockWalk *walk, const Queue *queue, const char *name)
+{
+	Child	   *child = walk->buckets != NULL ? *bucket_of(walk, queue, name) : NULL;
+
+	while (child != NULL && (child->queue != queue || strcmp(child->name, name) != 0))
+		child = child->next_of_bucket;
+	return child;
+}
+
+/* Find a child, or add it.  Returns NULL without memory. */
+static Child *
+get_child(ZkLockWalk *walk, Queue *queue, const char *name)
+{
+	Child	   *child = find_child(walk, queue, name);
+	Child	  **bucket;
+
+	if (child != NULL)
+		return child;
+	if (walk->buckets == NULL)
+		walk->buckets = allocate(walk, BUCKETS * sizeof(Child *));
+	child = allocate(walk, sizeof(Child));
+	name = copy(walk, name);
+	if (walk->buckets == NULL || child == NULL || name == NULL)
+		return NULL;
+	bucket = bucket_of(walk, queue, name);
+	*child = (Child) {
+		.next = queue->children, .next_of_bucket = *bucket, .queue = queue, .name = name
+	};
+	queue->children = *bucket = child;
 	return child;
 }
 
@@ -247,20 +284,17 @@ waits(const Node *node)
 }
 
 static bool
-has_node(const ZkLockWalk *walk, const Record *record, const Queue *queue,
-		 const char *name, ZkLockWalkUse use)
+has_node(const Record *record, const Child *child, ZkLockWalkUse use)
 {
-	for (const Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->record == record && node->queue == queue && node->use == use &&
-			strcmp(node->name, name) == 0)
+	for (const Node *node = child->nodes; node != NULL; node = node->next_of_child)
+		if (node->record == record && node->use == use)
 			return true;
 	return false;
 }
 
-/* Add a node, whose name lives as long as the walk.  Returns false without memory. */
+/* Returns false without memory. */
 static bool
-add_node(ZkLockWalk *walk, Record *record, Queue *queue, const char *name,
-		 ZkLockMode mode, ZkLockWalkUse use)
+add_node(ZkLockWalk *walk, Record *record, Child *child, ZkLockMode mode, ZkLockWalkUse use)
 {
 	Node	   *node = allocate(walk, sizeof(Node));
 
@@ -269,73 +303,74 @@ add_node(ZkLockWalk *walk, Record *record, Queue *queue, const char *name,
 	if (record->number < 0)
 		record->number = walk->nrecords++;
 	*node = (Node) {
-		.next = walk->nodes, .record = record, .queue = queue, .name = name, .mode = mode,
-		.use = use
+		.next = walk->nodes, .next_of_child = child->nodes, .record = record,
+		.child = child, .mode = mode, .use = use
 	};
-	walk->nodes = node;
+	walk->nodes = child->nodes = node;
 	walk->nnodes++;
+	if (waits(node) && zklock_mode_is_shared(mode))
+		child->queue->has_reader = true;
 	return true;
 }
 
 /*
  * Of this walk's own record, keep all nodes, which are read before any queue.  Of others,
- * keep the node that is waited with, and those that are listed.
+ * keep the node that is waited with, and those that are listed.  Returns false without
+ * memory.
  */
 static bool
 keep_node(ZkLockWalk *walk, Record *record, const ZkLockRecordNode *node)
 {
 	bool		own = record == walk->self;
 	ZkLockWalkUse use = node->use;
-	const char *name = node->name;
 	Queue	   *queue = own || use == ZKLOCK_WALK_WAITS ? get_queue(walk, node->path) :
 		find_queue(walk, node->path);
-	const Child *child = queue != NULL ? find_child(queue, name) : NULL;
+	Child	   *child = queue != NULL ? find_child(walk, queue, node->name) : NULL;
+	bool		listed = child != NULL && child->listed;
 
-	if (!own && (use == ZKLOCK_WALK_HELD_BEHIND || (use == ZKLOCK_WALK_HOLDS && child == NULL)))
+	if (!own && (use == ZKLOCK_WALK_HELD_BEHIND || (use == ZKLOCK_WALK_HOLDS && !listed)))
 		return true;
-	if (queue == NULL || has_node(walk, record, queue, name, use))
-		return queue != NULL;
-	name = child != NULL ? child->name : copy(walk, name);
-	if (name == NULL || !add_node(walk, record, queue, name, node->mode, use))
-		return false;
-	walk->nodes->listed = child != NULL;
-	return true;
+	if (queue != NULL && child == NULL)
+		child = get_child(walk, queue, node->name);
+	return child != NULL &&
+		(has_node(record, child, use) || add_node(walk, record, child, node->mode, use));
 }
 
-/* Read the nodes of a record.  Returns false if it is not understood. */
+/* Has a record listed this node in a queue that was listed, too? */
 static bool
-parse(ZkLockWalk *walk, Record *record, const char *data, size_t size)
+is_listed(const ZkLockWalk *walk, const ZkLockRecordNode *node)
+{
+	const Queue *queue = find_queue(walk, node->path);
+	const Child *child = queue != NULL ? find_child(walk, queue, node->name) : NULL;
+
+	return child != NULL && child->listed && node->use != ZKLOCK_WALK_HELD_BEHIND;
+}
+
+/* Is a record understood, and has it a node in a queue that was listed, or is it our own? */
+static bool
+counts(const ZkLockWalk *walk, const Record *record, const char *data, size_t size)
 {
 	ZkLockRecordText text;
 	ZkLockRecordNode node;
+	bool		any = record == walk->self;
 
 	if (!zklock_waitrecord_open(&text, data, size))
 		return false;
 	while (zklock_waitrecord_next(&text, &node))
-		if (!keep_node(walk, record, &node))
-			return false;
-	return text.understood;
+		any |= is_listed(walk, &node);
+	return any && text.understood;
 }
 
-/*
- * Read the nodes of a record.  Keep nothing of one that is not understood, or has no node
- * in a queue that was listed.
- */
 static void
 read_nodes(ZkLockWalk *walk, Record *record, const char *data, size_t size)
 {
-	const ZkLockWalk before = *walk;
-	const Record record_before = *record;
-	bool		understood = parse(walk, record, data, size);
-	bool		keep = understood && record == walk->self;
+	ZkLockRecordText text;
+	ZkLockRecordNode node;
 
-	for (const Node *node = walk->nodes; understood && node != before.nodes; node = node->next)
-		keep |= node->listed;
-	if (!keep && walk->verdict == ZKLOCK_WALK_PENDING)
-	{
-		*walk = before;
-		*record = record_before;
-	}
+	if (!counts(walk, record, data, size) || !zklock_waitrecord_open(&text, data, size))
+		return;
+	while (zklock_waitrecord_next(&text, &node) && keep_node(walk, record, &node))
+		;
 }
 
 /*
@@ -346,11 +381,11 @@ static void
 need_more(ZkLockWalk *walk)
 {
 	for (Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->listed && node->queue->needed)
+		if (node->child->listed && node->child->queue->needed)
 			node->record->reached = true;
 	for (Node *node = walk->nodes; node != NULL; node = node->next)
-		if (waits(node) && node->record->reached && !node->queue->needed)
-			node->queue->needed = true;
+		if (waits(node) && node->record->reached)
+			node->child->queue->needed = true;
 }
 
 static int
@@ -362,22 +397,12 @@ ask_nobody(uint32_t process, const uint32_t **blockers, void *arg)
 	return 0;
 }
 
-static Node *
-nth_node(ZkLockWalk *walk, int n)
-{
-	Node	   *node = walk->nodes;
-
-	while (n-- > 0)
-		node = node->next;
-	return node;
-}
-
 /* The position of a node; its `claim` is the index of the node. */
 static ZkLockPosition
 position_of(const Node *node, int index)
 {
 	ZkLockPosition p = {
-		.queue = (uint64_t) node->queue->number,
+		.queue = (uint64_t) node->child->queue->number,
 		.kind = zklock_mode_is_shared(node->mode) ? ZKLOCK_POSITION_READER :
 		ZKLOCK_POSITION_WRITER,
 		.rank = waits(node),
@@ -387,7 +412,7 @@ position_of(const Node *node, int index)
 		.claim = index
 	};
 
-	(void) zklock_contender_parse(node->name, &p.number);
+	(void) zklock_contender_parse(node->child->name, &p.number);
 	return p;
 }
 
@@ -395,14 +420,15 @@ static ZkLockWalkMember
 describe_node(const Node *node)
 {
 	return (ZkLockWalkMember) {
-		.server = "", .process = "", .node = node->name, .path = node->queue->path,
+		.server = "", .process = "", .node = node->child->name,
+		.path = node->child->queue->path,
 		.mode = node->mode, .czxid = node->record->czxid
 	};
 }
 
 /* Mark what a cycle consists of, and describe it. */
 static bool
-found(ZkLockWalk *walk, const ZkLockDeadlockGraph *graph)
+found(ZkLockWalk *walk, const ZkLockDeadlockGraph *graph, Node *const *nodes)
 {
 	size_t		n = (size_t) graph->ncycle + 1;
 	ZkLockWalkMember *members = allocate(walk, n * sizeof(ZkLockWalkMember));
@@ -411,12 +437,12 @@ found(ZkLockWalk *walk, const ZkLockDeadlockGraph *graph)
 		return false;
 	for (int i = 0; i < graph->ncycle; i++)
 	{
-		Node	   *waiter = nth_node(walk, graph->positions[graph->cycle[i].position].claim);
-		Node	   *blocker = nth_node(walk, graph->positions[graph->cycle[i].blocker].claim);
+		Node	   *waiter = nodes[graph->positions[graph->cycle[i].position].claim];
+		Node	   *blocker = nodes[graph->positions[graph->cycle[i].blocker].claim];
 
 		waiter->in_cycle = blocker->in_cycle = true;
 		waiter->record->in_cycle = blocker->record->in_cycle = true;
-		waiter->queue->in_cycle = true;
+		waiter->child->queue->in_cycle = true;
 		members[i] = describe_node(waiter);
 		members[i + 1] = describe_node(blocker);
 	}
@@ -436,21 +462,26 @@ search_cycle(ZkLockWalk *walk, int64_t newest, ZkLockWalkUse use)
 	ZkLockDeadlockGraph graph = {.nvertices = (uint32_t) walk->nrecords,.ask = ask_nobody};
 	char	   *memory = walk->memory;
 	size_t		room = walk->room;
+	Node	  **nodes = allocate(walk, (size_t) walk->nnodes * sizeof(Node *));
 	int			index = 0;
 
 	graph.positions = allocate(walk, (size_t) walk->nnodes * sizeof(ZkLockPosition));
 	graph.vertices = allocate(walk, n * sizeof(ZkLockWaitVertex));
 	graph.cycle = allocate(walk, n * sizeof(ZkLockWaitStep));
-	if (graph.positions == NULL || graph.vertices == NULL || graph.cycle == NULL)
+	if (nodes == NULL || graph.positions == NULL || graph.vertices == NULL ||
+		graph.cycle == NULL)
 		return false;
-	for (const Node *node = walk->nodes; node != NULL; node = node->next, index++)
-		if (node->listed && (node->record->czxid <= newest || waits(node)) &&
+	for (Node *node = walk->nodes; node != NULL; node = node->next, index++)
+	{
+		nodes[index] = node;
+		if (node->child->listed && (node->record->czxid <= newest || waits(node)) &&
 			(node->record != walk->self || node->use == use || waits(node)))
 			graph.positions[graph.npositions++] = position_of(node, index);
+	}
 	qsort(graph.positions, (size_t) graph.npositions, sizeof(ZkLockPosition),
 		  zklock_deadlock_graph_compare);
 	if (zklock_deadlock_graph_search(&graph, (uint32_t) walk->self->number))
-		return found(walk, &graph);
+		return found(walk, &graph, nodes);
 	walk->memory = memory;
 	walk->room = room;
 	return false;
@@ -495,27 +526,17 @@ judge_first_pass(ZkLockWalk *walk)
 		queue->asked = false;
 }
 
+/* The name lives as long as the walk. */
 static Record *
 add_record(ZkLockWalk *walk, const char *name)
 {
 	Record	   *record = allocate(walk, sizeof(Record));
 
-	name = copy(walk, name);
 	if (record == NULL || name == NULL)
 		return NULL;
 	*record = (Record) {.next = walk->records, .name = name, .number = -1};
 	walk->records = record;
 	return record;
-}
-
-/* Does a process with a record wait in this queue as a reader? */
-static bool
-has_reader(const ZkLockWalk *walk, const Queue *queue)
-{
-	for (const Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->queue == queue && waits(node) && zklock_mode_is_shared(node->mode))
-			return true;
-	return false;
 }
 
 /* The mode of a writer's node, as far as its name shows it */
@@ -527,21 +548,17 @@ mode_of_writer(const ZkLockContender *kind)
 
 /* A node that no record names: if it is a writer's, it waits for all that are ahead. */
 static void
-add_unnamed(ZkLockWalk *walk, Queue *queue, const char *name)
+add_unnamed(ZkLockWalk *walk, Child *child)
 {
 	int64_t		number;
-	const ZkLockContender *kind = zklock_contender_parse(name, &number);
+	const ZkLockContender *kind = zklock_contender_parse(child->name, &number);
 	Record	   *record;
 
 	if (kind->reader)
 		return;
-	for (const Node *node = walk->nodes; node != NULL; node = node->next)
-		if (node->queue == queue && strcmp(node->name, name) == 0)
-			return;
-	record = add_record(walk, name);
-	if (record != NULL &&
-		add_node(walk, record, queue, record->name, mode_of_writer(kind), ZKLOCK_WALK_WAITS))
-		walk->nodes->listed = true;
+	record = add_record(walk, child->name);
+	if (record != NULL)
+		(void) add_node(walk, record, child, mode_of_writer(kind), ZKLOCK_WALK_WAITS);
 }
 
 /* All records that are reached have been read. */
@@ -549,9 +566,10 @@ static void
 complete(ZkLockWalk *walk)
 {
 	for (Queue *queue = walk->queues; queue != NULL; queue = queue->next)
-		for (const Child *child = has_reader(walk, queue) ? queue->children : NULL;
+		for (Child *child = queue->has_reader ? queue->children : NULL;
 			 child != NULL && walk->phase != OVER; child = child->next)
-			add_unnamed(walk, queue, child->name);
+			if (child->listed && child->nodes == NULL)
+				add_unnamed(walk, child);
 	if (walk->phase != OVER)
 		judge_first_pass(walk);
 }
@@ -567,6 +585,32 @@ name_members(ZkLockWalk *walk)
 				walk->members[i].server = record->server;
 				walk->members[i].process = record->process;
 			}
+}
+
+/*
+ * Arrange the filters of all records by bit: the records that have a bit are a row.  So a
+ * node is compared with 64 records at once.
+ */
+static void
+arrange_filters(ZkLockWalk *walk)
+{
+	size_t		n = 0;
+
+	for (const Record *record = walk->records; record != NULL; record = record->next)
+		n++;
+	walk->nwords = (n + 63) / 64;
+	walk->filters = allocate(walk, ZKLOCK_RECORD_FILTER_BITS * walk->nwords * sizeof(uint64_t));
+	walk->by_filter = allocate(walk, n * sizeof(Record *));
+	if (walk->filters == NULL || walk->by_filter == NULL)
+		return;
+	n = 0;
+	for (Record *record = walk->records; record != NULL; record = record->next, n++)
+	{
+		walk->by_filter[n] = record;
+		for (int bit = 0; bit < ZKLOCK_RECORD_FILTER_BITS; bit++)
+			if (zklock_waitrecord_has_bit(record->name, bit))
+				walk->filters[(size_t) bit * walk->nwords + n / 64] |= UINT64_C(1) << n % 64;
+	}
 }
 
 /* Go on with this phase.  Returns false if it has nothing to read. */
@@ -590,7 +634,10 @@ go_on(ZkLockWalk *walk)
 			if (walk->self == NULL || walk->listed == walk->known)
 				end_walk(walk, ZKLOCK_WALK_NO_DEADLOCK);
 			else
+			{
 				walk->phase = READ_RECORDS;
+				arrange_filters(walk);
+			}
 			break;
 		case READ_RECORDS:
 		case LIST_QUEUES:
@@ -694,16 +741,26 @@ zklock_deadlock_walk_synced(ZkLockWalk *walk)
 static bool
 want_records(ZkLockWalk *walk, const char *node)
 {
-	bool		any = false;
 	ZkLockRecordBits bits;
+	bool		any = false;
 
 	zklock_waitrecord_find_bits(node, &bits);
-	for (Record *record = walk->records; record != NULL; record = record->next)
-		if (record != walk->self && zklock_waitrecord_may_have(record->name, &bits))
+	for (size_t word = 0; word < walk->nwords; word++)
+	{
+		uint64_t	may_have = UINT64_MAX;
+
+		for (int i = 0; i < ZKLOCK_RECORD_NODE_BITS && may_have != 0; i++)
+			may_have &= walk->filters[bits.bit[i] * walk->nwords + word];
+		for (int i = 0; may_have != 0 && i < 64; i++)
 		{
+			Record	   *record = walk->by_filter[word * 64 + (size_t) i];
+
+			if ((may_have >> i & 1) == 0 || record == walk->self)
+				continue;
 			record->wanted = any = true;
 			record->asked = false;
 		}
+	}
 	return any;
 }
 
@@ -715,54 +772,43 @@ add_children(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 	{
 		int64_t		number;
 		const ZkLockContender *kind = zklock_contender_parse(names[i], &number);
-		Child	   *child;
+		bool		may_count = kind != NULL && strlen(names[i]) < ZKLOCK_NAME_SIZE &&
+			(want_records(walk, names[i]) || !kind->reader);
+		Child	   *child = may_count ? get_child(walk, queue, names[i]) :
+			find_child(walk, queue, names[i]);
 
-		if (kind == NULL || strlen(names[i]) >= ZKLOCK_NAME_SIZE ||
-			(!want_records(walk, names[i]) && kind->reader))
-			continue;
-		child = allocate(walk, sizeof(Child));
-		if (child == NULL)
-			return;
-		*child = (Child) {.next = queue->children, .name = copy(walk, names[i])};
-		queue->children = child;
+		if (child != NULL)
+			child->listed = true;
 	}
 }
 
-/* Would it take too long to compare a list of this length with what is known? */
-static bool
-is_too_long(const ZkLockWalk *walk, int n)
+/* The second pass: the nodes of the cycle must still be listed. */
+static void
+compare_children(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 {
-	int			known = walk->nnodes;
+	for (Child *child = queue->children; child != NULL; child = child->next)
+		child->listed = false;
+	for (int i = 0; i < n; i++)
+	{
+		Child	   *child = find_child(walk, queue, names[i]);
 
-	for (const Record *record = walk->records; record != NULL; record = record->next)
-		known++;
-	return n > 0 && known > MAX_PAIRS / n;
+		if (child != NULL)
+			child->listed = true;
+	}
+	for (const Node *node = walk->nodes; node != NULL; node = node->next)
+		if (node->in_cycle && node->child->queue == queue && !node->child->listed)
+			walk->changed = true;
 }
 
 static void
 process_nodes(ZkLockWalk *walk, Queue *queue, const char *const *names, int n)
 {
-	bool		again = walk->phase == LIST_AGAIN;
-
-	if (is_too_long(walk, n))
-	{
+	if (n > 0 && walk->nwords > (size_t) (MAX_WORDS / n))
 		end_walk(walk, ZKLOCK_WALK_TOO_LONG);
-		return;
-	}
-	if (!again)
+	else if (walk->phase == LIST_AGAIN)
+		compare_children(walk, queue, names, n);
+	else
 		add_children(walk, queue, names, n);
-	for (Node *node = walk->nodes; node != NULL; node = node->next)
-	{
-		bool		listed = false;
-
-		if (node->queue != queue || (again && !node->in_cycle))
-			continue;
-		for (int i = 0; i < n && !listed; i++)
-			listed = strcmp(names[i], node->name) == 0;
-		node->listed = listed;
-		if (again && !listed)
-			walk->changed = true;
-	}
 }
 
 /* Records that may count are read later. */
@@ -775,7 +821,7 @@ process_records(ZkLockWalk *walk, const char *const *names, int n)
 
 		walk->listed += zklock_waitrecord_hash(names[i]);
 		if (!zklock_waitrecord_is_name(names[i]) ||
-			(record = add_record(walk, names[i])) == NULL ||
+			(record = add_record(walk, copy(walk, names[i]))) == NULL ||
 			strcmp(names[i], walk->self_name) != 0)
 			continue;
 		walk->self = record;

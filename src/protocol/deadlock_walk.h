@@ -97,6 +97,7 @@ typedef struct ZkLockWalkRead
 
 struct ZkLockWalkRecord;
 struct ZkLockWalkQueue;
+struct ZkLockWalkChild;
 struct ZkLockWalkNode;
 
 typedef struct ZkLockWalk
@@ -124,7 +125,11 @@ typedef struct ZkLockWalk
 	size_t		room;
 	struct ZkLockWalkRecord *self;
 	struct ZkLockWalkRecord *records;
+	struct ZkLockWalkRecord **by_filter;
+	uint64_t   *filters;
+	size_t		nwords;
 	struct ZkLockWalkQueue *queues;
+	struct ZkLockWalkChild **buckets;
 	struct ZkLockWalkNode *nodes;
 	uint64_t	known;
 	const char *self_name;

@@ -38,8 +38,6 @@
 /* Longest text of a server, with its terminating zero */
 #define SERVER_SIZE 64
 
-#define FILTER_BITS 256
-
 #define ELEMENTS(array) ((int) (sizeof(array) / sizeof((array)[0])))
 
 static const char *const uses[] = {
@@ -249,7 +247,7 @@ static const char digits[] = "0123456789abcdef";
 void
 zklock_waitrecord_write_name(char *name, const char *text, uint64_t random)
 {
-	uint8_t		filter[FILTER_BITS / 4] = {0};
+	uint8_t		filter[ZKLOCK_RECORD_FILTER_BITS / 4] = {0};
 	const char *node = NULL;
 
 	for (const char *c = strchr(text, '\n'); *c != '\0'; c++)
@@ -285,14 +283,9 @@ zklock_waitrecord_is_name(const char *name)
 }
 
 bool
-zklock_waitrecord_may_have(const char *name, const ZkLockRecordBits *bits)
+zklock_waitrecord_has_bit(const char *name, int bit)
 {
-	for (int i = 0; i < ZKLOCK_RECORD_NODE_BITS; i++)
-	{
-		char		digit = name[bits->bit[i] / 4];
+	char		digit = name[bit / 4];
 
-		if (((digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << bits->bit[i] % 4) == 0)
-			return false;
-	}
-	return true;
+	return ((digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << bit % 4) != 0;
 }

@@ -31,6 +31,9 @@
  */
 #define ZKLOCK_RECORD_NODE_BITS 6
 
+/* The bits of such a filter */
+#define ZKLOCK_RECORD_FILTER_BITS 256
+
 /* Why a record lists a node */
 typedef enum ZkLockWalkUse
 {
@@ -109,7 +112,7 @@ extern uint64_t zklock_waitrecord_hash(const char *text);
 /* The bits of the node with this name in a filter */
 extern void zklock_waitrecord_find_bits(const char *node, ZkLockRecordBits *bits);
 
-/* May a record with this name have a node with these bits? */
-extern bool zklock_waitrecord_may_have(const char *name, const ZkLockRecordBits *bits);
+/* Has the filter of the record with this name the bit?  One with all bits of a node may have it. */
+extern bool zklock_waitrecord_has_bit(const char *name, int bit);
 
 #endif							/* ZKLOCK_WAITRECORD_H */

@@ -17,7 +17,7 @@
  * Memory for a walk.  It is only used as far as the walk needs it: for 6,000
  * records that it does not reach, 1,000 that it does, or a queue of 2,000.
  */
-#define WALK_MEMORY (1024 * 1024)
+#define WALK_MEMORY (1280 * 1024)
 
 /* Data that is no record */
 #define NOT_UNDERSTOOD ""

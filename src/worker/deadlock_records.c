@@ -16,7 +16,7 @@
 #include "worker/deadlock_records.h"
 
 /*
- * Maximum number of walks at the same time.  A walk can use 1 MB, and 4,000
+ * Maximum number of walks at the same time.  A walk can use 1.25 MB, and 4,000
  * requests.
  */
 #define MAX_WALKS 4

@@ -37,7 +37,7 @@
 #define MAX_STEPS 3000
 #define MAX_VICTIMS 300
 /* Half of what a walk remembers are pointers. */
-#define MEMORY_SIZE (12000 + 2000 * sizeof(void *))
+#define MEMORY_SIZE (14000 + 3100 * sizeof(void *))
 #define STRANGERS 80
 #define STRANGE_READS 4
 #define RECORDS (-1)

@@ -26,7 +26,7 @@
 #define WRITER NODE "__WRIT__"
 #define MUTEX NODE "lock-"
 
-static char memory[1024 * 1024];
+static char memory[1280 * 1024];
 static char text[ZKLOCK_RECORD_SIZE];
 static char self[ZKLOCK_RECORD_NAME_SIZE];
 
