@@ -1,25 +1,19 @@
 # Common parts of the TAP tests: PostgreSQL servers with zklock, and database
-# sessions that can wait for a lock while the test continues.
+# sessions on them.
 #
 #	my $node = new_node('a', $zk->hosts);
 #	my $session = ZkTest->new($node, application_name => 'me');
-#	$session->query('SELECT 1');         # returns what psql prints
-#	$session->start('SELECT zk_lock_acquire(...)');
-#	$session->wait_for_lock;
-#	$session->is_done, $session->result;
 #
-# A session is a psql process. Its output includes errors, with SQLSTATE,
-# DETAIL and HINT.
+# Session.pm has the methods of a session.
 
 package ZkTest;
 
 use strict;
 use warnings;
 
+use parent qw(Session);
+
 use Exporter qw(import);
-use IO::Select;
-use IO::Socket::UNIX;
-use IPC::Open3;
 use PgServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -38,9 +32,7 @@ our @EXPORT =
 # A setting for tests of the backend's own session, in whatever mode they run.
 use constant OWN_SESSION => ('zklock.session_mode' => 'backend');
 
-my %running;    # sessions, by psql's pid
 my %gate;       # servers whose backends hand locks over, by port
-my %kept;       # sessions for _ask(), by port
 my $others = 0; # servers that were made for their settings
 
 # Do backends share the server's session ('server'), and also hand locks over
@@ -200,34 +192,12 @@ sub _behind
 	return @named if !$gate{$port};
 
 	# The server may be down.
-	my $pids = _ask($gate{$port},
+	my $pids = Session::ask($gate{$port},
 		"SELECT array_to_string(array_agg(pid), ' ') FROM zk_locks
 		 WHERE node = '$name'
 		 GROUP BY granted, CASE WHEN NOT granted THEN pid END
 		 ORDER BY granted DESC, min(waitstart)");
 	return $pids =~ /^\d/ ? map { [split] } split(/\n/, $pids) : @named;
-}
-
-# Returns the answer of a server, or an empty string if it is down. The session
-# is kept: a test that waits asks often, and each psql would cost much more.
-sub _ask
-{
-	my ($node, $sql) = @_;
-	my $port = $node->port;
-
-	# The server may have ended since the last question.
-	for (1 .. 2)
-	{
-		$kept{$port} = ZkTest->new($node)
-		  if !$kept{$port}
-		  && IO::Socket::UNIX->new(Peer => $node->host . "/.s.PGSQL.$port");
-		my $session = $kept{$port} or last;
-		my $answer = $session->query($sql);
-
-		return $answer if !$session->{lost};
-		delete($kept{$port})->close;
-	}
-	return '';
 }
 
 # Waits until exactly these sessions are in the queue of a lock, in this order.
@@ -330,185 +300,6 @@ sub cpu_seconds
 		$ticks += $fields[11] + $fields[12];
 	}
 	return $ticks / POSIX::sysconf(POSIX::_SC_CLK_TCK());
-}
-
-# Starts a session with these settings.
-sub new
-{
-	my ($class, $node, %settings) = @_;
-	my $self = bless { node => $node, out => '', statements => 0, done => 1 }, $class;
-
-	$self->{psql} = open3(
-		$self->{to}, $self->{from}, undef,
-		'psql', '-XqAt', '-v', 'VERBOSITY=verbose',
-		$node->connstr('postgres'));
-	$running{ $self->{psql} } = $self;
-	$self->{backend} = $self->query('SELECT pg_backend_pid()');
-	$self->query("SET $_ = '$settings{$_}'") for sort keys %settings;
-	return $self;
-}
-
-# Returns the pid of the backend.
-sub pid
-{
-	my ($self) = @_;
-
-	return $self->{backend};
-}
-
-# Sends SQL, which may be several statements, without a wait for the end.
-sub start
-{
-	my ($self, $sql) = @_;
-
-	local $SIG{PIPE} = 'IGNORE';
-	$self->{out} = '';
-	$self->{done} = 0;
-	$self->{statements}++;
-	syswrite($self->{to}, "$sql;\n\\echo end $self->{statements}\n");
-	return;
-}
-
-# Has the last statement ended? This is also true if psql has lost its server.
-sub is_done
-{
-	my ($self) = @_;
-
-	$self->_read(0);
-	return $self->{done};
-}
-
-# Waits for the end of the last statement, and returns the output of psql.
-sub result
-{
-	my ($self) = @_;
-	my $deadline = time() + $Wait::timeout;
-
-	while (!$self->{done})
-	{
-		die "a statement does not end; output so far: $self->{out}\n"
-		  if time() > $deadline;
-		$self->_read(1);
-	}
-	return $self->{out};
-}
-
-# Returns the output so far, while the statement runs.
-sub so_far
-{
-	my ($self) = @_;
-
-	$self->_read(0);
-	return $self->{out};
-}
-
-sub query
-{
-	my ($self, $sql) = @_;
-
-	$self->start($sql);
-	return $self->result;
-}
-
-# Waits until the backend waits for an event of this name or type.
-sub wait_for_event
-{
-	my ($self, $event) = @_;
-
-	$self->_wait_until("waits for $event",
-		"SELECT '$event' IN (wait_event, wait_event_type) FROM pg_stat_activity
-		 WHERE pid = ${\ $self->pid}");
-	return;
-}
-
-# Waits until the backend waits for a lock, in ZooKeeper's queue or of PostgreSQL. Needs
-# shared_preload_libraries.
-sub wait_for_lock
-{
-	my ($self) = @_;
-
-	$self->_wait_until('waits for a lock',
-		"SELECT EXISTS (SELECT FROM zk_lock_status()
-			WHERE pid = ${\ $self->pid} AND NOT granted AND node IS NOT NULL)
-		 OR EXISTS (SELECT FROM pg_locks WHERE pid = ${\ $self->pid} AND NOT granted)");
-	return;
-}
-
-sub _wait_until
-{
-	my ($self, $what, $sql) = @_;
-
-	wait_until("process ${\ $self->pid} $what",
-		sub { _ask($self->{node}, $sql) eq 't' });
-	return;
-}
-
-# Connects the session to ZooKeeper. On a busy machine, that can take longer
-# than a short timeout of the first lock.
-sub connect
-{
-	my ($self) = @_;
-	my $answer =
-	  $self->query(q(SELECT zk_lock_acquire('/connect'), zk_lock_release_all()));
-
-	die "session does not connect: $answer\n" if $answer ne 't|1';
-	return $self;
-}
-
-# Waits until ZooKeeper's last confirmation of the session is so old that a
-# commit has to ask for another. Waiters can have a new session by then.
-sub outlive_lease
-{
-	my ($self) = @_;
-
-	wait_until(
-		'the lease has run out',
-		sub {
-			$self->query(
-				'SELECT coalesce(confirmed_ago > timeout / 3, true) FROM zk_session()')
-			  eq 't';
-		});
-	return;
-}
-
-# Disconnects, in the middle of a statement if there is one.
-sub close
-{
-	my ($self) = @_;
-
-	if (delete $running{ $self->{psql} })
-	{
-		kill('KILL', $self->{psql});
-		waitpid($self->{psql}, 0);
-	}
-	return;
-}
-
-# Reads the output that is available now, or within $seconds.
-sub _read
-{
-	my ($self, $seconds) = @_;
-
-	while (!$self->{done} && IO::Select->new($self->{from})->can_read($seconds))
-	{
-		my $open =
-		  sysread($self->{from}, $self->{out}, 65536, length($self->{out}));
-
-		$self->{lost} = !$open;
-		$self->{done} = !$open
-		  || $self->{out} =~ s/^end $self->{statements}\n\z//m;
-		chomp $self->{out} if $self->{done};
-	}
-	return;
-}
-
-# While it waits for a lock, psql does not notice that the test has ended.
-END
-{
-	my $status = $?;
-
-	$_->close for values %running;
-	$? = $status;
 }
 
 1;
