@@ -11,46 +11,18 @@
 use strict;
 use warnings;
 
-use Child;
-use File::Basename;
-use File::Path qw(make_path);
+use Catalog;
 use FindBin;
+use Installation;
 use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Wait;
 use ZkServer;
 use ZkTest;
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
-my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
-my %installed = map { chomp(my $path = `"$pg_config" --$_`); ($_ => $path) }
-  qw(bindir sharedir pkglibdir);
-my $extension = "$dir$installed{sharedir}/extension";
-
-# A server finds its other files relative to its program. The program must be a
-# copy, because the server follows links. The other files can be links.
-sub link_all
-{
-	my ($from, $to) = @_;
-
-	make_path($to);
-	for my $file (glob("$from/*"))
-	{
-		my $link = "$to/" . basename($file);
-
-		-e $link or symlink($file, $link) or die "$link: $!\n";
-	}
-	return;
-}
-
-make_path(map { "$dir" . dirname($installed{$_}) } qw(bindir pkglibdir));
-Child->run("$dir/log", $Wait::timeout, 'cp', '-R', $installed{bindir},
-	"$dir$installed{bindir}");
-symlink($installed{pkglibdir}, "$dir$installed{pkglibdir}")
-  or die "pkglibdir: $!\n";
-link_all("$installed{sharedir}/extension", $extension);
-link_all($installed{sharedir}, "$dir$installed{sharedir}");
+my $installation = Installation->copy($dir);
+my $extension = $installation->extension;
 
 my ($latest) =
   slurp_file("$extension/zklock.control") =~ /^default_version = '(.*)'$/m;
@@ -71,7 +43,7 @@ append_to_file("$extension/zklock--view.sql", $base =~ s/SELECT 1 AS next/SELECT
 my $zk = ZkServer->new->start;
 my $node;
 {
-	local $ENV{PATH} = "$dir$installed{bindir}:$ENV{PATH}";
+	local $ENV{PATH} = $installation->bindir . ":$ENV{PATH}";
 	$node = new_node('main', $zk->hosts);
 }
 $node->safe_psql('postgres',
@@ -158,25 +130,12 @@ my ($first_advisory) = sort map { /--([^-]*)\.sql$/ } glob("$extension/zklock_ad
 sub advisory_contents
 {
 	my ($version, $updated) = @_;
-	my $update = $updated ? 'ALTER EXTENSION zklock_advisory UPDATE;' : '';
-	my $catalog = slurp_file("$FindBin::RealBin/../sql/catalog.sql")
-	  =~ s/^CREATE EXTENSION zklock_advisory;/CREATE EXTENSION zklock_advisory VERSION '$version'; $update/mr
-	  =~ s/^DROP EXTENSION .*//mrs;
+	my $create = "CREATE EXTENSION zklock_advisory VERSION '$version';"
+	  . ($updated ? 'ALTER EXTENSION zklock_advisory UPDATE;' : '');
 
 	$node->safe_psql('postgres', 'CREATE DATABASE contents');
 	$node->safe_psql('contents', 'CREATE EXTENSION zklock');
-	my $contents = $node->safe_psql('contents', <<"EOSQL");
-$catalog
-SELECT objid::regclass, pg_get_viewdef(objid), relowner::regrole, relacl
-FROM members JOIN pg_class ON oid = objid WHERE relkind = 'v' ORDER BY objid::regclass::text;
-SELECT objid::regprocedure, prosrc, proowner::regrole, proacl
-FROM members JOIN pg_proc ON oid = objid WHERE classid = 'pg_proc'::regclass ORDER BY objid::regprocedure::text;
-SELECT pg_identify_object(p.classoid, p.objoid, p.objsubid)::text, initprivs, privtype
-FROM members m JOIN pg_init_privs p ON p.classoid = m.classid AND p.objoid = m.objid ORDER BY 1;
-SELECT pg_identify_object(m.classid, m.objid, 0)::text, pg_identify_object(d.refclassid, d.refobjid, d.refobjsubid)::text, d.deptype
-FROM members m JOIN pg_depend d ON d.classid = m.classid AND d.objid = m.objid ORDER BY 1, 2, 3;
-SELECT extversion, extconfig FROM pg_extension WHERE extname = 'zklock_advisory';
-EOSQL
+	my $contents = $node->safe_psql('contents', advisory_catalog($create));
 	$node->safe_psql('postgres', 'DROP DATABASE contents');
 	return $contents;
 }
