@@ -3,6 +3,8 @@
 # Perl's core modules among them.
 #
 #	my ($bindir, $tmp) = set_up('demo', sub { $zk->stop if $zk });
+#	check($n == 1, 'there is one');
+#	finish();
 
 package Stage;
 
@@ -19,7 +21,7 @@ use File::Temp qw(tempdir);
 use POSIX ();
 use Wait;
 
-our @EXPORT = qw(pg_config install set_up keep_files);
+our @EXPORT = qw(pg_config install set_up keep_files check finish);
 
 use constant SIGNALS => qw(INT TERM HUP PIPE);
 
@@ -27,6 +29,10 @@ my $top = File::Spec->rel2abs(dirname(__FILE__) . '/../..');
 my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
 my $main_pid = $$;
 my ($tmp, $stop, $kept);
+
+our ($passed, $failed) = (0, 0);    # checks so far
+our $where = '';                    # printed with those that fail
+our $verbose = 0;                   # are those that pass also printed?
 
 # Installs the extension, unless ZKLOCK_INSTALLED is set, for program $name. If it
 # runs as root, it continues as user postgres, because PostgreSQL does not run as root.
@@ -89,6 +95,31 @@ sub keep_files
 {
 	$kept = 1;
 	return;
+}
+
+# Counts a check, and prints it if it fails. Returns whether it passes.
+sub check
+{
+	my ($ok, $what) = @_;
+
+	$ok ? $passed++ : $failed++;
+	print $ok ? '  ok: ' : '  FAILED: ', "$where$what\n" if !$ok || $verbose;
+	return $ok;
+}
+
+# Ends the program with the counts of the checks, and $more behind them. The directory is kept if
+# one failed.
+sub finish
+{
+	my ($more) = @_;
+
+	if ($failed)
+	{
+		print "See $tmp for the servers' data and logs.\n";
+		keep_files();
+	}
+	print "$passed passed, $failed failed", $more // '', "\n";
+	exit($failed ? 1 : 0);
 }
 
 # Returns the output of pg_config --$what.
