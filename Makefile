@@ -21,6 +21,7 @@
 #   make reservations      the reservation of docs/longer-locks.md under load
 #   make failover          two servers under Patroni, with faults of the primary
 #   make programs          unchanged programs on two servers
+#   make upgrade           release 1.0.0 is updated, and shares locks with this tree
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play
@@ -127,7 +128,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate exhaust assertions indent pictures reservations failover programs
+.PHONY: simulate exhaust assertions indent pictures reservations failover programs upgrade
 test:
 	@test/run
 
@@ -158,9 +159,9 @@ demo bench:
 	@test/setup $@
 	@test/$@/run
 
-soak:
+soak upgrade:
 	@test/setup sandbox
-	@test/soak/run
+	@test/$@/run
 
 reservations:
 	@test/setup test

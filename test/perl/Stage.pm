@@ -22,6 +22,7 @@ use POSIX ();
 use Wait;
 
 our @EXPORT = qw(pg_config install set_up keep_files check finish);
+our @EXPORT_OK = qw(is like);
 
 use constant SIGNALS => qw(INT TERM HUP PIPE);
 
@@ -105,6 +106,23 @@ sub check
 	$ok ? $passed++ : $failed++;
 	print $ok ? '  ok: ' : '  FAILED: ', "$where$what\n" if !$ok || $verbose;
 	return $ok;
+}
+
+# The same for a text, which is also printed
+sub is
+{
+	my ($got, $expected, $what) = @_;
+
+	return check(1, $what) if $got eq $expected;
+	return check(0, "$what: $got; expected: $expected");
+}
+
+sub like
+{
+	my ($got, $pattern, $what) = @_;
+
+	return check(1, $what) if $got =~ $pattern;
+	return check(0, "$what: $got");
 }
 
 # Ends the program with the counts of the checks, and $more behind them. The directory is kept if
