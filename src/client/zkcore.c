@@ -102,7 +102,6 @@ zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
 		client->newest->next = message;
 	client->newest = message;
 	zklock_zkcore_unlock(client);
-	zklock_zkcore_notify(client);
 }
 
 void

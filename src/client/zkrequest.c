@@ -122,6 +122,7 @@ node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	message->kind = type == ZOO_DELETED_EVENT ?
 		ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED;
 	zklock_zkcore_post(client, message);
+	zklock_zkcore_notify(client);
 }
 
 bool
@@ -183,6 +184,7 @@ zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 {
 	ZkLockClient *client = request->client;
 	ZkLockMessage *message = request->message;
+	bool		wakes;
 
 	note_watch(request, rc);
 	zklock_zkrequest_note_refusal(client, rc);
@@ -194,9 +196,12 @@ zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 	ZKLOCK_ASSERT(client->nrequests > 0);
 	client->nrequests--;
 	zklock_list_remove(&request->link);
+	wakes = !request->followed || message->kind != ZKLOCK_MSG_CREATED || rc != ZOK;
 	zklock_zkcore_unlock(client);
 	free(request);
 	zklock_zkcore_post(client, message);
+	if (wakes)
+		zklock_zkcore_notify(client);
 }
 
 void
@@ -221,6 +226,7 @@ zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 	client->nrequests--;
 	zklock_zkcore_unlock(client);
 	zklock_zkcore_post(client, message);
+	zklock_zkcore_notify(client);
 }
 
 static void
@@ -422,6 +428,23 @@ count_watch(ZkLockZkRequest *request, bool of_children, const char *path,
 							   &request->watch);
 }
 
+/*
+ * A list follows the request before it, or the library has not accepted the list.  The
+ * replies come one after the other.  So the message of a create that has succeeded need not
+ * wake the caller: that of the list does.
+ */
+static void
+set_followed(ZkLockZkRequest *request, bool followed)
+{
+	ZkLockLink *before;
+
+	zklock_zkcore_lock(request->client);
+	before = request->link.prev;
+	if (before != &request->client->requests)
+		((ZkLockZkRequest *) before)->followed = followed;
+	zklock_zkcore_unlock(request->client);
+}
+
 bool
 zklock_zkclient_list(ZkLockClient *client, const char *path,
 					 ZkLockWatchUse watch, ZkLockTag tag)
@@ -434,9 +457,14 @@ zklock_zkclient_list(ZkLockClient *client, const char *path,
 	if (zklock_zkcore_is_connected(client))
 		rc = count_watch(request, true, path, watch);
 	if (rc == ZOK)
+	{
+		set_followed(request, true);
 		rc = zoo_awget_children(client->zh, path,
 								watch != ZKLOCK_WATCH_NONE ? node_event : NULL,
 								NULL, listed, request);
+		if (rc != ZOK)
+			set_followed(request, false);
+	}
 	if (rc != ZOK)
 		zklock_zkrequest_not_taken(request, rc);
 	return true;

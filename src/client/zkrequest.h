@@ -24,6 +24,7 @@ typedef struct ZkLockZkRequest
 	Watch	   *watch;			/* the watch that it may leave, or NULL */
 	int			set_rc;			/* confirm: result of the write */
 	int64_t		sent;			/* when it was requested */
+	bool		followed;		/* a list was requested right after it */
 	bool		in_parts;		/* it consists of several calls, all with this
 								 * context */
 	int			depth;			/* number of calls before the last that were
