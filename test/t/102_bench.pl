@@ -18,7 +18,7 @@ use Wait;
 my $dir = File::Temp->newdir('bench-XXXXXX', TMPDIR => 1);
 my %least = (
 	ZKLOCK_INSTALLED => 1, QUICK => 1, RESULTS => $dir,
-	PIECES => 'Locks,Tries,Held,Herd',
+	PIECES => 'Locks,Tries,Held,Herd,Advisory,Keys',
 	CONTESTANTS => 'zklock,zklock server,zklock keep,raw,raw safe,advisory',
 	CROWDS => 2, DEPTHS => 2, HOLDS => 250, DURATION => 0.1);
 
@@ -59,7 +59,11 @@ for my $row (
 	'one lock,locks a second,loopback,2,advisory',
 	'one lock,locks a second,2 ms,2,raw safe',
 	'refused tries,tries a second,loopback,8,zklock',
-	'refused tries: writes,a try,2 ms,8,zklock server',
+	'free try release,us,2 ms,1,zklock server',
+	'polls,tries a second,loopback,50,zklock',
+	'cluster: acquire release,us,loopback,1,zklock',
+	'both: one lock,locks a second,loopback,8,zklock keep',
+	'new path: writes,a lock,loopback,1,zklock',
 	'read-mostly,locks a second,loopback,8,zklock',
 	'readers,locks a second,loopback,8,zklock server',
 	'readers,locks a second,loopback,8,advisory',
