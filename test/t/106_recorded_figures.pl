@@ -138,11 +138,29 @@ for (
 	[ ' and %s times the rate of zklock.', 'zklock server', 'zklock', $many[1] ],
 	[ 'one session had %s times the rate of separate', 'zklock server', 'zklock', $many[0] ],
 	[ 'separate sessions, and %s times at 2 ms', 'zklock server', 'zklock', $many[1] ],
-	[ 'on the loopback interface the ratio is %s.', 'zklock keep', 'zklock server', $many[0] ],
+	[ 'and at 2 ms the ratio is %s.', 'zklock keep', 'zklock server', $many[1] ],
 	[
 		'zklock server has %s times the rate of `pg_advisory_lock_shared`', 'zklock server',
 		'advisory', [ 'readers', 'loopback', 8 ]
-	])
+	],
+	[
+		'has %s times the rate of Curator, and writes nothing', 'zklock', 'Curator',
+		map { [ 'refused tries', $_, 8 ] } 'loopback', '2 ms'
+	],
+	[
+		'A lock on such a path takes %s times the time of Curator', 'zklock', 'Curator',
+		map { [ 'new path', $_, 1 ] } 'loopback', '2 ms'
+	],
+	map({
+			my ($setting, $pair, $one) = @$_;
+
+			([ $pair, 'zklock keep', 'advisory', [ "$setting: acquire, release", 'loopback', 1 ] ],
+				[ $one, 'zklock server', 'advisory', [ "$setting: one lock", 'loopback', 8 ] ]);
+		} [
+			'cluster', '`cluster` takes %s times the time of',
+			'zklock server has %s times the rate with `cluster`'
+		],
+		[ 'both', 'and `both` %s times.', 'and %s times with `both`.' ]))
 {
 	my ($sentence, @of) = @$_;
 
@@ -163,6 +181,11 @@ for (
 
 	says($sentence, sprintf($format, median($figure, 'loopback', 32, $name)));
 }
+says("$_->[0] writes a second with $_->[1]",
+	Verdict::number('%.0f', median('polls: writes', 'loopback', 50, $_->[1])) =~
+	  s/(\d)(?=\d{3}$)/$1,/r)
+  for [ '%s', 'zklock' ], [ '%s', 'Curator' ], [ '%s', 'kazoo' ];
+says('%s writes with zklock', sprintf('%.0f', median('new path: writes', 'loopback', 1, 'zklock')));
 
 # A recording is that of a commit. The page explains each target that was missed.
 unlike(($verdict =~ /^commit: (\S+)$/m)[0], qr/dirty|unknown/, 'the recording has a commit');
