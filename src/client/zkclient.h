@@ -144,8 +144,9 @@ extern ZkLockClient *zklock_zkclient_open(const ZkLockClientConfig *config);
 /*
  * End the session, and with it all its ephemeral nodes.  The caller must not
  * use any node of this client any more.  Returns when the session is closed,
- * or after `wait_ms` milliseconds, or half a second if that is more and eight
- * others are not closed yet.  If the time is over, a thread completes the work.
+ * or after `wait_ms` milliseconds, or half a second if that is more and seven
+ * others are not closed yet.  It does not wait for the resolver, except for that
+ * half a second.  If the time is over, a thread completes the work.
  */
 extern void zklock_zkclient_close(ZkLockClient *client, int wait_ms);
 

@@ -93,7 +93,7 @@ zklock_zkcore_notify(ZkLockClient *client)
 void
 zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
 {
-	zklock_zkcore_lock(client);
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	ZKLOCK_ASSERT((client->oldest == NULL) == (client->newest == NULL));
 	message->next = NULL;
 	if (client->newest == NULL)
@@ -101,7 +101,6 @@ zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message)
 	else
 		client->newest->next = message;
 	client->newest = message;
-	zklock_zkcore_unlock(client);
 }
 
 void

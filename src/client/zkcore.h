@@ -210,7 +210,7 @@ extern void zklock_zkcore_notify(ZkLockClient *client);
 /* Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on. */
 extern void zklock_zkcore_send_signal(ZkLockClient *client);
 
-/* Queue a message for the caller, which zklock_zkcore_notify() wakes up. */
+/* With the mutex: queue a message for the caller, whom zklock_zkcore_notify() wakes. */
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 
 /* Can requests be sent? */

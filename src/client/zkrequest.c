@@ -121,7 +121,9 @@ node_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 	}
 	message->kind = type == ZOO_DELETED_EVENT ?
 		ZKLOCK_MSG_DELETED : ZKLOCK_MSG_CHANGED;
+	zklock_zkcore_lock(client);
 	zklock_zkcore_post(client, message);
+	zklock_zkcore_unlock(client);
 	zklock_zkcore_notify(client);
 }
 
@@ -197,9 +199,9 @@ zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 	client->nrequests--;
 	zklock_list_remove(&request->link);
 	wakes = !request->followed || message->kind != ZKLOCK_MSG_CREATED || rc != ZOK;
+	zklock_zkcore_post(client, message);
 	zklock_zkcore_unlock(client);
 	free(request);
-	zklock_zkcore_post(client, message);
 	if (wakes)
 		zklock_zkcore_notify(client);
 }
@@ -224,8 +226,8 @@ zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
 	request->message = NULL;
 	zklock_zkcore_lock(client);
 	client->nrequests--;
-	zklock_zkcore_unlock(client);
 	zklock_zkcore_post(client, message);
+	zklock_zkcore_unlock(client);
 	zklock_zkcore_notify(client);
 }
 
@@ -429,20 +431,22 @@ count_watch(ZkLockZkRequest *request, bool of_children, const char *path,
 }
 
 /*
- * A list follows the request before it, or the library has not accepted the list.  The
- * replies come one after the other.  So the message of a create that has succeeded need not
- * wake the caller: that of the list does.
+ * A list follows the request before it, of the same requester, or the library has not
+ * accepted the list.  The replies come one after the other.  So the message of a create that
+ * has succeeded need not wake the caller: that of the list does.
  */
 static void
 set_followed(ZkLockZkRequest *request, bool followed)
 {
-	ZkLockLink *before;
+	ZkLockClient *client = request->client;
+	ZkLockZkRequest *before;
 
-	zklock_zkcore_lock(request->client);
-	before = request->link.prev;
-	if (before != &request->client->requests)
-		((ZkLockZkRequest *) before)->followed = followed;
-	zklock_zkcore_unlock(request->client);
+	zklock_zkcore_lock(client);
+	before = (ZkLockZkRequest *) request->link.prev;
+	if (&before->link != &client->requests && before->message != NULL &&
+		before->message->tag.requester == request->message->tag.requester)
+		before->followed = followed;
+	zklock_zkcore_unlock(client);
 }
 
 bool

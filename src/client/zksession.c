@@ -33,10 +33,10 @@
 
 /*
  * A caller that gives up sessions faster than they can be closed, for example
- * on a busy machine, waits for that if there are more than so many.  They
- * include those that wait for the resolver: MAX_WAITING in zkresolver.c.
+ * on a busy machine, waits for that if there are more than so many.  So the
+ * next session has a slot in zkpace.c.
  */
-#define MAX_CLOSING 8
+#define MAX_CLOSING 7
 #define CROWDED_MS 500
 
 static pthread_mutex_t count_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -501,8 +501,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 {
 	pthread_t	closer;
 	bool		crowded = count_closing(1) > MAX_CLOSING;
-	struct timespec until =
-		zklock_zkcore_after_ms(crowded && wait_ms < CROWDED_MS ? CROWDED_MS : wait_ms);
+	struct timespec until;
 	bool		opened;
 
 	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
@@ -514,6 +513,11 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	opened = client->opened;
 	client->refs++;
 	zklock_zkcore_unlock(client);
+	if (!opened)
+		wait_ms = 0;
+	if (crowded && wait_ms < CROWDED_MS)
+		wait_ms = CROWDED_MS;
+	until = zklock_zkcore_after_ms(wait_ms);
 
 	/*
 	 * If the client is not opened yet, it has no session.  The resolver may
@@ -528,7 +532,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 		pthread_detach(closer);
 
 	zklock_zkcore_lock(client);
-	while ((opened || crowded) && !client->closed &&
+	while (!client->closed &&
 		   pthread_cond_timedwait(&client->changed_cond, &client->mutex,
 								  &until) != ETIMEDOUT)
 		;
