@@ -16,7 +16,7 @@
 
 /*
  * Names of a list, times the words of a row of the filters, of 64 records each.  A process
- * looks at so many words within 0.05 s, in which it does nothing else, even if all records
+ * looks at so many words within about 0.05 s, in which it does nothing else, even if all records
  * may have all nodes.
  */
 #define MAX_WORDS 500000
