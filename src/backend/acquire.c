@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "backend/acquire.h"
-#include "backend/await.h"
+#include "backend/attempt.h"
 #include "backend/cancel.h"
 #include "backend/disconnect.h"
 #include "backend/lease.h"
@@ -224,9 +224,9 @@ enter_semaphore(AcquireState *state, const ZkLockWaitLimit *limit)
 
 	if (state->mutex.claim == NULL)
 		state->mutex.claim = zklock_claims_enter(request.path, ZKLOCK_EXCLUSIVE, NULL, true);
-	zklock_await_begin(&state->mutex, &request, limit->deadline);
-	zklock_await(&state->mutex, 1, limit->deadline, false);
-	zklock_await_raise(&state->mutex);
+	zklock_attempt_begin(&state->mutex, &request, limit->deadline);
+	zklock_attempt_await(&state->mutex, 1, limit->deadline, false);
+	zklock_attempt_raise(&state->mutex);
 	return state->mutex.outcome.verdict == ZKLOCK_GRANTED;
 }
 
@@ -259,8 +259,8 @@ warn_of_other_size(AcquireState *state)
 static ZkLockVerdict
 look(AcquireState *state, const ZkLockWaitLimit *limit)
 {
-	zklock_await_begin(&state->attempt, &state->request, limit->deadline);
-	zklock_await(&state->attempt, 1, limit->deadline, false);
+	zklock_attempt_begin(&state->attempt, &state->request, limit->deadline);
+	zklock_attempt_await(&state->attempt, 1, limit->deadline, false);
 	state->request.params.only_looks = false;
 	return state->attempt.outcome.verdict;
 }
@@ -275,12 +275,12 @@ try_once(AcquireState *state, const ZkLockWaitLimit *limit)
 		return look(state, limit);
 	if (mode->mutex != NULL && !enter_semaphore(state, limit))
 		return state->mutex.outcome.verdict;
-	zklock_await_begin(&state->attempt, &state->request, limit->deadline);
+	zklock_attempt_begin(&state->attempt, &state->request, limit->deadline);
 
 	if (mode->has_permits)
 	{
 		/* Warn before the wait. */
-		zklock_await(&state->attempt, 1, limit->deadline, true);
+		zklock_attempt_await(&state->attempt, 1, limit->deadline, true);
 		warn_of_other_size(state);
 	}
 
@@ -293,8 +293,8 @@ try_once(AcquireState *state, const ZkLockWaitLimit *limit)
 		 state->attempt.outcome.verdict == ZKLOCK_GRANTED) &&
 		state->attempt.session_serial != state->mutex.session_serial)
 		return ZKLOCK_EXPIRED;
-	zklock_await(&state->attempt, 1, limit->deadline, false);
-	zklock_await_abandon(&state->mutex);
+	zklock_attempt_await(&state->attempt, 1, limit->deadline, false);
+	zklock_attempt_abandon(&state->mutex);
 	return state->attempt.outcome.verdict;
 }
 
@@ -313,21 +313,21 @@ wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
 		if (verdict == ZKLOCK_GRANTED)
 			return true;
 
-		zklock_await_abandon(&state->mutex);
-		zklock_await_abandon(&state->attempt);
+		zklock_attempt_abandon(&state->mutex);
+		zklock_attempt_abandon(&state->attempt);
 		if (verdict == ZKLOCK_EXPIRED)
-			zklock_await_start_over(state->hold->key.path, limit);
+			zklock_attempt_start_over(state->hold->key.path, limit);
 		else if (verdict == ZKLOCK_FREE)
-			zklock_await_answer(limit);
+			zklock_attempt_try_limit(limit);
 		else
 			break;
 	}
-	zklock_await_raise(&state->attempt);
+	zklock_attempt_raise(&state->attempt);
 	if (zklock_mode_table[state->hold->key.mode].mutex == NULL)
-		zklock_await_check_answer(&state->attempt);
+		zklock_attempt_check_answer(&state->attempt);
 	else if (!state->mutex.outcome.queued)
-		zklock_await_check_answer(state->mutex.outcome.verdict == ZKLOCK_TIMED_OUT ?
-								  &state->mutex : &state->attempt);
+		zklock_attempt_check_answer(state->mutex.outcome.verdict == ZKLOCK_TIMED_OUT ?
+									&state->mutex : &state->attempt);
 	return false;
 }
 
@@ -395,25 +395,25 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 		zklock_locktable_add(hold, scope);
 		if (advisory != NULL)
 			zklock_locktable_set_advisory(hold, advisory, scope);
-		zklock_await_connect(&limit, ns, &hold, 1);
+		zklock_attempt_connect(&limit, ns, &hold, 1);
 		state->request.params.nowait = limit.nowait;
 		state->request.params.only_looks = limit.nowait && from == NULL &&
 			zklock_refusals_is_noted(path, mode);
 		state->attempt.claim = state->mutex.whole = hold->claim;
 		state->attempt.advisory = advisory != NULL;
-		granted = zklock_await_finish(wait_for_lock(state, &limit), &state->attempt, 1);
+		granted = zklock_attempt_finish(wait_for_lock(state, &limit), &state->attempt, 1);
 		note_result(state, granted);
 		failed = false;
 	}
 	PG_FINALLY();
 	{
-		zklock_await_end(granted, failed, 1);
-		zklock_await_abandon(&state->mutex);
+		zklock_attempt_end(granted, failed, 1);
+		zklock_attempt_abandon(&state->mutex);
 		if (state->mutex.claim != NULL)
 			zklock_claims_remove(state->mutex.claim);
 		if (!granted)
 		{
-			zklock_await_abandon(&state->attempt);
+			zklock_attempt_abandon(&state->attempt);
 			zklock_locktable_forget(hold);
 		}
 	}
@@ -422,13 +422,13 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 	if (!granted)
 	{
 		if (ahead != NULL)
-			*ahead = zklock_await_describe(&state->attempt);
+			*ahead = zklock_attempt_describe(&state->attempt);
 		return NULL;
 	}
-	zklock_await_grant(hold, &state->attempt);
-	zklock_await_report(&state->attempt,
-						state->attempt.waited || state->mutex.waited,
-						began);
+	zklock_attempt_grant(hold, &state->attempt);
+	zklock_attempt_report(&state->attempt,
+						  state->attempt.waited || state->mutex.waited,
+						  began);
 	return hold;
 }
 

@@ -9,7 +9,7 @@
 
 #include "backend/acquire.h"
 #include "backend/acquireall.h"
-#include "backend/await.h"
+#include "backend/attempt.h"
 #include "backend/lease.h"
 #include "backend/revoke.h"
 #include "backend/sessionchoice.h"
@@ -49,8 +49,8 @@ static void
 start_all_over(ZkLockAttempt *attempts, int n, const ZkLockWaitLimit *limit)
 {
 	for (int i = 0; i < n; i++)
-		zklock_await_abandon(&attempts[i]);
-	zklock_await_start_over(attempts[0].request.path, limit);
+		zklock_attempt_abandon(&attempts[i]);
+	zklock_attempt_start_over(attempts[0].request.path, limit);
 }
 
 static ZkLockRequest
@@ -86,22 +86,22 @@ look(ManyLocks *many, ZkLockWaitLimit *limit)
 			continue;
 		request.params.only_looks = true;
 		attempts[n].claim = many->fresh[i]->claim;
-		zklock_await_begin(&attempts[n++], &request, limit->deadline);
+		zklock_attempt_begin(&attempts[n++], &request, limit->deadline);
 	}
-	zklock_await(attempts, n, limit->deadline, true);
+	zklock_attempt_await(attempts, n, limit->deadline, true);
 	for (int i = 0; i < n; i++)
 	{
-		zklock_await_raise(&attempts[i]);
-		zklock_await_check_answer(&attempts[i]);
+		zklock_attempt_raise(&attempts[i]);
+		zklock_attempt_check_answer(&attempts[i]);
 		expired |= attempts[i].outcome.verdict == ZKLOCK_EXPIRED;
 		refused |= attempts[i].outcome.verdict == ZKLOCK_TIMED_OUT;
-		zklock_await_abandon(&attempts[i]);
+		zklock_attempt_abandon(&attempts[i]);
 	}
 	if (expired && !refused)
-		zklock_await_start_over(attempts[0].request.path, limit);
+		zklock_attempt_start_over(attempts[0].request.path, limit);
 	memset(attempts, 0, n * sizeof(ZkLockAttempt));
 	if (n > 0)
-		zklock_await_answer(limit);
+		zklock_attempt_try_limit(limit);
 	return !refused;
 }
 
@@ -141,7 +141,7 @@ wait_shortly(ManyLocks *many, int held, ZkLockWaitLimit *limit)
 		!attempt->outcome.queued || attempt->outcome.yielding)
 		return false;
 	note_results(many);
-	zklock_await_abandon(attempt);
+	zklock_attempt_abandon(attempt);
 	limit->nowait = false;
 	limit->deadline = Min(limit->deadline,
 						  zklock_clock_now() + ZKLOCK_YIELD_MS * ZKLOCK_NS_PER_MS);
@@ -181,9 +181,9 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 
 			attempts[i].claim = many->fresh[i]->claim;
 			attempts[i].brief = shortly;
-			zklock_await_begin(&attempts[i], &request, limit->deadline);
+			zklock_attempt_begin(&attempts[i], &request, limit->deadline);
 		}
-		zklock_await(attempts + held, n - held, limit->deadline, true);
+		zklock_attempt_await(attempts + held, n - held, limit->deadline, true);
 
 		while (held < n && attempts[held].outcome.verdict == ZKLOCK_GRANTED)
 			held++;
@@ -193,11 +193,11 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		{
 			/* Later there may be room for its watches. */
 			if (!shortly && attempts[i].outcome.verdict != ZKLOCK_TOO_MANY_WATCHES)
-				zklock_await_raise(&attempts[i]);
-			zklock_await_abandon(&attempts[i]);
+				zklock_attempt_raise(&attempts[i]);
+			zklock_attempt_abandon(&attempts[i]);
 		}
 
-		zklock_await(attempts, held + 1, limit->deadline, false);
+		zklock_attempt_await(attempts, held + 1, limit->deadline, false);
 		if (attempts[held].outcome.verdict == ZKLOCK_EXPIRED && !shortly)
 		{
 			/* The locks before it were in the same session. */
@@ -212,8 +212,8 @@ wait_for_all(ManyLocks *many, ZkLockWaitLimit *limit)
 		{
 			if (!shortly)
 			{
-				zklock_await_raise(&attempts[held]);
-				zklock_await_check_answer(&attempts[held]);
+				zklock_attempt_raise(&attempts[held]);
+				zklock_attempt_check_answer(&attempts[held]);
 			}
 			return false;
 		}
@@ -293,7 +293,7 @@ undo_all(ManyLocks *many, ZkLockScope scope)
 {
 	for (int i = 0; i < many->nfresh; i++)
 	{
-		zklock_await_abandon(&many->attempts[i]);
+		zklock_attempt_abandon(&many->attempts[i]);
 		zklock_locktable_forget(many->fresh[i]);
 	}
 	for (int i = 0; i < many->nheld; i++)
@@ -328,28 +328,28 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 				in_time = add_path(many, paths[i], mode, scope,
 								   time_left(ns, began));
 		if (in_time && many->nfresh > 0)
-			zklock_await_connect(&limit, time_left(ns, began), many->fresh,
-								 many->nfresh);
+			zklock_attempt_connect(&limit, time_left(ns, began), many->fresh,
+								   many->nfresh);
 		granted = in_time &&
 			(many->nfresh == 0 ||
-			 zklock_await_finish((!limit.nowait || look(many, &limit)) &&
-								 wait_for_all(many, &limit),
-								 many->attempts, many->nfresh));
+			 zklock_attempt_finish((!limit.nowait || look(many, &limit)) &&
+								   wait_for_all(many, &limit),
+								   many->attempts, many->nfresh));
 		note_results(many);
 		failed = false;
 	}
 	PG_FINALLY();
 	{
-		zklock_await_end(granted, failed, many->nfresh);
+		zklock_attempt_end(granted, failed, many->nfresh);
 		if (!granted)
 			undo_all(many, scope);
 	}
 	PG_END_TRY();
 
 	for (int i = 0; granted && i < many->nfresh; i++)
-		zklock_await_grant(many->fresh[i], &many->attempts[i]);
+		zklock_attempt_grant(many->fresh[i], &many->attempts[i]);
 	for (int i = 0; granted && i < many->nfresh; i++)
-		zklock_await_report(&many->attempts[i], many->attempts[i].waited,
-							began);
+		zklock_attempt_report(&many->attempts[i], many->attempts[i].waited,
+							  began);
 	return granted;
 }

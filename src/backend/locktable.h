@@ -44,7 +44,7 @@ typedef struct ZkLockHold
 {
 	ZkLockKey	key;			/* dynahash: must be first */
 
-	/* set by await.c when the lock is granted */
+	/* set by attempt.c when the lock is granted */
 	ZkLockGeneration session_serial;	/* the session's, see sessionroutine.h */
 	int64		session_id;		/* the session's, in ZooKeeper */
 	ZkLockNodeHandle *node;		/* NULL: it was deleted */

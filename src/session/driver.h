@@ -10,7 +10,7 @@
  *
  * The driver knows neither for which backend it runs nor how that backend
  * waits.  Its caller is a backend, for itself (backendsession.c), or the
- * server's worker, for all backends (attempts.c).
+ * server's worker, for all backends (workerattempts.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -22,11 +22,11 @@
 #include "shared/slots.h"
 #include "storage/fd.h"
 #include "tcop/tcopprot.h"
-#include "worker/attempts.h"
 #include "worker/deadlock_records.h"
 #include "worker/keeper.h"
 #include "worker/sessionfile.h"
 #include "worker/worker.h"
+#include "worker/workerattempts.h"
 
 /* Time to wait until a session is closed */
 #define CLOSE_TIMEOUT_MS 2000
@@ -241,7 +241,7 @@ end_session(void)
 	ZkLockGeneration generation = zklock_sessionstate_end();
 
 	publish_session(NULL, terminating);
-	zklock_attempts_drop_all();
+	zklock_workerattempts_drop_all();
 	zklock_deadlock_records_drop_all();
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
@@ -435,7 +435,7 @@ static void
 log_ending(void)
 {
 	int			pid = ending_logged || ending_ms() < DRAIN_MS ? 0 :
-		zklock_attempts_oldest();
+		zklock_workerattempts_oldest();
 
 	if (pid == 0)
 		return;
@@ -445,7 +445,7 @@ log_ending(void)
 			 errmsg("the zklock worker ends when no lock is held or waited for") :
 			 errmsg("changed settings of the ZooKeeper session wait until no lock is held or waited for"),
 			 errdetail("There are %d locks in this session.  The oldest is that of process %d.",
-					   zklock_attempts_count(), pid)));
+					   zklock_workerattempts_count(), pid)));
 }
 
 /*
@@ -520,7 +520,7 @@ end_if_drained(void)
 {
 	if (ending_since == 0)
 		return false;
-	if (zklock_attempts_count() > 0)
+	if (zklock_workerattempts_count() > 0)
 	{
 		log_ending();
 		return false;
@@ -558,7 +558,7 @@ main_loop(void)
 		 */
 		bool		stale = zklock_session_turn(zklock_clock_now() +
 												Min(draining ? DRAIN_MS / 5 : SCAN_MS,
-													zklock_attempts_short_ms()) *
+													zklock_workerattempts_short_ms()) *
 												ZKLOCK_NS_PER_MS);
 
 		zklock_sessionstate_turn(zklock_clock_now());
@@ -573,10 +573,10 @@ main_loop(void)
 		draining = update_draining();
 		zklock_keeper_update_epoch(is_usable(), stale);
 		publish_session(status_of_session(), draining);
-		zklock_attempts_renew_lease();
+		zklock_workerattempts_renew_lease();
 
-		zklock_attempts_pass_on_revocations();
-		zklock_attempts_deliver(stale);
+		zklock_workerattempts_pass_on_revocations();
+		zklock_workerattempts_deliver(stale);
 		check_session();
 		if (zklock_clock_now() >= scan_at)
 		{
@@ -584,11 +584,11 @@ main_loop(void)
 			scan_at = zklock_clock_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
 		zklock_keeper_check_all();
-		zklock_attempts_process_slots(status_of_session() != NULL &&
-									  status_of_session()->connects > 0);
+		zklock_workerattempts_process_slots(status_of_session() != NULL &&
+											status_of_session()->connects > 0);
 		if (status_of_session() != NULL && status_of_session()->connects > 0)
 			zklock_deadlock_records_process(stale);
-		zklock_attempts_renew_lease();
+		zklock_workerattempts_renew_lease();
 		if (end_if_drained())
 			return;
 		begin_session_if_needed();
@@ -617,7 +617,7 @@ zklock_worker_main(Datum arg)
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	zklock_session_keep_at_exit();
-	zklock_attempts_init();
+	zklock_workerattempts_init();
 	zklock_deadlock_records_init();
 	zklock_sessionstate_worker_starts(zklock_clock_now());
 	requests_answered = zklock_sessionstate_connect_requests();

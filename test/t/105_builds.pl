@@ -45,7 +45,7 @@ $2/ms;
 		append_field(&data, "revocable", "f");
 $&/m;
 	},
-	'worker/attempts.c' => sub { s/"%\.\*s%s"/"%.*s other='a b'%s"/ });
+	'worker/workerattempts.c' => sub { s/"%\.\*s%s"/"%.*s other='a b'%s"/ });
 
 my $uuid = qr/_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-/;
 my $marked = $uuid =~ s/-4\[/-8[/r;

@@ -13,7 +13,7 @@
 #include "access/xact.h"
 #include "backend/acquire.h"
 #include "backend/acquireall.h"
-#include "backend/await.h"
+#include "backend/attempt.h"
 #include "backend/cancel.h"
 #include "backend/deadlock_report.h"
 #include "backend/lease.h"
@@ -425,14 +425,14 @@ check_deleted(void)
 }
 
 /* Those before this one may be held. */
-extern void __real_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-									  int64 deadline);
-extern void __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-									  int64 deadline);
+extern void __real_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+										int64 deadline);
+extern void __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+										int64 deadline);
 
 void
-__wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-						  int64 deadline)
+__wrap_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+							int64 deadline)
 {
 	const char *last = strrchr(request->path, '/') + 1;
 	ZkLockClaimState state;
@@ -450,7 +450,7 @@ __wrap_zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");
 	server_gates_begin_attempt(request->params.only_looks);
-	__real_zklock_await_begin(attempt, request, deadline);
+	__real_zklock_attempt_begin(attempt, request, deadline);
 }
 
 /* Who waits for a lease does so under the mutex, in the same session. */
@@ -475,13 +475,13 @@ exact_path_number(const char *path)
 	return -1;
 }
 
-extern void __real_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
-								bool queued_is_enough);
-extern void __wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
-								bool queued_is_enough);
+extern void __real_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
+										bool queued_is_enough);
+extern void __wrap_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
+										bool queued_is_enough);
 
 void
-__wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_is_enough)
+__wrap_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_is_enough)
 {
 	uint32		waits = 0;
 
@@ -500,7 +500,7 @@ __wrap_zklock_await(ZkLockAttempt *attempts, int n, int64 deadline, bool queued_
 	server_gates_wait(true);
 	PG_TRY();
 	{
-		__real_zklock_await(attempts, n, deadline, queued_is_enough);
+		__real_zklock_attempt_await(attempts, n, deadline, queued_is_enough);
 	}
 	PG_FINALLY();
 	{

@@ -26,7 +26,7 @@
 #include "shim/process.h"
 #include "shim/shim.h"
 #include "storage/ipc.h"
-#include "worker/attempts.h"
+#include "worker/workerattempts.h"
 
 #define MAX_ARRIVALS 256
 #define MAX_HISTORIES 64
@@ -176,8 +176,8 @@ static bool fresh = false;
 
 extern void __real_zklock_sessionstate_begin_epoch(bool keeps);
 extern void __wrap_zklock_sessionstate_begin_epoch(bool keeps);
-extern void __real_zklock_attempts_deliver(bool stale);
-extern void __wrap_zklock_attempts_deliver(bool stale);
+extern void __real_zklock_workerattempts_deliver(bool stale);
+extern void __wrap_zklock_workerattempts_deliver(bool stale);
 
 void
 __wrap_zklock_sessionstate_begin_epoch(bool keeps)
@@ -190,7 +190,7 @@ __wrap_zklock_sessionstate_begin_epoch(bool keeps)
 }
 
 void
-__wrap_zklock_attempts_deliver(bool stale)
+__wrap_zklock_workerattempts_deliver(bool stale)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -198,7 +198,7 @@ __wrap_zklock_attempts_deliver(bool stale)
 		((stale && !fresh) || status == NULL || status->connects != connects))
 		server_breach(SERVER_RECALL, "messages are processed before a new epoch begins");
 	fresh = false;
-	__real_zklock_attempts_deliver(stale);
+	__real_zklock_workerattempts_deliver(stale);
 }
 
 /* The worker relies on what it has found here. */

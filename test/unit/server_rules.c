@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "backend/await.h"
+#include "backend/attempt.h"
 #include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
@@ -164,8 +164,8 @@ is_any_of_former_session(void)
 
 extern void __real_zklock_cancel_resume(void);
 extern void __wrap_zklock_cancel_resume(void);
-extern void __real_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit);
-extern void __wrap_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit);
+extern void __real_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
+extern void __wrap_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
 
 /* A loss that was not signalled is looked for; one that was has arrived by now. */
 void
@@ -184,12 +184,12 @@ __wrap_zklock_cancel_resume(void)
 }
 
 void
-__wrap_zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit)
+__wrap_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit)
 {
 	bool		is_lost = is_any_of_former_session();
 
 	server_tries_start_over();
-	__real_zklock_await_start_over(path, limit);
+	__real_zklock_attempt_start_over(path, limit);
 	if (is_lost)
 		server_breach(SERVER_SOUND, "an attempt begins again though another lock is lost");
 }

@@ -3,8 +3,8 @@
  * shared_worker.c
  *	  Stress test of shared memory: the worker.  See shared_stress.h.
  *
- * A small model of worker.c and attempts.c over the real slots and session
- * state: it serves requests as attempts.c does, and ends sessions as worker.c
+ * A small model of worker.c and workerattempts.c over the real slots and session
+ * state: it serves requests as workerattempts.c does, and ends sessions as worker.c
  * does. ZooKeeper is a list of nodes, which outlives the worker. Recipes are
  * not tested here, but in their own simulations.
  *
@@ -24,7 +24,7 @@
 #define MAX_ATTEMPTS 256
 #define MAX_NODES 512
 
-/* Constants of attempts.c, but smaller, so that the limits are reached */
+/* Constants of workerattempts.c, but smaller, so that the limits are reached */
 #define MAX_CREATING 6
 #define MAX_SERVED 16
 
@@ -172,7 +172,7 @@ is_room(void)
 	return session != 0 && creating < MAX_CREATING;
 }
 
-/* As in attempts.c */
+/* As in workerattempts.c */
 static void
 serve(ZkLockSlot *slot)
 {

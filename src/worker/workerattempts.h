@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * attempts.h
+ * workerattempts.h
  *	  Runs the attempts of backends in the worker, one for each slot in which a
  *	  node is requested.
  *
@@ -15,47 +15,47 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_ATTEMPTS_H
-#define ZKLOCK_ATTEMPTS_H
+#ifndef ZKLOCK_WORKERATTEMPTS_H
+#define ZKLOCK_WORKERATTEMPTS_H
 
 #include <stdbool.h>
 
-extern void zklock_attempts_init(void);
+extern void zklock_workerattempts_init(void);
 
 /*
  * Deliver the messages to the attempts that they concern.  `stale` is what
  * zklock_session_turn() has returned.
  */
-extern void zklock_attempts_deliver(bool stale);
+extern void zklock_workerattempts_deliver(bool stale);
 
 /*
  * Process the slots that have changed.  Attempts are begun only if there
  * `is_session`.
  */
-extern void zklock_attempts_process_slots(bool is_session);
+extern void zklock_workerattempts_process_slots(bool is_session);
 
 /* After how many milliseconds to do so again, at the latest */
-extern int	zklock_attempts_short_ms(void);
+extern int	zklock_workerattempts_short_ms(void);
 
 /*
  * Request a confirmation of the session if little of the lease is left and a
  * backend needs it.
  */
-extern void zklock_attempts_renew_lease(void);
+extern void zklock_workerattempts_renew_lease(void);
 
 /* Report revocations to the backends that hold the nodes. */
-extern void zklock_attempts_pass_on_revocations(void);
+extern void zklock_workerattempts_pass_on_revocations(void);
 
 /* The number of attempts.  Every node of a backend belongs to one of them. */
-extern int	zklock_attempts_count(void);
+extern int	zklock_workerattempts_count(void);
 
 /*
  * The process ID of the oldest attempt, where granted attempts precede all
  * others.  0 if it has no process now.
  */
-extern int	zklock_attempts_oldest(void);
+extern int	zklock_workerattempts_oldest(void);
 
 /* Drop all attempts, because the session is over. */
-extern void zklock_attempts_drop_all(void);
+extern void zklock_workerattempts_drop_all(void);
 
-#endif							/* ZKLOCK_ATTEMPTS_H */
+#endif							/* ZKLOCK_WORKERATTEMPTS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * attempts.c
- *	  Runs the attempts of backends in the worker.  See attempts.h.
+ * workerattempts.c
+ *	  Runs the attempts of backends in the worker.  See workerattempts.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,9 +22,9 @@
 #include "storage/latch.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "worker/attempts.h"
 #include "worker/deadlock_records.h"
 #include "worker/keeper.h"
+#include "worker/workerattempts.h"
 
 /*
  * Maximum number of creates and looks under way, for all backends together.  ZooKeeper
@@ -128,7 +128,7 @@ static WorkerAttempt *lease_attempt = NULL;
 static int64 lease_requested_at = 0;
 
 void
-zklock_attempts_init(void)
+zklock_workerattempts_init(void)
 {
 	HASHCTL		ctl = {0};
 
@@ -553,7 +553,7 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 }
 
 void
-zklock_attempts_deliver(bool stale)
+zklock_workerattempts_deliver(bool stale)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -725,7 +725,7 @@ note_short(ZkLockSlot *slot)
 }
 
 int
-zklock_attempts_short_ms(void)
+zklock_workerattempts_short_ms(void)
 {
 	return is_room_news() ? SHORT_MS : INT_MAX;
 }
@@ -868,7 +868,7 @@ try_to_process_slot(ZkLockSlot *slot, bool is_session)
 }
 
 void
-zklock_attempts_process_slots(bool is_session)
+zklock_workerattempts_process_slots(bool is_session)
 {
 	ZkLockSlot *slot = NULL;
 	int			processed = 0;
@@ -917,7 +917,7 @@ find_existing(void)
 }
 
 void
-zklock_attempts_renew_lease(void)
+zklock_workerattempts_renew_lease(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 	int64		now = zklock_clock_now();
@@ -941,7 +941,7 @@ zklock_attempts_renew_lease(void)
 }
 
 void
-zklock_attempts_pass_on_revocations(void)
+zklock_workerattempts_pass_on_revocations(void)
 {
 	static uint32 passed_on = 0;
 	const ZkLockClientStatus *status = zklock_session_status();
@@ -964,13 +964,13 @@ zklock_attempts_pass_on_revocations(void)
 }
 
 int
-zklock_attempts_count(void)
+zklock_workerattempts_count(void)
 {
 	return (int) hash_get_num_entries(attempts);
 }
 
 int
-zklock_attempts_oldest(void)
+zklock_workerattempts_oldest(void)
 {
 	dlist_head *list = dlist_is_empty(&settled) ? &pending : &settled;
 
@@ -979,7 +979,7 @@ zklock_attempts_oldest(void)
 }
 
 void
-zklock_attempts_drop_all(void)
+zklock_workerattempts_drop_all(void)
 {
 	HASH_SEQ_STATUS scan;
 	WorkerAttempt *attempt;

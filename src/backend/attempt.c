@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * await.c
- *	  Waiting for locks.  See await.h.
+ * attempt.c
+ *	  The attempts of a backend to acquire locks.  See attempt.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "backend/await.h"
+#include "backend/attempt.h"
 #include "backend/cancel.h"
 #include "backend/deadlock.h"
 #include "backend/lease.h"
@@ -28,7 +28,7 @@
 
 /* If one node is ahead, it is the holder. */
 char *
-zklock_await_describe(const ZkLockAttempt *attempt)
+zklock_attempt_describe(const ZkLockAttempt *attempt)
 {
 	const char *path = attempt->request.path;
 	char	   *text;
@@ -51,7 +51,7 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 {
 	int64		us = (zklock_clock_now() - began) / 1000;
 	char	   *ahead = attempt->outcome.verdict == ZKLOCK_PENDING ?
-		zklock_await_describe(attempt) : NULL;
+		zklock_attempt_describe(attempt) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s ZooKeeper lock on \"%s\" after %ld.%03d ms",
@@ -155,8 +155,8 @@ is_yielded_to(const ZkLockAttempt *attempt)
 }
 
 void
-zklock_await(ZkLockAttempt *attempts, int n, int64 deadline,
-			 bool queued_is_enough)
+zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
+					 bool queued_is_enough)
 {
 	int64		began = zklock_clock_now();
 	int64		check_at = ZKLOCK_NEVER;
@@ -260,8 +260,8 @@ check_simple_path(const char *path)
 }
 
 void
-zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-				   int64 deadline)
+zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
+					 int64 deadline)
 {
 	if (zklock_mode_table[request->params.mode].marker == NULL)
 		check_simple_path(request->path);
@@ -272,7 +272,7 @@ zklock_await_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
 }
 
 void
-zklock_await_abandon(ZkLockAttempt *attempt)
+zklock_attempt_abandon(ZkLockAttempt *attempt)
 {
 	bool		paused;
 
@@ -286,7 +286,7 @@ zklock_await_abandon(ZkLockAttempt *attempt)
 }
 
 void
-zklock_await_raise(const ZkLockAttempt *attempt)
+zklock_attempt_raise(const ZkLockAttempt *attempt)
 {
 	char	   *path;
 
@@ -390,7 +390,7 @@ disarm_lock_timeout(void)
 }
 
 void
-zklock_await_answer(ZkLockWaitLimit *limit)
+zklock_attempt_try_limit(ZkLockWaitLimit *limit)
 {
 	limit->deadline = zklock_clock_now() +
 		Min(zklock_guc_try_timeout, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
@@ -404,14 +404,14 @@ zklock_await_answer(ZkLockWaitLimit *limit)
  * counts.
  */
 void
-zklock_await_connect(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
-					 int n)
+zklock_attempt_connect(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
+					   int n)
 {
 	int64		now = zklock_clock_now();
 
 	limit->nowait = ns <= 0;
 	if (limit->nowait)
-		zklock_await_answer(limit);
+		zklock_attempt_try_limit(limit);
 	else
 	{
 		arm_lock_timeout();
@@ -446,7 +446,7 @@ report_lost_connection(void *path)
  * connection.
  */
 void
-zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit)
+zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit)
 {
 	ErrorContextCallback loss = {
 		.previous = error_context_stack,
@@ -469,7 +469,7 @@ zklock_await_start_over(const char *path, const ZkLockWaitLimit *limit)
  * there was no answer at all.
  */
 void
-zklock_await_check_answer(const ZkLockAttempt *attempt)
+zklock_attempt_check_answer(const ZkLockAttempt *attempt)
 {
 	if (attempt->outcome.verdict == ZKLOCK_TIMED_OUT && !attempt->outcome.queued)
 		zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");
@@ -487,7 +487,7 @@ zklock_await_check_answer(const ZkLockAttempt *attempt)
  * every statement takes one.  A function, for example, is called without.
  */
 bool
-zklock_await_finish(bool granted, ZkLockAttempt *attempts, int n)
+zklock_attempt_finish(bool granted, ZkLockAttempt *attempts, int n)
 {
 	disarm_lock_timeout();
 	CHECK_FOR_INTERRUPTS();
@@ -499,7 +499,7 @@ zklock_await_finish(bool granted, ZkLockAttempt *attempts, int n)
 		if (zklock_session_routine->accept(attempts[i].node))
 			continue;
 		attempts[i].outcome.verdict = ZKLOCK_NOT_HELD;
-		zklock_await_raise(&attempts[i]);
+		zklock_attempt_raise(&attempts[i]);
 	}
 	AcceptInvalidationMessages();
 	return true;
@@ -541,7 +541,7 @@ count_failures(bool failed, int n)
 }
 
 void
-zklock_await_end(bool granted, bool failed, int n)
+zklock_attempt_end(bool granted, bool failed, int n)
 {
 	disarm_lock_timeout();
 	clear_wait();
@@ -550,7 +550,7 @@ zklock_await_end(bool granted, bool failed, int n)
 }
 
 void
-zklock_await_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
+zklock_attempt_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 {
 	Assert(attempt->begun && attempt->outcome.verdict == ZKLOCK_GRANTED && attempt->node != NULL);
 	Assert(hold->claim == attempt->claim);
@@ -591,7 +591,7 @@ warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
 }
 
 void
-zklock_await_report(const ZkLockAttempt *attempt, bool waited, int64 began)
+zklock_attempt_report(const ZkLockAttempt *attempt, bool waited, int64 began)
 {
 	count_grant(attempt, waited, began);
 	warn_if_nearly_exhausted(attempt);
