@@ -324,7 +324,7 @@ take_lock(ServerStep *step)
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
 	if (patience == 0 && server_gates_requested_at() >= began &&
-		server_is_overdue(server_gates_requested_at()))
+		server_is_overdue(server_lock_number(path), server_gates_requested_at()))
 		server_breach(SERVER_TRIES, "who does not want to wait has waited");
 	if (hold == NULL)
 	{

@@ -35,12 +35,8 @@
 /* A worker that nothing has kept from its work has processed an event in this time. */
 #define RECALL_MS 500
 
-/*
- * A backend that does not want to wait has its answer in this time.  The longest of
- * 1.3 million schedules was 546 ms, at a gate whose node was given up and created anew
- * meanwhile, behind requests of four busy servers.
- */
-#define TRY_MS 750
+/* A backend that does not want to wait has its answer in this time. */
+#define TRY_MS 500
 
 /* What has ended for longer than this is known to those that nothing disturbs. */
 #define LAG_MS 200
@@ -244,6 +240,7 @@ static Rival rivals[MAX_RIVALS];
 static int	nrivals;
 static int64_t disturbed_at[SERVER_MAX_SERVERS];	/* last time */
 static int64_t parent_made_at;	/* last time */
+static int64_t taken_at[SERVER_MAX_SERVERS][SERVER_N_LOCKS];	/* last time */
 static int	fault_rate;			/* one in so many turns; 0: none */
 static bool endangered;			/* are sessions, since then? */
 static uint64_t cuts_before;	/* in other schedules */
@@ -339,14 +336,25 @@ server_parent_made(void)
 	parent_made_at = sim.now;
 }
 
-/* An attempt whose parent is missing needs two flights more. */
+void
+server_attempt_taken(int lock)
+{
+	taken_at[shim_scheduler_server(shim_scheduler_current())][lock] = sim.now;
+}
+
+/*
+ * An attempt whose parent is missing needs two flights more.  One at a gate whose node
+ * another backend has given up begins when that is deleted.
+ */
 bool
-server_is_overdue(int64_t began)
+server_is_overdue(int lock, int64_t began)
 {
 	int			server = shim_scheduler_server(shim_scheduler_current());
 
 	if (began < parent_made_at)
 		began = parent_made_at;
+	if (began < taken_at[server][lock])
+		began = taken_at[server][lock];
 	return sim.now - began > TRY_MS * SERVER_MS && disturbed_at[server] < began &&
 		(slow < 0 || slow / SERVER_PLACES != server);
 }
@@ -1693,6 +1701,7 @@ begin_schedule(void)
 	memset(rivals, 0, sizeof(rivals));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
 	parent_made_at = 0;
+	memset(taken_at, 0, sizeof(taken_at));
 	phase = PLAYING;
 	phase_at = sim.now;
 }

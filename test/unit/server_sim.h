@@ -52,6 +52,8 @@ enum
 	SERVER_N_KINDS
 };
 
+#define SERVER_N_LOCKS (SERVER_N_KINDS * SERVER_MAX_PATHS)
+
 /* The count of all counted semaphores, and what their paths end with */
 #define SERVER_COUNT "/count"
 #define SERVER_COUNTED_END "-counted"
@@ -331,8 +333,11 @@ extern bool server_is_rival_overdue(const char *path);
 /* ZooKeeper has a node without an owner that was missing. */
 extern void server_parent_made(void);
 
-/* Has a backend done something since then, and for such a while, that takes no time? */
-extern bool server_is_overdue(int64_t began);
+/* This server's worker begins an attempt for the lock with this number. */
+extern void server_attempt_taken(int lock);
+
+/* Has a backend tried to take the lock since then, and for such a while, that takes no time? */
+extern bool server_is_overdue(int lock, int64_t began);
 
 /* Has the node with this token been deleted by others for such a while? */
 extern bool server_is_deletion_overdue(ZkLockToken token);

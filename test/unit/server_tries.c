@@ -18,8 +18,6 @@
 #include "shim/process.h"
 #include "shim/shim.h"
 
-#define N_LOCKS (SERVER_N_KINDS * SERVER_MAX_PATHS)
-
 /*
  * When a result was noted: the last time of each, refused or not, as the number of an
  * event.  Other processes run in the middle of it.
@@ -34,11 +32,11 @@ typedef struct Notes
 typedef struct Results
 {
 	uint64		events;
-	Notes		of[N_LOCKS][ZKLOCK_N_MODES];
+	Notes		of[SERVER_N_LOCKS][ZKLOCK_N_MODES];
 } Results;
 
 /* When this process noted a grant last */
-static int64 granted_at[N_LOCKS][ZKLOCK_N_MODES];
+static int64 granted_at[SERVER_N_LOCKS][ZKLOCK_N_MODES];
 
 static Results *
 results(void)
