@@ -53,6 +53,9 @@ append_to_file("$dir/patroni.yml", $yaml);
 my ($out, $error);
 ok(IPC::Run::run([ 'patroni', '--validate-config', "$dir/patroni.yml" ],
 		'>', \$out, '2>', \$error), 'Patroni accepts the configuration');
+
+# Some releases look up the name of this machine, which the resolver need not know.
+$error =~ s/^WARNING:\S+ ?Failed to obtain address: .*\n//m;
 is("$out$error", '', '... without a complaint');
 
 # Its settings are those of a server, too.

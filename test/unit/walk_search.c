@@ -414,37 +414,37 @@ walk(uint64_t known)
 
 	nwalks++;
 	zklock_deadlock_walk_begin(&walk, record_names[course->self], memory, sizeof(memory), known);
-	for (;;)
+	for (int i = 0; i < MAX_READS; i++)
 	{
 		const State *state;
 
 		while (n < MAX_READS && zklock_deadlock_walk_next(&walk, &reads[n]))
 			n++;
-		if (result.nreads == n || n == MAX_READS)
+		result.nreads = i;
+		if (i >= n || n == MAX_READS)
 			break;
-		if (reads[result.nreads].kind == ZKLOCK_WALK_SYNC)
+		if (reads[i].kind == ZKLOCK_WALK_SYNC)
 		{
-			result.sync = result.nreads;
-			result.at_sync = result.nreads < course->changes ? course->before : course->after;
-			if (course->changes <= result.nreads)
+			result.sync = i;
+			result.at_sync = i < course->changes ? course->before : course->after;
+			if (course->changes <= i)
 				shows = 0;
 		}
-		state = result.nreads < shows ? &course->before : &course->after;
-		check_read(&reads[result.nreads], listed);
-		switch (reads[result.nreads].kind)
+		state = i < shows ? &course->before : &course->after;
+		check_read(&reads[i], listed);
+		switch (reads[i].kind)
 		{
 			case ZKLOCK_WALK_LIST_RECORDS:
 			case ZKLOCK_WALK_LIST_NODES:
-				answer_list(&walk, &reads[result.nreads], state);
+				answer_list(&walk, &reads[i], state);
 				break;
 			case ZKLOCK_WALK_READ_RECORD:
-				answer_record(&walk, &reads[result.nreads], state);
+				answer_record(&walk, &reads[i], state);
 				break;
 			case ZKLOCK_WALK_SYNC:
 				zklock_deadlock_walk_synced(&walk);
 				break;
 		}
-		result.nreads++;
 	}
 	result.verdict = walk.verdict;
 	result.listed = walk.listed;
