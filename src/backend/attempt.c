@@ -169,7 +169,7 @@ zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
 
 	for (int i = 0; i < n && !queued_is_enough; i++)
 		if (may_deadlock(&attempts[i]))
-			check_at = zklock_deadlock_next_check();
+			check_at = zklock_deadlock_next_check(began);
 	while ((pending = find_pending(attempts, n, queued_is_enough)) != NULL)
 	{
 		const ZkLockClientStatus *status;
@@ -220,7 +220,7 @@ zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		{
 			zklock_deadlock_check();
 			zklock_deadlock_record_publish(attempts, n);
-			check_at = zklock_deadlock_next_check();
+			check_at = zklock_deadlock_next_check(zklock_clock_now());
 		}
 		if (pending != NULL)
 			zklock_deadlock_record_check();

@@ -44,10 +44,10 @@ typedef struct Graph
 } Graph;
 
 int64
-zklock_deadlock_next_check(void)
+zklock_deadlock_next_check(int64 now)
 {
 	return zklock_guc_deadlock_detection ?
-		zklock_clock_now() + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
+		now + DeadlockTimeout * ZKLOCK_NS_PER_MS : ZKLOCK_NEVER;
 }
 
 /* Return who blocks a process that waits for no ZooKeeper lock. */

@@ -39,10 +39,10 @@
 #include "backend/sessionroutine.h"
 
 /*
- * When a wait that has found no deadlock by now should look next.
+ * When a wait that has found no deadlock by `now` should look next.
  * ZKLOCK_NEVER, if zklock.deadlock_detection is off.
  */
-extern int64 zklock_deadlock_next_check(void);
+extern int64 zklock_deadlock_next_check(int64 now);
 
 /*
  * Look for a deadlock of this server, if there is shared memory for claims.

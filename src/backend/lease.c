@@ -247,16 +247,18 @@ static void
 confirm_lock(ZkLockHold *hold, bool always)
 {
 	bool		answered = !always;
-	int64		deadline;
+	int64		deadline = ZKLOCK_NEVER;
 
 	zklock_session_routine->poll();
 	zklock_lease_check();
 
-	deadline = zklock_clock_now() +
-		zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 	while (!answered || !is_confirmed())
 	{
-		if (zklock_clock_now() >= deadline)
+		int64		now = zklock_clock_now();
+
+		if (deadline == ZKLOCK_NEVER)
+			deadline = now + zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
+		if (now >= deadline)
 		{
 			/* Do not retry forever: the hosts may have new addresses. */
 			if (zklock_session_routine->is_gone())
