@@ -803,11 +803,12 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 	const char *path = zklock_zknode_path(node);
 	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
 													tag);
+	bool		reads = zklock_zknode_is_name_shared(node);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
 		return false;
-	if (zklock_zknode_is_name_shared(node))
+	if (reads)
 		request->node = node;
 	if (path == NULL)
 		rc = ZSYSTEMERROR;		/* there was no memory for the path */
@@ -816,9 +817,10 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 
 	/*
 	 * The read follows the write in the same flight.  The callback of the
-	 * write may run in any case.
+	 * write may run in any case.  Without a read, it has perhaps freed the
+	 * request already.
 	 */
-	if (rc == ZOK && request->node != NULL &&
+	if (rc == ZOK && reads &&
 		zoo_aget(client->zh, path, 0, confirmed_ours, request) != ZOK)
 		rc = ZMARSHALLINGERROR;
 	if (rc != ZOK)
