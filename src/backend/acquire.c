@@ -318,7 +318,7 @@ wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
 		if (verdict == ZKLOCK_EXPIRED)
 			zklock_attempt_start_over(state->hold->key.path, limit);
 		else if (verdict == ZKLOCK_FREE)
-			zklock_attempt_try_limit(limit);
+			zklock_attempt_set_try_limit(limit);
 		else
 			break;
 	}

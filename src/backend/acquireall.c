@@ -101,7 +101,7 @@ look(ManyLocks *many, ZkLockWaitLimit *limit)
 		zklock_attempt_start_over(attempts[0].request.path, limit);
 	memset(attempts, 0, n * sizeof(ZkLockAttempt));
 	if (n > 0)
-		zklock_attempt_try_limit(limit);
+		zklock_attempt_set_try_limit(limit);
 	return !refused;
 }
 

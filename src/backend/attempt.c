@@ -390,7 +390,7 @@ disarm_lock_timeout(void)
 }
 
 void
-zklock_attempt_try_limit(ZkLockWaitLimit *limit)
+zklock_attempt_set_try_limit(ZkLockWaitLimit *limit)
 {
 	limit->deadline = zklock_clock_now() +
 		Min(zklock_guc_try_timeout, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
@@ -411,7 +411,7 @@ zklock_attempt_connect(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
 
 	limit->nowait = ns <= 0;
 	if (limit->nowait)
-		zklock_attempt_try_limit(limit);
+		zklock_attempt_set_try_limit(limit);
 	else
 	{
 		arm_lock_timeout();

@@ -42,7 +42,7 @@ extern void zklock_attempt_connect(ZkLockWaitLimit *limit, int64 ns,
  * Set the time limit of a call that does not want to wait: the time that ZooKeeper has for
  * its answer, zklock.try_timeout or zklock.connect_timeout, whichever is less.
  */
-extern void zklock_attempt_try_limit(ZkLockWaitLimit *limit);
+extern void zklock_attempt_set_try_limit(ZkLockWaitLimit *limit);
 
 /*
  * To be called when the session of an attempt has ended: connects in a new

@@ -247,7 +247,7 @@ static void
 confirm_lock(ZkLockHold *hold, bool always)
 {
 	bool		answered = !always;
-	int64		deadline = ZKLOCK_NEVER;
+	int64		deadline = ZKLOCK_NEVER;	/* set when it has to wait */
 
 	zklock_session_routine->poll();
 	zklock_lease_check();

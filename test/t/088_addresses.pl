@@ -226,7 +226,7 @@ ZkNames::set(solo => [ 'fd00::7', '10.9.9.8' ]);    # there is no route to the o
 ok( wait_until(
 		'the session is connected again',
 		sub {
-			$solo->{java}->check;
+			$solo->{java}->check;    # it ends if it cannot use the address
 			is_connected($holder)
 			  && slurp_file($node->logfile) =~
 			  /is back after \d+ ms, with server \Q[fd00::7]:\E\d+$/m;

@@ -146,7 +146,7 @@ __wrap_zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial)
 		(slot->entry != entry || strcmp(key.path, entry->key.path) != 0 ||
 		 key.mode != entry->key.mode))
 		server_breach(SERVER_SOUND, "an attempt is taken for another lock than was read");
-	if (is_taken && entry != NULL && (lock = server_lock_number(key.path)) >= 0)
+	if (is_taken && slot->gate && entry != NULL && (lock = server_lock_number(key.path)) >= 0)
 		server_attempt_taken(lock);
 	return is_taken;
 }

@@ -35,8 +35,12 @@
 /* A worker that nothing has kept from its work has processed an event in this time. */
 #define RECALL_MS 500
 
-/* A backend that does not want to wait has its answer in this time. */
+/*
+ * A backend that does not want to wait has its answer in this time, counted from the attempt
+ * and from the request.
+ */
 #define TRY_MS 500
+#define LONGEST_TRY_MS 750
 
 /* What has ended for longer than this is known to those that nothing disturbs. */
 #define LAG_MS 200
@@ -343,20 +347,18 @@ server_attempt_taken(int lock)
 }
 
 /*
- * An attempt whose parent is missing needs two flights more.  One at a gate whose node
- * another backend has given up begins when that is deleted.
+ * An attempt whose parent is missing needs two flights more.  At a gate whose node another
+ * backend has given up, the attempt begins only when that node is deleted.
  */
 bool
-server_is_overdue(int lock, int64_t began)
+server_is_overdue(int lock, int64_t requested)
 {
 	int			server = shim_scheduler_server(shim_scheduler_current());
+	int64_t		began = requested > parent_made_at ? requested : parent_made_at;
+	int64_t		taken = taken_at[server][lock] > began ? taken_at[server][lock] : began;
 
-	if (began < parent_made_at)
-		began = parent_made_at;
-	if (began < taken_at[server][lock])
-		began = taken_at[server][lock];
-	return sim.now - began > TRY_MS * SERVER_MS && disturbed_at[server] < began &&
-		(slow < 0 || slow / SERVER_PLACES != server);
+	return (sim.now - taken > TRY_MS * SERVER_MS || sim.now - began > LONGEST_TRY_MS * SERVER_MS) &&
+		disturbed_at[server] < began && (slow < 0 || slow / SERVER_PLACES != server);
 }
 
 /* The place of a process, which may have ended: another one may be there already. */

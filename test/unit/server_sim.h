@@ -333,11 +333,11 @@ extern bool server_is_rival_overdue(const char *path);
 /* ZooKeeper has a node without an owner that was missing. */
 extern void server_parent_made(void);
 
-/* This server's worker begins an attempt for the lock with this number. */
+/* This server's worker takes a request of a gate for the lock with this number. */
 extern void server_attempt_taken(int lock);
 
-/* Has a backend tried to take the lock since then, and for such a while, that takes no time? */
-extern bool server_is_overdue(int lock, int64_t began);
+/* Has a backend that requested the lock then, and does not want to wait, had no answer for too long? */
+extern bool server_is_overdue(int lock, int64_t requested);
 
 /* Has the node with this token been deleted by others for such a while? */
 extern bool server_is_deletion_overdue(ZkLockToken token);
