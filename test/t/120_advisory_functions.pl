@@ -431,7 +431,7 @@ is(sql(q(DROP EXTENSION zklock_advisory; SELECT to_regnamespace('zk_advisory') I
 
 # Without ZooKeeper. A call fails in time, and no lock is taken on this server instead.
 my ($cut_off, @short) = with_settings($node, 'zklock.hosts' => $zk->hosts,
-	'zklock.session_timeout' => '2s', 'zklock.connect_timeout' => '1s');
+	'zklock.session_timeout' => '2s', 'zklock.connect_timeout' => '5s');
 $cut_off->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS zklock_advisory');
 my $waiter = ZkTest->new($cut_off, @short);
 my $set = q(SET zklock.advisory_locks = 'cluster');
@@ -440,6 +440,7 @@ $waiter->start("$set; SELECT pg_advisory_lock(4)");
 wait_for_queue($zk, '/pg_advisory/postgres/4', $c, $waiter);
 $zk->stop;
 like($waiter->result, qr/^ERROR:  08006: /, 'a wait fails when ZooKeeper is away');
+$waiter->query(q(SET zklock.connect_timeout = '1s'));
 like($waiter->query($_), qr/^ERROR:  08001: /, "... and so does $_")
   for 'SELECT pg_try_advisory_lock(5)', 'SELECT pg_advisory_xact_lock(6)';
 is($cut_off->safe_psql('postgres', q(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')),

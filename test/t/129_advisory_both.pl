@@ -27,8 +27,7 @@ my %conf = (
 	max_connections => 20,
 	max_locks_per_transaction => 10,
 	'zklock.on_loss' => 'cancel',
-	'zklock.session_timeout' => '2s',
-	'zklock.connect_timeout' => '1s');
+	'zklock.session_timeout' => '2s');
 my @nodes = (new_node('a', $proxy->hosts, %conf), new_node('b', $zk->hosts, %conf));
 
 # attempt() returns the result of a call, or its SQLSTATE. A try right after a release may be
@@ -390,6 +389,7 @@ $other->query('SELECT pg_advisory_unlock_all()');
 is(found($victim), '; ; 0', '... leaves nothing');
 
 # ZooKeeper does not answer a try.
+$victim->query(q(SET zklock.try_timeout = '1s'));
 for my $cancel (0, 1)
 {
 	fails($cancel ? 'a cancelled try' : 'a try without an answer', 'pg_try_advisory_lock(1)', undef,
@@ -399,6 +399,7 @@ for my $cancel (0, 1)
 			$observers[0]->query("SELECT pg_cancel_backend($pid)") if $cancel;
 		}, 'silent');
 }
+$victim->query('RESET zklock.try_timeout');
 
 # Cancels at random moments, beside loops of a session with 'server' and one of the other server:
 # both halves are there, or none.
