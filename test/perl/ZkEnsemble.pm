@@ -30,7 +30,7 @@ sub new
 	# is not forced to disk. Without it, followers would confirm their writes
 	# before they confirm a new leader, which makes that leader start again.
 	my %config = (
-		initLimit => 10,
+		initLimit => 100,
 		syncLimit => 5,
 		flushDelay => 6,
 		%{ $opt{config} // {} });

@@ -162,6 +162,7 @@ sub launch
 		'-Xmx128m',
 		'-XX:+UseSerialGC',
 		'-XX:TieredStopAtLevel=1',
+		'-XX:CompileThresholdScaling=4',
 		'-XX:-UsePerfData',
 		@{ $self->{java_options} },
 		@options,

@@ -6,7 +6,7 @@
 # So the number of frames need not be known.
 #
 # Shortened unless ZKLOCK_LONG is set: of the frames that can be lost after another
-# one, each tenth is, from one on that is drawn.
+# one, each twentieth is, from one on that is drawn.
 # Runs first: it takes long.
 
 use strict;
@@ -21,7 +21,7 @@ use ZkServer;
 use ZkTest;
 
 # Of the frames that are lost after another one, one in so many is.
-use constant STEP => 10;
+use constant STEP => 20;
 
 my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);

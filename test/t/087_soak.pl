@@ -18,7 +18,7 @@ use History qw(violations longest_stall);
 use Soak;
 use Stage;
 
-use constant SECONDS => 20;
+use constant SECONDS => 10;
 
 my $seed = $ENV{SEED} // int(rand(1_000_000));
 my $main_pid = $$;
