@@ -206,13 +206,18 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 	}
 	zklock_zkcore_unlock(client);
 
-	if (watched)
-		(void) read_and_watch(node);
-	else
+	if (!watched)
 	{
 		free(copy);
 		log_unwatched(node);
 	}
+
+	/*
+	 * If there was no connection, the callback of the next one may have run
+	 * before the node was marked.
+	 */
+	else if (!read_and_watch(node))
+		zklock_zkrevoke_watch_all(client);
 }
 
 uint32_t
