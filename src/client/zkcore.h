@@ -27,7 +27,8 @@
  * Usually the closing thread destroys it, after the caller has made its last
  * request.  The opening thread destroys the handle of an idle session: if there
  * are no requests, it first sets a state without a connection, under the same
- * mutex.  Each request is counted before its caller checks the state.  The
+ * mutex.  Each request is counted from before its caller checks the state until
+ * the library has returned to the caller, even if it was answered before.  The
  * library's zookeeper_close() ends the threads that run callbacks before it
  * frees anything.
  *
@@ -128,7 +129,9 @@ struct ZkLockClient
 	ZkLockMessage *oldest;
 	ZkLockMessage *newest;
 	ZkLockLink	requests;
-	int			nrequests;		/* under way, including removals of watches */
+	int			nrequests;		/* under way, including removals of watches
+								 * and, until the library has returned, of
+								 * nodes */
 	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
 	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */

@@ -290,7 +290,7 @@ created(int rc, const char *path, const struct Stat *stat, const void *data)
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 	ZkLockClient *client = request->client;
 
-	if (request->message == NULL)
+	if (zklock_zkrequest_take(request) == NULL)
 		return;
 	zklock_zkrequest_confirm(client, rc, request->sent);
 	node_created(request->node, rc, path);
@@ -309,7 +309,7 @@ zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 		return false;
 	if (!zklock_zkcore_is_connected(client))
 	{
-		zklock_zkrequest_not_taken(request, ZCONNECTIONLOSS);
+		zklock_zkrequest_sent(request, ZCONNECTIONLOSS);
 		return true;
 	}
 
@@ -326,11 +326,8 @@ zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 					  &client->acls,
 					  node->sequence ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_EPHEMERAL,
 					  created, request);
-	if (rc != ZOK)
-	{
+	if (!zklock_zkrequest_sent(request, rc))
 		node_created(node, rc, NULL);
-		zklock_zkrequest_not_taken(request, rc);
-	}
 	return true;
 }
 
@@ -754,7 +751,7 @@ answer_confirm(ZkLockZkRequest *request, int rc)
 {
 	ZkLockRc	class = zklock_zkrequest_class(rc);
 
-	if (request->message == NULL)
+	if (zklock_zkrequest_take(request) == NULL)
 		return;
 
 	/*
@@ -803,12 +800,11 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 	const char *path = zklock_zknode_path(node);
 	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_CONFIRMED,
 													tag);
-	bool		reads = zklock_zknode_is_name_shared(node);
 	int			rc = ZCONNECTIONLOSS;
 
 	if (request == NULL)
 		return false;
-	if (reads)
+	if (zklock_zknode_is_name_shared(node))
 		request->node = node;
 	if (path == NULL)
 		rc = ZSYSTEMERROR;		/* there was no memory for the path */
@@ -817,13 +813,11 @@ zklock_zkclient_confirm(ZkLockNode *node, ZkLockTag tag)
 
 	/*
 	 * The read follows the write in the same flight.  The callback of the
-	 * write may run in any case.  Without a read, it has perhaps freed the
-	 * request already.
+	 * write may run in any case.
 	 */
-	if (rc == ZOK && reads &&
+	if (rc == ZOK && request->node != NULL &&
 		zoo_aget(client->zh, path, 0, confirmed_ours, request) != ZOK)
 		rc = ZMARSHALLINGERROR;
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }

@@ -152,6 +152,7 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 		message->tag = tag;
 		request->client = client;
 		request->message = message;
+		request->parts = 2;
 		request->sent = zklock_clock_now();
 
 		zklock_zkcore_lock(client);
@@ -181,6 +182,35 @@ note_watch(ZkLockZkRequest *request, int rc)
 	request->watch = NULL;
 }
 
+ZkLockMessage *
+zklock_zkrequest_take(ZkLockZkRequest *request)
+{
+	ZkLockMessage *message;
+
+	zklock_zkcore_lock(request->client);
+	message = request->taken ? NULL : request->message;
+	request->taken = true;
+	zklock_zkcore_unlock(request->client);
+	return message;
+}
+
+/* One of the two parts of a request has ended. */
+static void
+end_part(ZkLockZkRequest *request)
+{
+	ZkLockClient *client = request->client;
+
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && request->parts > 0);
+	if (--request->parts > 0)
+		return;
+	ZKLOCK_ASSERT(client->nrequests > 0 && request->message == NULL);
+	client->nrequests--;
+	if (request->kept)
+		return;
+	zklock_list_remove(&request->link);
+	free(request);
+}
+
 void
 zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 {
@@ -192,43 +222,37 @@ zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 	zklock_zkrequest_note_refusal(client, rc);
 	message->rc = zklock_zkrequest_class(rc);
 	message->code = rc;
-	request->message = NULL;
 
 	zklock_zkcore_lock(client);
-	ZKLOCK_ASSERT(client->nrequests > 0);
-	client->nrequests--;
-	zklock_list_remove(&request->link);
+	ZKLOCK_ASSERT(request->taken);
+	request->message = NULL;
 	wakes = !request->followed || message->kind != ZKLOCK_MSG_CREATED || rc != ZOK;
 	zklock_zkcore_post(client, message);
+	end_part(request);
 	zklock_zkcore_unlock(client);
-	free(request);
 	if (wakes)
 		zklock_zkcore_notify(client);
 }
 
-void
-zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc)
+bool
+zklock_zkrequest_sent(ZkLockZkRequest *request, int rc)
 {
 	ZkLockClient *client = request->client;
-	ZkLockMessage *message = request->message;
+	bool		refused = rc != ZOK && zklock_zkrequest_take(request) != NULL;
 
-	ZKLOCK_ASSERT(rc != ZOK);
 	if (rc == ZINVALIDSTATE)
 		zklock_zkcore_session_over(client);
-	if (rc != ZMARSHALLINGERROR && !request->in_parts)
+	if (refused)
 	{
+		request->kept = rc == ZMARSHALLINGERROR || request->in_parts;
+		if (request->kept)
+			request->watch = NULL;	/* it may still be left */
 		zklock_zkrequest_answer(request, rc);
-		return;
 	}
-
-	message->rc = zklock_zkrequest_class(rc);
-	message->code = rc;
-	request->message = NULL;
 	zklock_zkcore_lock(client);
-	client->nrequests--;
-	zklock_zkcore_post(client, message);
+	end_part(request);
 	zklock_zkcore_unlock(client);
-	zklock_zkcore_notify(client);
+	return !refused;
 }
 
 static void
@@ -237,7 +261,7 @@ request_synced(int rc, const char *path, const void *data)
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) path;
-	if (request->message != NULL)
+	if (zklock_zkrequest_take(request) != NULL)
 		zklock_zkrequest_answer(request, rc);
 }
 
@@ -262,7 +286,7 @@ static void
 listed(int rc, const struct String_vector *strings, const void *data)
 {
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
-	ZkLockMessage *message = request->message;
+	ZkLockMessage *message = zklock_zkrequest_take(request);
 
 	if (message == NULL)
 		return;
@@ -311,7 +335,7 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 	const void *data)
 {
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
-	ZkLockMessage *message = request->message;
+	ZkLockMessage *message = zklock_zkrequest_take(request);
 
 	if (message == NULL)
 		return;
@@ -345,11 +369,11 @@ ancestor_done(int rc, const char *path, const struct Stat *stat,
 	(void) path;
 	(void) stat;
 	request->depth++;
-	if (request->message == NULL || !zklock_zkrequest_is_answer(rc) ||
+	if (!zklock_zkrequest_is_answer(rc) ||
 		rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		return;
 	request->ancestor_rc = rc;
-	request->message->depth = request->depth;
+	request->ancestor_depth = request->depth;
 }
 
 static void
@@ -358,13 +382,15 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 {
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
-	if (request->message == NULL)
+	if (zklock_zkrequest_take(request) == NULL)
 		return;
 	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	request->message->depth = request->depth + 1;
 	if (rc == ZNONODE && request->ancestor_rc != ZOK)
+	{
 		rc = request->ancestor_rc;
-	else
-		request->message->depth = request->depth + 1;
+		request->message->depth = request->ancestor_depth;
+	}
 	zklock_zkrequest_answer_created(request, rc, path, stat);
 }
 
@@ -380,7 +406,7 @@ zklock_zkclient_create_path(ZkLockClient *client, const char *path,
 	if (request == NULL || ancestor == NULL)
 	{
 		if (request != NULL)
-			zklock_zkrequest_not_taken(request, ZSYSTEMERROR);
+			zklock_zkrequest_sent(request, ZSYSTEMERROR);
 		free(ancestor);
 		return request != NULL;
 	}
@@ -411,8 +437,7 @@ zklock_zkclient_create_path(ZkLockClient *client, const char *path,
 							  request);
 	}
 	free(ancestor);
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }
 
@@ -443,7 +468,8 @@ set_followed(ZkLockZkRequest *request, bool followed)
 
 	zklock_zkcore_lock(client);
 	before = (ZkLockZkRequest *) request->link.prev;
-	if (&before->link != &client->requests && before->message != NULL &&
+	if (&before->link != &client->requests &&
+		before->message != NULL && request->message != NULL &&
 		before->message->tag.requester == request->message->tag.requester)
 		before->followed = followed;
 	zklock_zkcore_unlock(client);
@@ -469,8 +495,7 @@ zklock_zkclient_list(ZkLockClient *client, const char *path,
 		if (rc != ZOK)
 			set_followed(request, false);
 	}
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }
 
@@ -559,8 +584,7 @@ zklock_zkclient_get(ZkLockClient *client, const char *path,
 		rc = zoo_awget(client->zh, path,
 					   watch != ZKLOCK_WATCH_NONE ? node_event : NULL, NULL, got,
 					   request);
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }
 
@@ -570,7 +594,7 @@ got_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) stat;
-	if (request->message == NULL)
+	if (zklock_zkrequest_take(request) == NULL)
 		return;
 	for (int i = 0; rc == ZOK && i < acl->count; i++)
 		if (strcmp(acl->data[i].id.scheme, "world") == 0 &&
@@ -589,8 +613,7 @@ zklock_zkclient_get_acl(ZkLockClient *client, const char *path, ZkLockTag tag)
 		return false;
 	if (zklock_zkcore_is_connected(client))
 		rc = zoo_aget_acl(client->zh, path, got_acl, request);
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }
 
@@ -600,7 +623,7 @@ set_done(int rc, const struct Stat *stat, const void *data)
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
 	(void) stat;
-	if (request->message == NULL)
+	if (zklock_zkrequest_take(request) == NULL)
 		return;
 	zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request, rc);
@@ -617,8 +640,7 @@ zklock_zkclient_set(ZkLockClient *client, const char *path, const char *data,
 		return false;
 	if (zklock_zkcore_is_connected(client))
 		rc = zoo_aset(client->zh, path, data, length, -1, set_done, request);
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }
 
@@ -632,8 +654,7 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 		return false;
 	if (zklock_zkcore_is_connected(client))
 		rc = zoo_async(client->zh, path, request_synced, request);
-	if (rc != ZOK)
-		zklock_zkrequest_not_taken(request, rc);
+	zklock_zkrequest_sent(request, rc);
 	return true;
 }
 

@@ -7,6 +7,11 @@
  * it, and that the time at which the session was certainly alive is recorded.
  * The kinds of requests are in zkclient.h.
  *
+ * The callback of a request may run before the library has returned to the
+ * caller, even if the library then returns that it ran out of memory.  So a
+ * request has two parts, and lasts until both have ended: its calls of the
+ * library, and its answer.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ZKREQUEST_H
@@ -18,7 +23,12 @@ typedef struct ZkLockZkRequest
 {
 	ZkLockLink	link;			/* in client->requests */
 	ZkLockClient *client;
-	ZkLockMessage *message;		/* the answer, allocated in advance */
+	ZkLockMessage *message;		/* the answer, allocated in advance; NULL: it
+								 * is posted */
+	bool		taken;			/* see zklock_zkrequest_take() */
+	int			parts;			/* number of those that have not ended */
+	bool		kept;			/* until the close: see
+								 * zklock_zkrequest_sent() */
 	ZkLockNode *node;			/* of a create, and of a confirm at a shared
 								 * name */
 	Watch	   *watch;			/* the watch that it may leave, or NULL */
@@ -30,6 +40,7 @@ typedef struct ZkLockZkRequest
 	int			depth;			/* number of calls before the last that were
 								 * answered, or left out */
 	int			ancestor_rc;	/* why an ancestor does not exist */
+	int			ancestor_depth; /* and which one */
 } ZkLockZkRequest;
 
 /* Classify a code of ZooKeeper. */
@@ -60,7 +71,14 @@ extern ZkLockZkRequest *zklock_zkrequest_new(ZkLockClient *client,
 											 ZkLockMessageKind kind, ZkLockTag tag);
 
 /*
- * Post the answer, request->message, with this result, and free the request.
+ * Take a request, to answer it: the first call, in whatever thread, returns its
+ * message.  Further calls return NULL.
+ */
+extern ZkLockMessage *zklock_zkrequest_take(ZkLockZkRequest *request);
+
+/*
+ * Post the answer of a request that was taken, request->message, with this
+ * result.
  */
 extern void zklock_zkrequest_answer(ZkLockZkRequest *request, int rc);
 
@@ -70,11 +88,13 @@ extern void zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc,
 											const struct Stat *stat);
 
 /*
- * The library did not accept a request: post that as the answer.  If the
- * library ran out of memory halfway, it may still run the callback.  Then the
- * request itself is kept until the close, without a message.
+ * The caller has made the calls of the library for a request, or could not.  If
+ * the library did not accept the request, that is the answer, and this returns
+ * false, except if a callback has answered already.  If the library ran out of
+ * memory halfway, it may still run a callback.  Then the request itself is kept
+ * until the close, without a message, and does not count as under way.
  */
-extern void zklock_zkrequest_not_taken(ZkLockZkRequest *request, int rc);
+extern bool zklock_zkrequest_sent(ZkLockZkRequest *request, int rc);
 
 /*
  * Send the removal of all watches that are not needed, if there is a
