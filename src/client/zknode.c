@@ -26,13 +26,16 @@
 #define MAX_DELETING 2048
 
 /*
- * A request of a node's deletion.  The library may call the callback of a
- * request that it has not accepted, if it ran out of memory halfway.
+ * A request of a node's deletion.  Like other requests (see zkrequest.h), it
+ * lasts until the library has returned and the callback has run, or until the
+ * close if the library did not accept it.
  */
 typedef struct PendingDelete
 {
 	ZkLockLink	link;			/* in client->pending_deletes */
-	ZkLockNode *node;			/* NULL: the library did not accept it */
+	ZkLockClient *client;
+	ZkLockNode *node;			/* NULL: it was answered, or not accepted */
+	bool		sent;			/* the library has returned */
 } PendingDelete;
 
 static void
@@ -230,11 +233,38 @@ new_pending_delete(ZkLockNode *node)
 
 	if (pending == NULL)
 		return NULL;
+	pending->client = client;
 	pending->node = node;
+	pending->sent = false;
 	zklock_zkcore_lock(client);
+	client->nrequests++;
 	zklock_list_insert_before(&client->pending_deletes, &pending->link);
 	zklock_zkcore_unlock(client);
 	return pending;
+}
+
+/*
+ * The library has returned this for a request of a deletion.  Returns the same,
+ * or ZOK if the callback has run, whatever the library says.
+ */
+static int
+pending_delete_sent(PendingDelete *pending, int rc)
+{
+	ZkLockClient *client = pending->client;
+
+	zklock_zkcore_lock(client);
+	client->nrequests--;
+	pending->sent = true;
+	if (pending->node == NULL)
+	{
+		rc = ZOK;
+		zklock_list_remove(&pending->link);
+		free(pending);
+	}
+	else if (rc != ZOK)
+		pending->node = NULL;	/* it may still be answered */
+	zklock_zkcore_unlock(client);
+	return rc;
 }
 
 /*
@@ -245,14 +275,18 @@ static ZkLockNode *
 end_pending_delete(const void *data)
 {
 	PendingDelete *pending = (PendingDelete *) data;
-	ZkLockNode *node = pending->node;
+	ZkLockClient *client = pending->client;
+	ZkLockNode *node;
 
-	if (node == NULL)
-		return NULL;
-	zklock_zkcore_lock(node->client);
-	zklock_list_remove(&pending->link);
-	zklock_zkcore_unlock(node->client);
-	free(pending);
+	zklock_zkcore_lock(client);
+	node = pending->node;
+	pending->node = NULL;
+	if (node != NULL && pending->sent)
+	{
+		zklock_list_remove(&pending->link);
+		free(pending);
+	}
+	zklock_zkcore_unlock(client);
 	return node;
 }
 
@@ -485,7 +519,8 @@ node_synced(int rc, const char *value, const void *data)
 
 /*
  * Send a request of a deletion.  Any result except ZOK means that the library
- * did not accept it, and no reply will follow.
+ * did not accept it, and nobody else will process the node.  After ZOK, the node
+ * may be gone already.
  */
 static int
 send_step(ZkLockNode *node, DeleteStep step)
@@ -513,9 +548,7 @@ send_step(ZkLockNode *node, DeleteStep step)
 			rc = zoo_adelete(zh, zklock_zknode_path(node), -1, deleted, pending);
 			break;
 	}
-	if (rc != ZOK)
-		pending->node = NULL;
-	return rc;
+	return pending_delete_sent(pending, rc);
 }
 
 /*
