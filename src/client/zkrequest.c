@@ -524,8 +524,8 @@ end_request(ZkLockClient *client)
 static void
 watch_removed(int rc, const void *data)
 {
-	end_request(zklock_zkwatch_end_removal((Watch *) data, rc == ZOK,
-										   zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST));
+	zklock_zkwatch_end_removal((Watch *) data, rc == ZOK,
+							   zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST);
 }
 
 /*
@@ -540,9 +540,10 @@ zklock_zkrequest_send_removals(ZkLockClient *client)
 	Watch	   *watch;
 	int			rc = ZOK;
 
-	while (rc == ZOK && zklock_zkcore_is_connected(client) && begin_request(client))
+	while (rc == ZOK && begin_request(client))
 	{
-		watch = zklock_zkwatch_begin_removal(client, &path, &of_children);
+		watch = zklock_zkcore_is_connected(client) ?
+			zklock_zkwatch_begin_removal(client, &path, &of_children) : NULL;
 		if (watch == NULL)
 		{
 			end_request(client);
@@ -559,6 +560,7 @@ zklock_zkrequest_send_removals(ZkLockClient *client)
 		if (rc != ZOK && rc != ZMARSHALLINGERROR)
 			watch_removed(rc, watch);
 		zklock_zkwatch_removal_sent(watch);
+		end_request(client);
 	}
 }
 

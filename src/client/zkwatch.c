@@ -193,6 +193,7 @@ zklock_zkwatch_begin_removal(ZkLockClient *client, const char **path, bool *of_c
 		set_unwanted(watch, false);
 		watch->nremovals++;
 		watch->nsenders++;
+		client->nrequests++;
 		*path = watch->path;
 		*of_children = watch->of_children;
 	}
@@ -218,21 +219,21 @@ zklock_zkwatch_removal_sent(Watch *watch)
 		zklock_zkcore_lost_event(client);
 }
 
-ZkLockClient *
+void
 zklock_zkwatch_end_removal(Watch *watch, bool removed, bool again)
 {
 	ZkLockClient *client = watch->client;
 
 	zklock_zkcore_lock(client);
-	ZKLOCK_ASSERT(watch->nremovals > 0);
+	ZKLOCK_ASSERT(watch->nremovals > 0 && client->nrequests > 0);
 	watch->nremovals--;
+	client->nrequests--;
 	if (removed)
 		watch->set = false;
 	if (again && watch->nrequests == 0)
 		set_unwanted(watch, true);
 	free_if_unused(client, find(client, watch->of_children, watch->path));
 	zklock_zkcore_unlock(client);
-	return client;
 }
 
 bool

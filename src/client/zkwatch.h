@@ -48,9 +48,10 @@ extern void zklock_zkwatch_unwant(ZkLockClient *client, bool of_children,
 
 /*
  * The caller is about to remove a watch that nobody needs.  Returns NULL if
- * there is none.  Otherwise the caller must call zklock_zkwatch_removal_sent()
- * when the library has taken the request, or refused it; and, in any order,
- * zklock_zkwatch_end_removal() with the result.
+ * there is none.  Otherwise the removal is a request under way, and the caller
+ * must call zklock_zkwatch_removal_sent() when the library has taken the
+ * request, or refused it; and, in any order, zklock_zkwatch_end_removal() with
+ * the result.
  */
 extern Watch *zklock_zkwatch_begin_removal(ZkLockClient *client, const char **path,
 										   bool *of_children);
@@ -58,9 +59,9 @@ extern void zklock_zkwatch_removal_sent(Watch *watch);
 
 /*
  * The watch was removed, or its removal must be sent again, or neither, since
- * it has fired.  Returns the watch's client.
+ * it has fired.
  */
-extern ZkLockClient *zklock_zkwatch_end_removal(Watch *watch, bool removed, bool again);
+extern void zklock_zkwatch_end_removal(Watch *watch, bool removed, bool again);
 
 /*
  * Reserve `size` bytes for a watch that will be requested later, as
