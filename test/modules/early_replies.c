@@ -9,10 +9,10 @@
 #include "postgres.h"
 
 #include <semaphore.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <zookeeper/zookeeper.h>
 
+#include "cut.h"
 #include "fmgr.h"
 #include "got.h"
 #include "miscadmin.h"
@@ -22,8 +22,6 @@
 
 /* Longer than a session is kept that has been unused for a second: see zkclient.h. */
 #define HELD_MS 2000
-
-#define MAX_FDS 1024
 
 PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(early_replies);
@@ -108,24 +106,6 @@ my_zookeeper_close(zhandle_t *zh)
 	if (is_held)
 		control->closed = true;
 	return zookeeper_close(zh);
-}
-
-/* All connections of the process, except that to its client, are to ZooKeeper. */
-static void
-cut_connections(void)
-{
-	for (int fd = 0; fd < MAX_FDS; fd++)
-	{
-		int			type = 0;
-		socklen_t	size = sizeof(type);
-		struct sockaddr_storage address;
-		socklen_t	length = sizeof(address);
-
-		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
-			getpeername(fd, (struct sockaddr *) &address, &length) == 0 &&
-			address.ss_family != AF_UNIX)
-			shutdown(fd, SHUT_RDWR);
-	}
 }
 
 /*

@@ -5,8 +5,10 @@
 use strict;
 use warnings;
 
+use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkProxy;
 use ZkServer;
 use ZkTest;
@@ -389,6 +391,32 @@ ok(!$session->is_done, '... and the holder does not notice');
 $proxy->accept;
 like($session->result, revoked('/revoke/away'), '... until it reconnects');
 $session->query('ROLLBACK');
+
+# A connection is lost when the lock is granted, and back before the thread that sets the watch
+# goes on, wherever it was.
+my $library = build_module('lost_watch');
+my $watched = new_node('watched', $zk->hosts, shared_preload_libraries => "zklock,$library");
+$watched->safe_psql('postgres', qq(
+	CREATE FUNCTION lost_watch(pid int, n int) RETURNS void AS '$library' LANGUAGE C STRICT));
+my $losing = ZkTest->new($watched, @revocable)->connect;
+for my $n (1 .. 4)
+{
+	my $began = time();
+	my $reconnects = 'SELECT reconnects FROM zk_lock_stats';
+	my $before = $watched->safe_psql('postgres', $reconnects);
+
+	# After a short connection, the next one counts only after a request: see zksession.c.
+	wait_until('the connection has lasted for a second', sub { time() > $began + 1.1 });
+	$watched->safe_psql('postgres', "SELECT lost_watch(${\ keeper_of($losing, $watched)}, $n)");
+	is($losing->query(qq(BEGIN; SELECT zk_lock_guard('/revoke/lost') > 0)),
+		't', "lock is granted, and the connection lost and back before step $n");
+	$losing->start('SELECT pg_sleep(1000)');
+	$losing->wait_for_event('PgSleep');
+	is(revoke('/revoke/lost'), 1, '... and requested');
+	like($losing->result, revoked('/revoke/lost'), '... and the statement is cancelled');
+	$losing->query('ROLLBACK');
+	is($watched->safe_psql('postgres', $reconnects), $before + 1, '... after a reconnect');
+}
 
 # Revocation requires a privilege, and a path within zklock.path_prefix.
 $other->safe_psql('postgres', q(
