@@ -21,7 +21,7 @@
 #define PATIENCE 30
 
 /* Longer than a session is kept that has been unused for a second: see zkclient.h. */
-#define HELD_MS 2000
+#define HELD_SECONDS 2
 
 PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(early_replies);
@@ -86,15 +86,29 @@ wait_for(Call *call)
 	free(call);
 }
 
+static bool
+is_before(const struct timespec *until)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec < until->tv_sec ||
+		(now.tv_sec == until->tv_sec && now.tv_nsec < until->tv_nsec);
+}
+
 /* The library may call back even after an error. */
 static int
 end(Call *call, int rc)
 {
+	struct timespec until;
+
 	if (call == NULL || rc != ZOK)
 		return rc;
 	wait_for(call);
 	is_held = true;
-	for (int ms = 0; ms < HELD_MS && control->held && !control->closed; ms++)
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += HELD_SECONDS;
+	while (control->held && !control->closed && is_before(&until))
 		usleep(1000);
 	is_held = false;
 	return rc;
