@@ -129,10 +129,10 @@ if (!server_mode())
 	$observer->query('SELECT early_replies(0, 0, false, true)');
 	$observer->query("SELECT pg_cancel_backend(${\ $waiter->pid})");
 	$counter->start(q(SELECT zk_shared_count_set('/n', 3)));
-	$holder->start(q(SELECT zk_lock_release('/h')));
-	like($waiter->result, qr/^ERROR:  57014:/, 'a long call: a wait is cancelled');
+	like($waiter->result, qr/^ERROR:  57014:/,
+		'a long call: a wait is cancelled, and its watch removed');
 	is($counter->result, '', '... a count is set');
-	is($holder->result, 't', '... a lock is released');
+	is($holder->query(q(SELECT zk_lock_release('/h'))), 't', '... a lock is released');
 	is($observer->query('SELECT early_replies_closed()'), 'f',
 		'... and no session is closed meanwhile');
 }
