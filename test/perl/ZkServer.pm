@@ -33,9 +33,10 @@ $SIG{$_} ||= sub { exit(1) }
 
 # Options: tick_time (ms; the timeout of sessions is a multiple of it, and at
 # least twice as long), container_check (ms between checks for empty
-# containers), config (more lines for zoo.cfg, in a hash), java (options for the
-# JVM, instead of those that save processor time), id (the number of a member
-# of an ensemble), address (127.0.0.1) and port.
+# containers; by default none is removed during a test), config (more lines for
+# zoo.cfg, in a hash), java (options for the JVM, instead of those that save
+# processor time), id (the number of a member of an ensemble), address
+# (127.0.0.1) and port.
 sub new
 {
 	my ($class, %opt) = @_;
@@ -44,7 +45,7 @@ sub new
 		address => $opt{address} // '127.0.0.1',
 		port => $opt{port} // free_port(),
 		tick_time => $opt{tick_time} // 500,
-		container_check => $opt{container_check} // 60_000,
+		container_check => $opt{container_check} // 3_600_000,
 		config => $opt{config} // {},
 		java_options => $opt{java} // [ _java_options() ],
 	}, $class;

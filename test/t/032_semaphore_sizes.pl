@@ -10,7 +10,7 @@ use ZkClient;
 use ZkServer;
 use ZkTest;
 
-my $zk = ZkServer->new(container_check => 3_600_000)->start;
+my $zk = ZkServer->new->start;
 my $node = new_node('main', $zk->hosts);
 my ($session, $other, $third) = map { ZkTest->new($node)->connect } 1 .. 3;
 my $client = ZkClient->new($zk->hosts);

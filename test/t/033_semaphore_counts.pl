@@ -11,7 +11,7 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-my $zk = ZkServer->new(container_check => 3_600_000)->start;
+my $zk = ZkServer->new->start;
 my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node('main', $zk->hosts);
 my @s = map { ZkTest->new($node)->connect } 0 .. 3;

@@ -19,10 +19,7 @@ my ($section) = $page =~ /^## How much a role can take\n(.*?)^## /ms;
 my ($enforce) = $section =~ /`(enforceQuota)=true`/;
 my ($cli) = $section =~ /^```sh\n(.*?)^```$/ms;
 
-# Empty containers are not removed during this test.
-my $zk = ZkServer->new(
-	container_check => 3_600_000,
-	config => { $enforce => 'true' })->start;
+my $zk = ZkServer->new(config => { $enforce => 'true' })->start;
 my $node = new_node('main', $zk->hosts);
 
 # Waits until ZooKeeper has $n ephemeral nodes, of all sessions.

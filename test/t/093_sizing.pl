@@ -23,10 +23,9 @@ use constant {
 	SEARCHES => 8,
 };
 
-# No limits for timeouts in ZooKeeper, and no removal of empty containers
+# No limits for timeouts in ZooKeeper
 my $zk = ZkServer->new(
 	tick_time => TICK,
-	container_check => 3_600_000,
 	config => { minSessionTimeout => -1, maxSessionTimeout => -1 })->start;
 my $page = slurp_file("$FindBin::RealBin/../../docs/sizing.md");
 my %node = map {

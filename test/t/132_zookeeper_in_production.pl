@@ -166,8 +166,7 @@ my ($block) = code_blocks('docs/zookeeper.md', 'properties');
 my %zoo = $block =~ /^(\S+?)=(.*)$/mg;
 my $tick_time = delete $zoo{tickTime};
 delete @zoo{ 'dataDir', 'dataLogDir', 'clientPort', grep { /^server\./ } keys %zoo };
-my $solo =
-  ZkServer->new(tick_time => $tick_time, container_check => 3_600_000, config => \%zoo)->start;
+my $solo = ZkServer->new(tick_time => $tick_time, config => \%zoo)->start;
 
 $node->append_conf('postgresql.conf', "zklock.hosts = '${\ $solo->hosts}'");
 $node->append_conf('postgresql.conf', "zklock.session_timeout = '4s'");
