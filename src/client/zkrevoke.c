@@ -67,19 +67,37 @@ static void revocation_event(zhandle_t *zh, int type, int state,
 							 const char *path, void *ctx);
 
 /*
- * Read a node's data, and leave a watch.  The caller has counted that in
- * node->users.  Returns false if it must be repeated on the next connection.
+ * A node is to be read, and watched.  Without a connection, mark it for the
+ * next one, and return false.  Otherwise count one more user of it.  Under the
+ * same mutex, because the callback of the next connection may run at once.
+ */
+static bool
+begin_read(ZkLockNode *node)
+{
+	const ZkLockClient *client = node->client;
+	bool		connected = client->opened &&
+		client->status.state == ZKLOCK_CLIENT_CONNECTED;
+
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	node->unwatched = !connected;
+	node->users += connected;
+	return connected;
+}
+
+/*
+ * Read a node's data, and leave a watch, after begin_read().  If the connection
+ * is lost meanwhile, the callback marks the node before that of the next
+ * connection runs.  Returns false if it must be repeated on the next connection
+ * for another reason.
  */
 static bool
 read_and_watch(ZkLockNode *node)
 {
 	ZkLockClient *client = node->client;
 	const char *path = zklock_zknode_path(node);
-	int			rc = ZCONNECTIONLOSS;
+	int			rc = zklock_zkwatch_request(client, false, path, ZKLOCK_WATCH_WAITER,
+											&node->watch);
 
-	if (zklock_zkcore_is_connected(client))
-		rc = zklock_zkwatch_request(client, false, path, ZKLOCK_WATCH_WAITER,
-									&node->watch);
 	if (rc == ZOK)
 	{
 		rc = zoo_awget(client->zh, path, revocation_event, NULL,
@@ -102,8 +120,8 @@ read_and_watch(ZkLockNode *node)
 
 /*
  * Find the first node in use at this path or, if `path` is NULL, the first one
- * that lacks its watch.  Counts one more user of it.  Returns NULL if there is
- * none.
+ * that lacks its watch, and begin to read it.  Returns NULL if there is none,
+ * or no connection.
  */
 static ZkLockNode *
 find_revocation_watched(ZkLockClient *client, const char *path)
@@ -122,11 +140,8 @@ find_revocation_watched(ZkLockClient *client, const char *path)
 			 strcmp(zklock_zknode_path(node), path) == 0))
 			found = node;
 	}
-	if (found != NULL)
-	{
-		found->unwatched = false;
-		found->users++;
-	}
+	if (found != NULL && !begin_read(found))
+		found = NULL;
 	zklock_zkcore_unlock(client);
 	return found;
 }
@@ -154,10 +169,9 @@ zklock_zkrevoke_watch_all(ZkLockClient *client)
 {
 	ZkLockNode *node;
 
-	while (zklock_zkcore_is_connected(client) &&
-		   (node = find_revocation_watched(client, NULL)) != NULL)
-		if (!read_and_watch(node))
-			break;
+	while ((node = find_revocation_watched(client, NULL)) != NULL &&
+		   read_and_watch(node))
+		;
 }
 
 bool
@@ -191,33 +205,28 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 	ZkLockClient *client = node->client;
 	const char *path = zklock_zknode_path(node);
 	char	   *copy = strdup(data);
-	bool		watched;
+	bool		watched = copy != NULL && path != NULL;
+	bool		reads = false;
 
 	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
 	zklock_zkcore_lock(client);
 	ZKLOCK_ASSERT(!node->deleting && node->data == NULL);
 	zklock_zkwatch_unreserve(client, node->reserved);
 	node->reserved = 0;
-	watched = copy != NULL && path != NULL;
 	if (watched)
 	{
 		node->data = copy;
-		node->users++;
+		reads = begin_read(node);
 	}
 	zklock_zkcore_unlock(client);
 
+	if (reads)
+		(void) read_and_watch(node);
 	if (!watched)
 	{
 		free(copy);
 		log_unwatched(node);
 	}
-
-	/*
-	 * If there was no connection, the callback of the next one may have run
-	 * before the node was marked.
-	 */
-	else if (!read_and_watch(node))
-		zklock_zkrevoke_watch_all(client);
 }
 
 uint32_t
