@@ -38,6 +38,7 @@ typedef struct Control
 {
 	Calls		calls;			/* the chosen call runs out of memory */
 	volatile bool cut;			/* halfway, and the connection is lost */
+	volatile bool late;			/* the callback runs after the call */
 	volatile bool held;			/* all calls last long after their replies */
 	volatile bool closed;		/* a session was closed during a call */
 } Control;
@@ -133,7 +134,8 @@ fail(Call *call, zhandle_t *zh, stat_completion_t lost)
 	if (control->cut && zoo_aexists(zh, "/", 0, lost, call) == ZOK)
 	{
 		cut_connections();
-		wait_for(call);
+		if (!control->late)
+			wait_for(call);
 	}
 	return ZMARSHALLINGERROR;
 }
@@ -240,15 +242,16 @@ _PG_init(void)
 }
 
 /*
- * early_replies(pid, n, cut, held): the n-th call of this process from now on, if any, runs
- * out of memory, after which the connection is cut; the other calls of all processes are
- * held.
+ * early_replies(pid, n, cut, late, held): the n-th call of this process from now on, if any,
+ * runs out of memory, after which the connection is cut, and its callback is late; the other
+ * calls of all processes are held.
  */
 Datum
 early_replies(PG_FUNCTION_ARGS)
 {
 	control->cut = PG_GETARG_BOOL(2);
-	control->held = PG_GETARG_BOOL(3);
+	control->late = PG_GETARG_BOOL(3);
+	control->held = PG_GETARG_BOOL(4);
 	choose(&control->calls, PG_GETARG_INT32(0), PG_GETARG_INT32(1));
 	PG_RETURN_VOID();
 }

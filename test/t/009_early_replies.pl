@@ -23,8 +23,8 @@ my $library = build_module('early_replies');
 $ENV{GLIBC_TUNABLES} = 'glibc.malloc.tcache_count=0:glibc.malloc.perturb=90';
 my $node = new_node('main', $zk->hosts, shared_preload_libraries => "zklock,$library");
 $node->safe_psql('postgres', qq(
-	CREATE FUNCTION early_replies(pid int, which int, cut bool, held bool) RETURNS void
-		AS '$library' LANGUAGE C STRICT;
+	CREATE FUNCTION early_replies(pid int, which int, cut bool, late bool, held bool)
+		RETURNS void AS '$library' LANGUAGE C STRICT;
 	CREATE FUNCTION early_replies_chosen() RETURNS bool AS '$library' LANGUAGE C;
 	CREATE FUNCTION early_replies_closed() RETURNS bool AS '$library' LANGUAGE C));
 my ($first, $second, $observer) = map { ZkTest->new($node) } 1 .. 3;
@@ -64,7 +64,7 @@ is($second->result, 't', 'a wait ends with a grant');
 $second->query('SELECT zk_lock_release_all()');
 
 # Each call of the library in turn runs out of memory: at once, or halfway. Then the library may
-# run the callback, here because the connection is lost before the call returns.
+# run the callback, here because the connection is lost, before the call returns or after that.
 my $keeper = keeper_of($first, $node);
 my %operations = (
 	'a lock' => [ $keeper, q(SELECT zk_lock_acquire('%s'), zk_lock_release('%1$s')) ],
@@ -78,7 +78,7 @@ my %operations = (
 	],
 	'a count' => [ $first->pid, q(SELECT zk_shared_count_set('%s', 2)) ]);
 
-for my $how ('at once', 'halfway')
+for my $how ('at once', 'halfway', 'halfway, with a late callback')
 {
 	for my $what (sort keys %operations)
 	{
@@ -88,14 +88,15 @@ for my $how ('at once', 'halfway')
 
 		for my $n (1 .. MANY)
 		{
-			my $path = "/$how/$what/$n" =~ s/ /-/gr;
+			my $path = "/$how/$what/$n" =~ s/,? /-/gr;
+			my $late = $how =~ /late/ ? 'true' : 'false';
 			my $ahead = $what =~ /wait/ && $zk->put_ahead($path);
 
-			$observer->query("SELECT early_replies($pid, $n, '$how' = 'halfway', false)");
+			$observer->query("SELECT early_replies($pid, $n, '$how' <> 'at once', $late, false)");
 			my $result = $first->query(sprintf($sql, $path));
 			my $chosen = $observer->query('SELECT early_replies_chosen()');
 			die "the server does not answer any more\n" if $chosen !~ /^[tf]\z/;
-			$observer->query('SELECT early_replies(0, 0, false, false)');
+			$observer->query('SELECT early_replies(0, 0, false, false, false)');
 			$first->query('ROLLBACK; RESET ALL; SELECT zk_lock_release_all()');
 			$zk->delete($ahead) if $ahead;
 			push @unexpected, "call $n: $result"
@@ -118,7 +119,7 @@ if (!server_mode())
 	my ($holder, $waiter, $counter) =
 	  map { ZkTest->new($node, 'zklock.idle_session_timeout' => '1s') } 1 .. 3;
 
-	$observer->query("SELECT early_replies(${\ $holder->pid}, 1, false, false)");
+	$observer->query("SELECT early_replies(${\ $holder->pid}, 1, false, false, false)");
 	is($holder->query(q(SELECT zk_lock_acquire('/h'), zk_lock_release('/h'))), 't|t',
 		'a call runs out of memory');
 	my $id = $holder->query('SELECT session_id FROM zk_session()');
@@ -126,7 +127,7 @@ if (!server_mode())
 	$holder->query(q(SELECT zk_lock_acquire('/h')));
 	$waiter->start(q(SELECT zk_lock_acquire('/h')));
 	wait_for_queue($zk, '/h', $holder, $waiter);
-	$observer->query('SELECT early_replies(0, 0, false, true)');
+	$observer->query('SELECT early_replies(0, 0, false, false, true)');
 	$observer->query("SELECT pg_cancel_backend(${\ $waiter->pid})");
 	$counter->start(q(SELECT zk_shared_count_set('/n', 3)));
 	like($waiter->result, qr/^ERROR:  57014:/,
