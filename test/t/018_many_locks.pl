@@ -3,6 +3,7 @@
 # nor for the server's worker to give up a wait.
 #
 # Runs first: it takes long.
+# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

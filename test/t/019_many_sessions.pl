@@ -5,6 +5,7 @@
 # Shortened unless ZKLOCK_LONG is set: each session of a crowd comes 12 times,
 # not 40, and 30 times, not 100.
 # Runs first: it takes long.
+# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

@@ -8,6 +8,7 @@
 # Shortened unless ZKLOCK_LONG is set: of the frames that can be lost after another
 # one, each twentieth is, from one on that is drawn.
 # Runs first: it takes long.
+# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

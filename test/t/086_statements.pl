@@ -4,6 +4,7 @@
 # Shortened unless ZKLOCK_LONG is set: 5 seconds, not 30. The statements change
 # zklock.session_mode, so that those of both modes test the same code: 10 in all.
 # Runs first: it takes long.
+# Left out of make test in mode gate: it takes long.
 
 use strict;
 use warnings;

@@ -2,6 +2,7 @@
 # soak runs it for longer.)
 #
 # Runs first: it takes long.
+# Left out of make test in mode gate: it takes long.
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # Waits across servers that are no deadlock, or that end as a deadlock is found.
 #
 # Shortened unless ZKLOCK_LONG is set: a queue of 60 waiters, not of 1,000
+# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;
