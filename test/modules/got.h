@@ -16,6 +16,8 @@ typedef ElfW(Addr)
 Addr;
 typedef ElfW(Dyn)
 Dyn;
+typedef ElfW(Rel)
+Rel;
 typedef ElfW(Rela)
 Rela;
 typedef ElfW(Sym)
@@ -26,6 +28,20 @@ typedef struct Replacement
 	const char *name;			/* NULL: end of the list */
 	void	   *address;
 } Replacement;
+
+/* Relocations: those of i386 have no addend, but begin as others do. */
+typedef struct Table
+{
+	const char *begin;
+	size_t		bytes;
+	size_t		entry_size;
+} Table;
+
+#if __ELF_NATIVE_CLASS == 64
+#define SYMBOL_OF(info) ELF64_R_SYM(info)
+#else
+#define SYMBOL_OF(info) ELF32_R_SYM(info)
+#endif
 
 /* Replaces the address of a function in zklock if it is in the list. */
 static void
@@ -55,8 +71,7 @@ patch(struct dl_phdr_info *info, size_t size, void *arg)
 	const Dyn  *dyn = NULL;
 	const Sym  *symbols = NULL;
 	const char *names = NULL;
-	const Rela *tables[2] = {NULL, NULL};
-	size_t		bytes[2] = {0, 0};
+	Table		tables[] = {{NULL, 0, 0}, {NULL, 0, sizeof(Rela)}, {NULL, 0, sizeof(Rel)}};
 
 	if (strstr(info->dlpi_name, "/zklock.so") == NULL)
 		return 0;
@@ -76,28 +91,37 @@ patch(struct dl_phdr_info *info, size_t size, void *arg)
 				names = (const char *) dyn->d_un.d_ptr;
 				break;
 			case DT_JMPREL:
-				tables[0] = (const Rela *) dyn->d_un.d_ptr;
+				tables[0].begin = (const char *) dyn->d_un.d_ptr;
 				break;
 			case DT_PLTRELSZ:
-				bytes[0] = dyn->d_un.d_val;
+				tables[0].bytes = dyn->d_un.d_val;
+				break;
+			case DT_PLTREL:
+				tables[0].entry_size = dyn->d_un.d_val == DT_RELA ? sizeof(Rela) : sizeof(Rel);
 				break;
 			case DT_RELA:
-				tables[1] = (const Rela *) dyn->d_un.d_ptr;
+				tables[1].begin = (const char *) dyn->d_un.d_ptr;
 				break;
 			case DT_RELASZ:
-				bytes[1] = dyn->d_un.d_val;
+				tables[1].bytes = dyn->d_un.d_val;
+				break;
+			case DT_REL:
+				tables[2].begin = (const char *) dyn->d_un.d_ptr;
+				break;
+			case DT_RELSZ:
+				tables[2].bytes = dyn->d_un.d_val;
 				break;
 		}
 	}
-	for (int t = 0; t < 2; t++)
+	for (size_t t = 0; t < lengthof(tables); t++)
 	{
-		for (size_t i = 0; i < bytes[t] / sizeof(Rela); i++)
+		for (size_t at = 0; at < tables[t].bytes; at += tables[t].entry_size)
 		{
-			const Rela *r = &tables[t][i];
+			const Rel  *r = (const Rel *) (tables[t].begin + at);
 
-			if (ELF64_R_SYM(r->r_info) != 0)
+			if (SYMBOL_OF(r->r_info) != 0)
 				replace(arg, info->dlpi_addr,
-						names + symbols[ELF64_R_SYM(r->r_info)].st_name, r->r_offset);
+						names + symbols[SYMBOL_OF(r->r_info)].st_name, r->r_offset);
 		}
 	}
 	return 1;
