@@ -112,13 +112,19 @@ zklock_zkclient_free(ZkLockMessage *message)
 }
 
 bool
+zklock_zkcore_has_connection(const ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	return client->opened && client->status.state == ZKLOCK_CLIENT_CONNECTED;
+}
+
+bool
 zklock_zkcore_is_connected(ZkLockClient *client)
 {
 	bool		connected;
 
 	zklock_zkcore_lock(client);
-	connected = client->opened &&
-		client->status.state == ZKLOCK_CLIENT_CONNECTED;
+	connected = zklock_zkcore_has_connection(client);
 	zklock_zkcore_unlock(client);
 	return connected;
 }

@@ -216,8 +216,9 @@ extern void zklock_zkcore_send_signal(ZkLockClient *client);
 /* With the mutex: queue a message for the caller, whom zklock_zkcore_notify() wakes. */
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);
 
-/* Can requests be sent? */
+/* Can requests be sent?  The first one acquires the mutex, the other is called with it. */
 extern bool zklock_zkcore_is_connected(ZkLockClient *client);
+extern bool zklock_zkcore_has_connection(const ZkLockClient *client);
 
 /*
  * A watch may have fired, but the event was lost.  This is reported as a new

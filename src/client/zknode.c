@@ -594,8 +594,7 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 		ZkLockNode *node = NULL;
 
 		zklock_zkcore_lock(client);
-		if (client->opened &&
-			client->status.state == ZKLOCK_CLIENT_CONNECTED &&
+		if (zklock_zkcore_has_connection(client) &&
 			client->ndeleting < MAX_DELETING &&
 			!zklock_list_is_empty(&client->nodes[ZKLOCK_NODES_TO_DELETE]))
 		{

@@ -74,11 +74,8 @@ static void revocation_event(zhandle_t *zh, int type, int state,
 static bool
 begin_read(ZkLockNode *node)
 {
-	const ZkLockClient *client = node->client;
-	bool		connected = client->opened &&
-		client->status.state == ZKLOCK_CLIENT_CONNECTED;
+	bool		connected = zklock_zkcore_has_connection(node->client);
 
-	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	node->unwatched = !connected;
 	node->users += connected;
 	return connected;
