@@ -17,7 +17,11 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $node = new_node('main', $zk->hosts, shared_preload_libraries => 'zklock');
+# ZooKeeper is restarted, which may take long on a busy machine.
+my $node = new_node(
+	'main', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	'zklock.session_timeout' => '30s');
 
 $node->safe_psql('postgres', q(
 	CREATE ROLE unlimited LOGIN;
