@@ -31,7 +31,7 @@ zklock_zkcore_is_locked(const ZkLockClient *client)
 bool
 zklock_zkcore_is_caller(const ZkLockClient *client)
 {
-	return pthread_equal(client->caller, pthread_self()) != 0;
+	return client->caller == gettid();
 }
 #endif
 

@@ -455,7 +455,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 		zklock_list_init(&client->nodes[i]);
 
 #ifdef USE_ASSERT_CHECKING
-	client->caller = pthread_self();
+	client->caller = gettid();
 #endif
 	client->refs = 1;
 	client->wake_fd = config->wake_fd;

@@ -32,6 +32,8 @@
 #define WORKERS 4
 #define NODES 16
 #define REQUESTS (NODES * 4)
+#define ENDED 300
+#define REFUSING "127.0.0.1:1"
 #define TOP "/stress"
 #define DIR TOP "/queue"
 #define DEADLINE_NS INT64_C(30000000000)
@@ -243,6 +245,20 @@ print_log(void)
 			printf("stress: %s\n", line + 8);
 }
 
+/*
+ * Gives up a client while it opens, and ends.  The threads that the client starts after
+ * that may get the identity of this one, and must not be taken for it.
+ */
+static void *
+open_and_end(void *arg)
+{
+	Worker	   *w = arg;
+
+	open_client(w, 0);
+	zklock_zkclient_close(w->client, 0);
+	return NULL;
+}
+
 static void *
 work(void *arg)
 {
@@ -265,7 +281,6 @@ main(int argc, char **argv)
 
 	if (argc != 4)
 		fail("usage: stress hosts seed rounds");
-	hosts = argv[1];
 	seed = (unsigned) atoi(argv[2]);
 	rounds = atoi(argv[3]);
 
@@ -274,6 +289,19 @@ main(int argc, char **argv)
 		worker[i].number = i;
 		worker[i].random = seed + i;
 		worker[i].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	}
+
+	hosts = REFUSING;
+	for (int i = 0; i < ENDED; i++)
+	{
+		if (pthread_create(&w->thread, NULL, open_and_end, w) != 0)
+			fail("a thread could not be started");
+		pthread_join(w->thread, NULL);
+	}
+	hosts = argv[1];
+
+	for (int i = 0; i < WORKERS; i++)
+	{
 		if (pthread_create(&worker[i].thread, NULL, work, &worker[i]) != 0)
 			fail("a thread could not be started");
 	}
