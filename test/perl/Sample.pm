@@ -9,7 +9,7 @@ use Exporter qw(import);
 
 our @EXPORT = qw(sample_of);
 
-# The number to use: the first, or in make test the second.
+# The number to use: the first, or in a shortened test the second.
 sub sample_of
 {
 	my ($all, $sample) = @_;

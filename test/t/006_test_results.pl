@@ -1,5 +1,5 @@
 # How test/run counts the results that prove and pg_regress print: no failed
-# test may get lost. And what it shows until then.
+# test may get lost. What it shows until then, and what make test leaves out.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -11,7 +11,8 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my ($function) = slurp_file("$FindBin::RealBin/../run") =~ /^(count_tests\(\)\n\{.*?^\})$/ms;
+my $run = slurp_file("$FindBin::RealBin/../run");
+my ($function) = $run =~ /^(count_tests\(\)\n\{.*?^\})$/ms;
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $n = 0;
 
@@ -100,5 +101,30 @@ is(progress_of(150, '>', 'build'), "build: 1:00\nbuild: 2:00\n",
 is( progress_of(4, '>pty>', 'build'),
 	join('', map { "\r\e[K$_\r" } 'build: 0:01', 'build: 0:02', 'build: 0:03'),
 	'on a terminal, one line is drawn again each second');
+
+# The tests that test/run chooses, as MODE/NAME
+sub chosen
+{
+	my ($left_out) = @_;
+	my ($tests) = $run =~ /^(tests\(\)\n\{.*?^\})$/ms;
+	my ($tap_tests) = $run =~ /^(tap_tests\(\)\n\{.*?^\})$/ms;
+	my $chosen;
+
+	IPC::Run::run(
+		[ 'sh', '-c', "cd '$FindBin::RealBin/../..'\n$tests\n$tap_tests\nLEFT_OUT=$left_out tests" ],
+		'>', \$chosen)
+	  or die "sh failed\n";
+	return sort split(/\n/, $chosen);
+}
+
+my @chosen = chosen('');
+my @left_out = chosen('only');
+my %files = map { s,.*/,,r => 1 } @chosen;
+my $marks = grep { /^# Left out of make test / }
+  map { split(/\n/, slurp_file($_)) } glob("$FindBin::RealBin/*.pl");
+
+is_deeply([ sort(@chosen, @left_out) ], [ chosen('too') ], 'what make test leaves out is all the rest');
+is(@left_out, $marks, '... by marks that each name a mode of the test');
+is_deeply([ grep { !$files{ s,.*/,,r } } @left_out ], [], '... and the test runs in another mode');
 
 done_testing();

@@ -4,7 +4,6 @@
 # number of watches of a session is limited, whatever they are for.
 #
 # Runs first: it takes long.
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

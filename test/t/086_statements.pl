@@ -2,7 +2,7 @@
 # or claim is left. (make fuzz runs them for longer.)
 #
 # Shortened unless ZKLOCK_LONG is set: 5 seconds, not 30. The statements change
-# zklock.session_mode, so that those of both modes test the same code: 10 in all.
+# zklock.session_mode, so that those of both modes test the same code.
 # Runs first: it takes long.
 # Left out of make test in mode gate: it takes long.
 

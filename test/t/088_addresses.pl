@@ -3,7 +3,7 @@
 # resolver.
 #
 # Runs first: it takes long.
-# Left out of make test in mode gate: it takes long.
+# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;
