@@ -172,6 +172,14 @@ is($worker->query("SELECT zk_fence('$path{a}', $next_token, $next_number) > 0"),
 	't', '... and fences');
 like($worker->query("SELECT zk_fence('$path{a}', $token, 0)"),
 	qr/^ERROR:  40001:/m, '... so that the former one is refused');
+my $fence = "SELECT zk_fence('$path{a}', $next_token, $next_number) > 0";
+my $beside = ZkTest->new($pg{a});
+is($worker->query("BEGIN; $fence"), 't', 'a transaction passes the fence');
+$beside->start($fence);
+$beside->wait_for_event('Lock');
+is($worker->query('COMMIT'), '', '... another one waits for its commit');
+is($beside->result, 't', '... and passes it, too');
+$beside->close;
 
 # The loss: PgBouncer disconnects the clients, which are idle.
 my %pid = map {
@@ -264,6 +272,12 @@ like($session{b}->query("SELECT enter('$job', '$id')"),
 	qr/^ERROR:  40001:/m, '... and not after a change of the holder');
 $session{b}->query('ROLLBACK');
 $admin->query("UPDATE reservation SET holder = NULL, until = '-infinity' WHERE path = '$job'");
+
+# Nobody has reserved after the time of the holder.
+reserve('0');
+is(enter($session{b}), '', 'the former holder can enter after its time');
+is($session{a}->query("SELECT extend('$job', '$id', '0')"), 't', '... and extend the reservation');
+$session{b}->query('COMMIT');
 
 # Pollers get it in time: it is extended until all of them poll, and once more.
 reserve('1 hour');
