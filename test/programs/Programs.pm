@@ -15,6 +15,7 @@
 #	says		what it prints in that case
 #	tries		the call that it repeats while it waits, if that is no wait in the server
 #	local		true if it guards work of one server, and so has to keep PostgreSQL's locks
+#	unlocked	the version from which on it takes no lock
 #	is_at_work	a query whose result is not 0 while it is at work, instead of a look at work()
 #	let_go		the statement that lets it go on then
 
@@ -166,6 +167,7 @@ sub all
 			name => 'pgBackRest',
 			package => 'pgbackrest',
 			local => 1,
+			unlocked => '2.53',
 			command => [
 				'sh', '-c', q(
 				export PGBACKREST_STANZA="$PGDATABASE" PGBACKREST_PG1_PATH="$PGDATA" \
