@@ -78,8 +78,8 @@ struct ZkLockClient
 	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
 	pthread_cond_t closing_cond;	/* closing only, so not for each node */
 #ifdef USE_ASSERT_CHECKING
-	pid_t		caller;			/* the caller's thread; its pthread_t becomes that
-								 * of another one after its end */
+	pid_t		caller;			/* the caller's thread; its pthread_t becomes
+								 * that of another one after its end */
 #endif
 	int			refs;			/* the caller and whoever closes it */
 	bool		closing;		/* the library's handle is about to be
