@@ -111,7 +111,7 @@ sub chosen
 	my $chosen;
 
 	IPC::Run::run(
-		[ 'sh', '-c', "cd '$FindBin::RealBin/../..'\n$tests\n$tap_tests\nLEFT_OUT=$left_out tests" ],
+		[ 'sh', '-c', "cd '$FindBin::RealBin/../..'\n$tests\n$tap_tests\nMODES= LEFT_OUT=$left_out\ntests" ],
 		'>', \$chosen)
 	  or die "sh failed\n";
 	return sort split(/\n/, $chosen);
