@@ -1,0 +1,112 @@
+/*-------------------------------------------------------------------------
+ *
+ * proof.h
+ *	  What proves that a ZooKeeper session lives, and for how long.
+ *
+ * ZooKeeper's leader ends a session when it has not heard of it for the session's timeout, T.
+ * A client that is connected to a follower is heard by the follower.  The leader is told
+ * of it only when the follower answers the leader's next ping, each half tick, and when
+ * the client connects to another server.  A write that a follower forwards does not
+ * count (LearnerHandler makes a request without an owner of it, and
+ * ZooKeeperServer.touch() ignores that).  So the answer to a write proves one moment, and
+ * the session can end right after it.  Two writes prove more:
+ *
+ *	The follower sends the leader what it forwards and its answers to pings in one
+ *	stream, and has answered at least one ping between two writes that are half a tick
+ *	apart.  So when the leader processes the second one, it has been told of the client
+ *	after the first one was sent.  Since it still executes the second one, the
+ *	session lives for T after the first one was sent.
+ *
+ * A *mark* is an answered write.  A mark is proven by a later write that was sent at least
+ * 7T/24 after the mark's answer, and was itself answered within T/6.  A tick is at most half
+ * of T, unless ZooKeeper's minSessionTimeout was lowered, which leaves T/24 for the way from
+ * the leader to the follower.  A write that is answered later proves nothing: a leader that
+ * was suspended can answer it, and then end the session for what it did not hear meanwhile.
+ *
+ * To connect tells the leader at once, so a write on a later connection needs no such
+ * distance.  The attempt to connect is a mark, too: it is proven by the first write that is
+ * answered on that connection.  A leader that was deposed without notice accepts a
+ * connection, but answers no write.  A new session is confirmed by the attempt that has
+ * begun it, because a quorum has agreed on it.
+ *
+ * Promises that nobody else has a lock of the session before confirmed + T, if no clock of
+ * the ensemble runs faster than this one, and if none of its parts is suspended at
+ * moments that follow each other in a way that a fence has to exclude (docs/fencing.md).
+ *
+ * Times are in ns, by zklock_clock_now(), T and all durations as well.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PROOF_H
+#define ZKLOCK_PROOF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ZKLOCK_PROOF_MARKS 24
+
+/* All zero: there is no session yet. */
+typedef struct ZkLockProof
+{
+	int64_t		confirmed;		/* when the newest proven mark was sent; 0:
+								 * none */
+	uint32_t	connection;		/* number of the present one */
+	int			nmarks;
+	struct
+	{
+		int64_t		sent;
+		int64_t		answered;
+		uint32_t	connection;
+	}			mark[ZKLOCK_PROOF_MARKS];	/* not proven yet, oldest first */
+} ZkLockProof;
+
+/*
+ * The session is connected, by an attempt that began not before `begun`.  `is_new`: that
+ * has begun the session.
+ */
+extern void zklock_proof_connected(ZkLockProof *proof, int64_t begun, bool is_new);
+
+/*
+ * A write on the present connection, sent not before `sent`, was answered by the leader.
+ * Returns whether `confirmed` has changed.
+ */
+extern bool zklock_proof_answered(ZkLockProof *proof, int64_t timeout,
+								  int64_t sent, int64_t answered);
+
+/*
+ * For how long after `confirmed` a commit relies on it.  A third of T is left for what
+ * follows the check.
+ */
+static inline int64_t
+zklock_proof_lease(int64_t timeout)
+{
+	return timeout * 2 / 3;
+}
+
+/*
+ * The longest time between two writes of a session.  While it is used, one that is proven
+ * is then at most T/2 and the time of an answer old.  While it is not used, it is at most
+ * 5T/8 and the time of an answer old: it is just young enough when the session is used
+ * again.
+ */
+static inline int64_t
+zklock_proof_beat(int64_t timeout, bool used)
+{
+	return used ? timeout / 6 : timeout * 5 / 16;
+}
+
+/* A session that was not used for so long stops writing. */
+static inline int64_t
+zklock_proof_rest(int64_t timeout)
+{
+	return timeout * 6;
+}
+
+/* How long a commit waits for a proof, at least: two writes that prove each other. */
+static inline int64_t
+zklock_proof_patience(int64_t timeout)
+{
+	return timeout * 5 / 8;
+}
+
+#endif							/* ZKLOCK_PROOF_H */
