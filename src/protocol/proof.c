@@ -36,26 +36,22 @@ forget_marks(ZkLockProof *proof, int n)
 }
 
 static void
-add_mark(ZkLockProof *proof, int64_t sent, int64_t answered, uint32_t connection)
+add_mark(ZkLockProof *proof, int64_t sent, int64_t answered)
 {
 	if (proof->nmarks == ZKLOCK_PROOF_MARKS)
 		forget_marks(proof, 1);
 	proof->mark[proof->nmarks].sent = sent;
 	proof->mark[proof->nmarks].answered = answered;
-	proof->mark[proof->nmarks].connection = connection;
+	proof->mark[proof->nmarks].connection = proof->connection;
 	proof->nmarks++;
 }
 
 void
-zklock_proof_connected(ZkLockProof *proof, int64_t begun, bool is_new)
+zklock_proof_connected(ZkLockProof *proof, int64_t begun)
 {
-	if (is_new)
-	{
-		ZKLOCK_ASSERT(proof->confirmed == 0 && proof->nmarks == 0);
+	ZKLOCK_ASSERT(begun == 0 || (proof->confirmed == 0 && proof->connection == 0));
+	if (begun != 0)
 		proof->confirmed = begun;
-	}
-	else if (proof->nmarks == 0 || begun > proof->mark[proof->nmarks - 1].sent)
-		add_mark(proof, begun, begun, proof->connection);
 	proof->connection++;
 }
 
@@ -79,6 +75,6 @@ zklock_proof_answered(ZkLockProof *proof, int64_t timeout, int64_t sent,
 	}
 	if (proof->nmarks == 0 ||
 		sent >= proof->mark[proof->nmarks - 1].sent + timeout / PART_APART)
-		add_mark(proof, sent, answered, proof->connection);
+		add_mark(proof, sent, answered);
 	return changed;
 }

@@ -24,14 +24,15 @@
  * was suspended can answer it, and then end the session for what it did not hear meanwhile.
  *
  * To connect tells the leader at once, so a write on a later connection needs no such
- * distance.  The attempt to connect is a mark, too: it is proven by the first write that is
- * answered on that connection.  A leader that was deposed without notice accepts a
- * connection, but answers no write.  A new session is confirmed by the attempt that has
- * begun it, because a quorum has agreed on it.
+ * distance.  The connection itself proves nothing: a leader that was deposed without notice
+ * accepts it, but answers no write.  A new session is confirmed from the time before it was
+ * asked for, because a quorum has agreed on it.
  *
- * Promises that nobody else has a lock of the session before confirmed + T, if no clock of
- * the ensemble runs faster than this one, and if none of its parts is suspended at
- * moments that follow each other in a way that a fence has to exclude (docs/fencing.md).
+ * Promises that nobody else has a lock of the session before confirmed + T.  One sequence
+ * of events is an exception, which a fence excludes (docs/fencing.md): the session is not
+ * heard for almost T, then a mark is answered, and then the leader is suspended for longer
+ * than the distance, and executes the second write when it continues, before it looks which
+ * sessions to end.
  *
  * Times are in ns, by zklock_clock_now(), T and all durations as well.
  *
@@ -61,10 +62,10 @@ typedef struct ZkLockProof
 } ZkLockProof;
 
 /*
- * The session is connected, by an attempt that began not before `begun`.  `is_new`: that
- * has begun the session.
+ * The session is connected.  `begun`: it is a new one, and was not asked for before that
+ * time; 0: it has moved to another connection.
  */
-extern void zklock_proof_connected(ZkLockProof *proof, int64_t begun, bool is_new);
+extern void zklock_proof_connected(ZkLockProof *proof, int64_t begun);
 
 /*
  * A write on the present connection, sent not before `sent`, was answered by the leader.
