@@ -69,6 +69,12 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 	return hold;
 }
 
+static bool
+is_same_hold(ZkLockHold *hold, void *arg)
+{
+	return hold == arg;
+}
+
 bool
 zklock_acquire_release(const char *path, ZkLockMode mode)
 {
@@ -76,7 +82,7 @@ zklock_acquire_release(const char *path, ZkLockMode mode)
 
 	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
 		return false;
-	zklock_lease_confirm_release(hold);
+	zklock_lease_confirm_release(is_same_hold, hold);
 	zklock_locktable_drop(hold, ZKLOCK_SESSION);
 	return true;
 }
@@ -93,14 +99,10 @@ is_session_hold(ZkLockHold *hold, void *arg)
 int64
 zklock_acquire_release_all(ZkLockTest test)
 {
-	ZkLockHold *hold;
-
 	zklock_sessionchoice_refuse_parallel();
 	zklock_session_routine->poll();
 	zklock_lease_check();
-	hold = zklock_locktable_search(is_session_hold, &test);
-	if (hold != NULL)
-		zklock_lease_confirm_release(hold);
+	zklock_lease_confirm_release(is_session_hold, &test);
 	return zklock_locktable_release_all(test);
 }
 

@@ -61,23 +61,6 @@ commit(bool begins)
 	(void) begins;
 }
 
-/*
- * The lease began when the node was created, so after a long wait little of it is left.
- * Request a renewal now, which arrives while the transaction works, so that the commit need
- * not wait for it.
- */
-static void
-renew_lease(ZkLockNode *node)
-{
-	if (zklock_session_status()->confirmed <
-		zklock_clock_now() - zklock_session_lease() / 2)
-	{
-		ZkLockTag	tag = {.requester = zklock_session_new_requester()};
-
-		zklock_zkclient_confirm(node, tag);
-	}
-}
-
 static ZkLockNode *
 node_of(ZkLockNodeHandle *node)
 {
@@ -93,8 +76,6 @@ copy_results(ZkLockAttempt *attempt)
 {
 	const ZkLockDriver *driver = &attempt->driver;
 	const ZkLockRecipe *r = &driver->recipe;
-	bool		is_grant = r->outcome.verdict == ZKLOCK_GRANTED &&
-		attempt->outcome.verdict != ZKLOCK_GRANTED;
 
 	if (r->outcome.verdict != ZKLOCK_PENDING)
 		zklock_session_unregister(&attempt->receiver);
@@ -105,8 +86,6 @@ copy_results(ZkLockAttempt *attempt)
 	attempt->node = (ZkLockNodeHandle *) driver->node;
 	attempt->nearest = zklock_driver_nearest(driver, &attempt->nearest_data);
 	attempt->refused = driver->refused;
-	if (is_grant && zklock_session_is_current(driver->session_serial))
-		renew_lease(driver->node);
 	zklock_claims_report(attempt->claim, &r->outcome,
 						 zklock_claims_ensemble(zklock_session_hosts()));
 }
@@ -219,27 +198,30 @@ delete_node(ZkLockHold *hold)
 		zklock_zkclient_delete(node_of(hold->node));
 }
 
+/* The requests are numbered as the holds. */
 static void
-note_answer(const ZkLockMessage *message, void *rc)
+note_answer(const ZkLockMessage *message, void *answers)
 {
-	*(ZkLockRc *) rc = message->rc;
+	((ZkLockAnswer *) answers)[message->tag.request] =
+		message->rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
+		message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE : ZKLOCK_ANSWER_NONE;
 }
 
-static ZkLockAnswer
-confirm_node(ZkLockHold *hold, int64 deadline)
+static void
+confirm_nodes(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
 {
 	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
-	ZkLockRc	rc = ZKLOCK_RC_LOST;
 
-	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
-		!zklock_zkclient_confirm(node_of(hold->node), tag))
-	{
+	for (int i = 0; i < n; i++)
+		answers[i] = ZKLOCK_ANSWER_NONE;
+	if (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED)
+		while ((int) tag.request < n &&
+			   zklock_zkclient_confirm(node_of(holds[tag.request]->node), tag))
+			tag.request++;
+	if (tag.request == 0)
 		zklock_session_wait(deadline);
-		return ZKLOCK_ANSWER_NONE;
-	}
-	(void) zklock_session_await(tag.requester, 1, note_answer, &rc, deadline);
-	return rc == ZKLOCK_RC_OK ? ZKLOCK_ANSWER_HELD :
-		rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE : ZKLOCK_ANSWER_NONE;
+	else
+		(void) zklock_session_await(tag.requester, tag.request, note_answer, answers, deadline);
 }
 
 static uint32
@@ -310,7 +292,8 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.time_out = time_out,
 	.abandon = abandon,
 	.delete_node = delete_node,
-	.confirm = confirm_node,
+	.confirm = confirm_nodes,
+	.await_change = zklock_session_wait,
 	.revocations = revocations,
 	.revocation_serial = revocation_serial,
 	.publish = publish_record,

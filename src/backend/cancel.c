@@ -17,7 +17,7 @@
 #include "session/errors.h"
 #include "shared/stats.h"
 
-#define ENDED "The ZooKeeper session that held it has ended, or has been without a connection for as long as it lives."
+#define ENDED "The ZooKeeper session that held it has ended, or was not confirmed for as long as its timeout."
 #define DELETED "Its node in ZooKeeper is gone."
 
 /* Does a statement run that can be cancelled? */

@@ -130,6 +130,8 @@ raise_loss(const ZkLockHold *hold, const char *detail)
 	zklock_errors_lock_lost(hold->key.path, detail);
 }
 
+#define UNCONFIRMED "ZooKeeper has not confirmed its session for as long as the session's timeout."
+
 void
 zklock_lease_check(void)
 {
@@ -137,12 +139,25 @@ zklock_lease_check(void)
 
 	if (lost != NULL)
 		raise_loss(lost, lost->node == NULL ? "Its node in ZooKeeper is gone." :
+				   zklock_session_routine->is_gone() ? UNCONFIRMED :
 				   "The ZooKeeper session that held it has ended.");
 }
 
 /*
+ * Is a session confirmed?  The clock is read last: this process may have been suspended since
+ * it read the state.
+ */
+static bool
+is_confirmed(const ZkLockClientStatus *status)
+{
+	return status->confirmed >=
+		zklock_clock_now() - zklock_proof_lease(status->timeout * ZKLOCK_NS_PER_MS);
+}
+
+/*
  * Is the session of this process of no use to new requests?  Whatever has ended
- * one that had a connection may be over, too.
+ * one that had a connection may be over, too.  If it is not confirmed, the commit would have
+ * to wait, and another one is there sooner.
  */
 static bool
 is_unusable(void)
@@ -151,6 +166,7 @@ is_unusable(void)
 
 	return status != NULL &&
 		(zklock_session_is_outdated() || zklock_session_is_gone() ||
+		 (status->state == ZKLOCK_CLIENT_CONNECTED && !is_confirmed(status)) ||
 		 (status->connects > 0 && zklock_zkclient_is_final(status->state)));
 }
 
@@ -181,8 +197,12 @@ zklock_lease_explain(void)
 
 	zklock_lease_check();
 	hold = zklock_locktable_first_granted();
-	if (hold != NULL && zklock_session_routine->is_gone())
-		raise_loss(hold, "There has been no connection to ZooKeeper for as long as a session lives without one.");
+	if (hold == NULL || !zklock_session_routine->is_gone())
+		return;
+
+	/* A session of this backend's own ends with that, in case its thread has not done so. */
+	zklock_session_close();
+	raise_loss(hold, UNCONFIRMED);
 }
 
 void
@@ -198,22 +218,27 @@ zklock_lease_forget(void)
 }
 
 /*
- * Send a request that confirms that a lock is still held, if there is a
- * connection.  Returns true if it is confirmed.
+ * Send requests that confirm that these locks are still held, in one flight, if there is a
+ * connection.  Returns true if all are confirmed.
  */
 static bool
-confirm_node(ZkLockHold *hold, int64 deadline)
+confirm_nodes(ZkLockHold **holds, int n, int64 deadline)
 {
-	ZkLockAnswer answer;
+	ZkLockAnswer *answers = palloc(n * sizeof(ZkLockAnswer));
+	bool		all = true;
 
-	Assert(hold->granted && hold->node != NULL);
-	answer = zklock_session_routine->confirm(hold, deadline);
-	if (answer == ZKLOCK_ANSWER_GONE)
+	zklock_session_routine->confirm(holds, answers, n, deadline);
+	for (int i = 0; i < n; i++)
 	{
-		set_node_deleted(hold);
-		raise_loss(hold, "Its node in ZooKeeper is gone.");
+		if (answers[i] == ZKLOCK_ANSWER_GONE)
+		{
+			set_node_deleted(holds[i]);
+			raise_loss(holds[i], "Its node in ZooKeeper is gone.");
+		}
+		all &= answers[i] == ZKLOCK_ANSWER_HELD;
 	}
-	return answer == ZKLOCK_ANSWER_HELD;
+	pfree(answers);
+	return all;
 }
 
 bool
@@ -222,51 +247,47 @@ zklock_lease_confirm_hold(ZkLockHold *hold)
 	zklock_session_routine->poll();
 	zklock_lease_check();
 	return zklock_session_routine->status()->state == ZKLOCK_CLIENT_CONNECTED &&
-		confirm_node(hold, zklock_clock_now() +
-					 zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS);
+		confirm_nodes(&hold, 1, zklock_clock_now() +
+					  zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS);
 }
 
-/*
- * Is the session confirmed?  The time of the request counts.  The reply may
- * have been delayed, or this process may have been suspended after it arrived.
- */
-static bool
-is_confirmed(void)
+/* Two writes, of which one proves the other, may take longer than a connection. */
+static int64
+patience(void)
 {
-	return zklock_session_routine->status()->confirmed >=
-		zklock_clock_now() - zklock_sessionroutine_lease();
+	return Max(zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS,
+			   zklock_proof_patience(zklock_session_routine->status()->timeout *
+									 ZKLOCK_NS_PER_MS));
 }
 
 /*
- * Wait until ZooKeeper has confirmed that a lock is held.  If `always`, this
- * takes a new request about its node: a reply to any other one, such as the
- * deletion of a node, confirms the session only.  Otherwise a confirmation
- * since the lease began is enough.
+ * Wait until ZooKeeper has confirmed that these locks are held.  If `always`, this
+ * takes a new request about their nodes: a proof that the session lives tells nothing of
+ * them.
  */
 static void
-confirm_lock(ZkLockHold *hold, bool always)
+confirm_locks(ZkLockHold **holds, int n, bool always)
 {
 	bool		answered = !always;
 	int64		deadline = ZKLOCK_NEVER;	/* set when it has to wait */
 
+	Assert(n > 0);
 	zklock_session_routine->poll();
 	zklock_lease_check();
 
-	while (!answered || !is_confirmed())
+	while (!answered || !is_confirmed(zklock_session_routine->status()))
 	{
 		int64		now = zklock_clock_now();
 
 		if (deadline == ZKLOCK_NEVER)
-			deadline = now + zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
+			deadline = now + patience();
+		zklock_lease_explain();
 		if (now >= deadline)
-		{
-			/* Do not retry forever: the hosts may have new addresses. */
-			if (zklock_session_routine->is_gone())
-				zklock_session_close();
-			zklock_lease_check();
-			raise_loss(hold, "ZooKeeper did not confirm that it is still held.");
-		}
-		answered |= confirm_node(hold, deadline);
+			raise_loss(holds[0], "ZooKeeper did not confirm in time that its session lives.");
+		if (answered)
+			zklock_session_routine->await_change(deadline);
+		else
+			answered = confirm_nodes(holds, n, deadline);
 		zklock_lease_check();
 	}
 
@@ -277,10 +298,35 @@ confirm_lock(ZkLockHold *hold, bool always)
 	zklock_lease_check();
 }
 
+/* Return the granted locks that pass the test, or all; palloc'd. */
+static ZkLockHold **
+find_granted(ZkLockTest test, void *arg, int *n)
+{
+	ZkLockHold **holds = palloc(zklock_locktable_size() * sizeof(ZkLockHold *));
+
+	*n = 0;
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (test == NULL || test(hold, arg))
+			holds[(*n)++] = hold;
+	return holds;
+}
+
+/* Confirm those of them that the setting demands: one of them stands for the session. */
+static void
+confirm_granted(ZkLockTest test, void *arg, bool always)
+{
+	int			n;
+	ZkLockHold **holds = find_granted(test, arg, &n);
+
+	if (n > 0)
+		confirm_locks(holds, always ? n : 1, always);
+	pfree(holds);
+}
+
 /*
- * A commit that waits for a synchronous standby does so after its check, while
- * the locks are still held.  It begins that wait with a new confirmation, so
- * that all of the session's timeout is left, rather than two thirds.
+ * A commit that waits for a synchronous standby does so after its check, while the locks are
+ * still held.  It may take long, so it begins with a look at the nodes, too.
  */
 static bool
 waits_for_standby(void)
@@ -292,20 +338,19 @@ waits_for_standby(void)
 void
 zklock_lease_confirm_commit(void)
 {
-	ZkLockHold *hold = zklock_locktable_first_granted();
-
 	/*
 	 * An earlier loss does not prevent this commit, unless the check finds it
 	 * again.
 	 */
 	loss_raised = false;
-	if (hold == NULL || zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
+	if (zklock_locktable_first_granted() == NULL ||
+		zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	Assert(!committing);
 	committing = true;
 	zklock_session_routine->commit(true);
-	confirm_lock(hold, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
-				 waits_for_standby());
+	confirm_granted(NULL, NULL, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
+					waits_for_standby());
 }
 
 void
@@ -317,8 +362,8 @@ zklock_lease_end_commit(void)
 }
 
 void
-zklock_lease_confirm_release(ZkLockHold *hold)
+zklock_lease_confirm_release(ZkLockTest test, void *arg)
 {
-	if (zklock_guc_confirm_commit != ZKLOCK_CONFIRM_OFF && hold->granted)
-		confirm_lock(hold, false);
+	if (zklock_guc_confirm_commit != ZKLOCK_CONFIRM_OFF)
+		confirm_granted(test, arg, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS);
 }

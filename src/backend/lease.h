@@ -3,10 +3,10 @@
  * lease.h
  *	  Checks that the locks of this backend are still held.
  *
- * After zklock_lease_confirm_commit(), the session, and with it every lock of
- * this backend, was alive at some moment since the lease began, as far as the
- * setting zklock.confirm_commit requests that.  (A node that is deleted by
- * hand, while the session lives, is detected for only one of the locks.)
+ * After zklock_lease_confirm_commit(), nobody else has a lock of this backend's session for
+ * another third of the session's timeout (proof.h), as far as the setting
+ * zklock.confirm_commit requests that.  (A node that is deleted by hand, while the session
+ * lives, is detected only if the commit asks for it.)
  *
  *-------------------------------------------------------------------------
  */
@@ -23,8 +23,8 @@ extern void zklock_lease_check(void);
 
 /*
  * To be called before a new request to ZooKeeper.  Calls zklock_lease_check().
- * Then closes the session if its settings are not those in force, or if it has
- * probably expired, or has ended, and if this backend has no lock in it.
+ * Then closes the session if its settings are not those in force, or if it is not
+ * confirmed, or has ended, and if this backend has no lock in it.
  */
 extern void zklock_lease_close_unusable_session(void);
 
@@ -67,10 +67,11 @@ extern bool zklock_lease_is_any_doubtful(void);
 extern bool zklock_lease_confirm_hold(ZkLockHold *hold);
 
 /*
- * To be called before a commit.  Calls zklock_lease_check().  If the lease is
- * over, that is, if no reply of a quorum has confirmed the session for a third
- * of its timeout, sends a request for that and waits for the reply, at most
- * zklock.connect_timeout.  ERROR 40001 without a reply.
+ * To be called before a commit.  Calls zklock_lease_check().  If the session was not
+ * confirmed for two thirds of its timeout, waits until it is, at most
+ * zklock.connect_timeout, or five eighths of the session's timeout if that is more.  With
+ * zklock.confirm_commit = 'always', and if the commit waits for a synchronous standby, first
+ * sends a request for each lock, and waits for the answers.  ERROR 40001 without them.
  */
 extern void zklock_lease_confirm_commit(void);
 
@@ -81,11 +82,10 @@ extern void zklock_lease_confirm_commit(void);
 extern void zklock_lease_end_commit(void);
 
 /*
- * To be called before a lock is released in the middle of a transaction,
- * because the commit will no longer check this lock.  If the lease is over,
- * sends a request and waits for the reply as zklock_lease_confirm_commit()
- * does.  ERROR 40001 without a reply.
+ * To be called before the locks that pass the test are released in the middle of a
+ * transaction, because the commit will no longer check them.  Does for them what
+ * zklock_lease_confirm_commit() does.
  */
-extern void zklock_lease_confirm_release(ZkLockHold *hold);
+extern void zklock_lease_confirm_release(ZkLockTest test, void *arg);
 
 #endif							/* ZKLOCK_LEASE_H */

@@ -520,19 +520,10 @@ delete_node(ZkLockHold *hold)
 }
 
 static ZkLockAnswer
-confirm_by_worker(ZkLockHold *hold, int64 deadline)
+await_answer(ZkLockHold *hold, uint32 question, int64 deadline)
 {
-	uint32		question;
 	int			present;
 
-	Assert(hold->node == handle_of(hold->claim));
-	refresh();
-	if (state.client.state != ZKLOCK_CLIENT_CONNECTED)
-	{
-		wait_latch(deadline, 0);
-		return ZKLOCK_ANSWER_NONE;
-	}
-	question = zklock_slots_ask(hold->claim);
 	for (;;)
 	{
 		/* In another generation, the slot may belong to another node. */
@@ -550,15 +541,37 @@ confirm_by_worker(ZkLockHold *hold, int64 deadline)
 	}
 }
 
-static ZkLockAnswer
-confirm_node(ZkLockHold *hold, int64 deadline)
+static void
+confirm_by_worker(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
 {
-	volatile ZkLockAnswer answer = ZKLOCK_ANSWER_NONE;
+	uint32	   *questions;
 
+	refresh();
+	if (state.client.state != ZKLOCK_CLIENT_CONNECTED)
+	{
+		wait_latch(deadline, 0);
+		return;
+	}
+	questions = palloc(n * sizeof(uint32));
+	for (int i = 0; i < n; i++)
+	{
+		Assert(holds[i]->node == handle_of(holds[i]->claim));
+		questions[i] = zklock_slots_ask(holds[i]->claim);
+	}
+	for (int i = 0; i < n; i++)
+		answers[i] = await_answer(holds[i], questions[i], deadline);
+	pfree(questions);
+}
+
+static void
+confirm_nodes(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
+{
+	for (int i = 0; i < n; i++)
+		answers[i] = ZKLOCK_ANSWER_NONE;
 	zklock_sessionstate_listen(true);
 	PG_TRY();
 	{
-		answer = confirm_by_worker(hold, deadline);
+		confirm_by_worker(holds, answers, n, deadline);
 	}
 	PG_FINALLY();
 	{
@@ -566,7 +579,27 @@ confirm_node(ZkLockHold *hold, int64 deadline)
 	}
 	PG_END_TRY();
 	refresh();
-	return answer;
+}
+
+/* What changes before this backend listens is seen by the look behind that. */
+static void
+await_change(int64 deadline)
+{
+	const ZkLockClientStatus before = state.client;
+
+	zklock_sessionstate_listen(true);
+	PG_TRY();
+	{
+		refresh();
+		if (state.client.state == before.state && state.client.confirmed == before.confirmed)
+			wait_latch(deadline, 0);
+	}
+	PG_FINALLY();
+	{
+		zklock_sessionstate_listen(false);
+	}
+	PG_END_TRY();
+	refresh();
 }
 
 static ZkLockClaim *
@@ -618,7 +651,8 @@ const ZkLockSessionRoutine zklock_serversession_routine = {
 	.time_out = time_out,
 	.abandon = abandon,
 	.delete_node = delete_node,
-	.confirm = confirm_node,
+	.confirm = confirm_nodes,
+	.await_change = await_change,
 	.revocations = revocations,
 	.is_deleted = is_deleted,
 	.accept = accept_grant,

@@ -16,6 +16,7 @@
 
 #include "backend/locktable.h"
 #include "protocol/deadlock_walk.h"
+#include "protocol/proof.h"
 #include "session/driver.h"
 #include "session/session.h"
 
@@ -96,8 +97,8 @@ typedef struct ZkLockSessionRoutine
 	const char *(*identity) (void);
 
 	/*
-	 * Has the session probably expired, although its serial number is still
-	 * current, because there is no connection, or no worker that runs?
+	 * Was the session not confirmed for its whole timeout, although its
+	 * serial number is still current?  Others may have its locks.
 	 */
 	bool		(*is_gone) (void);
 
@@ -139,8 +140,18 @@ typedef struct ZkLockSessionRoutine
 	/* Delete a hold's node.  Raises and allocates nothing. */
 	void		(*delete_node) (ZkLockHold *hold);
 
-	/* Send a request that confirms a hold's node, and wait for the answer. */
-	ZkLockAnswer (*confirm) (ZkLockHold *hold, int64 deadline);
+	/*
+	 * Send requests that confirm the nodes of these holds, in one flight, and
+	 * wait for the answers.
+	 */
+	void		(*confirm) (ZkLockHold **holds, ZkLockAnswer *answers, int n,
+							int64 deadline);
+
+	/*
+	 * Wait until the session's state has changed since it was read last, or
+	 * until `deadline`.  May return earlier.
+	 */
+	void		(*await_change) (int64 deadline);
 
 	/*
 	 * How often a node of the live session was revoked, if that was
@@ -228,14 +239,13 @@ zklock_sessionroutine_revocations(const ZkLockHold *hold)
 }
 
 /*
- * Duration of the lease in nanoseconds: after a confirmation by ZooKeeper, the
- * session is confirmed for a third of its timeout.  0 while the timeout is not
- * known.
+ * For how long a commit, a release, a hand-over and a kept node rely on the session's last
+ * confirmation, in nanoseconds: see proof.h.  0 while the timeout is not known.
  */
 static inline int64
 zklock_sessionroutine_lease(void)
 {
-	return zklock_session_routine->status()->timeout * INT64CONST(1000000) / 3;
+	return zklock_proof_lease(zklock_session_routine->status()->timeout * INT64CONST(1000000));
 }
 
 #endif							/* ZKLOCK_SESSIONROUTINE_H */

@@ -20,9 +20,14 @@
  *	  it has nodes or requests.  It does so rarely enough that a server that
  *	  is down is not loaded.  If the client has neither nodes nor requests,
  *	  it gives up the session instead, and reports it as expired.
- *	- The client closes the session if for idle_timeout, or up to a quarter
- *	  more, it had neither nodes nor requests and the caller has received no
- *	  messages.  The caller need not call the client for that.
+ *	- While the client has nodes or requests, it writes to ZooKeeper so often that
+ *	  status.confirmed is at most half of the session's timeout old, and the time of an
+ *	  answer (proof.h).  If it becomes as old as the whole timeout, the client reports the
+ *	  session as expired, and closes it.
+ *	- The client closes the session if for idle_timeout, or for six times the session's
+ *	  timeout, or up to a quarter more, it had neither nodes nor requests.  For those who
+ *	  need it again, a new session costs less than to wait until the old one is confirmed.
+ *	- The caller need not call the client for any of that.
  *	- Every request that was accepted is answered by exactly one message, as
  *	  long as the client exists.
  *	- Once the create of a node was requested, the client keeps the node
@@ -119,7 +124,7 @@ typedef struct ZkLockClientConfig
 	int			connect_timeout;	/* ms for the first connection; after
 									 * that, an unused session is given up */
 	int			idle_timeout;	/* ms after which a session without nodes or
-								 * requests is closed; 0: never */
+								 * requests is closed; 0: see above */
 	const char *auth;			/* "scheme:credentials", or empty */
 	const char *acl;			/* passes zklock_acl_check() */
 	int			wake_fd;		/* an eventfd that outlives the client */
@@ -135,7 +140,7 @@ typedef struct ZkLockClientConfig
 #define ZKLOCK_CLIENT_FDS 3
 
 /*
- * Begin a session.  Returns NULL if there is no memory, timer or thread for
+ * Begin a session.  Returns NULL if there is no memory or thread for
  * it.  The status shows every other failure.  The client writes to wake_fd
  * whenever there is a new message, or the state has changed.
  */
@@ -168,10 +173,9 @@ extern void zklock_zkclient_free(ZkLockMessage *message);
 
 /*
  * While this is on, the process receives the signal as soon as the session
- * ends, or has been without a connection for its whole timeout.  In the latter
- * case it has most probably expired.  (Curator, since version 3, also reports
- * LOST then.)  The process also receives ZKLOCK_SIGNAL_CANCEL when a watched
- * node is revoked.  Turning this on does not report earlier events.  Once it
+ * ends, or is gone.  (Curator, since version 3, also reports
+ * LOST without a notice of the end.)  The process also receives ZKLOCK_SIGNAL_CANCEL when a
+ * watched node is revoked.  Turning this on does not report earlier events.  Once it
  * has been turned off, no further signal arrives; a signal that was sent before
  * has been delivered by then.
  */
@@ -181,8 +185,11 @@ extern void zklock_zkclient_signal_on_loss(ZkLockClient *client,
 /* Does no other state follow this one? */
 extern bool zklock_zkclient_is_final(ZkLockClientState state);
 
-/* Has the session been without a connection for its whole timeout? */
-extern bool zklock_zkclient_is_gone(const ZkLockClientStatus *status);
+/*
+ * Has the session not been confirmed for its whole timeout?  Others may have its locks.  The
+ * client's thread ends it as soon as that thread runs.
+ */
+extern bool zklock_zkclient_is_gone(ZkLockClient *client);
 
 /*
  * Requests.  Each function returns false if there is no memory, or if too many

@@ -8,7 +8,6 @@
  */
 #include "client/zkcore.h"
 #include "common/clock.h"
-#include "common/timer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -129,32 +128,52 @@ zklock_zkcore_is_connected(ZkLockClient *client)
 	return connected;
 }
 
-/* When a session without a connection has most probably expired. */
-static int64_t
-gone_at(const ZkLockClientStatus *status)
+void
+zklock_zkcore_begin_call(ZkLockClient *client)
 {
-	return status->lost + status->timeout * INT64_C(1000000);
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	client->ncalls++;
+}
+
+void
+zklock_zkcore_end_call(ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && client->ncalls > 0);
+	if (--client->ncalls == 0 && zklock_zkclient_is_final(client->status.state))
+		pthread_cond_broadcast(&client->changed_cond);
+}
+
+int64_t
+zklock_zkcore_timeout(const ZkLockClient *client)
+{
+	return client->status.timeout * INT64_C(1000000);
+}
+
+int64_t
+zklock_zkcore_gone_at(const ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	return client->status.confirmed == 0 || client->status.connects == 0 ? INT64_MAX :
+		client->status.confirmed + zklock_zkcore_timeout(client);
 }
 
 bool
-zklock_zkclient_is_gone(const ZkLockClientStatus *status)
+zklock_zkclient_is_gone(ZkLockClient *client)
 {
-	return status->connects > 0 && status->lost != 0 &&
-		zklock_clock_now() >= gone_at(status);
+	bool		gone;
+
+	zklock_zkcore_lock(client);
+	gone = zklock_clock_now() >= zklock_zkcore_gone_at(client);
+	zklock_zkcore_unlock(client);
+	return gone;
 }
 
 void
 zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool on)
 {
-	const ZkLockClientStatus *status = &client->status;
-
 	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
 	zklock_zkcore_lock(client);
 	client->signal_on_loss[signal] = on;
-	if (status->lost != 0)
-		zklock_timer_set(client->timers[signal],
-						 on && status->state == ZKLOCK_CLIENT_CONNECTING &&
-						 !zklock_zkclient_is_gone(status) ? gone_at(status) : 0);
 
 	/* A pending signal is delivered at the end of any system call. */
 	if (client->signal_sent)
@@ -163,15 +182,14 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool o
 	zklock_zkcore_unlock(client);
 }
 
-/* Do not use the timer, which may be set for another event. */
 void
-zklock_zkcore_send_signal(ZkLockClient *client)
+zklock_zkcore_send_signal(ZkLockClient *client, ZkLockSignal signal)
 {
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
-	if (!client->signal_on_loss[ZKLOCK_SIGNAL_CANCEL])
+	if (!client->signal_on_loss[signal])
 		return;
 	client->signal_sent = true;
-	kill(getpid(), client->signals[ZKLOCK_SIGNAL_CANCEL]);
+	kill(getpid(), client->signals[signal]);
 }
 
 bool
@@ -213,13 +231,9 @@ zklock_zkcore_set_state(ZkLockClient *client, ZkLockClientState state)
 	else if (status->lost == 0)
 		status->lost = zklock_clock_now();
 	ZKLOCK_ASSERT((status->lost == 0) == (state == ZKLOCK_CLIENT_CONNECTED));
-
-	/* A timer of the kernel, because no thread runs regularly */
-	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
-		if (client->signal_on_loss[signal])
-			zklock_timer_set(client->timers[signal],
-							 zklock_zkclient_is_final(state) ? 1 :
-							 status->lost == 0 ? 0 : gone_at(status));
+	if (zklock_zkclient_is_final(state))
+		for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+			zklock_zkcore_send_signal(client, signal);
 }
 
 void

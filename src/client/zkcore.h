@@ -13,9 +13,10 @@
  * Four kinds of threads use a client.  The caller's thread makes requests and
  * receives messages.  One thread of ours opens the client and another one
  * closes it, because both operations may block: the first in the resolver, the
- * second if a server does not answer.  The opening thread keeps running if it
- * has to close an idle session, and closes a client that is closed before it
- * is opened.  The library has two threads, which send pings
+ * second if a server does not answer.  The opening thread keeps running: it
+ * writes to ZooKeeper so that the session remains confirmed (see proof.h), and ends a
+ * session that is no longer confirmed, or is not used.  It also closes a client that is
+ * closed before it is opened.  The library has two threads, which send pings
  * and run the callbacks below.  One of them waits in zkpace.c while there is
  * no connection.  A thread of zkresolver.c resolves names meanwhile, but does
  * not know the client.
@@ -25,10 +26,9 @@
  * (CURATOR-495 is that deadlock).  So the library's handle must be valid
  * without the mutex.  It is created before the state becomes CONNECTED.
  * Usually the closing thread destroys it, after the caller has made its last
- * request.  The opening thread destroys the handle of an idle session: if there
- * are no requests, it first sets a state without a connection, under the same
- * mutex.  Each request is counted from before its caller checks the state until
- * the library has returned to the caller, even if it was answered before.  The
+ * request.  The opening thread destroys the handle of a session that it ends: it first
+ * sets a final state, under the same mutex, and then waits for the calls of the library
+ * that are under way (zklock_zkcore_begin_call()).  The
  * library's zookeeper_close() ends the threads that run callbacks before it
  * frees anything.
  *
@@ -50,6 +50,7 @@
 #include "client/zkhosts.h"
 #include "client/zkroom.h"
 #include "protocol/acl.h"
+#include "protocol/proof.h"
 
 /* Lists of watches, by the hash of their paths */
 #define N_WATCH_LISTS 512
@@ -75,8 +76,9 @@ typedef enum ZkLockNodeList
 struct ZkLockClient
 {
 	pthread_mutex_t mutex;		/* see zklock_zkcore_lock() */
-	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
-	pthread_cond_t closing_cond;	/* closing only, so not for each node */
+	pthread_cond_t changed_cond;	/* closing, closed, state, nodes or calls */
+	pthread_cond_t opener_cond; /* what the opening thread waits for: closing,
+								 * or a connection */
 #ifdef USE_ASSERT_CHECKING
 	pid_t		caller;			/* the caller's thread; its pthread_t becomes
 								 * that of another one after its end */
@@ -92,8 +94,7 @@ struct ZkLockClient
 	bool		resumed;
 	clientid_t	id;				/* to resume; later the session's own */
 	int			idle_timeout;
-	int64_t		used_at;		/* when the client was last in use, see
-								 * zklock_zkcore_is_unused() */
+	uint32_t	uses;			/* number of requests and nodes so far */
 	int			wake_fd;
 	struct ACL_vector acls;
 	struct ACL	acl[ZKLOCK_ACL_MAX];
@@ -102,6 +103,8 @@ struct ZkLockClient
 	pthread_t	opener;
 	bool		opened;			/* before that, CONNECTED is not reported */
 	zhandle_t  *zh;
+	int			ncalls;			/* calls of the library under way, see
+								 * zklock_zkcore_begin_call() */
 
 	/* see zkmove.c */
 	ZkLockAddresses addresses;	/* that the library has */
@@ -118,13 +121,16 @@ struct ZkLockClient
 	uint32_t	lost_connects;	/* number of the last lost connection */
 	int64_t		connected_at;
 	int64_t		connect_until;	/* deadline of the first connection */
+	int64_t		asked_at;		/* the session was not asked for before */
+	bool		was_connected;	/* ... and was begun by then */
 
 	int			signals[ZKLOCK_N_SIGNALS];
-	timer_t		timers[ZKLOCK_N_SIGNALS];	/* send the signals after a loss */
 	bool		signal_on_loss[ZKLOCK_N_SIGNALS];	/* is the signal turned
 													 * on? */
-	bool		signal_sent;	/* did we send ZKLOCK_SIGNAL_CANCEL ourselves
-								 * while it was on? */
+	bool		signal_sent;	/* was one sent since one was turned on or off? */
+
+	ZkLockProof proof;
+	ZkLockLink	beats;			/* see zklock_zkrequest_beat() */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;
@@ -194,16 +200,28 @@ extern bool zklock_zkcore_is_locked(const ZkLockClient *client);
 extern bool zklock_zkcore_is_caller(const ZkLockClient *client);
 #endif
 
-/* Set the state, and the timers of the signals. */
+/*
+ * Set the state.  A final one remains, and sends the signals that are turned on.
+ */
 extern void zklock_zkcore_set_state(ZkLockClient *client,
 									ZkLockClientState state);
 
-/*
- * Does the client have neither nodes nor requests?  No request is passed to the
- * library until the caller unlocks the mutex.  client->used_at is when this was
- * last false, or when the caller last received messages.
- */
+/* Does the client have neither nodes nor requests? */
 extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
+
+/* The session's timeout, in ns; 0 before the first connection */
+extern int64_t zklock_zkcore_timeout(const ZkLockClient *client);
+
+/* When the session is gone, see zklock_zkclient_is_gone(); INT64_MAX: not known */
+extern int64_t zklock_zkcore_gone_at(const ZkLockClient *client);
+
+/*
+ * With the mutex: calls of the library begin, and have ended.  A thread that is not the
+ * library's checks between the two whether there is a connection.  Until the end the
+ * library's handle is valid.
+ */
+extern void zklock_zkcore_begin_call(ZkLockClient *client);
+extern void zklock_zkcore_end_call(ZkLockClient *client);
 
 /* Return the time `ms` milliseconds from now, for a condition variable. */
 extern struct timespec zklock_zkcore_after_ms(int ms);
@@ -211,8 +229,8 @@ extern struct timespec zklock_zkcore_after_ms(int ms);
 /* Tell the caller, by its eventfd, that there is a new message or state. */
 extern void zklock_zkcore_notify(ZkLockClient *client);
 
-/* Send ZKLOCK_SIGNAL_CANCEL now, if it is turned on. */
-extern void zklock_zkcore_send_signal(ZkLockClient *client);
+/* Send a signal, if it is turned on. */
+extern void zklock_zkcore_send_signal(ZkLockClient *client, ZkLockSignal signal);
 
 /* With the mutex: queue a message for the caller, whom zklock_zkcore_notify() wakes. */
 extern void zklock_zkcore_post(ZkLockClient *client, ZkLockMessage *message);

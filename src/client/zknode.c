@@ -141,6 +141,7 @@ new_node(ZkLockClient *client, uint32_t owner, const char *dir, const char *pref
 								strlen(request) + (sequence ? ZKLOCK_MAX_DIGITS : 0));
 	if (counted)
 		zklock_list_insert_before(&client->nodes[ZKLOCK_NODES_KEPT], &node->link);
+	client->uses++;
 	zklock_zkcore_unlock(client);
 	if (counted)
 		return node;
@@ -592,6 +593,7 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 	for (;;)
 	{
 		ZkLockNode *node = NULL;
+		bool		sent;
 
 		zklock_zkcore_lock(client);
 		if (zklock_zkcore_has_connection(client) &&
@@ -601,16 +603,20 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 			node = (ZkLockNode *) client->nodes[ZKLOCK_NODES_TO_DELETE].next;
 			move_node(node, ZKLOCK_NODES_DELETING, false);
 			client->ndeleting++;
+			zklock_zkcore_begin_call(client);
 		}
 		zklock_zkcore_unlock(client);
 		if (node == NULL)
 			return;
 
-		if (send_first_step(node) != ZOK)
-		{
+		sent = send_first_step(node) == ZOK;
+		if (!sent)
 			postpone(node);
+		zklock_zkcore_lock(client);
+		zklock_zkcore_end_call(client);
+		zklock_zkcore_unlock(client);
+		if (!sent)
 			return;
-		}
 	}
 }
 

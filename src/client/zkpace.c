@@ -135,6 +135,21 @@ look_up(ZkLockClient *client)
 }
 
 /*
+ * The next attempt to connect begins.  If there was no connection so far, it asks for
+ * another session.  Only the library's own state is in step with this thread: our callback
+ * may not have run yet.
+ */
+static void
+note_attempt(ZkLockClient *client)
+{
+	if (!client->opened || client->was_connected)
+		return;
+	client->was_connected = zoo_state(client->zh) == ZOO_CONNECTED_STATE;
+	if (!client->was_connected)
+		client->asked_at = zklock_clock_now();
+}
+
+/*
  * An attempt to connect has failed, or a connection was lost.  All servers are
  * tried between two pauses, if they are not many.  So at most one server that
  * does not answer (see zkhosts.h) and one pause come before a server that does.
@@ -178,6 +193,7 @@ connection_failed(ZkLockClient *client, const char *line)
 	opened = client->opened && !client->closing;
 	if (opened)
 		look_up(client);
+	note_attempt(client);
 	zklock_zkcore_unlock(client);
 	if (opened)
 		zklock_zkmove_follow(client, line);

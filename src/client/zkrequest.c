@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "protocol/check.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,15 +84,97 @@ zklock_zkrequest_note_refusal(ZkLockClient *client, int rc)
 		zklock_zkcore_session_refused(client);
 }
 
+/*
+ * Has the leader executed the write, or refused it?  Nothing else has these codes as the
+ * answer to a write.  A follower may answer others itself, for example if it is throttled.
+ */
+static bool
+is_of_leader(int rc)
+{
+	switch (rc)
+	{
+		case ZOK:
+		case ZNONODE:
+		case ZNODEEXISTS:
+		case ZNOTEMPTY:
+		case ZBADVERSION:
+		case ZNOCHILDRENFOREPHEMERALS:
+		case ZNOAUTH:
+		case ZINVALIDACL:
+		case QUOTA_EXCEEDED:
+			return true;
+		default:
+			return false;
+	}
+}
+
 void
 zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 {
-	if (!zklock_zkrequest_is_answer(rc))
+	int64_t		timeout = zklock_zkcore_timeout(client);
+	bool		changed;
+
+	if (!is_of_leader(rc))
 		return;
 	zklock_zkcore_lock(client);
-	if (sent > client->status.confirmed)
-		client->status.confirmed = sent;
+	changed = timeout > 0 &&
+		zklock_proof_answered(&client->proof, timeout, sent, zklock_clock_now());
+	client->status.confirmed = client->proof.confirmed;
 	zklock_zkcore_unlock(client);
+	if (changed)
+		zklock_zkcore_notify(client);
+}
+
+/* Its answer frees it, or the close if the library may have lost it. */
+typedef struct Beat
+{
+	ZkLockLink	link;			/* in client->beats */
+	ZkLockClient *client;
+	int64_t		sent;
+} Beat;
+
+static void
+end_beat(Beat *beat)
+{
+	ZkLockClient *client = beat->client;
+
+	zklock_zkcore_lock(client);
+	zklock_list_remove(&beat->link);
+	zklock_zkcore_unlock(client);
+	free(beat);
+}
+
+static void
+beat_answered(int rc, const struct Stat *stat, const void *data)
+{
+	Beat	   *beat = (Beat *) data;
+
+	(void) stat;
+	zklock_zkrequest_confirm(beat->client, rc, beat->sent);
+	end_beat(beat);
+}
+
+/* Like NO_VERSION in zknode.c; another one, so that tests can tell the two apart. */
+#define BEAT_VERSION (INT_MIN + 1)
+
+void
+zklock_zkrequest_beat(ZkLockClient *client)
+{
+	Beat	   *beat = malloc(sizeof(Beat));
+	int			rc;
+
+	if (beat == NULL)
+		return;					/* the next one will do */
+	beat->client = client;
+	zklock_zkcore_lock(client);
+	zklock_list_insert_before(&client->beats, &beat->link);
+	zklock_zkcore_unlock(client);
+	beat->sent = zklock_clock_now();
+	rc = zoo_aset(client->zh, "/", "", 0, BEAT_VERSION, beat_answered, beat);
+
+	/* If it ran out of memory halfway, it may have run the callback, or may still run it. */
+	if (rc != ZOK && rc != ZMARSHALLINGERROR)
+		end_beat(beat);
 }
 
 /*
@@ -160,6 +243,8 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 		if (ok)
 		{
 			client->nrequests++;
+			client->uses++;
+			zklock_zkcore_begin_call(client);
 			zklock_list_insert_before(&client->requests, &request->link);
 		}
 		zklock_zkcore_unlock(client);
@@ -251,6 +336,7 @@ zklock_zkrequest_sent(ZkLockZkRequest *request, int rc)
 	}
 	zklock_zkcore_lock(client);
 	end_part(request);
+	zklock_zkcore_end_call(client);
 	zklock_zkcore_unlock(client);
 	return !refused;
 }
@@ -507,6 +593,8 @@ begin_request(ZkLockClient *client)
 	zklock_zkcore_lock(client);
 	ok = client->nrequests < MAX_REQUESTS;
 	client->nrequests += ok;
+	if (ok)
+		zklock_zkcore_begin_call(client);
 	zklock_zkcore_unlock(client);
 	return ok;
 }
@@ -517,6 +605,7 @@ end_request(ZkLockClient *client)
 	zklock_zkcore_lock(client);
 	ZKLOCK_ASSERT(client->nrequests > 0);
 	client->nrequests--;
+	zklock_zkcore_end_call(client);
 	zklock_zkcore_unlock(client);
 }
 
@@ -660,9 +749,37 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 	return true;
 }
 
+/* Take a request that nobody has answered; NULL: there is none. */
+static ZkLockZkRequest *
+take_any(ZkLockClient *client)
+{
+	ZkLockLink *head = &client->requests;
+	ZkLockZkRequest *request = NULL;
+
+	zklock_zkcore_lock(client);
+	for (ZkLockLink *link = head->next; link != head && request == NULL; link = link->next)
+		if (!((ZkLockZkRequest *) link)->taken)
+			request = (ZkLockZkRequest *) link;
+	if (request != NULL)
+		request->taken = true;
+	zklock_zkcore_unlock(client);
+	return request;
+}
+
+void
+zklock_zkrequest_answer_all(ZkLockClient *client)
+{
+	ZkLockZkRequest *request;
+
+	while ((request = take_any(client)) != NULL)
+		zklock_zkrequest_answer(request, ZCLOSING);
+}
+
 void
 zklock_zkrequest_free_all(ZkLockClient *client)
 {
+	while (!zklock_list_is_empty(&client->beats))
+		end_beat((Beat *) client->beats.next);
 	while (!zklock_list_is_empty(&client->requests))
 	{
 		ZkLockZkRequest *request = (ZkLockZkRequest *) client->requests.next;

@@ -56,12 +56,23 @@ extern bool zklock_zkrequest_is_answer(int rc);
 extern void zklock_zkrequest_note_refusal(ZkLockClient *client, int rc);
 
 /*
- * Record that a write which was sent at `sent` was answered, if `rc` says so.
- * Then a quorum has agreed that the session was alive after that time.  Reads,
+ * Record that a write which was sent at `sent` was answered, if `rc` says that the leader
+ * has executed or refused it.  Two such writes can confirm the session: see proof.h.  Reads,
  * pings, events and syncs prove nothing: see zklock_zkclient_confirm().
  */
 extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 									 int64_t sent);
+
+/*
+ * Send a write that must fail, and counts for zklock_zkrequest_confirm() only.  To be called
+ * by the opening thread, while there is a connection.
+ */
+extern void zklock_zkrequest_beat(ZkLockClient *client);
+
+/*
+ * Answer what is under way: the library's handle was destroyed, and the state is final.
+ */
+extern void zklock_zkrequest_answer_all(ZkLockClient *client);
 
 /*
  * Allocate a request whose answer has this kind and tag.  Returns NULL if

@@ -49,7 +49,7 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 		node->revocation_version = stat->version;
 		node->revocations++;
 		client->status.revocations++;
-		zklock_zkcore_send_signal(client);
+		zklock_zkcore_send_signal(client, ZKLOCK_SIGNAL_CANCEL);
 	}
 	deleting = node->deleting;
 	zklock_zkcore_unlock(client);
@@ -215,10 +215,14 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 		node->data = copy;
 		reads = begin_read(node);
 	}
+	zklock_zkcore_begin_call(client);
 	zklock_zkcore_unlock(client);
 
 	if (reads)
 		(void) read_and_watch(node);
+	zklock_zkcore_lock(client);
+	zklock_zkcore_end_call(client);
+	zklock_zkcore_unlock(client);
 	if (!watched)
 	{
 		free(copy);

@@ -9,6 +9,7 @@
 #include "client/zkcore.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,10 +23,9 @@
 #include "client/zkrequest.h"
 #include "client/zkrevoke.h"
 #include "common/clock.h"
-#include "common/timer.h"
 #include "protocol/check.h"
 
-/* Number of checks per idle_timeout whether the session is idle */
+/* Number of checks per time after which an idle session is closed */
 #define IDLE_CHECKS 4
 
 /* How long a closing session tries to delete its nodes */
@@ -140,7 +140,9 @@ enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 		client->id = *zoo_client_id(zh);
 		client->status.session_id = client->id.client_id;
 		client->status.timeout = zoo_recv_timeout(zh);
+		client->status.confirmed = client->proof.confirmed;
 		strcpy(client->status.server, server);
+		pthread_cond_broadcast(&client->opener_cond);
 	}
 	pthread_cond_broadcast(&client->changed_cond);
 	zklock_zkcore_unlock(client);
@@ -183,14 +185,32 @@ test_connection(ZkLockClient *client, zhandle_t *zh)
 	return test && zoo_aexists(zh, "/", 0, connection_tested, client) == ZOK;
 }
 
+/*
+ * There is another connection, also if it is tested first: answers that follow have come over
+ * it.
+ */
+static void
+note_connection(ZkLockClient *client)
+{
+	bool		is_new;
+
+	zklock_zkcore_lock(client);
+	is_new = client->proof.connection == 0 && !client->resumed;
+	zklock_proof_connected(&client->proof, is_new ? client->asked_at : 0);
+	zklock_zkcore_unlock(client);
+}
+
 static void
 session_event(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
 	ZkLockClient *client = ctx;
 
 	(void) path;
-	if (type != ZOO_SESSION_EVENT ||
-		(state == ZOO_CONNECTED_STATE && test_connection(client, zh)))
+	if (type != ZOO_SESSION_EVENT)
+		return;
+	if (state == ZOO_CONNECTED_STATE)
+		note_connection(client);
+	if (state == ZOO_CONNECTED_STATE && test_connection(client, zh))
 		return;
 	enter_state(client, zh,
 				state == ZOO_CONNECTED_STATE ? ZKLOCK_CLIENT_CONNECTED :
@@ -228,67 +248,149 @@ can_start_threads(void)
 	return n == 2;
 }
 
-/* Has the session been unused for idle_timeout? */
-static bool
-is_idle(ZkLockClient *client)
+/*
+ * What the opening thread knows of the session's use: the number of uses and the time when it
+ * last looked and the session was in use, and when the next beat is due.
+ */
+typedef struct Tending
 {
-	int64_t		now = zklock_clock_now();
+	uint32_t	uses;
+	int64_t		used_at;
+	int64_t		beat_at;
+	uint32_t	connects;		/* number of the connection of the last beat */
+} Tending;
 
-	if (client->status.state != ZKLOCK_CLIENT_CONNECTED ||
-		!zklock_zkcore_is_unused(client))
-		client->used_at = now;
-	return now - client->used_at >= client->idle_timeout * INT64_C(1000000);
+/*
+ * After how long a session that is not used is closed.  It is not confirmed any more when it
+ * stops writing.
+ */
+static int64_t
+idle_time(const ZkLockClient *client)
+{
+	int64_t		rest = zklock_proof_rest(zklock_zkcore_timeout(client));
+	int64_t		idle = client->idle_timeout * INT64_C(1000000);
+
+	return idle > 0 && idle < rest ? idle : rest;
+}
+
+/* Has the session not been used for so long? */
+static bool
+is_idle(ZkLockClient *client, Tending *tending, int64_t now)
+{
+	if (client->status.state == ZKLOCK_CLIENT_CONNECTED &&
+		client->uses == tending->uses && zklock_zkcore_is_unused(client))
+		return now - tending->used_at >= idle_time(client);
+	tending->used_at = now;
+	tending->uses = client->uses;
+	return false;
 }
 
 /*
- * Wait until the session has been unused for idle_timeout, and close it then.
+ * Send a beat if that is due.  After a reconnection, what was written before can be proven at
+ * once.  Returns when to look again: at once if there was a beat, since the mutex was given up.
+ */
+static int64_t
+beat(ZkLockClient *client, Tending *tending, int64_t now)
+{
+	const ZkLockClientStatus *status = &client->status;
+	int64_t		timeout = zklock_zkcore_timeout(client);
+	bool		used = !zklock_zkcore_is_unused(client);
+
+	if (status->state != ZKLOCK_CLIENT_CONNECTED)
+		return INT64_MAX;		/* the connection wakes this thread */
+	if (tending->connects == 0)
+		tending->beat_at = now + zklock_proof_beat(timeout, used);
+	else if (tending->connects != status->connects)
+		tending->beat_at = now;
+	tending->connects = status->connects;
+	if (now >= tending->beat_at)
+	{
+		tending->beat_at = now + zklock_proof_beat(timeout, used);
+		zklock_zkcore_unlock(client);
+		zklock_zkrequest_beat(client);
+		zklock_zkcore_lock(client);
+		return now;
+	}
+	return tending->beat_at;
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Wait until this time, or until there is a connection, or the client is closed. */
+static void
+wait_until(ZkLockClient *client, int64_t at)
+{
+	int64_t		ms = (at - zklock_clock_now()) / 1000000 + 1;
+	struct timespec until;
+
+	if (at == INT64_MAX)
+	{
+		pthread_cond_wait(&client->opener_cond, &client->mutex);
+		return;
+	}
+	until = zklock_zkcore_after_ms(ms <= 0 ? 0 : ms > INT_MAX ? INT_MAX : (int) ms);
+	pthread_cond_timedwait(&client->opener_cond, &client->mutex, &until);
+}
+
+/* End the session.  Whoever has called the library still uses its handle. */
+static void
+end_session(ZkLockClient *client, ZkLockClientState how)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && zklock_zkclient_is_final(how));
+	zklock_zkcore_set_state(client, how);
+	client->closing = true;
+	pthread_cond_broadcast(&client->changed_cond);
+	zklock_zkcore_notify(client);
+	while (client->ncalls > 0)
+		pthread_cond_wait(&client->changed_cond, &client->mutex);
+	zklock_zkcore_unlock(client);
+	zookeeper_close(client->zh);
+	client->zh = NULL;			/* other threads read it only after they have
+								 * joined this one, or during a call */
+	zklock_zkrequest_answer_all(client);
+	zklock_zkcore_lock(client);
+}
+
+/*
+ * Keep the session confirmed, and end it if that fails for too long, or if it is not used.
  * The caller's thread may not call the client for days.
  */
 static void
-close_when_idle(ZkLockClient *client)
+tend_session(ZkLockClient *client)
 {
-	bool		idle;
+	Tending		tending = {0};
 
 	ZKLOCK_ASSERT(client->opened && !zklock_zkcore_is_caller(client));
 	zklock_zkcore_lock(client);
-	client->used_at = zklock_clock_now();
-	while (!client->closing && !is_idle(client))
+	while (!client->closing && !zklock_zkclient_is_final(client->status.state))
 	{
-		struct timespec until =
-			zklock_zkcore_after_ms(client->idle_timeout / IDLE_CHECKS + 1);
+		int64_t		now = zklock_clock_now();
+		int64_t		gone_at = zklock_zkcore_gone_at(client);
+		int64_t		at;
 
-		pthread_cond_timedwait(&client->closing_cond, &client->mutex, &until);
-	}
-	idle = !client->closing;
-	if (idle)
-	{
-		zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CLOSED);
-		client->closing = true;
-		pthread_cond_broadcast(&client->changed_cond);
+		if (now >= gone_at)
+			end_session(client, ZKLOCK_CLIENT_EXPIRED);
+		else if (is_idle(client, &tending, now))
+			end_session(client, ZKLOCK_CLIENT_CLOSED);
+		else
+		{
+			at = earlier(beat(client, &tending, now), gone_at);
+			if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
+				at = earlier(at, now + idle_time(client) / IDLE_CHECKS);
+			wait_until(client, at);
+		}
 	}
 	zklock_zkcore_unlock(client);
-
-	if (idle)
-	{
-		zookeeper_close(client->zh);
-		client->zh = NULL;		/* other threads read it only after they have
-								 * joined this one */
-		zklock_zkcore_notify(client);
-	}
-}
-
-static void
-delete_timers(ZkLockClient *client, int n)
-{
-	while (n-- > 0)
-		zklock_timer_delete(client->timers[n]);
 }
 
 static void
 free_client(ZkLockClient *client)
 {
-	delete_timers(client, ZKLOCK_N_SIGNALS);
-	pthread_cond_destroy(&client->closing_cond);
+	pthread_cond_destroy(&client->opener_cond);
 	pthread_cond_destroy(&client->changed_cond);
 	pthread_mutex_destroy(&client->mutex);
 	free(client->hosts);
@@ -372,6 +474,7 @@ open_client(void *arg)
 	else if (hosts != NULL)
 	{
 		zoo_deterministic_conn_order(1);
+		client->asked_at = zklock_clock_now();
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
 							 client->resumed ? &client->id : NULL, client,
 							 ZOO_NO_LOG_CLIENTENV,
@@ -410,22 +513,9 @@ open_client(void *arg)
 	zklock_zkcore_notify(client);
 	if (closing)
 		close_client(client);
-	else if (zh != NULL && client->idle_timeout > 0)
-		close_when_idle(client);
+	else if (zh != NULL && !client->resumed)
+		tend_session(client);
 	return NULL;
-}
-
-static bool
-create_timers(ZkLockClient *client)
-{
-	for (int i = 0; i < ZKLOCK_N_SIGNALS; i++)
-	{
-		if (zklock_timer_create(&client->timers[i], client->signals[i]))
-			continue;
-		delete_timers(client, i);
-		return false;
-	}
-	return true;
 }
 
 ZkLockClient *
@@ -437,19 +527,15 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	if (client == NULL)
 		return NULL;
 	memcpy(client->signals, config->signals, sizeof(client->signals));
-	if (!create_timers(client))
-	{
-		free(client);
-		return NULL;
-	}
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&client->changed_cond, &attr);
-	pthread_cond_init(&client->closing_cond, &attr);
+	pthread_cond_init(&client->opener_cond, &attr);
 	pthread_condattr_destroy(&attr);
 	zklock_list_init(&client->requests);
 	zklock_list_init(&client->unwanted);
+	zklock_list_init(&client->beats);
 	zklock_list_init(&client->pending_deletes);
 	for (int i = 0; i < ZKLOCK_N_NODE_LISTS; i++)
 		zklock_list_init(&client->nodes[i]);
@@ -509,7 +595,7 @@ zklock_zkclient_close(ZkLockClient *client, int wait_ms)
 	zklock_zkcore_lock(client);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);
-	pthread_cond_broadcast(&client->closing_cond);
+	pthread_cond_broadcast(&client->opener_cond);
 	opened = client->opened;
 	client->refs++;
 	zklock_zkcore_unlock(client);
@@ -550,8 +636,6 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	zklock_zkcore_lock(client);
 	messages = client->oldest;
 	client->oldest = client->newest = NULL;
-	if (client->idle_timeout > 0)
-		client->used_at = zklock_clock_now();
 	*status = client->status;
 	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
 		status->state = ZKLOCK_CLIENT_CONNECTING;

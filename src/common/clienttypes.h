@@ -15,9 +15,10 @@ typedef enum ZkLockClientState
 {
 	ZKLOCK_CLIENT_CONNECTING,	/* no connection: not yet, or lost */
 	ZKLOCK_CLIENT_CONNECTED,
-	ZKLOCK_CLIENT_EXPIRED,		/* final: the ephemeral nodes are gone; or
-								 * there were none, and no connection either */
-	ZKLOCK_CLIENT_CLOSED,		/* final: it was not used for idle_timeout */
+	ZKLOCK_CLIENT_EXPIRED,		/* final: the ephemeral nodes are gone, or may
+								 * be; or there were none, and no connection
+								 * either */
+	ZKLOCK_CLIENT_CLOSED,		/* final: it was not used */
 	ZKLOCK_CLIENT_REFUSED,		/* final: credentials are wrong, or missing */
 	ZKLOCK_CLIENT_FAILED,		/* final: could not be opened, see `why` */
 	ZKLOCK_CLIENT_NONE			/* there is no session; not a state of a
@@ -37,8 +38,9 @@ typedef struct ZkLockClientStatus
 	uint32_t	connects;		/* incremented by each connection */
 	int64_t		session_id;		/* 0 before the first connection */
 	int			timeout;		/* of the session as negotiated, ms */
-	int64_t		confirmed;		/* when the last confirmed write was sent, see
-								 * zklock_clock_now(); 0: none */
+	int64_t		confirmed;		/* nobody else has a lock of the session for
+								 * its timeout after this, see proof.h; 0: not
+								 * known */
 	int64_t		lost;			/* when the connection was lost; 0: there is
 								 * one */
 	int64_t		away;			/* duration of the last disconnection, ns */

@@ -93,6 +93,17 @@ forget_receivers_at_exit(void)
 }
 
 /*
+ * Messages that may be older than this are outdated, in ns; 0: not known.  What they say of
+ * a session that has ended meanwhile does no harm, so this limits how long a waiter relies on
+ * a queue that it has read before.
+ */
+static int64
+stale_after(void)
+{
+	return client == NULL ? 0 : status.timeout * ZKLOCK_NS_PER_MS / 3;
+}
+
+/*
  * Read the state and the messages.
  *
  * While the process is suspended, so are its threads.  After that, they read
@@ -104,16 +115,17 @@ receive(void)
 {
 	const ZkLockClientStatus before = status;
 	int64		last_received_at = received_at;
-	int64		lease = zklock_session_lease();
+	int64		limit = stale_after();
 
 	forget_receivers_at_exit();
 	received_at = zklock_clock_now();
-	stale |= lease > 0 && received_at - last_received_at > lease;
+	stale |= limit > 0 && received_at - last_received_at > limit;
 	*inbox_end = zklock_zkclient_receive(client, &status);
 	while (*inbox_end != NULL)
 		inbox_end = &(*inbox_end)->next;
 	news |= inbox != NULL || stale || status.state != before.state ||
 		status.connects != before.connects ||
+		status.confirmed != before.confirmed ||
 		status.revocations != before.revocations ||
 		status.rooms != before.rooms;
 	if (before.connects > 0 && status.connects > before.connects)
@@ -377,7 +389,7 @@ zklock_session_is_current(ZkLockGeneration number)
 bool
 zklock_session_is_gone(void)
 {
-	return client != NULL && zklock_zkclient_is_gone(&status);
+	return client != NULL && zklock_zkclient_is_gone(client);
 }
 
 void
@@ -404,12 +416,6 @@ zklock_session_is_outdated(void)
 		 strcmp(begun_acl, zklock_guc_acl) != 0 ||
 		 begun_timeout != zklock_guc_session_timeout ||
 		 begun_idle_timeout != zklock_guc_idle_session_timeout);
-}
-
-int64
-zklock_session_lease(void)
-{
-	return client == NULL ? 0 : status.timeout * ZKLOCK_NS_PER_MS / 3;
 }
 
 const char *
@@ -503,11 +509,11 @@ zklock_session_may_wait(void)
 static void
 wait_for_event(int64 left, uint32 shown)
 {
-	int64		lease = zklock_session_lease();
+	int64		limit = stale_after();
 	WaitEvent	event;
 
-	if (lease > 0)
-		left = Min(left, lease / 2);
+	if (limit > 0)
+		left = Min(left, limit / 2);
 
 	/* Round up, to avoid a busy loop in the last millisecond. */
 	left = Max(left, 0) / ZKLOCK_NS_PER_MS + 1;

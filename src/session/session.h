@@ -55,7 +55,8 @@ extern const char *zklock_session_identity(void);
 extern const char *zklock_session_hosts(void);
 
 /*
- * Has the session had no connection for so long that it has probably expired?
+ * Has the session not been confirmed for so long that others may have its locks?  See
+ * zklock_zkclient_is_gone().  Raises and allocates nothing.
  */
 extern bool zklock_session_is_gone(void);
 
@@ -86,7 +87,7 @@ extern void zklock_session_keep_at_exit(void);
  * an error, but neither wait nor register a receiver.
  *
  * `stale` is set before messages that may be outdated: this process may have
- * been suspended for longer than the lease since they were sent.  It remains
+ * been suspended for a third of the session's timeout since they were sent.  It remains
  * set until the receiver has taken note of it.
  */
 typedef struct ZkLockReceiver
@@ -118,18 +119,7 @@ extern bool zklock_session_turn(int64 deadline);
 /* Deliver the messages that have been read. */
 extern void zklock_session_deliver(void);
 
-/*
- * Duration of the lease in nanoseconds: after a confirmation by ZooKeeper, the
- * session is confirmed for a third of its timeout.  0 while the timeout is not
- * known.
- */
-extern int64 zklock_session_lease(void);
-
-/*
- * While it is on, the running statement is cancelled when the session ends, or
- * when there has been no connection for as long as a session lives without
- * one.
- */
+/* While it is on, the running statement is cancelled when the session ends. */
 extern void zklock_session_cancel_on_loss(bool on);
 
 /*

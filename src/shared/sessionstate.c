@@ -71,12 +71,13 @@ static PerBackend *signalled = NULL;
 
 /*
  * This process's timer, the session timeout that it is set for (0: it is not set), the
- * turn after which the worker was found to be stopped last, and whether that was signalled
+ * confirmation after which the session was found to be gone last, and whether that was
+ * signalled
  */
 static timer_t timer;
 static bool has_timer = false;
 static volatile uint32 timer_timeout = 0;
-static volatile int64 stopped_at = 0;
+static volatile int64 gone_after = 0;
 static volatile bool told_gone = false;
 
 Size
@@ -176,47 +177,46 @@ take_requests(uint32 from)
 		zklock_clientsocket_shut();
 }
 
-/*
- * When has the session of a worker that has stopped after this turn probably expired?  The
- * worker may have stopped just before its next turn, and a connection sends pings until
- * then.
- */
 static int64
-gone_at(int64 turned)
+timeout_of_session(void)
 {
-	int64		timeout = pg_atomic_read_u32(&shared->timeout) * ZKLOCK_NS_PER_MS;
+	return pg_atomic_read_u32(&shared->timeout) * ZKLOCK_NS_PER_MS;
+}
 
-	return turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
+/* Is a session gone that was confirmed last then?  The end of one is signalled otherwise. */
+static bool
+is_gone_after(int64 confirmed, int64 now)
+{
+	return confirmed != 0 && now >= confirmed + timeout_of_session();
 }
 
 /*
- * Look whether the worker is stopped, and set the timer for the next look.  Each stop is
- * signalled once, if `tells`, and is known otherwise.
+ * Look whether the session is gone, since the worker may be stopped and tell nobody, and set
+ * the timer for the next look.  It is signalled once, if `tells`, and is known otherwise.
  */
 static void
-watch_worker(bool tells)
+watch_session(bool tells)
 {
 	/*
 	 * This process may be suspended after it has read the clock: then the
-	 * turn is newer.
+	 * confirmation is newer.
 	 */
 	int64		now = zklock_clock_now();
-	int64		turned = (int64) pg_atomic_read_u64(&shared->turned);
-	int64		at = gone_at(turned);
+	int64		confirmed = (int64) pg_atomic_read_u64(&shared->confirmed);
+	bool		gone = is_gone_after(confirmed, now);
 
 	Assert(has_timer);
 	timer_timeout = pg_atomic_read_u32(&shared->timeout);
-	if (now >= at)
+	if (gone)
 	{
-		if (tells && stopped_at != turned)
+		if (tells && gone_after != confirmed)
 		{
 			told_gone = true;
 			take_requests(SIGNAL_ON);
 		}
-		stopped_at = turned;
-		at = now + at - turned;
+		gone_after = confirmed;
 	}
-	zklock_timer_set(timer, at);
+	zklock_timer_set(timer, (gone || confirmed == 0 ? now : confirmed) + timeout_of_session());
 }
 
 static bool
@@ -248,7 +248,7 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 
 		take_requests(SIGNAL_SENT);
 		if (watches)
-			watch_worker(true);
+			watch_session(true);
 		else
 			timer_timeout = 0;
 	}
@@ -319,7 +319,8 @@ zklock_sessionstate_confirmed(void)
 bool
 zklock_sessionstate_is_gone(int64 now)
 {
-	return told_gone || now >= gone_at((int64) pg_atomic_read_u64(&shared->turned));
+	return told_gone ||
+		is_gone_after((int64) pg_atomic_read_u64(&shared->confirmed), now);
 }
 
 ZkLockEpoch
@@ -456,7 +457,7 @@ turned_on(void)
 	if (!QueryCancelPending)
 		told_gone = false;
 	if (has_timer && timer_timeout != pg_atomic_read_u32(&shared->timeout))
-		watch_worker(false);
+		watch_session(false);
 }
 
 void

@@ -28,10 +28,7 @@
  */
 #define ZKLOCK_SESSIONSTATE_STALL INT64CONST(5000000000)
 
-/*
- * The worker runs its loop at least this often, and twice in a lease while it has a
- * session, in ns.
- */
+/* The worker runs its loop at least this often, in ns. */
 #define ZKLOCK_SESSIONSTATE_TURN INT64CONST(1000000000)
 
 /*
@@ -77,7 +74,7 @@ extern bool zklock_sessionstate_is_shared(void);
 extern bool zklock_sessionstate_can_signal(void);
 
 /*
- * Does this process have a timer, which tells it of a loss if the worker is
+ * Does this process have a timer, which tells it that the session is gone if the worker is
  * stopped?  Creates it if need be.  To be called before a lock is requested.
  */
 extern bool zklock_sessionstate_has_timer(void);
@@ -98,8 +95,8 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 extern int64 zklock_sessionstate_confirmed(void);
 
 /*
- * At the time `now`, has the worker been stopped for so long that its session has
- * probably expired?  If that was signalled, this remains true, even if the worker
+ * At the time `now`, was the session not confirmed for its whole timeout?  The worker may be
+ * stopped.  If that was signalled, this remains true, even if the worker
  * continues, until cancel or disconnect on loss is turned on while no cancellation is
  * pending, so that the reason is known.
  */
@@ -130,8 +127,7 @@ extern void zklock_sessionstate_commit(bool begins);
 
 /*
  * While this is on, the end of the generation cancels the running statement,
- * and so does zklock_sessionstate_revoke(), and a worker that has been stopped
- * for as long as a session lives without one.  After turning it on, the caller
+ * and so does zklock_sessionstate_revoke(), and a session that is gone.  After turning it on, the caller
  * sees all earlier changes.  Once it has been turned off, no further
  * cancellation arrives; an earlier one has been delivered by then.
  */
@@ -139,8 +135,8 @@ extern void zklock_sessionstate_cancel_on_loss(bool on);
 
 /*
  * While this is on, the end of the generation has this backend call
- * zklock_clientsocket_shut(), and so does zklock_sessionstate_lose(), and such a
- * worker.  After turning it on, the caller sees all earlier changes.
+ * zklock_clientsocket_shut(), and so does zklock_sessionstate_lose(), and a session that is
+ * gone.  After turning it on, the caller sees all earlier changes.
  */
 extern void zklock_sessionstate_disconnect_on_loss(bool on);
 

@@ -236,8 +236,10 @@ static void
 end_session(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
-	bool		is_over = status->state == ZKLOCK_CLIENT_CONNECTED ||
-		status->state == ZKLOCK_CLIENT_EXPIRED;
+	bool		is_over = !zklock_session_is_gone() &&
+		(status->state == ZKLOCK_CLIENT_CONNECTED ||
+		 status->state == ZKLOCK_CLIENT_EXPIRED ||
+		 status->state == ZKLOCK_CLIENT_CLOSED);
 	ZkLockGeneration generation = zklock_sessionstate_end();
 
 	publish_session(NULL, terminating);
@@ -249,7 +251,7 @@ end_session(void)
 
 	/*
 	 * If there was a connection, assume that ZooKeeper has closed the
-	 * session.
+	 * session.  One that was not used has no nodes.  One that is gone may still live.
 	 */
 	if (is_over)
 		zklock_sessionfile_remove();
@@ -392,8 +394,8 @@ begin_session_if_needed(void)
 }
 
 /*
- * End the session if it is over, or if it has had no connection for so long
- * that it has probably expired.
+ * End the session if it is over, or gone: not confirmed for so long that others may have its
+ * locks.
  */
 static void
 check_session(void)
@@ -573,7 +575,6 @@ main_loop(void)
 		draining = update_draining();
 		zklock_keeper_update_epoch(is_usable(), stale);
 		publish_session(status_of_session(), draining);
-		zklock_workerattempts_renew_lease();
 
 		zklock_workerattempts_pass_on_revocations();
 		zklock_workerattempts_deliver(stale);
@@ -588,7 +589,7 @@ main_loop(void)
 											status_of_session()->connects > 0);
 		if (status_of_session() != NULL && status_of_session()->connects > 0)
 			zklock_deadlock_records_process(stale);
-		zklock_workerattempts_renew_lease();
+		zklock_workerattempts_check_nodes();
 		if (end_if_drained())
 			return;
 		begin_session_if_needed();
@@ -610,10 +611,7 @@ zklock_worker_main(Datum arg)
 	 */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
-	/*
-	 * The client does not know whether backends need the session, so it must
-	 * not close it when idle.
-	 */
+	/* The setting is for backends.  A session that is not used ends when it rests. */
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	zklock_session_keep_at_exit();

@@ -15,6 +15,7 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
+#include "protocol/proof.h"
 #include "session/driver.h"
 #include "session/session.h"
 #include "shared/sessionstate.h"
@@ -119,13 +120,12 @@ static bool look_again = false;
 static uint32 rooms_seen = 0;
 
 /*
- * The worker's own request for a confirmation, if one is under way; the
- * attempt whose node it uses (NULL: that attempt is over); and the time of the
- * last request.
+ * The worker's own check of a node, if one is under way; the attempt of that node
+ * (NULL: it is over); and the time of the last check.
  */
-static uint64 lease_requester = 0;
-static WorkerAttempt *lease_attempt = NULL;
-static int64 lease_requested_at = 0;
+static uint64 check_requester = 0;
+static WorkerAttempt *checked_attempt = NULL;
+static int64 checked_at = 0;
 
 void
 zklock_workerattempts_init(void)
@@ -258,8 +258,8 @@ remove_attempt(WorkerAttempt *attempt)
 {
 	MemoryContext context = attempt->context;
 
-	if (attempt == lease_attempt)
-		lease_attempt = NULL;
+	if (attempt == checked_attempt)
+		checked_attempt = NULL;
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
 	set_creating(attempt, false);
@@ -502,14 +502,14 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 static void
 process_confirmation(const ZkLockMessage *message)
 {
-	WorkerAttempt *attempt = lease_attempt;
+	WorkerAttempt *attempt = checked_attempt;
 
-	lease_requester = 0;
-	lease_attempt = NULL;
+	check_requester = 0;
+	checked_attempt = NULL;
 	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
 		return;
 	note_node_deleted(attempt);
-	lease_requested_at = 0;		/* send the next one without delay */
+	checked_at = 0;		/* send the next one without delay */
 	if (attempt->reported.verdict == ZKLOCK_GRANTED)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }
@@ -534,7 +534,7 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 
 	if (receiver->stale && message->kind != ZKLOCK_MSG_CONFIRMED)
 		return;
-	if (requester != 0 && requester == lease_requester)
+	if (requester != 0 && requester == check_requester)
 		process_confirmation(message);
 	else if (message->kind == ZKLOCK_MSG_DELETED ||
 			 message->kind == ZKLOCK_MSG_CHANGED)
@@ -565,8 +565,8 @@ zklock_workerattempts_deliver(bool stale)
 		return;
 	if (status->state != ZKLOCK_CLIENT_CONNECTED)
 	{
-		lease_requester = 0;
-		lease_attempt = NULL;
+		check_requester = 0;
+		checked_attempt = NULL;
 	}
 
 	/* This takes long if there are many attempts, and is seldom necessary. */
@@ -917,7 +917,7 @@ find_existing(void)
 }
 
 void
-zklock_workerattempts_renew_lease(void)
+zklock_workerattempts_check_nodes(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 	int64		now = zklock_clock_now();
@@ -925,9 +925,8 @@ zklock_workerattempts_renew_lease(void)
 	ZkLockTag	tag = {0};
 
 	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
-		lease_requester != 0 ||
-		Max(status->confirmed, lease_requested_at) >
-		now - zklock_session_lease() / 2)
+		check_requester != 0 ||
+		now - checked_at < zklock_proof_beat(status->timeout * ZKLOCK_NS_PER_MS, true))
 		return;
 	attempt = find_existing();
 	if (attempt == NULL || attempt->driver.node == NULL)
@@ -935,9 +934,9 @@ zklock_workerattempts_renew_lease(void)
 	tag.requester = zklock_session_new_requester();
 	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
 		return;
-	lease_requester = tag.requester;
-	lease_attempt = attempt;
-	lease_requested_at = now;
+	check_requester = tag.requester;
+	checked_attempt = attempt;
+	checked_at = now;
 }
 
 void
@@ -1005,7 +1004,7 @@ zklock_workerattempts_drop_all(void)
 	}
 	dlist_init(&pending);
 	dlist_init(&settled);
-	lease_requester = 0;
-	lease_attempt = NULL;
-	lease_requested_at = 0;
+	check_requester = 0;
+	checked_attempt = NULL;
+	checked_at = 0;
 }

@@ -38,10 +38,10 @@ extern void zklock_workerattempts_process_slots(bool is_session);
 extern int	zklock_workerattempts_short_ms(void);
 
 /*
- * Request a confirmation of the session if little of the lease is left and a
- * backend needs it.
+ * Check from time to time that a node is still there, one after the other.  Nobody else
+ * notices that the node of a lock was deleted by hand.
  */
-extern void zklock_workerattempts_renew_lease(void);
+extern void zklock_workerattempts_check_nodes(void);
 
 /* Report revocations to the backends that hold the nodes. */
 extern void zklock_workerattempts_pass_on_revocations(void);

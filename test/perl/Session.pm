@@ -157,7 +157,7 @@ sub outlive_lease
 		'the lease has run out',
 		sub {
 			$self->query(
-				'SELECT coalesce(confirmed_ago > timeout / 3, true) FROM zk_session()')
+				'SELECT coalesce(confirmed_ago > timeout * 2 / 3, true) FROM zk_session()')
 			  eq 't';
 		});
 	return;

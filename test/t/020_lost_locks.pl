@@ -102,7 +102,7 @@ for my $what (sort keys %statements)
 	$proxy->release;
 	like(
 		$session->result,
-		qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  (The Zoo|There has been no)}m,
+		qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  (The Zoo|ZooKeeper has not)}m,
 		"... $what is cancelled with a reason");
 	is($session->query('ROLLBACK; SELECT count(*) FROM zk_locks'),
 		'0', '... and the backend can run more statements');
@@ -119,7 +119,7 @@ $proxy->refuse;
 $proxy->cut;
 like(
 	$session->result,
-	qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  There has been no}m,
+	qr{^ERROR:  40001: lock on "/loss/early" was lost\nDETAIL:  ZooKeeper has not confirmed}m,
 	'statement is cancelled when the connection stays away');
 wait_for_queue($zk, '/loss/early');
 $proxy->accept;

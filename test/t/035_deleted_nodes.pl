@@ -96,7 +96,7 @@ for my $kind (sort keys %nodes)
 	wait_until('the session is still confirmed',
 		sub {
 			$node->safe_psql('postgres',
-				'SELECT confirmed_ago < timeout / 3 FROM zk_session()') eq 't';
+				'SELECT confirmed_ago < timeout * 2 / 3 FROM zk_session()') eq 't';
 		});
 	$sessions{waiter}->query('SELECT zk_lock_release_all()');
 	wait_until_idle($node, $zk, map { "/deleted/$kind/$_" } qw(busy idle other again all/1 all/2 all/held));
