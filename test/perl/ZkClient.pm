@@ -35,24 +35,33 @@ my %packed = (
 	closeSession => sub { '' },
 	reconfig => sub { pack('l> N/a* l> q>', -1, $_[0], -1, -1) },    # members that leave
 	delete => sub { pack('N/a* l>', $_[0], -1) },
-	setData => sub { pack('N/a* N/a* l>', $_[0], $_[1], -1) },
+	setData => sub { pack('N/a* N/a* l>', $_[0], $_[1], $_[2] // -1) },
 	map({ $_ => \&_pack_create } qw(create createContainer)),
 	map({ $_ => \&_pack_read } qw(exists getData getChildren)),
 );
 
-# Connects to the server at "host:port" and opens a session.
+# Connects to the server at "host:port" and opens a session, whose timeout may be given
+# in ms.
 sub new
 {
-	my ($class, $hosts) = @_;
+	my ($class, $hosts, $timeout) = @_;
 	my $socket = IO::Socket::INET->new(PeerAddr => $hosts)
 	  or die "cannot connect to $hosts: $@\n";
 	my $self = bless { socket => $socket, in => '', xid => 0 }, $class;
 
 	$socket->setsockopt(IPPROTO_TCP, TCP_NODELAY, 1);
 	$self->_write(
-		pack('l> q> l> q> N/a* C', 0, 0, SESSION_TIMEOUT, 0, "\0" x 16, 0));
+		pack('l> q> l> q> N/a* C', 0, 0, $timeout // SESSION_TIMEOUT, 0, "\0" x 16, 0));
 	(undef, undef, $self->{session}) = unpack('l> l> q>', $self->_read);
 	return $self;
+}
+
+# What arrives, to select()
+sub socket
+{
+	my ($self) = @_;
+
+	return $self->{socket};
 }
 
 # The session's id, as in a Stat's ephemeralOwner.

@@ -7,7 +7,8 @@
 #
 # A direction is 'c2s' (from clients to the server) or 's2c' (from the server
 # to clients). An op is named as in ZkWire, or 'connect' for the handshake, or
-# 'event'; a reply has the op and the path of its request.
+# 'event'; a reply has the op and the path of its request. 'beat' is what zklock's client
+# sends by itself (see ZkWire): like a ping, it is not seen unless a test asks for it.
 #
 # This is the test's side. ZkProxy::Relay does the work in a process of its
 # own, which runs as long as the socket to it is open.
@@ -34,7 +35,7 @@ my $json = JSON::PP->new->utf8->allow_nonref;
 # The properties of a rule
 my %rule_value = (
 	dir => qr/^(c2s|s2c)$/,
-	op => qr/^(${\ join('|', 'connect', 'event', keys %op_code)})$/,
+	op => qr/^(${\ join('|', 'connect', 'event', 'beat', keys %op_code)})$/,
 	path => qr/./,
 	nth => qr/^[1-9]\d*$/,
 	action => qr/^(drop|cut|delay|hold)$/,
@@ -114,13 +115,29 @@ sub mark
 }
 
 # Returns the frames since the mark, in the order in which they reached the
-# proxy, each as a hash with conn (1, 2, ...), dir, xid, op, path, err and
-# event; and session in the server's half of a handshake. Pings are left out.
+# proxy, each as a hash with conn (1, 2, ...), dir, at (a time), xid, op, path, err and
+# event; and session in the server's half of a handshake. Pings and beats are left out.
 sub trace
 {
 	my ($self) = @_;
 
-	return grep { $_->{op} ne 'ping' } @{ $self->_ask('trace') };
+	return grep { $_->{op} !~ /^(ping|beat)$/ } $self->all_frames;
+}
+
+# The same with pings and beats
+sub all_frames
+{
+	my ($self) = @_;
+
+	return @{ $self->_ask('trace') };
+}
+
+# Returns the beats that clients have sent since the mark.
+sub beats
+{
+	my ($self) = @_;
+
+	return grep { "$_->{dir} $_->{op}" eq 'c2s beat' } $self->all_frames;
 }
 
 # Returns the clients' requests among them: all, or those whose path matches.
@@ -133,7 +150,7 @@ sub requests
 }
 
 # Waits for a frame since the mark that has all the given properties, for
-# instance (dir => 's2c', op => 'event').
+# instance (dir => 's2c', op => 'event'). It is a beat only if op says so.
 sub wait_frame
 {
 	my ($self, %wanted) = @_;
@@ -141,8 +158,9 @@ sub wait_frame
 	return wait_until(
 		"a frame with @{[%wanted]}",
 		sub {
-			for my $frame (@{ $self->_ask('trace') })
+			for my $frame ($self->all_frames)
 			{
+				next if $frame->{op} eq 'beat' && !$wanted{op};
 				return $frame
 				  if !grep { ($frame->{$_} // '') ne $wanted{$_} } keys %wanted;
 			}
@@ -151,8 +169,8 @@ sub wait_frame
 }
 
 # Acts on one frame: the nth (by default the first) from now on with the given
-# dir, op and path (a regular expression). Pings count only if op is 'ping'.
-# The action is
+# dir, op and path (a regular expression). Pings count only if op is 'ping', and beats
+# only if it is 'beat'. The action is
 #
 #	drop	lose the frame and cut the connection
 #	cut		let the frame pass, then cut the connection
@@ -196,7 +214,8 @@ sub reset
 
 # Holds all frames of a direction, or of both, until release. With pings => 1
 # sessions stay alive meanwhile: pings pass, and the proxy sends some of its
-# own, because a client that waits for a reply sends none.
+# own, because a client that waits for a reply sends none. Beats pass as long as no other
+# frame is held: a client takes replies in the order of its requests.
 sub hold
 {
 	my ($self, $dir, %opt) = @_;
@@ -249,7 +268,7 @@ sub cut
 	return;
 }
 
-# Waits until no frame passes and the server owes no reply.
+# Waits until no frame passes and the server owes no reply, except for pings and beats.
 sub wait_idle
 {
 	my ($self) = @_;
@@ -283,7 +302,8 @@ sub wait_answered
 # clients sent something before is a flight: no request can depend on a reply
 # that has not been delivered. So the count is never too low. It is too high if
 # a client pauses for longer than the settle time (in seconds) without waiting
-# for a reply, or if $code continues for that long after the last flight.
+# for a reply, or if $code continues for that long after the last flight. Beats are no
+# flights.
 sub flights
 {
 	my ($self, $code, $settle) = @_;

@@ -5,6 +5,9 @@
 # direction is the handshake (connect request and response). After that a
 # request is xid, op code and arguments, a reply is xid, zxid, error code and
 # results.
+#
+# A request that zklock's client makes by itself, to keep its session proven, is a "beat":
+# a setData with a version that no node has, and nothing else uses.
 
 package ZkWire;
 
@@ -16,13 +19,16 @@ use Time::HiRes qw(time);
 
 our @EXPORT = qw(frame take_frame take_buffer read_more
   %op_code decode_request decode_reply decode_event
-  XID_EVENT XID_PING);
+  XID_EVENT XID_PING BEAT);
 
 # These xids are the same for all frames of a kind.
 use constant {
 	XID_EVENT => -1,
 	XID_PING => -2,
 };
+
+# The version in a beat
+use constant BEAT => -2**31 + 1;
 
 our %op_code = (
 	create => 1,
@@ -122,12 +128,14 @@ sub decode_request
 	my ($payload) = @_;
 	my ($xid, $code, $rest) = unpack('l> l> a*', $payload);
 	my $op = $op_name{$code} // $code;
+	my $path = $has_no_path{$op} ? undef : take_buffer(\$rest);
 
-	return {
-		xid => $xid,
-		op => $op,
-		path => $has_no_path{$op} ? undef : take_buffer(\$rest)
-	};
+	if ($op eq 'setData')
+	{
+		take_buffer(\$rest);
+		$op = 'beat' if unpack('l>', $rest) == BEAT;
+	}
+	return { xid => $xid, op => $op, path => $path };
 }
 
 sub decode_reply

@@ -265,6 +265,60 @@ is(sprintf('0x%x', (unpack('l> l> l> q>', $answer))[3]), $greeting->{session},
 close($early);
 
 #
+# Beats
+#
+sub beat
+{
+	return $client->send(setData => '/', '', BEAT);
+}
+
+sub take_beat
+{
+	return $client->recv->{err} == -103;
+}
+
+$client = ZkClient->new($proxy->hosts);
+$proxy->mark;
+$rule = $proxy->rule(dir => 'c2s', nth => 2, action => 'cut');
+my $on_beats = $proxy->rule(dir => 's2c', op => 'beat', nth => 3, action => 'delay', ms => 1);
+for (1 .. 3)
+{
+	beat();
+	ok(take_beat(), 'a beat is refused for its version');
+}
+is(scalar $proxy->beats, 3, 'the proxy counts beats');
+is_deeply([trace()], [], '... not as frames');
+ok(!$proxy->fired($rule), '... nor for a rule that does not name them');
+ok($proxy->fired($on_beats), '... but for one that does');
+ok($client->exists('/'), 'the first frame passes');
+$client->send(exists => '/');
+connection_is_cut($client, 'the connection is cut after the second');
+
+$client = ZkClient->new($proxy->hosts);
+$proxy->hold('c2s', pings => 1);
+beat();
+1 while !take_beat();
+pass('a beat passes during a hold that keeps sessions alive');
+@xids = ($client->send(exists => '/a'), beat());
+is_deeply([ grep { $_ != -2 } map { $client->recv->{xid} } 1 .. 3 ],
+	[], '... unless another frame is held before it');
+$proxy->release;
+my @answers;
+while (@answers < 2)
+{
+	my $next = $client->recv->{xid};
+	push @answers, $next if $next != -2;
+}
+is_deeply(\@answers, \@xids, '... which it then follows');
+$proxy->hold('s2c');
+beat();
+ok(is_silent($client), 'other holds hold it');
+$proxy->wait_answered;
+pass('no answer is owed, except for that of a beat');
+$proxy->release;
+ok(take_beat(), '... until the release');
+
+#
 # Counting flights
 #
 sub pipelined
@@ -307,6 +361,20 @@ is( $proxy->flights(
 		1),
 	2,
 	'a pause shorter than the settle time adds no flight');
+is( flights(
+		sub {
+			pipelined('/a');
+			for (1 .. 3)
+			{
+				beat();
+				take_beat();
+			}
+			$client->send(exists => '/b');
+			beat();
+			$client->recv for 1 .. 2;
+		}),
+	2,
+	'beats: no flight');
 is($proxy->flights(sub { $xid = $client->send(exists => '/a') }, 1),
 	0, 'a request whose reply is not awaited: no flight');
 is($client->recv->{xid}, $xid, 'its reply arrives later');

@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
+use Time::HiRes qw(time);
 use ZkWire;
 
 # Makes the two lanes of a connection, 'c2s' and 's2c'.
@@ -85,18 +86,18 @@ sub flush
 }
 
 # Returns the number of requests of this connection that the server has not
-# answered.
+# answered, except for pings and beats.
 sub awaited
 {
 	my ($self) = @_;
 
-	return scalar(grep { $_ != XID_PING } keys %{ $self->{awaited} });
+	return scalar(grep { $_->[0]{op} !~ /^(ping|beat)$/ } values %{ $self->{awaited} });
 }
 
 sub _describe
 {
 	my ($self, $payload) = @_;
-	my %frame = (conn => $self->{conn}, dir => $self->{dir});
+	my %frame = (conn => $self->{conn}, dir => $self->{dir}, at => time());
 
 	if (!$self->{greeted}++)
 	{

@@ -5,7 +5,8 @@
 # becomes an item at the end of its lane's queue; the first item moves on as
 # soon as nothing holds it. Only pings may overtake, because ZooKeeper does not
 # care about their order. They do not overtake the handshake, which a client
-# reads first.
+# reads first. A beat does not overtake anything, and otherwise passes like a ping: it is
+# not counted, and nothing counts on it.
 
 package ZkProxy::Relay;
 
@@ -77,7 +78,7 @@ sub new
 		last_conn => 0,
 		trace => [],
 		accepted => 0,     # connections so far, including refused ones
-		frames => 0,       # frames received so far, except pings
+		frames => 0,       # frames received so far, except pings and beats
 		rules => {},       # by id
 		fired => {},
 		last_rule => 0,
@@ -177,13 +178,13 @@ sub _arrived
 		$self->{refusing} = 1 if $rule->{refuse};
 	}
 
-	if ($frame->{op} eq 'ping')
+	if ($frame->{op} =~ /^(ping|beat)$/)
 	{
 		my $held = $self->{held}{ $lane->{dir} };
 		my $first = $lane->{queue}[0];
 
 		if (!$item->{due} && !$item->{cut} && (!$held || $held->{pings})
-			&& (!$first || ($first->{op} // '') ne 'connect'))
+			&& (!$first || ($frame->{op} eq 'ping' && ($first->{op} // '') ne 'connect')))
 		{
 			$lane->put($payload);
 			return;
@@ -214,7 +215,7 @@ sub _firing
 
 		next if defined $rule->{dir} && $rule->{dir} ne $frame->{dir};
 		next if ($rule->{op} // $frame->{op}) ne $frame->{op};
-		next if !defined $rule->{op} && $frame->{op} eq 'ping';
+		next if !defined $rule->{op} && $frame->{op} =~ /^(ping|beat)$/;
 		next
 		  if defined $rule->{path} && ($frame->{path} // '') !~ $rule->{path};
 		next if --$rule->{nth} > 0;
