@@ -133,11 +133,8 @@ $session = ZkTest->new($main, @proxied);
 $session->query(q(LOAD 'zklock'; BEGIN; SELECT zk_lock_guard('/loss/held')));
 is($session->query(q(SELECT zk_lock_held('/loss/held'))),
 	't', 'zk_lock_held() returns true for a lock that is held');
-$proxy->mark;
 take_over('/loss/held');
 $proxy->release;
-$proxy->wait_frame(dir => 's2c', op => 'connect');
-$proxy->wait_idle;
 wait_until('... and false after the loss',
 	sub { $session->query(q(SELECT zk_lock_held('/loss/held'))) eq 'f' });
 like($session->query('COMMIT'), qr{^ERROR:  40001: lock on "/loss/held" was lost}m,
@@ -160,7 +157,6 @@ for my $what ('holds nothing', 'has lost nothing')
 	$session->query(q(SELECT zk_lock_release('/loss/early'))) if $loses;
 	my $id = $session->query('SELECT session_id FROM zk_session()');
 	$session->start('SELECT pg_advisory_lock(1)');
-	$proxy->mark;
 	if ($loses)
 	{
 		$proxy->hold;
@@ -169,10 +165,11 @@ for my $what ('holds nothing', 'has lost nothing')
 	}
 	else
 	{
+		$proxy->mark;
 		$proxy->cut;
+		$proxy->wait_frame(dir => 's2c', op => 'connect');
 	}
 	$proxy->release;
-	$proxy->wait_frame(dir => 's2c', op => 'connect');
 	$proxy->wait_idle;
 	$key->query('SELECT pg_advisory_unlock(1)');
 	is($session->result, '', "statement of a backend that $what continues");
