@@ -146,6 +146,7 @@ zklock_zkcore_end_call(ZkLockClient *client)
 int64_t
 zklock_zkcore_timeout(const ZkLockClient *client)
 {
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	return client->status.timeout * INT64_C(1000000);
 }
 

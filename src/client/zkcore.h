@@ -209,7 +209,7 @@ extern void zklock_zkcore_set_state(ZkLockClient *client,
 /* Does the client have neither nodes nor requests? */
 extern bool zklock_zkcore_is_unused(const ZkLockClient *client);
 
-/* The session's timeout, in ns; 0 before the first connection */
+/* With the mutex: the session's timeout, in ns; 0 before the first connection */
 extern int64_t zklock_zkcore_timeout(const ZkLockClient *client);
 
 /* When the session is gone, see zklock_zkclient_is_gone(); INT64_MAX: not known */

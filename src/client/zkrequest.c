@@ -111,12 +111,13 @@ is_of_leader(int rc)
 void
 zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 {
-	int64_t		timeout = zklock_zkcore_timeout(client);
+	int64_t		timeout;
 	bool		changed;
 
 	if (!is_of_leader(rc))
 		return;
 	zklock_zkcore_lock(client);
+	timeout = zklock_zkcore_timeout(client);
 	changed = timeout > 0 &&
 		zklock_proof_answered(&client->proof, timeout, sent, zklock_clock_now());
 	client->status.confirmed = client->proof.confirmed;

@@ -515,7 +515,7 @@ zklock_guc_init(void)
 	 */
 	DefineCustomEnumVariable("zklock.confirm_commit",
 							 "When a commit asks ZooKeeper whether locks are still held.",
-							 "\"lease\" asks only if nothing has confirmed the session for a third of its timeout.",
+							 "\"lease\" waits only if ZooKeeper has not confirmed the session for two thirds of its timeout.",
 							 &zklock_guc_confirm_commit, ZKLOCK_CONFIRM_LEASE,
 							 confirm_options,
 							 PGC_SUSET, 0,
