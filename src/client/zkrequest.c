@@ -132,6 +132,7 @@ typedef struct Beat
 	ZkLockLink	link;			/* in client->beats */
 	ZkLockClient *client;
 	int64_t		sent;
+	uint32_t	connection;		/* as ZkLockProof has it */
 } Beat;
 
 static void
@@ -168,9 +169,10 @@ zklock_zkrequest_beat(ZkLockClient *client)
 		return;					/* the next one will do */
 	beat->client = client;
 	zklock_zkcore_lock(client);
+	beat->connection = client->proof.connection;
+	beat->sent = zklock_clock_now();
 	zklock_list_insert_before(&client->beats, &beat->link);
 	zklock_zkcore_unlock(client);
-	beat->sent = zklock_clock_now();
 	rc = zoo_aset(client->zh, "/", "", 0, BEAT_VERSION, beat_answered, beat);
 
 	/* If it ran out of memory halfway, it may have run the callback, or may still run it. */
@@ -748,6 +750,22 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 		rc = zoo_async(client->zh, path, request_synced, request);
 	zklock_zkrequest_sent(request, rc);
 	return true;
+}
+
+bool
+zklock_zkrequest_is_beat_overdue(const ZkLockClient *client, int64_t then)
+{
+	const ZkLockLink *head = &client->beats;
+
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	for (const ZkLockLink *link = head->next; link != head; link = link->next)
+	{
+		const Beat *beat = (const Beat *) link;
+
+		if (beat->connection == client->proof.connection && beat->sent < then)
+			return true;
+	}
+	return false;
 }
 
 /* Take a request that nobody has answered; NULL: there is none. */

@@ -70,6 +70,12 @@ extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 extern void zklock_zkrequest_beat(ZkLockClient *client);
 
 /*
+ * With the mutex: was a beat of the present connection sent before that time, and is not
+ * answered?
+ */
+extern bool zklock_zkrequest_is_beat_overdue(const ZkLockClient *client, int64_t then);
+
+/*
  * Answer what is under way: the library's handle was destroyed, and the state is final.
  */
 extern void zklock_zkrequest_answer_all(ZkLockClient *client);

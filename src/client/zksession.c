@@ -8,7 +8,9 @@
  */
 #include "client/zkcore.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <signal.h>
@@ -16,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "client/zklog.h"
 #include "client/zkmove.h"
 #include "client/zknode.h"
 #include "client/zkpace.h"
@@ -100,36 +104,43 @@ parse_acl(ZkLockClient *client)
 	}
 }
 
+static bool
+format_address(const struct sockaddr_storage *addr, socklen_t len,
+			   char server[ZKLOCK_SERVER_SIZE])
+{
+	char		host[NI_MAXHOST];
+	char		port[NI_MAXSERV];
+
+	if (getnameinfo((const struct sockaddr *) addr, len, host, sizeof(host),
+					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return false;
+	snprintf(server, ZKLOCK_SERVER_SIZE,
+			 addr->ss_family == AF_INET6 ? "[%.63s]:%.5s" : "%.63s:%.5s",
+			 host, port);
+	return true;
+}
+
 /*
  * Find the server of the present connection.  Returns false if the connection
  * is already lost again.
  */
 static bool
-find_server(zhandle_t *zh, char *server, size_t size)
+find_server(zhandle_t *zh, char server[ZKLOCK_SERVER_SIZE])
 {
 	struct sockaddr_storage addr;
 	socklen_t	len = sizeof(addr);
-	char		host[NI_MAXHOST];
-	char		port[NI_MAXSERV];
 
-	if (zookeeper_get_connected_host(zh, (struct sockaddr *) &addr, &len) == NULL ||
-		getnameinfo((struct sockaddr *) &addr, len, host, sizeof(host),
-					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return false;
-	snprintf(server, size,
-			 addr.ss_family == AF_INET6 ? "[%.63s]:%.5s" : "%.63s:%.5s",
-			 host, port);
-	return true;
+	return zookeeper_get_connected_host(zh, (struct sockaddr *) &addr, &len) != NULL &&
+		format_address(&addr, len, server);
 }
 
 static void
 enter_state(ZkLockClient *client, zhandle_t *zh, ZkLockClientState state)
 {
-	char		server[sizeof(client->status.server)];
+	char		server[ZKLOCK_SERVER_SIZE];
 
 	/* The loss is reported next. */
-	if (state == ZKLOCK_CLIENT_CONNECTED &&
-		!find_server(zh, server, sizeof(server)))
+	if (state == ZKLOCK_CLIENT_CONNECTED && !find_server(zh, server))
 		return;
 
 	zklock_zkcore_lock(client);
@@ -248,16 +259,22 @@ can_start_threads(void)
 	return n == 2;
 }
 
-/*
- * What the opening thread knows of the session's use: the number of uses and the time when it
- * last looked and the session was in use, and when the next beat is due.
- */
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What the opening thread knows of the session */
 typedef struct Tending
 {
-	uint32_t	uses;
+	uint32_t	uses;			/* number of uses, and the time, when it was
+								 * found in use last */
 	int64_t		used_at;
-	int64_t		beat_at;
+	int64_t		beat_at;		/* when the next beat is due */
 	uint32_t	connects;		/* number of the connection of the last beat */
+	int64_t		silent_at;		/* when it was found first that the server is
+								 * silent; 0: it is not */
 } Tending;
 
 /*
@@ -314,11 +331,104 @@ beat(ZkLockClient *client, Tending *tending, int64_t now)
 	return tending->beat_at;
 }
 
-static int64_t
-earlier(int64_t a, int64_t b)
+/* Is it a descriptor of a connection to this server? */
+static bool
+is_connected_to(int fd, const char *server)
 {
-	return a < b ? a : b;
+	struct sockaddr_storage addr;
+	socklen_t	len = sizeof(addr);
+	char		peer[ZKLOCK_SERVER_SIZE];
+
+	return getpeername(fd, (struct sockaddr *) &addr, &len) == 0 &&
+		(addr.ss_family == AF_INET || addr.ss_family == AF_INET6) &&
+		format_address(&addr, len, peer) && strcmp(peer, server) == 0;
 }
+
+/*
+ * Have the library's network thread find that its connection to this server is closed, as if
+ * the server had closed it.  The library does not tell its descriptor.  So this looks for it
+ * among those of the process; others to the same server are of sessions that are being closed,
+ * or of probes.  Another thread may close a descriptor meanwhile, and its number may be used
+ * again, so this has a copy of it.
+ */
+static void
+shut_connection(const char *server)
+{
+	DIR		   *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+	{
+		int			fd = entry->d_name[0] == '.' ? -1 :
+			fcntl(atoi(entry->d_name), F_DUPFD_CLOEXEC, 0);
+
+		if (fd < 0)
+			continue;
+		if (is_connected_to(fd, server))
+			(void) shutdown(fd, SHUT_RDWR);
+		(void) close(fd);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+/*
+ * Has the server left a beat unanswered for so long that the answer would prove nothing?  It may be
+ * cut off from its leader, and still answer pings, or the network may drop all packets, which
+ * the library notices only after two thirds of the session's timeout.  Another server may
+ * confirm the session before it is gone.  If all of them are that slow, this adds little to
+ * their load.
+ */
+static bool
+is_server_silent(const ZkLockClient *client, int64_t now)
+{
+	int64_t		timeout = zklock_zkcore_timeout(client);
+
+	return client->status.state == ZKLOCK_CLIENT_CONNECTED && client->nservers > 1 &&
+		now - client->connected_at >= 2 * zklock_proof_answer(timeout) &&
+		zklock_zkrequest_is_beat_overdue(client, now - zklock_proof_answer(timeout));
+}
+
+static void
+leave_server(ZkLockClient *client)
+{
+	char		server[ZKLOCK_SERVER_SIZE];
+	char		line[ZKLOCK_LOG_LINE];
+
+	strcpy(server, client->status.server);
+	zklock_zkcore_unlock(client);
+	snprintf(line, sizeof(line),
+			 "zklock: server %s has not answered a write for a sixth of the session's timeout: another one is tried",
+			 server);
+	zklock_zklog_put(line, false);
+	shut_connection(server);
+	zklock_zkcore_lock(client);
+}
+
+/*
+ * Try another server, if this one is silent.  If it is found to be so after the process was
+ * suspended, the answer may have come meanwhile, so look twice.  Returns when.
+ */
+static int64_t
+leave_silent_server(ZkLockClient *client, Tending *tending, int64_t now)
+{
+	int64_t		again;
+
+	if (!is_server_silent(client, now))
+	{
+		tending->silent_at = 0;
+		return INT64_MAX;
+	}
+	if (tending->silent_at == 0)
+		tending->silent_at = now;
+	again = tending->silent_at + zklock_proof_answer(zklock_zkcore_timeout(client)) / 8;
+	if (now < again)
+		return again;
+	tending->silent_at = 0;
+	leave_server(client);
+	return now;
+}
+
 
 /* Wait until this time, or until there is a connection, or the client is closed. */
 static void
@@ -379,6 +489,7 @@ tend_session(ZkLockClient *client)
 		else
 		{
 			at = earlier(beat(client, &tending, now), gone_at);
+			at = earlier(at, leave_silent_server(client, &tending, now));
 			if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
 				at = earlier(at, now + idle_time(client) / IDLE_CHECKS);
 			wait_until(client, at);

@@ -21,13 +21,6 @@ distance(int64_t timeout)
 	return timeout * 7 / 24;
 }
 
-/* The longest time in which a write that proves is answered */
-static int64_t
-longest_answer(int64_t timeout)
-{
-	return timeout / 6;
-}
-
 static void
 forget_marks(ZkLockProof *proof, int n)
 {
@@ -59,7 +52,7 @@ bool
 zklock_proof_answered(ZkLockProof *proof, int64_t timeout, int64_t sent,
 					  int64_t answered)
 {
-	int			n = answered - sent > longest_answer(timeout) ? 0 : proof->nmarks;
+	int			n = answered - sent > zklock_proof_answer(timeout) ? 0 : proof->nmarks;
 	bool		changed = false;
 
 	ZKLOCK_ASSERT(timeout > 0 && proof->nmarks <= ZKLOCK_PROOF_MARKS);

@@ -96,6 +96,13 @@ zklock_proof_beat(int64_t timeout, bool used)
 	return used ? timeout / 6 : timeout * 5 / 16;
 }
 
+/* The longest time in which a write that proves something is answered */
+static inline int64_t
+zklock_proof_answer(int64_t timeout)
+{
+	return timeout / 6;
+}
+
 /* A session that was not used for so long stops writing. */
 static inline int64_t
 zklock_proof_rest(int64_t timeout)
