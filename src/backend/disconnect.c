@@ -48,25 +48,22 @@ log_at_exit(int code, Datum arg)
 			(errmsg("disconnected the client because lock on \"%s\" was lost", path)));
 }
 
-/*
- * A loss while disconnect on loss was off is not signalled.  With zklock.on_loss = 'auto', a
- * signal before the client relied on this lock has done nothing.
- */
+/* A loss while disconnect on loss was off is not signalled. */
 void
 zklock_disconnect_resume(void)
 {
 	static bool registered = false;
-	bool		holds = zklock_locktable_first_granted() != NULL;
+	bool		relies = zklock_locktable_first_granted() != NULL &&
+		zklock_clientsocket_is_relied_on();
 
-	if (!holds)
+	if (!relies)
 		zklock_disconnect_pause();
-	if (!holds || (watching && !zklock_clientsocket_is_relied_on()))
+	if (!relies || watching)
 		return;
 	if (!registered)
 		before_shmem_exit(log_at_exit, 0);
 	registered = true;
-	if (!watching)
-		zklock_session_routine->disconnect_on_loss(true);
+	zklock_session_routine->disconnect_on_loss(true);
 	watching = true;
 	if (find_lost_hold() != NULL)
 		zklock_clientsocket_shut();

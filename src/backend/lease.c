@@ -197,12 +197,8 @@ zklock_lease_explain(void)
 
 	zklock_lease_check();
 	hold = zklock_locktable_first_granted();
-	if (hold == NULL || !zklock_session_routine->is_gone())
-		return;
-
-	/* A session of this backend's own ends with that, in case its thread has not done so. */
-	zklock_session_close();
-	raise_loss(hold, UNCONFIRMED);
+	if (hold != NULL && zklock_session_routine->is_gone())
+		raise_loss(hold, UNCONFIRMED);
 }
 
 void

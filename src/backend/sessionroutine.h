@@ -97,8 +97,10 @@ typedef struct ZkLockSessionRoutine
 	const char *(*identity) (void);
 
 	/*
-	 * Was the session not confirmed for its whole timeout, although its
-	 * serial number is still current?  Others may have its locks.
+	 * Has the session probably expired, although its serial number is still
+	 * current, because there was no connection, or no worker that runs, for
+	 * its whole timeout?  While disconnect on loss is on, also because it was
+	 * not confirmed for so long.
 	 */
 	bool		(*is_gone) (void);
 

@@ -22,8 +22,7 @@
  *	  it gives up the session instead, and reports it as expired.
  *	- While the client has nodes or requests, it writes to ZooKeeper so often that
  *	  status.confirmed is at most half of the session's timeout old, and the time of an
- *	  answer (proof.h).  If it becomes as old as the whole timeout, the client reports the
- *	  session as expired, and closes it.
+ *	  answer (proof.h).
  *	- The client closes the session if for idle_timeout, or for six times the session's
  *	  timeout, or up to a quarter more, it had neither nodes nor requests.  For those who
  *	  need it again, a new session costs less than to wait until the old one is confirmed.
@@ -186,8 +185,10 @@ extern void zklock_zkclient_signal_on_loss(ZkLockClient *client,
 extern bool zklock_zkclient_is_final(ZkLockClientState state);
 
 /*
- * Has the session not been confirmed for its whole timeout?  Others may have its locks.  The
- * client's thread ends it as soon as that thread runs.
+ * Is the session gone?  It is if there was no connection for its whole timeout: then it has
+ * most probably expired.  While ZKLOCK_SIGNAL_DISCONNECT is turned on, it is also if it was
+ * not confirmed for so long: others may have its locks then, or soon.  A session that is gone
+ * can come back.
  */
 extern bool zklock_zkclient_is_gone(ZkLockClient *client);
 

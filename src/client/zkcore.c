@@ -128,21 +128,6 @@ zklock_zkcore_is_connected(ZkLockClient *client)
 	return connected;
 }
 
-void
-zklock_zkcore_begin_call(ZkLockClient *client)
-{
-	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
-	client->ncalls++;
-}
-
-void
-zklock_zkcore_end_call(ZkLockClient *client)
-{
-	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && client->ncalls > 0);
-	if (--client->ncalls == 0 && zklock_zkclient_is_final(client->status.state))
-		pthread_cond_broadcast(&client->changed_cond);
-}
-
 int64_t
 zklock_zkcore_timeout(const ZkLockClient *client)
 {
@@ -153,9 +138,14 @@ zklock_zkcore_timeout(const ZkLockClient *client)
 int64_t
 zklock_zkcore_gone_at(const ZkLockClient *client)
 {
+	const ZkLockClientStatus *status = &client->status;
+
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
-	return client->status.confirmed == 0 || client->status.connects == 0 ? INT64_MAX :
-		client->status.confirmed + zklock_zkcore_timeout(client);
+	if (status->connects == 0)
+		return INT64_MAX;
+	if (client->signal_on_loss[ZKLOCK_SIGNAL_DISCONNECT] && status->confirmed != 0)
+		return status->confirmed + zklock_zkcore_timeout(client);
+	return status->lost == 0 ? INT64_MAX : status->lost + zklock_zkcore_timeout(client);
 }
 
 bool
@@ -175,6 +165,8 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool o
 	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
 	zklock_zkcore_lock(client);
 	client->signal_on_loss[signal] = on;
+	if (on && signal == ZKLOCK_SIGNAL_DISCONNECT && client->status.lost != 0)
+		pthread_cond_signal(&client->opener_cond);
 
 	/* A pending signal is delivered at the end of any system call. */
 	if (client->signal_sent)

@@ -14,8 +14,8 @@
  * receives messages.  One thread of ours opens the client and another one
  * closes it, because both operations may block: the first in the resolver, the
  * second if a server does not answer.  The opening thread keeps running: it
- * writes to ZooKeeper so that the session remains confirmed (see proof.h), and ends a
- * session that is no longer confirmed, or is not used.  It also closes a client that is
+ * writes to ZooKeeper so that the session remains confirmed (see proof.h), tells when it is
+ * gone, and closes it when it is not used.  It also closes a client that is
  * closed before it is opened.  The library has two threads, which send pings
  * and run the callbacks below.  One of them waits in zkpace.c while there is
  * no connection.  A thread of zkresolver.c resolves names meanwhile, but does
@@ -26,9 +26,10 @@
  * (CURATOR-495 is that deadlock).  So the library's handle must be valid
  * without the mutex.  It is created before the state becomes CONNECTED.
  * Usually the closing thread destroys it, after the caller has made its last
- * request.  The opening thread destroys the handle of a session that it ends: it first
- * sets a final state, under the same mutex, and then waits for the calls of the library
- * that are under way (zklock_zkcore_begin_call()).  The
+ * request.  The opening thread destroys the handle of a session that is not used: if there
+ * are no requests, it first sets a state without a connection, under the same
+ * mutex.  Each request is counted from before its caller checks the state until
+ * the library has returned to the caller, even if it was answered before.  The
  * library's zookeeper_close() ends the threads that run callbacks before it
  * frees anything.
  *
@@ -76,7 +77,7 @@ typedef enum ZkLockNodeList
 struct ZkLockClient
 {
 	pthread_mutex_t mutex;		/* see zklock_zkcore_lock() */
-	pthread_cond_t changed_cond;	/* closing, closed, state, nodes or calls */
+	pthread_cond_t changed_cond;	/* closing, closed, state or nodes */
 	pthread_cond_t opener_cond; /* what the opening thread waits for: closing,
 								 * or a connection */
 #ifdef USE_ASSERT_CHECKING
@@ -103,8 +104,6 @@ struct ZkLockClient
 	pthread_t	opener;
 	bool		opened;			/* before that, CONNECTED is not reported */
 	zhandle_t  *zh;
-	int			ncalls;			/* calls of the library under way, see
-								 * zklock_zkcore_begin_call() */
 
 	/* see zkmove.c */
 	ZkLockAddresses addresses;	/* that the library has */
@@ -214,14 +213,6 @@ extern int64_t zklock_zkcore_timeout(const ZkLockClient *client);
 
 /* When the session is gone, see zklock_zkclient_is_gone(); INT64_MAX: not known */
 extern int64_t zklock_zkcore_gone_at(const ZkLockClient *client);
-
-/*
- * With the mutex: calls of the library begin, and have ended.  A thread that is not the
- * library's checks between the two whether there is a connection.  Until the end the
- * library's handle is valid.
- */
-extern void zklock_zkcore_begin_call(ZkLockClient *client);
-extern void zklock_zkcore_end_call(ZkLockClient *client);
 
 /* Return the time `ms` milliseconds from now, for a condition variable. */
 extern struct timespec zklock_zkcore_after_ms(int ms);

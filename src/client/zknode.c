@@ -593,7 +593,6 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 	for (;;)
 	{
 		ZkLockNode *node = NULL;
-		bool		sent;
 
 		zklock_zkcore_lock(client);
 		if (zklock_zkcore_has_connection(client) &&
@@ -603,20 +602,16 @@ zklock_zknode_process_deletions(ZkLockClient *client)
 			node = (ZkLockNode *) client->nodes[ZKLOCK_NODES_TO_DELETE].next;
 			move_node(node, ZKLOCK_NODES_DELETING, false);
 			client->ndeleting++;
-			zklock_zkcore_begin_call(client);
 		}
 		zklock_zkcore_unlock(client);
 		if (node == NULL)
 			return;
 
-		sent = send_first_step(node) == ZOK;
-		if (!sent)
+		if (send_first_step(node) != ZOK)
+		{
 			postpone(node);
-		zklock_zkcore_lock(client);
-		zklock_zkcore_end_call(client);
-		zklock_zkcore_unlock(client);
-		if (!sent)
 			return;
+		}
 	}
 }
 

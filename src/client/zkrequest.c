@@ -247,7 +247,6 @@ zklock_zkrequest_new(ZkLockClient *client, ZkLockMessageKind kind, ZkLockTag tag
 		{
 			client->nrequests++;
 			client->uses++;
-			zklock_zkcore_begin_call(client);
 			zklock_list_insert_before(&client->requests, &request->link);
 		}
 		zklock_zkcore_unlock(client);
@@ -339,7 +338,6 @@ zklock_zkrequest_sent(ZkLockZkRequest *request, int rc)
 	}
 	zklock_zkcore_lock(client);
 	end_part(request);
-	zklock_zkcore_end_call(client);
 	zklock_zkcore_unlock(client);
 	return !refused;
 }
@@ -596,8 +594,6 @@ begin_request(ZkLockClient *client)
 	zklock_zkcore_lock(client);
 	ok = client->nrequests < MAX_REQUESTS;
 	client->nrequests += ok;
-	if (ok)
-		zklock_zkcore_begin_call(client);
 	zklock_zkcore_unlock(client);
 	return ok;
 }
@@ -608,7 +604,6 @@ end_request(ZkLockClient *client)
 	zklock_zkcore_lock(client);
 	ZKLOCK_ASSERT(client->nrequests > 0);
 	client->nrequests--;
-	zklock_zkcore_end_call(client);
 	zklock_zkcore_unlock(client);
 }
 
@@ -766,32 +761,6 @@ zklock_zkrequest_is_beat_overdue(const ZkLockClient *client, int64_t then)
 			return true;
 	}
 	return false;
-}
-
-/* Take a request that nobody has answered; NULL: there is none. */
-static ZkLockZkRequest *
-take_any(ZkLockClient *client)
-{
-	ZkLockLink *head = &client->requests;
-	ZkLockZkRequest *request = NULL;
-
-	zklock_zkcore_lock(client);
-	for (ZkLockLink *link = head->next; link != head && request == NULL; link = link->next)
-		if (!((ZkLockZkRequest *) link)->taken)
-			request = (ZkLockZkRequest *) link;
-	if (request != NULL)
-		request->taken = true;
-	zklock_zkcore_unlock(client);
-	return request;
-}
-
-void
-zklock_zkrequest_answer_all(ZkLockClient *client)
-{
-	ZkLockZkRequest *request;
-
-	while ((request = take_any(client)) != NULL)
-		zklock_zkrequest_answer(request, ZCLOSING);
 }
 
 void

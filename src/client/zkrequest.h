@@ -76,11 +76,6 @@ extern void zklock_zkrequest_beat(ZkLockClient *client);
 extern bool zklock_zkrequest_is_beat_overdue(const ZkLockClient *client, int64_t then);
 
 /*
- * Answer what is under way: the library's handle was destroyed, and the state is final.
- */
-extern void zklock_zkrequest_answer_all(ZkLockClient *client);
-
-/*
  * Allocate a request whose answer has this kind and tag.  Returns NULL if
  * there is no memory, or if too many requests are under way.
  */

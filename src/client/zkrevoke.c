@@ -215,14 +215,10 @@ zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data)
 		node->data = copy;
 		reads = begin_read(node);
 	}
-	zklock_zkcore_begin_call(client);
 	zklock_zkcore_unlock(client);
 
 	if (reads)
 		(void) read_and_watch(node);
-	zklock_zkcore_lock(client);
-	zklock_zkcore_end_call(client);
-	zklock_zkcore_unlock(client);
 	if (!watched)
 	{
 		free(copy);

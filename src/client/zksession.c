@@ -275,6 +275,7 @@ typedef struct Tending
 	uint32_t	connects;		/* number of the connection of the last beat */
 	int64_t		silent_at;		/* when it was found first that the server is
 								 * silent; 0: it is not */
+	int64_t		told_gone_at;	/* since when it was told to be gone last */
 } Tending;
 
 /*
@@ -446,28 +447,37 @@ wait_until(ZkLockClient *client, int64_t at)
 	pthread_cond_timedwait(&client->opener_cond, &client->mutex, &until);
 }
 
-/* End the session.  Whoever has called the library still uses its handle. */
+/* The session is gone: tell that, once for each time. */
 static void
-end_session(ZkLockClient *client, ZkLockClientState how)
+tell_gone(ZkLockClient *client, Tending *tending, int64_t gone_at)
 {
-	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && zklock_zkclient_is_final(how));
-	zklock_zkcore_set_state(client, how);
+	if (tending->told_gone_at == gone_at)
+		return;
+	tending->told_gone_at = gone_at;
+	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+		zklock_zkcore_send_signal(client, signal);
+	zklock_zkcore_notify(client);
+}
+
+/* Close a session that is not used. */
+static void
+close_idle(ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && zklock_zkcore_is_unused(client));
+	zklock_zkcore_set_state(client, ZKLOCK_CLIENT_CLOSED);
 	client->closing = true;
 	pthread_cond_broadcast(&client->changed_cond);
-	zklock_zkcore_notify(client);
-	while (client->ncalls > 0)
-		pthread_cond_wait(&client->changed_cond, &client->mutex);
 	zklock_zkcore_unlock(client);
 	zookeeper_close(client->zh);
 	client->zh = NULL;			/* other threads read it only after they have
-								 * joined this one, or during a call */
-	zklock_zkrequest_answer_all(client);
+								 * joined this one */
+	zklock_zkcore_notify(client);
 	zklock_zkcore_lock(client);
 }
 
 /*
- * Keep the session confirmed, and end it if that fails for too long, or if it is not used.
- * The caller's thread may not call the client for days.
+ * Keep the session confirmed, tell when that has failed for too long, and close the session
+ * if it is not used.  The caller's thread may not call the client for days.
  */
 static void
 tend_session(ZkLockClient *client)
@@ -482,18 +492,19 @@ tend_session(ZkLockClient *client)
 		int64_t		gone_at = zklock_zkcore_gone_at(client);
 		int64_t		at;
 
-		if (now >= gone_at)
-			end_session(client, ZKLOCK_CLIENT_EXPIRED);
-		else if (is_idle(client, &tending, now))
-			end_session(client, ZKLOCK_CLIENT_CLOSED);
-		else
+		if (is_idle(client, &tending, now))
 		{
-			at = earlier(beat(client, &tending, now), gone_at);
-			at = earlier(at, leave_silent_server(client, &tending, now));
-			if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
-				at = earlier(at, now + idle_time(client) / IDLE_CHECKS);
-			wait_until(client, at);
+			close_idle(client);
+			break;
 		}
+		if (now >= gone_at)
+			tell_gone(client, &tending, gone_at);
+		at = earlier(beat(client, &tending, now), leave_silent_server(client, &tending, now));
+		if (now < gone_at)
+			at = earlier(at, gone_at);
+		if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
+			at = earlier(at, now + idle_time(client) / IDLE_CHECKS);
+		wait_until(client, at);
 	}
 	zklock_zkcore_unlock(client);
 }

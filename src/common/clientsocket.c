@@ -37,7 +37,9 @@ zklock_clientsocket_rely(int change)
 bool
 zklock_clientsocket_is_relied_on(void)
 {
-	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0;
+	return MyProcPort != NULL &&
+		(zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT ||
+		 (zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0));
 }
 
 /*
@@ -51,11 +53,8 @@ zklock_clientsocket_is_relied_on(void)
 void
 zklock_clientsocket_shut(void)
 {
-	if ((zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT &&
-		 !zklock_clientsocket_is_relied_on()) ||
-		MyProcPort == NULL || shutdown(MyProcPort->sock, SHUT_RD) != 0)
-		return;
-	is_shut = true;
+	if (zklock_clientsocket_is_relied_on() && shutdown(MyProcPort->sock, SHUT_RD) == 0)
+		is_shut = true;
 }
 
 bool

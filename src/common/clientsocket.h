@@ -21,7 +21,10 @@ extern void zklock_clientsocket_shut(void);
  */
 extern void zklock_clientsocket_rely(int change);
 
-/* Is there such a lock, and is zklock.on_loss 'auto'?  For signal handlers. */
+/*
+ * Does zklock.on_loss demand to disconnect the client if a lock is lost that is held now?  For
+ * signal handlers.
+ */
 extern bool zklock_clientsocket_is_relied_on(void);
 
 /* Has zklock_clientsocket_shut() done that? */

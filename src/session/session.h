@@ -54,10 +54,7 @@ extern const char *zklock_session_identity(void);
 /* The hosts of the last session, as in zklock.hosts; "" if there was none */
 extern const char *zklock_session_hosts(void);
 
-/*
- * Has the session not been confirmed for so long that others may have its locks?  See
- * zklock_zkclient_is_gone().  Raises and allocates nothing.
- */
+/* See zklock_zkclient_is_gone().  Raises and allocates nothing. */
 extern bool zklock_session_is_gone(void);
 
 /*
@@ -119,7 +116,7 @@ extern bool zklock_session_turn(int64 deadline);
 /* Deliver the messages that have been read. */
 extern void zklock_session_deliver(void);
 
-/* While it is on, the running statement is cancelled when the session ends. */
+/* While it is on, the running statement is cancelled when the session ends, or is gone. */
 extern void zklock_session_cancel_on_loss(bool on);
 
 /*

@@ -70,14 +70,13 @@ static SharedSession *shared = NULL;
 static PerBackend *signalled = NULL;
 
 /*
- * This process's timer, the session timeout that it is set for (0: it is not set), the
- * confirmation after which the session was found to be gone last, and whether that was
- * signalled
+ * This process's timer, the time that it is set for (0: it is not set), the time since which
+ * the session was gone when that was found last, and whether that was signalled
  */
 static timer_t timer;
 static bool has_timer = false;
-static volatile uint32 timer_timeout = 0;
-static volatile int64 gone_after = 0;
+static volatile int64 timer_at = 0;
+static volatile int64 found_gone_at = 0;
 static volatile bool told_gone = false;
 
 Size
@@ -183,11 +182,23 @@ timeout_of_session(void)
 	return pg_atomic_read_u32(&shared->timeout) * ZKLOCK_NS_PER_MS;
 }
 
-/* Is a session gone that was confirmed last then?  The end of one is signalled otherwise. */
-static bool
-is_gone_after(int64 confirmed, int64 now)
+/*
+ * When is the session gone for this backend, as far as it knows now?  A worker that is stopped
+ * ends no session, and may have stopped just before its next turn, while a connection sends
+ * pings until then.  Who relies on the lock outside of transactions must know when others may
+ * have it.
+ */
+static int64
+gone_at(void)
 {
-	return confirmed != 0 && now >= confirmed + timeout_of_session();
+	int64		timeout = timeout_of_session();
+	int64		turned = (int64) pg_atomic_read_u64(&shared->turned);
+	int64		confirmed = (int64) pg_atomic_read_u64(&shared->confirmed);
+	int64		stopped_at = turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
+
+	return confirmed == 0 || signalled == NULL ||
+		pg_atomic_read_u32(&signalled->disconnect_on_loss) == SIGNAL_OFF ? stopped_at :
+		Min(confirmed + timeout, stopped_at);
 }
 
 /*
@@ -198,25 +209,25 @@ static void
 watch_session(bool tells)
 {
 	/*
-	 * This process may be suspended after it has read the clock: then the
-	 * confirmation is newer.
+	 * This process may be suspended after it has read the clock: then what it
+	 * reads is newer.
 	 */
 	int64		now = zklock_clock_now();
-	int64		confirmed = (int64) pg_atomic_read_u64(&shared->confirmed);
-	bool		gone = is_gone_after(confirmed, now);
+	int64		at = gone_at();
 
 	Assert(has_timer);
-	timer_timeout = pg_atomic_read_u32(&shared->timeout);
-	if (gone)
+	if (now >= at)
 	{
-		if (tells && gone_after != confirmed)
+		if (tells && found_gone_at != at)
 		{
 			told_gone = true;
 			take_requests(SIGNAL_ON);
 		}
-		gone_after = confirmed;
+		found_gone_at = at;
+		at = now + timeout_of_session();
 	}
-	zklock_timer_set(timer, (gone || confirmed == 0 ? now : confirmed) + timeout_of_session());
+	timer_at = at;
+	zklock_timer_set(timer, at);
 }
 
 static bool
@@ -250,7 +261,7 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 		if (watches)
 			watch_session(true);
 		else
-			timer_timeout = 0;
+			timer_at = 0;
 	}
 	errno = before;
 }
@@ -319,8 +330,7 @@ zklock_sessionstate_confirmed(void)
 bool
 zklock_sessionstate_is_gone(int64 now)
 {
-	return told_gone ||
-		is_gone_after((int64) pg_atomic_read_u64(&shared->confirmed), now);
+	return told_gone || now >= gone_at();
 }
 
 ZkLockEpoch
@@ -448,15 +458,15 @@ zklock_sessionstate_late_commit(void)
 
 /*
  * Cancel or disconnect on loss was turned on.  The timer remains set when it is turned
- * off, until it expires, so that a lock costs no system call.  Another session may have
- * a shorter timeout.
+ * off, until it expires, so that a lock costs no system call.  It may have to expire earlier
+ * now: another session may have a shorter timeout.
  */
 static void
 turned_on(void)
 {
 	if (!QueryCancelPending)
 		told_gone = false;
-	if (has_timer && timer_timeout != pg_atomic_read_u32(&shared->timeout))
+	if (has_timer && (timer_at == 0 || gone_at() < timer_at))
 		watch_session(false);
 }
 

@@ -95,9 +95,10 @@ extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 extern int64 zklock_sessionstate_confirmed(void);
 
 /*
- * At the time `now`, was the session not confirmed for its whole timeout?  The worker may be
- * stopped.  If that was signalled, this remains true, even if the worker
- * continues, until cancel or disconnect on loss is turned on while no cancellation is
+ * At the time `now`, is the session gone?  It is if the worker has been stopped for so long that
+ * its session has probably expired.  While disconnect on loss is on, it is also if the session
+ * was not confirmed for its whole timeout.  If that was signalled, this remains true, even if
+ * the worker continues, until cancel or disconnect on loss is turned on while no cancellation is
  * pending, so that the reason is known.
  */
 extern bool zklock_sessionstate_is_gone(int64 now);

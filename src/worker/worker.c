@@ -236,10 +236,9 @@ static void
 end_session(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
-	bool		is_over = !zklock_session_is_gone() &&
-		(status->state == ZKLOCK_CLIENT_CONNECTED ||
-		 status->state == ZKLOCK_CLIENT_EXPIRED ||
-		 status->state == ZKLOCK_CLIENT_CLOSED);
+	bool		is_over = status->state == ZKLOCK_CLIENT_CONNECTED ||
+		status->state == ZKLOCK_CLIENT_EXPIRED ||
+		status->state == ZKLOCK_CLIENT_CLOSED;
 	ZkLockGeneration generation = zklock_sessionstate_end();
 
 	publish_session(NULL, terminating);
@@ -251,7 +250,7 @@ end_session(void)
 
 	/*
 	 * If there was a connection, assume that ZooKeeper has closed the
-	 * session.  One that was not used has no nodes.  One that is gone may still live.
+	 * session.  One that was not used has no nodes.
 	 */
 	if (is_over)
 		zklock_sessionfile_remove();
@@ -394,8 +393,8 @@ begin_session_if_needed(void)
 }
 
 /*
- * End the session if it is over, or gone: not confirmed for so long that others may have its
- * locks.
+ * End the session if it is over, or if it has had no connection for so long
+ * that it has probably expired.
  */
 static void
 check_session(void)
