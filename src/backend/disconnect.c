@@ -48,17 +48,19 @@ log_at_exit(int code, Datum arg)
 			(errmsg("disconnected the client because lock on \"%s\" was lost", path)));
 }
 
-/* A loss while disconnect on loss was off is not signalled. */
+/*
+ * A loss while disconnect on loss was off is not signalled.  A signal before the client relied
+ * on a lock has done nothing, and the session is gone earlier since then.
+ */
 void
 zklock_disconnect_resume(void)
 {
 	static bool registered = false;
-	bool		relies = zklock_locktable_first_granted() != NULL &&
-		zklock_clientsocket_is_relied_on();
+	bool		holds = zklock_locktable_first_granted() != NULL;
 
-	if (!relies)
+	if (!holds)
 		zklock_disconnect_pause();
-	if (!relies || watching)
+	if (!holds || (watching && !zklock_clientsocket_is_relied_on()))
 		return;
 	if (!registered)
 		before_shmem_exit(log_at_exit, 0);

@@ -99,7 +99,7 @@ typedef struct ZkLockSessionRoutine
 	/*
 	 * Has the session probably expired, although its serial number is still
 	 * current, because there was no connection, or no worker that runs, for
-	 * its whole timeout?  While disconnect on loss is on, also because it was
+	 * its whole timeout?  If the client relies on a lock, also because it was
 	 * not confirmed for so long.
 	 */
 	bool		(*is_gone) (void);

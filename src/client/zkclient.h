@@ -130,6 +130,12 @@ typedef struct ZkLockClientConfig
 
 	/* what zklock_zkclient_signal_on_loss() sends */
 	int			signals[ZKLOCK_N_SIGNALS];
+
+	/*
+	 * Is the session gone as soon as it was not confirmed for its timeout?
+	 * Called by any thread.
+	 */
+	bool		(*is_relied_on) (void);
 	const ZkLockIdentity *former;	/* session to resume, or NULL; it is not
 									 * given up, and is reported as expired
 									 * only if ZooKeeper says so */
@@ -186,9 +192,9 @@ extern bool zklock_zkclient_is_final(ZkLockClientState state);
 
 /*
  * Is the session gone?  It is if there was no connection for its whole timeout: then it has
- * most probably expired.  While ZKLOCK_SIGNAL_DISCONNECT is turned on, it is also if it was
- * not confirmed for so long: others may have its locks then, or soon.  A session that is gone
- * can come back.
+ * most probably expired.  If it is relied on (ZkLockClientConfig), and ZKLOCK_SIGNAL_DISCONNECT
+ * is turned on, it is also if it was not confirmed for so long: others may have its locks then,
+ * or soon.  A session that is gone can come back.
  */
 extern bool zklock_zkclient_is_gone(ZkLockClient *client);
 

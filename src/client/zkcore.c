@@ -143,7 +143,8 @@ zklock_zkcore_gone_at(const ZkLockClient *client)
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	if (status->connects == 0)
 		return INT64_MAX;
-	if (client->signal_on_loss[ZKLOCK_SIGNAL_DISCONNECT] && status->confirmed != 0)
+	if (client->signal_on_loss[ZKLOCK_SIGNAL_DISCONNECT] && client->is_relied_on() &&
+		status->confirmed != 0)
 		return status->confirmed + zklock_zkcore_timeout(client);
 	return status->lost == 0 ? INT64_MAX : status->lost + zklock_zkcore_timeout(client);
 }
@@ -165,8 +166,6 @@ zklock_zkclient_signal_on_loss(ZkLockClient *client, ZkLockSignal signal, bool o
 	ZKLOCK_ASSERT(zklock_zkcore_is_caller(client));
 	zklock_zkcore_lock(client);
 	client->signal_on_loss[signal] = on;
-	if (on && signal == ZKLOCK_SIGNAL_DISCONNECT && client->status.lost != 0)
-		pthread_cond_signal(&client->opener_cond);
 
 	/* A pending signal is delivered at the end of any system call. */
 	if (client->signal_sent)

@@ -124,6 +124,7 @@ struct ZkLockClient
 	bool		was_connected;	/* ... and was begun by then */
 
 	int			signals[ZKLOCK_N_SIGNALS];
+	bool		(*is_relied_on) (void);
 	bool		signal_on_loss[ZKLOCK_N_SIGNALS];	/* is the signal turned
 													 * on? */
 	bool		signal_sent;	/* was one sent since one was turned on or off? */

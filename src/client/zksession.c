@@ -504,6 +504,8 @@ tend_session(ZkLockClient *client)
 			at = earlier(at, gone_at);
 		if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
 			at = earlier(at, now + idle_time(client) / IDLE_CHECKS);
+		else if (gone_at != INT64_MAX)
+			at = earlier(at, now + zklock_proof_beat(zklock_zkcore_timeout(client), true));
 		wait_until(client, at);
 	}
 	zklock_zkcore_unlock(client);
@@ -649,6 +651,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	if (client == NULL)
 		return NULL;
 	memcpy(client->signals, config->signals, sizeof(client->signals));
+	client->is_relied_on = config->is_relied_on;
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

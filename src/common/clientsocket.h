@@ -23,7 +23,7 @@ extern void zklock_clientsocket_rely(int change);
 
 /*
  * Does zklock.on_loss demand to disconnect the client if a lock is lost that is held now?  For
- * signal handlers.
+ * signal handlers and other threads.
  */
 extern bool zklock_clientsocket_is_relied_on(void);
 

@@ -316,6 +316,7 @@ begin_session(const ZkLockIdentity *former)
 	/* as for pg_cancel_backend() */
 	config.signals[ZKLOCK_SIGNAL_CANCEL] = SIGINT;
 	config.signals[ZKLOCK_SIGNAL_DISCONNECT] = DISCONNECT_SIGNAL;
+	config.is_relied_on = zklock_clientsocket_is_relied_on;
 	config.former = former;
 
 	reserve_fds(ZKLOCK_CLIENT_FDS);

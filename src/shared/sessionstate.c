@@ -196,7 +196,7 @@ gone_at(void)
 	int64		confirmed = (int64) pg_atomic_read_u64(&shared->confirmed);
 	int64		stopped_at = turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
 
-	return confirmed == 0 || signalled == NULL ||
+	return confirmed == 0 || signalled == NULL || !zklock_clientsocket_is_relied_on() ||
 		pg_atomic_read_u32(&signalled->disconnect_on_loss) == SIGNAL_OFF ? stopped_at :
 		Min(confirmed + timeout, stopped_at);
 }

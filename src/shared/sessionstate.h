@@ -96,8 +96,8 @@ extern int64 zklock_sessionstate_confirmed(void);
 
 /*
  * At the time `now`, is the session gone?  It is if the worker has been stopped for so long that
- * its session has probably expired.  While disconnect on loss is on, it is also if the session
- * was not confirmed for its whole timeout.  If that was signalled, this remains true, even if
+ * its session has probably expired.  If the client relies on a lock (clientsocket.h), it is also
+ * if the session was not confirmed for its whole timeout.  If that was signalled, this remains true, even if
  * the worker continues, until cancel or disconnect on loss is turned on while no cancellation is
  * pending, so that the reason is known.
  */

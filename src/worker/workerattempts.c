@@ -928,6 +928,7 @@ zklock_workerattempts_check_nodes(void)
 		check_requester != 0 ||
 		now - checked_at < zklock_proof_beat(status->timeout * ZKLOCK_NS_PER_MS, true))
 		return;
+	checked_at = now;
 	attempt = find_existing();
 	if (attempt == NULL || attempt->driver.node == NULL)
 		return;
@@ -936,7 +937,6 @@ zklock_workerattempts_check_nodes(void)
 		return;
 	check_requester = tag.requester;
 	checked_attempt = attempt;
-	checked_at = now;
 }
 
 void
