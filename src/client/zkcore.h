@@ -7,8 +7,8 @@
  * This is the only file that includes zookeeper.h.  The modules are layered:
  * zkmove.c and zkwatch.c use zkcore.c; zkpace.c also uses zkmove.c;
  * zkrequest.c also uses zkwatch.c; zknode.c also uses zkrequest.c; zkrevoke.c
- * also uses zknode.c; and zksession.c, which opens and closes the session, uses
- * all of them.  No function calls one of a higher layer.
+ * also uses zknode.c; zkbeat.c also uses zkrequest.c; and zksession.c, which opens and closes
+ * the session, uses all of them.  No function calls one of a higher layer.
  *
  * Four kinds of threads use a client.  The caller's thread makes requests and
  * receives messages.  One thread of ours opens the client and another one
@@ -130,7 +130,7 @@ struct ZkLockClient
 	bool		signal_sent;	/* was one sent since one was turned on or off? */
 
 	ZkLockProof proof;
-	ZkLockLink	beats;			/* see zklock_zkrequest_beat() */
+	ZkLockLink	beats;			/* see zkbeat.c */
 
 	ZkLockClientStatus status;
 	ZkLockMessage *oldest;

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "protocol/check.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,60 +123,6 @@ zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
 	zklock_zkcore_unlock(client);
 	if (changed)
 		zklock_zkcore_notify(client);
-}
-
-/* Its answer frees it, or the close if the library may have lost it. */
-typedef struct Beat
-{
-	ZkLockLink	link;			/* in client->beats */
-	ZkLockClient *client;
-	int64_t		sent;
-	uint32_t	connection;		/* as ZkLockProof has it */
-} Beat;
-
-static void
-end_beat(Beat *beat)
-{
-	ZkLockClient *client = beat->client;
-
-	zklock_zkcore_lock(client);
-	zklock_list_remove(&beat->link);
-	zklock_zkcore_unlock(client);
-	free(beat);
-}
-
-static void
-beat_answered(int rc, const struct Stat *stat, const void *data)
-{
-	Beat	   *beat = (Beat *) data;
-
-	(void) stat;
-	zklock_zkrequest_confirm(beat->client, rc, beat->sent);
-	end_beat(beat);
-}
-
-/* Like NO_VERSION in zknode.c; another one, so that tests can tell the two apart. */
-#define BEAT_VERSION (INT_MIN + 1)
-
-void
-zklock_zkrequest_beat(ZkLockClient *client)
-{
-	Beat	   *beat = malloc(sizeof(Beat));
-	int			rc;
-
-	if (beat == NULL)
-		return;					/* the next one will do */
-	beat->client = client;
-	zklock_zkcore_lock(client);
-	beat->connection = client->proof.connection;
-	beat->sent = zklock_clock_now();
-	zklock_list_insert_before(&client->beats, &beat->link);
-	zklock_zkcore_unlock(client);
-	rc = zoo_aset(client->zh, "/", "", 0, BEAT_VERSION, beat_answered, beat);
-
-	/* If it ran out of memory halfway, it may have run the callback, or may still run it. */
-	if (rc != ZOK && rc != ZMARSHALLINGERROR)
-		end_beat(beat);
 }
 
 /*
@@ -747,27 +692,9 @@ zklock_zkclient_sync(ZkLockClient *client, const char *path, ZkLockTag tag)
 	return true;
 }
 
-bool
-zklock_zkrequest_is_beat_overdue(const ZkLockClient *client, int64_t then)
-{
-	const ZkLockLink *head = &client->beats;
-
-	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
-	for (const ZkLockLink *link = head->next; link != head; link = link->next)
-	{
-		const Beat *beat = (const Beat *) link;
-
-		if (beat->connection == client->proof.connection && beat->sent < then)
-			return true;
-	}
-	return false;
-}
-
 void
 zklock_zkrequest_free_all(ZkLockClient *client)
 {
-	while (!zklock_list_is_empty(&client->beats))
-		end_beat((Beat *) client->beats.next);
 	while (!zklock_list_is_empty(&client->requests))
 	{
 		ZkLockZkRequest *request = (ZkLockZkRequest *) client->requests.next;

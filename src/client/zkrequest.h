@@ -64,18 +64,6 @@ extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
 									 int64_t sent);
 
 /*
- * Send a write that must fail, and counts for zklock_zkrequest_confirm() only.  To be called
- * by the opening thread, while there is a connection.
- */
-extern void zklock_zkrequest_beat(ZkLockClient *client);
-
-/*
- * With the mutex: was a beat of the present connection sent before that time, and is not
- * answered?
- */
-extern bool zklock_zkrequest_is_beat_overdue(const ZkLockClient *client, int64_t then);
-
-/*
  * Allocate a request whose answer has this kind and tag.  Returns NULL if
  * there is no memory, or if too many requests are under way.
  */
