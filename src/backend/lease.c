@@ -14,11 +14,13 @@
 #include "common/clientsocket.h"
 #include "common/clock.h"
 #include "common/guc.h"
+#include "miscadmin.h"
 #include "replication/syncrep.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/claims.h"
 #include "shared/stats.h"
+#include "storage/proc.h"
 
 /* Was an error raised for a loss in this transaction? */
 static bool loss_raised = false;
@@ -256,6 +258,19 @@ patience(void)
 									 ZKLOCK_NS_PER_MS));
 }
 
+/* As log_wait() in attempt.c does: this wait is for ZooKeeper, too. */
+static void
+log_wait(const ZkLockHold *hold, int64 began)
+{
+	int64		us = (zklock_clock_now() - began) / 1000;
+
+	if (log_lock_waits && us >= DeadlockTimeout * INT64CONST(1000))
+		ereport(LOG,
+				(errmsg("process %d waited %ld.%03d ms until ZooKeeper confirmed lock on \"%s\"",
+						MyProcPid, (long) (us / 1000), (int) (us % 1000),
+						zklock_errors_path(hold->key.path))));
+}
+
 /*
  * Wait until ZooKeeper has confirmed that these locks are held.  If `always`, this
  * takes a new request about their nodes: a proof that the session lives tells nothing of
@@ -265,7 +280,8 @@ static void
 confirm_locks(ZkLockHold **holds, int n, bool always)
 {
 	bool		answered = !always;
-	int64		deadline = ZKLOCK_NEVER;	/* set when it has to wait */
+	int64		began = 0;		/* set when it has to wait */
+	int64		deadline = ZKLOCK_NEVER;
 
 	Assert(n > 0);
 	zklock_session_routine->poll();
@@ -275,8 +291,11 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 	{
 		int64		now = zklock_clock_now();
 
-		if (deadline == ZKLOCK_NEVER)
+		if (began == 0)
+		{
+			began = now;
 			deadline = now + patience();
+		}
 		zklock_lease_explain();
 		if (now >= deadline)
 			raise_loss(holds[0], "ZooKeeper did not confirm in time that its session lives.");
@@ -292,6 +311,8 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 	 * may be that of a new session.
 	 */
 	zklock_lease_check();
+	if (began != 0)
+		log_wait(holds[0], began);
 }
 
 /* Return the granted locks that pass the test, or all; palloc'd. */
