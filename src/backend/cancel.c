@@ -27,6 +27,12 @@ static bool in_statement = false;
 static bool watching = false;
 
 /*
+ * May the statement, or a part of it, have caught its cancellation, or ended a transaction,
+ * since its last part began?
+ */
+static bool went_on = false;
+
+/*
  * In ascending priority: a loss takes precedence over a revocation, because
  * the transaction cannot continue.
  */
@@ -113,8 +119,54 @@ zklock_cancel_statement(bool begins)
 		noted.reason = NO_REASON;
 		zklock_revoke_begin_statement();
 	}
+	went_on = false;
 	in_statement = begins;
 	(void) update_cancel_on_loss();
+}
+
+/*
+ * Cancel on loss is on already, so each loss is either found here or signalled.
+ */
+void
+zklock_cancel_refuse(void)
+{
+	if (zklock_locktable_first_granted() == NULL)
+		return;
+	zklock_session_routine->refresh();
+	zklock_lease_explain();
+}
+
+void
+zklock_cancel_went_on(void)
+{
+	went_on = in_statement;
+}
+
+/*
+ * The error is that of a cancellation, so that it is caught by nothing that would not have
+ * caught the first one.  Where interrupts are held off, it is raised when they are not any
+ * more.
+ */
+void
+zklock_cancel_part(void)
+{
+	if (!went_on)
+		return;
+	CHECK_FOR_INTERRUPTS();
+	if (watching)
+	{
+		zklock_session_routine->refresh();
+		if (zklock_lease_is_any_doubtful())
+		{
+			note(LOST, zklock_locktable_first_granted()->key.path, ENDED);
+			zklock_lease_note_raised();
+			cancel_statement();
+			CHECK_FOR_INTERRUPTS();
+			return;
+		}
+	}
+	zklock_disconnect_refuse();
+	went_on = false;
 }
 
 /*
@@ -211,6 +263,23 @@ zklock_cancel_pause(void)
 	hold = zklock_revoke_find_unreported();
 	if (hold != NULL)
 		note(REVOKED, hold->key.path, NULL);
+}
+
+/*
+ * The lost locks are no reason any more to cancel what follows, unless a cancellation is
+ * pending.
+ */
+void
+zklock_cancel_forget(void)
+{
+	zklock_cancel_went_on();
+	if (!zklock_lease_was_raised())
+		return;
+	zklock_disconnect_forget();
+	pause_cancel_on_loss();
+	zklock_lease_forget();
+	if (!QueryCancelPending)
+		noted.reason = NO_REASON;
 }
 
 void

@@ -12,6 +12,7 @@
 #include "backend/sessionroutine.h"
 #include "common/clientsocket.h"
 #include "protocol/path.h"
+#include "session/errors.h"
 #include "shared/stats.h"
 #include "storage/ipc.h"
 
@@ -19,10 +20,13 @@
 static bool watching = false;
 
 /*
- * A lost lock that was released, for example with its transaction, since the client was
- * disconnected; "": none
+ * The lock whose loss has disconnected the client, once it was released, for example with
+ * its transaction, or forgotten; "": not known
  */
-static char released[ZKLOCK_PATH_MAX + 1] = "";
+static char lost_path[ZKLOCK_PATH_MAX + 1] = "";
+
+/* Has an error named it? */
+static bool is_named = false;
 
 /* Return a lock that is lost, or most probably lost, or NULL. */
 static ZkLockHold *
@@ -32,20 +36,28 @@ find_lost_hold(void)
 	return zklock_lease_is_any_doubtful() ? zklock_locktable_first_granted() : NULL;
 }
 
-/* PostgreSQL logs no reason, and the client cannot be told one. */
+/* Remember a lost lock that is still held.  Returns false if no lost lock is known. */
+static bool
+remember_lost(void)
+{
+	const ZkLockHold *lost = lost_path[0] == '\0' ? find_lost_hold() : NULL;
+
+	if (lost != NULL)
+		strlcpy(lost_path, lost->key.path, sizeof(lost_path));
+	return lost_path[0] != '\0';
+}
+
+/* PostgreSQL logs no reason, and a client that waits for nothing cannot be told one. */
 static void
 log_at_exit(int code, Datum arg)
 {
-	ZkLockHold *lost = zklock_clientsocket_is_shut() ? find_lost_hold() : NULL;
-	const char *path = lost != NULL ? lost->key.path : released;
-
 	(void) code;
 	(void) arg;
-	if (path[0] == '\0')
+	if (!zklock_clientsocket_is_shut() || is_named || !remember_lost())
 		return;
 	zklock_stats_add(ZKLOCK_LOSSES, 1);
 	ereport(LOG_SERVER_ONLY,
-			(errmsg("disconnected the client because lock on \"%s\" was lost", path)));
+			(errmsg("disconnected the client because lock on \"%s\" was lost", lost_path)));
 }
 
 /*
@@ -83,9 +95,41 @@ zklock_disconnect_pause(void)
 void
 zklock_disconnect_release(const ZkLockHold *hold)
 {
-	if (!zklock_clientsocket_is_shut() || !hold->granted || released[0] != '\0')
+	if (!zklock_clientsocket_is_shut() || !hold->granted || lost_path[0] != '\0')
 		return;
 	zklock_session_routine->refresh();
 	if (zklock_lease_is_doubtful(hold) || zklock_lease_is_deleted(hold))
-		strlcpy(released, hold->key.path, sizeof(released));
+		strlcpy(lost_path, hold->key.path, sizeof(lost_path));
+}
+
+void
+zklock_disconnect_forget(void)
+{
+	if (zklock_clientsocket_is_shut() && lost_path[0] == '\0')
+		is_named = remember_lost();
+}
+
+/*
+ * What the client has sent ahead is still in the kernel's queue and in PostgreSQL's buffer,
+ * and over TCP, the kernel accepts more.
+ */
+void
+zklock_disconnect_refuse(void)
+{
+	bool		is_known;
+
+	if (!zklock_clientsocket_is_shut())
+		return;
+	is_known = remember_lost();
+	if (!is_named)
+		zklock_stats_add(ZKLOCK_LOSSES, 1);
+	is_named = true;
+	ereport(FATAL,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 is_known ?
+			 errmsg("terminating connection because lock on \"%s\" was lost",
+					zklock_errors_path(lost_path)) :
+			 errmsg("terminating connection because a lock was lost"),
+			 errdetail("Nothing that was sent after the loss is executed."),
+			 errhint("Connect again and retry the transaction.")));
 }

@@ -204,6 +204,22 @@ zklock_lease_explain(void)
 }
 
 void
+zklock_lease_note_raised(void)
+{
+	loss_raised = true;
+}
+
+bool
+zklock_lease_was_raised(void)
+{
+	return loss_raised;
+}
+
+/*
+ * If the session is gone, and has not ended, it may still come back, with the nodes.  So
+ * these are deleted then.
+ */
+void
 zklock_lease_forget(void)
 {
 	ZkLockHold *lost;
@@ -213,6 +229,13 @@ zklock_lease_forget(void)
 	loss_raised = false;
 	while ((lost = find_lost()) != NULL)
 		zklock_locktable_forget(lost);
+	if (!zklock_session_routine->is_gone())
+		return;
+	while ((lost = zklock_locktable_first_granted()) != NULL)
+	{
+		zklock_session_routine->delete_node(lost);
+		zklock_locktable_forget(lost);
+	}
 }
 
 /*

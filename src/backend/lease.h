@@ -35,11 +35,16 @@ extern void zklock_lease_close_unusable_session(void);
 extern void zklock_lease_explain(void);
 
 /*
- * To be called when a transaction has been aborted.  If it was aborted because
- * of lost locks, their session holds are forgotten.  Otherwise every later
- * transaction of this backend would fail, too.  Raises and allocates nothing.
+ * To be called when a transaction has been aborted.  If an error was raised in it for
+ * locks that are lost, or most probably lost, their session holds are forgotten.
+ * Otherwise every later transaction of this backend would fail, too.  Raises and
+ * allocates nothing.
  */
 extern void zklock_lease_forget(void);
+
+/* Was such an error raised in this transaction?  Or it is raised by the caller. */
+extern bool zklock_lease_was_raised(void);
+extern void zklock_lease_note_raised(void);
 
 /* Is it known that a granted lock's node was deleted?  Raises and allocates nothing. */
 extern bool zklock_lease_is_deleted(const ZkLockHold *hold);

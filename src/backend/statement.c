@@ -9,10 +9,12 @@
 
 #include "access/xact.h"
 #include "backend/cancel.h"
+#include "backend/disconnect.h"
 #include "backend/lateguard.h"
 #include "backend/locktable.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
+#include "catalog/objectaccess.h"
 #include "common/compat.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -21,6 +23,7 @@
 static ExecutorRun_hook_type next_ExecutorRun;
 static ExecutorFinish_hook_type next_ExecutorFinish;
 static ProcessUtility_hook_type next_ProcessUtility;
+static object_access_hook_type next_object_access;
 
 /* Does the outermost statement run?  Only that one is watched. */
 static bool inside = false;
@@ -28,12 +31,36 @@ static bool inside = false;
 /* Can the outermost statement commit before it ends? */
 static bool may_commit = false;
 
+/* Is the statement that begins a DISCARD ALL? */
+static bool discards_all = false;
+
+/*
+ * Another library's callback may run statements in a commit whose check has passed.  They
+ * are not refused.
+ *
+ * Nor is DISCARD ALL because of a lost lock.  It is outside of a transaction block, and gives
+ * all locks back.  A pooler that sends it may not look whether it has failed, and the next
+ * client would get the session as it was.
+ */
 static void
 begin_statement(void)
 {
+	bool		is_discard = discards_all;
+
 	inside = true;
-	may_commit = false;
+	may_commit = discards_all = false;
+	if (!zklock_xact_is_committing())
+		zklock_disconnect_refuse();
 	zklock_cancel_statement(true);
+	if (!zklock_xact_is_committing() && !is_discard)
+		zklock_cancel_refuse();
+}
+
+static void
+begin_part(void)
+{
+	if (!zklock_xact_is_committing())
+		zklock_cancel_part();
 }
 
 static void
@@ -81,6 +108,7 @@ fail_statement(MemoryContext before)
 \
 		if (inside) \
 		{ \
+			begin_part(); \
 			call; \
 			if (may_commit) \
 				zklock_xact_register_first(false); \
@@ -157,6 +185,8 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
 static pg_noinline void
 run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 {
+	zklock_disconnect_refuse();
+	zklock_cancel_refuse();
 	zklock_xact_irrevocable_statement(true);
 	inside = true;
 	PG_TRY();
@@ -200,6 +230,18 @@ is_irrevocable(const Node *statement)
 	}
 }
 
+/*
+ * Is more to follow?  If a lock is lost, a BEGIN must not fail all the same: statements that
+ * the client has sent ahead would then run without their block.
+ */
+static bool
+begins_work(const TransactionStmt *statement)
+{
+	return statement->kind == TRANS_STMT_BEGIN ||
+		statement->kind == TRANS_STMT_START ||
+		statement->kind == TRANS_STMT_SAVEPOINT;
+}
+
 static void
 process_utility(ZKLOCK_UTILITY_PARAMS)
 {
@@ -217,9 +259,17 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 		!IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL))
 		run_irrevocable_utility(ZKLOCK_UTILITY_ARGS);
 	else if (IsA(statement, TransactionStmt))
+	{
+		if (!inside && begins_work((const TransactionStmt *) statement))
+			zklock_disconnect_refuse();
 		next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
+	}
 	else
+	{
+		discards_all = discard_all && !inside &&
+			!IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL);
 		watch_utility(ZKLOCK_UTILITY_ARGS);
+	}
 
 	/*
 	 * DISCARD ALL releases advisory locks, and poolers send it between
@@ -227,6 +277,19 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 	 */
 	if (discard_all)
 		zklock_locktable_release_all(NULL);
+}
+
+/*
+ * A call through the fast-path interface, and one in an expression that is evaluated when a
+ * query is planned, is in no statement.
+ */
+static void
+object_access(ObjectAccessType access, Oid class, Oid object, int part, void *arg)
+{
+	if (access == OAT_FUNCTION_EXECUTE && !inside && !zklock_xact_is_committing())
+		zklock_disconnect_refuse();
+	if (next_object_access != NULL)
+		next_object_access(access, class, object, part, arg);
 }
 
 void
@@ -241,4 +304,6 @@ zklock_statement_init(void)
 	next_ProcessUtility = ProcessUtility_hook ? ProcessUtility_hook :
 		standard_ProcessUtility;
 	ProcessUtility_hook = process_utility;
+	next_object_access = object_access_hook;
+	object_access_hook = object_access;
 }

@@ -9,9 +9,11 @@
 
 #include "access/xact.h"
 #include "backend/cancel.h"
+#include "backend/disconnect.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/xact.h"
+#include "storage/ipc.h"
 #include "tcop/pquery.h"
 #include "utils/resowner.h"
 
@@ -50,16 +52,29 @@ confirm_holds(void)
 {
 	zklock_cancel_pause();
 	zklock_lease_confirm_commit();
+
+	/*
+	 * The lock may be released or forgotten since its loss, and a COMMIT is not
+	 * checked when it begins.
+	 */
+	zklock_disconnect_refuse();
 }
 
+/* At its exit, a backend removes its temporary tables, whatever has become of its locks. */
 static void
 check_commit(void)
 {
-	if (!committing && irrevocable == NOT_IRREVOCABLE)
+	if (!committing && irrevocable == NOT_IRREVOCABLE && !proc_exit_inprogress)
 	{
 		committing = true;
 		confirm_holds();
 	}
+}
+
+bool
+zklock_xact_is_committing(void)
+{
+	return committing;
 }
 
 static void
@@ -150,12 +165,17 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		is_top_level != (ended != ENDED_ABORT_SUB))
 		return;
 	if (ended == ENDED_ABORT_SUB)
+	{
 		zklock_locktable_abort_sub(ended_sub);
+		zklock_cancel_went_on();
+	}
 	else
 	{
 		zklock_locktable_end_xact();
 		if (ended == ENDED_ABORT)
-			zklock_lease_forget();
+			zklock_cancel_forget();
+		else
+			zklock_cancel_went_on();
 		zklock_cancel_resume();
 	}
 	ended = NOTHING_ENDED;

@@ -30,6 +30,9 @@ extern void zklock_xact_init(void);
  */
 extern void zklock_xact_register_first(bool outermost);
 
+/* Has the check of a commit begun, and the commit not ended? */
+extern bool zklock_xact_is_committing(void);
+
 /*
  * Make the check of a commit before (`begins`) a statement that an abort does
  * not undo, and that is the only one of its transaction.  ERROR 40001 as in

@@ -142,7 +142,7 @@ find(
 				next if $literal->{returned} && $file =~ $reasons;
 				$said{$text} //= {};
 				$said{$text}{
-					  $level eq 'ERROR'
+					  $level =~ /^(?:ERROR|FATAL)$/
 					? $sqlstate{ $literal->{condition} // 'ERRCODE_INTERNAL_ERROR' }
 					  // 'various'
 					: $level eq 'WARNING' ? 'warning'

@@ -735,6 +735,7 @@ carry_out(void (*statement) (void), ServerVerb verb)
 		works = verb == SERVER_DO_WORK;
 		server_rules_statement(true);
 		zklock_cancel_statement(true);
+		zklock_cancel_refuse();
 		statement();
 		zklock_cancel_statement(false);
 		server_rules_statement(false);
