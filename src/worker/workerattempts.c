@@ -121,7 +121,8 @@ static uint32 rooms_seen = 0;
 
 /*
  * The worker's own check of a node, if one is under way; the attempt of that node
- * (NULL: it is over); and the time of the last check.
+ * (NULL: it is over); and the time of the last check, or message.  While there are messages,
+ * there is no check.
  */
 static uint64 check_requester = 0;
 static WorkerAttempt *checked_attempt = NULL;
@@ -534,6 +535,7 @@ process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
 
 	if (receiver->stale && message->kind != ZKLOCK_MSG_CONFIRMED)
 		return;
+	checked_at = zklock_clock_now();
 	if (requester != 0 && requester == check_requester)
 		process_confirmation(message);
 	else if (message->kind == ZKLOCK_MSG_DELETED ||

@@ -38,8 +38,8 @@ extern void zklock_workerattempts_process_slots(bool is_session);
 extern int	zklock_workerattempts_short_ms(void);
 
 /*
- * Check from time to time that a node is still there, one after the other.  Nobody else
- * notices that the node of a lock was deleted by hand.
+ * While nothing else happens, check from time to time that a node is still there, one after
+ * the other.  Nobody else notices that the node of a lock was deleted by hand.
  */
 extern void zklock_workerattempts_check_nodes(void);
 
