@@ -36,12 +36,17 @@ find_lost_hold(void)
 	return zklock_lease_is_any_doubtful() ? zklock_locktable_first_granted() : NULL;
 }
 
-/* Remember a lost lock that is still held.  Returns false if no lost lock is known. */
+/*
+ * Remember a lost lock that is still held.  Returns false if no lost lock is known.  A session
+ * that was gone, and for which the client was disconnected, may be back.
+ */
 static bool
 remember_lost(void)
 {
 	const ZkLockHold *lost = lost_path[0] == '\0' ? find_lost_hold() : NULL;
 
+	if (lost == NULL && lost_path[0] == '\0')
+		lost = zklock_locktable_first_granted();
 	if (lost != NULL)
 		strlcpy(lost_path, lost->key.path, sizeof(lost_path));
 	return lost_path[0] != '\0';

@@ -294,7 +294,7 @@ for my $release (sort keys %releases)
 {
 	my $before = stock();
 	my $session =
-	  ZkTest->new($main, @proxied, 'zklock.connect_timeout' => '2s');
+	  ZkTest->new($main, @proxied, 'zklock.connect_timeout' => '2s', 'zklock.on_loss' => 'cancel');
 
 	$session->query("SELECT $releases{$release}");
 	my $id = $session->query('SELECT session_id FROM zk_session()');

@@ -138,6 +138,7 @@ check('loss', \@ends, \@stays);
 like($busy->{session}->result, qr{^ERROR:  40001: lock on "/pg_advisory/postgres/300" was lost}m,
 	'a statement is cancelled, with the reason');
 wait_until('... and the client is disconnected', sub { !are_alive($busy) });
+wait_until('all sessions have ended', sub { !$zk->sessions });
 restore();
 
 # What a program sees then with 'cancel', and for a lock of a transaction
