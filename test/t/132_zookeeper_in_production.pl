@@ -292,8 +292,12 @@ wait_until('a lock is kept', sub {
 });
 query_costs_ok('a lock that its server keeps', $first, $lock, 't|t');
 
-# Older data, as from a backup
+# Older data, as from a backup, in which sessions are left that nobody continues
 
+$node->stop;
+$node->append_conf('postgresql.conf', "zklock.session_timeout = '4s'");
+$node->start;
+$own = ZkTest->new($node, OWN_SESSION)->connect;
 system('cp', '-a', "$solo->{dir}/data", "$solo->{dir}/older") == 0 or die "cp: $?\n";
 is($own->query(q(SELECT zk_lock_acquire('/app/newer'))), 't', 'a lock is newer than the data');
 $solo->stop;
