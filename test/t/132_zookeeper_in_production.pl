@@ -314,7 +314,7 @@ $node->stop;
 wait_until('neither sessions nor paths are left',
 	sub { !$solo->sessions && $solo->children('/') == 1 });
 $node->start;
-$own = ZkTest->new($node, OWN_SESSION);
+$own = ZkTest->new($node, OWN_SESSION, 'zklock.session_timeout' => '30min');
 $own->query(
 	sprintf(q(SELECT zk_lock_acquire('/empty/' || i) FROM generate_series(1, %d) AS i), PATHS));
 
