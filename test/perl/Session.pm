@@ -148,19 +148,20 @@ sub connect
 }
 
 # Waits until ZooKeeper's last confirmation of the session is so old that a
-# commit has to ask for another. Waiters can have a new session by then.
+# commit has to wait for another. Waiters can have a new session by then. Returns
+# the error if a lock is lost meanwhile, and otherwise true.
 sub outlive_lease
 {
 	my ($self) = @_;
 
-	wait_until(
+	return wait_until(
 		'the lease has run out',
 		sub {
-			$self->query(
-				'SELECT coalesce(confirmed_ago > timeout * 2 / 3, true) FROM zk_session()')
-			  eq 't';
+			my $answer = $self->query(
+				'SELECT coalesce(confirmed_ago > timeout * 2 / 3, true) FROM zk_session()');
+
+			return $answer ne 'f' && $answer;
 		});
-	return;
 }
 
 # Disconnects, in the middle of a statement if there is one.

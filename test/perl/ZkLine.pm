@@ -117,12 +117,15 @@ sub kept_ok
 sub refused_ok
 {
 	my ($self, $what) = @_;
-	my $answer;
 
 	$self->{writer}->query(q(SET LOCAL zklock.connect_timeout = '1s'));
-	$self->{writer}->outlive_lease;
-	my $seconds =
-	  seconds_of(sub { $answer = $self->{writer}->query('COMMIT') });
+	my $answer = $self->{writer}->outlive_lease;
+	my $seconds = seconds_of(
+		sub {
+			my $end = $self->{writer}->query('COMMIT');
+
+			$answer = $end if $answer eq 't';
+		});
 	like($answer, qr{^ERROR:  40001:.*"$self->{path}/stock"}m,
 		"$what: commit past the lease is refused");
 	cmp_ok($seconds, '<', SOON, '... in time');
