@@ -35,13 +35,13 @@ sub body
 		\$\$ BEGIN \$1 := '$what'; END \$\$);
 }
 
-# Waits until all requests of the client are sent and answered. A ping follows
-# them, or a renewal of the lease.
+# Waits until all requests of the client are sent and answered. A beat follows
+# them.
 sub wait_until_sent
 {
 	my $last = $proxy->rule(
 		dir => 'c2s',
-		op => server_mode() ? 'setData' : 'ping',
+		op => 'beat',
 		action => 'delay',
 		ms => 1);
 
