@@ -21,6 +21,8 @@
 #   make soak              two servers under load while faults are injected
 #   make reservations      the reservation of docs/longer-locks.md under load
 #   make failover          two servers under Patroni, with faults of the primary
+#   make losses            holders that ZooKeeper has just given up: do they commit, and
+#                          when are they told
 #   make programs          unchanged programs on two servers
 #   make upgrade           release 1.0.0 is updated, and shares locks with this tree
 #   make sanitize          the tests under AddressSanitizer and UBSan
@@ -129,7 +131,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test moretests quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate exhaust assertions indent pictures reservations failover programs upgrade
+.PHONY: simulate exhaust assertions indent pictures reservations failover losses programs upgrade
 test:
 	@test/run
 
@@ -167,9 +169,9 @@ soak upgrade:
 	@test/setup sandbox
 	@test/$@/run
 
-reservations:
+reservations losses:
 	@test/setup test
-	@test/reservations/run
+	@test/$@/run
 
 failover programs:
 	@test/setup $@

@@ -19,7 +19,17 @@ use ZkServer;
 # it.
 use constant PEERS => '127.0.0.99';
 
-# Options: size, addresses (of the members), and those of ZkServer.
+# The address at which a member, by its number (1, 2, ...), connects to another one that
+# leads it, or to tell its vote, with the option own_links
+sub link_address
+{
+	my ($from, $to) = @_;
+
+	return "127.9.$from.$to";
+}
+
+# Options: size, addresses (of the members), own_links (each member knows each other one by
+# an address that only these two use in that direction), and those of ZkServer.
 sub new
 {
 	my ($class, %opt) = @_;
@@ -34,17 +44,22 @@ sub new
 		syncLimit => 5,
 		flushDelay => 6,
 		%{ $opt{config} // {} });
-	for (@ids)
-	{
-		$config{"server.$_"} = join(':',
-			PEERS, map { ZkServer::free_port() } qw(quorum election));
-	}
+	$config{quorumListenOnAllIPs} = 'true' if $opt{own_links};
+	my %ports = map { $_ => join(':', ZkServer::free_port(), ZkServer::free_port()) } @ids;
+	my %peers = map {
+		my $id = $_;
+
+		$id => {
+			map { ("server.$_" => join(':', $opt{own_links} ? link_address($id, $_) : PEERS, $ports{$_})) }
+			  @ids
+		}
+	} @ids;
 	return bless {
 		servers => [
 			map {
 				ZkServer->new(%opt,
 					id => $_,
-					config => \%config,
+					config => { %config, %{ $peers{$_} } },
 					address => $opt{addresses}[ $_ - 1 ])
 			} @ids
 		]
@@ -87,6 +102,15 @@ sub end_of
 	my ($self, $id) = @_;
 
 	return (grep { defined } map { $_->ended_sessions->{$id} } $self->servers)[0];
+}
+
+# Returns a member's number (1, 2, ...).
+sub number_of
+{
+	my ($self, $server) = @_;
+	my @servers = $self->servers;
+
+	return 1 + (grep { $servers[$_] == $server } 0 .. $#servers)[0];
 }
 
 # Returns the members in the order of the connect string.

@@ -87,6 +87,14 @@ sub _java_options
 		'-Dzookeeper.nio.numWorkerThreads=0');
 }
 
+# In ms
+sub tick_time
+{
+	my ($self) = @_;
+
+	return $self->{tick_time};
+}
+
 sub port
 {
 	my ($self) = @_;
