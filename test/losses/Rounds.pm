@@ -216,7 +216,8 @@ sub _offset
 	return time() - _now();
 }
 
-# Waits until this time of the machine's clock. These waits are the fault that is played, not waits for something.
+# Waits until this time of the machine's clock. These waits are the fault that is played, not
+# waits for something.
 sub _sleep_until
 {
 	my ($at) = @_;
@@ -228,7 +229,7 @@ sub _sleep_until
 sub _round
 {
 	my ($self, $lane, $name, $round) = @_;
-	my %result = (mode => $lane->{mode}, timeout => $lane->{timeout}, member => $lane->{member}, %$round);
+	my %result = (%$round, map { $_ => $lane->{$_} } qw(mode timeout member));
 	my $play = $self->_begin($lane, $name);
 
 	eval {
@@ -243,7 +244,8 @@ sub _round
 
 		kill('CONT', $play->{pid});
 		die $error if $error !~ /^the end of the session /;
-		%result = (%result, outcome => 'missed', message => $error, answered => 0, wrong => 0, telling => 0);
+		%result = (%result, outcome => 'missed', message => $error,
+			map { $_ => 0 } qw(answered wrong telling));
 	};
 	$play->{holder}->close;
 	$play->{rival}{client}->socket->close;

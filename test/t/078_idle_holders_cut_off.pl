@@ -53,7 +53,8 @@ for my $holder ($idle->play('together'))
 	  . ", mode $holder->{mode}";
 
 	ok(defined $holder->{told}, "$what: the lock goes to another client");
-	cmp_ok($holder->{told} // 'inf', '<=', BOUND + SLACK, '... and its client is disconnected in time');
+	cmp_ok($holder->{told} // 'inf', '<=', BOUND + SLACK,
+		'... and its client is disconnected in time');
 }
 
 done_testing();
