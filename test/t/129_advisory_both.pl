@@ -393,7 +393,7 @@ $victim->query(q(SET zklock.try_timeout = '1s'));
 for my $cancel (0, 1)
 {
 	fails($cancel ? 'a cancelled try' : 'a try without an answer', 'pg_try_advisory_lock(1)', undef,
-		$cancel ? qr/^ERROR:  57014/ : qr/^ERROR:  08006/, sub {
+		$cancel ? qr/^ERROR:  57014/ : qr/^ERROR:  0800[16]/, sub {
 			wait_until("PostgreSQL's half is taken", sub {
 				$observers[0]->query(sprintf($has, $pid)) =~ /^1 Ex/ || $victim->is_done });
 			$observers[0]->query("SELECT pg_cancel_backend($pid)") if $cancel;
