@@ -118,8 +118,8 @@ sub refused_ok
 {
 	my ($self, $what) = @_;
 
-	$self->{writer}->query(q(SET LOCAL zklock.connect_timeout = '1s'));
-	my $answer = $self->{writer}->outlive_lease;
+	my $answer = $self->{writer}->query(q(SET LOCAL zklock.connect_timeout = '1s'));
+	$answer = $self->{writer}->outlive_lease if $answer eq '';
 	my $seconds = seconds_of(
 		sub {
 			my $end = $self->{writer}->query('COMMIT');
