@@ -259,6 +259,23 @@ check_commit(const Hold *mine, int64_t began)
 				   other, mine->process, mine->path);
 }
 
+/*
+ * What it relies on is there at this moment, whoever else commits: unless it has stood still
+ * since its check, for longer than that is good for.
+ */
+static void
+check_node(const Hold *hold, int64_t began)
+{
+	if (hold->session == RIVAL_SESSION || is_robbed(hold) || sim.now - began > slow)
+		return;
+	if (!server_zk_is_alive(hold->session))
+		sim_breach(SERVER_THERE, "process %d commits under lock %d of a session that is over",
+				   hold->process, hold->path);
+	else if (!server_zk_has_node(hold->session, hold->node))
+		sim_breach(SERVER_THERE, "process %d commits under lock %d, whose node is gone",
+				   hold->process, hold->path);
+}
+
 static void
 begin_commits(int process, int64_t began)
 {
@@ -269,6 +286,7 @@ begin_commits(int process, int64_t began)
 		if (hold->claim == NULL || hold->process != process)
 			continue;
 		check_commit(hold, began);
+		check_node(hold, began);
 		if (server_zk_is_closed(hold->session) && !is_robbed(hold))
 			sim_breach(SERVER_CLOSE, "process %d commits under lock %d of a session that was closed",
 					   process, hold->path);

@@ -63,6 +63,7 @@ read_setting(ServerScenario *s, char *word)
 		SETTING(max_locks), SETTING(session_timeout), SETTING(idle_session_timeout),
 		SETTING(confirm_commit), SETTING(max_locks_per_backend),
 		{"leases", offsetof(ServerScenario, nleases)},
+		{"tick", offsetof(ServerScenario, tick)},
 		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};
 	char	   *value = strchr(word, '=');

@@ -42,6 +42,7 @@ typedef struct ServerScenario
 	char		name[40];
 	ShimSettings settings;		/* of all servers */
 	int			nleases;
+	int			tick;			/* ms */
 	int			nservers;
 	int			nbackends[SERVER_MAX_SERVERS];
 	int			from;			/* of the deviations, in ms */

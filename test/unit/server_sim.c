@@ -22,6 +22,7 @@
 
 #include "server_check.h"
 #include "server_choice.h"
+#include "server_ensemble.h"
 #include "server_exhaust.h"
 #include "server_scenario.h"
 #include "server_shrink.h"
@@ -54,6 +55,7 @@
 static const char *const properties[] = {
 	[SERVER_HOLD] = "never two processes hold what conflicts in sessions that live",
 	[SERVER_COMMIT] = "never two commits under one lock that overlap",
+	[SERVER_THERE] = "a commit's locks are in sessions that live",
 	[SERVER_PAIRS] = "token and number grow from grant to grant",
 	[SERVER_TICKETS] = "a server's backends come first, served first",
 	[SERVER_WINDOW] = "a node is passed on within its window, and while it may be",
@@ -112,6 +114,13 @@ static const char *const counts[] = {
 	[SERVER_N_DOWNGRADES] = "locks downgraded",
 	[SERVER_N_RIVALS] = "locks of other clients",
 	[SERVER_N_CUTS] = "connections lost",
+	[SERVER_N_AT_FOLLOWERS] = "connections to followers",
+	[SERVER_N_MOVED] = "sessions that moved to another server",
+	[SERVER_N_MEMBERS_STOPPED] = "servers of ZooKeeper stopped",
+	[SERVER_N_CUT_OFF] = "... cut off from the leader",
+	[SERVER_N_ELECTIONS] = "... elected",
+	[SERVER_N_LULLS] = "processes stopped until the last moment of a session",
+	[SERVER_N_FALTERS] = "... and again, before the leader was told of the session",
 	[SERVER_N_EXPIRED] = "sessions expired",
 	[SERVER_N_OWN_EXPIRED] = "... of backends",
 	[SERVER_N_SESSIONS_REFUSED] = "sessions refused, or not begun",
@@ -196,6 +205,10 @@ typedef enum Fault
 	ROB,
 	REVOKE,
 	REFUSE,
+	LULL,						/* until the last moment of a session */
+	STOP_MEMBER,				/* these are about the ensemble */
+	CUT_OFF,
+	ELECT,
 	N_FAULTS
 } Fault;
 
@@ -205,7 +218,8 @@ typedef struct Strike
 	Fault		what;
 	int			place;
 	int64_t		until;
-	int			which;			/* of the nodes, -1: it is drawn; or a variant */
+	int			which;			/* of the nodes, -1: it is drawn; or of the
+								 * ensemble's servers; or a variant */
 } Strike;
 
 static const char *const fault_names[N_FAULTS] = {
@@ -213,7 +227,8 @@ static const char *const fault_names[N_FAULTS] = {
 	[CUT] = "cut",[PARTITION] = "partition",[EXPIRE] = "expire",
 	[END_WORKER] = "end-worker",[FAIL_WORKER] = "fail-worker",[CRASH] = "crash",
 	[RELOAD] = "reload",[ROB] = "rob",[REVOKE] = "revoke",
-	[REFUSE] = "refuse"
+	[REFUSE] = "refuse",[LULL] = "lull",[STOP_MEMBER] = "stop-member",
+	[CUT_OFF] = "cut-off",[ELECT] = "elect"
 };
 
 ServerPlan	server_plan;
@@ -247,7 +262,7 @@ static int64_t parent_made_at;	/* last time */
 static int64_t taken_at[SERVER_MAX_SERVERS][SERVER_N_LOCKS];	/* last time */
 static int	fault_rate;			/* one in so many turns; 0: none */
 static bool endangered;			/* are sessions, since then? */
-static uint64_t cuts_before;	/* in other schedules */
+static uint64_t troubles_before;	/* in other schedules */
 static Fault faults[N_FAULTS];	/* that are met in this schedule */
 static int	nfaults;
 static int	allowed[N_FAULTS];	/* flags */
@@ -483,10 +498,18 @@ server_breach(int property, const char *text)
 	sim_breach(property, "%s (process %d)", text, shim_scheduler_current());
 }
 
+/* What can end a session, or has done so, and is not drawn as a fault */
+static uint64_t
+count_troubles(void)
+{
+	return sim.counts[SERVER_N_CUTS] + sim.counts[SERVER_N_FALTERS] +
+		sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED];
+}
+
 bool
 server_may_be_lost(void)
 {
-	return endangered || sim.counts[SERVER_N_CUTS] > cuts_before;
+	return endangered || count_troubles() > troubles_before;
 }
 
 static void
@@ -551,8 +574,9 @@ static void
 trapped(int place)
 {
 	int			server = shim_scheduler_server(place);
-	int			timeout = settings[server].session_timeout;
+	int			timeout = server_plan.session_timeout;
 	int64_t		then = sim.now + timeout * SERVER_MS;
+	int			shortest = sim_random(2) ? 0 : timeout * 7 / 10;
 
 	if (sim.quiet)
 		return;
@@ -565,7 +589,8 @@ trapped(int place)
 			shim_scheduler_stop(place, then + sim_random(2000) * SERVER_MS);
 		return;
 	}
-	shim_scheduler_stop(place, sim.now + sim_random(timeout) * SERVER_MS);
+	shim_scheduler_stop(place, sim.now +
+						(shortest + sim_random(timeout - shortest)) * SERVER_MS);
 	if (!settings[server].revocable || sim_random(2) == 0)
 		rob(-1);
 	else
@@ -725,6 +750,8 @@ crash(int server, int64_t again)
 static bool
 can_step_rival(const Rival *rival)
 {
+	if (!server_ensemble_is_working())
+		return false;
 	return rival->node == 0 ? !sim.quiet && rival->until <= sim.now :
 		!rival->holds ? server_zk_rival_is_first(rival->node) : rival->until <= sim.now;
 }
@@ -994,11 +1021,10 @@ static int64_t
 draw_time(int server)
 {
 	if (server_plan.own > 0 && sim_random(8) == 0)
-		return sim.now + sim_random(2 * settings[server].session_timeout +
+		return sim.now + sim_random(2 * server_plan.session_timeout +
 									2 * settings[server].connect_timeout) * SERVER_MS;
 	return sim.now + (sim_random(3) ? sim_random(100) :
-					  sim_random(2 * settings[server].session_timeout)) *
-		SERVER_MS;
+					  sim_random(2 * server_plan.session_timeout)) * SERVER_MS;
 }
 
 /* Another ensemble, most often; or what all processes read anew without a new session. */
@@ -1035,7 +1061,7 @@ endangers(Fault what)
 static bool
 draw_strike(Strike *strike, int server)
 {
-	int			timeout = settings[server].session_timeout;
+	int			timeout = server_plan.session_timeout;
 
 	switch (strike->what)
 	{
@@ -1053,7 +1079,7 @@ draw_strike(Strike *strike, int server)
 			if (server_plan.doubting)
 				strike->place = worker_of(server);
 			strike->until = server_plan.doubting ?
-				sim.now + SERVER_MS * (int) sim_random(timeout * 2 / 3) : draw_time(server);
+				sim.now + SERVER_MS * (int) sim_random(timeout * 2 / 5) : draw_time(server);
 			return true;
 		case LAG:
 			strike->place = worker_of(server) + 1 + (int) sim_random(server_plan.nbackends);
@@ -1087,6 +1113,24 @@ draw_strike(Strike *strike, int server)
 			strike->place = draw_user(server);
 			strike->until = draw_time(server);
 			strike->which = sim_random(2) == 0;
+			return true;
+		case LULL:
+			strike->place = draw_user(server);
+			strike->until = server_zk_last_moment(strike->place) -
+				SERVER_MS * (int) sim_random(timeout / 10);
+			return strike->until > sim.now;
+		case STOP_MEMBER:
+		case CUT_OFF:
+			strike->which = (int) sim_random(SERVER_N_MEMBERS);
+			strike->until = sim.now + SERVER_MS *
+				(sim_random(3) ? sim_random(timeout / 3) :
+				 sim_random(timeout + server_plan.sync_limit));
+			return true;
+		case ELECT:
+			if (sim_random(4) != 0)
+				return false;
+			strike->until = sim.now + (50 + sim_random(1000)) * SERVER_MS;
+			strike->which = (int) sim_random(2);
 			return true;
 		default:
 			return true;
@@ -1156,6 +1200,24 @@ strike(const Strike *s)
 			server_zk_refuse(s->place, s->until);
 			if (s->which)
 				(void) server_zk_cut(s->place, sim.now);
+			break;
+		case LULL:
+			server_zk_pass(sim.now);
+			shim_scheduler_stop(s->place, s->until);
+			sim_count(SERVER_N_LULLS);
+			break;
+		case STOP_MEMBER:
+			if (server_zk_stop_member(s->which, s->until))
+				sim_count(SERVER_N_MEMBERS_STOPPED);
+			break;
+		case CUT_OFF:
+			if (server_zk_cut_off(s->which, s->until))
+				sim_count(SERVER_N_CUT_OFF);
+			break;
+		case ELECT:
+			if (server_zk_elect(s->until, s->which ? 0 :
+								s->until + server_plan.sync_limit * SERVER_MS / 2))
+				sim_count(SERVER_N_ELECTIONS);
 			break;
 		case N_FAULTS:
 			break;
@@ -1237,6 +1299,11 @@ add_strikes_of_place(Fault what, int place)
 			if (server_zk_has_client(place))
 				add_strike(what, place, SHORT_MS, true);
 			break;
+		case LULL:
+			if (server_zk_is_well(place) && shim_scheduler_is_there(place))
+				add_strike(what, place,
+						   (server_zk_last_moment(place) - sim.now) / SERVER_MS - 10, 0);
+			break;
 		default:
 			break;
 	}
@@ -1266,6 +1333,28 @@ add_strikes_of_server(Fault what, int worker)
 	}
 }
 
+/* Or a server of the ensemble */
+static void
+add_strikes_of_member(Fault what, int member)
+{
+	int			timeout = settings[0].session_timeout;
+
+	switch (what)
+	{
+		case STOP_MEMBER:
+		case CUT_OFF:
+			add_strike(what, 0, SHORT_MS, member);
+			add_strike(what, 0, timeout, member);
+			break;
+		case ELECT:
+			if (member < 2)
+				add_strike(what, 0, SHORT_MS, member);
+			break;
+		default:
+			break;
+	}
+}
+
 static int
 list_strikes(void)
 {
@@ -1276,6 +1365,8 @@ list_strikes(void)
 			add_strikes_of_place(faults[i], place);
 		for (int server = 0; server < server_plan.nservers; server++)
 			add_strikes_of_server(faults[i], worker_of(server));
+		for (int member = 0; member < SERVER_N_MEMBERS; member++)
+			add_strikes_of_member(faults[i], member);
 		for (int node = 0; faults[i] == ROB && node < server_zk_nrobbable(); node++)
 			add_strike(ROB, 0, 0, node);
 		for (int node = 0; faults[i] == REVOKE && node < server_zk_nrevocable(); node++)
@@ -1467,6 +1558,8 @@ look_after_phase(void)
 static void
 change_count(void)
 {
+	if (!server_ensemble_is_working())
+		return;
 	if (phase != PLAYING)
 		server_zk_change_count(server_plan.nleases);
 	else if (server_plan.modes && scenario == NULL && sim_random(300) == 0 &&
@@ -1516,7 +1609,10 @@ draw_faults(bool failing)
 			server_plan.planned ? planned[sim_random(3)] :
 			server_plan.doubting ? doubting[sim_random(2)] :
 			sim_percent(10) ? LAG :
-			server_plan.own > 0 && sim_percent(8) ? REFUSE : (Fault) sim_random(REFUSE);
+			server_plan.own > 0 && sim_percent(8) ? REFUSE :
+			server_plan.ensemble && sim_percent(40) ?
+			(Fault) (LULL + sim_random(N_FAULTS - LULL)) :
+			(Fault) sim_random(REFUSE);
 	for (int i = 0; i < N_FAULTS; i++)
 		allowed[i] = 1;
 }
@@ -1535,7 +1631,7 @@ draw_settings(ShimSettings *s)
 		.handover_time = server_plan.gates ? 1 + (int) sim_random(200) : 0,
 		.max_locks = sim_percent(20) ? 4 : SERVER_MAX_LOCKS,
 		.max_locks_per_backend = sim_percent(20) ? 2 : 0,
-		.session_timeout = server_plan.session_timeout,
+		.session_timeout = server_plan.session_timeout / (sim_percent(10) ? 2 : 1),
 		.max_session_size = server_plan.session_size,
 		.connect_timeout = 4000,
 		.idle_session_timeout = server_plan.own > 0 && sim_percent(40) ?
@@ -1551,6 +1647,19 @@ static int
 draw_sessions(uint64_t seed)
 {
 	return seed % 3 != 0 ? 0 : seed % 2 == 0 ? 100 : 50;
+}
+
+/*
+ * A tick is at most half of the timeout: ZooKeeper's limit for timeouts, if nobody has
+ * lowered it.  If it was raised, sessions have a longer timeout than they ask for.
+ */
+static void
+draw_ticks(ServerPlan *plan)
+{
+	static const int ticks[] = {2, 2, 3, 5, 10};
+
+	plan->tick = plan->session_timeout / ticks[sim_random(5)];
+	plan->sync_limit = plan->tick * (2 + (int) sim_random(9));
 }
 
 static void
@@ -1571,7 +1680,8 @@ draw_plan(uint64_t seed)
 		{&slow, -1}, {&allowed[0], 0}, {&allowed[1], 0}, {&allowed[2], 0},
 		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
 		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
-		{&allowed[11], 0}, {&allowed[12], 0}, {&allowed[13], 0}
+		{&allowed[11], 0}, {&allowed[12], 0}, {&allowed[13], 0}, {&allowed[14], 0},
+		{&allowed[15], 0}, {&allowed[16], 0}, {&allowed[17], 0}
 	};
 
 	plan->nservers = sim_random(4) ? 1 : 2 + (sim_random(3) == 0);
@@ -1620,6 +1730,8 @@ draw_plan(uint64_t seed)
 		plan->many |= sim_percent(50);
 		plan->ntransactions *= 3;
 	}
+	plan->ensemble = !failing && !plan->planned && !plan->doubting && sim_percent(40);
+	draw_ticks(plan);
 	nrivals = plan->doubting || sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;
 	fault_rate = plan->faults ? 30 << sim_random(6) : 0;
 	draw_faults(failing);
@@ -1689,11 +1801,13 @@ reset(uint64_t seed)
 }
 
 static void
-begin_schedule(void)
+begin_schedule(uint64_t seed)
 {
+	server_ensemble_reset(seed, server_plan.session_timeout * SERVER_MS,
+						  server_plan.tick * SERVER_MS, server_plan.sync_limit * SERVER_MS);
 	server_check_reset(server_plan.session_timeout);
 	memset(files, 0, sizeof(files));
-	cuts_before = sim.counts[SERVER_N_CUTS];
+	troubles_before = count_troubles();
 	memset(pids, 0, sizeof(pids));
 	memset(former_pids, 0, sizeof(former_pids));
 	nlarge = nstruck = 0;
@@ -1713,7 +1827,7 @@ play_plan(uint64_t seed)
 {
 	reset(seed);
 	draw_plan(seed);
-	begin_schedule();
+	begin_schedule(seed);
 	if (server_plan.doubting)
 		for (int i = 0; i < nrivals; i++)
 			rivals[i].until = sim.now + sim_random(3000) * SERVER_MS;
@@ -1738,8 +1852,10 @@ make_plan(void)
 		.nleases = scenario->nleases,.gates = scenario->settings.handover_time > 0,
 		.keeps = scenario->settings.keep_time > 0,.faults = scenario->nfaults > 0 || scenario->ngiven > 0,
 		.session_timeout = scenario->settings.session_timeout,
+		.tick = scenario->tick > 0 ? scenario->tick : scenario->settings.session_timeout / 10,
 		.session_size = scenario->settings.max_session_size,.slow_commits = 5
 	};
+	server_plan.sync_limit = 5 * server_plan.tick;
 	server_plan.across = server_plan.nservers > 1 || (server_plan.own > 0 && server_plan.faults);
 	server_plan.detects = scenario->nrivals == 0;
 	fault_rate = 0;
@@ -1764,7 +1880,7 @@ play_scenario(const ServerScenario *given)
 	scenario = given;
 	reset(1);
 	make_plan();
-	begin_schedule();
+	begin_schedule(1);
 	nrivals = scenario->nrivals;
 	for (int i = 0; i < nrivals; i++)
 		rivals[i].until = sim.now + scenario->rivals[i].at * SERVER_MS;

@@ -6,8 +6,8 @@
  * The code of shared/, worker/, session/ and protocol/, and of most of backend/, runs as
  * it is: a worker and backends for each server, as processes of a scheduler that a seed
  * decides (shim/scheduler.h).  Shims stand for PostgreSQL (shim/), and one client of a
- * model of ZooKeeper for client/ (server_zk.h).  It is compiled with PostgreSQL's
- * headers into a library; the rest is the program, which knows nothing of PostgreSQL.
+ * model of ZooKeeper for client/ (server_zk.h, server_ensemble.h).  It is compiled with
+ * PostgreSQL's headers into a library; the rest is the program, which knows nothing of it.
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
  * gates in server_gates.c, for tries in server_tries.c, for more in server_rules.c, and when
  * all sleep in server_look.c.
@@ -74,6 +74,7 @@ enum
 enum
 {
 	SERVER_COMMIT = SIM_N_PROPERTIES,
+	SERVER_THERE,
 	SERVER_HOLD,
 	SERVER_PAIRS,
 	SERVER_TICKETS,
@@ -138,6 +139,13 @@ enum
 	SERVER_N_DOWNGRADES,
 	SERVER_N_RIVALS,
 	SERVER_N_CUTS,
+	SERVER_N_AT_FOLLOWERS,
+	SERVER_N_MOVED,
+	SERVER_N_MEMBERS_STOPPED,
+	SERVER_N_CUT_OFF,
+	SERVER_N_ELECTIONS,
+	SERVER_N_LULLS,
+	SERVER_N_FALTERS,
 	SERVER_N_EXPIRED,
 	SERVER_N_SESSIONS_REFUSED,
 	SERVER_N_CARRIED_ON,
@@ -197,7 +205,10 @@ typedef struct ServerPlan
 	bool		doubting;		/* only those that lose events of locks that
 								 * are kept */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
-	int			session_timeout;	/* ms */
+	bool		ensemble;		/* has its servers among the faults */
+	int			session_timeout;	/* ms, of all sessions */
+	int			tick;			/* ms */
+	int			sync_limit;		/* ms */
 	int			session_size;	/* limit of a session's nodes, in kB */
 	int			chroot_len;		/* of the path that is ahead of all nodes */
 	int			impatience;		/* percent of short waits */

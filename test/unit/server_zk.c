@@ -18,6 +18,7 @@
 #include "protocol/contender.h"
 #include "protocol/path.h"
 #include "server_check.h"
+#include "server_ensemble.h"
 #include "server_sim.h"
 #include "shim/backend.h"
 #include "shim/scheduler.h"
@@ -60,8 +61,8 @@ typedef struct Session
 	bool		closed;			/* it was closed by its client */
 	bool		shared;			/* it is a worker's */
 	bool		heard;			/* is it, now? */
-	int64_t		heard_at;
 	int			timeout;		/* ms */
+	ServerTracker tracker;
 } Session;
 
 typedef enum Op
@@ -140,7 +141,13 @@ struct ZkLockClient
 	bool		told;			/* its user was told last that it is connected */
 	int			session;		/* index; -1: none yet */
 	bool		carries_on;
-	int			timeout;		/* asked for, ms */
+	int			member;			/* of the ensemble: that it is connected to */
+	int			former_member;	/* ... and was before */
+	int64_t		sent_at;		/* when it has sent anything last */
+	int64_t		received_at;	/* when it has heard of the member last */
+	bool		unheard;		/* is anything on its way there? */
+	int64_t		falters_at;		/* when its process stands still again;
+								 * SHIM_NEVER: not */
 	int64_t		connect_at;		/* not before */
 	int64_t		away_until;		/* nothing comes through until then */
 	int			connect_timeout;	/* ms */
@@ -204,6 +211,8 @@ static ZkLockNode *freed;		/* in this schedule, so that their use is
 								 * noticed */
 static bool reaped;				/* are containers new whose numbers were used
 								 * before? */
+static int64_t passed_at;		/* until when the ensemble has heard of its
+								 * clients */
 
 static void free_client(ZkLockClient *c);
 static void free_messages(void);
@@ -236,6 +245,7 @@ server_zk_reset(void)
 	reaped = false;
 	zxid = 100;
 	nsessions = 0;
+	passed_at = sim.now;
 	sessions[nsessions++] = (Session) {.id = RIVAL,.alive = true,.heard = true};
 	(void) server_zk_change_count(1);
 }
@@ -504,6 +514,16 @@ server_zk_owner(int64_t czxid)
 }
 
 bool
+server_zk_has_node(int64_t session, const char *name)
+{
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].owner == session &&
+			strcmp(base_name(&nodes[i]), name) == 0)
+			return true;
+	return false;
+}
+
+bool
 server_zk_is_heard(int64_t czxid)
 {
 	const Session *session = find_session(server_zk_owner(czxid));
@@ -530,49 +550,124 @@ end_session(Session *session)
 }
 
 static bool
-is_away(const ZkLockClient *c)
+is_stopped(const ZkLockClient *c)
 {
-	return c->away_until > sim.now ||
-		(c->process >= 0 && shim_scheduler_is_stopped(c->process));
+	return c->process >= 0 && shim_scheduler_is_stopped(c->process);
 }
 
 static bool
-is_heard(const Session *session)
+is_away(const ZkLockClient *c)
+{
+	return c->away_until > sim.now || is_stopped(c);
+}
+
+/* Does what it has sent arrive at the server, and the other way? */
+static bool
+is_reached(const ZkLockClient *c)
+{
+	return c->away_until <= sim.now && server_ensemble_is_heard(c->member);
+}
+
+static bool
+is_connected(const ZkLockClient *c)
+{
+	return c->used && c->session >= 0 && c->status.state == ZKLOCK_CLIENT_CONNECTED;
+}
+
+static bool
+is_refused(const ZkLockClient *c)
+{
+	return c->applied != c->tail &&
+		server_ensemble_is_refused(&sessions[c->session].tracker,
+								   c->requests[c->applied % MAX_REQUESTS].sent);
+}
+
+/* Is its connection all that it takes for an answer? */
+static bool
+is_served(const ZkLockClient *c)
+{
+	return !is_away(c) && server_ensemble_writes(c->member) && !is_refused(c);
+}
+
+static void
+hear(ZkLockClient *c, int64_t at)
+{
+	c->unheard = false;
+	c->received_at = at;
+	if (sessions[c->session].alive)
+		server_ensemble_hears(c->member, &sessions[c->session].tracker, at);
+}
+
+/* A server hears its clients: what they have sent, and their pings when they send nothing. */
+static void
+hear_clients(int64_t from, int64_t to)
 {
 	for (int i = 0; i < max_client; i++)
-		if (clients[i].used && clients[i].session >= 0 &&
-			&sessions[clients[i].session] == session &&
-			clients[i].status.state == ZKLOCK_CLIENT_CONNECTED &&
-			!is_away(&clients[i]))
-			return true;
-	return false;
+	{
+		ZkLockClient *c = &clients[i];
+		int64_t		period;
+
+		if (!is_connected(c))
+			continue;
+		if (c->unheard && is_reached(c))
+			hear(c, from);
+		period = c->status.timeout * SERVER_MS / 3;
+		while (!is_stopped(c) && c->sent_at + period <= to)
+		{
+			c->sent_at = c->sent_at + period < from ? from : c->sent_at + period;
+			c->unheard = true;
+			if (is_reached(c))
+				hear(c, c->sent_at);
+		}
+	}
 }
 
 static int64_t
 expires_at(const Session *session)
 {
-	return session->heard_at + session->timeout * SERVER_MS;
+	return session->alive ? server_ensemble_ends_at(&session->tracker) : SHIM_NEVER;
+}
+
+static void
+expire_sessions(int64_t now)
+{
+	for (int i = 1; server_ensemble_is_working() && i < nsessions; i++)
+		if (expires_at(&sessions[i]) <= now)
+		{
+			sim_count(sessions[i].shared ? SERVER_N_EXPIRED : SERVER_N_OWN_EXPIRED);
+			end_session(&sessions[i]);
+		}
+}
+
+static void
+look_who_is_heard(void)
+{
+	for (int i = 1; i < nsessions; i++)
+		sessions[i].heard = false;
+	for (int i = 0; i < max_client; i++)
+		if (is_connected(&clients[i]) && is_served(&clients[i]))
+			sessions[clients[i].session].heard = true;
 }
 
 void
 server_zk_pass(int64_t now)
 {
-	for (int i = 1; i < nsessions; i++)
-	{
-		Session    *session = &sessions[i];
+	int			member;
+	int64_t		at;
 
-		if (!session->alive)
-			continue;
-		if (!session->heard && expires_at(session) <= sim.now)
-		{
-			sim_count(session->shared ? SERVER_N_EXPIRED : SERVER_N_OWN_EXPIRED);
-			end_session(session);
-			continue;
-		}
-		session->heard = is_heard(session);
-		if (session->heard)
-			session->heard_at = now;
+	while ((member = server_ensemble_answer(now, &at)) >= 0)
+	{
+		hear_clients(passed_at, at);
+		expire_sessions(at);
+		passed_at = at;
+		for (int i = 1; i < nsessions; i++)
+			if (sessions[i].alive)
+				server_ensemble_tell(member, &sessions[i].tracker, at);
 	}
+	hear_clients(passed_at, now);
+	expire_sessions(now);
+	look_who_is_heard();
+	passed_at = now;
 }
 
 /*
@@ -685,6 +780,24 @@ free_node(ZkLockNode *node)
 	freed = node;
 }
 
+/*
+ * A session that was not heard for long is heard, and answered, in its last moment: before the
+ * leader is told of it, its process stands still again.
+ */
+static void
+draw_falter(ZkLockClient *c)
+{
+	const Session *session = &sessions[c->session];
+
+	if (sim.quiet || !server_plan.faults || server_plan.planned || server_plan.doubting ||
+		c->process < 0 || c->falters_at != SHIM_NEVER ||
+		!session->tracker.unsaid[c->member] ||
+		expires_at(session) > sim.now + server_plan.tick * SERVER_MS / 2 ||
+		sim_random(2) != 0)
+		return;
+	c->falters_at = sim.now + sim_random(4) * 25 * SERVER_MS;
+}
+
 /* A request has ended, one way or the other. */
 static void
 end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
@@ -695,7 +808,10 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 	if (r->op <= OP_DELETE && rc != ZKLOCK_RC_LOST &&
 		!(r->op == OP_CONFIRM && rc == ZKLOCK_RC_NO_NODE) &&
 		r->sent > c->status.confirmed)
+	{
 		c->status.confirmed = r->sent;
+		draw_falter(c);
+	}
 	if (r->op == OP_CREATE)
 	{
 		node->creating--;
@@ -982,10 +1098,28 @@ carry_out(ZkLockClient *c, const Request *r)
 }
 
 static bool
+is_read(Op op)
+{
+	return op == OP_LIST || op == OP_GET;
+}
+
+static bool
 can_apply(const ZkLockClient *c)
 {
-	return c->status.state == ZKLOCK_CLIENT_CONNECTED && c->away_until <= sim.now &&
-		c->applied != c->tail;
+	const Request *r = &c->requests[c->applied % MAX_REQUESTS];
+
+	return is_connected(c) && c->away_until <= sim.now && c->applied != c->tail &&
+		(is_read(r->op) ? server_ensemble_reads(c->member, zxid) :
+		 server_ensemble_writes(c->member) && !is_refused(c));
+}
+
+/* A server that is cut off does not know that the session is over. */
+static bool
+is_hung_up(const ZkLockClient *c)
+{
+	return server_ensemble_is_out(c->member) ||
+		(is_reached(c) && !sessions[c->session].alive &&
+		 !server_ensemble_is_cut_off(c->member));
 }
 
 static bool
@@ -996,9 +1130,8 @@ apply(ZkLockClient *c)
 
 	if (!can_apply(c))
 		return false;
-	if (!sessions[c->session].alive)
+	if (is_hung_up(c))
 	{
-		/* The server hangs up. */
 		lose(c);
 		return true;
 	}
@@ -1101,7 +1234,11 @@ take_reply(ZkLockClient *c)
 static bool
 can_deliver(const ZkLockClient *c)
 {
-	return !is_away(c) && c->first_delivery != c->last_delivery;
+	const Delivery *first = &c->deliveries[c->first_delivery % MAX_REQUESTS];
+
+	return c->first_delivery != c->last_delivery && !is_away(c) && is_reached(c) &&
+		(!server_ensemble_is_cut_off(c->member) ||
+		 first->zxid <= server_ensemble_known(c->member));
 }
 
 static bool
@@ -1112,6 +1249,7 @@ deliver(ZkLockClient *c)
 	if (!can_deliver(c))
 		return false;
 	c->first_delivery++;
+	c->received_at = sim.now;
 	if (delivery->event)
 		take_event(c, delivery);
 	else
@@ -1128,7 +1266,7 @@ deliver(ZkLockClient *c)
 static void
 lose(ZkLockClient *c)
 {
-	unsigned	arrives = sessions[c->session].alive ?
+	unsigned	arrives = sessions[c->session].alive && server_ensemble_writes(c->member) ?
 		sim_random(c->tail - c->applied + 1) : 0;
 
 	shim_trace("client of process %d: the connection is lost", c->process);
@@ -1178,18 +1316,59 @@ rewatch(ZkLockClient *c)
 	}
 }
 
+/* One of the servers that accept its connection, or -1: followers are the last ones. */
+static int
+find_member(const ZkLockClient *c, int which)
+{
+	int			leader = server_ensemble_leader();
+	int			n = 0;
+	int			found = -1;
+
+	for (int i = 0; i < SERVER_N_MEMBERS && n <= which; i++)
+	{
+		int			member = (leader + i) % SERVER_N_MEMBERS;
+
+		if (server_ensemble_accepts(member, c->session < 0))
+		{
+			found = member;
+			n++;
+		}
+	}
+	return found;
+}
+
+static int
+count_members(const ZkLockClient *c)
+{
+	int			n = 0;
+
+	for (int i = 0; i < SERVER_N_MEMBERS; i++)
+		n += server_ensemble_accepts(i, c->session < 0);
+	return n;
+}
+
 static bool
 can_connect(const ZkLockClient *c)
 {
 	return c->status.state == ZKLOCK_CLIENT_CONNECTING && !is_away(c) &&
-		c->connect_at <= sim.now;
+		c->connect_at <= sim.now && count_members(c) > 0;
+}
+
+/* A leader that was deposed does not know what has ended since. */
+static bool
+knows_session(const ZkLockClient *c, int member)
+{
+	return sessions[c->session].alive || server_ensemble_is_cut_off(member);
 }
 
 static bool
 connect_client(ZkLockClient *c)
 {
+	int			member;
+
 	if (!can_connect(c))
 		return false;
+	member = find_member(c, (int) sim_random(count_members(c)));
 	if (c->process >= 0 && refused_until[c->process] > sim.now)
 	{
 		/*
@@ -1209,20 +1388,29 @@ connect_client(ZkLockClient *c)
 			sim_overflow("sessions");
 		c->session = nsessions++;
 		sessions[c->session] = (Session) {
-			.id = 0x1000 + nsessions,.alive = true,.timeout = c->timeout,
-			.heard = true,.heard_at = sim.now,.shared = c->shared
+			.id = 0x1000 + nsessions,.alive = true,.timeout = server_plan.session_timeout,
+			.heard = true,.shared = c->shared
 		};
 	}
-	if (!sessions[c->session].alive)
+	if (!knows_session(c, member))
 	{
 		enter_state(c, ZKLOCK_CLIENT_EXPIRED);
 		return true;
 	}
+	c->former_member = c->member;
+	c->member = member;
+	c->sent_at = c->received_at = sim.now;
+	c->unheard = false;
+	server_ensemble_connected(member, &sessions[c->session].tracker);
 	enter_state(c, ZKLOCK_CLIENT_CONNECTED);
 	c->used_at = sim.now;
+	if (member != server_ensemble_leader())
+		sim_count(SERVER_N_AT_FOLLOWERS);
 	if (c->status.connects++ > 0)
 	{
 		c->status.returns++;
+		if (member != c->former_member)
+			sim_count(SERVER_N_MOVED);
 		c->status.away = sim.now - c->status.lost;
 	}
 	else if (c->carries_on)
@@ -1231,7 +1419,8 @@ connect_client(ZkLockClient *c)
 	c->status.session_id = sessions[c->session].id;
 	c->status.timeout = sessions[c->session].timeout;
 	strcpy(c->status.server, "server");
-	shim_trace("client of process %d: connected, session %" PRIx64, c->process,
+	shim_trace("client of process %d: connected to %s %d, session %" PRIx64, c->process,
+			   member == server_ensemble_leader() ? "leader" : "follower", member,
 			   c->status.session_id);
 	rewatch(c);
 	pump(c);
@@ -1256,7 +1445,8 @@ submit(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 	r->tag = tag;
 	r->watch = false;
 	r->node = NULL;
-	r->sent = sim.now;
+	r->sent = c->sent_at = sim.now;
+	c->unheard = true;
 	r->reply = NULL;
 	r->length = 0;
 	snprintf(r->path, sizeof(r->path), "%s", path);
@@ -1355,30 +1545,50 @@ close_idle(ZkLockClient *c)
 		sim_breach(SERVER_CLOSE, "a worker's session is closed as nobody uses it");
 	enter_state(c, ZKLOCK_CLIENT_CLOSED);
 	sim_count(SERVER_N_OWN_IDLE);
-	if (is_away(c) || !session->alive)
+	if (!is_served(c) || !session->alive)
 		return;
 	session->closed = true;
 	end_session(session);
 }
 
-/*
- * A connection over which nothing comes is given up after two thirds of the timeout, and
- * one of a session that is over is closed by the server.
- */
+/* A connection over which nothing comes is given up after two thirds of the timeout. */
+static int64_t
+silent_at(const ZkLockClient *c)
+{
+	return is_connected(c) && !is_reached(c) && !is_stopped(c) ?
+		c->received_at + c->status.timeout * SERVER_MS * 2 / 3 : SHIM_NEVER;
+}
+
 static bool
 can_lose(const ZkLockClient *c)
 {
-	return c->status.state == ZKLOCK_CLIENT_CONNECTED &&
-		((!is_away(c) && !sessions[c->session].alive) ||
-		 (c->away_until > sim.now &&
-		  sessions[c->session].heard_at + c->status.timeout * SERVER_MS * 2 / 3 <= sim.now));
+	return is_connected(c) && !is_stopped(c) && (is_hung_up(c) || silent_at(c) <= sim.now);
 }
 
 static bool
 can_notice(const ZkLockClient *c)
 {
-	return c->signal_at <= sim.now || can_lose(c) ||
+	return c->signal_at <= sim.now || can_lose(c) || c->falters_at <= sim.now ||
 		(is_given_up(c) && c->give_up_at <= sim.now) || idle_at(c) <= sim.now;
+}
+
+/*
+ * The process stands still again, a moment after the answer that the leader does not know of
+ * yet.
+ */
+static void
+falter(ZkLockClient *c)
+{
+	int64_t		timeout = server_plan.session_timeout * SERVER_MS;
+
+	c->falters_at = SHIM_NEVER;
+	if (c->process < 0 || is_stopped(c) || sim.quiet)
+		return;
+	sim_count(SERVER_N_FALTERS);
+	server_zk_pass(sim.now);
+	shim_trace("client of process %d: the process stands still again", c->process);
+	shim_scheduler_stop(c->process,
+						sim.now + (sim_random(2) ? timeout / 2 : timeout / 4));
 }
 
 static bool
@@ -1393,6 +1603,11 @@ notice(ZkLockClient *c)
 	if (can_lose(c))
 	{
 		lose(c);
+		return true;
+	}
+	if (c->falters_at <= sim.now)
+	{
+		falter(c);
 		return true;
 	}
 	if (is_given_up(c) && c->give_up_at <= sim.now)
@@ -1459,7 +1674,7 @@ server_zk_step(void)
 {
 	int			start = draw_client();
 
-	if (sim_random(400) == 0 && !sim.quiet && reap())
+	if (sim_random(400) == 0 && !sim.quiet && server_ensemble_is_working() && reap())
 		return true;
 	for (int i = 0; i < max_client; i++)
 	{
@@ -1529,11 +1744,10 @@ server_zk_act(int actor)
 int64_t
 server_zk_next(void)
 {
-	int64_t		next = SHIM_NEVER;
+	int64_t		next = server_ensemble_next();
 
 	for (int i = 1; i < nsessions; i++)
-		if (sessions[i].alive && !sessions[i].heard &&
-			expires_at(&sessions[i]) < next)
+		if (expires_at(&sessions[i]) > sim.now && expires_at(&sessions[i]) < next)
 			next = expires_at(&sessions[i]);
 	for (int i = 0; i < max_client; i++)
 	{
@@ -1544,14 +1758,10 @@ server_zk_next(void)
 			continue;
 		if (c->away_until > sim.now)
 			then = c->away_until;
-		if (c->away_until > sim.now && c->status.state == ZKLOCK_CLIENT_CONNECTED)
-		{
-			int64_t		noticed = sessions[c->session].heard_at +
-				c->status.timeout * SERVER_MS * 2 / 3;
-
-			if (noticed > sim.now && noticed < then)
-				then = noticed;
-		}
+		if (silent_at(c) > sim.now && silent_at(c) < then)
+			then = silent_at(c);
+		if (c->falters_at > sim.now && c->falters_at < then)
+			then = c->falters_at;
 		if (c->status.state == ZKLOCK_CLIENT_CONNECTING)
 		{
 			if (c->connect_at > sim.now && c->connect_at < then)
@@ -1605,6 +1815,53 @@ server_zk_partition(int process, int64_t until)
 			   (double) (until - sim.now) / 1e6);
 	c->away_until = until;
 	return true;
+}
+
+bool
+server_zk_stop_member(int member, int64_t until)
+{
+	server_zk_pass(sim.now);
+	if (!server_ensemble_stop(member, until))
+		return false;
+	shim_trace("zk: %s %d stands still for %.0f ms",
+			   member == server_ensemble_leader() ? "leader" : "follower", member,
+			   (double) (until - sim.now) / 1e6);
+	for (int i = 1; member == server_ensemble_leader() && i < nsessions; i++)
+		server_ensemble_note_stop(&sessions[i].tracker);
+	return true;
+}
+
+bool
+server_zk_cut_off(int member, int64_t until)
+{
+	server_zk_pass(sim.now);
+	if (!server_ensemble_cut_off(member, until, zxid))
+		return false;
+	shim_trace("zk: follower %d is cut off from the leader for %.0f ms", member,
+			   (double) (until - sim.now) / 1e6);
+	return true;
+}
+
+bool
+server_zk_elect(int64_t begins, int64_t noticed)
+{
+	server_zk_pass(sim.now);
+	if (!server_ensemble_elect(begins, noticed, zxid))
+		return false;
+	shim_trace("zk: server %d is the leader in %.0f ms", server_ensemble_leader(),
+			   (double) (begins - sim.now) / 1e6);
+	for (int i = 1; i < nsessions; i++)
+		server_ensemble_note_leader(&sessions[i].tracker);
+	return true;
+}
+
+int64_t
+server_zk_last_moment(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	return c == NULL || !is_connected(c) || !sessions[c->session].alive ? 0 :
+		server_ensemble_foresees(&sessions[c->session].tracker);
 }
 
 /*
@@ -1662,7 +1919,7 @@ server_zk_rob(int which)
 	int			n;
 	ZNode	   *node = which < 0 ? draw_node() : find_robbable(which, &n);
 
-	if (node == NULL || !is_robbable(node))
+	if (node == NULL || !is_robbable(node) || !server_ensemble_is_working())
 		return false;
 	shim_trace("zk: somebody deletes %s", node->path);
 	robbed[nrobbed].session = node->owner;
@@ -1793,7 +2050,7 @@ server_zk_is_well(int process)
 {
 	ZkLockClient *c = client_of(process);
 
-	return c != NULL && c->status.state == ZKLOCK_CLIENT_CONNECTED && !is_away(c);
+	return c != NULL && c->status.state == ZKLOCK_CLIENT_CONNECTED && is_served(c);
 }
 
 int
@@ -1836,7 +2093,7 @@ server_zk_is_idle(int process)
 {
 	const ZkLockClient *c = client_of(process);
 
-	if (c == NULL || c->closing || c->status.state != ZKLOCK_CLIENT_CONNECTED || is_away(c) ||
+	if (c == NULL || c->closing || c->status.state != ZKLOCK_CLIENT_CONNECTED || !is_served(c) ||
 		c->head != c->tail || c->first_delivery != c->last_delivery || c->mail != NULL ||
 		!sessions[c->session].alive)
 		return false;
@@ -2092,7 +2349,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 			shim_fail("a session is carried on with that there never was");
 		c->session = (int) (session - sessions);
 	}
-	c->timeout = config->session_timeout;
+	c->falters_at = SHIM_NEVER;
 	c->connect_at = sim.now;
 	c->away_until = 0;
 	c->connect_timeout = config->connect_timeout;

@@ -10,8 +10,8 @@
  *	  all of it is lost;
  *	- a watch fires once, before a reply that shows the change, over any number of
  *	  connections;
- *	- a session that the ensemble has not heard from for its timeout is over, and its
- *	  nodes go in one step; a client that stands still is not heard from;
+ *	- a session of which the ensemble's leader was not told for its timeout is over, and its
+ *	  nodes go in one step; a client that stands still is not heard (server_ensemble.h);
  *	- a node that may exist is deleted until it is gone.
  *
  * Reads are never stale here, and a node is found and deleted in one step: stale reads
@@ -57,6 +57,14 @@ extern bool server_zk_partition(int process, int64_t until);
 extern bool server_zk_rob(int which);
 extern bool server_zk_revoke(int which);
 
+/* Of the servers of the ensemble: see server_ensemble.h. */
+extern bool server_zk_stop_member(int member, int64_t until);
+extern bool server_zk_cut_off(int member, int64_t until);
+extern bool server_zk_elect(int64_t begins, int64_t noticed);
+
+/* When the session of a process ends if its client is not heard from now on; 0: it has none. */
+extern int64_t server_zk_last_moment(int process);
+
 /* Numbers of nodes that can be concerned by these */
 extern int	server_zk_nrobbable(void);
 extern int	server_zk_nrevocable(void);
@@ -99,6 +107,9 @@ extern int64_t server_zk_owner(int64_t czxid);
 
 /* Is the session that made a node alive, and its client connected? */
 extern bool server_zk_is_heard(int64_t czxid);
+
+/* Has a session a node of this name? */
+extern bool server_zk_has_node(int64_t session, const char *name);
 
 /* Is it that of a worker? */
 extern bool server_zk_is_shared(int64_t session);

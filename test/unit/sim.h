@@ -103,7 +103,7 @@ typedef enum SimCount
 	SIM_N_COUNTS
 } SimCount;
 
-#define SIM_MAX_NAMES 128
+#define SIM_MAX_NAMES 160
 
 typedef struct Sim
 {
