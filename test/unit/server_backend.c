@@ -578,6 +578,12 @@ is_drawn(ZkLockHold *hold, void *arg)
 	return hold->granted && hold->session_count > 0 && percent(60);
 }
 
+static bool
+is_same(ZkLockHold *hold, void *arg)
+{
+	return hold == arg;
+}
+
 /* As zk_lock_release(); the hook of the table tells the checker. */
 static void
 release(const ZkLockHold *found, ZkLockScope scope)
@@ -588,7 +594,7 @@ release(const ZkLockHold *found, ZkLockScope scope)
 	if (hold == NULL || zklock_locktable_count(hold, scope) == 0)
 		return;
 	shim_trace("releases %s", hold->key.path);
-	zklock_lease_confirm_release(hold);
+	zklock_lease_confirm_release(is_same, hold);
 	zklock_locktable_drop(hold, scope);
 }
 
@@ -617,73 +623,84 @@ release_all(void)
 }
 
 /*
- * The last time when the worker ran its loop, and the last time that it did not for as
- * long as a session lives without it
+ * The last time when the worker's session was not confirmed any more, although it had not
+ * ended: from when on, and until when
  */
-typedef struct Turns
+typedef struct Unconfirmed
 {
-	int64		timeout;		/* of the session */
-	int64		last;
-	int64		stopped_from;
-	int64		stopped_to;
-} Turns;
+	int64		from;
+	int64		to;
+} Unconfirmed;
 
-static Turns *
-turns(void)
+static Unconfirmed *
+unconfirmed(void)
 {
 	bool		found;
 
-	return shim_memory("turns", sizeof(Turns), &found);
+	return shim_memory("unconfirmed", sizeof(Unconfirmed), &found);
 }
 
-static void
-note_turn(int64 now)
-{
-	Turns	   *seen = turns();
-
-	if (now - seen->last < seen->timeout)
-		return;
-	seen->stopped_from = seen->last;
-	seen->stopped_to = now;
-}
-
-extern void __real_zklock_sessionstate_turn(int64 now);
-extern void __wrap_zklock_sessionstate_turn(int64 now);
-
-void
-__wrap_zklock_sessionstate_turn(int64 now)
-{
-	const ZkLockClientStatus *status = zklock_session_status();
-
-	__real_zklock_sessionstate_turn(now);
-	note_turn(shim_now());
-	turns()->last = now;
-	if (status != NULL && status->timeout > 0)
-		turns()->timeout = status->timeout * MS;
-}
-
-/* When had a worker that stopped after this turn been stopped for so long? */
+/* When it is known that the session is gone, if nothing confirms it before */
 static int64
-stop_known_at(int64 turned)
+unconfirmed_at(void)
 {
-	int64		timeout = turns()->timeout;
+	int64		confirmed = zklock_sessionstate_confirmed();
 
-	return turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
+	return confirmed == 0 ? INT64_MAX : confirmed + server_plan.session_timeout * MS;
+}
+
+/* Called before that changes */
+void
+server_note_unconfirmed(void)
+{
+	if (shim_now() < unconfirmed_at())
+		return;
+	unconfirmed()->from = unconfirmed_at();
+	unconfirmed()->to = shim_now();
+}
+
+extern ZkLockGeneration __real_zklock_sessionstate_end(void);
+extern ZkLockGeneration __wrap_zklock_sessionstate_end(void);
+
+ZkLockGeneration
+__wrap_zklock_sessionstate_end(void)
+{
+	server_note_unconfirmed();
+	return __real_zklock_sessionstate_end();
 }
 
 /* Is the statement one that only works? */
 static bool works;
 
 /*
- * Was that so during a statement that began then?  One that takes or gives up locks is also
- * cancelled for what was known before.
+ * Was that so during a statement that began then, or just before that?  One that takes or
+ * gives up locks is also cancelled for what was known before.
  */
 static bool
-was_stopped(int64 began)
+was_unconfirmed(int64 began)
 {
-	note_turn(shim_now());
-	return turns()->stopped_to >= began &&
-		!(works && server_is_former(stop_known_at(turns()->stopped_from), began));
+	server_note_unconfirmed();
+	return unconfirmed()->to != 0 && !server_is_former(unconfirmed()->to, began) &&
+		!(works && server_is_former(unconfirmed()->from, began));
+}
+
+/*
+ * Was the session lost since then, and should this backend know it?  It may stand still while
+ * it looks.
+ */
+static bool
+is_loss_overdue(int64 began)
+{
+	int64		looked_at;
+	bool		overdue;
+
+	do
+	{
+		looked_at = shim_now();
+		overdue = has_session() ? server_is_loss_overdue(began) :
+			server_is_known(unconfirmed_at(), began);
+	} while (overdue && shim_now() - looked_at > MS);
+	return overdue;
 }
 
 /* A statement that takes its time, and can be cancelled */
@@ -699,9 +716,9 @@ work_for(int64 ns)
 		shim_reset_latch();
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (zklock_locktable_first_granted() != NULL && !QueryCancelPending &&
-		(has_session() ? server_is_loss_overdue(began) :
-		 server_is_known(stop_known_at(turns()->last), began)))
+
+	if (zklock_locktable_first_granted() != NULL && is_loss_overdue(began) &&
+		!QueryCancelPending)
 		server_breach(SERVER_CANCEL, "a statement goes on though its locks are lost");
 }
 
@@ -897,11 +914,11 @@ note_error(void)
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())
 		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
-	if (shim_was_worker_stopped() && !has_session())
+	if (shim_was_unconfirmed())
 	{
-		server_count(SERVER_N_STOPS_KNOWN);
-		if (!cancelled && !was_stopped(began_at))
-			server_breach(SERVER_CANCEL, "a lock is lost, and the worker was not stopped");
+		server_count(SERVER_N_UNCONFIRMED);
+		if (!cancelled && (has_session() ? !server_may_be_lost() : !was_unconfirmed(began_at)))
+			server_breach(SERVER_CANCEL, "a lock is lost, and its session was confirmed");
 	}
 	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&
 		!server_take_refusal(began_at))
@@ -966,21 +983,17 @@ try(void (*what) (void))
 }
 
 /*
- * Is a node of ours known to be gone?  A commit that always asks does so for the first
- * one.
+ * Is a node of ours known to be gone?  A commit that always asks does so for all.  A reader
+ * may have the token of a stronger lock.
  */
 static bool
 is_doomed(void)
 {
-	const ZkLockHold *first = zklock_locktable_first_granted();
-
-	/* A reader may have the token of a stronger lock. */
-	if (first != NULL && first->key.mode != ZKLOCK_SHARED &&
-		zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS && server_is_deleted(first->token))
-		return true;
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
-		if (hold->node == NULL || is_node_deleted(hold))
+		if (hold->node == NULL || is_node_deleted(hold) ||
+			(zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS &&
+			 hold->key.mode != ZKLOCK_SHARED && server_is_deleted(hold->token)))
 			return true;
 	return false;
 }
@@ -1087,8 +1100,8 @@ idle(long us)
 	if (zklock_clientsocket_is_shut())
 		proc_exit(0);
 	if (is_to_be_disconnected() &&
-		((lost && !was_lost && server_is_known(began, began - 1)) ||
-		 (has_session() && server_is_loss_overdue(began))))
+		((lost && !was_lost && server_is_known(began, began - 1)) || is_loss_overdue(began)) &&
+		!zklock_clientsocket_is_shut())
 		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
 }
 

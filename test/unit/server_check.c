@@ -85,7 +85,7 @@ server_check_reset(int session_timeout)
 	memset(past_holds, 0, sizeof(past_holds));
 	last_past_hold = 0;
 	events = 0;
-	slow = session_timeout * SERVER_MS * 2 / 3;
+	slow = session_timeout * SERVER_MS / 3;
 	memset(last_pair, 0, sizeof(last_pair));
 }
 

@@ -163,6 +163,7 @@ extern void __wrap_zklock_sessionstate_confirm(int64 confirmed);
 void
 __wrap_zklock_sessionstate_confirm(int64 confirmed)
 {
+	server_note_unconfirmed();
 	*last_confirmation() = Max(*last_confirmation(), confirmed);
 	__real_zklock_sessionstate_confirm(confirmed);
 }
@@ -762,7 +763,7 @@ __wrap_zklock_gate_may_rejoin(const ZkLockTurn *turn, ZkLockGeneration generatio
 static void
 check_fit(int64 now)
 {
-	int64		lease = server_plan.session_timeout * SERVER_MS / 3;
+	int64		lease = server_plan.session_timeout * SERVER_MS * 2 / 3;
 
 	if (now < shim_locked_at())
 		server_breach(SERVER_WINDOW, "the clock was read before the lock was there");

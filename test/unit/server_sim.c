@@ -121,6 +121,10 @@ static const char *const counts[] = {
 	[SERVER_N_ELECTIONS] = "... elected",
 	[SERVER_N_LULLS] = "processes stopped until the last moment of a session",
 	[SERVER_N_FALTERS] = "... and again, before the leader was told of the session",
+	[SERVER_N_BEATS] = "writes of clients themselves",
+	[SERVER_N_GONE] = "sessions ended that were not confirmed any more",
+	[SERVER_N_OWN_GONE] = "... of backends",
+	[SERVER_N_RESTING] = "sessions of workers closed as nobody used them",
 	[SERVER_N_EXPIRED] = "sessions expired",
 	[SERVER_N_OWN_EXPIRED] = "... of backends",
 	[SERVER_N_SESSIONS_REFUSED] = "sessions refused, or not begun",
@@ -133,7 +137,7 @@ static const char *const counts[] = {
 	[SERVER_N_CRASHES] = "servers crashed",
 	[SERVER_N_RELOADS] = "settings changed",
 	[SERVER_N_STOPS] = "processes stopped",
-	[SERVER_N_STOPS_KNOWN] = "statements cancelled as the worker was stopped",
+	[SERVER_N_UNCONFIRMED] = "statements refused in a session that was not confirmed",
 	[SERVER_N_LAGS] = "calls stopped in the middle",
 	[SERVER_N_OUT_OF_MEMORY] = "allocations failed",
 	[SERVER_N_ROBBED] = "nodes deleted by others",
@@ -242,6 +246,7 @@ static int64_t quiet_at;
 static ShimSettings settings[SERVER_MAX_SERVERS];
 static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
+static int64_t stopped_at[SERVER_MAX_PLACES];	/* last time */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
 static int	pids[SERVER_MAX_PLACES];	/* of the last process there */
 static int	former_pids[SERVER_MAX_PLACES]; /* of the one before */
@@ -465,7 +470,12 @@ server_is_former(int64_t at, int64_t began)
 bool
 server_is_loss_overdue(int64_t began)
 {
-	return server_is_known(server_zk_lost_at(shim_scheduler_current()), began);
+	int			place = shim_scheduler_current();
+	int64_t		lost_at = server_zk_lost_at(place);
+
+	/* The threads of a client stand still with its process. */
+	return server_is_known(lost_at, began) &&
+		stopped_at[place] < sim.now - LAG_MS * SERVER_MS;
 }
 
 bool
@@ -503,7 +513,8 @@ static uint64_t
 count_troubles(void)
 {
 	return sim.counts[SERVER_N_CUTS] + sim.counts[SERVER_N_FALTERS] +
-		sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED];
+		sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED] +
+		sim.counts[SERVER_N_GONE] + sim.counts[SERVER_N_OWN_GONE];
 }
 
 bool
@@ -963,6 +974,9 @@ note_disturbed(int64_t until)
 	for (int i = 0; i < server_plan.nservers; i++)
 		if (is_disturbed(i))
 			disturbed_at[i] = until;
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		if (shim_scheduler_is_stopped(i))
+			stopped_at[i] = until;
 }
 
 static void
@@ -1816,6 +1830,7 @@ begin_schedule(uint64_t seed)
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
+	memset(stopped_at, 0, sizeof(stopped_at));
 	parent_made_at = 0;
 	memset(taken_at, 0, sizeof(taken_at));
 	phase = PLAYING;

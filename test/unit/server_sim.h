@@ -109,6 +109,7 @@ enum
 	SERVER_N_OWN_REVOKED,
 	SERVER_N_OWN_REFUSED,
 	SERVER_N_OWN_IDLE,
+	SERVER_N_OWN_GONE,
 	SERVER_N_PASSED,
 	SERVER_N_TIMEOUTS,
 	SERVER_N_DEADLOCKS,
@@ -146,6 +147,9 @@ enum
 	SERVER_N_ELECTIONS,
 	SERVER_N_LULLS,
 	SERVER_N_FALTERS,
+	SERVER_N_BEATS,
+	SERVER_N_GONE,
+	SERVER_N_RESTING,
 	SERVER_N_EXPIRED,
 	SERVER_N_SESSIONS_REFUSED,
 	SERVER_N_CARRIED_ON,
@@ -155,7 +159,7 @@ enum
 	SERVER_N_CRASHES,
 	SERVER_N_RELOADS,
 	SERVER_N_STOPS,
-	SERVER_N_STOPS_KNOWN,
+	SERVER_N_UNCONFIRMED,
 	SERVER_N_LAGS,
 	SERVER_N_OUT_OF_MEMORY,
 	SERVER_N_ROBBED,
@@ -377,6 +381,9 @@ extern bool server_take_refusal(int64_t since);
 
 /* Was the node of this token created next to another one of the same server? */
 extern bool server_is_next(ZkLockToken token);
+
+/* What is published of the worker's session is about to change. */
+extern void server_note_unconfirmed(void);
 
 /* Is the next statement left out? */
 extern bool server_omits(void);

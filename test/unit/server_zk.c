@@ -20,6 +20,7 @@
 #include "server_check.h"
 #include "server_ensemble.h"
 #include "server_sim.h"
+#include "server_tend.h"
 #include "shim/backend.h"
 #include "shim/scheduler.h"
 
@@ -71,6 +72,7 @@ typedef enum Op
 	OP_CREATE,
 	OP_SET,
 	OP_CONFIRM,
+	OP_BEAT,					/* of the client itself */
 	OP_DELETE,
 	OP_LIST,					/* reads from here on */
 	OP_GET,
@@ -151,13 +153,15 @@ struct ZkLockClient
 	int64_t		connect_at;		/* not before */
 	int64_t		away_until;		/* nothing comes through until then */
 	int			connect_timeout;	/* ms */
+	ServerTending tending;
+	int			nrequests;		/* under way, but for those of its own */
 	int64_t		idle_timeout;	/* after which it closes an idle session; 0:
-								 * never */
+								 * when that rests */
+	int			lateness;		/* ... and later by so many percent */
 	int64_t		used_at;		/* when it was not idle last */
 	int64_t		give_up_at;		/* if there was no connection until then */
 	bool		signals[ZKLOCK_N_SIGNALS];	/* a loss; the one that cancels, a
 											 * revocation, too */
-	int64_t		signal_at;		/* when a loss is signalled; SHIM_NEVER: not */
 	int64_t		ended_at;		/* when its state became final */
 	ZkLockClientStatus status;
 	int64_t		seen;			/* zxid */
@@ -218,6 +222,8 @@ static void free_client(ZkLockClient *c);
 static void free_messages(void);
 static void pump(ZkLockClient *c);
 static void lose(ZkLockClient *c);
+static void ring(const ZkLockClient *c);
+static void draw_falter(ZkLockClient *c);
 
 void
 server_zk_reset(void)
@@ -589,6 +595,29 @@ is_served(const ZkLockClient *c)
 	return !is_away(c) && server_ensemble_writes(c->member) && !is_refused(c);
 }
 
+/* See server_tend.h. */
+static const ServerTend *
+tend(void)
+{
+	static const ServerTend *found = NULL;
+
+	if (found == NULL)
+		found = shim_scheduler_find(0, "server_tend");
+	return found;
+}
+
+static void
+note_answer(ZkLockClient *c, ServerAnswered what, int64_t sent, int64_t at)
+{
+	bool		confirms = tend()->answered(&c->tending, what, sent, at);
+
+	c->status.confirmed = c->tending.proof.confirmed;
+	if (confirms)
+		ring(c);
+	if (what == SERVER_WRITE)
+		draw_falter(c);
+}
+
 static void
 hear(ZkLockClient *c, int64_t at)
 {
@@ -616,8 +645,10 @@ hear_clients(int64_t from, int64_t to)
 		{
 			c->sent_at = c->sent_at + period < from ? from : c->sent_at + period;
 			c->unheard = true;
-			if (is_reached(c))
-				hear(c, c->sent_at);
+			if (!is_reached(c))
+				continue;
+			hear(c, c->sent_at);
+			note_answer(c, SERVER_PING, c->sent_at, c->sent_at);
 		}
 	}
 }
@@ -740,6 +771,7 @@ static const ZkLockMessageKind kinds[] = {
 	[OP_CREATE] = ZKLOCK_MSG_CREATED,
 	[OP_SET] = ZKLOCK_MSG_SET,
 	[OP_CONFIRM] = ZKLOCK_MSG_CONFIRMED,
+	[OP_BEAT] = ZKLOCK_MSG_SYNCED,
 	[OP_LIST] = ZKLOCK_MSG_LISTED,
 	[OP_GET] = ZKLOCK_MSG_GOT,
 	[OP_SYNC] = ZKLOCK_MSG_SYNCED,
@@ -798,25 +830,29 @@ draw_falter(ZkLockClient *c)
 	c->falters_at = sim.now + sim_random(4) * 25 * SERVER_MS;
 }
 
+static bool
+is_answer(ZkLockRc rc)
+{
+	return rc != ZKLOCK_RC_LOST && rc != ZKLOCK_RC_OVER;
+}
+
 /* A request has ended, one way or the other. */
 static void
 end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 {
 	ZkLockNode *node = r->node;
 
-	c->used_at = sim.now;
-	if (r->op <= OP_DELETE && rc != ZKLOCK_RC_LOST &&
-		!(r->op == OP_CONFIRM && rc == ZKLOCK_RC_NO_NODE) &&
-		r->sent > c->status.confirmed)
+	if (r->op != OP_BEAT)
 	{
-		c->status.confirmed = r->sent;
-		draw_falter(c);
+		c->nrequests--;
+		c->used_at = sim.now;
 	}
+	if (is_answer(rc))
+		note_answer(c, r->op <= OP_DELETE ? SERVER_WRITE : SERVER_READ, r->sent, sim.now);
 	if (r->op == OP_CREATE)
 	{
 		node->creating--;
-		if (rc == ZKLOCK_RC_OK || rc == ZKLOCK_RC_LOST ||
-			rc == ZKLOCK_RC_NODE_EXISTS)
+		if (rc == ZKLOCK_RC_OK || !is_answer(rc) || rc == ZKLOCK_RC_NODE_EXISTS)
 			node->may_exist = true;
 		if (rc == ZKLOCK_RC_OK)
 			strcpy(node->name, r->reply->text);
@@ -824,7 +860,7 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 	else if (r->op == OP_DELETE)
 	{
 		node->busy = false;
-		if (rc != ZKLOCK_RC_LOST)
+		if (is_answer(rc))
 			free_node(node);
 	}
 	if (r->tag.requester == 0 || r->op == OP_DELETE || r->op == OP_CLOSE)
@@ -1085,6 +1121,7 @@ carry_out(ZkLockClient *c, const Request *r)
 			message->version = znode->version;
 			return message;
 		case OP_SYNC:
+		case OP_BEAT:
 			return new_message(kinds[r->op], r->tag, rc, 0);
 		case OP_CLOSE:
 			server_check_close(session->id, c->planned);
@@ -1182,26 +1219,6 @@ signal_loss(const ZkLockClient *c)
 	send_signal(c, ZKLOCK_SIGNAL_DISCONNECT);
 }
 
-static bool
-signals_loss(const ZkLockClient *c)
-{
-	return c->signals[ZKLOCK_SIGNAL_CANCEL] || c->signals[ZKLOCK_SIGNAL_DISCONNECT];
-}
-
-/* When there is no connection for as long as a session lives without one */
-static int64_t
-gone_at(const ZkLockClient *c)
-{
-	return c->status.state == ZKLOCK_CLIENT_CONNECTING && c->status.connects > 0 ?
-		c->status.lost + c->status.timeout * SERVER_MS : SHIM_NEVER;
-}
-
-static void
-await_end(ZkLockClient *c)
-{
-	c->signal_at = signals_loss(c) && gone_at(c) > sim.now ? gone_at(c) : SHIM_NEVER;
-}
-
 static void
 enter_state(ZkLockClient *c, ZkLockClientState state)
 {
@@ -1209,7 +1226,6 @@ enter_state(ZkLockClient *c, ZkLockClientState state)
 	c->ended_at = sim.now;
 	if (zklock_zkclient_is_final(state))
 		signal_loss(c);
-	await_end(c);
 	ring(c);
 }
 
@@ -1262,40 +1278,53 @@ deliver(ZkLockClient *c)
 	return true;
 }
 
-/* The connection is lost: some of what was sent takes effect, and nobody knows. */
+/* Some of what was sent takes effect, and nobody knows. */
 static void
-lose(ZkLockClient *c)
+carry_out_some(ZkLockClient *c)
 {
 	unsigned	arrives = sessions[c->session].alive && server_ensemble_writes(c->member) ?
 		sim_random(c->tail - c->applied + 1) : 0;
 
-	shim_trace("client of process %d: the connection is lost", c->process);
-	sim_count(SERVER_N_CUTS);
 	while (arrives-- > 0)
 	{
 		Request    *r = &c->requests[c->applied++ % MAX_REQUESTS];
 
 		r->reply = carry_out(c, r);
 	}
+	c->first_delivery = c->last_delivery;
+}
+
+static void
+end_requests(ZkLockClient *c, ZkLockRc rc)
+{
+	while (c->head != c->tail)
+	{
+		Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
+
+		free_message(r->reply);
+		r->reply = new_message(kinds[r->op], r->tag, rc, 0);
+		end_request(c, r, rc);
+	}
+	c->applied = c->head;
+}
+
+/* The connection is lost. */
+static void
+lose(ZkLockClient *c)
+{
+	shim_trace("client of process %d: the connection is lost", c->process);
+	sim_count(SERVER_N_CUTS);
+	carry_out_some(c);
 	c->status.lost = sim.now;
 	c->give_up_at = sim.now + c->connect_timeout * SERVER_MS;
 	enter_state(c, ZKLOCK_CLIENT_CONNECTING);
-	c->first_delivery = c->last_delivery;
 	for (int i = 0; i < c->nwatches; i++)
 	{
 		c->watches[i].set = false;
 		if (!c->watches[i].known)
 			forget_watch(c, &c->watches[i--]);
 	}
-	while (c->head != c->tail)
-	{
-		Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
-
-		free_message(r->reply);
-		r->reply = new_message(kinds[r->op], r->tag, ZKLOCK_RC_LOST, 0);
-		end_request(c, r, ZKLOCK_RC_LOST);
-	}
-	c->applied = c->head;
+	end_requests(c, ZKLOCK_RC_LOST);
 }
 
 /* Events of what has happened meanwhile */
@@ -1361,9 +1390,17 @@ knows_session(const ZkLockClient *c, int member)
 	return sessions[c->session].alive || server_ensemble_is_cut_off(member);
 }
 
+/* Has it nodes, or requests under way? */
+static bool
+is_used(const ZkLockClient *c)
+{
+	return c->nodes != NULL || c->nrequests > 0;
+}
+
 static bool
 connect_client(ZkLockClient *c)
 {
+	bool		is_new = c->session < 0;
 	int			member;
 
 	if (!can_connect(c))
@@ -1402,6 +1439,9 @@ connect_client(ZkLockClient *c)
 	c->sent_at = c->received_at = sim.now;
 	c->unheard = false;
 	server_ensemble_connected(member, &sessions[c->session].tracker);
+	tend()->connected(&c->tending, sessions[c->session].timeout * SERVER_MS,
+					  is_new ? sim.now : 0, sim.now, is_used(c));
+	c->status.confirmed = c->tending.proof.confirmed;
 	enter_state(c, ZKLOCK_CLIENT_CONNECTED);
 	c->used_at = sim.now;
 	if (member != server_ensemble_leader())
@@ -1432,7 +1472,7 @@ submit(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 {
 	static const char *const names[] = {
 		[OP_MAKE] = "make",[OP_CREATE] = "create",[OP_SET] = "set",
-		[OP_CONFIRM] = "confirm",[OP_DELETE] = "delete",[OP_LIST] = "list",
+		[OP_CONFIRM] = "confirm",[OP_BEAT] = "beat",[OP_DELETE] = "delete",[OP_LIST] = "list",
 		[OP_GET] = "get",[OP_SYNC] = "sync",[OP_CLOSE] = "close"
 	};
 	Request    *r = &c->requests[c->tail % MAX_REQUESTS];
@@ -1441,6 +1481,8 @@ submit(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 		sim_overflow("requests");
 	shim_trace("client of process %d: asks to %s %s", c->process, names[op], path);
 	c->tail++;
+	if (op != OP_BEAT)
+		c->nrequests++;
 	r->op = op;
 	r->tag = tag;
 	r->watch = false;
@@ -1526,29 +1568,75 @@ is_given_up(const ZkLockClient *c)
 		(c->status.connects == 0 || c->nodes == NULL);
 }
 
+/* Does the client's own thread look after its session, when it runs? */
+static bool
+is_tended(const ZkLockClient *c)
+{
+	return c->status.connects > 0 && !c->carries_on && !c->closing &&
+		!zklock_zkclient_is_final(c->status.state);
+}
+
+/* When the client writes for itself */
+static int64_t
+beat_at(const ZkLockClient *c)
+{
+	return is_tended(c) && is_connected(c) ?
+		tend()->beat_at(&c->tending, is_used(c)) : SHIM_NEVER;
+}
+
+/* When its session is not confirmed any more */
+static int64_t
+gone_at(const ZkLockClient *c)
+{
+	return is_tended(c) ? tend()->gone_at(&c->tending) : SHIM_NEVER;
+}
+
 /* When the client closes its session, which nobody uses */
 static int64_t
 idle_at(const ZkLockClient *c)
 {
-	return c->idle_timeout > 0 && c->status.state == ZKLOCK_CLIENT_CONNECTED &&
-		!c->closing && c->nodes == NULL && c->head == c->tail ?
-		c->used_at + c->idle_timeout : SHIM_NEVER;
+	int64_t		rest = tend()->rest(&c->tending);
+	int64_t		idle = c->idle_timeout > 0 && c->idle_timeout < rest ? c->idle_timeout : rest;
+
+	return is_tended(c) && is_connected(c) && !is_used(c) ?
+		c->used_at + idle * (100 + c->lateness) / 100 : SHIM_NEVER;
 }
 
-/* If the ensemble does not hear of that, the session expires. */
+/*
+ * The client ends its session, whatever is under way.  If the ensemble does not hear of that,
+ * the session expires.
+ */
 static void
-close_idle(ZkLockClient *c)
+end_by_itself(ZkLockClient *c, ZkLockClientState state)
 {
 	Session    *session = &sessions[c->session];
 
-	if (c->shared)
-		sim_breach(SERVER_CLOSE, "a worker's session is closed as nobody uses it");
-	enter_state(c, ZKLOCK_CLIENT_CLOSED);
-	sim_count(SERVER_N_OWN_IDLE);
-	if (!is_served(c) || !session->alive)
-		return;
-	session->closed = true;
-	end_session(session);
+	shim_trace("client of process %d: ends its session", c->process);
+	if (is_connected(c))
+		carry_out_some(c);
+	if (is_connected(c) && is_served(c) && session->alive)
+	{
+		session->closed = state == ZKLOCK_CLIENT_CLOSED;
+		end_session(session);
+	}
+	enter_state(c, state);
+	end_requests(c, ZKLOCK_RC_OVER);
+}
+
+static void
+end_gone(ZkLockClient *c)
+{
+	sim_count(c->shared ? SERVER_N_GONE : SERVER_N_OWN_GONE);
+	end_by_itself(c, ZKLOCK_CLIENT_EXPIRED);
+}
+
+static void
+close_idle(ZkLockClient *c)
+{
+	if (c->shared && sim.now < c->used_at + tend()->rest(&c->tending))
+		sim_breach(SERVER_CLOSE, "a worker's session is closed as nobody uses it for a while");
+	sim_count(c->shared ? SERVER_N_RESTING : SERVER_N_OWN_IDLE);
+	end_by_itself(c, ZKLOCK_CLIENT_CLOSED);
 }
 
 /* A connection over which nothing comes is given up after two thirds of the timeout. */
@@ -1568,8 +1656,10 @@ can_lose(const ZkLockClient *c)
 static bool
 can_notice(const ZkLockClient *c)
 {
-	return c->signal_at <= sim.now || can_lose(c) || c->falters_at <= sim.now ||
-		(is_given_up(c) && c->give_up_at <= sim.now) || idle_at(c) <= sim.now;
+	return can_lose(c) || c->falters_at <= sim.now ||
+		(!is_stopped(c) &&
+		 ((is_given_up(c) && c->give_up_at <= sim.now) || gone_at(c) <= sim.now ||
+		  idle_at(c) <= sim.now || beat_at(c) <= sim.now));
 }
 
 /*
@@ -1594,12 +1684,8 @@ falter(ZkLockClient *c)
 static bool
 notice(ZkLockClient *c)
 {
-	if (c->signal_at <= sim.now)
-	{
-		c->signal_at = SHIM_NEVER;
-		signal_loss(c);
-		return true;
-	}
+	if (!can_notice(c))
+		return false;
 	if (can_lose(c))
 	{
 		lose(c);
@@ -1610,17 +1696,19 @@ notice(ZkLockClient *c)
 		falter(c);
 		return true;
 	}
-	if (is_given_up(c) && c->give_up_at <= sim.now)
-	{
-		enter_state(c, ZKLOCK_CLIENT_EXPIRED);
-		return true;
-	}
-	if (idle_at(c) <= sim.now)
-	{
+	if (gone_at(c) <= sim.now)
+		end_gone(c);
+	else if (idle_at(c) <= sim.now)
 		close_idle(c);
-		return true;
+	else if (beat_at(c) <= sim.now)
+	{
+		tend()->beat(&c->tending, sim.now, is_used(c));
+		submit(c, OP_BEAT, "", (ZkLockTag) {0});
+		sim_count(SERVER_N_BEATS);
 	}
-	return false;
+	else
+		enter_state(c, ZKLOCK_CLIENT_EXPIRED);
+	return true;
 }
 
 static bool
@@ -1768,11 +1856,14 @@ server_zk_next(void)
 				then = c->connect_at;
 			if (is_given_up(c) && c->give_up_at > sim.now && c->give_up_at < then)
 				then = c->give_up_at;
-			if (c->signal_at < then)
-				then = c->signal_at;
 		}
-		if (idle_at(c) > sim.now && idle_at(c) < then)
-			then = idle_at(c);
+		for (int k = 0; k < 3; k++)
+		{
+			int64_t		at = k == 0 ? idle_at(c) : k == 1 ? gone_at(c) : beat_at(c);
+
+			if (at > sim.now && at < then)
+				then = at;
+		}
 		if (then < next)
 			next = then;
 	}
@@ -2290,10 +2381,12 @@ zklock_zkclient_is_final(ZkLockClientState state)
 }
 
 bool
-zklock_zkclient_is_gone(const ZkLockClientStatus *status)
+zklock_zkclient_is_gone(ZkLockClient *c)
 {
-	return status->state == ZKLOCK_CLIENT_CONNECTING && status->lost != 0 &&
-		sim.now - status->lost >= status->timeout * SERVER_MS;
+	bool		gone = zklock_clock_now() >= tend()->gone_at(&c->tending);
+
+	c->told &= !gone;
+	return gone && c->status.connects > 0;
 }
 
 /* A backend may not get on for a moment, while the threads of its client do. */
@@ -2338,7 +2431,6 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->shared = shim_scheduler_procno(c->process) == 0;
 	c->closing = c->planned = c->told = false;
 	memset(c->signals, 0, sizeof(c->signals));
-	c->signal_at = SHIM_NEVER;
 	c->session = -1;
 	c->carries_on = config->former != NULL;
 	if (c->carries_on)
@@ -2356,8 +2448,10 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->give_up_at = sim.now + c->connect_timeout * SERVER_MS;
 
 	/* It may take up to a quarter longer. */
-	c->idle_timeout = config->idle_timeout == 0 ? 0 :
-		config->idle_timeout * SERVER_MS * (100 + sim_random(26)) / 100;
+	c->idle_timeout = config->idle_timeout * SERVER_MS;
+	c->lateness = (int) sim_random(26);
+	memset(&c->tending, 0, sizeof(c->tending));
+	c->nrequests = 0;
 	memset(&c->status, 0, sizeof(c->status));
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->seen = zxid;
@@ -2383,10 +2477,9 @@ zklock_zkclient_close(ZkLockClient *c, int wait_ms)
 	if (c->shared && !c->carries_on && server_plan.faults == 0 &&
 		zklock_zkclient_undeleted(c) > 0)
 		sim_breach(SERVER_CLOSE, "a worker's session is closed as its nodes are deleted");
+	c->planned = c->told && !c->carries_on && !exits;
 	c->closing = true;
 	memset(c->signals, 0, sizeof(c->signals));
-	await_end(c);
-	c->planned = c->told && !c->carries_on && !exits;
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
 	{
 		submit(c, OP_CLOSE, "", (ZkLockTag) {0});
@@ -2416,7 +2509,6 @@ zklock_zkclient_receive(ZkLockClient *c, ZkLockClientStatus *status)
 	c->mail = NULL;
 	c->mail_end = &c->mail;
 	*status = c->status;
-	c->used_at = sim.now;
 	c->told = status->state == ZKLOCK_CLIENT_CONNECTED;
 	return mail;
 }
@@ -2432,7 +2524,6 @@ void
 zklock_zkclient_signal_on_loss(ZkLockClient *c, ZkLockSignal signal, bool on)
 {
 	c->signals[signal] = on;
-	await_end(c);
 	shim_point();
 }
 

@@ -106,7 +106,7 @@ extern bool shim_was_user_cancel(void);
 
 /* Does it say that a session has ended? */
 extern bool shim_was_session_lost(void);
-extern bool shim_was_worker_stopped(void);
+extern bool shim_was_unconfirmed(void);
 
 /* What the locks of PostgreSQL are doing */
 typedef enum ShimXactPhase

@@ -202,9 +202,9 @@ shim_was_session_lost(void)
 }
 
 bool
-shim_was_worker_stopped(void)
+shim_was_unconfirmed(void)
 {
-	return strncmp(last_error()->detail, "There has been no connection to ZooKeeper", 41) == 0;
+	return strncmp(last_error()->detail, "ZooKeeper has not confirmed its session", 39) == 0;
 }
 
 void

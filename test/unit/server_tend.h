@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * server_tend.h
+ *	  How the client of the model keeps its session confirmed, for the simulation of servers.
+ *
+ * It does what zksession.c and zkrequest.c do with the rule of proof.h: which answers are
+ * marks, when the client's own thread writes, and when the session is gone.  It is in the
+ * library, with proof.c, and not in the program, so that mutants can break it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SERVER_TEND_H
+#define SERVER_TEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "protocol/proof.h"
+
+/* Of a session, all zero before it is begun; times in ns */
+typedef struct ServerTending
+{
+	ZkLockProof proof;
+	int64_t		timeout;
+	int64_t		beat_at;		/* when its client writes next */
+} ServerTending;
+
+/* What was answered */
+typedef enum ServerAnswered
+{
+	SERVER_WRITE,
+	SERVER_READ,
+	SERVER_PING
+} ServerAnswered;
+
+typedef struct ServerTend
+{
+	/*
+	 * It is connected.  `begun`: when it was asked for, if it is new, or 0.  Has the client
+	 * nodes or requests?
+	 */
+	void		(*connected) (ServerTending *tending, int64_t timeout, int64_t begun,
+							  int64_t now, bool used);
+
+	/* Returns whether it is confirmed anew. */
+	bool		(*answered) (ServerTending *tending, ServerAnswered what, int64_t sent,
+							 int64_t now);
+
+	/* When the client writes, if it is connected, or INT64_MAX; it has done so. */
+	int64_t		(*beat_at) (const ServerTending *tending, bool used);
+	void		(*beat) (ServerTending *tending, int64_t now, bool used);
+
+	/* When it is gone, or INT64_MAX; for how long it may be without a use */
+	int64_t		(*gone_at) (const ServerTending *tending);
+	int64_t		(*rest) (const ServerTending *tending);
+} ServerTend;
+
+/* Of the library */
+extern const ServerTend server_tend;
+
+#endif							/* SERVER_TEND_H */
