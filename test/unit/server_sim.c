@@ -122,6 +122,7 @@ static const char *const counts[] = {
 	[SERVER_N_LULLS] = "processes stopped until the last moment of a session",
 	[SERVER_N_FALTERS] = "... and again, before the leader was told of the session",
 	[SERVER_N_BEATS] = "writes of clients themselves",
+	[SERVER_N_LEFT] = "servers left that did not answer",
 	[SERVER_N_GONE] = "sessions ended that were not confirmed any more",
 	[SERVER_N_OWN_GONE] = "... of backends",
 	[SERVER_N_RESTING] = "sessions of workers closed as nobody used them",
@@ -246,7 +247,6 @@ static int64_t quiet_at;
 static ShimSettings settings[SERVER_MAX_SERVERS];
 static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
-static int64_t stopped_at[SERVER_MAX_PLACES];	/* last time */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
 static int	pids[SERVER_MAX_PLACES];	/* of the last process there */
 static int	former_pids[SERVER_MAX_PLACES]; /* of the one before */
@@ -475,7 +475,7 @@ server_is_loss_overdue(int64_t began)
 
 	/* The threads of a client stand still with its process. */
 	return server_is_known(lost_at, began) &&
-		stopped_at[place] < sim.now - LAG_MS * SERVER_MS;
+		shim_scheduler_stopped_until(place) < sim.now - LAG_MS * SERVER_MS;
 }
 
 bool
@@ -974,9 +974,6 @@ note_disturbed(int64_t until)
 	for (int i = 0; i < server_plan.nservers; i++)
 		if (is_disturbed(i))
 			disturbed_at[i] = until;
-	for (int i = 0; i < SERVER_MAX_PLACES; i++)
-		if (shim_scheduler_is_stopped(i))
-			stopped_at[i] = until;
 }
 
 static void
@@ -1830,7 +1827,6 @@ begin_schedule(uint64_t seed)
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
-	memset(stopped_at, 0, sizeof(stopped_at));
 	parent_made_at = 0;
 	memset(taken_at, 0, sizeof(taken_at));
 	phase = PLAYING;

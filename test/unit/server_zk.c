@@ -155,6 +155,9 @@ struct ZkLockClient
 	int			connect_timeout;	/* ms */
 	ServerTending tending;
 	int			nrequests;		/* under way, but for those of its own */
+	int64_t		connected_at;
+	int64_t		beat_sent;		/* the first of its own that is under way; 0:
+								 * none is */
 	int64_t		idle_timeout;	/* after which it closes an idle session; 0:
 								 * when that rests */
 	int			lateness;		/* ... and later by so many percent */
@@ -830,6 +833,15 @@ draw_falter(ZkLockClient *c)
 	c->falters_at = sim.now + sim_random(4) * 25 * SERVER_MS;
 }
 
+static int64_t
+find_beat(const ZkLockClient *c)
+{
+	for (unsigned i = c->head; i != c->tail; i++)
+		if (c->requests[i % MAX_REQUESTS].op == OP_BEAT)
+			return c->requests[i % MAX_REQUESTS].sent;
+	return 0;
+}
+
 static bool
 is_answer(ZkLockRc rc)
 {
@@ -842,7 +854,9 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 {
 	ZkLockNode *node = r->node;
 
-	if (r->op != OP_BEAT)
+	if (r->op == OP_BEAT)
+		c->beat_sent = find_beat(c);
+	else
 	{
 		c->nrequests--;
 		c->used_at = sim.now;
@@ -1436,7 +1450,7 @@ connect_client(ZkLockClient *c)
 	}
 	c->former_member = c->member;
 	c->member = member;
-	c->sent_at = c->received_at = sim.now;
+	c->connected_at = c->sent_at = c->received_at = sim.now;
 	c->unheard = false;
 	server_ensemble_connected(member, &sessions[c->session].tracker);
 	tend()->connected(&c->tending, sessions[c->session].timeout * SERVER_MS,
@@ -1584,6 +1598,18 @@ beat_at(const ZkLockClient *c)
 		tend()->beat_at(&c->tending, is_used(c)) : SHIM_NEVER;
 }
 
+/* When it leaves a server that has not answered it for so long */
+static int64_t
+leaves_at(const ZkLockClient *c)
+{
+	int64_t		timeout = c->status.timeout * SERVER_MS;
+	int64_t		earliest = c->connected_at + 2 * zklock_proof_answer(timeout);
+	int64_t		at = c->beat_sent + zklock_proof_answer(timeout) * 9 / 8;
+
+	return !is_tended(c) || !is_connected(c) || c->beat_sent == 0 ? SHIM_NEVER :
+		at > earliest ? at : earliest;
+}
+
 /* When its session is not confirmed any more */
 static int64_t
 gone_at(const ZkLockClient *c)
@@ -1659,7 +1685,7 @@ can_notice(const ZkLockClient *c)
 	return can_lose(c) || c->falters_at <= sim.now ||
 		(!is_stopped(c) &&
 		 ((is_given_up(c) && c->give_up_at <= sim.now) || gone_at(c) <= sim.now ||
-		  idle_at(c) <= sim.now || beat_at(c) <= sim.now));
+		  idle_at(c) <= sim.now || beat_at(c) <= sim.now || leaves_at(c) <= sim.now));
 }
 
 /*
@@ -1700,10 +1726,16 @@ notice(ZkLockClient *c)
 		end_gone(c);
 	else if (idle_at(c) <= sim.now)
 		close_idle(c);
+	else if (leaves_at(c) <= sim.now)
+	{
+		sim_count(SERVER_N_LEFT);
+		lose(c);
+	}
 	else if (beat_at(c) <= sim.now)
 	{
 		tend()->beat(&c->tending, sim.now, is_used(c));
 		submit(c, OP_BEAT, "", (ZkLockTag) {0});
+		c->beat_sent = find_beat(c);
 		sim_count(SERVER_N_BEATS);
 	}
 	else
@@ -1857,9 +1889,10 @@ server_zk_next(void)
 			if (is_given_up(c) && c->give_up_at > sim.now && c->give_up_at < then)
 				then = c->give_up_at;
 		}
-		for (int k = 0; k < 3; k++)
+		for (int k = 0; k < 4; k++)
 		{
-			int64_t		at = k == 0 ? idle_at(c) : k == 1 ? gone_at(c) : beat_at(c);
+			int64_t		at = k == 0 ? idle_at(c) : k == 1 ? gone_at(c) :
+				k == 2 ? beat_at(c) : leaves_at(c);
 
 			if (at > sim.now && at < then)
 				then = at;
@@ -2452,6 +2485,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->lateness = (int) sim_random(26);
 	memset(&c->tending, 0, sizeof(c->tending));
 	c->nrequests = 0;
+	c->beat_sent = 0;
 	memset(&c->status, 0, sizeof(c->status));
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->seen = zxid;

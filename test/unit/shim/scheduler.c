@@ -907,6 +907,12 @@ shim_scheduler_is_stopped(int process)
 		processes[process].stopped_until > sim.now;
 }
 
+int64_t
+shim_scheduler_stopped_until(int process)
+{
+	return processes[process].stopped_until;
+}
+
 bool
 shim_scheduler_signal(int process, int signal)
 {

@@ -100,6 +100,9 @@ extern void shim_scheduler_forget_areas(int server);
 extern void shim_scheduler_stop(int process, int64_t until);
 extern bool shim_scheduler_is_stopped(int process);
 
+/* The same, or until when it has done so last; 0: it has not. */
+extern int64_t shim_scheduler_stopped_until(int process);
+
 /* Have trapped() called at the nth point of the process after so many wake-ups. */
 extern void shim_scheduler_trap(int process, int wakes, int points);
 
