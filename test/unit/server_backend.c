@@ -623,30 +623,41 @@ release_all(void)
 }
 
 /*
- * The last time when the worker's session was not confirmed any more, although it had not
- * ended: from when on, and until when
+ * The worker's last turn, and the last time when its session was gone, for those who rely on
+ * it or for all: from when on, and until when
  */
-typedef struct Unconfirmed
+typedef struct Gone
 {
+	int64		turned;
 	int64		from;
 	int64		to;
-} Unconfirmed;
+} Gone;
 
-static Unconfirmed *
-unconfirmed(void)
+static Gone *
+gone(void)
 {
 	bool		found;
 
-	return shim_memory("unconfirmed", sizeof(Unconfirmed), &found);
+	return shim_memory("gone", sizeof(Gone), &found);
 }
 
-/* When it is known that the session is gone, if nothing confirms it before */
+/* When is it known that a worker has been stopped for too long, if it has no turn before? */
+static int64
+stopped_at(void)
+{
+	int64		timeout = server_plan.session_timeout * MS;
+
+	return gone()->turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
+}
+
+/* The same if somebody relies on the session: if it is not confirmed before, either */
 static int64
 unconfirmed_at(void)
 {
 	int64		confirmed = zklock_sessionstate_confirmed();
 
-	return confirmed == 0 ? INT64_MAX : confirmed + server_plan.session_timeout * MS;
+	return confirmed == 0 ? stopped_at() :
+		Min(stopped_at(), confirmed + server_plan.session_timeout * MS);
 }
 
 /* Called before that changes */
@@ -655,12 +666,22 @@ server_note_unconfirmed(void)
 {
 	if (shim_now() < unconfirmed_at())
 		return;
-	unconfirmed()->from = unconfirmed_at();
-	unconfirmed()->to = shim_now();
+	gone()->from = unconfirmed_at();
+	gone()->to = shim_now();
 }
 
+extern void __real_zklock_sessionstate_turn(int64 now);
+extern void __wrap_zklock_sessionstate_turn(int64 now);
 extern ZkLockGeneration __real_zklock_sessionstate_end(void);
 extern ZkLockGeneration __wrap_zklock_sessionstate_end(void);
+
+void
+__wrap_zklock_sessionstate_turn(int64 now)
+{
+	server_note_unconfirmed();
+	gone()->turned = shim_now();
+	__real_zklock_sessionstate_turn(now);
+}
 
 ZkLockGeneration
 __wrap_zklock_sessionstate_end(void)
@@ -677,11 +698,11 @@ static bool works;
  * gives up locks is also cancelled for what was known before.
  */
 static bool
-was_unconfirmed(int64 began)
+was_gone(int64 began)
 {
 	server_note_unconfirmed();
-	return unconfirmed()->to != 0 && !server_is_former(unconfirmed()->to, began) &&
-		!(works && server_is_former(unconfirmed()->from, began));
+	return gone()->to != 0 && !server_is_former(gone()->to, began) &&
+		!(works && server_is_former(gone()->from, began));
 }
 
 /*
@@ -698,7 +719,7 @@ is_loss_overdue(int64 began)
 	{
 		looked_at = shim_now();
 		overdue = has_session() ? server_is_loss_overdue(began) :
-			server_is_known(unconfirmed_at(), began);
+			server_is_known(is_to_be_disconnected() ? unconfirmed_at() : stopped_at(), began);
 	} while (overdue && shim_now() - looked_at > MS);
 	return overdue;
 }
@@ -910,15 +931,16 @@ note_error(void)
 	server_acquiring(false, false);
 	server_tries_failed(sqlerrcode);
 	server_victim(0);
-	if (shim_was_user_cancel() && !cancelled)
+	if (shim_was_user_cancel() && !cancelled &&
+		!(has_session() && server_was_told_gone(began_at)))
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (shim_was_session_lost() && !server_may_be_lost())
 		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
 	if (shim_was_unconfirmed())
 	{
 		server_count(SERVER_N_UNCONFIRMED);
-		if (!cancelled && (has_session() ? !server_may_be_lost() : !was_unconfirmed(began_at)))
-			server_breach(SERVER_CANCEL, "a lock is lost, and its session was confirmed");
+		if (!cancelled && (has_session() ? !server_may_be_lost() : !was_gone(began_at)))
+			server_breach(SERVER_CANCEL, "a lock is lost, and its session was not gone");
 	}
 	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&
 		!server_take_refusal(began_at))

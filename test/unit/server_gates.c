@@ -489,7 +489,7 @@ __wrap_zklock_slots_report(ZkLockSlot *slot, ZkLockSerial serial, ZkLockGenerati
 	__real_zklock_slots_report(slot, serial, generation, report, now);
 }
 
-static ServerQuestion *questions;
+static ServerQuestions *questions;
 static bool *waiting;			/* by number */
 
 /* Who exits waits for no answer. */
@@ -498,7 +498,7 @@ forget_question(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	questions[zklock_compat_procno()] = (ServerQuestion) {0};
+	questions[zklock_compat_procno()].n = 0;
 }
 
 void
@@ -506,7 +506,7 @@ server_gates_begin(int procno)
 {
 	bool		found;
 
-	questions = shim_memory("questions", SERVER_PLACES * sizeof(ServerQuestion), &found);
+	questions = shim_memory("questions", SERVER_PLACES * sizeof(ServerQuestions), &found);
 	forget_question(0, 0);
 	on_shmem_exit(forget_question, 0);
 	waiting = shim_memory("waiting", SERVER_PLACES * sizeof(bool), &found);
@@ -527,8 +527,8 @@ server_gates_waits(int procno)
 	return waiting[procno];
 }
 
-const ServerQuestion *
-server_gates_question(int procno)
+const ServerQuestions *
+server_gates_questions(int procno)
 {
 	return &questions[procno];
 }
@@ -541,17 +541,23 @@ extern void __wrap_zklock_sessionstate_listen(bool on);
 uint32
 __wrap_zklock_slots_ask(ZkLockClaim *claim)
 {
-	ServerQuestion *mine = &questions[zklock_compat_procno()];
+	ServerQuestions *mine = &questions[zklock_compat_procno()];
+	uint32		number = __real_zklock_slots_ask(claim);
 
-	mine->number = __real_zklock_slots_ask(claim);
-	mine->slot = claim->at_gate ? &claim->slot.entry->slot : &claim->slot;
-	return mine->number;
+	if (mine->n == SERVER_MAX_LOCKS)
+		shim_fail("there are too many questions");
+	else if (number != 0)
+		mine->question[mine->n++] = (ServerQuestion) {
+			.slot = claim->at_gate ? &claim->slot.entry->slot : &claim->slot,
+			.number = number
+		};
+	return number;
 }
 
 void
 __wrap_zklock_sessionstate_listen(bool on)
 {
-	questions[zklock_compat_procno()] = (ServerQuestion) {0};
+	questions[zklock_compat_procno()].n = 0;
 	__real_zklock_sessionstate_listen(on);
 }
 

@@ -8,18 +8,26 @@
 #ifndef SERVER_GATES_H
 #define SERVER_GATES_H
 
+#include "server_sim.h"
 #include "shared/claimstate.h"
 
-/* A confirmation that a backend waits for; all zero: it waits for none. */
+/* A confirmation that a backend waits for */
 typedef struct ServerQuestion
 {
 	const ZkLockSlot *slot;
 	uint32		number;
 } ServerQuestion;
 
+/* It may wait for several: until the last one has its answer. */
+typedef struct ServerQuestions
+{
+	int			n;
+	ServerQuestion question[SERVER_MAX_LOCKS];
+} ServerQuestions;
+
 /* Each process calls this first. */
 extern void server_gates_begin(int procno);
-extern const ServerQuestion *server_gates_question(int procno);
+extern const ServerQuestions *server_gates_questions(int procno);
 
 /* Read the state of a claim for a check, without its lock. */
 extern void server_gates_look(const ZkLockClaim *claim, ZkLockClaimState *state);

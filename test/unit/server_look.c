@@ -97,13 +97,21 @@ look_at_questions(bool worker, uint32 asleep)
 {
 	for (int i = 0; i < SERVER_PLACES; i++)
 	{
-		const ServerQuestion *question = server_gates_question(i);
+		const ServerQuestions *all = server_gates_questions(i);
+		bool		is_answered = true;
 
-		if ((asleep & (1U << i)) != 0 && question->number != 0 &&
-			(int32) (question->slot->answered - question->number) >= 0)
+		for (int k = 0; k < all->n; k++)
+		{
+			const ServerQuestion *question = &all->question[k];
+
+			if ((int32) (question->slot->answered - question->number) >= 0)
+				continue;
+			is_answered = false;
+			if (worker && question->slot->taken != 0)
+				return "the worker sleeps, and a backend waits for its answer";
+		}
+		if ((asleep & (1U << i)) != 0 && all->n > 0 && is_answered)
 			return "a backend sleeps that has its answer";
-		if (worker && question->number != 0 && question->slot->taken != 0)
-			return "the worker sleeps, and a backend waits for its answer";
 	}
 	return NULL;
 }

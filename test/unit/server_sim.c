@@ -120,10 +120,10 @@ static const char *const counts[] = {
 	[SERVER_N_CUT_OFF] = "... cut off from the leader",
 	[SERVER_N_ELECTIONS] = "... elected",
 	[SERVER_N_LULLS] = "processes stopped until the last moment of a session",
-	[SERVER_N_FALTERS] = "... and again, before the leader was told of the session",
+	[SERVER_N_FALTERS] = "... and then something else, before the leader was told of it",
 	[SERVER_N_BEATS] = "writes of clients themselves",
 	[SERVER_N_LEFT] = "servers left that did not answer",
-	[SERVER_N_GONE] = "sessions ended that were not confirmed any more",
+	[SERVER_N_GONE] = "sessions that are gone",
 	[SERVER_N_OWN_GONE] = "... of backends",
 	[SERVER_N_RESTING] = "sessions of workers closed as nobody used them",
 	[SERVER_N_EXPIRED] = "sessions expired",
@@ -479,6 +479,12 @@ server_is_loss_overdue(int64_t began)
 }
 
 bool
+server_was_told_gone(int64_t since)
+{
+	return server_zk_told_gone_at(shim_scheduler_current()) >= since;
+}
+
+bool
 server_take_refusal(int64_t since)
 {
 	return server_zk_take_refusal(shim_scheduler_current(), since);
@@ -513,8 +519,7 @@ static uint64_t
 count_troubles(void)
 {
 	return sim.counts[SERVER_N_CUTS] + sim.counts[SERVER_N_FALTERS] +
-		sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED] +
-		sim.counts[SERVER_N_GONE] + sim.counts[SERVER_N_OWN_GONE];
+		sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED];
 }
 
 bool
@@ -1128,7 +1133,7 @@ draw_strike(Strike *strike, int server)
 		case LULL:
 			strike->place = draw_user(server);
 			strike->until = server_zk_last_moment(strike->place) -
-				SERVER_MS * (int) sim_random(timeout / 10);
+				SERVER_MS * (int) sim_random(sim_random(2) ? timeout / 10 : timeout / 3);
 			return strike->until > sim.now;
 		case STOP_MEMBER:
 		case CUT_OFF:

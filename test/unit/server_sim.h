@@ -374,6 +374,9 @@ extern bool server_has_failed(int64_t since);
 /* Was the session of this backend's own lost since then, and for such a while? */
 extern bool server_is_loss_overdue(int64_t began);
 
+/* Was this backend told since then that a session of its own is gone?  It can come back. */
+extern bool server_was_told_gone(int64_t since);
+
 /*
  * Was a session of this backend's own refused since then, or one that never had a
  * connection?  That is reported once.

@@ -7,6 +7,24 @@
  */
 #include "server_tend.h"
 
+#include <string.h>
+
+static void
+begin(ServerTending *tending)
+{
+	memset(tending, 0, sizeof(*tending));
+}
+
+/* A session that was used a beat ago counts as used: see proof_test.c. */
+static int64_t
+next_beat(ServerTending *tending, bool used)
+{
+	bool		often = used || tending->was_used;
+
+	tending->was_used = used;
+	return zklock_proof_beat(tending->timeout, often);
+}
+
 /* After a reconnection, what was written before can be proven at once. */
 static void
 connected(ServerTending *tending, int64_t timeout, int64_t begun, int64_t now, bool used)
@@ -14,7 +32,7 @@ connected(ServerTending *tending, int64_t timeout, int64_t begun, int64_t now, b
 	bool		is_first = tending->proof.connection == 0;
 
 	tending->timeout = timeout;
-	tending->beat_at = is_first ? now + zklock_proof_beat(timeout, used) : now;
+	tending->beat_at = is_first ? now + next_beat(tending, used) : now;
 	zklock_proof_connected(&tending->proof, begun);
 }
 
@@ -36,15 +54,7 @@ beat_at(const ServerTending *tending, bool used)
 static void
 beat(ServerTending *tending, int64_t now, bool used)
 {
-	tending->beat_at = now + zklock_proof_beat(tending->timeout, used);
-}
-
-static int64_t
-gone_at(const ServerTending *tending)
-{
-	if (tending->proof.confirmed == 0 || tending->proof.connection == 0)
-		return INT64_MAX;
-	return tending->proof.confirmed + tending->timeout;
+	tending->beat_at = now + next_beat(tending, used);
 }
 
 static int64_t
@@ -54,10 +64,10 @@ rest(const ServerTending *tending)
 }
 
 const ServerTend server_tend = {
+	.begin = begin,
 	.connected = connected,
 	.answered = answered,
 	.beat_at = beat_at,
 	.beat = beat,
-	.gone_at = gone_at,
 	.rest = rest
 };

@@ -3,9 +3,9 @@
  * server_tend.h
  *	  How the client of the model keeps its session confirmed, for the simulation of servers.
  *
- * It does what zksession.c and zkrequest.c do with the rule of proof.h: which answers are
- * marks, when the client's own thread writes, and when the session is gone.  It is in the
- * library, with proof.c, and not in the program, so that mutants can break it.
+ * It does what zkbeat.c and zkrequest.c do with the rule of proof.h: which answers are
+ * marks, and when the client's own thread writes.  It is in the library, with proof.c, and
+ * not in the program, so that mutants can break it.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,12 +17,13 @@
 
 #include "protocol/proof.h"
 
-/* Of a session, all zero before it is begun; times in ns */
+/* Of a session; times in ns */
 typedef struct ServerTending
 {
 	ZkLockProof proof;
 	int64_t		timeout;
 	int64_t		beat_at;		/* when its client writes next */
+	bool		was_used;		/* a beat ago */
 } ServerTending;
 
 /* What was answered */
@@ -35,6 +36,9 @@ typedef enum ServerAnswered
 
 typedef struct ServerTend
 {
+	/* Its session is to be begun. */
+	void		(*begin) (ServerTending *tending);
+
 	/*
 	 * It is connected.  `begun`: when it was asked for, if it is new, or 0.  Has the client
 	 * nodes or requests?
@@ -50,8 +54,7 @@ typedef struct ServerTend
 	int64_t		(*beat_at) (const ServerTending *tending, bool used);
 	void		(*beat) (ServerTending *tending, int64_t now, bool used);
 
-	/* When it is gone, or INT64_MAX; for how long it may be without a use */
-	int64_t		(*gone_at) (const ServerTending *tending);
+	/* For how long it may be without a use */
 	int64_t		(*rest) (const ServerTending *tending);
 } ServerTend;
 

@@ -163,6 +163,9 @@ struct ZkLockClient
 	int			lateness;		/* ... and later by so many percent */
 	int64_t		used_at;		/* when it was not idle last */
 	int64_t		give_up_at;		/* if there was no connection until then */
+	bool		(*is_relied_on) (void);
+	int64_t		told_gone;		/* since when it was told to be gone last */
+	int64_t		told_gone_at;	/* when it was told */
 	bool		signals[ZKLOCK_N_SIGNALS];	/* a loss; the one that cancels, a
 											 * revocation, too */
 	int64_t		ended_at;		/* when its state became final */
@@ -816,8 +819,8 @@ free_node(ZkLockNode *node)
 }
 
 /*
- * A session that was not heard for long is heard, and answered, in its last moment: before the
- * leader is told of it, its process stands still again.
+ * A session that was not heard for long is heard, and answered, in its last moment.  Something
+ * happens before the leader is told of it.
  */
 static void
 draw_falter(ZkLockClient *c)
@@ -827,7 +830,7 @@ draw_falter(ZkLockClient *c)
 	if (sim.quiet || !server_plan.faults || server_plan.planned || server_plan.doubting ||
 		c->process < 0 || c->falters_at != SHIM_NEVER ||
 		!session->tracker.unsaid[c->member] ||
-		expires_at(session) > sim.now + server_plan.tick * SERVER_MS / 2 ||
+		expires_at(session) > sim.now + session->timeout * SERVER_MS / 3 ||
 		sim_random(2) != 0)
 		return;
 	c->falters_at = sim.now + sim_random(4) * 25 * SERVER_MS;
@@ -1292,22 +1295,6 @@ deliver(ZkLockClient *c)
 	return true;
 }
 
-/* Some of what was sent takes effect, and nobody knows. */
-static void
-carry_out_some(ZkLockClient *c)
-{
-	unsigned	arrives = sessions[c->session].alive && server_ensemble_writes(c->member) ?
-		sim_random(c->tail - c->applied + 1) : 0;
-
-	while (arrives-- > 0)
-	{
-		Request    *r = &c->requests[c->applied++ % MAX_REQUESTS];
-
-		r->reply = carry_out(c, r);
-	}
-	c->first_delivery = c->last_delivery;
-}
-
 static void
 end_requests(ZkLockClient *c, ZkLockRc rc)
 {
@@ -1322,16 +1309,25 @@ end_requests(ZkLockClient *c, ZkLockRc rc)
 	c->applied = c->head;
 }
 
-/* The connection is lost. */
+/* The connection is lost: some of what was sent takes effect, and nobody knows. */
 static void
 lose(ZkLockClient *c)
 {
+	unsigned	arrives = sessions[c->session].alive && server_ensemble_writes(c->member) ?
+		sim_random(c->tail - c->applied + 1) : 0;
+
 	shim_trace("client of process %d: the connection is lost", c->process);
 	sim_count(SERVER_N_CUTS);
-	carry_out_some(c);
+	while (arrives-- > 0)
+	{
+		Request    *r = &c->requests[c->applied++ % MAX_REQUESTS];
+
+		r->reply = carry_out(c, r);
+	}
 	c->status.lost = sim.now;
 	c->give_up_at = sim.now + c->connect_timeout * SERVER_MS;
 	enter_state(c, ZKLOCK_CLIENT_CONNECTING);
+	c->first_delivery = c->last_delivery;
 	for (int i = 0; i < c->nwatches; i++)
 	{
 		c->watches[i].set = false;
@@ -1610,11 +1606,29 @@ leaves_at(const ZkLockClient *c)
 		at > earliest ? at : earliest;
 }
 
-/* When its session is not confirmed any more */
+/*
+ * Since when the session is gone, if nothing happens before: it has no connection for as long
+ * as it lives without one, or somebody relies on it, and it is not confirmed any more.
+ */
 static int64_t
 gone_at(const ZkLockClient *c)
 {
-	return is_tended(c) ? tend()->gone_at(&c->tending) : SHIM_NEVER;
+	int64_t		timeout = c->status.timeout * SERVER_MS;
+
+	if (c->status.connects == 0)
+		return SHIM_NEVER;
+	if (c->signals[ZKLOCK_SIGNAL_DISCONNECT] && c->status.confirmed != 0 && c->is_relied_on())
+		return c->status.confirmed + timeout;
+	return c->status.lost == 0 ? SHIM_NEVER : c->status.lost + timeout;
+}
+
+/* When its thread tells that */
+static int64_t
+tells_gone_at(const ZkLockClient *c)
+{
+	int64_t		at = is_tended(c) ? gone_at(c) : SHIM_NEVER;
+
+	return at == c->told_gone ? SHIM_NEVER : at;
 }
 
 /* When the client closes its session, which nobody uses */
@@ -1628,41 +1642,35 @@ idle_at(const ZkLockClient *c)
 		c->used_at + idle * (100 + c->lateness) / 100 : SHIM_NEVER;
 }
 
-/*
- * The client ends its session, whatever is under way.  If the ensemble does not hear of that,
- * the session expires.
- */
 static void
-end_by_itself(ZkLockClient *c, ZkLockClientState state)
+tell_gone(ZkLockClient *c)
 {
-	Session    *session = &sessions[c->session];
-
-	shim_trace("client of process %d: ends its session", c->process);
-	if (is_connected(c))
-		carry_out_some(c);
-	if (is_connected(c) && is_served(c) && session->alive)
-	{
-		session->closed = state == ZKLOCK_CLIENT_CLOSED;
-		end_session(session);
-	}
-	enter_state(c, state);
-	end_requests(c, ZKLOCK_RC_OVER);
-}
-
-static void
-end_gone(ZkLockClient *c)
-{
+	shim_trace("client of process %d: the session is gone", c->process);
 	sim_count(c->shared ? SERVER_N_GONE : SERVER_N_OWN_GONE);
-	end_by_itself(c, ZKLOCK_CLIENT_EXPIRED);
+	c->told_gone = gone_at(c);
+	c->told_gone_at = sim.now;
+	signal_loss(c);
+	ring(c);
 }
 
+/* If the ensemble does not hear of that, the session expires. */
 static void
 close_idle(ZkLockClient *c)
 {
+	Session    *session = &sessions[c->session];
+
 	if (c->shared && sim.now < c->used_at + tend()->rest(&c->tending))
 		sim_breach(SERVER_CLOSE, "a worker's session is closed as nobody uses it for a while");
 	sim_count(c->shared ? SERVER_N_RESTING : SERVER_N_OWN_IDLE);
-	end_by_itself(c, ZKLOCK_CLIENT_CLOSED);
+	shim_trace("client of process %d: closes its session, which nobody uses", c->process);
+	if (is_served(c) && session->alive)
+	{
+		session->closed = true;
+		end_session(session);
+	}
+	enter_state(c, ZKLOCK_CLIENT_CLOSED);
+	c->first_delivery = c->last_delivery;
+	end_requests(c, ZKLOCK_RC_OVER);
 }
 
 /* A connection over which nothing comes is given up after two thirds of the timeout. */
@@ -1684,27 +1692,35 @@ can_notice(const ZkLockClient *c)
 {
 	return can_lose(c) || c->falters_at <= sim.now ||
 		(!is_stopped(c) &&
-		 ((is_given_up(c) && c->give_up_at <= sim.now) || gone_at(c) <= sim.now ||
+		 ((is_given_up(c) && c->give_up_at <= sim.now) || tells_gone_at(c) <= sim.now ||
 		  idle_at(c) <= sim.now || beat_at(c) <= sim.now || leaves_at(c) <= sim.now));
 }
 
 /*
- * The process stands still again, a moment after the answer that the leader does not know of
- * yet.
+ * A moment after the answer, of which the leader does not know yet: the process stands still
+ * again, or the leader does, or its follower is cut off from it.
  */
 static void
 falter(ZkLockClient *c)
 {
 	int64_t		timeout = server_plan.session_timeout * SERVER_MS;
+	int64_t		until = sim.now + (sim_random(2) ? timeout / 2 : timeout / 4);
+	uint32_t	what = server_plan.ensemble ? sim_random(4) : 3;
 
 	c->falters_at = SHIM_NEVER;
-	if (c->process < 0 || is_stopped(c) || sim.quiet)
+	if (c->process < 0 || is_stopped(c) || sim.quiet || !is_connected(c))
 		return;
 	sim_count(SERVER_N_FALTERS);
-	server_zk_pass(sim.now);
-	shim_trace("client of process %d: the process stands still again", c->process);
-	shim_scheduler_stop(c->process,
-						sim.now + (sim_random(2) ? timeout / 2 : timeout / 4));
+	if (what == 0 && server_zk_stop_member(server_ensemble_leader(), until))
+		sim_count(SERVER_N_MEMBERS_STOPPED);
+	else if (what == 1 && server_zk_cut_off(c->member, until))
+		sim_count(SERVER_N_CUT_OFF);
+	else
+	{
+		server_zk_pass(sim.now);
+		shim_trace("client of process %d: the process stands still again", c->process);
+		shim_scheduler_stop(c->process, until);
+	}
 }
 
 static bool
@@ -1722,8 +1738,8 @@ notice(ZkLockClient *c)
 		falter(c);
 		return true;
 	}
-	if (gone_at(c) <= sim.now)
-		end_gone(c);
+	if (tells_gone_at(c) <= sim.now)
+		tell_gone(c);
 	else if (idle_at(c) <= sim.now)
 		close_idle(c);
 	else if (leaves_at(c) <= sim.now)
@@ -1891,7 +1907,7 @@ server_zk_next(void)
 		}
 		for (int k = 0; k < 4; k++)
 		{
-			int64_t		at = k == 0 ? idle_at(c) : k == 1 ? gone_at(c) :
+			int64_t		at = k == 0 ? idle_at(c) : k == 1 ? tells_gone_at(c) :
 				k == 2 ? beat_at(c) : leaves_at(c);
 
 			if (at > sim.now && at < then)
@@ -2289,6 +2305,14 @@ server_zk_lost_at(int process)
 		zklock_zkclient_is_final(c->status.state) ? c->ended_at : gone_at(c);
 }
 
+int64_t
+server_zk_told_gone_at(int process)
+{
+	const ZkLockClient *c = client_of(process);
+
+	return c == NULL ? 0 : c->told_gone_at;
+}
+
 /* Its own revocation needs the same watch. */
 static bool
 is_revocable(const ZkLockClient *c, const char *path)
@@ -2416,10 +2440,10 @@ zklock_zkclient_is_final(ZkLockClientState state)
 bool
 zklock_zkclient_is_gone(ZkLockClient *c)
 {
-	bool		gone = zklock_clock_now() >= tend()->gone_at(&c->tending);
+	bool		gone = zklock_clock_now() >= gone_at(c);
 
 	c->told &= !gone;
-	return gone && c->status.connects > 0;
+	return gone;
 }
 
 /* A backend may not get on for a moment, while the threads of its client do. */
@@ -2483,7 +2507,9 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	/* It may take up to a quarter longer. */
 	c->idle_timeout = config->idle_timeout * SERVER_MS;
 	c->lateness = (int) sim_random(26);
-	memset(&c->tending, 0, sizeof(c->tending));
+	c->is_relied_on = config->is_relied_on;
+	c->told_gone = c->told_gone_at = 0;
+	tend()->begin(&c->tending);
 	c->nrequests = 0;
 	c->beat_sent = 0;
 	memset(&c->status, 0, sizeof(c->status));

@@ -117,6 +117,9 @@ extern bool server_zk_is_shared(int64_t session);
 /* When it was, or will be, lost as far as its client knows: then a signal is sent. */
 extern int64_t server_zk_lost_at(int process);
 
+/* When a process was told last that its session is gone; 0: it was not. */
+extern int64_t server_zk_told_gone_at(int process);
+
 /* Has a process ended without a word to its client? */
 extern bool server_zk_is_left(int process);
 

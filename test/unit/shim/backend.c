@@ -159,13 +159,14 @@ zklock_clientsocket_rely(int change)
 bool
 zklock_clientsocket_is_relied_on(void)
 {
-	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0;
+	return zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT ||
+		(zklock_guc_on_loss == ZKLOCK_ON_LOSS_AUTO && relied > 0);
 }
 
 void
 zklock_clientsocket_shut(void)
 {
-	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_DISCONNECT && !zklock_clientsocket_is_relied_on())
+	if (!zklock_clientsocket_is_relied_on())
 		return;
 	if (!is_client_shut)
 		server_disconnects();

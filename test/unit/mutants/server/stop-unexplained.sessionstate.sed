@@ -1,3 +1,3 @@
-# Seed 2869
-# When the worker continues, it is forgotten that a stop was signalled.
-/^watch_worker/,/^}/s/told_gone = true;/told_gone = false;/
+# Seed 1
+# When the session is confirmed again, it is forgotten that its loss was signalled.
+/^watch_session/,/^}/s/told_gone = true;/told_gone = false;/

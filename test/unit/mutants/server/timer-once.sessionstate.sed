@@ -1,4 +1,4 @@
 # Scenario stop-timer
 # The handler does not set the timer again.
-/^watch_worker/,/^}/s/^	zklock_timer_set/	if (!tells)\
+/^watch_session/,/^}/s/^	zklock_timer_set/	if (!tells)\
 		zklock_timer_set/

@@ -1,0 +1,2 @@
+# The distance is that of a quarter of a tick.
+/^distance/,/^}/s/return .*/return timeout \/ 8;/

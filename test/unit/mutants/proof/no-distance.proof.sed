@@ -1,0 +1,2 @@
+# Two writes prove each other, however close.
+/^distance/,/^}/s/return .*/return timeout * 0;/

@@ -1,0 +1,3 @@
+# Seed 1
+# The distance is that of a quarter of a tick.
+/^distance/,/^}/s/return .*/return timeout \/ 8;/

@@ -1,0 +1,3 @@
+# Seed 1
+# A commit relies on a confirmation for the whole timeout.
+/^is_confirmed/,/^}/s/zklock_proof_lease(\(.*\));/(\1);/

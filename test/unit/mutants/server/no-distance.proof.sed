@@ -1,0 +1,3 @@
+# Seed 1
+# Two writes prove each other, however close.
+/^distance/,/^}/s/return .*/return timeout * 0;/
