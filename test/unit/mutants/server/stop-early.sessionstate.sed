@@ -1,3 +1,3 @@
-# Seed 1
-# A session is taken for gone before it is.
-/^is_gone_after/,/^}/s/confirmed + timeout_of_session()/confirmed + timeout_of_session() \/ 2/
+# Seed 211
+# A session whose worker is stopped is taken for gone before it can have expired.
+/^gone_at/,/^}/s/= turned + timeout + /= turned + timeout \/ 2 + /
