@@ -1746,6 +1746,7 @@ draw_plan(uint64_t seed)
 		plan->many |= sim_percent(50);
 		plan->ntransactions *= 3;
 	}
+	plan->one_host = seed % 5 == 0;
 	plan->ensemble = !failing && !plan->planned && !plan->doubting && sim_percent(40);
 	draw_ticks(plan);
 	nrivals = plan->doubting || sim_percent(50) ? 1 + (int) sim_random(MAX_RIVALS) : 0;

@@ -211,6 +211,8 @@ typedef struct ServerPlan
 								 * are kept */
 	int			out_of_memory;	/* of so many allocations one fails; 0: none */
 	bool		ensemble;		/* has its servers among the faults */
+	bool		one_host;		/* clients know of one of them, as if a proxy
+								 * was there */
 	int			session_timeout;	/* ms, of all sessions */
 	int			tick;			/* ms */
 	int			sync_limit;		/* ms */

@@ -1594,7 +1594,7 @@ beat_at(const ZkLockClient *c)
 		tend()->beat_at(&c->tending, is_used(c)) : SHIM_NEVER;
 }
 
-/* When it leaves a server that has not answered it for so long */
+/* When it leaves a server that has not answered it for so long, if it knows another one */
 static int64_t
 leaves_at(const ZkLockClient *c)
 {
@@ -1602,7 +1602,7 @@ leaves_at(const ZkLockClient *c)
 	int64_t		earliest = c->connected_at + 2 * zklock_proof_answer(timeout);
 	int64_t		at = c->beat_sent + zklock_proof_answer(timeout) * 9 / 8;
 
-	return !is_tended(c) || !is_connected(c) || c->beat_sent == 0 ? SHIM_NEVER :
+	return !is_tended(c) || !is_connected(c) || c->beat_sent == 0 || server_plan.one_host ? SHIM_NEVER :
 		at > earliest ? at : earliest;
 }
 
@@ -1704,7 +1704,7 @@ static void
 falter(ZkLockClient *c)
 {
 	int64_t		timeout = server_plan.session_timeout * SERVER_MS;
-	int64_t		until = sim.now + (sim_random(2) ? timeout / 2 : timeout / 4);
+	int64_t		until = sim.now + (1 + sim_random(3)) * timeout / 4;
 	uint32_t	what = server_plan.ensemble ? sim_random(4) : 3;
 
 	c->falters_at = SHIM_NEVER;
