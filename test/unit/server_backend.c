@@ -721,7 +721,7 @@ is_loss_overdue(int64 began)
 		overdue = has_session() ? server_is_loss_overdue(began) :
 			server_is_known(is_to_be_disconnected() ? unconfirmed_at() : stopped_at(), began);
 	} while (overdue && shim_now() - looked_at > MS);
-	return overdue;
+	return overdue && !server_has_stood_still();
 }
 
 /* A statement that takes its time, and can be cancelled */

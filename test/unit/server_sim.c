@@ -468,14 +468,16 @@ server_is_former(int64_t at, int64_t began)
 }
 
 bool
+server_has_stood_still(void)
+{
+	return shim_scheduler_stopped_until(shim_scheduler_current()) >
+		sim.now - LAG_MS * SERVER_MS;
+}
+
+bool
 server_is_loss_overdue(int64_t began)
 {
-	int			place = shim_scheduler_current();
-	int64_t		lost_at = server_zk_lost_at(place);
-
-	/* The threads of a client stand still with its process. */
-	return server_is_known(lost_at, began) &&
-		shim_scheduler_stopped_until(place) < sim.now - LAG_MS * SERVER_MS;
+	return server_is_known(server_zk_lost_at(shim_scheduler_current()), began);
 }
 
 bool

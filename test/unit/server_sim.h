@@ -373,6 +373,9 @@ extern bool server_is_former(int64_t at, int64_t began);
 /* Has this worker had no memory since then? */
 extern bool server_has_failed(int64_t since);
 
+/* Has this backend stood still until a moment ago, with its signals and its client's threads? */
+extern bool server_has_stood_still(void);
+
 /* Was the session of this backend's own lost since then, and for such a while? */
 extern bool server_is_loss_overdue(int64_t began);
 

@@ -1,3 +1,3 @@
-# Seed 435
+# Seed 51
 # A commit relies on any confirmation of its session, however old.
 /^is_confirmed/,/^}/{s/confirmed >=/confirmed > 0;/;s/.*zklock_sessionroutine_lease();//}

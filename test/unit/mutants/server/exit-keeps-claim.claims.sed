@@ -1,3 +1,3 @@
-# Seed 2
+# Seed 1
 # Who exits leaves its claims.
 /^remove_all/,/^}/s/while (!dlist_is_empty(&mine))/while (false)/

@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 9998
 # A commit relies on a confirmation for the whole timeout.
 /^is_confirmed/,/^}/s/zklock_proof_lease(\(.*\));/(\1);/

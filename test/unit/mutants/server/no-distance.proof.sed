@@ -1,3 +1,3 @@
-# Seed 1
+# Seed 2641
 # Two writes prove each other, however close.
 /^distance/,/^}/s/return .*/return timeout * 0;/

@@ -1,3 +1,3 @@
-# Seed 331
+# Seed 74
 # The result of a walk is not read.
 s/^\tif (!walking)/\tif (walking || !walking)/
