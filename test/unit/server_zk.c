@@ -833,7 +833,7 @@ draw_falter(ZkLockClient *c)
 		expires_at(session) > sim.now + session->timeout * SERVER_MS / 3 ||
 		sim_random(2) != 0)
 		return;
-	c->falters_at = sim.now + sim_random(4) * 25 * SERVER_MS;
+	c->falters_at = sim.now + (3 - sim_random(4)) * 25 * SERVER_MS;
 }
 
 static int64_t

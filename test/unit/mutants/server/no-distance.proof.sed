@@ -1,3 +1,3 @@
-# Seed 2641
+# Scenario follower-lull
 # Two writes prove each other, however close.
 /^distance/,/^}/s/return .*/return timeout * 0;/
