@@ -160,7 +160,7 @@ test_never_older(void **state)
 	assert_int_equal(proof.confirmed, BEGIN + T);
 }
 
-/* However many writes there are, the marks are enough for a proof that is as old as it must be. */
+/* However many writes there are, there are old enough marks. */
 static void
 test_many_writes(void **state)
 {

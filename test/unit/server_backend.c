@@ -666,8 +666,10 @@ server_note_unconfirmed(void)
 {
 	if (shim_now() < unconfirmed_at())
 		return;
-	gone()->from = unconfirmed_at();
 	gone()->to = shim_now();
+
+	/* Whoever begins to rely on a session that is not confirmed learns it then. */
+	gone()->from = stopped_at() <= gone()->to ? stopped_at() : gone()->to;
 }
 
 extern void __real_zklock_sessionstate_turn(int64 now);

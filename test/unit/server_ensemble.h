@@ -106,7 +106,10 @@ extern bool server_ensemble_stop(int member, int64_t until);
 extern void server_ensemble_note_stop(ServerTracker *tracker);
 extern bool server_ensemble_cut_off(int member, int64_t until, int64_t zxid);
 
-/* The next leader begins at a time; the former one does not notice before, or at once if 0. */
+/*
+ * The next leader begins at a time.  The former one does not notice before another time, or at
+ * once if that is 0.
+ */
 extern bool server_ensemble_elect(int64_t begins, int64_t noticed, int64_t zxid);
 extern void server_ensemble_note_leader(ServerTracker *tracker);
 

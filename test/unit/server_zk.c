@@ -671,6 +671,8 @@ expire_sessions(int64_t now)
 	for (int i = 1; server_ensemble_is_working() && i < nsessions; i++)
 		if (expires_at(&sessions[i]) <= now)
 		{
+			if (sessions[i].heard && !server_may_be_lost())
+				sim_breach(SERVER_SOUND, "a session expires, and nothing has happened to it");
 			sim_count(sessions[i].shared ? SERVER_N_EXPIRED : SERVER_N_OWN_EXPIRED);
 			end_session(&sessions[i]);
 		}
@@ -1602,8 +1604,9 @@ leaves_at(const ZkLockClient *c)
 	int64_t		earliest = c->connected_at + 2 * zklock_proof_answer(timeout);
 	int64_t		at = c->beat_sent + zklock_proof_answer(timeout) * 9 / 8;
 
-	return !is_tended(c) || !is_connected(c) || c->beat_sent == 0 || server_plan.one_host ? SHIM_NEVER :
-		at > earliest ? at : earliest;
+	if (!is_tended(c) || !is_connected(c) || c->beat_sent == 0 || server_plan.one_host)
+		return SHIM_NEVER;
+	return at > earliest ? at : earliest;
 }
 
 /*
@@ -1877,44 +1880,37 @@ server_zk_act(int actor)
 	}
 }
 
+static void
+add_moment(int64_t *next, int64_t at)
+{
+	if (at > sim.now && at < *next)
+		*next = at;
+}
+
 int64_t
 server_zk_next(void)
 {
 	int64_t		next = server_ensemble_next();
 
 	for (int i = 1; i < nsessions; i++)
-		if (expires_at(&sessions[i]) > sim.now && expires_at(&sessions[i]) < next)
-			next = expires_at(&sessions[i]);
+		add_moment(&next, expires_at(&sessions[i]));
 	for (int i = 0; i < max_client; i++)
 	{
 		const ZkLockClient *c = &clients[i];
-		int64_t		then = SHIM_NEVER;
 
 		if (!c->used)
 			continue;
-		if (c->away_until > sim.now)
-			then = c->away_until;
-		if (silent_at(c) > sim.now && silent_at(c) < then)
-			then = silent_at(c);
-		if (c->falters_at > sim.now && c->falters_at < then)
-			then = c->falters_at;
+		add_moment(&next, c->away_until);
+		add_moment(&next, silent_at(c));
+		add_moment(&next, c->falters_at);
 		if (c->status.state == ZKLOCK_CLIENT_CONNECTING)
-		{
-			if (c->connect_at > sim.now && c->connect_at < then)
-				then = c->connect_at;
-			if (is_given_up(c) && c->give_up_at > sim.now && c->give_up_at < then)
-				then = c->give_up_at;
-		}
-		for (int k = 0; k < 4; k++)
-		{
-			int64_t		at = k == 0 ? idle_at(c) : k == 1 ? tells_gone_at(c) :
-				k == 2 ? beat_at(c) : leaves_at(c);
-
-			if (at > sim.now && at < then)
-				then = at;
-		}
-		if (then < next)
-			next = then;
+			add_moment(&next, c->connect_at);
+		if (is_given_up(c))
+			add_moment(&next, c->give_up_at);
+		add_moment(&next, idle_at(c));
+		add_moment(&next, tells_gone_at(c));
+		add_moment(&next, beat_at(c));
+		add_moment(&next, leaves_at(c));
 	}
 	return next;
 }

@@ -62,7 +62,7 @@ extern bool server_zk_stop_member(int member, int64_t until);
 extern bool server_zk_cut_off(int member, int64_t until);
 extern bool server_zk_elect(int64_t begins, int64_t noticed);
 
-/* When the session of a process ends if its client is not heard from now on; 0: it has none. */
+/* When the session of a process ends if nobody hears it from now on; 0: it has none. */
 extern int64_t server_zk_last_moment(int process);
 
 /* Numbers of nodes that can be concerned by these */
