@@ -171,13 +171,13 @@ beat(ZkLockClient *client, Tending *tending, int64_t now)
 	if (status->state != ZKLOCK_CLIENT_CONNECTED)
 		return INT64_MAX;		/* the connection wakes this thread */
 	if (tending->connects == 0)
-		tending->beat_at = now + zklock_proof_beat(timeout, used);
+		tending->beat_at = zklock_proof_next_beat(&client->proof, timeout, now, used);
 	else if (tending->connects != status->connects)
 		tending->beat_at = now;
 	tending->connects = status->connects;
 	if (now >= tending->beat_at)
 	{
-		tending->beat_at = now + zklock_proof_beat(timeout, used);
+		tending->beat_at = zklock_proof_next_beat(&client->proof, timeout, now, used);
 		zklock_zkcore_unlock(client);
 		send_beat(client);
 		zklock_zkcore_lock(client);

@@ -48,14 +48,27 @@ zklock_proof_connected(ZkLockProof *proof, int64_t begun)
 	proof->connection++;
 }
 
+int64_t
+zklock_proof_next_beat(ZkLockProof *proof, int64_t timeout, int64_t now,
+					   bool used)
+{
+	bool		often = used || proof->was_used;
+
+	proof->was_used = used;
+	return now + zklock_proof_beat(timeout, often);
+}
+
 bool
 zklock_proof_answered(ZkLockProof *proof, int64_t timeout, int64_t sent,
 					  int64_t answered)
 {
-	int			n = answered - sent > zklock_proof_answer(timeout) ? 0 : proof->nmarks;
+	int			n;
 	bool		changed = false;
 
 	ZKLOCK_ASSERT(timeout > 0 && proof->nmarks <= ZKLOCK_PROOF_MARKS);
+	if (answered - sent > zklock_proof_answer(timeout))
+		proof->nmarks = 0;
+	n = proof->nmarks;
 	while (n > 0 && proof->mark[n - 1].connection == proof->connection &&
 		   proof->mark[n - 1].answered + distance(timeout) > sent)
 		n--;

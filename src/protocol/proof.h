@@ -18,10 +18,15 @@
  *	session lives for T after the first one was sent.
  *
  * A *mark* is an answered write.  A mark is proven by a later write that was sent at least
- * 7T/24 after the mark's answer, and was itself answered within T/6.  A tick is at most half
+ * 7T/24 after the mark's answer.  A tick is at most half
  * of T, unless ZooKeeper's minSessionTimeout was lowered, which leaves T/24 for the way from
- * the leader to the follower.  A write that is answered later proves nothing: a leader that
- * was suspended can answer it, and then end the session for what it did not hear meanwhile.
+ * the leader to the follower.
+ *
+ * A leader that was suspended can answer such a write, and then end the session for what it
+ * did not hear meanwhile.  So a write that is answered later than T/6 proves nothing, and the
+ * marks before it are forgotten: those that follow it may have been sent shortly before the
+ * leader continued.  Since a session writes each T/6, or each 5T/16, a pause of the leader that
+ * no late answer shows is shorter than what is left of T after the leader was last told.
  *
  * To connect tells the leader at once, so a write on a later connection needs no such
  * distance.  The connection itself proves nothing: a leader that was deposed without notice
@@ -30,9 +35,9 @@
  *
  * Promises that nobody else has a lock of the session before confirmed + T.  One sequence
  * of events is an exception, which a fence excludes (docs/fencing.md): the session is not
- * heard for almost T, then a mark is answered, and then the leader is suspended for longer
- * than the distance, and executes the second write when it continues, before it looks which
- * sessions to end.
+ * heard for about half of T or longer, then a mark is answered, and then, before it is told of
+ * that, the leader is suspended for up to T/3, and executes the second write when it continues,
+ * before it looks which sessions to end.
  *
  * Times are in ns, by zklock_clock_now(), T and all durations as well.
  *
@@ -52,6 +57,7 @@ typedef struct ZkLockProof
 	int64_t		confirmed;		/* when the newest proven mark was sent; 0:
 								 * none */
 	uint32_t	connection;		/* number of the present one */
+	bool		was_used;		/* was the session in use at the last beat? */
 	int			nmarks;
 	struct
 	{
@@ -85,7 +91,14 @@ zklock_proof_lease(int64_t timeout)
 }
 
 /*
- * The longest time between two writes of a session.  While it is used, one that is proven
+ * A session writes a beat now: when is the next one due?  A session that was used at the beat
+ * before may be used again before the next one, which must not be late then.
+ */
+extern int64_t zklock_proof_next_beat(ZkLockProof *proof, int64_t timeout,
+									  int64_t now, bool used);
+
+/*
+ * The longest time between two beats of a session.  While it is used, one that is proven
  * is then at most T/2 and the time of an answer old.  While it is not used, it is at most
  * 5T/8 and the time of an answer old: it is just young enough when the session is used
  * again.

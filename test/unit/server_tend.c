@@ -15,16 +15,6 @@ begin(ServerTending *tending)
 	memset(tending, 0, sizeof(*tending));
 }
 
-/* A session that was used a beat ago counts as used: see proof_test.c. */
-static int64_t
-next_beat(ServerTending *tending, bool used)
-{
-	bool		often = used || tending->was_used;
-
-	tending->was_used = used;
-	return zklock_proof_beat(tending->timeout, often);
-}
-
 /* After a reconnection, what was written before can be proven at once. */
 static void
 connected(ServerTending *tending, int64_t timeout, int64_t begun, int64_t now, bool used)
@@ -32,7 +22,8 @@ connected(ServerTending *tending, int64_t timeout, int64_t begun, int64_t now, b
 	bool		is_first = tending->proof.connection == 0;
 
 	tending->timeout = timeout;
-	tending->beat_at = is_first ? now + next_beat(tending, used) : now;
+	tending->beat_at = is_first ?
+		zklock_proof_next_beat(&tending->proof, timeout, now, used) : now;
 	zklock_proof_connected(&tending->proof, begun);
 }
 
@@ -54,7 +45,7 @@ beat_at(const ServerTending *tending, bool used)
 static void
 beat(ServerTending *tending, int64_t now, bool used)
 {
-	tending->beat_at = now + next_beat(tending, used);
+	tending->beat_at = zklock_proof_next_beat(&tending->proof, tending->timeout, now, used);
 }
 
 static int64_t

@@ -23,7 +23,6 @@ typedef struct ServerTending
 	ZkLockProof proof;
 	int64_t		timeout;
 	int64_t		beat_at;		/* when its client writes next */
-	bool		was_used;		/* a beat ago */
 } ServerTending;
 
 /* What was answered */

@@ -1,2 +1,2 @@
 # A session that was used a beat ago does not count as used.
-/^next_beat/,/^}/s/ & 3/ \& 1/
+s/used || proof->was_used/used/

@@ -1,0 +1,5 @@
+# Marks are proven by what follows a late answer.
+/^zklock_proof_answered/,/^}/{
+/answered - sent > zklock_proof_answer/,+1d
+s/n = proof->nmarks;/n = answered - sent > zklock_proof_answer(timeout) ? 0 : proof->nmarks;/
+}
