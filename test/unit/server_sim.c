@@ -123,6 +123,7 @@ static const char *const counts[] = {
 	[SERVER_N_FALTERS] = "... and then something else, before the leader was told of it",
 	[SERVER_N_BEATS] = "writes of clients themselves",
 	[SERVER_N_LEFT] = "servers left that did not answer",
+	[SERVER_N_LATE_ANSWERS] = "answers that came too late to prove anything",
 	[SERVER_N_GONE] = "sessions that are gone",
 	[SERVER_N_OWN_GONE] = "... of backends",
 	[SERVER_N_RESTING] = "sessions of workers closed as nobody used them",
@@ -521,7 +522,7 @@ static uint64_t
 count_troubles(void)
 {
 	return sim.counts[SERVER_N_CUTS] + sim.counts[SERVER_N_FALTERS] +
-		sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED];
+		sim.counts[SERVER_N_LATE_ANSWERS] + sim.counts[SERVER_N_EXPIRED] + sim.counts[SERVER_N_OWN_EXPIRED];
 }
 
 bool

@@ -620,6 +620,8 @@ note_answer(ZkLockClient *c, ServerAnswered what, int64_t sent, int64_t at)
 	c->status.confirmed = c->tending.proof.confirmed;
 	if (confirms)
 		ring(c);
+	if (what == SERVER_WRITE && at - sent > zklock_proof_answer(c->tending.timeout))
+		sim_count(SERVER_N_LATE_ANSWERS);
 	if (what == SERVER_WRITE)
 		draw_falter(c);
 }
