@@ -15,7 +15,7 @@ our $detached = 0;
 
 my %running;    # all of them, by pid
 
-# Starts @command; what it prints is appended to the file $log.
+# Starts @command, or a function with arguments; what it prints is appended to the file $log.
 sub start
 {
 	my ($class, $log, @command) = @_;
@@ -30,15 +30,32 @@ sub start
 		open(STDIN, '<&', $stdin) or POSIX::_exit(127);
 		open(STDOUT, '>&', $output) or POSIX::_exit(127);
 		open(STDERR, '>&', $output) or POSIX::_exit(127);
+		if (ref $command[0])
+		{
+			# Otherwise standard inputs would not end with the parent.
+			close($_) for $input, map { $_->{input} } values %running;
+			_call(@command);
+		}
 		exec(@command) or POSIX::_exit(127);
 	}
 	$input->autoflush(1);
 	return $running{$pid} = bless {
-		name => $command[0] =~ s{.*/}{}r,
+		name => ref $command[0] ? 'function' : $command[0] =~ s{.*/}{}r,
 		log => $log,
 		pid => $pid,
 		input => $input
 	}, $class;
+}
+
+# The child calls the function, and ends.
+sub _call
+{
+	my ($function, @arguments) = @_;
+
+	$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP PIPE CHLD __DIE__);
+	eval { $function->(@arguments); 1 } or print STDERR $@;
+	STDERR->flush;
+	POSIX::_exit($@ ? 1 : 0);
 }
 
 # Runs @command to its end, at most $seconds, and dies if it fails.

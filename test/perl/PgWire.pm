@@ -32,7 +32,7 @@ sub new
 	  ? IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $node->port)
 	  : IO::Socket::UNIX->new(Peer => PgServer::socket_path($node->host, $node->port));
 	die "cannot connect: $!\n" if !$socket;
-	my $self = bless { socket => $socket, in => '' }, $class;
+	my $self = bless { socket => $socket, in => '', node => $node }, $class;
 	my $startup = pack('N(Z*)*x', 196608, user => scalar getpwuid($<), database => 'postgres', %options);
 
 	$socket->autoflush(1);
@@ -165,7 +165,7 @@ sub answers
 			return @answers, join("\n", @parts, 'closed') if !$self->_fill($length - 4);
 			my $body = $self->_take($length - 4);
 
-			$self->{pid} = unpack('N', $body) if $type eq 'K';
+			@$self{qw(pid key)} = unpack('N2', $body) if $type eq 'K';
 			push @parts, _values($body) if $type eq 'D';
 			push @parts, unpack('Z*', $body) if $type eq 'C';
 			push @parts, _error($body) if $type eq 'E';
@@ -213,6 +213,20 @@ sub is_readable
 	my ($self) = @_;
 
 	return length $self->{in} > 0 || IO::Select->new($self->{socket})->can_read(0);
+}
+
+# Asks the server to cancel the statement that runs. A server that is gone is no error here.
+sub cancel
+{
+	my ($self) = @_;
+	my $socket = IO::Socket::UNIX->new(
+		Peer => PgServer::socket_path($self->{node}->host, $self->{node}->port)) or return;
+
+	syswrite($socket, pack('N4', 16, 80877102, @$self{qw(pid key)}));
+
+	# The server closes the connection after it has sent the signal.
+	IO::Select->new($socket)->can_read($Wait::timeout);
+	return;
 }
 
 sub close

@@ -38,6 +38,7 @@ my %packed = (
 	setData => sub { pack('N/a* N/a* l>', $_[0], $_[1], $_[2] // -1) },
 	map({ $_ => \&_pack_create } qw(create createContainer)),
 	map({ $_ => \&_pack_read } qw(exists getData getChildren)),
+	sync => sub { pack('N/a*', $_[0]) },
 );
 
 # Connects to the server at "host:port" and opens a session, whose timeout may be given
@@ -139,7 +140,7 @@ sub exists
 	my ($self, $path, $watch) = @_;
 	my $results = $self->call('exists', $path, $watch);
 
-	return defined $results ? ($results eq '' ? {} : _stat($results)) : undef;
+	return defined $results ? ($results eq '' ? {} : unpack_stat($results)) : undef;
 }
 
 # Returns the node's Stat with its data, or undef.
@@ -150,7 +151,7 @@ sub get
 
 	return undef if !defined $results;
 	my $data = take_buffer(\$results);
-	return { data => $data, %{ _stat($results) } };
+	return { data => $data, %{ unpack_stat($results) } };
 }
 
 # Returns the names of the node's children, sorted; none if there is no node.
@@ -190,7 +191,8 @@ sub _pack_read
 	return pack('N/a* C', $path, $watch ? 1 : 0);
 }
 
-sub _stat
+# Returns a Stat that is in a reply.
+sub unpack_stat
 {
 	my ($results) = @_;
 	my %stat;

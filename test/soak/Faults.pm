@@ -3,7 +3,7 @@
 #
 #	my $next = Faults::plan($seed);
 #	my $fault = $next->();		# { name, gap, seconds, pick }
-#	$faults->make($fault->{name}, $fault->{pick});
+#	$faults->make($load, $fault->{name}, $fault->{pick});
 #	$faults->undo;
 #
 # A plan depends only on its seed. The victims depend on the current state.
@@ -13,14 +13,32 @@ package Faults;
 use strict;
 use warnings;
 
+use Client;
 use Digest::MD5 qw(md5);
-use Load;
+use Time::HiRes qw(sleep);
 use Wait;
 
+# A session's timeout, and ZooKeeper's tickTime, in seconds. ZooKeeper may take one and a half
+# ticks longer than the timeout to end a session, and a leader or follower that is silent for
+# SYNC_LIMIT ticks is given up.
+use constant {
+	TIMEOUT => 3,
+	TICK => 1,
+	SYNC_LIMIT => 3,
+};
+
 # Ranges of a fault's duration in seconds: shorter than a session's timeout,
-# longer, or either; and for a planned end of a session, long enough to see its
-# effects
-my ($short, $long, $any, $observed) = ([ 0.3, 2 ], [ 4, 5 ], [ 0.3, 5 ], [ 5, 5 ]);
+# longer, or either; for the second of two pauses of a process; and for a planned end of a
+# session, long enough to see its effects
+my ($short, $long, $any, $second, $observed) =
+  ([ 0.3, 2 ], [ 4.6, 5.4 ], [ 0.3, 5 ], [ 0, TIMEOUT / 2 ], [ 5, 5 ]);
+
+# The first pause of a process that is suspended twice, as part of a session's timeout, and the
+# seconds between both pauses
+use constant {
+	FIRST => [ 0.8, 1.05 ],
+	BETWEEN => [ 0.025, 0.1 ],
+};
 
 # The duration of each fault, the method that makes it, and its arguments
 my %faults = (
@@ -43,6 +61,8 @@ my %faults = (
 	'holder cancelled' => [ $short, _signal => 'holder', 'INT' ],
 	'holder terminated' => [ $short, _signal => 'holder', 'TERM' ],
 	'holder killed' => [ $short, _signal => 'holder', 'KILL' ],
+	'thinker frozen for long' => [ $long, _freeze_thinker => 'thinker' ],
+	'thinker frozen twice' => [ $second, '_freeze_twice' ],
 	'waiter frozen' => [ $short, _signal => 'waiter', 'STOP' ],
 	'waiter frozen for long' => [ $long, _signal => 'waiter', 'STOP' ],
 	'waiter cancelled' => [ $short, _signal => 'waiter', 'INT' ],
@@ -53,6 +73,8 @@ my %faults = (
 my %of_workers = (
 	'holder and worker frozen for long' =>
 	  [ $long, _signal => [qw(holder worker)], 'STOP' ],
+	'thinker and worker frozen for long' =>
+	  [ $long, _freeze_thinker => 'thinker', 'worker' ],
 	'worker frozen' => [ $short, _signal => 'worker', 'STOP' ],
 	'worker frozen for long' => [ $long, _signal => 'worker', 'STOP' ],
 	'worker killed' => [ $short, _signal => 'worker', 'KILL' ]);
@@ -65,10 +87,11 @@ my %planned = (
 %faults = (%faults, %of_workers, %planned) if $ENV{ZKLOCK_SESSION};
 
 # Conditions that find processes in pg_stat_activity: a backend works under a
-# lock, or waits
-my $call = "query = '${\ Load::CALL}'";
+# lock, is idle while its client thinks, or waits
+my $call = "query = '${\ Client::CALL}'";
 my %known = (
 	holder => "$call AND wait_event = 'PgSleep'",
+	thinker => "query = '${\ Client::THINK}' AND state = 'idle in transaction'",
 	waiter => "$call AND wait_event_type = 'Extension'",
 	worker => "backend_type = 'zklock worker'");
 
@@ -76,8 +99,8 @@ my %known = (
 sub deadly
 {
 	return $ENV{ZKLOCK_SESSION}
-	  ? 'holder and worker frozen for long'
-	  : 'holder frozen for long';
+	  ? 'thinker and worker frozen for long'
+	  : 'thinker frozen for long';
 }
 
 sub is_planned
@@ -88,18 +111,20 @@ sub is_planned
 }
 
 # An endless plan: all faults in random order, then all in another order, and
-# so on. The fault that locks alone do not survive comes first, and more often.
+# so on. The fault that locks alone do not survive comes first, and more often, and so does the
+# one after which an answer proves least. If there is an $only fault, it has no other.
 sub plan
 {
-	my ($seed) = @_;
+	my ($seed, $only) = @_;
 	my $numbers = 0;
 	my $random = sub { unpack('N', md5("$seed " . $numbers++)) / 2**32 };
-	my @deadly = deadly();
-	my @names = @deadly;
+	my @often = (deadly(), 'thinker frozen twice');
+	my @names = @often;
 
+	die "no fault is called $only\n" if defined $only && !$faults{$only};
 	return sub {
-		@names = (sort(keys %faults), @deadly, @deadly) if !@names;
-		my ($name) = splice(@names, $random->() * @names, 1);
+		@names = (sort(keys %faults), @often, @often) if !@names;
+		my $name = $only // splice(@names, $random->() * @names, 1);
 		my ($least, $most) = @{ $faults{$name}[0] };
 
 		return {
@@ -114,7 +139,7 @@ sub plan
 }
 
 # %arg: ensemble (a ZkEnsemble), proxies (a list of ZkProxy between some
-# clients and the network that can fail), servers (a list of PgServer)
+# clients of server B and the network that can fail), servers (PgServers A and B by name)
 sub new
 {
 	my ($class, %arg) = @_;
@@ -122,13 +147,18 @@ sub new
 	return bless { %arg, undo => [], changes => 0 }, $class;
 }
 
-# $pick (from 0 to 1) selects one of several possible victims.
+# Makes a fault while $load works. $pick (from 0 to 1) selects one of several possible victims.
+# While ZooKeeper or the network fails, a client thinks, and it commits before the fault is undone.
 sub make
 {
-	my ($self, $name, $pick) = @_;
+	my ($self, $load, $name, $pick) = @_;
 	my (undef, $method, @args) = @{ $faults{$name} };
 
+	$self->{load} = $load;
+	my $thinker = $method =~ /^_(kill|freeze|network|lose)$/ && $self->_think($pick);
+
 	$self->$method($pick, @args);
+	$self->_commit_at_end($thinker) if $thinker;
 	return;
 }
 
@@ -228,8 +258,8 @@ sub _lose
 sub _change_settings
 {
 	my ($self, $pick) = @_;
-	my $server = _choose($pick, @{ $self->{servers} });
-	my $timeout = 3000 + ++$self->{changes};
+	my (undef, $server) = $self->_choose_server($pick);
+	my $timeout = 1000 * TIMEOUT + ++$self->{changes};
 
 	$server->psql('-c', "ALTER SYSTEM SET zklock.session_timeout = $timeout");
 	$server->psql('-c', 'SELECT pg_reload_conf()');
@@ -241,7 +271,7 @@ sub _change_settings
 sub _signal
 {
 	my ($self, $pick, $state, $signal) = @_;
-	my $server = _choose($pick, @{ $self->{servers} });
+	my (undef, $server) = $self->_choose_server($pick);
 
 	$self->_signal_one($server, $_, $signal) for ref $state ? @$state : $state;
 	return;
@@ -262,6 +292,92 @@ sub _signal_one
 	  }
 	  if $signal eq 'KILL';
 	return;
+}
+
+# Lets a client think, and returns its server's name and its own, after it has its locks.
+sub _think
+{
+	my ($self, $pick) = @_;
+	my $load = $self->{load};
+	my ($name, $server) = $self->_choose_server($pick);
+	my $client = _choose(_other($pick, 1), grep { /^$name/ } $load->clients);
+
+	$load->think($client);
+	wait_until(
+		"$client thinks",
+		sub {
+			$load->tend;
+			return $server->psql('-c',
+				"SELECT pid FROM pg_stat_activity
+				 WHERE application_name = '$client' AND $known{thinker}") ne '';
+		});
+	return { server => $name, client => $client };
+}
+
+# It commits as the first thing when the fault is undone.
+sub _commit_at_end
+{
+	my ($self, $thinker) = @_;
+
+	push @{ $self->{undo} }, sub { $self->{load}->commit($thinker->{client}) };
+	return;
+}
+
+# Suspends a client's backend while the client thinks, and other processes of its server.
+sub _freeze_thinker
+{
+	my ($self, $pick, @states) = @_;
+	my $thinker = $self->_think($pick);
+
+	$self->_catch($self->{servers}{ $thinker->{server} }, $_) for @states;
+	$self->_commit_at_end($thinker);
+	return;
+}
+
+# While a client thinks, suspends the process with its session for about the session's timeout,
+# lets it run for a moment, and suspends it again. Between both, the session is heard, and has a
+# write answered.
+sub _freeze_twice
+{
+	my ($self, $pick) = @_;
+	my $thinker = $self->_think($pick);
+	my $proxied = $thinker->{server} eq 'B';
+	my $own = !$ENV{ZKLOCK_SESSION};
+
+	# A process that finds nothing to read after such a time takes its connection for lost. So
+	# answers are held, as far as there are proxies, until it is suspended.
+	if ($proxied)
+	{
+		$self->_network($pick, [ 'hold', 's2c' ]);
+		sleep(TIMEOUT / 3);
+	}
+	my $pid = $self->_catch($self->{servers}{ $thinker->{server} }, $own ? 'thinker' : 'worker');
+
+	$_->reset for $proxied ? @{ $self->{proxies} } : ();
+
+	# A worker has requests of other backends.
+	$self->{load}->lock($thinker->{client}) if $own;
+	sleep(TIMEOUT * _between(FIRST, _other($pick, 2)));
+	kill('CONT', $pid);
+	sleep(_between(BETWEEN, _other($pick, 3)));
+	kill('STOP', $pid);
+	$self->_commit_at_end($thinker);
+	return;
+}
+
+sub _between
+{
+	my ($range, $part) = @_;
+
+	return $range->[0] + ($range->[1] - $range->[0]) * $part;
+}
+
+# Another number from 0 to 1 that depends on $pick
+sub _other
+{
+	my ($pick, $n) = @_;
+
+	return unpack('N', md5("$pick $n")) / 2**32;
 }
 
 # Suspends a backend in the given state, and returns its pid. The state can
@@ -288,6 +404,15 @@ sub _catch
 			kill('CONT', $pid);
 			return;
 		});
+}
+
+# Returns the name of a server, and the server.
+sub _choose_server
+{
+	my ($self, $pick) = @_;
+	my $name = _choose($pick, sort keys %{ $self->{servers} });
+
+	return ($name, $self->{servers}{$name});
 }
 
 sub _choose

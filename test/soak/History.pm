@@ -15,7 +15,7 @@ use warnings;
 use Exporter qw(import);
 use List::Util qw(max min sum0);
 
-our @EXPORT_OK = qw(violations longest_stall);
+our @EXPORT_OK = qw(violations gone_nodes longest_stall);
 
 # Returns descriptions of all violations. $books has the amounts by path before
 # the first row (opening) and after the last one (closing), and the number of
@@ -147,6 +147,32 @@ sub _of_tokens
 			&& $row->{mode} eq 'shared');
 	}
 	return @wrong;
+}
+
+# Returns descriptions of the rows that were committed although their clients had seen before,
+# in ZooKeeper, that their nodes were gone. A look has client, at (when it was over, and the client
+# was about to commit), path, node, token and number.
+sub gone_nodes
+{
+	my ($rows, @gone) = @_;
+	my (%of_lock, @wrong);
+
+	push @{ $of_lock{ _lock($_) } }, $_ for @$rows;
+	for my $look (@gone)
+	{
+		push @wrong, map { "$look->{path}: $look->{node} was gone at $look->{at}: " . _describe($_) }
+		  grep { $_->{began} <= $look->{at} && $look->{at} < $_->{committed} }
+		  @{ $of_lock{ _lock($look) } // [] };
+	}
+	return @wrong;
+}
+
+# What a row and a look have in common
+sub _lock
+{
+	my ($of) = @_;
+
+	return join(' ', @$of{qw(client path token number)});
 }
 
 # Returns the longest time in which a client committed nothing although there

@@ -1,5 +1,6 @@
-# The clients. Each is a psql that calls trade() in a loop on its server,
-# whatever errors it gets; when its connection is lost it connects again.
+# The clients. Each calls trade() in a loop on its server, whatever errors it gets; when its
+# connection is lost it connects again. It is a psql; or a process with Client.pm, which also
+# looks for the nodes of its locks before each commit, and thinks on demand.
 
 package Load;
 
@@ -7,11 +8,8 @@ use strict;
 use warnings;
 
 use Child;
-
-use constant {
-	CALL => 'SELECT trade();',
-	CALLS => 500,    # in a row before a client disconnects and reconnects
-};
+use Client;
+use Wait;
 
 # Starts $clients clients with each of the connection strings, whose names begin the
 # clients' own. $dir gets their log, which also has the result of each call that
@@ -19,25 +17,56 @@ use constant {
 sub start
 {
 	my ($class, $bindir, $dir, $connections, $clients, %settings) = @_;
-	my $options = join(' ', map { "-c $_=$settings{$_}" } sort keys %settings);
+	my $options = _options(%settings);
+
+	open(my $fh, '>', "$dir/calls.sql") or die "calls.sql: $!\n";
+	print $fh (Client::CALL . "\n") x Client::CALLS;
+	close($fh) or die "calls.sql: $!\n";
+	return $class->_start(
+		$dir, $clients, $connections,
+		sub {
+			my ($name, $connection) = @_;
+
+			return (
+				"$bindir/psql",
+				'-XqAt',
+				'-v',
+				'VERBOSITY=sqlstate',
+				'-f',
+				"$dir/calls.sql",
+				"$connection application_name=$name options='$options'");
+		});
+}
+
+# Starts clients that look in ZooKeeper, whose connect string is $hosts. $sockets are the
+# directories of the servers' sockets by their names. %settings has at least one.
+sub start_looking
+{
+	my ($class, $dir, $sockets, $clients, $hosts, %settings) = @_;
+
+	return $class->_start($dir, $clients, $sockets,
+		sub { (\&Client::run, @_, $hosts, _options(%settings)) });
+}
+
+sub _options
+{
+	my (%settings) = @_;
+
+	return join(' ', map { "-c $_=$settings{$_}" } sort keys %settings);
+}
+
+# $command returns the command of a client, from its name and from what $servers has for its
+# server.
+sub _start
+{
+	my ($class, $dir, $clients, $servers, $command) = @_;
 	my $self = bless { command => {}, child => {}, log => "$dir/clients.log" },
 	  $class;
 
 	unlink($self->{log});
-	open(my $fh, '>', "$dir/calls.sql") or die "calls.sql: $!\n";
-	print $fh (CALL . "\n") x CALLS;
-	close($fh) or die "calls.sql: $!\n";
-	for my $name (keys %$connections)
+	for my $server (keys %$servers)
 	{
-		$self->{command}{"$name$_"} = [
-			"$bindir/psql",
-			'-XqAt',
-			'-v',
-			'VERBOSITY=sqlstate',
-			'-f',
-			"$dir/calls.sql",
-			"$connections->{$name} application_name=$name$_ options='$options'"
-		  ]
+		$self->{command}{"$server$_"} = [ $command->("$server$_", $servers->{$server}) ]
 		  for 1 .. $clients;
 	}
 	$self->tend;
@@ -67,6 +96,47 @@ sub tend
 	return;
 }
 
+# The next transaction of a client that looks will wait, with its locks, until it is told to
+# commit. Its backend is then idle, and its last statement is Client::THINK.
+sub think
+{
+	my ($self, $name) = @_;
+
+	$self->{child}{$name}->say('think');
+	return;
+}
+
+# It takes one more lock, of its own.
+sub lock
+{
+	my ($self, $name) = @_;
+
+	$self->{child}{$name}->say('lock');
+	return;
+}
+
+# It looks for its nodes, and commits. Returns after it has sent that.
+sub commit
+{
+	my ($self, $name) = @_;
+	my $seen = -s $self->{log};
+
+	$self->{child}{$name}->say('commit');
+	wait_until("$name commits", sub { grep { $_ eq "$name commits" } $self->_lines($seen) });
+	return;
+}
+
+# Returns the lines of the log from a byte of it on.
+sub _lines
+{
+	my ($self, $from) = @_;
+
+	open(my $fh, '<', $self->{log}) or die "$self->{log}: $!\n";
+	seek($fh, $from // 0, 0) or die "$self->{log}: $!\n";
+	chomp(my @lines = <$fh>);
+	return @lines;
+}
+
 # Cancels the statements of the clients, and ends the clients.
 sub stop
 {
@@ -81,9 +151,7 @@ sub results
 {
 	my ($self) = @_;
 
-	open(my $fh, '<', $self->{log}) or die "$self->{log}: $!\n";
-	chomp(my @results = grep { /^\d+ \d+$/ } <$fh>);
-	return @results;
+	return grep { /^\d+ \d+$/ } $self->_lines;
 }
 
 # Returns the number of errors so far by SQLSTATE; 'no connection' is counted,
@@ -93,13 +161,31 @@ sub errors
 	my ($self) = @_;
 	my %count;
 
-	open(my $fh, '<', $self->{log}) or die "$self->{log}: $!\n";
-	while (<$fh>)
+	for ($self->_lines)
 	{
-		$count{$1}++ if /^psql:.* (?:ERROR|FATAL):  (\w{5})$/;
-		$count{'no connection'}++ if /^psql: error: connection to server/;
+		$count{$1}++ if /^(?:psql:.*|\w+) (?:ERROR|FATAL):  (\w{5})$/;
+		$count{'no connection'}++ if /^psql: error: connection to server|^\w+ no connection$/;
 	}
 	return \%count;
+}
+
+# Returns what was seen before commits: how often by what it was, and each node that was gone,
+# as a hash with client, at, path, node, token and number.
+sub looks
+{
+	my ($self) = @_;
+	my (%count, @gone);
+
+	for ($self->_lines)
+	{
+		$count{$1}++ if /^\w+ look: (\w+)/;
+		next if !/^(\w+) gone: (.*)/;
+		my %look = (client => $1);
+
+		@look{qw(at path node token number)} = split(/ /, $2);
+		push @gone, \%look;
+	}
+	return (\%count, @gone);
 }
 
 1;

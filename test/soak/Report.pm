@@ -22,7 +22,6 @@ sub report
 	my %errors = %{ $round->{errors} };
 	my ($refused, $timed_out) =
 	  map { delete $errors{$_} // 0 } qw(40001 55P03);
-	my @violations = @{ $round->{violations} };
 
 	printf("\nconfirm_commit=%s, fence %s (%d s)\n",
 		@$round{qw(confirm fence seconds)});
@@ -36,9 +35,13 @@ sub report
 		'stall',
 		sprintf('%.1f', $round->{stall}),
 		"seconds without a commit of $round->{staller} and without a fault");
-	_line('violations', scalar(@violations), '');
+	_line('looks', _sum($round->{looks}));
+	_line(
+		'violations',
+		scalar(@{ $round->{violations} }),
+		@{ $round->{gone} } ? "and @{[scalar @{ $round->{gone} }]} locks whose nodes were gone before the commit" : '');
 	print wrap('    ', '      ', "$_\n")
-	  for grep { defined } @violations[ 0 .. SHOWN - 1 ];
+	  for map { _first(SHOWN, @{ $round->{$_} }) } qw(violations gone);
 	print "  WRONG: $_\n" for @{ $round->{problems} };
 	return;
 }
@@ -53,6 +56,14 @@ sub _line
 	print wrap('', ' ' x 21, sprintf('  %-10s %6s  %s', $label, $number, $text))
 	  =~ s/ *$/\n/r;
 	return;
+}
+
+# Returns $n of these, or all if there are fewer.
+sub _first
+{
+	my ($n, @all) = @_;
+
+	return splice(@all, 0, $n);
 }
 
 # The sum of the counts in a hash, and the counts

@@ -7,7 +7,7 @@
 #	$soak->stop;
 #
 # $dir must be private and have a copy of soak.sql, and its path must be short
-# enough for a socket.
+# enough for a socket. If a fault is given as well, there is no other.
 
 package Soak;
 
@@ -15,7 +15,7 @@ use strict;
 use warnings;
 
 use Faults;
-use History qw(violations longest_stall);
+use History qw(violations gone_nodes longest_stall);
 use List::Util qw(max sum0 uniq);
 use Load;
 use PgServer;
@@ -27,11 +27,12 @@ use ZkProxy;
 
 use constant {
 	CLIENTS => 4,    # on each server
-	SESSION_TIMEOUT => '3s',
+	SESSION_TIMEOUT => Faults::TIMEOUT . 's',
 };
 
 # Protections of commits, and the part of the time that each has. Without the
-# check and the fence, violations are expected when a holder is suspended for
+# check, holders commit whose nodes are gone, and without the fence either, other
+# violations are expected as well when a holder is suspended for
 # too long: that part tests whether violations are found.
 my @modes = (
 	{ confirm => 'lease', fence => 'on', part => 0.4, unsafe => 0 },
@@ -39,16 +40,18 @@ my @modes = (
 	{ confirm => 'off', fence => 'on', part => 0.15, unsafe => 0 },
 	{ confirm => 'off', fence => 'off', part => 0.05, unsafe => 1 });
 
-# Such a holder, on A, and the seconds in which a violation must occur.
+# Such a holder, on B, and the seconds in which a violation must occur. The next holder is then
+# on A, if B's worker is suspended too: its update waits for that of the first one, and succeeds,
+# while one on B would fail because postgres_fdw reads and writes with one snapshot.
 my %deadly =
-  (name => Faults::deadly(), gap => 0.5, seconds => 4.5, pick => 0);
+  (name => Faults::deadly(), gap => 0.5, seconds => 5, pick => 0.9);
 my $patience = 60;
 
 sub new
 {
-	my ($class, $bindir, $dir, $seed) = @_;
+	my ($class, $bindir, $dir, $seed, $fault) = @_;
 
-	return bless { bindir => $bindir, dir => $dir, seed => $seed }, $class;
+	return bless { bindir => $bindir, dir => $dir, seed => $seed, fault => $fault }, $class;
 }
 
 sub start
@@ -56,7 +59,10 @@ sub start
 	my ($self) = @_;
 	my $dir = $self->{dir};
 	my $ensemble = $self->{ensemble} =
-	  ZkEnsemble->new(size => 3, tick_time => 500);
+	  ZkEnsemble->new(
+		size => 3,
+		tick_time => 1000 * Faults::TICK,
+		config => { syncLimit => Faults::SYNC_LIMIT });
 
 	$ensemble->start;
 	$self->{proxies} = [ map { ZkProxy->new($_->hosts) } $ensemble->servers ];
@@ -88,7 +94,7 @@ sub start
 	$self->{faults} = Faults->new(
 		ensemble => $ensemble,
 		proxies => $self->{proxies},
-		servers => [ @{ $self->{pg} }{qw(A B)} ]);
+		servers => $self->{pg});
 	return;
 }
 
@@ -142,6 +148,9 @@ sub run
 #	faults				the number of faults, by name
 #	fault_free			the times without a fault, [from, to]
 #	rows, violations	the committed rows, and their violations
+#	looks				how often clients saw something before commits, by what it was
+#	gone				the rows whose nodes were gone before the commit, if that may happen;
+#						otherwise that is a violation
 #	errors				the number of the clients' errors, by SQLSTATE
 #	stall, staller		the longest time without a commit of a client, and that client
 #	problems			other problems
@@ -154,7 +163,7 @@ sub _play
 	my $plan =
 	  $mode->{unsafe}
 	  ? sub { return \%deadly }
-	  : Faults::plan("$self->{seed} $mode->{confirm} $mode->{fence}");
+	  : Faults::plan("$self->{seed} $mode->{confirm} $mode->{fence}", $self->{fault});
 
 	$self->_ask('A', 'TRUNCATE history, sale');
 	my %round = (
@@ -164,21 +173,28 @@ sub _play
 		fault_free => [ [$begin] ],
 		problems => []);
 
-	$self->{load} = Load->start(
-		$self->{bindir}, $self->{dir},
-		{ map { ($_ => PgServer::conninfo("$self->{dir}/$_")) } qw(A B) }, CLIENTS,
+	$self->{load} = Load->start_looking(
+		$self->{dir},
+		{ map { ($_ => "$self->{dir}/$_") } qw(A B) }, CLIENTS,
+		$self->{ensemble}->hosts,
 		'zklock.confirm_commit' => $mode->{confirm},
 		'soak.fence' => $mode->{fence});
 	do
 	{
 		$self->_disturb($plan->(), \%round);
-		$self->_look(\%round) if $mode->{unsafe};
-	} until time() > $deadline || @{ $round{violations} // [] };
+		$self->_read_history(\%round) if $mode->{unsafe};
+	  } until time() > $deadline
+	  || ($mode->{unsafe}
+		? @{ $round{violations} } && @{ $round{gone} }
+		: @{ $round{violations} // [] });
 
 	$self->_settle(\%round);
-	$self->_look(\%round);
-	push @{ $round{problems} }, 'the checker found nothing'
-	  if $mode->{unsafe} && !@{ $round{violations} };
+	$self->_read_history(\%round);
+	if ($mode->{unsafe})
+	{
+		push @{ $round{problems} }, 'the checker found nothing' if !@{ $round{violations} };
+		push @{ $round{problems} }, 'no node was gone before a commit' if !@{ $round{gone} };
+	}
 	$round{seconds} = time() - $begin;
 	@round{qw(stall staller)} =
 	  longest_stall($round{rows}, [ $self->{load}->clients ], $round{fault_free});
@@ -191,8 +207,8 @@ sub _disturb
 
 	$self->_pass($fault->{gap});
 	my $before = Faults::is_planned($fault->{name}) && $self->_lost;
-	$self->{faults}->make(@$fault{qw(name pick)});
 	push @{ $round->{fault_free}[-1] }, time();
+	$self->{faults}->make($self->{load}, @$fault{qw(name pick)});
 	$round->{faults}{ $fault->{name} }++;
 	$self->_pass($fault->{seconds});
 	if ($before && (my $lost = $self->_lost) ne $before)
@@ -296,8 +312,8 @@ sub _settle
 	return;
 }
 
-# Reads all rows that were committed so far, in one snapshot.
-sub _look
+# Reads all rows that were committed so far, in one snapshot, and what their clients saw before.
+sub _read_history
 {
 	my ($self, $round) = @_;
 	my @columns =
@@ -335,6 +351,11 @@ sub _look
 				sales => { split(/[|\n]/, $sales // '') }
 			})
 	];
+	my ($looks, @gone) = $self->{load}->looks;
+
+	$round->{looks} = $looks;
+	$round->{gone} = [ gone_nodes(\@rows, @gone) ];
+	push @{ $round->{violations} }, splice(@{ $round->{gone} }) if $round->{confirm} ne 'off';
 	return;
 }
 

@@ -15,9 +15,12 @@ use Test::More;
 use lib "$FindBin::RealBin/../soak";
 use Child;
 use Faults;
-use History qw(violations longest_stall);
+use History qw(violations gone_nodes longest_stall);
+use Look;
 use Soak;
 use Stage;
+use ZkClient;
+use ZkServer;
 
 use constant SECONDS => 10;
 
@@ -157,6 +160,28 @@ while (my ($what, $case) = splice(@wrong, 0, 2))
 		"found: $what") or diag(join("\n", @found));
 }
 
+# A look at 1.4 finds that the node of row 0 is gone: it began at 1 and committed at 1.5.
+my %gone =
+  (client => 'A1', at => 1.4, path => '/p', node => 'n', token => 10, number => 0);
+
+like(
+	join("\n", gone_nodes((history())[0], \%gone)),
+	qr{^/p: n was gone at 1\.4: .*sale.*token 10\.0, xid 1,.*$},
+	'found: commit after a look that did not find the node');
+for my $other (
+	[ at => 1.5, 'after the commit' ],
+	[ at => 0.9, 'before the transaction began' ],
+	[ client => 'A2', 'by another client' ],
+	[ token => 12, 'of another holder' ],
+	[ number => 1, 'of another grant' ],
+	[ path => '/a', 'of another lock' ])
+{
+	my ($key, $value, $what) = @$other;
+
+	is_deeply([ gone_nodes((history())[0], { %gone, $key => $value }) ],
+		[], "no violation: a look $what");
+}
+
 # Client a commits at 2 and 4, client b at 9; a fault lasts from 5 to 8.
 my @commits =
   map { { client => $_->[0], committed => $_->[1] } }[ a => 2 ], [ a => 4 ],
@@ -185,6 +210,34 @@ my ($plan, $again, $other) =
 
 is_deeply($plan, $again, 'the same seed makes the same plan');
 isnt($plan->[1]{gap}, $other->[1]{gap}, 'another seed makes another plan');
+is(Faults::plan(1, 'leader killed')->()->{name}, 'leader killed', 'plan with one fault');
+eval { Faults::plan(1, 'no fault') };
+is($@, "no fault is called no fault\n", 'plan with an unknown fault');
+
+# Looks at nodes
+my $zk = ZkServer->new->start;
+my $client = ZkClient->new($zk->hosts);
+
+$client->create('/look');
+my $node = $client->create('/look/n-', '', ZkClient::EPHEMERAL | ZkClient::SEQUENCE) =~ s{.*/}{}r;
+my %lock = (path => '/look', node => $node, token => $client->exists("/look/$node")->{czxid});
+my $look = Look->new($zk->hosts);
+
+is_deeply([ $look->at(\%lock) ], ['there'], 'look finds a node');
+is_deeply(
+	[ $look->at({ %lock, token => $lock{token} - 1 }) ],
+	[ 'gone', { %lock, token => $lock{token} - 1 } ],
+	'... not one with the same name that is newer');
+is_deeply([ $look->at({ %lock, node => 'other', token => $lock{token} + 1000 }) ],
+	['unknown'], '... and a node that the server cannot know yet is not gone');
+$zk->pause;
+is_deeply([ $look->at(\%lock) ], ['unknown'], '... and a server that does not answer says nothing');
+is_deeply([ $look->at(\%lock) ], ['unknown'], '... nor does one that does not accept a session');
+$zk->resume;
+$client->delete("/look/$node");
+is_deeply([ $look->at(\%lock) ], [ 'gone', \%lock ], '... and one that is deleted is gone');
+$zk->stop;
+is_deeply([ $look->at(\%lock) ], ['unknown'], '... and a server that is down says nothing');
 
 # The short run
 open(my $out, '>', \my $report) or die "cannot write to a string: $!";
