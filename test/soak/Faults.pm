@@ -28,10 +28,11 @@ use constant {
 };
 
 # Ranges of a fault's duration in seconds: shorter than a session's timeout,
-# longer, or either; for the second of two pauses of a process; and for a planned end of a
-# session, long enough to see its effects
+# longer, or either; for the second of two pauses of a process, in which its session may end
+# before a follower has told the leader of what it has heard between them; and for a planned end
+# of a session, long enough to see its effects
 my ($short, $long, $any, $second, $observed) =
-  ([ 0.3, 2 ], [ 4.6, 5.4 ], [ 0.3, 5 ], [ 0, TIMEOUT / 2 ], [ 5, 5 ]);
+  ([ 0.3, 2 ], [ 4.6, 5.4 ], [ 0.3, 5 ], [ TICK / 2, TIMEOUT / 2 ], [ 5, 5 ]);
 
 # The first pause of a process that is suspended twice, as part of a session's timeout, and the
 # seconds between both pauses
