@@ -38,7 +38,7 @@ $node->safe_psql('postgres', q(
 	CREATE SEQUENCE s;
 	CREATE FUNCTION constant() RETURNS bigint IMMUTABLE LANGUAGE plpgsql
 		AS $$ BEGIN RETURN nextval('s'); END $$;
-	CREATE FUNCTION trusted(text) RETURNS void SECURITY DEFINER LANGUAGE plpgsql
+	CREATE FUNCTION trusted(text) RETURNS void SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp LANGUAGE plpgsql
 		AS $$ BEGIN INSERT INTO t VALUES ($1); END $$;
 	CREATE PROCEDURE committing(text) LANGUAGE plpgsql
 		AS $$ BEGIN COMMIT; INSERT INTO t VALUES ($1); COMMIT; END $$;

@@ -450,6 +450,12 @@ zklock_clientsocket_shut(void)
 {
 }
 
+bool
+zklock_clientsocket_is_relied_on(void)
+{
+	return false;
+}
+
 /* In the backend's own session. False: the process exits. */
 static bool
 connect_itself(void)
