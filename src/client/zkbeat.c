@@ -204,7 +204,9 @@ is_connected_to(int fd, const char *server)
  * the server had closed it.  The library does not tell its descriptor.  So this looks for it
  * among those of the process; others to the same server are of sessions that are being closed,
  * or of probes.  Another thread may close a descriptor meanwhile, and its number may be used
- * again, so this has a copy of it.
+ * again, so this has a copy of it.  It copies only those of connections: the close of a copy
+ * of a file's descriptor would release the locks that the process has on the file, see
+ * fcntl(2).
  */
 static void
 shut_connection(const char *server)
@@ -214,14 +216,17 @@ shut_connection(const char *server)
 
 	while (dir != NULL && (entry = readdir(dir)) != NULL)
 	{
-		int			fd = entry->d_name[0] == '.' ? -1 :
-			fcntl(atoi(entry->d_name), F_DUPFD_CLOEXEC, 0);
+		int			fd = entry->d_name[0] == '.' ? -1 : atoi(entry->d_name);
+		int			copy;
 
-		if (fd < 0)
+		if (fd < 0 || !is_connected_to(fd, server))
 			continue;
-		if (is_connected_to(fd, server))
-			(void) shutdown(fd, SHUT_RDWR);
-		(void) close(fd);
+		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (copy < 0)
+			continue;
+		if (is_connected_to(copy, server))
+			(void) shutdown(copy, SHUT_RDWR);
+		(void) close(copy);
 	}
 	if (dir != NULL)
 		closedir(dir);
@@ -283,7 +288,6 @@ leave_silent_server(ZkLockClient *client, Tending *tending, int64_t now)
 	leave_server(client);
 	return now;
 }
-
 
 /* Wait until this time, or until there is a connection, or the client is closed. */
 static void
