@@ -29,9 +29,3 @@ zklock_timer_set(timer_t timer, int64_t at)
 
 	timer_settime(timer, TIMER_ABSTIME, &when, NULL);
 }
-
-void
-zklock_timer_delete(timer_t timer)
-{
-	timer_delete(timer);
-}

@@ -25,7 +25,4 @@ extern bool zklock_timer_create(timer_t *timer, int signal);
  */
 extern void zklock_timer_set(timer_t timer, int64_t at);
 
-/* Delete a timer. */
-extern void zklock_timer_delete(timer_t timer);
-
 #endif							/* ZKLOCK_TIMER_H */
