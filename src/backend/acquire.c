@@ -82,7 +82,7 @@ zklock_acquire_release(const char *path, ZkLockMode mode)
 
 	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
 		return false;
-	zklock_lease_confirm_release(is_same_hold, hold);
+	zklock_lease_confirm_release(hold, is_same_hold, hold);
 	zklock_locktable_drop(hold, ZKLOCK_SESSION);
 	return true;
 }
@@ -99,10 +99,14 @@ is_session_hold(ZkLockHold *hold, void *arg)
 int64
 zklock_acquire_release_all(ZkLockTest test)
 {
+	ZkLockHold *hold;
+
 	zklock_sessionchoice_refuse_parallel();
 	zklock_session_routine->poll();
 	zklock_lease_check();
-	zklock_lease_confirm_release(is_session_hold, &test);
+	hold = zklock_locktable_search(is_session_hold, &test);
+	if (hold != NULL)
+		zklock_lease_confirm_release(hold, is_session_hold, &test);
 	return zklock_locktable_release_all(test);
 }
 

@@ -211,17 +211,21 @@ static void
 confirm_nodes(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
 {
 	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
+	int			nsent = 0;
 
-	for (int i = 0; i < n; i++)
-		answers[i] = ZKLOCK_ANSWER_NONE;
-	if (zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED)
-		while ((int) tag.request < n &&
-			   zklock_zkclient_confirm(node_of(holds[tag.request]->node), tag))
-			tag.request++;
-	if (tag.request == 0)
+	for (; (int) tag.request < n && zklock_zkclient_has_room(zklock_session_client()); tag.request++)
+	{
+		if (answers[tag.request] != ZKLOCK_ANSWER_NONE)
+			continue;
+		if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
+			!zklock_zkclient_confirm(node_of(holds[tag.request]->node), tag))
+			break;
+		nsent++;
+	}
+	if (nsent == 0)
 		zklock_session_wait(deadline);
 	else
-		(void) zklock_session_await(tag.requester, tag.request, note_answer, answers, deadline);
+		(void) zklock_session_await(tag.requester, nsent, note_answer, answers, deadline);
 }
 
 static uint32

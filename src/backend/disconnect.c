@@ -110,7 +110,7 @@ zklock_disconnect_release(const ZkLockHold *hold)
 void
 zklock_disconnect_forget(void)
 {
-	if (zklock_clientsocket_is_shut() && lost_path[0] == '\0')
+	if (zklock_clientsocket_is_shut())
 		is_named = remember_lost();
 }
 
@@ -123,7 +123,7 @@ zklock_disconnect_refuse(void)
 {
 	bool		is_known;
 
-	if (!zklock_clientsocket_is_shut())
+	if (!zklock_clientsocket_is_shut() || proc_exit_inprogress)
 		return;
 	is_known = remember_lost();
 	if (!is_named)

@@ -240,12 +240,11 @@ zklock_lease_forget(void)
 
 /*
  * Send requests that confirm that these locks are still held, in one flight, if there is a
- * connection.  Returns true if all are confirmed.
+ * connection.  Those that were answered before are left out.  Returns true if all are confirmed.
  */
 static bool
-confirm_nodes(ZkLockHold **holds, int n, int64 deadline)
+confirm_nodes(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
 {
-	ZkLockAnswer *answers = palloc(n * sizeof(ZkLockAnswer));
 	bool		all = true;
 
 	zklock_session_routine->confirm(holds, answers, n, deadline);
@@ -258,27 +257,36 @@ confirm_nodes(ZkLockHold **holds, int n, int64 deadline)
 		}
 		all &= answers[i] == ZKLOCK_ANSWER_HELD;
 	}
-	pfree(answers);
 	return all;
 }
 
 bool
 zklock_lease_confirm_hold(ZkLockHold *hold)
 {
+	ZkLockAnswer answer = ZKLOCK_ANSWER_NONE;
+
 	zklock_session_routine->poll();
 	zklock_lease_check();
 	return zklock_session_routine->status()->state == ZKLOCK_CLIENT_CONNECTED &&
-		confirm_nodes(&hold, 1, zklock_clock_now() +
+		confirm_nodes(&hold, &answer, 1, zklock_clock_now() +
 					  zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS);
 }
 
-/* Two writes, of which one proves the other, may take longer than a connection. */
+/*
+ * Until when does a commit wait for a confirmation?  Two writes, of which one proves the other,
+ * may take longer than a connection.  During a commit, the session of a client that relies on
+ * a lock is not told to be gone, but it is.
+ */
 static int64
-patience(void)
+patient_until(int64 now)
 {
-	return Max(zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS,
-			   zklock_proof_patience(zklock_session_routine->status()->timeout *
-									 ZKLOCK_NS_PER_MS));
+	const ZkLockClientStatus *status = zklock_session_routine->status();
+	int64		timeout = status->timeout * ZKLOCK_NS_PER_MS;
+	int64		until = now + Max(zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS,
+								  zklock_proof_patience(timeout));
+
+	return zklock_clientsocket_is_relied_on() && status->confirmed != 0 ?
+		Min(until, status->confirmed + timeout) : until;
 }
 
 /* As log_wait() in attempt.c does: this wait is for ZooKeeper, too. */
@@ -305,7 +313,9 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 	bool		answered = !always;
 	int64		began = 0;		/* set when it has to wait */
 	int64		deadline = ZKLOCK_NEVER;
+	ZkLockAnswer *answers = always ? palloc0(n * sizeof(ZkLockAnswer)) : NULL;
 
+	StaticAssertStmt(ZKLOCK_ANSWER_NONE == 0, "there is no answer yet");
 	Assert(n > 0);
 	zklock_session_routine->poll();
 	zklock_lease_check();
@@ -317,7 +327,7 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 		if (began == 0)
 		{
 			began = now;
-			deadline = now + patience();
+			deadline = patient_until(now);
 		}
 		zklock_lease_explain();
 		if (now >= deadline)
@@ -325,7 +335,7 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 		if (answered)
 			zklock_session_routine->await_change(deadline);
 		else
-			answered = confirm_nodes(holds, n, deadline);
+			answered = confirm_nodes(holds, answers, n, deadline);
 		zklock_lease_check();
 	}
 
@@ -336,6 +346,8 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 	zklock_lease_check();
 	if (began != 0)
 		log_wait(holds[0], began);
+	if (answers != NULL)
+		pfree(answers);
 }
 
 /* Return the granted locks that pass the test, or all; palloc'd. */
@@ -352,16 +364,21 @@ find_granted(ZkLockTest test, void *arg, int *n)
 	return holds;
 }
 
-/* Confirm those of them that the setting demands: one of them stands for the session. */
+/*
+ * Confirm the granted locks that pass the test, or all.  Unless `always`, this one of them stands
+ * for the session.
+ */
 static void
-confirm_granted(ZkLockTest test, void *arg, bool always)
+confirm_granted(ZkLockHold *one, ZkLockTest test, void *arg, bool always)
 {
-	int			n;
-	ZkLockHold **holds = find_granted(test, arg, &n);
+	ZkLockHold **holds = &one;
+	int			n = 1;
 
-	if (n > 0)
-		confirm_locks(holds, always ? n : 1, always);
-	pfree(holds);
+	if (always)
+		holds = find_granted(test, arg, &n);
+	confirm_locks(holds, n, always);
+	if (always)
+		pfree(holds);
 }
 
 /*
@@ -378,19 +395,20 @@ waits_for_standby(void)
 void
 zklock_lease_confirm_commit(void)
 {
+	ZkLockHold *hold = zklock_locktable_first_granted();
+
 	/*
 	 * An earlier loss does not prevent this commit, unless the check finds it
 	 * again.
 	 */
 	loss_raised = false;
-	if (zklock_locktable_first_granted() == NULL ||
-		zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
+	if (hold == NULL || zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	Assert(!committing);
 	committing = true;
 	zklock_session_routine->commit(true);
-	confirm_granted(NULL, NULL, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS ||
-					waits_for_standby());
+	confirm_granted(hold, NULL, NULL,
+					zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS || waits_for_standby());
 }
 
 void
@@ -402,8 +420,8 @@ zklock_lease_end_commit(void)
 }
 
 void
-zklock_lease_confirm_release(ZkLockTest test, void *arg)
+zklock_lease_confirm_release(ZkLockHold *one, ZkLockTest test, void *arg)
 {
-	if (zklock_guc_confirm_commit != ZKLOCK_CONFIRM_OFF)
-		confirm_granted(test, arg, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS);
+	if (zklock_guc_confirm_commit != ZKLOCK_CONFIRM_OFF && one->granted)
+		confirm_granted(one, test, arg, zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS);
 }

@@ -87,10 +87,10 @@ extern void zklock_lease_confirm_commit(void);
 extern void zklock_lease_end_commit(void);
 
 /*
- * To be called before the locks that pass the test are released in the middle of a
- * transaction, because the commit will no longer check them.  Does for them what
+ * To be called before the locks that pass the test, of which this is one, are released in the
+ * middle of a transaction, because the commit will no longer check them.  Does for them what
  * zklock_lease_confirm_commit() does.
  */
-extern void zklock_lease_confirm_release(ZkLockTest test, void *arg);
+extern void zklock_lease_confirm_release(ZkLockHold *one, ZkLockTest test, void *arg);
 
 #endif							/* ZKLOCK_LEASE_H */

@@ -556,18 +556,18 @@ confirm_by_worker(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadli
 	for (int i = 0; i < n; i++)
 	{
 		Assert(holds[i]->node == handle_of(holds[i]->claim));
-		questions[i] = zklock_slots_ask(holds[i]->claim);
+		if (answers[i] == ZKLOCK_ANSWER_NONE)
+			questions[i] = zklock_slots_ask(holds[i]->claim);
 	}
 	for (int i = 0; i < n; i++)
-		answers[i] = await_answer(holds[i], questions[i], deadline);
+		if (answers[i] == ZKLOCK_ANSWER_NONE)
+			answers[i] = await_answer(holds[i], questions[i], deadline);
 	pfree(questions);
 }
 
 static void
 confirm_nodes(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
 {
-	for (int i = 0; i < n; i++)
-		answers[i] = ZKLOCK_ANSWER_NONE;
 	zklock_sessionstate_listen(true);
 	PG_TRY();
 	{

@@ -144,7 +144,8 @@ typedef struct ZkLockSessionRoutine
 
 	/*
 	 * Send requests that confirm the nodes of these holds, in one flight, and
-	 * wait for the answers.
+	 * wait for the answers.  Those that have an answer are left out, and so
+	 * many may be sent at a time that some have none after that.
 	 */
 	void		(*confirm) (ZkLockHold **holds, ZkLockAnswer *answers, int n,
 							int64 deadline);

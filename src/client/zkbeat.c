@@ -129,6 +129,8 @@ typedef struct Tending
 	uint32_t	connects;		/* number of the connection of the last beat */
 	int64_t		silent_at;		/* when it was found first that the server is
 								 * silent; 0: it is not */
+	int64_t		left_confirmed; /* what was confirmed when a server was left
+								 * last */
 	int64_t		told_gone_at;	/* since when it was told to be gone last */
 } Tending;
 
@@ -233,20 +235,18 @@ shut_connection(const char *server)
 }
 
 /*
- * Has the server left a beat unanswered for so long that the answer would prove nothing?  It may be
- * cut off from its leader, and still answer pings, or the network may drop all packets, which
- * the library notices only after two thirds of the session's timeout.  Another server may
- * confirm the session before it is gone.  If all of them are that slow, this adds little to
- * their load.
+ * Has the server left a beat unanswered for so long that the answer would prove nothing?  It
+ * may be cut off from its leader, and still answer pings, or the network may drop all packets,
+ * which the library notices only after two thirds of the session's timeout.  Another server may
+ * confirm the session before it is gone.  If all of them are that slow, a session moves once,
+ * and not again until it was confirmed.
  */
 static bool
-is_server_silent(const ZkLockClient *client, int64_t now)
+is_server_silent(const ZkLockClient *client, const Tending *tending, int64_t now)
 {
-	int64_t		timeout = zklock_zkcore_timeout(client);
-
 	return client->status.state == ZKLOCK_CLIENT_CONNECTED && client->nservers > 1 &&
-		now - client->connected_at >= 2 * zklock_proof_answer(timeout) &&
-		is_beat_overdue(client, now - zklock_proof_answer(timeout));
+		client->status.confirmed != tending->left_confirmed &&
+		is_beat_overdue(client, now - zklock_proof_answer(zklock_zkcore_timeout(client)));
 }
 
 static void
@@ -274,7 +274,7 @@ leave_silent_server(ZkLockClient *client, Tending *tending, int64_t now)
 {
 	int64_t		again;
 
-	if (!is_server_silent(client, now))
+	if (!is_server_silent(client, tending, now))
 	{
 		tending->silent_at = 0;
 		return INT64_MAX;
@@ -285,6 +285,7 @@ leave_silent_server(ZkLockClient *client, Tending *tending, int64_t now)
 	if (now < again)
 		return again;
 	tending->silent_at = 0;
+	tending->left_confirmed = client->status.confirmed;
 	leave_server(client);
 	return now;
 }
@@ -312,6 +313,7 @@ tell_gone(ZkLockClient *client, Tending *tending, int64_t gone_at)
 	if (tending->told_gone_at == gone_at)
 		return;
 	tending->told_gone_at = gone_at;
+	client->status.gone++;
 	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
 		zklock_zkcore_send_signal(client, signal);
 	zklock_zkcore_notify(client);

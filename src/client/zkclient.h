@@ -20,9 +20,9 @@
  *	  it has nodes or requests.  It does so rarely enough that a server that
  *	  is down is not loaded.  If the client has neither nodes nor requests,
  *	  it gives up the session instead, and reports it as expired.
- *	- While the client has nodes or requests, it writes to ZooKeeper so often that
- *	  status.confirmed is at most half of the session's timeout old, and the time of an
- *	  answer (proof.h).
+ *	- While the client has nodes or requests, and is connected, it writes to ZooKeeper so
+ *	  often that status.confirmed is at most half of the session's timeout old, and the time of
+ *	  an answer, if an answer takes at most a twenty-fourth of the timeout (proof.h).
  *	- The client closes the session if for idle_timeout, or for six times the session's
  *	  timeout, or up to a quarter more, it had neither nodes nor requests.  For those who
  *	  need it again, a new session costs less than to wait until the old one is confirmed.

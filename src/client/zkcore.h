@@ -121,7 +121,6 @@ struct ZkLockClient
 	int64_t		connected_at;
 	int64_t		connect_until;	/* deadline of the first connection */
 	int64_t		asked_at;		/* the session was not asked for before */
-	bool		was_connected;	/* ... and was begun by then */
 
 	int			signals[ZKLOCK_N_SIGNALS];
 	bool		(*is_relied_on) (void);

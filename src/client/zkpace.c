@@ -135,17 +135,14 @@ look_up(ZkLockClient *client)
 }
 
 /*
- * The next attempt to connect begins.  If there was no connection so far, it asks for
- * another session.  Only the library's own state is in step with this thread: our callback
- * may not have run yet.
+ * The next attempt to connect begins.  If there is no session so far, it asks for one.  This
+ * thread itself has set the identity in the library's handle, while our callback may not have
+ * run yet.
  */
 static void
 note_attempt(ZkLockClient *client)
 {
-	if (!client->opened || client->was_connected)
-		return;
-	client->was_connected = zoo_state(client->zh) == ZOO_CONNECTED_STATE;
-	if (!client->was_connected)
+	if (client->opened && zoo_client_id(client->zh)->client_id == 0)
 		client->asked_at = zklock_clock_now();
 }
 

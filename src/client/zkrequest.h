@@ -4,7 +4,7 @@
  *	  Requests and their replies, for the modules of this folder.
  *
  * Promises that each request is answered once, whatever the library does with
- * it, and that the time at which the session was certainly alive is recorded.
+ * it, and that answers which can prove that the session lives are recorded.
  * The kinds of requests are in zkclient.h.
  *
  * The callback of a request may run before the library has returned to the

@@ -125,7 +125,7 @@ receive(void)
 		inbox_end = &(*inbox_end)->next;
 	news |= inbox != NULL || stale || status.state != before.state ||
 		status.connects != before.connects ||
-		status.confirmed != before.confirmed ||
+		status.confirmed != before.confirmed || status.gone != before.gone ||
 		status.revocations != before.revocations ||
 		status.rooms != before.rooms;
 	if (before.connects > 0 && status.connects > before.connects)

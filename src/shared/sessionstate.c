@@ -255,11 +255,11 @@ on_signal(ZKLOCK_SIGNAL_ARGS)
 		 * What the worker has requested is the reason, whether it is stopped
 		 * or not.
 		 */
-		bool		watches = has_timer && is_on();
+		bool		tells = is_on();
 
 		take_requests(SIGNAL_SENT);
-		if (watches)
-			watch_session(true);
+		if (has_timer && is_on())
+			watch_session(tells);
 		else
 			timer_at = 0;
 	}

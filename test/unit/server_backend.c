@@ -594,7 +594,7 @@ release(const ZkLockHold *found, ZkLockScope scope)
 	if (hold == NULL || zklock_locktable_count(hold, scope) == 0)
 		return;
 	shim_trace("releases %s", hold->key.path);
-	zklock_lease_confirm_release(is_same, hold);
+	zklock_lease_confirm_release(hold, is_same, hold);
 	zklock_locktable_drop(hold, scope);
 }
 

@@ -1654,6 +1654,7 @@ tell_gone(ZkLockClient *c)
 	sim_count(c->shared ? SERVER_N_GONE : SERVER_N_OWN_GONE);
 	c->told_gone = gone_at(c);
 	c->told_gone_at = sim.now;
+	c->status.gone++;
 	signal_loss(c);
 	ring(c);
 }
