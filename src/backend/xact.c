@@ -54,8 +54,8 @@ confirm_holds(void)
 	zklock_lease_confirm_commit();
 
 	/*
-	 * The lock may be released or forgotten since its loss, and a COMMIT is not
-	 * checked when it begins.
+	 * The lock may be released or forgotten since its loss, and a COMMIT is
+	 * not checked when it begins.
 	 */
 	zklock_disconnect_refuse();
 }

@@ -75,7 +75,10 @@ send_beat(ZkLockClient *client)
 	zklock_zkcore_unlock(client);
 	rc = zoo_aset(client->zh, "/", "", 0, BEAT_VERSION, beat_answered, beat);
 
-	/* If it ran out of memory halfway, it may have run the callback, or may still run it. */
+	/*
+	 * If it ran out of memory halfway, it may have run the callback, or may
+	 * still run it.
+	 */
 	if (rc != ZOK && rc != ZMARSHALLINGERROR)
 		end_beat(beat);
 }
@@ -99,7 +102,7 @@ is_beat_overdue(const ZkLockClient *client, int64_t then)
 
 bool
 zklock_zkbeat_format_address(const struct sockaddr_storage *addr, socklen_t len,
-			   char server[ZKLOCK_SERVER_SIZE])
+							 char server[ZKLOCK_SERVER_SIZE])
 {
 	char		host[NI_MAXHOST];
 	char		port[NI_MAXSERV];

@@ -126,7 +126,8 @@ struct ZkLockClient
 	bool		(*is_relied_on) (void);
 	bool		signal_on_loss[ZKLOCK_N_SIGNALS];	/* is the signal turned
 													 * on? */
-	bool		signal_sent;	/* was one sent since one was turned on or off? */
+	bool		signal_sent;	/* was one sent since one was turned on or
+								 * off? */
 
 	ZkLockProof proof;
 	ZkLockLink	beats;			/* see zkbeat.c */

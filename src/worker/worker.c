@@ -610,7 +610,10 @@ zklock_worker_main(Datum arg)
 	 */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
-	/* The setting is for backends.  A session that is not used ends when it rests. */
+	/*
+	 * The setting is for backends.  A session that is not used ends when it
+	 * rests.
+	 */
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	zklock_session_keep_at_exit();

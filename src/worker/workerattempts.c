@@ -510,7 +510,7 @@ process_confirmation(const ZkLockMessage *message)
 	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
 		return;
 	note_node_deleted(attempt);
-	checked_at = 0;		/* send the next one without delay */
+	checked_at = 0;				/* send the next one without delay */
 	if (attempt->reported.verdict == ZKLOCK_GRANTED)
 		zklock_slots_node_deleted(attempt->slot, attempt->serial);
 }

@@ -668,7 +668,10 @@ server_note_unconfirmed(void)
 		return;
 	gone()->to = shim_now();
 
-	/* Whoever begins to rely on a session that is not confirmed learns it then. */
+	/*
+	 * Whoever begins to rely on a session that is not confirmed learns it
+	 * then.
+	 */
 	gone()->from = stopped_at() <= gone()->to ? stopped_at() : gone()->to;
 }
 

@@ -39,8 +39,8 @@ typedef struct ServerTend
 	void		(*begin) (ServerTending *tending);
 
 	/*
-	 * It is connected.  `begun`: when it was asked for, if it is new, or 0.  Has the client
-	 * nodes or requests?
+	 * It is connected.  `begun`: when it was asked for, if it is new, or 0.
+	 * Has the client nodes or requests?
 	 */
 	void		(*connected) (ServerTending *tending, int64_t timeout, int64_t begun,
 							  int64_t now, bool used);
@@ -49,7 +49,10 @@ typedef struct ServerTend
 	bool		(*answered) (ServerTending *tending, ServerAnswered what, int64_t sent,
 							 int64_t now);
 
-	/* When the client writes, if it is connected, or INT64_MAX; it has done so. */
+	/*
+	 * When the client writes, if it is connected, or INT64_MAX; it has done
+	 * so.
+	 */
 	int64_t		(*beat_at) (const ServerTending *tending, bool used);
 	void		(*beat) (ServerTending *tending, int64_t now, bool used);
 
