@@ -168,8 +168,8 @@ is_unusable(void)
 
 	return status != NULL &&
 		(zklock_session_is_outdated() || zklock_session_is_gone() ||
-		 (status->state == ZKLOCK_CLIENT_CONNECTED && !is_confirmed(status)) ||
-		 (status->connects > 0 && zklock_zkclient_is_final(status->state)));
+		 (status->connects > 0 &&
+		  (!is_confirmed(status) || zklock_zkclient_is_final(status->state))));
 }
 
 void

@@ -63,6 +63,18 @@ get_status(void)
 	return &state.client;
 }
 
+/*
+ * Was the session confirmed, when it was read last, so that a commit need not wait for that?
+ * After an outage, it takes a moment until it is.  Who takes a lock meanwhile would have it in
+ * a session that may be gone before its next confirmation.
+ */
+static bool
+is_confirmed(void)
+{
+	return state.client.confirmed >= read_at - zklock_proof_lease(state.client.timeout *
+																   ZKLOCK_NS_PER_MS);
+}
+
 static bool
 is_gone(void)
 {
@@ -199,7 +211,7 @@ is_ready(uint32 request, bool yields)
 		zklock_errors_session_refused(identity());
 	if (answered && state.client.state == ZKLOCK_CLIENT_FAILED)
 		raise_failure();
-	return state.begun && !absent &&
+	return state.begun && !absent && is_confirmed() &&
 		!(yields && state.draining && zklock_locktable_first_granted() == NULL);
 }
 
@@ -235,7 +247,7 @@ await_session(int64 deadline)
 {
 	refresh();
 	if (state.begun && state.client.state == ZKLOCK_CLIENT_CONNECTED &&
-		!state.draining)
+		!state.draining && is_confirmed())
 		return;
 	zklock_sessionstate_listen(true);
 	PG_TRY();

@@ -49,7 +49,7 @@ for my $mode (qw(exclusive shared simple))
 		$first->query("BEGIN; SET LOCAL zklock.confirm_commit = '$confirm'");
 		$first->query("SELECT zk_lock_guard('/$mode', mode => '$mode')");
 		$first->query('COMMIT');
-		is($second->query("SELECT zk_lock_acquire('/$mode', '0', '$mode')"),
+		is($second->query("SELECT zk_lock_acquire('/$mode', '5s', '$mode')"),
 			't', "a commit with a lock in mode $mode, confirmed: $confirm");
 		$second->query('SELECT zk_lock_release_all()');
 	}
