@@ -22,6 +22,8 @@
 #include "shared/stats.h"
 #include "storage/proc.h"
 
+StaticAssertDecl(ZKLOCK_ANSWER_NONE == 0, "palloc0() must mean that there is no answer");
+
 /* Was an error raised for a loss in this transaction? */
 static bool loss_raised = false;
 
@@ -315,7 +317,6 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 	int64		deadline = ZKLOCK_NEVER;
 	ZkLockAnswer *answers = always ? palloc0(n * sizeof(ZkLockAnswer)) : NULL;
 
-	StaticAssertStmt(ZKLOCK_ANSWER_NONE == 0, "there is no answer yet");
 	Assert(n > 0);
 	zklock_session_routine->poll();
 	zklock_lease_check();

@@ -146,9 +146,9 @@ for my $hosts (
 }
 $session->close;
 
-# ZooKeeper is suspended.
+# ZooKeeper is suspended, for less than the session's timeout.
 
-$session = ZkTest->new($node, 'zklock.session_timeout' => '6s');
+$session = ZkTest->new($node, 'zklock.session_timeout' => '60s');
 $session->query(q(SELECT zk_lock_acquire('/frozen'), zk_lock_release_all();
 	SET zklock.connect_timeout = '1s'));
 $zk->pause;
