@@ -129,7 +129,7 @@ for (0 .. $#lists)
 # A connection that is lost before the client notices it does not count.
 my $library = build_module('late_callback');
 my $session =
-  ZkTest->new($node, %patience, 'zklock.hosts' => $proxies[0]->hosts);
+  ZkTest->new($node, %patience, 'zklock.session_timeout' => '60s', 'zklock.hosts' => $proxies[0]->hosts);
 my $log_from = -s $node->logfile;
 
 is( $session->query(
