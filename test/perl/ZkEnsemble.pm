@@ -46,20 +46,22 @@ sub new
 		%{ $opt{config} // {} });
 	$config{quorumListenOnAllIPs} = 'true' if $opt{own_links};
 	my %ports = map { $_ => join(':', ZkServer::free_port(), ZkServer::free_port()) } @ids;
-	my %peers = map {
-		my $id = $_;
 
-		$id => {
-			map { ("server.$_" => join(':', $opt{own_links} ? link_address($id, $_) : PEERS, $ports{$_})) }
-			  @ids
-		}
-	} @ids;
+	# They share the configuration, so that a test can add a server to all of them.
+	$config{"server.$_"} = join(':', PEERS, $ports{$_}) for @ids;
+	my $config_of = sub {
+		my ($id) = @_;
+
+		return \%config if !$opt{own_links};
+		return { %config, map { ("server.$_" => join(':', link_address($id, $_), $ports{$_})) } @ids };
+	};
+
 	return bless {
 		servers => [
 			map {
 				ZkServer->new(%opt,
 					id => $_,
-					config => { %config, %{ $peers{$_} } },
+					config => $config_of->($_),
 					address => $opt{addresses}[ $_ - 1 ])
 			} @ids
 		]
