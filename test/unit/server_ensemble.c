@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "protocol/proof.h"
 #include "server_sim.h"
 #include "shim/scheduler.h"
 
@@ -163,18 +164,47 @@ server_ensemble_accepts(int member, bool is_new)
 		 members[member].deposed && !is_new);
 }
 
+/*
+ * The bounds of what is excluded.  A session in use is written to each T/6, and an answer that
+ * proves something takes at most T/6.  So a leader that stands still for longer than T/3 is
+ * shown by an answer that is late.  If it did not stand still, it would be told at most
+ * T/4 + T/24 after the silence.  So a session that was silent for less than the rest of T
+ * has not ended when the leader goes on.
+ */
+static int64_t
+long_silence(void)
+{
+	return timeout * 3 / 8;
+}
+
+static int64_t
+short_pause(void)
+{
+	return zklock_proof_beat(timeout, true) + zklock_proof_answer(timeout);
+}
+
+static void
+tell(ServerTracker *tracker, int64_t at)
+{
+	tracker->told_at = later(tracker->told_at, at);
+	tracker->was_silent = false;
+}
+
 void
 server_ensemble_connected(int member, ServerTracker *tracker)
 {
+	tracker->heard_at = sim.now;
 	if (!server_ensemble_is_cut_off(member))
-		tracker->told_at = sim.now;
+		tell(tracker, sim.now);
 }
 
 void
 server_ensemble_hears(int member, ServerTracker *tracker, int64_t at)
 {
+	tracker->was_silent |= at - tracker->heard_at >= long_silence();
+	tracker->heard_at = later(tracker->heard_at, at);
 	if (member == leader)
-		tracker->told_at = later(tracker->told_at, at);
+		tell(tracker, at);
 	else
 		tracker->unsaid[member] = true;
 }
@@ -214,7 +244,7 @@ void
 server_ensemble_tell(int member, ServerTracker *tracker, int64_t at)
 {
 	if (tracker->unsaid[member] && at > members[member].forgets_until)
-		tracker->told_at = later(tracker->told_at, at);
+		tell(tracker, at);
 	tracker->unsaid[member] = false;
 }
 
@@ -327,7 +357,8 @@ server_ensemble_note_stop(ServerTracker *tracker)
 	for (int i = 0; i < SERVER_N_MEMBERS; i++)
 		is_unsaid |= tracker->unsaid[i];
 	tracker->race = draw(RACE);
-	tracker->is_excluded = is_unsaid && tracker->told_at < sim.now - timeout * 7 / 24;
+	tracker->is_excluded = is_unsaid && tracker->was_silent &&
+		members[leader].stopped_until - sim.now <= short_pause();
 }
 
 bool
@@ -374,6 +405,6 @@ server_ensemble_elect(int64_t begins, int64_t noticed, int64_t zxid)
 void
 server_ensemble_note_leader(ServerTracker *tracker)
 {
-	tracker->told_at = begins_at;
+	tell(tracker, begins_at);
 	tracker->is_excluded = false;
 }

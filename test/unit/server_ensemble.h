@@ -23,8 +23,8 @@
  *	  are lost, except those to the former leader if that does not notice: then it is like a
  *	  follower that is cut off, and it accepts connections, too.
  *
- * Excluded is what proof.h excludes: the leader was not told of a session for longer than
- * from ping to ping, while the client was answered, and stands still then.  Such a session
+ * Excluded is what proof.h excludes: a session was not heard for long, then it was answered,
+ * and the leader stands still for a short time before it is told of that.  Such a session
  * ends before the leader does what was sent last (server_ensemble_is_refused()).
  *
  * What only shifts moments is drawn from numbers of its own, so that it is no decision of a
@@ -44,6 +44,8 @@
 typedef struct ServerTracker
 {
 	int64_t		told_at;		/* when the leader was told of it last */
+	int64_t		heard_at;		/* when any server has heard it last */
+	bool		was_silent;		/* for long, since the leader was told of it */
 	bool		unsaid[SERVER_N_MEMBERS];	/* heard since the last answer */
 	int64_t		race;			/* ns until it is ended by a leader that has
 								 * stood still */

@@ -274,11 +274,12 @@ read_rival(ServerScenario *s, char **rest)
 	}
 }
 
-/* fault FAULT at MS [long], of the session of server N, or its worker */
+/* fault FAULT at MS [long | for MS], of the session of server N, or its worker */
 static void
 read_given(ServerScenario *s, const char *kind, char **rest)
 {
 	ServerGivenFault *given = &s->given[s->ngiven];
+	const char *word;
 
 	if (s->ngiven++ == SERVER_MAX_GIVEN)
 		sim_overflow("faults of a default schedule");
@@ -286,7 +287,9 @@ read_given(ServerScenario *s, const char *kind, char **rest)
 	if (strcmp(next_word(rest), "at") != 0)
 		fail(kind);
 	given->at = number(next_word(rest));
-	given->is_long = strcmp(next_word(rest), "long") == 0;
+	word = next_word(rest);
+	given->is_long = strcmp(word, "long") == 0;
+	given->lasts = strcmp(word, "for") == 0 ? number(next_word(rest)) : 0;
 	given->server = kind[strlen("fault")] == '\0' ? 0 : kind[strlen("fault")] - '1';
 }
 

@@ -35,6 +35,7 @@ typedef struct ServerGivenFault
 	int			server;
 	int64_t		at;				/* ms */
 	bool		is_long;		/* longer than all timeouts */
+	int64_t		lasts;			/* ms; 0: as a fault of this kind does */
 } ServerGivenFault;
 
 typedef struct ServerScenario

@@ -1441,19 +1441,28 @@ can_act(int actor)
 		rival < nrivals ? can_step_rival(&rivals[rival]) : server_zk_can_act(rival - nrivals);
 }
 
-/* The shortest or the longest way in which a given fault concerns the worker or its session */
+/*
+ * The shortest or the longest way in which a given fault concerns the worker, its session or
+ * the leader
+ */
 static void
 strike_given(int which)
 {
 	const ServerGivenFault *given = &scenario->given[which];
 	Fault		what = find_fault(given->name);
+	Strike	   *s;
 
 	given_at[which] = NEVER;
 	nstrikes = 0;
 	add_strikes_of_place(what, worker_of(given->server));
 	add_strikes_of_server(what, worker_of(given->server));
-	if (nstrikes > 0)
-		strike_one(&strikes[given->is_long ? nstrikes - 1 : 0]);
+	add_strikes_of_member(what, server_ensemble_leader());
+	if (nstrikes == 0)
+		return;
+	s = &strikes[given->is_long ? nstrikes - 1 : 0];
+	if (given->lasts > 0)
+		s->until = sim.now + given->lasts * SERVER_MS;
+	strike_one(s);
 }
 
 static void

@@ -834,7 +834,7 @@ draw_falter(ZkLockClient *c)
 	if (sim.quiet || !server_plan.faults || server_plan.planned || server_plan.doubting ||
 		c->process < 0 || c->falters_at != SHIM_NEVER ||
 		!session->tracker.unsaid[c->member] ||
-		expires_at(session) > sim.now + session->timeout * SERVER_MS / 3 ||
+		expires_at(session) > sim.now + session->timeout * SERVER_MS * 7 / 12 ||
 		sim_random(2) != 0)
 		return;
 	c->falters_at = sim.now + (3 - sim_random(4)) * 25 * SERVER_MS;
@@ -1709,8 +1709,8 @@ can_notice(const ZkLockClient *c)
 static void
 falter(ZkLockClient *c)
 {
-	int64_t		timeout = server_plan.session_timeout * SERVER_MS;
-	int64_t		until = sim.now + (1 + sim_random(3)) * timeout / 4;
+	uint32_t	timeout = server_plan.session_timeout;
+	int64_t		until = sim.now + (timeout / 6 + sim_random(timeout * 7 / 12)) * SERVER_MS;
 	uint32_t	what = server_plan.ensemble ? sim_random(4) : 3;
 
 	c->falters_at = SHIM_NEVER;

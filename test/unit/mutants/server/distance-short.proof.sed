@@ -1,3 +1,3 @@
-# Seed 20544
+# Scenario follower-close
 # The distance is that of a quarter of a tick.
 /^distance/,/^}/s/return .*/return timeout \/ 8;/
