@@ -72,7 +72,7 @@ static bool
 is_confirmed(void)
 {
 	return state.client.confirmed >= read_at - zklock_proof_lease(state.client.timeout *
-																   ZKLOCK_NS_PER_MS);
+																  ZKLOCK_NS_PER_MS);
 }
 
 static bool
