@@ -1,3 +1,3 @@
-# Seed 2814
+# Seed 5625
 # Who begins again behind others leaves the watches of its former place.
 /^feed(/,/^}/s/^\tunwatch_former(.*//

@@ -1,4 +1,4 @@
-# Scenario follower-late
+# Seed 21118
 # Marks from before a late answer are proven by what follows it.
 /^zklock_proof_answered/,/^}/{
 /answered - sent > zklock_proof_answer/,+1d

@@ -1,3 +1,3 @@
-# Seed 751
+# Seed 158
 # Backends at a gate have no order.
 s/state->rank = zklock_gate_rank(turn);/state->rank = 0;/

@@ -1,3 +1,3 @@
-# Seed 393
+# Seed 9
 # Nobody looks again when there is room.
 s/^\t\tstatus.rooms != before.rooms;/\t\tfalse;/
