@@ -1,4 +1,4 @@
-# Seed 21118
+# Scenario follower-late
 # Marks from before a late answer are proven by what follows it.
 /^zklock_proof_answered/,/^}/{
 /answered - sent > zklock_proof_answer/,+1d
