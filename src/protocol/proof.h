@@ -37,7 +37,8 @@
  * of events is an exception, which a fence excludes (docs/fencing.md): the session is not
  * heard for about half of T or longer, then a mark is answered, and then, before it is told of
  * that, the leader is suspended for up to T/3, and executes the second write when it continues,
- * before it looks which sessions to end.
+ * before it looks which sessions to end.  If the session was not used, and writes each
+ * 5T/16, shorter silence and a longer pause can have that effect: T/5, and T/2.
  *
  * Times are in ns, by zklock_clock_now(), T and all durations as well.
  *
