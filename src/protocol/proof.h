@@ -18,15 +18,15 @@
  *	session lives for T after the first one was sent.
  *
  * A *mark* is an answered write.  A mark is proven by a later write that was sent at least
- * 7T/24 after the mark's answer.  A tick is at most half
- * of T, unless ZooKeeper's minSessionTimeout was lowered, which leaves T/24 for the way from
- * the leader to the follower.
+ * 7T/24 after the mark's answer.  A tick is at most half of T, unless ZooKeeper's
+ * minSessionTimeout was lowered.  So that is half a tick, and T/24 for the way from the
+ * leader to the follower.
  *
  * A leader that was suspended can answer such a write, and then end the session for what it
  * did not hear meanwhile.  So a write that is answered later than T/6 proves nothing, and the
  * marks before it are forgotten: those that follow it may have been sent shortly before the
- * leader continued.  Since a session writes each T/6, or each 5T/16, a pause of the leader that
- * no late answer shows is shorter than what is left of T after the leader was last told.
+ * leader continued.  A session that is used writes each T/6, so a pause of the leader that no
+ * late answer shows is mostly shorter than what is left of T after the leader was last told.
  *
  * To connect tells the leader at once, so a write on a later connection needs no such
  * distance.  The connection itself proves nothing: a leader that was deposed without notice
