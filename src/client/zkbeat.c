@@ -171,18 +171,17 @@ beat(ZkLockClient *client, Tending *tending, int64_t now)
 {
 	const ZkLockClientStatus *status = &client->status;
 	int64_t		timeout = zklock_zkcore_timeout(client);
-	bool		used = !zklock_zkcore_is_unused(client);
 
 	if (status->state != ZKLOCK_CLIENT_CONNECTED)
 		return INT64_MAX;		/* the connection wakes this thread */
 	if (tending->connects == 0)
-		tending->beat_at = zklock_proof_next_beat(&client->proof, timeout, now, used);
+		tending->beat_at = now + zklock_proof_beat(timeout);
 	else if (tending->connects != status->connects)
 		tending->beat_at = now;
 	tending->connects = status->connects;
 	if (now >= tending->beat_at)
 	{
-		tending->beat_at = zklock_proof_next_beat(&client->proof, timeout, now, used);
+		tending->beat_at = now + zklock_proof_beat(timeout);
 		zklock_zkcore_unlock(client);
 		send_beat(client);
 		zklock_zkcore_lock(client);
@@ -364,7 +363,7 @@ zklock_zkbeat_tend(ZkLockClient *client)
 		if (client->status.state == ZKLOCK_CLIENT_CONNECTED)
 			at = earlier(at, now + idle_time(client) / IDLE_CHECKS);
 		else if (gone_at != INT64_MAX)
-			at = earlier(at, now + zklock_proof_beat(zklock_zkcore_timeout(client), true));
+			at = earlier(at, now + zklock_proof_beat(zklock_zkcore_timeout(client)));
 		wait_until(client, at);
 	}
 	zklock_zkcore_unlock(client);

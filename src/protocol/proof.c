@@ -48,16 +48,6 @@ zklock_proof_connected(ZkLockProof *proof, int64_t begun)
 	proof->connection++;
 }
 
-int64_t
-zklock_proof_next_beat(ZkLockProof *proof, int64_t timeout, int64_t now,
-					   bool used)
-{
-	bool		often = used || proof->was_used;
-
-	proof->was_used = used;
-	return now + zklock_proof_beat(timeout, often);
-}
-
 bool
 zklock_proof_answered(ZkLockProof *proof, int64_t timeout, int64_t sent,
 					  int64_t answered)

@@ -25,8 +25,8 @@
  * A leader that was suspended can answer such a write, and then end the session for what it
  * did not hear meanwhile.  So a write that is answered later than T/6 proves nothing, and the
  * marks before it are forgotten: those that follow it may have been sent shortly before the
- * leader continued.  A session that is used writes each T/6, so a pause of the leader that no
- * late answer shows is mostly shorter than what is left of T after the leader was last told.
+ * leader continued.  A session writes each T/6, so a pause of the leader that no late answer
+ * shows is mostly shorter than what is left of T after the leader was last told.
  *
  * To connect tells the leader at once, so a write on a later connection needs no such
  * distance.  The connection itself proves nothing: a leader that was deposed without notice
@@ -37,8 +37,7 @@
  * of events is an exception, which a fence excludes (docs/fencing.md): the session is not
  * heard for about half of T or longer, then a mark is answered, and then, before it is told of
  * that, the leader is suspended for up to T/3, and executes the second write when it continues,
- * before it looks which sessions to end.  If the session was not used, and writes each
- * 5T/16, shorter silence and a longer pause can have that effect: T/5, and T/2.
+ * before it looks which sessions to end.
  *
  * Times are in ns, by zklock_clock_now(), T and all durations as well.
  *
@@ -58,7 +57,6 @@ typedef struct ZkLockProof
 	int64_t		confirmed;		/* when the newest proven mark was sent; 0:
 								 * none */
 	uint32_t	connection;		/* number of the present one */
-	bool		was_used;		/* was the session in use at the last beat? */
 	int			nmarks;
 	struct
 	{
@@ -92,22 +90,14 @@ zklock_proof_lease(int64_t timeout)
 }
 
 /*
- * A session writes a beat now: when is the next one due?  A session that was used at the beat
- * before may be used again before the next one, which must not be late then.
- */
-extern int64_t zklock_proof_next_beat(ZkLockProof *proof, int64_t timeout,
-									  int64_t now, bool used);
-
-/*
- * The longest time between two beats of a session.  While it is used, one that is proven
- * is then at most T/2 and the time of an answer old.  While it is not used, it is at most
- * 5T/8 and the time of an answer old: it is just young enough when the session is used
- * again.
+ * The time between two beats.  What they have proven is then at most T/2 and the time of an
+ * answer old.  It would be young enough with fewer of them, but a longer pause of the leader
+ * could then remain unnoticed.
  */
 static inline int64_t
-zklock_proof_beat(int64_t timeout, bool used)
+zklock_proof_beat(int64_t timeout)
 {
-	return used ? timeout / 6 : timeout * 5 / 16;
+	return timeout / 6;
 }
 
 /* The longest time in which a write that proves something is answered */

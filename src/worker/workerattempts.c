@@ -928,7 +928,7 @@ zklock_workerattempts_check_nodes(void)
 
 	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
 		check_requester != 0 ||
-		now - checked_at < zklock_proof_beat(status->timeout * ZKLOCK_NS_PER_MS, true))
+		now - checked_at < zklock_proof_beat(status->timeout * ZKLOCK_NS_PER_MS))
 		return;
 	checked_at = now;
 	attempt = find_existing();

@@ -180,7 +180,7 @@ long_silence(void)
 static int64_t
 short_pause(void)
 {
-	return zklock_proof_beat(timeout, true) + zklock_proof_answer(timeout);
+	return zklock_proof_beat(timeout) + zklock_proof_answer(timeout);
 }
 
 static void

@@ -17,13 +17,12 @@ begin(ServerTending *tending)
 
 /* After a reconnection, what was written before can be proven at once. */
 static void
-connected(ServerTending *tending, int64_t timeout, int64_t begun, int64_t now, bool used)
+connected(ServerTending *tending, int64_t timeout, int64_t begun, int64_t now)
 {
 	bool		is_first = tending->proof.connection == 0;
 
 	tending->timeout = timeout;
-	tending->beat_at = is_first ?
-		zklock_proof_next_beat(&tending->proof, timeout, now, used) : now;
+	tending->beat_at = is_first ? now + zklock_proof_beat(timeout) : now;
 	zklock_proof_connected(&tending->proof, begun);
 }
 
@@ -43,9 +42,9 @@ beat_at(const ServerTending *tending, bool used)
 }
 
 static void
-beat(ServerTending *tending, int64_t now, bool used)
+beat(ServerTending *tending, int64_t now)
 {
-	tending->beat_at = zklock_proof_next_beat(&tending->proof, tending->timeout, now, used);
+	tending->beat_at = now + zklock_proof_beat(tending->timeout);
 }
 
 static int64_t

@@ -38,12 +38,9 @@ typedef struct ServerTend
 	/* Its session is to be begun. */
 	void		(*begin) (ServerTending *tending);
 
-	/*
-	 * It is connected.  `begun`: when it was asked for, if it is new, or 0.
-	 * Has the client nodes or requests?
-	 */
+	/* It is connected.  `begun`: when it was asked for, if it is new, or 0 */
 	void		(*connected) (ServerTending *tending, int64_t timeout, int64_t begun,
-							  int64_t now, bool used);
+							  int64_t now);
 
 	/* Returns whether it is confirmed anew. */
 	bool		(*answered) (ServerTending *tending, ServerAnswered what, int64_t sent,
@@ -51,10 +48,10 @@ typedef struct ServerTend
 
 	/*
 	 * When the client writes, if it is connected, or INT64_MAX; it has done
-	 * so.
+	 * so.  Has it nodes or requests?
 	 */
 	int64_t		(*beat_at) (const ServerTending *tending, bool used);
-	void		(*beat) (ServerTending *tending, int64_t now, bool used);
+	void		(*beat) (ServerTending *tending, int64_t now);
 
 	/* For how long it may be without a use */
 	int64_t		(*rest) (const ServerTending *tending);

@@ -1454,7 +1454,7 @@ connect_client(ZkLockClient *c)
 	c->unheard = false;
 	server_ensemble_connected(member, &sessions[c->session].tracker);
 	tend()->connected(&c->tending, sessions[c->session].timeout * SERVER_MS,
-					  is_new ? sim.now : 0, sim.now, is_used(c));
+					  is_new ? sim.now : 0, sim.now);
 	c->status.confirmed = c->tending.proof.confirmed;
 	enter_state(c, ZKLOCK_CLIENT_CONNECTED);
 	c->used_at = sim.now;
@@ -1755,7 +1755,7 @@ notice(ZkLockClient *c)
 	}
 	else if (beat_at(c) <= sim.now)
 	{
-		tend()->beat(&c->tending, sim.now, is_used(c));
+		tend()->beat(&c->tending, sim.now);
 		submit(c, OP_BEAT, "", (ZkLockTag) {0});
 		c->beat_sent = find_beat(c);
 		sim_count(SERVER_N_BEATS);
