@@ -1844,6 +1844,7 @@ begin_schedule(uint64_t seed)
 	memset(worker_failed_at, 0, sizeof(worker_failed_at));
 	memset(wait_fails, 0, sizeof(wait_fails));
 	memset(rivals, 0, sizeof(rivals));
+	memset(looked_at, 0, sizeof(looked_at));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
 	parent_made_at = 0;
 	memset(taken_at, 0, sizeof(taken_at));

@@ -171,14 +171,11 @@ struct ZkLockClient
 	int64_t		ended_at;		/* when its state became final */
 	ZkLockClientStatus status;
 	int64_t		seen;			/* zxid */
-	Request		requests[MAX_REQUESTS]; /* a ring */
-	unsigned	head;
+	unsigned	head;			/* of the requests */
 	unsigned	applied;
 	unsigned	tail;
-	Delivery	deliveries[MAX_REQUESTS];	/* a ring */
 	unsigned	first_delivery;
 	unsigned	last_delivery;
-	Watch		watches[MAX_WATCHES];
 	int			nwatches;
 	ZkLockMessage *mail;
 	ZkLockMessage **mail_end;
@@ -187,6 +184,11 @@ struct ZkLockClient
 	uint32_t	refused_owner;	/* of a node for which there was no room last */
 	int64_t		short_at;		/* when there was no room last, or when room
 								 * was made after that; 0: never */
+
+	/* Large, and used as far as the numbers above say */
+	Request		requests[MAX_REQUESTS]; /* a ring */
+	Delivery	deliveries[MAX_REQUESTS];	/* a ring */
+	Watch		watches[MAX_WATCHES];
 };
 
 static ZNode nodes[MAX_NODES];
@@ -235,8 +237,11 @@ void
 server_zk_reset(void)
 {
 	for (int i = 0; i < max_client; i++)
+	{
 		if (clients[i].used)
 			free_client(&clients[i]);
+		memset(&clients[i], 0, offsetof(ZkLockClient, requests));
+	}
 	max_client = 0;
 	while (freed != NULL)
 	{
@@ -250,7 +255,7 @@ server_zk_reset(void)
 		nodes[i].used = false;
 	nodes[0] = (ZNode) {.used = true};	/* the root */
 	max_node = 1;
-	nrobbed = 0;
+	nrobbed = ngiven_up = 0;
 	memset(given_up, 0, sizeof(given_up));
 	memset(refused_until, 0, sizeof(refused_until));
 	memset(refused_new, 0, sizeof(refused_new));
