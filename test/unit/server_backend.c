@@ -660,11 +660,11 @@ unconfirmed_at(void)
 		Min(stopped_at(), confirmed + server_plan.session_timeout * MS);
 }
 
-/* Called before that changes */
+/* Called before that changes; before a worker's first turn, there is nothing to be known. */
 void
 server_note_unconfirmed(void)
 {
-	if (shim_now() < unconfirmed_at())
+	if (shim_now() < unconfirmed_at() || gone()->turned == 0)
 		return;
 	gone()->to = shim_now();
 

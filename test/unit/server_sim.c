@@ -1352,6 +1352,17 @@ add_strikes_of_server(Fault what, int worker)
 	}
 }
 
+/* Or a node */
+static void
+add_strikes_of_nodes(Fault what)
+{
+	int			n = what == ROB ? server_zk_nrobbable() :
+		what == REVOKE ? server_zk_nrevocable() : 0;
+
+	for (int node = 0; node < n; node++)
+		add_strike(what, 0, 0, node);
+}
+
 /* Or a server of the ensemble */
 static void
 add_strikes_of_member(Fault what, int member)
@@ -1386,10 +1397,7 @@ list_strikes(void)
 			add_strikes_of_server(faults[i], worker_of(server));
 		for (int member = 0; member < SERVER_N_MEMBERS; member++)
 			add_strikes_of_member(faults[i], member);
-		for (int node = 0; faults[i] == ROB && node < server_zk_nrobbable(); node++)
-			add_strike(ROB, 0, 0, node);
-		for (int node = 0; faults[i] == REVOKE && node < server_zk_nrevocable(); node++)
-			add_strike(REVOKE, 0, 0, node);
+		add_strikes_of_nodes(faults[i]);
 	}
 	return nstrikes;
 }
@@ -1443,7 +1451,7 @@ can_act(int actor)
 
 /*
  * The shortest or the longest way in which a given fault concerns the worker, its session or
- * the leader
+ * the leader, or the first or the last node
  */
 static void
 strike_given(int which)
@@ -1457,6 +1465,7 @@ strike_given(int which)
 	add_strikes_of_place(what, worker_of(given->server));
 	add_strikes_of_server(what, worker_of(given->server));
 	add_strikes_of_member(what, server_ensemble_leader());
+	add_strikes_of_nodes(what);
 	if (nstrikes == 0)
 		return;
 	s = &strikes[given->is_long ? nstrikes - 1 : 0];

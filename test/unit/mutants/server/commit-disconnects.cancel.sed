@@ -1,3 +1,3 @@
-# Seed 368
+# Seed 296
 # The client may be disconnected in the middle of its commit.
 /^zklock_cancel_pause/,/^}/s/zklock_disconnect_pause();//

@@ -1,4 +1,4 @@
-# Seed 301
+# Seed 466
 # Who has forgotten its last lock may be disconnected.
 /^zklock_disconnect_resume/,/^}/{
 /^\tif (!holds)$/,/zklock_disconnect_pause/d

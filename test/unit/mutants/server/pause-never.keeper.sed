@@ -1,3 +1,3 @@
-# Seed 11
+# Seed 173
 # Nodes are kept again at once after another client has ended that.
 /^zklock_keeper_ended/,/^}/s/if (keeper->recalled)/if (false)/

@@ -1,3 +1,3 @@
-# Seed 74
+# Seed 268
 # The result of a walk is not read.
 s/^\tif (!walking)/\tif (walking || !walking)/
