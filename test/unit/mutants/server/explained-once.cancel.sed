@@ -1,4 +1,4 @@
-# Seed 32379
+# Scenario revoke-explained
 # A session that ends while a cancellation is explained is not looked for.
 /^zklock_cancel_explain/,/^}/{
 	/If the session has ended/,$s/zklock_lease_explain();//
