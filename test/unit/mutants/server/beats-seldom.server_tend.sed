@@ -1,3 +1,3 @@
-# Seed 3761
+# Seed 27
 # The client writes too seldom.
-/^beat(/,/^}/s/now + zklock_proof_beat/now + 2 * zklock_proof_beat/
+/^beat(/,/^}/s/now + zklock_proof_beat/now + 3 * zklock_proof_beat/
