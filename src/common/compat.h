@@ -81,20 +81,22 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 }
 
 /*
- * Return PostgreSQL's record of a defined setting, which lives as long as the
- * process.
+ * Return PostgreSQL's record of a setting, or NULL if there is none.  It lives as long as the
+ * process, except that of a setting that no library has defined yet, whose name also has the
+ * case in which somebody wrote it.
  */
 static inline const struct config_generic *
 zklock_compat_setting(const char *name)
 {
 #if PG_VERSION_NUM >= 160000
-	return find_option(name, false, false, ERROR);
+	return find_option(name, false, true, 0);
 #else
 	struct config_generic **settings = get_guc_variables();
 
-	while (strcmp((*settings)->name, name) != 0)
-		settings++;
-	return *settings;
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+		if (pg_strcasecmp(settings[i]->name, name) == 0)
+			return settings[i];
+	return NULL;
 #endif
 }
 

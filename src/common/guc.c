@@ -314,15 +314,15 @@ find_refused(bool defined)
 		/* This one can only be set within a session. */
 		if (i == AUTH)
 			continue;
-		if (!defined && GetConfigOption(rules[i].name, true, false) != NULL)
+		if (!defined)
 		{
 			const struct config_generic *given = zklock_compat_setting(rules[i].name);
 
-			rules[i].refused = given->reset_source != PGC_S_DEFAULT ?
-				given->reset_source : given->source;
+			if (given != NULL)
+				rules[i].refused = given->reset_source != PGC_S_DEFAULT ?
+					given->reset_source : given->source;
 		}
-		else if (defined &&
-				 (rules[i].refused == PGC_S_SESSION ? rules[i].setting->source :
+		else if ((rules[i].refused == PGC_S_SESSION ? rules[i].setting->source :
 				  rules[i].setting->reset_source) != PGC_S_DEFAULT)
 			rules[i].refused = PGC_S_DEFAULT;
 	}

@@ -207,6 +207,19 @@ for my $rule ('hosts=127.0.0.1:2181', 'acl=world:anyone:cdrwa', 'auth_file=/tmp/
 		"... but a client that sets $name gets no lock");
 	$evading->close;
 }
+
+# PostgreSQL keeps the name as the client has written it. These settings are in no file of
+# the server, which would have it in lower case.
+for my $rule ('ACL=world:anyone:cdrwa', 'Confirm_Commit=off')
+{
+	my $name = lc($rule =~ s/=.*//r);
+
+	$evading = as_role($node, 'plain', "-c ZKLOCK.$rule");
+	like($evading->query(q(SELECT zk_lock_acquire('/other', '0'))),
+		qr/^ERROR:  42501: permission denied for lock path "\/other"\nDETAIL:  zklock.$name had a value that was refused/m,
+		"... nor one that writes $name in upper case");
+	$evading->close;
+}
 for my $value (0, 1, 'x')
 {
 	my $limited = as_role($node, 'limited', "-c zklock.max_locks_per_backend=$value");
