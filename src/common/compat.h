@@ -80,6 +80,18 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 #endif
 }
 
+/* PostgreSQL's records of all settings, in an array that the next new setting may move */
+static inline struct config_generic **
+zklock_compat_settings(int *n)
+{
+#if PG_VERSION_NUM >= 160000
+	return get_guc_variables(n);
+#else
+	*n = GetNumConfigOptions();
+	return get_guc_variables();
+#endif
+}
+
 /*
  * Return PostgreSQL's record of a setting, or NULL if there is none.  It lives as long as the
  * process, except that of a setting that no library has defined yet, whose name also has the
@@ -91,9 +103,10 @@ zklock_compat_setting(const char *name)
 #if PG_VERSION_NUM >= 160000
 	return find_option(name, false, true, 0);
 #else
-	struct config_generic **settings = get_guc_variables();
+	int			n;
+	struct config_generic **settings = zklock_compat_settings(&n);
 
-	for (int i = 0; i < GetNumConfigOptions(); i++)
+	for (int i = 0; i < n; i++)
 		if (pg_strcasecmp(settings[i]->name, name) == 0)
 			return settings[i];
 	return NULL;

@@ -10,10 +10,13 @@
 #include <limits.h>
 
 #include "access/parallel.h"
+#include "access/xact.h"
 #include "common/authfile.h"
 #include "common/compat.h"
 #include "common/guc.h"
+#include "common/stored.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "protocol/acl.h"
 #include "protocol/hosts.h"
 #include "protocol/path.h"
@@ -73,7 +76,7 @@ static struct
 	const char *name;
 	const struct config_generic *setting;	/* PostgreSQL's record, once
 											 * defined */
-	GucSource	refused;		/* see find_refused() */
+	GucSource	refused;		/* see find_refused(), find_refused_at_login() */
 }			rules[N_RULES] = {
 	[HOSTS] = {.name = "zklock.hosts"},
 	[AUTH] = {.name = "zklock.auth"},
@@ -227,20 +230,9 @@ check_acl(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* Is the value one that was stored for all, a role or a database? */
-static bool
-is_stored(GucSource source)
-{
-	return source >= PGC_S_GLOBAL && source <= PGC_S_DATABASE_USER;
-}
-
 /*
  * The encoding of non-ASCII characters is unknown here.  In a database where
  * they are not valid, no path has that prefix.
- *
- * No path is below an invalid prefix.  PostgreSQL stores one if the library is
- * not loaded, and ignores it, with a warning, if it is refused when the role
- * connects.  Then the role would not be confined.
  */
 static bool
 check_path_setting(char **newval, void **extra, GucSource source)
@@ -249,6 +241,7 @@ check_path_setting(char **newval, void **extra, GucSource source)
 	char	   *ascii;
 
 	(void) extra;
+	(void) source;
 	if (*newval == NULL || **newval == '\0')
 		return true;
 	ascii = pstrdup(*newval);
@@ -257,7 +250,7 @@ check_path_setting(char **newval, void **extra, GucSource source)
 			*c = 'x';
 	why = zklock_path_check_lock(ascii, strlen(ascii));
 	pfree(ascii);
-	if (why == NULL || is_stored(source))
+	if (why == NULL)
 		return true;
 	GUC_check_errdetail("%s", why);
 	GUC_check_errhint("Write a path as in ZooKeeper, for example \"/shop\".");
@@ -277,7 +270,7 @@ check_advisory_path(char **newval, void **extra, GucSource source)
 
 	if (!check_path_setting(newval, extra, source))
 		return false;
-	if (prefix_len + strlen(*newval) <= ZKLOCK_PATH_ADVISORY_MAX || is_stored(source))
+	if (prefix_len + strlen(*newval) <= ZKLOCK_PATH_ADVISORY_MAX)
 		return true;
 	GUC_check_errdetail("With zklock.path_prefix, the path of advisory locks must not be longer than %d bytes.",
 						ZKLOCK_PATH_ADVISORY_MAX);
@@ -300,16 +293,12 @@ check_advisory_path(char **newval, void **extra, GucSource source)
  * A value that is set within the session, such as that of a function which loads
  * the library, only hides the refused one for a while.
  *
- * If the library is preloaded, no client can have set a value before.  In that
- * case only limits, and where advisory locks are taken, are treated as unknown.
- *
  * Must be called before the settings are defined, and again after that.
  */
 static void
 find_refused(bool defined)
 {
-	for (int i = process_shared_preload_libraries_in_progress ? PATH_PREFIX : 0;
-		 i < N_RULES; i++)
+	for (int i = 0; i < N_RULES; i++)
 	{
 		/* This one can only be set within a session. */
 		if (i == AUTH)
@@ -325,6 +314,81 @@ find_refused(bool defined)
 		else if ((rules[i].refused == PGC_S_SESSION ? rules[i].setting->source :
 				  rules[i].setting->reset_source) != PGC_S_DEFAULT)
 			rules[i].refused = PGC_S_DEFAULT;
+	}
+}
+
+/*
+ * If the library is preloaded, PostgreSQL checks what is stored for the database and the
+ * role when a session begins.  It warns of a value that it refuses, and goes on without it:
+ * with the value of the configuration files, or the default, which are wrong as above.
+ */
+static void
+note_stored(const char *name, GucSource source)
+{
+	for (int i = 0; i < N_RULES; i++)
+		if (i != AUTH && pg_strcasecmp(rules[i].name, name) == 0 &&
+			rules[i].setting->reset_source < source)
+			rules[i].refused = source;
+}
+
+/*
+ * PostgreSQL has no hook where it has just used what is stored.  It does that in the first
+ * transaction of a process, before anything else can be executed there, so this is the end
+ * of that transaction.
+ */
+static void
+find_refused_at_login(XactEvent event, void *arg)
+{
+	static bool done = false;
+
+	(void) arg;
+	if (done || event != XACT_EVENT_PRE_COMMIT || !OidIsValid(MyDatabaseId))
+		return;
+	done = true;
+	zklock_stored_find(note_stored);
+}
+
+/* The names of the settings that have a value before the library defines them */
+static List *
+given_names(void)
+{
+	static const char prefix[] = "zklock.";
+	int			n;
+	struct config_generic **settings = zklock_compat_settings(&n);
+	List	   *given = NIL;
+
+	for (int i = 0; i < n; i++)
+		if (pg_strncasecmp(settings[i]->name, prefix, strlen(prefix)) == 0)
+			given = lappend(given, pstrdup(settings[i]->name));
+	return given;
+}
+
+/*
+ * PostgreSQL does not start with an invalid value for a setting of its own, or with a setting
+ * that it does not know.  If the setting is a library's, it only warns, and goes on as if
+ * nothing had been given.  But then the server could be at another ZooKeeper than all others,
+ * and would not know.
+ */
+static void
+refuse_to_start(const List *given)
+{
+	ListCell   *cell;
+
+	foreach(cell, given)
+	{
+		const struct config_generic *setting = zklock_compat_setting(lfirst(cell));
+		bool		known = (setting->flags & GUC_CUSTOM_PLACEHOLDER) == 0;
+
+		if (known && setting->source != PGC_S_DEFAULT)
+			continue;
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 known ? errmsg("invalid value for parameter \"%s\"", setting->name) :
+				 errmsg("unrecognized configuration parameter \"%s\"", setting->name),
+				 setting->sourcefile == NULL ? 0 :
+				 errdetail("It is set in file \"%s\", line %d.",
+						   setting->sourcefile, setting->sourceline),
+				 known ? errhint("A warning before this message gives the reason.") : 0));
 	}
 }
 
@@ -423,7 +487,11 @@ check_idle_session_timeout(int *newval, void **extra, GucSource source)
 void
 zklock_guc_init(void)
 {
-	find_refused(false);
+	bool		preload = process_shared_preload_libraries_in_progress;
+	List	   *given = preload ? given_names() : NIL;
+
+	if (!preload)
+		find_refused(false);
 	DefineCustomStringVariable("zklock.hosts",
 							   "ZooKeeper servers to connect to.",
 							   "host:port, separated by commas, followed by an optional path that all lock paths are below.",
@@ -605,11 +673,16 @@ zklock_guc_init(void)
 							"How many locks, held or waited for by a backend, there is room for in shared memory.",
 							"With zklock.session_mode = \"backend\", others are only counted; see zk_server_status.",
 							&zklock_guc_max_locks, 2048, 16, 1024 * 1024,
-							process_shared_preload_libraries_in_progress ?
-							PGC_POSTMASTER : PGC_SIGHUP, 0,
+							preload ? PGC_POSTMASTER : PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 	for (int i = 0; i < N_RULES; i++)
 		rules[i].setting = zklock_compat_setting(rules[i].name);
-	find_refused(true);
+	if (preload)
+	{
+		refuse_to_start(given);
+		RegisterXactCallback(find_refused_at_login, NULL);
+	}
+	else
+		find_refused(true);
 	MarkGUCPrefixReserved("zklock");
 }

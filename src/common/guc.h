@@ -6,9 +6,12 @@
  * Promises that every value has passed its check, so that a connect string,
  * credentials and an ACL can be passed to the client unchanged.  The rules are
  * zklock_hosts_check(), zklock_authfile_check(), zklock_acl_check() and
- * zklock_path_check_lock().  A path that was set for a role or a database is
- * accepted unchecked, and fails at each use.  A file with credentials is checked
- * when it is read.
+ * zklock_path_check_lock().  A file with credentials is checked when it is read.
+ *
+ * PostgreSQL does not check a value before the library has defined the setting.  If the
+ * library is preloaded, a server with an invalid one does not start.  Otherwise, and if the
+ * value is stored with a database or a role, its sessions begin, with another value.  They
+ * learn that from zklock_guc_refused(), and permit no lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -110,10 +113,10 @@ extern uint32 zklock_guc_advisory_changes(void);
 
 /*
  * The name of a setting that this session must obey, and whose value is
- * unknown, because it was refused when the library was loaded.  As long as
- * there is one, no lock is permitted.  `*stored` if the refused value came from
- * a configuration file, or was stored with the role or the database, rather
- * than from the client.  NULL: all are known.
+ * unknown, because it was refused when the library was loaded, or when the
+ * session began.  As long as there is one, no lock is permitted.  `*stored` if
+ * the refused value came from a configuration file, or was stored with the role
+ * or the database, rather than from the client.  NULL: all are known.
  */
 extern const char *zklock_guc_refused(bool *stored);
 

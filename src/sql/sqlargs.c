@@ -51,9 +51,9 @@ zklock_sqlargs_refuse_restricted(const char *given)
 	zklock_privileges_refuse_restricted();
 	if (refused != NULL && stored)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("invalid value for parameter \"%s\"", refused),
-				 errdetail("The value was stored without a check, and was refused when this session loaded zklock."),
+				 errdetail("The value was stored without a check, and was refused in this session."),
 				 errhint("As a superuser, run LOAD 'zklock', store a valid value, which is then checked, and connect again.")));
 	if (refused != NULL)
 		ereport(ERROR,

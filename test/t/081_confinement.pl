@@ -274,14 +274,21 @@ $_->close for values %hidden;
 # its place.
 $node->append_conf('postgresql.conf', q(zklock.hosts = 'nohost'));
 $node->reload;
-my $trouble = qr/^ERROR:  22023: invalid value for parameter "zklock\.hosts"\nDETAIL:  The value was stored without a check/m;
+
+# What such a session is told
+sub trouble
+{
+	my ($name) = @_;
+
+	return qr/^ERROR:  55000: invalid value for parameter "zklock\.$name"\nDETAIL:  The value was stored without a check/m;
+}
 my $refused = ZkTest->new($node);
 like($refused->query(q(SELECT zk_lock_acquire('/any', '0'))),
-	$trouble, 'a superuser gets no lock from hosts that are invalid, and is told why');
+	trouble('hosts'), 'a superuser gets no lock from hosts that are invalid, and is told why');
 is($refused->query("SET zklock.hosts = '${\ $zk->hosts}'; SELECT zk_lock_acquire('/any')"),
 	't', '... but from those that are set in the session');
 $refused->query('SELECT zk_lock_release_all(); RESET zklock.hosts');
-like($refused->query(q(SELECT zk_lock_acquire('/any', '0'))), $trouble, '... until they are reset');
+like($refused->query(q(SELECT zk_lock_acquire('/any', '0'))), trouble('hosts'), '... until they are reset');
 $node->append_conf('postgresql.conf', "zklock.hosts = '${\ $zk->hosts}'");
 $node->reload;
 wait_until('the session has the corrected hosts',
@@ -300,7 +307,7 @@ for my $server ($node, $preloaded)
 {
 	my $wrong = as_role($server, 'plain');
 	like($wrong->query(q(SELECT zk_lock_acquire('/plain/x', '0'))),
-		refused('/plain/x', '/plain/'), 'role with an invalid prefix gets no lock');
+		trouble('path_prefix'), 'role with an invalid prefix gets no lock');
 	$wrong->close;
 	$server->safe_psql('postgres', q(ALTER ROLE plain RESET zklock.path_prefix));
 	ok($server->psql('postgres', q(LOAD 'zklock'; ALTER ROLE plain SET zklock.path_prefix = '/plain/')),

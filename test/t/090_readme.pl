@@ -145,7 +145,7 @@ wait_until('the unchecked value is in effect',
 like(
 	ZkTest->new($hasty_node)
 	  ->query(q(CREATE EXTENSION zklock; SELECT zk_lock_acquire('/shop/hasty'))),
-	qr/^WARNING:  22023: .*"nohost".*^ERROR:  22023: invalid value for parameter "zklock.hosts"$/ms,
+	qr/^WARNING:  22023: .*"nohost".*^ERROR:  55000: invalid value for parameter "zklock.hosts"$/ms,
 	'... and a session that loads the library can take no lock');
 
 # A server that is set up in its own session

@@ -131,26 +131,27 @@ SKIP:
 	sql('REVOKE SET ON PARAMETER zklock.advisory_locks FROM mallory');
 }
 
-# A value that is not valid, in a file: no lock is taken anywhere.
+# A value that is not valid, stored before the library was preloaded: no lock is taken
+# anywhere.
 $_->close for $mallory, $victim;
-sql('ALTER DATABASE postgres RESET zklock.advisory_locks');
-$node->append_conf('postgresql.conf', q(zklock.advisory_locks = 'clutser'));
+$node->append_conf('postgresql.conf', q(shared_preload_libraries = ''));
+$node->restart;
+sql(q(ALTER DATABASE postgres SET zklock.advisory_locks = 'clutser'));
+$node->append_conf('postgresql.conf', q(shared_preload_libraries = 'zklock'));
 $node->restart;
 like(answer_to('shop', $lock),
-	qr/^ERROR:  22023: invalid value for parameter "zklock.advisory_locks"/,
-	'with an invalid value in a file, no advisory lock is taken');
+	qr/^ERROR:  55000: invalid value for parameter "zklock.advisory_locks"/,
+	'with an invalid value for the database, no advisory lock is taken');
 is(outcome(), '', '... neither on this server nor across servers');
 
 # A plan of that time does not outlive it, although the valid value is the default.
-my $planned = session_of('shop');
+my $planned = ZkTest->new($node);
 $planned->query("PREPARE q AS $lock; EXECUTE q");
-$node->append_conf('postgresql.conf', q(zklock.advisory_locks = 'server'));
-$node->reload;
-wait_until('the value is valid', sub { $planned->query('SELECT pg_try_advisory_lock(2)') eq 't' });
-$planned->query('SELECT pg_advisory_unlock_all()');
-is($planned->query('EXECUTE q'), 't', 'a prepared statement takes its lock once the value is valid');
+is($planned->query(q(SET zklock.advisory_locks = 'server'; EXECUTE q)),
+	't', 'a prepared statement takes its lock once the value is valid');
 is(outcome(), 'on this server', '... where the setting says');
 $planned->close;
+sql('ALTER DATABASE postgres RESET zklock.advisory_locks');
 $node->append_conf('postgresql.conf', q(zklock.advisory_locks = 'cluster'));
 $node->restart;
 is(answer_to('shop', $lock), 't', '... until the value is valid');
