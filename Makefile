@@ -39,7 +39,8 @@
 here = $(if $(VPATH),$(VPATH)/)
 
 EXTENSION = zklock zklock_advisory
-DATA = sql/zklock--1.0.sql sql/zklock_advisory--1.0.sql sql/zklock_advisory--1.1.sql sql/zklock_advisory--1.0--1.1.sql
+DATA = sql/zklock--1.0.sql sql/zklock--1.0--1.2.sql sql/zklock_advisory--1.0.sql \
+	sql/zklock_advisory--1.1.sql sql/zklock_advisory--1.0--1.1.sql
 MODULE_big = zklock
 OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"

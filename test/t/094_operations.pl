@@ -176,4 +176,31 @@ $restored->query('\c restored');
 run_section('A new version of PostgreSQL', undef, 'the administrator' => $restored);
 is($restored->query($trigger), 'R', '... until the statement of the page');
 
+# The owner of a database dumps it, with the fences.
+for my $version (qw(1.0 latest))
+{
+	my $created = $version eq 'latest' ? '' : " VERSION '$version'";
+	my $database = "owned_$version";
+
+	$after->safe_psql('postgres', $_)
+	  for "CREATE ROLE \"$database\" LOGIN", "CREATE DATABASE \"$database\" OWNER \"$database\"";
+	$after->safe_psql($database, "CREATE EXTENSION zklock$created; CREATE EXTENSION zklock_advisory;"
+		  . q(SELECT zk_lock_acquire('/owned'), zk_lock_fence('/owned')));
+	my @dump = ('pg_dump', '-U', $database, '-f', "$tmp/$database", $database);
+
+	if ($created)
+	{
+		$after->command_fails_like(\@dump, qr/permission denied for table zk_lock_fences/,
+			"the owner of a database with version $version cannot dump it");
+		$after->safe_psql($database, 'ALTER EXTENSION zklock UPDATE');
+	}
+	$after->command_ok(\@dump, '... and with the latest one can');
+	like(slurp_file("$tmp/$database"), qr{^/owned\t}m, '... with the fences');
+	$after->command_fails_like([ 'psql', '-U', $database, '-c', $_, $database ], qr/permission denied/, "... and cannot $_")
+	  for q(DELETE FROM zk_lock_fences), q(INSERT INTO zk_lock_fences VALUES ('/x', 1, 1, 1)), q(SELECT zk_fence('/x', 1));
+}
+$after->safe_psql('postgres', 'CREATE ROLE visitor LOGIN');
+$after->command_fails_like([ 'psql', '-U', 'visitor', '-c', 'TABLE zk_lock_fences', 'owned_latest' ],
+	qr/permission denied for table zk_lock_fences/, 'another role cannot read the fences');
+
 done_testing();
