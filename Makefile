@@ -40,7 +40,7 @@ here = $(if $(VPATH),$(VPATH)/)
 
 EXTENSION = zklock zklock_advisory
 DATA = sql/zklock--1.0.sql sql/zklock--1.0--1.2.sql sql/zklock_advisory--1.0.sql \
-	sql/zklock_advisory--1.1.sql sql/zklock_advisory--1.0--1.1.sql
+	sql/zklock_advisory--1.1.sql sql/zklock_advisory--1.0--1.1.sql sql/zklock_advisory--1.1--1.2.sql
 MODULE_big = zklock
 OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*/*.c)))
 PGFILEDESC = "zklock - locks in ZooKeeper"

@@ -16,6 +16,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "session/session.h"
+#include "shared/claims.h"
 #include "sql/advisory.h"
 #include "sql/advisorykey.h"
 #include "sql/advisorypair.h"
@@ -23,6 +24,7 @@
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(zk_advisory);
+PG_FUNCTION_INFO_V1(zk_advisory_warn_if_local);
 
 /*
  * What this function of the extension does.  Found once for each FmgrInfo, as
@@ -137,5 +139,19 @@ zk_advisory(PG_FUNCTION_ARGS)
 		case ZKLOCK_ADVISORY_UNLOCK_ALL:
 			break;
 	}
+	PG_RETURN_VOID();
+}
+
+/* Called when the extension is created. */
+Datum
+zk_advisory_warn_if_local(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	if (!zklock_claims_are_shared())
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("library \"zklock\" is not in shared_preload_libraries"),
+				 errdetail("Sessions that have not loaded it take advisory locks on this server only, whatever zklock.advisory_locks is."),
+				 errhint("Add it there, and restart PostgreSQL.")));
 	PG_RETURN_VOID();
 }

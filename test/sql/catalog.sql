@@ -1,7 +1,10 @@
 -- What the scripts of the extensions make.  A version of a script that is released never
 -- changes, and its update script makes the same as the next one: see ../t/104_update.pl.
 
+-- Without shared_preload_libraries, there is a warning.
+SET client_min_messages = error;
 CREATE EXTENSION zklock_advisory;
+RESET client_min_messages;
 
 \pset format unaligned
 

@@ -161,7 +161,7 @@ is($after->safe_psql('postgres', $trigger), 'R', '... and the state of their tri
 my $upgraded = ZkTest->new($after);
 is($upgraded->query(q(SELECT zk_lock_acquire('/fenced'), zk_lock_fence('/fenced') > 0)),
 	't|t', '... and a later holder is newer');
-is($upgraded->query('CREATE EXTENSION zklock_advisory'), '', '... and zklock_advisory can be created');
+is($upgraded->query('SET client_min_messages = error; CREATE EXTENSION zklock_advisory'), '', '... and zklock_advisory can be created');
 
 # Data that are restored without triggers
 $after->command_ok([ 'pg_dump', '-Fc', '-f', "$tmp/dump", 'postgres' ], 'pg_dump succeeds');
@@ -202,5 +202,45 @@ for my $version (qw(1.0 latest))
 $after->safe_psql('postgres', 'CREATE ROLE visitor LOGIN');
 $after->command_fails_like([ 'psql', '-U', 'visitor', '-c', 'TABLE zk_lock_fences', 'owned_latest' ],
 	qr/permission denied for table zk_lock_fences/, 'another role cannot read the fences');
+
+# A restore to a server that has not preloaded the library
+my $warning = qr/WARNING:  library "zklock" is not in shared_preload_libraries/;
+$after->safe_psql('postgres', 'CREATE DATABASE "restored too"');
+$after->command_checks_all([ 'psql', '-X', '-f', "$tmp/owned_latest", 'restored too' ], 0, [], [$warning],
+	'a restore warns if the library is not preloaded');
+is($after->safe_psql('restored too', 'SELECT path FROM zk_lock_fences'), '/owned', '... and has the fences');
+$after->append_conf('postgresql.conf', q(shared_preload_libraries = 'zklock'));
+$after->restart;
+$after->safe_psql('postgres', 'CREATE DATABASE "restored once more"');
+$after->command_checks_all([ 'psql', '-X', '-f', "$tmp/owned_latest", 'restored once more' ], 0, [], [qr/^(?!.*WARNING)/s],
+	'... and does not if it is');
+
+# A copy that takes the name of its source: where are its locks?
+sub path_of_lock
+{
+	my ($database) = @_;
+	my $session = ZkTest->new($after);
+
+	$session->query("\\connect $database");
+	$session->query('SELECT pg_advisory_lock(1)');
+	my $path = $session->query('SELECT path FROM zk_locks WHERE pid = pg_backend_pid()');
+	$session->close;
+	return $path;
+}
+
+$after->safe_psql('postgres', $_)
+  for 'CREATE DATABASE shop', q(ALTER DATABASE shop SET zklock.advisory_locks = 'cluster');
+$after->safe_psql('shop', 'CREATE EXTENSION zklock; CREATE EXTENSION zklock_advisory');
+is(path_of_lock('shop'), '/pg_advisory/shop/1', 'a database has its locks across servers');
+$after->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE shop');
+is(path_of_lock('copy'), '', '... and its copy on its server');
+run_section('A restore, a copy and a new name', undef, 'the administrator' => ZkTest->new($after));
+is(path_of_lock('shop'), '/pg_advisory/shop/1', '... until it has the setting');
+is(path_of_lock('shop_old'), '/pg_advisory/shop_old/1', 'a database with a new name has other locks');
+$after->command_ok([ 'pg_dump', '-C', '-f', "$tmp/shop.sql", 'shop' ], 'pg_dump -C');
+like(slurp_file("$tmp/shop.sql"), qr/^ALTER DATABASE shop SET "?zklock.advisory_locks"? TO 'cluster'/m,
+	'... has the settings of the database');
+$after->command_ok([ 'pg_dump', '-f', "$tmp/shop.sql", 'shop' ], 'pg_dump');
+unlike(slurp_file("$tmp/shop.sql"), qr/advisory_locks/, '... has not');
 
 done_testing();

@@ -70,6 +70,18 @@ for my $block (grep { my $in = $_; !grep { $_->{statements}[0][0] eq $in->{state
 }
 $_->close for map { @$_ } values %sessions;
 
+# Where the library is not preloaded, the first queries that see whether it works say so.
+my $local = new_node('local', $zk->hosts, OWN_SESSION);
+$local->safe_psql('postgres', $_)
+  for 'CREATE DATABASE shop', q(ALTER DATABASE shop SET zklock.advisory_locks = 'cluster');
+$local->safe_psql('shop', 'CREATE EXTENSION zklock_advisory CASCADE');
+my $looker = session_in($local, 'shop');
+my ($see, $why) = map { $_->{statements} } sql_blocks($page, 'See that it works');
+is($looker->query('SELECT pg_try_advisory_lock(42)'), 't', 'a server that has not preloaded the library takes its own lock');
+is($looker->query($_->[0]), '', "... which shows: $_->[0]") for @$see;
+is_deeply([ map { $looker->query($_->[0]) } @$why ], [ 'f', 'cluster' ], '... and the cause is found');
+$looker->close;
+
 # What guards work of one server is in the database whose setting is another one.
 {
 	local $ENV{PGUSER} = 'maintenance';
