@@ -153,23 +153,32 @@ compare_pids(const void *a, const void *b)
  * Add the processes that block a position to `pids`, and 0 if there are others: nodes ahead
  * that are not of this server.  Their number is as of when the process has last read the
  * queue.  Returns the new number of `pids`.
+ *
+ * Several positions may have one node, at a gate, and two nodes may have one number: those of
+ * a writer and of its downgrade to a reader.  All leases have the same number.
  */
 static int
 add_blockers(const ZkLockPosition *positions, int i, int *pids, int n)
 {
 	const ZkLockPosition *waiter = &positions[i];
-	const ZkLockPosition *last = waiter;
+	int64		number = waiter->number;
+	bool		counted[2] = {false, false};	/* nodes of this number: of a
+												 * writer, of a reader */
 	int			nodes = 0;
 
+	counted[waiter->kind == ZKLOCK_POSITION_READER] = true;
 	for (int j = zklock_deadlock_graph_next_blocker(positions, i, i - 1); j >= 0;
 		 j = zklock_deadlock_graph_next_blocker(positions, i, j - 1))
 	{
 		const ZkLockPosition *ahead = &positions[j];
+		bool	   *is_counted = &counted[ahead->kind == ZKLOCK_POSITION_READER];
 
-		/* At a gate, there is one node for several. */
-		if (ahead->number != last->number || ahead->kind == ZKLOCK_POSITION_LEASE)
+		if (ahead->number != number)
+			counted[0] = counted[1] = false;
+		number = ahead->number;
+		if (!*is_counted || ahead->kind == ZKLOCK_POSITION_LEASE)
 			nodes++;
-		last = ahead;
+		*is_counted = true;
 		pids[n++] = ahead->pid;
 	}
 	if (waiter->others > nodes)

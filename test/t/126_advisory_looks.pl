@@ -441,6 +441,17 @@ $_->query('SELECT zk_lock_release_all()') for @more[0, 2];
 is($more[1]->result, 't', '... nor does it block');
 $more[1]->query('SELECT zk_lock_release_all()');
 
+# A session that has a key exclusively and shared, and so two nodes of one number
+$more[0]->query('SELECT pg_advisory_lock(20), pg_advisory_lock_shared(20)');
+wait_for_nodes($zk, '/pg_advisory/postgres/20', 2);
+block($more[1], 'SELECT pg_advisory_lock(20)');
+blocked_by($more[1], [ $more[0] ], 'a holder of both modes is the only blocker');
+$more[0]->query('SELECT pg_advisory_unlock(20)');
+blocked_by($more[1], [ $more[0] ], '... also of the shared one alone');
+$more[0]->query('SELECT pg_advisory_unlock_shared(20)');
+is($more[1]->result, '', '... until it releases both');
+$more[1]->query('SELECT pg_advisory_unlock(20)');
+
 # PostgreSQL's answer comes first.
 $more[0]->query('CREATE TABLE updated (i int); INSERT INTO updated VALUES (1); BEGIN; UPDATE updated SET i = 2');
 block($more[1], 'UPDATE updated SET i = 3');
