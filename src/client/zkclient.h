@@ -278,12 +278,20 @@ extern bool zklock_zkclient_create_path(ZkLockClient *client,
 										int length, bool ancestors,
 										bool persistent, ZkLockTag tag);
 
+/* Which children a message contains.  The others may be many, and have long names. */
+typedef enum ZkLockChildren
+{
+	ZKLOCK_CHILDREN_ALL,
+	ZKLOCK_CHILDREN_QUEUE		/* those that resemble contenders (contender.h) */
+} ZkLockChildren;
+
 /*
  * List the children of a node.  With a watch, a CHANGED message reports the
  * next child that is created or deleted.
  */
 extern bool zklock_zkclient_list(ZkLockClient *client, const char *path,
-								 ZkLockWatchUse watch, ZkLockTag tag);
+								 ZkLockChildren children, ZkLockWatchUse watch,
+								 ZkLockTag tag);
 
 /* Set a node's data. */
 extern bool zklock_zkclient_set(ZkLockClient *client, const char *path,

@@ -8,6 +8,7 @@
 #include "client/zkrequest.h"
 #include "common/clock.h"
 #include "protocol/check.h"
+#include "protocol/contender.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,6 +315,12 @@ zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc, const char *pa
 	zklock_zkrequest_answer(request, rc);
 }
 
+static bool
+is_in_list(const ZkLockZkRequest *request, const char *name)
+{
+	return request->children == ZKLOCK_CHILDREN_ALL || zklock_contender_resembles(name);
+}
+
 static void
 listed(int rc, const struct String_vector *strings, const void *data)
 {
@@ -325,25 +332,30 @@ listed(int rc, const struct String_vector *strings, const void *data)
 	note_watch(request, rc);
 	if (rc == ZOK)
 	{
-		size_t		size = strings->count * sizeof(char *) + 1;
+		size_t		size = 1;
+		int			n = 0;
 		const char **children;
 		char	   *text;
 
 		for (int i = 0; i < strings->count; i++)
-			size += strlen(strings->data[i]) + 1;
+			if (is_in_list(request, strings->data[i]))
+			{
+				size += sizeof(char *) + strlen(strings->data[i]) + 1;
+				n++;
+			}
 		children = malloc(size);
 		if (children == NULL)
 			rc = ZSYSTEMERROR;
 		else
 		{
-			text = (char *) (children + strings->count);
+			text = (char *) (children + n);
 			for (int i = 0; i < strings->count; i++)
-			{
-				children[i] = text;
-				text = stpcpy(text, strings->data[i]) + 1;
-			}
+				if (is_in_list(request, strings->data[i]))
+				{
+					children[message->nchildren++] = text;
+					text = stpcpy(text, strings->data[i]) + 1;
+				}
 			message->children = children;
-			message->nchildren = strings->count;
 		}
 	}
 	zklock_zkrequest_answer(request, rc);
@@ -508,7 +520,7 @@ set_followed(ZkLockZkRequest *request, bool followed)
 }
 
 bool
-zklock_zkclient_list(ZkLockClient *client, const char *path,
+zklock_zkclient_list(ZkLockClient *client, const char *path, ZkLockChildren children,
 					 ZkLockWatchUse watch, ZkLockTag tag)
 {
 	ZkLockZkRequest *request = zklock_zkrequest_new(client, ZKLOCK_MSG_LISTED, tag);
@@ -520,6 +532,7 @@ zklock_zkclient_list(ZkLockClient *client, const char *path,
 		rc = count_watch(request, true, path, watch);
 	if (rc == ZOK)
 	{
+		request->children = children;
 		set_followed(request, true);
 		rc = zoo_awget_children(client->zh, path,
 								watch != ZKLOCK_WATCH_NONE ? node_event : NULL,

@@ -35,6 +35,7 @@ typedef struct ZkLockZkRequest
 	int			set_rc;			/* confirm: result of the write */
 	int64_t		sent;			/* when it was requested */
 	bool		followed;		/* a list was requested right after it */
+	ZkLockChildren children;	/* that a list is to have */
 	bool		in_parts;		/* it consists of several calls, all with this
 								 * context */
 	int			depth;			/* number of calls before the last that were

@@ -60,13 +60,14 @@ send_read(const ZkLockWalkRead *read, ZkLockTag tag)
 	switch (read->kind)
 	{
 		case ZKLOCK_WALK_LIST_RECORDS:
-			return zklock_zkclient_list(client, ZKLOCK_PATH_RECORDS,
+			return zklock_zkclient_list(client, ZKLOCK_PATH_RECORDS, ZKLOCK_CHILDREN_ALL,
 										ZKLOCK_WATCH_NONE, tag);
 		case ZKLOCK_WALK_READ_RECORD:
 			snprintf(path, sizeof(path), "%s/%s", ZKLOCK_PATH_RECORDS, read->name);
 			return zklock_zkclient_get(client, path, ZKLOCK_WATCH_NONE, tag);
 		case ZKLOCK_WALK_LIST_NODES:
-			return zklock_zkclient_list(client, read->name, ZKLOCK_WATCH_NONE, tag);
+			return zklock_zkclient_list(client, read->name, ZKLOCK_CHILDREN_QUEUE,
+										ZKLOCK_WATCH_NONE, tag);
 		case ZKLOCK_WALK_SYNC:
 			return zklock_zkclient_sync(client, ZKLOCK_PATH_RECORDS, tag);
 	}

@@ -92,10 +92,11 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 												  driver->data, tag);
 				break;
 			case ZKLOCK_DO_LIST:
-				accepted = zklock_zkclient_list(client, driver->dir,
-												mode_of(driver)->has_permits ?
-												action->use : ZKLOCK_WATCH_NONE,
-												tag);
+				accepted = mode_of(driver)->has_permits ?
+					zklock_zkclient_list(client, driver->dir, ZKLOCK_CHILDREN_ALL,
+										 action->use, tag) :
+					zklock_zkclient_list(client, driver->dir, ZKLOCK_CHILDREN_QUEUE,
+										 ZKLOCK_WATCH_NONE, tag);
 				break;
 			case ZKLOCK_DO_VERIFY:
 			case ZKLOCK_DO_WATCH:

@@ -158,7 +158,12 @@ send_requests(const ZkLockOp *ops, int n, uint64 requester)
 											   tag);
 				break;
 			case ZKLOCK_OP_LIST:
-				accepted = zklock_zkclient_list(client, path, ZKLOCK_WATCH_NONE, tag);
+				accepted = zklock_zkclient_list(client, path, ZKLOCK_CHILDREN_ALL,
+												ZKLOCK_WATCH_NONE, tag);
+				break;
+			case ZKLOCK_OP_LIST_QUEUE:
+				accepted = zklock_zkclient_list(client, path, ZKLOCK_CHILDREN_QUEUE,
+												ZKLOCK_WATCH_NONE, tag);
 				break;
 			case ZKLOCK_OP_GET_ACL:
 				accepted = zklock_zkclient_get_acl(client, path, tag);
@@ -244,6 +249,7 @@ zklock_batch_check(const ZkLockOp *op, const char *path,
 	static const char *const requests[] = {
 		[ZKLOCK_OP_GET] = "read \"%s\"",
 		[ZKLOCK_OP_LIST] = "list the children of \"%s\"",
+		[ZKLOCK_OP_LIST_QUEUE] = "list the children of \"%s\"",
 		[ZKLOCK_OP_GET_ACL] = "read \"%s\"",
 		[ZKLOCK_OP_SET] = "write to \"%s\"",
 		[ZKLOCK_OP_CREATE] = "create \"%s\""

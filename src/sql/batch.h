@@ -18,6 +18,7 @@ typedef enum ZkLockOpKind
 {
 	ZKLOCK_OP_GET,
 	ZKLOCK_OP_LIST,				/* read the names of its children */
+	ZKLOCK_OP_LIST_QUEUE,		/* ... of those that resemble contenders */
 	ZKLOCK_OP_GET_ACL,			/* read its access control list */
 	ZKLOCK_OP_SET,				/* set its data to `data`; may be performed
 								 * twice */

@@ -49,8 +49,8 @@ prepare_queue(Queue *queue, const char *path)
 	queue->reads[READ_QUEUE].path = path;
 	queue->reads[READ_LEASES].path = psprintf("%s/%s", path, semaphore->dir);
 	queue->reads[READ_MUTEX].path = psprintf("%s/%s", path, semaphore->mutex);
-	for (int i = READ_QUEUE; i < N_READS; i++)
-		queue->reads[i].kind = ZKLOCK_OP_LIST;
+	queue->reads[READ_QUEUE].kind = queue->reads[READ_MUTEX].kind = ZKLOCK_OP_LIST_QUEUE;
+	queue->reads[READ_LEASES].kind = ZKLOCK_OP_LIST;
 }
 
 static const char *
@@ -75,7 +75,10 @@ add(Queue *queue, ZkLockQueuePart part, const char *name)
 	return entry;
 }
 
-/* Add children whose names contain their position in a queue. */
+/*
+ * Add the children that are contenders, or that other programs may take for contenders.  Most
+ * others are paths below this one, of which a role can make many.
+ */
 static void
 add_contenders(Queue *queue, ZkLockQueuePart part, const ZkLockOp *list)
 {
@@ -251,8 +254,7 @@ node_path(const Queue *queue, const ZkLockQueueNode *entry)
 
 /*
  * Read the nodes, in the second flight.  Nodes that were deleted since the
- * first flight are left out.  So are unknown persistent nodes, because they
- * are most probably paths below this one.
+ * first flight are left out.  So are persistent nodes that are no contenders.
  */
 static void
 read_nodes(Queue *queue)

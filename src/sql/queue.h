@@ -23,7 +23,8 @@ typedef enum ZkLockQueuePart
 	ZKLOCK_PART_QUEUE,			/* the lock's queue, or a simple lock's node */
 	ZKLOCK_PART_LEASES,			/* the semaphore's leases */
 	ZKLOCK_PART_MUTEX,			/* the queue of the semaphore's mutex */
-	ZKLOCK_PART_NONE			/* not a known kind of contender */
+	ZKLOCK_PART_NONE			/* no contender, but other programs may take
+								 * it for one */
 } ZkLockQueuePart;
 
 typedef struct ZkLockQueueNode
@@ -46,7 +47,7 @@ typedef struct ZkLockQueueNode
 
 /*
  * Read the holders of a lock or semaphore and its waiters, in the order in
- * which it is granted.  Unknown kinds of nodes are last.  If there are more
+ * which it is granted.  Nodes that only resemble contenders are last.  If there are more
  * than ZKLOCK_QUEUE_MAX, only the first are returned, with a warning.  This
  * takes two flights.  This function and the next must be called in
  * zklock_batch_in_session().  Errors: those of batch.h, and 28000 if the path

@@ -12,8 +12,7 @@
 
 #include "backend/locktable.h"
 #include "backend/nodedata.h"
-#include "catalog/pg_proc.h"
-#include "catalog/pg_type.h"
+#include "common/hashfn.h"
 #include "common/text.h"
 #include "fmgr.h"
 #include "session/session.h"
@@ -23,8 +22,6 @@
 #include "sql/sqlargs.h"
 #include "sql/sqlrows.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_paths);
@@ -197,48 +194,86 @@ revoke(void *arg)
 	lookup->n = zklock_queue_revoke(lookup->path);
 }
 
-/*
- * May the current user call zk_lock_paths()?  It is in the same schema, in which the user
- * need not look up functions: another user's view may have called this one.
- */
-static bool
-may_see_paths(FunctionCallInfo fcinfo)
+/* A path, and its queue as a statement has read it */
+typedef struct SeenQueue
 {
-	Oid			args[] = {TEXTOID};
-	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
-	Oid			paths = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-										CStringGetDatum("zk_lock_paths"),
-										PointerGetDatum(buildoidvector(args, lengthof(args))),
-										ObjectIdGetDatum(schema));
+	uint32		status;			/* used by simplehash.h */
+	const char *path;
+	Lookup		lookup;
+} SeenQueue;
 
-	return OidIsValid(paths) &&
-		DatumGetBool(DirectFunctionCall2(has_function_privilege_id,
-										 ObjectIdGetDatum(paths),
-										 CStringGetTextDatum("EXECUTE")));
+#define SH_PREFIX seen
+#define SH_ELEMENT_TYPE SeenQueue
+#define SH_KEY_TYPE const char *
+#define SH_KEY path
+#define SH_HASH_KEY(table, path) hash_bytes((const unsigned char *) (path), strlen(path))
+#define SH_EQUAL(table, a, b) (strcmp(a, b) == 0)
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+/* Copy what was read to the current memory context, without the rest of the lists. */
+static void
+copy_nodes(Lookup *lookup)
+{
+	Size		size = lookup->n * sizeof(ZkLockQueueNode);
+	ZkLockQueueNode *nodes = palloc_extended(Max(size, 1), MCXT_ALLOC_HUGE);
+
+	memcpy(nodes, lookup->found, size);
+	for (int i = 0; i < lookup->n; i++)
+	{
+		nodes[i].name = pstrdup(nodes[i].name);
+		if (nodes[i].data != NULL)
+			nodes[i].data = pstrdup(nodes[i].data);
+	}
+	lookup->found = nodes;
 }
 
 /*
- * Nodes of unknown kinds may be simple locks, whose paths are below this one.
- * They are shown only to those who may see the paths of all locks.
+ * Read a queue, unless this call of the statement has: zk_lock_blockers asks for the same one
+ * for each of its waiters.  What was read lives as long as the FmgrInfo.
  */
+static const Lookup *
+look_up_queue(FmgrInfo *flinfo, const char *path)
+{
+	seen_hash  *table = flinfo->fn_extra;
+	SeenQueue  *seen;
+	Lookup		lookup = {.path = path};
+	MemoryContext before;
+	bool		found;
+
+	if (table == NULL)
+		flinfo->fn_extra = table = seen_create(flinfo->fn_mcxt, 8, NULL);
+	seen = seen_lookup(table, path);
+	if (seen != NULL)
+		return &seen->lookup;
+
+	zklock_batch_in_session(read_queue, &lookup);
+	before = MemoryContextSwitchTo(flinfo->fn_mcxt);
+	copy_nodes(&lookup);
+	lookup.path = pstrdup(path);
+	MemoryContextSwitchTo(before);
+	seen = seen_insert(table, lookup.path, &found);
+	Assert(!found);
+	seen->lookup = lookup;
+	return &seen->lookup;
+}
+
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
-	Lookup		lookup = {.path = zklock_sqlargs_read_path(fcinfo, 0)};
-	bool		sees_paths = may_see_paths(fcinfo);
+	const Lookup *lookup = look_up_queue(fcinfo->flinfo, zklock_sqlargs_read_path(fcinfo, 0));
 	ZkLockSqlRows rows;
 
-	zklock_batch_in_session(read_queue, &lookup);
 	zklock_sqlrows_begin(&rows, fcinfo, N_QUEUE_COLUMNS);
-	for (int i = 0; i < lookup.n; i++)
+	for (int i = 0; i < lookup->n; i++)
 	{
-		const ZkLockQueueNode *entry = (const ZkLockQueueNode *) lookup.found + i;
 		Row			row;
 
-		if (entry->part == ZKLOCK_PART_NONE && !sees_paths)
-			break;				/* they are the last */
 		clear(&row);
-		set_node(&row, lookup.path, entry, i + 1, lookup.session_id);
+		set_node(&row, lookup->path, (const ZkLockQueueNode *) lookup->found + i, i + 1,
+				 lookup->session_id);
 		zklock_sqlrows_put(&rows, row.values, row.nulls);
 	}
 	return zklock_sqlrows_end(&rows);

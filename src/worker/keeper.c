@@ -170,7 +170,7 @@ zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
 	keeper->look_sent = zklock_clock_now();
 	tag = (ZkLockTag) {keeper->driver->requester, LIST_BIT | look};
 	if (!zklock_zkclient_list(zklock_session_client(), keeper->driver->dir,
-							  ZKLOCK_WATCH_KEPT, tag))
+							  ZKLOCK_CHILDREN_QUEUE, ZKLOCK_WATCH_KEPT, tag))
 		finish_look(keeper, false);
 	else
 		keeper->unseen = look;

@@ -86,6 +86,7 @@ typedef struct Request
 	ZkLockTag	tag;
 	bool		watch;
 	bool		ancestors;		/* OP_MAKE: those that are missing, too */
+	ZkLockChildren children;	/* OP_LIST */
 	ZkLockNode *node;
 	int64_t		sent;
 	ZkLockMessage *reply;		/* once it has taken effect */
@@ -941,6 +942,13 @@ set_watch(ZkLockClient *c, const Request *r)
 	watch->set = true;
 }
 
+static bool
+is_in_list(const ZNode *znode, const Request *r)
+{
+	return is_child(znode, r->path) &&
+		(r->children == ZKLOCK_CHILDREN_ALL || zklock_contender_resembles(base_name(znode)));
+}
+
 static ZkLockMessage *
 list(const Request *r)
 {
@@ -951,7 +959,7 @@ list(const Request *r)
 	char	   *text;
 
 	for (int i = 0; i < max_node; i++)
-		if (is_child(&nodes[i], r->path))
+		if (is_in_list(&nodes[i], r))
 		{
 			n++;
 			size += strlen(base_name(&nodes[i])) + 1;
@@ -962,7 +970,7 @@ list(const Request *r)
 	text = (char *) (children + n);
 	message->children = children;
 	for (int i = 0; i < max_node; i++)
-		if (is_child(&nodes[i], r->path))
+		if (is_in_list(&nodes[i], r))
 		{
 			children[message->nchildren++] = text;
 			text = stpcpy(text, base_name(&nodes[i])) + 1;
@@ -2799,8 +2807,8 @@ refuse_watch(ZkLockClient *c, Op op, const char *path, ZkLockWatchUse use, ZkLoc
 }
 
 bool
-zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
-					 ZkLockTag tag)
+zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockChildren children,
+					 ZkLockWatchUse watch, ZkLockTag tag)
 {
 	Request    *r;
 
@@ -2810,7 +2818,10 @@ zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockWatchUse watch,
 		return true;
 	r = ask(c, OP_LIST, path, tag);
 	if (r != NULL)
+	{
+		r->children = children;
 		r->watch = watch != ZKLOCK_WATCH_NONE;
+	}
 	return true;
 }
 

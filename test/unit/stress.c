@@ -151,7 +151,8 @@ count_children(Worker *w, const char *path, int64_t deadline)
 			fail("a node was left behind");
 		w->asked = 0;
 		w->nchildren = -1;
-		zklock_zkclient_list(w->client, path, ZKLOCK_WATCH_NONE, next_tag(w));
+		zklock_zkclient_list(w->client, path, ZKLOCK_CHILDREN_ALL, ZKLOCK_WATCH_NONE,
+							 next_tag(w));
 		wait_for_answers(w);
 	} while (w->nchildren < 0);
 	return w->nchildren;
@@ -211,7 +212,8 @@ run_round(Worker *w, int round)
 			zklock_zkclient_node(w->client, i % 3, DIR, prefix, "lock-");
 		ok = node[i] != NULL &&
 			zklock_zkclient_create(w->client, node[i], prefix, next_tag(w)) &&
-			zklock_zkclient_list(w->client, DIR, ZKLOCK_WATCH_NONE, next_tag(w));
+			zklock_zkclient_list(w->client, DIR, ZKLOCK_CHILDREN_QUEUE, ZKLOCK_WATCH_NONE,
+								 next_tag(w));
 		if (ok && dice(w, 2) == 0)
 			ok = zklock_zkclient_sync(w->client, DIR, next_tag(w));
 		if (ok)
