@@ -19,12 +19,6 @@
 #include "sql/batch.h"
 
 /*
- * Number of requests sent together.  It leaves room for requests that may be
- * under way already; see zklock_session_await_room().
- */
-#define MAX_REQUESTS 4000
-
-/*
  * Time to wait until a connection is closed.  Another backend may open one
  * after that.
  */
@@ -191,7 +185,7 @@ read_once(ZkLockOp *ops, int n, int64 deadline, bool *too_much)
 	uint64		requester = zklock_session_new_requester();
 	Batch		batch = {.ops = ops};
 
-	Assert(n <= MAX_REQUESTS);
+	Assert(n <= ZKLOCK_BATCH_FLIGHT);
 	*too_much = false;
 	if (!zklock_session_await_room(deadline))
 		return false;
@@ -224,9 +218,9 @@ reconnect(int64 deadline)
 void
 zklock_batch_run(ZkLockOp *ops, int n)
 {
-	for (int done = 0; done < n; done += MAX_REQUESTS)
+	for (int done = 0; done < n; done += ZKLOCK_BATCH_FLIGHT)
 	{
-		int			count = Min(n - done, MAX_REQUESTS);
+		int			count = Min(n - done, ZKLOCK_BATCH_FLIGHT);
 		int64		deadline = zklock_clock_now() +
 			zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 		bool		too_much;

@@ -47,6 +47,12 @@ typedef struct ZkLockOp
 } ZkLockOp;
 
 /*
+ * Number of requests sent together.  It leaves room for requests that may be
+ * under way already; see zklock_session_await_room().
+ */
+#define ZKLOCK_BATCH_FLIGHT 4000
+
+/*
  * Call `work` in a session with a connection.  A backend that uses the
  * server's session opens one of its own for this purpose only: it waits until
  * fewer backends than the limit have one (see connlimit.h), for at most

@@ -15,6 +15,7 @@
 #include "session/errors.h"
 #include "sql/batch.h"
 #include "sql/pathscan.h"
+#include "utils/memutils.h"
 
 /* The role of a node that is read */
 typedef enum Part
@@ -27,7 +28,7 @@ typedef enum Part
 
 typedef struct ScanNode
 {
-	const char *path;
+	char	   *path;
 	Part		part;
 	ZkLockUse  *semaphore;		/* the semaphore of this node */
 } ScanNode;
@@ -36,13 +37,12 @@ typedef struct PathScan
 {
 	const char *parent;
 	List	   *uses;			/* of ZkLockUse; may include unused semaphores */
-	List	   *next;			/* of ScanNode, for the next flight */
-	int			nnodes;
+	List	   *next;			/* of ScanNode, to be read */
 } PathScan;
 
 static const ZkLockModeRow *const semaphores = &zklock_mode_table[ZKLOCK_SEMAPHORE];
 
-static const char *
+static char *
 child_path(const char *path, const char *name)
 {
 	return psprintf("%s/%s", strcmp(path, "/") == 0 ? "" : path, name);
@@ -53,7 +53,7 @@ add_use(PathScan *scan, const char *path, const char *kind, int contenders)
 {
 	ZkLockUse  *use = palloc(sizeof(ZkLockUse));
 
-	use->path = path;
+	use->path = pstrdup(path);
 	use->kind = kind;
 	use->contenders = contenders;
 	use->is_open = use->is_closed = false;
@@ -61,18 +61,12 @@ add_use(PathScan *scan, const char *path, const char *kind, int contenders)
 	return use;
 }
 
+/* The path, which is palloc'd, is freed with the node. */
 static void
-add_node(PathScan *scan, const char *path, Part part, ZkLockUse *semaphore)
+add_node(PathScan *scan, char *path, Part part, ZkLockUse *semaphore)
 {
 	ScanNode   *node = palloc(sizeof(ScanNode));
 
-	if (++scan->nnodes > ZKLOCK_PATHSCAN_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many nodes in ZooKeeper below \"%s\"",
-						zklock_errors_path(scan->parent)),
-				 errdetail("There are more than %d.", ZKLOCK_PATHSCAN_MAX),
-				 errhint("Look below a part of it.")));
 	node->path = path;
 	node->part = part;
 	node->semaphore = semaphore;
@@ -100,7 +94,7 @@ has_child(const ZkLockOp *list, const char *name)
 	return false;
 }
 
-/* Add the children that are no contenders to the next level. */
+/* Add the children that are no contenders. */
 static void
 descend(PathScan *scan, const ZkLockOp *list)
 {
@@ -111,7 +105,7 @@ descend(PathScan *scan, const ZkLockOp *list)
 	for (int i = 0; i < list->nchildren; i++)
 	{
 		const char *name = list->children[i];
-		const char *path;
+		char	   *path;
 		int64		number;
 
 		if (zklock_contender_parse(name, &number) != NULL)
@@ -119,8 +113,8 @@ descend(PathScan *scan, const ZkLockOp *list)
 		path = child_path(list->path, name);
 		if (strlen(path) > ZKLOCK_PATH_MAX || strcmp(path, "/zookeeper") == 0 ||
 			strcmp(path, ZKLOCK_PATH_RESERVED) == 0)
-			continue;
-		if (semaphore != NULL && strcmp(name, semaphores->dir) == 0)
+			pfree(path);
+		else if (semaphore != NULL && strcmp(name, semaphores->dir) == 0)
 			add_node(scan, path, PART_LEASES, semaphore);
 		else if (semaphore != NULL && strcmp(name, semaphores->mutex) == 0)
 			add_node(scan, path, PART_MUTEX, semaphore);
@@ -129,19 +123,20 @@ descend(PathScan *scan, const ZkLockOp *list)
 	}
 }
 
-static void
-process_node(PathScan *scan, const ScanNode *node, const ZkLockOp *op)
+/* Returns whether the node has to be read once more, as another part. */
+static bool
+process_node(PathScan *scan, ScanNode *node, const ZkLockOp *op)
 {
 	int			contenders;
 
 	if (op->rc == ZKLOCK_RC_NO_NODE)
-		return;
-	if (node->path == scan->parent)
+		return false;
+	if (strcmp(node->path, scan->parent) == 0)
 		zklock_batch_check(op, scan->parent, "look at");
 	if (op->rc != ZKLOCK_RC_OK)
 	{
 		(void) add_use(scan, node->path, NULL, 0);
-		return;
+		return false;
 	}
 
 	switch (node->part)
@@ -150,15 +145,9 @@ process_node(PathScan *scan, const ScanNode *node, const ZkLockOp *op)
 			contenders = count_contenders(op);
 			if (contenders > 0)
 				(void) add_use(scan, node->path, "queue", contenders);
-			if (op->nchildren > 0)
-				descend(scan, op);
-			else
-			{
-				/* It is already counted. */
-				scan->nnodes--;
-				add_node(scan, node->path, PART_LEAF, NULL);
-			}
-			break;
+			descend(scan, op);
+			node->part = PART_LEAF;
+			return op->nchildren == 0;
 		case PART_LEAF:
 			if (op->owner != 0)
 				(void) add_use(scan, node->path,
@@ -171,36 +160,45 @@ process_node(PathScan *scan, const ScanNode *node, const ZkLockOp *op)
 			node->semaphore->contenders += count_contenders(op);
 			break;
 	}
+	return false;
 }
 
-/* Read the next level of the tree, in one flight. */
+/*
+ * Read the nodes that were found last, in one flight.  The others wait, so the memory for
+ * replies does not depend on the size of the tree.
+ */
 static void
-read_level(PathScan *scan)
+read_some(PathScan *scan, MemoryContext replies)
 {
-	List	   *nodes = scan->next;
-	int			n = list_length(nodes);
+	int			n = Min(list_length(scan->next), ZKLOCK_BATCH_FLIGHT);
+	int			first = list_length(scan->next) - n;
+	MemoryContext before = MemoryContextSwitchTo(replies);
+	ScanNode  **nodes = palloc(n * sizeof(ScanNode *));
 	ZkLockOp   *ops = palloc0(n * sizeof(ZkLockOp));
-	int			i = 0;
-	ListCell   *cell;
 
-	foreach(cell, nodes)
+	for (int i = 0; i < n; i++)
 	{
-		const ScanNode *node = lfirst(cell);
-
-		ops[i].path = node->path;
-		ops[i].kind = node->part == PART_LEAF ? ZKLOCK_OP_GET :
+		nodes[i] = list_nth(scan->next, first + i);
+		ops[i].path = nodes[i]->path;
+		ops[i].kind = nodes[i]->part == PART_LEAF ? ZKLOCK_OP_GET :
 			ZKLOCK_OP_LIST;
-		i++;
 	}
+	scan->next = list_truncate(scan->next, first);
 	zklock_batch_run(ops, n);
 
-	scan->next = NIL;
-	i = 0;
-	foreach(cell, nodes)
+	MemoryContextSwitchTo(before);
+	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		process_node(scan, lfirst(cell), &ops[i++]);
+		if (process_node(scan, nodes[i], &ops[i]))
+		{
+			scan->next = lappend(scan->next, nodes[i]);
+			continue;
+		}
+		pfree(nodes[i]->path);
+		pfree(nodes[i]);
 	}
+	MemoryContextReset(replies);
 }
 
 static const char *
@@ -225,7 +223,8 @@ is_of_mode(const ZkLockUse *use, ZkLockMode mode)
 static void
 read_acls(ZkLockUse *uses, int n)
 {
-	ZkLockOp   *ops = palloc0((2 * n + 1) * sizeof(ZkLockOp));
+	ZkLockOp   *ops = palloc_extended((2 * (Size) n + 1) * sizeof(ZkLockOp),
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	int			nreads = 0;
 	const ZkLockOp *op = ops;
 
@@ -281,14 +280,17 @@ ZkLockUse *
 zklock_pathscan(const char *parent, int *n)
 {
 	PathScan	scan = {.parent = parent};
+	MemoryContext replies = AllocSetContextCreate(CurrentMemoryContext, "zklock replies",
+												  ALLOCSET_DEFAULT_SIZES);
 	ZkLockUse  *uses;
 	ListCell   *cell;
 
-	add_node(&scan, parent, PART_PATH, NULL);
+	add_node(&scan, pstrdup(parent), PART_PATH, NULL);
 	while (scan.next != NIL)
-		read_level(&scan);
+		read_some(&scan, replies);
+	MemoryContextDelete(replies);
 
-	uses = palloc((list_length(scan.uses) + 1) * sizeof(ZkLockUse));
+	uses = palloc_extended((list_length(scan.uses) + 1) * sizeof(ZkLockUse), MCXT_ALLOC_HUGE);
 	*n = 0;
 	foreach(cell, scan.uses)
 	{

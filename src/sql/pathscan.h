@@ -4,17 +4,14 @@
  *	  Finds the paths in ZooKeeper that are used as locks.
  *
  * The scan takes one flight for each level of the tree, and one more, unless
- * there are more nodes than fit into a flight.  It is bounded: it reads no
- * path that is longer than a lock path, and stops with an error after
- * ZKLOCK_PATHSCAN_MAX nodes.
+ * there are more nodes than fit into a flight.  It reads no path that is longer than a
+ * lock path, and any number of nodes: a role can make many, and its locks must be found all
+ * the same.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PATHSCAN_H
 #define ZKLOCK_PATHSCAN_H
-
-/* Maximum number of nodes that are read.  Contenders do not count. */
-#define ZKLOCK_PATHSCAN_MAX 50000
 
 typedef struct ZkLockUse
 {
@@ -28,8 +25,8 @@ typedef struct ZkLockUse
 
 /*
  * Find the paths at and below `parent`, which may be "/", in their order.  To
- * be called in zklock_batch_in_session().  Errors: those of batch.h, 28000 if
- * the parent cannot be read, 54000 if there are too many nodes below it.
+ * be called in zklock_batch_in_session().  Errors: those of batch.h, and
+ * 28000 if the parent cannot be read.
  */
 extern ZkLockUse *zklock_pathscan(const char *parent, int *n);
 
