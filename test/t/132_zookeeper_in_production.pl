@@ -1,13 +1,15 @@
 # docs/zookeeper.md: an ensemble with an observer loses its quorum, the data of a member, and
-# a member by reconfiguration; a server with older data; and the writes that locks cost.
+# a member by reconfiguration; Debian's packages with the page's commands; a server with older
+# data; and the writes that locks cost.
 #
 # Runs once: the test sets the mode itself.
 
 use strict;
 use warnings;
 
+use Child;
 use Docs;
-use File::Path qw(remove_tree);
+use File::Path qw(make_path remove_tree);
 use FindBin;
 use List::Util qw(first);
 use PostgreSQL::Test::Utils;
@@ -159,6 +161,98 @@ $zk->stop;
 
 my ($heap) = $page =~ /`(-Xmx\w+)`/;
 like(slurp_file("$FindBin::RealBin/../perl/ZkServer.pm"), qr/^\t\t'$heap',$/m, 'the heap in tests');
+
+# An ensemble of Debian's packages, with the settings and the commands of the page. Paths are
+# in a directory of each member; addresses and ports are of this machine.
+
+SKIP:
+{
+	skip 'the ZooKeeper is not that of a package', 1 if $ENV{ZOOKEEPER_CLASSPATH};
+
+	my ($cfg) = code_blocks('docs/zookeeper.md', 'properties');
+	my ($commands) = code_blocks('docs/zookeeper.md', 'sh');
+	my ($log) = $page =~ m{The log is then `(\S+)`};
+	my $user = getpwuid($<);
+	my $dir = PostgreSQL::Test::Utils::tempdir_short();
+	my %ports = map { $_ => join(':', ZkServer::free_port(), ZkServer::free_port()) } 1 .. 3;
+	my @packaged = map { { number => $_, dir => "$dir/$_", server => ZkServer->new } } 1 .. 3;
+
+	# Makes what the packages install, and the configuration.
+	my $install = sub {
+		my ($member) = @_;
+		my $conf = "$member->{dir}/etc/zookeeper/conf";
+
+		make_path(map { "$member->{dir}$_" }
+			  qw(/etc/zookeeper/conf /etc/default /var/lib/zookeeper /var/log/zookeeper));
+		append_to_file("$conf/environment", qq(CLASSPATH="$conf:/usr/share/java/zookeeper.jar"\n));
+		append_to_file("$conf/log4j.properties", <<'EOF');
+log4j.rootLogger=${zookeeper.root.logger}
+log4j.appender.ROLLINGFILE=org.apache.log4j.RollingFileAppender
+log4j.appender.ROLLINGFILE.File=${zookeeper.log.dir}/zookeeper.log
+log4j.appender.ROLLINGFILE.layout=org.apache.log4j.PatternLayout
+log4j.appender.ROLLINGFILE.layout.ConversionPattern=%p %m%n
+EOF
+		append_to_file("$conf/zoo.cfg", $cfg =~ s{=(?=/var/)}{=$member->{dir}}gr
+			  =~ s{^clientPort=\K.*}{$member->{server}->port}emr
+			  =~ s{^server\.(\d)=\K.*}{127.0.0.1:$ports{$1}}gmr);
+	};
+
+	# Starts a member as its service does.
+	my $start = sub {
+		my ($member) = @_;
+		my ($etc, $var) = map { "$member->{dir}/$_" } qw(etc var);
+
+		$member->{java} = Child->start("$member->{dir}/out", 'sh', '-c', <<"EOF");
+. $etc/zookeeper/conf/environment
+[ -r $etc/default/zookeeper ] && . $etc/default/zookeeper
+exec java -Xmx128m -cp \$CLASSPATH -Dzookeeper.log.dir=$var/log/zookeeper \\
+	-Dzookeeper.root.logger=INFO,ROLLINGFILE \\
+	org.apache.zookeeper.server.quorum.QuorumPeerMain $etc/zookeeper/conf/zoo.cfg
+EOF
+	};
+
+	# Runs commands of the page, which are for the first member.
+	my $run = sub {
+		my ($member, @lines) = @_;
+		my $sh = join("\n", @lines) =~ s{(?=/(?:var|etc)/)}{$member->{dir}}gr
+		  =~ s/-o zookeeper -g zookeeper/-o $user/r =~ s/^echo \K1\b/$member->{number}/mr;
+
+		Child->run("$dir/log", $Wait::timeout, 'sh', '-euc', qq(sudo() { "\$@"; }\n$sh));
+	};
+
+	$install->($_) for @packaged;
+
+	# Without what the commands make, a member ends, and writes no log. Its user may not create
+	# directories.
+	my ($myid, @other_lines) = grep { !/ restart$/ } split(/\n/, $commands);
+	my $first = $packaged[0];
+	my %complaint = (
+		'number' => qr/^Invalid config, exiting abnormally$/m,
+		'log directory' => qr/^Unable to access datadir, exiting abnormally$/m);
+	chmod(0555, "$first->{dir}/var/lib") or die "chmod: $!\n";
+	for my $what ('number', 'log directory')
+	{
+		$run->($first, $myid) if $what ne 'number';
+		$start->($first);
+		isnt($first->{java}->end($Wait::timeout), 0, "without its $what, a member does not start");
+		like($first->{java}->output, $complaint{$what}, '... for that reason');
+		is_deeply([ glob("$first->{dir}/var/log/zookeeper/*") ], [], '... which is in no log');
+	}
+	chmod(0755, "$first->{dir}/var/lib") or die "chmod: $!\n";
+
+	$run->($_, $myid, @other_lines) for @packaged;
+	$start->($_) for @packaged;
+	wait_until('the members serve',
+		sub { !grep { $_->{java}->check; !$_->{server}->mode(1) } @packaged });
+	is(join(' ', sort map { $_->{server}->mode } @packaged), 'follower follower leader',
+		'the commands of the page make an ensemble');
+	for my $member (@packaged)
+	{
+		like(slurp_file("$member->{dir}$log"), qr/^INFO .*binding to port/m, "... $log has messages");
+		ok(-d "$member->{dir}/var/lib/zookeeper-log/version-2", '... and the transactions are in dataLogDir');
+		$member->{java}->stop('TERM');
+	}
+}
 
 # A server with the settings of the page, which removes no empty paths
 
