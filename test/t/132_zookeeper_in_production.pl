@@ -192,6 +192,8 @@ log4j.appender.ROLLINGFILE.File=${zookeeper.log.dir}/zookeeper.log
 log4j.appender.ROLLINGFILE.layout=org.apache.log4j.PatternLayout
 log4j.appender.ROLLINGFILE.layout.ConversionPattern=%p %m%n
 EOF
+		append_to_file("$conf/myid", "replace this text\n");
+		symlink("$conf/myid", "$member->{dir}/var/lib/zookeeper/myid") or die "symlink: $!\n";
 		append_to_file("$conf/zoo.cfg", $cfg =~ s{=(?=/var/)}{=$member->{dir}}gr
 			  =~ s{^clientPort=\K.*}{$member->{server}->port}emr
 			  =~ s{^server\.(\d)=\K.*}{127.0.0.1:$ports{$1}}gmr);
