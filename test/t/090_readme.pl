@@ -1,5 +1,5 @@
 # Runs the statements of README.md's "Getting started", in that order, on
-# servers that have not used zklock before.
+# servers that have not used zklock before; and what its beginning says about an outage.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -11,6 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Template;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkServer;
 use ZkTest;
 
@@ -44,8 +45,8 @@ sub to_run
 
 # The blocks of SQL in the section: for each, the text before it and its
 # statements, with the result that a comment behind the statement shows.
-my ($section) = slurp_file("$FindBin::RealBin/../../README.md") =~
-  /^## Getting started\n(.*?)^## /ms;
+my $page = slurp_file("$FindBin::RealBin/../../README.md");
+my ($section) = $page =~ /^## Getting started\n(.*?)^## /ms;
 my @blocks;
 while ($section =~ /(.*?)^```sql\n(.*?)^```$/gms)
 {
@@ -153,5 +154,17 @@ my ($load) = $section =~ /`(LOAD '\w+')`/;
 my $admin = ZkTest->new(fresh_node('third'));
 is($admin->query("$load; ALTER SYSTEM SET zklock.hosts = '$hosts'"),
 	'', "$load defines the setting");
+
+# What a reader has to know first is before the first section.
+my ($beginning) = $page =~ /\A(.*?)^## /ms;
+my ($error, $setting, $seconds) = $beginning =~
+  /Without ZooKeeper, no new lock .*?\berror\s+`(\w+)`\s+after\s+`([\w.]+)`\s+\((\d+) s\)/s;
+like($beginning, qr/cannot be installed in managed\s+PostgreSQL such as Amazon RDS/, 'where zklock cannot be used');
+is($main->query("SHOW $setting"), "${seconds}s", 'how long a call waits for ZooKeeper, by default');
+$zk->stop;
+my $late = ZkTest->new($node, $setting => '1500ms');
+my $began = time();
+like($late->query(q(SELECT zk_lock_acquire('/shop/down'))), qr/^ERROR:  $error: /, 'an error without ZooKeeper');
+cmp_ok(time() - $began, '>=', 1.5, '... after that time');
 
 done_testing();
