@@ -45,6 +45,17 @@ sub extension
 	return "$self->{dir}$self->{extension}";
 }
 
+# Gives it a copy of this library of zklock.
+sub use_library
+{
+	my ($self, $file) = @_;
+	my $library = "$self->{dir}$self->{pkglibdir}/zklock.so";
+
+	unlink($library) or die "$library: $!\n";
+	Child->run("$self->{dir}/log", $Wait::timeout, 'cp', $file, $library);
+	return;
+}
+
 # Gives it the zklock that make install has put below $root, which is DESTDIR; if that is empty,
 # the installed one.
 sub use_zklock

@@ -109,6 +109,8 @@ for my $mode (qw(backend server))
 	$_->query('SELECT zk_lock_release_all()') for $client, $next;
 
 	run_section('Alerts', undef, 'the administrator' => $admin) if $mode eq 'server';
+	is($admin->query(q(SELECT context FROM pg_settings WHERE name = 'zklock.max_locks')),
+		'postmaster', 'zklock.max_locks needs a restart');
 
 	# Removal
 	run_section(

@@ -3,8 +3,8 @@
 #
 # The update begins with the first version, runs the installed scripts, and
 # then goes to a version that only this test has. The library may be newer than
-# the extension, or older. The test runs in a copy of
-# the installation, which has what the server needs to find its scripts there.
+# the extension, or older, also on a standby only. The test runs in a copy of the installation,
+# which has what the server needs to find its scripts there.
 #
 # Runs once: the result does not depend on the mode.
 
@@ -12,10 +12,13 @@ use strict;
 use warnings;
 
 use Catalog;
+use Docs;
 use FindBin;
 use Installation;
 use Module;
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Stage qw(pg_config);
 use Test::More;
 use ZkServer;
 use ZkTest;
@@ -166,6 +169,20 @@ is($looker->query(q(SELECT string_agg(objid::text, ' ' ORDER BY objid) FROM lock
 is($across->query('SELECT pg_advisory_unlock(2)'), 't', '... and locks are released');
 $_->close for $local, $across, $looker;
 
+# The library is installed anew. The server has loaded it after a restart, not before, whatever
+# the versions of the extension are.
+my ($versions, $started) = map { $_->[0] } map { grep { $_->[0] =~ /^SELECT/ } @{ $_->{statements} } }
+  sql_blocks('docs/operations.md', 'A new version of the package');
+my $library = pg_config('pkglibdir') . '/zklock.so';
+wait_until('the second in which the server was started is over',
+	sub { $node->safe_psql('postgres', q(SELECT now() > date_trunc('second', pg_postmaster_start_time()) + '1 s')) eq 't' });
+$installation->use_library($library);
+is($node->safe_psql('postgres', $started), 'f', 'a server that was not restarted has an older library');
+is($node->safe_psql('postgres', $versions =~ s/zklock/zklock_advisory/r),
+	't', '... which the versions do not show');
+$node->restart;
+is($node->safe_psql('postgres', $started), 't', '... and then it has the newer one');
+
 # The library is the older one: that of another build without these functions.
 build_zklock($node, [], 'sql/advisorylooks.c' =>
 	  sub { s/zk_advisory_(lock_status|blocking_pids)\b/zk_advisory_other_$1/g });
@@ -187,5 +204,37 @@ is($admin->query(q(SELECT extversion FROM pg_extension WHERE extname = 'zklock_a
 is($admin->query(q(SET zklock.advisory_locks = 'cluster'; SELECT pg_try_advisory_lock(4); ) . sprintf($rows, 'zk_advisory')),
 	"t\n4", '... and usable');
 $admin->close;
+
+# A primary has the newer library, and its standby the older one until it is restarted.
+my $primary = new_node(
+	'primary', $zk->hosts,
+	shared_preload_libraries => 'zklock',
+	wal_level => 'replica',
+	max_wal_senders => 2);
+my $older = Installation->copy("$dir/older");
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+
+$older->use_library($node->basedir . '/zklock.so');
+$primary->safe_psql('postgres', "CREATE EXTENSION zklock_advisory VERSION '$first_advisory'");
+$primary->backup('backup');
+$standby->init_from_backup($primary, 'backup', has_streaming => 1);
+{
+	local $ENV{PATH} = $older->bindir . ":$ENV{PATH}";
+
+	$standby->start;
+	$primary->safe_psql('postgres', 'ALTER EXTENSION zklock_advisory UPDATE');
+	$primary->wait_for_catchup($standby);
+	$looker = ZkTest->new($standby);
+	like($looker->query('SELECT count(*) FROM zk_advisory.pg_locks'),
+		qr/^ERROR:  42883: could not find function "zk_advisory_lock_status" in file/,
+		'a standby with an older library does not show locks');
+	is($looker->query(q(SET zklock.advisory_locks = 'cluster'; SELECT pg_try_advisory_lock(5))),
+		't', '... and takes them');
+	$looker->close;
+	$older->use_library($library);
+	$standby->restart;
+	like(ZkTest->new($standby)->query('SELECT count(*) FROM zk_advisory.pg_locks'),
+		qr/^\d+$/, '... until it is restarted with the newer one');
+}
 
 done_testing();
