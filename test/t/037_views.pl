@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use FindBin;
 use List::Util qw(uniq);
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -95,12 +96,15 @@ is(scalar(grep { $owners->{ $_->[0] } eq $_->[1] } @places),
 	2, '... with the ZooKeeper session of each node');
 is(scalar(uniq(map { $_->[1] } @places)),
 	$sessions, "... which is the backend's or the server's");
-like(title_of($waiter), qr/waiting for ZooKeeper lock$/,
-	'process title shows the wait');
+my ($title, $event, $named_since, $before, $type) =
+  slurp_file("$FindBin::RealBin/../../docs/reference.md") =~
+  /process title of a waiting backend ends in\s`([^`]+)`.*?`wait_event` `(\w+)`\s\(before PostgreSQL (\d+) `(\w+)`\) of type `(\w+)`/s;
+like(title_of($waiter), qr/\Q$title\E$/, 'process title shows the wait');
 is( $observer->query(
 		qq(SELECT wait_event_type, wait_event FROM pg_stat_activity
 		   WHERE pid = ${\ $waiter->pid})),
-	$node->safe_psql('postgres', 'SHOW server_version_num') >= 170000 ? 'Extension|ZooKeeper' : 'Extension|Extension',
+	"$type|"
+	  . ($node->safe_psql('postgres', 'SHOW server_version_num') >= 10000 * $named_since ? $event : $before),
 	'pg_stat_activity shows the wait event');
 
 # A role without privileges sees only which backends have locks.
