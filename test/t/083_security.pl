@@ -1,6 +1,6 @@
 # The statements of docs/security.md: privileges, access control lists with
-# real passwords, and copies of a database. The intruder is a client that knows
-# the protocol and has no password.
+# real passwords, another password, and copies of a database. The intruder is a client that
+# knows the protocol and has no password.
 #
 # Runs first: it takes long.
 
@@ -206,6 +206,74 @@ like($guesser->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 	qr/^ERROR:  28000:.*a wrong password of scheme "digest" is not refused before/ms,
 	'wrong password is refused at a closed path');
 
+# Another password
+
+my ($renewal) = $page =~ /^### Another password\n(.*?)^## /ms;
+my ($hashing, $admitting) = $renewal =~ /^```sh\n(.*?)^```$/gms;
+my ($both) = $renewal =~ /^zklock.acl = '(.*)'$/m;
+my ($own) = $renewal =~ /`zklock.acl` to\s+`(auth::\w+)`/;
+my ($old_user, $next_user) = ($entry =~ s/^digest://r, $renewal =~ /`addauth\s+digest\s+([^`]+)`/);
+my @hashes = map { my $command = $hashing =~ s/shop:\w+/$_/r; `$command` =~ s/\n//r } $old_user, $next_user;
+
+is($both, join(',', map { "digest:shop:$_:cdrwa" } @hashes), 'the lists of the page have the hashes of both passwords');
+
+# Changes a setting, and waits until another session has begun.
+sub renew
+{
+	my ($name, $value) = @_;
+	my $session = ZkTest->new($node);
+	my $id = sub {
+		$session->query(q(SELECT zk_lock_acquire('/shop/old'), zk_lock_release('/shop/old')));
+		return $session->query('SELECT session_id FROM zk_session()');
+	};
+	my $before = $id->();
+
+	$node->append_conf('postgresql.conf', "$name = '$value'");
+	$node->reload;
+	wait_until("$name is in force", sub { $id->() ne $before });
+	$session->close;
+	return;
+}
+
+# Returns what a session with these credentials gets: t or f, or the code of the error.
+sub lock_as
+{
+	my ($user, $path) = @_;
+	my $session = ZkTest->new($node, 'zklock.auth' => "digest:$user", 'zklock.try_timeout' => '1min');
+	my $answer = $session->query("SELECT zk_lock_acquire('$path', '0')");
+
+	$session->close;
+	return $answer =~ /^ERROR:  (\w+):/ ? $1 : $answer;
+}
+
+zkcli($zk, "addauth digest $old_user", 'create /shop/old', "setAcl /shop/old $own");
+my $list = zkcli($zk, "addauth digest $old_user", 'getAcl /shop/old');
+like($list, qr/'digest,'shop:\Q$hashes[0]\E$/m, 'getAcl shows a list to a user whom it admits');
+like($list, qr/: cdrwa$/m, '... with the permissions');
+unlike(eval { zkcli($zk, 'getAcl /shop/old') } // $@, qr/: cdrwa$/m, '... and not without addauth');
+$holder->close;
+is(lock_as($next_user, '/shop/old'), '28000', 'with another password, zklock is another user');
+
+renew('zklock.acl' => $both);
+$holder = ZkTest->new($node);
+is($holder->query(q(SELECT zk_lock_acquire('/shop/new'))), 't', 'a lock on a new path, with the list of both');
+is(join(' ', map { lock_as($next_user, $_) } '/shop/new', '/shop/old'), 'f 28000', '... admits the other user');
+zkcli($zk, split(/\n/, $admitting));
+is(join(' ', map { lock_as($next_user, $_) } '/shop/new', '/shop/old'), 'f t', '... and then existing paths do so, too');
+is($holder->query(q(SELECT zk_lock_release('/shop/new'))), 't', 'the lock was held meanwhile');
+
+put_file("$secrets/next", "digest:$next_user");
+renew('zklock.auth_file' => "$secrets/next");
+is($holder->query(q(SELECT zk_lock_acquire('/shop/old'), zk_lock_acquire('/shop/new'), zk_lock_release_all())),
+	't|t|2', 'locks are taken with the other password');
+is(lock_as($old_user, '/shop/old'), 't', '... and with the former one');
+
+renew('zklock.acl' => $own);
+zkcli($zk, "addauth digest $next_user", $admitting =~ s/^setAcl .*\K\Q$both\E/$own/mr =~ s/^addauth.*\n//mr);
+is($holder->query(q(SELECT zk_lock_acquire('/shop/old'), zk_lock_acquire('/shop/new'), zk_lock_release_all())),
+	't|t|2', 'locks are taken');
+is(lock_as($old_user, '/shop/old'), '28000', '... and the former password is refused');
+
 # Servers that require credentials
 
 my $required = qr/^ERROR:  28000: ZooKeeper requires authentication\nHINT:  Set zklock.auth_file\./m;
@@ -266,7 +334,7 @@ is($copy->safe_psql('postgres', $lock),
 is($copy->safe_psql('postgres', q(SELECT zk_lock_acquire('/shop/product_7'))),
 	't', '... and can acquire locks itself');
 
-rename("$secrets/auth", "$secrets/elsewhere") or die "$secrets/auth: $!\n";
+rename("$secrets/next", "$secrets/elsewhere") or die "$secrets/next: $!\n";
 $copy->restart if server_mode();    # the worker has read the file
 like(
 	ZkTest->new($copy)->query($lock),
@@ -278,7 +346,7 @@ like($anonymous->query(q(SELECT zk_lock_acquire('/shop/product_42', '1min'))),
 $copy->stop;
 
 my $test_zk = ZkServer->new->start;
-put_file("$secrets/auth", 'digest:test:test');
+put_file("$secrets/next", 'digest:test:test');
 $copy = copy_of($node, 'copy2', 'zklock.hosts' => $test_zk->hosts);
 my $session = ZkTest->new($copy);
 is($session->query($lock), 't', 'copy with another ZooKeeper is independent');

@@ -88,6 +88,9 @@ my %answer = map {
 } qw(confined free);
 like($answer{confined}, qr/permission denied for lock path/, "a role cannot take Patroni's key");
 is($answer{free}, 't', '... but could without the prefix');
+wait_until("Patroni's key is free", sub { !$zk->exists($key) });
+is( $primary->safe_psql('postgres', "SET zklock.path_prefix = ''; SELECT zk_lock_acquire('$key', mode => 'simple')"),
+	't', '... and a superuser can');
 
 # The manifest has the form that the schema of CloudNativePG prescribes.
 my ($cluster, $database) = read_yaml($manifest);
