@@ -1,11 +1,13 @@
 # A real PgBouncer between client and server: the problems and solutions of
-# docs/pooling.md, with the statements of that page.
+# docs/pooling.md, with the statements of that page. Then a real Pgpool-II.
 
 use strict;
 use warnings;
 
 use Docs;
 use PgBouncer;
+use PgPool;
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkServer;
@@ -122,5 +124,42 @@ $one->close;
 wait_for_queue($zk, '/shop/z');
 is(client($pool)->pid,
 	$pid, '... lock is released when the client disconnects, and the server connection stays');
+$pool->stop;
+
+# Pgpool-II, with a primary and a standby
+
+SKIP:
+{
+	skip 'there is no Pgpool-II', 1 if !grep { -x "$_/pgpool" } split(/:/, $ENV{PATH});
+
+	my $primary = new_node('primary', $zk->hosts, wal_level => 'replica', max_wal_senders => 4);
+	my $standby = PostgreSQL::Test::Cluster->new('standby');
+	my $locks = 'SELECT count(*) FROM zk_locks';
+
+	$primary->safe_psql('postgres', 'CREATE ROLE shop LOGIN; CREATE DATABASE shop');
+	$primary->safe_psql('shop', 'CREATE EXTENSION zklock; GRANT pg_read_all_settings TO shop');
+	$primary->backup('backup');
+	$standby->init_from_backup($primary, 'backup', has_streaming => 1);
+	$standby->start;
+	$pool = PgPool->new('shop', $primary, $standby);
+	($one, $two) = map { client($pool) } 1, 2;
+	is($one->query(q(SELECT current_setting('primary_conninfo') <> '')), 't', 'Pgpool-II reads on the standby');
+	is($one->query(q(SELECT zk_lock_acquire('/shop/p', scope => 'session'), pg_is_in_recovery())), 't|f',
+		'... and takes locks on the primary');
+	is($two->query(q(SELECT zk_lock_acquire('/shop/p', '0'))), 'f', '... which exclude other clients');
+	is($one->query(q(SELECT zk_lock_held('/shop/p'))), 't', '... and stay held');
+	is($one->query($locks), 0, '... the views may be those of the standby');
+	is($one->query("/*NO LOAD BALANCE*/ $locks"), 1, '... or not');
+	$pid = $one->query('/*NO LOAD BALANCE*/ SELECT pg_backend_pid()');
+	$one->query("\\q\n");
+	is($two->query(q(SELECT zk_lock_acquire('/shop/p', '1min', scope => 'session'))),
+		't', '... until the client disconnects');
+	is($primary->safe_psql('postgres', "SELECT query FROM pg_stat_activity WHERE pid = $pid"),
+		'DISCARD ALL', '... and its server connection stays');
+	$two->close;
+	wait_for_queue($zk, '/shop/p');
+	pass('... or is killed');
+	$pool->stop;
+}
 
 done_testing();
