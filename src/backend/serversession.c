@@ -192,8 +192,16 @@ raise_no_answer(const char *message)
 	zklock_diagnosis_raise_no_answer(message);
 }
 
+/* Has the session, as read last, a connection, and is it fit for new locks? */
+static bool
+is_usable(void)
+{
+	return state.begun && state.client.state == ZKLOCK_CLIENT_CONNECTED && is_confirmed();
+}
+
 /*
- * May this backend make a request now?
+ * May this backend make a request now?  While there is no connection, it may not, since what is
+ * requested waits for as long as the session may live, too, in order to keep its place.
  *
  * While the worker waits to end its session, it sets `draining` for a moment
  * in each period.  Backends then delay new attempts, because otherwise there
@@ -211,7 +219,7 @@ is_ready(uint32 request, bool yields)
 		zklock_errors_session_refused(identity());
 	if (answered && state.client.state == ZKLOCK_CLIENT_FAILED)
 		raise_failure();
-	return state.begun && !absent && is_confirmed() &&
+	return is_usable() &&
 		!(yields && state.draining && zklock_locktable_first_granted() == NULL);
 }
 
@@ -246,8 +254,7 @@ static void
 await_session(int64 deadline)
 {
 	refresh();
-	if (state.begun && state.client.state == ZKLOCK_CLIENT_CONNECTED &&
-		!state.draining && is_confirmed())
+	if (is_usable() && !state.draining)
 		return;
 	zklock_sessionstate_listen(true);
 	PG_TRY();

@@ -672,12 +672,16 @@ zklock_session_new_requester(void)
 	return last += ZKLOCK_REQUESTER_STEP;
 }
 
-/* Wait for the first connection of a session.  Returns false at `deadline`. */
+/*
+ * Wait for the first connection of a session, or for one that it has lost.  Returns false at
+ * `deadline`.
+ */
 static bool
 wait_until_connected(int64 deadline)
 {
-	int64		limit = begun_at + zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 	int64		now = zklock_clock_now();
+	int64		limit = (status.connects == 0 ? begun_at : now) +
+		zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 	int64		diagnose_at = now +
 		Min((Min(limit, deadline) - now) / 2,
 			DIAGNOSE_AFTER_MS * ZKLOCK_NS_PER_MS);
@@ -733,15 +737,15 @@ zklock_session_connect(int64 deadline)
 	if (client != NULL && (status.state == ZKLOCK_CLIENT_EXPIRED ||
 						   status.state == ZKLOCK_CLIENT_CLOSED))
 		zklock_session_close();
-	if (client != NULL && status.connects > 0 && !is_over())
-		return;					/* the recipe handles a lost connection */
-
 	if (client == NULL)
 		begin_session(NULL);
+	if (status.state == ZKLOCK_CLIENT_CONNECTED)
+		return;
 
 	/*
-	 * After an error, close the session, so that an idle backend does not
-	 * continue to connect.  At the caller's deadline, keep it.  Otherwise a
+	 * After an error, close a session that was never connected, so that an
+	 * idle backend does not continue to connect.  One that was may have nodes, and
+	 * ends by itself if it has none.  At the caller's deadline, keep it.  Otherwise a
 	 * caller with a short timeout, however often it retries, might never be
 	 * connected.
 	 */
@@ -751,7 +755,8 @@ zklock_session_connect(int64 deadline)
 	}
 	PG_CATCH();
 	{
-		zklock_session_close();
+		if (status.connects == 0 || is_over())
+			zklock_session_close();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

@@ -28,8 +28,8 @@
 #include "protocol/numbers.h"
 
 /*
- * Wait until there is a session with a connection.  Errors: 08001 after
- * zklock.connect_timeout, at `deadline`, or if the settings are not valid;
+ * Wait until there is a session with a connection, which may be one that has lost it.  Errors:
+ * 08001 after zklock.connect_timeout, at `deadline`, or if the settings are not valid;
  * 28000 if authentication fails; 53000 if there are no file descriptors.
  */
 extern void zklock_session_connect(int64 deadline);

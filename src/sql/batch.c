@@ -212,7 +212,8 @@ reconnect(int64 deadline)
 		   zklock_clock_now() < deadline)
 		zklock_session_wait(deadline);
 	zklock_lease_check();
-	zklock_session_connect(deadline);
+	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTING)
+		zklock_session_connect(deadline);
 }
 
 void

@@ -312,6 +312,42 @@ is($session->query(q(SELECT zk_lock_acquire('/cut'))),
 $session->query(q(SELECT zk_lock_release_all()));
 $session->close;
 
+# A request that comes while the connection is lost does not wait as long as the session may
+# live, whether the session has locks, which it keeps, or not.
+my @lost = with_settings(
+	$node,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '60s',
+	'zklock.connect_timeout' => '2s');
+my ($keeper, $newcomer) = map { ZkTest->new(@lost) } (1 .. 2);
+my @requests = (
+	q(zk_lock_acquire('/lost/new')),
+	q(zk_lock_acquire_all('{/lost/new, /lost/more}')),
+	q(zk_semaphore_acquire('/lost/new', 1)));
+
+$newcomer->query(q(SELECT zk_lock_acquire('/lost/held'), zk_lock_release_all()));
+$keeper->query(q(SELECT zk_lock_acquire('/lost/held')));
+wait_for_queue($zk, '/lost/held', $keeper);
+my $owner = $zk->owners('/lost/held');
+$proxy->refuse;
+$proxy->cut;
+wait_until('the connection is lost',
+	sub { $keeper->query('SELECT state FROM zk_session()') eq 'connecting' });
+for my $request (@requests)
+{
+	ends_ok($_->[0], "SELECT $request",
+		qr/^ERROR:  08001: could not connect to ZooKeeper\n.*^DETAIL:  There was no answer within 2000 ms \(zklock\.connect_timeout\)\.\n/ms,
+		"$_->[1] waits for zklock.connect_timeout, $request")
+	  for [ $keeper, 'holder whose connection is lost' ],
+	  [ $newcomer, 'newcomer' ];
+}
+$proxy->accept;
+is($keeper->query("SELECT $requests[0]"), 't', '... and gets the lock when the connection is back');
+is_deeply($zk->owners('/lost/held'), $owner, '... in the same session');
+$keeper->query('SELECT zk_lock_release_all()');
+is($newcomer->query("SELECT $requests[0]"), 't', '... and so does the newcomer');
+$_->close for $keeper, $newcomer;
+
 # A backend that waits meanwhile loses its place with its session, and gives up
 # when it cannot connect to get a new one.
 my @cut_off = with_settings(
