@@ -52,7 +52,7 @@ refresh(void)
 {
 	zklock_sessionstate_status(&state);
 	read_at = zklock_clock_now();
-	absent = !state.has_worker || read_at - state.turned > ZKLOCK_SESSIONSTATE_STALL;
+	absent = zklock_sessionstate_is_absent(&state, read_at);
 	if (absent && state.client.state == ZKLOCK_CLIENT_CONNECTED)
 		state.client.state = ZKLOCK_CLIENT_CONNECTING;
 }

@@ -130,7 +130,9 @@ receive(void)
 		status.rooms != before.rooms;
 	if (before.connects > 0 && status.connects > before.connects)
 		zklock_stats_add(ZKLOCK_RECONNECTS, status.connects - before.connects);
-	if (status.state == ZKLOCK_CLIENT_EXPIRED &&
+	if (before.connects == 0 && status.connects > 0 && !is_continued)
+		zklock_stats_add(ZKLOCK_SESSIONS, 1);
+	if (status.state == ZKLOCK_CLIENT_EXPIRED && status.connects > 0 &&
 		before.state != ZKLOCK_CLIENT_EXPIRED && !is_continued)
 		zklock_stats_add(ZKLOCK_EXPIRIES, 1);
 }
@@ -332,8 +334,6 @@ begin_session(const ZkLockIdentity *former)
 	reported_returns = 0;
 	begun_at = received_at = zklock_clock_now();
 	is_continued = former != NULL;
-	if (!is_continued)
-		zklock_stats_add(ZKLOCK_SESSIONS, 1);
 	if (++serial == 0)
 		serial = 1;
 }

@@ -368,6 +368,12 @@ zklock_sessionstate_status(ZkLockSessionStatus *status)
 	status->client.confirmed = zklock_sessionstate_confirmed();
 }
 
+bool
+zklock_sessionstate_is_absent(const ZkLockSessionStatus *status, int64 now)
+{
+	return !status->has_worker || now - status->turned > ZKLOCK_SESSIONSTATE_STALL;
+}
+
 void
 zklock_sessionstate_failure(ZkLockSessionFailure *failure)
 {

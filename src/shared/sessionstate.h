@@ -89,6 +89,12 @@ extern ZkLockGeneration zklock_sessionstate_generation(void);
 extern void zklock_sessionstate_status(ZkLockSessionStatus *status);
 
 /*
+ * At the time `now`, which is that of the status or a later one, is no worker running that
+ * responds?
+ */
+extern bool zklock_sessionstate_is_absent(const ZkLockSessionStatus *status, int64 now);
+
+/*
  * Return `client.confirmed` of ZkLockSessionStatus.  A caller that reads the generation after
  * this call gets that of the confirmed session, or a later one.
  */
@@ -115,7 +121,7 @@ extern void zklock_sessionstate_failure(ZkLockSessionFailure *failure);
 /* Wake up the worker, to look for work. */
 extern void zklock_sessionstate_wake_worker(void);
 
-/* Request a session from the worker.  Returns the number of the request. */
+/* Request a session from the worker, if there is none.  Returns the number of the request. */
 extern uint32 zklock_sessionstate_request_connect(void);
 
 /* While this is on, each change of the status sets this backend's latch. */

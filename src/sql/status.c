@@ -13,6 +13,7 @@
 #include "backend/sessionchoice.h"
 #include "common/clock.h"
 #include "common/compat.h"
+#include "common/guc.h"
 #include "common/text.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -197,6 +198,25 @@ zk_lock_stat_counters(PG_FUNCTION_ARGS)
 	return zklock_sqlrows_end(&rows);
 }
 
+/*
+ * Has the server's session a connection?  `*known` is false if there is no session, and neither a
+ * loss nor a failure since the last one.  Unless it has, this asks the worker for a session, so
+ * that the next call knows: on an idle server nobody else does.  If backends have sessions of
+ * their own, the worker needs none, unless one was lost.
+ */
+static bool
+is_connected(const ZkLockSessionStatus *state, bool *known)
+{
+	bool		absent = zklock_sessionstate_is_absent(state, zklock_clock_now());
+	bool		connected = !absent && state->client.state == ZKLOCK_CLIENT_CONNECTED;
+
+	if (!connected && (zklock_guc_session_mode == ZKLOCK_SESSION_SERVER ||
+					   state->client.state != ZKLOCK_CLIENT_NONE))
+		(void) zklock_sessionstate_request_connect();
+	*known = absent || state->client.state != ZKLOCK_CLIENT_NONE;
+	return connected;
+}
+
 Datum
 zk_server_state(PG_FUNCTION_ARGS)
 {
@@ -212,10 +232,11 @@ zk_server_state(PG_FUNCTION_ARGS)
 	if (zklock_sessionstate_is_shared())
 	{
 		ZkLockSessionStatus state;
+		bool		known;
 
 		zklock_sessionstate_status(&state);
-		values[4] = BoolGetDatum(state.client.state == ZKLOCK_CLIENT_CONNECTED);
-		nulls[4] = state.has_worker && state.client.state == ZKLOCK_CLIENT_NONE;
+		values[4] = BoolGetDatum(is_connected(&state, &known));
+		nulls[4] = !known;
 		values[5] = BoolGetDatum(state.ending);
 	}
 	return zklock_sqlrows_single(fcinfo, lengthof(values), values, nulls);

@@ -162,8 +162,27 @@ publish_status(const ZkLockSessionStatus *now)
 }
 
 /*
+ * The state to publish when there is no session any more.  A failure, or the loss of a session
+ * or of its connection, remains visible until there is another session.
+ */
+static ZkLockClientState
+state_without_session(ZkLockClientState last)
+{
+	switch (last)
+	{
+		case ZKLOCK_CLIENT_CONNECTED:
+		case ZKLOCK_CLIENT_CLOSED:
+			return ZKLOCK_CLIENT_NONE;
+		case ZKLOCK_CLIENT_CONNECTING:
+			return ZKLOCK_CLIENT_EXPIRED;
+		default:
+			return last;
+	}
+}
+
+/*
  * Publish the session's state for backends.  If `status` is NULL, there is no
- * session.  A failure remains visible until there is another session.
+ * session.
  */
 static void
 publish_session(const ZkLockClientStatus *status, bool draining)
@@ -172,11 +191,11 @@ publish_session(const ZkLockClientStatus *status, bool draining)
 
 	if (status != NULL)
 		describe_session(status, &now);
-	else if (now.client.state != ZKLOCK_CLIENT_REFUSED &&
-			 now.client.state != ZKLOCK_CLIENT_FAILED)
-		now.client.state = ZKLOCK_CLIENT_NONE;
-	if (status == NULL)
+	else
+	{
+		now.client.state = state_without_session(now.client.state);
 		now.begun = false;
+	}
 	now.ending = ending_since != 0;
 	now.draining = draining;
 	publish_status(&now);

@@ -1,5 +1,5 @@
 # The queries for Prometheus' postgres_exporter, which a real exporter runs as
-# a role with few privileges, and the dashboard that uses their metrics.
+# a role with few privileges, and the dashboard and the alerts that use their metrics.
 #
 # Runs once: the test sets the mode itself.
 
@@ -214,6 +214,154 @@ wait_until("the server's session is not connected",
 	sub { ($samples) = scrape($port); server($samples, 'connected')->[0] eq '0' });
 $zk->start;
 
+# The alerts of docs/operations.md, in outages. Each sample is one of the exporter; promtool
+# plays them as if one had been taken each minute.
+
+# The rules of the page's table, by the metric of each
+my %rules =
+  map { /^`(.*?\b(zklock_\w+).*?)` \| ([^|]+) \|/ ? ($2 => { expr => $1, for => $3 }) : () }
+  split(/\n/, slurp_file("$FindBin::RealBin/../../docs/operations.md"));
+cmp_ok(scalar keys %rules, '>', 5, 'the page has alerts');
+
+# Appends as many samples to the list, after this action.
+sub sample
+{
+	my ($list, $n, $action) = @_;
+
+	$action->() if $action;
+	push @$list, map { (scrape($port))[0] } 1 .. $n;
+	return;
+}
+
+# An attempt of a job that fails
+sub failing_job
+{
+	my ($name) = @_;
+	my (undef, undef, $err) =
+	  $node->psql($name, q(SELECT zk_lock_acquire('/monitored/job')));
+
+	$err =~ /^(psql:.*)?ERROR:  could not connect to ZooKeeper/ or die "the job has not failed: $err";
+	return;
+}
+
+# For each sample, which of these alerts fire then: what promtool finds wrong with the claim
+# that none does.
+sub firing
+{
+	my ($list, @alerts) = @_;
+	my $last = $#$list;
+	my ($rules, $test) = map { "$tmp/$_.yml" } qw(rules test);
+	my @firing;
+
+	append_to_file(
+		$rules,
+		"groups:\n- name: zklock\n  rules:\n" . join(
+			'',
+			map {
+				my $for = $rules{$_}{for} =~ s/ min$/m/r =~ s/ h$/h/r =~ s/^at once$/0m/r;
+
+				"  - alert: $_\n    expr: $rules{$_}{expr}\n    for: $for\n"
+			} sort keys %rules)) if !-e $rules;
+	unlink($test);
+	append_to_file(
+		$test,
+		"rule_files: [$rules]\ntests:\n- interval: 1m\n  input_series:\n" . join(
+			'',
+			map {
+				my $name = $_;
+				my @values = map { $_->{"$name\{\}"} } @$list;
+
+				"  - series: $name\n    values: '@values'\n" =~ s/\bnan\b/NaN/gir
+			} sort keys %rules)
+		  . "  alert_rule_test:\n"
+		  . join(
+			'',
+			map {
+				my $alert = $_;
+
+				map { "  - {eval_time: ${_}m, alertname: $alert, exp_alerts: []}\n" } 0 .. $last
+			} @alerts));
+	my $out = `promtool test rules $test 2>&1`;
+	note($out) if $out !~ /SUCCESS|FAILED/;
+	while ($out =~ /alertname: (\w+), time: (\S+),/g)
+	{
+		my ($alert, $time) = ($1, $2);
+		my $minutes = ($time =~ /(\d+)h/ ? 60 * $1 : 0) + ($time =~ /(\d+)m/ ? $1 : 0);
+
+		$firing[$minutes]{$alert} = 1;
+	}
+	return map { join(' ', sort keys %{ $_ // {} }) } @firing[ 0 .. $last ];
+}
+
+my $promtool = grep { -x "$_/promtool" } split(/:/, $ENV{PATH});
+my ($connected, $errors) = qw(zklock_connected zklock_errors_total);
+$node->safe_psql('postgres', $_)
+  for q(ALTER SYSTEM SET zklock.session_mode = 'server'),
+  q(ALTER SYSTEM SET zklock.connect_timeout = '1s'), q(SELECT pg_reload_conf()),
+  q(CREATE DATABASE job);
+$node->safe_psql('job', 'CREATE EXTENSION zklock');
+
+# A server without work, then with a client that tries now and then, then with a job each ten
+# minutes
+wait_until('the server has a session although nobody takes a lock',
+	sub { ($samples) = scrape($port); server($samples, 'connected')->[0] eq '1' });
+my @samples;
+sample(\@samples, 5);
+$zk->stop;
+sample(\@samples, 0, sub { wait_until('the outage is noticed',
+	sub { ($samples) = scrape($port); server($samples, 'connected')->[0] eq '0' }) });
+my $until = time() + 4;    # several attempts
+wait_until('the outage lasts',
+	sub { sample(\@samples, 1); time() >= $until && @samples >= 15 });
+my $idle = @samples;
+sample(\@samples, 1, sub { failing_job('postgres') }) for 1 .. 5;
+my $job = @samples;
+sample(\@samples, 10, sub { failing_job('postgres') }) for 1 .. 3;
+my $back = @samples;
+is_deeply(
+	[ map { "@{server($_, 'connected')}" } @samples[ 0 .. $back - 1 ] ],
+	[ (1) x 5, (0) x ($back - 5) ],
+	'server is not connected throughout an outage, whoever tries');
+is(server($samples[$idle - 1], 'expiries_total')->[0] - server($samples[0], 'expiries_total')->[0],
+	1, '... in which one session was lost, and attempts to begin one are none');
+is(server($samples[$back - 1], 'errors_total')->[0] - server($samples[0], 'errors_total')->[0],
+	8, '... and each failed attempt of a client is counted');
+$zk->start;
+wait_until('the server is connected again',
+	sub { ($samples) = scrape($port); server($samples, 'connected')->[0] eq '1' });
+sample(\@samples, 3);
+SKIP:
+{
+	skip('there is no promtool', 2) if !$promtool;
+	my @firing = firing(\@samples, $connected, $errors);
+
+	is_deeply(
+		[ @firing[ 0 .. $idle - 1 ] ],
+		[ ('') x 6, ($connected) x ($idle - 6) ],
+		'alert tells of the outage on a server without work, after a minute');
+	is_deeply(
+		[ @firing[ $idle .. $#samples ] ],
+		[ ("$connected $errors") x ($back - $idle), ($errors) x 3 ],
+		'... and without a break with a client, and a job each ten minutes');
+}
+
+# The same job, with a session for each backend. Its database had no counters before.
+$node->safe_psql('postgres', $_)
+  for q(ALTER SYSTEM RESET zklock.session_mode), q(SELECT pg_reload_conf());
+@samples = ();
+sample(\@samples, 5);
+$zk->stop;
+sample(\@samples, 10, sub { failing_job('job') }) for 1 .. 3;
+SKIP:
+{
+	skip('there is no promtool', 1) if !$promtool;
+	is_deeply(
+		[ firing(\@samples, $errors) ],
+		[ ('') x 5, ($errors) x 30 ],
+		'alert tells of a job that fails each ten minutes');
+}
+$zk->start;
+
 # Counters of dropped databases are kept separately.
 my @gone = map { lock_in($node, "gone_$_") } (1, 2);
 $node->safe_psql('postgres', "DROP DATABASE gone_$_") for (1, 2);
@@ -256,9 +404,10 @@ is_deeply(
 	[ grep { !$used{$_} } sort keys %exists ],
 	[
 		qw(zklock_database_reentrant_total
+		  zklock_deadlocks_total zklock_errors_total zklock_expiries_total zklock_losses_total
 		  zklock_stats_reset_timestamp_seconds)
 	],
-	'... it uses all metrics but two');
+	'... it uses all metrics but one, and those that are for alerts');
 my @datasources =
   map { $_->{datasource}{uid} } @panels, map { @{ $_->{targets} } } @panels;
 is_deeply([ grep { $_ ne '${datasource}' } @datasources ],

@@ -115,7 +115,8 @@ for my $what (sort keys %nowhere)
 		  q(zk_lock_acquire('/nowhere', '0')),
 		  q(zk_lock_guard('/nowhere', '100ms')),
 		  q(zk_lock_acquire_all('{/nowhere, /else}', '100ms')),
-		  q(zk_semaphore_acquire('/nowhere', 1, '100ms'));
+		  q(zk_semaphore_acquire('/nowhere', 1, '100ms')),
+		  q(count(*) FROM zk_lock_queue('/probe'));
 		$session->query(q(SET zklock.connect_timeout = '1h'));
 		cancel_ok($session, q(SELECT zk_lock_acquire('/nowhere')), $what);
 	}

@@ -54,6 +54,8 @@ like($newcomer->query($free),
 like($newcomer->query($free), worker_is('does not respond'), '... with the reason');
 is($observer->query('SELECT state FROM zk_session()'), 'connecting',
 	'... and zk_session() shows the state');
+is($observer->query('SELECT connected FROM zk_server_status'), 'f',
+	'... and so does zk_server_status');
 
 # A backend that waits for a connection when the worker is resumed is served at
 # once.
