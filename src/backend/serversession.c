@@ -47,6 +47,9 @@ static int64 read_at;
  */
 static bool absent;
 
+/* How long the last request was delayed so that the session could end */
+static int64 delay = 0;
+
 static void
 refresh(void)
 {
@@ -200,16 +203,12 @@ is_usable(void)
 }
 
 /*
- * May this backend make a request now?  While there is no connection, it may not, since what is
- * requested waits for as long as the session may live, too, in order to keep its place.
- *
- * While the worker waits to end its session, it sets `draining` for a moment
- * in each period.  Backends then delay new attempts, because otherwise there
- * might always be locks.  A backend delays them only for a limited time, and
- * not if it has locks, because the worker waits for these.
+ * Is there a session that this backend can make a request in?  While there is no connection,
+ * there is none, since what is requested waits for as long as the session may live, too, in
+ * order to keep its place.
  */
 static bool
-is_ready(uint32 request, bool yields)
+is_ready(uint32 request)
 {
 	bool		answered;
 
@@ -219,8 +218,21 @@ is_ready(uint32 request, bool yields)
 		zklock_errors_session_refused(identity());
 	if (answered && state.client.state == ZKLOCK_CLIENT_FAILED)
 		raise_failure();
-	return is_usable() &&
-		!(yields && state.draining && zklock_locktable_first_granted() == NULL);
+	return is_usable();
+}
+
+/*
+ * Should this backend delay its request?
+ *
+ * While the worker waits to end its session, it sets `draining` for a moment
+ * in each period.  Backends then delay new attempts, because otherwise there
+ * might always be locks.  A backend delays them only for a limited time, and
+ * not if it has locks, because the worker waits for these.
+ */
+static bool
+yields(void)
+{
+	return state.draining && zklock_locktable_first_granted() == NULL;
 }
 
 /* Not inlined into await_session(), where a jump could clobber its variables. */
@@ -231,11 +243,17 @@ wait_until_ready(int64 deadline)
 	int64		limit = now + zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS;
 	int64		end = Min(limit, deadline);
 	int64		yield_until = now + (end - now) / 2;
+	int64		yielded_at = 0;
 	uint32		request = zklock_sessionstate_request_connect();
+	bool		ready;
 
-	while (!is_ready(request, now < yield_until))
+	while (!(ready = is_ready(request)) || (now < yield_until && yields()))
 	{
 		now = zklock_clock_now();
+		if (!ready)
+			yielded_at = 0;
+		else if (yielded_at == 0)
+			yielded_at = now;
 		if (now >= end)
 		{
 			raise_local_cause(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
@@ -248,11 +266,14 @@ wait_until_ready(int64 deadline)
 		wait_latch(now < yield_until ? yield_until : end, 0);
 		now = zklock_clock_now();
 	}
+	if (yielded_at != 0)
+		delay = now - yielded_at;
 }
 
 static void
 await_session(int64 deadline)
 {
+	delay = 0;
 	refresh();
 	if (is_usable() && !state.draining)
 		return;
@@ -513,11 +534,25 @@ release_slot(ZkLockClaim *claim)
 		zklock_stats_add(ZKLOCK_HAND_BACKS, 1);
 }
 
+/*
+ * If the request was delayed, ZooKeeper has as much more time for its first answer.  Otherwise
+ * a backend with a short timeout would get an error only because others hold locks.
+ */
 static void
 time_out(ZkLockAttempt *attempt)
 {
+	int64		until = zklock_clock_now() + delay;
+
+	delay = 0;
+
 	/* A verdict that has arrived by now is in time. */
 	(void) copy_results(attempt);
+	while (attempt->outcome.verdict == ZKLOCK_PENDING && !attempt->outcome.queued &&
+		   !attempt->outcome.yielding && zklock_clock_now() < until)
+	{
+		wait_latch(until, 0);
+		(void) copy_results(attempt);
+	}
 	if (attempt->outcome.verdict == ZKLOCK_PENDING)
 		attempt->outcome.verdict = ZKLOCK_TIMED_OUT;
 }

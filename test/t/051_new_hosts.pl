@@ -10,6 +10,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Worker;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
@@ -146,5 +147,36 @@ is($own->query(q(SELECT zk_lock_acquire('/hosts/last'))),
 	't', 'lock is acquired after all locks are released');
 ok(scalar($new->children('/hosts/last')), "... in the server's session");
 ok(!$old->children('... only'), '... only');
+
+# While changed settings wait, requests are delayed for up to half of their time. ZooKeeper's
+# answer, which takes most of it, is in time all the same.
+
+my $proxy = ZkProxy->new($new->hosts);
+my $slow = new_node('slow', $proxy->hosts, 'zklock.session_mode' => 'server');
+my ($keeper, $newcomer) = map { ZkTest->new($slow) } 1 .. 2;
+
+# The first moment in which requests are delayed begins as soon as the settings wait.
+$slow->safe_psql('postgres', q(
+	CREATE FUNCTION acquire_when_they_wait() RETURNS bool LANGUAGE plpgsql AS $$
+	BEGIN
+		PERFORM pg_reload_conf();
+		WHILE NOT (SELECT reload_pending FROM zk_server_status) LOOP
+		END LOOP;
+		RETURN zk_lock_acquire('/slow/free', '2s');
+	END $$));
+$keeper->query(q(SELECT zk_lock_acquire('/slow/held')));
+for my $i (1 .. 3)
+{
+	$newcomer->query(q(SELECT zk_lock_acquire('/slow/free'), zk_lock_release_all()));
+	wait_for_queue($new, '/slow/free');
+	$slow->safe_psql('postgres', q(ALTER SYSTEM SET zklock.session_timeout = '11s'));
+	$proxy->rule(dir => 's2c', op => 'create2', path => '^/slow/free', action => 'delay', ms => 1750);
+	is($newcomer->query('SELECT acquire_when_they_wait(), zk_lock_release_all()'),
+		't|1', "newcomer gets ZooKeeper's answer while changed settings wait, $i");
+	$slow->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.session_timeout');
+	$slow->reload;
+	wait_until('no settings wait',
+		sub { $newcomer->query('SELECT reload_pending FROM zk_server_status') eq 'f' });
+}
 
 done_testing();
