@@ -175,13 +175,30 @@ zklock_zkclient_named_node(ZkLockClient *client, uint32_t owner, const char *dir
 	return new_node(client, owner, dir, prefix, join(dir, "", name), false);
 }
 
+/* Tell the caller, which waits for room, to ask for it again. */
+static void
+tell_of_room(ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	client->status.rooms++;
+	zklock_zkcore_notify(client);
+}
+
+/* Count a node as one that is given up, or not. */
+static void
+count_given_up(ZkLockNode *node, bool given_up)
+{
+	if (zklock_zkroom_give_up(&node->client->accounts, &node->account, given_up))
+		tell_of_room(node->client);
+}
+
 void
 zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spare)
 {
 	zklock_zkcore_lock(node->client);
 	ZKLOCK_ASSERT(!node->deleting);
 	zklock_zkroom_move(&node->client->accounts, &node->account, owner);
-	zklock_zkroom_give_up(&node->client->accounts, &node->account, spare);
+	count_given_up(node, spare);
 	zklock_zkcore_unlock(node->client);
 }
 
@@ -202,10 +219,7 @@ unlink_node(ZkLockNode *node)
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
 	zklock_list_remove(&node->link);
 	if (zklock_zkroom_remove(&client->accounts, &node->account))
-	{
-		client->status.rooms++;
-		zklock_zkcore_notify(client);
-	}
+		tell_of_room(client);
 }
 
 /*
@@ -406,7 +420,7 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 	else
 	{
 		move_node(node, ZKLOCK_NODES_KEPT, false);
-		zklock_zkroom_give_up(&client->accounts, &node->account, false);
+		count_given_up(node, false);
 	}
 	pthread_cond_broadcast(&client->changed_cond);
 	zklock_zkcore_unlock(client);
@@ -625,7 +639,7 @@ zklock_zkclient_delete(ZkLockNode *node)
 	zklock_zkcore_lock(client);
 	ZKLOCK_ASSERT(!node->deleting);
 	node->deleting = true;
-	zklock_zkroom_give_up(&client->accounts, &node->account, true);
+	count_given_up(node, true);
 	zklock_zkwatch_unreserve(client, node->reserved);
 	gone = begin_deleting(node);
 	zklock_zkcore_unlock(client);

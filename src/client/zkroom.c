@@ -24,7 +24,8 @@ find_owner(ZkLockNodeAccounts *accounts, uint32_t id)
 #ifdef USE_ASSERT_CHECKING
 /*
  * Does each owner have nodes, which have a size and of which it has given up a part?  All
- * owners' nodes together are those of the session.
+ * owners' nodes together are those of the session.  Who waits for room waits for what is
+ * given up.
  */
 static bool
 is_sound(const ZkLockNodeAccounts *accounts)
@@ -39,7 +40,8 @@ is_sound(const ZkLockNodeAccounts *accounts)
 		sum.all += owner->sizes.all;
 		sum.given_up += owner->sizes.given_up;
 	}
-	return sum.all == accounts->sizes.all && sum.given_up == accounts->sizes.given_up;
+	return sum.all == accounts->sizes.all && sum.given_up == accounts->sizes.given_up &&
+		(!accounts->awaited || sum.given_up > 0);
 }
 #endif
 
@@ -56,6 +58,7 @@ zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit, ZkLockNodeKind ki
 																   path_len));
 
 	accounts->awaited |= room == ZKLOCK_ROOM_LATER;
+	ZKLOCK_ASSERT(is_sound(accounts));
 	return room;
 }
 
@@ -106,6 +109,17 @@ leave_owner(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account)
 	}
 }
 
+/* Is the caller to be told?  It asks again, and is told again if it still waits. */
+static bool
+end_wait(ZkLockNodeAccounts *accounts)
+{
+	bool		awaited = accounts->awaited;
+
+	accounts->awaited = false;
+	ZKLOCK_ASSERT(is_sound(accounts));
+	return awaited;
+}
+
 bool
 zklock_zkroom_add(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 				  uint32_t owner, size_t path_len)
@@ -139,30 +153,29 @@ zklock_zkroom_move(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 	ZKLOCK_ASSERT(is_sound(accounts));
 }
 
-void
+bool
 zklock_zkroom_give_up(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 					  bool given_up)
 {
 	if (account->owner == NULL || account->given_up == given_up)
-		return;
+		return false;
 	count(&accounts->sizes, account, false);
 	count(&account->owner->sizes, account, false);
 	account->given_up = given_up;
 	count(&accounts->sizes, account, true);
 	count(&account->owner->sizes, account, true);
+	if (!given_up)
+		return end_wait(accounts);
 	ZKLOCK_ASSERT(is_sound(accounts));
+	return false;
 }
 
 bool
 zklock_zkroom_remove(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account)
 {
-	bool		awaited = accounts->awaited;
-
 	if (account->owner == NULL)
 		return false;
 	count(&accounts->sizes, account, false);
 	leave_owner(accounts, account);
-	accounts->awaited = false;
-	ZKLOCK_ASSERT(is_sound(accounts));
-	return awaited;
+	return end_wait(accounts);
 }

@@ -43,8 +43,8 @@ typedef struct ZkLockNodeAccount
 } ZkLockNodeAccount;
 
 /*
- * Is there room for a node of this owner?  If there will be later,
- * zklock_zkroom_remove() tells when.  `owner` is 0 if the session has no other.
+ * Is there room for a node of this owner?  If there may be later, one of the two functions
+ * below tells when to ask again.  `owner` is 0 if the session has no other.
  */
 extern ZkLockRoom zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit,
 									 ZkLockNodeKind kind, uint32_t owner,
@@ -64,9 +64,10 @@ extern void zklock_zkroom_move(ZkLockNodeAccounts *accounts,
 
 /*
  * The node was given up, and will be gone when its deletion is confirmed; or
- * its deletion was refused, so that it stays.
+ * its deletion was refused, so that it stays.  Returns whether to tell the caller,
+ * which may wait for this node, that it is not to be hoped for any more.
  */
-extern void zklock_zkroom_give_up(ZkLockNodeAccounts *accounts,
+extern bool zklock_zkroom_give_up(ZkLockNodeAccounts *accounts,
 								  ZkLockNodeAccount *account, bool given_up);
 
 /*

@@ -49,8 +49,8 @@ typedef struct ZkLockClientStatus
 	uint32_t	revocations;	/* revocations of all nodes */
 	uint32_t	gone;			/* number of times that the session was gone,
 								 * see zklock_zkclient_is_gone() */
-	uint32_t	rooms;			/* number of times that there was room again
-								 * for nodes, see zklock_zkclient_room() */
+	uint32_t	rooms;			/* number of times that it was worth to ask
+								 * for room again, see zklock_zkclient_room() */
 	char		server[ZKLOCK_SERVER_SIZE]; /* of the present or last
 											 * connection */
 	const char *why;			/* ZKLOCK_CLIENT_FAILED: the reason, as a

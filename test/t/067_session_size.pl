@@ -25,7 +25,7 @@ DETAIL:  The paths of the nodes of .* zklock\.max_session_size \(64 kB\)/m,
 use constant NODE => LENGTH + length('/_c_-lock-') + 36 + 11 + 4;
 
 # The root is part of the nodes' paths.
-my $zk = ZkServer->new->start;
+my $zk = ZkServer->new(config => { maxSessionTimeout => 600_000 })->start;
 $zk->make_path('/root');
 my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node('main', $proxy->hosts . '/root', 'zklock.max_session_size' => '64kB');
@@ -217,6 +217,44 @@ if (server_mode() eq 'gate')
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.keep_time');
 	$node->reload;
 }
+
+# Who waits for nodes that it has given up is told when they are gone, and when ZooKeeper refuses
+# to delete them. With such a timeout of the session, it looks by itself only after more than a
+# minute.
+my $patient = new_node(
+	'patient', $proxy->hosts . '/root',
+	'zklock.max_session_size' => '64kB',
+	'zklock.session_timeout' => '10min',
+	'zklock.deadlock_detection' => 'off');
+my %calls = (
+	one => sprintf(q(SELECT zk_lock_acquire(%s, '5min') FROM (SELECT 1) AS t(i)), path_of('one')),
+	many => sprintf(q(SELECT zk_lock_acquire_all(ARRAY(SELECT %s FROM generate_series(1, 3) AS i), '5min')),
+		path_of('many')));
+
+for my $refuses (0, 1)
+{
+	$patient->append_conf('postgresql.conf', q(zklock.acl = 'world:anyone:crwa')) if $refuses;
+	for my $call (sort keys %calls)
+	{
+		# What was not deleted stays until the session ends.
+		$patient->restart if $refuses;
+		my $waiter = ZkTest->new($patient);
+
+		take($waiter, "$call-$refuses");
+		$rule = $proxy->rule(dir => 's2c', op => 'delete', action => 'hold');
+		$waiter->query('SELECT zk_lock_release_all()');
+		wait_until('a reply is held', sub { $proxy->fired($rule) });
+		$waiter->start($calls{$call});
+		$waiter->wait_for_event('Extension');
+		my $told_at = time();
+		$proxy->release;
+		like($waiter->result =~ s/x{99,}/x/r, $refuses ? TOO_MANY : qr/^t$/,
+			"$call: who waits is told that nodes @{[$refuses ? 'stay' : 'are gone']}");
+		cmp_ok(time() - $told_at, '<', 60, '... at once');
+		$waiter->close;
+	}
+}
+$patient->stop;
 
 # Only the server's configuration sets the limit.
 like($alice->query(q(SET zklock.max_session_size = '1GB')), qr/^ERROR:  55P02/,

@@ -99,6 +99,10 @@ test_given_up(void **state)
 	assert_int_equal(zklock_nodelimit_room(LIMIT, ZKLOCK_NODE_LOCK, &mine[0], &session, 500),
 					 ZKLOCK_ROOM_NONE);
 
+	/* It is free for the session, and for its owner. */
+	assert_int_equal(zklock_nodelimit_room(LIMIT, ZKLOCK_NODE_LOCK, &mine[0], &session, 200),
+					 ZKLOCK_ROOM_LATER);
+
 	/* Another owner's make room, too. */
 	mine[0].given_up = 0;
 	assert_int_equal(zklock_nodelimit_room(LIMIT, ZKLOCK_NODE_LOCK, &mine[0], &session, 50),

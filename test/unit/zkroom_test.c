@@ -73,7 +73,7 @@ test_owners(void **state)
 	expect(0, 0);
 }
 
-/* Who waits for what is given up is told when it is gone, once. */
+/* Who waits for what is given up is told when it is gone, or stays, once. */
 static void
 test_awaited(void **state)
 {
@@ -82,18 +82,29 @@ test_awaited(void **state)
 	add(1, A);
 	expect_room(200, A, ZKLOCK_ROOM_NONE);
 	assert_false(accounts.awaited);
-	zklock_zkroom_give_up(&accounts, &nodes[0], true);
-	zklock_zkroom_give_up(&accounts, &nodes[0], true);
-	expect(200, 100);
+	for (int i = 0; i < 3; i++)
+		assert_false(zklock_zkroom_give_up(&accounts, &nodes[i / 2], true));
+	expect(200, 200);
 	expect_room(200, A, ZKLOCK_ROOM_LATER);
 
-	/* Its deletion is refused. */
-	zklock_zkroom_give_up(&accounts, &nodes[0], false);
-	expect(200, 0);
-	expect_room(200, A, ZKLOCK_ROOM_NONE);
+	/* The deletion of one is refused. */
+	assert_true(zklock_zkroom_give_up(&accounts, &nodes[0], false));
+	expect(200, 100);
+	expect_room(200, A, ZKLOCK_ROOM_LATER);
+	assert_true(zklock_zkroom_remove(&accounts, &nodes[1]));
+	expect_room(100, A, ZKLOCK_ROOM_NONE);
+	assert_false(zklock_zkroom_remove(&accounts, &nodes[0]));
+}
 
-	assert_true(zklock_zkroom_remove(&accounts, &nodes[0]));
-	assert_false(zklock_zkroom_remove(&accounts, &nodes[1]));
+/* Nobody is told who does not wait, also if the deletion is refused. */
+static void
+test_not_awaited(void **state)
+{
+	(void) state;
+	add(0, A);
+	assert_false(zklock_zkroom_give_up(&accounts, &nodes[0], true));
+	assert_false(zklock_zkroom_give_up(&accounts, &nodes[0], false));
+	assert_false(zklock_zkroom_remove(&accounts, &nodes[0]));
 }
 
 int
@@ -101,7 +112,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_owners, setup),
-		cmocka_unit_test_setup(test_awaited, setup)
+		cmocka_unit_test_setup(test_awaited, setup),
+		cmocka_unit_test_setup(test_not_awaited, setup)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
