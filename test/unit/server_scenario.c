@@ -61,9 +61,11 @@ read_setting(ServerScenario *s, char *word)
 #define SETTING(name) {#name, offsetof(ServerScenario, settings.name)}
 		SETTING(handover_time), SETTING(keep_time), SETTING(max_kept_locks),
 		SETTING(max_locks), SETTING(session_timeout), SETTING(idle_session_timeout),
-		SETTING(confirm_commit), SETTING(max_locks_per_backend),
+		SETTING(confirm_commit), SETTING(max_locks_per_backend), SETTING(max_session_size),
 		{"leases", offsetof(ServerScenario, nleases)},
 		{"tick", offsetof(ServerScenario, tick)},
+		{"chroot_len", offsetof(ServerScenario, chroot_len)},
+		{"refuses", offsetof(ServerScenario, refuses)},
 		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};
 	char	   *value = strchr(word, '=');

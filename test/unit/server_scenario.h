@@ -44,6 +44,8 @@ typedef struct ServerScenario
 	ShimSettings settings;		/* of all servers */
 	int			nleases;
 	int			tick;			/* ms */
+	int			chroot_len;
+	int			refuses;		/* percent of deletes that are refused */
 	int			nservers;
 	int			nbackends[SERVER_MAX_SERVERS];
 	int			from;			/* of the deviations, in ms */

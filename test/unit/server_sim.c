@@ -148,6 +148,7 @@ static const char *const counts[] = {
 	[SERVER_N_WATCHES_REFUSED] = "watches refused",
 	[SERVER_N_NODES_REFUSED] = "nodes refused for want of room in a session",
 	[SERVER_N_NODES_WAITED] = "nodes that wait for room in a session",
+	[SERVER_N_DELETES_REFUSED] = "deletes refused",
 	[SERVER_N_FORMER] = "requests that were late for their session",
 	[SERVER_N_KEPT] = "nodes kept",
 	[SERVER_N_REGRANTED] = "kept nodes granted",
@@ -419,7 +420,7 @@ server_was_cycle(const int *members, const int *wanted, int n)
 	for (int i = 0; i < server_plan.nservers; i++)
 		if (disturbed_at[i] > sim.now - 5 * LAG_MS * SERVER_MS)
 			return true;
-	if (slow >= 0 || n > SERVER_MAX_PLACES)
+	if (slow >= 0 || n > SERVER_MAX_PLACES || server_plan.refuses > 0)
 		return true;
 	for (int i = 0; i < n; i++)
 	{
@@ -1536,6 +1537,7 @@ static void
 begin_quiet(void)
 {
 	sim.quiet = true;
+	server_zk_delete_refused();
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)
 	{
 		if (is_worker(i) || shim_scheduler_is_there(i))
@@ -1742,6 +1744,7 @@ draw_plan(uint64_t seed)
 	plan->session_timeout = sim_percent(50) && !failing ? 1500 : 6000;
 	plan->chroot_len = seed % 4 == 1 ? 100 + (int) (seed / 4 % 3) * 100 : 0;
 	plan->session_size = plan->chroot_len > 0 ? 1 + (int) (seed / 12 % 4) : 1700;
+	plan->refuses = plan->chroot_len > 0 && seed / 48 % 6 == 4 ? 20 : 0;
 	plan->impatience = sim_percent(50) ? 80 : 20;
 	plan->slow_commits = sim_percent(20) || failing ? 50 : 5;
 	if (plan->planned && sim_percent(50))
@@ -1892,11 +1895,12 @@ make_plan(void)
 		.keeps = scenario->settings.keep_time > 0,.faults = scenario->nfaults > 0 || scenario->ngiven > 0,
 		.session_timeout = scenario->settings.session_timeout,
 		.tick = scenario->tick > 0 ? scenario->tick : scenario->settings.session_timeout / 10,
-		.session_size = scenario->settings.max_session_size,.slow_commits = 5
+		.session_size = scenario->settings.max_session_size,
+		.chroot_len = scenario->chroot_len,.refuses = scenario->refuses,.slow_commits = 5
 	};
 	server_plan.sync_limit = 5 * server_plan.tick;
 	server_plan.across = server_plan.nservers > 1 || (server_plan.own > 0 && server_plan.faults);
-	server_plan.detects = scenario->nrivals == 0;
+	server_plan.detects = scenario->nrivals == 0 && scenario->chroot_len == 0;
 	fault_rate = 0;
 	slow = -1;
 	quiet_at = SERVER_BEGIN + PATIENCE_MS * SERVER_MS;

@@ -3,11 +3,12 @@
  * server_sim.h
  *	  The simulation of whole servers: what its parts share.
  *
- * The code of shared/, worker/, session/ and protocol/, and of most of backend/, runs as
- * it is: a worker and backends for each server, as processes of a scheduler that a seed
- * decides (shim/scheduler.h).  Shims stand for PostgreSQL (shim/), and one client of a
- * model of ZooKeeper for client/ (server_zk.h, server_ensemble.h).  It is compiled with
- * PostgreSQL's headers into a library; the rest is the program, which knows nothing of it.
+ * The code of shared/, worker/, session/ and protocol/, of most of backend/, and of
+ * client/zkroom.c runs as it is: a worker and backends for each server, as processes of a
+ * scheduler that a seed decides (shim/scheduler.h).  Shims stand for PostgreSQL (shim/), and
+ * one client of a model of ZooKeeper for the rest of client/ (server_zk.h,
+ * server_ensemble.h).  It is compiled with PostgreSQL's headers into a library; the rest is
+ * the program, which knows nothing of it.
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
  * gates in server_gates.c, for tries in server_tries.c, for more in server_rules.c, and when
  * all sleep in server_look.c.
@@ -169,6 +170,7 @@ enum
 	SERVER_N_WATCHES_REFUSED,
 	SERVER_N_NODES_REFUSED,
 	SERVER_N_NODES_WAITED,
+	SERVER_N_DELETES_REFUSED,
 	SERVER_N_FORMER,
 	SERVER_N_KEPT,
 	SERVER_N_REGRANTED,
@@ -219,6 +221,7 @@ typedef struct ServerPlan
 	int			sync_limit;		/* ms */
 	int			session_size;	/* limit of a session's nodes, in kB */
 	int			chroot_len;		/* of the path that is ahead of all nodes */
+	int			refuses;		/* percent of deletes that are refused */
 	int			impatience;		/* percent of short waits */
 	bool		detects;		/* all deadlocks: no other client is in one */
 	bool		across;			/* ... by records only, maybe */

@@ -53,6 +53,7 @@ typedef struct ZNode
 								 * known */
 	bool		is_next;		/* is that of the one before the same? */
 	bool		hidden;			/* it must not be read */
+	bool		refused;		/* it was not to be deleted */
 } ZNode;
 
 typedef struct Session
@@ -128,6 +129,7 @@ struct ZkLockNode
 								 * has failed */
 	bool		may_exist;
 	bool		deleting;
+	bool		stays;			/* that was refused */
 	bool		busy;
 	uint32_t	revocations;
 	bool		watched;
@@ -222,6 +224,16 @@ static bool refused_new[SERVER_MAX_PLACES]; /* the last one never had a
 											 * connection */
 static ZkLockNode *freed;		/* in this schedule, so that their use is
 								 * noticed */
+
+/* Of zkroom.c, which is in the library, so that mutants can break it */
+static struct
+{
+	__typeof__(zklock_zkroom_find) *find;
+	__typeof__(zklock_zkroom_add) *add;
+	__typeof__(zklock_zkroom_move) *move;
+	__typeof__(zklock_zkroom_give_up) *give_up;
+	__typeof__(zklock_zkroom_remove) *remove;
+}			zkroom;
 static bool reaped;				/* are containers new whose numbers were used
 								 * before? */
 static int64_t passed_at;		/* until when the ensemble has heard of its
@@ -266,6 +278,11 @@ server_zk_reset(void)
 	passed_at = sim.now;
 	sessions[nsessions++] = (Session) {.id = RIVAL,.alive = true,.heard = true};
 	(void) server_zk_change_count(1);
+	zkroom.find = shim_scheduler_find(0, "zklock_zkroom_find");
+	zkroom.add = shim_scheduler_find(0, "zklock_zkroom_add");
+	zkroom.move = shim_scheduler_find(0, "zklock_zkroom_move");
+	zkroom.give_up = shim_scheduler_find(0, "zklock_zkroom_give_up");
+	zkroom.remove = shim_scheduler_find(0, "zklock_zkroom_remove");
 }
 
 /*
@@ -395,7 +412,7 @@ make_node(const char *path, const char *data, int length, int64_t owner)
 	check_size(owner);
 	node->version = node->next_number = 0;
 	node->last_maker = -1;
-	node->is_next = node->hidden = false;
+	node->is_next = node->hidden = node->refused = false;
 	children_changed(path);
 	if (owner == 0)
 		server_parent_made();
@@ -807,6 +824,29 @@ text_message(const Request *r, ZkLockRc rc, const char *text, int length)
 	return message;
 }
 
+/* Who lacks room may have some, or has none to hope for: is it to be told? */
+static void
+look_for_room(ZkLockClient *c, bool tells)
+{
+	if (c->short_at != 0)
+		c->short_at = sim.now;
+	if (!tells)
+		return;
+	c->status.rooms++;
+	ring(c);
+}
+
+/* A node counts as one that is given up, or not. */
+static void
+count_given_up(ZkLockNode *node, bool given_up)
+{
+	ZkLockClient *c = node->client;
+	bool		tells = zkroom.give_up(&c->accounts, &node->account, given_up);
+
+	if (!given_up)
+		look_for_room(c, tells);
+}
+
 static void
 free_node(ZkLockNode *node)
 {
@@ -816,13 +856,7 @@ free_node(ZkLockNode *node)
 		link = &(*link)->next;
 	*link = node->next;
 	node->client->used_at = sim.now;
-	if (node->client->short_at != 0)
-		node->client->short_at = sim.now;
-	if (zklock_zkroom_remove(&node->client->accounts, &node->account))
-	{
-		node->client->status.rooms++;
-		ring(node->client);
-	}
+	look_for_room(node->client, zkroom.remove(&node->client->accounts, &node->account));
 	node->client = NULL;
 	node->next = freed;
 	freed = node;
@@ -887,7 +921,10 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 	else if (r->op == OP_DELETE)
 	{
 		node->busy = false;
-		if (is_answer(rc))
+		node->stays = rc == ZKLOCK_RC_NO_AUTH;
+		if (node->stays)
+			count_given_up(node, false);
+		else if (is_answer(rc))
 			free_node(node);
 	}
 	if (r->tag.requester == 0 || r->op == OP_DELETE || r->op == OP_CLOSE)
@@ -1013,6 +1050,15 @@ find_ours(const ZkLockNode *node, int64_t session)
 	return NULL;
 }
 
+/* Is there anything of it, of which ZooKeeper has not refused the deletion? */
+static bool
+is_there(const ZkLockNode *node, int64_t session)
+{
+	const ZNode *znode = find_ours(node, session);
+
+	return znode != NULL && !znode->refused;
+}
+
 /*
  * A gate has one node: the former one is deleted before another is requested, unless its
  * worker, which was suspended, takes what it had asked for as lost, or has failed before
@@ -1028,7 +1074,7 @@ check_former(ZkLockClient *c, const ZkLockNode *node)
 		if (other != node && other->deleting && other->name[0] != '\0' &&
 			strcmp(other->dir, node->dir) == 0 &&
 			strcmp(other->marker, node->marker) == 0 &&
-			!other->doubted && find_ours(other, sessions[c->session].id) != NULL)
+			!other->doubted && is_there(other, sessions[c->session].id))
 			sim_breach(SERVER_TRIES, "a node in %s waits for the former one of its gate",
 					   node->dir);
 }
@@ -1091,6 +1137,17 @@ check_close(const ZkLockClient *c)
 					   node->dir);
 }
 
+/*
+ * An access control list may lack the permission.  A record that stays would be that of a wait
+ * that has ended.
+ */
+static bool
+is_delete_refused(const ZkLockClient *c, const ZkLockNode *node)
+{
+	return server_plan.refuses > 0 && !sim.quiet && !c->closing &&
+		strcmp(node->dir, ZKLOCK_PATH_RECORDS) != 0 && sim_percent(server_plan.refuses);
+}
+
 /* The effect of a request, and its reply. */
 static ZkLockMessage *
 carry_out(ZkLockClient *c, const Request *r)
@@ -1129,6 +1186,12 @@ carry_out(ZkLockClient *c, const Request *r)
 		case OP_DELETE:
 			while ((znode = find_ours(r->node, session->id)) != NULL)
 			{
+				if (is_delete_refused(c, r->node))
+				{
+					znode->refused = true;
+					sim_count(SERVER_N_DELETES_REFUSED);
+					return new_message(ZKLOCK_MSG_SET, r->tag, ZKLOCK_RC_NO_AUTH, 0);
+				}
 				note_given_up(znode);
 				delete_node(znode);
 			}
@@ -1540,7 +1603,7 @@ pump(ZkLockClient *c)
 	for (ZkLockNode *node = c->nodes; node != NULL; node = next)
 	{
 		next = node->next;
-		if (!node->deleting || node->busy || node->creating > 0)
+		if (!node->deleting || node->stays || node->busy || node->creating > 0)
 			continue;
 		if (!node->may_exist)
 			free_node(node);
@@ -2082,6 +2145,15 @@ server_zk_rob(int which)
 	return true;
 }
 
+/* Somebody deletes the nodes whose deletes were refused. */
+void
+server_zk_delete_refused(void)
+{
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].refused)
+			delete_node(&nodes[i]);
+}
+
 bool
 server_zk_is_robbed(int64_t session, const char *name, ZkLockToken token)
 {
@@ -2250,7 +2322,8 @@ server_zk_is_idle(int process)
 		!sessions[c->session].alive)
 		return false;
 	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
-		if (node->name[0] != '\0' && find_ours(node, c->status.session_id) == NULL)
+		if (!node->stays && node->name[0] != '\0' &&
+			find_ours(node, c->status.session_id) == NULL)
 			return false;		/* somebody has deleted it */
 	return true;
 }
@@ -2615,7 +2688,7 @@ server_zk_is_short(int process, int64_t then)
 	if (c == NULL || c->short_at == 0)
 		return false;
 	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
-		if (node->deleting)
+		if (node->deleting && !node->stays)
 			return true;
 	return then < (clock > c->short_at ? clock : c->short_at) + 40 * SERVER_MS;
 }
@@ -2639,7 +2712,7 @@ check_accounts(const ZkLockClient *c)
 	{
 		sizes.all += node->account.size;
 		sizes.given_up += node->account.given_up ? node->account.size : 0;
-		if (node->deleting && !node->account.given_up)
+		if (node->deleting && node->account.given_up == node->stays)
 			sim_breach(SERVER_SIZE, "a node that is given up does not count as such");
 	}
 	for (const ZkLockNodeOwner *owner = c->accounts.owners; owner != NULL; owner = owner->next)
@@ -2669,7 +2742,7 @@ zklock_zkclient_room(ZkLockClient *c, size_t limit, ZkLockNodeKind kind, uint32_
 
 	check_caller(c);
 	check_accounts(c);
-	room = zklock_zkroom_find(&c->accounts, limit, kind, owner, path_len);
+	room = zkroom.find(&c->accounts, limit, kind, owner, path_len);
 	if (room == ZKLOCK_ROOM_LATER)
 		sim_count(SERVER_N_NODES_WAITED);
 	else if (room == ZKLOCK_ROOM_NONE)
@@ -2689,8 +2762,8 @@ zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spare)
 {
 	if (is_freed(node))
 		return;
-	zklock_zkroom_move(&node->client->accounts, &node->account, owner);
-	zklock_zkroom_give_up(&node->client->accounts, &node->account, spare);
+	zkroom.move(&node->client->accounts, &node->account, owner);
+	count_given_up(node, spare);
 }
 
 static ZkLockNode *
@@ -2699,7 +2772,7 @@ new_node(ZkLockClient *c, uint32_t owner, const char *dir, const char *prefix,
 {
 	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
 
-	zklock_zkroom_add(&c->accounts, &node->account, owner,
+	zkroom.add(&c->accounts, &node->account, owner,
 					  strlen(dir) + 1 + strlen(marker) +
 					  (named ? 0 : strlen(prefix) + ZKLOCK_MAX_DIGITS));
 	node->client = c;
@@ -2941,7 +3014,7 @@ zklock_zkclient_delete(ZkLockNode *node)
 	node->deleting = true;
 	node->doubted |= node->client->shared && node->name[0] == '\0' &&
 		server_has_failed(node->requested_at);
-	zklock_zkroom_give_up(&node->client->accounts, &node->account, true);
+	count_given_up(node, true);
 	pump(node->client);
 }
 
@@ -2952,7 +3025,7 @@ zklock_zkclient_is_delete_delayed(ZkLockClient *c, const char *dir)
 	if (server_plan.across && server_plan.faults && !sim.quiet && sim_random(2) == 0)
 		return true;
 	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
-		if (node->deleting && !node->busy && strcmp(node->dir, dir) == 0)
+		if (node->deleting && !node->stays && !node->busy && strcmp(node->dir, dir) == 0)
 			return true;
 	return false;
 }

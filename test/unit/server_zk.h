@@ -67,6 +67,9 @@ extern int64_t server_zk_last_moment(int process);
 
 /* Numbers of nodes that can be concerned by these */
 extern int	server_zk_nrobbable(void);
+
+/* Delete the nodes whose deletes were refused. */
+extern void server_zk_delete_refused(void);
 extern int	server_zk_nrevocable(void);
 
 /*
