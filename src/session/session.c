@@ -149,7 +149,7 @@ take_message(void)
 	return message;
 }
 
-/* Nobody needs the messages. */
+/* Nobody needs the messages.  What else is new remains so for the next wait. */
 static void
 free_messages(void)
 {
@@ -159,7 +159,7 @@ free_messages(void)
 
 	while ((message = take_message()) != NULL)
 		zklock_zkclient_free(message);
-	stale = news = false;
+	stale = false;
 }
 
 void
@@ -359,6 +359,7 @@ zklock_session_end(int wait_ms)
 	zklock_zkclient_close(client, wait_ms);
 	client = NULL;
 	free_messages();
+	news = false;
 	for (int i = 0; i < ZKLOCK_CLIENT_FDS; i++)
 		ReleaseExternalFD();
 }

@@ -498,6 +498,13 @@ __wrap_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline, bool
 	}
 	server_waits(waits);
 	server_gates_wait(true);
+
+	/* A look at the session takes no news from the wait that follows. */
+	if (server_plan.refuses > 0)
+	{
+		shim_point();
+		zklock_session_routine->refresh();
+	}
 	PG_TRY();
 	{
 		__real_zklock_attempt_await(attempts, n, deadline, queued_is_enough);
