@@ -355,8 +355,9 @@ extern bool zklock_zkclient_reserve_watch(ZkLockNode *node);
  * it shows the holder.  Must be called once, after
  * zklock_zkclient_reserve_watch().
  *
- * Costs one request, and one event when the node is deleted.  Cannot fail.  If
- * there is no memory, the node is not watched, and a log line reports that.
+ * Costs one request, and one event when the node is deleted.  Cannot fail.  A
+ * request that lacks memory is sent again when messages are received.  If there is no
+ * memory for `data`, the node is not watched, and a log line reports that.
  */
 extern void zklock_zkclient_watch_revocation(ZkLockNode *node, const char *data);
 

@@ -142,7 +142,8 @@ struct ZkLockClient
 	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
 	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */
-	bool		delete_postponed;	/* one was not accepted for lack of memory */
+	bool		postponed;		/* a deletion, or a watch for revocation, lacked
+								 * memory */
 
 	ZkLockNodeAccounts accounts;	/* of all nodes that are not gone */
 

@@ -210,16 +210,21 @@ zklock_zknode_is_name_shared(const ZkLockNode *node)
 				strlen(node->prefix)) != 0;
 }
 
-/* A node is gone, or was never created.  The caller frees it after that. */
+/* A node is gone, or was never created, and so does not count any more. */
+static void
+stop_counting(ZkLockNode *node)
+{
+	if (zklock_zkroom_remove(&node->client->accounts, &node->account))
+		tell_of_room(node->client);
+}
+
+/* The same.  The caller frees it after that. */
 static void
 unlink_node(ZkLockNode *node)
 {
-	ZkLockClient *client = node->client;
-
-	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(node->client));
 	zklock_list_remove(&node->link);
-	if (zklock_zkroom_remove(&client->accounts, &node->account))
-		tell_of_room(client);
+	stop_counting(node);
 }
 
 /*
@@ -410,6 +415,7 @@ delete_step_done(ZkLockNode *node, int rc, bool gone)
 	if (gone && node->users > 0)
 	{
 		node->gone = true;
+		stop_counting(node);
 		move_node(node, ZKLOCK_NODES_KEPT, false);
 		gone = false;
 	}
@@ -597,7 +603,7 @@ postpone(ZkLockNode *node)
 	zklock_zkcore_lock(client);
 	client->ndeleting--;
 	move_node(node, ZKLOCK_NODES_TO_DELETE, true);
-	client->delete_postponed = true;
+	client->postponed = true;
 	zklock_zkcore_unlock(client);
 }
 

@@ -16,6 +16,18 @@
 #include "client/zkrequest.h"
 #include "protocol/check.h"
 
+/*
+ * A node is to be read, and watched: on the next connection or, if it is memory that was
+ * lacking, when the caller next receives messages.
+ */
+static void
+set_unwatched(ZkLockNode *node)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(node->client));
+	node->unwatched = true;
+	node->client->postponed = true;
+}
+
 /* The reply to the restoring write is not used. */
 static void
 put_back(int rc, const struct Stat *stat, const void *data)
@@ -43,7 +55,7 @@ revocation_read(int rc, const char *value, int len, const struct Stat *stat,
 	zklock_zkcore_lock(client);
 	ZKLOCK_ASSERT(node->users > 0 && node->data != NULL);
 	if (zklock_zkrequest_class(rc) == ZKLOCK_RC_LOST)
-		node->unwatched = true;
+		set_unwatched(node);
 	if (revoked && stat->version != node->revocation_version)
 	{
 		node->revocation_version = stat->version;
@@ -84,8 +96,7 @@ begin_read(ZkLockNode *node)
 /*
  * Read a node's data, and leave a watch, after begin_read().  If the connection
  * is lost meanwhile, the callback marks the node before that of the next
- * connection runs.  Returns false if it must be repeated on the next connection
- * for another reason.
+ * connection runs.  Returns false if there is no memory for it.
  */
 static bool
 read_and_watch(ZkLockNode *node)
@@ -100,18 +111,21 @@ read_and_watch(ZkLockNode *node)
 		rc = zoo_awget(client->zh, path, revocation_event, NULL,
 					   revocation_read, node);
 
+		if (rc == ZOK)
+			return true;
+
 		/*
 		 * If the library ran out of memory halfway, it may still run the
-		 * callback.
+		 * callback.  Until then, the node has one more user.
 		 */
-		if (rc == ZOK || rc == ZMARSHALLINGERROR)
-			return true;
-		zklock_zkwatch_answered(client, node->watch, rc);
+		if (rc != ZMARSHALLINGERROR)
+			zklock_zkwatch_answered(client, node->watch, rc);
 	}
 	zklock_zkcore_lock(client);
-	node->unwatched = true;
+	set_unwatched(node);
 	zklock_zkcore_unlock(client);
-	zklock_zknode_release(node);
+	if (rc != ZMARSHALLINGERROR)
+		zklock_zknode_release(node);
 	return false;
 }
 

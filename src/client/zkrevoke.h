@@ -15,7 +15,7 @@
 
 /*
  * Watch the revocable nodes that lack their watch because there was no
- * connection.
+ * connection, or no memory.
  */
 extern void zklock_zkrevoke_watch_all(ZkLockClient *client);
 

@@ -489,12 +489,15 @@ zklock_zkclient_receive(ZkLockClient *client, ZkLockClientStatus *status)
 	*status = client->status;
 	if (!client->opened && status->state == ZKLOCK_CLIENT_CONNECTED)
 		status->state = ZKLOCK_CLIENT_CONNECTING;
-	postponed = client->delete_postponed;
-	client->delete_postponed = false;
+	postponed = client->postponed;
+	client->postponed = false;
 	unwanted = !zklock_list_is_empty(&client->unwanted);
 	zklock_zkcore_unlock(client);
 	if (postponed)
+	{
+		zklock_zkrevoke_watch_all(client);
 		zklock_zknode_process_deletions(client);
+	}
 	if (unwanted)
 		zklock_zkrequest_send_removals(client);
 	return messages;

@@ -1,0 +1,2 @@
+# A deletion that lacked memory is not sent again.
+/^postpone(/,/^}/ s/client->postponed = true;/;/

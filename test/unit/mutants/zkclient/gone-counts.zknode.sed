@@ -1,0 +1,2 @@
+# A node that is gone counts as long as a request knows it.
+/^delete_step_done(/,/^}/ s/stop_counting(node);/;/
