@@ -10,6 +10,7 @@
 #include "backend/locktable.h"
 #include "common/guc.h"
 #include "protocol/gate.h"
+#include "protocol/proof.h"
 #include "server_gates.h"
 #include "server_sim.h"
 #include "shared/claims.h"
@@ -147,8 +148,10 @@ server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint3
 		return "the worker sleeps, and nobody can wake it";
 	worker = connected && status.begun && status.client.state == ZKLOCK_CLIENT_CONNECTED;
 
-	/* Who has to begin anew may wait for a session. */
-	ready = worker && !status.ending && !status.draining;
+	/* Who has to begin anew may wait for a session, and until it is confirmed. */
+	ready = worker && !status.ending && !status.draining &&
+		status.client.confirmed >= shim_now() -
+		zklock_proof_lease(status.client.timeout * INT64CONST(1000000));
 	for (int i = 0; i < zklock_guc_max_locks && wrong == NULL; i++)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
