@@ -89,6 +89,10 @@ RETURNING(int, zoo_aset,
 		  (zhandle_t *zh, const char *path, const char *value, int len, int version,
 		   stat_completion_t done, const void *data),
 		  (zh, path, value, len, version, done, data), ZMARSHALLINGERROR)
+RETURNING(int, zoo_awget,
+		  (zhandle_t *zh, const char *path, watcher_fn watcher, void *context,
+		   data_completion_t done, const void *data),
+		  (zh, path, watcher, context, done, data), ZMARSHALLINGERROR)
 RETURNING(int, zoo_aget_children,
 		  (zhandle_t *zh, const char *path, int watch, strings_completion_t done, const void *data),
 		  (zh, path, watch, done, data), ZMARSHALLINGERROR)
@@ -106,8 +110,8 @@ static const Replacement mine[] = {
 	MINE(palloc), MINE(palloc0), MINE(pstrdup), MINE(MemoryContextAlloc),
 	MINE(MemoryContextStrdup), MINE(repalloc), MINE(AllocSetContextCreateInternal),
 	MINE(hash_search), MINE(malloc), MINE(calloc), MINE(realloc), MINE(strdup),
-	MINE(strndup), MINE(zoo_adelete), MINE(zoo_aset), MINE(zoo_aget_children),
-	MINE(zoo_acreate2), MINE(zoo_async), {NULL, NULL}
+	MINE(strndup), MINE(zoo_adelete), MINE(zoo_aset), MINE(zoo_awget),
+	MINE(zoo_aget_children), MINE(zoo_acreate2), MINE(zoo_async), {NULL, NULL}
 };
 
 void

@@ -11,6 +11,7 @@ use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Worker;
+use ZkClient;
 use ZkServer;
 use ZkTest;
 
@@ -182,6 +183,28 @@ sweep(
 		$zk->delete("$path/$_") for qw(a b locks leases);
 		return @unexpected;
 	});
+
+# A revocation is noticed without another connection, unless the log says that it cannot be.
+my $client = ZkClient->new($zk->hosts);
+$first->query('SET zklock.revocable = on');
+sweep(
+	'revocable lock',
+	sub {
+		my ($path) = @_;
+
+		$first->start("SELECT zk_lock_acquire('$path')");
+		if ($first->result eq 't')
+		{
+			$client->set("$path/" . ($client->children($path))[0], '__REVOKE__');
+			wait_until('the revocation is noticed, or impossible',
+				sub {
+					$observer->query("SELECT revoked FROM zk_locks WHERE path = '$path'") eq 't'
+					  || slurp_file($node->logfile) =~ m{cannot be revoked: $path/};
+				});
+		}
+		return end_all($first);
+	});
+$first->query('RESET zklock.revocable');
 is($holder->query('SELECT session_id FROM zk_session()'),
 	$session, 'session is the same after all failures');
 is($holder->query('BEGIN; CREATE TABLE t (); COMMIT; SELECT zk_lock_release_all()'),
