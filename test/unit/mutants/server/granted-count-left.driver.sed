@@ -1,3 +1,3 @@
-# Seed 51
+# Seed 10
 # Who gets a lease leaves the watch on the count until the lease is released.
 /^feed(/,/^}/s/unwatch_count(driver);//
