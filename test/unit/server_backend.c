@@ -113,6 +113,14 @@ is_to_be_disconnected(void)
 	return hold != NULL;
 }
 
+/* There are no locks of PostgreSQL. */
+static void
+end_pairs(const ZkLockHold *hold, int64 n)
+{
+	(void) hold;
+	(void) n;
+}
+
 /* In the handler of a signal, or where a loss is found.  Who exits has no use for it. */
 void
 server_disconnects(void)
@@ -165,7 +173,10 @@ is_shown(const ZkLockHold *hold)
 
 	server_gates_look(hold->claim, &state);
 	if (hold->claim->advisory.objsubid != hold->advisory.objsubid ||
-		hold->claim->advisory.objid != hold->advisory.objid)
+		hold->claim->advisory.objid != hold->advisory.objid ||
+		hold->claim->paired != (hold->session_pairs + hold->xact_pairs > 0) ||
+		pg_atomic_read_u64(&hold->claim->session_count) != (uint64) hold->session_count ||
+		pg_atomic_read_u64(&hold->claim->xact_count) != (uint64) hold->xact_count)
 		return false;
 	if (state.phase == ZKLOCK_CLAIM_LOST)
 		return hold->claim->lost || is_node_deleted(hold) ||
@@ -182,6 +193,7 @@ tell_holds(void)
 {
 	uint32		session = 0;
 
+	server_rules_check_unlisted();
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
 	{
@@ -254,9 +266,12 @@ set_wait(ServerStep *step)
 	LockTimeout = step->lock_timeout;
 }
 
+/* A call ends without its lock, and without an error. */
 static void
 note_failure(int64 patience)
 {
+	if (server_tries_is_unanswered())
+		server_breach(SERVER_TRIES, "a lock is refused, and ZooKeeper has not answered");
 	server_count(patience == 0 ? SERVER_N_TRIES : SERVER_N_TIMEOUTS);
 }
 
@@ -335,6 +350,8 @@ take_lock(ServerStep *step)
 	}
 	if (advisory && hold->advisory.objid != key.objid)
 		server_breach(SERVER_SOUND, "an advisory lock has another key");
+	if (step->paired)
+		zklock_locktable_pair(hold, scope);
 	is_new = server_gates_requested_at() >= began;
 	if (is_new && !server_tries_granted(server_lock_number(path), mode, began))
 		server_breach(SERVER_TRIES, "a grant is not noted for the next try");
@@ -465,6 +482,20 @@ check_mutex(const ZkLockAttempt *lease)
 		server_breach(SERVER_SOUND, "a lease is waited for without the mutex");
 }
 
+/*
+ * Does the answer to an attempt decide on its statement?  Who has waited for the mutex of a
+ * semaphore has others ahead.
+ */
+static bool
+decides(const ZkLockAttempt *attempt, bool queued_is_enough)
+{
+	const ZkLockParams *params = &attempt->request.params;
+
+	return params->only_looks ||
+		(!queued_is_enough &&
+		 !(zklock_mode_table[params->mode].has_permits && mutex->outcome.queued));
+}
+
 /* Locks of other paths, as those of semaphores, are not numbered. */
 static int
 exact_path_number(const char *path)
@@ -508,6 +539,9 @@ __wrap_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline, bool
 	PG_TRY();
 	{
 		__real_zklock_attempt_await(attempts, n, deadline, queued_is_enough);
+		for (int i = 0; i < n; i++)
+			server_tries_awaited(&attempts[i].outcome,
+								 decides(&attempts[i], queued_is_enough));
 	}
 	PG_FINALLY();
 	{
@@ -630,12 +664,13 @@ release_all(void)
 }
 
 /*
- * The worker's last turn, and the last time when its session was gone, for those who rely on
- * it or for all: from when on, and until when
+ * The worker's last turn, the last end of its session, and the last time when that was gone, for
+ * those who rely on it or for all: from when on, and until when
  */
 typedef struct Gone
 {
 	int64		turned;
+	int64		ended;
 	int64		from;
 	int64		to;
 } Gone;
@@ -699,6 +734,7 @@ ZkLockGeneration
 __wrap_zklock_sessionstate_end(void)
 {
 	server_note_unconfirmed();
+	gone()->ended = shim_now();
 	return __real_zklock_sessionstate_end();
 }
 
@@ -946,6 +982,9 @@ note_error(void)
 	if (shim_was_user_cancel() && !cancelled &&
 		!(has_session() && server_was_told_gone(began_at)))
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
+	if (zklock_lease_was_raised() && (shim_was_session_lost() || shim_was_unconfirmed()) &&
+		is_to_be_disconnected() && !zklock_clientsocket_is_shut())
+		server_breach(SERVER_CLIENT, "a client has an error about its lost lock, and goes on");
 	if (shim_was_session_lost() && !server_may_be_lost())
 		server_breach(SERVER_CANCEL, "a lock is lost, and nothing has happened to its session");
 	if (shim_was_unconfirmed())
@@ -1045,13 +1084,17 @@ commit(void)
 		server_breach(SERVER_COMMIT, "a commit passes though a node is known to be gone");
 }
 
-/* Is a lock of a session that is over, for whichever reason? */
+/*
+ * Is a lock of a session that is over, for whichever reason, or is its node known to be gone?
+ * The worker writes that under a lock, which is not needed to look.
+ */
 static bool
 is_any_lost(void)
 {
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
-		if (!has_session() && hold->session_serial != zklock_sessionstate_generation())
+		if (!has_session() && (hold->session_serial != zklock_sessionstate_generation() ||
+							   hold->claim->node_deleted))
 			return true;
 	return false;
 }
@@ -1117,6 +1160,22 @@ transaction(void)
 }
 
 /*
+ * Is a lock of one who is idle since then lost, and should its client know it?  `before`: it
+ * was lost when that began.
+ */
+static bool
+is_idle_loss_overdue(int64 began, bool before)
+{
+	if (!was_lost && server_is_known(began, began - 1) &&
+		(before || (!has_session() && unconfirmed_at() <= began && !server_has_stood_still())))
+		return true;
+	if (!before && is_any_lost() && server_is_known(gone()->ended, began) &&
+		!server_has_stood_still())
+		return true;
+	return is_loss_overdue(began);
+}
+
+/*
  * A cancel of who is idle does nothing; who is to terminate does.  A client that is
  * disconnected leaves.  A time of -1 is drawn.
  */
@@ -1133,8 +1192,7 @@ idle(long us)
 	CHECK_FOR_INTERRUPTS();
 	if (zklock_clientsocket_is_shut())
 		proc_exit(0);
-	if (is_to_be_disconnected() &&
-		((lost && !was_lost && server_is_known(began, began - 1)) || is_loss_overdue(began)) &&
+	if (is_to_be_disconnected() && is_idle_loss_overdue(began, lost) &&
 		!zklock_clientsocket_is_shut())
 		server_breach(SERVER_CLIENT, "a client is idle, and is not told that its lock is lost");
 }
@@ -1220,6 +1278,12 @@ step_between(void)
 		case SERVER_DO_DISCONNECTS:
 			set_on_loss(ZKLOCK_ON_LOSS_DISCONNECT);
 			break;
+		case SERVER_DO_AUTO:
+			set_on_loss(ZKLOCK_ON_LOSS_AUTO);
+			break;
+		case SERVER_DO_ROLE:
+			shim_role = 10 + step.role;
+			break;
 		default:
 			break;
 	}
@@ -1261,6 +1325,7 @@ server_backend_main(int procno, int pid)
 	shim_role = 10 + (int) shim_random(2);
 	server_rules_begin();
 	zklock_acquire_init();
+	zklock_locktable_pairs_init(end_pairs);
 	zklock_xact_init();
 	draw_session();
 	shim_trace("begins%s", own ? ", with a session of its own" : "");

@@ -48,6 +48,8 @@ typedef struct History
 	ZkLockToken token;
 	int64		number;			/* of its last grant */
 	int64		since;			/* its first one */
+	int64		used_since;		/* when its first holder was another one last */
+	int64		role_read_at;	/* when the worker asked last whose it is */
 	bool		forbidden;		/* to be passed on */
 	ZkLockEpoch alone_epoch;	/* in which a list has shown it alone last; 0:
 								 * none has */
@@ -405,6 +407,19 @@ __wrap_zklock_slots_request(ZkLockClaim *claim, const ZkLockSlotParams *params)
 extern void __real_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial);
 extern void __wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial);
 
+/* Nobody is told more often than others have asked. */
+static void
+check_revocations(const ZkLockClaim *claim)
+{
+	ZkLockClaimState state;
+
+	server_gates_look(claim, &state);
+	if (state.phase == ZKLOCK_CLAIM_HOLDS &&
+		pg_atomic_read_u32(unconstify(pg_atomic_uint32 *, &claim->revocations)) >
+		server_zk_revocations(state.outcome.name))
+		server_breach(SERVER_CANCEL, "a holder is told again that its lock is revoked");
+}
+
 void
 __wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial)
 {
@@ -429,6 +444,8 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial)
 			revocations[n++] = pg_atomic_read_u32(&claim->revocations);
 		}
 	__real_zklock_slots_revoked(slot, serial);
+	if (slot->entry != NULL && !slot->gate)
+		check_revocations(claim_of_slot(slot));
 	if (held && entry->gate.wanted == serial && !entry->gate.node.handover_forbidden)
 		server_breach(SERVER_RECALL, "a node that was revoked may be passed on or kept");
 	if (n > 1)
@@ -442,6 +459,7 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial)
 		uint32		now = pg_atomic_read_u32(unconstify(pg_atomic_uint32 *,
 														&claims[n]->revocations));
 
+		check_revocations(claims[n]);
 		if (now == revocations[n] && claims[n]->changes == changes[n] &&
 			!claims[n]->turn.lost && claims[n]->turn.state == ZKLOCK_TURN_HOLDING)
 			server_breach(SERVER_READERS, "a holder is not told that its lock is revoked");
@@ -501,6 +519,16 @@ forget_question(int code, Datum arg)
 	questions[zklock_compat_procno()].n = 0;
 }
 
+/* What a process has read of the session's state last, and does it listen? */
+typedef struct Heard
+{
+	bool		listens;
+	bool		absent;
+	ZkLockSessionStatus status;
+} Heard;
+
+static Heard *heard;			/* by number */
+
 void
 server_gates_begin(int procno)
 {
@@ -511,6 +539,8 @@ server_gates_begin(int procno)
 	on_shmem_exit(forget_question, 0);
 	waiting = shim_memory("waiting", SERVER_PLACES * sizeof(bool), &found);
 	waiting[procno] = false;
+	heard = shim_memory("heard", SERVER_PLACES * sizeof(Heard), &found);
+	heard[procno].listens = false;
 	if (procno == 0)
 		memset(recalls_of_server(), 0, MAX_HISTORIES * sizeof(Recall));
 }
@@ -546,7 +576,8 @@ __wrap_zklock_slots_ask(ZkLockClaim *claim)
 
 	if (mine->n == SERVER_MAX_LOCKS)
 		shim_fail("there are too many questions");
-	else if (number != 0)
+	server_asks();
+	if (number != 0)
 		mine->question[mine->n++] = (ServerQuestion) {
 			.slot = claim->at_gate ? &claim->slot.entry->slot : &claim->slot,
 			.number = number
@@ -554,11 +585,60 @@ __wrap_zklock_slots_ask(ZkLockClaim *claim)
 	return number;
 }
 
+static bool
+is_absent(const ZkLockSessionStatus *status)
+{
+	return !status->has_worker || shim_now() - status->turned > ZKLOCK_SESSIONSTATE_STALL;
+}
+
+extern void __real_zklock_sessionstate_status(ZkLockSessionStatus *status);
+extern void __wrap_zklock_sessionstate_status(ZkLockSessionStatus *status);
+
+void
+__wrap_zklock_sessionstate_status(ZkLockSessionStatus *status)
+{
+	Heard	   *mine = &heard[zklock_compat_procno()];
+
+	__real_zklock_sessionstate_status(status);
+	mine->status = *status;
+	mine->absent = is_absent(status);
+}
+
 void
 __wrap_zklock_sessionstate_listen(bool on)
 {
 	questions[zklock_compat_procno()].n = 0;
+	heard[zklock_compat_procno()].listens = on;
 	__real_zklock_sessionstate_listen(on);
+}
+
+bool
+server_gates_is_unheard(int procno)
+{
+	const ZkLockSessionStatus *before = &heard[procno].status;
+	ZkLockSessionStatus now;
+
+	if (!heard[procno].listens)
+		return false;
+	__real_zklock_sessionstate_status(&now);
+	return now.has_worker != before->has_worker || now.begun != before->begun ||
+		now.draining != before->draining || now.connect_requests != before->connect_requests ||
+		now.client.state != before->client.state ||
+		now.client.connects != before->client.connects ||
+		now.client.confirmed != before->client.confirmed || (heard[procno].absent && !is_absent(&now));
+}
+
+/* A session that has not been confirmed for longer, or none at all, is of no use to a request. */
+bool
+server_gates_has_session(int procno)
+{
+	const ZkLockSessionStatus *status = &heard[procno].status;
+	int64		lease = status->client.timeout * INT64CONST(1000000) * 2 / 3;
+
+	return heard[procno].listens && questions[procno].n == 0 && status->begun &&
+		!status->draining && !heard[procno].absent &&
+		status->client.state == ZKLOCK_CLIENT_CONNECTED &&
+		status->client.confirmed >= shim_now() - lease;
 }
 
 /*
@@ -682,6 +762,7 @@ note_grant(const ZkLockGate *gate, int64 now)
 		};
 	else if (!gate->shared)
 		history->number++;
+	history->used_since = shim_now();
 	if (holder->grant_number != history->number)
 		server_breach(SERVER_PAIRS, "grants of a node are not numbered from 0");
 	check_arrivals(gate);
@@ -846,6 +927,8 @@ __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 
 	if (fit)
 		check_fit(now);
+	if (gate->holder != before.holder)
+		history_of(gate)->used_since = shim_now();
 	if (stays && gate->wanted != before.wanted)
 		server_breach(SERVER_READERS, "a node goes that other readers have");
 	if (stays)
@@ -1221,4 +1304,86 @@ __wrap_zklock_gate_permit_keep(ZkLockGate *gate, ZkLockSerial serial, bool revoc
 		server_breach(SERVER_KEPT, "the mutex of a semaphore may be kept");
 	if (is_paused(entry))
 		server_breach(SERVER_KEPT, "a node may be kept soon after another client has ended that");
+}
+
+/*
+ * Room in the session.  A role is refused only for nodes that its backends have used since it
+ * wanted another one, and when none is kept that could make room.
+ */
+
+#define MAX_LEFT 64
+
+/* The last requests that this worker has left for want of room, and when it did so first */
+typedef struct Left
+{
+	const ZkLockSlot *slot;
+	ZkLockSerial serial;
+	int64		at;
+} Left;
+
+static Left left[MAX_LEFT];
+static int	nleft = 0;
+
+/* When was the request left first?  0: it was not. */
+static int64
+left_at(const ZkLockSlot *slot, ZkLockSerial serial)
+{
+	for (int i = 0; i < MAX_LEFT; i++)
+		if (left[i].slot == slot && left[i].serial == serial)
+			return left[i].at;
+	return 0;
+}
+
+extern bool __real_zklock_slots_was_left(ZkLockSlot *slot, ZkLockSerial serial, uint32 number);
+extern bool __wrap_zklock_slots_was_left(ZkLockSlot *slot, ZkLockSerial serial, uint32 number);
+extern Oid	__real_zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial);
+extern Oid	__wrap_zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial);
+extern void __real_zklock_slots_refuse(ZkLockSlot *slot, ZkLockSerial serial, Oid role, int64 now);
+extern void __wrap_zklock_slots_refuse(ZkLockSlot *slot, ZkLockSerial serial, Oid role, int64 now);
+
+bool
+__wrap_zklock_slots_was_left(ZkLockSlot *slot, ZkLockSerial serial, uint32 number)
+{
+	if (left_at(slot, serial) == 0)
+		left[nleft++ % MAX_LEFT] = (Left) {.slot = slot,.serial = serial,.at = shim_now()};
+	return __real_zklock_slots_was_left(slot, serial, number);
+}
+
+Oid
+__wrap_zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial)
+{
+	if (slot->gate && slot->entry != NULL)
+		history_of(&slot->entry->gate)->role_read_at = shim_now();
+	return __real_zklock_slots_role(slot, serial);
+}
+
+/* A request that was not left is refused only if all roles were read just then. */
+static void
+check_room(const ZkLockEntry *entry, Oid role, int64 wanted_since)
+{
+	const ZkLockGate *gate = &entry->gate;
+	int64		since = wanted_since != 0 ? wanted_since : history_of(gate)->role_read_at;
+	bool		spare;
+	uint32		owner = server_zk_counted_for(entry->key.path, entry->slot.outcome.name, &spare);
+
+	if (gate->state == ZKLOCK_GATE_HELD && history_of(gate)->used_since < since &&
+		claim_of_turn(gate->holder)->role != role && owner == role)
+		server_breach(SERVER_SIZE, "a role is refused for a node that another one uses");
+	if (gate->state == ZKLOCK_GATE_KEPT && gate->node.kept_at < since && owner != 0 && !spare)
+		server_breach(SERVER_SIZE, "a role is refused though nobody uses a node that is kept");
+}
+
+void
+__wrap_zklock_slots_refuse(ZkLockSlot *slot, ZkLockSerial serial, Oid role, int64 now)
+{
+	int64		since = left_at(slot, serial);
+
+	for (int i = 0; i < zklock_guc_max_locks; i++)
+	{
+		const ZkLockEntry *entry = zklock_claimtable->claim[i].slot.entry;
+
+		if (entry != NULL)
+			check_room(entry, role, since);
+	}
+	__real_zklock_slots_refuse(slot, serial, role, now);
 }

@@ -35,6 +35,15 @@ extern void server_gates_look(const ZkLockClaim *claim, ZkLockClaimState *state)
 /* This backend gives up a claim, see server_hold(), which is `granted` or not. */
 extern void server_gates_let_go(const void *claim, bool granted);
 
+/*
+ * Does the process of this number listen for changes of the session's state, and is that another
+ * one than it has read last?
+ */
+extern bool server_gates_is_unheard(int procno);
+
+/* Does it wait for a session that can be used, and knows of one? */
+extern bool server_gates_has_session(int procno);
+
 /* It waits for locks, or not any more.  Does the process of this number? */
 extern void server_gates_wait(bool on);
 extern bool server_gates_waits(int procno);

@@ -12,6 +12,7 @@
 #include "protocol/gate.h"
 #include "protocol/proof.h"
 #include "server_gates.h"
+#include "server_rules.h"
 #include "server_sim.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
@@ -93,6 +94,18 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, 
 	return NULL;
 }
 
+/* Who has a lock of the server's session is told that its node is gone. */
+static const char *
+look_at_node(const ZkLockClaim *claim)
+{
+	ZkLockClaimState state;
+
+	server_gates_look(claim, &state);
+	return state.phase == ZKLOCK_CLAIM_HOLDS && state.generation != 0 &&
+		server_is_deletion_found(state.outcome.token, state.outcome.name) ?
+		"the worker sleeps, and has not told that a node is gone" : NULL;
+}
+
 static const char *
 look_at_questions(bool worker, uint32 asleep)
 {
@@ -127,8 +140,14 @@ look_at_records(uint32 asleep)
 		shim_fail("there are %d slots", zklock_deadlock_slots_count());
 	zklock_deadlock_slots_read(requests);
 	for (int i = 0; i < SERVER_PLACES; i++)
-		if (requests[i].wanted != 0 && (asleep & (1U << i)) != 0 && !server_gates_waits(i))
+	{
+		if (requests[i].wanted == 0 || (asleep & (1U << i)) == 0)
+			continue;
+		if (!server_gates_waits(i))
 			return "a backend has a record, and does not wait";
+		if (server_rules_is_unread(i, requests[i].wanted))
+			return "a backend sleeps that has the verdict of its walk";
+	}
 	return NULL;
 }
 
@@ -158,6 +177,17 @@ server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint3
 
 		wrong = claim->slot.entry == NULL ? NULL :
 			look_at_claim(claim, worker, is_short, ready, status.ending, waiting);
+		if (wrong == NULL && worker_sleeps && claim->slot.entry != NULL)
+			wrong = look_at_node(claim);
+	}
+	for (int i = 0; i < SERVER_PLACES && wrong == NULL; i++)
+	{
+		if ((asleep & (1U << i)) == 0)
+			continue;
+		if (worker_sleeps && server_gates_is_unheard(i))
+			wrong = "a backend sleeps, and does not know the state of the session";
+		else if (server_gates_has_session(i))
+			wrong = "a backend sleeps that has the session for which it waits";
 	}
 	if (wrong == NULL)
 		wrong = look_at_questions(worker, asleep);

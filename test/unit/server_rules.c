@@ -22,6 +22,7 @@
 #include "server_tries.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
+#include "shared/deadlock_slots.h"
 #include "shared/owners.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
@@ -31,6 +32,9 @@
 
 /* Does a backend have no room for a claim?  By its number, in shared memory. */
 static bool *lacks_room;
+
+/* Has a backend, by its number, a verdict that it has not read?  The record's serial; 0: no. */
+static ZkLockSerial *unread;
 
 /* Has this backend looked at what is not deleted yet, and is about to look for room? */
 static bool looks_for_room = false;
@@ -46,6 +50,7 @@ server_rules_begin(void)
 
 	lacks_room = shim_memory("who lacks room", SHIM_MAX_PROCESSES * sizeof(bool), &found);
 	lacks_room[zklock_compat_procno()] = false;
+	unread = shim_memory("verdicts", SHIM_MAX_PROCESSES * sizeof(ZkLockSerial), &found);
 	zklock_owners_unfinished(&unfinished);
 	if (unfinished.mine != 0)
 		server_breach(SERVER_SOUND, "a process begins with what another one has given up");
@@ -69,6 +74,11 @@ extern ZkLockClaim *__real_zklock_claims_enter(const char *path, ZkLockMode mode
 											   const ZkLockAdvisoryKey *advisory, bool hidden);
 extern ZkLockClaim *__wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
 											   const ZkLockAdvisoryKey *advisory, bool hidden);
+extern void __real_zklock_claims_remove_unlisted(void);
+extern void __wrap_zklock_claims_remove_unlisted(void);
+
+/* Of this backend's locks, those that have found no room for a claim */
+static int	nunlisted = 0;
 
 void
 __wrap_zklock_owners_unfinished(ZkLockUnfinished *unfinished)
@@ -83,8 +93,43 @@ __wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
 {
 	ZkLockClaim *claim = __real_zklock_claims_enter(path, mode, advisory, hidden);
 
+	if (claim != NULL && (claim->lost || claim->revoked || claim->paired || claim->waits ||
+						  claim->part != NULL || claim->node_deleted || claim->ended ||
+						  claim->slot.outcome.verdict != ZKLOCK_PENDING ||
+						  claim->slot.outcome.queued ||
+						  pg_atomic_read_u64(&claim->session_count) != 0 ||
+						  pg_atomic_read_u64(&claim->xact_count) != 0))
+		server_breach(SERVER_SOUND, "a new claim has what another one had");
 	lacks_room[zklock_compat_procno()] = claim == NULL && looks_for_room;
+	nunlisted += claim == NULL && !hidden;
 	return claim;
+}
+
+void
+__wrap_zklock_claims_remove_unlisted(void)
+{
+	if (nunlisted > 0)
+		nunlisted--;
+	__real_zklock_claims_remove_unlisted();
+}
+
+static bool
+has_no_claim(ZkLockHold *hold, void *arg)
+{
+	if (hold->claim == NULL)
+		++*(int *) arg;
+	return false;
+}
+
+/* Each lock without a claim is counted, and no other one. */
+void
+server_rules_check_unlisted(void)
+{
+	int			n = 0;
+
+	(void) zklock_locktable_search(has_no_claim, &n);
+	if (n != nunlisted)
+		server_breach(SERVER_SOUND, "other locks are counted than those without a claim");
 }
 
 /* Who lacks room is woken when there is some; and nobody else counts. */
@@ -149,6 +194,41 @@ __wrap_zklock_slots_take(ZkLockSlot *slot, ZkLockSerial serial)
 	if (is_taken && slot->gate && entry != NULL && (lock = server_lock_number(key.path)) >= 0)
 		server_attempt_taken(lock);
 	return is_taken;
+}
+
+/*
+ * Verdicts of walks
+ */
+
+extern void __real_zklock_deadlock_slots_report(int slot, ZkLockSerial serial, uint32 walk,
+												ZkLockWalkVerdict verdict,
+												const ZkLockDeadlock *deadlock);
+extern void __wrap_zklock_deadlock_slots_report(int slot, ZkLockSerial serial, uint32 walk,
+												ZkLockWalkVerdict verdict,
+												const ZkLockDeadlock *deadlock);
+extern ZkLockWalkVerdict __real_zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock);
+extern ZkLockWalkVerdict __wrap_zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock);
+
+void
+__wrap_zklock_deadlock_slots_report(int slot, ZkLockSerial serial, uint32 walk,
+									ZkLockWalkVerdict verdict, const ZkLockDeadlock *deadlock)
+{
+	unread[slot] = serial;
+	__real_zklock_deadlock_slots_report(slot, serial, walk, verdict, deadlock);
+}
+
+/* What is reported meanwhile is read the next time. */
+ZkLockWalkVerdict
+__wrap_zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock)
+{
+	unread[zklock_compat_procno()] = 0;
+	return __real_zklock_deadlock_slots_verdict(deadlock);
+}
+
+bool
+server_rules_is_unread(int procno, ZkLockSerial serial)
+{
+	return unread[procno] == serial;
 }
 
 /*

@@ -64,7 +64,7 @@ read_setting(ServerScenario *s, char *word)
 		SETTING(confirm_commit), SETTING(max_locks_per_backend), SETTING(max_session_size),
 		{"leases", offsetof(ServerScenario, nleases)},
 		{"tick", offsetof(ServerScenario, tick)},
-		{"chroot_len", offsetof(ServerScenario, chroot_len)},
+		{"chroot", offsetof(ServerScenario, chroot_len)},
 		{"refuses", offsetof(ServerScenario, refuses)},
 		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};
@@ -138,6 +138,8 @@ read_wait(ServerStep *step, char **rest)
 			step->revocable = true;
 		else if (strcmp(word, "asks") == 0)
 			step->asks = true;
+		else if (strcmp(word, "paired") == 0)
+			step->paired = true;
 		else
 			fail(word);
 	}
@@ -181,7 +183,7 @@ static const struct
 	{"rollback", SERVER_DO_ROLLBACK_TO, false, false},
 	{"commit", SERVER_DO_COMMIT, false, false}, {"abort", SERVER_DO_ABORT, false, false},
 	{"own", SERVER_DO_SESSION, true, false}, {"server", SERVER_DO_SESSION, false, false},
-	{"disconnects", SERVER_DO_DISCONNECTS, false, false}
+	{"disconnects", SERVER_DO_DISCONNECTS, false, false}, {"auto", SERVER_DO_AUTO, false, false}
 };
 
 static void
@@ -202,6 +204,12 @@ read_step(ServerStep *step, char *text)
 				step->patience = number(next_word(&rest)) * SERVER_MS;
 			return;
 		}
+	if (strcmp(word, "role") == 0)
+	{
+		step->verb = SERVER_DO_ROLE;
+		step->role = number(next_word(&rest));
+		return;
+	}
 	if (strcmp(word, "release") == 0)
 	{
 		const char *what = next_word(&rest);

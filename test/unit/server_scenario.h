@@ -44,7 +44,7 @@ typedef struct ServerScenario
 	ShimSettings settings;		/* of all servers */
 	int			nleases;
 	int			tick;			/* ms */
-	int			chroot_len;
+	int			chroot_len;		/* of the path that is ahead of all nodes */
 	int			refuses;		/* percent of deletes that are refused */
 	int			nservers;
 	int			nbackends[SERVER_MAX_SERVERS];

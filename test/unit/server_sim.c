@@ -265,6 +265,8 @@ static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
 static int64_t disturbed_at[SERVER_MAX_SERVERS];	/* last time */
+static int64_t asked_at[SERVER_MAX_SERVERS];	/* its worker, last time */
+static int	looked_at_server;	/* whose processes sleep */
 static int64_t parent_made_at;	/* last time */
 static int64_t taken_at[SERVER_MAX_SERVERS][SERVER_N_LOCKS];	/* last time */
 static int	fault_rate;			/* one in so many turns; 0: none */
@@ -452,6 +454,30 @@ bool
 server_is_deleted(ZkLockToken token)
 {
 	return server_zk_deleted_at(token) != 0;
+}
+
+void
+server_asks(void)
+{
+	asked_at[shim_scheduler_server(shim_scheduler_current())] = sim.now;
+}
+
+bool
+server_is_deletion_found(ZkLockToken token, const char *name)
+{
+	int			server = looked_at_server;
+	int64_t		since = server_zk_deleted_at(token);
+	bool		known;
+
+	if (!server_zk_is_deleted(token, name, &known))
+		return false;
+	if (known || slow >= 0)
+		return known;
+	if (since < asked_at[server])
+		since = asked_at[server];
+	if (since < disturbed_at[server])
+		since = disturbed_at[server];
+	return sim.now > server_zk_found_at(worker_of(server), since);
 }
 
 bool
@@ -953,6 +979,7 @@ look_at_sleepers(int server, int64_t then)
 		if (server_zk_is_idle(worker + i))
 			look_at_session(worker + i);
 	}
+	looked_at_server = server;
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
 		(server_zk_is_well(worker) && worker_sleeps, server_zk_is_short(worker, then), worker_sleeps,
 		 waiting, asleep);
@@ -1858,6 +1885,7 @@ begin_schedule(uint64_t seed)
 	memset(rivals, 0, sizeof(rivals));
 	memset(looked_at, 0, sizeof(looked_at));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
+	memset(asked_at, 0, sizeof(asked_at));
 	parent_made_at = 0;
 	memset(taken_at, 0, sizeof(taken_at));
 	phase = PLAYING;

@@ -248,6 +248,8 @@ typedef enum ServerVerb
 	SERVER_DO_IDLE,
 	SERVER_DO_SESSION,			/* from now on it has its own, if `of_session` */
 	SERVER_DO_DISCONNECTS,		/* from now on, if a lock is lost */
+	SERVER_DO_AUTO,				/* the same, if the client relies on a lock */
+	SERVER_DO_ROLE,				/* that it has logged in as */
 	SERVER_DO_EXIT
 } ServerVerb;
 
@@ -260,6 +262,8 @@ typedef struct ServerStep
 	bool		counted;		/* the semaphore's leases are */
 	bool		revocable;
 	bool		asks;			/* who is ahead? */
+	bool		paired;			/* PostgreSQL's own lock is taken, too */
+	int			role;
 	int64_t		patience;		/* ns; or how long it takes */
 	int			lock_timeout;	/* ms; 0: none */
 	bool		is_drawn;		/* what is not known yet */
@@ -366,6 +370,13 @@ extern bool server_is_deletion_overdue(ZkLockToken token);
 
 /* Has it been deleted by others at all? */
 extern bool server_is_deleted(ZkLockToken token);
+
+/*
+ * All sleep: does the worker know that the node with this name has been deleted, or should it?
+ * And a backend asks its worker for a node.
+ */
+extern bool server_is_deletion_found(ZkLockToken token, const char *name);
+extern void server_asks(void);
 
 /*
  * Did something happen at this time, since then, and for such a while that this backend

@@ -55,12 +55,27 @@ server_tries_granted(int lock, ZkLockMode mode, int64 since)
 /* Of the statement that takes locks */
 static bool tries = false;
 static bool was_refused = false;
+static bool unanswered;
 
 void
 server_tries_begin(bool is_try)
 {
 	tries = is_try;
-	was_refused = false;
+	was_refused = unanswered = false;
+}
+
+/* A moment more, after a refusal, needs no answer. */
+void
+server_tries_awaited(const ZkLockOutcome *outcome, bool matters)
+{
+	unanswered |= matters && !was_refused && outcome->verdict == ZKLOCK_TIMED_OUT &&
+		!outcome->queued;
+}
+
+bool
+server_tries_is_unanswered(void)
+{
+	return unanswered;
 }
 
 void

@@ -8,7 +8,7 @@
 #ifndef SERVER_TRIES_H
 #define SERVER_TRIES_H
 
-#include "protocol/mode.h"
+#include "protocol/recipe.h"
 
 /* The number of a lock by its path, for the checker; -1: it has none. */
 extern int	server_lock_number(const char *path);
@@ -18,6 +18,13 @@ extern bool server_tries_granted(int lock, ZkLockMode mode, int64 since);
 
 /* A statement takes locks: does it not want to wait? */
 extern void server_tries_begin(bool is_try);
+
+/*
+ * An attempt was waited for; does the answer decide on the statement?  Had one of the statement
+ * that does none, before its time was over?
+ */
+extern void server_tries_awaited(const ZkLockOutcome *outcome, bool matters);
+extern bool server_tries_is_unanswered(void);
 
 /* A try of many was refused one of them, and waits for a moment. */
 extern void server_tries_refused(void);

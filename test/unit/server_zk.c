@@ -165,6 +165,7 @@ struct ZkLockClient
 								 * when that rests */
 	int			lateness;		/* ... and later by so many percent */
 	int64_t		used_at;		/* when it was not idle last */
+	int64_t		told_at;		/* the last message but for confirmations */
 	int64_t		give_up_at;		/* if there was no connection until then */
 	bool		(*is_relied_on) (void);
 	int64_t		told_gone;		/* since when it was told to be gone last */
@@ -206,6 +207,7 @@ static struct
 	int64_t		session;
 	int64_t		czxid;
 	int64_t		at;
+	bool		known;			/* to its client, which has asked for it */
 	char		name[MAX_PATH];
 }			robbed[MAX_NODES];
 static int	nrobbed;
@@ -796,6 +798,8 @@ post(ZkLockClient *c, ZkLockMessage *message)
 	message->next = NULL;
 	*c->mail_end = message;
 	c->mail_end = &message->next;
+	if (message->kind != ZKLOCK_MSG_CONFIRMED)
+		c->told_at = sim.now;
 	ring(c);
 }
 
@@ -895,6 +899,14 @@ is_answer(ZkLockRc rc)
 	return rc != ZKLOCK_RC_LOST && rc != ZKLOCK_RC_OVER;
 }
 
+/* A client is told that a node that others have deleted is not there. */
+static void
+note_known(int64_t session, const char *name)
+{
+	for (int i = 0; i < nrobbed; i++)
+		robbed[i].known |= robbed[i].session == session && strcmp(robbed[i].name, name) == 0;
+}
+
 /* A request has ended, one way or the other. */
 static void
 end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
@@ -918,6 +930,8 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 		if (rc == ZKLOCK_RC_OK)
 			strcpy(node->name, r->reply->text);
 	}
+	else if (r->op == OP_CONFIRM && rc == ZKLOCK_RC_NO_NODE)
+		note_known(sessions[c->session].id, node->name);
 	else if (r->op == OP_DELETE)
 	{
 		node->busy = false;
@@ -2140,6 +2154,7 @@ server_zk_rob(int which)
 	robbed[nrobbed].session = node->owner;
 	robbed[nrobbed].czxid = node->czxid;
 	robbed[nrobbed].at = sim.now;
+	robbed[nrobbed].known = false;
 	strcpy(robbed[nrobbed++].name, base_name(node));
 	delete_node(node);
 	return true;
@@ -2171,6 +2186,33 @@ server_zk_deleted_at(ZkLockToken token)
 		if (robbed[i].czxid == token)
 			return robbed[i].at;
 	return 0;
+}
+
+bool
+server_zk_is_deleted(ZkLockToken token, const char *name, bool *known)
+{
+	for (int i = 0; i < nrobbed; i++)
+		if (robbed[i].czxid == token && strcmp(robbed[i].name, name) == 0)
+		{
+			*known = robbed[i].known;
+			return true;
+		}
+	return false;
+}
+
+int64_t
+server_zk_found_at(int process, int64_t since)
+{
+	const ZkLockClient *c = client_of(process);
+	int64_t		period = c == NULL || c->session < 0 ? 0 :
+		sessions[c->session].timeout * SERVER_MS / 6 + 1000 * SERVER_MS;
+	int			n = 2;
+
+	if (period == 0)
+		return SHIM_NEVER;
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		n++;
+	return (since > c->told_at ? since : c->told_at) + n * period;
 }
 
 bool
@@ -2699,6 +2741,32 @@ server_zk_refused_owner(void)
 	const ZkLockClient *c = client_of(shim_scheduler_current());
 
 	return c == NULL ? 0 : c->refused_owner;
+}
+
+uint32_t
+server_zk_counted_for(const char *dir, const char *name, bool *given_up)
+{
+	const ZkLockClient *c = client_of(shim_scheduler_current());
+
+	for (const ZkLockNode *node = c == NULL ? NULL : c->nodes; node != NULL; node = node->next)
+		if (node->account.owner != NULL && strcmp(node->dir, dir) == 0 &&
+			strcmp(node->name, name) == 0)
+		{
+			*given_up = node->account.given_up;
+			return node->account.owner->id;
+		}
+	return 0;
+}
+
+uint32_t
+server_zk_revocations(const char *name)
+{
+	const ZkLockClient *c = client_of(shim_scheduler_current());
+
+	for (const ZkLockNode *node = c == NULL ? NULL : c->nodes; node != NULL; node = node->next)
+		if (strcmp(node->name, name) == 0)
+			return node->revocations;
+	return UINT32_MAX;
 }
 
 /* Recount what the client's nodes are counted as. */

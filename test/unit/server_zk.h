@@ -98,6 +98,15 @@ extern bool server_zk_is_short(int process, int64_t then);
 /* The owner of the node for which the caller's client has had no room last, even later */
 extern uint32_t server_zk_refused_owner(void);
 
+/*
+ * For whom the caller's client counts its node of this name, and as one that is given up?
+ * 0: it has none.
+ */
+extern uint32_t server_zk_counted_for(const char *dir, const char *name, bool *given_up);
+
+/* How often was the caller's node of this name revoked?  UINT32_MAX: it has none. */
+extern uint32_t server_zk_revocations(const char *name);
+
 extern bool server_zk_is_alive(int64_t session);
 
 /* When the process read the clock last */
@@ -138,8 +147,19 @@ extern bool server_zk_is_closed(int64_t session);
  */
 extern bool server_zk_is_robbed(int64_t session, const char *name, ZkLockToken token);
 
-/* When others have deleted the node with this token; 0: they have not. */
+/*
+ * When others have deleted the node with this token; 0: they have not.  Have they deleted the one
+ * with this name, and has ZooKeeper told its client that?  A reader with the token of a stronger
+ * lock has another name.
+ */
 extern int64_t server_zk_deleted_at(ZkLockToken token);
+extern bool server_zk_is_deleted(ZkLockToken token, const char *name, bool *known);
+
+/*
+ * When has a worker found a node that is not there, if nothing disturbs it since then?  After
+ * each sixth of the session's timeout without a message it looks for one of its nodes, in turn.
+ */
+extern int64_t server_zk_found_at(int process, int64_t since);
 
 /*
  * Was the node with this token created next to one of the same server?  True if there is

@@ -1,0 +1,5 @@
+# Seed 747
+# A list that was asked for in a former epoch stays asked for.
+/^check(/,/^}/{
+/look_epoch != zklock_sessionstate_epoch/,+1d
+}
