@@ -160,6 +160,17 @@ take_free(void)
 	return claim;
 }
 
+/*
+ * There is room, or a node that is only kept has some: the worker gives such nodes up, and wakes
+ * up the backends that wait.
+ */
+static void
+tell_of_room(void)
+{
+	if (zklock_owners_is_room_awaited())
+		zklock_sessionstate_wake_worker();
+}
+
 static void
 give_free(ZkLockClaim *claim)
 {
@@ -171,10 +182,7 @@ give_free(ZkLockClaim *claim)
 	table->nfree++;
 	Assert(table->nfree <= zklock_guc_max_locks);
 	SpinLockRelease(&table->mutex);
-
-	/* The worker wakes up the backends that wait for room. */
-	if (zklock_owners_is_room_awaited())
-		zklock_sessionstate_wake_worker();
+	tell_of_room();
 }
 
 int
@@ -358,7 +366,10 @@ zklock_claimtable_free(ZkLockClaim *claim)
 
 		/* It may be charged already, for an attempt of its own. */
 		if (entry->gate.state == ZKLOCK_GATE_KEPT)
+		{
 			zklock_owners_discharge(&claim->charge);
+			tell_of_room();
+		}
 		else
 			zklock_owners_charge(&claim->charge);
 		return;

@@ -16,6 +16,7 @@
 #include "backend/locktable.h"
 #include "backend/sessionroutine.h"
 #include "common/compat.h"
+#include "common/guc.h"
 #include "miscadmin.h"
 #include "server_rules.h"
 #include "server_sim.h"
@@ -132,18 +133,42 @@ server_rules_check_unlisted(void)
 		server_breach(SERVER_SOUND, "other locks are counted than those without a claim");
 }
 
-/* Who lacks room is woken when there is some; and nobody else counts. */
+/* Has all room been taken, a part of it only for a node that is kept? */
+static bool
+is_room_kept(void)
+{
+	for (int i = 0; zklock_claimtable->nfree == 0 && i < zklock_guc_max_locks; i++)
+	{
+		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
+		const ZkLockEntry *entry = claim->slot.entry;
+
+		if (entry != NULL && entry->kept_claim == claim &&
+			entry->gate.state == ZKLOCK_GATE_KEPT)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Who lacks room is woken when there is some, as there is at once if a node is kept; and nobody
+ * else counts.
+ */
 const char *
-server_look_at_room(uint32_t acquiring, uint32_t asleep)
+server_look_at_room(bool worker_sleeps, uint32_t acquiring, uint32_t asleep)
 {
 	if (lacks_room == NULL)
 		return NULL;			/* the worker only begins */
 	if (acquiring == 0 && zklock_owners_is_room_awaited())
 		return "nobody waits for room, but is counted";
 	for (int i = 0; i < SERVER_PLACES; i++)
-		if ((acquiring & asleep & (1U << i)) != 0 && lacks_room[i] &&
-			!zklock_owners_is_room_awaited())
+	{
+		if ((acquiring & asleep & (1U << i)) == 0 || !lacks_room[i])
+			continue;
+		if (!zklock_owners_is_room_awaited())
 			return "a backend has no room, and nobody knows that it waits for some";
+		if (worker_sleeps && is_room_kept())
+			return "a backend has no room, and a node is kept in it";
+	}
 	return NULL;
 }
 

@@ -927,7 +927,8 @@ look_at_room(int server, uint32_t asleep)
 
 	for (int i = 1; i < SERVER_PLACES; i++)
 		in_call |= (uint32_t) acquiring[worker + i] << i;
-	wrong = ((ServerLookAtRoom) shim_scheduler_find(worker, "server_look_at_room")) (in_call, asleep);
+	wrong = ((ServerLookAtRoom) shim_scheduler_find(worker, "server_look_at_room"))
+		(shim_scheduler_is_asleep(worker), in_call, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
 }

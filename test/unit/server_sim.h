@@ -430,8 +430,8 @@ extern const char *server_look_at_sleepers(bool connected, bool is_short, bool w
  * The same for who has no room for a claim: which of the backends are in a call for locks,
  * and which are asleep.
  */
-typedef const char *(*ServerLookAtRoom) (uint32_t acquiring, uint32_t asleep);
-extern const char *server_look_at_room(uint32_t acquiring, uint32_t asleep);
+typedef const char *(*ServerLookAtRoom) (bool worker_sleeps, uint32_t acquiring, uint32_t asleep);
+extern const char *server_look_at_room(bool worker_sleeps, uint32_t acquiring, uint32_t asleep);
 
 /* The same of one process: has any of its locks this node? */
 typedef bool (*ServerLookForNode) (const void *node);
