@@ -19,6 +19,7 @@
 #include "common/guc.h"
 #include "common/text.h"
 #include "miscadmin.h"
+#include "protocol/newpath.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/stats.h"
@@ -466,13 +467,22 @@ zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit)
 
 /*
  * It is no error if others were ahead at the deadline.  It is an error if
- * there was no answer at all.
+ * there was no answer at all, or if the path was not created.
  */
 void
 zklock_attempt_check_answer(const ZkLockAttempt *attempt)
 {
-	if (attempt->outcome.verdict == ZKLOCK_TIMED_OUT && !attempt->outcome.queued)
-		zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");
+	if (attempt->outcome.verdict != ZKLOCK_TIMED_OUT || attempt->outcome.queued)
+		return;
+	if (attempt->outcome.paced)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("could not create lock path \"%s\" in ZooKeeper in time",
+						zklock_errors_path(attempt->request.path)),
+				 errdetail("This role has created so many paths that it has to wait before it creates more: it can create %d at once, and %d a minute.",
+						   ZKLOCK_NEWPATH_BURST, ZKLOCK_NEWPATH_PER_MINUTE),
+				 errhint("Allow more time, or use fewer paths.")));
+	zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");
 }
 
 /*

@@ -54,7 +54,7 @@ extern void zklock_attempt_start_over(const char *path,
 
 /*
  * ERROR 08006 if the attempt timed out before ZooKeeper had reported that
- * others are ahead.
+ * others are ahead; 53400 if its path could not be created in time (newpath.h).
  */
 extern void zklock_attempt_check_answer(const ZkLockAttempt *attempt);
 

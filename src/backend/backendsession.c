@@ -137,6 +137,8 @@ check_attempt(ZkLockAttempt *attempt)
 		zklock_driver_reread(&attempt->driver);
 	attempt->receiver.stale = false;
 	zklock_driver_check_session(&attempt->driver);
+	if (zklock_driver_wants_parents(&attempt->driver))
+		(void) zklock_driver_create_parents(&attempt->driver);
 	copy_results(attempt);
 }
 
@@ -156,6 +158,9 @@ begin_later(ZkLockAttempt *attempt)
 static void
 wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 {
+	for (int i = 0; i < n; i++)
+		if (zklock_driver_wants_parents(&attempts[i].driver))
+			until = Min(until, zklock_clock_now() + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS);
 	zklock_session_wait_shown(until, event);
 	for (int i = 0; i < n; i++)
 	{

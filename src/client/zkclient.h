@@ -65,7 +65,7 @@ typedef struct ZkLockNode ZkLockNode;
 
 typedef enum ZkLockMessageKind
 {
-	ZKLOCK_MSG_PARENTS_MADE,	/* result of the last create; depth */
+	ZKLOCK_MSG_PARENTS_MADE,	/* result of the last create; depth, made */
 	ZKLOCK_MSG_CREATED,			/* name, czxid */
 	ZKLOCK_MSG_LISTED,			/* children */
 	ZKLOCK_MSG_GOT,				/* czxid, ctime, owner, version, data */
@@ -98,6 +98,8 @@ typedef struct ZkLockMessage
 	bool		open;			/* may all clients create or delete children? */
 	int			depth;			/* PARENTS_MADE: number of levels from the
 								 * root to the node that was refused */
+	int			made;			/* PARENTS_MADE: number of nodes that were
+								 * created */
 	char	   *text;			/* CREATED: name without path; GOT: data, up
 								 * to ZKLOCK_MAX_RECEIVED bytes; DELETED,
 								 * CHANGED: path */
@@ -270,8 +272,9 @@ extern bool zklock_zkclient_create(ZkLockClient *client, ZkLockNode *node,
 
 /*
  * Create `path` with `length` bytes of data and, with `ancestors`, all its missing
- * ancestors.  Each request for an ancestor is a write, also if the ancestor exists.  All
- * nodes are containers, except that `path` is a persistent node if `persistent` is true.
+ * ancestors.  Each of them is a write, also if it exists, and counts as a request under way.
+ * All nodes are containers, except that `path` is a persistent node if `persistent` is true.
+ * The answer is ZKLOCK_RC_TOO_DEEP if the path has more than ZKLOCK_NEWPATH_PARTS parts.
  */
 extern bool zklock_zkclient_create_path(ZkLockClient *client,
 										const char *path, const char *data,

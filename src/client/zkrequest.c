@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "protocol/check.h"
 #include "protocol/contender.h"
+#include "protocol/newpath.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,9 @@
  * its name, the server may require any scheme (enforce.auth.schemes).
  */
 #define AUTH_REQUIRED (-124)
+
+/* The result of a request that was not sent, because its path has too many parts */
+#define TOO_DEEP 2
 
 ZkLockRc
 zklock_zkrequest_class(int rc)
@@ -64,6 +68,8 @@ zklock_zkrequest_class(int rc)
 			return ZKLOCK_RC_LOST;
 		case TOO_MANY_WATCHES:
 			return ZKLOCK_RC_TOO_MANY_WATCHES;
+		case TOO_DEEP:
+			return ZKLOCK_RC_TOO_DEEP;
 		default:
 			return ZKLOCK_RC_OTHER;
 	}
@@ -236,8 +242,9 @@ end_part(ZkLockZkRequest *request)
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client) && request->parts > 0);
 	if (--request->parts > 0)
 		return;
-	ZKLOCK_ASSERT(client->nrequests > 0 && request->message == NULL);
-	client->nrequests--;
+	ZKLOCK_ASSERT(client->nrequests > request->more && request->message == NULL);
+	client->nrequests -= 1 + request->more;
+	request->more = 0;
 	if (request->kept)
 		return;
 	zklock_list_remove(&request->link);
@@ -400,6 +407,28 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 	zklock_zkrequest_answer(request, rc);
 }
 
+/* One more call of a request, or the end of one.  What is left of them ends with the request. */
+static void
+begin_call(ZkLockZkRequest *request)
+{
+	zklock_zkcore_lock(request->client);
+	request->more++;
+	request->client->nrequests++;
+	zklock_zkcore_unlock(request->client);
+}
+
+static void
+end_call(ZkLockZkRequest *request)
+{
+	bool		counts;
+
+	zklock_zkcore_lock(request->client);
+	counts = request->more > 0;
+	request->more -= counts;
+	request->client->nrequests -= counts;
+	zklock_zkcore_unlock(request->client);
+}
+
 /*
  * An ancestor that exists suffices, even if we were not permitted to create
  * it.  If it does not exist, the last create reports that.
@@ -412,7 +441,9 @@ ancestor_done(int rc, const char *path, const struct Stat *stat,
 
 	(void) path;
 	(void) stat;
+	end_call(request);
 	request->depth++;
+	request->made += rc == ZOK;
 	if (!zklock_zkrequest_is_answer(rc) ||
 		rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		return;
@@ -430,6 +461,7 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 		return;
 	zklock_zkrequest_confirm(request->client, rc, request->sent);
 	request->message->depth = request->depth + 1;
+	request->message->made = request->made + (rc == ZOK);
 	if (rc == ZNONODE && request->ancestor_rc != ZOK)
 	{
 		rc = request->ancestor_rc;
@@ -457,6 +489,8 @@ zklock_zkclient_create_path(ZkLockClient *client, const char *path,
 
 	if (path[0] == '\0')
 		rc = ZNONODE;			/* the session's root is missing */
+	else if (zklock_newpath_parts(path) > ZKLOCK_NEWPATH_PARTS)
+		rc = TOO_DEEP;
 	else if (zklock_zkcore_is_connected(client))
 	{
 		rc = ZOK;
@@ -470,6 +504,7 @@ zklock_zkclient_create_path(ZkLockClient *client, const char *path,
 				continue;
 			}
 			*slash = '\0';
+			begin_call(request);
 			rc = zoo_acreate2(client->zh, ancestor, "", 0, &client->acls,
 							  ZOO_CONTAINER, ancestor_done, request);
 			*slash = '/';

@@ -38,8 +38,11 @@ typedef struct ZkLockZkRequest
 	ZkLockChildren children;	/* that a list is to have */
 	bool		in_parts;		/* it consists of several calls, all with this
 								 * context */
+	int			more;			/* number of calls under way beside the last
+								 * one */
 	int			depth;			/* number of calls before the last that were
 								 * answered, or left out */
+	int			made;			/* number of nodes that were created */
 	int			ancestor_rc;	/* why an ancestor does not exist */
 	int			ancestor_depth; /* and which one */
 } ZkLockZkRequest;

@@ -76,6 +76,7 @@ typedef enum ZkLockRc
 	ZKLOCK_RC_LOST,				/* no reply: it may have been executed or not */
 	ZKLOCK_RC_OVER,				/* the session is over */
 	ZKLOCK_RC_TOO_MANY_WATCHES, /* it was not sent: see watchlimit.h */
+	ZKLOCK_RC_TOO_DEEP,			/* the same: see newpath.h */
 	ZKLOCK_RC_OTHER				/* see `code` */
 } ZkLockRc;
 

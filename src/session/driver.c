@@ -8,12 +8,15 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "miscadmin.h"
+#include "protocol/newpath.h"
 #include "protocol/path.h"
 #include "protocol/size.h"
 #include "session/driver.h"
 #include "session/errors.h"
 #include "session/session.h"
+#include "shared/newpaths.h"
 
 /*
  * "_c_", a random UUID and "-": Curator's protected names.  The version of the UUID is
@@ -239,6 +242,35 @@ unwatch_former(const ZkLockDriver *driver, const ZkLockWatch *former, uint32 req
 			unwatch_slot(driver, &former[i]);
 }
 
+static bool
+creates_parents(const ZkLockActions *actions)
+{
+	return actions->n > 0 && (actions->act[0].kind == ZKLOCK_DO_MAKE_PARENT ||
+							  actions->act[0].kind == ZKLOCK_DO_MAKE_PARENTS);
+}
+
+/*
+ * Perform the actions, but keep those that create parents, and all after them: the order
+ * of the requests matters.  After them come at most those of one change of a count, since
+ * all else that happens follows a reply, or ends this step.
+ */
+static void
+perform_in_order(ZkLockDriver *driver, const ZkLockActions *actions)
+{
+	ZkLockActions *later = &driver->later;
+
+	if (driver->recipe.outcome.verdict != ZKLOCK_PENDING)
+		later->n = 0;
+	if (later->n == 0 && !creates_parents(actions))
+	{
+		perform(driver, actions);
+		return;
+	}
+	Assert(later->n + actions->n <= ZKLOCK_MAX_ACTIONS);
+	memcpy(&later->act[later->n], actions->act, actions->n * sizeof(ZkLockAction));
+	later->n += actions->n;
+}
+
 static void
 feed(ZkLockDriver *driver, const ZkLockEvent *event)
 {
@@ -249,7 +281,7 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	zklock_recipe_feed(&driver->recipe, event, &actions);
 	unwatch_former(driver, former, event->request);
 	forget_ahead(driver);
-	perform(driver, &actions);
+	perform_in_order(driver, &actions);
 	if (is_pending && driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 	{
 		if (driver->recipe.params.revocable)
@@ -267,6 +299,7 @@ feed_simple(ZkLockDriver *driver, ZkLockEventKind kind)
 {
 	ZkLockEvent event = {.kind = kind};
 
+	driver->later.n = 0;		/* the recipe begins anew, or ends */
 	feed(driver, &event);
 }
 
@@ -380,6 +413,56 @@ read_size(const ZkLockDriver *driver, const ZkLockMessage *message)
 		count >= 0 ? count : ZKLOCK_SIZE_OTHER;
 }
 
+/*
+ * The number of containers that the present step creates.  None, if the client will refuse
+ * it, which the recipe must be told in its order.
+ */
+static int
+count_parents(const ZkLockDriver *driver)
+{
+	int			parts = zklock_newpath_parts(driver->dir);
+
+	return parts > ZKLOCK_NEWPATH_PARTS ? 0 :
+		driver->later.act[0].kind == ZKLOCK_DO_MAKE_PARENT ? 1 : parts;
+}
+
+bool
+zklock_driver_wants_parents(const ZkLockDriver *driver)
+{
+	return driver->later.n > 0 && driver->recipe.outcome.verdict == ZKLOCK_PENDING;
+}
+
+/* In a session that has no other owner, the role is that of this backend. */
+bool
+zklock_driver_create_parents(ZkLockDriver *driver)
+{
+	ZkLockActions actions = driver->later;
+	int			n = count_parents(driver);
+	Oid			role = driver->owner != 0 ? driver->owner : GetAuthenticatedUserId();
+
+	Assert(zklock_driver_wants_parents(driver));
+	driver->recipe.outcome.paced = false;
+	if (!zklock_zkclient_has_room(zklock_session_client()))
+		return false;
+	driver->recipe.outcome.paced = !zklock_newpaths_take(role, n, zklock_clock_now());
+	if (driver->recipe.outcome.paced)
+		return false;
+	driver->creator = role;
+	driver->nparents = n;
+	driver->later.n = 0;
+	perform(driver, &actions);
+	return true;
+}
+
+/* Some parents existed, or were refused.  If the reply is lost, all may have been created. */
+static void
+give_back_rest(ZkLockDriver *driver, const ZkLockMessage *message)
+{
+	if (message->tag.request == driver->recipe.parents &&
+		message->rc != ZKLOCK_RC_LOST && message->rc != ZKLOCK_RC_OVER)
+		zklock_newpaths_give_back(driver->creator, driver->nparents - message->made);
+}
+
 void
 zklock_driver_process_reply(ZkLockDriver *driver, const ZkLockMessage *message)
 {
@@ -417,6 +500,8 @@ zklock_driver_process_reply(ZkLockDriver *driver, const ZkLockMessage *message)
 	event.children = message->children;
 	event.nchildren = message->nchildren;
 
+	if (message->kind == ZKLOCK_MSG_PARENTS_MADE)
+		give_back_rest(driver, message);
 	if (event.reply == ZKLOCK_REFUSED && driver->refused == NULL &&
 		(event.kind != ZKLOCK_EV_SIZED || driver->recipe.counted))
 	{
@@ -557,6 +642,7 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 	driver->session_serial = zklock_session_serial();
 	driver->connects = zklock_session_status()->connects;
 	memset(driver->ahead, 0, sizeof(driver->ahead));
+	driver->later.n = 0;
 	driver->refused = NULL;
 
 	if (mode->dir != NULL)
@@ -593,13 +679,15 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 		perform(driver, &actions);
 }
 
-bool
-zklock_driver_is_creating(const ZkLockDriver *driver)
+int
+zklock_driver_creating(const ZkLockDriver *driver)
 {
 	const ZkLockRecipe *r = &driver->recipe;
 
-	return r->outcome.verdict == ZKLOCK_PENDING &&
-		(r->create != 0 || (r->params.only_looks && r->sync != 0));
+	if (r->outcome.verdict != ZKLOCK_PENDING || driver->later.n > 0)
+		return 0;
+	return (r->create != 0 || (r->params.only_looks && r->sync != 0)) +
+		(r->parents != 0 ? driver->nparents : 0);
 }
 
 bool
@@ -656,6 +744,7 @@ zklock_driver_abandon(ZkLockDriver *driver)
 	ZkLockNode *node = driver->node;
 
 	driver->node = NULL;
+	driver->later.n = 0;
 	if (node == NULL || !zklock_session_is_current(driver->session_serial))
 		return;
 	zklock_zkclient_delete(node);

@@ -56,6 +56,14 @@ typedef struct ZkLockDriver
 		char	   *data;
 	}			ahead[2];
 
+	/*
+	 * The actions from the one on that creates parents, which are performed
+	 * when there is room and the role's pace permits it.
+	 */
+	ZkLockActions later;
+	uint32		creator;		/* role for which parents were requested last */
+	int			nparents;		/* number of them, with those that existed */
+
 	/* the request that ZooKeeper refused, for a message; NULL: none */
 	char	   *refused;
 } ZkLockDriver;
@@ -103,10 +111,23 @@ extern void zklock_driver_reread(ZkLockDriver *driver);
 extern void zklock_driver_time_out(ZkLockDriver *driver);
 
 /*
- * Is the create of its node under way or, of an attempt that only looks, the sync?  The
- * number of such attempts is limited, so that others' requests do not wait for all of them.
+ * The number of its creates under way, of its node and of parents; 1 for the sync of an
+ * attempt that only looks.  The number of all is limited, so that others' requests do not
+ * wait for all of them.
  */
-extern bool zklock_driver_is_creating(const ZkLockDriver *driver);
+extern int	zklock_driver_creating(const ZkLockDriver *driver);
+
+/*
+ * Parents of its node are missing.  They are created by zklock_driver_create_parents(),
+ * which the caller calls until it has done so, in the turn of those for whom the driver
+ * runs.  It returns false as long as too many requests are under way, or the role has
+ * created too many paths (newpath.h).
+ */
+extern bool zklock_driver_wants_parents(const ZkLockDriver *driver);
+extern bool zklock_driver_create_parents(ZkLockDriver *driver);
+
+/* When to call it again, in ms */
+#define ZKLOCK_DRIVER_PARENTS_MS 50
 
 /* Does it watch the node at `path`? */
 extern bool zklock_driver_is_watching(const ZkLockDriver *driver,

@@ -9,6 +9,7 @@
 
 #include "common/text.h"
 #include "mb/pg_wchar.h"
+#include "protocol/newpath.h"
 #include "session/errors.h"
 
 char *
@@ -47,6 +48,14 @@ zklock_errors_refused(const char *path, const char *purpose,
 					 errdetail("ZooKeeper refused to %s: a quota is exceeded.",
 							   request),
 					 errhint("Release locks that are not needed, wait until ZooKeeper has removed the paths of former ones, or have the quota raised there.")));
+			break;
+		case ZKLOCK_RC_TOO_DEEP:
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
+					 errdetail("The path has parts that do not exist in ZooKeeper, and is not created there because it has more than %d parts, including those that zklock adds for a semaphore.",
+							   ZKLOCK_NEWPATH_PARTS),
+					 errhint("Use a path with fewer parts, or create it in ZooKeeper.")));
 			break;
 		default:
 			ereport(ERROR,

@@ -13,6 +13,7 @@
 #include "shared/connlimit.h"
 #include "shared/deadlock_slots.h"
 #include "shared/lwlocks.h"
+#include "shared/newpaths.h"
 #include "shared/owners.h"
 #include "shared/refusals.h"
 #include "shared/sessionstate.h"
@@ -37,6 +38,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_stats_shmem_size());
 	RequestAddinShmemSpace(zklock_connlimit_shmem_size());
 	RequestAddinShmemSpace(zklock_refusals_shmem_size());
+	RequestAddinShmemSpace(zklock_newpaths_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -57,6 +59,7 @@ startup(void)
 	zklock_stats_shmem_init();
 	zklock_connlimit_shmem_init();
 	zklock_refusals_shmem_init();
+	zklock_newpaths_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

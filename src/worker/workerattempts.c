@@ -28,8 +28,9 @@
 #include "worker/workerattempts.h"
 
 /*
- * Maximum number of creates and looks under way, for all backends together.  ZooKeeper
- * answers in order, so the next create waits for no more than these.
+ * Maximum number of creates, of nodes and of their parents, and looks under way, for all
+ * backends together.  ZooKeeper answers in order, so the next create, and what confirms the
+ * session, waits for no more than these, and those of one path.
  */
 #define MAX_CREATING 256
 
@@ -65,7 +66,9 @@ typedef struct WorkerAttempt
 	ZkLockToken deleted_token;	/* token of a node of it that was deleted by
 								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
-	bool		creating;		/* counted in `creating` */
+	int			creating;		/* number of creates counted in `creating` */
+	dlist_node	parents_link;	/* in `parentless`, if it wants parents */
+	bool		wants_parents;
 	bool		postponed;		/* process the slot again when it is not
 								 * creating */
 	uint64		event;			/* number of the last event that it has
@@ -98,6 +101,13 @@ static dlist_head *watches = NULL;
 static uint32 nbuckets;
 
 static int	creating = 0;
+
+/*
+ * The attempts that want to create parents, and when it is time to look at all of them
+ * again.
+ */
+static dlist_head parentless = DLIST_STATIC_INIT(parentless);
+static int64 parents_at = 0;
 
 static ZkLockReceiver receiver;
 static void process_message(ZkLockReceiver *receiver, const ZkLockMessage *message);
@@ -240,18 +250,34 @@ update_watches(WorkerAttempt *attempt)
 	}
 }
 
-/* Count the attempt while its create is under way. */
+/* Count the creates of the attempt that are under way. */
 static void
-set_creating(WorkerAttempt *attempt, bool is_creating)
+set_creating(WorkerAttempt *attempt, int n)
 {
-	creating += is_creating - attempt->creating;
-	attempt->creating = is_creating;
+	creating += n - attempt->creating;
+	attempt->creating = n;
 	Assert(creating >= 0);
-	if (!is_creating && attempt->postponed)
+	if (n == 0 && attempt->postponed)
 	{
 		attempt->postponed = false;
 		zklock_slots_post(attempt->slot);
 	}
+}
+
+/* Parents are created in the turn of the attempt's owner.  The first try is at once. */
+static void
+set_wants_parents(WorkerAttempt *attempt, bool wants)
+{
+	if (attempt->wants_parents == wants)
+		return;
+	attempt->wants_parents = wants;
+	if (wants)
+	{
+		dlist_push_tail(&parentless, &attempt->parents_link);
+		zklock_slots_post(attempt->slot);
+	}
+	else
+		dlist_delete(&attempt->parents_link);
 }
 
 static void
@@ -263,7 +289,8 @@ remove_attempt(WorkerAttempt *attempt)
 		checked_attempt = NULL;
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
-	set_creating(attempt, false);
+	set_creating(attempt, 0);
+	set_wants_parents(attempt, false);
 	if (attempt->slot->gate)
 		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
@@ -306,6 +333,7 @@ report(WorkerAttempt *attempt)
 	if (attempt->reported.verdict == outcome->verdict &&
 		attempt->reported.queued == outcome->queued &&
 		attempt->reported.yielding == outcome->yielding &&
+		attempt->reported.paced == outcome->paced &&
 		attempt->reported.ahead == outcome->ahead &&
 		attempt->nearest_data == data)
 		return;
@@ -366,7 +394,8 @@ run_step(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const voi
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
 	update_watches(attempt);
-	set_creating(attempt, zklock_driver_is_creating(&attempt->driver));
+	set_creating(attempt, zklock_driver_creating(&attempt->driver));
+	set_wants_parents(attempt, zklock_driver_wants_parents(&attempt->driver));
 	any_stalled |= attempt->driver.recipe.stalled;
 	report(attempt);
 }
@@ -395,6 +424,13 @@ check_session(WorkerAttempt *attempt, const void *arg)
 {
 	(void) arg;
 	zklock_driver_check_session(&attempt->driver);
+}
+
+static void
+create_parents(WorkerAttempt *attempt, const void *arg)
+{
+	(void) arg;
+	(void) zklock_driver_create_parents(&attempt->driver);
 }
 
 /*
@@ -729,7 +765,8 @@ note_short(ZkLockSlot *slot)
 int
 zklock_workerattempts_short_ms(void)
 {
-	return is_room_news() ? SHORT_MS : INT_MAX;
+	return is_room_news() ? SHORT_MS :
+		dlist_is_empty(&parentless) ? INT_MAX : ZKLOCK_DRIVER_PARENTS_MS;
 }
 
 /*
@@ -757,6 +794,20 @@ post_short(void)
 	nshort = 0;
 }
 
+/* Look again at the attempts that want to create parents. */
+static void
+post_parentless(void)
+{
+	int64		now = zklock_clock_now();
+	dlist_iter	iter;
+
+	if (now < parents_at)
+		return;
+	parents_at = now + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS;
+	dlist_foreach(iter, &parentless)
+		zklock_slots_post(dlist_container(WorkerAttempt, parents_link, iter.cur)->slot);
+}
+
 /* `request` is set to what the slot asks for. */
 static void
 process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
@@ -777,6 +828,13 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	/* The backend still wants the attempt that runs, or has ended. */
 	if (request->wanted == request->taken)
 	{
+		if (attempt != NULL && attempt->wants_parents)
+		{
+			if (has_room(is_session))
+				run_step(attempt, create_parents, NULL);
+			else
+				zklock_slots_stall(slot);
+		}
 		if (request->look != 0 && attempt != NULL)
 			zklock_keeper_look(&attempt->keeper, request->look);
 		if (request->asked != 0 && attempt != NULL && attempt->question == 0 &&
@@ -876,6 +934,7 @@ zklock_workerattempts_process_slots(bool is_session)
 	int			processed = 0;
 
 	post_short();
+	post_parentless();
 
 	/* The stalled slots were first. */
 	while (has_room(is_session) &&
@@ -995,7 +1054,8 @@ zklock_workerattempts_drop_all(void)
 		MemoryContext context = attempt->context;
 
 		forget_watches(attempt);
-		set_creating(attempt, false);
+		set_creating(attempt, 0);
+		set_wants_parents(attempt, false);
 		if (attempt->slot->gate)
 			zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 		forget_requester(attempt->driver.requester);

@@ -465,9 +465,9 @@ server_zk_change_count(int count)
 	return true;
 }
 
-/* Of a path and, with `ancestors`, all that is missing above it */
+/* Of a path and, with `ancestors`, all that is missing above it.  Counts what is made. */
 static ZkLockRc
-make_all(const char *path, bool ancestors, const char *data, int length)
+make_all(const char *path, bool ancestors, const char *data, int length, int *made)
 {
 	char		part[MAX_PATH];
 
@@ -484,12 +484,16 @@ make_all(const char *path, bool ancestors, const char *data, int length)
 		*slash = '\0';
 		node = find(part);
 		if (node == NULL)
+		{
 			node = make_node(part, "", 0, 0);
+			(*made)++;
+		}
 		if (node->owner != 0)
 			return ZKLOCK_RC_NO_CHILDREN;
 		*slash = '/';
 	}
 	make_node(path, data, length, 0);
+	(*made)++;
 	return ZKLOCK_RC_OK;
 }
 
@@ -1174,8 +1178,9 @@ carry_out(ZkLockClient *c, const Request *r)
 	switch (r->op)
 	{
 		case OP_MAKE:
-			return new_message(kinds[r->op], r->tag,
-							   make_all(r->path, r->ancestors, r->data, r->length), 0);
+			message = new_message(kinds[r->op], r->tag, rc, 0);
+			message->rc = make_all(r->path, r->ancestors, r->data, r->length, &message->made);
+			return message;
 		case OP_CREATE:
 			check_downgrade(c, r->node);
 			znode = create(r->node->dir, r->path, !r->node->named, r->data, r->length,
@@ -2494,10 +2499,11 @@ server_zk_rival_enter(const char *path, bool reader, bool hides)
 	char		name[80];
 	ZkLockRc	rc;
 	ZNode	   *node;
+	int			made = 0;
 
 	snprintf(name, sizeof(name), "_c_00000000-0000-0000-0000-%012" PRIx64 "-%s",
 			 zxid, reader ? "__READ__" : "lock-");
-	(void) make_all(path, true, "", 0);
+	(void) make_all(path, true, "", 0, &made);
 	node = create(path, name, true, "rival", 5, RIVAL, -1, &rc);
 	if (node == NULL)
 		return 0;

@@ -1,0 +1,234 @@
+# Paths that are created: how many parts they may have, how fast a role creates them, who
+# waits for that, and what becomes of those that nobody has used.
+
+use strict;
+use warnings;
+
+use FindBin;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkClient;
+use ZkProxy;
+use ZkServer;
+use ZkTest;
+
+# As in src/protocol/newpath.h
+my ($most, $at_once, $per_minute) = (32, 1000, 9000);
+
+my $zk = ZkServer->new->start;
+my $proxy = ZkProxy->new($zk->hosts);
+my $node = new_node('main', $zk->hosts, shared_preload_libraries => 'zklock');
+
+sub session_of
+{
+	my ($role, %settings) = @_;
+	local $ENV{PGUSER} = $role;
+
+	return ZkTest->new($node, %settings)->connect;
+}
+
+# A path of so many parts
+sub deep
+{
+	my ($first, $parts) = @_;
+
+	return "/$first" . '/x' x ($parts - split(/\//, $first));
+}
+
+$node->safe_psql('postgres', "CREATE ROLE $_ LOGIN") for qw(shop bank app);
+my $admin = ZkTest->new($node)->connect;
+
+# 1. Parts
+
+my $too_deep =
+  qr/^ERROR:  54000: could not (?:lock|set count) "\/(?:deep|exists)\/[^"]*"\nDETAIL:  .*more than $most parts.*\nHINT:  /m;
+my $refused = deep('deep', $most + 1);
+for my $call (
+	(map { qq(SELECT zk_lock_acquire('$refused', mode => '$_')) } qw(exclusive shared write)),
+	"SELECT zk_lock_acquire('$refused/x', mode => 'simple')",
+	"SELECT zk_lock_acquire('$refused', '0')",
+	"SELECT zk_lock_acquire('$refused', '0')",
+	"SELECT zk_lock_acquire('$refused', scope => 'transaction')",
+	"SELECT zk_lock_guard('$refused')",
+	"CALL zk_lock_wait('$refused')",
+	"SELECT zk_lock_acquire_all('{/fine, $refused}')",
+	"SELECT zk_lock_acquire_all('{/fine, $refused}', '0')",
+	"SELECT zk_semaphore_acquire('${\ deep('deep', $most)}', 2)",
+	"SELECT zk_shared_count_set('$refused', 2)",
+	"SELECT zk_lock_acquire('/deep${\ ('/x' x 509)}')")
+{
+	like($admin->query($call), $too_deep, substr($call, 0, 40) . '... is refused');
+}
+is($admin->query('SELECT count(*) FROM zk_locks'), 0, '... and nothing is held');
+is(scalar(grep { $_ eq 'deep' } $zk->children('/')), 0, '... or created');
+
+for my $call (
+	"zk_lock_acquire('${\ deep('most/a', $most)}')",
+	"zk_lock_acquire('${\ deep('most/b', $most)}/y', mode => 'simple')",
+	"zk_semaphore_acquire('${\ deep('most/c', $most - 1)}', 2)",
+	"zk_lock_acquire_all(array_agg('/most/d' || i || '${\ deep('x', $most - 2)}'))")
+{
+	my $from = $call =~ /array_agg/ ? ' FROM generate_series(1, 3) AS i' : '';
+
+	is($admin->query("SELECT $call$from"), 't', substr($call, 0, 30) . '... is created');
+}
+$admin->query('SELECT zk_lock_release_all()');
+
+my $existing = deep('exists', 3 * $most);
+$zk->make_path("$existing/$_") for qw(x s/leases s/locks);
+for my $mode (qw(exclusive shared write))
+{
+	is($admin->query("SELECT zk_lock_acquire('$existing/x', mode => '$mode')"), 't',
+		"a path that exists may have more parts, in mode $mode");
+	is($admin->query(qq(SELECT count(*) FROM zk_lock_queue('$existing/x'))), 1, '... and is shown');
+	is($admin->query('SELECT zk_lock_release_all()'), 1, '... and released');
+}
+is($admin->query("SELECT zk_lock_acquire('$existing/y', mode => 'simple'), zk_semaphore_acquire('$existing/s', 2)"),
+	't|t', '... as a simple lock, and a semaphore');
+like($admin->query("SELECT zk_lock_acquire('$existing/z')"), $too_deep,
+	'... but not one more part is created');
+$admin->query('SELECT zk_lock_release_all()');
+
+{
+	my $chroot = deep('root', 8);
+	$zk->make_path($chroot);
+	my $below = new_node('below', $zk->hosts . $chroot, shared_preload_libraries => 'zklock');
+
+	is(ZkTest->new($below)->query("SELECT zk_lock_acquire('${\ deep('deep', $most)}')"), 't',
+		'the path at the end of zklock.hosts does not count');
+	$below->stop;
+}
+
+# 2. The pace of a role
+
+# Takes locks on $n paths, each with 29 new parts.
+my $many = 100;
+my $all = sub {
+	my ($path, $n, $timeout) = @_;
+	return "SELECT zk_lock_acquire_all(array_agg('/$path/' || i || '${\ deep('x', 28)}'), '$timeout')
+		FROM generate_series(1, $n) AS i";
+};
+my $not_in_time =
+  qr/^ERROR:  53400: could not create lock path "\/\w+\/\d+(?:\/x)+" in ZooKeeper in time\nDETAIL:  .* $at_once at once, and $per_minute a minute\.\nHINT:  /m;
+my ($shop, $shop2) = map { session_of('shop') } 1 .. 2;
+my $bank = session_of('bank');
+
+is($shop->query(q(SELECT zk_lock_acquire('/before'), zk_lock_release('/before'))), 't|t',
+	'a path is created before');
+like($shop->query($all->('a', $many, '5s')), $not_in_time,
+	'a role that creates many paths has to wait, at most until its timeout');
+cmp_ok(scalar($zk->children('/a')), '>=', int($at_once / 29), '... after some that it could create');
+like($shop2->query($all->('b', $many, '3s')), $not_in_time, '... also in another session');
+is($shop->query(q(SELECT zk_lock_acquire('/before', '0'), zk_lock_release('/before'))), 't|t',
+	'... but not for a path that exists');
+is($bank->query(q(SELECT zk_lock_acquire('/bank', '0'), zk_lock_release('/bank'))), 't|t',
+	'another role does not wait');
+
+$shop->start($all->('c', $many, '60s'));
+wait_until('it waits', sub { grep { $_ eq 'c' } $zk->children('/') });
+is($shop2->query(q(SELECT zk_lock_acquire('/meanwhile', '20s'), zk_lock_release('/meanwhile'))), 't|t',
+	'another session of the role has its turn');
+ok(!$shop->is_done, '... while the first one waits');
+$admin->query("SELECT pg_cancel_backend(${\ $shop->pid})");
+like($shop->result, qr/^ERROR:  57014/, 'a wait can be cancelled');
+like($shop->query("SET lock_timeout = '300ms'; " . $all->('d', $many, '60s') . '; RESET lock_timeout'),
+	qr/^ERROR:  55P03/m, '... and ended by lock_timeout');
+is($admin->query('SELECT count(*) FROM zk_locks'), 0, '... and leaves no lock');
+my $began = time();
+is($shop->query($all->('e', 30, '60s')), 't', 'otherwise it waits until all are created');
+cmp_ok(time() - $began, '>', 1, '... for a while');
+is($shop->query('SELECT zk_lock_release_all()'), 30, '... and releases them');
+$_->close for $shop, $shop2, $bank;
+
+# Of these, two parts are new, and the others are requested once it is known that a parent is
+# missing.  If these counted, the role would have to wait for longer than its timeout.
+{
+	my $app = session_of('app');
+
+	is($app->query("SELECT zk_lock_acquire_all(array_agg('${\ deep('app', 20)}/' || i || '/y'), '20s')
+			FROM generate_series(1, 300) AS i"),
+		't', 'parts that existed do not count');
+	$app->close;
+}
+
+# 3. Requests under way
+
+# The worker has a limited number of creates under way, with those of parents.  From the
+# first answer to one for an ancestor on, none arrives.
+SKIP:
+{
+	skip('there is no worker', 2) if !server_mode();
+
+	my ($creating, $parts) = (256, 30);
+	my $server = new_node(
+		'slow', $proxy->hosts,
+		shared_preload_libraries => 'zklock',
+		'zklock.session_timeout' => '60s');
+	my ($attacker, $other) = map { ZkTest->new($server)->connect } 1 .. 2;
+
+	$other->query(q(SELECT zk_lock_acquire('/other'), zk_lock_release('/other')));
+	$proxy->mark;
+	my $rule = $proxy->rule(
+		dir => 's2c',
+		op => 'createContainer',
+		path => '^/many$',
+		action => 'hold',
+		pings => 1);
+	$attacker->start("SELECT zk_lock_acquire_all(array_agg('/many/' || i || '${\ deep('x', $parts - 2)}'), '60s')
+		FROM generate_series(1, 300) AS i");
+	wait_until('an ancestor is requested', sub { $proxy->fired($rule) });
+	$proxy->wait_idle;
+	my %of;
+	$of{ $_->{path} }++
+	  for grep { $_->{op} eq 'createContainer' && $_->{path} =~ m{^/many(/\d+(/x)*)?$} } $proxy->requests;
+	my $ancestors = 0;
+	$ancestors += $of{$_} for grep { !m{(/x){${\ ($parts - 2)}}$} } keys %of;
+	cmp_ok($ancestors, '>', 0, 'ancestors are requested');
+	cmp_ok($ancestors, '<=', $creating + $parts, '... as many as may be under way');
+	$proxy->reset;
+	is($attacker->result, 't', '... and all in the end');
+	$_->close for $attacker, $other;
+	$server->stop;
+}
+
+# 4. Paths that were never used
+
+# The connection is lost in the middle of the flight that creates a path, and the lock is given
+# up. The page names the property of ZooKeeper with which it removes what is left.
+my $page = slurp_file("$FindBin::RealBin/../../docs/zookeeper.md");
+my ($property) = $page =~ /^JAVA_OPTS="-D(znode\.container\.\w+)=\d+"$/m;
+for my $option ("-D$property=1000", "-D$property=0")
+{
+	my $keeper = ZkServer->new(container_check => 200)->launch($option)->wait_until_serving;
+	my $between = ZkProxy->new($keeper->hosts);
+	my $server = new_node("cut$option" =~ s/\W//gr, $between->hosts, shared_preload_libraries => 'zklock');
+	my $session = ZkTest->new($server)->connect;
+
+	$between->rule(
+		dir => 'c2s',
+		op => 'createContainer',
+		path => '^/left/a$',
+		action => 'cut',
+		refuse => 1);
+	like($session->query(q(SELECT zk_lock_acquire('/left/a/b', '2s'))), qr/^ERROR:  08006/,
+		'the connection is lost while a path is created');
+	wait_until('a part of it is there', sub { $keeper->exists('/left/a') }) if $option =~ /=0$/;
+	$between->reset;
+	$session->close;
+	ZkTest->new($server)->query(q(SELECT zk_lock_acquire('/used'), zk_lock_release('/used')));
+	wait_until('a path that was used is removed', sub { !$keeper->exists('/used') });
+	if ($option =~ /=0$/)
+	{
+		ok($keeper->exists('/left/a'), '... but not what was never used');
+	}
+	else
+	{
+		ok(wait_until('what was never used is removed', sub { !$keeper->exists('/left') }),
+			"... and what was never used, with $option");
+	}
+	$server->stop;
+	$keeper->stop;
+}
+
+done_testing();

@@ -1,0 +1,2 @@
+# A path counts as one container, however many of its parts are missing.
+s/+= n \* INTERVAL;/+= INTERVAL;/

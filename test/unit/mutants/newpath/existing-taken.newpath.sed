@@ -1,0 +1,2 @@
+# What existed counts, too.
+s/-= n \* INTERVAL;/-= 0 * n;/
