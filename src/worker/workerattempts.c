@@ -32,7 +32,9 @@
  * backends together.  ZooKeeper answers in order, so the next create, and what confirms the
  * session, waits for no more than these, and those of one path.
  */
-#define MAX_CREATING 256
+#ifndef ZKLOCK_MAX_CREATING		/* a simulation has few attempts */
+#define ZKLOCK_MAX_CREATING 256
+#endif
 
 /* Number of slots that are processed before the next messages are read */
 #define MAX_PROCESSED 256
@@ -661,7 +663,7 @@ request_confirmation(WorkerAttempt *attempt, uint32 question)
 static bool
 has_room(bool is_session)
 {
-	return is_session && creating < MAX_CREATING &&
+	return is_session && creating < ZKLOCK_MAX_CREATING &&
 		zklock_zkclient_has_room(zklock_session_client());
 }
 

@@ -49,7 +49,7 @@
 extern void server_backend_main(int procno, int pid);
 extern void server_worker_main(int procno, int pid);
 
-static const char *const paths[SERVER_MAX_PATHS] = {"/a/x", "/a/y", "/b"};
+static const char *const paths[SERVER_MAX_PATHS] = {"/a/b/c/x", "/a/b/c/y", "/b"};
 
 /* Does the setting say that it has a session of its own? */
 static bool own;

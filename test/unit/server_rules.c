@@ -173,6 +173,23 @@ server_look_at_room(bool worker_sleeps, uint32_t acquiring, uint32_t asleep)
 }
 
 /*
+ * New paths
+ */
+
+extern bool __real_zklock_newpaths_take(Oid role, int n, int64 now);
+extern bool __wrap_zklock_newpaths_take(Oid role, int n, int64 now);
+
+bool
+__wrap_zklock_newpaths_take(Oid role, int n, int64 now)
+{
+	bool		taken = __real_zklock_newpaths_take(role, n, now);
+
+	if (!taken)
+		server_path_waits();
+	return taken;
+}
+
+/*
  * The worker takes what is wanted when it takes it, which may not be what it has read.
  */
 

@@ -43,6 +43,9 @@
 #define TRY_MS 500
 #define LONGEST_TRY_MS 750
 
+/* After this time without a look, a process forgets that it must create a path. */
+#define PATH_MS 150
+
 /* What has ended for longer than this is known to those that nothing disturbs. */
 #define LAG_MS 200
 
@@ -76,6 +79,7 @@ static const char *const properties[] = {
 	[SERVER_WATCHES] = "no watch outlives the attempts that need it",
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
 	[SERVER_SIZE] = "a session has no more nodes than it may, and counts them rightly",
+	[SERVER_CREATING] = "a worker has no more creates under way than it may",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
 };
@@ -149,6 +153,7 @@ static const char *const counts[] = {
 	[SERVER_N_NODES_REFUSED] = "nodes refused for want of room in a session",
 	[SERVER_N_NODES_WAITED] = "nodes that wait for room in a session",
 	[SERVER_N_DELETES_REFUSED] = "deletes refused",
+	[SERVER_N_PATHS_WAITED] = "paths that wait until they may be created",
 	[SERVER_N_FORMER] = "requests that were late for their session",
 	[SERVER_N_KEPT] = "nodes kept",
 	[SERVER_N_REGRANTED] = "kept nodes granted",
@@ -240,7 +245,7 @@ static const char *const fault_names[N_FAULTS] = {
 
 ServerPlan	server_plan;
 
-static const char *const paths[SERVER_MAX_PATHS] = {"/a/x", "/a/y", "/b"};
+static const char *const paths[SERVER_MAX_PATHS] = {"/a/b/c/x", "/a/b/c/y", "/b"};
 static const char *library;
 static bool loaded = false;
 static Phase phase;
@@ -267,7 +272,8 @@ static int	nrivals;
 static int64_t disturbed_at[SERVER_MAX_SERVERS];	/* last time */
 static int64_t asked_at[SERVER_MAX_SERVERS];	/* its worker, last time */
 static int	looked_at_server;	/* whose processes sleep */
-static int64_t parent_made_at;	/* last time */
+static int64_t parent_made_at;	/* last time, or when one could not be yet */
+static int64_t path_waited_at[SERVER_MAX_PLACES];	/* ... by this process */
 static int64_t taken_at[SERVER_MAX_SERVERS][SERVER_N_LOCKS];	/* last time */
 static int	fault_rate;			/* one in so many turns; 0: none */
 static bool endangered;			/* are sessions, since then? */
@@ -362,6 +368,13 @@ void
 server_parent_made(void)
 {
 	parent_made_at = sim.now;
+}
+
+void
+server_path_waits(void)
+{
+	path_waited_at[shim_scheduler_current()] = parent_made_at = sim.now;
+	sim_count(SERVER_N_PATHS_WAITED);
 }
 
 void
@@ -896,13 +909,14 @@ next(void)
 /*
  * A backend sleeps, and its session is its own.  It needs each node that it has: of a lock,
  * or of an attempt or a record, while it waits for another client.  Each that is blocked
- * watches two others at most.
+ * watches two others at most, and one that must not create its path yet, a count.
  */
 static void
 look_at_session(int place)
 {
 	ServerLookForNode look = (ServerLookForNode)
 		shim_scheduler_find(place, "server_look_for_node");
+	bool		paced = sim.now - path_waited_at[place] <= PATH_MS * SERVER_MS;
 	int			nblocked = 0;
 
 	for (const void *node = server_zk_node(place, NULL); node != NULL;
@@ -912,9 +926,9 @@ look_at_session(int place)
 			sim_breach(SERVER_OWN, "process %d has left a node behind", place);
 		nblocked += server_zk_is_blocked(node);
 	}
-	if (acquiring[place] && nblocked == 0)
+	if (acquiring[place] && nblocked == 0 && !paced)
 		sim_breach(SERVER_WOKEN, "process %d sleeps, and nobody is ahead of it", place);
-	if (server_zk_nwatches(place) > (acquiring[place] ? 2 * nblocked : 0))
+	if (server_zk_nwatches(place) > (acquiring[place] ? 2 * nblocked + paced : 0))
 		sim_breach(SERVER_WATCHES, "process %d has left a watch behind", place);
 }
 
@@ -1888,6 +1902,7 @@ begin_schedule(uint64_t seed)
 	memset(disturbed_at, 0, sizeof(disturbed_at));
 	memset(asked_at, 0, sizeof(asked_at));
 	parent_made_at = 0;
+	memset(path_waited_at, 0, sizeof(path_waited_at));
 	memset(taken_at, 0, sizeof(taken_at));
 	phase = PLAYING;
 	phase_at = sim.now;

@@ -97,6 +97,7 @@ enum
 	SERVER_WATCHES,
 	SERVER_REST,
 	SERVER_SIZE,
+	SERVER_CREATING,
 	SERVER_MEMORY,
 	SERVER_SOUND,
 	SERVER_N_PROPERTIES
@@ -171,6 +172,7 @@ enum
 	SERVER_N_NODES_REFUSED,
 	SERVER_N_NODES_WAITED,
 	SERVER_N_DELETES_REFUSED,
+	SERVER_N_PATHS_WAITED,
 	SERVER_N_FORMER,
 	SERVER_N_KEPT,
 	SERVER_N_REGRANTED,
@@ -307,6 +309,9 @@ extern void server_pauses(void);
 
 /* It stands still while something happens to its locks, or not. */
 extern void server_lags(void);
+
+/* This process must not create a path yet. */
+extern void server_path_waits(void);
 
 /* The children of a path are listed, and watched: another client may come at once. */
 extern void server_is_listed(void);

@@ -16,6 +16,7 @@
 #include "client/zkclient.h"
 #include "client/zkroom.h"
 #include "protocol/contender.h"
+#include "protocol/newpath.h"
 #include "protocol/path.h"
 #include "server_check.h"
 #include "server_ensemble.h"
@@ -2897,6 +2898,31 @@ ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 	return NULL;
 }
 
+static int
+count_parts(const Request *r)
+{
+	return r->op == OP_CREATE ? 1 : r->op != OP_MAKE ? 0 :
+		r->ancestors ? zklock_newpath_parts(r->path) : 1;
+}
+
+/*
+ * A worker begins to create parents.  Is as much under way as may be, for others than this
+ * requester?  What it begins anew, since its messages may be outdated, may be there twice.
+ */
+static void
+check_creating(const ZkLockClient *c, uint64_t requester)
+{
+	int			creating = 0;
+
+	if (!c->shared || server_was_stopped(c->process))
+		return;
+	for (unsigned i = c->head; i != c->tail; i++)
+		if (c->requests[i % MAX_REQUESTS].tag.requester != requester)
+			creating += count_parts(&c->requests[i % MAX_REQUESTS]);
+	if (creating >= ZKLOCK_MAX_CREATING)
+		sim_breach(SERVER_CREATING, "%d nodes are being created", creating);
+}
+
 bool
 zklock_zkclient_create(ZkLockClient *c, ZkLockNode *node, const char *data,
 					   ZkLockTag tag)
@@ -2935,6 +2961,7 @@ zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 	{
 		r->ancestors = ancestors;
 		set_data(r, data, length);
+		check_creating(c, tag.requester);
 	}
 	return true;
 }
