@@ -14,9 +14,9 @@
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
-#include "common/text.h"
 #include "session/diagnosis.h"
 #include "session/errors.h"
+#include "session/failure.h"
 #include "session/session.h"
 #include "shared/claims.h"
 #include "shared/deadlock_slots.h"
@@ -167,13 +167,7 @@ raise_failure(void)
 	zklock_sessionstate_failure(&failure);
 	if (failure.sqlstate == 0)
 		zklock_diagnosis_raise_unreachable(failure.message);
-	ereport(ERROR,
-			(errcode(failure.sqlstate),
-			 errmsg_internal("%s", zklock_text_from_utf8(failure.message)),
-			 failure.detail[0] != '\0' ?
-			 errdetail_internal("%s", zklock_text_from_utf8(failure.detail)) : 0,
-			 failure.hint[0] != '\0' ?
-			 errhint("%s", zklock_text_from_utf8(failure.hint)) : 0));
+	zklock_failure_raise(&failure);
 }
 
 /* Raise an error if the cause is in this server. */

@@ -12,10 +12,10 @@
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/guc.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "session/failure.h"
 #include "session/session.h"
 #include "shared/claims.h"
 #include "shared/sessionstate.h"
@@ -93,28 +93,13 @@ on_sigint(ZKLOCK_SIGNAL_ARGS)
 {
 }
 
-/* Copy a string, truncated behind a whole character. */
-static void
-copy_text(char *to, size_t size, const char *from)
-{
-	int			len = pg_encoding_mbcliplen(PG_UTF8, from, (int) strlen(from),
-											(int) size - 1);
-
-	memcpy(to, from, len);
-	to[len] = '\0';
-}
-
 static void
 set_failure(int sqlstate, const char *message, const char *detail,
 			const char *hint)
 {
-	ZkLockSessionFailure failure = {.sqlstate = sqlstate};
+	ZkLockSessionFailure failure;
 
-	copy_text(failure.message, sizeof(failure.message), message);
-	if (detail != NULL)
-		copy_text(failure.detail, sizeof(failure.detail), detail);
-	if (hint != NULL)
-		copy_text(failure.hint, sizeof(failure.hint), hint);
+	zklock_failure_describe(&failure, sqlstate, message, detail, hint);
 	zklock_sessionstate_publish_failure(&failure);
 }
 
