@@ -68,9 +68,9 @@ typedef enum ZkLockMessageKind
 	ZKLOCK_MSG_PARENTS_MADE,	/* result of the last create; depth, made */
 	ZKLOCK_MSG_CREATED,			/* name, czxid */
 	ZKLOCK_MSG_LISTED,			/* children */
-	ZKLOCK_MSG_GOT,				/* czxid, ctime, owner, version, data */
+	ZKLOCK_MSG_GOT,				/* czxid, mzxid, ctime, owner, version, data */
 	ZKLOCK_MSG_GOT_ACL,			/* open */
-	ZKLOCK_MSG_SET,
+	ZKLOCK_MSG_SET,				/* mzxid */
 	ZKLOCK_MSG_SYNCED,
 	ZKLOCK_MSG_CONFIRMED,		/* OK: the node exists */
 	ZKLOCK_MSG_DELETED,			/* a watch fired: path; no tag */
@@ -92,6 +92,7 @@ typedef struct ZkLockMessage
 	ZkLockRc	rc;
 	int			code;			/* ZooKeeper's own code, for messages */
 	int64_t		czxid;
+	int64_t		mzxid;			/* of the last change of its data */
 	int64_t		ctime;			/* when the node was created, ms since 1970 */
 	int64_t		owner;			/* the session that owns an ephemeral node */
 	int			version;		/* number of times that the data was set */

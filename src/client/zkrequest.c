@@ -393,6 +393,7 @@ got(int rc, const char *value, int len, const struct Stat *stat,
 	if (rc == ZOK)
 	{
 		message->czxid = stat->czxid;
+		message->mzxid = stat->mzxid;
 		message->ctime = stat->ctime;
 		message->owner = stat->ephemeralOwner;
 		message->version = stat->version;
@@ -704,9 +705,10 @@ set_done(int rc, const struct Stat *stat, const void *data)
 {
 	ZkLockZkRequest *request = (ZkLockZkRequest *) data;
 
-	(void) stat;
 	if (zklock_zkrequest_take(request) == NULL)
 		return;
+	if (rc == ZOK)
+		request->message->mzxid = stat->mzxid;
 	zklock_zkrequest_confirm(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request, rc);
 }

@@ -12,6 +12,9 @@
 #define ZKLOCK_COMPAT_H
 
 #include "access/xact.h"
+#if PG_VERSION_NUM >= 150000
+#include "access/xlogrecovery.h"
+#endif
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "datatype/timestamp.h"
@@ -27,6 +30,7 @@
 #include "postmaster/bgworker.h"
 #include "replication/walsender.h"
 #endif
+#include "replication/message.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
@@ -230,6 +234,20 @@ zklock_compat_title(const char *suffix)
 #endif
 }
 
+/*
+ * Write a message for logical decoding, outside of transactions.  Returns the end of its record,
+ * which is not flushed.  ProcLastRecPtr is its start.
+ */
+static inline XLogRecPtr
+zklock_compat_log_message(const char *prefix, const char *message, size_t size)
+{
+#if PG_VERSION_NUM >= 170000
+	return LogLogicalMessage(prefix, message, size, false, false);
+#else
+	return LogLogicalMessage(prefix, message, size, false);
+#endif
+}
+
 /* Does this process have a lock of PostgreSQL, in whatever scope? */
 static inline bool
 zklock_compat_is_locked(const LOCKTAG *tag, LOCKMODE mode)
@@ -288,6 +306,26 @@ zklock_compat_virtual_transaction(int procno)
 #else
 	return psprintf("%d/%u", vxid.backendId, vxid.localTransactionId);
 #endif
+}
+
+/* The pid of the process that replays WAL; 0: there is none */
+static inline int
+zklock_compat_startup_pid(void)
+{
+	int			n = pgstat_fetch_stat_numbackends();
+
+	for (int i = 1; i <= n; i++)
+	{
+#if PG_VERSION_NUM >= 160000
+		LocalPgBackendStatus *local = pgstat_get_local_beentry_by_index(i);
+#else
+		LocalPgBackendStatus *local = pgstat_fetch_stat_local_beentry(i);
+#endif
+
+		if (local != NULL && local->backendStatus.st_backendType == B_STARTUP)
+			return local->backendStatus.st_procpid;
+	}
+	return 0;
 }
 
 /*

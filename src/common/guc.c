@@ -48,6 +48,9 @@ int			zklock_guc_max_kept_locks = 1024;
 int			zklock_guc_default_scope = 0;
 int			zklock_guc_max_locks = 2048;
 int			zklock_guc_max_session_size = 1700;
+bool		zklock_guc_answer_positions = true;
+int			zklock_guc_catch_up = ZKLOCK_CATCH_UP_WARN;
+int			zklock_guc_catch_up_timeout;
 static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
 static uint32 advisory_changes = 0;
 
@@ -115,6 +118,14 @@ static const struct config_enum_entry advisory_options[] = {
 	{"server", ZKLOCK_ADVISORY_SERVER, false},
 	{"both", ZKLOCK_ADVISORY_BOTH, false},
 	{"cluster", ZKLOCK_ADVISORY_CLUSTER, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry catch_up_options[] = {
+	{"warn", ZKLOCK_CATCH_UP_WARN, false},
+	{"off", ZKLOCK_CATCH_UP_OFF, false},
+	{"guard", ZKLOCK_CATCH_UP_LATER, true},
+	{"all", ZKLOCK_CATCH_UP_LATER, true},
 	{NULL, 0, false}
 };
 
@@ -484,6 +495,19 @@ check_idle_session_timeout(int *newval, void **extra, GucSource source)
 	return false;
 }
 
+static bool
+check_catch_up(int *newval, void **extra, GucSource source)
+{
+	(void) extra;
+	(void) source;
+	if (*newval != ZKLOCK_CATCH_UP_LATER)
+		return true;
+	GUC_check_errcode(ERRCODE_FEATURE_NOT_SUPPORTED);
+	GUC_check_errmsg("this version of zklock does not catch up by itself");
+	GUC_check_errhint("Call zk_catch_up() after a lock is taken.");
+	return false;
+}
+
 void
 zklock_guc_init(void)
 {
@@ -664,6 +688,26 @@ zklock_guc_init(void)
 							&zklock_guc_max_session_size, 1700, 64, INT_MAX / 1024,
 							PGC_SIGHUP, GUC_UNIT_KB,
 							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("zklock.catch_up",
+							 "What a lock does about data that this server has not replayed yet.",
+							 "\"warn\" warns a session that guards a transaction on a standby without zk_catch_up().",
+							 &zklock_guc_catch_up, ZKLOCK_CATCH_UP_WARN,
+							 catch_up_options,
+							 PGC_USERSET, 0,
+							 check_catch_up, NULL, NULL);
+	DefineCustomIntVariable("zklock.catch_up_timeout",
+							"Longest wait of zk_catch_up().",
+							NULL,
+							&zklock_guc_catch_up_timeout, 5000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomBoolVariable("zklock.answer_positions",
+							 "This server publishes positions in its WAL for the standbys that ask for them.",
+							 "With shared_preload_libraries.  It has a ZooKeeper session for that.",
+							 &zklock_guc_answer_positions, true,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
 
 	/*
 	 * Without shared_preload_libraries the value is not used.  But a line in

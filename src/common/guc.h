@@ -41,6 +41,13 @@ typedef enum ZkLockAdvisoryLocks
 	ZKLOCK_ADVISORY_BOTH		/* both */
 } ZkLockAdvisoryLocks;
 
+typedef enum ZkLockCatchUp
+{
+	ZKLOCK_CATCH_UP_WARN,		/* warn a session that did not catch up */
+	ZKLOCK_CATCH_UP_OFF,
+	ZKLOCK_CATCH_UP_LATER		/* not supported yet */
+} ZkLockCatchUp;
+
 typedef enum ZkLockOnLoss
 {
 	ZKLOCK_ON_LOSS_AUTO,		/* ZKLOCK_ON_LOSS_DISCONNECT with an advisory
@@ -65,6 +72,8 @@ extern bool zklock_guc_revocable;
 extern bool zklock_guc_deadlock_detection;
 extern int	zklock_guc_confirm_commit;	/* a ZkLockConfirmCommit */
 extern int	zklock_guc_on_loss; /* a ZkLockOnLoss */
+extern int	zklock_guc_catch_up;	/* a ZkLockCatchUp */
+extern int	zklock_guc_catch_up_timeout;	/* ms */
 extern int	zklock_guc_log_level;	/* an elevel */
 extern int	zklock_guc_session_mode;	/* a ZkLockSessionMode */
 
@@ -73,6 +82,7 @@ extern int	zklock_guc_handover_time;	/* ms; 0: each claim has its own node */
 extern int	zklock_guc_keep_time;	/* ms; 0: no node is kept */
 extern int	zklock_guc_max_kept_locks;
 extern int	zklock_guc_max_locks;
+extern bool zklock_guc_answer_positions;
 
 /* Bytes of the nodes of a session, in kB: see nodelimit.h. */
 extern int	zklock_guc_max_session_size;

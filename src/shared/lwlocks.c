@@ -10,13 +10,14 @@
 #include "shared/lwlocks.h"
 
 #define TRANCHE "zklock"
+#define N_LOCKS (ZKLOCK_PARTITIONS + 3)
 
 static LWLockPadded *locks = NULL;
 
 void
 zklock_lwlocks_request(void)
 {
-	RequestNamedLWLockTranche(TRANCHE, ZKLOCK_PARTITIONS + 2);
+	RequestNamedLWLockTranche(TRANCHE, N_LOCKS);
 }
 
 void
@@ -29,7 +30,7 @@ zklock_lwlocks_startup(void)
 bool
 zklock_lwlocks_is_any_held(void)
 {
-	for (int i = 0; i < ZKLOCK_PARTITIONS + 2; i++)
+	for (int i = 0; i < N_LOCKS; i++)
 		if (LWLockHeldByMe(&locks[i].lock))
 			return true;
 	return false;
@@ -68,4 +69,10 @@ LWLock *
 zklock_lwlocks_records(void)
 {
 	return &locks[ZKLOCK_PARTITIONS + 1].lock;
+}
+
+LWLock *
+zklock_lwlocks_positions(void)
+{
+	return &locks[ZKLOCK_PARTITIONS + 2].lock;
 }

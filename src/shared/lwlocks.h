@@ -39,4 +39,7 @@ extern LWLock *zklock_lwlocks_stats(void);
 /* The lock of the slots in deadlock_slots.c. */
 extern LWLock *zklock_lwlocks_records(void);
 
+/* The lock of walquestions.c. */
+extern LWLock *zklock_lwlocks_positions(void);
+
 #endif							/* ZKLOCK_LWLOCKS_H */

@@ -19,6 +19,7 @@
 #include "shared/sessionstate.h"
 #include "shared/shmem.h"
 #include "shared/stats.h"
+#include "shared/walquestions.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -39,6 +40,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_connlimit_shmem_size());
 	RequestAddinShmemSpace(zklock_refusals_shmem_size());
 	RequestAddinShmemSpace(zklock_newpaths_shmem_size());
+	RequestAddinShmemSpace(zklock_walquestions_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -60,6 +62,7 @@ startup(void)
 	zklock_connlimit_shmem_init();
 	zklock_refusals_shmem_init();
 	zklock_newpaths_shmem_init();
+	zklock_walquestions_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -8,12 +8,15 @@
 #include "postgres.h"
 
 #include "backend/privileges.h"
+#include "common/clock.h"
+#include "common/compat.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
 #include "protocol/mode.h"
 #include "protocol/path.h"
 #include "sql/sqlargs.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 /* One of the checks in path.h */
 typedef const char *(*CheckPath) (const char *path, size_t len);
@@ -143,4 +146,27 @@ zklock_sqlargs_parent(FunctionCallInfo fcinfo, int argno)
 		to_path(given, zklock_path_check);
 	refuse_outside(given, true);
 	return path;
+}
+
+int64
+zklock_sqlargs_timeout(FunctionCallInfo fcinfo, int argno)
+{
+	Interval   *interval;
+	bool		forever;
+	double		us;
+
+	if (PG_ARGISNULL(argno))
+		return ZKLOCK_NEVER;
+	interval = PG_GETARG_INTERVAL_P(argno);
+	if (zklock_compat_interval_is_infinite(interval, &forever))
+		return forever ? ZKLOCK_NEVER : 0;
+
+	us = (double) interval->time +
+		((double) interval->month * DAYS_PER_MONTH + interval->day) *
+		(double) USECS_PER_DAY;
+	if (us <= 0)
+		return 0;
+	if (us >= (double) PG_INT64_MAX / 1000)
+		return ZKLOCK_NEVER;
+	return (int64) us * 1000;
 }

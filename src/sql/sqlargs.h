@@ -43,4 +43,10 @@ extern char *zklock_sqlargs_read_path(FunctionCallInfo fcinfo, int argno);
  */
 extern char *zklock_sqlargs_parent(FunctionCallInfo fcinfo, int argno);
 
+/*
+ * A timeout in nanoseconds.  NULL means no timeout.  A timeout that is not
+ * positive is returned as 0, which means no wait.
+ */
+extern int64 zklock_sqlargs_timeout(FunctionCallInfo fcinfo, int argno);
+
 #endif							/* ZKLOCK_SQLARGS_H */

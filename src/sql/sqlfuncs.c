@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "backend/acquire.h"
 #include "backend/acquireall.h"
+#include "backend/catchup.h"
 #include "backend/lateguard.h"
 #include "backend/lease.h"
 #include "backend/privileges.h"
@@ -124,38 +125,11 @@ get_scope(FunctionCallInfo fcinfo, int argno)
 	elog(ERROR, "unknown lock scope \"%s\"", label);
 }
 
-/*
- * A timeout in nanoseconds.  NULL means no timeout.  A timeout that is not
- * positive is returned as 0, which means no wait.
- */
-static int64
-get_timeout(FunctionCallInfo fcinfo, int argno)
-{
-	Interval   *interval;
-	bool		forever;
-	double		us;
-
-	if (PG_ARGISNULL(argno))
-		return ZKLOCK_NEVER;
-	interval = PG_GETARG_INTERVAL_P(argno);
-	if (zklock_compat_interval_is_infinite(interval, &forever))
-		return forever ? ZKLOCK_NEVER : 0;
-
-	us = (double) interval->time +
-		((double) interval->month * DAYS_PER_MONTH + interval->day) *
-		(double) USECS_PER_DAY;
-	if (us <= 0)
-		return 0;
-	if (us >= (double) PG_INT64_MAX / 1000)
-		return ZKLOCK_NEVER;
-	return (int64) us * 1000;
-}
-
 Datum
 zk_lock_acquire(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		limit = get_timeout(fcinfo, 1);
+	int64		limit = zklock_sqlargs_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 
@@ -167,7 +141,7 @@ zk_lock_acquire_all(PG_FUNCTION_ARGS)
 {
 	int			n;
 	const char **paths = get_paths(fcinfo, 0, &n);
-	int64		limit = get_timeout(fcinfo, 1);
+	int64		limit = zklock_sqlargs_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 
@@ -178,7 +152,7 @@ Datum
 zk_semaphore_acquire(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		limit = get_timeout(fcinfo, 2);
+	int64		limit = zklock_sqlargs_timeout(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 	ZkLockRequest request = {.params = {.mode = ZKLOCK_SEMAPHORE},.path = path};
 
@@ -205,7 +179,7 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	char	   *count = get_count(fcinfo, 1);
-	int64		limit = get_timeout(fcinfo, 2);
+	int64		limit = zklock_sqlargs_timeout(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 	ZkLockRequest request = {
 		.params = {.mode = ZKLOCK_SEMAPHORE,.permits = ZKLOCK_COUNTED},
@@ -288,19 +262,22 @@ Datum
 zk_lock_guard(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		limit = get_timeout(fcinfo, 1);
+	int64		limit = zklock_sqlargs_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
+	ZkLockHold *hold;
 
 	refuse_old_snapshot("zk_lock_guard");
 	zklock_lateguard_check(fcinfo->flinfo->fn_oid, path);
-	PG_RETURN_INT64(acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit)->token);
+	hold = acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit);
+	zklock_catchup_warn();
+	PG_RETURN_INT64(hold->token);
 }
 
 Datum
 zk_lock_wait(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
-	int64		limit = get_timeout(fcinfo, 1);
+	int64		limit = zklock_sqlargs_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
 	bool		dropped;
@@ -309,6 +286,7 @@ zk_lock_wait(PG_FUNCTION_ARGS)
 	dropped = zklock_snapshot_drop(fcinfo->context);
 	(void) acquire_or_raise(path, mode, scope, limit);
 	zklock_snapshot_replace(dropped);
+	zklock_catchup_warn();
 	PG_RETURN_VOID();
 }
 

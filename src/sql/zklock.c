@@ -16,6 +16,7 @@
 #include "shared/shmem.h"
 #include "sql/advisorypair.h"
 #include "sql/redirect.h"
+#include "worker/walworker.h"
 #include "worker/worker.h"
 
 ZKLOCK_MODULE_MAGIC;
@@ -37,4 +38,5 @@ _PG_init(void)
 	zklock_statement_init();
 	zklock_redirect_init();
 	zklock_worker_init();
+	zklock_walworker_init();
 }

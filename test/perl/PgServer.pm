@@ -63,6 +63,24 @@ sub start
 	return;
 }
 
+# Makes and starts a standby of this server, with its settings, in $dir.
+sub standby
+{
+	my ($self, $dir) = @_;
+	my $standby = bless { bindir => $self->{bindir}, dir => $dir, port => $self->{port} },
+	  ref $self;
+
+	mkdir($dir) or die "$dir: $!\n";
+	Child->run("$dir/pg_basebackup.log", $Wait::timeout,
+		"$self->{bindir}/pg_basebackup", '-D', "$dir/data", '-d', $self->connstr('postgres'),
+		'-R', '-c', 'fast', '--no-sync');
+	open(my $fh, '>>', "$dir/data/postgresql.conf") or die "$dir: $!\n";
+	print $fh "unix_socket_directories = '$dir'\n";
+	close($fh) or die "$dir: $!\n";
+	$standby->start;
+	return $standby;
+}
+
 sub stop
 {
 	my ($self) = @_;
@@ -175,7 +193,9 @@ sub test_settings
 	my ($class, %conf) = @_;
 	my $mode = $conf{'zklock.session_mode'} // $ENV{ZKLOCK_SESSION} || 'backend';
 	my $preload = $conf{shared_preload_libraries} // '';
-	my %settings = ('zklock.try_timeout' => $conf{'zklock.try_timeout'} // '10s');
+	my %settings = (
+		'zklock.try_timeout' => $conf{'zklock.try_timeout'} // '10s',
+		'zklock.answer_positions' => $conf{'zklock.answer_positions'} // 'off');
 
 	return %settings if $mode eq 'backend';
 	$settings{'zklock.session_mode'} = 'server';

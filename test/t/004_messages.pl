@@ -27,7 +27,8 @@ my @silent = (
 	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
 	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = /,
 	qr/^zk retcode=$/,
-	qr/^zklock (?:holds|resolver|worker)$/,
+	qr/^zklock (?:holds|resolver|worker|WAL positions)$/,
+	qr/^a (?:snapshot that it has or had|page that it uses, for|lock on a relation)/,
 	qr/^(?:Zookeeper version|srvr is not executed|This ZooKeeper instance is not)$/,
 	qr/^(?:create|list the children of|look at|read|revoke lock on|set count|write to|create a node below)(?: "\.\.\.")?$/,
 	qr/^(?:array of lock paths|fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,
@@ -46,7 +47,7 @@ sub normal
 	my ($text) = @_;
 
 	$text =~ s/\\"/"/g;
-	$text =~ s/%(?:[-.0-9]|l)*[a-z]/.../g;
+	$text =~ s/%(?:[-.0-9]|l)*[a-z]|%X/.../g;
 	$text =~ s/\.{4,}/.../g;
 	$text =~ s/\s+/ /g;
 	return $text =~ s/^ | $//gr;
@@ -145,7 +146,7 @@ find(
 					  $level =~ /^(?:ERROR|FATAL)$/
 					? $sqlstate{ $literal->{condition} // 'ERRCODE_INTERNAL_ERROR' }
 					  // 'various'
-					: $level eq 'WARNING' ? 'warning'
+					: $level =~ /^WARNING/ ? 'warning'
 					: 'log'
 				} = 1 if $level ne '';
 			}

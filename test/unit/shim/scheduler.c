@@ -39,7 +39,7 @@
 #endif
 
 #define STACK_SIZE (256 * 1024)
-#define MAX_AREAS 72
+#define MAX_AREAS 88
 #define MAX_SIGNALS 64
 #define MAX_TIMERS 2			/* of a process */
 #define RED_ZONE 64

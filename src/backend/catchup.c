@@ -1,0 +1,404 @@
+/*-------------------------------------------------------------------------
+ *
+ * catchup.c
+ *	  Waits until this server shows what has been committed elsewhere.  See catchup.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/timeline.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogreader.h"
+#include "backend/catchup.h"
+#include "catalog/pg_subscription.h"
+#include "common/compat.h"
+#include "common/guc.h"
+#include "miscadmin.h"
+#include "protocol/walquestion.h"
+#include "replication/message.h"
+#include "session/failure.h"
+#include "shared/walquestions.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* Pauses between looks at what has been replayed */
+#define SHORT_PAUSE_MS 1
+#define LONG_PAUSE_MS 10
+
+/* After so long without replay, look whether it waits for this process. */
+#define STILL_MS 100
+
+/* Was this process told to catch up, or has it done so? */
+static bool has_caught_up = false;
+
+typedef struct CatchUp
+{
+	uint64		ticket;
+	int64		begun;
+	ZkLockWalAnswers answers;
+	ZkLockWalWait wait;
+	XLogRecPtr	replayed;
+	int64		replayed_at;	/* when that was seen first */
+
+	/* others that had a snapshot when replay stood still there, and still do */
+	XLogRecPtr	stands_at;
+	VirtualTransactionId *others;
+	int			nothers;
+} CatchUp;
+
+/* Errors of the reader are no errors here: what cannot be read proves nothing. */
+static int
+read_page(XLogReaderState *reader, XLogRecPtr page, int len, XLogRecPtr target, char *data)
+{
+	const TimeLineID *timeline = reader->private_data;
+	char		path[MAXPGPATH];
+	XLogSegNo	segment;
+	int			fd;
+	ssize_t		n;
+
+	(void) len;
+	(void) target;
+	XLByteToSeg(page, segment, wal_segment_size);
+	XLogFilePath(path, *timeline, segment, wal_segment_size);
+	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	if (fd < 0)
+		return -1;
+	n = pg_pread(fd, data, XLOG_BLCKSZ, XLogSegmentOffset(page, wal_segment_size));
+	CloseTransientFile(fd);
+	return n == XLOG_BLCKSZ ? XLOG_BLCKSZ : -1;
+}
+
+static bool
+is_record(XLogReaderState *reader, const ZkLockWalPosition *position)
+{
+	const xl_logical_message *message = (const xl_logical_message *) XLogRecGetData(reader);
+	size_t		prefix = sizeof(ZKLOCK_WALPOSITION_PREFIX);
+
+	return XLogRecGetRmid(reader) == RM_LOGICALMSG_ID &&
+		reader->EndRecPtr == position->end &&
+		XLogRecGetDataLen(reader) ==
+		SizeOfLogicalMessage + prefix + ZKLOCK_WALPOSITION_PROOF &&
+		message->prefix_size == prefix &&
+		memcmp(message->message, ZKLOCK_WALPOSITION_PREFIX, prefix) == 0 &&
+		memcmp(message->message + prefix, position->proof, ZKLOCK_WALPOSITION_PROOF) == 0;
+}
+
+/* Is the record in the WAL of this server, which has replayed it? */
+static bool
+is_in_wal(const ZkLockWalPosition *position)
+{
+	TimeLineID	timeline;
+	XLogReaderState *reader;
+	char	   *why;
+	bool		found;
+
+	if (!XRecOffIsValid(position->start))
+		return false;
+	(void) GetXLogReplayRecPtr(&timeline);
+	timeline = tliOfPointInHistory(position->start, readTimeLineHistory(timeline));
+	reader = XLogReaderAllocate(wal_segment_size, NULL, XL_ROUTINE(.page_read = read_page),
+								&timeline);
+	if (reader == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory for a reader of WAL")));
+	XLogBeginRead(reader, position->start);
+	found = XLogReadRecord(reader, &why) != NULL && is_record(reader, position);
+	XLogReaderFree(reader);
+	return found;
+}
+
+/*
+ * Replay may have ended elsewhere: all servers that answer have done so, and none of them
+ * is the source.
+ */
+static bool
+has_no_source(const CatchUp *catchup)
+{
+	return catchup->wait.n > 0 && catchup->wait.n == catchup->answers.nservers &&
+		zklock_walwait_next(&catchup->wait) == NULL;
+}
+
+/* Replay will not go on, or not from a server that has answered. */
+static void
+refuse_what_cannot_end(const CatchUp *catchup)
+{
+	if (catchup->answers.failed)
+		zklock_failure_raise(&catchup->answers.failure);
+	if (has_no_source(catchup))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the server whose WAL is replayed here does not answer"),
+				 errdetail("Servers with the same system identifier have answered, but this server has not replayed their WAL."),
+				 errhint("A copy that was promoted, or a former primary, cannot answer for the primary.")));
+	if (GetRecoveryPauseState() != RECOVERY_NOT_PAUSED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("replay is paused"),
+				 errhint("Continue it with pg_wal_replay_resume().")));
+}
+
+/* The process that replays; NULL: it is not known */
+static PGPROC *
+startup_process(void)
+{
+	static int	pid = 0;
+	PGPROC	   *proc = pid != 0 ? AuxiliaryPidGetProc(pid) : NULL;
+
+	if (proc == NULL)
+	{
+		pid = zklock_compat_startup_pid();
+		proc = pid != 0 ? AuxiliaryPidGetProc(pid) : NULL;
+	}
+	return proc;
+}
+
+/* Has this process a lock in a mode that a process which waits for it conflicts with? */
+static bool
+has_lock(const volatile PGPROC *waiter)
+{
+	const LOCK *lock = waiter->waitLock;
+	LOCKTAG		tag;
+
+	/* It may be another lock by now, or none: then this process has no such lock. */
+	if (lock == NULL)
+		return false;
+	tag = lock->tag;
+	for (LOCKMODE mode = AccessShareLock; mode <= AccessExclusiveLock; mode++)
+		if (zklock_compat_is_locked(&tag, mode))
+			return true;
+	return false;
+}
+
+/* The other transactions of this database that have a snapshot */
+static VirtualTransactionId *
+read_others(int *n)
+{
+	return GetCurrentVirtualXIDs(InvalidTransactionId, true, false, 0, n);
+}
+
+static bool
+contains(const VirtualTransactionId *all, int n, VirtualTransactionId one)
+{
+	for (int i = 0; i < n; i++)
+		if (VirtualTransactionIdEquals(all[i], one))
+			return true;
+	return false;
+}
+
+/*
+ * Replay waits for the end of transactions that had a snapshot when it reached the record.
+ * PostgreSQL does not show which ones.  This one may be among them even if it has no
+ * snapshot now.  If others have had one all the time, it is taken for granted that they are
+ * the cause.
+ */
+static bool
+may_be_ours(CatchUp *catchup)
+{
+	int			n;
+	VirtualTransactionId *now = read_others(&n);
+	int			left = 0;
+
+	if (catchup->stands_at != catchup->replayed)
+	{
+		catchup->stands_at = catchup->replayed;
+		catchup->others = now;
+		catchup->nothers = n;
+	}
+	for (int i = 0; i < catchup->nothers; i++)
+		if (contains(now, n, catchup->others[i]))
+			catchup->others[left++] = catchup->others[i];
+	catchup->nothers = left;
+	if (now != catchup->others)
+		pfree(now);
+	return left == 0;
+}
+
+/* What does replay wait for that this process has?  NULL: nothing */
+static const char *
+find_conflict(CatchUp *catchup)
+{
+	const volatile PGPROC *startup = startup_process();
+	uint32		waits_for = startup != NULL ? startup->wait_event_info : 0;
+
+	if (waits_for == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT &&
+		(TransactionIdIsValid(MyProc->xmin) || may_be_ours(catchup)))
+		return "a snapshot that it has or had";
+	if (HoldingBufferPinThatDelaysRecovery())
+		return "a page that it uses, for example with a cursor";
+	if ((waits_for & 0xFF000000) == PG_WAIT_LOCK && has_lock(startup))
+		return "a lock on a relation";
+	return NULL;
+}
+
+static void
+refuse_conflict(CatchUp *catchup)
+{
+	const char *what;
+
+	if (zklock_clock_now() < catchup->replayed_at + STILL_MS * ZKLOCK_NS_PER_MS)
+		return;
+	what = find_conflict(catchup);
+	if (what != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("canceling the wait for replay, which waits for this transaction"),
+				 errdetail("Replay conflicts with %s.", what),
+				 errhint("Retry the transaction.  With hot_standby_feedback, there are few such conflicts.")));
+}
+
+static void
+note_replay(CatchUp *catchup)
+{
+	XLogRecPtr	replayed = GetXLogReplayRecPtr(NULL);
+
+	if (replayed != catchup->replayed)
+		catchup->replayed_at = zklock_clock_now();
+	catchup->replayed = replayed;
+}
+
+/* Why the time was not enough, as a sentence, palloc'd */
+static char *
+describe(const CatchUp *catchup)
+{
+	int64		ms = (zklock_clock_now() - catchup->begun) / ZKLOCK_NS_PER_MS;
+	const ZkLockWalPosition *next = zklock_walwait_next(&catchup->wait);
+
+	if (next == NULL)
+		return psprintf("The server whose WAL is replayed here has not answered for " INT64_FORMAT " ms.", ms);
+	return psprintf("Replay has reached %X/%X, and has been waited for " INT64_FORMAT " ms to reach %X/%X, which is " INT64_FORMAT " bytes further.",
+					LSN_FORMAT_ARGS(catchup->replayed), ms, LSN_FORMAT_ARGS(next->end),
+					(int64) (next->end - catchup->replayed));
+}
+
+static long
+pause_ms(const CatchUp *catchup)
+{
+	return catchup->wait.n == 0 ? STILL_MS :
+		zklock_clock_now() < catchup->begun + STILL_MS * ZKLOCK_NS_PER_MS ?
+		SHORT_PAUSE_MS : LONG_PAUSE_MS;
+}
+
+/* See what has been answered and replayed. */
+static void
+look(CatchUp *catchup)
+{
+	note_replay(catchup);
+	zklock_walquestions_answers(catchup->ticket, &catchup->answers);
+	if (catchup->wait.question == 0)
+		catchup->wait.question = catchup->answers.question;
+	for (int i = 0; i < catchup->answers.n; i++)
+		zklock_walwait_answered(&catchup->wait, &catchup->answers.answer[i]);
+}
+
+/* Returns false at `deadline`. */
+static bool
+wait_for_replay(CatchUp *catchup, int64 deadline)
+{
+	static uint32 wait_event = 0;
+
+	if (wait_event == 0)
+		wait_event = zklock_compat_wait_event("ZooKeeperCatchUp");
+	for (;;)
+	{
+		long		ms;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!RecoveryInProgress())
+			return true;
+		look(catchup);
+		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, is_in_wal))
+			return true;
+		refuse_what_cannot_end(catchup);
+		refuse_conflict(catchup);
+		ms = (deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
+		if (ms <= 0)
+			return false;
+
+		/* A catalog lookup leaves a snapshot, with which replay may conflict. */
+		InvalidateCatalogSnapshotConditionally();
+		zklock_walquestions_wait(Min(ms, pause_ms(catchup)), wait_event);
+	}
+}
+
+/* Does this database subscribe to another one? */
+static bool
+has_subscription(void)
+{
+	Relation	relation = table_open(SubscriptionRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		found;
+
+	ScanKeyInit(&key, Anum_pg_subscription_subdbid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(MyDatabaseId));
+	scan = systable_beginscan(relation, InvalidOid, false, NULL, 1, &key);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return found;
+}
+
+static void
+refuse_unsupported(void)
+{
+	if (!RecoveryInProgress())
+	{
+		if (has_subscription())
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("this version of zklock does not wait for subscriptions")));
+	}
+	else if (!zklock_walquestions_are_shared())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zklock cannot ask the primary"),
+				 errhint("Add zklock to shared_preload_libraries, here and on the primary.")));
+}
+
+bool
+zklock_catchup(int64 limit, char **why)
+{
+	CatchUp		catchup = {0};
+	int64		longest = zklock_guc_catch_up_timeout * ZKLOCK_NS_PER_MS;
+	bool		done;
+
+	has_caught_up = true;
+	refuse_unsupported();
+	if (!RecoveryInProgress())
+		return true;
+	catchup.begun = catchup.replayed_at = zklock_clock_now();
+	catchup.ticket = zklock_walquestions_ask();
+	done = wait_for_replay(&catchup, catchup.begun + Min(limit, longest));
+	zklock_walquestions_end_wait();
+	if (!done)
+		*why = describe(&catchup);
+	return done;
+}
+
+void
+zklock_catchup_warn(void)
+{
+	static bool warned = false;
+
+	if (warned || has_caught_up || zklock_guc_catch_up != ZKLOCK_CATCH_UP_WARN ||
+		!RecoveryInProgress())
+		return;
+	warned = true;
+	ereport(WARNING_CLIENT_ONLY,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("the lock is held, but this standby may not show yet what earlier holders have committed"),
+			 errhint("Call zk_catch_up() after taking the lock.  Set zklock.catch_up to \"off\" if the primary commits with synchronous_commit = remote_apply.")));
+}

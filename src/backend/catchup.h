@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * catchup.h
+ *	  Waits until this server shows what has been committed where its data comes from.
+ *
+ * A server in recovery replays the WAL of its primary, also through other servers.  A
+ * holder of a lock can commit on the primary, and the next holder, on a standby, does not
+ * see that yet.  After zklock_catchup() it does: a new snapshot of this process contains
+ * whatever anyone had committed on the primary before the call.  It is like
+ * synchronous_commit = remote_apply, except that the reader waits and not the writer.
+ *
+ * Replay can wait for this process, which has a snapshot, a buffer or a lock that the next
+ * record conflicts with.  Replay would then cancel this process after a while
+ * (max_standby_streaming_delay).  It is cancelled at once instead.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CATCHUP_H
+#define ZKLOCK_CATCHUP_H
+
+#include "common/clock.h"
+
+/*
+ * Wait for at most `limit` ns, and at most zklock.catch_up_timeout.  Returns at once if this
+ * server is not in recovery.  Returns false if the time was over, and sets `*why` to a
+ * palloc'd sentence.
+ *
+ * Errors: 55000 if replay is paused, if the primary does not answer, or if this server
+ * subscribes to others, which is not supported yet (0A000); 40001 if replay waits for this
+ * process; 08001 and others if there is no connection to ZooKeeper.
+ */
+extern bool zklock_catchup(int64 limit, char **why);
+
+/* A lock guards a transaction: warn a session on a standby, once, that it did not catch up. */
+extern void zklock_catchup_warn(void);
+
+#endif							/* ZKLOCK_CATCHUP_H */

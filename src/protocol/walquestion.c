@@ -1,0 +1,133 @@
+/*-------------------------------------------------------------------------
+ *
+ * walquestion.c
+ *	  Who asks for a position in the WAL, and who answers.  See walquestion.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "protocol/walquestion.h"
+
+#include "protocol/check.h"
+
+/*
+ * A record that was begun is published even if a newer question was read meanwhile, which
+ * it does not answer.  An answer in time serves those who have asked the older one.
+ */
+ZkLockAnswerStep
+zklock_answerer_next(ZkLockAnswerer *answerer)
+{
+	if (answerer->step != ZKLOCK_ANSWER_READ)
+		return answerer->step;
+	if (!answerer->watching)
+		return ZKLOCK_ANSWER_READ;
+	if (answerer->question == answerer->position.question)
+		return ZKLOCK_ANSWER_WAIT;
+	answerer->position.question = answerer->question;
+	return answerer->step = ZKLOCK_ANSWER_WRITE;
+}
+
+/* The watch may fire before the reply is there. */
+void
+zklock_answerer_reads(ZkLockAnswerer *answerer)
+{
+	answerer->watching = true;
+}
+
+void
+zklock_answerer_read(ZkLockAnswerer *answerer, int64_t question)
+{
+	answerer->question = question;
+}
+
+void
+zklock_answerer_changed(ZkLockAnswerer *answerer)
+{
+	answerer->watching = false;
+}
+
+void
+zklock_answerer_written(ZkLockAnswerer *answerer)
+{
+	ZKLOCK_ASSERT(answerer->step == ZKLOCK_ANSWER_WRITE);
+	answerer->step = ZKLOCK_ANSWER_FLUSH;
+}
+
+void
+zklock_answerer_flushed(ZkLockAnswerer *answerer)
+{
+	ZKLOCK_ASSERT(answerer->step == ZKLOCK_ANSWER_FLUSH);
+	answerer->step = ZKLOCK_ANSWER_PUBLISH;
+}
+
+void
+zklock_answerer_published(ZkLockAnswerer *answerer)
+{
+	ZKLOCK_ASSERT(answerer->step == ZKLOCK_ANSWER_PUBLISH);
+	answerer->step = ZKLOCK_ANSWER_READ;
+}
+
+/*
+ * One question is under way at a time.  Without that, backends that catch up in a loop have
+ * the source flush in a loop for each of them.
+ */
+bool
+zklock_asker_is_due(const ZkLockAsker *asker, uint64_t newest, int64_t now)
+{
+	return newest > asker->ticket &&
+		(asker->answered >= asker->question ||
+		 now >= asker->asked_at + ZKLOCK_ASKER_PATIENCE);
+}
+
+void
+zklock_asker_asked(ZkLockAsker *asker, uint64_t ticket, int64_t question, int64_t now)
+{
+	ZKLOCK_ASSERT(ticket > asker->ticket);
+	asker->ticket = ticket;
+	asker->question = question;
+	asker->asked_at = now;
+}
+
+void
+zklock_asker_answered(ZkLockAsker *asker, int64_t question)
+{
+	if (question > asker->answered)
+		asker->answered = question;
+}
+
+void
+zklock_walwait_answered(ZkLockWalWait *wait, const ZkLockWalAnswer *answer)
+{
+	if (wait->question == 0 || answer->position.question < wait->question ||
+		wait->n == ZKLOCK_WAL_SERVERS)
+		return;
+	for (int i = 0; i < wait->n; i++)
+		if (wait->kept[i].answer.server == answer->server)
+			return;
+	wait->kept[wait->n++].answer = *answer;
+}
+
+bool
+zklock_walwait_is_over(ZkLockWalWait *wait, uint64_t replayed,
+					   bool (*is_in_wal) (const ZkLockWalPosition *position))
+{
+	for (int i = 0; i < wait->n; i++)
+	{
+		const ZkLockWalPosition *position = &wait->kept[i].answer.position;
+
+		if (wait->kept[i].is_foreign || position->end > replayed)
+			continue;
+		if (position->start < position->end && is_in_wal(position))
+			return true;
+		wait->kept[i].is_foreign = true;
+	}
+	return false;
+}
+
+const ZkLockWalPosition *
+zklock_walwait_next(const ZkLockWalWait *wait)
+{
+	for (int i = 0; i < wait->n; i++)
+		if (!wait->kept[i].is_foreign)
+			return &wait->kept[i].answer.position;
+	return NULL;
+}

@@ -1,0 +1,233 @@
+# A standby that takes a lock reads what earlier holders have committed on the primary, if it
+# catches up, and old data otherwise. How a wait for replay ends: in time or not, with an
+# error if it cannot end, and with a promotion. Copies of the primary do not answer for it.
+#
+# Runs once: the test sets the modes itself.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkServer;
+use ZkTest;
+
+use constant {
+	ROUNDS => 10,
+	PROMPT => 5, # s within which an error must come that does not depend on a timeout
+};
+
+my $zk = ZkServer->new(tick_time => 200)->start;
+my %conf = (
+	autovacuum => 'off',
+	shared_preload_libraries => 'zklock',
+	wal_level => 'replica',
+	wal_keep_size => '1GB',
+	max_wal_senders => 5,
+	max_standby_streaming_delay => -1,
+	max_standby_archive_delay => -1,
+	'zklock.session_mode' => 'server',
+	'zklock.answer_positions' => 'on',
+	'zklock.catch_up' => 'off',
+	'zklock.catch_up_timeout' => '60s');
+my $primary = new_node('primary', $zk->hosts, %conf);
+
+# Makes a standby of a server, with its settings and these.
+sub new_standby
+{
+	my ($name, $of, %settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$of->backup("for_$name");
+	$node->init_from_backup($of, "for_$name", has_streaming => 1);
+	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'") for sort keys %settings;
+	$node->start;
+	return $node;
+}
+
+my $writer = ZkTest->new($primary);
+$writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE TABLE old AS SELECT 1 AS n');
+my $standby = new_standby('standby', $primary, recovery_min_apply_delay => '200ms');
+my $reader = ZkTest->new($standby);
+
+# Takes the lock on the primary and commits; returns what the next holder reads on the standby.
+sub read_next
+{
+	my ($session, $catch_up) = @_;
+
+	$writer->query(q(BEGIN; SELECT zk_lock_guard('/stock'); UPDATE stock SET n = n + 1; COMMIT));
+	$session->query(q(BEGIN; SELECT zk_lock_guard('/stock')));
+	$session->query($catch_up) if $catch_up;
+	my $seen = $session->query('SELECT n FROM stock');
+	$session->query('COMMIT');
+	return $seen;
+}
+
+wait_until('the standby has the table',
+	sub { ZkTest->new($standby)->query('SELECT n FROM stock') eq '0' });
+for my $mode (qw(server backend))
+{
+	my $session = ZkTest->new($standby, 'zklock.session_mode' => $mode);
+	my $before = $writer->query('SELECT n FROM stock');
+	my (@stale, @fresh);
+
+	push @stale, read_next($session) for 1 .. ROUNDS;
+	push @fresh, read_next($session, 'CALL zk_catch_up()') for 1 .. ROUNDS;
+	push @fresh, read_next($session, 'SELECT zk_caught_up()') for 1 .. ROUNDS;
+	cmp_ok($stale[-1], '<', $before + ROUNDS, "mode $mode: without, the last holder reads old data");
+	is("@fresh", join(' ', $before + ROUNDS + 1 .. $before + 3 * ROUNDS),
+		"mode $mode: with it, each reads what all have written");
+}
+
+# It waits for the end of the time, not longer.
+change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
+$writer->query('UPDATE stock SET n = n + 1');
+is($reader->query(q(SELECT zk_caught_up('100ms'))), 'f', 'not in time: false');
+like($reader->query(q(CALL zk_catch_up('100ms'))),
+	qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  Replay has reached .*, which is [1-9]\d* bytes further\./m,
+	'... or an error that says by how much');
+$reader->query(q(SET zklock.catch_up_timeout = '100ms'));
+is($reader->query('SELECT zk_caught_up()'), 'f', '... also that of the setting');
+$reader->query('RESET zklock.catch_up_timeout');
+
+# A wait can be cancelled.
+$reader->start('SELECT zk_caught_up()');
+$reader->wait_for_event('Extension');
+kill('INT', $reader->pid);
+like($reader->result, qr/^ERROR:  57014/m, 'a wait can be cancelled');
+
+# Replay that is paused does not go on by itself.
+$reader->query('SELECT pg_wal_replay_pause()');
+my $begun = time();
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55000: replay is paused$/m, 'replay is paused');
+cmp_ok(time() - $begun, '<', PROMPT, '... which is told at once');
+$reader->query('SELECT pg_wal_replay_resume()');
+change_setting($standby, 'recovery_min_apply_delay', 0, $reader);
+is($reader->query('SELECT zk_caught_up()'), 't', '... and goes on');
+
+# Replay that waits for the transaction that waits for replay
+my %conflicts = (
+	'a snapshot' => {
+		holds => ['BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT n FROM stock'],
+		replays => [ 'DELETE FROM old', 'VACUUM old', 'INSERT INTO old VALUES (1)' ],
+	},
+	'a cursor' => {
+		holds => [ 'BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM old', 'FETCH c' ],
+		replays => [ 'DELETE FROM old', 'VACUUM (FREEZE) old', 'INSERT INTO old VALUES (1)' ],
+	},
+	'a relation' => {
+		holds => [ 'BEGIN', 'SELECT n FROM old' ],
+		replays => ['TRUNCATE old', 'INSERT INTO old VALUES (1)' ],
+	});
+for my $what (sort keys %conflicts)
+{
+	for my $wait ('SELECT zk_caught_up()', 'CALL zk_catch_up()')
+	{
+		$reader->query($_) for @{ $conflicts{$what}{holds} };
+		$writer->query($_) for @{ $conflicts{$what}{replays} };
+		$begun = time();
+		like($reader->query($wait),
+			qr/^ERROR:  40001: canceling the wait for replay, which waits for this transaction$/m,
+			"$wait: replay that waits for $what");
+		cmp_ok(time() - $begun, '<', PROMPT, '... is an error at once');
+		$reader->query('ROLLBACK');
+		is($reader->query('SELECT zk_caught_up()'), 't', '... then it goes on');
+	}
+}
+
+# CALL has no snapshot while it waits.
+change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
+$writer->query('UPDATE stock SET n = n + 1');
+$reader->start('CALL zk_catch_up()');
+$reader->wait_for_event('Extension');
+my $other = ZkTest->new($standby);
+is($other->query("SELECT backend_xmin IS NULL FROM pg_stat_activity WHERE pid = ${\ $reader->pid}"),
+	't', 'CALL waits without a snapshot');
+change_setting($standby, 'recovery_min_apply_delay', 0, $other);
+is($reader->result, '', '... and returns');
+
+# A session that guards a transaction is warned once, and not the log.
+my $careless = ZkTest->new($standby, 'zklock.catch_up' => 'warn');
+my $guard = q(SELECT zk_lock_guard('/careless') > 0);
+my $logged = -s $standby->logfile;
+like($careless->query($guard), qr/^WARNING:  01000: the lock is held, but this standby/m, 'a warning');
+is($careless->query($guard), 't', '... once');
+unlike(slurp_file($standby->logfile, $logged), qr/this standby may not show/, '... not in the log');
+my $careful = ZkTest->new($standby, 'zklock.catch_up' => 'warn');
+$careful->query('CALL zk_catch_up()');
+is($careful->query($guard), 't', 'none after zk_catch_up()');
+is(ZkTest->new($primary, 'zklock.catch_up' => 'warn')->query($guard), 't', 'none on the primary');
+like($careful->query("SET zklock.catch_up = '$_'"), qr/^ERROR:  0A000/m, "no $_ yet") for qw(guard all);
+
+# On a server that is not in recovery it does nothing.
+is($writer->query('CALL zk_catch_up()'), '', 'nothing to do on the primary');
+is($writer->query('SELECT zk_caught_up()'), 't', '... for the function, too');
+
+# Copies of the primary are no primary, whether they are ahead or behind.
+my $copy = new_standby('copy', $primary);
+$primary->wait_for_catchup($copy, 'replay', $primary->lsn('insert'));
+$copy->promote;
+my $in_copy = ZkTest->new($copy);
+$writer->query('UPDATE stock SET n = n + 1');
+is($reader->query('SELECT zk_caught_up()'), 't', 'with a copy that was promoted');
+change_setting($primary, 'zklock.answer_positions', 'off', $writer);
+like($reader->query(q(CALL zk_catch_up())),
+	qr/^ERROR:  55000: the server whose WAL is replayed here does not answer$/m,
+	'a copy does not answer for the primary');
+$in_copy->query('CREATE TABLE more AS SELECT generate_series(1, 100000) AS n');
+is($reader->query(q(SELECT zk_caught_up('1s'))), 'f', '... nor one that is ahead');
+change_setting($primary, 'zklock.answer_positions', 'on', $writer);
+wait_until('the primary answers again',
+	sub { $reader->query(q(SELECT zk_caught_up())) eq 't' });
+pass('the primary answers beside it');
+$copy->stop;
+change_setting($primary, 'zklock.answer_positions', 'off', $writer);
+wait_until(
+	'nobody answers',
+	sub {
+		$reader->query('CALL zk_catch_up()') =~
+		  /^ERROR:  55000: the server whose WAL is replayed here does not answer\nDETAIL:  In ZooKeeper, no server/m;
+	});
+pass('nobody answers: an error at once');
+change_setting($primary, 'zklock.answer_positions', 'on', $writer);
+
+# A cascade: a standby of a standby asks the primary.
+my $second = new_standby('second', $standby);
+$writer->query('UPDATE stock SET n = n + 1');
+my $on_second = ZkTest->new($second);
+wait_until('the primary answers', sub { $on_second->query('SELECT zk_caught_up()') eq 't' });
+is($on_second->query('SELECT n FROM stock'), $writer->query('SELECT n FROM stock'), 'a cascade');
+
+# Without the library in the postmaster, nobody asks.
+my $plain = new_standby('plain', $primary, shared_preload_libraries => '');
+like(ZkTest->new($plain)->query('CALL zk_catch_up()'),
+	qr/^ERROR:  55000: zklock cannot ask the primary$/m, 'not preloaded');
+
+# ZooKeeper is down.
+$zk->stop;
+$reader->query(q(SET zklock.connect_timeout = '2s'));
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  (?:55P03|08001)/m, 'without ZooKeeper');
+$zk->start;
+wait_until('the primary answers after an outage',
+	sub { $reader->query(q(SELECT zk_caught_up())) eq 't' });
+pass('ZooKeeper is back');
+
+# A promotion ends the wait.
+change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
+$writer->query('UPDATE stock SET n = n + 1');
+$reader->start('CALL zk_catch_up()');
+$reader->wait_for_event('Extension');
+$standby->promote;
+is($reader->result, '', 'a promotion ends the wait');
+
+# The former primary's answers are not those of the new one, which answers.
+$on_second->close;
+$on_second = ZkTest->new($second);
+ZkTest->new($standby)->query('UPDATE stock SET n = -1');
+wait_until('the promoted server answers',
+	sub { $on_second->query('SELECT zk_caught_up()') eq 't' });
+is($on_second->query('SELECT n FROM stock'), '-1', '... and its standby shows its data');
+
+done_testing();
