@@ -21,6 +21,7 @@
 #   make soak              two servers under load while faults are injected
 #   make reservations      the reservation of docs/longer-locks.md under load
 #   make failover          two servers under Patroni, with faults of the primary
+#   make replicas          what holders of a lock read on a standby
 #   make losses            holders that ZooKeeper has just given up: do they commit, and
 #                          when are they told
 #   make programs          unchanged programs on two servers
@@ -132,7 +133,7 @@ volume:
 	@rm -f zklock.so
 
 .PHONY: test moretests quickcheck chroots package dist volume sandbox demo bench soak sanitize fuzz unit
-.PHONY: simulate exhaust assertions indent pictures reservations failover losses programs upgrade
+.PHONY: simulate exhaust assertions indent pictures reservations failover losses replicas programs upgrade
 test:
 	@test/run
 
@@ -170,7 +171,7 @@ soak upgrade:
 	@test/setup sandbox
 	@test/$@/run
 
-reservations losses:
+reservations losses replicas:
 	@test/setup test
 	@test/$@/run
 
