@@ -2446,7 +2446,7 @@ server_zk_told_gone_at(int process)
 	return c == NULL ? 0 : c->told_gone_at;
 }
 
-/* Its own revocation needs the same watch. */
+/* Its own revocation needs the same watch, which ends with the node. */
 static bool
 is_revocable(const ZkLockClient *c, const char *path)
 {
@@ -2454,7 +2454,8 @@ is_revocable(const ZkLockClient *c, const char *path)
 	{
 		size_t		len = strlen(node->dir);
 
-		if (node->watched && !node->deleting && strncmp(node->dir, path, len) == 0 &&
+		if (node->watched && (!node->deleting || node->stays) &&
+			strncmp(node->dir, path, len) == 0 &&
 			path[len] == '/' && strcmp(path + len + 1, node->name) == 0)
 			return true;
 	}
