@@ -195,6 +195,17 @@ server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint3
 }
 
 bool
+server_look_for_session(void)
+{
+	ZkLockSessionStatus status;
+
+	if (!zklock_sessionstate_is_shared())
+		return false;
+	zklock_sessionstate_status(&status);
+	return status.begun;
+}
+
+bool
 server_look_for_node(const void *node)
 {
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;

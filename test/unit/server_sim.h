@@ -438,6 +438,10 @@ extern const char *server_look_at_sleepers(bool connected, bool is_short, bool w
 typedef const char *(*ServerLookAtRoom) (bool worker_sleeps, uint32_t acquiring, uint32_t asleep);
 extern const char *server_look_at_room(bool worker_sleeps, uint32_t acquiring, uint32_t asleep);
 
+/* The same: is the worker's session one for locks?  Its end may wait for commits. */
+typedef bool (*ServerLookForSession) (void);
+extern bool server_look_for_session(void);
+
 /* The same of one process: has any of its locks this node? */
 typedef bool (*ServerLookForNode) (const void *node);
 extern bool server_look_for_node(const void *node);
