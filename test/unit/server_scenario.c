@@ -15,7 +15,7 @@
 
 #include "protocol/mode.h"
 
-#define MAX_SCENARIOS 100
+#define MAX_SCENARIOS 120
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
 
 static ServerScenario scenarios[MAX_SCENARIOS];
