@@ -124,6 +124,7 @@ struct ZkLockNode
 	char		marker[128];	/* or the whole name, if it is `named` */
 	bool		named;
 	char		name[MAX_PATH]; /* "" while not known */
+	int64_t		czxid;			/* of the last one that was made for it; 0: none was */
 	int			creating;
 	int64_t		requested_at;
 	bool		doubted;		/* its user takes that for lost, and syncs, or
@@ -904,12 +905,15 @@ is_answer(ZkLockRc rc)
 	return rc != ZKLOCK_RC_LOST && rc != ZKLOCK_RC_OVER;
 }
 
-/* A client is told that a node that others have deleted is not there. */
+/*
+ * A client is told that a node that others have deleted is not there.  It knows nothing of
+ * another one that had the same name, as those of simple locks have.
+ */
 static void
-note_known(int64_t session, const char *name)
+note_known(int64_t czxid)
 {
 	for (int i = 0; i < nrobbed; i++)
-		robbed[i].known |= robbed[i].session == session && strcmp(robbed[i].name, name) == 0;
+		robbed[i].known |= robbed[i].czxid == czxid;
 }
 
 /* A request has ended, one way or the other. */
@@ -936,7 +940,7 @@ end_request(ZkLockClient *c, Request *r, ZkLockRc rc)
 			strcpy(node->name, r->reply->text);
 	}
 	else if (r->op == OP_CONFIRM && rc == ZKLOCK_RC_NO_NODE)
-		note_known(sessions[c->session].id, node->name);
+		note_known(node->czxid);
 	else if (r->op == OP_DELETE)
 	{
 		node->busy = false;
@@ -1190,6 +1194,8 @@ carry_out(ZkLockClient *c, const Request *r)
 			message = text_message(r, rc, znode != NULL ? base_name(znode) : "",
 								   znode != NULL ? (int) strlen(base_name(znode)) : 0);
 			message->czxid = znode != NULL ? znode->czxid : 0;
+			if (znode != NULL)
+				r->node->czxid = znode->czxid;
 			return message;
 		case OP_SET:
 			if (znode == NULL)
