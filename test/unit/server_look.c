@@ -21,6 +21,7 @@
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
+#include "shim/process.h"
 #include "shim/shim.h"
 
 /* The worker looks once a second at what is unused; it may be late. */
@@ -215,8 +216,8 @@ server_look_for_node(const void *node)
 	return false;
 }
 
-const char *
-server_look_at_rest(void)
+static const char *
+look_at_rest(void)
 {
 	ZkLockClaimsUsage usage;
 	ZkLockUnfinished unfinished;
@@ -240,4 +241,17 @@ server_look_at_rest(void)
 	if (zklock_sessionstate_has_listeners())
 		return "somebody who has gone waits for a session";
 	return NULL;
+}
+
+/* The worker that is at rest may have been stopped while it looks itself. */
+const char *
+server_look_at_rest(void)
+{
+	bool		looks = shim_looks;
+	const char *wrong;
+
+	shim_looks = false;
+	wrong = look_at_rest();
+	shim_looks = looks;
+	return wrong;
 }
