@@ -40,6 +40,12 @@
 /* After so long without replay, look whether it waits for this process. */
 #define STILL_MS 100
 
+/*
+ * While replay waits for the end of transactions, it sleeps for up to a second between two
+ * looks.  So a wait that begins during that does not know yet whether they have ended.
+ */
+#define LONG_STILL_MS 1000
+
 /* Was this process told to catch up, or has it done so? */
 static bool has_caught_up = false;
 
@@ -51,6 +57,9 @@ typedef struct CatchUp
 	ZkLockWalWait wait;
 	XLogRecPtr	replayed;
 	int64		replayed_at;	/* when that was seen first */
+
+	/* where replay waited for transactions when this wait began; 0: it did not */
+	XLogRecPtr	began_at;
 
 	/* others that had a snapshot when replay stood still there, and still do */
 	XLogRecPtr	stands_at;
@@ -169,7 +178,7 @@ startup_process(void)
 static bool
 has_lock(const volatile PGPROC *waiter)
 {
-	const LOCK *lock = waiter->waitLock;
+	const LOCK *lock = waiter != NULL ? waiter->waitLock : NULL;
 	LOCKTAG		tag;
 
 	/* It may be another lock by now, or none: then this process has no such lock. */
@@ -226,19 +235,35 @@ may_be_ours(CatchUp *catchup)
 	return left == 0;
 }
 
+/* The wait event of replay */
+static uint32
+read_wait_event(void)
+{
+	const volatile PGPROC *startup = startup_process();
+
+	return startup != NULL ? startup->wait_event_info : 0;
+}
+
+/* Has replay stood still for so long? */
+static bool
+stands_still(const CatchUp *catchup, int64 ms)
+{
+	return zklock_clock_now() >= catchup->replayed_at + ms * ZKLOCK_NS_PER_MS;
+}
+
 /* What does replay wait for that this process has?  NULL: nothing */
 static const char *
 find_conflict(CatchUp *catchup)
 {
-	const volatile PGPROC *startup = startup_process();
-	uint32		waits_for = startup != NULL ? startup->wait_event_info : 0;
+	uint32		waits_for = read_wait_event();
 
 	if (waits_for == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT &&
+		(catchup->replayed != catchup->began_at || stands_still(catchup, LONG_STILL_MS)) &&
 		(TransactionIdIsValid(MyProc->xmin) || may_be_ours(catchup)))
 		return "a snapshot that it has or had";
 	if (HoldingBufferPinThatDelaysRecovery())
 		return "a page that it uses, for example with a cursor";
-	if ((waits_for & 0xFF000000) == PG_WAIT_LOCK && has_lock(startup))
+	if ((waits_for & 0xFF000000) == PG_WAIT_LOCK && has_lock(startup_process()))
 		return "a lock on a relation";
 	return NULL;
 }
@@ -246,11 +271,8 @@ find_conflict(CatchUp *catchup)
 static void
 refuse_conflict(CatchUp *catchup)
 {
-	const char *what;
+	const char *what = stands_still(catchup, STILL_MS) ? find_conflict(catchup) : NULL;
 
-	if (zklock_clock_now() < catchup->replayed_at + STILL_MS * ZKLOCK_NS_PER_MS)
-		return;
-	what = find_conflict(catchup);
 	if (what != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -380,6 +402,8 @@ zklock_catchup(int64 limit, char **why)
 	if (!RecoveryInProgress())
 		return true;
 	catchup.begun = catchup.replayed_at = zklock_clock_now();
+	if (read_wait_event() == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT)
+		catchup.began_at = GetXLogReplayRecPtr(NULL);
 	catchup.ticket = zklock_walquestions_ask();
 	done = wait_for_replay(&catchup, catchup.begun + Min(limit, longest));
 	zklock_walquestions_end_wait();

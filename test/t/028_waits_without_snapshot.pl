@@ -371,7 +371,8 @@ $standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 0');
 $standby->start;
 $node->safe_psql('postgres', 'CREATE TABLE far AS SELECT generate_series(1, 1000) AS n');
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
-my ($held, $called, $selected) = map { ZkTest->new($standby) } 1 .. 3;
+my ($held, $called, $selected) =
+  map { ZkTest->new($standby, 'zklock.catch_up' => 'off') } 1 .. 3;
 $held->query(q(SELECT zk_lock_acquire('/standby', scope => 'session')));
 $called->start(q(BEGIN; SELECT 1; CALL zk_lock_wait('/standby'); SELECT count(*) FROM far; COMMIT));
 $selected->start(q(SELECT zk_lock_acquire('/standby')));

@@ -77,7 +77,9 @@ sub server_of
 my $holder = ZkTest->new($node, OWN_SESSION, 'zklock.hosts' => $observer->hosts);
 my $rival = ZkTest->new($node, OWN_SESSION);
 
-is($observer->mode, 'observer', 'there is an observer');
+# It is read-only until it has found the leader.
+wait_until('it is an observer', sub { $observer->mode eq 'observer' });
+pass('there is an observer');
 is($holder->query(q(SELECT zk_lock_acquire('/observed'))), 't', 'a lock is taken through it');
 is($rival->query(q(SELECT zk_lock_acquire('/observed', '0'))), 'f', '... and is held for all');
 

@@ -240,7 +240,8 @@ test_followed(void **state)
 		assert_true(zklock_zkclient_create(client, node, DATA, (ZkLockTag) {1, 1}));
 		if (!listed)
 			refuse(LIST, ZMARSHALLINGERROR);
-		assert_true(zklock_zkclient_list(client, DIR, ZKLOCK_WATCH_NONE, (ZkLockTag) {1, 2}));
+		assert_true(zklock_zkclient_list(client, DIR, ZKLOCK_CHILDREN_ALL, ZKLOCK_WATCH_NONE,
+										 (ZkLockTag) {1, 2}));
 		assert_int_equal(is_woken(), !listed);
 		answer(CREATE, ZOK);
 		assert_int_equal(is_woken(), !listed);
