@@ -1,3 +1,3 @@
-# Seed 27
+# Seed 301
 # A process is the victim if it only waits ahead of another one.
 /^reach(/,/^}/ s/graph->positions\[blocker\].of_wait/false/

@@ -1,4 +1,4 @@
-# Seed 27197
+# Seed 712
 # A lock is given back before the alarm is off.
 /^release_node/,/^}/{
 	s/^.bool.*paused = zklock_cancel_release(hold);/	bool		paused;/

@@ -1,4 +1,4 @@
-# Seed 13
+# Seed 77
 # Messages are processed before the doubt about earlier ones is known.
 /^main_loop/,/^}/{
 	/^		zklock_keeper_update_epoch(is_usable(), stale);/d

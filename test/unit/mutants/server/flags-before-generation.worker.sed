@@ -1,4 +1,4 @@
-# Seed 529
+# Seed 460
 # The worker waits for commits before the generation is over, not after.
 /^end_session/,/^}/{
 	/^.wait_for_commits(generation);/d

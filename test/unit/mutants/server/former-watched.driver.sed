@@ -1,3 +1,3 @@
-# Seed 3084
+# Seed 3285
 # Who begins again behind others leaves the watches of its former place.
 /^feed(/,/^}/s/^\tunwatch_former(.*//

@@ -1,3 +1,3 @@
-# Seed 465
+# Seed 4108
 # A grant counts as one of the generation in which its backend wakes.
 /^copy_results/,/^}/s/session_serial = state->generation/session_serial = zklock_sessionstate_generation()/

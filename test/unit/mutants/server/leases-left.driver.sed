@@ -1,3 +1,3 @@
-# Seed 24095
+# Seed 10673
 # The watch on the leases is left to the deletion of a node that may not exist.
 /^zklock_driver_abandon/,/^}/s/unwatch(driver, driver->dir, true);/;/

@@ -1,3 +1,3 @@
-# Seed 23315
+# Seed 6613
 # A list counts in the epoch in which it is read.
 /^finish_look/,/^}/s/keeper->look_epoch,/zklock_sessionstate_epoch(),/

@@ -1,3 +1,3 @@
-# Seed 4763
+# Seed 2323
 # A record whose nodes have changed is not published again.
 s/strcmp(record.text, published) != 0/published[0] == '\\0'/

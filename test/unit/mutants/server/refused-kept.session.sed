@@ -1,3 +1,3 @@
-# Seed 24
+# Seed 879
 # A session that was refused is not closed.
 /^\tPG_CATCH();/,/PG_RE_THROW/s/zklock_session_close();//

@@ -1,3 +1,3 @@
-# Seed 268
+# Seed 8
 # The result of a walk is not read.
 s/^\tif (!walking)/\tif (walking || !walking)/

@@ -1,3 +1,3 @@
-# Seed 18
+# Seed 9
 # An attempt that is given up leaves its watches.
 /^zklock_driver_abandon/,/^}/s/^\t*unwatch_slot(.*nearest);//
