@@ -7,6 +7,7 @@
 use strict;
 use warnings;
 
+use Docs;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -80,6 +81,11 @@ for my $mode (qw(server backend))
 	is("@fresh", join(' ', $before + ROUNDS + 1 .. $before + 3 * ROUNDS),
 		"mode $mode: with it, each reads what all have written");
 }
+
+# The example of the page
+my ($example) = code_blocks('docs/high-availability.md', 'sql');
+$writer->query('ALTER TABLE stock ADD product int DEFAULT 42, ADD units int DEFAULT 7');
+like($reader->query($example), qr/^7$/m, 'the example of the page');
 
 # It waits for the end of the time, not longer.
 change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
