@@ -58,7 +58,10 @@ typedef struct CatchUp
 	XLogRecPtr	replayed;
 	int64		replayed_at;	/* when that was seen first */
 
-	/* where replay waited for transactions when this wait began; 0: it did not */
+	/*
+	 * where replay waited for transactions when this wait began; 0: it did
+	 * not
+	 */
 	XLogRecPtr	began_at;
 
 	/* others that had a snapshot when replay stood still there, and still do */
@@ -69,9 +72,9 @@ typedef struct CatchUp
 
 /* Errors of the reader are no errors here: what cannot be read proves nothing. */
 static int
-read_page(XLogReaderState *reader, XLogRecPtr page, int len, XLogRecPtr target, char *data)
+read_page(XLogReaderState * reader, XLogRecPtr page, int len, XLogRecPtr target, char *data)
 {
-	const TimeLineID *timeline = reader->private_data;
+	const		TimeLineID *timeline = reader->private_data;
 	char		path[MAXPGPATH];
 	XLogSegNo	segment;
 	int			fd;
@@ -90,9 +93,9 @@ read_page(XLogReaderState *reader, XLogRecPtr page, int len, XLogRecPtr target, 
 }
 
 static bool
-is_record(XLogReaderState *reader, const ZkLockWalPosition *position)
+is_record(XLogReaderState * reader, const ZkLockWalPosition *position)
 {
-	const xl_logical_message *message = (const xl_logical_message *) XLogRecGetData(reader);
+	const		xl_logical_message *message = (const xl_logical_message *) XLogRecGetData(reader);
 	size_t		prefix = sizeof(ZKLOCK_WALPOSITION_PREFIX);
 
 	return XLogRecGetRmid(reader) == RM_LOGICALMSG_ID &&
@@ -181,7 +184,10 @@ has_lock(const volatile PGPROC *waiter)
 	const LOCK *lock = waiter != NULL ? waiter->waitLock : NULL;
 	LOCKTAG		tag;
 
-	/* It may be another lock by now, or none: then this process has no such lock. */
+	/*
+	 * It may be another lock by now, or none: then this process has no such
+	 * lock.
+	 */
 	if (lock == NULL)
 		return false;
 	tag = lock->tag;

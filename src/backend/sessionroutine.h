@@ -131,8 +131,8 @@ typedef struct ZkLockSessionRoutine
 	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until, uint32 event);
 
 	/*
-	 * The attempt's time is over.  Sets its verdict, for which it may wait for
-	 * ZooKeeper's first answer for a moment.
+	 * The attempt's time is over.  Sets its verdict, for which it may wait
+	 * for ZooKeeper's first answer for a moment.
 	 */
 	void		(*time_out) (ZkLockAttempt *attempt);
 

@@ -286,7 +286,8 @@ extern bool zklock_zkclient_create_path(ZkLockClient *client,
 typedef enum ZkLockChildren
 {
 	ZKLOCK_CHILDREN_ALL,
-	ZKLOCK_CHILDREN_QUEUE		/* those that resemble contenders (contender.h) */
+	ZKLOCK_CHILDREN_QUEUE		/* those that resemble contenders
+								 * (contender.h) */
 } ZkLockChildren;
 
 /*

@@ -142,8 +142,8 @@ struct ZkLockClient
 	ZkLockLink	nodes[ZKLOCK_N_NODE_LISTS];
 	int			ndeleting;
 	ZkLockLink	pending_deletes;	/* requests of deletions */
-	bool		postponed;		/* a deletion, or a watch for revocation, lacked
-								 * memory */
+	bool		postponed;		/* a deletion, or a watch for revocation,
+								 * lacked memory */
 
 	ZkLockNodeAccounts accounts;	/* of all nodes that are not gone */
 

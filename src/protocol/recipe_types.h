@@ -201,8 +201,8 @@ typedef struct ZkLockOutcome
 	/* set by other modules */
 	bool		was_kept;		/* at a gate: the node was kept before */
 	bool		joined;			/* at a gate: other readers had the node */
-	bool		paced;			/* the path is not created yet, because the role
-								 * has created too many: see newpath.h */
+	bool		paced;			/* the path is not created yet, because the
+								 * role has created too many: see newpath.h */
 	int			rc;				/* ZKLOCK_DENIED: result of the refused
 								 * request, a ZkLockRc */
 	int			code;			/* ZKLOCK_DENIED: the same as ZooKeeper's own

@@ -745,10 +745,10 @@ zklock_session_connect(int64 deadline)
 
 	/*
 	 * After an error, close a session that was never connected, so that an
-	 * idle backend does not continue to connect.  One that was may have nodes, and
-	 * ends by itself if it has none.  At the caller's deadline, keep it.  Otherwise a
-	 * caller with a short timeout, however often it retries, might never be
-	 * connected.
+	 * idle backend does not continue to connect.  One that was may have
+	 * nodes, and ends by itself if it has none.  At the caller's deadline,
+	 * keep it.  Otherwise a caller with a short timeout, however often it
+	 * retries, might never be connected.
 	 */
 	PG_TRY();
 	{

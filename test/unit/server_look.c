@@ -168,7 +168,10 @@ server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint3
 		return "the worker sleeps, and nobody can wake it";
 	worker = connected && status.begun && status.client.state == ZKLOCK_CLIENT_CONNECTED;
 
-	/* Who has to begin anew may wait for a session, and until it is confirmed. */
+	/*
+	 * Who has to begin anew may wait for a session, and until it is
+	 * confirmed.
+	 */
 	ready = worker && !status.ending && !status.draining &&
 		status.client.confirmed >= shim_now() -
 		zklock_proof_lease(status.client.timeout * INT64CONST(1000000));

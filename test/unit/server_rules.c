@@ -118,7 +118,7 @@ static bool
 has_no_claim(ZkLockHold *hold, void *arg)
 {
 	if (hold->claim == NULL)
-		++*(int *) arg;
+		++* (int *) arg;
 	return false;
 }
 

@@ -124,7 +124,8 @@ struct ZkLockNode
 	char		marker[128];	/* or the whole name, if it is `named` */
 	bool		named;
 	char		name[MAX_PATH]; /* "" while not known */
-	int64_t		czxid;			/* of the last one that was made for it; 0: none was */
+	int64_t		czxid;			/* of the last one that was made for it; 0:
+								 * none was */
 	int			creating;
 	int64_t		requested_at;
 	bool		doubted;		/* its user takes that for lost, and syncs, or
@@ -232,11 +233,11 @@ static ZkLockNode *freed;		/* in this schedule, so that their use is
 /* Of zkroom.c, which is in the library, so that mutants can break it */
 static struct
 {
-	__typeof__(zklock_zkroom_find) *find;
-	__typeof__(zklock_zkroom_add) *add;
-	__typeof__(zklock_zkroom_move) *move;
-	__typeof__(zklock_zkroom_give_up) *give_up;
-	__typeof__(zklock_zkroom_remove) *remove;
+	__typeof__(zklock_zkroom_find) * find;
+	__typeof__(zklock_zkroom_add) * add;
+	__typeof__(zklock_zkroom_move) * move;
+	__typeof__(zklock_zkroom_give_up) * give_up;
+	__typeof__(zklock_zkroom_remove) * remove;
 }			zkroom;
 static bool reaped;				/* are containers new whose numbers were used
 								 * before? */
@@ -2855,8 +2856,8 @@ new_node(ZkLockClient *c, uint32_t owner, const char *dir, const char *prefix,
 	ZkLockNode *node = calloc(1, sizeof(ZkLockNode));
 
 	zkroom.add(&c->accounts, &node->account, owner,
-					  strlen(dir) + 1 + strlen(marker) +
-					  (named ? 0 : strlen(prefix) + ZKLOCK_MAX_DIGITS));
+			   strlen(dir) + 1 + strlen(marker) +
+			   (named ? 0 : strlen(prefix) + ZKLOCK_MAX_DIGITS));
 	node->client = c;
 	snprintf(node->dir, sizeof(node->dir), "%s", dir);
 	snprintf(node->prefix, sizeof(node->prefix), "%s", prefix);

@@ -24,7 +24,7 @@
 #define N_WAITERS 3
 #define STEPS 600
 #define REST 3000
-#define STEP INT64_C(100000000)	/* ns */
+#define STEP INT64_C(100000000) /* ns */
 
 enum
 {
@@ -111,9 +111,9 @@ static struct
 	uint64_t	ticket;
 	int64_t		begun;
 	ZkLockWalWait wait;
-	int			reachable;		/* replay that is enough, as far as was seen; 0:
-								 * not known */
-} waiters[N_WAITERS];
+	int			reachable;		/* replay that is enough, as far as was seen;
+								 * 0: not known */
+}			waiters[N_WAITERS];
 
 static int64_t zxid;
 static int64_t asked_zxid;		/* of the node "asked" */

@@ -28,7 +28,8 @@
 #define DIR "/d"
 #define PATH DIR "/p-0000000001"
 #define DATA "host=h revocable=t"
-#define SIZE (4 + sizeof(PATH) - 1 + 1) /* of a node: ZooKeeper may append 11 digits */
+#define SIZE (4 + sizeof(PATH) - 1 + 1) /* of a node: ZooKeeper may append 11
+										 * digits */
 
 typedef enum Op
 {
@@ -343,7 +344,10 @@ test_unwatched(void **state)
 		(void) is_woken();
 		assert_int_equal(ncalls, 0);
 
-		/* Also if its callback may still run, the node is gone when it is deleted. */
+		/*
+		 * Also if its callback may still run, the node is gone when it is
+		 * deleted.
+		 */
 		zklock_zkclient_delete(node);
 		assert_int_equal(room(), ZKLOCK_ROOM_LATER);
 		(void) is_woken();
