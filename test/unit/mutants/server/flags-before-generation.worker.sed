@@ -1,4 +1,4 @@
-# Seed 460
+# Seed 1154
 # The worker waits for commits before the generation is over, not after.
 /^end_session/,/^}/{
 	/^.wait_for_commits(generation);/d

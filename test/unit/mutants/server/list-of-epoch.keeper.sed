@@ -1,3 +1,3 @@
-# Seed 6613
+# Seed 5633
 # A list counts in the epoch in which it is read.
 /^finish_look/,/^}/s/keeper->look_epoch,/zklock_sessionstate_epoch(),/

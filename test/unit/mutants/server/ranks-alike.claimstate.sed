@@ -1,3 +1,3 @@
-# Seed 352
+# Seed 914
 # Backends at a gate have no order.
 s/state->rank = zklock_gate_rank(turn);/state->rank = 0;/
