@@ -57,6 +57,12 @@ zklock_errors_refused(const char *path, const char *purpose,
 							   ZKLOCK_NEWPATH_PARTS),
 					 errhint("Use a path with fewer parts, or create it in ZooKeeper.")));
 			break;
+		case ZKLOCK_RC_NO_CHILDREN:
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("could not %s \"%s\"", purpose, quoted),
+					 errdetail("It is below an ephemeral node, such as that of a simple lock, which cannot have children.")));
+			break;
 		default:
 			ereport(ERROR,
 					(errcode(ERRCODE_INTERNAL_ERROR),

@@ -21,7 +21,8 @@ extern char *zklock_errors_path(const char *path);
  * followed by `path`, and `request` completes "refused to".  `code` is
  * ZooKeeper's error code.  `identity` is the result of
  * zklock_session_identity().  SQLSTATE is 28000 for missing permissions, 53400
- * for an exceeded quota, 54000 for a path with too many parts, else XX000.
+ * for an exceeded quota, 54000 for a path with too many parts, 55000 for one below an ephemeral
+ * node, else XX000.
  */
 extern void zklock_errors_refused(const char *path, const char *purpose,
 								  const char *request, const char *identity,

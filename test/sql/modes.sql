@@ -103,6 +103,7 @@ SELECT zk_lock_acquire('/zklock_regress/modes/simple/below', mode => 'simple');
 SELECT zk_semaphore_acquire('/zklock_regress/modes/simple', 1);
 SELECT zk_lock_acquire('/zklock_regress/modes/simple/far/below');
 SELECT zk_semaphore_acquire('/zklock_regress/modes/simple/below', 1);
+SELECT zk_shared_count_set('/zklock_regress/modes/simple/below', 1);
 SELECT zk_lock_acquire('/zklock_regress/modes/s');
 SELECT zk_lock_acquire('/zklock_regress/modes/s', mode => 'simple');
 SELECT zk_lock_acquire('/zklock_regress/modes/s', '0', mode => 'simple');
