@@ -22,6 +22,7 @@
 #include "session/session.h"
 #include "shared/walquestions.h"
 #include "storage/fd.h"
+#include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "worker/walworker.h"
@@ -199,14 +200,29 @@ set(const char *path, const char *data, Reply *reply)
 	return done;
 }
 
+/* An event may be lost, or a request that sets a watch has failed: read all again. */
+static void
+forget_watches(void)
+{
+	zklock_answerer_changed(&answerer);
+	is_listed = false;
+	for (int i = 0; i < nsources; i++)
+		sources[i].is_watched = false;
+}
+
 /*
  * What belongs to the session is gone with it.  So are the answers: if ZooKeeper was set up
  * anew, numbers of questions start again, and an old answer would seem to be one to a new
- * question.
+ * question.  The number of connections also changes if an event was lost.
  */
 static void
 note_session(void)
 {
+	static uint32 connects = 0;
+
+	if (connects != zklock_session_status()->connects)
+		forget_watches();
+	connects = zklock_session_status()->connects;
 	if (session == zklock_session_serial())
 		return;
 	session = zklock_session_serial();
@@ -435,6 +451,7 @@ read_answers(void)
 			zklock_asker_answered(&asker, position.question);
 			changed = true;
 		}
+		i = -1;					/* others may have changed meanwhile */
 	}
 	if (changed)
 		publish_answers();
@@ -467,6 +484,11 @@ ask_and_read(uint64 ticket)
 		ask(ticket);
 	if (asker.question != 0)
 		(void) read_answers();
+
+	/* The latch for a ticket that was drawn meanwhile has been reset. */
+	if (zklock_walquestions_newest() != ticket &&
+		zklock_asker_is_due(&asker, zklock_walquestions_newest(), zklock_clock_now()))
+		SetLatch(MyLatch);
 }
 
 /*
@@ -490,6 +512,7 @@ handle_error(MemoryContext before, uint64 ticket)
 	}
 	FlushErrorState();
 	AtEOXact_Files(false);
+	forget_watches();
 	if (ticket != 0)
 	{
 		ZkLockSessionFailure failure;

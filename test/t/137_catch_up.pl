@@ -116,7 +116,7 @@ is($reader->query('SELECT zk_caught_up()'), 't', '... and goes on');
 # Replay that waits for the transaction that waits for replay
 my %conflicts = (
 	'a snapshot' => {
-		holds => ['BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT n FROM stock'],
+		holds => [ 'BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM stock', 'FETCH c' ],
 		replays => [ 'DELETE FROM old', 'VACUUM old', 'INSERT INTO old VALUES (1)' ],
 	},
 	'a cursor' => {
@@ -142,6 +142,12 @@ for my $what (sort keys %conflicts)
 		is($reader->query('SELECT zk_caught_up()'), 't', '... then it goes on');
 	}
 }
+
+# A transaction whose snapshot does not change would read old data all the same.
+$reader->query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+like($reader->query($_), qr/^ERROR:  25001/m, "$_ at REPEATABLE READ")
+  for 'CALL zk_catch_up()', 'ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT zk_caught_up()';
+$reader->query('ROLLBACK');
 
 # CALL has no snapshot while it waits.
 change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
