@@ -345,7 +345,7 @@ note_stored(const char *name, GucSource source)
 /*
  * PostgreSQL has no hook where it has just used what is stored.  It does that in the first
  * transaction of a process, before anything else can be executed there, so this is the end
- * of that transaction.
+ * of that transaction.  A standalone backend uses nothing that is stored.
  */
 static void
 find_refused_at_login(XactEvent event, void *arg)
@@ -353,7 +353,8 @@ find_refused_at_login(XactEvent event, void *arg)
 	static bool done = false;
 
 	(void) arg;
-	if (done || event != XACT_EVENT_PRE_COMMIT || !OidIsValid(MyDatabaseId))
+	if (done || event != XACT_EVENT_PRE_COMMIT || !OidIsValid(MyDatabaseId) ||
+		!IsUnderPostmaster)
 		return;
 	done = true;
 	zklock_stored_find(note_stored);
