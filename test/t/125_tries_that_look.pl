@@ -12,7 +12,8 @@ use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-my $zk = ZkServer->new->start;
+# With this tick, sessions may have the long timeout below.
+my $zk = ZkServer->new(tick_time => 3000)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
 # Backends know of each other's refusals only with the library preloaded. With the long
