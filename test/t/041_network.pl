@@ -122,9 +122,14 @@ for my $way (sort keys %lines)
 	$line->close;
 }
 
-# ZooKeeper's servers are cut off from each other.
+# ZooKeeper's servers are cut off from each other. They look for each other less and less
+# often meanwhile, so that a busy machine needs long to elect a leader; a session lasts longer.
 
-my $line = ZkLine->new($zk, '/servers', [$node]);
+my ($its_node, %settings) = with_settings(
+	$node,
+	'zklock.session_timeout' => '60s',
+	'zklock.hosts' => $zk->hosts);
+my $line = ZkLine->new($zk, '/servers', [$its_node], %settings);
 for my $way (qw(to from))
 {
 	$line->form;
