@@ -441,12 +441,13 @@ zklock_driver_create_parents(ZkLockDriver *driver)
 	Oid			role = driver->owner != 0 ? driver->owner : GetAuthenticatedUserId();
 
 	Assert(zklock_driver_wants_parents(driver));
-	driver->recipe.outcome.paced = false;
 	if (!zklock_zkclient_has_room(zklock_session_client()))
 		return false;
-	driver->recipe.outcome.paced = !zklock_newpaths_take(role, n, zklock_clock_now());
-	if (driver->recipe.outcome.paced)
+	if (!zklock_newpaths_take(role, n, zklock_clock_now()))
+	{
+		driver->recipe.outcome.paced = true;
 		return false;
+	}
 	driver->creator = role;
 	driver->nparents = n;
 	driver->later.n = 0;
@@ -454,13 +455,21 @@ zklock_driver_create_parents(ZkLockDriver *driver)
 	return true;
 }
 
-/* Some parents existed, or were refused.  If the reply is lost, all may have been created. */
+/*
+ * Some parents existed, or were refused.  If the reply is lost, all may have been created.
+ *
+ * An attempt that had to wait is late for that reason until the path is created, also while the
+ * request is under way, or if more parents turn out to be missing.
+ */
 static void
-give_back_rest(ZkLockDriver *driver, const ZkLockMessage *message)
+process_parents(ZkLockDriver *driver, const ZkLockMessage *message)
 {
-	if (message->tag.request == driver->recipe.parents &&
-		message->rc != ZKLOCK_RC_LOST && message->rc != ZKLOCK_RC_OVER)
+	if (message->tag.request != driver->recipe.parents)
+		return;
+	if (message->rc != ZKLOCK_RC_LOST && message->rc != ZKLOCK_RC_OVER)
 		zklock_newpaths_give_back(driver->creator, driver->nparents - message->made);
+	if (message->rc != ZKLOCK_RC_NO_NODE)
+		driver->recipe.outcome.paced = false;
 }
 
 void
@@ -501,7 +510,7 @@ zklock_driver_process_reply(ZkLockDriver *driver, const ZkLockMessage *message)
 	event.nchildren = message->nchildren;
 
 	if (message->kind == ZKLOCK_MSG_PARENTS_MADE)
-		give_back_rest(driver, message);
+		process_parents(driver, message);
 	if (event.reply == ZKLOCK_REFUSED && driver->refused == NULL &&
 		(event.kind != ZKLOCK_EV_SIZED || driver->recipe.counted))
 	{

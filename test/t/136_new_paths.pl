@@ -110,7 +110,7 @@ my $all = sub {
 		FROM generate_series(1, $n) AS i";
 };
 my $not_in_time =
-  qr/^ERROR:  53400: could not create lock path "\/\w+\/\d+(?:\/x)+" in ZooKeeper in time\nDETAIL:  .* $at_once at once, and $per_minute a minute\.\nHINT:  /m;
+  qr/^ERROR:  53400: could not create lock path "\/\w+\/\w+(?:\/x)+" in ZooKeeper in time\nDETAIL:  .* $at_once at once, and $per_minute a minute\.\nHINT:  /m;
 my ($shop, $shop2) = map { session_of('shop') } 1 .. 2;
 my $bank = session_of('bank');
 
@@ -150,6 +150,28 @@ $_->close for $shop, $shop2, $bank;
 			FROM generate_series(1, 300) AS i"),
 		't', 'parts that existed do not count');
 	$app->close;
+}
+
+# The last path had to wait for the pace, and the answer to its request does not come any more.
+{
+	my $server = new_node(
+		'late', $proxy->hosts,
+		shared_preload_libraries => 'zklock',
+		'zklock.session_timeout' => '60s');
+	my $session = ZkTest->new($server)->connect;
+
+	$proxy->rule(
+		dir => 's2c',
+		op => 'createContainer',
+		path => '^/late/z$',
+		action => 'hold',
+		pings => 1);
+	like($session->query("SELECT zk_lock_acquire_all(array_agg('/late/' || i || '${\ deep('x', 28)}') || '${\ deep('late/z', 30)}'::text, '8s')
+			FROM generate_series(1, 40) AS i"),
+		$not_in_time, 'who had to wait is told so, also if the request is under way at last');
+	$proxy->reset;
+	$session->close;
+	$server->stop;
 }
 
 # 3. Requests under way
