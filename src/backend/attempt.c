@@ -479,7 +479,7 @@ zklock_attempt_check_answer(const ZkLockAttempt *attempt)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("could not create lock path \"%s\" in ZooKeeper in time",
 						zklock_errors_path(attempt->request.path)),
-				 errdetail("This role has created so many paths that it has to wait before it creates more: it can create %d at once, and %d a minute.",
+				 errdetail("The role that creates the path has created so many that it has to wait before it creates more: it can create %d at once, and %d a minute.",
 						   ZKLOCK_NEWPATH_BURST, ZKLOCK_NEWPATH_PER_MINUTE),
 				 errhint("Allow more time, or use fewer paths.")));
 	zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");

@@ -138,7 +138,7 @@ check_attempt(ZkLockAttempt *attempt)
 	attempt->receiver.stale = false;
 	zklock_driver_check_session(&attempt->driver);
 	if (zklock_driver_wants_parents(&attempt->driver))
-		(void) zklock_driver_create_parents(&attempt->driver);
+		(void) zklock_driver_create_parents(&attempt->driver, zklock_clock_now());
 	copy_results(attempt);
 }
 

@@ -434,7 +434,7 @@ zklock_driver_wants_parents(const ZkLockDriver *driver)
 
 /* In a session that has no other owner, the role is that of this backend. */
 bool
-zklock_driver_create_parents(ZkLockDriver *driver)
+zklock_driver_create_parents(ZkLockDriver *driver, int64 now)
 {
 	ZkLockActions actions = driver->later;
 	int			n = count_parents(driver);
@@ -443,7 +443,7 @@ zklock_driver_create_parents(ZkLockDriver *driver)
 	Assert(zklock_driver_wants_parents(driver));
 	if (!zklock_zkclient_has_room(zklock_session_client()))
 		return false;
-	if (!zklock_newpaths_take(role, n, zklock_clock_now()))
+	if (!zklock_newpaths_take(role, n, now))
 	{
 		driver->recipe.outcome.paced = true;
 		return false;

@@ -73,6 +73,22 @@ zklock_slots_stall(ZkLockSlot *slot)
 	zklock_owners_queue(&slot->work, ZKLOCK_WORK_STALLED, true);
 }
 
+/* If its request has changed meanwhile, it is due, and stays so. */
+void
+zklock_slots_pace(ZkLockSlot *slot)
+{
+	zklock_owners_queue(&slot->work, ZKLOCK_WORK_PACED, false);
+}
+
+void
+zklock_slots_stall_paced(void)
+{
+	ZkLockWork *work;
+
+	while ((work = zklock_owners_next(ZKLOCK_WORK_PACED)) != NULL)
+		zklock_owners_queue(work, ZKLOCK_WORK_STALLED, false);
+}
+
 /*
  * The wanted attempt has changed.  At a gate, the work is on behalf of the
  * backend that holds the lock, or waits first.
@@ -192,6 +208,34 @@ is_refused_early(const ZkLockEntry *entry, const ZkLockParams *params)
 		entry->slot.texts.answer.other[0] == '\0';
 }
 
+/*
+ * The role for which the node is requested, or that has it.  InvalidOid: nobody wants it at
+ * present.
+ */
+static Oid
+role_of(ZkLockSlot *slot)
+{
+	const ZkLockGate *gate = &slot->entry->gate;
+	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
+
+	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
+	return !slot->gate ? claim_of_slot(slot)->role :
+		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
+}
+
+/*
+ * Is the path not created yet because another role has created too many?  A reader does not
+ * wait for that: it creates the path with a node of its own.
+ */
+static bool
+is_paced_by_other(ZkLockClaim *claim)
+{
+	ZkLockEntry *entry = claim->slot.entry;
+
+	return entry->gate.state == ZKLOCK_GATE_REQUESTED && entry->slot.outcome.paced &&
+		role_of(&entry->slot) != claim->role;
+}
+
 /* Does the backend use the gate?  A reader may need a node of its own. */
 static bool
 is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
@@ -205,7 +249,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	if (params->clock != NULL)
 		terms = terms_of(entry, params->lease, params->clock);
 	if (zklock_gate_admits(gate, &claim->turn, &terms) &&
-		!is_refused_early(entry, &params->request.params))
+		!is_refused_early(entry, &params->request.params) && !is_paced_by_other(claim))
 		return true;
 
 	/*
@@ -608,7 +652,7 @@ is_former(const ZkLockSlot *slot)
 		unlocked->taken_in != zklock_sessionstate_generation();
 }
 
-/* A stalled slot stays stalled. */
+/* A slot that is stalled, or waits for the pace of its role, goes on doing so. */
 static void
 post_if_unserved(ZkLockSlot *slot, ZkLockSerial wanted, bool looks)
 {
@@ -642,17 +686,6 @@ zklock_slots_scan(void)
 						 unlocked_entry->gate.node.look !=
 						 unlocked_entry->gate.node.looked);
 	}
-}
-
-static Oid
-role_of(ZkLockSlot *slot)
-{
-	const ZkLockGate *gate = &slot->entry->gate;
-	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
-
-	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
-	return !slot->gate ? claim_of_slot(slot)->role :
-		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
 }
 
 bool

@@ -69,8 +69,7 @@ typedef struct WorkerAttempt
 								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
 	int			creating;		/* number of creates counted in `creating` */
-	dlist_node	parents_link;	/* in `parentless`, if it wants parents */
-	bool		wants_parents;
+	bool		wants_parents;	/* counted in `nparentless` */
 	bool		postponed;		/* process the slot again when it is not
 								 * creating */
 	uint64		event;			/* number of the last event that it has
@@ -105,11 +104,12 @@ static uint32 nbuckets;
 static int	creating = 0;
 
 /*
- * The attempts that want to create parents, and when it is time to look at all of them
- * again.
+ * The number of attempts that want to create parents, and the time by which they know their
+ * role's pace.  It moves in steps, so that a role that may create no more has to wait until
+ * the next one, when those that have waited longest are first.
  */
-static dlist_head parentless = DLIST_STATIC_INIT(parentless);
-static int64 parents_at = 0;
+static int	nparentless = 0;
+static int64 pace_time = 0;
 
 static ZkLockReceiver receiver;
 static void process_message(ZkLockReceiver *receiver, const ZkLockMessage *message);
@@ -273,13 +273,9 @@ set_wants_parents(WorkerAttempt *attempt, bool wants)
 	if (attempt->wants_parents == wants)
 		return;
 	attempt->wants_parents = wants;
+	nparentless += wants ? 1 : -1;
 	if (wants)
-	{
-		dlist_push_tail(&parentless, &attempt->parents_link);
 		zklock_slots_post(attempt->slot);
-	}
-	else
-		dlist_delete(&attempt->parents_link);
 }
 
 static void
@@ -432,7 +428,7 @@ static void
 create_parents(WorkerAttempt *attempt, const void *arg)
 {
 	(void) arg;
-	(void) zklock_driver_create_parents(&attempt->driver);
+	(void) zklock_driver_create_parents(&attempt->driver, pace_time);
 }
 
 /*
@@ -668,9 +664,21 @@ has_room(bool is_session)
 }
 
 /*
- * Have the nodes of gates count for the roles that use them, which may not be those that
- * requested them.  If `spare`, those that are kept, and which nobody uses, count as given
- * up.  Returns whether there are any.
+ * Have a gate's node count for the role that uses it, or waits for it, which may not be the one
+ * that requested it.  If nobody does, and `spare`, the node counts as given up.
+ */
+static void
+set_owner(WorkerAttempt *attempt, Oid role, bool spare)
+{
+	if (role != InvalidOid)
+		attempt->driver.owner = role;
+	zklock_zkclient_set_owner(attempt->driver.node, attempt->driver.owner,
+							  role == InvalidOid && spare);
+}
+
+/*
+ * Have the nodes of gates count for the roles that use them.  If `spare`, those that are kept,
+ * and which nobody uses, count as given up.  Returns whether there are any.
  */
 static bool
 update_owners(bool spare)
@@ -688,11 +696,7 @@ update_owners(bool spare)
 			continue;
 		role = zklock_slots_role(attempt->slot, attempt->serial);
 		any |= role == InvalidOid;
-		zklock_zkclient_set_owner(attempt->driver.node,
-								  role != InvalidOid ? role : attempt->driver.owner,
-								  role == InvalidOid && spare);
-		if (role != InvalidOid)
-			attempt->driver.owner = role;
+		set_owner(attempt, role, spare);
 	}
 	return any;
 }
@@ -768,7 +772,7 @@ int
 zklock_workerattempts_short_ms(void)
 {
 	return is_room_news() ? SHORT_MS :
-		dlist_is_empty(&parentless) ? INT_MAX : ZKLOCK_DRIVER_PARENTS_MS;
+		nparentless == 0 ? INT_MAX : ZKLOCK_DRIVER_PARENTS_MS;
 }
 
 /*
@@ -796,18 +800,35 @@ post_short(void)
 	nshort = 0;
 }
 
-/* Look again at the attempts that want to create parents. */
+/* Roles may create more paths, so look again at the attempts that wait for that. */
 static void
-post_parentless(void)
+update_pace(void)
 {
 	int64		now = zklock_clock_now();
-	dlist_iter	iter;
 
-	if (now < parents_at)
+	if (now < pace_time + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS)
 		return;
-	parents_at = now + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS;
-	dlist_foreach(iter, &parentless)
-		zklock_slots_post(dlist_container(WorkerAttempt, parents_link, iter.cur)->slot);
+	pace_time = now;
+	zklock_slots_stall_paced();
+}
+
+/*
+ * Create the parents that the attempt wants, in the turn of its owner, and at the pace of the
+ * role that waits for it now.
+ */
+static void
+process_parents(WorkerAttempt *attempt, Oid role, bool is_session)
+{
+	if (!has_room(is_session))
+	{
+		zklock_slots_stall(attempt->slot);
+		return;
+	}
+	if (attempt->slot->gate)
+		set_owner(attempt, role, false);
+	run_step(attempt, create_parents, NULL);
+	if (attempt->wants_parents)
+		zklock_slots_pace(attempt->slot);
 }
 
 /* `request` is set to what the slot asks for. */
@@ -831,12 +852,7 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	if (request->wanted == request->taken)
 	{
 		if (attempt != NULL && attempt->wants_parents)
-		{
-			if (has_room(is_session))
-				run_step(attempt, create_parents, NULL);
-			else
-				zklock_slots_stall(slot);
-		}
+			process_parents(attempt, request->role, is_session);
 		if (request->look != 0 && attempt != NULL)
 			zklock_keeper_look(&attempt->keeper, request->look);
 		if (request->asked != 0 && attempt != NULL && attempt->question == 0 &&
@@ -936,7 +952,7 @@ zklock_workerattempts_process_slots(bool is_session)
 	int			processed = 0;
 
 	post_short();
-	post_parentless();
+	update_pace();
 
 	/* The stalled slots were first. */
 	while (has_room(is_session) &&

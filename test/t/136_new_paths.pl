@@ -36,8 +36,24 @@ sub deep
 	return "/$first" . '/x' x ($parts - split(/\//, $first));
 }
 
-$node->safe_psql('postgres', "CREATE ROLE $_ LOGIN") for qw(shop bank app);
+$node->safe_psql('postgres', "CREATE ROLE $_ LOGIN") for qw(shop bank store app);
 my $admin = ZkTest->new($node)->connect;
+
+sub cancel
+{
+	my ($session) = @_;
+
+	$admin->query("SELECT pg_cancel_backend(${\ $session->pid})");
+	like($session->result, qr/^ERROR:  57014/, 'a wait can be cancelled');
+}
+
+# The number of locks below or at this path that are waited for.
+sub waiting
+{
+	my ($path) = @_;
+
+	return $admin->query("SELECT count(*) FROM zk_locks WHERE NOT granted AND path LIKE '$path'");
+}
 
 # 1. Parts
 
@@ -111,6 +127,7 @@ my $all = sub {
 };
 my $not_in_time =
   qr/^ERROR:  53400: could not create lock path "\/\w+\/\w+(?:\/x)+" in ZooKeeper in time\nDETAIL:  .* $at_once at once, and $per_minute a minute\.\nHINT:  /m;
+my $began;
 my ($shop, $shop2) = map { session_of('shop') } 1 .. 2;
 my $bank = session_of('bank');
 
@@ -127,15 +144,52 @@ is($bank->query(q(SELECT zk_lock_acquire('/bank', '0'), zk_lock_release('/bank')
 
 $shop->start($all->('c', $many, '60s'));
 wait_until('it waits', sub { grep { $_ eq 'c' } $zk->children('/') });
-is($shop2->query(q(SELECT zk_lock_acquire('/meanwhile', '20s'), zk_lock_release('/meanwhile'))), 't|t',
-	'another session of the role has its turn');
-ok(!$shop->is_done, '... while the first one waits');
-$admin->query("SELECT pg_cancel_backend(${\ $shop->pid})");
-like($shop->result, qr/^ERROR:  57014/, 'a wait can be cancelled');
+cancel($shop);
+
+# The first session has used up what the role may create at once.
+{
+	my ($first, $second) = map { session_of('store') } 1 .. 2;
+
+	$first->start($all->('store', 3 * $many, '60s'));
+	wait_until('it waits', sub { my @paths = $zk->children('/store'); @paths >= $at_once / 30; });
+	for my $i (1 .. 3)
+	{
+		my $path = "/meanwhile/$i";
+
+		is($second->query("SELECT zk_lock_acquire('$path', '10s'), zk_lock_release('$path')"),
+			't|t', "another session of the role has its turn ($i)");
+	}
+	ok(!$first->is_done, '... while the first one waits');
+	cancel($first);
+	$_->close for $first, $second;
+}
+
+# At a gate, one node is for sessions of several roles.  Here, the first one waits for its
+# pace as long as other paths of its session come before.
+my $batch = session_of('shop');
+$batch->start($all->('batch', 3 * $many, '60s'));
+for my $mode (qw(exclusive shared))
+{
+	my $path = deep("shared/$mode", 30);
+	my $before = "$mode/before";
+
+	$shop->start("SELECT zk_lock_acquire_all(array_agg('/$before/' || i || '${\ deep('x', 27)}') || '$path'::text, '60s', '$mode')
+		FROM generate_series(1, $many) AS i");
+	wait_until('the first one waits', sub { my @paths = $zk->children("/$before"); @paths > 1; });
+	$bank->start("SELECT zk_lock_acquire('$path', '30s', '$mode'), zk_lock_release('$path', '$mode')");
+	wait_until('another role waits', sub { waiting($path) == 2 || $bank->is_done });
+	cancel($shop) if $mode eq 'exclusive';
+	$began = time();
+	is($bank->result, 't|t', "another role creates the path, in mode $mode");
+	cmp_ok(time() - $began, '<', 5, '... at its own pace');
+	cancel($shop) if $mode eq 'shared';
+}
+cancel($batch);
+$batch->close;
 like($shop->query("SET lock_timeout = '300ms'; " . $all->('d', $many, '60s') . '; RESET lock_timeout'),
 	qr/^ERROR:  55P03/m, '... and ended by lock_timeout');
 is($admin->query('SELECT count(*) FROM zk_locks'), 0, '... and leaves no lock');
-my $began = time();
+$began = time();
 is($shop->query($all->('e', 30, '60s')), 't', 'otherwise it waits until all are created');
 cmp_ok(time() - $began, '>', 1, '... for a while');
 is($shop->query('SELECT zk_lock_release_all()'), 30, '... and releases them');
