@@ -231,6 +231,14 @@ my %requests;
 $requests{ $_->{op} }++ for grep { $_->{dir} eq 'c2s' } $proxy->trace;
 is($requests{getChildren}, 3, '... whose queue is listed once');
 is($requests{getData}, 5, '... and only its nodes are read, and the path');
+for my $rows ('', "WHERE pid = ${\ $sessions[2]->pid}")
+{
+	my $plan = $local_observer->query(
+		"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) SELECT * FROM zk_lock_blockers $rows");
+
+	is_deeply([ $plan =~ /Function Scan on zk_lock_status.* loops=(\d+)/g ], [ (1) x 4 ],
+		"... and zk_locks is not read again for each of them $rows");
+}
 $maker->delete("/shop/d/$_") for 1 .. 100;
 $maker->close;
 $_->close for @sessions;
