@@ -53,7 +53,7 @@ zklock_errors_refused(const char *path, const char *purpose,
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("could not %s \"%s\"", purpose, quoted),
-					 errdetail("The path has parts that do not exist in ZooKeeper, and is not created there because it has more than %d parts, including those that zklock adds for a semaphore.",
+					 errdetail("The path has parts that do not exist in ZooKeeper, and is not created there because it has more than %d parts, including those of zklock.path_prefix and those that zklock adds for a semaphore.",
 							   ZKLOCK_NEWPATH_PARTS),
 					 errhint("Use a path with fewer parts, or create it in ZooKeeper.")));
 			break;
