@@ -55,6 +55,30 @@ longest_keep_time(void)
 		Max(before, present);
 }
 
+/*
+ * Has the session been the present one for so long that the worker has looked at all slots
+ * since it began?
+ */
+static bool
+is_old_generation(void)
+{
+	static ZkLockGeneration present = 0;
+	static int64 seen_at = 0;
+
+	if (present != zklock_sessionstate_generation())
+	{
+		present = zklock_sessionstate_generation();
+		seen_at = shim_now();
+	}
+	return shim_now() - seen_at > MAX_UNUSED_MS * INT64CONST(1000000);
+}
+
+static bool
+is_of_former(const ZkLockSlot *slot)
+{
+	return slot->taken != 0 && slot->taken_in != zklock_sessionstate_generation();
+}
+
 static const char *
 look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, bool ending,
 			  uint32 asleep)
@@ -79,6 +103,9 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, 
 	if (worker && ((!is_short && entry->gate.wanted != entry->slot.taken) ||
 				   entry->gate.node.look != entry->gate.node.looked))
 		return "the worker sleeps with work for a gate";
+	if (worker && (is_of_former(&claim->slot) || is_of_former(&entry->slot)) &&
+		is_old_generation())
+		return "the worker sleeps, and has overlooked an attempt of a session that is over";
 	if (worker && entry->gate.state == ZKLOCK_GATE_KEPT)
 	{
 		if (server_does_rival_wait(entry->key.path))
