@@ -259,12 +259,17 @@ __wrap_zklock_deadlock_slots_report(int slot, ZkLockSerial serial, uint32 walk,
 	__real_zklock_deadlock_slots_report(slot, serial, walk, verdict, deadlock);
 }
 
-/* What is reported meanwhile is read the next time. */
+/* What is reported meanwhile is read now, or the next time. */
 ZkLockWalkVerdict
 __wrap_zklock_deadlock_slots_verdict(ZkLockDeadlock *deadlock)
 {
+	ZkLockWalkVerdict verdict;
+
 	unread[zklock_compat_procno()] = 0;
-	return __real_zklock_deadlock_slots_verdict(deadlock);
+	verdict = __real_zklock_deadlock_slots_verdict(deadlock);
+	if (verdict != ZKLOCK_WALK_PENDING)
+		unread[zklock_compat_procno()] = 0;
+	return verdict;
 }
 
 bool
@@ -287,6 +292,8 @@ is_any_of_former_session(void)
 	return false;
 }
 
+extern void __real_zklock_cancel_refuse(void);
+extern void __wrap_zklock_cancel_refuse(void);
 extern void __real_zklock_cancel_resume(void);
 extern void __wrap_zklock_cancel_resume(void);
 extern void __real_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
@@ -306,6 +313,17 @@ __wrap_zklock_cancel_resume(void)
 	shim_point();
 	if (!QueryCancelPending)
 		server_breach(SERVER_CANCEL, "a statement goes on after a loss that was not signalled");
+}
+
+/* A loss that could be known when a statement begins is found. */
+void
+__wrap_zklock_cancel_refuse(void)
+{
+	bool		is_lost = is_any_of_former_session();
+
+	__real_zklock_cancel_refuse();
+	if (is_lost)
+		server_breach(SERVER_CANCEL, "a statement begins though a lock is lost");
 }
 
 void
