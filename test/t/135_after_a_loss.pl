@@ -36,6 +36,7 @@ $node->safe_psql('postgres', q(
 	CREATE EXTENSION zklock_advisory;
 	CREATE TABLE t (what text);
 	CREATE SEQUENCE s;
+	CREATE SEQUENCE went_on;
 	CREATE FUNCTION constant() RETURNS bigint IMMUTABLE LANGUAGE plpgsql
 		AS $$ BEGIN RETURN nextval('s'); END $$;
 	CREATE FUNCTION trusted(text) RETURNS void SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp LANGUAGE plpgsql
@@ -86,6 +87,7 @@ $node->safe_psql('postgres', q(
 				END;
 				ROLLBACK;
 			END LOOP;
+			PERFORM nextval('went_on');
 			INSERT INTO t VALUES ($1);
 			COMMIT;
 		END $$));
@@ -505,9 +507,14 @@ if (grep { -x "$_/pgbouncer" } split(/:/, $ENV{PATH}))
 		$clients[-1]{client}->send(PgWire::simple("CALL $procedure('$procedure')"));
 	}
 	@clients = splice(@clients, -@procedures);
+	take('rolling_back, and disconnect', 0, q(SET zklock.on_loss = 'disconnect'), $take);
+	my $ends = pop @clients;
+	$ends->{client}->send(PgWire::simple(q(CALL rolling_back('ends'))));
 	wait_until('all procedures sleep',
-		sub { $admin->query(q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')) eq @procedures });
+		sub { $admin->query(q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep')) eq @procedures + 1 });
 	lose(canary());
+	like(($ends->{client}->answers(1))[0], $ended, 'a procedure ends with its connection');
+	is(written('ends'), '0', '... and has written nothing');
 	for my $case (@clients)
 	{
 		my $rolls_back = $case->{what} eq 'rolling_back';
@@ -522,6 +529,8 @@ if (grep { -x "$_/pgbouncer" } split(/:/, $ENV{PATH}))
 			'... and the session is free');
 		$case->{client}->close;
 	}
+	is($admin->query('SELECT last_value FROM went_on'), '1', 'nothing goes on in a connection that ends');
+	$ends->{client}->close;
 	restore();
 }
 
