@@ -70,21 +70,53 @@ typedef struct CatchUp
 	int			nothers;
 } CatchUp;
 
+/* What a reader of WAL needs, and says */
+typedef struct WalSource
+{
+	List	   *timelines;		/* of this server, the newest first */
+	bool		missing;		/* a file does not exist any more */
+} WalSource;
+
+/*
+ * Open the file with this page.  What has been restored from an archive can be in the file of
+ * a timeline that began later in the segment.
+ */
+static int
+open_segment(const List *timelines, XLogRecPtr page)
+{
+	XLogSegNo	segment;
+	ListCell   *cell;
+
+	XLByteToSeg(page, segment, wal_segment_size);
+	foreach(cell, timelines)
+	{
+		const TimeLineHistoryEntry *entry = lfirst(cell);
+		XLogSegNo	first;
+		char		path[MAXPGPATH];
+		int			fd;
+
+		XLByteToSeg(entry->begin, first, wal_segment_size);
+		if (segment < first)
+			continue;
+		XLogFilePath(path, entry->tli, segment, wal_segment_size);
+		fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
 /* Errors of the reader are no errors here: what cannot be read proves nothing. */
 static int
 read_page(XLogReaderState * reader, XLogRecPtr page, int len, XLogRecPtr target, char *data)
 {
-	const		TimeLineID *timeline = reader->private_data;
-	char		path[MAXPGPATH];
-	XLogSegNo	segment;
-	int			fd;
+	WalSource  *source = reader->private_data;
+	int			fd = open_segment(source->timelines, page);
 	ssize_t		n;
 
 	(void) len;
 	(void) target;
-	XLByteToSeg(page, segment, wal_segment_size);
-	XLogFilePath(path, *timeline, segment, wal_segment_size);
-	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	source->missing = fd < 0;
 	if (fd < 0)
 		return -1;
 	n = pg_pread(fd, data, XLOG_BLCKSZ, XLogSegmentOffset(page, wal_segment_size));
@@ -107,40 +139,61 @@ is_record(XLogReaderState * reader, const ZkLockWalPosition *position)
 		memcmp(message->message + prefix, position->proof, ZKLOCK_WALPOSITION_PROOF) == 0;
 }
 
-/* Is the record in the WAL of this server, which has replayed it? */
-static bool
-is_in_wal(const ZkLockWalPosition *position)
+/* Begin to read WAL. */
+static XLogReaderState *
+open_wal(WalSource *source)
 {
 	TimeLineID	timeline;
 	XLogReaderState *reader;
-	char	   *why;
-	bool		found;
 
-	if (!XRecOffIsValid(position->start))
-		return false;
 	(void) GetXLogReplayRecPtr(&timeline);
-	timeline = tliOfPointInHistory(position->start, readTimeLineHistory(timeline));
+	source->timelines = readTimeLineHistory(timeline);
+	source->missing = false;
 	reader = XLogReaderAllocate(wal_segment_size, NULL, XL_ROUTINE(.page_read = read_page),
-								&timeline);
+								source);
 	if (reader == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory for a reader of WAL")));
-	XLogBeginRead(reader, position->start);
-	found = XLogReadRecord(reader, &why) != NULL && is_record(reader, position);
-	XLogReaderFree(reader);
-	return found;
+	return reader;
 }
 
-/*
- * Replay may have ended elsewhere: all servers that answer have done so, and none of them
- * is the source.
- */
-static bool
-has_no_source(const CatchUp *catchup)
+static void
+close_wal(XLogReaderState * reader, WalSource *source)
 {
-	return catchup->wait.n > 0 && catchup->wait.n == catchup->answers.nservers &&
-		zklock_walwait_next(&catchup->wait) == NULL;
+	XLogReaderFree(reader);
+	list_free_deep(source->timelines);
+}
+
+/* Has the file with this position been removed, or used again for other WAL? */
+static bool
+was_removed(XLogRecPtr position)
+{
+	XLogSegNo	segment;
+
+	XLByteToSeg(position, segment, wal_segment_size);
+	return segment <= XLogGetLastRemovedSegno();
+}
+
+/* Look for the record in the WAL of this server, which has replayed it. */
+static ZkLockWalRecord
+find_record(const ZkLockWalPosition *position)
+{
+	WalSource	source;
+	XLogReaderState *reader;
+	char	   *why;
+	ZkLockWalRecord found = ZKLOCK_WAL_RECORD_OTHER;
+
+	if (!XRecOffIsValid(position->start))
+		return ZKLOCK_WAL_RECORD_OTHER;
+	reader = open_wal(&source);
+	XLogBeginRead(reader, position->start);
+	if (XLogReadRecord(reader, &why) != NULL && is_record(reader, position))
+		found = ZKLOCK_WAL_RECORD_FOUND;
+	else if (source.missing || was_removed(position->start))
+		found = ZKLOCK_WAL_RECORD_REMOVED;
+	close_wal(reader, &source);
+	return found;
 }
 
 /* Replay will not go on, or not from a server that has answered. */
@@ -149,7 +202,9 @@ refuse_what_cannot_end(const CatchUp *catchup)
 {
 	if (catchup->answers.failed)
 		zklock_failure_raise(&catchup->answers.failure);
-	if (has_no_source(catchup))
+	if (catchup->answers.n == catchup->answers.nservers &&
+		zklock_walwait_has_no_source(&catchup->wait, catchup->answers.answer,
+									 catchup->answers.n))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the server whose WAL is replayed here does not answer"),
@@ -319,6 +374,14 @@ pause_ms(const CatchUp *catchup)
 		SHORT_PAUSE_MS : LONG_PAUSE_MS;
 }
 
+/* Ask, or ask again. */
+static void
+ask(CatchUp *catchup)
+{
+	memset(&catchup->wait, 0, sizeof(catchup->wait));
+	catchup->ticket = zklock_walquestions_ask();
+}
+
 /* See what has been answered and replayed. */
 static void
 look(CatchUp *catchup)
@@ -347,8 +410,10 @@ wait_for_replay(CatchUp *catchup, int64 deadline)
 		if (!RecoveryInProgress())
 			return true;
 		look(catchup);
-		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, is_in_wal))
+		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, find_record))
 			return true;
+		if (catchup->wait.too_late)
+			ask(catchup);
 		refuse_what_cannot_end(catchup);
 		refuse_conflict(catchup);
 		ms = (deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
@@ -410,7 +475,7 @@ zklock_catchup(int64 limit, char **why)
 	catchup.begun = catchup.replayed_at = zklock_clock_now();
 	if (read_wait_event() == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT)
 		catchup.began_at = GetXLogReplayRecPtr(NULL);
-	catchup.ticket = zklock_walquestions_ask();
+	ask(&catchup);
 	done = wait_for_replay(&catchup, catchup.begun + Min(limit, longest));
 	zklock_walquestions_end_wait();
 	if (!done)

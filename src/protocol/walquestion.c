@@ -94,33 +94,55 @@ zklock_asker_answered(ZkLockAsker *asker, int64_t question)
 		asker->answered = question;
 }
 
+/* Find what is kept of a server; -1: nothing. */
+static int
+find_kept(const ZkLockWalWait *wait, uint64_t server)
+{
+	for (int i = 0; i < wait->n; i++)
+		if (wait->kept[i].answer.server == server)
+			return i;
+	return -1;
+}
+
 void
 zklock_walwait_answered(ZkLockWalWait *wait, const ZkLockWalAnswer *answer)
 {
-	if (wait->question == 0 || answer->position.question < wait->question ||
-		wait->n == ZKLOCK_WAL_SERVERS)
-		return;
-	for (int i = 0; i < wait->n; i++)
-		if (wait->kept[i].answer.server == answer->server)
-			return;
-	wait->kept[wait->n++].answer = *answer;
+	if (wait->question != 0 && answer->position.question >= wait->question &&
+		wait->n < ZKLOCK_WAL_SERVERS && find_kept(wait, answer->server) < 0)
+		wait->kept[wait->n++].answer = *answer;
 }
 
 bool
-zklock_walwait_is_over(ZkLockWalWait *wait, uint64_t replayed,
-					   bool (*is_in_wal) (const ZkLockWalPosition *position))
+zklock_walwait_is_over(ZkLockWalWait *wait, uint64_t replayed, ZkLockFindWalRecord find)
 {
 	for (int i = 0; i < wait->n; i++)
 	{
 		const ZkLockWalPosition *position = &wait->kept[i].answer.position;
+		ZkLockWalRecord record = ZKLOCK_WAL_RECORD_OTHER;
 
 		if (wait->kept[i].is_foreign || position->end > replayed)
 			continue;
-		if (position->start < position->end && is_in_wal(position))
+		if (position->start < position->end)
+			record = find(position);
+		if (record == ZKLOCK_WAL_RECORD_FOUND)
 			return true;
-		wait->kept[i].is_foreign = true;
+		wait->too_late |= record == ZKLOCK_WAL_RECORD_REMOVED;
+		wait->kept[i].is_foreign = record == ZKLOCK_WAL_RECORD_OTHER;
 	}
 	return false;
+}
+
+bool
+zklock_walwait_has_no_source(const ZkLockWalWait *wait, const ZkLockWalAnswer *answers, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int			kept = find_kept(wait, answers[i].server);
+
+		if (kept < 0 || !wait->kept[kept].is_foreign)
+			return false;
+	}
+	return n > 0;
 }
 
 const ZkLockWalPosition *

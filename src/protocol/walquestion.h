@@ -70,7 +70,7 @@ extern void zklock_asker_asked(ZkLockAsker *asker, uint64_t ticket, int64_t ques
 extern void zklock_asker_answered(ZkLockAsker *asker, int64_t question);
 
 /* Servers whose answers are looked at: the source, and copies of it */
-#define ZKLOCK_WAL_SERVERS 8
+#define ZKLOCK_WAL_SERVERS 64
 
 /* A server's newest answer */
 typedef struct ZkLockWalAnswer
@@ -79,6 +79,16 @@ typedef struct ZkLockWalAnswer
 	ZkLockWalPosition position;
 } ZkLockWalAnswer;
 
+/* What the WAL of a server that has replayed an answer's position has there */
+typedef enum ZkLockWalRecord
+{
+	ZKLOCK_WAL_RECORD_OTHER,
+	ZKLOCK_WAL_RECORD_FOUND,
+	ZKLOCK_WAL_RECORD_REMOVED	/* nothing any more, which proves nothing */
+} ZkLockWalRecord;
+
+typedef ZkLockWalRecord (*ZkLockFindWalRecord) (const ZkLockWalPosition *position);
+
 /*
  * A wait for the answer to a question, and until it is replayed.  It keeps the first answer
  * of each server: a newer one is further ahead, and might always be.
@@ -86,6 +96,8 @@ typedef struct ZkLockWalAnswer
 typedef struct ZkLockWalWait
 {
 	int64_t		question;		/* number of the question; 0: not asked yet */
+	bool		too_late;		/* a record has been removed: begin anew, with
+								 * another question */
 	int			n;
 	struct
 	{
@@ -99,10 +111,17 @@ extern void zklock_walwait_answered(ZkLockWalWait *wait, const ZkLockWalAnswer *
 
 /*
  * Does a server that has replayed up to `replayed` show what was committed before the
- * question was asked?  `is_in_wal` looks for an answer's record in its WAL.
+ * question was asked?  `find` looks for an answer's record in its WAL.
  */
 extern bool zklock_walwait_is_over(ZkLockWalWait *wait, uint64_t replayed,
-								   bool (*is_in_wal) (const ZkLockWalPosition *position));
+								   ZkLockFindWalRecord find);
+
+/*
+ * Have all these servers answered, and is none of them the source?  Replay may have ended
+ * elsewhere.
+ */
+extern bool zklock_walwait_has_no_source(const ZkLockWalWait *wait,
+										 const ZkLockWalAnswer *answers, int n);
 
 /* The answer that is waited for, as far as is known; NULL: none */
 extern const ZkLockWalPosition *zklock_walwait_next(const ZkLockWalWait *wait);

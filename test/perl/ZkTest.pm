@@ -24,7 +24,7 @@ use Wait;
 use Worker;
 
 our @EXPORT =
-  qw(new_node change_setting import_tables create_fence with_settings server_mode keeper_of
+  qw(new_node new_standby change_setting import_tables create_fence with_settings server_mode keeper_of
   acquire xact_acquire rollback queue wait_for_queue wait_for_nodes
   wait_for_server crash_server wait_until_released is_suspended seconds_of cpu_seconds
   wait_until OWN_SESSION);
@@ -60,6 +60,19 @@ sub new_node
 	$gate{ $node->port } = $node
 	  if ($conf{'zklock.session_mode'} // '') eq 'server'
 	  && ($conf{'zklock.handover_time'} // 'default') ne '0';
+	return $node;
+}
+
+# Returns a running standby of a server, with its settings and these.
+sub new_standby
+{
+	my ($name, $of, %settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$of->backup("for_$name");
+	$node->init_from_backup($of, "for_$name", has_streaming => 1);
+	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'") for sort keys %settings;
+	$node->start;
 	return $node;
 }
 

@@ -30,6 +30,7 @@ enum
 {
 	STALE = 1,
 	MISSED,
+	REFUSED,
 	FLUSHES,
 	PROGRESS,
 	SOUND,
@@ -39,6 +40,7 @@ enum
 static const char *const properties[] = {
 	[STALE] = "whoever has waited sees all earlier commits",
 	[MISSED] = "whoever has an answer waits for no later one",
+	[REFUSED] = "a source that answers is not taken for a copy",
 	[FLUSHES] = "one question is under way at a time, for a second",
 	[PROGRESS] = "every wait ends",
 	[SOUND] = "no assertion fails"
@@ -54,6 +56,8 @@ enum
 	N_UNFLUSHED,
 	N_CHANGES,
 	N_SESSIONS,
+	N_REMOVED,
+	N_COPIES,
 	N_COUNTS
 };
 
@@ -65,7 +69,9 @@ static const char *const counts[] = {
 	[N_JOINED] = "questions for several waits",
 	[N_UNFLUSHED] = "commits that were not flushed when a wait began",
 	[N_CHANGES] = "changes of the source during a wait",
-	[N_SESSIONS] = "sessions that ended during an answer"
+	[N_SESSIONS] = "sessions that ended during an answer",
+	[N_REMOVED] = "waits that began anew, because a record was removed",
+	[N_COPIES] = "waits with answers of copies only"
 };
 
 typedef struct Record
@@ -96,6 +102,7 @@ static Server servers[N_SERVERS];	/* the primary, and its copy */
 /* The standby */
 static Record replayed_wal[MAX_WAL];
 static int	replayed;
+static int	removed;			/* so many records of the standby's WAL */
 static int	source;
 static ZkLockAsker asker;
 static uint64_t newest;			/* ticket */
@@ -119,12 +126,16 @@ static int64_t zxid;
 static int64_t asked_zxid;		/* of the node "asked" */
 static unsigned char last_proof;
 
-static bool
-is_in_wal(const ZkLockWalPosition *position)
+static ZkLockWalRecord
+find_record(const ZkLockWalPosition *position)
 {
+	const Record *record = &replayed_wal[position->start];
+
+	if (position->start < (uint64_t) removed)
+		return ZKLOCK_WAL_RECORD_REMOVED;
 	return position->end <= (uint64_t) replayed && position->start + 1 == position->end &&
-		!replayed_wal[position->start].commit &&
-		replayed_wal[position->start].proof == position->proof[0];
+		!record->commit && record->proof == position->proof[0] ?
+		ZKLOCK_WAL_RECORD_FOUND : ZKLOCK_WAL_RECORD_OTHER;
 }
 
 static void
@@ -269,6 +280,33 @@ check_wait(int i)
 					   i, r, replayed);
 }
 
+/* The servers that answer now */
+static int
+read_answered(ZkLockWalAnswer *answered)
+{
+	int			n = 0;
+
+	for (int s = 0; s < N_SERVERS; s++)
+		if (answers[s].position.question != 0)
+			answered[n++] = answers[s];
+	return n;
+}
+
+static void
+check_refusal(int i)
+{
+	const ZkLockWalWait *wait = &waiters[i].wait;
+	ZkLockWalAnswer answered[N_SERVERS];
+	int			n = read_answered(answered);
+
+	if (!zklock_walwait_has_no_source(wait, answered, n))
+		return;
+	sim_count(N_COPIES);
+	for (int s = 0; s < n; s++)
+		if (answered[s].server >> 32 == (uint64_t) source)
+			sim_breach(REFUSED, "waiter %d is told that server %d is a copy", i, source);
+}
+
 /* A wait as in catchup.c */
 static void
 look(int i)
@@ -292,15 +330,24 @@ look(int i)
 		if (s != source)
 			sim_count(N_FOREIGN);
 	}
-	if (zklock_walwait_is_over(wait, (uint64_t) replayed, is_in_wal))
+	if (zklock_walwait_is_over(wait, (uint64_t) replayed, find_record))
 	{
 		check_wait(i);
 		waiters[i].waits = false;
 		sim_count(N_WAITS);
 	}
+	else if (wait->too_late)
+	{
+		memset(wait, 0, sizeof(*wait));
+		waiters[i].ticket = ++newest;
+		waiters[i].reachable = 0;
+		sim_count(N_REMOVED);
+	}
 	else if (waiters[i].reachable != 0 && replayed >= waiters[i].reachable)
 		sim_breach(MISSED, "waiter %d has replayed %d, and has an answer at %d", i, replayed,
 				   waiters[i].reachable);
+	if (waiters[i].waits)
+		check_refusal(i);
 }
 
 static void
@@ -402,6 +449,8 @@ step(void)
 				servers[1].writes = true;
 			if (sim_percent(5))
 				change_source();
+			if (sim_percent(5) && replayed > removed)
+				removed += 1 + (int) sim_random((uint32_t) (replayed - removed));
 			if (sim_percent(3))
 				end_session(&servers[sim_random(N_SERVERS)]);
 			break;
@@ -418,7 +467,7 @@ play(uint64_t seed)
 	memset(&asker, 0, sizeof(asker));
 	sim.now = ZKLOCK_ASKER_PATIENCE;
 	servers[0].writes = true;
-	replayed = source = 0;
+	replayed = removed = source = 0;
 	newest = 0;
 	zxid = asked_zxid = 1;
 	last_proof = 0;

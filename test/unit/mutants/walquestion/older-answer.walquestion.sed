@@ -1,3 +1,3 @@
 # Seed 1
 # An answer to an older question counts.
-s/ || answer->position.question < wait->question//
+s/answer->position.question >= wait->question/true/

@@ -1,0 +1,92 @@
+# A standby that catches up, while what it needs is in the way, gone, late or refused: it ends
+# with the right error, or goes on by itself afterwards.
+#
+# Runs once: the test sets the modes itself.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkClient;
+use ZkServer;
+use ZkTest;
+
+use constant {
+	PROMPT => 5, # s within which an error must come that does not depend on a timeout
+	CROWD => 40, # servers that have the same system identifier
+};
+
+my $zk = ZkServer->new(tick_time => 200)->start;
+my $primary = new_node(
+	'primary', $zk->hosts,
+	autovacuum => 'off',
+	shared_preload_libraries => 'zklock',
+	wal_level => 'replica',
+	max_wal_size => '32MB',
+	min_wal_size => '32MB',
+	max_wal_senders => 5,
+	max_standby_streaming_delay => -1,
+	max_standby_archive_delay => -1,
+	'zklock.session_mode' => 'server',
+	'zklock.answer_positions' => 'on',
+	'zklock.catch_up' => 'off',
+	'zklock.catch_up_timeout' => '60s');
+my $writer = ZkTest->new($primary);
+$writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE TABLE old AS SELECT 1 AS n');
+$writer->query('CREATE ROLE other LOGIN; CREATE DATABASE otherdb');
+my $standby = new_standby('standby', $primary);
+my $reader = ZkTest->new($standby);
+wait_until('the standby catches up', sub { $reader->query('SELECT zk_caught_up()') eq 't' });
+
+# What they have in ZooKeeper
+my $dir = '/zklock/positions/'
+  . $writer->query('SELECT system_identifier FROM pg_control_system()');
+my $client = ZkClient->new($zk->hosts);
+
+# Returns the number of the last question, and that of the last one that this server answers.
+sub question
+{
+	return $client->exists("$dir/asked")->{mzxid};
+}
+
+sub answered
+{
+	my ($server) = @_;
+	my $node = $client->get("$dir/servers/$server");
+
+	return $node && $node->{data} =~ /^1 ([0-9a-f]{16}) / ? hex($1) : 0;
+}
+
+# The WAL that a waiter looks at is removed before it does.
+change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
+my ($source) = $client->children("$dir/servers");
+my $before = question();
+$writer->query('UPDATE stock SET n = n + 1');
+$reader->start('CALL zk_catch_up()');
+$reader->wait_for_event('Extension');
+wait_until('the primary has answered',
+	sub { question() > $before && answered($source) == question() });
+kill('STOP', $reader->pid);
+$writer->query("UPDATE stock SET n = n + 1; SELECT pg_switch_wal()") for 1 .. 4;
+my $other = ZkTest->new($standby);
+my $first = $other->query('SELECT min(name) FROM pg_ls_waldir()');
+change_setting($standby, 'recovery_min_apply_delay', 0, $other);
+wait_until(
+	'the WAL is removed',
+	sub {
+		$_->query('CHECKPOINT') for $writer, $other;
+		$other->query('SELECT min(name) FROM pg_ls_waldir()') gt $first;
+	});
+kill('CONT', $reader->pid);
+is($reader->result, '', 'what has been replayed, and removed, is asked for again');
+
+# More servers with the same system identifier than usual
+my $crowd = ZkClient->new($zk->hosts);
+$crowd->create("$dir/servers/" . sprintf('%016x', $_ * 7919), '', 1) for 1 .. CROWD;
+is($reader->query(q(SELECT zk_caught_up('10s'))), 't', 'the source is found among many copies');
+$crowd->close;
+
+done_testing();
