@@ -13,6 +13,8 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/timeline.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogreader.h"
@@ -63,11 +65,6 @@ typedef struct CatchUp
 	 * not
 	 */
 	XLogRecPtr	began_at;
-
-	/* others that had a snapshot when replay stood still there, and still do */
-	XLogRecPtr	stands_at;
-	VirtualTransactionId *others;
-	int			nothers;
 } CatchUp;
 
 /* What a reader of WAL needs, and says */
@@ -252,48 +249,103 @@ has_lock(const volatile PGPROC *waiter)
 	return false;
 }
 
-/* The other transactions of this database that have a snapshot */
-static VirtualTransactionId *
-read_others(int *n)
+/*
+ * The database with which the record behind this position conflicts; InvalidOid: all
+ * databases, or it is not known
+ */
+static Oid
+conflicting_database(XLogRecPtr position)
 {
-	return GetCurrentVirtualXIDs(InvalidTransactionId, true, false, 0, n);
-}
+	WalSource	source;
+	XLogReaderState *reader = open_wal(&source);
+	char	   *why;
+	Oid			database = InvalidOid;
 
-static bool
-contains(const VirtualTransactionId *all, int n, VirtualTransactionId one)
-{
-	for (int i = 0; i < n; i++)
-		if (VirtualTransactionIdEquals(all[i], one))
-			return true;
-	return false;
+	if (!XRecOffIsValid(position))
+		position += XLogSegmentOffset(position, wal_segment_size) == 0 ?
+			SizeOfXLogLongPHD : SizeOfXLogShortPHD;
+	XLogBeginRead(reader, position);
+	if (XLogReadRecord(reader, &why) != NULL)
+		database = zklock_compat_record_database(reader);
+	close_wal(reader, &source);
+	return database;
 }
 
 /*
- * Replay waits for the end of transactions that had a snapshot when it reached the record.
- * PostgreSQL does not show which ones.  This one may be among them even if it has no
- * snapshot now.  If others have had one all the time, it is taken for granted that they are
- * the cause.
+ * The xmin of a snapshot that is taken now.  In a parallel query, none can be taken: then it is
+ * what no snapshot has, so that each may be too old.
  */
-static bool
-may_be_ours(CatchUp *catchup)
+static TransactionId
+newest_xmin(void)
+{
+	TransactionId xmin;
+
+	if (IsInParallelMode())
+		return ReadNextTransactionId();
+	PushActiveSnapshot(GetLatestSnapshot());
+	xmin = GetActiveSnapshot()->xmin;
+	PopActiveSnapshot();
+	return xmin;
+}
+
+/* How many other transactions of this database, or of all, have an older snapshot? */
+static int
+count_older(TransactionId xmin, bool in_all)
 {
 	int			n;
-	VirtualTransactionId *now = read_others(&n);
-	int			left = 0;
 
-	if (catchup->stands_at != catchup->replayed)
-	{
-		catchup->stands_at = catchup->replayed;
-		catchup->others = now;
-		catchup->nothers = n;
-	}
-	for (int i = 0; i < catchup->nothers; i++)
-		if (contains(now, n, catchup->others[i]))
-			catchup->others[left++] = catchup->others[i];
-	catchup->nothers = left;
-	if (now != catchup->others)
-		pfree(now);
-	return left == 0;
+	TransactionIdRetreat(xmin);
+	pfree(GetCurrentVirtualXIDs(xmin, true, in_all, 0, &n));
+	return n;
+}
+
+/* Is there another transaction, with or without a snapshot? */
+static bool
+are_others(void)
+{
+	int			n;
+
+	pfree(GetCurrentVirtualXIDs(InvalidTransactionId, false, true, 0, &n));
+	return n > 0;
+}
+
+/* Has this transaction begun with the statement that waits? */
+static bool
+is_first_statement(void)
+{
+	return GetCurrentTransactionStartTimestamp() == GetCurrentStatementStartTimestamp();
+}
+
+/*
+ * Replay waits for the end of transactions whose snapshots were too old when it reached the
+ * record.  PostgreSQL shows neither how old, nor which ones.  But a snapshot that is taken
+ * while replay stands still is not too old: all whose work the record removes have been
+ * replayed.  If a snapshot is too old, so are all that are older.  So the transaction with
+ * the oldest snapshot is waited for.  If there is a younger one, it may be, which does not
+ * matter before the older one has ended.
+ *
+ * One that has no old snapshot any more may have had one.  Not so if it had none when it
+ * began to wait, and replay went on after that; or if it has begun after replay stood still,
+ * for which it is taken when its first statement waits and there are others.
+ */
+static bool
+is_our_snapshot(const CatchUp *catchup)
+{
+	bool		began_before = catchup->began_at != catchup->replayed;
+	Oid			database;
+	TransactionId newest;
+	bool		is_old;
+
+	if (began_before && !TransactionIdIsValid(MyProc->xmin))
+		return false;
+	database = conflicting_database(catchup->replayed);
+	if (OidIsValid(database) && database != MyDatabaseId)
+		return false;
+	newest = newest_xmin();
+	is_old = TransactionIdIsValid(MyProc->xmin) && TransactionIdPrecedes(MyProc->xmin, newest);
+	if (count_older(is_old ? MyProc->xmin : newest, !OidIsValid(database)) > 0)
+		return false;
+	return is_old || (!began_before && !(is_first_statement() && are_others()));
 }
 
 /* The wait event of replay */
@@ -314,13 +366,13 @@ stands_still(const CatchUp *catchup, int64 ms)
 
 /* What does replay wait for that this process has?  NULL: nothing */
 static const char *
-find_conflict(CatchUp *catchup)
+find_conflict(const CatchUp *catchup)
 {
 	uint32		waits_for = read_wait_event();
 
 	if (waits_for == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT &&
 		(catchup->replayed != catchup->began_at || stands_still(catchup, LONG_STILL_MS)) &&
-		(TransactionIdIsValid(MyProc->xmin) || may_be_ours(catchup)))
+		is_our_snapshot(catchup))
 		return "a snapshot that it has or had";
 	if (HoldingBufferPinThatDelaysRecovery())
 		return "a page that it uses, for example with a cursor";
@@ -330,7 +382,7 @@ find_conflict(CatchUp *catchup)
 }
 
 static void
-refuse_conflict(CatchUp *catchup)
+refuse_conflict(const CatchUp *catchup)
 {
 	const char *what = stands_still(catchup, STILL_MS) ? find_conflict(catchup) : NULL;
 

@@ -12,6 +12,7 @@
 #define ZKLOCK_COMPAT_H
 
 #include "access/xact.h"
+#include "access/xlogreader.h"
 #if PG_VERSION_NUM >= 150000
 #include "access/xlogrecovery.h"
 #endif
@@ -245,6 +246,26 @@ zklock_compat_log_message(const char *prefix, const char *message, size_t size)
 	return LogLogicalMessage(prefix, message, size, false, false);
 #else
 	return LogLogicalMessage(prefix, message, size, false);
+#endif
+}
+
+/* The database whose pages a record of WAL changes; InvalidOid: it has none, or is shared. */
+static inline Oid
+zklock_compat_record_database(XLogReaderState * reader)
+{
+#if PG_VERSION_NUM >= 160000
+	RelFileLocator relation;
+#else
+	RelFileNode relation;
+#endif
+
+	if (!XLogRecHasBlockRef(reader, 0))
+		return InvalidOid;
+	(void) XLogRecGetBlockTag(reader, 0, &relation, NULL, NULL);
+#if PG_VERSION_NUM >= 160000
+	return relation.dbOid;
+#else
+	return relation.dbNode;
 #endif
 }
 

@@ -24,16 +24,17 @@ use Wait;
 my %running;    # sessions, by psql's pid
 my %kept;       # sessions for ask(), by server
 
-# Starts a session with these settings.
+# Starts a session with these settings, in the database that `database` names, if any.
 sub new
 {
 	my ($class, $node, %settings) = @_;
+	my $database = delete $settings{database} // 'postgres';
 	my $self = bless { node => $node, out => '', statements => 0, done => 1 }, $class;
 
 	$self->{psql} = open3(
 		$self->{to}, $self->{from}, undef,
 		'psql', '-XqAt', '-v', 'VERBOSITY=verbose',
-		$node->connstr('postgres'));
+		$node->connstr($database));
 	$running{ $self->{psql} } = $self;
 	$self->{backend} = $self->query('SELECT pg_backend_pid()');
 	$self->query("SET $_ = '$settings{$_}'") for sort keys %settings;

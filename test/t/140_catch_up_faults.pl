@@ -25,6 +25,7 @@ my $primary = new_node(
 	autovacuum => 'off',
 	shared_preload_libraries => 'zklock',
 	wal_level => 'replica',
+	wal_keep_size => '1GB',
 	max_wal_size => '32MB',
 	min_wal_size => '32MB',
 	max_wal_senders => 5,
@@ -37,7 +38,7 @@ my $primary = new_node(
 my $writer = ZkTest->new($primary);
 $writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE TABLE old AS SELECT 1 AS n');
 $writer->query('CREATE ROLE other LOGIN; CREATE DATABASE otherdb');
-my $standby = new_standby('standby', $primary);
+my $standby = new_standby('standby', $primary, wal_keep_size => 0);
 my $reader = ZkTest->new($standby);
 wait_until('the standby catches up', sub { $reader->query('SELECT zk_caught_up()') eq 't' });
 
@@ -88,5 +89,64 @@ my $crowd = ZkClient->new($zk->hosts);
 $crowd->create("$dir/servers/" . sprintf('%016x', $_ * 7919), '', 1) for 1 .. CROWD;
 is($reader->query(q(SELECT zk_caught_up('10s'))), 't', 'the source is found among many copies');
 $crowd->close;
+
+# Replay waits for the snapshot of another role, in this database or in another one. While it
+# stands still, new transactions are not the cause, whatever they have read.
+sub vacuum
+{
+	my ($table, @changes) = @_;
+
+	$writer->query($_) for @changes, "VACUUM $table", 'UPDATE stock SET n = n + 1';
+	wait_until(
+		'replay waits for a snapshot',
+		sub {
+			$other->query(q(SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup')) eq
+			  'RecoveryConflictSnapshot';
+		});
+	return;
+}
+my @row = ('INSERT INTO old VALUES (2)', 'DELETE FROM old WHERE n = 2');
+$reader->query(q(SET zklock.catch_up_timeout = '3s'));
+my $holder = ZkTest->new($standby);
+$holder->query('SET SESSION AUTHORIZATION other');
+$holder->query($_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1';
+vacuum('old', @row);
+is($reader->query('SELECT zk_caught_up()'), 'f', 'not our snapshot: a function');
+$reader->query("SET $_ = 0")
+  for qw(parallel_setup_cost parallel_tuple_cost min_parallel_table_scan_size);
+my $parallel = 'SELECT zk_caught_up(), count(*) FROM stock';
+like($reader->query("EXPLAIN $parallel"), qr/Gather/, '... in a parallel query');
+is($reader->query($parallel), 'f|1', '... which is none of its errors');
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, '... CALL');
+$reader->query($_) for 'BEGIN', 'SELECT n FROM stock';
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, '... a later statement');
+$reader->query('ROLLBACK');
+$reader->query($_) for 'BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM stock', 'FETCH c';
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, '... with a new snapshot');
+$reader->query('ROLLBACK');
+$holder->query('ROLLBACK');
+is($reader->query('SELECT zk_caught_up()'), 't', '... it goes on when that is gone');
+
+# One that another transaction had
+$holder->query($_) for 'BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM stock', 'FETCH c';
+vacuum('old', @row);
+$holder->query('CLOSE c');
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, 'a snapshot that another one had: CALL');
+is($reader->query('SELECT zk_caught_up()'), 'f', '... a function');
+$holder->query('ROLLBACK');
+is($reader->query('SELECT zk_caught_up()'), 't', '... it goes on when that is gone');
+
+# One in another database, which is in the way of what all share, and of nothing else
+my $elsewhere = ZkTest->new($standby, database => 'otherdb');
+$elsewhere->query($_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1';
+$reader->query($_) for 'BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM stock', 'FETCH c';
+vacuum('old', @row);
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  40001: /m, 'our snapshot, and one in another database');
+$reader->query('ROLLBACK');
+is($reader->query('SELECT zk_caught_up()'), 't', '... which is not in the way');
+vacuum('pg_authid', 'CREATE ROLE shared', 'DROP ROLE shared');
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, 'not our snapshot, but one in another database');
+$elsewhere->query('ROLLBACK');
+is($reader->query('SELECT zk_caught_up()'), 't', '... it goes on when that is gone');
 
 done_testing();
