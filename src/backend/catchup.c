@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "protocol/walquestion.h"
 #include "replication/message.h"
+#include "session/diagnosis.h"
 #include "session/failure.h"
 #include "shared/walquestions.h"
 #include "storage/bufmgr.h"
@@ -47,6 +48,9 @@
  * looks.  So a wait that begins during that does not know yet whether they have ended.
  */
 #define LONG_STILL_MS 1000
+
+/* A session that has no connection for so long is told as the cause, and no slow answer. */
+#define NO_CONNECTION_MS 1000
 
 /* Was this process told to catch up, or has it done so? */
 static bool has_caught_up = false;
@@ -197,7 +201,7 @@ find_record(const ZkLockWalPosition *position)
 static void
 refuse_what_cannot_end(const CatchUp *catchup)
 {
-	if (catchup->answers.failed)
+	if (catchup->answers.failed && zklock_walwait_next(&catchup->wait) == NULL)
 		zklock_failure_raise(&catchup->answers.failure);
 	if (catchup->answers.n == catchup->answers.nservers &&
 		zklock_walwait_has_no_source(&catchup->wait, catchup->answers.answer,
@@ -212,6 +216,17 @@ refuse_what_cannot_end(const CatchUp *catchup)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("replay is paused"),
 				 errhint("Continue it with pg_wal_replay_resume().")));
+}
+
+/* At the end of the time: is there no connection to ZooKeeper? */
+static void
+refuse_without_connection(const CatchUp *catchup)
+{
+	int64		since = catchup->answers.connecting_since;
+
+	if (zklock_walwait_next(&catchup->wait) == NULL && since != 0 &&
+		zklock_clock_now() >= since + NO_CONNECTION_MS * ZKLOCK_NS_PER_MS)
+		zklock_diagnosis_raise_unreachable("There was no answer within the time given.");
 }
 
 /* The process that replays; NULL: it is not known */
@@ -470,7 +485,10 @@ wait_for_replay(CatchUp *catchup, int64 deadline)
 		refuse_conflict(catchup);
 		ms = (deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
 		if (ms <= 0)
+		{
+			refuse_without_connection(catchup);
 			return false;
+		}
 
 		/* A catalog lookup leaves a snapshot, with which replay may conflict. */
 		InvalidateCatalogSnapshotConditionally();

@@ -21,8 +21,9 @@ typedef struct WalQuestions
 	uint64		newest;			/* ticket */
 	uint64		asked;			/* the newest ticket that a question serves */
 	int64		number;			/* of the question; 0: none */
-	uint64		failed;			/* the newest ticket for which none could be
-								 * asked */
+	uint64		failed;			/* the newest ticket that has failed since
+								 * then; 0: none */
+	int64		connecting_since;
 	ZkLockSessionFailure failure;
 	int			nservers;
 	int			n;
@@ -79,6 +80,7 @@ zklock_walquestions_answers(uint64 ticket, ZkLockWalAnswers *answers)
 {
 	memset(answers, 0, sizeof(*answers));
 	LWLockAcquire(zklock_lwlocks_positions(), LW_SHARED);
+	answers->connecting_since = shared->connecting_since;
 	if (ticket <= shared->asked)
 	{
 		answers->question = shared->number;
@@ -86,7 +88,7 @@ zklock_walquestions_answers(uint64 ticket, ZkLockWalAnswers *answers)
 		answers->n = shared->n;
 		memcpy(answers->answer, shared->answer, shared->n * sizeof(shared->answer[0]));
 	}
-	else if (ticket <= shared->failed)
+	if (ticket <= shared->failed)
 	{
 		answers->failed = true;
 		answers->failure = shared->failure;
@@ -118,6 +120,7 @@ void
 zklock_walquestions_worker_starts(void)
 {
 	on_shmem_exit(worker_exits, 0);
+	zklock_walquestions_set_connecting(0);
 	shared->worker = zklock_compat_procno();
 }
 
@@ -133,12 +136,21 @@ zklock_walquestions_newest(void)
 }
 
 void
+zklock_walquestions_set_connecting(int64 since)
+{
+	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
+	shared->connecting_since = since;
+	LWLockRelease(zklock_lwlocks_positions());
+}
+
+void
 zklock_walquestions_set_asked(uint64 ticket, int64 number)
 {
 	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
 	Assert(ticket >= shared->asked && ticket <= shared->newest);
 	shared->asked = ticket;
 	shared->number = number;
+	shared->failed = 0;
 	LWLockRelease(zklock_lwlocks_positions());
 	ConditionVariableBroadcast(&shared->changed);
 }
@@ -148,6 +160,7 @@ zklock_walquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failur
 {
 	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
 	shared->failed = ticket;
+	shared->connecting_since = 0;
 	shared->failure = *failure;
 	LWLockRelease(zklock_lwlocks_positions());
 	ConditionVariableBroadcast(&shared->changed);

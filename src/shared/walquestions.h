@@ -22,7 +22,10 @@ typedef struct ZkLockWalAnswers
 {
 	int64		question;		/* number of the newest one that serves it; 0:
 								 * not asked yet */
-	bool		failed;			/* it could not be asked, see `failure` */
+	bool		failed;			/* it could not be asked, or its answers not
+								 * be read, see `failure` */
+	int64		connecting_since;	/* the worker tries to connect to
+									 * ZooKeeper; 0: it does not */
 	int			nservers;		/* that answer; there may be more than are
 								 * looked at */
 	int			n;
@@ -60,10 +63,16 @@ extern void zklock_walquestions_worker_starts(void);
 /* The newest ticket; 0: none */
 extern uint64 zklock_walquestions_newest(void);
 
+/* The worker tries to connect to ZooKeeper since then; 0: it has a connection. */
+extern void zklock_walquestions_set_connecting(int64 since);
+
 /* All tickets up to this one are served by the question with this number. */
 extern void zklock_walquestions_set_asked(uint64 ticket, int64 number);
 
-/* No question could be asked for the tickets up to this one. */
+/*
+ * No question could be asked for the tickets up to this one, or its answers not be read.  The
+ * worker does not try to connect any more.
+ */
 extern void zklock_walquestions_set_failed(uint64 ticket,
 										   const ZkLockSessionFailure *failure);
 

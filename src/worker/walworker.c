@@ -233,15 +233,27 @@ note_session(void)
 	zklock_walquestions_set_answers(NULL, 0, 0);
 }
 
+static bool
+is_connected(void)
+{
+	return zklock_session_status() != NULL &&
+		zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED;
+}
+
 /* Is there a session with a connection?  Waits for the first connection of a session. */
 static bool
 connect_session(void)
 {
 	if (zklock_session_is_outdated() || zklock_session_is_gone())
 		zklock_session_end(0);
-	zklock_session_connect(ZKLOCK_NEVER);
+	if (!is_connected())
+	{
+		zklock_walquestions_set_connecting(zklock_clock_now());
+		zklock_session_connect(ZKLOCK_NEVER);
+		zklock_walquestions_set_connecting(0);
+	}
 	note_session();
-	return zklock_session_status()->state == ZKLOCK_CLIENT_CONNECTED;
+	return is_connected();
 }
 
 /* Show that this server answers. */
@@ -491,10 +503,7 @@ ask_and_read(uint64 ticket)
 		SetLatch(MyLatch);
 }
 
-/*
- * Tell those who wait for an answer.  What goes wrong for a server that answers is logged,
- * once.
- */
+/* Tell those who wait for an answer.  Nobody may be waiting any more, so log it as well, once. */
 static void
 handle_error(MemoryContext before, uint64 ticket)
 {
@@ -505,7 +514,7 @@ handle_error(MemoryContext before, uint64 ticket)
 	MemoryContextSwitchTo(before);
 	error = CopyErrorData();
 	hash = string_hash(error->message, strlen(error->message) + 1);
-	if (ticket == 0 && hash != logged)
+	if (hash != logged)
 	{
 		EmitErrorReport();
 		logged = hash;

@@ -128,7 +128,7 @@ $holder->query('ROLLBACK');
 is($reader->query('SELECT zk_caught_up()'), 't', '... it goes on when that is gone');
 
 # One that another transaction had
-$holder->query($_) for 'BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM stock', 'FETCH c';
+$holder->query($_) for 'BEGIN', 'DECLARE c CURSOR FOR SELECT generate_series(1, 9)', 'FETCH c';
 vacuum('old', @row);
 $holder->query('CLOSE c');
 like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, 'a snapshot that another one had: CALL');
@@ -148,5 +148,55 @@ vacuum('pg_authid', 'CREATE ROLE shared', 'DROP ROLE shared');
 like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, 'not our snapshot, but one in another database');
 $elsewhere->query('ROLLBACK');
 is($reader->query('SELECT zk_caught_up()'), 't', '... it goes on when that is gone');
+
+# ZooKeeper is not there: before a question, and after it.
+my $no_zookeeper = qr/^ERROR:  08001: could not connect to ZooKeeper$/m;
+my ($answerer, $asker) = map {
+	$_->query(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock WAL positions'))
+} $writer, $reader;
+sub times_logged
+{
+	my ($node) = @_;
+
+	return () = slurp_file($node->logfile) =~ /ERROR:  could not connect to ZooKeeper$/mg;
+}
+sub catches_up
+{
+	wait_until('it catches up again', sub { $reader->query('SELECT zk_caught_up()') eq 't' });
+	return;
+}
+$zk->stop;
+my $begun = time();
+like($reader->query($_), $no_zookeeper, "$_ without ZooKeeper") for 'CALL zk_catch_up()', 'SELECT zk_caught_up()';
+cmp_ok(time() - $begun, '<', 2 * 3 + PROMPT, '... within catch_up_timeout');
+$zk->start;
+catches_up();
+change_setting($_, 'zklock.connect_timeout', '1s', ZkTest->new($_)) for $primary, $standby;
+$client = ZkClient->new($zk->hosts);
+$before = question();
+kill('STOP', $answerer);
+$reader->query(q(SET zklock.catch_up_timeout = '60s'));
+$reader->start('CALL zk_catch_up()');
+wait_until('the standby has asked', sub { question() > $before });
+$zk->stop;
+like($reader->result, $no_zookeeper, 'ZooKeeper stops after the question');
+kill('CONT', $answerer);
+
+# Each outage is logged once, by who answers, too.
+for my $outage (1, 2)
+{
+	my %logged;
+
+	wait_until('the outage is logged', sub { times_logged($primary) >= $outage });
+	$zk->start;
+	catches_up();
+	$logged{ $_->name } = times_logged($_) for $primary, $standby;
+	is($logged{primary}, $outage, "the primary has logged $outage outages");
+	cmp_ok($logged{standby}, '>=', $outage, '... and the standby what it was asked for');
+	$zk->stop;
+	like($reader->query('CALL zk_catch_up()'), $no_zookeeper, '... the next one');
+}
+$zk->start;
+catches_up();
 
 done_testing();
