@@ -61,6 +61,9 @@ static int	nservers;			/* may be more than are looked at */
 static Source sources[ZKLOCK_WAL_SERVERS];
 static ZkLockAsker asker;
 
+/* The error that was logged last, as a hash; 0: none since then */
+static uint32 logged_error = 0;
+
 /* What a reply contains that is needed here */
 typedef struct Reply
 {
@@ -360,6 +363,7 @@ answer(void)
 				publish(&answerer.position);
 				break;
 			case ZKLOCK_ANSWER_WAIT:
+				logged_error = 0;
 				return;
 		}
 	}
@@ -412,6 +416,7 @@ ask(uint64 ticket)
 		refuse_without_servers();
 	zklock_asker_asked(&asker, ticket, reply.mzxid, zklock_clock_now());
 	zklock_walquestions_set_asked(ticket, reply.mzxid);
+	logged_error = 0;
 }
 
 static void
@@ -507,18 +512,15 @@ ask_and_read(uint64 ticket)
 static void
 handle_error(MemoryContext before, uint64 ticket)
 {
-	static uint32 logged = 0;
 	ErrorData  *error;
 	uint32		hash;
 
 	MemoryContextSwitchTo(before);
 	error = CopyErrorData();
 	hash = string_hash(error->message, strlen(error->message) + 1);
-	if (hash != logged)
-	{
+	if (hash != logged_error)
 		EmitErrorReport();
-		logged = hash;
-	}
+	logged_error = hash;
 	FlushErrorState();
 	AtEOXact_Files(false);
 	forget_watches();
