@@ -33,6 +33,9 @@
 /* Pause after an error of a server that answers */
 #define PAUSE_MS 1000
 
+/* How often everything is read again, see read_again() */
+#define READ_AGAIN_MS 5000
+
 #define NAME_SIZE 64
 
 /* Paths, and the session to which everything else here belongs */
@@ -214,6 +217,21 @@ forget_watches(void)
 }
 
 /*
+ * ZooKeeper sends no event to a session that may not read the node at that moment, and takes
+ * the watch away.  So read all again that was read longer ago than this.
+ */
+static void
+read_again(int64 ms)
+{
+	static int64 read_at = 0;
+
+	if (zklock_clock_now() < read_at + ms * ZKLOCK_NS_PER_MS)
+		return;
+	forget_watches();
+	read_at = zklock_clock_now();
+}
+
+/*
  * What belongs to the session is gone with it.  So are the answers: if ZooKeeper was set up
  * anew, numbers of questions start again, and an old answer would seem to be one to a new
  * question.  The number of connections also changes if an event was lost.
@@ -340,6 +358,7 @@ publish(const ZkLockWalPosition *position)
 static void
 answer(void)
 {
+	read_again(READ_AGAIN_MS);
 	while (connect_session())
 	{
 		if (!is_registered)
@@ -434,45 +453,55 @@ publish_answers(void)
 	zklock_walquestions_set_answers(answers, n, nservers);
 }
 
-/* Read what has changed.  Returns false if the connection is lost. */
+/* A source whose answer is to be read; NULL: none */
+static Source *
+next_unread(void)
+{
+	for (int i = 0; i < nsources; i++)
+		if (!sources[i].is_watched)
+			return &sources[i];
+	return NULL;
+}
+
+/* Read the answer of a source.  Returns false if the connection is lost. */
 static bool
+read_answer(Source *source)
+{
+	char		path[2 * NAME_SIZE];
+	ZkLockWalPosition position;
+	Reply		reply;
+
+	snprintf(path, sizeof(path), "%s/%s", servers_path, source->name);
+	source->is_watched = true;
+	if (!get(path, &reply))
+	{
+		source->is_watched = false;
+		return false;
+	}
+	if (reply.rc == ZKLOCK_RC_OK &&
+		zklock_walposition_read(reply.text, strlen(reply.text), &position))
+	{
+		source->position = position;
+		zklock_asker_answered(&asker, position.question);
+	}
+	return true;
+}
+
+/* Read what has changed, also meanwhile. */
+static void
 read_answers(void)
 {
-	bool		changed = false;
+	Source	   *source;
 
-	if (!is_listed)
+	do
 	{
-		changed = true;
-		if (!list_servers())
-			return false;
-	}
-	for (int i = 0; i < nsources; i++)
-	{
-		char		path[2 * NAME_SIZE];
-		ZkLockWalPosition position;
-		Reply		reply;
-
-		if (sources[i].is_watched)
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", servers_path, sources[i].name);
-		sources[i].is_watched = true;
-		if (!get(path, &reply))
-		{
-			sources[i].is_watched = false;
-			return false;
-		}
-		if (reply.rc == ZKLOCK_RC_OK &&
-			zklock_walposition_read(reply.text, strlen(reply.text), &position))
-		{
-			sources[i].position = position;
-			zklock_asker_answered(&asker, position.question);
-			changed = true;
-		}
-		i = -1;					/* others may have changed meanwhile */
-	}
-	if (changed)
-		publish_answers();
-	return true;
+		if (!is_listed && !list_servers())
+			break;
+		source = next_unread();
+		if (source != NULL && !read_answer(source))
+			break;
+	} while (source != NULL || (!is_listed && nservers > 0));
+	publish_answers();
 }
 
 /* Have all servers answered? */
@@ -497,10 +526,11 @@ ask_and_read(uint64 ticket)
 		return;
 	if (!connect_session())
 		return;
+	read_again(is_complete() ? READ_AGAIN_MS : TURN_MS);
 	if (zklock_asker_is_due(&asker, ticket, zklock_clock_now()))
 		ask(ticket);
 	if (asker.question != 0)
-		(void) read_answers();
+		read_answers();
 
 	/* The latch for a ticket that was drawn meanwhile has been reset. */
 	if (zklock_walquestions_newest() != ticket &&
