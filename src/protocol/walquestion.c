@@ -9,18 +9,27 @@
 
 #include "protocol/check.h"
 
+/* Only a question that has been read is waited for. */
+int64_t
+zklock_answerer_due(const ZkLockAnswerer *answerer)
+{
+	return answerer->step != ZKLOCK_ANSWER_READ ||
+		answerer->question == answerer->position.question ? INT64_MAX :
+		answerer->written_at + ZKLOCK_ANSWERER_PACE;
+}
+
 /*
  * A record that was begun is published even if a newer question was read meanwhile, which
  * it does not answer.  An answer in time serves those who have asked the older one.
  */
 ZkLockAnswerStep
-zklock_answerer_next(ZkLockAnswerer *answerer)
+zklock_answerer_next(ZkLockAnswerer *answerer, int64_t now)
 {
 	if (answerer->step != ZKLOCK_ANSWER_READ)
 		return answerer->step;
 	if (!answerer->watching)
 		return ZKLOCK_ANSWER_READ;
-	if (answerer->question == answerer->position.question)
+	if (now < zklock_answerer_due(answerer))
 		return ZKLOCK_ANSWER_WAIT;
 	answerer->position.question = answerer->question;
 	return answerer->step = ZKLOCK_ANSWER_WRITE;
@@ -46,9 +55,10 @@ zklock_answerer_changed(ZkLockAnswerer *answerer)
 }
 
 void
-zklock_answerer_written(ZkLockAnswerer *answerer)
+zklock_answerer_written(ZkLockAnswerer *answerer, int64_t now)
 {
 	ZKLOCK_ASSERT(answerer->step == ZKLOCK_ANSWER_WRITE);
+	answerer->written_at = now;
 	answerer->step = ZKLOCK_ANSWER_FLUSH;
 }
 

@@ -20,19 +20,30 @@ typedef enum ZkLockAnswerStep
 	ZKLOCK_ANSWER_WRITE,		/* write a record */
 	ZKLOCK_ANSWER_FLUSH,		/* flush it */
 	ZKLOCK_ANSWER_PUBLISH,		/* publish `position` */
-	ZKLOCK_ANSWER_WAIT			/* nothing, until the watch fires */
+	ZKLOCK_ANSWER_WAIT			/* nothing, until the watch fires, or a record
+								 * is due */
 } ZkLockAnswerStep;
+
+/*
+ * A server writes no more than one record in so long, in ns.  Otherwise, clients that ask in a
+ * loop would have it flush in a loop, whether or not they wait for the answers.
+ */
+#define ZKLOCK_ANSWERER_PACE INT64_C(5000000)
 
 /* A server that answers, in one session.  All zero: a new one. */
 typedef struct ZkLockAnswerer
 {
+	int64_t		written_at;		/* the last record */
 	bool		watching;
 	int64_t		question;		/* the newest that was read */
 	ZkLockAnswerStep step;		/* with `position`, from WRITE on */
 	ZkLockWalPosition position; /* for its question */
 } ZkLockAnswerer;
 
-extern ZkLockAnswerStep zklock_answerer_next(ZkLockAnswerer *answerer);
+extern ZkLockAnswerStep zklock_answerer_next(ZkLockAnswerer *answerer, int64_t now);
+
+/* When it must be called again, even if nothing happens.  INT64_MAX: never */
+extern int64_t zklock_answerer_due(const ZkLockAnswerer *answerer);
 
 /* The question is read from now on; it has this number; the watch has fired. */
 extern void zklock_answerer_reads(ZkLockAnswerer *answerer);
@@ -40,7 +51,7 @@ extern void zklock_answerer_read(ZkLockAnswerer *answerer, int64_t question);
 extern void zklock_answerer_changed(ZkLockAnswerer *answerer);
 
 /* The record is there; `position` but for its question is set. */
-extern void zklock_answerer_written(ZkLockAnswerer *answerer);
+extern void zklock_answerer_written(ZkLockAnswerer *answerer, int64_t now);
 extern void zklock_answerer_flushed(ZkLockAnswerer *answerer);
 extern void zklock_answerer_published(ZkLockAnswerer *answerer);
 

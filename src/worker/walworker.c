@@ -48,6 +48,7 @@ static ZkLockGeneration session = 0;
 static bool is_registered = false;
 static char own_path[2 * NAME_SIZE];
 static ZkLockAnswerer answerer;
+static int64 turn_at = ZKLOCK_NEVER;	/* when the next record is due */
 
 /* A node of a server that answers, for one that asks */
 typedef struct Source
@@ -336,7 +337,7 @@ write_record(ZkLockWalPosition *position)
 											  (char *) position->proof,
 											  sizeof(position->proof));
 	position->start = ProcLastRecPtr;
-	zklock_answerer_written(&answerer);
+	zklock_answerer_written(&answerer, zklock_clock_now());
 }
 
 static void
@@ -366,7 +367,7 @@ answer(void)
 			register_server();
 			continue;
 		}
-		switch (zklock_answerer_next(&answerer))
+		switch (zklock_answerer_next(&answerer, zklock_clock_now()))
 		{
 			case ZKLOCK_ANSWER_READ:
 				read_question();
@@ -383,6 +384,7 @@ answer(void)
 				break;
 			case ZKLOCK_ANSWER_WAIT:
 				logged_error = 0;
+				turn_at = zklock_answerer_due(&answerer);
 				return;
 		}
 	}
@@ -574,6 +576,7 @@ take_turn(void)
 	uint64		ticket = RecoveryInProgress() ? zklock_walquestions_newest() : 0;
 	volatile bool done = true;
 
+	turn_at = ZKLOCK_NEVER;
 	PG_TRY();
 	{
 		if (ticket != 0)
@@ -621,7 +624,7 @@ zklock_walworker_main(Datum arg)
 		if (zklock_clock_now() >= pause_until && !take_turn())
 			pause_until = zklock_clock_now() + PAUSE_MS * ZKLOCK_NS_PER_MS;
 		MemoryContextReset(context);
-		(void) zklock_session_turn(zklock_clock_now() + TURN_MS * ZKLOCK_NS_PER_MS);
+		(void) zklock_session_turn(Min(zklock_clock_now() + TURN_MS * ZKLOCK_NS_PER_MS, turn_at));
 		zklock_session_deliver();
 		if (ConfigReloadPending)
 		{

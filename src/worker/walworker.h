@@ -14,6 +14,7 @@
  *
  * Guarantees:
  *	- A position is taken after its question was read, and published after it was flushed.
+ *	- There are no more positions than one in ZKLOCK_ANSWERER_PACE, whoever asks.
  *	- One question of this server is under way at a time, until it is answered or a second
  *	  has passed.  Those who need a newer one share the next.
  *

@@ -39,6 +39,7 @@ my %packed = (
 	map({ $_ => \&_pack_create } qw(create createContainer)),
 	map({ $_ => \&_pack_read } qw(exists getData getChildren)),
 	sync => sub { pack('N/a*', $_[0]) },
+	setACL => sub { pack('N/a* N l> N/a* N/a* l>', $_[0], 1, $_[1], 'world', 'anyone', -1) },
 );
 
 # Connects to the server at "host:port" and opens a session, whose timeout may be given

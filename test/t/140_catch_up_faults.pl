@@ -16,6 +16,9 @@ use ZkTest;
 
 use constant {
 	PROMPT => 5, # s within which an error must come that does not depend on a timeout
+	RATE => 200,       # answers of a source, at most in a second
+	READ => 1,         # ZooKeeper's permissions
+	ALL => 31,
 	CROWD => 40, # servers that have the same system identifier
 };
 
@@ -198,5 +201,40 @@ for my $outage (1, 2)
 }
 $zk->start;
 catches_up();
+
+# A node may not be read for a while. ZooKeeper takes watches on it away meanwhile.
+sub permit
+{
+	my ($path, $permissions) = @_;
+
+	$client->call('setACL', $path, $permissions);
+	return;
+}
+$client = ZkClient->new($zk->hosts, 60_000);
+($source) = $client->children("$dir/servers");
+for my $path ("$dir/asked", "$dir/servers/$source")
+{
+	permit($path, ALL - READ);
+	isnt($reader->query(q(SELECT zk_caught_up('1s'))), 't', "$path may not be read");
+	permit($path, ALL);
+	catches_up();
+	pass('... and is read again');
+}
+
+# How often the source answers, whoever asks. Nobody waits for the answers.
+my $asks = q(DO $$ BEGIN LOOP PERFORM zk_caught_up('1us');
+	EXIT WHEN clock_timestamp() > now() + interval '3s'; END LOOP; END $$);
+my @askers = map { ZkTest->new($standby) } 1 .. 4;
+my $answers = $client->get("$dir/servers/$source")->{version};
+$begun = time();
+$_->start($asks) for @askers;
+$_->result for @askers;
+catches_up();
+my $took = time() - $begun;
+$answers = $client->get("$dir/servers/$source")->{version} - $answers;
+note(sprintf '%d answers in %.1f s', $answers, $took);
+cmp_ok($answers, '<=', RATE * $took + 1, 'the source is not flooded');
+cmp_ok($answers, '>', $took, '... and was asked');
+$_->close for @askers;
 
 done_testing();

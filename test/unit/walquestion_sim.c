@@ -25,6 +25,7 @@
 #define STEPS 600
 #define REST 3000
 #define STEP INT64_C(100000000) /* ns */
+#define SHORT_STEP INT64_C(50000)
 
 enum
 {
@@ -32,6 +33,7 @@ enum
 	MISSED,
 	REFUSED,
 	FLUSHES,
+	RECORDS,
 	PROGRESS,
 	SOUND,
 	N_PROPERTIES
@@ -42,6 +44,7 @@ static const char *const properties[] = {
 	[MISSED] = "whoever has an answer waits for no later one",
 	[REFUSED] = "a source that answers is not taken for a copy",
 	[FLUSHES] = "one question is under way at a time, for a second",
+	[RECORDS] = "a session writes no record too soon after another one",
 	[PROGRESS] = "every wait ends",
 	[SOUND] = "no assertion fails"
 };
@@ -90,6 +93,7 @@ typedef struct Server
 	bool		writes;			/* it is not in recovery */
 	ZkLockAnswerer answerer;
 	uint64_t	session;
+	int64_t		recorded_at;	/* in this session; 0: nothing */
 	bool		reading;		/* the reply is under way, with this number */
 	int64_t		reply;
 	bool		publishing;
@@ -122,6 +126,7 @@ static struct
 								 * 0: not known */
 }			waiters[N_WAITERS];
 
+static int64_t step_time;
 static int64_t zxid;
 static int64_t asked_zxid;		/* of the node "asked" */
 static unsigned char last_proof;
@@ -155,6 +160,7 @@ end_session(Server *server)
 	memset(&server->node, 0, sizeof(server->node));
 	server->reading = server->publishing = server->changed = false;
 	server->session++;
+	server->recorded_at = 0;
 }
 
 /* What is under way arrives. */
@@ -189,7 +195,7 @@ answer(Server *server)
 
 	if (!server->writes || receive(server) || server->reading || server->publishing)
 		return;
-	switch (zklock_answerer_next(&server->answerer))
+	switch (zklock_answerer_next(&server->answerer, sim.now))
 	{
 		case ZKLOCK_ANSWER_READ:
 			zklock_answerer_reads(&server->answerer);
@@ -200,8 +206,12 @@ answer(Server *server)
 			position->start = (uint64_t) server->n;
 			position->proof[0] = ++last_proof;
 			append(server, false, last_proof);
+			if (server->recorded_at != 0 && sim.now < server->recorded_at + ZKLOCK_ANSWERER_PACE)
+				sim_breach(RECORDS, "a record follows another one after %lld ns",
+						   (long long) (sim.now - server->recorded_at));
+			server->recorded_at = sim.now;
 			position->end = (uint64_t) server->n;
-			zklock_answerer_written(&server->answerer);
+			zklock_answerer_written(&server->answerer, sim.now);
 			break;
 		case ZKLOCK_ANSWER_FLUSH:
 			if (server->flushed < (int) position->end)
@@ -416,7 +426,7 @@ write_wal(void)
 static void
 step(void)
 {
-	sim.now += sim_percent(2) ? ZKLOCK_ASKER_PATIENCE : STEP;
+	sim.now += sim_percent(2) ? ZKLOCK_ASKER_PATIENCE : step_time;
 	switch (sim_random(10))
 	{
 		case 0:
@@ -466,6 +476,7 @@ play(uint64_t seed)
 	memset(answers, 0, sizeof(answers));
 	memset(&asker, 0, sizeof(asker));
 	sim.now = ZKLOCK_ASKER_PATIENCE;
+	step_time = sim_percent(20) ? SHORT_STEP : STEP;
 	servers[0].writes = true;
 	replayed = removed = source = 0;
 	newest = 0;

@@ -1,3 +1,3 @@
 # Seed 2
 # Only the first question is answered.
-/^zklock_answerer_next/,/^}/s/answerer->question == answerer->position.question/answerer->position.question != 0/
+/^zklock_answerer_due/,/^}/s/answerer->question == answerer->position.question/answerer->position.question != 0/
