@@ -26,6 +26,8 @@ my $zk = ZkServer->new(tick_time => 200)->start;
 my $primary = new_node(
 	'primary', $zk->hosts,
 	autovacuum => 'off',
+	archive_mode => 'on',
+	archive_command => 'true',
 	shared_preload_libraries => 'zklock',
 	wal_level => 'replica',
 	wal_keep_size => '1GB',
@@ -236,5 +238,24 @@ note(sprintf '%d answers in %.1f s', $answers, $took);
 cmp_ok($answers, '<=', RATE * $took + 1, 'the source is not flooded');
 cmp_ok($answers, '>', $took, '... and was asked');
 $_->close for @askers;
+
+# A standby that only has an archive waits for it.
+change_setting($primary, 'archive_command', 'cp "%p" "' . $primary->archive_dir . '/%f"', $writer);
+my $archived = new_standby(
+	'archived', $primary,
+	primary_conninfo => '',
+	restore_command => 'cp "' . $primary->archive_dir . '/%f" "%p"',
+	wal_retrieve_retry_interval => '100ms');
+my $in_archived = ZkTest->new($archived);
+$writer->query('UPDATE stock SET n = n + 1');
+like($in_archived->query(q(CALL zk_catch_up('1s'))),
+	qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  Replay has reached /m, 'not archived in time');
+$in_archived->start('CALL zk_catch_up()');
+$in_archived->wait_for_event('Extension');
+$before = question();
+wait_until('the primary has answered', sub { answered($source) == question() });
+$writer->query('SELECT pg_switch_wal()');
+is($in_archived->result, '', 'archived in time');
+is($in_archived->query('SELECT n FROM stock'), $writer->query('SELECT n FROM stock'), '... it shows the data');
 
 done_testing();
