@@ -19,6 +19,8 @@
 #include "access/xlog_internal.h"
 #include "access/xlogreader.h"
 #include "backend/catchup.h"
+#include "backend/deadlock.h"
+#include "backend/deadlock_pgwaits.h"
 #include "catalog/pg_subscription.h"
 #include "common/compat.h"
 #include "common/guc.h"
@@ -69,6 +71,7 @@ typedef struct CatchUp
 	 * not
 	 */
 	XLogRecPtr	began_at;
+	int64		search_at;		/* when to look for a deadlock next */
 } CatchUp;
 
 /* What a reader of WAL needs, and says */
@@ -244,24 +247,45 @@ startup_process(void)
 	return proc;
 }
 
-/* Has this process a lock in a mode that a process which waits for it conflicts with? */
+/* Read which lock of PostgreSQL a process waits for.  Returns false if there is none. */
 static bool
-has_lock(const volatile PGPROC *waiter)
+read_wait(const volatile PGPROC *waiter, LOCKTAG *tag, LOCKMODE *mode)
 {
 	const LOCK *lock = waiter != NULL ? waiter->waitLock : NULL;
-	LOCKTAG		tag;
 
-	/*
-	 * It may be another lock by now, or none: then this process has no such
-	 * lock.
-	 */
+	/* It may be another lock by now: then nobody needs the result. */
 	if (lock == NULL)
 		return false;
-	tag = lock->tag;
+	*tag = lock->tag;
+	*mode = waiter->waitLockMode;
+	return true;
+}
+
+/* Has this process the lock in a mode with which somebody who waits for it conflicts? */
+static bool
+has_lock(const LOCKTAG *tag)
+{
 	for (LOCKMODE mode = AccessShareLock; mode <= AccessExclusiveLock; mode++)
-		if (zklock_compat_is_locked(&tag, mode))
+		if (zklock_compat_is_locked(tag, mode))
 			return true;
 	return false;
+}
+
+/* Does a process that has the lock wait for this one? */
+static bool
+is_deadlock(CatchUp *catchup, const LOCKTAG *tag, LOCKMODE mode)
+{
+	uint32	   *holders;
+	int			n;
+	bool		found;
+
+	if (zklock_clock_now() < catchup->search_at)
+		return false;
+	catchup->search_at = zklock_deadlock_next_check(zklock_clock_now());
+	n = zklock_deadlock_pgwaits_holders(tag, mode, &holders);
+	found = zklock_deadlock_is_behind(holders, n);
+	pfree(holders);
+	return found;
 }
 
 /*
@@ -381,9 +405,11 @@ stands_still(const CatchUp *catchup, int64 ms)
 
 /* What does replay wait for that this process has?  NULL: nothing */
 static const char *
-find_conflict(const CatchUp *catchup)
+find_conflict(CatchUp *catchup)
 {
 	uint32		waits_for = read_wait_event();
+	LOCKTAG		tag;
+	LOCKMODE	mode;
 
 	if (waits_for == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT &&
 		(catchup->replayed != catchup->began_at || stands_still(catchup, LONG_STILL_MS)) &&
@@ -391,13 +417,17 @@ find_conflict(const CatchUp *catchup)
 		return "a snapshot that it has or had";
 	if (HoldingBufferPinThatDelaysRecovery())
 		return "a page that it uses, for example with a cursor";
-	if ((waits_for & 0xFF000000) == PG_WAIT_LOCK && has_lock(startup_process()))
+	if ((waits_for & 0xFF000000) != PG_WAIT_LOCK || !read_wait(startup_process(), &tag, &mode))
+		return NULL;
+	if (has_lock(&tag))
 		return "a lock on a relation";
+	if (is_deadlock(catchup, &tag, mode))
+		return "a transaction that waits for this one";
 	return NULL;
 }
 
 static void
-refuse_conflict(const CatchUp *catchup)
+refuse_conflict(CatchUp *catchup)
 {
 	const char *what = stands_still(catchup, STILL_MS) ? find_conflict(catchup) : NULL;
 
@@ -543,6 +573,7 @@ zklock_catchup(int64 limit, char **why)
 	if (!RecoveryInProgress())
 		return true;
 	catchup.begun = catchup.replayed_at = zklock_clock_now();
+	catchup.search_at = zklock_deadlock_next_check(catchup.begun);
 	if (read_wait_event() == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT)
 		catchup.began_at = GetXLogReplayRecPtr(NULL);
 	ask(&catchup);

@@ -11,7 +11,8 @@
  *
  * Replay can wait for this process, which has a snapshot, a buffer or a lock that the next
  * record conflicts with.  Replay would then cancel this process after a while
- * (max_standby_streaming_delay).  It is cancelled at once instead.
+ * (max_standby_streaming_delay).  It is cancelled at once instead.  So it is after
+ * deadlock_timeout if replay waits for a lock of a process that waits for this one.
  *
  *-------------------------------------------------------------------------
  */

@@ -41,6 +41,9 @@ typedef struct Graph
 	ZkLockDeadlockGraph graph;
 	PgWaits    *pg_waits;		/* of each process */
 	bool		any_pg_waits;
+	const uint32 *own_blockers; /* of this process, if it waits for no
+								 * ZooKeeper lock */
+	int			n_own_blockers;
 } Graph;
 
 int64
@@ -57,6 +60,11 @@ ask(uint32_t process, const uint32_t **blockers, void *arg)
 	Graph	   *graph = arg;
 	PgWaits    *waits = &graph->pg_waits[process];
 
+	if (process == (uint32_t) zklock_compat_procno())
+	{
+		*blockers = graph->own_blockers;
+		return graph->n_own_blockers;
+	}
 	if (!waits->read && graph->any_pg_waits)
 	{
 		waits->n = zklock_deadlock_pgwaits_read(process, &waits->waits);
@@ -125,28 +133,32 @@ describe_members(const Graph *graph)
 	return members;
 }
 
-/*
- * Search for a deadlock.  Returns its members, of which this backend is the
- * first one, or NULL.
- */
+/* Search for a deadlock that this backend is a member of. */
+static bool
+search(Graph *graph)
+{
+	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
+
+	graph->graph = (ZkLockDeadlockGraph) {
+		.nvertices = nprocesses,
+		.vertices = palloc(nprocesses * sizeof(ZkLockWaitVertex)),
+		.cycle = palloc(nprocesses * sizeof(ZkLockWaitStep)),
+		.ask = ask,
+		.arg = graph
+	};
+	graph->pg_waits = palloc0(nprocesses * sizeof(PgWaits));
+	graph->any_pg_waits = zklock_deadlock_pgwaits_any();
+	read_positions(&graph->graph);
+	return zklock_deadlock_graph_search(&graph->graph, (uint32) zklock_compat_procno());
+}
+
+/* The same.  Returns its members, of which this backend is the first one, or NULL. */
 static ZkLockDeadlockMember *
 search_graph(int *n)
 {
-	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
-	Graph		graph = {
-		.graph = {
-			.nvertices = nprocesses,
-			.vertices = palloc(nprocesses * sizeof(ZkLockWaitVertex)),
-			.cycle = palloc(nprocesses * sizeof(ZkLockWaitStep)),
-			.ask = ask
-		},
-		.pg_waits = palloc0(nprocesses * sizeof(PgWaits)),
-		.any_pg_waits = zklock_deadlock_pgwaits_any()
-	};
+	Graph		graph = {.n_own_blockers = 0};
 
-	graph.graph.arg = &graph;
-	read_positions(&graph.graph);
-	if (!zklock_deadlock_graph_search(&graph.graph, (uint32) zklock_compat_procno()))
+	if (!search(&graph))
 		return NULL;
 	*n = graph.graph.ncycle;
 	return describe_members(&graph);
@@ -248,6 +260,26 @@ zklock_deadlock_check(void)
 	}
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(context);
+}
+
+/* Each step is found twice, so that all have waited at one moment, as in is_confirmed(). */
+bool
+zklock_deadlock_is_behind(const uint32 *blockers, int n)
+{
+	MemoryContext context;
+	MemoryContext before;
+	Graph		graph = {.own_blockers = blockers,.n_own_blockers = n};
+	bool		found;
+
+	if (!zklock_claims_are_shared())
+		return false;
+	context = AllocSetContextCreate(CurrentMemoryContext, "zklock deadlock check",
+									ALLOCSET_DEFAULT_SIZES);
+	before = MemoryContextSwitchTo(context);
+	found = search(&graph) && search(&graph);
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(context);
+	return found;
 }
 
 /*-------------------------------------------------------------------------

@@ -53,6 +53,13 @@ extern int64 zklock_deadlock_next_check(int64 now);
 extern void zklock_deadlock_check(void);
 
 /*
+ * This backend waits for none of the locks above, but for something that these processes keep
+ * from going on.  Does any of them wait for this backend, perhaps through others of this
+ * server?  Errors: those of CHECK_FOR_INTERRUPTS().
+ */
+extern bool zklock_deadlock_is_behind(const uint32 *blockers, int n);
+
+/*
  * This backend has looked for deadlocks on its server: publish a record of its
  * wait if there is none yet.  All attempts but one are granted.  Errors: those of
  * CHECK_FOR_INTERRUPTS().

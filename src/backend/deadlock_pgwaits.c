@@ -172,6 +172,25 @@ zklock_deadlock_pgwaits_read(uint32 process, ZkLockPgWait **waits)
 	return read_waits(process, ANY_PID, waits);
 }
 
+int
+zklock_deadlock_pgwaits_holders(const LOCKTAG *tag, LOCKMODE mode, uint32 **holders)
+{
+	int			n;
+	VirtualTransactionId *transactions = GetLockConflicts(tag, mode, &n);
+	int			found = 0;
+
+	*holders = palloc(Max(n, 1) * sizeof(uint32));
+	for (int i = 0; i < n; i++)
+	{
+		PGPROC	   *proc = zklock_compat_process_of(transactions[i]);
+
+		if (proc != NULL)
+			(*holders)[found++] = number_of_leader(proc);
+	}
+	pfree(transactions);
+	return found;
+}
+
 /*
  * Mark the processes that wait for a lock which this one has, or waits for.  Nobody waits
  * for a lock that is in a fast path: it is moved to the lock table before.

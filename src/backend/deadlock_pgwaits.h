@@ -41,6 +41,13 @@ extern bool zklock_deadlock_pgwaits_any(void);
  */
 extern int	zklock_deadlock_pgwaits_read(uint32 process, ZkLockPgWait **waits);
 
+/*
+ * Return the number of processes that have a lock which conflicts with one in this mode, and
+ * set `*holders` to a palloc'd array of their numbers.  For a process that waits without a
+ * transaction, such as the one that replays WAL: the function above does not know it.
+ */
+extern int	zklock_deadlock_pgwaits_holders(const LOCKTAG *tag, LOCKMODE mode, uint32 **holders);
+
 /* A process waits for the next one of a chain. */
 typedef struct ZkLockPgStep
 {

@@ -36,7 +36,9 @@
 #include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "storage/sinvaladt.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
@@ -326,6 +328,17 @@ zklock_compat_virtual_transaction(int procno)
 	return psprintf("%d/%u", vxid.procNumber, vxid.localTransactionId);
 #else
 	return psprintf("%d/%u", vxid.backendId, vxid.localTransactionId);
+#endif
+}
+
+/* The process that runs a virtual transaction, unless it has ended; NULL: there is none */
+static inline PGPROC *
+zklock_compat_process_of(VirtualTransactionId vxid)
+{
+#if PG_VERSION_NUM >= 170000
+	return ProcNumberGetProc(vxid.procNumber);
+#else
+	return BackendIdGetProc(vxid.backendId);
 #endif
 }
 

@@ -28,7 +28,7 @@ my @silent = (
 	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = /,
 	qr/^zk retcode=$/,
 	qr/^zklock (?:holds|resolver|worker|WAL positions)$/,
-	qr/^a (?:snapshot that it has or had|page that it uses, for|lock on a relation)/,
+	qr/^a (?:snapshot that it has or had|page that it uses, for|lock on a relation|transaction that waits for this one)/,
 	qr/^(?:Zookeeper version|srvr is not executed|This ZooKeeper instance is not)$/,
 	qr/^(?:create|list the children of|look at|read|revoke lock on|set count|write to|create a node below)(?: "\.\.\.")?$/,
 	qr/^(?:array of lock paths|fencing token|lock (?:mode|path|scope)|number of leases|(?:path of a )?count)$/,

@@ -154,6 +154,26 @@ like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55P03: /m, 'not our snaps
 $elsewhere->query('ROLLBACK');
 is($reader->query('SELECT zk_caught_up()'), 't', '... it goes on when that is gone');
 
+# A cycle through replay: it waits for a transaction that waits for who waits for replay.
+for my $call ('CALL zk_catch_up()', 'SELECT zk_caught_up()')
+{
+	my $between = ZkTest->new($standby);
+
+	$reader->query(acquire('/cycle'));
+	$between->query($_) for 'BEGIN', 'SELECT n FROM old';
+	$between->start(xact_acquire('/cycle'));
+	$between->wait_for_lock;
+	$writer->query('TRUNCATE old');
+	like($reader->query($call),
+		qr/^ERROR:  40001: .*\nDETAIL:  Replay conflicts with a transaction that waits for this one\.$/m,
+		"$call: a cycle");
+	$reader->query(q(SELECT zk_lock_release('/cycle')));
+	is($between->result, 't', '... which the error ends');
+	rollback($between);
+	is($reader->query('SELECT zk_caught_up()'), 't', '... and replay goes on');
+	$between->close;
+}
+
 # ZooKeeper is not there: before a question, and after it.
 my $no_zookeeper = qr/^ERROR:  08001: could not connect to ZooKeeper$/m;
 my ($answerer, $asker) = map {
