@@ -156,10 +156,7 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
 		are_deletes_delayed())
 		return false;
-	if (!pg_strong_random(&random, sizeof(random)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
+	zklock_session_random(&random, sizeof(random));
 	if (walker->context != NULL)
 		MemoryContextDelete(walker->context);	/* of a call that has failed */
 	walker->context = NULL;

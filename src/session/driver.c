@@ -27,10 +27,7 @@ new_prefix(bool marked)
 {
 	uint8		r[16];
 
-	if (!pg_strong_random(r, sizeof(r)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
+	zklock_session_random(r, sizeof(r));
 	r[6] = (r[6] & 0x0f) | (marked ? 0x80 : 0x40);
 	r[8] = (r[8] & 0x3f) | 0x80;
 	return psprintf("_c_%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x-",

@@ -665,6 +665,15 @@ zklock_session_poll(void)
 	report_log();
 }
 
+void
+zklock_session_random(void *bytes, size_t size)
+{
+	if (!pg_strong_random(bytes, size))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+}
+
 uint64
 zklock_session_new_requester(void)
 {

@@ -136,6 +136,9 @@ extern void zklock_session_disconnect_on_loss(bool on);
 #endif
 extern uint64 zklock_session_new_requester(void);
 
+/* Random bytes, for a name or a proof that nobody else has.  Errors: XX000. */
+extern void zklock_session_random(void *bytes, size_t size);
+
 /*
  * Is there room for another node in the session, whose nodes have at most
  * zklock.max_session_size?  As zklock_zkclient_room(); zklock_session_wait()

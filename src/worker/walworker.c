@@ -26,6 +26,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "worker/walworker.h"
+#include "worker/worker.h"
 
 /* How often this process looks whether it is in recovery */
 #define TURN_MS 1000
@@ -288,10 +289,7 @@ register_server(void)
 	ZkLockTag	tag = new_tag();
 	Reply		reply;
 
-	if (!pg_strong_random(&random, sizeof(random)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
+	zklock_session_random(&random, sizeof(random));
 	snprintf(name, sizeof(name), "%016llx", (unsigned long long) random);
 	snprintf(own_path, sizeof(own_path), "%s/%s", servers_path, name);
 	if (!create_path(servers_path, false))
@@ -329,10 +327,7 @@ read_question(void)
 static void
 write_record(ZkLockWalPosition *position)
 {
-	if (!pg_strong_random(position->proof, sizeof(position->proof)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random values")));
+	zklock_session_random(position->proof, sizeof(position->proof));
 	position->end = zklock_compat_log_message(ZKLOCK_WALPOSITION_PREFIX,
 											  (char *) position->proof,
 											  sizeof(position->proof));
@@ -637,18 +632,5 @@ zklock_walworker_main(Datum arg)
 void
 zklock_walworker_init(void)
 {
-	BackgroundWorker worker;
-
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_ConsistentState;
-	worker.bgw_restart_time = 1;
-	strlcpy(worker.bgw_library_name, "zklock", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "zklock_walworker_main",
-			sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "zklock WAL positions", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "zklock WAL positions", sizeof(worker.bgw_type));
-	RegisterBackgroundWorker(&worker);
+	zklock_worker_register("zklock WAL positions", "zklock_walworker_main");
 }

@@ -634,7 +634,7 @@ zklock_worker_main(Datum arg)
 }
 
 void
-zklock_worker_init(void)
+zklock_worker_register(const char *name, const char *function)
 {
 	BackgroundWorker worker;
 
@@ -646,9 +646,14 @@ zklock_worker_init(void)
 	worker.bgw_start_time = BgWorkerStart_ConsistentState;
 	worker.bgw_restart_time = 1;
 	strlcpy(worker.bgw_library_name, "zklock", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "zklock_worker_main",
-			sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "zklock worker", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "zklock worker", sizeof(worker.bgw_type));
+	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, name, sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, name, sizeof(worker.bgw_type));
 	RegisterBackgroundWorker(&worker);
+}
+
+void
+zklock_worker_init(void)
+{
+	zklock_worker_register("zklock worker", "zklock_worker_main");
 }

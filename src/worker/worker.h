@@ -22,6 +22,9 @@
 /* Have the postmaster start the worker, if the library is preloaded. */
 extern void zklock_worker_init(void);
 
+/* The same for a process with this name, which runs this function of the library. */
+extern void zklock_worker_register(const char *name, const char *function);
+
 extern PGDLLEXPORT void zklock_worker_main(Datum arg);
 
 #endif							/* ZKLOCK_WORKER_H */
