@@ -16,8 +16,8 @@ GRANT SELECT ON zk_lock_fences TO pg_database_owner;
 -- with CALL, and waits without a snapshot where zk_lock_wait() does.
 -- Raises 55000 if replay is paused, or if the primary does not answer: it needs zklock in
 -- shared_preload_libraries, zklock.answer_positions, and a connection to ZooKeeper.  Raises
--- 40001 if replay waits for this transaction, 25001 at REPEATABLE READ and above, and 0A000
--- if this database subscribes to another one.
+-- 08001 if this server has none, 40001 if replay waits for this transaction, 25001 at
+-- REPEATABLE READ and above, and 0A000 if this database subscribes to another one.
 CREATE PROCEDURE zk_catch_up(timeout interval DEFAULT NULL)
 AS 'MODULE_PATHNAME'
 LANGUAGE C;
