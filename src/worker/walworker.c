@@ -484,7 +484,7 @@ read_answer(Source *source)
 	return true;
 }
 
-/* Read what has changed, also meanwhile. */
+/* Read what has changed, also meanwhile.  The server that was asked may have gone. */
 static void
 read_answers(void)
 {
@@ -493,12 +493,14 @@ read_answers(void)
 	do
 	{
 		if (!is_listed && !list_servers())
-			break;
+			return;
 		source = next_unread();
 		if (source != NULL && !read_answer(source))
 			break;
 	} while (source != NULL || (!is_listed && nservers > 0));
 	publish_answers();
+	if (nservers == 0)
+		refuse_without_servers();
 }
 
 /* Have all servers answered? */

@@ -259,6 +259,20 @@ cmp_ok($answers, '<=', RATE * $took + 1, 'the source is not flooded');
 cmp_ok($answers, '>', $took, '... and was asked');
 $_->close for @askers;
 
+# The server that was asked goes before it answers.
+$answerer = $writer->query(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock WAL positions'));
+$before = question();
+kill('STOP', $answerer);
+$reader->start('CALL zk_catch_up()');
+wait_until('the standby has asked', sub { question() > $before });
+$client->delete("$dir/servers/$source");
+like($reader->result,
+	qr/^ERROR:  55000: the server whose WAL is replayed here does not answer$/m,
+	'the server that was asked is gone');
+kill('CONT', $answerer);
+catches_up();
+($source) = $client->children("$dir/servers");
+
 # A standby that only has an archive waits for it.
 change_setting($primary, 'archive_command', 'cp "%p" "' . $primary->archive_dir . '/%f"', $writer);
 my $archived = new_standby(
