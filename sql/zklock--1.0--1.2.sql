@@ -74,3 +74,61 @@ FROM zk_locks AS w
      LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
 WHERE NOT w.granted AND w.mode IN ('exclusive', 'write') AND b.pid <> w.pid AND
       (b.granted OR b.waitstart < w.waitstart);
+
+CREATE FUNCTION zk_source_status(
+    OUT kind text,
+    OUT name text,
+    OUT state text,
+    OUT "position" pg_lsn,
+    OUT bytes_behind bigint,
+    OUT asked timestamptz,
+    OUT reached timestamptz,
+    OUT catch_ups bigint,
+    OUT failures bigint,
+    OUT wait_time double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- Where the data of this server comes from, as far as zk_catch_up() waits for that: on a
+-- standby, its primary.  Reads only the memory of this server: the last answers, not what
+-- the source has written since.
+--
+--   kind          'primary'
+--   name          'primary'
+--   state         'unknown' until an answer is needed, 'asked' until there is one, 'answers',
+--                 'silent' (nobody answers, or ZooKeeper cannot be reached), 'closed' (it
+--                 was shut down), 'forgotten' (see zk_source_forget), or 'paused' (replay is)
+--   position      of the source, in its last answer
+--   bytes_behind  how far this server is from showing that
+--   asked         when the last wait began
+--   reached       when the last successful wait ended
+--   catch_ups     successful waits since the server was started or the counters were reset
+--   failures      waits that ended otherwise: not in time, with an error, or cancelled
+--   wait_time     the sum of all these waits, in milliseconds
+--
+-- From "position" on, all are null if the library is not in shared_preload_libraries.
+CREATE VIEW zk_sources AS
+SELECT kind, name, state, "position", bytes_behind, asked, reached, catch_ups, failures,
+       wait_time
+FROM zk_source_status();
+
+GRANT SELECT ON zk_sources TO PUBLIC;
+
+-- Have zk_catch_up() wait no longer for the primary of this standby, which has crashed and does
+-- not come back: what it has committed and no standby has received is lost.  This is for all
+-- standbys of it, and ends when it answers again, or another server that was promoted.  Raises
+-- 55006 if it answers, and 42704 unless this server is a standby and "name" is 'primary'.
+CREATE FUNCTION zk_source_forget(name text)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+REVOKE EXECUTE ON FUNCTION zk_source_forget(text) FROM PUBLIC;
+
+COMMENT ON FUNCTION zk_source_forget(text) IS
+    'wait no longer for a source that does not come back';
+COMMENT ON FUNCTION zk_source_status() IS
+    'data for the view zk_sources';
+COMMENT ON VIEW zk_sources IS
+    'where the data of this server comes from, and waits for it';

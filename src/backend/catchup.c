@@ -21,6 +21,7 @@
 #include "backend/catchup.h"
 #include "backend/deadlock.h"
 #include "backend/deadlock_pgwaits.h"
+#include "catalog/pg_control.h"
 #include "catalog/pg_subscription.h"
 #include "common/compat.h"
 #include "common/guc.h"
@@ -29,6 +30,7 @@
 #include "replication/message.h"
 #include "session/diagnosis.h"
 #include "session/failure.h"
+#include "shared/sources.h"
 #include "shared/walquestions.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
@@ -65,6 +67,8 @@ typedef struct CatchUp
 	ZkLockWalWait wait;
 	XLogRecPtr	replayed;
 	int64		replayed_at;	/* when that was seen first */
+	XLogRecPtr	target;			/* what is waited for; 0: nothing yet */
+	XLogRecPtr	looked_at;		/* up to here, WAL was searched for its end */
 
 	/*
 	 * where replay waited for transactions when this wait began; 0: it did
@@ -200,6 +204,76 @@ find_record(const ZkLockWalPosition *position)
 	return found;
 }
 
+/*
+ * Is this the checkpoint of a shutdown, on this timeline?  The first one of another timeline is
+ * of the same kind, and may be that of a server that was promoted before it had all.
+ */
+static bool
+is_end_of_wal(XLogReaderState * reader, TimeLineID timeline)
+{
+	const WalSource *source = reader->private_data;
+
+	return XLogRecGetRmid(reader) == RM_XLOG_ID &&
+		(XLogRecGetInfo(reader) & ~XLR_INFO_MASK) == XLOG_CHECKPOINT_SHUTDOWN &&
+		tliOfPointInHistory(reader->ReadRecPtr, source->timelines) == timeline;
+}
+
+/*
+ * Has this server replayed all WAL of the source, which was shut down soon after it was at this
+ * position?  PostgreSQL writes the checkpoint of a shutdown when all that could commit has ended.
+ */
+static bool
+has_replayed_end(const ZkLockWalPosition *closed, XLogRecPtr replayed)
+{
+	WalSource	source;
+	XLogReaderState *reader;
+	TimeLineID	timeline;
+	char	   *why;
+	bool		found;
+
+	if (closed->end > replayed || !XRecOffIsValid(closed->start))
+		return false;
+	reader = open_wal(&source);
+	timeline = tliOfPointInHistory(closed->start, source.timelines);
+	XLogBeginRead(reader, closed->start);
+	found = XLogReadRecord(reader, &why) != NULL && is_record(reader, closed);
+	while (found && !is_end_of_wal(reader, timeline))
+	{
+		CHECK_FOR_INTERRUPTS();
+		found = reader->EndRecPtr < replayed && XLogReadRecord(reader, &why) != NULL;
+	}
+	close_wal(reader, &source);
+	return found;
+}
+
+/* Does this server show all of a source that has ended? */
+static bool
+shows_end(CatchUp *catchup)
+{
+	const ZkLockWalPosition *closed = &catchup->answers.closed;
+
+	if (catchup->answers.end != ZKLOCK_WAL_CLOSED)
+		return catchup->answers.end == ZKLOCK_WAL_FORGOTTEN;
+	if (zklock_walquestions_is_shown(closed))
+		return true;
+	if (catchup->looked_at == catchup->replayed)
+		return false;
+	catchup->looked_at = catchup->replayed;
+	if (!has_replayed_end(closed, catchup->replayed))
+		return false;
+	zklock_walquestions_set_shown(closed);
+	return true;
+}
+
+/* The source may have been shut down, but this server cannot know that. */
+static bool
+is_unknown_end(const CatchUp *catchup)
+{
+	return catchup->answers.end == ZKLOCK_WAL_CLOSED &&
+		catchup->answers.closed.end <= catchup->replayed && 
+		find_record(&catchup->answers.closed) != ZKLOCK_WAL_RECORD_FOUND;
+}
+
 /* Replay will not go on, or not from a server that has answered. */
 static void
 refuse_what_cannot_end(const CatchUp *catchup)
@@ -214,6 +288,11 @@ refuse_what_cannot_end(const CatchUp *catchup)
 				 errmsg("the server whose WAL is replayed here does not answer"),
 				 errdetail("Servers with the same system identifier have answered, but this server has not replayed their WAL."),
 				 errhint("A copy that was promoted, or a former primary, cannot answer for the primary.")));
+	if (is_unknown_end(catchup))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the server whose WAL is replayed here does not answer"),
+				 errdetail("A server with the same system identifier was shut down, but this server has not replayed its WAL, or does not have it any more.")));
 	if (GetRecoveryPauseState() != RECOVERY_NOT_PAUSED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -456,6 +535,10 @@ describe(const CatchUp *catchup)
 	int64		ms = (zklock_clock_now() - catchup->begun) / ZKLOCK_NS_PER_MS;
 	const ZkLockWalPosition *next = zklock_walwait_next(&catchup->wait);
 
+	if (catchup->answers.end == ZKLOCK_WAL_CLOSED)
+		return psprintf("Replay has reached %X/%X, and has been waited for " INT64_FORMAT " ms to reach the end of the WAL of the server that was shut down at %X/%X.",
+						LSN_FORMAT_ARGS(catchup->replayed), ms,
+						LSN_FORMAT_ARGS(catchup->answers.closed.end));
 	if (next == NULL)
 		return psprintf("The server whose WAL is replayed here has not answered for " INT64_FORMAT " ms.", ms);
 	return psprintf("Replay has reached %X/%X, and has been waited for " INT64_FORMAT " ms to reach %X/%X, which is " INT64_FORMAT " bytes further.",
@@ -466,7 +549,7 @@ describe(const CatchUp *catchup)
 static long
 pause_ms(const CatchUp *catchup)
 {
-	return catchup->wait.n == 0 ? STILL_MS :
+	return catchup->target == 0 ? STILL_MS :
 		zklock_clock_now() < catchup->begun + STILL_MS * ZKLOCK_NS_PER_MS ?
 		SHORT_PAUSE_MS : LONG_PAUSE_MS;
 }
@@ -483,12 +566,19 @@ ask(CatchUp *catchup)
 static void
 look(CatchUp *catchup)
 {
+	const ZkLockWalPosition *next;
+
 	note_replay(catchup);
 	zklock_walquestions_answers(catchup->ticket, &catchup->answers);
 	if (catchup->wait.question == 0)
 		catchup->wait.question = catchup->answers.question;
 	for (int i = 0; i < catchup->answers.n; i++)
 		zklock_walwait_answered(&catchup->wait, &catchup->answers.answer[i]);
+	next = zklock_walwait_next(&catchup->wait);
+	if (catchup->answers.end == ZKLOCK_WAL_CLOSED)
+		next = &catchup->answers.closed;
+	if (next != NULL && next->end != catchup->target)
+		zklock_sources_has_answered(ZKLOCK_SOURCE_PRIMARY, catchup->target = next->end);
 }
 
 /* Returns false at `deadline`. */
@@ -508,6 +598,8 @@ wait_for_replay(CatchUp *catchup, int64 deadline)
 			return true;
 		look(catchup);
 		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, find_record))
+			return true;
+		if (shows_end(catchup))
 			return true;
 		if (catchup->wait.too_late)
 			ask(catchup);
@@ -561,27 +653,72 @@ refuse_unsupported(void)
 				 errhint("Add zklock to shared_preload_libraries, here and on the primary.")));
 }
 
-bool
-zklock_catchup(int64 limit, char **why)
+static bool
+catch_up_with_primary(int64 limit, char **why)
 {
 	CatchUp		catchup = {0};
-	int64		longest = zklock_guc_catch_up_timeout * ZKLOCK_NS_PER_MS;
 	bool		done;
 
-	has_caught_up = true;
-	refuse_unsupported();
-	if (!RecoveryInProgress())
-		return true;
 	catchup.begun = catchup.replayed_at = zklock_clock_now();
 	catchup.search_at = zklock_deadlock_next_check(catchup.begun);
 	if (read_wait_event() == WAIT_EVENT_RECOVERY_CONFLICT_SNAPSHOT)
 		catchup.began_at = GetXLogReplayRecPtr(NULL);
 	ask(&catchup);
-	done = wait_for_replay(&catchup, catchup.begun + Min(limit, longest));
+	done = wait_for_replay(&catchup, catchup.begun + limit);
 	zklock_walquestions_end_wait();
 	if (!done)
 		*why = describe(&catchup);
 	return done;
+}
+
+bool
+zklock_catchup(int64 limit, char **why)
+{
+	int64		begun = zklock_clock_now();
+	volatile bool done = false;
+
+	has_caught_up = true;
+	refuse_unsupported();
+	if (!RecoveryInProgress())
+		return true;
+	zklock_sources_wait_begins(ZKLOCK_SOURCE_PRIMARY);
+	PG_TRY();
+	{
+		done = catch_up_with_primary(Min(limit,
+										 zklock_guc_catch_up_timeout * ZKLOCK_NS_PER_MS), why);
+	}
+	PG_FINALLY();
+	{
+		zklock_sources_wait_ends(ZKLOCK_SOURCE_PRIMARY, done,
+								 (zklock_clock_now() - begun) / 1000);
+	}
+	PG_END_TRY();
+	return done;
+}
+
+void
+zklock_catchup_list_primary(ZkLockPutSource put, void *arg)
+{
+	static const char *const states[] = {
+		[ZKLOCK_WAL_UNKNOWN] = "unknown",
+		[ZKLOCK_WAL_ASKED] = "asked",
+		[ZKLOCK_WAL_ANSWERED] = "answers",
+		[ZKLOCK_WAL_SILENT] = "silent",
+		[ZKLOCK_WAL_IS_CLOSED] = "closed",
+		[ZKLOCK_WAL_IS_FORGOTTEN] = "forgotten"
+	};
+	ZkLockSource source = {
+		.key = ZKLOCK_SOURCE_PRIMARY,
+		.kind = "primary",
+		.name = ZKLOCK_SOURCE_PRIMARY_NAME
+	};
+
+	if (!RecoveryInProgress())
+		return;
+	source.state = GetRecoveryPauseState() != RECOVERY_NOT_PAUSED ? "paused" :
+		states[zklock_walquestions_are_shared() ? zklock_walquestions_state() : ZKLOCK_WAL_UNKNOWN];
+	source.shown = GetXLogReplayRecPtr(NULL);
+	put(&source, arg);
 }
 
 void

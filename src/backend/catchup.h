@@ -20,6 +20,7 @@
 #define ZKLOCK_CATCHUP_H
 
 #include "common/clock.h"
+#include "shared/sources.h"
 
 /*
  * Wait for at most `limit` ns, and at most zklock.catch_up_timeout.  Returns at once if this
@@ -34,5 +35,8 @@ extern bool zklock_catchup(int64 limit, char **why);
 
 /* A lock guards a transaction: warn a session on a standby, once, that it did not catch up. */
 extern void zklock_catchup_warn(void);
+
+/* List the primary of a server in recovery, for zk_sources. */
+extern void zklock_catchup_list_primary(ZkLockPutSource put, void *arg);
 
 #endif							/* ZKLOCK_CATCHUP_H */

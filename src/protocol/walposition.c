@@ -16,6 +16,16 @@
 #define FORMAT "1 %016llx %016llx %016llx "
 
 void
+zklock_walposition_path(char *path, uint64_t system, const char *name)
+{
+	int			len = snprintf(path, ZKLOCK_WALPOSITION_PATH_SIZE, ZKLOCK_PATH_POSITIONS "/%llu/%s",
+							   (unsigned long long) system, name);
+
+	ZKLOCK_ASSERT(len < ZKLOCK_WALPOSITION_PATH_SIZE);
+	(void) len;
+}
+
+void
 zklock_walposition_write(char *text, const ZkLockWalPosition *position)
 {
 	int			len = snprintf(text, ZKLOCK_WALPOSITION_SIZE, FORMAT,

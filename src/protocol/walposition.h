@@ -18,7 +18,13 @@
  * system identifier and timeline, or a former primary, cannot answer for the one whose WAL
  * is replayed.
  *
- * Both nodes are below ZKLOCK_PATH_POSITIONS and the system identifier.
+ * A server that is shut down leaves such a position in the node "closed".  Others may still
+ * commit after that, so a standby goes on only when it has also replayed the checkpoint with
+ * which PostgreSQL ends its WAL.  When the server runs again, or another one has been promoted,
+ * it empties the node.  An administrator who knows that the server will not come back writes
+ * ZKLOCK_WALPOSITION_FORGOTTEN into it.
+ *
+ * All nodes are below ZKLOCK_PATH_POSITIONS and the system identifier.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +43,11 @@
 #define ZKLOCK_WALPOSITION_PREFIX "zklock"
 #define ZKLOCK_WALPOSITION_PROOF 16
 
+/* Room for the path of a node */
+#define ZKLOCK_WALPOSITION_PATH_SIZE 64
+
+#define ZKLOCK_WALPOSITION_FORGOTTEN "forgotten"
+
 /* Room for the text of a position */
 #define ZKLOCK_WALPOSITION_SIZE 128
 
@@ -47,6 +58,9 @@ typedef struct ZkLockWalPosition
 	uint64_t	end;
 	unsigned char proof[ZKLOCK_WALPOSITION_PROOF];	/* in the record */
 } ZkLockWalPosition;
+
+/* Write the path of the node "asked", "servers" or "closed" of this system identifier. */
+extern void zklock_walposition_path(char *path, uint64_t system, const char *name);
 
 /* Write the text, which has a terminating zero. */
 extern void zklock_walposition_write(char *text, const ZkLockWalPosition *position);

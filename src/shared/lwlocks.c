@@ -10,7 +10,7 @@
 #include "shared/lwlocks.h"
 
 #define TRANCHE "zklock"
-#define N_LOCKS (ZKLOCK_PARTITIONS + 3)
+#define N_LOCKS (ZKLOCK_PARTITIONS + 4)
 
 static LWLockPadded *locks = NULL;
 
@@ -75,4 +75,10 @@ LWLock *
 zklock_lwlocks_positions(void)
 {
 	return &locks[ZKLOCK_PARTITIONS + 2].lock;
+}
+
+LWLock *
+zklock_lwlocks_sources(void)
+{
+	return &locks[ZKLOCK_PARTITIONS + 3].lock;
 }

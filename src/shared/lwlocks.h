@@ -42,4 +42,7 @@ extern LWLock *zklock_lwlocks_records(void);
 /* The lock of walquestions.c. */
 extern LWLock *zklock_lwlocks_positions(void);
 
+/* The lock of sources.c. */
+extern LWLock *zklock_lwlocks_sources(void);
+
 #endif							/* ZKLOCK_LWLOCKS_H */

@@ -18,6 +18,7 @@
 #include "shared/refusals.h"
 #include "shared/sessionstate.h"
 #include "shared/shmem.h"
+#include "shared/sources.h"
 #include "shared/stats.h"
 #include "shared/walquestions.h"
 #include "storage/ipc.h"
@@ -41,6 +42,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_refusals_shmem_size());
 	RequestAddinShmemSpace(zklock_newpaths_shmem_size());
 	RequestAddinShmemSpace(zklock_walquestions_shmem_size());
+	RequestAddinShmemSpace(zklock_sources_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -63,6 +65,7 @@ startup(void)
 	zklock_refusals_shmem_init();
 	zklock_newpaths_shmem_init();
 	zklock_walquestions_shmem_init();
+	zklock_sources_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -7,6 +7,9 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
+#include "access/xlog.h"
 #include "common/compat.h"
 #include "shared/lwlocks.h"
 #include "shared/walquestions.h"
@@ -14,7 +17,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-/* All but `worker` are protected by zklock_lwlocks_positions(). */
+/* All but `worker` and `may_be_closed` are protected by zklock_lwlocks_positions(). */
 typedef struct WalQuestions
 {
 	volatile int worker;		/* its process number, or -1 */
@@ -25,6 +28,10 @@ typedef struct WalQuestions
 								 * then; 0: none */
 	int64		connecting_since;
 	ZkLockSessionFailure failure;
+	ZkLockWalEnd end;
+	ZkLockWalPosition closed;
+	ZkLockWalPosition shown;
+	volatile bool may_be_closed;
 	int			nservers;
 	int			n;
 	ZkLockWalAnswer answer[ZKLOCK_WAL_SERVERS];
@@ -49,6 +56,7 @@ zklock_walquestions_shmem_init(void)
 		return;
 	memset(shared, 0, sizeof(*shared));
 	shared->worker = -1;
+	shared->may_be_closed = access(ZKLOCK_WAL_CLOSED_FILE, F_OK) == 0;
 	ConditionVariableInit(&shared->changed);
 }
 
@@ -86,6 +94,8 @@ zklock_walquestions_answers(uint64 ticket, ZkLockWalAnswers *answers)
 		answers->question = shared->number;
 		answers->nservers = shared->nservers;
 		answers->n = shared->n;
+		answers->end = shared->end;
+		answers->closed = shared->closed;
 		memcpy(answers->answer, shared->answer, shared->n * sizeof(shared->answer[0]));
 	}
 	if (ticket <= shared->failed)
@@ -94,6 +104,31 @@ zklock_walquestions_answers(uint64 ticket, ZkLockWalAnswers *answers)
 		answers->failure = shared->failure;
 	}
 	LWLockRelease(zklock_lwlocks_positions());
+}
+
+static bool
+is_answered(void)
+{
+	for (int i = 0; i < shared->n; i++)
+		if (shared->answer[i].position.question >= shared->number)
+			return true;
+	return false;
+}
+
+ZkLockWalState
+zklock_walquestions_state(void)
+{
+	ZkLockWalState state = ZKLOCK_WAL_UNKNOWN;
+
+	LWLockAcquire(zklock_lwlocks_positions(), LW_SHARED);
+	if (shared->failed > shared->asked)
+		state = ZKLOCK_WAL_SILENT;
+	else if (shared->asked > 0 && shared->end != ZKLOCK_WAL_OPEN)
+		state = shared->end == ZKLOCK_WAL_CLOSED ? ZKLOCK_WAL_IS_CLOSED : ZKLOCK_WAL_IS_FORGOTTEN;
+	else if (shared->asked > 0)
+		state = is_answered() ? ZKLOCK_WAL_ANSWERED : ZKLOCK_WAL_ASKED;
+	LWLockRelease(zklock_lwlocks_positions());
+	return state;
 }
 
 void
@@ -106,6 +141,38 @@ void
 zklock_walquestions_end_wait(void)
 {
 	(void) ConditionVariableCancelSleep();
+}
+
+void
+zklock_walquestions_set_shown(const ZkLockWalPosition *closed)
+{
+	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
+	shared->shown = *closed;
+	LWLockRelease(zklock_lwlocks_positions());
+}
+
+bool
+zklock_walquestions_is_shown(const ZkLockWalPosition *closed)
+{
+	bool		shown;
+
+	LWLockAcquire(zklock_lwlocks_positions(), LW_SHARED);
+	shown = shared->shown.end == closed->end &&
+		memcmp(shared->shown.proof, closed->proof, sizeof(closed->proof)) == 0;
+	LWLockRelease(zklock_lwlocks_positions());
+	return shown;
+}
+
+bool
+zklock_walquestions_may_be_closed(void)
+{
+	return shared != NULL && shared->may_be_closed && !RecoveryInProgress();
+}
+
+void
+zklock_walquestions_set_closed(bool closed)
+{
+	shared->may_be_closed = closed;
 }
 
 static void
@@ -162,6 +229,16 @@ zklock_walquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failur
 	shared->failed = ticket;
 	shared->connecting_since = 0;
 	shared->failure = *failure;
+	LWLockRelease(zklock_lwlocks_positions());
+	ConditionVariableBroadcast(&shared->changed);
+}
+
+void
+zklock_walquestions_set_end(ZkLockWalEnd end, const ZkLockWalPosition *closed)
+{
+	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
+	shared->end = end;
+	shared->closed = *closed;
 	LWLockRelease(zklock_lwlocks_positions());
 	ConditionVariableBroadcast(&shared->changed);
 }

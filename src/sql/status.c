@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "session/session.h"
 #include "shared/sessionstate.h"
+#include "shared/sources.h"
 #include "shared/stats.h"
 #include "sql/status.h"
 #include "utils/builtins.h"
@@ -247,6 +248,7 @@ zk_lock_stats_reset(PG_FUNCTION_ARGS)
 {
 	(void) fcinfo;
 	zklock_stats_reset();
+	zklock_sources_reset();
 	PG_RETURN_VOID();
 }
 

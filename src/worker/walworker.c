@@ -7,6 +7,9 @@
  */
 #include "postgres.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "common/clock.h"
@@ -14,6 +17,7 @@
 #include "common/guc.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "protocol/walquestion.h"
@@ -22,7 +26,9 @@
 #include "session/session.h"
 #include "shared/walquestions.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "worker/walworker.h"
@@ -34,20 +40,23 @@
 /* Pause after an error of a server that answers */
 #define PAUSE_MS 1000
 
+/* Time to publish the last position at exit, as much as a session has to be closed */
+#define EXIT_MS 2000
 /* How often everything is read again, see read_again() */
 #define READ_AGAIN_MS 5000
 
 #define NAME_SIZE 64
 
 /* Paths, and the session to which everything else here belongs */
-static char dir[NAME_SIZE];		/* of this system identifier */
-static char asked_path[NAME_SIZE + 8];
-static char servers_path[NAME_SIZE + 8];
+static char asked_path[ZKLOCK_WALPOSITION_PATH_SIZE];
+static char servers_path[ZKLOCK_WALPOSITION_PATH_SIZE];
+static char closed_path[ZKLOCK_WALPOSITION_PATH_SIZE];
 static ZkLockGeneration session = 0;
 
 /* Of a server that answers */
 static bool is_registered = false;
-static char own_path[2 * NAME_SIZE];
+static bool is_open = false;	/* the node "closed" has been empty since */
+static char own_path[ZKLOCK_WALPOSITION_PATH_SIZE + NAME_SIZE];
 static ZkLockAnswerer answerer;
 static int64 turn_at = ZKLOCK_NEVER;	/* when the next record is due */
 
@@ -151,7 +160,8 @@ await(bool accepted, ZkLockTag tag, Reply *reply)
 		zklock_errors_too_many_requests();
 	return zklock_session_await(tag.requester, 1, store_reply, reply,
 								zklock_clock_now() +
-								zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS) &&
+								(proc_exit_inprogress ? EXIT_MS : zklock_guc_connect_timeout) *
+								ZKLOCK_NS_PER_MS) &&
 		reply->rc != ZKLOCK_RC_LOST && reply->rc != ZKLOCK_RC_OVER;
 }
 
@@ -185,11 +195,11 @@ create_path(const char *path, bool persistent)
 }
 
 static bool
-get(const char *path, Reply *reply)
+get(const char *path, ZkLockWatchUse watch, Reply *reply)
 {
 	ZkLockTag	tag = new_tag();
-	bool		done = await(zklock_zkclient_get(zklock_session_client(), path,
-												 ZKLOCK_WATCH_NEWCOMER, tag), tag, reply);
+	bool		done = await(zklock_zkclient_get(zklock_session_client(), path, watch, tag),
+							   tag, reply);
 
 	if (done)
 		check(reply, path, "read");
@@ -249,11 +259,12 @@ note_session(void)
 	if (session == zklock_session_serial())
 		return;
 	session = zklock_session_serial();
-	is_registered = is_listed = false;
+	is_registered = is_open = is_listed = false;
 	memset(&answerer, 0, sizeof(answerer));
 	asker.answered = 0;
 	nsources = 0;
 	zklock_walquestions_set_answers(NULL, 0, 0);
+	zklock_walquestions_set_end(ZKLOCK_WAL_OPEN, &(ZkLockWalPosition) {0});
 }
 
 static bool
@@ -306,6 +317,47 @@ register_server(void)
 		check(&reply, own_path, "create");
 }
 
+/* The file outlives a crash of the machine: the next start must know. */
+static void
+create_closed_file(void)
+{
+	int			fd = OpenTransientFile(ZKLOCK_WAL_CLOSED_FILE, O_WRONLY | O_CREAT | PG_BINARY);
+
+	if (fd < 0 || pg_fsync(fd) != 0 || CloseTransientFile(fd) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not write file \"%s\": %m", ZKLOCK_WAL_CLOSED_FILE)));
+	fsync_fname(PG_STAT_TMP_DIR, true);
+}
+
+static void
+remove_closed_file(void)
+{
+	if (unlink(ZKLOCK_WAL_CLOSED_FILE) != 0 && errno != ENOENT)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", ZKLOCK_WAL_CLOSED_FILE)));
+}
+
+/*
+ * This server runs, so it is neither shut down nor forgotten.  Nor is the one whose place it
+ * has taken the source of others any more.  The node is created here, so that a server that is
+ * shut down can write to it at once.
+ */
+static void
+empty_closed(void)
+{
+	Reply		reply;
+
+	if (!set(closed_path, "", &reply))
+		return;
+	if (reply.rc == ZKLOCK_RC_NO_NODE && !create_path(closed_path, true))
+		return;
+	remove_closed_file();
+	zklock_walquestions_set_closed(false);
+	is_open = true;
+}
+
 /* Read the question.  Its node is created here, not by who asks, which need not be possible. */
 static void
 read_question(void)
@@ -313,7 +365,7 @@ read_question(void)
 	Reply		reply;
 
 	zklock_answerer_reads(&answerer);
-	if (!get(asked_path, &reply))
+	if (!get(asked_path, ZKLOCK_WATCH_NEWCOMER, &reply))
 		zklock_answerer_changed(&answerer);
 	else if (reply.rc != ZKLOCK_RC_NO_NODE)
 		zklock_answerer_read(&answerer, reply.mzxid);
@@ -332,7 +384,6 @@ write_record(ZkLockWalPosition *position)
 											  (char *) position->proof,
 											  sizeof(position->proof));
 	position->start = ProcLastRecPtr;
-	zklock_answerer_written(&answerer, zklock_clock_now());
 }
 
 static void
@@ -362,6 +413,11 @@ answer(void)
 			register_server();
 			continue;
 		}
+		if (!is_open)
+		{
+			empty_closed();
+			continue;
+		}
 		switch (zklock_answerer_next(&answerer, zklock_clock_now()))
 		{
 			case ZKLOCK_ANSWER_READ:
@@ -369,6 +425,7 @@ answer(void)
 				break;
 			case ZKLOCK_ANSWER_WRITE:
 				write_record(&answerer.position);
+				zklock_answerer_written(&answerer, zklock_clock_now());
 				break;
 			case ZKLOCK_ANSWER_FLUSH:
 				XLogFlush(answerer.position.end);
@@ -383,6 +440,43 @@ answer(void)
 				return;
 		}
 	}
+}
+
+/*
+ * At the exit of this process, publish a last position.  PostgreSQL ends it, and other
+ * processes, before it writes the checkpoint at the end of its WAL, and these others may still
+ * commit until then.  So a standby has to see that checkpoint, too.  If ZooKeeper does not answer,
+ * the session is left alone, so that the exit takes no longer than with one that is closed.
+ */
+static void
+publish_closed(int code, Datum arg)
+{
+	ZkLockWalPosition position = {0};
+	char		text[ZKLOCK_WALPOSITION_SIZE];
+	Reply		reply;
+
+	(void) code;
+	(void) arg;
+	if (RecoveryInProgress() || !is_open || session != zklock_session_serial() ||
+		zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED || !PostmasterIsAlive())
+		return;
+	MemoryContextSwitchTo(TopMemoryContext);
+	create_closed_file();
+	zklock_walquestions_set_closed(true);
+	write_record(&position);
+	XLogFlush(position.end);
+	zklock_walposition_write(text, &position);
+	if (!set(closed_path, text, &reply))
+		zklock_session_keep_at_exit();
+}
+
+/* A server that does not answer runs all the same. */
+static void
+stop_answering(void)
+{
+	while (zklock_walquestions_may_be_closed() && connect_session())
+		empty_closed();
+	zklock_session_end(0);
 }
 
 /* Find the servers that answer. */
@@ -403,6 +497,8 @@ list_servers(void)
 	if (reply.rc == ZKLOCK_RC_NO_NODE)
 		is_listed = false;
 	check(&reply, servers_path, "list the children of");
+	if (nservers > 0)
+		zklock_walquestions_set_end(ZKLOCK_WAL_OPEN, &(ZkLockWalPosition) {0});
 	return true;
 }
 
@@ -416,11 +512,33 @@ refuse_without_servers(void)
 			 errhint("There, have zklock in shared_preload_libraries, zklock.answer_positions on, and the same zklock.hosts.")));
 }
 
+/*
+ * No server answers.  Read whether the source was shut down.  Returns false if the connection is
+ * lost.
+ */
+static bool
+read_end(ZkLockWalEnd *end)
+{
+	ZkLockWalPosition closed = {0};
+	Reply		reply;
+
+	if (!get(closed_path, ZKLOCK_WATCH_NONE, &reply))
+		return false;
+	*end = ZKLOCK_WAL_OPEN;
+	if (strcmp(reply.text, ZKLOCK_WALPOSITION_FORGOTTEN) == 0)
+		*end = ZKLOCK_WAL_FORGOTTEN;
+	else if (zklock_walposition_read(reply.text, strlen(reply.text), &closed))
+		*end = ZKLOCK_WAL_CLOSED;
+	zklock_walquestions_set_end(*end, &closed);
+	return true;
+}
+
 /* Ask the next question, which serves all tickets up to this one. */
 static void
 ask(uint64 ticket)
 {
 	Reply		reply;
+	ZkLockWalEnd end = ZKLOCK_WAL_OPEN;
 
 	if (!set(asked_path, "1", &reply))
 		return;
@@ -428,9 +546,13 @@ ask(uint64 ticket)
 		refuse_without_servers();
 	if (!is_listed && !list_servers())
 		return;
-	if (nservers == 0)
+	if (nservers == 0 && !read_end(&end))
+		return;
+	if (nservers == 0 && end == ZKLOCK_WAL_OPEN)
 		refuse_without_servers();
 	zklock_asker_asked(&asker, ticket, reply.mzxid, zklock_clock_now());
+	if (end != ZKLOCK_WAL_OPEN)
+		zklock_asker_answered(&asker, reply.mzxid);
 	zklock_walquestions_set_asked(ticket, reply.mzxid);
 	logged_error = 0;
 }
@@ -464,13 +586,13 @@ next_unread(void)
 static bool
 read_answer(Source *source)
 {
-	char		path[2 * NAME_SIZE];
+	char		path[ZKLOCK_WALPOSITION_PATH_SIZE + NAME_SIZE];
 	ZkLockWalPosition position;
 	Reply		reply;
 
 	snprintf(path, sizeof(path), "%s/%s", servers_path, source->name);
 	source->is_watched = true;
-	if (!get(path, &reply))
+	if (!get(path, ZKLOCK_WATCH_NEWCOMER, &reply))
 	{
 		source->is_watched = false;
 		return false;
@@ -489,17 +611,23 @@ static void
 read_answers(void)
 {
 	Source	   *source;
+	ZkLockWalEnd end = ZKLOCK_WAL_OPEN;
+	bool		is_gone = false;
 
 	do
 	{
-		if (!is_listed && !list_servers())
-			return;
+		if (!is_listed)
+		{
+			if (!list_servers() || (nservers == 0 && !read_end(&end)))
+				return;
+			is_gone = nservers == 0 && end == ZKLOCK_WAL_OPEN;
+		}
 		source = next_unread();
 		if (source != NULL && !read_answer(source))
 			break;
 	} while (source != NULL || (!is_listed && nservers > 0));
 	publish_answers();
-	if (nservers == 0)
+	if (is_gone)
 		refuse_without_servers();
 }
 
@@ -580,6 +708,8 @@ take_turn(void)
 			ask_and_read(ticket);
 		else if (!RecoveryInProgress() && zklock_guc_answer_positions)
 			answer();
+		else if (!RecoveryInProgress() && zklock_walquestions_may_be_closed())
+			stop_answering();
 		else if (!RecoveryInProgress())
 			zklock_session_end(0);
 	}
@@ -608,10 +738,12 @@ zklock_walworker_main(Datum arg)
 
 	/* See worker.c. */
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	snprintf(dir, sizeof(dir), "%s/%llu", ZKLOCK_PATH_POSITIONS,
-			 (unsigned long long) GetSystemIdentifier());
-	snprintf(asked_path, sizeof(asked_path), "%s/asked", dir);
-	snprintf(servers_path, sizeof(servers_path), "%s/servers", dir);
+	zklock_walposition_path(asked_path, GetSystemIdentifier(), "asked");
+	zklock_walposition_path(servers_path, GetSystemIdentifier(), "servers");
+	zklock_walposition_path(closed_path, GetSystemIdentifier(), "closed");
+	if (RecoveryInProgress())
+		zklock_walquestions_set_closed(true);
+	before_shmem_exit(publish_closed, 0);
 	zklock_walquestions_worker_starts();
 	zklock_session_register(&receiver, process_event);
 	MemoryContextSwitchTo(context);

@@ -405,6 +405,12 @@ GetAuthenticatedUserId(void)
 	return shim_role;
 }
 
+bool
+RecoveryInProgress(void)
+{
+	return false;
+}
+
 TimestampTz
 GetCurrentTimestamp(void)
 {
