@@ -86,7 +86,7 @@ static bool
 update_cancel_on_loss(void)
 {
 	watching = in_statement && zklock_locktable_first_granted() != NULL;
-	zklock_session_routine->cancel_on_loss(watching);
+	zklock_session_routine->signal_on_loss(ZKLOCK_SIGNAL_CANCEL, watching);
 	if (watching && zklock_revoke_find_unreported() != NULL)
 		cancel_statement();
 	return watching;
@@ -197,7 +197,7 @@ pause_cancel_on_loss(void)
 
 	if (hold != NULL && zklock_lease_is_doubtful(hold))
 		note(LOST, hold->key.path, ENDED);
-	zklock_session_routine->cancel_on_loss(false);
+	zklock_session_routine->signal_on_loss(ZKLOCK_SIGNAL_CANCEL, false);
 	watching = false;
 }
 

@@ -82,7 +82,7 @@ zklock_disconnect_resume(void)
 	if (!registered)
 		before_shmem_exit(log_at_exit, 0);
 	registered = true;
-	zklock_session_routine->disconnect_on_loss(true);
+	zklock_session_routine->signal_on_loss(ZKLOCK_SIGNAL_DISCONNECT, true);
 	watching = true;
 	if (find_lost_hold() != NULL)
 		zklock_clientsocket_shut();
@@ -93,7 +93,7 @@ zklock_disconnect_pause(void)
 {
 	if (!watching)
 		return;
-	zklock_session_routine->disconnect_on_loss(false);
+	zklock_session_routine->signal_on_loss(ZKLOCK_SIGNAL_DISCONNECT, false);
 	watching = false;
 }
 

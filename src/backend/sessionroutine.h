@@ -104,11 +104,8 @@ typedef struct ZkLockSessionRoutine
 	 */
 	bool		(*is_gone) (void);
 
-	/* See zklock_session_cancel_on_loss(). */
-	void		(*cancel_on_loss) (bool on);
-
-	/* See zklock_session_disconnect_on_loss(). */
-	void		(*disconnect_on_loss) (bool on);
+	/* See zklock_session_signal_on_loss().  Raises and allocates nothing. */
+	void		(*signal_on_loss) (ZkLockSignal signal, bool on);
 
 	/*
 	 * A commit that relies on locks begins or has ended.  In between, no

@@ -110,14 +110,6 @@ typedef struct ZkLockMessage
 	int			nchildren;
 } ZkLockMessage;
 
-/* Signals after a loss */
-typedef enum ZkLockSignal
-{
-	ZKLOCK_SIGNAL_CANCEL,		/* also after a revocation */
-	ZKLOCK_SIGNAL_DISCONNECT,
-	ZKLOCK_N_SIGNALS
-} ZkLockSignal;
-
 typedef struct ZkLockClientConfig
 {
 	const char *hosts;			/* passes zklock_hosts_check() */

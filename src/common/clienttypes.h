@@ -25,6 +25,14 @@ typedef enum ZkLockClientState
 								 * client */
 } ZkLockClientState;
 
+/* Signals after a loss */
+typedef enum ZkLockSignal
+{
+	ZKLOCK_SIGNAL_CANCEL,		/* also after a revocation */
+	ZKLOCK_SIGNAL_DISCONNECT,
+	ZKLOCK_N_SIGNALS
+} ZkLockSignal;
+
 /* "[address]:port" */
 #define ZKLOCK_SERVER_SIZE 72
 

@@ -395,17 +395,10 @@ zklock_session_is_gone(void)
 }
 
 void
-zklock_session_cancel_on_loss(bool on)
+zklock_session_signal_on_loss(ZkLockSignal signal, bool on)
 {
 	if (client != NULL)
-		zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_CANCEL, on);
-}
-
-void
-zklock_session_disconnect_on_loss(bool on)
-{
-	if (client != NULL)
-		zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_DISCONNECT, on);
+		zklock_zkclient_signal_on_loss(client, signal, on);
 }
 
 bool

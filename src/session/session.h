@@ -116,14 +116,11 @@ extern bool zklock_session_turn(int64 deadline);
 /* Deliver the messages that have been read. */
 extern void zklock_session_deliver(void);
 
-/* While it is on, the running statement is cancelled when the session ends, or is gone. */
-extern void zklock_session_cancel_on_loss(bool on);
-
 /*
- * While this is on, such a loss has this process call
- * zklock_clientsocket_shut(), whether or not a statement runs.
+ * While this is on, and when the session ends, or is gone, the running statement is cancelled,
+ * or this process calls zklock_clientsocket_shut(), whether or not a statement runs.
  */
-extern void zklock_session_disconnect_on_loss(bool on);
+extern void zklock_session_signal_on_loss(ZkLockSignal signal, bool on);
 
 /*
  * A new requester for the tags of requests.  Each call returns another number

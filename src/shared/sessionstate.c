@@ -26,7 +26,7 @@
 
 #define LOSS_SIGNAL SIGUSR2
 
-/* The states of a backend's cancel on loss, and of its disconnect on loss */
+/* The states of what is signalled to a backend on a loss */
 enum
 {
 	SIGNAL_OFF,
@@ -39,8 +39,7 @@ typedef struct PerBackend
 {
 	pg_atomic_uint32 committing;	/* generation that its commit relies on,
 									 * or 0 */
-	pg_atomic_uint32 cancel_on_loss;
-	pg_atomic_uint32 disconnect_on_loss;
+	pg_atomic_uint32 on_loss[ZKLOCK_N_SIGNALS];
 	pg_atomic_uint32 listening;
 	pg_atomic_uint32 revocations;	/* revocations of its locks */
 	volatile int pid;			/* read without a lock; a late reader may see
@@ -108,8 +107,8 @@ zklock_sessionstate_shmem_init(void)
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
 		pg_atomic_init_u32(&shared->backend[i].committing, 0);
-		pg_atomic_init_u32(&shared->backend[i].cancel_on_loss, SIGNAL_OFF);
-		pg_atomic_init_u32(&shared->backend[i].disconnect_on_loss, SIGNAL_OFF);
+		for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+			pg_atomic_init_u32(&shared->backend[i].on_loss[signal], SIGNAL_OFF);
 		pg_atomic_init_u32(&shared->backend[i].listening, 0);
 		pg_atomic_init_u32(&shared->backend[i].revocations, 0);
 	}
@@ -139,8 +138,8 @@ reset_backend(int code, Datum arg)
 	pg_atomic_write_u32(&backend->committing, 0);
 
 	/* Another process may soon have the number of this one. */
-	zklock_sessionstate_cancel_on_loss(false);
-	zklock_sessionstate_disconnect_on_loss(false);
+	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+		zklock_sessionstate_signal_on_loss(signal, false);
 	signalled = NULL;
 }
 
@@ -149,7 +148,7 @@ static bool registered = false;
 
 /* Cancel the statement, as StatementCancelHandler() does. */
 static void
-cancel_backends(void)
+cancel_statement(void)
 {
 	if (!proc_exit_inprogress)
 		InterruptPending = QueryCancelPending = true;
@@ -170,9 +169,9 @@ static void
 take_requests(uint32 from)
 {
 	Assert(signalled == my_backend());
-	if (take_request(&signalled->cancel_on_loss, from))
-		cancel_backends();
-	if (take_request(&signalled->disconnect_on_loss, from))
+	if (take_request(&signalled->on_loss[ZKLOCK_SIGNAL_CANCEL], from))
+		cancel_statement();
+	if (take_request(&signalled->on_loss[ZKLOCK_SIGNAL_DISCONNECT], from))
 		zklock_clientsocket_shut();
 }
 
@@ -197,7 +196,8 @@ gone_at(void)
 	int64		stopped_at = turned + timeout + Min(timeout / 6, ZKLOCK_SESSIONSTATE_TURN);
 
 	return confirmed == 0 || signalled == NULL || !zklock_clientsocket_is_relied_on() ||
-		pg_atomic_read_u32(&signalled->disconnect_on_loss) == SIGNAL_OFF ? stopped_at :
+		pg_atomic_read_u32(&signalled->on_loss[ZKLOCK_SIGNAL_DISCONNECT]) == SIGNAL_OFF ?
+		stopped_at :
 		Min(confirmed + timeout, stopped_at);
 }
 
@@ -233,8 +233,10 @@ watch_session(bool tells)
 static bool
 is_on(void)
 {
-	return pg_atomic_read_u32(&signalled->cancel_on_loss) == SIGNAL_ON ||
-		pg_atomic_read_u32(&signalled->disconnect_on_loss) == SIGNAL_ON;
+	for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+		if (pg_atomic_read_u32(&signalled->on_loss[signal]) == SIGNAL_ON)
+			return true;
+	return false;
 }
 
 /*
@@ -463,7 +465,7 @@ zklock_sessionstate_late_commit(void)
 }
 
 /*
- * Cancel or disconnect on loss was turned on.  The timer remains set when it is turned
+ * A signal on a loss was turned on.  The timer remains set when it is turned
  * off, until it expires, so that a lock costs no system call.  It may have to expire earlier
  * now: another session may have a shorter timeout.
  */
@@ -476,48 +478,37 @@ turned_on(void)
 		watch_session(false);
 }
 
+/*
+ * This has a full barrier: a process that sees the signal on also sees the pid.  Do not wait
+ * for a signal that has not arrived yet: a cancellation is carried out, and a disconnection has
+ * no effect any more.
+ */
 void
-zklock_sessionstate_cancel_on_loss(bool on)
+zklock_sessionstate_signal_on_loss(ZkLockSignal signal, bool on)
 {
-	PerBackend *backend = use_backend();
+	uint32		before = pg_atomic_exchange_u32(&use_backend()->on_loss[signal],
+												on ? SIGNAL_ON : SIGNAL_OFF);
 
-	/*
-	 * This is a full barrier: a process that sees cancel on loss on also sees
-	 * the pid.  Do not wait for a signal that has not arrived yet.
-	 */
-	if (pg_atomic_exchange_u32(&backend->cancel_on_loss,
-							   on ? SIGNAL_ON : SIGNAL_OFF) == SIGNAL_SENT)
-		cancel_backends();
-	if (on)
-		turned_on();
-}
-
-/* A request that is not handled yet has no effect any more. */
-void
-zklock_sessionstate_disconnect_on_loss(bool on)
-{
-	pg_atomic_exchange_u32(&use_backend()->disconnect_on_loss,
-						   on ? SIGNAL_ON : SIGNAL_OFF);
+	if (before == SIGNAL_SENT && signal == ZKLOCK_SIGNAL_CANCEL)
+		cancel_statement();
 	if (on)
 		turned_on();
 }
 
 static void
-send_request(PerBackend *backend, pg_atomic_uint32 *state)
+send_request(PerBackend *backend, ZkLockSignal signal)
 {
 	uint32		on = SIGNAL_ON;
 
-	if (pg_atomic_compare_exchange_u32(state, &on, SIGNAL_SENT))
+	if (pg_atomic_compare_exchange_u32(&backend->on_loss[signal], &on, SIGNAL_SENT))
 		kill(backend->pid, LOSS_SIGNAL);
 }
 
 void
 zklock_sessionstate_lose(int procno)
 {
-	PerBackend *backend = &shared->backend[procno];
-
 	zklock_sessionstate_revoke(procno);
-	send_request(backend, &backend->disconnect_on_loss);
+	send_request(&shared->backend[procno], ZKLOCK_SIGNAL_DISCONNECT);
 }
 
 void
@@ -530,7 +521,7 @@ zklock_sessionstate_revoke(int procno)
 	 * afterwards.
 	 */
 	pg_atomic_fetch_add_u32(&backend->revocations, 1);
-	send_request(backend, &backend->cancel_on_loss);
+	send_request(backend, ZKLOCK_SIGNAL_CANCEL);
 	zklock_sessionstate_set_latch(procno);
 }
 
@@ -559,12 +550,8 @@ zklock_sessionstate_end(void)
 	pg_atomic_write_u64(&shared->confirmed, 0);
 	pg_memory_barrier();
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
-	{
-		PerBackend *backend = &shared->backend[i];
-
-		send_request(backend, &backend->cancel_on_loss);
-		send_request(backend, &backend->disconnect_on_loss);
-	}
+		for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
+			send_request(&shared->backend[i], signal);
 	wake_listeners();
 	return over;
 }

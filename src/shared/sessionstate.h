@@ -133,19 +133,13 @@ extern void zklock_sessionstate_listen(bool on);
 extern void zklock_sessionstate_commit(bool begins);
 
 /*
- * While this is on, the end of the generation cancels the running statement,
- * and so does zklock_sessionstate_revoke(), and a session that is gone.  After turning it on, the caller
- * sees all earlier changes.  Once it has been turned off, no further
- * cancellation arrives; an earlier one has been delivered by then.
+ * While this is on, the end of the generation, zklock_sessionstate_lose() and a session that
+ * is gone cancel the running statement, or have this backend call zklock_clientsocket_shut().
+ * zklock_sessionstate_revoke() cancels, too.  After turning it on, the caller sees all earlier
+ * changes.  Once it has been turned off, nothing arrives any more; an earlier cancellation has
+ * been delivered by then.
  */
-extern void zklock_sessionstate_cancel_on_loss(bool on);
-
-/*
- * While this is on, the end of the generation has this backend call
- * zklock_clientsocket_shut(), and so does zklock_sessionstate_lose(), and a session that is
- * gone.  After turning it on, the caller sees all earlier changes.
- */
-extern void zklock_sessionstate_disconnect_on_loss(bool on);
+extern void zklock_sessionstate_signal_on_loss(ZkLockSignal signal, bool on);
 
 /*
  * Return how often locks of this backend, or of an earlier one with its

@@ -238,7 +238,7 @@ run_statement(ZkLockClaim *claim, ZkLockGeneration generation)
 	bool		held;
 
 	check_uncancelled();
-	zklock_sessionstate_cancel_on_loss(true);
+	zklock_sessionstate_signal_on_loss(ZKLOCK_SIGNAL_CANCEL, true);
 	requests = zklock_sessionstate_revocations();
 	held = zklock_sessionstate_generation() == generation;
 	if (stress_percent(40))
@@ -260,7 +260,7 @@ run_statement(ZkLockClaim *claim, ZkLockGeneration generation)
 	}
 	if (zklock_slots_revocations(claim) > 0)
 		zklock_claims_revoked(claim);
-	zklock_sessionstate_cancel_on_loss(false);
+	zklock_sessionstate_signal_on_loss(ZKLOCK_SIGNAL_CANCEL, false);
 	if (QueryCancelPending)
 		stress_count(STRESS_N_SIGNALS);
 	InterruptPending = QueryCancelPending = false;

@@ -1,3 +1,3 @@
 # Seed 1629
 # A loss does not cancel the statement that runs.
-/^zklock_session_cancel_on_loss/,/^}/s/zklock_zkclient_signal_on_loss(client, ZKLOCK_SIGNAL_CANCEL, on);/(void) on;/
+/^zklock_session_signal_on_loss/,/^}/s/if (client != NULL)/if (client != NULL \&\& signal != ZKLOCK_SIGNAL_CANCEL)/

@@ -3,6 +3,6 @@
 /^use_backend/,/^}/{
 	/backend->pid = MyProcPid;/d
 }
-/^zklock_sessionstate_cancel_on_loss/,/^}/s/cancel_backends();/&\
-	if (!on)\
-		backend->pid = MyProcPid;/
+/^zklock_sessionstate_signal_on_loss/,/^}/s/cancel_statement();/&\
+	if (!on \&\& signal == ZKLOCK_SIGNAL_CANCEL)\
+		my_backend()->pid = MyProcPid;/
