@@ -9,10 +9,8 @@
 
 #include "backend/acquire.h"
 #include "backend/attempt.h"
-#include "backend/cancel.h"
-#include "backend/disconnect.h"
 #include "backend/lease.h"
-#include "backend/revoke.h"
+#include "backend/loss.h"
 #include "backend/sessionchoice.h"
 #include "common/clock.h"
 #include "common/guc.h"
@@ -43,11 +41,11 @@ release_node(ZkLockHold *hold)
 	bool		paused;
 
 	Assert(hold->session_count == 0 && dlist_is_empty(&hold->xact_counts));
-	paused = zklock_cancel_release(hold);
+	paused = zklock_loss_release(hold);
 	if (hold->node != NULL)
 		zklock_session_routine->delete_node(hold);
 	if (paused)
-		zklock_cancel_resume();
+		zklock_loss_resume();
 }
 
 void
@@ -372,7 +370,7 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 		if (advisory != NULL)
 		{
 			zklock_locktable_set_advisory(hold, advisory, scope);
-			zklock_disconnect_resume();
+			zklock_loss_relied_on();
 		}
 		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
@@ -386,7 +384,7 @@ zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *
 	state->hold = hold = zklock_locktable_enter(path, mode, advisory);
 	state->request = *request;
 	state->request.params.wants_holder = ahead != NULL;
-	state->request.params.revocable = zklock_revoke_is_wanted(mode);
+	state->request.params.revocable = zklock_loss_is_revocable(mode);
 	state->request.path = hold->key.path;
 	if (from != NULL)
 	{

@@ -11,7 +11,7 @@
 #include "backend/acquireall.h"
 #include "backend/attempt.h"
 #include "backend/lease.h"
-#include "backend/revoke.h"
+#include "backend/loss.h"
 #include "backend/sessionchoice.h"
 #include "common/clock.h"
 #include "session/session.h"
@@ -60,7 +60,7 @@ make_request(const ZkLockHold *hold, const ZkLockWaitLimit *limit)
 		.params = {
 			.mode = hold->key.mode,
 			.nowait = limit->nowait,
-			.revocable = zklock_revoke_is_wanted(hold->key.mode)
+			.revocable = zklock_loss_is_revocable(hold->key.mode)
 		},
 		.path = hold->key.path
 	};

@@ -8,11 +8,10 @@
 #include "postgres.h"
 
 #include "backend/attempt.h"
-#include "backend/cancel.h"
 #include "backend/deadlock.h"
 #include "backend/lease.h"
+#include "backend/loss.h"
 #include "backend/nodedata.h"
-#include "backend/revoke.h"
 #include "backend/sessionroutine.h"
 #include "common/clock.h"
 #include "common/compat.h"
@@ -205,7 +204,7 @@ zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		}
 		pending = find_pending(attempts, n, queued_is_enough);
 		if (pending != NULL)
-			zklock_revoke_check_attempts(attempts, n);
+			zklock_loss_check_attempts(attempts, n);
 
 		status = zklock_session_routine->status();
 		if (zklock_session_routine->current() == 0 ||
@@ -280,10 +279,10 @@ zklock_attempt_abandon(ZkLockAttempt *attempt)
 	if (!attempt->begun)
 		return;
 	attempt->begun = false;
-	paused = zklock_cancel_abandon(attempt);
+	paused = zklock_loss_abandon(attempt);
 	zklock_session_routine->abandon(attempt);
 	if (paused)
-		zklock_cancel_resume();
+		zklock_loss_resume();
 }
 
 void
@@ -572,7 +571,7 @@ zklock_attempt_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	hold->grant_number = attempt->outcome.grant_number;
 	hold->session_id = attempt->outcome.session_id;
 	hold->revocable = attempt->request.params.revocable;
-	zklock_cancel_granted(hold);
+	zklock_loss_granted(hold);
 }
 
 static void

@@ -52,7 +52,7 @@ typedef struct ZkLockHold
 	ZkLockToken token;
 	int64		grant_number;	/* number of the grant on the node */
 	bool		revocable;
-	uint32		revocations;	/* reported ones; see revoke.h */
+	uint32		revocations;	/* reported ones; see loss.h */
 
 	/* maintained by locktable.c */
 	bool		granted;

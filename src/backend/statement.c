@@ -8,10 +8,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "backend/cancel.h"
-#include "backend/disconnect.h"
 #include "backend/lateguard.h"
 #include "backend/locktable.h"
+#include "backend/loss.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
 #include "catalog/objectaccess.h"
@@ -50,23 +49,23 @@ begin_statement(void)
 	inside = true;
 	may_commit = discards_all = false;
 	if (!zklock_xact_is_committing())
-		zklock_disconnect_refuse();
-	zklock_cancel_statement(true);
+		zklock_loss_refuse_disconnected();
+	zklock_loss_statement(true);
 	if (!zklock_xact_is_committing() && !is_discard)
-		zklock_cancel_refuse();
+		zklock_loss_refuse();
 }
 
 static void
 begin_part(void)
 {
 	if (!zklock_xact_is_committing())
-		zklock_cancel_part();
+		zklock_loss_part();
 }
 
 static void
 end_statement(void)
 {
-	zklock_cancel_statement(false);
+	zklock_loss_statement(false);
 
 	/*
 	 * A pending cancellation may be due to a loss or a revocation, and then
@@ -74,7 +73,7 @@ end_statement(void)
 	 * arrived too late to cancel this statement.
 	 */
 	if (QueryCancelPending)
-		zklock_cancel_explain();
+		zklock_loss_explain();
 	inside = false;
 	zklock_xact_register_first(true);
 }
@@ -84,7 +83,7 @@ static void
 fail_statement(MemoryContext before)
 {
 	inside = false;
-	zklock_cancel_statement(false);
+	zklock_loss_statement(false);
 	if (geterrcode() == ERRCODE_QUERY_CANCELED)
 	{
 		ErrorData  *error;
@@ -92,7 +91,7 @@ fail_statement(MemoryContext before)
 		MemoryContextSwitchTo(before);
 		error = CopyErrorData();
 		FlushErrorState();
-		zklock_cancel_explain();
+		zklock_loss_explain();
 		ReThrowError(error);
 	}
 	PG_RE_THROW();
@@ -185,8 +184,8 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
 static pg_noinline void
 run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 {
-	zklock_disconnect_refuse();
-	zklock_cancel_refuse();
+	zklock_loss_refuse_disconnected();
+	zklock_loss_refuse();
 	zklock_xact_irrevocable_statement(true);
 	inside = true;
 	PG_TRY();
@@ -261,7 +260,7 @@ process_utility(ZKLOCK_UTILITY_PARAMS)
 	else if (IsA(statement, TransactionStmt))
 	{
 		if (!inside && begins_work((const TransactionStmt *) statement))
-			zklock_disconnect_refuse();
+			zklock_loss_refuse_disconnected();
 		next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
 	}
 	else
@@ -287,7 +286,7 @@ static void
 object_access(ObjectAccessType access, Oid class, Oid object, int part, void *arg)
 {
 	if (access == OAT_FUNCTION_EXECUTE && !inside && !zklock_xact_is_committing())
-		zklock_disconnect_refuse();
+		zklock_loss_refuse_disconnected();
 	if (next_object_access != NULL)
 		next_object_access(access, class, object, part, arg);
 }

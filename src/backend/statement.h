@@ -10,7 +10,7 @@
  *	  client's statement ends.
  *	- While a lost lock is held, no statement begins, except DISCARD ALL, and those
  *	  that begin or end a transaction or a subtransaction.  Once the client is to be
- *	  disconnected, none begins (see disconnect.h).
+ *	  disconnected, none begins (see loss.h).
  *	- A statement whose effects are not undone by an abort (such as CREATE
  *	  DATABASE and COMMIT PREPARED) begins only after the locks are
  *	  confirmed.  After that, it is neither cancelled nor refused because of

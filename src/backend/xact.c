@@ -8,10 +8,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "backend/cancel.h"
-#include "backend/disconnect.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
+#include "backend/loss.h"
 #include "backend/xact.h"
 #include "storage/ipc.h"
 #include "tcop/pquery.h"
@@ -50,14 +49,14 @@ static SubTransactionId ended_sub;
 static void
 confirm_holds(void)
 {
-	zklock_cancel_pause();
+	zklock_loss_pause();
 	zklock_lease_confirm_commit();
 
 	/*
 	 * The lock may be released or forgotten since its loss, and a COMMIT is
 	 * not checked when it begins.
 	 */
-	zklock_disconnect_refuse();
+	zklock_loss_refuse_disconnected();
 }
 
 /* At its exit, a backend removes its temporary tables, whatever has become of its locks. */
@@ -125,7 +124,7 @@ xact_event(XactEvent event, void *arg)
 
 			/* Only fences of locks that the session holds are left. */
 			zklock_locktable_end_xact();
-			zklock_cancel_resume();
+			zklock_loss_resume();
 			break;
 
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
@@ -167,16 +166,16 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	if (ended == ENDED_ABORT_SUB)
 	{
 		zklock_locktable_abort_sub(ended_sub);
-		zklock_cancel_went_on();
+		zklock_loss_went_on();
 	}
 	else
 	{
 		zklock_locktable_end_xact();
 		if (ended == ENDED_ABORT)
-			zklock_cancel_forget();
+			zklock_loss_forget();
 		else
-			zklock_cancel_went_on();
-		zklock_cancel_resume();
+			zklock_loss_went_on();
+		zklock_loss_resume();
 	}
 	ended = NOTHING_ENDED;
 }

@@ -14,10 +14,10 @@
 #include "backend/acquire.h"
 #include "backend/acquireall.h"
 #include "backend/attempt.h"
-#include "backend/cancel.h"
 #include "backend/deadlock_report.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
+#include "backend/loss.h"
 #include "backend/sessionroutine.h"
 #include "backend/xact.h"
 #include "common/clientsocket.h"
@@ -820,18 +820,18 @@ carry_out(void (*statement) (void), ServerVerb verb)
 		has_let_go = false;
 		works = verb == SERVER_DO_WORK;
 		server_rules_statement(true);
-		zklock_cancel_statement(true);
-		zklock_cancel_refuse();
+		zklock_loss_statement(true);
+		zklock_loss_refuse();
 		statement();
-		zklock_cancel_statement(false);
+		zklock_loss_statement(false);
 		server_rules_statement(false);
 		if (QueryCancelPending)
-			zklock_cancel_explain();
+			zklock_loss_explain();
 		zklock_xact_register_first(true);
 	}
 	PG_CATCH();
 	{
-		zklock_cancel_statement(false);
+		zklock_loss_statement(false);
 		server_rules_statement(false);
 		if (geterrcode() == ERRCODE_QUERY_CANCELED)
 		{
@@ -841,7 +841,7 @@ carry_out(void (*statement) (void), ServerVerb verb)
 			error = CopyErrorData();
 			FlushErrorState();
 			server_explains();
-			zklock_cancel_explain();
+			zklock_loss_explain();
 			ReThrowError(error);
 		}
 		PG_RE_THROW();

@@ -11,9 +11,9 @@
 #include "postgres.h"
 
 #include "backend/attempt.h"
-#include "backend/cancel.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
+#include "backend/loss.h"
 #include "backend/sessionroutine.h"
 #include "common/compat.h"
 #include "common/guc.h"
@@ -292,22 +292,22 @@ is_any_of_former_session(void)
 	return false;
 }
 
-extern void __real_zklock_cancel_refuse(void);
-extern void __wrap_zklock_cancel_refuse(void);
-extern void __real_zklock_cancel_resume(void);
-extern void __wrap_zklock_cancel_resume(void);
+extern void __real_zklock_loss_refuse(void);
+extern void __wrap_zklock_loss_refuse(void);
+extern void __real_zklock_loss_resume(void);
+extern void __wrap_zklock_loss_resume(void);
 extern void __real_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
 extern void __wrap_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
 
 /* A loss that was not signalled is looked for; one that was has arrived by now. */
 void
-__wrap_zklock_cancel_resume(void)
+__wrap_zklock_loss_resume(void)
 {
 	bool		is_lost;
 
 	zklock_session_routine->refresh();
 	is_lost = in_statement && !shim_is_error_handled() && is_any_of_former_session();
-	__real_zklock_cancel_resume();
+	__real_zklock_loss_resume();
 	if (!is_lost || QueryCancelPending || zklock_locktable_first_granted() == NULL)
 		return;
 	shim_point();
@@ -317,11 +317,11 @@ __wrap_zklock_cancel_resume(void)
 
 /* A loss that could be known when a statement begins is found. */
 void
-__wrap_zklock_cancel_refuse(void)
+__wrap_zklock_loss_refuse(void)
 {
 	bool		is_lost = is_any_of_former_session();
 
-	__real_zklock_cancel_refuse();
+	__real_zklock_loss_refuse();
 	if (is_lost)
 		server_breach(SERVER_CANCEL, "a statement begins though a lock is lost");
 }

@@ -1,3 +1,3 @@
 # Seed 54
 # The client may be disconnected in the middle of its commit.
-/^zklock_cancel_pause/,/^}/s/zklock_disconnect_pause();//
+/^zklock_loss_pause/,/^}/s/pause_disconnect_on_loss();//

@@ -1,3 +1,3 @@
 # Seed 112
 # Disconnect on loss stays on after the last lock is released.
-/^zklock_cancel_release/,/^}/s/zklock_disconnect_pause();/(void) 0;/
+/^zklock_loss_release/,/^}/s/pause_disconnect_on_loss();/(void) 0;/
