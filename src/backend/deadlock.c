@@ -125,6 +125,7 @@ describe_members(const Graph *graph)
 			next->pid = member->pg_wait->blocker_pid;
 			continue;
 		}
+		Assert(step->position >= 0 && step->blocker >= 0);
 		member->blocking.waiter = graph->graph.positions[step->position];
 		member->blocking.blocker = graph->graph.positions[step->blocker];
 		member->pid = member->blocking.waiter.pid;
@@ -138,7 +139,9 @@ static bool
 search(Graph *graph)
 {
 	uint32		nprocesses = zklock_deadlock_pgwaits_nprocesses();
+	uint32		self = (uint32) zklock_compat_procno();
 
+	Assert(self < nprocesses);
 	graph->graph = (ZkLockDeadlockGraph) {
 		.nvertices = nprocesses,
 		.vertices = palloc(nprocesses * sizeof(ZkLockWaitVertex)),
@@ -149,7 +152,10 @@ search(Graph *graph)
 	graph->pg_waits = palloc0(nprocesses * sizeof(PgWaits));
 	graph->any_pg_waits = zklock_deadlock_pgwaits_any();
 	read_positions(&graph->graph);
-	return zklock_deadlock_graph_search(&graph->graph, (uint32) zklock_compat_procno());
+	if (!zklock_deadlock_graph_search(&graph->graph, self))
+		return false;
+	Assert(graph->graph.ncycle > 0 && graph->graph.cycle[0].process == self);
+	return true;
 }
 
 /* The same.  Returns its members, of which this backend is the first one, or NULL. */
@@ -391,7 +397,10 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 
 	for (int i = 0; i < n; i++)
 		if (attempts[i].outcome.verdict == ZKLOCK_PENDING)
+		{
+			Assert(waiting == NULL);
 			waiting = &attempts[i];
+		}
 	if (waiting == NULL || !waiting->outcome.queued || waiting->outcome.name[0] == '\0' ||
 		zklock_mode_table[waiting->request.params.mode].kind == NULL)
 		return false;
@@ -429,6 +438,7 @@ copy_chain(uint32 process, const ZkLockPgStep *steps, ZkLockPgStep **chain)
 
 	for (uint32 i = process; i != self; i = steps[i].wait.blocker)
 		n++;
+	Assert(n > 0);
 	*chain = palloc(n * sizeof(ZkLockPgStep));
 	for (int i = 0; i < n; i++)
 	{
@@ -517,6 +527,7 @@ publish_text(const char *text)
 	zklock_deadlock_record_end();
 	if (!zklock_session_routine->publish(text))
 		return false;			/* the next time */
+	Assert(text[0] != '\0' && strlen(text) < sizeof(published));
 	strlcpy(published, text, sizeof(published));
 	return true;
 }
@@ -586,6 +597,7 @@ process_deadlock(const ZkLockDeadlock *deadlock)
 	int			n = zklock_deadlock_members_unpack(deadlock, members, &closing);
 	const LockBehind *lock = find_behind(&closing);
 
+	Assert(n >= 2);
 	again = true;
 	if (!is_local && are_local(members, n))
 	{
@@ -612,6 +624,7 @@ zklock_deadlock_record_check(void)
 
 	if (!walking)
 		return;
+	Assert(published[0] != '\0');
 	verdict = zklock_session_routine->walk(&deadlock);
 	if (verdict == ZKLOCK_WALK_PENDING)
 		return;

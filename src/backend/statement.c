@@ -46,6 +46,7 @@ begin_statement(void)
 {
 	bool		is_discard = discards_all;
 
+	Assert(!inside);
 	inside = true;
 	may_commit = discards_all = false;
 	if (!zklock_xact_is_committing())
@@ -65,6 +66,7 @@ begin_part(void)
 static void
 end_statement(void)
 {
+	Assert(inside);
 	zklock_loss_statement(false);
 
 	/*
@@ -163,6 +165,7 @@ executor_finish(QueryDesc *queryDesc)
 static void
 process(ZKLOCK_UTILITY_PARAMS)
 {
+	Assert(inside);
 	if (IsA(pstmt->utilityStmt, CallStmt) || IsA(pstmt->utilityStmt, DoStmt))
 		may_commit = true;
 	next_ProcessUtility(ZKLOCK_UTILITY_ARGS);
@@ -184,6 +187,7 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
 static pg_noinline void
 run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 {
+	Assert(!inside);
 	zklock_loss_refuse_disconnected();
 	zklock_loss_refuse();
 	zklock_xact_irrevocable_statement(true);
@@ -294,6 +298,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int part, void *ar
 void
 zklock_statement_init(void)
 {
+	Assert(next_ProcessUtility == NULL);
 	next_ExecutorRun = ExecutorRun_hook ? ExecutorRun_hook :
 		standard_ExecutorRun;
 	ExecutorRun_hook = executor_run;

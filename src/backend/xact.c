@@ -124,6 +124,7 @@ xact_event(XactEvent event, void *arg)
 
 			/* Only fences of locks that the session holds are left. */
 			zklock_locktable_end_xact();
+			Assert(!zklock_locktable_in_xact());
 			zklock_loss_resume();
 			break;
 
@@ -143,6 +144,7 @@ subxact_event(SubXactEvent event, SubTransactionId sub,
 		zklock_locktable_commit_sub(sub, parent);
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
+		Assert(sub != InvalidSubTransactionId && sub != TopSubTransactionId);
 		ended = ENDED_ABORT_SUB;
 		ended_sub = sub;
 	}
@@ -170,7 +172,9 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	}
 	else
 	{
+		Assert(!committing);
 		zklock_locktable_end_xact();
+		Assert(!zklock_locktable_in_xact());
 		if (ended == ENDED_ABORT)
 			zklock_loss_forget();
 		else
@@ -183,6 +187,8 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 void
 zklock_xact_irrevocable_statement(bool begins)
 {
+	Assert(!committing);
+	Assert(begins || irrevocable == IRREVOCABLE_STATEMENT);
 	if (begins)
 		confirm_holds();
 	irrevocable = begins ? IRREVOCABLE_STATEMENT : IRREVOCABLE_COMMIT;
@@ -215,6 +221,7 @@ zklock_xact_register_first(bool outermost)
 	while (newest - oldest >
 		   (outermost && ActivePortal != NULL ? 1 : lengthof(arg) - 1))
 		UnregisterXactCallback(xact_event, &arg[oldest++ % lengthof(arg)]);
+	Assert(newest - oldest < lengthof(arg));
 }
 
 void

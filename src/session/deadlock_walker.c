@@ -78,6 +78,7 @@ send_read(const ZkLockWalkRead *read, ZkLockTag tag)
 static void
 go_on(ZkLockWalker *walker)
 {
+	Assert(walker->exists && walker->memory != NULL);
 	for (int i = 0; i < ZKLOCK_WALKER_WINDOW; i++)
 	{
 		ZkLockWalkerRead *slot = &walker->reads[i];
@@ -112,6 +113,7 @@ go_on(ZkLockWalker *walker)
 static void
 begin_walk(ZkLockWalker *walker)
 {
+	Assert(walker->node != NULL);
 	walker->lost = false;
 	walker->connects = zklock_session_status()->connects;
 	walker->begun_at = walker->last_request;
@@ -230,6 +232,7 @@ process_created(ZkLockWalker *walker, const ZkLockMessage *message)
 static bool
 take_read(ZkLockWalker *walker, uint32 request, ZkLockWalkRead *read)
 {
+	Assert(request != 0);		/* that of a free place */
 	for (int i = 0; i < ZKLOCK_WALKER_WINDOW; i++)
 		if (walker->reads[i].request == request)
 		{

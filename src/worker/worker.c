@@ -204,6 +204,7 @@ publish_failure(const ErrorData *error)
 static void
 wait_for_commits(ZkLockGeneration generation)
 {
+	Assert(generation < zklock_sessionstate_generation());
 	while (zklock_sessionstate_is_committing(generation))
 	{
 		zklock_sessionstate_turn(zklock_clock_now());
@@ -245,11 +246,13 @@ end_session(void)
 		status->state == ZKLOCK_CLIENT_CLOSED;
 	ZkLockGeneration generation = zklock_sessionstate_end();
 
+	Assert(!is_former);
 	publish_session(NULL, terminating);
 	zklock_workerattempts_drop_all();
 	zklock_deadlock_records_drop_all();
 	zklock_slots_expire(generation);
 	wait_for_commits(generation);
+	Assert(zklock_workerattempts_count() == 0);
 	zklock_session_end(CLOSE_TIMEOUT_MS);
 
 	/*
@@ -272,6 +275,8 @@ begin_session(const ZkLockIdentity *identity)
 {
 	MemoryContext before = CurrentMemoryContext;
 
+	Assert(zklock_session_status() == NULL);
+	Assert((identity == NULL) == (former_until == 0));
 	PG_TRY();
 	{
 		zklock_session_begin(identity);
@@ -324,6 +329,7 @@ close_former(void)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
+	Assert(is_former && former_until != 0);
 	switch (status->state)
 	{
 		case ZKLOCK_CLIENT_CONNECTING:
@@ -367,6 +373,9 @@ save_identity(void)
 
 	if (status == NULL || status->connects == 0 || status->session_id == saved_id)
 		return;
+
+	/* The file has room for one session. */
+	Assert(former_until == 0);
 	zklock_zkclient_identity(zklock_session_client(), &identity);
 	zklock_sessionfile_write(&identity, status->timeout);
 	saved_id = status->session_id;
@@ -603,6 +612,7 @@ void
 zklock_worker_main(Datum arg)
 {
 	(void) arg;
+	Assert(zklock_sessionstate_is_shared());
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, on_sigterm);
 	pqsignal(SIGINT, on_sigint);
