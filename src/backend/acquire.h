@@ -23,9 +23,9 @@ extern void zklock_acquire_init(void);
 /*
  * Acquire the lock once more for `scope`.  `ns` is the timeout in nanoseconds,
  * which includes the time to connect.  ZKLOCK_NEVER means no timeout.  0
- * acquires the lock only if no other client is ahead, and waits at most a
- * second for ZooKeeper's answer.  Returns NULL if other clients were ahead
- * when the time was over.
+ * acquires the lock only if no other client is ahead, and waits for ZooKeeper's
+ * answer as long as zklock.try_timeout and zklock.connect_timeout permit.
+ * Returns NULL if other clients were ahead when the time was over.
  *
  * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
  * is lost and not restored, or if there was no answer in time; 40001 if the

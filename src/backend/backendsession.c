@@ -218,7 +218,8 @@ confirm_nodes(ZkLockHold **holds, ZkLockAnswer *answers, int n, int64 deadline)
 	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
 	int			nsent = 0;
 
-	for (; (int) tag.request < n && zklock_zkclient_has_room(zklock_session_client()); tag.request++)
+	for (; (int) tag.request < n && zklock_zkclient_has_room(zklock_session_client());
+		 tag.request++)
 	{
 		if (answers[tag.request] != ZKLOCK_ANSWER_NONE)
 			continue;

@@ -3,6 +3,9 @@
  * backendsession.h
  *	  Session routine for locks in a ZooKeeper session of the backend's own.
  *
+ * Promises that these locks need no other process of this server: shared memory only shows
+ * them to others.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_BACKENDSESSION_H

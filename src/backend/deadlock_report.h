@@ -4,6 +4,9 @@
  *	  Reports a deadlock to the client, to the server's log and to the
  *	  statistics.
  *
+ * Promises that the client sees no more of other backends than the views show it, and that
+ * the server's log has all that is known.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_DEADLOCK_REPORT_H
@@ -23,8 +26,8 @@ typedef struct ZkLockDeadlockMember
 
 /*
  * ERROR 40P01.  The error's detail has a line for each member, as that of
- * PostgreSQL.  It does not show the ZooKeeper locks of other backends that
- * zk_locks would hide, unlike the server's log, which also has the queries.
+ * PostgreSQL, without the ZooKeeper locks that zk_locks would hide.  The
+ * server's log has these, and the queries.
  */
 extern void zklock_deadlock_report_raise(const ZkLockDeadlockMember *members,
 										 int n);

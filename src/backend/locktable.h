@@ -9,7 +9,8 @@
  * The counts have the semantics of PostgreSQL's advisory locks.  When the last
  * hold is dropped, the function given to zklock_locktable_init() is called
  * exactly once.  The functions that drop holds allocate and raise nothing.
- * This module uses neither ZooKeeper nor SQL types.
+ * This module requests nothing of ZooKeeper.  It keeps clientsocket.h informed of
+ * how many locks the client relies on.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,7 +4,9 @@
  *	  Session routine for locks in the session of the server's worker.
  *
  * This backend requests nodes through shared memory (slots.h), and waits there
- * for the verdict of the worker (worker/).
+ * for the verdict of the worker (worker/).  Promises that every wait ends, also
+ * if the worker is stopped, which is treated as a lost connection, and that no
+ * grant counts whose session is over.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,6 +3,9 @@
  * sessionchoice.h
  *	  Chooses the session for this backend's locks.
  *
+ * Promises that all locks that a backend holds at a time are in one session: a setting that
+ * has changed takes effect when it holds none.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SESSIONCHOICE_H
@@ -19,9 +22,8 @@
 extern void zklock_sessionchoice_refuse_parallel(void);
 
 /*
- * To be called before a lock is acquired.  The session does not change while
- * this backend holds a lock.  ERROR 55000 if the session of the setting does
- * not exist, 25000 in a parallel worker.
+ * To be called before a lock is acquired.  ERROR 55000 if the session of the
+ * setting does not exist, 25000 in a parallel worker.
  */
 extern void zklock_sessionchoice_choose(void);
 

@@ -239,7 +239,8 @@ log_callback_fn
 zklock_zkpace_acquire(ZkLockClient *client)
 {
 	static const log_callback_fn functions[N_SLOTS] = {
-		log_line_0, log_line_1, log_line_2, log_line_3, log_line_4, log_line_5, log_line_6, log_line_7
+		log_line_0, log_line_1, log_line_2, log_line_3,
+		log_line_4, log_line_5, log_line_6, log_line_7
 	};
 	log_callback_fn function = log_line_no_slot;
 

@@ -3,6 +3,9 @@
  * clientsocket.h
  *	  Closes the connection of this backend's client, because a lock is lost.
  *
+ * Promises to interrupt nothing: the backend ends when it next reads from the client, which it
+ * does not do during a commit, and what it writes until then still arrives.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CLIENTSOCKET_H

@@ -3,6 +3,9 @@
  * acl.h
  *	  Access control lists for ZooKeeper: "scheme:id:permissions,...".
  *
+ * Promises that a list that passes the check has the form that ZooKeeper's clients use.  Only
+ * ZooKeeper knows the schemes, and what their ids mean.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ACL_H

@@ -3,6 +3,9 @@
  * deadlock_members.h
  *	  The members of a deadlock across servers, and their copy without pointers.
  *
+ * Promises that a copy has the victim with both of its nodes, and one more member, however many
+ * there are and whatever their texts are.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_DEADLOCK_MEMBERS_H
@@ -40,8 +43,7 @@ typedef struct ZkLockPackedMember
 
 /*
  * The members of a deadlock without pointers, for another process: the last one, then the
- * first ones.  Those that have no room are left out.  There is room for the victim with
- * both of its nodes, and for one more member, whatever their texts.
+ * first ones.  Those that have no room are left out.
  */
 typedef struct ZkLockDeadlock
 {
@@ -62,7 +64,8 @@ extern void zklock_deadlock_members_pack(const ZkLockWalkMember *members, int n,
  * The reverse: point `members`, at most ZKLOCK_DEADLOCK_MEMBERS, to the first members, and
  * `*closing` to the last one of all.  Returns their number, which is at least 2.
  */
-extern int	zklock_deadlock_members_unpack(const ZkLockDeadlock *deadlock, ZkLockWalkMember *members,
+extern int	zklock_deadlock_members_unpack(const ZkLockDeadlock *deadlock,
+										   ZkLockWalkMember *members,
 										   ZkLockWalkMember *closing);
 
 #endif							/* ZKLOCK_DEADLOCK_MEMBERS_H */

@@ -3,6 +3,9 @@
  * errors.h
  *	  Reports ZooKeeper's errors as PostgreSQL's.
  *
+ * Promises that a cause has the same SQLSTATE and hint wherever it is met, and that a path in a
+ * message is in the server's encoding.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ERRORS_H

@@ -3,6 +3,9 @@
  * failure.h
  *	  The error of a process that has the session, raised in another one.
  *
+ * Promises that it has the same SQLSTATE and, as far as there is room, the same texts, in the
+ * encoding of the process that raises it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_FAILURE_H

@@ -8,10 +8,12 @@
  * the lock, a path in a mode.  Claims and entries correspond to PROCLOCK and
  * LOCK in PostgreSQL's own lock manager.
  *
- * Promises that no function here waits for more than an LWLock, that only the
- * views and the detection of deadlocks depend on claims, and that nothing raises
- * or allocates once there is a claim.  Without shared_preload_libraries there are no claims.  There are at
- * most zklock.max_locks claims.  Locks without a claim are only counted.
+ * Promises that no function here waits for more than an LWLock, and that nothing
+ * raises or allocates once there is a claim.  There are at most zklock.max_locks
+ * claims, and none without shared_preload_libraries.  A lock in the server's
+ * session has a claim, since a slot of it or of its entry requests the node
+ * (slots.h).  One in a session of the backend's own is held without, too: then it is
+ * only counted, and other backends do not see it, in views or for deadlocks.
  *
  *-------------------------------------------------------------------------
  */

@@ -103,9 +103,9 @@ extern int64 zklock_sessionstate_confirmed(void);
 /*
  * At the time `now`, is the session gone?  It is if the worker has been stopped for so long that
  * its session has probably expired.  If the client relies on a lock (clientsocket.h), it is also
- * if the session was not confirmed for its whole timeout.  If that was signalled, this remains true, even if
- * the worker continues, until cancel or disconnect on loss is turned on while no cancellation is
- * pending, so that the reason is known.
+ * if the session was not confirmed for its whole timeout.  If that was signalled, this remains
+ * true, even if the worker continues, until a signal on a loss is turned on while no
+ * cancellation is pending, so that the reason is known.
  */
 extern bool zklock_sessionstate_is_gone(int64 now);
 

@@ -130,6 +130,7 @@ set_node(Row *row, const char *path, const ZkLockQueueNode *entry, int position,
 {
 	const char *data = entry->data;
 	ZkLockNodeUse use;
+	bool		own;
 
 	if (entry->part != ZKLOCK_PART_NONE)
 	{
@@ -146,10 +147,10 @@ set_node(Row *row, const char *path, const ZkLockQueueNode *entry, int position,
 	if (entry->owner != 0)
 		set_text(row, QUEUE_SESSION, zklock_text_session(entry->owner));
 	set_column(row, QUEUE_SINCE, TimestampTzGetDatum(timestamp_of(entry->ctime)));
-	set_column(row, QUEUE_OWN,
-			   BoolGetDatum(entry->owner != 0 &&
-							(zklock_locktable_search(is_of_hold, unconstify(char *, entry->name)) != NULL ||
-							 entry->owner == own_session)));
+	own = entry->owner != 0 &&
+		(entry->owner == own_session ||
+		 zklock_locktable_search(is_of_hold, unconstify(char *, entry->name)) != NULL);
+	set_column(row, QUEUE_OWN, BoolGetDatum(own));
 	if (entry->part == ZKLOCK_PART_MUTEX)
 		path = psprintf("%s/%s", path, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex);
 	use = zklock_nodedata_find_user(path, entry->name, &data);

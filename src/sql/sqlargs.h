@@ -3,6 +3,9 @@
  * sqlargs.h
  *	  Checks arguments of SQL functions.
  *
+ * Promises that a path that is returned here needs no other check: ZooKeeper accepts it, and
+ * this session may use it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SQLARGS_H

@@ -3,6 +3,9 @@
  * status.h
  *	  Shows the locks of this server.
  *
+ * Promises that each lock is shown once: those of this backend as its own table has them, which
+ * is newer than its claims.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_STATUS_H

@@ -87,7 +87,8 @@ zklock_keeper_update_epoch(bool keeps, bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 	uint32		connects = status == NULL ? 0 : status->connects;
 
-	keeps = keeps && zklock_guc_keep_time > 0 && zklock_guc_max_kept_locks > 0 && zklock_guc_handover_time > 0;
+	keeps = keeps && zklock_guc_keep_time > 0 && zklock_guc_max_kept_locks > 0 &&
+		zklock_guc_handover_time > 0;
 	if (keeps != kept || (keeps && (stale || connects != connects_seen)))
 	{
 		zklock_sessionstate_begin_epoch(keeps);
