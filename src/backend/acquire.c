@@ -62,7 +62,7 @@ zklock_acquire_find(const char *path, ZkLockMode mode)
 	zklock_sessionchoice_refuse_parallel();
 	zklock_session_routine->poll();
 	hold = zklock_locktable_find(path, mode);
-	if (hold != NULL && !zklock_sessionroutine_is_current(hold->session_serial))
+	if (hold != NULL && !zklock_sessionroutine_is_current(hold->generation))
 		zklock_lease_check();
 	return hold;
 }
@@ -295,7 +295,7 @@ try_once(AcquireState *state, const ZkLockWaitLimit *limit)
 	if (mode->mutex != NULL &&
 		(state->attempt.outcome.verdict == ZKLOCK_PENDING ||
 		 state->attempt.outcome.verdict == ZKLOCK_GRANTED) &&
-		state->attempt.session_serial != state->mutex.session_serial)
+		state->attempt.generation != state->mutex.generation)
 		return ZKLOCK_EXPIRED;
 	zklock_attempt_await(&state->attempt, 1, limit->deadline, false);
 	zklock_attempt_abandon(&state->mutex);

@@ -36,7 +36,7 @@ static bool
 is_of_one_session(const ZkLockAttempt *attempts, int n)
 {
 	for (int i = 1; i < n; i++)
-		if (attempts[i].session_serial != attempts[0].session_serial)
+		if (attempts[i].generation != attempts[0].generation)
 			return false;
 	return true;
 }

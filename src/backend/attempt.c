@@ -564,7 +564,7 @@ zklock_attempt_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
 	Assert(attempt->begun && attempt->outcome.verdict == ZKLOCK_GRANTED && attempt->node != NULL);
 	Assert(hold->claim == attempt->claim);
 	zklock_locktable_grant(hold);
-	hold->session_serial = attempt->session_serial;
+	hold->generation = attempt->generation;
 	hold->node = attempt->node;
 	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
 	hold->token = attempt->outcome.token;

@@ -82,7 +82,7 @@ copy_results(ZkLockAttempt *attempt)
 	else
 		Assert(attempt->receiver.process != NULL);
 	attempt->outcome = r->outcome;
-	attempt->session_serial = driver->session_serial;
+	attempt->generation = driver->generation;
 	attempt->node = (ZkLockNodeHandle *) driver->node;
 	attempt->nearest = zklock_driver_nearest(driver, &attempt->nearest_data);
 	attempt->refused = driver->refused;
@@ -112,7 +112,7 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 
 	(void) deadline;
 	attempt->outcome = (ZkLockOutcome) {0};
-	attempt->session_serial = zklock_session_serial();
+	attempt->generation = zklock_session_generation();
 	attempt->nearest = NULL;
 
 	/* Nodes that this backend has given up may still use the room. */
@@ -146,7 +146,7 @@ check_attempt(ZkLockAttempt *attempt)
 static void
 begin_later(ZkLockAttempt *attempt)
 {
-	if (zklock_session_is_current(attempt->session_serial))
+	if (zklock_session_is_current(attempt->generation))
 		begin_attempt(attempt, 0);
 	else
 	{
@@ -199,7 +199,7 @@ abandon(ZkLockAttempt *attempt)
 static void
 delete_node(ZkLockHold *hold)
 {
-	if (zklock_session_is_current(hold->session_serial))
+	if (zklock_session_is_current(hold->generation))
 		zklock_zkclient_delete(node_of(hold->node));
 }
 
@@ -245,7 +245,7 @@ revocation_serial(void)
 {
 	ZkLockClient *client = zklock_session_client();
 
-	return client == NULL ? 0 : (uint64) zklock_session_serial() << 32 |
+	return client == NULL ? 0 : (uint64) zklock_session_generation() << 32 |
 		zklock_zkclient_all_revocations(client);
 }
 
@@ -289,7 +289,7 @@ const ZkLockSessionRoutine zklock_backendsession_routine = {
 	.poll = zklock_session_poll,
 	.refresh = zklock_session_refresh,
 	.status = get_status,
-	.current = zklock_session_serial,
+	.current = zklock_session_generation,
 	.raise_no_answer = zklock_diagnosis_raise_no_answer,
 	.raise_too_many_nodes = raise_too_many_nodes,
 	.identity = zklock_session_identity,

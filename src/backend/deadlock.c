@@ -417,7 +417,7 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 						attempts[i].node, attempts[i].claim);
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
-		if (zklock_sessionroutine_is_current(hold->session_serial))
+		if (zklock_sessionroutine_is_current(hold->generation))
 			append_held(record, hold->key.mode, hold->key.path, hold->name, hold->node,
 						hold->claim);
 	for (int i = 0; i < locks_behind->n; i++)

@@ -34,7 +34,7 @@ static bool committing = false;
 static bool
 is_lost(const ZkLockHold *hold)
 {
-	return hold->node == NULL || !zklock_sessionroutine_is_current(hold->session_serial);
+	return hold->node == NULL || !zklock_sessionroutine_is_current(hold->generation);
 }
 
 /*
@@ -95,7 +95,7 @@ is_first_oldest(const ZkLockHold *first, const ZkLockHold *second)
 {
 	return first->node == NULL || second == NULL ||
 		(second->node != NULL &&
-		 (int32) (second->session_serial - first->session_serial) >= 0);
+		 (int32) (second->generation - first->generation) >= 0);
 }
 #endif
 

@@ -146,7 +146,7 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold = hash_search(table, &key, HASH_ENTER, &found);
 	Assert(!found);
 	hold->granted = false;
-	hold->session_serial = 0;
+	hold->generation = 0;
 	hold->node = NULL;
 	hold->name[0] = '\0';
 	hold->token = 0;

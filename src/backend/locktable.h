@@ -46,7 +46,7 @@ typedef struct ZkLockHold
 	ZkLockKey	key;			/* dynahash: must be first */
 
 	/* set by attempt.c when the lock is granted */
-	ZkLockGeneration session_serial;	/* the session's, see sessionroutine.h */
+	ZkLockGeneration generation;	/* its session */
 	int64		session_id;		/* the session's, in ZooKeeper */
 	ZkLockNodeHandle *node;		/* NULL: it was deleted */
 	char		name[ZKLOCK_NAME_SIZE]; /* the node's */

@@ -189,7 +189,7 @@ static bool
 is_revoked(const ZkLockAttempt *attempt)
 {
 	return attempt->request.params.revocable && attempt->node != NULL &&
-		zklock_sessionroutine_is_current(attempt->session_serial) &&
+		zklock_sessionroutine_is_current(attempt->generation) &&
 		zklock_session_routine->revocations(attempt->node) > 0;
 }
 

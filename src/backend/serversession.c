@@ -428,14 +428,14 @@ copy_results(ZkLockAttempt *attempt)
 		return false;
 	zklock_slots_get_state(attempt->claim, state);
 	attempt->outcome = state->outcome;
-	attempt->session_serial = state->generation;
+	attempt->generation = state->generation;
 	attempt->nearest = state->other[0] != '\0' ? state->other : NULL;
 	attempt->nearest_data = state->text;
 	attempt->refused = state->text;
 
 	/* If the backend woke up late, the lock may already be lost. */
 	if (attempt->outcome.verdict == ZKLOCK_GRANTED &&
-		attempt->session_serial != zklock_sessionstate_generation())
+		attempt->generation != zklock_sessionstate_generation())
 		attempt->outcome.verdict = ZKLOCK_EXPIRED;
 	return attempt->outcome.verdict != before ||
 		attempt->outcome.queued != was_queued;
@@ -462,7 +462,7 @@ forbid_handover(const ZkLockRequest *request)
 		if (held == NULL || held->node == NULL)
 			continue;
 		zklock_slots_forbid_handover(held->claim);
-		session = held->session_serial;
+		session = held->generation;
 	}
 	return session;
 }
@@ -491,7 +491,7 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 	if (attempt->state == NULL)
 		attempt->state = palloc(sizeof(ZkLockSlotState));
 	attempt->outcome = (ZkLockOutcome) {0};
-	attempt->session_serial = asked.generation;
+	attempt->generation = asked.generation;
 
 	/* Only the mutex of a semaphore may have found no room yet. */
 	if (attempt->claim == NULL)
@@ -575,7 +575,7 @@ await_answer(ZkLockHold *hold, uint32 question, int64 deadline)
 	for (;;)
 	{
 		/* In another generation, the slot may belong to another node. */
-		if (zklock_sessionstate_generation() != hold->session_serial)
+		if (zklock_sessionstate_generation() != hold->generation)
 			return ZKLOCK_ANSWER_NONE;
 		if (question == 0)
 			return ZKLOCK_ANSWER_GONE;

@@ -41,7 +41,7 @@ typedef struct ZkLockAttempt
 
 	/* results */
 	ZkLockOutcome outcome;
-	ZkLockGeneration session_serial;	/* serial number of its session */
+	ZkLockGeneration generation;	/* its session */
 	ZkLockNodeHandle *node;		/* NULL: abandoned */
 
 	/* name and data of the nearest node ahead; NULL: not known */
@@ -78,7 +78,7 @@ typedef struct ZkLockSessionRoutine
 	/* The state that was read last, which may be that there is no session */
 	const ZkLockClientStatus *(*status) (void);
 
-	/* The current serial number of the live session; 0 if there is none. */
+	/* The generation of the live session; 0 if there is none. */
 	ZkLockGeneration (*current) (void);
 
 	/*
@@ -97,7 +97,7 @@ typedef struct ZkLockSessionRoutine
 	const char *(*identity) (void);
 
 	/*
-	 * Has the session probably expired, although its serial number is still
+	 * Has the session probably expired, although its generation is still
 	 * current, because there was no connection, or no worker that runs, for
 	 * its whole timeout?  If the client relies on a lock, also because it was
 	 * not confirmed for so long.
@@ -205,14 +205,11 @@ typedef struct ZkLockSessionRoutine
 /* The routine of the current locks or, if there are none, of the next one */
 extern const ZkLockSessionRoutine *zklock_session_routine;
 
-/*
- * Is this the serial number of the live session?  False for 0, even if there
- * is no session.
- */
+/* Is this the generation of the live session?  False for 0, even if there is no session. */
 static inline bool
-zklock_sessionroutine_is_current(ZkLockGeneration number)
+zklock_sessionroutine_is_current(ZkLockGeneration generation)
 {
-	return number != 0 && number == zklock_session_routine->current();
+	return generation != 0 && generation == zklock_session_routine->current();
 }
 
 /*
@@ -237,7 +234,7 @@ zklock_sessionroutine_is_deleted(ZkLockNodeHandle *node)
 static inline uint32
 zklock_sessionroutine_revocations(const ZkLockHold *hold)
 {
-	return hold->node != NULL && zklock_sessionroutine_is_current(hold->session_serial) ?
+	return hold->node != NULL && zklock_sessionroutine_is_current(hold->generation) ?
 		zklock_session_routine->revocations(hold->node) : hold->revocations;
 }
 

@@ -167,7 +167,7 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 							strlen(ZKLOCK_PATH_RECORDS "/") + strlen(name)) != ZKLOCK_ROOM)
 		return false;
 	*walker = (ZkLockWalker) {
-		.session_serial = zklock_session_serial(),
+		.generation = zklock_session_generation(),
 		.requester = zklock_session_new_requester(),
 		.context = AllocSetContextCreate(TopMemoryContext, "zklock walk",
 										 ALLOCSET_SMALL_SIZES)
@@ -307,7 +307,7 @@ zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale)
 
 	if (walker->node == NULL || walker->verdict != ZKLOCK_WALK_PENDING)
 		return;
-	if (!zklock_session_is_current(walker->session_serial))
+	if (!zklock_session_is_current(walker->generation))
 	{
 		give_up(walker);
 		return;
@@ -321,7 +321,7 @@ zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale)
 void
 zklock_deadlock_walker_repeat(ZkLockWalker *walker)
 {
-	if (walker->node != NULL && zklock_session_is_current(walker->session_serial))
+	if (walker->node != NULL && zklock_session_is_current(walker->generation))
 		begin_walk(walker);
 }
 
@@ -341,7 +341,7 @@ zklock_deadlock_walker_verdict(ZkLockWalker *walker, ZkLockDeadlock *deadlock)
 void
 zklock_deadlock_walker_end(ZkLockWalker *walker)
 {
-	if (walker->node != NULL && zklock_session_is_current(walker->session_serial))
+	if (walker->node != NULL && zklock_session_is_current(walker->generation))
 		zklock_zkclient_delete(walker->node);
 	walker->node = NULL;
 	if (walker->context != NULL)

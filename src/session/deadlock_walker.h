@@ -43,7 +43,7 @@ typedef struct ZkLockWalker
 	ZkLockNode *node;			/* NULL: there is no record */
 	bool		exists;			/* it does in ZooKeeper */
 	uint64		known;			/* see zklock_deadlock_walk_begin() */
-	ZkLockGeneration session_serial;
+	ZkLockGeneration generation;
 	MemoryContext context;
 	const char *name;
 	const char *text;

@@ -226,7 +226,7 @@ unwatch_count(ZkLockDriver *driver)
 	const char *count = driver->count;
 
 	driver->count = NULL;
-	if (count != NULL && zklock_session_is_current(driver->session_serial))
+	if (count != NULL && zklock_session_is_current(driver->generation))
 		unwatch(driver, count, false);
 }
 
@@ -541,7 +541,7 @@ zklock_driver_check_session(ZkLockDriver *driver)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
-	if (!zklock_session_is_current(driver->session_serial))
+	if (!zklock_session_is_current(driver->generation))
 		feed_simple(driver, ZKLOCK_EV_EXPIRED);
 	else if (status->state == ZKLOCK_CLIENT_CONNECTED &&
 			 (status->connects != driver->connects || driver->recipe.stalled))
@@ -663,7 +663,7 @@ zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *req
 	driver->is_needed = is_needed;
 	driver->requester = zklock_session_new_requester();
 	driver->owner = owner;
-	driver->session_serial = zklock_session_serial();
+	driver->generation = zklock_session_generation();
 	driver->connects = zklock_session_status()->connects;
 	memset(driver->ahead, 0, sizeof(driver->ahead));
 	driver->later.n = 0;
@@ -769,7 +769,7 @@ zklock_driver_abandon(ZkLockDriver *driver)
 
 	driver->node = NULL;
 	driver->later.n = 0;
-	if (node == NULL || !zklock_session_is_current(driver->session_serial))
+	if (node == NULL || !zklock_session_is_current(driver->generation))
 		return;
 	zklock_zkclient_delete(node);
 

@@ -31,7 +31,7 @@ typedef struct ZkLockDriver
 {
 	ZkLockRecipe recipe;		/* callers may read its outcome */
 	ZkLockNode *node;			/* NULL: abandoned or not begun */
-	ZkLockGeneration session_serial;	/* the session's, see session.h */
+	ZkLockGeneration generation;	/* its session */
 	uint64		requester;		/* in the tags of its requests */
 	uint32		owner;			/* of its nodes */
 

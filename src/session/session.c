@@ -49,7 +49,8 @@ static bool is_continued = false;	/* the session of another process? */
 
 static ZkLockClient *client = NULL;
 static ZkLockClientStatus status;	/* valid if `client` is not NULL */
-static ZkLockGeneration serial = 0; /* of the current or last session */
+static ZkLockGeneration last_generation = 0;	/* of the current or last
+												 * session */
 static int64 begun_at;			/* when it was begun */
 static int64 received_at;		/* when messages were last read */
 
@@ -334,8 +335,8 @@ begin_session(const ZkLockIdentity *former)
 	reported_returns = 0;
 	begun_at = received_at = zklock_clock_now();
 	is_continued = former != NULL;
-	if (++serial == 0)
-		serial = 1;
+	if (++last_generation == 0)
+		last_generation = 1;
 }
 
 void
@@ -377,15 +378,15 @@ is_over(void)
 }
 
 ZkLockGeneration
-zklock_session_serial(void)
+zklock_session_generation(void)
 {
-	return client == NULL || is_over() ? 0 : serial;
+	return client == NULL || is_over() ? 0 : last_generation;
 }
 
 bool
-zklock_session_is_current(ZkLockGeneration number)
+zklock_session_is_current(ZkLockGeneration generation)
 {
-	return number != 0 && number == zklock_session_serial();
+	return generation != 0 && generation == zklock_session_generation();
 }
 
 bool

@@ -8,9 +8,8 @@
  *	  is closed at exit, also when the backend is terminated.
  *	- Every wait can be cancelled, ends when the postmaster dies, and ends
  *	  at its deadline.
- *	- Each session has a serial number.  Whatever was created in a session
- *	  is valid only while zklock_session_is_current() returns true for its
- *	  number.
+ *	- Each session is a generation.  Whatever was created in a session is valid
+ *	  only while zklock_session_is_current() returns true for its generation.
  *	- Every message reaches all receivers that are registered when it is
  *	  delivered.  Only zklock_session_wait() and zklock_session_deliver()
  *	  deliver messages.  Until then they stay queued, whoever reads the
@@ -34,14 +33,11 @@
  */
 extern void zklock_session_connect(int64 deadline);
 
-/* The serial number of the live session, at least 1; 0 if there is none */
-extern ZkLockGeneration zklock_session_serial(void);
+/* The generation of the live session, at least 1; 0 if there is none */
+extern ZkLockGeneration zklock_session_generation(void);
 
-/*
- * Is this the serial number of the live session?  False for 0, even if there
- * is no session.
- */
-extern bool zklock_session_is_current(ZkLockGeneration number);
+/* Is this the generation of the live session?  False for 0, even if there is no session. */
+extern bool zklock_session_is_current(ZkLockGeneration generation);
 
 /* Was the session begun with settings other than those in force? */
 extern bool zklock_session_is_outdated(void);

@@ -388,7 +388,7 @@ zklock_queue_holder(const char *path)
 	StringInfoData text;
 	Queue		queue;
 
-	if (zklock_session_serial() == 0)
+	if (zklock_session_generation() == 0)
 		return NULL;
 	prepare_queue(&queue, path);
 	if (!zklock_batch_try(queue.reads, N_READS, deadline))

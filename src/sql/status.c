@@ -61,7 +61,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->advisory = hold->advisory;
 	row->granted = true;
 	row->procno = zklock_compat_procno();
-	row->lost = !zklock_sessionroutine_is_current(hold->session_serial);
+	row->lost = !zklock_sessionroutine_is_current(hold->generation);
 	row->revoked = hold->revocable && zklock_sessionroutine_revocations(hold) > 0;
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;

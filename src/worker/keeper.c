@@ -202,7 +202,7 @@ unwatch(const ZkLockKeeper *keeper)
 	const ZkLockDriver *driver = keeper->driver;
 	dlist_iter	iter;
 
-	if (!zklock_session_is_current(driver->session_serial))
+	if (!zklock_session_is_current(driver->generation))
 		return;
 	dlist_foreach(iter, bucket_of(driver->dir))
 	{

@@ -256,9 +256,9 @@ note_session(void)
 	if (connects != zklock_session_status()->connects)
 		forget_watches();
 	connects = zklock_session_status()->connects;
-	if (session == zklock_session_serial())
+	if (session == zklock_session_generation())
 		return;
-	session = zklock_session_serial();
+	session = zklock_session_generation();
 	is_registered = is_open = is_listed = false;
 	memset(&answerer, 0, sizeof(answerer));
 	asker.answered = 0;
@@ -457,7 +457,7 @@ publish_closed(int code, Datum arg)
 
 	(void) code;
 	(void) arg;
-	if (RecoveryInProgress() || !is_open || session != zklock_session_serial() ||
+	if (RecoveryInProgress() || !is_open || session != zklock_session_generation() ||
 		zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED || !PostmasterIsAlive())
 		return;
 	MemoryContextSwitchTo(TopMemoryContext);
@@ -649,7 +649,7 @@ is_complete(void)
 static void
 ask_and_read(uint64 ticket)
 {
-	if (asker.ticket == ticket && (is_complete() || zklock_session_serial() == 0))
+	if (asker.ticket == ticket && (is_complete() || zklock_session_generation() == 0))
 		return;
 	if (!connect_session())
 		return;

@@ -421,7 +421,7 @@ check_session(void)
 		close_former();
 		return;
 	}
-	if (status->connects > 0 && zklock_session_serial() != 0 &&
+	if (status->connects > 0 && zklock_session_generation() != 0 &&
 		!zklock_session_is_gone())
 		return;
 	if (!zklock_zkclient_is_final(status->state) && status->connects == 0)

@@ -607,7 +607,7 @@ zklock_workerattempts_deliver(bool stale)
 
 	/* This takes long if there are many attempts, and is seldom necessary. */
 	if (stale || any_stalled || status->connects != connects_seen ||
-		zklock_session_serial() == 0)
+		zklock_session_generation() == 0)
 	{
 		connects_seen = status->connects;
 		any_stalled = false;

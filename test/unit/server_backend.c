@@ -181,7 +181,7 @@ is_shown(const ZkLockHold *hold)
 	if (state.phase == ZKLOCK_CLAIM_LOST)
 		return hold->claim->lost || is_node_deleted(hold) ||
 			(!has_session() &&
-			 hold->session_serial != zklock_sessionstate_generation());
+			 hold->generation != zklock_sessionstate_generation());
 	return state.phase == ZKLOCK_CLAIM_HOLDS && strcmp(state.outcome.name, hold->name) == 0 &&
 		state.outcome.session_id == hold->session_id && state.outcome.token == hold->token &&
 		state.outcome.grant_number == hold->grant_number;
@@ -201,16 +201,16 @@ tell_holds(void)
 
 		if (hold->node == NULL || hold->claim == NULL)
 			continue;
-		if (hold->session_serial < session)
+		if (hold->generation < session)
 			server_breach(SERVER_SOUND, "a lock of an older session is not the first");
-		session = hold->session_serial;
+		session = hold->generation;
 		if (!is_shown(hold))
 			server_breach(SERVER_SOUND, "a lock is not shown as it is");
 		server_hold(hold->claim, server_lock_number(hold->key.path),
 					mode == ZKLOCK_SHARED ? 1 :
 					mode == ZKLOCK_SEMAPHORE ? 1 + server_plan.nleases : 0,
-					hold->session_serial == (has_session() ? zklock_session_serial() :
-											 zklock_sessionstate_generation()),
+					hold->generation == (has_session() ? zklock_session_generation() :
+										 zklock_sessionstate_generation()),
 					hold->name, hold->token, hold->grant_number, hold->session_id);
 	}
 }
@@ -358,7 +358,7 @@ take_lock(ServerStep *step)
 	if (is_new && hold->node == NULL && !QueryCancelPending)
 		server_breach(SERVER_CANCEL, "a statement goes on with a new lock whose node was deleted");
 	if (mode == ZKLOCK_SEMAPHORE && is_new &&
-		mutex->session_serial != hold->session_serial)
+		mutex->generation != hold->generation)
 		server_breach(SERVER_SOUND, "a lease is taken with the mutex of another session");
 	if (mode == ZKLOCK_SEMAPHORE)
 		server_count(request.count != NULL ? SERVER_N_COUNTED : SERVER_N_SEMAPHORES);
@@ -422,9 +422,9 @@ check_one_session(const ZkLockKey *fresh, int n)
 	{
 		const ZkLockHold *hold = zklock_locktable_find(fresh[i].path, fresh[i].mode);
 
-		if (session != 0 && hold->session_serial != session)
+		if (session != 0 && hold->generation != session)
 			server_breach(SERVER_SOUND, "locks that are taken together are of two sessions");
-		session = hold->session_serial;
+		session = hold->generation;
 	}
 }
 
@@ -478,7 +478,7 @@ check_mutex(const ZkLockAttempt *lease)
 		lease->request.params.only_looks || lease->outcome.verdict != ZKLOCK_PENDING)
 		return;
 	if (!mutex->begun || mutex->outcome.verdict != ZKLOCK_GRANTED ||
-		mutex->session_serial != lease->session_serial)
+		mutex->generation != lease->generation)
 		server_breach(SERVER_SOUND, "a lease is waited for without the mutex");
 }
 
@@ -1093,7 +1093,7 @@ is_any_lost(void)
 {
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
-		if (!has_session() && (hold->session_serial != zklock_sessionstate_generation() ||
+		if (!has_session() && (hold->generation != zklock_sessionstate_generation() ||
 							   hold->claim->node_deleted))
 			return true;
 	return false;

@@ -287,7 +287,7 @@ is_any_of_former_session(void)
 {
 	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
 		 hold = zklock_locktable_next_granted(hold))
-		if (!zklock_sessionroutine_is_current(hold->session_serial))
+		if (!zklock_sessionroutine_is_current(hold->generation))
 			return true;
 	return false;
 }

@@ -1,3 +1,3 @@
 # Seed 14595
 # What was created in a former session is taken for valid.
-/^zklock_session_is_current/,/^}/s/number == zklock_session_serial()/zklock_session_serial() != 0/
+/^zklock_session_is_current/,/^}/s/generation == zklock_session_generation()/zklock_session_generation() != 0/

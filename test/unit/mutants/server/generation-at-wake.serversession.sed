@@ -1,3 +1,3 @@
 # Seed 7463
 # A grant counts as one of the generation in which its backend wakes.
-/^copy_results/,/^}/s/session_serial = state->generation/session_serial = zklock_sessionstate_generation()/
+/^copy_results/,/^}/s/generation = state->generation/generation = zklock_sessionstate_generation()/

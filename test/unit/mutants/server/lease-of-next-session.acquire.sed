@@ -1,3 +1,3 @@
 # Seed 4143
 # A lease is waited for without the mutex, which was of a former session.
-/^try_once/,/^}/s/state->attempt.session_serial != state->mutex.session_serial/false/
+/^try_once/,/^}/s/state->attempt.generation != state->mutex.generation/false/
