@@ -101,7 +101,8 @@ sub written
 }
 
 # Lets ZooKeeper end the sessions of all holders without an answer to them, and returns when
-# it has, and when they must know that: the client of an idle one is disconnected.
+# it has, and when they must know that: a statement is cancelled, and the client of an idle
+# one, if it relies on the lock, is disconnected earlier.
 sub lose
 {
 	my ($canary) = @_;
@@ -118,8 +119,8 @@ sub canary
 {
 	my $client = PgWire->new($node);
 
-	$client->query(q(SET zklock.on_loss = 'disconnect'));
 	is($client->query(q(SELECT zk_lock_acquire('/canary'))), "t\nSELECT 1", 'a canary has a lock');
+	$client->send(PgWire::simple('SELECT pg_sleep(1000)'));
 	return $client;
 }
 
