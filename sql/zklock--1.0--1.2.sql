@@ -9,16 +9,24 @@
 -- zk_fence().
 GRANT SELECT ON zk_lock_fences TO pg_database_owner;
 
--- Wait until this server shows what anyone had committed on its primary before the call,
--- or raise 55P03 once "timeout" or zklock.catch_up_timeout has passed.  On a standby, a
--- transaction that has taken a lock calls it before it reads what earlier holders of the
--- lock may have written.  Returns at once on a server that is not in recovery.  It is called
--- with CALL, and waits without a snapshot where zk_lock_wait() does.
--- Raises 55000 if replay is paused, or if the primary does not answer: it needs zklock in
--- shared_preload_libraries, zklock.answer_positions, and a connection to ZooKeeper.  Raises
--- 08001 if this server has none, 40001 if replay waits for this transaction, 25001 at
--- REPEATABLE READ and above, and 0A000 if this database subscribes to another one.
-CREATE PROCEDURE zk_catch_up(timeout interval DEFAULT NULL)
+-- Wait until this server shows what anyone had committed before the call where its data comes
+-- from, or raise 55P03 once "timeout" or zklock.catch_up_timeout has passed: on the primary of a
+-- standby; on the publishers of this database's subscriptions.  A transaction that has taken a
+-- lock calls it before it reads what earlier holders of the lock may have written elsewhere.
+-- Other servers return at once.  It is called with CALL, and waits without a snapshot where
+-- zk_lock_wait() does.
+-- Raises 25001 at REPEATABLE READ and above.
+-- On a standby: 55000 if replay is paused, or if the primary does not answer: it needs zklock in
+-- shared_preload_libraries, zklock.answer_positions, and a connection to ZooKeeper; 08001 if
+-- this server has none; 40001 if replay waits for this transaction; 0A000 if the primary
+-- subscribes in this database.
+-- On a subscriber, which needs zklock in shared_preload_libraries: 55000 if a subscription is
+-- disabled, has no worker or a table that is not synchronized, or if a publisher refuses; 40P01
+-- if its worker waits for this transaction; 53000 if there is no process to ask; 08001 if there
+-- is no connection to a publisher.
+-- "visited" is for servers that ask each other (42501 without REPLICATION): the databases that
+-- wait for this one.
+CREATE PROCEDURE zk_catch_up(timeout interval DEFAULT NULL, visited text[] DEFAULT NULL)
 AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
@@ -29,10 +37,10 @@ RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
-COMMENT ON PROCEDURE zk_catch_up(interval) IS
-    'wait until a standby shows what was committed on its primary, or raise an error';
+COMMENT ON PROCEDURE zk_catch_up(interval, text[]) IS
+    'wait until this server shows what was committed where its data comes from, or raise an error';
 COMMENT ON FUNCTION zk_caught_up(interval) IS
-    'wait until a standby shows what was committed on its primary; false if not in time';
+    'wait until this server shows what was committed where its data comes from; false if not in time';
 
 -- As before, but the holders on this server are joined with all rows of zk_locks at once, and
 -- no more compared with each of them for each node ahead.

@@ -9,9 +9,6 @@
 
 #include <unistd.h>
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/timeline.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -21,8 +18,8 @@
 #include "backend/catchup.h"
 #include "backend/deadlock.h"
 #include "backend/deadlock_pgwaits.h"
+#include "backend/subscriptions.h"
 #include "catalog/pg_control.h"
-#include "catalog/pg_subscription.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "miscadmin.h"
@@ -30,13 +27,13 @@
 #include "replication/message.h"
 #include "session/diagnosis.h"
 #include "session/failure.h"
+#include "session/publishers.h"
 #include "shared/sources.h"
 #include "shared/walquestions.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
-#include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -618,39 +615,18 @@ wait_for_replay(CatchUp *catchup, int64 deadline)
 	}
 }
 
-/* Does this database subscribe to another one? */
-static bool
-has_subscription(void)
-{
-	Relation	relation = table_open(SubscriptionRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	bool		found;
-
-	ScanKeyInit(&key, Anum_pg_subscription_subdbid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(MyDatabaseId));
-	scan = systable_beginscan(relation, InvalidOid, false, NULL, 1, &key);
-	found = HeapTupleIsValid(systable_getnext(scan));
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
-	return found;
-}
-
 static void
 refuse_unsupported(void)
 {
-	if (!RecoveryInProgress())
-	{
-		if (has_subscription())
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("this version of zklock does not wait for subscriptions")));
-	}
-	else if (!zklock_walquestions_are_shared())
+	if (!zklock_walquestions_are_shared())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zklock cannot ask the primary"),
 				 errhint("Add zklock to shared_preload_libraries, here and on the primary.")));
+	if (zklock_publishers_list() != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("zklock does not wait for subscriptions of the primary")));
 }
 
 static bool
@@ -672,20 +648,20 @@ catch_up_with_primary(int64 limit, char **why)
 }
 
 bool
-zklock_catchup(int64 limit, char **why)
+zklock_catchup(List *visited, int64 limit, char **why)
 {
 	int64		begun = zklock_clock_now();
+	int64		longest = zklock_guc_catch_up_timeout * ZKLOCK_NS_PER_MS;
 	volatile bool done = false;
 
 	has_caught_up = true;
-	refuse_unsupported();
 	if (!RecoveryInProgress())
-		return true;
+		return zklock_subscriptions_catch_up(visited, begun + Min(limit, longest), why);
+	refuse_unsupported();
 	zklock_sources_wait_begins(ZKLOCK_SOURCE_PRIMARY);
 	PG_TRY();
 	{
-		done = catch_up_with_primary(Min(limit,
-										 zklock_guc_catch_up_timeout * ZKLOCK_NS_PER_MS), why);
+		done = catch_up_with_primary(Min(limit, longest), why);
 	}
 	PG_FINALLY();
 	{

@@ -20,18 +20,19 @@
 #define ZKLOCK_CATCHUP_H
 
 #include "common/clock.h"
+#include "nodes/pg_list.h"
 #include "shared/sources.h"
 
 /*
- * Wait for at most `limit` ns, and at most zklock.catch_up_timeout.  Returns at once if this
- * server is not in recovery.  Returns false if the time was over, and sets `*why` to a
- * palloc'd sentence.
+ * Wait for at most `limit` ns, and at most zklock.catch_up_timeout.  A server that is not in
+ * recovery waits for its subscriptions; see subscriptions.h, also for `visited`.  Returns false
+ * if the time was over, and sets `*why` to a palloc'd sentence.
  *
- * Errors: 55000 if replay is paused, if the primary does not answer, or if this server
- * subscribes to others, which is not supported yet (0A000); 40001 if replay waits for this
- * process; 08001 and others if there is no connection to ZooKeeper.
+ * Errors on a standby: 55000 if replay is paused, or if the primary does not answer; 0A000 if
+ * the primary subscribes to others in this database; 40001 if replay waits for this process;
+ * 08001 and others if there is no connection to ZooKeeper.
  */
-extern bool zklock_catchup(int64 limit, char **why);
+extern bool zklock_catchup(List *visited, int64 limit, char **why);
 
 /* A lock guards a transaction: warn a session on a standby, once, that it did not catch up. */
 extern void zklock_catchup_warn(void);

@@ -18,6 +18,7 @@
 #endif
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_subscription.h"
 #include "datatype/timestamp.h"
 #include "executor/executor.h"
 #include "funcapi.h"
@@ -32,9 +33,12 @@
 #include "replication/walsender.h"
 #endif
 #include "replication/message.h"
+#include "replication/walreceiver.h"
+#include "replication/worker_internal.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
@@ -360,6 +364,76 @@ zklock_compat_startup_pid(void)
 			return local->backendStatus.st_procpid;
 	}
 	return 0;
+}
+
+/*
+ * The process that applies the changes of a subscription; NULL: there is none.  What it has
+ * received and what it has answered are positions of the publisher's WAL, or invalid.
+ */
+static inline PGPROC *
+zklock_compat_apply_worker(Oid subscription, XLogRecPtr *received, XLogRecPtr *answered)
+{
+	const volatile LogicalRepWorker *worker;
+	PGPROC	   *proc = NULL;
+
+	LWLockAcquire(LogicalRepWorkerLock, LW_SHARED);
+#if PG_VERSION_NUM >= 190000
+	worker = logicalrep_worker_find(WORKERTYPE_APPLY, subscription, InvalidOid, true);
+#else
+	worker = logicalrep_worker_find(subscription, InvalidOid, true);
+#endif
+	if (worker != NULL)
+	{
+		proc = worker->proc;
+		*received = worker->last_lsn;
+		*answered = worker->reply_lsn;
+	}
+	LWLockRelease(LogicalRepWorkerLock);
+	return proc;
+}
+
+/* Since 16, a subscription can leave out what its publisher has from others. */
+static inline bool
+zklock_compat_receives_all(const Subscription *subscription)
+{
+#if PG_VERSION_NUM >= 160000
+	return pg_strcasecmp(subscription->origin, LOGICALREP_ORIGIN_ANY) == 0;
+#else
+	(void) subscription;
+	return true;
+#endif
+}
+
+static inline const char *
+zklock_compat_conninfo(Subscription *subscription)
+{
+#if PG_VERSION_NUM >= 190000
+	return SubscriptionConninfo(subscription);
+#else
+	return subscription->conninfo;
+#endif
+}
+
+/*
+ * Connect to a publisher as the subscription's owner may, to run queries there.  Before 17,
+ * PostgreSQL has only connections for that which may also replicate.
+ */
+static inline WalReceiverConn *
+zklock_compat_connect(const Subscription *subscription, const char *conninfo,
+					  const char *name, char **why)
+{
+#if PG_VERSION_NUM >= 170000
+	return walrcv_connect(conninfo, false, false,
+						  subscription->passwordrequired && !superuser_arg(subscription->owner),
+						  name, why);
+#elif PG_VERSION_NUM >= 160000
+	return walrcv_connect(conninfo, true,
+						  subscription->passwordrequired && !superuser_arg(subscription->owner),
+						  name, why);
+#else
+	(void) subscription;
+	return walrcv_connect(conninfo, true, name, why);
+#endif
 }
 
 /*

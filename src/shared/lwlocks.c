@@ -10,7 +10,7 @@
 #include "shared/lwlocks.h"
 
 #define TRANCHE "zklock"
-#define N_LOCKS (ZKLOCK_PARTITIONS + 4)
+#define N_LOCKS (ZKLOCK_PARTITIONS + 5)
 
 static LWLockPadded *locks = NULL;
 
@@ -81,4 +81,10 @@ LWLock *
 zklock_lwlocks_sources(void)
 {
 	return &locks[ZKLOCK_PARTITIONS + 3].lock;
+}
+
+LWLock *
+zklock_lwlocks_publishers(void)
+{
+	return &locks[ZKLOCK_PARTITIONS + 4].lock;
 }

@@ -45,4 +45,7 @@ extern LWLock *zklock_lwlocks_positions(void);
 /* The lock of sources.c. */
 extern LWLock *zklock_lwlocks_sources(void);
 
+/* The lock of subquestions.c. */
+extern LWLock *zklock_lwlocks_publishers(void);
+
 #endif							/* ZKLOCK_LWLOCKS_H */

@@ -20,6 +20,7 @@
 #include "shared/shmem.h"
 #include "shared/sources.h"
 #include "shared/stats.h"
+#include "shared/subquestions.h"
 #include "shared/walquestions.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -43,6 +44,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_newpaths_shmem_size());
 	RequestAddinShmemSpace(zklock_walquestions_shmem_size());
 	RequestAddinShmemSpace(zklock_sources_shmem_size());
+	RequestAddinShmemSpace(zklock_subquestions_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -66,6 +68,7 @@ startup(void)
 	zklock_newpaths_shmem_init();
 	zklock_walquestions_shmem_init();
 	zklock_sources_shmem_init();
+	zklock_subquestions_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

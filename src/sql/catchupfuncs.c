@@ -11,9 +11,13 @@
 
 #include "access/xact.h"
 #include "backend/catchup.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "sql/snapshot.h"
 #include "sql/sqlargs.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(zk_catch_up);
 PG_FUNCTION_INFO_V1(zk_caught_up);
@@ -29,16 +33,41 @@ refuse_old_snapshot(void)
 				 errhint("Use isolation level READ COMMITTED.")));
 }
 
+/*
+ * The databases of other servers that wait for the answer.  Each such call asks through
+ * connections of its own, so it is not for any role.
+ */
+static List *
+read_visited(FunctionCallInfo fcinfo)
+{
+	List	   *visited = NIL;
+	Datum	   *names;
+	int			n;
+
+	if (PG_ARGISNULL(1))
+		return NIL;
+	if (!has_rolreplication(GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("only roles with the REPLICATION attribute may pass \"visited\"")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT,
+					  &names, NULL, &n);
+	for (int i = 0; i < n; i++)
+		visited = lappend(visited, TextDatumGetCString(names[i]));
+	return visited;
+}
+
 Datum
 zk_catch_up(PG_FUNCTION_ARGS)
 {
 	int64		limit = zklock_sqlargs_timeout(fcinfo, 0);
+	List	   *visited = read_visited(fcinfo);
 	bool		dropped;
 	char	   *why;
 
 	refuse_old_snapshot();
 	dropped = zklock_snapshot_drop(fcinfo->context);
-	if (!zklock_catchup(limit, &why))
+	if (!zklock_catchup(visited, limit, &why))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not catch up in time"),
@@ -54,5 +83,5 @@ zk_caught_up(PG_FUNCTION_ARGS)
 	char	   *why;
 
 	refuse_old_snapshot();
-	PG_RETURN_BOOL(zklock_catchup(zklock_sqlargs_timeout(fcinfo, 0), &why));
+	PG_RETURN_BOOL(zklock_catchup(NIL, zklock_sqlargs_timeout(fcinfo, 0), &why));
 }

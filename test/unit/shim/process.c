@@ -47,12 +47,12 @@ volatile sig_atomic_t InterruptPending = false;
 volatile sig_atomic_t QueryCancelPending = false;
 bool		proc_exit_inprogress = false;
 bool		process_shared_preload_libraries_in_progress = true;
+int			max_worker_processes = 0;
 #if PG_VERSION_NUM >= 150000
 shmem_request_hook_type shmem_request_hook = NULL;
 #else
-int			MaxConnections;		/* these four and 1 make MaxBackends */
+int			MaxConnections;		/* these three, that one and 1 make MaxBackends */
 int			autovacuum_max_workers = 0;
-int			max_worker_processes = 0;
 int			max_wal_senders = 0;
 #endif
 shmem_startup_hook_type shmem_startup_hook = NULL;

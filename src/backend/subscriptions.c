@@ -1,0 +1,395 @@
+/*-------------------------------------------------------------------------
+ *
+ * subscriptions.c
+ *	  Waits until this database shows what its publishers have committed.  See
+ *	  subscriptions.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "backend/deadlock_pgwaits.h"
+#include "backend/subscriptions.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_subscription.h"
+#include "catalog/pg_subscription_rel.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "session/failure.h"
+#include "session/publishers.h"
+#include "shared/subquestions.h"
+#include "storage/latch.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/* Pauses between looks at what has been applied */
+#define SHORT_PAUSE_MS 1
+#define LONG_PAUSE_MS 10
+
+/* After so long, look whether a worker waits for this process; and then again. */
+#define STILL_MS 100
+
+typedef struct Wait
+{
+	List	   *subscriptions;	/* Oids */
+	int64		begun;
+	int64		look_at;		/* when to look for who waits for whom */
+	bool		is_asked;
+	uint64		ticket;
+	bool		is_answered;
+	ZkLockSubPositions positions;
+} Wait;
+
+static void
+refuse(Form_pg_subscription subscription, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("subscription \"%s\" cannot catch up", NameStr(subscription->subname)),
+			 errdetail("%s", why)));
+}
+
+/* The data of sequences is not replicated all the time. */
+static bool
+is_synchronized(Form_pg_subscription_rel of)
+{
+	return of->srsubstate == SUBREL_STATE_READY || of->srsubstate == SUBREL_STATE_SYNCDONE ||
+		get_rel_relkind(of->srrelid) == RELKIND_SEQUENCE;
+}
+
+/* A table of the subscription that is not synchronized; InvalidOid: none */
+static Oid
+find_unsynchronized(Relation relation, Oid subscription)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			found = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_subscription_rel_srsubid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(subscription));
+	scan = systable_beginscan(relation, InvalidOid, false, NULL, 1, &key);
+	while (found == InvalidOid && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		if (!is_synchronized((Form_pg_subscription_rel) GETSTRUCT(tuple)))
+			found = ((Form_pg_subscription_rel) GETSTRUCT(tuple))->srrelid;
+	systable_endscan(scan);
+	return found;
+}
+
+static void
+refuse_unready(Relation relation, Oid id)
+{
+	HeapTuple	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(id));
+	Form_pg_subscription subscription;
+	XLogRecPtr	received;
+	XLogRecPtr	answered;
+	Oid			table;
+
+	if (!HeapTupleIsValid(tuple))
+		return;					/* it has been dropped */
+	subscription = (Form_pg_subscription) GETSTRUCT(tuple);
+	if (!subscription->subenabled)
+		refuse(subscription, "It is disabled.");
+	table = find_unsynchronized(relation, id);
+	if (OidIsValid(table))
+		refuse(subscription, psprintf("Table \"%s\" is not synchronized yet.",
+									  get_rel_name(table)));
+	if (zklock_compat_apply_worker(id, &received, &answered) == NULL)
+		refuse(subscription, "It has no apply worker.");
+	ReleaseSysCache(tuple);
+}
+
+/* The lock makes this process see what others have changed. */
+static void
+refuse_all_unready(List *subscriptions)
+{
+	Relation	relation = table_open(SubscriptionRelRelationId, AccessShareLock);
+	ListCell   *cell;
+
+	foreach(cell, subscriptions)
+		refuse_unready(relation, lfirst_oid(cell));
+	table_close(relation, AccessShareLock);
+}
+
+static void
+refuse_without_worker(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+			 errmsg("no background worker is free to ask the publishers"),
+			 errhint("Increase max_worker_processes.")));
+}
+
+static void
+start_worker(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker.bgw_library_name, "zklock", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "zklock_subworker_main",
+			sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "zklock publishers", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "zklock publishers", sizeof(worker.bgw_type));
+	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
+	if (RegisterDynamicBackgroundWorker(&worker, NULL))
+		return;
+	zklock_subquestions_not_started();
+	refuse_without_worker();
+}
+
+static void
+look_for_answer(Wait *wait)
+{
+	ZkLockSessionFailure failure;
+
+	if (!wait->is_asked)
+	{
+		wait->ticket = zklock_subquestions_ask();
+		if (wait->ticket == 0)
+			refuse_without_worker();
+		wait->is_asked = true;
+	}
+	switch (zklock_subquestions_look(wait->ticket, &wait->positions, &failure))
+	{
+		case ZKLOCK_SUB_WAITS:
+			break;
+		case ZKLOCK_SUB_NEEDS_WORKER:
+			start_worker();
+			break;
+		case ZKLOCK_SUB_ANSWERED:
+			wait->is_answered = true;
+			zklock_subquestions_end_wait();
+			break;
+		case ZKLOCK_SUB_FAILED:
+			zklock_failure_raise(&failure);
+			break;
+		case ZKLOCK_SUB_LOST:
+			wait->is_asked = false;
+			break;
+	}
+}
+
+/* The first position that is not reached, with what is; NULL: all are */
+static const ZkLockSubPosition *
+find_next(const Wait *wait, PGPROC **worker, XLogRecPtr *received)
+{
+	for (int i = 0; i < wait->positions.n; i++)
+	{
+		const ZkLockSubPosition *of = &wait->positions.of[i];
+		XLogRecPtr	answered = InvalidXLogRecPtr;
+
+		*received = InvalidXLogRecPtr;
+		*worker = zklock_compat_apply_worker(of->subscription, received, &answered);
+		if (*received <= of->position && answered < of->position)
+			return of;
+	}
+	return NULL;
+}
+
+/*
+ * Look whether the worker of a subscription waits for this transaction, perhaps through others.
+ * This transaction goes on to wait, so that never ends.
+ */
+static void
+refuse_deadlock(const PGPROC *worker)
+{
+	uint32		n = zklock_deadlock_pgwaits_nprocesses();
+	bool	   *behind = palloc(n * sizeof(bool));
+	ZkLockPgStep *steps = palloc(n * sizeof(ZkLockPgStep));
+
+	if (zklock_deadlock_pgwaits_behind(zklock_compat_procno(), behind, steps) > 0 &&
+		behind[worker - ProcGlobal->allProcs])
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("deadlock detected"),
+				 errdetail("Process %d waits until process %d has applied the changes of a subscription, which waits for a lock of this transaction.",
+						   MyProcPid, worker->pid),
+				 errhint("Call zk_catch_up() before the transaction writes.")));
+	pfree(behind);
+	pfree(steps);
+}
+
+/* Nobody has to wait for a subscription that was dropped. */
+static void
+forget_dropped(Wait *wait)
+{
+	for (int i = 0; i < wait->positions.n; i++)
+		if (!SearchSysCacheExists1(SUBSCRIPTIONOID,
+								   ObjectIdGetDatum(wait->positions.of[i].subscription)))
+			wait->positions.of[i] = wait->positions.of[--wait->positions.n];
+}
+
+/*
+ * Is there nothing left to wait for?  A worker that has ended may be started again, but that
+ * can take long.
+ */
+static bool
+look(Wait *wait)
+{
+	PGPROC	   *worker;
+	XLogRecPtr	received;
+
+	if (!wait->is_answered)
+		look_for_answer(wait);
+	if (!wait->is_answered)
+		return false;
+	if (find_next(wait, &worker, &received) == NULL)
+		return true;
+	if (worker == NULL)
+	{
+		refuse_all_unready(wait->subscriptions);
+		forget_dropped(wait);
+	}
+	else if (zklock_clock_now() >= wait->look_at)
+	{
+		if (zklock_deadlock_pgwaits_any())
+			refuse_deadlock(worker);
+		wait->look_at = zklock_clock_now() + STILL_MS * ZKLOCK_NS_PER_MS;
+	}
+	return false;
+}
+
+static void
+sleep_ms(const Wait *wait, long ms, uint32 wait_event)
+{
+	long		pause = zklock_clock_now() < wait->begun + STILL_MS * ZKLOCK_NS_PER_MS ?
+		SHORT_PAUSE_MS : LONG_PAUSE_MS;
+
+	/* A catalog lookup leaves a snapshot. */
+	InvalidateCatalogSnapshotConditionally();
+	if (!wait->is_answered)
+		zklock_subquestions_wait(Min(ms, STILL_MS), wait_event);
+	else
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 Min(ms, pause), wait_event);
+		ResetLatch(MyLatch);
+	}
+}
+
+/* Returns false at `deadline`. */
+static bool
+wait_for_all(Wait *wait, int64 deadline)
+{
+	static uint32 wait_event = 0;
+
+	if (wait_event == 0)
+		wait_event = zklock_compat_wait_event("ZooKeeperCatchUp");
+	for (;;)
+	{
+		long		ms;
+
+		CHECK_FOR_INTERRUPTS();
+		if (look(wait))
+			return true;
+		ms = (deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
+		if (ms <= 0)
+			return false;
+		sleep_ms(wait, ms, wait_event);
+	}
+}
+
+/* Why the time was not enough, as a sentence, palloc'd */
+static char *
+describe(const Wait *wait)
+{
+	int64		ms = (zklock_clock_now() - wait->begun) / ZKLOCK_NS_PER_MS;
+	PGPROC	   *worker;
+	XLogRecPtr	received;
+	const ZkLockSubPosition *next = wait->is_answered ?
+		find_next(wait, &worker, &received) : NULL;
+
+	if (next == NULL)
+		return psprintf("The publishers have not answered for " INT64_FORMAT " ms.", ms);
+	return psprintf("Subscription \"%s\" has received %X/%X, and has been waited for " INT64_FORMAT " ms to apply what is before %X/%X, which is " INT64_FORMAT " bytes further.",
+					get_subscription_name(next->subscription, true),
+					LSN_FORMAT_ARGS(received), ms, LSN_FORMAT_ARGS(next->position),
+					(int64) (next->position - received));
+}
+
+/* Its worker cannot apply changes of the rows. */
+static void
+warn_if_written(void)
+{
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("the transaction has written before it catches up"),
+				 errdetail("A subscription cannot catch up if it has to change the same rows."),
+				 errhint("Call zk_catch_up() before the transaction writes.")));
+}
+
+static void
+refuse_unshared(void)
+{
+	if (!zklock_subquestions_are_shared())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zklock cannot ask the publishers"),
+				 errhint("Add zklock to shared_preload_libraries.")));
+}
+
+/*
+ * Ask here, not through the worker: the worker of a publisher may wait for this answer at the
+ * same time.
+ */
+static void
+ask_for_visited(Wait *wait, List *visited, int64 deadline)
+{
+	int64		ms = (deadline - wait->begun) / ZKLOCK_NS_PER_MS;
+
+	zklock_publishers_ask(lappend(list_copy(visited), zklock_publishers_own_name()),
+						  Max((int) ms, 1), &wait->positions);
+	wait->is_answered = true;
+}
+
+static bool
+contains(List *names, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, names)
+		if (strcmp(lfirst(cell), name) == 0)
+			return true;
+	return false;
+}
+
+bool
+zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
+{
+	Wait		wait = {0};
+
+	wait.subscriptions = zklock_publishers_list();
+	if (wait.subscriptions == NIL || contains(visited, zklock_publishers_own_name()))
+		return true;
+	warn_if_written();
+	refuse_all_unready(wait.subscriptions);
+	wait.begun = zklock_clock_now();
+	wait.look_at = wait.begun + STILL_MS * ZKLOCK_NS_PER_MS;
+	if (visited != NIL)
+		ask_for_visited(&wait, visited, deadline);
+	else
+		refuse_unshared();
+	if (!wait_for_all(&wait, deadline))
+	{
+		zklock_subquestions_end_wait();
+		*why = describe(&wait);
+		return false;
+	}
+
+	/* What has changed during the wait may have left rows out. */
+	refuse_all_unready(wait.subscriptions);
+	return true;
+}

@@ -1,0 +1,98 @@
+/*-------------------------------------------------------------------------
+ *
+ * subquestions.h
+ *	  The questions for positions in the WAL of publishers that the backends of this server
+ *	  have, and the answers to them.
+ *
+ * Each call of zklock_subquestions_ask() gets a ticket of its database.  The worker of the
+ * database (subworker.h) asks one question for all tickets that there are at that moment.
+ * So a question that was asked before a ticket was drawn never serves it.
+ *
+ * No function here raises, except for that which waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_SUBQUESTIONS_H
+#define ZKLOCK_SUBQUESTIONS_H
+
+#include "access/xlogdefs.h"
+#include "shared/sessionstate.h"
+
+/* The most subscriptions of a database that are asked */
+#define ZKLOCK_SUBSCRIPTIONS 64
+
+/* Whoever has applied more than this shows what was committed before the question. */
+typedef struct ZkLockSubPosition
+{
+	Oid			subscription;
+	XLogRecPtr	position;		/* in the WAL of its publisher */
+} ZkLockSubPosition;
+
+typedef struct ZkLockSubPositions
+{
+	int			n;
+	ZkLockSubPosition of[ZKLOCK_SUBSCRIPTIONS];
+} ZkLockSubPositions;
+
+/* What has become of a ticket */
+typedef enum ZkLockSubTicket
+{
+	ZKLOCK_SUB_WAITS,
+	ZKLOCK_SUB_NEEDS_WORKER,	/* it waits, and the caller has to start the
+								 * worker */
+	ZKLOCK_SUB_ANSWERED,
+	ZKLOCK_SUB_FAILED,
+	ZKLOCK_SUB_LOST				/* the caller has to draw another one */
+} ZkLockSubTicket;
+
+/* In the postmaster only; see shmem.c. */
+extern Size zklock_subquestions_shmem_size(void);
+extern void zklock_subquestions_shmem_init(void);
+
+/* Is there shared memory for it? */
+extern bool zklock_subquestions_are_shared(void);
+
+/* For backends, about their own database. */
+
+/*
+ * Draw a ticket, and wake up the worker.  If the last question failed a moment ago, the ticket
+ * fails, too, so that no role can make a server connect all the time.  Returns 0 if all workers
+ * that there can be are those of other databases.
+ */
+extern uint64 zklock_subquestions_ask(void);
+
+/* Return what has become of it, and the positions or the failure. */
+extern ZkLockSubTicket zklock_subquestions_look(uint64 ticket, ZkLockSubPositions *positions,
+												ZkLockSessionFailure *failure);
+
+/* The worker could not be started. */
+extern void zklock_subquestions_not_started(void);
+
+/*
+ * Wait until there is more, or for so long.  The first call of a wait returns at once; see
+ * ConditionVariableTimedSleep().  zklock_subquestions_end_wait() ends the wait.
+ */
+extern void zklock_subquestions_wait(long ms, uint32 wait_event);
+extern void zklock_subquestions_end_wait(void);
+
+/* For workers */
+
+/* This process is the worker of its database.  Returns false if there is one already. */
+extern bool zklock_subquestions_worker_starts(void);
+
+/* The newest ticket; 0: none is waiting */
+extern uint64 zklock_subquestions_newest(void);
+
+/* The answers for all tickets up to this one. */
+extern void zklock_subquestions_set_answers(uint64 ticket, const ZkLockSubPositions *positions);
+
+/*
+ * No question could be asked for the tickets up to this one, and the worker ends.  Returns true
+ * if the one before did not fail for the same reason.
+ */
+extern bool zklock_subquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failure);
+
+/* The worker ends, unless a ticket waits: then this returns false. */
+extern bool zklock_subquestions_worker_ends(void);
+
+#endif							/* ZKLOCK_SUBQUESTIONS_H */
