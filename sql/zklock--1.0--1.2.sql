@@ -99,14 +99,16 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- Where the data of this server comes from, as far as zk_catch_up() waits for that: on a
--- standby, its primary.  Reads only the memory of this server: the last answers, not what
+-- standby, its primary; otherwise, the subscriptions of this database.  Reads only the memory of this server: the last answers, not what
 -- the source has written since.
 --
---   kind          'primary'
---   name          'primary'
+--   kind          'primary', or 'subscription'
+--   name          'primary', or that of the subscription
 --   state         'unknown' until an answer is needed, 'asked' until there is one, 'answers',
 --                 'silent' (nobody answers, or ZooKeeper cannot be reached), 'closed' (it
---                 was shut down), 'forgotten' (see zk_source_forget), or 'paused' (replay is)
+--                 was shut down), 'forgotten' (see zk_source_forget), or 'paused' (replay is).
+--                 Of a subscription: 'applies', 'copies' (a table is not synchronized),
+--                 'stopped' (it has no apply worker), 'disabled'
 --   position      of the source, in its last answer
 --   bytes_behind  how far this server is from showing that
 --   asked         when the last wait began

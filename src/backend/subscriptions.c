@@ -12,6 +12,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "backend/deadlock_pgwaits.h"
 #include "backend/subscriptions.h"
 #include "catalog/pg_class.h"
@@ -23,6 +24,7 @@
 #include "postmaster/bgworker.h"
 #include "session/failure.h"
 #include "session/publishers.h"
+#include "shared/sources.h"
 #include "shared/subquestions.h"
 #include "storage/latch.h"
 #include "utils/fmgroids.h"
@@ -47,6 +49,12 @@ typedef struct Wait
 	bool		is_answered;
 	ZkLockSubPositions positions;
 } Wait;
+
+static ZkLockSourceKey
+key_of(Oid subscription)
+{
+	return (ZkLockSourceKey) {MyDatabaseId, subscription};
+}
 
 static void
 refuse(Form_pg_subscription subscription, const char *why)
@@ -149,6 +157,15 @@ start_worker(void)
 	refuse_without_worker();
 }
 
+/* For zk_sources */
+static void
+note_positions(const ZkLockSubPositions *positions)
+{
+	for (int i = 0; i < positions->n; i++)
+		zklock_sources_has_answered(key_of(positions->of[i].subscription),
+									positions->of[i].position);
+}
+
 static void
 look_for_answer(Wait *wait)
 {
@@ -170,6 +187,7 @@ look_for_answer(Wait *wait)
 			break;
 		case ZKLOCK_SUB_ANSWERED:
 			wait->is_answered = true;
+			note_positions(&wait->positions);
 			zklock_subquestions_end_wait();
 			break;
 		case ZKLOCK_SUB_FAILED:
@@ -353,6 +371,7 @@ ask_for_visited(Wait *wait, List *visited, int64 deadline)
 	zklock_publishers_ask(lappend(list_copy(visited), zklock_publishers_own_name()),
 						  Max((int) ms, 1), &wait->positions);
 	wait->is_answered = true;
+	note_positions(&wait->positions);
 }
 
 static bool
@@ -366,16 +385,13 @@ contains(List *names, const char *name)
 	return false;
 }
 
-bool
-zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
+static bool
+catch_up(List *subscriptions, List *visited, int64 deadline, char **why)
 {
-	Wait		wait = {0};
+	Wait		wait = {.subscriptions = subscriptions};
 
-	wait.subscriptions = zklock_publishers_list();
-	if (wait.subscriptions == NIL || contains(visited, zklock_publishers_own_name()))
-		return true;
 	warn_if_written();
-	refuse_all_unready(wait.subscriptions);
+	refuse_all_unready(subscriptions);
 	wait.begun = zklock_clock_now();
 	wait.look_at = wait.begun + STILL_MS * ZKLOCK_NS_PER_MS;
 	if (visited != NIL)
@@ -390,6 +406,79 @@ zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
 	}
 
 	/* What has changed during the wait may have left rows out. */
-	refuse_all_unready(wait.subscriptions);
+	refuse_all_unready(subscriptions);
 	return true;
+}
+
+bool
+zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
+{
+	List	   *subscriptions = zklock_publishers_list();
+	int64		begun = zklock_clock_now();
+	volatile bool done = false;
+	ListCell   *cell;
+
+	if (subscriptions == NIL || contains(visited, zklock_publishers_own_name()))
+		return true;
+	foreach(cell, subscriptions)
+		zklock_sources_wait_begins(key_of(lfirst_oid(cell)));
+	PG_TRY();
+	{
+		done = catch_up(subscriptions, visited, deadline, why);
+	}
+	PG_FINALLY();
+	{
+		foreach(cell, subscriptions)
+			zklock_sources_wait_ends(key_of(lfirst_oid(cell)), done,
+									 (zklock_clock_now() - begun) / 1000);
+	}
+	PG_END_TRY();
+	return done;
+}
+
+/* A subscription as it is now.  Returns false if it has been dropped. */
+static bool
+describe_source(Relation relation, Oid id, ZkLockSource *source)
+{
+	HeapTuple	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(id));
+	Form_pg_subscription subscription;
+	XLogRecPtr	received;
+	XLogRecPtr	answered = InvalidXLogRecPtr;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	subscription = (Form_pg_subscription) GETSTRUCT(tuple);
+	*source = (ZkLockSource) {
+		.key = key_of(id),
+		.kind = "subscription",
+		.name = pstrdup(NameStr(subscription->subname))
+	};
+	if (!subscription->subenabled)
+		source->state = "disabled";
+	else if (zklock_compat_apply_worker(id, &received, &answered) == NULL)
+		source->state = "stopped";
+	else
+		source->state = OidIsValid(find_unsynchronized(relation, id)) ? "copies" : "applies";
+	source->shown = answered;
+	ReleaseSysCache(tuple);
+	return true;
+}
+
+void
+zklock_subscriptions_list(ZkLockPutSource put, void *arg)
+{
+	Relation	relation;
+	ListCell   *cell;
+
+	if (RecoveryInProgress())
+		return;
+	relation = table_open(SubscriptionRelRelationId, AccessShareLock);
+	foreach(cell, zklock_publishers_list())
+	{
+		ZkLockSource source;
+
+		if (describe_source(relation, lfirst_oid(cell), &source))
+			put(&source, arg);
+	}
+	table_close(relation, AccessShareLock);
 }

@@ -18,6 +18,7 @@
 #define ZKLOCK_SUBSCRIPTIONS_H
 
 #include "nodes/pg_list.h"
+#include "shared/sources.h"
 
 /*
  * Wait until `deadline`.  Returns at once if this database does not subscribe, or is one of those
@@ -28,5 +29,8 @@
  * transaction; 53000 if there is no worker to ask; those of zklock_publishers_ask().
  */
 extern bool zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why);
+
+/* List the subscriptions of this database, for zk_sources. */
+extern void zklock_subscriptions_list(ZkLockPutSource put, void *arg);
 
 #endif							/* ZKLOCK_SUBSCRIPTIONS_H */

@@ -13,6 +13,7 @@
 
 #include "access/xlog.h"
 #include "backend/catchup.h"
+#include "backend/subscriptions.h"
 #include "fmgr.h"
 #include "nodes/pg_list.h"
 #include "protocol/walposition.h"
@@ -28,7 +29,7 @@ PG_FUNCTION_INFO_V1(zk_source_status);
 PG_FUNCTION_INFO_V1(zk_source_forget);
 
 static const ZkLockListSources lists[] = {
-	zklock_catchup_list_primary
+	zklock_catchup_list_primary, zklock_subscriptions_list
 };
 
 /* Columns of zk_sources, in the order of zk_source_status() */
