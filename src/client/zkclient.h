@@ -283,6 +283,13 @@ typedef enum ZkLockChildren
 } ZkLockChildren;
 
 /*
+ * May a list of this node begin?  A long one (longlist.h) should not as long as another one is
+ * under way, so that what others request meanwhile waits for no more than one.  When it is
+ * answered, no message tells.
+ */
+extern bool zklock_zkclient_may_list(ZkLockClient *client, const char *path);
+
+/*
  * List the children of a node.  With a watch, a CHANGED message reports the
  * next child that is created or deleted.
  */

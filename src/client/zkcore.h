@@ -51,6 +51,7 @@
 #include "client/zkhosts.h"
 #include "client/zkroom.h"
 #include "protocol/acl.h"
+#include "protocol/longlist.h"
 #include "protocol/proof.h"
 
 /* Lists of watches, by the hash of their paths */
@@ -146,6 +147,9 @@ struct ZkLockClient
 								 * lacked memory */
 
 	ZkLockNodeAccounts accounts;	/* of all nodes that are not gone */
+
+	ZkLockLongLists long_lists; /* of the nodes that were listed */
+	int			nlong_lists;	/* number of long lists under way */
 
 	/* see zkwatch.c */
 	size_t		chroot_len;		/* length of the prefix that the library adds

@@ -10,6 +10,7 @@
 #include "protocol/check.h"
 #include "protocol/contender.h"
 #include "protocol/newpath.h"
+#include "protocol/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,6 +267,7 @@ zklock_zkrequest_answer(ZkLockZkRequest *request, int rc)
 	zklock_zkcore_lock(client);
 	ZKLOCK_ASSERT(request->taken);
 	request->message = NULL;
+	client->nlong_lists -= request->is_long;
 	wakes = !request->followed || message->kind != ZKLOCK_MSG_CREATED || rc != ZOK;
 	zklock_zkcore_post(client, message);
 	end_part(request);
@@ -322,6 +324,19 @@ zklock_zkrequest_answer_created(ZkLockZkRequest *request, int rc, const char *pa
 	zklock_zkrequest_answer(request, rc);
 }
 
+/* Note how long the answer to a list was, with the length of each name. */
+static void
+note_length(const ZkLockZkRequest *request, const struct String_vector *names)
+{
+	size_t		bytes = 0;
+
+	for (int i = 0; i < names->count; i++)
+		bytes += sizeof(int32_t) + strlen(names->data[i]);
+	zklock_zkcore_lock(request->client);
+	zklock_longlist_note(&request->client->long_lists, request->hash, bytes);
+	zklock_zkcore_unlock(request->client);
+}
+
 static bool
 is_in_list(const ZkLockZkRequest *request, const char *name)
 {
@@ -344,6 +359,7 @@ listed(int rc, const struct String_vector *strings, const void *data)
 		const char **children;
 		char	   *text;
 
+		note_length(request, strings);
 		for (int i = 0; i < strings->count; i++)
 			if (is_in_list(request, strings->data[i]))
 			{
@@ -556,6 +572,31 @@ set_followed(ZkLockZkRequest *request, bool followed)
 }
 
 bool
+zklock_zkclient_may_list(ZkLockClient *client, const char *path)
+{
+	bool		may;
+
+	zklock_zkcore_lock(client);
+	may = client->nlong_lists == 0 ||
+		!zklock_longlist_is_noted(&client->long_lists, zklock_path_hash(path));
+	zklock_zkcore_unlock(client);
+	return may;
+}
+
+/* Before a list is sent */
+static void
+count_list(ZkLockZkRequest *request, const char *path)
+{
+	ZkLockClient *client = request->client;
+
+	request->hash = zklock_path_hash(path);
+	zklock_zkcore_lock(client);
+	request->is_long = zklock_longlist_is_noted(&client->long_lists, request->hash);
+	client->nlong_lists += request->is_long;
+	zklock_zkcore_unlock(client);
+}
+
+bool
 zklock_zkclient_list(ZkLockClient *client, const char *path, ZkLockChildren children,
 					 ZkLockWatchUse watch, ZkLockTag tag)
 {
@@ -569,6 +610,7 @@ zklock_zkclient_list(ZkLockClient *client, const char *path, ZkLockChildren chil
 	if (rc == ZOK)
 	{
 		request->children = children;
+		count_list(request, path);
 		set_followed(request, true);
 		rc = zoo_awget_children(client->zh, path,
 								watch != ZKLOCK_WATCH_NONE ? node_event : NULL,

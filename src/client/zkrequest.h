@@ -36,6 +36,8 @@ typedef struct ZkLockZkRequest
 	int64_t		sent;			/* when it was requested */
 	bool		followed;		/* a list was requested right after it */
 	ZkLockChildren children;	/* that a list is to have */
+	uint32_t	hash;			/* of a list's path */
+	bool		is_long;		/* a list that counts in client->nlong_lists */
 	bool		in_parts;		/* it consists of several calls, all with this
 								 * context */
 	int			more;			/* number of calls under way beside the last

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "protocol/check.h"
+#include "protocol/path.h"
 
 struct Watch
 {
@@ -38,13 +39,10 @@ struct Watch
 static Watch **
 find(ZkLockClient *client, bool of_children, const char *path)
 {
-	uint32_t	hash = 2166136261u; /* FNV-1a */
 	Watch	  **where;
 
 	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
-	for (const char *c = path; *c != '\0'; c++)
-		hash = (hash ^ (unsigned char) *c) * 16777619u;
-	where = &client->watches[hash % N_WATCH_LISTS];
+	where = &client->watches[zklock_path_hash(path) % N_WATCH_LISTS];
 	while (*where != NULL && ((*where)->of_children != of_children ||
 							  strcmp((*where)->path, path) != 0))
 		where = &(*where)->next;

@@ -156,3 +156,13 @@ zklock_path_has_part(const char *path, const char *part)
 			return true;
 	return false;
 }
+
+uint32_t
+zklock_path_hash(const char *path)
+{
+	uint32_t	hash = 2166136261u; /* FNV-1a */
+
+	for (const char *c = path; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char) *c) * 16777619u;
+	return hash;
+}

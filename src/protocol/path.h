@@ -78,4 +78,7 @@ extern bool zklock_path_is_below(const char *path, const char *parent);
 /* Is one of the parts of a path, between slashes, this one? */
 extern bool zklock_path_has_part(const char *path, const char *part);
 
+/* A hash of a path, to find it in a table */
+extern uint32_t zklock_path_hash(const char *path);
+
 #endif							/* ZKLOCK_PATH_H */

@@ -642,6 +642,20 @@ zklock_driver_room(const ZkLockRequest *request, uint32 owner)
 	return zklock_session_room(ZKLOCK_NODE_LOCK, owner, len);
 }
 
+/* Simple locks and downgrades list nothing. */
+bool
+zklock_driver_may_begin(const ZkLockRequest *request)
+{
+	const ZkLockModeRow *mode = &zklock_mode_table[request->params.mode];
+	char		dir[ZKLOCK_PATH_SIZE];
+
+	if (mode->marker == NULL || request->from != NULL)
+		return true;
+	snprintf(dir, sizeof(dir), "%s%s%s", request->path, mode->dir != NULL ? "/" : "",
+			 mode->dir != NULL ? mode->dir : "");
+	return zklock_zkclient_may_list(zklock_session_client(), dir);
+}
+
 void
 zklock_driver_begin(ZkLockDriver *driver, uint32 owner, const ZkLockRequest *request,
 					const char *data, ZkLockIsNeeded is_needed)

@@ -75,6 +75,12 @@ typedef struct ZkLockDriver
 extern ZkLockRoom zklock_driver_room(const ZkLockRequest *request, uint32 owner);
 
 /*
+ * May this request begin, as far as the list that it begins with is concerned?  As
+ * zklock_zkclient_may_list().
+ */
+extern bool zklock_driver_may_begin(const ZkLockRequest *request);
+
+/*
  * Begin an attempt in the current session, which must have been connected, and have room
  * for it.  `data` is the node's data.  All strings must live as long as the attempt.
  * This and the following functions allocate in the current memory context.  A watch

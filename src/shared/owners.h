@@ -45,7 +45,7 @@ typedef enum ZkLockWorkQueue
 	ZKLOCK_WORK_DUE,			/* the worker must look at it */
 	ZKLOCK_WORK_STALLED,		/* the worker begins it as soon as it can */
 	ZKLOCK_WORK_PACED,			/* it waits until its role may create more
-								 * paths */
+								 * paths, or for a long list */
 	ZKLOCK_WORK_QUEUES
 } ZkLockWorkQueue;
 

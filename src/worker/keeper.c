@@ -158,13 +158,15 @@ finish_look(ZkLockKeeper *keeper, bool alone)
 						keeper->look_epoch, keeper->look_sent);
 }
 
-void
+bool
 zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
 {
 	ZkLockTag	tag;
 
 	if (keeper->slot == NULL || keeper->look != 0)
-		return;
+		return true;
+	if (!zklock_zkclient_may_list(zklock_session_client(), keeper->driver->dir))
+		return false;
 	Assert((look & LIST_BIT) == 0);
 	keeper->look = look;
 	keeper->look_epoch = zklock_sessionstate_epoch();
@@ -175,6 +177,7 @@ zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
 		finish_look(keeper, false);
 	else
 		keeper->unseen = look;
+	return true;
 }
 
 bool

@@ -63,8 +63,11 @@ extern bool zklock_keeper_may_keep(const char *path, ZkLockMode mode);
 extern bool zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, ZkLockSerial serial,
 								  const ZkLockDriver *driver, bool marked);
 
-/* Send a list with this number, unless one is under way, or there is no keeper. */
-extern void zklock_keeper_look(ZkLockKeeper *keeper, uint32 look);
+/*
+ * Send a list with this number, unless one is under way, or there is no keeper.  Returns
+ * false if it cannot be sent yet, see zklock_zkclient_may_list().
+ */
+extern bool zklock_keeper_look(ZkLockKeeper *keeper, uint32 look);
 
 /* Is this the tag of such a list?  Its requester is that of the attempt. */
 extern bool zklock_keeper_is_list(const ZkLockTag *tag);

@@ -69,7 +69,7 @@ typedef struct WorkerAttempt
 								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
 	int			creating;		/* number of creates counted in `creating` */
-	bool		wants_parents;	/* counted in `nparentless` */
+	bool		wants_parents;	/* see zklock_driver_wants_parents() */
 	bool		postponed;		/* process the slot again when it is not
 								 * creating */
 	uint64		event;			/* number of the last event that it has
@@ -104,11 +104,12 @@ static uint32 nbuckets;
 static int	creating = 0;
 
 /*
- * The number of attempts that want to create parents, and the time by which they know their
- * role's pace.  It moves in steps, so that a role that may create no more has to wait until
- * the next one, when those that have waited longest are first.
+ * Does any slot wait for the next step of the pace?  The time of the last one, by which
+ * attempts know their role's pace.  It moves in steps, so that a role that may create no more
+ * has to wait until the next one, when those that have waited longest are first.  So does who
+ * must wait for a long list, which leaves time for others' requests between two of them.
  */
-static int	nparentless = 0;
+static bool any_paced = false;
 static int64 pace_time = 0;
 
 static ZkLockReceiver receiver;
@@ -273,7 +274,6 @@ set_wants_parents(WorkerAttempt *attempt, bool wants)
 	if (attempt->wants_parents == wants)
 		return;
 	attempt->wants_parents = wants;
-	nparentless += wants ? 1 : -1;
 	if (wants)
 		zklock_slots_post(attempt->slot);
 }
@@ -772,7 +772,7 @@ int
 zklock_workerattempts_short_ms(void)
 {
 	return is_room_news() ? SHORT_MS :
-		nparentless == 0 ? INT_MAX : ZKLOCK_DRIVER_PARENTS_MS;
+		any_paced ? ZKLOCK_DRIVER_PARENTS_MS : INT_MAX;
 }
 
 /*
@@ -800,7 +800,18 @@ post_short(void)
 	nshort = 0;
 }
 
-/* Roles may create more paths, so look again at the attempts that wait for that. */
+/* The slot waits for the next step of the pace. */
+static void
+pace(ZkLockSlot *slot)
+{
+	any_paced = true;
+	zklock_slots_pace(slot);
+}
+
+/*
+ * Roles may create more paths, and a long list may be over, so look again at the slots that
+ * wait for that.
+ */
 static void
 update_pace(void)
 {
@@ -809,7 +820,20 @@ update_pace(void)
 	if (now < pace_time + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS)
 		return;
 	pace_time = now;
+	any_paced = false;
 	zklock_slots_stall_paced();
+}
+
+static bool
+may_begin(const ZkLockSlotRequest *asked)
+{
+	const ZkLockRequest wanted = {
+		.params = asked->params,
+		.path = asked->path,
+		.from = asked->from[0] != '\0' ? asked->from : NULL
+	};
+
+	return zklock_driver_may_begin(&wanted);
 }
 
 /*
@@ -828,7 +852,7 @@ process_parents(WorkerAttempt *attempt, Oid role, bool is_session)
 		set_owner(attempt, role, false);
 	run_step(attempt, create_parents, NULL);
 	if (attempt->wants_parents)
-		zklock_slots_pace(attempt->slot);
+		pace(attempt->slot);
 }
 
 /* `request` is set to what the slot asks for. */
@@ -853,8 +877,9 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	{
 		if (attempt != NULL && attempt->wants_parents)
 			process_parents(attempt, request->role, is_session);
-		if (request->look != 0 && attempt != NULL)
-			zklock_keeper_look(&attempt->keeper, request->look);
+		if (request->look != 0 && attempt != NULL &&
+			!zklock_keeper_look(&attempt->keeper, request->look))
+			pace(slot);
 		if (request->asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
 			request_confirmation(attempt, request->asked);
@@ -902,7 +927,9 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	switch (find_room(slot, request))
 	{
 		case ZKLOCK_ROOM:
-			if (zklock_slots_take(slot, request->wanted))
+			if (!may_begin(request))
+				pace(slot);
+			else if (zklock_slots_take(slot, request->wanted))
 				begin_attempt(slot, request);
 			break;
 		case ZKLOCK_ROOM_LATER:

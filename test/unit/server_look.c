@@ -80,8 +80,8 @@ is_of_former(const ZkLockSlot *slot)
 }
 
 static const char *
-look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, bool ending,
-			  uint32 asleep)
+look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool is_put_off, bool ready,
+			  bool ending, uint32 asleep)
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *turn = &claim->turn;
@@ -98,10 +98,10 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool ready, 
 			claim->slot.outcome.verdict != ZKLOCK_PENDING)
 			return "a backend sleeps that has its verdict";
 	}
-	if (worker && !is_short && claim->slot.wanted != claim->slot.taken)
+	if (worker && !is_short && !is_put_off && claim->slot.wanted != claim->slot.taken)
 		return "the worker sleeps with work for a claim";
-	if (worker && ((!is_short && entry->gate.wanted != entry->slot.taken) ||
-				   entry->gate.node.look != entry->gate.node.looked))
+	if (worker && !is_put_off && ((!is_short && entry->gate.wanted != entry->slot.taken) ||
+								  entry->gate.node.look != entry->gate.node.looked))
 		return "the worker sleeps with work for a gate";
 	if (worker && (is_of_former(&claim->slot) || is_of_former(&entry->slot)) &&
 		is_old_generation())
@@ -180,8 +180,8 @@ look_at_records(uint32 asleep)
 }
 
 const char *
-server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint32_t waiting,
-						uint32_t asleep)
+server_look_at_sleepers(bool connected, bool is_short, bool is_put_off, bool worker_sleeps,
+						uint32_t waiting, uint32_t asleep)
 {
 	ZkLockSessionStatus status;
 	bool		worker;
@@ -207,7 +207,7 @@ server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps, uint3
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
 		wrong = claim->slot.entry == NULL ? NULL :
-			look_at_claim(claim, worker, is_short, ready, status.ending, waiting);
+			look_at_claim(claim, worker, is_short, is_put_off, ready, status.ending, waiting);
 		if (wrong == NULL && worker_sleeps && claim->slot.entry != NULL)
 			wrong = look_at_node(claim);
 	}

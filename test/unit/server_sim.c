@@ -80,6 +80,7 @@ static const char *const properties[] = {
 	[SERVER_REST] = "in the end there is no claim, node, watch or charge left",
 	[SERVER_SIZE] = "a session has no more nodes than it may, and counts them rightly",
 	[SERVER_CREATING] = "a worker has no more creates under way than it may",
+	[SERVER_LISTS] = "a worker begins one long list at a time",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
 };
@@ -150,6 +151,7 @@ static const char *const counts[] = {
 	[SERVER_N_REVOKED] = "locks revoked",
 	[SERVER_N_OWN_REVOKED] = "... in sessions of backends",
 	[SERVER_N_WATCHES_REFUSED] = "watches refused",
+	[SERVER_N_LISTS_PUT_OFF] = "long lists put off",
 	[SERVER_N_NODES_REFUSED] = "nodes refused for want of room in a session",
 	[SERVER_N_NODES_WAITED] = "nodes that wait for room in a session",
 	[SERVER_N_DELETES_REFUSED] = "deletes refused",
@@ -997,8 +999,8 @@ look_at_sleepers(int server, int64_t then)
 	}
 	looked_at_server = server;
 	wrong = ((ServerLook) shim_scheduler_find(worker, "server_look_at_sleepers"))
-		(server_zk_is_well(worker) && worker_sleeps, server_zk_is_short(worker, then), worker_sleeps,
-		 waiting, asleep);
+		(server_zk_is_well(worker) && worker_sleeps, server_zk_is_short(worker, then),
+		 server_zk_is_put_off(worker, then), worker_sleeps, waiting, asleep);
 	if (wrong != NULL)
 		sim_breach(SERVER_WOKEN, "%s (server %d)", wrong, server);
 	look_at_room(server, asleep);

@@ -98,6 +98,7 @@ enum
 	SERVER_REST,
 	SERVER_SIZE,
 	SERVER_CREATING,
+	SERVER_LISTS,
 	SERVER_MEMORY,
 	SERVER_SOUND,
 	SERVER_N_PROPERTIES
@@ -169,6 +170,7 @@ enum
 	SERVER_N_ROBBED,
 	SERVER_N_REVOKED,
 	SERVER_N_WATCHES_REFUSED,
+	SERVER_N_LISTS_PUT_OFF,
 	SERVER_N_NODES_REFUSED,
 	SERVER_N_NODES_WAITED,
 	SERVER_N_DELETES_REFUSED,
@@ -422,14 +424,14 @@ extern void server_breach(int property, const char *text);
 /*
  * Of the library: what shared memory says, and whether anybody sleeps who should not.
  * `connected`: the worker sleeps, and has a session that is connected.  `is_short`: it may wait
- * for room in that session.  Backends are bits
+ * for room in that session, and if `is_put_off`, until a list may begin.  Backends are bits
  * by their numbers: those of `asleep` that are `waiting` sleep in a call for one lock.
  * The answer is what is wrong, or NULL.
  */
-typedef const char *(*ServerLook) (bool connected, bool is_short, bool worker_sleeps,
-								   uint32_t waiting, uint32_t asleep);
-extern const char *server_look_at_sleepers(bool connected, bool is_short, bool worker_sleeps,
-										   uint32_t waiting, uint32_t asleep);
+typedef const char *(*ServerLook) (bool connected, bool is_short, bool is_put_off,
+								   bool worker_sleeps, uint32_t waiting, uint32_t asleep);
+extern const char *server_look_at_sleepers(bool connected, bool is_short, bool is_put_off,
+										   bool worker_sleeps, uint32_t waiting, uint32_t asleep);
 
 /*
  * The same for who has no room for a claim: which of the backends are in a call for locks,

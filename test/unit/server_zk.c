@@ -16,6 +16,7 @@
 #include "client/zkclient.h"
 #include "client/zkroom.h"
 #include "protocol/contender.h"
+#include "protocol/longlist.h"
 #include "protocol/newpath.h"
 #include "protocol/path.h"
 #include "server_check.h"
@@ -89,6 +90,8 @@ typedef struct Request
 	bool		watch;
 	bool		ancestors;		/* OP_MAKE: those that are missing, too */
 	ZkLockChildren children;	/* OP_LIST */
+	bool		is_long;		/* the same: the last list of the path was
+								 * long */
 	ZkLockNode *node;
 	int64_t		sent;
 	ZkLockMessage *reply;		/* once it has taken effect */
@@ -178,6 +181,11 @@ struct ZkLockClient
 	int64_t		ended_at;		/* when its state became final */
 	ZkLockClientStatus status;
 	int64_t		seen;			/* zxid */
+	ZkLockLongLists long_lists;
+	bool		permitted;		/* was a list since the last one? */
+	int64_t		put_off_at;		/* when one was not permitted last; 0: never */
+	uint64_t	lister;			/* the last requester that has listed for the
+								 * first time */
 	unsigned	head;			/* of the requests */
 	unsigned	applied;
 	unsigned	tail;
@@ -1353,11 +1361,24 @@ enter_state(ZkLockClient *c, ZkLockClientState state)
 	ring(c);
 }
 
+static size_t
+length_of(const ZkLockMessage *message)
+{
+	size_t		bytes = 0;
+
+	for (int i = 0; i < message->nchildren; i++)
+		bytes += strlen(message->children[i]);
+	return bytes;
+}
+
 static void
 take_reply(ZkLockClient *c)
 {
 	Request    *r = &c->requests[c->head++ % MAX_REQUESTS];
 	bool		closed = r->op == OP_CLOSE;
+
+	if (r->op == OP_LIST && r->reply->rc == ZKLOCK_RC_OK)
+		zklock_longlist_note(&c->long_lists, zklock_path_hash(r->path), length_of(r->reply));
 
 	if (r->watch && r->reply->rc == ZKLOCK_RC_OK)
 	{
@@ -1603,6 +1624,7 @@ submit(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 	r->op = op;
 	r->tag = tag;
 	r->watch = false;
+	r->is_long = false;
 	r->node = NULL;
 	r->sent = c->sent_at = sim.now;
 	c->unheard = true;
@@ -2657,6 +2679,10 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	memset(&c->status, 0, sizeof(c->status));
 	c->status.state = ZKLOCK_CLIENT_CONNECTING;
 	c->seen = zxid;
+	memset(&c->long_lists, 0, sizeof(c->long_lists));
+	c->permitted = false;
+	c->put_off_at = 0;
+	c->lister = 0;
 	c->head = c->applied = c->tail = 0;
 	c->first_delivery = c->last_delivery = 0;
 	c->nwatches = 0;
@@ -2748,6 +2774,17 @@ server_zk_is_short(int process, int64_t then)
 		if (node->deleting && !node->stays)
 			return true;
 	return then < (clock > c->short_at ? clock : c->short_at) + 40 * SERVER_MS;
+}
+
+/* The worker looks again only every 50 ms, and may be a little late. */
+bool
+server_zk_is_put_off(int process, int64_t then)
+{
+	const ZkLockClient *c = client_of(process);
+	int64_t		clock = server_zk_clock(process);
+
+	return c != NULL && c->put_off_at != 0 &&
+		then < (clock > c->put_off_at ? clock : c->put_off_at) + 70 * SERVER_MS;
 }
 
 uint32_t
@@ -2988,6 +3025,55 @@ refuse_watch(ZkLockClient *c, Op op, const char *path, ZkLockWatchUse use, ZkLoc
 	return true;
 }
 
+static bool
+is_long_list(const ZkLockClient *c, const char *path)
+{
+	return zklock_longlist_is_noted(&c->long_lists, zklock_path_hash(path));
+}
+
+static int
+count_long_lists(const ZkLockClient *c)
+{
+	int			n = 0;
+
+	for (unsigned i = c->head; i != c->tail; i++)
+		n += c->requests[i % MAX_REQUESTS].is_long;
+	return n;
+}
+
+bool
+zklock_zkclient_may_list(ZkLockClient *c, const char *path)
+{
+	bool		may = !is_long_list(c, path) || count_long_lists(c) == 0;
+
+	check_caller(c);
+	c->permitted = may;
+	if (!may)
+	{
+		c->put_off_at = sim.now;
+		sim_count(SERVER_N_LISTS_PUT_OFF);
+	}
+	return may;
+}
+
+/*
+ * A worker lists.  The first list of an attempt, and that of a keeper, waits while a long one
+ * is under way, if it is long itself.  What was not known when it was permitted does not matter.
+ * The first list of a walk is that of all records.
+ */
+static void
+check_lists(ZkLockClient *c, const char *path, ZkLockWatchUse watch, uint64_t requester)
+{
+	bool		is_first = requester > c->lister;
+
+	if (is_first)
+		c->lister = requester;
+	if (c->shared && !c->permitted && strcmp(path, ZKLOCK_PATH_RECORDS) != 0 &&
+		(is_first || watch == ZKLOCK_WATCH_KEPT) && is_long_list(c, path) && count_long_lists(c) > 0)
+		sim_breach(SERVER_LISTS, "a long list of %s begins beside another one", path);
+	c->permitted = false;
+}
+
 bool
 zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockChildren children,
 					 ZkLockWatchUse watch, ZkLockTag tag)
@@ -2996,11 +3082,13 @@ zklock_zkclient_list(ZkLockClient *c, const char *path, ZkLockChildren children,
 
 	if (is_out_of_memory(c))
 		return false;
+	check_lists(c, path, watch, tag.requester);
 	if (refuse_watch(c, OP_LIST, path, watch, tag))
 		return true;
 	r = ask(c, OP_LIST, path, tag);
 	if (r != NULL)
 	{
+		r->is_long = is_long_list(c, path);
 		r->children = children;
 		r->watch = watch != ZKLOCK_WATCH_NONE;
 	}

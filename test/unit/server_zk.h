@@ -95,6 +95,9 @@ extern bool server_zk_is_well(int process);
  */
 extern bool server_zk_is_short(int process, int64_t then);
 
+/* The same if a list was not permitted */
+extern bool server_zk_is_put_off(int process, int64_t then);
+
 /* The owner of the node for which the caller's client has had no room last, even later */
 extern uint32_t server_zk_refused_owner(void);
 

@@ -24,6 +24,7 @@
 #include "client/zkcore.h"
 #include "client/zknode.h"
 #include "client/zkrequest.h"
+#include "protocol/path.h"
 
 #define DIR "/d"
 #define PATH DIR "/p-0000000001"
@@ -254,6 +255,36 @@ test_followed(void **state)
 	}
 }
 
+/* A long list may begin when no other is under way, however that has ended. */
+static void
+test_long_lists(void **state)
+{
+	const int	ends[] = {ZOK, ZCONNECTIONLOSS, ZNONODE};
+
+	(void) state;
+	for (int i = 0; i < 3; i++)
+	{
+		uint32_t	hash = zklock_path_hash(DIR);
+
+		zklock_longlist_note(&client->long_lists, hash, ZKLOCK_LONGLIST_BYTES + 1);
+		assert_true(zklock_zkclient_may_list(client, DIR));
+		for (int n = 0; n < 2; n++)
+			assert_true(zklock_zkclient_list(client, n == 0 ? DIR : DIR "/short",
+											 ZKLOCK_CHILDREN_ALL, ZKLOCK_WATCH_NONE,
+											 (ZkLockTag) {1, 1 + n}));
+		assert_false(zklock_zkclient_may_list(client, DIR));
+		assert_true(zklock_zkclient_may_list(client, DIR "/short"));
+		answer(LIST, ends[i]);
+		assert_true(zklock_zkclient_may_list(client, DIR));
+		assert_int_equal(zklock_longlist_is_noted(&client->long_lists, hash), ends[i] != ZOK);
+		answer(LIST, ZOK);
+	}
+	refuse(LIST, ZMARSHALLINGERROR);
+	assert_true(zklock_zkclient_list(client, DIR, ZKLOCK_CHILDREN_ALL, ZKLOCK_WATCH_NONE,
+									 (ZkLockTag) {1, 3}));
+	assert_true(zklock_zkclient_may_list(client, DIR));
+}
+
 /* Who waits for room is woken when a node is gone, and when it stays. */
 static void
 test_room(void **state)
@@ -362,6 +393,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_followed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long_lists, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_postponed_deletion, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_overtaken, setup, teardown),

@@ -1,0 +1,2 @@
+# All nodes of a place are taken for the one that is noted.
+s/\[hash % ZKLOCK_LONGLIST_NODES\] == hash;/[hash % ZKLOCK_LONGLIST_NODES] != 0;/
