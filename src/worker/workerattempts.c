@@ -288,7 +288,6 @@ remove_attempt(WorkerAttempt *attempt)
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
 	set_creating(attempt, 0);
-	set_wants_parents(attempt, false);
 	if (attempt->slot->gate)
 		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
@@ -1100,7 +1099,6 @@ zklock_workerattempts_drop_all(void)
 
 		forget_watches(attempt);
 		set_creating(attempt, 0);
-		set_wants_parents(attempt, false);
 		if (attempt->slot->gate)
 			zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 		forget_requester(attempt->driver.requester);
