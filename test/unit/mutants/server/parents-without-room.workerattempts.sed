@@ -1,5 +1,3 @@
 # Seed 4838
 # Parents are created however many creates are under way.
-/^process_slot/,/^}/{
-/attempt->wants_parents/,/create_parents/s/if (has_room(is_session))/if (is_session)/
-}
+/^process_parents(/,/^}/s/if (!has_room(is_session))/if (!is_session)/
