@@ -2943,11 +2943,18 @@ ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 	return NULL;
 }
 
+/*
+ * The number of nodes that this request creates for a lock.  Records of waits are no part of
+ * the limit: few walks are under way, and each creates one record, or its parent.
+ */
 static int
 count_parts(const Request *r)
 {
-	return r->op == OP_CREATE ? 1 : r->op != OP_MAKE ? 0 :
-		r->ancestors ? zklock_newpath_parts(r->path) : 1;
+	if (r->op != OP_CREATE && r->op != OP_MAKE)
+		return 0;
+	if (strcmp(r->op == OP_CREATE ? r->node->dir : r->path, ZKLOCK_PATH_RECORDS) == 0)
+		return 0;
+	return r->op == OP_MAKE && r->ancestors ? zklock_newpath_parts(r->path) : 1;
 }
 
 /*
@@ -2955,14 +2962,14 @@ count_parts(const Request *r)
  * requester?  What it begins anew, since its messages may be outdated, may be there twice.
  */
 static void
-check_creating(const ZkLockClient *c, uint64_t requester)
+check_creating(const ZkLockClient *c, const Request *parents)
 {
 	int			creating = 0;
 
-	if (!c->shared || server_was_stopped(c->process))
+	if (!c->shared || count_parts(parents) == 0 || server_was_stopped(c->process))
 		return;
 	for (unsigned i = c->head; i != c->tail; i++)
-		if (c->requests[i % MAX_REQUESTS].tag.requester != requester)
+		if (c->requests[i % MAX_REQUESTS].tag.requester != parents->tag.requester)
 			creating += count_parts(&c->requests[i % MAX_REQUESTS]);
 	if (creating >= ZKLOCK_MAX_CREATING)
 		sim_breach(SERVER_CREATING, "%d nodes are being created", creating);
@@ -3006,7 +3013,7 @@ zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 	{
 		r->ancestors = ancestors;
 		set_data(r, data, length);
-		check_creating(c, tag.requester);
+		check_creating(c, r);
 	}
 	return true;
 }
