@@ -908,6 +908,13 @@ next(void)
 	return next;
 }
 
+/* Does it wait for the pace of new paths, as far as it has looked? */
+static bool
+is_paced(int place)
+{
+	return sim.now - path_waited_at[place] <= PATH_MS * SERVER_MS;
+}
+
 /*
  * A backend sleeps, and its session is its own.  It needs each node that it has: of a lock,
  * or of an attempt or a record, while it waits for another client.  Each that is blocked
@@ -918,7 +925,7 @@ look_at_session(int place)
 {
 	ServerLookForNode look = (ServerLookForNode)
 		shim_scheduler_find(place, "server_look_for_node");
-	bool		paced = sim.now - path_waited_at[place] <= PATH_MS * SERVER_MS;
+	bool		paced = is_paced(place);
 	int			nblocked = 0;
 
 	for (const void *node = server_zk_node(place, NULL); node != NULL;
@@ -1037,6 +1044,12 @@ idle(int64_t then)
 	for (int i = 0; scenario != NULL && i < SERVER_MAX_PLACES; i++)
 		endangered |= shim_scheduler_is_stopped(i);
 	note_disturbed(then);
+
+	/* Who stands still looks only when it goes on. */
+	for (int i = 0; i < SERVER_MAX_PLACES; i++)
+		if (is_paced(i) && shim_scheduler_is_stopped(i))
+			path_waited_at[i] = then;
+
 	/* Short naps are no sleep. */
 	if (then - sim.now > 5 * SERVER_MS)
 		for (int i = 0; i < server_plan.nservers; i++)
