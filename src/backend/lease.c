@@ -27,6 +27,12 @@ StaticAssertDecl(ZKLOCK_ANSWER_NONE == 0, "palloc0() must mean that there is no 
 /* Was an error raised for a loss in this transaction? */
 static bool loss_raised = false;
 
+/*
+ * Was one raised because the session was gone, and not caught?  Then its locks are lost to the
+ * client, although another look may find that the session is back.
+ */
+static bool gone_raised = false;
+
 /* Was the session routine told that a commit has begun? */
 static bool committing = false;
 
@@ -116,12 +122,10 @@ find_lost(void)
 }
 
 static void
-raise_loss(const ZkLockHold *hold, const char *detail)
+raise_error(const ZkLockHold *hold, const char *detail)
 {
 	Assert(hold->granted);
 	loss_raised = true;
-	if (zklock_lease_is_doubtful(hold))
-		zklock_clientsocket_shut();
 
 	/*
 	 * ZooKeeper may only have been silent for too long.  Then a lock of
@@ -132,6 +136,37 @@ raise_loss(const ZkLockHold *hold, const char *detail)
 		zklock_claims_lost(hold->claim);
 	zklock_stats_add(ZKLOCK_LOSSES, 1);
 	zklock_errors_lock_lost(hold->key.path, detail);
+}
+
+bool
+zklock_lease_was_raised(void)
+{
+	return loss_raised;
+}
+
+void
+zklock_lease_note_raised(const ZkLockHold *hold)
+{
+	loss_raised = true;
+	gone_raised |= !is_lost(hold);
+	zklock_clientsocket_shut();
+}
+
+void
+zklock_lease_caught(void)
+{
+	gone_raised = false;
+}
+
+/*
+ * The caller has found that the lock is lost, or most probably lost.  It is not asked again: the
+ * worker that was stopped, or the connection, may be back meanwhile.
+ */
+static void
+raise_loss(const ZkLockHold *hold, const char *detail)
+{
+	zklock_lease_note_raised(hold);
+	raise_error(hold, detail);
 }
 
 #define UNCONFIRMED "ZooKeeper has not confirmed its session for as long as the session's timeout."
@@ -205,33 +240,22 @@ zklock_lease_explain(void)
 		raise_loss(hold, UNCONFIRMED);
 }
 
-void
-zklock_lease_note_raised(void)
-{
-	loss_raised = true;
-}
-
-bool
-zklock_lease_was_raised(void)
-{
-	return loss_raised;
-}
-
 /*
- * If the session is gone, and has not ended, it may still come back, with the nodes.  So
- * these are deleted then.
+ * If the session is or was gone, and has not ended, it may still come back, or has come back,
+ * with the nodes.  So these are deleted then.
  */
 void
 zklock_lease_forget(void)
 {
+	bool		was_gone = gone_raised;
 	ZkLockHold *lost;
 
 	if (!loss_raised)
 		return;
-	loss_raised = false;
+	loss_raised = gone_raised = false;
 	while ((lost = find_lost()) != NULL)
 		zklock_locktable_forget(lost);
-	if (!zklock_session_routine->is_gone())
+	if (!was_gone && !zklock_session_routine->is_gone())
 		return;
 	while ((lost = zklock_locktable_first_granted()) != NULL)
 	{
@@ -332,7 +356,7 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 		}
 		zklock_lease_explain();
 		if (now >= deadline)
-			raise_loss(holds[0], "ZooKeeper did not confirm in time that its session lives.");
+			raise_error(holds[0], "ZooKeeper did not confirm in time that its session lives.");
 		if (answered)
 			zklock_session_routine->await_change(deadline);
 		else
@@ -402,7 +426,7 @@ zklock_lease_confirm_commit(void)
 	 * An earlier loss does not prevent this commit, unless the check finds it
 	 * again.
 	 */
-	loss_raised = false;
+	loss_raised = gone_raised = false;
 	if (hold == NULL || zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
 	Assert(!committing);

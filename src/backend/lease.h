@@ -42,9 +42,18 @@ extern void zklock_lease_explain(void);
  */
 extern void zklock_lease_forget(void);
 
-/* Was such an error raised in this transaction?  Or it is raised by the caller. */
+/*
+ * Was such an error raised in this transaction?  Or the caller raises it, for this lock.  That
+ * disconnects a client that relies on the lock.
+ */
 extern bool zklock_lease_was_raised(void);
-extern void zklock_lease_note_raised(void);
+extern void zklock_lease_note_raised(const ZkLockHold *hold);
+
+/*
+ * To be called when a subtransaction was aborted.  The client may not know of such an error, so
+ * locks of a session that is back are not forgotten for it.  Raises and allocates nothing.
+ */
+extern void zklock_lease_caught(void);
 
 /* Is it known that a granted lock's node was deleted?  Raises and allocates nothing. */
 extern bool zklock_lease_is_deleted(const ZkLockHold *hold);

@@ -394,7 +394,7 @@ zklock_loss_part(void)
 	if (lost != NULL)
 	{
 		note(LOST, lost->key.path, ENDED);
-		zklock_lease_note_raised();
+		zklock_lease_note_raised(lost);
 		cancel_statement();
 		CHECK_FOR_INTERRUPTS();
 		return;

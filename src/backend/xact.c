@@ -168,6 +168,7 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	if (ended == ENDED_ABORT_SUB)
 	{
 		zklock_locktable_abort_sub(ended_sub);
+		zklock_lease_caught();
 		zklock_loss_went_on();
 	}
 	else

@@ -1026,12 +1026,15 @@ statements(void)
 }
 
 /*
- * As PostgresMain(): an error ends a transaction, or what followed a savepoint.
+ * As PostgresMain(): an error ends a transaction, or what followed a savepoint.  Who was told
+ * that its session was gone, outside of all savepoints, has no lock after that, also if the
+ * session is back.
  */
 static bool
 try(void (*what) (void))
 {
 	volatile bool ok = false;
+	bool		told_gone;
 	MemoryContext before = CurrentMemoryContext;
 
 	PG_TRY();
@@ -1044,11 +1047,17 @@ try(void (*what) (void))
 		MemoryContextSwitchTo(before);
 		HOLD_INTERRUPTS();
 		note_error();
+		told_gone = zklock_lease_was_raised() && shim_was_unconfirmed() &&
+			shim_xact_nsavepoints() == 0;
 		RESUME_INTERRUPTS();
 		if (shim_xact_nsavepoints() > 0 && percent(50))
 			shim_xact_rollback_to();
 		else
+		{
 			shim_xact_abort();
+			if (told_gone && zklock_locktable_first_granted() != NULL)
+				server_breach(SERVER_CLIENT, "a client has an error about its lost lock, and still has it");
+		}
 		FlushErrorState();
 	}
 	PG_END_TRY();

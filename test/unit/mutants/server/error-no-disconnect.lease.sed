@@ -1,3 +1,3 @@
 # Seed 301
 # An error that names a lost lock does not disconnect the client.
-/^raise_loss(/,/^}/s/if (zklock_lease_is_doubtful(hold))/if (false)/
+/^zklock_lease_note_raised(/,/^}/s/zklock_clientsocket_shut();//
