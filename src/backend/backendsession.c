@@ -12,6 +12,7 @@
 #include "backend/nodedata.h"
 #include "common/clock.h"
 #include "common/guc.h"
+#include "miscadmin.h"
 #include "session/deadlock_walker.h"
 #include "session/diagnosis.h"
 #include "session/session.h"
@@ -138,7 +139,8 @@ check_attempt(ZkLockAttempt *attempt)
 	attempt->receiver.stale = false;
 	zklock_driver_check_session(&attempt->driver);
 	if (zklock_driver_wants_parents(&attempt->driver))
-		(void) zklock_driver_create_parents(&attempt->driver, zklock_clock_now());
+		(void) zklock_driver_create_parents(&attempt->driver, GetAuthenticatedUserId(),
+											zklock_clock_now());
 	copy_results(attempt);
 }
 

@@ -10,7 +10,6 @@
 
 #include "access/xlog.h"
 #include "common/clock.h"
-#include "miscadmin.h"
 #include "protocol/newpath.h"
 #include "protocol/path.h"
 #include "protocol/size.h"
@@ -296,6 +295,12 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	zklock_recipe_feed(&driver->recipe, event, &actions);
 	unwatch_former(driver, former, event->request);
 	forget_ahead(driver);
+
+	/*
+	 * An attempt that had to wait is late for that reason until it has its node, or begins
+	 * anew: also while its parents are requested, or if more turn out to be missing.
+	 */
+	driver->recipe.outcome.paced &= driver->recipe.create != 0;
 	perform_in_order(driver, &actions);
 	if (is_pending && driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 	{
@@ -447,13 +452,11 @@ zklock_driver_wants_parents(const ZkLockDriver *driver)
 	return driver->later.n > 0 && driver->recipe.outcome.verdict == ZKLOCK_PENDING;
 }
 
-/* In a session that has no other owner, the role is that of this backend. */
 bool
-zklock_driver_create_parents(ZkLockDriver *driver, int64 now)
+zklock_driver_create_parents(ZkLockDriver *driver, Oid role, int64 now)
 {
 	ZkLockActions actions = driver->later;
 	int			n = count_parents(driver);
-	Oid			role = driver->owner != 0 ? driver->owner : GetAuthenticatedUserId();
 
 	Assert(zklock_driver_wants_parents(driver));
 	if (!zklock_zkclient_has_room(zklock_session_client()))
@@ -470,12 +473,7 @@ zklock_driver_create_parents(ZkLockDriver *driver, int64 now)
 	return true;
 }
 
-/*
- * Some parents existed, or were refused.  If the reply is lost, all may have been created.
- *
- * An attempt that had to wait is late for that reason until the path is created, also while the
- * request is under way, or if more parents turn out to be missing.
- */
+/* Some parents existed, or were refused.  If the reply is lost, all may have been created. */
 static void
 process_parents(ZkLockDriver *driver, const ZkLockMessage *message)
 {
@@ -483,8 +481,6 @@ process_parents(ZkLockDriver *driver, const ZkLockMessage *message)
 		return;
 	if (message->rc != ZKLOCK_RC_LOST && message->rc != ZKLOCK_RC_OVER)
 		zklock_newpaths_give_back(driver->creator, driver->nparents - message->made);
-	if (message->rc != ZKLOCK_RC_NO_NODE)
-		driver->recipe.outcome.paced = false;
 }
 
 void

@@ -126,11 +126,11 @@ extern int	zklock_driver_creating(const ZkLockDriver *driver);
 /*
  * Parents of its node are missing.  They are created by zklock_driver_create_parents(),
  * which the caller calls until it has done so, in the turn of those for whom the driver
- * runs.  It returns false as long as too many requests are under way, or the role has
+ * runs.  It returns false as long as too many requests are under way, or this role has
  * created too many paths by the time `now` (newpath.h).
  */
 extern bool zklock_driver_wants_parents(const ZkLockDriver *driver);
-extern bool zklock_driver_create_parents(ZkLockDriver *driver, int64 now);
+extern bool zklock_driver_create_parents(ZkLockDriver *driver, Oid role, int64 now);
 
 /* When to call it again, in ms */
 #define ZKLOCK_DRIVER_PARENTS_MS 50

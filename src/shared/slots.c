@@ -223,19 +223,6 @@ role_of(ZkLockSlot *slot)
 		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
 }
 
-/*
- * Is the path not created yet because another role has created too many?  A reader does not
- * wait for that: it creates the path with a node of its own.
- */
-static bool
-is_paced_by_other(ZkLockClaim *claim)
-{
-	ZkLockEntry *entry = claim->slot.entry;
-
-	return entry->gate.state == ZKLOCK_GATE_REQUESTED && entry->slot.outcome.paced &&
-		role_of(&entry->slot) != claim->role;
-}
-
 /* Does the backend use the gate?  A reader may need a node of its own. */
 static bool
 is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
@@ -249,7 +236,7 @@ is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
 	if (params->clock != NULL)
 		terms = terms_of(entry, params->lease, params->clock);
 	if (zklock_gate_admits(gate, &claim->turn, &terms) &&
-		!is_refused_early(entry, &params->request.params) && !is_paced_by_other(claim))
+		!is_refused_early(entry, &params->request.params))
 		return true;
 
 	/*
@@ -792,6 +779,29 @@ zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial)
 		role = role_of(slot);
 	LWLockRelease(lock);
 	return role;
+}
+
+/* A turn that does not use its gate has no others behind it. */
+Oid
+zklock_slots_next_role(ZkLockSlot *slot, ZkLockSerial serial, Oid before)
+{
+	LWLock	   *lock = zklock_claimtable_lock(slot, LW_SHARED);
+	ZkLockTurn *turn = NULL;
+	Oid			next = InvalidOid;
+
+	if (lock == NULL)
+		return next;
+	if (wanted_at(slot) == serial)
+		turn = slot->gate ? slot->entry->gate.first : &claim_of_slot(slot)->turn;
+	for (; turn != NULL; turn = turn->next)
+	{
+		Oid			role = claim_of_turn(turn)->role;
+
+		if (role > before && (next == InvalidOid || role < next))
+			next = role;
+	}
+	LWLockRelease(lock);
+	return next;
 }
 
 void

@@ -220,6 +220,12 @@ extern void zklock_slots_refuse(ZkLockSlot *slot, ZkLockSerial serial, Oid role,
  */
 extern Oid	zklock_slots_role(ZkLockSlot *slot, ZkLockSerial serial);
 
+/*
+ * Of the roles that wait for the node of the attempt with this serial, the one with the next
+ * higher OID after `before`.  InvalidOid: before the first one; or there are no more.
+ */
+extern Oid	zklock_slots_next_role(ZkLockSlot *slot, ZkLockSerial serial, Oid before);
+
 /* The worker has no attempt for this slot any more. */
 extern void zklock_slots_drop(ZkLockSlot *slot);
 

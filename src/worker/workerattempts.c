@@ -423,11 +423,17 @@ check_session(WorkerAttempt *attempt, const void *arg)
 	zklock_driver_check_session(&attempt->driver);
 }
 
+/* They are created as soon as any role that waits for the node may create them. */
 static void
 create_parents(WorkerAttempt *attempt, const void *arg)
 {
+	Oid			role = InvalidOid;
+
 	(void) arg;
-	(void) zklock_driver_create_parents(&attempt->driver, pace_time);
+	do
+		role = zklock_slots_next_role(attempt->slot, attempt->serial, role);
+	while (role != InvalidOid &&
+		   !zklock_driver_create_parents(&attempt->driver, role, pace_time));
 }
 
 /*
@@ -835,20 +841,15 @@ may_begin(const ZkLockSlotRequest *asked)
 	return zklock_driver_may_begin(&wanted);
 }
 
-/*
- * Create the parents that the attempt wants, in the turn of its owner, and at the pace of the
- * role that waits for it now.
- */
+/* Create the parents that the attempt wants, in the turn of its owner. */
 static void
-process_parents(WorkerAttempt *attempt, Oid role, bool is_session)
+process_parents(WorkerAttempt *attempt, bool is_session)
 {
 	if (!has_room(is_session))
 	{
 		zklock_slots_stall(attempt->slot);
 		return;
 	}
-	if (attempt->slot->gate)
-		set_owner(attempt, role, false);
 	run_step(attempt, create_parents, NULL);
 	if (attempt->wants_parents)
 		pace(attempt->slot);
@@ -875,7 +876,7 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	if (request->wanted == request->taken)
 	{
 		if (attempt != NULL && attempt->wants_parents)
-			process_parents(attempt, request->role, is_session);
+			process_parents(attempt, is_session);
 		if (request->look != 0 && attempt != NULL &&
 			!zklock_keeper_look(&attempt->keeper, request->look))
 			pace(slot);

@@ -178,8 +178,9 @@ for my $mode (qw(exclusive shared))
 	wait_until('the first one waits', sub { my @paths = $zk->children("/$before"); @paths > 1; });
 	$bank->start("SELECT zk_lock_acquire('$path', '30s', '$mode'), zk_lock_release('$path', '$mode')");
 	wait_until('another role waits', sub { waiting($path) == 2 || $bank->is_done });
-	cancel($shop) if $mode eq 'exclusive';
 	$began = time();
+	wait_until('the path is created', sub { $zk->exists($path) });
+	cancel($shop) if $mode eq 'exclusive';
 	is($bank->result, 't|t', "another role creates the path, in mode $mode");
 	cmp_ok(time() - $began, '<', 5, '... at its own pace');
 	cancel($shop) if $mode eq 'shared';
@@ -225,6 +226,72 @@ $_->close for $shop, $shop2, $bank;
 		$not_in_time, 'who had to wait is told so, also if the request is under way at last');
 	$proxy->reset;
 	$session->close;
+	$server->stop;
+}
+
+# Others that wait at the same gate, when the answer that the path is missing comes late, and
+# when the path has come to exist before the connection is lost.
+{
+	my $server = new_node(
+		'race', $proxy->hosts,
+		shared_preload_libraries => 'zklock',
+		'zklock.session_timeout' => '60s');
+	my $watcher = ZkTest->new($server)->connect;
+	my $other_role = sub {
+		local $ENV{PGUSER} = 'other';
+		return ZkTest->new($server)->connect;
+	};
+	my $waiting = sub {
+		return $watcher->query("SELECT count(*) FROM zk_locks WHERE NOT granted AND path = '$_[0]'");
+	};
+
+	$watcher->query('CREATE ROLE other LOGIN');
+	my ($batch, $first) = map { ZkTest->new($server)->connect } 1 .. 2;
+	my @others = map { $other_role->() } 1 .. 3;
+	$_->query(q(SELECT zk_lock_acquire('/before'), zk_lock_release('/before'))) for $first, @others;
+	$batch->start($all->('crowd', 5 * $many, '60s'));
+	wait_until('it waits', sub { $zk->exists('/crowd') && scalar($zk->children('/crowd')) >= $at_once / 30 });
+
+	my $path = deep('race', 30);
+	my $rule = $proxy->rule(
+		dir => 's2c',
+		op => 'create2',
+		path => '^/race/',
+		action => 'hold',
+		pings => 1);
+	my $after_many = sub {
+		my ($before, $last) = @_;
+		return "SELECT zk_lock_acquire_all(array_agg('/$before/' || i || '${\ deep('x', 28)}') || '$last'::text, '60s', 'shared')
+			FROM generate_series(1, $many) AS i";
+	};
+	$first->start($after_many->('sooner', $path));
+	wait_until('it is not known yet that the path is missing', sub { $proxy->fired($rule) });
+	$others[0]->start("SELECT zk_lock_acquire('$path', '5s', 'shared')");
+	wait_until('another role waits', sub { $waiting->($path) == 2 || $others[0]->is_done });
+	$proxy->reset;
+	is($others[0]->result, 't', 'a role does not wait for the pace of another one that came before');
+
+	my $taken = deep('taken', 30);
+	$watcher->query("SELECT pg_cancel_backend(${\ $first->pid})");
+	$first->result;
+	$first->start($after_many->('later', $taken));
+	wait_until('it waits', sub { $waiting->($taken) == 1 && $zk->exists('/later') });
+	$zk->make_path($taken);
+	my $ahead = $zk->create("$taken/_c_1-__WRIT__", '', ZkClient::SEQUENCE);
+	$proxy->cut;
+	wait_until('it has a node', sub { scalar($zk->children($taken)) == 2 });
+	$_->start("SELECT zk_lock_acquire('$taken', '30s', 'shared')") for @others;
+	wait_until('all wait', sub { $waiting->($taken) == 1 + @others });
+	$zk->delete($ahead);
+	is($_->result, 't', 'readers get the lock') for @others;
+	is(scalar($zk->children($taken)), server_mode() eq 'gate' ? 1 : 1 + @others,
+		'... with one node at a gate, as the path exists');
+	for ($first, $batch)
+	{
+		$watcher->query("SELECT pg_cancel_backend(${\ $_->pid})");
+		$_->result;
+	}
+	$_->close for $watcher, $batch, $first, @others;
 	$server->stop;
 }
 
