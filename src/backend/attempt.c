@@ -465,6 +465,21 @@ zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit)
 }
 
 /*
+ * Is ZooKeeper silent?  Then an attempt that had to wait for its role's pace is late for this
+ * reason.  The parents count as unanswered after the time in which a write has to be answered
+ * to prove the session.
+ */
+static bool
+is_silent(int64 parents_at)
+{
+	const ZkLockClientStatus *status = zklock_session_routine->status();
+	int64		patience = zklock_proof_answer(status->timeout * ZKLOCK_NS_PER_MS);
+
+	return !zklock_lease_is_confirmed(status) ||
+		(parents_at != 0 && parents_at < zklock_clock_now() - patience);
+}
+
+/*
  * It is no error if others were ahead at the deadline.  It is an error if
  * there was no answer at all, or if the path was not created.
  */
@@ -473,7 +488,7 @@ zklock_attempt_check_answer(const ZkLockAttempt *attempt)
 {
 	if (attempt->outcome.verdict != ZKLOCK_TIMED_OUT || attempt->outcome.queued)
 		return;
-	if (attempt->outcome.paced)
+	if (attempt->outcome.paced && !is_silent(attempt->outcome.parents_at))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("could not create lock path \"%s\" in ZooKeeper in time",

@@ -182,12 +182,9 @@ zklock_lease_check(void)
 				   "The ZooKeeper session that held it has ended.");
 }
 
-/*
- * Is a session confirmed?  The clock is read last: this process may have been suspended since
- * it read the state.
- */
-static bool
-is_confirmed(const ZkLockClientStatus *status)
+/* The clock is read last: this process may have been suspended since it read the state. */
+bool
+zklock_lease_is_confirmed(const ZkLockClientStatus *status)
 {
 	return status->confirmed >=
 		zklock_clock_now() - zklock_proof_lease(status->timeout * ZKLOCK_NS_PER_MS);
@@ -206,7 +203,7 @@ is_unusable(void)
 	return status != NULL &&
 		(zklock_session_is_outdated() || zklock_session_is_gone() ||
 		 (status->connects > 0 &&
-		  (!is_confirmed(status) || zklock_zkclient_is_final(status->state))));
+		  (!zklock_lease_is_confirmed(status) || zklock_zkclient_is_final(status->state))));
 }
 
 void
@@ -345,7 +342,7 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 	zklock_session_routine->poll();
 	zklock_lease_check();
 
-	while (!answered || !is_confirmed(zklock_session_routine->status()))
+	while (!answered || !zklock_lease_is_confirmed(zklock_session_routine->status()))
 	{
 		int64		now = zklock_clock_now();
 

@@ -14,6 +14,7 @@
 #define ZKLOCK_LEASE_H
 
 #include "backend/locktable.h"
+#include "common/clienttypes.h"
 
 /*
  * ERROR 40001 if a lock is known to be lost.  After that, the transaction
@@ -72,6 +73,9 @@ extern void zklock_lease_granted(ZkLockHold *hold);
  */
 extern bool zklock_lease_is_doubtful(const ZkLockHold *hold);
 extern bool zklock_lease_is_any_doubtful(void);
+
+/* Is a session with this status confirmed, so that a commit need not wait for that? */
+extern bool zklock_lease_is_confirmed(const ZkLockClientStatus *status);
 
 /*
  * Send a request that confirms that a lock is held.  Returns false if there is

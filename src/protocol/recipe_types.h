@@ -203,6 +203,8 @@ typedef struct ZkLockOutcome
 	bool		joined;			/* at a gate: other readers had the node */
 	bool		paced;			/* the path is not created yet, because the
 								 * role has created too many: see newpath.h */
+	int64_t		parents_at;		/* the same: when it was requested at last; 0:
+								 * not yet */
 	int			rc;				/* ZKLOCK_DENIED: result of the refused
 								 * request, a ZkLockRc */
 	int			code;			/* ZKLOCK_DENIED: the same as ZooKeeper's own

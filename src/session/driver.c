@@ -464,8 +464,11 @@ zklock_driver_create_parents(ZkLockDriver *driver, Oid role, int64 now)
 	if (!zklock_newpaths_take(role, n, now))
 	{
 		driver->recipe.outcome.paced = true;
+		driver->recipe.outcome.parents_at = 0;
 		return false;
 	}
+	if (driver->recipe.outcome.paced)
+		driver->recipe.outcome.parents_at = now;
 	driver->creator = role;
 	driver->nparents = n;
 	driver->later.n = 0;

@@ -331,6 +331,7 @@ report(WorkerAttempt *attempt)
 		attempt->reported.queued == outcome->queued &&
 		attempt->reported.yielding == outcome->yielding &&
 		attempt->reported.paced == outcome->paced &&
+		attempt->reported.parents_at == outcome->parents_at &&
 		attempt->reported.ahead == outcome->ahead &&
 		attempt->nearest_data == data)
 		return;

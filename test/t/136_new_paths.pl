@@ -207,23 +207,31 @@ $_->close for $shop, $shop2, $bank;
 	$app->close;
 }
 
+my $no_answer = qr/^ERROR:  08006: ZooKeeper did not answer in time/m;
+
 # The last path had to wait for the pace, and the answer to its request does not come any more.
+# It is late for this reason only after a sixth of the session's timeout.
+for my $case (
+	[ 'late', '60s', '8s', $not_in_time, 'who had to wait is told so, also if the request is under way at last' ],
+	[ 'silent', '20s', '12s', $no_answer, '... but not if ZooKeeper did not answer it for long' ])
 {
+	my ($name, $session_timeout, $timeout, $error, $what) = @$case;
+	my $last = deep("$name/z", 30);
 	my $server = new_node(
-		'late', $proxy->hosts,
+		$name, $proxy->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.session_timeout' => '60s');
+		'zklock.session_timeout' => $session_timeout);
 	my $session = ZkTest->new($server)->connect;
 
 	$proxy->rule(
 		dir => 's2c',
 		op => 'createContainer',
-		path => '^/late/z$',
+		path => "^/$name/z\$",
 		action => 'hold',
 		pings => 1);
-	like($session->query("SELECT zk_lock_acquire_all(array_agg('/late/' || i || '${\ deep('x', 28)}') || '${\ deep('late/z', 30)}'::text, '8s')
+	like($session->query("SELECT zk_lock_acquire_all(array_agg('/$name/' || i || '${\ deep('x', 28)}') || '$last'::text, '$timeout')
 			FROM generate_series(1, 40) AS i"),
-		$not_in_time, 'who had to wait is told so, also if the request is under way at last');
+		$error, $what);
 	$proxy->reset;
 	$session->close;
 	$server->stop;
