@@ -3018,13 +3018,27 @@ zklock_zkclient_create_path(ZkLockClient *c, const char *path, const char *data,
 	return true;
 }
 
+/* Is it watched, or is such a request under way? */
+static bool
+may_be_watched(ZkLockClient *c, Op op, const char *path)
+{
+	for (unsigned i = c->head; i != c->tail; i++)
+	{
+		const Request *r = &c->requests[i % MAX_REQUESTS];
+
+		if (r->watch && r->op == op && strcmp(r->path, path) == 0)
+			return true;
+	}
+	return find_watch(c, path, op == OP_LIST) != NULL;
+}
+
 /* There are too many watches, as far as this one is concerned, unless it is there already. */
 static bool
 refuse_watch(ZkLockClient *c, Op op, const char *path, ZkLockWatchUse use, ZkLockTag tag)
 {
 	if (!server_plan.faults || sim.quiet || c->status.state != ZKLOCK_CLIENT_CONNECTED ||
 		use == ZKLOCK_WATCH_NONE || use == ZKLOCK_WATCH_WAITER ||
-		find_watch(c, path, op == OP_LIST) != NULL ||
+		may_be_watched(c, op, path) ||
 		sim_random(use == ZKLOCK_WATCH_SPARE ? 10 : 200) != 0)
 		return false;
 	sim_count(SERVER_N_WATCHES_REFUSED);
