@@ -241,17 +241,17 @@ unwatch_slot(const ZkLockDriver *driver, const ZkLockWatch *slot)
 }
 
 /*
- * Remove the watches that the recipe does not have any more.  The one that the event
- * concerns has fired, or was not set.
+ * Remove the watches that the recipe does not have any more.  Mostly the one that the event
+ * concerns has fired, or there is none.  But if it was refused, another attempt may have got it
+ * after that, and may have left it to this one, which did not know of the refusal yet.
  */
 static void
-unwatch_former(const ZkLockDriver *driver, const ZkLockWatch *former, uint32 request)
+unwatch_former(const ZkLockDriver *driver, const ZkLockWatch *former)
 {
 	const ZkLockRecipe *r = &driver->recipe;
 
 	for (int i = 0; i < 2; i++)
-		if (former[i].request != request &&
-			strcmp(former[i].name, r->nearest.name) != 0 &&
+		if (strcmp(former[i].name, r->nearest.name) != 0 &&
 			strcmp(former[i].name, r->lookahead.name) != 0)
 			unwatch_slot(driver, &former[i]);
 }
@@ -293,7 +293,7 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	bool		is_pending = driver->recipe.outcome.verdict == ZKLOCK_PENDING;
 
 	zklock_recipe_feed(&driver->recipe, event, &actions);
-	unwatch_former(driver, former, event->request);
+	unwatch_former(driver, former);
 	forget_ahead(driver);
 
 	/*

@@ -66,6 +66,7 @@ read_setting(ServerScenario *s, char *word)
 		{"tick", offsetof(ServerScenario, tick)},
 		{"chroot", offsetof(ServerScenario, chroot_len)},
 		{"refuses", offsetof(ServerScenario, refuses)},
+		{"no_spares", offsetof(ServerScenario, no_spares)},
 		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};
 	char	   *value = strchr(word, '=');

@@ -46,6 +46,8 @@ typedef struct ServerScenario
 	int			tick;			/* ms */
 	int			chroot_len;		/* of the path that is ahead of all nodes */
 	int			refuses;		/* percent of deletes that are refused */
+	int			no_spares;		/* so many watches of look-aheads are refused
+								 * first, in each session's client */
 	int			nservers;
 	int			nbackends[SERVER_MAX_SERVERS];
 	int			from;			/* of the deviations, in ms */

@@ -1956,7 +1956,8 @@ make_plan(void)
 		.session_timeout = scenario->settings.session_timeout,
 		.tick = scenario->tick > 0 ? scenario->tick : scenario->settings.session_timeout / 10,
 		.session_size = scenario->settings.max_session_size,
-		.chroot_len = scenario->chroot_len,.refuses = scenario->refuses,.slow_commits = 5
+		.chroot_len = scenario->chroot_len,.refuses = scenario->refuses,
+		.no_spares = scenario->no_spares,.slow_commits = 5
 	};
 	server_plan.sync_limit = 5 * server_plan.tick;
 	server_plan.across = server_plan.nservers > 1 || (server_plan.own > 0 && server_plan.faults);

@@ -226,6 +226,8 @@ typedef struct ServerPlan
 	int			session_size;	/* limit of a session's nodes, in kB */
 	int			chroot_len;		/* of the path that is ahead of all nodes */
 	int			refuses;		/* percent of deletes that are refused */
+	int			no_spares;		/* so many watches of look-aheads are refused
+								 * first, in each session's client */
 	int			impatience;		/* percent of short waits */
 	bool		detects;		/* all deadlocks: no other client is in one */
 	bool		across;			/* ... by records only, maybe */

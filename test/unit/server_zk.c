@@ -192,6 +192,7 @@ struct ZkLockClient
 	unsigned	first_delivery;
 	unsigned	last_delivery;
 	int			nwatches;
+	int			nspares;		/* watches of look-aheads that were requested anew */
 	ZkLockMessage *mail;
 	ZkLockMessage **mail_end;
 	ZkLockNode *nodes;
@@ -2686,6 +2687,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->head = c->applied = c->tail = 0;
 	c->first_delivery = c->last_delivery = 0;
 	c->nwatches = 0;
+	c->nspares = 0;
 	c->mail = NULL;
 	c->mail_end = &c->mail;
 	c->nodes = NULL;
@@ -3036,10 +3038,14 @@ may_be_watched(ZkLockClient *c, Op op, const char *path)
 static bool
 refuse_watch(ZkLockClient *c, Op op, const char *path, ZkLockWatchUse use, ZkLockTag tag)
 {
-	if (!server_plan.faults || sim.quiet || c->status.state != ZKLOCK_CLIENT_CONNECTED ||
+	bool		is_spare = use == ZKLOCK_WATCH_SPARE;
+
+	if (sim.quiet || c->status.state != ZKLOCK_CLIENT_CONNECTED ||
 		use == ZKLOCK_WATCH_NONE || use == ZKLOCK_WATCH_WAITER ||
-		may_be_watched(c, op, path) ||
-		sim_random(use == ZKLOCK_WATCH_SPARE ? 10 : 200) != 0)
+		may_be_watched(c, op, path))
+		return false;
+	if ((!is_spare || c->nspares++ >= server_plan.no_spares) &&
+		(!server_plan.faults || sim_random(is_spare ? 10 : 200) != 0))
 		return false;
 	sim_count(SERVER_N_WATCHES_REFUSED);
 	post(c, new_message(kinds[op], tag, ZKLOCK_RC_TOO_MANY_WATCHES, 0));
