@@ -1,3 +1,3 @@
 # Scenario lost-lease
 # A commit relies on a confirmation for the whole timeout.
-/^is_confirmed/,/^}/s/zklock_proof_lease(\(.*\));/(\1);/
+/^zklock_lease_is_confirmed/,/^}/s/zklock_proof_lease(\(.*\));/(\1);/
