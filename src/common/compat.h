@@ -24,6 +24,9 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#if PG_VERSION_NUM >= 190000
+#include "nodes/miscnodes.h"
+#endif
 #include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
@@ -48,6 +51,7 @@
 #include "utils/backend_status.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
+#include "utils/pg_lsn.h"
 #include "utils/portal.h"
 #include "utils/ps_status.h"
 #include "utils/snapmgr.h"
@@ -401,6 +405,21 @@ zklock_compat_receives_all(const Subscription *subscription)
 #else
 	(void) subscription;
 	return true;
+#endif
+}
+
+/* Read a position in WAL; InvalidXLogRecPtr: the text is none */
+static inline XLogRecPtr
+zklock_compat_read_lsn(const char *text)
+{
+#if PG_VERSION_NUM >= 190000
+	ErrorSaveContext failed = {T_ErrorSaveContext};
+
+	return pg_lsn_in_safe(text, (Node *) &failed);
+#else
+	bool		failed = false;
+
+	return pg_lsn_in_internal(text, &failed);
 #endif
 }
 

@@ -17,6 +17,7 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/walreceiver.h"
 #include "session/publishers.h"
@@ -25,10 +26,12 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
-#include "utils/pg_lsn.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
+
+/* So many bytes of the text of an error are shown. */
+#define LONGEST_ANSWER 1024
 
 /* A connection to the publisher of a subscription, which is kept for the next question */
 typedef struct Publisher
@@ -141,11 +144,16 @@ find(const Subscription *subscription, const char *conninfo)
 	return publisher;
 }
 
-/* What a publisher or libpq says, unless it shows the connection string */
-static const char *
+/*
+ * What a publisher or libpq says, unless it shows the connection string.  A publisher can say as
+ * much as it likes, and each time something else, which is logged.
+ */
+static char *
 cut(const Publisher *publisher, const char *text)
 {
-	return text == NULL || strstr(text, publisher->conninfo) != NULL ? "?" : text;
+	if (text == NULL || strstr(text, publisher->conninfo) != NULL)
+		return pstrdup("?");
+	return pnstrdup(text, pg_mbcliplen(text, (int) strlen(text), LONGEST_ANSWER));
 }
 
 /*
@@ -215,7 +223,7 @@ execute(Publisher *publisher, const char *query, char **values, int n, char **wh
 		done = result->status == WALRCV_OK_COMMAND;
 	publisher->is_unusable = !done && is_lost(result);
 	if (!done)
-		*why = pstrdup(cut(publisher, result->err));
+		*why = cut(publisher, result->err);
 	walrcv_clear_result(result);
 	return done;
 }
@@ -292,6 +300,23 @@ position_sql(Publisher *publisher)
 					" ELSE %s END", record_sql(publisher));
 }
 
+/* The functions of a publisher are those that its superuser has made. */
+static void
+refuse_answer(const Subscription *subscription)
+{
+	refuse(subscription, "Its answer is not valid.");
+}
+
+static XLogRecPtr
+read_position(const Subscription *subscription, const char *text)
+{
+	XLogRecPtr	position = text != NULL ? zklock_compat_read_lsn(text) : InvalidXLogRecPtr;
+
+	if (position == InvalidXLogRecPtr)
+		refuse_answer(subscription);
+	return position;
+}
+
 /* Ask through the connection that there is.  Returns false if a query has failed. */
 static bool
 ask_connected(Publisher *publisher, const Subscription *subscription, List *visited, int ms,
@@ -303,6 +328,8 @@ ask_connected(Publisher *publisher, const Subscription *subscription, List *visi
 	if (!execute(publisher, question_sql(publisher, subscription), values, 4, why))
 		return false;
 	text = values[3];
+	if (values[0] == NULL || values[1] == NULL)
+		refuse_answer(subscription);
 	if (strcmp(values[1], "t") != 0)
 		refuse(subscription,
 			   "The subscription's slot is not in use on the server to which its connection string leads.");
@@ -315,7 +342,7 @@ ask_connected(Publisher *publisher, const Subscription *subscription, List *visi
 			!execute(publisher, position_sql(publisher), &text, 1, why))
 			return false;
 	}
-	*position = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(text)));
+	*position = read_position(subscription, text);
 	return true;
 }
 

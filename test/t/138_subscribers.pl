@@ -369,13 +369,49 @@ suspended(apply_worker($subscriber, 'orders'), sub {
 		$reader->query('CALL zk_catch_up()') =~ /^ERROR:  08001: could not connect to the publisher of subscription "orders"\nHINT:  .*$/m;
 	});
 });
+$subscriber->wait_for_log(
+	qr/could not connect to the publisher of subscription "orders"\n.*database "none" does not exist/, $logged);
+pass('a connection that cannot be made');
 my $log = slurp_file($subscriber->logfile, $logged);
-like($log, qr/could not connect to the publisher of subscription "orders"\n.*database "none" does not exist/,
-	'a connection that cannot be made');
 unlike($log =~ s/ALTER SUBSCRIPTION.*//gr, qr/secret/, '... without its secret');
 $subscriber->safe_psql('postgres', sprintf(
 	q(ALTER SUBSCRIPTION orders CONNECTION '%s dbname=postgres'), $publisher->connstr));
 wait_until('it answers', sub { $reader->query('SELECT zk_caught_up()') eq 't' });
+
+# A publisher whose functions have been replaced, with any answer that they can give
+sub redefined
+{
+	my ($function, $body, $code) = @_;
+	my $before = $publisher->safe_psql('postgres', "SELECT pg_get_functiondef('$function'::regprocedure)");
+
+	# PostgreSQL calls its own functions without a look at their definitions, unless the planner
+	# replaces the call by the body.
+	$publisher->safe_psql('postgres', $before =~ s/LANGUAGE internal/LANGUAGE sql/r =~ s/ STRICT//r =~
+		  s/AS \$function\$.*/AS \$function\$$body\$function\$/sr);
+	my $result = $code->();
+	$publisher->safe_psql('postgres', $before);
+	wait_until('it answers', sub { $reader->query('SELECT zk_caught_up()') eq 't' });
+	return $result;
+}
+my $emit = sprintf('pg_logical_emit_message(bool, text, text%s)',
+	$publisher->safe_psql('postgres', 'SHOW server_version_num') < 170000 ? '' : ', bool');
+for my $answer (
+	[ 'pg_is_in_recovery()', 'SELECT NULL::bool', 'whether it is a standby' ],
+	[ $emit, 'SELECT NULL::pg_lsn', 'a position' ],
+	[ $emit, q(SELECT '0/0'::pg_lsn), 'a position that is one' ])
+{
+	my ($function, $body, $what) = @$answer;
+
+	like(redefined($function, $body, sub { $reader->query('CALL zk_catch_up()') }),
+		qr/^ERROR:  55000: could not ask the publisher of subscription "orders"\nDETAIL:  Its answer is not valid\.$/m,
+		"a publisher that does not say $what");
+}
+$logged = -s $subscriber->logfile;
+$publisher->safe_psql('postgres', q(CREATE FUNCTION much() RETURNS pg_lsn LANGUAGE plpgsql AS
+	$$BEGIN RAISE '%', repeat('x', 1000000); END$$));
+like(redefined($emit, 'SELECT public.much()', sub { $reader->query('CALL zk_catch_up()') }),
+	qr/^ERROR:  55000: .*\nDETAIL:  Its answer is: ERROR:  x{100,250}$/m, '... or much too much');
+cmp_ok(-s $subscriber->logfile, '<', $logged + 100_000, '... also for the log');
 
 # A chain: the subscriber is itself a publisher, and catches up first.
 my $third = new_node('third', $zk->hosts, %of_zklock);
