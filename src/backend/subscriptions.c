@@ -42,7 +42,9 @@
 typedef struct Wait
 {
 	List	   *subscriptions;	/* Oids */
+	List	   *visited;		/* see publishers.h */
 	int64		begun;
+	int64		deadline;
 	int64		look_at;		/* when to look for who waits for whom */
 	bool		is_asked;
 	uint64		ticket;
@@ -166,8 +168,23 @@ note_positions(const ZkLockSubPositions *positions)
 									positions->of[i].position);
 }
 
+/*
+ * Ask here, not through the worker: the worker of a publisher may wait for this answer at the
+ * same time.
+ */
 static void
-look_for_answer(Wait *wait)
+ask_for_visited(Wait *wait)
+{
+	int64		ms = (wait->deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
+
+	zklock_publishers_ask(lappend(list_copy(wait->visited), zklock_publishers_own_name()),
+						  Max((int) ms, 1), &wait->positions);
+	wait->is_answered = true;
+	note_positions(&wait->positions);
+}
+
+static void
+look_for_ticket(Wait *wait)
 {
 	ZkLockSessionFailure failure;
 
@@ -199,42 +216,83 @@ look_for_answer(Wait *wait)
 	}
 }
 
-/* The first position that is not reached, with what is; NULL: all are */
+static void
+ask_again(Wait *wait)
+{
+	wait->is_asked = wait->is_answered = false;
+}
+
+/* Is it reached?  If not, what its worker has received, NULL if there is none. */
+static bool
+is_reached(const ZkLockSubPosition *of, PGPROC **worker, XLogRecPtr *received)
+{
+	XLogRecPtr	answered = InvalidXLogRecPtr;
+
+	*received = InvalidXLogRecPtr;
+	*worker = zklock_compat_apply_worker(of->subscription, received, &answered);
+	return *worker != NULL && (*worker)->pid == of->worker_pid &&
+		(*received > of->position || answered >= of->position);
+}
+
+/* The first position that is not reached; NULL: all are */
 static const ZkLockSubPosition *
 find_next(const Wait *wait, PGPROC **worker, XLogRecPtr *received)
 {
 	for (int i = 0; i < wait->positions.n; i++)
-	{
-		const ZkLockSubPosition *of = &wait->positions.of[i];
-		XLogRecPtr	answered = InvalidXLogRecPtr;
-
-		*received = InvalidXLogRecPtr;
-		*worker = zklock_compat_apply_worker(of->subscription, received, &answered);
-		if (*received <= of->position && answered < of->position)
-			return of;
-	}
+		if (!is_reached(&wait->positions.of[i], worker, received))
+			return &wait->positions.of[i];
 	return NULL;
 }
 
+static bool
+has_position(const Wait *wait, Oid subscription)
+{
+	for (int i = 0; i < wait->positions.n; i++)
+		if (wait->positions.of[i].subscription == subscription)
+			return true;
+	return false;
+}
+
+/* One that was disabled when the others were asked was not, and may be enabled again. */
+static bool
+have_positions(const Wait *wait)
+{
+	ListCell   *cell;
+
+	foreach(cell, wait->subscriptions)
+		if (!has_position(wait, lfirst_oid(cell)) &&
+			SearchSysCacheExists1(SUBSCRIPTIONOID, ObjectIdGetDatum(lfirst_oid(cell))))
+			return false;
+	return true;
+}
+
 /*
- * Look whether the worker of a subscription waits for this transaction, perhaps through others.
+ * Look whether a worker that is waited for waits for this transaction, perhaps through others.
  * This transaction goes on to wait, so that never ends.
  */
 static void
-refuse_deadlock(const PGPROC *worker)
+refuse_deadlock(const Wait *wait)
 {
 	uint32		n = zklock_deadlock_pgwaits_nprocesses();
 	bool	   *behind = palloc(n * sizeof(bool));
 	ZkLockPgStep *steps = palloc(n * sizeof(ZkLockPgStep));
 
-	if (zklock_deadlock_pgwaits_behind(zklock_compat_procno(), behind, steps) > 0 &&
-		behind[worker - ProcGlobal->allProcs])
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("deadlock detected"),
-				 errdetail("Process %d waits until process %d has applied the changes of a subscription, which waits for a lock of this transaction.",
-						   MyProcPid, worker->pid),
-				 errhint("Call zk_catch_up() before the transaction writes.")));
+	int			nbehind = zklock_deadlock_pgwaits_behind(zklock_compat_procno(), behind, steps);
+
+	for (int i = 0; i < wait->positions.n && nbehind > 0; i++)
+	{
+		PGPROC	   *worker;
+		XLogRecPtr	received;
+
+		if (!is_reached(&wait->positions.of[i], &worker, &received) &&
+			worker != NULL && behind[worker - ProcGlobal->allProcs])
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+					 errmsg("deadlock detected"),
+					 errdetail("Process %d waits until process %d has applied the changes of a subscription, which waits for a lock of this transaction.",
+							   MyProcPid, worker->pid),
+					 errhint("Call zk_catch_up() before the transaction writes.")));
+	}
 	pfree(behind);
 	pfree(steps);
 }
@@ -243,37 +301,60 @@ refuse_deadlock(const PGPROC *worker)
 static void
 forget_dropped(Wait *wait)
 {
-	for (int i = 0; i < wait->positions.n; i++)
+	for (int i = wait->positions.n - 1; i >= 0; i--)
 		if (!SearchSysCacheExists1(SUBSCRIPTIONOID,
 								   ObjectIdGetDatum(wait->positions.of[i].subscription)))
 			wait->positions.of[i] = wait->positions.of[--wait->positions.n];
 }
 
 /*
+ * What has changed during the wait may have left rows out.  Returns false if it has to be asked
+ * again.
+ */
+static bool
+shows_all(Wait *wait)
+{
+	refuse_all_unready(wait->subscriptions);
+	if (have_positions(wait))
+		return true;
+	ask_again(wait);
+	return false;
+}
+
+/*
  * Is there nothing left to wait for?  A worker that has ended may be started again, but that
- * can take long.
+ * can take long.  Another worker may have another publisher, with other positions.
  */
 static bool
 look(Wait *wait)
 {
+	const ZkLockSubPosition *next;
 	PGPROC	   *worker;
 	XLogRecPtr	received;
 
 	if (!wait->is_answered)
-		look_for_answer(wait);
+	{
+		if (wait->visited != NIL)
+			ask_for_visited(wait);
+		else
+			look_for_ticket(wait);
+	}
 	if (!wait->is_answered)
 		return false;
-	if (find_next(wait, &worker, &received) == NULL)
-		return true;
+	next = find_next(wait, &worker, &received);
+	if (next == NULL)
+		return shows_all(wait);
 	if (worker == NULL)
 	{
 		refuse_all_unready(wait->subscriptions);
 		forget_dropped(wait);
 	}
+	else if (worker->pid != next->worker_pid)
+		ask_again(wait);
 	else if (zklock_clock_now() >= wait->look_at)
 	{
 		if (zklock_deadlock_pgwaits_any())
-			refuse_deadlock(worker);
+			refuse_deadlock(wait);
 		wait->look_at = zklock_clock_now() + STILL_MS * ZKLOCK_NS_PER_MS;
 	}
 	return false;
@@ -287,7 +368,7 @@ sleep_ms(const Wait *wait, long ms, uint32 wait_event)
 
 	/* A catalog lookup leaves a snapshot. */
 	InvalidateCatalogSnapshotConditionally();
-	if (!wait->is_answered)
+	if (wait->is_asked && !wait->is_answered)
 		zklock_subquestions_wait(Min(ms, STILL_MS), wait_event);
 	else
 	{
@@ -297,9 +378,9 @@ sleep_ms(const Wait *wait, long ms, uint32 wait_event)
 	}
 }
 
-/* Returns false at `deadline`. */
+/* Returns false at the deadline. */
 static bool
-wait_for_all(Wait *wait, int64 deadline)
+wait_for_all(Wait *wait)
 {
 	static uint32 wait_event = 0;
 
@@ -312,7 +393,7 @@ wait_for_all(Wait *wait, int64 deadline)
 		CHECK_FOR_INTERRUPTS();
 		if (look(wait))
 			return true;
-		ms = (deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
+		ms = (wait->deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
 		if (ms <= 0)
 			return false;
 		sleep_ms(wait, ms, wait_event);
@@ -359,21 +440,6 @@ refuse_unshared(void)
 				 errhint("Add zklock to shared_preload_libraries.")));
 }
 
-/*
- * Ask here, not through the worker: the worker of a publisher may wait for this answer at the
- * same time.
- */
-static void
-ask_for_visited(Wait *wait, List *visited, int64 deadline)
-{
-	int64		ms = (deadline - wait->begun) / ZKLOCK_NS_PER_MS;
-
-	zklock_publishers_ask(lappend(list_copy(visited), zklock_publishers_own_name()),
-						  Max((int) ms, 1), &wait->positions);
-	wait->is_answered = true;
-	note_positions(&wait->positions);
-}
-
 static bool
 contains(List *names, const char *name)
 {
@@ -388,25 +454,24 @@ contains(List *names, const char *name)
 static bool
 catch_up(List *subscriptions, List *visited, int64 deadline, char **why)
 {
-	Wait		wait = {.subscriptions = subscriptions};
+	Wait		wait = {
+		.subscriptions = subscriptions,
+		.visited = visited,
+		.deadline = deadline
+	};
 
 	warn_if_written();
 	refuse_all_unready(subscriptions);
 	wait.begun = zklock_clock_now();
 	wait.look_at = wait.begun + STILL_MS * ZKLOCK_NS_PER_MS;
-	if (visited != NIL)
-		ask_for_visited(&wait, visited, deadline);
-	else
+	if (visited == NIL)
 		refuse_unshared();
-	if (!wait_for_all(&wait, deadline))
+	if (!wait_for_all(&wait))
 	{
 		zklock_subquestions_end_wait();
 		*why = describe(&wait);
 		return false;
 	}
-
-	/* What has changed during the wait may have left rows out. */
-	refuse_all_unready(subscriptions);
 	return true;
 }
 

@@ -23,8 +23,10 @@
 #include "session/publishers.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
@@ -386,6 +388,17 @@ ask(Subscription *subscription, List *visited, int ms)
 	return position;
 }
 
+/* 0: it has none */
+static int
+apply_worker_pid(Oid subscription)
+{
+	XLogRecPtr	received;
+	XLogRecPtr	answered;
+	const PGPROC *worker = zklock_compat_apply_worker(subscription, &received, &answered);
+
+	return worker != NULL ? worker->pid : 0;
+}
+
 static void
 ask_all(List *subscriptions, List *visited, int ms, ZkLockSubPositions *positions)
 {
@@ -394,12 +407,17 @@ ask_all(List *subscriptions, List *visited, int ms, ZkLockSubPositions *position
 	positions->n = 0;
 	foreach(cell, subscriptions)
 	{
-		Subscription *subscription = GetSubscription(lfirst_oid(cell), true);
+		int			worker_pid = apply_worker_pid(lfirst_oid(cell));
+		Subscription *subscription;
 
+		/* The one before may have taken long. */
+		AcceptInvalidationMessages();
+		subscription = GetSubscription(lfirst_oid(cell), true);
 		if (subscription == NULL || !subscription->enabled)
 			continue;
 		positions->of[positions->n++] = (ZkLockSubPosition) {
 			.subscription = subscription->oid,
+			.worker_pid = worker_pid,
 			.position = ask(subscription, visited, ms)
 		};
 	}

@@ -21,10 +21,12 @@
 /* The most subscriptions of a database that are asked */
 #define ZKLOCK_SUBSCRIPTIONS 64
 
-/* Whoever has applied more than this shows what was committed before the question. */
+/* A worker that has applied more than this shows what was committed before the question. */
 typedef struct ZkLockSubPosition
 {
 	Oid			subscription;
+	int			worker_pid;		/* of its apply worker before the question, or
+								 * 0; another one may have another publisher */
 	XLogRecPtr	position;		/* in the WAL of its publisher */
 } ZkLockSubPosition;
 

@@ -230,6 +230,20 @@ refused('It has no apply worker\.', 'a subscription without a worker');
 change_setting($subscriber, 'wal_retrieve_retry_interval', '100ms', $reader);
 apply_worker($subscriber, 'orders');
 
+# Has the publisher answered since then?
+sub has_answered
+{
+	my ($since) = @_;
+
+	return $writer->query("SELECT count(*) FROM pg_stat_activity
+		WHERE application_name = 'zklock' AND state = 'idle' AND query_start > '$since'");
+}
+
+sub now
+{
+	return $writer->query('SELECT clock_timestamp()');
+}
+
 # ... or stops during the wait
 sub refused_in_wait
 {
@@ -237,12 +251,11 @@ sub refused_in_wait
 
 	suspended($worker, sub {
 		write_stock();
-		my $before = $writer->query('SELECT clock_timestamp()');
+		my $before = now();
 		$reader->start('CALL zk_catch_up()');
 		wait_until('the publisher has answered', sub {
 			die $reader->result . "\n" if $reader->is_done;
-			$writer->query("SELECT count(*) FROM pg_stat_activity
-				WHERE application_name = 'zklock' AND state = 'idle' AND query_start > '$before'");
+			has_answered($before);
 		});
 		$code->();
 	});
@@ -287,6 +300,73 @@ write_stock();
 like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  40P01: deadlock detected$/m,
 	'... or through another process');
 $_->query('ROLLBACK') for $reader, $other;
+
+# A worker that has been restarted in a moment, perhaps with another publisher
+$reader->query('CALL zk_catch_up()');
+suspended(apply_worker($subscriber, 'orders'), sub {
+	my $before = now();
+	write_stock();
+	$reader->start('CALL zk_catch_up()');
+	wait_until('the publisher has answered', sub { has_answered($before) });
+	$before = now();
+	suspended($reader->pid, sub {
+		$worker = apply_worker($subscriber, 'orders');
+		kill($_, $worker) for 'TERM', 'CONT';
+		wait_until('it has been restarted', sub {
+			!kill(0, $worker) && apply_worker($subscriber, 'orders');
+		});
+	});
+	is($reader->result, '', 'a worker that has been restarted');
+	ok(has_answered($before), '... for which the publisher is asked again');
+});
+
+# Of two subscriptions, the second one is not applied: it waits for the transaction.
+create_table('other', $publisher, $subscriber);
+$publisher->safe_psql('postgres', 'INSERT INTO other VALUES (1, 0)');
+publish($publisher, 'second', 'other');
+subscribe($subscriber, 'second', $publisher);
+apply_worker($subscriber, 'second');
+$reader->query('CALL zk_catch_up()');
+suspended(apply_worker($subscriber, 'orders'), sub {
+	write_stock();
+	$reader->query('BEGIN; UPDATE other SET n = n WHERE id = 1');
+	$writer->query('UPDATE other SET n = 0');
+	like($reader->query(q(CALL zk_catch_up('4s'))), qr/^ERROR:  40P01: deadlock detected$/m,
+		'the worker of a second subscription waits for a row of the transaction');
+	$reader->query('ROLLBACK');
+});
+
+# ... or was disabled when the publishers were asked
+$reader->query('CALL zk_catch_up()');
+my $questioner = $reader->query(
+	q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock publishers'));
+$other->query('BEGIN; UPDATE other SET n = n WHERE id = 1');
+suspended(apply_worker($subscriber, 'orders'), sub {
+	my $before = now();
+	write_stock();
+	$writer->query('UPDATE other SET n = 1');
+	suspended($questioner, sub {
+		$reader->start('CALL zk_catch_up(); SELECT n FROM other');
+		$reader->wait_for_event('Extension');
+		$subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION second DISABLE');
+		$worker = $subscriber->safe_psql('postgres',
+			q(SELECT pid FROM pg_stat_subscription WHERE subname = 'second'));
+		kill('TERM', $worker) if $worker;
+		wait_until('it has ended', sub { !$worker || !kill(0, $worker) });
+	});
+	wait_until('the publisher has answered', sub { has_answered($before) });
+	$subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION second ENABLE');
+	wait_until('its worker waits', sub {
+		$subscriber->safe_psql('postgres', q(SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type LIKE 'logical replication %worker' AND wait_event_type = 'Lock'));
+	});
+});
+my $before = now();
+wait_until('it waits for both', sub { $reader->is_done || has_answered($before) });
+$other->query('ROLLBACK');
+is($reader->result, '1', 'a subscription that was disabled for a moment is waited for');
+$subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION second');
+$other->close;
 
 # The view has them all.
 is( $reader->query(q(SELECT kind, name, state, catch_ups > 0, failures > 0, wait_time > 0, bytes_behind
@@ -677,7 +757,7 @@ my @mutants = (
 			$another_position->(q(pg_logical_emit_message(false, 'zklock', 'question'::text))) } ],
 	[ 'a position is the end of a commit', $subscriber, \&while_invisible, qr/^f$/,
 		'session/publishers.c' => sub { $another_position->('pg_current_wal_insert_lsn()') },
-		'backend/subscriptions.c' => sub { s/\*received <= of->position/*received < of->position/ } ],
+		'backend/subscriptions.c' => sub { s/\*received > of->position/*received >= of->position/ } ],
 	[ 'an answer is one to an older question', $subscriber, \&while_suspended, qr/^f$/,
 		'shared/subquestions.c' => sub { s/own->done < ticket/own->done < Max(ticket, 2) - 1/ } ],
 	[ 'a disabled subscription is skipped', $subscriber, \&while_disabled, $refused,
