@@ -190,12 +190,12 @@ look_for_ticket(Wait *wait)
 
 	if (!wait->is_asked)
 	{
-		wait->ticket = zklock_subquestions_ask();
+		wait->ticket = zklock_subquestions_ask(wait->deadline);
 		if (wait->ticket == 0)
 			refuse_without_worker();
 		wait->is_asked = true;
 	}
-	switch (zklock_subquestions_look(wait->ticket, &wait->positions, &failure))
+	switch (zklock_subquestions_look(wait->ticket, wait->deadline, &wait->positions, &failure))
 	{
 		case ZKLOCK_SUB_WAITS:
 			break;

@@ -28,6 +28,7 @@
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -205,9 +206,17 @@ read_row(const WalRcvExecResult *result, char **values, int n)
 	return found;
 }
 
+static void
+refuse_late(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("the publishers have not answered in time")));
+}
+
 /*
  * Run a query that returns a row of so many columns, or none.  Returns false if it has failed,
- * and sets `*why`.
+ * and sets `*why`, unless a publisher's own publishers have not answered in time.
  */
 static bool
 execute(Publisher *publisher, const char *query, char **values, int n, char **why)
@@ -215,8 +224,12 @@ execute(Publisher *publisher, const char *query, char **values, int n, char **wh
 	static const Oid types[] = {TEXTOID, TEXTOID, TEXTOID, TEXTOID};
 	WalRcvExecResult *result;
 	bool		done;
+	bool		is_late;
 
 	Assert(n <= (int) lengthof(types));
+
+	/* A catalog lookup leaves a snapshot. */
+	InvalidateCatalogSnapshotConditionally();
 	publisher->is_unusable = true;
 	result = walrcv_exec(publisher->conn, query, n, types);
 	if (n > 0)
@@ -226,7 +239,10 @@ execute(Publisher *publisher, const char *query, char **values, int n, char **wh
 	publisher->is_unusable = !done && is_lost(result);
 	if (!done)
 		*why = cut(publisher, result->err);
+	is_late = !done && result->sqlstate == ERRCODE_LOCK_NOT_AVAILABLE;
 	walrcv_clear_result(result);
+	if (is_late)
+		refuse_late();
 	return done;
 }
 
@@ -477,9 +493,7 @@ zklock_publishers_ask(List *visited, int ms, ZkLockSubPositions *positions)
 		if (!has_expired || geterrcode() != ERRCODE_QUERY_CANCELED)
 			PG_RE_THROW();
 		FlushErrorState();
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("the publishers have not answered in time")));
+		refuse_late();
 	}
 	PG_END_TRY();
 	end_timeout();

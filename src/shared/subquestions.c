@@ -33,6 +33,8 @@ typedef struct Database
 								 * yet; 0: none */
 	uint64		newest;			/* ticket */
 	uint64		done;			/* the newest ticket that is not waiting */
+	int64		deadline;		/* the latest of those who have looked for
+								 * their answer since the last question */
 	bool		failed;			/* the last question, see `failure` */
 	int64		failed_at;
 	ZkLockSessionFailure failure;
@@ -82,11 +84,28 @@ find(Oid id)
 	return NULL;
 }
 
-/* Those who have read their answer do not read it again. */
+/* Has a worker been requested that may still start? */
+static bool
+is_requested(const Database *database)
+{
+	return database->requested_at != 0 &&
+		zklock_clock_now() < database->requested_at + START_MS * ZKLOCK_NS_PER_MS;
+}
+
+/*
+ * Those who have read their answer do not read it again.  Those who still wait request a worker,
+ * and draw another ticket if they are late.
+ */
 static bool
 is_used(const Database *database)
 {
-	return database->worker >= 0 || database->newest > database->done;
+	return database->worker >= 0 || is_requested(database);
+}
+
+static bool
+is_waiting(const Database *database)
+{
+	return database->newest > database->done && zklock_clock_now() < database->deadline;
 }
 
 /* Find the element of this database, or give it one.  NULL: none is free */
@@ -102,7 +121,7 @@ find_own(void)
 			database->id = MyDatabaseId;
 			database->serial++;
 			database->newest = database->done = 0;
-			database->requested_at = 0;
+			database->requested_at = database->deadline = 0;
 			database->failed = false;
 		}
 	return database;
@@ -116,7 +135,7 @@ has_failed_lately(const Database *database)
 }
 
 uint64
-zklock_subquestions_ask(void)
+zklock_subquestions_ask(int64 deadline)
 {
 	uint64		ticket = 0;
 	int			worker = -1;
@@ -127,6 +146,7 @@ zklock_subquestions_ask(void)
 	{
 		own_serial = own->serial;
 		ticket = ++own->newest;
+		own->deadline = Max(own->deadline, deadline);
 		worker = own->worker;
 	}
 	LWLockRelease(zklock_lwlocks_publishers());
@@ -139,29 +159,31 @@ zklock_subquestions_ask(void)
 static bool
 needs_worker(Database *database)
 {
-	int64		now = zklock_clock_now();
-
-	if (database->worker >= 0 ||
-		(database->requested_at != 0 &&
-		 now < database->requested_at + START_MS * ZKLOCK_NS_PER_MS))
+	if (database->worker >= 0 || is_requested(database))
 		return false;
-	database->requested_at = now;
+	database->requested_at = zklock_clock_now();
 	return true;
 }
 
 ZkLockSubTicket
-zklock_subquestions_look(uint64 ticket, ZkLockSubPositions *positions,
+zklock_subquestions_look(uint64 ticket, int64 deadline, ZkLockSubPositions *positions,
 						 ZkLockSessionFailure *failure)
 {
 	ZkLockSubTicket result;
+	int			worker = -1;
 
 	LWLockAcquire(zklock_lwlocks_publishers(), LW_EXCLUSIVE);
-	if (own->worker < 0 && has_failed_lately(own))
+	if (own->serial == own_serial && own->worker < 0 && has_failed_lately(own))
 		own->done = own->newest;
 	if (own->serial != own_serial)
 		result = ZKLOCK_SUB_LOST;
 	else if (own->done < ticket)
+	{
 		result = needs_worker(own) ? ZKLOCK_SUB_NEEDS_WORKER : ZKLOCK_SUB_WAITS;
+		if (own->deadline == 0)
+			worker = own->worker;
+		own->deadline = Max(own->deadline, deadline);
+	}
 	else if (own->failed)
 	{
 		result = ZKLOCK_SUB_FAILED;
@@ -173,6 +195,8 @@ zklock_subquestions_look(uint64 ticket, ZkLockSubPositions *positions,
 		*positions = own->positions;
 	}
 	LWLockRelease(zklock_lwlocks_publishers());
+	if (worker >= 0)
+		zklock_sessionstate_set_latch(worker);
 	return result;
 }
 
@@ -229,9 +253,21 @@ zklock_subquestions_newest(void)
 	uint64		newest;
 
 	LWLockAcquire(zklock_lwlocks_publishers(), LW_SHARED);
-	newest = own->newest > own->done ? own->newest : 0;
+	newest = is_waiting(own) ? own->newest : 0;
 	LWLockRelease(zklock_lwlocks_publishers());
 	return newest;
+}
+
+int64
+zklock_subquestions_begin(void)
+{
+	int64		deadline;
+
+	LWLockAcquire(zklock_lwlocks_publishers(), LW_EXCLUSIVE);
+	deadline = own->deadline;
+	own->deadline = 0;
+	LWLockRelease(zklock_lwlocks_publishers());
+	return deadline;
 }
 
 void
@@ -269,7 +305,7 @@ zklock_subquestions_worker_ends(void)
 	bool		ends;
 
 	LWLockAcquire(zklock_lwlocks_publishers(), LW_EXCLUSIVE);
-	ends = own->newest <= own->done;
+	ends = !is_waiting(own);
 	if (ends)
 		own->worker = -1;
 	LWLockRelease(zklock_lwlocks_publishers());

@@ -61,10 +61,14 @@ extern bool zklock_subquestions_are_shared(void);
  * fails, too, so that no role can make a server connect all the time.  Returns 0 if all workers
  * that there can be are those of other databases.
  */
-extern uint64 zklock_subquestions_ask(void);
+extern uint64 zklock_subquestions_ask(int64 deadline);
 
-/* Return what has become of it, and the positions or the failure. */
-extern ZkLockSubTicket zklock_subquestions_look(uint64 ticket, ZkLockSubPositions *positions,
+/*
+ * Return what has become of it, and the positions or the failure.  Who waits calls this several
+ * times in a second, so that the worker knows how long somebody does.
+ */
+extern ZkLockSubTicket zklock_subquestions_look(uint64 ticket, int64 deadline,
+												ZkLockSubPositions *positions,
 												ZkLockSessionFailure *failure);
 
 /* The worker could not be started. */
@@ -82,8 +86,11 @@ extern void zklock_subquestions_end_wait(void);
 /* This process is the worker of its database.  Returns false if there is one already. */
 extern bool zklock_subquestions_worker_starts(void);
 
-/* The newest ticket; 0: none is waiting */
+/* The newest ticket; 0: nobody waits */
 extern uint64 zklock_subquestions_newest(void);
+
+/* A question begins.  Returns until when somebody waits for it. */
+extern int64 zklock_subquestions_begin(void);
 
 /* The answers for all tickets up to this one. */
 extern void zklock_subquestions_set_answers(uint64 ticket, const ZkLockSubPositions *positions);

@@ -9,7 +9,6 @@
 
 #include "access/xact.h"
 #include "common/clock.h"
-#include "common/guc.h"
 #include "common/text.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -29,6 +28,12 @@
 /* The time from the beginning of a question to that of the next one */
 #define PACE_MS 10
 
+/*
+ * The longest time for a question, whatever the limits of those who wait.  Then it is asked
+ * again, through another connection.
+ */
+#define LONGEST_MS 60000
+
 static char *
 to_utf8(const char *text)
 {
@@ -37,19 +42,44 @@ to_utf8(const char *text)
 
 /* Tell those who wait.  What is new is logged. */
 static void
-handle_error(MemoryContext before, uint64 ticket)
+tell(const ErrorData *error, uint64 ticket)
 {
-	ErrorData  *error;
 	ZkLockSessionFailure failure;
 
-	MemoryContextSwitchTo(before);
-	error = CopyErrorData();
 	zklock_failure_describe(&failure, error->sqlerrcode, to_utf8(error->message),
 							to_utf8(error->detail), to_utf8(error->hint));
 	if (zklock_subquestions_set_failed(ticket, &failure))
 		EmitErrorReport();
+}
+
+/*
+ * Returns false if the process ends.  If there was no answer in time, those who wait have no
+ * time left, or wait for the next question.
+ */
+static bool
+handle_error(MemoryContext before, uint64 ticket)
+{
+	ErrorData  *error;
+	bool		is_late;
+
+	MemoryContextSwitchTo(before);
+	error = CopyErrorData();
+	is_late = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	if (!is_late)
+		tell(error, ticket);
+	FreeErrorData(error);
 	FlushErrorState();
 	AbortCurrentTransaction();
+	return is_late;
+}
+
+/* The time for a question that begins now, in ms */
+static int
+begin(void)
+{
+	int64		ms = (zklock_subquestions_begin() - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
+
+	return (int) Max(Min(ms, LONGEST_MS), 1);
 }
 
 /* Ask a question for this ticket.  Returns false after an error, with which the process ends. */
@@ -57,26 +87,24 @@ static bool
 ask(uint64 ticket)
 {
 	MemoryContext before = CurrentMemoryContext;
-	volatile bool done = true;
+	volatile bool goes_on = true;
 
 	PG_TRY();
 	{
 		ZkLockSubPositions positions;
 
 		StartTransactionCommand();
-		zklock_publishers_ask(list_make1(zklock_publishers_own_name()),
-							  zklock_guc_catch_up_timeout, &positions);
+		zklock_publishers_ask(list_make1(zklock_publishers_own_name()), begin(), &positions);
 		CommitTransactionCommand();
 		zklock_subquestions_set_answers(ticket, &positions);
 	}
 	PG_CATCH();
 	{
-		handle_error(before, ticket);
-		done = false;
+		goes_on = handle_error(before, ticket);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
-	return done;
+	return goes_on;
 }
 
 static void

@@ -392,8 +392,38 @@ like($many[0]->query(q(CALL zk_catch_up(visited => '{x}'))), qr/^ERROR:  42501/m
 	'only servers say whom they have visited');
 $_->close for @many;
 
-# A publisher that does not answer: its process for the questions is suspended.
+# A publisher that does not answer, nor to another connection. How long each may wait is its own
+# setting, and not that of the process which asks.
+my $postmaster = (split(/\n/, slurp_file($publisher->data_dir . '/postmaster.pid')))[0];
 my $asked = wait_until('there is one', sub {
+	$reader->query('SELECT zk_caught_up()');
+	$writer->query(q(SELECT pid FROM pg_stat_activity WHERE application_name = 'zklock'));
+});
+$reader->query(q(SET zklock.catch_up_timeout = '60s'));
+change_setting($subscriber, 'zklock.catch_up_timeout', '500ms');
+suspended($postmaster, sub { suspended($asked, sub {
+	my $observer = ZkTest->new($subscriber);
+	my $questioner =
+	  q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock publishers');
+
+	is($reader->query(q(SELECT zk_caught_up('1500ms'))), 'f', 'no answer');
+	is($reader->query(q(SELECT zk_caught_up('500ms'))), 'f', '... nor to another question');
+	$reader->start(q(SELECT zk_caught_up('3s')));
+	$reader->wait_for_event('Extension');
+	ok(wait_until('there is none', sub { $observer->query("$questioner AND backend_xmin IS NULL") }),
+		'... and no snapshot meanwhile');
+	is($reader->result, 'f', '... so it has not caught up');
+	change_setting($subscriber, 'zklock.catch_up_timeout', '1min', $observer);
+	is($reader->query(q(SELECT zk_caught_up('300ms'))), 'f', 'when nobody waits any more');
+	cmp_ok(seconds_of(sub {
+		wait_until('it has ended', sub { $observer->query($questioner) eq '' });
+	}), '<', PROMPT, '... nothing is asked');
+	$observer->close;
+}) });
+$reader->query('RESET zklock.catch_up_timeout');
+
+# ... or ends: its process for the questions is suspended.
+$asked = wait_until('there is one', sub {
 	$reader->query('SELECT zk_caught_up()');
 	$writer->query(q(SELECT pid FROM pg_stat_activity WHERE application_name = 'zklock'));
 });
@@ -625,15 +655,49 @@ is($subscriber->safe_psql('short', 'SELECT zk_caught_up()'), 't', 'a subscriptio
 $subscriber->safe_psql('postgres', 'DROP DATABASE short');
 pass('... and its database');
 
-# No process is left for the worker, because the launcher, the apply worker and those of zklock
+# No process is left for the worker, because the launcher, the apply workers and those of zklock
 # are all that there can be; or the library is not preloaded.
-my $small = new_node('small', $zk->hosts, %of_zklock, max_worker_processes => 4);
+my $small = new_node('small', $zk->hosts, %of_zklock, max_worker_processes => 5);
 create_table('stock', $small);
 publish($publisher, 'few', 'stock');
 subscribe($small, 'few', $publisher, 'WITH (copy_data = false)');
 apply_worker($small, 'few');
-like(ZkTest->new($small)->query('CALL zk_catch_up()'),
-	qr/^ERROR:  53000: no background worker is free to ask the publishers$/m, 'no worker is free');
+
+sub call_in
+{
+	my ($database) = @_;
+	my (undef, undef, $error) = $small->psql($database, 'CALL zk_catch_up()');
+
+	return $error;
+}
+
+# Returns what the code returns while a database of this name subscribes.
+sub with_database
+{
+	my ($name, $code) = @_;
+
+	$small->safe_psql('postgres', "CREATE DATABASE $name");
+	$small->safe_psql($name, 'CREATE EXTENSION zklock; CREATE TABLE stock (id int PRIMARY KEY, n int)');
+	$small->safe_psql($name, sprintf(
+		q(CREATE SUBSCRIPTION %s CONNECTION '%s dbname=postgres' PUBLICATION few WITH (copy_data = false)),
+		$name, $publisher->connstr));
+	apply_worker($small, $name);
+	my $result = $code->();
+	$small->safe_psql($name, "DROP SUBSCRIPTION $name");
+	$small->safe_psql('postgres', "DROP DATABASE $name");
+	return $result;
+}
+for my $name (map { "database$_" } 1 .. 6)
+{
+	like(with_database($name, sub { call_in($name) }),
+		qr/^psql.*ERROR:  no background worker is free to ask the publishers$/m, "no worker is free in $name");
+}
+$small->safe_psql('postgres', 'ALTER SUBSCRIPTION few DISABLE');
+is(with_database('last', sub {
+	wait_until('one is free', sub { call_in('last') eq '' });
+	call_in('last');
+}), '', '... and then one is, in another database');
+$small->safe_psql('postgres', 'ALTER SUBSCRIPTION few ENABLE');
 $small->append_conf('postgresql.conf', q(shared_preload_libraries = ''));
 $small->restart;
 apply_worker($small, 'few');
