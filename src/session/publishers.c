@@ -350,7 +350,7 @@ ask_connected(Publisher *publisher, const Subscription *subscription, List *visi
 		refuse_answer(subscription);
 	if (strcmp(values[1], "t") != 0)
 		refuse(subscription,
-			   "The subscription's slot is not in use on the server to which its connection string leads.");
+			   "The subscription's slot is not in use on the server to which its connection string leads: its apply worker has just been started, or is connected to another server.");
 	if (strcmp(values[0], "t") == 0)
 	{
 		if (values[2] == NULL)

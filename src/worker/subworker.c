@@ -152,7 +152,10 @@ zklock_subworker_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+
+	/* Those who ask may have connected before that was no longer allowed. */
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
 	if (zklock_subquestions_worker_starts())
 		serve();
 }

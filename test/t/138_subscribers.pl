@@ -650,6 +650,17 @@ $subscriber->safe_psql('short', sprintf(
 	q(CREATE SUBSCRIPTION short CONNECTION '%s dbname=postgres' PUBLICATION short), $publisher->connstr));
 wait_until('it is there',
 	sub { eval { $subscriber->safe_psql('short', 'CALL zk_catch_up()'); 1 } });
+
+# ... for those who are connected when the database does not allow that any more
+wait_until('nobody asks', sub {
+	$subscriber->safe_psql('postgres',
+		q(SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'zklock publishers' AND datname = 'short')) eq 't';
+});
+my $connected = ZkTest->new($subscriber, database => 'short');
+$subscriber->safe_psql('postgres', 'ALTER DATABASE short ALLOW_CONNECTIONS false');
+is($connected->query('SELECT zk_caught_up()'), 't', 'a database that does not allow connections');
+$connected->close;
+$subscriber->safe_psql('postgres', 'ALTER DATABASE short ALLOW_CONNECTIONS true');
 $subscriber->safe_psql('short', 'DROP SUBSCRIPTION short');
 is($subscriber->safe_psql('short', 'SELECT zk_caught_up()'), 't', 'a subscription that was dropped');
 $subscriber->safe_psql('postgres', 'DROP DATABASE short');
