@@ -99,14 +99,14 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- Where the data of this server comes from, as far as zk_catch_up() waits for that: on a
--- standby, its primary; otherwise, the subscriptions of this database.  Reads only the memory of this server: the last answers, not what
--- the source has written since.
+-- standby, its primary; otherwise, the subscriptions of this database.  Reads only the memory of
+-- this server: the last answers, not what the source has written since.
 --
 --   kind          'primary', or 'subscription'
 --   name          'primary', or that of the subscription
 --   state         'unknown' until an answer is needed, 'asked' until there is one, 'answers',
---                 'silent' (nobody answers, or ZooKeeper cannot be reached), 'closed' (it
---                 was shut down), 'forgotten' (see zk_source_forget), or 'paused' (replay is).
+--                 'silent' (nobody answers, or ZooKeeper cannot be reached), 'forgotten'
+--                 (see zk_source_forget), or 'paused' (replay is).
 --                 Of a subscription: 'applies', 'copies' (a table is not synchronized),
 --                 'stopped' (it has no apply worker), 'disabled'
 --   position      of the source, in its last answer
@@ -125,9 +125,10 @@ FROM zk_source_status();
 
 GRANT SELECT ON zk_sources TO PUBLIC;
 
--- Have zk_catch_up() wait no longer for the primary of this standby, which has crashed and does
--- not come back: what it has committed and no standby has received is lost.  This is for all
--- standbys of it, and ends when it answers again, or another server that was promoted.  Raises
+-- Have zk_catch_up() wait no longer for the primary of this standby, which does not come back:
+-- what it has committed and no standby has received is lost.  The caller promises that it does
+-- not write any more, or not before it answers.  This is for all standbys of it, and ends when
+-- it answers again, or another server that was promoted.  Raises
 -- 55006 if it answers, and 42704 unless this server is a standby and "name" is 'primary'.
 CREATE FUNCTION zk_source_forget(name text)
 RETURNS void

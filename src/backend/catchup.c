@@ -19,7 +19,6 @@
 #include "backend/deadlock.h"
 #include "backend/deadlock_pgwaits.h"
 #include "backend/subscriptions.h"
-#include "catalog/pg_control.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "miscadmin.h"
@@ -65,7 +64,6 @@ typedef struct CatchUp
 	XLogRecPtr	replayed;
 	int64		replayed_at;	/* when that was seen first */
 	XLogRecPtr	target;			/* what is waited for; 0: nothing yet */
-	XLogRecPtr	looked_at;		/* up to here, WAL was searched for its end */
 
 	/*
 	 * where replay waited for transactions when this wait began; 0: it did
@@ -201,76 +199,6 @@ find_record(const ZkLockWalPosition *position)
 	return found;
 }
 
-/*
- * Is this the checkpoint of a shutdown, on this timeline?  The first one of another timeline is
- * of the same kind, and may be that of a server that was promoted before it had all.
- */
-static bool
-is_end_of_wal(XLogReaderState * reader, TimeLineID timeline)
-{
-	const WalSource *source = reader->private_data;
-
-	return XLogRecGetRmid(reader) == RM_XLOG_ID &&
-		(XLogRecGetInfo(reader) & ~XLR_INFO_MASK) == XLOG_CHECKPOINT_SHUTDOWN &&
-		tliOfPointInHistory(reader->ReadRecPtr, source->timelines) == timeline;
-}
-
-/*
- * Has this server replayed all WAL of the source, which was shut down soon after it was at this
- * position?  PostgreSQL writes the checkpoint of a shutdown when all that could commit has ended.
- */
-static bool
-has_replayed_end(const ZkLockWalPosition *closed, XLogRecPtr replayed)
-{
-	WalSource	source;
-	XLogReaderState *reader;
-	TimeLineID	timeline;
-	char	   *why;
-	bool		found;
-
-	if (closed->end > replayed || !XRecOffIsValid(closed->start))
-		return false;
-	reader = open_wal(&source);
-	timeline = tliOfPointInHistory(closed->start, source.timelines);
-	XLogBeginRead(reader, closed->start);
-	found = XLogReadRecord(reader, &why) != NULL && is_record(reader, closed);
-	while (found && !is_end_of_wal(reader, timeline))
-	{
-		CHECK_FOR_INTERRUPTS();
-		found = reader->EndRecPtr < replayed && XLogReadRecord(reader, &why) != NULL;
-	}
-	close_wal(reader, &source);
-	return found;
-}
-
-/* Does this server show all of a source that has ended? */
-static bool
-shows_end(CatchUp *catchup)
-{
-	const ZkLockWalPosition *closed = &catchup->answers.closed;
-
-	if (catchup->answers.end != ZKLOCK_WAL_CLOSED)
-		return catchup->answers.end == ZKLOCK_WAL_FORGOTTEN;
-	if (zklock_walquestions_is_shown(closed))
-		return true;
-	if (catchup->looked_at == catchup->replayed)
-		return false;
-	catchup->looked_at = catchup->replayed;
-	if (!has_replayed_end(closed, catchup->replayed))
-		return false;
-	zklock_walquestions_set_shown(closed);
-	return true;
-}
-
-/* The source may have been shut down, but this server cannot know that. */
-static bool
-is_unknown_end(const CatchUp *catchup)
-{
-	return catchup->answers.end == ZKLOCK_WAL_CLOSED &&
-		catchup->answers.closed.end <= catchup->replayed && 
-		find_record(&catchup->answers.closed) != ZKLOCK_WAL_RECORD_FOUND;
-}
-
 /* Replay will not go on, or not from a server that has answered. */
 static void
 refuse_what_cannot_end(const CatchUp *catchup)
@@ -285,11 +213,6 @@ refuse_what_cannot_end(const CatchUp *catchup)
 				 errmsg("the server whose WAL is replayed here does not answer"),
 				 errdetail("Servers with the same system identifier have answered, but this server has not replayed their WAL."),
 				 errhint("A copy that was promoted, or a former primary, cannot answer for the primary.")));
-	if (is_unknown_end(catchup))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the server whose WAL is replayed here does not answer"),
-				 errdetail("A server with the same system identifier was shut down, but this server has not replayed its WAL, or does not have it any more.")));
 	if (GetRecoveryPauseState() != RECOVERY_NOT_PAUSED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -532,10 +455,6 @@ describe(const CatchUp *catchup)
 	int64		ms = (zklock_clock_now() - catchup->begun) / ZKLOCK_NS_PER_MS;
 	const ZkLockWalPosition *next = zklock_walwait_next(&catchup->wait);
 
-	if (catchup->answers.end == ZKLOCK_WAL_CLOSED)
-		return psprintf("Replay has reached %X/%X, and has been waited for " INT64_FORMAT " ms to reach the end of the WAL of the server that was shut down at %X/%X.",
-						LSN_FORMAT_ARGS(catchup->replayed), ms,
-						LSN_FORMAT_ARGS(catchup->answers.closed.end));
 	if (next == NULL)
 		return psprintf("The server whose WAL is replayed here has not answered for " INT64_FORMAT " ms.", ms);
 	return psprintf("Replay has reached %X/%X, and has been waited for " INT64_FORMAT " ms to reach %X/%X, which is " INT64_FORMAT " bytes further.",
@@ -572,8 +491,6 @@ look(CatchUp *catchup)
 	for (int i = 0; i < catchup->answers.n; i++)
 		zklock_walwait_answered(&catchup->wait, &catchup->answers.answer[i]);
 	next = zklock_walwait_next(&catchup->wait);
-	if (catchup->answers.end == ZKLOCK_WAL_CLOSED)
-		next = &catchup->answers.closed;
 	if (next != NULL && next->end != catchup->target)
 		zklock_sources_has_answered(ZKLOCK_SOURCE_PRIMARY, catchup->target = next->end);
 }
@@ -594,9 +511,8 @@ wait_for_replay(CatchUp *catchup, int64 deadline)
 		if (!RecoveryInProgress())
 			return true;
 		look(catchup);
-		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, find_record))
-			return true;
-		if (shows_end(catchup))
+		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, find_record) ||
+			catchup->answers.forgotten)
 			return true;
 		if (catchup->wait.too_late)
 			ask(catchup);
@@ -680,8 +596,7 @@ zklock_catchup_list_primary(ZkLockPutSource put, void *arg)
 		[ZKLOCK_WAL_ASKED] = "asked",
 		[ZKLOCK_WAL_ANSWERED] = "answers",
 		[ZKLOCK_WAL_SILENT] = "silent",
-		[ZKLOCK_WAL_IS_CLOSED] = "closed",
-		[ZKLOCK_WAL_IS_FORGOTTEN] = "forgotten"
+		[ZKLOCK_WAL_FORGOTTEN] = "forgotten"
 	};
 	ZkLockSource source = {
 		.key = ZKLOCK_SOURCE_PRIMARY,

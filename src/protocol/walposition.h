@@ -18,11 +18,12 @@
  * system identifier and timeline, or a former primary, cannot answer for the one whose WAL
  * is replayed.
  *
- * A server that is shut down leaves such a position in the node "closed".  Others may still
- * commit after that, so a standby goes on only when it has also replayed the checkpoint with
- * which PostgreSQL ends its WAL.  When the server runs again, or another one has been promoted,
- * it empties the node.  An administrator who knows that the server will not come back writes
- * ZKLOCK_WALPOSITION_FORGOTTEN into it.
+ * A server that has ended leaves no last position: nobody could take that back when the server
+ * runs again.  An administrator who knows that it will not come back writes
+ * ZKLOCK_WALPOSITION_FORGOTTEN into the node "forgotten", with zk_source_forget().  It counts
+ * only while no server answers.  A server that begins to answer empties it before its own node
+ * is seen, and once again after that, because it may have been written in between, when no
+ * server was seen.
  *
  * All nodes are below ZKLOCK_PATH_POSITIONS and the system identifier.
  *
@@ -59,7 +60,7 @@ typedef struct ZkLockWalPosition
 	unsigned char proof[ZKLOCK_WALPOSITION_PROOF];	/* in the record */
 } ZkLockWalPosition;
 
-/* Write the path of the node "asked", "servers" or "closed" of this system identifier. */
+/* Write the path of the node "asked", "servers" or "forgotten" of this system identifier. */
 extern void zklock_walposition_path(char *path, uint64_t system, const char *name);
 
 /* Write the text, which has a terminating zero. */

@@ -8,17 +8,14 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
 #include "common/clock.h"
 #include "protocol/newpath.h"
 #include "protocol/path.h"
 #include "protocol/size.h"
-#include "protocol/walposition.h"
 #include "session/driver.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/newpaths.h"
-#include "shared/walquestions.h"
 
 /*
  * "_c_", a random UUID and "-": Curator's protected names.  The version of the UUID is
@@ -68,21 +65,6 @@ delete_surplus(ZkLockDriver *driver, const char *name)
 	zklock_zkclient_delete(node);
 }
 
-/*
- * A standby may rely on the node "closed" as long as nobody has emptied it.  ZooKeeper performs
- * the requests of a session in their order.  So whoever sees that a lock of this server was
- * released finds the node empty.  Nobody needs the reply.
- */
-static bool
-empty_closed(ZkLockClient *client)
-{
-	char		path[ZKLOCK_WALPOSITION_PATH_SIZE];
-	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
-
-	zklock_walposition_path(path, GetSystemIdentifier(), "closed");
-	return zklock_zkclient_set(client, path, "", 0, tag);
-}
-
 static void
 perform(ZkLockDriver *driver, const ZkLockActions *actions)
 {
@@ -105,8 +87,8 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 													   false, tag);
 				break;
 			case ZKLOCK_DO_CREATE:
-				accepted = (!zklock_walquestions_may_be_closed() || empty_closed(client)) &&
-					zklock_zkclient_create(client, driver->node, driver->data, tag);
+				accepted = zklock_zkclient_create(client, driver->node,
+												  driver->data, tag);
 				break;
 			case ZKLOCK_DO_LIST:
 				accepted = mode_of(driver)->has_permits ?

@@ -7,9 +7,6 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
-#include "access/xlog.h"
 #include "common/compat.h"
 #include "shared/lwlocks.h"
 #include "shared/walquestions.h"
@@ -17,7 +14,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-/* All but `worker` and `may_be_closed` are protected by zklock_lwlocks_positions(). */
+/* All but `worker` are protected by zklock_lwlocks_positions(). */
 typedef struct WalQuestions
 {
 	volatile int worker;		/* its process number, or -1 */
@@ -28,10 +25,7 @@ typedef struct WalQuestions
 								 * then; 0: none */
 	int64		connecting_since;
 	ZkLockSessionFailure failure;
-	ZkLockWalEnd end;
-	ZkLockWalPosition closed;
-	ZkLockWalPosition shown;
-	volatile bool may_be_closed;
+	bool		forgotten;
 	int			nservers;
 	int			n;
 	ZkLockWalAnswer answer[ZKLOCK_WAL_SERVERS];
@@ -56,7 +50,6 @@ zklock_walquestions_shmem_init(void)
 		return;
 	memset(shared, 0, sizeof(*shared));
 	shared->worker = -1;
-	shared->may_be_closed = access(ZKLOCK_WAL_CLOSED_FILE, F_OK) == 0;
 	ConditionVariableInit(&shared->changed);
 }
 
@@ -94,8 +87,7 @@ zklock_walquestions_answers(uint64 ticket, ZkLockWalAnswers *answers)
 		answers->question = shared->number;
 		answers->nservers = shared->nservers;
 		answers->n = shared->n;
-		answers->end = shared->end;
-		answers->closed = shared->closed;
+		answers->forgotten = shared->forgotten;
 		memcpy(answers->answer, shared->answer, shared->n * sizeof(shared->answer[0]));
 	}
 	if (ticket <= shared->failed)
@@ -123,8 +115,8 @@ zklock_walquestions_state(void)
 	LWLockAcquire(zklock_lwlocks_positions(), LW_SHARED);
 	if (shared->failed > shared->asked)
 		state = ZKLOCK_WAL_SILENT;
-	else if (shared->asked > 0 && shared->end != ZKLOCK_WAL_OPEN)
-		state = shared->end == ZKLOCK_WAL_CLOSED ? ZKLOCK_WAL_IS_CLOSED : ZKLOCK_WAL_IS_FORGOTTEN;
+	else if (shared->asked > 0 && shared->forgotten)
+		state = ZKLOCK_WAL_FORGOTTEN;
 	else if (shared->asked > 0)
 		state = is_answered() ? ZKLOCK_WAL_ANSWERED : ZKLOCK_WAL_ASKED;
 	LWLockRelease(zklock_lwlocks_positions());
@@ -141,38 +133,6 @@ void
 zklock_walquestions_end_wait(void)
 {
 	(void) ConditionVariableCancelSleep();
-}
-
-void
-zklock_walquestions_set_shown(const ZkLockWalPosition *closed)
-{
-	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
-	shared->shown = *closed;
-	LWLockRelease(zklock_lwlocks_positions());
-}
-
-bool
-zklock_walquestions_is_shown(const ZkLockWalPosition *closed)
-{
-	bool		shown;
-
-	LWLockAcquire(zklock_lwlocks_positions(), LW_SHARED);
-	shown = shared->shown.end == closed->end &&
-		memcmp(shared->shown.proof, closed->proof, sizeof(closed->proof)) == 0;
-	LWLockRelease(zklock_lwlocks_positions());
-	return shown;
-}
-
-bool
-zklock_walquestions_may_be_closed(void)
-{
-	return shared != NULL && shared->may_be_closed && !RecoveryInProgress();
-}
-
-void
-zklock_walquestions_set_closed(bool closed)
-{
-	shared->may_be_closed = closed;
 }
 
 static void
@@ -234,11 +194,10 @@ zklock_walquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failur
 }
 
 void
-zklock_walquestions_set_end(ZkLockWalEnd end, const ZkLockWalPosition *closed)
+zklock_walquestions_set_forgotten(bool forgotten)
 {
 	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
-	shared->end = end;
-	shared->closed = *closed;
+	shared->forgotten = forgotten;
 	LWLockRelease(zklock_lwlocks_positions());
 	ConditionVariableBroadcast(&shared->changed);
 }

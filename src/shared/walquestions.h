@@ -18,14 +18,6 @@
 #include "protocol/walquestion.h"
 #include "shared/sessionstate.h"
 
-/* Has the source ended, as the node "closed" says, and no server answers? */
-typedef enum ZkLockWalEnd
-{
-	ZKLOCK_WAL_OPEN,
-	ZKLOCK_WAL_CLOSED,			/* it was shut down */
-	ZKLOCK_WAL_FORGOTTEN		/* an administrator says so */
-} ZkLockWalEnd;
-
 typedef struct ZkLockWalAnswers
 {
 	int64		question;		/* number of the newest one that serves it; 0:
@@ -38,8 +30,8 @@ typedef struct ZkLockWalAnswers
 								 * looked at */
 	int			n;
 	ZkLockWalAnswer answer[ZKLOCK_WAL_SERVERS];
-	ZkLockWalEnd end;
-	ZkLockWalPosition closed;	/* where it was when it was shut down */
+	bool		forgotten;		/* no server answers, and an administrator
+								 * has said that the source has ended */
 	ZkLockSessionFailure failure;
 } ZkLockWalAnswers;
 
@@ -72,33 +64,12 @@ typedef enum ZkLockWalState
 	ZKLOCK_WAL_ASKED,			/* nobody has answered yet */
 	ZKLOCK_WAL_ANSWERED,
 	ZKLOCK_WAL_SILENT,			/* it could not be asked, or nobody was there */
-	ZKLOCK_WAL_IS_CLOSED,
-	ZKLOCK_WAL_IS_FORGOTTEN
+	ZKLOCK_WAL_FORGOTTEN
 } ZkLockWalState;
 
 extern ZkLockWalState zklock_walquestions_state(void);
 
-/*
- * This server shows all WAL of the source that was shut down at this position.  That is
- * remembered, since its WAL is removed some time later.
- */
-extern void zklock_walquestions_set_shown(const ZkLockWalPosition *closed);
-extern bool zklock_walquestions_is_shown(const ZkLockWalPosition *closed);
-
-/*
- * May the node "closed" say that this server, or the one whose place it has taken, is shut
- * down, although this server is not in recovery?
- */
-extern bool zklock_walquestions_may_be_closed(void);
-
 /* For the worker. */
-
-/*
- * The node "closed" may not be empty; or it is.  After a restart of the server, it may not be
- * if there is this file, which the worker creates and removes.
- */
-#define ZKLOCK_WAL_CLOSED_FILE "pg_stat_tmp/zklock_closed"
-extern void zklock_walquestions_set_closed(bool closed);
 
 /* This process is the worker: its latch is set when there is a new ticket. */
 extern void zklock_walquestions_worker_starts(void);
@@ -119,8 +90,8 @@ extern void zklock_walquestions_set_asked(uint64 ticket, int64 number);
 extern void zklock_walquestions_set_failed(uint64 ticket,
 										   const ZkLockSessionFailure *failure);
 
-/* What the node "closed" says, after the last question */
-extern void zklock_walquestions_set_end(ZkLockWalEnd end, const ZkLockWalPosition *closed);
+/* Is the source forgotten, and no server answers? */
+extern void zklock_walquestions_set_forgotten(bool forgotten);
 
 /* All answers that there are, and the number of servers that answer. */
 extern void zklock_walquestions_set_answers(const ZkLockWalAnswer *answer, int n,

@@ -15,6 +15,7 @@
 #include "backend/catchup.h"
 #include "backend/subscriptions.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "protocol/walposition.h"
 #include "shared/sources.h"
@@ -145,42 +146,93 @@ run(ZkLockOp *op, const char *purpose)
 	zklock_batch_check(op, op->path, purpose);
 }
 
+static void
+refuse_what_answers(const char *servers)
+{
+	ZkLockOp	look = {.path = servers,.kind = ZKLOCK_OP_LIST};
+
+	run(&look, "list the children of");
+	if (look.rc == ZKLOCK_RC_OK && look.nchildren > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot forget a source that answers"),
+				 errdetail("In ZooKeeper, %d servers with the same system identifier publish their positions.",
+						   look.nchildren),
+				 errhint("A server that has crashed does so until its session has expired.")));
+}
+
+static void
+write_forgotten(const char *forgotten, const char *data)
+{
+	ZkLockOp	forget = {.path = forgotten,.kind = ZKLOCK_OP_SET,
+		.data = (char *) data,.length = strlen(data)
+	};
+
+	run(&forget, "write to");
+}
+
 /*
- * A server that runs creates its node first, and then empties "closed".  So either its node is
- * seen here, or it ends what is written here.
+ * After an error, nothing shall be forgotten, whatever was written.  No request to cancel
+ * prevents that.  If it fails, the error of that has released the interrupts.
+ */
+static void
+undo(const char *forgotten, ErrorData *error)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		HOLD_INTERRUPTS();
+		write_forgotten(forgotten, "");
+		RESUME_INTERRUPTS();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(before);
+		FlushErrorState();
+		error->hint = "The source may be forgotten nevertheless.  A server that answers ends that when its process \"zklock WAL positions\" is started again.";
+	}
+	PG_END_TRY();
+}
+
+/*
+ * A server that begins to answer creates its node first, and then empties "forgotten".  So
+ * either its node is seen here, or it ends what is written here.
  */
 static void
 forget_primary(void *arg)
 {
 	uint64		system = GetSystemIdentifier();
+	MemoryContext before = CurrentMemoryContext;
 	char		asked[ZKLOCK_WALPOSITION_PATH_SIZE];
-	char		closed[ZKLOCK_WALPOSITION_PATH_SIZE];
+	char		forgotten[ZKLOCK_WALPOSITION_PATH_SIZE];
 	char		servers[ZKLOCK_WALPOSITION_PATH_SIZE];
 	ZkLockOp	ask = {.path = asked,.kind = ZKLOCK_OP_CREATE,.data = ""};
-	ZkLockOp	create = {.path = closed,.kind = ZKLOCK_OP_CREATE,.data = ""};
-	ZkLockOp	forget = {.path = closed,.kind = ZKLOCK_OP_SET,
-		.data = ZKLOCK_WALPOSITION_FORGOTTEN,.length = strlen(ZKLOCK_WALPOSITION_FORGOTTEN)
-	};
-	ZkLockOp	look = {.path = servers,.kind = ZKLOCK_OP_LIST};
-	ZkLockOp	undo = {.path = closed,.kind = ZKLOCK_OP_SET,.data = ""};
+	ZkLockOp	create = {.path = forgotten,.kind = ZKLOCK_OP_CREATE,.data = ""};
 
 	(void) arg;
 	zklock_walposition_path(asked, system, "asked");
-	zklock_walposition_path(closed, system, "closed");
+	zklock_walposition_path(forgotten, system, "forgotten");
 	zklock_walposition_path(servers, system, "servers");
+	refuse_what_answers(servers);
 	run(&ask, "create");
 	run(&create, "create");
-	run(&forget, "write to");
-	run(&look, "list the children of");
-	if (look.rc == ZKLOCK_RC_NO_NODE || look.nchildren == 0)
-		return;
-	run(&undo, "write to");
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_IN_USE),
-			 errmsg("cannot forget a source that answers"),
-			 errdetail("In ZooKeeper, %d servers with the same system identifier publish their positions.",
-					   look.nchildren),
-			 errhint("A server that has crashed does so until its session has expired.")));
+	PG_TRY();
+	{
+		write_forgotten(forgotten, ZKLOCK_WALPOSITION_FORGOTTEN);
+		refuse_what_answers(servers);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(before);
+		error = CopyErrorData();
+		FlushErrorState();
+		undo(forgotten, error);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
 }
 
 Datum

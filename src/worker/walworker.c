@@ -7,9 +7,6 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "common/clock.h"
@@ -17,7 +14,6 @@
 #include "common/guc.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "protocol/walquestion.h"
@@ -26,9 +22,7 @@
 #include "session/session.h"
 #include "shared/walquestions.h"
 #include "storage/fd.h"
-#include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/pmsignal.h"
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "worker/walworker.h"
@@ -40,8 +34,6 @@
 /* Pause after an error of a server that answers */
 #define PAUSE_MS 1000
 
-/* Time to publish the last position at exit, as much as a session has to be closed */
-#define EXIT_MS 2000
 /* How often everything is read again, see read_again() */
 #define READ_AGAIN_MS 5000
 
@@ -50,12 +42,12 @@
 /* Paths, and the session to which everything else here belongs */
 static char asked_path[ZKLOCK_WALPOSITION_PATH_SIZE];
 static char servers_path[ZKLOCK_WALPOSITION_PATH_SIZE];
-static char closed_path[ZKLOCK_WALPOSITION_PATH_SIZE];
+static char forgotten_path[ZKLOCK_WALPOSITION_PATH_SIZE];
 static ZkLockGeneration session = 0;
 
 /* Of a server that answers */
 static bool is_registered = false;
-static bool is_open = false;	/* the node "closed" has been empty since */
+static bool is_open = false;	/* the node "forgotten" was emptied after that */
 static char own_path[ZKLOCK_WALPOSITION_PATH_SIZE + NAME_SIZE];
 static ZkLockAnswerer answerer;
 static int64 turn_at = ZKLOCK_NEVER;	/* when the next record is due */
@@ -69,10 +61,11 @@ typedef struct Source
 } Source;
 
 /* Of a server that asks */
-static bool is_listed = false;
+static bool is_listed = false;	/* if there are none, whoever has asked was told so */
 static int	nsources;
 static int	nservers;			/* may be more than are looked at */
 static Source sources[ZKLOCK_WAL_SERVERS];
+static bool is_forgotten;		/* valid if there are none */
 static ZkLockAsker asker;
 
 /* The error that was logged last, as a hash; 0: none since then */
@@ -160,8 +153,7 @@ await(bool accepted, ZkLockTag tag, Reply *reply)
 		zklock_errors_too_many_requests();
 	return zklock_session_await(tag.requester, 1, store_reply, reply,
 								zklock_clock_now() +
-								(proc_exit_inprogress ? EXIT_MS : zklock_guc_connect_timeout) *
-								ZKLOCK_NS_PER_MS) &&
+								zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS) &&
 		reply->rc != ZKLOCK_RC_LOST && reply->rc != ZKLOCK_RC_OVER;
 }
 
@@ -223,7 +215,9 @@ static void
 forget_watches(void)
 {
 	zklock_answerer_changed(&answerer);
-	is_listed = false;
+
+	/* If there was no server, nobody waits for one, and ask() lists them again. */
+	is_listed = is_listed && nservers == 0;
 	for (int i = 0; i < nsources; i++)
 		sources[i].is_watched = false;
 }
@@ -264,7 +258,7 @@ note_session(void)
 	asker.answered = 0;
 	nsources = 0;
 	zklock_walquestions_set_answers(NULL, 0, 0);
-	zklock_walquestions_set_end(ZKLOCK_WAL_OPEN, &(ZkLockWalPosition) {0});
+	zklock_walquestions_set_forgotten(false);
 }
 
 static bool
@@ -317,45 +311,16 @@ register_server(void)
 		check(&reply, own_path, "create");
 }
 
-/* The file outlives a crash of the machine: the next start must know. */
-static void
-create_closed_file(void)
-{
-	int			fd = OpenTransientFile(ZKLOCK_WAL_CLOSED_FILE, O_WRONLY | O_CREAT | PG_BINARY);
-
-	if (fd < 0 || pg_fsync(fd) != 0 || CloseTransientFile(fd) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not write file \"%s\": %m", ZKLOCK_WAL_CLOSED_FILE)));
-	fsync_fname(PG_STAT_TMP_DIR, true);
-}
-
-static void
-remove_closed_file(void)
-{
-	if (unlink(ZKLOCK_WAL_CLOSED_FILE) != 0 && errno != ENOENT)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not remove file \"%s\": %m", ZKLOCK_WAL_CLOSED_FILE)));
-}
-
 /*
- * This server runs, so it is neither shut down nor forgotten.  Nor is the one whose place it
- * has taken the source of others any more.  The node is created here, so that a server that is
- * shut down can write to it at once.
+ * This server runs, so nobody may do without its answers any more.  Returns false if the
+ * connection is lost.
  */
-static void
-empty_closed(void)
+static bool
+empty_forgotten(void)
 {
 	Reply		reply;
 
-	if (!set(closed_path, "", &reply))
-		return;
-	if (reply.rc == ZKLOCK_RC_NO_NODE && !create_path(closed_path, true))
-		return;
-	remove_closed_file();
-	zklock_walquestions_set_closed(false);
-	is_open = true;
+	return set(forgotten_path, "", &reply);
 }
 
 /* Read the question.  Its node is created here, not by who asks, which need not be possible. */
@@ -396,7 +361,7 @@ publish(const ZkLockWalPosition *position)
 	if (!set(own_path, text, &reply))
 		return;
 	if (reply.rc == ZKLOCK_RC_NO_NODE)
-		is_registered = false;
+		is_registered = is_open = false;
 	else
 		zklock_answerer_published(&answerer);
 }
@@ -410,12 +375,16 @@ answer(void)
 	{
 		if (!is_registered)
 		{
-			register_server();
+			/* If it cannot register, it runs all the same. */
+			if (empty_forgotten())
+				register_server();
 			continue;
 		}
+
+		/* zk_source_forget() may have found no server just before that. */
 		if (!is_open)
 		{
-			empty_closed();
+			is_open = empty_forgotten();
 			continue;
 		}
 		switch (zklock_answerer_next(&answerer, zklock_clock_now()))
@@ -442,66 +411,6 @@ answer(void)
 	}
 }
 
-/*
- * At the exit of this process, publish a last position.  PostgreSQL ends it, and other
- * processes, before it writes the checkpoint at the end of its WAL, and these others may still
- * commit until then.  So a standby has to see that checkpoint, too.  If ZooKeeper does not answer,
- * the session is left alone, so that the exit takes no longer than with one that is closed.
- */
-static void
-publish_closed(int code, Datum arg)
-{
-	ZkLockWalPosition position = {0};
-	char		text[ZKLOCK_WALPOSITION_SIZE];
-	Reply		reply;
-
-	(void) code;
-	(void) arg;
-	if (RecoveryInProgress() || !is_open || session != zklock_session_generation() ||
-		zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED || !PostmasterIsAlive())
-		return;
-	MemoryContextSwitchTo(TopMemoryContext);
-	create_closed_file();
-	zklock_walquestions_set_closed(true);
-	write_record(&position);
-	XLogFlush(position.end);
-	zklock_walposition_write(text, &position);
-	if (!set(closed_path, text, &reply))
-		zklock_session_keep_at_exit();
-}
-
-/* A server that does not answer runs all the same. */
-static void
-stop_answering(void)
-{
-	while (zklock_walquestions_may_be_closed() && connect_session())
-		empty_closed();
-	zklock_session_end(0);
-}
-
-/* Find the servers that answer. */
-static bool
-list_servers(void)
-{
-	ZkLockTag	tag = new_tag();
-	Reply		reply;
-
-	is_listed = true;
-	nsources = nservers = 0;
-	if (!await(zklock_zkclient_list(zklock_session_client(), servers_path,
-									ZKLOCK_CHILDREN_ALL, ZKLOCK_WATCH_NEWCOMER, tag), tag, &reply))
-	{
-		is_listed = false;
-		return false;
-	}
-	if (reply.rc == ZKLOCK_RC_NO_NODE)
-		is_listed = false;
-	check(&reply, servers_path, "list the children of");
-	if (nservers > 0)
-		zklock_walquestions_set_end(ZKLOCK_WAL_OPEN, &(ZkLockWalPosition) {0});
-	return true;
-}
-
 static void
 refuse_without_servers(void)
 {
@@ -513,23 +422,31 @@ refuse_without_servers(void)
 }
 
 /*
- * No server answers.  Read whether the source was shut down.  Returns false if the connection is
- * lost.
+ * Find the servers that answer.  Only if there are none, read whether the source is forgotten,
+ * after that: a server that registers later empties the node.  Returns false if the
+ * connection is lost.
  */
 static bool
-read_end(ZkLockWalEnd *end)
+list_servers(void)
 {
-	ZkLockWalPosition closed = {0};
+	ZkLockTag	tag = new_tag();
 	Reply		reply;
 
-	if (!get(closed_path, ZKLOCK_WATCH_NONE, &reply))
-		return false;
-	*end = ZKLOCK_WAL_OPEN;
-	if (strcmp(reply.text, ZKLOCK_WALPOSITION_FORGOTTEN) == 0)
-		*end = ZKLOCK_WAL_FORGOTTEN;
-	else if (zklock_walposition_read(reply.text, strlen(reply.text), &closed))
-		*end = ZKLOCK_WAL_CLOSED;
-	zklock_walquestions_set_end(*end, &closed);
+	is_listed = true;
+	if (!await(zklock_zkclient_list(zklock_session_client(), servers_path,
+									ZKLOCK_CHILDREN_ALL, ZKLOCK_WATCH_NEWCOMER, tag), tag, &reply))
+		return is_listed = false;
+	check(&reply, servers_path, "list the children of");
+	if (reply.rc == ZKLOCK_RC_NO_NODE)
+		nsources = nservers = 0;
+	is_forgotten = false;
+	if (nservers == 0)
+	{
+		if (!get(forgotten_path, ZKLOCK_WATCH_NONE, &reply))
+			return is_listed = false;
+		is_forgotten = strcmp(reply.text, ZKLOCK_WALPOSITION_FORGOTTEN) == 0;
+	}
+	zklock_walquestions_set_forgotten(is_forgotten);
 	return true;
 }
 
@@ -538,20 +455,17 @@ static void
 ask(uint64 ticket)
 {
 	Reply		reply;
-	ZkLockWalEnd end = ZKLOCK_WAL_OPEN;
 
 	if (!set(asked_path, "1", &reply))
 		return;
 	if (reply.rc == ZKLOCK_RC_NO_NODE)
 		refuse_without_servers();
-	if (!is_listed && !list_servers())
+	if ((!is_listed || nservers == 0) && !list_servers())
 		return;
-	if (nservers == 0 && !read_end(&end))
-		return;
-	if (nservers == 0 && end == ZKLOCK_WAL_OPEN)
+	if (nservers == 0 && !is_forgotten)
 		refuse_without_servers();
 	zklock_asker_asked(&asker, ticket, reply.mzxid, zklock_clock_now());
-	if (end != ZKLOCK_WAL_OPEN)
+	if (nservers == 0)
 		zklock_asker_answered(&asker, reply.mzxid);
 	zklock_walquestions_set_asked(ticket, reply.mzxid);
 	logged_error = 0;
@@ -611,30 +525,31 @@ static void
 read_answers(void)
 {
 	Source	   *source;
-	ZkLockWalEnd end = ZKLOCK_WAL_OPEN;
 	bool		is_gone = false;
 
 	do
 	{
 		if (!is_listed)
 		{
-			if (!list_servers() || (nservers == 0 && !read_end(&end)))
+			if (!list_servers())
 				return;
-			is_gone = nservers == 0 && end == ZKLOCK_WAL_OPEN;
+			is_gone = nservers == 0 && !is_forgotten;
 		}
 		source = next_unread();
 		if (source != NULL && !read_answer(source))
 			break;
-	} while (source != NULL || (!is_listed && nservers > 0));
+	} while (source != NULL || !is_listed);
 	publish_answers();
 	if (is_gone)
 		refuse_without_servers();
 }
 
-/* Have all servers answered? */
+/* Have all servers answered, as far as is known? */
 static bool
 is_complete(void)
 {
+	if (!is_listed)
+		return false;
 	for (int i = 0; i < nsources; i++)
 		if (sources[i].position.question < asker.question)
 			return false;
@@ -708,8 +623,6 @@ take_turn(void)
 			ask_and_read(ticket);
 		else if (!RecoveryInProgress() && zklock_guc_answer_positions)
 			answer();
-		else if (!RecoveryInProgress() && zklock_walquestions_may_be_closed())
-			stop_answering();
 		else if (!RecoveryInProgress())
 			zklock_session_end(0);
 	}
@@ -740,10 +653,7 @@ zklock_walworker_main(Datum arg)
 	SetConfigOption("zklock.idle_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	zklock_walposition_path(asked_path, GetSystemIdentifier(), "asked");
 	zklock_walposition_path(servers_path, GetSystemIdentifier(), "servers");
-	zklock_walposition_path(closed_path, GetSystemIdentifier(), "closed");
-	if (RecoveryInProgress())
-		zklock_walquestions_set_closed(true);
-	before_shmem_exit(publish_closed, 0);
+	zklock_walposition_path(forgotten_path, GetSystemIdentifier(), "forgotten");
 	zklock_walquestions_worker_starts();
 	zklock_session_register(&receiver, process_event);
 	MemoryContextSwitchTo(context);

@@ -15,9 +15,8 @@
  * Guarantees:
  *	- A position is taken after its question was read, and published after it was flushed.
  *	- There are no more positions than one in ZKLOCK_ANSWERER_PACE, whoever asks.
- *	- What a server publishes when it is shut down is void before it answers again, or
- *	  another server that was promoted does.  It is also void before others see that a lock
- *	  of such a server was released, unless the server had the lock before its promotion.
+ *	- A source that is forgotten (zk_source_forget) is not any more before it answers, or
+ *	  another server that was promoted does.
  *	- One question of this server is under way at a time, until it is answered or a second
  *	  has passed.  Those who need a newer one share the next.
  *

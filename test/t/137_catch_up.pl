@@ -182,7 +182,7 @@ change_setting($primary, 'zklock.answer_positions', 'on', $writer);
 wait_until('the primary answers again',
 	sub { $reader->query(q(SELECT zk_caught_up())) eq 't' });
 pass('the primary answers beside it');
-$copy->stop('immediate');
+$copy->stop;
 change_setting($primary, 'zklock.answer_positions', 'off', $writer);
 wait_until(
 	'nobody answers',

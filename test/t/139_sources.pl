@@ -1,6 +1,6 @@
 # zk_sources shows where the data of a server comes from: its row on a standby, in each state,
-# for each role. How a standby goes on after its primary has ended: at once if that was shut
-# down, and not before it was told to if it has crashed.
+# for each role. A standby does not go on after its primary has ended, before it was told to,
+# and not any more when that answers again.
 #
 # Runs once: the test sets the modes itself.
 
@@ -10,11 +10,11 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
+use ZkClient;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
-use constant LONG => 20; # s; less than zklock.connect_timeout, and than the timeout of a session
 
 my $zk = ZkServer->new(tick_time => 200)->start;
 my %conf = (
@@ -98,91 +98,43 @@ $reader->query('RESET ROLE; SELECT zk_lock_stats_reset()');
 is(source('catch_ups, failures, wait_time, position IS NULL'), '0|0|0|f', 'a reset');
 
 # Who may forget a source, and when
+my $dir = '/zklock/positions/'
+  . $writer->query('SELECT system_identifier FROM pg_control_system()');
 my $forget = q(SELECT zk_source_forget('primary'));
+
+# A node below that. The client makes no session for longer than this.
+sub node
+{
+	my ($name) = @_;
+
+	return ZkClient->new($zk->hosts)->get("$dir/$name");
+}
+
 like($reader->query("SET ROLE nobody; $forget"), qr/^ERROR:  42501/m, 'nobody forgets a source');
 $reader->query('RESET ROLE');
 like($writer->query($forget), qr/^ERROR:  42704: source "primary" does not exist/m, 'a primary has none');
 like($reader->query(q(SELECT zk_source_forget('other'))), qr/^ERROR:  42704/m, 'another name');
 like($reader->query($forget), qr/^ERROR:  55006: cannot forget a source that answers$/m,
 	'one that answers is not forgotten');
+ok(!node('forgotten'), '... and nothing is written');
 is($reader->query('SELECT zk_caught_up()'), 't', '... and is waited for');
 
-# The primary is shut down. Its process publishes a last position, and another one commits
-# after that. The standby goes on when it shows this commit.
-sub worker_of
-{
-	my ($session) = @_;
-
-	return $session->query(
-		q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock WAL positions'));
-}
-
-sub postmaster_of
-{
-	my ($node) = @_;
-	my ($pid) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-
-	return $pid;
-}
-
-my $postmaster = postmaster_of($primary);
-my $worker = worker_of($writer);
-change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
-$writer->query('BEGIN; UPDATE stock SET n = 100');
-kill('STOP', $postmaster);    # so that it does not start the process again
-kill('TERM', $worker);
-wait_until('the process has ended', sub { slurp_file("/proc/$worker/stat") =~ /\) Z / });
-$writer->query('COMMIT');
-$writer->query('SELECT pg_switch_wal()');
-$writer->close;
-kill('INT', $postmaster);
-kill('CONT', $postmaster);
-wait_until('the primary is shut down', sub { !-e $primary->data_dir . '/postmaster.pid' });
-$primary->{_pid} = undef;
-like($reader->query(q(CALL zk_catch_up('500ms'))),
-	qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  Replay has reached .*, and has been waited for \d+ ms to reach the end of the WAL of the server that was shut down at /m,
-	'a commit after the last position is waited for');
-is(source('state, bytes_behind'), 'closed|0', '... although that was reached');
-change_setting($standby, 'recovery_min_apply_delay', 0, $reader);
-is($reader->query('SELECT zk_caught_up()'), 't', 'the standby goes on');
-is($reader->query('SELECT n FROM stock'), '100', '... and shows it');
-is(source('state'), 'closed', '... from a primary that was shut down');
-
-# The standby remembers that until it is restarted, also without the WAL that has proved it.
-my ($high, $low) = map { hex } split(m{/}, source('position'));
-my $segment = sprintf('%s/pg_wal/00000001%08X%08X', $standby->data_dir, $high, $low >> 24);
-ok(-e $segment, 'the standby has the WAL of the last position');
-change_setting($standby, 'wal_keep_size', 0, $reader);
-$reader->query('CHECKPOINT');
-ok(!-e $segment, '... until it removes that');
-is($reader->query('SELECT zk_caught_up()'), 't', '... and goes on without it');
-$standby->restart;
-$reader = ZkTest->new($standby);
-my $unproved =
-  qr/^ERROR:  55000: the server whose WAL is replayed here does not answer\nDETAIL:  A server with the same system identifier was shut down, but/m;
-like($reader->query('CALL zk_catch_up()'), $unproved, '... until it is restarted');
-is($reader->query($forget), '', '... or the primary is forgotten');
-
-# The primary is back, without the process that answers. A holder of a lock has committed there
-# before the next one, on the standby, relies on the end.
-$primary->append_conf('postgresql.conf', $_)
-  for 'max_worker_processes = 1', 'zklock.session_mode = backend';
-$primary->start;
-$writer = ZkTest->new($primary);
-is(worker_of($writer), '', 'no process answers');
-is($reader->query('SELECT zk_caught_up()'), 't', 'the standby goes on');
-$writer->query(q(BEGIN; SELECT zk_lock_guard('/stock'); UPDATE stock SET n = 200; COMMIT));
-$reader->query(q(BEGIN; SELECT zk_lock_guard('/stock')));
 my $silent = qr/^ERROR:  55000: the server whose WAL is replayed here does not answer\nDETAIL:  In ZooKeeper, no server/m;
-like($reader->query('CALL zk_catch_up()'), $silent, '... but not after a lock of the primary');
-$reader->query('ROLLBACK');
 
-sub restart_primary
+sub stop_primary
+{
+	my ($mode) = @_;
+
+	$writer->close;
+	$primary->stop($mode);
+	wait_until('its session has ended', sub { !%{ $zk->owners("$dir/servers") } });
+	return;
+}
+
+sub start_primary
 {
 	my (%settings) = @_;
 
-	$writer->close;
-	$primary->stop if $primary->{_pid};
 	$primary->append_conf('postgresql.conf', "$_ = '$settings{$_}'") for sort keys %settings;
 	$primary->start;
 	$writer = ZkTest->new($primary);
@@ -196,49 +148,107 @@ sub wait_until_it_answers
 	return;
 }
 
-restart_primary(max_worker_processes => 8, 'zklock.session_mode' => 'server');
-wait_until_it_answers();
-is($reader->query('SELECT n FROM stock'), '200', 'the primary answers again');
-
-# A primary that is shut down, and started without answers
-restart_primary('zklock.answer_positions' => 'off');
-wait_until('the end is void', sub { $reader->query('CALL zk_catch_up()') =~ $silent });
-is(source('state'), 'silent', 'a primary that runs without answers is silent');
-restart_primary('zklock.answer_positions' => 'on');
-wait_until_it_answers();
-
-# A copy that was promoted, and the primary crashes
-my $copy = new_standby('copy', $primary);
-$primary->wait_for_catchup($copy, 'replay', $primary->lsn('insert'));
-$copy->promote;
-my $servers = '/zklock/positions/'
-  . $writer->query('SELECT system_identifier FROM pg_control_system()') . '/servers';
-wait_until('the copy answers, too', sub { keys %{ $zk->owners($servers) } == 2 });
-$writer->query('CREATE TABLE more AS SELECT generate_series(1, 20000)');
-is($reader->query('SELECT zk_caught_up()'), 't', 'the primary answers beside a copy');
-$writer->close;
-$primary->stop('immediate');
-$copy->stop;
-wait_until('the session of the primary has expired', sub { !%{ $zk->owners($servers) } });
-like($reader->query('CALL zk_catch_up()'), $unproved, 'the end of a copy is not that of the primary');
-is($reader->query($forget), '', 'the primary is forgotten');
+# The primary has ended, and the standby shows all of its WAL. But another one may run by now.
+$writer->query('UPDATE stock SET n = 100');
+stop_primary('fast');
+like($reader->query('CALL zk_catch_up()'), $silent, 'a primary that is shut down is silent');
+is(source('state'), 'silent', '... which is shown');
+is($reader->query($forget), '', 'it is forgotten');
 is($reader->query('SELECT zk_caught_up()'), 't', '... so nothing is waited for');
 is(source('state'), 'forgotten', '... which is shown');
-restart_primary();
-wait_until_it_answers();
-$writer->close;
-$primary->stop('immediate');
-wait_until('the session of the primary has expired',
-	sub { $reader->query(q(CALL zk_catch_up('100ms'))) =~ $silent });
-pass('an answer ends that');
 
-# ZooKeeper does not answer while the primary is shut down.
-restart_primary('zklock.session_timeout' => '60s');
+# It is not forgotten any more before it is seen to answer, also if that was said meanwhile.
+my $proxy = ZkProxy->new($zk->hosts);
+my $held = $proxy->rule(dir => 'c2s', path => "$dir/servers/", action => 'hold', pings => 1);
+start_primary('zklock.hosts' => $proxy->hosts);
+wait_until('the primary creates its node', sub { $proxy->fired($held) });
+like($reader->query('CALL zk_catch_up()'), $silent, 'a primary that runs is not forgotten');
+is($reader->query($forget), '', '... but may be again, while it is not seen');
+is($reader->query('SELECT zk_caught_up()'), 't', '... so nothing is waited for');
+$proxy->release;
 wait_until_it_answers();
-$zk->pause;
-my $begun = time();
-$primary->stop;
-cmp_ok(time() - $begun, '<', LONG, 'a shutdown does not wait for ZooKeeper');
-$zk->resume;
+stop_primary('immediate');
+like($reader->query('CALL zk_catch_up()'), $silent, '... until it answers');
+
+# An error leaves nothing behind, in the moment when it was written.
+sub forgets
+{
+	my (%action) = @_;
+	my $session = ZkTest->new($standby);
+
+	$session->query("SET zklock.hosts = '${\ $proxy->hosts}'; SET zklock.connect_timeout = '2s'");
+	my $rule = $proxy->rule(dir => 's2c', op => 'setData', path => "$dir/forgotten", %action);
+
+	$session->start($forget);
+	wait_until('it is written', sub { $proxy->fired($rule) });
+	return $session;
+}
+
+my @hold = (action => 'hold', pings => 1);
+my $forgetter = forgets(@hold);
+kill('INT', $forgetter->pid);
+$proxy->release;
+like($forgetter->result, qr/^ERROR:  57014: (?!.*HINT)/ms, 'it is cancelled');
+is(node('forgotten')->{data}, '', '... and not forgotten');
+like($reader->query('CALL zk_catch_up()'), $silent, '... as is seen');
+$forgetter->close;
+
+$forgetter = forgets(@hold);
+start_primary('zklock.hosts' => $zk->hosts);
+wait_until('the primary answers', sub { %{ $zk->owners("$dir/servers") } });
+$proxy->release;
+like($forgetter->result, qr/^ERROR:  55006: cannot forget a source that answers$/m,
+	'one that answers by then is not forgotten');
+is(node('forgotten')->{data}, '', '... and nothing is left');
+$forgetter->close;
+wait_until_it_answers();
+stop_primary('immediate');
+
+$forgetter = forgets(action => 'drop', refuse => 1);
+like(
+	$forgetter->result,
+	qr/^ERROR:  .*^HINT:  The source may be forgotten nevertheless\./ms,
+	'it is said that nothing could be taken back');
+is(node('forgotten')->{data}, 'forgotten', '... which was so');
+$forgetter->close;
+start_primary();
+wait_until_it_answers();
+is(node('forgotten')->{data}, '', '... until the primary answers');
+
+# While a copy answers, and not the primary, a wait begins. The primary answers again, before
+# the standby has replayed what the copy has said.
+sub worker
+{
+	return $writer->query(
+		q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock WAL positions'));
+}
+
+change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
+$writer->query('UPDATE stock SET n = 200');
+my $copy = new_standby('copy', $primary);
+$primary->wait_for_catchup($copy, 'replay', $primary->lsn('flush'));
+$copy->promote;
+wait_until('the copy answers, too', sub { keys %{ $zk->owners("$dir/servers") } == 2 });
+my ($postmaster) = slurp_file($primary->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+my $worker = worker();
+kill('STOP', $postmaster);    # so that it does not start the process again
+kill('TERM', $worker);
+wait_until('only the copy answers', sub { keys %{ $zk->owners("$dir/servers") } == 1 });
+$reader->start('CALL zk_catch_up()');
+wait_until('it has answered', sub { source('state') eq 'answers' });
+kill('CONT', $postmaster);
+my ($number, @answers);
+wait_until(
+	'both have answered',
+	sub {
+		$number = sprintf('%016x', node('asked')->{mzxid});
+		@answers = grep { (node("servers/$_")->{data} // '') =~ /^1 $number / }
+		  keys %{ $zk->owners("$dir/servers") };
+		return @answers == 2;
+	});
+change_setting($standby, 'recovery_min_apply_delay', 0, $writer);
+is($reader->result, '', 'the answer of the primary is seen');
+is($reader->query('SELECT n FROM stock'), '200', '... and what was committed before');
+$_->close for $writer, $reader;
 
 done_testing();

@@ -405,12 +405,6 @@ GetAuthenticatedUserId(void)
 	return shim_role;
 }
 
-bool
-RecoveryInProgress(void)
-{
-	return false;
-}
-
 TimestampTz
 GetCurrentTimestamp(void)
 {
