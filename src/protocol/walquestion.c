@@ -78,14 +78,15 @@ zklock_answerer_published(ZkLockAnswerer *answerer)
 
 /*
  * One question is under way at a time.  Without that, backends that catch up in a loop have
- * the source flush in a loop for each of them.
+ * the source flush in a loop for each of them.  If nobody has to answer, they would still
+ * write to ZooKeeper in a loop.
  */
-bool
-zklock_asker_is_due(const ZkLockAsker *asker, uint64_t newest, int64_t now)
+int64_t
+zklock_asker_due(const ZkLockAsker *asker, uint64_t newest)
 {
-	return newest > asker->ticket &&
-		(asker->answered >= asker->question ||
-		 now >= asker->asked_at + ZKLOCK_ASKER_PATIENCE);
+	return newest <= asker->ticket ? INT64_MAX :
+		asker->asked_at + (asker->answered >= asker->question ?
+						   ZKLOCK_ANSWERER_PACE : ZKLOCK_ASKER_PATIENCE);
 }
 
 void

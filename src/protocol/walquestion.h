@@ -70,8 +70,11 @@ typedef struct ZkLockAsker
 	int64_t		answered;		/* the newest question of all answers */
 } ZkLockAsker;
 
-/* Is a question due, if this is the newest ticket?  It must serve that one. */
-extern bool zklock_asker_is_due(const ZkLockAsker *asker, uint64_t newest, int64_t now);
+/*
+ * When a question is due, if this is the newest ticket, which it must serve.  INT64_MAX: never.
+ * It is not before ZKLOCK_ANSWERER_PACE has passed since the last one.
+ */
+extern int64_t zklock_asker_due(const ZkLockAsker *asker, uint64_t newest);
 
 /* The question for this ticket, which was drawn before it was asked, has this number. */
 extern void zklock_asker_asked(ZkLockAsker *asker, uint64_t ticket, int64_t question,

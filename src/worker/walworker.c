@@ -45,12 +45,14 @@ static char servers_path[ZKLOCK_WALPOSITION_PATH_SIZE];
 static char forgotten_path[ZKLOCK_WALPOSITION_PATH_SIZE];
 static ZkLockGeneration session = 0;
 
+/* When the next question or record is due */
+static int64 turn_at = ZKLOCK_NEVER;
+
 /* Of a server that answers */
 static bool is_registered = false;
 static bool is_open = false;	/* the node "forgotten" was emptied after that */
 static char own_path[ZKLOCK_WALPOSITION_PATH_SIZE + NAME_SIZE];
 static ZkLockAnswerer answerer;
-static int64 turn_at = ZKLOCK_NEVER;	/* when the next record is due */
 
 /* A node of a server that answers, for one that asks */
 typedef struct Source
@@ -569,15 +571,13 @@ ask_and_read(uint64 ticket)
 	if (!connect_session())
 		return;
 	read_again(is_complete() ? READ_AGAIN_MS : TURN_MS);
-	if (zklock_asker_is_due(&asker, ticket, zklock_clock_now()))
+	if (zklock_clock_now() >= zklock_asker_due(&asker, ticket))
 		ask(ticket);
 	if (asker.question != 0)
 		read_answers();
 
 	/* The latch for a ticket that was drawn meanwhile has been reset. */
-	if (zklock_walquestions_newest() != ticket &&
-		zklock_asker_is_due(&asker, zklock_walquestions_newest(), zklock_clock_now()))
-		SetLatch(MyLatch);
+	turn_at = zklock_asker_due(&asker, zklock_walquestions_newest());
 }
 
 /* Tell those who wait for an answer.  Nobody may be waiting any more, so log it as well, once. */

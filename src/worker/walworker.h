@@ -14,7 +14,8 @@
  *
  * Guarantees:
  *	- A position is taken after its question was read, and published after it was flushed.
- *	- There are no more positions than one in ZKLOCK_ANSWERER_PACE, whoever asks.
+ *	- There are no more positions, and no more questions of this server, than one in
+ *	  ZKLOCK_ANSWERER_PACE, whoever asks.
  *	- A source that is forgotten (zk_source_forget) is not any more before it answers, or
  *	  another server that was promoted does.
  *	- One question of this server is under way at a time, until it is answered or a second

@@ -10,11 +10,13 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use ZkClient;
 use ZkProxy;
 use ZkServer;
 use ZkTest;
 
+use constant PACE => 0.005; # s; between two questions
 
 my $zk = ZkServer->new(tick_time => 200)->start;
 my %conf = (
@@ -156,6 +158,12 @@ is(source('state'), 'silent', '... which is shown');
 is($reader->query($forget), '', 'it is forgotten');
 is($reader->query('SELECT zk_caught_up()'), 't', '... so nothing is waited for');
 is(source('state'), 'forgotten', '... which is shown');
+
+# Questions that nobody has to answer have the same pace as others.
+my ($before, $begun) = (node('asked')->{version}, time());
+$reader->query(q(DO $$ BEGIN FOR i IN 1..200 LOOP PERFORM zk_caught_up(); END LOOP; END $$));
+my ($asked, $took) = (node('asked')->{version} - $before, time() - $begun);
+cmp_ok($asked, '<=', $took / PACE + 1, sprintf('%d questions in %.2f s', $asked, $took));
 
 # It is not forgotten any more before it is seen to answer, also if that was said meanwhile.
 my $proxy = ZkProxy->new($zk->hosts);

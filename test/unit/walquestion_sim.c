@@ -33,6 +33,7 @@ enum
 	MISSED,
 	REFUSED,
 	FLUSHES,
+	QUESTIONS,
 	RECORDS,
 	PROGRESS,
 	SOUND,
@@ -44,6 +45,7 @@ static const char *const properties[] = {
 	[MISSED] = "whoever has an answer waits for no later one",
 	[REFUSED] = "a source that answers is not taken for a copy",
 	[FLUSHES] = "one question is under way at a time, for a second",
+	[QUESTIONS] = "no question is asked too soon after another one",
 	[RECORDS] = "a session writes no record too soon after another one",
 	[PROGRESS] = "every wait ends",
 	[SOUND] = "no assertion fails"
@@ -238,13 +240,16 @@ ask(void)
 		zklock_asker_asked(&asker, asking_for, asking_reply, sim.now);
 		return;
 	}
-	if (!zklock_asker_is_due(&asker, newest, sim.now))
+	if (sim.now < zklock_asker_due(&asker, newest))
 		return;
 	if (newest > asker.ticket + 1)
 		sim_count(N_JOINED);
 	if (asker.question != 0 && asker.answered < asker.question &&
 		sim.now < asked_sent + ZKLOCK_ASKER_PATIENCE)
 		sim_breach(FLUSHES, "a question is asked while another one is under way");
+	if (asker.question != 0 && sim.now < asked_sent + ZKLOCK_ANSWERER_PACE)
+		sim_breach(QUESTIONS, "a question follows another one after %lld ns",
+				   (long long) (sim.now - asked_sent));
 	asking = true;
 	asking_for = newest;
 	asked_sent = sim.now;
