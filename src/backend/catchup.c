@@ -270,7 +270,30 @@ has_lock(const LOCKTAG *tag)
 	return false;
 }
 
-/* Does a process that has the lock wait for this one? */
+/* Has replay waited for this lock, which these processes have had, since it was last looked at? */
+static bool
+is_same_wait(const CatchUp *catchup, const LOCKTAG *tag, LOCKMODE mode,
+			 const uint32 *holders, int n)
+{
+	LOCKTAG		now_tag;
+	LOCKMODE	now_mode;
+	uint32	   *now_holders;
+	bool		same;
+
+	if (!read_wait(startup_process(), &now_tag, &now_mode) || now_mode != mode ||
+		memcmp(&now_tag, tag, sizeof(*tag)) != 0 ||
+		GetXLogReplayRecPtr(NULL) != catchup->replayed)
+		return false;
+	same = zklock_deadlock_pgwaits_holders(tag, mode, &now_holders) == n &&
+		memcmp(now_holders, holders, n * sizeof(*holders)) == 0;
+	pfree(now_holders);
+	return same;
+}
+
+/*
+ * Does a process that has the lock wait for this one?  A process that has given it back, so that
+ * replay goes on, may wait for this one after that.
+ */
 static bool
 is_deadlock(CatchUp *catchup, const LOCKTAG *tag, LOCKMODE mode)
 {
@@ -282,7 +305,8 @@ is_deadlock(CatchUp *catchup, const LOCKTAG *tag, LOCKMODE mode)
 		return false;
 	catchup->search_at = zklock_deadlock_next_check(zklock_clock_now());
 	n = zklock_deadlock_pgwaits_holders(tag, mode, &holders);
-	found = zklock_deadlock_is_behind(holders, n);
+	found = zklock_deadlock_is_behind(holders, n) &&
+		is_same_wait(catchup, tag, mode, holders, n);
 	pfree(holders);
 	return found;
 }
