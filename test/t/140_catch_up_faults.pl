@@ -233,6 +233,8 @@ sub permit
 	return;
 }
 $client = ZkClient->new($zk->hosts, 60_000);
+wait_until('its session of before the outage has expired',
+	sub { $client->children("$dir/servers") == 1 });
 ($source) = $client->children("$dir/servers");
 for my $path ("$dir/asked", "$dir/servers/$source")
 {
