@@ -105,8 +105,10 @@ sub suspended
 
 	kill('STOP', $pid);
 	wait_until('it is suspended', sub { is_suspended($pid) });
-	my $result = $code->();
+	my $result = eval { $code->() };
+	my $error = $@;
 	kill('CONT', $pid);
+	die $error if $error;
 	return $result;
 }
 
