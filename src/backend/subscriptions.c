@@ -416,10 +416,10 @@ describe(const Wait *wait)
 		return psprintf("Subscription \"%s\" has received nothing since its worker was started, and has been waited for " INT64_FORMAT " ms to apply what is before %X/%X.",
 						get_subscription_name(next->subscription, true),
 						ms, LSN_FORMAT_ARGS(next->position));
-	return psprintf("Subscription \"%s\" has received %X/%X, and has been waited for " INT64_FORMAT " ms to apply what is before %X/%X, which is " UINT64_FORMAT " bytes further.",
+	return psprintf("Subscription \"%s\" has received %X/%X, and has been waited for " INT64_FORMAT " ms to apply what is before %X/%X, which is " INT64_FORMAT " bytes further.",
 					get_subscription_name(next->subscription, true),
 					LSN_FORMAT_ARGS(received), ms, LSN_FORMAT_ARGS(next->position),
-					next->position > received ? next->position - received : 0);
+					(int64) (next->position - received));
 }
 
 /* Its worker cannot apply changes of the rows. */

@@ -169,6 +169,8 @@ connect_publisher(Publisher *publisher, const Subscription *subscription)
 	char	   *why = NULL;
 	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
 
+	/* A catalog lookup leaves a snapshot, and this can take long. */
+	InvalidateCatalogSnapshotConditionally();
 	publisher->conn = zklock_compat_connect(subscription, publisher->conninfo, "zklock", &why);
 	MemoryContextSwitchTo(before);
 	if (publisher->conn == NULL)
