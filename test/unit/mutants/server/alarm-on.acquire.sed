@@ -1,4 +1,4 @@
-# Seed 712
+# Seed 36129
 # A lock is given back before the alarm is off.
 /^release_node/,/^}/{
 	s/^.bool.*paused = zklock_loss_release(hold);/	bool		paused;/

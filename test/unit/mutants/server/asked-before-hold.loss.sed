@@ -1,3 +1,3 @@
-# Seed 1197
+# Seed 381
 # A revocation between a grant and its hold counts as reported.
 /^zklock_loss_granted/,/^}/s/reported_serial = .*;/(void) 0;/

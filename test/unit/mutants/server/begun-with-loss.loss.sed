@@ -1,3 +1,3 @@
-# Seed 2
+# Seed 29
 # A statement begins although a lock is lost.
 /^zklock_loss_refuse(/,/^}/s/zklock_lease_explain();//

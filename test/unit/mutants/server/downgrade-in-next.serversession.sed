@@ -1,3 +1,3 @@
-# Seed 3727
+# Seed 17551
 # A downgrade of a lock of a former session is requested in the next one.
 /^forbid_handover/,/^}/s/session = held->generation;/session = zklock_sessionstate_generation();/

@@ -1,3 +1,3 @@
-# Seed 182
+# Seed 178
 # Nodes are kept in a session that is about to end.
 /^is_usable/,/^}/s/ending_since == 0/true/

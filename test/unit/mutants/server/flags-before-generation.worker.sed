@@ -1,4 +1,4 @@
-# Seed 1154
+# Seed 466
 # The worker waits for commits before the generation is over, not after.
 /^end_session/,/^}/{
 	/^.wait_for_commits(generation);/d

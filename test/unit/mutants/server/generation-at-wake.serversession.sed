@@ -1,3 +1,3 @@
-# Seed 7463
+# Seed 518
 # A grant counts as one of the generation in which its backend wakes.
 /^copy_results/,/^}/s/generation = state->generation/generation = zklock_sessionstate_generation()/

@@ -1,4 +1,4 @@
-# Seed 9
+# Seed 60
 # Who waits for one of many locks keeps those behind it, and its places there.
 /^wait_for_all/,/^}/{
 	s/zklock_attempt_abandon(&attempts\[i\]);/(void) 0;/

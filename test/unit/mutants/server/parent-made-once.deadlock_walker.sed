@@ -1,3 +1,3 @@
-# Seed 26854
+# Seed 15339
 # A record is given up if its parent is missing again after the connection was lost.
 /^begin_walk(/,/^}/s/walker->made_parent = false;//

@@ -1,4 +1,4 @@
-# Seed 5
+# Seed 3
 # The worker is woken before there is anything for it to find.
 /^request_changed/,/^}/{
 	/zklock_slots_post(slot);/d
