@@ -1,3 +1,3 @@
-# Seed 1326
+# Seed 550
 # Who does not wait for room any more still counts as waiting.
 /^await_finish/,/^}/s/zklock_owners_end_wait();/;/
