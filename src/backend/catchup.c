@@ -111,7 +111,7 @@ open_segment(const List *timelines, XLogRecPtr page)
 
 /* Errors of the reader are no errors here: what cannot be read proves nothing. */
 static int
-read_page(XLogReaderState * reader, XLogRecPtr page, int len, XLogRecPtr target, char *data)
+read_page(XLogReaderState *reader, XLogRecPtr page, int len, XLogRecPtr target, char *data)
 {
 	WalSource  *source = reader->private_data;
 	int			fd = open_segment(source->timelines, page);
@@ -128,7 +128,7 @@ read_page(XLogReaderState * reader, XLogRecPtr page, int len, XLogRecPtr target,
 }
 
 static bool
-is_record(XLogReaderState * reader, const ZkLockWalPosition *position)
+is_record(XLogReaderState *reader, const ZkLockWalPosition *position)
 {
 	const		xl_logical_message *message = (const xl_logical_message *) XLogRecGetData(reader);
 	size_t		prefix = sizeof(ZKLOCK_WALPOSITION_PREFIX);
@@ -162,7 +162,7 @@ open_wal(WalSource *source)
 }
 
 static void
-close_wal(XLogReaderState * reader, WalSource *source)
+close_wal(XLogReaderState *reader, WalSource *source)
 {
 	XLogReaderFree(reader);
 	list_free_deep(source->timelines);

@@ -262,7 +262,7 @@ have_positions(const Wait *wait)
 	foreach(cell, wait->subscriptions)
 		if (!has_position(wait, lfirst_oid(cell)) &&
 			SearchSysCacheExists1(SUBSCRIPTIONOID, ObjectIdGetDatum(lfirst_oid(cell))))
-			return false;
+		return false;
 	return true;
 }
 
@@ -451,7 +451,7 @@ contains(List *names, const char *name)
 
 	foreach(cell, names)
 		if (strcmp(lfirst(cell), name) == 0)
-			return true;
+		return true;
 	return false;
 }
 

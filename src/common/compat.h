@@ -261,7 +261,7 @@ zklock_compat_log_message(const char *prefix, const char *message, size_t size)
 
 /* The database whose pages a record of WAL changes; InvalidOid: it has none, or is shared. */
 static inline Oid
-zklock_compat_record_database(XLogReaderState * reader)
+zklock_compat_record_database(XLogReaderState *reader)
 {
 #if PG_VERSION_NUM >= 160000
 	RelFileLocator relation;

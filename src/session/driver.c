@@ -279,8 +279,9 @@ feed(ZkLockDriver *driver, const ZkLockEvent *event)
 	forget_ahead(driver);
 
 	/*
-	 * An attempt that had to wait is late for that reason until it has its node, or begins
-	 * anew: also while its parents are requested, or if more turn out to be missing.
+	 * An attempt that had to wait is late for that reason until it has its
+	 * node, or begins anew: also while its parents are requested, or if more
+	 * turn out to be missing.
 	 */
 	driver->recipe.outcome.paced &= driver->recipe.create != 0;
 	perform_in_order(driver, &actions);

@@ -50,8 +50,8 @@ typedef struct ZkLockSourceWaits
 	uint64		position;		/* of the source, as its last answer says; 0:
 								 * none */
 	TimestampTz asked_at;		/* the last wait began; 0: none has */
-	TimestampTz reached_at;		/* the last time that a wait was successful; 0:
-								 * never */
+	TimestampTz reached_at;		/* the last time that a wait was successful;
+								 * 0: never */
 	int64		reached;		/* waits that were successful */
 	int64		failures;		/* ... and that were not */
 	int64		wait_us;		/* the duration of all of them */

@@ -30,8 +30,8 @@ typedef struct ZkLockWalAnswers
 								 * looked at */
 	int			n;
 	ZkLockWalAnswer answer[ZKLOCK_WAL_SERVERS];
-	bool		forgotten;		/* no server answers, and an administrator
-								 * has said that the source has ended */
+	bool		forgotten;		/* no server answers, and an administrator has
+								 * said that the source has ended */
 	ZkLockSessionFailure failure;
 } ZkLockWalAnswers;
 

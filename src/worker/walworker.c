@@ -63,7 +63,8 @@ typedef struct Source
 } Source;
 
 /* Of a server that asks */
-static bool is_listed = false;	/* if there are none, whoever has asked was told so */
+static bool is_listed = false;	/* if there are none, whoever has asked was
+								 * told so */
 static int	nsources;
 static int	nservers;			/* may be more than are looked at */
 static Source sources[ZKLOCK_WAL_SERVERS];
@@ -193,7 +194,7 @@ get(const char *path, ZkLockWatchUse watch, Reply *reply)
 {
 	ZkLockTag	tag = new_tag();
 	bool		done = await(zklock_zkclient_get(zklock_session_client(), path, watch, tag),
-							   tag, reply);
+							 tag, reply);
 
 	if (done)
 		check(reply, path, "read");
@@ -218,7 +219,10 @@ forget_watches(void)
 {
 	zklock_answerer_changed(&answerer);
 
-	/* If there was no server, nobody waits for one, and ask() lists them again. */
+	/*
+	 * If there was no server, nobody waits for one, and ask() lists them
+	 * again.
+	 */
 	is_listed = is_listed && nservers == 0;
 	for (int i = 0; i < nsources; i++)
 		sources[i].is_watched = false;

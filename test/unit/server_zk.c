@@ -192,7 +192,8 @@ struct ZkLockClient
 	unsigned	first_delivery;
 	unsigned	last_delivery;
 	int			nwatches;
-	int			nspares;		/* watches of look-aheads that were requested anew */
+	int			nspares;		/* watches of look-aheads that were requested
+								 * anew */
 	ZkLockMessage *mail;
 	ZkLockMessage **mail_end;
 	ZkLockNode *nodes;

@@ -51,7 +51,8 @@ int			max_worker_processes = 0;
 #if PG_VERSION_NUM >= 150000
 shmem_request_hook_type shmem_request_hook = NULL;
 #else
-int			MaxConnections;		/* these three, that one and 1 make MaxBackends */
+int			MaxConnections;		/* these three, that one and 1 make
+								 * MaxBackends */
 int			autovacuum_max_workers = 0;
 int			max_wal_senders = 0;
 #endif
