@@ -34,19 +34,6 @@ my $primary = new_node('primary', $zk->hosts, %conf);
 my $writer = ZkTest->new($primary);
 $writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE ROLE nobody');
 
-# Makes a standby of a server, with its settings and these.
-sub new_standby
-{
-	my ($name, $of, %settings) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
-
-	$of->backup("for_$name");
-	$node->init_from_backup($of, "for_$name", has_streaming => 1);
-	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'") for sort keys %settings;
-	$node->start;
-	return $node;
-}
-
 my $standby = new_standby('standby', $primary);
 my $reader = ZkTest->new($standby);
 
