@@ -413,7 +413,7 @@ static inline XLogRecPtr
 zklock_compat_read_lsn(const char *text)
 {
 #if PG_VERSION_NUM >= 190000
-	ErrorSaveContext failed = {T_ErrorSaveContext};
+	ErrorSaveContext failed = {.type = T_ErrorSaveContext};
 
 	return pg_lsn_in_safe(text, (Node *) &failed);
 #else
