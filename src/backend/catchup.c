@@ -130,7 +130,7 @@ read_page(XLogReaderState *reader, XLogRecPtr page, int len, XLogRecPtr target, 
 static bool
 is_record(XLogReaderState *reader, const ZkLockWalPosition *position)
 {
-	const		xl_logical_message *message = (const xl_logical_message *) XLogRecGetData(reader);
+	const xl_logical_message *message = (const xl_logical_message *) XLogRecGetData(reader);
 	size_t		prefix = sizeof(ZKLOCK_WALPOSITION_PREFIX);
 
 	return XLogRecGetRmid(reader) == RM_LOGICALMSG_ID &&

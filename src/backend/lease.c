@@ -326,23 +326,16 @@ log_wait(const ZkLockHold *hold, int64 began)
 }
 
 /*
- * Wait until ZooKeeper has confirmed that these locks are held.  If `always`, this
- * takes a new request about their nodes: a proof that the session lives tells nothing of
- * them.
+ * Wait until the session is confirmed, and `*answered` is set.  Returns when it began to wait,
+ * or 0 if it did not have to.
  */
-static void
-confirm_locks(ZkLockHold **holds, int n, bool always)
+static int64
+await_confirmation(ZkLockHold **holds, ZkLockAnswer *answers, int n, bool *answered)
 {
-	bool		answered = !always;
-	int64		began = 0;		/* set when it has to wait */
+	int64		began = 0;
 	int64		deadline = ZKLOCK_NEVER;
-	ZkLockAnswer *answers = always ? palloc0(n * sizeof(ZkLockAnswer)) : NULL;
 
-	Assert(n > 0);
-	zklock_session_routine->poll();
-	zklock_lease_check();
-
-	while (!answered || !zklock_lease_is_confirmed(zklock_session_routine->status()))
+	while (!*answered || !zklock_lease_is_confirmed(zklock_session_routine->status()))
 	{
 		int64		now = zklock_clock_now();
 
@@ -354,20 +347,39 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 		zklock_lease_explain();
 		if (now >= deadline)
 			raise_error(holds[0], "ZooKeeper did not confirm in time that its session lives.");
-		if (answered)
+		if (*answered)
 			zklock_session_routine->await_change(deadline);
 		else
-			answered = confirm_nodes(holds, answers, n, deadline);
+			*answered = confirm_nodes(holds, answers, n, deadline);
 		zklock_lease_check();
 	}
+	return began;
+}
+
+/*
+ * Wait until ZooKeeper has confirmed that these locks are held.  If `always`, this
+ * takes a new request about their nodes: a proof that the session lives tells nothing of
+ * them.  To write to the log can take long, so nothing is written between the check and the
+ * commit.
+ */
+static void
+confirm_locks(ZkLockHold **holds, int n, bool always)
+{
+	bool		answered = !always;
+	int64		began;
+	ZkLockAnswer *answers = always ? palloc0(n * sizeof(ZkLockAnswer)) : NULL;
+
+	Assert(n > 0);
+	zklock_session_routine->poll();
+	zklock_lease_check();
+	while ((began = await_confirmation(holds, answers, n, &answered)) != 0)
+		log_wait(holds[0], began);
 
 	/*
 	 * The session may have ended since the check above, and the confirmation
 	 * may be that of a new session.
 	 */
 	zklock_lease_check();
-	if (began != 0)
-		log_wait(holds[0], began);
 	if (answers != NULL)
 		pfree(answers);
 }

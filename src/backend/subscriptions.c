@@ -260,9 +260,11 @@ have_positions(const Wait *wait)
 	ListCell   *cell;
 
 	foreach(cell, wait->subscriptions)
+	{
 		if (!has_position(wait, lfirst_oid(cell)) &&
 			SearchSysCacheExists1(SUBSCRIPTIONOID, ObjectIdGetDatum(lfirst_oid(cell))))
-		return false;
+			return false;
+	}
 	return true;
 }
 
@@ -276,7 +278,6 @@ refuse_deadlock(const Wait *wait)
 	uint32		n = zklock_deadlock_pgwaits_nprocesses();
 	bool	   *behind = palloc(n * sizeof(bool));
 	ZkLockPgStep *steps = palloc(n * sizeof(ZkLockPgStep));
-
 	int			nbehind = zklock_deadlock_pgwaits_behind(zklock_compat_procno(), behind, steps);
 
 	for (int i = 0; i < wait->positions.n && nbehind > 0; i++)
@@ -450,8 +451,10 @@ contains(List *names, const char *name)
 	ListCell   *cell;
 
 	foreach(cell, names)
+	{
 		if (strcmp(lfirst(cell), name) == 0)
-		return true;
+			return true;
+	}
 	return false;
 }
 

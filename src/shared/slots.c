@@ -208,21 +208,6 @@ is_refused_early(const ZkLockEntry *entry, const ZkLockParams *params)
 		entry->slot.texts.answer.other[0] == '\0';
 }
 
-/*
- * The role for which the node is requested, or that has it.  InvalidOid: nobody wants it at
- * present.
- */
-static Oid
-role_of(ZkLockSlot *slot)
-{
-	const ZkLockGate *gate = &slot->entry->gate;
-	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
-
-	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
-	return !slot->gate ? claim_of_slot(slot)->role :
-		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
-}
-
 /* Does the backend use the gate?  A reader may need a node of its own. */
 static bool
 is_at_gate(ZkLockClaim *claim, const ZkLockSlotParams *params)
@@ -673,6 +658,17 @@ zklock_slots_scan(void)
 						 unlocked_entry->gate.node.look !=
 						 unlocked_entry->gate.node.looked);
 	}
+}
+
+static Oid
+role_of(ZkLockSlot *slot)
+{
+	const ZkLockGate *gate = &slot->entry->gate;
+	ZkLockTurn *turn = gate->holder != NULL ? gate->holder : gate->first;
+
+	Assert(LWLockHeldByMe(zklock_claimtable_lock_of(slot)));
+	return !slot->gate ? claim_of_slot(slot)->role :
+		turn != NULL ? claim_of_turn(turn)->role : InvalidOid;
 }
 
 bool

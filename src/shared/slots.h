@@ -177,8 +177,8 @@ extern void zklock_slots_stall(ZkLockSlot *slot);
 
 /*
  * The attempt of this slot waits until its role may create more paths, or until its list may
- * begin.  It stays in the turn of its owner: zklock_slots_stall_paced() stalls all such slots, with the owners in turn from
- * the one that has waited longest.
+ * begin.  It stays in the turn of its owner: zklock_slots_stall_paced() stalls all such slots,
+ * with the owners in turn from the one that has waited longest.
  */
 extern void zklock_slots_pace(ZkLockSlot *slot);
 extern void zklock_slots_stall_paced(void);

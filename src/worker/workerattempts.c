@@ -670,21 +670,9 @@ has_room(bool is_session)
 }
 
 /*
- * Have a gate's node count for the role that uses it, or waits for it, which may not be the one
- * that requested it.  If nobody does, and `spare`, the node counts as given up.
- */
-static void
-set_owner(WorkerAttempt *attempt, Oid role, bool spare)
-{
-	if (role != InvalidOid)
-		attempt->driver.owner = role;
-	zklock_zkclient_set_owner(attempt->driver.node, attempt->driver.owner,
-							  role == InvalidOid && spare);
-}
-
-/*
- * Have the nodes of gates count for the roles that use them.  If `spare`, those that are kept,
- * and which nobody uses, count as given up.  Returns whether there are any.
+ * Have the nodes of gates count for the roles that use them, which may not be those that
+ * requested them.  If `spare`, those that are kept, and which nobody uses, count as given
+ * up.  Returns whether there are any.
  */
 static bool
 update_owners(bool spare)
@@ -702,7 +690,11 @@ update_owners(bool spare)
 			continue;
 		role = zklock_slots_role(attempt->slot, attempt->serial);
 		any |= role == InvalidOid;
-		set_owner(attempt, role, spare);
+		zklock_zkclient_set_owner(attempt->driver.node,
+								  role != InvalidOid ? role : attempt->driver.owner,
+								  role == InvalidOid && spare);
+		if (role != InvalidOid)
+			attempt->driver.owner = role;
 	}
 	return any;
 }

@@ -126,6 +126,7 @@ report_breach(const char *program, uint64_t seed)
 	printf("# seed %" PRIu64 " violates: %s\n# %s\n"
 		   "# replay with: %s --seed %" PRIu64 " --verbose\n",
 		   seed, sim_program.properties[sim.broken], sim.message, program, seed);
+	fflush(stdout);				/* the other schedules may take hours */
 }
 
 static bool
