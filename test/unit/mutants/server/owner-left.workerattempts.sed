@@ -1,3 +1,3 @@
 # Scenario room-roles
 # A gate's node counts for the role that has requested it.
-/^set_owner(/,/^}/s/attempt->driver.owner = role;/(void) role;/
+/^update_owners(/,/^}/s/role != InvalidOid ? role : attempt->driver.owner,/attempt->driver.owner,/
