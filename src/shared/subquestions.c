@@ -276,6 +276,7 @@ zklock_subquestions_set_answers(uint64 ticket, const ZkLockSubPositions *positio
 	LWLockAcquire(zklock_lwlocks_publishers(), LW_EXCLUSIVE);
 	Assert(ticket > own->done && ticket <= own->newest);
 	own->done = ticket;
+	own->deadline = 0;			/* who still waits is woken up, and looks */
 	own->failed = false;
 	own->positions = *positions;
 	LWLockRelease(zklock_lwlocks_publishers());
@@ -291,6 +292,7 @@ zklock_subquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failur
 	is_new = !own->failed || memcmp(&own->failure, failure, sizeof(*failure)) != 0;
 	own->worker = -1;
 	own->done = ticket;
+	own->deadline = 0;
 	own->failed = true;
 	own->failed_at = zklock_clock_now();
 	own->failure = *failure;

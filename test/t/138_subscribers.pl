@@ -394,13 +394,28 @@ like($many[0]->query(q(CALL zk_catch_up(visited => '{x}'))), qr/^ERROR:  42501/m
 	'only servers say whom they have visited');
 $_->close for @many;
 
-# A publisher that does not answer, nor to another connection. How long each may wait is its own
-# setting, and not that of the process which asks.
 my $postmaster = (split(/\n/, slurp_file($publisher->data_dir . '/postmaster.pid')))[0];
 my $asked = wait_until('there is one', sub {
 	$reader->query('SELECT zk_caught_up()');
 	$writer->query(q(SELECT pid FROM pg_stat_activity WHERE application_name = 'zklock'));
 });
+
+# Who waits for long, and is answered, leaves no time to the next question. It looks for its
+# answer several times while another wait lasts.
+$writer->query('SELECT pg_advisory_lock(1)');
+suspended($asked, sub {
+	$reader->start('SELECT zk_caught_up()');
+	$reader->wait_for_event('Extension');
+	my $other = ZkTest->new($publisher);
+	$other->query(q(SET lock_timeout = '500ms'));
+	like($other->query('SELECT pg_advisory_lock(1)'), qr/^ERROR:  55P03/m, 'an answer is late');
+	$other->close;
+});
+$writer->query('SELECT pg_advisory_unlock(1)');
+is($reader->result, 't', '... and there is one');
+
+# A publisher that does not answer, nor to another connection. How long each may wait is its own
+# setting, and not that of the process which asks.
 $reader->query(q(SET zklock.catch_up_timeout = '60s'));
 change_setting($subscriber, 'zklock.catch_up_timeout', '500ms');
 suspended($postmaster, sub { suspended($asked, sub {
