@@ -10,7 +10,7 @@ use Exporter qw(import);
 use File::Basename;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(build_module build_zklock);
+our @EXPORT = qw(build_module build_zklock changed_source);
 
 # Builds a library, and returns its path for LOAD and CREATE FUNCTION.
 sub build_module
@@ -22,13 +22,25 @@ sub build_module
 	return $library;
 }
 
+my $src = dirname(__FILE__) . '/../../src';
+
+# Returns the text of a source file of zklock after a function has changed it, in $_, and has
+# returned that it did.
+sub changed_source
+{
+	my ($source, $change) = @_;
+	local $_ = slurp_file("$src/$source");
+
+	$change->() or die "$source is not as expected\n";
+	return $_;
+}
+
 # Builds zklock with these options of the compiler, and with changed source files: for
 # each, a function changes the text in $_, and returns whether it has. From then on, the node
 # uses this library instead of the installed one.
 sub build_zklock
 {
 	my ($node, $options, %change) = @_;
-	my $src = dirname(__FILE__) . '/../../src';
 	my $dir = $node->basedir;
 	my @parts;
 
@@ -43,10 +55,8 @@ sub build_zklock
 			next;
 		}
 		push(@parts, "$dir/" . basename($source));
-		local $_ = slurp_file("$src/$source");
-		delete($change{$source})->() or die "$source is not as expected\n";
 		unlink($parts[-1]);    # of an earlier build
-		append_to_file($parts[-1], $_);
+		append_to_file($parts[-1], changed_source($source, delete($change{$source})));
 	}
 	die "there is no @{[ keys %change ]}\n" if %change;
 	_compile("$dir/zklock", @$options, "-I$src", @parts,
