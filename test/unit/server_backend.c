@@ -990,7 +990,10 @@ note_error(void)
 	if (shim_was_unconfirmed())
 	{
 		server_count(SERVER_N_UNCONFIRMED);
-		if (!cancelled && (has_session() ? !server_may_be_lost() : !was_gone(began_at)))
+
+		/* Whose client is disconnected has known it for longer than this statement. */
+		if (!cancelled && !zklock_clientsocket_is_shut() &&
+			(has_session() ? !server_may_be_lost() : !was_gone(began_at)))
 			server_breach(SERVER_CANCEL, "a lock is lost, and its session was not gone");
 	}
 	if (sqlerrcode == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION && has_session() &&
