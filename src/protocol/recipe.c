@@ -1056,8 +1056,6 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 {
 	r->stalled = false;
 	r->parents = 0;
-	r->missed = 0;				/* the create of an ancestor may have been
-								 * lost */
 	r->create = 0;
 	r->verify = 0;
 	r->touch = 0;
@@ -1065,6 +1063,14 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->count = 0;
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
+
+	/*
+	 * The create of an ancestor may have been lost, so this does not count.  But that one is
+	 * missing is not found again: a process that is so slow that it often begins anew would
+	 * not get further.
+	 */
+	if (r->missed > 1)
+		r->missed = 1;
 
 	if (r->params.only_looks)
 	{
