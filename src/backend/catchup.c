@@ -637,16 +637,62 @@ zklock_catchup_list_primary(ZkLockPutSource put, void *arg)
 }
 
 void
-zklock_catchup_warn(void)
+zklock_catchup_or_raise(List *visited, int64 limit)
+{
+	char	   *why;
+
+	if (!zklock_catchup(visited, limit, &why))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not catch up in time"),
+				 errdetail("%s", why),
+				 errhint("Retry, or allow a longer time, with zklock.catch_up_timeout as well.")));
+}
+
+static void
+look_for_failure(const ZkLockSource *source, void *arg)
+{
+	bool	   *failed = arg;
+	ZkLockSourceWaits waits;
+
+	(void) zklock_sources_waits(source->key, &waits);
+	*failed |= waits.failed;
+}
+
+void
+zklock_catchup_before_lock(int64 limit)
+{
+	bool		failed = false;
+
+	if (zklock_guc_catch_up != ZKLOCK_CATCH_UP_GUARD)
+		return;
+	zklock_catchup_list_primary(look_for_failure, &failed);
+	zklock_subscriptions_list(look_for_failure, &failed);
+	if (failed)
+		zklock_catchup_or_raise(NIL, limit);
+}
+
+static void
+warn(void)
 {
 	static bool warned = false;
 
-	if (warned || has_caught_up || zklock_guc_catch_up != ZKLOCK_CATCH_UP_WARN ||
-		!RecoveryInProgress())
+	if (warned || has_caught_up || !RecoveryInProgress())
 		return;
 	warned = true;
 	ereport(WARNING_CLIENT_ONLY,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("the lock is held, but this standby may not show yet what earlier holders have committed"),
-			 errhint("Call zk_catch_up() after taking the lock.  Set zklock.catch_up to \"off\" if the primary commits with synchronous_commit = remote_apply.")));
+			 errhint("Call zk_catch_up() after taking the lock, or set zklock.catch_up to \"guard\".  Set it to \"off\" if the primary commits with synchronous_commit = remote_apply.")));
+}
+
+void
+zklock_catchup_with_lock(ZkLockHold *hold, int64 limit)
+{
+	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_WARN)
+		warn();
+	if (zklock_guc_catch_up != ZKLOCK_CATCH_UP_GUARD || hold->caught_up)
+		return;
+	zklock_catchup_or_raise(NIL, limit);
+	hold->caught_up = true;
 }

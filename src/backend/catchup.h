@@ -19,6 +19,7 @@
 #ifndef ZKLOCK_CATCHUP_H
 #define ZKLOCK_CATCHUP_H
 
+#include "backend/locktable.h"
 #include "common/clock.h"
 #include "nodes/pg_list.h"
 #include "shared/sources.h"
@@ -34,8 +35,22 @@
  */
 extern bool zklock_catchup(List *visited, int64 limit, char **why);
 
-/* A lock guards a transaction: warn a session on a standby, once, that it did not catch up. */
-extern void zklock_catchup_warn(void);
+/* The same, but ERROR 55P03 if the time was over. */
+extern void zklock_catchup_or_raise(List *visited, int64 limit);
+
+/*
+ * What zklock.catch_up says of a lock that guards a transaction.  Called with the rest of the
+ * lock's timeout, or ZKLOCK_NEVER for a lock that is not waited for, before the lock is waited
+ * for, and when it is held.  Errors: those of zklock_catchup_or_raise(), if it is "guard".
+ *
+ * If the last wait for a source was not successful, a lock that is held meanwhile would only
+ * keep others waiting.  So another wait has to be successful before the lock is waited for.
+ *
+ * The lock must be given back if the second raises an error.  With "warn", it warns a
+ * session on a standby, once, that it did not catch up.
+ */
+extern void zklock_catchup_before_lock(int64 limit);
+extern void zklock_catchup_with_lock(ZkLockHold *hold, int64 limit);
 
 /* List the primary of a server in recovery, for zk_sources. */
 extern void zklock_catchup_list_primary(ZkLockPutSource put, void *arg);

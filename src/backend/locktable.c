@@ -153,6 +153,7 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold->grant_number = 0;
 	hold->revocable = false;
 	hold->revocations = 0;
+	hold->caught_up = false;
 	hold->session_count = 0;
 	hold->xact_count = 0;
 	hold->session_pairs = 0;

@@ -55,6 +55,9 @@ typedef struct ZkLockHold
 	bool		revocable;
 	uint32		revocations;	/* reported ones; see loss.h */
 
+	/* set by catchup.c */
+	bool		caught_up;		/* this server shows what earlier holders committed */
+
 	/* maintained by locktable.c */
 	bool		granted;
 	dlist_node	granted_link;

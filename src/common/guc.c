@@ -124,7 +124,7 @@ static const struct config_enum_entry advisory_options[] = {
 static const struct config_enum_entry catch_up_options[] = {
 	{"warn", ZKLOCK_CATCH_UP_WARN, false},
 	{"off", ZKLOCK_CATCH_UP_OFF, false},
-	{"guard", ZKLOCK_CATCH_UP_LATER, true},
+	{"guard", ZKLOCK_CATCH_UP_GUARD, false},
 	{"all", ZKLOCK_CATCH_UP_LATER, true},
 	{NULL, 0, false}
 };
@@ -504,8 +504,8 @@ check_catch_up(int *newval, void **extra, GucSource source)
 	if (*newval != ZKLOCK_CATCH_UP_LATER)
 		return true;
 	GUC_check_errcode(ERRCODE_FEATURE_NOT_SUPPORTED);
-	GUC_check_errmsg("this version of zklock does not catch up by itself");
-	GUC_check_errhint("Call zk_catch_up() after a lock is taken.");
+	GUC_check_errmsg("this version of zklock does not catch up for each lock");
+	GUC_check_errhint("Use \"guard\", with zk_lock_guard() or zk_lock_wait().");
 	return false;
 }
 
@@ -691,8 +691,8 @@ zklock_guc_init(void)
 							NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("zklock.catch_up",
-							 "What a lock does about data that this server has not replayed yet.",
-							 "\"warn\" warns a session that guards a transaction on a standby without zk_catch_up().",
+							 "What a lock does about data that this server does not show yet.",
+							 "\"guard\" catches up with each lock that guards a transaction, \"warn\" warns a session that does so on a standby without zk_catch_up().",
 							 &zklock_guc_catch_up, ZKLOCK_CATCH_UP_WARN,
 							 catch_up_options,
 							 PGC_USERSET, 0,

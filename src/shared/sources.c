@@ -105,6 +105,7 @@ zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64 us)
 		if (reached)
 			entry->waits.reached_at = GetCurrentTimestamp();
 		*(reached ? &entry->waits.reached : &entry->waits.failures) += 1;
+		entry->waits.failed = !reached;
 		entry->waits.wait_us += us;
 	}
 	LWLockRelease(zklock_lwlocks_sources());

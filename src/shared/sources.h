@@ -54,6 +54,7 @@ typedef struct ZkLockSourceWaits
 								 * 0: never */
 	int64		reached;		/* waits that were successful */
 	int64		failures;		/* ... and that were not */
+	bool		failed;			/* the last one that ended was not */
 	int64		wait_us;		/* the duration of all of them */
 } ZkLockSourceWaits;
 

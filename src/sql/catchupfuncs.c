@@ -63,16 +63,10 @@ zk_catch_up(PG_FUNCTION_ARGS)
 	int64		limit = zklock_sqlargs_timeout(fcinfo, 0);
 	List	   *visited = read_visited(fcinfo);
 	bool		dropped;
-	char	   *why;
 
 	refuse_old_snapshot();
 	dropped = zklock_snapshot_drop(fcinfo->context);
-	if (!zklock_catchup(visited, limit, &why))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not catch up in time"),
-				 errdetail("%s", why),
-				 errhint("Retry, or allow a longer time, with zklock.catch_up_timeout as well.")));
+	zklock_catchup_or_raise(visited, limit);
 	zklock_snapshot_replace(dropped);
 	PG_RETURN_VOID();
 }

@@ -258,6 +258,36 @@ acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 lim
 			 errhint("Retry, or allow a longer timeout.")));
 }
 
+/* The rest of a timeout: ZKLOCK_NEVER if there is none, or for a lock that is not waited for */
+static int64
+rest(int64 begun, int64 limit)
+{
+	if (limit == 0 || limit == ZKLOCK_NEVER)
+		return ZKLOCK_NEVER;
+	return Max(limit - (zklock_clock_now() - begun), 1);
+}
+
+/*
+ * Acquire a lock that guards the transaction.  A lock of session scope is one of transaction
+ * scope until this server shows what it guards, so that an error gives it back.
+ */
+static ZkLockHold *
+guard(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
+{
+	int64		begun = zklock_clock_now();
+	ZkLockHold *hold;
+
+	zklock_catchup_before_lock(rest(begun, limit));
+	hold = acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit == 0 ? 0 : rest(begun, limit));
+	zklock_catchup_with_lock(hold, rest(begun, limit));
+	if (scope == ZKLOCK_SESSION)
+	{
+		zklock_locktable_add(hold, ZKLOCK_SESSION);
+		zklock_locktable_drop(hold, ZKLOCK_TRANSACTION);
+	}
+	return hold;
+}
+
 Datum
 zk_lock_guard(PG_FUNCTION_ARGS)
 {
@@ -268,8 +298,7 @@ zk_lock_guard(PG_FUNCTION_ARGS)
 
 	refuse_old_snapshot("zk_lock_guard");
 	zklock_lateguard_check(fcinfo->flinfo->fn_oid, path);
-	hold = acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit);
-	zklock_catchup_warn();
+	hold = guard(path, mode, ZKLOCK_TRANSACTION, limit);
 	PG_RETURN_INT64(hold->token);
 }
 
@@ -284,9 +313,8 @@ zk_lock_wait(PG_FUNCTION_ARGS)
 
 	refuse_old_snapshot("zk_lock_wait");
 	dropped = zklock_snapshot_drop(fcinfo->context);
-	(void) acquire_or_raise(path, mode, scope, limit);
+	(void) guard(path, mode, scope, limit);
 	zklock_snapshot_replace(dropped);
-	zklock_catchup_warn();
 	PG_RETURN_VOID();
 }
 

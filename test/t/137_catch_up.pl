@@ -43,10 +43,11 @@ my $reader = ZkTest->new($standby);
 # Takes the lock on the primary and commits; returns what the next holder reads on the standby.
 sub read_next
 {
-	my ($session, $catch_up) = @_;
+	my ($session, $catch_up, $guard) = @_;
 
 	$writer->query(q(BEGIN; SELECT zk_lock_guard('/stock'); UPDATE stock SET n = n + 1; COMMIT));
-	$session->query(q(BEGIN; SELECT zk_lock_guard('/stock')));
+	$session->query('BEGIN');
+	$session->query($guard // q(SELECT zk_lock_guard('/stock')));
 	$session->query($catch_up) if $catch_up;
 	my $seen = $session->query('SELECT n FROM stock');
 	$session->query('COMMIT');
@@ -67,6 +68,22 @@ for my $mode (qw(server backend))
 	cmp_ok($stale[-1], '<', $before + ROUNDS, "mode $mode: without, the last holder reads old data");
 	is("@fresh", join(' ', $before + ROUNDS + 1 .. $before + 3 * ROUNDS),
 		"mode $mode: with it, each reads what all have written");
+
+	$session->query(q(SET zklock.catch_up = 'guard'));
+	$before = $writer->query('SELECT n FROM stock');
+	@fresh = map { read_next($session, undef, $_) } (
+		q(SELECT zk_lock_guard('/stock')),
+		q(SELECT zk_lock_guard('/stock', '0')),
+		q(CALL zk_lock_wait('/stock', scope => 'transaction')),
+		q(CALL zk_lock_wait('/stock', scope => 'session')));
+	is("@fresh", join(' ', $before + 1 .. $before + 4), "mode $mode: the setting \"guard\" does it");
+	is($session->query(q(SELECT mode || ' ' || session_holds || ' ' || transaction_holds FROM zk_locks)),
+		'exclusive 1 0', '... and a lock of session scope is one then');
+	my $asked = $session->query('SELECT reached + failures FROM zk_sources');
+	$session->query(q(BEGIN; SELECT zk_lock_guard('/stock'); COMMIT));
+	is($session->query('SELECT reached + failures FROM zk_sources'), $asked,
+		'... with which nothing is asked again');
+	$session->close;
 }
 
 # The example of the page
@@ -84,6 +101,22 @@ like($reader->query(q(CALL zk_catch_up('100ms'))),
 $reader->query(q(SET zklock.catch_up_timeout = '100ms'));
 is($reader->query('SELECT zk_caught_up()'), 'f', '... also that of the setting');
 $reader->query('RESET zklock.catch_up_timeout');
+
+# So does a lock that catches up.  It is given back, and is not waited for after that.
+my $guarding = ZkTest->new($standby,
+	'zklock.catch_up' => 'guard', 'zklock.catch_up_timeout' => '100ms');
+for my $lock (q(SELECT zk_lock_guard('/stock')), q(CALL zk_lock_wait('/stock', scope => 'session')))
+{
+	$standby->safe_psql('postgres', 'SELECT zk_lock_stats_reset()');
+	$guarding->query('BEGIN; SAVEPOINT s');
+	like($guarding->query($lock), qr/^ERROR:  55P03: could not catch up in time$/m, "$lock, not in time");
+	$guarding->query('ROLLBACK TO s');
+	is($writer->query(q(SELECT zk_lock_acquire('/stock', '0', 'exclusive', 'session'))), 't', '... is given back');
+	like($guarding->query($lock), qr/^ERROR:  55P03: could not catch up in time$/m,
+		'... and does not wait for another holder before the standby has caught up');
+	$guarding->query('ROLLBACK');
+	$writer->query(q(SELECT zk_lock_release('/stock')));
+}
 
 # A wait can be cancelled.
 $reader->start('SELECT zk_caught_up()');
@@ -158,7 +191,7 @@ my $careful = ZkTest->new($standby, 'zklock.catch_up' => 'warn');
 $careful->query('CALL zk_catch_up()');
 is($careful->query($guard), 't', 'none after zk_catch_up()');
 is(ZkTest->new($primary, 'zklock.catch_up' => 'warn')->query($guard), 't', 'none on the primary');
-like($careful->query("SET zklock.catch_up = '$_'"), qr/^ERROR:  0A000/m, "no $_ yet") for qw(guard all);
+like($careful->query(q(SET zklock.catch_up = 'all')), qr/^ERROR:  0A000/m, 'not with each lock yet');
 
 # On a server that is not in recovery it does nothing.
 is($writer->query('CALL zk_catch_up()'), '', 'nothing to do on the primary');

@@ -159,7 +159,8 @@ sub write_invisibly
 # Each reads what was written before the call.
 my (@wrote, @read);
 my (undef, $example) = code_blocks('docs/high-availability.md', 'sql');
-for my $catch_up ($example, 'SELECT zk_caught_up()')
+for my $catch_up ($example, 'SELECT zk_caught_up()',
+	q(SET zklock.catch_up = 'guard'; SELECT zk_lock_guard('/stock')))
 {
 	for (1 .. ROUNDS)
 	{
@@ -169,6 +170,7 @@ for my $catch_up ($example, 'SELECT zk_caught_up()')
 	}
 }
 is("@read", "@wrote", 'each reads what was written');
+$reader->query('RESET zklock.catch_up');
 
 # Asynchronous commits, whose records are not flushed yet
 $writer->query('SET synchronous_commit = off');
