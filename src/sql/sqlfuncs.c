@@ -268,19 +268,21 @@ rest(int64 begun, int64 limit)
 }
 
 /*
- * Acquire a lock that guards the transaction.  A lock of session scope is one of transaction
- * scope until this server shows what it guards, so that an error gives it back.
+ * Acquire a lock that guards the transaction.  One that catches up is of transaction scope
+ * until it has done so, because an error gives that back.
  */
 static ZkLockHold *
 guard(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
 {
+	bool		is_later = scope == ZKLOCK_SESSION && zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD;
 	int64		begun = zklock_clock_now();
 	ZkLockHold *hold;
 
 	zklock_catchup_before_lock(rest(begun, limit));
-	hold = acquire_or_raise(path, mode, ZKLOCK_TRANSACTION, limit == 0 ? 0 : rest(begun, limit));
+	hold = acquire_or_raise(path, mode, is_later ? ZKLOCK_TRANSACTION : scope,
+							limit == 0 ? 0 : rest(begun, limit));
 	zklock_catchup_with_lock(hold, rest(begun, limit));
-	if (scope == ZKLOCK_SESSION)
+	if (is_later)
 	{
 		zklock_locktable_add(hold, ZKLOCK_SESSION);
 		zklock_locktable_drop(hold, ZKLOCK_TRANSACTION);
