@@ -14,21 +14,35 @@
 #include "backend/sessionchoice.h"
 #include "common/clock.h"
 #include "common/guc.h"
+#include "miscadmin.h"
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/claims.h"
 #include "shared/refusals.h"
 #include "shared/stats.h"
+#include "storage/proc.h"
+#include "utils/inval.h"
+#include "utils/timeout.h"
 
-/* State of the acquisition of one lock */
-typedef struct AcquireState
+/* The acquisition of the locks of one call */
+typedef struct Acquisition
 {
-	ZkLockHold *hold;			/* already counted, not yet granted */
-	ZkLockRequest request;
-	ZkLockAttempt attempt;
-	ZkLockAttempt mutex;		/* of a semaphore */
+	ZkLockScope scope;
+	const ZkLockAdvisoryKey *advisory;	/* of an advisory lock, or NULL */
+	int64		began;
+	int64		deadline;		/* in ns, see session.h */
+
+	/* those that this backend holds already */
+	ZkLockHold **reentered;
+	int			nreentered;
+	int			ncounted;		/* how many of these are counted once more */
+
+	/* all others */
+	int			n;
+	ZkLockAttempt mutex;		/* of a semaphore, which is the only lock */
 	bool		warned;			/* of another number of leases */
-} AcquireState;
+	ZkLockAttempt attempts[FLEXIBLE_ARRAY_MEMBER];
+} Acquisition;
 
 /*
  * The session may be closed as soon as it has no nodes.  Its end must not
@@ -172,8 +186,8 @@ find_other_mode(const char *path, ZkLockMode mode)
  * A semaphore has a queue of its own.  A simple lock has no queue; ZooKeeper
  * refuses to use its path for another mode.
  */
-const ZkLockHold *
-zklock_acquire_find_stronger(const char *path, ZkLockMode mode)
+static const ZkLockHold *
+find_stronger(const char *path, ZkLockMode mode)
 {
 	const char *mutex = mutex_path(path, mode);
 	const ZkLockHold *held;
@@ -197,13 +211,17 @@ zklock_acquire_find_stronger(const char *path, ZkLockMode mode)
 					 held_mode)));
 }
 
-void
-zklock_acquire_check_limit(int more)
+/*
+ * ERROR 53400 if `more` additional locks would exceed
+ * zklock.max_locks_per_backend.
+ */
+static void
+check_limit(int more)
 {
 	int			held = zklock_locktable_size();
 	int			limit = zklock_guc_max_locks_per_backend;
 
-	if (limit > 0 && more > limit - held)
+	if (limit > 0 && more > Max(limit - held, 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("too many ZooKeeper locks"),
@@ -212,26 +230,105 @@ zklock_acquire_check_limit(int more)
 				 errhint("Release locks that are not needed, or have a superuser raise the limit.")));
 }
 
+/* lock_timeout ends a wait as it does in ProcSleep(). */
+static void
+arm_lock_timeout(void)
+{
+	if (LockTimeout > 0)
+		enable_timeout_after(LOCK_TIMEOUT, LockTimeout);
+}
+
+static void
+disarm_lock_timeout(void)
+{
+	if (get_timeout_active(LOCK_TIMEOUT))
+		disable_timeout(LOCK_TIMEOUT, true);
+}
+
+/* An attempt without a wait also needs an answer of ZooKeeper, for which this is the time. */
+static void
+set_try_limit(Acquisition *a)
+{
+	a->deadline = zklock_clock_now() +
+		Min(zklock_guc_try_timeout, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
+}
+
 /*
- * A lease is acquired under the semaphore's mutex, as in Curator's
- * InterProcessSemaphoreV2.  Otherwise two clients could see the same free
- * lease.
+ * Connect, and set the deadline.  An attempt without a wait waits for no other holder, so
+ * lock_timeout does not end it, as with LockAcquire(dontWait).  The time until the locks
+ * can be requested also counts.
+ */
+static void
+connect_session(Acquisition *a, int64 ns)
+{
+	int64		now = zklock_clock_now();
+	bool		nowait = ns <= 0;
+
+	if (nowait)
+		set_try_limit(a);
+	else
+	{
+		arm_lock_timeout();
+		a->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+	}
+	zklock_session_routine->connect(a->attempts, a->n, a->deadline);
+
+	/*
+	 * If that has begun another session, this backend's locks are lost.  A
+	 * reader's node for one of them would be ahead of other clients' nodes.
+	 */
+	zklock_lease_check();
+	for (int i = 0; i < a->n; i++)
+	{
+		a->attempts[i].claim = a->attempts[i].hold->claim;
+		a->attempts[i].request.params.nowait = nowait;
+	}
+}
+
+/*
+ * Look at the locks whose last tries were refused, all in one flight, before a node is
+ * created.  Returns false if one of them is not free.  If the server knows more of a lock, it
+ * may be granted now.
  */
 static bool
-enter_semaphore(AcquireState *state, const ZkLockWaitLimit *limit)
+look(Acquisition *a)
 {
-	const ZkLockKey *key = &state->hold->key;
-	ZkLockRequest request = {
-		.params = {.mode = ZKLOCK_EXCLUSIVE,.nowait = limit->nowait},
-		.path = mutex_path(key->path, key->mode)
-	};
+	bool		looks = false;
+	bool		expired = false;
+	bool		refused = false;
 
-	if (state->mutex.claim == NULL)
-		state->mutex.claim = zklock_claims_enter(request.path, ZKLOCK_EXCLUSIVE, NULL, true);
-	zklock_attempt_begin(&state->mutex, &request, limit->deadline);
-	zklock_attempt_await(&state->mutex, 1, limit->deadline, false);
-	zklock_attempt_raise(&state->mutex);
-	return state->mutex.outcome.verdict == ZKLOCK_GRANTED;
+	for (int i = 0; i < a->n; i++)
+	{
+		ZkLockRequest *request = &a->attempts[i].request;
+
+		if (!request->params.nowait || request->from != NULL ||
+			!zklock_refusals_is_noted(request->path, request->params.mode))
+			continue;
+		looks = request->params.only_looks = true;
+		zklock_attempt_begin(&a->attempts[i], a->deadline);
+	}
+	if (!looks)
+		return true;
+	zklock_attempt_await(a->attempts, a->n, a->deadline, false);
+	for (int i = 0; i < a->n; i++)
+	{
+		ZkLockAttempt *attempt = &a->attempts[i];
+
+		if (!attempt->begun)
+			continue;
+		zklock_attempt_raise(attempt);
+		attempt->request.params.only_looks = false;
+		expired |= attempt->outcome.verdict == ZKLOCK_EXPIRED;
+		refused |= attempt->outcome.verdict == ZKLOCK_TIMED_OUT;
+		if (attempt->outcome.verdict == ZKLOCK_FREE)
+			zklock_attempt_abandon(attempt);
+	}
+	if (refused)
+		return false;
+	if (expired)
+		zklock_attempt_start_over(a->attempts, a->n, a->deadline);
+	set_try_limit(a);
+	return true;
 }
 
 /*
@@ -241,205 +338,510 @@ enter_semaphore(AcquireState *state, const ZkLockWaitLimit *limit)
  * because all users cannot change the number at the same moment.
  */
 static void
-warn_of_other_size(AcquireState *state)
+warn_of_other_size(Acquisition *a)
 {
-	int			named = state->attempt.outcome.named;
+	const ZkLockAttempt *lease = &a->attempts[0];
+	int			named = lease->outcome.named;
 
-	if (named == 0 || state->warned)
+	if (named == 0 || a->warned)
 		return;
-	state->warned = true;
+	a->warned = true;
 	ereport(WARNING,
 			(errmsg("callers name different numbers of leases for semaphore \"%s\"",
-					zklock_errors_path(state->hold->key.path)),
+					zklock_errors_path(lease->request.path)),
 			 errdetail("This one names %d, and one before it %d.",
-					   state->request.params.permits, named),
+					   lease->request.params.permits, named),
 			 errhint("Unless the number is just being changed, have all name the same, or take it from one count: see zk_semaphore_acquire_counted().")));
 }
 
-/*
- * Look whether the lock is free.  Returns ZKLOCK_FREE or, if the server knows more of it,
- * any verdict.
- */
-static ZkLockVerdict
-look(AcquireState *state, const ZkLockWaitLimit *limit)
+static void
+await_mutex(Acquisition *a)
 {
-	zklock_attempt_begin(&state->attempt, &state->request, limit->deadline);
-	zklock_attempt_await(&state->attempt, 1, limit->deadline, false);
-	state->request.params.only_looks = false;
-	return state->attempt.outcome.verdict;
+	const ZkLockAttempt *lease = &a->attempts[0];
+	ZkLockAttempt *mutex = &a->mutex;
+
+	mutex->request = (ZkLockRequest) {
+		.params = {.mode = ZKLOCK_EXCLUSIVE,.nowait = lease->request.params.nowait},
+		.path = mutex_path(lease->request.path, lease->request.params.mode)
+	};
+	mutex->whole = lease->claim;
+	if (mutex->claim == NULL)
+		mutex->claim = zklock_claims_enter(mutex->request.path, ZKLOCK_EXCLUSIVE, NULL, true);
+	zklock_attempt_begin(mutex, a->deadline);
+	zklock_attempt_await(mutex, 1, a->deadline, false);
+	zklock_attempt_raise(mutex);
 }
 
-/* Try once.  Returns the verdict. */
-static ZkLockVerdict
-try_once(AcquireState *state, const ZkLockWaitLimit *limit)
+static void
+await_lease(Acquisition *a)
 {
-	const ZkLockModeRow *mode = &zklock_mode_table[state->request.params.mode];
+	ZkLockAttempt *lease = &a->attempts[0];
 
-	if (state->request.params.only_looks)
-		return look(state, limit);
-	if (mode->mutex != NULL && !enter_semaphore(state, limit))
-		return state->mutex.outcome.verdict;
-	zklock_attempt_begin(&state->attempt, &state->request, limit->deadline);
+	zklock_attempt_begin(lease, a->deadline);
 
-	if (mode->has_permits)
-	{
-		/* Warn before the wait. */
-		zklock_attempt_await(&state->attempt, 1, limit->deadline, true);
-		warn_of_other_size(state);
-	}
+	/* Warn before the wait. */
+	zklock_attempt_await(lease, 1, a->deadline, true);
+	warn_of_other_size(a);
 
 	/*
 	 * The mutex protects the lease only if both are in the same session.
 	 * Another waiter would count this one's node as a lease that it can get.
 	 */
-	if (mode->mutex != NULL &&
-		(state->attempt.outcome.verdict == ZKLOCK_PENDING ||
-		 state->attempt.outcome.verdict == ZKLOCK_GRANTED) &&
-		state->attempt.generation != state->mutex.generation)
-		return ZKLOCK_EXPIRED;
-	zklock_attempt_await(&state->attempt, 1, limit->deadline, false);
-	zklock_attempt_abandon(&state->mutex);
-	return state->attempt.outcome.verdict;
+	if ((lease->outcome.verdict == ZKLOCK_PENDING ||
+		 lease->outcome.verdict == ZKLOCK_GRANTED) &&
+		lease->generation != a->mutex.generation)
+		lease->outcome.verdict = ZKLOCK_EXPIRED;
+	else
+		zklock_attempt_await(lease, 1, a->deadline, false);
 }
 
 /*
- * Wait for one lock.  Returns true if it is granted, false if the time is
- * over.
+ * Wait for a lease of a semaphore.  Returns the number of locks that are granted.
+ *
+ * A lease is acquired under the semaphore's mutex, as in Curator's
+ * InterProcessSemaphoreV2.  Otherwise two clients could see the same free
+ * lease.  A client that is ahead for the mutex is ahead for the lease, too.
  */
-static bool
-wait_for_lock(AcquireState *state, ZkLockWaitLimit *limit)
+static int
+take_lease(Acquisition *a)
 {
-	ZkLockVerdict verdict;
+	ZkLockAttempt *lease = &a->attempts[0];
+
+	await_mutex(a);
+	if (a->mutex.outcome.verdict == ZKLOCK_GRANTED)
+		await_lease(a);
+	else
+		lease->outcome.verdict = a->mutex.outcome.verdict;
+	lease->outcome.queued |= a->mutex.outcome.queued;
+	lease->waited |= a->mutex.waited;
+	zklock_attempt_abandon(&a->mutex);
+	return lease->outcome.verdict == ZKLOCK_GRANTED ? 1 : 0;
+}
+
+/*
+ * Wait for the locks, in their order.  Returns the number of those that are granted, which is
+ * that of the first one that is not.
+ *
+ * All locks are requested at once, so that free locks cost one flight.  But a
+ * backend must not wait for one lock while it holds, or is in the queue of, a
+ * lock that sorts behind it, because two backends could then wait for each
+ * other.  So if a lock is not free, the attempts for all locks behind it are
+ * abandoned before the wait, and begun again after it.
+ */
+static int
+take_in_order(Acquisition *a)
+{
+	ZkLockAttempt *attempts = a->attempts;
+	int			n = a->n;
+	int			held = 0;
 
 	for (;;)
 	{
-		verdict = try_once(state, limit);
-		if (verdict == ZKLOCK_GRANTED)
-			return true;
+		for (int i = held; i < n; i++)
+			if (!attempts[i].begun)
+				zklock_attempt_begin(&attempts[i], a->deadline);
+		if (n > 1)
+			zklock_attempt_await(attempts, n, a->deadline, true);
+		while (held < n && attempts[held].outcome.verdict == ZKLOCK_GRANTED)
+			held++;
+		if (held == n)
+			return n;
+		for (int i = held + 1; i < n; i++)
+		{
+			ZkLockVerdict verdict = attempts[i].outcome.verdict;
 
-		zklock_attempt_abandon(&state->mutex);
-		zklock_attempt_abandon(&state->attempt);
-		if (verdict == ZKLOCK_EXPIRED)
-			zklock_attempt_start_over(state->hold->key.path, limit);
-		else if (verdict == ZKLOCK_FREE)
-			zklock_attempt_set_try_limit(limit);
-		else
-			break;
+			/* Later there may be room for its watches, or an answer. */
+			if (!attempts[i].brief && verdict != ZKLOCK_TOO_MANY_WATCHES &&
+				verdict != ZKLOCK_TIMED_OUT)
+				zklock_attempt_raise(&attempts[i]);
+			zklock_attempt_abandon(&attempts[i]);
+		}
+		zklock_attempt_await(attempts, held + 1, a->deadline, false);
+		if (attempts[held].outcome.verdict != ZKLOCK_GRANTED)
+			return held;
+		held++;
 	}
-	zklock_attempt_raise(&state->attempt);
-	if (zklock_mode_table[state->hold->key.mode].mutex == NULL)
-		zklock_attempt_check_answer(&state->attempt);
-	else if (!state->mutex.outcome.queued)
-		zklock_attempt_check_answer(state->mutex.outcome.verdict == ZKLOCK_TIMED_OUT ?
-									&state->mutex : &state->attempt);
-	return false;
 }
 
 /*
- * Note whether a try was refused.  It says nothing of the next one if only a node was
- * ahead that its server may keep.
+ * Are all attempts of the same session?  The last one may have been granted in
+ * a new session.
  */
-static void
-note_result(const AcquireState *state, bool granted)
+static bool
+is_of_one_session(const Acquisition *a)
 {
-	const ZkLockKey *key = &state->hold->key;
-
-	if (granted ||
-		(state->request.params.nowait && !state->attempt.outcome.yielding))
-		zklock_refusals_note(key->path, key->mode, !granted);
+	for (int i = 1; i < a->n; i++)
+		if (a->attempts[i].generation != a->attempts[0].generation)
+			return false;
+	return true;
 }
 
-ZkLockHold *
-zklock_acquire_requested(const ZkLockRequest *request, const ZkLockAdvisoryKey *advisory,
-						 ZkLockScope scope, int64 ns, char **ahead)
+/*
+ * Note which tries were refused, and which locks were granted.  A refusal says nothing of the
+ * next try if only a node was ahead that its server may keep.
+ */
+static void
+note_results(const Acquisition *a)
 {
-	const char *path = request->path;
-	ZkLockMode	mode = request->params.mode;
-	const ZkLockHold *from;
-	ZkLockHold *hold;
-	int64		began = zklock_clock_now();
-	AcquireState *state;
+	for (int i = 0; i < a->n; i++)
+	{
+		const ZkLockRequest *request = &a->attempts[i].request;
+		const ZkLockOutcome *outcome = &a->attempts[i].outcome;
+		bool		granted = outcome->verdict == ZKLOCK_GRANTED;
+
+		if (granted || (request->params.nowait && outcome->queued &&
+						outcome->verdict == ZKLOCK_TIMED_OUT && !outcome->yielding))
+			zklock_refusals_note(request->path, request->params.mode, !granted);
+	}
+}
+
+/*
+ * A call that does not want to wait was refused this lock, and has all before it.  Perhaps it
+ * was refused for other calls that try the same locks, and are refused one of those before
+ * it: they give up at once.  So wait for a short time, as a call does that wants to wait.  Of
+ * several such calls, the one that is first in the queue of the first path gets all locks:
+ * nobody whom it waits for waits for a lock that it has.  If the wait fails, as it does behind
+ * a node that must not be read, or if the session ends, the call is refused as it was: it does
+ * not begin again in another session, for which there is no time.  Returns false if a wait is
+ * of no use.
+ */
+static bool
+wait_shortly(Acquisition *a, int held)
+{
+	const ZkLockAttempt *attempt = &a->attempts[held];
+
+	if (!attempt->request.params.nowait || held == 0 ||
+		attempt->outcome.verdict != ZKLOCK_TIMED_OUT ||
+		!attempt->outcome.queued || attempt->outcome.yielding)
+		return false;
+	note_results(a);
+	zklock_attempt_abandon(&a->attempts[held]);
+	for (int i = held; i < a->n; i++)
+	{
+		a->attempts[i].request.params.nowait = false;
+		a->attempts[i].brief = true;
+	}
+	a->deadline = Min(a->deadline,
+					  zklock_clock_now() + ZKLOCK_YIELD_MS * ZKLOCK_NS_PER_MS);
+	return true;
+}
+
+/*
+ * Wait for all locks.  Returns false if the time is over.  If the session ends meanwhile, the
+ * nodes of all attempts are gone, and all begin again.
+ */
+static bool
+wait_for_locks(Acquisition *a)
+{
+	bool		has_mutex = zklock_mode_table[a->attempts[0].request.params.mode].mutex != NULL;
+	bool		brief = false;
+
+	for (;;)
+	{
+		int			held = has_mutex ? take_lease(a) : take_in_order(a);
+		bool		expired = held == a->n ? !is_of_one_session(a) :
+			a->attempts[held].outcome.verdict == ZKLOCK_EXPIRED;
+
+		if (held == a->n && !expired)
+			return true;
+		if (brief)
+			return false;
+		if (expired)
+			zklock_attempt_start_over(a->attempts, a->n, a->deadline);
+		else if (wait_shortly(a, held))
+			brief = true;
+		else
+		{
+			zklock_attempt_raise(&a->attempts[held]);
+			return false;
+		}
+	}
+}
+
+/*
+ * The wait is over.  A pending cancellation is raised even if the lock has
+ * just been granted, so that an error never leaves a lock behind.
+ *
+ * A lock whose node was deleted before, while others of a list were waited for, was never
+ * held, so nobody is disconnected.
+ *
+ * Then process invalidation messages, so that this backend sees the changes of
+ * earlier holders to the catalogs.  A lock on a table does the same, but not
+ * every statement takes one.  A function, for example, is called without.
+ */
+static bool
+finish(Acquisition *a, bool granted)
+{
+	disarm_lock_timeout();
+	CHECK_FOR_INTERRUPTS();
+	if (!granted)
+		return false;
+	for (int i = 0; i < a->n && zklock_sessionroutine_notices_deletions(); i++)
+	{
+		ZkLockAttempt *attempt = &a->attempts[i];
+
+		Assert(attempt->outcome.verdict == ZKLOCK_GRANTED);
+		if (zklock_session_routine->accept(attempt->node))
+			continue;
+		attempt->outcome.verdict = ZKLOCK_NOT_HELD;
+		zklock_attempt_raise(attempt);
+	}
+	AcceptInvalidationMessages();
+	return true;
+}
+
+/* Make the attempt's node that of its hold.  Raises nothing. */
+static void
+grant(const ZkLockAttempt *attempt)
+{
+	ZkLockHold *hold = attempt->hold;
+
+	Assert(attempt->begun && attempt->outcome.verdict == ZKLOCK_GRANTED && attempt->node != NULL);
+	Assert(hold->claim == attempt->claim);
+	zklock_locktable_grant(hold);
+	hold->generation = attempt->generation;
+	hold->node = attempt->node;
+	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
+	hold->token = attempt->outcome.token;
+	hold->grant_number = attempt->outcome.grant_number;
+	hold->session_id = attempt->outcome.session_id;
+	hold->revocable = attempt->request.params.revocable;
+	zklock_loss_granted(hold);
+}
+
+static void
+count_grant(const ZkLockAttempt *attempt, int64 began)
+{
+	zklock_stats_add(attempt->waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
+	if (attempt->outcome.joined ||
+		(attempt->outcome.grant_number > 0 && attempt->request.from == NULL))
+		zklock_stats_add(attempt->outcome.was_kept ? ZKLOCK_KEPT_GRANTS :
+						 ZKLOCK_HANDOVERS, 1);
+	if (attempt->waited)
+		zklock_stats_add(ZKLOCK_WAIT_US,
+						 (zklock_clock_now() - began) / 1000);
+}
+
+static void
+warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
+{
+	if (attempt->outcome.seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
+		ereport(WARNING,
+				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
+						zklock_errors_path(attempt->request.path)),
+				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
+						   attempt->outcome.seq),
+				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
+}
+
+/* The counter for an attempt that ended without the lock */
+static ZkLockCounter
+counter_of_failure(bool failed)
+{
+	if (!failed)
+		return ZKLOCK_TIMEOUTS;
+	switch (geterrcode())
+	{
+		case ERRCODE_QUERY_CANCELED:
+		case ERRCODE_LOCK_NOT_AVAILABLE:
+			return ZKLOCK_CANCELS;
+		case ERRCODE_T_R_DEADLOCK_DETECTED:
+			return ZKLOCK_DEADLOCKS;
+		default:
+			return ZKLOCK_ERRORS;
+	}
+}
+
+/*
+ * Each attempt is counted once.  But a deadlock is one deadlock, however many
+ * locks were requested: the attempts for the others were given up.
+ */
+static void
+count_failures(bool failed, int n)
+{
+	ZkLockCounter counter = counter_of_failure(failed);
+
+	if (counter == ZKLOCK_DEADLOCKS && n > 1)
+	{
+		zklock_stats_add(ZKLOCK_CANCELS, n - 1);
+		n = 1;
+	}
+	zklock_stats_add(counter, n);
+}
+
+static Acquisition *
+make_acquisition(int n, ZkLockScope scope)
+{
+	Acquisition *a = palloc0(offsetof(Acquisition, attempts) + n * sizeof(ZkLockAttempt));
+
+	a->scope = scope;
+	a->began = zklock_clock_now();
+	return a;
+}
+
+/* Add a lock that this backend does not hold.  Raises what forbids to acquire it. */
+static void
+add_lock(Acquisition *a, const ZkLockRequest *wanted)
+{
+	ZkLockRequest *request = &a->attempts[a->n].request;
+	const ZkLockHold *from = find_stronger(wanted->path, wanted->params.mode);
+
+	*request = *wanted;
+	request->params.revocable = zklock_loss_is_revocable(wanted->params.mode);
+	if (from != NULL)
+	{
+		request->from = from->name;
+		request->params.token = from->token;
+		request->params.grant_number = from->grant_number;
+	}
+	a->n++;
+}
+
+static void
+reenter(ZkLockHold *hold, ZkLockScope scope)
+{
+	zklock_locktable_add(hold, scope);
+	zklock_stats_add(ZKLOCK_REENTRANT, 1);
+}
+
+/* Everything that allocates memory precedes the creation of the nodes. */
+static void
+enter_holds(Acquisition *a)
+{
+	for (; a->ncounted < a->nreentered; a->ncounted++)
+		reenter(a->reentered[a->ncounted], a->scope);
+	for (int i = 0; i < a->n; i++)
+	{
+		ZkLockAttempt *attempt = &a->attempts[i];
+
+		attempt->hold = zklock_locktable_enter(attempt->request.path, attempt->request.params.mode,
+											   a->advisory);
+		zklock_locktable_add(attempt->hold, a->scope);
+		if (a->advisory != NULL)
+			zklock_locktable_set_advisory(attempt->hold, a->advisory, a->scope);
+	}
+}
+
+/* Leave nothing behind.  Raises nothing. */
+static void
+undo(Acquisition *a)
+{
+	for (int i = 0; i < a->n && a->attempts[i].hold != NULL; i++)
+	{
+		zklock_attempt_abandon(&a->attempts[i]);
+		zklock_locktable_forget(a->attempts[i].hold);
+	}
+	for (int i = 0; i < a->ncounted; i++)
+		zklock_locktable_drop(a->reentered[i], a->scope);
+}
+
+/*
+ * Acquire all locks, or none.  Returns false if others were ahead when the time of `ns`
+ * nanoseconds was over.
+ */
+static bool
+acquire(Acquisition *a, int64 ns)
+{
 	volatile bool granted = false;
 	volatile bool failed = true;
 
+	check_limit(a->n);
+	PG_TRY();
+	{
+		enter_holds(a);
+		if (a->n == 0)
+			granted = true;
+		else
+		{
+			connect_session(a, ns);
+			granted = finish(a, look(a) && wait_for_locks(a));
+			note_results(a);
+		}
+		failed = false;
+	}
+	PG_FINALLY();
+	{
+		disarm_lock_timeout();
+		if (!granted)
+			count_failures(failed, a->n);
+		zklock_attempt_abandon(&a->mutex);
+		if (a->mutex.claim != NULL)
+			zklock_claims_remove(a->mutex.claim);
+		if (!granted)
+			undo(a);
+	}
+	PG_END_TRY();
+
+	for (int i = 0; granted && i < a->n; i++)
+		grant(&a->attempts[i]);
+	for (int i = 0; granted && i < a->n; i++)
+	{
+		count_grant(&a->attempts[i], a->began);
+		warn_if_nearly_exhausted(&a->attempts[i]);
+	}
+	return granted;
+}
+
+ZkLockHold *
+zklock_acquire(const ZkLockRequest *request, const ZkLockAdvisoryKey *advisory,
+			   ZkLockScope scope, int64 ns, char **ahead)
+{
+	ZkLockHold *hold;
+	Acquisition *a;
+
 	zklock_sessionchoice_choose();
-	hold = zklock_acquire_find(path, mode);
+	hold = zklock_acquire_find(request->path, request->params.mode);
 	if (hold != NULL)
 	{
-		zklock_locktable_add(hold, scope);
+		reenter(hold, scope);
 		if (advisory != NULL)
 		{
 			zklock_locktable_set_advisory(hold, advisory, scope);
 			zklock_loss_relied_on();
 		}
-		zklock_stats_add(ZKLOCK_REENTRANT, 1);
 		return hold;
 	}
 	zklock_lease_close_unusable_session();
-
-	/* Everything that allocates memory precedes the creation of the node. */
-	state = palloc0(sizeof(AcquireState));
-	from = zklock_acquire_find_stronger(path, mode);
-	zklock_acquire_check_limit(1);
-	state->hold = hold = zklock_locktable_enter(path, mode, advisory);
-	state->request = *request;
-	state->request.params.wants_holder = ahead != NULL;
-	state->request.params.revocable = zklock_loss_is_revocable(mode);
-	state->request.path = hold->key.path;
-	if (from != NULL)
-	{
-		state->request.from = from->name;
-		state->request.params.token = from->token;
-		state->request.params.grant_number = from->grant_number;
-	}
-	PG_TRY();
-	{
-		ZkLockWaitLimit limit;
-
-		zklock_locktable_add(hold, scope);
-		if (advisory != NULL)
-			zklock_locktable_set_advisory(hold, advisory, scope);
-		zklock_attempt_connect(&limit, ns, &hold, 1);
-		state->request.params.nowait = limit.nowait;
-		state->request.params.only_looks = limit.nowait && from == NULL &&
-			zklock_refusals_is_noted(path, mode);
-		state->attempt.claim = state->mutex.whole = hold->claim;
-		state->attempt.advisory = advisory != NULL;
-		granted = zklock_attempt_finish(wait_for_lock(state, &limit), &state->attempt, 1);
-		note_result(state, granted);
-		failed = false;
-	}
-	PG_FINALLY();
-	{
-		zklock_attempt_end(granted, failed, 1);
-		zklock_attempt_abandon(&state->mutex);
-		if (state->mutex.claim != NULL)
-			zklock_claims_remove(state->mutex.claim);
-		if (!granted)
-		{
-			zklock_attempt_abandon(&state->attempt);
-			zklock_locktable_forget(hold);
-		}
-	}
-	PG_END_TRY();
-
-	if (!granted)
-	{
-		if (ahead != NULL)
-			*ahead = zklock_attempt_describe(&state->attempt);
-		return NULL;
-	}
-	zklock_attempt_grant(hold, &state->attempt);
-	zklock_attempt_report(&state->attempt,
-						  state->attempt.waited || state->mutex.waited,
-						  began);
-	return hold;
+	a = make_acquisition(1, scope);
+	a->advisory = advisory;
+	add_lock(a, request);
+	a->attempts[0].request.params.wants_holder = ahead != NULL;
+	if (acquire(a, ns))
+		return a->attempts[0].hold;
+	if (ahead != NULL)
+		*ahead = zklock_attempt_describe(&a->attempts[0]);
+	return NULL;
 }
 
-ZkLockHold *
-zklock_acquire(const char *path, ZkLockMode mode, ZkLockScope scope, int64 ns)
+static int
+compare_paths(const void *a, const void *b)
 {
-	ZkLockRequest request = {.params = {.mode = mode},.path = path};
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
 
-	return zklock_acquire_requested(&request, NULL, scope, ns, NULL);
+bool
+zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
+				   ZkLockScope scope, int64 ns)
+{
+	Acquisition *a = make_acquisition(n, scope);
+
+	a->reentered = palloc((n + 1) * sizeof(ZkLockHold *));
+	qsort(paths, n, sizeof(char *), compare_paths);
+	zklock_sessionchoice_choose();
+	zklock_session_routine->poll();
+	zklock_lease_close_unusable_session();
+	for (int i = 0; i < n; i++)
+	{
+		ZkLockRequest request = {.params = {.mode = mode},.path = paths[i]};
+		ZkLockHold *hold;
+
+		if (i > 0 && strcmp(paths[i], paths[i - 1]) == 0)
+			continue;
+		hold = zklock_acquire_find(paths[i], mode);
+		if (hold != NULL)
+			a->reentered[a->nreentered++] = hold;
+		else
+			add_lock(a, &request);
+	}
+	return acquire(a, ns);
 }

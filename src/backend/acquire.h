@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.h
- *	  Acquiring and releasing locks.
+ *	  Acquiring one lock, or all of a list; releasing locks.
  *
- * A call either returns with the lock held and counted, or leaves nothing
+ * A call either returns with all of its locks held and counted, or leaves nothing
  * behind: after a timeout, an error or a cancellation, and at the end of the
- * backend, the node in ZooKeeper is deleted.  Paths are UTF-8 and have passed
+ * backend, the nodes in ZooKeeper are deleted.  Paths are UTF-8 and have passed
  * zklock_path_check_lock().
  *
  * This module does not use SQL types.
@@ -21,38 +21,43 @@
 extern void zklock_acquire_init(void);
 
 /*
- * Acquire the lock once more for `scope`.  `ns` is the timeout in nanoseconds,
- * which includes the time to connect.  ZKLOCK_NEVER means no timeout.  0
- * acquires the lock only if no other client is ahead, and waits for ZooKeeper's
- * answer as long as zklock.try_timeout and zklock.connect_timeout permit.
- * Returns NULL if other clients were ahead when the time was over.
+ * Acquire the lock of a request once more for `scope`.  The caller sets the request's path and
+ * mode and, for a lease of a semaphore, the number of leases or the path of their count.  This
+ * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.
+ *
+ * `ns` is the timeout in nanoseconds, which includes the time to connect.  ZKLOCK_NEVER means
+ * no timeout.  0 acquires the lock only if no other client is ahead, and waits for ZooKeeper's
+ * answer as long as zklock.try_timeout and zklock.connect_timeout permit.  lock_timeout ends
+ * the wait for other holders, too.  When the lock is granted, their changes to the catalogs are
+ * visible.
+ *
+ * Returns NULL if other clients were ahead when the time was over.  Then, if `ahead` is not
+ * NULL, `*ahead` is set to a palloc'd sentence that names one of them, or to NULL if none is
+ * known.
+ *
+ * The number of leases is a convention among the users of a semaphore.
+ * WARNING if another user has specified another number.
  *
  * Errors: 08001 and 28000 as zklock_session_connect(); 08006 if the connection
  * is lost and not restored, or if there was no answer in time; 40001 if the
- * lock was held and is lost; 40P01 if this session would wait for itself;
- * 55000 if the path is used for something else; 53400 if
+ * lock was held and is lost; 40P01 if this session would wait for itself, or if the wait is a
+ * part of a deadlock; 42704 if the count does not exist (see sharedcount.h); 55000 if the path
+ * is used for something else, or if the node is not a valid count; 53400 if
  * zklock.max_locks_per_backend is exceeded, before any request to ZooKeeper;
  * 55P03 by lock_timeout; those of errors.h if ZooKeeper refuses a request.
  */
-extern ZkLockHold *zklock_acquire(const char *path, ZkLockMode mode,
-								  ZkLockScope scope, int64 ns);
+extern ZkLockHold *zklock_acquire(const ZkLockRequest *request,
+								  const ZkLockAdvisoryKey *advisory,
+								  ZkLockScope scope, int64 ns, char **ahead);
 
 /*
- * The same for a request.  The caller sets its path and mode and, for a lease
- * of a semaphore, the number of leases or the path of their count.  This
- * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.
- * If the result is NULL and `ahead` is not NULL, `*ahead` is set to a palloc'd
- * sentence that names a client ahead, or to NULL if none is known.
- *
- * The number of leases is a convention among the users of a semaphore.
- * WARNING if another user has specified another number.  Errors: those of
- * zklock_acquire(), 42704 if the count does not exist (see sharedcount.h), and
- * 55000 if the node is not a valid count.
+ * Acquire locks on all of the paths.  Returns true if all are held, and false
+ * if none was acquired before the timeout of `ns` nanoseconds.  Callers with
+ * overlapping paths do not deadlock, whatever the order of their paths.  Sorts
+ * `paths`.  Errors: those of zklock_acquire().
  */
-extern ZkLockHold *zklock_acquire_requested(const ZkLockRequest *request,
-											const ZkLockAdvisoryKey *advisory,
-											ZkLockScope scope, int64 ns,
-											char **ahead);
+extern bool zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
+							   ZkLockScope scope, int64 ns);
 
 /*
  * Find this backend's hold on a lock.  NULL if there is none.  ERROR 40001 if
@@ -71,19 +76,5 @@ extern bool zklock_acquire_release(const char *path, ZkLockMode mode);
  * NULL, returns true.  Returns their number.  ERROR 40001 if a lock is lost.
  */
 extern int64 zklock_acquire_release_all(ZkLockTest test);
-
-/*
- * Find a hold on the path in a stronger mode, which allows this backend to
- * acquire the lock in addition.  NULL if there is none.  ERROR 40P01 if this
- * session would wait for itself.
- */
-extern const ZkLockHold *zklock_acquire_find_stronger(const char *path,
-													  ZkLockMode mode);
-
-/*
- * ERROR 53400 if `more` additional locks would exceed
- * zklock.max_locks_per_backend.
- */
-extern void zklock_acquire_check_limit(int more);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

@@ -21,10 +21,7 @@
 #include "protocol/newpath.h"
 #include "session/errors.h"
 #include "session/session.h"
-#include "shared/stats.h"
 #include "storage/proc.h"
-#include "utils/inval.h"
-#include "utils/timeout.h"
 
 /* If one node is ahead, it is the holder. */
 char *
@@ -63,6 +60,13 @@ log_wait(const ZkLockAttempt *attempt, int64 began, const char *what)
 /* Does the process title show the wait? */
 static bool title_is_set = false;
 
+/* Is a verdict of the attempt awaited? */
+static bool
+is_pending(const ZkLockAttempt *attempt)
+{
+	return attempt->begun && attempt->outcome.verdict == ZKLOCK_PENDING;
+}
+
 /*
  * May this wait be a part of a deadlock?  A call that does not want to wait gives up soon
  * whatever others do, so neither it nor anybody who waits for it has to end for that.
@@ -70,8 +74,7 @@ static bool title_is_set = false;
 static bool
 may_deadlock(const ZkLockAttempt *attempt)
 {
-	return attempt->outcome.verdict == ZKLOCK_PENDING && !attempt->brief &&
-		!attempt->request.params.nowait;
+	return is_pending(attempt) && !attempt->brief && !attempt->request.params.nowait;
 }
 
 /*
@@ -82,10 +85,11 @@ may_deadlock(const ZkLockAttempt *attempt)
 static uint32
 show_wait(const ZkLockAttempt *attempt)
 {
-	if (!attempt->begun || !attempt->outcome.queued || !may_deadlock(attempt))
+	if (!attempt->outcome.queued || !may_deadlock(attempt))
 		return 0;
 	zklock_claims_wait(attempt->claim, attempt->whole);
-	return attempt->advisory ? PG_WAIT_LOCK | LOCKTAG_ADVISORY : 0;
+	return attempt->hold != NULL && attempt->hold->advisory.objsubid != 0 ?
+		PG_WAIT_LOCK | LOCKTAG_ADVISORY : 0;
 }
 
 static void
@@ -113,8 +117,7 @@ find_pending(ZkLockAttempt *attempts, int n, bool queued_is_enough)
 {
 	for (int i = 0; i < n; i++)
 	{
-		if (attempts[i].outcome.verdict == ZKLOCK_PENDING &&
-			!(attempts[i].outcome.queued && queued_is_enough))
+		if (is_pending(&attempts[i]) && !(attempts[i].outcome.queued && queued_is_enough))
 			return &attempts[i];
 	}
 	return NULL;
@@ -150,8 +153,7 @@ raise_lost_connection(const ZkLockAttempt *pending)
 static bool
 is_yielded_to(const ZkLockAttempt *attempt)
 {
-	return attempt->request.params.nowait && attempt->outcome.yielding &&
-		attempt->outcome.verdict == ZKLOCK_PENDING;
+	return attempt->request.params.nowait && attempt->outcome.yielding && is_pending(attempt);
 }
 
 void
@@ -176,8 +178,6 @@ zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		uint32		event = 0;
 		int64		now;
 
-		Assert(pending->begun);
-
 		/*
 		 * If `queued_is_enough`, it waits for ZooKeeper only, and not for
 		 * others.
@@ -190,7 +190,7 @@ zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
 		now = zklock_clock_now();
 		for (int i = 0; i < n; i++)
 		{
-			if (now >= deadline && attempts[i].outcome.verdict == ZKLOCK_PENDING)
+			if (now >= deadline && is_pending(&attempts[i]))
 				zklock_session_routine->time_out(&attempts[i]);
 			if (is_yielded_to(&attempts[i]) && !yielding)
 			{
@@ -231,7 +231,7 @@ zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline,
 			log_at = ZKLOCK_NEVER;
 		}
 	}
-	zklock_deadlock_record_end();
+	clear_wait();
 	if (logged != NULL && logged->outcome.verdict == ZKLOCK_GRANTED)
 		log_wait(logged, began, "acquired");
 }
@@ -260,13 +260,11 @@ check_simple_path(const char *path)
 }
 
 void
-zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-					 int64 deadline)
+zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline)
 {
-	if (zklock_mode_table[request->params.mode].marker == NULL)
-		check_simple_path(request->path);
+	if (zklock_mode_table[attempt->request.params.mode].marker == NULL)
+		check_simple_path(attempt->request.path);
 	Assert(!attempt->begun);
-	attempt->request = *request;
 	attempt->begun = true;
 	zklock_session_routine->begin(attempt, deadline);
 }
@@ -279,20 +277,92 @@ zklock_attempt_abandon(ZkLockAttempt *attempt)
 	if (!attempt->begun)
 		return;
 	attempt->begun = false;
+	clear_wait();
 	paused = zklock_loss_abandon(attempt);
 	zklock_session_routine->abandon(attempt);
 	if (paused)
 		zklock_loss_resume();
 }
 
+/*
+ * Error context callback: reports a failure to connect again as a lost
+ * connection, because the wait for the lock began with one.
+ */
+static void
+report_lost_connection(void *path)
+{
+	if (geterrcode() != ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION)
+		return;
+	errcode(ERRCODE_CONNECTION_FAILURE);
+	errmsg_internal("%s", describe_lost_connection(path));
+}
+
+/*
+ * If the session expires during the wait, this backend loses its place in the
+ * queue, and every lock that it held.  If it held none, it can begin again in
+ * a new session.  If it cannot connect, the error is that of a lost
+ * connection.
+ */
+void
+zklock_attempt_start_over(ZkLockAttempt *attempts, int n, int64 deadline)
+{
+	ErrorContextCallback loss = {
+		.previous = error_context_stack,
+		.callback = report_lost_connection,
+		.arg = unconstify(char *, attempts[0].request.path)
+	};
+
+	for (int i = 0; i < n; i++)
+		zklock_attempt_abandon(&attempts[i]);
+	zklock_lease_check();
+
+	/* A server that requires credentials reports that only with a request. */
+	if (zklock_session_routine->status()->state == ZKLOCK_CLIENT_REFUSED)
+		zklock_errors_session_refused(zklock_session_routine->identity());
+	error_context_stack = &loss;
+	zklock_session_routine->connect(NULL, 0, deadline);
+	error_context_stack = loss.previous;
+}
+
+/*
+ * Is ZooKeeper silent?  Then an attempt that had to wait for its role's pace is late for this
+ * reason.  The parents count as unanswered after the time in which a write has to be answered
+ * to prove the session.
+ */
+static bool
+is_silent(int64 parents_at)
+{
+	const ZkLockClientStatus *status = zklock_session_routine->status();
+	int64		patience = zklock_proof_answer(status->timeout * ZKLOCK_NS_PER_MS);
+
+	return !zklock_lease_is_confirmed(status) ||
+		(parents_at != 0 && parents_at < zklock_clock_now() - patience);
+}
+
+/*
+ * It is no error if others were ahead at the deadline.  It is an error if
+ * there was no answer at all, or if the path was not created.
+ */
+static void
+raise_timeout(const ZkLockAttempt *attempt)
+{
+	if (attempt->outcome.queued)
+		return;
+	if (attempt->outcome.paced && !is_silent(attempt->outcome.parents_at))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("could not create lock path \"%s\" in ZooKeeper in time",
+						zklock_errors_path(attempt->request.path)),
+				 errdetail("The role that creates the path has created so many that it has to wait before it creates more: it can create %d at once, and %d a minute.",
+						   ZKLOCK_NEWPATH_BURST, ZKLOCK_NEWPATH_PER_MINUTE),
+				 errhint("Allow more time, or use fewer paths.")));
+	zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");
+}
+
 void
 zklock_attempt_raise(const ZkLockAttempt *attempt)
 {
-	char	   *path;
-
-	if (attempt->request.path == NULL)
-		return;					/* not begun */
-	path = zklock_errors_path(attempt->request.path);
+	char	   *path = zklock_errors_path(attempt->request.path);
 
 	switch (attempt->outcome.verdict)
 	{
@@ -365,258 +435,13 @@ zklock_attempt_raise(const ZkLockAttempt *attempt)
 		case ZKLOCK_BAD_COUNT:
 			zklock_errors_no_count(attempt->request.count);
 			break;
+		case ZKLOCK_TIMED_OUT:
+			raise_timeout(attempt);
+			break;
 		case ZKLOCK_PENDING:
 		case ZKLOCK_GRANTED:
-		case ZKLOCK_TIMED_OUT:
 		case ZKLOCK_FREE:
 		case ZKLOCK_EXPIRED:
 			break;				/* not errors */
 	}
-}
-
-/* lock_timeout ends a wait as it does in ProcSleep(). */
-static void
-arm_lock_timeout(void)
-{
-	if (LockTimeout > 0)
-		enable_timeout_after(LOCK_TIMEOUT, LockTimeout);
-}
-
-static void
-disarm_lock_timeout(void)
-{
-	if (get_timeout_active(LOCK_TIMEOUT))
-		disable_timeout(LOCK_TIMEOUT, true);
-}
-
-void
-zklock_attempt_set_try_limit(ZkLockWaitLimit *limit)
-{
-	limit->deadline = zklock_clock_now() +
-		Min(zklock_guc_try_timeout, zklock_guc_connect_timeout) * ZKLOCK_NS_PER_MS;
-}
-
-/*
- * Connect, and set the deadline.  An attempt without a wait also needs an
- * answer of ZooKeeper, and gets a short deadline for that.  It waits for no
- * other holder, so lock_timeout does not end it, as with
- * LockAcquire(dontWait).  The time until the locks can be requested also
- * counts.
- */
-void
-zklock_attempt_connect(ZkLockWaitLimit *limit, int64 ns, ZkLockHold **holds,
-					   int n)
-{
-	int64		now = zklock_clock_now();
-
-	limit->nowait = ns <= 0;
-	if (limit->nowait)
-		zklock_attempt_set_try_limit(limit);
-	else
-	{
-		arm_lock_timeout();
-		limit->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
-	}
-	zklock_session_routine->connect(holds, n, limit->deadline);
-
-	/*
-	 * If that has begun another session, this backend's locks are lost.  A
-	 * reader's node for one of them would be ahead of other clients' nodes.
-	 */
-	zklock_lease_check();
-}
-
-/*
- * Error context callback: reports a failure to connect again as a lost
- * connection, because the wait for the lock began with one.
- */
-static void
-report_lost_connection(void *path)
-{
-	if (geterrcode() != ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION)
-		return;
-	errcode(ERRCODE_CONNECTION_FAILURE);
-	errmsg_internal("%s", describe_lost_connection(path));
-}
-
-/*
- * If the session expires during the wait, this backend loses its place in the
- * queue, and every lock that it held.  If it held none, it can begin again in
- * a new session.  If it cannot connect, the error is that of a lost
- * connection.
- */
-void
-zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit)
-{
-	ErrorContextCallback loss = {
-		.previous = error_context_stack,
-		.callback = report_lost_connection,
-		.arg = unconstify(char *, path)
-	};
-
-	zklock_lease_check();
-
-	/* A server that requires credentials reports that only with a request. */
-	if (zklock_session_routine->status()->state == ZKLOCK_CLIENT_REFUSED)
-		zklock_errors_session_refused(zklock_session_routine->identity());
-	error_context_stack = &loss;
-	zklock_session_routine->connect(NULL, 0, limit->deadline);
-	error_context_stack = loss.previous;
-}
-
-/*
- * Is ZooKeeper silent?  Then an attempt that had to wait for its role's pace is late for this
- * reason.  The parents count as unanswered after the time in which a write has to be answered
- * to prove the session.
- */
-static bool
-is_silent(int64 parents_at)
-{
-	const ZkLockClientStatus *status = zklock_session_routine->status();
-	int64		patience = zklock_proof_answer(status->timeout * ZKLOCK_NS_PER_MS);
-
-	return !zklock_lease_is_confirmed(status) ||
-		(parents_at != 0 && parents_at < zklock_clock_now() - patience);
-}
-
-/*
- * It is no error if others were ahead at the deadline.  It is an error if
- * there was no answer at all, or if the path was not created.
- */
-void
-zklock_attempt_check_answer(const ZkLockAttempt *attempt)
-{
-	if (attempt->outcome.verdict != ZKLOCK_TIMED_OUT || attempt->outcome.queued)
-		return;
-	if (attempt->outcome.paced && !is_silent(attempt->outcome.parents_at))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("could not create lock path \"%s\" in ZooKeeper in time",
-						zklock_errors_path(attempt->request.path)),
-				 errdetail("The role that creates the path has created so many that it has to wait before it creates more: it can create %d at once, and %d a minute.",
-						   ZKLOCK_NEWPATH_BURST, ZKLOCK_NEWPATH_PER_MINUTE),
-				 errhint("Allow more time, or use fewer paths.")));
-	zklock_session_routine->raise_no_answer("ZooKeeper did not answer in time");
-}
-
-/*
- * The wait is over.  A pending cancellation is raised even if the lock has
- * just been granted, so that an error never leaves a lock behind.
- *
- * A lock whose node was deleted before, while others of a list were waited for, was never
- * held, so nobody is disconnected.
- *
- * Then process invalidation messages, so that this backend sees the changes of
- * earlier holders to the catalogs.  A lock on a table does the same, but not
- * every statement takes one.  A function, for example, is called without.
- */
-bool
-zklock_attempt_finish(bool granted, ZkLockAttempt *attempts, int n)
-{
-	disarm_lock_timeout();
-	CHECK_FOR_INTERRUPTS();
-	if (!granted)
-		return false;
-	for (int i = 0; i < n && zklock_sessionroutine_notices_deletions(); i++)
-	{
-		Assert(attempts[i].outcome.verdict == ZKLOCK_GRANTED);
-		if (zklock_session_routine->accept(attempts[i].node))
-			continue;
-		attempts[i].outcome.verdict = ZKLOCK_NOT_HELD;
-		zklock_attempt_raise(&attempts[i]);
-	}
-	AcceptInvalidationMessages();
-	return true;
-}
-
-/* The counter for an attempt that ended without the lock */
-static ZkLockCounter
-counter_of_failure(bool failed)
-{
-	if (!failed)
-		return ZKLOCK_TIMEOUTS;
-	switch (geterrcode())
-	{
-		case ERRCODE_QUERY_CANCELED:
-		case ERRCODE_LOCK_NOT_AVAILABLE:
-			return ZKLOCK_CANCELS;
-		case ERRCODE_T_R_DEADLOCK_DETECTED:
-			return ZKLOCK_DEADLOCKS;
-		default:
-			return ZKLOCK_ERRORS;
-	}
-}
-
-/*
- * Each attempt is counted once.  But a deadlock is one deadlock, however many
- * locks were requested: the attempts for the others were given up.
- */
-static void
-count_failures(bool failed, int n)
-{
-	ZkLockCounter counter = counter_of_failure(failed);
-
-	if (counter == ZKLOCK_DEADLOCKS && n > 1)
-	{
-		zklock_stats_add(ZKLOCK_CANCELS, n - 1);
-		n = 1;
-	}
-	zklock_stats_add(counter, n);
-}
-
-void
-zklock_attempt_end(bool granted, bool failed, int n)
-{
-	disarm_lock_timeout();
-	clear_wait();
-	if (!granted)
-		count_failures(failed, n);
-}
-
-void
-zklock_attempt_grant(ZkLockHold *hold, const ZkLockAttempt *attempt)
-{
-	Assert(attempt->begun && attempt->outcome.verdict == ZKLOCK_GRANTED && attempt->node != NULL);
-	Assert(hold->claim == attempt->claim);
-	zklock_locktable_grant(hold);
-	hold->generation = attempt->generation;
-	hold->node = attempt->node;
-	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
-	hold->token = attempt->outcome.token;
-	hold->grant_number = attempt->outcome.grant_number;
-	hold->session_id = attempt->outcome.session_id;
-	hold->revocable = attempt->request.params.revocable;
-	zklock_loss_granted(hold);
-}
-
-static void
-count_grant(const ZkLockAttempt *attempt, bool waited, int64 began)
-{
-	zklock_stats_add(waited ? ZKLOCK_CONTENDED : ZKLOCK_IMMEDIATE, 1);
-	if (attempt->outcome.joined ||
-		(attempt->outcome.grant_number > 0 && attempt->request.from == NULL))
-		zklock_stats_add(attempt->outcome.was_kept ? ZKLOCK_KEPT_GRANTS :
-						 ZKLOCK_HANDOVERS, 1);
-	if (waited)
-		zklock_stats_add(ZKLOCK_WAIT_US,
-						 (zklock_clock_now() - began) / 1000);
-}
-
-static void
-warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
-{
-	if (attempt->outcome.seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
-		ereport(WARNING,
-				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
-						zklock_errors_path(attempt->request.path)),
-				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
-						   attempt->outcome.seq),
-				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
-}
-
-void
-zklock_attempt_report(const ZkLockAttempt *attempt, bool waited, int64 began)
-{
-	count_grant(attempt, waited, began);
-	warn_if_nearly_exhausted(attempt);
 }

@@ -24,9 +24,9 @@ static ZkLockReceiver walker_receiver;
 
 /* Nodes that are still being deleted take no resources of other backends. */
 static void
-connect_session(ZkLockHold **holds, int n, int64 deadline)
+connect_session(ZkLockAttempt *attempts, int n, int64 deadline)
 {
-	(void) holds;
+	(void) attempts;
 	(void) n;
 	zklock_session_connect(deadline);
 	if (!zklock_session_await_room(deadline))

@@ -45,7 +45,7 @@ typedef struct ZkLockHold
 {
 	ZkLockKey	key;			/* dynahash: must be first */
 
-	/* set by attempt.c when the lock is granted */
+	/* set by acquire.c when the lock is granted */
 	ZkLockGeneration generation;	/* its session */
 	int64		session_id;		/* the session's, in ZooKeeper */
 	ZkLockNodeHandle *node;		/* NULL: it was deleted */

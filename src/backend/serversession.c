@@ -394,7 +394,7 @@ await_claim(const char *path, ZkLockMode mode, const ZkLockAdvisoryKey *advisory
 }
 
 static void
-connect_session(ZkLockHold **holds, int n, int64 deadline)
+connect_session(ZkLockAttempt *attempts, int n, int64 deadline)
 {
 	if (!zklock_sessionstate_has_timer())
 		zklock_errors_out_of_timers();
@@ -403,7 +403,7 @@ connect_session(ZkLockHold **holds, int n, int64 deadline)
 		await_permit(deadline);
 	for (int i = 0; i < n; i++)
 	{
-		ZkLockHold *hold = holds[i];
+		ZkLockHold *hold = attempts[i].hold;
 
 		if (hold->claim != NULL)
 			continue;
@@ -424,7 +424,7 @@ copy_results(ZkLockAttempt *attempt)
 	ZkLockVerdict before = attempt->outcome.verdict;
 	bool		was_queued = attempt->outcome.queued;
 
-	if (before != ZKLOCK_PENDING)
+	if (!attempt->begun || before != ZKLOCK_PENDING)
 		return false;
 	zklock_slots_get_state(attempt->claim, state);
 	attempt->outcome = state->outcome;

@@ -27,17 +27,18 @@ struct ZkLockSlotState;
 typedef struct ZkLockAttempt
 {
 	/* set by the caller, and kept when the attempt is begun again */
+	ZkLockRequest request;
+	ZkLockHold *hold;			/* counted, not yet granted; NULL: the attempt
+								 * is for the mutex of a semaphore */
 	struct ZkLockClaim *claim;	/* on the lock of the attempt, or NULL */
 	struct ZkLockClaim *whole;	/* claim on the semaphore, if this is for its
 								 * mutex; else NULL */
-	bool		advisory;		/* it is for an advisory lock */
-	bool		waited;			/* other clients were ahead, in this attempt
-								 * or an earlier one */
 	bool		brief;			/* of a call that does not want to wait, but
 								 * does so for a moment */
 
-	ZkLockRequest request;
 	bool		begun;			/* begun and not abandoned */
+	bool		waited;			/* other clients were ahead, in this attempt
+								 * or an earlier one */
 
 	/* results */
 	ZkLockOutcome outcome;
@@ -62,14 +63,14 @@ typedef struct ZkLockSessionRoutine
 {
 	/*
 	 * Wait until there is a session that has been connected, and the locks of
-	 * these holds can be requested in it: there must be room for requests
+	 * these attempts can be requested in it: there must be room for requests
 	 * and, in the server's session, for the locks in shared memory, and the
 	 * number of former locks that are not deleted yet must be within its
 	 * limit.  Errors: 08001 after zklock.connect_timeout, at `deadline`, or
 	 * if the settings are not valid; 08006 at `deadline`; 28000; 53000;
 	 * 53200.
 	 */
-	void		(*connect) (ZkLockHold **holds, int n, int64 deadline);
+	void		(*connect) (ZkLockAttempt *attempts, int n, int64 deadline);
 
 	/* Read the session's state; `poll` also writes pending log messages. */
 	void		(*poll) (void);
@@ -121,7 +122,7 @@ typedef struct ZkLockSessionRoutine
 
 	/*
 	 * Wait until an attempt or the session has changed, or until the time
-	 * `until`, and update the results of the attempts.  May return earlier
+	 * `until`, and update the results of the attempts that were begun.  May return earlier
 	 * for other reasons.  `event` is the wait event to show; 0: that of
 	 * ZooKeeper.
 	 */

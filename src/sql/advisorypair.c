@@ -151,9 +151,8 @@ zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
 {
 	ZkLockRequest request = {.params = {.mode = function->mode},.path = path};
 
-	return zklock_acquire_requested(&request, key, function->scope,
-									function->action == ZKLOCK_ADVISORY_TRY ? 0 : ZKLOCK_NEVER,
-									NULL);
+	return zklock_acquire(&request, key, function->scope,
+						  function->action == ZKLOCK_ADVISORY_TRY ? 0 : ZKLOCK_NEVER, NULL);
 }
 
 static bool

@@ -43,7 +43,7 @@ extern Datum zklock_advisorypair_call_own(ZkLockAdvisoryCall *call, FunctionCall
 
 /*
  * Take the lock of a key, whose path is `path`, in ZooKeeper alone.  Returns NULL if the
- * function only tries to, and it was refused.  Errors: those of zklock_acquire_requested().
+ * function only tries to, and it was refused.  Errors: those of zklock_acquire().
  */
 extern ZkLockHold *zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
 												 const ZkLockAdvisoryKey *key,

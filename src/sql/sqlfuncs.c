@@ -12,7 +12,6 @@
 
 #include "access/xact.h"
 #include "backend/acquire.h"
-#include "backend/acquireall.h"
 #include "backend/catchup.h"
 #include "backend/lateguard.h"
 #include "backend/lease.h"
@@ -132,8 +131,9 @@ zk_lock_acquire(PG_FUNCTION_ARGS)
 	int64		limit = zklock_sqlargs_timeout(fcinfo, 1);
 	ZkLockMode	mode = get_mode(fcinfo, 2);
 	ZkLockScope scope = get_scope(fcinfo, 3);
+	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 
-	PG_RETURN_BOOL(zklock_acquire(path, mode, scope, limit) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, limit, NULL) != NULL);
 }
 
 Datum
@@ -163,7 +163,7 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of leases must be at least 1")));
 
-	PG_RETURN_BOOL(zklock_acquire_requested(&request, NULL, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, limit, NULL) != NULL);
 }
 
 /* The path of a count is subject to the same restrictions as that of a lock. */
@@ -187,7 +187,7 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 		.count = count
 	};
 
-	PG_RETURN_BOOL(zklock_acquire_requested(&request, NULL, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, limit, NULL) != NULL);
 }
 
 Datum
@@ -236,7 +236,7 @@ acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 lim
 {
 	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 	char	   *ahead;
-	ZkLockHold *hold = zklock_acquire_requested(&request, NULL, scope, limit, &ahead);
+	ZkLockHold *hold = zklock_acquire(&request, NULL, scope, limit, &ahead);
 	char	   *holder;
 
 	if (hold != NULL)

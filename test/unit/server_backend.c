@@ -12,7 +12,6 @@
 
 #include "access/xact.h"
 #include "backend/acquire.h"
-#include "backend/acquireall.h"
 #include "backend/attempt.h"
 #include "backend/deadlock_report.h"
 #include "backend/lease.h"
@@ -334,8 +333,8 @@ take_lock(ServerStep *step)
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
 	began = shim_now();
-	hold = zklock_acquire_requested(&request, advisory ? &key : NULL, scope, patience,
-									(step->is_drawn ? percent(50) : step->asks) ? &ahead : NULL);
+	hold = zklock_acquire(&request, advisory ? &key : NULL, scope, patience,
+						  (step->is_drawn ? percent(50) : step->asks) ? &ahead : NULL);
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
 	if (patience == 0 && server_gates_requested_at() >= began &&
@@ -442,16 +441,13 @@ check_deleted(void)
 }
 
 /* Those before this one may be held. */
-extern void __real_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-										int64 deadline);
-extern void __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-										int64 deadline);
+extern void __real_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline);
+extern void __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline);
 
 void
-__wrap_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request,
-							int64 deadline)
+__wrap_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline)
 {
-	const char *last = strrchr(request->path, '/') + 1;
+	const char *last = strrchr(attempt->request.path, '/') + 1;
 	ZkLockClaimState state;
 
 	if (strcmp(last, zklock_mode_table[ZKLOCK_SEMAPHORE].mutex) == 0)
@@ -466,8 +462,8 @@ __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, const ZkLockRequest *request
 	server_lags();
 	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");
-	server_gates_begin_attempt(request->params.only_looks);
-	__real_zklock_attempt_begin(attempt, request, deadline);
+	server_gates_begin_attempt(attempt->request.params.only_looks);
+	__real_zklock_attempt_begin(attempt, deadline);
 }
 
 /* Who waits for a lease does so under the mutex, in the same session. */
@@ -522,7 +518,7 @@ __wrap_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline, bool
 	{
 		int			number = exact_path_number(attempts[i].request.path);
 
-		if (number >= 0)
+		if (number >= 0 && attempts[i].begun)
 			waits |= 1U << number;
 		if (attempts[i].brief)
 			server_tries_refused();
@@ -540,7 +536,7 @@ __wrap_zklock_attempt_await(ZkLockAttempt *attempts, int n, int64 deadline, bool
 	{
 		__real_zklock_attempt_await(attempts, n, deadline, queued_is_enough);
 		for (int i = 0; i < n; i++)
-			server_tries_awaited(&attempts[i].outcome,
+			server_tries_awaited(&attempts[i].outcome, attempts[i].begun &&
 								 decides(&attempts[i], queued_is_enough));
 	}
 	PG_FINALLY();

@@ -296,8 +296,8 @@ extern void __real_zklock_loss_refuse(void);
 extern void __wrap_zklock_loss_refuse(void);
 extern void __real_zklock_loss_resume(void);
 extern void __wrap_zklock_loss_resume(void);
-extern void __real_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
-extern void __wrap_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit);
+extern void __real_zklock_attempt_start_over(ZkLockAttempt *attempts, int n, int64 deadline);
+extern void __wrap_zklock_attempt_start_over(ZkLockAttempt *attempts, int n, int64 deadline);
 
 /* A loss that was not signalled is looked for; one that was has arrived by now. */
 void
@@ -327,12 +327,12 @@ __wrap_zklock_loss_refuse(void)
 }
 
 void
-__wrap_zklock_attempt_start_over(const char *path, const ZkLockWaitLimit *limit)
+__wrap_zklock_attempt_start_over(ZkLockAttempt *attempts, int n, int64 deadline)
 {
 	bool		is_lost = is_any_of_former_session();
 
 	server_tries_start_over();
-	__real_zklock_attempt_start_over(path, limit);
+	__real_zklock_attempt_start_over(attempts, n, deadline);
 	if (is_lost)
 		server_breach(SERVER_SOUND, "an attempt begins again though another lock is lost");
 }

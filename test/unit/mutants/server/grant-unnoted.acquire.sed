@@ -1,3 +1,3 @@
 # Seed 1
 # A grant is not noted.
-/^note_result/,/^}/ s/if (granted ||/if (!granted \&\&/
+/^note_results/,/^}/ s/if (granted || (/if (!granted \&\& (/

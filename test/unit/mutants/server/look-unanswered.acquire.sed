@@ -1,3 +1,3 @@
 # Scenario all-try-unanswered
 # A look that was not answered counts as refused.
-/^look(/,/^}/s/zklock_attempt_check_answer(&attempts\[i\]);/;/
+/^look(/,/^}/s/zklock_attempt_raise(attempt);/;/

@@ -1,3 +1,3 @@
 # Seed 28584
 # Who has begun another session to take a lock does not look for those that it had.
-/^zklock_attempt_connect/,/^}/s/zklock_lease_check();/;/
+/^connect_session/,/^}/s/zklock_lease_check();/;/

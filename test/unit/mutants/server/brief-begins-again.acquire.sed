@@ -1,3 +1,3 @@
 # Scenario all-try-expired
 # A try of many that was refused begins again in another session.
-s/outcome.verdict == ZKLOCK_EXPIRED && !shortly/outcome.verdict == ZKLOCK_EXPIRED/
+/^wait_for_locks/,/^}/s/^		if (brief)$/		if (brief \&\& !expired)/

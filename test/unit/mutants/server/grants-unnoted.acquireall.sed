@@ -1,3 +1,0 @@
-# Seed 2
-# A grant of several locks is not noted.
-/^note_results/,/^}/ s/if (granted || (/if (!granted \&\& (/
