@@ -18,9 +18,8 @@
 #include "session/session.h"
 #include "shared/claims.h"
 
-/* The record of this backend's wait, and its receiver while there is one */
+/* The record of this backend's wait */
 static ZkLockWalker walker;
-static ZkLockReceiver walker_receiver;
 
 /* Nodes that are still being deleted take no resources of other backends. */
 static void
@@ -68,6 +67,13 @@ node_of(ZkLockNodeHandle *node)
 	return (ZkLockNode *) node;
 }
 
+static void
+unregister(ZkLockAttempt *attempt)
+{
+	zklock_session_unregister(&attempt->replies);
+	zklock_session_unregister(&attempt->events);
+}
+
 /*
  * Copy the results from the driver, and record them for other backends.  Messages concern
  * an attempt only until it has a verdict, and all until then.
@@ -79,9 +85,9 @@ copy_results(ZkLockAttempt *attempt)
 	const ZkLockRecipe *r = &driver->recipe;
 
 	if (r->outcome.verdict != ZKLOCK_PENDING)
-		zklock_session_unregister(&attempt->receiver);
+		unregister(attempt);
 	else
-		Assert(attempt->receiver.process != NULL);
+		Assert(attempt->replies.process != NULL && attempt->events.process != NULL);
 	attempt->outcome = r->outcome;
 	attempt->generation = driver->generation;
 	attempt->node = (ZkLockNodeHandle *) driver->node;
@@ -91,19 +97,16 @@ copy_results(ZkLockAttempt *attempt)
 						 zklock_claims_ensemble(zklock_session_hosts()));
 }
 
-/* Pass a message on to the attempt that it concerns. */
 static void
-process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
+process_reply(const ZkLockMessage *message, void *driver)
 {
-	ZkLockDriver *driver = &((ZkLockAttempt *)
-							 ((char *) receiver - offsetof(ZkLockAttempt, receiver)))->driver;
+	zklock_driver_process_reply(driver, message);
+}
 
-	if (receiver->stale)
-		return;
-	if (message->kind == ZKLOCK_MSG_DELETED || message->kind == ZKLOCK_MSG_CHANGED)
-		zklock_driver_process_event(driver, message);
-	else if (message->tag.requester == driver->requester)
-		zklock_driver_process_reply(driver, message);
+static void
+process_event(const ZkLockMessage *message, void *driver)
+{
+	zklock_driver_process_event(driver, message);
 }
 
 static void
@@ -122,10 +125,14 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 		attempt->outcome.verdict = ZKLOCK_TOO_MANY_NODES;
 	if (room != ZKLOCK_ROOM)
 		return;
-	zklock_session_register(&attempt->receiver, process_message);
+	attempt->stale = false;
 	zklock_driver_begin(&attempt->driver, 0, &attempt->request,
 						pstrdup(zklock_nodedata_self(attempt->request.params.revocable)),
 						NULL);
+	zklock_session_register(&attempt->replies, attempt->driver.requester, process_reply,
+							&attempt->driver, &attempt->stale);
+	zklock_session_register(&attempt->events, 0, process_event, &attempt->driver,
+							&attempt->stale);
 	copy_results(attempt);
 }
 
@@ -134,9 +141,9 @@ check_attempt(ZkLockAttempt *attempt)
 {
 	if (attempt->driver.node == NULL)
 		return;					/* there was no room for it */
-	if (attempt->receiver.stale)
+	if (attempt->stale)
 		zklock_driver_reread(&attempt->driver);
-	attempt->receiver.stale = false;
+	attempt->stale = false;
 	zklock_driver_check_session(&attempt->driver);
 	if (zklock_driver_wants_parents(&attempt->driver))
 		(void) zklock_driver_create_parents(&attempt->driver, GetAuthenticatedUserId(),
@@ -171,8 +178,7 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 		else
 			check_attempt(&attempts[i]);
 	}
-	zklock_deadlock_walker_check_session(&walker, walker_receiver.stale);
-	walker_receiver.stale = false;
+	zklock_deadlock_walker_check_session(&walker);
 }
 
 static void
@@ -191,7 +197,7 @@ time_out(ZkLockAttempt *attempt)
 static void
 abandon(ZkLockAttempt *attempt)
 {
-	zklock_session_unregister(&attempt->receiver);
+	unregister(attempt);
 	zklock_driver_abandon(&attempt->driver);
 	attempt->unsent = false;
 	attempt->node = NULL;
@@ -251,20 +257,10 @@ revocation_serial(void)
 		zklock_zkclient_all_revocations(client);
 }
 
-static void
-process_message_of_walker(ZkLockReceiver *receiver, const ZkLockMessage *message)
-{
-	if (!receiver->stale && message->tag.requester == walker.requester)
-		zklock_deadlock_walker_process_reply(&walker, message);
-}
-
 static bool
 publish_record(const char *text)
 {
-	if (!zklock_deadlock_walker_begin(&walker, text))
-		return false;
-	zklock_session_register(&walker_receiver, process_message_of_walker);
-	return true;
+	return zklock_deadlock_walker_begin(&walker, text);
 }
 
 static ZkLockWalkVerdict
@@ -282,7 +278,6 @@ walk_again(void)
 static void
 unpublish(void)
 {
-	zklock_session_unregister(&walker_receiver);
 	zklock_deadlock_walker_end(&walker);
 }
 

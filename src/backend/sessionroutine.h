@@ -55,7 +55,9 @@ typedef struct ZkLockAttempt
 	/* private to the session routine */
 	bool		unsent;			/* it begins when there is room for its node */
 	ZkLockDriver driver;
-	ZkLockReceiver receiver;	/* registered until there is a verdict */
+	ZkLockReceiver replies;		/* registered until there is a verdict */
+	ZkLockReceiver events;
+	bool		stale;			/* messages were left out: see session.h */
 	struct ZkLockSlotState *state;
 } ZkLockAttempt;
 

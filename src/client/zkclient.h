@@ -80,7 +80,7 @@ typedef enum ZkLockMessageKind
 /* Identifies a request to its caller.  Its message contains the same tag. */
 typedef struct ZkLockTag
 {
-	uint64_t	requester;		/* 0: none */
+	uint64_t	requester;		/* 0: it is the event of a watch */
 	uint32_t	request;
 } ZkLockTag;
 

@@ -22,6 +22,8 @@
 /* Data that is no record */
 #define NOT_UNDERSTOOD ""
 
+static void process_reply(const ZkLockMessage *message, void *owner);
+
 /* There is nothing to find, or no way to find it in this session. */
 static void
 give_up(ZkLockWalker *walker)
@@ -39,7 +41,7 @@ fail_walk(ZkLockWalker *walker)
 static ZkLockTag
 next_tag(ZkLockWalker *walker)
 {
-	return (ZkLockTag) {walker->requester, ++walker->last_request};
+	return (ZkLockTag) {walker->replies.requester, ++walker->last_request};
 }
 
 static void
@@ -158,6 +160,7 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 	if (zklock_session_status()->state != ZKLOCK_CLIENT_CONNECTED ||
 		are_deletes_delayed())
 		return false;
+	Assert(walker->replies.process == NULL);
 	zklock_session_random(&random, sizeof(random));
 	if (walker->context != NULL)
 		MemoryContextDelete(walker->context);	/* of a call that has failed */
@@ -168,7 +171,6 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 		return false;
 	*walker = (ZkLockWalker) {
 		.generation = zklock_session_generation(),
-		.requester = zklock_session_new_requester(),
 		.context = AllocSetContextCreate(TopMemoryContext, "zklock walk",
 										 ALLOCSET_SMALL_SIZES)
 	};
@@ -179,6 +181,8 @@ zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text)
 											  walker->name);
 	if (walker->node == NULL)
 		return false;
+	zklock_session_register(&walker->replies, zklock_session_new_requester(), process_reply,
+							walker, &walker->lost);
 	begin_walk(walker);
 	return true;
 }
@@ -277,13 +281,14 @@ process_read(ZkLockWalker *walker, const ZkLockWalkRead *read,
 		go_on(walker);
 }
 
-void
-zklock_deadlock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *message)
+static void
+process_reply(const ZkLockMessage *message, void *owner)
 {
+	ZkLockWalker *walker = owner;
 	ZkLockWalkRead read;
 
-	if (walker->node == NULL || walker->lost || walker->verdict != ZKLOCK_WALK_PENDING ||
-		message->tag.request <= walker->begun_at)
+	Assert(message->tag.requester == walker->replies.requester);
+	if (walker->verdict != ZKLOCK_WALK_PENDING || message->tag.request <= walker->begun_at)
 		return;
 	if (message->rc == ZKLOCK_RC_LOST || message->rc == ZKLOCK_RC_OVER)
 		walker->lost = true;
@@ -301,7 +306,7 @@ zklock_deadlock_walker_process_reply(ZkLockWalker *walker, const ZkLockMessage *
 }
 
 void
-zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale)
+zklock_deadlock_walker_check_session(ZkLockWalker *walker)
 {
 	const ZkLockClientStatus *status = zklock_session_status();
 
@@ -312,7 +317,7 @@ zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale)
 		give_up(walker);
 		return;
 	}
-	walker->lost |= stale || status->connects != walker->connects;
+	walker->lost |= status->connects != walker->connects;
 	if (walker->lost && status->state == ZKLOCK_CLIENT_CONNECTED &&
 		!are_deletes_delayed())
 		begin_walk(walker);
@@ -344,6 +349,7 @@ zklock_deadlock_walker_end(ZkLockWalker *walker)
 	if (walker->node != NULL && zklock_session_is_current(walker->generation))
 		zklock_zkclient_delete(walker->node);
 	walker->node = NULL;
+	zklock_session_unregister(&walker->replies);
 	if (walker->context != NULL)
 		MemoryContextDelete(walker->context);
 	walker->context = NULL;

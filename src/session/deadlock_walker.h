@@ -21,6 +21,7 @@
 #include "client/zkclient.h"
 #include "protocol/deadlock_walk.h"
 #include "protocol/numbers.h"
+#include "session/session.h"
 
 /* Maximum number of reads of a walk that are under way */
 #define ZKLOCK_WALKER_WINDOW 32
@@ -35,9 +36,8 @@ typedef struct ZkLockWalkerRead
 /* All zero: there is no record. */
 typedef struct ZkLockWalker
 {
-	uint64		requester;		/* in the tags of its requests */
-
 	/* used by deadlock_walker.c only */
+	ZkLockReceiver replies;
 	ZkLockWalkVerdict verdict;
 	ZkLockWalk	walk;
 	ZkLockNode *node;			/* NULL: there is no record */
@@ -49,7 +49,8 @@ typedef struct ZkLockWalker
 	const char *text;
 	char	   *memory;			/* of the walk; NULL: none is needed */
 	bool		made_parent;
-	bool		lost;			/* begin again with the next connection */
+	bool		lost;			/* replies are: begin again when there is a
+								 * connection */
 	uint32		connects;
 	uint32		last_request;
 	uint32		begun_at;		/* answers to earlier requests do not count */
@@ -65,15 +66,8 @@ typedef struct ZkLockWalker
  */
 extern bool zklock_deadlock_walker_begin(ZkLockWalker *walker, const char *text);
 
-/* Process a reply to a request of this walker. */
-extern void zklock_deadlock_walker_process_reply(ZkLockWalker *walker,
-												 const ZkLockMessage *message);
-
-/*
- * Process a change of the session's state, if there is one.  `stale`: messages
- * may have been discarded.
- */
-extern void zklock_deadlock_walker_check_session(ZkLockWalker *walker, bool stale);
+/* Process a change of the session's state, if there is one. */
+extern void zklock_deadlock_walker_check_session(ZkLockWalker *walker);
 
 /* Begin another walk for the same record, after a verdict. */
 extern void zklock_deadlock_walker_repeat(ZkLockWalker *walker);

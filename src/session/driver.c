@@ -126,12 +126,12 @@ perform(ZkLockDriver *driver, const ZkLockActions *actions)
 			case ZKLOCK_DO_SET_SIZE:
 
 				/*
-				 * The reply is ignored.  The attempt does not depend on the
-				 * permission to write to this node.
+				 * Nobody receives the reply.  The attempt does not depend on
+				 * the permission to write to this node.
 				 */
+				tag.requester = zklock_session_new_requester();
 				accepted = zklock_zkclient_set(client, driver->dir, driver->size,
-											   (int) strlen(driver->size),
-											   (ZkLockTag) {0});
+											   (int) strlen(driver->size), tag);
 				break;
 			case ZKLOCK_DO_DROP:
 				delete_surplus(driver, action->name);
@@ -482,6 +482,7 @@ zklock_driver_process_reply(ZkLockDriver *driver, const ZkLockMessage *message)
 	};
 	ZkLockEvent event = {0};
 
+	Assert(message->tag.requester == driver->requester);
 	event.request = message->tag.request;
 	event.kind = kinds[message->kind];
 	if (message->kind == ZKLOCK_MSG_GOT &&

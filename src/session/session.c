@@ -54,7 +54,15 @@ static ZkLockGeneration last_generation = 0;	/* of the current or last
 static int64 begun_at;			/* when it was begun */
 static int64 received_at;		/* when messages were last read */
 
-static dlist_head receivers = DLIST_STATIC_INIT(receivers);
+/*
+ * The receivers, by their requesters.  Most sessions have a few at a time, and a server's
+ * about as many as it has locks.
+ */
+#ifndef ZKLOCK_RECEIVER_LISTS	/* a simulation has few requesters */
+#define ZKLOCK_RECEIVER_LISTS 1024
+#endif
+static dlist_head receivers[ZKLOCK_RECEIVER_LISTS];
+static int	nreceivers = 0;
 
 /*
  * The messages that are not delivered yet, oldest first; whether they may be
@@ -88,7 +96,8 @@ forget_receivers_at_exit(void)
 
 	if (proc_exit_inprogress && !forgotten)
 	{
-		dlist_init(&receivers);
+		memset(receivers, 0, sizeof(receivers));
+		nreceivers = 0;
 		forgotten = true;
 	}
 }
@@ -156,31 +165,73 @@ free_messages(void)
 {
 	ZkLockMessage *message;
 
-	Assert(client == NULL || dlist_is_empty(&receivers));
+	Assert(client == NULL || nreceivers == 0);
 
 	while ((message = take_message()) != NULL)
 		zklock_zkclient_free(message);
 	stale = false;
 }
 
+static dlist_head *
+receivers_of(uint64 requester)
+{
+	return &receivers[requester % ZKLOCK_RECEIVER_LISTS];
+}
+
 void
-zklock_session_register(ZkLockReceiver *receiver,
-						void (*process) (ZkLockReceiver *receiver,
-										 const ZkLockMessage *message))
+zklock_session_register(ZkLockReceiver *receiver, uint64 requester, ZkLockProcess process,
+						void *owner, bool *stale_messages)
 {
 	Assert(receiver->process == NULL);
 	forget_receivers_at_exit();
 	receiver->process = process;
-	receiver->stale = false;
-	dlist_push_tail(&receivers, &receiver->link);
+	receiver->owner = owner;
+	receiver->requester = requester;
+	receiver->stale = stale_messages;
+	dlist_push_tail(receivers_of(requester), &receiver->link);
+	nreceivers++;
 }
 
 void
 zklock_session_unregister(ZkLockReceiver *receiver)
 {
-	if (receiver->process != NULL)
-		dlist_delete(&receiver->link);
+	if (receiver->process == NULL)
+		return;
 	receiver->process = NULL;
+	dlist_delete(&receiver->link);
+	nreceivers--;
+}
+
+/* The messages that follow may be outdated. */
+static void
+note_stale(void)
+{
+	dlist_iter	iter;
+
+	for (int i = 0; i < ZKLOCK_RECEIVER_LISTS; i++)
+		dlist_foreach(iter, &receivers[i])
+		{
+			ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
+
+			if (receiver->stale != NULL)
+				*receiver->stale = true;
+		}
+}
+
+/* The requester of an event is 0. */
+static void
+deliver(const ZkLockMessage *message)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, receivers_of(message->tag.requester))
+	{
+		ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
+
+		if (receiver->requester == message->tag.requester &&
+			(receiver->stale == NULL || !*receiver->stale))
+			receiver->process(message, receiver->owner);
+	}
 }
 
 /*
@@ -191,22 +242,15 @@ void
 zklock_session_deliver(void)
 {
 	static ZkLockMessage *message = NULL;
-	dlist_iter	iter;
 
 	if (message != NULL)
 		zklock_zkclient_free(message);	/* a receiver has raised an error */
 	if (stale)
-		dlist_foreach(iter, &receivers)
-			dlist_container(ZkLockReceiver, link, iter.cur)->stale = true;
+		note_stale();
 	stale = news = false;
 	while ((message = take_message()) != NULL)
 	{
-		dlist_foreach(iter, &receivers)
-		{
-			ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
-
-			receiver->process(receiver, message);
-		}
+		deliver(message);
 		zklock_zkclient_free(message);
 	}
 }
@@ -578,37 +622,28 @@ zklock_session_turn(int64 deadline)
 /* The replies that zklock_session_await() waits for */
 typedef struct Replies
 {
-	ZkLockReceiver receiver;	/* must be first */
-	uint64		requester;
 	int			missing;
-	void		(*process) (const ZkLockMessage *message, void *arg);
-	void	   *arg;
+	ZkLockProcess process;
+	void	   *owner;
 } Replies;
 
 static void
-process_reply(ZkLockReceiver *receiver, const ZkLockMessage *message)
+process_reply(const ZkLockMessage *message, void *owner)
 {
-	Replies    *replies = (Replies *) receiver;
+	Replies    *replies = owner;
 
-	if (message->tag.requester != replies->requester)
-		return;
 	replies->missing--;
-	replies->process(message, replies->arg);
+	replies->process(message, replies->owner);
 }
 
 bool
-zklock_session_await(uint64 requester, int n,
-					 void (*process) (const ZkLockMessage *message, void *arg),
-					 void *arg, int64 deadline)
+zklock_session_await(uint64 requester, int n, ZkLockProcess process, void *owner,
+					 int64 deadline)
 {
-	Replies		replies = {
-		.requester = requester,
-		.missing = n,
-		.process = process,
-		.arg = arg
-	};
+	Replies		replies = {.missing = n,.process = process,.owner = owner};
+	ZkLockReceiver receiver = {0};
 
-	zklock_session_register(&replies.receiver, process_reply);
+	zklock_session_register(&receiver, requester, process_reply, &replies, NULL);
 	PG_TRY();
 	{
 		while (replies.missing > 0 && status.state == ZKLOCK_CLIENT_CONNECTED &&
@@ -617,7 +652,7 @@ zklock_session_await(uint64 requester, int n,
 	}
 	PG_FINALLY();
 	{
-		zklock_session_unregister(&replies.receiver);
+		zklock_session_unregister(&receiver);
 	}
 	PG_END_TRY();
 	return replies.missing == 0;
@@ -648,7 +683,7 @@ zklock_session_refresh(void)
 	if (client == NULL)
 		return;
 	receive();
-	if (dlist_is_empty(&receivers))
+	if (nreceivers == 0)
 		free_messages();
 }
 

@@ -10,10 +10,12 @@
  *	  at its deadline.
  *	- Each session is a generation.  Whatever was created in a session is valid
  *	  only while zklock_session_is_current() returns true for its generation.
- *	- Every message reaches all receivers that are registered when it is
- *	  delivered.  Only zklock_session_wait() and zklock_session_deliver()
- *	  deliver messages.  Until then they stay queued, whoever reads the
- *	  state.  Without a receiver, nobody needs them.
+ *	- A reply reaches the receiver that is registered for its requester when it
+ *	  is delivered, and no other one; without a receiver it is dropped.  The
+ *	  event of a watch reaches all receivers of events.
+ *	- Only zklock_session_wait() and zklock_session_deliver() deliver messages.
+ *	  Until then they stay queued, also when the state is read, unless there is no
+ *	  receiver at all.
  *
  * This module uses neither locks nor transactions.
  *
@@ -76,30 +78,34 @@ extern void zklock_session_end(int wait_ms);
 extern void zklock_session_keep_at_exit(void);
 
 /*
- * A receiver of messages.  `process` is called for each of them.  It may raise
- * an error, but neither wait nor register a receiver.
- *
- * `stale` is set before messages that may be outdated: this process may have
- * been suspended for a third of the session's timeout since they were sent.  It remains
- * set until the receiver has taken note of it.
+ * Processes a message for `owner`.  It may raise an error, and unregister its receiver, but
+ * neither wait nor register one.
  */
+typedef void (*ZkLockProcess) (const ZkLockMessage *message, void *owner);
+
+/* A receiver of messages, all zero before it is registered for the first time */
 typedef struct ZkLockReceiver
 {
-	void		(*process) (struct ZkLockReceiver *receiver,
-							const ZkLockMessage *message);	/* NULL: it is not
-															 * registered */
-	bool		stale;
+	ZkLockProcess process;		/* NULL: it is not registered */
+	void	   *owner;
+	uint64		requester;
+	bool	   *stale;
 	dlist_node	link;			/* used by session.c only */
 } ZkLockReceiver;
 
 /*
- * Register a receiver, which must not be registered, and end that.  To be
- * called before its first request, and not later than its memory is freed.
- * Both raise and allocate nothing.
+ * Register a receiver, which must not be registered, of the replies to requests with this
+ * requester, which has no other receiver, or, if it is 0, of the events of all watches.  To
+ * be called before these messages are delivered.  The second function ends that, if the
+ * receiver is registered.  To be called not later than its memory is freed.  Both raise and
+ * allocate nothing.
+ *
+ * Messages may be outdated: this process may have been suspended for a third of the
+ * session's timeout since they were sent.  Then `*stale` is set, and as long as it is, the
+ * receiver gets none.  NULL: it gets all.
  */
-extern void zklock_session_register(ZkLockReceiver *receiver,
-									void (*process) (ZkLockReceiver *receiver,
-													 const ZkLockMessage *message));
+extern void zklock_session_register(ZkLockReceiver *receiver, uint64 requester,
+									ZkLockProcess process, void *owner, bool *stale);
 extern void zklock_session_unregister(ZkLockReceiver *receiver);
 
 /*
@@ -171,10 +177,8 @@ extern bool zklock_session_await_room(int64 deadline);
  * sent.  `process` is called for each of them, also if they may be outdated.
  * Returns false at `deadline`, or if the connection is lost.
  */
-extern bool zklock_session_await(uint64 requester, int n,
-								 void (*process) (const ZkLockMessage *message,
-												  void *arg),
-								 void *arg, int64 deadline);
+extern bool zklock_session_await(uint64 requester, int n, ZkLockProcess process,
+								 void *owner, int64 deadline);
 
 /* Read the state without a wait.  Writes pending log messages. */
 extern void zklock_session_poll(void);

@@ -144,24 +144,8 @@ process_slot(int slot)
 	}
 }
 
-void
-zklock_deadlock_records_process_reply(const ZkLockMessage *message)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &walks)
-	{
-		WorkerRecord *record = dlist_container(WorkerRecord, link, iter.cur);
-
-		if (record->walker.requester != message->tag.requester)
-			continue;
-		zklock_deadlock_walker_process_reply(&record->walker, message);
-		break;
-	}
-}
-
 static void
-report_verdicts(bool stale)
+report_verdicts(void)
 {
 	static ZkLockDeadlock deadlock;
 	dlist_mutable_iter iter;
@@ -171,7 +155,7 @@ report_verdicts(bool stale)
 		WorkerRecord *record = dlist_container(WorkerRecord, link, iter.cur);
 		ZkLockWalkVerdict verdict;
 
-		zklock_deadlock_walker_check_session(&record->walker, stale);
+		zklock_deadlock_walker_check_session(&record->walker);
 		verdict = zklock_deadlock_walker_verdict(&record->walker, &deadlock);
 		if (verdict == ZKLOCK_WALK_PENDING)
 			continue;
@@ -198,12 +182,12 @@ process_slots(void)
 }
 
 void
-zklock_deadlock_records_process(bool stale)
+zklock_deadlock_records_process(void)
 {
 	if (zklock_deadlock_slots_have_changed() || any_postponed)
 		process_slots();
 	if (!dlist_is_empty(&walks))
-		report_verdicts(stale);
+		report_verdicts();
 }
 
 void

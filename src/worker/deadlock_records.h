@@ -13,18 +13,10 @@
 #ifndef ZKLOCK_DEADLOCK_RECORDS_H
 #define ZKLOCK_DEADLOCK_RECORDS_H
 
-#include "client/zkclient.h"
-
 extern void zklock_deadlock_records_init(void);
 
-/* Process a reply, if it is one to a request of this module. */
-extern void zklock_deadlock_records_process_reply(const ZkLockMessage *message);
-
-/*
- * Do what backends request.  `stale`: the last messages were discarded.  Call
- * this in each turn in which there is a session.
- */
-extern void zklock_deadlock_records_process(bool stale);
+/* Do what backends request.  Call this in each turn in which there is a session. */
+extern void zklock_deadlock_records_process(void);
 
 /* The session is over. */
 extern void zklock_deadlock_records_drop_all(void);

@@ -25,12 +25,6 @@
 /* Records in which a lock may have its history */
 #define N_WAYS 4
 
-/*
- * Marks the requests that are a keeper's, and not those of a recipe.  A recipe makes far
- * fewer requests.
- */
-#define LIST_BIT 0x80000000
-
 /* How often all kept nodes are examined */
 #define CHECK_MS 1000
 
@@ -159,31 +153,22 @@ finish_look(ZkLockKeeper *keeper, bool alone)
 }
 
 bool
-zklock_keeper_look(ZkLockKeeper *keeper, uint32 look)
+zklock_keeper_look(ZkLockKeeper *keeper, uint32 look, uint64 requester)
 {
-	ZkLockTag	tag;
-
 	if (keeper->slot == NULL || keeper->look != 0)
 		return true;
 	if (!zklock_zkclient_may_list(zklock_session_client(), keeper->driver->dir))
 		return false;
-	Assert((look & LIST_BIT) == 0);
 	keeper->look = look;
 	keeper->look_epoch = zklock_sessionstate_epoch();
 	keeper->look_sent = zklock_clock_now();
-	tag = (ZkLockTag) {keeper->driver->requester, LIST_BIT | look};
 	if (!zklock_zkclient_list(zklock_session_client(), keeper->driver->dir,
-							  ZKLOCK_CHILDREN_QUEUE, ZKLOCK_WATCH_KEPT, tag))
+							  ZKLOCK_CHILDREN_QUEUE, ZKLOCK_WATCH_KEPT,
+							  (ZkLockTag) {requester, look}))
 		finish_look(keeper, false);
 	else
 		keeper->unseen = look;
 	return true;
-}
-
-bool
-zklock_keeper_is_list(const ZkLockTag *tag)
-{
-	return (tag->request & LIST_BIT) != 0;
 }
 
 /* Another contender may have come. */
@@ -227,9 +212,9 @@ zklock_keeper_process_list(ZkLockKeeper *keeper, const ZkLockMessage *message)
 								 zklock_mode_table[r->params.mode].kind,
 								 message->children, message->nchildren, &others);
 
-	if (seen && message->tag.request == (LIST_BIT | keeper->unseen))
+	if (seen && message->tag.request == keeper->unseen)
 		keeper->unseen = 0;
-	if (keeper->look == 0 || message->tag.request != (LIST_BIT | keeper->look))
+	if (keeper->look == 0 || message->tag.request != keeper->look)
 		return true;			/* this answer comes too late */
 	if (message->rc == ZKLOCK_RC_OK && !seen)
 		return false;

@@ -64,13 +64,10 @@ extern bool zklock_keeper_granted(ZkLockKeeper *keeper, ZkLockSlot *slot, ZkLock
 								  const ZkLockDriver *driver, bool marked);
 
 /*
- * Send a list with this number, unless one is under way, or there is no keeper.  Returns
- * false if it cannot be sent yet, see zklock_zkclient_may_list().
+ * Send a list with this number and requester, unless one is under way, or there is no
+ * keeper.  Returns false if it cannot be sent yet, see zklock_zkclient_may_list().
  */
-extern bool zklock_keeper_look(ZkLockKeeper *keeper, uint32 look);
-
-/* Is this the tag of such a list?  Its requester is that of the attempt. */
-extern bool zklock_keeper_is_list(const ZkLockTag *tag);
+extern bool zklock_keeper_look(ZkLockKeeper *keeper, uint32 look, uint64 requester);
 
 /*
  * Process the answer to a list.  Returns false if the list shows that the node is gone.

@@ -98,13 +98,11 @@ find_source(const char *path)
 
 /* A watch has fired. */
 static void
-process_event(ZkLockReceiver *receiver, const ZkLockMessage *message)
+process_event(const ZkLockMessage *message, void *owner)
 {
 	Source	   *source;
 
-	(void) receiver;
-	if (message->kind != ZKLOCK_MSG_CHANGED && message->kind != ZKLOCK_MSG_DELETED)
-		return;
+	(void) owner;
 	if (strcmp(message->text, asked_path) == 0)
 		zklock_answerer_changed(&answerer);
 	else if (strcmp(message->text, servers_path) == 0)
@@ -659,7 +657,7 @@ zklock_walworker_main(Datum arg)
 	zklock_walposition_path(servers_path, GetSystemIdentifier(), "servers");
 	zklock_walposition_path(forgotten_path, GetSystemIdentifier(), "forgotten");
 	zklock_walquestions_worker_starts();
-	zklock_session_register(&receiver, process_event);
+	zklock_session_register(&receiver, 0, process_event, NULL, NULL);
 	MemoryContextSwitchTo(context);
 
 	for (;;)

@@ -600,7 +600,7 @@ main_loop(void)
 		zklock_workerattempts_process_slots(status_of_session() != NULL &&
 											status_of_session()->connects > 0);
 		if (status_of_session() != NULL && status_of_session()->connects > 0)
-			zklock_deadlock_records_process(stale);
+			zklock_deadlock_records_process();
 		zklock_workerattempts_check_nodes();
 		if (end_if_drained())
 			return;

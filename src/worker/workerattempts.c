@@ -23,7 +23,6 @@
 #include "storage/latch.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "worker/deadlock_records.h"
 #include "worker/keeper.h"
 #include "worker/workerattempts.h"
 
@@ -61,10 +60,13 @@ typedef struct WorkerAttempt
 	ZkLockGeneration generation;	/* in which it was requested */
 	MemoryContext context;		/* of the attempt */
 	ZkLockDriver driver;
+	ZkLockReceiver replies;		/* to the driver's requests */
+	ZkLockReceiver answers;		/* to the backend's question; registered while
+								 * it is under way */
+	ZkLockReceiver looks;		/* answers to the keeper's lists */
 	dlist_node	link;			/* in `pending` or `settled` */
 	uint32		question;		/* number of the backend's confirmation under
 								 * way; 0: none */
-	uint64		confirm_requester;	/* requester in the tag of its request */
 	ZkLockToken deleted_token;	/* token of a node of it that was deleted by
 								 * hand; 0: none */
 	Watch		watch[ZKLOCK_DRIVER_WATCHES];
@@ -83,15 +85,7 @@ typedef struct WorkerAttempt
 	uint32		revocations;
 } WorkerAttempt;
 
-/* Maps the requester in a tag to its attempt */
-typedef struct Requester
-{
-	uint64		requester;		/* dynahash: must be first */
-	WorkerAttempt *attempt;
-} Requester;
-
 static HTAB *attempts = NULL;
-static HTAB *requesters = NULL;
 
 /* Attempts without and with a verdict */
 static dlist_head pending = DLIST_STATIC_INIT(pending);
@@ -112,8 +106,14 @@ static int	creating = 0;
 static bool any_paced = false;
 static int64 pace_time = 0;
 
-static ZkLockReceiver receiver;
-static void process_message(ZkLockReceiver *receiver, const ZkLockMessage *message);
+static ZkLockReceiver events;
+static void process_event(const ZkLockMessage *message, void *owner);
+
+/*
+ * Have messages been left out that may be outdated?  They show what has been confirmed, and
+ * nothing else.
+ */
+static bool stale_messages = false;
 
 /*
  * The number of connections that all attempts know of.  Has any attempt lost a
@@ -133,12 +133,11 @@ static bool look_again = false;
 static uint32 rooms_seen = 0;
 
 /*
- * The worker's own check of a node, if one is under way; the attempt of that node
- * (NULL: it is over); and the time of the last check, or message.  While there are messages,
- * there is no check.
+ * The receiver of the answer to the worker's own check of an attempt's node, while one is
+ * under way, and the time of the last check, or message for attempts.  While there are
+ * messages, there is no check.
  */
-static uint64 check_requester = 0;
-static WorkerAttempt *checked_attempt = NULL;
+static ZkLockReceiver check;
 static int64 checked_at = 0;
 
 void
@@ -149,9 +148,6 @@ zklock_workerattempts_init(void)
 	ctl.keysize = sizeof(ZkLockSlot *);
 	ctl.entrysize = sizeof(WorkerAttempt);
 	attempts = hash_create("zklock attempts", 256, &ctl, HASH_ELEM | HASH_BLOBS);
-	ctl.keysize = sizeof(uint64);
-	ctl.entrysize = sizeof(Requester);
-	requesters = hash_create("zklock requesters", 256, &ctl, HASH_ELEM | HASH_BLOBS);
 
 	nbuckets = pg_nextpower2_32(zklock_guc_max_locks);
 	watches = MemoryContextAlloc(TopMemoryContext,
@@ -159,21 +155,7 @@ zklock_workerattempts_init(void)
 	for (uint32 i = 0; i < nbuckets; i++)
 		dlist_init(&watches[i]);
 	zklock_keeper_init();
-	zklock_session_register(&receiver, process_message);
-}
-
-static void
-register_requester(uint64 requester, WorkerAttempt *attempt)
-{
-	Requester  *entry = hash_search(requesters, &requester, HASH_ENTER, NULL);
-
-	entry->attempt = attempt;
-}
-
-static void
-forget_requester(uint64 requester)
-{
-	(void) hash_search(requesters, &requester, HASH_REMOVE, NULL);
+	zklock_session_register(&events, 0, process_event, NULL, &stale_messages);
 }
 
 static uint32
@@ -279,21 +261,27 @@ set_wants_parents(WorkerAttempt *attempt, bool wants)
 }
 
 static void
+unregister(WorkerAttempt *attempt)
+{
+	zklock_session_unregister(&attempt->replies);
+	zklock_session_unregister(&attempt->answers);
+	zklock_session_unregister(&attempt->looks);
+	if (check.owner == attempt)
+		zklock_session_unregister(&check);
+}
+
+static void
 remove_attempt(WorkerAttempt *attempt)
 {
 	MemoryContext context = attempt->context;
 
-	if (attempt == checked_attempt)
-		checked_attempt = NULL;
 	dlist_delete(&attempt->link);
 	forget_watches(attempt);
 	set_creating(attempt, 0);
 	if (attempt->slot->gate)
 		zklock_keeper_ended(&attempt->keeper, &attempt->driver);
 	zklock_driver_abandon(&attempt->driver);
-	forget_requester(attempt->driver.requester);
-	if (attempt->question != 0)
-		forget_requester(attempt->confirm_requester);
+	unregister(attempt);
 	(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
 	MemoryContextDelete(context);
 }
@@ -405,6 +393,13 @@ process_reply(WorkerAttempt *attempt, const void *message)
 }
 
 static void
+receive_reply(const ZkLockMessage *message, void *attempt)
+{
+	checked_at = zklock_clock_now();
+	run_step(attempt, process_reply, message);
+}
+
+static void
 process_watch(WorkerAttempt *attempt, const void *message)
 {
 	zklock_driver_process_event(&attempt->driver, message);
@@ -466,7 +461,8 @@ begin_recipe(WorkerAttempt *attempt, const void *arg)
 	zklock_driver_begin(&attempt->driver, asked->role, &wanted,
 						attempt->slot->gate ? data_of_server(asked) : pstrdup(asked->data),
 						is_watched);
-	register_requester(attempt->driver.requester, attempt);
+	zklock_session_register(&attempt->replies, attempt->driver.requester, receive_reply, attempt,
+							&stale_messages);
 }
 
 /*
@@ -508,24 +504,30 @@ find_watcher(const char *path, uint32 hash, uint64 event)
  * what it watches.
  */
 static void
-process_event(const ZkLockMessage *message)
+process_event(const ZkLockMessage *message, void *owner)
 {
 	static uint64 event = 0;
 	uint32		hash = hash_path(message->text);
 	WorkerAttempt *attempt;
 
+	(void) owner;
+	checked_at = zklock_clock_now();
 	event++;
 	while ((attempt = find_watcher(message->text, hash, event)) != NULL)
 	{
 		attempt->event = event;
 		run_step(attempt, process_watch, message);
 	}
+	zklock_keeper_process_event(message->text);
 }
 
 /* Process the reply to a backend's request for a confirmation. */
 static void
-answer(WorkerAttempt *attempt, const ZkLockMessage *message)
+process_answer(const ZkLockMessage *message, void *owner)
 {
+	WorkerAttempt *attempt = owner;
+
+	zklock_session_unregister(&attempt->answers);
 	if (message->rc == ZKLOCK_RC_NO_NODE)
 		note_node_deleted(attempt);
 	zklock_slots_answer(attempt->slot, attempt->serial, attempt->question,
@@ -533,7 +535,6 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
 						message->rc == ZKLOCK_RC_NO_NODE ? ZKLOCK_ANSWER_GONE :
 						ZKLOCK_ANSWER_NONE, is_node_deleted(attempt));
 	attempt->question = 0;
-	forget_requester(message->tag.requester);
 }
 
 /*
@@ -541,13 +542,12 @@ answer(WorkerAttempt *attempt, const ZkLockMessage *message)
  * a waiting attempt detects a deleted node by itself.
  */
 static void
-process_confirmation(const ZkLockMessage *message)
+process_confirmation(const ZkLockMessage *message, void *owner)
 {
-	WorkerAttempt *attempt = checked_attempt;
+	WorkerAttempt *attempt = owner;
 
-	check_requester = 0;
-	checked_attempt = NULL;
-	if (attempt == NULL || message->rc != ZKLOCK_RC_NO_NODE)
+	zklock_session_unregister(&check);
+	if (message->rc != ZKLOCK_RC_NO_NODE)
 		return;
 	note_node_deleted(attempt);
 	checked_at = 0;				/* send the next one without delay */
@@ -557,41 +557,14 @@ process_confirmation(const ZkLockMessage *message)
 
 /* Process the answer to a list that a gate has asked for. */
 static void
-process_look(WorkerAttempt *attempt, const ZkLockMessage *message)
+process_look(const ZkLockMessage *message, void *owner)
 {
+	WorkerAttempt *attempt = owner;
+
 	if (zklock_keeper_process_list(&attempt->keeper, message))
 		return;
 	note_node_deleted(attempt);
 	zklock_slots_node_deleted(attempt->slot, attempt->serial);
-}
-
-/* Messages that may be outdated show what has been confirmed, and nothing else. */
-static void
-process_message(ZkLockReceiver *receiver, const ZkLockMessage *message)
-{
-	uint64		requester = message->tag.requester;
-	Requester  *entry = requester == 0 ? NULL :
-		hash_search(requesters, &requester, HASH_FIND, NULL);
-
-	if (receiver->stale && message->kind != ZKLOCK_MSG_CONFIRMED)
-		return;
-	checked_at = zklock_clock_now();
-	if (requester != 0 && requester == check_requester)
-		process_confirmation(message);
-	else if (message->kind == ZKLOCK_MSG_DELETED ||
-			 message->kind == ZKLOCK_MSG_CHANGED)
-	{
-		process_event(message);
-		zklock_keeper_process_event(message->text);
-	}
-	else if (entry != NULL && requester == entry->attempt->confirm_requester)
-		answer(entry->attempt, message);
-	else if (entry != NULL && zklock_keeper_is_list(&message->tag))
-		process_look(entry->attempt, message);
-	else if (entry != NULL)
-		run_step(entry->attempt, process_reply, message);
-	else if (requester != 0)
-		zklock_deadlock_records_process_reply(message);
 }
 
 void
@@ -600,16 +573,13 @@ zklock_workerattempts_deliver(bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 
 	zklock_session_deliver();
-	receiver.stale = false;
+	stale_messages = false;
 	if (stale)
 		run_step_of_all(reread, NULL);
 	if (status == NULL)
 		return;
 	if (status->state != ZKLOCK_CLIENT_CONNECTED)
-	{
-		check_requester = 0;
-		checked_attempt = NULL;
-	}
+		zklock_session_unregister(&check);
 
 	/* This takes long if there are many attempts, and is seldom necessary. */
 	if (stale || any_stalled || status->connects != connects_seen ||
@@ -650,14 +620,13 @@ request_confirmation(WorkerAttempt *attempt, uint32 question)
 {
 	ZkLockTag	tag = {.requester = zklock_session_new_requester()};
 
-	register_requester(tag.requester, attempt);
-	attempt->confirm_requester = tag.requester;
+	zklock_session_register(&attempt->answers, tag.requester, process_answer, attempt, NULL);
 	attempt->question = question;
 	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
 	{
 		ZkLockMessage none = {.tag = tag,.rc = ZKLOCK_RC_LOST};
 
-		answer(attempt, &none);
+		process_answer(&none, attempt);
 	}
 }
 
@@ -834,6 +803,16 @@ may_begin(const ZkLockSlotRequest *asked)
 	return zklock_driver_may_begin(&wanted);
 }
 
+/* Send the list that a gate has asked for.  Returns false if it must wait. */
+static bool
+look(WorkerAttempt *attempt, uint32 number)
+{
+	if (attempt->looks.process == NULL)
+		zklock_session_register(&attempt->looks, zklock_session_new_requester(), process_look,
+								attempt, &stale_messages);
+	return zklock_keeper_look(&attempt->keeper, number, attempt->looks.requester);
+}
+
 /* Create the parents that the attempt wants, in the turn of its owner. */
 static void
 process_parents(WorkerAttempt *attempt, bool is_session)
@@ -870,8 +849,7 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	{
 		if (attempt != NULL && attempt->wants_parents)
 			process_parents(attempt, is_session);
-		if (request->look != 0 && attempt != NULL &&
-			!zklock_keeper_look(&attempt->keeper, request->look))
+		if (request->look != 0 && attempt != NULL && !look(attempt, request->look))
 			pace(slot);
 		if (request->asked != 0 && attempt != NULL && attempt->question == 0 &&
 			attempt->driver.node != NULL)
@@ -934,10 +912,7 @@ process_slot(ZkLockSlot *slot, ZkLockSlotRequest *request, bool is_session)
 	}
 }
 
-/*
- * Process a slot.  If memory is exhausted, only this slot fails.  A backend
- * whose confirmation could not be requested may ask again.
- */
+/* Process a slot.  If memory is exhausted, only this slot fails. */
 static void
 try_to_process_slot(ZkLockSlot *slot, bool is_session)
 {
@@ -958,9 +933,6 @@ try_to_process_slot(ZkLockSlot *slot, bool is_session)
 		if (request.wanted != request.taken)
 			zklock_slots_report(slot, request.wanted, request.generation,
 								&denied, zklock_clock_now());
-		else if (request.asked != 0)
-			zklock_slots_answer(slot, request.wanted, request.asked,
-								ZKLOCK_ANSWER_NONE, false);
 	}
 	PG_END_TRY();
 }
@@ -1024,7 +996,7 @@ zklock_workerattempts_check_nodes(void)
 	ZkLockTag	tag = {0};
 
 	if (status == NULL || status->state != ZKLOCK_CLIENT_CONNECTED ||
-		check_requester != 0 ||
+		check.process != NULL ||
 		now - checked_at < zklock_proof_beat(status->timeout * ZKLOCK_NS_PER_MS))
 		return;
 	checked_at = now;
@@ -1032,10 +1004,8 @@ zklock_workerattempts_check_nodes(void)
 	if (attempt == NULL || attempt->driver.node == NULL)
 		return;
 	tag.requester = zklock_session_new_requester();
-	if (!zklock_zkclient_confirm(attempt->driver.node, tag))
-		return;
-	check_requester = tag.requester;
-	checked_attempt = attempt;
+	if (zklock_zkclient_confirm(attempt->driver.node, tag))
+		zklock_session_register(&check, tag.requester, process_confirmation, attempt, NULL);
 }
 
 void
@@ -1095,15 +1065,11 @@ zklock_workerattempts_drop_all(void)
 		set_creating(attempt, 0);
 		if (attempt->slot->gate)
 			zklock_keeper_ended(&attempt->keeper, &attempt->driver);
-		forget_requester(attempt->driver.requester);
-		if (attempt->question != 0)
-			forget_requester(attempt->confirm_requester);
+		unregister(attempt);
 		(void) hash_search(attempts, &attempt->slot, HASH_REMOVE, NULL);
 		MemoryContextDelete(context);
 	}
 	dlist_init(&pending);
 	dlist_init(&settled);
-	check_requester = 0;
-	checked_attempt = NULL;
 	checked_at = 0;
 }

@@ -7,8 +7,8 @@
  * There is at most one attempt for a slot.  Its node is deleted before the
  * next attempt for that slot begins.  An error concerns only one attempt.
  *
- * Replies are assigned to an attempt by the requester in their tag, and events of
- * watches by their path, so their cost does not depend on the number of
+ * Replies reach their attempt (session.h), and events of watches are assigned to
+ * attempts by their path, so their cost hardly depends on the number of
  * attempts.  Backends' attempts begin in turn, and the number of creates under
  * way is bounded.  So the next attempt need not wait for all requests before
  * it.

@@ -1,3 +1,3 @@
-# Seed 9
-# Messages reach the first receiver only.
-/^zklock_session_deliver/,/^}/s/receiver->process(receiver, message);/{ receiver->process(receiver, message); break; }/
+# Seed 3858
+# An event reaches the first receiver only.
+/^deliver(/,/^}/s/receiver->process(message, receiver->owner);/{ receiver->process(message, receiver->owner); break; }/
