@@ -4,6 +4,10 @@
  *	  What the current user may see of other backends, and when it may use
  *	  locks.
  *
+ * Promises that the locks of another backend are visible to those who may see its statement
+ * in pg_stat_activity, and that no lock is taken or released in a security-restricted
+ * operation.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PRIVILEGES_H

@@ -4,6 +4,9 @@
  *	  Plain types of the ZooKeeper client, for modules that do not use the
  *	  client.
  *
+ * Promises that a copy of a value stays valid when the client is closed, and that no other
+ * header is needed.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CLIENTTYPES_H

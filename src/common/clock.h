@@ -4,6 +4,10 @@
  *	  The clock of all times here: nanoseconds on CLOCK_BOOTTIME, which also
  *	  runs while the machine is suspended, as ZooKeeper's servers do.
  *
+ * Promises that the clock is never set back, and that it is the same for all processes of the
+ * machine, so that times in shared memory can be compared.  After a restart of the machine,
+ * earlier times mean nothing.  Any thread may read it, and a signal handler, too.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CLOCK_H

@@ -6,6 +6,10 @@
  * Used by the parts of the recipe and by its drivers.  The header recipe.h
  * describes how they work together.
  *
+ * Promises that an attempt, its parameters and its outcome contain no pointers, so
+ * that they can be copied whole, also to shared memory.  Only events, actions and
+ * requests point to texts, which belong to others.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_RECIPE_TYPES_H

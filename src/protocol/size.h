@@ -8,6 +8,9 @@
  * a node of its own with four bytes, most significant first, as Curator's
  * SharedCount writes it.
  *
+ * Promises that a number is only read in the form in which it is written: other
+ * data may have another meaning.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SIZE_H

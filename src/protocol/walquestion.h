@@ -6,6 +6,16 @@
  * See walposition.h for why.  These are the decisions alone: the caller does what
  * they say, and tells what came of it.
  *
+ * Promises:
+ *	- An answer ends a wait only if its question is the one that the wait has, or a newer
+ *	  one, and if its whole record is replayed, and found in the WAL of this server.
+ *	- A wait is for the first answer of each server.  Newer ones do not put it off.
+ *	- A server publishes only a record that it has written after it had read the question,
+ *	  and has flushed.  A question that is asked meanwhile gets another record.
+ *	- One question is under way at a time, unless nobody answers it.
+ *	- A server writes no record, and asks no question, sooner than ZKLOCK_ANSWERER_PACE
+ *	  after the last one.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_WALQUESTION_H

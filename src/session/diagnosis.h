@@ -3,8 +3,9 @@
  * diagnosis.h
  *	  Finds out why ZooKeeper's servers do not answer.
  *
- * The detail of the errors describes, for each server in zklock.hosts, what is
- * wrong with it, as far as a short probe shows it.
+ * Promises that the detail of an error describes, for each server in zklock.hosts, what is
+ * wrong with it, as far as a short probe shows it, and that only the errors wait for the
+ * probe.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,7 +4,9 @@
  *	  A number of leases that all clients share: Curator's SharedCount.
  *
  * It is a persistent node whose data is the number of leases of a semaphore.
- * Changes are not part of a transaction.
+ * Promises that a number that was set is in ZooKeeper when the call returns, also
+ * if the transaction is rolled back later, and that a node with other data is
+ * neither read as a count nor changed.
  *
  *-------------------------------------------------------------------------
  */

@@ -8,6 +8,9 @@
  * a snapshot until it ends.  A CALL can have another one in the middle, because
  * a procedure may commit.
  *
+ * Promises that the snapshot is only dropped where nothing else uses it, and that
+ * the rest of the CALL then sees what was committed during the wait.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SNAPSHOT_H
