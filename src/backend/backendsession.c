@@ -125,14 +125,14 @@ begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 		attempt->outcome.verdict = ZKLOCK_TOO_MANY_NODES;
 	if (room != ZKLOCK_ROOM)
 		return;
-	attempt->stale = false;
+	attempt->left_out = false;
 	zklock_driver_begin(&attempt->driver, 0, &attempt->request,
 						pstrdup(zklock_nodedata_self(attempt->request.params.revocable)),
 						NULL);
 	zklock_session_register(&attempt->replies, attempt->driver.requester, process_reply,
-							&attempt->driver, &attempt->stale);
+							&attempt->driver, &attempt->left_out);
 	zklock_session_register(&attempt->events, 0, process_event, &attempt->driver,
-							&attempt->stale);
+							&attempt->left_out);
 	copy_results(attempt);
 }
 
@@ -141,9 +141,9 @@ check_attempt(ZkLockAttempt *attempt)
 {
 	if (attempt->driver.node == NULL)
 		return;					/* there was no room for it */
-	if (attempt->stale)
+	if (attempt->left_out)
 		zklock_driver_reread(&attempt->driver);
-	attempt->stale = false;
+	attempt->left_out = false;
 	zklock_driver_check_session(&attempt->driver);
 	if (zklock_driver_wants_parents(&attempt->driver))
 		(void) zklock_driver_create_parents(&attempt->driver, GetAuthenticatedUserId(),

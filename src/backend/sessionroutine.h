@@ -57,7 +57,7 @@ typedef struct ZkLockAttempt
 	ZkLockDriver driver;
 	ZkLockReceiver replies;		/* registered until there is a verdict */
 	ZkLockReceiver events;
-	bool		stale;			/* messages were left out: see session.h */
+	bool		left_out;		/* messages were: see session.h */
 	struct ZkLockSlotState *state;
 } ZkLockAttempt;
 

@@ -287,7 +287,7 @@ process_reply(const ZkLockMessage *message, void *owner)
 	ZkLockWalker *walker = owner;
 	ZkLockWalkRead read;
 
-	Assert(message->tag.requester == walker->replies.requester);
+	Assert(walker->node != NULL && message->tag.requester == walker->replies.requester);
 	if (walker->verdict != ZKLOCK_WALK_PENDING || message->tag.request <= walker->begun_at)
 		return;
 	if (message->rc == ZKLOCK_RC_LOST || message->rc == ZKLOCK_RC_OVER)

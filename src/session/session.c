@@ -180,14 +180,14 @@ receivers_of(uint64 requester)
 
 void
 zklock_session_register(ZkLockReceiver *receiver, uint64 requester, ZkLockProcess process,
-						void *owner, bool *stale_messages)
+						void *owner, bool *left_out)
 {
 	Assert(receiver->process == NULL);
 	forget_receivers_at_exit();
 	receiver->process = process;
 	receiver->owner = owner;
 	receiver->requester = requester;
-	receiver->stale = stale_messages;
+	receiver->left_out = left_out;
 	dlist_push_tail(receivers_of(requester), &receiver->link);
 	nreceivers++;
 }
@@ -213,8 +213,8 @@ note_stale(void)
 		{
 			ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
 
-			if (receiver->stale != NULL)
-				*receiver->stale = true;
+			if (receiver->left_out != NULL)
+				*receiver->left_out = true;
 		}
 }
 
@@ -229,7 +229,7 @@ deliver(const ZkLockMessage *message)
 		ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
 
 		if (receiver->requester == message->tag.requester &&
-			(receiver->stale == NULL || !*receiver->stale))
+			(receiver->left_out == NULL || !*receiver->left_out))
 			receiver->process(message, receiver->owner);
 	}
 }

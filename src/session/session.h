@@ -89,7 +89,7 @@ typedef struct ZkLockReceiver
 	ZkLockProcess process;		/* NULL: it is not registered */
 	void	   *owner;
 	uint64		requester;
-	bool	   *stale;
+	bool	   *left_out;
 	dlist_node	link;			/* used by session.c only */
 } ZkLockReceiver;
 
@@ -101,11 +101,11 @@ typedef struct ZkLockReceiver
  * allocate nothing.
  *
  * Messages may be outdated: this process may have been suspended for a third of the
- * session's timeout since they were sent.  Then `*stale` is set, and as long as it is, the
+ * session's timeout since they were sent.  Then `*left_out` is set, and as long as it is, the
  * receiver gets none.  NULL: it gets all.
  */
 extern void zklock_session_register(ZkLockReceiver *receiver, uint64 requester,
-									ZkLockProcess process, void *owner, bool *stale);
+									ZkLockProcess process, void *owner, bool *left_out);
 extern void zklock_session_unregister(ZkLockReceiver *receiver);
 
 /*

@@ -113,7 +113,7 @@ static void process_event(const ZkLockMessage *message, void *owner);
  * Have messages been left out that may be outdated?  They show what has been confirmed, and
  * nothing else.
  */
-static bool stale_messages = false;
+static bool left_out = false;
 
 /*
  * The number of connections that all attempts know of.  Has any attempt lost a
@@ -155,7 +155,7 @@ zklock_workerattempts_init(void)
 	for (uint32 i = 0; i < nbuckets; i++)
 		dlist_init(&watches[i]);
 	zklock_keeper_init();
-	zklock_session_register(&events, 0, process_event, NULL, &stale_messages);
+	zklock_session_register(&events, 0, process_event, NULL, &left_out);
 }
 
 static uint32
@@ -462,7 +462,7 @@ begin_recipe(WorkerAttempt *attempt, const void *arg)
 						attempt->slot->gate ? data_of_server(asked) : pstrdup(asked->data),
 						is_watched);
 	zklock_session_register(&attempt->replies, attempt->driver.requester, receive_reply, attempt,
-							&stale_messages);
+							&left_out);
 }
 
 /*
@@ -573,7 +573,7 @@ zklock_workerattempts_deliver(bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 
 	zklock_session_deliver();
-	stale_messages = false;
+	left_out = false;
 	if (stale)
 		run_step_of_all(reread, NULL);
 	if (status == NULL)
@@ -809,7 +809,7 @@ look(WorkerAttempt *attempt, uint32 number)
 {
 	if (attempt->looks.process == NULL)
 		zklock_session_register(&attempt->looks, zklock_session_new_requester(), process_look,
-								attempt, &stale_messages);
+								attempt, &left_out);
 	return zklock_keeper_look(&attempt->keeper, number, attempt->looks.requester);
 }
 
