@@ -11,7 +11,7 @@ use strict;
 use warnings;
 
 use Backends;
-use Child;
+use Delay;
 use PgServer;
 use Program;
 use Wait;
@@ -78,7 +78,7 @@ sub hosts
 	my ($self, $way) = @_;
 
 	return $self->{zk}->hosts if !defined $way{$way};
-	return $self->relay($way, $way{$way})->{hosts};
+	return $self->relay($way, $way{$way})->hosts;
 }
 
 # A relay between clients and ZooKeeper with a delay
@@ -86,30 +86,8 @@ sub relay
 {
 	my ($self, $name, $us) = @_;
 
-	return $self->{delays}{$name} //= do
-	{
-		my $port = ($self->{zk}->hosts =~ /:(\d+)/)[0];
-		my $log = "$self->{tmp}/delay-$name.log" =~ s/ //r;
-		my $child = Child->start($log,
-			Program::compile($self->{tmp}, 'delay'), $port, $us);
-
-		wait_until('the delay listens', sub { $child->check; $child->output =~ /\n/ });
-		{ child => $child, hosts => '127.0.0.1:' . $child->output =~ s/\n.*//sr };
-	};
-}
-
-# How many bytes have passed a relay so far, both ways
-sub bytes
-{
-	my ($self, $name) = @_;
-	my $child = $self->{delays}{$name}{child};
-	my $before = () = $child->output =~ /\n/g;
-	my @lines;
-
-	$child->say('count');
-	wait_until('the delay answers',
-		sub { (@lines = grep { /\n/ } split(/^/, $child->output)) > $before });
-	return eval { my ($to, $from) = split(/ /, $lines[-1]); $to + $from };
+	return $self->{delays}{$name} //=
+	  Delay->new($self->{tmp}, $self->{zk}->hosts =~ /:(\d+)/, $us);
 }
 
 # A PostgreSQL server with zklock that takes a way to ZooKeeper

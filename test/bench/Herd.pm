@@ -27,7 +27,7 @@ sub measure
 	my ($arena) = @_;
 	my %wanted = map { $_ => 1 } @{ $arena->{names} };
 	my %mode = map { @$_ } $arena->modes;
-	my $hosts = $arena->relay(RELAY, 0)->{hosts};
+	my $hosts = $arena->relay(RELAY, 0)->hosts;
 
 	$arena->dismiss;
 
@@ -153,7 +153,7 @@ sub _wait_for_rest
 	wait_until(
 		'ZooKeeper rests',
 		sub {
-			my $bytes = $arena->bytes(RELAY);
+			my $bytes = $arena->relay(RELAY, 0)->bytes;
 
 			($last, $since) = ($bytes, time()) if $bytes != $last;
 			return time() - $since > 0.5;
@@ -165,7 +165,7 @@ sub _wait_for_rest
 sub _counters
 {
 	my ($arena) = @_;
-	my %sum = (bytes => $arena->bytes(RELAY), events => 0);
+	my %sum = (bytes => $arena->relay(RELAY, 0)->bytes, events => 0);
 
 	for my $member ($arena->zk->can('servers') ? $arena->zk->servers : $arena->zk)
 	{

@@ -179,23 +179,14 @@ sub stop
 	return;
 }
 
-# Compiles a program of one file, unless it has been compiled; returns its
-# path.
-sub compile
-{
-	my ($dir, $name, @libraries) = @_;
-
-	Child->run("$dir/cc.log", $Wait::timeout, 'cc', '-O2', '-DTHREADED', '-o',
-		"$dir/$name", "$dir/$name.c", @libraries)
-	  if !-x "$dir/$name";
-	return "$dir/$name";
-}
-
 sub _compile_raw
 {
 	my ($dir) = @_;
 
-	return compile($dir, 'raw', '-lzookeeper_mt', '-lpthread');
+	Child->run("$dir/cc.log", $Wait::timeout, 'cc', '-O2', '-DTHREADED', '-o', "$dir/raw", "$dir/raw.c",
+		'-lzookeeper_mt', '-lpthread')
+	  if !-x "$dir/raw";
+	return "$dir/raw";
 }
 
 sub _build_go
