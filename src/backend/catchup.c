@@ -523,10 +523,8 @@ look(CatchUp *catchup)
 static bool
 wait_for_replay(CatchUp *catchup, int64 deadline)
 {
-	static uint32 wait_event = 0;
+	uint32		wait_event = zklock_compat_wait_event("ZooKeeperCatchUp");
 
-	if (wait_event == 0)
-		wait_event = zklock_compat_wait_event("ZooKeeperCatchUp");
 	for (;;)
 	{
 		long		ms;

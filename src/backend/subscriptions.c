@@ -383,10 +383,8 @@ sleep_ms(const Wait *wait, long ms, uint32 wait_event)
 static bool
 wait_for_all(Wait *wait)
 {
-	static uint32 wait_event = 0;
+	uint32		wait_event = zklock_compat_wait_event("ZooKeeperCatchUp");
 
-	if (wait_event == 0)
-		wait_event = zklock_compat_wait_event("ZooKeeperCatchUp");
 	for (;;)
 	{
 		long		ms;
