@@ -24,7 +24,7 @@ use Wait;
 use Worker;
 
 our @EXPORT =
-  qw(new_node new_standby change_setting import_tables create_fence with_settings server_mode keeper_of
+  qw(new_node new_primary new_standby change_setting import_tables create_fence with_settings server_mode keeper_of
   acquire xact_acquire rollback queue wait_for_queue wait_for_nodes
   wait_for_server crash_server wait_until_released is_suspended seconds_of cpu_seconds
   wait_until OWN_SESSION);
@@ -61,6 +61,25 @@ sub new_node
 	  if ($conf{'zklock.session_mode'} // '') eq 'server'
 	  && ($conf{'zklock.handover_time'} // 'default') ne '0';
 	return $node;
+}
+
+# The same for one that has standbys, which catch up.
+sub new_primary
+{
+	my ($name, $hosts, %conf) = @_;
+
+	return new_node(
+		$name, $hosts,
+		autovacuum => 'off',
+		shared_preload_libraries => 'zklock',
+		wal_level => 'replica',
+		wal_keep_size => '1GB',
+		max_wal_senders => 5,
+		'zklock.session_mode' => 'server',
+		'zklock.answer_positions' => 'on',
+		'zklock.catch_up' => 'off',
+		'zklock.catch_up_timeout' => '60s',
+		%conf);
 }
 
 # Returns a running standby of a server, with its settings and these.

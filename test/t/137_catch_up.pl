@@ -21,19 +21,10 @@ use constant {
 };
 
 my $zk = ZkServer->new(tick_time => 200)->start;
-my %conf = (
-	autovacuum => 'off',
-	shared_preload_libraries => 'zklock',
-	wal_level => 'replica',
-	wal_keep_size => '1GB',
-	max_wal_senders => 5,
+my $primary = new_primary(
+	'primary', $zk->hosts,
 	max_standby_streaming_delay => -1,
-	max_standby_archive_delay => -1,
-	'zklock.session_mode' => 'server',
-	'zklock.answer_positions' => 'on',
-	'zklock.catch_up' => 'off',
-	'zklock.catch_up_timeout' => '60s');
-my $primary = new_node('primary', $zk->hosts, %conf);
+	max_standby_archive_delay => -1);
 
 my $writer = ZkTest->new($primary);
 $writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE TABLE old AS SELECT 1 AS n');

@@ -19,18 +19,7 @@ use ZkTest;
 use constant PACE => 0.005; # s; between two questions
 
 my $zk = ZkServer->new(tick_time => 200)->start;
-my %conf = (
-	autovacuum => 'off',
-	shared_preload_libraries => 'zklock',
-	wal_level => 'replica',
-	wal_keep_size => '1GB',
-	max_wal_senders => 5,
-	'zklock.session_mode' => 'server',
-	'zklock.answer_positions' => 'on',
-	'zklock.catch_up' => 'off',
-	'zklock.catch_up_timeout' => '60s',
-	'zklock.connect_timeout' => '60s');
-my $primary = new_node('primary', $zk->hosts, %conf);
+my $primary = new_primary('primary', $zk->hosts, 'zklock.connect_timeout' => '60s');
 my $writer = ZkTest->new($primary);
 $writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE ROLE nobody');
 

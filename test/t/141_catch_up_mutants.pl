@@ -18,15 +18,7 @@ use ZkServer;
 use ZkTest;
 
 my $zk = ZkServer->new->start;
-my $primary = new_node(
-	'primary', $zk->hosts,
-	autovacuum => 'off',
-	max_wal_senders => 5,
-	shared_preload_libraries => 'zklock',
-	wal_level => 'replica',
-	wal_writer_delay => '10s',
-	'zklock.answer_positions' => 'on',
-	'zklock.catch_up' => 'off');
+my $primary = new_primary('primary', $zk->hosts, wal_writer_delay => '10s');
 $primary->safe_psql('postgres', 'CREATE TABLE stock AS SELECT 0 AS n');
 my $standby = new_standby('standby', $primary);
 my ($writer, $reader, $client, $answerer);
