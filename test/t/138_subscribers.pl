@@ -347,7 +347,7 @@ $reader->query('CALL zk_catch_up()');
 my $questioner = $reader->query(
 	q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock publishers'));
 $other->query('BEGIN; UPDATE other SET n = n WHERE id = 1');
-suspended(apply_worker($subscriber, 'orders'), sub {
+my $before = suspended(apply_worker($subscriber, 'orders'), sub {
 	my $before = now();
 	write_stock();
 	$writer->query('UPDATE other SET n = 1');
@@ -366,8 +366,8 @@ suspended(apply_worker($subscriber, 'orders'), sub {
 		$subscriber->safe_psql('postgres', q(SELECT count(*) FROM pg_stat_activity
 			WHERE backend_type LIKE 'logical replication %worker' AND wait_event_type = 'Lock'));
 	});
+	return now();
 });
-my $before = now();
 wait_until('it waits for both', sub { $reader->is_done || has_answered($before) });
 $other->query('ROLLBACK');
 is($reader->result, '1', 'a subscription that was disabled for a moment is waited for');
