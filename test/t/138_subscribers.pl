@@ -227,6 +227,8 @@ sub refused
 
 $subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION orders DISABLE');
 refused('It is disabled\.', 'a disabled subscription');
+my ($block) = sql_blocks('docs/operations.md', 'Servers that catch up');
+like($reader->query($block->{statements}[0][0]), qr/^subscription\|orders\|disabled\|/, '... which the page finds');
 $subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION orders ENABLE');
 my $worker = apply_worker($subscriber, 'orders');
 change_setting($subscriber, 'wal_retrieve_retry_interval', '1d', $reader);

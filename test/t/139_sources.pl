@@ -7,6 +7,7 @@
 use strict;
 use warnings;
 
+use Docs;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -34,6 +35,10 @@ sub source
 	return ZkTest->new($standby)->query("SELECT $columns FROM zk_sources");
 }
 
+# The query of the page
+my ($block) = sql_blocks('docs/operations.md', 'Servers that catch up');
+my $needs_look = $block->{statements}[0][0];
+
 # The view
 is($writer->query('SELECT count(*) FROM zk_sources'), '0', 'a primary has no source');
 is(source('*'), 'primary|primary|unknown|||||0|0|0', 'a standby before its first question');
@@ -44,6 +49,7 @@ is( source(
 		  . 'catch_ups, failures, wait_time > 0'),
 	'answers|t|0|t|t|1|0|t',
 	'... and shows when, and that it was successful');
+is($reader->query($needs_look), '', '... which needs no look');
 
 change_setting($standby, 'recovery_min_apply_delay', '1h', $reader);
 $writer->query('UPDATE stock SET n = n + 1');
@@ -63,6 +69,7 @@ is($reader->query(q(SELECT zk_caught_up('10ms'))), 'f', 'not in time');
 is(source('catch_ups, failures'), '1|2', '... is a failure, too');
 $reader->query('SELECT pg_wal_replay_pause()');
 is(source('state'), 'paused', 'replay is paused');
+like($reader->query($needs_look), qr/^primary\|primary\|paused\|\d+\|2$/, '... which needs a look');
 like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  55000/m, '... which is an error');
 is(source('catch_ups, failures'), '1|3', '... and a failure');
 $reader->query('SELECT pg_wal_replay_resume()');
