@@ -536,7 +536,8 @@ wait_for_replay(CatchUp *catchup, int64 deadline)
 		if (zklock_walwait_is_over(&catchup->wait, catchup->replayed, find_record) ||
 			catchup->answers.forgotten)
 			return true;
-		if (catchup->wait.too_late)
+		if (catchup->wait.too_late ||
+			(catchup->answers.lost && zklock_walwait_next(&catchup->wait) == NULL))
 			ask(catchup);
 		refuse_what_cannot_end(catchup);
 		refuse_conflict(catchup);

@@ -23,6 +23,8 @@ typedef struct WalQuestions
 	int64		number;			/* of the question; 0: none */
 	uint64		failed;			/* the newest ticket that has failed since
 								 * then; 0: none */
+	uint64		lost;			/* the newest ticket without all answers whose
+								 * session has ended */
 	int64		connecting_since;
 	ZkLockSessionFailure failure;
 	bool		forgotten;
@@ -95,6 +97,8 @@ zklock_walquestions_answers(uint64 ticket, ZkLockWalAnswers *answers)
 		answers->failed = true;
 		answers->failure = shared->failure;
 	}
+	else
+		answers->lost = ticket <= shared->lost;
 	LWLockRelease(zklock_lwlocks_positions());
 }
 
@@ -177,7 +181,7 @@ zklock_walquestions_set_asked(uint64 ticket, int64 number)
 	Assert(ticket >= shared->asked && ticket <= shared->newest);
 	shared->asked = ticket;
 	shared->number = number;
-	shared->failed = 0;
+	shared->failed = shared->lost = 0;
 	LWLockRelease(zklock_lwlocks_positions());
 	ConditionVariableBroadcast(&shared->changed);
 }
@@ -189,6 +193,15 @@ zklock_walquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failur
 	shared->failed = ticket;
 	shared->connecting_since = 0;
 	shared->failure = *failure;
+	LWLockRelease(zklock_lwlocks_positions());
+	ConditionVariableBroadcast(&shared->changed);
+}
+
+void
+zklock_walquestions_set_lost(uint64 ticket)
+{
+	LWLockAcquire(zklock_lwlocks_positions(), LW_EXCLUSIVE);
+	shared->lost = ticket;
 	LWLockRelease(zklock_lwlocks_positions());
 	ConditionVariableBroadcast(&shared->changed);
 }

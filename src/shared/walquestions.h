@@ -24,6 +24,7 @@ typedef struct ZkLockWalAnswers
 								 * not asked yet */
 	bool		failed;			/* it could not be asked, or its answers not
 								 * be read, see `failure` */
+	bool		lost;			/* nobody reads its answers any more: ask again */
 	int64		connecting_since;	/* the worker tries to connect to
 									 * ZooKeeper; 0: it does not */
 	int			nservers;		/* that answer; there may be more than are
@@ -89,6 +90,12 @@ extern void zklock_walquestions_set_asked(uint64 ticket, int64 number);
  */
 extern void zklock_walquestions_set_failed(uint64 ticket,
 										   const ZkLockSessionFailure *failure);
+
+/*
+ * The session has ended before the tickets up to this one had all answers.  Who still waits
+ * draws another one.
+ */
+extern void zklock_walquestions_set_lost(uint64 ticket);
 
 /* Is the source forgotten, and no server answers? */
 extern void zklock_walquestions_set_forgotten(bool forgotten);

@@ -562,14 +562,18 @@ is_complete(void)
 
 /*
  * Ask for this ticket, unless that was done, and read the answers.  If the session ends
- * before they are there, they are asked for again only for a newer ticket, because nobody
- * may be waiting any more.
+ * before they are there, who still waits asks again: nobody may be waiting any more.
  */
 static void
 ask_and_read(uint64 ticket)
 {
-	if (asker.ticket == ticket && (is_complete() || zklock_session_generation() == 0))
+	if (asker.ticket == ticket && is_complete())
 		return;
+	if (asker.ticket == ticket && zklock_session_generation() == 0)
+	{
+		zklock_walquestions_set_lost(ticket);
+		return;
+	}
 	if (!connect_session())
 		return;
 	read_again(is_complete() ? READ_AGAIN_MS : TURN_MS);

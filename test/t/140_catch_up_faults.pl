@@ -6,6 +6,7 @@
 use strict;
 use warnings;
 
+use Module;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -285,5 +286,30 @@ wait_until('the primary has answered', sub { answered($source) == question() });
 $writer->query('SELECT pg_switch_wal()');
 is($in_archived->result, '', 'archived in time');
 is($in_archived->query('SELECT n FROM stock'), $writer->query('SELECT n FROM stock'), '... it shows the data');
+
+# The session is given up, as nobody needs it, before the process sees that it has no connection.
+$_->close for $writer, $reader, $client;
+build_zklock($primary, [], 'worker/walworker.c' => sub {
+	s/^(?=\tif \(asker\.ticket == ticket && \(?is_complete)/\tif (session != 0 && !is_connected())
+	{
+		pg_usleep(1000000);
+		zklock_session_refresh();
+	}\n/m;
+});
+$standby->append_conf('postgresql.conf', qq(
+	shared_preload_libraries = '${\ $primary->basedir}/zklock'
+	dynamic_library_path = '${\ $primary->basedir}:\$libdir'));
+$standby->restart;
+($writer, $reader) = map { ZkTest->new($_) } $primary, $standby;
+catches_up();
+$client = ZkClient->new($zk->hosts);
+$answerer = $writer->query(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'zklock WAL positions'));
+$before = question();
+kill('STOP', $answerer);
+$reader->start('CALL zk_catch_up()');
+wait_until('the standby has asked', sub { question() > $before });
+$zk->stop;
+like($reader->result, $no_zookeeper, 'who waits is told that there is no session any more');
+kill('CONT', $answerer);
 
 done_testing();
