@@ -187,8 +187,8 @@ $writer->query('RESET synchronous_commit');
 # A worker that waits for a synchronous standby has received all, and the row is not visible.
 my $now = write_invisibly($reader);
 cmp_ok(read_stock(), '<', $now, 'a row is received, and not visible');
-is($reader->query(q(SELECT zk_caught_up('300ms'))), 'f', '... so it has not caught up');
-like($reader->query(q(CALL zk_catch_up('300ms'))),
+is($reader->query(q(SELECT zk_caught_up('1s'))), 'f', '... so it has not caught up');
+like($reader->query(q(CALL zk_catch_up('1s'))),
 	qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  Subscription "orders" has received .*, which is [1-9]\d* bytes further\./m,
 	'... or an error that says by how much');
 $reader->start('CALL zk_catch_up()');
@@ -445,7 +445,7 @@ suspended($postmaster, sub { suspended($asked, sub {
 }) });
 $reader->query('RESET zklock.catch_up_timeout');
 
-# ... or ends: its process for the questions is suspended.
+# ... or ends: its process for the questions is suspended, and then it accepts no others.
 $asked = wait_until('there is one', sub {
 	$reader->query('SELECT zk_caught_up()');
 	$writer->query(q(SELECT pid FROM pg_stat_activity WHERE application_name = 'zklock'));
@@ -454,10 +454,14 @@ suspended($asked, sub {
 	like($reader->query(q(CALL zk_catch_up('300ms'))),
 		qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  The publishers have not answered for \d+ ms\.$/m,
 		'a publisher that does not answer');
-	$reader->start('CALL zk_catch_up()');
-	$reader->wait_for_event('Extension');
-	$publisher->stop('immediate');
+	suspended($postmaster, sub {
+		$reader->start('CALL zk_catch_up()');
+		$reader->wait_for_event('Extension');
+		kill('QUIT', $postmaster);
+	});
+	wait_until('it has ended', sub { !kill(0, $postmaster) });
 });
+$publisher->stop('immediate', fail_ok => 1);
 like($reader->result, qr/^ERROR:  (?:08001|55000)/m, '... and ends');
 like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  (?:08001|55000)/m, '... and is down');
 $publisher->start;
@@ -745,7 +749,7 @@ $small->stop;
 # state in which the real library says something else.
 $reader->close;
 $at_end->close;
-my $caught_up = q(SELECT zk_caught_up('1s'));
+my $caught_up = q(SELECT zk_caught_up('2s'));
 my $wal_writer =
   $writer->query(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'));
 
@@ -778,7 +782,7 @@ sub while_invisible
 	for (1 .. 3)
 	{
 		write_invisibly($session);
-		$answer = $session->query(q(SELECT zk_caught_up('300ms'))) if $answer eq 'f';
+		$answer = $session->query($caught_up) if $answer eq 'f';
 		change_setting($subscriber, 'synchronous_standby_names', '');
 		$subscriber->safe_psql('postgres', q(ALTER SUBSCRIPTION orders SET (synchronous_commit = 'off')));
 	}

@@ -164,10 +164,10 @@ like($reader->query('CALL zk_catch_up()'), $silent, '... until it answers');
 # An error leaves nothing behind, in the moment when it was written.
 sub forgets
 {
-	my (%action) = @_;
+	my ($timeout, %action) = @_;
 	my $session = ZkTest->new($standby);
 
-	$session->query("SET zklock.hosts = '${\ $proxy->hosts}'; SET zklock.connect_timeout = '2s'");
+	$session->query("SET zklock.hosts = '${\ $proxy->hosts}'; SET zklock.connect_timeout = '$timeout'");
 	my $rule = $proxy->rule(dir => 's2c', op => 'setData', path => "$dir/forgotten", %action);
 
 	$session->start($forget);
@@ -175,7 +175,7 @@ sub forgets
 	return $session;
 }
 
-my @hold = (action => 'hold', pings => 1);
+my @hold = ('60s', action => 'hold', pings => 1);
 my $forgetter = forgets(@hold);
 kill('INT', $forgetter->pid);
 $proxy->release;
@@ -195,7 +195,7 @@ $forgetter->close;
 wait_until_it_answers();
 stop_primary('immediate');
 
-$forgetter = forgets(action => 'drop', refuse => 1);
+$forgetter = forgets('2s', action => 'drop', refuse => 1);
 like(
 	$forgetter->result,
 	qr/^ERROR:  .*^HINT:  The source may be forgotten nevertheless\./ms,
