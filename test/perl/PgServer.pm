@@ -170,6 +170,20 @@ sub psql_in
 	return $out;
 }
 
+# Changes settings of the server, and waits until new sessions have them.
+sub change
+{
+	my ($self, %settings) = @_;
+
+	$self->psql(map { ('-c', "ALTER SYSTEM SET $_ = '$settings{$_}'") } sort keys %settings);
+	$self->psql('-c', 'SELECT pg_reload_conf()');
+	for my $name (sort keys %settings)
+	{
+		wait_until("$name is set", sub { $self->psql('-c', "SHOW $name") eq $settings{$name} });
+	}
+	return;
+}
+
 # Returns the number of lines of the server's log that match.
 sub count_logged
 {
