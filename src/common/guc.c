@@ -271,7 +271,7 @@ check_path_setting(char **newval, void **extra, GucSource source)
 /*
  * A path must have room for any key.  A session that sets it has its prefix already.  In
  * all other cases the prefix may be another one by the time when it counts, and then the
- * locks are refused (advisorykey.c).
+ * locks are refused (advisory/key.c).
  */
 static bool
 check_advisory_path(char **newval, void **extra, GucSource source)

@@ -24,7 +24,9 @@ my %may_include = (
 	session => [qw(protocol common client shared)],
 	worker => [qw(protocol common client shared session)],
 	backend => [qw(protocol common client shared session)],
-	sql => [qw(protocol common client shared session worker backend)]);
+	sql => [qw(protocol common client shared session worker backend)],
+	advisory => [qw(protocol common client shared session worker backend sql)],
+	main => [qw(protocol common client shared session worker backend sql advisory)]);
 
 # Headers of common/ that all may include: plain types, the clock and timers
 my %plain = map { ("common/$_.h" => 1) } qw(clienttypes clock timer);
@@ -239,6 +241,14 @@ is( wrongs_with(
 		'backend/acquire.c' => [ '"postgres.h"', '"sql/sqlargs.h"', '"worker/worker.h"' ]),
 	"backend/acquire.c gets sql/sqlargs.h\nbackend/acquire.c gets worker/worker.h",
 	"backend/ must not include those of SQL functions, nor the worker's");
+is( wrongs_with(
+		'advisory/pair.h' => [],
+		'advisory/redirect.h' => [],
+		'main/zklock.c' => [ '"postgres.h"', '"advisory/redirect.h"', '"backend/acquire.h"' ],
+		'backend/acquire.h' => ['"advisory/pair.h"'],
+		'sql/status.c' => [ '"postgres.h"', '"advisory/redirect.h"' ]),
+	"backend/acquire.h gets advisory/pair.h\nsql/status.c gets advisory/redirect.h",
+	'only main/ may include headers of advisory/');
 is( wrongs_with(
 		'protocol/a.h' => ['"b.h"'],
 		'protocol/b.c' => ['"c.h"'],

@@ -130,7 +130,7 @@ do { $packed{ $zip->getHeaderInfo->{Name} } = 1 } while ($zip->nextStream > 0);
 is((grep { !m{^zklock-\Q$version\E/} } keys %packed), 0,
 	'all files of make dist are in a folder with name and version');
 ok($packed{"zklock-$version/$_"}, "... $_ is included")
-  for qw(META.json Makefile LICENSE src/sql/zklock.c debian/rules), @scripts,
+  for qw(META.json Makefile LICENSE src/main/zklock.c debian/rules), @scripts,
   map({ ("$_.control", $meta->{provides}{$_}{docfile}) } @extensions);
 is((grep { m{^[^/]*/\.(ci|github|gitlab)} } keys %packed),
 	0, '... files for a repository are not included');

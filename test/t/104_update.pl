@@ -184,7 +184,7 @@ $node->restart;
 is($node->safe_psql('postgres', $started), 't', '... and then it has the newer one');
 
 # The library is the older one: that of another build without these functions.
-build_zklock($node, [], 'sql/advisorylooks.c' =>
+build_zklock($node, [], 'advisory/looks.c' =>
 	  sub { s/zk_advisory_(lock_status|blocking_pids)\b/zk_advisory_other_$1/g });
 for my $control (map { "$extension/$_.control" } qw(zklock zklock_advisory))
 {

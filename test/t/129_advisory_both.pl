@@ -655,11 +655,11 @@ $_->close for $other, $third, $looker;
 
 my %mutants = (
 	"a lock that 'server' has released stays" => [
-		'sql/advisorypair.c' =>
+		'advisory/pair.c' =>
 		sub { s/^\tzklock_locktable_drop_pairs\(is_released\)/\t(void) is_released/m },
 		\&unlocked_elsewhere, '; 1 write 2+0; 0' ],
 	'PostgreSQL is asked only once after a release' => [
-		'sql/advisorypair.c' => sub { s/^\tmay_have_ended = has_pairs;/\tmay_have_ended = false;/m },
+		'advisory/pair.c' => sub { s/^\tmay_have_ended = has_pairs;/\tmay_have_ended = false;/m },
 		\&unlocked_at_another_path, '; 1 write 1+0; 0' ],
 	'a lost lock stays in PostgreSQL' => [
 		'backend/locktable.c' =>

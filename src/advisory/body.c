@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
- * advisorybody.c
+ * body.c
  *	  Looks for calls of PostgreSQL's advisory locks in functions' bodies.  See
- *	  advisorybody.h.
+ *	  body.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,11 +10,11 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "advisory/advisory.h"
+#include "advisory/body.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "common/compat.h"
-#include "sql/advisory.h"
-#include "sql/advisorybody.h"
 #include "utils/builtins.h"
 #include "utils/formatting.h"
 #include "utils/hsearch.h"
@@ -132,7 +132,7 @@ begin_answers(void)
 }
 
 bool
-zklock_advisorybody_has_call(Oid function)
+zklock_body_has_call(Oid function)
 {
 	Answer	   *answer;
 	bool		has_call;

@@ -10,6 +10,9 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "advisory/advisory.h"
+#include "advisory/body.h"
+#include "advisory/redirect.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_operator.h"
@@ -21,9 +24,6 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
-#include "sql/advisory.h"
-#include "sql/advisorybody.h"
-#include "sql/redirect.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -272,7 +272,7 @@ static bool
 needs_fmgr(Oid function)
 {
 	return (next_needs_fmgr != NULL && next_needs_fmgr(function)) ||
-		(zklock_guc_advisory_is_redirected() && zklock_advisorybody_has_call(function));
+		(zklock_guc_advisory_is_redirected() && zklock_body_has_call(function));
 }
 
 static void

@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include "advisory/pair.h"
+#include "advisory/redirect.h"
 #include "backend/acquire.h"
 #include "backend/statement.h"
 #include "backend/xact.h"
@@ -14,8 +16,6 @@
 #include "common/guc.h"
 #include "fmgr.h"
 #include "shared/shmem.h"
-#include "sql/advisorypair.h"
-#include "sql/redirect.h"
 #include "worker/walworker.h"
 #include "worker/worker.h"
 
@@ -34,7 +34,7 @@ _PG_init(void)
 	zklock_shmem_init();
 	zklock_acquire_init();
 	zklock_xact_init();
-	zklock_advisorypair_init();
+	zklock_pair_init();
 	zklock_statement_init();
 	zklock_redirect_init();
 	zklock_worker_init();

@@ -1,15 +1,18 @@
 /*-------------------------------------------------------------------------
  *
- * advisoryfuncs.c
+ * keyfuncs.c
  *	  The SQL functions of the extension zklock_advisory that take and release locks.
  *
  * The functions are specified in sql/zklock_advisory--1.1.sql.  Those that show locks are in
- * advisorylooks.c.
+ * looks.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "advisory/advisory.h"
+#include "advisory/key.h"
+#include "advisory/pair.h"
 #include "backend/acquire.h"
 #include "common/compat.h"
 #include "common/guc.h"
@@ -17,9 +20,6 @@
 #include "miscadmin.h"
 #include "session/session.h"
 #include "shared/claims.h"
-#include "sql/advisory.h"
-#include "sql/advisorykey.h"
-#include "sql/advisorypair.h"
 #include "sql/sqlargs.h"
 #include "utils/builtins.h"
 
@@ -80,8 +80,8 @@ take(const ZkLockAdvisoryKey *key, const char *path, ZkLockAdvisoryCall *call,
 	 FunctionCallInfo fcinfo)
 {
 	if (is_of_both(fcinfo))
-		return zklock_advisorypair_take(call, fcinfo, key, path);
-	return zklock_advisorypair_take_hold(call->function, key, path) != NULL;
+		return zklock_pair_take(call, fcinfo, key, path);
+	return zklock_pair_take_hold(call->function, key, path) != NULL;
 }
 
 /*
@@ -94,7 +94,7 @@ release(const char *path, ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
 	if (zklock_acquire_release(path, call->function->mode))
 		return true;
 	if (is_of_both(fcinfo))
-		return DatumGetBool(zklock_advisorypair_call_own(call, fcinfo));
+		return DatumGetBool(zklock_pair_call_own(call, fcinfo));
 	elog(WARNING, "you don't own a lock of type %s",
 		 zklock_advisory_mode_name(call->function->mode));
 	return false;
@@ -106,7 +106,7 @@ is_advisory_hold(ZkLockHold *hold, void *arg)
 {
 	(void) arg;
 	return (hold->key.mode == ZKLOCK_WRITE || hold->key.mode == ZKLOCK_SHARED) &&
-		zklock_advisorykey_is_path(hold->key.path);
+		zklock_key_is_path(hold->key.path);
 }
 
 /* All 21 functions: what they do depends on the function that they replace. */
@@ -122,11 +122,11 @@ zk_advisory(PG_FUNCTION_ARGS)
 	{
 		zklock_acquire_release_all(is_advisory_hold);
 		if (is_of_both(fcinfo))
-			(void) zklock_advisorypair_call_own(call, fcinfo);
+			(void) zklock_pair_call_own(call, fcinfo);
 		PG_RETURN_VOID();
 	}
 	key = get_key(fcinfo);
-	zklock_advisorykey_path(&key, path);
+	zklock_key_path(&key, path);
 	switch (call->function->action)
 	{
 		case ZKLOCK_ADVISORY_LOCK:

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * advisorypair.h
+ * pair.h
  *	  PostgreSQL's halves of advisory locks.
  *
  * With zklock.advisory_locks = 'both', each call takes two locks: the one in ZooKeeper,
@@ -23,11 +23,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_ADVISORYPAIR_H
-#define ZKLOCK_ADVISORYPAIR_H
+#ifndef ZKLOCK_PAIR_H
+#define ZKLOCK_PAIR_H
 
+#include "advisory/advisory.h"
 #include "fmgr.h"
-#include "sql/advisory.h"
 
 /* A call of one of PostgreSQL's functions, or one that replaces it */
 typedef struct ZkLockAdvisoryCall
@@ -36,24 +36,23 @@ typedef struct ZkLockAdvisoryCall
 	FmgrInfo	own;			/* PostgreSQL's */
 } ZkLockAdvisoryCall;
 
-extern void zklock_advisorypair_init(void);
+extern void zklock_pair_init(void);
 
 /* Call PostgreSQL's function with the arguments of a call of its replacement. */
-extern Datum zklock_advisorypair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo);
+extern Datum zklock_pair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo);
 
 /*
  * Take the lock of a key, whose path is `path`, in ZooKeeper alone.  Returns NULL if the
  * function only tries to, and it was refused.  Errors: those of zklock_acquire().
  */
-extern ZkLockHold *zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
-												 const ZkLockAdvisoryKey *key,
-												 const char *path);
+extern ZkLockHold *zklock_pair_take_hold(const ZkLockAdvisoryFunction *function,
+										 const ZkLockAdvisoryKey *key, const char *path);
 
 /*
  * Take both locks of a key, whose path is `path`.  If the function only tries to, returns
  * false if one of them was refused.  Errors: those of either.
  */
-extern bool zklock_advisorypair_take(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
-									 const ZkLockAdvisoryKey *key, const char *path);
+extern bool zklock_pair_take(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
+							 const ZkLockAdvisoryKey *key, const char *path);
 
-#endif							/* ZKLOCK_ADVISORYPAIR_H */
+#endif							/* ZKLOCK_PAIR_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * advisorylooks.c
+ * looks.c
  *	  The SQL functions of the extension zklock_advisory that show advisory
  *	  locks, their holders and waiters, and which session blocks which.
  *
@@ -12,12 +12,12 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "advisory/advisory.h"
 #include "catalog/pg_type.h"
 #include "common/compat.h"
 #include "lib/qunique.h"
 #include "nodes/makefuncs.h"
 #include "shared/deadlock_positions.h"
-#include "sql/advisory.h"
 #include "sql/status.h"
 #include "utils/array.h"
 #include "utils/builtins.h"

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * advisorybody.h
+ * body.h
  *	  Looks for calls of PostgreSQL's advisory locks, and of its functions that
  *	  show locks, in functions' bodies.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_ADVISORYBODY_H
-#define ZKLOCK_ADVISORYBODY_H
+#ifndef ZKLOCK_BODY_H
+#define ZKLOCK_BODY_H
 
 /*
  * Does the body of a function of language SQL call, or only name, one of
@@ -17,6 +17,6 @@
  * The answer is kept until a function is created or changed, because the planner
  * asks at each call of a function.
  */
-extern bool zklock_advisorybody_has_call(Oid function);
+extern bool zklock_body_has_call(Oid function);
 
-#endif							/* ZKLOCK_ADVISORYBODY_H */
+#endif							/* ZKLOCK_BODY_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
- * advisorykey.c
+ * key.c
  *	  The keys of advisory locks, and their paths in ZooKeeper.  See
- *	  advisorykey.h.
+ *	  key.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,11 +10,11 @@
 
 #include <ctype.h>
 
+#include "advisory/key.h"
 #include "commands/dbcommands.h"
 #include "common/guc.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "sql/advisorykey.h"
 #include "sql/sqlargs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -127,7 +127,7 @@ print_key(const ZkLockAdvisoryKey *key, char *to)
 }
 
 void
-zklock_advisorykey_path(const ZkLockAdvisoryKey *key, char path[ZKLOCK_PATH_MAX + 1])
+zklock_key_path(const ZkLockAdvisoryKey *key, char path[ZKLOCK_PATH_MAX + 1])
 {
 	size_t		len;
 	const char *parent = get_parent(&len);
@@ -140,7 +140,7 @@ zklock_advisorykey_path(const ZkLockAdvisoryKey *key, char path[ZKLOCK_PATH_MAX 
 }
 
 bool
-zklock_advisorykey_is_path(const char *path)
+zklock_key_is_path(const char *path)
 {
 	ZkLockAdvisoryKey key = {0};
 	size_t		len;

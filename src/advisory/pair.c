@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * advisorypair.c
- *	  PostgreSQL's halves of advisory locks.  See advisorypair.h.
+ * pair.c
+ *	  PostgreSQL's halves of advisory locks.  See pair.h.
  *
  * Which half first?  A call that waits takes the lock in ZooKeeper first.  So backends of
  * a server wait for each other in the queue of the key, in which a gate hands the lock
@@ -35,10 +35,10 @@
  */
 #include "postgres.h"
 
+#include "advisory/pair.h"
 #include "backend/acquire.h"
 #include "common/compat.h"
 #include "common/guc.h"
-#include "sql/advisorypair.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/resowner.h"
@@ -124,14 +124,14 @@ end_transaction(ResourceReleasePhase phase, bool is_commit, bool is_top_level, v
 }
 
 void
-zklock_advisorypair_init(void)
+zklock_pair_init(void)
 {
 	zklock_locktable_pairs_init(end_pairs);
 	RegisterResourceReleaseCallback(end_transaction, NULL);
 }
 
 Datum
-zklock_advisorypair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
+zklock_pair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
 {
 	LOCAL_FCINFO(own, 2);
 
@@ -146,8 +146,8 @@ zklock_advisorypair_call_own(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo)
 }
 
 ZkLockHold *
-zklock_advisorypair_take_hold(const ZkLockAdvisoryFunction *function,
-							  const ZkLockAdvisoryKey *key, const char *path)
+zklock_pair_take_hold(const ZkLockAdvisoryFunction *function,
+					  const ZkLockAdvisoryKey *key, const char *path)
 {
 	ZkLockRequest request = {.params = {.mode = function->mode},.path = path};
 
@@ -184,13 +184,13 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 			  const ZkLockAdvisoryKey *key, const char *path)
 {
 	ZkLockScope scope = call->function->scope;
-	ZkLockHold *hold = zklock_advisorypair_take_hold(call->function, key, path);
+	ZkLockHold *hold = zklock_pair_take_hold(call->function, key, path);
 	bool		was_locked = is_locked(call->function, key);
 
 	zklock_locktable_pair(hold, scope);
 	PG_TRY();
 	{
-		(void) zklock_advisorypair_call_own(call, fcinfo);
+		(void) zklock_pair_call_own(call, fcinfo);
 	}
 	PG_CATCH();
 	{
@@ -218,11 +218,11 @@ try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisory
 {
 	ZkLockHold *volatile hold = NULL;
 
-	if (!DatumGetBool(zklock_advisorypair_call_own(call, fcinfo)))
+	if (!DatumGetBool(zklock_pair_call_own(call, fcinfo)))
 		return false;
 	PG_TRY();
 	{
-		hold = zklock_advisorypair_take_hold(call->function, key, path);
+		hold = zklock_pair_take_hold(call->function, key, path);
 	}
 	PG_CATCH();
 	{
@@ -239,8 +239,8 @@ try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisory
 }
 
 bool
-zklock_advisorypair_take(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
-						 const ZkLockAdvisoryKey *key, const char *path)
+zklock_pair_take(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
+				 const ZkLockAdvisoryKey *key, const char *path)
 {
 	if (call->function->action == ZKLOCK_ADVISORY_TRY)
 		return try_both(call, fcinfo, key, path);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * advisorykey.h
+ * key.h
  *	  The keys of advisory locks, and their paths in ZooKeeper.
  *
  * The path is /pg_advisory/DATABASE/KEY, below zklock.path_prefix.  DATABASE is
@@ -9,8 +9,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_ADVISORYKEY_H
-#define ZKLOCK_ADVISORYKEY_H
+#ifndef ZKLOCK_KEY_H
+#define ZKLOCK_KEY_H
 
 #include "protocol/path.h"
 
@@ -18,10 +18,9 @@
  * Set `path` to the path of a key in this database.  ERROR as for the path of
  * any other lock (sqlargs.h).
  */
-extern void zklock_advisorykey_path(const ZkLockAdvisoryKey *key,
-									char path[ZKLOCK_PATH_MAX + 1]);
+extern void zklock_key_path(const ZkLockAdvisoryKey *key, char path[ZKLOCK_PATH_MAX + 1]);
 
 /* Is this the path of a key in this database? */
-extern bool zklock_advisorykey_is_path(const char *path);
+extern bool zklock_key_is_path(const char *path);
 
-#endif							/* ZKLOCK_ADVISORYKEY_H */
+#endif							/* ZKLOCK_KEY_H */
