@@ -57,8 +57,7 @@ typedef struct StatusCall
 
 /*
  * Add the row of an advisory lock, as PostgreSQL shows its own.  One that is lost is not
- * held, nobody waits for one that is only tried, and PostgreSQL shows its half of one that was
- * taken with 'both'.
+ * held, and nobody waits for one that is only tried.
  */
 static void
 put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
@@ -67,8 +66,7 @@ put_lock(ZkLockSqlRows *rows, const ZkLockClaimRow *row)
 	Datum	   *values;
 	bool	   *nulls;
 
-	if (row->advisory.objsubid == 0 || row->lost ||
-		!(row->granted ? !row->paired : row->waits))
+	if (row->advisory.objsubid == 0 || row->lost || !(row->granted || row->waits))
 		return;
 	values = palloc0(size * sizeof(Datum));
 	nulls = palloc(size * sizeof(bool));

@@ -225,7 +225,10 @@ show_counts(ZkLockHold *hold)
 	zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 }
 
-/* Change the number of pairs, and whether other backends see one. */
+/*
+ * Change the number of pairs.  Other backends see only one row of a lock, which is PostgreSQL's
+ * if it has one.
+ */
 static void
 change_pairs(ZkLockHold *hold, int64 session, int64 xact)
 {
@@ -240,7 +243,7 @@ change_pairs(ZkLockHold *hold, int64 session, int64 xact)
 	if (hold->session_pairs > 0)
 		dlist_push_head(&paired, &hold->paired_link);
 	if (was_paired != (hold->session_pairs + hold->xact_pairs > 0))
-		zklock_claims_pair(hold->claim, !was_paired);
+		zklock_claims_set_advisory(hold->claim, was_paired ? &hold->advisory : NULL);
 }
 
 /* End the pairs for which no holds of the session are left. */

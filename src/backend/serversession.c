@@ -411,8 +411,6 @@ connect_session(ZkLockAttempt *attempts, int n, int64 deadline)
 								  deadline);
 		zklock_claims_remove_unlisted();
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
-		if (hold->session_pairs + hold->xact_pairs > 0)
-			zklock_claims_pair(hold->claim, true);
 	}
 }
 

@@ -96,7 +96,6 @@ zklock_claims_enter(const char *path, ZkLockMode mode,
 	claim->part = NULL;
 	claim->lost = false;
 	claim->revoked = false;
-	claim->paired = false;
 	claim->waitstart = GetCurrentTimestamp();
 	claim->changes++;
 	claim->waits = false;
@@ -118,7 +117,7 @@ zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory
 	if (claim == NULL)
 		return;
 	entry_lock = lock(claim);
-	claim->advisory = *advisory;
+	claim->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
 	LWLockRelease(entry_lock);
 }
 
@@ -224,18 +223,6 @@ zklock_claims_count(ZkLockClaim *claim, int64 session_count, int64 xact_count)
 }
 
 void
-zklock_claims_pair(ZkLockClaim *claim, bool paired)
-{
-	LWLock	   *entry_lock;
-
-	if (claim == NULL)
-		return;
-	entry_lock = lock(claim);
-	claim->paired = paired;
-	LWLockRelease(entry_lock);
-}
-
-void
 zklock_claims_remove(ZkLockClaim *claim)
 {
 	dlist_delete(&claim->mine);
@@ -314,7 +301,6 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 		row->waitstart = claim->waitstart;
 		row->session_count = pg_atomic_read_u64(&claim->session_count);
 		row->xact_count = pg_atomic_read_u64(&claim->xact_count);
-		row->paired = claim->paired;
 		row->token = state.outcome.token;
 		row->grant_number = state.outcome.grant_number;
 		set_node(row, &state);

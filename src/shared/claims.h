@@ -36,7 +36,7 @@ typedef struct ZkLockClaimRow
 	Oid			role;			/* the role that has logged in */
 	ZkLockMode	mode;
 	char		path[ZKLOCK_PATH_MAX + 1];
-	ZkLockAdvisoryKey advisory;
+	ZkLockAdvisoryKey advisory; /* to be shown as this advisory lock */
 	bool		granted;
 	bool		waits;			/* others are known to be ahead, and the
 								 * backend waits for them */
@@ -47,7 +47,6 @@ typedef struct ZkLockClaimRow
 	TimestampTz waitstart;		/* when the backend began to wait */
 	int64		session_count;
 	int64		xact_count;
-	bool		paired;			/* PostgreSQL's own advisory lock is held, too */
 	ZkLockToken token;			/* valid once granted */
 	int64		grant_number;	/* number of the grant among those of the node */
 	char		node[ZKLOCK_NAME_SIZE]; /* "" while unknown */
@@ -69,7 +68,7 @@ extern bool zklock_claims_are_shared(void);
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 										const ZkLockAdvisoryKey *advisory, bool hidden);
 
-/* The lock is now one that was also taken as an advisory lock. */
+/* From now on, the lock is to be shown as this advisory lock, or, with NULL, as none. */
 extern void zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory);
 
 /* Return the number of an ensemble with these hosts. */
@@ -99,9 +98,6 @@ extern void zklock_claims_revoked(ZkLockClaim *claim);
 /* Set the numbers of holds of the session and of transactions. */
 extern void zklock_claims_count(ZkLockClaim *claim, int64 session_count,
 								int64 xact_count);
-
-/* Does the backend also have PostgreSQL's own advisory lock of this key and mode? */
-extern void zklock_claims_pair(ZkLockClaim *claim, bool paired);
 
 /* The backend neither holds the lock nor waits for it any more. */
 extern void zklock_claims_remove(ZkLockClaim *claim);

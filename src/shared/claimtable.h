@@ -138,7 +138,6 @@ struct ZkLockClaim
 								 * for first.  It may have ended since. */
 	bool		lost;
 	bool		revoked;
-	bool		paired;
 	TimestampTz waitstart;
 
 	/*

@@ -58,14 +58,14 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->role = GetAuthenticatedUserId();
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
-	row->advisory = hold->advisory;
+	if (hold->session_pairs + hold->xact_pairs == 0)
+		row->advisory = hold->advisory;
 	row->granted = true;
 	row->procno = zklock_compat_procno();
 	row->lost = !zklock_sessionroutine_is_current(hold->generation);
 	row->revoked = hold->revocable && zklock_sessionroutine_revocations(hold) > 0;
 	row->session_count = hold->session_count;
 	row->xact_count = hold->xact_count;
-	row->paired = hold->session_pairs + hold->xact_pairs > 0;
 	row->token = hold->token;
 	row->grant_number = hold->grant_number;
 	if (row->lost)

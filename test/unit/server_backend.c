@@ -168,12 +168,12 @@ is_node_deleted(const ZkLockHold *hold)
 static bool
 is_shown(const ZkLockHold *hold)
 {
+	bool		paired = hold->session_pairs + hold->xact_pairs > 0;
 	ZkLockClaimState state;
 
 	server_gates_look(hold->claim, &state);
-	if (hold->claim->advisory.objsubid != hold->advisory.objsubid ||
-		hold->claim->advisory.objid != hold->advisory.objid ||
-		hold->claim->paired != (hold->session_pairs + hold->xact_pairs > 0) ||
+	if (hold->claim->advisory.objsubid != (paired ? 0 : hold->advisory.objsubid) ||
+		hold->claim->advisory.objid != (paired ? 0 : hold->advisory.objid) ||
 		pg_atomic_read_u64(&hold->claim->session_count) != (uint64) hold->session_count ||
 		pg_atomic_read_u64(&hold->claim->xact_count) != (uint64) hold->xact_count)
 		return false;

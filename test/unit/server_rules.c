@@ -94,7 +94,7 @@ __wrap_zklock_claims_enter(const char *path, ZkLockMode mode,
 {
 	ZkLockClaim *claim = __real_zklock_claims_enter(path, mode, advisory, hidden);
 
-	if (claim != NULL && (claim->lost || claim->revoked || claim->paired || claim->waits ||
+	if (claim != NULL && (claim->lost || claim->revoked || claim->waits ||
 						  claim->part != NULL || claim->node_deleted || claim->ended ||
 						  claim->slot.outcome.verdict != ZKLOCK_PENDING ||
 						  claim->slot.outcome.queued ||
