@@ -35,6 +35,7 @@
  */
 #include "postgres.h"
 
+#include "advisory/hold.h"
 #include "advisory/pair.h"
 #include "backend/acquire.h"
 #include "common/compat.h"
@@ -68,16 +69,22 @@ mode_of(ZkLockMode mode)
 }
 
 /*
- * Release PostgreSQL's halves of `n` pairs of session scope: those that there are, since a
- * call with 'server' may have released them.  PostgreSQL would warn of the others.
+ * Release PostgreSQL's halves of the pairs of session scope that have ended: those that there
+ * are, since a call with 'server' may have released them.  PostgreSQL would warn of the others.
  */
 static void
-end_pairs(const ZkLockHold *hold, int64 n)
+hold_changed(ZkLockHold *hold)
 {
-	LOCKTAG		tag = tag_of(&hold->advisory);
+	int64		ended = zklock_locktable_end_pairs(hold);
 	LOCKMODE	mode = mode_of(hold->key.mode);
+	LOCKTAG		tag;
+	int64		n;
 
-	n = Min(n, zklock_compat_session_locks(&tag, mode));
+	zklock_hold_changed(hold);
+	if (ended == 0)
+		return;
+	tag = tag_of(&hold->advisory.key);
+	n = Min(ended, zklock_compat_session_locks(&tag, mode));
 	while (n-- > 0)
 		(void) LockRelease(&tag, mode, true);
 }
@@ -85,7 +92,7 @@ end_pairs(const ZkLockHold *hold, int64 n)
 static bool
 is_released(ZkLockHold *hold, void *arg)
 {
-	LOCKTAG		tag = tag_of(&hold->advisory);
+	LOCKTAG		tag = tag_of(&hold->advisory.key);
 
 	(void) arg;
 	has_pairs = true;
@@ -126,7 +133,7 @@ end_transaction(ResourceReleasePhase phase, bool is_commit, bool is_top_level, v
 void
 zklock_pair_init(void)
 {
-	zklock_locktable_pairs_init(end_pairs);
+	zklock_locktable_watch(hold_changed);
 	RegisterResourceReleaseCallback(end_transaction, NULL);
 }
 
@@ -150,9 +157,12 @@ zklock_pair_take_hold(const ZkLockAdvisoryFunction *function,
 					  const ZkLockAdvisoryKey *key, const char *path)
 {
 	ZkLockRequest request = {.params = {.mode = function->mode},.path = path};
+	int64		ns = function->action == ZKLOCK_ADVISORY_TRY ? 0 : ZKLOCK_NEVER;
+	ZkLockHold *hold = zklock_acquire(&request, key, function->scope, ns, NULL);
 
-	return zklock_acquire(&request, key, function->scope,
-						  function->action == ZKLOCK_ADVISORY_TRY ? 0 : ZKLOCK_NEVER, NULL);
+	if (hold != NULL)
+		zklock_hold_taken(hold, key, function->scope);
+	return hold;
 }
 
 static bool

@@ -92,7 +92,7 @@ zklock_acquire_release(const char *path, ZkLockMode mode)
 {
 	ZkLockHold *hold = zklock_acquire_find(path, mode);
 
-	if (hold == NULL || zklock_locktable_count(hold, ZKLOCK_SESSION) == 0)
+	if (hold == NULL || hold->session_count == 0)
 		return false;
 	zklock_lease_confirm_release(hold, is_same_hold, hold);
 	zklock_locktable_drop(hold, ZKLOCK_SESSION);
@@ -717,8 +717,6 @@ enter_holds(Acquisition *a)
 		attempt->hold = zklock_locktable_enter(attempt->request.path, attempt->request.params.mode,
 											   a->advisory);
 		zklock_locktable_add(attempt->hold, a->scope);
-		if (a->advisory != NULL)
-			zklock_locktable_set_advisory(attempt->hold, a->advisory, a->scope);
 	}
 }
 
@@ -794,11 +792,6 @@ zklock_acquire(const ZkLockRequest *request, const ZkLockAdvisoryKey *advisory,
 	if (hold != NULL)
 	{
 		reenter(hold, scope);
-		if (advisory != NULL)
-		{
-			zklock_locktable_set_advisory(hold, advisory, scope);
-			zklock_loss_relied_on();
-		}
 		return hold;
 	}
 	zklock_lease_close_unusable_session();

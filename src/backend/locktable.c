@@ -9,7 +9,6 @@
 
 #include "access/xact.h"
 #include "backend/locktable.h"
-#include "common/clientsocket.h"
 #include "shared/claims.h"
 #include "shared/claimtable.h"
 #include "utils/hsearch.h"
@@ -28,7 +27,7 @@ typedef struct ZkLockXactCount
 } ZkLockXactCount;
 
 static ZkLockReleaseNode release_node_hook;
-static ZkLockEndPairs end_pairs_hook;
+static ZkLockChanged changed_hook;
 static HTAB *table = NULL;
 static MemoryContext table_context = NULL;
 
@@ -100,9 +99,9 @@ zklock_locktable_init(ZkLockReleaseNode release_node)
 }
 
 void
-zklock_locktable_pairs_init(ZkLockEndPairs end_pairs)
+zklock_locktable_watch(ZkLockChanged changed)
 {
-	end_pairs_hook = end_pairs;
+	changed_hook = changed;
 }
 
 static void
@@ -159,42 +158,12 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold->session_pairs = 0;
 	hold->xact_pairs = 0;
 	dlist_init(&hold->xact_counts);
-	hold->advisory = advisory != NULL ? *advisory : (ZkLockAdvisoryKey) {0};
-	hold->advisory_session = false;
-	hold->relied_on = false;
+	hold->advisory = (ZkLockAdvisoryHold) {0};
+	if (advisory != NULL)
+		hold->advisory.key = *advisory;
 	hold->claim = zklock_claims_enter(path, mode, advisory, false);
 	Assert(is_sound(hold));
 	return hold;
-}
-
-/*
- * A program that calls PostgreSQL's functions expects a lock of session scope to be held for
- * as long as its connection.
- */
-static void
-update_relied_on(ZkLockHold *hold)
-{
-	bool		was = hold->relied_on;
-
-	hold->relied_on = hold->granted && hold->session_count > 0 && hold->advisory_session;
-	if (hold->relied_on != was)
-		zklock_clientsocket_rely(was ? -1 : 1);
-}
-
-/* Keys of one path are the same, since the path ends with the key. */
-void
-zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory,
-							  ZkLockScope scope)
-{
-	if (scope == ZKLOCK_SESSION)
-	{
-		hold->advisory_session = true;
-		update_relied_on(hold);
-	}
-	if (hold->advisory.objsubid != 0)
-		return;
-	hold->advisory = *advisory;
-	zklock_claims_set_advisory(hold->claim, advisory);
 }
 
 static ZkLockXactCount *
@@ -243,19 +212,16 @@ change_pairs(ZkLockHold *hold, int64 session, int64 xact)
 	if (hold->session_pairs > 0)
 		dlist_push_head(&paired, &hold->paired_link);
 	if (was_paired != (hold->session_pairs + hold->xact_pairs > 0))
-		zklock_claims_set_advisory(hold->claim, was_paired ? &hold->advisory : NULL);
+		zklock_claims_set_advisory(hold->claim, was_paired ? &hold->advisory.key : NULL);
 }
 
-/* End the pairs for which no holds of the session are left. */
-static void
-end_pairs(ZkLockHold *hold)
+int64
+zklock_locktable_end_pairs(ZkLockHold *hold)
 {
-	int64		ended = hold->session_pairs - hold->session_count;
+	int64		ended = Max(hold->session_pairs - hold->session_count, 0);
 
-	if (ended <= 0)
-		return;
 	change_pairs(hold, -ended, 0);
-	end_pairs_hook(hold, ended);
+	return ended;
 }
 
 static void
@@ -273,8 +239,8 @@ zklock_locktable_grant(ZkLockHold *hold)
 {
 	Assert(!hold->granted && (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts)));
 	hold->granted = true;
-	update_relied_on(hold);
 	dlist_push_tail(&granted, &hold->granted_link);
+	changed_hook(hold);
 }
 
 void
@@ -283,7 +249,7 @@ zklock_locktable_ungrant(ZkLockHold *hold)
 	if (hold->granted)
 		dlist_delete(&hold->granted_link);
 	hold->granted = false;
-	update_relied_on(hold);
+	changed_hook(hold);
 }
 
 ZkLockHold *
@@ -317,7 +283,6 @@ zklock_locktable_forget(ZkLockHold *hold)
 		drop_count(hold, first_count(hold));
 	Assert(hold->xact_count == 0);
 	hold->session_count = 0;
-	end_pairs(hold);
 	zklock_locktable_ungrant(hold);
 	if (hold->claim != NULL)
 		zklock_claims_remove(hold->claim);
@@ -365,10 +330,7 @@ void
 zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 {
 	if (scope == ZKLOCK_SESSION)
-	{
 		hold->session_count++;
-		update_relied_on(hold);
-	}
 	else
 	{
 		current_count(hold)->count++;
@@ -397,9 +359,7 @@ end_session_holds(ZkLockHold *hold)
 	dlist_iter	iter;
 
 	hold->session_count = 0;
-	hold->advisory_session = false;
-	update_relied_on(hold);
-	end_pairs(hold);
+	changed_hook(hold);
 	dlist_foreach(iter, &hold->xact_counts)
 	{
 		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
@@ -424,7 +384,7 @@ end_counted(ZkLockHold *hold)
 		end_session_holds(hold);
 		return;
 	}
-	end_pairs(hold);
+	changed_hook(hold);
 	Assert(is_sound(hold));
 	show_counts(hold);
 }
@@ -504,12 +464,6 @@ zklock_locktable_release_all(ZkLockTest test)
 		end_session_holds(hold);
 	}
 	return released;
-}
-
-int64
-zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope)
-{
-	return scope == ZKLOCK_SESSION ? hold->session_count : hold->xact_count;
 }
 
 void

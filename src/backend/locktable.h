@@ -9,8 +9,7 @@
  * The counts have the semantics of PostgreSQL's advisory locks.  When the last
  * hold is dropped, the function given to zklock_locktable_init() is called
  * exactly once.  The functions that drop holds allocate and raise nothing.
- * This module requests nothing of ZooKeeper.  It keeps clientsocket.h informed of
- * how many locks the client relies on.
+ * This module requests nothing of ZooKeeper.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,6 +40,14 @@ typedef struct ZkLockKey
  */
 typedef struct ZkLockNodeHandle ZkLockNodeHandle;
 
+/* For advisory/hold.h */
+typedef struct ZkLockAdvisoryHold
+{
+	ZkLockAdvisoryKey key;		/* objsubid is 0: it is no advisory lock */
+	bool		of_session;		/* the session holds it as one, too */
+	bool		relied_on;		/* see zklock_clientsocket_rely() */
+} ZkLockAdvisoryHold;
+
 typedef struct ZkLockHold
 {
 	ZkLockKey	key;			/* dynahash: must be first */
@@ -61,11 +68,6 @@ typedef struct ZkLockHold
 	/* maintained by locktable.c */
 	bool		granted;
 	dlist_node	granted_link;
-	ZkLockAdvisoryKey advisory;
-	bool		advisory_session;	/* the session holds it as an advisory
-									 * lock of session scope, too */
-	bool		relied_on;		/* see zklock_clientsocket_rely(): a granted
-								 * advisory lock of session scope */
 	ZkLockClaim *claim;			/* in shared memory, or NULL */
 	int64		session_count;
 	int64		xact_count;		/* sum of all xact_counts */
@@ -74,6 +76,8 @@ typedef struct ZkLockHold
 	int64		xact_pairs;
 	dlist_node	paired_link;	/* if there are session_pairs */
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
+
+	ZkLockAdvisoryHold advisory;
 } ZkLockHold;
 
 /*
@@ -83,16 +87,16 @@ typedef struct ZkLockHold
 typedef void (*ZkLockReleaseNode) (ZkLockHold *hold);
 
 /*
- * Called when session_pairs of a hold have ended, before release_node.  Must not
- * raise or allocate.
+ * Called when the lock is granted, or not any more, and when holds of session scope have been
+ * dropped, before release_node.  Must not raise or allocate.
  */
-typedef void (*ZkLockEndPairs) (const ZkLockHold *hold, int64 n);
+typedef void (*ZkLockChanged) (ZkLockHold *hold);
 
 /* A condition for an entry.  Must not change the table. */
 typedef bool (*ZkLockTest) (ZkLockHold *hold, void *arg);
 
 extern void zklock_locktable_init(ZkLockReleaseNode release_node);
-extern void zklock_locktable_pairs_init(ZkLockEndPairs end_pairs);
+extern void zklock_locktable_watch(ZkLockChanged changed);
 
 extern ZkLockHold *zklock_locktable_find(const char *path, ZkLockMode mode);
 
@@ -104,15 +108,7 @@ extern ZkLockHold *zklock_locktable_enter(const char *path, ZkLockMode mode,
 										  const ZkLockAdvisoryKey *advisory);
 
 /*
- * The hold that zklock_locktable_add() has just added is that of this advisory lock.  Raises
- * nothing.
- */
-extern void zklock_locktable_set_advisory(ZkLockHold *hold, const ZkLockAdvisoryKey *advisory,
-										  ZkLockScope scope);
-
-/*
- * Remove an entry, whatever its counts.  Ends its pairs of session scope, but does not call
- * ZkLockReleaseNode.
+ * Remove an entry, whatever its counts.  Calls ZkLockChanged, but not ZkLockReleaseNode.
  */
 extern void zklock_locktable_forget(ZkLockHold *hold);
 
@@ -140,9 +136,7 @@ extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
 /*
  * Pairs.  A hold that was added may be one of a pair: PostgreSQL's own advisory lock of the
  * same key, mode and scope is its other half.  Both scopes are counted, since a lock with a
- * pair is shown by PostgreSQL.  There are never more pairs than holds.  If a hold
- * of session scope is dropped, and more pairs than holds would be left, a pair
- * ends with it.  So PostgreSQL's half stays as long as there may be a hold that needs it.
+ * pair is shown by PostgreSQL.  There are never more pairs than holds.
  *
  * zklock_locktable_pair() makes the hold that was added last one of a pair, and
  * zklock_locktable_unpair() undoes that for a hold of session scope.  Raise nothing.
@@ -151,8 +145,15 @@ extern void zklock_locktable_pair(ZkLockHold *hold, ZkLockScope scope);
 extern void zklock_locktable_unpair(ZkLockHold *hold);
 
 /*
+ * End the pairs of session scope that are more than the holds, and return their number.  For
+ * the ZkLockChanged, so that PostgreSQL's half stays as long as there may be a hold that needs
+ * it.
+ */
+extern int64 zklock_locktable_end_pairs(ZkLockHold *hold);
+
+/*
  * Drop the holds of all pairs of session scope for which `test`, called with NULL, returns
- * true.  Does not call ZkLockEndPairs: PostgreSQL's halves are gone.
+ * true.  PostgreSQL's halves are gone.
  */
 extern void zklock_locktable_drop_pairs(ZkLockTest test);
 
@@ -169,9 +170,6 @@ extern void zklock_locktable_fence(ZkLockHold *hold);
  * NULL, returns true.  Returns their number.
  */
 extern int64 zklock_locktable_release_all(ZkLockTest test);
-
-/* The number of holds of one entry in `scope` */
-extern int64 zklock_locktable_count(const ZkLockHold *hold, ZkLockScope scope);
 
 /* Drop or transfer the holds of a transaction or subtransaction that ends. */
 extern void zklock_locktable_end_xact(void);

@@ -407,7 +407,7 @@ connect_session(ZkLockAttempt *attempts, int n, int64 deadline)
 
 		if (hold->claim != NULL)
 			continue;
-		hold->claim = await_claim(hold->key.path, hold->key.mode, &hold->advisory, false,
+		hold->claim = await_claim(hold->key.path, hold->key.mode, &hold->advisory.key, false,
 								  deadline);
 		zklock_claims_remove_unlisted();
 		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);

@@ -333,7 +333,7 @@ warn_not_owned(const char *path, ZkLockMode mode)
 	for (int other = 0; held == NULL && other < ZKLOCK_N_MODES; other++)
 		held = zklock_locktable_find(path, other);
 	of_session = held != NULL &&
-		zklock_locktable_count(held, ZKLOCK_SESSION) > 0;
+		held->session_count > 0;
 
 	ereport(WARNING,
 			(zklock_mode_table[mode].has_permits ?

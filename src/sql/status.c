@@ -59,7 +59,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
 	if (hold->session_pairs + hold->xact_pairs == 0)
-		row->advisory = hold->advisory;
+		row->advisory = hold->advisory.key;
 	row->granted = true;
 	row->procno = zklock_compat_procno();
 	row->lost = !zklock_sessionroutine_is_current(hold->generation);

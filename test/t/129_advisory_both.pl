@@ -663,7 +663,7 @@ my %mutants = (
 		\&unlocked_at_another_path, '; 1 write 1+0; 0' ],
 	'a lost lock stays in PostgreSQL' => [
 		'backend/locktable.c' =>
-		sub { s/^\thold->session_count = 0;\n\tend_pairs\(hold\);\n(?=\tzklock_locktable_ungrant)//m },
+		sub { s/^\thold->session_count = 0;\n(?=\tzklock_locktable_ungrant)//m },
 		\&lost, '1 ExclusiveLock; ; 1' ]);
 for my $what (server_mode() ? () : sort keys %mutants)
 {

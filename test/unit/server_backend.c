@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "advisory/hold.h"
 #include "backend/acquire.h"
 #include "backend/attempt.h"
 #include "backend/deadlock_report.h"
@@ -107,17 +108,17 @@ is_to_be_disconnected(void)
 
 	if (zklock_guc_on_loss != ZKLOCK_ON_LOSS_AUTO)
 		return zklock_guc_on_loss == ZKLOCK_ON_LOSS_DISCONNECT && hold != NULL;
-	while (hold != NULL && (hold->advisory.objsubid == 0 || hold->session_count == 0))
+	while (hold != NULL && (hold->advisory.key.objsubid == 0 || hold->session_count == 0))
 		hold = zklock_locktable_next_granted(hold);
 	return hold != NULL;
 }
 
 /* There are no locks of PostgreSQL. */
 static void
-end_pairs(const ZkLockHold *hold, int64 n)
+hold_changed(ZkLockHold *hold)
 {
-	(void) hold;
-	(void) n;
+	(void) zklock_locktable_end_pairs(hold);
+	zklock_hold_changed(hold);
 }
 
 /* In the handler of a signal, or where a loss is found.  Who exits has no use for it. */
@@ -172,8 +173,8 @@ is_shown(const ZkLockHold *hold)
 	ZkLockClaimState state;
 
 	server_gates_look(hold->claim, &state);
-	if (hold->claim->advisory.objsubid != (paired ? 0 : hold->advisory.objsubid) ||
-		hold->claim->advisory.objid != (paired ? 0 : hold->advisory.objid) ||
+	if (hold->claim->advisory.objsubid != (paired ? 0 : hold->advisory.key.objsubid) ||
+		hold->claim->advisory.objid != (paired ? 0 : hold->advisory.key.objid) ||
 		pg_atomic_read_u64(&hold->claim->session_count) != (uint64) hold->session_count ||
 		pg_atomic_read_u64(&hold->claim->xact_count) != (uint64) hold->xact_count)
 		return false;
@@ -347,7 +348,9 @@ take_lock(ServerStep *step)
 		note_failure(patience);
 		return;
 	}
-	if (advisory && hold->advisory.objid != key.objid)
+	if (advisory)
+		zklock_hold_taken(hold, &key, scope);
+	if (advisory && hold->advisory.key.objid != key.objid)
 		server_breach(SERVER_SOUND, "an advisory lock has another key");
 	if (step->paired)
 		zklock_locktable_pair(hold, scope);
@@ -628,7 +631,7 @@ release(const ZkLockHold *found, ZkLockScope scope)
 	ZkLockHold *hold = found == NULL ? NULL :
 		zklock_acquire_find(found->key.path, found->key.mode);
 
-	if (hold == NULL || zklock_locktable_count(hold, scope) == 0)
+	if (hold == NULL || (scope == ZKLOCK_SESSION ? hold->session_count : hold->xact_count) == 0)
 		return;
 	shim_trace("releases %s", hold->key.path);
 	zklock_lease_confirm_release(hold, is_same, hold);
@@ -1333,7 +1336,7 @@ server_backend_main(int procno, int pid)
 	shim_role = 10 + (int) shim_random(2);
 	server_rules_begin();
 	zklock_acquire_init();
-	zklock_locktable_pairs_init(end_pairs);
+	zklock_locktable_watch(hold_changed);
 	zklock_xact_init();
 	draw_session();
 	shim_trace("begins%s", own ? ", with a session of its own" : "");

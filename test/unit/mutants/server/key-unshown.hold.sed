@@ -1,3 +1,3 @@
-# Seed 9
+# Seed 19
 # A lock that is also taken as an advisory lock is not shown as that.
-/^\tzklock_claims_set_advisory(hold->claim, advisory);/d
+/^\t\tzklock_claims_set_advisory(hold->claim, key);/d
