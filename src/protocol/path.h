@@ -29,7 +29,7 @@
 /* Parent of the records of waits (deadlock_walk.h) */
 #define ZKLOCK_PATH_RECORDS ZKLOCK_PATH_RESERVED "/waits"
 
-/* The part of a path below which advisory locks are (advisory/key.h) */
+/* The part of a path below which advisory locks are (advisory/key.c) */
 #define ZKLOCK_PATH_ADVISORY "pg_advisory"
 
 /* The longest key of an advisory lock, and the longest path above it, in bytes */
