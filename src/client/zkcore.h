@@ -5,10 +5,9 @@
  *	  this folder.
  *
  * This is the only file that includes zookeeper.h.  The modules are layered:
- * zkmove.c and zkwatch.c use zkcore.c; zkpace.c also uses zkmove.c;
- * zkrequest.c also uses zkwatch.c; zknode.c also uses zkrequest.c; zkrevoke.c
- * also uses zknode.c; zkbeat.c also uses zkrequest.c; and zksession.c, which opens and closes
- * the session, uses all of them.  No function calls one of a higher layer.
+ * zkconnect.c and zkwatch.c use zkcore.c; zkrequest.c also uses zkwatch.c;
+ * zknode.c and zkbeat.c also use zkrequest.c; zkrevoke.c also uses zknode.c; and
+ * zksession.c, which opens and closes the session, uses all of them.  No function calls one of a higher layer.
  *
  * Four kinds of threads use a client.  The caller's thread makes requests and
  * receives messages.  One thread of ours opens the client and another one
@@ -17,7 +16,7 @@
  * writes to ZooKeeper so that the session remains confirmed (see proof.h), tells when it is
  * gone, and closes it when it is not used.  It also closes a client that is
  * closed before it is opened.  The library has two threads, which send pings
- * and run the callbacks below.  One of them waits in zkpace.c while there is
+ * and run the callbacks below.  One of them waits in zkconnect.c while there is
  * no connection.  A thread of zkresolver.c resolves names meanwhile, but does
  * not know the client.
  *
@@ -106,7 +105,7 @@ struct ZkLockClient
 	bool		opened;			/* before that, CONNECTED is not reported */
 	zhandle_t  *zh;
 
-	/* see zkmove.c */
+	/* see zkconnect.c */
 	ZkLockAddresses addresses;	/* that the library has */
 	int			nservers;		/* number of different ones */
 	int			positions;		/* number of positions in its list */
@@ -114,8 +113,6 @@ struct ZkLockClient
 	struct ZkLockLookup *lookup;	/* the names are being resolved again, or
 									 * were; or NULL */
 	int64_t		looked_up_at;	/* when that was begun */
-
-	/* see zkpace.c */
 	int			failures;		/* consecutive failures to connect */
 	int			unsteady;		/* consecutive connections that did not last */
 	uint32_t	lost_connects;	/* number of the last lost connection */

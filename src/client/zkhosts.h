@@ -92,7 +92,7 @@ extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
  * server.  (The library waits for a server that does not answer for two thirds
  * of the session's timeout.  A session survives that once, but not twice.)
  * Each of a few addresses is listed many times, because the library pauses
- * whenever it has tried the whole list, wherever it began.  zkpace.c decides
+ * whenever it has tried the whole list, wherever it began.  zkconnect.c decides
  * when to pause.
  * An address that is not fresh is in every tenth round only: most probably its
  * server has left it, and it does not answer.

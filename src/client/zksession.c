@@ -16,9 +16,8 @@
 #include <sys/socket.h>
 
 #include "client/zkbeat.h"
-#include "client/zkmove.h"
+#include "client/zkconnect.h"
 #include "client/zknode.h"
-#include "client/zkpace.h"
 #include "client/zkrequest.h"
 #include "client/zkrevoke.h"
 #include "common/clock.h"
@@ -30,7 +29,7 @@
 /*
  * A caller that gives up sessions faster than they can be closed, for example
  * on a busy machine, waits for that if there are more than so many.  So the
- * next session has a slot in zkpace.c.
+ * next session has a slot in zkconnect.c.
  */
 #define MAX_CLOSING 7
 #define CROWDED_MS 500
@@ -281,8 +280,7 @@ close_client(ZkLockClient *client)
 		zklock_zknode_delete_all(client, &until);
 		zookeeper_close(client->zh);
 	}
-	zklock_zkpace_release(client);
-	zklock_zkmove_free(client);
+	zklock_zkconnect_end(client);
 
 	zklock_zkbeat_free_all(client);
 	zklock_zkrequest_free_all(client);
@@ -314,7 +312,7 @@ open_client(void *arg)
 {
 	ZkLockClient *client = arg;
 	const char *why = NULL;
-	char	   *hosts = zklock_zkmove_begin(client, &why);
+	char	   *hosts = zklock_zkconnect_begin(client, &why);
 	zhandle_t  *zh = NULL;
 	bool		closing;
 
@@ -327,7 +325,7 @@ open_client(void *arg)
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
 							 client->resumed ? &client->id : NULL, client,
 							 ZOO_NO_LOG_CLIENTENV,
-							 zklock_zkpace_acquire(client));
+							 zklock_zkconnect_acquire(client));
 		if (zh == NULL)
 			why = "The client library could not start.";
 	}

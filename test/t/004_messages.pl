@@ -40,7 +40,7 @@ my @silent = (
 	qr/^port=|^\.\.\. id=/);
 
 # These files return the reason why a value is invalid.
-my $reasons = qr{(?:protocol/(?:path|hosts|acl)|client/zkmove|client/zksession|common/authfile)\.c$};
+my $reasons = qr{(?:protocol/(?:path|hosts|acl)|client/zkconnect|client/zksession|common/authfile)\.c$};
 
 # Replaces values and placeholders, in the sources and in the page, by "...".
 sub normal

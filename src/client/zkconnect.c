@@ -1,22 +1,37 @@
 /*-------------------------------------------------------------------------
  *
- * zkpace.c
- *	  Pauses between the attempts to connect.  See zkpace.h.
+ * zkconnect.c
+ *	  What happens between two connections.  See zkconnect.h.
  *
  * By itself the library tries its servers in turn without end, thousands of
  * times a second if they refuse, whether or not the session is needed.  It has
- * no setting for a pause.  But its network thread logs each failed attempt
- * before it begins the next one.  It calls the log callback for that, and
- * holds no lock.  So the callback can pause the thread.
+ * no setting for a pause.  But its network thread logs each failed attempt, and
+ * each loss of a connection, before it begins the next attempt.  It calls the log
+ * callback for that, and holds no lock of the library's.  So the callback can pause the
+ * thread, and can give the library other addresses.
  *
  * Only that thread logs lines of this kind; other threads log other lines.
  * The library passes no context to the callback.  Therefore each client has a
  * function of its own, out of a few.  A process has one client, and those that
  * are being closed.
  *
+ * zoo_set_servers() replaces the library's addresses.  The present connection
+ * may be closed in that, without an event, while the network thread uses it.
+ * The library takes no reference on its handle, either.  So the network thread
+ * itself makes the call.  zoo_set_servers() takes only the lock that protects the
+ * addresses.  The thread closes its socket next anyway, and zookeeper_close() waits
+ * for it.
+ *
+ * If the connection was not lost before, its state must stay as it is, or the
+ * library would not report the loss.  It does stay if the new list has the
+ * server of that connection, and is not longer: see zkhosts.h.
+ *
+ * Only the network thread uses the addresses and the lookup, after the opening
+ * thread has begun it and before the closing thread frees them.
+ *
  *-------------------------------------------------------------------------
  */
-#include "client/zkpace.h"
+#include "client/zkconnect.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +39,7 @@
 #include <sys/random.h>
 
 #include "client/zklog.h"
-#include "client/zkmove.h"
+#include "client/zkresolver.h"
 #include "common/clock.h"
 #include "protocol/check.h"
 
@@ -53,8 +68,12 @@
 #define STEADY_NS INT64_C(1000000000)
 #define MAX_UNSTEADY 16
 
-/* Only lines about the connection contain this. */
+/*
+ * What is read in the library's lines.  Only those about the connection contain the first,
+ * and have its address behind the second.
+ */
 #define RETCODE " zk retcode="
+#define SOCKET "Socket "
 
 #define N_SLOTS 8
 
@@ -118,6 +137,15 @@ pause_for(ZkLockClient *client, int ms)
 		;
 }
 
+/* Are the names being resolved? */
+static bool
+is_looking(ZkLockClient *client)
+{
+	ZKLOCK_ASSERT(zklock_zkcore_is_locked(client));
+	return client->lookup != NULL &&
+		!zklock_zkresolver_is_done(client->lookup);
+}
+
 /*
  * Have the names resolved again, before the next attempt: an address that a
  * server has left may not refuse connections, but drop all packets.  If that
@@ -127,11 +155,92 @@ pause_for(ZkLockClient *client, int ms)
 static void
 look_up(ZkLockClient *client)
 {
-	if (!zklock_zkmove_look_up(client, LOOKUP_PACE_MS))
+	int64_t		now = zklock_clock_now();
+
+	ZKLOCK_ASSERT(client->opened && !zklock_zkcore_is_caller(client));
+	/* Addresses that are known, but not used yet, are older than the loss. */
+	if (!client->addresses.named || is_looking(client) ||
+		now - client->looked_up_at < LOOKUP_PACE_MS * INT64_C(1000000))
 		return;
+	if (client->lookup != NULL)
+		zklock_zkresolver_drop(client->lookup);
+	client->looked_up_at = now;
+	client->lookup = zklock_zkresolver_start(client->hosts);
 	for (int ms = 1; ms <= LOOKUP_MS / 2 && !client->closing &&
-		 zklock_zkmove_is_looking(client); ms *= 2)
+		 is_looking(client); ms *= 2)
 		pause_for(client, ms);
+}
+
+/*
+ * Find the address in a line of the library, which has "Socket 127.0.0.1:2181 zk"
+ * or "Socket [::1]:2181 zk".  Returns false if there is none.
+ *
+ * The library formats it in memory that all its handles share.  So where it
+ * matters, which is if the connection was not lost before, it must be the
+ * server of that connection.
+ */
+static bool
+find_last(ZkLockClient *client, const char *line, char *last)
+{
+	const char *start = strstr(line, SOCKET);
+	char		connected[ZKLOCK_ADDRESS_SIZE];
+	bool		ok;
+
+	if (start == NULL || !zklock_zkhosts_read(start + strlen(SOCKET), last))
+		return false;
+	if (zoo_state(client->zh) != ZOO_CONNECTED_STATE)
+		return true;
+	zklock_zkcore_lock(client);
+	ok = zklock_zkhosts_read(client->status.server, connected) &&
+		strcmp(connected, last) == 0;
+	zklock_zkcore_unlock(client);
+	return ok;
+}
+
+/* Have the library use the addresses in `list`, which has the former ones then. */
+static void
+use_addresses(ZkLockClient *client, ZkLockAddresses *list, const char *last)
+{
+	char	   *text;
+
+	text = zklock_zkhosts_compose(list, client->positions,
+								  client->changes + 1, last, "");
+	if (text != NULL && zoo_set_servers(client->zh, text) == ZOK)
+	{
+		ZkLockAddresses former = client->addresses;
+
+		client->addresses = *list;
+		*list = former;
+		client->changes++;
+		client->nservers = zklock_zkhosts_count(&client->addresses);
+		zklock_zklog_put("zklock: the names of the servers have other addresses now",
+						 false);
+	}
+	free(text);
+}
+
+/*
+ * If the names have other addresses now, have the library use them.  `line` is the line that it
+ * logs about the failure.
+ */
+static void
+follow(ZkLockClient *client, const char *line)
+{
+	ZkLockAddresses list;
+	char		last[ZKLOCK_ADDRESS_SIZE];
+
+	if (client->lookup == NULL || !zklock_zkresolver_is_done(client->lookup) ||
+		!find_last(client, line, last))
+		return;
+	list = zklock_zkresolver_take(client->lookup);
+	zklock_zkresolver_drop(client->lookup);
+	client->lookup = NULL;
+	list.named = true;
+	zklock_zkhosts_shuffle(&list);
+	if (zklock_zkhosts_keep(&list, &client->addresses) &&
+		!zklock_zkhosts_equal(&list, &client->addresses))
+		use_addresses(client, &list, last);
+	zklock_zkhosts_free(&list);
 }
 
 /*
@@ -193,7 +302,7 @@ connection_failed(ZkLockClient *client, const char *line)
 	note_attempt(client);
 	zklock_zkcore_unlock(client);
 	if (opened)
-		zklock_zkmove_follow(client, line);
+		follow(client, line);
 }
 
 /*
@@ -235,8 +344,34 @@ log_line_no_slot(const char *line)
 	log_line(NULL, line);
 }
 
+char *
+zklock_zkconnect_begin(ZkLockClient *client, const char **why)
+{
+	const char *chroot = client->hosts + strcspn(client->hosts, "/");
+	ZkLockAddresses *list = &client->addresses;
+	char	   *text = NULL;
+
+	*why = "Out of memory.";
+	if (!zklock_zkresolver_resolve(client->hosts, true, list))
+		return NULL;
+	if (list->n == 0)
+		*why = "None of the host names could be resolved.";
+	else
+	{
+		zklock_zkhosts_shuffle(list);
+		list->fresh = list->n;
+		client->nservers = zklock_zkhosts_count(list);
+		client->positions = zklock_zkhosts_positions(list);
+		client->looked_up_at = zklock_clock_now();
+		text = zklock_zkhosts_compose(list, client->positions, 0, NULL,
+									  chroot[0] != '\0' && chroot[1] != '\0' ?
+									  chroot : "");
+	}
+	return text;
+}
+
 log_callback_fn
-zklock_zkpace_acquire(ZkLockClient *client)
+zklock_zkconnect_acquire(ZkLockClient *client)
 {
 	static const log_callback_fn functions[N_SLOTS] = {
 		log_line_0, log_line_1, log_line_2, log_line_3,
@@ -258,11 +393,14 @@ zklock_zkpace_acquire(ZkLockClient *client)
 }
 
 void
-zklock_zkpace_release(ZkLockClient *client)
+zklock_zkconnect_end(ZkLockClient *client)
 {
 	pthread_mutex_lock(&slots_mutex);
 	for (int i = 0; i < N_SLOTS; i++)
 		if (slots[i] == client)
 			slots[i] = NULL;
 	pthread_mutex_unlock(&slots_mutex);
+	if (client->lookup != NULL)
+		zklock_zkresolver_drop(client->lookup);
+	zklock_zkhosts_free(&client->addresses);
 }
