@@ -48,7 +48,6 @@
 #include <stdint.h>
 
 #include "common/clienttypes.h"
-#include "protocol/nodelimit.h"
 #include "protocol/watchlimit.h"
 
 typedef struct ZkLockClient ZkLockClient;
@@ -208,7 +207,7 @@ extern bool zklock_zkclient_has_room(ZkLockClient *client);
 /*
  * Is there room for another node of this kind and owner, with a path of at most
  * `path_len` bytes without the chroot, in a session that may have nodes of
- * `limit` bytes?  See nodelimit.h.  If there will be later, the status's `rooms`
+ * `limit` bytes?  See zkroom.h.  If there will be later, the status's `rooms`
  * changes when it is worth another call.  `owner` is 0 if the session has no
  * other owner.  The functions that prepare nodes do not ask this.
  */
@@ -254,7 +253,7 @@ extern bool zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *
 
 /*
  * The size of all nodes that are given up and not gone, except those that
- * ZooKeeper refused to delete; see nodelimit.h.  0 without a connection, since
+ * ZooKeeper refused to delete; see zkroom.h.  0 without a connection, since
  * none is deleted then.
  */
 extern size_t zklock_zkclient_undeleted(ZkLockClient *client);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zkroom.c
- *	  The sizes of a session's nodes, by their owners.  See zkroom.h.
+ *	  Limits the nodes that a session has, and their owners.  See zkroom.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,16 @@
 #include <stdlib.h>
 
 #include "protocol/check.h"
+
+/* The part of the limit that is reserved for records of waits */
+#define RECORDS(limit) ((limit) / 16)
+
+/* The size of a node.  The chroot is part of its path. */
+static size_t
+size_of(const ZkLockNodeAccounts *accounts, size_t path_len)
+{
+	return sizeof(int32_t) + accounts->chroot_len + path_len;
+}
 
 static ZkLockNodeOwner **
 find_owner(ZkLockNodeAccounts *accounts, uint32_t id)
@@ -45,6 +55,39 @@ is_sound(const ZkLockNodeAccounts *accounts)
 }
 #endif
 
+static bool
+is_enough(size_t limit, const size_t *mine, size_t session, size_t size)
+{
+	return session + size <= limit &&
+		(mine == NULL || *mine + size <= limit - session - size);
+}
+
+/*
+ * Is there room for another node of `size`?  `mine` are the sizes of the nodes that its owner
+ * has already, and `session` those of the whole session.  `mine` is NULL if the session has one
+ * owner.
+ */
+static ZkLockRoom
+room_for(size_t size, ZkLockNodeKind kind, size_t limit, const ZkLockNodeSizes *mine,
+		 const ZkLockNodeSizes *session)
+{
+	size_t		mine_later;
+
+	ZKLOCK_ASSERT(session->given_up <= session->all);
+	ZKLOCK_ASSERT(mine == NULL || (mine->given_up <= mine->all && mine->all <= session->all));
+	if (kind == ZKLOCK_NODE_LOCK)
+		limit -= RECORDS(limit);
+	else
+		mine = NULL;
+	if (is_enough(limit, mine == NULL ? NULL : &mine->all, session->all, size))
+		return ZKLOCK_ROOM;
+	if (mine != NULL)
+		mine_later = mine->all - mine->given_up;
+	return is_enough(limit, mine == NULL ? NULL : &mine_later,
+					 session->all - session->given_up, size) ?
+		ZKLOCK_ROOM_LATER : ZKLOCK_ROOM_NONE;
+}
+
 ZkLockRoom
 zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit, ZkLockNodeKind kind,
 				   uint32_t owner, size_t path_len)
@@ -53,9 +96,7 @@ zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit, ZkLockNodeKind ki
 	const ZkLockNodeOwner *found = owner == 0 ? NULL : *find_owner(accounts, owner);
 	const ZkLockNodeSizes *mine = owner == 0 ? NULL :
 		found == NULL ? &none : &found->sizes;
-	ZkLockRoom	room = zklock_nodelimit_room(limit, kind, mine, &accounts->sizes,
-											 zklock_nodelimit_size(accounts->chroot_len,
-																   path_len));
+	ZkLockRoom	room = room_for(size_of(accounts, path_len), kind, limit, mine, &accounts->sizes);
 
 	accounts->awaited |= room == ZKLOCK_ROOM_LATER;
 	ZKLOCK_ASSERT(is_sound(accounts));
@@ -129,7 +170,7 @@ zklock_zkroom_add(ZkLockNodeAccounts *accounts, ZkLockNodeAccount *account,
 	if (used == NULL)
 		return false;
 	ZKLOCK_ASSERT(account->owner == NULL);
-	account->size = zklock_nodelimit_size(accounts->chroot_len, path_len);
+	account->size = size_of(accounts, path_len);
 	account->given_up = false;
 	join_owner(account, used);
 	count(&accounts->sizes, account, true);

@@ -1,20 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * zkroom.h
- *	  The sizes of a session's nodes, by their owners.
+ *	  Limits the nodes that a session has, and their owners.
  *
- * See protocol/nodelimit.h for the purpose.  Promises that a node is counted
- * from before its create is requested until it is certainly gone, and always
- * for one owner.  The client calls these functions under its mutex.
+ * When a session ends, ZooKeeper (since 3.6) deletes its nodes in one
+ * transaction, which contains all their paths.  A server reads no transaction
+ * that is larger than twice jute.maxbuffer, by default 2,097,150 bytes.  So a
+ * session with too many nodes stops all servers that have its end in their
+ * logs, and they do not start again (ZOOKEEPER-4306).  Therefore the nodes of a
+ * session, whatever their use, share one limit in bytes.
+ *
+ * Promises that records of waits find room when locks do not any more, since
+ * the waits that they describe need it, and that in a session with several
+ * owners each of them leaves as much free as it has.  So one owner has at most
+ * half, and a second one then half of the rest.  A node is counted from before its
+ * create is requested until it is certainly gone, and always for one owner.  The
+ * client calls these functions under its mutex.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ZKROOM_H
 #define ZKLOCK_ZKROOM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/nodelimit.h"
+#include "common/clienttypes.h"
+
+/* The sizes of nodes, in bytes of that transaction */
+typedef struct ZkLockNodeSizes
+{
+	size_t		all;			/* of nodes that exist, may exist or will be
+								 * created */
+	size_t		given_up;		/* the part of it that will be free once
+								 * ZooKeeper has confirmed deletions */
+} ZkLockNodeSizes;
 
 /* What an owner has.  It exists as long as it has nodes. */
 typedef struct ZkLockNodeOwner
@@ -43,7 +64,7 @@ typedef struct ZkLockNodeAccount
 } ZkLockNodeAccount;
 
 /*
- * Is there room for a node of this owner?  If there may be later, one of the two functions
+ * Is there room for a node of this owner in a session that may have `limit` bytes?  If there may be later, one of the two functions
  * below tells when to ask again.  `owner` is 0 if the session has no other.
  */
 extern ZkLockRoom zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit,

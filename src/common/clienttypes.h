@@ -99,4 +99,19 @@ typedef enum ZkLockAnswer
 	ZKLOCK_ANSWER_GONE			/* the node does not exist */
 } ZkLockAnswer;
 
+/* What nodes are for */
+typedef enum ZkLockNodeKind
+{
+	ZKLOCK_NODE_LOCK,			/* a lock, or a part of one */
+	ZKLOCK_NODE_RECORD			/* the record of a wait */
+} ZkLockNodeKind;
+
+/* Is there room for another node in a session?  See zkroom.h. */
+typedef enum ZkLockRoom
+{
+	ZKLOCK_ROOM,
+	ZKLOCK_ROOM_LATER,			/* there will be when deletions are confirmed */
+	ZKLOCK_ROOM_NONE
+} ZkLockRoom;
+
 #endif							/* ZKLOCK_CLIENTTYPES_H */

@@ -680,7 +680,7 @@ zklock_guc_init(void)
 
 	/*
 	 * With a larger value, one session could stop all of ZooKeeper: see
-	 * nodelimit.h.  The default is 83 % of what servers with their default of
+	 * zkroom.h.  The default is 83 % of what servers with their default of
 	 * jute.maxbuffer can read, 2,097,150 bytes.
 	 */
 	DefineCustomIntVariable("zklock.max_session_size",

@@ -85,7 +85,7 @@ extern int	zklock_guc_max_kept_locks;
 extern int	zklock_guc_max_locks;
 extern bool zklock_guc_answer_positions;
 
-/* Bytes of the nodes of a session, in kB: see nodelimit.h. */
+/* Bytes of the nodes of a session, in kB: see zkroom.h. */
 extern int	zklock_guc_max_session_size;
 
 /*

@@ -115,7 +115,7 @@ typedef enum ZkLockVerdict
 	ZKLOCK_BAD_COUNT,			/* the node is not a count */
 	ZKLOCK_TOO_MANY_WATCHES,	/* there is no room for one more waiter */
 	ZKLOCK_TOO_MANY_NODES,		/* there is no room for its node, and nothing
-								 * was created; see nodelimit.h */
+								 * was created; see client/zkroom.h */
 	ZKLOCK_DENIED				/* a request was REFUSED */
 } ZkLockVerdict;
 

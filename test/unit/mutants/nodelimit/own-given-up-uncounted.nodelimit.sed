@@ -1,2 +1,0 @@
-# What an owner has given up itself is not expected to make room for it.
-/^zklock_nodelimit_room(/,/^}/ s/mine_later = mine->all - mine->given_up;/mine_later = mine->all;/
