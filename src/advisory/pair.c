@@ -75,12 +75,11 @@ mode_of(ZkLockMode mode)
 static void
 hold_changed(ZkLockHold *hold)
 {
-	int64		ended = zklock_locktable_end_pairs(hold);
+	int64		ended = zklock_hold_changed(hold);
 	LOCKMODE	mode = mode_of(hold->key.mode);
 	LOCKTAG		tag;
 	int64		n;
 
-	zklock_hold_changed(hold);
 	if (ended == 0)
 		return;
 	tag = tag_of(&hold->advisory.key);
@@ -126,7 +125,7 @@ end_transaction(ResourceReleasePhase phase, bool is_commit, bool is_top_level, v
 	if (!may_have_ended)
 		return;
 	has_pairs = false;
-	zklock_locktable_drop_pairs(is_released);
+	zklock_hold_drop_pairs(is_released);
 	may_have_ended = has_pairs;
 }
 
@@ -197,7 +196,7 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 	ZkLockHold *hold = zklock_pair_take_hold(call->function, key, path);
 	bool		was_locked = is_locked(call->function, key);
 
-	zklock_locktable_pair(hold, scope);
+	zklock_hold_pair(hold, scope);
 	PG_TRY();
 	{
 		(void) zklock_pair_call_own(call, fcinfo);
@@ -209,7 +208,7 @@ wait_for_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo,
 			LockErrorCleanup();
 			if (!was_locked && is_locked(call->function, key))
 				give_own_back(call->function, key);
-			zklock_locktable_unpair(hold);
+			zklock_hold_unpair(hold);
 			zklock_locktable_drop(hold, scope);
 		}
 		PG_RE_THROW();
@@ -244,7 +243,7 @@ try_both(ZkLockAdvisoryCall *call, FunctionCallInfo fcinfo, const ZkLockAdvisory
 	if (hold == NULL)
 		give_own_back(call->function, key);
 	else
-		zklock_locktable_pair(hold, call->function->scope);
+		zklock_hold_pair(hold, call->function->scope);
 	return hold != NULL;
 }
 

@@ -22,7 +22,7 @@ typedef struct ZkLockXactCount
 	ZkLockHold *hold;
 	SubTransactionId sub;
 	int64		count;			/* may be 0 if `fenced` */
-	int64		pairs;			/* how many of these are one of a pair */
+	int64		pairs;			/* see zklock_locktable_pair() */
 	bool		fenced;			/* this subtransaction has fenced the lock */
 } ZkLockXactCount;
 
@@ -36,9 +36,6 @@ static MemoryContext table_context = NULL;
  * precede all others, so its end need not scan the others.
  */
 static dlist_head in_xact = DLIST_STATIC_INIT(in_xact);
-
-/* The entries with pairs of session scope */
-static dlist_head paired = DLIST_STATIC_INIT(paired);
 
 /* The granted entries, in the order of their grants */
 static dlist_head granted = DLIST_STATIC_INIT(granted);
@@ -87,8 +84,7 @@ is_sound(const ZkLockHold *hold)
 		sum += xc->count;
 		pairs += xc->pairs;
 	}
-	return hold->session_pairs >= 0 && hold->session_pairs <= hold->session_count &&
-		hold->xact_count == sum && hold->xact_pairs == pairs;
+	return hold->xact_count == sum && hold->xact_pairs == pairs;
 }
 #endif
 
@@ -155,7 +151,6 @@ zklock_locktable_enter(const char *path, ZkLockMode mode, const ZkLockAdvisoryKe
 	hold->caught_up = false;
 	hold->session_count = 0;
 	hold->xact_count = 0;
-	hold->session_pairs = 0;
 	hold->xact_pairs = 0;
 	dlist_init(&hold->xact_counts);
 	hold->advisory = (ZkLockAdvisoryHold) {0};
@@ -187,48 +182,11 @@ find_count(ZkLockHold *hold, SubTransactionId sub)
 	return NULL;
 }
 
-/* Update the counts that other backends see. */
-static void
-show_counts(ZkLockHold *hold)
-{
-	zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
-}
-
-/*
- * Change the number of pairs.  Other backends see only one row of a lock, which is PostgreSQL's
- * if it has one.
- */
-static void
-change_pairs(ZkLockHold *hold, int64 session, int64 xact)
-{
-	bool		was_paired = hold->session_pairs + hold->xact_pairs > 0;
-
-	if (session == 0 && xact == 0)
-		return;
-	if (hold->session_pairs > 0)
-		dlist_delete(&hold->paired_link);
-	hold->session_pairs += session;
-	hold->xact_pairs += xact;
-	if (hold->session_pairs > 0)
-		dlist_push_head(&paired, &hold->paired_link);
-	if (was_paired != (hold->session_pairs + hold->xact_pairs > 0))
-		zklock_claims_set_advisory(hold->claim, was_paired ? &hold->advisory.key : NULL);
-}
-
-int64
-zklock_locktable_end_pairs(ZkLockHold *hold)
-{
-	int64		ended = Max(hold->session_pairs - hold->session_count, 0);
-
-	change_pairs(hold, -ended, 0);
-	return ended;
-}
-
 static void
 drop_count(ZkLockHold *hold, ZkLockXactCount *xc)
 {
 	hold->xact_count -= xc->count;
-	change_pairs(hold, 0, -xc->pairs);
+	hold->xact_pairs -= xc->pairs;
 	dlist_delete(&xc->link);
 	dlist_delete(&xc->xact_link);
 	pfree(xc);
@@ -292,13 +250,15 @@ zklock_locktable_forget(ZkLockHold *hold)
 	pfree(path);
 }
 
+/* Counts have changed, so that other backends see them, or the last one was dropped. */
 static void
-forget_if_unheld(ZkLockHold *hold)
+counts_changed(ZkLockHold *hold)
 {
 	Assert(is_sound(hold));
+	changed_hook(hold);
 	if (hold->session_count > 0 || !dlist_is_empty(&hold->xact_counts))
 	{
-		show_counts(hold);
+		zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 		return;
 	}
 	release_node_hook(hold);
@@ -337,7 +297,7 @@ zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope)
 		hold->xact_count++;
 	}
 	Assert(is_sound(hold));
-	show_counts(hold);
+	zklock_claims_count(hold->claim, hold->session_count, hold->xact_count);
 }
 
 void
@@ -348,18 +308,13 @@ zklock_locktable_fence(ZkLockHold *hold)
 	Assert(is_sound(hold));
 }
 
-/*
- * Drop all session holds of an entry.  If subtransactions have fenced the
- * lock, the outermost of them gets a hold, because it ends last.
- */
+/* If subtransactions have fenced the lock, the outermost of them gets a hold. */
 static void
-end_session_holds(ZkLockHold *hold)
+keep_fenced(ZkLockHold *hold)
 {
 	ZkLockXactCount *outermost = NULL;
 	dlist_iter	iter;
 
-	hold->session_count = 0;
-	changed_hook(hold);
 	dlist_foreach(iter, &hold->xact_counts)
 	{
 		ZkLockXactCount *xc = dlist_container(ZkLockXactCount, link, iter.cur);
@@ -372,21 +327,16 @@ end_session_holds(ZkLockHold *hold)
 		outermost->count = 1;
 		hold->xact_count++;
 	}
-	forget_if_unheld(hold);
 }
 
-/* Some of the session's holds of an entry have ended. */
-static void
-end_counted(ZkLockHold *hold)
+void
+zklock_locktable_drop_of_session(ZkLockHold *hold, int64 n)
 {
+	Assert(n > 0 && hold->session_count >= n);
+	hold->session_count -= n;
 	if (hold->session_count == 0)
-	{
-		end_session_holds(hold);
-		return;
-	}
-	changed_hook(hold);
-	Assert(is_sound(hold));
-	show_counts(hold);
+		keep_fenced(hold);
+	counts_changed(hold);
 }
 
 void
@@ -396,9 +346,7 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 
 	if (scope == ZKLOCK_SESSION)
 	{
-		Assert(hold->session_count > 0);
-		hold->session_count--;
-		end_counted(hold);
+		zklock_locktable_drop_of_session(hold, 1);
 		return;
 	}
 	xc = find_count(hold, GetCurrentSubTransactionId());
@@ -406,44 +354,15 @@ zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope)
 	hold->xact_count--;
 	if (--xc->count == 0 && !xc->fenced)
 		drop_count(hold, xc);
-	forget_if_unheld(hold);
+	counts_changed(hold);
 }
 
 void
-zklock_locktable_pair(ZkLockHold *hold, ZkLockScope scope)
+zklock_locktable_pair(ZkLockHold *hold)
 {
-	if (scope == ZKLOCK_SESSION)
-		change_pairs(hold, 1, 0);
-	else
-	{
-		current_count(hold)->pairs++;
-		change_pairs(hold, 0, 1);
-	}
+	current_count(hold)->pairs++;
+	hold->xact_pairs++;
 	Assert(is_sound(hold));
-}
-
-void
-zklock_locktable_unpair(ZkLockHold *hold)
-{
-	change_pairs(hold, -1, 0);
-	Assert(is_sound(hold));
-}
-
-void
-zklock_locktable_drop_pairs(ZkLockTest test)
-{
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &paired)
-	{
-		ZkLockHold *hold = dlist_container(ZkLockHold, paired_link, iter.cur);
-
-		if (!test(hold, NULL))
-			continue;
-		hold->session_count -= hold->session_pairs;
-		change_pairs(hold, -hold->session_pairs, 0);
-		end_counted(hold);
-	}
 }
 
 int64
@@ -461,7 +380,7 @@ zklock_locktable_release_all(ZkLockTest test)
 		if (hold->session_count == 0 || (test != NULL && !test(hold, NULL)))
 			continue;
 		released += hold->session_count;
-		end_session_holds(hold);
+		zklock_locktable_drop_of_session(hold, hold->session_count);
 	}
 	return released;
 }
@@ -476,7 +395,7 @@ zklock_locktable_end_xact(void)
 		ZkLockHold *hold = xc->hold;
 
 		drop_count(hold, xc);
-		forget_if_unheld(hold);
+		counts_changed(hold);
 	}
 }
 
@@ -523,7 +442,7 @@ zklock_locktable_abort_sub(SubTransactionId sub)
 		if (xc->sub != sub)
 			break;
 		drop_count(hold, xc);
-		forget_if_unheld(hold);
+		counts_changed(hold);
 	}
 }
 

@@ -44,8 +44,11 @@ typedef struct ZkLockNodeHandle ZkLockNodeHandle;
 typedef struct ZkLockAdvisoryHold
 {
 	ZkLockAdvisoryKey key;		/* objsubid is 0: it is no advisory lock */
+	bool		hidden;			/* it is not shown as one */
 	bool		of_session;		/* the session holds it as one, too */
 	bool		relied_on;		/* see zklock_clientsocket_rely() */
+	int64		pairs;			/* of session scope */
+	dlist_node	link;			/* if there are any */
 } ZkLockAdvisoryHold;
 
 typedef struct ZkLockHold
@@ -71,10 +74,7 @@ typedef struct ZkLockHold
 	ZkLockClaim *claim;			/* in shared memory, or NULL */
 	int64		session_count;
 	int64		xact_count;		/* sum of all xact_counts */
-	int64		session_pairs;	/* how many of these were taken with
-								 * PostgreSQL's lock, see below */
-	int64		xact_pairs;
-	dlist_node	paired_link;	/* if there are session_pairs */
+	int64		xact_pairs;		/* see zklock_locktable_pair() */
 	dlist_head	xact_counts;	/* of ZkLockXactCount */
 
 	ZkLockAdvisoryHold advisory;
@@ -87,8 +87,8 @@ typedef struct ZkLockHold
 typedef void (*ZkLockReleaseNode) (ZkLockHold *hold);
 
 /*
- * Called when the lock is granted, or not any more, and when holds of session scope have been
- * dropped, before release_node.  Must not raise or allocate.
+ * Called when the lock is granted, or not any more, and when holds have been dropped, before
+ * release_node.  Must not raise or allocate.
  */
 typedef void (*ZkLockChanged) (ZkLockHold *hold);
 
@@ -133,29 +133,14 @@ extern void zklock_locktable_add(ZkLockHold *hold, ZkLockScope scope);
  */
 extern void zklock_locktable_drop(ZkLockHold *hold, ZkLockScope scope);
 
-/*
- * Pairs.  A hold that was added may be one of a pair: PostgreSQL's own advisory lock of the
- * same key, mode and scope is its other half.  Both scopes are counted, since a lock with a
- * pair is shown by PostgreSQL.  There are never more pairs than holds.
- *
- * zklock_locktable_pair() makes the hold that was added last one of a pair, and
- * zklock_locktable_unpair() undoes that for a hold of session scope.  Raise nothing.
- */
-extern void zklock_locktable_pair(ZkLockHold *hold, ZkLockScope scope);
-extern void zklock_locktable_unpair(ZkLockHold *hold);
+/* Drop `n` holds of session scope. */
+extern void zklock_locktable_drop_of_session(ZkLockHold *hold, int64 n);
 
 /*
- * End the pairs of session scope that are more than the holds, and return their number.  For
- * the ZkLockChanged, so that PostgreSQL's half stays as long as there may be a hold that needs
- * it.
+ * The hold that zklock_locktable_add() has just added for the current subtransaction is one of
+ * a pair (advisory/hold.h), until it is dropped.  Raises nothing.
  */
-extern int64 zklock_locktable_end_pairs(ZkLockHold *hold);
-
-/*
- * Drop the holds of all pairs of session scope for which `test`, called with NULL, returns
- * true.  PostgreSQL's halves are gone.
- */
-extern void zklock_locktable_drop_pairs(ZkLockTest test);
+extern void zklock_locktable_pair(ZkLockHold *hold);
 
 /*
  * Record that the current subtransaction fences the lock, which must be held.

@@ -58,7 +58,7 @@ describe_hold(const ZkLockHold *hold, ZkLockClaimRow *row)
 	row->role = GetAuthenticatedUserId();
 	row->mode = hold->key.mode;
 	strlcpy(row->path, hold->key.path, sizeof(row->path));
-	if (hold->session_pairs + hold->xact_pairs == 0)
+	if (!hold->advisory.hidden)
 		row->advisory = hold->advisory.key;
 	row->granted = true;
 	row->procno = zklock_compat_procno();

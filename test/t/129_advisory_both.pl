@@ -656,7 +656,7 @@ $_->close for $other, $third, $looker;
 my %mutants = (
 	"a lock that 'server' has released stays" => [
 		'advisory/pair.c' =>
-		sub { s/^\tzklock_locktable_drop_pairs\(is_released\)/\t(void) is_released/m },
+		sub { s/^\tzklock_hold_drop_pairs\(is_released\)/\t(void) is_released/m },
 		\&unlocked_elsewhere, '; 1 write 2+0; 0' ],
 	'PostgreSQL is asked only once after a release' => [
 		'advisory/pair.c' => sub { s/^\tmay_have_ended = has_pairs;/\tmay_have_ended = false;/m },

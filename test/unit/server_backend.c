@@ -117,8 +117,7 @@ is_to_be_disconnected(void)
 static void
 hold_changed(ZkLockHold *hold)
 {
-	(void) zklock_locktable_end_pairs(hold);
-	zklock_hold_changed(hold);
+	(void) zklock_hold_changed(hold);
 }
 
 /* In the handler of a signal, or where a loss is found.  Who exits has no use for it. */
@@ -169,7 +168,7 @@ is_node_deleted(const ZkLockHold *hold)
 static bool
 is_shown(const ZkLockHold *hold)
 {
-	bool		paired = hold->session_pairs + hold->xact_pairs > 0;
+	bool		paired = hold->advisory.pairs + hold->xact_pairs > 0;
 	ZkLockClaimState state;
 
 	server_gates_look(hold->claim, &state);
@@ -353,7 +352,7 @@ take_lock(ServerStep *step)
 	if (advisory && hold->advisory.key.objid != key.objid)
 		server_breach(SERVER_SOUND, "an advisory lock has another key");
 	if (step->paired)
-		zklock_locktable_pair(hold, scope);
+		zklock_hold_pair(hold, scope);
 	is_new = server_gates_requested_at() >= began;
 	if (is_new && !server_tries_granted(server_lock_number(path), mode, began))
 		server_breach(SERVER_TRIES, "a grant is not noted for the next try");
