@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * hold.c
- *	  What a hold is to a program that takes advisory locks.  See hold.h.
+ *	  The advisory locks among the holds of this backend.  See hold.h.
  *
  * This file is also a part of the simulation of servers, which does not know PostgreSQL's
  * locks.  Those are in pair.c.
@@ -18,7 +18,7 @@
 /* The holds with pairs of session scope */
 static dlist_head paired = DLIST_STATIC_INIT(paired);
 
-/* What is released next is shown no more. */
+/* Show a hold as an advisory lock, or not.  One that is about to be released stays as it is. */
 static void
 show(ZkLockHold *hold)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * hold.h
- *	  What a hold is to a program that takes advisory locks.
+ *	  The advisory locks among the holds of this backend.
  *
  * Promises that a hold that was taken as an advisory lock is shown as that, with its key, and
  * that the client relies (clientsocket.h) on those of session scope while they are granted: a

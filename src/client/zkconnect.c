@@ -69,8 +69,8 @@
 #define MAX_UNSTEADY 16
 
 /*
- * What is read in the library's lines.  Only those about the connection contain the first,
- * and have its address behind the second.
+ * The client looks for these in the library's lines.  Only lines about the connection contain
+ * the first, and they have its address behind the second.
  */
 #define RETCODE " zk retcode="
 #define SOCKET "Socket "

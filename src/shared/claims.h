@@ -68,7 +68,7 @@ extern bool zklock_claims_are_shared(void);
 extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 										const ZkLockAdvisoryKey *advisory, bool hidden);
 
-/* From now on, the lock is to be shown as this advisory lock, or, with NULL, as none. */
+/* Show the lock as this advisory lock, or, if that is NULL, as none. */
 extern void zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory);
 
 /* Return the number of an ensemble with these hosts. */
