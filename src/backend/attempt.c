@@ -88,7 +88,7 @@ show_wait(const ZkLockAttempt *attempt)
 	if (!attempt->outcome.queued || !may_deadlock(attempt))
 		return 0;
 	zklock_claims_wait(attempt->claim, attempt->whole);
-	return attempt->hold != NULL && attempt->hold->advisory.objsubid != 0 ?
+	return attempt->hold != NULL && attempt->hold->advisory.key.objsubid != 0 ?
 		PG_WAIT_LOCK | LOCKTAG_ADVISORY : 0;
 }
 
