@@ -13,6 +13,8 @@ use warnings;
 use Child;
 use Wait;
 
+my $relays = 0;
+
 sub new
 {
 	my ($class, $dir, $port, $us) = @_;
@@ -20,7 +22,7 @@ sub new
 
 	Child->run("$dir/cc.log", $Wait::timeout, 'cc', '-O2', '-o', $program, "$program.c")
 	  if !-x $program;
-	my $child = Child->start("$program-$port-$us.log", $program, $port, $us);
+	my $child = Child->start("$program-${\ ++$relays}.log", $program, $port, $us);
 
 	wait_until('the delay listens', sub { $child->check; $child->output =~ /\n/ });
 	return bless { child => $child, port => $child->output =~ s/\n.*//sr }, $class;

@@ -117,7 +117,9 @@ sub lead
 	{
 		wait_until('it catches up', sub { Session::ask($server, 'SELECT zk_caught_up()') eq 't' });
 	}
-	return $proxy && $proxy->wait_frame(dir => 'c2s', path => "$dir/servers/" . ($zk->children("$dir/servers"))[0])->{conn};
+	return if !$proxy;
+	my ($now) = $zk->children("$dir/servers");
+	return $proxy->wait_frame(dir => 'c2s', path => "$dir/servers/$now")->{conn};
 }
 
 # Returns the times of each of so many calls: when it began, what $parts returns, and when it
