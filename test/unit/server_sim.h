@@ -4,9 +4,9 @@
  *	  The simulation of whole servers: what its parts share.
  *
  * The code of shared/, worker/, session/ and protocol/, of most of backend/, and of
- * client/zkroom.c runs as it is: a worker and backends for each server, as processes of a
- * scheduler that a seed decides (shim/scheduler.h).  Shims stand for PostgreSQL (shim/), and
- * one client of a model of ZooKeeper for the rest of client/ (server_zk.h,
+ * advisory/hold.c and client/zkroom.c runs as it is: a worker and backends for each server, as
+ * processes of a scheduler that a seed decides (shim/scheduler.h).  Shims stand for PostgreSQL
+ * (shim/), and one client of a model of ZooKeeper for the rest of client/ (server_zk.h,
  * server_ensemble.h).  It is compiled with PostgreSQL's headers into a library; the rest is
  * the program, which knows nothing of it.
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
