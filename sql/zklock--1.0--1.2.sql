@@ -11,7 +11,8 @@ GRANT SELECT ON zk_lock_fences TO pg_database_owner;
 
 -- Wait until this server shows what anyone had committed before the call where its data comes
 -- from, or raise 55P03 once "timeout" or zklock.catch_up_timeout has passed: on the primary of a
--- standby; on the publishers of this database's subscriptions.  A transaction that has taken a
+-- standby; on the publishers of this database's subscriptions, and on the sources that were added
+-- (zk_source_add).  A transaction that has taken a
 -- lock calls it before it reads what earlier holders of the lock may have written elsewhere.
 -- Other servers return at once.  It is called with CALL, and waits without a snapshot where
 -- zk_lock_wait() does.
@@ -19,11 +20,12 @@ GRANT SELECT ON zk_lock_fences TO pg_database_owner;
 -- On a standby: 55000 if replay is paused, or if the primary does not answer: it needs zklock in
 -- shared_preload_libraries, zklock.answer_positions, and a connection to ZooKeeper; 08001 if
 -- this server has none; 40001 if replay waits for this transaction; 0A000 if the primary
--- subscribes in this database.
+-- subscribes in this database, or has sources that were added.
 -- On a subscriber, which needs zklock in shared_preload_libraries: 55000 if a subscription is
--- disabled, has no worker or a table that is not synchronized, or if a publisher refuses; 40P01
--- if its worker waits for this transaction; 53000 if there is no process to ask; 08001 if there
--- is no connection to a publisher.
+-- disabled, has no worker or a table that is not synchronized, if a publisher refuses, or if the
+-- query of a source that was added returns no position; 40P01 if a worker waits for this
+-- transaction; 53000 if there is no process to ask; 08001 if there is no connection to a publisher
+-- or source.
 -- "visited" is for servers that ask each other (42501 without REPLICATION): the databases that
 -- wait for this one.
 CREATE PROCEDURE zk_catch_up(timeout interval DEFAULT NULL, visited text[] DEFAULT NULL)
@@ -99,18 +101,22 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 -- Where the data of this server comes from, as far as zk_catch_up() waits for that: on a
--- standby, its primary; otherwise, the subscriptions of this database.  Reads only the memory of
--- this server: the last answers, not what the source has written since.
+-- standby, its primary; otherwise, the subscriptions of this database, and the sources that were
+-- added to it.  Reads only the memory of this server: the last answers, not what the source has
+-- written since.
 --
---   kind          'primary', or 'subscription'
---   name          'primary', or that of the subscription
+--   kind          'primary', 'subscription', or 'added' (see zk_source_add)
+--   name          'primary', or that of the subscription or of the source
 --   state         'unknown' until an answer is needed, 'asked' until there is one, 'answers',
 --                 'silent' (nobody answers, or ZooKeeper cannot be reached), 'forgotten'
 --                 (see zk_source_forget), or 'paused' (replay is).
 --                 Of a subscription: 'applies', 'copies' (a table is not synchronized),
 --                 'stopped' (it has no apply worker), 'disabled'
+--                 Of one that was added: 'unknown' before its first answer, 'reached' if its
+--                 last position is shown, 'behind'
 --   position      of the source, in its last answer
---   bytes_behind  how far this server is from showing that
+--   bytes_behind  how far this server is from showing that; of one that was added, when that was
+--                 last looked at
 --   asked         when the last wait began
 --   reached       when the last successful wait ended
 --   catch_ups     successful waits since the server was started or the counters were reset
@@ -125,15 +131,49 @@ FROM zk_source_status();
 
 GRANT SELECT ON zk_sources TO PUBLIC;
 
+-- Have zk_catch_up() wait also for a source whose data comes to this database otherwise than by a
+-- subscription.  "conninfo" is how to connect to it; it is asked for a position like a
+-- publisher.  "query" returns, as pg_lsn, the position of the source up to which this database
+-- shows everything; null, no row or an error of it is an error 55000 of zk_catch_up().  It is run
+-- with the rights of "role", and only pg_catalog in its search path.  With "origin" 'none', what
+-- the source has from others does not come here, so that it need not catch up itself.
+-- The source is a foreign server "name" of the wrapper zk_source, and "conninfo" an option
+-- of the user mapping of the superuser who calls this, which other roles do not see, except for
+-- members of pg_read_all_data.  Better, it has no password, but names a service, or the password
+-- is in the file of libpq of this server's user.
+-- Raises 42501 unless the user is a superuser, 25006 in recovery, 42710 if there is a foreign
+-- server of this name, 42601 if "conninfo" is malformed, 42704 if there is no such role, 42804 if
+-- the query returns another type, and what the query raises.
+CREATE FOREIGN DATA WRAPPER zk_source;
+
+CREATE FUNCTION zk_source_add(
+    name text,
+    conninfo text,
+    query text,
+    role text,
+    origin text DEFAULT 'any')
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE EXECUTE ON FUNCTION zk_source_add(text, text, text, text, text) FROM PUBLIC;
+
+COMMENT ON FOREIGN DATA WRAPPER zk_source IS
+    'for the sources that zk_source_add() adds';
+COMMENT ON FUNCTION zk_source_add(text, text, text, text, text) IS
+    'wait for a source of data that does not come by a subscription, too';
+
 -- Have zk_catch_up() wait no longer for the primary of this standby, which does not come back:
 -- what it has committed and no standby has received is lost.  The caller promises that it does
 -- not write any more, or not before it answers.  This is for all standbys of it, and ends when
 -- it answers again, or another server that was promoted.  Raises
 -- 55006 if it answers, and 42704 unless this server is a standby and "name" is 'primary'.
+-- Or wait no longer for a source that was added: its foreign server is dropped (42501 unless the
+-- user is a superuser).
 CREATE FUNCTION zk_source_forget(name text)
 RETURNS void
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 REVOKE EXECUTE ON FUNCTION zk_source_forget(text) FROM PUBLIC;
 

@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "protocol/walquestion.h"
 #include "replication/message.h"
+#include "session/addedsources.h"
 #include "session/diagnosis.h"
 #include "session/failure.h"
 #include "session/publishers.h"
@@ -516,7 +517,7 @@ look(CatchUp *catchup)
 		zklock_walwait_answered(&catchup->wait, &catchup->answers.answer[i]);
 	next = zklock_walwait_next(&catchup->wait);
 	if (next != NULL && next->end != catchup->target)
-		zklock_sources_has_answered(ZKLOCK_SOURCE_PRIMARY, catchup->target = next->end);
+		zklock_sources_has_answered(ZKLOCK_SOURCE_PRIMARY, catchup->target = next->end, 0);
 }
 
 /* Returns false at `deadline`. */
@@ -562,10 +563,10 @@ refuse_unsupported(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zklock cannot ask the primary"),
 				 errhint("Add zklock to shared_preload_libraries, here and on the primary.")));
-	if (zklock_publishers_list() != NIL)
+	if (zklock_publishers_list() != NIL || zklock_addedsources_list() != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("zklock does not wait for subscriptions of the primary")));
+				 errmsg("zklock does not wait for subscriptions or added sources of the primary")));
 }
 
 static bool
@@ -667,6 +668,7 @@ zklock_catchup_before_lock(int64 limit)
 		return;
 	zklock_catchup_list_primary(look_for_failure, &failed);
 	zklock_subscriptions_list(look_for_failure, &failed);
+	zklock_addedsources_show(look_for_failure, &failed);
 	if (failed)
 		zklock_catchup_or_raise(NIL, limit);
 }

@@ -30,8 +30,8 @@
  * if the time was over, and sets `*why` to a palloc'd sentence.
  *
  * Errors on a standby: 55000 if replay is paused, or if the primary does not answer; 0A000 if
- * the primary subscribes to others in this database; 40001 if replay waits for this process;
- * 08001 and others if there is no connection to ZooKeeper.
+ * the primary subscribes to others in this database, or has sources that were added; 40001 if
+ * replay waits for this process; 08001 and others if there is no connection to ZooKeeper.
  */
 extern bool zklock_catchup(List *visited, int64 limit, char **why);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * subscriptions.c
- *	  Waits until this database shows what its publishers have committed.  See
+ *	  Waits until this database shows what its sources have committed.  See
  *	  subscriptions.h.
  *
  *-------------------------------------------------------------------------
@@ -20,8 +20,10 @@
 #include "catalog/pg_subscription_rel.h"
 #include "common/clock.h"
 #include "common/compat.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
+#include "session/addedsources.h"
 #include "session/failure.h"
 #include "session/publishers.h"
 #include "shared/sources.h"
@@ -46,16 +48,16 @@ typedef struct Wait
 	int64		begun;
 	int64		deadline;
 	int64		look_at;		/* when to look for who waits for whom */
-	bool		is_asked;
+	bool		is_asked;		/* there is a ticket */
 	uint64		ticket;
-	bool		is_answered;
+	bool		is_answered;	/* there are positions */
 	ZkLockSubPositions positions;
 } Wait;
 
 static ZkLockSourceKey
-key_of(Oid subscription)
+key_of(Oid subscription, Oid server)
 {
-	return (ZkLockSourceKey) {MyDatabaseId, subscription};
+	return (ZkLockSourceKey) {MyDatabaseId, subscription, server};
 }
 
 static void
@@ -134,7 +136,7 @@ refuse_without_worker(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-			 errmsg("no background worker is free to ask the publishers"),
+			 errmsg("no background worker is free to ask the sources"),
 			 errhint("Increase max_worker_processes.")));
 }
 
@@ -164,8 +166,20 @@ static void
 note_positions(const ZkLockSubPositions *positions)
 {
 	for (int i = 0; i < positions->n; i++)
-		zklock_sources_has_answered(key_of(positions->of[i].subscription),
-									positions->of[i].position);
+	{
+		const ZkLockSubPosition *of = &positions->of[i];
+
+		zklock_sources_has_answered(key_of(of->subscription, of->server), of->position,
+									of->shown);
+	}
+}
+
+/* There are positions, or more is shown of them. */
+static void
+take_answers(Wait *wait)
+{
+	wait->is_answered = true;
+	note_positions(&wait->positions);
 }
 
 /*
@@ -175,27 +189,59 @@ note_positions(const ZkLockSubPositions *positions)
 static void
 ask_for_visited(Wait *wait)
 {
-	int64		ms = (wait->deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
+	int64		ms = Max((wait->deadline - zklock_clock_now()) / ZKLOCK_NS_PER_MS, 1);
 
-	zklock_publishers_ask(lappend(list_copy(wait->visited), zklock_publishers_own_name()),
-						  Max((int) ms, 1), &wait->positions);
-	wait->is_answered = true;
-	note_positions(&wait->positions);
+	if (wait->is_answered)
+		zklock_publishers_look((int) ms, &wait->positions);
+	else
+		zklock_publishers_ask(lappend(list_copy(wait->visited), zklock_publishers_own_name()),
+							  (int) ms, &wait->positions);
+	take_answers(wait);
+}
+
+/* NULL: it has been dropped */
+static const ZkLockSubPosition *
+find_server(const ZkLockSubPositions *positions, Oid server)
+{
+	for (int i = 0; i < positions->n; i++)
+		if (positions->of[i].server == server)
+			return &positions->of[i];
+	return NULL;
+}
+
+/* The positions of later answers are further than the caller needs. */
+static void
+take_shown(ZkLockSubPositions *positions, const ZkLockSubPositions *later)
+{
+	for (int i = positions->n - 1; i >= 0; i--)
+	{
+		ZkLockSubPosition *of = &positions->of[i];
+		const ZkLockSubPosition *found;
+
+		if (!OidIsValid(of->server))
+			continue;
+		found = find_server(later, of->server);
+		if (found != NULL)
+			of->shown = found->shown;
+		else
+			*of = positions->of[--positions->n];
+	}
 }
 
 static void
 look_for_ticket(Wait *wait)
 {
 	ZkLockSessionFailure failure;
+	ZkLockSubPositions answers;
 
 	if (!wait->is_asked)
 	{
-		wait->ticket = zklock_subquestions_ask(wait->deadline);
+		wait->ticket = zklock_subquestions_ask(wait->deadline, !wait->is_answered);
 		if (wait->ticket == 0)
 			refuse_without_worker();
 		wait->is_asked = true;
 	}
-	switch (zklock_subquestions_look(wait->ticket, wait->deadline, &wait->positions, &failure))
+	switch (zklock_subquestions_look(wait->ticket, wait->deadline, &answers, &failure))
 	{
 		case ZKLOCK_SUB_WAITS:
 			break;
@@ -203,8 +249,12 @@ look_for_ticket(Wait *wait)
 			start_worker();
 			break;
 		case ZKLOCK_SUB_ANSWERED:
-			wait->is_answered = true;
-			note_positions(&wait->positions);
+			wait->is_asked = false;
+			if (wait->is_answered)
+				take_shown(&wait->positions, &answers);
+			else
+				wait->positions = answers;
+			take_answers(wait);
 			zklock_subquestions_end_wait();
 			break;
 		case ZKLOCK_SUB_FAILED:
@@ -216,19 +266,35 @@ look_for_ticket(Wait *wait)
 	}
 }
 
+/* Ask for positions or, if there are some, how much is shown of them. */
+static void
+ask(Wait *wait)
+{
+	if (wait->visited != NIL)
+		ask_for_visited(wait);
+	else
+		look_for_ticket(wait);
+}
+
 static void
 ask_again(Wait *wait)
 {
 	wait->is_asked = wait->is_answered = false;
 }
 
-/* Is it reached?  If not, what its worker has received, NULL if there is none. */
+/*
+ * Is it reached?  If not, what its worker has received, NULL if there is none; or what is shown of
+ * a source that was added.
+ */
 static bool
 is_reached(const ZkLockSubPosition *of, PGPROC **worker, XLogRecPtr *received)
 {
 	XLogRecPtr	answered = InvalidXLogRecPtr;
 
-	*received = InvalidXLogRecPtr;
+	*worker = NULL;
+	*received = of->shown;
+	if (OidIsValid(of->server))
+		return of->shown >= of->position;
 	*worker = zklock_compat_apply_worker(of->subscription, received, &answered);
 	return *worker != NULL && (*worker)->pid == of->worker_pid &&
 		(*received > of->position || answered >= of->position);
@@ -303,7 +369,8 @@ static void
 forget_dropped(Wait *wait)
 {
 	for (int i = wait->positions.n - 1; i >= 0; i--)
-		if (!SearchSysCacheExists1(SUBSCRIPTIONOID,
+		if (OidIsValid(wait->positions.of[i].subscription) &&
+			!SearchSysCacheExists1(SUBSCRIPTIONOID,
 								   ObjectIdGetDatum(wait->positions.of[i].subscription)))
 			wait->positions.of[i] = wait->positions.of[--wait->positions.n];
 }
@@ -334,18 +401,15 @@ look(Wait *wait)
 	XLogRecPtr	received;
 
 	if (!wait->is_answered)
-	{
-		if (wait->visited != NIL)
-			ask_for_visited(wait);
-		else
-			look_for_ticket(wait);
-	}
+		ask(wait);
 	if (!wait->is_answered)
 		return false;
 	next = find_next(wait, &worker, &received);
 	if (next == NULL)
 		return shows_all(wait);
-	if (worker == NULL)
+	if (OidIsValid(next->server))
+		ask(wait);
+	else if (worker == NULL)
 	{
 		refuse_all_unready(wait->subscriptions);
 		forget_dropped(wait);
@@ -369,7 +433,7 @@ sleep_ms(const Wait *wait, long ms, uint32 wait_event)
 
 	/* A catalog lookup leaves a snapshot. */
 	InvalidateCatalogSnapshotConditionally();
-	if (wait->is_asked && !wait->is_answered)
+	if (wait->is_asked)
 		zklock_subquestions_wait(Min(ms, STILL_MS), wait_event);
 	else
 	{
@@ -399,6 +463,14 @@ wait_for_all(Wait *wait)
 	}
 }
 
+static const char *
+name_of_server(Oid id)
+{
+	const ForeignServer *server = GetForeignServerExtended(id, FSV_MISSING_OK);
+
+	return server != NULL ? server->servername : "?";
+}
+
 /* Why the time was not enough, as a sentence, palloc'd */
 static char *
 describe(const Wait *wait)
@@ -410,7 +482,11 @@ describe(const Wait *wait)
 		find_next(wait, &worker, &received) : NULL;
 
 	if (next == NULL)
-		return psprintf("The publishers have not answered for " INT64_FORMAT " ms.", ms);
+		return psprintf("The sources have not answered for " INT64_FORMAT " ms.", ms);
+	if (OidIsValid(next->server))
+		return psprintf("Source \"%s\" has been copied up to %X/%X, and has been waited for " INT64_FORMAT " ms to be up to %X/%X, which is " INT64_FORMAT " bytes further.",
+						name_of_server(next->server), LSN_FORMAT_ARGS(received), ms,
+						LSN_FORMAT_ARGS(next->position), (int64) (next->position - received));
 	if (received == InvalidXLogRecPtr)
 		return psprintf("Subscription \"%s\" has received nothing since its worker was started, and has been waited for " INT64_FORMAT " ms to apply what is before %X/%X.",
 						get_subscription_name(next->subscription, true),
@@ -429,7 +505,7 @@ warn_if_written(void)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("the transaction has written before it catches up"),
-				 errdetail("A subscription cannot catch up if it has to change the same rows."),
+				 errdetail("What copies data here cannot catch up if it has to change the same rows."),
 				 errhint("Call zk_catch_up() before the transaction writes.")));
 }
 
@@ -439,7 +515,7 @@ refuse_unshared(void)
 	if (!zklock_subquestions_are_shared())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zklock cannot ask the publishers"),
+				 errmsg("zklock cannot ask the sources"),
 				 errhint("Add zklock to shared_preload_libraries.")));
 }
 
@@ -484,23 +560,30 @@ bool
 zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
 {
 	List	   *subscriptions = zklock_publishers_list();
+	List	   *servers = zklock_addedsources_list();
 	int64		begun = zklock_clock_now();
 	volatile bool done = false;
 	ListCell   *cell;
 
-	if (subscriptions == NIL || contains(visited, zklock_publishers_own_name()))
+	if ((subscriptions == NIL && servers == NIL) ||
+		contains(visited, zklock_publishers_own_name()))
 		return true;
 	foreach(cell, subscriptions)
-		zklock_sources_wait_begins(key_of(lfirst_oid(cell)));
+		zklock_sources_wait_begins(key_of(lfirst_oid(cell), InvalidOid));
+	foreach(cell, servers)
+		zklock_sources_wait_begins(key_of(InvalidOid, lfirst_oid(cell)));
 	PG_TRY();
 	{
 		done = catch_up(subscriptions, visited, deadline, why);
 	}
 	PG_FINALLY();
 	{
+		int64		us = (zklock_clock_now() - begun) / 1000;
+
 		foreach(cell, subscriptions)
-			zklock_sources_wait_ends(key_of(lfirst_oid(cell)), done,
-									 (zklock_clock_now() - begun) / 1000);
+			zklock_sources_wait_ends(key_of(lfirst_oid(cell), InvalidOid), done, us);
+		foreach(cell, servers)
+			zklock_sources_wait_ends(key_of(InvalidOid, lfirst_oid(cell)), done, us);
 	}
 	PG_END_TRY();
 	return done;
@@ -519,7 +602,7 @@ describe_source(Relation relation, Oid id, ZkLockSource *source)
 		return false;
 	subscription = (Form_pg_subscription) GETSTRUCT(tuple);
 	*source = (ZkLockSource) {
-		.key = key_of(id),
+		.key = key_of(id, InvalidOid),
 		.kind = "subscription",
 		.name = pstrdup(NameStr(subscription->subname))
 	};

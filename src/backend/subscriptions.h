@@ -2,7 +2,7 @@
  *
  * subscriptions.h
  *	  Waits until this database shows what has been committed on the publishers of its
- *	  subscriptions.
+ *	  subscriptions, and on the sources that were added (addedsources.h).
  *
  * A position of a publisher's WAL is reached when the apply worker has received what follows
  * it, or has answered the publisher that it is there: either happens after all before it is
@@ -21,11 +21,11 @@
 #include "shared/sources.h"
 
 /*
- * Wait until `deadline`.  Returns at once if this database does not subscribe, or is one of those
+ * Wait until `deadline`.  Returns at once if this database has no such source, or is one of those
  * that wait for the caller (`visited`, see publishers.h).  Returns false if the time was over,
  * and sets `*why` to a palloc'd sentence.
  *
- * Errors: 55000 if a subscription cannot catch up; 40P01 if its worker waits for this
+ * Errors: 55000 if a source cannot catch up; 40P01 if its worker waits for this
  * transaction; 53000 if there is no worker to ask; those of zklock_publishers_ask().
  */
 extern bool zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why);

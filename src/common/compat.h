@@ -433,25 +433,43 @@ zklock_compat_conninfo(Subscription *subscription)
 #endif
 }
 
-/*
- * Connect to a publisher as the subscription's owner may, to run queries there.  Before 17,
- * PostgreSQL has only connections for that which may also replicate.
- */
-static inline WalReceiverConn *
-zklock_compat_connect(const Subscription *subscription, const char *conninfo,
-					  const char *name, char **why)
+/* Since 16, the owner of a subscription may have to connect with a password of its own. */
+static inline bool
+zklock_compat_must_use_password(const Subscription *subscription)
 {
-#if PG_VERSION_NUM >= 170000
-	return walrcv_connect(conninfo, false, false,
-						  subscription->passwordrequired && !superuser_arg(subscription->owner),
-						  name, why);
-#elif PG_VERSION_NUM >= 160000
-	return walrcv_connect(conninfo, true,
-						  subscription->passwordrequired && !superuser_arg(subscription->owner),
-						  name, why);
+#if PG_VERSION_NUM >= 160000
+	return subscription->passwordrequired && !superuser_arg(subscription->owner);
 #else
 	(void) subscription;
+	return false;
+#endif
+}
+
+/*
+ * Connect to another server, to run queries there.  Before 17, PostgreSQL has only connections
+ * for that which may also replicate.
+ */
+static inline WalReceiverConn *
+zklock_compat_connect(const char *conninfo, bool must_use_password, const char *name, char **why)
+{
+#if PG_VERSION_NUM >= 170000
+	return walrcv_connect(conninfo, false, false, must_use_password, name, why);
+#elif PG_VERSION_NUM >= 160000
+	return walrcv_connect(conninfo, true, must_use_password, name, why);
+#else
+	(void) must_use_password;
 	return walrcv_connect(conninfo, true, name, why);
+#endif
+}
+
+/* ERROR 42601 if a connection string is malformed */
+static inline void
+zklock_compat_check_conninfo(const char *conninfo)
+{
+#if PG_VERSION_NUM >= 160000
+	walrcv_check_conninfo(conninfo, false);
+#else
+	walrcv_check_conninfo(conninfo);
 #endif
 }
 

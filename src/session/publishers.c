@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * publishers.c
- *	  Asks the publishers of this database's subscriptions.  See publishers.h.
+ *	  Asks the publishers of this database's subscriptions, and the sources that were added.
+ *	  See publishers.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/walreceiver.h"
+#include "session/addedsources.h"
 #include "session/publishers.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -36,10 +38,23 @@
 /* So many bytes of the text of an error are shown. */
 #define LONGEST_ANSWER 1024
 
-/* A connection to the publisher of a subscription, which is kept for the next question */
+/* Whom to ask, and how: the publisher of a subscription, or a source that was added */
+typedef struct Source
+{
+	Oid			subscription;	/* InvalidOid: it was added, as this server */
+	Oid			server;
+	const char *name;
+	const char *conninfo;
+	bool		must_use_password;
+	const char *slot;			/* which sends the changes; NULL: none has to */
+	bool		receives_all;	/* also what it has from others */
+} Source;
+
+/* A connection, which is kept for the next question */
 typedef struct Publisher
 {
 	Oid			subscription;
+	Oid			server;
 	char	   *conninfo;
 	WalReceiverConn *conn;		/* NULL: not connected */
 	bool		is_unusable;	/* the connection is lost, or a query has not
@@ -106,12 +121,13 @@ forget(Publisher *publisher)
 	*publisher = publishers[--npublishers];
 }
 
-/* Forget the publishers of subscriptions that are no more. */
+/* Forget those that are no more.  No list has an InvalidOid. */
 static void
-forget_all_but(List *subscriptions)
+forget_all_but(List *subscriptions, List *servers)
 {
 	for (int i = npublishers - 1; i >= 0; i--)
-		if (!list_member_oid(subscriptions, publishers[i].subscription))
+		if (!list_member_oid(subscriptions, publishers[i].subscription) &&
+			!list_member_oid(servers, publishers[i].server))
 			forget(&publishers[i]);
 }
 
@@ -126,22 +142,24 @@ load_functions(void)
 }
 
 static Publisher *
-find(const Subscription *subscription, const char *conninfo)
+find(const Source *source)
 {
 	Publisher  *publisher;
 
 	for (int i = 0; i < npublishers; i++)
-		if (publishers[i].subscription == subscription->oid)
+		if (publishers[i].subscription == source->subscription &&
+			publishers[i].server == source->server)
 		{
-			if (strcmp(publishers[i].conninfo, conninfo) == 0)
+			if (strcmp(publishers[i].conninfo, source->conninfo) == 0)
 				return &publishers[i];
 			forget(&publishers[i]);
 			break;
 		}
 	publisher = &publishers[npublishers];
 	*publisher = (Publisher) {
-		.subscription = subscription->oid,
-		.conninfo = MemoryContextStrdup(TopMemoryContext, conninfo)
+		.subscription = source->subscription,
+		.server = source->server,
+		.conninfo = MemoryContextStrdup(TopMemoryContext, source->conninfo)
 	};
 	npublishers++;
 	return publisher;
@@ -164,20 +182,23 @@ cut(const Publisher *publisher, const char *text)
  * of an apply worker does.
  */
 static void
-connect_publisher(Publisher *publisher, const Subscription *subscription)
+connect_publisher(Publisher *publisher, const Source *source)
 {
 	char	   *why = NULL;
 	MemoryContext before = MemoryContextSwitchTo(TopMemoryContext);
 
 	/* A catalog lookup leaves a snapshot, and this can take long. */
 	InvalidateCatalogSnapshotConditionally();
-	publisher->conn = zklock_compat_connect(subscription, publisher->conninfo, "zklock", &why);
+	publisher->conn = zklock_compat_connect(publisher->conninfo, source->must_use_password,
+											"zklock", &why);
 	MemoryContextSwitchTo(before);
 	if (publisher->conn == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-				 errmsg("could not connect to the publisher of subscription \"%s\"",
-						subscription->name),
+				 errmsg(OidIsValid(source->server) ?
+						"could not connect to source \"%s\"" :
+						"could not connect to the publisher of subscription \"%s\"",
+						source->name),
 				 errdetail_log("%s", cut(publisher, why)),
 				 errhint("The server's log says why.")));
 }
@@ -213,7 +234,7 @@ refuse_late(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("the publishers have not answered in time")));
+			 errmsg("the sources have not answered in time")));
 }
 
 /*
@@ -249,11 +270,12 @@ execute(Publisher *publisher, const char *query, char **values, int n, char **wh
 }
 
 static void
-refuse(const Subscription *subscription, const char *why)
+refuse(const Source *source, const char *why)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("could not ask the publisher of subscription \"%s\"", subscription->name),
+			 errmsg(OidIsValid(source->server) ? "could not ask source \"%s\"" :
+					"could not ask the publisher of subscription \"%s\"", source->name),
 			 errdetail("%s", why)));
 }
 
@@ -273,16 +295,20 @@ record_sql(Publisher *publisher)
  * Does the publisher have to catch up first, does it send the changes, where is its own
  * zk_catch_up(), and, if it does not have to catch up, a position.  The search path is empty.
  * Nothing that does not belong to the extension is called with the rights of this user.
+ *
+ * A subscription with origin = none leaves out what has an origin.  What the publisher has from
+ * a source that was added may have none.
  */
 static char *
-question_sql(Publisher *publisher, const Subscription *subscription)
+question_sql(Publisher *publisher, const Source *source)
 {
 	return psprintf("SELECT depends, sends, schema, CASE WHEN NOT depends THEN %s END"
 					" FROM (SELECT pg_is_in_recovery() OR %s AND EXISTS"
 					" (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid"
-					" WHERE d.datname = current_database()) AS depends,"
-					" EXISTS (SELECT FROM pg_replication_slots"
-					" WHERE slot_name = %s AND active) AS sends,"
+					" WHERE d.datname = current_database()) OR %s AND EXISTS"
+					" (SELECT FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w"
+					" ON w.oid = s.srvfdw WHERE w.fdwname = '%s')"
+					" AS depends, %s AS sends,"
 					" (SELECT quote_ident(n.nspname) FROM pg_extension e"
 					" JOIN pg_depend r ON r.refclassid = 'pg_extension'::regclass"
 					" AND r.refobjid = e.oid AND r.classid = 'pg_proc'::regclass AND r.deptype = 'e'"
@@ -290,8 +316,13 @@ question_sql(Publisher *publisher, const Subscription *subscription)
 					" WHERE e.extname = 'zklock' AND p.proname = 'zk_catch_up' AND p.pronargs = 2)"
 					" AS schema) AS question",
 					record_sql(publisher),
-					zklock_compat_receives_all(subscription) ? "true" : "false",
-					quote_literal_cstr(subscription->slotname));
+					source->receives_all ? "true" : "false",
+					source->receives_all || source->slot != NULL ? "true" : "false",
+					ZKLOCK_ADDEDSOURCES_WRAPPER,
+					source->slot == NULL ? "true" :
+					psprintf("EXISTS (SELECT FROM pg_replication_slots"
+							 " WHERE slot_name = %s AND active)",
+							 quote_literal_cstr(source->slot)));
 }
 
 static char *
@@ -322,47 +353,47 @@ position_sql(Publisher *publisher)
 
 /* The functions of a publisher are those that its superuser has made. */
 static void
-refuse_answer(const Subscription *subscription)
+refuse_answer(const Source *source)
 {
-	refuse(subscription, "Its answer is not valid.");
+	refuse(source, "Its answer is not valid.");
 }
 
 static XLogRecPtr
-read_position(const Subscription *subscription, const char *text)
+read_position(const Source *source, const char *text)
 {
 	XLogRecPtr	position = text != NULL ? zklock_compat_read_lsn(text) : InvalidXLogRecPtr;
 
 	if (position == InvalidXLogRecPtr)
-		refuse_answer(subscription);
+		refuse_answer(source);
 	return position;
 }
 
 /* Ask through the connection that there is.  Returns false if a query has failed. */
 static bool
-ask_connected(Publisher *publisher, const Subscription *subscription, List *visited, int ms,
+ask_connected(Publisher *publisher, const Source *source, List *visited, int ms,
 			  XLogRecPtr *position, char **why)
 {
 	char	   *values[4];
 	char	   *text;
 
-	if (!execute(publisher, question_sql(publisher, subscription), values, 4, why))
+	if (!execute(publisher, question_sql(publisher, source), values, 4, why))
 		return false;
 	text = values[3];
 	if (values[0] == NULL || values[1] == NULL)
-		refuse_answer(subscription);
+		refuse_answer(source);
 	if (strcmp(values[1], "t") != 0)
-		refuse(subscription,
+		refuse(source,
 			   "The subscription's slot is not in use on the server to which its connection string leads: its apply worker has just been started, or is connected to another server.");
 	if (strcmp(values[0], "t") == 0)
 	{
 		if (values[2] == NULL)
-			refuse(subscription,
-				   "It is a standby or has subscriptions itself, and does not have this version of zklock to catch up.");
+			refuse(source,
+				   "It is a standby or has sources itself, and does not have this version of zklock to catch up.");
 		if (!execute(publisher, catch_up_sql(values[2], visited, ms), NULL, 0, why) ||
 			!execute(publisher, position_sql(publisher), &text, 1, why))
 			return false;
 	}
-	*position = read_position(subscription, text);
+	*position = read_position(source, text);
 	return true;
 }
 
@@ -371,21 +402,21 @@ ask_connected(Publisher *publisher, const Subscription *subscription, List *visi
  * refuses the other isolation levels.
  */
 static void
-connect_and_set(Publisher *publisher, const Subscription *subscription)
+connect_and_set(Publisher *publisher, const Source *source)
 {
 	char	   *why;
 
-	connect_publisher(publisher, subscription);
+	connect_publisher(publisher, source);
 	if (!execute(publisher, "SET synchronous_commit = local;"
 				 " SET default_transaction_isolation = 'read committed'", NULL, 0, &why))
-		refuse(subscription, psprintf("Its answer is: %s", why));
+		refuse(source, psprintf("Its answer is: %s", why));
 }
 
 /* The publisher may have ended a connection since the last question. */
 static XLogRecPtr
-ask(Subscription *subscription, List *visited, int ms)
+ask(const Source *source, List *visited, int ms)
 {
-	Publisher  *publisher = find(subscription, zklock_compat_conninfo(subscription));
+	Publisher  *publisher = find(source);
 	XLogRecPtr	position = InvalidXLogRecPtr;
 	bool		is_new;
 	bool		done;
@@ -397,12 +428,12 @@ ask(Subscription *subscription, List *visited, int ms)
 			disconnect(publisher);
 		is_new = publisher->conn == NULL;
 		if (is_new)
-			connect_and_set(publisher, subscription);
-		done = ask_connected(publisher, subscription, visited, ms, &position, &why);
+			connect_and_set(publisher, source);
+		done = ask_connected(publisher, source, visited, ms, &position, &why);
 	}
 	while (!done && publisher->is_unusable && !is_new);
 	if (!done)
-		refuse(subscription, psprintf("Its answer is: %s", why));
+		refuse(source, psprintf("Its answer is: %s", why));
 	return position;
 }
 
@@ -417,27 +448,92 @@ apply_worker_pid(Oid subscription)
 	return worker != NULL ? worker->pid : 0;
 }
 
+/* Returns false if it has been dropped or disabled. */
+static bool
+read_subscription(Oid id, Source *source)
+{
+	Subscription *subscription = GetSubscription(id, true);
+
+	if (subscription == NULL || !subscription->enabled)
+		return false;
+	*source = (Source) {
+		.subscription = id,
+		.name = subscription->name,
+		.conninfo = zklock_compat_conninfo(subscription),
+		.must_use_password = zklock_compat_must_use_password(subscription),
+		.slot = subscription->slotname,
+		.receives_all = zklock_compat_receives_all(subscription)
+	};
+	return true;
+}
+
+/* Returns false if it has been dropped. */
+static bool
+read_server(Oid id, Source *source)
+{
+	ZkLockAddedSource added;
+
+	if (!zklock_addedsources_read(id, &added))
+		return false;
+	*source = (Source) {
+		.server = id,
+		.name = added.name,
+		.conninfo = added.conninfo,
+		.receives_all = strcmp(added.origin, "none") != 0
+	};
+	return true;
+}
+
 static void
-ask_all(List *subscriptions, List *visited, int ms, ZkLockSubPositions *positions)
+ask_all(List *subscriptions, List *servers, List *visited, int ms,
+		ZkLockSubPositions *positions)
 {
 	ListCell   *cell;
+	Source		source;
 
 	positions->n = 0;
 	foreach(cell, subscriptions)
 	{
 		int			worker_pid = apply_worker_pid(lfirst_oid(cell));
-		Subscription *subscription;
 
 		/* The one before may have taken long. */
 		AcceptInvalidationMessages();
-		subscription = GetSubscription(lfirst_oid(cell), true);
-		if (subscription == NULL || !subscription->enabled)
+		if (!read_subscription(lfirst_oid(cell), &source))
 			continue;
 		positions->of[positions->n++] = (ZkLockSubPosition) {
-			.subscription = subscription->oid,
+			.subscription = source.subscription,
 			.worker_pid = worker_pid,
-			.position = ask(subscription, visited, ms)
+			.position = ask(&source, visited, ms)
 		};
+	}
+	foreach(cell, servers)
+	{
+		AcceptInvalidationMessages();
+		if (!read_server(lfirst_oid(cell), &source))
+			continue;
+		positions->of[positions->n++] = (ZkLockSubPosition) {
+			.server = source.server,
+			.position = ask(&source, visited, ms)
+		};
+	}
+}
+
+/* Nobody has to wait for a source that was dropped. */
+static void
+look_at_all(ZkLockSubPositions *positions)
+{
+	for (int i = positions->n - 1; i >= 0; i--)
+	{
+		ZkLockSubPosition *of = &positions->of[i];
+		ZkLockAddedSource added;
+
+		AcceptInvalidationMessages();
+		if (!OidIsValid(of->server))
+			continue;
+		if (zklock_addedsources_read(of->server, &added))
+			of->shown = zklock_addedsources_shown(&added);
+		else
+			*of = positions->of[--positions->n];
 	}
 }
 
@@ -470,23 +566,22 @@ end_timeout(void)
 		QueryCancelPending = false;
 }
 
-void
-zklock_publishers_ask(List *visited, int ms, ZkLockSubPositions *positions)
+/*
+ * Within so many ms, ask for new positions, unless there are no `visited`, and look how much is
+ * shown of them.
+ */
+static void
+ask_in_time(List *subscriptions, List *servers, List *visited, int ms,
+			ZkLockSubPositions *positions)
 {
 	MemoryContext before = CurrentMemoryContext;
-	List	   *subscriptions = zklock_publishers_list();
 
-	if (list_length(subscriptions) > ZKLOCK_SUBSCRIPTIONS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot ask the publishers of more than %d subscriptions",
-						ZKLOCK_SUBSCRIPTIONS)));
-	load_functions();
-	forget_all_but(subscriptions);
 	begin_timeout(ms);
 	PG_TRY();
 	{
-		ask_all(subscriptions, visited, ms, positions);
+		if (visited != NIL)
+			ask_all(subscriptions, servers, visited, ms, positions);
+		look_at_all(positions);
 	}
 	PG_CATCH();
 	{
@@ -499,4 +594,32 @@ zklock_publishers_ask(List *visited, int ms, ZkLockSubPositions *positions)
 	}
 	PG_END_TRY();
 	end_timeout();
+}
+
+void
+zklock_publishers_ask(List *visited, int ms, ZkLockSubPositions *positions)
+{
+	List	   *subscriptions = zklock_publishers_list();
+	List	   *servers = zklock_addedsources_list();
+
+	if (list_length(subscriptions) + list_length(servers) > ZKLOCK_SUBSCRIPTIONS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot ask more than %d sources of a database", ZKLOCK_SUBSCRIPTIONS)));
+	load_functions();
+	forget_all_but(subscriptions, servers);
+	ask_in_time(subscriptions, servers, visited, ms, positions);
+}
+
+void
+zklock_publishers_look(int ms, ZkLockSubPositions *positions)
+{
+	ask_in_time(NIL, NIL, NIL, ms, positions);
+}
+
+void
+zklock_publishers_check_conninfo(const char *conninfo)
+{
+	load_functions();
+	zklock_compat_check_conninfo(conninfo);
 }

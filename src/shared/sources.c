@@ -43,7 +43,8 @@ find(ZkLockSourceKey key)
 {
 	for (int i = 0; i < ZKLOCK_SOURCES; i++)
 		if (entries[i].waits.asked_at != 0 && entries[i].key.database == key.database &&
-			entries[i].key.subscription == key.subscription)
+			entries[i].key.subscription == key.subscription &&
+			entries[i].key.server == key.server)
 			return &entries[i];
 	return NULL;
 }
@@ -78,7 +79,7 @@ zklock_sources_wait_begins(ZkLockSourceKey source)
 }
 
 void
-zklock_sources_has_answered(ZkLockSourceKey source, uint64 position)
+zklock_sources_has_answered(ZkLockSourceKey source, uint64 position, uint64 shown)
 {
 	Entry	   *entry;
 
@@ -87,7 +88,10 @@ zklock_sources_has_answered(ZkLockSourceKey source, uint64 position)
 	LWLockAcquire(zklock_lwlocks_sources(), LW_EXCLUSIVE);
 	entry = find(source);
 	if (entry != NULL)
+	{
 		entry->waits.position = position;
+		entry->waits.shown = shown;
+	}
 	LWLockRelease(zklock_lwlocks_sources());
 }
 

@@ -3,7 +3,8 @@
  * sources.h
  *	  Where this server's data comes from, and what became of the waits until it shows that.
  *
- * A source is the primary of a server in recovery, or a subscription.  Each kind has a
+ * A source is the primary of a server in recovery, a subscription, or one that was added
+ * (addedsources.h).  Each kind has a
  * function that lists its sources, a ZkLockListSources, which sourcefuncs.c calls for the
  * view zk_sources.  Who waits for a source tells here what happens; the view adds that to
  * what the function lists.
@@ -26,10 +27,11 @@ typedef struct ZkLockSourceKey
 {
 	Oid			database;
 	Oid			subscription;
+	Oid			server;			/* of one that was added */
 } ZkLockSourceKey;
 
 #define ZKLOCK_SOURCE_PRIMARY_NAME "primary"
-#define ZKLOCK_SOURCE_PRIMARY ((ZkLockSourceKey) {InvalidOid, InvalidOid})
+#define ZKLOCK_SOURCE_PRIMARY ((ZkLockSourceKey) {InvalidOid, InvalidOid, InvalidOid})
 
 /* A source, as it is now.  The texts are constants, or palloc'd. */
 typedef struct ZkLockSource
@@ -49,6 +51,8 @@ typedef struct ZkLockSourceWaits
 {
 	uint64		position;		/* of the source, as its last answer says; 0:
 								 * none */
+	uint64		shown;			/* up to here its data was here when that was
+								 * looked at last; 0: not known, see above */
 	TimestampTz asked_at;		/* the last wait began; 0: none has */
 	TimestampTz reached_at;		/* the last time that a wait was successful;
 								 * 0: never */
@@ -62,9 +66,12 @@ typedef struct ZkLockSourceWaits
 extern Size zklock_sources_shmem_size(void);
 extern void zklock_sources_shmem_init(void);
 
-/* A wait for this source begins; its source answers with this position; it ends. */
+/*
+ * A wait for this source begins; the source answers with this position, and as much is shown (0:
+ * only ZkLockSource says how much); it ends.
+ */
 extern void zklock_sources_wait_begins(ZkLockSourceKey source);
-extern void zklock_sources_has_answered(ZkLockSourceKey source, uint64 position);
+extern void zklock_sources_has_answered(ZkLockSourceKey source, uint64 position, uint64 shown);
 extern void zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64 us);
 
 /* All zero if there was no wait.  Returns false if nothing is recorded. */

@@ -32,6 +32,7 @@ typedef struct Database
 	int64		requested_at;	/* when one was requested that has not started
 								 * yet; 0: none */
 	uint64		newest;			/* ticket */
+	uint64		newest_positions;	/* ... for positions */
 	uint64		done;			/* the newest ticket that is not waiting */
 	int64		deadline;		/* the latest of those who have looked for
 								 * their answer since the last question */
@@ -120,7 +121,7 @@ find_own(void)
 			database = &databases[i];
 			database->id = MyDatabaseId;
 			database->serial++;
-			database->newest = database->done = 0;
+			database->newest = database->newest_positions = database->done = 0;
 			database->requested_at = database->deadline = 0;
 			database->failed = false;
 		}
@@ -135,7 +136,7 @@ has_failed_lately(const Database *database)
 }
 
 uint64
-zklock_subquestions_ask(int64 deadline)
+zklock_subquestions_ask(int64 deadline, bool positions)
 {
 	uint64		ticket = 0;
 	int			worker = -1;
@@ -146,6 +147,8 @@ zklock_subquestions_ask(int64 deadline)
 	{
 		own_serial = own->serial;
 		ticket = ++own->newest;
+		if (positions)
+			own->newest_positions = ticket;
 		own->deadline = Max(own->deadline, deadline);
 		worker = own->worker;
 	}
@@ -248,12 +251,13 @@ zklock_subquestions_worker_starts(void)
 }
 
 uint64
-zklock_subquestions_newest(void)
+zklock_subquestions_newest(bool *positions)
 {
 	uint64		newest;
 
 	LWLockAcquire(zklock_lwlocks_publishers(), LW_SHARED);
 	newest = is_waiting(own) ? own->newest : 0;
+	*positions = own->newest_positions > own->done;
 	LWLockRelease(zklock_lwlocks_publishers());
 	return newest;
 }

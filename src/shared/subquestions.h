@@ -18,16 +18,21 @@
 #include "access/xlogdefs.h"
 #include "shared/sessionstate.h"
 
-/* The most subscriptions of a database that are asked */
+/* The most subscriptions of a database, and sources that were added, that are asked */
 #define ZKLOCK_SUBSCRIPTIONS 64
 
-/* A worker that has applied more than this shows what was committed before the question. */
+/*
+ * A worker that has applied more than this shows what was committed before the question.  So
+ * does a copy up to here of a source that was added (addedsources.h).
+ */
 typedef struct ZkLockSubPosition
 {
-	Oid			subscription;
+	Oid			subscription;	/* InvalidOid: it is none, but `server` */
+	Oid			server;
 	int			worker_pid;		/* of its apply worker before the question, or
 								 * 0; another one may have another publisher */
-	XLogRecPtr	position;		/* in the WAL of its publisher */
+	XLogRecPtr	position;		/* in the WAL of the publisher, or source */
+	XLogRecPtr	shown;			/* of `server`: how far the copy is, later */
 } ZkLockSubPosition;
 
 typedef struct ZkLockSubPositions
@@ -57,11 +62,12 @@ extern bool zklock_subquestions_are_shared(void);
 /* For backends, about their own database. */
 
 /*
- * Draw a ticket, and wake up the worker.  If the last question failed a moment ago, the ticket
- * fails, too, so that no role can make a server connect all the time.  Returns 0 if all workers
- * that there can be are those of other databases.
+ * Draw a ticket, and wake up the worker.  The ticket is for positions, or only for what is shown
+ * of those that an answer before had: then the worker need not ask for others.  If the last
+ * question failed a moment ago, the ticket fails, too, so that no role can make a server connect
+ * all the time.  Returns 0 if all workers that there can be are those of other databases.
  */
-extern uint64 zklock_subquestions_ask(int64 deadline);
+extern uint64 zklock_subquestions_ask(int64 deadline, bool positions);
 
 /*
  * Return what has become of it, and the positions or the failure.  Who waits calls this several
@@ -86,8 +92,8 @@ extern void zklock_subquestions_end_wait(void);
 /* This process is the worker of its database.  Returns false if there is one already. */
 extern bool zklock_subquestions_worker_starts(void);
 
-/* The newest ticket; 0: nobody waits */
-extern uint64 zklock_subquestions_newest(void);
+/* The newest ticket; 0: nobody waits.  Is it, or an older one that waits, for positions? */
+extern uint64 zklock_subquestions_newest(bool *positions);
 
 /* A question begins.  Returns until when somebody waits for it. */
 extern int64 zklock_subquestions_begin(void);

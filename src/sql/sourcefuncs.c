@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sourcefuncs.c
- *	  The SQL functions that show where this server's data comes from, and that forget a
+ *	  The SQL functions that show where this server's data comes from, and that add and forget a
  *	  source.
  *
  * They are specified in sql/zklock--1.0--1.2.sql.  For another kind of source, add the
@@ -18,19 +18,23 @@
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "protocol/walposition.h"
+#include "session/addedsources.h"
+#include "session/publishers.h"
 #include "shared/sources.h"
 #include "sql/batch.h"
 #include "sql/sqlargs.h"
 #include "sql/sqlrows.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_source_status);
+PG_FUNCTION_INFO_V1(zk_source_add);
 PG_FUNCTION_INFO_V1(zk_source_forget);
 
 static const ZkLockListSources lists[] = {
-	zklock_catchup_list_primary, zklock_subscriptions_list
+	zklock_catchup_list_primary, zklock_subscriptions_list, zklock_addedsources_show
 };
 
 /* Columns of zk_sources, in the order of zk_source_status() */
@@ -235,19 +239,65 @@ forget_primary(void *arg)
 	PG_END_TRY();
 }
 
+static void
+refuse_others(void)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("only superusers may add sources, or forget those that were added")));
+}
+
+static const char *
+read_text(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	zklock_sqlargs_refuse_null(fcinfo, argno, name);
+	return text_to_cstring(PG_GETARG_TEXT_PP(argno));
+}
+
+/* The query is run, to find its errors now.  What it returns does not matter yet. */
+Datum
+zk_source_add(PG_FUNCTION_ARGS)
+{
+	ZkLockAddedSource source = {
+		.name = read_text(fcinfo, 0, "source"),
+		.conninfo = read_text(fcinfo, 1, "connection string"),
+		.query = read_text(fcinfo, 2, "query"),
+		.role = read_text(fcinfo, 3, "role"),
+		.origin = read_text(fcinfo, 4, "origin")
+	};
+
+	refuse_others();
+	PreventCommandIfReadOnly("zk_source_add()");
+	if (strcmp(source.origin, "any") != 0 && strcmp(source.origin, "none") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("origin of a source must be \"any\" or \"none\"")));
+	zklock_publishers_check_conninfo(source.conninfo);
+	(void) zklock_addedsources_run(&source);
+	zklock_addedsources_add(&source);
+	PG_RETURN_VOID();
+}
+
 Datum
 zk_source_forget(PG_FUNCTION_ARGS)
 {
-	char	   *name;
+	const char *name = read_text(fcinfo, 0, "source");
+	Oid			added = zklock_addedsources_find(name);
 
-	zklock_sqlargs_refuse_null(fcinfo, 0, "source");
+	if (OidIsValid(added) && !RecoveryInProgress())
+	{
+		refuse_others();
+		PreventCommandIfReadOnly("zk_source_forget()");
+		zklock_addedsources_drop(added);
+		PG_RETURN_VOID();
+	}
 	zklock_sqlargs_refuse_restricted(ZKLOCK_PATH_POSITIONS);
-	name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	if (!RecoveryInProgress() || strcmp(name, ZKLOCK_SOURCE_PRIMARY_NAME) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("source \"%s\" does not exist or cannot be forgotten", name),
-				 errhint("Only the primary of a standby can be forgotten: \"%s\".",
+				 errhint("Only the primary of a standby, \"%s\", and sources that were added can be forgotten.",
 						 ZKLOCK_SOURCE_PRIMARY_NAME)));
 	zklock_batch_in_session(forget_primary, NULL);
 	PG_RETURN_VOID();

@@ -34,6 +34,9 @@
  */
 #define LONGEST_MS 60000
 
+static ZkLockSubPositions positions;	/* of the last question */
+static bool has_positions = false;	/* ... if it was answered */
+
 static char *
 to_utf8(const char *text)
 {
@@ -82,20 +85,27 @@ begin(void)
 	return (int) Max(Min(ms, LONGEST_MS), 1);
 }
 
-/* Ask a question for this ticket.  Returns false after an error, with which the process ends. */
+/*
+ * Ask a question for this ticket, or look how much is shown of the positions that there are.
+ * Returns false after an error, with which the process ends.
+ */
 static bool
-ask(uint64 ticket)
+ask(uint64 ticket, bool wants_positions)
 {
 	MemoryContext before = CurrentMemoryContext;
+	bool		only_look = has_positions && !wants_positions;
 	volatile bool goes_on = true;
 
+	has_positions = only_look;
 	PG_TRY();
 	{
-		ZkLockSubPositions positions;
-
 		StartTransactionCommand();
-		zklock_publishers_ask(list_make1(zklock_publishers_own_name()), begin(), &positions);
+		if (only_look)
+			zklock_publishers_look(begin(), &positions);
+		else
+			zklock_publishers_ask(list_make1(zklock_publishers_own_name()), begin(), &positions);
 		CommitTransactionCommand();
+		has_positions = true;
 		zklock_subquestions_set_answers(ticket, &positions);
 	}
 	PG_CATCH();
@@ -130,7 +140,8 @@ serve(void)
 
 	for (;;)
 	{
-		uint64		ticket = zklock_subquestions_newest();
+		bool		wants_positions;
+		uint64		ticket = zklock_subquestions_newest(&wants_positions);
 		int64		next_at = asked_at + (ticket != 0 ? PACE_MS : IDLE_MS) * ZKLOCK_NS_PER_MS;
 
 		if (zklock_clock_now() < next_at)
@@ -138,7 +149,7 @@ serve(void)
 		else if (ticket != 0)
 		{
 			asked_at = zklock_clock_now();
-			if (!ask(ticket))
+			if (!ask(ticket, wants_positions))
 				return;
 		}
 		else if (zklock_subquestions_worker_ends())

@@ -48,7 +48,8 @@ for my $block (sql_blocks('docs/security.md', 'Who may lock'))
 		"$_ is not granted to PUBLIC")
 	  for q(zk_fence('/x', 1)), q(zk_fence_prune('1 day')),
 	  'zk_lock_stats_reset()', 'zk_lock_paths()', q(zk_lock_revoke('/x')),
-	  q(zk_shared_count_set('/x', 1)), q(zk_source_forget('primary'));
+	  q(zk_shared_count_set('/x', 1)), q(zk_source_forget('primary')),
+	  q(zk_source_add('x', '', '', 'shop'));
 	$session->close;
 }
 $bare->safe_psql('postgres', q(DROP EXTENSION zklock; CREATE EXTENSION zklock));

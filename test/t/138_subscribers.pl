@@ -452,7 +452,7 @@ $asked = wait_until('there is one', sub {
 });
 suspended($asked, sub {
 	like($reader->query(q(CALL zk_catch_up('300ms'))),
-		qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  The publishers have not answered for \d+ ms\.$/m,
+		qr/^ERROR:  55P03: could not catch up in time\nDETAIL:  The sources have not answered for \d+ ms\.$/m,
 		'a publisher that does not answer');
 	suspended($postmaster, sub {
 		$reader->start('CALL zk_catch_up()');
@@ -580,7 +580,7 @@ $subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION orders ENABLE');
 apply_worker($subscriber, 'orders');
 $reader->query('DROP EXTENSION zklock');
 wait_until('it is told', sub {
-	$at_end->query('CALL zk_catch_up()') =~ /^ERROR:  55000: .*\nDETAIL:  It is a standby or has subscriptions itself, and does not have/m;
+	$at_end->query('CALL zk_catch_up()') =~ /^ERROR:  55000: .*\nDETAIL:  It is a standby or has sources itself, and does not have/m;
 });
 pass('... and a middle that does not have the extension');
 $reader->query('CREATE EXTENSION zklock');
@@ -730,7 +730,7 @@ sub with_database
 for my $name (map { "database$_" } 1 .. 6)
 {
 	like(with_database($name, sub { call_in($name) }),
-		qr/^psql.*ERROR:  no background worker is free to ask the publishers$/m, "no worker is free in $name");
+		qr/^psql.*ERROR:  no background worker is free to ask the sources$/m, "no worker is free in $name");
 }
 $small->safe_psql('postgres', 'ALTER SUBSCRIPTION few DISABLE');
 is(with_database('last', sub {
@@ -742,7 +742,7 @@ $small->append_conf('postgresql.conf', q(shared_preload_libraries = ''));
 $small->restart;
 apply_worker($small, 'few');
 like(ZkTest->new($small)->query('CALL zk_catch_up()'),
-	qr/^ERROR:  55000: zklock cannot ask the publishers$/m, 'not preloaded');
+	qr/^ERROR:  55000: zklock cannot ask the sources$/m, 'not preloaded');
 $small->stop;
 
 # Libraries with a rule less claim what is not so. Each check returns what a call says in a

@@ -75,6 +75,18 @@ is(source('catch_ups, failures'), '1|3', '... and a failure');
 $reader->query('SELECT pg_wal_replay_resume()');
 change_setting($standby, 'recovery_min_apply_delay', 0, $reader);
 
+# What is added to the primary is there for a standby, which does not wait for that.
+my $add = q(SELECT zk_source_add('other', '', $$SELECT '0/1'::pg_lsn$$, 'nobody'));
+is($writer->query($add), '', 'a source is added to the primary');
+wait_until('it is there', sub { $reader->query('SELECT count(*) FROM pg_foreign_server') eq '1' });
+like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  0A000/m, '... for which its standby does not wait');
+is(source('count(*)'), '1', '... nor shows it');
+like($reader->query($add), qr/^ERROR:  25006/m, '... nor adds one');
+like($reader->query(q(SELECT zk_source_forget('other'))), qr/^ERROR:  42704/m, '... nor forgets it');
+is($writer->query(q(SELECT zk_source_forget('other'))), '', 'it is forgotten there');
+wait_until('it is gone', sub { $reader->query('SELECT count(*) FROM pg_foreign_server') eq '0' });
+is($reader->query('SELECT zk_caught_up()'), 't', '... and the standby goes on');
+
 # Each role sees all of that, since there is nothing secret in it, and resets nothing.
 is($reader->query('SET ROLE nobody; SELECT kind, name, position IS NULL, failures FROM zk_sources'),
 	'primary|primary|f|3', 'a role without privileges sees all columns');
