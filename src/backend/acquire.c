@@ -772,11 +772,15 @@ acquire(Acquisition *a, int64 ns)
 
 	for (int i = 0; granted && i < a->n; i++)
 		grant(&a->attempts[i]);
+
+	/* A warning looks for interrupts, and the caller would not learn that the lock is held. */
+	HOLD_INTERRUPTS();
 	for (int i = 0; granted && i < a->n; i++)
 	{
 		count_grant(&a->attempts[i], a->began);
 		warn_if_nearly_exhausted(&a->attempts[i]);
 	}
+	RESUME_INTERRUPTS();
 	return granted;
 }
 
