@@ -212,7 +212,9 @@ use_addresses(ZkLockClient *client, ZkLockAddresses *list, const char *last)
 		client->addresses = *list;
 		*list = former;
 		client->changes++;
+		zklock_zkcore_lock(client);
 		client->nservers = zklock_zkhosts_count(&client->addresses);
+		zklock_zkcore_unlock(client);
 		zklock_zklog_put("zklock: the names of the servers have other addresses now",
 						 false);
 	}
