@@ -558,6 +558,18 @@ wait_for_locks(Acquisition *a)
 	}
 }
 
+static void
+warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
+{
+	if (attempt->outcome.seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
+		ereport(WARNING,
+				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
+						zklock_errors_path(attempt->request.path)),
+				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
+						   attempt->outcome.seq),
+				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
+}
+
 /*
  * The wait is over.  A pending cancellation is raised even if the lock has
  * just been granted, so that an error never leaves a lock behind.
@@ -573,6 +585,8 @@ static bool
 finish(Acquisition *a, bool granted)
 {
 	disarm_lock_timeout();
+	for (int i = 0; granted && i < a->n; i++)
+		warn_if_nearly_exhausted(&a->attempts[i]);	/* this looks for interrupts, too */
 	CHECK_FOR_INTERRUPTS();
 	if (!granted)
 		return false;
@@ -620,18 +634,6 @@ count_grant(const ZkLockAttempt *attempt, int64 began)
 	if (attempt->waited)
 		zklock_stats_add(ZKLOCK_WAIT_US,
 						 (zklock_clock_now() - began) / 1000);
-}
-
-static void
-warn_if_nearly_exhausted(const ZkLockAttempt *attempt)
-{
-	if (attempt->outcome.seq >= ZKLOCK_SEQ_NEARLY_EXHAUSTED)
-		ereport(WARNING,
-				(errmsg("the sequence numbers of lock path \"%s\" are nearly used up",
-						zklock_errors_path(attempt->request.path)),
-				 errdetail("The last one given was " INT64_FORMAT " of 2147483646.",
-						   attempt->outcome.seq),
-				 errhint("Let all its users finish, then delete the path in ZooKeeper: it is created anew.")));
 }
 
 /* The counter for an attempt that ended without the lock */
@@ -772,15 +774,8 @@ acquire(Acquisition *a, int64 ns)
 
 	for (int i = 0; granted && i < a->n; i++)
 		grant(&a->attempts[i]);
-
-	/* A warning looks for interrupts, and the caller would not learn that the lock is held. */
-	HOLD_INTERRUPTS();
 	for (int i = 0; granted && i < a->n; i++)
-	{
 		count_grant(&a->attempts[i], a->began);
-		warn_if_nearly_exhausted(&a->attempts[i]);
-	}
-	RESUME_INTERRUPTS();
 	return granted;
 }
 

@@ -681,14 +681,10 @@ warn(void)
 	if (warned || has_caught_up || !RecoveryInProgress())
 		return;
 	warned = true;
-
-	/* It looks for interrupts, and the caller would not learn that the lock is held. */
-	HOLD_INTERRUPTS();
 	ereport(WARNING_CLIENT_ONLY,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("the lock is held, but this standby may not show yet what earlier holders have committed"),
 			 errhint("Call zk_catch_up() after taking the lock, or set zklock.catch_up to \"guard\".  Set it to \"off\" if the primary commits with synchronous_commit = remote_apply.")));
-	RESUME_INTERRUPTS();
 }
 
 void

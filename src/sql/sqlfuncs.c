@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "backend/acquire.h"
 #include "backend/catchup.h"
 #include "backend/lateguard.h"
@@ -268,17 +269,20 @@ rest(int64 begun, int64 limit)
 }
 
 /*
- * Acquire a lock that guards the transaction.  One that catches up is of transaction scope
- * until it has done so, because an error gives that back.
+ * Acquire a lock that guards the transaction.  One that catches up, or warns that it does not, is
+ * of transaction scope until then, because an error gives that back; a warning looks for
+ * interrupts, too.
  */
 static ZkLockHold *
 guard(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
 {
-	bool		is_later = scope == ZKLOCK_SESSION && zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD;
+	bool		is_later = scope == ZKLOCK_SESSION &&
+		(zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD || RecoveryInProgress());
 	int64		begun = zklock_clock_now();
-	ZkLockHold *hold;
+	ZkLockHold *hold = zklock_locktable_find(path, mode);
 
-	zklock_catchup_before_lock(rest(begun, limit));
+	if (hold == NULL || !hold->caught_up)
+		zklock_catchup_before_lock(rest(begun, limit));
 	hold = acquire_or_raise(path, mode, is_later ? ZKLOCK_TRANSACTION : scope,
 							limit == 0 ? 0 : rest(begun, limit));
 	zklock_catchup_with_lock(hold, rest(begun, limit));
