@@ -369,6 +369,8 @@ await_mutex(Acquisition *a)
 		mutex->claim = zklock_claims_enter(mutex->request.path, ZKLOCK_EXCLUSIVE, NULL, true);
 	zklock_attempt_begin(mutex, a->deadline);
 	zklock_attempt_await(mutex, 1, a->deadline, false);
+	if (mutex->outcome.verdict == ZKLOCK_TIMED_OUT)
+		zklock_attempt_abandon(mutex);
 	zklock_attempt_raise(mutex);
 }
 
@@ -552,6 +554,9 @@ wait_for_locks(Acquisition *a)
 			brief = true;
 		else
 		{
+			/* To find out why there was no answer takes a while: others need not wait for it. */
+			for (int i = 0; i < a->n; i++)
+				zklock_attempt_abandon(&a->attempts[i]);
 			zklock_attempt_raise(&a->attempts[held]);
 			return false;
 		}
