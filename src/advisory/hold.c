@@ -92,7 +92,6 @@ void
 zklock_hold_unpair(ZkLockHold *hold)
 {
 	change_pairs(hold, -1);
-	show(hold);
 }
 
 void

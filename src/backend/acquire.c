@@ -409,6 +409,7 @@ take_lease(Acquisition *a)
 {
 	ZkLockAttempt *lease = &a->attempts[0];
 
+	Assert(a->n == 1);
 	await_mutex(a);
 	if (a->mutex.outcome.verdict == ZKLOCK_GRANTED)
 		await_lease(a);

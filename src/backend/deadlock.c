@@ -396,7 +396,7 @@ write_record(Record *record, const ZkLockAttempt *attempts, int n,
 	const ZkLockAttempt *waiting = NULL;
 
 	for (int i = 0; i < n; i++)
-		if (attempts[i].outcome.verdict == ZKLOCK_PENDING)
+		if (attempts[i].begun && attempts[i].outcome.verdict == ZKLOCK_PENDING)
 		{
 			Assert(waiting == NULL);
 			waiting = &attempts[i];
