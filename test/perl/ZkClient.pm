@@ -27,7 +27,7 @@ use constant {
 use constant {
 	NO_NODE => -101,
 	NO_AUTH => -102,
-	SESSION_TIMEOUT => 30_000,    # ms; never reached in a test
+	SESSION_TIMEOUT => 600_000,    # ms; never reached in a test
 };
 
 # How the arguments of the requests are packed

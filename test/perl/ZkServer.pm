@@ -134,7 +134,7 @@ sub config
 	return (
 		tickTime => $self->{tick_time},
 		minSessionTimeout => 2 * $self->{tick_time},
-		maxSessionTimeout => 60_000,
+		maxSessionTimeout => 3_600_000,
 		dataDir => "$self->{dir}/data",
 		clientPort => $self->{port},
 		clientPortAddress => $self->{address},

@@ -171,8 +171,9 @@ sub install_load
 	return;
 }
 
-# Lets clients work for some seconds, or until a violation is found if the option until_found is
-# set; with the option servers, on these only. Returns a hash with
+# Lets clients work for some seconds; longer, until so many kinds of faults were made as the
+# option with_faults says; shorter, until a violation is found, with the option until_found; with
+# the option servers, on these only. Returns a hash with
 #
 #	seconds				the duration
 #	transactions		the number of entered transactions that committed, by server
@@ -191,7 +192,8 @@ sub play
 	local $self->{servers} = $opt{servers} // [qw(a b)];
 	$self->start_client($_, 'worker') for map { "worker $_" } 1 .. WORKERS;
 	$self->start_client('administrator', 'administrator');
-	while (time() < $end && !($opt{until_found} && @{ $round{violations} }))
+	while ((time() < $end || keys %{ $round{faults} } < ($opt{with_faults} // 0))
+		&& !($opt{until_found} && @{ $round{violations} }))
 	{
 		if ($opt{with_faults})
 		{

@@ -74,7 +74,7 @@ wait_until(
 	'the worker has delayed newcomers',
 	sub {
 		my $answer = $newcomer->query(
-			q(SELECT zk_lock_acquire('/hosts/brief', '400ms'), zk_lock_release_all()));
+			q(SELECT zk_lock_acquire('/hosts/brief', '2s'), zk_lock_release_all()));
 
 		push @refused, $answer if $answer =~ /^ERROR:  08001/;
 		return logged($waits);
@@ -162,7 +162,7 @@ $slow->safe_psql('postgres', q(
 		PERFORM pg_reload_conf();
 		WHILE NOT (SELECT reload_pending FROM zk_server_status) LOOP
 		END LOOP;
-		RETURN zk_lock_acquire('/slow/free', '2s');
+		RETURN zk_lock_acquire('/slow/free', '6s');
 	END $$));
 $keeper->query(q(SELECT zk_lock_acquire('/slow/held')));
 for my $i (1 .. 3)
@@ -170,7 +170,7 @@ for my $i (1 .. 3)
 	$newcomer->query(q(SELECT zk_lock_acquire('/slow/free'), zk_lock_release_all()));
 	wait_for_queue($new, '/slow/free');
 	$slow->safe_psql('postgres', q(ALTER SYSTEM SET zklock.session_timeout = '11s'));
-	$proxy->rule(dir => 's2c', op => 'create2', path => '^/slow/free', action => 'delay', ms => 1750);
+	$proxy->rule(dir => 's2c', op => 'create2', path => '^/slow/free', action => 'delay', ms => 5000);
 	is($newcomer->query('SELECT acquire_when_they_wait(), zk_lock_release_all()'),
 		't|1', "newcomer gets ZooKeeper's answer while changed settings wait, $i");
 	$slow->safe_psql('postgres', 'ALTER SYSTEM RESET zklock.session_timeout');

@@ -25,7 +25,7 @@ DETAIL:  The paths of the nodes of .* zklock\.max_session_size \(64 kB\)/m,
 use constant NODE => LENGTH + length('/_c_-lock-') + 36 + 11 + 4;
 
 # The root is part of the nodes' paths.
-my $zk = ZkServer->new(config => { maxSessionTimeout => 600_000 })->start;
+my $zk = ZkServer->new->start;
 $zk->make_path('/root');
 my $proxy = ZkProxy->new($zk->hosts);
 my $node = new_node('main', $proxy->hosts . '/root', 'zklock.max_session_size' => '64kB');

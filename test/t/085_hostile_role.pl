@@ -105,7 +105,7 @@ SKIP:
 	my $silent = new_node(
 		'silent', $proxy->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.session_timeout' => '60s',
+		'zklock.session_timeout' => '10min',
 		'zklock.max_locks' => 2 * $most);
 	my $shop_session = sub {
 		local $ENV{PGUSER} = 'shop';
@@ -216,7 +216,7 @@ SKIP:
 	my $busy = new_node(
 		'busy', $proxy->hosts,
 		shared_preload_libraries => 'zklock',
-		'zklock.session_timeout' => '60s');
+		'zklock.session_timeout' => '10min');
 	my $attacker_session = sub {
 		local $ENV{PGUSER} = 'unlimited';
 		return ZkTest->new($busy);
@@ -373,7 +373,7 @@ sub take_all
 		'shared', $proxy->hosts,
 		shared_preload_libraries => 'zklock',
 		'zklock.session_mode' => 'server',
-		'zklock.session_timeout' => '40s',
+		'zklock.session_timeout' => '10min',
 		'zklock.connect_timeout' => '60s');
 	my $few = 8;
 

@@ -64,7 +64,7 @@ sub run_section
 
 for my $mode (qw(backend server))
 {
-	my ($old, $new) = map { ZkServer->new(config => { maxSessionTimeout => 600_000 })->start } 1, 2;
+	my ($old, $new) = map { ZkServer->new->start } 1, 2;
 	my %conf = (
 		shared_preload_libraries => 'zklock',
 		'zklock.session_mode' => $mode,

@@ -308,7 +308,7 @@ $_->close for values %session, values %direct, $admin;
 
 # The load
 $trial->install;
-my $round = $trial->play(SECONDS, with_faults => 1);
+my $round = $trial->play(SECONDS, with_faults => 2);
 
 is_deeply($round->{violations}, [], "load has no violation, SEED=$seed");
 cmp_ok($round->{transactions}{$_}, '>', 0, "... and work on $_") for qw(a b);
