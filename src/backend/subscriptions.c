@@ -13,6 +13,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "backend/deadlock.h"
 #include "backend/deadlock_pgwaits.h"
 #include "backend/subscriptions.h"
 #include "catalog/pg_class.h"
@@ -38,7 +39,7 @@
 #define SHORT_PAUSE_MS 1
 #define LONG_PAUSE_MS 10
 
-/* After so long, look whether a worker waits for this process; and then again. */
+/* For so long, the pauses are short. */
 #define STILL_MS 100
 
 typedef struct Wait
@@ -335,33 +336,30 @@ have_positions(const Wait *wait)
 }
 
 /*
- * Look whether a worker that is waited for waits for this transaction, perhaps through others.
+ * Look whether a worker that is waited for waits for this transaction, perhaps through others:
+ * for a row that it has changed, or for one of a process that waits for its lock in ZooKeeper.
  * This transaction goes on to wait, so that never ends.
  */
 static void
 refuse_deadlock(const Wait *wait)
 {
-	uint32		n = zklock_deadlock_pgwaits_nprocesses();
-	bool	   *behind = palloc(n * sizeof(bool));
-	ZkLockPgStep *steps = palloc(n * sizeof(ZkLockPgStep));
-	int			nbehind = zklock_deadlock_pgwaits_behind(zklock_compat_procno(), behind, steps);
-
-	for (int i = 0; i < wait->positions.n && nbehind > 0; i++)
+	for (int i = 0; i < wait->positions.n; i++)
 	{
 		PGPROC	   *worker;
 		XLogRecPtr	received;
+		uint32		blocker;
 
-		if (!is_reached(&wait->positions.of[i], &worker, &received) &&
-			worker != NULL && behind[worker - ProcGlobal->allProcs])
+		if (is_reached(&wait->positions.of[i], &worker, &received) || worker == NULL)
+			continue;
+		blocker = worker - ProcGlobal->allProcs;
+		if (zklock_deadlock_is_behind(&blocker, 1))
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 					 errmsg("deadlock detected"),
 					 errdetail("Process %d waits until process %d has applied the changes of a subscription, which waits for a lock of this transaction.",
 							   MyProcPid, worker->pid),
-					 errhint("Call zk_catch_up() before the transaction writes.")));
+					 errhint("Take locks, and call zk_catch_up(), before the transaction writes.")));
 	}
-	pfree(behind);
-	pfree(steps);
 }
 
 /* Nobody has to wait for a subscription that was dropped. */
@@ -420,7 +418,7 @@ look(Wait *wait)
 	{
 		if (zklock_deadlock_pgwaits_any())
 			refuse_deadlock(wait);
-		wait->look_at = zklock_clock_now() + STILL_MS * ZKLOCK_NS_PER_MS;
+		wait->look_at = zklock_deadlock_next_check(zklock_clock_now());
 	}
 	return false;
 }
@@ -544,7 +542,7 @@ catch_up(List *subscriptions, List *visited, int64 deadline, char **why)
 	warn_if_written();
 	refuse_all_unready(subscriptions);
 	wait.begun = zklock_clock_now();
-	wait.look_at = wait.begun + STILL_MS * ZKLOCK_NS_PER_MS;
+	wait.look_at = zklock_deadlock_next_check(wait.begun);
 	if (visited == NIL)
 		refuse_unshared();
 	if (!wait_for_all(&wait))

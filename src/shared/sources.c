@@ -12,6 +12,9 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+/* A wait that was given less time, or was cancelled before, says nothing of its source. */
+#define TELLING_US (50 * 1000)
+
 /* Free if it was never asked */
 typedef struct Entry
 {
@@ -109,7 +112,8 @@ zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64 us)
 		if (reached)
 			entry->waits.reached_at = GetCurrentTimestamp();
 		*(reached ? &entry->waits.reached : &entry->waits.failures) += 1;
-		entry->waits.failed = !reached;
+		if (reached || us >= TELLING_US)
+			entry->waits.failed = !reached;
 		entry->waits.wait_us += us;
 	}
 	LWLockRelease(zklock_lwlocks_sources());

@@ -58,7 +58,7 @@ typedef struct ZkLockSourceWaits
 								 * 0: never */
 	int64		reached;		/* waits that were successful */
 	int64		failures;		/* ... and that were not */
-	bool		failed;			/* the last one that ended was not */
+	bool		failed;			/* the last one was not, and had time to be */
 	int64		wait_us;		/* the duration of all of them */
 } ZkLockSourceWaits;
 

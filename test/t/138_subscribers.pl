@@ -293,7 +293,7 @@ my $begun = time();
 like($reader->query('CALL zk_catch_up()'),
 	qr/^WARNING:  01000: the transaction has written before it catches up\n.*^ERROR:  40P01: deadlock detected$/ms,
 	'the worker waits for a row of the transaction');
-cmp_ok(time() - $begun, '<', PROMPT, '... which is told at once');
+cmp_ok(time() - $begun, '<', PROMPT, '... which is told soon');
 $reader->query('ROLLBACK');
 is($reader->query('SELECT zk_caught_up()'), 't', '... and goes on after a rollback');
 
@@ -308,6 +308,22 @@ write_stock();
 like($reader->query('CALL zk_catch_up()'), qr/^ERROR:  40P01: deadlock detected$/m,
 	'... or through another process');
 $_->query('ROLLBACK') for $reader, $other;
+
+# ... or through another process that waits in ZooKeeper, for the lock of a guard
+$other->query('BEGIN; UPDATE stock SET n = n WHERE id = 1');
+write_stock();
+$reader->start(q(SET zklock.catch_up = 'guard'; BEGIN; SELECT zk_lock_guard('/stock')));
+wait_until('the guard has its lock', sub {
+	$subscriber->safe_psql('postgres',
+		q(SELECT count(*) FROM zk_locks WHERE path = '/stock' AND granted)) eq '1';
+});
+$other->start(q(SELECT zk_lock_acquire('/stock')));
+like($reader->result, qr/^ERROR:  40P01: deadlock detected$/m,
+	'... or through another process that waits in ZooKeeper');
+is($other->result, 't', '... and gets the lock then');
+$other->query('ROLLBACK; SELECT zk_lock_release_all()');
+is($reader->query(q(ROLLBACK; BEGIN; SELECT zk_lock_guard('/stock'); COMMIT; RESET zklock.catch_up)),
+	't', '... so the other one can try again');
 
 # A worker that has been restarted in a moment, perhaps with another publisher
 $reader->query('CALL zk_catch_up()');
