@@ -29,7 +29,8 @@
  * Of both: the reason is known when the statement ends, also if the lock has been
  * released since.  A cancellation for another reason is not changed.
  *
- * lease.h detects losses.
+ * The client (zkcore.h, zkbeat.h) or the worker (sessionstate.h, slots.h) detects losses;
+ * lease.h says whether a lock is known to be lost.
  *
  *-------------------------------------------------------------------------
  */

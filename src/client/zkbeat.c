@@ -51,14 +51,14 @@ beat_answered(int rc, const struct Stat *stat, const void *data)
 	Beat	   *beat = (Beat *) data;
 
 	(void) stat;
-	zklock_zkrequest_confirm(beat->client, rc, beat->sent);
+	zklock_zkrequest_write_answered(beat->client, rc, beat->sent);
 	end_beat(beat);
 }
 
 /* Like NO_VERSION in zknode.c: another one, so that tests can tell the two apart. */
 #define BEAT_VERSION (INT_MIN + 1)
 
-/* Send a write that must fail, and counts for zklock_zkrequest_confirm() only. */
+/* Send a write that must fail, and counts for zklock_zkrequest_write_answered() only. */
 static void
 send_beat(ZkLockClient *client)
 {

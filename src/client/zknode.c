@@ -346,7 +346,7 @@ created(int rc, const char *path, const struct Stat *stat, const void *data)
 
 	if (zklock_zkrequest_take(request) == NULL)
 		return;
-	zklock_zkrequest_confirm(client, rc, request->sent);
+	zklock_zkrequest_write_answered(client, rc, request->sent);
 	node_created(request->node, rc, path);
 	zklock_zkrequest_answer_created(request, rc, path, stat);
 	zklock_zknode_process_deletions(client);
@@ -444,7 +444,7 @@ deleted(int rc, const void *data)
 
 	if (node == NULL)
 		return;
-	zklock_zkrequest_confirm(node->client, rc, node->delete_sent);
+	zklock_zkrequest_write_answered(node->client, rc, node->delete_sent);
 	node->in_doubt = true;
 	if (gone && node->more)
 	{
@@ -811,7 +811,7 @@ answer_confirm(ZkLockZkRequest *request, int rc)
 	 * If the node is gone, do not confirm the session, although it is alive.
 	 */
 	if (rc != ZNONODE)
-		zklock_zkrequest_confirm(request->client, rc, request->sent);
+		zklock_zkrequest_write_answered(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request,
 							rc == ZBADVERSION || class == ZKLOCK_RC_NO_AUTH ||
 							class == ZKLOCK_RC_QUOTA ? ZOK : rc);

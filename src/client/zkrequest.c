@@ -116,7 +116,7 @@ is_of_leader(int rc)
 }
 
 void
-zklock_zkrequest_confirm(ZkLockClient *client, int rc, int64_t sent)
+zklock_zkrequest_write_answered(ZkLockClient *client, int rc, int64_t sent)
 {
 	int64_t		timeout;
 	bool		changed;
@@ -476,7 +476,7 @@ last_parent_done(int rc, const char *path, const struct Stat *stat,
 
 	if (zklock_zkrequest_take(request) == NULL)
 		return;
-	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	zklock_zkrequest_write_answered(request->client, rc, request->sent);
 	request->message->depth = request->depth + 1;
 	request->message->made = request->made + (rc == ZOK);
 	if (rc == ZNONODE && request->ancestor_rc != ZOK)
@@ -751,7 +751,7 @@ set_done(int rc, const struct Stat *stat, const void *data)
 		return;
 	if (rc == ZOK)
 		request->message->mzxid = stat->mzxid;
-	zklock_zkrequest_confirm(request->client, rc, request->sent);
+	zklock_zkrequest_write_answered(request->client, rc, request->sent);
 	zklock_zkrequest_answer(request, rc);
 }
 

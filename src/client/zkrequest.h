@@ -66,8 +66,7 @@ extern void zklock_zkrequest_note_refusal(ZkLockClient *client, int rc);
  * has executed or refused it.  Two such writes can confirm the session: see proof.h.  Reads,
  * pings, events and syncs prove nothing: see zklock_zkclient_confirm().
  */
-extern void zklock_zkrequest_confirm(ZkLockClient *client, int rc,
-									 int64_t sent);
+extern void zklock_zkrequest_write_answered(ZkLockClient *client, int rc, int64_t sent);
 
 /*
  * Allocate a request whose answer has this kind and tag.  Returns NULL if

@@ -75,7 +75,8 @@ extern bool zklock_sessionstate_can_signal(void);
 
 /*
  * Does this process have a timer, which tells it that the session is gone if the worker is
- * stopped?  Creates it if need be.  To be called before a lock is requested.
+ * stopped, or was not confirmed for its timeout and the client relies on a lock?  Creates it
+ * if need be.  To be called before a lock is requested.
  */
 extern bool zklock_sessionstate_has_timer(void);
 

@@ -172,7 +172,7 @@ extern void zklock_slots_scan(void);
 /* Queue this slot. */
 extern void zklock_slots_post(ZkLockSlot *slot);
 
-/* The attempt of this slot cannot begin yet: it is stalled. */
+/* The attempt of this slot cannot begin yet, for want of room for requests: it is stalled. */
 extern void zklock_slots_stall(ZkLockSlot *slot);
 
 /*

@@ -4,7 +4,7 @@
  *	  The SQL functions that acquire, check, fence and release locks.
  *
  * Each function checks its arguments, makes one call, and returns the result.
- * The functions are specified in sql/zklock--1.0.sql.
+ * The functions are specified in sql/zklock--1.0.sql, later ones in the update scripts.
  *
  *-------------------------------------------------------------------------
  */

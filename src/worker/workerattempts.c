@@ -120,7 +120,7 @@ static bool left_out = false;
  * reply?
  */
 static uint32 connects_seen = 0;
-static bool any_stalled = false;
+static bool any_reply_lost = false;
 
 /*
  * The slots whose requests were left because there is no room in the session for their
@@ -382,7 +382,7 @@ run_step(WorkerAttempt *attempt, void (*step) (WorkerAttempt *attempt, const voi
 	update_watches(attempt);
 	set_creating(attempt, zklock_driver_creating(&attempt->driver));
 	set_wants_parents(attempt, zklock_driver_wants_parents(&attempt->driver));
-	any_stalled |= attempt->driver.recipe.stalled;
+	any_reply_lost |= attempt->driver.recipe.stalled;
 	report(attempt);
 }
 
@@ -582,11 +582,11 @@ zklock_workerattempts_deliver(bool stale)
 		zklock_session_unregister(&check);
 
 	/* This takes long if there are many attempts, and is seldom necessary. */
-	if (stale || any_stalled || status->connects != connects_seen ||
+	if (stale || any_reply_lost || status->connects != connects_seen ||
 		zklock_session_generation() == 0)
 	{
 		connects_seen = status->connects;
-		any_stalled = false;
+		any_reply_lost = false;
 		run_step_of_all(check_session, NULL);
 	}
 }
