@@ -81,7 +81,7 @@ my @programs = (
 	},
 	{
 		name => 'DistributedLock, with a timeout',
-		take => batch(100, 'pg_advisory_lock'),
+		take => batch(2000, 'pg_advisory_lock'),
 		refused => $timed_out,
 		taken => '',
 		look => [ $holding, '1', '0', '0' ],
@@ -91,7 +91,7 @@ my @programs = (
 	{
 		name => 'DistributedLock, in a transaction',
 		begin => "BEGIN; $savepoint",
-		take => batch(100, 'pg_advisory_xact_lock'),
+		take => batch(2000, 'pg_advisory_xact_lock'),
 		refused => $timed_out,
 		give_up => "ROLLBACK TO $savepoint; $restore; $holding; ROLLBACK",
 		given_up => '0',
