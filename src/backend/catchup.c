@@ -649,27 +649,17 @@ zklock_catchup_or_raise(List *visited, int64 limit)
 				 errhint("Retry, or allow a longer time, with zklock.catch_up_timeout as well.")));
 }
 
-static void
-look_for_failure(const ZkLockSource *source, void *arg)
+static bool
+have_failed(void)
 {
-	bool	   *failed = arg;
-	ZkLockSourceWaits waits;
-
-	(void) zklock_sources_waits(source->key, &waits);
-	*failed |= waits.failed;
+	return RecoveryInProgress() ? zklock_sources_has_failed(ZKLOCK_SOURCE_PRIMARY) :
+		zklock_subscriptions_have_failed();
 }
 
 void
 zklock_catchup_before_lock(int64 limit)
 {
-	bool		failed = false;
-
-	if (zklock_guc_catch_up != ZKLOCK_CATCH_UP_GUARD)
-		return;
-	zklock_catchup_list_primary(look_for_failure, &failed);
-	zklock_subscriptions_list(look_for_failure, &failed);
-	zklock_addedsources_show(look_for_failure, &failed);
-	if (failed)
+	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD && have_failed())
 		zklock_catchup_or_raise(NIL, limit);
 }
 

@@ -587,6 +587,24 @@ zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
 	return done;
 }
 
+bool
+zklock_subscriptions_have_failed(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, zklock_publishers_list())
+	{
+		if (zklock_sources_has_failed(key_of(lfirst_oid(cell), InvalidOid)))
+			return true;
+	}
+	foreach(cell, zklock_addedsources_list())
+	{
+		if (zklock_sources_has_failed(key_of(InvalidOid, lfirst_oid(cell))))
+			return true;
+	}
+	return false;
+}
+
 /* A subscription as it is now.  Returns false if it has been dropped. */
 static bool
 describe_source(Relation relation, Oid id, ZkLockSource *source)

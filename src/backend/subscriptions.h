@@ -30,6 +30,9 @@
  */
 extern bool zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why);
 
+/* Has one of these sources failed?  See zklock_sources_has_failed(). */
+extern bool zklock_subscriptions_have_failed(void);
+
 /* List the subscriptions of this database, for zk_sources. */
 extern void zklock_subscriptions_list(ZkLockPutSource put, void *arg);
 

@@ -135,6 +135,15 @@ zklock_sources_waits(ZkLockSourceKey source, ZkLockSourceWaits *waits)
 	return true;
 }
 
+bool
+zklock_sources_has_failed(ZkLockSourceKey source)
+{
+	ZkLockSourceWaits waits;
+
+	(void) zklock_sources_waits(source, &waits);
+	return waits.failed;
+}
+
 void
 zklock_sources_reset(void)
 {

@@ -77,6 +77,9 @@ extern void zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64
 /* All zero if there was no wait.  Returns false if nothing is recorded. */
 extern bool zklock_sources_waits(ZkLockSourceKey source, ZkLockSourceWaits *waits);
 
+/* Did the last wait fail that had time to be successful? */
+extern bool zklock_sources_has_failed(ZkLockSourceKey source);
+
 /* Set all counters to zero. */
 extern void zklock_sources_reset(void);
 

@@ -88,6 +88,11 @@ sub sources
 
 # What cannot be added
 is($reader->query('CALL zk_catch_up()'), '', 'nothing to do without a source');
+$copier->query('RESET ROLE; BEGIN; LOCK TABLE pg_subscription_rel');
+is($reader->query(q(SET zklock.catch_up = 'guard'; BEGIN; SELECT zk_lock_guard('/stock') > 0; COMMIT)),
+	't', '... nor to look at for a guard');
+$copier->query('COMMIT; SET ROLE shop');
+$reader->query('RESET zklock.catch_up');
 for my $wrong (
 	[ {}, '42501: permission denied for function', 'a user who is no superuser', 'SET ROLE anyone' ],
 	[ {}, '42501: only superusers', '... also one who may call the function',
