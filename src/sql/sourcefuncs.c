@@ -17,6 +17,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
+#include "parser/scansup.h"
 #include "protocol/walposition.h"
 #include "session/addedsources.h"
 #include "session/publishers.h"
@@ -248,11 +249,21 @@ refuse_others(void)
 				 errmsg("only superusers may add sources, or forget those that were added")));
 }
 
-static const char *
+static char *
 read_text(FunctionCallInfo fcinfo, int argno, const char *name)
 {
 	zklock_sqlargs_refuse_null(fcinfo, argno, name);
 	return text_to_cstring(PG_GETARG_TEXT_PP(argno));
+}
+
+/* As in a statement, a long name is truncated with a notice. */
+static const char *
+read_name(FunctionCallInfo fcinfo)
+{
+	char	   *name = read_text(fcinfo, 0, "source");
+
+	truncate_identifier(name, (int) strlen(name), true);
+	return name;
 }
 
 /* The query is run, to find its errors now.  What it returns does not matter yet. */
@@ -260,7 +271,7 @@ Datum
 zk_source_add(PG_FUNCTION_ARGS)
 {
 	ZkLockAddedSource source = {
-		.name = read_text(fcinfo, 0, "source"),
+		.name = read_name(fcinfo),
 		.conninfo = read_text(fcinfo, 1, "connection string"),
 		.query = read_text(fcinfo, 2, "query"),
 		.role = read_text(fcinfo, 3, "role"),
@@ -282,7 +293,7 @@ zk_source_add(PG_FUNCTION_ARGS)
 Datum
 zk_source_forget(PG_FUNCTION_ARGS)
 {
-	const char *name = read_text(fcinfo, 0, "source");
+	const char *name = read_name(fcinfo);
 	Oid			added = zklock_addedsources_find(name);
 
 	if (OidIsValid(added) && !RecoveryInProgress())

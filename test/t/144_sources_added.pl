@@ -116,6 +116,11 @@ is($reader->query('SELECT count(*) FROM pg_foreign_server'), '0', '... leave not
 my ($example) = grep { /zk_source_add/ } code_blocks('docs/high-availability.md', 'sql');
 is($reader->query($example =~ s/service=warehouse/${\ $source->connstr}/r), '', 'the example');
 is($reader->query(q(SELECT zk_source_forget('warehouse'))), '', '... is forgotten');
+my $long = 'x' x 70;
+like($reader->query(add($long)), qr/\ANOTICE:  42622: identifier "$long" will be truncated to "x{63}"$/m,
+	'a long name is truncated');
+like($reader->query("SELECT zk_source_forget('$long')"), qr/\ANOTICE:  42622: .*\n.*\n?\z/, '... also of what is forgotten');
+is(sources('count(*)'), '0', '... and is');
 is($reader->query(add('stock')), '', 'a source is added');
 like($reader->query(add('stock')), qr/^ERROR:  42710/m, '... once');
 is(sources('kind, name, state, position, bytes_behind, failures'), 'added|stock|unknown|||0', '... and shown');
