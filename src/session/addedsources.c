@@ -28,6 +28,7 @@
 #include "session/addedsources.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
@@ -94,6 +95,13 @@ zklock_addedsources_read(Oid server, ZkLockAddedSource *source)
 	if (SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(foreign->owner),
 							  ObjectIdGetDatum(server)))
 		secret = GetUserMapping(foreign->owner, server)->options;
+	else
+	{
+		/* It may have been dropped with its server meanwhile. */
+		AcceptInvalidationMessages();
+		if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(server)))
+			return false;
+	}
 	*source = (ZkLockAddedSource) {
 		.name = foreign->servername,
 		.conninfo = find_option(foreign, secret, "conninfo"),
@@ -196,6 +204,14 @@ refuse(const ZkLockAddedSource *source, const char *why, const char *logged)
 						   logged)));
 }
 
+/* Was this process cancelled?  A query can raise the same SQLSTATE by itself. */
+static bool
+is_cancellation(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_QUERY_CANCELED && error->funcname != NULL &&
+		strcmp(error->funcname, "ProcessInterrupts") == 0;
+}
+
 XLogRecPtr
 zklock_addedsources_shown(const ZkLockAddedSource *source)
 {
@@ -210,10 +226,10 @@ zklock_addedsources_shown(const ZkLockAddedSource *source)
 	{
 		ErrorData  *error;
 
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
 		MemoryContextSwitchTo(before);
 		error = CopyErrorData();
+		if (is_cancellation(error))
+			PG_RE_THROW();
 		FlushErrorState();
 		refuse(source, "Its query has failed.  The server's log says why.", error->message);
 	}

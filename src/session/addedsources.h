@@ -68,6 +68,7 @@ extern XLogRecPtr zklock_addedsources_run(const ZkLockAddedSource *source);
 /*
  * Up to which position is everything shown?  ERROR 55000 if that is not known, or the query
  * fails: its error is logged only, because it may contain what the role alone may read.
+ * ERROR 57014 if this process was cancelled.
  */
 extern XLogRecPtr zklock_addedsources_shown(const ZkLockAddedSource *source);
 

@@ -38,6 +38,12 @@
 /* So many bytes of the text of an error are shown. */
 #define LONGEST_ANSWER 1024
 
+/*
+ * A query that goes on for so long after it was cancelled does not end by itself: it may catch
+ * each cancellation.
+ */
+#define GRACE_MS 1000
+
 /* Whom to ask, and how: the publisher of a subscription, or a source that was added */
 typedef struct Source
 {
@@ -66,6 +72,8 @@ static int	npublishers = 0;
 
 static TimeoutId timeout;
 static volatile sig_atomic_t has_expired = false;
+static const char *volatile looks_at = NULL;	/* the source whose query runs */
+static volatile sig_atomic_t is_stuck = false;	/* ... and does not end */
 
 List *
 zklock_publishers_list(void)
@@ -103,12 +111,20 @@ disconnect(Publisher *publisher)
 	publisher->is_unusable = false;
 }
 
-/* The publisher should not log that its client is lost. */
+/*
+ * PostgreSQL logs that the process ends, but not why.  The publisher should not log that its client
+ * is lost.
+ */
 static void
-disconnect_all(int code, Datum arg)
+before_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
+	if (is_stuck && looks_at != NULL)
+		ereport(LOG,
+				(errmsg("query of source \"%s\" did not end within %d ms after it was canceled",
+						looks_at, GRACE_MS),
+				 errhint("See who owns what the query reads, or forget the source.")));
 	for (int i = 0; i < npublishers; i++)
 		disconnect(&publishers[i]);
 }
@@ -138,7 +154,7 @@ load_functions(void)
 		return;
 	load_file("libpqwalreceiver", false);
 	Assert(WalReceiverFunctions != NULL);
-	before_shmem_exit(disconnect_all, 0);
+	before_shmem_exit(before_exit, 0);
 }
 
 static Publisher *
@@ -518,6 +534,20 @@ ask_all(List *subscriptions, List *servers, List *visited, int ms,
 	}
 }
 
+/* Before each of them, because a query can catch the cancellation and return. */
+static XLogRecPtr
+look_at(const ZkLockAddedSource *source)
+{
+	XLogRecPtr	shown;
+
+	if (has_expired)
+		refuse_late();
+	looks_at = source->name;
+	shown = zklock_addedsources_shown(source);
+	looks_at = NULL;
+	return shown;
+}
+
 /* Nobody has to wait for a source that was dropped. */
 static void
 look_at_all(ZkLockSubPositions *positions)
@@ -531,18 +561,23 @@ look_at_all(ZkLockSubPositions *positions)
 		if (!OidIsValid(of->server))
 			continue;
 		if (zklock_addedsources_read(of->server, &added))
-			of->shown = zklock_addedsources_shown(&added);
+			of->shown = look_at(&added);
 		else
 			*of = positions->of[--positions->n];
 	}
 }
 
+/* No query can catch the end of its process. */
 static void
 expire(void)
 {
+	is_stuck = has_expired && looks_at != NULL;
+	if (is_stuck)
+		ProcDiePending = true;
 	has_expired = true;
 	QueryCancelPending = InterruptPending = true;
 	SetLatch(MyLatch);
+	enable_timeout_after(timeout, GRACE_MS);
 }
 
 static void
@@ -562,6 +597,7 @@ static void
 end_timeout(void)
 {
 	disable_timeout(timeout, false);
+	looks_at = NULL;
 	if (has_expired)
 		QueryCancelPending = false;
 }

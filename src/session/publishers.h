@@ -38,6 +38,8 @@ extern char *zklock_publishers_own_name(void);
  * look how much is shown of these.  `visited` are the names of the
  * databases that wait for the answer.  They do not have to catch up for it.
  *
+ * The process ends if the query of a source goes on for a second after it was cancelled.
+ *
  * Errors: 08001 if there is no connection; 55000 if a publisher does not answer, sends its
  * changes from another server, or would have to catch up and cannot; 55P03 after so many ms;
  * 54000 with too many of them; those of zklock_addedsources_shown() and CHECK_FOR_INTERRUPTS().

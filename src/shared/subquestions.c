@@ -39,6 +39,7 @@ typedef struct Database
 	bool		failed;			/* the last question, see `failure` */
 	int64		failed_at;
 	ZkLockSessionFailure failure;
+	uint32		logged;			/* see zklock_subquestions_set_failed() */
 	ZkLockSubPositions positions;	/* of the last question */
 	ConditionVariable changed;
 } Database;
@@ -223,13 +224,19 @@ zklock_subquestions_end_wait(void)
 	(void) ConditionVariableCancelSleep();
 }
 
+/*
+ * It has not ended by itself: a query may have ended it.  As after a failure, those who wait do
+ * not start another one at once.
+ */
 static void
 worker_exits(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	if (own->worker == zklock_compat_procno())
-		own->worker = -1;
+	if (own->worker != zklock_compat_procno())
+		return;
+	own->worker = -1;
+	own->requested_at = zklock_clock_now();
 }
 
 bool
@@ -288,18 +295,21 @@ zklock_subquestions_set_answers(uint64 ticket, const ZkLockSubPositions *positio
 }
 
 bool
-zklock_subquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failure)
+zklock_subquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failure,
+							   uint32 logged)
 {
 	bool		is_new;
 
 	LWLockAcquire(zklock_lwlocks_publishers(), LW_EXCLUSIVE);
-	is_new = !own->failed || memcmp(&own->failure, failure, sizeof(*failure)) != 0;
+	is_new = !own->failed || own->logged != logged ||
+		memcmp(&own->failure, failure, sizeof(*failure)) != 0;
 	own->worker = -1;
 	own->done = ticket;
 	own->deadline = 0;
 	own->failed = true;
 	own->failed_at = zklock_clock_now();
 	own->failure = *failure;
+	own->logged = logged;
 	LWLockRelease(zklock_lwlocks_publishers());
 	ConditionVariableBroadcast(&own->changed);
 	return is_new;

@@ -102,10 +102,12 @@ extern int64 zklock_subquestions_begin(void);
 extern void zklock_subquestions_set_answers(uint64 ticket, const ZkLockSubPositions *positions);
 
 /*
- * No question could be asked for the tickets up to this one, and the worker ends.  Returns true
- * if the one before did not fail for the same reason.
+ * No question could be asked for the tickets up to this one, and the worker ends.  `logged` is a
+ * hash of what the log says in addition.  Returns true if the one before did not fail for the same
+ * reason.
  */
-extern bool zklock_subquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failure);
+extern bool zklock_subquestions_set_failed(uint64 ticket, const ZkLockSessionFailure *failure,
+										   uint32 logged);
 
 /* The worker ends, unless a ticket waits: then this returns false. */
 extern bool zklock_subquestions_worker_ends(void);

@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 #include "backend/catchup.h"
+#include "backend/privileges.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -22,10 +23,14 @@
 PG_FUNCTION_INFO_V1(zk_catch_up);
 PG_FUNCTION_INFO_V1(zk_caught_up);
 
-/* Later statements would read with the snapshot that the transaction has. */
+/*
+ * Later statements would read with the snapshot that the transaction has.  The query of a source
+ * would wait for itself.
+ */
 static void
-refuse_old_snapshot(void)
+refuse_useless(void)
 {
+	zklock_privileges_refuse_restricted();
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -64,7 +69,7 @@ zk_catch_up(PG_FUNCTION_ARGS)
 	List	   *visited = read_visited(fcinfo);
 	bool		dropped;
 
-	refuse_old_snapshot();
+	refuse_useless();
 	dropped = zklock_snapshot_drop(fcinfo->context);
 	zklock_catchup_or_raise(visited, limit);
 	zklock_snapshot_replace(dropped);
@@ -76,6 +81,6 @@ zk_caught_up(PG_FUNCTION_ARGS)
 {
 	char	   *why;
 
-	refuse_old_snapshot();
+	refuse_useless();
 	PG_RETURN_BOOL(zklock_catchup(NIL, zklock_sqlargs_timeout(fcinfo, 0), &why));
 }

@@ -9,6 +9,8 @@
 
 #include "access/xact.h"
 #include "common/clock.h"
+#include "common/compat.h"
+#include "common/hashfn.h"
 #include "common/text.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -29,9 +31,11 @@
 #define PACE_MS 10
 
 /*
- * The longest time for a question, whatever the limits of those who wait.  Then it is asked
- * again, through another connection.
+ * The time for a question, whatever the limits of those who wait.  Then it is asked again, through
+ * another connection.  So calls with a short limit do not make this process connect all the
+ * time.
  */
+#define SHORTEST_MS 1000
 #define LONGEST_MS 60000
 
 static ZkLockSubPositions positions;	/* of the last question */
@@ -48,10 +52,13 @@ static void
 tell(const ErrorData *error, uint64 ticket)
 {
 	ZkLockSessionFailure failure;
+	const char *logged = error->detail_log != NULL ? error->detail_log : "";
 
 	zklock_failure_describe(&failure, error->sqlerrcode, to_utf8(error->message),
 							to_utf8(error->detail), to_utf8(error->hint));
-	if (zklock_subquestions_set_failed(ticket, &failure))
+	if (zklock_subquestions_set_failed(ticket, &failure,
+									   hash_bytes((const unsigned char *) logged,
+												  (int) strlen(logged))))
 		EmitErrorReport();
 }
 
@@ -82,7 +89,7 @@ begin(void)
 {
 	int64		ms = (zklock_subquestions_begin() - zklock_clock_now()) / ZKLOCK_NS_PER_MS;
 
-	return (int) Max(Min(ms, LONGEST_MS), 1);
+	return (int) Max(Min(ms, LONGEST_MS), SHORTEST_MS);
 }
 
 /*
@@ -157,6 +164,27 @@ serve(void)
 	}
 }
 
+/*
+ * What ALTER DATABASE or ALTER ROLE may have set for sessions, and would end this process, or fail
+ * its looks, or keep those who wait.
+ */
+static void
+override_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"exit_on_error", "off"},
+		{"lock_timeout", "0"},
+		{"synchronous_commit", "off"},
+		{"transaction_timeout", "0"}	/* since 17 */
+	};
+
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		if (zklock_compat_setting(settings[i][0]) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 void
 zklock_subworker_main(Datum arg)
 {
@@ -167,6 +195,7 @@ zklock_subworker_main(Datum arg)
 	/* Those who ask may have connected before that was no longer allowed. */
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid,
 											  BGWORKER_BYPASS_ALLOWCONN);
+	override_settings();
 	if (zklock_subquestions_worker_starts())
 		serve();
 }

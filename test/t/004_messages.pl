@@ -27,7 +27,7 @@ my @silent = (
 	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
 	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = /,
 	qr/^zk retcode=$/,
-	qr/^pg_catalog, pg_temp$/,
+	qr/^(?:pg_catalog, pg_temp|read committed)$/,
 	qr/^zklock (?:holds|publishers|resolver|worker|WAL positions)$/,
 	qr/^(?:SELECT|CALL|SET) .*(?:question|position|zk_catch_up|pg_last_wal_replay_lsn|synchronous_commit)|^pg_logical_emit_message|^EXISTS \(SELECT FROM pg_replication_slots/,
 	qr/^a (?:snapshot that it has or had|page that it uses, for|lock on a relation|transaction that waits for this one)/,

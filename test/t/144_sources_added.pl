@@ -26,7 +26,7 @@ my %conf = (
 	'zklock.catch_up_timeout' => '60s');
 my $source = PostgreSQL::Test::Cluster->new('source');
 init_node($source);
-$source->append_conf('postgresql.conf', "wal_level = 'replica'\nmax_wal_senders = 5");
+$source->append_conf('postgresql.conf', "wal_level = 'replica'\nmax_wal_senders = 5\nlog_connections = on");
 $source->start;
 my $copy = new_node('copy', $zk->hosts, %conf, wal_level => 'replica', max_wal_senders => 5);
 my $writer = ZkTest->new($source);
@@ -62,6 +62,14 @@ sub copy_rows
 
 	$copier->query("BEGIN; UPDATE shop.stock SET n = $n; UPDATE shop.copied SET lsn = '$position'; COMMIT");
 	return;
+}
+
+# Catches up while the rows are copied. Returns its error, if any.
+sub caught_up
+{
+	$reader->start('CALL zk_catch_up()');
+	copy_rows() while !$reader->is_done;
+	return $reader->result;
 }
 
 # The statement that adds a source
@@ -125,6 +133,21 @@ is($reader->query(add('stock')), '', 'a source is added');
 like($reader->query(add('stock')), qr/^ERROR:  42710/m, '... once');
 is(sources('kind, name, state, position, bytes_behind, failures'), 'added|stock|unknown|||0', '... and shown');
 
+# Who waits for a moment only does not have it connect again and again.
+my ($postmaster) = split(/\n/, slurp_file($source->data_dir . '/postmaster.pid'));
+my $received = -s $source->logfile;
+kill('STOP', $postmaster);
+my $begun = time();
+while (time() < $begun + 2)
+{
+	$reader->query(q(SELECT zk_caught_up('1ms')));
+}
+my $seconds = time() - $begun;
+kill('CONT', $postmaster);
+$source->safe_psql('postgres', 'SELECT 1');
+my $connects = () = slurp_file($source->logfile, $received) =~ /connection received/g;
+cmp_ok($connects, '<=', $seconds + 2, "waits for $seconds s, each of 1 ms, have connected $connects times");
+
 # It waits until the rows are there.
 my $now = write_stock();
 cmp_ok(read_stock(), '<', $now, 'a row is not copied yet');
@@ -154,9 +177,7 @@ my (@wrote, @read);
 for (1 .. ROUNDS)
 {
 	push @wrote, write_stock();
-	$reader->start('CALL zk_catch_up()');
-	copy_rows() while !$reader->is_done;
-	$reader->result;
+	caught_up();
 	push @read, read_stock();
 }
 is("@read", "@wrote", 'each reads what was written');
@@ -164,7 +185,8 @@ is("@read", "@wrote", 'each reads what was written');
 # What any role can cost: looks are shared, and paced.
 my @many = map { ZkTest->new($copy, role => 'anyone') } 1 .. 3;
 my $looks = sub { $copier->query('SELECT last_value FROM shop.looks') };
-my ($before, $begun) = ($looks->(), time());
+my $before = $looks->();
+$begun = time();
 $_->start(q(SELECT zk_caught_up('1s'))) for @many;
 is(join(' ', map { $_->result } @many), 'f f f', 'several wait');
 my $n = $looks->() - $before;
@@ -174,35 +196,112 @@ cmp_ok($n, '>', 1, '... and more than once');
 # Queries that fail, and whose rights they have
 sub refused
 {
-	my ($detail, $what) = @_;
+	my ($detail, $what, $logged) = @_;
+	my $end = -s $copy->logfile;
 
+	$logged //= $detail;
 	# After a failure, there is the same error for a second.
 	my $error = wait_until($what, sub {
 		my $answer = $many[0]->query('CALL zk_catch_up()');
-		return $answer =~ /DETAIL:  $detail/ && $answer;
+		return $answer =~ /DETAIL:  $detail/ &&
+		  slurp_file($copy->logfile, $end) =~ /DETAIL:  $logged\n/ && $answer;
 	});
 	like($error, qr/^ERROR:  55000: source "stock" cannot catch up\n.*/m, $what);
 	unlike($error, qr/${\ SECRET}/, '... without what only its role may read');
 	return;
 }
-my $logged = -s $copy->logfile;
+
+# Runs the code while the query reads a function with this body.
+sub with_trap
+{
+	my ($body, $code) = @_;
+
+	wait_until('the last error is over', sub { $many[0]->query(q(SELECT zk_caught_up('100ms'))) !~ /ERROR/ });
+	$copier->query(qq(
+		ALTER TABLE shop.copied RENAME TO kept;
+		CREATE FUNCTION shop.trap() RETURNS pg_lsn LANGUAGE plpgsql AS \$\$ $body \$\$;
+		CREATE VIEW shop.copied AS SELECT shop.trap() AS lsn));
+	$code->();
+	$copier->query('DROP VIEW shop.copied; DROP FUNCTION shop.trap; ALTER TABLE shop.kept RENAME TO copied');
+	return;
+}
+my $failed = q(Its query has failed\.  The server's log says why\.);
+my $logged;
 $copier->query('UPDATE shop.copied SET lsn = null');
 refused('Its query has returned no position\.', 'a query that returns null');
-$copier->query(sprintf(q(
-	ALTER TABLE shop.copied RENAME TO kept;
-	CREATE FUNCTION shop.trap() RETURNS pg_lsn LANGUAGE plpgsql AS $$
+copy_rows();
+with_trap(sprintf(q(
 	BEGIN
 		ALTER ROLE shop SUPERUSER;
 		RETURN '0/1';
 	EXCEPTION WHEN insufficient_privilege THEN
 		RAISE '%s of %%', current_user;
-	END$$;
-	CREATE VIEW shop.copied AS SELECT shop.trap() AS lsn), SECRET));
-refused(q(Its query has failed\.  The server's log says why\.), 'a query that has become a trap');
-$copy->wait_for_log(qr/DETAIL:  ${\ SECRET} of shop\n/, $logged);
-is($copier->query(q(SELECT rolsuper FROM pg_roles WHERE rolname = 'shop')), 'f', '... of its role only');
-$copier->query('DROP VIEW shop.copied; ALTER TABLE shop.kept RENAME TO copied');
+	END), SECRET), sub {
+	refused($failed, 'a query that has become a trap', SECRET . ' of shop');
+	is($copier->query(q(SELECT rolsuper FROM pg_roles WHERE rolname = 'shop')), 'f', '... of its role only');
+});
+
+# It pretends to be cancelled. Another error is logged, although those who wait see the same.
+with_trap(qq(BEGIN RAISE '${\ SECRET}' USING ERRCODE = 'query_canceled'; END), sub {
+	refused($failed, 'a query that raises the error of a cancellation', SECRET);
+});
+
+# It waits for itself, or ends its process, or catches each cancellation. The process ends, and the
+# next one is not started at once.
+my $process = q(FROM pg_stat_activity WHERE backend_type = 'zklock publishers');
+with_trap(q(BEGIN PERFORM public.zk_caught_up('60s'); RETURN '0/1'; END), sub {
+	refused($failed, 'a query that catches up', 'cannot use ZooKeeper locks within security-restricted operation');
+});
+with_trap(q(BEGIN PERFORM set_config('exit_on_error', 'on', false); RETURN 1 / 0; END), sub {
+	$logged = -s $copy->logfile;
+	$begun = time();
+	is($many[0]->query(q(SELECT zk_caught_up('2500ms'))), 'f', 'a query that ends the process');
+	my $ends = () = slurp_file($copy->logfile, $logged) =~ /FATAL:  division by zero/g;
+	cmp_ok($ends, '<=', time() - $begun + 1, "... $ends times, which is once in a second");
+	cmp_ok($ends, '>', 0, '... or more');
+});
+with_trap(q(
+	BEGIN
+		LOOP
+			BEGIN
+				PERFORM pg_sleep(1000);
+			EXCEPTION WHEN query_canceled THEN NULL;
+			END;
+		END LOOP;
+	END), sub {
+	$logged = -s $copy->logfile;
+	is($many[0]->query(q(SELECT zk_caught_up('1500ms'))), 'f', 'a query that does not end');
+	$copy->wait_for_log(qr/LOG:  query of source "stock" did not end within 1000 ms after it was canceled/, $logged);
+	wait_until('its process ends', sub { $copier->query("SELECT count(*) $process") eq '0' });
+	pass('... whose process ends');
+});
 copy_rows();
+is(caught_up(), '', '... and another one asks');
+
+# What the database sets for its sessions neither ends nor stops the process, nor does a standby
+# that does not answer: looks write here.
+my %of_database = (
+	default_transaction_read_only => 'on',
+	default_transaction_isolation => 'serializable',
+	exit_on_error => 'on',
+	lock_timeout => '1ms',
+	(transaction_timeout => '1s') x ($copier->query('SHOW server_version_num') >= 170000));
+change_setting($copy, 'synchronous_standby_names', 'nobody', $copier);
+$copier->query('RESET ROLE; SET synchronous_commit = local');
+$copier->query("ALTER DATABASE postgres SET $_ = '$of_database{$_}'") for keys %of_database;
+$copier->query("SELECT count(pg_terminate_backend(pid)) $process; SET ROLE shop");
+$copier->query('BEGIN; LOCK TABLE shop.copied');
+$reader->start('CALL zk_catch_up()');
+wait_until('a look waits', sub {
+	$reader->is_done || $copy->safe_psql('postgres', "SELECT wait_event_type $process") eq 'Lock';
+});
+$copier->query('COMMIT');
+copy_rows() while !$reader->is_done;
+is($reader->result, '', 'settings of the database, a lock, and no synchronous standby');
+$copier->query('RESET ROLE');
+$copier->query("ALTER DATABASE postgres RESET $_") for keys %of_database;
+$copier->query('RESET synchronous_commit; SET ROLE shop');
+change_setting($copy, 'synchronous_standby_names', '', $copier);
 
 # How it is reached, which only superusers see
 my $with_secret = sprintf('%s dbname=none password=%s', $source->connstr, SECRET);
