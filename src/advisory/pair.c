@@ -157,7 +157,7 @@ zklock_pair_take_hold(const ZkLockAdvisoryFunction *function,
 {
 	ZkLockRequest request = {.params = {.mode = function->mode},.path = path};
 	int64		ns = function->action == ZKLOCK_ADVISORY_TRY ? 0 : ZKLOCK_NEVER;
-	ZkLockHold *hold = zklock_acquire(&request, key, function->scope, ns, NULL);
+	ZkLockHold *hold = zklock_acquire(&request, key, function->scope, false, ns, NULL);
 
 	if (hold != NULL)
 		zklock_hold_taken(hold, key, function->scope);

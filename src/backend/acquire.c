@@ -9,6 +9,7 @@
 
 #include "backend/acquire.h"
 #include "backend/attempt.h"
+#include "backend/catchup.h"
 #include "backend/lease.h"
 #include "backend/loss.h"
 #include "backend/sessionchoice.h"
@@ -683,7 +684,6 @@ make_acquisition(int n, ZkLockScope scope)
 	Acquisition *a = palloc0(offsetof(Acquisition, attempts) + n * sizeof(ZkLockAttempt));
 
 	a->scope = scope;
-	a->began = zklock_clock_now();
 	return a;
 }
 
@@ -746,11 +746,12 @@ undo(Acquisition *a)
  * nanoseconds was over.
  */
 static bool
-acquire(Acquisition *a, int64 ns)
+take_all(Acquisition *a, int64 ns)
 {
 	volatile bool granted = false;
 	volatile bool failed = true;
 
+	a->began = zklock_clock_now();
 	check_limit(a->n);
 	PG_TRY();
 	{
@@ -785,26 +786,96 @@ acquire(Acquisition *a, int64 ns)
 	return granted;
 }
 
+/*
+ * Does this backend hold all of these locks, or a stronger one, since it has caught up with
+ * what earlier holders have committed?
+ */
+static bool
+has_caught_up(const Acquisition *a)
+{
+	for (int i = 0; i < a->nreentered; i++)
+		if (!a->reentered[i]->caught_up)
+			return false;
+	for (int i = 0; i < a->n; i++)
+	{
+		const ZkLockRequest *request = &a->attempts[i].request;
+
+		if (request->from == NULL ||
+			!find_other_mode(request->path, request->params.mode)->caught_up)
+			return false;
+	}
+	return true;
+}
+
+/* The rest of a timeout: ZKLOCK_NEVER if there is none, or for a lock that is not waited for */
+static int64
+rest(int64 begun, int64 ns)
+{
+	if (ns == 0 || ns == ZKLOCK_NEVER)
+		return ZKLOCK_NEVER;
+	return Max(ns - (zklock_clock_now() - begun), 1);
+}
+
+/* A lock is held, as it will stay. */
+static void
+settle(ZkLockHold *hold, bool caught_up, ZkLockScope was, ZkLockScope scope)
+{
+	hold->caught_up |= caught_up;
+	if (was == scope)
+		return;
+	zklock_locktable_add(hold, scope);
+	zklock_locktable_drop(hold, was);
+}
+
+/*
+ * Acquire all locks, and do what zklock.catch_up demands.  Until that is done, the locks are of
+ * transaction scope, because an error gives these back; a warning looks for interrupts, too.
+ */
+static bool
+acquire(Acquisition *a, bool guards, int64 ns)
+{
+	int64		begun = zklock_clock_now();
+	ZkLockScope scope = a->scope;
+	bool		caught_up = has_caught_up(a);
+	bool		is_due = !caught_up && zklock_catchup_is_due(guards);
+
+	if (is_due)
+	{
+		a->scope = ZKLOCK_TRANSACTION;
+		zklock_catchup_before_lock(scope, rest(begun, ns));
+	}
+	if (!take_all(a, ns == 0 ? 0 : rest(begun, ns)))
+		return false;
+	if (is_due)
+		caught_up = zklock_catchup_with_lock(rest(begun, ns));
+	for (int i = 0; i < a->nreentered; i++)
+		settle(a->reentered[i], caught_up, a->scope, scope);
+	for (int i = 0; i < a->n; i++)
+		settle(a->attempts[i].hold, caught_up, a->scope, scope);
+	return true;
+}
+
 ZkLockHold *
 zklock_acquire(const ZkLockRequest *request, const ZkLockAdvisoryKey *advisory,
-			   ZkLockScope scope, int64 ns, char **ahead)
+			   ZkLockScope scope, bool guards, int64 ns, char **ahead)
 {
+	Acquisition *a = make_acquisition(1, scope);
 	ZkLockHold *hold;
-	Acquisition *a;
 
 	zklock_sessionchoice_choose();
 	hold = zklock_acquire_find(request->path, request->params.mode);
 	if (hold != NULL)
 	{
-		reenter(hold, scope);
+		a->reentered = &hold;
+		a->nreentered = 1;
+		(void) acquire(a, guards, ns);
 		return hold;
 	}
 	zklock_lease_close_unusable_session();
-	a = make_acquisition(1, scope);
 	a->advisory = advisory;
 	add_lock(a, request);
 	a->attempts[0].request.params.wants_holder = ahead != NULL;
-	if (acquire(a, ns))
+	if (acquire(a, guards, ns))
 		return a->attempts[0].hold;
 	if (ahead != NULL)
 		*ahead = zklock_attempt_describe(&a->attempts[0]);
@@ -841,5 +912,5 @@ zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 		else
 			add_lock(a, &request);
 	}
-	return acquire(a, ns);
+	return acquire(a, false, ns);
 }

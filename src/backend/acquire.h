@@ -23,13 +23,15 @@ extern void zklock_acquire_init(void);
 /*
  * Acquire the lock of a request once more for `scope`.  The caller sets the request's path and
  * mode and, for a lease of a semaphore, the number of leases or the path of their count.  This
- * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.
+ * function sets the rest.  `advisory` is the key of an advisory lock, or NULL.  `guards` says
+ * that the caller promises the transaction the data of earlier holders, see catchup.h.
  *
  * `ns` is the timeout in nanoseconds, which includes the time to connect.  ZKLOCK_NEVER means
  * no timeout.  0 acquires the lock only if no other client is ahead, and waits for ZooKeeper's
  * answer as long as zklock.try_timeout and zklock.connect_timeout permit.  lock_timeout ends
  * the wait for other holders, too.  When the lock is granted, their changes to the catalogs are
- * visible.
+ * visible.  With zklock.catch_up, this function then catches up in the rest of the time.  If that
+ * fails, the abort of the transaction or subtransaction gives the lock back.
  *
  * Returns NULL if other clients were ahead when the time was over.  Then, if `ahead` is not
  * NULL, `*ahead` is set to a palloc'd sentence that names one of them, or to NULL if none is
@@ -44,17 +46,19 @@ extern void zklock_acquire_init(void);
  * part of a deadlock; 42704 if the count does not exist (see sharedcount.h); 55000 if the path
  * is used for something else, or if the node is not a valid count; 53400 if
  * zklock.max_locks_per_backend is exceeded, before any request to ZooKeeper;
- * 55P03 by lock_timeout; those of errors.h if ZooKeeper refuses a request.
+ * 55P03 by lock_timeout; those of errors.h if ZooKeeper refuses a request; those of
+ * zklock_catchup_before_lock() and zklock_catchup_with_lock().
  */
 extern ZkLockHold *zklock_acquire(const ZkLockRequest *request,
 								  const ZkLockAdvisoryKey *advisory,
-								  ZkLockScope scope, int64 ns, char **ahead);
+								  ZkLockScope scope, bool guards, int64 ns,
+								  char **ahead);
 
 /*
  * Acquire locks on all of the paths.  Returns true if all are held, and false
  * if none was acquired before the timeout of `ns` nanoseconds.  Callers with
- * overlapping paths do not deadlock, whatever the order of their paths.  Sorts
- * `paths`.  Errors: those of zklock_acquire().
+ * overlapping paths do not deadlock, whatever the order of their paths.  Catches
+ * up once, with all locks.  Sorts `paths`.  Errors: those of zklock_acquire().
  */
 extern bool zklock_acquire_all(const char **paths, int n, ZkLockMode mode,
 							   ZkLockScope scope, int64 ns);

@@ -23,6 +23,7 @@
 #include "common/guc.h"
 #include "miscadmin.h"
 #include "protocol/walquestion.h"
+#include "replication/logicalworker.h"
 #include "replication/message.h"
 #include "session/addedsources.h"
 #include "session/diagnosis.h"
@@ -649,41 +650,68 @@ zklock_catchup_or_raise(List *visited, int64 limit)
 				 errhint("Retry, or allow a longer time, with zklock.catch_up_timeout as well.")));
 }
 
-static bool
-have_failed(void)
+void
+zklock_catchup_refuse_old_snapshot(void)
 {
-	return RecoveryInProgress() ? zklock_sources_has_failed(ZKLOCK_SOURCE_PRIMARY) :
-		zklock_subscriptions_have_failed();
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("cannot catch up for a transaction whose snapshot is older"),
+				 errhint("Use isolation level READ COMMITTED.")));
+}
+
+static bool
+has_sources(void)
+{
+	return RecoveryInProgress() || zklock_publishers_list() != NIL ||
+		zklock_addedsources_list() != NIL;
+}
+
+/* A trigger that the worker of a subscription calls cannot wait for that worker. */
+bool
+zklock_catchup_is_due(bool guards)
+{
+	if (IsLogicalWorker())
+		return false;
+	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_WARN)
+		return guards && !has_caught_up && RecoveryInProgress();
+	return (zklock_guc_catch_up == ZKLOCK_CATCH_UP_ALL ||
+			(zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD && guards)) && has_sources();
+}
+
+/* Would others be kept waiting by a lock that is held until this server has caught up? */
+static bool
+is_behind(int64 limit)
+{
+	if (!RecoveryInProgress())
+		return zklock_subscriptions_have_failed();
+	return zklock_sources_has_failed(ZKLOCK_SOURCE_PRIMARY) ||
+		recovery_min_apply_delay > Min(limit / ZKLOCK_NS_PER_MS, zklock_guc_catch_up_timeout);
 }
 
 void
-zklock_catchup_before_lock(int64 limit)
+zklock_catchup_before_lock(ZkLockScope scope, int64 limit)
 {
-	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD && have_failed())
+	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_WARN)
+		return;
+	if (scope == ZKLOCK_TRANSACTION)
+		zklock_catchup_refuse_old_snapshot();
+	if (is_behind(limit))
 		zklock_catchup_or_raise(NIL, limit);
 }
 
-static void
-warn(void)
+bool
+zklock_catchup_with_lock(int64 limit)
 {
-	static bool warned = false;
-
-	if (warned || has_caught_up || !RecoveryInProgress())
-		return;
-	warned = true;
+	if (zklock_guc_catch_up != ZKLOCK_CATCH_UP_WARN)
+	{
+		zklock_catchup_or_raise(NIL, limit);
+		return true;
+	}
+	has_caught_up = true;
 	ereport(WARNING_CLIENT_ONLY,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("the lock is held, but this standby may not show yet what earlier holders have committed"),
 			 errhint("Call zk_catch_up() after taking the lock, or set zklock.catch_up to \"guard\".  Set it to \"off\" if the primary commits with synchronous_commit = remote_apply.")));
-}
-
-void
-zklock_catchup_with_lock(ZkLockHold *hold, int64 limit)
-{
-	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_WARN)
-		warn();
-	if (zklock_guc_catch_up != ZKLOCK_CATCH_UP_GUARD || hold->caught_up)
-		return;
-	zklock_catchup_or_raise(NIL, limit);
-	hold->caught_up = true;
+	return false;
 }

@@ -38,19 +38,32 @@ extern bool zklock_catchup(List *visited, int64 limit, char **why);
 /* The same, but ERROR 55P03 if the time was over. */
 extern void zklock_catchup_or_raise(List *visited, int64 limit);
 
+/* ERROR 25001 if the transaction's snapshot does not change any more. */
+extern void zklock_catchup_refuse_old_snapshot(void);
+
 /*
- * What zklock.catch_up says of a lock that guards a transaction.  Called with the rest of the
- * lock's timeout, or ZKLOCK_NEVER for a lock that is not waited for, before the lock is waited
- * for, and when it is held.  Errors: those of zklock_catchup_or_raise(), if it is "guard".
- *
- * If the last wait for a source was not successful, a lock that is held meanwhile would only
- * keep others waiting.  So another wait has to be successful before the lock is waited for.
- *
- * The lock must be given back if the second raises an error.  With "warn", it warns a
- * session on a standby, once, that it did not catch up.
+ * What zklock.catch_up says of locks that this backend does not hold yet, or has not caught up
+ * with: is anything to be done?  `guards` as for zklock_acquire().  Each grant asks for
+ * itself, whoever had the node before.
  */
-extern void zklock_catchup_before_lock(int64 limit);
-extern void zklock_catchup_with_lock(ZkLockHold *hold, int64 limit);
+extern bool zklock_catchup_is_due(bool guards);
+
+/*
+ * If so, to be called before the locks are waited for, and when they are held.  `limit` is the
+ * rest of the locks' timeout, or ZKLOCK_NEVER if they are not waited for.  Errors of both: those
+ * of zklock_catchup_or_raise(), unless the setting is "warn".
+ *
+ * The first also raises 25001 for locks of transaction scope whose transaction has an older
+ * snapshot.  If the last wait for a source was not successful, or if replay is delayed
+ * (recovery_min_apply_delay) for longer than `limit`, locks that are held meanwhile would only
+ * keep others waiting.  So a wait has to be successful before they are waited for.
+ *
+ * The second returns true if it has caught up.  With "warn", it warns a session on a standby,
+ * once, that it did not.  If it raises an error, also by a cancellation, the locks must be given
+ * back.
+ */
+extern void zklock_catchup_before_lock(ZkLockScope scope, int64 limit);
+extern bool zklock_catchup_with_lock(int64 limit);
 
 /* List the primary of a server in recovery, for zk_sources. */
 extern void zklock_catchup_list_primary(ZkLockPutSource put, void *arg);

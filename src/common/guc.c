@@ -125,7 +125,7 @@ static const struct config_enum_entry catch_up_options[] = {
 	{"warn", ZKLOCK_CATCH_UP_WARN, false},
 	{"off", ZKLOCK_CATCH_UP_OFF, false},
 	{"guard", ZKLOCK_CATCH_UP_GUARD, false},
-	{"all", ZKLOCK_CATCH_UP_LATER, true},
+	{"all", ZKLOCK_CATCH_UP_ALL, false},
 	{NULL, 0, false}
 };
 
@@ -496,19 +496,6 @@ check_idle_session_timeout(int *newval, void **extra, GucSource source)
 	return false;
 }
 
-static bool
-check_catch_up(int *newval, void **extra, GucSource source)
-{
-	(void) extra;
-	(void) source;
-	if (*newval != ZKLOCK_CATCH_UP_LATER)
-		return true;
-	GUC_check_errcode(ERRCODE_FEATURE_NOT_SUPPORTED);
-	GUC_check_errmsg("this version of zklock does not catch up for each lock");
-	GUC_check_errhint("Use \"guard\", with zk_lock_guard() or zk_lock_wait().");
-	return false;
-}
-
 void
 zklock_guc_init(void)
 {
@@ -692,11 +679,11 @@ zklock_guc_init(void)
 
 	DefineCustomEnumVariable("zklock.catch_up",
 							 "What a lock does about data that this server does not show yet.",
-							 "\"guard\" catches up with each lock that guards a transaction, \"warn\" warns a session that does so on a standby without zk_catch_up().",
+							 "\"all\" catches up with each lock, \"guard\" with those that guard a transaction, \"warn\" warns a session that takes one of these on a standby without zk_catch_up().",
 							 &zklock_guc_catch_up, ZKLOCK_CATCH_UP_WARN,
 							 catch_up_options,
 							 PGC_USERSET, 0,
-							 check_catch_up, NULL, NULL);
+							 NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.catch_up_timeout",
 							"Longest wait of zk_catch_up().",
 							NULL,

@@ -9,7 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "backend/catchup.h"
 #include "backend/privileges.h"
 #include "catalog/pg_type.h"
@@ -23,19 +22,12 @@
 PG_FUNCTION_INFO_V1(zk_catch_up);
 PG_FUNCTION_INFO_V1(zk_caught_up);
 
-/*
- * Later statements would read with the snapshot that the transaction has.  The query of a source
- * would wait for itself.
- */
+/* The query of a source would wait for itself. */
 static void
 refuse_useless(void)
 {
 	zklock_privileges_refuse_restricted();
-	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("cannot catch up for a transaction whose snapshot is older"),
-				 errhint("Use isolation level READ COMMITTED.")));
+	zklock_catchup_refuse_old_snapshot();
 }
 
 /*

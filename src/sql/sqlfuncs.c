@@ -11,9 +11,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "backend/acquire.h"
-#include "backend/catchup.h"
 #include "backend/lateguard.h"
 #include "backend/lease.h"
 #include "backend/privileges.h"
@@ -134,7 +132,7 @@ zk_lock_acquire(PG_FUNCTION_ARGS)
 	ZkLockScope scope = get_scope(fcinfo, 3);
 	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 
-	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, false, limit, NULL) != NULL);
 }
 
 Datum
@@ -164,7 +162,7 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of leases must be at least 1")));
 
-	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, false, limit, NULL) != NULL);
 }
 
 /* The path of a count is subject to the same restrictions as that of a lock. */
@@ -188,7 +186,7 @@ zk_semaphore_acquire_counted(PG_FUNCTION_ARGS)
 		.count = count
 	};
 
-	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, limit, NULL) != NULL);
+	PG_RETURN_BOOL(zklock_acquire(&request, NULL, scope, false, limit, NULL) != NULL);
 }
 
 Datum
@@ -231,13 +229,16 @@ refuse_old_snapshot(const char *function)
 				 errhint("Use isolation level READ COMMITTED, or take a lock of session scope before the transaction begins.")));
 }
 
-/* Acquire a lock.  ERROR 55P03 if others were ahead when the time was over. */
+/*
+ * Acquire a lock that guards the transaction.  ERROR 55P03 if others were ahead when the time
+ * was over.
+ */
 static ZkLockHold *
-acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
+guard(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
 {
 	ZkLockRequest request = {.params = {.mode = mode},.path = path};
 	char	   *ahead;
-	ZkLockHold *hold = zklock_acquire(&request, NULL, scope, limit, &ahead);
+	ZkLockHold *hold = zklock_acquire(&request, NULL, scope, true, limit, &ahead);
 	char	   *holder;
 
 	if (hold != NULL)
@@ -257,41 +258,6 @@ acquire_or_raise(const char *path, ZkLockMode mode, ZkLockScope scope, int64 lim
 			 holder != NULL ?
 			 errdetail("%s", holder) : 0,
 			 errhint("Retry, or allow a longer timeout.")));
-}
-
-/* The rest of a timeout: ZKLOCK_NEVER if there is none, or for a lock that is not waited for */
-static int64
-rest(int64 begun, int64 limit)
-{
-	if (limit == 0 || limit == ZKLOCK_NEVER)
-		return ZKLOCK_NEVER;
-	return Max(limit - (zklock_clock_now() - begun), 1);
-}
-
-/*
- * Acquire a lock that guards the transaction.  One that catches up, or warns that it does not, is
- * of transaction scope until then, because an error gives that back; a warning looks for
- * interrupts, too.
- */
-static ZkLockHold *
-guard(const char *path, ZkLockMode mode, ZkLockScope scope, int64 limit)
-{
-	bool		is_later = scope == ZKLOCK_SESSION &&
-		(zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD || RecoveryInProgress());
-	int64		begun = zklock_clock_now();
-	ZkLockHold *hold = zklock_locktable_find(path, mode);
-
-	if (hold == NULL || !hold->caught_up)
-		zklock_catchup_before_lock(rest(begun, limit));
-	hold = acquire_or_raise(path, mode, is_later ? ZKLOCK_TRANSACTION : scope,
-							limit == 0 ? 0 : rest(begun, limit));
-	zklock_catchup_with_lock(hold, rest(begun, limit));
-	if (is_later)
-	{
-		zklock_locktable_add(hold, ZKLOCK_SESSION);
-		zklock_locktable_drop(hold, ZKLOCK_TRANSACTION);
-	}
-	return hold;
 }
 
 Datum

@@ -1,6 +1,7 @@
 # A standby that takes a lock reads what earlier holders have committed on the primary, if it
-# catches up, and old data otherwise. How a wait for replay ends: in time or not, with an
-# error if it cannot end, and with a promotion. Copies of the primary do not answer for it.
+# catches up, and old data otherwise; so does each function that takes one, if it is told to. How
+# a wait for replay ends: in time or not, with an error if it cannot end, and with a promotion.
+# Copies of the primary do not answer for it.
 #
 # Runs once: the test sets the modes itself.
 
@@ -28,6 +29,7 @@ my $primary = new_primary(
 
 my $writer = ZkTest->new($primary);
 $writer->query('CREATE TABLE stock AS SELECT 0 AS n; CREATE TABLE old AS SELECT 1 AS n');
+$writer->query(q(CREATE EXTENSION zklock_advisory; SELECT zk_shared_count_set('/count', 2)));
 my $standby = new_standby('standby', $primary, recovery_min_apply_delay => '200ms');
 my $reader = ZkTest->new($standby);
 
@@ -43,6 +45,95 @@ sub read_next
 	my $seen = $session->query('SELECT n FROM stock');
 	$session->query('COMMIT');
 	return $seen;
+}
+
+# All calls that take locks, what zklock.advisory_locks is then, and how many locks it are
+my @calls = (
+	[ q(SELECT zk_lock_guard('/stock')) ],
+	[ q(CALL zk_lock_wait('/stock', scope => 'session')) ],
+	[ q(SELECT zk_lock_acquire('/stock', scope => 'transaction')) ],
+	[ q(SELECT zk_lock_acquire('/stock', scope => 'session')) ],
+	[ q(SELECT zk_lock_acquire('/stock', '0', 'shared')) ],
+	[ q(SELECT zk_lock_acquire('/stock', '1min', 'write')) ],
+	[ q(SELECT zk_lock_acquire('/simple', mode => 'simple')) ],
+	[ q(SELECT zk_lock_acquire_all('{/one,/two}', scope => 'session')), 'server', 2 ],
+	[ q(SELECT zk_semaphore_acquire('/semaphore', 2)) ],
+	[ q(SELECT zk_semaphore_acquire_counted('/counted', '/count', scope => 'transaction')) ],
+	(map { [ 'SELECT pg_advisory_lock(1)', $_ ], [ 'SELECT pg_try_advisory_xact_lock_shared(1)', $_ ],
+		[ 'SELECT pg_try_advisory_lock(1, 2)', $_ ] } qw(cluster both)));
+
+# Returns how often these statements have asked the primary.
+sub asks
+{
+	my ($session, $sql) = @_;
+	my $count = q(SELECT catch_ups + failures FROM zk_sources);
+	my $before = $session->query($count);
+	my $answer = $session->query($sql);
+
+	return $answer =~ /^ERROR/m ? $answer : $session->query($count) - $before;
+}
+
+# Returns how many locks a session has, in ZooKeeper and of PostgreSQL.
+sub locks_of
+{
+	my ($session) = @_;
+
+	return $reader->query(sprintf(q(SELECT
+		(SELECT count(*) FROM zk_locks WHERE pid = %1$d) +
+		(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %1$d)), $session->pid));
+}
+
+# Replay is paused, and the last wait for it was successful, so that a lock is waited for.
+sub pause_replay
+{
+	is($reader->query('SELECT zk_caught_up()'), 't', 'the standby has caught up');
+	$reader->query('SELECT pg_wal_replay_pause()');
+	return;
+}
+
+# The last wait for replay was successful, and the next one has to wait for an hour.
+sub delay_replay
+{
+	my ($session) = @_;
+
+	change_setting($standby, 'recovery_min_apply_delay', 0, $reader);
+	is($reader->query('SELECT zk_caught_up()'), 't', 'the standby has caught up');
+	change_setting($standby, 'recovery_min_apply_delay', '1h', $reader, $session);
+	$writer->query('UPDATE stock SET n = n + 1');
+	return;
+}
+
+sub resume_replay
+{
+	$reader->query('SELECT pg_wal_replay_resume()');
+	return;
+}
+
+# With the setting "all"
+sub check_call
+{
+	my ($session, $call, $advisory, $n) = @_;
+	my $what = "$call, with $advisory";
+
+	$session->query("SET zklock.advisory_locks = '$advisory'");
+	is(read_next($session, undef, $call), $writer->query('SELECT n FROM stock'), "$what: fresh");
+	$session->query('SELECT zk_lock_release_all()');
+	is( join(' ', map { asks($session, $_) }
+			"BEGIN; SET LOCAL zklock.catch_up = 'off'; $call",
+			"SET LOCAL zklock.catch_up = 'all'; $call", $call, 'COMMIT; SELECT zk_lock_release_all()'),
+		'0 1 0 0', '... it asks once for a lock, and if it has not, when that is taken again');
+
+	my $granted = 'SELECT immediate + contended FROM zk_lock_stats';
+	my $before = $session->query($granted);
+	pause_replay();
+	$session->query('BEGIN; SAVEPOINT s');
+	like($session->query($call), qr/^ERROR:  55000: replay is paused$/m, '... it fails');
+	$session->query('ROLLBACK TO s');
+	is(locks_of($session), 0, '... gives back what it has taken');
+	$session->query('ROLLBACK');
+	is($session->query($granted) - $before, $n, "... of $n");
+	resume_replay();
+	return;
 }
 
 wait_until('the standby has the table',
@@ -87,8 +178,61 @@ for my $mode (qw(server backend))
 		is($session->query($count) - $before, $asked,
 			"... with $lock, after a wait of $time that has failed, it asks $asked times");
 	}
+
+	$session->query(q(SELECT zk_lock_release_all(); SET zklock.catch_up = 'all'));
+	check_call($session, $_->[0], $_->[1] // 'server', $_->[2] // 1) for @calls;
 	$session->close;
 }
+
+# A node that is kept, handed over or shared on this server: each grant asks.
+change_setting($standby, "zklock.$_", '1min', $reader) for qw(handover_time keep_time);
+my %all = ('zklock.session_mode' => 'server', 'zklock.catch_up' => 'all');
+my ($first, $next) = map { ZkTest->new($standby, %all) } 1, 2;
+for my $case ([ kept => 'exclusive', '0|1' ], [ handed => 'exclusive', '1|0' ], [ joined => 'shared', '1|0' ])
+{
+	my ($what, $mode, $expected) = @$case;
+	my $take = "BEGIN; SELECT zk_lock_acquire('/$what', mode => '$mode', scope => 'transaction')";
+	my $grants = 'SELECT handovers, kept_grants FROM zk_lock_stats';
+
+	if ($what eq 'kept')
+	{
+		wait_until('it is kept', sub {
+			$first->query("$take; COMMIT");
+			return $reader->query('SELECT kept FROM zk_server_state()') eq '1';
+		});
+	}
+	else
+	{
+		is($first->query($take), 't', "$what: the first one");
+	}
+	my @before = split(/\|/, $reader->query($grants));
+	my $wrote = $writer->query('UPDATE stock SET n = n + 1 RETURNING n');
+	$next->start($take);
+	if ($what eq 'handed')
+	{
+		$next->wait_for_lock;
+		$first->query('COMMIT');
+	}
+	is($next->result, 't', "$what: the next one");
+	is($next->query('SELECT n FROM stock'), $wrote, '... reads what is new');
+	my @after = split(/\|/, $reader->query($grants));
+	is(join('|', map { $after[$_] - $before[$_] } 0, 1), $expected, "... under a lock that is $what");
+	$_->query('ROLLBACK') for $first, $next;
+}
+change_setting($standby, 'zklock.keep_time', 0, $reader);
+
+# A downgrade is not asked for: nobody else was there meanwhile.
+is( join(' ', map { asks($first, "SELECT zk_lock_acquire('/downgrade', mode => '$_')") } qw(exclusive shared)),
+	'1 0', 'a downgrade');
+$first->query('SELECT zk_lock_release_all()');
+is(asks($first, q(SELECT zk_lock_acquire_all('{}'))), 0, 'no lock at all');
+
+# The snapshot of a transaction that is REPEATABLE READ does not change, but that of later ones.
+is($first->query(q(BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT zk_lock_acquire('/old', scope => 'session'))),
+	't', 'a lock of session scope at REPEATABLE READ');
+like($first->query(q(SELECT zk_lock_acquire('/new', scope => 'transaction'))),
+	qr/^ERROR:  25001: cannot catch up for a transaction whose snapshot is older$/m, '... one of transaction scope');
+$first->query('ROLLBACK; SELECT zk_lock_release_all()');
 
 # The example of the page
 my ($example) = code_blocks('docs/high-availability.md', 'sql');
@@ -106,19 +250,51 @@ $reader->query(q(SET zklock.catch_up_timeout = '100ms'));
 is($reader->query('SELECT zk_caught_up()'), 'f', '... also that of the setting');
 $reader->query('RESET zklock.catch_up_timeout');
 
-# So does a lock that catches up.  It is given back, and is not waited for after that.
-my $guarding = ZkTest->new($standby,
-	'zklock.catch_up' => 'guard', 'zklock.catch_up_timeout' => '100ms');
-for my $lock (q(SELECT zk_lock_guard('/stock')), q(CALL zk_lock_wait('/stock', scope => 'session')))
+# So does a lock that catches up. It is not waited for before the standby has caught up if replay
+# is delayed for longer than it may last, or after a wait that has failed.
+my %waits = (
+	guard => [ q(SELECT zk_lock_guard('/stock')), q(CALL zk_lock_wait('/stock', scope => 'session')) ],
+	all => [ q(SELECT zk_lock_acquire('/stock')), 'SELECT pg_advisory_lock(1)' ]);
+$writer->query(q(SELECT zk_lock_acquire('/stock'); SET zklock.advisory_locks = 'both'; SELECT pg_advisory_lock(1)));
+my $replay = $reader->query(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'));
+for my $value (sort keys %waits)
 {
-	$guarding->query('BEGIN; SAVEPOINT s');
-	like($guarding->query($lock), qr/^ERROR:  55P03: could not catch up in time$/m, "$lock, not in time");
-	$guarding->query('ROLLBACK TO s');
-	is($writer->query(q(SELECT zk_lock_acquire('/stock', '0', 'exclusive', 'session'))), 't', '... is given back');
-	like($guarding->query($lock), qr/^ERROR:  55P03: could not catch up in time$/m,
-		'... and does not wait for another holder before the standby has caught up');
-	$guarding->query('ROLLBACK');
-	$writer->query(q(SELECT zk_lock_release('/stock')));
+	for my $lock (@{ $waits{$value} })
+	{
+		my $waiting = ZkTest->new($standby, 'zklock.advisory_locks' => 'both',
+			'zklock.catch_up' => $value, 'zklock.catch_up_timeout' => '100ms');
+
+		delay_replay($waiting);
+		like($waiting->query($lock), qr/^ERROR:  55P03: could not catch up in time$/m,
+			"$lock does not wait for another holder if replay is delayed");
+		change_setting($standby, 'recovery_min_apply_delay', 0, $reader, $waiting);
+		is($reader->query('SELECT zk_caught_up()'), 't', 'the standby has caught up');
+		kill('STOP', $replay);
+		$writer->query('UPDATE stock SET n = n + 1');
+		is($reader->query(q(SELECT zk_caught_up('100ms'))), 'f', 'a wait that fails');
+		like($waiting->query($lock), qr/^ERROR:  55P03: could not catch up in time$/m,
+			"$lock does not wait for another holder after that");
+		kill('CONT', $replay);
+		$waiting->close;
+	}
+}
+$writer->query('SELECT zk_lock_release_all(); RESET zklock.advisory_locks');
+
+# A lock that catches up can be cancelled, and is given back.
+$first->query(q(SET zklock.catch_up_timeout = '2h'));
+for my $case (grep { $_->[0] =~ /session|(?:try_)?advisory_lock/ } @calls)
+{
+	my ($call, $advisory, $n) = @$case;
+
+	$first->query("SET zklock.advisory_locks = '${\ ($advisory // 'server') }'");
+	delay_replay($first);
+	$first->start($call);
+	wait_until('it has its locks', sub {
+		$reader->query("SELECT count(*) FROM zk_locks WHERE granted AND pid = ${\ $first->pid}") eq ($n // 1);
+	});
+	kill('INT', $first->pid);
+	like($first->result, qr/^ERROR:  57014/m, "$call, cancelled");
+	is(locks_of($first), 0, '... gives back what it has taken');
 }
 
 # A wait can be cancelled.
@@ -194,7 +370,6 @@ my $careful = ZkTest->new($standby, 'zklock.catch_up' => 'warn');
 $careful->query('CALL zk_catch_up()');
 is($careful->query($guard), 't', 'none after zk_catch_up()');
 is(ZkTest->new($primary, 'zklock.catch_up' => 'warn')->query($guard), 't', 'none on the primary');
-like($careful->query(q(SET zklock.catch_up = 'all')), qr/^ERROR:  0A000/m, 'not with each lock yet');
 
 # On a server that is not in recovery it does nothing.
 is($writer->query('CALL zk_catch_up()'), '', 'nothing to do on the primary');

@@ -172,6 +172,54 @@ for my $catch_up ($example, 'SELECT zk_caught_up()',
 is("@read", "@wrote", 'each reads what was written');
 $reader->query('RESET zklock.catch_up');
 
+# So does each lock, if it is told to: one that is held already, and has not.
+$subscriber->safe_psql('postgres', 'CREATE EXTENSION zklock_advisory');
+for my $mode (qw(server backend))
+{
+	my $session = ZkTest->new($subscriber, 'zklock.session_mode' => $mode, 'zklock.advisory_locks' => 'both');
+
+	for my $lock (q(SELECT zk_lock_acquire('/one')), q(SELECT zk_lock_acquire_all('{/one,/two}')),
+		q(SELECT zk_semaphore_acquire('/semaphore', 2)), 'SELECT pg_advisory_lock(1)')
+	{
+		my $count = q(SELECT sum(catch_ups) FROM zk_sources);
+		my $before = $session->query($count);
+
+		$session->query("SET zklock.catch_up = 'off'; $lock");
+		is($session->query($count) - $before, 0, "mode $mode, $lock: \"off\" asks nothing");
+		my $wrote = write_stock();
+		$session->query("SET zklock.catch_up = 'all'; $lock");
+		is($session->query('SELECT n FROM stock WHERE id = 1'), $wrote, '... "all" shows what was written');
+		$session->query($lock);
+		is($session->query($count) - $before, 1, '... and asks once');
+
+		$session->query('SELECT zk_lock_release_all()');
+		suspended(apply_worker($subscriber, 'orders'), sub {
+			write_stock();
+			like($session->query("SET zklock.catch_up_timeout = '300ms'; $lock"),
+				qr/^ERROR:  55P03: could not catch up in time$/m, '... or gives the lock back');
+			is($session->query(q(SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid())), '0', '... at once');
+		});
+		$session->query('RESET zklock.catch_up_timeout');
+		$reader->query('CALL zk_catch_up()');
+	}
+	$session->close;
+}
+
+$subscriber->safe_psql('postgres', 'DROP EXTENSION zklock_advisory');
+
+# A trigger of the worker takes a lock without that, since the worker would wait for itself.
+$subscriber->safe_psql('postgres', q(
+	CREATE FUNCTION take_lock() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN PERFORM public.zk_lock_acquire('/trigger', scope => 'transaction'); RETURN NEW; END $$;
+	CREATE TRIGGER take_lock BEFORE UPDATE ON stock FOR EACH ROW EXECUTE FUNCTION take_lock();
+	ALTER TABLE stock ENABLE ALWAYS TRIGGER take_lock));
+change_setting($subscriber, 'zklock.catch_up', 'all', $reader);
+my $applied = write_stock();
+wait_until('the worker applies a change under a lock', sub { read_stock() eq $applied });
+pass('a trigger of the worker takes a lock');
+change_setting($subscriber, 'zklock.catch_up', 'off', $reader);
+$subscriber->safe_psql('postgres', 'DROP FUNCTION take_lock() CASCADE');
+
 # Asynchronous commits, whose records are not flushed yet
 $writer->query('SET synchronous_commit = off');
 (@wrote, @read) = ();

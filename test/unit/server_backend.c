@@ -333,7 +333,7 @@ take_lock(ServerStep *step)
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
 	began = shim_now();
-	hold = zklock_acquire(&request, advisory ? &key : NULL, scope, patience,
+	hold = zklock_acquire(&request, advisory ? &key : NULL, scope, false, patience,
 						  (step->is_drawn ? percent(50) : step->asks) ? &ahead : NULL);
 	server_acquiring(false, false);
 	shim_trace("acquire: %s", hold != NULL ? "it is ours" : "no");
