@@ -43,8 +43,8 @@ extern void zklock_catchup_refuse_old_snapshot(void);
 
 /*
  * What zklock.catch_up says of locks that this backend does not hold yet, or has not caught up
- * with: is anything to be done?  `guards` as for zklock_acquire().  Each grant asks for
- * itself, whoever had the node before.
+ * with: is anything to be done?  Not if this server's data comes from nowhere else.  `guards` as
+ * for zklock_acquire().  Each grant asks for itself, whoever had the node before.
  */
 extern bool zklock_catchup_is_due(bool guards);
 
