@@ -12,7 +12,8 @@
  *
  * A call that only tries takes PostgreSQL's half first: it answers without a request, and
  * so does a key that is taken on this server.  A try waits for nobody, so the different
- * orders make no deadlock.
+ * orders make no deadlock; but for the data of earlier holders, with zklock.catch_up = 'all',
+ * which ends with an error if the worker that copies them waits for PostgreSQL's half.
  *
  * All calls that wait take their halves in the same order, so the halves of one key add
  * no deadlock to those that one lock per key can have, unless a session has one half

@@ -752,7 +752,6 @@ take_all(Acquisition *a, int64 ns)
 	volatile bool failed = true;
 
 	a->began = zklock_clock_now();
-	check_limit(a->n);
 	PG_TRY();
 	{
 		enter_holds(a);
@@ -839,15 +838,25 @@ acquire(Acquisition *a, bool guards, int64 ns)
 	bool		caught_up = has_caught_up(a);
 	bool		is_due = !caught_up && zklock_catchup_is_due(guards);
 
+	check_limit(a->n);
 	if (is_due)
 	{
 		a->scope = ZKLOCK_TRANSACTION;
 		zklock_catchup_before_lock(scope, rest(begun, ns));
+
+		/* That may have taken long. */
+		if (a->n > 0)
+			zklock_lease_close_unusable_session();
 	}
 	if (!take_all(a, ns == 0 ? 0 : rest(begun, ns)))
 		return false;
 	if (is_due)
+	{
 		caught_up = zklock_catchup_with_lock(rest(begun, ns));
+
+		/* Later, the lock would stay although the client gets an error. */
+		CHECK_FOR_INTERRUPTS();
+	}
 	for (int i = 0; i < a->nreentered; i++)
 		settle(a->reentered[i], caught_up, a->scope, scope);
 	for (int i = 0; i < a->n; i++)

@@ -593,20 +593,23 @@ zklock_catchup(List *visited, int64 limit, char **why)
 {
 	int64		begun = zklock_clock_now();
 	int64		longest = zklock_guc_catch_up_timeout * ZKLOCK_NS_PER_MS;
+	volatile bool returned = false;
 	volatile bool done = false;
 
 	has_caught_up = true;
 	if (!RecoveryInProgress())
 		return zklock_subscriptions_catch_up(visited, begun + Min(limit, longest), why);
-	refuse_unsupported();
 	zklock_sources_wait_begins(ZKLOCK_SOURCE_PRIMARY);
 	PG_TRY();
 	{
+		refuse_unsupported();
 		done = catch_up_with_primary(Min(limit, longest), why);
+		returned = true;
 	}
 	PG_FINALLY();
 	{
 		zklock_sources_wait_ends(ZKLOCK_SOURCE_PRIMARY, done,
+								 !returned && geterrcode() != ERRCODE_QUERY_CANCELED,
 								 (zklock_clock_now() - begun) / 1000);
 	}
 	PG_END_TRY();

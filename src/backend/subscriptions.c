@@ -495,16 +495,20 @@ describe(const Wait *wait)
 					(int64) (next->position - received));
 }
 
-/* Its worker cannot apply changes of the rows. */
+/* Its worker cannot apply changes of the rows.  Once, if many locks of the transaction catch up */
 static void
 warn_if_written(void)
 {
-	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	static TransactionId warned = InvalidTransactionId;
+	TransactionId written = GetTopTransactionIdIfAny();
+
+	if (TransactionIdIsValid(written) && written != warned)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("the transaction has written before it catches up"),
 				 errdetail("What copies data here cannot catch up if it has to change the same rows."),
 				 errhint("Call zk_catch_up() before the transaction writes.")));
+	warned = written;
 }
 
 static void
@@ -560,6 +564,7 @@ zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
 	List	   *subscriptions = zklock_publishers_list();
 	List	   *servers = zklock_addedsources_list();
 	int64		begun = zklock_clock_now();
+	volatile bool returned = false;
 	volatile bool done = false;
 	ListCell   *cell;
 
@@ -573,15 +578,17 @@ zklock_subscriptions_catch_up(List *visited, int64 deadline, char **why)
 	PG_TRY();
 	{
 		done = catch_up(subscriptions, visited, deadline, why);
+		returned = true;
 	}
 	PG_FINALLY();
 	{
+		bool		raised = !returned && geterrcode() != ERRCODE_QUERY_CANCELED;
 		int64		us = (zklock_clock_now() - begun) / 1000;
 
 		foreach(cell, subscriptions)
-			zklock_sources_wait_ends(key_of(lfirst_oid(cell), InvalidOid), done, us);
+			zklock_sources_wait_ends(key_of(lfirst_oid(cell), InvalidOid), done, raised, us);
 		foreach(cell, servers)
-			zklock_sources_wait_ends(key_of(InvalidOid, lfirst_oid(cell)), done, us);
+			zklock_sources_wait_ends(key_of(InvalidOid, lfirst_oid(cell)), done, raised, us);
 	}
 	PG_END_TRY();
 	return done;

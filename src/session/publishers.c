@@ -621,9 +621,13 @@ ask_in_time(List *subscriptions, List *servers, List *visited, int ms,
 	}
 	PG_CATCH();
 	{
+		/* A query may have caught its cancellation and raised another error. */
+		bool		is_late = has_expired &&
+			(looks_at != NULL || geterrcode() == ERRCODE_QUERY_CANCELED);
+
 		end_timeout();
 		MemoryContextSwitchTo(before);
-		if (!has_expired || geterrcode() != ERRCODE_QUERY_CANCELED)
+		if (!is_late)
 			PG_RE_THROW();
 		FlushErrorState();
 		refuse_late();

@@ -99,7 +99,7 @@ zklock_sources_has_answered(ZkLockSourceKey source, uint64 position, uint64 show
 }
 
 void
-zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64 us)
+zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, bool raised, int64 us)
 {
 	Entry	   *entry;
 
@@ -112,7 +112,7 @@ zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64 us)
 		if (reached)
 			entry->waits.reached_at = GetCurrentTimestamp();
 		*(reached ? &entry->waits.reached : &entry->waits.failures) += 1;
-		if (reached || us >= TELLING_US)
+		if (reached || raised || us >= TELLING_US)
 			entry->waits.failed = !reached;
 		entry->waits.wait_us += us;
 	}

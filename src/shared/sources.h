@@ -68,11 +68,12 @@ extern void zklock_sources_shmem_init(void);
 
 /*
  * A wait for this source begins; the source answers with this position, and as much is shown (0:
- * only ZkLockSource says how much); it ends.
+ * only ZkLockSource says how much); it ends, after so many us.  Has it `raised` an error, other
+ * than a cancellation?
  */
 extern void zklock_sources_wait_begins(ZkLockSourceKey source);
 extern void zklock_sources_has_answered(ZkLockSourceKey source, uint64 position, uint64 shown);
-extern void zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, int64 us);
+extern void zklock_sources_wait_ends(ZkLockSourceKey source, bool reached, bool raised, int64 us);
 
 /* All zero if there was no wait.  Returns false if nothing is recorded. */
 extern bool zklock_sources_waits(ZkLockSourceKey source, ZkLockSourceWaits *waits);

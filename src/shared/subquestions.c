@@ -235,8 +235,8 @@ worker_exits(int code, Datum arg)
 	(void) arg;
 	if (own->worker != zklock_compat_procno())
 		return;
-	own->worker = -1;
 	own->requested_at = zklock_clock_now();
+	own->worker = -1;
 }
 
 bool

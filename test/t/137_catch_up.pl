@@ -39,6 +39,7 @@ sub read_next
 	my ($session, $catch_up, $guard) = @_;
 
 	$writer->query(q(BEGIN; SELECT zk_lock_guard('/stock'); UPDATE stock SET n = n + 1; COMMIT));
+	wait_for_queue($zk, '/stock');
 	$session->query('BEGIN');
 	$session->query($guard // q(SELECT zk_lock_guard('/stock')));
 	$session->query($catch_up) if $catch_up;
@@ -99,7 +100,11 @@ sub delay_replay
 	change_setting($standby, 'recovery_min_apply_delay', 0, $reader);
 	is($reader->query('SELECT zk_caught_up()'), 't', 'the standby has caught up');
 	change_setting($standby, 'recovery_min_apply_delay', '1h', $reader, $session);
-	$writer->query('UPDATE stock SET n = n + 1');
+	wait_until('replay is delayed', sub {
+		$writer->query('UPDATE stock SET n = n + 1');
+		return $reader->query(q(SELECT wait_event FROM pg_stat_activity
+			WHERE backend_type = 'startup')) eq 'RecoveryApplyDelay';
+	});
 	return;
 }
 

@@ -977,7 +977,9 @@ note_error(void)
 	server_acquiring(false, false);
 	server_tries_failed(sqlerrcode);
 	server_victim(0);
-	if (shim_was_user_cancel() && !cancelled &&
+
+	/* A client that is disconnected does not see why its statement was cancelled. */
+	if (shim_was_user_cancel() && !cancelled && !zklock_clientsocket_is_shut() &&
 		!(has_session() && server_was_told_gone(began_at)))
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
 	if (zklock_lease_was_raised() && (shim_was_session_lost() || shim_was_unconfirmed()) &&
