@@ -44,8 +44,15 @@ for my $checker (qw(thread address))
 		stress_ok($checker, $hosts, $seed++, $rounds,
 			$hosts eq $zk->hosts ? 'directly' : 'with losses');
 	}
-	ok((grep { $proxy->fired($_) } @rules) > @rules / 2,
-		'most of the losses took place');
+
+	# A session that is lost early sends few requests, as on a busy machine.
+	my $most_fired = sub { (grep { $proxy->fired($_) } @rules) > @rules / 2 };
+	for my $try (1 .. 3)
+	{
+		last if $most_fired->();
+		stress_ok($checker, $proxy->hosts, $seed++, $rounds, 'with more losses');
+	}
+	ok($most_fired->(), 'most of the losses took place');
 }
 
 done_testing();

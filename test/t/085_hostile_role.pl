@@ -21,7 +21,7 @@ my $zk = ZkServer->new->start;
 my $node = new_node(
 	'main', $zk->hosts,
 	shared_preload_libraries => 'zklock',
-	'zklock.session_timeout' => '30s');
+	'zklock.session_timeout' => '2min');
 
 $node->safe_psql('postgres', q(
 	CREATE ROLE unlimited LOGIN;
@@ -298,9 +298,9 @@ sub take_all
 
 	my $before = $other->query($kept);
 	$zk->restart;
-	is($other->query(q(SELECT zk_lock_acquire('/new', '20s'), zk_lock_release('/new'))),
+	is($other->query(q(SELECT zk_lock_acquire('/new', '5min'), zk_lock_release('/new'))),
 		't|t', 'another session can acquire locks after ZooKeeper is restarted');
-	is($attacker->query(q(SELECT zk_lock_acquire('/unlimited', '20s'), zk_lock_release('/unlimited'))),
+	is($attacker->query(q(SELECT zk_lock_acquire('/unlimited', '5min'), zk_lock_release('/unlimited'))),
 		't|t', '... and so can the attacker');
 	is($other->query($kept), $before, '... in the same sessions');
 	is($other->query(q(SELECT zk_lock_release('/kept'))),

@@ -43,7 +43,7 @@ for my $checker (qw(thread address))
 	my $output = '';
 
 	# A fast run may end before a changed list has been handed over.
-	for my $try (1 .. 5)
+	for my $try (1 .. 10)
 	{
 		# Changes the addresses and cuts all connections for some seconds. Then the
 		# program can see that no node is left.
