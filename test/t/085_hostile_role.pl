@@ -216,6 +216,7 @@ SKIP:
 	my $busy = new_node(
 		'busy', $proxy->hosts,
 		shared_preload_libraries => 'zklock',
+		'zklock.max_locks' => 5000,    # more than four sessions ask for at a time
 		'zklock.session_timeout' => '10min');
 	my $attacker_session = sub {
 		local $ENV{PGUSER} = 'unlimited';
