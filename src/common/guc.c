@@ -331,14 +331,17 @@ find_refused(bool defined)
 /*
  * If the library is preloaded, PostgreSQL checks what is stored for the database and the
  * role when a session begins.  It warns of a value that it refuses, and goes on without it:
- * with the value of the configuration files, or the default, which are wrong as above.
+ * with the value of the configuration files, or the default, which are wrong as above.  A valid
+ * value that is not used was stored after that: then this session has begun before.
  */
 static void
-note_stored(const char *name, GucSource source)
+note_stored(const char *name, const char *value, GucSource source)
 {
 	for (int i = 0; i < N_RULES; i++)
 		if (i != AUTH && pg_strcasecmp(rules[i].name, name) == 0 &&
-			rules[i].setting->reset_source < source)
+			rules[i].setting->reset_source < source &&
+			set_config_option(name, value, PGC_SUSET, source, GUC_ACTION_SET, false, DEBUG1,
+							  false) == 0)
 			rules[i].refused = source;
 }
 

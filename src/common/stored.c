@@ -29,9 +29,12 @@ find_in(ArrayType *config, GucSource source, ZkLockStoredFound found)
 	for (int i = 0; i < n; i++)
 	{
 		char	   *entry = TextDatumGetCString(entries[i]);	/* name=value */
+		char	   *value = strchr(entry, '=');
 
-		entry[strcspn(entry, "=")] = '\0';
-		found(entry, source);
+		if (value == NULL)
+			continue;
+		*value++ = '\0';
+		found(entry, value, source);
 	}
 }
 

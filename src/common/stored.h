@@ -18,7 +18,7 @@
  * Call `found` for each setting, in the ascending order of their sources.  Must be called in
  * a transaction.
  */
-typedef void (*ZkLockStoredFound) (const char *name, GucSource source);
+typedef void (*ZkLockStoredFound) (const char *name, const char *value, GucSource source);
 extern void zklock_stored_find(ZkLockStoredFound found);
 
 #endif							/* ZKLOCK_STORED_H */

@@ -420,10 +420,13 @@ my $began = time();
 my $removals = (PATHS + 1) * delete $row{'the removal of an empty path, later'};
 my $held = zxid();
 is($own->query('SELECT zk_lock_release_all()'), PATHS, 'locks are released');
+
+# ZooKeeper looks for such paths each 100 ms. It asks again for what a slow machine has not
+# removed yet; that fails, and counts.
 wait_until('empty paths are removed', sub { zxid() - $held >= PATHS + $removals });
 my $seconds = time() - $began;
-is(zxid() - $held, PATHS + $removals, 'writes: the removal of an empty path, later');
-ok(!$solo->exists('/empty'), '... of all of them');
+cmp_ok(zxid() - $held, '<', PATHS + $removals * 1.5, 'writes: the removal of an empty path, later');
+ok(wait_until('the last one is, too', sub { !$solo->exists('/empty') }), '... of all of them');
 cmp_ok($seconds, '>', PATHS / PATHS_PER_SECOND / 2, '... not faster than the limit');
 
 is(join(', ', sort keys %row), '', 'all rows of the table are counted');
