@@ -12,20 +12,26 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $run = slurp_file("$FindBin::RealBin/../run");
-my ($function) = $run =~ /^(count_tests\(\)\n\{.*?^\})$/ms;
+my %function = reverse($run =~ /^((\w+)\(\)\n\{.*?^\})$/msg);
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $n = 0;
+
+# Returns what a function of test/run prints of a text.
+sub result_of
+{
+	my ($name, $text) = @_;
+	my $result;
+
+	IPC::Run::run([ 'sh', '-c', "$function{$name}\n$name" ], '<', \$text, '>', \$result)
+	  or die "sh failed\n";
+	chomp $result;
+	return $result;
+}
 
 # Returns the numbers of tests passed, failed and skipped.
 sub count_of
 {
-	my ($text) = @_;
-	my $counts;
-
-	IPC::Run::run([ 'sh', '-c', "$function\ncount_tests" ], '<', \$text, '>', \$counts)
-	  or die "sh failed\n";
-	chomp $counts;
-	return $counts;
+	return result_of('count_tests', @_);
 }
 
 # Returns the output of prove for files with these programs.
@@ -71,6 +77,18 @@ test extension                    ... ok           60 ms
 test modes                        ... FAILED       90 ms
      scopes                       ... ok           70 ms
 EOTEXT
+
+# The files that run again, and what is counted of them then instead
+my $failures = <<'EOTEXT';
+backend/100_build.pl              (Wstat: 6400 (exited 25) Tests: 0 Failed: 0)
+gate/085_hostile_role.pl          (Wstat: 1792 (exited 7) Tests: 121 Failed: 7)
+unit/check-untimed                (Wstat: 256 (exited 1) Tests: 9 Failed: 2)
+Files=3, Tests=130, 9 wallclock secs
+EOTEXT
+is(result_of('failing_files', $failures), "backend/100_build.pl\ngate/085_hostile_role.pl\nunit/check-untimed",
+	'the files that failed');
+is(result_of('passed_in_failing', $failures), 114 + 7, '... and the tests that passed there');
+is(result_of('failing_files', "Files=1, Tests=1, 9 wallclock secs\n"), '', '... none');
 
 # The progress of four files, of which one fails and one is not done, on a clock that
 # stops after $seconds
