@@ -137,9 +137,9 @@ GRANT SELECT ON zk_sources TO PUBLIC;
 -- shows everything; null, no row or an error of it is an error 55000 of zk_catch_up().  It is run
 -- with the rights of "role", and only pg_catalog in its search path.  With "origin" 'none', what
 -- the source has from others does not come here, so that it need not catch up itself.
--- The source is a foreign server "name", truncated as in statements, of the wrapper zk_source, and "conninfo" an option
--- of the user mapping of the superuser who calls this, which other roles do not see, except for
--- members of pg_read_all_data.  Better, it has no password, but names a service, or the password
+-- The source is a foreign server "name", truncated as in statements, of the wrapper zk_source,
+-- and "conninfo" an option of the user mapping of the superuser who calls this, which other roles
+-- do not see, except for members of pg_read_all_data.  Better, it has no password, but names a service, or the password
 -- is in the file of libpq of this server's user.
 -- Raises 42501 unless the user is a superuser, 25006 in recovery, 42710 if there is a foreign
 -- server of this name, 42601 if "conninfo" is malformed, 42704 if there is no such role, 42804 if

@@ -54,8 +54,8 @@
 /* A session that has no connection for so long is told as the cause, and no slow answer. */
 #define NO_CONNECTION_MS 1000
 
-/* Was this process told to catch up, or has it done so? */
-static bool has_caught_up = false;
+/* Has this process been warned, or called zk_catch_up()? */
+static bool needs_no_warning = false;
 
 typedef struct CatchUp
 {
@@ -596,7 +596,7 @@ zklock_catchup(List *visited, int64 limit, char **why)
 	volatile bool returned = false;
 	volatile bool done = false;
 
-	has_caught_up = true;
+	needs_no_warning = true;
 	if (!RecoveryInProgress())
 		return zklock_subscriptions_catch_up(visited, begun + Min(limit, longest), why);
 	zklock_sources_wait_begins(ZKLOCK_SOURCE_PRIMARY);
@@ -677,7 +677,7 @@ zklock_catchup_is_due(bool guards)
 	if (IsLogicalWorker())
 		return false;
 	if (zklock_guc_catch_up == ZKLOCK_CATCH_UP_WARN)
-		return guards && !has_caught_up && RecoveryInProgress();
+		return guards && !needs_no_warning && RecoveryInProgress();
 	return (zklock_guc_catch_up == ZKLOCK_CATCH_UP_ALL ||
 			(zklock_guc_catch_up == ZKLOCK_CATCH_UP_GUARD && guards)) && has_sources();
 }
@@ -711,7 +711,7 @@ zklock_catchup_with_lock(int64 limit)
 		zklock_catchup_or_raise(NIL, limit);
 		return true;
 	}
-	has_caught_up = true;
+	needs_no_warning = true;
 	ereport(WARNING_CLIENT_ONLY,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("the lock is held, but this standby may not show yet what earlier holders have committed"),

@@ -495,7 +495,7 @@ describe(const Wait *wait)
 					(int64) (next->position - received));
 }
 
-/* Its worker cannot apply changes of the rows.  Once, if many locks of the transaction catch up */
+/* Its worker cannot apply changes of the rows.  Warn once: many locks may catch up. */
 static void
 warn_if_written(void)
 {

@@ -19,9 +19,10 @@
  * reads.  With those of the superuser who adds it, that owner could replace a table by a view, and
  * have any function called by a superuser.  It also runs as a security-restricted
  * operation, as a function of an index does, and with a search path into which nobody can put
- * functions, operators or tables.  The process that asks publishers runs it: so its
- * settings are not those of a caller, but of the database, and whatever roles do, it runs a
- * hundred times in a second at most (subworker.h).  Only servers that ask each other run it in the process that waits.
+ * functions, operators or tables.  The process that asks publishers runs it: so its settings
+ * are not those of a caller, but of the database, and whatever roles do, it runs a hundred times
+ * in a second at most (subworker.h).  Only servers that ask each other run it in the process
+ * that waits.
  *
  *-------------------------------------------------------------------------
  */

@@ -22,7 +22,7 @@
 PG_FUNCTION_INFO_V1(zk_catch_up);
 PG_FUNCTION_INFO_V1(zk_caught_up);
 
-/* The query of a source would wait for itself. */
+/* A security-restricted operation may be the query of a source, which would wait for itself. */
 static void
 refuse_useless(void)
 {
