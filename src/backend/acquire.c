@@ -423,6 +423,18 @@ take_lease(Acquisition *a)
 }
 
 /*
+ * Begin an attempt that has its turn.  The node of a stronger lock that this backend holds, whose
+ * number a reader's node gets, may have been deleted during the wait for another lock.
+ */
+static void
+begin(ZkLockAttempt *attempt, int64 deadline)
+{
+	if (attempt->request.from != NULL)
+		zklock_lease_check();
+	zklock_attempt_begin(attempt, deadline);
+}
+
+/*
  * Wait for the locks, in their order.  Returns the number of those that are granted, which is
  * that of the first one that is not.
  *
@@ -443,7 +455,7 @@ take_in_order(Acquisition *a)
 	{
 		for (int i = held; i < n; i++)
 			if (!attempts[i].begun)
-				zklock_attempt_begin(&attempts[i], a->deadline);
+				begin(&attempts[i], a->deadline);
 		if (n > 1)
 			zklock_attempt_await(attempts, n, a->deadline, true);
 		while (held < n && attempts[held].outcome.verdict == ZKLOCK_GRANTED)

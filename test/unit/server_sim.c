@@ -272,6 +272,7 @@ static bool wait_fails[SERVER_MAX_SERVERS];
 static Rival rivals[MAX_RIVALS];
 static int	nrivals;
 static int64_t disturbed_at[SERVER_MAX_SERVERS];	/* last time */
+static int64_t exited_at[SERVER_MAX_SERVERS];	/* last exit of a backend */
 static int64_t asked_at[SERVER_MAX_SERVERS];	/* its worker, last time */
 static int	looked_at_server;	/* whose processes sleep */
 static int64_t parent_made_at;	/* last time, or when one could not be yet */
@@ -420,6 +421,18 @@ bool
 server_was_stopped(int process)
 {
 	return disturbed_at[process / SERVER_PLACES] > sim.now - LAG_MS * SERVER_MS;
+}
+
+bool
+server_has_exits(int process)
+{
+	int			server = process / SERVER_PLACES;
+
+	for (int i = server * SERVER_PLACES; i < (server + 1) * SERVER_PLACES; i++)
+		if (!is_worker(i) && shim_scheduler_is_there(i) &&
+			*(bool *) shim_scheduler_find(i, "proc_exit_inprogress"))
+			return true;
+	return exited_at[server] > sim.now - LAG_MS * SERVER_MS;
 }
 
 bool
@@ -774,6 +787,8 @@ static void
 ended(int place, int code)
 {
 	shim_trace("exits with %d", code);
+	if (!is_worker(place))
+		exited_at[place / SERVER_PLACES] = sim.now;
 	if (!is_worker(place) && server_zk_is_left(place))
 		sim_breach(SERVER_OWN, "process %d exits, and does not end its session", place);
 	server_check_forget(place);
@@ -1916,6 +1931,7 @@ begin_schedule(uint64_t seed)
 	memset(rivals, 0, sizeof(rivals));
 	memset(looked_at, 0, sizeof(looked_at));
 	memset(disturbed_at, 0, sizeof(disturbed_at));
+	memset(exited_at, 0, sizeof(exited_at));
 	memset(asked_at, 0, sizeof(asked_at));
 	parent_made_at = 0;
 	memset(path_waited_at, 0, sizeof(path_waited_at));

@@ -339,6 +339,12 @@ extern bool server_was_cycle(const int *pids, const int *paths, int n);
 /* Was a process of its server stopped a moment ago? */
 extern bool server_was_stopped(int process);
 
+/*
+ * Does a backend of its server exit, or has one a moment ago?  It releases its locks before it
+ * gives up its attempts.
+ */
+extern bool server_has_exits(int process);
+
 /* May the process hold locks in a session of its own that have no entry in the table? */
 extern bool server_has_hidden_locks(int process);
 

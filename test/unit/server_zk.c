@@ -1138,7 +1138,8 @@ was_given_up(const ZkLockNode *node, int64_t session)
 
 /*
  * A reader's node with the number of a stronger lock is created beside the node of that
- * lock, unless somebody has deleted it, or the worker was stopped while both were given up.
+ * lock, unless somebody has deleted it, or the worker was stopped, or the backend exits, while
+ * both are given up: nobody uses that node.
  */
 static void
 check_downgrade(const ZkLockClient *c, const ZkLockNode *node)
@@ -1155,7 +1156,8 @@ check_downgrade(const ZkLockClient *c, const ZkLockNode *node)
 	for (int i = 0; i < nrobbed; i++)
 		if (robbed[i].session == session)
 			return;
-	if (c->shared && server_was_stopped(c->process) && was_given_up(node, session))
+	if (c->shared && was_given_up(node, session) &&
+		(server_was_stopped(c->process) || server_has_exits(c->process)))
 		return;
 	sim_breach(SERVER_HOLD, "a lock in %s is downgraded that its session does not have",
 			   node->dir);
