@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "postmaster/interrupt.h"
+#include "server_catchup.h"
 #include "server_free.h"
 #include "server_gates.h"
 #include "server_rules.h"
@@ -354,6 +355,7 @@ take_lock(ServerStep *step)
 	if (step->paired)
 		zklock_hold_pair(hold, scope);
 	is_new = server_gates_requested_at() >= began;
+	server_catchup_granted(server_lock_number(path), is_new);
 	if (is_new && !server_tries_granted(server_lock_number(path), mode, began))
 		server_breach(SERVER_TRIES, "a grant is not noted for the next try");
 	if (is_new && hold->node == NULL && !QueryCancelPending)
@@ -402,6 +404,7 @@ acquire_twice(void)
 		FlushErrorState();
 		server_acquiring(false, false);
 		shim_xact_rollback_to();
+		server_catchup_check_failure();
 	}
 	PG_END_TRY();
 	if (!is_caught)
@@ -465,6 +468,7 @@ __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline)
 	if (has_session() && zklock_locktable_size() == 1 && zklock_session_is_outdated())
 		server_breach(SERVER_OWN, "the first lock is taken with former settings");
 	server_gates_begin_attempt(attempt->request.params.only_looks);
+	server_catchup_check_queue();
 	__real_zklock_attempt_begin(attempt, deadline);
 }
 
@@ -565,6 +569,7 @@ take_locks(ServerStep *step)
 {
 	ZkLockMode	mode = step->mode;
 	const char *wanted[SERVER_MAX_PATHS];
+	bool		is_new[SERVER_MAX_PATHS];
 	ZkLockKey	fresh[SERVER_MAX_PATHS];
 	int64		patience = step->patience;
 	int64		began = shim_now();
@@ -575,6 +580,7 @@ take_locks(ServerStep *step)
 	{
 		if (step->is_drawn ? !percent(70) : (step->paths & (1U << i)) == 0)
 			continue;
+		is_new[n] = zklock_locktable_find(paths[i], mode) == NULL;
 		wanted[n++] = paths[i];
 		if (mode == ZKLOCK_EXCLUSIVE && zklock_locktable_find(paths[i], mode) == NULL)
 			fresh[nfresh++] = (ZkLockKey) {.path = paths[i],.mode = mode};
@@ -586,6 +592,8 @@ take_locks(ServerStep *step)
 	if (zklock_acquire_all(wanted, n, mode, ZKLOCK_TRANSACTION, patience))
 	{
 		server_count(SERVER_N_ALL);
+		for (int i = 0; i < n; i++)
+			server_catchup_granted(server_lock_number(wanted[i]), is_new[i]);
 		check_one_session(fresh, nfresh);
 		for (int i = 0; i < nfresh; i++)
 			if (!server_tries_granted(server_lock_number(fresh[i].path), fresh[i].mode, began))
@@ -814,6 +822,7 @@ carry_out(void (*statement) (void), ServerVerb verb)
 		zklock_guc_session_mode = own != (zklock_locktable_size() > 0) ?
 			ZKLOCK_SESSION_BACKEND : ZKLOCK_SESSION_SERVER;
 		server_begins(verb == SERVER_DO_LOCK_ALL);
+		server_catchup_begin(verb == SERVER_DO_LOCK);
 		began_at = shim_now();
 		has_let_go = false;
 		works = verb == SERVER_DO_WORK;
@@ -1054,10 +1063,14 @@ try(void (*what) (void))
 			shim_xact_nsavepoints() == 0;
 		RESUME_INTERRUPTS();
 		if (shim_xact_nsavepoints() > 0 && percent(50))
+		{
 			shim_xact_rollback_to();
+			server_catchup_check_failure();
+		}
 		else
 		{
 			shim_xact_abort();
+			server_catchup_check_failure();
 			if (told_gone && zklock_locktable_first_granted() != NULL)
 				server_breach(SERVER_CLIENT, "a client has an error about its lost lock, and still has it");
 		}

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server_data.h"
 #include "server_sim.h"
 #include "server_zk.h"
 #include "shim/backend.h"
@@ -287,6 +288,9 @@ begin_commits(int process, int64_t began)
 			continue;
 		check_commit(hold, began);
 		check_node(hold, began);
+		if (process < SERVER_RIVAL && server_data_is_stale(process, hold->path) && !is_robbed(hold))
+			sim_breach(SERVER_DATA, "process %d commits under lock %d, and has read what is stale",
+					   process, hold->path);
 		if (server_zk_is_closed(hold->session) && !is_robbed(hold))
 			sim_breach(SERVER_CLOSE, "process %d commits under lock %d of a session that was closed",
 					   process, hold->path);
@@ -306,6 +310,8 @@ end_commits(int process)
 		{
 			commits[i].ended = sim.now;
 			commits[i].end = events;
+			if (process < SERVER_RIVAL && commits[i].hold.alike == 0 && is_good(&commits[i].hold))
+				server_data_committed(process, commits[i].hold.path);
 		}
 }
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "server_check.h"
+#include "server_data.h"
 #include "server_choice.h"
 #include "server_ensemble.h"
 #include "server_exhaust.h"
@@ -82,6 +83,7 @@ static const char *const properties[] = {
 	[SERVER_CREATING] = "a worker has no more creates under way than it may",
 	[SERVER_LISTS] = "a worker begins one long list at a time",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
+	[SERVER_DATA] = "who catches up shows what was committed under the lock",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
 };
 
@@ -172,7 +174,9 @@ static const char *const counts[] = {
 	[SERVER_N_SENT_AWAY] = "... that had to make nodes of their own",
 	[SERVER_N_SHUT] = "... as a writer waits",
 	[SERVER_N_READERS_DELETED] = "nodes of several readers deleted by others",
-	[SERVER_N_READERS_REVOKED] = "... and revoked"
+	[SERVER_N_READERS_REVOKED] = "... and revoked",
+	[SERVER_N_CAUGHT_UP] = "locks that showed what was committed under them",
+	[SERVER_N_NOT_CAUGHT_UP] = "... or did not, in time"
 };
 
 typedef enum Phase
@@ -1793,7 +1797,7 @@ draw_plan(uint64_t seed)
 		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
 		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
 		{&allowed[11], 0}, {&allowed[12], 0}, {&allowed[13], 0}, {&allowed[14], 0},
-		{&allowed[15], 0}, {&allowed[16], 0}, {&allowed[17], 0}
+		{&allowed[15], 0}, {&allowed[16], 0}, {&allowed[17], 0}, {&plan->copies, 0}
 	};
 
 	plan->nservers = sim_random(4) ? 1 : 2 + (sim_random(3) == 0);
@@ -1856,6 +1860,7 @@ draw_plan(uint64_t seed)
 		draw_settings(&settings[i]);
 		settings[i].server = i;
 	}
+	plan->copies = plan->nservers == 1 || seed % 3 != 0 ? 0 : seed % 2 == 0 ? 5000 : 30;
 	shim_scheduler_pace(paces[sim_random(5)], drift);
 	slow = sim_percent(plan->planned || plan->doubting ? 40 : 70) ? -1 :
 		sim_percent(50) ? 0 : draw_backend();
@@ -1920,6 +1925,7 @@ begin_schedule(uint64_t seed)
 	server_ensemble_reset(seed, server_plan.session_timeout * SERVER_MS,
 						  server_plan.tick * SERVER_MS, server_plan.sync_limit * SERVER_MS);
 	server_check_reset(server_plan.session_timeout);
+	server_data_reset();
 	memset(files, 0, sizeof(files));
 	troubles_before = count_troubles();
 	memset(pids, 0, sizeof(pids));

@@ -11,7 +11,8 @@
  * the program, which knows nothing of it.
  * Programs of backends are in server_backend.c; what is checked, in server_check.c, for
  * gates in server_gates.c, for tries in server_tries.c, for more in server_rules.c, and when
- * all sleep in server_look.c.
+ * all sleep in server_look.c.  In some schedules servers copy each other's data (server_data.h),
+ * and locks catch up: server_catchup.c stands for backend/catchup.c.
  *
  * Backends use the session of their server, or have their own: in some schedules all do
  * the one or the other, and in some each backend does as it is drawn, and changes that.
@@ -100,6 +101,7 @@ enum
 	SERVER_CREATING,
 	SERVER_LISTS,
 	SERVER_MEMORY,
+	SERVER_DATA,
 	SERVER_SOUND,
 	SERVER_N_PROPERTIES
 };
@@ -192,6 +194,8 @@ enum
 	SERVER_N_SHUT,
 	SERVER_N_READERS_DELETED,
 	SERVER_N_READERS_REVOKED,
+	SERVER_N_CAUGHT_UP,
+	SERVER_N_NOT_CAUGHT_UP,
 	SERVER_N_END
 };
 
@@ -232,6 +236,8 @@ typedef struct ServerPlan
 	bool		detects;		/* all deadlocks: no other client is in one */
 	bool		across;			/* ... by records only, maybe */
 	int			slow_commits;	/* percent */
+	int			copies;			/* ms in which a server has to show what others
+								 * commit; 0: they do not copy it */
 } ServerPlan;
 
 extern ServerPlan server_plan;
@@ -298,6 +304,17 @@ extern bool server_is_held(const void *claim, int pid);
 /* Its check is passed, and its effects are there. */
 extern void server_commits(void);
 extern void server_committed(void);
+
+/*
+ * The data of others (server_data.h): the positions of all servers now; when the current
+ * process's server shows these.  It has got a lock, and has waited for such positions, if it
+ * `catches_up`.  Was its server's last wait without success?
+ */
+extern void server_data_ask(int64_t *asked);
+extern int64_t server_data_reached_at(const int64_t *asked);
+extern void server_data_granted(int lock, bool catches_up);
+extern bool server_data_is_behind(void);
+extern void server_data_set_behind(bool behind);
 
 /* Is it in a call for locks?  Is it one for one lock, in which a grant ends its sleep? */
 extern void server_acquiring(bool on, bool one);

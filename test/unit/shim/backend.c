@@ -14,7 +14,6 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
-#include "backend/catchup.h"
 #include "backend/deadlock_pgwaits.h"
 #include "backend/nodedata.h"
 #include "client/zklog.h"
@@ -96,24 +95,6 @@ static struct
 	pg_on_exit_callback call;
 	Datum		arg;
 }			before_exit;
-
-/* There are no sources, and zklock.catch_up is off. */
-bool
-zklock_catchup_is_due(bool guards)
-{
-	return false;
-}
-
-void
-zklock_catchup_before_lock(ZkLockScope scope, int64 limit)
-{
-}
-
-bool
-zklock_catchup_with_lock(int64 limit)
-{
-	return true;
-}
 
 bool
 zklock_guc_is_servers(void)
