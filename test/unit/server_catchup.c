@@ -31,12 +31,34 @@ static bool takes_one;
 /* It has to catch up before it waits for its locks. */
 static bool must_ask = false;
 
-/* The locks that are to be given back if it does not */
-static uint32 unsettled = 0;
+/* Locks of session scope that it had before, and what is to be given back if it is not in time */
+static uint64 had = 0;
+static uint64 unsettled = 0;
+
+static uint64
+bit_of(const ZkLockHold *hold)
+{
+	StaticAssertStmt(SERVER_N_LOCKS * ZKLOCK_N_MODES <= 64, "too many locks");
+
+	return UINT64CONST(1) << (server_lock_number(hold->key.path) * ZKLOCK_N_MODES + hold->key.mode);
+}
+
+static uint64
+session_locks(void)
+{
+	uint64		locks = 0;
+
+	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
+		 hold = zklock_locktable_next_granted(hold))
+		if (hold->session_count > 0)
+			locks |= bit_of(hold);
+	return locks;
+}
 
 void
 server_catchup_begin(bool one)
 {
+	had = session_locks();
 	takes_one = one;
 	catches_up = server_plan.copies > 0 && shim_random(100) < 70;
 	must_ask = false;
@@ -92,10 +114,7 @@ zklock_catchup_before_lock(ZkLockScope scope, int64 limit)
 bool
 zklock_catchup_with_lock(int64 limit)
 {
-	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
-		 hold = zklock_locktable_next_granted(hold))
-		if (hold->session_count == 0)
-			unsettled |= 1U << server_lock_number(hold->key.path);
+	unsettled = ~had;
 	catch_up(limit);
 	unsettled = 0;
 	return true;
@@ -118,10 +137,7 @@ server_catchup_granted(int lock, bool is_new)
 void
 server_catchup_check_failure(void)
 {
-	for (ZkLockHold *hold = zklock_locktable_first_granted(); hold != NULL;
-		 hold = zklock_locktable_next_granted(hold))
-		if (hold->session_count > 0 &&
-			(unsettled & (1U << server_lock_number(hold->key.path))) != 0)
-			server_breach(SERVER_DATA, "a lock stays, and its server has not caught up");
+	if ((unsettled & session_locks()) != 0)
+		server_breach(SERVER_DATA, "a lock stays, and its server has not caught up");
 	unsettled = 0;
 }
