@@ -35,6 +35,7 @@ use Wait;
 
 use constant {
 	CALL => 'SELECT trade();',
+	READ => 'SELECT look();',               # of one on a server with a copy
 	CALLS => 500,                           # in a row before it disconnects and reconnects
 	THINK => 'SELECT NULL AS thinks',       # its last statement while it waits for a line
 

@@ -85,7 +85,22 @@ my %planned = (
 	'settings changed' => [ $observed, '_change_settings' ],
 	'worker terminated' => [ $observed, _signal => 'worker', 'TERM' ]);
 
+# What carries A's data to the servers with copies
+my %of_replicas = (
+	'replay frozen' => [ $any, _signal_replica => 'C', 'startup', 'STOP' ],
+	'receiver terminated' => [ $short, _signal_replica => 'C', 'receiver', 'TERM' ],
+	'sender frozen' => [ $any, _signal_replica => 'A', 'sender', 'STOP' ],
+	'sender terminated' => [ $short, _signal_replica => 'A', 'sender', 'TERM' ],
+	'apply frozen' => [ $any, _signal_replica => 'D', 'apply', 'STOP' ],
+	'apply terminated' => [ $short, _signal_replica => 'D', 'apply', 'TERM' ],
+	'replay paused' =>
+	  [ $any, _call => 'C', 'SELECT pg_wal_replay_pause()', 'SELECT pg_wal_replay_resume()' ],
+	'subscription disabled' =>
+	  [ $any, _call => 'D', 'ALTER SUBSCRIPTION a DISABLE', 'ALTER SUBSCRIPTION a ENABLE' ],
+	'standby restarted' => [ $short, _restart => 'C' ]);
+
 %faults = (%faults, %of_workers, %planned) if $ENV{ZKLOCK_SESSION};
+%faults = (%faults, %of_replicas) if $ENV{REPLICAS};
 
 # Conditions that find processes in pg_stat_activity: a backend works under a
 # lock, is idle while its client thinks, or waits
@@ -94,7 +109,11 @@ my %known = (
 	holder => "$call AND wait_event = 'PgSleep'",
 	thinker => "query = '${\ Client::THINK}' AND state = 'idle in transaction'",
 	waiter => "$call AND wait_event_type = 'Extension'",
-	worker => "backend_type = 'zklock worker'");
+	worker => "backend_type = 'zklock worker'",
+	startup => "backend_type = 'startup'",
+	receiver => "backend_type = 'walreceiver'",
+	sender => "backend_type = 'walsender'",
+	apply => "backend_type LIKE 'logical replication%worker'");
 
 # The fault that locks alone do not survive
 sub deadly
@@ -140,7 +159,8 @@ sub plan
 }
 
 # %arg: ensemble (a ZkEnsemble), proxies (a list of ZkProxy between some
-# clients of server B and the network that can fail), servers (PgServers A and B by name)
+# clients of server B and the network that can fail), servers (PgServers A and B by name), replicas
+# (A, and the servers with copies, if there are any)
 sub new
 {
 	my ($class, %arg) = @_;
@@ -292,6 +312,34 @@ sub _signal_one
 			sub { !kill(0, $pid) && $server->accepts_connections });
 	  }
 	  if $signal eq 'KILL';
+	return;
+}
+
+# Replication: a process of a server, what is called on one, and a server that is killed
+
+sub _signal_replica
+{
+	my ($self, undef, $name, $state, $signal) = @_;
+
+	$self->_signal_one($self->{replicas}{$name}, $state, $signal);
+	return;
+}
+
+sub _call
+{
+	my ($self, undef, $name, $make, $undo) = @_;
+	my $server = $self->{replicas}{$name};
+
+	push @{ $self->{undo} }, sub { $server->psql('-c', $undo) };
+	$server->psql('-c', $make);
+	return;
+}
+
+sub _restart
+{
+	my ($self, undef, $name) = @_;
+
+	$self->{replicas}{$name}->restart('QUIT');
 	return;
 }
 

@@ -15,7 +15,7 @@ use warnings;
 use Exporter qw(import);
 use List::Util qw(max min sum0);
 
-our @EXPORT_OK = qw(violations gone_nodes longest_stall);
+our @EXPORT_OK = qw(violations gone_nodes stale_reads longest_stall);
 
 # Returns descriptions of all violations. $books has the amounts by path before
 # the first row (opening) and after the last one (closing), and the number of
@@ -49,6 +49,35 @@ sub violations
 	}
 	push @wrong, _of_money(\%of_transaction, $books), _of_tokens($rows);
 	return @wrong;
+}
+
+# Returns descriptions of the reads (Load.pm) that did not show what the last holder of the lock
+# before had committed. $opening has the amounts by path before the first row.
+sub stale_reads
+{
+	my ($rows, $opening, @reads) = @_;
+	my %of_path;
+	my @stale;
+
+	push @{ $of_path{ $_->{path} } }, $_ for grep { $_->{mode} ne 'shared' } @$rows;
+	for my $path (keys %of_path)
+	{
+		$of_path{$path} = [ sort { _compare_grants($a, $b) } @{ $of_path{$path} } ];
+	}
+	for my $read (@reads)
+	{
+		my $amount = $opening->{ $read->{path} };
+
+		for my $row (@{ $of_path{ $read->{path} } // [] })
+		{
+			last if _compare_grants($row, $read) >= 0;
+			$amount = $row->{after};
+		}
+		push @stale, "$read->{client} read $read->{amount} instead of $amount of $read->{path}, "
+		  . "token $read->{token}, number $read->{number}"
+		  if $read->{amount} != $amount;
+	}
+	return @stale;
 }
 
 # Conflicting locks were held one after the other, in the order of tokens.

@@ -17,13 +17,31 @@ use Wait;
 sub start
 {
 	my ($class, $bindir, $dir, $connections, $clients, %settings) = @_;
-	my $options = _options(%settings);
 
-	open(my $fh, '>', "$dir/calls.sql") or die "calls.sql: $!\n";
-	print $fh (Client::CALL . "\n") x Client::CALLS;
-	close($fh) or die "calls.sql: $!\n";
+	return $class->_start_calling($bindir, $dir, 'clients', Client::CALL, $connections, $clients,
+		%settings);
+}
+
+# Starts as many that call look() instead, on servers with a copy of the table.
+sub start_reading
+{
+	my ($class, $bindir, $dir, $connections, $clients, %settings) = @_;
+
+	return $class->_start_calling($bindir, $dir, 'readers', Client::READ, $connections, $clients,
+		%settings);
+}
+
+sub _start_calling
+{
+	my ($class, $bindir, $dir, $log, $call, $connections, $clients, %settings) = @_;
+	my $options = _options(%settings);
+	my $file = "$dir/$log.sql";
+
+	open(my $fh, '>', $file) or die "$file: $!\n";
+	print $fh ("$call\n") x Client::CALLS;
+	close($fh) or die "$file: $!\n";
 	return $class->_start(
-		$dir, $clients, $connections,
+		"$dir/$log.log", $clients, $connections,
 		sub {
 			my ($name, $connection) = @_;
 
@@ -33,7 +51,7 @@ sub start
 				'-v',
 				'VERBOSITY=sqlstate',
 				'-f',
-				"$dir/calls.sql",
+				$file,
 				"$connection application_name=$name options='$options'");
 		});
 }
@@ -44,7 +62,7 @@ sub start_looking
 {
 	my ($class, $dir, $sockets, $clients, $hosts, %settings) = @_;
 
-	return $class->_start($dir, $clients, $sockets,
+	return $class->_start("$dir/clients.log", $clients, $sockets,
 		sub { (\&Client::run, @_, $hosts, _options(%settings)) });
 }
 
@@ -59,9 +77,8 @@ sub _options
 # server.
 sub _start
 {
-	my ($class, $dir, $clients, $servers, $command) = @_;
-	my $self = bless { command => {}, child => {}, log => "$dir/clients.log" },
-	  $class;
+	my ($class, $log, $clients, $servers, $command) = @_;
+	my $self = bless { command => {}, child => {}, log => $log }, $class;
 
 	unlink($self->{log});
 	for my $server (keys %$servers)
@@ -152,6 +169,23 @@ sub results
 	my ($self) = @_;
 
 	return grep { /^\d+ \d+$/ } $self->_lines;
+}
+
+# Returns what was read in transactions that committed, as hashes with client, path, token, number
+# and amount.
+sub reads
+{
+	my ($self) = @_;
+	my @reads;
+
+	for (map { /^read (.*)/ } $self->_lines)
+	{
+		my %read;
+
+		@read{qw(client path token number amount)} = split(/ /);
+		push @reads, \%read;
+	}
+	return @reads;
 }
 
 # Returns the number of errors so far by SQLSTATE; 'no connection' is counted,

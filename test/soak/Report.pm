@@ -36,6 +36,7 @@ sub report
 		sprintf('%.1f', $round->{stall}),
 		"seconds without a commit of $round->{staller} and without a fault");
 	_line('looks', _sum($round->{looks}));
+	_line('reads', _sum($round->{reads}), 'on servers with copies') if $round->{reads};
 	_line(
 		'violations',
 		scalar(@{ $round->{violations} }),

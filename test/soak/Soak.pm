@@ -1,5 +1,6 @@
 # Two PostgreSQL servers, A and B, and three ZooKeeper servers under load with
-# one fault after another, and a check of the results.
+# one fault after another, and a check of the results. With REPLICAS in the environment, also C and
+# D, which have copies of A's data.
 #
 #	my $soak = Soak->new($bindir, $dir, $seed);
 #	$soak->start;
@@ -15,7 +16,7 @@ use strict;
 use warnings;
 
 use Faults;
-use History qw(violations gone_nodes longest_stall);
+use History qw(violations gone_nodes stale_reads longest_stall);
 use List::Util qw(max sum0 uniq);
 use Load;
 use PgServer;
@@ -27,6 +28,7 @@ use ZkProxy;
 
 use constant {
 	CLIENTS => 4,    # on each server
+	READERS => 1,    # on each server with a copy
 	SESSION_TIMEOUT => Faults::TIMEOUT . 's',
 };
 
@@ -87,14 +89,51 @@ sub start
 			'zklock.session_timeout' => SESSION_TIMEOUT,
 
 			# One server keeps locks, if its backends share a session.
-			'zklock.keep_time' => $name eq 'B' ? '1s' : 0);
+			'zklock.keep_time' => $name eq 'B' ? '1s' : 0,
+			$ENV{REPLICAS} ? _settings_of_replicas() : ());
 		$pg->start;
 		$pg->psql(@{ $variables{$name} }, '-f', "$dir/soak.sql");
 	}
+	$self->_start_replicas if $ENV{REPLICAS};
 	$self->{faults} = Faults->new(
 		ensemble => $ensemble,
 		proxies => $self->{proxies},
-		servers => $self->{pg});
+		servers => $self->{pg},
+		replicas => { A => $self->{pg}{A}, %{ $self->{replica} // {} } });
+	return;
+}
+
+# Of all servers, if some have copies of A's data
+sub _settings_of_replicas
+{
+	return (
+		shared_preload_libraries => 'zklock',
+		wal_level => 'logical',
+		'zklock.answer_positions' => 'on');
+}
+
+# Starts C, a standby of A, and D, which subscribes to its table.
+sub _start_replicas
+{
+	my ($self) = @_;
+	my $dir = $self->{dir};
+	my $a = $self->{pg}{A};
+
+	$a->psql('-c', 'CREATE PUBLICATION holding FOR TABLE holding');
+	mkdir("$dir/D") or die "$dir/D: $!\n";
+	my $d = $self->{replica}{D} = PgServer->new(
+		$self->{bindir}, "$dir/D",
+		cluster_name => 'D',
+		'zklock.hosts' => $self->{ensemble}->hosts,
+		'zklock.session_timeout' => SESSION_TIMEOUT,
+		_settings_of_replicas());
+	$d->start;
+	$d->psql('-f', "$dir/soak.sql");
+	$d->psql('-c', 'TRUNCATE holding', '-c', 'SET client_min_messages = warning', '-c',
+		"CREATE SUBSCRIPTION a CONNECTION '${\ $a->connstr('postgres')}' PUBLICATION holding");
+	wait_until('D has the rows',
+		sub { $d->psql('-c', "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'") eq '0' });
+	$self->{replica}{C} = $a->standby("$dir/C");
 	return;
 }
 
@@ -104,8 +143,11 @@ sub stop
 	my ($self) = @_;
 
 	eval { $self->{faults}->undo } if $self->{faults};
-	$self->{load}->stop if $self->{load};
-	$_->stop for values %{ $self->{pg} };
+	for (qw(readers load))
+	{
+		$self->{$_}->stop if $self->{$_};
+	}
+	$_->stop for values %{ $self->{replica} }, values %{ $self->{pg} };
 	eval { $self->{ensemble}->stop } if $self->{ensemble};
 	return;
 }
@@ -179,6 +221,11 @@ sub _play
 		$self->{ensemble}->hosts,
 		'zklock.confirm_commit' => $mode->{confirm},
 		'soak.fence' => $mode->{fence});
+	$self->{readers} = Load->start_reading(
+		$self->{bindir}, $self->{dir},
+		{ map { ($_ => $self->{replica}{$_}->connstr('postgres')) } qw(C D) }, READERS,
+		'zklock.confirm_commit' => $mode->{confirm},
+		'zklock.catch_up' => 'all') if $self->{replica};
 	do
 	{
 		$self->_disturb($plan->(), \%round);
@@ -245,6 +292,7 @@ sub _pass
 	while (time() < $end)
 	{
 		$self->{load}->tend;
+		$self->{readers}->tend if $self->{readers};
 		sleep(0.05);
 	}
 	return;
@@ -276,6 +324,7 @@ sub _settle
 				 WHERE began > to_timestamp($since)") == @clients;
 		});
 	push @{ $round->{fault_free}[-1] }, time();
+	$self->_settle_readers($expect) if $self->{readers};
 	$round->{errors} = $load->errors;
 	$load->stop;
 
@@ -296,10 +345,10 @@ sub _settle
 		sub {
 			my $leader = $self->{ensemble}->leader;
 
-			# The session of a server remains, without nodes.
+			# The session of a server remains, with no node of a lock.
 			return $leader
 			  && $leader->four_letter('dump') =~
-			  m{^Sessions with Ephemerals \(\d+\):\n(?!.*^\t/)}ms;
+			  m{^Sessions with Ephemerals \(\d+\):\n(?!.*^\t/(?!zklock/positions/))}ms;
 		});
 	for my $name (qw(A B))
 	{
@@ -309,6 +358,28 @@ sub _settle
 		push @{ $round->{problems} }, "not every lock can be acquired on $name"
 		  if $all ne 't';
 	}
+	return;
+}
+
+# Each client on a server with a copy reads again.
+sub _settle_readers
+{
+	my ($self, $expect) = @_;
+	my $readers = $self->{readers};
+	my $before = () = $readers->reads;
+
+	$expect->(
+		'every reader reads again',
+		sub {
+			my %seen;
+
+			$self->{load}->tend;
+			$readers->tend;
+			my @reads = $readers->reads;
+			$seen{ $_->{client} }++ for @reads[ $before .. $#reads ];
+			return keys %seen == (() = $readers->clients);
+		});
+	$readers->stop;
 	return;
 }
 
@@ -356,6 +427,16 @@ sub _read_history
 	$round->{looks} = $looks;
 	$round->{gone} = [ gone_nodes(\@rows, @gone) ];
 	push @{ $round->{violations} }, splice(@{ $round->{gone} }) if $round->{confirm} ne 'off';
+
+	# A reader whose commit is not checked may have read when others had the lock.
+	if ($self->{readers})
+	{
+		my @reads = $self->{readers}->reads;
+
+		$round->{reads}{ substr($_->{client}, 0, 1) }++ for @reads;
+		push @{ $round->{violations} }, stale_reads(\@rows, $round->{opening}, @reads)
+		  if $round->{confirm} ne 'off';
+	}
 	return;
 }
 

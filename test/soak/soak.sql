@@ -160,6 +160,25 @@ BEGIN
 END
 $$;
 
+-- What a client reads on a server that has a copy of A's table, with zklock.catch_up = 'all':
+-- the amount of one path, after which grant of its lock.
+CREATE FUNCTION look() RETURNS text
+LANGUAGE plpgsql
+AS $$
+DECLARE
+	place text := (SELECT path FROM holding ORDER BY random() LIMIT 1);
+	mode zk_lock_mode := CASE WHEN random() < 0.5 THEN 'shared' ELSE 'exclusive' END;
+	seen integer;
+BEGIN
+	IF place IS NULL OR NOT zk_lock_acquire(place, '10s', mode, 'transaction') THEN
+		RAISE lock_not_available;
+	END IF;
+	SELECT amount INTO seen FROM holding WHERE path = place;
+	RETURN concat_ws(' ', 'read', current_setting('application_name'), place,
+					 zk_lock_token(place, mode), zk_lock_grant_number(place, mode), seen);
+END
+$$;
+
 -- The procedure that a client calls in a loop.
 CREATE FUNCTION trade() RETURNS text
 LANGUAGE plpgsql

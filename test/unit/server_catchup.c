@@ -58,7 +58,6 @@ session_locks(void)
 void
 server_catchup_begin(bool one)
 {
-	had = session_locks();
 	takes_one = one;
 	catches_up = server_plan.copies > 0 && shim_random(100) < 70;
 	must_ask = false;
@@ -69,6 +68,7 @@ bool
 zklock_catchup_is_due(bool guards)
 {
 	(void) guards;
+	had = session_locks();
 	must_ask = catches_up && server_data_is_behind();
 	return catches_up;
 }
