@@ -679,7 +679,8 @@ find_room(ZkLockSlot *slot, const ZkLockSlotRequest *asked)
 {
 	static int64 updated_at = 0;
 	static uint32 updates = 0;
-	static bool spare = false;	/* do the spare nodes count as given up? */
+	static bool any = false;	/* was a node kept at the last look? */
+	static bool spare = false;	/* do such nodes count as given up since then? */
 	const ZkLockRequest wanted = {.params = asked->params,.path = asked->path};
 	ZkLockRoom	room = zklock_driver_room(&wanted, asked->role);
 	int64		now;
@@ -689,23 +690,22 @@ find_room(ZkLockSlot *slot, const ZkLockSlotRequest *asked)
 	now = zklock_clock_now();
 	if (now >= updated_at + SHORT_MS * ZKLOCK_NS_PER_MS)
 	{
-		bool		any = update_owners(false);
-
+		any = update_owners(false);
+		spare = false;
 		updated_at = now;
 		updates++;
-		spare = false;
 		room = zklock_driver_room(&wanted, asked->role);
-		if (room == ZKLOCK_ROOM_NONE && any)
-		{
-			(void) update_owners(true);
-			spare = true;
-			room = zklock_driver_room(&wanted, asked->role);
-		}
 	}
 	else if (!zklock_slots_was_left(slot, asked->wanted, updates))
 	{
 		look_again = true;
 		return ZKLOCK_ROOM_LATER;
+	}
+	if (room == ZKLOCK_ROOM_NONE && any && !spare)
+	{
+		(void) update_owners(true);
+		spare = true;
+		room = zklock_driver_room(&wanted, asked->role);
 	}
 	if (room == ZKLOCK_ROOM_LATER && spare)
 	{
