@@ -35,9 +35,9 @@
  *
  * Promises that nobody else has a lock of the session before confirmed + T.  One sequence
  * of events is an exception, which a fence excludes (docs/fencing.md): the session is not
- * heard for about half of T or longer, then a mark is answered, and then, before it is told of
- * that, the leader is suspended for up to T/3, and executes the second write when it continues,
- * before it looks which sessions to end.
+ * heard for about half of T or longer, because it or the leader is suspended, then a mark is
+ * answered, and then, before it is told of that, the leader is suspended for up to T/3, or several
+ * times, and executes the second write when it continues, before it looks which sessions to end.
  *
  * Times are in ns, by zklock_clock_now(), T and all durations as well.
  *

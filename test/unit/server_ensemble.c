@@ -331,7 +331,7 @@ server_ensemble_stop(int member, int64_t until)
 {
 	Member	   *m = &members[member];
 
-	if (is_any_disturbed())
+	if (is_any_disturbed() || (member == leader && sim.now < m->stopped_until + 2 * RACE))
 		return false;
 
 	/* Followers whose leader stands still for longer elect another one. */

@@ -25,7 +25,8 @@
  *
  * Excluded is what proof.h excludes: a session was not heard for long, then it was answered,
  * and the leader stands still for a short time before it is told of that.  Such a session
- * ends before the leader does what was sent last (server_ensemble_is_refused()).
+ * ends before the leader does what was sent last (server_ensemble_is_refused()).  And a leader
+ * that goes on hears all followers before it stands still again.
  *
  * What only shifts moments is drawn from numbers of its own, so that it is no decision of a
  * scenario.
