@@ -309,6 +309,7 @@ take_lock(ServerStep *step)
 	ZkLockAdvisoryKey key = {.objsubid = 1};
 	bool		advisory = mode == ZKLOCK_WRITE || mode == ZKLOCK_SHARED;
 	char	   *ahead;
+	ServerCatchUp before;
 	bool		is_new;
 	ZkLockHold *hold;
 
@@ -334,6 +335,7 @@ take_lock(ServerStep *step)
 			   patience == ZKLOCK_NEVER ? -1 : patience / MS);
 	server_acquiring(true, true);
 	began = shim_now();
+	before = server_catchup_of(path, mode);
 	hold = zklock_acquire(&request, advisory ? &key : NULL, scope, false, patience,
 						  (step->is_drawn ? percent(50) : step->asks) ? &ahead : NULL);
 	server_acquiring(false, false);
@@ -355,7 +357,7 @@ take_lock(ServerStep *step)
 	if (step->paired)
 		zklock_hold_pair(hold, scope);
 	is_new = server_gates_requested_at() >= began;
-	server_catchup_granted(server_lock_number(path), is_new);
+	server_catchup_granted(server_lock_number(path), before);
 	if (is_new && !server_tries_granted(server_lock_number(path), mode, began))
 		server_breach(SERVER_TRIES, "a grant is not noted for the next try");
 	if (is_new && hold->node == NULL && !QueryCancelPending)
@@ -569,7 +571,7 @@ take_locks(ServerStep *step)
 {
 	ZkLockMode	mode = step->mode;
 	const char *wanted[SERVER_MAX_PATHS];
-	bool		is_new[SERVER_MAX_PATHS];
+	ServerCatchUp before[SERVER_MAX_PATHS];
 	ZkLockKey	fresh[SERVER_MAX_PATHS];
 	int64		patience = step->patience;
 	int64		began = shim_now();
@@ -580,7 +582,7 @@ take_locks(ServerStep *step)
 	{
 		if (step->is_drawn ? !percent(70) : (step->paths & (1U << i)) == 0)
 			continue;
-		is_new[n] = zklock_locktable_find(paths[i], mode) == NULL;
+		before[n] = server_catchup_of(paths[i], mode);
 		wanted[n++] = paths[i];
 		if (mode == ZKLOCK_EXCLUSIVE && zklock_locktable_find(paths[i], mode) == NULL)
 			fresh[nfresh++] = (ZkLockKey) {.path = paths[i],.mode = mode};
@@ -593,7 +595,7 @@ take_locks(ServerStep *step)
 	{
 		server_count(SERVER_N_ALL);
 		for (int i = 0; i < n; i++)
-			server_catchup_granted(server_lock_number(wanted[i]), is_new[i]);
+			server_catchup_granted(server_lock_number(wanted[i]), before[i]);
 		check_one_session(fresh, nfresh);
 		for (int i = 0; i < nfresh; i++)
 			if (!server_tries_granted(server_lock_number(fresh[i].path), fresh[i].mode, began))

@@ -127,10 +127,19 @@ server_catchup_check_queue(void)
 		server_breach(SERVER_DATA, "a lock is waited for on a server that is known to be behind");
 }
 
-void
-server_catchup_granted(int lock, bool is_new)
+ServerCatchUp
+server_catchup_of(const char *path, int mode)
 {
-	if (is_new || catches_up)
+	const ZkLockHold *hold = zklock_locktable_find(path, (ZkLockMode) mode);
+
+	return hold == NULL ? SERVER_NOT_HELD :
+		hold->caught_up ? SERVER_CAUGHT_UP : SERVER_NOT_CAUGHT_UP;
+}
+
+void
+server_catchup_granted(int lock, ServerCatchUp before)
+{
+	if (before == SERVER_NOT_HELD || (before == SERVER_NOT_CAUGHT_UP && catches_up))
 		server_data_granted(lock, catches_up);
 }
 
