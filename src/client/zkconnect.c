@@ -197,51 +197,86 @@ find_last(ZkLockClient *client, const char *line, char *last)
 	return ok;
 }
 
-/* Have the library use the addresses in `list`, which has the former ones then. */
-static void
-use_addresses(ZkLockClient *client, ZkLockAddresses *list, const char *last)
+/* Give the library a list of so many positions.  Returns false if that fails. */
+static bool
+set_servers(ZkLockClient *client, const ZkLockAddresses *list, int positions,
+			const char *last)
 {
-	char	   *text;
+	char	   *text = zklock_zkhosts_compose(list, positions, client->changes + 1, last, "");
+	bool		ok = text != NULL && zoo_set_servers(client->zh, text) == ZOK;
 
-	text = zklock_zkhosts_compose(list, client->positions,
-								  client->changes + 1, last, "");
-	if (text != NULL && zoo_set_servers(client->zh, text) == ZOK)
+	client->changes += ok;
+	free(text);
+	return ok;
+}
+
+/* Is the library's list shorter than that of these addresses should be? */
+static bool
+is_short(const ZkLockClient *client, const ZkLockAddresses *list)
+{
+	return zklock_zkhosts_positions(list) > client->positions;
+}
+
+/*
+ * Have the library use the addresses in `list`.  Returns false if that fails.
+ *
+ * If the connection was not lost before, the list must not be longer.  If the library gets a longer list, it may first try that in an order of its own.  It forgets
+ * this when it gets another list that is not longer and has the last address.
+ */
+static bool
+use_addresses(ZkLockClient *client, const ZkLockAddresses *list, const char *last)
+{
+	int			positions = zklock_zkhosts_positions(list);
+
+	if (!is_short(client, list) || zoo_state(client->zh) == ZOO_CONNECTED_STATE)
+		return set_servers(client, list, client->positions, last);
+	if (!set_servers(client, list, positions + 2, last) ||
+		!set_servers(client, list, positions, last))
+		return false;
+	client->positions = positions;
+	return true;
+}
+
+/*
+ * If the names have other addresses now, have the library use them.  A short list is replaced
+ * in any case: by another one if the connection was not lost before, so that the library
+ * begins anew, and by a long one after a failed attempt.  `line` is the line that the library
+ * logs about the failure.
+ */
+static void
+follow(ZkLockClient *client, const char *line)
+{
+	ZkLockAddresses list = {0};
+	char		last[ZKLOCK_ADDRESS_SIZE];
+	bool		changed = false;
+
+	if (!find_last(client, line, last))
+		return;
+	if (client->lookup != NULL && zklock_zkresolver_is_done(client->lookup))
+	{
+		list = zklock_zkresolver_take(client->lookup);
+		zklock_zkresolver_drop(client->lookup);
+		client->lookup = NULL;
+		list.named = true;
+		zklock_zkhosts_shuffle(&list);
+		changed = zklock_zkhosts_keep(&list, &client->addresses) &&
+			!zklock_zkhosts_equal(&list, &client->addresses) &&
+			use_addresses(client, &list, last);
+	}
+	if (changed)
 	{
 		ZkLockAddresses former = client->addresses;
 
-		client->addresses = *list;
-		*list = former;
-		client->changes++;
+		client->addresses = list;
+		list = former;
 		zklock_zkcore_lock(client);
 		client->nservers = zklock_zkhosts_count(&client->addresses);
 		zklock_zkcore_unlock(client);
 		zklock_zklog_put("zklock: the names of the servers have other addresses now",
 						 false);
 	}
-	free(text);
-}
-
-/*
- * If the names have other addresses now, have the library use them.  `line` is the line that it
- * logs about the failure.
- */
-static void
-follow(ZkLockClient *client, const char *line)
-{
-	ZkLockAddresses list;
-	char		last[ZKLOCK_ADDRESS_SIZE];
-
-	if (client->lookup == NULL || !zklock_zkresolver_is_done(client->lookup) ||
-		!find_last(client, line, last))
-		return;
-	list = zklock_zkresolver_take(client->lookup);
-	zklock_zkresolver_drop(client->lookup);
-	client->lookup = NULL;
-	list.named = true;
-	zklock_zkhosts_shuffle(&list);
-	if (zklock_zkhosts_keep(&list, &client->addresses) &&
-		!zklock_zkhosts_equal(&list, &client->addresses))
-		use_addresses(client, &list, last);
+	else if (is_short(client, &client->addresses))
+		(void) use_addresses(client, &client->addresses, last);
 	zklock_zkhosts_free(&list);
 }
 
@@ -346,34 +381,8 @@ log_line_no_slot(const char *line)
 	log_line(NULL, line);
 }
 
-char *
-zklock_zkconnect_begin(ZkLockClient *client, const char **why)
-{
-	const char *chroot = client->hosts + strcspn(client->hosts, "/");
-	ZkLockAddresses *list = &client->addresses;
-	char	   *text = NULL;
-
-	*why = "Out of memory.";
-	if (!zklock_zkresolver_resolve(client->hosts, true, list))
-		return NULL;
-	if (list->n == 0)
-		*why = "None of the host names could be resolved.";
-	else
-	{
-		zklock_zkhosts_shuffle(list);
-		list->fresh = list->n;
-		client->nservers = zklock_zkhosts_count(list);
-		client->positions = zklock_zkhosts_positions(list);
-		client->looked_up_at = zklock_clock_now();
-		text = zklock_zkhosts_compose(list, client->positions, 0, NULL,
-									  chroot[0] != '\0' && chroot[1] != '\0' ?
-									  chroot : "");
-	}
-	return text;
-}
-
-log_callback_fn
-zklock_zkconnect_acquire(ZkLockClient *client)
+static log_callback_fn
+reserve_callback(ZkLockClient *client)
 {
 	static const log_callback_fn functions[N_SLOTS] = {
 		log_line_0, log_line_1, log_line_2, log_line_3,
@@ -392,6 +401,36 @@ zklock_zkconnect_acquire(ZkLockClient *client)
 	}
 	pthread_mutex_unlock(&slots_mutex);
 	return function;
+}
+
+char *
+zklock_zkconnect_begin(ZkLockClient *client, log_callback_fn *callback, const char **why)
+{
+	const char *chroot = client->hosts + strcspn(client->hosts, "/");
+	ZkLockAddresses *list = &client->addresses;
+	char	   *text = NULL;
+
+	*why = "Out of memory.";
+	if (!zklock_zkresolver_resolve(client->hosts, true, list))
+		return NULL;
+	if (list->n == 0)
+		*why = "None of the host names could be resolved.";
+	else
+	{
+		zklock_zkhosts_shuffle(list);
+		list->fresh = list->n;
+		client->nservers = zklock_zkhosts_count(list);
+		*callback = reserve_callback(client);
+
+		/* If nobody can give the library another list, it has to have a long one. */
+		client->positions = *callback == log_line_no_slot ?
+			zklock_zkhosts_positions(list) : zklock_zkhosts_first_positions(list);
+		client->looked_up_at = zklock_clock_now();
+		text = zklock_zkhosts_compose(list, client->positions, 0, NULL,
+									  chroot[0] != '\0' && chroot[1] != '\0' ?
+									  chroot : "");
+	}
+	return text;
 }
 
 void

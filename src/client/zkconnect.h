@@ -19,16 +19,14 @@
  * Resolve the names for the first time.  Blocks as long as the resolver does.
  * Returns a malloc'd connect string for the library, or NULL, and then sets
  * `*why` to a static text.
- */
-extern char *zklock_zkconnect_begin(ZkLockClient *client, const char **why);
-
-/*
- * Reserve a log callback for a client's handle, until zklock_zkconnect_end().
- * While there is no connection, the callback makes the library pause.  If the
+ *
+ * With a string, sets `*callback` to a log callback for the client's handle, which is
+ * reserved until zklock_zkconnect_end().  While there is no connection, the callback makes the library pause.  If the
  * client has nodes or requests, it pauses for a while.  Otherwise it reports
  * the session as expired, and pauses until the client is closed.
  */
-extern log_callback_fn zklock_zkconnect_acquire(ZkLockClient *client);
+extern char *zklock_zkconnect_begin(ZkLockClient *client, log_callback_fn *callback,
+									const char **why);
 
 /* Free the callback and the addresses, after zookeeper_close(). */
 extern void zklock_zkconnect_end(ZkLockClient *client);

@@ -14,7 +14,7 @@
 
 #include "protocol/check.h"
 
-/* Number of times that each address is listed, see zkhosts.h.  Must be odd. */
+/* Number of times that each address is in a long list, see zkhosts.h.  Must be odd. */
 #define ROUNDS 25
 
 /*
@@ -158,15 +158,31 @@ zklock_zkhosts_read(const char *text, char address[ZKLOCK_ADDRESS_SIZE])
 	return len > 0;
 }
 
-int
-zklock_zkhosts_positions(const ZkLockAddresses *list)
+/* For how many addresses must a list have room? */
+static int
+room(const ZkLockAddresses *list)
 {
 	int			n = zklock_zkhosts_count(list);
 
 	if (list->named && n < list->nhosts)
 		n = list->nhosts;
-	if (list->named && n < MIN_NAMED)
-		n = MIN_NAMED;
+	return list->named && n < MIN_NAMED ? MIN_NAMED : n;
+}
+
+int
+zklock_zkhosts_first_positions(const ZkLockAddresses *list)
+{
+	int			n = (room(list) + N_EXTRA) | 1;
+	int			later = zklock_zkhosts_positions(list);
+
+	return n < later ? n : later;
+}
+
+int
+zklock_zkhosts_positions(const ZkLockAddresses *list)
+{
+	int			n = room(list);
+
 	if (n <= MANY)
 		n *= ROUNDS;
 	else if (n < MANY * ROUNDS)
@@ -216,7 +232,8 @@ zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
 {
 	/* The library does not try the first position of a later list first. */
 	int			first = change > 0 ? 1 : 0;
-	int			most = list->named ? positions - N_EXTRA : positions;
+	bool		extra = list->named || positions < zklock_zkhosts_positions(list);
+	int			most = extra ? positions - N_EXTRA : positions;
 	int			fresh = list->fresh > 0 ? list->fresh : list->n;
 	const char **turn = malloc(2 * positions * sizeof(char *));
 	const char **slot = turn + positions;
@@ -226,7 +243,7 @@ zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
 	int			n = 0;
 
 	ZKLOCK_ASSERT(list->n > 0 && list->fresh <= list->n);
-	ZKLOCK_ASSERT(positions % 2 == 1 && positions >= 2 * N_EXTRA);
+	ZKLOCK_ASSERT(positions % 2 == 1 && positions > N_EXTRA);
 	if (turn == NULL)
 		return NULL;
 	for (int round = 1; n < most; round++)
@@ -235,7 +252,7 @@ zklock_zkhosts_compose(const ZkLockAddresses *list, int positions,
 		if (round % STALE_ROUNDS == 0)
 			n = take_turns(turn, n, most, list, fresh, list->n, last);
 	}
-	if (list->named)
+	if (extra)
 	{
 		turn[positions - 2] = unreachable[!has_ipv4(list)][change % 2];
 		turn[positions - 1] = last != NULL ? last : turn[0];

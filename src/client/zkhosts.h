@@ -77,7 +77,11 @@ extern void zklock_zkhosts_free(ZkLockAddresses *list);
 extern bool zklock_zkhosts_read(const char *text,
 								char address[ZKLOCK_ADDRESS_SIZE]);
 
-/* Return the number of positions of a client's connect strings. */
+/*
+ * Return the number of positions of a client's first connect strings, and that
+ * of the long ones, which follow once an attempt has failed.
+ */
+extern int	zklock_zkhosts_first_positions(const ZkLockAddresses *list);
 extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
 
 /*
@@ -86,24 +90,29 @@ extern int	zklock_zkhosts_positions(const ZkLockAddresses *list);
  * chroot, and then counts the client's lists.  `last` is the address that the
  * library has just tried, or NULL.
  *
+ * The library passes each position of a list to getaddrinfo() twice before its first
+ * attempt, which costs seven system calls each time.  So the first lists are short.
+ *
  * After a failure the library moves on by two positions (ZOOKEEPER-2466).  So
  * the number of positions is odd, or else it would never try half of them.
  * The addresses are arranged for such steps: each step leads to another
  * server.  (The library waits for a server that does not answer for two thirds
  * of the session's timeout.  A session survives that once, but not twice.)
  * Each of a few addresses is listed many times, because the library pauses
- * whenever it has tried the whole list, wherever it began.  zkconnect.c decides
- * when to pause.
+ * whenever it has tried the last position, wherever it began.  zkconnect.c decides
+ * when to pause.  After a loss, the library gets another short list before it comes to
+ * the end of the former one.
  * An address that is not fresh is in every tenth round only: most probably its
  * server has left it, and it does not answer.
  *
  * If the client is given another list, the library keeps to this order, and
  * does not close the connection, if the list is not longer than the former one
- * and has the address that it has just tried.  So all lists of a client are
- * equally long, and that address is in each, last in turn: once if it is no
+ * and has the address that it has just tried.  So a client's list becomes longer only
+ * while there is no connection (zkconnect.c), and that address is in each, last in turn:
+ * once if it is no
  * server's address any more.  If all former addresses were in an equally long
- * list, the library would take the two for the same.  So the lists of hosts
- * that have names also have, alternately, one of two addresses to which the
+ * list, the library would take the two for the same.  So short lists, and those of hosts
+ * that have names, also have, alternately, one of two addresses to which the
  * kernel refuses to connect, without sending anything.
  *
  * Requires zoo_deterministic_conn_order(1).

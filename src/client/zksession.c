@@ -312,7 +312,8 @@ open_client(void *arg)
 {
 	ZkLockClient *client = arg;
 	const char *why = NULL;
-	char	   *hosts = zklock_zkconnect_begin(client, &why);
+	log_callback_fn callback = NULL;
+	char	   *hosts = zklock_zkconnect_begin(client, &callback, &why);
 	zhandle_t  *zh = NULL;
 	bool		closing;
 
@@ -324,8 +325,7 @@ open_client(void *arg)
 		client->asked_at = zklock_clock_now();
 		zh = zookeeper_init2(hosts, session_event, client->session_timeout,
 							 client->resumed ? &client->id : NULL, client,
-							 ZOO_NO_LOG_CLIENTENV,
-							 zklock_zkconnect_acquire(client));
+							 ZOO_NO_LOG_CLIENTENV, callback);
 		if (zh == NULL)
 			why = "The client library could not start.";
 	}

@@ -167,4 +167,25 @@ like($lines[1], qr/is back after \d+ ms, with server \Q$server\E$/,
 is_deeply($zk->owners('/late'), $owners, '... and the lock is kept');
 $session->close;
 
+# At the end of a list of servers, the client would pause for a sixtieth of the timeout.
+my $proxy = ZkProxy->new($zk->hosts);
+my $patient = ZkTest->new(
+	$node, OWN_SESSION,
+	'zklock.hosts' => $proxy->hosts,
+	'zklock.session_timeout' => '1h');
+
+is($patient->query(q(SELECT zk_lock_acquire('/patient'))), 't', 'a session with a long timeout has a lock');
+
+my $began = time();
+for my $loss (1 .. 6)
+{
+	my $accepted = $proxy->accepted;
+
+	$proxy->cut;
+	wait_until("there is another connection after loss $loss",
+		sub { $proxy->accepted > $accepted
+			  && $patient->query('SELECT state FROM zk_session()') eq 'connected' });
+}
+cmp_ok(time() - $began, '<', 60, '... and none of its reconnects waits for a part of that');
+
 done_testing();
