@@ -82,7 +82,7 @@ read_positions(ZkLockDeadlockGraph *graph)
 {
 	do
 	{
-		/* Other claims may be used for the first time meanwhile. */
+		/* There may be other claims meanwhile. */
 		int			room = zklock_deadlock_positions_room() + 64;
 
 		graph->positions = palloc(room * sizeof(ZkLockPosition));

@@ -313,16 +313,10 @@ read_claim(ZkLockClaim *claim, ZkLockClaimRow *row)
 	return seen;
 }
 
-int
-zklock_claims_end(void)
-{
-	return zklock_claimtable != NULL ? zklock_claimtable_peak() : 0;
-}
-
 bool
-zklock_claims_next(int *i, int end, ZkLockClaimRow *row)
+zklock_claims_next(int *i, ZkLockClaimRow *row)
 {
-	while (*i < end)
+	while (zklock_claimtable != NULL && (*i = zklock_claimtable_next(*i)) >= 0)
 		if (read_claim(&zklock_claimtable->claim[(*i)++], row))
 			return true;
 	return false;

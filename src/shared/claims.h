@@ -109,18 +109,11 @@ extern void zklock_claims_remove(ZkLockClaim *claim);
 extern void zklock_claims_remove_unlisted(void);
 
 /*
- * Return the number of positions that zklock_claims_next() has to look at, which are those
- * that were ever used.
- */
-extern int	zklock_claims_end(void);
-
-/*
- * Copy the next claim of another backend, from position `*i` on and before `end`, and
- * advance `*i`, which begins at 0.  Returns false if there is none.  A claim that is
+ * Copy the next claim of another backend, from position `*i` on, and advance `*i`, which begins at 0.  Returns false if there is none.  A claim that is
  * added or removed meanwhile may be included or not.  Takes the lock of one entry at a
  * time, for no longer than it takes to copy one claim.
  */
-extern bool zklock_claims_next(int *i, int end, ZkLockClaimRow *row);
+extern bool zklock_claims_next(int *i, ZkLockClaimRow *row);
 
 /* How the backends of a server use a node that they share */
 typedef enum ZkLockNodeUse

@@ -10,6 +10,7 @@
 #include "common/compat.h"
 #include "common/guc.h"
 #include "common/hashfn.h"
+#include "port/pg_bitutils.h"
 #include "shared/claimtable.h"
 #include "shared/lwlocks.h"
 #include "shared/sessionstate.h"
@@ -85,11 +86,61 @@ key_copy(void *to, const void *from, Size size)
 	return to;
 }
 
+#define WORD_BITS 32
+
+/* The bits that tell which claims are in use: those of a word that has claim `i`'s */
+static pg_atomic_uint32 *
+used_word(int i)
+{
+	return (pg_atomic_uint32 *) &zklock_claimtable->claim[zklock_guc_max_locks] +
+		i / WORD_BITS;
+}
+
+/*
+ * Set or clear the bit of a claim.  The caller holds the mutex.  The claim has an entry only
+ * between both calls.  Whoever has acquired the entry's lock since then sees the bit.
+ */
+static void
+set_used(const ZkLockClaim *claim, bool used)
+{
+	int			i = (int) (claim - zklock_claimtable->claim);
+	uint32		word = pg_atomic_read_u32(used_word(i));
+	uint32		bit = (uint32) 1 << i % WORD_BITS;
+
+	Assert(((word & bit) != 0) != used);
+	pg_atomic_write_u32(used_word(i), used ? word | bit : word & ~bit);
+}
+
+int
+zklock_claimtable_next(int i)
+{
+	uint32		mask = PG_UINT32_MAX << i % WORD_BITS;
+
+	for (; i < zklock_guc_max_locks; i += WORD_BITS - i % WORD_BITS)
+	{
+		uint32		word = pg_atomic_read_u32(used_word(i)) & mask;
+
+		if (word != 0)
+			return i - i % WORD_BITS + pg_rightmost_one_pos32(word);
+		mask = PG_UINT32_MAX;
+	}
+	return -1;
+}
+
+/* The size of the table with the bits behind it */
+static Size
+table_size(void)
+{
+	return add_size(offsetof(ZkLockClaimTable, claim),
+					add_size(mul_size(zklock_guc_max_locks, sizeof(ZkLockClaim)),
+							 mul_size(zklock_guc_max_locks / WORD_BITS + 1,
+									  sizeof(pg_atomic_uint32))));
+}
+
 Size
 zklock_claimtable_shmem_size(void)
 {
-	return add_size(add_size(offsetof(ZkLockClaimTable, claim),
-							 mul_size(zklock_guc_max_locks, sizeof(ZkLockClaim))),
+	return add_size(table_size(),
 					hash_estimate_size(zklock_guc_max_locks, sizeof(ZkLockEntry)));
 }
 
@@ -109,15 +160,15 @@ zklock_claimtable_shmem_init(void)
 	entries = ShmemInitHash("zklock entries", zklock_guc_max_locks, &ctl,
 							HASH_ELEM | HASH_FUNCTION | HASH_COMPARE |
 							HASH_KEYCOPY | HASH_PARTITION | HASH_FIXED_SIZE);
-	table = ShmemInitStruct("zklock claims",
-							offsetof(ZkLockClaimTable, claim) +
-							zklock_guc_max_locks * sizeof(ZkLockClaim), &found);
+	table = ShmemInitStruct("zklock claims", table_size(), &found);
 	zklock_claimtable = table;
 	if (found)
 		return;
 	memset(table, 0, offsetof(ZkLockClaimTable, claim));
 	SpinLockInit(&table->mutex);
 	pg_atomic_init_u64(&table->unlisted, 0);
+	for (int i = 0; i <= zklock_guc_max_locks; i += WORD_BITS)
+		pg_atomic_init_u32(used_word(i), 0);
 	for (int i = zklock_guc_max_locks - 1; i >= 0; i--)
 	{
 		ZkLockClaim *claim = &table->claim[i];
@@ -153,7 +204,7 @@ take_free(void)
 	{
 		table->free = claim->next_free;
 		table->nfree--;
-		table->peak = Max(table->peak, (int) (claim - table->claim) + 1);
+		set_used(claim, true);
 	}
 	SpinLockRelease(&table->mutex);
 	Assert(claim == NULL || claim->slot.entry == NULL);
@@ -177,6 +228,7 @@ give_free(ZkLockClaim *claim)
 	ZkLockClaimTable *table = zklock_claimtable;
 
 	SpinLockAcquire(&table->mutex);
+	set_used(claim, false);
 	claim->next_free = table->free;
 	table->free = claim;
 	table->nfree++;
@@ -195,18 +247,6 @@ zklock_claimtable_room(void)
 	room = table->nfree;
 	SpinLockRelease(&table->mutex);
 	return room;
-}
-
-int
-zklock_claimtable_peak(void)
-{
-	ZkLockClaimTable *table = zklock_claimtable;
-	int			peak;
-
-	SpinLockAcquire(&table->mutex);
-	peak = table->peak;
-	SpinLockRelease(&table->mutex);
-	return peak;
 }
 
 /*
@@ -254,10 +294,9 @@ zklock_claimtable_lock(ZkLockSlot *slot, LWLockMode mode)
 int
 zklock_claimtable_kept(void)
 {
-	int			nclaims = zklock_claimtable_peak();
 	int			kept = 0;
 
-	for (int i = 0; i < nclaims; i++)
+	for (int i = -1; (i = zklock_claimtable_next(i + 1)) >= 0;)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		LWLock	   *lock = zklock_claimtable_lock(&claim->slot, LW_SHARED);

@@ -159,12 +159,11 @@ struct ZkLockClaim
 
 typedef struct ZkLockClaimTable
 {
-	slock_t		mutex;			/* protects the next three */
+	slock_t		mutex;			/* protects the next two, and changes of is_used() */
 	ZkLockClaim *free;
 	int			nfree;
-	int			peak;			/* claims from this index on were never used */
 	pg_atomic_uint64 unlisted;
-	ZkLockClaim claim[FLEXIBLE_ARRAY_MEMBER];
+	ZkLockClaim claim[FLEXIBLE_ARRAY_MEMBER];	/* a bit for each one follows */
 } ZkLockClaimTable;
 
 /* NULL: there is no shared memory for it. */
@@ -202,8 +201,12 @@ extern int	zklock_claimtable_room(void);
 /* Return the number of claims that are in use only for nodes that are kept. */
 extern int	zklock_claimtable_kept(void);
 
-/* Return the number of claims, from the first on, that may be in use. */
-extern int	zklock_claimtable_peak(void);
+/*
+ * Return the index of the first claim from `i` on that may be in use, or -1.  So a loop over
+ * the claims costs as much as there are, however many there were.  It misses no claim
+ * whose entry's lock the caller holds, and none that was in use before.
+ */
+extern int	zklock_claimtable_next(int i);
 
 /* Return the lock of a slot that is in use. */
 extern LWLock *zklock_claimtable_lock_of(const ZkLockSlot *slot);

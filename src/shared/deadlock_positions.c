@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "common/compat.h"
+#include "common/guc.h"
 #include "common/hashfn.h"
 #include "shared/claimstate.h"
 #include "shared/deadlock_positions.h"
@@ -132,33 +133,33 @@ is_awaited(const QueueSet *set, const ZkLockClaim *claim)
 int
 zklock_deadlock_positions_room(void)
 {
-	return zklock_claimtable != NULL ? zklock_claimtable_peak() : 0;
+	return zklock_claimtable != NULL ? zklock_guc_max_locks - zklock_claimtable_room() : 0;
 }
 
 int
 zklock_deadlock_positions_read(ZkLockPosition *positions, int room)
 {
 	int			n = 0;
-	int			nclaims;
 	uint32		of_server;
 	QueueSet	awaited = {{0}};
+	ZkLockPosition position;
 
 	zklock_lwlocks_acquire_partitions(LW_SHARED);
 	of_server = server_ensemble();
-	nclaims = zklock_claimtable_peak();
-	if (nclaims > room)
-		n = -1;
-	for (int i = 0; i < nclaims && n >= 0; i++)
+	for (int i = -1; (i = zklock_claimtable_next(i + 1)) >= 0;)
 		add_awaited(&awaited, &zklock_claimtable->claim[i]);
-	for (int i = 0; i < nclaims && n >= 0; i++)
+	for (int i = -1; n <= room && (i = zklock_claimtable_next(i + 1)) >= 0;)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 
-		if (is_awaited(&awaited, claim) && get_position(claim, of_server, &positions[n]))
-			n++;
+		if (!is_awaited(&awaited, claim) || !get_position(claim, of_server, &position))
+			continue;
+		if (n < room)
+			positions[n] = position;
+		n++;
 	}
 	zklock_lwlocks_release_partitions();
-	return n;
+	return n <= room ? n : -1;
 }
 
 static const ZkLockEntryKey *
@@ -199,16 +200,17 @@ keep_paths_of(int pid, ZkLockPosition *positions, int n)
 int
 zklock_deadlock_positions_around(int pid, ZkLockPosition *positions, int room)
 {
-	int			nclaims = Min(zklock_deadlock_positions_room(), room);
 	int			nfound = 0;
 	int			n = 0;
 	uint32		of_server;
 	QueueSet	awaited = {{0}};
 
-	for (int i = 0; i < nclaims; i++)
+	if (zklock_claimtable == NULL)
+		return 0;
+	for (int i = -1; (i = zklock_claimtable_next(i + 1)) >= 0;)
 		if (zklock_claimtable->claim[i].pid == pid)
 			add_awaited(&awaited, &zklock_claimtable->claim[i]);
-	for (int i = 0; i < nclaims; i++)
+	for (int i = -1; nfound < room && (i = zklock_claimtable_next(i + 1)) >= 0;)
 		if (is_awaited(&awaited, &zklock_claimtable->claim[i]))
 			positions[nfound++].claim = i;
 	if (nfound == 0)
@@ -293,7 +295,7 @@ get_held(const ZkLockClaim *claim, ZkLockClaimState *state)
 static bool
 read_ensemble(uint32 of_server, uint32 *ensemble)
 {
-	for (int i = 0; i < zklock_claimtable_peak(); i++)
+	for (int i = -1; (i = zklock_claimtable_next(i + 1)) >= 0;)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		ZkLockClaimState state;
@@ -320,7 +322,7 @@ zklock_deadlock_positions_held(const bool *processes, ZkLockHeldNode *nodes, int
 	of_server = server_ensemble();
 	if (!read_ensemble(of_server, &ensemble))
 		room = 0;
-	for (int i = 0; i < zklock_claimtable_peak() && n < room; i++)
+	for (int i = -1; n < room && (i = zklock_claimtable_next(i + 1)) >= 0;)
 	{
 		const ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		const ZkLockEntry *entry = claim->slot.entry;

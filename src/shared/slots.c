@@ -642,9 +642,7 @@ post_if_unserved(ZkLockSlot *slot, ZkLockSerial wanted, bool looks)
 void
 zklock_slots_scan(void)
 {
-	int			nclaims = zklock_claimtable_peak();
-
-	for (int i = 0; i < nclaims; i++)
+	for (int i = -1; (i = zklock_claimtable_next(i + 1)) >= 0;)
 	{
 		ZkLockClaim *claim = &zklock_claimtable->claim[i];
 		const volatile ZkLockClaim *unlocked_claim = claim;

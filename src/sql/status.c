@@ -145,7 +145,6 @@ zklock_status_put_rows(ZkLockSqlRows *rows, ZkLockPutRow put)
 {
 	ZkLockClaimRow row;
 	int			next_claim = 0;
-	int			end = zklock_claims_end();
 
 	zklock_session_routine->poll();
 	for (ZkLockHold *hold = zklock_locktable_first_granted();
@@ -154,7 +153,7 @@ zklock_status_put_rows(ZkLockSqlRows *rows, ZkLockPutRow put)
 		describe_hold(hold, &row);
 		put(rows, &row);
 	}
-	while (zklock_claims_next(&next_claim, end, &row))
+	while (zklock_claims_next(&next_claim, &row))
 		put(rows, &row);
 }
 

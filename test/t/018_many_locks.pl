@@ -138,6 +138,14 @@ sub wait_and_give_up
 	return $us;
 }
 
+# A scan of the claims in shared memory, as the worker makes it every second, too
+sub look
+{
+	my ($what) = @_;
+
+	return loop($what, 50, 'PERFORM count(*) FROM zk_locks');
+}
+
 # A lock in a subtransaction, which commits or fails
 sub subtransaction
 {
@@ -181,6 +189,7 @@ sub measure
 	$us{'release of all'} = cost('SELECT zk_lock_release_all()', $n);
 	wait_for_deletions();
 	$note->('a lock, after others were held', \&take_and_give_back);
+	$note->('a look at all locks, after others were held', \&look);
 
 	$session->query('BEGIN; SAVEPOINT s');
 	hold('transaction', 0, $of_transaction);

@@ -259,6 +259,10 @@ look_at_rest(void)
 		return "a claim is nobody's";
 	if (usage.unlisted != 0)
 		return "a claim without room is nobody's";
+	for (int i = -1; (i = zklock_claimtable_next(i + 1)) >= 0;)
+		usage.kept--;
+	if (usage.kept != 0)
+		return "a loop over the claims does not look at those in use only";
 	zklock_owners_unfinished(&unfinished);
 	if (unfinished.all != 0 || unfinished.of_role != 0)
 		return "something that was given up is charged to somebody";
