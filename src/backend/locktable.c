@@ -123,7 +123,7 @@ zklock_locktable_find(const char *path, ZkLockMode mode)
 {
 	ZkLockKey	key = {.path = path,.mode = mode};
 
-	if (table == NULL)
+	if (zklock_locktable_size() == 0)
 		return NULL;
 	return hash_search(table, &key, HASH_FIND, NULL);
 }

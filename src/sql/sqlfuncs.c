@@ -30,8 +30,10 @@
 #include "sql/sqlargs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(zk_fence);
@@ -96,14 +98,39 @@ get_label(FunctionCallInfo fcinfo, int argno, const char *name)
 											   PG_GETARG_DATUM(argno)));
 }
 
+/* The values of the enum of modes that this backend has met; InvalidOid: not yet */
+static Oid	known_modes[ZKLOCK_N_MODES];
+
+/* An enum has changed. */
+static void
+forget_modes(Datum arg, int cacheid, uint32 hashvalue)
+{
+	(void) arg;
+	(void) cacheid;
+	(void) hashvalue;
+	memset(known_modes, 0, sizeof(known_modes));
+}
+
+/* A label has to be looked up in a catalog, so this remembers its value. */
 static ZkLockMode
 get_mode(FunctionCallInfo fcinfo, int argno)
 {
-	char	   *label = get_label(fcinfo, argno, "lock mode");
+	static bool registered = false;
+	char	   *label;
 
+	for (int mode = 0; mode < ZKLOCK_N_MODES && !PG_ARGISNULL(argno); mode++)
+		if (known_modes[mode] == PG_GETARG_OID(argno))
+			return mode;
+	if (!registered)
+		CacheRegisterSyscacheCallback(ENUMOID, forget_modes, (Datum) 0);
+	registered = true;
+	label = get_label(fcinfo, argno, "lock mode");
 	for (int mode = 0; mode < ZKLOCK_N_MODES; mode++)
 		if (strcmp(label, zklock_mode_table[mode].name) == 0)
+		{
+			known_modes[mode] = PG_GETARG_OID(argno);
 			return mode;
+		}
 	elog(ERROR, "unknown lock mode \"%s\"", label);
 }
 
