@@ -43,7 +43,7 @@ int			zklock_guc_log_level = LOG;
 
 int			zklock_guc_session_mode = ZKLOCK_SESSION_BACKEND;
 int			zklock_guc_handover_time = 100;
-int			zklock_guc_keep_time = 0;
+int			zklock_guc_keep_time = -1;
 int			zklock_guc_max_kept_locks = 1024;
 int			zklock_guc_default_scope = 0;
 int			zklock_guc_max_locks = 2048;
@@ -656,8 +656,8 @@ zklock_guc_init(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.keep_time",
 							"How long the server keeps a lock that no backend uses any more, until another client wants it.",
-							"With zklock.session_mode = \"server\" and zklock.handover_time.  0 gives each lock up at once.",
-							&zklock_guc_keep_time, 0, 0, 60 * 1000,
+							"With zklock.session_mode = \"server\" and zklock.handover_time.  0 gives each lock up at once; -1 keeps advisory locks for 1 s, and gives others up at once.",
+							&zklock_guc_keep_time, -1, -1, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 

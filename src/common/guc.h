@@ -80,7 +80,7 @@ extern int	zklock_guc_session_mode;	/* a ZkLockSessionMode */
 
 /* These have an effect only with shared_preload_libraries. */
 extern int	zklock_guc_handover_time;	/* ms; 0: each claim has its own node */
-extern int	zklock_guc_keep_time;	/* ms; 0: no node is kept */
+extern int	zklock_guc_keep_time;	/* see zklock_slots_keep_time() */
 extern int	zklock_guc_max_kept_locks;
 extern int	zklock_guc_max_locks;
 extern bool zklock_guc_answer_positions;

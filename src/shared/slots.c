@@ -22,6 +22,9 @@
  */
 #define TRUST (5000 * ZKLOCK_NS_PER_MS)
 
+/* For how long an advisory lock is kept if nothing is set, in ns */
+#define ADVISORY_KEEP_TIME (1000 * ZKLOCK_NS_PER_MS)
+
 /* The serial of the attempt that is wanted in a slot. */
 static ZkLockSerial
 wanted_at(const ZkLockSlot *slot)
@@ -53,6 +56,19 @@ is_sound(const ZkLockSlot *slot)
 		(gate->state == ZKLOCK_GATE_HELD || gate->state == ZKLOCK_GATE_KEPT);
 }
 #endif
+
+/*
+ * If nothing is set, only advisory locks are kept: the servers of PostgreSQL that take these
+ * paths wait for a moment until a kept lock is given up, while another client that does not
+ * wait could be refused.
+ */
+int64
+zklock_slots_keep_time(const char *path)
+{
+	if (zklock_guc_keep_time >= 0)
+		return zklock_guc_keep_time * ZKLOCK_NS_PER_MS;
+	return zklock_path_has_part(path, ZKLOCK_PATH_ADVISORY) ? ADVISORY_KEEP_TIME : 0;
+}
 
 /* The slot with the node of a claim. */
 static ZkLockSlot *
@@ -293,7 +309,8 @@ static void
 make_way(const ZkLockEntry *entry, bool conflicts)
 {
 	bool		reader = zklock_mode_is_shared(entry->key.mode);
-	bool		keeps = zklock_sessionstate_epoch() != 0;
+	bool		keeps = zklock_sessionstate_epoch() != 0 &&
+		zklock_slots_keep_time(entry->key.path) > 0;
 	ZkLockEntryKey key;
 
 	strlcpy(key.path, entry->key.path, sizeof(key.path));
@@ -1077,7 +1094,7 @@ zklock_slots_check_kept(ZkLockSlot *slot, ZkLockSerial serial, bool any, int64 n
 			.trust = TRUST
 		};
 
-		unused = now - gate->node.kept_at >= zklock_guc_keep_time * ZKLOCK_NS_PER_MS;
+		unused = now - gate->node.kept_at >= zklock_slots_keep_time(slot->entry->key.path);
 		if (any || unused || gate->node.kept_epoch != terms.epoch)
 		{
 			(void) zklock_gate_drop_kept(gate);

@@ -169,6 +169,9 @@ extern ZkLockSlot *zklock_slots_next_stalled(void);
  */
 extern void zklock_slots_scan(void);
 
+/* For how long the server keeps a lock at this path that no backend uses, in ns; 0: not at all. */
+extern int64 zklock_slots_keep_time(const char *path);
+
 /* Queue this slot. */
 extern void zklock_slots_post(ZkLockSlot *slot);
 
@@ -267,8 +270,8 @@ extern bool zklock_slots_rival(ZkLockSlot *slot, ZkLockSerial serial, int64 now)
 
 /*
  * Give up the node of this serial if it is kept, and was kept in an earlier epoch, for
- * as long as zklock.keep_time, or at all if `any` is true.  Otherwise ask for a list if it is
- * due.  Returns true if zklock.keep_time is the reason.
+ * as long as zklock_slots_keep_time() says, or at all if `any` is true.  Otherwise ask for a
+ * list if it is due.  Returns true if that time is the reason.
  */
 extern bool zklock_slots_check_kept(ZkLockSlot *slot, ZkLockSerial serial, bool any, int64 now);
 

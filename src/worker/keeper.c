@@ -81,7 +81,7 @@ zklock_keeper_update_epoch(bool keeps, bool stale)
 	const ZkLockClientStatus *status = zklock_session_status();
 	uint32		connects = status == NULL ? 0 : status->connects;
 
-	keeps = keeps && zklock_guc_keep_time > 0 && zklock_guc_max_kept_locks > 0 &&
+	keeps = keeps && zklock_guc_keep_time != 0 && zklock_guc_max_kept_locks > 0 &&
 		zklock_guc_handover_time > 0;
 	if (keeps != kept || (keeps && (stale || connects != connects_seen)))
 	{
@@ -113,7 +113,7 @@ zklock_keeper_may_keep(const char *path, ZkLockMode mode)
 		!zklock_mode_is_shared(mode) &&
 		zklock_slots_has_room_to_keep() &&
 		zklock_history_may_keep(history_of(hash), hash, zklock_clock_now(),
-								zklock_guc_keep_time * ZKLOCK_NS_PER_MS);
+								zklock_slots_keep_time(path));
 }
 
 bool
@@ -245,7 +245,7 @@ zklock_keeper_ended(ZkLockKeeper *keeper, const ZkLockDriver *driver)
 
 	if (driver->recipe.outcome.verdict == ZKLOCK_GRANTED)
 		zklock_history_ended(history_of(keeper->hash), keeper->hash,
-							 now - (keeper->unused ? zklock_guc_keep_time * ZKLOCK_NS_PER_MS : 0));
+							 now - (keeper->unused ? zklock_slots_keep_time(driver->path) : 0));
 	if (keeper->slot == NULL)
 		return;
 	if (keeper->unseen != 0)

@@ -40,7 +40,7 @@ typedef struct ZkLockKeeper
 	uint32		unseen;
 
 	bool		recalled;		/* did another contender end its use? */
-	bool		unused;			/* was it unused for zklock.keep_time? */
+	bool		unused;			/* was it unused for zklock_slots_keep_time()? */
 } ZkLockKeeper;
 
 extern void zklock_keeper_init(void);

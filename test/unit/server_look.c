@@ -37,7 +37,10 @@ is_asleep(const ZkLockClaim *claim, uint32 asleep)
 	return !claim->ended && !claim->hidden && (asleep & (1U << claim->procno)) != 0;
 }
 
-/* A shorter zklock.keep_time is in force from the worker's next look on. */
+/*
+ * A shorter zklock.keep_time is in force from the worker's next look on.  -1 is 0 here, since no
+ * path is that of an advisory lock.
+ */
 static int
 longest_keep_time(void)
 {
@@ -45,10 +48,10 @@ longest_keep_time(void)
 	static int	present = 0;
 	static int64 changed_at = 0;
 
-	if (present != zklock_guc_keep_time)
+	if (present != Max(zklock_guc_keep_time, 0))
 	{
 		before = present;
-		present = zklock_guc_keep_time;
+		present = Max(zklock_guc_keep_time, 0);
 		changed_at = shim_now();
 	}
 	return shim_now() - changed_at > MAX_UNUSED_MS * INT64CONST(1000000) ? present :

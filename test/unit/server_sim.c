@@ -1132,7 +1132,7 @@ change_setting(ShimSettings *s)
 	{
 		case 0:
 			if (server_plan.keeps)
-				s->keep_time = 20 + (int) sim_random(300);
+				s->keep_time = sim_percent(20) ? -1 : 20 + (int) sim_random(300);
 			break;
 		case 1:
 			s->max_kept_locks = s->max_kept_locks == 1 ? 100 : 1;
