@@ -183,3 +183,72 @@ COMMENT ON FUNCTION zk_source_status() IS
     'data for the view zk_sources';
 COMMENT ON VIEW zk_sources IS
     'where the data of this server comes from, and waits for it';
+
+-- Does this server lead at a path of zklock.leaders?  It does while its worker has the lock at this
+-- path.  Reads only the memory of this server, so it can be a condition of a query, and may be
+-- true for a moment longer than a commit that zk_leader_guard() guards would be permitted.  False
+-- for a path that is not in zklock.leaders, and in recovery.
+-- Raises 55000 if the library is not in shared_preload_libraries.
+CREATE FUNCTION zk_leads(path text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- Guard the transaction: it commits only if this server still leads at "path", in the same term.
+-- If the term ends before, the running statement is cancelled, and the commit raises 40001.
+-- Other transactions of this server may be guarded at the same time.  Returns the token of the
+-- term, which zk_lock_fence(path) then records.
+-- Raises 55000 if this server does not lead, or the library is not in shared_preload_libraries;
+-- 40001 if ZooKeeper does not confirm its session in time; 25001 at REPEATABLE READ and above;
+-- PREPARE TRANSACTION raises 0A000.
+CREATE FUNCTION zk_leader_guard(path text)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- End the term of this server at "path": transactions that it guards and whose commit has not begun
+-- are lost.  Returns true when those commits have ended and the node is deleted, so that the
+-- next in the queue leads; false if this server did not lead.  The server then queues again,
+-- behind all others.  If the call is cancelled, the term ends all the same.
+-- Raises 08006 if the worker does not run.
+CREATE FUNCTION zk_leader_resign(path text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE EXECUTE ON FUNCTION zk_leader_resign(text) FROM PUBLIC;
+
+CREATE FUNCTION zk_leader_status(
+    OUT path text,
+    OUT state text,
+    OUT token bigint,
+    OUT since timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+-- The paths of zklock.leaders, and what this server is there.  Reads only its memory.
+--
+--   path    the path
+--   state   'leads', 'waits' (another client leads, or is ahead in the queue), 'joins' (the
+--           server has no node in the queue yet: there is no session, or ZooKeeper refuses),
+--           'ends' (the term is over, and its node is not deleted yet: a commit may be under
+--           way), 'lost' (the session is over, or ZooKeeper has not confirmed it for as long
+--           as its timeout), 'recovery' (this server is a standby)
+--   token   of the term; null unless it leads
+--   since   when the state began; of 'lost', when the term did
+CREATE VIEW zk_leaders AS
+SELECT path, state, token, since FROM zk_leader_status();
+
+GRANT SELECT ON zk_leaders TO PUBLIC;
+
+COMMENT ON FUNCTION zk_leads(text) IS
+    'does this server lead at a path of zklock.leaders?';
+COMMENT ON FUNCTION zk_leader_guard(text) IS
+    'have the transaction commit only while this server leads; returns the token';
+COMMENT ON FUNCTION zk_leader_resign(text) IS
+    'end the term of this server, and queue again';
+COMMENT ON FUNCTION zk_leader_status() IS
+    'data for the view zk_leaders';
+COMMENT ON VIEW zk_leaders IS
+    'where this server leads, or queues for that';

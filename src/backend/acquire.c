@@ -19,6 +19,7 @@
 #include "session/errors.h"
 #include "session/session.h"
 #include "shared/claims.h"
+#include "shared/leaders.h"
 #include "shared/refusals.h"
 #include "shared/stats.h"
 #include "storage/proc.h"
@@ -699,13 +700,30 @@ make_acquisition(int n, ZkLockScope scope)
 	return a;
 }
 
+/* The server's worker has a node at the paths of zklock.leaders, and uses no gate. */
+static void
+refuse_leaders(const char *path)
+{
+	if (zklock_leaders_has(path))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot take a lock on \"%s\" on this server",
+						zklock_errors_path(path)),
+				 errdetail("The path is in zklock.leaders: the server itself queues there."),
+				 errhint("Use zk_leader_guard(), or another path.")));
+}
+
 /* Add a lock that this backend does not hold.  Raises what forbids to acquire it. */
 static void
 add_lock(Acquisition *a, const ZkLockRequest *wanted)
 {
 	ZkLockRequest *request = &a->attempts[a->n].request;
+	const char *mutex = mutex_path(wanted->path, wanted->params.mode);
 	const ZkLockHold *from = find_stronger(wanted->path, wanted->params.mode);
 
+	refuse_leaders(wanted->path);
+	if (mutex != NULL)
+		refuse_leaders(mutex);
 	*request = *wanted;
 	request->params.revocable = zklock_loss_is_revocable(wanted->params.mode);
 	if (from != NULL)

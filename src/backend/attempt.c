@@ -11,7 +11,6 @@
 #include "backend/deadlock.h"
 #include "backend/lease.h"
 #include "backend/loss.h"
-#include "backend/nodedata.h"
 #include "backend/sessionroutine.h"
 #include "common/clock.h"
 #include "common/compat.h"
@@ -20,6 +19,7 @@
 #include "miscadmin.h"
 #include "protocol/newpath.h"
 #include "session/errors.h"
+#include "session/nodedata.h"
 #include "session/session.h"
 #include "storage/proc.h"
 

@@ -9,12 +9,12 @@
 #include "postgres.h"
 
 #include "backend/backendsession.h"
-#include "backend/nodedata.h"
 #include "common/clock.h"
 #include "common/guc.h"
 #include "miscadmin.h"
 #include "session/deadlock_walker.h"
 #include "session/diagnosis.h"
+#include "session/nodedata.h"
 #include "session/session.h"
 #include "shared/claims.h"
 

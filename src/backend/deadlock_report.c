@@ -8,11 +8,11 @@
 #include "postgres.h"
 
 #include "backend/deadlock_report.h"
-#include "backend/nodedata.h"
 #include "backend/privileges.h"
 #include "common/compat.h"
 #include "common/text.h"
 #include "miscadmin.h"
+#include "session/nodedata.h"
 #include "storage/lmgr.h"
 
 static char *

@@ -295,21 +295,26 @@ zklock_lease_confirm_hold(ZkLockHold *hold)
 					  zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS);
 }
 
+/* Two writes, of which one proves the other, may take longer than a connection. */
+int64
+zklock_lease_patience(const ZkLockClientStatus *status, int64 now)
+{
+	return now + Max(zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS,
+					 zklock_proof_patience(status->timeout * ZKLOCK_NS_PER_MS));
+}
+
 /*
- * Until when does a commit wait for a confirmation?  Two writes, of which one proves the other,
- * may take longer than a connection.  During a commit, the session of a client that relies on
- * a lock is not told to be gone, but it is.
+ * During a commit, the session of a client that relies on a lock is not told to be gone, but it
+ * is.
  */
 static int64
 patient_until(int64 now)
 {
 	const ZkLockClientStatus *status = zklock_session_routine->status();
-	int64		timeout = status->timeout * ZKLOCK_NS_PER_MS;
-	int64		until = now + Max(zklock_guc_connect_timeout * ZKLOCK_NS_PER_MS,
-								  zklock_proof_patience(timeout));
+	int64		until = zklock_lease_patience(status, now);
 
 	return zklock_clientsocket_is_relied_on() && status->confirmed != 0 ?
-		Min(until, status->confirmed + timeout) : until;
+		Min(until, status->confirmed + status->timeout * ZKLOCK_NS_PER_MS) : until;
 }
 
 /* As log_wait() in attempt.c does: this wait is for ZooKeeper, too. */
@@ -426,6 +431,12 @@ waits_for_standby(void)
 		synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH;
 }
 
+bool
+zklock_lease_asks_for_nodes(void)
+{
+	return zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS || waits_for_standby();
+}
+
 void
 zklock_lease_confirm_commit(void)
 {
@@ -438,11 +449,12 @@ zklock_lease_confirm_commit(void)
 	loss_raised = gone_raised = false;
 	if (hold == NULL || zklock_guc_confirm_commit == ZKLOCK_CONFIRM_OFF)
 		return;
-	Assert(!committing);
-	committing = true;
-	zklock_session_routine->commit(true);
-	confirm_granted(hold, NULL, NULL,
-					zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS || waits_for_standby());
+	if (!committing)
+	{
+		committing = true;
+		zklock_session_routine->commit(true);
+	}
+	confirm_granted(hold, NULL, NULL, zklock_lease_asks_for_nodes());
 }
 
 void

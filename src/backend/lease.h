@@ -78,6 +78,12 @@ extern bool zklock_lease_is_any_doubtful(void);
 /* Is a session with this status confirmed, so that a commit need not wait for that? */
 extern bool zklock_lease_is_confirmed(const ZkLockClientStatus *status);
 
+/* Until when does a commit that begins to wait `now` wait for such a confirmation? */
+extern int64 zklock_lease_patience(const ZkLockClientStatus *status, int64 now);
+
+/* Does a commit ask for the nodes of its locks, too? */
+extern bool zklock_lease_asks_for_nodes(void);
+
 /*
  * Send a request that confirms that a lock is held.  Returns false if there is
  * no connection, or no answer within zklock.connect_timeout.  ERROR 40001 if
@@ -90,7 +96,8 @@ extern bool zklock_lease_confirm_hold(ZkLockHold *hold);
  * confirmed for two thirds of its timeout, waits until it is, at most
  * zklock.connect_timeout, or five eighths of the session's timeout if that is more.  With
  * zklock.confirm_commit = 'always', and if the commit waits for a synchronous standby, first
- * sends a request for each lock, and waits for the answers.  ERROR 40001 without them.
+ * sends a request for each lock, and waits for the answers.  ERROR 40001 without them.  May
+ * be called again for the same commit.
  */
 extern void zklock_lease_confirm_commit(void);
 

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "backend/leaderguard.h"
 #include "backend/lease.h"
 #include "backend/loss.h"
 #include "backend/sessionroutine.h"
@@ -16,6 +17,7 @@
 #include "protocol/path.h"
 #include "session/errors.h"
 #include "shared/claims.h"
+#include "shared/sessionstate.h"
 #include "shared/stats.h"
 #include "storage/ipc.h"
 
@@ -28,6 +30,9 @@ static bool in_statement = false;
 
 /* Are cancel on loss and disconnect on loss on? */
 static bool is_on[ZKLOCK_N_SIGNALS] = {false};
+
+/* Is the former on in the server's session for a guard, while locks are in another one? */
+static bool is_guard_on = false;
 
 /*
  * May the statement, or a part of it, have caught its cancellation, or ended a transaction,
@@ -103,12 +108,55 @@ turn_signal(ZkLockSignal signal, bool on)
 	is_on[signal] = on;
 }
 
+/*
+ * Turn cancel on loss on for the locks of this backend and the guards of the transaction, or off.
+ * Guards are in the server's session.
+ */
+static void
+turn_cancel(bool on)
+{
+	bool		holds = zklock_locktable_first_granted() != NULL;
+	bool		guarded = zklock_leaderguard_is_any();
+	bool		shared = zklock_session_routine->signal_on_loss ==
+		zklock_sessionstate_signal_on_loss;
+
+	turn_signal(ZKLOCK_SIGNAL_CANCEL, on && (holds || (guarded && shared)));
+	if (!shared && (guarded || is_guard_on))
+	{
+		is_guard_on = on && guarded;
+		zklock_sessionstate_signal_on_loss(ZKLOCK_SIGNAL_CANCEL, is_guard_on);
+	}
+}
+
+static bool
+is_cancel_on(void)
+{
+	return is_on[ZKLOCK_SIGNAL_CANCEL] || is_guard_on;
+}
+
 /* Return a lock that is lost, or most probably lost, or NULL. */
 static ZkLockHold *
 find_lost_hold(void)
 {
 	zklock_session_routine->refresh();
 	return zklock_lease_is_any_doubtful() ? zklock_locktable_first_granted() : NULL;
+}
+
+/*
+ * Note the loss of a lock or a guard, if one is lost, or most probably lost.  Returns whether
+ * there is one.
+ */
+static bool
+note_any_loss(void)
+{
+	const ZkLockHold *lost = find_lost_hold();
+	const char *path = zklock_leaderguard_find_lost();
+
+	if (lost != NULL)
+		note(LOST, lost->key.path, ENDED);
+	else if (path != NULL)
+		note(LOST, path, ZKLOCK_LEADERGUARD_LOST);
+	return lost != NULL || path != NULL;
 }
 
 bool
@@ -305,8 +353,7 @@ zklock_loss_refuse_disconnected(void)
 static void
 update_cancel_on_loss(void)
 {
-	turn_signal(ZKLOCK_SIGNAL_CANCEL,
-				in_statement && zklock_locktable_first_granted() != NULL);
+	turn_cancel(in_statement);
 	if (is_on[ZKLOCK_SIGNAL_CANCEL] && find_unreported() != NULL)
 		cancel_statement();
 }
@@ -322,7 +369,7 @@ pause_cancel_on_loss(void)
 
 	if (hold != NULL && zklock_lease_is_doubtful(hold))
 		note(LOST, hold->key.path, ENDED);
-	turn_signal(ZKLOCK_SIGNAL_CANCEL, false);
+	turn_cancel(false);
 }
 
 /*
@@ -332,18 +379,12 @@ pause_cancel_on_loss(void)
 void
 zklock_loss_resume(void)
 {
-	bool		was_on = is_on[ZKLOCK_SIGNAL_CANCEL];
-	const ZkLockHold *lost;
+	bool		was_on = is_cancel_on();
 
 	zklock_loss_relied_on();
 	update_cancel_on_loss();
-	if (!is_on[ZKLOCK_SIGNAL_CANCEL] || was_on)
-		return;
-	lost = find_lost_hold();
-	if (lost == NULL)
-		return;
-	note(LOST, lost->key.path, ENDED);
-	cancel_statement();
+	if (is_cancel_on() && !was_on && note_any_loss())
+		cancel_statement();
 }
 
 void
@@ -365,6 +406,7 @@ zklock_loss_statement(bool begins)
 void
 zklock_loss_refuse(void)
 {
+	zklock_leaderguard_check();
 	if (zklock_locktable_first_granted() == NULL)
 		return;
 	zklock_session_routine->refresh();
@@ -390,11 +432,11 @@ zklock_loss_part(void)
 	if (!went_on)
 		return;
 	CHECK_FOR_INTERRUPTS();
-	lost = is_on[ZKLOCK_SIGNAL_CANCEL] ? find_lost_hold() : NULL;
-	if (lost != NULL)
+	if (is_cancel_on() && note_any_loss())
 	{
-		note(LOST, lost->key.path, ENDED);
-		zklock_lease_note_raised(lost);
+		lost = find_lost_hold();
+		if (lost != NULL)
+			zklock_lease_note_raised(lost);
 		cancel_statement();
 		CHECK_FOR_INTERRUPTS();
 		return;
@@ -469,7 +511,7 @@ zklock_loss_abandon(const ZkLockAttempt *attempt)
 void
 zklock_loss_pause(void)
 {
-	ZkLockHold *hold = zklock_locktable_first_granted();
+	ZkLockHold *hold;
 
 	pause_disconnect_on_loss();
 	pause_cancel_on_loss();
@@ -478,11 +520,22 @@ zklock_loss_pause(void)
 		noted.reason = NO_REASON;
 		return;
 	}
-	if (hold != NULL)
-		note_loss(hold);
+	(void) note_any_loss();
 	hold = find_unreported();
 	if (hold != NULL)
 		note(REVOKED, hold->key.path, NULL);
+}
+
+/* A guard that is lost after the commit explains nothing. */
+void
+zklock_loss_unguard(bool aborted)
+{
+	if (!zklock_leaderguard_is_any())
+		return;
+	pause_cancel_on_loss();
+	if (aborted && QueryCancelPending)
+		(void) note_any_loss();
+	zklock_leaderguard_end_xact();
 }
 
 /*
@@ -510,6 +563,7 @@ zklock_loss_explain(void)
 
 	zklock_session_routine->poll();
 	zklock_lease_explain();
+	zklock_leaderguard_check();
 	if (noted.reason == LOST)
 	{
 		zklock_stats_add(ZKLOCK_LOSSES, 1);
@@ -529,4 +583,5 @@ zklock_loss_explain(void)
 	 * revocation.
 	 */
 	zklock_lease_explain();
+	zklock_leaderguard_check();
 }

@@ -78,6 +78,12 @@ extern void zklock_loss_went_on(void);
 extern void zklock_loss_pause(void);
 
 /*
+ * To be called when a transaction has ended, before its locks are released: its guards end
+ * (leaderguard.h).  Raises and allocates nothing.
+ */
+extern void zklock_loss_unguard(bool aborted);
+
+/*
  * To be called when a transaction has been aborted, before zklock_loss_resume().
  * Forgets lost locks, see zklock_lease_forget().  Raises and allocates nothing.
  */

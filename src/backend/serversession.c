@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "backend/locktable.h"
-#include "backend/nodedata.h"
 #include "backend/serversession.h"
 #include "common/clock.h"
 #include "common/compat.h"
@@ -17,6 +16,7 @@
 #include "session/diagnosis.h"
 #include "session/errors.h"
 #include "session/failure.h"
+#include "session/nodedata.h"
 #include "session/session.h"
 #include "shared/claims.h"
 #include "shared/deadlock_slots.h"

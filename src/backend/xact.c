@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "backend/leaderguard.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/loss.h"
@@ -50,7 +51,9 @@ static void
 confirm_holds(void)
 {
 	zklock_loss_pause();
-	zklock_lease_confirm_commit();
+	do
+		zklock_lease_confirm_commit();
+	while (zklock_leaderguard_confirm_commit());
 
 	/*
 	 * The lock may be released or forgotten since its loss, and a COMMIT is
@@ -80,6 +83,7 @@ static void
 xact_ended(bool committed)
 {
 	committing = false;
+	zklock_leaderguard_end_commit();
 	if (!committed || irrevocable == IRREVOCABLE_COMMIT)
 		irrevocable = NOT_IRREVOCABLE;
 	if (irrevocable == NOT_IRREVOCABLE)
@@ -99,6 +103,12 @@ xact_event(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PRE_PREPARE:
+
+			/* Nobody would check that until COMMIT PREPARED. */
+			if (zklock_leaderguard_is_any())
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that zk_leader_guard() guards")));
 
 			/* No process could hold the locks until COMMIT PREPARED. */
 			if (zklock_locktable_in_xact())
@@ -174,6 +184,7 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	else
 	{
 		Assert(!committing);
+		zklock_loss_unguard(ended == ENDED_ABORT);
 		zklock_locktable_end_xact();
 		Assert(!zklock_locktable_in_xact());
 		if (ended == ENDED_ABORT)
@@ -216,7 +227,7 @@ zklock_xact_register_first(bool outermost)
 	static unsigned newest = 0;
 	static unsigned oldest = 0; /* first entry still registered */
 
-	if (committing || !zklock_locktable_is_used())
+	if (committing || (!zklock_locktable_is_used() && !zklock_leaderguard_is_used()))
 		return;
 	RegisterXactCallback(xact_event, &arg[newest++ % lengthof(arg)]);
 	while (newest - oldest >

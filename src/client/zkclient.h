@@ -252,6 +252,12 @@ extern void zklock_zkclient_set_owner(ZkLockNode *node, uint32_t owner, bool spa
 extern bool zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir);
 
 /*
+ * Is the delete of a node of this parent not answered yet?  One that ZooKeeper has refused
+ * to delete does not count.
+ */
+extern bool zklock_zkclient_is_deleting(ZkLockClient *client, const char *dir);
+
+/*
  * The size of all nodes that are given up and not gone, except those that
  * ZooKeeper refused to delete; see zkroom.h.  0 without a connection, since
  * none is deleted then.

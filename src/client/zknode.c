@@ -656,28 +656,42 @@ zklock_zkclient_delete(ZkLockNode *node)
 		zklock_zknode_process_deletions(client);
 }
 
-bool
-zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir)
+/* Is a node of this parent in one of the first `n` lists, and to be deleted? */
+static bool
+is_given_up(ZkLockClient *client, const char *dir, int n)
 {
-	static const ZkLockNodeList lists[] = {ZKLOCK_NODES_KEPT, ZKLOCK_NODES_TO_DELETE};
-	bool		delayed = false;
+	static const ZkLockNodeList lists[] = {ZKLOCK_NODES_KEPT, ZKLOCK_NODES_TO_DELETE,
+	ZKLOCK_NODES_DELETING};
+	bool		found = false;
 
 	zklock_zkcore_lock(client);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < n; i++)
 	{
 		ZkLockLink *head = &client->nodes[lists[i]];
 
-		for (ZkLockLink *link = head->next; link != head && !delayed; link = link->next)
+		for (ZkLockLink *link = head->next; link != head && !found; link = link->next)
 		{
 			ZkLockNode *node = (ZkLockNode *) link;
 
 			/* A node whose delete was refused is kept. */
-			delayed = node->deleting && strcmp(node->dir, dir) == 0 &&
-				(lists[i] == ZKLOCK_NODES_TO_DELETE || node->creating > 0);
+			found = node->deleting && strcmp(node->dir, dir) == 0 &&
+				(lists[i] != ZKLOCK_NODES_KEPT || node->creating > 0);
 		}
 	}
 	zklock_zkcore_unlock(client);
-	return delayed;
+	return found;
+}
+
+bool
+zklock_zkclient_is_delete_delayed(ZkLockClient *client, const char *dir)
+{
+	return is_given_up(client, dir, 2);
+}
+
+bool
+zklock_zkclient_is_deleting(ZkLockClient *client, const char *dir)
+{
+	return is_given_up(client, dir, 3);
 }
 
 size_t

@@ -49,6 +49,7 @@ int			zklock_guc_default_scope = 0;
 int			zklock_guc_max_locks = 2048;
 int			zklock_guc_max_session_size = 1700;
 bool		zklock_guc_answer_positions = true;
+char	   *zklock_guc_leaders;
 int			zklock_guc_catch_up = ZKLOCK_CATCH_UP_WARN;
 int			zklock_guc_catch_up_timeout;
 static int	advisory_locks = ZKLOCK_ADVISORY_SERVER;
@@ -487,6 +488,25 @@ check_session_timeout(int *newval, void **extra, GucSource source)
 	return true;
 }
 
+/*
+ * These paths are used by the worker, which has no database, and so no encoding: they are
+ * those of ZooKeeper, in UTF-8.
+ */
+static bool
+check_leaders(char **newval, void **extra, GucSource source)
+{
+	const char *why = zklock_path_check_list(*newval, ZKLOCK_MAX_LEADERS);
+
+	(void) extra;
+	(void) source;
+	if (why == NULL)
+		return true;
+	GUC_check_errdetail("%s", why);
+	GUC_check_errhint("Write at most %d lock paths in UTF-8, separated by commas: \"/leaders/cron, /leaders/mail\".",
+					  ZKLOCK_MAX_LEADERS);
+	return false;
+}
+
 /* With less than a second, a session might end before it is used. */
 static bool
 check_idle_session_timeout(int *newval, void **extra, GucSource source)
@@ -699,6 +719,13 @@ zklock_guc_init(void)
 							 &zklock_guc_answer_positions, true,
 							 PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
+
+	DefineCustomStringVariable("zklock.leaders",
+							   "Lock paths for which this server campaigns: it leads while it has the lock.",
+							   "Separated by commas.  With shared_preload_libraries, and not in recovery.",
+							   &zklock_guc_leaders, "",
+							   PGC_SIGHUP, 0,
+							   check_leaders, NULL, NULL);
 
 	/*
 	 * Without shared_preload_libraries the value is not used.  But a line in

@@ -18,6 +18,9 @@
 #ifndef ZKLOCK_GUC_H
 #define ZKLOCK_GUC_H
 
+/* How many paths zklock.leaders may have */
+#define ZKLOCK_MAX_LEADERS 64
+
 #define ZKLOCK_DEFAULT_HOSTS "127.0.0.1:2181"
 
 typedef enum ZkLockConfirmCommit
@@ -84,6 +87,7 @@ extern int	zklock_guc_keep_time;	/* see zklock_slots_keep_time() */
 extern int	zklock_guc_max_kept_locks;
 extern int	zklock_guc_max_locks;
 extern bool zklock_guc_answer_positions;
+extern char *zklock_guc_leaders;	/* see zklock_path_next() */
 
 /* Bytes of the nodes of a session, in kB: see zkroom.h. */
 extern int	zklock_guc_max_session_size;

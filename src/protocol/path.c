@@ -157,6 +157,60 @@ zklock_path_has_part(const char *path, const char *part)
 	return false;
 }
 
+bool
+zklock_path_next(const char **list, char path[ZKLOCK_PATH_SIZE])
+{
+	static const char space[] = " \t\n";
+	const char *begin = *list + strspn(*list, space);
+	const char *end = begin + strcspn(begin, ",");
+	size_t		len;
+
+	if (*begin == '\0')
+		return false;
+	*list = *end == ',' ? end + 1 : end;
+	while (end > begin && strchr(space, end[-1]) != NULL)
+		end--;
+	len = (size_t) (end - begin);
+	if (len >= ZKLOCK_PATH_SIZE)
+		len = ZKLOCK_PATH_SIZE - 1;
+	memcpy(path, begin, len);
+	path[len] = '\0';
+	return true;
+}
+
+/* Is this path in the list before `end`? */
+static bool
+is_before(const char *list, const char *end, const char *path)
+{
+	char		other[ZKLOCK_PATH_SIZE];
+
+	while (list < end && zklock_path_next(&list, other) && list < end)
+		if (strcmp(other, path) == 0)
+			return true;
+	return false;
+}
+
+const char *
+zklock_path_check_list(const char *list, int max)
+{
+	const char *rest = list;
+	char		path[ZKLOCK_PATH_SIZE];
+	int			n = 0;
+
+	while (zklock_path_next(&rest, path))
+	{
+		const char *why = zklock_path_check_lock(path, strlen(path));
+
+		if (why != NULL)
+			return why;
+		if (is_before(list, rest, path))
+			return "A path is listed twice.";
+		if (++n > max)
+			return "There are too many paths.";
+	}
+	return NULL;
+}
+
 uint32_t
 zklock_path_hash(const char *path)
 {

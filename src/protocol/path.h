@@ -78,6 +78,19 @@ extern bool zklock_path_is_below(const char *path, const char *parent);
 /* Is one of the parts of a path, between slashes, this one? */
 extern bool zklock_path_has_part(const char *path, const char *part);
 
+/*
+ * Copy the next path of a list, in which commas separate paths and spaces around them do
+ * not count, to `path`, and advance `*list`.  Returns false at the end of the list.  A path
+ * that is too long is cut off, and fails its check.
+ */
+extern bool zklock_path_next(const char **list, char path[ZKLOCK_PATH_SIZE]);
+
+/*
+ * Can all paths of such a list be those of locks, which differ and are at most `max`?
+ * Returns NULL if so, otherwise the reason, as a sentence for errdetail().
+ */
+extern const char *zklock_path_check_list(const char *list, int max);
+
 /* A hash of a path, to find it in a table */
 extern uint32_t zklock_path_hash(const char *path);
 

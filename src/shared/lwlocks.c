@@ -10,7 +10,7 @@
 #include "shared/lwlocks.h"
 
 #define TRANCHE "zklock"
-#define N_LOCKS (ZKLOCK_PARTITIONS + 5)
+#define N_LOCKS (ZKLOCK_PARTITIONS + 6)
 
 static LWLockPadded *locks = NULL;
 
@@ -87,4 +87,10 @@ LWLock *
 zklock_lwlocks_publishers(void)
 {
 	return &locks[ZKLOCK_PARTITIONS + 4].lock;
+}
+
+LWLock *
+zklock_lwlocks_leaders(void)
+{
+	return &locks[ZKLOCK_PARTITIONS + 5].lock;
 }

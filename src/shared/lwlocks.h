@@ -48,4 +48,7 @@ extern LWLock *zklock_lwlocks_sources(void);
 /* The lock of subquestions.c. */
 extern LWLock *zklock_lwlocks_publishers(void);
 
+/* The lock of leaders.c. */
+extern LWLock *zklock_lwlocks_leaders(void);
+
 #endif							/* ZKLOCK_LWLOCKS_H */

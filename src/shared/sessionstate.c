@@ -426,8 +426,13 @@ zklock_sessionstate_listen(bool on)
 void
 zklock_sessionstate_commit(bool begins)
 {
-	pg_atomic_write_u32(&use_backend()->committing,
-						begins ? zklock_sessionstate_generation() : 0);
+	PerBackend *backend = use_backend();
+
+	/* One that has begun in an earlier generation relies on that one, too. */
+	if (!begins)
+		pg_atomic_write_u32(&backend->committing, 0);
+	else if (pg_atomic_read_u32(&backend->committing) == 0)
+		pg_atomic_write_u32(&backend->committing, zklock_sessionstate_generation());
 
 	/*
 	 * Pairs with zklock_sessionstate_end(): either the worker sees our flag,
@@ -454,6 +459,12 @@ bool
 zklock_sessionstate_is_committing(ZkLockGeneration generation)
 {
 	return find_committing(generation) != NULL;
+}
+
+bool
+zklock_sessionstate_is_backend_committing(int procno)
+{
+	return pg_atomic_read_u32(&shared->backend[procno].committing) != 0;
 }
 
 int
@@ -521,7 +532,13 @@ zklock_sessionstate_revoke(int procno)
 	 * afterwards.
 	 */
 	pg_atomic_fetch_add_u32(&backend->revocations, 1);
-	send_request(backend, ZKLOCK_SIGNAL_CANCEL);
+	zklock_sessionstate_cancel(procno);
+}
+
+void
+zklock_sessionstate_cancel(int procno)
+{
+	send_request(&shared->backend[procno], ZKLOCK_SIGNAL_CANCEL);
 	zklock_sessionstate_set_latch(procno);
 }
 
@@ -531,8 +548,8 @@ zklock_sessionstate_revocations(void)
 	return pg_atomic_read_u32(&my_backend()->revocations);
 }
 
-static void
-wake_listeners(void)
+void
+zklock_sessionstate_wake_listeners(void)
 {
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 	{
@@ -552,7 +569,7 @@ zklock_sessionstate_end(void)
 	for (int i = 0; i < zklock_compat_max_backends(); i++)
 		for (ZkLockSignal signal = 0; signal < ZKLOCK_N_SIGNALS; signal++)
 			send_request(&shared->backend[i], signal);
-	wake_listeners();
+	zklock_sessionstate_wake_listeners();
 	return over;
 }
 
@@ -585,7 +602,7 @@ zklock_sessionstate_publish(const ZkLockSessionStatus *status)
 	if (status->client.timeout > 0)
 		pg_atomic_write_u32(&shared->timeout, (uint32) status->client.timeout);
 	pg_memory_barrier();
-	wake_listeners();
+	zklock_sessionstate_wake_listeners();
 }
 
 void
@@ -595,7 +612,7 @@ zklock_sessionstate_confirm(int64 confirmed)
 		return;
 	pg_atomic_write_u64(&shared->confirmed, (uint64) confirmed);
 	pg_memory_barrier();
-	wake_listeners();
+	zklock_sessionstate_wake_listeners();
 }
 
 void
@@ -608,7 +625,7 @@ zklock_sessionstate_turn(int64 now)
 	if (now - before <= ZKLOCK_SESSIONSTATE_STALL)
 		return;
 	pg_memory_barrier();
-	wake_listeners();
+	zklock_sessionstate_wake_listeners();
 }
 
 static void
@@ -620,7 +637,7 @@ worker_exits(int code, Datum arg)
 
 	/* Nobody gives up a kept node if another contender comes. */
 	zklock_sessionstate_begin_epoch(false);
-	wake_listeners();
+	zklock_sessionstate_wake_listeners();
 }
 
 void

@@ -129,7 +129,8 @@ extern uint32 zklock_sessionstate_request_connect(void);
 extern void zklock_sessionstate_listen(bool on);
 
 /*
- * A commit begins, and may rely on what it reads from now on; or it is over.
+ * A commit begins, and may rely on what it reads from now on; or it is over.  It may be said
+ * twice that it begins.
  */
 extern void zklock_sessionstate_commit(bool begins);
 
@@ -206,7 +207,16 @@ extern void zklock_sessionstate_revoke(int procno);
 /* The node of a lock of a backend was deleted: the same, and disconnect on loss. */
 extern void zklock_sessionstate_lose(int procno);
 
+/* Cancel the statement of a backend if its cancel on loss is on, and set its latch. */
+extern void zklock_sessionstate_cancel(int procno);
+
 /* Is a commit under way that relies on this generation, or an earlier one? */
 extern bool zklock_sessionstate_is_committing(ZkLockGeneration generation);
+
+/* Is a commit of this backend under way that relies on any generation? */
+extern bool zklock_sessionstate_is_backend_committing(int procno);
+
+/* Set the latches of the backends that listen. */
+extern void zklock_sessionstate_wake_listeners(void);
 
 #endif							/* ZKLOCK_SESSIONSTATE_H */

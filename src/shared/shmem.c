@@ -12,6 +12,7 @@
 #include "shared/claimtable.h"
 #include "shared/connlimit.h"
 #include "shared/deadlock_slots.h"
+#include "shared/leaders.h"
 #include "shared/lwlocks.h"
 #include "shared/newpaths.h"
 #include "shared/owners.h"
@@ -45,6 +46,7 @@ request(void)
 	RequestAddinShmemSpace(zklock_walquestions_shmem_size());
 	RequestAddinShmemSpace(zklock_sources_shmem_size());
 	RequestAddinShmemSpace(zklock_subquestions_shmem_size());
+	RequestAddinShmemSpace(zklock_leaders_shmem_size());
 	zklock_lwlocks_request();
 }
 
@@ -69,6 +71,7 @@ startup(void)
 	zklock_walquestions_shmem_init();
 	zklock_sources_shmem_init();
 	zklock_subquestions_shmem_init();
+	zklock_leaders_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

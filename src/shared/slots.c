@@ -595,6 +595,18 @@ zklock_slots_accept(ZkLockClaim *claim)
 	return !node_deleted;
 }
 
+bool
+zklock_slots_is_idle(ZkLockClaim *claim)
+{
+	LWLock	   *lock = zklock_claimtable_lock_of(&claim->slot);
+	bool		idle;
+
+	LWLockAcquire(lock, LW_SHARED);
+	idle = claim->slot.wanted == 0 && claim->slot.taken == 0;
+	LWLockRelease(lock);
+	return idle;
+}
+
 uint32
 zklock_slots_revocations(ZkLockClaim *claim)
 {
@@ -698,6 +710,7 @@ zklock_slots_read(ZkLockSlot *slot, ZkLockSlotRequest *request)
 	request->role = role_of(slot);
 	request->taken = slot->taken;
 	request->former = is_former(slot);
+	request->of_worker = !slot->gate && claim_of_slot(slot)->pid == MyProcPid;
 	request->asked = slot->asked != slot->answered ? slot->asked : 0;
 	request->look = 0;
 	if (slot->gate && slot->entry->gate.node.look != slot->entry->gate.node.looked)

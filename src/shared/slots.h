@@ -121,6 +121,9 @@ extern bool zklock_slots_is_node_deleted(ZkLockClaim *claim);
  */
 extern bool zklock_slots_accept(ZkLockClaim *claim);
 
+/* Has the worker no attempt for the slot of the claim, neither a wanted nor a former one? */
+extern bool zklock_slots_is_idle(ZkLockClaim *claim);
+
 /* Return how often the node was revoked while this claim had it. */
 extern uint32 zklock_slots_revocations(ZkLockClaim *claim);
 
@@ -138,6 +141,7 @@ typedef struct ZkLockSlotRequest
 	uint32		look;			/* number of a list that is asked for (see
 								 * gate.h); 0: none */
 	bool		former;			/* it was taken in a generation that is over */
+	bool		of_worker;		/* the worker itself wants it */
 
 	/* valid if `wanted` is not 0 and not `taken` */
 	ZkLockGeneration generation;	/* generation of the request */

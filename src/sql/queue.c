@@ -7,13 +7,13 @@
  */
 #include "postgres.h"
 
-#include "backend/nodedata.h"
 #include "common/clock.h"
 #include "common/text.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "protocol/recipe.h"
 #include "session/errors.h"
+#include "session/nodedata.h"
 #include "session/session.h"
 #include "sql/batch.h"
 #include "sql/queue.h"

@@ -11,10 +11,10 @@
 #include "postgres.h"
 
 #include "backend/locktable.h"
-#include "backend/nodedata.h"
 #include "common/hashfn.h"
 #include "common/text.h"
 #include "fmgr.h"
+#include "session/nodedata.h"
 #include "session/session.h"
 #include "sql/batch.h"
 #include "sql/pathscan.h"

@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "backend/acquire.h"
 #include "backend/lateguard.h"
+#include "backend/leaderguard.h"
 #include "backend/lease.h"
 #include "backend/privileges.h"
 #include "backend/sessionchoice.h"
@@ -23,6 +24,7 @@
 #include "fmgr.h"
 #include "session/errors.h"
 #include "session/session.h"
+#include "shared/leaders.h"
 #include "sql/fence.h"
 #include "sql/queue.h"
 #include "sql/sharedcount.h"
@@ -410,6 +412,8 @@ find_held(const char *path, ZkLockMode mode)
 				 errmsg("no %s lock on \"%s\" is held",
 						zklock_mode_table[mode].name,
 						zklock_errors_path(path)),
+				 zklock_leaders_has(path) ?
+				 errhint("Call zk_leader_guard() before, in the same transaction.") :
 				 errhint("Take it with zk_lock_acquire() or zk_lock_guard().")));
 	return hold;
 }
@@ -472,14 +476,35 @@ refuse_fence(const char *path, const ZkLockFenceToken *mine,
 			 errhint("ZooKeeper was set up anew or restored, or zk_fence() was given a wrong token, or a shared lock's without its mode.  When no holder from before is left, delete the path's row from zk_lock_fences, or all rows if ZooKeeper is not what it was.")));
 }
 
+/* Record the term that guards this transaction. */
+static int64
+fence_term(Oid schema, const char *path, ZkLockToken token)
+{
+	ZkLockFenceToken mine = {.token = token};
+	ZkLockFenceToken newest;
+
+	if (!zklock_fence(schema, path, &mine, false, &newest))
+	{
+		zklock_leaderguard_confirm();
+		refuse_fence(path, &mine, &newest, true);
+	}
+	return token;
+}
+
 Datum
 zk_lock_fence(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
 	ZkLockMode	mode = get_mode(fcinfo, 1);
-	ZkLockHold *hold = find_held(path, mode);
-	ZkLockFenceToken mine = {.token = hold->token,.grant_number = hold->grant_number};
+	ZkLockToken token = mode == ZKLOCK_EXCLUSIVE ? zklock_leaderguard_token(path) : 0;
+	ZkLockFenceToken mine;
 	ZkLockFenceToken newest;
+	ZkLockHold *hold;
+
+	if (token != 0)
+		PG_RETURN_INT64(fence_term(extension_schema(fcinfo), path, token));
+	hold = find_held(path, mode);
+	mine = (ZkLockFenceToken) {.token = hold->token,.grant_number = hold->grant_number};
 
 	/*
 	 * From here on, the hold stays in the table until the transaction ends,

@@ -22,6 +22,7 @@
 #include "shared/slots.h"
 #include "storage/fd.h"
 #include "tcop/tcopprot.h"
+#include "worker/campaign.h"
 #include "worker/deadlock_records.h"
 #include "worker/keeper.h"
 #include "worker/sessionfile.h"
@@ -381,7 +382,7 @@ save_identity(void)
 	saved_id = status->session_id;
 }
 
-/* Begin a session if a backend needs one and there is none. */
+/* Begin a session if a backend, or a campaign, needs one and there is none. */
 static void
 begin_session_if_needed(void)
 {
@@ -399,7 +400,8 @@ begin_session_if_needed(void)
 		return;
 	}
 	if (connect_requests == requests_answered &&
-		!zklock_sessionstate_has_listeners() && !zklock_slots_are_busy())
+		!zklock_sessionstate_has_listeners() && !zklock_slots_are_busy() &&
+		!zklock_campaign_needs_session())
 		return;
 	requests_answered = connect_requests;
 	begin_session(NULL);
@@ -477,13 +479,21 @@ clear_ending(void)
 	ending_logged = false;
 }
 
+/* Does the session wait for its end, and has no backend a lock in it? */
+static bool
+is_drained(void)
+{
+	return ending_since != 0 && zklock_workerattempts_count() == 0;
+}
+
 /*
  * Does the session wait for its end, and are new attempts delayed now?
  *
  * New settings, and the end of this worker, require the end of the session.
  * It ends when it has no attempts.  Backends without a lock delay their
  * attempts for a moment in each period.  Otherwise there might always be
- * attempts, since a backend may hold a lock for days.
+ * attempts, since a backend may hold a lock for days.  They also do while the terms as leader
+ * end, which is the last thing before the end of the session.
  */
 static bool
 update_draining(void)
@@ -492,7 +502,8 @@ update_draining(void)
 		clear_ending();
 	else if (ending_since == 0)
 		ending_since = zklock_clock_now();
-	return ending_since != 0 && ending_ms() % DRAIN_PERIOD_MS < DRAIN_MS;
+	return is_drained() ||
+		(ending_since != 0 && ending_ms() % DRAIN_PERIOD_MS < DRAIN_MS);
 }
 
 /*
@@ -539,7 +550,7 @@ end_if_drained(void)
 		log_ending();
 		return false;
 	}
-	if (is_deleting())
+	if (!zklock_campaign_is_over() || is_deleting())
 		return false;
 	if (status_of_session() != NULL)
 		end_session();
@@ -558,6 +569,14 @@ is_usable(void)
 		ending_since == 0;
 }
 
+static ZkLockCampaignStage
+campaign_stage(void)
+{
+	return is_drained() ? ZKLOCK_CAMPAIGN_END :
+		ending_since != 0 ? ZKLOCK_CAMPAIGN_WITHDRAW :
+		is_usable() ? ZKLOCK_CAMPAIGN_JOIN : ZKLOCK_CAMPAIGN_STAY;
+}
+
 static void
 main_loop(void)
 {
@@ -571,7 +590,8 @@ main_loop(void)
 		 * scan.
 		 */
 		bool		stale = zklock_session_turn(zklock_clock_now() +
-												Min(draining ? DRAIN_MS / 5 : SCAN_MS,
+												Min(Min(draining ? DRAIN_MS / 5 : SCAN_MS,
+														zklock_campaign_short_ms()),
 													zklock_workerattempts_short_ms()) *
 												ZKLOCK_NS_PER_MS);
 
@@ -580,6 +600,7 @@ main_loop(void)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			zklock_campaign_reload();
 		}
 
 		/* These steps precede everything that may wait for a backend. */
@@ -597,6 +618,7 @@ main_loop(void)
 			scan_at = zklock_clock_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
 		zklock_keeper_check_all();
+		zklock_campaign_run(campaign_stage());
 		zklock_workerattempts_process_slots(status_of_session() != NULL &&
 											status_of_session()->connects > 0);
 		if (status_of_session() != NULL && status_of_session()->connects > 0)
@@ -637,6 +659,7 @@ zklock_worker_main(Datum arg)
 	requests_answered = zklock_sessionstate_connect_requests();
 	publish_session(NULL, false);
 	end_previous_generation();
+	zklock_campaign_init();
 	main_loop();
 
 	/* With exit code 0, the postmaster would not start the worker again. */

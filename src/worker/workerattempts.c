@@ -77,6 +77,7 @@ typedef struct WorkerAttempt
 	uint64		event;			/* number of the last event that it has
 								 * processed */
 	bool		marked;			/* see zklock_keeper_may_keep() */
+	bool		of_worker;		/* it is for the worker itself */
 	ZkLockKeeper keeper;
 
 	/* the values that were reported last */
@@ -96,6 +97,9 @@ static dlist_head *watches = NULL;
 static uint32 nbuckets;
 
 static int	creating = 0;
+
+/* Number of attempts for the worker itself */
+static int	nof_worker = 0;
 
 /*
  * Does any slot wait for the next step of the pace?  The time of the last one, by which
@@ -276,6 +280,7 @@ remove_attempt(WorkerAttempt *attempt)
 	MemoryContext context = attempt->context;
 
 	dlist_delete(&attempt->link);
+	nof_worker -= attempt->of_worker;
 	forget_watches(attempt);
 	set_creating(attempt, 0);
 	if (attempt->slot->gate)
@@ -609,6 +614,8 @@ begin_attempt(ZkLockSlot *slot, const ZkLockSlotRequest *request)
 	attempt->serial = request->wanted;
 	attempt->generation = request->generation;
 	attempt->marked = slot->gate && zklock_keeper_may_keep(request->path, request->params.mode);
+	attempt->of_worker = request->of_worker;
+	nof_worker += attempt->of_worker;
 	attempt->context = spare;
 	spare = NULL;
 	dlist_push_tail(&pending, &attempt->link);
@@ -1034,16 +1041,34 @@ zklock_workerattempts_pass_on_revocations(void)
 int
 zklock_workerattempts_count(void)
 {
-	return (int) hash_get_num_entries(attempts);
+	Assert(nof_worker >= 0);
+	return (int) hash_get_num_entries(attempts) - nof_worker;
+}
+
+/* The oldest attempt of a backend in this list; NULL: none */
+static WorkerAttempt *
+find_oldest(dlist_head *list)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, list)
+	{
+		WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
+
+		if (!attempt->of_worker)
+			return attempt;
+	}
+	return NULL;
 }
 
 int
 zklock_workerattempts_oldest(void)
 {
-	dlist_head *list = dlist_is_empty(&settled) ? &pending : &settled;
+	WorkerAttempt *attempt = find_oldest(&settled);
 
-	return dlist_is_empty(list) ? 0 :
-		zklock_slots_pid(dlist_head_element(WorkerAttempt, link, list)->slot);
+	if (attempt == NULL)
+		attempt = find_oldest(&pending);
+	return attempt == NULL ? 0 : zklock_slots_pid(attempt->slot);
 }
 
 void
@@ -1071,5 +1096,6 @@ zklock_workerattempts_drop_all(void)
 	}
 	dlist_init(&pending);
 	dlist_init(&settled);
+	nof_worker = 0;
 	checked_at = 0;
 }

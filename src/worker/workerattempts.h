@@ -46,11 +46,14 @@ extern void zklock_workerattempts_check_nodes(void);
 /* Report revocations to the backends that hold the nodes. */
 extern void zklock_workerattempts_pass_on_revocations(void);
 
-/* The number of attempts.  Every node of a backend belongs to one of them. */
+/*
+ * The number of attempts for backends.  Every node of a backend belongs to one of them.  Those
+ * of the worker itself (campaign.h) are not among them.
+ */
 extern int	zklock_workerattempts_count(void);
 
 /*
- * The process ID of the oldest attempt, where granted attempts precede all
+ * The process ID of the oldest one of them, where granted attempts precede all
  * others.  0 if it has no process now.
  */
 extern int	zklock_workerattempts_oldest(void);

@@ -39,7 +39,7 @@ build_zklock(
 		return 0;
 $2/ms;
 	},
-	'backend/nodedata.c' => sub {
+	'session/nodedata.c' => sub {
 		s/^\tif \(revocable\)\n\t\tappend_field/\tappend_field(&data, "other", "a b");
 	if (!revocable)
 		append_field(&data, "revocable", "f");

@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "backend/nodedata.h"
+#include "session/nodedata.h"
 #include "common/string.h"
 #include "common/text.h"
 #include "lib/stringinfo.h"

@@ -3257,6 +3257,15 @@ zklock_zkclient_is_delete_delayed(ZkLockClient *c, const char *dir)
 	return false;
 }
 
+bool
+zklock_zkclient_is_deleting(ZkLockClient *c, const char *dir)
+{
+	for (const ZkLockNode *node = c->nodes; node != NULL; node = node->next)
+		if (node->deleting && !node->stays && strcmp(node->dir, dir) == 0)
+			return true;
+	return false;
+}
+
 size_t
 zklock_zkclient_undeleted(ZkLockClient *c)
 {

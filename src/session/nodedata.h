@@ -12,9 +12,10 @@
  * data is read.  As in a connection string of libpq, a value with
  * characters other than ASCII letters, digits and _.:/@%+- is in single
  * quotes, and each ' and \ in it is preceded by a \.  Further keys may follow,
- * in any order: revocable=t, if the node is watched for revocation, and id, in
- * the node of a simple lock.  Other builds of zklock may write others.  The
- * nodes of other clients have other data.
+ * in any order: revocable=t, if the node is watched for revocation, leader=t, in
+ * one with which a server leads or waits for that, and id, in the node of a simple
+ * lock.  Other builds of zklock may write others.  The nodes of other clients have other
+ * data.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +40,9 @@ typedef struct ZkLockNodeData
 
 /* The data for a node of this backend.  The result is valid until the next call. */
 extern const char *zklock_nodedata_self(bool revocable);
+
+/* The data for a node with which this server leads.  The result is palloc'd. */
+extern char *zklock_nodedata_leader(void);
 
 /*
  * Find out who uses a node in the queue of this path.  If backends of this server share

@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include "backend/nodedata.h"
+#include "session/nodedata.h"
 #include "commands/dbcommands.h"
 #include "common/compat.h"
 #include "common/string.h"
@@ -51,19 +51,38 @@ append_field(StringInfo data, const char *key, const char *value)
 	appendStringInfoChar(data, '\'');
 }
 
-static char *
-make_self(bool revocable)
+/* The first key follows a space. */
+static void
+append_server(StringInfo data)
 {
 	char		host[HOST_MAX + 1];
-	StringInfoData data;
 
 	if (gethostname(host, sizeof(host)) != 0)
 		host[0] = '\0';
 	host[HOST_MAX] = '\0';
+	append_field(data, "host", host);
+	appendStringInfo(data, " port=%d", PostPortNumber);
+}
+
+char *
+zklock_nodedata_leader(void)
+{
+	StringInfoData data;
 
 	initStringInfo(&data);
-	append_field(&data, "host", host);
-	appendStringInfo(&data, " port=%d pid=%d", PostPortNumber, MyProcPid);
+	append_server(&data);
+	append_field(&data, "leader", "t");
+	return data.data + 1;		/* skip the first space */
+}
+
+static char *
+make_self(bool revocable)
+{
+	StringInfoData data;
+
+	initStringInfo(&data);
+	append_server(&data);
+	appendStringInfo(&data, " pid=%d", MyProcPid);
 	append_field(&data, "database", get_database_name(MyDatabaseId));
 	append_field(&data, "user", GetUserNameFromId(GetSessionUserId(), true));
 	append_field(&data, "application", application_name);
