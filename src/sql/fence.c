@@ -39,9 +39,21 @@ enum
 	"THEN excluded.grant_number ELSE f.grant_number END, " \
 	"shared_token = greatest(f.shared_token, excluded.shared_token), "
 
-/* Kept across calls.  The text contains the name of the schema. */
-static char *plan_text = NULL;
-static SPIPlanPtr plan = NULL;
+/* What the caller proposes for the columns.  A CASE has the type of its branches. */
+#define PROPOSED_TOKEN "CASE WHEN $4 AND $3 = 0 THEN 0 ELSE $2 END"
+#define PROPOSED_SHARED_TOKEN "CASE WHEN $4 THEN $2 ELSE 0 END"
+
+#define RETURNED "f.token, f.grant_number, f.shared_token"
+
+/* A plan that is kept across calls.  The text contains the name of the schema. */
+typedef struct Plan
+{
+	char	   *text;
+	SPIPlanPtr	plan;
+} Plan;
+
+static Plan share_plan;
+static Plan merge_plan;
 
 /*
  * The name must be qualified: otherwise it could resolve to a table in
@@ -64,25 +76,39 @@ table_name(Oid schema)
  * holder held a stronger lock before.
  */
 static char *
-statement(Oid schema)
+merge_statement(Oid schema)
 {
 	return psprintf("INSERT INTO %s AS f (path, token, grant_number, shared_token, fenced_at) "
-					"VALUES ($1, CASE WHEN $4 AND $3 = 0 THEN 0 ELSE $2 END, $3, "
-					"CASE WHEN $4 THEN $2 ELSE 0 END, clock_timestamp()) "
+					"VALUES ($1, " PROPOSED_TOKEN ", $3, " PROPOSED_SHARED_TOKEN
+					", clock_timestamp()) "
 					"ON CONFLICT (path) DO UPDATE SET " MERGE_TOKENS
 					"fenced_at = excluded.fenced_at "
-					"RETURNING f.token, f.grant_number, f.shared_token",
+					"RETURNING " RETURNED,
+					table_name(schema));
+}
+
+/*
+ * Finds the row if it would not become newer: the token was recorded before, or a newer one
+ * was.  Then a lock on the row is enough, which transactions with the same token share: all
+ * that a leader guards, and readers of one node.  To lock a row that is older would be a
+ * deadlock of two that then update it.
+ */
+static char *
+share_statement(Oid schema)
+{
+	return psprintf("SELECT " RETURNED " FROM %s AS f WHERE f.path = $1 "
+					"AND (f.token, f.grant_number) >= (" PROPOSED_TOKEN ", $3) "
+					"AND f.shared_token >= " PROPOSED_SHARED_TOKEN " FOR SHARE",
 					table_name(schema));
 }
 
 static void
-prepare_query(Oid schema)
+prepare_query(Plan *plan, char *text)
 {
 	Oid			types[] = {TEXTOID, INT8OID, INT8OID, BOOLOID};
-	char	   *text = statement(schema);
 	SPIPlanPtr	fresh;
 
-	if (plan != NULL && strcmp(text, plan_text) == 0)
+	if (plan->plan != NULL && strcmp(text, plan->text) == 0)
 		return;
 	fresh = SPI_prepare(text, lengthof(types), types);
 	if (fresh == NULL)
@@ -90,13 +116,13 @@ prepare_query(Oid schema)
 			 SPI_result_code_string(SPI_result));
 	text = MemoryContextStrdup(TopMemoryContext, text);
 	SPI_keepplan(fresh);
-	if (plan != NULL)
+	if (plan->plan != NULL)
 	{
-		SPI_freeplan(plan);
-		pfree(plan_text);
+		SPI_freeplan(plan->plan);
+		pfree(plan->text);
 	}
-	plan = fresh;
-	plan_text = text;
+	plan->plan = fresh;
+	plan->text = text;
 }
 
 static void
@@ -106,7 +132,7 @@ check_rc(int rc, int expected)
 		elog(ERROR, "SPI failed: %s", SPI_result_code_string(rc));
 }
 
-/* A column of the row that was written */
+/* A column of the row that was locked or written */
 static int64
 returned(int column)
 {
@@ -138,9 +164,14 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 	ZkLockToken shared_token;
 
 	SPI_connect();
-	prepare_query(schema);
-	check_rc(SPI_execute_plan(plan, values, NULL, false, 0),
-			 SPI_OK_INSERT_RETURNING);
+	prepare_query(&share_plan, share_statement(schema));
+	check_rc(SPI_execute_plan(share_plan.plan, values, NULL, false, 0), SPI_OK_SELECT);
+	if (SPI_processed == 0)
+	{
+		prepare_query(&merge_plan, merge_statement(schema));
+		check_rc(SPI_execute_plan(merge_plan.plan, values, NULL, false, 0),
+				 SPI_OK_INSERT_RETURNING);
+	}
 	if (SPI_processed != 1)
 		elog(ERROR, "fencing token was not recorded");
 	newest->token = returned(1);

@@ -72,7 +72,7 @@ extern bool zklock_fence(Oid schema, const char *path,
 						 ZkLockFenceToken *newest);
 
 /*
- * Delete the rows that no holder has written for longer than `age`.  Returns
+ * Delete the rows to which no newer token was written for longer than `age`.  Returns
  * the number of rows.
  */
 extern uint64 zklock_fence_prune(Oid schema, const Interval *age);
