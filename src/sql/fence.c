@@ -46,14 +46,14 @@ enum
 #define RETURNED "f.token, f.grant_number, f.shared_token"
 
 /* A plan that is kept across calls.  The text contains the name of the schema. */
-typedef struct Plan
+typedef struct FencePlan
 {
 	char	   *text;
 	SPIPlanPtr	plan;
-} Plan;
+} FencePlan;
 
-static Plan share_plan;
-static Plan merge_plan;
+static FencePlan share_plan;
+static FencePlan merge_plan;
 
 /*
  * The name must be qualified: otherwise it could resolve to a table in
@@ -103,7 +103,7 @@ share_statement(Oid schema)
 }
 
 static void
-prepare_query(Plan *plan, char *text)
+prepare_query(FencePlan *plan, char *text)
 {
 	Oid			types[] = {TEXTOID, INT8OID, INT8OID, BOOLOID};
 	SPIPlanPtr	fresh;
