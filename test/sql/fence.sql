@@ -139,10 +139,10 @@ SELECT zk_lock_release_all();
 DELETE FROM zk_lock_fences;
 DROP FUNCTION refusal;
 
--- Fences that have not been used for a long time can be deleted.
+-- Fences to which no newer token was written for a long time can be deleted.
 SELECT zk_fence('/zklock_regress/fence_' || n, 7) FROM generate_series(1, 3) n;
 UPDATE zk_lock_fences SET fenced_at = now() - interval '2 days';
-SELECT zk_fence('/zklock_regress/fence_2', 7);
+SELECT zk_fence('/zklock_regress/fence_2', 8);
 UPDATE zk_lock_fences SET fenced_at = now() - interval '2 hours'
 WHERE path = '/zklock_regress/fence_3';
 SELECT zk_fence_prune('1 day');
