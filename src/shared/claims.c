@@ -121,6 +121,15 @@ zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory
 	LWLockRelease(entry_lock);
 }
 
+void
+zklock_claims_show(ZkLockClaim *claim, bool shown)
+{
+	LWLock	   *entry_lock = lock(claim);
+
+	claim->hidden = !shown;
+	LWLockRelease(entry_lock);
+}
+
 uint32
 zklock_claims_ensemble(const char *hosts)
 {

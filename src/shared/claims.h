@@ -71,6 +71,9 @@ extern ZkLockClaim *zklock_claims_enter(const char *path, ZkLockMode mode,
 /* Show the lock as this advisory lock, or, if that is NULL, as none. */
 extern void zklock_claims_set_advisory(ZkLockClaim *claim, const ZkLockAdvisoryKey *advisory);
 
+/* Show the claim, or hide it. */
+extern void zklock_claims_show(ZkLockClaim *claim, bool shown);
+
 /* Return the number of an ensemble with these hosts. */
 extern uint32 zklock_claims_ensemble(const char *hosts);
 

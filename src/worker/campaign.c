@@ -20,6 +20,7 @@
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "worker/campaign.h"
+#include "worker/workerattempts.h"
 
 /* Pause after a failure */
 #define PAUSE_MS 1000
@@ -151,7 +152,10 @@ put_off(Campaign *c, const char *why)
 	c->failed = true;
 }
 
-/* Nobody else of this server uses the path, except from before it was in the setting. */
+/*
+ * Nobody else of this server uses the path, except from before it was in the setting.  To stand in
+ * the queue is no wait that anybody has to look at, so the claim is hidden until the grant.
+ */
 static void
 join_queue(Campaign *c)
 {
@@ -162,10 +166,9 @@ join_queue(Campaign *c)
 	};
 
 	if (c->claim == NULL)
-		c->claim = zklock_claims_enter(c->path, ZKLOCK_EXCLUSIVE, NULL, false);
+		c->claim = zklock_claims_enter(c->path, ZKLOCK_EXCLUSIVE, NULL, true);
 	if (c->claim == NULL)
 	{
-		zklock_claims_remove_unlisted();
 		put_off(c, "There is no room in shared memory: see zklock.max_locks.");
 		return;
 	}
@@ -179,6 +182,7 @@ join_queue(Campaign *c)
 static void
 leave_queue(Campaign *c)
 {
+	zklock_claims_show(c->claim, false);
 	(void) zklock_slots_give_up(c->claim, 0, NULL);
 	c->question = 0;
 	c->phase = LEAVING;
@@ -192,6 +196,7 @@ begin_term(Campaign *c, const ZkLockOutcome *outcome)
 		leave_queue(c);
 		return;
 	}
+	zklock_claims_show(c->claim, true);
 	zklock_leaders_begin(number_of(c), c->generation, outcome->token);
 	c->failed = false;
 	c->phase = LEADING;
@@ -268,7 +273,10 @@ end_term(Campaign *c, const char *why)
 			 errdetail("%s", why)));
 }
 
-/* Why must the term end now?  NULL: it lasts. */
+/*
+ * Why must the term end now?  NULL: it lasts.  A backend that waited before the path was in the
+ * setting may be behind the term, and the end of the session waits for the backend.
+ */
 static const char *
 end_of_term(const Campaign *c, ZkLockCampaignStage stage)
 {
@@ -277,7 +285,9 @@ end_of_term(const Campaign *c, ZkLockCampaignStage stage)
 		zklock_slots_is_node_deleted(c->claim) ? "Its node in ZooKeeper is gone." :
 		zklock_leaders_is_resigned(number_of(c)) ? "It was asked to resign." :
 		!c->listed ? "zklock.leaders has changed." :
-		stage == ZKLOCK_CAMPAIGN_END ? "The ZooKeeper session will end." : NULL;
+		stage == ZKLOCK_CAMPAIGN_END ||
+		(stage == ZKLOCK_CAMPAIGN_WITHDRAW && zklock_workerattempts_waits_at(c->path)) ?
+		"The ZooKeeper session will end." : NULL;
 }
 
 /* Is the node gone, as far as ZooKeeper has answered?  It is with its session. */

@@ -1071,6 +1071,22 @@ zklock_workerattempts_oldest(void)
 	return attempt == NULL ? 0 : zklock_slots_pid(attempt->slot);
 }
 
+bool
+zklock_workerattempts_waits_at(const char *path)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pending)
+	{
+		const WorkerAttempt *attempt = dlist_container(WorkerAttempt, link, iter.cur);
+
+		if (!attempt->of_worker && attempt->driver.path != NULL &&
+			strcmp(attempt->driver.path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
 void
 zklock_workerattempts_drop_all(void)
 {

@@ -58,6 +58,9 @@ extern int	zklock_workerattempts_count(void);
  */
 extern int	zklock_workerattempts_oldest(void);
 
+/* Does a backend wait for a lock at this path?  Examines all that wait. */
+extern bool zklock_workerattempts_waits_at(const char *path);
+
 /* Drop all attempts, because the session is over. */
 extern void zklock_workerattempts_drop_all(void);
 

@@ -21,6 +21,16 @@ my %session = map { $_->[0] => ZkTest->new($_->[1]) }
   [ 'the forgetful program' => $b ], [ 'the administrator of that server' => $b ];
 my %waits;    # names of sessions
 
+# The first server leads at first, and the other one is in the queue behind it.
+for my $node ($a, $b)
+{
+	$node->safe_psql('postgres', q(ALTER SYSTEM SET zklock.leaders = '/leaders/cron'));
+	$node->reload;
+	wait_until('the server is in the queue', sub {
+		$node->safe_psql('postgres', 'SELECT state FROM zk_leaders') =~ /^(leads|waits)$/ });
+}
+($session{'the server that leads'}, $session{'the other server'}) = map { ZkTest->new($_) } $a, $b;
+
 # The leader has a session of its own, which the test can end.
 $session{'the leader'} = ZkTest->new($a,
 	'zklock.hosts' => $proxy->hosts,
@@ -43,7 +53,7 @@ $_->query(q(SELECT zk_lock_acquire('/hello'), zk_lock_release('/hello')))
 # are left.
 sub wait_for_releases
 {
-	my $held = 0;
+	my $held = 2;    # those of the leaders
 
 	for my $answer (map { $_->query('SELECT count(*) FROM zk_locks WHERE pid = pg_backend_pid()') }
 		values %session)
