@@ -14,6 +14,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "backend/deadlock_pgwaits.h"
 #include "client/zklog.h"
 #include "client/zkprobe.h"
@@ -545,6 +546,24 @@ const char *
 zklock_nodedata_self(bool revocable)
 {
 	return psprintf("host=h port=5432 pid=%d", MyProcPid);
+}
+
+char *
+zklock_nodedata_leader(void)
+{
+	return "host=h port=5432 leader=t";
+}
+
+const char *
+zklock_guc_path_prefix(void)
+{
+	return "";
+}
+
+bool
+RecoveryInProgress(void)
+{
+	return false;
 }
 
 char *

@@ -39,6 +39,7 @@ static Context top;
 static Context *others = NULL;
 
 MemoryContext TopMemoryContext = (MemoryContext) &top;
+MemoryContext TopTransactionContext = (MemoryContext) &top;
 MemoryContext CurrentMemoryContext = (MemoryContext) &top;
 
 /*

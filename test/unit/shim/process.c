@@ -61,6 +61,7 @@ shmem_startup_hook_type shmem_startup_hook = NULL;
 int			zklock_guc_handover_time;
 int			zklock_guc_keep_time;
 int			zklock_guc_max_locks;
+char	   *zklock_guc_leaders = "";
 
 static PROC_HDR header;
 static struct
