@@ -142,21 +142,15 @@ find_lost_hold(void)
 	return zklock_lease_is_any_doubtful() ? zklock_locktable_first_granted() : NULL;
 }
 
-/*
- * Note the loss of a lock or a guard, if one is lost, or most probably lost.  Returns whether
- * there is one.
- */
+/* Note the loss of a guard.  Returns false if none is lost, or most probably lost. */
 static bool
-note_any_loss(void)
+note_guard_loss(void)
 {
-	const ZkLockHold *lost = find_lost_hold();
 	const char *path = zklock_leaderguard_find_lost();
 
-	if (lost != NULL)
-		note(LOST, lost->key.path, ENDED);
-	else if (path != NULL)
+	if (path != NULL)
 		note(LOST, path, ZKLOCK_LEADERGUARD_LOST);
-	return lost != NULL || path != NULL;
+	return path != NULL;
 }
 
 bool
@@ -379,11 +373,17 @@ pause_cancel_on_loss(void)
 void
 zklock_loss_resume(void)
 {
-	bool		was_on = is_cancel_on();
+	bool		was_on = is_on[ZKLOCK_SIGNAL_CANCEL];
+	const ZkLockHold *lost;
 
 	zklock_loss_relied_on();
 	update_cancel_on_loss();
-	if (is_cancel_on() && !was_on && note_any_loss())
+	if (!is_cancel_on())
+		return;
+	lost = is_on[ZKLOCK_SIGNAL_CANCEL] && !was_on ? find_lost_hold() : NULL;
+	if (lost != NULL)
+		note(LOST, lost->key.path, ENDED);
+	if (lost != NULL || note_guard_loss())
 		cancel_statement();
 }
 
@@ -432,11 +432,14 @@ zklock_loss_part(void)
 	if (!went_on)
 		return;
 	CHECK_FOR_INTERRUPTS();
-	if (is_cancel_on() && note_any_loss())
+	lost = is_cancel_on() ? find_lost_hold() : NULL;
+	if (lost != NULL || (is_cancel_on() && note_guard_loss()))
 	{
-		lost = find_lost_hold();
 		if (lost != NULL)
+		{
+			note(LOST, lost->key.path, ENDED);
 			zklock_lease_note_raised(lost);
+		}
 		cancel_statement();
 		CHECK_FOR_INTERRUPTS();
 		return;
@@ -511,7 +514,7 @@ zklock_loss_abandon(const ZkLockAttempt *attempt)
 void
 zklock_loss_pause(void)
 {
-	ZkLockHold *hold;
+	ZkLockHold *hold = zklock_locktable_first_granted();
 
 	pause_disconnect_on_loss();
 	pause_cancel_on_loss();
@@ -520,7 +523,9 @@ zklock_loss_pause(void)
 		noted.reason = NO_REASON;
 		return;
 	}
-	(void) note_any_loss();
+	if (hold != NULL)
+		note_loss(hold);
+	(void) note_guard_loss();
 	hold = find_unreported();
 	if (hold != NULL)
 		note(REVOKED, hold->key.path, NULL);
@@ -534,7 +539,7 @@ zklock_loss_unguard(bool aborted)
 		return;
 	pause_cancel_on_loss();
 	if (aborted && QueryCancelPending)
-		(void) note_any_loss();
+		(void) note_guard_loss();
 	zklock_leaderguard_end_xact();
 }
 

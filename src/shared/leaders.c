@@ -24,10 +24,11 @@ typedef struct Leader
 	ZkLockAnswer answer;
 } Leader;
 
-/* All but `npaths` and `relied_on` is protected by zklock_lwlocks_leaders(). */
+/* All but `relied_on` is protected by zklock_lwlocks_leaders(). */
 typedef struct Leaders
 {
-	volatile int npaths;		/* those from here on are empty */
+	int			npaths;			/* those from here on are empty; also read
+								 * without the lock */
 	ZkLockSerial last_serial;
 	Leader		leader[ZKLOCK_MAX_LEADERS];
 
@@ -261,6 +262,8 @@ set(Leader *leader, ZkLockLeading leading)
 void
 zklock_leaders_worker_starts(void)
 {
+	if (shared->npaths == 0)
+		return;
 	lock(LW_EXCLUSIVE);
 	for (int i = 0; i < ZKLOCK_MAX_LEADERS; i++)
 	{

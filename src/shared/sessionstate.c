@@ -426,13 +426,14 @@ zklock_sessionstate_listen(bool on)
 void
 zklock_sessionstate_commit(bool begins)
 {
+	static bool has_begun = false;
 	PerBackend *backend = use_backend();
 
 	/* One that has begun in an earlier generation relies on that one, too. */
-	if (!begins)
-		pg_atomic_write_u32(&backend->committing, 0);
-	else if (pg_atomic_read_u32(&backend->committing) == 0)
-		pg_atomic_write_u32(&backend->committing, zklock_sessionstate_generation());
+	if (!begins || !has_begun)
+		pg_atomic_write_u32(&backend->committing,
+							begins ? zklock_sessionstate_generation() : 0);
+	has_begun = begins;
 
 	/*
 	 * Pairs with zklock_sessionstate_end(): either the worker sees our flag,

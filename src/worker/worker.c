@@ -502,7 +502,7 @@ update_draining(void)
 		clear_ending();
 	else if (ending_since == 0)
 		ending_since = zklock_clock_now();
-	return is_drained() ||
+	return (is_drained() && !zklock_campaign_is_over()) ||
 		(ending_since != 0 && ending_ms() % DRAIN_PERIOD_MS < DRAIN_MS);
 }
 
