@@ -33,7 +33,7 @@ typedef struct Guard
 	ZkLockAnswer answer;
 } Guard;
 
-/* In the memory of the transaction */
+/* In the memory of the transaction, if there are any */
 static Guard *guards = NULL;
 static int	nguards = 0;
 
@@ -210,7 +210,6 @@ zklock_leaderguard_end_xact(void)
 	if (nguards > 0)
 		zklock_leaders_rely_on_none();
 	nguards = 0;
-	guards = NULL;
 }
 
 static void
@@ -254,7 +253,7 @@ add(const char *path)
 	if (leader < 0)
 		raise_no_leader(path, true);
 	before = MemoryContextSwitchTo(TopTransactionContext);
-	if (guards == NULL)
+	if (nguards == 0)
 		guards = palloc0(ZKLOCK_MAX_LEADERS * sizeof(Guard));
 	guards[nguards] = (Guard) {.path = pstrdup(path),.leader = leader,.term = term};
 	zklock_leaders_rely(leader);

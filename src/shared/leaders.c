@@ -32,7 +32,10 @@ typedef struct Leaders
 	ZkLockSerial last_serial;
 	Leader		leader[ZKLOCK_MAX_LEADERS];
 
-	/* for each backend, a bit for each path whose term its transaction relies on */
+	/*
+	 * for each backend, a bit for each path whose term its transaction relies
+	 * on
+	 */
 	pg_atomic_uint64 relied_on[FLEXIBLE_ARRAY_MEMBER];
 } Leaders;
 

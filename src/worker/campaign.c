@@ -308,6 +308,17 @@ forget(Campaign *c)
 	memset(c, 0, sizeof(*c));
 }
 
+/* There is no node. */
+static void
+go_on(Campaign *c, ZkLockCampaignStage stage)
+{
+	if (!c->listed)
+		forget(c);
+	else if (stage == ZKLOCK_CAMPAIGN_JOIN && zklock_clock_now() >= c->pause_until &&
+			 !RecoveryInProgress())
+		join_queue(c);
+}
+
 static void
 step(Campaign *c, ZkLockCampaignStage stage)
 {
@@ -316,11 +327,7 @@ step(Campaign *c, ZkLockCampaignStage stage)
 	switch (c->phase)
 	{
 		case IDLE:
-			if (!c->listed)
-				forget(c);
-			else if (stage == ZKLOCK_CAMPAIGN_JOIN && zklock_clock_now() >= c->pause_until &&
-					 !RecoveryInProgress())
-				join_queue(c);
+			go_on(c, stage);
 			break;
 		case QUEUED:
 			if (!c->listed || stage >= ZKLOCK_CAMPAIGN_WITHDRAW)
@@ -344,6 +351,7 @@ step(Campaign *c, ZkLockCampaignStage stage)
 				break;
 			zklock_leaders_set(number_of(c), ZKLOCK_LEADING_NOT);
 			c->phase = IDLE;
+			go_on(c, stage);
 			break;
 	}
 }

@@ -66,6 +66,9 @@ static uint32 requests_answered = 0;
 /* No session is begun before this time. */
 static int64 pause_until = 0;
 
+/* Was a failure to begin one logged, and none begun since? */
+static bool failure_logged = false;
+
 /*
  * Since when the session has been waiting for its end, until it has no
  * attempts.  0: it does not wait.
@@ -269,10 +272,11 @@ end_session(void)
 /*
  * Begin a session, or continue the one with this identity.  An error, for
  * example in the file with the credentials, is written to the server's log,
- * and reported to the waiting backends.
+ * and reported to the waiting backends.  If no backend asks for the session, this is
+ * tried again and again, and the error is written once.
  */
 static void
-begin_session(const ZkLockIdentity *identity)
+begin_session(const ZkLockIdentity *identity, bool asked)
 {
 	MemoryContext before = CurrentMemoryContext;
 
@@ -281,6 +285,7 @@ begin_session(const ZkLockIdentity *identity)
 	PG_TRY();
 	{
 		zklock_session_begin(identity);
+		failure_logged = false;
 	}
 	PG_CATCH();
 	{
@@ -288,7 +293,9 @@ begin_session(const ZkLockIdentity *identity)
 
 		MemoryContextSwitchTo(before);
 		error = CopyErrorData();
-		EmitErrorReport();
+		if (asked || !failure_logged)
+			EmitErrorReport();
+		failure_logged = true;
 		FlushErrorState();
 		AtEOXact_Files(false);
 		publish_failure(error);
@@ -388,6 +395,7 @@ begin_session_if_needed(void)
 {
 	uint32		connect_requests = zklock_sessionstate_connect_requests();
 	int64		now = zklock_clock_now();
+	bool		asked;
 
 	if (zklock_session_status() != NULL || now < pause_until)
 		return;
@@ -395,16 +403,16 @@ begin_session_if_needed(void)
 		forget_former();
 	if (former_until != 0)
 	{
-		begin_session(&former);
+		begin_session(&former, true);
 		is_former = zklock_session_status() != NULL;
 		return;
 	}
-	if (connect_requests == requests_answered &&
-		!zklock_sessionstate_has_listeners() && !zklock_slots_are_busy() &&
-		!zklock_campaign_needs_session())
+	asked = connect_requests != requests_answered ||
+		zklock_sessionstate_has_listeners() || zklock_slots_are_busy();
+	if (!asked && !zklock_campaign_needs_session())
 		return;
 	requests_answered = connect_requests;
-	begin_session(NULL);
+	begin_session(NULL, asked);
 }
 
 /*

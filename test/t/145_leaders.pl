@@ -151,6 +151,17 @@ sub end_late
 	return;
 }
 
+# The other server leads, and gives that back.
+sub lead
+{
+	wait_for_state($there, 'leads');
+	wait_for_state($observer, 'waits');
+	$there->query(q(SELECT zk_leader_resign('/leaders/cron')));
+	wait_for_state($observer, 'leads');
+	wait_for_state($there, 'waits');
+	return;
+}
+
 # Has the server end its term with $end, and begin another one after $again.
 sub check_end
 {
@@ -176,10 +187,7 @@ sub check_end
 	wait_for_state($there, 'leads');
 	is($observer->query('SELECT count(*) FROM done WHERE n = 3'), 0, "$what: another server leads");
 	$again->();
-	wait_for_state($observer, 'waits');
-	$there->query(q(SELECT zk_leader_resign('/leaders/cron')));
-	wait_for_state($observer, 'leads');
-	wait_for_state($there, 'waits');
+	lead();
 	$_->close for $running, $idle;
 	return;
 }
@@ -204,14 +212,10 @@ guard($one);
 $one->query('INSERT INTO done VALUES (4)');
 $observer->query(q(SELECT zk_leader_resign('/leaders/cron')));
 like($one->query('COMMIT'), $lost, 'a commit after the end of the term fails');
-wait_for_state($there, 'leads');
-$there->query(q(SELECT zk_leader_resign('/leaders/cron')));
-wait_for_state($observer, 'leads');
+lead();
 guard($one);
 $observer->query(q(SELECT zk_leader_resign('/leaders/cron')));
-wait_for_state($there, 'leads');
-$there->query(q(SELECT zk_leader_resign('/leaders/cron')));
-wait_for_state($observer, 'leads');
+lead();
 like($one->query('COMMIT'), $lost, '... also if the server leads again');
 
 # A guard in a subtransaction, in a procedure, and beside a lock of the backend's
@@ -234,21 +238,16 @@ like($one->query(q(DO $$ BEGIN
 
 # A node that is deleted by hand
 
-wait_for_state($there, 'leads');
-$there->query(q(SELECT zk_leader_resign('/leaders/cron')));
-wait_for_state($observer, 'leads');
+lead();
 guard($one);
 ($node) = sort { substr($a, -10) <=> substr($b, -10) } $zk->children(PATH);
 $one->start('SELECT pg_sleep(1000)');
 $zk->delete(PATH . "/$node");
 like($one->result, $lost, 'a node that is deleted by hand ends the term');
-wait_for_state($there, 'leads');
-wait_for_state($observer, 'waits');
+lead();
 
 # A commit that is to ask for the nodes does so.
 
-$there->query(q(SELECT zk_leader_resign('/leaders/cron')));
-wait_for_state($observer, 'leads');
 $one->query(q(ROLLBACK; SET zklock.confirm_commit = 'always'));
 guard($one);
 is($one->query('COMMIT'), '', 'a commit asks for the node');
