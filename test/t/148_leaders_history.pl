@@ -64,10 +64,13 @@ sub go_on
 			my $writer = $writers{$name}[$i];
 
 			next if $writer && !$writer->is_done;
-			if (!$writer || $writer->result =~ /connection|FATAL/)
+
+			# A call only ends with an error, and without one psql has ended.
+			if (!$writer || $writer->result !~ /^ERROR:  \w{5}/m || $writer->result =~ /connection/)
 			{
 				$writer->close if $writer;
-				$writer = $writers{$name}[$i] = eval { ZkTest->new($node{$name}) } or next;
+				$writers{$name}[$i] = $writer = eval { ZkTest->new($node{$name}) };
+				next if !$writer;
 			}
 			$writer->start('CALL work()');
 		}
