@@ -25,7 +25,7 @@ my $silent_calls =
 # things, and fragments of messages that have an entry.
 my @silent = (
 	qr/^(?:Check zklock\.hosts|zklock\.hosts has its default value)/,
-	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = /,
+	qr/^(?:DELETE FROM|INSERT INTO) |excluded\.|^grant_number = |\bf\.(?:shared_)?token\b|^, clock_timestamp/,
 	qr/^zk retcode=$/,
 	qr/^(?:pg_catalog, pg_temp|read committed)$/,
 	qr/^zklock (?:holds|publishers|resolver|worker|WAL positions)$/,
