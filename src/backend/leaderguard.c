@@ -240,6 +240,18 @@ refuse_process(void)
 }
 
 /*
+ * A path that replaces another one in the setting has its number.  A guard of the former one is
+ * lost, so each number has at most one guard.
+ */
+static void
+refuse_reused(int leader)
+{
+	for (Guard *guard = guards; guard < guards + nguards; guard++)
+		if (guard->leader == leader)
+			raise_loss(guard->path, ZKLOCK_LEADERGUARD_LOST);
+}
+
+/*
  * Note a guard.  The term is read again after the worker can see that this transaction relies
  * on it.
  */
@@ -252,6 +264,9 @@ add(const char *path)
 
 	if (leader < 0)
 		raise_no_leader(path, true);
+	refuse_reused(leader);
+	if (guards == NULL)
+		zklock_sessionstate_forget_gone();
 	before = MemoryContextSwitchTo(TopTransactionContext);
 	if (nguards == 0)
 		guards = palloc0(ZKLOCK_MAX_LEADERS * sizeof(Guard));

@@ -476,6 +476,13 @@ zklock_sessionstate_late_commit(void)
 	return backend != NULL ? backend->pid : 0;
 }
 
+void
+zklock_sessionstate_forget_gone(void)
+{
+	if (!QueryCancelPending)
+		told_gone = false;
+}
+
 /*
  * A signal on a loss was turned on.  The timer remains set when it is turned
  * off, until it expires, so that a lock costs no system call.  It may have to expire earlier
@@ -484,8 +491,7 @@ zklock_sessionstate_late_commit(void)
 static void
 turned_on(void)
 {
-	if (!QueryCancelPending)
-		told_gone = false;
+	zklock_sessionstate_forget_gone();
 	if (has_timer && (timer_at == 0 || gone_at() < timer_at))
 		watch_session(false);
 }

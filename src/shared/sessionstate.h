@@ -105,10 +105,16 @@ extern int64 zklock_sessionstate_confirmed(void);
  * At the time `now`, is the session gone?  It is if the worker has been stopped for so long that
  * its session has probably expired.  If the client relies on a lock (clientsocket.h), it is also
  * if the session was not confirmed for its whole timeout.  If that was signalled, this remains
- * true, even if the worker continues, until a signal on a loss is turned on while no
- * cancellation is pending, so that the reason is known.
+ * true, even if the worker continues, until zklock_sessionstate_forget_gone(), so that the reason
+ * is known.
  */
 extern bool zklock_sessionstate_is_gone(int64 now);
+
+/*
+ * This backend begins to rely on the session: what was signalled before does not count, unless a
+ * cancellation is pending.  A signal on a loss that is turned on does this, too.
+ */
+extern void zklock_sessionstate_forget_gone(void);
 
 /*
  * Return the present epoch of gates (gate.h); 0: no node is kept.  A backend that keeps

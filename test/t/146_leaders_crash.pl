@@ -89,6 +89,11 @@ sub check_loss
 	wait_for_state(main => 'waits');
 	like($idle->query('SELECT 1'), $lost, '... and a statement in a transaction of that time');
 	is($observer->query('SELECT count(*) FROM done'), 0, '... of which nothing is left');
+	lead();
+	$_->query('ROLLBACK') for $running, $idle;
+	is($_->query(q(SELECT zk_leader_guard('/leaders/cron') > 0)), 't',
+		'... and a guard of the next term in the same session')
+	  for $running, $idle;
 	$_->close for $running, $idle, $committing, $observer;
 	return;
 }
@@ -147,7 +152,8 @@ pass('a server that has crashed');
 # A standby
 
 $nodes{standby} = new_standby('standby', $nodes{main}, 'zklock.hosts' => $zk->hosts);
-is(state_of('standby'), 'recovery', 'a standby does not lead');
+wait_for_state(standby => 'recovery');
+pass('a standby does not lead');
 my $there = ZkTest->new($nodes{standby});
 is($there->query(q(SELECT zk_leads('/leaders/cron'))), 'f', '... nor seems to');
 like($there->query(q(SELECT zk_leader_guard('/leaders/cron'))),
