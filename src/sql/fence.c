@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "session/errors.h"
@@ -163,10 +164,18 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 	};
 	ZkLockToken shared_token;
 
+	uint64		nshared = 0;
+
 	SPI_connect();
-	prepare_query(&share_plan, share_statement(schema));
-	check_rc(SPI_execute_plan(share_plan.plan, values, NULL, false, 0), SPI_OK_SELECT);
-	if (SPI_processed == 0)
+
+	/* A SERIALIZABLE reader of the table would conflict with writers of other rows. */
+	if (!IsolationIsSerializable())
+	{
+		prepare_query(&share_plan, share_statement(schema));
+		check_rc(SPI_execute_plan(share_plan.plan, values, NULL, false, 0), SPI_OK_SELECT);
+		nshared = SPI_processed;
+	}
+	if (nshared == 0)
 	{
 		prepare_query(&merge_plan, merge_statement(schema));
 		check_rc(SPI_execute_plan(merge_plan.plan, values, NULL, false, 0),

@@ -256,4 +256,19 @@ guard($one);
 $zk->delete(PATH . "/$node");
 like($one->query('COMMIT'), $lost, '... and fails without it');
 
+# At SERIALIZABLE, fences of different locks do not conflict.
+
+$_->query('ROLLBACK; RESET zklock.confirm_commit') for $one, $two;
+$one->query(q(INSERT INTO zk_lock_fences VALUES ('/own/1', 1, 0, 0), ('/own/2', 1, 0, 0)));
+$observer->query('ANALYZE zk_lock_fences');
+my $n = 0;
+for my $session ($one, $two)
+{
+	$n++;
+	is($session->query(qq(BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT zk_lock_guard('/own/$n') > 0)),
+		't', 'a lock at SERIALIZABLE');
+	is($session->query(qq(SELECT zk_lock_fence('/own/$n') > 0)), 't', '... and its fence');
+}
+is($_->query('COMMIT'), '', '... which commits') for $one, $two;
+
 done_testing();
