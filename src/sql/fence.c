@@ -153,7 +153,7 @@ is_newer(const ZkLockFenceToken *a, const ZkLockFenceToken *b)
 
 bool
 zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
-			 bool shared, ZkLockFenceToken *newest)
+			 bool shared, bool repeated, ZkLockFenceToken *newest)
 {
 	bool		numbered = mine->grant_number != ZKLOCK_NO_NUMBER;
 	Datum		values[] = {
@@ -163,19 +163,18 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 		BoolGetDatum(shared)
 	};
 	ZkLockToken shared_token;
-
-	uint64		nshared = 0;
+	bool		is_locked = false;
 
 	SPI_connect();
 
 	/* A SERIALIZABLE reader of the table would conflict with writers of other rows. */
-	if (!IsolationIsSerializable())
+	if (repeated && !IsolationIsSerializable())
 	{
 		prepare_query(&share_plan, share_statement(schema));
 		check_rc(SPI_execute_plan(share_plan.plan, values, NULL, false, 0), SPI_OK_SELECT);
-		nshared = SPI_processed;
+		is_locked = SPI_processed > 0;
 	}
-	if (nshared == 0)
+	if (!is_locked)
 	{
 		prepare_query(&merge_plan, merge_statement(schema));
 		check_rc(SPI_execute_plan(merge_plan.plan, values, NULL, false, 0),

@@ -65,11 +65,14 @@ typedef struct ZkLockFenceToken
  * number of the stronger lock.  Unless that number is 0, it is recorded for
  * both kinds of locks, so that earlier holders of the node are refused.  All
  * other shared locks have a node of their own, and number 0.
+ *
+ * A grant that is `repeated` has probably been recorded before.  Then its row is locked FOR
+ * SHARE, and not changed, so that others can record the same grant at the same time.
  *----------
  */
 extern bool zklock_fence(Oid schema, const char *path,
 						 const ZkLockFenceToken *mine, bool shared,
-						 ZkLockFenceToken *newest);
+						 bool repeated, ZkLockFenceToken *newest);
 
 /*
  * Delete the rows to which no newer token was written for longer than `age`.  Returns

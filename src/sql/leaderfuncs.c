@@ -11,6 +11,7 @@
 #include "access/xlog.h"
 #include "backend/leaderguard.h"
 #include "backend/loss.h"
+#include "backend/xact.h"
 #include "common/clock.h"
 #include "common/text.h"
 #include "fmgr.h"
@@ -69,6 +70,10 @@ zk_leader_guard(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("zk_leader_guard() cannot guard a transaction whose snapshot may be older than the term"),
 				 errhint("Use isolation level READ COMMITTED.")));
+	if (zklock_xact_is_committing())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot guard a transaction whose commit has been checked")));
 	token = zklock_leaderguard_take(path);
 	zklock_loss_resume();
 	PG_RETURN_INT64(token);

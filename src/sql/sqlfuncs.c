@@ -483,7 +483,7 @@ fence_term(Oid schema, const char *path, ZkLockToken token)
 	ZkLockFenceToken mine = {.token = token};
 	ZkLockFenceToken newest;
 
-	if (!zklock_fence(schema, path, &mine, false, &newest))
+	if (!zklock_fence(schema, path, &mine, false, true, &newest))
 	{
 		zklock_leaderguard_confirm();
 		refuse_fence(path, &mine, &newest, true);
@@ -512,7 +512,7 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	 */
 	zklock_locktable_fence(hold);
 	if (!zklock_fence(extension_schema(fcinfo), path, &mine,
-					  zklock_mode_is_shared(mode), &newest))
+					  zklock_mode_is_shared(mode), false, &newest))
 		refuse_fence(path, &mine, &newest, zklock_lease_confirm_hold(hold));
 	PG_RETURN_INT64(mine.token);
 }
@@ -541,7 +541,7 @@ zk_fence(PG_FUNCTION_ARGS)
 	}
 
 	if (!zklock_fence(extension_schema(fcinfo), path, &mine,
-					  zklock_mode_is_shared(mode), &newest))
+					  zklock_mode_is_shared(mode), true, &newest))
 		refuse_fence(path, &mine, &newest, false);
 	PG_RETURN_INT64(mine.token);
 }

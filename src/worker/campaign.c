@@ -56,8 +56,9 @@ typedef struct Campaign
 static Campaign campaigns[ZKLOCK_MAX_LEADERS];
 static int	ncampaigns = 0;		/* those from here on are empty */
 
-/* Must the setting be read again? */
+/* Must the setting be read again?  Has it been read since it may have changed? */
 static bool is_unread = true;
+static bool was_read = false;
 
 /* The data of all nodes */
 static char *data;
@@ -73,6 +74,7 @@ void
 zklock_campaign_reload(void)
 {
 	is_unread = true;
+	was_read = false;
 }
 
 static int
@@ -129,7 +131,9 @@ read_setting(void)
 	{
 		Campaign   *c = find(path);
 
-		if (is_outside(path))
+		if (is_outside(path) && was_read)
+			continue;
+		else if (is_outside(path))
 			ereport(LOG,
 					(errmsg("this server does not campaign for \"%s\"", zklock_errors_path(path)),
 					 errdetail("It is in zklock.leaders, but not below zklock.path_prefix.")));
@@ -138,6 +142,7 @@ read_setting(void)
 		else if (!add(path))
 			is_unread = true;
 	}
+	was_read = true;
 }
 
 /* Try again later. */
