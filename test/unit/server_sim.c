@@ -258,6 +258,9 @@ static Phase phase;
 static int64_t phase_at;		/* since when */
 static int64_t quiet_at;
 static ShimSettings settings[SERVER_MAX_SERVERS];
+
+/* The paths at which all servers campaign */
+static const char *leaders = "";
 static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
@@ -984,6 +987,8 @@ look_at_watches(int server)
 {
 	int			worker = worker_of(server);
 
+	if (settings[server].leaders[0] != '\0')
+		return;
 	for (int i = 1; i < SERVER_PLACES; i++)
 		if (acquiring[worker + i])
 			return;
@@ -1624,6 +1629,18 @@ begin_quiet(void)
 	enter_phase(FINISHING);
 }
 
+/* The servers campaign no more, so that they have nothing left of that either. */
+static void
+begin_rest(void)
+{
+	for (int i = 0; leaders[0] != '\0' && i < server_plan.nservers; i++)
+	{
+		settings[i].leaders = "";
+		(void) shim_scheduler_signal(worker_of(i), SIGHUP);
+	}
+	enter_phase(RESTING);
+}
+
 static void
 look_after_phase(void)
 {
@@ -1638,7 +1655,7 @@ look_after_phase(void)
 			break;
 		case FINISHING:
 			if (are_backends_gone())
-				enter_phase(RESTING);
+				begin_rest();
 			break;
 		case RESTING:
 			left = what_is_left();
@@ -1859,6 +1876,7 @@ draw_plan(uint64_t seed)
 	{
 		draw_settings(&settings[i]);
 		settings[i].server = i;
+		settings[i].leaders = leaders;
 	}
 	plan->copies = plan->nservers == 1 || seed % 3 != 0 ? 0 : seed % 2 == 0 ? 5000 : 30;
 	shim_scheduler_pace(paces[sim_random(5)], drift);
@@ -1997,6 +2015,7 @@ make_plan(void)
 	{
 		settings[i] = scenario->settings;
 		settings[i].server = i;
+		settings[i].leaders = leaders;
 	}
 }
 
@@ -2036,6 +2055,11 @@ play(uint64_t seed)
 static bool
 set_option(const char *name, const char *value)
 {
+	if (strcmp(name, "--leaders") == 0)
+	{
+		leaders = value;
+		return true;
+	}
 	if (strcmp(name, "--library") != 0)
 		return server_shrink_option(name, value) || server_exhaust_option(name, value);
 	library = value;

@@ -112,6 +112,7 @@ read_settings(void)
 	const ShimSettings *settings = shim_settings();
 
 	zklock_guc_hosts = unconstify(char *, settings->hosts);
+	zklock_guc_leaders = unconstify(char *, settings->leaders);
 	zklock_guc_handover_time = settings->handover_time;
 	zklock_guc_keep_time = settings->keep_time;
 	zklock_guc_max_kept_locks = settings->max_kept_locks;

@@ -62,6 +62,7 @@ extern int64_t shim_locked_at(void);
 typedef struct ShimSettings
 {
 	const char *hosts;
+	const char *leaders;		/* as zklock.leaders */
 	int			server;			/* its number */
 	int			handover_time;
 	int			keep_time;
