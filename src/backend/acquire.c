@@ -569,7 +569,10 @@ wait_for_locks(Acquisition *a)
 			brief = true;
 		else
 		{
-			/* To find out why there was no answer takes a while: others need not wait for it. */
+			/*
+			 * To find out why there was no answer takes a while: others need
+			 * not wait for it.
+			 */
 			for (int i = 0; i < a->n; i++)
 				zklock_attempt_abandon(&a->attempts[i]);
 			zklock_attempt_raise(&a->attempts[held]);
@@ -606,7 +609,8 @@ finish(Acquisition *a, bool granted)
 {
 	disarm_lock_timeout();
 	for (int i = 0; granted && i < a->n; i++)
-		warn_if_nearly_exhausted(&a->attempts[i]);	/* this looks for interrupts, too */
+		warn_if_nearly_exhausted(&a->attempts[i]);	/* this looks for
+													 * interrupts, too */
 	CHECK_FOR_INTERRUPTS();
 	if (!granted)
 		return false;

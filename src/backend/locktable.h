@@ -66,7 +66,8 @@ typedef struct ZkLockHold
 	uint32		revocations;	/* reported ones; see loss.h */
 
 	/* set by catchup.c */
-	bool		caught_up;		/* this server shows what earlier holders committed */
+	bool		caught_up;		/* this server shows what earlier holders
+								 * committed */
 
 	/* maintained by locktable.c */
 	bool		granted;

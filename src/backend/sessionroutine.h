@@ -124,9 +124,9 @@ typedef struct ZkLockSessionRoutine
 
 	/*
 	 * Wait until an attempt or the session has changed, or until the time
-	 * `until`, and update the results of the attempts that were begun.  May return earlier
-	 * for other reasons.  `event` is the wait event to show; 0: that of
-	 * ZooKeeper.
+	 * `until`, and update the results of the attempts that were begun.  May
+	 * return earlier for other reasons.  `event` is the wait event to show;
+	 * 0: that of ZooKeeper.
 	 */
 	void		(*wait) (ZkLockAttempt *attempts, int n, int64 until, uint32 event);
 

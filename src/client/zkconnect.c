@@ -422,7 +422,10 @@ zklock_zkconnect_begin(ZkLockClient *client, log_callback_fn *callback, const ch
 		client->nservers = zklock_zkhosts_count(list);
 		*callback = reserve_callback(client);
 
-		/* If nobody can give the library another list, it has to have a long one. */
+		/*
+		 * If nobody can give the library another list, it has to have a long
+		 * one.
+		 */
 		client->positions = *callback == log_line_no_slot ?
 			zklock_zkhosts_positions(list) : zklock_zkhosts_first_positions(list);
 		client->looked_up_at = zklock_clock_now();

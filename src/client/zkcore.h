@@ -107,8 +107,8 @@ struct ZkLockClient
 
 	/* see zkconnect.c */
 	ZkLockAddresses addresses;	/* that the library has */
-	int			nservers;		/* number of different ones; changed under
-								 * the mutex */
+	int			nservers;		/* number of different ones; changed under the
+								 * mutex */
 	int			positions;		/* number of positions in its list */
 	unsigned	changes;		/* number of its later lists */
 	struct ZkLockLookup *lookup;	/* the names are being resolved again, or

@@ -48,7 +48,8 @@ typedef enum ZkLockCatchUp
 {
 	ZKLOCK_CATCH_UP_WARN,		/* warn a session that did not catch up */
 	ZKLOCK_CATCH_UP_OFF,
-	ZKLOCK_CATCH_UP_GUARD,		/* catch up before zk_lock_guard() and _wait() return */
+	ZKLOCK_CATCH_UP_GUARD,		/* catch up before zk_lock_guard() and _wait()
+								 * return */
 	ZKLOCK_CATCH_UP_ALL			/* catch up before any lock is returned */
 } ZkLockCatchUp;
 

@@ -1065,9 +1065,9 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->lookahead.request = 0;
 
 	/*
-	 * The create of an ancestor may have been lost, so this does not count.  But that one is
-	 * missing is not found again: a process that is so slow that it often begins anew would
-	 * not get further.
+	 * The create of an ancestor may have been lost, so this does not count.
+	 * But that one is missing is not found again: a process that is so slow
+	 * that it often begins anew would not get further.
 	 */
 	if (r->missed > 1)
 		r->missed = 1;

@@ -210,12 +210,12 @@ note_stale(void)
 
 	for (int i = 0; i < ZKLOCK_RECEIVER_LISTS; i++)
 		dlist_foreach(iter, &receivers[i])
-		{
-			ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
+	{
+		ZkLockReceiver *receiver = dlist_container(ZkLockReceiver, link, iter.cur);
 
-			if (receiver->left_out != NULL)
-				*receiver->left_out = true;
-		}
+		if (receiver->left_out != NULL)
+			*receiver->left_out = true;
+	}
 }
 
 /* The requester of an event is 0. */

@@ -24,7 +24,8 @@ typedef struct ZkLockWalAnswers
 								 * not asked yet */
 	bool		failed;			/* it could not be asked, or its answers not
 								 * be read, see `failure` */
-	bool		lost;			/* nobody reads its answers any more: ask again */
+	bool		lost;			/* nobody reads its answers any more: ask
+								 * again */
 	int64		connecting_since;	/* the worker tries to connect to
 									 * ZooKeeper; 0: it does not */
 	int			nservers;		/* that answer; there may be more than are

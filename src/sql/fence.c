@@ -167,7 +167,10 @@ zklock_fence(Oid schema, const char *path, const ZkLockFenceToken *mine,
 
 	SPI_connect();
 
-	/* A SERIALIZABLE reader of the table would conflict with writers of other rows. */
+	/*
+	 * A SERIALIZABLE reader of the table would conflict with writers of other
+	 * rows.
+	 */
 	if (repeated && !IsolationIsSerializable())
 	{
 		prepare_query(&share_plan, share_statement(schema));

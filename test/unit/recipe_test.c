@@ -84,8 +84,8 @@ test_parents_gone(void **state)
 	expect_granted(OURS("lock-0000000000"), 0, 77);
 
 	/*
-	 * A create may have been lost with its connection.  That an ancestor is missing is known
-	 * after that.
+	 * A create may have been lost with its connection.  That an ancestor is
+	 * missing is known after that.
 	 */
 	begin(ZKLOCK_EXCLUSIVE);
 	for (int i = 0; i < 4; i++)

@@ -989,7 +989,10 @@ note_error(void)
 	server_tries_failed(sqlerrcode);
 	server_victim(0);
 
-	/* A client that is disconnected does not see why its statement was cancelled. */
+	/*
+	 * A client that is disconnected does not see why its statement was
+	 * cancelled.
+	 */
 	if (shim_was_user_cancel() && !cancelled && !zklock_clientsocket_is_shut() &&
 		!(has_session() && server_was_told_gone(began_at)))
 		server_breach(SERVER_CANCEL, "a statement is cancelled, and nobody has asked for that");
@@ -1002,7 +1005,10 @@ note_error(void)
 	{
 		server_count(SERVER_N_UNCONFIRMED);
 
-		/* Whose client is disconnected has known it for longer than this statement. */
+		/*
+		 * Whose client is disconnected has known it for longer than this
+		 * statement.
+		 */
 		if (!cancelled && !zklock_clientsocket_is_shut() &&
 			(has_session() ? !server_may_be_lost() : !was_gone(began_at)))
 			server_breach(SERVER_CANCEL, "a lock is lost, and its session was not gone");

@@ -26,7 +26,8 @@ typedef struct Copy
 /* The position of a server's last commit; it is 0 before the first. */
 static int64_t positions[SERVER_MAX_SERVERS];
 static int64_t positions_of_lock[SERVER_N_LOCKS][SERVER_MAX_SERVERS];
-static Copy copies[SERVER_MAX_SERVERS][SERVER_MAX_SERVERS]; /* of the first, on the second */
+static Copy copies[SERVER_MAX_SERVERS][SERVER_MAX_SERVERS]; /* of the first, on the
+															 * second */
 static bool stale[SERVER_MAX_PLACES][SERVER_N_LOCKS];
 
 /* Was the last wait of a server without success? */

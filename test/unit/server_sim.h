@@ -236,8 +236,8 @@ typedef struct ServerPlan
 	bool		detects;		/* all deadlocks: no other client is in one */
 	bool		across;			/* ... by records only, maybe */
 	int			slow_commits;	/* percent */
-	int			copies;			/* ms in which a server has to show what others
-								 * commit; 0: they do not copy it */
+	int			copies;			/* ms in which a server has to show what
+								 * others commit; 0: they do not copy it */
 } ServerPlan;
 
 extern ServerPlan server_plan;
