@@ -265,7 +265,7 @@ add(const char *path)
 	if (leader < 0)
 		raise_no_leader(path, true);
 	refuse_reused(leader);
-	if (guards == NULL)
+	if (nguards == 0)
 		zklock_sessionstate_forget_gone();
 	before = MemoryContextSwitchTo(TopTransactionContext);
 	if (nguards == 0)

@@ -265,9 +265,8 @@ my $n = 0;
 for my $session ($one, $two)
 {
 	$n++;
-	is($session->query(qq(BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT zk_lock_guard('/own/$n') > 0)),
-		't', 'a lock at SERIALIZABLE');
-	is($session->query(qq(SELECT zk_lock_fence('/own/$n') > 0)), 't', '... and its fence');
+	is($session->query(qq(BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT zk_fence('/own/$n', 1))), 1,
+		'a fence at SERIALIZABLE');
 }
 is($_->query('COMMIT'), '', '... which commits') for $one, $two;
 
