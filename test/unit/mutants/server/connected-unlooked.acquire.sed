@@ -1,3 +1,3 @@
-# Seed 28584
+# Seed 512
 # Who has begun another session to take a lock does not look for those that it had.
 /^connect_session/,/^}/s/zklock_lease_check();/;/

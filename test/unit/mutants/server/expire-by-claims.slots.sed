@@ -1,4 +1,4 @@
-# Seed 10043
+# Seed 4152
 # The gate of a claim that has ended does not end with its session, nor with the next scan.
 /^zklock_slots_expire(/,/^}/s/if (lock == NULL)/if (claim->ended \&\& lock != NULL)\
 		{\
