@@ -309,8 +309,7 @@ static void
 make_way(const ZkLockEntry *entry, bool conflicts)
 {
 	bool		reader = zklock_mode_is_shared(entry->key.mode);
-	bool		keeps = zklock_sessionstate_epoch() != 0 &&
-		zklock_slots_keep_time(entry->key.path) > 0;
+	bool		keeps = zklock_sessionstate_epoch() != 0;
 	ZkLockEntryKey key;
 
 	strlcpy(key.path, entry->key.path, sizeof(key.path));
