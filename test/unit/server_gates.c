@@ -917,18 +917,21 @@ __wrap_zklock_gate_release(ZkLockGate *gate, ZkLockTurn *turn, bool fit,
 						   int64_t now, int64_t window, ZkLockTell tell, void *arg)
 {
 	ZkLockGate	before = *gate;
-	const History *history = history_of(gate);
+	History    *history = history_of(gate);
+	int64		used_since = history->used_since;
 	bool		held = turn->state == ZKLOCK_TURN_HOLDING && !turn->lost;
 	bool		stays = held && gate->holder->next != NULL;
 	bool		passes = held && gate->first != NULL && fit && !history->forbidden &&
 		now - history->since < window;
-	bool		changed = __real_zklock_gate_release(gate, turn, fit, now, window, tell,
-													 arg);
+	bool		changed;
 
+	/* Who is told may make others look before this returns. */
+	history->used_since = shim_now();
+	changed = __real_zklock_gate_release(gate, turn, fit, now, window, tell, arg);
 	if (fit)
 		check_fit(now);
-	if (gate->holder != before.holder)
-		history_of(gate)->used_since = shim_now();
+	if (gate->holder == before.holder)
+		history->used_since = used_since;
 	if (stays && gate->wanted != before.wanted)
 		server_breach(SERVER_READERS, "a node goes that other readers have");
 	if (stays)
