@@ -121,7 +121,9 @@ turn_cancel(bool on)
 		zklock_sessionstate_signal_on_loss;
 
 	turn_signal(ZKLOCK_SIGNAL_CANCEL, on && (holds || (guarded && shared)));
-	if (!shared && (guarded || is_guard_on))
+	if (shared)
+		is_guard_on = false;
+	else if (guarded || is_guard_on)
 	{
 		is_guard_on = on && guarded;
 		zklock_sessionstate_signal_on_loss(ZKLOCK_SIGNAL_CANCEL, is_guard_on);

@@ -131,12 +131,14 @@ read_setting(void)
 	{
 		Campaign   *c = find(path);
 
-		if (is_outside(path) && was_read)
-			continue;
-		else if (is_outside(path))
-			ereport(LOG,
-					(errmsg("this server does not campaign for \"%s\"", zklock_errors_path(path)),
-					 errdetail("It is in zklock.leaders, but not below zklock.path_prefix.")));
+		if (is_outside(path))
+		{
+			if (!was_read)
+				ereport(LOG,
+						(errmsg("this server does not campaign for \"%s\"",
+								zklock_errors_path(path)),
+						 errdetail("It is in zklock.leaders, but not below zklock.path_prefix.")));
+		}
 		else if (c != NULL)
 			c->listed = true;
 		else if (!add(path))
