@@ -220,8 +220,9 @@ is_short(const ZkLockClient *client, const ZkLockAddresses *list)
 /*
  * Have the library use the addresses in `list`.  Returns false if that fails.
  *
- * If the connection was not lost before, the list must not be longer.  If the library gets a longer list, it may first try that in an order of its own.  It forgets
- * this when it gets another list that is not longer and has the last address.
+ * If the connection was not lost before, the list must not be longer.  If the library gets a
+ * longer list, it may first try that in an order of its own.  It forgets this when it gets
+ * another list that is not longer and has the last address.
  */
 static bool
 use_addresses(ZkLockClient *client, const ZkLockAddresses *list, const char *last)

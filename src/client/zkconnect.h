@@ -21,9 +21,9 @@
  * `*why` to a static text.
  *
  * With a string, sets `*callback` to a log callback for the client's handle, which is
- * reserved until zklock_zkconnect_end().  While there is no connection, the callback makes the library pause.  If the
- * client has nodes or requests, it pauses for a while.  Otherwise it reports
- * the session as expired, and pauses until the client is closed.
+ * reserved until zklock_zkconnect_end().  While there is no connection, the callback makes
+ * the library pause.  If the client has nodes or requests, it pauses for a while.  Otherwise
+ * it reports the session as expired, and pauses until the client is closed.
  */
 extern char *zklock_zkconnect_begin(ZkLockClient *client, log_callback_fn *callback,
 									const char **why);

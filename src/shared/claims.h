@@ -112,9 +112,10 @@ extern void zklock_claims_remove(ZkLockClaim *claim);
 extern void zklock_claims_remove_unlisted(void);
 
 /*
- * Copy the next claim of another backend, from position `*i` on, and advance `*i`, which begins at 0.  Returns false if there is none.  A claim that is
- * added or removed meanwhile may be included or not.  Takes the lock of one entry at a
- * time, for no longer than it takes to copy one claim.
+ * Copy the next claim of another backend, from position `*i` on, and advance `*i`, which
+ * begins at 0.  Returns false if there is none.  A claim that is added or removed meanwhile
+ * may be included or not.  Takes the lock of one entry at a time, for no longer than it takes
+ * to copy one claim.
  */
 extern bool zklock_claims_next(int *i, ZkLockClaimRow *row);
 

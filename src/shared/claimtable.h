@@ -159,8 +159,8 @@ struct ZkLockClaim
 
 typedef struct ZkLockClaimTable
 {
-	slock_t		mutex;			/* protects the next two, and changes of
-								 * is_used() */
+	slock_t		mutex;			/* protects the next two, and changes of the
+								 * bits */
 	ZkLockClaim *free;
 	int			nfree;
 	pg_atomic_uint64 unlisted;
