@@ -175,10 +175,11 @@ like($worker->query("SELECT zk_fence('$path{a}', $token, 0)"),
 my $fence = "SELECT zk_fence('$path{a}', $next_token, $next_number) > 0";
 my $beside = ZkTest->new($pg{a});
 is($worker->query("BEGIN; $fence"), 't', 'a transaction passes the fence');
-$beside->start($fence);
+is($beside->query($fence), 't', '... another one passes it at the same time');
+$beside->start("BEGIN; SELECT zk_fence('$path{a}', ${\ ($next_token + 1)}) > 0; ROLLBACK");
 $beside->wait_for_event('Lock');
-is($worker->query('COMMIT'), '', '... another one waits for its commit');
-is($beside->result, 't', '... and passes it, too');
+is($worker->query('COMMIT'), '', '... and one of a later holder waits for its commit');
+is($beside->result, 't', '... and passes it then');
 $beside->close;
 
 # The loss: PgBouncer disconnects the clients, which are idle.
