@@ -74,10 +74,7 @@ extern bool zklock_fence(Oid schema, const char *path,
 						 const ZkLockFenceToken *mine, bool shared,
 						 bool repeated, ZkLockFenceToken *newest);
 
-/*
- * Delete the rows to which no newer token was written for longer than `age`.  Returns
- * the number of rows.
- */
+/* Delete the rows that were not written for longer than `age`.  Returns their number. */
 extern uint64 zklock_fence_prune(Oid schema, const Interval *age);
 
 /*

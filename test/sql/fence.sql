@@ -139,7 +139,7 @@ SELECT zk_lock_release_all();
 DELETE FROM zk_lock_fences;
 DROP FUNCTION refusal;
 
--- Fences to which no newer token was written for a long time can be deleted.
+-- Fences that were not written for a long time can be deleted.
 SELECT zk_fence('/zklock_regress/fence_' || n, 7) FROM generate_series(1, 3) n;
 UPDATE zk_lock_fences SET fenced_at = now() - interval '2 days';
 SELECT zk_fence('/zklock_regress/fence_2', 8);
