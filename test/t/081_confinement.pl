@@ -49,7 +49,7 @@ for my $server ($node, $preloaded)
 		ALTER ROLE customer SET zklock.path_prefix = '/a/customer';
 		CREATE SCHEMA customer AUTHORIZATION customer;
 		GRANT EXECUTE ON FUNCTION zk_fence(text, bigint, bigint, zk_lock_mode), zk_lock_paths(text),
-			zk_fence_prune(interval), zk_lock_revoke(text),
+			zk_fence_prune(interval), zk_lock_revoke(text), zk_leader_resign(text),
 			zk_shared_count_set(text, integer) TO customer;
 		CREATE FUNCTION definer(text) RETURNS boolean LANGUAGE sql
 			SECURITY DEFINER SET search_path = public, pg_temp
@@ -82,6 +82,9 @@ my @calls = (
 	q(zk_fence('%s', 1, 0)),
 	q(zk_lock_queue('%s')),
 	q(zk_lock_revoke('%s')),
+	q(zk_leads('%s')),
+	q(zk_leader_guard('%s')),
+	q(zk_leader_resign('%s')),
 	q(definer('%s')));
 my @statements = ((map { "SELECT $_" } @calls), q(CALL zk_lock_wait('%s')));
 my $named = $node->safe_psql('postgres', q(
