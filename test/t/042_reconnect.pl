@@ -11,6 +11,7 @@ use strict;
 use warnings;
 
 use IO::Socket::INET;
+use List::Util qw(max);
 use Module;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -176,16 +177,18 @@ my $patient = ZkTest->new(
 
 is($patient->query(q(SELECT zk_lock_acquire('/patient'))), 't', 'a session with a long timeout has a lock');
 
-my $began = time();
+my $longest = 0;
 for my $loss (1 .. 6)
 {
 	my $accepted = $proxy->accepted;
+	my $began = time();
 
 	$proxy->cut;
 	wait_until("there is another connection after loss $loss",
 		sub { $proxy->accepted > $accepted
 			  && $patient->query('SELECT state FROM zk_session()') eq 'connected' });
+	$longest = max($longest, time() - $began);
 }
-cmp_ok(time() - $began, '<', 60, '... and none of its reconnects waits for a part of that');
+cmp_ok($longest, '<', 60, '... and none of its reconnects waits for a part of that');
 
 done_testing();

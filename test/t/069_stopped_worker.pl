@@ -84,7 +84,9 @@ for my $kind (sort keys %handover)
 	my $busy_disconnected = $begin->('busy_disconnected', 'disconnect', 'SELECT pg_sleep(600)');
 	my $unlocked = $begin->('unlocked', 'disconnect',
 		"SELECT zk_lock_release_all(); SELECT pg_sleep(600)");
-	my $waiter = ZkTest->new($node, 'zklock.on_loss' => 'disconnect');
+
+	# On a slow machine, the worker is stopped for longer than others would wait for it.
+	my $waiter = ZkTest->new($node, 'zklock.on_loss' => 'disconnect', 'zklock.connect_timeout' => '10min');
 
 	is($in_transaction->result, '1', '... one of them in a transaction');
 	wait_until_running(3, 'PgSleep');
