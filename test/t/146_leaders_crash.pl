@@ -98,6 +98,17 @@ sub check_loss
 	return;
 }
 
+# Guards and their commits send nothing. While the session is idle, the worker looks at its node.
+
+lead();
+my $guarded = ZkTest->new($nodes{main});
+$proxy->mark;
+is($guarded->query(q(DO $$ BEGIN
+	FOR i IN 1 .. 1000 LOOP PERFORM zk_leader_guard('/leaders/cron'); COMMIT; END LOOP; END $$)),
+	'', 'guarded transactions');
+cmp_ok(scalar($proxy->requests), '<', 100, '... send nothing to ZooKeeper');
+$guarded->close;
+
 my $worker = worker_of($nodes{main});
 check_loss('a worker that is suspended', sub { kill('STOP', $worker) }, sub { kill('CONT', $worker) });
 check_loss('a network that is cut', sub { $proxy->hold }, sub { $proxy->release });
