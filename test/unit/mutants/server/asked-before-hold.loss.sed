@@ -1,3 +1,3 @@
-# Seed 381
+# Seed 1181
 # A revocation between a grant and its hold counts as reported.
 /^zklock_loss_granted/,/^}/s/reported_serial = .*;/(void) 0;/

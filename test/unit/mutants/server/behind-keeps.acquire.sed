@@ -1,3 +1,3 @@
-# Seed 957
+# Seed 108
 # A lock of session scope stays although the server has not caught up.
 /^acquire(/,/^}/s/a->scope = ZKLOCK_TRANSACTION;/;/

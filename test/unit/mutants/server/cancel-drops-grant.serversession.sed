@@ -1,4 +1,4 @@
-# Seed 7
+# Seed 2
 # An attempt that is given up keeps a grant that has come meanwhile.
 /^abandon(/,/^}/s/^.release_slot(attempt->claim);/	(void) copy_results(attempt);\
 	if (attempt->outcome.verdict != ZKLOCK_GRANTED)\

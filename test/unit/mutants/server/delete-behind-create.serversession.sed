@@ -1,4 +1,4 @@
-# Seed 4
+# Seed 8
 # A kept node that is in the way of its own server goes behind the request for the next one.
 /^begin_attempt(/,/^}/{
 	/^	if (request->from == NULL)$/,/make_way/d

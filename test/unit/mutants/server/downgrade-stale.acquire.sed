@@ -1,4 +1,4 @@
-# Seed 3234
+# Seed 321
 # Neither need a reader under a stronger lock.
 /^has_caught_up(/,/^}/{
 s/if (request->from == NULL ||/if (request->from == NULL)/

@@ -1,4 +1,4 @@
-# Seed 466
+# Seed 1875
 # The worker waits for commits before the generation is over, not after.
 /^end_session/,/^}/{
 	/^.wait_for_commits(generation);/d

@@ -1,4 +1,4 @@
-# Seed 148
+# Seed 1328
 # Who has forgotten its last lock may be disconnected.
 /^zklock_loss_relied_on/,/^}/{
 /^\tif (!holds)$/,/pause_disconnect_on_loss/d

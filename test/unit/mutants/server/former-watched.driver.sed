@@ -1,3 +1,3 @@
-# Seed 2814
+# Seed 2241
 # Who begins again behind others leaves the watches of its former place.
 /^feed(/,/^}/s/^\tunwatch_former(.*//

@@ -1,3 +1,3 @@
-# Seed 1747
+# Seed 158
 # Backends at a gate have no order.
 s/state->rank = zklock_gate_rank(turn);/state->rank = 0;/
