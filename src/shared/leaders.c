@@ -236,7 +236,8 @@ zklock_leaders_is_answered(int leader, uint32 question, ZkLockAnswer *answer)
 
 	lock(LW_SHARED);
 	answered = (int32) (shared->leader[leader].answered - question) >= 0;
-	*answer = shared->leader[leader].answer;
+	if (answered)
+		*answer = shared->leader[leader].answer;
 	unlock();
 	return answered;
 }

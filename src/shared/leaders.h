@@ -92,7 +92,7 @@ extern void zklock_leaders_rely_on_none(void);
  */
 extern uint32 zklock_leaders_ask(int leader);
 
-/* Is there an answer to this question? */
+/* Is there an answer to this question?  Without one, `*answer` stays as it is. */
 extern bool zklock_leaders_is_answered(int leader, uint32 question, ZkLockAnswer *answer);
 
 /* Have the worker end this term.  Whether it has is seen by zklock_leaders_next(). */
