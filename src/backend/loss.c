@@ -501,6 +501,7 @@ zklock_loss_abandon(const ZkLockAttempt *attempt)
 										 !zklock_sessionroutine_notices_deletions()))
 		return false;
 	pause_cancel_on_loss();
+	(void) note_guard_loss();
 	if (attempt->node != NULL && zklock_sessionroutine_is_deleted(attempt->node))
 		note(LOST, attempt->request.path, DELETED);
 	if (is_revoked(attempt))
