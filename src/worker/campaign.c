@@ -344,11 +344,13 @@ step(Campaign *c, ZkLockCampaignStage stage)
 			break;
 		case LEADING:
 			why = end_of_term(c, stage);
-			if (why != NULL)
-				end_term(c, why);
-			else
+			if (why == NULL)
+			{
 				pass_on_question(c);
-			break;
+				break;
+			}
+			end_term(c, why);
+			/* FALLTHROUGH */
 		case ENDING:
 			if (!zklock_leaders_is_committing(number_of(c)))
 				leave_queue(c);
