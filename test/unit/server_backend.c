@@ -11,10 +11,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "advisory/hold.h"
 #include "backend/acquire.h"
 #include "backend/attempt.h"
 #include "backend/deadlock_report.h"
+#include "backend/leaderguard.h"
 #include "backend/lease.h"
 #include "backend/locktable.h"
 #include "backend/loss.h"
@@ -33,6 +35,7 @@
 #include "server_tries.h"
 #include "session/session.h"
 #include "shared/claimtable.h"
+#include "shared/leaders.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
@@ -54,6 +57,8 @@ static const char *const paths[SERVER_MAX_PATHS] = {"/a/b/c/x", "/a/b/c/y", "/b"
 
 /* Does the setting say that it has a session of its own? */
 static bool own;
+
+static const char *const leaders[SERVER_N_LEADERS] = {SERVER_LEADERS_A, SERVER_LEADERS_B};
 
 static bool
 percent(uint32 chance)
@@ -858,6 +863,60 @@ carry_out(void (*statement) (void), ServerVerb verb)
 	PG_END_TRY();
 }
 
+/* As zk_leader_guard(), of who has asked zk_leads() */
+static void
+guard(void)
+{
+	const char *path = leaders[shim_random(SERVER_N_LEADERS)];
+	ZkLockTerm	term;
+
+	if (zklock_leaders_find(path, &term) < 0)
+		return;
+	if (RecoveryInProgress())
+		server_breach(SERVER_LEADS, "a server leads that is in recovery");
+	shim_trace("guards its transaction with %s", path);
+	(void) zklock_leaderguard_take(path);
+	zklock_loss_resume();
+}
+
+static void
+resign(void)
+{
+	const char *path = leaders[shim_random(SERVER_N_LEADERS)];
+	ZkLockTerm	term;
+	bool		leads = zklock_leaders_find(path, &term) >= 0;
+
+	shim_trace("has its server resign from %s", path);
+	server_gates_resign(true);
+	PG_TRY();
+	{
+		if (zklock_leaderguard_resign(path))
+			server_count(SERVER_N_RESIGNED);
+	}
+	PG_FINALLY();
+	{
+		server_gates_resign(false);
+	}
+	PG_END_TRY();
+	if (leads && server_plan.refuses == 0 &&
+		term.generation == zklock_sessionstate_generation() && server_is_there(term.token))
+		server_breach(SERVER_LEADS, "a server has resigned, and its node is there");
+}
+
+/* The server's own use of the path is the only one. */
+static void
+acquire_leaders(void)
+{
+	ZkLockRequest request = {
+		.params = {.mode = ZKLOCK_EXCLUSIVE},.path = leaders[shim_random(SERVER_N_LEADERS)]
+	};
+
+	if (strstr(zklock_guc_leaders, request.path) == NULL)
+		return;
+	(void) zklock_acquire(&request, NULL, ZKLOCK_TRANSACTION, false, 0, NULL);
+	server_breach(SERVER_LEADS, "a path of zklock.leaders is locked by others of the server");
+}
+
 static void
 draw_statement(void)
 {
@@ -865,6 +924,12 @@ draw_statement(void)
 
 	if (server_omits())
 		return;
+	if (server_plan.leads && percent(25))
+	{
+		drawn = shim_random(100);
+		carry_out(drawn < 5 ? resign : drawn < 8 ? acquire_leaders : guard, SERVER_DO_RELEASE);
+		return;
+	}
 
 	/* After an error, this backend still has the locks of session scope. */
 	tell_holds();
@@ -885,6 +950,9 @@ shim_xact_committing(void)
 {
 	tell_holds();
 	committing = true;
+	for (int i = 0; i < SERVER_N_LEADERS; i++)
+		if (zklock_leaderguard_token(leaders[i]) != 0)
+			server_guarded(i, zklock_leaderguard_token(leaders[i]));
 	server_commits();
 
 	/* It may have to wait for a standby. */
@@ -1089,7 +1157,7 @@ try(void (*what) (void))
 }
 
 /*
- * Is a node of ours known to be gone?  A commit that always asks does so for all.  A reader
+ * Is a node of ours known to be gone, or a term over?  A commit that always asks does so for all.  A reader
  * may have the token of a stronger lock.
  */
 static bool
@@ -1101,6 +1169,16 @@ is_doomed(void)
 			(zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS &&
 			 hold->key.mode != ZKLOCK_SHARED && server_is_deleted(hold->token)))
 			return true;
+	for (int i = 0; i < SERVER_N_LEADERS; i++)
+	{
+		ZkLockToken token = zklock_leaderguard_token(leaders[i]);
+		ZkLockTerm	term;
+
+		if (token != 0 &&
+			(zklock_leaders_find(leaders[i], &term) < 0 || term.token != token ||
+			 (zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS && server_is_deleted(token))))
+			return true;
+	}
 	return false;
 }
 

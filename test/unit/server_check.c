@@ -22,7 +22,7 @@
 #define MAX_COMMITS 64
 #define MAX_WAITS 512
 #define MAX_PAST_HOLDS 512
-#define N_PATHS (SERVER_N_KINDS * SERVER_MAX_PATHS)
+#define N_PATHS (SERVER_N_LOCKS + SERVER_N_LEADERS)
 #define RIVAL_SESSION 1
 #define MAX_NAME 100
 
@@ -90,6 +90,9 @@ server_check_reset(int session_timeout)
 	memset(last_pair, 0, sizeof(last_pair));
 }
 
+/* The terms that guard a commit have these as their claims. */
+static const char terms[SERVER_N_LEADERS];
+
 static bool
 is_robbed(const Hold *hold)
 {
@@ -103,10 +106,18 @@ is_good(const Hold *hold)
 	return server_zk_is_alive(hold->session) && !is_robbed(hold);
 }
 
+/* Is it the term of a server that leads, and guards a commit? */
 static bool
-conflict(int a, int b)
+is_term(const Hold *hold)
 {
-	return a != 1 || b != 1;
+	return hold->path >= SERVER_N_LOCKS;
+}
+
+/* Both have the same path.  A term is its server's, with all its backends. */
+static bool
+conflict(const Hold *a, const Hold *b)
+{
+	return is_term(a) ? a->token != b->token : a->alike != 1 || b->alike != 1;
 }
 
 /* So many may have it at a time. */
@@ -127,7 +138,7 @@ check_hold(const Hold *mine)
 	for (int i = 0; i < MAX_HOLDS; i++)
 	{
 		if (holds[i].claim == NULL || holds[i].process == mine->process ||
-			holds[i].path != mine->path || !conflict(holds[i].alike, mine->alike) ||
+			holds[i].path != mine->path || !conflict(&holds[i], mine) ||
 			!is_good(&holds[i]))
 			continue;
 		others++;
@@ -245,7 +256,7 @@ check_commit(const Hold *mine, int64_t began)
 
 		if (commit->hold.process < 0 || commit->hold.process == mine->process ||
 			commit->hold.path != mine->path ||
-			!conflict(commit->hold.alike, mine->alike) ||
+			!conflict(&commit->hold, mine) ||
 			(commit->ended != 0 && (commit->end < mine->since || mine->alike > 1)) ||
 			(!is_same_worker(&commit->hold, mine) &&
 			 (is_slow ||
@@ -272,7 +283,8 @@ check_node(const Hold *hold, int64_t began)
 	if (!server_zk_is_alive(hold->session))
 		sim_breach(SERVER_THERE, "process %d commits under lock %d of a session that is over",
 				   hold->process, hold->path);
-	else if (!server_zk_has_node(hold->session, hold->node))
+	else if (is_term(hold) ? !server_zk_is_there(hold->token) :
+			 !server_zk_has_node(hold->session, hold->node))
 		sim_breach(SERVER_THERE, "process %d commits under lock %d, whose node is gone",
 				   hold->process, hold->path);
 }
@@ -288,7 +300,8 @@ begin_commits(int process, int64_t began)
 			continue;
 		check_commit(hold, began);
 		check_node(hold, began);
-		if (process < SERVER_RIVAL && server_data_is_stale(process, hold->path) && !is_robbed(hold))
+		if (process < SERVER_RIVAL && !is_term(hold) &&
+			server_data_is_stale(process, hold->path) && !is_robbed(hold))
 			sim_breach(SERVER_DATA, "process %d commits under lock %d, and has read what is stale",
 					   process, hold->path);
 		if (server_zk_is_closed(hold->session) && !is_robbed(hold))
@@ -310,7 +323,8 @@ end_commits(int process)
 		{
 			commits[i].ended = sim.now;
 			commits[i].end = events;
-			if (process < SERVER_RIVAL && commits[i].hold.alike == 0 && is_good(&commits[i].hold))
+			if (process < SERVER_RIVAL && !is_term(&commits[i].hold) &&
+				commits[i].hold.alike == 0 && is_good(&commits[i].hold))
 				server_data_committed(process, commits[i].hold.path);
 		}
 }
@@ -325,9 +339,24 @@ server_commits(void)
 }
 
 void
+server_guarded(int leader, ZkLockToken token)
+{
+	sim_count(SERVER_N_GUARDED);
+	if (server_is_deletion_known(token))
+		sim_breach(SERVER_LEADS, "process %d commits in a term whose node others have deleted",
+				   shim_scheduler_current());
+	(void) add_hold(&terms[leader], shim_scheduler_current(), SERVER_N_LOCKS + leader, 0,
+					server_zk_owner(token), "", token);
+}
+
+void
 server_committed(void)
 {
-	end_commits(shim_scheduler_current());
+	int			process = shim_scheduler_current();
+
+	end_commits(process);
+	for (int i = 0; i < SERVER_N_LEADERS; i++)
+		drop(&terms[i], process);
 }
 
 static void

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "backend/leaderguard.h"
 #include "common/compat.h"
 #include "common/guc.h"
 #include "protocol/contender.h"
@@ -523,11 +524,13 @@ forget_question(int code, Datum arg)
 typedef struct Heard
 {
 	bool		listens;
+	bool		of_term;		/* ... for the end of a term, or what confirms it */
 	bool		absent;
 	ZkLockSessionStatus status;
 } Heard;
 
 static Heard *heard;			/* by number */
+static bool resigns = false;
 
 void
 server_gates_begin(int procno)
@@ -543,6 +546,12 @@ server_gates_begin(int procno)
 	heard[procno].listens = false;
 	if (procno == 0)
 		memset(recalls_of_server(), 0, MAX_HISTORIES * sizeof(Recall));
+}
+
+void
+server_gates_resign(bool on)
+{
+	resigns = on;
 }
 
 void
@@ -574,9 +583,13 @@ __wrap_zklock_slots_ask(ZkLockClaim *claim)
 	ServerQuestions *mine = &questions[zklock_compat_procno()];
 	uint32		number = __real_zklock_slots_ask(claim);
 
+	server_asks();
+
+	/* The worker asks for others. */
+	if (zklock_compat_procno() == 0)
+		return number;
 	if (mine->n == SERVER_MAX_LOCKS)
 		shim_fail("there are too many questions");
-	server_asks();
 	if (number != 0)
 		mine->question[mine->n++] = (ServerQuestion) {
 			.slot = claim->at_gate ? &claim->slot.entry->slot : &claim->slot,
@@ -609,6 +622,7 @@ __wrap_zklock_sessionstate_listen(bool on)
 {
 	questions[zklock_compat_procno()].n = 0;
 	heard[zklock_compat_procno()].listens = on;
+	heard[zklock_compat_procno()].of_term = resigns || zklock_leaderguard_is_any();
 	__real_zklock_sessionstate_listen(on);
 }
 
@@ -635,7 +649,8 @@ server_gates_has_session(int procno)
 	const ZkLockSessionStatus *status = &heard[procno].status;
 	int64		lease = status->client.timeout * INT64CONST(1000000) * 2 / 3;
 
-	return heard[procno].listens && questions[procno].n == 0 && status->begun &&
+	return heard[procno].listens && !heard[procno].of_term &&
+		questions[procno].n == 0 && status->begun &&
 		!status->draining && !heard[procno].absent &&
 		status->client.state == ZKLOCK_CLIENT_CONNECTED &&
 		status->client.confirmed >= shim_now() - lease;

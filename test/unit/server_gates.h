@@ -44,6 +44,9 @@ extern bool server_gates_is_unheard(int procno);
 /* Does it wait for a session that can be used, and knows of one? */
 extern bool server_gates_has_session(int procno);
 
+/* It waits for the end of a term from now on, or not any more. */
+extern void server_gates_resign(bool on);
+
 /* It waits for locks, or not any more.  Does the process of this number? */
 extern void server_gates_wait(bool on);
 extern bool server_gates_waits(int procno);

@@ -37,6 +37,8 @@
 /* A worker that nothing has kept from its work has processed an event in this time. */
 #define RECALL_MS 500
 
+#define LEADERS SERVER_LEADERS_A "," SERVER_LEADERS_B
+
 /*
  * A backend that does not want to wait has its answer in this time, counted from the attempt
  * and from the request.
@@ -84,6 +86,7 @@ static const char *const properties[] = {
 	[SERVER_LISTS] = "a worker begins one long list at a time",
 	[SERVER_MEMORY] = "nothing is written beside shared memory, or to what is free in it",
 	[SERVER_DATA] = "who catches up shows what was committed under the lock",
+	[SERVER_LEADS] = "a server leads, and has no other use for its paths",
 	[SERVER_SOUND] = "rules of locks, memory and errors are kept"
 };
 
@@ -176,7 +179,9 @@ static const char *const counts[] = {
 	[SERVER_N_READERS_DELETED] = "nodes of several readers deleted by others",
 	[SERVER_N_READERS_REVOKED] = "... and revoked",
 	[SERVER_N_CAUGHT_UP] = "locks that showed what was committed under them",
-	[SERVER_N_NOT_CAUGHT_UP] = "... or did not, in time"
+	[SERVER_N_NOT_CAUGHT_UP] = "... or did not, in time",
+	[SERVER_N_GUARDED] = "commits of a server that leads",
+	[SERVER_N_RESIGNED] = "terms ended by request"
 };
 
 typedef enum Phase
@@ -259,8 +264,7 @@ static int64_t phase_at;		/* since when */
 static int64_t quiet_at;
 static ShimSettings settings[SERVER_MAX_SERVERS];
 
-/* The paths at which all servers campaign */
-static const char *leaders = "";
+static bool all_lead;			/* in all schedules */
 static char files[SERVER_MAX_SERVERS][256];
 static int64_t begin_at[SERVER_MAX_PLACES]; /* of the next process there */
 static int	lives[SERVER_MAX_PLACES];	/* processes still to be begun there */
@@ -483,6 +487,25 @@ server_is_deletion_overdue(ZkLockToken token)
 	int64_t		at = server_zk_deleted_at(token);
 
 	return at != 0 && at < then && disturbed_at[server] < then;
+}
+
+bool
+server_is_there(ZkLockToken token)
+{
+	return server_zk_is_there(token);
+}
+
+bool
+server_is_deletion_known(ZkLockToken token)
+{
+	int			server = shim_scheduler_server(shim_scheduler_current());
+	int64_t		since = server_zk_deleted_at(token);
+
+	if (since == 0 || slow >= 0)
+		return false;
+	if (since < disturbed_at[server])
+		since = disturbed_at[server];
+	return sim.now - RECALL_MS * SERVER_MS > server_zk_found_at(worker_of(server), since);
 }
 
 bool
@@ -987,7 +1010,7 @@ look_at_watches(int server)
 {
 	int			worker = worker_of(server);
 
-	if (settings[server].leaders[0] != '\0')
+	if (server_plan.leads)
 		return;
 	for (int i = 1; i < SERVER_PLACES; i++)
 		if (acquiring[worker + i])
@@ -1133,6 +1156,11 @@ draw_time(int server)
 static void
 change_setting(ShimSettings *s)
 {
+	if (server_plan.leads && sim_percent(30))
+	{
+		s->leaders = s->leaders[0] == '\0' ? LEADERS : sim_percent(50) ? "" : SERVER_LEADERS_B;
+		return;
+	}
 	switch (sim_random(6))
 	{
 		case 0:
@@ -1633,7 +1661,7 @@ begin_quiet(void)
 static void
 begin_rest(void)
 {
-	for (int i = 0; leaders[0] != '\0' && i < server_plan.nservers; i++)
+	for (int i = 0; server_plan.leads && i < server_plan.nservers; i++)
 	{
 		settings[i].leaders = "";
 		(void) shim_scheduler_signal(worker_of(i), SIGHUP);
@@ -1814,7 +1842,8 @@ draw_plan(uint64_t seed)
 		{&allowed[3], 0}, {&allowed[4], 0}, {&allowed[5], 0}, {&allowed[6], 0},
 		{&allowed[7], 0}, {&allowed[8], 0}, {&allowed[9], 0}, {&allowed[10], 0},
 		{&allowed[11], 0}, {&allowed[12], 0}, {&allowed[13], 0}, {&allowed[14], 0},
-		{&allowed[15], 0}, {&allowed[16], 0}, {&allowed[17], 0}, {&plan->copies, 0}
+		{&allowed[15], 0}, {&allowed[16], 0}, {&allowed[17], 0}, {&plan->copies, 0},
+		{&plan->leads, 0}
 	};
 
 	plan->nservers = sim_random(4) ? 1 : 2 + (sim_random(3) == 0);
@@ -1876,8 +1905,9 @@ draw_plan(uint64_t seed)
 	{
 		draw_settings(&settings[i]);
 		settings[i].server = i;
-		settings[i].leaders = leaders;
+		settings[i].leaders = "";
 	}
+	plan->leads = all_lead || seed % 13 == 12;
 	plan->copies = plan->nservers == 1 || seed % 3 != 0 ? 0 : seed % 2 == 0 ? 5000 : 30;
 	shim_scheduler_pace(paces[sim_random(5)], drift);
 	slow = sim_percent(plan->planned || plan->doubting ? 40 : 70) ? -1 :
@@ -1891,6 +1921,11 @@ draw_plan(uint64_t seed)
 			settings[i].handover_time = 0;
 		if (!plan->keeps)
 			settings[i].keep_time = 0;
+		if (plan->leads)
+		{
+			settings[i].leaders = LEADERS;
+			settings[i].recovers = sim_percent(15);
+		}
 	}
 	plan->across = plan->nservers > 1 || (plan->own > 0 && plan->faults);
 
@@ -2015,7 +2050,7 @@ make_plan(void)
 	{
 		settings[i] = scenario->settings;
 		settings[i].server = i;
-		settings[i].leaders = leaders;
+		settings[i].leaders = "";
 	}
 }
 
@@ -2056,10 +2091,7 @@ static bool
 set_option(const char *name, const char *value)
 {
 	if (strcmp(name, "--leaders") == 0)
-	{
-		leaders = value;
-		return true;
-	}
+		return all_lead = strcmp(value, "always") == 0;
 	if (strcmp(name, "--library") != 0)
 		return server_shrink_option(name, value) || server_exhaust_option(name, value);
 	library = value;

@@ -56,6 +56,11 @@ enum
 
 #define SERVER_N_LOCKS (SERVER_N_KINDS * SERVER_MAX_PATHS)
 
+/* Paths of zklock.leaders, whose numbers follow those of locks */
+#define SERVER_LEADERS_A "/leaders/a"
+#define SERVER_LEADERS_B "/leaders/b"
+#define SERVER_N_LEADERS 2
+
 /* The count of all counted semaphores, and what their paths end with */
 #define SERVER_COUNT "/count"
 #define SERVER_COUNTED_END "-counted"
@@ -102,6 +107,7 @@ enum
 	SERVER_LISTS,
 	SERVER_MEMORY,
 	SERVER_DATA,
+	SERVER_LEADS,
 	SERVER_SOUND,
 	SERVER_N_PROPERTIES
 };
@@ -196,6 +202,8 @@ enum
 	SERVER_N_READERS_REVOKED,
 	SERVER_N_CAUGHT_UP,
 	SERVER_N_NOT_CAUGHT_UP,
+	SERVER_N_GUARDED,
+	SERVER_N_RESIGNED,
 	SERVER_N_END
 };
 
@@ -238,6 +246,8 @@ typedef struct ServerPlan
 	int			slow_commits;	/* percent */
 	int			copies;			/* ms in which a server has to show what
 								 * others commit; 0: they do not copy it */
+	int			leads;			/* servers campaign, and backends guard
+								 * transactions */
 } ServerPlan;
 
 extern ServerPlan server_plan;
@@ -304,6 +314,9 @@ extern bool server_is_held(const void *claim, int pid);
 /* Its check is passed, and its effects are there. */
 extern void server_commits(void);
 extern void server_committed(void);
+
+/* The same of a commit that a term guards, of one of SERVER_N_LEADERS paths, just before. */
+extern void server_guarded(int leader, ZkLockToken token);
 
 /*
  * The data of others (server_data.h): the positions of all servers now; when the current
@@ -399,6 +412,12 @@ extern bool server_is_overdue(int lock, int64_t requested);
 
 /* Has the node with this token been deleted by others for such a while? */
 extern bool server_is_deletion_overdue(ZkLockToken token);
+
+/* Is the node with this token there? */
+extern bool server_is_there(ZkLockToken token);
+
+/* Was it deleted by others so long ago that the worker knows it? */
+extern bool server_is_deletion_known(ZkLockToken token);
 
 /* Has it been deleted by others at all? */
 extern bool server_is_deleted(ZkLockToken token);

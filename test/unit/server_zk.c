@@ -568,6 +568,15 @@ server_zk_owner(int64_t czxid)
 }
 
 bool
+server_zk_is_there(ZkLockToken token)
+{
+	for (int i = 0; i < max_node; i++)
+		if (nodes[i].used && nodes[i].czxid == token)
+			return true;
+	return false;
+}
+
+bool
 server_zk_has_node(int64_t session, const char *name)
 {
 	for (int i = 0; i < max_node; i++)

@@ -123,6 +123,9 @@ extern int64_t server_zk_owner(int64_t czxid);
 /* Is the session that made a node alive, and its client connected? */
 extern bool server_zk_is_heard(int64_t czxid);
 
+/* Is there a node with this token? */
+extern bool server_zk_is_there(ZkLockToken token);
+
 /* Has a session a node of this name? */
 extern bool server_zk_has_node(int64_t session, const char *name);
 

@@ -564,7 +564,7 @@ zklock_guc_path_prefix(void)
 bool
 RecoveryInProgress(void)
 {
-	return false;
+	return shim_settings()->recovers;
 }
 
 char *

@@ -63,6 +63,7 @@ typedef struct ShimSettings
 {
 	const char *hosts;
 	const char *leaders;		/* as zklock.leaders */
+	bool		recovers;		/* a standby's */
 	int			server;			/* its number */
 	int			handover_time;
 	int			keep_time;

@@ -1,0 +1,3 @@
+# Seed 584
+# The worker does not see that a transaction relies on a term.
+/^add(/,/^}/s/zklock_leaders_rely(leader);/;/
