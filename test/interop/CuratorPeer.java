@@ -12,6 +12,7 @@ import java.io.Writer;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.StringJoiner;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -19,6 +20,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -92,6 +95,60 @@ public class CuratorPeer
 		public boolean isAcquiredInThisProcess()
 		{
 			return lease != null;
+		}
+	}
+
+	/* Leadership, with the look of a lock. */
+	static class SelectorLock extends LeaderSelectorListenerAdapter implements InterProcessLock
+	{
+		final String path;
+		LeaderSelector selector;
+		CountDownLatch leads;
+		CountDownLatch ends;
+
+		SelectorLock(String path)
+		{
+			this.path = path;
+		}
+
+		void start()
+		{
+			leads = new CountDownLatch(1);
+			ends = new CountDownLatch(1);
+			selector = new LeaderSelector(curator, path, this);
+			selector.start();
+		}
+
+		public void takeLeadership(CuratorFramework client) throws InterruptedException
+		{
+			leads.countDown();
+			ends.await();
+		}
+
+		public void acquire() throws InterruptedException
+		{
+			start();
+			leads.await();
+		}
+
+		public boolean acquire(long time, TimeUnit unit) throws InterruptedException
+		{
+			start();
+			if (leads.await(time, unit))
+				return true;
+			selector.close();
+			return false;
+		}
+
+		public void release()
+		{
+			ends.countDown();
+			selector.close();
+		}
+
+		public boolean isAcquiredInThisProcess()
+		{
+			return selector.hasLeadership();
 		}
 	}
 
@@ -251,6 +308,8 @@ public class CuratorPeer
 					return pair(path).readLock();
 				case "write":
 					return pair(path).writeLock();
+				case "selector":
+					return new SelectorLock(path);
 				case "semaphore-mutex":
 					return new InterProcessSemaphoreMutex(curator, path);
 				case "semaphore-of-1":

@@ -9,6 +9,7 @@ import threading
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
+from kazoo.recipe.election import Election
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
 
 client = KazooClient(hosts=sys.argv[1])
@@ -22,10 +23,43 @@ class DashedLock(Lock):
     _EXCLUDE_NAMES = ["-lock-"]
 
 
+class ElectionLock:
+    """Leadership, with the look of a lock."""
+
+    def __init__(self, client, path, identifier, extra_lock_patterns):
+        self.election = Election(client, path, identifier)
+        self.election.lock = Lock(
+            client, path, identifier, extra_lock_patterns=extra_lock_patterns
+        )
+
+    def acquire(self, timeout=None):
+        self.leads = threading.Event()
+        self.ends = threading.Event()
+        self.thread = threading.Thread(
+            target=self.election.run, args=(self.lead,), daemon=True
+        )
+        self.thread.start()
+        if self.leads.wait(timeout):
+            return True
+        self.election.cancel()
+        self.thread.join()
+        return False
+
+    def lead(self):
+        self.leads.set()
+        self.ends.wait()
+
+    def release(self):
+        self.ends.set()
+        self.thread.join()
+        return True
+
+
 # What to be called with to see Curator's nodes
 kinds = {
     "lock": (Lock, ["lock-"]),
     "dashed-lock": (DashedLock, []),
+    "election": (ElectionLock, ["lock-"]),
     "read": (ReadLock, ["__WRIT__"]),
     "write": (WriteLock, ["__WRIT__", "__READ__"]),
 }

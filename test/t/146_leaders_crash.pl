@@ -107,7 +107,15 @@ is($guarded->query(q(DO $$ BEGIN
 	FOR i IN 1 .. 1000 LOOP PERFORM zk_leader_guard('/leaders/cron'); COMMIT; END LOOP; END $$)),
 	'', 'guarded transactions');
 cmp_ok(scalar($proxy->requests), '<', 100, '... send nothing to ZooKeeper');
+
+# With this setting, each commit asks for the node, and not only the first one.
+my ($owner) = sort { substr($a, -10) <=> substr($b, -10) } $zk->children('/leaders/cron');
+is($guarded->query(q(SET zklock.confirm_commit = 'always'; BEGIN; SELECT zk_leader_guard('/leaders/cron') > 0;
+	COMMIT; BEGIN; SELECT zk_leader_guard('/leaders/cron') > 0)), "t\nt", 'a guarded transaction asks');
+$zk->delete("/leaders/cron/$owner");
+like($guarded->query('COMMIT'), $lost, '... and the next one, so that it does not miss that the node was deleted');
 $guarded->close;
+wait_for_state(other => 'leads');
 
 my $worker = worker_of($nodes{main});
 check_loss('a worker that is suspended', sub { kill('STOP', $worker) }, sub { kill('CONT', $worker) });
