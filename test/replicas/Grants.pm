@@ -1,6 +1,6 @@
-# Reads on a standby under locks that catch up by themselves, with zklock.catch_up = 'all': of each
-# kind of grant that the server has. While a lock is handed over, shared or kept there, the client
-# that writes on the primary does not take it.
+# Reads on a standby, or where another server is replicated to, under locks that catch up by
+# themselves, with zklock.catch_up = 'all': of each kind of grant that the server has. While a lock
+# is handed over, shared or kept there, the client that writes on the other server does not take it.
 
 package Grants;
 
@@ -12,7 +12,7 @@ use Stage;
 use Time::HiRes qw(time);
 
 # How the lock is taken at a path, if not with zk_lock_acquire(); in which session modes; and who
-# takes it when the client on the primary has written: the next client, while another one has
+# takes it when the client on the other server has written: the next client, while another one has
 # the lock or waits for it, or nobody else has it
 my %kinds = (
 	gate => { modes => ['server'], turns => 'waits' },
@@ -23,31 +23,36 @@ my %kinds = (
 	both => { take => q(SELECT pg_advisory_xact_lock(hashtext('%s'))) });
 my $handed = 'SELECT handovers, kept_grants FROM zk_lock_stats';
 
-# Plays all kinds, without and with, so many grants of each. $play runs several pairs of clients.
+# Plays all kinds, without and with, so many grants of each. $play runs several pairs of clients,
+# of which one writes on the first server and the other one reads on the second one.
 sub measure
 {
-	my ($play, $without, $with, $primary, $standby) = @_;
+	my ($play, $without, $with, $name, $one, $other) = @_;
 
-	$primary->psql('-c', 'CREATE EXTENSION zklock_advisory');
-	print "Reads on the standby under each kind of lock, without and with zklock.catch_up = 'all';\n"
+	for my $server ($one, $other)
+	{
+		$server->psql('-c', 'SET client_min_messages = warning', '-c', 'CREATE EXTENSION IF NOT EXISTS zklock_advisory')
+		  if $server->psql('-c', 'SELECT pg_is_in_recovery()') eq 'f';
+	}
+	print "Reads on the $name under each kind of lock, without and with zklock.catch_up = 'all';\n"
 	  . "mean ms until it is granted; how many were handed over, and kept\n";
 	printf("%-12s %-8s %-4s %6s %6s %8s %7s %6s %6s\n", qw(kind mode with reads stale repeated ms handed kept));
 	for my $kind (sort keys %kinds)
 	{
-		$standby->change('zklock.keep_time' => $kind eq 'kept' ? '1min' : 0);
+		$other->change('zklock.keep_time' => $kind eq 'kept' ? '1min' : 0);
 		for my $mode (@{ $kinds{$kind}{modes} // [qw(server backend)] })
 		{
 			for my $case ([ off => $without ], [ all => $with ])
 			{
 				my ($setting, $n) = @$case;
-				my @before = split(/\|/, $standby->psql('-c', $handed));
+				my @before = split(/\|/, $other->psql('-c', $handed));
 				my ($reads, $stale, $repeated, $seconds) =
-				  $play->(turns_of($kind), $mode, $n, $setting, $primary, $standby);
-				my @after = split(/\|/, $standby->psql('-c', $handed));
+				  $play->(turns_of($kind), $mode, $n, $setting, $one, $other);
+				my @after = split(/\|/, $other->psql('-c', $handed));
 
 				printf("%-12s %-8s %-4s %6d %6d %8d %7.2f %6d %6d\n", $kind, $mode, $setting, $reads,
 					$stale, $repeated, 1000 * $seconds / $reads, map { $after[$_] - $before[$_] } 0, 1);
-				check($stale == 0, "$kind, $mode: $stale stale reads") if $setting eq 'all';
+				check($stale == 0, "$name, $kind, $mode: $stale stale reads") if $setting eq 'all';
 			}
 		}
 	}
@@ -65,12 +70,12 @@ sub turns_of
 	  // "SELECT zk_lock_acquire('%s', mode => '$mode_of_lock', scope => 'transaction')";
 
 	return sub {
-		my ($i, $mode, $n, $setting, $primary, $standby) = @_;
+		my ($i, $mode, $n, $setting, $one, $other) = @_;
 		my $take = 'BEGIN; ' . sprintf($format, "/replicas/$kind/$i");
 		my $write = "UPDATE stock SET n = n + 1 WHERE id = $i RETURNING 'n ' || n";
 		my %settings = ('zklock.session_mode' => $mode, 'zklock.advisory_locks' => 'both');
-		my $writer = Session->new($primary, %settings);
-		my ($holder, $next) = map { Session->new($standby, %settings, 'zklock.catch_up' => $setting) } 1, 2;
+		my $writer = Session->new($one, %settings);
+		my ($holder, $next) = map { Session->new($other, %settings, 'zklock.catch_up' => $setting) } 1, 2;
 		my ($stale, $repeated, $seconds) = (0, 0, 0);
 
 		$write = "$take; $write; COMMIT" if !$turns;
