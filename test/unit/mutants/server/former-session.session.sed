@@ -1,3 +1,3 @@
-# Seed 11526
+# Seed 6735
 # What was created in a former session is taken for valid.
 /^zklock_session_is_current/,/^}/s/generation == zklock_session_generation()/zklock_session_generation() != 0/

@@ -1,3 +1,3 @@
-# Seed 10295
+# Seed 4913
 # A lease is waited for without the mutex, which was of a former session.
 /^await_lease/,/^}/s/lease->generation != a->mutex.generation/false/
