@@ -497,8 +497,8 @@ zklock_loss_release(ZkLockHold *hold)
 bool
 zklock_loss_abandon(const ZkLockAttempt *attempt)
 {
-	if (!is_on[ZKLOCK_SIGNAL_CANCEL] || (!attempt->request.params.revocable &&
-										 !zklock_sessionroutine_notices_deletions()))
+	if (!is_cancel_on() || (!attempt->request.params.revocable &&
+							!zklock_sessionroutine_notices_deletions()))
 		return false;
 	pause_cancel_on_loss();
 	(void) note_guard_loss();
