@@ -452,6 +452,17 @@ check_deleted(void)
 		server_breach(SERVER_COMMIT, "a node is known to be gone, but not its lock");
 }
 
+extern bool __real_zklock_leaderguard_confirm_commit(void);
+extern bool __wrap_zklock_leaderguard_confirm_commit(void);
+
+bool
+__wrap_zklock_leaderguard_confirm_commit(void)
+{
+	if (zklock_leaderguard_is_any())
+		server_locks_checked();
+	return __real_zklock_leaderguard_confirm_commit();
+}
+
 /* Those before this one may be held. */
 extern void __real_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline);
 extern void __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline);
@@ -884,20 +895,23 @@ resign(void)
 {
 	const char *path = leaders[shim_random(SERVER_N_LEADERS)];
 	ZkLockTerm	term;
+	volatile bool resigned = false;
 	bool		leads = zklock_leaders_find(path, &term) >= 0;
 
 	shim_trace("has its server resign from %s", path);
 	server_gates_resign(true);
 	PG_TRY();
 	{
-		if (zklock_leaderguard_resign(path))
-			server_count(SERVER_N_RESIGNED);
+		resigned = zklock_leaderguard_resign(path);
 	}
 	PG_FINALLY();
 	{
 		server_gates_resign(false);
 	}
 	PG_END_TRY();
+	if (!resigned)
+		return;
+	server_count(SERVER_N_RESIGNED);
 	if (leads && server_plan.refuses == 0 &&
 		term.generation == zklock_sessionstate_generation() && server_is_there(term.token))
 		server_breach(SERVER_LEADS, "a server has resigned, and its node is there");
