@@ -66,6 +66,9 @@ static int	last_wait;
 static Hold past_holds[MAX_PAST_HOLDS];
 static int	last_past_hold;
 static uint64_t events;
+
+/* When each process has read the clock last before the check of its guards; 0: it has none */
+static int64_t locks_checked[SERVER_MAX_PLACES];
 static int64_t slow;			/* ns; a commit that takes longer proves
 								 * nothing */
 static struct
@@ -289,9 +292,6 @@ check_node(const Hold *hold, int64_t began)
 		sim_breach(SERVER_THERE, "process %d commits under lock %d, whose node is gone",
 				   hold->process, hold->path);
 }
-
-/* When each process has read the clock last before the check of its guards; 0: it has none */
-static int64_t locks_checked[SERVER_MAX_PLACES];
 
 static void
 begin_commits(int process, int64_t last)
