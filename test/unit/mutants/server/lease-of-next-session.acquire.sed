@@ -1,3 +1,3 @@
-# Seed 4913
+# Seed 19144
 # A lease is waited for without the mutex, which was of a former session.
 /^await_lease/,/^}/s/lease->generation != a->mutex.generation/false/
