@@ -885,6 +885,8 @@ guard(void)
 		return;
 	if (RecoveryInProgress())
 		server_breach(SERVER_LEADS, "a server leads that is in recovery");
+	if (server_is_deletion_known(term.token))
+		server_breach(SERVER_LEADS, "a server leads, and others have deleted its node");
 	shim_trace("guards its transaction with %s", path);
 	(void) zklock_leaderguard_take(path);
 	zklock_loss_resume();

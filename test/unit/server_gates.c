@@ -524,7 +524,8 @@ forget_question(int code, Datum arg)
 typedef struct Heard
 {
 	bool		listens;
-	bool		of_term;		/* ... for the end of a term, or what confirms it */
+	bool		of_term;		/* ... for the end of a term, or what confirms
+								 * it */
 	bool		absent;
 	ZkLockSessionStatus status;
 } Heard;
