@@ -1173,8 +1173,8 @@ try(void (*what) (void))
 }
 
 /*
- * Is a node of ours known to be gone, or a term over?  A commit that always asks does so for all.  A reader
- * may have the token of a stronger lock.
+ * Is a node of ours known to be gone, or a term over?  A commit that always asks does so for
+ * all nodes.  A reader may have the token of a stronger lock.
  */
 static bool
 is_doomed(void)
