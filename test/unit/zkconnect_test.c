@@ -28,7 +28,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/zkclient.h"
+#include "client/zkcore.h"
 #include "client/zkhosts.h"
 #include "client/zklog.h"
 #include "common/clock.h"
@@ -97,9 +97,15 @@ close_next(void)
 		close(fd);
 }
 
+/*
+ * Open a client, and wait until it is open: before that it keeps to its first list, and a
+ * client that is closed before that goes on for a while.
+ */
 static ZkLockClient *
 open_client(const char *hosts, int *wake_fd)
 {
+	int64_t		until = zklock_clock_now() + PATIENCE_NS;
+	bool		opened = false;
 	ZkLockClientConfig config = {
 		.hosts = hosts,
 		.session_timeout = 10000,
@@ -112,6 +118,14 @@ open_client(const char *hosts, int *wake_fd)
 	ZkLockClient *client = zklock_zkclient_open(&config);
 
 	assert_non_null(client);
+	while (!opened)
+	{
+		assert_true(zklock_clock_now() < until);
+		(void) poll(NULL, 0, 1);
+		zklock_zkcore_lock(client);
+		opened = client->opened;
+		zklock_zkcore_unlock(client);
+	}
 	return client;
 }
 
