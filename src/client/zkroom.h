@@ -64,8 +64,9 @@ typedef struct ZkLockNodeAccount
 } ZkLockNodeAccount;
 
 /*
- * Is there room for a node of this owner in a session that may have `limit` bytes?  If there may be later, one of the two functions
- * below tells when to ask again.  `owner` is 0 if the session has no other.
+ * Is there room for a node of this owner in a session that may have `limit` bytes?  If there
+ * may be later, one of the two functions below tells when to ask again.  `owner` is 0 if the
+ * session has no other.
  */
 extern ZkLockRoom zklock_zkroom_find(ZkLockNodeAccounts *accounts, size_t limit,
 									 ZkLockNodeKind kind, uint32_t owner,

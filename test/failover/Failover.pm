@@ -27,6 +27,7 @@ use constant {
 	CLIENTS => 3,            # that try one server first, and as many the other
 	SESSION_TIMEOUT => 4,    # s
 	HELD => '/failover/held',
+	LED => '/leaders/failover',
 	SYNC => '/service/shop/sync',    # Patroni's node
 
 	# Patroni demotes a primary some seconds after it has lost ZooKeeper, by retry_timeout, so
@@ -92,14 +93,28 @@ sub start
 			all => {
 				track_commit_timestamp => 'on',
 				'zklock.session_mode' => $self->{session_mode},
-				'zklock.session_timeout' => SESSION_TIMEOUT . 's'
+				'zklock.session_timeout' => SESSION_TIMEOUT . 's',
+				'zklock.leaders' => LED
 			});
 		$self->{patroni}{$name}->start;
 	}
 	$self->_wait_until_healthy;
 	$self->{primary}->load($self->{sql});
 	$self->_ask('CREATE TABLE plain (at timestamptz DEFAULT clock_timestamp());
-		CREATE TABLE held (at timestamptz DEFAULT clock_timestamp())');
+		CREATE TABLE held (at timestamptz DEFAULT clock_timestamp());
+		CREATE TABLE led (token bigint, at timestamptz DEFAULT clock_timestamp())');
+	$self->_ask("CREATE PROCEDURE lead() LANGUAGE plpgsql AS \$\$
+		BEGIN
+			LOOP
+				BEGIN
+					INSERT INTO led SELECT zk_leader_guard('${\ LED}');
+				EXCEPTION WHEN object_not_in_prerequisite_state OR read_only_sql_transaction THEN
+					NULL;
+				END;
+				COMMIT;
+				PERFORM pg_sleep(0.01);
+			END LOOP;
+		END \$\$");
 	return;
 }
 
@@ -116,12 +131,13 @@ sub stop
 	return;
 }
 
-# A round: clients trade, a session holds a lock of its own and others wait for it, and the
-# primary has the fault. Returns a hash with
+# A round: clients trade, a session holds a lock of its own and others wait for it, one on each
+# server commits while the server leads, and the primary has the fault. Returns a hash with
 #
 #	free		seconds from the fault until a waiter on the standby had the lock
 #	after_end	... from the end of the primary's server; undef if it had not ended
 #	promoted	seconds until the standby was promoted
+#	led		seconds until it had committed as the leader
 #	commits		the number of transactions that clients know to be committed
 #	lost		how many of them are not in the history that remains
 #	errors		the clients' errors by SQLSTATE
@@ -134,6 +150,7 @@ sub play
 
 	$self->_begin_load;
 	$self->_form_line;
+	$self->_lead;
 	$self->_note_server;
 	$round->{began} = time();
 	my $method = $faults{$fault};
@@ -350,7 +367,7 @@ sub _begin_load
 	my ($self) = @_;
 	my @patronis = @{ $self->{patroni} }{qw(a b)};
 
-	$self->_ask('TRUNCATE history, sale, plain');
+	$self->_ask('TRUNCATE history, sale, plain, led');
 	$self->{opening} = { split(/[|\n]/, $self->_ask('TABLE holding')) };
 	$self->{load} = Load->start(
 		$self->{bindir}, $self->{dir},
@@ -399,6 +416,29 @@ sub _form_line
 		"SELECT zk_lock_acquire('${\ HELD}', '10min'), extract(epoch FROM clock_timestamp());");
 	$self->_wait_for_waiters(2);
 	return;
+}
+
+# A procedure that loses its term is called again.
+sub _lead
+{
+	my ($self) = @_;
+
+	$self->_open("leader on $_", $self->{$_}, ('CALL lead();') x 100) for qw(primary standby);
+	$self->_wait_for_leader;
+	return;
+}
+
+# The primary commits as the leader. Returns when it began to.
+sub _wait_for_leader
+{
+	my ($self) = @_;
+
+	return $self->_pass_until(
+		'the primary leads',
+		sub {
+			return $self->{primary}->ask(
+				'SELECT min(extract(epoch FROM at)) FROM led JOIN zk_leaders USING (token)');
+		});
 }
 
 sub _wait_for_waiters
@@ -503,6 +543,9 @@ sub _finish
 	$self->_wait_until_healthy;
 	$round->{after_end} = $round->{granted} - $self->{server_ended} if $self->{server_ended};
 	delete $self->{server};
+	$round->{led} = $self->_wait_for_leader - $round->{began};
+	$self->_expect('... and the standby does not',
+		($self->{standby}->ask("SELECT zk_leads('${\ LED}')") // '') eq 'f');
 	$self->_close_sessions;
 	$self->_wait_for_commits(time());
 	$round->{errors} = $self->{load}->errors;
@@ -566,6 +609,11 @@ sub _look
 			FROM history"));
 	my %remains = map { ("$_->{xid} $_->{token}" => 1) } @rows;
 
+	$self->_expect('no term commits after the next one', $self->_ask(
+		'SELECT count(*) FROM (
+			SELECT token < max(token) OVER (ORDER BY pg_xact_commit_timestamp(xmin)) AS late
+			FROM led) AS l
+		WHERE late') eq '0');
 	$round->{commits} = @known;
 	$round->{lost} = grep { !$remains{$_} } @known;
 	$round->{violations} = [

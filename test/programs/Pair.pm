@@ -28,7 +28,8 @@ sub new
 			shared_preload_libraries => 'zklock,pg_cron',
 			log_line_prefix => '%d: ',
 			checkpoint_timeout => '1h',
-			'cron.host' => "$dir/$name");
+			'cron.host' => "$dir/$name",
+			'zklock.leaders' => '/leaders/cron');
 
 		push @{ $self->{servers} }, $server;
 		$server->psql('-c', $_)

@@ -78,10 +78,11 @@ sub go_on
 	return;
 }
 
-# Returns the server that leads, once it is another one than $former and its writers have committed.
+# Returns the server that leads, once it is another one than $former, and its writers have
+# committed since then.
 sub await_leader
 {
-	my ($former) = @_;
+	my ($former, $since) = @_;
 
 	return wait_until(
 		'another server leads',
@@ -90,8 +91,9 @@ sub await_leader
 			for my $name (sort keys %node)
 			{
 				next if $name eq ($former // '');
-				my $led = eval { $node{$name}->safe_psql('postgres', q(
-					SELECT EXISTS (SELECT FROM history JOIN zk_leaders USING (token)))) };
+				my $led = eval { $node{$name}->safe_psql('postgres', sprintf(q(
+					SELECT EXISTS (SELECT FROM history AS h JOIN zk_leaders USING (token)
+						WHERE pg_xact_commit_timestamp(h.xmin) > to_timestamp(%f))), $since // 0)) };
 
 				return $name if ($led // '') eq 't';
 			}
@@ -152,6 +154,14 @@ for my $fault (sort keys %faults)
 	pass(FAULTS . " changes by $fault");
 	note("after @seconds s");
 }
+
+# The leader may remain the same one: its session survives the restart.
+for (1 .. FAULTS)
+{
+	$zk->restart;
+	$leader = await_leader(undef, time());
+}
+pass(FAULTS . ' restarts of ZooKeeper');
 
 # The time of the first and of the last commit of each term
 my @terms;

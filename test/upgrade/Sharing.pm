@@ -2,7 +2,7 @@
 #
 #	Sharing->new($zk, $session_mode, $version, $released, $present)->play;
 #
-# The server $released has this version.
+# The server $released has this version, and the other one zklock.leaders = Sharing->LED.
 
 package Sharing;
 
@@ -17,6 +17,7 @@ use constant {
 	BACKENDS => 5,    # of each server that count at the same time
 	TIMES => 30,      # that each of them counts
 	WAITS => '/zklock/waits',
+	LED => '/upgrade/led',
 };
 
 my $n = 0;
@@ -44,6 +45,7 @@ sub play
 	$self->_make_counter;
 	$self->_count(TIMES, 'NULL', 'with a lock');
 	$self->_count(TIMES, q('0'), 'with tries');
+	$self->_lead(@servers);
 	for my $order ([@servers], [ reverse @servers ])
 	{
 		my @sessions = map { Session->new($_) } @$order, @$order;
@@ -311,6 +313,28 @@ sub _count
 	my $changes = $here->psql('-c', 'SELECT changes FROM counter');
 	check($changes > 2, "... in turns: $changes") if $patience eq 'NULL';
 	$_->close for @sessions;
+	return;
+}
+
+# To the release, a term of a server is an exclusive lock.
+sub _lead
+{
+	my ($self, $old, $new) = @_;
+	my $session = Session->new($old);
+	my $queue = "SELECT port, mode, state FROM zk_lock_queue('${\ LED}')";
+	my $leads = "SELECT zk_leads('${\ LED}')";
+
+	wait_until('the server leads', sub { Session::ask($new, $leads) eq 't' });
+	is($session->query($queue), $new->port . '|exclusive|holder', 'the holder is a server that leads');
+	$session->query('BEGIN');
+	is($session->query(_acquire(LED, 'exclusive', '0')), 'f', '... which excludes others');
+	_block($session, _acquire(LED, 'exclusive'));
+	Session::ask($new, "SELECT zk_leader_resign('${\ LED}')");
+	is($session->result, 't', '... until it resigns');
+	is(Session::ask($new, $leads), 'f', '... and then does not lead');
+	$session->query('ROLLBACK');
+	wait_until('the server leads', sub { Session::ask($new, $leads) eq 't' });
+	$session->close;
 	return;
 }
 
