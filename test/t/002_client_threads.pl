@@ -1,6 +1,7 @@
 # Runs the client's threads under ThreadSanitizer and AddressSanitizer: many
 # short sessions, over a connection that is cut at inconvenient moments.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

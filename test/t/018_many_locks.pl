@@ -2,8 +2,8 @@
 # holds: neither to acquire, keep or release it, nor to end a subtransaction,
 # nor for the server's worker to give up a wait.
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

@@ -2,10 +2,10 @@
 # has, and locks that are taken several at a time, in any order, never
 # deadlock. In the end, no node is left in ZooKeeper.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: each session of a crowd comes 12 times,
 # not 40, and 30 times, not 100.
 # Runs first: it takes long.
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

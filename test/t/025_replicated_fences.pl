@@ -1,5 +1,7 @@
 # Fences with logical replication, such as a publication FOR ALL TABLES: the
 # fences of both servers are merged, and no conflict stops the replication.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

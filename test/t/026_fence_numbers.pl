@@ -2,6 +2,7 @@
 # one token: the number of the grant identifies a late holder. Other servers'
 # backends have their own nodes, and other clients have no numbers.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

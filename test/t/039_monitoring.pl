@@ -1,6 +1,7 @@
 # The queries for Prometheus' postgres_exporter, which a real exporter runs as
 # a role with few privileges, and the dashboard and the alerts that use their metrics.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

@@ -1,10 +1,10 @@
 # An ensemble of three servers, some of which are killed, suspended or
 # restarted.
 #
+# Left out of make test: it takes long.
 # Not in gate mode: each waiter must have its own node in ZooKeeper.
 #
 # Runs first: it takes long.
-# Left out of make test in mode server: it takes long.
 
 use strict;
 use warnings;

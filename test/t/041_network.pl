@@ -1,7 +1,6 @@
 # The network between clients and ZooKeeper, or between ZooKeeper's servers, is
 # cut: packets are lost in one direction or in both.
 #
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

@@ -5,10 +5,10 @@
 # and ends when an operation completes before there was a frame of that number.
 # So the number of frames need not be known.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: of the frames that can be lost after another
 # one, each twentieth is, from one on that is drawn.
 # Runs first: it takes long.
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

@@ -3,6 +3,7 @@
 # closes a connection on which more than a megabyte comes at once. So the
 # number of watches of a session is limited, whatever they are for.
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
 
 use strict;

@@ -1,5 +1,7 @@
 # ZooKeeper is restarted, suspended, unreachable or absent; and backends stop
 # for longer than their sessions' timeout.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

@@ -2,6 +2,7 @@
 # server's session moves to the new addresses as soon as it can. Sessions with
 # their own setting are not affected.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

@@ -2,6 +2,7 @@
 # the server's session: it ends at once, whatever the worker does; the lock
 # goes to the next waiter, and no node or claim is left.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

@@ -1,6 +1,7 @@
 # The worker ends its session on purpose, for changed settings or because it is
 # terminated, at the most inconvenient moments: no lock is lost.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

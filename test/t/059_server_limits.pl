@@ -2,6 +2,7 @@
 # the number of connections that it saves. Only the backend that made a request
 # gets its error.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 # Shortened unless ZKLOCK_LONG is set: 100 backends in one session, not 500; ZooKeeper
 # allows 20 connections.

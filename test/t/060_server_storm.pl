@@ -3,6 +3,7 @@
 # or of another server, or just after the lock is granted. Each wait ends in
 # exactly one way, and no node or claim is left.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

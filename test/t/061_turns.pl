@@ -2,6 +2,7 @@
 # backends never hold it at once, and it goes from server to server in time. A
 # node that is deleted by hand affects only its own turn.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 # Runs first: it takes long.
 

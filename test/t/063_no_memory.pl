@@ -2,6 +2,7 @@
 # including calls of its client: the backend that made the request gets an
 # error, other backends are not affected, and no node is left.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

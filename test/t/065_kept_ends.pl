@@ -2,6 +2,7 @@
 # ends, it crashes, or ZooKeeper's servers are restarted: nothing is lost, and nothing is
 # left. Their grants are ordered.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 # Shortened unless ZKLOCK_LONG is set: 100 kept locks at a crash, not 500; 200 at a
 # restart of ZooKeeper's servers, not 1,000; 6,000 ordered grants, not 100,000.

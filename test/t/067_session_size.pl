@@ -1,6 +1,8 @@
 # The paths of a session's nodes have a limit, zklock.max_session_size. ZooKeeper
 # writes all of them into one transaction when the session ends, and servers cannot
 # read one that is too large.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

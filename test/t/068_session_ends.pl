@@ -3,12 +3,12 @@
 # and started: they can read it. A larger one stops them, and docs/troubleshooting.md has
 # the way out.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: one kind of nodes and two ends, one with nodes and one
 # after which there are few or none, and then the restarts, and the too large session only in
 # mode backend; else each kind of nodes and each end, with restarts of their own.
 #
 # Runs first: it takes long.
-# Left out of make test in mode gate: it takes long.
 
 use strict;
 use warnings;

@@ -1,10 +1,10 @@
 # zklock and go-zookeeper's Lock wait in the same queue, and then all clients
 # together. go-zookeeper's Lock has no timeout and no way to list waiters.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: 100 and 50 rounds for each contender, not
 # 250 and 125.
 # Not in gate mode: each waiter must have its own node in ZooKeeper.
-# Left out of make test in mode server: it takes long.
 
 use strict;
 use warnings;

@@ -1,10 +1,10 @@
 # zklock and kazoo's Lock, ReadLock and WriteLock, which are configured with
 # the names of Curator's nodes, wait in the same queue.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: 70 and 100 rounds for each contender, not 175
 # and 250.
 # Not in gate mode: each waiter must have its own node in ZooKeeper.
-# Left out of make test in mode server: it takes long.
 
 use strict;
 use warnings;

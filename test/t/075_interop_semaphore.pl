@@ -1,9 +1,9 @@
 # zklock and Curator's InterProcessSemaphoreV2 and InterProcessSemaphoreMutex
 # share leases.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: 50 rounds for each contender, not 125.
 # Not in gate mode: each waiter must have its own node in ZooKeeper.
-# Left out of make test in mode server: it takes long.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # Locks that a server keeps (zklock.keep_time), and clients of each kind that want them.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

@@ -2,6 +2,7 @@
 # with ZooKeeper's own TLS, configured as docs/security.md describes: locks
 # work, also after the tunnel is restarted, and other certificates are refused.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

@@ -1,10 +1,10 @@
 # Random statements: the server does not crash, no backend hangs, and no node
 # or claim is left. (make fuzz runs them for longer.)
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: 5 seconds, not 30. The statements change
 # zklock.session_mode, so that those of both modes test the same code.
 # Runs first: it takes long.
-# Left out of make test in mode gate: it takes long.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
 # The soak test: its checker with constructed histories, and a short run. (make
 # soak runs it for longer.)
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

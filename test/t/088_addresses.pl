@@ -2,8 +2,8 @@
 # holders and waiters keep their locks and their places. The names are those of the system's
 # resolver.
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

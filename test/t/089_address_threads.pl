@@ -2,6 +2,7 @@
 # lost and the name of the server gets other addresses: the thread that resolves names, and
 # the hand-over of its addresses to the library.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

@@ -1,5 +1,6 @@
 # The figures of docs/sizing.md are counted.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

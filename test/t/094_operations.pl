@@ -1,6 +1,7 @@
 # The statements of docs/operations.md: updates, other ZooKeeper servers,
 # alerts, and removal, in both modes; a new version of PostgreSQL.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

@@ -3,6 +3,7 @@
 # one that is stored for its database or role gets no lock. 081_confinement has what a
 # session does that loads the library itself.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

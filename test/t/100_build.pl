@@ -1,6 +1,7 @@
 # A build in another directory than that of the sources, as packagers do it,
 # and its make installcheck against a running server. A volume for PostgreSQL 18.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

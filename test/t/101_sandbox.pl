@@ -1,5 +1,6 @@
 # make sandbox, with the installed extension
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 
 use strict;

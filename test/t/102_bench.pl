@@ -2,6 +2,7 @@
 # whatever their values. As in a checkout that only root may read, the sources
 # are made unreadable after the setup.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

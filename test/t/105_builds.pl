@@ -3,6 +3,7 @@
 #
 # The newer build is this one with additions to what it writes.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

@@ -1,7 +1,7 @@
 # Many sessions of a server take locks in random order, of ZooKeeper and of
 # PostgreSQL: all deadlocks are broken, so that all sessions come to an end.
 #
-# Left out of make test in mode backend: it takes long.
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

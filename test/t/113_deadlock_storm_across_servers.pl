@@ -3,6 +3,7 @@
 # one: at one moment, each member waited for a lock that the next one had, or waited for,
 # too.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: 200 rounds of all sessions together, not 2,000
 
 use strict;

@@ -1,7 +1,7 @@
 # Waits across servers that are no deadlock, or that end as a deadlock is found.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: a queue of 60 waiters, not of 1,000
-# Left out of make test in mode backend: it takes long.
 
 use strict;
 use warnings;

@@ -1,4 +1,6 @@
 # Deadlocks across servers that include waits for locks of PostgreSQL, on one of them.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

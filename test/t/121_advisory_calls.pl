@@ -3,6 +3,7 @@
 # statement or a cursor that was planned before keeps its setting. Each way is also
 # tried with 'server', to show that it calls the function.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

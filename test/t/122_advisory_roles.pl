@@ -1,5 +1,7 @@
 # What a role could turn against advisory locks across servers: the setting, the
 # functions, the schema, its limits.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # Advisory locks across two servers: the statements of docs/advisory-locks.md, and tools
 # for migrations as they are, ActiveRecord's and node-pg-migrate.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Runs first: it takes long.
 

@@ -5,6 +5,7 @@
 # 2,000 of PostgreSQL's. A transaction of a session with 1,000 locks of 'both' costs at most 1.6
 # times as much as with as many of PostgreSQL's, all of which PostgreSQL looks at.
 #
+# Left out of make test: it takes long.
 # Runs once: only the server's session keeps locks.
 
 use strict;

@@ -1,6 +1,8 @@
 # With zklock.advisory_locks = 'cluster', each way to look at locks shows those in ZooKeeper as
 # PostgreSQL shows its own, or PostgreSQL's alone, and none is refused. Each way is also tried
 # with 'server', which shows PostgreSQL's.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

@@ -4,6 +4,7 @@
 # jobs are executed on both servers. One of them has a session of the server, the other one
 # sessions of backends.
 #
+# Left out of make test: it takes long.
 # Shortened unless ZKLOCK_LONG is set: 400 jobs, not 2,000.
 # Runs once: the test sets the mode itself.
 #

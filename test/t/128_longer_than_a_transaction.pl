@@ -2,6 +2,7 @@
 # transaction that stays open; the reservation, also under load with faults. (make reservations
 # loads it for longer, also without each of its parts.)
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
 # Runs once: one server has a ZooKeeper session for each backend, the other one session.
 

@@ -5,6 +5,8 @@
 # Some ten thousand random calls of three sessions on two servers are compared with a model.
 # That a half which PostgreSQL or ZooKeeper has ended takes the other one with it is also tried
 # with libraries that lack the rule, which the same checks must detect.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

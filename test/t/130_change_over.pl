@@ -3,6 +3,7 @@
 # ever in the same critical section, nor two of different servers once the last session with
 # 'server' has ended. Without 'both', sessions of one server are.
 #
+# Left out of make test: it takes long.
 # Runs once: the servers of this test have both modes.
 
 use strict;

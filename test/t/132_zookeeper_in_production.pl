@@ -2,6 +2,7 @@
 # a member by reconfiguration; Debian's packages with the page's commands; a server with older
 # data; and the writes that locks cost.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

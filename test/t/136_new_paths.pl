@@ -1,5 +1,7 @@
 # Paths that are created: how many parts they may have, how fast a role creates them, who
 # waits for that, and what becomes of those that nobody has used.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

@@ -2,6 +2,7 @@
 # it catches up. When a subscription counts as caught up, and how a wait ends otherwise. The
 # publisher has neither zklock nor ZooKeeper, except where it subscribes itself.
 #
+# Left out of make test: it takes long.
 # Runs once: the session in ZooKeeper does not matter.
 # Shortened unless ZKLOCK_LONG is set: two changed libraries, not eight.
 

@@ -2,6 +2,7 @@
 # for each role. A standby does not go on after its primary has ended, before it was told to,
 # and not any more when that answers again.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the modes itself.
 
 use strict;

@@ -1,6 +1,7 @@
 # A standby that catches up, while what it needs is in the way, gone, late or refused: it ends
 # with the right error, or goes on by itself afterwards.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the modes itself.
 
 use strict;

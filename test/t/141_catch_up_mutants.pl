@@ -2,6 +2,7 @@
 # code that does what they say. Each change of it here is detected by a check that succeeds
 # without it.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 # Shortened unless ZKLOCK_LONG is set: two changes, not six.
 

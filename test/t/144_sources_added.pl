@@ -2,6 +2,7 @@
 # that were added. What their queries may do and return, and who sees how they are reached. The
 # source has neither zklock nor ZooKeeper, except where it has sources itself.
 #
+# Left out of make test: it takes long.
 # Runs once: the session in ZooKeeper does not matter.
 
 use strict;
