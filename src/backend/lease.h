@@ -6,8 +6,8 @@
  * After zklock_lease_confirm_commit(), nobody else has a lock of this backend's session for
  * another third of the session's timeout (proof.h), as far as the setting
  * zklock.confirm_commit requests that.  (A node that is deleted by hand, while the session
- * lives, is detected only if the commit asks for it, or a fence; in the server's session the
- * worker asks, too, from time to time.)
+ * lives, is detected only if the commit or the release asks for it, a fence before it refuses,
+ * or a downgrade; in the server's session the worker asks, too, from time to time.)
  *
  *-------------------------------------------------------------------------
  */

@@ -149,7 +149,9 @@ for my $mode (qw(server backend))
 	my $before = $writer->query('SELECT n FROM stock');
 	my (@stale, @fresh);
 
+	pause_replay();
 	push @stale, read_next($session) for 1 .. ROUNDS;
+	resume_replay();
 	push @fresh, read_next($session, 'CALL zk_catch_up()') for 1 .. ROUNDS;
 	push @fresh, read_next($session, 'SELECT zk_caught_up()') for 1 .. ROUNDS;
 	cmp_ok($stale[-1], '<', $before + ROUNDS, "mode $mode: without, the last holder reads old data");
